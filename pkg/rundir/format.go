@@ -1,0 +1,171 @@
+// Package rundir is the form of a run's folder: the names of its files, the
+// lines of its JSONL files and how they are written so that a crash never
+// leaves half of one. Training writes through it; reports read through it.
+//
+//	config.yaml meta.json                 resolved configuration; version, revision, host, argv, times
+//	run.log metrics.jsonl eval.jsonl samples.jsonl
+//	checkpoint/                           safetensors + state
+//	status.json result.json               result.json is written last: its presence means done
+package rundir
+
+// Names of the files in a run's folder.
+const (
+	ConfigFile     = "config.yaml"
+	MetaFile       = "meta.json"
+	LogFile        = "run.log"
+	MetricsFile    = "metrics.jsonl"
+	EvalFile       = "eval.jsonl"
+	SamplesFile    = "samples.jsonl"
+	CheckpointDir  = "checkpoint"
+	StatusFile     = "status.json"
+	ResultFile     = "result.json"
+	ValidationPlot = "validation_reward.png"
+)
+
+// Stat is a mean and a sample standard deviation.
+type Stat struct {
+	Mean float64 `json:"mean"`
+	Std  float64 `json:"std"`
+}
+
+// Metrics is one line of metrics.jsonl: one step (one rollout batch). Pointers
+// are null where the figure does not exist (the mean length of right
+// completions when none is right; the clip fraction on-policy).
+type Metrics struct {
+	Step    int `json:"step"`    // 1-based: the step that this line closes
+	Updates int `json:"updates"` // optimizer updates made so far
+
+	Loss         float64  `json:"loss"`          // mean over the step's updates
+	GradNorm     float64  `json:"grad_norm"`     // before clipping, mean over updates
+	Entropy      float64  `json:"entropy"`       // mean over completion tokens, nats
+	ClipFraction *float64 `json:"clip_fraction"` // null on-policy
+	LearningRate float64  `json:"learning_rate"`
+
+	Reward       Stat            `json:"reward"`        // weighted sum, as trained on
+	AnswerReward float64         `json:"answer_reward"` // mean, whatever was trained on
+	FormatReward float64         `json:"format_reward"`
+	Rewards      map[string]Stat `json:"rewards"` // each configured function by name
+
+	FracRewardZeroStd float64  `json:"frac_reward_zero_std"` // share of flat groups
+	Length            float64  `json:"completion_length"`
+	LengthRight       *float64 `json:"completion_length_right"`
+	LengthWrong       *float64 `json:"completion_length_wrong"`
+	FracTruncated     float64  `json:"frac_truncated"`
+	// SamplerDiff is the largest |log-prob of the sampler - log-prob of the
+	// graph| before the first update of the step.
+	SamplerDiff float64 `json:"sampler_logprob_max_diff"`
+
+	// Everything under Time is left out when runs are compared bit by bit.
+	Time Timing `json:"time"`
+}
+
+// Timing holds seconds by phase and throughput.
+type Timing struct {
+	RolloutS   float64 `json:"rollout_s"`
+	RewardS    float64 `json:"reward_s"`
+	UpdateS    float64 `json:"update_s"`
+	EvalS      float64 `json:"eval_s"`
+	TokensPerS float64 `json:"tokens_per_s"` // sampled completion tokens over rollout and update time
+	ElapsedS   float64 `json:"elapsed_s"`
+}
+
+// Counts are the outcomes of one decoding of a split. CorrectNum + ErrorNum
+// and FormattedRight + FormattedWrong + Unformatted both equal N.
+type Counts struct {
+	N              int     `json:"n"`
+	CorrectNum     int     `json:"correct_num"`
+	ErrorNum       int     `json:"error_num"`
+	FormattedRight int     `json:"formatted_right"`
+	FormattedWrong int     `json:"formatted_wrong"`
+	Unformatted    int     `json:"unformatted"`
+	Truncated      int     `json:"truncated"`
+	AnswerReward   float64 `json:"answer_reward"` // CorrectNum / N
+	FormatReward   float64 `json:"format_reward"`
+	Length         float64 `json:"completion_length"`
+	// LengthRight and LengthWrong are null when there is no such completion.
+	LengthRight *float64 `json:"completion_length_right"`
+	LengthWrong *float64 `json:"completion_length_wrong"`
+}
+
+// Eval is one line of eval.jsonl: one split after one step.
+type Eval struct {
+	Step    int     `json:"step"`  // 0 = before training
+	Split   string  `json:"split"` // "val", "unseen" (facts no stage saw), "test"
+	Sampled Counts  `json:"sampled"`
+	Greedy  *Counts `json:"greedy"` // null when greedy decoding is off
+	// MajorityAnswer is the commonest gold answer of the split, MajorityBaseline
+	// the accuracy of always giving it.
+	MajorityAnswer   string  `json:"majority_answer"`
+	MajorityBaseline float64 `json:"majority_baseline"`
+}
+
+// Sample is one line of samples.jsonl.
+type Sample struct {
+	Step         int     `json:"step"`
+	Split        string  `json:"split"` // "train" or an evaluation split
+	Decoding     string  `json:"decoding"`
+	Problem      string  `json:"problem"` // its ID
+	Prompt       string  `json:"prompt"`
+	Completion   string  `json:"completion"`
+	Gold         string  `json:"gold"`
+	Ended        bool    `json:"ended"` // by <eos>, not by the token limit
+	Reward       float64 `json:"reward"`
+	AnswerReward float64 `json:"answer_reward"`
+	FormatReward float64 `json:"format_reward"`
+}
+
+// Meta is meta.json: what made the run. Nothing in it enters the results.
+type Meta struct {
+	Version    string   `json:"version"`
+	Revision   string   `json:"revision"`
+	GoVersion  string   `json:"go_version"`
+	Host       string   `json:"host"`
+	OS         string   `json:"os"`
+	Arch       string   `json:"arch"`
+	Kernel     string   `json:"kernel"` // arithmetic kernel, e.g. "avx2"
+	Threads    int      `json:"threads"`
+	Argv       []string `json:"argv"`
+	Started    string   `json:"started"` // RFC 3339
+	ConfigHash string   `json:"config_hash"`
+	// InitHash is the SHA-256 of the first weights.
+	InitHash string `json:"init_hash"`
+}
+
+// Status is status.json: what the run is doing, rewritten as it goes.
+type Status struct {
+	State   string  `json:"state"` // "running", "done", "diverged", "interrupted", "failed"
+	Step    int     `json:"step"`
+	Steps   int     `json:"steps"`
+	PID     int     `json:"pid"`
+	Updated string  `json:"updated"` // RFC 3339
+	Reward  float64 `json:"validation_reward"`
+	Error   string  `json:"error,omitempty"`
+}
+
+// Result is result.json, written last.
+type Result struct {
+	Status string `json:"status"` // "done" or "diverged"
+	// DivergedAt is the step at which the run diverged, with the reason.
+	DivergedAt     *int   `json:"diverged_at"`
+	DivergedReason string `json:"diverged_reason,omitempty"`
+	// Verdict says in words what a run that could not learn lacked; empty when
+	// it learned.
+	Warnings []string `json:"warnings"`
+
+	Name         string  `json:"name"`
+	Seed         uint64  `json:"seed"`
+	LearningRate float64 `json:"learning_rate"`
+	Steps        int     `json:"steps"`
+	Updates      int     `json:"updates"`
+	Parameters   int     `json:"parameters"`
+
+	Initial  Eval  `json:"initial"`   // validation before training
+	Final    Eval  `json:"final"`     // validation after the last step
+	BestStep int   `json:"best_step"` // by sampled validation reward
+	Best     Eval  `json:"best"`
+	Unseen   *Eval `json:"unseen"` // facts that no stage saw, after the last step
+	Test     *Eval `json:"test"`   // once, after the last step
+
+	WeightsSHA256 string  `json:"weights_sha256"`
+	WallS         float64 `json:"wall_s"`
+}
