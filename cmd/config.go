@@ -1,0 +1,122 @@
+package cmd
+
+import (
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"grpo/pkg/config"
+)
+
+func newConfig(s *State) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "config",
+		Short: "Show and check configurations",
+		Example: `  grpo config show -c smoke
+  grpo config check my.yaml`,
+	}
+	c.AddCommand(newConfigShow(s), newConfigCheck(s), newConfigList(s))
+	return c
+}
+
+func newConfigShow(s *State) *cobra.Command {
+	var f configFlags
+	var origin, docs, asJSON bool
+	c := &cobra.Command{
+		Use:   "show",
+		Short: "Print the resolved configuration: defaults < file < environment < --set < flags",
+		Example: `  grpo config show                     as YAML, ready for -c
+  grpo config show --docs              what each key means and what it may be
+  GRPO_SEED=3 grpo config show --origin --set group_size=4`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := config.Load(f.options(cmd, s, trainKeys))
+			if err != nil {
+				return err
+			}
+			switch {
+			case asJSON:
+				rows := map[string]map[string]string{}
+				for _, row := range r.Rows() {
+					rows[row.Key] = map[string]string{"value": row.Value, "origin": row.Origin.String()}
+				}
+				return printJSON(s.Out, rows)
+			case docs:
+				w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+				fmt.Fprintln(w, "key\tdefault\tmeaning")
+				for _, k := range config.Keys() {
+					fmt.Fprintf(w, "%s\t%s\t%s\n", k.Path, k.Default, k.Doc)
+				}
+				return w.Flush()
+			case origin:
+				w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+				fmt.Fprintln(w, "key\tvalue\torigin")
+				for _, row := range r.Rows() {
+					fmt.Fprintf(w, "%s\t%s\t%s\n", row.Key, row.Value, row.Origin)
+				}
+				return w.Flush()
+			}
+			_, err = s.Out.Write(config.Marshal(r.Config))
+			return err
+		},
+	}
+	f.add(c, config.Names())
+	addKeyFlags(c, trainKeys)
+	c.Flags().BoolVar(&origin, "origin", false, "print where each value comes from")
+	c.Flags().BoolVar(&docs, "docs", false, "print what each key means")
+	c.Flags().BoolVar(&asJSON, "json", false, "print values and origins as JSON")
+	c.MarkFlagsMutuallyExclusive("origin", "docs", "json")
+	return c
+}
+
+func newConfigCheck(s *State) *cobra.Command {
+	var sft bool
+	c := &cobra.Command{
+		Use:     "check FILE",
+		Short:   "Check a configuration file; say what is wrong, with line and mend",
+		Example: "  grpo config check my.yaml\n  grpo config check --sft my-base.yaml",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			opts := config.LoadOptions{Path: args[0]}
+			hash := ""
+			if sft {
+				r, err := config.LoadSFT(opts)
+				if err != nil {
+					return err
+				}
+				hash = config.Hash(r.Config)
+			} else {
+				r, err := config.Load(opts)
+				if err != nil {
+					return err
+				}
+				hash = config.Hash(r.Config)
+			}
+			_, err := fmt.Fprintf(s.Out, "%s: ok, hash %s\n", args[0], hash)
+			return err
+		},
+	}
+	c.Flags().BoolVar(&sft, "sft", false, "FILE is a recipe of `grpo sft`")
+	return c
+}
+
+func newConfigList(s *State) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the embedded configurations",
+		Example: "  grpo config list",
+		RunE: func(*cobra.Command, []string) error {
+			for _, n := range config.Names() {
+				if _, err := fmt.Fprintf(s.Out, "%s\tgrpo train -c %s\n", n, n); err != nil {
+					return err
+				}
+			}
+			for _, n := range config.NamesSFT() {
+				if _, err := fmt.Fprintf(s.Out, "%s\tgrpo sft -c %s\n", n, n); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,146 @@
+package cmd
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"grpo/pkg/config"
+	"grpo/pkg/gsm8k"
+	"grpo/pkg/model/tokenizer"
+	"grpo/pkg/rundir"
+	"grpo/pkg/train"
+)
+
+func newData(s *State) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "data",
+		Short: "Generate problems and describe files of them",
+		Example: `  grpo data generate --out problems
+  grpo data stats problems/val.jsonl`,
+	}
+	c.AddCommand(newDataGenerate(s), newDataStats(s))
+	return c
+}
+
+func newDataGenerate(s *State) *cobra.Command {
+	var cf configFlags
+	var dir string
+	c := &cobra.Command{
+		Use:   "generate",
+		Short: "Write the generated problems as JSONL in GSM8K's form, a file for each split",
+		Example: `  grpo data generate --out problems
+  grpo data generate --out sums --set data.weight_sub=0 --set data.weight_mul=0 --set data.val_size=200 --set data.test_size=200 --set data.unseen_size=100`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := config.Load(cf.options(cmd, s, nil))
+			if err != nil {
+				return err
+			}
+			if r.Config.Data.Source != "generated" {
+				return fmt.Errorf("%w: data.source is %q: only \"generated\" problems can be generated", config.ErrConfig, r.Config.Data.Source)
+			}
+			p, err := train.LoadProblems(r.Config.Data)
+			if err != nil {
+				return err
+			}
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				return fmt.Errorf("write problems: %w", err)
+			}
+			for _, f := range []struct {
+				name     string
+				problems []gsm8k.Problem
+			}{{"sft", p.SFT}, {"train", p.Train}, {"val", p.Val}, {"test", p.Test}, {"unseen", p.Unseen}} {
+				if len(f.problems) == 0 {
+					continue
+				}
+				var b bytes.Buffer
+				if err := gsm8k.WriteJSONL(&b, f.problems); err != nil {
+					return err
+				}
+				path := filepath.Join(dir, f.name+".jsonl")
+				if err := rundir.WriteFileAtomic(path, b.Bytes()); err != nil {
+					return err
+				}
+				if _, err := fmt.Fprintf(s.Out, "%s\t%d problems\n", path, len(f.problems)); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	cf.add(c, config.Names())
+	c.Flags().StringVar(&dir, "out", "problems", "folder for sft.jsonl, train.jsonl, val.jsonl, test.jsonl and unseen.jsonl")
+	return c
+}
+
+func newDataStats(s *State) *cobra.Command {
+	var opt gsm8k.ReadOptions
+	var mode string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "stats FILE",
+		Short: "Describe a file of problems: counts, lengths, answers, the majority-answer baseline",
+		Example: `  grpo data stats problems/val.jsonl
+  grpo data stats gsm8k/test.jsonl --json
+  grpo data stats broken.jsonl --skip-bad`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			opt.Annotations = gsm8k.AnnotationMode(mode)
+			problems, report, err := gsm8k.ReadFile(args[0], opt)
+			if err != nil {
+				return err
+			}
+			st := gsm8k.ComputeStats(problems, tokenizer.Known)
+			if asJSON {
+				return printJSON(s.Out, struct {
+					File    string `json:"file"`
+					Skipped int    `json:"skipped"`
+					gsm8k.Stats
+				}{args[0], report.Skipped, st})
+			}
+			return writeStats(s, report, st)
+		},
+	}
+	c.Flags().BoolVar(&opt.SkipBad, "skip-bad", false, "count broken lines and go on")
+	c.Flags().StringVar(&mode, "annotations", "keep", "annotations in worked answers: keep, strip or equation")
+	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	return c
+}
+
+func writeStats(s *State, report gsm8k.ReadReport, st gsm8k.Stats) error {
+	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "problems\t%d\n", st.Problems)
+	if report.Skipped > 0 {
+		fmt.Fprintf(w, "broken lines skipped\t%d (first: %s)\n", report.Skipped, report.FirstBad)
+	}
+	for _, t := range st.Types {
+		if t.Type != "" {
+			fmt.Fprintf(w, "  of type %s\t%d\n", t.Type, t.Count)
+		}
+	}
+	fmt.Fprintf(w, "questions that repeat\t%d\n", st.DuplicateQuestions)
+	for _, l := range []struct {
+		name string
+		l    gsm8k.Lengths
+	}{{"question length", st.QuestionLength}, {"answer length", st.AnswerLength}} {
+		fmt.Fprintf(w, "%s\tmin %d, median %g, mean %.1f, max %d characters\n", l.name, l.l.Min, l.l.Median, l.l.Mean, l.l.Max)
+	}
+	fmt.Fprintf(w, "distinct answers\t%d\n", st.DistinctAnswers)
+	fmt.Fprint(w, "commonest answers\t")
+	for i, a := range st.TopAnswers {
+		if i > 0 {
+			fmt.Fprint(w, ", ")
+		}
+		fmt.Fprintf(w, "%s (%d)", a.Answer, a.Count)
+	}
+	fmt.Fprintf(w, "\nmajority-answer baseline\t%.4f (always answering %s)\n", st.MajorityBaseline, st.MajorityAnswer)
+	fmt.Fprintf(w, "problems outside the vocabulary\t%d\n", st.OutOfVocabularyProblems)
+	for _, c := range st.OutOfVocabulary {
+		fmt.Fprintf(w, "  %s %s\t%d\n", c.Code, c.Char, c.Count)
+	}
+	return w.Flush()
+}

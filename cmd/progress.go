@@ -1,0 +1,115 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"grpo/pkg/rundir"
+	"grpo/pkg/train"
+)
+
+// progress shows a run on standard error: a bar with the time left on a
+// terminal, otherwise a line at each evaluation.
+type progress struct {
+	w       io.Writer
+	redraw  bool
+	now     func() time.Time
+	bar     *progressbar.ProgressBar
+	started time.Time
+	first   int // step that this process began behind
+	steps   int
+	last    rundir.Metrics
+}
+
+// newProgress returns an observer; with quiet it shows nothing.
+func newProgress(s *State, quiet bool) *progress {
+	w := s.Err
+	if quiet {
+		w = io.Discard
+	}
+	return &progress{w: w, redraw: s.Redraw && !quiet, now: s.Now}
+}
+
+func (p *progress) newBar(steps int, what string) *progressbar.ProgressBar {
+	return progressbar.NewOptions(steps,
+		progressbar.OptionSetWriter(p.w), progressbar.OptionSetDescription(what), progressbar.OptionShowCount(),
+		progressbar.OptionSetPredictTime(true), progressbar.OptionSetElapsedTime(true), progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(24), progressbar.OptionFullWidth())
+}
+
+// line prints a line above the bar.
+func (p *progress) line(format string, args ...any) {
+	if p.bar != nil {
+		_ = p.bar.Clear() // a bar that can't be drawn is no reason to stop a run
+	}
+	fmt.Fprintf(p.w, format+"\n", args...)
+	if p.bar != nil {
+		_ = p.bar.RenderBlank()
+	}
+}
+
+// Begin implements train.Observer.
+func (p *progress) Begin(resumedAt, steps int) {
+	p.started, p.first, p.steps = p.now(), resumedAt, steps
+	if resumedAt > 0 {
+		p.line("continuing behind step %d of %d", resumedAt, steps)
+	}
+	if p.redraw {
+		p.bar = p.newBar(steps, "training")
+		_ = p.bar.Set(resumedAt)
+	}
+}
+
+// Step implements train.Observer.
+func (p *progress) Step(m rundir.Metrics) {
+	p.last = m
+	if p.bar != nil {
+		p.bar.Describe(fmt.Sprintf("train reward %.3f", m.Reward.Mean))
+		_ = p.bar.Set(m.Step)
+		if m.Step == p.steps {
+			_ = p.bar.Finish()
+		}
+	}
+}
+
+// Eval implements train.Observer. It is called before the Step of its step.
+func (p *progress) Eval(e rundir.Eval) {
+	line := fmt.Sprintf("step %*d/%d  validation: sampled %.3f", len(fmt.Sprint(p.steps)), e.Step, p.steps, e.Sampled.AnswerReward)
+	if e.Greedy != nil {
+		line += fmt.Sprintf("  greedy %.3f", e.Greedy.AnswerReward)
+	}
+	line += fmt.Sprintf("  formatted %.3f  length %4.1f", e.Sampled.FormatReward, e.Sampled.Length)
+	if done := e.Step - p.first; done > 0 && e.Step < p.steps && !p.redraw {
+		left := p.now().Sub(p.started) / time.Duration(done) * time.Duration(p.steps-e.Step)
+		line += fmt.Sprintf("  %s left", left.Round(time.Second))
+	}
+	p.line("%s", line)
+}
+
+// Note implements train.Observer and train.SFTObserver.
+func (p *progress) Note(text string) { p.line("note: %s", text) }
+
+// SFTStep implements train.SFTObserver.
+func (p *progress) SFTStep(s train.SFTStep, steps int) {
+	if p.redraw {
+		if s.Step == 1 {
+			p.bar = p.newBar(steps, s.Stage)
+		}
+		_ = p.bar.Set(s.Step)
+	}
+	if s.Validation != nil {
+		p.line("%s: step %d/%d  loss %.4f  validation: sampled %.3f  greedy %.3f", s.Stage, s.Step, steps, s.Loss,
+			s.Validation.Sampled.AnswerReward, s.Validation.Greedy.AnswerReward)
+	}
+}
+
+// done takes the bar away before results are printed.
+func (p *progress) done() {
+	if p.bar != nil {
+		_ = p.bar.Clear()
+		p.bar = nil
+	}
+}

@@ -1,0 +1,122 @@
+package cmd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"grpo/pkg/config"
+)
+
+// configFlags are the flags of every command that resolves a configuration.
+type configFlags struct {
+	path string
+	set  []string
+}
+
+func (f *configFlags) add(c *cobra.Command, names []string) {
+	c.Flags().StringVarP(&f.path, "config", "c", "", "configuration: a YAML file or the name of an embedded one ("+join(names)+")")
+	c.Flags().StringArrayVar(&f.set, "set", nil, "set a key, e.g. --set rollout.group_size=4 (repeatable; see \"grpo config show\")")
+	// The errors of RegisterFlagCompletionFunc say that the flag does not
+	// exist or is registered twice; both would be mistakes right here.
+	_ = c.RegisterFlagCompletionFunc("config", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return names, cobra.ShellCompDirectiveDefault
+	})
+	_ = c.RegisterFlagCompletionFunc("set", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		var keys []string
+		for _, k := range config.Keys() {
+			keys = append(keys, k.Path+"=\t"+k.Doc)
+		}
+		return keys, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+func join(names []string) string {
+	out := ""
+	for i, n := range names {
+		if i > 0 {
+			out += ", "
+		}
+		out += n
+	}
+	return out
+}
+
+// keyFlag is a flag of its own for a key that is set often.
+type keyFlag struct{ flag, key, usage string }
+
+func addKeyFlags(c *cobra.Command, flags []keyFlag) {
+	for _, f := range flags {
+		c.Flags().String(f.flag, "", f.usage+" ("+f.key+")")
+	}
+}
+
+// options collects the sources of a configuration.
+func (f *configFlags) options(c *cobra.Command, s *State, flags []keyFlag) config.LoadOptions {
+	opts := config.LoadOptions{Path: f.path, Env: s.Env, Set: f.set}
+	for _, k := range flags {
+		if fl := c.Flags().Lookup(k.flag); fl != nil && fl.Changed {
+			opts.Flags = append(opts.Flags, config.Flag{Key: k.key, Name: "--" + k.flag, Value: fl.Value.String()})
+		}
+	}
+	return opts
+}
+
+// outFlags say where results go and how they are shown.
+type outFlags struct {
+	dir     string
+	fresh   bool
+	json    bool
+	quiet   bool
+	threads int
+}
+
+func (f *outFlags) add(fs *pflag.FlagSet) {
+	fs.StringVar(&f.dir, "out", "", "the run's folder (default results/<command>-<hash of the configuration>, so that the same command finds it again)")
+	fs.BoolVar(&f.fresh, "fresh", false, "begin anew, in a new folder beside the old one")
+	f.addShow(fs)
+	fs.IntVar(&f.threads, "threads", 0, "worker threads (0 = one for each core); the results do not depend on it")
+}
+
+func (f *outFlags) addShow(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.json, "json", false, "print the result as JSON")
+	fs.BoolVarP(&f.quiet, "quiet", "q", false, "no progress on standard error")
+}
+
+// resolve returns the folder of a run: what --out says, or the one that the
+// configuration's hash names; with --fresh the first of DIR, DIR-2, DIR-3 ...
+// that does not exist.
+func (f *outFlags) resolve(command, hash string) (string, error) {
+	dir := f.dir
+	if dir == "" {
+		dir = filepath.Join("results", command+"-"+hash)
+	}
+	if !f.fresh {
+		return dir, nil
+	}
+	try := dir
+	for n := 2; ; n++ {
+		switch _, err := os.Lstat(try); {
+		case errors.Is(err, fs.ErrNotExist):
+			return try, nil
+		case err != nil:
+			return "", fmt.Errorf("find a fresh folder: %w", err)
+		}
+		try = dir + "-" + strconv.Itoa(n)
+	}
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}

@@ -1,0 +1,137 @@
+// Package cmd is the command line: a file for each command, which parses,
+// validates and calls one function of pkg/.
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"grpo/pkg/config"
+	"grpo/pkg/train"
+)
+
+// Exit codes.
+const (
+	exitDone        = 0
+	exitFailed      = 1   // a run failed
+	exitUsage       = 2   // usage or configuration
+	exitResumable   = 75  // interrupted; the same command continues
+	exitInterrupted = 130 // interrupted before anything could be saved
+)
+
+// usageError is a mistake in the command line.
+type usageError struct {
+	cmd *cobra.Command
+	err error
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// exitCode maps an error to the exit code; the only place that does.
+func exitCode(err error) int {
+	var usage *usageError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &usage), errors.Is(err, config.ErrConfig):
+		return exitUsage
+	case errors.Is(err, train.ErrNothingSaved):
+		return exitInterrupted
+	case errors.Is(err, train.ErrInterrupted):
+		return exitResumable
+	}
+	return exitFailed
+}
+
+// Run executes one command line and returns the exit code. Only usage errors
+// point at the usage.
+func Run(ctx context.Context, s *State) int {
+	root := newRoot(s)
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		fmt.Fprintf(s.Err, "grpo: %v\n", err)
+		var usage *usageError
+		if errors.As(err, &usage) {
+			fmt.Fprintf(s.Err, "grpo: try \"%s --help\"\n", usage.cmd.CommandPath())
+		}
+	}
+	return exitCode(err)
+}
+
+func newRoot(s *State) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "grpo",
+		Short: "Experiments in reinforcement learning from verifiable rewards, on a laptop",
+		Long: `grpo trains small language models by group-relative policy optimization (GRPO)
+and its relatives on word problems with a verifiable answer, draws
+validation-reward curves, and counts what came out right and wrong.
+
+Without any set-up, "grpo train" takes the embedded base model, which can solve
+the problems and does not prefer to, and brings it out in minutes on a CPU.`,
+		Example: `  grpo train                                  the default experiment
+  grpo train -c smoke                         a few seconds, to see that it works
+  grpo train --lr 3e-4 --seed 2 --out my-run  another rate, another seed
+  grpo eval my-run --split test               evaluate what came out
+  grpo config show                            every setting, with its meaning`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetArgs(s.Args[1:])
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &usageError{c, err} })
+	root.AddCommand(newTrain(s), newEval(s), newSFT(s), newData(s), newConfig(s), newVersion(s))
+	for _, c := range root.Commands() {
+		strictArgs(c)
+	}
+	root.Args = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return &usageError{c, fmt.Errorf("unknown command %q%s", args[0], suggestion(c, args[0]))}
+	}
+	root.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	return root
+}
+
+// strictArgs makes wrong arguments of a command and of its children usage
+// errors, and refuses unknown subcommands, which cobra would take as arguments.
+func strictArgs(c *cobra.Command) {
+	check := c.Args
+	switch {
+	case c.HasSubCommands() && c.RunE == nil:
+		c.RunE = func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return &usageError{c, fmt.Errorf("unknown command %q%s", c.CommandPath()+" "+args[0], suggestion(c, args[0]))}
+			}
+			return c.Help()
+		}
+		c.Args = cobra.ArbitraryArgs
+	case check == nil:
+		check = cobra.NoArgs
+		fallthrough
+	default:
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return &usageError{c, err}
+			}
+			return nil
+		}
+	}
+	for _, child := range c.Commands() {
+		strictArgs(child)
+	}
+}
+
+func suggestion(c *cobra.Command, word string) string {
+	c.SuggestionsMinimumDistance = 2
+	if s := c.SuggestionsFor(word); len(s) > 0 {
+		return fmt.Sprintf(" (did you mean %q?)", s[0])
+	}
+	return ""
+}

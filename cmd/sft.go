@@ -1,0 +1,84 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"grpo/pkg/config"
+	"grpo/pkg/train"
+)
+
+var sftKeys = []keyFlag{{"seed", "seed", "seed of weights, corpora and batch order"}}
+
+// sftOptions are the inputs of `grpo sft`.
+type sftOptions struct {
+	state   *State
+	cfg     config.SFT
+	dir     string
+	threads int
+	json    bool
+	quiet   bool
+}
+
+func newSFT(s *State) *cobra.Command {
+	var cf configFlags
+	var of outFlags
+	c := &cobra.Command{
+		Use:   "sft",
+		Short: "Train a base model by supervised stages",
+		Long: `Sft trains a base model: first the capability, then, under a corpus of mixed
+quality, the habit of not using it. GRPO elicits it again; it teaches no new
+arithmetic. "make base" makes the embedded base model with it, bit for bit.`,
+		Example: `  grpo sft --out my-base
+  grpo sft --seed 2 --out other-base && grpo train --set model.init=other-base/model.safetensors
+  grpo sft --set stages.1.steps=600 --out short-base`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := config.LoadSFT(cf.options(cmd, s, sftKeys))
+			if err != nil {
+				return err
+			}
+			o := &sftOptions{state: s, cfg: r.Config, threads: of.threads, json: of.json, quiet: of.quiet}
+			if o.dir, err = of.resolve("sft", config.Hash(r.Config)); err != nil {
+				return err
+			}
+			return runSFT(cmd.Context(), o)
+		},
+	}
+	cf.add(c, config.NamesSFT())
+	addKeyFlags(c, sftKeys)
+	of.add(c.Flags())
+	return c
+}
+
+func runSFT(ctx context.Context, o *sftOptions) error {
+	s := o.state
+	p := newProgress(s, o.quiet)
+	p.line("folder %s", o.dir)
+	rec, err := train.RunSFT(ctx, o.cfg, train.SFTOptions{Dir: o.dir, Threads: o.threads, Observer: p})
+	p.done()
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return printJSON(s.Out, rec)
+	}
+	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "stage\tsteps\tloss\tcorpus right\tval sampled\tval greedy\tunseen sampled\tunseen greedy")
+	for _, st := range rec.Stages {
+		unseen := "n/a\tn/a"
+		if st.Unseen.Greedy != nil {
+			unseen = fmt.Sprintf("%.3f\t%.3f", st.Unseen.Sampled.AnswerReward, st.Unseen.Greedy.AnswerReward)
+		}
+		fmt.Fprintf(w, "%s\t%d\t%.4f\t%.3f\t%.3f\t%.3f\t%s\n", st.Name, st.Steps, st.Loss, st.AnswerReward,
+			st.Validation.Sampled.AnswerReward, st.Validation.Greedy.AnswerReward, unseen)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.Out, "weights: %s (sha256 of the numbers %s)\n", filepath.Join(o.dir, train.SFTModelFile), rec.Weights)
+	return err
+}

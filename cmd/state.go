@@ -1,0 +1,60 @@
+package cmd
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// State is everything of the process that a command touches. Tests bring their
+// own.
+//
+// Manners of the terminal: standard output carries results, and nothing else,
+// so that it can be piped; standard error carries progress and logs. Where
+// standard error is no terminal, or NO_COLOR is set, nothing is redrawn and
+// nothing is coloured: a line now and then says how far the work is. An error
+// is one line with the program's name, no capital at the start and no full stop
+// at the end; it says what was tried, on what, why it failed and how to mend it.
+type State struct {
+	Args []string
+	Env  []string
+	In   io.Reader
+	Out  io.Writer
+	Err  io.Writer
+	// Redraw says that standard error is a terminal that a bar may redraw.
+	Redraw bool
+	Now    func() time.Time
+	Host   func() (string, error)
+}
+
+func processState() *State {
+	return &State{
+		Args: os.Args, Env: os.Environ(), In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		Redraw: term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+		Now:    time.Now, Host: os.Hostname,
+	}
+}
+
+// Main runs the process and returns its exit code.
+func Main() int {
+	ctx, stop := interruptible(context.Background())
+	defer stop()
+	return Run(ctx, processState())
+}
+
+// interruptible ends the context at the first SIGINT or SIGTERM, so that a run
+// can finish its update and save; after it the signals have their usual effect
+// again, so that a second one ends the process at once.
+func interruptible(parent context.Context) (context.Context, func()) {
+	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-ctx.Done()
+		stop()
+	}()
+	return ctx, stop
+}

@@ -1,0 +1,56 @@
+package cmd
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"grpo/pkg/model/kernel"
+	"grpo/pkg/rundir"
+)
+
+// version of the program; a release sets it with -ldflags "-X grpo/cmd.version=...".
+var version = "0.1.0-dev"
+
+// build describes the binary and the machine, for `version` and meta.json.
+func build(s *State) rundir.Meta {
+	m := rundir.Meta{Version: version, Revision: "unknown", GoVersion: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Kernel: kernel.Name(), Argv: s.Args}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, kv := range info.Settings {
+			switch {
+			case kv.Key == "vcs.revision":
+				m.Revision = kv.Value
+			case kv.Key == "vcs.modified" && kv.Value == "true":
+				m.Revision += " (modified)"
+			}
+		}
+	}
+	if host, err := s.Host(); err == nil {
+		m.Host = host
+	}
+	return m
+}
+
+func newVersion(s *State) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "version",
+		Short:   "Print version, revision and the arithmetic kernel in use",
+		Example: "  grpo version --json",
+		RunE: func(*cobra.Command, []string) error {
+			m := build(s)
+			if asJSON {
+				return printJSON(s.Out, map[string]string{
+					"version": m.Version, "revision": m.Revision, "go_version": m.GoVersion,
+					"os": m.OS, "arch": m.Arch, "kernel": m.Kernel,
+				})
+			}
+			_, err := fmt.Fprintf(s.Out, "grpo %s, revision %s, %s %s/%s, kernel %s\n", m.Version, m.Revision, m.GoVersion, m.OS, m.Arch, m.Kernel)
+			return err
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	return c
+}

@@ -1,0 +1,12 @@
+// Package configs holds the configurations that come with the program, so that
+// `-c smoke` works by name in any folder. default.yaml and base.yaml are also
+// the documentation of the keys: `grpo config show` takes its words from the
+// comments beside them.
+package configs
+
+import "embed"
+
+// FS holds NAME.yaml for each embedded configuration.
+//
+//go:embed *.yaml
+var FS embed.FS

@@ -1,0 +1,277 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// loadText is [Load] of a text.
+func loadText(text []byte) (*Resolved, error) {
+	return loadFrom(&source{"x.yaml", text}, LoadOptions{}, grpoRoot())
+}
+
+// roundTrip holds for the result of every load.
+func roundTrip(t testing.TB, r *Resolved, err error) {
+	t.Helper()
+	if err != nil {
+		if !errors.Is(err, ErrConfig) || r != nil {
+			t.Fatalf("got %v with the error %v", r, err)
+		}
+		return
+	}
+	again, err := loadText(Marshal(r.Config))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, Marshal(r.Config))
+	}
+	if !reflect.DeepEqual(again.Config, r.Config) {
+		t.Fatalf("reads back as\n%+v\nnot\n%+v\n%s", again.Config, r.Config, Marshal(r.Config))
+	}
+	if a, b := Hash(r.Config), Hash(again.Config); a != b {
+		t.Fatalf("hash %s reads back as %s", a, b)
+	}
+}
+
+func floats(min, max float64) *rapid.Generator[float64] {
+	return rapid.Map(rapid.Float64Range(min, max), func(x float64) float64 { return x + 0 })
+}
+
+func positiveFloats(max float64) *rapid.Generator[float64] {
+	return floats(math.SmallestNonzeroFloat64, max)
+}
+
+// validConfig draws a valid configuration.
+func validConfig(t *rapid.T) Config {
+	text := rapid.StringMatching(`[\p{L}\p{N}\p{P}\p{S} ]{1,20}`).Filter(func(s string) bool { return checkText(s) == nil })
+	group := rapid.IntRange(2, 32).Draw(t, "group")
+	micro := rapid.IntRange(1, 8).Draw(t, "micro")
+	accumulation := rapid.IntRange(1, 4).Draw(t, "accumulation")
+	train := micro * accumulation
+	rollout := train * group * rapid.IntRange(1, 4).Draw(t, "batches")
+	functions := rapid.Permutation([]string{"answer", "format", "random"}).Draw(t, "functions")[:rapid.IntRange(1, 3).Draw(t, "n")]
+	c := Config{
+		Name: text.Draw(t, "name"),
+		Seed: rapid.Uint64().Draw(t, "seed"),
+		Data: Data{
+			Source: "generated", SkipBad: rapid.Bool().Draw(t, "skip_bad"),
+			Annotations:    rapid.SampledFrom([]string{"keep", "strip", "equation"}).Draw(t, "annotations"),
+			PromptTemplate: rapid.SampledFrom([]string{"plain", "question_only", "r1_zero"}).Draw(t, "template"),
+			GeneratorSeed:  rapid.Uint64().Draw(t, "generator_seed"),
+			WeightAdd:      floats(0, 1e300).Draw(t, "add"), WeightSub: positiveFloats(1).Draw(t, "sub"), WeightMul: floats(0, 1e-300).Draw(t, "mul"),
+			ValSize: rapid.IntRange(1, 1<<20).Draw(t, "val"), TestSize: rapid.IntRange(0, 1<<20).Draw(t, "test"),
+		},
+		Model: Model{HiddenSize: rapid.IntRange(1, 4096).Draw(t, "h"), NumLayers: rapid.IntRange(1, 16).Draw(t, "l"),
+			Init: rapid.SampledFrom([]string{"base", "random", "./" + text.Draw(t, "init")}).Draw(t, "kind"), Device: "cpu"},
+		Rollout: Rollout{RolloutBatchSize: rollout, GroupSize: group,
+			SamplingTemperature: positiveFloats(1e6).Draw(t, "temperature"), SamplingTopP: positiveFloats(1).Draw(t, "top_p"),
+			SamplingTopK: rapid.IntRange(0, 100).Draw(t, "top_k"), SamplingMaxTokens: rapid.IntRange(1, 1<<16).Draw(t, "max")},
+		Reward: Reward{Functions: functions,
+			RewardWeights: rapid.SliceOfN(floats(-math.MaxFloat64, math.MaxFloat64), len(functions), len(functions)).Draw(t, "weights")},
+		Algorithm: Algorithm{
+			LossType:            rapid.SampledFrom([]string{"no_baseline", "reinforce_with_baseline", "grpo_clip", "grpo_no_clip"}).Draw(t, "loss"),
+			UseStdNormalization: rapid.Bool().Draw(t, "std"), AdvantageEps: floats(0, 1).Draw(t, "eps"),
+			Cliprange:           positiveFloats(10).Draw(t, "clip"),
+			LengthNormalization: rapid.SampledFrom([]string{"masked_mean", "masked_normalize"}).Draw(t, "length"),
+			NormalizeConstant:   floats(0, math.MaxFloat64).Draw(t, "constant")},
+		Train: Train{NGRPOSteps: rapid.IntRange(1, 1<<31-1).Draw(t, "steps"), EpochsPerRolloutBatch: rapid.IntRange(1, 9).Draw(t, "epochs"),
+			TrainBatchSize: rapid.SampledFrom([]int{0, train}).Draw(t, "train"), GradientAccumulationSteps: accumulation,
+			LearningRate: floats(0, math.MaxFloat64).Draw(t, "lr"),
+			AdamBetas:    [2]float64{floats(0, 0.999999).Draw(t, "beta1"), floats(0, 0.999999).Draw(t, "beta2")},
+			AdamEps:      positiveFloats(1).Draw(t, "adam_eps"), WeightDecay: floats(0, 1).Draw(t, "decay"), MaxGradNorm: floats(0, 10).Draw(t, "norm")},
+		Eval:   Eval{EveryNSteps: rapid.IntRange(1, 100).Draw(t, "every"), Greedy: rapid.Bool().Draw(t, "greedy"), SaveSamples: rapid.IntRange(0, 9).Draw(t, "save")},
+		Output: Output{CheckpointEveryNSteps: rapid.IntRange(0, 9).Draw(t, "checkpoints"), KeepCheckpoints: rapid.IntRange(1, 9).Draw(t, "keep")},
+	}
+	if rapid.Bool().Draw(t, "files") {
+		c.Data.Source, c.Data.TrainFile, c.Data.ValFile = "gsm8k", text.Draw(t, "train_file"), text.Draw(t, "val_file")
+	}
+	c.Rollout.SamplingMinTokens = rapid.IntRange(0, c.Rollout.SamplingMaxTokens).Draw(t, "min")
+	return c
+}
+
+// TestMarshalLoadsBack: a resolved configuration repeats the run, to the bit.
+func TestMarshalLoadsBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := validConfig(t)
+		if err := Validate(&c); err != nil {
+			t.Fatal(err)
+		}
+		r, err := loadText(Marshal(c))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, Marshal(c))
+		}
+		if !reflect.DeepEqual(r.Config, Resolve(c)) {
+			t.Fatalf("reads back as\n%+v\nnot\n%+v", r.Config, Resolve(c))
+		}
+		if err := Validate(&r.Config); err != nil {
+			t.Fatalf("valid before it was resolved, but: %v", err)
+		}
+		if string(Marshal(r.Config)) != string(Marshal(c)) || Hash(r.Config) != Hash(c) || len(Diff(r.Config, c)) > 0 {
+			t.Fatal("the canonical form is not stable")
+		}
+	})
+}
+
+// TestTextsLoadBack: every printable text survives as a name, whatever YAML
+// would like to make of it.
+func TestTextsLoadBack(t *testing.T) {
+	c := Default()
+	for _, s := range []string{
+		"null", "~", "true", "No", "y", "on", "1", "1e3", ".5", ".inf", ".", "..", "-", "- a", "a: b", "a #b", "#", "'", `"`,
+		`\`, `a\nb`, "[a]", "{a}", "*a", "&a", "!a", "|", ">", "%", "@", "`", "<<", "=", "2025-01-01", "0x1", "1_0", " a", "a ", "é", "日本", "😀",
+		"\u00ad", "\ufeff", "...", "---", "a/b.c-d_e",
+	} {
+		c.Name = s
+		if checkText(s) != nil {
+			if Validate(&c) == nil {
+				t.Errorf("%q is valid, but not a text", s)
+			}
+			continue
+		}
+		r, err := loadText(Marshal(c))
+		if err != nil || r.Config.Name != s {
+			t.Errorf("%q: got %+v, %v", s, r, err)
+		}
+	}
+}
+
+func TestMarshalForm(t *testing.T) {
+	text := string(Marshal(Default()))
+	for _, want := range []string{
+		"# resolved by grpo; repeat with: grpo train -c this-file\nname: default\nseed: 1\ndata:\n  source: generated\n",
+		"\n  advantage_eps: 1e-6\n", "\n  adam_betas: [0.9, 0.95]\n", "\n  train_batch_size: 256\n", "\n  normalize_constant: 64\n",
+		"\n  functions: [answer]\n", "\n  train_file: \"\"\n",
+	} {
+		if !strings.Contains("\n"+text, "\n"+strings.TrimPrefix(want, "\n")) {
+			t.Errorf("the canonical form lacks %q:\n%s", want, text)
+		}
+	}
+}
+
+func TestMarshalSFTLoadsBack(t *testing.T) {
+	r, err := LoadSFT(LoadOptions{Path: write(t, twoStages), Set: []string{"stages.1.learning_rate=0.1", "name=my base"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := Marshal(r.Config)
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(path, text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	again, err := LoadSFT(LoadOptions{Path: path})
+	if err != nil || !reflect.DeepEqual(again.Config, r.Config) {
+		t.Fatalf("reads back as %+v, %v\n%s", again, err, text)
+	}
+	if !strings.HasPrefix(string(text), "# resolved by grpo; repeat with: grpo sft -c this-file\n") {
+		t.Errorf("first line of %s", text)
+	}
+	other := r.Config
+	other.Stages = append(slices.Clone(other.Stages[:1]), other.Stages[1], DefaultStage())
+	other.Stages[1].Steps = 3
+	diff := Diff(r.Config, other)
+	if len(diff) < 2 || diff[0] != "stages.1.steps: 20, now 3" || !slices.Contains(diff, "stages.2.batch_size: absent, now 64") {
+		t.Errorf("diff %q", diff)
+	}
+	if Hash(r.Config) == Hash(other) {
+		t.Error("another recipe, the same hash")
+	}
+}
+
+// TestHash: every key that has an effect on results enters, and no other.
+func TestHash(t *testing.T) {
+	base := Default()
+	hash := Hash(base)
+	if len(hash) != 8 || strings.Trim(hash, "0123456789abcdef") != "" {
+		t.Errorf("hash %q", hash)
+	}
+	if Hash(Resolve(base)) != hash {
+		t.Error("resolving changes the hash")
+	}
+	for i, f := range leaves(Default()) {
+		c := Default()
+		v, err := parseText(sample[f.path], f.value.Type())
+		if err != nil {
+			t.Fatal(err)
+		}
+		field := leaves(&c)[i].value
+		field.Set(reflect.ValueOf(v).Convert(field.Type()))
+		if reflect.DeepEqual(c, base) {
+			continue // device has one value only
+		}
+		outside := f.path == "name" || strings.HasPrefix(f.path, "output.")
+		if same := Hash(c) == hash; same != outside {
+			t.Errorf("changing %s: same hash %v, want %v", f.path, same, outside)
+		}
+		if diff := Diff(base, c); !slices.ContainsFunc(diff, func(d string) bool { return strings.HasPrefix(d, f.path+": ") }) {
+			t.Errorf("changing %s: diff %q", f.path, diff)
+		}
+	}
+}
+
+func TestDiff(t *testing.T) {
+	a, b := Default(), Default()
+	if got := Diff(a, b); got != nil {
+		t.Errorf("equal configurations differ: %q", got)
+	}
+	b.Train.LearningRate, b.Rollout.RolloutBatchSize = 3e-4, 128
+	want := []string{
+		"rollout.rollout_batch_size: 256, now 128",
+		"train.train_batch_size: 256, now 128",
+		"train.learning_rate: 0.001, now 0.0003",
+	}
+	if got := Diff(a, b); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestGet(t *testing.T) {
+	for key, want := range map[string]string{"lr": "0.001", "seed": "1", "train.adam_betas": "[0.9, 0.95]", "functions": "[answer]", "train_file": `""`} {
+		if got, err := Get(Default(), key); err != nil || got != want {
+			t.Errorf("%s: got %s, %v, want %s", key, got, err, want)
+		}
+	}
+	if _, err := Get(Default(), "grup_size"); err == nil || !errors.Is(err, ErrConfig) ||
+		err.Error() != `show config: unknown key "grup_size" (did you mean "rollout.group_size"?)` {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestFormatFloat(t *testing.T) {
+	for x, want := range map[float64]string{
+		0: "0", 1: "1", -1: "-1", 0.1: "0.1", 1e-6: "1e-6", 1e-10: "1e-10", 1.5e-7: "1.5e-7", 1e20: "1e20", 1e21: "1e21", 3e-5: "3e-5",
+		1234567: "1234567", 0.5e15: "500000000000000", 65536.5: "65536.5", math.MaxFloat64: "1.7976931348623157e308", 5e-324: "5e-324", math.Copysign(0, -1): "0",
+	} {
+		if got := formatFloat(x); got != want {
+			t.Errorf("%g: got %s, want %s", x, got, want)
+		}
+	}
+}
+
+// FuzzYAML: whatever a file holds, the answer is a configuration that reads back
+// from its own YAML, or an error about the configuration.
+func FuzzYAML(f *testing.F) {
+	for _, name := range Names() {
+		src, _ := open(name, Names())
+		f.Add(src.text)
+	}
+	for i, s := range []string{
+		"rollout:\n  group_size: 8.5\n", "seed: &a 1\ndata: {generator_seed: *a}\n", "- 1\n", "a: b: c", "\t", "---\n---\n", "? [a]\n: b\n",
+		"name: |\n  a\n", "train: {learning_rate: 1e-3, adam_betas: [0, 0]}\n", "seed: !!int '1'\n", "name: \"\\u2028\"\n", "%YAML 1.1\n---\nseed: 1\n",
+	} {
+		f.Add(fmt.Appendf(nil, "%s# %d\n", s, i))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, err := loadText(text)
+		roundTrip(t, r, err)
+		if s, err := loadFrom(&source{"x.yaml", text}, LoadOptions{}, sftRoot()); err != nil && (s != nil || !errors.Is(err, ErrConfig)) {
+			t.Fatalf("got %v with the error %v", s, err)
+		}
+	})
+}

@@ -1,0 +1,177 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// setting is one value of one source, already of the key's type.
+type setting struct {
+	path   string
+	value  any
+	origin Origin
+}
+
+// document is what a YAML text says, checked against the schema of a root.
+type document struct {
+	label    string
+	settings []setting
+	// sections holds the length of each list of sections that the text gives.
+	sections map[string]int
+	problems []string
+	// broken keys were given, with a value that does not fit.
+	broken map[string]bool
+	// keys are all keys of the schema, for suggestions.
+	keys []string
+}
+
+// maxProblems bounds the list: a data file given by mistake has one in each line.
+const maxProblems = 50
+
+func (d *document) full() bool { return len(d.problems) > maxProblems }
+
+func (d *document) problem(line int, format string, args ...any) {
+	if len(d.problems) == maxProblems {
+		d.problems = append(d.problems, d.label+": further problems are not listed")
+	}
+	if d.full() {
+		return
+	}
+	d.problems = append(d.problems, fmt.Sprintf("%s: line %d: ", d.label, line)+fmt.Sprintf(format, args...))
+}
+
+// readDocument checks a text against the schema given by t, a struct type, with
+// those keys. What yaml.v3 would convert, drop or merge in silence is a problem
+// here, and each problem has its line.
+func readDocument(src source, t reflect.Type, keys []string) *document {
+	d := &document{label: src.label, sections: map[string]int{}, broken: map[string]bool{}, keys: keys}
+	root := d.parse(src.text)
+	if root == nil {
+		return d
+	}
+	if root.Kind != yaml.MappingNode {
+		d.problem(root.Line, "want keys (such as \"seed: 1\") at the top, not %s", nodeKind(root))
+		return d
+	}
+	d.mapping(root, t, "")
+	return d
+}
+
+// parse returns the content of the text's only document, or nil after a problem.
+func (d *document) parse(text []byte) *yaml.Node {
+	if !d.isText(text) {
+		return nil
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	var doc, second yaml.Node
+	err := decode(decoder, &doc)
+	if errors.Is(err, io.EOF) || err == nil && isEmpty(&doc) {
+		d.problems = append(d.problems, d.label+": the file is empty: it sets no key (leave out -c for the defaults)")
+		return nil
+	}
+	if err == nil {
+		if err = decode(decoder, &second); err == nil {
+			line := max(second.Line, 1)
+			if len(second.Content) > 0 {
+				line = second.Content[0].Line
+			}
+			d.problem(line, "a second YAML document begins: one file is one configuration (remove the --- before it)")
+			return nil
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		d.syntax(text, err)
+		return nil
+	}
+	return doc.Content[0]
+}
+
+// decode turns a panic of the YAML library, which hostile input can provoke,
+// into an error.
+func decode(decoder *yaml.Decoder, n *yaml.Node) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("yaml: %v", r)
+		}
+	}()
+	return decoder.Decode(n)
+}
+
+func isEmpty(doc *yaml.Node) bool {
+	if len(doc.Content) == 0 {
+		return true
+	}
+	n := doc.Content[0]
+	return n.Tag == "!!null" || n.Kind == yaml.MappingNode && len(n.Content) == 0
+}
+
+func nodeKind(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "a section with keys"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case n.Kind == yaml.AliasNode:
+		return "an alias"
+	case n.Tag == "!!null":
+		return "nothing"
+	}
+	return "the value " + show(n.Value)
+}
+
+// mapping reads the keys of a section: n into the struct type t at path.
+func (d *document) mapping(n *yaml.Node, t reflect.Type, path string) {
+	lines := map[string]int{}
+	for i := 0; i+1 < len(n.Content) && !d.full(); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if key.Tag == "!!merge" {
+			d.problem(key.Line, "merge keys (<<) are not supported (write the keys out)")
+			continue
+		}
+		if key.Kind != yaml.ScalarNode {
+			d.problem(key.Line, "want a key, not %s", nodeKind(key))
+			continue
+		}
+		field, ok := fieldByName(t, key.Value)
+		if !ok {
+			d.problem(key.Line, "unknown key %s%s", quoted(key.Value), d.suggest(t, path, key.Value))
+			continue
+		}
+		if first, ok := lines[key.Value]; ok {
+			d.problem(key.Line, "duplicate key %q: it stands in line %d already", join(path, key.Value), first)
+			continue
+		}
+		lines[key.Value] = key.Line
+		d.value(value, field.Type, join(path, key.Value), key.Line)
+	}
+}
+
+func fieldByName(t reflect.Type, name string) (reflect.StructField, bool) {
+	for i := range t.NumField() {
+		if f := t.Field(i); fieldName(f) == name {
+			return f, true
+		}
+	}
+	return reflect.StructField{}, false
+}
+
+// suggest answers an unknown key of the struct type t at path.
+func (d *document) suggest(t reflect.Type, path, word string) string {
+	for i := range t.NumField() {
+		name := fieldName(t.Field(i))
+		if rest, ok := strings.CutPrefix(word, name+"."); ok {
+			return fmt.Sprintf(" (write %s: and below it, indented, %s:)", name, rest)
+		}
+	}
+	var here []string
+	for i := range t.NumField() {
+		here = append(here, fieldName(t.Field(i)))
+	}
+	return suggestKey(word, here, d.keys)
+}

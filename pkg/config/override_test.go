@@ -1,0 +1,149 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestSet(t *testing.T) {
+	tests := []struct{ name, set, key, want string }{
+		{"full path", "train.learning_rate=3e-4", "train.learning_rate", "0.0003"},
+		{"last part", "learning_rate=3e-4", "train.learning_rate", "0.0003"},
+		{"alias", "lr=3e-4", "train.learning_rate", "0.0003"},
+		{"spaces around the key", " lr =3e-4", "train.learning_rate", "0.0003"},
+		{"list with commas", "reward_weights=0.5", "reward.reward_weights", "[0.5]"},
+		{"pair with commas", "adam_betas=0.8,0.9", "train.adam_betas", "[0.8, 0.9]"},
+		{"pair in brackets", "adam_betas=[0.8, 0.9]", "train.adam_betas", "[0.8, 0.9]"},
+		{"text with an equals sign", "name=lr=1", "name", `"lr=1"`},
+		{"text that is a number elsewhere", "name=2025", "name", `"2025"`},
+		{"negative zero", "weight_decay=-0", "train.weight_decay", "0"},
+		{"largest seed", "seed=18446744073709551615", "seed", "18446744073709551615"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			r, err := Load(LoadOptions{Set: []string{test.set}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := Get(r.Config, test.key); err != nil || got != test.want {
+				t.Errorf("%s is %s (%v), want %s", test.key, got, err, test.want)
+			}
+		})
+	}
+}
+
+func TestSetErrors(t *testing.T) {
+	tests := []struct{ name, set, want string }{
+		{"no equals sign", "learning_rate", `--set learning_rate: no "=" (write --set KEY=VALUE)`},
+		{"empty", "", `--set "": no "="`},
+		{"no key", "=1", `--set: unknown key ""`},
+		{"unknown key", "lerning_rate=1", `--set: unknown key "lerning_rate" (did you mean "train.learning_rate"?)`},
+		{"unknown path", "train.lerning_rate=1", `(did you mean "train.learning_rate"?)`},
+		{"wrong section", "rollout.learning_rate=1", `(did you mean "train.learning_rate"?)`},
+		{"section", "train=1", `--set: unknown key "train"`},
+		{"capital letters", "Train.Learning_Rate=1", `(did you mean "train.learning_rate"?)`},
+		{"TRL's name", "num_generations=4", `(did you mean "rollout.group_size"?)`},
+		{"fraction for an integer", "group_size=8.5", `--set: rollout.group_size must be an integer, not 8.5`},
+		{"whole fraction", "group_size=8.0", `not 8.0 (write 8)`},
+		{"exponent", "n_grpo_steps=1e2", `not 1e2 (write 100)`},
+		{"nothing", "group_size=", `rollout.group_size must be an integer, not ""`},
+		{"space", "group_size= 8", `must be an integer, not " 8"`},
+		{"not finite", "lr=nan", `train.learning_rate must be a finite number, not nan`},
+		{"infinite", "lr=+Inf", `must be a finite number, not +Inf`},
+		{"truth value", "greedy=yes", `eval.greedy must be true or false, not yes (write true)`},
+		{"empty list", "functions=", `reward.functions must be a list of texts, not "" (element 1 is empty; write a,b or [a, b])`},
+		{"empty element", "functions=answer,", `(element 2 is empty`},
+		{"open bracket", "functions=[answer", `(the bracket is not closed)`},
+		{"number list", "reward_weights=1,x", `reward.reward_weights element 2 must be a number, not x`},
+		{"pair of three", "adam_betas=1,2,3", `must be a list of 2 numbers, not of 3`},
+		{"unprintable", "name=a\x1b[31m", `must be one line of printable text: it holds the character U+001B`},
+		{"not UTF-8", "name=\xff", `name must be UTF-8 text, not "\xff"`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := Load(LoadOptions{Set: []string{test.set}})
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got  %v\nwant %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestEnv(t *testing.T) {
+	tests := []struct{ name, env, want string }{ // want "": accepted
+		{"another program's", "HOME=/home/x", ""},
+		{"prefix of another program", "GRPOX=1", ""},
+		{"kernel", "GRPO_KERNEL=avx2", ""},
+		{"switch", "GRPO_NO_PROGRESS=1", ""},
+		{"empty counts as not set", "GRPO_SEED=", ""},
+		{"unknown and empty", "GRPO_UNKNOWN=", ""},
+		{"key of grpo sft", "GRPO_EVAL_SIZE=abc", ""},
+		{"stage of grpo sft", "GRPO_STAGES_1_STEPS=5", ""},
+		{"unknown", "GRPO_TRAIN_LERNING_RATE=1", `environment: unknown variable GRPO_TRAIN_LERNING_RATE (did you mean "GRPO_TRAIN_LEARNING_RATE"?)`},
+		{"last part only", "GRPO_LEARNING_RATE=1", `environment: unknown variable GRPO_LEARNING_RATE (did you mean "GRPO_TRAIN_LEARNING_RATE"?)`},
+		{"wrong type", "GRPO_ROLLOUT_GROUP_SIZE=8.5", `environment: GRPO_ROLLOUT_GROUP_SIZE: rollout.group_size must be an integer, not 8.5`},
+		{"out of range", "GRPO_ROLLOUT_GROUP_SIZE=0", `rollout.group_size (0, GRPO_ROLLOUT_GROUP_SIZE) must be at least 1`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			r, err := Load(LoadOptions{Env: []string{test.env}})
+			switch {
+			case test.want == "" && err != nil:
+				t.Error(err)
+			case test.want == "" && !reflect.DeepEqual(r.Config, Resolve(Default())):
+				t.Errorf("it changes the configuration to %+v", r.Config)
+			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
+				t.Errorf("got  %v\nwant %s", err, test.want)
+			}
+		})
+	}
+}
+
+// TestEnvIsPassedIn: the process's own environment has no effect.
+func TestEnvIsPassedIn(t *testing.T) {
+	t.Setenv("GRPO_SEED", "7")
+	t.Setenv("SEED", "7")
+	if r, err := Load(LoadOptions{}); err != nil || r.Config.Seed != 1 {
+		t.Errorf("got %+v, %v", r, err)
+	}
+}
+
+func TestFlags(t *testing.T) {
+	_, err := Load(LoadOptions{Flags: []Flag{{"seed", "--seed", "x"}, {"train.lr", "--rate", "1"}}})
+	for _, want := range []string{"--seed: seed must be an integer of 0 or more, not x", `--rate: sets the unknown key "train.lr"`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+}
+
+func TestDistance(t *testing.T) {
+	tests := []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0}, {"grup", "group", 1}, {"kitten", "sitting", 3},
+		{"ab", "ba", 1}, {"abcd", "acbd", 1}, {"ca", "abc", 3}, {"größe", "große", 1},
+	}
+	for _, test := range tests {
+		if got := distance(test.a, test.b); got != test.want {
+			t.Errorf("distance(%q, %q) = %d, want %d", test.a, test.b, got, test.want)
+		}
+	}
+}
+
+// FuzzSet: whatever --set is given, the answer is a configuration that reads
+// back from its own YAML, or an error about the configuration.
+func FuzzSet(f *testing.F) {
+	for _, s := range []string{
+		"lr=1e-3", "train.adam_betas=[0.9, 0.95]", "functions=answer,format", "name=\"'#: -", "seed=18446744073709551615",
+		"group_size=0", "=", "a.b.c=d", "lr=-0.0", "weight_add=1e-320", "name=\u2028x", "model.init=.5",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		r, err := Load(LoadOptions{Set: []string{s}})
+		roundTrip(t, r, err)
+	})
+}

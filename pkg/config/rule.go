@@ -1,0 +1,186 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// rule is a condition on the values of one or more keys. A key with a star
+// (stages.*.steps) makes it a rule for each section of that list.
+type rule struct {
+	keys []string
+	// check returns what is wrong, as a sentence about keys, or "".
+	check func(v *view, keys []string) string
+	// values are the valid texts of an enumeration.
+	values []string
+}
+
+// view gives rules the values of a configuration, and the words for a key.
+type view struct {
+	values  map[string]reflect.Value
+	origins map[string]Origin // nil: unknown
+}
+
+func (v *view) num(key string) float64 {
+	f := v.values[key]
+	switch f.Kind() {
+	case reflect.Int:
+		return float64(f.Int())
+	case reflect.Uint64:
+		return float64(f.Uint())
+	}
+	return f.Float()
+}
+
+func (v *view) text(key string) string { return v.values[key].String() }
+
+// name writes a key with its value and origin: seed (7, x.yaml: line 4).
+func (v *view) name(key string) string {
+	value := formatValue(v.values[key])
+	if v.values[key].Kind() == reflect.String {
+		value = strconv.Quote(v.text(key))
+	}
+	if r := []rune(value); len(r) > 80 {
+		value = string(r[:77]) + "..."
+	}
+	if v.origins == nil {
+		return fmt.Sprintf("%s (%s)", key, value)
+	}
+	return fmt.Sprintf("%s (%s, %s)", key, value, v.origins[key])
+}
+
+// interval is a range of numbers; an infinite end is no limit.
+type interval struct {
+	low, high         float64
+	lowOpen, highOpen bool
+}
+
+func (r interval) contains(x float64) bool {
+	return (x > r.low || x == r.low && !r.lowOpen) && (x < r.high || x == r.high && !r.highOpen)
+}
+
+func (r interval) String() string {
+	low, high := "at least "+formatFloat(r.low), "at most "+formatFloat(r.high)
+	if r.lowOpen {
+		low = "more than " + formatFloat(r.low)
+	}
+	if r.highOpen {
+		high = "less than " + formatFloat(r.high)
+	}
+	if math.IsInf(r.high, 1) {
+		return low
+	}
+	return low + " and " + high
+}
+
+var (
+	nonNegative = interval{low: 0, high: math.Inf(1)}
+	positive    = interval{low: 0, high: math.Inf(1), lowOpen: true}
+	share       = interval{low: 0, high: 1}
+	// size is for what is counted in memory; the limit keeps a slip of the
+	// finger from asking for terabytes.
+	size     = interval{low: 1, high: 1 << 20}
+	sizeOrNo = interval{low: 0, high: 1 << 20}
+	// counter is for steps, which number random streams by 32 bits.
+	counter     = interval{low: 1, high: 1<<31 - 1}
+	counterOrNo = interval{low: 0, high: 1<<31 - 1}
+)
+
+// in: the key's value lies in the interval.
+func in(r interval, key string) rule {
+	return rule{keys: []string{key}, check: func(v *view, k []string) string {
+		if !r.contains(v.num(k[0])) {
+			return fmt.Sprintf("%s must be %s", v.name(k[0]), r)
+		}
+		return ""
+	}}
+}
+
+// eachIn: the same for the elements of a list of numbers.
+func eachIn(r interval, key string) rule {
+	return rule{keys: []string{key}, check: func(v *view, k []string) string {
+		list := v.values[k[0]]
+		for i := range list.Len() {
+			if !r.contains(list.Index(i).Float()) {
+				return fmt.Sprintf("%s: element %d must be %s", v.name(k[0]), i+1, r)
+			}
+		}
+		return ""
+	}}
+}
+
+// oneOf: the text is one of values.
+func oneOf(key string, values ...string) rule {
+	return rule{keys: []string{key}, values: values, check: func(v *view, k []string) string {
+		if slices.Contains(values, v.text(k[0])) {
+			return ""
+		}
+		want := "must be one of " + strings.Join(values, ", ")
+		if len(values) == 1 {
+			want = "must be " + values[0]
+		}
+		return fmt.Sprintf("%s %s%s", v.name(k[0]), want, didYouMean(v.text(k[0]), values))
+	}}
+}
+
+// someOf: the list has at least one element, each one of values and none twice.
+func someOf(key string, values ...string) rule {
+	return rule{keys: []string{key}, values: values, check: func(v *view, k []string) string {
+		list := v.values[k[0]]
+		if list.Len() == 0 {
+			return fmt.Sprintf("%s must name at least one of %s", v.name(k[0]), strings.Join(values, ", "))
+		}
+		seen := map[string]bool{}
+		for i := range list.Len() {
+			e := list.Index(i).String()
+			if !slices.Contains(values, e) {
+				return fmt.Sprintf("%s: %q must be one of %s%s", v.name(k[0]), e, strings.Join(values, ", "), didYouMean(e, values))
+			}
+			if seen[e] {
+				return fmt.Sprintf("%s: %q stands there twice", v.name(k[0]), e)
+			}
+			seen[e] = true
+		}
+		return ""
+	}}
+}
+
+// filled: the text is not empty.
+func filled(key string) rule {
+	return rule{keys: []string{key}, check: func(v *view, k []string) string {
+		if v.text(k[0]) == "" {
+			return v.name(k[0]) + " must not be empty"
+		}
+		return ""
+	}}
+}
+
+// atMost: the first key's number does not exceed the second's.
+func atMost(a, b string) rule {
+	return rule{keys: []string{a, b}, check: func(v *view, k []string) string {
+		if v.num(k[0]) > v.num(k[1]) {
+			return fmt.Sprintf("%s must be at most %s", v.name(k[0]), v.name(k[1]))
+		}
+		return ""
+	}}
+}
+
+// multiple: the first key's number is a multiple of the second's, unless that
+// is 0, which stands for "the same".
+func multiple(a, b string) rule {
+	return rule{keys: []string{a, b}, check: func(v *view, k []string) string {
+		if d := v.values[k[1]].Int(); d != 0 && v.values[k[0]].Int()%d != 0 {
+			return fmt.Sprintf("%s must be a multiple of %s", v.name(k[0]), v.name(k[1]))
+		}
+		return ""
+	}}
+}
+
+// custom is for conditions of one kind only.
+func custom(check func(v *view, k []string) string, keys ...string) rule {
+	return rule{keys: keys, check: check}
+}

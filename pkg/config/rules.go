@@ -1,0 +1,172 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The rules, as data: those on single keys first, so that the rules that
+// compare keys can pass over a key that is wrong in itself.
+
+// dataRules and modelRules hold for both roots.
+var dataRules = []rule{
+	filled("name"),
+	oneOf("data.source", "generated", "gsm8k", "svamp"),
+	oneOf("data.annotations", "keep", "strip", "equation"),
+	oneOf("data.prompt_template", "plain", "question_only", "r1_zero"),
+	in(nonNegative, "data.weight_add"),
+	in(nonNegative, "data.weight_sub"),
+	in(nonNegative, "data.weight_mul"),
+	in(size, "data.val_size"),
+	in(sizeOrNo, "data.test_size"),
+	in(sizeOrNo, "data.unseen_size"),
+	in(sizeOrNo, "data.train_size"),
+	custom(someWeight, "data.weight_add", "data.weight_sub", "data.weight_mul"),
+	custom(fileForSource, "data.train_file", "data.source"),
+	custom(fileForSource, "data.val_file", "data.source"),
+	custom(noFileWhenGenerated, "data.test_file", "data.source"),
+}
+
+var modelRules = []rule{
+	in(interval{low: 1, high: 4096}, "model.hidden_size"),
+	in(interval{low: 1, high: 16}, "model.num_layers"),
+	custom(initKind, "model.init"),
+	oneOf("model.device", "cpu"),
+}
+
+// rulesConfig are the rules of [Config].
+var rulesConfig = slices.Concat(dataRules, modelRules, []rule{
+	in(size, "rollout.rollout_batch_size"),
+	in(size, "rollout.group_size"),
+	in(positive, "rollout.sampling_temperature"),
+	in(interval{low: 0, lowOpen: true, high: 1}, "rollout.sampling_top_p"),
+	in(sizeOrNo, "rollout.sampling_top_k"),
+	in(interval{low: 0, high: 1 << 16}, "rollout.sampling_min_tokens"),
+	in(interval{low: 1, high: 1 << 16}, "rollout.sampling_max_tokens"),
+	atMost("rollout.sampling_min_tokens", "rollout.sampling_max_tokens"),
+	multiple("rollout.rollout_batch_size", "rollout.group_size"),
+
+	someOf("reward.functions", "answer", "format", "random"),
+	custom(weightForEach, "reward.reward_weights", "reward.functions"),
+
+	oneOf("algorithm.loss_type", "no_baseline", "reinforce_with_baseline", "grpo_clip", "grpo_no_clip"),
+	in(nonNegative, "algorithm.advantage_eps"),
+	in(positive, "algorithm.cliprange"),
+	oneOf("algorithm.length_normalization", "masked_mean", "masked_normalize"),
+	in(nonNegative, "algorithm.normalize_constant"),
+	custom(groupForBaseline, "rollout.group_size", "algorithm.loss_type"),
+
+	in(counter, "train.n_grpo_steps"),
+	in(counter, "train.epochs_per_rollout_batch"),
+	in(sizeOrNo, "train.train_batch_size"),
+	in(size, "train.gradient_accumulation_steps"),
+	in(nonNegative, "train.learning_rate"),
+	eachIn(interval{low: 0, high: 1, highOpen: true}, "train.adam_betas"),
+	in(positive, "train.adam_eps"),
+	in(nonNegative, "train.weight_decay"),
+	in(nonNegative, "train.max_grad_norm"),
+	multiple("rollout.rollout_batch_size", "train.train_batch_size"),
+	custom(accumulationDivides, "train.train_batch_size", "train.gradient_accumulation_steps", "rollout.rollout_batch_size"),
+
+	in(counter, "eval.every_n_steps"),
+	in(sizeOrNo, "eval.save_samples"),
+	in(counterOrNo, "output.checkpoint_every_n_steps"),
+	in(size, "output.keep_checkpoints"),
+})
+
+// rulesSFT are the rules of [SFT].
+var rulesSFT = slices.Concat(dataRules, modelRules, []rule{
+	in(size, "eval_size"),
+	atMost("eval_size", "data.val_size"),
+	filled("stages.*.name"),
+	oneOf("stages.*.corpus", "capability", "preference", "answers"),
+	in(interval{low: 1, high: 1 << 27}, "stages.*.examples"),
+	in(counter, "stages.*.steps"),
+	in(size, "stages.*.batch_size"),
+	in(nonNegative, "stages.*.learning_rate"),
+	in(counterOrNo, "stages.*.warmup_steps"),
+	in(share, "stages.*.final_lr_ratio"),
+	eachIn(interval{low: 0, high: 1, highOpen: true}, "stages.*.adam_betas"),
+	in(positive, "stages.*.adam_eps"),
+	in(nonNegative, "stages.*.weight_decay"),
+	in(nonNegative, "stages.*.max_grad_norm"),
+	in(nonNegative, "stages.*.prompt_loss_weight"),
+	in(share, "stages.*.stop_at_sampled_accuracy"),
+	in(counter, "stages.*.every_n_steps"),
+	in(share, "stages.*.accept_sampled_min"),
+	in(share, "stages.*.accept_sampled_max"),
+	atMost("stages.*.batch_size", "stages.*.examples"),
+	atMost("stages.*.warmup_steps", "stages.*.steps"),
+	atMost("stages.*.accept_sampled_min", "stages.*.accept_sampled_max"),
+	custom(corpusForSource, "stages.*.corpus", "data.source"),
+})
+
+func someWeight(v *view, k []string) string {
+	for _, key := range k {
+		if v.num(key) > 0 {
+			return ""
+		}
+	}
+	return fmt.Sprintf("%s, %s and %s must not all be 0", v.name(k[0]), v.name(k[1]), v.name(k[2]))
+}
+
+// fileForSource: a source of files needs the file, and the generator reads none.
+func fileForSource(v *view, k []string) string {
+	if v.text(k[1]) != "generated" && v.text(k[0]) == "" {
+		return fmt.Sprintf("%s must name a file, because of %s", v.name(k[0]), v.name(k[1]))
+	}
+	return noFileWhenGenerated(v, k)
+}
+
+// noFileWhenGenerated: a file that would be ignored in silence is a mistake.
+func noFileWhenGenerated(v *view, k []string) string {
+	if v.text(k[1]) == "generated" && v.text(k[0]) != "" {
+		return fmt.Sprintf("%s would not be read, because of %s (set data.source to gsm8k or svamp)", v.name(k[0]), v.name(k[1]))
+	}
+	return ""
+}
+
+// initKind: two words, or something that looks like a path, so that a slip in
+// a word does not become a missing file.
+func initKind(v *view, k []string) string {
+	s := v.text(k[0])
+	if s == "base" || s == "random" || strings.ContainsAny(s, `/\.`) {
+		return ""
+	}
+	return fmt.Sprintf("%s must be base, random or the path of a safetensors file (write ./%s for a file of this name)%s",
+		v.name(k[0]), s, didYouMean(s, []string{"base", "random"}))
+}
+
+func weightForEach(v *view, k []string) string {
+	if have, want := v.values[k[0]].Len(), v.values[k[1]].Len(); have != want {
+		return fmt.Sprintf("%s must have one weight for each of %s: %d, not %d", v.name(k[0]), v.name(k[1]), want, have)
+	}
+	return ""
+}
+
+// groupForBaseline: the mean of a group of one is its own reward, so that every
+// advantage would be 0, and its sample standard deviation does not exist.
+func groupForBaseline(v *view, k []string) string {
+	if v.num(k[0]) < 2 && v.text(k[1]) != "no_baseline" {
+		return fmt.Sprintf("%s must be at least 2, because %s compares the completions of a group", v.name(k[0]), v.name(k[1]))
+	}
+	return ""
+}
+
+// accumulationDivides: micro-batches are of equal size.
+func accumulationDivides(v *view, k []string) string {
+	batch := k[0]
+	if v.values[batch].Int() == 0 {
+		batch = k[2]
+	}
+	return multiple("", "").check(v, []string{batch, k[1]})
+}
+
+// corpusForSource: two of the corpora are written by the generator.
+func corpusForSource(v *view, k []string) string {
+	if v.text(k[0]) != "answers" && v.text(k[1]) != "generated" {
+		return fmt.Sprintf("%s is made of generated problems and does not go with %s (use answers)", v.name(k[0]), v.name(k[1]))
+	}
+	return ""
+}

@@ -1,0 +1,63 @@
+package config
+
+import (
+	"bytes"
+	"regexp"
+	"strconv"
+	"unicode/utf8"
+)
+
+// lineAt returns the 1-based number of the line that holds the byte at i.
+func lineAt(text []byte, i int) int { return 1 + bytes.Count(text[:i], []byte("\n")) }
+
+// isText reports the first byte that no YAML file may hold; the YAML library
+// would name no line.
+func (d *document) isText(text []byte) bool {
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRune(text[i:])
+		switch {
+		case r == utf8.RuneError && n == 1:
+			d.problem(lineAt(text, i), "not a text file: it is not in UTF-8")
+			return false
+		case r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0x7f:
+			d.problem(lineAt(text, i), "not a text file: it holds the character %U", r)
+			return false
+		}
+		i += n
+	}
+	return true
+}
+
+var (
+	yamlError = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+	// parserError are the messages of the library's parser, which counts lines
+	// from 0; its scanner counts from 1.
+	parserError   = regexp.MustCompile(`^(did not find expected (<document start>|node content|'-' indicator|key|',' or)|found (undefined tag handle|duplicate %|incompatible YAML))`)
+	unknownAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced`)
+	tabIndent     = regexp.MustCompile(`(?m)^ *\t`)
+)
+
+// syntax reports what the YAML library could not read. The library gives no
+// line for an error on the first one, and blames tabs in other words.
+func (d *document) syntax(text []byte, err error) {
+	if at := tabIndent.FindIndex(text); at != nil {
+		d.problem(lineAt(text, at[0]), "a tab in the indentation (YAML wants spaces)")
+		return
+	}
+	message, line := err.Error(), 1
+	m := yamlError.FindStringSubmatch(message)
+	if m != nil {
+		message = message[len(m[0]):]
+	}
+	if m != nil && m[1] != "" {
+		line, _ = strconv.Atoi(m[1])
+		if parserError.MatchString(message) {
+			line++
+		}
+	}
+	if m := unknownAnchor.FindStringSubmatch(message); m != nil {
+		line = lineAt(text, max(0, bytes.Index(text, []byte("*"+m[1]))))
+	}
+	last := lineAt(text, len(bytes.TrimRight(text, "\n")))
+	d.problem(min(line, last), "not valid YAML: %s", shorten(message))
+}

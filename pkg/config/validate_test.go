@@ -1,0 +1,218 @@
+package config
+
+import (
+	"errors"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// TestRules breaks each rule by --set; the message names the key, its value,
+// where it comes from, and the rule.
+func TestRules(t *testing.T) {
+	tests := []struct{ set, want string }{
+		{"name=", `name ("", --set name) must not be empty`},
+		{"data.source=gsm8", `data.source ("gsm8", --set data.source) must be one of generated, gsm8k, svamp (did you mean "gsm8k"?)`},
+		{"annotations=drop", `data.annotations ("drop", --set annotations) must be one of keep, strip, equation`},
+		{"prompt_template=r1zero", `(did you mean "r1_zero"?)`},
+		{"weight_add=-1", `data.weight_add (-1, --set weight_add) must be at least 0`},
+		{"weight_add=0 weight_sub=0 weight_mul=0", `data.weight_add (0, --set weight_add), data.weight_sub (0, --set weight_sub) and data.weight_mul (0, --set weight_mul) must not all be 0`},
+		{"val_size=0", `data.val_size (0, --set val_size) must be at least 1 and at most 1048576`},
+		{"test_size=-1", `must be at least 0 and at most`},
+		{"unseen_size=-1", `must be at least 0 and at most`},
+		{"train_size=-1", `must be at least 0 and at most`},
+		{"data.source=gsm8k val_file=v.jsonl", `data.train_file ("", default) must name a file, because of data.source ("gsm8k", --set data.source)`},
+		{"data.source=svamp train_file=t.json", `data.val_file ("", default) must name a file`},
+		{"train_file=t.jsonl", `data.train_file ("t.jsonl", --set train_file) would not be read, because of data.source ("generated", default) (set data.source to gsm8k or svamp)`},
+		{"test_file=t.jsonl", `data.test_file ("t.jsonl", --set test_file) would not be read`},
+		{"hidden_size=0", `model.hidden_size (0, --set hidden_size) must be at least 1 and at most 4096`},
+		{"num_layers=17", `model.num_layers (17, --set num_layers) must be at least 1 and at most 16`},
+		{"init=bas", `model.init ("bas", --set init) must be base, random or the path of a safetensors file (write ./bas for a file of this name) (did you mean "base"?)`},
+		{"init=", `model.init ("", --set init) must be base, random or the path`},
+		{"device=gpu", `model.device ("gpu", --set device) must be cpu`},
+
+		{"rollout_batch_size=0", `must be at least 1 and at most 1048576`},
+		{"rollout_batch_size=2000000", `must be at least 1 and at most 1048576`},
+		{"group_size=0", `rollout.group_size (0, --set group_size) must be at least 1`},
+		{"group_size=7", `rollout.rollout_batch_size (256, default) must be a multiple of rollout.group_size (7, --set group_size)`},
+		{"group_size=1", `rollout.group_size (1, --set group_size) must be at least 2, because algorithm.loss_type ("reinforce_with_baseline", default) compares the completions of a group`},
+		{"group_size=1 loss_type=grpo_clip", `must be at least 2`},
+		{"group_size=1 loss_type=grpo_no_clip", `must be at least 2`},
+		{"sampling_temperature=0", `rollout.sampling_temperature (0, --set sampling_temperature) must be more than 0`},
+		{"sampling_top_p=0", `must be more than 0 and at most 1`},
+		{"sampling_top_p=1.5", `must be more than 0 and at most 1`},
+		{"sampling_top_k=-1", `must be at least 0`},
+		{"sampling_min_tokens=-1", `must be at least 0 and at most 65536`},
+		{"sampling_max_tokens=0", `must be at least 1 and at most 65536`},
+		{"sampling_min_tokens=65", `rollout.sampling_min_tokens (65, --set sampling_min_tokens) must be at most rollout.sampling_max_tokens (64, default)`},
+
+		{"functions=[] reward_weights=[]", `reward.functions ([], --set functions) must name at least one of answer, format, random`},
+		{"functions=answr", `reward.functions ([answr], --set functions): "answr" must be one of answer, format, random (did you mean "answer"?)`},
+		{"functions=answer,answer reward_weights=1,1", `"answer" stands there twice`},
+		{"functions=answer,format", `reward.reward_weights ([1], default) must have one weight for each of reward.functions ([answer, format], --set functions): 2, not 1`},
+
+		{"loss_type=grpo_clp", `algorithm.loss_type ("grpo_clp", --set loss_type) must be one of no_baseline, reinforce_with_baseline, grpo_clip, grpo_no_clip (did you mean "grpo_clip"?)`},
+		{"advantage_eps=-1e-6", `algorithm.advantage_eps (-1e-6, --set advantage_eps) must be at least 0`},
+		{"cliprange=0", `algorithm.cliprange (0, --set cliprange) must be more than 0`},
+		{"length_normalization=mean", `must be one of masked_mean, masked_normalize`},
+		{"normalize_constant=-1", `must be at least 0`},
+
+		{"n_grpo_steps=0", `train.n_grpo_steps (0, --set n_grpo_steps) must be at least 1 and at most 2147483647`},
+		{"n_grpo_steps=2147483648", `at most 2147483647`},
+		{"epochs_per_rollout_batch=0", `must be at least 1`},
+		{"train_batch_size=-1", `must be at least 0`},
+		{"train_batch_size=100", `rollout.rollout_batch_size (256, default) must be a multiple of train.train_batch_size (100, --set train_batch_size)`},
+		{"train_batch_size=512", `rollout.rollout_batch_size (256, default) must be a multiple of train.train_batch_size (512`},
+		{"gradient_accumulation_steps=0", `must be at least 1`},
+		{"gradient_accumulation_steps=3", `rollout.rollout_batch_size (256, default) must be a multiple of train.gradient_accumulation_steps (3, --set gradient_accumulation_steps)`},
+		{"train_batch_size=64 gradient_accumulation_steps=128", `train.train_batch_size (64, --set train_batch_size) must be a multiple of train.gradient_accumulation_steps (128`},
+		{"lr=-1", `train.learning_rate (-1, --set lr) must be at least 0`},
+		{"adam_betas=0.9,1", `train.adam_betas ([0.9, 1], --set adam_betas): element 2 must be at least 0 and less than 1`},
+		{"adam_betas=-0.1,0.9", `element 1 must be at least 0 and less than 1`},
+		{"adam_eps=0", `train.adam_eps (0, --set adam_eps) must be more than 0`},
+		{"weight_decay=-1", `must be at least 0`},
+		{"max_grad_norm=-1", `must be at least 0`},
+		{"eval.every_n_steps=0", `eval.every_n_steps (0, --set eval.every_n_steps) must be at least 1`},
+		{"save_samples=-1", `must be at least 0`},
+		{"checkpoint_every_n_steps=-1", `must be at least 0`},
+		{"keep_checkpoints=0", `must be at least 1`},
+	}
+	for _, test := range tests {
+		t.Run(test.set, func(t *testing.T) {
+			r, err := Load(LoadOptions{Set: strings.Fields(test.set)})
+			if err == nil {
+				t.Fatalf("accepted as %+v", r.Config)
+			}
+			if !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got  %v\nwant %s", err, test.want)
+			}
+			var e *Error
+			if !errors.As(err, &e) || len(e.Problems) != 1 {
+				t.Errorf("want one problem, got %v", err)
+			}
+		})
+	}
+}
+
+// TestRulesHoldAtTheEdge: the last value that each rule still allows.
+func TestRulesHoldAtTheEdge(t *testing.T) {
+	for _, set := range []string{
+		"group_size=1 loss_type=no_baseline", "group_size=256", "sampling_min_tokens=64", "train_batch_size=256",
+		"gradient_accumulation_steps=256", "lr=0", "adam_betas=0,0", "sampling_top_p=1", "weight_add=0 weight_sub=0",
+		"test_size=0 unseen_size=0", "data.source=gsm8k train_file=a val_file=b", "init=random", "init=./base",
+		"functions=random", "advantage_eps=0", "max_grad_norm=0", "n_grpo_steps=1", "rollout_batch_size=1048576",
+		"reward_weights=0", "reward_weights=-1",
+	} {
+		if _, err := Load(LoadOptions{Set: strings.Fields(set)}); err != nil {
+			t.Errorf("%s: %v", set, err)
+		}
+	}
+}
+
+const twoStages = `name: two
+stages:
+  - name: capability
+    corpus: capability
+    examples: 100
+    steps: 10
+    warmup_steps: 5
+  - name: preference
+    corpus: preference
+    steps: 20
+    accept_sampled_max: 0.25
+`
+
+func TestRulesSFT(t *testing.T) {
+	path := write(t, twoStages)
+	tests := []struct{ set, want string }{
+		{"stages.0.name=", `stages.0.name ("", --set stages.0.name) must not be empty`},
+		{"stages.1.name=capability", `stages.1.name must not be "capability", as is stages.0.name`},
+		{"stages.1.corpus=prefernce", `stages.1.corpus ("prefernce", --set stages.1.corpus) must be one of capability, preference, answers (did you mean "preference"?)`},
+		{"stages.0.steps=0", `stages.0.steps (0, --set stages.0.steps) must be at least 1`},
+		{"stages.0.steps=4", `stages.0.warmup_steps (5, FILE: line 7) must be at most stages.0.steps (4, --set stages.0.steps)`},
+		{"stages.0.batch_size=101", `stages.0.batch_size (101, --set stages.0.batch_size) must be at most stages.0.examples (100, FILE: line 5)`},
+		{"stages.0.final_lr_ratio=1.1", `must be at least 0 and at most 1`},
+		{"stages.0.adam_betas=1,0", `element 1 must be at least 0 and less than 1`},
+		{"stages.1.accept_sampled_min=0.5", `stages.1.accept_sampled_min (0.5, --set stages.1.accept_sampled_min) must be at most stages.1.accept_sampled_max (0.25`},
+		{"eval_size=1025", `eval_size (1025, --set eval_size) must be at most data.val_size (1024, default)`},
+		{"data.source=gsm8k data.train_file=a data.val_file=b stages.0.corpus=answers", `stages.1.corpus ("preference", FILE: line 9) is made of generated problems and does not go with data.source ("gsm8k", --set data.source) (use answers)`},
+		{"steps=5", `--set: "steps" is the last part of several keys: write one of stages.0.steps, stages.1.steps`},
+		{"stages.2.steps=5", `--set: unknown key "stages.2.steps"`},
+		{"lr=5", `--set: unknown key "lr"`},
+	}
+	for _, test := range tests {
+		t.Run(test.set, func(t *testing.T) {
+			_, err := LoadSFT(LoadOptions{Path: path, Set: strings.Fields(test.set)})
+			if want := strings.ReplaceAll(test.want, "FILE", path); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got  %v\nwant %s", err, want)
+			}
+		})
+	}
+	if _, err := LoadSFT(LoadOptions{Path: write(t, "seed: 1\n")}); err == nil || !strings.Contains(err.Error(), "stages must hold at least one stage") {
+		t.Errorf("no stages: got %v", err)
+	}
+}
+
+// TestOriginInRules: a broken rule in a file names the line of each key.
+func TestOriginInRules(t *testing.T) {
+	path := write(t, "seed: 3\nrollout:\n\n  group_size: 7\n")
+	_, err := Load(LoadOptions{Path: path})
+	want := "load config: rollout.rollout_batch_size (256, default) must be a multiple of rollout.group_size (7, " + path + ": line 4)"
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	c := Default()
+	if err := Validate(&c); err != nil {
+		t.Errorf("the default: %v", err)
+	}
+	sft := DefaultSFT()
+	sft.Stages = []Stage{DefaultStage()}
+	if err := Validate(&sft); err == nil || !strings.Contains(err.Error(), "check config: 3 problems") {
+		t.Errorf("a stage of defaults lacks name, corpus and steps, but: %v", err)
+	}
+	c.Rollout.GroupSize = 7
+	err := Validate(&c)
+	want := "check config: rollout.rollout_batch_size (256) must be a multiple of rollout.group_size (7)"
+	if err == nil || err.Error() != want || !errors.Is(err, ErrConfig) {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	var zero Config
+	if err := Validate(&zero); err == nil {
+		t.Error("the zero configuration is accepted")
+	}
+}
+
+// TestValidateEveryValue: no number may be NaN or infinite and no text
+// unprintable, whichever key it is, for it could not be written and read back.
+func TestValidateEveryValue(t *testing.T) {
+	for i, f := range leaves(Default()) {
+		var bad []reflect.Value
+		for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+			switch f.value.Interface().(type) {
+			case float64:
+				bad = append(bad, reflect.ValueOf(x))
+			case []float64:
+				bad = append(bad, reflect.ValueOf([]float64{x}))
+			case [2]float64:
+				bad = append(bad, reflect.ValueOf([2]float64{0, x}))
+			}
+		}
+		switch f.value.Interface().(type) {
+		case string:
+			bad = append(bad, reflect.ValueOf("a\nb"), reflect.ValueOf("\xff"))
+		case []string:
+			bad = append(bad, reflect.ValueOf([]string{"a\x00"}))
+		}
+		for _, b := range bad {
+			c := Default()
+			leaves(&c)[i].value.Set(b)
+			if err := Validate(&c); err == nil || !strings.Contains(err.Error(), f.path) {
+				t.Errorf("%s = %v: got %v", f.path, b, err)
+			}
+		}
+	}
+}

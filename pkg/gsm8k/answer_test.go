@@ -1,0 +1,79 @@
+package gsm8k
+
+import "testing"
+
+func TestParseFinalAnswer(t *testing.T) {
+	for _, c := range []struct {
+		name, in, want string
+		ok             bool
+	}{
+		{"generated form", "7+5=<<7+5=12>>12\n#### 12", "12", true},
+		{"commas", "#### 1,234", "1234", true},
+		{"full stop", "#### 72.", "72", true},
+		{"plus", "#### +72", "72", true},
+		{"minus", "#### -7", "-7", true},
+		{"dollar", "#### $1,000", "1000", true},
+		{"decimals as written", "#### 72.0", "72.0", true},
+		{"no space", "####12", "12", true},
+		{"many spaces and carriage return", "####   12 \t\r\nbye", "12", true},
+		{"marker inside a line", "so the answer is #### 12", "12", true},
+		{"last of two", "#### 12\n#### 13", "13", true},
+		{"last of two on a line", "#### 12 #### 13", "13", true},
+		{"text on later lines", "#### 12\nThat is all.", "12", true},
+		{"no marker", "The answer is 12.", "", false},
+		{"empty", "", "", false},
+		{"marker alone", "12 ####", "", false},
+		{"marker then new line", "####\n12", "", false},
+		{"alternatives", "#### 12 or 13", "", false},
+		{"unit", "#### 12 pens", "", false},
+		{"word", "#### twelve", "", false},
+		{"last malformed though first is fine", "#### 12\n#### many", "", false},
+		{"three signs", "### 12", "", false},
+		{"five signs", "##### 12", "", false},
+		{"eight signs", "######## 12", "", false},
+		{"annotation", "#### <<7+5=12>>12", "", false},
+		{"bad commas", "#### 1,2,3", "", false},
+		{"exponent", "#### 1e3", "", false},
+		{"unicode minus", "#### \u22127", "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, ok := ParseFinalAnswer(c.in)
+			if got != c.want || ok != c.ok {
+				t.Errorf("ParseFinalAnswer(%q) = %q, %v; want %q, %v", c.in, got, ok, c.want, c.ok)
+			}
+		})
+	}
+}
+
+func TestGrade(t *testing.T) {
+	for _, c := range []struct {
+		name, completion string
+		ended            bool
+		gold             string
+		want             Category
+		text             string
+	}{
+		{"right", "7+5=12\n#### 12", true, "12", FormattedRight, "formatted_right"},
+		{"right in another spelling", "#### 1,200.0", true, "1200", FormattedRight, "formatted_right"},
+		{"wrong", "#### 13", true, "12", FormattedWrong, "formatted_wrong"},
+		{"right number without marker", "The answer is 12.", true, "12", Unformatted, "unformatted"},
+		{"right but cut at the limit", "7+5=12\n#### 12", false, "12", Unformatted, "unformatted"},
+		{"wrong and cut", "#### 13", false, "12", Unformatted, "unformatted"},
+		{"alternatives", "#### 12 or 13", true, "12", Unformatted, "unformatted"},
+		{"revised away from the gold", "#### 12\n#### 13", true, "12", FormattedWrong, "formatted_wrong"},
+		{"gold that is no number", "#### 12", true, "", FormattedWrong, "formatted_wrong"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := Grade(c.completion, c.ended, c.gold)
+			if v.Category != c.want || v.Category.String() != c.text {
+				t.Errorf("category %v, want %v", v.Category, c.text)
+			}
+			if v.Right != (c.want == FormattedRight) || v.Formatted != (c.want != Unformatted) {
+				t.Errorf("Right %v, Formatted %v do not fit %v", v.Right, v.Formatted, c.want)
+			}
+			if (v.Value != "") != v.Formatted {
+				t.Errorf("value %q with Formatted %v", v.Value, v.Formatted)
+			}
+		})
+	}
+}

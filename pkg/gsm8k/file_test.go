@@ -1,0 +1,138 @@
+package gsm8k
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestReadFileChooses(t *testing.T) {
+	for _, c := range []struct{ name, file, content, gold string }{
+		{"jsonl by name", "a.jsonl", good, "12"},
+		{"jsonl by content", "a.json", good, "12"},
+		{"array by content", "a.json", "\xef\xbb\xbf \n[" + svampOne + "]", "51"},
+		{"no extension", "a", good, "12"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), c.file)
+			if err := os.WriteFile(path, []byte(c.content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			ps, _, err := ReadFile(path, ReadOptions{})
+			if err != nil || len(ps) != 1 || ps[0].Gold != c.gold {
+				t.Errorf("problems %+v, error %v", ps, err)
+			}
+		})
+	}
+}
+
+func TestReadFileFails(t *testing.T) {
+	dir := t.TempDir()
+	if _, _, err := ReadFile(filepath.Join(dir, "none.jsonl"), ReadOptions{}); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "none.jsonl") {
+		t.Errorf("missing file: %v", err)
+	}
+	if _, _, err := ReadFile(dir, ReadOptions{}); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("folder: %v", err)
+	}
+	path := filepath.Join(dir, "a.jsonl")
+	if err := os.WriteFile(path, []byte("["+svampOne+"]"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := ReadFile(path, ReadOptions{}); err == nil || !strings.Contains(err.Error(), path+": line 1: a JSON array, want an object") {
+		t.Errorf("array in .jsonl: %v", err)
+	}
+}
+
+// shared returns the path of a file that is kept beside the repository and not
+// in it, or skips the test.
+func shared(t testing.TB, path string) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		if dir == filepath.Dir(dir) {
+			t.Skip("no go.mod above the working directory")
+		}
+		dir = filepath.Dir(dir)
+	}
+	full := filepath.Join(filepath.Dir(dir), "shared", path)
+	if _, err := os.Stat(full); err != nil {
+		t.Skipf("../shared/%s is absent", path)
+	}
+	return full
+}
+
+func TestRealFiles(t *testing.T) {
+	for _, c := range []struct {
+		path        string
+		n           int
+		annotations int // in kept answers
+		types       int
+	}{
+		{"data/gsm8k/train.jsonl", 7473, 23716, 1},
+		{"data/gsm8k/test.jsonl", 1319, 4282, 1},
+		{"data/svamp/SVAMP.json", 1000, 999, 4}, // one "equation" is the bare number 8.0
+	} {
+		t.Run(c.path, func(t *testing.T) {
+			path := shared(t, c.path)
+			for _, mode := range AnnotationModes() {
+				ps, rep, err := ReadFile(path, ReadOptions{Annotations: AnnotationMode(mode)})
+				if err != nil {
+					t.Fatalf("%s: %v", mode, err)
+				}
+				if rep != (ReadReport{Lines: c.n, Problems: c.n}) || len(ps) != c.n {
+					t.Fatalf("%s: report %+v, %d problems, want %d", mode, rep, len(ps), c.n)
+				}
+				annotations, lines := 0, 0
+				for _, p := range ps {
+					annotations += strings.Count(p.Answer, "<<")
+					lines += strings.Count(p.Answer, "\n")
+					if !Grade(p.Answer, true, p.Gold).Right {
+						t.Errorf("%s: %s: the worked answer does not earn its own reward: %q", mode, p.ID, p.Answer)
+					}
+				}
+				if want := map[string]int{"keep": c.annotations}[mode]; annotations != want {
+					t.Errorf("%s: %d annotations, want %d", mode, annotations, want)
+				}
+				if mode == "equation" && lines != c.annotations {
+					t.Errorf("%d equations, want %d", lines, c.annotations)
+				}
+				if s := ComputeStats(ps, inVocabulary); len(s.Types) != c.types || s.Problems != c.n || s.DuplicateQuestions > 2 {
+					t.Errorf("%s: stats %+v", mode, s)
+				}
+			}
+		})
+	}
+}
+
+func TestRealGolds(t *testing.T) {
+	ps, _, err := ReadFile(shared(t, "data/gsm8k/train.jsonl"), ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		has  func(Problem) bool
+	}{
+		{"thousands", func(p Problem) bool { return strings.Contains(p.Answer, "#### 109,200,000") && p.Gold == "109200000" }},
+		{"negative", func(p Problem) bool { return p.Gold == "-47" }},
+		{"U+2028", func(p Problem) bool { return strings.ContainsRune(p.Question+p.Answer, '\u2028') }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, p := range ps {
+				if c.has(p) {
+					return
+				}
+			}
+			t.Error("no such problem")
+		})
+	}
+}

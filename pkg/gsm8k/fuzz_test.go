@@ -1,0 +1,120 @@
+package gsm8k
+
+import (
+	"bytes"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func FuzzParseFinalAnswer(f *testing.F) {
+	for _, s := range []string{"7+5=<<7+5=12>>12\n#### 12", "#### 1,234.", "#### -$7.50", "#### 12 or 13", "##### 1", "####", "#### \xff", "#### .5.", "#### 12\n####"} {
+		f.Add(s, "12")
+	}
+	f.Fuzz(func(t *testing.T, completion, gold string) {
+		value, ok := ParseFinalAnswer(completion)
+		if !ok && value != "" {
+			t.Fatalf("value %q without an answer", value)
+		}
+		if ok {
+			if strings.Trim(value, "-.0123456789") != "" {
+				t.Fatalf("value %q of %q is no plain decimal", value, completion)
+			}
+			if again, ok := ParseFinalAnswer("#### " + value); !ok || again != value {
+				t.Fatalf("value %q reads back as %q", value, again)
+			}
+		}
+		v := Grade(completion, true, gold)
+		if v.Formatted != ok || v.Right && !SameNumber(value, gold) || v.Right && !v.Formatted {
+			t.Fatalf("verdict %+v of %q with gold %q", v, completion, gold)
+		}
+		if Grade(completion, false, gold) != (Verdict{}) {
+			t.Fatal("a completion without an end is formatted")
+		}
+	})
+}
+
+func FuzzSameNumber(f *testing.F) {
+	for _, p := range [][2]string{{"72.0", "72"}, {"1,234", "1234"}, {"-0", "0"}, {"1e999999999", "1"}, {"$5.", "+5"}, {"", ""}, {".5", "00.50"}} {
+		f.Add(p[0], p[1])
+	}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		if SameNumber(a, b) != SameNumber(b, a) {
+			t.Fatalf("SameNumber(%q, %q) is not symmetric", a, b)
+		}
+		if SameNumber(a, b) && (!SameNumber(a, a) || !SameNumber(b, b)) {
+			t.Fatalf("%q and %q are equal, but not to themselves", a, b)
+		}
+		if n, ok := normaliseNumber(a); ok {
+			c := canonicalNumber(n)
+			if !SameNumber(a, c) || canonicalNumber(c) != c {
+				t.Fatalf("%q has the canonical form %q, which is not its equal", a, c)
+			}
+		}
+	})
+}
+
+func FuzzReadJSONL(f *testing.F) {
+	f.Add([]byte(good))
+	f.Add([]byte("\xef\xbb\xbf" + good + "\r\n{}\n" + good))
+	f.Add([]byte(`{"question":"<<","answer":"<<1=1>>#### -1,000. "}`))
+	f.Add([]byte("[]\nnull\n{\"question\":1}"))
+	f.Fuzz(func(t *testing.T, data []byte) { checkReader(t, data, false) })
+}
+
+func FuzzReadSVAMP(f *testing.F) {
+	f.Add([]byte("[" + svampOne + "]"))
+	f.Add([]byte("[\n" + svampOne + ",{}," + svampOne + "]"))
+	f.Add([]byte(`[{"Body":"b","Question":"q","Answer":-1.50,"Equation":"( ( 1.0 + 2.0 ) / 3.0 )"}]`))
+	f.Add([]byte("[[[["))
+	f.Fuzz(func(t *testing.T, data []byte) { checkReader(t, data, true) })
+}
+
+// checkReader checks the laws of both readers: the report adds up, every problem
+// earns its own reward under every annotation mode, strict reading succeeds iff
+// nothing was skipped, and what is written reads back.
+func checkReader(t *testing.T, data []byte, svamp bool) {
+	read := ReadJSONL
+	if svamp {
+		read = ReadSVAMP
+	}
+	ps, rep, err := read(bytes.NewReader(data), "x", ReadOptions{SkipBad: true})
+	if rep.Lines != rep.Problems+rep.Skipped || rep.Skipped > 0 != (rep.FirstBad != "") {
+		t.Fatalf("report %+v", rep)
+	}
+	_, _, strict := read(bytes.NewReader(data), "x", ReadOptions{})
+	if (strict == nil) != (err == nil && rep.Skipped == 0) {
+		t.Fatalf("strict: %v; skipping: %v, %+v", strict, err, rep)
+	}
+	if err != nil {
+		return
+	}
+	if len(ps) != rep.Problems || len(ps) == 0 {
+		t.Fatalf("%d problems, report %+v", len(ps), rep)
+	}
+	for _, mode := range AnnotationModes() {
+		qs, _, err := read(bytes.NewReader(data), "x", ReadOptions{SkipBad: true, Annotations: AnnotationMode(mode)})
+		if err != nil || len(qs) != len(ps) {
+			t.Fatalf("%s: %d problems, %v", mode, len(qs), err)
+		}
+		for _, p := range qs {
+			if p.Question == "" || p.ID == "" || p.Line < 1 || !Grade(p.Answer, true, p.Gold).Right {
+				t.Fatalf("%s: problem %+v", mode, p)
+			}
+		}
+	}
+	var b bytes.Buffer
+	if err := WriteJSONL(&b, ps); err != nil {
+		t.Fatal(err)
+	}
+	again, _, err := ReadJSONL(&b, "x", ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range ps {
+		ps[i].Line, again[i].Line = 0, 0
+	}
+	if !reflect.DeepEqual(again, ps) {
+		t.Fatalf("read %+v, wrote %+v", again, ps)
+	}
+}

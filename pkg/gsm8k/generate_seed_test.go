@@ -1,0 +1,71 @@
+package gsm8k
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"reflect"
+	"slices"
+	"testing"
+)
+
+func TestGenerateIsDeterministic(t *testing.T) {
+	a := generate(t, defaults())
+	b, err := Generate(defaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(a, b) {
+		t.Error("the same options give different problems")
+	}
+	opt := defaults()
+	opt.Seed = 2
+	c := generate(t, opt)
+	if reflect.DeepEqual(facts(a.Unseen), facts(c.Unseen)) || slices.Equal(a.Val, c.Val) {
+		t.Error("another seed gives the same problems")
+	}
+}
+
+// A base model that was trained on SFT of seed 1 keeps its claims about held-out
+// problems only as long as these splits stay what they are. Regenerate the
+// digests when the generator changes on purpose, and the base model with them.
+func TestGeneratePinned(t *testing.T) {
+	want := map[string]string{
+		"SFT": "7421de4d2ba52ec9", "Train": "9a6a1d480826f37c", "Val": "51a0a8591988f641",
+		"Test": "0be918f368735173", "Unseen": "b50bd149b1332c18",
+	}
+	for _, sp := range generate(t, defaults()).all() {
+		h := sha256.New()
+		if err := WriteJSONL(h, sp.problems); err != nil {
+			t.Fatal(err)
+		}
+		if got := hex.EncodeToString(h.Sum(nil)[:8]); got != want[sp.name] {
+			t.Errorf("%s: digest %s, want %s", sp.name, got, want[sp.name])
+		}
+	}
+}
+
+// What SFT holds may depend on the seed only, or a base model could have seen
+// the validation problems of another size.
+func TestGenerateDealIgnoresSizesAndWeights(t *testing.T) {
+	base := generate(t, defaults())
+	opt := GenOptions{Seed: 1, WeightAdd: 3, WeightSub: 1, WeightMul: 0.5, ValSize: 100, TestSize: 7, UnseenSize: 9, TrainSize: 50}
+	other := generate(t, opt)
+	if !slices.Equal(base.SFT, other.SFT) {
+		t.Error("SFT depends on sizes or weights")
+	}
+	for i, sp := range other.all()[1:] {
+		if n := Overlap(base.SFT, sp.problems); n != 0 {
+			t.Errorf("%d problems of %s are in the SFT of other options", n, sp.name)
+		}
+		for j, big := range base.all()[1:] {
+			if n := Overlap(big.problems, sp.problems); i != j && n != 0 {
+				t.Errorf("%d problems of %s are in the %s of other options", n, sp.name, big.name)
+			}
+		}
+	}
+	half := defaults()
+	half.ValSize = 512
+	if s := generate(t, half); !slices.Equal(s.Val, base.Val[:512]) {
+		t.Error("a smaller validation set is no prefix of a larger one")
+	}
+}

@@ -1,0 +1,205 @@
+package gsm8k
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"pgregory.net/rapid"
+)
+
+const good = `{"question": "How many?", "answer": "6+6=<<6+6=12>>12\n#### 12"}` + "\n"
+
+func TestReadJSONL(t *testing.T) {
+	for _, c := range []struct {
+		name, in string
+		question string
+		gold     string
+		line     int
+	}{
+		{"plain", good, "How many?", "12", 1},
+		{"no final line end", strings.TrimSpace(good), "How many?", "12", 1},
+		{"carriage return", strings.ReplaceAll(good, "\n", "\r\n"), "How many?", "12", 1},
+		{"byte order mark", "\xef\xbb\xbf" + good, "How many?", "12", 1},
+		{"blank lines count as lines", "\n  \n" + good, "How many?", "12", 3},
+		{"raw U+2028 in a string", `{"question":"How` + "\u2028" + `many?","answer":"#### 12"}`, "How\u2028many?", "12", 1},
+		{"thousands", `{"question":"q","answer":"#### 1,234,567"}`, "q", "1234567", 1},
+		{"negative", `{"question":"q","answer":"#### -7"}`, "q", "-7", 1},
+		{"dollar and full stop", `{"question":"q","answer":"#### $7.50."}`, "q", "7.50", 1},
+		{"foreign keys", `{"id":5,"type":[1],"level":"x","question":"q","answer":"#### 1"}`, "q", "1", 1},
+		{"blank after the answer", `{"question":"q","answer":"#### 1 \n \n"}`, "q", "1", 1},
+		{"longer than a buffer", `{"question":"` + strings.Repeat("q", 1<<20) + `","answer":"#### 1"}`, strings.Repeat("q", 1<<20), "1", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ps, rep, err := ReadJSONL(strings.NewReader(c.in), "dir/x.jsonl", ReadOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rep != (ReadReport{Lines: 1, Problems: 1}) || len(ps) != 1 {
+				t.Fatalf("report %+v, %d problems", rep, len(ps))
+			}
+			if p := ps[0]; p.Question != c.question || p.Gold != c.gold || p.Line != c.line {
+				t.Errorf("line %d, gold %q, question %.40q", p.Line, p.Gold, p.Question)
+			}
+			if want := "x-0000" + string(rune('0'+c.line)); ps[0].ID != want {
+				t.Errorf("ID %q, want %q", ps[0].ID, want)
+			}
+		})
+	}
+}
+
+// badLines are shared by the strict and the skipping reader.
+var badLines = []struct{ name, line, reason string }{
+	{"broken JSON", `{"question": "q", "answer": "#### 1"`, "broken JSON: unexpected end"},
+	{"text after the object", `{"question": "q", "answer": "#### 1"} x`, "broken JSON"},
+	{"array", `[1]`, "a JSON array, want an object"},
+	{"null", `null`, "a JSON null, want an object"},
+	{"no question", `{"answer": "#### 1"}`, `no "question"`},
+	{"wrong case", `{"Question": "q", "answer": "#### 1"}`, `no "question"`},
+	{"question of another type", `{"question": 5, "answer": "#### 1"}`, `"question" is a number, want a string`},
+	{"null question", `{"question": null, "answer": "#### 1"}`, `"question" is null, want a string`},
+	{"empty question", `{"question": " ", "answer": "#### 1"}`, `"question" is empty`},
+	{"no answer", `{"question": "q"}`, `no "answer"`},
+	{"answer of another type", `{"question": "q", "answer": ["#### 1"]}`, `"answer" is an array, want a string`},
+	{"no marker", `{"question": "q", "answer": "12"}`, `no "#### N" in "answer"`},
+	{"no number", `{"question": "q", "answer": "#### twelve"}`, `"twelve" after "####" in "answer" is no number`},
+	{"two numbers", `{"question": "q", "answer": "#### 1 2"}`, `"1 2" after "####" in "answer" is no number`},
+	{"text after", `{"question": "q", "answer": "#### 1\nbye"}`, `text after the line "#### N" in "answer"`},
+	{"not UTF-8", "{\"question\": \"\xff\", \"answer\": \"#### 1\"}", "not valid UTF-8"},
+	{"too long", strings.Repeat("x", maxLineBytes+1), "longer than 16 MiB"},
+}
+
+func TestReadJSONLBadLine(t *testing.T) {
+	for _, c := range badLines {
+		t.Run(c.name, func(t *testing.T) {
+			in := good + "\n" + c.line + "\n" + good
+			_, _, err := ReadJSONL(strings.NewReader(in), "x.jsonl", ReadOptions{})
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range []string{"x.jsonl: line 3: ", c.reason, "pass --skip-bad"} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q does not hold %q", err, want)
+				}
+			}
+
+			ps, rep, err := ReadJSONL(strings.NewReader(in), "x.jsonl", ReadOptions{SkipBad: true})
+			if err != nil {
+				t.Fatalf("with SkipBad: %v", err)
+			}
+			if rep.Lines != 3 || rep.Problems != 2 || rep.Skipped != 1 || !strings.HasPrefix(rep.FirstBad, "line 3: ") || !strings.Contains(rep.FirstBad, c.reason) {
+				t.Errorf("report %+v", rep)
+			}
+			if len(ps) != 2 || ps[1].Line != 4 {
+				t.Errorf("problems %+v", ps)
+			}
+		})
+	}
+}
+
+func TestReadJSONLNothing(t *testing.T) {
+	for _, c := range []struct{ name, in, want string }{
+		{"empty", "", "x.jsonl: the file holds no problems"},
+		{"blank", "\n \r\n", "x.jsonl: the file holds no problems"},
+		{"byte order mark alone", "\xef\xbb\xbf", "x.jsonl: the file holds no problems"},
+		{"all bad", "{}\n[]\n", `x.jsonl: all of its 2 records are broken, the first at line 1: no "question"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, _, err := ReadJSONL(strings.NewReader(c.in), "x.jsonl", ReadOptions{SkipBad: true})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want it to hold %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestReadJSONLReaderFails(t *testing.T) {
+	fault := errors.New("disk on fire")
+	r := io.MultiReader(strings.NewReader(good), iotest.ErrReader(fault))
+	_, _, err := ReadJSONL(r, "x.jsonl", ReadOptions{SkipBad: true})
+	if !errors.Is(err, fault) || !strings.Contains(err.Error(), "x.jsonl: after line 1") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestLineReader(t *testing.T) {
+	for _, c := range []struct {
+		name, in string
+		want     []string // "!" for a line that is too long
+	}{
+		{"at the limit", "12345678\nab\n", []string{"12345678", "ab"}},
+		{"over the limit", "1234567890\nab", []string{"!", "ab"}},
+		{"over the limit at the end", "ab\n1234567890", []string{"ab", "!"}},
+		{"only line feeds end lines", "a\u2028b\nc\rd\n", []string{"a\u2028b", "c\rd"}},
+		{"empty lines", "\n\na", []string{"", "", "a"}},
+		{"mark inside stays", "a\n\xef\xbb\xbfb", []string{"a", "\xef\xbb\xbfb"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			// One byte at a time, so that no line lies whole in a read.
+			l := newLineReader(iotest.OneByteReader(strings.NewReader(c.in)), 9)
+			var got []string
+			for {
+				text, tooLong, err := l.next()
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				if tooLong {
+					text = []byte("!")
+				}
+				got = append(got, string(text))
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("lines %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestWriteJSONL(t *testing.T) {
+	var b bytes.Buffer
+	p := Problem{ID: "a", Question: "q\u2028 <x>", Answer: "<<1+1=2>>2\n#### 2", Gold: "2"}
+	if err := WriteJSONL(&b, []Problem{p}); err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"id":"a","question":"q\u2028 <x>","answer":"<<1+1=2>>2\n#### 2"}` + "\n"
+	if b.String() != want {
+		t.Errorf("wrote %q, want %q", b.String(), want)
+	}
+	if err := WriteJSONL(failingWriter{}, []Problem{p}); err == nil || !strings.Contains(err.Error(), "disk full") {
+		t.Errorf("error %v, want that of the writer", err)
+	}
+}
+
+type failingWriter struct{}
+
+func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+
+func TestWriteThenRead(t *testing.T) {
+	text := rapid.StringMatching(`[ -~\x{2028}é"\\\n\t]{0,20}[a-z]`)
+	rapid.Check(t, func(t *rapid.T) {
+		var want []Problem
+		for i := range rapid.IntRange(1, 5).Draw(t, "n") {
+			gold := rapid.StringMatching(`-?[0-9]{1,5}(\.[0-9]{1,3})?`).Draw(t, "gold")
+			want = append(want, Problem{
+				ID: text.Draw(t, "id"), Question: text.Draw(t, "question"),
+				Answer: text.Draw(t, "work") + "\n#### " + gold, Gold: gold,
+				Type: text.Draw(t, "type"), Fact: text.Draw(t, "fact"), Line: i + 1,
+			})
+		}
+		var b bytes.Buffer
+		if err := WriteJSONL(&b, want); err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := ReadJSONL(&b, "x.jsonl", ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("read %+v, wrote %+v", got, want)
+		}
+	})
+}

@@ -1,0 +1,62 @@
+package gsm8k
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestRender(t *testing.T) {
+	const question = "Tom has 7 pens and gets 5 more. How many?"
+	for _, c := range []struct{ name, prefix, suffix string }{
+		{"plain", question, question + "\n"},
+		{"question_only", question, question + "\n"},
+		{"r1_zero", "Below, a User", "\nUser: " + question + "\nAssistant: <think>"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := Render(c.name, question)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasPrefix(got, c.prefix) || !strings.HasSuffix(got, c.suffix) {
+				t.Errorf("prompt %q, want it to begin with %q and end in %q", got, c.prefix, c.suffix)
+			}
+			checkVocabulary(t, got)
+		})
+	}
+	if want := []string{"plain", "question_only", "r1_zero"}; !slices.Equal(Templates(), want) {
+		t.Errorf("Templates() = %v, want %v", Templates(), want)
+	}
+}
+
+func TestR1ZeroNamesItsTags(t *testing.T) {
+	got, err := Render("r1_zero", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tag := range []string{"<think>", "</think>", "<answer>", "</answer>"} {
+		if !strings.Contains(got, tag) {
+			t.Errorf("the prompt does not name %s", tag)
+		}
+	}
+}
+
+func TestRenderUnknown(t *testing.T) {
+	_, err := Render("r1zero", "q")
+	const want = `unknown name "r1zero" (did you mean "r1_zero"? known: plain, question_only, r1_zero)`
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want it to hold %q", err, want)
+	}
+}
+
+// inVocabulary is TinyLM's character vocabulary.
+func inVocabulary(r rune) bool { return r == '\n' || 32 <= r && r <= 126 }
+
+func checkVocabulary(t *testing.T, s string) {
+	t.Helper()
+	for _, r := range s {
+		if !inVocabulary(r) {
+			t.Errorf("%q is outside of the vocabulary in %q", r, s)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package gsm8k
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestRewards(t *testing.T) {
+	p := Problem{Gold: "12"}
+	for _, c := range []struct {
+		reward, name string
+		in           RewardInput
+		want         float64
+	}{
+		{"answer", "right", RewardInput{Completion: "#### 12", Ended: true, Problem: p}, 1},
+		{"answer", "wrong", RewardInput{Completion: "#### 13", Ended: true, Problem: p}, 0},
+		{"answer", "cut", RewardInput{Completion: "#### 12", Problem: p}, 0},
+		{"format", "right", RewardInput{Completion: "#### 12", Ended: true, Problem: p}, 1},
+		{"format", "wrong", RewardInput{Completion: "#### 13", Ended: true, Problem: p}, 1},
+		{"format", "no marker", RewardInput{Completion: "12", Ended: true, Problem: p}, 0},
+		{"format", "cut", RewardInput{Completion: "#### 12", Problem: p}, 0},
+		{"random", "low noise, wrong", RewardInput{Noise: 0.25, Problem: p}, 1},
+		{"random", "high noise, right", RewardInput{Completion: "#### 12", Ended: true, Noise: 0.5, Problem: p}, 0},
+	} {
+		t.Run(c.reward+"/"+c.name, func(t *testing.T) {
+			fn, err := LookupReward(c.reward)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := fn(c.in); got != c.want {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+	if want := []string{"answer", "format", "random"}; !slices.Equal(Rewards(), want) {
+		t.Errorf("Rewards() = %v, want %v", Rewards(), want)
+	}
+}
+
+func TestLookupRewardUnknown(t *testing.T) {
+	for _, c := range []struct{ name, in, want string }{
+		{"near", "anser", `unknown name "anser" (did you mean "answer"? known: answer, format, random)`},
+		{"case", "Format", `did you mean "format"?`},
+		{"far", "zzz", `unknown name "zzz" (known: answer, format, random)`},
+		{"empty", "", `unknown name "" (known: `},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := LookupReward(c.in)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want it to hold %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestRewardNoise(t *testing.T) {
+	base := RewardNoise(1, 2, 3, 4)
+	if base != RewardNoise(1, 2, 3, 4) {
+		t.Fatal("the same coordinates give different noise")
+	}
+	for name, other := range map[string]float64{
+		"seed": RewardNoise(2, 2, 3, 4), "step": RewardNoise(1, 3, 3, 4),
+		"prompt": RewardNoise(1, 2, 4, 4), "sample": RewardNoise(1, 2, 3, 5),
+	} {
+		if other == base {
+			t.Errorf("the noise does not depend on the %s", name)
+		}
+	}
+	random, err := LookupReward("random")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 10000
+	sum := 0.0
+	for i := range n {
+		sum += random(RewardInput{Noise: RewardNoise(7, i/256, i%256/8, i%8)})
+	}
+	if mean := sum / n; math.Abs(mean-0.5) > 4*0.5/math.Sqrt(n) {
+		t.Errorf("mean random reward %.4f, want 0.5 within four standard errors", mean)
+	}
+}

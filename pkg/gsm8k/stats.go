@@ -1,0 +1,156 @@
+package gsm8k
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+)
+
+// topAnswers is the number of answers that Stats lists.
+const topAnswers = 10
+
+// Stats describes a set of problems.
+type Stats struct {
+	Problems int `json:"problems"`
+	// Types are in order of their names; problems without a type count under "".
+	Types              []TypeCount `json:"types"`
+	DuplicateQuestions int         `json:"duplicate_questions"` // occurrences after the first
+
+	QuestionLength Lengths `json:"question_length"` // in characters
+	AnswerLength   Lengths `json:"answer_length"`
+
+	DistinctAnswers  int           `json:"distinct_answers"` // as numbers
+	TopAnswers       []AnswerCount `json:"top_answers"`      // the commonest ten
+	MajorityAnswer   string        `json:"majority_answer"`
+	MajorityBaseline float64       `json:"majority_baseline"` // accuracy of always giving it
+
+	// OutOfVocabulary lists the characters of questions and answers that the
+	// vocabulary lacks, the commonest first; OutOfVocabularyProblems counts the
+	// problems that hold any.
+	OutOfVocabulary         []CharCount `json:"out_of_vocabulary"`
+	OutOfVocabularyProblems int         `json:"out_of_vocabulary_problems"`
+}
+
+// TypeCount is the number of problems of a type.
+type TypeCount struct {
+	Type  string `json:"type"`
+	Count int    `json:"count"`
+}
+
+// AnswerCount is the number of problems with an answer.
+type AnswerCount struct {
+	Answer string  `json:"answer"`
+	Count  int     `json:"count"`
+	Share  float64 `json:"share"`
+}
+
+// CharCount is the number of occurrences of a character.
+type CharCount struct {
+	Char  string `json:"char"`
+	Code  string `json:"code"` // "U+2028"
+	Count int    `json:"count"`
+}
+
+// Lengths summarises lengths. All are 0 for no problems; the median of an even
+// number is the mean of the middle two.
+type Lengths struct {
+	Min    int     `json:"min"`
+	Median float64 `json:"median"`
+	Mean   float64 `json:"mean"`
+	Max    int     `json:"max"`
+}
+
+// ComputeStats describes problems. vocab says which characters a vocabulary
+// holds; nil means all.
+func ComputeStats(problems []Problem, vocab func(rune) bool) Stats {
+	s := Stats{Problems: len(problems), Types: []TypeCount{}, TopAnswers: []AnswerCount{}, OutOfVocabulary: []CharCount{}}
+	types, questions, outside := map[string]int{}, map[string]int{}, map[rune]int{}
+	var questionLengths, answerLengths []int
+	for _, p := range problems {
+		types[p.Type]++
+		questions[p.Question]++
+		questionLengths = append(questionLengths, utf8.RuneCountInString(p.Question))
+		answerLengths = append(answerLengths, utf8.RuneCountInString(p.Answer))
+		clean := true
+		for _, r := range p.Question + p.Answer {
+			if vocab != nil && !vocab(r) {
+				outside[r]++
+				clean = false
+			}
+		}
+		if !clean {
+			s.OutOfVocabularyProblems++
+		}
+	}
+	s.DuplicateQuestions = len(problems) - len(questions)
+	s.QuestionLength, s.AnswerLength = lengths(questionLengths), lengths(answerLengths)
+	for t, n := range types {
+		s.Types = append(s.Types, TypeCount{t, n})
+	}
+	slices.SortFunc(s.Types, func(a, b TypeCount) int { return cmp.Compare(a.Type, b.Type) })
+	for r, n := range outside {
+		s.OutOfVocabulary = append(s.OutOfVocabulary, CharCount{string(r), fmt.Sprintf("%U", r), n})
+	}
+	slices.SortFunc(s.OutOfVocabulary, func(a, b CharCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Char, b.Char))
+	})
+
+	answers := countAnswers(problems)
+	s.DistinctAnswers = len(answers)
+	s.TopAnswers = append(s.TopAnswers, answers[:min(topAnswers, len(answers))]...)
+	if len(answers) > 0 {
+		s.MajorityAnswer, s.MajorityBaseline = answers[0].Answer, answers[0].Share
+	}
+	return s
+}
+
+// MajorityAnswer returns the commonest gold answer and the accuracy of always
+// giving it, the baseline beside which any accuracy is read. Answers that are
+// equal as numbers count as one; among equally common ones the shortest is taken
+// and then the first in byte order. It returns "" and 0 for no problems.
+func MajorityAnswer(problems []Problem) (string, float64) {
+	answers := countAnswers(problems)
+	if len(answers) == 0 {
+		return "", 0
+	}
+	return answers[0].Answer, answers[0].Share
+}
+
+// countAnswers returns the answers of problems, the commonest first.
+func countAnswers(problems []Problem) []AnswerCount {
+	counts := map[string]int{}
+	for _, p := range problems {
+		gold := p.Gold
+		if n, ok := normaliseNumber(gold); ok {
+			gold = canonicalNumber(n)
+		}
+		counts[gold]++
+	}
+	out := make([]AnswerCount, 0, len(counts))
+	for a, n := range counts {
+		out = append(out, AnswerCount{a, n, float64(n) / float64(len(problems))})
+	}
+	slices.SortFunc(out, func(a, b AnswerCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(len(a.Answer), len(b.Answer)), cmp.Compare(a.Answer, b.Answer))
+	})
+	return out
+}
+
+// lengths sorts its argument.
+func lengths(xs []int) Lengths {
+	n := len(xs)
+	if n == 0 {
+		return Lengths{}
+	}
+	slices.Sort(xs)
+	sum := 0
+	for _, x := range xs {
+		sum += x
+	}
+	return Lengths{
+		Min: xs[0], Max: xs[n-1],
+		Median: float64(xs[(n-1)/2]+xs[n/2]) / 2,
+		Mean:   float64(sum) / float64(n),
+	}
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// A panel of packed B is 16 columns wide: two AVX2 vectors or one of AVX-512.
+const panelBytes = 64
+
+// tileShapes are the tiles of C, rows × panels. Tall tiles reuse each load of B
+// most; low ones span several panels, to have enough independent sums to hide
+// the latency of the multiply-add.
+var tileShapes = map[isa][][2]int{
+	avx2:   {{6, 1}, {5, 1}, {4, 1}, {3, 2}, {3, 1}, {2, 3}, {2, 1}, {1, 4}, {1, 1}},
+	avx512: {{12, 2}, {12, 1}, {8, 2}, {8, 1}, {6, 2}, {6, 1}, {4, 4}, {4, 1}, {3, 4}, {3, 1}, {2, 4}, {2, 1}, {1, 4}, {1, 1}},
+}
+
+func genGemm() {
+	for _, v := range isas {
+		for _, s := range tileShapes[v] {
+			genTile(v, s[0], s[1])
+		}
+	}
+}
+
+// genTile writes the kernel of a tile of C: for strips blocks of height rows
+// below each other,
+//
+//	C (+)= A·B,  A height×kb by element strides, B panels of 16 columns
+//
+// All strides are in bytes. The sum over k is in ascending order, one fused
+// multiply-add at a time, from 0.
+func genTile(v isa, height, panels int) {
+	const unroll = 2
+	TEXT(fmt.Sprintf("tile%dx%d%s", height, 16*panels, v.name), NOSPLIT,
+		"func(strips, kb int, a *float32, rowStride, kStride, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)")
+	Doc(fmt.Sprintf("tile%dx%d%s multiplies strips of %d rows by %d packed panels.", height, 16*panels, v.name, height, panels))
+	Pragma("noescape")
+	perPanel := panelBytes / v.bytes
+	perRow := perPanel * panels
+
+	strips := arg("strips")
+	a, rowStride, kStride := arg("a"), arg("rowStride"), arg("kStride")
+	b, panelStride := arg("b"), arg("panelStride")
+	c, ldc := arg("c"), arg("ldc")
+
+	Label("strip")
+	acc := v.regs(height * perRow)
+	for _, r := range acc {
+		v.zero(r)
+	}
+	aRows := newRows(a, rowStride, height)
+	bRows := newRows(b, panelStride, panels)
+	// The side with fewer vectors stays in registers while the other streams by.
+	holdB := perRow <= height
+	if need := len(acc) + min(perRow, height) + 1; need > v.count() {
+		panic(fmt.Sprintf("tile %dx%d needs %d %s registers", height, panels, need, v.name))
+	}
+	loadA := func(i int) reg.VecVirtual {
+		r := v.reg()
+		VBROADCASTSS(aRows.at(i, 0), r)
+		return r
+	}
+	loadB := func(j, disp int) reg.VecVirtual {
+		r := v.reg()
+		VMOVUPS(bRows.at(j/perPanel, disp+j%perPanel*v.bytes), r)
+		return r
+	}
+	step := func(disp int) {
+		if holdB {
+			bv := make([]reg.VecVirtual, perRow)
+			for j := range bv {
+				bv[j] = loadB(j, disp)
+			}
+			for i := range height {
+				av := loadA(i)
+				for j, r := range bv {
+					VFMADD231PS(r, av, acc[i*perRow+j])
+				}
+			}
+		} else {
+			av := make([]reg.VecVirtual, height)
+			for i := range av {
+				av[i] = loadA(i)
+			}
+			for j := range perRow {
+				bv := loadB(j, disp)
+				for i, r := range av {
+					VFMADD231PS(bv, r, acc[i*perRow+j])
+				}
+			}
+		}
+		aRows.step(kStride)
+	}
+	k := arg("kb")
+	SUBQ(Imm(unroll), k)
+	JL(LabelRef("rest"))
+	Label("loop")
+	for u := range unroll {
+		step(u * panelBytes)
+	}
+	bRows.step(Imm(unroll * panelBytes))
+	SUBQ(Imm(unroll), k)
+	JGE(LabelRef("loop"))
+	Label("rest")
+	ADDQ(Imm(unroll), k)
+	JZ(LabelRef("store"))
+	Label("one")
+	step(0)
+	bRows.step(Imm(panelBytes))
+	DECQ(k)
+	JNZ(LabelRef("one"))
+
+	Label("store")
+	cRows := newRows(c, ldc, height)
+	add := arg8("add")
+	TESTB(add, add)
+	JZ(LabelRef("overwrite"))
+	for i, r := range acc {
+		VADDPS(cRows.at(i/perRow, i%perRow*v.bytes), r, r)
+	}
+	Label("overwrite")
+	for i, r := range acc {
+		VMOVUPS(r, cRows.at(i/perRow, i%perRow*v.bytes))
+	}
+	stripStride := arg("stripStride")
+	ADDQ(stripStride, a)
+	LEAQ(Mem{Base: cRows.ptr[len(cRows.ptr)-1], Index: ldc, Scale: 1}, c)
+	for range (height - 1) % 3 {
+		ADDQ(ldc, c)
+	}
+	DECQ(strips)
+	JNZ(LabelRef("strip"))
+	VZEROUPPER()
+	RET()
+}
+
+func arg8(name string) reg.GPVirtual {
+	r := GP8()
+	Load(Param(name), r)
+	return r
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"math/bits"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+func genGRU() {
+	for _, v := range isas {
+		genGRUForward(v)
+		genGRUBackward(v)
+	}
+}
+
+// cell walks over rows of hidden states, a vector of each row at a time. A
+// pointer stands at the first gate; the others lie h4 bytes further each.
+type cell struct {
+	v              isa
+	rows, h4, h12  reg.GPVirtual
+	ahead          reg.GPVirtual // from the last vector of a row to the next row's end
+	single, triple []reg.GPVirtual
+}
+
+func newCell(v isa) *cell {
+	c := &cell{v: v, rows: arg("rows"), h4: arg("hidden")}
+	SHLQ(Imm(2), c.h4)
+	c.h12 = GP64()
+	LEAQ(Mem{Base: c.h4, Index: c.h4, Scale: 2}, c.h12)
+	c.ahead = copyOf(c.h4)
+	done := arg("vecs")
+	SHLQ(Imm(uint64(bits.Len(uint(v.bytes))-1)), done)
+	SUBQ(done, c.ahead)
+	return c
+}
+
+// one and three load pointers of arrays with one and with three or four gates.
+func (c *cell) one(name string) reg.GPVirtual {
+	p := arg(name)
+	c.single = append(c.single, p)
+	return p
+}
+
+func (c *cell) three(name string) reg.GPVirtual {
+	p := arg(name)
+	c.triple = append(c.triple, p)
+	return p
+}
+
+// gate is the memory of a gate of the array at p.
+func (c *cell) gate(p reg.GPVirtual, gate int) Mem {
+	switch gate {
+	case 0:
+		return Mem{Base: p}
+	case 3:
+		return Mem{Base: p, Index: c.h12, Scale: 1}
+	default:
+		return Mem{Base: p, Index: c.h4, Scale: uint8(gate)}
+	}
+}
+
+// nextVector moves on by a vector, nextRow to the start of the next row.
+func (c *cell) nextVector(four reg.GPVirtual, more ...reg.GPVirtual) {
+	by := Imm(uint64(c.v.bytes))
+	for _, p := range append(append([]reg.GPVirtual{four}, more...), append(c.single, c.triple...)...) {
+		ADDQ(by, p)
+	}
+}
+
+func (c *cell) nextRow(four reg.GPVirtual) {
+	for _, p := range c.single {
+		ADDQ(c.ahead, p)
+	}
+	for _, p := range c.triple {
+		ADDQ(c.ahead, p)
+		LEAQ(Mem{Base: p, Index: c.h4, Scale: 2}, p)
+	}
+	ADDQ(c.ahead, four)
+	ADDQ(c.h12, four)
+}
+
+// genGRUForward computes vecs ≥ 1 whole vectors of each of rows ≥ 1 rows.
+func genGRUForward(v isa) {
+	TEXT("gruForward"+v.name, NOSPLIT, "func(rows, vecs, hidden int, gi, gh, bih, bhh, h, out, save *float32)")
+	Doc("gruForward" + v.name + " computes the first vecs vectors of each row of a GRU cell; save may be nil.")
+	Pragma("noescape")
+	c := newCell(v)
+	gi, gh := c.three("gi"), c.three("gh")
+	h, out, save := c.one("h"), c.one("out"), arg("save")
+	Label("row")
+	bih, bhh := arg("bih"), arg("bhh")
+	vecs := arg("vecs")
+	Label("vec")
+
+	// (x + bias of x) + (y + bias of y)
+	in := func(x, bias reg.GPVirtual, gate int) reg.VecVirtual {
+		s := v.load(c.gate(x, gate))
+		VADDPS(c.gate(bias, gate), s, s)
+		return s
+	}
+	both := func(gate int) reg.VecVirtual {
+		x, y := in(gi, bih, gate), in(gh, bhh, gate)
+		VADDPS(y, x, x)
+		return x
+	}
+	r := v.sigmoid(both(0))
+	z := v.sigmoid(both(1))
+	ghn := in(gh, bhh, 2)
+	a := in(gi, bih, 2)
+	VFMADD231PS(ghn, r, a)
+	n := v.tanh(a)
+	d := v.load(Mem{Base: h})
+	VSUBPS(n, d, d)
+	VFMADD213PS(n, z, d)
+	VMOVUPS(d, Mem{Base: out})
+	TESTQ(save, save)
+	JZ(LabelRef("dropped"))
+	for gate, x := range []reg.VecVirtual{r, z, n, ghn} {
+		VMOVUPS(x, c.gate(save, gate))
+	}
+	ADDQ(Imm(uint64(v.bytes)), save)
+	Label("dropped")
+	c.nextVector(bih, bhh)
+	DECQ(vecs)
+	JNZ(LabelRef("vec"))
+
+	TESTQ(save, save)
+	JZ(LabelRef("next"))
+	ADDQ(c.ahead, save)
+	ADDQ(c.h12, save)
+	Label("next")
+	for _, p := range c.single {
+		ADDQ(c.ahead, p)
+	}
+	for _, p := range c.triple {
+		ADDQ(c.ahead, p)
+		LEAQ(Mem{Base: p, Index: c.h4, Scale: 2}, p)
+	}
+	DECQ(c.rows)
+	JNZ(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}
+
+// genGRUBackward is the gradient of the same vectors.
+func genGRUBackward(v isa) {
+	TEXT("gruBackward"+v.name, NOSPLIT, "func(rows, vecs, hidden int, dout, h, save, dgi, dgh, dh *float32)")
+	Doc("gruBackward" + v.name + " computes the gradients of the first vecs vectors of each row of a GRU cell.")
+	Pragma("noescape")
+	c := newCell(v)
+	dout, h, save := c.one("dout"), c.one("h"), arg("save")
+	dgi, dgh, dh := c.three("dgi"), c.three("dgh"), c.one("dh")
+	Label("row")
+	vecs := arg("vecs")
+	Label("vec")
+
+	one := v.load(float("one", 1))
+	oneMinus := func(x reg.VecVirtual) reg.VecVirtual {
+		d := v.reg()
+		VSUBPS(x, one, d)
+		return d
+	}
+	g := v.load(Mem{Base: dout})
+	z, n := v.load(c.gate(save, 1)), v.load(c.gate(save, 2))
+	rest := oneMinus(z)
+	slope := v.reg() // 1 - n²
+	VMOVUPS(one, slope)
+	VFNMADD231PS(n, n, slope)
+	dan := v.reg()
+	VMULPS(rest, g, dan)
+	VMULPS(slope, dan, dan)
+
+	daz := v.load(Mem{Base: h})
+	VSUBPS(n, daz, daz)
+	VMULPS(daz, g, daz)
+	VMULPS(rest, z, rest)
+	VMULPS(rest, daz, daz)
+
+	direct := v.reg()
+	VMULPS(z, g, direct)
+
+	r := v.load(c.gate(save, 0))
+	dar := v.reg()
+	VMULPS(c.gate(save, 3), dan, dar)
+	rise := oneMinus(r)
+	VMULPS(rise, r, rise)
+	VMULPS(rise, dar, dar)
+	gated := v.reg()
+	VMULPS(r, dan, gated)
+
+	for gate, x := range []reg.VecVirtual{dar, daz, dan} {
+		VMOVUPS(x, c.gate(dgi, gate))
+	}
+	for gate, x := range []reg.VecVirtual{dar, daz, gated} {
+		VMOVUPS(x, c.gate(dgh, gate))
+	}
+	VMOVUPS(direct, Mem{Base: dh})
+	c.nextVector(save)
+	DECQ(vecs)
+	JNZ(LabelRef("vec"))
+	c.nextRow(save)
+	DECQ(c.rows)
+	JNZ(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}

@@ -1,0 +1,38 @@
+// Command asm writes the assembly of package kernel with avo. It is a module
+// of its own, so that the program does not depend on the generator. Run it by
+// `go generate` in the kernel's folder.
+//
+// Each kernel is written once, over the vector type of an instruction set, so
+// the AVX2 and the AVX-512 versions do the same operations on each element in
+// the same order.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+
+	. "github.com/mmcloughlin/avo/build"
+)
+
+func main() {
+	family := flag.String("family", "", "gemm, pack, gru, softmax or vec")
+	flag.Parse()
+	ConstraintExpr("!noasm")
+	switch *family {
+	case "gemm":
+		genGemm()
+	case "pack":
+		genPack()
+	case "gru":
+		genGRU()
+	case "softmax":
+		genSoftmax()
+	case "vec":
+		genVec()
+	default:
+		fmt.Fprintf(os.Stderr, "asm: unknown family %q\n", *family)
+		os.Exit(2)
+	}
+	Generate()
+}

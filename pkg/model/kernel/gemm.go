@@ -1,0 +1,164 @@
+package kernel
+
+import (
+	"fmt"
+	"sync"
+)
+
+// The blocking of a product. kBlock is part of the contract on bits (see the
+// package comment); the others only place work in the caches.
+const (
+	kBlock = 256  // depth of a block of the sum
+	nr     = 16   // columns of a packed panel of B
+	nBlock = 1024 // columns of B packed at a time by Gemm
+	mBlock = 96   // rows of A that stay in the cache while the panels of B pass by
+)
+
+// Gemm computes C = op(A)·op(B), or C += op(A)·op(B) when accumulate is set,
+// with op(A) of size m×k, op(B) of size k×n and C of size m×n, all row-major.
+// op(X) is X, or its transpose where transX is set: A is stored as m×k (or k×m)
+// with rows lda apart, B as k×n (or n×k) with rows ldb apart. C must not
+// overlap A or B. It runs on one thread; see [Pool.Gemm] for more.
+//
+// It panics if a slice is too short for its shape.
+func Gemm(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool, c []float32, ldc int) {
+	checkGemm(transA, transB, m, n, k, a, lda, b, ldb, c, ldc)
+	gemm(transA, transB, m, n, k, a, lda, b, ldb, accumulate, c, ldc)
+}
+
+// gemm is Gemm after the checks.
+func gemm(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool, c []float32, ldc int) {
+	if m == 0 || n == 0 {
+		return
+	}
+	if k == 0 {
+		clearC(m, n, accumulate, c, ldc)
+		return
+	}
+	s := scratches.Get().(*scratch)
+	for j0 := 0; j0 < n; j0 += nBlock {
+		nb := min(nBlock, n-j0)
+		for p0 := 0; p0 < k; p0 += kBlock {
+			kb := min(kBlock, k-p0)
+			s.b = grow(s.b, kb*roundUp(nb, nr))
+			if transB {
+				packPanelsT(kb, nb, b[j0*ldb+p0:], ldb, s.b)
+			} else {
+				packPanels(kb, nb, b[p0*ldb+j0:], ldb, s.b)
+			}
+			gemmBlock(m, nb, kb, viewA(transA, a, lda, 0, p0), s.b, accumulate || p0 > 0, c[j0:], ldc, s)
+		}
+	}
+	scratches.Put(s)
+}
+
+// scratch is the working memory of one product on one thread.
+type scratch struct {
+	b []float32            // packed panels
+	c [mBlock * nr]float32 // a tile with padded columns
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// matrixA is a view of op(A): element (i, p) is data[i*rowStride+p*kStride].
+type matrixA struct {
+	data               []float32
+	rowStride, kStride int
+}
+
+// viewA returns the view of op(A) from row i0 and depth p0 on.
+func viewA(trans bool, a []float32, lda, i0, p0 int) matrixA {
+	if trans {
+		return matrixA{a[p0*lda+i0:], 1, lda}
+	}
+	return matrixA{a[i0*lda+p0:], lda, 1}
+}
+
+// from returns the view of the rows from i0 on.
+func (a matrixA) from(i0 int) matrixA {
+	return matrixA{a.data[i0*a.rowStride:], a.rowStride, a.kStride}
+}
+
+// gemmBlock multiplies one block of at most kBlock deep: C(m,n) (+)= A·B with
+// B packed in panels.
+func gemmBlock(m, n, kb int, a matrixA, packed []float32, add bool, c []float32, ldc int, s *scratch) {
+	full := n / nr
+	for i0 := 0; i0 < m; i0 += mBlock {
+		rows := min(mBlock, m-i0)
+		block := a.from(i0)
+		tiles(rows, full, kb, block, packed, add, c[i0*ldc:], ldc)
+		if full*nr < n {
+			tiles(rows, 1, kb, block, packed[full*nr*kb:], false, s.c[:], nr)
+			unpadColumns(rows, n-full*nr, s.c[:], add, c[i0*ldc+full*nr:], ldc)
+		}
+	}
+}
+
+// unpadColumns moves the w < nr valid columns of a padded tile into C.
+func unpadColumns(rows, w int, tile []float32, add bool, c []float32, ldc int) {
+	for i := range rows {
+		from, to := tile[i*nr:i*nr+w], c[i*ldc:i*ldc+w]
+		if !add {
+			copy(to, from)
+			continue
+		}
+		for j, v := range from {
+			to[j] += v
+		}
+	}
+}
+
+// clearC is the product of depth 0.
+func clearC(m, n int, accumulate bool, c []float32, ldc int) {
+	if accumulate {
+		return
+	}
+	for i := range m {
+		clear(c[i*ldc : i*ldc+n])
+	}
+}
+
+func checkGemm(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int) {
+	if m < 0 || n < 0 || k < 0 {
+		panic(fmt.Sprintf("kernel: product of %d×%d by %d×%d: negative size", m, k, k, n))
+	}
+	if transA {
+		checkMatrix("a", k, m, a, lda)
+	} else {
+		checkMatrix("a", m, k, a, lda)
+	}
+	if transB {
+		checkMatrix("b", n, k, b, ldb)
+	} else {
+		checkMatrix("b", k, n, b, ldb)
+	}
+	checkMatrix("c", m, n, c, ldc)
+}
+
+// checkMatrix panics unless x holds rows×cols elements with rows ld apart.
+func checkMatrix(name string, rows, cols int, x []float32, ld int) {
+	if rows == 0 || cols == 0 {
+		return
+	}
+	if ld < cols || len(x) < (rows-1)*ld+cols {
+		panic(fmt.Sprintf("kernel: matrix %s: %d×%d with rows %d apart does not fit in %d elements", name, rows, cols, ld, len(x)))
+	}
+}
+
+// checkLen panics unless x holds n elements.
+func checkLen(name string, x []float32, n int) {
+	if len(x) < n {
+		panic(fmt.Sprintf("kernel: %s: %d elements, want at least %d", name, len(x), n))
+	}
+}
+
+func roundUp(n, to int) int { return (n + to - 1) / to * to }
+
+// grow returns a slice of length n, reusing x's memory where it suffices. The
+// contents are unspecified.
+func grow(x []float32, n int) []float32 {
+	if cap(x) < n {
+		return make([]float32, n)
+	}
+	return x[:n]
+}

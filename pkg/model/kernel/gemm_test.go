@@ -1,0 +1,292 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"math/rand"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// product is a product with all its arguments, in guarded memory.
+type product struct {
+	transA, transB, accumulate bool
+	m, n, k                    int
+	a, b, c                    *guarded
+}
+
+// newProduct fills a product; leading dimensions exceed the rows by gap.
+func newProduct(r *rand.Rand, transA, transB, accumulate bool, m, n, k, gap int) *product {
+	p := &product{transA: transA, transB: transB, accumulate: accumulate, m: m, n: n, k: k}
+	matrix := func(trans bool, rows, cols int) *guarded {
+		if trans {
+			rows, cols = cols, rows
+		}
+		return newGuarded(rows, cols, cols+gap, r.Intn(9), uniform(r, 1))
+	}
+	p.a, p.b, p.c = matrix(transA, m, k), matrix(transB, k, n), matrix(false, m, n)
+	return p
+}
+
+// run computes the product by gemm into a copy of c and returns it.
+func (p *product) run(t testing.TB, gemm func(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool, c []float32, ldc int)) *guarded {
+	t.Helper()
+	c := *p.c
+	c.buf = append([]float32(nil), p.c.buf...)
+	c.x = c.buf[c.lo : c.lo+len(p.c.x)]
+	gemm(p.transA, p.transB, p.m, p.n, p.k, p.a.x, p.a.ld, p.b.x, p.b.ld, p.accumulate, c.x, c.ld)
+	c.check(t, "c")
+	return &c
+}
+
+func gemmByPacking(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool, c []float32, ldc int) {
+	var p Packed
+	PackB(transB, k, n, b, ldb, &p)
+	GemmPacked(transA, m, n, k, a, lda, &p, accumulate, c, ldc)
+}
+
+// oracle is the recurrence of the package comment, by definition.
+func (p *product) oracle() []float32 {
+	out := append([]float32(nil), p.c.x...)
+	at := func(g *guarded, trans bool, i, j int) float32 {
+		if trans {
+			i, j = j, i
+		}
+		return g.x[i*g.ld+j]
+	}
+	for i := range p.m {
+		for j := range p.n {
+			var sum float32
+			if p.accumulate {
+				sum = p.c.x[i*p.c.ld+j]
+			}
+			for p0 := 0; p0 < p.k; p0 += kBlock {
+				var acc float32
+				for q := p0; q < min(p0+kBlock, p.k); q++ {
+					x, y := at(p.a, p.transA, i, q), at(p.b, p.transB, q, j)
+					if active == pathGo {
+						acc += float32(x * y)
+					} else {
+						acc = fma32(x, y, acc)
+					}
+				}
+				if p0 == 0 && !p.accumulate {
+					sum = acc
+				} else {
+					sum += acc
+				}
+			}
+			out[i*p.c.ld+j] = sum
+		}
+	}
+	return out
+}
+
+var modes = []struct {
+	name           string
+	transA, transB bool
+}{{"NN", false, false}, {"NT", false, true}, {"TN", true, false}, {"TT", true, true}}
+
+// TestGemmBits holds every way to compute a product to the recurrence, bit for
+// bit, over all heights of tiles, column tails and several blocks of k.
+func TestGemmBits(t *testing.T) {
+	onEachPath(t, func(t *testing.T) {
+		r := rand.New(rand.NewSource(1))
+		type shape struct{ m, n, k int }
+		shapes := []shape{{100, 33, 70}, {5, 1100, 3}, {13, 17, 2*kBlock + 9}, {97, 16, kBlock}, {7, 100, kBlock + 1}}
+		for m := 1; m <= 26; m++ {
+			shapes = append(shapes, shape{m, 1 + r.Intn(100), 1 + r.Intn(40)})
+		}
+		for n := 1; n <= 34; n++ {
+			shapes = append(shapes, shape{1 + r.Intn(20), n, 1 + r.Intn(20)})
+		}
+		for _, s := range shapes {
+			for _, mode := range modes {
+				for _, accumulate := range []bool{false, true} {
+					p := newProduct(r, mode.transA, mode.transB, accumulate, s.m, s.n, s.k, r.Intn(2)*r.Intn(7))
+					name := fmt.Sprintf("%s accumulate=%v", shapeName(mode.name, s.m, s.k, s.n), accumulate)
+					want := p.oracle()
+					sameBits(t, name, p.run(t, Gemm).x, want)
+					sameBits(t, name+" packed", p.run(t, gemmByPacking).x, want)
+				}
+			}
+		}
+	})
+}
+
+// TestGemmReference compares with the float64 reference, whose code shares
+// nothing with the kernels.
+func TestGemmReference(t *testing.T) {
+	onEachPath(t, func(t *testing.T) {
+		rapid.Check(t, func(rt *rapid.T) {
+			r := rand.New(rand.NewSource(rapid.Int64().Draw(rt, "seed")))
+			m, n, k := rapid.IntRange(0, 40).Draw(rt, "m"), rapid.IntRange(0, 70).Draw(rt, "n"), rapid.IntRange(0, 300).Draw(rt, "k")
+			p := newProduct(r, rapid.Bool().Draw(rt, "transA"), rapid.Bool().Draw(rt, "transB"), rapid.Bool().Draw(rt, "accumulate"), m, n, k, rapid.IntRange(0, 5).Draw(rt, "gap"))
+			want := wide64(p.c.x)
+			ReferenceGemm(p.transA, p.transB, m, n, k, wide64(p.a.x), p.a.ld, wide64(p.b.x), p.b.ld, p.accumulate, want, p.c.ld)
+			got := p.run(t, Gemm)
+			for i := range m {
+				near(t, "row", got.x[i*got.ld:i*got.ld+n], want[i*got.ld:i*got.ld+n], 0, 1e-6*float64(k+2))
+			}
+		})
+	})
+}
+
+// TestGemmStable: an element of a large product equals that of the product of
+// its row and its column alone, and threads change nothing.
+func TestGemmStable(t *testing.T) {
+	onEachPath(t, func(t *testing.T) {
+		r := rand.New(rand.NewSource(2))
+		for _, mode := range modes {
+			for _, accumulate := range []bool{false, true} {
+				p := newProduct(r, mode.transA, mode.transB, accumulate, 131, 103, 300, 3)
+				full := p.run(t, Gemm)
+				for i := range p.m {
+					a := p.a.x[i*p.a.ld:]
+					if p.transA {
+						a = p.a.x[i:]
+					}
+					row := append([]float32(nil), p.c.x[i*p.c.ld:i*p.c.ld+p.n]...)
+					Gemm(p.transA, p.transB, 1, p.n, p.k, a, p.a.ld, p.b.x, p.b.ld, accumulate, row, p.n)
+					sameBits(t, fmt.Sprintf("%s row %d", mode.name, i), row, full.x[i*full.ld:i*full.ld+p.n])
+				}
+				for j := range p.n {
+					b := p.b.x[j:]
+					if p.transB {
+						b = p.b.x[j*p.b.ld:]
+					}
+					col, want := make([]float32, p.m), make([]float32, p.m)
+					for i := range p.m {
+						col[i], want[i] = p.c.x[i*p.c.ld+j], full.x[i*full.ld+j]
+					}
+					Gemm(p.transA, p.transB, p.m, 1, p.k, p.a.x, p.a.ld, b, p.b.ld, accumulate, col, 1)
+					sameBits(t, fmt.Sprintf("%s column %d", mode.name, j), col, want)
+				}
+			}
+		}
+	})
+}
+
+func TestPoolGemmBits(t *testing.T) {
+	for _, threads := range []int{0, 1, 2, 3, 5} {
+		t.Run(fmt.Sprint(threads, " threads"), func(t *testing.T) {
+			var pool *Pool // 0: nil
+			if threads > 0 {
+				pool = NewPool(threads)
+				defer pool.Close()
+			}
+			r := rand.New(rand.NewSource(3))
+			for _, s := range []struct{ m, n, k int }{{300, 100, 64}, {1, 192, 64}, {24, 384, 128}, {192, 64, 1500}, {6, 2000, 130}, {50, 1030, 400}} {
+				for _, mode := range modes {
+					p := newProduct(r, mode.transA, mode.transB, s.m%2 == 0, s.m, s.n, s.k, 1)
+					want := p.run(t, Gemm).x
+					name := shapeName(mode.name, s.m, s.k, s.n)
+					sameBits(t, name, p.run(t, pool.Gemm).x, want)
+					sameBits(t, name+" packed", p.run(t, func(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool, c []float32, ldc int) {
+						var packed Packed
+						PackB(transB, k, n, b, ldb, &packed)
+						pool.GemmPacked(transA, m, n, k, a, lda, &packed, accumulate, c, ldc)
+					}).x, want)
+				}
+			}
+		})
+	}
+}
+
+// TestGemmNonFinite: NaN and infinities reach exactly the elements that they
+// should, and old contents of an overwritten C none.
+func TestGemmNonFinite(t *testing.T) {
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	onEachPath(t, func(t *testing.T) {
+		for _, c := range []struct {
+			name string
+			a, b float32 // a[3,2] and b[2,5]
+			want func(float32) bool
+		}{
+			{"NaN in A", nan, 1, func(x float32) bool { return x != x }},
+			{"NaN in B", 1, nan, func(x float32) bool { return x != x }},
+			{"Inf times 1", inf, 1, func(x float32) bool { return x == inf }},
+			{"Inf times 0", inf, 0, func(x float32) bool { return x != x }},
+		} {
+			const m, n, k = 19, 21, 7
+			a, b, out := make([]float32, m*k), make([]float32, k*n), make([]float32, m*n)
+			fillWith(a, 1)
+			fillWith(b, 1)
+			fillWith(out, nan)
+			a[3*k+2], b[2*n+5] = c.a, c.b
+			Gemm(false, false, m, n, k, a, k, b, n, false, out, n)
+			for i := range m {
+				for j := range n {
+					x := out[i*n+j]
+					special := i == 3 && c.a != 1 || j == 5 && c.b != 1 && c.b != 0
+					if i == 3 && j == 5 && !c.want(x) {
+						t.Errorf("%s: c[3,5] = %v", c.name, x)
+					}
+					if !special && !(math.Abs(float64(x)) <= k) {
+						t.Errorf("%s: c[%d,%d] = %v", c.name, i, j, x)
+					}
+				}
+			}
+		}
+	})
+}
+
+func fillWith(x []float32, v float32) {
+	for i := range x {
+		x[i] = v
+	}
+}
+
+func TestGemmPanics(t *testing.T) {
+	x := make([]float32, 12)
+	for _, c := range []struct {
+		name string
+		f    func()
+	}{
+		{"short a", func() { Gemm(false, false, 4, 1, 4, x, 4, x, 1, false, x, 1) }},
+		{"short b", func() { Gemm(false, true, 1, 4, 4, x, 4, x, 4, false, x, 4) }},
+		{"short c", func() { Gemm(false, false, 4, 4, 1, x, 1, x, 4, false, x, 4) }},
+		{"rows overlap", func() { Gemm(false, false, 2, 2, 2, x, 1, x, 2, false, x, 2) }},
+		{"negative m", func() { Gemm(false, false, -1, 2, 2, x, 2, x, 2, false, x, 2) }},
+		{"packed for another shape", func() { GemmPacked(false, 2, 2, 2, x, 2, new(Packed), false, x, 2) }},
+		{"pack short b", func() { PackB(false, 4, 4, x, 4, new(Packed)) }},
+	} {
+		mustPanic(t, c.name, c.f)
+	}
+}
+
+func TestGemmAllocs(t *testing.T) {
+	r := rand.New(rand.NewSource(4))
+	const m, n, k = 300, 100, 64
+	a, b, c := randSlice(r, m*k), randSlice(r, n*k), make([]float32, m*n)
+	pool := NewPool(2)
+	defer pool.Close()
+	var packed Packed
+	for name, f := range map[string]func(){
+		"Gemm":            func() { Gemm(false, true, m, n, k, a, k, b, k, false, c, n) },
+		"PackB":           func() { PackB(true, k, n, b, k, &packed) },
+		"GemmPacked":      func() { GemmPacked(false, m, n, k, a, k, &packed, false, c, n) },
+		"Pool.Gemm":       func() { pool.Gemm(false, true, m, n, k, a, k, b, k, false, c, n) },
+		"Pool.GemmPacked": func() { pool.GemmPacked(false, m, n, k, a, k, &packed, false, c, n) },
+	} {
+		PackB(true, k, n, b, k, &packed)
+		// A collection may empty the pool of scratch memory in between, hence not 0.
+		if got := testing.AllocsPerRun(200, f); got > 0.5 {
+			t.Errorf("%s: %v allocations a call", name, got)
+		}
+	}
+}
+
+func FuzzGemm(f *testing.F) {
+	f.Add(uint8(7), uint8(17), uint16(300), uint8(0), int64(1))
+	f.Add(uint8(1), uint8(100), uint16(64), uint8(7), int64(2))
+	f.Add(uint8(0), uint8(0), uint16(0), uint8(3), int64(3))
+	f.Fuzz(func(t *testing.T, m, n uint8, k uint16, flags uint8, seed int64) {
+		r := rand.New(rand.NewSource(seed))
+		p := newProduct(r, flags&1 > 0, flags&2 > 0, flags&4 > 0, int(m%64), int(n), int(k%600), int(flags>>3)%8)
+		want := p.oracle()
+		sameBits(t, "Gemm", p.run(t, Gemm).x, want)
+		sameBits(t, "GemmPacked", p.run(t, gemmByPacking).x, want)
+	})
+}

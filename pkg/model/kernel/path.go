@@ -1,0 +1,31 @@
+package kernel
+
+import "os"
+
+// path is one implementation of the kernels.
+type path uint8
+
+const (
+	pathGo path = iota
+	pathAVX2
+	pathAVX512
+)
+
+func (p path) String() string { return [...]string{"go", "avx2", "avx512"}[p] }
+
+// active is written at init and by tests only.
+var active = choosePath(os.Getenv("GRPO_KERNEL"), bestPath())
+
+// choosePath returns the wanted path, or best where the wish is empty, unknown
+// or beyond what the processor can do.
+func choosePath(wish string, best path) path {
+	for p := pathGo; p <= best; p++ {
+		if p.String() == wish {
+			return p
+		}
+	}
+	return best
+}
+
+// Name returns the version in use: "avx512", "avx2" or "go".
+func Name() string { return active.String() }

@@ -1,0 +1,47 @@
+//go:build !amd64 || noasm
+
+package kernel
+
+// Processors without assembly run the portable version.
+
+func bestPath() path { return pathGo }
+
+func tiles(rows, panels, kb int, a matrixA, packed []float32, add bool, c []float32, ldc int) {
+	tilesGo(rows, panels, kb, a, packed, add, c, ldc)
+}
+
+func packRows(kb int, b []float32, ldb int, panel []float32) { packRowsGo(kb, nr, b, ldb, panel) }
+
+func packColumns(kb, w int, b []float32, ldb int, panel []float32) {
+	packColumnsGo(kb, w, b, ldb, panel)
+}
+
+func gruForward(rows, hidden int, gi, gh, bih, bhh, h, out, save []float32) {
+	gruForwardGo(rows, hidden, gi, gh, bih, bhh, h, out, save)
+}
+
+func gruBackward(rows, hidden int, dout, h, save, dgi, dgh, dh []float32) {
+	gruBackwardGo(rows, hidden, dout, h, save, dgi, dgh, dh)
+}
+
+func softmaxRow(x []float32, invTemp float32, p []float32) (top, sum, dot float32) {
+	return softmaxRowGo(x, invTemp, p)
+}
+
+func entropyGrad(d, p []float32, g, ge, h float32) { entropyGradGo(d, p, g, ge, h) }
+
+func scaleTo(d, x []float32, s float32) { scaleToGo(d, x, s) }
+
+func axpy(alpha float32, x, y []float32) { axpyGo(alpha, x, y) }
+
+func addBias(rows, n int, x []float32, ldx int, bias []float32) { addBiasGo(rows, n, x, ldx, bias) }
+
+func colSum(rows, n int, x []float32, ldx int, out []float32) { colSumGo(rows, n, x, ldx, out) }
+
+func sumSquares(x []float32) float64 {
+	var s [lanes]float64
+	sumSquaresGo(x, &s)
+	return fold64(&s)
+}
+
+func adamW(w, g, m, v []float32, c *adamCoefficients) { adamWGo(w, g, m, v, c) }

@@ -1,0 +1,145 @@
+package kernel
+
+import (
+	"runtime"
+	"sync/atomic"
+)
+
+// Pool is a team of goroutines that run the tasks of one caller at a time:
+// fork, work, join. Its goroutines live until Close. A nil *Pool is a team of
+// one, the caller.
+//
+// Tasks are handed out dynamically, so which worker runs a task is not fixed:
+// results must depend on the task alone.
+type Pool struct {
+	threads int
+	// job holds a counter of calls (upper half) and the number of tasks not yet
+	// handed out (lower half) in one word, so that a worker that wakes late can
+	// only take a task of the call that it has seen.
+	job     atomic.Uint64
+	pending atomic.Int64 // tasks not yet finished
+	tasks   int
+	f       func(task, worker int)
+	busy    atomic.Bool
+	closed  atomic.Bool
+	wake    []chan struct{} // one for each goroutine, capacity 1
+	done    chan struct{}   // capacity 1
+	gemm    gemmJob
+}
+
+// spins bounds how long a worker looks for new work before it sleeps: a few
+// microseconds, less than waking it takes.
+const spins = 2000
+
+// NewPool starts a pool of the given number of threads, the caller included;
+// less than 1 counts as 1.
+func NewPool(threads int) *Pool {
+	p := &Pool{threads: max(1, threads), done: make(chan struct{}, 1)}
+	p.gemm.task = p.gemmTask
+	for w := 1; w < p.threads; w++ {
+		ch := make(chan struct{}, 1)
+		p.wake = append(p.wake, ch)
+		go p.serve(w, ch)
+	}
+	return p
+}
+
+// Threads returns the number of workers, the caller included.
+func (p *Pool) Threads() int {
+	if p == nil {
+		return 1
+	}
+	return p.threads
+}
+
+// Run calls f(task, worker) once for each task in [0, tasks) and returns when
+// all are done. worker is in [0, Threads()), and calls with the same worker
+// never overlap, so it may index scratch memory. The caller works too, as
+// worker 0. Run itself allocates nothing.
+//
+// A pool serves one Run at a time: f must not call Run, and a second caller
+// panics. A panic in f on another worker ends the program.
+func (p *Pool) Run(tasks int, f func(task, worker int)) {
+	if p.Threads() == 1 || tasks <= 1 {
+		for i := range tasks {
+			f(i, 0)
+		}
+		return
+	}
+	if p.closed.Load() {
+		panic("kernel: Pool.Run after Close")
+	}
+	if !p.busy.CompareAndSwap(false, true) {
+		panic("kernel: Pool.Run while another Run of the same pool is in progress")
+	}
+	p.f, p.tasks = f, tasks
+	p.pending.Store(int64(tasks))
+	call := p.job.Load()>>32 + 1
+	p.job.Store(call<<32 | uint64(uint32(tasks)))
+	for _, ch := range p.wake[:min(len(p.wake), tasks-1)] {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
+	p.work(0)
+	<-p.done
+	p.f = nil
+	p.busy.Store(false)
+}
+
+// work takes tasks until none is left.
+func (p *Pool) work(worker int) {
+	for {
+		word := p.job.Load()
+		left := word & (1<<32 - 1)
+		if left == 0 {
+			return
+		}
+		if !p.job.CompareAndSwap(word, word-1) {
+			continue
+		}
+		// The task is ours and unfinished, so Run has not returned and f and
+		// tasks belong to this call.
+		p.f(p.tasks-int(left), worker)
+		if p.pending.Add(-1) == 0 {
+			p.done <- struct{}{}
+		}
+	}
+}
+
+func (p *Pool) serve(worker int, wake <-chan struct{}) {
+	for {
+		p.work(worker)
+		if p.spin() {
+			continue
+		}
+		if _, open := <-wake; !open {
+			return
+		}
+	}
+}
+
+// spin reports whether work turned up within a short while.
+func (p *Pool) spin() bool {
+	if runtime.GOMAXPROCS(0) < p.threads {
+		return false // spinning would take the processor from the one it waits for
+	}
+	for range spins {
+		if p.job.Load()&(1<<32-1) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Close ends the pool's goroutines. The pool must be idle; a second Close does
+// nothing.
+func (p *Pool) Close() {
+	if p == nil || !p.closed.CompareAndSwap(false, true) {
+		return
+	}
+	for _, ch := range p.wake {
+		close(ch)
+	}
+}

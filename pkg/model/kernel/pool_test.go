@@ -1,0 +1,122 @@
+package kernel
+
+import (
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+)
+
+func TestPoolRunsEachTaskOnce(t *testing.T) {
+	for _, threads := range []int{-1, 0, 1, 2, 3, 5} {
+		t.Run(fmt.Sprint(threads), func(t *testing.T) {
+			p := NewPool(threads)
+			defer p.Close()
+			if want := max(1, threads); p.Threads() != want {
+				t.Fatalf("Threads() = %d, want %d", p.Threads(), want)
+			}
+			for _, tasks := range []int{0, 1, 2, 3, 7, 100, 1000} {
+				for range 20 {
+					count := make([]atomic.Int32, tasks)
+					inUse := make([]atomic.Bool, p.Threads())
+					p.Run(tasks, func(task, worker int) {
+						if !inUse[worker].CompareAndSwap(false, true) {
+							t.Errorf("worker %d runs two tasks at once", worker)
+						}
+						count[task].Add(1)
+						inUse[worker].Store(false)
+					})
+					for i := range count {
+						if got := count[i].Load(); got != 1 {
+							t.Fatalf("task %d of %d ran %d times", i, tasks, got)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestPoolManyShortCalls looks for tasks of one call that run in another, with
+// results that only the call's own writes explain.
+func TestPoolManyShortCalls(t *testing.T) {
+	for _, procs := range []int{1, 4} {
+		t.Run(fmt.Sprint("GOMAXPROCS ", procs), func(t *testing.T) {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+			p := NewPool(4)
+			defer p.Close()
+			out := make([]int, 16)
+			for call := range 3000 {
+				tasks := 2 + call%15
+				p.Run(tasks, func(task, _ int) { out[task] = call })
+				for i := range tasks {
+					if out[i] != call {
+						t.Fatalf("call %d: task %d was left at %d", call, i, out[i])
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestPoolUsesItsThreads: tasks that wait for each other can only end if they
+// run at the same time.
+func TestPoolUsesItsThreads(t *testing.T) {
+	p := NewPool(3)
+	defer p.Close()
+	for range 10 {
+		var here atomic.Int32
+		p.Run(3, func(int, int) {
+			here.Add(1)
+			for here.Load() < 3 {
+				runtime.Gosched()
+			}
+		})
+	}
+}
+
+func TestPoolMisuse(t *testing.T) {
+	var none *Pool
+	if none.Threads() != 1 {
+		t.Errorf("a nil pool has %d threads, want 1", none.Threads())
+	}
+	sum := 0
+	none.Run(5, func(task, worker int) { sum += task + worker })
+	if sum != 10 {
+		t.Errorf("a nil pool's tasks add up to %d, want 10", sum)
+	}
+	none.Close()
+
+	p := NewPool(2)
+	p.Run(2, func(task, worker int) {
+		if worker == 0 {
+			mustPanic(t, "nested Run", func() { p.Run(2, func(int, int) {}) })
+		}
+	})
+	p.Close()
+	p.Close()
+	mustPanic(t, "Run after Close", func() { p.Run(2, func(int, int) {}) })
+}
+
+func TestPoolAllocs(t *testing.T) {
+	p := NewPool(3)
+	defer p.Close()
+	var n atomic.Int64
+	f := func(int, int) { n.Add(1) }
+	if got := testing.AllocsPerRun(500, func() { p.Run(8, f) }); got > 0 {
+		t.Errorf("%v allocations a call", got)
+	}
+}
+
+func BenchmarkPoolRun(b *testing.B) {
+	for _, threads := range []int{1, 2, 4} {
+		b.Run(fmt.Sprint(threads), func(b *testing.B) {
+			p := NewPool(threads)
+			defer p.Close()
+			f := func(int, int) {}
+			for b.Loop() {
+				p.Run(4, f)
+			}
+		})
+	}
+}

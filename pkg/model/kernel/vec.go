@@ -1,0 +1,94 @@
+package kernel
+
+import "fmt"
+
+// AddBias adds bias (n elements) to each of rows rows of x, ldx apart.
+func AddBias(rows, n int, x []float32, ldx int, bias []float32) {
+	checkMatrix("x", rows, n, x, ldx)
+	checkLen("bias", bias, n)
+	if rows == 0 || n == 0 {
+		return
+	}
+	addBias(rows, n, x, ldx, bias)
+}
+
+// ColSum sums the rows of x (rows×n, ldx apart) into out (n elements), or adds
+// the sums to out when accumulate is set. Each column is added up in ascending
+// order of rows, starting from out or from 0.
+func ColSum(rows, n int, x []float32, ldx int, accumulate bool, out []float32) {
+	checkMatrix("x", rows, n, x, ldx)
+	checkLen("out", out, n)
+	if !accumulate {
+		clear(out[:n])
+	}
+	if rows == 0 || n == 0 {
+		return
+	}
+	colSum(rows, n, x, ldx, out)
+}
+
+// Axpy adds alpha·x to y. The slices have the same length.
+func Axpy(alpha float32, x, y []float32) {
+	sameLen("y", len(x), len(y))
+	axpy(alpha, x, y)
+}
+
+// Scale multiplies x by alpha.
+func Scale(alpha float32, x []float32) { scaleTo(x, x, alpha) }
+
+// SumSquares returns Σ x² in float64: 16 interleaved partial sums, folded in a
+// fixed order. Squares of float32 numbers are exact in float64.
+func SumSquares(x []float32) float64 { return sumSquares(x) }
+
+func axpyGo(alpha float32, x, y []float32) {
+	y = y[:len(x)]
+	for i, v := range x {
+		y[i] += float32(alpha * v)
+	}
+}
+
+func addBiasGo(rows, n int, x []float32, ldx int, bias []float32) {
+	for i := range rows {
+		row := x[i*ldx : i*ldx+n]
+		for j, b := range bias[:n] {
+			row[j] += b
+		}
+	}
+}
+
+func colSumGo(rows, n int, x []float32, ldx int, out []float32) {
+	out = out[:n]
+	for i := range rows {
+		for j, v := range x[i*ldx : i*ldx+n] {
+			out[j] += v
+		}
+	}
+}
+
+func sumSquaresGo(x []float32, s *[lanes]float64) {
+	for len(x) >= lanes {
+		for j, v := range x[:lanes] {
+			s[j] += float64(float64(v) * float64(v))
+		}
+		x = x[lanes:]
+	}
+	for j, v := range x {
+		s[j] += float64(float64(v) * float64(v))
+	}
+}
+
+// fold64 is fold for float64.
+func fold64(s *[lanes]float64) float64 {
+	for w := lanes / 2; w > 0; w /= 2 {
+		for i := range w {
+			s[i] += s[i+w]
+		}
+	}
+	return s[0]
+}
+
+func sameLen(name string, want, got int) {
+	if want != got {
+		panic(fmt.Sprintf("kernel: %s: %d elements, want %d", name, got, want))
+	}
+}

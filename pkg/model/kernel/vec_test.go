@@ -1,0 +1,172 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"math/rand"
+	"testing"
+)
+
+// TestVec compares with loops that do the same operations in the stated order:
+// the bits must be theirs on every path.
+func TestVec(t *testing.T) {
+	onEachPath(t, func(t *testing.T) {
+		r := rand.New(rand.NewSource(1))
+		for n := range 140 {
+			rows, ld := r.Intn(20), n+r.Intn(3)
+			x := newGuarded(rows, n, ld, r.Intn(9), uniform(r, 1))
+			bias, out := vector(n, r.Intn(9), uniform(r, 1)), vector(n, r.Intn(9), uniform(r, 1))
+			accumulate := n%2 == 0
+
+			want := append([]float32(nil), out.x...)
+			for j := range n {
+				if !accumulate {
+					want[j] = 0
+				}
+				for i := range rows {
+					want[j] += x.x[i*ld+j]
+				}
+			}
+			ColSum(rows, n, x.x, ld, accumulate, out.x)
+			sameBits(t, fmt.Sprint("ColSum ", rows, "x", n), out.x, want)
+
+			want = append([]float32(nil), x.x...)
+			for i := range rows {
+				for j := range n {
+					want[i*ld+j] += bias.x[j]
+				}
+			}
+			AddBias(rows, n, x.x, ld, bias.x)
+			sameBits(t, fmt.Sprint("AddBias ", rows, "x", n), x.x, want)
+
+			want = append([]float32(nil), out.x...)
+			for j := range want {
+				want[j] += float32(0.3 * bias.x[j])
+			}
+			Axpy(0.3, bias.x, out.x)
+			sameBits(t, "Axpy", out.x, want)
+
+			for j := range want {
+				want[j] *= -1.7
+			}
+			Scale(-1.7, out.x)
+			sameBits(t, "Scale", out.x, want)
+
+			sum := 0.0
+			for _, v := range out.x {
+				sum += float64(v) * float64(v)
+			}
+			if got := SumSquares(out.x); math.Abs(got-sum) > 1e-14*sum {
+				t.Fatalf("SumSquares of %d: %v, want %v", n, got, sum)
+			}
+			for name, g := range map[string]*guarded{"x": x, "bias": bias, "out": out} {
+				g.check(t, name)
+			}
+		}
+	})
+}
+
+// TestExactPaths: these operations have the portable version's bits everywhere.
+func TestExactPaths(t *testing.T) {
+	r := rand.New(rand.NewSource(2))
+	x := randSlice(r, 1003)
+	usePath(t, pathGo)
+	want := SumSquares(x)
+	onEachPath(t, func(t *testing.T) {
+		if got := SumSquares(x); got != want {
+			t.Errorf("SumSquares: %v, want %v", got, want)
+		}
+	})
+}
+
+func TestVecPanics(t *testing.T) {
+	x := make([]float32, 10)
+	mustPanic(t, "short bias", func() { AddBias(2, 5, x, 5, x[:4]) })
+	mustPanic(t, "short x", func() { ColSum(3, 5, x, 5, false, x) })
+	mustPanic(t, "Axpy lengths", func() { Axpy(1, x, x[:9]) })
+	mustPanic(t, "AdamW lengths", func() { AdamW(x, x[:9], x, x, 1, 0.9, 0.9, 1, 0, 1, 1) })
+	mustPanic(t, "AdamW update 0", func() { AdamW(x, x, x, x, 1, 0.9, 0.9, 1, 0, 1, 0) })
+}
+
+func TestAdamW(t *testing.T) {
+	const n = 77
+	run := func(steps int) (w, m, v *guarded, reference []float64) {
+		r := rand.New(rand.NewSource(3))
+		w, m, v = vector(n, 1, uniform(r, 1)), vector(n, 2, func() float32 { return 0 }), vector(n, 3, func() float32 { return 0 })
+		reference = wide64(w.x)
+		m64, v64 := make([]float64, n), make([]float64, n)
+		for step := 1; step <= steps; step++ {
+			g := vector(n, step%5, uniform(r, 0.1))
+			AdamW(w.x, g.x, m.x, v.x, 1e-2, 0.9, 0.95, 1e-8, 0.1, 0.7, step)
+			ReferenceAdamW(reference, wide64(g.x), m64, v64, 1e-2, 0.9, 0.95, 1e-8, 0.1, 0.7, step)
+			g.check(t, "g")
+		}
+		return w, m, v, reference
+	}
+	usePath(t, pathGo)
+	wantW, wantM, wantV, _ := run(20)
+	onEachPath(t, func(t *testing.T) {
+		w, m, v, reference := run(20)
+		near(t, "w", w.x, reference, 1e-5, 1e-6)
+		sameBits(t, "w", w.x, wantW.x)
+		sameBits(t, "m", m.x, wantM.x)
+		sameBits(t, "v", v.x, wantV.x)
+		w.check(t, "w")
+		m.check(t, "m")
+		v.check(t, "v")
+	})
+}
+
+// TestAdamWFirstUpdate: with zero moments the first step is lr·sign(g), decay
+// apart, whatever the size of g.
+func TestAdamWFirstUpdate(t *testing.T) {
+	onEachPath(t, func(t *testing.T) {
+		for _, c := range []struct {
+			name     string
+			g, decay float64
+			scale    float64
+			want     float64
+		}{
+			{"large gradient", 100, 0, 1, 1 - 0.01},
+			{"small negative gradient", -1e-3, 0, 1, 1 + 0.01},
+			{"clipping does not change the first step", 5, 0, 0.01, 1 - 0.01},
+			{"decay is decoupled", 5, 0.5, 1, 1 - 0.01*0.5 - 0.01},
+			{"no gradient, decay alone", 0, 0.5, 1, 1 - 0.01*0.5},
+		} {
+			w, g := make([]float32, 11), make([]float32, 11)
+			fillWith(w, 1)
+			fillWith(g, float32(c.g))
+			AdamW(w, g, make([]float32, 11), make([]float32, 11), 0.01, 0.9, 0.95, 1e-8, c.decay, c.scale, 1)
+			want := make([]float64, 11)
+			for i := range want {
+				want[i] = c.want
+			}
+			near(t, c.name, w, want, 1e-6, 0)
+		}
+	})
+}
+
+func BenchmarkVec(b *testing.B) {
+	r := rand.New(rand.NewSource(1))
+	const rows, n = 4096, 192
+	x, out := randSlice(r, rows*n), randSlice(r, n)
+	w, g, m, v := randSlice(r, 62820), randSlice(r, 62820), make([]float32, 62820), make([]float32, 62820)
+	for _, c := range []struct {
+		name  string
+		bytes int
+		f     func()
+	}{
+		{"ColSum/4096x192", 4 * rows * n, func() { ColSum(rows, n, x, n, false, out) }},
+		{"AddBias/4096x192", 4 * rows * n, func() { AddBias(rows, n, x, n, out) }},
+		{"SumSquares/62820", 4 * len(g), func() { SumSquares(g) }},
+		{"AdamW/62820", 16 * len(w), func() { AdamW(w, g, m, v, 1e-3, 0.9, 0.95, 1e-8, 0, 1, 10) }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.SetBytes(int64(c.bytes))
+			b.ReportAllocs()
+			for b.Loop() {
+				c.f()
+			}
+		})
+	}
+}

@@ -1,0 +1,114 @@
+package model
+
+import (
+	"fmt"
+	"hash"
+	"hash/fnv"
+
+	"github.com/chewxy/hm"
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// fusedOp is a Gorgonia operation whose arithmetic is ours. It owns its output:
+// Do fills the same tensor at every run, so that a step allocates no matrices.
+//
+// Gorgonia merges nodes of equal hash, and two layers of the same shape would
+// hash alike; so each op carries its own name, unique in the graph.
+type fusedOp struct {
+	name  string
+	in    []hm.Type
+	out   hm.Type
+	shape tensor.Shape
+	// run computes the output from the inputs' values.
+	run func(in []G.Value) (G.Value, error)
+	// diff returns the gradient node of each input (nil where wrt is false);
+	// nil for gradient ops, which are not differentiated again.
+	diff func(inputs G.Nodes, output, grad *G.Node) (G.Nodes, error)
+	wrt  []bool
+}
+
+var (
+	_ G.Op   = (*fusedOp)(nil)
+	_ G.SDOp = (*fusedOp)(nil)
+)
+
+func (o *fusedOp) Arity() int                                     { return len(o.in) }
+func (o *fusedOp) InferShape(...G.DimSizer) (tensor.Shape, error) { return o.shape, nil }
+func (o *fusedOp) Do(in ...G.Value) (G.Value, error)              { return o.run(in) }
+func (o *fusedOp) ReturnsPtr() bool                               { return true }
+func (o *fusedOp) CallsExtern() bool                              { return false }
+func (o *fusedOp) OverwritesInput() int                           { return -1 }
+func (o *fusedOp) WriteHash(h hash.Hash)                          { fmt.Fprint(h, o.name) }
+func (o *fusedOp) String() string                                 { return o.name }
+func (o *fusedOp) DiffWRT(int) []bool                             { return o.wrt }
+
+func (o *fusedOp) Type() hm.Type {
+	return hm.NewFnType(append(append([]hm.Type{}, o.in...), o.out)...)
+}
+
+func (o *fusedOp) Hashcode() uint32 {
+	h := fnv.New32a()
+	o.WriteHash(h)
+	return h.Sum32()
+}
+
+func (o *fusedOp) SymDiff(inputs G.Nodes, output, grad *G.Node) (G.Nodes, error) {
+	if o.diff == nil {
+		return nil, fmt.Errorf("%s has no second derivative", o.name)
+	}
+	return o.diff(inputs, output, grad)
+}
+
+// Types of the graph's values.
+var (
+	vectorT = G.TensorType{Dims: 1, Of: tensor.Float32}
+	matrixT = G.TensorType{Dims: 2, Of: tensor.Float32}
+	indexT  = G.TensorType{Dims: 1, Of: tensor.Int}
+	scalarT = tensor.Float32
+)
+
+func typeOfDims(n int) hm.Type {
+	if n == 1 {
+		return vectorT
+	}
+	return matrixT
+}
+
+// apply adds op to the graph. The builder keeps the first failure; after it
+// every further step does nothing, so that a network reads without checks.
+func (b *builder) apply(op *fusedOp, inputs ...*G.Node) *G.Node {
+	n, err := G.ApplyOp(op, inputs...)
+	if err != nil {
+		b.err = fmt.Errorf("%s: %w", op.name, err)
+	}
+	return n
+}
+
+// buffer is an output: a tensor and the slice behind it.
+type buffer struct {
+	t    *tensor.Dense
+	data []float32
+}
+
+func newBuffer(shape ...int) *buffer {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	data := make([]float32, n)
+	return &buffer{tensor.New(tensor.WithShape(shape...), tensor.WithBacking(data)), data}
+}
+
+func floats(v G.Value) []float32 { return v.Data().([]float32) }
+func ints(v G.Value) []int       { return v.Data().([]int) }
+
+// part is the gradient of one further input: the op that computes the first
+// gradient has filled b already; depending on it puts part behind it in the
+// order of execution.
+func part(name string, after *G.Node, afterT hm.Type, b *buffer) (*G.Node, error) {
+	return G.ApplyOp(&fusedOp{
+		name: name, in: []hm.Type{afterT}, out: typeOfDims(b.t.Dims()), shape: b.t.Shape(),
+		run: func([]G.Value) (G.Value, error) { return b.t, nil },
+	}, after)
+}

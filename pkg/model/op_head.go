@@ -1,0 +1,111 @@
+package model
+
+import (
+	"github.com/chewxy/hm"
+	G "gorgonia.org/gorgonia"
+
+	"grpo/pkg/model/kernel"
+)
+
+// headChunk is the number of states of one task of the head: their logits stay
+// in the second-level cache between the product and the softmax.
+const headChunk = 128
+
+// head is linear, log-softmax, gather of the sampled token and entropy in one
+// node: for each state of the completion segment, the log-probability of its
+// target under softmax((W·h + b)/temperature), and the entropy in nats.
+//
+// The output is (2, states): row 0 log-probabilities, row 1 entropies.
+type head struct {
+	pool        *kernel.Pool
+	vocab       int
+	hidden      int
+	inv         float32 // 1/temperature
+	cap         int
+	out         *buffer   // 2×cap
+	probs       []float32 // cap×V; the gradient overwrites it with that of the logits
+	weights     kernel.Packed
+	dx, dw, db  *buffer
+	forwardFn   func(task, worker int)
+	backwardFn  func(task, worker int)
+	rows        int
+	x, bias     []float32
+	targets     []int
+	dlogp, dent []float32
+}
+
+func (b *builder) head(x, w, bias, targets, active *G.Node, temperature float64) *G.Node {
+	if b.err != nil {
+		return nil
+	}
+	v, h := w.Shape()[0], w.Shape()[1]
+	capRows := x.Shape()[0]
+	e := &head{pool: b.pool, vocab: v, hidden: h, inv: float32(1 / temperature), cap: capRows,
+		out: newBuffer(2, capRows), probs: make([]float32, capRows*v)}
+	e.forwardFn, e.backwardFn = e.forwardChunk, e.backwardChunk
+	types := []hm.Type{matrixT, matrixT, vectorT, indexT, indexT}
+	op := &fusedOp{name: "headLogProb", in: types, out: matrixT, shape: e.out.t.Shape(),
+		wrt: []bool{true, true, true, false, false}, run: e.forward}
+	op.diff = func(ins G.Nodes, output, grad *G.Node) (G.Nodes, error) {
+		e.dx, e.dw, e.db = newBuffer(capRows, h), newBuffer(v, h), newBuffer(v)
+		main, err := G.ApplyOp(&fusedOp{
+			name: "headLogProbGrad", in: append(append([]hm.Type{}, types...), matrixT, matrixT), out: matrixT, shape: e.dx.t.Shape(),
+			run: e.backward,
+		}, append(append(G.Nodes{}, ins...), output, grad)...)
+		if err != nil {
+			return nil, err
+		}
+		dw, err := part("headGradW", main, matrixT, e.dw)
+		if err != nil {
+			return nil, err
+		}
+		db, err := part("headGradB", main, matrixT, e.db)
+		return G.Nodes{main, dw, db, nil, nil}, err
+	}
+	return b.apply(op, x, w, bias, targets, active)
+}
+
+func (e *head) load(vals []G.Value) {
+	first, rows, _ := sizes(ints(vals[4]))
+	e.rows = first + rows
+	e.x, e.bias, e.targets = floats(vals[0]), floats(vals[2]), ints(vals[3])
+}
+
+func (e *head) forward(vals []G.Value) (G.Value, error) {
+	e.load(vals)
+	kernel.PackB(true, e.hidden, e.vocab, floats(vals[1]), e.hidden, &e.weights)
+	e.pool.Run((e.rows+headChunk-1)/headChunk, e.forwardFn)
+	return e.out.t, nil
+}
+
+func (e *head) forwardChunk(task, _ int) {
+	lo := task * headChunk
+	hi := min(lo+headChunk, e.rows)
+	n, v, h := hi-lo, e.vocab, e.hidden
+	logits := e.probs[lo*v : hi*v]
+	kernel.GemmPacked(false, n, v, h, e.x[lo*h:], h, &e.weights, false, logits, v)
+	kernel.AddBias(n, v, logits, v, e.bias)
+	logp, ent := e.out.data[:e.cap], e.out.data[e.cap:]
+	kernel.LogSoftmaxGather(n, v, logits, e.inv, e.targets[lo:hi], logp[lo:hi], ent[lo:hi], logits)
+}
+
+func (e *head) backward(vals []G.Value) (G.Value, error) {
+	e.load(vals)
+	grad := floats(vals[6])
+	e.dlogp, e.dent = grad[:e.cap], grad[e.cap:]
+	kernel.PackB(false, e.vocab, e.hidden, floats(vals[1]), e.hidden, &e.weights)
+	e.pool.Run((e.rows+headChunk-1)/headChunk, e.backwardFn)
+	e.pool.Gemm(true, false, e.vocab, e.hidden, e.rows, e.probs, e.vocab, e.x, e.hidden, false, e.dw.data, e.hidden)
+	kernel.ColSum(e.rows, e.vocab, e.probs, e.vocab, false, e.db.data)
+	return e.dx.t, nil
+}
+
+func (e *head) backwardChunk(task, _ int) {
+	lo := task * headChunk
+	hi := min(lo+headChunk, e.rows)
+	n, v, h := hi-lo, e.vocab, e.hidden
+	p := e.probs[lo*v : hi*v]
+	logp, ent := e.out.data[:e.cap], e.out.data[e.cap:]
+	kernel.LogSoftmaxBackward(n, v, p, logp[lo:hi], ent[lo:hi], e.targets[lo:hi], e.dlogp[lo:hi], e.dent[lo:hi], e.inv, p)
+	kernel.GemmPacked(false, n, h, v, p, v, &e.weights, false, e.dx.data[lo*h:], h)
+}

@@ -1,0 +1,187 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"grpo/pkg/rng"
+)
+
+// Spec is the size of a TinyLM. The embedding is as wide as the hidden state.
+type Spec struct {
+	Vocab, Hidden, Layers int
+}
+
+// Parameters counts the trainable numbers: V·H for the embedding, 6H²+6H for
+// each GRU layer, V·H+V for the head.
+func (s Spec) Parameters() int {
+	return s.Vocab*s.Hidden + s.Layers*(6*s.Hidden*s.Hidden+6*s.Hidden) + s.Vocab*s.Hidden + s.Vocab
+}
+
+func (s Spec) String() string {
+	return fmt.Sprintf("TinyLM(vocab %d, hidden %d, layers %d: %d parameters)", s.Vocab, s.Hidden, s.Layers, s.Parameters())
+}
+
+func (s Spec) check() error {
+	if s.Vocab < 1 || s.Hidden < 1 || s.Layers < 1 {
+		return fmt.Errorf("model size %+v: vocab, hidden and layers must be at least 1", s)
+	}
+	return nil
+}
+
+// Tensor is a named view into the flat parameters, row-major.
+type Tensor struct {
+	Name  string
+	Shape []int
+	Data  []float32
+}
+
+// LayerParams are the weights of one GRU layer in PyTorch's layout: the rows
+// of the gates r, z, n stacked.
+type LayerParams struct {
+	Wih []float32 // 3H×H
+	Whh []float32 // 3H×H
+	Bih []float32 // 3H
+	Bhh []float32 // 3H
+}
+
+// Params are TinyLM's weights, or anything of the same form (gradients,
+// moments): one flat slice and named views into it.
+type Params struct {
+	Spec
+	Flat   []float32
+	Embed  []float32 // V×H
+	Layer  []LayerParams
+	Head   []float32 // V×H
+	HeadB  []float32 // V
+	tensor []Tensor
+}
+
+// NewParams returns zeros in the form of s.
+func NewParams(s Spec) (*Params, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	p := &Params{Spec: s, Flat: make([]float32, s.Parameters())}
+	rest := p.Flat
+	take := func(name string, shape ...int) []float32 {
+		n := 1
+		for _, d := range shape {
+			n *= d
+		}
+		v := rest[:n:n]
+		rest = rest[n:]
+		p.tensor = append(p.tensor, Tensor{name, shape, v})
+		return v
+	}
+	h := s.Hidden
+	p.Embed = take("embed.weight", s.Vocab, h)
+	for l := range s.Layers {
+		p.Layer = append(p.Layer, LayerParams{
+			Wih: take(fmt.Sprintf("rnn.weight_ih_l%d", l), 3*h, h),
+			Whh: take(fmt.Sprintf("rnn.weight_hh_l%d", l), 3*h, h),
+			Bih: take(fmt.Sprintf("rnn.bias_ih_l%d", l), 3*h),
+			Bhh: take(fmt.Sprintf("rnn.bias_hh_l%d", l), 3*h),
+		})
+	}
+	p.Head = take("head.weight", s.Vocab, h)
+	p.HeadB = take("head.bias", s.Vocab)
+	return p, nil
+}
+
+// Tensors lists the named views in the order of the checkpoint, under
+// PyTorch's names.
+func (p *Params) Tensors() []Tensor { return p.tensor }
+
+// Clone returns a copy.
+func (p *Params) Clone() *Params {
+	q, err := NewParams(p.Spec)
+	if err != nil {
+		panic(err) // p has a valid spec
+	}
+	copy(q.Flat, p.Flat)
+	return q
+}
+
+// Finite reports whether no parameter is NaN or infinite, and the name of the
+// first tensor that holds one.
+func (p *Params) Finite() (string, bool) {
+	for _, t := range p.tensor {
+		for _, v := range t.Data {
+			if d := v - v; d != 0 { // NaN for NaN and for infinities
+				return t.Name, false
+			}
+		}
+	}
+	return "", true
+}
+
+// Init sets the weights that a base model starts from: embeddings N(0, 1),
+// Xavier-uniform input weights for each gate, an orthogonal recurrent block
+// for each gate (its products neither fade nor grow over a prompt's length), a
+// uniform head in ±1/√H, zero biases but for +1 on the update gate in bias_ih,
+// which makes a new cell keep its state.
+func (p *Params) Init(seed uint64) {
+	clear(p.Flat)
+	h := p.Hidden
+	stream := rng.New(seed, rng.Weights)
+	source := func(i int) *rand.Rand { return rand.New(stream.Sequence(uint32(i), 0, 0)) }
+	next := 0
+	draw := func() *rand.Rand { next++; return source(next) }
+	r := draw()
+	for i := range p.Embed {
+		p.Embed[i] = float32(r.NormFloat64())
+	}
+	for _, l := range p.Layer {
+		bound := math.Sqrt(6 / float64(h+h))
+		r := draw()
+		for i := range l.Wih {
+			l.Wih[i] = float32((2*r.Float64() - 1) * bound)
+		}
+		for gate := range 3 {
+			orthogonal(l.Whh[gate*h*h:(gate+1)*h*h], h, draw())
+		}
+		for i := h; i < 2*h; i++ {
+			l.Bih[i] = 1
+		}
+	}
+	bound := 1 / math.Sqrt(float64(h))
+	r = draw()
+	for i := range p.Head {
+		p.Head[i] = float32((2*r.Float64() - 1) * bound)
+	}
+}
+
+// orthogonal fills the n×n matrix w with a random orthogonal one: normals,
+// then modified Gram-Schmidt in float64, twice over each row for accuracy.
+func orthogonal(w []float32, n int, r *rand.Rand) {
+	q := make([]float64, n*n)
+	for i := range q {
+		q[i] = r.NormFloat64()
+	}
+	for i := range n {
+		row := q[i*n : (i+1)*n]
+		for range 2 {
+			for j := range i {
+				other := q[j*n : (j+1)*n]
+				var dot float64
+				for k := range row {
+					dot += row[k] * other[k]
+				}
+				for k := range row {
+					row[k] -= dot * other[k]
+				}
+			}
+		}
+		var norm float64
+		for _, v := range row {
+			norm += v * v
+		}
+		norm = math.Sqrt(norm)
+		for k := range row {
+			row[k] /= norm
+			w[i*n+k] = float32(row[k])
+		}
+	}
+}

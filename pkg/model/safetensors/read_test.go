@@ -1,0 +1,124 @@
+package safetensors
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// testdata/python.safetensors was written by `interop.py sample` with version
+// 0.8.0 of Hugging Face's library and PyTorch 1.13.
+func TestReadPythonFile(t *testing.T) {
+	f, err := ReadFile(filepath.Join("testdata", "python.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := map[string]string{"format": "pt"}; !maps.Equal(f.Metadata, want) {
+		t.Errorf("metadata %v, want %v", f.Metadata, want)
+	}
+	// In the library's order: larger types first, then by name.
+	want := []Tensor{
+		{"double", "F64", []int{2}, []float32{0.1, float32(math.Copysign(0, -1))}},
+		{"embed.weight", "F32", []int{2, 3}, []float32{1.5, -2.25, 0, 3.4e38, -1e-45, float32(math.Inf(1))}},
+		{"empty", "F32", []int{0, 3}, nil},
+		{"scalar", "F32", []int{}, []float32{0.1}},
+		{"brain", "BF16", []int{3}, []float32{1, -0x1.c4p127, 0.100097656}},
+		{"half", "F16", []int{4}, []float32{1, -65504, 0x1p-24, 0.099975586}},
+	}
+	if len(f.Tensors) != len(want) {
+		t.Fatalf("%d tensors, want %d", len(f.Tensors), len(want))
+	}
+	for i, got := range f.Tensors {
+		if w := want[i]; got.Dtype != w.Dtype || !sameTensors([]Tensor{got}, []Tensor{w}) {
+			t.Errorf("got %v, want %v", got, w)
+		}
+	}
+	checkAccepted(t, f)
+}
+
+func TestGet(t *testing.T) {
+	f := &File{Tensors: []Tensor{{Name: "a"}, {Name: "b", Data: []float32{2}}}}
+	if x, ok := f.Get("b"); !ok || x.Name != "b" || x.Data[0] != 2 {
+		t.Errorf("Get(b) = %v, %v", x, ok)
+	}
+	if x, ok := f.Get("c"); ok {
+		t.Errorf("Get(c) = %v", x)
+	}
+}
+
+// What the format allows and a reader could trip over.
+func TestReadAccepts(t *testing.T) {
+	tests := []struct {
+		name, header, data string
+		want               []string // names in order
+	}{
+		{"no tensor", `{}`, "", nil},
+		{"header of any length", `{"a":{"dtype":"BF16","shape":[],"data_offsets":[0,2]}} `, "\x80\x3f", []string{"a"}},
+		{"keys and tensors in any order, spaces", `{"b" : {"data_offsets":[2,4], "shape":[1],"dtype":"F16"},"a":{"dtype":"F16","shape":[1],"data_offsets":[0,2]}}  `, "\x00\x00\x00\x3c", []string{"a", "b"}},
+		{"empty tensor beside another", `{"a":{"dtype":"F16","shape":[1],"data_offsets":[0,2]},"z":{"dtype":"F32","shape":[3,0],"data_offsets":[0,0]}}`, "\x00\x3c", []string{"z", "a"}},
+		{"empty metadata", `{"__metadata__":{}}`, "", nil},
+		{"escapes", `{"\u0061\ud83d\ude00\\ud800\n":{"dtype":"F16","shape":[1],"data_offsets":[0,2]}}`, "\x00\x3c", []string{"a\U0001F600\\ud800\n"}},
+		{"64 dimensions", `{"a":{"dtype":"F16","shape":[1` + strings.Repeat(",1", 63) + `],"data_offsets":[0,2]}}`, "\x00\x3c", []string{"a"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := mustRead(t, raw(tt.header, tt.data))
+			var names []string
+			for _, x := range f.Tensors {
+				names = append(names, x.Name)
+			}
+			if !slices.Equal(names, tt.want) {
+				t.Errorf("tensors %q, want %q", names, tt.want)
+			}
+			checkAccepted(t, f)
+		})
+	}
+}
+
+func TestReadFileErrors(t *testing.T) {
+	dir := t.TempDir()
+	empty := filepath.Join(dir, "empty.safetensors")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	missing := filepath.Join(dir, "none.safetensors")
+	tests := []struct{ name, path, want string }{
+		{"missing", missing, "read " + missing + ": no such file or directory"},
+		{"a folder", dir, "read " + dir + ": not a regular file"},
+		{"empty", empty, "read " + empty + ": truncated: expected at least 10 bytes, found 0"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f, err := ReadFile(tt.path)
+			if f != nil || err == nil || err.Error() != tt.want {
+				t.Errorf("got %v, %v; want %s", f, err, tt.want)
+			}
+		})
+	}
+	if _, err := ReadFile(missing); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v is not fs.ErrNotExist", err)
+	}
+}
+
+// A source that is shorter than its announced size: the file shrank meanwhile.
+func TestReadShrunkFile(t *testing.T) {
+	whole := mustWrite(t, []Tensor{{Name: "w", Shape: []int{2}, Data: []float32{1, 2}}}, nil)
+	for n := range whole {
+		_, err := Read("x", bytes.NewReader(whole[:n]), int64(len(whole)))
+		want := "read x: header: "
+		if n >= len(whole)-8 {
+			want = `read x: tensor "w": `
+		}
+		if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%d of %d bytes: %v", n, len(whole), err)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+// Package safetensors reads and writes the safetensors format, in which
+// PyTorch users keep checkpoints (https://github.com/huggingface/safetensors):
+//
+//	8 bytes   n, the length of the header, little-endian
+//	n bytes   JSON: {"__metadata__": {"key": "value"}, "name": {"dtype": "F32",
+//	          "shape": [2, 3], "data_offsets": [0, 24]}, ...}, padded with spaces
+//	the rest  the elements, little-endian, row-major; data_offsets count from here
+//
+// Weights are float32 here. F32 is read and written bit for bit, NaN payloads
+// included; F64, F16 and BF16 are read and converted.
+//
+// A file is checked as a whole before its data are read: tensors must fill the
+// data exactly, in any order, without overlap, hole or trailing bytes. A number
+// in the header is never believed before it is compared with the size of the
+// file, so a damaged or hostile header can't make the reader allocate.
+package safetensors
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// MaxHeader is the largest header in bytes, the limit of the original library.
+const MaxHeader = 100_000_000
+
+// maxRank is the largest number of dimensions, which is PyTorch's and NumPy's.
+const maxRank = 64
+
+// metadataKey is the one name in a header that is no tensor.
+const metadataKey = "__metadata__"
+
+// Tensor is a named array of float32.
+type Tensor struct {
+	Name string
+	// Dtype is the type in the file: F32, F64, F16 or BF16. [Write] takes F32
+	// or "" (which means F32).
+	Dtype string
+	// Shape holds the sizes of the dimensions; empty for a scalar.
+	Shape []int
+	// Data is row-major and as long as the product of Shape.
+	Data []float32
+}
+
+// File is what a safetensors file holds.
+type File struct {
+	// Tensors are in the order of their data.
+	Tensors []Tensor
+	// Metadata is nil when the file has none.
+	Metadata map[string]string
+}
+
+// Get returns the tensor called name. Its Data are shared with f.
+func (f *File) Get(name string) (Tensor, bool) {
+	for _, t := range f.Tensors {
+		if t.Name == name {
+			return t, true
+		}
+	}
+	return Tensor{}, false
+}
+
+// elements returns the product of shape. The sizes other than 0 must have a
+// product that fits in an int even where a 0 makes the tensor empty: strides are
+// made of such products.
+func elements(shape []int) (int, error) {
+	if len(shape) > maxRank {
+		return 0, fmt.Errorf("shape has %d dimensions, the limit is %d", len(shape), maxRank)
+	}
+	product, empty := 1, false
+	for _, d := range shape {
+		switch {
+		case d < 0:
+			return 0, fmt.Errorf("shape %v has a negative size", shape)
+		case d == 0:
+			empty = true
+		case product > math.MaxInt/d:
+			return 0, fmt.Errorf("shape %v overflows: its number of elements does not fit in an integer", shape)
+		default:
+			product *= d
+		}
+	}
+	if empty {
+		return 0, nil
+	}
+	return product, nil
+}
+
+// byteSize returns the number of bytes of n elements of size bytes each.
+func byteSize(n, size int) (int, error) {
+	if n > math.MaxInt/size {
+		return 0, errors.New("the number of bytes does not fit in an integer")
+	}
+	return n * size, nil
+}
+
+// quote quotes a name for an error, and cuts it where a hostile file would make
+// the error as long as itself.
+func quote(s string) string {
+	const limit = 100
+	if len(s) <= limit {
+		return fmt.Sprintf("%q", s)
+	}
+	return fmt.Sprintf("%q... (%d bytes)", s[:limit], len(s))
+}

@@ -1,0 +1,218 @@
+package safetensors
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestWriteBytes(t *testing.T) {
+	tests := []struct {
+		name     string
+		tensors  []Tensor
+		metadata map[string]string
+		want     []byte
+	}{
+		{"nothing", nil, nil, raw(`{}      `, "")},
+		{"an empty metadata is left out", nil, map[string]string{}, raw(`{}      `, "")},
+		{
+			"order given, metadata sorted, header padded to 8 bytes",
+			[]Tensor{
+				{Name: "w", Shape: []int{2, 1}, Data: []float32{1, -2}},
+				{Name: "none", Shape: []int{0, 3}},
+				{Name: "a", Dtype: "F32", Data: []float32{0.5}},
+			},
+			map[string]string{"z": "1", "format": "pt", "m": `<"é">`},
+			raw(`{"__metadata__":{"format":"pt","m":"\u003c\"é\"\u003e","z":"1"},`+
+				`"w":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},`+
+				`"none":{"dtype":"F32","shape":[0,3],"data_offsets":[8,8]},`+
+				`"a":{"dtype":"F32","shape":[],"data_offsets":[8,12]}} `,
+				"\x00\x00\x80\x3f\x00\x00\x00\xc0\x00\x00\x00\x3f"),
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := mustWrite(t, tt.tensors, tt.metadata)
+			if !bytes.Equal(got, tt.want) {
+				t.Errorf("got\n%q\nwant\n%q", got, tt.want)
+			}
+			if n := binary.LittleEndian.Uint64(got); n%8 != 0 {
+				t.Errorf("a header of %d bytes puts the data off a multiple of 8", n)
+			}
+		})
+	}
+}
+
+func TestWriteRefuses(t *testing.T) {
+	one := []float32{1}
+	tests := []struct {
+		name     string
+		tensors  []Tensor
+		metadata map[string]string
+		want     string
+	}{
+		{"duplicate name", []Tensor{{Name: "w", Data: one}, {Name: "w", Data: one}}, nil, `tensor "w": a second tensor of this name`},
+		{"reserved name", []Tensor{{Name: "__metadata__", Data: one}}, nil, `tensor "__metadata__": the name is reserved`},
+		{"name not UTF-8", []Tensor{{Name: "w\xff", Data: one}}, nil, `tensor "w\xff": the name is not valid UTF-8`},
+		{"type", []Tensor{{Name: "w", Dtype: "F16", Data: one}}, nil, `tensor "w": dtype "F16": only F32 is written`},
+		{"too few data", []Tensor{{Name: "w", Shape: []int{2, 3}, Data: one}}, nil, `tensor "w": shape [2 3] has 6 elements, the data have 1`},
+		{"no data for a scalar", []Tensor{{Name: "w"}}, nil, `tensor "w": shape [] has 1 elements, the data have 0`},
+		{"negative size", []Tensor{{Name: "w", Shape: []int{-1, -1}, Data: one}}, nil, `tensor "w": shape [-1 -1] has a negative size`},
+		{"overflow that wraps to 0", []Tensor{{Name: "w", Shape: []int{1 << 32, 1 << 32}}}, nil, `tensor "w": shape [4294967296 4294967296] overflows`},
+		{"rank", []Tensor{{Name: "w", Shape: make([]int, 65)}}, nil, `tensor "w": shape has 65 dimensions, the limit is 64`},
+		{"metadata key", nil, map[string]string{"\xff": "v"}, `metadata: "\xff": key or value is not valid UTF-8`},
+		{"metadata value", nil, map[string]string{"k": "\xff"}, `metadata: "k": key or value is not valid UTF-8`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var b bytes.Buffer
+			err := Write(&b, tt.tensors, tt.metadata)
+			if err == nil || !strings.HasPrefix(err.Error(), "write safetensors: "+tt.want) {
+				t.Errorf("error %v, want %s", err, tt.want)
+			}
+			if b.Len() != 0 {
+				t.Errorf("%d bytes were written before the error", b.Len())
+			}
+		})
+	}
+}
+
+func TestWriteHeaderLimit(t *testing.T) {
+	metadata := map[string]string{"k": "123456"} // {"__metadata__":{"k":"123456"}} and a space
+	if h, err := encodeHeader(nil, metadata, 32); err != nil || len(h) != 32 {
+		t.Errorf("at the limit: %d bytes, %v", len(h), err)
+	}
+	_, err := encodeHeader(nil, metadata, 31)
+	if want := "the header has 32 bytes, the limit is 31"; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("over the limit: %v, want %s", err, want)
+	}
+}
+
+// failAfter accepts n bytes.
+type failAfter int
+
+var errDisk = errors.New("disk full")
+
+func (n *failAfter) Write(p []byte) (int, error) {
+	if len(p) > int(*n) {
+		return int(*n), errDisk
+	}
+	*n -= failAfter(len(p))
+	return len(p), nil
+}
+
+func TestWriteReportsTheWriter(t *testing.T) {
+	tensors := []Tensor{{Name: "a", Data: []float32{1}}, {Name: "b", Shape: []int{2}, Data: []float32{1, 2}}}
+	whole := mustWrite(t, tensors, nil)
+	for n := range whole {
+		w := failAfter(n)
+		err := Write(&w, tensors, nil)
+		want := "header: "
+		if n >= len(whole)-8 {
+			want = `tensor "b": `
+		} else if n >= len(whole)-12 {
+			want = `tensor "a": `
+		}
+		if !errors.Is(err, errDisk) || !strings.Contains(err.Error(), want) {
+			t.Errorf("after %d bytes: %v, want %sdisk full", n, err, want)
+		}
+	}
+}
+
+func TestRoundTripBits(t *testing.T) {
+	special := []uint32{
+		0, 1 << 31, 1, 0x007fffff, 0x00800000, 0x7f7fffff, 0x7f800000, 0xff800000,
+		0x7fc00000, 0xffc00001, 0x7fd5aa55, // quiet NaN with payloads
+		0x7f800001, 0xff800001, 0x7fbfffff, // signalling NaN
+	}
+	data := make([]float32, len(special))
+	for i, b := range special {
+		data[i] = math.Float32frombits(b)
+	}
+	f := mustRead(t, mustWrite(t, []Tensor{{Name: "w", Shape: []int{2, 7}, Data: data}}, nil))
+	for i, x := range f.Tensors[0].Data {
+		if got := math.Float32bits(x); got != special[i] {
+			t.Errorf("%#08x came back as %#08x", special[i], got)
+		}
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		names := rapid.SliceOfNDistinct(rapid.String().Filter(func(s string) bool { return s != metadataKey }), 0, 5, rapid.ID).Draw(t, "names")
+		metadata := rapid.MapOfN(rapid.String(), rapid.String(), 0, 3).Draw(t, "metadata")
+		tensors := make([]Tensor, len(names))
+		for i, name := range names {
+			shape := rapid.SliceOfN(rapid.IntRange(0, 4), 0, 3).Draw(t, "shape")
+			n, err := elements(shape)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bits := rapid.SliceOfN(rapid.Uint32(), n, n).Draw(t, "bits")
+			data := make([]float32, n)
+			for j, b := range bits {
+				data[j] = math.Float32frombits(b)
+			}
+			tensors[i] = Tensor{Name: name, Shape: shape, Data: data}
+		}
+		var b, again bytes.Buffer
+		if err := Write(&b, tensors, metadata); err != nil {
+			t.Fatal(err)
+		}
+		f, err := readBytes(b.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !sameTensors(f.Tensors, tensors) || !maps.Equal(f.Metadata, metadata) {
+			t.Fatalf("wrote %v %v\nread %v", tensors, metadata, f)
+		}
+		if err := Write(&again, f.Tensors, f.Metadata); err != nil || !bytes.Equal(b.Bytes(), again.Bytes()) {
+			t.Fatalf("writing again gave other bytes (%v)", err)
+		}
+	})
+}
+
+// Data longer than a chunk, and not a multiple of one.
+func TestRoundTripLong(t *testing.T) {
+	for _, n := range []int{chunk/4 - 1, chunk / 4, chunk/4 + 1, 3*chunk/4 + 5} {
+		data := make([]float32, n)
+		for i := range data {
+			data[i] = float32(i)
+		}
+		want := []Tensor{{Name: "first", Shape: []int{3}, Data: []float32{7, 8, 9}}, {Name: "w", Shape: []int{n}, Data: data}}
+		if f := mustRead(t, mustWrite(t, want, nil)); !sameTensors(f.Tensors, want) {
+			t.Errorf("%d elements changed", n)
+		}
+	}
+}
+
+func ExampleWrite() {
+	var b bytes.Buffer
+	tensors := []Tensor{{Name: "head.bias", Shape: []int{3}, Data: []float32{1, 2, 3}}}
+	if err := Write(&b, tensors, map[string]string{"format": "pt"}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	f, err := Read("model.safetensors", bytes.NewReader(b.Bytes()), int64(b.Len()))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	bias, ok := f.Get("head.bias")
+	fmt.Println(bias.Dtype, bias.Shape, bias.Data, ok, f.Metadata)
+
+	cut := slices.Clone(b.Bytes()[:b.Len()-4])
+	_, err = Read("model.safetensors", bytes.NewReader(cut), int64(len(cut)))
+	fmt.Println(err)
+	// Output:
+	// F32 [3] [1 2 3] true map[format:pt]
+	// read model.safetensors: tensor "head.bias": data_offsets [0 12] reach beyond the file: truncated: expected 116 bytes, found 112
+}

@@ -1,0 +1,322 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+
+	"grpo/pkg/model/kernel"
+	"grpo/pkg/model/tokenizer"
+)
+
+// Sampling says how tokens are chosen.
+type Sampling struct {
+	Temperature float64 // divides the logits; above 0, ignored when Greedy
+	TopP        float64 // keep the smallest set of likeliest tokens of this mass; 1 = all
+	TopK        int     // keep the k likeliest tokens; 0 = all
+	MinTokens   int     // <eos> is not chosen before this many tokens stand
+	MaxTokens   int     // a completion that reaches this many has not ended
+	Greedy      bool    // the likeliest token, the lowest id on a tie
+}
+
+func (o Sampling) check() error {
+	switch {
+	case !o.Greedy && !(o.Temperature > 0):
+		return fmt.Errorf("sample: temperature %v must be above 0 (use greedy decoding for 0)", o.Temperature)
+	case !(o.TopP > 0 && o.TopP <= 1):
+		return fmt.Errorf("sample: top_p %v must be in (0, 1]", o.TopP)
+	case o.TopK < 0:
+		return fmt.Errorf("sample: top_k %d must not be negative", o.TopK)
+	case o.MaxTokens < 1 || o.MinTokens < 0 || o.MinTokens > o.MaxTokens:
+		return fmt.Errorf("sample: between %d and %d tokens: the limits must satisfy 0 <= min <= max, 1 <= max", o.MinTokens, o.MaxTokens)
+	}
+	return nil
+}
+
+// Completion is a sampled continuation of a prompt.
+type Completion struct {
+	// Tokens end in <eos> exactly when Ended.
+	Tokens []int
+	// LogProbs are those of softmax(logits/temperature) over the whole
+	// vocabulary, whatever top-k, top-p and the minimum length left out: the
+	// graph computes the same numbers.
+	LogProbs []float32
+	Ended    bool
+}
+
+// Draw returns the uniform number in [0, 1) that decides a token. It is called
+// concurrently and must be a pure function of its arguments.
+type Draw func(prompt, sample, token int) float64
+
+// sampleChunk is the number of sequences that one task carries to their end.
+const sampleChunk = 32
+
+// Sampler runs TinyLM forward one token at a time, carrying the hidden state.
+// A prompt is run once for all completions of its group, and a finished
+// completion leaves its batch. A token's numbers depend on its own sequence
+// only, never on which others share the batch or on the number of threads.
+type Sampler struct {
+	params *Params
+	pool   *kernel.Pool
+	table  []float32 // V×3H: the embedding times the first layer's input weights
+	wih    []kernel.Packed
+	whh    []kernel.Packed
+	head   kernel.Packed
+	work   []sampleWork // one for each worker
+}
+
+type sampleWork struct {
+	gi, gh  []float32   // chunk×3H
+	h, next [][]float32 // layers of chunk×H
+	logits  []float32   // chunk×V
+	probs   []float32   // V
+	tokens  []int       // chunk
+	live    []int       // chunk: which sequence stands in each row
+	nucleus []int       // V
+}
+
+// NewSampler returns a sampler of p's weights. Call Refresh after they change.
+func NewSampler(p *Params, pool *kernel.Pool) *Sampler {
+	h, l, v := p.Hidden, p.Layers, p.Vocab
+	s := &Sampler{params: p, pool: pool, table: make([]float32, v*3*h),
+		wih: make([]kernel.Packed, l), whh: make([]kernel.Packed, l), work: make([]sampleWork, pool.Threads())}
+	for i := range s.work {
+		w := &s.work[i]
+		w.gi, w.gh = make([]float32, sampleChunk*3*h), make([]float32, sampleChunk*3*h)
+		for range l {
+			w.h = append(w.h, make([]float32, sampleChunk*h))
+			w.next = append(w.next, make([]float32, sampleChunk*h))
+		}
+		w.logits, w.probs = make([]float32, sampleChunk*v), make([]float32, v)
+		w.tokens, w.live = make([]int, sampleChunk), make([]int, sampleChunk)
+		w.nucleus = make([]int, v)
+	}
+	s.Refresh()
+	return s
+}
+
+// Refresh reads the weights again.
+func (s *Sampler) Refresh() {
+	p := s.params
+	h := p.Hidden
+	s.pool.Gemm(false, true, p.Vocab, 3*h, h, p.Embed, h, p.Layer[0].Wih, h, false, s.table, 3*h)
+	for i, l := range p.Layer {
+		kernel.PackB(true, h, 3*h, l.Wih, h, &s.wih[i])
+		kernel.PackB(true, h, 3*h, l.Whh, h, &s.whh[i])
+	}
+	kernel.PackB(true, h, p.Vocab, p.Head, h, &s.head)
+}
+
+// Sample returns group completions of each prompt: those of prompt i are at
+// i·group to (i+1)·group.
+func (s *Sampler) Sample(prompts [][]int, group int, opt Sampling, draw Draw) ([]Completion, error) {
+	if err := opt.check(); err != nil {
+		return nil, err
+	}
+	if group < 1 {
+		return nil, fmt.Errorf("sample: group size %d must be at least 1", group)
+	}
+	for i, ids := range prompts {
+		if len(ids) == 0 {
+			return nil, fmt.Errorf("sample: prompt %d has no tokens", i)
+		}
+		for t, id := range ids {
+			if id < 0 || id >= s.params.Vocab {
+				return nil, fmt.Errorf("sample: prompt %d: token %d is %d, outside the vocabulary of %d", i, t, id, s.params.Vocab)
+			}
+		}
+	}
+	states := s.readPrompts(prompts)
+
+	n := len(prompts) * group
+	out := make([]Completion, n)
+	tokens, logps := make([]int, n*opt.MaxTokens), make([]float32, n*opt.MaxTokens)
+	for i := range out {
+		lo, hi := i*opt.MaxTokens, (i+1)*opt.MaxTokens
+		out[i].Tokens, out[i].LogProbs = tokens[lo:lo:hi], logps[lo:lo:hi]
+	}
+	s.pool.Run((n+sampleChunk-1)/sampleChunk, func(task, worker int) {
+		lo := task * sampleChunk
+		s.complete(&s.work[worker], out[lo:min(lo+sampleChunk, n)], lo, group, states, opt, draw)
+	})
+	return out, nil
+}
+
+// readPrompts returns each prompt's last state: for each layer prompts×H.
+func (s *Sampler) readPrompts(prompts [][]int) [][]float32 {
+	h := s.params.Hidden
+	states := make([][]float32, s.params.Layers)
+	for l := range states {
+		states[l] = make([]float32, len(prompts)*h)
+	}
+	order := make([]int, len(prompts)) // longest first: the active ones of a chunk are a prefix
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return len(prompts[b]) - len(prompts[a]) })
+	s.pool.Run((len(prompts)+sampleChunk-1)/sampleChunk, func(task, worker int) {
+		w := &s.work[worker]
+		lo := task * sampleChunk
+		chunk := order[lo:min(lo+sampleChunk, len(order))]
+		n := len(chunk)
+		for l := range w.h {
+			clear(w.h[l][:n*h])
+		}
+		for t := 0; n > 0; t++ {
+			for r, i := range chunk[:n] {
+				w.tokens[r] = prompts[i][t]
+			}
+			s.step(w, n)
+			for n > 0 && len(prompts[chunk[n-1]]) == t+1 {
+				n--
+				for l := range states {
+					copy(states[l][chunk[n]*h:(chunk[n]+1)*h], w.h[l][n*h:(n+1)*h])
+				}
+			}
+		}
+	})
+	return states
+}
+
+// step feeds w.tokens to the first n rows of w and advances their states.
+func (s *Sampler) step(w *sampleWork, n int) {
+	h := s.params.Hidden
+	for r, id := range w.tokens[:n] {
+		copy(w.gi[r*3*h:(r+1)*3*h], s.table[id*3*h:(id+1)*3*h])
+	}
+	for l := range w.h {
+		p := &s.params.Layer[l]
+		if l > 0 {
+			kernel.GemmPacked(false, n, 3*h, h, w.h[l-1], h, &s.wih[l], false, w.gi, 3*h)
+		}
+		kernel.GemmPacked(false, n, 3*h, h, w.h[l], h, &s.whh[l], false, w.gh, 3*h)
+		kernel.GRUForward(n, h, w.gi, w.gh, p.Bih, p.Bhh, w.h[l], w.next[l], nil)
+		w.h[l], w.next[l] = w.next[l], w.h[l]
+	}
+}
+
+// complete samples the completions of out, the first of which is number first.
+func (s *Sampler) complete(w *sampleWork, out []Completion, first, group int, states [][]float32, opt Sampling, draw Draw) {
+	h, v := s.params.Hidden, s.params.Vocab
+	inv := float32(1)
+	if !opt.Greedy {
+		inv = float32(1 / opt.Temperature)
+	}
+	n := len(out)
+	for r := range n {
+		prompt := (first + r) / group
+		for l := range w.h {
+			copy(w.h[l][r*h:(r+1)*h], states[l][prompt*h:(prompt+1)*h])
+		}
+		w.live[r] = r
+	}
+	top := len(w.h) - 1
+	for t := 0; n > 0; t++ {
+		kernel.GemmPacked(false, n, v, h, w.h[top], h, &s.head, false, w.logits, v)
+		kernel.AddBias(n, v, w.logits, v, s.params.HeadB)
+		kept := 0
+		for r := range n {
+			i := w.live[r]
+			c := &out[i]
+			logits := w.logits[r*v : (r+1)*v]
+			peak, logSum := kernel.Softmax(v, logits, inv, w.probs)
+			var u float64
+			if !opt.Greedy {
+				u = draw((first+i)/group, (first+i)%group, t)
+			}
+			id := w.choose(opt, t, u)
+			c.Tokens = append(c.Tokens, id)
+			c.LogProbs = append(c.LogProbs, kernel.LogProb(logits[id], peak, inv, logSum))
+			if id == tokenizer.EOS {
+				c.Ended = true
+				continue
+			}
+			if t+1 == opt.MaxTokens {
+				continue
+			}
+			// The row stays: close the gaps that finished ones left.
+			if kept != r {
+				for l := range w.h {
+					copy(w.h[l][kept*h:(kept+1)*h], w.h[l][r*h:(r+1)*h])
+				}
+			}
+			w.live[kept], w.tokens[kept] = i, id
+			kept++
+		}
+		n = kept
+		if n > 0 {
+			s.step(w, n)
+		}
+	}
+}
+
+// choose picks a token by the probabilities in w.probs and the number u.
+func (w *sampleWork) choose(opt Sampling, t int, u float64) int {
+	noEnd := t < opt.MinTokens && tokenizer.EOS < len(w.probs)
+	if noEnd {
+		w.probs[tokenizer.EOS] = 0
+	}
+	if opt.Greedy {
+		best := 0
+		for i, p := range w.probs {
+			if p > w.probs[best] {
+				best = i
+			}
+		}
+		return best
+	}
+	if opt.TopP < 1 || opt.TopK > 0 {
+		w.truncate(opt)
+	}
+	var total float64
+	for _, p := range w.probs {
+		total += float64(p)
+	}
+	target, last := u*total, 0
+	var sum float64
+	for i, p := range w.probs {
+		if p == 0 {
+			continue
+		}
+		last = i
+		if sum += float64(p); sum > target {
+			return i
+		}
+	}
+	return last // u·total met the last token's edge by rounding
+}
+
+// truncate sets the probability of every token to zero that top-k or top-p
+// leaves out. Top-k comes first, then top-p over what it kept.
+func (w *sampleWork) truncate(opt Sampling) {
+	for i := range w.nucleus {
+		w.nucleus[i] = i
+	}
+	slices.SortStableFunc(w.nucleus, func(a, b int) int {
+		switch pa, pb := w.probs[a], w.probs[b]; {
+		case pa > pb:
+			return -1
+		case pa < pb:
+			return 1
+		}
+		return 0
+	})
+	keep := len(w.nucleus)
+	if opt.TopK > 0 {
+		keep = min(keep, opt.TopK)
+	}
+	var total float64
+	for _, i := range w.nucleus[:keep] {
+		total += float64(w.probs[i])
+	}
+	var sum float64
+	for k, i := range w.nucleus[:keep] {
+		sum += float64(w.probs[i])
+		if sum >= opt.TopP*total {
+			keep = k + 1
+			break
+		}
+	}
+	for _, i := range w.nucleus[keep:] {
+		w.probs[i] = 0
+	}
+}

@@ -1,0 +1,161 @@
+package tokenizer
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+)
+
+// alphabet is every character with a token of its own, in the order of its ids.
+var alphabet = func() string {
+	var b strings.Builder
+	b.WriteByte('\n')
+	for c := 32; c <= 126; c++ {
+		b.WriteByte(byte(c))
+	}
+	return b.String()
+}()
+
+func TestVocabularyTable(t *testing.T) {
+	if got := []int{Pad, BOS, EOS, Unk, Newline, VocabSize}; !slices.Equal(got, []int{0, 1, 2, 3, 4, 100}) {
+		t.Fatalf("constants are %v", got)
+	}
+	ids := Encode(alphabet)
+	if len(ids) != VocabSize-Newline {
+		t.Fatalf("%d characters have %d tokens", len(alphabet), len(ids))
+	}
+	for i, id := range ids {
+		if id != Newline+i {
+			t.Errorf("%q is %d, want %d", alphabet[i], id, Newline+i)
+		}
+	}
+}
+
+func TestEncode(t *testing.T) {
+	tests := []struct {
+		name, text string
+		want       []int
+	}{
+		{"empty", "", []int{}},
+		{"first and last printable", " ~", []int{5, 99}},
+		{"solution", "7+5=<<7+5=12>>12\n#### 12", []int{28, 16, 26, 34, 33, 33, 28, 16, 26, 34, 22, 23, 35, 35, 22, 23, 4, 8, 8, 8, 8, 5, 22, 23}},
+		{"control characters", "\x00\t\r\x1f\x7f", []int{Unk, Unk, Unk, Unk, Unk}},
+		{"one unknown for a rune of several bytes", "a\u00e9\u2028\U0001F600b", []int{70, Unk, Unk, Unk, 71}},
+		{"one unknown for each invalid byte", "a\xff\xe2\x80b", []int{70, Unk, Unk, Unk, 71}},
+		{"the replacement character itself", "\ufffd", []int{Unk}},
+		{"names of special tokens are plain text", "<eos>", []int{33, 74, 84, 88, 35}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := Encode(tt.text); got == nil || !slices.Equal(got, tt.want) {
+				t.Errorf("Encode(%q) = %#v, want %v", tt.text, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestDecode(t *testing.T) {
+	tests := []struct {
+		name string
+		ids  []int
+		want string
+	}{
+		{"nothing", nil, ""},
+		{"pad, bos and eos have no text", []int{BOS, 28, Pad, Newline, EOS, Pad}, "7\n"},
+		{"unknown is shown", []int{28, Unk, 28}, "7\ufffd7"},
+		{"ids outside the vocabulary are shown", []int{-1, VocabSize, math.MinInt, math.MaxInt, 99}, "\ufffd\ufffd\ufffd\ufffd~"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := Decode(tt.ids); got != tt.want {
+				t.Errorf("Decode(%v) = %q, want %q", tt.ids, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestKnown(t *testing.T) {
+	for r := rune(-1); r < 0x3000; r++ {
+		if got, want := Known(r), r >= 0 && strings.ContainsRune(alphabet, r); got != want {
+			t.Errorf("Known(%q) = %v, want %v", r, got, want)
+		}
+	}
+	for _, r := range []rune{utf8.RuneError, utf8.MaxRune, math.MinInt32, math.MaxInt32} {
+		if Known(r) {
+			t.Errorf("Known(%#x) = true", r)
+		}
+	}
+}
+
+func TestAppendEncodeKeepsWhatIsThere(t *testing.T) {
+	buf := make([]int, 1, 8)
+	buf[0] = BOS
+	got := AppendEncode(buf, "a\n")
+	if want := []int{BOS, 70, Newline}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if n := testing.AllocsPerRun(100, func() { AppendEncode(buf, "7+5=12") }); n != 0 {
+		t.Errorf("%v allocations with room in dst", n)
+	}
+}
+
+func TestTextRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringOf(rapid.RuneFrom([]rune(alphabet))).Draw(t, "text")
+		if got := Decode(Encode(text)); got != text {
+			t.Fatalf("Decode(Encode(%q)) = %q", text, got)
+		}
+	})
+}
+
+func TestTokenRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ids := rapid.SliceOf(rapid.IntRange(Unk, VocabSize-1)).Draw(t, "ids")
+		if got := Encode(Decode(ids)); !slices.Equal(got, ids) {
+			t.Fatalf("Encode(Decode(%v)) = %v", ids, got)
+		}
+	})
+}
+
+// FuzzEncode checks, on any bytes, that there is one token in the vocabulary
+// for each rune, and that decoding changes exactly the runes that are not Known.
+func FuzzEncode(f *testing.F) {
+	for _, s := range []string{"", alphabet, "a\xff\xe2\x80b", "\u2028\r\n", "\ufffd", "\xf0\x9f\x98"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		ids := Encode(text)
+		if n := utf8.RuneCountInString(text); len(ids) != n {
+			t.Fatalf("%d tokens for %d runes of %q", len(ids), n, text)
+		}
+		for _, id := range ids {
+			if id < Unk || id >= VocabSize {
+				t.Fatalf("token %d for %q", id, text)
+			}
+		}
+		var want strings.Builder
+		for _, r := range text {
+			if !strings.ContainsRune(alphabet, r) {
+				r = utf8.RuneError
+			}
+			want.WriteRune(r)
+		}
+		if got := Decode(ids); got != want.String() {
+			t.Fatalf("Decode(Encode(%q)) = %q, want %q", text, got, want.String())
+		}
+	})
+}
+
+func ExampleEncode() {
+	ids := Encode("7+5\n")
+	fmt.Println(ids)
+	fmt.Printf("%q\n", Decode(append(ids, EOS)))
+	// Output:
+	// [28 16 26 4]
+	// "7+5\n"
+}

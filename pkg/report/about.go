@@ -1,0 +1,127 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"grpo/pkg/rundir"
+)
+
+// about is what a report needs to know of a run's configuration. It is read
+// leniently, because a report must work on folders of other versions whose
+// configuration has other keys; what is not there stays zero.
+type about struct {
+	Name string  `yaml:"name"`
+	Seed *uint64 `yaml:"seed"`
+
+	Rollout struct {
+		Size  int `yaml:"rollout_batch_size"`
+		Group int `yaml:"group_size"`
+	} `yaml:"rollout"`
+	Algorithm struct {
+		LossType string `yaml:"loss_type"`
+	} `yaml:"algorithm"`
+	Train struct {
+		Steps        int     `yaml:"n_grpo_steps"`
+		LearningRate float64 `yaml:"learning_rate"`
+	} `yaml:"train"`
+}
+
+// readAbout takes the configuration first and the result over it.
+func readAbout(r *rundir.Run) (about, error) {
+	var a about
+	a.Train.LearningRate = math.NaN()
+	if err := yaml.Unmarshal(r.Config, &a); err != nil {
+		return a, fmt.Errorf("report on %s: %s: %w", r.Dir, rundir.ConfigFile, err)
+	}
+	if res := r.Result; res != nil {
+		a.Name, a.Seed = res.Name, &res.Seed
+		a.Train.LearningRate = res.LearningRate
+	} else if n := len(r.Metrics); n > 0 && !isFinite(a.Train.LearningRate) {
+		a.Train.LearningRate = r.Metrics[n-1].LearningRate
+	}
+	if r.Status != nil && a.Train.Steps == 0 {
+		a.Train.Steps = r.Status.Steps
+	}
+	if a.Name == "" {
+		a.Name = filepath.Base(r.Dir)
+	}
+	return a, nil
+}
+
+// seed is the run's seed in words.
+func (a about) seed() string {
+	if a.Seed == nil {
+		return "seed unknown"
+	}
+	return fmt.Sprintf("seed %d", *a.Seed)
+}
+
+// aboutAll reads what is known of each run.
+func aboutAll(runs []*rundir.Run) ([]about, error) {
+	all := make([]about, len(runs))
+	for i, r := range runs {
+		var err error
+		if all[i], err = readAbout(r); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// setting describes what all runs have in common, for the line below a title:
+// a part that differs between them, or that no run states, is left out.
+func setting(all []about) string {
+	parts := []func(about) string{
+		func(a about) string { return a.Name },
+		func(a about) string {
+			if !isFinite(a.Train.LearningRate) {
+				return ""
+			}
+			return "learning rate " + rate(a.Train.LearningRate)
+		},
+		func(a about) string { return a.Algorithm.LossType },
+		func(a about) string {
+			if a.Rollout.Group <= 0 || a.Rollout.Size <= 0 {
+				return ""
+			}
+			return fmt.Sprintf("%d prompts × %d completions a step", a.Rollout.Size/a.Rollout.Group, a.Rollout.Group)
+		},
+	}
+	var out []string
+	for _, part := range parts {
+		if s := common(all, part); s != "" {
+			out = append(out, s)
+		}
+	}
+	return strings.Join(out, "  ·  ")
+}
+
+// common is what f says of every run, or empty.
+func common[T any](all []T, f func(T) string) string {
+	if len(all) == 0 {
+		return ""
+	}
+	first := f(all[0])
+	if slices.ContainsFunc(all, func(a T) bool { return f(a) != first }) {
+		return ""
+	}
+	return first
+}
+
+// seeds lists the seeds of several runs: "seeds 1, 2, 3, 4 (n = 4 runs)".
+func seeds(all []about) string {
+	if len(all) == 1 {
+		return "One run, " + all[0].seed() + "."
+	}
+	list := make([]string, len(all))
+	for i, a := range all {
+		list[i] = strings.TrimPrefix(a.seed(), "seed ")
+	}
+	return fmt.Sprintf("Seeds %s (n = %d runs).", strings.Join(list, ", "), len(all))
+}

@@ -1,0 +1,97 @@
+package report
+
+import (
+	"math"
+	"testing"
+
+	"gonum.org/v1/gonum/floats/scalar"
+	"gonum.org/v1/gonum/stat/distuv"
+	"pgregory.net/rapid"
+)
+
+// The intervals of Newcombe, Two-sided confidence intervals for the single
+// proportion, Statistics in Medicine 17 (1998), table I, method 3.
+func TestWilsonAgainstNewcombe(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		k, n   int
+		lo, hi float64
+	}{
+		{"81 of 263", 81, 263, 0.2553, 0.3662},
+		{"15 of 148", 15, 148, 0.0624, 0.1605},
+		{"none of 20", 0, 20, 0, 0.1611},
+		{"1 of 29", 1, 29, 0.0061, 0.1718},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			lo, hi := Wilson(tt.k, tt.n, 0.95)
+			if !scalar.EqualWithinAbs(lo, tt.lo, 5e-5) || !scalar.EqualWithinAbs(hi, tt.hi, 5e-5) {
+				t.Errorf("[%.4f, %.4f], want [%.4f, %.4f]", lo, hi, tt.lo, tt.hi)
+			}
+		})
+	}
+	if lo, hi := Wilson(0, 0, 0.95); !math.IsNaN(lo) || !math.IsNaN(hi) {
+		t.Errorf("of nothing: [%v, %v]", lo, hi)
+	}
+}
+
+func TestWilsonLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 100000).Draw(t, "n")
+		k := rapid.IntRange(0, n).Draw(t, "k")
+		level := rapid.Float64Range(0.5, 0.999).Draw(t, "level")
+		lo, hi := Wilson(k, n, level)
+		p := float64(k) / float64(n)
+		if lo < 0 || hi > 1 || lo > p+1e-12 || hi < p-1e-12 {
+			t.Fatalf("[%v, %v] does not hold %v inside [0, 1]", lo, hi, p)
+		}
+		// Right and wrong are the same question turned round.
+		mlo, mhi := Wilson(n-k, n, level)
+		if !scalar.EqualWithinAbs(lo, 1-mhi, 1e-12) || !scalar.EqualWithinAbs(hi, 1-mlo, 1e-12) {
+			t.Fatalf("[%v, %v] mirrored is [%v, %v]", lo, hi, mlo, mhi)
+		}
+	})
+}
+
+// Near the ends, where a base model and a trained one are, the interval must
+// still hold the truth about as often as it says.
+func TestWilsonCoverage(t *testing.T) {
+	const n = 1024
+	for _, p := range []float64{0.02, 0.13, 0.5, 0.9, 0.988} {
+		binomial := distuv.Binomial{N: n, P: p}
+		covered := 0.0
+		for k := range n + 1 {
+			if lo, hi := Wilson(k, n, 0.95); lo <= p && p <= hi {
+				covered += binomial.Prob(float64(k))
+			}
+		}
+		if covered < 0.935 || covered > 0.965 {
+			t.Errorf("p = %v: holds the truth with probability %.4f", p, covered)
+		}
+	}
+}
+
+func TestMeanSD(t *testing.T) {
+	nan := math.NaN()
+	for _, tt := range []struct {
+		name     string
+		x        []float64
+		mean, sd float64
+		n        int
+	}{
+		{"sample, not population", []float64{1, 0, 0.5}, 0.5, 0.5, 3},
+		{"one", []float64{0.9}, 0.9, nan, 1},
+		{"none", nil, nan, nan, 0},
+		{"a run without the figure", []float64{1, nan, 3, math.Inf(1)}, 2, math.Sqrt2, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			mean, sd, n := MeanSD(tt.x)
+			if !same(mean, tt.mean) || !same(sd, tt.sd) || n != tt.n {
+				t.Errorf("%v, %v, %d, want %v, %v, %d", mean, sd, n, tt.mean, tt.sd, tt.n)
+			}
+		})
+	}
+}
+
+func same(a, b float64) bool {
+	return math.IsNaN(a) && math.IsNaN(b) || scalar.EqualWithinAbsOrRel(a, b, 1e-12, 1e-12)
+}

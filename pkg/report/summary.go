@@ -1,0 +1,192 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"grpo/pkg/rundir"
+)
+
+// AssignmentLine is a run's last sampled validation in the assignment's own
+// form, for example
+//
+//	learning_rate: 0.001 Eval n_grpo_idx: 199 correct_num: 871 error_num: 153
+//
+// n_grpo_idx counts steps from 0, so it is one less than the step. ok is false
+// when no validation was made after a step.
+func AssignmentLine(r *rundir.Run) (line string, ok bool, err error) {
+	a, err := readAbout(r)
+	if err != nil {
+		return "", false, err
+	}
+	e := evaluation(r, rundir.SplitVal, after)
+	if e == nil || e.Step < 1 {
+		return "", false, nil
+	}
+	return fmt.Sprintf("learning_rate: %s Eval n_grpo_idx: %d correct_num: %d error_num: %d",
+		rate(a.Train.LearningRate), e.Step-1, e.Sampled.CorrectNum, e.Sampled.ErrorNum), true, nil
+}
+
+// WriteSummary writes what came of a run for a terminal: the assignment's line
+// ([AssignmentLine]), a table of every split and decoding before and after
+// training and at the best step, the majority-answer baseline, the result's
+// warnings, and the paths of the figures that the caller has drawn. A run that
+// is not finished is summed up as far as it went, and the summary says what is
+// missing.
+func WriteSummary(w io.Writer, r *rundir.Run, figures ...string) error {
+	a, err := readAbout(r)
+	if err != nil {
+		return err
+	}
+	line, ok, err := AssignmentLine(r)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	if ok {
+		b.WriteString(line + "\n\n")
+	}
+	b.WriteString(headline(r, a) + "\n")
+
+	rows := summaryRows(r)
+	if len(rows) == 0 {
+		b.WriteString("no evaluation yet\n")
+	} else {
+		b.WriteString("\n" + textTable(summaryColumns, rows))
+		b.WriteString("\n" + footnotes(r))
+	}
+	if s := lastMetrics(r); s != "" {
+		b.WriteString(s + "\n")
+	}
+	if r.Result != nil {
+		for _, warning := range r.Result.Warnings {
+			b.WriteString("warning: " + warning + "\n")
+		}
+	}
+	for _, gap := range gaps(r) {
+		b.WriteString(gap + "\n")
+	}
+	for _, path := range figures {
+		b.WriteString("figure: " + path + "\n")
+	}
+	_, err = io.WriteString(w, b.String())
+	return err
+}
+
+// headline is one line on what the run was and how it ended.
+func headline(r *rundir.Run, a about) string {
+	parts := []string{fmt.Sprintf("%s, %s: %s", a.Name, a.seed(), outcome(r, a))}
+	if res := r.Result; res != nil {
+		parts = append(parts,
+			plural(res.Final.Step, "step"), plural(res.Updates, "update"), plural(res.Parameters, "parameter"))
+		if isFinite(res.WallS) {
+			parts = append(parts, decimals(res.WallS, 1)+" s")
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
+var summaryColumns = []column{
+	{head: "split"},
+	{head: "decoding"},
+	{head: "when"},
+	{head: "step", right: true},
+	{head: "answer reward\n[95% interval]"},
+	{head: "correct/\nerror", right: true},
+	{head: "formatted\nright/wrong", right: true},
+	{head: "un-\nformatted", right: true},
+	{head: "completion\nlength", right: true},
+}
+
+// reportedSplits in the order of tables.
+var reportedSplits = []string{rundir.SplitVal, rundir.SplitUnseen, rundir.SplitTest}
+
+func summaryRows(r *rundir.Run) [][]string {
+	var rows [][]string
+	for _, split := range reportedSplits {
+		for _, decoding := range []string{rundir.DecodingSampled, rundir.DecodingGreedy} {
+			for _, when := range []moment{before, after, best} {
+				e := evaluation(r, split, when)
+				if e == nil || when == best && split != rundir.SplitVal {
+					continue
+				}
+				c := decoded(*e, decoding)
+				if c == nil {
+					continue
+				}
+				rows = append(rows, []string{
+					splitName(split), decoding, string(when), fmt.Sprint(e.Step), rewardWithInterval(*c),
+					fmt.Sprintf("%d/%d", c.CorrectNum, c.ErrorNum),
+					fmt.Sprintf("%d/%d", c.FormattedRight, c.FormattedWrong),
+					fmt.Sprint(c.Unformatted), decimals(c.Length, 1),
+				})
+			}
+		}
+	}
+	return rows
+}
+
+// decoded picks one decoding of an evaluation, nil when it was not made.
+func decoded(e rundir.Eval, decoding string) *rundir.Counts {
+	if decoding == rundir.DecodingGreedy {
+		return e.Greedy
+	}
+	return &e.Sampled
+}
+
+// rewardWithInterval is "0.851 [0.827, 0.871]".
+func rewardWithInterval(c rundir.Counts) string {
+	if c.N == 0 {
+		return "n/a"
+	}
+	lo, hi := Wilson(c.CorrectNum, c.N, Level)
+	return fmt.Sprintf("%s [%s, %s]", decimals(c.AnswerReward, 3), decimals(lo, 3), decimals(hi, 3))
+}
+
+// footnotes say what the table's numbers are.
+func footnotes(r *rundir.Run) string {
+	var b strings.Builder
+	var sizes, majorities []string
+	for _, split := range reportedSplits {
+		e := evaluation(r, split, after)
+		if e == nil {
+			e = evaluation(r, split, before)
+		}
+		if e == nil {
+			continue
+		}
+		sizes = append(sizes, fmt.Sprintf("%s %d", splitName(split), e.Sampled.N))
+		majorities = append(majorities, fmt.Sprintf("%s %s (always %q)",
+			splitName(split), decimals(e.MajorityBaseline, 3), e.MajorityAnswer))
+	}
+	fmt.Fprintf(&b, "majority-answer baseline: %s\n", strings.Join(majorities, ", "))
+	fmt.Fprintf(&b, "interval: Wilson, 95%%, over the problems of a split (%s); the spread over seeds is not in it\n",
+		strings.Join(sizes, ", "))
+	if evaluation(r, rundir.SplitVal, best) != nil {
+		b.WriteString("best: chosen by the sampled reward on these same validation problems, so it flatters\n")
+	}
+	return b.String()
+}
+
+// lastMetrics is a line on the last training step.
+func lastMetrics(r *rundir.Run) string {
+	if len(r.Metrics) == 0 {
+		return ""
+	}
+	m := r.Metrics[len(r.Metrics)-1]
+	clip := "n/a (on-policy)"
+	if m.ClipFraction != nil {
+		clip = significant(*m.ClipFraction, 3)
+	}
+	return fmt.Sprintf("training, step %d: answer reward %s, completion length %s, token entropy %s nats, gradient norm %s, flat groups %s, clip fraction %s",
+		m.Step, decimals(m.AnswerReward, 3), decimals(m.Length, 1), significant(m.Entropy, 3),
+		significant(m.GradNorm, 3), decimals(m.FracRewardZeroStd, 2), clip)
+}

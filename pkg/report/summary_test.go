@@ -1,0 +1,159 @@
+package report
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"grpo/pkg/rundir"
+)
+
+func TestAssignmentLine(t *testing.T) {
+	r := &rundir.Run{Dir: "x", Result: &rundir.Result{
+		Status: rundir.StateDone, LearningRate: 0.001,
+		Final: rundir.Eval{Step: 200, Sampled: rundir.Counts{N: 1024, CorrectNum: 871, ErrorNum: 153}},
+	}}
+	tests := []struct {
+		name   string
+		change func()
+		want   string
+		ok     bool
+	}{
+		{"the assignment's example", func() {},
+			"learning_rate: 0.001 Eval n_grpo_idx: 199 correct_num: 871 error_num: 153", true},
+		{"a small rate as Python prints it", func() { r.Result.LearningRate = 1e-5 },
+			"learning_rate: 1e-05 Eval n_grpo_idx: 199 correct_num: 871 error_num: 153", true},
+		{"3e-4", func() { r.Result.LearningRate = 3e-4 },
+			"learning_rate: 0.0003 Eval n_grpo_idx: 199 correct_num: 871 error_num: 153", true},
+		{"no step was made", func() { r.Result.Final.Step = 0 }, "", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.change()
+			got, ok, err := AssignmentLine(r)
+			if err != nil || got != tt.want || ok != tt.ok {
+				t.Errorf("got %q, %v, %v", got, ok, err)
+			}
+		})
+	}
+}
+
+func TestSummaryAgainstGolden(t *testing.T) {
+	tests := []struct {
+		name string
+		run  func(*testing.T) *rundir.Run
+	}{
+		{"done", func(t *testing.T) *rundir.Run { return synthRun(t, 1, 200) }},
+		{"half", halfRun},
+		{"diverged", divergedRun},
+		{"off-policy", offPolicyRun},
+		{"fresh", freshRun},
+		{"bare", bareRun},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var buf bytes.Buffer
+			if err := WriteSummary(&buf, tt.run(t), "results/train-1/validation_reward.png"); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, "summary-"+tt.name+".txt", buf.Bytes())
+		})
+	}
+}
+
+func TestMarkdownAgainstGolden(t *testing.T) {
+	tests := []struct {
+		name string
+		runs func(*testing.T) []*rundir.Run
+	}{
+		{"one", func(t *testing.T) []*rundir.Run { return []*rundir.Run{synthRun(t, 1, 200)} }},
+		{"seeds", func(t *testing.T) []*rundir.Run {
+			return []*rundir.Run{synthRun(t, 1, 200), synthRun(t, 2, 200), synthRun(t, 3, 200), synthRun(t, 4, 200)}
+		}},
+		{"mixed", func(t *testing.T) []*rundir.Run {
+			return []*rundir.Run{synthRun(t, 1, 200), offPolicyRun(t), divergedRun(t), freshRun(t), bareRun(t)}
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var buf bytes.Buffer
+			if err := WriteMarkdown(&buf, tt.runs(t)); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, "markdown-"+tt.name+".md", buf.Bytes())
+		})
+	}
+}
+
+// A table's rows all have as many cells as its heading, whatever a run says.
+func TestMarkdownKeepsItsShape(t *testing.T) {
+	r := divergedRun(t)
+	r.Result.DivergedReason = "a | b\n<script>`x`"
+	var buf bytes.Buffer
+	if err := WriteMarkdown(&buf, []*rundir.Run{r, synthRun(t, 1, 200)}); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(buf.String(), "\n")
+	cells := func(line string) int { return strings.Count(strings.ReplaceAll(line, `\|`, ""), "|") }
+	for i, line := range lines[:5] {
+		if cells(line) != cells(lines[0]) {
+			t.Errorf("line %d has %d bars, the heading %d: %s", i+1, cells(line), cells(lines[0]), line)
+		}
+	}
+	if strings.Contains(buf.String(), "<script>") {
+		t.Error("a run's text reached the page as HTML")
+	}
+}
+
+func TestTextTable(t *testing.T) {
+	got := textTable(
+		[]column{{head: "name"}, {head: "two\nlines", right: true}, {head: "x"}},
+		[][]string{{"größer", "1", ""}, {"a", "1000000", "end"}})
+	want := "" +
+		"            two\n" +
+		"name      lines  x\n" +
+		"größer        1\n" +
+		"a       1000000  end\n"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestABrokenConfigurationIsNotGuessed(t *testing.T) {
+	r := synthRun(t, 1, 37)
+	r.Config = []byte("train: [")
+	for name, f := range map[string]func() error{
+		"summary":  func() error { return WriteSummary(&bytes.Buffer{}, r) },
+		"markdown": func() error { return WriteMarkdown(&bytes.Buffer{}, []*rundir.Run{r}) },
+		"plot":     func() error { return ValidationPlot(&bytes.Buffer{}, []*rundir.Run{r}, PlotOptions{}) },
+		"panels":   func() error { return TrainingPanels(&bytes.Buffer{}, []*rundir.Run{r}, PlotOptions{}) },
+	} {
+		if err := f(); err == nil || !strings.Contains(err.Error(), rundir.ConfigFile) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	if err := WriteMarkdown(&bytes.Buffer{}, nil); err == nil {
+		t.Error("a table of no runs")
+	}
+}
+
+// failingWriter fails as a closed pipe does.
+type failingWriter struct{}
+
+var errPipe = errors.New("broken pipe")
+
+func (failingWriter) Write([]byte) (int, error) { return 0, errPipe }
+
+func TestWriteErrorsAreTold(t *testing.T) {
+	runs := []*rundir.Run{synthRun(t, 1, 10)}
+	for name, err := range map[string]error{
+		"summary":  WriteSummary(failingWriter{}, runs[0]),
+		"markdown": WriteMarkdown(failingWriter{}, runs),
+		"plot":     ValidationPlot(failingWriter{}, runs, PlotOptions{}),
+	} {
+		if !errors.Is(err, errPipe) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,290 @@
+package rl
+
+import (
+	"fmt"
+	"math"
+)
+
+// Baseline is what is subtracted from a reward.
+type Baseline string
+
+const (
+	// BaselineNone subtracts nothing.
+	BaselineNone Baseline = "none"
+	// BaselineGroupMean subtracts the mean of the completion's group (GRPO).
+	BaselineGroupMean Baseline = "group_mean"
+	// BaselineLeaveOneOut subtracts the mean of the others in the group (RLOO,
+	// arXiv:2402.14740); it equals G/(G-1) (r - mean).
+	BaselineLeaveOneOut Baseline = "leave_one_out"
+	// BaselineBatchMean subtracts the mean of the whole batch.
+	BaselineBatchMean Baseline = "batch_mean"
+	// BaselineLengthWeighted subtracts sum(length*r)/sum(length) of the group,
+	// the variance-optimal baseline of OPO (arXiv:2505.23585).
+	BaselineLengthWeighted Baseline = "length_weighted"
+	// BaselineGreedy subtracts the reward of the prompt's greedy completion
+	// (ReMax, arXiv:2310.10505).
+	BaselineGreedy Baseline = "greedy"
+)
+
+// Normalizer is what the difference is divided by.
+type Normalizer string
+
+const (
+	// NormalizerNone divides by 1 (Dr. GRPO, arXiv:2503.20783).
+	NormalizerNone Normalizer = "none"
+	// NormalizerGroupStd divides by the group's sample standard deviation + eps (GRPO).
+	NormalizerGroupStd Normalizer = "group_std"
+	// NormalizerBatchStd divides by the sample standard deviation of all rewards
+	// of the batch + eps; with [BaselineGroupMean] it is the "hybrid" of Lite PPO
+	// (arXiv:2508.08221), with [BaselineBatchMean] the "global" form.
+	NormalizerBatchStd Normalizer = "batch_std"
+	// NormalizerGroupMean divides by the group's mean reward + eps (MaxRL); it
+	// is meant for rewards that are never negative.
+	NormalizerGroupMean Normalizer = "group_mean"
+	// NormalizerWhiten takes the differences, subtracts their mean over the batch
+	// and divides by their sample standard deviation + eps (TRL's RLOO with
+	// normalize_advantages).
+	NormalizerWhiten Normalizer = "whiten"
+	// NormalizerGPG multiplies by N / (number of rewards other than 0), at least
+	// 1 in the denominator (GPG, arXiv:2504.02546, as in verl).
+	NormalizerGPG Normalizer = "gpg"
+)
+
+// AdvantageOptions selects how [GroupAdvantages] works.
+type AdvantageOptions struct {
+	Baseline   Baseline
+	Normalizer Normalizer
+	// Eps is added to the standard deviation (or to the group's mean), outside
+	// the root. The assignment uses 1e-6, TRL 1e-4, OpenRLHF 1e-9.
+	Eps float64
+	// Lengths (N) are the completions' numbers of tokens, for
+	// BaselineLengthWeighted only.
+	Lengths []int
+	// GreedyRewards (N / group size) are the rewards of each prompt's greedy
+	// completion, for BaselineGreedy only.
+	GreedyRewards []float64
+}
+
+// AdvantageStats describes the rewards and advantages of one batch.
+type AdvantageStats struct {
+	Groups int
+	// FlatGroups counts groups in which at least two completions were scored and
+	// all scored ones got the same reward: their standard deviation is 0.
+	FlatGroups int
+	// SilentGroups counts groups whose advantages are all 0: nothing is learned
+	// from them. In a run that can't learn this equals Groups.
+	SilentGroups int
+	// FracRewardZeroStd is FlatGroups / Groups. It is counted group by group
+	// whatever standard deviation scales the advantages. (TRL, with
+	// scale_rewards "batch", tests the batch's deviation instead.)
+	FracRewardZeroStd float64
+	// Unscored counts rewards that are NaN.
+	Unscored int
+	// RewardMean and RewardStd (sample) are over all scored completions; NaN
+	// where undefined.
+	RewardMean, RewardStd float64
+	// GroupStdMean is the mean of the groups' sample standard deviations, over
+	// the groups that have one; NaN if none has.
+	GroupStdMean float64
+	// AdvantageMin, AdvantageMax and AdvantageAbsMean are over all completions.
+	AdvantageMin, AdvantageMax, AdvantageAbsMean float64
+}
+
+// GroupAdvantages turns the rewards (N) of consecutive groups of groupSize
+// completions into advantages (N):
+//
+//	A_i = (r_i - baseline_i) / scale_i
+//
+// For the group mean and the group's standard deviation, with n = group size,
+//
+//	A_i = (r_i - mean) / (std + eps),   std = sqrt(sum_j (r_j - mean)^2 / (n - 1))
+//
+// Where the scale's standard deviation or mean is exactly 0, the advantages are
+// exactly 0; so they are for a group of equal rewards under every baseline that
+// is taken from the group. A reward of NaN means "not scorable": it is left out
+// of every baseline and scale, and its advantage is 0. A group with a single
+// scored completion has no standard deviation and no leave-one-out baseline;
+// where one of these is needed its advantage is 0.
+//
+// It returns an error for a number of rewards that groupSize does not divide,
+// an infinite reward, an unknown option, a missing input, or a groupSize of 1
+// where two are needed.
+//
+// Sources: CS336 assignment 5, compute_group_normalized_rewards; TRL
+// GRPOTrainer and RLOOTrainer; verl core_algos.py.
+func GroupAdvantages(rewards []float64, groupSize int, opt AdvantageOptions) ([]float64, AdvantageStats, error) {
+	if err := opt.check(rewards, groupSize); err != nil {
+		return nil, AdvantageStats{}, fmt.Errorf("advantages: %w", err)
+	}
+	batch := momentsOf(rewards)
+	st := AdvantageStats{
+		Groups: len(rewards) / groupSize, Unscored: len(rewards) - batch.n,
+		RewardMean: batch.mean, RewardStd: batch.std,
+	}
+	adv := make([]float64, len(rewards))
+	stdSum, stdN := 0.0, 0
+	for g := range st.Groups {
+		lo := g * groupSize
+		r, a := rewards[lo:lo+groupSize], adv[lo:lo+groupSize]
+		m := momentsOf(r)
+		if m.n >= 2 {
+			stdSum, stdN = stdSum+m.std, stdN+1
+			if m.std == 0 {
+				st.FlatGroups++
+			}
+		}
+		opt.subtract(a, r, g, m, batch)
+		switch opt.Normalizer {
+		case NormalizerGroupStd:
+			divide(a, m.std, opt.Eps)
+		case NormalizerBatchStd:
+			divide(a, batch.std, opt.Eps)
+		case NormalizerGroupMean:
+			divide(a, m.mean, opt.Eps)
+		}
+	}
+	switch opt.Normalizer {
+	case NormalizerWhiten:
+		whiten(adv, rewards, opt.Eps)
+	case NormalizerGPG:
+		nonzero := 0
+		for _, r := range rewards {
+			if r != 0 && !math.IsNaN(r) {
+				nonzero++
+			}
+		}
+		for i := range adv {
+			adv[i] *= float64(len(rewards)) / float64(max(nonzero, 1))
+		}
+	}
+	st.FracRewardZeroStd = float64(st.FlatGroups) / float64(st.Groups)
+	st.GroupStdMean = stdSum / float64(stdN)
+	st.describe(adv, groupSize)
+	return adv, st, nil
+}
+
+// subtract fills a with r minus the baseline of group g. Unscored completions,
+// and those for which the baseline is undefined, get 0.
+func (opt AdvantageOptions) subtract(a, r []float64, g int, group, batch moments) {
+	base := 0.0
+	switch opt.Baseline {
+	case BaselineGroupMean:
+		base = group.mean
+	case BaselineBatchMean:
+		base = batch.mean
+	case BaselineGreedy:
+		base = opt.GreedyRewards[g]
+	case BaselineLengthWeighted:
+		lo := g * len(r)
+		base = weightedMean(r, opt.Lengths[lo:lo+len(r)])
+	case BaselineLeaveOneOut:
+		// r_i - (sum - r_i)/(n-1) = n/(n-1) (r_i - mean): with one scored
+		// completion r_i = mean and the factor would be 1/0.
+		k := 0.0
+		if group.n >= 2 {
+			k = float64(group.n) / float64(group.n-1)
+		}
+		for i, v := range r {
+			if a[i] = 0; !math.IsNaN(v) {
+				a[i] = k * (v - group.mean)
+			}
+		}
+		return
+	}
+	for i, v := range r {
+		if a[i] = 0; !math.IsNaN(v) && !math.IsNaN(base) {
+			a[i] = v - base
+		}
+	}
+}
+
+// divide divides by scale + eps, and gives 0 where the scale is 0 or undefined.
+func divide(a []float64, scale, eps float64) {
+	if scale == 0 || math.IsNaN(scale) {
+		clear(a)
+		return
+	}
+	for i := range a {
+		a[i] /= scale + eps
+	}
+}
+
+// whiten centres and scales the advantages of the scored completions.
+func whiten(adv, rewards []float64, eps float64) {
+	scored := make([]float64, len(adv))
+	for i := range adv {
+		if scored[i] = adv[i]; math.IsNaN(rewards[i]) {
+			scored[i] = math.NaN()
+		}
+	}
+	m := momentsOf(scored)
+	for i := range adv {
+		if !math.IsNaN(scored[i]) {
+			adv[i] -= m.mean
+		}
+	}
+	divide(adv, m.std, eps)
+}
+
+func (opt AdvantageOptions) check(rewards []float64, groupSize int) error {
+	n := len(rewards)
+	switch {
+	case groupSize < 1:
+		return fmt.Errorf("group size %d; it must be at least 1", groupSize)
+	case n == 0:
+		return fmt.Errorf("no rewards")
+	case n%groupSize != 0:
+		return fmt.Errorf("%d rewards are no whole number of groups of %d", n, groupSize)
+	case !(opt.Eps >= 0) || math.IsInf(opt.Eps, 1):
+		return fmt.Errorf("eps is %v; it must be finite and at least 0", opt.Eps)
+	case groupSize == 1 && opt.Baseline == BaselineLeaveOneOut:
+		return fmt.Errorf("a group of 1 has no others to leave in (use groups of 2 or more)")
+	case groupSize == 1 && opt.Normalizer == NormalizerGroupStd:
+		return fmt.Errorf("a group of 1 has no standard deviation (use groups of 2 or more, or normalizer %q)", NormalizerNone)
+	}
+	for i, r := range rewards {
+		if math.IsInf(r, 0) {
+			return fmt.Errorf("reward %d is %v; rewards are finite, or NaN for a completion that can't be scored", i, r)
+		}
+		if r < 0 && opt.Normalizer == NormalizerGroupMean {
+			return fmt.Errorf("reward %d is %v; normalizer %q divides by the group's mean and needs rewards that are not negative", i, r, NormalizerGroupMean)
+		}
+	}
+	switch opt.Baseline {
+	case BaselineNone, BaselineGroupMean, BaselineLeaveOneOut, BaselineBatchMean:
+	case BaselineLengthWeighted:
+		if len(opt.Lengths) != n {
+			return fmt.Errorf("baseline %q needs the length of each of %d completions, got %d", opt.Baseline, n, len(opt.Lengths))
+		}
+	case BaselineGreedy:
+		if len(opt.GreedyRewards) != n/groupSize {
+			return fmt.Errorf("baseline %q needs a greedy reward for each of %d groups, got %d", opt.Baseline, n/groupSize, len(opt.GreedyRewards))
+		}
+	default:
+		return unknown("baseline", string(opt.Baseline), Baselines())
+	}
+	switch opt.Normalizer {
+	case NormalizerNone, NormalizerGroupStd, NormalizerBatchStd, NormalizerGroupMean, NormalizerWhiten, NormalizerGPG:
+	default:
+		return unknown("normalizer", string(opt.Normalizer), Normalizers())
+	}
+	return nil
+}
+
+func (st *AdvantageStats) describe(adv []float64, groupSize int) {
+	st.AdvantageMin, st.AdvantageMax = math.Inf(1), math.Inf(-1)
+	sum := 0.0
+	for g := range st.Groups {
+		silent := true
+		for _, a := range adv[g*groupSize : (g+1)*groupSize] {
+			st.AdvantageMin = min(st.AdvantageMin, a)
+			st.AdvantageMax = max(st.AdvantageMax, a)
+			sum += math.Abs(a)
+			silent = silent && a == 0
+		}
+		if silent {
+			st.SilentGroups++
+		}
+	}
+	st.AdvantageAbsMean = sum / float64(len(adv))
+}

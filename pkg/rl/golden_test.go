@@ -1,0 +1,193 @@
+package rl
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"text/tabwriter"
+)
+
+// Tolerances of all comparisons with reference data.
+const rtol, atol = 1e-5, 1e-6
+
+// goldenRow is one line of the table that TestMain prints.
+type goldenRow struct {
+	file          string
+	cases, passed int
+	skipped       []string
+}
+
+var goldenRows []*goldenRow
+
+func TestMain(m *testing.M) {
+	// The laws of the loss are checked for each of some 200 configurations; a
+	// hundred draws for each are more than they need. -rapid.checks overrides it.
+	if err := flag.Set("rapid.checks", "30"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	if len(goldenRows) > 0 {
+		w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+		fmt.Fprintln(w, "file\tcases\tpassed\tskipped")
+		for _, r := range goldenRows {
+			fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", r.file, r.cases, r.passed, strings.Join(r.skipped, "; "))
+		}
+		w.Flush()
+	}
+	os.Exit(code)
+}
+
+func newGolden(file string) *goldenRow {
+	r := &goldenRow{file: file}
+	goldenRows = append(goldenRows, r)
+	return r
+}
+
+func (r *goldenRow) run(t *testing.T, name string, f func(t *testing.T)) {
+	t.Helper()
+	r.cases++
+	if t.Run(name, f) {
+		r.passed++
+	}
+}
+
+func (r *goldenRow) skip(t *testing.T, name, why string) {
+	t.Helper()
+	r.cases++
+	r.skipped = append(r.skipped, name+": "+why)
+	t.Logf("skipped %s: %s", name, why)
+}
+
+// sharedFile reads a file under the reference data beside the repository, and
+// skips the test where there is none.
+func sharedFile(t *testing.T, name string) []byte {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			t.Skip("no go.mod above the working directory: cannot find the reference data")
+		}
+		dir = up
+	}
+	data, err := os.ReadFile(filepath.Join(filepath.Dir(dir), "shared", "golden", name))
+	if err != nil {
+		t.Skipf("the reference data is not here: %v", err)
+	}
+	return data
+}
+
+func unmarshal(t *testing.T, data []byte, v any) {
+	t.Helper()
+	if err := json.Unmarshal(data, v); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// array is a nested list of numbers, flattened; null is NaN, a bool 0 or 1.
+type array []float64
+
+func (a *array) UnmarshalJSON(data []byte) error {
+	var v any
+	if err := json.Unmarshal(data, &v); err != nil {
+		return err
+	}
+	*a = flatten(nil, v)
+	return nil
+}
+
+func flatten(out array, v any) array {
+	switch v := v.(type) {
+	case nil:
+		return append(out, math.NaN())
+	case bool:
+		if v {
+			return append(out, 1)
+		}
+		return append(out, 0)
+	case float64:
+		return append(out, v)
+	case []any:
+		for _, e := range v {
+			out = flatten(out, e)
+		}
+	}
+	return out
+}
+
+func (a array) bools() []bool {
+	out := make([]bool, len(a))
+	for i, v := range a {
+		out[i] = v != 0
+	}
+	return out
+}
+
+// column returns column j of a matrix with n columns.
+func (a array) column(j, n int) []float64 {
+	out := make([]float64, 0, len(a)/n)
+	for i := j; i < len(a); i += n {
+		out = append(out, a[i])
+	}
+	return out
+}
+
+func near(got, want float64) bool {
+	if math.IsNaN(want) || math.IsNaN(got) {
+		return math.IsNaN(want) && math.IsNaN(got)
+	}
+	return got == want || math.Abs(got-want) <= atol+rtol*math.Abs(want)
+}
+
+func sameValue(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if !near(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+func sameValues(t *testing.T, what string, got, want []float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%s: got %d values, want %d", what, len(got), len(want))
+		return
+	}
+	for i := range got {
+		if !near(got[i], want[i]) {
+			t.Errorf("%s[%d]: got %v, want %v", what, i, got[i], want[i])
+			return
+		}
+	}
+}
+
+// samePointer compares a metric that may be absent.
+func samePointer(t *testing.T, what string, got *float64, want float64) {
+	t.Helper()
+	if got == nil {
+		t.Errorf("%s: got nil, want %v", what, want)
+		return
+	}
+	sameValue(t, what, *got, want)
+}
+
+// poison puts NaN where the mask is false: no result may change.
+func poison(x []float64, mask []bool) []float64 {
+	out := append([]float64(nil), x...)
+	for i := range out {
+		if !mask[i] {
+			out[i] = math.NaN()
+		}
+	}
+	return out
+}

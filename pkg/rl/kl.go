@@ -1,0 +1,106 @@
+package rl
+
+import "math"
+
+// KLEstimator names an estimate of the divergence of the policy from the
+// reference, KL(policy || ref), from one sampled token. Let d = logp - ref.
+// (http://joschu.net/blog/kl-approx.html)
+type KLEstimator string
+
+const (
+	// K1: d. Unbiased, of high variance; may be negative. verl "kl".
+	K1 KLEstimator = "k1"
+	// K2: d^2/2. Biased, of low variance. verl "mse".
+	K2 KLEstimator = "k2"
+	// K3: exp(-d) + d - 1. Unbiased and never negative. The KL term of GRPO
+	// (arXiv:2402.03300) and of TRL.
+	K3 KLEstimator = "k3"
+	// KLAbs: |d|. verl "abs".
+	KLAbs KLEstimator = "abs"
+	// LowVarKL: K3 with d held to -20..20 and the result to -10..10. verl
+	// "low_var_kl".
+	LowVarKL KLEstimator = "low_var_kl"
+	// K1StraightThrough and K3StraightThrough have the value of K1 and K3 and the
+	// gradient of K2, which is in expectation that of the true KL. verl "k1+", "k3+".
+	K1StraightThrough KLEstimator = "k1+"
+	K3StraightThrough KLEstimator = "k3+"
+)
+
+// KLEstimators lists the known estimators.
+func KLEstimators() []string {
+	return names(K1, K2, K3, KLAbs, LowVarKL, K1StraightThrough, K3StraightThrough)
+}
+
+func (e KLEstimator) check() error {
+	switch e {
+	case K1, K2, K3, KLAbs, LowVarKL, K1StraightThrough, K3StraightThrough:
+		return nil
+	}
+	return unknown("KL estimator", string(e), KLEstimators())
+}
+
+// At returns the estimate for a token of log-probability logp under the policy
+// and ref under the reference, and its derivative by logp (for the
+// straight-through forms: the one that stands in for it). An unknown estimator
+// gives NaN.
+func (e KLEstimator) At(logp, ref float64) (value, grad float64) {
+	d := logp - ref
+	switch e {
+	case K1:
+		return d, 1
+	case K1StraightThrough:
+		return d, d
+	case K2:
+		return d * d / 2, d
+	case K3:
+		return k3(d), 1 - math.Exp(-d)
+	case K3StraightThrough:
+		return k3(d), d
+	case KLAbs:
+		switch {
+		case d > 0:
+			return d, 1
+		case d < 0:
+			return -d, -1
+		}
+		return d, 0
+	case LowVarKL:
+		c := clamp(d, -20, 20)
+		v := k3(c)
+		if c != d || v > 10 {
+			return min(v, 10), 0
+		}
+		return v, 1 - math.Exp(-d)
+	}
+	return math.NaN(), math.NaN()
+}
+
+// k3 is exp(-d) + d - 1; expm1 keeps the digits where d is small.
+func k3(d float64) float64 { return math.Expm1(-d) + d }
+
+// addKL adds beta times the KL term of one token to t and returns the KL term.
+// With the bias correction (TRL use_bias_correction_kl, DeepSeek-V3.2) it is
+// multiplied by the importance ratio r.
+func (p *plan) addKL(t *term, lp, ref, r float64) float64 {
+	kl, grad := p.KL.At(lp, ref)
+	if p.KLBiasCorrection {
+		kl, grad = kl*r, grad*r
+		t.dLogRatio += p.Beta * kl
+	}
+	t.value += p.Beta * kl
+	t.dLogProb += p.Beta * grad
+	return kl
+}
+
+// ParseKL returns the estimator of a name; verl's second names are known: "kl"
+// for k1, "mse" for k2.
+func ParseKL(name string) (KLEstimator, error) {
+	switch name {
+	case "kl":
+		return K1, nil
+	case "mse":
+		return K2, nil
+	}
+	e := KLEstimator(name)
+	return e, e.check()
+}

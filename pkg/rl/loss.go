@@ -1,0 +1,261 @@
+package rl
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// LossType names the policy loss of one token. A is the advantage (or the raw
+// reward), r the importance ratio.
+type LossType string
+
+const (
+	NoBaseline            LossType = "no_baseline"             // -A logp, A the raw reward (CS336)
+	ReinforceWithBaseline LossType = "reinforce_with_baseline" // -A logp (CS336)
+	GRPOClip              LossType = "grpo_clip"               // -min(r A, clip(r) A) (CS336, TRL, verl, OpenRLHF)
+	GRPONoClip            LossType = "grpo_no_clip"            // -r A (CS336 "GRPO-No-Clip")
+	CISPO                 LossType = "cispo"                   // -sg(min(r, epsilon_high)) A logp (TRL)
+	CISPOBand             LossType = "cispo_band"              // -sg(clip(r)) A logp (verl's cispo)
+	SAPO                  LossType = "sapo"                    // -gate(r) A (TRL, verl)
+	VESPO                 LossType = "vespo"                   // -phi(w) A logp (TRL)
+	GeoMean               LossType = "geo_mean"                // -geometric mean of the clipped ratios A (verl, GMPO)
+)
+
+// LossTypes lists the known loss types.
+func LossTypes() []string {
+	return names(NoBaseline, ReinforceWithBaseline, GRPOClip, GRPONoClip, CISPO, CISPOBand, SAPO, VESPO, GeoMean)
+}
+
+// LossConfig selects the loss. The zero value of an option turns it off, or
+// stands for its default where one is named.
+type LossConfig struct {
+	Loss        LossType
+	Aggregation Aggregation
+	// NormalizeConstant is Z of the aggregations that divide by a constant.
+	NormalizeConstant float64
+
+	// Epsilon bounds the ratio below at 1-Epsilon (the assignment's cliprange),
+	// EpsilonHigh above at 1+EpsilonHigh (0: the same as Epsilon). For CISPO,
+	// EpsilonHigh is the largest ratio itself, and Epsilon has no meaning.
+	Epsilon, EpsilonHigh float64
+	Delta                float64         // TRL: upper bound of the unclipped ratio (0 = none)
+	DualClip             float64         // verl clip_ratio_c, OpenRLHF dual_clip: > 1 (0 = none)
+	Level                ImportanceLevel // "" = TokenLevel
+
+	SAPOTempPos, SAPOTempNeg  float64 // 0 = 1.0 and 1.05
+	VESPOKPos, VESPOLambdaPos float64 // 0 = 2 and 3
+	VESPOKNeg, VESPOLambdaNeg float64 // 0 = 3 and 2
+
+	Beta             float64     // weight of the KL term to the reference (0 = none)
+	KL               KLEstimator // "" = K3
+	KLBiasCorrection bool        // multiply the KL term by the ratio (TRL use_bias_correction_kl)
+
+	EntropyCoef    float64 // weight of the entropy bonus (0 = none)
+	EntropyOverAll bool    // the bonus divides by all tokens, also with a policy mask (TRL dapo, cispo, vespo)
+
+	// OffPolicyMask leaves out the policy term of sequences with A < 0 whose
+	// mean of old - logp is above the threshold, in nats a token (TRL
+	// off_policy_mask_threshold, DeepSeek-V3.2).
+	OffPolicyMask          bool
+	OffPolicyMaskThreshold float64
+}
+
+// Batch is what the loss is computed from.
+type Batch struct {
+	Shape    Shape
+	LogProbs []float64 // (B, T) of the policy
+	// OldLogProbs (B, T) are those of sampling time; nil means on-policy: the
+	// ratio is 1.
+	OldLogProbs []float64
+	RefLogProbs []float64 // (B, T) of the reference policy; wanted if Beta is not 0
+	Entropies   []float64 // (B, T) of the policy; wanted if EntropyCoef is not 0
+	// Advantages: one for each sequence (B), or one for each token (B, T).
+	Advantages []float64
+	Mask       []bool // (B, T), true on completion tokens
+	// PolicyMask (B, T) restricts the policy term, not the KL term and not what
+	// the aggregation divides by: see TopEntropyMask. nil = no restriction.
+	PolicyMask []bool
+	// Totals of the whole optimizer batch, of which this is a micro-batch. The
+	// zero value: this batch is all there is.
+	Totals Totals
+}
+
+// Result is the loss of a (micro-)batch and its gradients.
+type Result struct {
+	// Loss is this batch's share: the micro-batches of an update add up to it.
+	Loss float64
+	// PolicyLoss is Loss without the entropy bonus.
+	PolicyLoss float64
+	// Grad (B, T) is dLoss/dLogProbs; 0 where the mask is false.
+	Grad []float64
+	// GradEntropy (B, T) is dLoss/dEntropies; empty without an entropy bonus.
+	GradEntropy []float64
+	Stats       Stats
+}
+
+// Loss computes the loss of a batch and its gradient with respect to each
+// log-probability:
+//
+//	L = sum_b,t w_b (policy term + beta KL term) - entropy_coef * mean entropy
+//
+// where the sum and the mean are over the tokens where the mask is true. A
+// sequence without such tokens contributes 0.
+func Loss(cfg LossConfig, b Batch) (Result, error) {
+	var r Result
+	err := LossInto(cfg, b, &r)
+	return r, err
+}
+
+// LossInto is [Loss] into a result whose slices are used again, so that a
+// training loop does not allocate. The result's former content is overwritten;
+// after an error it has no meaning.
+func LossInto(cfg LossConfig, b Batch, into *Result) error {
+	p, err := cfg.plan()
+	if err != nil {
+		return fmt.Errorf("loss: %w", err)
+	}
+	if err := p.checkBatch(&b); err != nil {
+		return fmt.Errorf("loss: %w", err)
+	}
+	total, err := resolveTotals(b.Shape, b.Mask, b.PolicyMask, b.Totals)
+	if err != nil {
+		return fmt.Errorf("loss: %w", err)
+	}
+	into.PolicyLoss, into.Stats = 0, Stats{}
+	into.Grad = zeros(into.Grad, b.Shape.Len())
+	for row := range b.Shape.B {
+		lo := row * b.Shape.T
+		if n := countTrue(b.Mask[lo : lo+b.Shape.T]); n > 0 {
+			w := p.Aggregation.weight(n, b.Shape.T, p.NormalizeConstant, total)
+			into.PolicyLoss += w * p.row(&b, row, n, w, into)
+		}
+	}
+	into.Loss = into.PolicyLoss
+	into.GradEntropy = into.GradEntropy[:0]
+	if p.EntropyCoef != 0 {
+		p.entropyBonus(&b, total, into)
+	}
+	return nil
+}
+
+// entropyBonus subtracts coefficient times mean entropy from the loss. The mean
+// is over the tokens that the policy mask keeps (TRL), or their sum over all
+// tokens with EntropyOverAll.
+func (p *plan) entropyBonus(b *Batch, total Totals, into *Result) {
+	n := total.Kept
+	if p.EntropyOverAll {
+		n = total.Tokens
+	}
+	w := p.EntropyCoef / float64(max(n, 1))
+	into.GradEntropy = zeros(into.GradEntropy, b.Shape.Len())
+	sum := 0.0
+	for i, in := range b.Mask {
+		if in && (b.PolicyMask == nil || b.PolicyMask[i]) {
+			sum += b.Entropies[i]
+			into.GradEntropy[i] = -w
+		}
+	}
+	into.Loss -= w * sum
+}
+
+// row adds the gradient of one sequence of n tokens, each weighing w, and
+// returns the unweighted sum of its token losses.
+func (p *plan) row(b *Batch, row, n int, w float64, into *Result) float64 {
+	seq := p.sequenceOf(b, row, n)
+	st, grad := &into.Stats, into.Grad
+	var clips tally
+	sum, shared := 0.0, 0.0
+	lo, hi := row*b.Shape.T, (row+1)*b.Shape.T
+	for i := lo; i < hi; i++ {
+		if !b.Mask[i] {
+			continue
+		}
+		own, adv := b.logRatio(i), b.advantage(row, i)
+		r := p.ratio(&seq, own)
+		t := p.policyTerm(&seq, b.LogProbs[i], own, r, adv)
+		clips.add(t)
+		if p.OffPolicyMask && adv < 0 && seq.drift > p.OffPolicyMaskThreshold {
+			st.DroppedTokens++
+			t = term{}
+		}
+		if b.PolicyMask != nil && !b.PolicyMask[i] {
+			t = term{}
+		}
+		if p.Beta != 0 {
+			st.RefKL += p.addKL(&t, b.LogProbs[i], b.RefLogProbs[i], r)
+			st.KLTokens++
+		}
+		if b.Entropies != nil {
+			st.Entropy += b.Entropies[i]
+			st.EntropyTokens++
+		}
+		if p.Loss == VESPO {
+			st.Phi += p.phi(&seq, adv) / float64(n)
+		}
+		st.Tokens++
+		if b.OldLogProbs != nil {
+			st.addRatio(own, r, p.oneRatio())
+		}
+		sum += t.value
+		grad[i] = w * t.dLogProb
+		if p.oneRatio() {
+			shared += w * t.dLogRatio
+		} else {
+			grad[i] += w * t.dLogRatio
+		}
+	}
+	if p.oneRatio() {
+		p.share(b, row, shared*seq.perToken, grad)
+	}
+	st.Sequences++
+	if p.Loss == VESPO {
+		st.PhiSequences++
+	}
+	if p.clips() && b.OldLogProbs != nil {
+		st.addClips(p.units(b, clips))
+	}
+	return sum
+}
+
+// units turns counts of tokens into a count of one sequence where its tokens
+// share ratio and advantage, so that all or none of them are clipped.
+func (p *plan) units(b *Batch, c tally) tally {
+	if p.Level == TokenLevel || p.Loss == GeoMean || len(b.Advantages) != b.Shape.B {
+		return c
+	}
+	return tally{1, min(c.low, 1), min(c.high, 1), min(c.dual, 1)}
+}
+
+// share adds a sequence's common derivative to each of its tokens; under
+// GeoMean only to those whose own ratio was not clipped.
+func (p *plan) share(b *Batch, row int, g float64, grad []float64) {
+	for i := row * b.Shape.T; i < (row+1)*b.Shape.T; i++ {
+		if !b.Mask[i] {
+			continue
+		}
+		if p.Loss == GeoMean {
+			if _, side := p.geoMeanClip(b.logRatio(i), b.advantage(row, i)); side != 0 {
+				continue
+			}
+		}
+		grad[i] += g
+	}
+}
+
+// advantage returns the advantage that holds at token i, which is in row.
+func (b *Batch) advantage(row, i int) float64 {
+	if len(b.Advantages) == b.Shape.B {
+		return b.Advantages[row]
+	}
+	return b.Advantages[i]
+}
+
+// zeros returns a slice of n zeros, in s where it is large enough.
+func zeros(s []float64, n int) []float64 {
+	s = slices.Grow(s[:0], n)[:n]
+	clear(s)
+	return s
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

@@ -1,0 +1,137 @@
+package rl
+
+import "fmt"
+
+// plan is a checked [LossConfig] with its defaults filled in.
+type plan struct{ LossConfig }
+
+// Check returns what is wrong with the configuration, or nil.
+func (c LossConfig) Check() error {
+	_, err := c.plan()
+	return err
+}
+
+func (c LossConfig) plan() (plan, error) {
+	p := plan{c}
+	if p.Level == "" {
+		p.Level = TokenLevel
+	}
+	if p.KL == "" {
+		p.KL = K3
+	}
+	if p.EpsilonHigh == 0 && p.Loss != CISPO {
+		p.EpsilonHigh = p.Epsilon
+	}
+	for _, d := range []struct {
+		v   *float64
+		def float64
+	}{
+		{&p.SAPOTempPos, 1}, {&p.SAPOTempNeg, 1.05},
+		{&p.VESPOKPos, 2}, {&p.VESPOLambdaPos, 3}, {&p.VESPOKNeg, 3}, {&p.VESPOLambdaNeg, 2},
+	} {
+		if *d.v == 0 {
+			*d.v = d.def
+		}
+	}
+	return p, p.check()
+}
+
+func (p *plan) check() error {
+	switch p.Loss {
+	case NoBaseline, ReinforceWithBaseline, GRPONoClip, SAPO, VESPO:
+	case GRPOClip, CISPOBand, GeoMean:
+		if !(p.Epsilon > 0) || !finite(p.Epsilon) {
+			return fmt.Errorf("loss %q: epsilon (cliprange) is %v; it must be finite and above 0", p.Loss, p.Epsilon)
+		}
+		if !(p.EpsilonHigh > 0) || !finite(p.EpsilonHigh) {
+			return fmt.Errorf("loss %q: epsilon_high is %v; it must be finite and above 0", p.Loss, p.EpsilonHigh)
+		}
+	case CISPO:
+		if !(p.EpsilonHigh > 0) || !finite(p.EpsilonHigh) {
+			return fmt.Errorf("loss %q: epsilon_high is %v; here it is the largest ratio itself, e.g. 5", p.Loss, p.EpsilonHigh)
+		}
+	default:
+		return unknown("loss", string(p.Loss), LossTypes())
+	}
+	if err := p.Aggregation.check(p.NormalizeConstant); err != nil {
+		return err
+	}
+	switch p.Level {
+	case TokenLevel, SequenceLevel, SequenceSum:
+	default:
+		return unknown("importance sampling level", string(p.Level), ImportanceLevels())
+	}
+	if err := p.KL.check(); err != nil {
+		return err
+	}
+	for _, v := range []struct {
+		name string
+		x    float64
+	}{
+		{"delta", p.Delta}, {"dual clip", p.DualClip}, {"beta", p.Beta}, {"entropy coefficient", p.EntropyCoef},
+		{"off-policy mask threshold", p.OffPolicyMaskThreshold},
+		{"sapo temperature", p.SAPOTempPos}, {"sapo temperature", p.SAPOTempNeg},
+		{"vespo k", p.VESPOKPos}, {"vespo k", p.VESPOKNeg},
+		{"vespo lambda", p.VESPOLambdaPos}, {"vespo lambda", p.VESPOLambdaNeg},
+	} {
+		if !(v.x >= 0) || !finite(v.x) {
+			return fmt.Errorf("%s is %v; it must be finite and at least 0", v.name, v.x)
+		}
+	}
+	if p.DualClip > 0 && p.DualClip <= 1 {
+		return fmt.Errorf("dual clip is %v; it must be above 1, or 0 for none", p.DualClip)
+	}
+	return nil
+}
+
+// clips says whether the loss has a clip whose fraction can be reported.
+func (p *plan) clips() bool {
+	switch p.Loss {
+	case GRPOClip, CISPO, CISPOBand, GeoMean:
+		return true
+	}
+	return false
+}
+
+// oneRatio says whether the tokens of a sequence share one importance ratio.
+func (p *plan) oneRatio() bool { return p.Level != TokenLevel || p.Loss == GeoMean }
+
+func (p *plan) checkBatch(b *Batch) error {
+	s := b.Shape
+	if err := s.check(); err != nil {
+		return err
+	}
+	for _, m := range []struct {
+		name     string
+		x        []float64
+		optional bool
+		why      string
+	}{
+		{"log-probs", b.LogProbs, false, ""},
+		{"old log-probs", b.OldLogProbs, true, ""},
+		{"reference log-probs", b.RefLogProbs, p.Beta == 0, "beta is not 0"},
+		{"entropies", b.Entropies, p.EntropyCoef == 0, "the entropy coefficient is not 0"},
+	} {
+		if m.x == nil && m.optional {
+			continue
+		}
+		if m.x == nil && m.why != "" {
+			return fmt.Errorf("%s are missing, and %s", m.name, m.why)
+		}
+		if err := s.want(m.name, len(m.x)); err != nil {
+			return err
+		}
+	}
+	if err := s.want("mask", len(b.Mask)); err != nil {
+		return err
+	}
+	if b.PolicyMask != nil {
+		if err := s.want("policy mask", len(b.PolicyMask)); err != nil {
+			return err
+		}
+	}
+	if n := len(b.Advantages); n != s.B && n != s.Len() {
+		return fmt.Errorf("%d advantages; shape %v needs %d (one for each sequence) or %d (one for each token)", n, s, s.B, s.Len())
+	}
+	return nil
+}

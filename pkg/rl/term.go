@@ -1,0 +1,134 @@
+package rl
+
+import "math"
+
+// term is one token's loss l before aggregation, with its two partial
+// derivatives. The chain rule is applied in one place ([LossInto]): at token
+// level dl/dlogp = dLogProb + dLogRatio, at sequence level the dLogRatio of all
+// tokens of a sequence is shared out among them.
+type term struct {
+	value     float64
+	dLogProb  float64 // by the token's log-probability, the ratio held fixed
+	dLogRatio float64 // by the log of the importance ratio
+
+	low, high, dual bool // which clip was active
+}
+
+// policyTerm returns the policy part of the loss at one token. lp is the
+// token's log-probability, own the log of its own importance ratio, r the ratio
+// in use and adv its advantage. An advantage of 0 gives exactly 0, also where
+// the ratio overflows.
+func (p *plan) policyTerm(s *sequence, lp, own, r, adv float64) term {
+	if adv == 0 {
+		return term{}
+	}
+	switch p.Loss {
+	case NoBaseline, ReinforceWithBaseline:
+		return reinforce(lp, adv)
+	case GRPONoClip:
+		return noClip(r, adv)
+	case CISPO:
+		return p.cispo(lp, r, adv)
+	case CISPOBand:
+		return p.cispoBand(lp, r, adv)
+	case SAPO:
+		return p.sapo(r, adv)
+	case VESPO:
+		return p.vespo(s, lp, adv)
+	case GeoMean:
+		return p.geoMean(own, r, adv)
+	}
+	return p.clipped(r, adv)
+}
+
+// reinforce is the policy gradient without a ratio:
+//
+//	l = -A logp,   dl/dlogp = -A
+//
+// CS336 assignment 5, compute_naive_policy_gradient_loss; verl gpg.
+func reinforce(lp, adv float64) term {
+	return term{value: -adv * lp, dLogProb: -adv}
+}
+
+// noClip is the importance-weighted policy gradient:
+//
+//	l = -r A,   dl/dlog r = -r A
+//
+// CS336 assignment 5, GRPO-No-Clip.
+func noClip(r, adv float64) term {
+	return term{value: -r * adv, dLogRatio: -r * adv}
+}
+
+// clipped is PPO's clipped objective with separate bounds (clip-higher, DAPO),
+// an optional upper bound delta on the unclipped ratio (TRL, two-sided clipping)
+// and an optional dual clip (verl, OpenRLHF):
+//
+//	r'  = min(r, delta)
+//	l   = -min(r' A, clip(r, 1-epsilon, 1+epsilon_high) A)
+//	l   = min(l, -c A)                       where A < 0, c the dual clip
+//
+// The gradient by log r is -r A where the unclipped side is the smaller one, and
+// 0 where a bound holds. arXiv:1707.06347; arXiv:2503.14476; CS336 assignment
+// 5, compute_grpo_clip_loss; TRL grpo, bnpo, dr_grpo, dapo; verl vanilla.
+func (p *plan) clipped(r, adv float64) term {
+	lo, hi := 1-p.Epsilon, 1+p.EpsilonHigh
+	free, dFree := r, r
+	if p.Delta > 0 && r > p.Delta {
+		free, dFree = p.Delta, 0
+	}
+	bound, dBound := clamp(r, lo, hi), 0.0
+	if r >= lo && r <= hi {
+		dBound = r
+	}
+	t := term{value: -free * adv, dLogRatio: -dFree * adv}
+	if bound*adv < free*adv {
+		t = term{value: -bound * adv, dLogRatio: -dBound * adv}
+	}
+	t.low = adv < 0 && free < lo
+	t.high = adv > 0 && free > hi
+	if worst := -p.DualClip * adv; p.DualClip > 0 && adv < 0 && t.value > worst {
+		t.value, t.dLogRatio, t.dual = worst, 0, true
+	}
+	return t
+}
+
+// cispo holds the ratio below epsilon_high and uses it as a fixed weight of the
+// log-probability, so that every token keeps a gradient:
+//
+//	l = -sg(min(r, epsilon_high)) A logp,   dl/dlogp = -min(r, epsilon_high) A
+//
+// epsilon_high is the bound itself, and tokens count as clipped only where A > 0
+// (TRL cispo). arXiv:2506.13585.
+func (p *plan) cispo(lp, r, adv float64) term {
+	w := min(r, p.EpsilonHigh) * adv
+	return term{value: -w * lp, dLogProb: -w, high: adv > 0 && r > p.EpsilonHigh}
+}
+
+// cispoBand is cispo with the ratio held to 1-epsilon..1+epsilon_high, where
+// every ratio outside counts as clipped (verl cispo).
+func (p *plan) cispoBand(lp, r, adv float64) term {
+	lo, hi := 1-p.Epsilon, 1+p.EpsilonHigh
+	w := clamp(r, lo, hi) * adv
+	return term{value: -w * lp, dLogProb: -w, low: r < lo, high: r > hi}
+}
+
+// sapo replaces the clip by a sigmoid gate with temperature tau, one for each
+// sign of the advantage:
+//
+//	g(r) = 4/tau sigmoid(tau (r - 1)),   l = -g(r) A
+//	dl/dlog r = -4 s (1 - s) r A,        s = sigmoid(tau (r - 1))
+//
+// On-policy s(1-s) = 1/4, so that the gradient is that of grpo.
+// arXiv:2511.20347; TRL sapo; verl sapo.
+func (p *plan) sapo(r, adv float64) term {
+	tau := p.SAPOTempNeg
+	if adv > 0 {
+		tau = p.SAPOTempPos
+	}
+	s := 1 / (1 + math.Exp(-tau*(r-1)))
+	t := term{value: -4 / tau * s * adv}
+	if slope := s * (1 - s); slope > 0 { // else r may be infinite, and 0*Inf NaN
+		t.dLogRatio = -4 * slope * r * adv
+	}
+	return t
+}

@@ -1,0 +1,183 @@
+package rundir
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// names lists a folder, hidden files included.
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+func TestWriteFileAtomic(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "status.json")
+	for _, content := range []string{"first", "second, and longer", ""} {
+		if err := WriteFileAtomic(path, []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+		if got := read(t, path); got != content {
+			t.Errorf("content %q, want %q", got, content)
+		}
+	}
+	if got := names(t, dir); len(got) != 1 {
+		t.Errorf("the folder holds %q, want the file alone", got)
+	}
+}
+
+func TestWriteFileAtomicLeavesTheUmaskToTheUser(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	plain := filepath.Join(t.TempDir(), "b")
+	if err := WriteFileAtomic(path, nil); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	a, _ := os.Stat(path)
+	b, _ := os.Stat(plain)
+	if a.Mode() != b.Mode() {
+		t.Errorf("mode %v, an ordinary new file has %v", a.Mode(), b.Mode())
+	}
+}
+
+func TestWriteFileAtomicFails(t *testing.T) {
+	tests := []struct {
+		name  string
+		setup func(t *testing.T, dir string) (target string)
+	}{
+		{"the folder is missing", func(t *testing.T, dir string) string {
+			return filepath.Join(dir, "none", "x.json")
+		}},
+		{"a file stands in the folder's place", func(t *testing.T, dir string) string {
+			write(t, filepath.Join(dir, "file"), "old")
+			return filepath.Join(dir, "file", "x.json")
+		}},
+		{"a folder stands in the target's place", func(t *testing.T, dir string) string {
+			target := filepath.Join(dir, "x.json")
+			if err := os.MkdirAll(filepath.Join(target, "inside"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			return target
+		}},
+		{"the folder is read-only", func(t *testing.T, dir string) string {
+			if os.Geteuid() == 0 {
+				t.Skip("permission bits don't bind root")
+			}
+			write(t, filepath.Join(dir, "x.json"), "old")
+			if err := os.Chmod(dir, 0o555); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { os.Chmod(dir, 0o755) })
+			return filepath.Join(dir, "x.json")
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			target := tt.setup(t, dir)
+			before := names(t, dir)
+			err := WriteFileAtomic(target, []byte("new"))
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if !strings.Contains(err.Error(), target) {
+				t.Errorf("error %q does not name %s", err, target)
+			}
+			if after := names(t, dir); len(after) != len(before) {
+				t.Errorf("the folder holds %q, before it held %q", after, before)
+			}
+			for _, name := range before {
+				if p := filepath.Join(dir, name); !isDir(p) && read(t, p) != "old" {
+					t.Errorf("%s was changed", name)
+				}
+			}
+		})
+	}
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+func TestWriteJSONKeepsTheOldContentOnAnEncodingError(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x.json")
+	write(t, path, "old")
+	if err := WriteJSON(path, map[string]any{"f": func() {}}); err == nil {
+		t.Fatal("a function was encoded")
+	}
+	if got := read(t, path); got != "old" {
+		t.Errorf("content %q", got)
+	}
+	if got := names(t, dir); len(got) != 1 {
+		t.Errorf("the folder holds %q", got)
+	}
+}
+
+func TestRemoveTemps(t *testing.T) {
+	dir := t.TempDir()
+	// What a writer leaves that is killed between write and rename.
+	f, err := createTemp(filepath.Join(dir, "result.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	write(t, filepath.Join(dir, "result.json"), "kept")
+	write(t, filepath.Join(dir, ".hidden"), "kept")
+	if err := RemoveTemps(dir); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, dir); len(got) != 2 {
+		t.Errorf("left: %q, want .hidden and result.json", got)
+	}
+}
+
+func TestCreateTempStepsOverLeftovers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x")
+	first, err := createTemp(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Close()
+	tempCounter.Store(tempCounter.Load() - 1) // as in a new process with the old id
+	second, err := createTemp(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Close()
+	if first.Name() == second.Name() {
+		t.Errorf("both are %s", first.Name())
+	}
+}

@@ -1,0 +1,49 @@
+package rundir
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// LockFile is the name of the lock in a run's folder while a process writes
+// there. It holds that process's id.
+const LockFile = ".lock"
+
+// LockedError reports that another process writes to the folder.
+type LockedError struct {
+	Dir    string
+	Holder string // its process id, "" when unknown
+	// Hint is how to mend it, "" when waiting is all there is to do.
+	Hint string
+}
+
+// Error implements error.
+func (e *LockedError) Error() string {
+	who := "another process"
+	if e.Holder != "" {
+		who = "process " + e.Holder
+	}
+	s := fmt.Sprintf("lock %s: %s is writing to this folder", e.Dir, who)
+	if e.Hint != "" {
+		s += " (" + e.Hint + ")"
+	}
+	return s
+}
+
+// holder reads the process id that a lock file names.
+func holder(path string) string {
+	data, err := os.ReadFile(path)
+	if err != nil || len(data) > 32 {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}
+
+// Make creates the folder with its parents and takes its [Lock].
+func Make(dir string) (unlock func() error, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make folder: %w", err)
+	}
+	return Lock(dir)
+}

@@ -1,0 +1,174 @@
+package rundir
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// Log appends lines to a JSONL file. Each line goes out in one write, newline
+// included, so a crash leaves at most one torn line, and that the last. It is
+// not safe for concurrent use.
+type Log struct {
+	path string
+	f    *os.File
+	size int64
+	// torn is set when the file ends inside a line.
+	torn bool
+}
+
+// OpenLog opens the JSONL file at path for appending and creates it if need
+// be. A file that ends in a torn line opens, but takes no new line before
+// [Log.TruncateTo] has cut it.
+func OpenLog(path string) (*Log, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
+	if err != nil {
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	l := &Log{path: path, f: f}
+	info, err := f.Stat()
+	if err == nil {
+		l.size = info.Size()
+		var whole bool
+		whole, err = l.lineEndsAt(l.size)
+		l.torn = !whole
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	return l, nil
+}
+
+// Append writes v as one line (see [Marshal]). When the write fails, say
+// because the disk is full, the part that went out is cut off again.
+func (l *Log) Append(v any) error {
+	if l.torn {
+		return fmt.Errorf("append to %s: its last line is torn (cut it first, as resuming from a checkpoint does)", l.path)
+	}
+	line, err := Marshal(v)
+	if err != nil {
+		return fmt.Errorf("append to %s: %w", l.path, err)
+	}
+	line = append(line, '\n')
+	n, err := l.f.Write(line)
+	if err != nil {
+		err = fmt.Errorf("append to %s: %w", l.path, err)
+		if n > 0 {
+			if terr := l.f.Truncate(l.size); terr != nil {
+				l.torn = true
+				l.size += int64(n)
+				return errors.Join(err, terr)
+			}
+		}
+		return err
+	}
+	l.size += int64(n)
+	return nil
+}
+
+// Size is the length of the file in bytes: what a checkpoint stores and hands
+// to [Log.TruncateTo] later.
+func (l *Log) Size() int64 { return l.size }
+
+// TruncateTo cuts the file to its first n bytes, so that lines written after a
+// checkpoint are written again and not doubled. n must be the end of a line
+// and not beyond the end of the file.
+func (l *Log) TruncateTo(n int64) error {
+	if n < 0 || n > l.size {
+		return fmt.Errorf("truncate %s to %d bytes: it has %d (lines that a checkpoint counts on are lost)", l.path, n, l.size)
+	}
+	whole, err := l.lineEndsAt(n)
+	if err != nil {
+		return fmt.Errorf("truncate %s: %w", l.path, err)
+	}
+	if !whole {
+		return fmt.Errorf("truncate %s to %d bytes: that is inside a line", l.path, n)
+	}
+	if err := l.f.Truncate(n); err != nil {
+		return fmt.Errorf("truncate log: %w", err)
+	}
+	l.size, l.torn = n, false
+	return nil
+}
+
+// Sync makes the lines written so far survive a power cut. A checkpoint calls
+// it before it stores [Log.Size].
+func (l *Log) Sync() error {
+	if err := l.f.Sync(); err != nil {
+		return fmt.Errorf("sync log: %w", err)
+	}
+	return nil
+}
+
+// Close closes the file.
+func (l *Log) Close() error {
+	if err := l.f.Close(); err != nil {
+		return fmt.Errorf("close log: %w", err)
+	}
+	return nil
+}
+
+// lineEndsAt says whether the first n bytes of the file are whole lines.
+func (l *Log) lineEndsAt(n int64) (bool, error) {
+	if n == 0 {
+		return true, nil
+	}
+	var last [1]byte
+	if _, err := l.f.ReadAt(last[:], n-1); err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	return last[0] == '\n', nil
+}
+
+// TornError reports that a JSONL file ends in a line without its newline: the
+// writer died in the middle of it, or is still writing. The lines before it
+// are whole.
+type TornError struct {
+	Path   string
+	Line   int   // number of the torn line, from 1
+	Offset int64 // where it begins
+}
+
+// Error implements error.
+func (e *TornError) Error() string {
+	return fmt.Sprintf("read %s: line %d is torn (the writer stopped in the middle of it)", e.Path, e.Line)
+}
+
+// ReadLines reads a JSONL file, strictly: a blank line, an unknown key or a
+// wrong type is an error that names the file and the line. A line counts once
+// its newline is there; when the file ends inside a line, ReadLines returns
+// the whole lines before it together with a [*TornError]. For any other error
+// the lines are nil. Lines are split on \n only.
+func ReadLines[T any](path string) ([]T, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read %w", err)
+	}
+	return decodeLines[T](path, data)
+}
+
+// decodeLines is [ReadLines] on the content of the file.
+func decodeLines[T any](path string, data []byte) ([]T, error) {
+	var lines []T
+	var offset int64
+	for len(data) > 0 {
+		line, rest, whole := bytes.Cut(data, []byte("\n"))
+		if !whole {
+			return lines, &TornError{Path: path, Line: len(lines) + 1, Offset: offset}
+		}
+		var v T
+		if len(bytes.TrimSpace(line)) == 0 {
+			return nil, fmt.Errorf("read %s: line %d: it is blank", path, len(lines)+1)
+		}
+		if err := Unmarshal(line, &v); err != nil {
+			return nil, fmt.Errorf("read %s: line %d: %w", path, len(lines)+1, err)
+		}
+		lines = append(lines, v)
+		offset += int64(len(line)) + 1
+		data = rest
+	}
+	return lines, nil
+}

@@ -1,0 +1,230 @@
+package rundir
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+type line struct {
+	Step int     `json:"step"`
+	Text string  `json:"text"`
+	X    float64 `json:"x"`
+}
+
+func mustAppend(t *testing.T, l *Log, lines ...line) {
+	t.Helper()
+	for _, v := range lines {
+		if err := l.Append(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func mustOpen(t *testing.T, path string) *Log {
+	t.Helper()
+	l, err := OpenLog(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.f.Close() })
+	return l
+}
+
+func TestLogAppendsAndResumes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.jsonl")
+	l := mustOpen(t, path)
+	mustAppend(t, l, line{Step: 1, Text: "a\u2028b <<7+5=12>>\n"}, line{Step: 2})
+	mark := l.Size()
+	mustAppend(t, l, line{Step: 3}, line{Step: 4})
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	// As after a crash: the checkpoint is of step 2, the file goes on to 4.
+	l = mustOpen(t, path)
+	if err := l.TruncateTo(mark); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, l, line{Step: 3, Text: "again"})
+	if got := l.Size(); got != int64(len(read(t, path))) {
+		t.Errorf("size %d, the file has %d", got, len(read(t, path)))
+	}
+	if err := l.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadLines[line](path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 3 || got[0].Text != "a\u2028b <<7+5=12>>\n" || got[2].Text != "again" {
+		t.Errorf("read %+v", got)
+	}
+}
+
+func TestLogTruncateRefuses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.jsonl")
+	l := mustOpen(t, path)
+	mustAppend(t, l, line{Step: 1}, line{Step: 2})
+	before := read(t, path)
+	for name, tt := range map[string]struct {
+		n    int64
+		want string
+	}{
+		"beyond the end": {l.Size() + 1, "lost"},
+		"inside a line":  {l.Size() - 3, "inside a line"},
+		"negative":       {-1, "truncate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := l.TruncateTo(tt.n)
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), path) {
+				t.Errorf("error %v", err)
+			}
+			if read(t, path) != before {
+				t.Error("the file was changed")
+			}
+		})
+	}
+	if err := l.TruncateTo(0); err != nil || read(t, path) != "" {
+		t.Errorf("truncate to nothing: %v, left %q", err, read(t, path))
+	}
+}
+
+func TestLogRefusesToGlueALineToATornOne(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.jsonl")
+	whole := `{"step":1,"text":"","x":0}` + "\n"
+	write(t, path, whole+`{"step":2,"te`)
+	l := mustOpen(t, path)
+	if err := l.Append(line{Step: 2}); err == nil || !strings.Contains(err.Error(), "torn") {
+		t.Fatalf("error %v", err)
+	}
+	if err := l.TruncateTo(int64(len(whole))); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, l, line{Step: 2})
+	if got, err := ReadLines[line](path); err != nil || len(got) != 2 {
+		t.Errorf("read %+v, %v", got, err)
+	}
+}
+
+func TestLogCutsAFailedWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.jsonl")
+	l := mustOpen(t, path)
+	mustAppend(t, l, line{Step: 1})
+	size := l.Size()
+	if err := l.Append(map[string]any{"f": func() {}}); err == nil {
+		t.Fatal("a function was encoded")
+	}
+	if l.Size() != size || int64(len(read(t, path))) != size {
+		t.Errorf("size %d, file %d, want %d", l.Size(), len(read(t, path)), size)
+	}
+	l.f.Close()
+	if err := l.Append(line{Step: 2}); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("append to a closed file: %v", err)
+	}
+}
+
+func TestOpenLogFails(t *testing.T) {
+	_, err := OpenLog(filepath.Join(t.TempDir(), "none", "m.jsonl"))
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Cut at any byte, a file gives the whole lines before the cut, and says so
+// unless the cut is between two lines.
+func TestReadLinesOfEveryPrefix(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "m.jsonl")
+	l := mustOpen(t, path)
+	mustAppend(t, l, line{Step: 1, Text: "one"}, line{Step: 2, Text: "zwei ä"}, line{Step: 3})
+	full := read(t, path)
+	for n := range len(full) + 1 {
+		cut := filepath.Join(dir, "cut.jsonl")
+		write(t, cut, full[:n])
+		got, err := ReadLines[line](cut)
+		whole := strings.Count(full[:n], "\n")
+		if len(got) != whole {
+			t.Fatalf("cut at %d: %d lines, want %d", n, len(got), whole)
+		}
+		var torn *TornError
+		if between := n == 0 || full[n-1] == '\n'; between {
+			if err != nil {
+				t.Fatalf("cut at %d, between lines: %v", n, err)
+			}
+			continue
+		}
+		if !errors.As(err, &torn) {
+			t.Fatalf("cut at %d, inside a line: %v", n, err)
+		}
+		if torn.Line != whole+1 || torn.Offset != int64(strings.LastIndex(full[:n], "\n")+1) {
+			t.Fatalf("cut at %d: %+v", n, torn)
+		}
+	}
+}
+
+func TestReadLinesRefuses(t *testing.T) {
+	good := `{"step":1,"text":"","x":0}` + "\n"
+	tests := []struct {
+		name, content, want string
+	}{
+		{"unknown key", good + `{"step":2,"stop":1}` + "\n", `line 2: json: unknown field "stop"`},
+		{"broken in the middle", good + "{\"ste\n" + good, "line 2: "},
+		{"blank line", good + "\n" + good, "line 2: it is blank"},
+		{"two objects in a line", strings.TrimSuffix(good, "\n") + good, "line 1: something follows"},
+		{"a fraction for an integer", `{"step":1.5}` + "\n", "line 1: "},
+		{"null line", "null\n", "line 1: it is null"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "m.jsonl")
+			write(t, path, tt.content)
+			got, err := ReadLines[line](path)
+			if err == nil || got != nil {
+				t.Fatalf("lines %v, error %v", got, err)
+			}
+			if !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), path) {
+				t.Errorf("error %q, want one with %q and the path", err, tt.want)
+			}
+		})
+	}
+}
+
+func FuzzReadLines(f *testing.F) {
+	f.Add([]byte(`{"step":1,"loss":null,"rewards":{"answer":{"mean":0,"std":null}}}` + "\n"))
+	f.Add([]byte("{\"step\":1}\n{\"st"))
+	f.Add([]byte("\n\n"))
+	f.Add([]byte("null\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		lines, err := decodeLines[Metrics]("fuzz", data)
+		var torn *TornError
+		if err != nil && !errors.As(err, &torn) {
+			if lines != nil {
+				t.Errorf("%d lines beside the error %v", len(lines), err)
+			}
+			return
+		}
+		// What was read can be written and read again.
+		var again []byte
+		for _, m := range lines {
+			line, err := Marshal(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again = append(append(again, line...), '\n')
+		}
+		back, err := decodeLines[Metrics]("fuzz", again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := CompareMetrics(lines, back); err != nil {
+			t.Error(err)
+		}
+	})
+}

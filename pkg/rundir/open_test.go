@@ -1,0 +1,166 @@
+package rundir
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func counts(n, right, wrong int) Counts {
+	return Counts{
+		N: n, CorrectNum: right, ErrorNum: n - right,
+		FormattedRight: right, FormattedWrong: wrong, Unformatted: n - right - wrong,
+		AnswerReward: float64(right) / float64(n),
+	}
+}
+
+// fullRun writes a small run that is done.
+func fullRun(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := Eval{Step: 0, Split: SplitVal, Sampled: counts(8, 1, 4)}
+	after := Eval{Step: 2, Split: SplitVal, Sampled: counts(8, 7, 1), Greedy: ptr(counts(8, 8, 0))}
+	must(WriteFileAtomic(filepath.Join(dir, ConfigFile), []byte("seed: 1\n")))
+	must(WriteJSON(filepath.Join(dir, MetaFile), Meta{Version: "v0"}))
+	must(WriteJSON(filepath.Join(dir, StatusFile), Status{State: StateDone, Step: 2, Steps: 2}))
+	must(WriteJSON(filepath.Join(dir, ResultFile), Result{Status: StateDone, Initial: before, Final: after, Best: after, WallS: 3}))
+	metrics := mustOpen(t, filepath.Join(dir, MetricsFile))
+	must(metrics.Append(Metrics{Step: 1, Loss: math.NaN()}))
+	must(metrics.Append(Metrics{Step: 2}))
+	evals := mustOpen(t, filepath.Join(dir, EvalFile))
+	must(evals.Append(before))
+	must(evals.Append(after))
+	must(evals.Append(Eval{Step: 2, Split: SplitUnseen, Sampled: counts(4, 2, 1)}))
+	samples := mustOpen(t, filepath.Join(dir, SamplesFile))
+	must(samples.Append(Sample{Step: 2, Split: SplitVal, Completion: "7+5=<<7+5=12>>12\n#### 12"}))
+	return dir
+}
+
+func TestOpen(t *testing.T) {
+	r, err := Open(fullRun(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Finished() || len(r.Missing) != 0 || len(r.Torn) != 0 {
+		t.Errorf("finished %v, missing %q, torn %v", r.Finished(), r.Missing, r.Torn)
+	}
+	if string(r.Config) != "seed: 1\n" || r.Meta.Version != "v0" || r.Status.Step != 2 {
+		t.Errorf("config %q, meta %+v, status %+v", r.Config, r.Meta, r.Status)
+	}
+	if len(r.Metrics) != 2 || !math.IsNaN(r.Metrics[0].Loss) || len(r.Evals) != 3 || len(r.Samples) != 1 {
+		t.Errorf("metrics %+v, %d evaluations, %d samples", r.Metrics, len(r.Evals), len(r.Samples))
+	}
+	if r.Result.Final.Greedy.CorrectNum != 8 || r.Result.Initial.Greedy != nil {
+		t.Errorf("result %+v", r.Result)
+	}
+}
+
+func TestOpenOfAHalfFinishedRun(t *testing.T) {
+	dir := fullRun(t)
+	for _, name := range []string{ResultFile, SamplesFile} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := os.OpenFile(filepath.Join(dir, MetricsFile), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.WriteString(`{"step":3,"lo`)
+	f.Close()
+
+	r, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Finished() || r.Result != nil || r.Samples != nil {
+		t.Errorf("result %v, samples %v", r.Result, r.Samples)
+	}
+	if want := []string{SamplesFile, ResultFile}; !slices.Equal(r.Missing, want) {
+		t.Errorf("missing %q, want %q", r.Missing, want)
+	}
+	if len(r.Metrics) != 2 || len(r.Torn) != 1 || r.Torn[0].Line != 3 {
+		t.Errorf("%d metrics, torn %v", len(r.Metrics), r.Torn)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	tests := []struct {
+		name   string
+		damage func(t *testing.T, dir string) (open string)
+		want   []string
+	}{
+		{"a folder that is not there", func(t *testing.T, dir string) string { return filepath.Join(dir, "none") },
+			[]string{"no such file"}},
+		{"an empty folder", func(t *testing.T, dir string) string { return t.TempDir() }, []string{"holds no run", ConfigFile}},
+		{"a file", func(t *testing.T, dir string) string { return filepath.Join(dir, ConfigFile) }, []string{"not a run's folder"}},
+		{"a broken line in the middle", func(t *testing.T, dir string) string {
+			p := filepath.Join(dir, MetricsFile)
+			write(t, p, "{]\n"+read(t, p))
+			return dir
+		}, []string{MetricsFile, "line 1"}},
+		{"a doubled step", func(t *testing.T, dir string) string {
+			p := filepath.Join(dir, MetricsFile)
+			write(t, p, read(t, p)+read(t, p))
+			return dir
+		}, []string{MetricsFile, "line 3", "step 1 where step 3 was due"}},
+		{"a doubled evaluation", func(t *testing.T, dir string) string {
+			p := filepath.Join(dir, EvalFile)
+			content := read(t, p)
+			last := content[strings.LastIndex(strings.TrimSuffix(content, "\n"), "\n")+1:]
+			write(t, p, content+last)
+			return dir
+		}, []string{EvalFile, "line 4", `"unseen"`}},
+		{"evaluations out of order", func(t *testing.T, dir string) string {
+			p := filepath.Join(dir, EvalFile)
+			write(t, p, read(t, p)+strings.SplitAfter(read(t, p), "\n")[0])
+			return dir
+		}, []string{EvalFile, "line 4", "step 0 after step 2"}},
+		{"counts that don't add up", func(t *testing.T, dir string) string {
+			p := filepath.Join(dir, EvalFile)
+			write(t, p, strings.Replace(read(t, p), `"error_num":1`, `"error_num":2`, 1))
+			return dir
+		}, []string{EvalFile, "line 2", "sampled", "add up"}},
+		{"categories that don't add up, in the result", func(t *testing.T, dir string) string {
+			p := filepath.Join(dir, ResultFile)
+			write(t, p, strings.Replace(read(t, p), `"unformatted": 3`, `"unformatted": 4`, 1))
+			return dir
+		}, []string{ResultFile, "initial", "unformatted 4"}},
+		{"a result without an outcome", func(t *testing.T, dir string) string {
+			write(t, filepath.Join(dir, ResultFile), "{}")
+			return dir
+		}, []string{ResultFile, "status"}},
+		{"a truncated result", func(t *testing.T, dir string) string {
+			p := filepath.Join(dir, ResultFile)
+			write(t, p, read(t, p)[:40])
+			return dir
+		}, []string{ResultFile, "ends too early"}},
+		{"a status with a key of another version", func(t *testing.T, dir string) string {
+			write(t, filepath.Join(dir, StatusFile), `{"state":"done","phase":"x"}`)
+			return dir
+		}, []string{StatusFile, `unknown field "phase"`}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := fullRun(t)
+			_, err := Open(tt.damage(t, dir))
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q, want one with %q", err, want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,151 @@
+package train
+
+import (
+	"runtime"
+
+	"grpo/pkg/config"
+	"grpo/pkg/gsm8k"
+	"grpo/pkg/model"
+	"grpo/pkg/model/kernel"
+	"grpo/pkg/model/tokenizer"
+	"grpo/pkg/rng"
+	"grpo/pkg/rundir"
+)
+
+// Evaluation says how a policy is evaluated.
+type Evaluation struct {
+	Seed     uint64
+	Template gsm8k.Template
+	Sampling model.Sampling // of the sampled decoding
+	Greedy   bool           // decode greedily too
+	Samples  int            // completions to keep as rundir.Sample, of each decoding
+}
+
+// splitStream keeps the random numbers of the splits apart.
+var splitStream = map[string]uint32{"val": 0, "unseen": 1, "test": 2, "train": 3}
+
+// Evaluate decodes every problem of a split, once sampled and, where asked
+// for, once greedily, and counts the outcomes. The random numbers depend on
+// seed, split, step and the problem's place, not on the batch.
+func Evaluate(s *model.Sampler, e Evaluation, split string, problems []gsm8k.Problem, step int) (rundir.Eval, []rundir.Sample, error) {
+	out := rundir.Eval{Step: step, Split: split}
+	out.MajorityAnswer, out.MajorityBaseline = gsm8k.MajorityAnswer(problems)
+	prompts := encodePrompts(e.Template, problems)
+	stream := rng.New(e.Seed, rng.Evaluation)
+	draw := func(prompt, _, token int) float64 {
+		return stream.Float64(uint32(step), uint32(prompt), splitStream[split], uint32(token))
+	}
+	var kept []rundir.Sample
+	decode := func(name string, opt model.Sampling) (rundir.Counts, error) {
+		completions, err := s.Sample(prompts, 1, opt, draw)
+		if err != nil {
+			return rundir.Counts{}, err
+		}
+		var tally counter
+		for i, c := range completions {
+			text := tokenizer.Decode(c.Tokens)
+			v := gsm8k.Grade(text, c.Ended, problems[i].Gold)
+			tally.add(v, c)
+			if i < e.Samples {
+				kept = append(kept, rundir.Sample{
+					Step: step, Split: split, Decoding: name, Problem: problems[i].ID,
+					Prompt: e.Template.Render(problems[i].Question), Completion: text, Gold: problems[i].Gold,
+					Ended: c.Ended, Reward: one(v.Right), AnswerReward: one(v.Right), FormatReward: one(v.Formatted),
+				})
+			}
+		}
+		return tally.counts(), nil
+	}
+	var err error
+	if out.Sampled, err = decode("sampled", e.Sampling); err != nil {
+		return out, nil, err
+	}
+	if e.Greedy {
+		opt := e.Sampling
+		opt.Greedy, opt.TopK, opt.TopP = true, 0, 1
+		greedy, err := decode("greedy", opt)
+		if err != nil {
+			return out, nil, err
+		}
+		out.Greedy = &greedy
+	}
+	return out, kept, nil
+}
+
+func one(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// counter tallies the outcomes of completions.
+type counter struct {
+	n, right, wrong, unformatted, truncated int
+	length, lengthRight                     int
+}
+
+func (c *counter) add(v gsm8k.Verdict, x model.Completion) {
+	c.n++
+	c.length += len(x.Tokens)
+	switch v.Category {
+	case gsm8k.FormattedRight:
+		c.right++
+		c.lengthRight += len(x.Tokens)
+	case gsm8k.FormattedWrong:
+		c.wrong++
+	default:
+		c.unformatted++
+	}
+	if !x.Ended {
+		c.truncated++
+	}
+}
+
+func (c *counter) counts() rundir.Counts {
+	n := float64(max(c.n, 1))
+	return rundir.Counts{
+		N: c.n, CorrectNum: c.right, ErrorNum: c.n - c.right,
+		FormattedRight: c.right, FormattedWrong: c.wrong, Unformatted: c.unformatted, Truncated: c.truncated,
+		AnswerReward: float64(c.right) / n, FormatReward: float64(c.right+c.wrong) / n,
+		Length: float64(c.length) / n, LengthRight: meanOrNil(c.lengthRight, c.right), LengthWrong: meanOrNil(c.length-c.lengthRight, c.n-c.right),
+	}
+}
+
+func meanOrNil(sum, n int) *float64 {
+	if n == 0 {
+		return nil
+	}
+	v := float64(sum) / float64(n)
+	return &v
+}
+
+// EvaluateCheckpoint evaluates the initial weights of a configuration
+// (model.init) on a split, and returns the first n samples of each decoding.
+func EvaluateCheckpoint(cfg config.Config, split string, n, threads int) (rundir.Eval, []rundir.Sample, error) {
+	fail := func(err error) (rundir.Eval, []rundir.Sample, error) { return rundir.Eval{}, nil, err }
+	t := &trainer{cfg: cfg}
+	problems, err := LoadProblems(cfg.Data)
+	if err != nil {
+		return fail(err)
+	}
+	chosen, err := problems.Split(split)
+	if err != nil {
+		return fail(err)
+	}
+	if t.template, err = gsm8k.LookupTemplate(cfg.Data.PromptTemplate); err != nil {
+		return fail(err)
+	}
+	params, err := InitialWeights(specOf(cfg), cfg.Model.Init, cfg.Seed)
+	if err != nil {
+		return fail(err)
+	}
+	if threads <= 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	pool := kernel.NewPool(threads)
+	defer pool.Close()
+	e := t.evaluation()
+	e.Samples = n
+	return Evaluate(model.NewSampler(params, pool), e, split, chosen, 0)
+}

@@ -1,0 +1,111 @@
+package train
+
+import (
+	"fmt"
+
+	"grpo/pkg/config"
+	"grpo/pkg/gsm8k"
+	"grpo/pkg/model/tokenizer"
+)
+
+// Problems are the splits of a run, disjoint by question.
+type Problems struct {
+	// SFT may be used by supervised stages, Train by GRPO. Val is for choices,
+	// Test is evaluated once, at the end; Unseen asks for operand facts that no
+	// training stage saw.
+	SFT, Train, Val, Test, Unseen []gsm8k.Problem
+	// Overlap counts the questions of Train that also stand in SFT.
+	Overlap int
+	// Skipped counts broken lines that were passed over (data.skip_bad).
+	Skipped int
+}
+
+// LoadProblems generates or reads the problems that d asks for.
+func LoadProblems(d config.Data) (*Problems, error) {
+	p := &Problems{}
+	if d.Source == "generated" {
+		s, err := gsm8k.Generate(gsm8k.GenOptions{
+			Seed: d.GeneratorSeed, WeightAdd: d.WeightAdd, WeightSub: d.WeightSub, WeightMul: d.WeightMul,
+			ValSize: d.ValSize, TestSize: d.TestSize, UnseenSize: d.UnseenSize, TrainSize: d.TrainSize,
+		})
+		if err != nil {
+			return nil, err
+		}
+		p.SFT, p.Train, p.Val, p.Test, p.Unseen = s.SFT, s.Train, s.Val, s.Test, s.Unseen
+		p.Overlap = gsm8k.Overlap(p.SFT, p.Train)
+		return p, nil
+	}
+	opt := gsm8k.ReadOptions{SkipBad: d.SkipBad, Annotations: gsm8k.AnnotationMode(d.Annotations)}
+	read := func(what, path string, limit int, to *[]gsm8k.Problem) error {
+		if path == "" {
+			return nil
+		}
+		problems, report, err := gsm8k.ReadFile(path, opt)
+		if err != nil {
+			return err
+		}
+		p.Skipped += report.Skipped
+		if limit > 0 && len(problems) > limit {
+			problems = problems[:limit]
+		}
+		if len(problems) == 0 {
+			return fmt.Errorf("load problems: %s (%s) holds none", path, what)
+		}
+		*to = problems
+		return nil
+	}
+	if err := read("data.train_file", d.TrainFile, d.TrainSize, &p.Train); err != nil {
+		return nil, err
+	}
+	if err := read("data.val_file", d.ValFile, d.ValSize, &p.Val); err != nil {
+		return nil, err
+	}
+	if err := read("data.test_file", d.TestFile, d.TestSize, &p.Test); err != nil {
+		return nil, err
+	}
+	p.SFT = p.Train
+	p.Overlap = len(p.Train)
+	for _, s := range []struct {
+		name     string
+		problems []gsm8k.Problem
+	}{{"validation", p.Val}, {"test", p.Test}} {
+		if n := gsm8k.Overlap(p.Train, s.problems); n > 0 {
+			return nil, fmt.Errorf("load problems: %d questions of the %s file also stand in %s: the figures would be of problems trained on; remove them", n, s.name, d.TrainFile)
+		}
+	}
+	return p, nil
+}
+
+// Split returns an evaluation split by the name that eval.jsonl gives it.
+func (p *Problems) Split(name string) ([]gsm8k.Problem, error) {
+	var s []gsm8k.Problem
+	switch name {
+	case "val":
+		s = p.Val
+	case "test":
+		s = p.Test
+	case "unseen":
+		s = p.Unseen
+	case "train":
+		s = p.Train
+	default:
+		return nil, fmt.Errorf("split %q is unknown (there are train, val, test and unseen)", name)
+	}
+	if len(s) == 0 {
+		return nil, fmt.Errorf("split %q is empty in this configuration", name)
+	}
+	return s, nil
+}
+
+// encodePrompt returns <bos> and the tokens of the question under a template.
+func encodePrompt(t gsm8k.Template, question string) []int {
+	return tokenizer.AppendEncode([]int{tokenizer.BOS}, t.Render(question))
+}
+
+func encodePrompts(t gsm8k.Template, problems []gsm8k.Problem) [][]int {
+	ids := make([][]int, len(problems))
+	for i, p := range problems {
+		ids[i] = encodePrompt(t, p.Question)
+	}
+	return ids
+}

@@ -1,0 +1,366 @@
+// Package train is one run: rollout -> reward -> advantage -> update ->
+// evaluation -> checkpoint, and the supervised stages that make a base model.
+//
+// A run is a function of its configuration. All randomness is addressed by
+// (seed, purpose, step, prompt, sample, token), the order of problems by (seed,
+// step); so a run that was interrupted needs nothing but weights, moments and
+// the number of its last step to go on as if nothing had happened.
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"grpo/pkg/config"
+	"grpo/pkg/gsm8k"
+	"grpo/pkg/model"
+	"grpo/pkg/model/kernel"
+	"grpo/pkg/model/tokenizer"
+	"grpo/pkg/rng"
+	"grpo/pkg/rundir"
+)
+
+// ErrInterrupted reports a run that stopped because its context ended and that
+// the same command continues.
+var ErrInterrupted = errors.New("interrupted")
+
+// ErrNothingSaved is ErrInterrupted before there was anything to save.
+var ErrNothingSaved = fmt.Errorf("%w before anything could be saved", ErrInterrupted)
+
+// Observer is told what happens, on the run's goroutine.
+type Observer interface {
+	// Begin tells behind which step the run goes on (0: it starts afresh).
+	Begin(resumedAt, steps int)
+	Step(rundir.Metrics)
+	Eval(rundir.Eval)
+	// Note is a line for people.
+	Note(string)
+}
+
+// Options are what a run needs besides its configuration.
+type Options struct {
+	Dir      string // the run's folder; it is made
+	Threads  int    // 0 = one for each core
+	Now      func() time.Time
+	Observer Observer
+	Meta     rundir.Meta // the caller fills in version and host
+}
+
+// trainer is a run at work.
+type trainer struct {
+	cfg     config.Config
+	opts    Options
+	started time.Time
+
+	problems     *Problems
+	template     gsm8k.Template
+	trainPrompts [][]int
+	rewards      []gsm8k.RewardFunc
+	order        order
+
+	pool    *kernel.Pool
+	params  *model.Params
+	first   *model.Params // the weights that the run started from
+	sampler *model.Sampler
+	learner *model.Learner
+	opt     *model.AdamW
+	updater updater
+
+	files files
+	state state
+}
+
+// Run makes the run of cfg in opts.Dir, or continues it from its last
+// checkpoint, and returns its result. When the folder holds a result already,
+// that is returned. A run that diverged is a result, not an error.
+//
+// Errors: a folder that holds another configuration's run, problems that can't
+// be read, a checkpoint of another size, files that can't be written; and
+// [ErrInterrupted] when ctx ended.
+func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, error) {
+	cfg = config.Resolve(cfg)
+	if err := config.Validate(&cfg); err != nil {
+		return nil, err
+	}
+	if opts.Threads <= 0 {
+		opts.Threads = runtime.GOMAXPROCS(0)
+	}
+	t := &trainer{cfg: cfg, opts: opts, started: opts.Now()}
+	// Read everything first: bad input should not leave a folder behind.
+	if err := t.prepare(); err != nil {
+		return nil, err
+	}
+	defer t.close()
+	if err := os.MkdirAll(filepath.Join(opts.Dir, rundir.CheckpointDir), 0o755); err != nil {
+		return nil, fmt.Errorf("make the run's folder: %w", err)
+	}
+	unlock, err := rundir.Lock(opts.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if done, err := t.open(); done != nil || err != nil {
+		return done, err
+	}
+	res, err := t.loop(ctx)
+	if err != nil && !errors.Is(err, ErrInterrupted) {
+		// The reason the caller gets is err; that it could not be written down
+		// too is no news.
+		_ = t.writeStatus(rundir.StateFailed, err.Error())
+	}
+	return res, err
+}
+
+// prepare loads problems and weights and builds the machinery.
+func (t *trainer) prepare() error {
+	var err error
+	if t.problems, err = LoadProblems(t.cfg.Data); err != nil {
+		return err
+	}
+	if len(t.problems.Train) == 0 || len(t.problems.Val) == 0 {
+		return fmt.Errorf("load problems: %d to train on, %d to validate on: there must be some of both", len(t.problems.Train), len(t.problems.Val))
+	}
+	if t.template, err = gsm8k.LookupTemplate(t.cfg.Data.PromptTemplate); err != nil {
+		return err
+	}
+	for _, name := range t.cfg.Reward.Functions {
+		f, err := gsm8k.LookupReward(name)
+		if err != nil {
+			return err
+		}
+		t.rewards = append(t.rewards, f)
+	}
+	spec := specOf(t.cfg)
+	if t.params, err = InitialWeights(spec, t.cfg.Model.Init, t.cfg.Seed); err != nil {
+		return err
+	}
+	t.first = t.params.Clone()
+	c := t.cfg.Train
+	if t.opt, err = model.NewAdamW(spec, c.AdamBetas[0], c.AdamBetas[1], c.AdamEps, c.WeightDecay); err != nil {
+		return err
+	}
+	t.pool = kernel.NewPool(t.opts.Threads)
+	if t.learner, err = model.NewLearner(t.params, t.cfg.Rollout.SamplingTemperature, t.pool); err != nil {
+		return err
+	}
+	t.trainPrompts = encodePrompts(t.template, t.problems.Train)
+	t.order = order{stream: rng.New(t.cfg.Seed, rng.Order), n: len(t.problems.Train)}
+	t.updater.cfg = t.lossConfig()
+	return nil
+}
+
+func specOf(c config.Config) model.Spec {
+	return model.Spec{Vocab: tokenizer.VocabSize, Hidden: c.Model.HiddenSize, Layers: c.Model.NumLayers}
+}
+
+func (t *trainer) close() {
+	if t.learner != nil {
+		_ = t.learner.Close() // frees memory only
+	}
+	if t.pool != nil {
+		t.pool.Close()
+	}
+	t.files.close()
+}
+
+func (t *trainer) sampling() model.Sampling {
+	c := t.cfg.Rollout
+	return model.Sampling{Temperature: c.SamplingTemperature, TopP: c.SamplingTopP, TopK: c.SamplingTopK,
+		MinTokens: c.SamplingMinTokens, MaxTokens: c.SamplingMaxTokens}
+}
+
+// loop is the run itself.
+func (t *trainer) loop(ctx context.Context) (*rundir.Result, error) {
+	steps := t.cfg.Train.NGRPOSteps
+	t.opts.Observer.Begin(t.state.Step, steps)
+	t.sampler = model.NewSampler(t.params, t.pool)
+	if t.state.Initial.Split == "" { // nothing has been evaluated yet
+		if ctx.Err() != nil {
+			return nil, ErrNothingSaved
+		}
+		t.learnability()
+		if _, err := t.evaluate(0); err != nil {
+			return nil, err
+		}
+		if err := t.save(); err != nil {
+			return nil, err
+		}
+	}
+	for step := t.state.Step + 1; step <= steps; step++ {
+		if ctx.Err() != nil {
+			return nil, t.interrupt()
+		}
+		if err := t.step(step); err != nil {
+			var d *divergence
+			if !errors.As(err, &d) {
+				return nil, err
+			}
+			t.state.DivergedAt, t.state.DivergedReason = &step, d.reason
+			t.opts.Observer.Note(fmt.Sprintf("diverged at step %d: %s", step, d.reason))
+			return t.finish()
+		}
+	}
+	return t.finish()
+}
+
+func (t *trainer) interrupt() error {
+	if err := t.save(); err != nil {
+		return err
+	}
+	if err := t.writeStatus(rundir.StateInterrupted, ""); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w after step %d of %d; the same command continues", ErrInterrupted, t.state.Step, t.cfg.Train.NGRPOSteps)
+}
+
+// step makes one step, its line and, where one is due, the evaluation.
+func (t *trainer) step(step int) error {
+	var m rundir.Metrics
+	m.Step = step
+	clock := t.opts.Now()
+	lap := func() float64 {
+		now := t.opts.Now()
+		d := now.Sub(clock).Seconds()
+		clock = now
+		return d
+	}
+	r, err := t.sample(step)
+	if err != nil {
+		return err
+	}
+	m.Time.RolloutS = lap()
+	if err := t.score(r, step); err != nil {
+		return err
+	}
+	r.metrics(&m, t.cfg.Reward.Functions)
+	m.Time.RewardS = lap()
+	if err := t.update(r, &m); err != nil {
+		return err
+	}
+	m.Time.UpdateS = lap()
+	t.state.Step = step
+	t.state.note(r)
+
+	last := step == t.cfg.Train.NGRPOSteps
+	due := last || step%t.cfg.Eval.EveryNSteps == 0
+	if due {
+		if _, err := t.evaluate(step); err != nil {
+			return err
+		}
+		for _, s := range r.samples(step, t.cfg.Eval.SaveSamples, t.cfg.Rollout.GroupSize, t.template) {
+			if err := t.files.samples.Append(s); err != nil {
+				return err
+			}
+		}
+	}
+	m.Time.EvalS = lap()
+	m.Time.TokensPerS = perSecond(r.tokens, m.Time.RolloutS+m.Time.UpdateS)
+	m.Time.ElapsedS = t.opts.Now().Sub(t.started).Seconds() + t.state.Elapsed
+	if err := t.files.metrics.Append(m); err != nil {
+		return err
+	}
+	t.opts.Observer.Step(m)
+	if due {
+		return t.save()
+	}
+	return t.saveEvery(step)
+}
+
+func perSecond(n int, s float64) float64 {
+	if s <= 0 {
+		return 0
+	}
+	return float64(n) / s
+}
+
+// evaluation is the settings of this run's evaluations.
+func (t *trainer) evaluation() Evaluation {
+	return Evaluation{Seed: t.cfg.Seed, Template: t.template, Sampling: t.sampling(), Greedy: t.cfg.Eval.Greedy, Samples: t.cfg.Eval.SaveSamples}
+}
+
+// evaluate validates the policy as it stands, writes the lines, and keeps the
+// best weights.
+func (t *trainer) evaluate(step int) (rundir.Eval, error) {
+	val, err := t.evaluateSplit("val", t.problems.Val, step)
+	if err != nil {
+		return val, err
+	}
+	if len(t.problems.Unseen) > 0 {
+		unseen, err := t.evaluateSplit("unseen", t.problems.Unseen, step)
+		if err != nil {
+			return val, err
+		}
+		t.state.Unseen = &unseen
+	}
+	if step == 0 {
+		t.state.Initial = val
+	}
+	t.state.Final = val
+	if step == 0 || val.Sampled.AnswerReward > t.state.Best.Sampled.AnswerReward {
+		t.state.Best = val
+		if err := t.saveWeights(bestFile); err != nil {
+			return val, err
+		}
+	}
+	t.state.collapse(val)
+	t.opts.Observer.Eval(val)
+	return val, nil
+}
+
+func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step int) (rundir.Eval, error) {
+	e, samples, err := Evaluate(t.sampler, t.evaluation(), split, problems, step)
+	if err != nil {
+		return e, fmt.Errorf("evaluate %s after step %d: %w", split, step, err)
+	}
+	if err := t.files.eval.Append(e); err != nil {
+		return e, err
+	}
+	for _, s := range samples {
+		if err := t.files.samples.Append(s); err != nil {
+			return e, err
+		}
+	}
+	return e, nil
+}
+
+// finish evaluates the test split, once, and writes the result, last of all.
+func (t *trainer) finish() (*rundir.Result, error) {
+	s := &t.state
+	if len(t.problems.Test) > 0 && s.Test == nil {
+		test, err := t.evaluateSplit("test", t.problems.Test, s.Step)
+		if err != nil {
+			return nil, err
+		}
+		s.Test = &test
+	}
+	res := &rundir.Result{
+		Status: rundir.StateDone, DivergedAt: s.DivergedAt, DivergedReason: s.DivergedReason,
+		Name: t.cfg.Name, Seed: t.cfg.Seed, LearningRate: t.cfg.Train.LearningRate,
+		Steps: s.Step, Updates: t.opt.T, Parameters: t.params.Parameters(),
+		Initial: s.Initial, Final: s.Final, BestStep: s.Best.Step, Best: s.Best, Unseen: s.Unseen, Test: s.Test,
+		WeightsSHA256: t.params.Hash(),
+		WallS:         t.opts.Now().Sub(t.started).Seconds() + s.Elapsed,
+	}
+	if s.DivergedAt != nil {
+		res.Status = rundir.StateDiverged
+	}
+	res.Warnings = t.warnings()
+	if err := t.saveLast(); err != nil {
+		return nil, err
+	}
+	if err := t.writeStatus(res.Status, ""); err != nil {
+		return nil, err
+	}
+	if err := t.files.sync(); err != nil {
+		return nil, err
+	}
+	if err := rundir.WriteJSON(filepath.Join(t.opts.Dir, rundir.ResultFile), res); err != nil {
+		return nil, err
+	}
+	return res, nil
+}

@@ -1,0 +1,321 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"runtime"
+
+	"grpo/pkg/config"
+	"grpo/pkg/gsm8k"
+	"grpo/pkg/model"
+	"grpo/pkg/model/kernel"
+	"grpo/pkg/model/tokenizer"
+	"grpo/pkg/rng"
+	"grpo/pkg/rundir"
+)
+
+// Files of a supervised run's folder, besides config.yaml.
+const (
+	SFTModelFile  = "model.safetensors"
+	SFTRecordFile = "record.json"
+	SFTLogFile    = "sft.jsonl"
+)
+
+// SFTRecord says what a recipe of supervised stages made. It holds no times, so
+// that the same recipe gives the same record.
+type SFTRecord struct {
+	Name       string        `json:"name"`
+	ConfigHash string        `json:"config_hash"`
+	Kernel     string        `json:"kernel"`
+	Parameters int           `json:"parameters"`
+	Questions  int           `json:"questions"`            // that the corpora draw from
+	Overlap    int           `json:"overlap_with_rollout"` // of these, GRPO's training prompts
+	Stages     []StageRecord `json:"stages"`
+	Weights    string        `json:"weights_sha256"` // Params.Hash of the result
+}
+
+// StageRecord is one stage of an SFTRecord.
+type StageRecord struct {
+	Name         string      `json:"name"`
+	Corpus       string      `json:"corpus"`
+	Examples     int         `json:"examples"`
+	AnswerReward float64     `json:"corpus_answer_reward"` // share of right completions
+	Steps        int         `json:"steps"`
+	StoppedEarly bool        `json:"stopped_early"`
+	Loss         float64     `json:"loss"` // weighted nats a token, mean of the last 100 steps
+	Validation   rundir.Eval `json:"validation"`
+	Unseen       rundir.Eval `json:"unseen"`
+}
+
+// SFTStep is one line of sft.jsonl.
+type SFTStep struct {
+	Stage        string       `json:"stage"`
+	Step         int          `json:"step"`
+	Loss         float64      `json:"loss"`
+	GradNorm     float64      `json:"grad_norm"`
+	LearningRate float64      `json:"learning_rate"`
+	Validation   *rundir.Eval `json:"validation"` // where one is due
+}
+
+// SFTObserver is told what happens.
+type SFTObserver interface {
+	SFTStep(s SFTStep, steps int)
+	Note(string)
+}
+
+// SFTOptions are what a supervised run needs besides its configuration.
+type SFTOptions struct {
+	Dir      string
+	Threads  int
+	Observer SFTObserver
+}
+
+// sft is a supervised run at work.
+type sft struct {
+	cfg      config.SFT
+	opts     SFTOptions
+	problems *Problems
+	val      []gsm8k.Problem
+	template gsm8k.Template
+	pool     *kernel.Pool
+	params   *model.Params
+	learner  *model.Learner
+	log      *rundir.Log
+}
+
+// RunSFT trains through the stages of cfg and writes weights, record and log
+// into opts.Dir. A stage whose sampled validation accuracy ends outside its
+// accepted range is an error: greedy and sampled accuracy wander during the
+// second stage, so a recipe checks what it made.
+func RunSFT(ctx context.Context, cfg config.SFT, opts SFTOptions) (*SFTRecord, error) {
+	cfg = config.Resolve(cfg)
+	if opts.Threads <= 0 {
+		opts.Threads = runtime.GOMAXPROCS(0)
+	}
+	s := &sft{cfg: cfg, opts: opts}
+	var err error
+	if s.problems, err = LoadProblems(cfg.Data); err != nil {
+		return nil, err
+	}
+	if len(s.problems.SFT) == 0 || len(s.problems.Val) == 0 {
+		return nil, fmt.Errorf("load problems: %d to train on, %d to validate on: there must be some of both", len(s.problems.SFT), len(s.problems.Val))
+	}
+	s.val = s.problems.Val[:min(len(s.problems.Val), cfg.EvalSize)]
+	if s.template, err = gsm8k.LookupTemplate(cfg.Data.PromptTemplate); err != nil {
+		return nil, err
+	}
+	spec := model.Spec{Vocab: tokenizer.VocabSize, Hidden: cfg.Model.HiddenSize, Layers: cfg.Model.NumLayers}
+	if s.params, err = InitialWeights(spec, cfg.Model.Init, cfg.Seed); err != nil {
+		return nil, err
+	}
+	s.pool = kernel.NewPool(opts.Threads)
+	defer s.pool.Close()
+	if s.learner, err = model.NewLearner(s.params, 1, s.pool); err != nil {
+		return nil, err
+	}
+	defer s.learner.Close()
+	return s.run(ctx)
+}
+
+func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
+	unlock, err := rundir.Make(s.opts.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if err := rundir.WriteFileAtomic(s.path(rundir.ConfigFile), config.Marshal(s.cfg)); err != nil {
+		return nil, err
+	}
+	if err := rundir.WriteFileAtomic(s.path(SFTLogFile), nil); err != nil {
+		return nil, err
+	}
+	if s.log, err = rundir.OpenLog(s.path(SFTLogFile)); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if cerr := s.log.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	rec = &SFTRecord{
+		Name: s.cfg.Name, ConfigHash: config.Hash(s.cfg), Kernel: kernel.Name(), Parameters: s.params.Parameters(),
+		Questions: len(s.problems.SFT), Overlap: s.problems.Overlap,
+	}
+	for i := range s.cfg.Stages {
+		st, err := s.stage(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		rec.Stages = append(rec.Stages, *st)
+	}
+	rec.Weights = s.params.Hash()
+	data, err := model.Encode(s.params, nil, map[string]string{configKey: rec.ConfigHash})
+	if err != nil {
+		return nil, err
+	}
+	if err := rundir.WriteFileAtomic(s.path(SFTModelFile), data); err != nil {
+		return nil, err
+	}
+	return rec, rundir.WriteJSON(s.path(SFTRecordFile), rec)
+}
+
+func (s *sft) path(name string) string { return filepath.Join(s.opts.Dir, name) }
+
+// corpus returns the examples of a stage.
+func (s *sft) corpus(i int) ([]gsm8k.Example, error) {
+	st, d := s.cfg.Stages[i], s.cfg.Data
+	seed := s.cfg.Seed<<8 + uint64(i)
+	opts := []gsm8k.CorpusOption{
+		gsm8k.WithTemplate(s.template), gsm8k.WithTypeWeights(d.WeightAdd, d.WeightSub, d.WeightMul),
+		gsm8k.WithMaxChars(config.Default().Rollout.SamplingMaxTokens),
+	}
+	var c []gsm8k.Example
+	switch st.Corpus {
+	case "capability":
+		c = gsm8k.CapabilityCorpus(s.problems.SFT, st.Examples, seed, opts...)
+	case "preference":
+		c = gsm8k.PreferenceCorpus(s.problems.SFT, st.Examples, seed, opts...)
+	case "answers":
+		c = gsm8k.AnswerCorpus(s.problems.SFT, opts...)
+		c = c[:min(len(c), st.Examples)]
+	default:
+		return nil, fmt.Errorf("stage %q: corpus %q is unknown", st.Name, st.Corpus)
+	}
+	if len(c) == 0 {
+		return nil, fmt.Errorf("stage %q: corpus %q has no examples: data.source %q does not have what it needs", st.Name, st.Corpus, d.Source)
+	}
+	return c, nil
+}
+
+// row is an example as tokens behind <bos>, with the weight of each in the loss.
+type sftRow struct {
+	tokens  []int
+	weights []float64
+}
+
+func tokenize(e gsm8k.Example, promptWeight float64) sftRow {
+	tokens := tokenizer.Encode(e.Prompt)
+	prompt := len(tokens)
+	tokens = tokenizer.AppendEncode(tokens, e.Completion)
+	if e.Ended {
+		tokens = append(tokens, tokenizer.EOS)
+	}
+	w := make([]float64, len(tokens))
+	for i := range w {
+		w[i] = 1
+		if i < prompt {
+			w[i] = promptWeight
+		}
+	}
+	return sftRow{tokens, w}
+}
+
+func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
+	c := s.cfg.Stages[i]
+	corpus, err := s.corpus(i)
+	if err != nil {
+		return nil, err
+	}
+	rec := &StageRecord{Name: c.Name, Corpus: c.Corpus, Examples: len(corpus)}
+	rows := make([]sftRow, len(corpus))
+	for k, e := range corpus {
+		rows[k] = tokenize(e, c.PromptLossWeight)
+		rec.AnswerReward += one(e.Right) / float64(len(corpus))
+	}
+	opt, err := model.NewAdamW(s.params.Spec, c.AdamBetas[0], c.AdamBetas[1], c.AdamEps, c.WeightDecay)
+	if err != nil {
+		return nil, err
+	}
+	order := order{stream: rng.New(s.cfg.Seed, rng.Shuffle), place: uint32(i), n: len(rows)}
+	var recent []float64
+	for step := 1; step <= c.Steps; step++ {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("%w in stage %q at step %d; a supervised run starts anew", ErrInterrupted, c.Name, step)
+		}
+		line := SFTStep{Stage: c.Name, Step: step, LearningRate: schedule(c, step)}
+		batch := &model.Batch{Prompts: [][]int{{tokenizer.BOS}}}
+		weights := make([][]float64, c.BatchSize)
+		for k := range c.BatchSize {
+			r := rows[order.at((step-1)*c.BatchSize+k)]
+			batch.Rows = append(batch.Rows, model.Row{Tokens: r.tokens})
+			weights[k] = r.weights
+		}
+		s.learner.ZeroGrads()
+		if line.Loss, err = s.learner.Accumulate(batch, weightedNLL(weights)); err != nil {
+			return nil, err
+		}
+		line.GradNorm = opt.Step(s.params, s.learner.Grads, line.LearningRate, c.MaxGradNorm)
+		if notFinite(line.Loss) || notFinite(line.GradNorm) {
+			return nil, fmt.Errorf("stage %q diverged at step %d: loss %v, gradient norm %v; lower its learning_rate", c.Name, step, line.Loss, line.GradNorm)
+		}
+		if recent = append(recent, line.Loss); len(recent) > 100 {
+			recent = recent[1:]
+		}
+		rec.Steps = step
+		if step == c.Steps || step%c.EveryNSteps == 0 {
+			e, err := s.evaluate("val", s.val, step)
+			if err != nil {
+				return nil, err
+			}
+			line.Validation, rec.Validation = &e, e
+			rec.StoppedEarly = c.StopAtSampledAccuracy > 0 && e.Sampled.AnswerReward >= c.StopAtSampledAccuracy && step < c.Steps
+		}
+		if err := s.log.Append(line); err != nil {
+			return nil, err
+		}
+		s.opts.Observer.SFTStep(line, c.Steps)
+		if rec.StoppedEarly {
+			break
+		}
+	}
+	for _, l := range recent {
+		rec.Loss += l / float64(len(recent))
+	}
+	if len(s.problems.Unseen) > 0 {
+		if rec.Unseen, err = s.evaluate("unseen", s.problems.Unseen, rec.Steps); err != nil {
+			return nil, err
+		}
+	}
+	if got := rec.Validation.Sampled.AnswerReward; got < c.AcceptSampledMin || got > c.AcceptSampledMax {
+		return nil, fmt.Errorf("stage %q ended at %.3f sampled validation accuracy, outside the accepted %g to %g: change its seed, steps or rate", c.Name, got, c.AcceptSampledMin, c.AcceptSampledMax)
+	}
+	return rec, nil
+}
+
+// schedule is a linear warm-up and a cosine decay to final_lr_ratio.
+func schedule(c config.Stage, step int) float64 {
+	if step <= c.WarmupSteps {
+		return c.LearningRate * float64(step) / float64(c.WarmupSteps)
+	}
+	x := float64(step-c.WarmupSteps) / float64(max(1, c.Steps-c.WarmupSteps))
+	return c.LearningRate * (c.FinalLRRatio + (1-c.FinalLRRatio)*0.5*(1+math.Cos(math.Pi*x)))
+}
+
+// weightedNLL is the weighted mean of -logp over the tokens of the batch.
+func weightedNLL(weights [][]float64) model.Objective {
+	return func(m *model.TokenMatrix) (float64, error) {
+		var total, loss float64
+		for _, w := range weights {
+			for _, v := range w {
+				total += v
+			}
+		}
+		for i, w := range weights {
+			for t, v := range w {
+				at := i*m.T + t
+				loss -= v * m.LogProbs[at] / total
+				m.DLogProbs[at] = -v / total
+			}
+		}
+		return loss, nil
+	}
+}
+
+func (s *sft) evaluate(split string, problems []gsm8k.Problem, step int) (rundir.Eval, error) {
+	e := Evaluation{Seed: s.cfg.Seed, Template: s.template, Greedy: true, Sampling: model.Sampling{
+		Temperature: 1, TopP: 1, MaxTokens: config.Default().Rollout.SamplingMaxTokens}}
+	out, _, err := Evaluate(model.NewSampler(s.params, s.pool), e, split, problems, step)
+	return out, err
+}

@@ -1,0 +1,81 @@
+package train
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"grpo/pkg/gsm8k"
+	"grpo/pkg/model/tokenizer"
+	"grpo/pkg/rundir"
+)
+
+// divergence ends a run whose numbers are no longer finite. It is a result.
+type divergence struct{ reason string }
+
+func (d *divergence) Error() string { return d.reason }
+
+// collapse decides whether the validation reward has collapsed: it is below
+// half of the best so far, and the gap is more than four standard errors of
+// the difference of two such counts. A run that recovers is no longer
+// collapsed; the step that is kept is the first of the last stretch.
+func (s *state) collapse(e rundir.Eval) {
+	best, now, n := s.Best.Sampled.AnswerReward, e.Sampled.AnswerReward, float64(e.Sampled.N)
+	se := math.Sqrt((best*(1-best) + now*(1-now)) / n)
+	if now >= best/2 || best-now <= 4*se {
+		s.DivergedAt, s.DivergedReason = nil, ""
+		return
+	}
+	if s.DivergedAt == nil {
+		step := e.Step
+		s.DivergedAt = &step
+		s.DivergedReason = fmt.Sprintf("validation reward fell to %.3f from %.3f at step %d", now, best, s.Best.Step)
+	}
+}
+
+// learnability notes, before the run, what will keep it from learning.
+func (t *trainer) learnability() {
+	outside := 0
+	for _, p := range t.problems.Train {
+		if slices.ContainsFunc([]rune(p.Question), func(r rune) bool { return !tokenizer.Known(r) }) {
+			outside++
+		}
+	}
+	if outside > 0 {
+		t.opts.Observer.Note(fmt.Sprintf("%d of %d training questions hold characters outside the vocabulary; they are read as <unk>", outside, len(t.problems.Train)))
+	}
+	if t.problems.Skipped > 0 {
+		t.opts.Observer.Note(fmt.Sprintf("%d broken lines of the problem files were skipped", t.problems.Skipped))
+	}
+	if !gsm8kStyle(t.problems.Val) {
+		t.opts.Observer.Note("no worked answer of the validation problems ends in \"#### N\": check the files")
+	}
+}
+
+func gsm8kStyle(problems []gsm8k.Problem) bool {
+	return slices.ContainsFunc(problems, func(p gsm8k.Problem) bool {
+		_, ok := gsm8k.ParseFinalAnswer(p.Answer)
+		return ok
+	})
+}
+
+// warnings says of a finished run what kept it from learning, with numbers.
+func (t *trainer) warnings() []string {
+	s := &t.state
+	out := []string{}
+	if s.DivergedAt != nil {
+		out = append(out, fmt.Sprintf("the run diverged at step %d: %s", *s.DivergedAt, s.DivergedReason))
+	}
+	if s.Groups > 0 && s.Signal == 0 {
+		out = append(out, fmt.Sprintf(
+			"nothing was learned: none of %d groups had a learning signal (all rewards of a group were equal); %d of %d training completions were right",
+			s.Groups, s.Right, s.Completions))
+	}
+	if s.Step > 0 && slices.Equal(t.params.Flat, t.first.Flat) {
+		out = append(out, fmt.Sprintf("the weights did not move in %d updates (learning rate %g)", t.opt.T, t.cfg.Train.LearningRate))
+	}
+	if f := s.Final.Sampled; f.CorrectNum == 0 {
+		out = append(out, fmt.Sprintf("0 correct of %d validation problems, sampled", f.N))
+	}
+	return out
+}
