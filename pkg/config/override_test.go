@@ -1,6 +1,7 @@
 package config
 
 import (
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -30,6 +31,14 @@ func TestSet(t *testing.T) {
 				t.Errorf("%s is %s (%v), want %s", test.key, got, err, test.want)
 			}
 		})
+	}
+}
+
+// TestNegativeZero: two spellings of one setting give the same bits.
+func TestNegativeZero(t *testing.T) {
+	r, err := Load(LoadOptions{Set: []string{"lr=-0.0"}})
+	if err != nil || math.Signbit(r.Config.Train.LearningRate) {
+		t.Errorf("got %+v, %v", r, err)
 	}
 }
 

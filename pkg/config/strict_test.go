@@ -12,6 +12,7 @@ func TestStrict(t *testing.T) {
 	tests := []struct{ name, yaml, want string }{
 		// Keys.
 		{"unknown key", "rollout:\n  grup_size: 8\n", `load config: FILE: line 2: unknown key "grup_size" (did you mean "group_size"?)`},
+		{"unknown key with a consequence", "rollout:\n  rollout_batch_size: 252\n  grup_size: 7\n", `load config: FILE: line 3: unknown key "grup_size"`},
 		{"unknown key far from all", "rollout:\n  zebra: 8\n", `FILE: line 2: unknown key "zebra"`},
 		{"unknown section", "\n\nalgoritm:\n  cliprange: 1\n", `line 3: unknown key "algoritm" (did you mean "algorithm"?)`},
 		{"key of another section", "algorithm:\n  group_size: 8\n", `line 2: unknown key "group_size" (did you mean "rollout.group_size"?)`},

@@ -50,6 +50,7 @@ func golden(t *testing.T, name string, got []byte) {
 func divergedRun(t *testing.T) *rundir.Run {
 	r := synthRun(t, 3, 37)
 	r.Metrics[36].GradNorm, r.Metrics[36].Loss, r.Metrics[36].Entropy = math.Inf(1), math.NaN(), math.NaN()
+	r.Missing, r.Status = nil, nil
 	last := r.Evals[len(r.Evals)-1]
 	r.Result = &rundir.Result{
 		Status: rundir.StateDiverged, DivergedAt: ptr(37), DivergedReason: "the gradient is not finite",

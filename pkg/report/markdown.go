@@ -12,8 +12,8 @@ import (
 
 // WriteMarkdown writes the validation of one run, or of several seeds of one
 // arm, as a Markdown table: a row for each run, and for several runs a row of
-// means with sample standard deviations. Columns that no run fills are left
-// out. Notes below the table say what the numbers are.
+// means with sample standard deviations over those that are finished (a run
+// that diverged is). Columns that no run fills are left out. Notes below the table say what the numbers are.
 func WriteMarkdown(w io.Writer, runs []*rundir.Run) error {
 	if len(runs) == 0 {
 		return errors.New("write markdown: there are no runs")
@@ -76,13 +76,13 @@ func (c markdownColumn) cell(r *rundir.Run) string {
 	return decimals(*v, c.digits)
 }
 
-// mean is the mean and the standard deviation over the runs that have the
-// figure, with their number where it is not all of them.
+// mean is the mean and the standard deviation over the finished runs that have
+// the figure, with their number where it is not all runs.
 func (c markdownColumn) mean(runs []*rundir.Run) string {
 	values := make([]float64, len(runs))
 	for i, r := range runs {
 		values[i] = math.NaN()
-		if v := c.value(r); v != nil {
+		if v := c.value(r); v != nil && r.Finished() {
 			values[i] = *v
 		}
 	}
@@ -157,12 +157,15 @@ func countColumn(head string, digits int, figure func(rundir.Counts) float64) ma
 
 func markdownNotes(runs []*rundir.Run) string {
 	var b strings.Builder
-	sizes := common(runs, func(r *rundir.Run) string {
+	var evals []rundir.Eval
+	for _, r := range runs {
 		if e := anyValidation(r); e != nil {
-			return fmt.Sprintf("%d problems; always answering %q is right on %s of them",
-				e.Sampled.N, e.MajorityAnswer, decimals(e.MajorityBaseline, 3))
+			evals = append(evals, *e)
 		}
-		return ""
+	}
+	sizes := common(evals, func(e rundir.Eval) string {
+		return fmt.Sprintf("%d problems; always answering %q is right on %s of them",
+			e.Sampled.N, e.MajorityAnswer, decimals(e.MajorityBaseline, 3))
 	})
 	if sizes != "" {
 		b.WriteString("Validation: " + escapeMarkdown(sizes) + ". ")
@@ -170,7 +173,13 @@ func markdownNotes(runs []*rundir.Run) string {
 	b.WriteString("Columns without another split are the validation answer reward (fraction correct) and, from `correct_num` to length, counts and mean completion length (tokens) of the last sampled validation. " +
 		"The interval is Wilson's, over the problems of one evaluation; it does not cover the spread over seeds.")
 	if len(runs) > 1 {
-		fmt.Fprintf(&b, " The last row is the mean and the sample standard deviation over n = %d runs.", len(runs))
+		finished := 0
+		for _, r := range runs {
+			if r.Finished() {
+				finished++
+			}
+		}
+		fmt.Fprintf(&b, " The last row is the mean and the sample standard deviation over the n = %d finished runs.", finished)
 	}
 	b.WriteString(" The best step is chosen on the same validation problems, so its reward flatters.\n")
 	return b.String()

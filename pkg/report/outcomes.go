@@ -65,13 +65,16 @@ func fromResult(res *rundir.Result, split string, when moment) *rundir.Eval {
 }
 
 // bestOf is the validation with the highest sampled reward, the earliest of
-// equals.
+// equals; nil before the first step, when there is nothing to choose from.
 func bestOf(r *rundir.Run) *rundir.Eval {
 	if r.Result != nil && r.Result.Best.Sampled.N > 0 {
 		return &r.Result.Best
 	}
 	var top *rundir.Eval
 	lines := evalsOf(r, rundir.SplitVal)
+	if len(lines) > 0 && lines[len(lines)-1].Step == 0 {
+		return nil
+	}
 	for i := range lines {
 		if top == nil || lines[i].Sampled.AnswerReward > top.Sampled.AnswerReward {
 			top = &lines[i]

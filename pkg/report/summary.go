@@ -79,7 +79,7 @@ func headline(r *rundir.Run, a about) string {
 	parts := []string{fmt.Sprintf("%s, %s: %s", a.Name, a.seed(), outcome(r, a))}
 	if res := r.Result; res != nil {
 		parts = append(parts,
-			plural(res.Final.Step, "step"), plural(res.Updates, "update"), plural(res.Parameters, "parameter"))
+			plural(lastStep(r), "step"), plural(res.Updates, "update"), plural(res.Parameters, "parameter"))
 		if isFinite(res.WallS) {
 			parts = append(parts, decimals(res.WallS, 1)+" s")
 		}
@@ -103,7 +103,7 @@ var summaryColumns = []column{
 	{head: "correct/\nerror", right: true},
 	{head: "formatted\nright/wrong", right: true},
 	{head: "un-\nformatted", right: true},
-	{head: "completion\nlength", right: true},
+	{head: "length", right: true},
 }
 
 // reportedSplits in the order of tables.
@@ -168,15 +168,14 @@ func footnotes(r *rundir.Run) string {
 			splitName(split), decimals(e.MajorityBaseline, 3), e.MajorityAnswer))
 	}
 	fmt.Fprintf(&b, "majority-answer baseline: %s\n", strings.Join(majorities, ", "))
-	fmt.Fprintf(&b, "interval: Wilson, 95%%, over the problems of a split (%s); the spread over seeds is not in it\n",
-		strings.Join(sizes, ", "))
+	fmt.Fprintf(&b, "interval: Wilson, over the problems of a split (%s), not over seeds\n", strings.Join(sizes, ", "))
 	if evaluation(r, rundir.SplitVal, best) != nil {
 		b.WriteString("best: chosen by the sampled reward on these same validation problems, so it flatters\n")
 	}
 	return b.String()
 }
 
-// lastMetrics is a line on the last training step.
+// lastMetrics is two lines on the last training step.
 func lastMetrics(r *rundir.Run) string {
 	if len(r.Metrics) == 0 {
 		return ""
@@ -186,7 +185,8 @@ func lastMetrics(r *rundir.Run) string {
 	if m.ClipFraction != nil {
 		clip = significant(*m.ClipFraction, 3)
 	}
-	return fmt.Sprintf("training, step %d: answer reward %s, completion length %s, token entropy %s nats, gradient norm %s, flat groups %s, clip fraction %s",
-		m.Step, decimals(m.AnswerReward, 3), decimals(m.Length, 1), significant(m.Entropy, 3),
-		significant(m.GradNorm, 3), decimals(m.FracRewardZeroStd, 2), clip)
+	return fmt.Sprintf("training, step %d: answer reward %s, length %s, share of flat groups %s,\n"+
+		"  entropy (nats) %s, gradient norm %s, clip fraction %s",
+		m.Step, significant(m.AnswerReward, 3), significant(m.Length, 3), significant(m.FracRewardZeroStd, 2),
+		significant(m.Entropy, 3), significant(m.GradNorm, 3), clip)
 }

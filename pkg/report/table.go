@@ -1,7 +1,6 @@
 package report
 
 import (
-	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -70,10 +69,7 @@ func decimals(v float64, digits int) string {
 
 // significant prints v with so many significant digits.
 func significant(v float64, digits int) string {
-	switch {
-	case math.IsNaN(v):
-		return "n/a"
-	case math.IsInf(v, 0):
+	if !isFinite(v) {
 		return "not finite"
 	}
 	return strconv.FormatFloat(v, 'g', digits, 64)

@@ -36,7 +36,7 @@ func (t niceTicks) Ticks(lo, hi float64) []plot.Tick {
 	var ticks []plot.Tick
 	// Multiples are computed from whole numbers, so that 0.3 is not
 	// 0.30000000000000004.
-	for k := math.Ceil(lo/step - 1e-9); k*step <= hi+1e-9*step; k++ {
+	for k := math.Ceil(lo/step - 1e-9); k <= math.Floor(hi/step+1e-9); k++ {
 		v := k * step
 		if k == 0 {
 			v = 0 // not -0

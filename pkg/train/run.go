@@ -97,21 +97,34 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 	}
 	defer t.close()
 	if err := os.MkdirAll(filepath.Join(opts.Dir, rundir.CheckpointDir), 0o755); err != nil {
-		return nil, fmt.Errorf("make the run's folder: %w", err)
+		return nil, fmt.Errorf("make the run's folder: %w (choose another with --out)", err)
 	}
 	unlock, err := rundir.Lock(opts.Dir)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	if done, err := t.open(); done != nil || err != nil {
+	done, err := t.open()
+	if done != nil || err != nil {
 		return done, err
 	}
+	tee, err := openTee(t.path(rundir.LogFile), opts.Observer, opts.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer tee.Close()
+	t.opts.Observer = tee
 	res, err := t.loop(ctx)
-	if err != nil && !errors.Is(err, ErrInterrupted) {
+	switch {
+	case errors.Is(err, ErrInterrupted):
+		tee.write("%v", err)
+	case err != nil:
+		tee.write("failed: %v", err)
 		// The reason the caller gets is err; that it could not be written down
 		// too is no news.
 		_ = t.writeStatus(rundir.StateFailed, err.Error())
+	default:
+		tee.write("%s", res.Status)
 	}
 	return res, err
 }

@@ -74,8 +74,9 @@ func (t *trainer) warnings() []string {
 	if s.Step > 0 && slices.Equal(t.params.Flat, t.first.Flat) {
 		out = append(out, fmt.Sprintf("the weights did not move in %d updates (learning rate %g)", t.opt.T, t.cfg.Train.LearningRate))
 	}
-	if f := s.Final.Sampled; f.CorrectNum == 0 {
-		out = append(out, fmt.Sprintf("0 correct of %d validation problems, sampled", f.N))
+	if e := s.Final; e.Sampled.AnswerReward <= e.MajorityBaseline {
+		out = append(out, fmt.Sprintf("%d correct of %d validation problems, sampled: no better than always answering %s (%.3f)",
+			e.Sampled.CorrectNum, e.Sampled.N, e.MajorityAnswer, e.MajorityBaseline))
 	}
 	return out
 }

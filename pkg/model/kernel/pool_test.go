@@ -46,7 +46,7 @@ func TestPoolManyShortCalls(t *testing.T) {
 			p := NewPool(4)
 			defer p.Close()
 			out := make([]int, 16)
-			for call := range 3000 {
+			for call := range 300 {
 				tasks := 2 + call%15
 				p.Run(tasks, func(task, _ int) { out[task] = call })
 				for i := range tasks {

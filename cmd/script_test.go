@@ -1,0 +1,92 @@
+package cmd
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"grpo/pkg/rundir"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"grpo": func() { os.Exit(Main()) }})
+}
+
+// Each script is one scenario as a user types it. Beside testscript's own
+// commands there are:
+//
+//	exits CODE prog args...   run a program that must end with this exit code
+//	samerun DIR1 DIR2         two runs must be equal to the bit, times apart
+//	truncate FILE N           cut a file to its first N bytes
+func TestScripts(t *testing.T) {
+	shared, err := filepath.Abs(filepath.Join("..", "..", "shared"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "script"),
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("SHARED", shared)
+			return nil
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond == "shared" {
+				_, err := os.Stat(shared)
+				return err == nil, nil
+			}
+			return false, errors.New("unknown condition")
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "samerun": sameRun, "truncate": truncate,
+		},
+	})
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE prog args...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+func sameRun(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: samerun DIR1 DIR2")
+	}
+	a, err := rundir.Open(ts.MkAbs(args[0]))
+	ts.Check(err)
+	b, err := rundir.Open(ts.MkAbs(args[1]))
+	ts.Check(err)
+	ts.Check(rundir.CompareMetrics(a.Metrics, b.Metrics))
+	ts.Check(rundir.CompareEvals(a.Evals, b.Evals))
+	ts.Check(rundir.CompareSamples(a.Samples, b.Samples))
+	if len(a.Metrics) == 0 || a.Result == nil || b.Result == nil || a.Result.WeightsSHA256 != b.Result.WeightsSHA256 {
+		ts.Fatalf("nothing to compare, or the weights differ")
+	}
+}
+
+func truncate(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: truncate FILE N")
+	}
+	n, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	ts.Check(os.Truncate(ts.MkAbs(args[0]), n))
+}

@@ -1,0 +1,100 @@
+// Command cicheck checks the folder of a finished smoke run as an outsider
+// would: it parses every line, decodes every picture, adds the counts up, and,
+// given a second folder, compares the two runs bit for bit (times apart).
+//
+//	go run ./internal/cicheck RUN RESULT.json [SECOND-RUN]
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"image/png"
+	"os"
+	"path/filepath"
+
+	"grpo/pkg/rundir"
+)
+
+func main() {
+	if len(os.Args) < 3 {
+		fmt.Fprintln(os.Stderr, "usage: cicheck RUN RESULT.json [SECOND-RUN]")
+		os.Exit(2)
+	}
+	err := check(os.Args[1], os.Args[2])
+	if err == nil && len(os.Args) > 3 {
+		err = same(os.Args[1], os.Args[3])
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cicheck:", err)
+		os.Exit(1)
+	}
+}
+
+func check(dir, result string) error {
+	run, err := rundir.Open(dir)
+	if err != nil {
+		return err
+	}
+	if !run.Finished() || len(run.Missing) > 0 {
+		return fmt.Errorf("%s: not finished, or files are missing: %v", dir, run.Missing)
+	}
+	if n := len(run.Metrics); n == 0 || n != run.Result.Steps {
+		return fmt.Errorf("%d lines of metrics for %d steps", n, run.Result.Steps)
+	}
+	data, err := os.ReadFile(result)
+	if err != nil {
+		return err
+	}
+	var printed struct {
+		Status string
+		Final  rundir.Eval
+	}
+	if err := json.Unmarshal(data, &printed); err != nil {
+		return fmt.Errorf("%s: what --json printed is no JSON: %w", result, err)
+	}
+	if printed.Status != run.Result.Status || printed.Final.Sampled.CorrectNum != run.Result.Final.Sampled.CorrectNum {
+		return fmt.Errorf("--json and result.json disagree")
+	}
+	if f := run.Result.Final.Sampled; f.CorrectNum+f.ErrorNum != f.N || f.N == 0 {
+		return fmt.Errorf("counts don't add up: %+v", f)
+	}
+	for _, name := range []string{rundir.ValidationPlot, rundir.TrainingPlot} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		img, err := png.Decode(bytes.NewReader(data))
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if b := img.Bounds(); b.Dx() < 600 || b.Dy() < 400 {
+			return fmt.Errorf("%s: only %dx%d pixels", name, b.Dx(), b.Dy())
+		}
+	}
+	fmt.Printf("%s: %d steps, %d evaluations, validation reward %.3f -> %.3f, files ok\n", filepath.Base(dir),
+		len(run.Metrics), len(run.Evals), run.Result.Initial.Sampled.AnswerReward, run.Result.Final.Sampled.AnswerReward)
+	return nil
+}
+
+func same(a, b string) error {
+	x, err := rundir.Open(a)
+	if err != nil {
+		return err
+	}
+	y, err := rundir.Open(b)
+	if err != nil {
+		return err
+	}
+	if err := rundir.CompareMetrics(x.Metrics, y.Metrics); err != nil {
+		return fmt.Errorf("%s and %s: %w", a, b, err)
+	}
+	if err := rundir.CompareEvals(x.Evals, y.Evals); err != nil {
+		return fmt.Errorf("%s and %s: %w", a, b, err)
+	}
+	if x.Result.WeightsSHA256 != y.Result.WeightsSHA256 {
+		return fmt.Errorf("weights differ: %s and %s", x.Result.WeightsSHA256, y.Result.WeightsSHA256)
+	}
+	fmt.Println("the two runs are the same to the bit")
+	return nil
+}

@@ -1,0 +1,60 @@
+package train
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"grpo/pkg/rundir"
+)
+
+// teeLog writes a run's events into its run.log and hands them on. The log is
+// for people: times stand in it, nothing reads it back, and a line that can't
+// be written does not stop a run.
+type teeLog struct {
+	next Observer
+	file *os.File
+	now  func() time.Time
+}
+
+// openTee opens the log for appending: a continued run continues its log.
+func openTee(path string, next Observer, now func() time.Time) (*teeLog, error) {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open the run's log: %w", err)
+	}
+	return &teeLog{next, f, now}, nil
+}
+
+func (l *teeLog) write(format string, args ...any) {
+	fmt.Fprintf(l.file, l.now().UTC().Format(time.RFC3339)+" "+format+"\n", args...)
+}
+
+func (l *teeLog) Begin(resumedAt, steps int) {
+	if resumedAt > 0 {
+		l.write("continuing behind step %d of %d", resumedAt, steps)
+	} else {
+		l.write("beginning, %d steps", steps)
+	}
+	l.next.Begin(resumedAt, steps)
+}
+
+func (l *teeLog) Step(m rundir.Metrics) {
+	l.write("step %d: train reward %.4f, loss %.6g, gradient norm %.4g, entropy %.4g, length %.1f", m.Step, m.Reward.Mean, m.Loss, m.GradNorm, m.Entropy, m.Length)
+	l.next.Step(m)
+}
+
+func (l *teeLog) Eval(e rundir.Eval) {
+	l.write("step %d: %s: sampled %d of %d right", e.Step, e.Split, e.Sampled.CorrectNum, e.Sampled.N)
+	if e.Greedy != nil {
+		l.write("step %d: %s: greedy %d of %d right", e.Step, e.Split, e.Greedy.CorrectNum, e.Greedy.N)
+	}
+	l.next.Eval(e)
+}
+
+func (l *teeLog) Note(text string) {
+	l.write("%s", text)
+	l.next.Note(text)
+}
+
+func (l *teeLog) Close() error { return l.file.Close() }
