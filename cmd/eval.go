@@ -16,7 +16,7 @@ import (
 	"grpo/pkg/train"
 )
 
-var evalKeys = []keyFlag{{"seed", "seed", "seed of sampling"}}
+var evalKeys = []keyFlag{{"seed", "seed", "seed of sampling"}, skipBad}
 
 // evalOptions are the inputs of `grpo eval`.
 type evalOptions struct {
@@ -103,9 +103,9 @@ func runEval(_ context.Context, o *evalOptions) error {
 	out := o.state.Out
 	if o.json {
 		return printJSON(out, struct {
-			Checkpoint string `json:"checkpoint"`
-			rundir.Eval
-			Samples []rundir.Sample `json:"samples,omitempty"`
+			Checkpoint string          `json:"checkpoint"`
+			Eval       rundir.Eval     `json:"eval"`
+			Samples    []rundir.Sample `json:"samples,omitempty"`
 		}{o.cfg.Model.Init, e, samples})
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

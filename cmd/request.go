@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"grpo/pkg/config"
+	"grpo/pkg/rundir"
 )
 
 // configFlags are the flags of every command that resolves a configuration.
@@ -56,6 +58,9 @@ type keyFlag struct{ flag, key, usage string }
 func addKeyFlags(c *cobra.Command, flags []keyFlag) {
 	for _, f := range flags {
 		c.Flags().String(f.flag, "", f.usage+" ("+f.key+")")
+		if f == skipBad {
+			c.Flags().Lookup(f.flag).NoOptDefVal = "true"
+		}
 	}
 }
 
@@ -114,9 +119,17 @@ func (f *outFlags) resolve(command, hash string) (string, error) {
 	}
 }
 
+// printJSON writes v indented; a number that is not finite becomes null.
 func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	data, err := rundir.Marshal(v)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, data, "", "  "); err != nil {
+		return err
+	}
+	b.WriteByte('\n')
+	_, err = b.WriteTo(w)
+	return err
 }

@@ -2,9 +2,6 @@ package cmd
 
 import (
 	"context"
-	"fmt"
-	"io"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +16,11 @@ var trainKeys = []keyFlag{
 	{"seed", "seed", "seed of problem order and sampling"},
 	{"lr", "train.learning_rate", "learning rate"},
 	{"steps", "train.n_grpo_steps", "number of rollout batches"},
+	skipBad,
 }
+
+// skipBad is a flag without a value.
+var skipBad = keyFlag{"skip-bad", "data.skip_bad", "count broken lines of the problem files and go on"}
 
 // trainOptions are the inputs of `grpo train`.
 type trainOptions struct {
@@ -79,40 +80,16 @@ func runTrain(ctx context.Context, o *trainOptions) error {
 	if err != nil {
 		return err
 	}
-	figures, err := drawRun(run)
+	figures, err := drawRuns(o.dir, []*rundir.Run{run}, "")
 	if err != nil {
 		return err
 	}
 	if o.json {
 		return printJSON(s.Out, struct {
-			Dir string `json:"dir"`
-			*rundir.Result
-			Figures []string `json:"figures"`
-		}{o.dir, res, figures})
+			Dir     string         `json:"dir"`
+			Figures []string       `json:"figures"`
+			Result  *rundir.Result `json:"result"`
+		}{o.dir, figures, res})
 	}
 	return report.WriteSummary(s.Out, run, figures...)
-}
-
-// drawRun draws the figures of a run into its folder and returns their paths.
-func drawRun(run *rundir.Run) ([]string, error) {
-	var paths []string
-	for _, f := range []struct {
-		name string
-		draw func(io.Writer, []*rundir.Run, report.PlotOptions) error
-		has  bool
-	}{
-		{rundir.ValidationPlot, report.ValidationPlot, len(run.Evals) > 0},
-		{rundir.TrainingPlot, report.TrainingPanels, len(run.Metrics) > 0},
-	} {
-		if !f.has {
-			continue
-		}
-		path := filepath.Join(run.Dir, f.name)
-		err := report.WriteFigure(path, func(w io.Writer) error { return f.draw(w, []*rundir.Run{run}, report.PlotOptions{}) })
-		if err != nil {
-			return nil, fmt.Errorf("draw %s: %w", path, err)
-		}
-		paths = append(paths, path)
-	}
-	return paths, nil
 }

@@ -46,13 +46,16 @@ func check(dir, result string) error {
 	if err != nil {
 		return err
 	}
-	var printed struct {
-		Status string
-		Final  rundir.Eval
+	var all struct {
+		Result struct {
+			Status string
+			Final  rundir.Eval
+		}
 	}
-	if err := json.Unmarshal(data, &printed); err != nil {
+	if err := json.Unmarshal(data, &all); err != nil {
 		return fmt.Errorf("%s: what --json printed is no JSON: %w", result, err)
 	}
+	printed := all.Result
 	if printed.Status != run.Result.Status || printed.Final.Sampled.CorrectNum != run.Result.Final.Sampled.CorrectNum {
 		return fmt.Errorf("--json and result.json disagree")
 	}

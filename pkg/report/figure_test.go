@@ -43,11 +43,25 @@ func TestFiguresAgainstGolden(t *testing.T) {
 	odd := func(t *testing.T) []*rundir.Run {
 		return []*rundir.Run{synthRun(t, 1, 200), synthRun(t, 2, 70), divergedRun(t), bareRun(t)}
 	}
+	// Unseen facts evaluated beside every validation are curves, not points.
+	dense := func(t *testing.T) []*rundir.Run {
+		var runs []*rundir.Run
+		for seed := uint64(1); seed <= 4; seed++ {
+			r := synthRun(t, seed, 200)
+			r.Evals = nil
+			for step := 0; step <= 200; step += 10 {
+				r.Evals = append(r.Evals, synthEval(seed, step, rundir.SplitVal), synthEval(seed, step, rundir.SplitUnseen))
+			}
+			runs = append(runs, r)
+		}
+		return runs
+	}
 	tests := []struct {
 		name  string
 		build builder
 		runs  func(*testing.T) []*rundir.Run
 	}{
+		{"validation-seeds", validationFigure, dense},
 		{"validation-one", validationFigure, one},
 		{"validation-odd", validationFigure, odd},
 		{"training-one", trainingFigure, one},

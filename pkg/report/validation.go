@@ -129,7 +129,7 @@ func drawValidation(p *plot.Plot, runs []*rundir.Run) []legendEntry {
 				entry.shaded = c.look
 			}
 		} else {
-			entry, ok = addPoints(p, all, c.look)
+			entry, ok = addUnseen(p, all, c.look)
 		}
 		if ok {
 			entry.name = c.name + final(all, p.X.Max)
@@ -190,16 +190,21 @@ func addBand(p *plot.Plot, r *rundir.Run, decoding string, l look) bool {
 	return true
 }
 
-// addPoints draws markers without lines: unseen facts are evaluated at few
-// steps, and what is between them is not known.
-func addPoints(p *plot.Plot, all []series, l look) (legendEntry, bool) {
-	entry := legendEntry{glyph: l.glyph(markerRadius)}
-	found := false
-	for _, s := range nonEmpty(all) {
-		p.Add(&plotter.Scatter{XYs: plotter.XYs(s), GlyphStyle: entry.glyph})
-		found = true
+// addUnseen draws a split beside validation: thin curves where it is evaluated
+// along the way, and markers alone where it is evaluated once or twice, because
+// what is between those is not known.
+func addUnseen(p *plot.Plot, all []series, l look) (legendEntry, bool) {
+	all = nonEmpty(all)
+	for _, s := range all {
+		if len(s) > 2 {
+			return addCurves(p, all, l, thin)
+		}
 	}
-	return entry, found
+	entry := legendEntry{glyph: l.glyph(markerRadius)}
+	for _, s := range all {
+		p.Add(&plotter.Scatter{XYs: plotter.XYs(s), GlyphStyle: entry.glyph})
+	}
+	return entry, len(all) > 0
 }
 
 // addDiverged marks the last evaluation of each run that diverged.
@@ -260,6 +265,13 @@ func validationCaption(runs []*rundir.Run, all []about, evals []rundir.Eval) []s
 	out = append(out, "In brackets: last value.")
 	if answer := common(evals, func(e rundir.Eval) string { return e.MajorityAnswer }); answer != "" {
 		out = append(out, fmt.Sprintf("Majority answer: always %q.", answer))
+	}
+	var unseen []rundir.Eval
+	for _, r := range runs {
+		unseen = append(unseen, evalsOf(r, rundir.SplitUnseen)...)
+	}
+	if n := problems(unseen); n != "" {
+		out = append(out, fmt.Sprintf("Unseen facts: n = %s problems whose facts no stage of training saw.", n))
 	}
 	return append(out, unfinished(runs, all)...)
 }

@@ -178,12 +178,9 @@ func (opt AdvantageOptions) subtract(a, r []float64, g int, group, batch moments
 		lo := g * len(r)
 		base = weightedMean(r, opt.Lengths[lo:lo+len(r)])
 	case BaselineLeaveOneOut:
-		// r_i - (sum - r_i)/(n-1) = n/(n-1) (r_i - mean): with one scored
-		// completion r_i = mean and the factor would be 1/0.
-		k := 0.0
-		if group.n >= 2 {
-			k = float64(group.n) / float64(group.n-1)
-		}
+		// r_i - (sum - r_i)/(n-1) = n/(n-1) (r_i - mean). A single scored
+		// completion equals its mean, whatever the factor.
+		k := float64(group.n) / float64(max(group.n-1, 1))
 		for i, v := range r {
 			if a[i] = 0; !math.IsNaN(v) {
 				a[i] = k * (v - group.mean)

@@ -63,6 +63,8 @@ func TestGroupAdvantages(t *testing.T) {
 		{"one scorable, leave one out", []float64{nan, 3}, 2, with(BaselineLeaveOneOut, NormalizerNone), []float64{0, 0}},
 		{"none scorable", []float64{nan, nan}, 2, grpo, []float64{0, 0}},
 		{"group of one, mean", []float64{3, 4}, 1, with(BaselineGroupMean, NormalizerNone), []float64{0, 0}},
+		{"a scale of 0 gives 0 also without a baseline", []float64{1, 1, 1, 0}, 2, with(BaselineNone, NormalizerGroupStd), []float64{0, 0, math.Sqrt2, 0}},
+		{"an undefined scale gives 0", []float64{nan, 1, 1, 0}, 2, with(BaselineNone, NormalizerGroupStd), []float64{0, 0, math.Sqrt2, 0}},
 		{"nearly equal explodes", []float64{1, 1, 1, 0.999}, 4, grpo, []float64{0.5, 0.5, 0.5, -1.5}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -92,7 +92,7 @@ func TestKLEstimators(t *testing.T) {
 			shape = K2
 		}
 		t.Run(name, func(t *testing.T) {
-			for _, d := range []float64{-25, -2.5, -0.3, 0.2, 1.7, 9, 25} {
+			for _, d := range []float64{-25, -5, -2.5, -0.3, 0.2, 1.7, 9, 14, 25} {
 				const h = 1e-6
 				hi, _ := shape.At(d+h-1, -1)
 				lo, _ := shape.At(d-h-1, -1)
@@ -109,11 +109,13 @@ func TestKLEstimators(t *testing.T) {
 			}
 		})
 	}
-	if v, _ := LowVarKL.At(-26, -1); v != 10 {
-		t.Errorf("low_var_kl is held to 10, got %v", v)
+	for _, d := range []float64{-1e4, -26, -5, 14, 99} {
+		if v, g := LowVarKL.At(d, 0); v != 10 || g != 0 {
+			t.Errorf("low_var_kl at %v: value %v, gradient %v; it is held to 10", d, v, g)
+		}
 	}
-	if v, _ := LowVarKL.At(99, 0); v != 10 {
-		t.Errorf("low_var_kl is held to 10, got %v", v)
+	if v, _ := LowVarKL.At(-2, 0); !closeTo(v, math.Exp(2)-3) {
+		t.Errorf("low_var_kl at -2: %v", v)
 	}
 	if v, _ := KLEstimator("k4").At(0, 0); !math.IsNaN(v) {
 		t.Errorf("unknown estimator: %v", v)

@@ -65,12 +65,11 @@ func (e KLEstimator) At(logp, ref float64) (value, grad float64) {
 		}
 		return d, 0
 	case LowVarKL:
-		c := clamp(d, -20, 20)
-		v := k3(c)
-		if c != d || v > 10 {
-			return min(v, 10), 0
+		// Beyond -20..20 k3 is above 10 in any case.
+		if v := k3(d); v <= 10 {
+			return v, 1 - math.Exp(-d)
 		}
-		return v, 1 - math.Exp(-d)
+		return 10, 0
 	}
 	return math.NaN(), math.NaN()
 }

@@ -43,6 +43,27 @@ func TestLossByHand(t *testing.T) {
 			[]float64{third, third}, []float64{0, 0}, []float64{1}, all(2), -9, []float64{-9, -9}, nan},
 		{"cispo keeps the gradient of a capped token", LossConfig{Loss: CISPO, EpsilonHigh: 2, Aggregation: TokenSum},
 			[]float64{third, half}, []float64{0, 0}, []float64{1}, all(2), -2*third - 0.5*half, []float64{-2, -0.5}, 0.5},
+		{"geo_mean clips log ratios, A > 0", LossConfig{Loss: GeoMean, Epsilon: 0.2, EpsilonHigh: 0.5, Aggregation: MaskedMeanSeq},
+			[]float64{third, 0.1, half}, []float64{0, 0, 0}, []float64{3}, all(3),
+			-3 * math.Exp((0.5+0.1+half)/3), []float64{0, -math.Exp((0.6 + half) / 3), -math.Exp((0.6 + half) / 3)}, 1. / 3},
+		{"geo_mean clips log ratios, A < 0", LossConfig{Loss: GeoMean, Epsilon: 0.2, EpsilonHigh: 0.5, Aggregation: MaskedMeanSeq},
+			[]float64{third, 0.1, half}, []float64{0, 0, 0}, []float64{-3}, all(3),
+			3 * math.Exp((third+0.1-0.2)/3), []float64{math.Exp((third - 0.1) / 3), math.Exp((third - 0.1) / 3), 0}, 1. / 3},
+		{"sapo", LossConfig{Loss: SAPO, SAPOTempPos: 2, Aggregation: TokenSum},
+			[]float64{third}, []float64{0}, []float64{1}, all(1), -2 / (1 + math.Exp(-4)),
+			[]float64{-12 * math.Exp(-4) / (1 + math.Exp(-4)) / (1 + math.Exp(-4))}, nan},
+		{"vespo, A > 0", LossConfig{Loss: VESPO, VESPOKPos: 1, VESPOLambdaPos: 2, Aggregation: TokenSum},
+			[]float64{-1, -2}, []float64{-1 - third/2, -2 - third/2}, []float64{1}, all(2), 3 * 3 * math.Exp(-4),
+			[]float64{-3 * math.Exp(-4), -3 * math.Exp(-4)}, nan},
+		{"vespo, A < 0", LossConfig{Loss: VESPO, VESPOKNeg: 2, VESPOLambdaNeg: 1, Aggregation: TokenSum},
+			[]float64{-1}, []float64{-1 - third}, []float64{-1}, all(1), -9 * math.Exp(-2), []float64{9 * math.Exp(-2)}, nan},
+		{"vespo holds its log ratios", LossConfig{Loss: VESPO, VESPOKPos: 1, VESPOLambdaPos: 1, Aggregation: TokenSum},
+			[]float64{-99, -1}, []float64{0, -16}, []float64{1}, all(2), 100 * math.Exp(-5) * math.E * math.Exp(-math.Exp(-5)),
+			[]float64{-math.Exp(-4 - math.Exp(-5)), -math.Exp(-4 - math.Exp(-5))}, nan},
+		{"vespo holds the sum at 1e-8", LossConfig{Loss: VESPO, VESPOKPos: 0.5, VESPOLambdaPos: 1, Aggregation: TokenSum},
+			[]float64{-99, -1}, []float64{0, 0}, []float64{1}, all(2), 100e-4 * math.Exp(1-1e-8), []float64{-1e-4 * math.Exp(1-1e-8), -1e-4 * math.Exp(1-1e-8)}, nan},
+		{"cispo_band", LossConfig{Loss: CISPOBand, Epsilon: 0.25, EpsilonHigh: 0.5, Aggregation: TokenSum},
+			[]float64{third, half, -0.1}, []float64{0, 0, -0.1}, []float64{1}, all(3), -1.5*third - 0.75*half + 0.1, []float64{-1.5, -0.75, -1}, 2. / 3},
 		{"token-level advantages", LossConfig{Loss: NoBaseline, Aggregation: TokenMean},
 			[]float64{-1, -2, -3}, nil, []float64{1, nan, -1}, []bool{true, false, true}, (1 - 3) / 2., []float64{-0.5, 0, 0.5}, nan},
 		{"no token at all", LossConfig{Loss: GRPOClip, Epsilon: 0.2, Aggregation: MaskedMeanSeq},
@@ -89,13 +110,20 @@ func TestEmptySequencesCount(t *testing.T) {
 		{MaskedMeanSeq, 1}, {MaskedNormalizeSeq, 0.5}, {Constant, 1}, {TokenMean, 2}, {TokenSum, 4},
 		{SeqMeanTokenSum, 4}, {SeqMeanTokenMean, 2}, {SeqMeanTokenSumNorm, 1},
 	} {
-		w := make([]float64, 4)
+		w := []float64{9, 9, 9, 9}
 		got, err := Aggregate(c.agg, 4, s, x, mask, Totals{}, w)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got != c.want || w[0]*1+w[1]*3 != c.want || w[2] != 0 {
 			t.Errorf("%s: %v with weights %v, want %v", c.agg, got, w, c.want)
+		}
+	}
+	for _, z := range []float64{-1, nan, math.Inf(1)} {
+		for _, a := range []Aggregation{MaskedNormalizeSeq, Constant, SeqMeanTokenSumNorm} {
+			if _, err := Aggregate(a, z, s, x, mask, Totals{}, nil); err == nil {
+				t.Errorf("%s with a constant of %v: want an error", a, z)
+			}
 		}
 	}
 	if got, err := Aggregate(SeqMeanTokenSumNorm, 0, s, x, mask, Totals{}, nil); err != nil || got != 2 {

@@ -278,10 +278,13 @@ func (t *trainer) step(step int) error {
 		return err
 	}
 	t.opts.Observer.Step(m)
+	if err := t.saveEvery(step); err != nil {
+		return err
+	}
 	if due {
 		return t.save()
 	}
-	return t.saveEvery(step)
+	return nil
 }
 
 func perSecond(n int, s float64) float64 {

@@ -7,19 +7,23 @@
 // func gruForwardAVX2(rows int, vecs int, hidden int, gi *float32, gh *float32, bih *float32, bhh *float32, h *float32, out *float32, save *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·gruForwardAVX2(SB), NOSPLIT, $0-80
-	MOVQ rows+0(FP), AX
-	MOVQ hidden+16(FP), CX
-	SHLQ $0x02, CX
-	LEAQ (CX)(CX*2), DX
-	MOVQ CX, BX
-	MOVQ vecs+8(FP), SI
-	SHLQ $0x05, SI
-	SUBQ SI, BX
-	MOVQ gi+24(FP), SI
-	MOVQ gh+32(FP), DI
-	MOVQ h+56(FP), R8
-	MOVQ out+64(FP), R9
-	MOVQ save+72(FP), R10
+	MOVQ    rows+0(FP), AX
+	MOVQ    hidden+16(FP), CX
+	SHLQ    $0x02, CX
+	LEAQ    (CX)(CX*2), DX
+	MOVQ    CX, BX
+	MOVQ    vecs+8(FP), SI
+	SHLQ    $0x05, SI
+	SUBQ    SI, BX
+	VMOVUPS one<>+0(SB), Y0
+	VMOVUPS tanhMax<>+0(SB), Y1
+	VMOVUPS expMin<>+0(SB), Y2
+	VMOVUPS expMax<>+0(SB), Y3
+	MOVQ    gi+24(FP), SI
+	MOVQ    gh+32(FP), DI
+	MOVQ    h+56(FP), R8
+	MOVQ    out+64(FP), R9
+	MOVQ    save+72(FP), R10
 
 row:
 	MOVQ bih+40(FP), R11
@@ -27,123 +31,105 @@ row:
 	MOVQ vecs+8(FP), R13
 
 vec:
-	VMOVUPS      (SI), Y0
-	VADDPS       (R11), Y0, Y0
-	VMOVUPS      (DI), Y1
-	VADDPS       (R12), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	VXORPS       signBit<>+0(SB), Y0, Y0
-	VMOVUPS      expMax<>+0(SB), Y1
-	VMOVUPS      expMin<>+0(SB), Y2
-	VMINPS       Y0, Y1, Y1
-	VMAXPS       Y1, Y2, Y2
-	VMOVUPS      roundMagic<>+0(SB), Y0
-	VFMADD231PS  log2E<>+0(SB), Y2, Y0
-	VPSUBD       roundMagic<>+0(SB), Y0, Y1
-	VSUBPS       roundMagic<>+0(SB), Y0, Y0
-	VFNMADD231PS ln2Hi<>+0(SB), Y0, Y2
-	VFNMADD231PS ln2Lo<>+0(SB), Y0, Y2
-	VMOVUPS      expE4<>+0(SB), Y0
-	VFMADD213PS  expE3<>+0(SB), Y2, Y0
-	VFMADD213PS  expE2<>+0(SB), Y2, Y0
-	VFMADD213PS  expE1<>+0(SB), Y2, Y0
-	VFMADD213PS  expE0<>+0(SB), Y2, Y0
-	VMULPS       Y2, Y2, Y3
-	VFMADD213PS  Y2, Y0, Y3
-	VPSRAD       $0x01, Y1, Y0
-	VPSUBD       Y0, Y1, Y1
-	VPADDD       bias<>+0(SB), Y0, Y0
-	VPSLLD       $0x17, Y0, Y0
-	VPADDD       bias<>+0(SB), Y1, Y1
-	VPSLLD       $0x17, Y1, Y1
-	VFMADD213PS  Y0, Y0, Y3
-	VMULPS       Y1, Y3, Y3
-	VMOVUPS      one<>+0(SB), Y0
-	VADDPS       Y0, Y3, Y3
-	VDIVPS       Y3, Y0, Y0
-	VMOVUPS      (SI)(CX*1), Y1
-	VADDPS       (R11)(CX*1), Y1, Y1
-	VMOVUPS      (DI)(CX*1), Y2
-	VADDPS       (R12)(CX*1), Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	VXORPS       signBit<>+0(SB), Y1, Y1
-	VMOVUPS      expMax<>+0(SB), Y2
-	VMOVUPS      expMin<>+0(SB), Y3
-	VMINPS       Y1, Y2, Y2
-	VMAXPS       Y2, Y3, Y3
-	VMOVUPS      roundMagic<>+0(SB), Y1
-	VFMADD231PS  log2E<>+0(SB), Y3, Y1
-	VPSUBD       roundMagic<>+0(SB), Y1, Y2
-	VSUBPS       roundMagic<>+0(SB), Y1, Y1
-	VFNMADD231PS ln2Hi<>+0(SB), Y1, Y3
-	VFNMADD231PS ln2Lo<>+0(SB), Y1, Y3
-	VMOVUPS      expE4<>+0(SB), Y1
-	VFMADD213PS  expE3<>+0(SB), Y3, Y1
-	VFMADD213PS  expE2<>+0(SB), Y3, Y1
-	VFMADD213PS  expE1<>+0(SB), Y3, Y1
-	VFMADD213PS  expE0<>+0(SB), Y3, Y1
-	VMULPS       Y3, Y3, Y4
-	VFMADD213PS  Y3, Y1, Y4
-	VPSRAD       $0x01, Y2, Y1
-	VPSUBD       Y1, Y2, Y2
-	VPADDD       bias<>+0(SB), Y1, Y1
-	VPSLLD       $0x17, Y1, Y1
-	VPADDD       bias<>+0(SB), Y2, Y2
-	VPSLLD       $0x17, Y2, Y2
-	VFMADD213PS  Y1, Y1, Y4
-	VMULPS       Y2, Y4, Y4
-	VMOVUPS      one<>+0(SB), Y1
-	VADDPS       Y1, Y4, Y4
-	VDIVPS       Y4, Y1, Y1
-	VMOVUPS      (DI)(CX*2), Y2
-	VADDPS       (R12)(CX*2), Y2, Y2
-	VMOVUPS      (SI)(CX*2), Y3
-	VADDPS       (R11)(CX*2), Y3, Y3
-	VFMADD231PS  Y2, Y0, Y3
-	VANDPS       magnitude<>+0(SB), Y3, Y4
-	VMOVUPS      tanhMax<>+0(SB), Y5
-	VMINPS       Y4, Y5, Y5
-	VADDPS       Y5, Y5, Y5
-	VMOVUPS      roundMagic<>+0(SB), Y4
-	VFMADD231PS  log2E<>+0(SB), Y5, Y4
-	VPSUBD       roundMagic<>+0(SB), Y4, Y6
-	VSUBPS       roundMagic<>+0(SB), Y4, Y4
-	VFNMADD231PS ln2Hi<>+0(SB), Y4, Y5
-	VFNMADD231PS ln2Lo<>+0(SB), Y4, Y5
-	VMOVUPS      expE4<>+0(SB), Y4
-	VFMADD213PS  expE3<>+0(SB), Y5, Y4
-	VFMADD213PS  expE2<>+0(SB), Y5, Y4
-	VFMADD213PS  expE1<>+0(SB), Y5, Y4
-	VFMADD213PS  expE0<>+0(SB), Y5, Y4
+	VMOVUPS      (SI), Y4
+	VADDPS       (R11), Y4, Y4
+	VMOVUPS      (DI), Y5
+	VADDPS       (R12), Y5, Y5
+	VADDPS       Y5, Y4, Y4
+	VMOVUPS      (SI)(CX*1), Y5
+	VADDPS       (R11)(CX*1), Y5, Y5
+	VMOVUPS      (DI)(CX*1), Y6
+	VADDPS       (R12)(CX*1), Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	VXORPS       signBit<>+0(SB), Y4, Y4
+	VXORPS       signBit<>+0(SB), Y5, Y5
+	VMINPS       Y4, Y3, Y4
+	VMINPS       Y5, Y3, Y5
+	VMAXPS       Y4, Y2, Y4
+	VMAXPS       Y5, Y2, Y5
+	VMOVUPS      roundMagic<>+0(SB), Y6
+	VMOVUPS      roundMagic<>+0(SB), Y7
+	VFMADD231PS  log2E<>+0(SB), Y4, Y6
+	VFMADD231PS  log2E<>+0(SB), Y5, Y7
+	VPSLLD       $0x17, Y6, Y8
+	VPSLLD       $0x17, Y7, Y9
+	VSUBPS       roundMagic<>+0(SB), Y6, Y6
+	VSUBPS       roundMagic<>+0(SB), Y7, Y7
+	VFNMADD231PS ln2Hi<>+0(SB), Y6, Y4
+	VFNMADD231PS ln2Hi<>+0(SB), Y7, Y5
+	VFNMADD231PS ln2Lo<>+0(SB), Y6, Y4
+	VFNMADD231PS ln2Lo<>+0(SB), Y7, Y5
+	VMOVUPS      expE2<>+0(SB), Y12
+	VMOVUPS      expE2<>+0(SB), Y13
+	VFMADD231PS  expE3<>+0(SB), Y4, Y12
+	VFMADD231PS  expE3<>+0(SB), Y5, Y13
+	VMULPS       Y4, Y4, Y6
 	VMULPS       Y5, Y5, Y7
-	VFMADD213PS  Y5, Y4, Y7
-	VPADDD       bias<>+0(SB), Y6, Y6
-	VPSLLD       $0x17, Y6, Y6
-	VSUBPS       one<>+0(SB), Y6, Y4
-	VFMADD213PS  Y4, Y6, Y7
-	VADDPS       two<>+0(SB), Y7, Y4
-	VDIVPS       Y4, Y7, Y7
-	VANDPS       signBit<>+0(SB), Y3, Y3
-	VORPS        Y3, Y7, Y7
-	VMOVUPS      (R8), Y3
-	VSUBPS       Y7, Y3, Y3
-	VFMADD213PS  Y7, Y1, Y3
-	VMOVUPS      Y3, (R9)
+	VMOVUPS      expE0<>+0(SB), Y10
+	VMOVUPS      expE0<>+0(SB), Y11
+	VFMADD231PS  expE1<>+0(SB), Y4, Y10
+	VFMADD231PS  expE1<>+0(SB), Y5, Y11
+	VFMADD231PS  expE4<>+0(SB), Y6, Y12
+	VFMADD231PS  expE4<>+0(SB), Y7, Y13
+	VFMADD213PS  Y10, Y6, Y12
+	VFMADD213PS  Y11, Y7, Y13
+	VFMADD213PS  Y4, Y6, Y12
+	VFMADD213PS  Y5, Y7, Y13
+	VADDPS       Y0, Y12, Y12
+	VADDPS       Y0, Y13, Y13
+	VMULPS       Y8, Y12, Y12
+	VMULPS       Y9, Y13, Y13
+	VADDPS       Y0, Y12, Y12
+	VADDPS       Y0, Y13, Y13
+	VDIVPS       Y12, Y0, Y12
+	VDIVPS       Y13, Y0, Y13
+	VMOVUPS      (DI)(CX*2), Y4
+	VADDPS       (R12)(CX*2), Y4, Y4
+	VMOVUPS      (SI)(CX*2), Y5
+	VADDPS       (R11)(CX*2), Y5, Y5
+	VFMADD231PS  Y4, Y12, Y5
+	VANDPS       magnitude<>+0(SB), Y5, Y6
+	VMINPS       Y6, Y1, Y6
+	VADDPS       Y6, Y6, Y6
+	VMOVUPS      roundMagic<>+0(SB), Y7
+	VFMADD231PS  log2E<>+0(SB), Y6, Y7
+	VPSLLD       $0x17, Y7, Y8
+	VSUBPS       roundMagic<>+0(SB), Y7, Y7
+	VFNMADD231PS ln2Hi<>+0(SB), Y7, Y6
+	VFNMADD231PS ln2Lo<>+0(SB), Y7, Y6
+	VMOVUPS      expE2<>+0(SB), Y10
+	VFMADD231PS  expE3<>+0(SB), Y6, Y10
+	VMULPS       Y6, Y6, Y7
+	VMOVUPS      expE0<>+0(SB), Y9
+	VFMADD231PS  expE1<>+0(SB), Y6, Y9
+	VFMADD231PS  expE4<>+0(SB), Y7, Y10
+	VFMADD213PS  Y9, Y7, Y10
+	VFMADD213PS  Y6, Y7, Y10
+	VSUBPS       Y0, Y8, Y6
+	VFMADD213PS  Y6, Y8, Y10
+	VADDPS       two<>+0(SB), Y10, Y6
+	VDIVPS       Y6, Y10, Y10
+	VANDPS       signBit<>+0(SB), Y5, Y5
+	VORPS        Y5, Y10, Y10
+	VMOVUPS      (R8), Y5
+	VSUBPS       Y10, Y5, Y5
+	VFMADD213PS  Y10, Y13, Y5
+	VMOVUPS      Y5, (R9)
 	TESTQ        R10, R10
 	JZ           dropped
-	VMOVUPS      Y0, (R10)
-	VMOVUPS      Y1, (R10)(CX*1)
-	VMOVUPS      Y7, (R10)(CX*2)
-	VMOVUPS      Y2, (R10)(DX*1)
+	VMOVUPS      Y12, (R10)
+	VMOVUPS      Y13, (R10)(CX*1)
+	VMOVUPS      Y10, (R10)(CX*2)
+	VMOVUPS      Y4, (R10)(DX*1)
 	ADDQ         $0x20, R10
 
 dropped:
-	ADDQ  $0x20, R11
-	ADDQ  $0x20, R12
 	ADDQ  $0x20, R8
 	ADDQ  $0x20, R9
 	ADDQ  $0x20, SI
 	ADDQ  $0x20, DI
+	ADDQ  $0x20, R11
+	ADDQ  $0x20, R12
 	DECQ  R13
 	JNZ   vec
 	TESTQ R10, R10
@@ -163,6 +149,78 @@ next:
 	VZEROUPPER
 	RET
 
+DATA one<>+0(SB)/4, $0x3f800000
+DATA one<>+4(SB)/4, $0x3f800000
+DATA one<>+8(SB)/4, $0x3f800000
+DATA one<>+12(SB)/4, $0x3f800000
+DATA one<>+16(SB)/4, $0x3f800000
+DATA one<>+20(SB)/4, $0x3f800000
+DATA one<>+24(SB)/4, $0x3f800000
+DATA one<>+28(SB)/4, $0x3f800000
+DATA one<>+32(SB)/4, $0x3f800000
+DATA one<>+36(SB)/4, $0x3f800000
+DATA one<>+40(SB)/4, $0x3f800000
+DATA one<>+44(SB)/4, $0x3f800000
+DATA one<>+48(SB)/4, $0x3f800000
+DATA one<>+52(SB)/4, $0x3f800000
+DATA one<>+56(SB)/4, $0x3f800000
+DATA one<>+60(SB)/4, $0x3f800000
+GLOBL one<>(SB), RODATA|NOPTR, $64
+
+DATA tanhMax<>+0(SB)/4, $0x41200000
+DATA tanhMax<>+4(SB)/4, $0x41200000
+DATA tanhMax<>+8(SB)/4, $0x41200000
+DATA tanhMax<>+12(SB)/4, $0x41200000
+DATA tanhMax<>+16(SB)/4, $0x41200000
+DATA tanhMax<>+20(SB)/4, $0x41200000
+DATA tanhMax<>+24(SB)/4, $0x41200000
+DATA tanhMax<>+28(SB)/4, $0x41200000
+DATA tanhMax<>+32(SB)/4, $0x41200000
+DATA tanhMax<>+36(SB)/4, $0x41200000
+DATA tanhMax<>+40(SB)/4, $0x41200000
+DATA tanhMax<>+44(SB)/4, $0x41200000
+DATA tanhMax<>+48(SB)/4, $0x41200000
+DATA tanhMax<>+52(SB)/4, $0x41200000
+DATA tanhMax<>+56(SB)/4, $0x41200000
+DATA tanhMax<>+60(SB)/4, $0x41200000
+GLOBL tanhMax<>(SB), RODATA|NOPTR, $64
+
+DATA expMin<>+0(SB)/4, $0xc2afcccd
+DATA expMin<>+4(SB)/4, $0xc2afcccd
+DATA expMin<>+8(SB)/4, $0xc2afcccd
+DATA expMin<>+12(SB)/4, $0xc2afcccd
+DATA expMin<>+16(SB)/4, $0xc2afcccd
+DATA expMin<>+20(SB)/4, $0xc2afcccd
+DATA expMin<>+24(SB)/4, $0xc2afcccd
+DATA expMin<>+28(SB)/4, $0xc2afcccd
+DATA expMin<>+32(SB)/4, $0xc2afcccd
+DATA expMin<>+36(SB)/4, $0xc2afcccd
+DATA expMin<>+40(SB)/4, $0xc2afcccd
+DATA expMin<>+44(SB)/4, $0xc2afcccd
+DATA expMin<>+48(SB)/4, $0xc2afcccd
+DATA expMin<>+52(SB)/4, $0xc2afcccd
+DATA expMin<>+56(SB)/4, $0xc2afcccd
+DATA expMin<>+60(SB)/4, $0xc2afcccd
+GLOBL expMin<>(SB), RODATA|NOPTR, $64
+
+DATA expMax<>+0(SB)/4, $0x42b1cccd
+DATA expMax<>+4(SB)/4, $0x42b1cccd
+DATA expMax<>+8(SB)/4, $0x42b1cccd
+DATA expMax<>+12(SB)/4, $0x42b1cccd
+DATA expMax<>+16(SB)/4, $0x42b1cccd
+DATA expMax<>+20(SB)/4, $0x42b1cccd
+DATA expMax<>+24(SB)/4, $0x42b1cccd
+DATA expMax<>+28(SB)/4, $0x42b1cccd
+DATA expMax<>+32(SB)/4, $0x42b1cccd
+DATA expMax<>+36(SB)/4, $0x42b1cccd
+DATA expMax<>+40(SB)/4, $0x42b1cccd
+DATA expMax<>+44(SB)/4, $0x42b1cccd
+DATA expMax<>+48(SB)/4, $0x42b1cccd
+DATA expMax<>+52(SB)/4, $0x42b1cccd
+DATA expMax<>+56(SB)/4, $0x42b1cccd
+DATA expMax<>+60(SB)/4, $0x42b1cccd
+GLOBL expMax<>(SB), RODATA|NOPTR, $64
+
 DATA signBit<>+0(SB)/4, $0x80000000
 DATA signBit<>+4(SB)/4, $0x80000000
 DATA signBit<>+8(SB)/4, $0x80000000
@@ -181,58 +239,22 @@ DATA signBit<>+56(SB)/4, $0x80000000
 DATA signBit<>+60(SB)/4, $0x80000000
 GLOBL signBit<>(SB), RODATA|NOPTR, $64
 
-DATA expMax<>+0(SB)/4, $0x42b20000
-DATA expMax<>+4(SB)/4, $0x42b20000
-DATA expMax<>+8(SB)/4, $0x42b20000
-DATA expMax<>+12(SB)/4, $0x42b20000
-DATA expMax<>+16(SB)/4, $0x42b20000
-DATA expMax<>+20(SB)/4, $0x42b20000
-DATA expMax<>+24(SB)/4, $0x42b20000
-DATA expMax<>+28(SB)/4, $0x42b20000
-DATA expMax<>+32(SB)/4, $0x42b20000
-DATA expMax<>+36(SB)/4, $0x42b20000
-DATA expMax<>+40(SB)/4, $0x42b20000
-DATA expMax<>+44(SB)/4, $0x42b20000
-DATA expMax<>+48(SB)/4, $0x42b20000
-DATA expMax<>+52(SB)/4, $0x42b20000
-DATA expMax<>+56(SB)/4, $0x42b20000
-DATA expMax<>+60(SB)/4, $0x42b20000
-GLOBL expMax<>(SB), RODATA|NOPTR, $64
-
-DATA expMin<>+0(SB)/4, $0xc2d00000
-DATA expMin<>+4(SB)/4, $0xc2d00000
-DATA expMin<>+8(SB)/4, $0xc2d00000
-DATA expMin<>+12(SB)/4, $0xc2d00000
-DATA expMin<>+16(SB)/4, $0xc2d00000
-DATA expMin<>+20(SB)/4, $0xc2d00000
-DATA expMin<>+24(SB)/4, $0xc2d00000
-DATA expMin<>+28(SB)/4, $0xc2d00000
-DATA expMin<>+32(SB)/4, $0xc2d00000
-DATA expMin<>+36(SB)/4, $0xc2d00000
-DATA expMin<>+40(SB)/4, $0xc2d00000
-DATA expMin<>+44(SB)/4, $0xc2d00000
-DATA expMin<>+48(SB)/4, $0xc2d00000
-DATA expMin<>+52(SB)/4, $0xc2d00000
-DATA expMin<>+56(SB)/4, $0xc2d00000
-DATA expMin<>+60(SB)/4, $0xc2d00000
-GLOBL expMin<>(SB), RODATA|NOPTR, $64
-
-DATA roundMagic<>+0(SB)/4, $0x4b400000
-DATA roundMagic<>+4(SB)/4, $0x4b400000
-DATA roundMagic<>+8(SB)/4, $0x4b400000
-DATA roundMagic<>+12(SB)/4, $0x4b400000
-DATA roundMagic<>+16(SB)/4, $0x4b400000
-DATA roundMagic<>+20(SB)/4, $0x4b400000
-DATA roundMagic<>+24(SB)/4, $0x4b400000
-DATA roundMagic<>+28(SB)/4, $0x4b400000
-DATA roundMagic<>+32(SB)/4, $0x4b400000
-DATA roundMagic<>+36(SB)/4, $0x4b400000
-DATA roundMagic<>+40(SB)/4, $0x4b400000
-DATA roundMagic<>+44(SB)/4, $0x4b400000
-DATA roundMagic<>+48(SB)/4, $0x4b400000
-DATA roundMagic<>+52(SB)/4, $0x4b400000
-DATA roundMagic<>+56(SB)/4, $0x4b400000
-DATA roundMagic<>+60(SB)/4, $0x4b400000
+DATA roundMagic<>+0(SB)/4, $0x4b40007f
+DATA roundMagic<>+4(SB)/4, $0x4b40007f
+DATA roundMagic<>+8(SB)/4, $0x4b40007f
+DATA roundMagic<>+12(SB)/4, $0x4b40007f
+DATA roundMagic<>+16(SB)/4, $0x4b40007f
+DATA roundMagic<>+20(SB)/4, $0x4b40007f
+DATA roundMagic<>+24(SB)/4, $0x4b40007f
+DATA roundMagic<>+28(SB)/4, $0x4b40007f
+DATA roundMagic<>+32(SB)/4, $0x4b40007f
+DATA roundMagic<>+36(SB)/4, $0x4b40007f
+DATA roundMagic<>+40(SB)/4, $0x4b40007f
+DATA roundMagic<>+44(SB)/4, $0x4b40007f
+DATA roundMagic<>+48(SB)/4, $0x4b40007f
+DATA roundMagic<>+52(SB)/4, $0x4b40007f
+DATA roundMagic<>+56(SB)/4, $0x4b40007f
+DATA roundMagic<>+60(SB)/4, $0x4b40007f
 GLOBL roundMagic<>(SB), RODATA|NOPTR, $64
 
 DATA log2E<>+0(SB)/4, $0x3fb8aa3b
@@ -289,23 +311,23 @@ DATA ln2Lo<>+56(SB)/4, $0xb95e8083
 DATA ln2Lo<>+60(SB)/4, $0xb95e8083
 GLOBL ln2Lo<>(SB), RODATA|NOPTR, $64
 
-DATA expE4<>+0(SB)/4, $0x3ab6cc99
-DATA expE4<>+4(SB)/4, $0x3ab6cc99
-DATA expE4<>+8(SB)/4, $0x3ab6cc99
-DATA expE4<>+12(SB)/4, $0x3ab6cc99
-DATA expE4<>+16(SB)/4, $0x3ab6cc99
-DATA expE4<>+20(SB)/4, $0x3ab6cc99
-DATA expE4<>+24(SB)/4, $0x3ab6cc99
-DATA expE4<>+28(SB)/4, $0x3ab6cc99
-DATA expE4<>+32(SB)/4, $0x3ab6cc99
-DATA expE4<>+36(SB)/4, $0x3ab6cc99
-DATA expE4<>+40(SB)/4, $0x3ab6cc99
-DATA expE4<>+44(SB)/4, $0x3ab6cc99
-DATA expE4<>+48(SB)/4, $0x3ab6cc99
-DATA expE4<>+52(SB)/4, $0x3ab6cc99
-DATA expE4<>+56(SB)/4, $0x3ab6cc99
-DATA expE4<>+60(SB)/4, $0x3ab6cc99
-GLOBL expE4<>(SB), RODATA|NOPTR, $64
+DATA expE2<>+0(SB)/4, $0x3d2aaa43
+DATA expE2<>+4(SB)/4, $0x3d2aaa43
+DATA expE2<>+8(SB)/4, $0x3d2aaa43
+DATA expE2<>+12(SB)/4, $0x3d2aaa43
+DATA expE2<>+16(SB)/4, $0x3d2aaa43
+DATA expE2<>+20(SB)/4, $0x3d2aaa43
+DATA expE2<>+24(SB)/4, $0x3d2aaa43
+DATA expE2<>+28(SB)/4, $0x3d2aaa43
+DATA expE2<>+32(SB)/4, $0x3d2aaa43
+DATA expE2<>+36(SB)/4, $0x3d2aaa43
+DATA expE2<>+40(SB)/4, $0x3d2aaa43
+DATA expE2<>+44(SB)/4, $0x3d2aaa43
+DATA expE2<>+48(SB)/4, $0x3d2aaa43
+DATA expE2<>+52(SB)/4, $0x3d2aaa43
+DATA expE2<>+56(SB)/4, $0x3d2aaa43
+DATA expE2<>+60(SB)/4, $0x3d2aaa43
+GLOBL expE2<>(SB), RODATA|NOPTR, $64
 
 DATA expE3<>+0(SB)/4, $0x3c09140e
 DATA expE3<>+4(SB)/4, $0x3c09140e
@@ -325,23 +347,23 @@ DATA expE3<>+56(SB)/4, $0x3c09140e
 DATA expE3<>+60(SB)/4, $0x3c09140e
 GLOBL expE3<>(SB), RODATA|NOPTR, $64
 
-DATA expE2<>+0(SB)/4, $0x3d2aaa43
-DATA expE2<>+4(SB)/4, $0x3d2aaa43
-DATA expE2<>+8(SB)/4, $0x3d2aaa43
-DATA expE2<>+12(SB)/4, $0x3d2aaa43
-DATA expE2<>+16(SB)/4, $0x3d2aaa43
-DATA expE2<>+20(SB)/4, $0x3d2aaa43
-DATA expE2<>+24(SB)/4, $0x3d2aaa43
-DATA expE2<>+28(SB)/4, $0x3d2aaa43
-DATA expE2<>+32(SB)/4, $0x3d2aaa43
-DATA expE2<>+36(SB)/4, $0x3d2aaa43
-DATA expE2<>+40(SB)/4, $0x3d2aaa43
-DATA expE2<>+44(SB)/4, $0x3d2aaa43
-DATA expE2<>+48(SB)/4, $0x3d2aaa43
-DATA expE2<>+52(SB)/4, $0x3d2aaa43
-DATA expE2<>+56(SB)/4, $0x3d2aaa43
-DATA expE2<>+60(SB)/4, $0x3d2aaa43
-GLOBL expE2<>(SB), RODATA|NOPTR, $64
+DATA expE0<>+0(SB)/4, $0x3f000000
+DATA expE0<>+4(SB)/4, $0x3f000000
+DATA expE0<>+8(SB)/4, $0x3f000000
+DATA expE0<>+12(SB)/4, $0x3f000000
+DATA expE0<>+16(SB)/4, $0x3f000000
+DATA expE0<>+20(SB)/4, $0x3f000000
+DATA expE0<>+24(SB)/4, $0x3f000000
+DATA expE0<>+28(SB)/4, $0x3f000000
+DATA expE0<>+32(SB)/4, $0x3f000000
+DATA expE0<>+36(SB)/4, $0x3f000000
+DATA expE0<>+40(SB)/4, $0x3f000000
+DATA expE0<>+44(SB)/4, $0x3f000000
+DATA expE0<>+48(SB)/4, $0x3f000000
+DATA expE0<>+52(SB)/4, $0x3f000000
+DATA expE0<>+56(SB)/4, $0x3f000000
+DATA expE0<>+60(SB)/4, $0x3f000000
+GLOBL expE0<>(SB), RODATA|NOPTR, $64
 
 DATA expE1<>+0(SB)/4, $0x3e2aaa58
 DATA expE1<>+4(SB)/4, $0x3e2aaa58
@@ -361,59 +383,23 @@ DATA expE1<>+56(SB)/4, $0x3e2aaa58
 DATA expE1<>+60(SB)/4, $0x3e2aaa58
 GLOBL expE1<>(SB), RODATA|NOPTR, $64
 
-DATA expE0<>+0(SB)/4, $0x3f000000
-DATA expE0<>+4(SB)/4, $0x3f000000
-DATA expE0<>+8(SB)/4, $0x3f000000
-DATA expE0<>+12(SB)/4, $0x3f000000
-DATA expE0<>+16(SB)/4, $0x3f000000
-DATA expE0<>+20(SB)/4, $0x3f000000
-DATA expE0<>+24(SB)/4, $0x3f000000
-DATA expE0<>+28(SB)/4, $0x3f000000
-DATA expE0<>+32(SB)/4, $0x3f000000
-DATA expE0<>+36(SB)/4, $0x3f000000
-DATA expE0<>+40(SB)/4, $0x3f000000
-DATA expE0<>+44(SB)/4, $0x3f000000
-DATA expE0<>+48(SB)/4, $0x3f000000
-DATA expE0<>+52(SB)/4, $0x3f000000
-DATA expE0<>+56(SB)/4, $0x3f000000
-DATA expE0<>+60(SB)/4, $0x3f000000
-GLOBL expE0<>(SB), RODATA|NOPTR, $64
-
-DATA bias<>+0(SB)/4, $0x0000007f
-DATA bias<>+4(SB)/4, $0x0000007f
-DATA bias<>+8(SB)/4, $0x0000007f
-DATA bias<>+12(SB)/4, $0x0000007f
-DATA bias<>+16(SB)/4, $0x0000007f
-DATA bias<>+20(SB)/4, $0x0000007f
-DATA bias<>+24(SB)/4, $0x0000007f
-DATA bias<>+28(SB)/4, $0x0000007f
-DATA bias<>+32(SB)/4, $0x0000007f
-DATA bias<>+36(SB)/4, $0x0000007f
-DATA bias<>+40(SB)/4, $0x0000007f
-DATA bias<>+44(SB)/4, $0x0000007f
-DATA bias<>+48(SB)/4, $0x0000007f
-DATA bias<>+52(SB)/4, $0x0000007f
-DATA bias<>+56(SB)/4, $0x0000007f
-DATA bias<>+60(SB)/4, $0x0000007f
-GLOBL bias<>(SB), RODATA|NOPTR, $64
-
-DATA one<>+0(SB)/4, $0x3f800000
-DATA one<>+4(SB)/4, $0x3f800000
-DATA one<>+8(SB)/4, $0x3f800000
-DATA one<>+12(SB)/4, $0x3f800000
-DATA one<>+16(SB)/4, $0x3f800000
-DATA one<>+20(SB)/4, $0x3f800000
-DATA one<>+24(SB)/4, $0x3f800000
-DATA one<>+28(SB)/4, $0x3f800000
-DATA one<>+32(SB)/4, $0x3f800000
-DATA one<>+36(SB)/4, $0x3f800000
-DATA one<>+40(SB)/4, $0x3f800000
-DATA one<>+44(SB)/4, $0x3f800000
-DATA one<>+48(SB)/4, $0x3f800000
-DATA one<>+52(SB)/4, $0x3f800000
-DATA one<>+56(SB)/4, $0x3f800000
-DATA one<>+60(SB)/4, $0x3f800000
-GLOBL one<>(SB), RODATA|NOPTR, $64
+DATA expE4<>+0(SB)/4, $0x3ab6cc99
+DATA expE4<>+4(SB)/4, $0x3ab6cc99
+DATA expE4<>+8(SB)/4, $0x3ab6cc99
+DATA expE4<>+12(SB)/4, $0x3ab6cc99
+DATA expE4<>+16(SB)/4, $0x3ab6cc99
+DATA expE4<>+20(SB)/4, $0x3ab6cc99
+DATA expE4<>+24(SB)/4, $0x3ab6cc99
+DATA expE4<>+28(SB)/4, $0x3ab6cc99
+DATA expE4<>+32(SB)/4, $0x3ab6cc99
+DATA expE4<>+36(SB)/4, $0x3ab6cc99
+DATA expE4<>+40(SB)/4, $0x3ab6cc99
+DATA expE4<>+44(SB)/4, $0x3ab6cc99
+DATA expE4<>+48(SB)/4, $0x3ab6cc99
+DATA expE4<>+52(SB)/4, $0x3ab6cc99
+DATA expE4<>+56(SB)/4, $0x3ab6cc99
+DATA expE4<>+60(SB)/4, $0x3ab6cc99
+GLOBL expE4<>(SB), RODATA|NOPTR, $64
 
 DATA magnitude<>+0(SB)/4, $0x7fffffff
 DATA magnitude<>+4(SB)/4, $0x7fffffff
@@ -432,24 +418,6 @@ DATA magnitude<>+52(SB)/4, $0x7fffffff
 DATA magnitude<>+56(SB)/4, $0x7fffffff
 DATA magnitude<>+60(SB)/4, $0x7fffffff
 GLOBL magnitude<>(SB), RODATA|NOPTR, $64
-
-DATA tanhMax<>+0(SB)/4, $0x41200000
-DATA tanhMax<>+4(SB)/4, $0x41200000
-DATA tanhMax<>+8(SB)/4, $0x41200000
-DATA tanhMax<>+12(SB)/4, $0x41200000
-DATA tanhMax<>+16(SB)/4, $0x41200000
-DATA tanhMax<>+20(SB)/4, $0x41200000
-DATA tanhMax<>+24(SB)/4, $0x41200000
-DATA tanhMax<>+28(SB)/4, $0x41200000
-DATA tanhMax<>+32(SB)/4, $0x41200000
-DATA tanhMax<>+36(SB)/4, $0x41200000
-DATA tanhMax<>+40(SB)/4, $0x41200000
-DATA tanhMax<>+44(SB)/4, $0x41200000
-DATA tanhMax<>+48(SB)/4, $0x41200000
-DATA tanhMax<>+52(SB)/4, $0x41200000
-DATA tanhMax<>+56(SB)/4, $0x41200000
-DATA tanhMax<>+60(SB)/4, $0x41200000
-GLOBL tanhMax<>(SB), RODATA|NOPTR, $64
 
 DATA two<>+0(SB)/4, $0x40000000
 DATA two<>+4(SB)/4, $0x40000000
@@ -519,12 +487,12 @@ vec:
 	VMOVUPS      Y5, (R10)(CX*1)
 	VMOVUPS      Y0, (R10)(CX*2)
 	VMOVUPS      Y1, (R11)
-	ADDQ         $0x20, R8
 	ADDQ         $0x20, SI
 	ADDQ         $0x20, DI
 	ADDQ         $0x20, R11
 	ADDQ         $0x20, R9
 	ADDQ         $0x20, R10
+	ADDQ         $0x20, R8
 	DECQ         R12
 	JNZ          vec
 	ADDQ         BX, SI
@@ -544,19 +512,23 @@ vec:
 // func gruForwardAVX512(rows int, vecs int, hidden int, gi *float32, gh *float32, bih *float32, bhh *float32, h *float32, out *float32, save *float32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·gruForwardAVX512(SB), NOSPLIT, $0-80
-	MOVQ rows+0(FP), AX
-	MOVQ hidden+16(FP), CX
-	SHLQ $0x02, CX
-	LEAQ (CX)(CX*2), DX
-	MOVQ CX, BX
-	MOVQ vecs+8(FP), SI
-	SHLQ $0x06, SI
-	SUBQ SI, BX
-	MOVQ gi+24(FP), SI
-	MOVQ gh+32(FP), DI
-	MOVQ h+56(FP), R8
-	MOVQ out+64(FP), R9
-	MOVQ save+72(FP), R10
+	MOVQ    rows+0(FP), AX
+	MOVQ    hidden+16(FP), CX
+	SHLQ    $0x02, CX
+	LEAQ    (CX)(CX*2), DX
+	MOVQ    CX, BX
+	MOVQ    vecs+8(FP), SI
+	SHLQ    $0x06, SI
+	SUBQ    SI, BX
+	VMOVUPS one<>+0(SB), Z0
+	VMOVUPS tanhMax<>+0(SB), Z1
+	VMOVUPS expMin<>+0(SB), Z2
+	VMOVUPS expMax<>+0(SB), Z3
+	MOVQ    gi+24(FP), SI
+	MOVQ    gh+32(FP), DI
+	MOVQ    h+56(FP), R8
+	MOVQ    out+64(FP), R9
+	MOVQ    save+72(FP), R10
 
 row:
 	MOVQ bih+40(FP), R11
@@ -564,123 +536,105 @@ row:
 	MOVQ vecs+8(FP), R13
 
 vec:
-	VMOVUPS      (SI), Z0
-	VADDPS       (R11), Z0, Z0
-	VMOVUPS      (DI), Z1
-	VADDPS       (R12), Z1, Z1
-	VADDPS       Z1, Z0, Z0
-	VXORPS       signBit<>+0(SB), Z0, Z0
-	VMOVUPS      expMax<>+0(SB), Z1
-	VMOVUPS      expMin<>+0(SB), Z2
-	VMINPS       Z0, Z1, Z1
-	VMAXPS       Z1, Z2, Z2
-	VMOVUPS      roundMagic<>+0(SB), Z0
-	VFMADD231PS  log2E<>+0(SB), Z2, Z0
-	VPSUBD       roundMagic<>+0(SB), Z0, Z1
-	VSUBPS       roundMagic<>+0(SB), Z0, Z0
-	VFNMADD231PS ln2Hi<>+0(SB), Z0, Z2
-	VFNMADD231PS ln2Lo<>+0(SB), Z0, Z2
-	VMOVUPS      expE4<>+0(SB), Z0
-	VFMADD213PS  expE3<>+0(SB), Z2, Z0
-	VFMADD213PS  expE2<>+0(SB), Z2, Z0
-	VFMADD213PS  expE1<>+0(SB), Z2, Z0
-	VFMADD213PS  expE0<>+0(SB), Z2, Z0
-	VMULPS       Z2, Z2, Z3
-	VFMADD213PS  Z2, Z0, Z3
-	VPSRAD       $0x01, Z1, Z0
-	VPSUBD       Z0, Z1, Z1
-	VPADDD       bias<>+0(SB), Z0, Z0
-	VPSLLD       $0x17, Z0, Z0
-	VPADDD       bias<>+0(SB), Z1, Z1
-	VPSLLD       $0x17, Z1, Z1
-	VFMADD213PS  Z0, Z0, Z3
-	VMULPS       Z1, Z3, Z3
-	VMOVUPS      one<>+0(SB), Z0
-	VADDPS       Z0, Z3, Z3
-	VDIVPS       Z3, Z0, Z0
-	VMOVUPS      (SI)(CX*1), Z1
-	VADDPS       (R11)(CX*1), Z1, Z1
-	VMOVUPS      (DI)(CX*1), Z2
-	VADDPS       (R12)(CX*1), Z2, Z2
-	VADDPS       Z2, Z1, Z1
-	VXORPS       signBit<>+0(SB), Z1, Z1
-	VMOVUPS      expMax<>+0(SB), Z2
-	VMOVUPS      expMin<>+0(SB), Z3
-	VMINPS       Z1, Z2, Z2
-	VMAXPS       Z2, Z3, Z3
-	VMOVUPS      roundMagic<>+0(SB), Z1
-	VFMADD231PS  log2E<>+0(SB), Z3, Z1
-	VPSUBD       roundMagic<>+0(SB), Z1, Z2
-	VSUBPS       roundMagic<>+0(SB), Z1, Z1
-	VFNMADD231PS ln2Hi<>+0(SB), Z1, Z3
-	VFNMADD231PS ln2Lo<>+0(SB), Z1, Z3
-	VMOVUPS      expE4<>+0(SB), Z1
-	VFMADD213PS  expE3<>+0(SB), Z3, Z1
-	VFMADD213PS  expE2<>+0(SB), Z3, Z1
-	VFMADD213PS  expE1<>+0(SB), Z3, Z1
-	VFMADD213PS  expE0<>+0(SB), Z3, Z1
-	VMULPS       Z3, Z3, Z4
-	VFMADD213PS  Z3, Z1, Z4
-	VPSRAD       $0x01, Z2, Z1
-	VPSUBD       Z1, Z2, Z2
-	VPADDD       bias<>+0(SB), Z1, Z1
-	VPSLLD       $0x17, Z1, Z1
-	VPADDD       bias<>+0(SB), Z2, Z2
-	VPSLLD       $0x17, Z2, Z2
-	VFMADD213PS  Z1, Z1, Z4
-	VMULPS       Z2, Z4, Z4
-	VMOVUPS      one<>+0(SB), Z1
-	VADDPS       Z1, Z4, Z4
-	VDIVPS       Z4, Z1, Z1
-	VMOVUPS      (DI)(CX*2), Z2
-	VADDPS       (R12)(CX*2), Z2, Z2
-	VMOVUPS      (SI)(CX*2), Z3
-	VADDPS       (R11)(CX*2), Z3, Z3
-	VFMADD231PS  Z2, Z0, Z3
-	VANDPS       magnitude<>+0(SB), Z3, Z4
-	VMOVUPS      tanhMax<>+0(SB), Z5
-	VMINPS       Z4, Z5, Z5
-	VADDPS       Z5, Z5, Z5
-	VMOVUPS      roundMagic<>+0(SB), Z4
-	VFMADD231PS  log2E<>+0(SB), Z5, Z4
-	VPSUBD       roundMagic<>+0(SB), Z4, Z6
-	VSUBPS       roundMagic<>+0(SB), Z4, Z4
-	VFNMADD231PS ln2Hi<>+0(SB), Z4, Z5
-	VFNMADD231PS ln2Lo<>+0(SB), Z4, Z5
-	VMOVUPS      expE4<>+0(SB), Z4
-	VFMADD213PS  expE3<>+0(SB), Z5, Z4
-	VFMADD213PS  expE2<>+0(SB), Z5, Z4
-	VFMADD213PS  expE1<>+0(SB), Z5, Z4
-	VFMADD213PS  expE0<>+0(SB), Z5, Z4
+	VMOVUPS      (SI), Z4
+	VADDPS       (R11), Z4, Z4
+	VMOVUPS      (DI), Z5
+	VADDPS       (R12), Z5, Z5
+	VADDPS       Z5, Z4, Z4
+	VMOVUPS      (SI)(CX*1), Z5
+	VADDPS       (R11)(CX*1), Z5, Z5
+	VMOVUPS      (DI)(CX*1), Z6
+	VADDPS       (R12)(CX*1), Z6, Z6
+	VADDPS       Z6, Z5, Z5
+	VXORPS       signBit<>+0(SB), Z4, Z4
+	VXORPS       signBit<>+0(SB), Z5, Z5
+	VMINPS       Z4, Z3, Z4
+	VMINPS       Z5, Z3, Z5
+	VMAXPS       Z4, Z2, Z4
+	VMAXPS       Z5, Z2, Z5
+	VMOVUPS      roundMagic<>+0(SB), Z6
+	VMOVUPS      roundMagic<>+0(SB), Z7
+	VFMADD231PS  log2E<>+0(SB), Z4, Z6
+	VFMADD231PS  log2E<>+0(SB), Z5, Z7
+	VPSLLD       $0x17, Z6, Z8
+	VPSLLD       $0x17, Z7, Z9
+	VSUBPS       roundMagic<>+0(SB), Z6, Z6
+	VSUBPS       roundMagic<>+0(SB), Z7, Z7
+	VFNMADD231PS ln2Hi<>+0(SB), Z6, Z4
+	VFNMADD231PS ln2Hi<>+0(SB), Z7, Z5
+	VFNMADD231PS ln2Lo<>+0(SB), Z6, Z4
+	VFNMADD231PS ln2Lo<>+0(SB), Z7, Z5
+	VMOVUPS      expE2<>+0(SB), Z12
+	VMOVUPS      expE2<>+0(SB), Z13
+	VFMADD231PS  expE3<>+0(SB), Z4, Z12
+	VFMADD231PS  expE3<>+0(SB), Z5, Z13
+	VMULPS       Z4, Z4, Z6
 	VMULPS       Z5, Z5, Z7
-	VFMADD213PS  Z5, Z4, Z7
-	VPADDD       bias<>+0(SB), Z6, Z6
-	VPSLLD       $0x17, Z6, Z6
-	VSUBPS       one<>+0(SB), Z6, Z4
-	VFMADD213PS  Z4, Z6, Z7
-	VADDPS       two<>+0(SB), Z7, Z4
-	VDIVPS       Z4, Z7, Z7
-	VANDPS       signBit<>+0(SB), Z3, Z3
-	VORPS        Z3, Z7, Z7
-	VMOVUPS      (R8), Z3
-	VSUBPS       Z7, Z3, Z3
-	VFMADD213PS  Z7, Z1, Z3
-	VMOVUPS      Z3, (R9)
+	VMOVUPS      expE0<>+0(SB), Z10
+	VMOVUPS      expE0<>+0(SB), Z11
+	VFMADD231PS  expE1<>+0(SB), Z4, Z10
+	VFMADD231PS  expE1<>+0(SB), Z5, Z11
+	VFMADD231PS  expE4<>+0(SB), Z6, Z12
+	VFMADD231PS  expE4<>+0(SB), Z7, Z13
+	VFMADD213PS  Z10, Z6, Z12
+	VFMADD213PS  Z11, Z7, Z13
+	VFMADD213PS  Z4, Z6, Z12
+	VFMADD213PS  Z5, Z7, Z13
+	VADDPS       Z0, Z12, Z12
+	VADDPS       Z0, Z13, Z13
+	VMULPS       Z8, Z12, Z12
+	VMULPS       Z9, Z13, Z13
+	VADDPS       Z0, Z12, Z12
+	VADDPS       Z0, Z13, Z13
+	VDIVPS       Z12, Z0, Z12
+	VDIVPS       Z13, Z0, Z13
+	VMOVUPS      (DI)(CX*2), Z4
+	VADDPS       (R12)(CX*2), Z4, Z4
+	VMOVUPS      (SI)(CX*2), Z5
+	VADDPS       (R11)(CX*2), Z5, Z5
+	VFMADD231PS  Z4, Z12, Z5
+	VANDPS       magnitude<>+0(SB), Z5, Z6
+	VMINPS       Z6, Z1, Z6
+	VADDPS       Z6, Z6, Z6
+	VMOVUPS      roundMagic<>+0(SB), Z7
+	VFMADD231PS  log2E<>+0(SB), Z6, Z7
+	VPSLLD       $0x17, Z7, Z8
+	VSUBPS       roundMagic<>+0(SB), Z7, Z7
+	VFNMADD231PS ln2Hi<>+0(SB), Z7, Z6
+	VFNMADD231PS ln2Lo<>+0(SB), Z7, Z6
+	VMOVUPS      expE2<>+0(SB), Z10
+	VFMADD231PS  expE3<>+0(SB), Z6, Z10
+	VMULPS       Z6, Z6, Z7
+	VMOVUPS      expE0<>+0(SB), Z9
+	VFMADD231PS  expE1<>+0(SB), Z6, Z9
+	VFMADD231PS  expE4<>+0(SB), Z7, Z10
+	VFMADD213PS  Z9, Z7, Z10
+	VFMADD213PS  Z6, Z7, Z10
+	VSUBPS       Z0, Z8, Z6
+	VFMADD213PS  Z6, Z8, Z10
+	VADDPS       two<>+0(SB), Z10, Z6
+	VDIVPS       Z6, Z10, Z10
+	VANDPS       signBit<>+0(SB), Z5, Z5
+	VORPS        Z5, Z10, Z10
+	VMOVUPS      (R8), Z5
+	VSUBPS       Z10, Z5, Z5
+	VFMADD213PS  Z10, Z13, Z5
+	VMOVUPS      Z5, (R9)
 	TESTQ        R10, R10
 	JZ           dropped
-	VMOVUPS      Z0, (R10)
-	VMOVUPS      Z1, (R10)(CX*1)
-	VMOVUPS      Z7, (R10)(CX*2)
-	VMOVUPS      Z2, (R10)(DX*1)
+	VMOVUPS      Z12, (R10)
+	VMOVUPS      Z13, (R10)(CX*1)
+	VMOVUPS      Z10, (R10)(CX*2)
+	VMOVUPS      Z4, (R10)(DX*1)
 	ADDQ         $0x40, R10
 
 dropped:
-	ADDQ  $0x40, R11
-	ADDQ  $0x40, R12
 	ADDQ  $0x40, R8
 	ADDQ  $0x40, R9
 	ADDQ  $0x40, SI
 	ADDQ  $0x40, DI
+	ADDQ  $0x40, R11
+	ADDQ  $0x40, R12
 	DECQ  R13
 	JNZ   vec
 	TESTQ R10, R10
@@ -750,12 +704,12 @@ vec:
 	VMOVUPS      Z5, (R10)(CX*1)
 	VMOVUPS      Z0, (R10)(CX*2)
 	VMOVUPS      Z1, (R11)
-	ADDQ         $0x40, R8
 	ADDQ         $0x40, SI
 	ADDQ         $0x40, DI
 	ADDQ         $0x40, R11
 	ADDQ         $0x40, R9
 	ADDQ         $0x40, R10
+	ADDQ         $0x40, R8
 	DECQ         R12
 	JNZ          vec
 	ADDQ         BX, SI

@@ -17,11 +17,14 @@ func logSum(s float32) float32 {
 	t := (m - 1) / (m + 1)
 	t2 := float64(t * t)
 	series := 0.0
-	for i := 19; i >= 1; i -= 2 { // |t| ≤ 0.172: the next term is below 1e-16
-		series = float64(series*t2) + 1/float64(i)
+	for _, c := range atanhSeries { // |t| ≤ 0.172: the next term is below 1e-13
+		series = float64(series*t2) + c
 	}
 	return float32(float64(2*t*series) + float64(float64(e)*math.Ln2))
 }
+
+// atanhSeries are the Taylor coefficients of atanh(t)/t in t², the last first.
+var atanhSeries = [...]float64{1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1}
 
 // log32 is the single-precision logarithm of the entropy's gradient, about an
 // ulp: x = 2ᵉ·m as above, then log m = 2s + s·s²·(2/3 + 2/5·s² + ...) with

@@ -34,139 +34,165 @@ TEXT ·rowExpAVX2(SB), NOSPLIT, $0-48
 	MOVQ         dots+40(FP), SI
 	VBROADCASTSS top+24(FP), Y0
 	VBROADCASTSS invTemp+28(FP), Y1
-	VMOVUPS      (BX), Y2
-	VMOVUPS      (SI), Y4
-	VMOVUPS      32(BX), Y3
-	VMOVUPS      32(SI), Y5
+	VMOVUPS      one<>+0(SB), Y2
+	VMOVUPS      tanhMax<>+0(SB), Y3
+	VMOVUPS      expMin<>+0(SB), Y3
+	VMOVUPS      expMax<>+0(SB), Y4
+	VMOVUPS      (BX), Y5
+	VMOVUPS      (SI), Y7
+	VMOVUPS      32(BX), Y6
+	VMOVUPS      32(SI), Y8
 
 loop:
-	VMOVUPS      (CX), Y6
-	VSUBPS       Y0, Y6, Y6
-	VMULPS       Y1, Y6, Y6
-	VMOVUPS      expMax<>+0(SB), Y7
-	VMOVUPS      expMin<>+0(SB), Y8
-	VMINPS       Y6, Y7, Y7
-	VMAXPS       Y7, Y8, Y8
-	VMOVUPS      Y8, Y6
-	VMOVUPS      roundMagic<>+0(SB), Y7
-	VFMADD231PS  log2E<>+0(SB), Y8, Y7
-	VPSUBD       roundMagic<>+0(SB), Y7, Y9
-	VSUBPS       roundMagic<>+0(SB), Y7, Y7
-	VFNMADD231PS ln2Hi<>+0(SB), Y7, Y8
-	VFNMADD231PS ln2Lo<>+0(SB), Y7, Y8
-	VMOVUPS      expE4<>+0(SB), Y7
-	VFMADD213PS  expE3<>+0(SB), Y8, Y7
-	VFMADD213PS  expE2<>+0(SB), Y8, Y7
-	VFMADD213PS  expE1<>+0(SB), Y8, Y7
-	VFMADD213PS  expE0<>+0(SB), Y8, Y7
-	VMULPS       Y8, Y8, Y10
-	VFMADD213PS  Y8, Y7, Y10
-	VPSRAD       $0x01, Y9, Y7
-	VPSUBD       Y7, Y9, Y9
-	VPADDD       bias<>+0(SB), Y7, Y7
-	VPSLLD       $0x17, Y7, Y7
-	VPADDD       bias<>+0(SB), Y9, Y9
-	VPSLLD       $0x17, Y9, Y9
-	VFMADD213PS  Y7, Y7, Y10
-	VMULPS       Y9, Y10, Y10
-	VMOVUPS      Y10, (DX)
-	VADDPS       Y10, Y2, Y2
-	VFMADD231PS  Y10, Y6, Y4
-	VMOVUPS      32(CX), Y6
-	VSUBPS       Y0, Y6, Y6
-	VMULPS       Y1, Y6, Y6
-	VMOVUPS      expMax<>+0(SB), Y7
-	VMOVUPS      expMin<>+0(SB), Y8
-	VMINPS       Y6, Y7, Y7
-	VMAXPS       Y7, Y8, Y8
-	VMOVUPS      Y8, Y6
-	VMOVUPS      roundMagic<>+0(SB), Y7
-	VFMADD231PS  log2E<>+0(SB), Y8, Y7
-	VPSUBD       roundMagic<>+0(SB), Y7, Y9
-	VSUBPS       roundMagic<>+0(SB), Y7, Y7
-	VFNMADD231PS ln2Hi<>+0(SB), Y7, Y8
-	VFNMADD231PS ln2Lo<>+0(SB), Y7, Y8
-	VMOVUPS      expE4<>+0(SB), Y7
-	VFMADD213PS  expE3<>+0(SB), Y8, Y7
-	VFMADD213PS  expE2<>+0(SB), Y8, Y7
-	VFMADD213PS  expE1<>+0(SB), Y8, Y7
-	VFMADD213PS  expE0<>+0(SB), Y8, Y7
-	VMULPS       Y8, Y8, Y10
-	VFMADD213PS  Y8, Y7, Y10
-	VPSRAD       $0x01, Y9, Y7
-	VPSUBD       Y7, Y9, Y9
-	VPADDD       bias<>+0(SB), Y7, Y7
-	VPSLLD       $0x17, Y7, Y7
-	VPADDD       bias<>+0(SB), Y9, Y9
-	VPSLLD       $0x17, Y9, Y9
-	VFMADD213PS  Y7, Y7, Y10
-	VMULPS       Y9, Y10, Y10
-	VMOVUPS      Y10, 32(DX)
-	VADDPS       Y10, Y3, Y3
-	VFMADD231PS  Y10, Y6, Y5
+	VMOVUPS      (CX), Y11
+	VSUBPS       Y0, Y11, Y11
+	VMULPS       Y1, Y11, Y11
+	VMOVUPS      32(CX), Y12
+	VSUBPS       Y0, Y12, Y12
+	VMULPS       Y1, Y12, Y12
+	VMINPS       Y11, Y4, Y11
+	VMINPS       Y12, Y4, Y12
+	VMAXPS       Y11, Y3, Y11
+	VMAXPS       Y12, Y3, Y12
+	VMOVUPS      Y11, Y9
+	VMOVUPS      Y12, Y10
+	VMOVUPS      roundMagic<>+0(SB), Y13
+	VMOVUPS      roundMagic<>+0(SB), Y14
+	VFMADD231PS  log2E<>+0(SB), Y11, Y13
+	VFMADD231PS  log2E<>+0(SB), Y12, Y14
+	VPSLLD       $0x17, Y13, Y15
+	VPSLLD       $0x17, Y14, Y16
+	VSUBPS       roundMagic<>+0(SB), Y13, Y13
+	VSUBPS       roundMagic<>+0(SB), Y14, Y14
+	VFNMADD231PS ln2Hi<>+0(SB), Y13, Y11
+	VFNMADD231PS ln2Hi<>+0(SB), Y14, Y12
+	VFNMADD231PS ln2Lo<>+0(SB), Y13, Y11
+	VFNMADD231PS ln2Lo<>+0(SB), Y14, Y12
+	VMOVUPS      expE2<>+0(SB), Y19
+	VMOVUPS      expE2<>+0(SB), Y20
+	VFMADD231PS  expE3<>+0(SB), Y11, Y19
+	VFMADD231PS  expE3<>+0(SB), Y12, Y20
+	VMULPS       Y11, Y11, Y13
+	VMULPS       Y12, Y12, Y14
+	VMOVUPS      expE0<>+0(SB), Y17
+	VMOVUPS      expE0<>+0(SB), Y18
+	VFMADD231PS  expE1<>+0(SB), Y11, Y17
+	VFMADD231PS  expE1<>+0(SB), Y12, Y18
+	VFMADD231PS  expE4<>+0(SB), Y13, Y19
+	VFMADD231PS  expE4<>+0(SB), Y14, Y20
+	VFMADD213PS  Y17, Y13, Y19
+	VFMADD213PS  Y18, Y14, Y20
+	VFMADD213PS  Y11, Y13, Y19
+	VFMADD213PS  Y12, Y14, Y20
+	VADDPS       Y2, Y19, Y19
+	VADDPS       Y2, Y20, Y20
+	VMULPS       Y15, Y19, Y19
+	VMULPS       Y16, Y20, Y20
+	VMOVUPS      Y19, (DX)
+	VADDPS       Y19, Y5, Y5
+	VFMADD231PS  Y19, Y9, Y7
+	VMOVUPS      Y20, 32(DX)
+	VADDPS       Y20, Y6, Y6
+	VFMADD231PS  Y20, Y10, Y8
 	ADDQ         $0x40, CX
 	ADDQ         $0x40, DX
 	DECQ         AX
 	JNZ          loop
-	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y4, (SI)
-	VMOVUPS      Y3, 32(BX)
-	VMOVUPS      Y5, 32(SI)
+	VMOVUPS      Y5, (BX)
+	VMOVUPS      Y7, (SI)
+	VMOVUPS      Y6, 32(BX)
+	VMOVUPS      Y8, 32(SI)
 	VZEROUPPER
 	RET
 
-DATA expMax<>+0(SB)/4, $0x42b20000
-DATA expMax<>+4(SB)/4, $0x42b20000
-DATA expMax<>+8(SB)/4, $0x42b20000
-DATA expMax<>+12(SB)/4, $0x42b20000
-DATA expMax<>+16(SB)/4, $0x42b20000
-DATA expMax<>+20(SB)/4, $0x42b20000
-DATA expMax<>+24(SB)/4, $0x42b20000
-DATA expMax<>+28(SB)/4, $0x42b20000
-DATA expMax<>+32(SB)/4, $0x42b20000
-DATA expMax<>+36(SB)/4, $0x42b20000
-DATA expMax<>+40(SB)/4, $0x42b20000
-DATA expMax<>+44(SB)/4, $0x42b20000
-DATA expMax<>+48(SB)/4, $0x42b20000
-DATA expMax<>+52(SB)/4, $0x42b20000
-DATA expMax<>+56(SB)/4, $0x42b20000
-DATA expMax<>+60(SB)/4, $0x42b20000
-GLOBL expMax<>(SB), RODATA|NOPTR, $64
+DATA one<>+0(SB)/4, $0x3f800000
+DATA one<>+4(SB)/4, $0x3f800000
+DATA one<>+8(SB)/4, $0x3f800000
+DATA one<>+12(SB)/4, $0x3f800000
+DATA one<>+16(SB)/4, $0x3f800000
+DATA one<>+20(SB)/4, $0x3f800000
+DATA one<>+24(SB)/4, $0x3f800000
+DATA one<>+28(SB)/4, $0x3f800000
+DATA one<>+32(SB)/4, $0x3f800000
+DATA one<>+36(SB)/4, $0x3f800000
+DATA one<>+40(SB)/4, $0x3f800000
+DATA one<>+44(SB)/4, $0x3f800000
+DATA one<>+48(SB)/4, $0x3f800000
+DATA one<>+52(SB)/4, $0x3f800000
+DATA one<>+56(SB)/4, $0x3f800000
+DATA one<>+60(SB)/4, $0x3f800000
+GLOBL one<>(SB), RODATA|NOPTR, $64
 
-DATA expMin<>+0(SB)/4, $0xc2d00000
-DATA expMin<>+4(SB)/4, $0xc2d00000
-DATA expMin<>+8(SB)/4, $0xc2d00000
-DATA expMin<>+12(SB)/4, $0xc2d00000
-DATA expMin<>+16(SB)/4, $0xc2d00000
-DATA expMin<>+20(SB)/4, $0xc2d00000
-DATA expMin<>+24(SB)/4, $0xc2d00000
-DATA expMin<>+28(SB)/4, $0xc2d00000
-DATA expMin<>+32(SB)/4, $0xc2d00000
-DATA expMin<>+36(SB)/4, $0xc2d00000
-DATA expMin<>+40(SB)/4, $0xc2d00000
-DATA expMin<>+44(SB)/4, $0xc2d00000
-DATA expMin<>+48(SB)/4, $0xc2d00000
-DATA expMin<>+52(SB)/4, $0xc2d00000
-DATA expMin<>+56(SB)/4, $0xc2d00000
-DATA expMin<>+60(SB)/4, $0xc2d00000
+DATA tanhMax<>+0(SB)/4, $0x41200000
+DATA tanhMax<>+4(SB)/4, $0x41200000
+DATA tanhMax<>+8(SB)/4, $0x41200000
+DATA tanhMax<>+12(SB)/4, $0x41200000
+DATA tanhMax<>+16(SB)/4, $0x41200000
+DATA tanhMax<>+20(SB)/4, $0x41200000
+DATA tanhMax<>+24(SB)/4, $0x41200000
+DATA tanhMax<>+28(SB)/4, $0x41200000
+DATA tanhMax<>+32(SB)/4, $0x41200000
+DATA tanhMax<>+36(SB)/4, $0x41200000
+DATA tanhMax<>+40(SB)/4, $0x41200000
+DATA tanhMax<>+44(SB)/4, $0x41200000
+DATA tanhMax<>+48(SB)/4, $0x41200000
+DATA tanhMax<>+52(SB)/4, $0x41200000
+DATA tanhMax<>+56(SB)/4, $0x41200000
+DATA tanhMax<>+60(SB)/4, $0x41200000
+GLOBL tanhMax<>(SB), RODATA|NOPTR, $64
+
+DATA expMin<>+0(SB)/4, $0xc2afcccd
+DATA expMin<>+4(SB)/4, $0xc2afcccd
+DATA expMin<>+8(SB)/4, $0xc2afcccd
+DATA expMin<>+12(SB)/4, $0xc2afcccd
+DATA expMin<>+16(SB)/4, $0xc2afcccd
+DATA expMin<>+20(SB)/4, $0xc2afcccd
+DATA expMin<>+24(SB)/4, $0xc2afcccd
+DATA expMin<>+28(SB)/4, $0xc2afcccd
+DATA expMin<>+32(SB)/4, $0xc2afcccd
+DATA expMin<>+36(SB)/4, $0xc2afcccd
+DATA expMin<>+40(SB)/4, $0xc2afcccd
+DATA expMin<>+44(SB)/4, $0xc2afcccd
+DATA expMin<>+48(SB)/4, $0xc2afcccd
+DATA expMin<>+52(SB)/4, $0xc2afcccd
+DATA expMin<>+56(SB)/4, $0xc2afcccd
+DATA expMin<>+60(SB)/4, $0xc2afcccd
 GLOBL expMin<>(SB), RODATA|NOPTR, $64
 
-DATA roundMagic<>+0(SB)/4, $0x4b400000
-DATA roundMagic<>+4(SB)/4, $0x4b400000
-DATA roundMagic<>+8(SB)/4, $0x4b400000
-DATA roundMagic<>+12(SB)/4, $0x4b400000
-DATA roundMagic<>+16(SB)/4, $0x4b400000
-DATA roundMagic<>+20(SB)/4, $0x4b400000
-DATA roundMagic<>+24(SB)/4, $0x4b400000
-DATA roundMagic<>+28(SB)/4, $0x4b400000
-DATA roundMagic<>+32(SB)/4, $0x4b400000
-DATA roundMagic<>+36(SB)/4, $0x4b400000
-DATA roundMagic<>+40(SB)/4, $0x4b400000
-DATA roundMagic<>+44(SB)/4, $0x4b400000
-DATA roundMagic<>+48(SB)/4, $0x4b400000
-DATA roundMagic<>+52(SB)/4, $0x4b400000
-DATA roundMagic<>+56(SB)/4, $0x4b400000
-DATA roundMagic<>+60(SB)/4, $0x4b400000
+DATA expMax<>+0(SB)/4, $0x42b1cccd
+DATA expMax<>+4(SB)/4, $0x42b1cccd
+DATA expMax<>+8(SB)/4, $0x42b1cccd
+DATA expMax<>+12(SB)/4, $0x42b1cccd
+DATA expMax<>+16(SB)/4, $0x42b1cccd
+DATA expMax<>+20(SB)/4, $0x42b1cccd
+DATA expMax<>+24(SB)/4, $0x42b1cccd
+DATA expMax<>+28(SB)/4, $0x42b1cccd
+DATA expMax<>+32(SB)/4, $0x42b1cccd
+DATA expMax<>+36(SB)/4, $0x42b1cccd
+DATA expMax<>+40(SB)/4, $0x42b1cccd
+DATA expMax<>+44(SB)/4, $0x42b1cccd
+DATA expMax<>+48(SB)/4, $0x42b1cccd
+DATA expMax<>+52(SB)/4, $0x42b1cccd
+DATA expMax<>+56(SB)/4, $0x42b1cccd
+DATA expMax<>+60(SB)/4, $0x42b1cccd
+GLOBL expMax<>(SB), RODATA|NOPTR, $64
+
+DATA roundMagic<>+0(SB)/4, $0x4b40007f
+DATA roundMagic<>+4(SB)/4, $0x4b40007f
+DATA roundMagic<>+8(SB)/4, $0x4b40007f
+DATA roundMagic<>+12(SB)/4, $0x4b40007f
+DATA roundMagic<>+16(SB)/4, $0x4b40007f
+DATA roundMagic<>+20(SB)/4, $0x4b40007f
+DATA roundMagic<>+24(SB)/4, $0x4b40007f
+DATA roundMagic<>+28(SB)/4, $0x4b40007f
+DATA roundMagic<>+32(SB)/4, $0x4b40007f
+DATA roundMagic<>+36(SB)/4, $0x4b40007f
+DATA roundMagic<>+40(SB)/4, $0x4b40007f
+DATA roundMagic<>+44(SB)/4, $0x4b40007f
+DATA roundMagic<>+48(SB)/4, $0x4b40007f
+DATA roundMagic<>+52(SB)/4, $0x4b40007f
+DATA roundMagic<>+56(SB)/4, $0x4b40007f
+DATA roundMagic<>+60(SB)/4, $0x4b40007f
 GLOBL roundMagic<>(SB), RODATA|NOPTR, $64
 
 DATA log2E<>+0(SB)/4, $0x3fb8aa3b
@@ -223,23 +249,23 @@ DATA ln2Lo<>+56(SB)/4, $0xb95e8083
 DATA ln2Lo<>+60(SB)/4, $0xb95e8083
 GLOBL ln2Lo<>(SB), RODATA|NOPTR, $64
 
-DATA expE4<>+0(SB)/4, $0x3ab6cc99
-DATA expE4<>+4(SB)/4, $0x3ab6cc99
-DATA expE4<>+8(SB)/4, $0x3ab6cc99
-DATA expE4<>+12(SB)/4, $0x3ab6cc99
-DATA expE4<>+16(SB)/4, $0x3ab6cc99
-DATA expE4<>+20(SB)/4, $0x3ab6cc99
-DATA expE4<>+24(SB)/4, $0x3ab6cc99
-DATA expE4<>+28(SB)/4, $0x3ab6cc99
-DATA expE4<>+32(SB)/4, $0x3ab6cc99
-DATA expE4<>+36(SB)/4, $0x3ab6cc99
-DATA expE4<>+40(SB)/4, $0x3ab6cc99
-DATA expE4<>+44(SB)/4, $0x3ab6cc99
-DATA expE4<>+48(SB)/4, $0x3ab6cc99
-DATA expE4<>+52(SB)/4, $0x3ab6cc99
-DATA expE4<>+56(SB)/4, $0x3ab6cc99
-DATA expE4<>+60(SB)/4, $0x3ab6cc99
-GLOBL expE4<>(SB), RODATA|NOPTR, $64
+DATA expE2<>+0(SB)/4, $0x3d2aaa43
+DATA expE2<>+4(SB)/4, $0x3d2aaa43
+DATA expE2<>+8(SB)/4, $0x3d2aaa43
+DATA expE2<>+12(SB)/4, $0x3d2aaa43
+DATA expE2<>+16(SB)/4, $0x3d2aaa43
+DATA expE2<>+20(SB)/4, $0x3d2aaa43
+DATA expE2<>+24(SB)/4, $0x3d2aaa43
+DATA expE2<>+28(SB)/4, $0x3d2aaa43
+DATA expE2<>+32(SB)/4, $0x3d2aaa43
+DATA expE2<>+36(SB)/4, $0x3d2aaa43
+DATA expE2<>+40(SB)/4, $0x3d2aaa43
+DATA expE2<>+44(SB)/4, $0x3d2aaa43
+DATA expE2<>+48(SB)/4, $0x3d2aaa43
+DATA expE2<>+52(SB)/4, $0x3d2aaa43
+DATA expE2<>+56(SB)/4, $0x3d2aaa43
+DATA expE2<>+60(SB)/4, $0x3d2aaa43
+GLOBL expE2<>(SB), RODATA|NOPTR, $64
 
 DATA expE3<>+0(SB)/4, $0x3c09140e
 DATA expE3<>+4(SB)/4, $0x3c09140e
@@ -259,23 +285,23 @@ DATA expE3<>+56(SB)/4, $0x3c09140e
 DATA expE3<>+60(SB)/4, $0x3c09140e
 GLOBL expE3<>(SB), RODATA|NOPTR, $64
 
-DATA expE2<>+0(SB)/4, $0x3d2aaa43
-DATA expE2<>+4(SB)/4, $0x3d2aaa43
-DATA expE2<>+8(SB)/4, $0x3d2aaa43
-DATA expE2<>+12(SB)/4, $0x3d2aaa43
-DATA expE2<>+16(SB)/4, $0x3d2aaa43
-DATA expE2<>+20(SB)/4, $0x3d2aaa43
-DATA expE2<>+24(SB)/4, $0x3d2aaa43
-DATA expE2<>+28(SB)/4, $0x3d2aaa43
-DATA expE2<>+32(SB)/4, $0x3d2aaa43
-DATA expE2<>+36(SB)/4, $0x3d2aaa43
-DATA expE2<>+40(SB)/4, $0x3d2aaa43
-DATA expE2<>+44(SB)/4, $0x3d2aaa43
-DATA expE2<>+48(SB)/4, $0x3d2aaa43
-DATA expE2<>+52(SB)/4, $0x3d2aaa43
-DATA expE2<>+56(SB)/4, $0x3d2aaa43
-DATA expE2<>+60(SB)/4, $0x3d2aaa43
-GLOBL expE2<>(SB), RODATA|NOPTR, $64
+DATA expE0<>+0(SB)/4, $0x3f000000
+DATA expE0<>+4(SB)/4, $0x3f000000
+DATA expE0<>+8(SB)/4, $0x3f000000
+DATA expE0<>+12(SB)/4, $0x3f000000
+DATA expE0<>+16(SB)/4, $0x3f000000
+DATA expE0<>+20(SB)/4, $0x3f000000
+DATA expE0<>+24(SB)/4, $0x3f000000
+DATA expE0<>+28(SB)/4, $0x3f000000
+DATA expE0<>+32(SB)/4, $0x3f000000
+DATA expE0<>+36(SB)/4, $0x3f000000
+DATA expE0<>+40(SB)/4, $0x3f000000
+DATA expE0<>+44(SB)/4, $0x3f000000
+DATA expE0<>+48(SB)/4, $0x3f000000
+DATA expE0<>+52(SB)/4, $0x3f000000
+DATA expE0<>+56(SB)/4, $0x3f000000
+DATA expE0<>+60(SB)/4, $0x3f000000
+GLOBL expE0<>(SB), RODATA|NOPTR, $64
 
 DATA expE1<>+0(SB)/4, $0x3e2aaa58
 DATA expE1<>+4(SB)/4, $0x3e2aaa58
@@ -295,41 +321,23 @@ DATA expE1<>+56(SB)/4, $0x3e2aaa58
 DATA expE1<>+60(SB)/4, $0x3e2aaa58
 GLOBL expE1<>(SB), RODATA|NOPTR, $64
 
-DATA expE0<>+0(SB)/4, $0x3f000000
-DATA expE0<>+4(SB)/4, $0x3f000000
-DATA expE0<>+8(SB)/4, $0x3f000000
-DATA expE0<>+12(SB)/4, $0x3f000000
-DATA expE0<>+16(SB)/4, $0x3f000000
-DATA expE0<>+20(SB)/4, $0x3f000000
-DATA expE0<>+24(SB)/4, $0x3f000000
-DATA expE0<>+28(SB)/4, $0x3f000000
-DATA expE0<>+32(SB)/4, $0x3f000000
-DATA expE0<>+36(SB)/4, $0x3f000000
-DATA expE0<>+40(SB)/4, $0x3f000000
-DATA expE0<>+44(SB)/4, $0x3f000000
-DATA expE0<>+48(SB)/4, $0x3f000000
-DATA expE0<>+52(SB)/4, $0x3f000000
-DATA expE0<>+56(SB)/4, $0x3f000000
-DATA expE0<>+60(SB)/4, $0x3f000000
-GLOBL expE0<>(SB), RODATA|NOPTR, $64
-
-DATA bias<>+0(SB)/4, $0x0000007f
-DATA bias<>+4(SB)/4, $0x0000007f
-DATA bias<>+8(SB)/4, $0x0000007f
-DATA bias<>+12(SB)/4, $0x0000007f
-DATA bias<>+16(SB)/4, $0x0000007f
-DATA bias<>+20(SB)/4, $0x0000007f
-DATA bias<>+24(SB)/4, $0x0000007f
-DATA bias<>+28(SB)/4, $0x0000007f
-DATA bias<>+32(SB)/4, $0x0000007f
-DATA bias<>+36(SB)/4, $0x0000007f
-DATA bias<>+40(SB)/4, $0x0000007f
-DATA bias<>+44(SB)/4, $0x0000007f
-DATA bias<>+48(SB)/4, $0x0000007f
-DATA bias<>+52(SB)/4, $0x0000007f
-DATA bias<>+56(SB)/4, $0x0000007f
-DATA bias<>+60(SB)/4, $0x0000007f
-GLOBL bias<>(SB), RODATA|NOPTR, $64
+DATA expE4<>+0(SB)/4, $0x3ab6cc99
+DATA expE4<>+4(SB)/4, $0x3ab6cc99
+DATA expE4<>+8(SB)/4, $0x3ab6cc99
+DATA expE4<>+12(SB)/4, $0x3ab6cc99
+DATA expE4<>+16(SB)/4, $0x3ab6cc99
+DATA expE4<>+20(SB)/4, $0x3ab6cc99
+DATA expE4<>+24(SB)/4, $0x3ab6cc99
+DATA expE4<>+28(SB)/4, $0x3ab6cc99
+DATA expE4<>+32(SB)/4, $0x3ab6cc99
+DATA expE4<>+36(SB)/4, $0x3ab6cc99
+DATA expE4<>+40(SB)/4, $0x3ab6cc99
+DATA expE4<>+44(SB)/4, $0x3ab6cc99
+DATA expE4<>+48(SB)/4, $0x3ab6cc99
+DATA expE4<>+52(SB)/4, $0x3ab6cc99
+DATA expE4<>+56(SB)/4, $0x3ab6cc99
+DATA expE4<>+60(SB)/4, $0x3ab6cc99
+GLOBL expE4<>(SB), RODATA|NOPTR, $64
 
 // func entropyGradAVX2(groups int, d *float32, p *float32, base float32, slope float32, h float32)
 // Requires: AVX, AVX2, FMA3
@@ -439,6 +447,24 @@ DATA logShift<>+56(SB)/4, $0x004afb0d
 DATA logShift<>+60(SB)/4, $0x004afb0d
 GLOBL logShift<>(SB), RODATA|NOPTR, $64
 
+DATA bias<>+0(SB)/4, $0x0000007f
+DATA bias<>+4(SB)/4, $0x0000007f
+DATA bias<>+8(SB)/4, $0x0000007f
+DATA bias<>+12(SB)/4, $0x0000007f
+DATA bias<>+16(SB)/4, $0x0000007f
+DATA bias<>+20(SB)/4, $0x0000007f
+DATA bias<>+24(SB)/4, $0x0000007f
+DATA bias<>+28(SB)/4, $0x0000007f
+DATA bias<>+32(SB)/4, $0x0000007f
+DATA bias<>+36(SB)/4, $0x0000007f
+DATA bias<>+40(SB)/4, $0x0000007f
+DATA bias<>+44(SB)/4, $0x0000007f
+DATA bias<>+48(SB)/4, $0x0000007f
+DATA bias<>+52(SB)/4, $0x0000007f
+DATA bias<>+56(SB)/4, $0x0000007f
+DATA bias<>+60(SB)/4, $0x0000007f
+GLOBL bias<>(SB), RODATA|NOPTR, $64
+
 DATA mantissa<>+0(SB)/4, $0x007fffff
 DATA mantissa<>+4(SB)/4, $0x007fffff
 DATA mantissa<>+8(SB)/4, $0x007fffff
@@ -474,24 +500,6 @@ DATA root<>+52(SB)/4, $0x3f3504f3
 DATA root<>+56(SB)/4, $0x3f3504f3
 DATA root<>+60(SB)/4, $0x3f3504f3
 GLOBL root<>(SB), RODATA|NOPTR, $64
-
-DATA one<>+0(SB)/4, $0x3f800000
-DATA one<>+4(SB)/4, $0x3f800000
-DATA one<>+8(SB)/4, $0x3f800000
-DATA one<>+12(SB)/4, $0x3f800000
-DATA one<>+16(SB)/4, $0x3f800000
-DATA one<>+20(SB)/4, $0x3f800000
-DATA one<>+24(SB)/4, $0x3f800000
-DATA one<>+28(SB)/4, $0x3f800000
-DATA one<>+32(SB)/4, $0x3f800000
-DATA one<>+36(SB)/4, $0x3f800000
-DATA one<>+40(SB)/4, $0x3f800000
-DATA one<>+44(SB)/4, $0x3f800000
-DATA one<>+48(SB)/4, $0x3f800000
-DATA one<>+52(SB)/4, $0x3f800000
-DATA one<>+56(SB)/4, $0x3f800000
-DATA one<>+60(SB)/4, $0x3f800000
-GLOBL one<>(SB), RODATA|NOPTR, $64
 
 DATA logL3<>+0(SB)/4, $0x3e638e39
 DATA logL3<>+4(SB)/4, $0x3e638e39
@@ -592,48 +600,45 @@ TEXT ·rowExpAVX512(SB), NOSPLIT, $0-48
 	MOVQ         dots+40(FP), SI
 	VBROADCASTSS top+24(FP), Z0
 	VBROADCASTSS invTemp+28(FP), Z1
-	VMOVUPS      (BX), Z2
-	VMOVUPS      (SI), Z3
+	VMOVUPS      one<>+0(SB), Z2
+	VMOVUPS      tanhMax<>+0(SB), Z3
+	VMOVUPS      expMin<>+0(SB), Z3
+	VMOVUPS      expMax<>+0(SB), Z4
+	VMOVUPS      (BX), Z5
+	VMOVUPS      (SI), Z6
 
 loop:
-	VMOVUPS      (CX), Z4
-	VSUBPS       Z0, Z4, Z4
-	VMULPS       Z1, Z4, Z4
-	VMOVUPS      expMax<>+0(SB), Z5
-	VMOVUPS      expMin<>+0(SB), Z6
-	VMINPS       Z4, Z5, Z5
-	VMAXPS       Z5, Z6, Z6
-	VMOVUPS      Z6, Z4
-	VMOVUPS      roundMagic<>+0(SB), Z5
-	VFMADD231PS  log2E<>+0(SB), Z6, Z5
-	VPSUBD       roundMagic<>+0(SB), Z5, Z7
-	VSUBPS       roundMagic<>+0(SB), Z5, Z5
-	VFNMADD231PS ln2Hi<>+0(SB), Z5, Z6
-	VFNMADD231PS ln2Lo<>+0(SB), Z5, Z6
-	VMOVUPS      expE4<>+0(SB), Z5
-	VFMADD213PS  expE3<>+0(SB), Z6, Z5
-	VFMADD213PS  expE2<>+0(SB), Z6, Z5
-	VFMADD213PS  expE1<>+0(SB), Z6, Z5
-	VFMADD213PS  expE0<>+0(SB), Z6, Z5
-	VMULPS       Z6, Z6, Z8
-	VFMADD213PS  Z6, Z5, Z8
-	VPSRAD       $0x01, Z7, Z5
-	VPSUBD       Z5, Z7, Z7
-	VPADDD       bias<>+0(SB), Z5, Z5
-	VPSLLD       $0x17, Z5, Z5
-	VPADDD       bias<>+0(SB), Z7, Z7
-	VPSLLD       $0x17, Z7, Z7
-	VFMADD213PS  Z5, Z5, Z8
-	VMULPS       Z7, Z8, Z8
-	VMOVUPS      Z8, (DX)
-	VADDPS       Z8, Z2, Z2
-	VFMADD231PS  Z8, Z4, Z3
+	VMOVUPS      (CX), Z8
+	VSUBPS       Z0, Z8, Z8
+	VMULPS       Z1, Z8, Z8
+	VMINPS       Z8, Z4, Z8
+	VMAXPS       Z8, Z3, Z8
+	VMOVUPS      Z8, Z7
+	VMOVUPS      roundMagic<>+0(SB), Z9
+	VFMADD231PS  log2E<>+0(SB), Z8, Z9
+	VPSLLD       $0x17, Z9, Z10
+	VSUBPS       roundMagic<>+0(SB), Z9, Z9
+	VFNMADD231PS ln2Hi<>+0(SB), Z9, Z8
+	VFNMADD231PS ln2Lo<>+0(SB), Z9, Z8
+	VMOVUPS      expE2<>+0(SB), Z12
+	VFMADD231PS  expE3<>+0(SB), Z8, Z12
+	VMULPS       Z8, Z8, Z9
+	VMOVUPS      expE0<>+0(SB), Z11
+	VFMADD231PS  expE1<>+0(SB), Z8, Z11
+	VFMADD231PS  expE4<>+0(SB), Z9, Z12
+	VFMADD213PS  Z11, Z9, Z12
+	VFMADD213PS  Z8, Z9, Z12
+	VADDPS       Z2, Z12, Z12
+	VMULPS       Z10, Z12, Z12
+	VMOVUPS      Z12, (DX)
+	VADDPS       Z12, Z5, Z5
+	VFMADD231PS  Z12, Z7, Z6
 	ADDQ         $0x40, CX
 	ADDQ         $0x40, DX
 	DECQ         AX
 	JNZ          loop
-	VMOVUPS      Z2, (BX)
-	VMOVUPS      Z3, (SI)
+	VMOVUPS      Z5, (BX)
+	VMOVUPS      Z6, (SI)
 	VZEROUPPER
 	RET
 

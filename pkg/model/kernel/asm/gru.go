@@ -61,15 +61,17 @@ func (c *cell) gate(p reg.GPVirtual, gate int) Mem {
 	}
 }
 
-// nextVector moves on by a vector, nextRow to the start of the next row.
-func (c *cell) nextVector(four reg.GPVirtual, more ...reg.GPVirtual) {
-	by := Imm(uint64(c.v.bytes))
-	for _, p := range append(append([]reg.GPVirtual{four}, more...), append(c.single, c.triple...)...) {
-		ADDQ(by, p)
+// nextVector moves all arrays and the pointers in more on by a vector.
+func (c *cell) nextVector(more ...reg.GPVirtual) {
+	for _, ps := range [][]reg.GPVirtual{c.single, c.triple, more} {
+		for _, p := range ps {
+			ADDQ(Imm(uint64(c.v.bytes)), p)
+		}
 	}
 }
 
-func (c *cell) nextRow(four reg.GPVirtual) {
+// nextRow moves all arrays on to the start of the next row.
+func (c *cell) nextRow() {
 	for _, p := range c.single {
 		ADDQ(c.ahead, p)
 	}
@@ -77,8 +79,12 @@ func (c *cell) nextRow(four reg.GPVirtual) {
 		ADDQ(c.ahead, p)
 		LEAQ(Mem{Base: p, Index: c.h4, Scale: 2}, p)
 	}
-	ADDQ(c.ahead, four)
-	ADDQ(c.h12, four)
+}
+
+// nextSaved moves the array of four gates on to the start of the next row.
+func (c *cell) nextSaved(p reg.GPVirtual) {
+	ADDQ(c.ahead, p)
+	ADDQ(c.h12, p)
 }
 
 // genGRUForward computes vecs ≥ 1 whole vectors of each of rows ≥ 1 rows.
@@ -87,6 +93,7 @@ func genGRUForward(v isa) {
 	Doc("gruForward" + v.name + " computes the first vecs vectors of each row of a GRU cell; save may be nil.")
 	Pragma("noescape")
 	c := newCell(v)
+	k := v.curves()
 	gi, gh := c.three("gi"), c.three("gh")
 	h, out, save := c.one("h"), c.one("out"), arg("save")
 	Label("row")
@@ -105,12 +112,12 @@ func genGRUForward(v isa) {
 		VADDPS(y, x, x)
 		return x
 	}
-	r := v.sigmoid(both(0))
-	z := v.sigmoid(both(1))
+	gates := k.sigmoid(both(0), both(1))
+	r, z := gates[0], gates[1]
 	ghn := in(gh, bhh, 2)
 	a := in(gi, bih, 2)
 	VFMADD231PS(ghn, r, a)
-	n := v.tanh(a)
+	n := k.tanh(a)[0]
 	d := v.load(Mem{Base: h})
 	VSUBPS(n, d, d)
 	VFMADD213PS(n, z, d)
@@ -128,16 +135,9 @@ func genGRUForward(v isa) {
 
 	TESTQ(save, save)
 	JZ(LabelRef("next"))
-	ADDQ(c.ahead, save)
-	ADDQ(c.h12, save)
+	c.nextSaved(save)
 	Label("next")
-	for _, p := range c.single {
-		ADDQ(c.ahead, p)
-	}
-	for _, p := range c.triple {
-		ADDQ(c.ahead, p)
-		LEAQ(Mem{Base: p, Index: c.h4, Scale: 2}, p)
-	}
+	c.nextRow()
 	DECQ(c.rows)
 	JNZ(LabelRef("row"))
 	VZEROUPPER()
@@ -200,7 +200,8 @@ func genGRUBackward(v isa) {
 	c.nextVector(save)
 	DECQ(vecs)
 	JNZ(LabelRef("vec"))
-	c.nextRow(save)
+	c.nextRow()
+	c.nextSaved(save)
 	DECQ(c.rows)
 	JNZ(LabelRef("row"))
 	VZEROUPPER()

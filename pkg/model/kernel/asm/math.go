@@ -33,7 +33,7 @@ const (
 	log2E      = 1.44269504088896341
 	ln2Hi      = 0.693359375
 	ln2Lo      = -2.12194440054690583e-4
-	roundMagic = 12582912
+	roundMagic = 12582912 + 127
 )
 
 var (
@@ -67,81 +67,93 @@ func (v isa) broadcast(name string) reg.VecVirtual {
 	return r
 }
 
-// expm1Core returns n and q with exp x = 2ⁿ·(1+q); it overwrites x.
-func (v isa) expm1Core(x reg.VecVirtual) (n, q reg.VecVirtual) {
+// curves holds the constants of the exponential that stay in registers over a
+// loop.
+type curves struct {
+	isa
+	one, expMin, expMax, tanhMax reg.VecVirtual
+}
+
+func (v isa) curves() *curves {
+	return &curves{
+		isa: v,
+		one: v.load(float("one", 1)), tanhMax: v.load(float("tanhMax", 10)),
+		expMin: v.load(float("expMin", -87.9)), expMax: v.load(float("expMax", 88.9)),
+	}
+}
+
+// each calls f for every index. The curves work on several vectors at once,
+// step by step, so that neighbouring instructions don't wait for each other.
+func each(xs []reg.VecVirtual, f func(i int, x reg.VecVirtual)) {
+	for i, x := range xs {
+		f(i, x)
+	}
+}
+
+// expm1Core returns 2ⁿ and q with exp x = 2ⁿ·(1+q); it overwrites x.
+func (v isa) expm1Core(xs []reg.VecVirtual) (scale, q []reg.VecVirtual) {
+	n := len(xs)
 	magic := float("roundMagic", roundMagic)
-	t := v.load(magic)
-	VFMADD231PS(float("log2E", log2E), x, t)
-	n = v.reg()
-	VPSUBD(magic, t, n)
-	VSUBPS(magic, t, t)
-	VFNMADD231PS(float("ln2Hi", ln2Hi), t, x)
-	VFNMADD231PS(float("ln2Lo", ln2Lo), t, x)
-	p := v.horner("expE", expCoefficients[:], x)
-	q = v.reg()
-	VMULPS(x, x, q)
-	VFMADD213PS(x, p, q)
-	return n, q
+	coefficient := func(i int) Mem { return float(fmt.Sprint("expE", i), expCoefficients[i]) }
+	t, r2, lo, hi := v.regs(n), v.regs(n), v.regs(n), v.regs(n)
+	scale = v.regs(n)
+	each(xs, func(i int, _ reg.VecVirtual) { VMOVUPS(magic, t[i]) })
+	each(xs, func(i int, x reg.VecVirtual) { VFMADD231PS(float("log2E", log2E), x, t[i]) })
+	each(xs, func(i int, _ reg.VecVirtual) { VPSLLD(Imm(23), t[i], scale[i]) })
+	each(xs, func(i int, _ reg.VecVirtual) { VSUBPS(magic, t[i], t[i]) })
+	each(xs, func(i int, x reg.VecVirtual) { VFNMADD231PS(float("ln2Hi", ln2Hi), t[i], x) })
+	each(xs, func(i int, x reg.VecVirtual) { VFNMADD231PS(float("ln2Lo", ln2Lo), t[i], x) })
+	each(xs, func(i int, _ reg.VecVirtual) { VMOVUPS(coefficient(2), hi[i]) })
+	each(xs, func(i int, x reg.VecVirtual) { VFMADD231PS(coefficient(3), x, hi[i]) })
+	each(xs, func(i int, x reg.VecVirtual) { VMULPS(x, x, r2[i]) })
+	each(xs, func(i int, _ reg.VecVirtual) { VMOVUPS(coefficient(0), lo[i]) })
+	each(xs, func(i int, x reg.VecVirtual) { VFMADD231PS(coefficient(1), x, lo[i]) })
+	each(xs, func(i int, _ reg.VecVirtual) { VFMADD231PS(coefficient(4), r2[i], hi[i]) })
+	each(xs, func(i int, _ reg.VecVirtual) { VFMADD213PS(lo[i], r2[i], hi[i]) })
+	each(xs, func(i int, x reg.VecVirtual) { VFMADD213PS(x, r2[i], hi[i]) })
+	return scale, hi
 }
 
-// pow2 turns the integers n into the numbers 2ⁿ.
-func (v isa) pow2(n reg.VecVirtual) {
-	VPADDD(constant("bias", 127), n, n)
-	VPSLLD(Imm(23), n, n)
-}
-
-// clampExp bounds x to where exp is neither 0 nor infinite by more than a step.
+// clamp bounds x to where exp is neither 0 nor infinite by more than a step.
 // Minimum and maximum return their first operand here if it is NaN.
-func (v isa) clampExp(x reg.VecVirtual) reg.VecVirtual {
-	hi, lo := v.load(float("expMax", 89)), v.load(float("expMin", -104))
-	VMINPS(x, hi, hi)
-	VMAXPS(hi, lo, lo)
-	return lo
+func (c *curves) clamp(xs []reg.VecVirtual) {
+	each(xs, func(_ int, x reg.VecVirtual) { VMINPS(x, c.expMax, x) })
+	each(xs, func(_ int, x reg.VecVirtual) { VMAXPS(x, c.expMin, x) })
 }
 
-// exp returns eˣ of a clamped x, which it overwrites.
-func (v isa) exp(x reg.VecVirtual) reg.VecVirtual {
-	n, q := v.expm1Core(x)
-	half := v.reg()
-	VPSRAD(Imm(1), n, half)
-	VPSUBD(half, n, n)
-	v.pow2(half)
-	v.pow2(n)
-	VFMADD213PS(half, half, q)
-	VMULPS(n, q, q)
+// exp returns eˣ of clamped x, which it overwrites.
+func (c *curves) exp(xs []reg.VecVirtual) []reg.VecVirtual {
+	scale, q := c.expm1Core(xs)
+	each(q, func(_ int, q reg.VecVirtual) { VADDPS(c.one, q, q) })
+	each(q, func(i int, q reg.VecVirtual) { VMULPS(scale[i], q, q) })
 	return q
 }
 
-// sigmoid returns 1/(1+e⁻ˣ).
-func (v isa) sigmoid(x reg.VecVirtual) reg.VecVirtual {
-	neg := v.reg()
-	VXORPS(constant("signBit", 1<<31), x, neg)
-	e := v.exp(v.clampExp(neg))
-	one := v.load(float("one", 1))
-	VADDPS(one, e, e)
-	VDIVPS(e, one, one)
-	return one
+// sigmoid returns 1/(1+e⁻ˣ); it overwrites x.
+func (c *curves) sigmoid(xs ...reg.VecVirtual) []reg.VecVirtual {
+	each(xs, func(_ int, x reg.VecVirtual) { VXORPS(constant("signBit", 1<<31), x, x) })
+	c.clamp(xs)
+	e := c.exp(xs)
+	each(e, func(_ int, e reg.VecVirtual) { VADDPS(c.one, e, e) })
+	each(e, func(_ int, e reg.VecVirtual) { VDIVPS(e, c.one, e) })
+	return e
 }
 
 // tanh returns u/(u+2) with u = exp(2|x|) - 1 and the sign of x.
-func (v isa) tanh(x reg.VecVirtual) reg.VecVirtual {
-	y := v.reg()
-	VANDPS(constant("magnitude", 1<<31-1), x, y)
-	top := v.load(float("tanhMax", 10))
-	VMINPS(y, top, top)
-	VADDPS(top, top, top)
-	s, q := v.expm1Core(top)
-	v.pow2(s)
-	less := v.reg()
-	VSUBPS(float("one", 1), s, less)
-	VFMADD213PS(less, s, q)
-	d := v.reg()
-	VADDPS(float("two", 2), q, d)
-	VDIVPS(d, q, q)
-	sign := v.reg()
-	VANDPS(constant("signBit", 1<<31), x, sign)
-	VORPS(sign, q, q)
-	return q
+func (c *curves) tanh(xs ...reg.VecVirtual) []reg.VecVirtual {
+	n := len(xs)
+	y, less, sign := c.regs(n), c.regs(n), c.regs(n)
+	each(xs, func(i int, x reg.VecVirtual) { VANDPS(constant("magnitude", 1<<31-1), x, y[i]) })
+	each(y, func(_ int, y reg.VecVirtual) { VMINPS(y, c.tanhMax, y) })
+	each(y, func(_ int, y reg.VecVirtual) { VADDPS(y, y, y) })
+	scale, u := c.expm1Core(y)
+	each(u, func(i int, _ reg.VecVirtual) { VSUBPS(c.one, scale[i], less[i]) })
+	each(u, func(i int, u reg.VecVirtual) { VFMADD213PS(less[i], scale[i], u) })
+	each(u, func(i int, u reg.VecVirtual) { VADDPS(float("two", 2), u, less[i]) })
+	each(u, func(i int, u reg.VecVirtual) { VDIVPS(less[i], u, u) })
+	each(xs, func(i int, x reg.VecVirtual) { VANDPS(constant("signBit", 1<<31), x, sign[i]) })
+	each(u, func(i int, u reg.VecVirtual) { VORPS(sign[i], u, u) })
+	return u
 }
 
 // log returns the logarithm of x, which is positive and normal; it overwrites x.

@@ -3,6 +3,7 @@ package main
 import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
 )
 
 // Rows are read in groups of 16 numbers, whatever the width of a vector, so
@@ -47,23 +48,27 @@ func genRowExp(v isa) {
 	Pragma("noescape")
 	n, x, p, sums, dots := arg("groups"), arg("x"), arg("p"), arg("sums"), arg("dots")
 	top, invTemp := v.broadcast("top"), v.broadcast("invTemp")
+	k := v.curves()
 	s, d := v.regs(group/v.bytes), v.regs(group/v.bytes)
 	for i := range s {
 		VMOVUPS(Mem{Base: sums, Disp: i * v.bytes}, s[i])
 		VMOVUPS(Mem{Base: dots, Disp: i * v.bytes}, d[i])
 	}
 	Label("loop")
-	for i := range s {
-		z := v.load(Mem{Base: x, Disp: i * v.bytes})
-		VSUBPS(top, z, z)
-		VMULPS(invTemp, z, z)
-		z = v.clampExp(z)
-		kept := v.reg()
-		VMOVUPS(z, kept)
-		e := v.exp(z)
+	z, kept := make([]reg.VecVirtual, len(s)), v.regs(len(s))
+	for i := range z {
+		z[i] = v.load(Mem{Base: x, Disp: i * v.bytes})
+		VSUBPS(top, z[i], z[i])
+		VMULPS(invTemp, z[i], z[i])
+	}
+	k.clamp(z)
+	for i := range z {
+		VMOVUPS(z[i], kept[i])
+	}
+	for i, e := range k.exp(z) {
 		VMOVUPS(e, Mem{Base: p, Disp: i * v.bytes})
 		VADDPS(e, s[i], s[i])
-		VFMADD231PS(e, kept, d[i])
+		VFMADD231PS(e, kept[i], d[i])
 	}
 	ADDQ(Imm(group), x)
 	ADDQ(Imm(group), p)

@@ -1,0 +1,310 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"grpo/pkg/config"
+	"grpo/pkg/model"
+	"grpo/pkg/rundir"
+)
+
+// small is a run of the base model that takes well under a second.
+func small(set ...string) config.Config {
+	r, err := config.Load(config.LoadOptions{Path: "smoke", Set: append([]string{
+		"train.n_grpo_steps=8", "eval.every_n_steps=3", "rollout_batch_size=48", "data.val_size=60", "data.test_size=30", "data.unseen_size=30",
+	}, set...)})
+	if err != nil {
+		panic(err)
+	}
+	return r.Config
+}
+
+// watch is an observer that can end the run's context after a step.
+type watch struct {
+	after  int
+	cancel context.CancelFunc
+	begun  int
+	notes  []string
+}
+
+func (w *watch) Begin(resumedAt, _ int) { w.begun = resumedAt }
+func (w *watch) Step(m rundir.Metrics) {
+	if w.cancel != nil && m.Step == w.after {
+		w.cancel()
+	}
+}
+func (w *watch) Eval(rundir.Eval) {}
+func (w *watch) Note(s string)    { w.notes = append(w.notes, s) }
+
+func options(dir string, o Observer, threads int) Options {
+	return Options{Dir: dir, Threads: threads, Now: time.Now, Observer: o}
+}
+
+func mustRun(t *testing.T, cfg config.Config, dir string, threads int) *rundir.Run {
+	t.Helper()
+	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, threads)); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, dir)
+}
+
+func open(t *testing.T, dir string) *rundir.Run {
+	t.Helper()
+	r, err := rundir.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func sameBits(t *testing.T, a, b *rundir.Run) {
+	t.Helper()
+	for _, err := range []error{
+		rundir.CompareMetrics(a.Metrics, b.Metrics), rundir.CompareEvals(a.Evals, b.Evals), rundir.CompareSamples(a.Samples, b.Samples),
+	} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if a.Result == nil || b.Result == nil || a.Result.WeightsSHA256 != b.Result.WeightsSHA256 {
+		t.Error("the weights differ, or a result is missing")
+	}
+}
+
+// A run that is interrupted after any of its steps and continued equals the
+// undisturbed one to the bit, and so does one on another number of threads.
+func TestResumeIsExact(t *testing.T) {
+	cfg := small("output.checkpoint_every_n_steps=2")
+	want := mustRun(t, cfg, t.TempDir(), 2)
+	steps := []int{1, 3, 4, 7}
+	if testing.Short() {
+		steps = steps[:2]
+	}
+	for _, step := range steps {
+		dir := t.TempDir()
+		ctx, cancel := context.WithCancel(context.Background())
+		_, err := Run(ctx, cfg, options(dir, &watch{after: step, cancel: cancel}, 1))
+		if !errors.Is(err, ErrInterrupted) || errors.Is(err, ErrNothingSaved) {
+			t.Fatalf("interrupted after step %d: error %v, want ErrInterrupted", step, err)
+		}
+		if r := open(t, dir); r.Status.State != rundir.StateInterrupted || r.Status.Step != step {
+			t.Errorf("interrupted after step %d: status %+v", step, *r.Status)
+		}
+		// Lines behind the checkpoint, and a torn one, are cut.
+		f, err := os.OpenFile(filepath.Join(dir, rundir.MetricsFile), os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString(`{"step": 99, "upd`); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		w := &watch{}
+		if _, err := Run(context.Background(), cfg, options(dir, w, 3)); err != nil {
+			t.Fatalf("continue behind step %d: %v", step, err)
+		}
+		if w.begun != step {
+			t.Errorf("continued behind step %d, want %d", w.begun, step)
+		}
+		sameBits(t, want, open(t, dir))
+	}
+}
+
+func TestInterruptedBeforeAnything(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Run(ctx, small(), options(t.TempDir(), &watch{}, 1)); !errors.Is(err, ErrNothingSaved) {
+		t.Errorf("error %v, want ErrNothingSaved", err)
+	}
+}
+
+func TestCheckpointsAreKept(t *testing.T) {
+	dir := t.TempDir()
+	mustRun(t, small("output.checkpoint_every_n_steps=2", "output.keep_checkpoints=2"), dir, 1)
+	got, err := filepath.Glob(filepath.Join(dir, rundir.CheckpointDir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range got {
+		got[i] = filepath.Base(got[i])
+	}
+	want := []string{"best.safetensors", "last.safetensors", "step-000006.safetensors", "step-000008.safetensors"}
+	if !slices.Equal(got, want) {
+		t.Errorf("checkpoints %v, want %v", got, want)
+	}
+}
+
+// Micro-batches change memory, not the result: the first update has the same
+// gradient norm and loss up to rounding, for every loss and aggregation, also
+// where they cut groups and where updates are off-policy.
+func TestGradientAccumulationIsInvariant(t *testing.T) {
+	for _, loss := range []string{"no_baseline", "reinforce_with_baseline", "grpo_clip", "grpo_no_clip"} {
+		for _, norm := range []string{"masked_mean", "masked_normalize"} {
+			t.Run(loss+" "+norm, func(t *testing.T) {
+				base := []string{"loss_type=" + loss, "length_normalization=" + norm, "n_grpo_steps=1",
+					"epochs_per_rollout_batch=2", "train_batch_size=24", "data.val_size=10", "data.test_size=0", "data.unseen_size=0", "eval.greedy=false"}
+				one := mustRun(t, small(base...), t.TempDir(), 1).Metrics[0]
+				for _, k := range []string{"2", "12"} {
+					m := mustRun(t, small(append(base, "gradient_accumulation_steps="+k)...), t.TempDir(), 1).Metrics[0]
+					if !close(m.GradNorm, one.GradNorm, 1e-4) || !close(m.Loss, one.Loss, 1e-4) || !close(m.Entropy, one.Entropy, 1e-5) || m.Updates != one.Updates {
+						t.Errorf("%s micro-batches: norm %v, loss %v, entropy %v, updates %d; one: %v, %v, %v, %d",
+							k, m.GradNorm, m.Loss, m.Entropy, m.Updates, one.GradNorm, one.Loss, one.Entropy, one.Updates)
+					}
+				}
+			})
+		}
+	}
+}
+
+func close(a, b, rtol float64) bool { return math.Abs(a-b) <= rtol*math.Abs(b)+1e-7 }
+
+// On-policy there is nothing to clip, and the figure says so by its absence;
+// with several passes over a rollout there is.
+func TestClipFraction(t *testing.T) {
+	on := mustRun(t, small("loss_type=grpo_clip", "n_grpo_steps=2"), t.TempDir(), 1).Metrics
+	off := mustRun(t, small("loss_type=grpo_clip", "n_grpo_steps=2", "epochs_per_rollout_batch=4", "cliprange=0.01"), t.TempDir(), 1).Metrics
+	for i := range on {
+		if on[i].ClipFraction != nil {
+			t.Errorf("on-policy step %d has clip fraction %v", i+1, *on[i].ClipFraction)
+		}
+		if off[i].ClipFraction == nil || *off[i].ClipFraction <= 0 || *off[i].ClipFraction >= 1 {
+			t.Errorf("off-policy step %d has clip fraction %v", i+1, off[i].ClipFraction)
+		}
+		if on[i].SamplerDiff > 1e-5 || off[i].SamplerDiff > 1e-5 {
+			t.Errorf("step %d: sampler and graph differ by %g and %g", i+1, on[i].SamplerDiff, off[i].SamplerDiff)
+		}
+	}
+	if off[0].Updates != 4 || on[0].Updates != 1 {
+		t.Errorf("%d and %d updates in the first step, want 4 and 1", off[0].Updates, on[0].Updates)
+	}
+}
+
+// A run that can't learn says so, and why.
+func TestRunsThatCannotLearn(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		set    []string
+		want   string
+		status string
+	}{
+		{"no rate", []string{"learning_rate=0"}, "the weights did not move in 8 updates (learning rate 0)", rundir.StateDone},
+		{"no signal", []string{"model.init=random", "sampling_max_tokens=3"}, "none of 48 groups had a learning signal", rundir.StateDone},
+		{"nothing right", []string{"model.init=random", "sampling_max_tokens=3"}, "0 correct of 60 validation problems", rundir.StateDone},
+		{"collapse", []string{"learning_rate=0.1", "data.val_size=400"}, "validation reward fell to", rundir.StateDiverged},
+		{"not finite", []string{"learning_rate=1e38", "adam_eps=1e-30"}, "the run diverged at step", rundir.StateDiverged},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := mustRun(t, small(c.set...), t.TempDir(), 1)
+			if r.Result.Status != c.status {
+				t.Errorf("status %s, want %s", r.Result.Status, c.status)
+			}
+			if !slices.ContainsFunc(r.Result.Warnings, func(w string) bool { return strings.Contains(w, c.want) }) {
+				t.Errorf("warnings %q, want one that says %q", r.Result.Warnings, c.want)
+			}
+		})
+	}
+	if w := mustRun(t, small(), t.TempDir(), 1).Result.Warnings; len(w) != 0 {
+		t.Errorf("a run that learns has warnings: %q", w)
+	}
+}
+
+// Validation draws don't depend on what else is evaluated, the test split is
+// read once, and the counts add up.
+func TestEvaluationLines(t *testing.T) {
+	r := mustRun(t, small(), t.TempDir(), 1)
+	steps := map[string][]int{}
+	for _, e := range r.Evals {
+		steps[e.Split] = append(steps[e.Split], e.Step)
+		if err := e.Check(); err != nil {
+			t.Errorf("%s after step %d: %v", e.Split, e.Step, err)
+		}
+	}
+	for split, want := range map[string][]int{"val": {0, 3, 6, 8}, "unseen": {0, 3, 6, 8}, "test": {8}} {
+		if !slices.Equal(steps[split], want) {
+			t.Errorf("%s was evaluated after steps %v, want %v", split, steps[split], want)
+		}
+	}
+	alone := mustRun(t, small("data.unseen_size=0", "eval.greedy=false"), t.TempDir(), 1)
+	if a, b := alone.Result.Final.Sampled, r.Result.Final.Sampled; a.CorrectNum != b.CorrectNum || a.Length != b.Length {
+		t.Errorf("sampled validation changed with what else is evaluated: %+v and %+v", a, b)
+	}
+	best, err := model.ReadFile(filepath.Join(r.Dir, rundir.CheckpointDir, "best.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := model.ReadFile(filepath.Join(r.Dir, rundir.CheckpointDir, "last.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last.Params.Hash() != r.Result.WeightsSHA256 {
+		t.Error("the last checkpoint is not the result's weights")
+	}
+	if same := best.Params.Hash() == last.Params.Hash(); same != (r.Result.BestStep == r.Result.Steps) {
+		t.Errorf("best step %d of %d, but best and last weights equal: %v", r.Result.BestStep, r.Result.Steps, same)
+	}
+}
+
+// Seeds are paired: arms of one seed meet the same problems in the same order.
+func TestArmsMeetTheSameProblems(t *testing.T) {
+	problems := func(set ...string) (out []string) {
+		for _, s := range mustRun(t, small(append(set, "save_samples=48", "n_grpo_steps=2", "eval.every_n_steps=1")...), t.TempDir(), 1).Samples {
+			if s.Split == "train" {
+				out = append(out, s.Problem)
+			}
+		}
+		return out
+	}
+	a, b, c := problems(), problems("loss_type=no_baseline", "learning_rate=1e-4"), problems("seed=2")
+	if len(a) != 96 || !slices.Equal(a, b) {
+		t.Error("two arms of one seed meet other problems")
+	}
+	if slices.Equal(a, c) {
+		t.Error("two seeds meet the same problems in the same order")
+	}
+}
+
+func TestRefusesAnotherRunsFolder(t *testing.T) {
+	dir := t.TempDir()
+	mustRun(t, small("n_grpo_steps=1"), dir, 1)
+	for _, c := range []struct{ name, set, want string }{
+		{"another rate", "learning_rate=0.5", "train.learning_rate: 0.001, now 0.5"},
+		{"another seed", "seed=7", "seed: 1, now 7"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Run(context.Background(), small("n_grpo_steps=1", c.set), options(dir, &watch{}, 1))
+			if !errors.Is(err, config.ErrConfig) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one that says %q", err, c.want)
+			}
+		})
+	}
+	if _, err := Run(context.Background(), small("n_grpo_steps=1", "name=other"), options(dir, &watch{}, 1)); err != nil {
+		t.Errorf("another name is the same run: %v", err)
+	}
+}
+
+func TestOrderGoesThroughAllProblems(t *testing.T) {
+	o := order{stream: rngStream(), n: 7}
+	for epoch := range 3 {
+		seen := map[int]bool{}
+		for i := range 7 {
+			seen[o.at(epoch*7+i)] = true
+		}
+		if len(seen) != 7 {
+			t.Errorf("epoch %d draws %d of 7", epoch, len(seen))
+		}
+	}
+	first := o.at(3) // back into the first epoch: the order has no memory
+	if again := (&order{stream: rngStream(), n: 7}); again.at(3) != first {
+		t.Error("the order depends on what was asked before")
+	}
+}
