@@ -5,20 +5,6 @@ import (
 	"math"
 )
 
-// LogSumExp returns log(sum(exp(x))), shifted by the largest value so that
-// nothing overflows. It is -Inf for an empty slice.
-func LogSumExp(x []float64) float64 {
-	m := largest(x)
-	if math.IsInf(m, 0) || math.IsNaN(m) {
-		return m
-	}
-	s := 0.0
-	for _, v := range x {
-		s += math.Exp(v - m)
-	}
-	return m + math.Log(s)
-}
-
 // Entropy returns the entropy in nats of softmax(logits):
 //
 //	H = -sum_v p_v log p_v,   log p_v = logits_v - logsumexp(logits)

@@ -35,6 +35,8 @@ func TestLossByHand(t *testing.T) {
 			[]float64{half, third}, []float64{0, 0}, []float64{2}, all(2), -7, []float64{-1, -6}, 0},
 		{"delta bounds the other side", LossConfig{Loss: GRPOClip, Epsilon: 0.25, Delta: 2, Aggregation: TokenSum},
 			[]float64{half, third}, []float64{0, 0}, []float64{-2}, all(2), 1.5 + 4, []float64{0, 0}, 0.5},
+		{"delta inside the band leaves the bounded side", LossConfig{Loss: GRPOClip, Epsilon: 4, Delta: 2, Aggregation: TokenSum},
+			[]float64{third}, []float64{0}, []float64{-2}, all(1), 6, []float64{6}, 0},
 		{"dual clip bounds the loss", LossConfig{Loss: GRPOClip, Epsilon: 0.25, DualClip: 2, Aggregation: TokenSum},
 			[]float64{half, third}, []float64{0, 0}, []float64{-2}, all(2), 1.5 + 4, []float64{0, 0}, 0.5},
 		{"sequence ratio is the geometric mean", LossConfig{Loss: GRPONoClip, Level: SequenceLevel, Aggregation: TokenSum},
@@ -95,73 +97,6 @@ func TestLossByHand(t *testing.T) {
 				t.Errorf("clip fraction %v, want %v", deref(got), c.clipFrac)
 			}
 		})
-	}
-}
-
-// A sequence without tokens adds 0 and still counts where the mean is over
-// sequences; verl's means are over the others.
-func TestEmptySequencesCount(t *testing.T) {
-	s, mask := Shape{2, 2}, []bool{true, true, false, false}
-	x := []float64{1, 3, nan, nan}
-	for _, c := range []struct {
-		agg  Aggregation
-		want float64
-	}{
-		{MaskedMeanSeq, 1}, {MaskedNormalizeSeq, 0.5}, {Constant, 1}, {TokenMean, 2}, {TokenSum, 4},
-		{SeqMeanTokenSum, 4}, {SeqMeanTokenMean, 2}, {SeqMeanTokenSumNorm, 1},
-	} {
-		w := []float64{9, 9, 9, 9}
-		got, err := Aggregate(c.agg, 4, s, x, mask, Totals{}, w)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got != c.want || w[0]*1+w[1]*3 != c.want || w[2] != 0 {
-			t.Errorf("%s: %v with weights %v, want %v", c.agg, got, w, c.want)
-		}
-	}
-	for _, z := range []float64{-1, nan, math.Inf(1)} {
-		for _, a := range []Aggregation{MaskedNormalizeSeq, Constant, SeqMeanTokenSumNorm} {
-			if _, err := Aggregate(a, z, s, x, mask, Totals{}, nil); err == nil {
-				t.Errorf("%s with a constant of %v: want an error", a, z)
-			}
-		}
-	}
-	if got, err := Aggregate(SeqMeanTokenSumNorm, 0, s, x, mask, Totals{}, nil); err != nil || got != 2 {
-		t.Errorf("seq-mean-token-sum-norm without a constant divides by T: %v, %v", got, err)
-	}
-}
-
-func TestStatsByHand(t *testing.T) {
-	b := Batch{
-		Shape: Shape{2, 2}, Mask: []bool{true, true, true, false}, Advantages: []float64{1, -1},
-		LogProbs: []float64{math.Log(2), 0, math.Log(0.5), nan}, OldLogProbs: []float64{0, 0, 0, nan},
-		Entropies: []float64{1, 2, 6, nan}, RefLogProbs: []float64{math.Log(2) - 1, -1, math.Log(0.5) + 1, nan},
-	}
-	r, err := Loss(LossConfig{Loss: GRPOClip, Epsilon: 0.2, Aggregation: TokenMean, Beta: 1, KL: K1}, b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := r.Stats
-	if s.Sequences != 2 || s.Tokens != 3 {
-		t.Errorf("counts %+v", s)
-	}
-	for _, m := range []struct {
-		name string
-		got  *float64
-		want float64
-	}{
-		{"clip fraction", s.ClipFraction(), 2. / 3},
-		{"low", s.ClipFractionLow(), 1. / 3}, {"high", s.ClipFractionHigh(), 1. / 3},
-		{"lowest low", s.ClipFractionLowMin(), 0}, {"highest high", s.ClipFractionHighMax(), 0.5},
-		{"dual", s.ClipFractionDual(), 0},
-		{"mean ratio", s.MeanRatio(), 3.5 / 3}, {"min", s.MinRatio(), 0.5}, {"max", s.MaxRatio(), 2},
-		{"ppo kl", s.PPOKL(), 0}, {"approx kl", s.ApproxKL(), 0.5 / 3},
-		{"entropy", s.MeanEntropy(), 3}, {"reference kl", s.MeanRefKL(), 1. / 3},
-	} {
-		samePointer(t, m.name, m.got, m.want)
-	}
-	if s.MeanPhi() != nil {
-		t.Error("phi of a loss that has none")
 	}
 }
 

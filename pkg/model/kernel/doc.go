@@ -24,7 +24,7 @@
 // # The bits of everything else
 //
 // Exponential, sigmoid and tanh are one polynomial evaluated alike in every
-// lane, so a tail has the bits of the main body. Sums over a row (softmax,
+// lane, so a tail has the bits of the main body, and AVX2 those of AVX-512. Sums over a row (softmax,
 // SumSquares) use 16 interleaved partial sums on every path, folded in a fixed
 // order. Operations without multiply-add (AddBias, ColSum, AdamW, SumSquares)
 // give the same bits on every path, the portable one included.
@@ -34,7 +34,12 @@
 // The best version that the processor supports is taken. The environment
 // variable GRPO_KERNEL (go, avx2 or avx512), read once when the program
 // starts, asks for another one; a version that the processor lacks is replaced
-// by the best that it has. [Name] says which one runs.
+// by the best that it has. [Name] says which one runs. The build tag noasm
+// leaves the portable version only.
 package kernel
 
-//go:generate go run -C asm . -out ..
+//go:generate go run -C asm . -family gemm -pkg kernel -out ../gemm_amd64.s -stubs ../gemm_stubs_amd64.go
+//go:generate go run -C asm . -family pack -pkg kernel -out ../pack_amd64.s -stubs ../pack_stubs_amd64.go
+//go:generate go run -C asm . -family gru -pkg kernel -out ../gru_amd64.s -stubs ../gru_stubs_amd64.go
+//go:generate go run -C asm . -family softmax -pkg kernel -out ../softmax_amd64.s -stubs ../softmax_stubs_amd64.go
+//go:generate go run -C asm . -family vec -pkg kernel -out ../vec_amd64.s -stubs ../vec_stubs_amd64.go

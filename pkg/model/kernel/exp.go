@@ -29,18 +29,18 @@ const (
 	tanhMax float32 = 10 // tanh rounds to 1
 )
 
-// expm1Core returns 2ⁿ and q(r) of the reduction above for a bounded x. The
-// polynomial is evaluated in Estrin's order, which waits less than Horner's.
+// expm1Core returns 2ⁿ and q(r) of the reduction above for a bounded x.
 func expm1Core(x float32) (scale, q float32) {
 	t := float32(x*log2E) + roundMagic
 	scale = math.Float32frombits(math.Float32bits(t) << 23)
 	f := t - roundMagic
 	r := x - float32(f*ln2Hi)
 	r -= float32(f * ln2Lo)
-	r2 := float32(r * r)
-	lo := float32(expE1*r) + expE0
-	hi := float32(expE4*r2) + (float32(expE3*r) + expE2)
-	return scale, float32(r2*(float32(hi*r2)+lo)) + r
+	p := float32(expE4*r) + expE3
+	p = float32(p*r) + expE2
+	p = float32(p*r) + expE1
+	p = float32(p*r) + expE0
+	return scale, float32(float32(p*r)*r) + r
 }
 
 // exp32 returns eˣ to about an ulp.

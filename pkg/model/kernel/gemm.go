@@ -88,7 +88,7 @@ func gemmBlock(m, n, kb int, a matrixA, packed []float32, add bool, c []float32,
 		block := a.from(i0)
 		tiles(rows, full, kb, block, packed, add, c[i0*ldc:], ldc)
 		if full*nr < n {
-			tiles(rows, 1, kb, block, packed[full*nr*kb:], false, s.c[:], nr)
+			lastTiles(rows, n-full*nr, kb, block, packed[full*nr*kb:], s.c[:])
 			unpadColumns(rows, n-full*nr, s.c[:], add, c[i0*ldc+full*nr:], ldc)
 		}
 	}

@@ -10,6 +10,10 @@ func tiles(rows, panels, kb int, a matrixA, packed []float32, add bool, c []floa
 	tilesGo(rows, panels, kb, a, packed, add, c, ldc)
 }
 
+func lastTiles(rows, w, kb int, a matrixA, packed, c []float32) {
+	tilesGo(rows, 1, kb, a, packed, false, c, nr)
+}
+
 func packRows(kb int, b []float32, ldb int, panel []float32) { packRowsGo(kb, nr, b, ldb, panel) }
 
 func packColumns(kb, w int, b []float32, ldb int, panel []float32) {

@@ -22,20 +22,23 @@ type Pool struct {
 	f       func(task, worker int)
 	busy    atomic.Bool
 	closed  atomic.Bool
+	spinFor int             // looks for new work before a worker sleeps
 	wake    []chan struct{} // one for each goroutine, capacity 1
 	done    chan struct{}   // capacity 1
 	gemm    gemmJob
 }
 
-// spins bounds how long a worker looks for new work before it sleeps: a few
-// microseconds, less than waking it takes.
-const spins = 2000
+// spins is a few microseconds of looking for work, less than waking takes.
+const spins = 5000
 
 // NewPool starts a pool of the given number of threads, the caller included;
 // less than 1 counts as 1.
 func NewPool(threads int) *Pool {
 	p := &Pool{threads: max(1, threads), done: make(chan struct{}, 1)}
 	p.gemm.task = p.gemmTask
+	if runtime.GOMAXPROCS(0) >= p.threads {
+		p.spinFor = spins // else it would take the processor from those it waits for
+	}
 	for w := 1; w < p.threads; w++ {
 		ch := make(chan struct{}, 1)
 		p.wake = append(p.wake, ch)
@@ -122,10 +125,7 @@ func (p *Pool) serve(worker int, wake <-chan struct{}) {
 
 // spin reports whether work turned up within a short while.
 func (p *Pool) spin() bool {
-	if runtime.GOMAXPROCS(0) < p.threads {
-		return false // spinning would take the processor from the one it waits for
-	}
-	for range spins {
+	for range p.spinFor {
 		if p.job.Load()&(1<<32-1) != 0 {
 			return true
 		}

@@ -4,52 +4,50 @@ package kernel
 
 import "math"
 
-var negInf = float32(math.Inf(-1))
+// negInfs pads the tail of a row: -Inf adds 0 to each sum.
+var negInfs = func() (x [lanes]float32) {
+	for i := range x {
+		x[i] = float32(math.Inf(-1))
+	}
+	return x
+}()
 
 // softmaxRow is softmaxRowGo with vectors: whole groups of 16 in place, the
-// rest padded with -Inf, which adds 0 to each sum.
+// rest in a padded group of its own.
 func softmaxRow(x []float32, invTemp float32, p []float32) (top, sum, dot float32) {
 	if active == pathGo {
 		return softmaxRowGo(x, invTemp, p)
 	}
 	groups := len(x) / lanes
-	top = rowMax(groups, x)
-	var s, d [lanes]float32
-	if groups > 0 {
-		rowExp(groups, x, p, top, invTemp, &s, &d)
-	}
+	top = rowMax(x)
 	if done := groups * lanes; done < len(x) {
-		var in, out [lanes]float32
-		fill(in[copy(in[:], x[done:]):], negInf)
-		rowExp(1, in[:], out[:], top, invTemp, &s, &d)
-		copy(p[done:], out[:])
+		tail := negInfs
+		copy(tail[:], x[done:])
+		sum, dot = rowExp(groups, x, p, &tail[0], top, invTemp)
+		copy(p[done:], tail[:])
+	} else {
+		sum, dot = rowExp(groups, x, p, nil, top, invTemp)
 	}
-	sum, dot = fold(&s), fold(&d)
 	scaleTo(p, p, 1/sum)
 	return top, sum, dot
 }
 
-func rowMax(groups int, x []float32) float32 {
-	top := x[0]
-	if groups > 0 {
-		var t [lanes]float32
-		fill(t[:], top)
-		if active == pathAVX512 {
-			rowMaxAVX512(groups, &x[0], &t[0])
-		} else {
-			rowMaxAVX2(groups, &x[0], &t[0])
-		}
-		top = maxOf(top, t[:])
+func rowMax(x []float32) float32 {
+	switch {
+	case len(x) < lanes:
+		return maxOf(x[0], x)
+	case active == pathAVX512:
+		return rowMaxAVX512(len(x), &x[0])
+	default:
+		return rowMaxAVX2(len(x), &x[0])
 	}
-	return maxOf(top, x[groups*lanes:])
 }
 
-func rowExp(groups int, x, p []float32, top, invTemp float32, sums, dots *[lanes]float32) {
+func rowExp(groups int, x, p []float32, tail *float32, top, invTemp float32) (sum, dot float32) {
 	if active == pathAVX512 {
-		rowExpAVX512(groups, &x[0], &p[0], top, invTemp, &sums[0], &dots[0])
-	} else {
-		rowExpAVX2(groups, &x[0], &p[0], top, invTemp, &sums[0], &dots[0])
+		return rowExpAVX512(groups, &x[0], &p[0], tail, top, invTemp)
 	}
+	return rowExpAVX2(groups, &x[0], &p[0], tail, top, invTemp)
 }
 
 func entropyGrad(d, p []float32, g, ge, h float32) {
@@ -74,11 +72,5 @@ func entropyGradVecs(groups int, d, p []float32, g, ge, h float32) {
 		entropyGradAVX512(groups, &d[0], &p[0], g, ge, h)
 	} else {
 		entropyGradAVX2(groups, &d[0], &p[0], g, ge, h)
-	}
-}
-
-func fill(x []float32, v float32) {
-	for i := range x {
-		x[i] = v
 	}
 }

@@ -29,7 +29,7 @@ func softmaxCase(t testing.TB, r *rand.Rand, rows, n int, scale, invTemp float32
 	spread := 2e-7 * (1 + float64(scale*invTemp)) // the rounding of z enters p in relative terms
 	near(t, "logp", logp.x, wantLogp, 5e-7, spread)
 	near(t, "entropy", entropy.x, wantEntropy, 1e-6, 4*spread)
-	near(t, "probs", probs.x, wantProbs, 1e-6+spread, 1e-38)
+	near(t, "probs", probs.x, wantProbs, 1e-6+spread, 0x1p-126)
 
 	dlogp, dlogits := vector(rows, 3, uniform(r, 1)), vector(rows*n, r.Intn(9), nil)
 	var dentropy []float32

@@ -9,15 +9,35 @@ func tiles(rows, panels, kb int, a matrixA, packed []float32, add bool, c []floa
 		tilesGo(rows, panels, kb, a, packed, add, c, ldc)
 		return
 	}
-	t := tiling{
-		kb: kb, panels: panels, add: add,
-		a: a.data, rowStride: 4 * a.rowStride, kStride: 4 * a.kStride,
-		packed: packed, c: c, ldc: ldc,
-	}
+	t := newTiling(panels, kb, a, packed, add, c, ldc)
 	if active == pathAVX512 {
 		t.cut512(rows)
 	} else {
 		t.cut256(rows)
+	}
+}
+
+// lastTiles computes the panel of which only w columns are in use, into the nr
+// columns of c. Those that are not in use are unspecified.
+func lastTiles(rows, w, kb int, a matrixA, packed, c []float32) {
+	if active != pathAVX2 || w > nr/2 {
+		tiles(rows, 1, kb, a, packed, false, c, nr)
+		return
+	}
+	t := newTiling(1, kb, a, packed, false, c, nr)
+	strips := rows / 12
+	if strips > 0 {
+		tile12x8AVX2(strips, kb, &a.data[0], t.rowStride, t.kStride, 12*t.rowStride, &packed[0], 0, &c[0], 4*nr, false)
+		t.row = 12 * strips
+	}
+	t.cut256(rows - t.row)
+}
+
+func newTiling(panels, kb int, a matrixA, packed []float32, add bool, c []float32, ldc int) tiling {
+	return tiling{
+		kb: kb, panels: panels, add: add,
+		a: a.data, rowStride: 4 * a.rowStride, kStride: 4 * a.kStride,
+		packed: packed, c: c, ldc: ldc,
 	}
 }
 

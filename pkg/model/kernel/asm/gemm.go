@@ -11,12 +11,12 @@ import (
 // A panel of packed B is 16 columns wide: two AVX2 vectors or one of AVX-512.
 const panelBytes = 64
 
-// tileShapes are the tiles of C, rows × panels. Tall tiles reuse each load of B
+// tileShapes are the tiles of C, rows × columns. Tall tiles reuse each load of B
 // most; low ones span several panels, to have enough independent sums to hide
-// the latency of the multiply-add.
+// the latency of the multiply-add. 12×8 is for a last panel that is half empty.
 var tileShapes = map[isa][][2]int{
-	avx2:   {{6, 1}, {5, 1}, {4, 1}, {3, 2}, {3, 1}, {2, 3}, {2, 1}, {1, 4}, {1, 1}},
-	avx512: {{12, 2}, {12, 1}, {8, 2}, {8, 1}, {6, 2}, {6, 1}, {4, 4}, {4, 1}, {3, 4}, {3, 1}, {2, 4}, {2, 1}, {1, 4}, {1, 1}},
+	avx2:   {{6, 16}, {5, 16}, {4, 16}, {3, 32}, {3, 16}, {2, 48}, {2, 16}, {1, 64}, {1, 16}, {12, 8}},
+	avx512: {{12, 32}, {12, 16}, {8, 32}, {8, 16}, {6, 32}, {6, 16}, {4, 64}, {4, 16}, {3, 64}, {3, 16}, {2, 64}, {2, 16}, {1, 64}, {1, 16}},
 }
 
 func genGemm() {
@@ -30,18 +30,19 @@ func genGemm() {
 // genTile writes the kernel of a tile of C: for strips blocks of height rows
 // below each other,
 //
-//	C (+)= A·B,  A height×kb by element strides, B panels of 16 columns
+//	C (+)= A·B,  A height×kb by element strides, B packed panels of 16 columns
 //
 // All strides are in bytes. The sum over k is in ascending order, one fused
 // multiply-add at a time, from 0.
-func genTile(v isa, height, panels int) {
+func genTile(v isa, height, width int) {
 	const unroll = 2
-	TEXT(fmt.Sprintf("tile%dx%d%s", height, 16*panels, v.name), NOSPLIT,
+	TEXT(fmt.Sprintf("tile%dx%d%s", height, width, v.name), NOSPLIT,
 		"func(strips, kb int, a *float32, rowStride, kStride, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)")
-	Doc(fmt.Sprintf("tile%dx%d%s multiplies strips of %d rows by %d packed panels.", height, 16*panels, v.name, height, panels))
+	Doc(fmt.Sprintf("tile%dx%d%s multiplies strips of %d rows by %d packed columns.", height, width, v.name, height, width))
 	Pragma("noescape")
 	perPanel := panelBytes / v.bytes
-	perRow := perPanel * panels
+	perRow := width / v.lanes()
+	panels := (perRow + perPanel - 1) / perPanel
 
 	strips := arg("strips")
 	a, rowStride, kStride := arg("a"), arg("rowStride"), arg("kStride")
@@ -58,7 +59,7 @@ func genTile(v isa, height, panels int) {
 	// The side with fewer vectors stays in registers while the other streams by.
 	holdB := perRow <= height
 	if need := len(acc) + min(perRow, height) + 1; need > v.count() {
-		panic(fmt.Sprintf("tile %dx%d needs %d %s registers", height, panels, need, v.name))
+		panic(fmt.Sprintf("tile %dx%d needs %d %s registers", height, width, need, v.name))
 	}
 	loadA := func(i int) reg.VecVirtual {
 		r := v.reg()

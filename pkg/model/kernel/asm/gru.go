@@ -61,12 +61,10 @@ func (c *cell) gate(p reg.GPVirtual, gate int) Mem {
 	}
 }
 
-// nextVector moves all arrays and the pointers in more on by a vector.
-func (c *cell) nextVector(more ...reg.GPVirtual) {
-	for _, ps := range [][]reg.GPVirtual{c.single, c.triple, more} {
-		for _, p := range ps {
-			ADDQ(Imm(uint64(c.v.bytes)), p)
-		}
+// next moves pointers on by a vector.
+func (c *cell) next(ps ...reg.GPVirtual) {
+	for _, p := range ps {
+		ADDQ(Imm(uint64(c.v.bytes)), p)
 	}
 }
 
@@ -93,13 +91,11 @@ func genGRUForward(v isa) {
 	Doc("gruForward" + v.name + " computes the first vecs vectors of each row of a GRU cell; save may be nil.")
 	Pragma("noescape")
 	c := newCell(v)
-	k := v.curves()
+	k := v.with([]string{"one", "expMin", "expMax", "tanhMax"}, append(tanhNames, expNames...))
 	gi, gh := c.three("gi"), c.three("gh")
 	h, out, save := c.one("h"), c.one("out"), arg("save")
-	Label("row")
-	bih, bhh := arg("bih"), arg("bhh")
-	vecs := arg("vecs")
-	Label("vec")
+	z, a := v.reg(), v.reg() // of the vector that is half done: gate z, argument of tanh
+	var bih, bhh reg.GPVirtual
 
 	// (x + bias of x) + (y + bias of y)
 	in := func(x, bias reg.GPVirtual, gate int) reg.VecVirtual {
@@ -112,26 +108,62 @@ func genGRUForward(v isa) {
 		VADDPS(y, x, x)
 		return x
 	}
-	gates := k.sigmoid(both(0), both(1))
-	r, z := gates[0], gates[1]
-	ghn := in(gh, bhh, 2)
-	a := in(gi, bih, 2)
-	VFMADD231PS(ghn, r, a)
-	n := k.tanh(a)[0]
-	d := v.load(Mem{Base: h})
-	VSUBPS(n, d, d)
-	VFMADD213PS(n, z, d)
-	VMOVUPS(d, Mem{Base: out})
-	TESTQ(save, save)
-	JZ(LabelRef("dropped"))
-	for gate, x := range []reg.VecVirtual{r, z, n, ghn} {
-		VMOVUPS(x, c.gate(save, gate))
+	// The first half of a vector: the gates r and z, and a.
+	begin := func() (r, z reg.VecVirtual) {
+		r, z = both(0), both(1)
+		k.beginSigmoid(r)
+		k.beginSigmoid(z)
+		return r, z
 	}
-	ADDQ(Imm(uint64(v.bytes)), save)
-	Label("dropped")
-	c.nextVector(bih, bhh)
+	gates := func(scale, q []reg.VecVirtual, kept string) {
+		r := k.finishSigmoid(scale[0], q[0])
+		ghn := in(gh, bhh, 2)
+		VMOVUPS(in(gi, bih, 2), a)
+		VFMADD231PS(ghn, r, a)
+		VMOVUPS(k.finishSigmoid(scale[1], q[1]), z)
+		TESTQ(save, save)
+		JZ(LabelRef(kept))
+		VMOVUPS(r, c.gate(save, 0))
+		VMOVUPS(z, c.gate(save, 1))
+		VMOVUPS(ghn, c.gate(save, 3))
+		c.next(save)
+		Label(kept)
+		c.next(gi, gh, bih, bhh)
+	}
+	// The second half: n and the new state. The pointer into save is ahead.
+	state := func(scale, q reg.VecVirtual, kept string) {
+		n := k.finishTanh(scale, q, a)
+		d := v.load(Mem{Base: h})
+		VSUBPS(n, d, d)
+		VFMADD213PS(n, z, d)
+		VMOVUPS(d, Mem{Base: out})
+		TESTQ(save, save)
+		JZ(LabelRef(kept))
+		back := c.gate(save, 2)
+		back.Disp = -v.bytes
+		VMOVUPS(n, back)
+		Label(kept)
+		c.next(h, out)
+	}
+
+	Label("row")
+	bih, bhh = arg("bih"), arg("bhh")
+	vecs := arg("vecs")
+	r0, z0 := begin()
+	scale, q := k.expm1Core(r0, z0)
+	gates(scale, q, "kept1")
+	DECQ(vecs)
+	JZ(LabelRef("last"))
+	Label("vec")
+	r0, z0 = begin()
+	scale, q = k.expm1Core(r0, z0, k.beginTanh(a))
+	state(scale[2], q[2], "kept2")
+	gates(scale, q, "kept3")
 	DECQ(vecs)
 	JNZ(LabelRef("vec"))
+	Label("last")
+	scale, q = k.expm1Core(k.beginTanh(a))
+	state(scale[0], q[0], "kept4")
 
 	TESTQ(save, save)
 	JZ(LabelRef("next"))
@@ -152,11 +184,10 @@ func genGRUBackward(v isa) {
 	c := newCell(v)
 	dout, h, save := c.one("dout"), c.one("h"), arg("save")
 	dgi, dgh, dh := c.three("dgi"), c.three("dgh"), c.one("dh")
+	one := v.load(inMemory("one"))
 	Label("row")
 	vecs := arg("vecs")
 	Label("vec")
-
-	one := v.load(float("one", 1))
 	oneMinus := func(x reg.VecVirtual) reg.VecVirtual {
 		d := v.reg()
 		VSUBPS(x, one, d)
@@ -197,7 +228,7 @@ func genGRUBackward(v isa) {
 		VMOVUPS(x, c.gate(dgh, gate))
 	}
 	VMOVUPS(direct, Mem{Base: dh})
-	c.nextVector(save)
+	c.next(dout, h, save, dgi, dgh, dh)
 	DECQ(vecs)
 	JNZ(LabelRef("vec"))
 	c.nextRow()

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"math"
 
 	. "github.com/mmcloughlin/avo/build"
@@ -9,45 +8,79 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// constant returns the memory of a constant in every lane, as wide as the
-// widest vector. It is defined on first use.
-func constant(name string, bits uint32) Mem {
-	if m, ok := constants[name]; ok {
-		return m
-	}
-	m := GLOBL(name, 8|16) // RODATA|NOPTR
-	for i := range 16 {
-		DATA(4*i, U32(bits))
-	}
-	constants[name] = m
-	return m
+// table holds the constants by name, those of exp.go and log.go in package
+// kernel among them; its tests compare the assembly with the portable version.
+var table = map[string]uint32{
+	"one": float(1), "two": float(2),
+	"signBit": 1 << 31, "magnitude": 1<<31 - 1,
+	"log2E": float(1.44269504088896341),
+	"ln2Hi": float(0.693359375), "ln2Lo": float(-2.12194440054690583e-4),
+	"roundMagic": float(12582912 + 127),
+	"expE0":      float(0.5), "expE1": float(0.1666654348373413), "expE2": float(0.04166628047823906),
+	"expE3": float(0.008366597816348076), "expE4": float(0.0013946472899988294),
+	"expMin": float(-87.9), "expMax": float(88.9), "tanhMax": float(10),
+	"smallest": float(0x1p-126), "root": rootBits, "logShift": float(1) - rootBits,
+	"mantissa": 0x007fffff, "bias": 127,
+	"logL0": float(2.0 / 3), "logL1": float(2.0 / 5), "logL2": float(2.0 / 7), "logL3": float(2.0 / 9),
 }
 
-var constants = map[string]Mem{}
+const rootBits = 0x3f3504f3 // √½
 
-func float(name string, x float32) Mem { return constant(name, math.Float32bits(x)) }
-
-// The constants of exp.go and log.go in package kernel; its tests compare the
-// assembly with the portable version.
-const (
-	log2E      = 1.44269504088896341
-	ln2Hi      = 0.693359375
-	ln2Lo      = -2.12194440054690583e-4
-	roundMagic = 12582912 + 127
-)
+func float(x float32) uint32 { return math.Float32bits(x) }
 
 var (
-	expCoefficients = [5]float32{0.5, 0.1666654348373413, 0.04166628047823906, 0.008366597816348076, 0.0013946472899988294}
-	logCoefficients = [4]float32{2.0 / 3, 2.0 / 5, 2.0 / 7, 2.0 / 9}
+	expNames  = []string{"log2E", "ln2Hi", "ln2Lo", "roundMagic", "expE0", "expE1", "expE2", "expE3", "expE4"}
+	tanhNames = []string{"magnitude", "signBit", "two"}
+	logNames  = []string{"smallest", "logShift", "bias", "mantissa", "root", "one", "ln2Hi", "ln2Lo", "logL0", "logL1", "logL2", "logL3"}
 )
 
-// horner evaluates c[0] + c[1]·x + ... with fused multiply-adds.
-func (v isa) horner(name string, c []float32, x reg.VecVirtual) reg.VecVirtual {
-	p := v.load(float(fmt.Sprint(name, len(c)-1), c[len(c)-1]))
-	for i := len(c) - 2; i >= 0; i-- {
-		VFMADD213PS(float(fmt.Sprint(name, i), c[i]), x, p)
+// lanewise is an instruction set with constants at hand: in registers as long
+// as there are enough, else in memory, in every lane of the widest vector.
+type lanewise struct {
+	isa
+	held map[string]reg.VecVirtual
+}
+
+// with puts the constants in held into registers, and those in memory too if
+// there are 32 registers: a vector of 64 bytes in memory may straddle two
+// cache lines, and Go's assembler cannot align it.
+func (v isa) with(held, memory []string) *lanewise {
+	l := &lanewise{isa: v, held: map[string]reg.VecVirtual{}}
+	if v.count() == 32 {
+		held = append(append([]string(nil), held...), memory...)
 	}
-	return p
+	for _, name := range held {
+		if l.held[name] == nil {
+			l.held[name] = v.load(inMemory(name))
+		}
+	}
+	return l
+}
+
+// k is the operand of a constant.
+func (l *lanewise) k(name string) Op {
+	if r, ok := l.held[name]; ok {
+		return r
+	}
+	return inMemory(name)
+}
+
+var globals = map[string]Mem{}
+
+func inMemory(name string) Mem {
+	m, ok := globals[name]
+	if !ok {
+		bits, known := table[name]
+		if !known {
+			panic("no constant " + name)
+		}
+		m = GLOBL(name, 8|16) // RODATA|NOPTR
+		for i := range 16 {
+			DATA(4*i, U32(bits))
+		}
+		globals[name] = m
+	}
+	return m
 }
 
 func (v isa) load(m Op) reg.VecVirtual {
@@ -67,118 +100,108 @@ func (v isa) broadcast(name string) reg.VecVirtual {
 	return r
 }
 
-// curves holds the constants of the exponential that stay in registers over a
-// loop.
-type curves struct {
-	isa
-	one, expMin, expMax, tanhMax reg.VecVirtual
-}
-
-func (v isa) curves() *curves {
-	return &curves{
-		isa: v,
-		one: v.load(float("one", 1)), tanhMax: v.load(float("tanhMax", 10)),
-		expMin: v.load(float("expMin", -87.9)), expMax: v.load(float("expMax", 88.9)),
+// expm1Core returns 2ⁿ and q with exp x = 2ⁿ·(1+q) for several x, which it
+// overwrites. The vectors take turns, because each waits for itself at every
+// step, and need only three registers each.
+func (l *lanewise) expm1Core(xs ...reg.VecVirtual) (scale, q []reg.VecVirtual) {
+	t, p := l.regs(len(xs)), l.regs(len(xs))
+	each := func(f func(x, t, p reg.VecVirtual)) {
+		for i, x := range xs {
+			f(x, t[i], p[i])
+		}
 	}
-}
-
-// each calls f for every index. The curves work on several vectors at once,
-// step by step, so that neighbouring instructions don't wait for each other.
-func each(xs []reg.VecVirtual, f func(i int, x reg.VecVirtual)) {
-	for i, x := range xs {
-		f(i, x)
+	each(func(x, t, p reg.VecVirtual) { VMOVUPS(l.k("roundMagic"), t) })
+	each(func(x, t, p reg.VecVirtual) { VFMADD231PS(l.k("log2E"), x, t) })
+	each(func(x, t, p reg.VecVirtual) { VSUBPS(l.k("roundMagic"), t, p) })
+	each(func(x, t, p reg.VecVirtual) { VFNMADD231PS(l.k("ln2Hi"), p, x) })
+	each(func(x, t, p reg.VecVirtual) { VFNMADD231PS(l.k("ln2Lo"), p, x) })
+	each(func(x, t, p reg.VecVirtual) { VMOVUPS(l.k("expE4"), p) })
+	for _, c := range []string{"expE3", "expE2", "expE1", "expE0"} {
+		each(func(x, t, p reg.VecVirtual) { VFMADD213PS(l.k(c), x, p) })
 	}
-}
-
-// expm1Core returns 2ⁿ and q with exp x = 2ⁿ·(1+q); it overwrites x.
-func (v isa) expm1Core(xs []reg.VecVirtual) (scale, q []reg.VecVirtual) {
-	n := len(xs)
-	magic := float("roundMagic", roundMagic)
-	coefficient := func(i int) Mem { return float(fmt.Sprint("expE", i), expCoefficients[i]) }
-	t, r2, lo, hi := v.regs(n), v.regs(n), v.regs(n), v.regs(n)
-	scale = v.regs(n)
-	each(xs, func(i int, _ reg.VecVirtual) { VMOVUPS(magic, t[i]) })
-	each(xs, func(i int, x reg.VecVirtual) { VFMADD231PS(float("log2E", log2E), x, t[i]) })
-	each(xs, func(i int, _ reg.VecVirtual) { VPSLLD(Imm(23), t[i], scale[i]) })
-	each(xs, func(i int, _ reg.VecVirtual) { VSUBPS(magic, t[i], t[i]) })
-	each(xs, func(i int, x reg.VecVirtual) { VFNMADD231PS(float("ln2Hi", ln2Hi), t[i], x) })
-	each(xs, func(i int, x reg.VecVirtual) { VFNMADD231PS(float("ln2Lo", ln2Lo), t[i], x) })
-	each(xs, func(i int, _ reg.VecVirtual) { VMOVUPS(coefficient(2), hi[i]) })
-	each(xs, func(i int, x reg.VecVirtual) { VFMADD231PS(coefficient(3), x, hi[i]) })
-	each(xs, func(i int, x reg.VecVirtual) { VMULPS(x, x, r2[i]) })
-	each(xs, func(i int, _ reg.VecVirtual) { VMOVUPS(coefficient(0), lo[i]) })
-	each(xs, func(i int, x reg.VecVirtual) { VFMADD231PS(coefficient(1), x, lo[i]) })
-	each(xs, func(i int, _ reg.VecVirtual) { VFMADD231PS(coefficient(4), r2[i], hi[i]) })
-	each(xs, func(i int, _ reg.VecVirtual) { VFMADD213PS(lo[i], r2[i], hi[i]) })
-	each(xs, func(i int, x reg.VecVirtual) { VFMADD213PS(x, r2[i], hi[i]) })
-	return scale, hi
+	each(func(x, t, p reg.VecVirtual) { VMULPS(x, p, p) })
+	each(func(x, t, p reg.VecVirtual) { VFMADD213PS(x, x, p) })
+	each(func(x, t, p reg.VecVirtual) { VPSLLD(Imm(23), t, t) })
+	return t, p
 }
 
 // clamp bounds x to where exp is neither 0 nor infinite by more than a step.
-// Minimum and maximum return their first operand here if it is NaN.
-func (c *curves) clamp(xs []reg.VecVirtual) {
-	each(xs, func(_ int, x reg.VecVirtual) { VMINPS(x, c.expMax, x) })
-	each(xs, func(_ int, x reg.VecVirtual) { VMAXPS(x, c.expMin, x) })
+// Minimum and maximum return their first operand here if it is NaN. expMin and
+// expMax are held in registers.
+func (l *lanewise) clamp(x reg.VecVirtual) {
+	VMINPS(x, l.held["expMax"], x)
+	VMAXPS(x, l.held["expMin"], x)
 }
 
-// exp returns eˣ of clamped x, which it overwrites.
-func (c *curves) exp(xs []reg.VecVirtual) []reg.VecVirtual {
-	scale, q := c.expm1Core(xs)
-	each(q, func(_ int, q reg.VecVirtual) { VADDPS(c.one, q, q) })
-	each(q, func(i int, q reg.VecVirtual) { VMULPS(scale[i], q, q) })
+// exp returns eˣ of a clamped x, which it overwrites.
+func (l *lanewise) exp(x reg.VecVirtual) reg.VecVirtual {
+	scale, q := l.expm1Core(x)
+	return l.finishExp(scale[0], q[0])
+}
+
+func (l *lanewise) finishExp(scale, q reg.VecVirtual) reg.VecVirtual {
+	VADDPS(l.k("one"), q, q)
+	VMULPS(scale, q, q)
 	return q
 }
 
-// sigmoid returns 1/(1+e⁻ˣ); it overwrites x.
-func (c *curves) sigmoid(xs ...reg.VecVirtual) []reg.VecVirtual {
-	each(xs, func(_ int, x reg.VecVirtual) { VXORPS(constant("signBit", 1<<31), x, x) })
-	c.clamp(xs)
-	e := c.exp(xs)
-	each(e, func(_ int, e reg.VecVirtual) { VADDPS(c.one, e, e) })
-	each(e, func(_ int, e reg.VecVirtual) { VDIVPS(e, c.one, e) })
+// A sigmoid 1/(1+e⁻ˣ) begins and ends by these, with expm1Core in between.
+func (l *lanewise) beginSigmoid(x reg.VecVirtual) {
+	VXORPS(l.k("signBit"), x, x)
+	l.clamp(x)
+}
+
+func (l *lanewise) finishSigmoid(scale, q reg.VecVirtual) reg.VecVirtual {
+	e := l.finishExp(scale, q)
+	VADDPS(l.k("one"), e, e)
+	VDIVPS(e, l.held["one"], e)
 	return e
 }
 
-// tanh returns u/(u+2) with u = exp(2|x|) - 1 and the sign of x.
-func (c *curves) tanh(xs ...reg.VecVirtual) []reg.VecVirtual {
-	n := len(xs)
-	y, less, sign := c.regs(n), c.regs(n), c.regs(n)
-	each(xs, func(i int, x reg.VecVirtual) { VANDPS(constant("magnitude", 1<<31-1), x, y[i]) })
-	each(y, func(_ int, y reg.VecVirtual) { VMINPS(y, c.tanhMax, y) })
-	each(y, func(_ int, y reg.VecVirtual) { VADDPS(y, y, y) })
-	scale, u := c.expm1Core(y)
-	each(u, func(i int, _ reg.VecVirtual) { VSUBPS(c.one, scale[i], less[i]) })
-	each(u, func(i int, u reg.VecVirtual) { VFMADD213PS(less[i], scale[i], u) })
-	each(u, func(i int, u reg.VecVirtual) { VADDPS(float("two", 2), u, less[i]) })
-	each(u, func(i int, u reg.VecVirtual) { VDIVPS(less[i], u, u) })
-	each(xs, func(i int, x reg.VecVirtual) { VANDPS(constant("signBit", 1<<31), x, sign[i]) })
-	each(u, func(i int, u reg.VecVirtual) { VORPS(sign[i], u, u) })
+// A tanh u/(u+2) with u = exp(2|x|) - 1 and the sign of x does by these.
+func (l *lanewise) beginTanh(x reg.VecVirtual) reg.VecVirtual {
+	y := l.reg()
+	VANDPS(l.k("magnitude"), x, y)
+	VMINPS(y, l.held["tanhMax"], y)
+	VADDPS(y, y, y)
+	return y
+}
+
+func (l *lanewise) finishTanh(scale, u, x reg.VecVirtual) reg.VecVirtual {
+	less := l.reg()
+	VSUBPS(l.k("one"), scale, less)
+	VFMADD213PS(less, scale, u)
+	VADDPS(l.k("two"), u, less)
+	VDIVPS(less, u, u)
+	VANDPS(l.k("signBit"), x, x)
+	VORPS(x, u, u)
 	return u
 }
 
 // log returns the logarithm of x, which is positive and normal; it overwrites x.
-func (v isa) log(x reg.VecVirtual) reg.VecVirtual {
-	const root = 0x3f3504f3 // √½
-	VPADDD(constant("logShift", 0x3f800000-root), x, x)
-	e := v.reg()
+func (l *lanewise) log(x reg.VecVirtual) reg.VecVirtual {
+	VPADDD(l.k("logShift"), x, x)
+	e := l.reg()
 	VPSRLD(Imm(23), x, e)
-	VPSUBD(constant("bias", 127), e, e)
+	VPSUBD(l.k("bias"), e, e)
 	VCVTDQ2PS(e, e)
-	VANDPS(constant("mantissa", 0x007fffff), x, x)
-	VPADDD(constant("root", root), x, x)
-	one := float("one", 1)
-	s, d := v.reg(), v.reg()
-	VSUBPS(one, x, s)
-	VADDPS(one, x, d)
+	VANDPS(l.k("mantissa"), x, x)
+	VPADDD(l.k("root"), x, x)
+	s, d := l.reg(), l.reg()
+	VSUBPS(l.k("one"), x, s)
+	VADDPS(l.k("one"), x, d)
 	VDIVPS(d, s, s)
-	s2 := v.reg()
+	s2 := l.reg()
 	VMULPS(s, s, s2)
-	p := v.horner("logL", logCoefficients[:], s2)
+	p := l.load(l.k("logL3"))
+	VFMADD213PS(l.k("logL2"), s2, p)
+	VFMADD213PS(l.k("logL1"), s2, p)
+	VFMADD213PS(l.k("logL0"), s2, p)
 	VMULPS(s2, p, p)
 	VMULPS(s, p, p)
-	VFMADD231PS(float("ln2Lo", ln2Lo), e, p)
+	VFMADD231PS(l.k("ln2Lo"), e, p)
 	VADDPS(s, s, s)
 	VADDPS(p, s, s)
-	VFMADD231PS(float("ln2Hi", ln2Hi), e, s)
+	VFMADD231PS(l.k("ln2Hi"), e, s)
 	return s
 }

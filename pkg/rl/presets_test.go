@@ -1,0 +1,48 @@
+package rl
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestPresetErrors(t *testing.T) {
+	if _, err := TRLLoss(TRLOptions{LossType: "ppo"}); err == nil || !strings.Contains(err.Error(), `unknown loss_type "ppo"`) {
+		t.Errorf("got error %v", err)
+	}
+	if _, err := TRLLoss(TRLOptions{LossType: "luspo", Epsilon: 0.2}); err == nil || !strings.Contains(err.Error(), "luspo needs") {
+		t.Errorf("got error %v", err)
+	}
+	if _, err := TRLLoss(TRLOptions{LossType: "dr_grpo", Epsilon: 0.2}); err == nil || !strings.Contains(err.Error(), "normalize constant") {
+		t.Errorf("got error %v", err)
+	}
+	if _, err := VerlLoss(VerlOptions{LossMode: "kl_cov"}); err == nil || !strings.Contains(err.Error(), `unknown loss_mode "kl_cov"`) {
+		t.Errorf("got error %v", err)
+	}
+	for _, mode := range VerlLossModes() {
+		if _, err := VerlLoss(VerlOptions{LossMode: mode, LossAggMode: "token-mean", ClipRatio: 0.2}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestMicrobatchStepErrors(t *testing.T) {
+	ok := Batch{Shape: Shape{1, 1}, LogProbs: []float64{-1}, Mask: all(1), Advantages: []float64{1}}
+	c := LossConfig{Loss: NoBaseline, Aggregation: MaskedMeanSeq}
+	if _, err := GRPOMicrobatchTrainStep(c, ok, 0); err == nil {
+		t.Error("0 accumulation steps: want an error")
+	}
+	if _, err := SFTMicrobatchTrainStep(Shape{1, 1}, []float64{-1}, all(1), 1, 0); err == nil {
+		t.Error("constant 0: want an error")
+	}
+	if _, err := SFTMicrobatchTrainStep(Shape{1, 2}, []float64{-1}, all(1), 1, 1); err == nil {
+		t.Error("a mask that doesn't fit: want an error")
+	}
+	bad := ok
+	bad.Advantages = nil
+	if err := TokenLosses(c, bad, make([]float64, 1)); err == nil {
+		t.Error("advantages that don't fit: want an error")
+	}
+	if err := TokenLosses(c, ok, make([]float64, 2)); err == nil {
+		t.Error("an output that doesn't fit: want an error")
+	}
+}

@@ -1,0 +1,124 @@
+package rl
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+// A sequence without tokens adds 0 and still counts where the mean is over
+// sequences; verl's means are over the others.
+func TestEmptySequencesCount(t *testing.T) {
+	s, mask := Shape{2, 2}, []bool{true, true, false, false}
+	x := []float64{1, 3, nan, nan}
+	for _, c := range []struct {
+		agg  Aggregation
+		want float64
+	}{
+		{MaskedMeanSeq, 1}, {MaskedNormalizeSeq, 0.5}, {Constant, 1}, {TokenMean, 2}, {TokenSum, 4},
+		{SeqMeanTokenSum, 4}, {SeqMeanTokenMean, 2}, {SeqMeanTokenSumNorm, 1},
+	} {
+		w := []float64{9, 9, 9, 9}
+		got, err := Aggregate(c.agg, 4, s, x, mask, Totals{}, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != c.want || w[0]*1+w[1]*3 != c.want || w[2] != 0 {
+			t.Errorf("%s: %v with weights %v, want %v", c.agg, got, w, c.want)
+		}
+	}
+	for _, z := range []float64{-1, nan, math.Inf(1)} {
+		for _, a := range []Aggregation{MaskedNormalizeSeq, Constant, SeqMeanTokenSumNorm} {
+			if _, err := Aggregate(a, z, s, x, mask, Totals{}, nil); err == nil {
+				t.Errorf("%s with a constant of %v: want an error", a, z)
+			}
+		}
+	}
+	if got, err := Aggregate(SeqMeanTokenSumNorm, 0, s, x, mask, Totals{}, nil); err != nil || got != 2 {
+		t.Errorf("seq-mean-token-sum-norm without a constant divides by T: %v, %v", got, err)
+	}
+}
+
+func TestStatsByHand(t *testing.T) {
+	b := Batch{
+		Shape: Shape{2, 2}, Mask: []bool{true, true, true, false}, Advantages: []float64{1, -1},
+		LogProbs: []float64{math.Log(2), 0, math.Log(0.25), nan}, OldLogProbs: []float64{0, 0, 0, nan},
+		Entropies: []float64{1, 2, 6, nan}, RefLogProbs: []float64{math.Log(2) - 1, -1, math.Log(0.25) + 1, nan},
+	}
+	r, err := Loss(LossConfig{Loss: GRPOClip, Epsilon: 0.2, Aggregation: TokenMean, Beta: 1, KL: K1}, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := r.Stats
+	if s.Sequences != 2 || s.Tokens != 3 {
+		t.Errorf("counts %+v", s)
+	}
+	for _, m := range []struct {
+		name string
+		got  *float64
+		want float64
+	}{
+		{"clip fraction", s.ClipFraction(), 2. / 3},
+		{"low", s.ClipFractionLow(), 1. / 3}, {"high", s.ClipFractionHigh(), 1. / 3},
+		{"lowest low", s.ClipFractionLowMin(), 0}, {"highest high", s.ClipFractionHighMax(), 0.5},
+		{"dual", s.ClipFractionDual(), 0},
+		{"mean ratio", s.MeanRatio(), 3.25 / 3}, {"min", s.MinRatio(), 0.25}, {"max", s.MaxRatio(), 2},
+		{"ppo kl", s.PPOKL(), math.Ln2 / 3}, {"approx kl", s.ApproxKL(), (0.25 + math.Ln2) / 3},
+		{"entropy", s.MeanEntropy(), 3}, {"reference kl", s.MeanRefKL(), 1. / 3},
+	} {
+		samePointer(t, m.name, m.got, m.want)
+	}
+	if s.MeanPhi() != nil {
+		t.Error("phi of a loss that has none")
+	}
+	// With one ratio for a sequence the unit is the sequence, while the KL to the
+	// old policy stays a mean over tokens: sequence 0 has the ratio sqrt(2).
+	cfg := LossConfig{Loss: GRPOClip, Epsilon: 0.2, DualClip: 1.1, Level: SequenceLevel, Aggregation: TokenMean}
+	b.Advantages = []float64{-1, -1}
+	if r, err = Loss(cfg, b); err != nil {
+		t.Fatal(err)
+	}
+	samePointer(t, "sequences clipped", r.Stats.ClipFraction(), 0.5)
+	samePointer(t, "sequences at the dual clip", r.Stats.ClipFractionDual(), 0.5)
+	samePointer(t, "largest sequence ratio", r.Stats.MaxRatio(), math.Sqrt2)
+	samePointer(t, "approx kl", r.Stats.ApproxKL(), (0.25+math.Ln2)/3)
+}
+
+// Only sequences with A < 0 that moved away from the old policy are left out,
+// from the policy term and not from what the aggregation divides by.
+func TestOffPolicyMask(t *testing.T) {
+	b := Batch{
+		Shape: Shape{4, 1}, Mask: all(4), Advantages: []float64{1, -1, -1, -1},
+		LogProbs: []float64{-1, -1, -1, -1}, OldLogProbs: []float64{-0.5, -0.5, -0.9, -1.5},
+	}
+	c := LossConfig{Loss: ReinforceWithBaseline, Aggregation: MaskedMeanSeq, OffPolicyMask: true, OffPolicyMaskThreshold: 0.2}
+	r := mustLoss(t, c, b)
+	if want := []float64{-0.25, 0, 0.25, 0.25}; !slices.Equal(r.Grad, want) || r.Stats.DroppedTokens != 1 {
+		t.Errorf("gradient %v, want %v; %d tokens dropped, want 1", r.Grad, want, r.Stats.DroppedTokens)
+	}
+}
+
+func TestTotals(t *testing.T) {
+	mask := []bool{true, true, false, true, false, false}
+	got := Count(Shape{3, 2}, mask, []bool{true, false, true, false, true, true})
+	if want := (Totals{Sequences: 3, NonEmpty: 2, Tokens: 3, Kept: 1}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got, want := Count(Shape{3, 2}, mask, nil), (Totals{3, 2, 3, 3}); got != want {
+		t.Errorf("without a policy mask: got %+v, want %+v", got, want)
+	}
+	if got, want := got.Add(Totals{10, 20, 30, 40}), (Totals{13, 22, 33, 41}); got != want {
+		t.Errorf("sum: got %+v, want %+v", got, want)
+	}
+	if got, want := got.Times(4), (Totals{12, 8, 12, 4}); got != want {
+		t.Errorf("times 4: got %+v, want %+v", got, want)
+	}
+	for _, small := range []Totals{{2, 2, 3, 1}, {3, 1, 3, 1}, {3, 2, 2, 1}, {3, 2, 3, 0}} {
+		if small.covers(got) {
+			t.Errorf("%+v covers %+v", small, got)
+		}
+	}
+	if !got.covers(got) {
+		t.Errorf("%+v does not cover itself", got)
+	}
+}

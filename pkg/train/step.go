@@ -1,0 +1,159 @@
+package train
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"grpo/pkg/gsm8k"
+	"grpo/pkg/rundir"
+)
+
+// step makes one step, its line and, where one is due, the evaluation.
+func (t *trainer) step(step int) error {
+	var m rundir.Metrics
+	m.Step = step
+	clock := t.opts.Now()
+	lap := func() float64 {
+		now := t.opts.Now()
+		d := now.Sub(clock).Seconds()
+		clock = now
+		return d
+	}
+	r, err := t.sample(step)
+	if err != nil {
+		return err
+	}
+	m.Time.RolloutS = lap()
+	if err := t.score(r, step); err != nil {
+		return err
+	}
+	r.metrics(&m, t.cfg.Reward.Functions)
+	m.Time.RewardS = lap()
+	if err := t.update(r, &m); err != nil {
+		return err
+	}
+	m.Time.UpdateS = lap()
+	t.state.Step = step
+	t.state.note(r)
+
+	last := step == t.cfg.Train.NGRPOSteps
+	due := last || step%t.cfg.Eval.EveryNSteps == 0
+	if due {
+		if _, err := t.evaluate(step); err != nil {
+			return err
+		}
+		for _, s := range r.samples(step, t.cfg.Eval.SaveSamples, t.cfg.Rollout.GroupSize, t.template) {
+			if err := t.files.samples.Append(s); err != nil {
+				return err
+			}
+		}
+	}
+	m.Time.EvalS = lap()
+	m.Time.TokensPerS = perSecond(r.tokens, m.Time.RolloutS+m.Time.UpdateS)
+	m.Time.ElapsedS = t.opts.Now().Sub(t.started).Seconds() + t.state.Elapsed
+	if err := t.files.metrics.Append(m); err != nil {
+		return err
+	}
+	t.opts.Observer.Step(m)
+	if err := t.saveEvery(step); err != nil {
+		return err
+	}
+	if due {
+		return t.save()
+	}
+	return nil
+}
+
+func perSecond(n int, s float64) float64 {
+	if s <= 0 {
+		return 0
+	}
+	return float64(n) / s
+}
+
+// evaluation is the settings of this run's evaluations.
+func (t *trainer) evaluation() Evaluation {
+	return Evaluation{Seed: t.cfg.Seed, Template: t.template, Sampling: t.sampling(), Greedy: t.cfg.Eval.Greedy, Samples: t.cfg.Eval.SaveSamples}
+}
+
+// evaluate validates the policy as it stands, writes the lines, and keeps the
+// best weights.
+func (t *trainer) evaluate(step int) (rundir.Eval, error) {
+	val, err := t.evaluateSplit("val", t.problems.Val, step)
+	if err != nil {
+		return val, err
+	}
+	if len(t.problems.Unseen) > 0 {
+		unseen, err := t.evaluateSplit("unseen", t.problems.Unseen, step)
+		if err != nil {
+			return val, err
+		}
+		t.state.Unseen = &unseen
+	}
+	if step == 0 {
+		t.state.Initial = val
+	}
+	t.state.Final = val
+	if step == 0 || val.Sampled.AnswerReward > t.state.Best.Sampled.AnswerReward {
+		t.state.Best = val
+		if err := t.saveWeights(bestFile); err != nil {
+			return val, err
+		}
+	}
+	t.state.collapse(val)
+	t.opts.Observer.Eval(val)
+	return val, nil
+}
+
+func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step int) (rundir.Eval, error) {
+	e, samples, err := Evaluate(t.sampler, t.evaluation(), split, problems, step)
+	if err != nil {
+		return e, fmt.Errorf("evaluate %s after step %d: %w", split, step, err)
+	}
+	if err := t.files.eval.Append(e); err != nil {
+		return e, err
+	}
+	for _, s := range samples {
+		if err := t.files.samples.Append(s); err != nil {
+			return e, err
+		}
+	}
+	return e, nil
+}
+
+// finish evaluates the test split, once, and writes the result, last of all.
+func (t *trainer) finish() (*rundir.Result, error) {
+	s := &t.state
+	if len(t.problems.Test) > 0 && s.Test == nil {
+		test, err := t.evaluateSplit("test", t.problems.Test, s.Step)
+		if err != nil {
+			return nil, err
+		}
+		s.Test = &test
+	}
+	res := &rundir.Result{
+		Status: rundir.StateDone, DivergedAt: s.DivergedAt, DivergedReason: s.DivergedReason,
+		Name: t.cfg.Name, Seed: t.cfg.Seed, LearningRate: t.cfg.Train.LearningRate,
+		Steps: s.Step, Updates: t.opt.T, Parameters: t.params.Parameters(),
+		Initial: s.Initial, Final: s.Final, BestStep: s.Best.Step, Best: s.Best, Unseen: s.Unseen, Test: s.Test,
+		WeightsSHA256: t.params.Hash(),
+		WallS:         t.opts.Now().Sub(t.started).Seconds() + s.Elapsed,
+	}
+	if s.DivergedAt != nil {
+		res.Status = rundir.StateDiverged
+	}
+	res.Warnings = t.warnings()
+	if err := t.saveLast(); err != nil {
+		return nil, err
+	}
+	if err := t.writeStatus(res.Status, ""); err != nil {
+		return nil, err
+	}
+	if err := t.files.sync(); err != nil {
+		return nil, err
+	}
+	if err := rundir.WriteJSON(filepath.Join(t.opts.Dir, rundir.ResultFile), res); err != nil {
+		return nil, err
+	}
+	return res, nil
+}
