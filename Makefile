@@ -5,7 +5,7 @@ GO ?= go
 export CGO_ENABLED ?= 0
 
 # Packages in which goroutines share memory: the worker pool and what runs on it.
-CONCURRENT = ./pkg/model/... ./pkg/train/...
+CONCURRENT = ./pkg/model ./pkg/model/kernel ./pkg/train ./pkg/rundir
 
 .PHONY: all build test race vet lint base smoke bench fuzz clean
 

@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"grpo/pkg/config"
+	"grpo/pkg/model/kernel"
 	"grpo/pkg/train"
 )
 
@@ -84,6 +86,7 @@ the problems and does not prefer to, and brings it out in minutes on a CPU.`,
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
+	root.PersistentPreRunE = func(*cobra.Command, []string) error { return checkKernel(s.Env) }
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &usageError{c, err} })
 	root.AddCommand(newTrain(s), newEval(s), newReport(s), newSFT(s), newData(s), newConfig(s), newVersion(s))
 	for _, c := range root.Commands() {
@@ -97,6 +100,18 @@ the problems and does not prefer to, and brings it out in minutes on a CPU.`,
 	}
 	root.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	return root
+}
+
+// checkKernel refuses a GRPO_KERNEL that this machine or this build can't give:
+// who asks for a kernel wants its bits.
+func checkKernel(env []string) error {
+	for _, kv := range env {
+		if want, ok := strings.CutPrefix(kv, "GRPO_KERNEL="); ok && want != "" && want != kernel.Name() {
+			return fmt.Errorf("%w: GRPO_KERNEL=%s is not to be had here (go, avx2 and avx512 are known; without the variable this machine runs %s)",
+				config.ErrConfig, want, kernel.Name())
+		}
+	}
+	return nil
 }
 
 // strictArgs makes wrong arguments of a command and of its children usage

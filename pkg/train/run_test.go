@@ -56,6 +56,15 @@ func mustRun(t *testing.T, cfg config.Config, dir string, threads int) *rundir.R
 	return open(t, dir)
 }
 
+// long marks tests that the race detector (-short) need not run: what they
+// show does not depend on threads, and it makes them ten times slower.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("left out with -short")
+	}
+}
+
 func open(t *testing.T, dir string) *rundir.Run {
 	t.Helper()
 	r, err := rundir.Open(dir)
@@ -129,6 +138,7 @@ func TestInterruptedBeforeAnything(t *testing.T) {
 }
 
 func TestCheckpointsAreKept(t *testing.T) {
+	long(t)
 	dir := t.TempDir()
 	mustRun(t, small("output.checkpoint_every_n_steps=2", "output.keep_checkpoints=2"), dir, 1)
 	got, err := filepath.Glob(filepath.Join(dir, rundir.CheckpointDir, "*"))
@@ -148,6 +158,7 @@ func TestCheckpointsAreKept(t *testing.T) {
 // gradient norm and loss up to rounding, for every loss and aggregation, also
 // where they cut groups and where updates are off-policy.
 func TestGradientAccumulationIsInvariant(t *testing.T) {
+	long(t)
 	for _, loss := range []string{"no_baseline", "reinforce_with_baseline", "grpo_clip", "grpo_no_clip"} {
 		for _, norm := range []string{"masked_mean", "masked_normalize"} {
 			t.Run(loss+" "+norm, func(t *testing.T) {
@@ -171,6 +182,7 @@ func close(a, b, rtol float64) bool { return math.Abs(a-b) <= rtol*math.Abs(b)+1
 // On-policy there is nothing to clip, and the figure says so by its absence;
 // with several passes over a rollout there is.
 func TestClipFraction(t *testing.T) {
+	long(t)
 	on := mustRun(t, small("loss_type=grpo_clip", "n_grpo_steps=2"), t.TempDir(), 1).Metrics
 	off := mustRun(t, small("loss_type=grpo_clip", "n_grpo_steps=2", "epochs_per_rollout_batch=4", "cliprange=0.01"), t.TempDir(), 1).Metrics
 	for i := range on {
@@ -191,6 +203,7 @@ func TestClipFraction(t *testing.T) {
 
 // A run that can't learn says so, and why.
 func TestRunsThatCannotLearn(t *testing.T) {
+	long(t)
 	for _, c := range []struct {
 		name   string
 		set    []string
@@ -221,6 +234,7 @@ func TestRunsThatCannotLearn(t *testing.T) {
 // Validation draws don't depend on what else is evaluated, the test split is
 // read once, and the counts add up.
 func TestEvaluationLines(t *testing.T) {
+	long(t)
 	r := mustRun(t, small(), t.TempDir(), 1)
 	steps := map[string][]int{}
 	for _, e := range r.Evals {
@@ -256,6 +270,7 @@ func TestEvaluationLines(t *testing.T) {
 
 // Seeds are paired: arms of one seed meet the same problems in the same order.
 func TestArmsMeetTheSameProblems(t *testing.T) {
+	long(t)
 	problems := func(set ...string) (out []string) {
 		for _, s := range mustRun(t, small(append(set, "save_samples=48", "n_grpo_steps=2", "eval.every_n_steps=1")...), t.TempDir(), 1).Samples {
 			if s.Split == "train" {
@@ -274,6 +289,7 @@ func TestArmsMeetTheSameProblems(t *testing.T) {
 }
 
 func TestRefusesAnotherRunsFolder(t *testing.T) {
+	long(t)
 	dir := t.TempDir()
 	mustRun(t, small("n_grpo_steps=1"), dir, 1)
 	for _, c := range []struct{ name, set, want string }{

@@ -28,7 +28,7 @@ func AdamW(w, g, m, v []float32, lr, beta1, beta2, eps, weightDecay, gradScale f
 		panic(fmt.Sprintf("kernel: AdamW update %d: the first update is 1", t))
 	}
 	c := adamCoefficients{
-		decay:   float32(1 - lr*weightDecay),
+		decay:   float32(1 - float64(lr*weightDecay)),
 		beta1:   float32(beta1),
 		rest1:   float32(1 - beta1),
 		beta2:   float32(beta2),

@@ -142,7 +142,7 @@ func mustPanic(t *testing.T, name string, f func()) {
 // exact in float64, the sum is rounded to odd there, and a value rounded to odd
 // with two more bits to spare rounds to float32 as the exact sum would.
 func fma32(a, b, c float32) float32 {
-	p, q := float64(a)*float64(b), float64(c)
+	p, q := float64(float64(a)*float64(b)), float64(c)
 	s := p + q
 	if math.IsInf(s, 0) || math.IsNaN(s) {
 		return float32(s)

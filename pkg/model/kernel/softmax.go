@@ -120,7 +120,7 @@ func LogSoftmaxBackward(rows, n int, probs []float32, logp, entropy []float32, t
 	}
 	for i := range rows {
 		p, d := probs[i*n:(i+1)*n], dlogits[i*n:(i+1)*n]
-		g := invTemp * dlogp[i]
+		g := float32(invTemp * dlogp[i])
 		if dentropy == nil || dentropy[i] == 0 {
 			scaleTo(d, p, -g)
 		} else {
