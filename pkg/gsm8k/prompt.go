@@ -1,6 +1,9 @@
 package gsm8k
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Template turns a question into the text that the policy continues:
 // Prefix + question + Suffix.
@@ -12,6 +15,17 @@ type Template struct {
 
 // Render returns the prompt for a question.
 func (t Template) Render(question string) string { return t.Prefix + question + t.Suffix }
+
+// Opening returns the tag at the end of the prompt that opens the completion:
+// "<think>" for r1_zero, "" for the others. It belongs to the prompt, as in the
+// assignment: completions do not hold it, are not scored for it, and graders that
+// ask for it ([ThinkFormat]) get it from here.
+func (t Template) Opening() string {
+	if strings.HasSuffix(t.Suffix, thinkOpen) {
+		return thinkOpen
+	}
+	return ""
+}
 
 // The wording of r1_zero is ours; the tags and the shape (a preamble, then
 // "User: ... Assistant: <think>", so that the policy starts inside its

@@ -21,6 +21,27 @@ func TestRewards(t *testing.T) {
 		{"format", "wrong", RewardInput{Completion: "#### 13", Ended: true, Problem: p}, 1},
 		{"format", "no marker", RewardInput{Completion: "12", Ended: true, Problem: p}, 0},
 		{"format", "cut", RewardInput{Completion: "#### 12", Problem: p}, 0},
+		{"r1_zero", "right", RewardInput{Completion: "7+5 </think> <answer> 12 </answer>", Problem: p}, 1},
+		{"r1_zero", "wrong", RewardInput{Completion: "7+5 </think> <answer> 13 </answer>", Ended: true, Problem: p}, 0},
+		{"r1_zero", "no tags", RewardInput{Completion: "#### 12", Ended: true, Problem: p}, 0},
+		{"question_only", "right", RewardInput{Completion: `so \boxed{12}`, Problem: p}, 1},
+		{"question_only", "no box", RewardInput{Completion: "12", Ended: true, Problem: p}, 0},
+		{"last_number", "right", RewardInput{Completion: "7+5 is 12, so there.", Problem: p}, 1},
+		{"last_number", "wrong", RewardInput{Completion: "12 or 13", Ended: true, Problem: p}, 0},
+		{"last_number", "none", RewardInput{Completion: "twelve", Ended: true, Problem: p}, 0},
+		{"think_format", "tag written", RewardInput{Completion: "<think>a</think>b", Problem: p}, 1},
+		{"think_format", "tag missing", RewardInput{Completion: "a</think>b", Problem: p}, 0},
+		{"soft_overlong", "short", RewardInput{Tokens: 80, MaxTokens: 100, Problem: p}, 0},
+		{"soft_overlong", "on the ramp of a fifth", RewardInput{Tokens: 90, MaxTokens: 100, Problem: p}, -0.5},
+		{"soft_overlong", "at the limit", RewardInput{Tokens: 100, MaxTokens: 100, Problem: p}, -1},
+		{"soft_overlong", "limit below five", RewardInput{Tokens: 3, MaxTokens: 3, Problem: p}, -1},
+		{"repetition", "3-grams of the characters", RewardInput{Completion: "aaaaa", Problem: p}, -2. / 3},
+		{"repetition", "the end is a token", RewardInput{Completion: "aaaaa", Ended: true, Problem: p}, -2. / 4},
+		{"repetition", "tokens go first", RewardInput{Completion: "aaaaa", TokenIDs: []int{1, 2, 3, 4}, Problem: p}, 0},
+		{"cosine", "right and short", RewardInput{Completion: "#### 12", Ended: true, Tokens: 0, MaxTokens: 64, Problem: p}, 1},
+		{"cosine", "right and long", RewardInput{Completion: "#### 12", Ended: true, Tokens: 64, MaxTokens: 64, Problem: p}, 0.5},
+		{"cosine", "wrong and short", RewardInput{Completion: "#### 13", Ended: true, Tokens: 0, MaxTokens: 64, Problem: p}, -1},
+		{"cosine", "wrong and long", RewardInput{Completion: "#### 13", Ended: true, Tokens: 64, MaxTokens: 64, Problem: p}, -0.5},
 		{"random", "low noise, wrong", RewardInput{Noise: 0.25, Problem: p}, 1},
 		{"random", "high noise, right", RewardInput{Completion: "#### 12", Ended: true, Noise: 0.5, Problem: p}, 0},
 	} {
@@ -29,21 +50,23 @@ func TestRewards(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := fn(c.in); got != c.want {
+			if got := fn(c.in); math.Abs(got-c.want) > 1e-12 {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})
 	}
-	if want := []string{"answer", "format", "random"}; !slices.Equal(Rewards(), want) {
+	if want := []string{
+		"answer", "format", "random", "r1_zero", "question_only", "think_format", "soft_overlong", "repetition", "cosine", "last_number",
+	}; !slices.Equal(Rewards(), want) {
 		t.Errorf("Rewards() = %v, want %v", Rewards(), want)
 	}
 }
 
 func TestLookupRewardUnknown(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
-		{"near", "anser", `unknown name "anser" (did you mean "answer"? known: answer, format, random)`},
+		{"near", "anser", `unknown name "anser" (did you mean "answer"? known: answer, format, random, r1_zero,`},
 		{"case", "Format", `did you mean "format"?`},
-		{"far", "zzz", `unknown name "zzz" (known: answer, format, random)`},
+		{"far", "zzz", `unknown name "zzz" (known: answer, format, random, r1_zero,`},
 		{"empty", "", `unknown name "" (known: `},
 	} {
 		t.Run(c.name, func(t *testing.T) {

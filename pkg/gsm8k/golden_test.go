@@ -1,0 +1,190 @@
+package gsm8k
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"text/tabwriter"
+)
+
+// goldenRow is one line of the table that TestMain prints.
+type goldenRow struct {
+	file          string
+	cases, passed int
+}
+
+var goldenRows []*goldenRow
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if len(goldenRows) > 0 {
+		w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+		fmt.Fprintln(w, "file\tcases\tpassed")
+		for _, r := range goldenRows {
+			fmt.Fprintf(w, "%s\t%d\t%d\n", r.file, r.cases, r.passed)
+		}
+		w.Flush()
+	}
+	os.Exit(code)
+}
+
+func newGolden(file string) *goldenRow {
+	r := &goldenRow{file: file}
+	goldenRows = append(goldenRows, r)
+	return r
+}
+
+func (r *goldenRow) run(t *testing.T, name string, f func(t *testing.T)) {
+	t.Helper()
+	r.cases++
+	if t.Run(name, f) {
+		r.passed++
+	}
+}
+
+// sharedFile reads a file of the reference data beside the repository, and skips
+// the test where there is none.
+func sharedFile(t *testing.T, name string) []byte {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			t.Skip("no go.mod above the working directory: cannot find the reference data")
+		}
+		dir = up
+	}
+	data, err := os.ReadFile(filepath.Join(filepath.Dir(dir), "shared", "golden", name))
+	if err != nil {
+		t.Skipf("the reference data is not here: %v", err)
+	}
+	return data
+}
+
+// Every verdict of the assignment's grader, quirks included; none differs.
+func TestGoldenAssignmentGrader(t *testing.T) {
+	const file = "drgrpo_grader_cases.json"
+	var golden struct {
+		Cases []struct {
+			Fn          string          `json:"fn"`
+			Response    string          `json:"response"`
+			GroundTruth json.RawMessage `json:"ground_truth"`
+			R1Verdict
+		} `json:"cases"`
+	}
+	if err := json.Unmarshal(sharedFile(t, file), &golden); err != nil {
+		t.Fatal(err)
+	}
+	if len(golden.Cases) == 0 {
+		t.Fatal("no cases")
+	}
+	row := newGolden(file)
+	graders := map[string]func(string, []string) R1Verdict{
+		"r1_zero_reward_fn":       GradeR1ZeroAny,
+		"question_only_reward_fn": GradeQuestionOnlyAny,
+	}
+	for i, c := range golden.Cases {
+		row.run(t, fmt.Sprintf("%s/%d", c.Fn, i), func(t *testing.T) {
+			golds, err := GoldAnswers(c.GroundTruth)
+			if err != nil {
+				t.Fatal(err)
+			}
+			grade := graders[c.Fn]
+			if grade == nil {
+				t.Fatalf("unknown function %q", c.Fn)
+			}
+			if got := grade(c.Response, golds); got != c.R1Verdict {
+				t.Errorf("%s(%q, %s) = %+v, want %+v", c.Fn, c.Response, c.GroundTruth, got, c.R1Verdict)
+			}
+			// The reward function gives the same, in its own form.
+			if name := map[string]string{"r1_zero_reward_fn": "r1_zero", "question_only_reward_fn": "question_only"}[c.Fn]; len(golds) == 1 {
+				fn, err := LookupReward(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := fn(RewardInput{Completion: c.Response, Problem: Problem{Gold: golds[0]}}); got != c.Reward {
+					t.Errorf("reward %s of %q = %v, want %v", name, c.Response, got, c.Reward)
+				}
+			}
+		})
+	}
+}
+
+func TestGoldenTRLRewards(t *testing.T) {
+	const file = "trl_reward_cases.json"
+	data, err := os.ReadFile(filepath.Join("testdata", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var golden struct {
+		SoftOverlong []struct {
+			MaxCompletionLen int     `json:"max_completion_len"`
+			SoftPunishCache  int     `json:"soft_punish_cache"`
+			Length           int     `json:"length"`
+			Reward           float64 `json:"reward"`
+		} `json:"soft_overlong"`
+		Repetition []struct {
+			NGramSize  int     `json:"ngram_size"`
+			MaxPenalty float64 `json:"max_penalty"`
+			IDs        []int   `json:"ids"`
+			Reward     float64 `json:"reward"`
+		} `json:"repetition"`
+		ThinkFormat []struct {
+			Text   string  `json:"text"`
+			Reward float64 `json:"reward"`
+		} `json:"think_format"`
+	}
+	if err := json.Unmarshal(data, &golden); err != nil {
+		t.Fatal(err)
+	}
+	if len(golden.SoftOverlong) == 0 || len(golden.Repetition) == 0 || len(golden.ThinkFormat) == 0 {
+		t.Fatal("a section of the file is empty")
+	}
+	// Each case goes through the named reward function, as in a run.
+	check := func(t *testing.T, name string, p RewardParams, in RewardInput, want float64) {
+		t.Helper()
+		fn, err := NewReward(name, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fn(in); math.Abs(got-want) > 1e-6+1e-5*math.Abs(want) {
+			t.Errorf("%s of %+v with %+v = %v, want %v", name, in, p, got, want)
+		}
+	}
+	row := newGolden(file + ": soft_overlong")
+	for i, c := range golden.SoftOverlong {
+		row.run(t, fmt.Sprintf("soft_overlong/%d", i), func(t *testing.T) {
+			p := RewardParams{OverlongMax: c.MaxCompletionLen, OverlongCache: c.SoftPunishCache}
+			check(t, "soft_overlong", p, RewardInput{Tokens: c.Length}, c.Reward)
+			p.OverlongMax = 0 // then the limit is that of sampling
+			check(t, "soft_overlong", p, RewardInput{Tokens: c.Length, MaxTokens: c.MaxCompletionLen}, c.Reward)
+		})
+	}
+	row = newGolden(file + ": repetition")
+	for i, c := range golden.Repetition {
+		row.run(t, fmt.Sprintf("repetition/%d", i), func(t *testing.T) {
+			p := RewardParams{RepetitionNGram: c.NGramSize, RepetitionMaxPenalty: c.MaxPenalty}
+			ids := append([]int{}, c.IDs...)
+			check(t, "repetition", p, RewardInput{TokenIDs: ids, Tokens: len(ids)}, c.Reward)
+		})
+	}
+	row = newGolden(file + ": think_format")
+	for i, c := range golden.ThinkFormat {
+		row.run(t, fmt.Sprintf("think_format/%d", i), func(t *testing.T) {
+			check(t, "think_format", RewardParams{}, RewardInput{Completion: c.Text}, c.Reward)
+			if rest, ok := strings.CutPrefix(c.Text, thinkOpen); ok { // the tag in the prompt instead
+				check(t, "think_format", RewardParams{Opening: thinkOpen}, RewardInput{Completion: rest}, c.Reward)
+			}
+		})
+	}
+}

@@ -1,0 +1,277 @@
+package grader
+
+import (
+	"math/big"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// sameExpression reports whether the difference of two expressions is zero. Text
+// that is no expression, and what passes a limit, equals nothing.
+func sameExpression(a, b string) (same bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			if _, ok := p.(refusal); !ok {
+				panic(p)
+			}
+			same = false
+		}
+	}()
+	var r ring
+	return r.equal(r.parse(a), r.parse(b))
+}
+
+// parse evaluates an expression in sympy's reading of it:
+//
+//	sum     = product (("+" | "-") product)*
+//	product = signed (["*" | "/"] signed)*       a missing sign is "*"
+//	signed  = ("+" | "-")* power
+//	power   = postfix [("^" | "**") signed]
+//	postfix = primary ["!"]
+//	primary = number | "(" sum ")" | ("sqrt" | "ln") "(" sum ")" | letter
+//
+// A missing sign binds as a written one does: 1/2x is x/2. Words fall into
+// letters, "xy" being x*y, apart from pi and the Greek letters of two letters.
+func (r *ring) parse(s string) quotient {
+	p := parser{ring: r, s: s}
+	q := p.sum()
+	if p.peek() != 0 {
+		panic(refusal{})
+	}
+	return q
+}
+
+type parser struct {
+	*ring
+	s     string
+	i     int
+	word  []string // letters and numbers of a word that are still to be read
+	depth int
+}
+
+// peek returns the next byte that is no white space: 0 at the end, 'a' for a
+// letter of a word in progress.
+func (p *parser) peek() byte {
+	if len(p.word) > 0 {
+		return 'a'
+	}
+	for p.i < len(p.s) && strings.IndexByte(" \t\n\r\f", p.s[p.i]) >= 0 {
+		p.i++
+	}
+	if p.i == len(p.s) {
+		return 0
+	}
+	return p.s[p.i]
+}
+
+// accept passes over one of the given operators.
+func (p *parser) accept(op string) bool {
+	if c := p.peek(); c == 'a' || c == 0 || !strings.HasPrefix(p.s[p.i:], op) {
+		return false
+	}
+	p.i += len(op)
+	return true
+}
+
+func (p *parser) enter() {
+	if p.depth++; p.depth > maxNesting {
+		panic(refusal{})
+	}
+}
+
+func (p *parser) sum() quotient {
+	p.enter()
+	defer func() { p.depth-- }()
+	q := p.product()
+	for {
+		switch {
+		case p.accept("+"):
+			q = p.ring.sum(q, p.product())
+		case p.accept("-"):
+			q = p.ring.sum(q, p.negative(p.product()))
+		default:
+			return q
+		}
+	}
+}
+
+func (p *parser) product() quotient {
+	q := p.signed()
+	for {
+		switch c := p.peek(); {
+		case p.accept("//"):
+			panic(refusal{})
+		case p.accept("*"):
+			q = p.ring.product(q, p.signed())
+		case p.accept("/"):
+			q = p.ratio(q, p.signed())
+		case c == '(' || c == '.' || '0' <= c && c <= '9' || c == '_' || c >= utf8.RuneSelf || 'a' <= c|0x20 && c|0x20 <= 'z':
+			q = p.ring.product(q, p.signed())
+		default:
+			return q
+		}
+	}
+}
+
+func (p *parser) signed() quotient {
+	negative := false
+	for {
+		if p.accept("-") {
+			negative = !negative
+		} else if !p.accept("+") {
+			break
+		}
+	}
+	q := p.power()
+	if negative {
+		q = p.negative(q)
+	}
+	return q
+}
+
+func (p *parser) power() quotient {
+	p.enter()
+	defer func() { p.depth-- }()
+	q := p.postfix()
+	if p.accept("**") || p.accept("^") {
+		q = p.raise(q, p.signed())
+	}
+	return q
+}
+
+func (p *parser) postfix() quotient {
+	q := p.primary()
+	if !p.accept("!") {
+		return q
+	}
+	if p.accept("!") {
+		panic(refusal{}) // a double factorial
+	}
+	return p.factorial(q)
+}
+
+func (p *parser) primary() quotient {
+	switch c := p.peek(); {
+	case len(p.word) > 0:
+		w := p.word[0]
+		p.word = p.word[1:]
+		if w[0] >= '0' && w[0] <= '9' {
+			return p.literal(w)
+		}
+		return p.letter(w)
+	case p.accept("("):
+		return p.inBrackets()
+	case c == '.' || '0' <= c && c <= '9':
+		return p.literal(p.digits())
+	case c != 0:
+		return p.name()
+	}
+	panic(refusal{})
+}
+
+func (p *parser) inBrackets() quotient {
+	q := p.sum()
+	if !p.accept(")") {
+		panic(refusal{})
+	}
+	return q
+}
+
+// digits reads a number's text: digits, a point, an exponent.
+func (p *parser) digits() string {
+	start := p.i
+	run := func() {
+		for p.i < len(p.s) && '0' <= p.s[p.i] && p.s[p.i] <= '9' {
+			p.i++
+		}
+	}
+	run()
+	if p.i < len(p.s) && p.s[p.i] == '.' {
+		p.i++
+		run()
+	}
+	if mantissa := p.i; p.i < len(p.s) && p.s[p.i]|0x20 == 'e' {
+		p.i++
+		if p.i < len(p.s) && (p.s[p.i] == '-' || p.s[p.i] == '+') {
+			p.i++
+		}
+		first := p.i
+		if run(); p.i == first {
+			p.i = mantissa // "2e" is 2 times e
+		}
+	}
+	return p.s[start:p.i]
+}
+
+// literal is the exact value of a decimal number. As in Python, an integer has no
+// leading zeros. Exponents of more than two digits are refused.
+func (p *parser) literal(s string) quotient {
+	mantissa, exponent, scientific := strings.Cut(strings.ToLower(s), "e")
+	integer := !scientific && !strings.Contains(mantissa, ".")
+	if mantissa == "." || integer && mantissa[0] == '0' && strings.Trim(mantissa, "0") != "" ||
+		len(strings.TrimLeft(exponent, "+-")) > 2 {
+		panic(refusal{})
+	}
+	x, ok := new(big.Rat).SetString(s)
+	if !ok || x.Num().BitLen() > maxBits || x.Denom().BitLen() > maxBits {
+		panic(refusal{})
+	}
+	return p.number(x)
+}
+
+// foreign are words that sympy or Python know and that are no products of
+// letters; names of three different letters never come here ([mayCompare]).
+var foreign = map[string]bool{
+	"as": true, "if": true, "in": true, "is": true, "or": true, "all": true, "csc": true, "eye": true, "ff": true,
+	"fft": true, "frac": true, "fu": true, "gff": true, "id": true, "im": true, "jn": true, "li": true, "nan": true,
+	"ntt": true, "oo": true, "re": true, "rf": true, "yn": true, "zoo": true,
+}
+
+// name reads a word: a function with its argument, or letters and numbers.
+func (p *parser) name() quotient {
+	start := p.i
+	for p.i < len(p.s) {
+		r, n := utf8.DecodeRuneInString(p.s[p.i:])
+		if !isWord(r) || r == utf8.RuneError {
+			break
+		}
+		p.i += n
+	}
+	w := p.s[start:p.i]
+	switch {
+	case w == "" || foreign[w]:
+		panic(refusal{})
+	case w == "sqrt" || w == "ln":
+		if !p.accept("(") {
+			panic(refusal{})
+		}
+		if w == "ln" {
+			return p.logarithm(p.inBrackets())
+		}
+		return p.root(p.inBrackets())
+	case w == "pi" || w == "mu" || w == "nu" || w == "xi" || strings.Contains(w, "_"):
+		return p.letter(w)
+	}
+	p.word = splitWord(w)
+	return p.primary()
+}
+
+// splitWord splits a word into its letters and its runs of digits.
+func splitWord(w string) []string {
+	var parts []string
+	inNumber := false
+	for _, r := range w {
+		digit := '0' <= r && r <= '9'
+		if !digit && !unicode.IsLetter(r) {
+			panic(refusal{})
+		}
+		if digit && inNumber {
+			parts[len(parts)-1] += string(r)
+		} else {
+			parts = append(parts, string(r))
+		}
+		inNumber = digit
+	}
+	return parts
+}

@@ -1,0 +1,199 @@
+package grader
+
+import (
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Arithmetic of the value route: polynomials with rational coefficients in atoms.
+//
+// An atom is a variable, pi, the logarithm or the square root of a prime, or an
+// opaque term (a power with a variable exponent, a logarithm of a sum) that is
+// known by its canonical text. A root carries its square, and products are
+// reduced by it. Square roots of different primes, and the imaginary unit, are
+// linearly independent over the rationals, so a polynomial in these is zero only
+// if all its coefficients are; for opaque atoms, and for roots of sums, that
+// holds as far as nothing is known of them. Hence the answer "zero" is always
+// true, and the answer "not zero" may miss an identity between such atoms.
+//
+// Nothing here is unbounded: [ring.spend] counts products of terms, and numbers,
+// terms, atoms and exponents have limits. What passes one is refused by a panic
+// with refusal, which [sameExpression] recovers.
+
+// refusal is the panic of an expression that is too costly, or is none.
+type refusal struct{}
+
+const (
+	maxProducts = 5000 // of two terms, for one comparison
+	maxTerms    = 256  // of a polynomial
+	maxBits     = 1024 // of a numerator or denominator
+	maxAtoms    = 24
+)
+
+// polynomial maps monomials to coefficients other than zero. A monomial is the
+// string of its atoms' exponents, a byte each, without zeros at the end.
+type polynomial map[string]*big.Rat
+
+// atom is what a polynomial's letters stand for.
+type atom struct {
+	name   string
+	square polynomial // of a root; nil for other atoms
+}
+
+// ring holds the atoms of one comparison, so that both sides use the same ones,
+// and its budget.
+type ring struct {
+	atoms    []atom
+	products int
+}
+
+func (r *ring) spend(n int) {
+	if r.products += n; r.products > maxProducts {
+		panic(refusal{})
+	}
+}
+
+// atom returns the polynomial that is the named atom alone.
+func (r *ring) atom(name string, square polynomial) polynomial {
+	i := slices.IndexFunc(r.atoms, func(a atom) bool { return a.name == name })
+	if i < 0 {
+		if i = len(r.atoms); i == maxAtoms {
+			panic(refusal{})
+		}
+		r.atoms = append(r.atoms, atom{name, square})
+	}
+	return polynomial{strings.Repeat("\x00", i) + "\x01": big.NewRat(1, 1)}
+}
+
+func constant(x *big.Rat) polynomial {
+	p := polynomial{}
+	p.addTerm("", x)
+	return p
+}
+
+// value returns the polynomial's value if it is constant.
+func (p polynomial) value() (*big.Rat, bool) {
+	switch {
+	case len(p) == 0:
+		return new(big.Rat), true
+	case len(p) == 1 && p[""] != nil:
+		return p[""], true
+	}
+	return nil, false
+}
+
+// addTerm adds a term to p, in place.
+func (p polynomial) addTerm(monomial string, coef *big.Rat) {
+	sum := new(big.Rat).Set(coef)
+	if old := p[monomial]; old != nil {
+		sum.Add(sum, old)
+	}
+	switch {
+	case sum.Sign() == 0:
+		delete(p, monomial)
+	case sum.Num().BitLen() > maxBits || sum.Denom().BitLen() > maxBits:
+		panic(refusal{})
+	default:
+		p[monomial] = sum
+	}
+	if len(p) > maxTerms {
+		panic(refusal{})
+	}
+}
+
+func (r *ring) add(p, q polynomial) polynomial {
+	r.spend(len(p) + len(q))
+	sum := make(polynomial, len(p)+len(q))
+	for m, c := range p {
+		sum[m] = c
+	}
+	for m, c := range q {
+		sum.addTerm(m, c)
+	}
+	return sum
+}
+
+func (r *ring) scale(p polynomial, c *big.Rat) polynomial { return r.mul(p, constant(c)) }
+
+func (r *ring) mul(p, q polynomial) polynomial {
+	r.spend(len(p) * len(q))
+	product := polynomial{}
+	for m, c := range p {
+		for n, d := range q {
+			for k, e := range r.reduce(times(m, n), new(big.Rat).Mul(c, d)) {
+				product.addTerm(k, e)
+			}
+		}
+	}
+	return product
+}
+
+// times multiplies monomials.
+func times(m, n string) string {
+	if len(m) < len(n) {
+		m, n = n, m
+	}
+	out := []byte(m)
+	for i := range len(n) {
+		if out[i] += n[i]; out[i] < n[i] {
+			panic(refusal{}) // an exponent beyond 255
+		}
+	}
+	return string(out)
+}
+
+// reduce replaces the square of a root by what it is. A radicand holds only
+// atoms older than its root, so this ends.
+func (r *ring) reduce(monomial string, coef *big.Rat) polynomial {
+	for i := len(monomial) - 1; i >= 0; i-- {
+		if monomial[i] < 2 || r.atoms[i].square == nil {
+			continue
+		}
+		rest := []byte(monomial)
+		rest[i] %= 2
+		squares := r.power(r.atoms[i].square, int(monomial[i]/2))
+		one := polynomial{strings.TrimRight(string(rest), "\x00"): coef}
+		return r.mul(one, squares)
+	}
+	return polynomial{monomial: coef}
+}
+
+// power returns p to the n-th, n >= 0.
+func (r *ring) power(p polynomial, n int) polynomial {
+	out := constant(big.NewRat(1, 1))
+	for ; n > 0; n >>= 1 {
+		if n&1 == 1 {
+			out = r.mul(out, p)
+		}
+		if n > 1 {
+			p = r.mul(p, p)
+		}
+	}
+	return out
+}
+
+// monomials lists p's monomials in a fixed order.
+func (p polynomial) monomials() []string {
+	ms := make([]string, 0, len(p))
+	for m := range p {
+		ms = append(ms, m)
+	}
+	slices.Sort(ms)
+	return ms
+}
+
+// text writes p in its canonical form.
+func (p polynomial) text() string {
+	var b strings.Builder
+	for _, m := range p.monomials() {
+		b.WriteString(p[m].RatString())
+		for i := range len(m) {
+			b.WriteByte(' ')
+			b.WriteString(strconv.Itoa(int(m[i])))
+		}
+		b.WriteByte(';')
+	}
+	return b.String()
+}
