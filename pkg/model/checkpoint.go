@@ -6,33 +6,103 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"grpo/pkg/model/safetensors"
 )
 
-// Prefixes of the moments in a checkpoint that training can go on from.
+// Prefixes of a checkpoint's sets of tensors; the policy's weights have none.
 const (
 	firstMoment  = "adamw.m."
 	secondMoment = "adamw.v."
+	referenceSet = "ref."
+	criticSet    = "critic."
 )
 
-// Encode returns p as a safetensors file under PyTorch's names. With opt, its
-// moments stand behind the weights under the prefixes adamw.m. and adamw.v.;
-// PyTorch reads the weights out of such a file all the same.
-func Encode(p *Params, opt *AdamW, metadata map[string]string) ([]byte, error) {
-	var list []safetensors.Tensor
-	add := func(prefix string, p *Params) {
-		for _, t := range p.Tensors() {
-			list = append(list, safetensors.Tensor{Name: prefix + t.Name, Dtype: "F32", Shape: t.Shape, Data: t.Data})
-		}
+// criticUpdates is the metadata key of the number of updates behind the
+// critic's moments.
+const criticUpdates = criticSet + "updates"
+
+// Checkpoint is what a file holds.
+type Checkpoint struct {
+	Params    *Params
+	M, V      *Params      // AdamW's moments, nil without
+	Reference *Params      // a reference policy of the same size, nil without
+	Critic    *CriticState // nil without
+	Metadata  map[string]string
+}
+
+// set is a set of tensors of one form under one prefix.
+type set struct {
+	prefix   string
+	params   **Params
+	headRows int
+}
+
+// groups lists the sets in the order of the file. Those of a group stand in it
+// together or not at all; the first one always does.
+func (c *Checkpoint) groups(spec Spec, critic *CriticState) [][]set {
+	v := spec.Vocab
+	return [][]set{
+		{{"", &c.Params, v}},
+		{{firstMoment, &c.M, v}, {secondMoment, &c.V, v}},
+		{{referenceSet, &c.Reference, v}},
+		{{criticSet, &critic.params, 1}},
+		{{criticSet + firstMoment, &critic.m, 1}, {criticSet + secondMoment, &critic.v, 1}},
 	}
-	add("", p)
+}
+
+// Encode returns p as a safetensors file: see [Checkpoint.Encode]. A nil opt
+// leaves the moments out.
+func Encode(p *Params, opt *AdamW, metadata map[string]string) ([]byte, error) {
+	c := Checkpoint{Params: p, Metadata: metadata}
 	if opt != nil {
-		add(firstMoment, opt.M)
-		add(secondMoment, opt.V)
+		c.M, c.V = opt.M, opt.V
+	}
+	return c.Encode()
+}
+
+// Encode returns a safetensors file of the policy's weights under PyTorch's
+// names and, behind them, what else there is: the moments under the prefixes
+// adamw.m. and adamw.v., the reference policy under ref., the critic under
+// critic. (a TinyLM whose head has one row), its moments under critic.adamw.m.
+// and critic.adamw.v., with the number of its updates in the metadata under
+// critic.updates. PyTorch reads the weights out of such a file all the same.
+// The same arguments give the same bytes. A set of another size than the
+// policy's is an error that names it.
+func (c *Checkpoint) Encode() ([]byte, error) {
+	critic, metadata := CriticState{}, c.Metadata
+	if _, ok := metadata[criticUpdates]; ok {
+		return nil, fmt.Errorf("encode checkpoint: the metadata key %q is the critic's own", criticUpdates)
+	}
+	if c.Critic != nil {
+		critic = *c.Critic
+	}
+	if critic.m != nil {
+		metadata = maps.Clone(metadata)
+		if metadata == nil {
+			metadata = map[string]string{}
+		}
+		metadata[criticUpdates] = strconv.Itoa(critic.updates)
+	}
+	var list []safetensors.Tensor
+	for _, group := range c.groups(c.Params.Spec, &critic) {
+		for _, s := range group {
+			p := *s.params
+			if p == nil {
+				continue
+			}
+			if p.Spec != c.Params.Spec {
+				return nil, fmt.Errorf("encode checkpoint: the tensors %q are those of a %v, the policy is a %v", s.prefix+"*", p.Spec, c.Params.Spec)
+			}
+			for _, t := range p.Tensors() {
+				list = append(list, safetensors.Tensor{Name: s.prefix + t.Name, Dtype: "F32", Shape: t.Shape, Data: t.Data})
+			}
+		}
 	}
 	var b bytes.Buffer
 	if err := safetensors.Write(&b, list, metadata); err != nil {
@@ -41,16 +111,10 @@ func Encode(p *Params, opt *AdamW, metadata map[string]string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Checkpoint is what a file held.
-type Checkpoint struct {
-	Params   *Params
-	M, V     *Params // nil without moments
-	Metadata map[string]string
-}
-
 // Read decodes a safetensors file of TinyLM weights; the size of the model
 // follows from the shapes. A missing or surplus tensor and a wrong shape are
-// errors that name it.
+// errors that name it. So a file of weights alone, from PyTorch or an earlier
+// version, is read, and half of a critic is not.
 func Read(name string, r io.ReaderAt, size int64) (*Checkpoint, error) {
 	f, err := safetensors.Read(name, r, size)
 	if err != nil {
@@ -81,54 +145,62 @@ func fromFile(f *safetensors.File) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Checkpoint{Metadata: f.Metadata}
-	used := 0
-	load := func(prefix string) (*Params, error) {
-		p, err := NewParams(spec)
-		if err != nil {
-			return nil, err
+	c, critic := &Checkpoint{Metadata: f.Metadata}, &CriticState{}
+	groups := c.groups(spec, critic)
+	known := map[string]bool{}
+	for _, group := range groups {
+		if !slices.ContainsFunc(group, func(s set) bool { return s.begun(f) }) {
+			continue
 		}
-		for _, t := range p.Tensors() {
-			got, ok := f.Get(prefix + t.Name)
-			if !ok {
-				return nil, fmt.Errorf("tensor %q is missing: this is no TinyLM of %d layers", prefix+t.Name, spec.Layers)
+		for _, s := range group {
+			if err := s.load(f, spec, known); err != nil {
+				return nil, err
 			}
-			if !slices.Equal(got.Shape, t.Shape) {
-				return nil, fmt.Errorf("tensor %q has shape %v, a model of vocab %d and hidden %d has %v", prefix+t.Name, got.Shape, spec.Vocab, spec.Hidden, t.Shape)
-			}
-			copy(t.Data, got.Data)
-			used++
-		}
-		return p, nil
-	}
-	if c.Params, err = load(""); err != nil {
-		return nil, err
-	}
-	hasMoments := slices.ContainsFunc(f.Tensors, func(t safetensors.Tensor) bool {
-		return strings.HasPrefix(t.Name, firstMoment) || strings.HasPrefix(t.Name, secondMoment)
-	})
-	if hasMoments {
-		if c.M, err = load(firstMoment); err != nil {
-			return nil, err
-		}
-		if c.V, err = load(secondMoment); err != nil {
-			return nil, err
 		}
 	}
-	if used != len(f.Tensors) {
-		known := map[string]bool{}
-		for _, prefix := range []string{"", firstMoment, secondMoment} {
-			for _, t := range c.Params.Tensors() {
-				known[prefix+t.Name] = true
-			}
+	for _, t := range f.Tensors {
+		if !known[t.Name] {
+			return nil, fmt.Errorf("tensor %q has no place in a TinyLM of %d layers", t.Name, spec.Layers)
 		}
-		for _, t := range f.Tensors {
-			if !known[t.Name] {
-				return nil, fmt.Errorf("tensor %q has no place in a TinyLM of %d layers", t.Name, spec.Layers)
-			}
+	}
+	if critic.params != nil {
+		c.Critic = critic
+	}
+	text, has := f.Metadata[criticUpdates]
+	if has != (critic.m != nil) {
+		return nil, fmt.Errorf("the critic's moments and the metadata key %q must stand together", criticUpdates)
+	}
+	if has {
+		if critic.updates, err = strconv.Atoi(text); err != nil || critic.updates < 0 {
+			return nil, fmt.Errorf("metadata key %q is %q, want a number of updates", criticUpdates, text)
 		}
+		delete(c.Metadata, criticUpdates)
 	}
 	return c, nil
+}
+
+// begun reports whether any tensor of f stands under the set's prefix.
+func (s set) begun(f *safetensors.File) bool {
+	return slices.ContainsFunc(f.Tensors, func(t safetensors.Tensor) bool { return strings.HasPrefix(t.Name, s.prefix) })
+}
+
+// load reads the set out of f and notes its names in known.
+func (s set) load(f *safetensors.File, spec Spec, known map[string]bool) error {
+	p := newParams(spec, s.headRows)
+	for _, t := range p.Tensors() {
+		name := s.prefix + t.Name
+		got, ok := f.Get(name)
+		if !ok {
+			return fmt.Errorf("tensor %q is missing: this is no TinyLM of %d layers", name, spec.Layers)
+		}
+		if !slices.Equal(got.Shape, t.Shape) {
+			return fmt.Errorf("tensor %q has shape %v, a model of vocab %d and hidden %d has %v", name, got.Shape, spec.Vocab, spec.Hidden, t.Shape)
+		}
+		copy(t.Data, got.Data)
+		known[name] = true
+	}
+	*s.params = p
+	return nil
 }
 
 // specOf reads the size of the model off the shapes.

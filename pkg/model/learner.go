@@ -10,6 +10,10 @@
 //	prompts' last states: lastState ------+--> the completions' first states
 //	completions' top states -> headLogProb -> policyLoss
 //
+// A [Learner] runs this graph both ways, a [Scorer] forward only, up to
+// headLogProb; a [Critic] has weights of its own and ends in valueHead ->
+// valueLoss instead.
+//
 // Gorgonia builds the graph, differentiates through it and adds the gradients
 // of weights that are used twice; the arithmetic of every node is in kernel/,
 // and what a loss is, is pkg/rl's business ([Objective]).
@@ -19,7 +23,6 @@ import (
 	"fmt"
 
 	G "gorgonia.org/gorgonia"
-	"gorgonia.org/tensor"
 
 	"grpo/pkg/model/kernel"
 )
@@ -32,204 +35,67 @@ type Learner struct {
 	// Grads accumulates over calls of Accumulate until ZeroGrads.
 	Grads *Params
 
-	pool        *kernel.Pool
-	temperature float64
-	capacity    capacity
-	graph       *graph
-
-	packed    packed
+	pass      pass
 	objective Objective
 	tokens    TokenMatrix
 	loss      float64
 }
 
-// capacity is the size of a graph: sequences, inputs and steps of each segment.
-type capacity struct {
-	prompts, promptInputs, promptSteps int
-	rows, rowInputs, rowSteps          int
-}
-
-func (c capacity) holds(d capacity) bool {
-	return d.prompts <= c.prompts && d.promptInputs <= c.promptInputs && d.promptSteps <= c.promptSteps &&
-		d.rows <= c.rows && d.rowInputs <= c.rowInputs && d.rowSteps <= c.rowSteps
-}
-
-// grow returns a capacity that holds both, with an eighth of room where it
-// had to grow, so that batches that creep up don't build a graph each time.
-func (c capacity) grow(d capacity) capacity {
-	up := func(have, need int) int {
-		if need <= have {
-			return have
-		}
-		return need + need/8 + 1
-	}
-	return capacity{
-		up(c.prompts, d.prompts), up(c.promptInputs, d.promptInputs), up(c.promptSteps, d.promptSteps),
-		up(c.rows, d.rows), up(c.rowInputs, d.rowInputs), up(c.rowSteps, d.rowSteps),
-	}
-}
-
 // NewLearner returns a learner of p's weights, which it reads at every pass and
 // never writes. Temperature divides the logits, as in sampling.
 func NewLearner(p *Params, temperature float64, pool *kernel.Pool) (*Learner, error) {
+	if err := checkTemperature(temperature); err != nil {
+		return nil, fmt.Errorf("new learner: %w", err)
+	}
+	l := &Learner{Params: p, Grads: p.zeros()}
+	l.pass = pass{vocab: p.Vocab, build: func(c capacity) (*graph, error) {
+		return newGraph(pool, p, c, true, func(b *builder, t trunk) *G.Node {
+			return b.loss("policyLoss", b.logProbs(t, temperature), l.evaluate)
+		})
+	}}
+	return l, nil
+}
+
+func checkTemperature(temperature float64) error {
 	if !(temperature > 0) {
-		return nil, fmt.Errorf("new learner: temperature %v must be above 0", temperature)
+		return fmt.Errorf("temperature %v must be above 0", temperature)
 	}
-	g, err := NewParams(p.Spec)
-	if err != nil {
-		return nil, err
-	}
-	return &Learner{Params: p, Grads: g, pool: pool, temperature: temperature}, nil
+	return nil
 }
 
 // ZeroGrads forgets the accumulated gradients.
 func (l *Learner) ZeroGrads() { clear(l.Grads.Flat) }
 
 // Close frees the graph's machine.
-func (l *Learner) Close() error {
-	if l.graph == nil {
-		return nil
-	}
-	return l.graph.vm.Close()
-}
+func (l *Learner) Close() error { return l.pass.close() }
 
 // Accumulate runs the batch forward, asks the objective for the loss and its
 // gradient, runs backward and adds the weights' gradients to Grads. It returns
 // the loss.
 func (l *Learner) Accumulate(batch *Batch, objective Objective) (float64, error) {
-	if err := l.packed.pack(batch, l.Params.Vocab); err != nil {
+	l.objective = objective
+	if err := l.pass.run(batch); err != nil {
 		return 0, err
 	}
-	need := l.packed.capacity()
-	if l.graph == nil || !l.capacity.holds(need) {
-		if err := l.rebuild(l.capacity.grow(need)); err != nil {
-			return 0, err
-		}
-	}
-	l.objective = objective
-	l.graph.in.fill(&l.packed)
-	l.graph.vm.Reset()
-	if err := l.graph.vm.RunAll(); err != nil {
-		return 0, fmt.Errorf("run the graph: %w", err)
-	}
-	for i, t := range l.Grads.Tensors() {
-		kernel.Axpy(1, floats(l.graph.grads[i].Value()), t.Data)
-	}
+	l.pass.graph.addGrads(l.Grads)
 	return l.loss, nil
 }
 
-func (p *packed) capacity() capacity {
-	n, in, steps := sizes(p.prompt.active)
-	rows, rin, rsteps := sizes(p.completion.active)
-	return capacity{n, in, steps, rows, max(rin, 1), max(rsteps, 1)}
-}
-
-func (l *Learner) rebuild(c capacity) error {
-	if err := l.Close(); err != nil {
-		return err
-	}
-	g, err := newGraph(l, c)
+// evaluate is the loss node's arithmetic: logp and d are (2, states), row 0 of
+// the log-probabilities and row 1 of the entropies.
+func (l *Learner) evaluate(logp, d []float32) (float64, error) {
+	m, p := &l.tokens, &l.pass.packed
+	m.read(p, logp)
+	m.DLogProbs, m.DEntropy = zeroed(m.DLogProbs, m.B*m.T), zeroed(m.DEntropy, m.B*m.T)
+	loss, err := l.objective(m)
 	if err != nil {
-		return fmt.Errorf("build the graph: %w", err)
+		return 0, err
 	}
-	l.graph, l.capacity = g, c
-	return nil
-}
-
-// inputs are the integer inputs of the graph; their slices are the tensors'.
-type inputs struct {
-	promptIDs, promptActive          []int
-	rowIDs, rowActive, start, target []int
-}
-
-func (in *inputs) fill(p *packed) {
-	set := func(to, from []int) {
-		clear(to[copy(to, from):])
-	}
-	set(in.promptIDs, p.prompt.ids)
-	set(in.promptActive, p.prompt.active)
-	set(in.rowIDs, p.completion.ids)
-	set(in.rowActive, p.completion.active)
-	set(in.start, p.start)
-	set(in.target, p.targets)
-}
-
-// graph is a compiled Gorgonia graph with its inputs and gradient nodes.
-type graph struct {
-	vm    G.VM
-	in    inputs
-	grads G.Nodes // in the order of Params.Tensors
-}
-
-// builder adds nodes to a graph and remembers the first failure.
-type builder struct {
-	g    *G.ExprGraph
-	pool *kernel.Pool
-	err  error
-}
-
-// input is a node whose value is the given slice, read at every run.
-func (b *builder) input(name string, of tensor.Dtype, backing any, shape ...int) *G.Node {
-	n := G.NewTensor(b.g, of, len(shape), G.WithShape(shape...), G.WithName(name))
-	if err := G.Let(n, tensor.New(tensor.WithShape(shape...), tensor.WithBacking(backing))); err != nil && b.err == nil {
-		b.err = fmt.Errorf("bind %s: %w", name, err)
-	}
-	return n
-}
-
-func (b *builder) weights(p *Params) G.Nodes {
-	var nodes G.Nodes
-	for _, t := range p.Tensors() {
-		nodes = append(nodes, b.input(t.Name, tensor.Float32, t.Data, t.Shape...))
-	}
-	return nodes
-}
-
-func (b *builder) index(name string, n int, to *[]int) *G.Node {
-	*to = make([]int, n)
-	return b.input(name, tensor.Int, *to, n)
-}
-
-// newGraph lays the network out; see the package comment for its shape.
-func newGraph(l *Learner, c capacity) (*graph, error) {
-	b := &builder{g: G.NewGraph(), pool: l.pool}
-	out := &graph{}
-	w := b.weights(l.Params)
-	promptIDs := b.index("prompt.ids", c.promptInputs, &out.in.promptIDs)
-	promptActive := b.index("prompt.active", c.promptSteps+1, &out.in.promptActive)
-	rowIDs := b.index("completion.ids", c.rowInputs, &out.in.rowIDs)
-	rowActive := b.index("completion.active", c.rowSteps+1, &out.in.rowActive)
-	start := b.index("completion.start", c.rows, &out.in.start)
-	targets := b.index("completion.targets", c.rows+c.rowInputs, &out.in.target)
-
-	type layer struct{ wih, whh, bih, bhh *G.Node }
-	layers := make([]layer, l.Params.Layers)
-	for i := range layers {
-		layers[i] = layer{w[1+4*i], w[2+4*i], w[3+4*i], w[4+4*i]}
-	}
-	table := b.linear("table", w[0], layers[0].wih, nil, l.Params.Vocab)
-	promptX := b.embed("prompt.embed", table, promptIDs, promptActive, c.promptInputs)
-	rowX := b.embed("completion.embed", table, rowIDs, rowActive, c.rowInputs)
-	var promptH, rowH *G.Node
-	for i, w := range layers {
-		name := func(op string) string { return fmt.Sprintf("%s%d", op, i) }
-		if i > 0 {
-			promptX = b.linear(name("prompt.linear"), promptH, w.wih, promptActive, c.promptInputs)
-			rowX = b.linear(name("completion.linear"), rowH, w.wih, rowActive, c.rowInputs)
-		}
-		promptH = b.gru(name("prompt.gru"), promptX, nil, w.whh, w.bih, w.bhh, promptActive, c.prompts, c.promptInputs)
-		first := b.lastState(name("lastState"), promptH, start, promptActive, rowActive, c.rows)
-		rowH = b.gru(name("completion.gru"), rowX, first, w.whh, w.bih, w.bhh, rowActive, c.rows, c.rowInputs)
-	}
-	logp := b.head(rowH, w[len(w)-2], w[len(w)-1], targets, rowActive, l.temperature)
-	loss := b.policyLoss(logp, l)
-	if b.err != nil {
-		return nil, b.err
-	}
-	var err error
-	if out.grads, err = G.Grad(loss, w...); err != nil {
-		return nil, fmt.Errorf("differentiate: %w", err)
-	}
-	out.vm = G.NewTapeMachine(b.g)
-	return out, nil
+	l.loss = loss
+	capRows := len(d) / 2
+	p.each(func(at, row, col int) {
+		i := row*m.T + col
+		d[at], d[capRows+at] = float32(m.DLogProbs[i]), float32(m.DEntropy[i])
+	})
+	return loss, nil
 }

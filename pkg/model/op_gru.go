@@ -30,8 +30,8 @@ type gru struct {
 	inCap        int // input rows
 	hasInit      bool
 	out          *buffer   // (rowCap+inCap)×H
-	before       []float32 // inCap×H: the state that each step started from
-	save         []float32 // inCap×4H: r, z, n, W_hn·h+b_hn
+	before       []float32 // inCap×H: the state that each step started from; nil without a way back
+	save         []float32 // inCap×4H: r, z, n, W_hn·h+b_hn; nil without a way back
 	scratch      []float32 // threads × gruChunk×4H
 	weights      kernel.Packed
 	dgi          *buffer   // inCap×3H
@@ -56,8 +56,6 @@ func (b *builder) gru(name string, gi, h0, whh, bih, bhh, active *G.Node, rowCap
 	g := &gru{
 		name: name, pool: b.pool, hidden: h, rowCap: rowCap, inCap: inCap, hasInit: h0 != nil,
 		out:     newBuffer(rowCap+inCap, h),
-		before:  make([]float32, inCap*h),
-		save:    make([]float32, inCap*4*h),
 		scratch: make([]float32, b.pool.Threads()*gruChunk*4*h),
 	}
 	g.forwardTask, g.backwardTask = g.forwardChunk, g.backwardChunk
@@ -102,10 +100,14 @@ func (g *gru) forwardChunk(task, worker int) {
 	for s := 1; s < len(g.active) && g.active[s] > lo; s++ {
 		n := min(hi, g.active[s]) - lo
 		in, out := at-g.active[0]+lo, at+lo
-		hp := g.before[in*h : (in+n)*h]
-		copy(hp, g.out.data[prev*h:(prev+n)*h])
+		hp := g.out.data[prev*h : (prev+n)*h]
+		var save []float32
+		if g.save != nil {
+			copy(g.before[in*h:(in+n)*h], hp)
+			save = g.save[in*4*h : (in+n)*4*h]
+		}
 		kernel.GemmPacked(false, n, 3*h, h, hp, h, &g.weights, false, gh, 3*h)
-		kernel.GRUForward(n, h, g.gi[in*3*h:], gh, g.bih, g.bhh, hp, g.out.data[out*h:(out+n)*h], g.save[in*4*h:(in+n)*4*h])
+		kernel.GRUForward(n, h, g.gi[in*3*h:], gh, g.bih, g.bhh, hp, g.out.data[out*h:(out+n)*h], save)
 		prev = out
 		at += g.active[s]
 	}
@@ -113,6 +115,7 @@ func (g *gru) forwardChunk(task, worker int) {
 
 func (g *gru) diff(types []hm.Type, ins G.Nodes, output, grad *G.Node) (G.Nodes, error) {
 	h := g.hidden
+	g.before, g.save = make([]float32, g.inCap*h), make([]float32, g.inCap*4*h)
 	g.dgi, g.dgh = newBuffer(g.inCap, 3*h), make([]float32, g.inCap*3*h)
 	g.dwhh, g.dbih, g.dbhh = newBuffer(3*h, h), newBuffer(3*h), newBuffer(3*h)
 	g.dh0 = newBuffer(g.rowCap, h)

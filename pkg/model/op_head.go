@@ -23,7 +23,8 @@ type head struct {
 	inv         float32 // 1/temperature
 	cap         int
 	out         *buffer   // 2×cap
-	probs       []float32 // cap×V; the gradient overwrites it with that of the logits
+	probs       []float32 // cap×V, for the way back, which overwrites it with the gradient of the logits
+	scratch     []float32 // threads × headChunk×V, in place of probs where there is no way back
 	weights     kernel.Packed
 	dx, dw, db  *buffer
 	forwardFn   func(task, worker int)
@@ -41,12 +42,13 @@ func (b *builder) head(x, w, bias, targets, active *G.Node, temperature float64)
 	v, h := w.Shape()[0], w.Shape()[1]
 	capRows := x.Shape()[0]
 	e := &head{pool: b.pool, vocab: v, hidden: h, inv: float32(1 / temperature), cap: capRows,
-		out: newBuffer(2, capRows), probs: make([]float32, capRows*v)}
+		out: newBuffer(2, capRows)}
 	e.forwardFn, e.backwardFn = e.forwardChunk, e.backwardChunk
 	types := []hm.Type{matrixT, matrixT, vectorT, indexT, indexT}
 	op := &fusedOp{name: "headLogProb", in: types, out: matrixT, shape: e.out.t.Shape(),
 		wrt: []bool{true, true, true, false, false}, run: e.forward}
 	op.diff = func(ins G.Nodes, output, grad *G.Node) (G.Nodes, error) {
+		e.probs = make([]float32, capRows*v)
 		e.dx, e.dw, e.db = newBuffer(capRows, h), newBuffer(v, h), newBuffer(v)
 		main, err := G.ApplyOp(&fusedOp{
 			name: "headLogProbGrad", in: append(append([]hm.Type{}, types...), matrixT, matrixT), out: matrixT, shape: e.dx.t.Shape(),
@@ -73,16 +75,24 @@ func (e *head) load(vals []G.Value) {
 
 func (e *head) forward(vals []G.Value) (G.Value, error) {
 	e.load(vals)
+	if e.probs == nil && e.scratch == nil {
+		e.scratch = make([]float32, e.pool.Threads()*headChunk*e.vocab)
+	}
 	kernel.PackB(true, e.hidden, e.vocab, floats(vals[1]), e.hidden, &e.weights)
 	e.pool.Run((e.rows+headChunk-1)/headChunk, e.forwardFn)
 	return e.out.t, nil
 }
 
-func (e *head) forwardChunk(task, _ int) {
+func (e *head) forwardChunk(task, worker int) {
 	lo := task * headChunk
 	hi := min(lo+headChunk, e.rows)
 	n, v, h := hi-lo, e.vocab, e.hidden
-	logits := e.probs[lo*v : hi*v]
+	var logits []float32
+	if e.probs != nil {
+		logits = e.probs[lo*v : hi*v]
+	} else {
+		logits = e.scratch[worker*headChunk*v:][:n*v]
+	}
 	kernel.GemmPacked(false, n, v, h, e.x[lo*h:], h, &e.weights, false, logits, v)
 	kernel.AddBias(n, v, logits, v, e.bias)
 	logp, ent := e.out.data[:e.cap], e.out.data[e.cap:]

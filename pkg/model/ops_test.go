@@ -13,96 +13,6 @@ import (
 	"grpo/pkg/model/kernel"
 )
 
-// The obvious references of the fused ops, in float64, on the packed layout.
-// Output places that no sequence uses are NaN: the harness neither compares
-// them nor sends a gradient there, but poisons them.
-
-func nans(n int) []float64 {
-	x := make([]float64, n)
-	for i := range x {
-		x[i] = math.NaN()
-	}
-	return x
-}
-
-func refLinear(x, w []float64, first, rows, in, out, capRows int) []float64 {
-	y := nans(capRows * out)
-	for i := range rows {
-		for o := range out {
-			var s float64
-			for k := range in {
-				s += x[(first+i)*in+k] * w[o*in+k]
-			}
-			y[i*out+o] = s
-		}
-	}
-	return y
-}
-
-func sigmoid64(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
-
-// refGRUCell is one step for one sequence.
-func refGRUCell(gi, h, whh, bih, bhh []float64) []float64 {
-	n := len(h)
-	gh := func(row int) float64 {
-		s := bhh[row]
-		for k := range n {
-			s += whh[row*n+k] * h[k]
-		}
-		return s
-	}
-	out := make([]float64, n)
-	for j := range n {
-		r := sigmoid64(gi[j] + bih[j] + gh(j))
-		z := sigmoid64(gi[n+j] + bih[n+j] + gh(n+j))
-		c := math.Tanh(gi[2*n+j] + bih[2*n+j] + r*gh(2*n+j))
-		out[j] = (1-z)*c + z*h[j]
-	}
-	return out
-}
-
-func refGRU(gi, h0, whh, bih, bhh []float64, active []int, h, capRows int) []float64 {
-	out := nans(capRows * h)
-	for i := range active[0] * h {
-		out[i] = 0
-		if h0 != nil {
-			out[i] = h0[i]
-		}
-	}
-	prev, at, in := 0, active[0], 0
-	for _, n := range active[1:] {
-		for r := range n {
-			copy(out[(at+r)*h:], refGRUCell(gi[(in+r)*3*h:(in+r+1)*3*h], out[(prev+r)*h:(prev+r+1)*h], whh, bih, bhh))
-		}
-		prev, at, in = at, at+n, in+n
-	}
-	return out
-}
-
-// refHeadRow returns log-probability of the target and entropy.
-func refHeadRow(x, w, b []float64, target int, temperature float64) (logp, entropy float64) {
-	v, h := len(b), len(x)
-	logits := make([]float64, v)
-	peak := math.Inf(-1)
-	for o := range v {
-		logits[o] = b[o]
-		for k := range h {
-			logits[o] += w[o*h+k] * x[k]
-		}
-		logits[o] /= temperature
-		peak = math.Max(peak, logits[o])
-	}
-	var sum float64
-	for _, l := range logits {
-		sum += math.Exp(l - peak)
-	}
-	lse := peak + math.Log(sum)
-	for _, l := range logits {
-		entropy -= math.Exp(l-lse) * (l - lse)
-	}
-	return logits[target] - lse, entropy
-}
-
 // opCase is one op under test: floats are its float inputs (places that are
 // NaN are poison: no sequence reads them).
 type opCase struct {
@@ -218,7 +128,20 @@ func opCases(r *rand.Rand) []opCase {
 			},
 		})
 	}
-	return cases
+	capRows := rowCap + inCap
+	return append(cases, opCase{
+		name: "valueHead", floats: [][]float64{withPoison((n0+rows)*h, capRows*h), normal(h), normal(1)}, shapes: [][]int{{capRows, h}, {1, h}, {1}},
+		build: func(b *builder, in []*G.Node, index func(string, []int) *G.Node) *G.Node {
+			return b.valueHead(in[0], in[1], in[2], index("active", active))
+		},
+		ref: func(in [][]float64) []float64 {
+			y := nans(capRows)
+			for i := range n0 + rows {
+				y[i] = refValue(in[0][i*h:(i+1)*h], in[1], in[2][0])
+			}
+			return y
+		},
+	})
 }
 
 // Each op equals its reference, and its gradient the central difference of the
@@ -227,17 +150,17 @@ func TestOpsAgainstReferenceAndFiniteDifferences(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, c := range opCases(r) {
 		t.Run(c.name, func(t *testing.T) {
-			b := &builder{g: G.NewGraph(), pool: kernel.NewPool(2)}
-			defer b.pool.Close()
-			var nodes []*G.Node
-			for i, x := range c.floats {
-				nodes = append(nodes, b.input(fmt.Sprint("x", i), tensor.Float32, to32(x), c.shapes[i]...))
-			}
-			y := c.build(b, nodes, func(name string, v []int) *G.Node { return b.input(name, tensor.Int, v, len(v)) })
-			if b.err != nil {
-				t.Fatal(b.err)
-			}
+			pool := kernel.NewPool(2)
+			defer pool.Close()
+			b, nodes, y := c.graph(t, pool)
 			want := c.ref(c.floats)
+			forward, _, z := c.graph(t, pool)
+			run(t, forward)
+			for i, w := range want {
+				if got := floats(z.Value())[i]; !math.IsNaN(w) && !near(float64(got), w, 1e-5, 1e-6) {
+					t.Fatalf("without a way back: output %d = %v, reference %v", i, got, w)
+				}
+			}
 			weight := make([]float64, len(want))
 			seed := newBuffer(y.Shape()...)
 			for i, w := range want {
@@ -292,6 +215,28 @@ func TestOpsAgainstReferenceAndFiniteDifferences(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// graph builds the op alone.
+func (c *opCase) graph(t *testing.T, pool *kernel.Pool) (b *builder, in []*G.Node, out *G.Node) {
+	b = &builder{g: G.NewGraph(), pool: pool}
+	for i, x := range c.floats {
+		in = append(in, b.input(fmt.Sprint("x", i), tensor.Float32, to32(x), c.shapes[i]...))
+	}
+	out = c.build(b, in, func(name string, v []int) *G.Node { return b.input(name, tensor.Int, v, len(v)) })
+	if b.err != nil {
+		t.Fatal(b.err)
+	}
+	return b, in, out
+}
+
+func run(t *testing.T, b *builder) {
+	t.Helper()
+	vm := G.NewTapeMachine(b.g)
+	defer vm.Close()
+	if err := vm.RunAll(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -16,7 +16,12 @@ type Spec struct {
 // Parameters counts the trainable numbers: V·H for the embedding, 6H²+6H for
 // each GRU layer, V·H+V for the head.
 func (s Spec) Parameters() int {
-	return s.Vocab*s.Hidden + s.Layers*(6*s.Hidden*s.Hidden+6*s.Hidden) + s.Vocab*s.Hidden + s.Vocab
+	return s.trunkParameters() + s.Vocab*(s.Hidden+1)
+}
+
+// trunkParameters counts those below the head.
+func (s Spec) trunkParameters() int {
+	return s.Vocab*s.Hidden + s.Layers*(6*s.Hidden*s.Hidden+6*s.Hidden)
 }
 
 func (s Spec) String() string {
@@ -48,6 +53,9 @@ type LayerParams struct {
 
 // Params are TinyLM's weights, or anything of the same form (gradients,
 // moments): one flat slice and named views into it.
+//
+// The weights and moments of a [Critic] have the form too, with a head of one
+// row: a sampler or a learner can't use them.
 type Params struct {
 	Spec
 	Flat   []float32
@@ -63,7 +71,13 @@ func NewParams(s Spec) (*Params, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	p := &Params{Spec: s, Flat: make([]float32, s.Parameters())}
+	return newParams(s, s.Vocab), nil
+}
+
+// newParams returns zeros in the form of a checked s, but for a head of the
+// given number of rows.
+func newParams(s Spec, headRows int) *Params {
+	p := &Params{Spec: s, Flat: make([]float32, s.trunkParameters()+headRows*(s.Hidden+1))}
 	rest := p.Flat
 	take := func(name string, shape ...int) []float32 {
 		n := 1
@@ -85,10 +99,13 @@ func NewParams(s Spec) (*Params, error) {
 			Bhh: take(fmt.Sprintf("rnn.bias_hh_l%d", l), 3*h),
 		})
 	}
-	p.Head = take("head.weight", s.Vocab, h)
-	p.HeadB = take("head.bias", s.Vocab)
-	return p, nil
+	p.Head = take("head.weight", headRows, h)
+	p.HeadB = take("head.bias", headRows)
+	return p
 }
+
+// zeros returns zeros in p's form.
+func (p *Params) zeros() *Params { return newParams(p.Spec, len(p.HeadB)) }
 
 // Tensors lists the named views in the order of the checkpoint, under
 // PyTorch's names.
@@ -96,10 +113,7 @@ func (p *Params) Tensors() []Tensor { return p.tensor }
 
 // Clone returns a copy.
 func (p *Params) Clone() *Params {
-	q, err := NewParams(p.Spec)
-	if err != nil {
-		panic(err) // p has a valid spec
-	}
+	q := p.zeros()
 	copy(q.Flat, p.Flat)
 	return q
 }
