@@ -106,17 +106,18 @@ func newConfigList(s *State) *cobra.Command {
 		Short:   "List the embedded configurations",
 		Example: "  grpo config list",
 		RunE: func(*cobra.Command, []string) error {
+			about := map[string]string{}
+			for _, p := range config.Presets() {
+				about[p.Name] = p.About
+			}
+			w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 			for _, n := range config.Names() {
-				if _, err := fmt.Fprintf(s.Out, "%s\tgrpo train -c %s\n", n, n); err != nil {
-					return err
-				}
+				fmt.Fprintf(w, "%s\tgrpo train -c %s\t%s\n", n, n, about[n])
 			}
 			for _, n := range config.NamesSFT() {
-				if _, err := fmt.Fprintf(s.Out, "%s\tgrpo sft -c %s\n", n, n); err != nil {
-					return err
-				}
+				fmt.Fprintf(w, "%s\tgrpo sft -c %s\t\n", n, n)
 			}
-			return nil
+			return w.Flush()
 		},
 	}
 }

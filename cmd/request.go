@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -25,7 +26,7 @@ type configFlags struct {
 }
 
 func (f *configFlags) add(c *cobra.Command, names []string) {
-	c.Flags().StringVarP(&f.path, "config", "c", "", "configuration: a YAML file or the name of an embedded one ("+join(names)+")")
+	c.Flags().StringVarP(&f.path, "config", "c", "", "configuration: a YAML file or the name of an embedded one (see \"grpo config list\")")
 	c.Flags().StringArrayVar(&f.set, "set", nil, "set a key, e.g. --set rollout.group_size=4 (repeatable; see \"grpo config show\")")
 	// The errors of RegisterFlagCompletionFunc say that the flag does not
 	// exist or is registered twice; both would be mistakes right here.
@@ -41,16 +42,8 @@ func (f *configFlags) add(c *cobra.Command, names []string) {
 	})
 }
 
-func join(names []string) string {
-	out := ""
-	for i, n := range names {
-		if i > 0 {
-			out += ", "
-		}
-		out += n
-	}
-	return out
-}
+// join lists names in a help text.
+func join(names []string) string { return strings.Join(names, ", ") }
 
 // keyFlag is a flag of its own for a key that is set often.
 type keyFlag struct{ flag, key, usage string }

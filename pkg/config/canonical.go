@@ -63,11 +63,16 @@ var outsideHash = []string{"name", "output.checkpoint_every_n_steps", "output.ke
 // Hash identifies the results of a resolved configuration: the first 8 hex
 // digits of the SHA-256 of "key: value" lines for every key that has an effect
 // on them (all but name and output.*).
+//
+// A key that joined after the first version is left out at its neutral value,
+// at which a run is what it was before there was the key: so the hash of an
+// older configuration, which names folders, stays. A neutral value is therefore
+// never changed, not even together with the default.
 func Hash[T Root](c T) string {
 	c = Resolve(c)
 	h := sha256.New()
 	for _, f := range leaves(c) {
-		if !slices.Contains(outsideHash, f.path) {
+		if !slices.Contains(outsideHash, f.path) && !f.isNeutral() {
 			fmt.Fprintf(h, "%s: %s\n", f.path, formatValue(f.value))
 		}
 	}

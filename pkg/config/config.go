@@ -81,34 +81,12 @@ type Rollout struct {
 	SamplingMaxTokens   int     `yaml:"sampling_max_tokens"`
 }
 
-// Reward names the reward functions of training and their weights.
-type Reward struct {
-	Functions     []string  `yaml:"functions"`      // "answer", "format", "random"
-	RewardWeights []float64 `yaml:"reward_weights"` // one for each function
-}
-
-// Algorithm is the mathematics of the update.
-type Algorithm struct {
-	// LossType: "no_baseline", "reinforce_with_baseline", "grpo_clip", "grpo_no_clip".
-	LossType string `yaml:"loss_type"`
-	// UseStdNormalization divides advantages by the group's sample standard
-	// deviation (plus AdvantageEps).
-	UseStdNormalization bool    `yaml:"use_std_normalization"`
-	AdvantageEps        float64 `yaml:"advantage_eps"`
-	// Cliprange is epsilon of grpo_clip.
-	Cliprange float64 `yaml:"cliprange"`
-	// LengthNormalization: "masked_mean" (each sequence's mean over its tokens)
-	// or "masked_normalize" (each sequence's sum divided by NormalizeConstant);
-	// then the mean over sequences.
-	LengthNormalization string `yaml:"length_normalization"`
-	// NormalizeConstant is Z of masked_normalize; 0 means sampling_max_tokens.
-	NormalizeConstant float64 `yaml:"normalize_constant"`
-}
-
 // Train is the loop and the optimizer.
 type Train struct {
 	// NGRPOSteps counts rollout batches.
-	NGRPOSteps            int `yaml:"n_grpo_steps"`
+	NGRPOSteps int `yaml:"n_grpo_steps"`
+	// EpochsPerRolloutBatch is num_iterations in TRL; files and --set take both
+	// names.
 	EpochsPerRolloutBatch int `yaml:"epochs_per_rollout_batch"`
 	// TrainBatchSize is the number of completions of one optimizer update
 	// (0 means rollout_batch_size).
@@ -157,11 +135,8 @@ func Default() Config {
 			RolloutBatchSize: 256, GroupSize: 8, SamplingTemperature: 1,
 			SamplingTopP: 1, SamplingMaxTokens: 64,
 		},
-		Reward: Reward{Functions: []string{"answer"}, RewardWeights: []float64{1}},
-		Algorithm: Algorithm{
-			LossType: "reinforce_with_baseline", UseStdNormalization: true,
-			AdvantageEps: 1e-6, Cliprange: 0.2, LengthNormalization: "masked_mean",
-		},
+		Reward:    defaultReward(),
+		Algorithm: defaultAlgorithm(),
 		Train: Train{
 			NGRPOSteps: 200, EpochsPerRolloutBatch: 1, GradientAccumulationSteps: 1,
 			LearningRate: 1e-3, AdamBetas: [2]float64{0.9, 0.95}, AdamEps: 1e-8,

@@ -125,9 +125,22 @@ func nodeKind(n *yaml.Node) string {
 	return "the value " + show(n.Value)
 }
 
+// place is where a key was first given, and under which name.
+type place struct {
+	line int
+	as   string
+}
+
+func otherName(first, now string) string {
+	if first == now {
+		return ""
+	}
+	return fmt.Sprintf(", as %q", first)
+}
+
 // mapping reads the keys of a section: n into the struct type t at path.
 func (d *document) mapping(n *yaml.Node, t reflect.Type, path string) {
-	lines := map[string]int{}
+	lines := map[string]place{}
 	for i := 0; i+1 < len(n.Content) && !d.full(); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if key.Tag == "!!merge" {
@@ -138,17 +151,21 @@ func (d *document) mapping(n *yaml.Node, t reflect.Type, path string) {
 			d.problem(key.Line, "want a key, not %s", nodeKind(key))
 			continue
 		}
-		field, ok := fieldByName(t, key.Value)
+		name := key.Value
+		if own, ok := secondNames[join(path, name)]; ok {
+			name = lastPart(own)
+		}
+		field, ok := fieldByName(t, name)
 		if !ok {
 			d.problem(key.Line, "unknown key %s%s", quoted(key.Value), d.suggest(t, path, key.Value))
 			continue
 		}
-		if first, ok := lines[key.Value]; ok {
-			d.problem(key.Line, "duplicate key %q: it stands in line %d already", join(path, key.Value), first)
+		if first, ok := lines[name]; ok {
+			d.problem(key.Line, "duplicate key %q: it stands in line %d already%s", join(path, key.Value), first.line, otherName(first.as, key.Value))
 			continue
 		}
-		lines[key.Value] = key.Line
-		d.value(value, field.Type, join(path, key.Value), key.Line)
+		lines[name] = place{key.Line, key.Value}
+		d.value(value, field.Type, join(path, name), key.Line)
 	}
 }
 

@@ -23,7 +23,7 @@ type Key struct {
 	Values []string
 	// Env is the environment variable that sets the key.
 	Env string
-	// Alias is the short name that --set takes, if there is one.
+	// Alias is the short or second name that --set takes, if there is one.
 	Alias string
 	// Doc is the comment beside the key in the embedded default.yaml (base.yaml
 	// for [SFT]), on one line.
@@ -51,12 +51,7 @@ func describe(root any, rules []rule, file string) []Key {
 	for _, f := range leaves(root) {
 		k := Key{
 			Path: pattern(f.path), Type: typeName(f.value.Type()), Default: formatValue(f.value),
-			Env: EnvName(f.path), Doc: docs[f.path],
-		}
-		for alias, path := range aliases {
-			if path == f.path {
-				k.Alias = alias
-			}
+			Env: EnvName(f.path), Alias: aliasOf(f.path), Doc: docs[f.path],
 		}
 		for _, r := range rules {
 			if r.keys[0] == k.Path && r.values != nil {

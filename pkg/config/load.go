@@ -33,7 +33,8 @@ type LoadOptions struct {
 // are reported at once, each with its file and line or its origin, in an
 // [*Error], which wraps [ErrConfig].
 //
-// Zeros that stand for another key's value are replaced by it (see [Resolve]).
+// Zeros and empty texts that stand for what other keys say are replaced by it
+// (see [Resolve]).
 func Load(opts LoadOptions) (*Resolved, error) {
 	return load(opts, Names(), grpoRoot())
 }
@@ -103,9 +104,9 @@ func loadFrom[T Root](src *source, opts LoadOptions, r root[T]) (*Loaded[T], err
 	if problems = append(problems, check.run()...); len(problems) > 0 {
 		return nil, &Error{Doing: "load config", Problems: problems}
 	}
-	for key, from := range resolve(&out.Config) {
+	for key, why := range resolve(&out.Config) {
 		o := out.origins[key]
-		o.From = from
+		o.From, o.AskedBy = why.from, why.askedBy
 		out.origins[key] = o
 	}
 	return out, nil

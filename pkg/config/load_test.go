@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,93 +18,6 @@ func write(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// sample is a valid value of each key that differs from the default, so that a
-// source that does not reach a key shows.
-var sample = map[string]string{
-	"name": "other", "seed": "18446744073709551615",
-	"data.source": "gsm8k", "data.train_file": "a.jsonl", "data.val_file": "B.jsonl", "data.test_file": "c d.jsonl",
-	"data.skip_bad": "true", "data.annotations": "strip", "data.prompt_template": "r1_zero",
-	"data.generator_seed": "0", "data.weight_add": "0.1", "data.weight_sub": "2", "data.weight_mul": "0",
-	"data.val_size": "10", "data.test_size": "0", "data.unseen_size": "11", "data.train_size": "12",
-	"model.hidden_size": "128", "model.num_layers": "1", "model.init": "Runs/x.safetensors", "model.device": "cpu",
-	"rollout.rollout_batch_size": "512", "rollout.group_size": "16", "rollout.sampling_temperature": "0.7",
-	"rollout.sampling_top_p": "0.95", "rollout.sampling_top_k": "20", "rollout.sampling_min_tokens": "4",
-	"rollout.sampling_max_tokens": "32",
-	"reward.functions":            "[format, answer]", "reward.reward_weights": "[0.25, -1]",
-	"algorithm.loss_type": "grpo_clip", "algorithm.use_std_normalization": "false", "algorithm.advantage_eps": "1e-4",
-	"algorithm.cliprange": "0.3", "algorithm.length_normalization": "masked_normalize", "algorithm.normalize_constant": "100.5",
-	"train.n_grpo_steps": "7", "train.epochs_per_rollout_batch": "2", "train.train_batch_size": "128",
-	"train.gradient_accumulation_steps": "4", "train.learning_rate": "3e-4", "train.adam_betas": "[0.8, 0.99]",
-	"train.adam_eps": "1e-9", "train.weight_decay": "0.01", "train.max_grad_norm": "0",
-	"eval.every_n_steps": "5", "eval.greedy": "false", "eval.save_samples": "0",
-	"output.checkpoint_every_n_steps": "50", "output.keep_checkpoints": "3",
-}
-
-// sampleConfig is what those values make.
-func sampleConfig() Config {
-	return Config{
-		Name: "other", Seed: 1<<64 - 1,
-		Data: Data{Source: "gsm8k", TrainFile: "a.jsonl", ValFile: "B.jsonl", TestFile: "c d.jsonl", SkipBad: true,
-			Annotations: "strip", PromptTemplate: "r1_zero", WeightAdd: 0.1, WeightSub: 2,
-			ValSize: 10, UnseenSize: 11, TrainSize: 12},
-		Model: Model{HiddenSize: 128, NumLayers: 1, Init: "Runs/x.safetensors", Device: "cpu"},
-		Rollout: Rollout{RolloutBatchSize: 512, GroupSize: 16, SamplingTemperature: 0.7, SamplingTopP: 0.95,
-			SamplingTopK: 20, SamplingMinTokens: 4, SamplingMaxTokens: 32},
-		Reward: Reward{Functions: []string{"format", "answer"}, RewardWeights: []float64{0.25, -1}},
-		Algorithm: Algorithm{LossType: "grpo_clip", AdvantageEps: 1e-4, Cliprange: 0.3,
-			LengthNormalization: "masked_normalize", NormalizeConstant: 100.5},
-		Train: Train{NGRPOSteps: 7, EpochsPerRolloutBatch: 2, TrainBatchSize: 128, GradientAccumulationSteps: 4,
-			LearningRate: 3e-4, AdamBetas: [2]float64{0.8, 0.99}, AdamEps: 1e-9, WeightDecay: 0.01},
-		Eval:   Eval{EveryNSteps: 5},
-		Output: Output{CheckpointEveryNSteps: 50, KeepCheckpoints: 3},
-	}
-}
-
-// TestEverySourceReachesEveryKey: viper drops environment values of keys that
-// it does not know and lower-cases what it does; nothing of that may show.
-func TestEverySourceReachesEveryKey(t *testing.T) {
-	var file strings.Builder
-	var env, set []string
-	var flags []Flag
-	section := ""
-	for _, key := range leafPaths(Default()) {
-		value, ok := sample[key]
-		if !ok {
-			t.Fatalf("the sample has no %s", key)
-		}
-		head, rest, nested := strings.Cut(key, ".")
-		if nested && head != section {
-			section = head
-			fmt.Fprintf(&file, "%s:\n", head)
-		}
-		if nested {
-			fmt.Fprintf(&file, "  %s: %s\n", rest, value)
-		} else {
-			fmt.Fprintf(&file, "%s: %s\n", key, value)
-		}
-		env = append(env, EnvName(key)+"="+value)
-		set = append(set, key+"="+value)
-		flags = append(flags, Flag{Key: key, Name: "--x", Value: value})
-	}
-	for name, opts := range map[string]LoadOptions{
-		"file": {Path: write(t, file.String())}, "env": {Env: env}, "set": {Set: set}, "flags": {Flags: flags},
-	} {
-		r, err := Load(opts)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if !reflect.DeepEqual(r.Config, sampleConfig()) {
-			t.Errorf("%s: got\n%+v\nwant\n%+v", name, r.Config, sampleConfig())
-		}
-		for _, row := range r.Rows() {
-			if row.Origin.Source == SourceDefault {
-				t.Errorf("%s: %s comes from the %v", name, row.Key, row.Origin)
-			}
-		}
-	}
 }
 
 // TestOrder: defaults < file < environment < --set < flags, and the origin says
@@ -185,7 +97,9 @@ func TestLoadFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	tests := []struct{ name, path, want string }{
-		{"unknown name", "smok", `load config: no configuration "smok" (did you mean "smoke"?): the embedded ones are a5-2025, default, smoke; the path of a YAML file works too`},
+		{"unknown name", "smok", `load config: no configuration "smok" (did you mean "smoke"?): the embedded ones are a5-2025, a5-2026, aligned, `},
+		{"unknown preset", "presets/dapoo", `load config: presets/dapoo: no such file`},
+		{"no preset by that folder", "presets/smoke", `load config: presets/smoke: no such file (the embedded configuration is named "smoke")`},
 		{"far name", "something", `no configuration "something": the embedded ones are`},
 		{"name of the other command", "base", `"base" for this command (it belongs to grpo sft)`},
 		{"missing file", "nowhere/x.yaml", "load config: nowhere/x.yaml: no such file"},

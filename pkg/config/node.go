@@ -32,7 +32,7 @@ func (d *document) value(n *yaml.Node, t reflect.Type, path string, line int) {
 			d.problem(max(n.Line, line), "%s %v", path, err)
 			return
 		}
-		d.settings = append(d.settings, setting{path, v, Origin{Source: SourceFile, Name: d.label, Line: line}})
+		d.settings = append(d.settings, setting{path, ownValue(path, v), Origin{Source: SourceFile, Name: d.label, Line: line}})
 	}
 }
 

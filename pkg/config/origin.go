@@ -27,10 +27,14 @@ type Origin struct {
 	// From is set when the value was 0 for "the same as" and stands for the
 	// value of this other key.
 	From string
+	// AskedBy is set when the value was left open, or contradicted by default,
+	// and is what this other key asks for.
+	AskedBy string
 }
 
 // String writes an origin as messages and tables show it: "default",
-// "x.yaml: line 4", "GRPO_SEED", "--set seed", "--seed".
+// "x.yaml: line 4", "GRPO_SEED", "--set seed", "--seed"; followed by the key that
+// decided a value that was left open.
 func (o Origin) String() string {
 	s := o.Name
 	switch o.Source {
@@ -41,6 +45,9 @@ func (o Origin) String() string {
 	}
 	if o.From != "" {
 		s += ", the same as " + o.From
+	}
+	if o.AskedBy != "" {
+		s += ", as " + o.AskedBy + " asks"
 	}
 	return s
 }

@@ -51,7 +51,7 @@ func (o *overrides) set(key, text string, origin Origin, prefix string) {
 		o.problems = append(o.problems, fmt.Sprintf("%s: %s %v", prefix, key, err))
 		return
 	}
-	o.settings = append(o.settings, setting{key, v, origin})
+	o.settings = append(o.settings, setting{key, ownValue(key, v), origin})
 }
 
 // env reads GRPO_... variables from "NAME=value" pairs. An empty value counts
@@ -61,6 +61,11 @@ func (o *overrides) env(pairs, otherRoot []string) {
 	byName := map[string]string{}
 	for _, k := range o.keys {
 		byName[EnvName(k)] = k
+	}
+	for second, own := range secondNames {
+		if slices.Contains(o.keys, own) {
+			byName[EnvName(second)] = own
+		}
 	}
 	pairs = slices.Clone(pairs)
 	slices.Sort(pairs)
@@ -124,10 +129,10 @@ func (o *overrides) flags(flags []Flag) {
 }
 
 // findKey completes the name of a key: a full path, an alias, or a last part
-// that only one key has.
+// that only one key has. Second names count like the keys' own.
 func findKey(name string, keys []string) (string, error) {
-	if slices.Contains(keys, name) {
-		return name, nil
+	if own := ownName(name); slices.Contains(keys, own) {
+		return own, nil
 	}
 	if k, ok := aliases[name]; ok && slices.Contains(keys, k) {
 		return k, nil
@@ -136,6 +141,11 @@ func findKey(name string, keys []string) (string, error) {
 	for _, k := range keys {
 		if lastPart(k) == name {
 			matches = append(matches, k)
+		}
+	}
+	for second, own := range secondNames {
+		if lastPart(second) == name && slices.Contains(keys, own) {
+			matches = append(matches, own)
 		}
 	}
 	switch len(matches) {

@@ -22,6 +22,7 @@ type rule struct {
 // view gives rules the values of a configuration, and the words for a key.
 type view struct {
 	values  map[string]reflect.Value
+	neutral map[string]bool   // keys at their neutral value
 	origins map[string]Origin // nil: unknown
 }
 
@@ -37,6 +38,14 @@ func (v *view) num(key string) float64 {
 }
 
 func (v *view) text(key string) string { return v.values[key].String() }
+
+func (v *view) on(key string) bool { return v.values[key].Bool() }
+
+// given reports a key that some source sets; false where sources are unknown.
+func (v *view) given(key string) bool { return v.origins[key].Source != SourceDefault }
+
+// list returns the elements of a list of texts.
+func (v *view) list(key string) []string { return v.values[key].Interface().([]string) }
 
 // name writes a key with its value and origin: seed (7, x.yaml: line 4).
 func (v *view) name(key string) string {
@@ -127,6 +136,19 @@ func oneOf(key string, values ...string) rule {
 	}}
 }
 
+// oneOfOrNone: the text is one of values, or empty.
+func oneOfOrNone(key string, values ...string) rule {
+	r := oneOf(key, values...)
+	one := r.check
+	r.check = func(v *view, k []string) string {
+		if v.text(k[0]) == "" {
+			return ""
+		}
+		return one(v, k)
+	}
+	return r
+}
+
 // someOf: the list has at least one element, each one of values and none twice.
 func someOf(key string, values ...string) rule {
 	return rule{keys: []string{key}, values: values, check: func(v *view, k []string) string {
@@ -177,6 +199,19 @@ func multiple(a, b string) rule {
 			return fmt.Sprintf("%s must be a multiple of %s", v.name(k[0]), v.name(k[1]))
 		}
 		return ""
+	}}
+}
+
+// effective: a key that is not at its neutral value needs other keys to be such
+// that it has an effect, or the run would not be what its author thinks it is,
+// and the arms of a sweep over it would all be the same. The mend completes
+// "has no effect, because of KEY (VALUE)".
+func effective(key, other, mend string, ok func(v *view) bool) rule {
+	return rule{keys: []string{key, other}, check: func(v *view, k []string) string {
+		if v.neutral[k[0]] || ok(v) {
+			return ""
+		}
+		return fmt.Sprintf("%s has no effect, because of %s (%s)", v.name(k[0]), v.name(k[1]), mend)
 	}}
 }
 

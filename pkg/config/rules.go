@@ -47,16 +47,6 @@ var rulesConfig = slices.Concat(dataRules, modelRules, []rule{
 	atMost("rollout.sampling_min_tokens", "rollout.sampling_max_tokens"),
 	multiple("rollout.rollout_batch_size", "rollout.group_size"),
 
-	someOf("reward.functions", "answer", "format", "random"),
-	custom(weightForEach, "reward.reward_weights", "reward.functions"),
-
-	oneOf("algorithm.loss_type", "no_baseline", "reinforce_with_baseline", "grpo_clip", "grpo_no_clip"),
-	in(nonNegative, "algorithm.advantage_eps"),
-	in(positive, "algorithm.cliprange"),
-	oneOf("algorithm.length_normalization", "masked_mean", "masked_normalize"),
-	in(nonNegative, "algorithm.normalize_constant"),
-	custom(groupForBaseline, "rollout.group_size", "algorithm.loss_type"),
-
 	in(counter, "train.n_grpo_steps"),
 	in(counter, "train.epochs_per_rollout_batch"),
 	in(sizeOrNo, "train.train_batch_size"),
@@ -73,7 +63,7 @@ var rulesConfig = slices.Concat(dataRules, modelRules, []rule{
 	in(sizeOrNo, "eval.save_samples"),
 	in(counterOrNo, "output.checkpoint_every_n_steps"),
 	in(size, "output.keep_checkpoints"),
-})
+}, rulesReward, rulesAlgorithm)
 
 // rulesSFT are the rules of [SFT].
 var rulesSFT = slices.Concat(dataRules, modelRules, []rule{
@@ -136,22 +126,6 @@ func initKind(v *view, k []string) string {
 	}
 	return fmt.Sprintf("%s must be base, random or the path of a safetensors file (write ./%s for a file of this name)%s",
 		v.name(k[0]), s, didYouMean(s, []string{"base", "random"}))
-}
-
-func weightForEach(v *view, k []string) string {
-	if have, want := v.values[k[0]].Len(), v.values[k[1]].Len(); have != want {
-		return fmt.Sprintf("%s must have one weight for each of %s: %d, not %d", v.name(k[0]), v.name(k[1]), want, have)
-	}
-	return ""
-}
-
-// groupForBaseline: the mean of a group of one is its own reward, so that every
-// advantage would be 0, and its sample standard deviation does not exist.
-func groupForBaseline(v *view, k []string) string {
-	if v.num(k[0]) < 2 && v.text(k[1]) != "no_baseline" {
-		return fmt.Sprintf("%s must be at least 2, because %s compares the completions of a group", v.name(k[0]), v.name(k[1]))
-	}
-	return ""
 }
 
 // accumulationDivides: micro-batches are of equal size.

@@ -20,28 +20,45 @@ type Root interface{ Config | SFT }
 type leaf struct {
 	path  string
 	value reflect.Value
+	// neutral is the value at which the key changes nothing, from the tag of
+	// that name; the keys of the first version have none.
+	neutral    string
+	hasNeutral bool
+}
+
+// isNeutral reports a key at its neutral value.
+func (f leaf) isNeutral() bool {
+	if !f.hasNeutral {
+		return false
+	}
+	if f.value.Kind() == reflect.String {
+		return f.value.String() == f.neutral
+	}
+	return formatValue(f.value) == f.neutral
 }
 
 // leaves lists the keys of a configuration in the order of its fields. The
 // values can be set when root points to the configuration.
 func leaves(root any) []leaf {
 	var out []leaf
-	collect(reflect.Indirect(reflect.ValueOf(root)), "", &out)
+	collect(reflect.Indirect(reflect.ValueOf(root)), "", "", &out)
 	return out
 }
 
-func collect(v reflect.Value, path string, out *[]leaf) {
+func collect(v reflect.Value, path string, tag reflect.StructTag, out *[]leaf) {
 	switch {
 	case v.Kind() == reflect.Struct:
 		for i := range v.NumField() {
-			collect(v.Field(i), join(path, fieldName(v.Type().Field(i))), out)
+			f := v.Type().Field(i)
+			collect(v.Field(i), join(path, fieldName(f)), f.Tag, out)
 		}
 	case isSections(v.Type()):
 		for i := range v.Len() {
-			collect(v.Index(i), join(path, strconv.Itoa(i)), out)
+			collect(v.Index(i), join(path, strconv.Itoa(i)), "", out)
 		}
 	default:
-		*out = append(*out, leaf{path, v})
+		neutral, ok := tag.Lookup("neutral")
+		*out = append(*out, leaf{path, v, neutral, ok})
 	}
 }
 

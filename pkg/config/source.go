@@ -22,9 +22,14 @@ const maxSections = 100
 
 // sftNames are the embedded configurations of `grpo sft`; all others are of
 // `grpo train`.
-var sftNames = []string{"base"}
+var sftNames = []string{"base", "teacher"}
 
-// Names lists the embedded configurations for `grpo train -c NAME`, sorted.
+// presetFolder holds the published methods; its files are known by their bare
+// names too.
+const presetFolder = "presets"
+
+// Names lists the embedded configurations for `grpo train -c NAME`, sorted; the
+// presets are among them.
 func Names() []string {
 	return slices.DeleteFunc(embedded(), func(n string) bool { return slices.Contains(sftNames, n) })
 }
@@ -32,16 +37,64 @@ func Names() []string {
 // NamesSFT lists the embedded configurations for `grpo sft -c NAME`, sorted.
 func NamesSFT() []string { return slices.Clone(sftNames) }
 
+// Preset is an embedded configuration of a published method. It is found as
+// NAME and as presets/NAME.
+type Preset struct {
+	Name string
+	// About is the file's first comment: the method and its source.
+	About string
+}
+
+// Presets lists the presets, sorted by name.
+func Presets() []Preset {
+	var out []Preset
+	for _, name := range filesIn(presetFolder) {
+		text, err := readEmbedded(name)
+		if err != nil {
+			panic("config: embedded configurations: " + err.Error()) // cannot happen with go:embed
+		}
+		about, _, _ := strings.Cut(string(text), "\n#\n")
+		out = append(out, Preset{name, prose(about)})
+	}
+	return out
+}
+
 func embedded() []string {
-	entries, err := fs.ReadDir(configs.FS, ".")
+	names := append(filesIn("."), filesIn(presetFolder)...)
+	slices.Sort(names)
+	return names
+}
+
+// filesIn lists the configurations of an embedded folder, without their ending.
+func filesIn(folder string) []string {
+	entries, err := fs.ReadDir(configs.FS, folder)
 	if err != nil {
 		panic("config: embedded configurations: " + err.Error()) // cannot happen with go:embed
 	}
 	var names []string
 	for _, e := range entries {
-		names = append(names, strings.TrimSuffix(e.Name(), ".yaml"))
+		if name, ok := strings.CutSuffix(e.Name(), ".yaml"); ok {
+			names = append(names, name)
+		}
 	}
 	return names
+}
+
+// bareName removes presets/ from the name of a preset.
+func bareName(name string) string {
+	if rest, ok := strings.CutPrefix(name, presetFolder+"/"); ok && slices.Contains(filesIn(presetFolder), rest) {
+		return rest
+	}
+	return name
+}
+
+// readEmbedded reads the embedded configuration of a bare name.
+func readEmbedded(name string) ([]byte, error) {
+	text, err := configs.FS.ReadFile(name + ".yaml")
+	if errors.Is(err, fs.ErrNotExist) {
+		text, err = configs.FS.ReadFile(path.Join(presetFolder, name+".yaml"))
+	}
+	return text, err
 }
 
 // source is the text of a configuration with the name that messages give it.
@@ -50,18 +103,19 @@ type source struct {
 	text  []byte
 }
 
-// open reads the embedded configuration of that name or else the file at that
-// path; a path that could be either is written ./name.
+// open reads the embedded configuration of that name (a preset's with or without
+// presets/ before it) or else the file at that path; a path that could be either
+// is written ./name.
 func open(nameOrPath string, names []string) (source, *Error) {
 	fail := func(cause error, format string, args ...any) (source, *Error) {
 		return source{}, &Error{Problems: []string{fmt.Sprintf(format, args...)}, Cause: cause}
 	}
-	if slices.Contains(names, nameOrPath) {
-		text, err := configs.FS.ReadFile(nameOrPath + ".yaml")
+	if name := bareName(nameOrPath); slices.Contains(names, name) {
+		text, err := readEmbedded(name)
 		if err != nil {
-			return fail(err, "embedded configuration %q: %v", nameOrPath, err)
+			return fail(err, "embedded configuration %q: %v", name, err)
 		}
-		return source{nameOrPath + " (embedded)", text}, nil
+		return source{name + " (embedded)", text}, nil
 	}
 	text, err := readFile(nameOrPath)
 	switch {

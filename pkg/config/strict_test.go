@@ -24,6 +24,11 @@ func TestStrict(t *testing.T) {
 		{"capital section", "Train:\n  learning_rate: 1\n", `unknown key "Train" (did you mean "train"?)`},
 		{"duplicate key", "seed: 1\nname: a\nseed: 2\n", `line 3: duplicate key "seed": it stands in line 1 already`},
 		{"duplicate section", "train:\n  n_grpo_steps: 1\ntrain:\n  weight_decay: 0\n", `line 3: duplicate key "train"`},
+		{"both names of a key", "train:\n  num_iterations: 2\n  epochs_per_rollout_batch: 2\n", `line 3: duplicate key "train.epochs_per_rollout_batch": it stands in line 2 already, as "num_iterations"`},
+		{"second name in the wrong section", "algorithm:\n  num_iterations: 2\n", `line 2: unknown key "num_iterations"`},
+		{"second name with dots", "train.num_iterations: 2\n", `unknown key "train.num_iterations" (write train: and below it, indented, num_iterations:)`},
+		{"dotted key within its section", "train:\n  train.weight_decay: 0\n", `line 2: unknown key "train.weight_decay"`},
+		{"verl's name", "algorithm:\n  clip_ratio_c: 3\n", `line 2: unknown key "clip_ratio_c" (did you mean "algorithm.dual_clip"?)`},
 		{"number as a key", "1: x\n", `line 1: unknown key "1"`},
 		{"list as a key", "? [a]\n: b\n", `line 1: want a key, not a list`},
 		{"key of sft", "stages: []\n", `unknown key "stages"`},
@@ -149,6 +154,11 @@ func TestAccepted(t *testing.T) {
 		{"word that is a truth value elsewhere", "name: yes\n", "name", `"yes"`},
 		{"list in lines", "reward:\n  functions:\n    - answer\n    - format\n  reward_weights:\n    - 1\n    - .5\n", "reward_weights", "[1, 0.5]"},
 		{"largest seed", "seed: 18446744073709551615\n", "seed", "18446744073709551615"},
+		{"second name", "train:\n  num_iterations: 3\n", "epochs_per_rollout_batch", "3"},
+		{"second name of the clip range", "algorithm:\n  epsilon: 0.1\n", "cliprange", "0.1"},
+		{"second spelling of a loss", "algorithm:\n  loss_type: GRPO-No-Clip\n", "loss_type", "grpo_no_clip"},
+		{"2026's name of an aggregation", "algorithm:\n  length_normalization: sequence\n", "length_normalization", "masked_mean"},
+		{"verl's name of an estimator", "algorithm: {beta: 1, kl_estimator: mse}\n", "kl_estimator", "k2"},
 		{"other alphabets", "name: größer\n", "name", `"größer"`},
 	}
 	for _, test := range tests {
@@ -175,7 +185,7 @@ rollout:
 train:
   learning_rate: fast
 `)
-	_, err := Load(LoadOptions{Path: path, Env: []string{"GRPO_SEEED=1"}, Set: []string{"algorithm.loss_type=grpo", "x=1"}})
+	_, err := Load(LoadOptions{Path: path, Env: []string{"GRPO_SEEED=1"}, Set: []string{"algorithm.loss_type=gropo", "x=1"}})
 	want := `load config: 7 problems:
   PATH: line 1: unknown key "seeed" (did you mean "seed"?)
   PATH: line 4: rollout.group_size must be an integer, not 7.5
@@ -183,7 +193,7 @@ train:
   environment: unknown variable GRPO_SEEED (did you mean "GRPO_SEED"?)
   --set: unknown key "x"
   rollout.sampling_top_p (2, PATH: line 5) must be more than 0 and at most 1
-  algorithm.loss_type ("grpo", --set algorithm.loss_type) must be one of no_baseline, reinforce_with_baseline, grpo_clip, grpo_no_clip`
+  algorithm.loss_type ("gropo", --set algorithm.loss_type) must be one of no_baseline, reinforce_with_baseline, grpo_clip, grpo_no_clip, grpo, bnpo, dr_grpo, dapo, cispo, sapo, luspo, vespo, vanilla, gpg, gspo, geo_mean, cispo_band (did you mean "grpo"?)`
 	if want = strings.ReplaceAll(want, "PATH", path); err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}

@@ -57,17 +57,12 @@ func didYouMean(word string, candidates []string) string {
 	return ""
 }
 
-// aliases are the short names that --set and [Get] take for a key. They are not
-// taken in files, where there is one spelling for everything.
-var aliases = map[string]string{"lr": "train.learning_rate"}
-
 // synonyms are names of other tools (TRL, Hugging Face, vLLM) for our keys. They
 // only serve to answer an unknown key with the right one.
 var synonyms = map[string]string{
 	"lr":                          "train.learning_rate",
 	"max_steps":                   "train.n_grpo_steps",
 	"steps":                       "train.n_grpo_steps",
-	"num_iterations":              "train.epochs_per_rollout_batch",
 	"per_device_train_batch_size": "train.train_batch_size",
 	"betas":                       "train.adam_betas",
 	"adam_epsilon":                "train.adam_eps",
@@ -82,9 +77,30 @@ var synonyms = map[string]string{
 	"max_tokens":                  "rollout.sampling_max_tokens",
 	"max_new_tokens":              "rollout.sampling_max_tokens",
 	"max_completion_length":       "rollout.sampling_max_tokens",
-	"epsilon":                     "algorithm.cliprange",
 	"clip_range":                  "algorithm.cliprange",
-	"scale_rewards":               "algorithm.use_std_normalization",
+	"advantage_normalizer":        "algorithm.normalizer",
+	"adv_estimator":               "algorithm.baseline",
+	"loss_mode":                   "algorithm.loss_type",
+	"loss_agg_mode":               "algorithm.length_normalization",
+	"loss_normalization":          "algorithm.length_normalization",
+	"normalization_constant":      "algorithm.normalize_constant",
+	"loss_scale_factor":           "algorithm.normalize_constant",
+	"clip_ratio":                  "algorithm.cliprange",
+	"clip_ratio_high":             "algorithm.epsilon_high",
+	"clip_ratio_c":                "algorithm.dual_clip",
+	"kl_coef":                     "algorithm.beta",
+	"kl_loss_coef":                "algorithm.beta",
+	"kl_loss_type":                "algorithm.kl_estimator",
+	"kl_penalty":                  "algorithm.kl_estimator",
+	"use_kl_in_reward":            "algorithm.kl_in",
+	"sync_ref_model":              "algorithm.ref_model_sync_steps",
+	"lam":                         "algorithm.gae_lambda",
+	"cliprange_value":             "algorithm.value_clip",
+	"critic_learning_rate":        "algorithm.value_learning_rate",
+	"teacher_model":               "algorithm.teacher",
+	"overlong_filtering":          "algorithm.mask_truncated_completions",
+	"filter_groups":               "algorithm.dynamic_sampling",
+	"soft_punish_cache":           "reward.overlong_cache",
 	"reward_funcs":                "reward.functions",
 	"eval_steps":                  "eval.every_n_steps",
 	"save_steps":                  "output.checkpoint_every_n_steps",

@@ -18,30 +18,6 @@ func Validate[T Root](c *T) error {
 	return nil
 }
 
-// Resolve replaces the zeros that stand for the value of another key:
-// train.train_batch_size 0 is rollout.rollout_batch_size, and
-// algorithm.normalize_constant 0 is rollout.sampling_max_tokens.
-func Resolve[T Root](c T) T {
-	resolve(&c)
-	return c
-}
-
-// resolve returns the keys that it wrote, each with the key it took the value of.
-func resolve(root any) map[string]string {
-	from := map[string]string{}
-	if c, ok := root.(*Config); ok {
-		if c.Train.TrainBatchSize == 0 {
-			c.Train.TrainBatchSize = c.Rollout.RolloutBatchSize
-			from["train.train_batch_size"] = "rollout.rollout_batch_size"
-		}
-		if c.Algorithm.NormalizeConstant == 0 {
-			c.Algorithm.NormalizeConstant = float64(c.Rollout.SamplingMaxTokens)
-			from["algorithm.normalize_constant"] = "rollout.sampling_max_tokens"
-		}
-	}
-	return from
-}
-
 // checker runs the rules of a root. A key that is wrong in itself is reported
 // once and left out of the rules that compare it with others.
 type checker struct {
@@ -64,9 +40,9 @@ func (c *checker) markBroken(sets ...map[string]bool) {
 }
 
 func (c *checker) run() []string {
-	v := &view{values: map[string]reflect.Value{}, origins: c.origins}
+	v := &view{values: map[string]reflect.Value{}, neutral: map[string]bool{}, origins: c.origins}
 	for _, f := range leaves(c.root) {
-		v.values[f.path] = f.value
+		v.values[f.path], v.neutral[f.path] = f.value, f.isNeutral()
 		if err := wellFormed(f.value); err != nil {
 			c.problems = append(c.problems, fmt.Sprintf("%s %v", v.name(f.path), err))
 			c.markBroken(map[string]bool{f.path: true})

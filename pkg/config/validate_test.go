@@ -4,81 +4,90 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
 
+// broken is a configuration by --set that breaks one rule, and what the message
+// says.
+type broken struct{ set, want string }
+
+// brokenBasics are about the sections other than reward and algorithm.
+var brokenBasics = []broken{
+	{"name=", `name ("", --set name) must not be empty`},
+	{"data.source=gsm8", `data.source ("gsm8", --set data.source) must be one of generated, gsm8k, svamp (did you mean "gsm8k"?)`},
+	{"annotations=drop", `data.annotations ("drop", --set annotations) must be one of keep, strip, equation`},
+	{"prompt_template=r1zero", `(did you mean "r1_zero"?)`},
+	{"weight_add=-1", `data.weight_add (-1, --set weight_add) must be at least 0`},
+	{"weight_sub=-1", `data.weight_sub (-1, --set weight_sub) must be at least 0`},
+	{"weight_mul=-1", `data.weight_mul (-1, --set weight_mul) must be at least 0`},
+	{"weight_add=0 weight_sub=0 weight_mul=0", `data.weight_add (0, --set weight_add), data.weight_sub (0, --set weight_sub) and data.weight_mul (0, --set weight_mul) must not all be 0`},
+	{"val_size=0", `data.val_size (0, --set val_size) must be at least 1 and at most 1048576`},
+	{"test_size=-1", `must be at least 0 and at most`},
+	{"unseen_size=-1", `must be at least 0 and at most`},
+	{"train_size=-1", `must be at least 0 and at most`},
+	{"data.source=gsm8k val_file=v.jsonl", `data.train_file ("", default) must name a file, because of data.source ("gsm8k", --set data.source)`},
+	{"data.source=svamp train_file=t.json", `data.val_file ("", default) must name a file`},
+	{"train_file=t.jsonl", `data.train_file ("t.jsonl", --set train_file) would not be read, because of data.source ("generated", default) (set data.source to gsm8k or svamp)`},
+	{"test_file=t.jsonl", `data.test_file ("t.jsonl", --set test_file) would not be read`},
+	{"hidden_size=0", `model.hidden_size (0, --set hidden_size) must be at least 1 and at most 4096`},
+	{"num_layers=17", `model.num_layers (17, --set num_layers) must be at least 1 and at most 16`},
+	{"init=bas", `model.init ("bas", --set init) must be base, random or the path of a safetensors file (write ./bas for a file of this name) (did you mean "base"?)`},
+	{"init=", `model.init ("", --set init) must be base, random or the path`},
+	{"device=gpu", `model.device ("gpu", --set device) must be cpu`},
+
+	{"rollout_batch_size=0", `must be at least 1 and at most 1048576`},
+	{"rollout_batch_size=2000000", `must be at least 1 and at most 1048576`},
+	{"group_size=0", `rollout.group_size (0, --set group_size) must be at least 1`},
+	{"group_size=7", `rollout.rollout_batch_size (256, default) must be a multiple of rollout.group_size (7, --set group_size)`},
+	{"group_size=1", `rollout.group_size (1, --set group_size) must be at least 2, because algorithm.loss_type ("reinforce_with_baseline", default) compares the completions of a group`},
+	{"group_size=1 loss_type=grpo_clip", `must be at least 2`},
+	{"group_size=1 loss_type=grpo_no_clip", `must be at least 2`},
+	{"sampling_temperature=0", `rollout.sampling_temperature (0, --set sampling_temperature) must be more than 0`},
+	{"sampling_top_p=0", `must be more than 0 and at most 1`},
+	{"sampling_top_p=1.5", `must be more than 0 and at most 1`},
+	{"sampling_top_k=-1", `must be at least 0`},
+	{"sampling_min_tokens=-1", `must be at least 0 and at most 65536`},
+	{"sampling_max_tokens=0", `must be at least 1 and at most 65536`},
+	{"sampling_min_tokens=65", `rollout.sampling_min_tokens (65, --set sampling_min_tokens) must be at most rollout.sampling_max_tokens (64, default)`},
+
+	{"functions=[] reward_weights=[]", `reward.functions ([], --set functions) must name at least one of answer, format, random, `},
+	{"functions=answr", `reward.functions ([answr], --set functions): "answr" must be one of answer, format, random, r1_zero, question_only, think_format, soft_overlong, repetition, cosine, last_number (did you mean "answer"?)`},
+	{"functions=answer,answer reward_weights=1,1", `"answer" stands there twice`},
+	{"functions=answer,format", `reward.reward_weights ([1], default) must have one weight for each of reward.functions ([answer, format], --set functions): 2, not 1`},
+
+	{"loss_type=grpo_clp", `algorithm.loss_type ("grpo_clp", --set loss_type) must be one of no_baseline, reinforce_with_baseline, grpo_clip, grpo_no_clip, grpo, bnpo, dr_grpo, dapo, cispo, sapo, luspo, vespo, vanilla, gpg, gspo, geo_mean, cispo_band (did you mean "grpo_clip"?)`},
+	{"advantage_eps=-1e-6", `algorithm.advantage_eps (-1e-6, --set advantage_eps) must be at least 0`},
+	{"cliprange=0", `algorithm.cliprange (0, --set cliprange) must be more than 0`},
+	{"length_normalization=mean", `must be one of masked_mean, masked_normalize, constant, token-mean, `},
+	{"normalize_constant=-1", `must be at least 0`},
+
+	{"n_grpo_steps=0", `train.n_grpo_steps (0, --set n_grpo_steps) must be at least 1 and at most 2147483647`},
+	{"n_grpo_steps=2147483648", `at most 2147483647`},
+	{"epochs_per_rollout_batch=0", `must be at least 1`},
+	{"train_batch_size=-1", `must be at least 0`},
+	{"train_batch_size=100", `rollout.rollout_batch_size (256, default) must be a multiple of train.train_batch_size (100, --set train_batch_size)`},
+	{"train_batch_size=512", `rollout.rollout_batch_size (256, default) must be a multiple of train.train_batch_size (512`},
+	{"gradient_accumulation_steps=0", `must be at least 1`},
+	{"gradient_accumulation_steps=3", `rollout.rollout_batch_size (256, default) must be a multiple of train.gradient_accumulation_steps (3, --set gradient_accumulation_steps)`},
+	{"train_batch_size=64 gradient_accumulation_steps=128", `train.train_batch_size (64, --set train_batch_size) must be a multiple of train.gradient_accumulation_steps (128`},
+	{"lr=-1", `train.learning_rate (-1, --set lr) must be at least 0`},
+	{"adam_betas=0.9,1", `train.adam_betas ([0.9, 1], --set adam_betas): element 2 must be at least 0 and less than 1`},
+	{"adam_betas=-0.1,0.9", `element 1 must be at least 0 and less than 1`},
+	{"adam_eps=0", `train.adam_eps (0, --set adam_eps) must be more than 0`},
+	{"weight_decay=-1", `must be at least 0`},
+	{"max_grad_norm=-1", `must be at least 0`},
+	{"eval.every_n_steps=0", `eval.every_n_steps (0, --set eval.every_n_steps) must be at least 1`},
+	{"save_samples=-1", `must be at least 0`},
+	{"checkpoint_every_n_steps=-1", `must be at least 0`},
+	{"keep_checkpoints=0", `must be at least 1`},
+}
+
 // TestRules breaks each rule by --set; the message names the key, its value,
 // where it comes from, and the rule.
 func TestRules(t *testing.T) {
-	tests := []struct{ set, want string }{
-		{"name=", `name ("", --set name) must not be empty`},
-		{"data.source=gsm8", `data.source ("gsm8", --set data.source) must be one of generated, gsm8k, svamp (did you mean "gsm8k"?)`},
-		{"annotations=drop", `data.annotations ("drop", --set annotations) must be one of keep, strip, equation`},
-		{"prompt_template=r1zero", `(did you mean "r1_zero"?)`},
-		{"weight_add=-1", `data.weight_add (-1, --set weight_add) must be at least 0`},
-		{"weight_add=0 weight_sub=0 weight_mul=0", `data.weight_add (0, --set weight_add), data.weight_sub (0, --set weight_sub) and data.weight_mul (0, --set weight_mul) must not all be 0`},
-		{"val_size=0", `data.val_size (0, --set val_size) must be at least 1 and at most 1048576`},
-		{"test_size=-1", `must be at least 0 and at most`},
-		{"unseen_size=-1", `must be at least 0 and at most`},
-		{"train_size=-1", `must be at least 0 and at most`},
-		{"data.source=gsm8k val_file=v.jsonl", `data.train_file ("", default) must name a file, because of data.source ("gsm8k", --set data.source)`},
-		{"data.source=svamp train_file=t.json", `data.val_file ("", default) must name a file`},
-		{"train_file=t.jsonl", `data.train_file ("t.jsonl", --set train_file) would not be read, because of data.source ("generated", default) (set data.source to gsm8k or svamp)`},
-		{"test_file=t.jsonl", `data.test_file ("t.jsonl", --set test_file) would not be read`},
-		{"hidden_size=0", `model.hidden_size (0, --set hidden_size) must be at least 1 and at most 4096`},
-		{"num_layers=17", `model.num_layers (17, --set num_layers) must be at least 1 and at most 16`},
-		{"init=bas", `model.init ("bas", --set init) must be base, random or the path of a safetensors file (write ./bas for a file of this name) (did you mean "base"?)`},
-		{"init=", `model.init ("", --set init) must be base, random or the path`},
-		{"device=gpu", `model.device ("gpu", --set device) must be cpu`},
-
-		{"rollout_batch_size=0", `must be at least 1 and at most 1048576`},
-		{"rollout_batch_size=2000000", `must be at least 1 and at most 1048576`},
-		{"group_size=0", `rollout.group_size (0, --set group_size) must be at least 1`},
-		{"group_size=7", `rollout.rollout_batch_size (256, default) must be a multiple of rollout.group_size (7, --set group_size)`},
-		{"group_size=1", `rollout.group_size (1, --set group_size) must be at least 2, because algorithm.loss_type ("reinforce_with_baseline", default) compares the completions of a group`},
-		{"group_size=1 loss_type=grpo_clip", `must be at least 2`},
-		{"group_size=1 loss_type=grpo_no_clip", `must be at least 2`},
-		{"sampling_temperature=0", `rollout.sampling_temperature (0, --set sampling_temperature) must be more than 0`},
-		{"sampling_top_p=0", `must be more than 0 and at most 1`},
-		{"sampling_top_p=1.5", `must be more than 0 and at most 1`},
-		{"sampling_top_k=-1", `must be at least 0`},
-		{"sampling_min_tokens=-1", `must be at least 0 and at most 65536`},
-		{"sampling_max_tokens=0", `must be at least 1 and at most 65536`},
-		{"sampling_min_tokens=65", `rollout.sampling_min_tokens (65, --set sampling_min_tokens) must be at most rollout.sampling_max_tokens (64, default)`},
-
-		{"functions=[] reward_weights=[]", `reward.functions ([], --set functions) must name at least one of answer, format, random`},
-		{"functions=answr", `reward.functions ([answr], --set functions): "answr" must be one of answer, format, random (did you mean "answer"?)`},
-		{"functions=answer,answer reward_weights=1,1", `"answer" stands there twice`},
-		{"functions=answer,format", `reward.reward_weights ([1], default) must have one weight for each of reward.functions ([answer, format], --set functions): 2, not 1`},
-
-		{"loss_type=grpo_clp", `algorithm.loss_type ("grpo_clp", --set loss_type) must be one of no_baseline, reinforce_with_baseline, grpo_clip, grpo_no_clip (did you mean "grpo_clip"?)`},
-		{"advantage_eps=-1e-6", `algorithm.advantage_eps (-1e-6, --set advantage_eps) must be at least 0`},
-		{"cliprange=0", `algorithm.cliprange (0, --set cliprange) must be more than 0`},
-		{"length_normalization=mean", `must be one of masked_mean, masked_normalize`},
-		{"normalize_constant=-1", `must be at least 0`},
-
-		{"n_grpo_steps=0", `train.n_grpo_steps (0, --set n_grpo_steps) must be at least 1 and at most 2147483647`},
-		{"n_grpo_steps=2147483648", `at most 2147483647`},
-		{"epochs_per_rollout_batch=0", `must be at least 1`},
-		{"train_batch_size=-1", `must be at least 0`},
-		{"train_batch_size=100", `rollout.rollout_batch_size (256, default) must be a multiple of train.train_batch_size (100, --set train_batch_size)`},
-		{"train_batch_size=512", `rollout.rollout_batch_size (256, default) must be a multiple of train.train_batch_size (512`},
-		{"gradient_accumulation_steps=0", `must be at least 1`},
-		{"gradient_accumulation_steps=3", `rollout.rollout_batch_size (256, default) must be a multiple of train.gradient_accumulation_steps (3, --set gradient_accumulation_steps)`},
-		{"train_batch_size=64 gradient_accumulation_steps=128", `train.train_batch_size (64, --set train_batch_size) must be a multiple of train.gradient_accumulation_steps (128`},
-		{"lr=-1", `train.learning_rate (-1, --set lr) must be at least 0`},
-		{"adam_betas=0.9,1", `train.adam_betas ([0.9, 1], --set adam_betas): element 2 must be at least 0 and less than 1`},
-		{"adam_betas=-0.1,0.9", `element 1 must be at least 0 and less than 1`},
-		{"adam_eps=0", `train.adam_eps (0, --set adam_eps) must be more than 0`},
-		{"weight_decay=-1", `must be at least 0`},
-		{"max_grad_norm=-1", `must be at least 0`},
-		{"eval.every_n_steps=0", `eval.every_n_steps (0, --set eval.every_n_steps) must be at least 1`},
-		{"save_samples=-1", `must be at least 0`},
-		{"checkpoint_every_n_steps=-1", `must be at least 0`},
-		{"keep_checkpoints=0", `must be at least 1`},
-	}
-	for _, test := range tests {
+	for _, test := range slices.Concat(brokenBasics, brokenReward, brokenAlgorithm) {
 		t.Run(test.set, func(t *testing.T) {
 			r, err := Load(LoadOptions{Set: strings.Fields(test.set)})
 			if err == nil {
@@ -92,6 +101,35 @@ func TestRules(t *testing.T) {
 				t.Errorf("want one problem, got %v", err)
 			}
 		})
+	}
+}
+
+// TestEveryRuleIsBroken: a rule that no case above breaks might be one that
+// nothing breaks.
+func TestEveryRuleIsBroken(t *testing.T) {
+	caught := make([]bool, len(rulesConfig))
+	for _, test := range slices.Concat(brokenBasics, brokenReward, brokenAlgorithm) {
+		over := &overrides{keys: leafPaths(Default()), types: leafTypes(Default()), broken: map[string]bool{}}
+		over.sets(strings.Fields(test.set))
+		c, err := merge(Default(), over.settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := &view{values: map[string]reflect.Value{}, neutral: map[string]bool{}, origins: map[string]Origin{}}
+		for _, f := range leaves(&c) {
+			v.values[f.path], v.neutral[f.path] = f.value, f.isNeutral()
+		}
+		for _, s := range over.settings {
+			v.origins[s.path] = s.origin
+		}
+		for i, r := range rulesConfig {
+			caught[i] = caught[i] || r.check(v, r.keys) != ""
+		}
+	}
+	for i, ok := range caught {
+		if !ok {
+			t.Errorf("no case breaks the rule about %s", strings.Join(rulesConfig[i].keys, ", "))
+		}
 	}
 }
 

@@ -41,6 +41,18 @@ type Metrics struct {
 	ClipFraction *float64 `json:"clip_fraction"` // null on-policy
 	LearningRate float64  `json:"learning_rate"`
 
+	// These are null (and left out) where the algorithm has no such thing:
+	// RatioMean and ApproxKL (k3, to the policy of sampling time) on-policy,
+	// ReferenceKL without a reference policy in the loss, EntropyCoef unless it
+	// adapts, ValueLoss without a critic.
+	RatioMean   *float64 `json:"ratio_mean,omitempty"`
+	ApproxKL    *float64 `json:"approx_kl,omitempty"`
+	ReferenceKL *float64 `json:"reference_kl,omitempty"`
+	EntropyCoef *float64 `json:"entropy_coef,omitempty"`
+	ValueLoss   *float64 `json:"value_loss,omitempty"`
+	// SamplingRounds is above 1 where dynamic sampling sampled again.
+	SamplingRounds int `json:"sampling_rounds,omitempty"`
+
 	Reward       Stat            `json:"reward"`        // weighted sum, as trained on
 	AnswerReward float64         `json:"answer_reward"` // mean, whatever was trained on
 	FormatReward float64         `json:"format_reward"`

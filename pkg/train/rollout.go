@@ -43,37 +43,120 @@ type rollout struct {
 	verdicts    []gsm8k.Verdict
 	rewards     []float64   // weighted sum, one for each completion
 	byFunction  [][]float64 // one row for each reward function
-	advantages  []float64
-	stats       rl.AdvantageStats
 	tokens      int
+	old         ragged // log-probabilities of sampling time
+
+	rounds        int       // of sampling (algorithm.dynamic_sampling)
+	greedyRewards []float64 // one for each group, for the greedy baseline
+
+	reference, teacher, entropies ragged // what the judges say, nil where not asked
+
+	advantages      []float64 // one for each completion
+	tokenAdvantages ragged    // in their place where not nil
+	values, returns ragged    // of the critic
+	stats           rl.AdvantageStats
+	silent          int // groups without a learning signal
 }
 
-func (t *trainer) sample(step int) (*rollout, error) {
+// gather samples and scores the step's groups. With dynamic sampling (DAPO,
+// arXiv:2503.14476) groups of equal rewards are put aside and new prompts
+// sampled in their place, a limited number of times; what is still missing then
+// comes from those put aside.
+func (t *trainer) gather(step int) (*rollout, error) {
+	c, a := t.cfg.Rollout, t.cfg.Algorithm
+	want := c.RolloutBatchSize / c.GroupSize
+	rounds := 1
+	if a.DynamicSampling {
+		rounds = a.DynamicSamplingMaxRounds
+	}
+	kept, flat := &rollout{}, &rollout{}
+	for round := range rounds {
+		r, err := t.sample(step, round, want-len(kept.problems))
+		if err != nil {
+			return nil, err
+		}
+		if err := t.score(r, step, round); err != nil {
+			return nil, err
+		}
+		kept.rounds++
+		for g := range r.problems {
+			to := kept
+			if a.DynamicSampling && r.flat(g, c.GroupSize) {
+				to = flat
+			}
+			to.take(r, g, c.GroupSize)
+		}
+		if len(kept.problems) == want {
+			break
+		}
+	}
+	if missing := want - len(kept.problems); missing > 0 {
+		t.opts.Observer.Note(fmt.Sprintf("step %d: %d of %d groups still have equal rewards after %d rounds of sampling; they are used as they are", step, missing, want, kept.rounds))
+		for g := range missing {
+			kept.take(flat, g, c.GroupSize)
+		}
+	}
+	for _, x := range kept.completions {
+		kept.tokens += len(x.Tokens)
+	}
+	kept.old = kept.sampledLogProbs()
+	if baseline, _ := a.Advantages(); baseline == string(rl.BaselineGreedy) && a.Type != "ppo" {
+		return kept, t.scoreGreedy(kept, step)
+	}
+	return kept, nil
+}
+
+// flat says whether all rewards of group g are equal.
+func (r *rollout) flat(g, group int) bool {
+	for i := g*group + 1; i < (g+1)*group; i++ {
+		if r.rewards[i] != r.rewards[g*group] {
+			return false
+		}
+	}
+	return true
+}
+
+// take appends group g of another rollout.
+func (r *rollout) take(o *rollout, g, group int) {
+	lo, hi := g*group, (g+1)*group
+	r.problems, r.prompts = append(r.problems, o.problems[g]), append(r.prompts, o.prompts[g])
+	r.completions = append(r.completions, o.completions[lo:hi]...)
+	r.texts, r.verdicts = append(r.texts, o.texts[lo:hi]...), append(r.verdicts, o.verdicts[lo:hi]...)
+	r.rewards = append(r.rewards, o.rewards[lo:hi]...)
+	if r.byFunction == nil {
+		r.byFunction = make([][]float64, len(o.byFunction))
+	}
+	for f := range o.byFunction {
+		r.byFunction[f] = append(r.byFunction[f], o.byFunction[f][lo:hi]...)
+	}
+}
+
+// roundStride keeps the random numbers of the rounds of a step apart.
+const roundStride = 1 << 20
+
+// sample draws the next groups of problems and their completions.
+func (t *trainer) sample(step, round, groups int) (*rollout, error) {
 	c := t.cfg.Rollout
-	groups := c.RolloutBatchSize / c.GroupSize
 	r := &rollout{}
-	for i := range groups {
-		k := t.order.at((step-1)*groups + i)
+	for range groups {
+		k := t.order.at(t.state.Drawn)
+		t.state.Drawn++
 		r.problems = append(r.problems, t.problems.Train[k])
 		r.prompts = append(r.prompts, t.trainPrompts[k])
 	}
 	stream := rng.New(t.cfg.Seed, rng.Rollout)
 	var err error
 	r.completions, err = t.sampler.Sample(r.prompts, c.GroupSize, t.sampling(), func(prompt, sample, token int) float64 {
-		return stream.Float64(uint32(step), uint32(prompt), uint32(sample), uint32(token))
+		return stream.Float64(uint32(step), uint32(round*roundStride+prompt), uint32(sample), uint32(token))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("roll out step %d: %w", step, err)
 	}
-	for _, x := range r.completions {
-		r.tokens += len(x.Tokens)
-	}
 	return r, nil
 }
 
-// score rewards the completions and computes their advantages.
-func (t *trainer) score(r *rollout, step int) error {
-	c := t.cfg
+// score rewards the completions.
+func (t *trainer) score(r *rollout, step, round int) error {
 	n := len(r.completions)
 	r.texts, r.verdicts = make([]string, n), make([]gsm8k.Verdict, n)
 	r.byFunction = make([][]float64, len(t.rewards))
@@ -81,27 +164,46 @@ func (t *trainer) score(r *rollout, step int) error {
 		r.byFunction[f] = make([]float64, n)
 	}
 	for i, x := range r.completions {
-		prompt, sample := i/c.Rollout.GroupSize, i%c.Rollout.GroupSize
-		p := r.problems[prompt]
-		r.texts[i] = tokenizer.Decode(x.Tokens)
-		r.verdicts[i] = gsm8k.Grade(r.texts[i], x.Ended, p.Gold)
-		in := gsm8k.RewardInput{
-			Completion: r.texts[i], Tokens: len(x.Tokens), MaxTokens: c.Rollout.SamplingMaxTokens, Ended: x.Ended,
-			Problem: p, Noise: gsm8k.RewardNoise(c.Seed, step, prompt, sample),
-		}
+		prompt, sample := i/t.cfg.Rollout.GroupSize, i%t.cfg.Rollout.GroupSize
+		in := t.rewardInput(x, r.problems[prompt], step, round*roundStride+prompt, sample)
+		r.texts[i] = in.Completion
+		r.verdicts[i] = gsm8k.Grade(in.Completion, x.Ended, in.Problem.Gold)
 		for f, reward := range t.rewards {
 			r.byFunction[f][i] = reward(in)
 		}
 	}
 	var err error
-	if r.rewards, err = rl.CombineRewards(r.byFunction, c.Reward.RewardWeights); err != nil {
+	if r.rewards, err = rl.CombineRewards(r.byFunction, t.cfg.Reward.RewardWeights); err != nil {
 		return fmt.Errorf("reward step %d: %w", step, err)
 	}
-	opt := rl.AssignmentAdvantages(rl.LossType(c.Algorithm.LossType), c.Algorithm.UseStdNormalization, c.Algorithm.AdvantageEps)
-	if r.advantages, r.stats, err = rl.GroupAdvantages(r.rewards, c.Rollout.GroupSize, opt); err != nil {
-		return fmt.Errorf("advantages of step %d: %w", step, err)
-	}
 	return nil
+}
+
+func (t *trainer) rewardInput(x model.Completion, p gsm8k.Problem, step, prompt, sample int) gsm8k.RewardInput {
+	return gsm8k.RewardInput{
+		Completion: tokenizer.Decode(x.Tokens), TokenIDs: x.Tokens, Tokens: len(x.Tokens), MaxTokens: t.cfg.Rollout.SamplingMaxTokens,
+		Ended: x.Ended, Problem: p, Noise: gsm8k.RewardNoise(t.cfg.Seed, step, prompt, sample),
+	}
+}
+
+// scoreGreedy decodes each prompt greedily and rewards that: the baseline of
+// ReMax (arXiv:2310.10505).
+func (t *trainer) scoreGreedy(r *rollout, step int) error {
+	opt := t.sampling()
+	opt.Greedy = true
+	out, err := t.sampler.Sample(r.prompts, 1, opt, nil)
+	if err != nil {
+		return fmt.Errorf("decode greedily in step %d: %w", step, err)
+	}
+	by := make([][]float64, len(t.rewards))
+	for i, x := range out {
+		in := t.rewardInput(x, r.problems[i], step, i, t.cfg.Rollout.GroupSize) // a sample number of its own
+		for f, reward := range t.rewards {
+			by[f] = append(by[f], reward(in))
+		}
+	}
+	r.greedyRewards, err = rl.CombineRewards(by, t.cfg.Reward.RewardWeights)
+	return err
 }
 
 // metrics fills the part of a step's line that the rollout knows.
@@ -120,6 +222,9 @@ func (r *rollout) metrics(m *rundir.Metrics, names []string) {
 	m.FracRewardZeroStd = r.stats.FracRewardZeroStd
 	m.Length, m.LengthRight, m.LengthWrong = counts.Length, counts.LengthRight, counts.LengthWrong
 	m.FracTruncated = float64(counts.Truncated) / float64(counts.N)
+	if r.rounds > 1 {
+		m.SamplingRounds = r.rounds
+	}
 }
 
 // describe returns mean and sample standard deviation of the scored rewards.

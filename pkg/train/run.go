@@ -69,6 +69,8 @@ type trainer struct {
 	sampler *model.Sampler
 	learner *model.Learner
 	opt     *model.AdamW
+	critic  *model.Critic // of ppo
+	judges  judges
 	updater updater
 
 	files files
@@ -142,9 +144,9 @@ func (t *trainer) prepare() error {
 		return err
 	}
 	for _, name := range t.cfg.Reward.Functions {
-		f, err := gsm8k.LookupReward(name)
+		f, err := gsm8k.NewReward(name, t.rewardParams())
 		if err != nil {
-			return err
+			return fmt.Errorf("reward.functions: %w", err)
 		}
 		t.rewards = append(t.rewards, f)
 	}
@@ -163,8 +165,31 @@ func (t *trainer) prepare() error {
 	}
 	t.trainPrompts = encodePrompts(t.template, t.problems.Train)
 	t.order = order{stream: rng.New(t.cfg.Seed, rng.Order), n: len(t.problems.Train)}
-	t.updater.cfg = t.lossConfig()
-	return nil
+	a := t.cfg.Algorithm
+	t.state.EntropyCoef, t.state.EntropyApply = a.EntropyCoef, a.EntropyCoef
+	if a.Type == "ppo" {
+		if t.critic, err = model.NewCritic(t.params, t.pool); err != nil {
+			return err
+		}
+		o := t.critic.Optimizer
+		o.Beta1, o.Beta2, o.Eps, o.WeightDecay = c.AdamBetas[0], c.AdamBetas[1], c.AdamEps, c.WeightDecay
+	}
+	return t.prepareJudges()
+}
+
+// rewardParams are the parameters of the reward functions.
+func (t *trainer) rewardParams() gsm8k.RewardParams {
+	c := t.cfg.Reward
+	p := gsm8k.DefaultRewardParams()
+	p.Opening = t.template.Opening()
+	p.OverlongCache = c.OverlongCache
+	p.RepetitionNGram, p.RepetitionMaxPenalty = c.RepetitionNGrams, c.RepetitionMaxPenalty
+	p.Cosine = gsm8k.CosineRange{MinValueWrong: c.CosineMinWrong, MaxValueWrong: c.CosineMaxWrong, MinValueCorrect: c.CosineMinCorrect, MaxValueCorrect: c.CosineMaxCorrect}
+	p.CosineMaxLen = c.CosineMaxLen
+	if c.CosineCorrect != "" { // resolved where cosine is in use
+		p.CosineCorrect = c.CosineCorrect
+	}
+	return p
 }
 
 func specOf(c config.Config) model.Spec {
@@ -175,6 +200,10 @@ func (t *trainer) close() {
 	if t.learner != nil {
 		_ = t.learner.Close() // frees memory only
 	}
+	if t.critic != nil {
+		_ = t.critic.Close()
+	}
+	t.judges.close()
 	if t.pool != nil {
 		t.pool.Close()
 	}

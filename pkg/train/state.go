@@ -34,6 +34,11 @@ type state struct {
 	Step    int     `json:"step"` // steps made
 	Updates int     `json:"updates"`
 	Elapsed float64 `json:"elapsed_s"` // of former processes
+	Drawn   int     `json:"drawn"`     // problems drawn for training
+
+	// The adaptive entropy coefficient, and what of it the next update applies.
+	EntropyCoef  float64 `json:"entropy_coef"`
+	EntropyApply float64 `json:"entropy_apply"`
 
 	Initial rundir.Eval  `json:"initial"`
 	Final   rundir.Eval  `json:"final"`
@@ -60,7 +65,7 @@ type state struct {
 
 func (s *state) note(r *rollout) {
 	s.Groups += r.stats.Groups
-	s.Signal += r.stats.Groups - r.stats.SilentGroups
+	s.Signal += r.stats.Groups - r.silent
 	s.Completions += len(r.completions)
 	for _, v := range r.verdicts {
 		if v.Right {
@@ -206,6 +211,17 @@ func (t *trainer) restore() error {
 	if err := d.Decode(&t.state); err != nil {
 		return fmt.Errorf("continue run: %s: its state can't be read: %w", path, err)
 	}
+	if (t.critic != nil) != (c.Critic != nil) || (t.judges.reference != nil) != (c.Reference != nil) {
+		return fmt.Errorf("continue run: %s lacks the critic or the reference policy of this run; start anew with --fresh", path)
+	}
+	if t.critic != nil {
+		if err := t.critic.Restore(c.Critic); err != nil {
+			return fmt.Errorf("continue run: %s: %w", path, err)
+		}
+	}
+	if t.judges.reference != nil {
+		copy(t.judges.reference.Flat, c.Reference.Flat)
+	}
 	copy(t.params.Flat, c.Params.Flat)
 	copy(t.opt.M.Flat, c.M.Flat)
 	copy(t.opt.V.Flat, c.V.Flat)
@@ -234,9 +250,13 @@ func (t *trainer) saveLast() error {
 	if err != nil {
 		return fmt.Errorf("save checkpoint: %w", err)
 	}
-	data, err := model.Encode(t.params, t.opt, map[string]string{
+	c := model.Checkpoint{Params: t.params, M: t.opt.M, V: t.opt.V, Reference: t.judges.reference, Metadata: map[string]string{
 		stateKey: string(text), configKey: config.Hash(t.cfg), kernelKey: kernel.Name(),
-	})
+	}}
+	if t.critic != nil {
+		c.Critic = t.critic.State()
+	}
+	data, err := c.Encode()
 	if err != nil {
 		return err
 	}

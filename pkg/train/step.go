@@ -19,17 +19,27 @@ func (t *trainer) step(step int) error {
 		clock = now
 		return d
 	}
-	r, err := t.sample(step)
+	r, err := t.gather(step)
 	if err != nil {
 		return err
 	}
 	m.Time.RolloutS = lap()
-	if err := t.score(r, step); err != nil {
+	if err := t.judge(r); err != nil {
+		return err
+	}
+	if err := t.advantages(r, step); err != nil {
 		return err
 	}
 	r.metrics(&m, t.cfg.Reward.Functions)
 	m.Time.RewardS = lap()
+	if t.cfg.Algorithm.UseAdaptiveEntropy {
+		coef := t.state.EntropyApply
+		m.EntropyCoef = &coef
+	}
 	if err := t.update(r, &m); err != nil {
+		return err
+	}
+	if err := t.afterStep(step, m.Entropy); err != nil {
 		return err
 	}
 	m.Time.UpdateS = lap()

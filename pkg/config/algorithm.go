@@ -1,0 +1,131 @@
+package config
+
+// Algorithm is the mathematics of the update. Names are the assignment's where
+// it has one, TRL's else, then verl's.
+//
+// An empty text, and a 0 where noted, means "as follows from the other keys":
+// [Resolve] writes the aggregation, the constant and the level in their place,
+// and [Algorithm.Advantages] answers for baseline and normalizer.
+type Algorithm struct {
+	// Type: "grpo" (the group is the baseline) or "ppo" (a critic's value head is,
+	// with generalized advantage estimation).
+	Type string `yaml:"type" neutral:"grpo"`
+	// LossType is one of [LossTypes]; see [Algorithm.BaseLoss].
+	LossType string `yaml:"loss_type"`
+
+	// Baseline, of [Baselines], and Normalizer, of [Normalizers]; empty follows
+	// ScaleRewards, LossType and UseStdNormalization: [Algorithm.Advantages].
+	Baseline   string `yaml:"baseline" neutral:""`
+	Normalizer string `yaml:"normalizer" neutral:""`
+	// ScaleRewards is TRL's name for the normalizer: "group", "batch", "none" or
+	// empty.
+	ScaleRewards string `yaml:"scale_rewards" neutral:""`
+	// UseStdNormalization divides advantages by the group's sample standard
+	// deviation (plus AdvantageEps). After [Resolve] it agrees with Normalizer
+	// and ScaleRewards, where one of these is given.
+	UseStdNormalization bool    `yaml:"use_std_normalization"`
+	AdvantageEps        float64 `yaml:"advantage_eps"`
+	// PassK rewards only the best completion of a group, by its lead.
+	PassK bool `yaml:"pass_k" neutral:"false"`
+	// Gamma discounts a completion's outcome from its last token backwards.
+	Gamma float64 `yaml:"gamma" neutral:"1"`
+
+	// Cliprange is the assignment's name of epsilon; files and --set take both.
+	Cliprange float64 `yaml:"cliprange"`
+	// EpsilonHigh is the upper clip range (0 = Cliprange); for cispo the largest
+	// ratio itself.
+	EpsilonHigh float64 `yaml:"epsilon_high" neutral:"0"`
+	Delta       float64 `yaml:"delta" neutral:"0"`     // 0 = none
+	DualClip    float64 `yaml:"dual_clip" neutral:"0"` // 0 = none (vanilla: 3)
+	// ImportanceSamplingLevel: "token", "sequence" or "sequence_sum"; empty is
+	// the loss type's own, which [Resolve] fills in.
+	ImportanceSamplingLevel string `yaml:"importance_sampling_level" neutral:"token"`
+	// LengthNormalization is one of [Aggregations]; empty is the loss type's own,
+	// which [Resolve] fills in.
+	LengthNormalization string `yaml:"length_normalization"`
+	// NormalizeConstant is Z of the aggregations that divide by a constant; 0
+	// means sampling_max_tokens (luspo: 1), which [Resolve] fills in.
+	NormalizeConstant float64 `yaml:"normalize_constant"`
+
+	// Temperatures of sapo's gate for positive and negative advantages.
+	SAPOTemperaturePos float64 `yaml:"sapo_temperature_pos" neutral:"1"`
+	SAPOTemperatureNeg float64 `yaml:"sapo_temperature_neg" neutral:"1.05"`
+	// Shape of vespo's weight for positive and negative advantages.
+	VESPOKPos      float64 `yaml:"vespo_k_pos" neutral:"2"`
+	VESPOLambdaPos float64 `yaml:"vespo_lambda_pos" neutral:"3"`
+	VESPOKNeg      float64 `yaml:"vespo_k_neg" neutral:"3"`
+	VESPOLambdaNeg float64 `yaml:"vespo_lambda_neg" neutral:"2"`
+
+	// Beta weighs the KL divergence to the reference policy, which is the run's
+	// first weights (0 = none).
+	Beta float64 `yaml:"beta" neutral:"0"`
+	// KLEstimator is one of [KLEstimators].
+	KLEstimator string `yaml:"kl_estimator" neutral:"k3"`
+	// KLIn: "loss" or "reward" (summed over a completion, or token by token
+	// where advantages are of tokens: ppo, whiten_tokens).
+	KLIn string `yaml:"kl_in" neutral:"loss"`
+	// UseBiasCorrectionKL multiplies the KL term of the loss by the ratio.
+	UseBiasCorrectionKL bool `yaml:"use_bias_correction_kl" neutral:"false"`
+	// After each RefModelSyncSteps steps (0 = never) the reference becomes
+	// alpha * policy + (1 - alpha) * reference.
+	RefModelSyncSteps  int     `yaml:"ref_model_sync_steps" neutral:"0"`
+	RefModelMixupAlpha float64 `yaml:"ref_model_mixup_alpha" neutral:"0.6"`
+
+	// EntropyCoef weighs the entropy bonus (0 = none). With UseAdaptiveEntropy
+	// it is where the coefficient starts, which then moves by EntropyCoefDelta a
+	// step within its bounds, holding the entropy at EntropyTarget nats.
+	EntropyCoef        float64 `yaml:"entropy_coef" neutral:"0"`
+	UseAdaptiveEntropy bool    `yaml:"use_adaptive_entropy" neutral:"false"`
+	EntropyTarget      float64 `yaml:"entropy_target" neutral:"0.2"`
+	EntropyCoefDelta   float64 `yaml:"entropy_coef_delta" neutral:"0.005"`
+	EntropyCoefMin     float64 `yaml:"entropy_coef_min" neutral:"0"`
+	EntropyCoefMax     float64 `yaml:"entropy_coef_max" neutral:"1"`
+
+	// TopEntropyQuantile is the share of tokens, those of highest entropy, that
+	// the policy term counts (1 = all).
+	TopEntropyQuantile float64 `yaml:"top_entropy_quantile" neutral:"1"`
+	// OffPolicyMask leaves out completions with a negative advantage whose mean
+	// of old - new log-probability is above the threshold, in nats a token.
+	OffPolicyMask          bool    `yaml:"off_policy_mask" neutral:"false"`
+	OffPolicyMaskThreshold float64 `yaml:"off_policy_mask_threshold" neutral:"0"`
+	// MaskTruncatedCompletions leaves completions without <eos> out of the loss;
+	// they still count in their group's baseline.
+	MaskTruncatedCompletions bool `yaml:"mask_truncated_completions" neutral:"false"`
+	// SkipFlatGroups leaves completions of advantage 0 out of the update, whose
+	// gradient is the same.
+	SkipFlatGroups bool `yaml:"skip_flat_groups" neutral:"false"`
+	// DynamicSampling samples new prompts in place of groups of equal reward, at
+	// most DynamicSamplingMaxRounds times a step (the first one included).
+	DynamicSampling          bool `yaml:"dynamic_sampling" neutral:"false"`
+	DynamicSamplingMaxRounds int  `yaml:"dynamic_sampling_max_rounds" neutral:"4"`
+
+	// Teacher is the checkpoint whose log-probabilities give MiniLLM's token
+	// rewards, added to the advantages of the rewards: empty (none), "base", or
+	// a path.
+	Teacher                    string  `yaml:"teacher" neutral:""`
+	TeacherGamma               float64 `yaml:"teacher_gamma" neutral:"0"`
+	TeacherLengthNormalization bool    `yaml:"teacher_length_normalization" neutral:"true"`
+
+	// What follows is for ppo only.
+
+	GAELambda float64 `yaml:"gae_lambda" neutral:"0.95"`
+	// ValueLearningRate is the critic's, ValueEpochs the number of its passes over
+	// a rollout; 0 means those of the policy, which [Resolve] fills in.
+	ValueLearningRate float64 `yaml:"value_learning_rate" neutral:"0"`
+	ValueEpochs       int     `yaml:"value_epochs" neutral:"0"`
+	// ValueClip keeps new values this near to the old ones (0 = no clip).
+	ValueClip float64 `yaml:"value_clip" neutral:"0.2"`
+}
+
+func defaultAlgorithm() Algorithm {
+	return Algorithm{
+		Type: "grpo", LossType: "reinforce_with_baseline", UseStdNormalization: true, AdvantageEps: 1e-6, Gamma: 1,
+		Cliprange:          0.2,
+		SAPOTemperaturePos: 1, SAPOTemperatureNeg: 1.05,
+		VESPOKPos: 2, VESPOLambdaPos: 3, VESPOKNeg: 3, VESPOLambdaNeg: 2,
+		KLEstimator: "k3", KLIn: "loss", RefModelMixupAlpha: 0.6,
+		EntropyTarget: 0.2, EntropyCoefDelta: 0.005, EntropyCoefMax: 1,
+		TopEntropyQuantile: 1, DynamicSamplingMaxRounds: 4, TeacherLengthNormalization: true,
+		GAELambda: 0.95, ValueClip: 0.2,
+	}
+}

@@ -1,0 +1,192 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestAdvantages: one choice of baseline and normalizer, under every name.
+func TestAdvantages(t *testing.T) {
+	tests := []struct {
+		set, baseline, normalizer string
+		std                       bool // use_std_normalization, resolved
+	}{
+		{"", "group_mean", "group_std", true},
+		{"use_std_normalization=false", "group_mean", "none", false},
+		{"loss_type=no_baseline", "none", "none", true},
+		{"loss_type=no_baseline use_std_normalization=false", "none", "none", false},
+		{"loss_type=no_baseline baseline=none normalizer=none", "none", "none", true},
+		{"loss_type=dapo", "group_mean", "group_std", true},
+		{"scale_rewards=group", "group_mean", "group_std", true},
+		{"scale_rewards=batch", "group_mean", "batch_std", false},
+		{"scale_rewards=none", "group_mean", "none", false},
+		{"scale_rewards=group use_std_normalization=true normalizer=group_std baseline=group_mean", "group_mean", "group_std", true},
+		{"scale_rewards=none use_std_normalization=false normalizer=none", "group_mean", "none", false},
+		{"baseline=leave_one_out", "leave_one_out", "group_std", true},
+		{"baseline=leave_one_out use_std_normalization=false", "leave_one_out", "none", false},
+		{"baseline=batch_mean normalizer=batch_std", "batch_mean", "batch_std", false},
+		{"normalizer=group_mean", "group_mean", "group_mean", false},
+		{"baseline=none normalizer=whiten_tokens group_size=1", "none", "whiten_tokens", false},
+		{"baseline=greedy normalizer=none group_size=1", "greedy", "none", false},
+		{"algorithm.type=ppo", "none", "whiten_tokens", true},
+		{"algorithm.type=ppo group_size=1 baseline=none", "none", "whiten_tokens", true},
+		{"algorithm.type=ppo use_std_normalization=false", "none", "none", false},
+		{"algorithm.type=ppo normalizer=none", "none", "none", false},
+		{"algorithm.type=ppo normalizer=whiten_tokens use_std_normalization=true", "none", "whiten_tokens", true},
+	}
+	for _, test := range tests {
+		t.Run(test.set, func(t *testing.T) {
+			r, err := Load(LoadOptions{Set: strings.Fields(test.set)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := r.Config.Algorithm
+			if b, n := a.Advantages(); b != test.baseline || n != test.normalizer {
+				t.Errorf("got %s and %s, want %s and %s", b, n, test.baseline, test.normalizer)
+			}
+			if a.UseStdNormalization != test.std {
+				t.Errorf("use_std_normalization resolves to %v, want %v", a.UseStdNormalization, test.std)
+			}
+		})
+	}
+}
+
+// TestResolveLoss: what a loss type stands for, unless other keys say it.
+func TestResolveLoss(t *testing.T) {
+	tests := []struct {
+		set, base, aggregation, level string
+		constant, dual                float64
+	}{
+		{"loss_type=no_baseline", "no_baseline", "masked_mean", "token", 64, 0},
+		{"", "reinforce_with_baseline", "masked_mean", "token", 64, 0},
+		{"loss_type=grpo_clip", "grpo_clip", "masked_mean", "token", 64, 0},
+		{"loss_type=grpo_clip length_normalization=token-sum", "grpo_clip", "token-sum", "token", 64, 0},
+		{"loss_type=grpo", "grpo_clip", "masked_mean", "token", 64, 0},
+		{"loss_type=grpo importance_sampling_level=sequence", "grpo_clip", "masked_mean", "sequence", 64, 0},
+		{"loss_type=bnpo", "grpo_clip", "token-mean", "token", 64, 0},
+		{"loss_type=dr_grpo", "grpo_clip", "masked_normalize", "token", 64, 0},
+		{"loss_type=dr_grpo sampling_max_tokens=32", "grpo_clip", "masked_normalize", "token", 32, 0},
+		{"loss_type=dr_grpo normalize_constant=10", "grpo_clip", "masked_normalize", "token", 10, 0},
+		{"loss_type=dapo", "grpo_clip", "token-mean", "token", 64, 0},
+		{"loss_type=cispo epsilon_high=5", "cispo", "token-mean", "token", 64, 0},
+		{"loss_type=cispo epsilon_high=5 length_normalization=masked_mean", "cispo", "masked_mean", "token", 64, 0},
+		{"loss_type=sapo", "sapo", "masked_mean", "token", 64, 0},
+		{"loss_type=luspo", "grpo_clip", "masked_normalize", "sequence", 1, 0},
+		{"loss_type=vespo", "vespo", "token-mean", "token", 64, 0},
+		{"loss_type=vanilla", "grpo_clip", "token-mean", "token", 64, 3},
+		{"loss_type=vanilla dual_clip=5 length_normalization=seq-mean-token-sum", "grpo_clip", "seq-mean-token-sum", "token", 64, 5},
+		{"loss_type=gpg", "reinforce_with_baseline", "token-mean", "token", 64, 0},
+		{"loss_type=gspo", "grpo_clip", "seq-mean-token-mean", "sequence", 64, 0},
+		{"loss_type=geo_mean", "geo_mean", "masked_mean", "token", 64, 0},
+		{"loss_type=cispo_band", "cispo_band", "token-mean", "token", 64, 0},
+		{"length_normalization=constant", "reinforce_with_baseline", "constant", "token", 256 * 64, 0},
+		{"length_normalization=constant train_batch_size=32", "reinforce_with_baseline", "constant", "token", 32 * 64, 0},
+		{"length_normalization=constant normalize_constant=42", "reinforce_with_baseline", "constant", "token", 42, 0},
+	}
+	for _, test := range tests {
+		t.Run(test.set, func(t *testing.T) {
+			r, err := Load(LoadOptions{Set: strings.Fields(test.set)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := r.Config.Algorithm
+			if a.BaseLoss() != test.base || a.LengthNormalization != test.aggregation || a.ImportanceSamplingLevel != test.level ||
+				a.NormalizeConstant != test.constant || a.DualClip != test.dual {
+				t.Errorf("got %s, %s, %s, %v, %v, want %+v", a.BaseLoss(), a.LengthNormalization, a.ImportanceSamplingLevel, a.NormalizeConstant, a.DualClip, test)
+			}
+		})
+	}
+}
+
+// TestResolvePPO: the critic learns as the policy does, unless told otherwise;
+// without ppo its keys stay as they are, for the sake of the hash.
+func TestResolvePPO(t *testing.T) {
+	for set, want := range map[string][2]float64{
+		"lr=1e-4 epochs_per_rollout_batch=3":                                                            {0, 0},
+		"algorithm.type=ppo lr=1e-4 num_iterations=3":                                                   {1e-4, 3},
+		"algorithm.type=ppo lr=1e-4 num_iterations=3 value_learning_rate=1e-2":                          {1e-2, 3},
+		"algorithm.type=ppo lr=1e-4 num_iterations=3 value_learning_rate=1e-2 algorithm.value_epochs=1": {1e-2, 1},
+	} {
+		r, err := Load(LoadOptions{Set: strings.Fields(set)})
+		if err != nil {
+			t.Errorf("%s: %v", set, err)
+			continue
+		}
+		if a := r.Config.Algorithm; a.ValueLearningRate != want[0] || float64(a.ValueEpochs) != want[1] {
+			t.Errorf("%s: got %v and %v, want %v", set, a.ValueLearningRate, a.ValueEpochs, want)
+		}
+	}
+}
+
+// TestResolveCosine: cosine takes the answer reward beside it for the truth.
+func TestResolveCosine(t *testing.T) {
+	for set, want := range map[string]string{
+		"functions=answer": "",
+		"functions=cosine": "answer",
+		"functions=format,cosine,r1_zero reward_weights=1,1,1":                                  "r1_zero",
+		"functions=cosine,answer reward_weights=1,1 cosine_correct=last_number":                 "last_number",
+		"functions=cosine,question_only,last_number reward_weights=1,1,1 sampling_max_tokens=9": "question_only",
+	} {
+		r, err := Load(LoadOptions{Set: strings.Fields(set)})
+		if err != nil || r.Config.Reward.CosineCorrect != want {
+			t.Errorf("%s: got %+v, %v, want %q", set, r, err, want)
+		}
+	}
+}
+
+// TestOriginOfResolved: a value that another key asked for says so.
+func TestOriginOfResolved(t *testing.T) {
+	r, err := Load(LoadOptions{Set: []string{"loss_type=luspo", "scale_rewards=none", "algorithm.type=grpo"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{
+		"algorithm.length_normalization":      "default, as algorithm.loss_type asks",
+		"algorithm.importance_sampling_level": "default, as algorithm.loss_type asks",
+		"algorithm.normalize_constant":        "default, as algorithm.loss_type asks",
+		"algorithm.use_std_normalization":     "default, as algorithm.scale_rewards asks",
+		"train.train_batch_size":              "default, the same as rollout.rollout_batch_size",
+		"algorithm.loss_type":                 "--set loss_type",
+	} {
+		if got := r.Origin(key).String(); got != want {
+			t.Errorf("%s: %q, want %q", key, got, want)
+		}
+	}
+}
+
+// TestHashOfOldKeys: configurations of the first version keep their hash
+// whatever keys joined since; these were made by it.
+func TestHashOfOldKeys(t *testing.T) {
+	for set, want := range map[string]string{
+		"":                            "38acda8e",
+		"use_std_normalization=false": "eb9d21dd",
+		"loss_type=no_baseline length_normalization=masked_normalize":                "7cd58e71",
+		"loss_type=grpo_clip epochs_per_rollout_batch=4 train_batch_size=64 lr=1e-4": "37656037",
+		"functions=format,random reward_weights=0.5,1":                               "2d83d887",
+	} {
+		r, err := Load(LoadOptions{Set: strings.Fields(set)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Hash(r.Config); got != want {
+			t.Errorf("%s: hash %s, want %s", set, got, want)
+		}
+	}
+}
+
+// TestNeutralIsDefault: where a key is neutral by default, leaving it out of the
+// hash is leaving out a default; and every key that joined has the tag.
+func TestNeutralIsDefault(t *testing.T) {
+	old := 0
+	for _, f := range leaves(Resolve(Default())) {
+		switch {
+		case !f.hasNeutral:
+			old++
+		case !f.isNeutral():
+			t.Errorf("%s is %s by default, and neutral at %q", f.path, formatValue(f.value), f.neutral)
+		}
+	}
+	if old != 50 {
+		t.Errorf("%d keys have no neutral value; the first version had 50", old)
+	}
+}

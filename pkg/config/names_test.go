@@ -1,0 +1,217 @@
+package config_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"grpo/pkg/config"
+	"grpo/pkg/gsm8k"
+	"grpo/pkg/rl"
+)
+
+// TestNames holds the lists of names to those of the packages that have the
+// functions, which pkg/config does not import.
+func TestNames(t *testing.T) {
+	for _, test := range []struct {
+		what          string
+		names, theirs []string
+	}{
+		{"baselines", config.Baselines(), rl.Baselines()},
+		{"normalizers", config.Normalizers(), append(rl.Normalizers(), "whiten_tokens")}, // rl.WhitenTokens
+		{"aggregations", config.Aggregations(), rl.Aggregations()},
+		{"importance levels", config.ImportanceLevels(), rl.ImportanceLevels()},
+		{"KL estimators", config.KLEstimators(), rl.KLEstimators()},
+		{"reward functions", config.RewardFunctions(), gsm8k.Rewards()},
+		{"bases of cosine", config.CosineBases(), gsm8k.CosineBases()},
+		{"loss types", config.LossTypes(), union(rl.LossTypes(), rl.TRLLossTypes(), rl.VerlLossModes())},
+	} {
+		if !slices.Equal(sorted(test.names), sorted(test.theirs)) {
+			t.Errorf("%s: here %v, there %v", test.what, sorted(test.names), sorted(test.theirs))
+		}
+	}
+	for _, a := range []struct{ short, key string }{{"kl", "k1"}, {"mse", "k2"}} {
+		if e, err := rl.ParseKL(a.short); err != nil || string(e) != a.key || value(t, "beta=1 kl_estimator="+a.short).KLEstimator != a.key {
+			t.Errorf("%s is %s there (%v) and %s here", a.short, e, err, value(t, "beta=1 kl_estimator="+a.short).KLEstimator)
+		}
+	}
+}
+
+// TestTRLLosses: a loss type with TRL's name is TRL's loss.
+func TestTRLLosses(t *testing.T) {
+	for _, name := range rl.TRLLossTypes() {
+		set := "beta=0.1 entropy_coef=0.01 use_bias_correction_kl=true off_policy_mask=true off_policy_mask_threshold=0.5 loss_type=" + name
+		o := rl.TRLOptions{LossType: name, Epsilon: 0.2, Beta: 0.1, EntropyCoef: 0.01, UseBiasCorrectionKL: true, MaxCompletionLength: 64}
+		threshold, high, delta := 0.5, 5.0, 7.0
+		o.OffPolicyMaskThreshold, o.EpsilonHigh = &threshold, &high
+		if name != "sapo" && name != "vespo" {
+			set += " epsilon_high=5"
+		} else {
+			o.EpsilonHigh = nil
+		}
+		if a := value(t, set); a.BaseLoss() == "grpo_clip" {
+			set += " delta=7"
+			o.Delta = &delta
+		}
+		if name == "luspo" {
+			o.ImportanceSamplingLevel = "sequence"
+		}
+		want, err := rl.TRLLoss(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compare(t, name, lossConfig(value(t, set)), want)
+	}
+}
+
+// TestVerlLosses: a loss type with verl's name is verl's loss, except that cispo
+// and sapo are TRL's (verl's have cispo_band and another aggregation).
+func TestVerlLosses(t *testing.T) {
+	for _, mode := range rl.VerlLossModes() {
+		name, set := mode, ""
+		switch mode {
+		case "cispo":
+			name = "cispo_band"
+		case "sapo":
+			set = " length_normalization=seq-mean-token-mean"
+		}
+		want, err := rl.VerlLoss(rl.VerlOptions{LossMode: mode, LossAggMode: "token-mean", ClipRatio: 0.2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		compare(t, mode, lossConfig(value(t, "loss_type="+name+set)), want)
+	}
+}
+
+// TestAdvantagesOfAssignmentAndTRL: the names stand for the same baseline and
+// normalizer in both packages.
+func TestAdvantagesOfAssignmentAndTRL(t *testing.T) {
+	for _, loss := range []string{"no_baseline", "reinforce_with_baseline", "grpo_clip"} {
+		for set, std := range map[string]bool{"true": true, "false": false} {
+			b, n := value(t, "loss_type="+loss+" use_std_normalization="+set).Advantages()
+			if want := rl.AssignmentAdvantages(rl.LossType(loss), std, 0); b != string(want.Baseline) || n != string(want.Normalizer) {
+				t.Errorf("%s, std %s: %s and %s, want %+v", loss, set, b, n, want)
+			}
+		}
+	}
+	for _, scale := range []string{"group", "batch", "none"} {
+		want, err := rl.ScaleRewards(scale, 0)
+		if b, n := value(t, "scale_rewards="+scale).Advantages(); err != nil || b != string(want.Baseline) || n != string(want.Normalizer) {
+			t.Errorf("scale_rewards %s: %s and %s, want %+v, %v", scale, b, n, want, err)
+		}
+	}
+}
+
+// TestPresetsMakeLosses: what the presets say is a loss that pkg/rl takes, with
+// advantages that it knows.
+func TestPresetsMakeLosses(t *testing.T) {
+	for _, name := range config.Names() {
+		r, err := config.Load(config.LoadOptions{Path: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lossConfig(r.Config.Algorithm).Check(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		b, n := r.Config.Algorithm.Advantages()
+		if n == "whiten_tokens" {
+			n = "none"
+		}
+		rewards := make([]float64, 2*r.Config.Rollout.GroupSize)
+		opt := rl.AdvantageOptions{Baseline: rl.Baseline(b), Normalizer: rl.Normalizer(n), Eps: r.Config.Algorithm.AdvantageEps}
+		if _, _, err := rl.GroupAdvantages(rewards, r.Config.Rollout.GroupSize, opt); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// lossConfig is the loss that a resolved configuration asks for.
+func lossConfig(a config.Algorithm) rl.LossConfig {
+	c := rl.LossConfig{
+		Loss: rl.LossType(a.BaseLoss()), Aggregation: rl.Aggregation(a.LengthNormalization), NormalizeConstant: a.NormalizeConstant,
+		Epsilon: a.Cliprange, EpsilonHigh: a.EpsilonHigh, Delta: a.Delta, DualClip: a.DualClip, Level: rl.ImportanceLevel(a.ImportanceSamplingLevel),
+		SAPOTempPos: a.SAPOTemperaturePos, SAPOTempNeg: a.SAPOTemperatureNeg,
+		VESPOKPos: a.VESPOKPos, VESPOLambdaPos: a.VESPOLambdaPos, VESPOKNeg: a.VESPOKNeg, VESPOLambdaNeg: a.VESPOLambdaNeg,
+		EntropyCoef: a.EntropyCoef, EntropyOverAll: a.EntropyOverAll(),
+		OffPolicyMask: a.OffPolicyMask, OffPolicyMaskThreshold: a.OffPolicyMaskThreshold,
+	}
+	if a.KLIn == "loss" {
+		c.Beta, c.KL, c.KLBiasCorrection = a.Beta, rl.KLEstimator(a.KLEstimator), a.UseBiasCorrectionKL
+	}
+	return c
+}
+
+// compare computes the loss of one batch both ways: settings without effect may
+// differ.
+func compare(t *testing.T, name string, got, want rl.LossConfig) {
+	t.Helper()
+	b := rl.Batch{
+		Shape:    rl.Shape{B: 2, T: 64},
+		LogProbs: make([]float64, 128), OldLogProbs: make([]float64, 128), RefLogProbs: make([]float64, 128), Entropies: make([]float64, 128),
+		Advantages: []float64{1.5, -0.5}, Mask: make([]bool, 128), PolicyMask: make([]bool, 128),
+	}
+	for i := range b.Mask {
+		b.Mask[i], b.PolicyMask[i] = i%64 < 3+i/16, i%3 > 0
+		b.LogProbs[i], b.OldLogProbs[i] = -float64(i%7)/3, -float64(i%5)/2
+		b.RefLogProbs[i], b.Entropies[i] = -float64(i%4), float64(i%6)/4
+	}
+	g, err := rl.Loss(got, b)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	w, err := rl.Loss(want, b)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	if g.Loss != w.Loss || !slices.Equal(g.Grad, w.Grad) || !slices.Equal(g.GradEntropy, w.GradEntropy) {
+		t.Errorf("%s: loss %v from\n%+v\nwant %v from\n%+v", name, g.Loss, got, w.Loss, want)
+	}
+}
+
+// value loads a configuration by --set and returns its algorithm.
+func value(t *testing.T, set string) config.Algorithm {
+	t.Helper()
+	r, err := config.Load(config.LoadOptions{Set: strings.Fields(set)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Config.Algorithm
+}
+
+func sorted(s []string) []string {
+	s = slices.Clone(s)
+	slices.Sort(s)
+	return s
+}
+
+func union(lists ...[]string) []string {
+	return slices.Compact(sorted(slices.Concat(lists...)))
+}
+
+// TestAlgorithmsPage: docs/algorithms.md has every name and every key of the
+// sections reward and algorithm.
+func TestAlgorithmsPage(t *testing.T) {
+	text, err := os.ReadFile("../../docs/algorithms.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := slices.Concat(config.LossTypes(), config.Baselines(), config.Normalizers(), config.Aggregations(), config.ImportanceLevels(),
+		config.KLEstimators(), config.RewardFunctions())
+	for _, p := range config.Presets() {
+		names = append(names, p.Name)
+	}
+	for _, k := range config.Keys() {
+		if section, name, _ := strings.Cut(k.Path, "."); section == "algorithm" || section == "reward" {
+			names = append(names, name)
+		}
+	}
+	code := regexp.MustCompile("`[^`]*`").FindAllString(string(text), -1)
+	for _, name := range names {
+		word := regexp.MustCompile(`(^|[^a-z0-9_+-])` + regexp.QuoteMeta(name) + `($|[^a-z0-9_+-])`)
+		if !slices.ContainsFunc(code, word.MatchString) {
+			t.Errorf("docs/algorithms.md does not mention %s", name)
+		}
+	}
+}

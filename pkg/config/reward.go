@@ -1,0 +1,56 @@
+package config
+
+// Reward names the reward functions of training, their weights and their
+// parameters. Lengths are in tokens, <eos> included, and the longest completion
+// is rollout.sampling_max_tokens.
+type Reward struct {
+	// Functions are of [RewardFunctions].
+	Functions     []string  `yaml:"functions"`
+	RewardWeights []float64 `yaml:"reward_weights"` // one for each function
+	// MultiObjectiveAggregation says how several functions become advantages:
+	// "sum_then_normalize" (the weighted sum is one reward) or
+	// "normalize_then_sum" (GDPO: each is normalized in its groups, then summed
+	// with the weights, then whitened over the batch).
+	MultiObjectiveAggregation string `yaml:"multi_objective_aggregation" neutral:"sum_then_normalize"`
+
+	// OverlongCache is the length of soft_overlong's slope, in tokens: DAPO's
+	// L_cache, TRL's soft_punish_cache. 0 means a fifth of the limit, as in DAPO.
+	OverlongCache int `yaml:"overlong_cache" neutral:"0"`
+	// RepetitionNGrams and RepetitionMaxPenalty are n, in tokens, and the most
+	// negative reward of repetition.
+	RepetitionNGrams     int     `yaml:"repetition_n_grams" neutral:"3"`
+	RepetitionMaxPenalty float64 `yaml:"repetition_max_penalty" neutral:"-1"`
+	// CosineCorrect is the function, of [CosineBases], that tells cosine whether a
+	// completion is right; empty means the first of them in Functions, or else
+	// answer, which [Resolve] fills in where cosine is in use. CosineMaxLen is the
+	// length in tokens at which the curve ends (0 = the limit).
+	CosineCorrect string `yaml:"cosine_correct" neutral:""`
+	CosineMaxLen  int    `yaml:"cosine_max_len" neutral:"0"`
+	// The range of cosine: what a right and a wrong completion get at length 0
+	// and at the greatest length. Right ones fall from CosineMaxCorrect to
+	// CosineMinCorrect, wrong ones rise from CosineMinWrong to CosineMaxWrong.
+	CosineMinCorrect float64 `yaml:"cosine_min_value_correct" neutral:"0.5"`
+	CosineMaxCorrect float64 `yaml:"cosine_max_value_correct" neutral:"1"`
+	CosineMinWrong   float64 `yaml:"cosine_min_value_wrong" neutral:"-1"`
+	CosineMaxWrong   float64 `yaml:"cosine_max_value_wrong" neutral:"-0.5"`
+}
+
+// RewardFunctions lists the known reward functions.
+func RewardFunctions() []string {
+	return []string{
+		"answer", "format", "random", "r1_zero", "question_only", "think_format",
+		"soft_overlong", "repetition", "cosine", "last_number",
+	}
+}
+
+// CosineBases lists the values of reward.cosine_correct.
+func CosineBases() []string { return []string{"answer", "r1_zero", "question_only", "last_number"} }
+
+func defaultReward() Reward {
+	return Reward{
+		Functions: []string{"answer"}, RewardWeights: []float64{1},
+		MultiObjectiveAggregation: "sum_then_normalize",
+		RepetitionNGrams:          3, RepetitionMaxPenalty: -1,
+		CosineMinCorrect: 0.5, CosineMaxCorrect: 1, CosineMinWrong: -1, CosineMaxWrong: -0.5,
+	}
+}

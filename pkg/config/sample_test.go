@@ -1,0 +1,145 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// samples are valid configurations by keys, each value other than the default,
+// so that a source that does not reach a key shows. Together they hold every
+// key; no single valid configuration could.
+var samples = []map[string]string{
+	{
+		"name": "other", "seed": "18446744073709551615",
+		"data.source": "gsm8k", "data.train_file": "a.jsonl", "data.val_file": "B.jsonl", "data.test_file": "c d.jsonl",
+		"data.skip_bad": "true", "data.annotations": "strip", "data.prompt_template": "r1_zero",
+		"data.generator_seed": "0", "data.weight_add": "0.1", "data.weight_sub": "2", "data.weight_mul": "0",
+		"data.val_size": "10", "data.test_size": "0", "data.unseen_size": "11", "data.train_size": "12",
+		"model.hidden_size": "128", "model.num_layers": "1", "model.init": "Runs/x.safetensors", "model.device": "cpu",
+		"rollout.rollout_batch_size": "512", "rollout.group_size": "16", "rollout.sampling_temperature": "0.7",
+		"rollout.sampling_top_p": "0.95", "rollout.sampling_top_k": "20", "rollout.sampling_min_tokens": "4",
+		"rollout.sampling_max_tokens": "32",
+		"reward.functions":            "[format, answer]", "reward.reward_weights": "[0.25, -1]",
+		"algorithm.loss_type": "grpo_clip", "algorithm.use_std_normalization": "false", "algorithm.advantage_eps": "1e-4",
+		"algorithm.cliprange": "0.3", "algorithm.length_normalization": "masked_normalize", "algorithm.normalize_constant": "100.5",
+		"train.n_grpo_steps": "7", "train.epochs_per_rollout_batch": "2", "train.train_batch_size": "128",
+		"train.gradient_accumulation_steps": "4", "train.learning_rate": "3e-4", "train.adam_betas": "[0.8, 0.99]",
+		"train.adam_eps": "1e-9", "train.weight_decay": "0.01", "train.max_grad_norm": "0",
+		"eval.every_n_steps": "5", "eval.greedy": "false", "eval.save_samples": "0",
+		"output.checkpoint_every_n_steps": "50", "output.keep_checkpoints": "3",
+	},
+	{
+		"algorithm.loss_type": "grpo_clip", "algorithm.baseline": "leave_one_out", "algorithm.normalizer": "batch_std",
+		"algorithm.gamma": "0.99", "algorithm.epsilon_high": "0.28", "algorithm.delta": "4", "algorithm.dual_clip": "3",
+		"algorithm.importance_sampling_level": "sequence", "algorithm.beta": "0.04", "algorithm.kl_estimator": "k3+",
+		"algorithm.use_bias_correction_kl": "true", "algorithm.ref_model_sync_steps": "10", "algorithm.ref_model_mixup_alpha": "0.5",
+		"algorithm.entropy_coef": "0.01", "algorithm.use_adaptive_entropy": "true", "algorithm.entropy_target": "0.3",
+		"algorithm.entropy_coef_delta": "0.002", "algorithm.entropy_coef_min": "0.001", "algorithm.entropy_coef_max": "0.5",
+		"algorithm.top_entropy_quantile": "0.2", "algorithm.off_policy_mask": "true", "algorithm.off_policy_mask_threshold": "0.5",
+		"algorithm.mask_truncated_completions": "true", "algorithm.dynamic_sampling": "true",
+		"algorithm.dynamic_sampling_max_rounds": "3", "algorithm.teacher": "./T.safetensors", "algorithm.teacher_gamma": "0.9",
+		"algorithm.teacher_length_normalization": "false",
+	},
+	{
+		"algorithm.type": "ppo", "algorithm.loss_type": "grpo_clip", "algorithm.gae_lambda": "0.9",
+		"algorithm.value_learning_rate": "0.01", "algorithm.value_epochs": "3", "algorithm.value_clip": "0.5",
+		"algorithm.beta": "0.1", "algorithm.kl_in": "reward",
+	},
+	{
+		"algorithm.loss_type": "sapo", "algorithm.sapo_temperature_pos": "0.9", "algorithm.sapo_temperature_neg": "1.2",
+		"algorithm.pass_k": "true", "algorithm.skip_flat_groups": "true",
+	},
+	{
+		"algorithm.loss_type": "vespo", "algorithm.vespo_k_pos": "1", "algorithm.vespo_lambda_pos": "2", "algorithm.vespo_k_neg": "4",
+		"algorithm.vespo_lambda_neg": "3", "algorithm.scale_rewards": "batch",
+	},
+	{
+		"reward.functions":                   "[last_number, soft_overlong, repetition, cosine]",
+		"reward.reward_weights":              "[1, 0.5, 0.25, 2]",
+		"reward.multi_objective_aggregation": "normalize_then_sum", "reward.overlong_cache": "8",
+		"reward.repetition_n_grams": "2", "reward.repetition_max_penalty": "-0.5", "reward.cosine_correct": "r1_zero",
+		"reward.cosine_max_len": "40", "reward.cosine_min_value_correct": "0.25", "reward.cosine_max_value_correct": "2",
+		"reward.cosine_min_value_wrong": "-2", "reward.cosine_max_value_wrong": "0",
+	},
+}
+
+// sampleOf returns the first sample of a key.
+func sampleOf(t testing.TB, key string) string {
+	t.Helper()
+	for _, s := range samples {
+		if v, ok := s[key]; ok {
+			return v
+		}
+	}
+	t.Fatalf("no sample has %s", key)
+	return ""
+}
+
+// TestEverySourceReachesEveryKey: viper drops environment values of keys that
+// it does not know and lower-cases what it does; nothing of that may show.
+func TestEverySourceReachesEveryKey(t *testing.T) {
+	keys := leafPaths(Default())
+	for _, key := range keys {
+		sampleOf(t, key)
+	}
+	defaults := map[string]string{}
+	for _, f := range leaves(Default()) {
+		defaults[f.path] = formatValue(f.value)
+	}
+	for i, sample := range samples {
+		var file strings.Builder
+		var env, set []string
+		var flags []Flag
+		section := ""
+		for _, key := range keys {
+			value, ok := sample[key]
+			if !ok {
+				continue
+			}
+			head, rest, nested := strings.Cut(key, ".")
+			if nested && head != section {
+				section = head
+				fmt.Fprintf(&file, "%s:\n", head)
+			}
+			if nested {
+				fmt.Fprintf(&file, "  %s: %s\n", rest, value)
+			} else {
+				fmt.Fprintf(&file, "%s: %s\n", key, value)
+			}
+			env = append(env, EnvName(key)+"="+value)
+			set = append(set, key+"="+value)
+			flags = append(flags, Flag{Key: key, Name: "--x", Value: value})
+		}
+		for name, opts := range map[string]LoadOptions{
+			"file": {Path: write(t, file.String())}, "env": {Env: env}, "set": {Set: set}, "flags": {Flags: flags},
+		} {
+			r, err := Load(opts)
+			if err != nil {
+				t.Errorf("sample %d, %s: %v", i, name, err)
+				continue
+			}
+			for _, row := range r.Rows() {
+				value, given := sample[row.Key]
+				if given != (row.Origin.Source != SourceDefault) {
+					t.Errorf("sample %d, %s: %s comes from the %v", i, name, row.Key, row.Origin)
+				}
+				if !given {
+					continue
+				}
+				v, err := parseText(value, leafTypes(Default())[row.Key])
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want := formatValue(reflect.ValueOf(v)); row.Value != want {
+					t.Errorf("sample %d, %s: %s is %s, want %s", i, name, row.Key, row.Value, want)
+				}
+				if row.Value == defaults[row.Key] && !slices.Contains([]string{"model.device"}, row.Key) {
+					t.Errorf("sample %d: %s has the default value %s", i, row.Key, row.Value)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"grpo/pkg/config"
+	"grpo/pkg/rundir"
+)
+
+// variants are settings that reach every branch of the update.
+var variants = []struct {
+	name string
+	set  []string
+}{
+	{"default", nil},
+	{"no baseline", []string{"loss_type=no_baseline"}},
+	{"2026 constant", []string{"length_normalization=constant"}},
+	{"leave one out", []string{"baseline=leave_one_out", "normalizer=none"}},
+	{"batch mean, batch std", []string{"baseline=batch_mean", "normalizer=batch_std"}},
+	{"hybrid", []string{"scale_rewards=batch"}},
+	{"length weighted", []string{"baseline=length_weighted", "normalizer=none"}},
+	{"greedy baseline", []string{"baseline=greedy", "normalizer=none"}},
+	{"maxrl", []string{"normalizer=group_mean"}},
+	{"reinforce++", []string{"baseline=none", "normalizer=whiten_tokens", "gamma=0.99", "beta=0.01", "kl_in=reward", "kl_estimator=k1"}},
+	{"pass at k", []string{"pass_k=true"}},
+	{"gdpo", []string{"reward.functions=answer,format", "reward.reward_weights=1,0.5", "multi_objective_aggregation=normalize_then_sum"}},
+	{"kl in the loss", []string{"beta=0.05", "ref_model_sync_steps=2"}},
+	{"kl in the reward", []string{"beta=0.05", "kl_in=reward"}},
+	{"entropy bonus", []string{"entropy_coef=0.01"}},
+	{"adaptive entropy", []string{"entropy_coef=0.01", "use_adaptive_entropy=true", "entropy_target=0.2"}},
+	{"top entropy tokens", []string{"loss_type=grpo_clip", "top_entropy_quantile=0.3", "epochs_per_rollout_batch=2"}},
+	{"overlong", []string{"mask_truncated_completions=true", "sampling_max_tokens=24"}},
+	{"skip flat groups", []string{"skip_flat_groups=true"}},
+	{"dynamic sampling", []string{"dynamic_sampling=true", "dynamic_sampling_max_rounds=3"}},
+	{"clip higher, dual clip", []string{"loss_type=vanilla", "epsilon_high=0.28", "epochs_per_rollout_batch=2"}},
+	{"gspo", []string{"loss_type=gspo", "cliprange=0.003", "train_batch_size=24"}},
+	{"cispo", []string{"loss_type=cispo", "epsilon_high=5", "epochs_per_rollout_batch=2"}},
+	{"sapo", []string{"loss_type=sapo", "epochs_per_rollout_batch=2"}},
+	{"vespo", []string{"loss_type=vespo", "epochs_per_rollout_batch=2"}},
+	{"geo mean", []string{"loss_type=geo_mean", "epochs_per_rollout_batch=2"}},
+	{"off-policy mask", []string{"loss_type=grpo", "off_policy_mask=true", "off_policy_mask_threshold=0.01", "epochs_per_rollout_batch=2"}},
+	{"sequence sum", []string{"loss_type=grpo_clip", "importance_sampling_level=sequence_sum", "epochs_per_rollout_batch=2", "baseline=leave_one_out", "normalizer=none"}},
+	{"teacher", []string{"teacher=base", "teacher_gamma=0.5"}},
+	{"ppo", []string{"algorithm.type=ppo", "loss_type=grpo_clip", "epochs_per_rollout_batch=2", "beta=0.01", "kl_in=reward", "kl_estimator=k1"}},
+}
+
+// Every variant trains, and cutting its batches into micro-batches changes the
+// first step by rounding only.
+func TestVariantsTrainAndAccumulate(t *testing.T) {
+	long(t)
+	for _, v := range variants {
+		t.Run(v.name, func(t *testing.T) {
+			set := append([]string{"n_grpo_steps=2", "data.val_size=10", "data.test_size=0", "data.unseen_size=0", "eval.greedy=false"}, v.set...)
+			one := mustRun(t, small(set...), t.TempDir(), 2)
+			if one.Result.Status != rundir.StateDone {
+				t.Fatalf("status %s: %v", one.Result.Status, one.Result.Warnings)
+			}
+			m := mustRun(t, small(append(set, "gradient_accumulation_steps=3")...), t.TempDir(), 1).Metrics
+			for _, f := range []struct {
+				name string
+				a, b float64
+			}{
+				{"loss", m[0].Loss, one.Metrics[0].Loss}, {"gradient norm", m[0].GradNorm, one.Metrics[0].GradNorm}, {"entropy", m[0].Entropy, one.Metrics[0].Entropy},
+			} {
+				if math.Abs(f.a-f.b) > 1e-3*math.Abs(f.b)+1e-6 {
+					t.Errorf("%s is %v in three micro-batches, %v in one batch", f.name, f.a, f.b)
+				}
+			}
+		})
+	}
+}
+
+// What a variant remembers from step to step stands in the checkpoint.
+func TestVariantsResumeExactly(t *testing.T) {
+	long(t)
+	for _, v := range variants {
+		if !slices.Contains([]string{"kl in the loss", "adaptive entropy", "dynamic sampling", "ppo", "reinforce++"}, v.name) {
+			continue
+		}
+		t.Run(v.name, func(t *testing.T) {
+			cfg := small(append([]string{"n_grpo_steps=5"}, v.set...)...)
+			want := mustRun(t, cfg, t.TempDir(), 1)
+			dir := t.TempDir()
+			ctx, cancel := context.WithCancel(context.Background())
+			if _, err := Run(ctx, cfg, options(dir, &watch{after: 3, cancel: cancel}, 1)); !errors.Is(err, ErrInterrupted) {
+				t.Fatal(err)
+			}
+			sameBits(t, want, mustRun(t, cfg, dir, 2))
+		})
+	}
+}
+
+func metricsOf(t *testing.T, set ...string) []rundir.Metrics {
+	t.Helper()
+	return mustRun(t, small(append([]string{"n_grpo_steps=4", "data.val_size=10", "data.test_size=0", "data.unseen_size=0", "eval.greedy=false"}, set...)...), t.TempDir(), 1).Metrics
+}
+
+func TestSkippingFlatGroupsKeepsTheGradient(t *testing.T) {
+	long(t)
+	a, b := metricsOf(t, "group_size=4"), metricsOf(t, "group_size=4", "skip_flat_groups=true")
+	if a[0].FracRewardZeroStd == 0 {
+		t.Fatal("no flat group in the first step: the case shows nothing")
+	}
+	if !close(a[0].GradNorm, b[0].GradNorm, 1e-5) || !close(a[0].Loss, b[0].Loss, 1e-5) {
+		t.Errorf("norm and loss %v, %v; without the flat groups %v, %v", a[0].GradNorm, a[0].Loss, b[0].GradNorm, b[0].Loss)
+	}
+}
+
+func TestDynamicSampling(t *testing.T) {
+	long(t)
+	plain, dynamic := metricsOf(t, "group_size=4"), metricsOf(t, "group_size=4", "dynamic_sampling=true", "dynamic_sampling_max_rounds=8")
+	if plain[0].FracRewardZeroStd == 0 {
+		t.Fatal("no flat group without dynamic sampling: the case shows nothing")
+	}
+	if dynamic[0].FracRewardZeroStd != 0 || dynamic[0].SamplingRounds < 2 {
+		t.Errorf("%v flat after %d rounds, want none after several", dynamic[0].FracRewardZeroStd, dynamic[0].SamplingRounds)
+	}
+	w := &watch{}
+	cfg := small("n_grpo_steps=1", "dynamic_sampling=true", "dynamic_sampling_max_rounds=2", "model.init=random", "sampling_max_tokens=4", "data.test_size=0", "data.unseen_size=0")
+	if _, err := Run(context.Background(), cfg, options(t.TempDir(), w, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(w.notes, func(s string) bool { return strings.Contains(s, "equal rewards after 2 rounds") }) {
+		t.Errorf("notes %q, want one of the cap", w.notes)
+	}
+}
+
+// The reference policy is the first weights: no divergence before the first
+// update, some after it, and less where the reference follows.
+func TestReferencePolicy(t *testing.T) {
+	long(t)
+	fixed := metricsOf(t, "beta=0.001")
+	following := metricsOf(t, "beta=0.001", "ref_model_sync_steps=1", "ref_model_mixup_alpha=1")
+	if *fixed[0].ReferenceKL > 1e-9 || !(*fixed[3].ReferenceKL > 1e-5) {
+		t.Errorf("divergence %v in the first step, %v in the fourth", *fixed[0].ReferenceKL, *fixed[3].ReferenceKL)
+	}
+	if *following[3].ReferenceKL > 1e-9 {
+		t.Errorf("divergence %v from a reference that is the policy itself", *following[3].ReferenceKL)
+	}
+}
+
+func TestAdaptiveEntropyMoves(t *testing.T) {
+	long(t)
+	m := metricsOf(t, "entropy_coef=0.01", "use_adaptive_entropy=true", "entropy_target=10", "entropy_coef_delta=0.02")
+	if got := *m[3].EntropyCoef; math.Abs(got-0.07) > 1e-12 {
+		t.Errorf("the coefficient is %v after three steps below the target, want 0.01 + 3*0.02", got)
+	}
+}
+
+// The critic learns the value of the states it sees.
+func TestCriticLearns(t *testing.T) {
+	long(t)
+	m := metricsOf(t, "algorithm.type=ppo", "loss_type=grpo_clip", "n_grpo_steps=20", "value_learning_rate=3e-3", "value_epochs=4", "learning_rate=0")
+	if first, last := *m[0].ValueLoss, *m[19].ValueLoss; !(last < first) {
+		t.Errorf("value loss %v, then %v", first, last)
+	}
+}
+
+// Truncated completions leave the loss but not their group's baseline.
+func TestOverlongFiltering(t *testing.T) {
+	long(t)
+	set := []string{"sampling_max_tokens=20", "n_grpo_steps=1"}
+	a, b := metricsOf(t, set...), metricsOf(t, append(set, "mask_truncated_completions=true")...)
+	if a[0].FracTruncated == 0 || a[0].FracTruncated == 1 {
+		t.Fatalf("%v truncated: the case shows nothing", a[0].FracTruncated)
+	}
+	if a[0].GradNorm == b[0].GradNorm || a[0].FracRewardZeroStd != b[0].FracRewardZeroStd {
+		t.Errorf("norm %v and %v, flat %v and %v", a[0].GradNorm, b[0].GradNorm, a[0].FracRewardZeroStd, b[0].FracRewardZeroStd)
+	}
+}
+
+func TestTeacherIsLoaded(t *testing.T) {
+	long(t)
+	cfg := small("teacher=./nowhere.safetensors")
+	_, err := Run(context.Background(), cfg, options(t.TempDir(), &watch{}, 1))
+	if err == nil || !strings.Contains(err.Error(), "algorithm.teacher") || errors.Is(err, config.ErrConfig) {
+		t.Errorf("error %v, want one that names the teacher", err)
+	}
+}
