@@ -1,0 +1,198 @@
+package cmd
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"grpo/pkg/explain"
+	"grpo/pkg/rl"
+)
+
+func jsonFlag(c *cobra.Command, to *bool) {
+	c.Flags().BoolVar(to, "json", false, "print as JSON")
+}
+
+func newExplainLengthNorm(s *State) *cobra.Command {
+	o := explain.DefaultLengthNorm()
+	var masks []string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "lengthnorm",
+		Short: "masked_mean against masked_normalize: what a token weighs",
+		Example: `  grpo explain lengthnorm
+  grpo explain lengthnorm --lengths 50,400 --constant 512
+  grpo explain lengthnorm --masks 1111000,1111111 --advantages 1,-1 --json`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for i, m := range masks {
+				row, err := parseMask(m)
+				if err != nil {
+					return &usageError{cmd, fmt.Errorf("--masks: mask %d: %w", i, err)}
+				}
+				o.Masks = append(o.Masks, row)
+			}
+			if len(masks) > 0 && (cmd.Flags().Changed("lengths") || cmd.Flags().Changed("max-length")) {
+				return &usageError{cmd, fmt.Errorf("--masks says the lengths: leave out --lengths and --max-length")}
+			}
+			r, err := explain.LengthNorm(o)
+			return showExplained(s, cmd, asJSON, r, err)
+		},
+	}
+	c.Flags().IntSliceVar(&o.Lengths, "lengths", o.Lengths, "tokens of each completion")
+	c.Flags().IntVar(&o.MaxLength, "max-length", 0, "tokens of a row (0 = the longest completion)")
+	c.Flags().StringSliceVar(&masks, "masks", nil, "masks instead of lengths, such as 1111000,1111111")
+	c.Flags().Float64SliceVar(&o.Advantages, "advantages", o.Advantages, "advantage of each completion, or one for all")
+	c.Flags().Float64Var(&o.Ratio, "ratio", o.Ratio, "importance ratio of every token")
+	c.Flags().Float64Var(&o.Constant, "constant", 0, "what masked_normalize divides by (0 = tokens of a row)")
+	jsonFlag(c, &asJSON)
+	return c
+}
+
+func parseMask(s string) ([]bool, error) {
+	var row []bool
+	for i, r := range s {
+		if r != '0' && r != '1' {
+			return nil, fmt.Errorf("character %d is %q; a mask is written in 0 and 1", i, r)
+		}
+		row = append(row, r == '1')
+	}
+	return row, nil
+}
+
+func newExplainClip(s *State) *cobra.Command {
+	o := explain.DefaultClip()
+	var asJSON bool
+	var fig figureFlag
+	c := &cobra.Command{
+		Use:   "clip",
+		Short: "The clipped objective for both signs of the advantage, with a figure",
+		Example: `  grpo explain clip
+  grpo explain clip --logp -4.2 --epsilon-high 0.2,0.28,0.5 --out clip.png`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := explain.Clip(o)
+			if err := showExplained(s, cmd, asJSON, r, err); err != nil {
+				return err
+			}
+			return fig.draw(s, cmd, asJSON, "clip", r.Figure)
+		},
+	}
+	c.Flags().Float64Var(&o.OldLogProb, "old-logp", o.OldLogProb, "log-probability of the token at sampling time")
+	c.Flags().Float64Var(&o.LogProb, "logp", o.LogProb, "its log-probability now")
+	c.Flags().Float64Var(&o.Epsilon, "epsilon", o.Epsilon, "lower bound of the ratio is 1 - epsilon (cliprange)")
+	c.Flags().Float64SliceVar(&o.EpsilonHigh, "epsilon-high", o.EpsilonHigh, "upper bounds to compare, 1 + epsilon_high")
+	c.Flags().Float64Var(&o.Advantage, "advantage", o.Advantage, "size of the advantage")
+	c.Flags().Float64Var(&o.DualClip, "dual-clip", o.DualClip, "verl's clip_ratio_c (0 = none)")
+	fig.add(c)
+	jsonFlag(c, &asJSON)
+	return c
+}
+
+func newExplainAggregation(s *State) *cobra.Command {
+	o := explain.DefaultAggregation()
+	var asJSON bool
+	var fig figureFlag
+	c := &cobra.Command{
+		Use:   "aggregation",
+		Short: "How much responses of unlike length weigh under each aggregation",
+		Example: `  grpo explain aggregation
+  grpo explain aggregation --lengths 20,200,2000 --constant 4096`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := explain.Aggregation(o)
+			if err := showExplained(s, cmd, asJSON, r, err); err != nil || len(o.Lengths) < 2 {
+				return err
+			}
+			return fig.draw(s, cmd, asJSON, "aggregation", r.Figure)
+		},
+	}
+	c.Flags().IntSliceVar(&o.Lengths, "lengths", o.Lengths, "tokens of each response")
+	c.Flags().Float64Var(&o.Constant, "constant", 0, "Z of the aggregations that divide by one (0 = the longest response)")
+	fig.add(c)
+	jsonFlag(c, &asJSON)
+	return c
+}
+
+func newExplainOverlong(s *State) *cobra.Command {
+	o := explain.DefaultOverlong()
+	eos := []string{"yes", "yes", "no", "yes", "yes"}
+	aggregation := string(o.Aggregation)
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "overlong",
+		Short: "Overlong filtering: completions that the length limit cut off",
+		Example: `  grpo explain overlong
+  grpo explain overlong --lengths 100,512,512 --eos yes,yes,no --rewards 1,1,0 --max-length 512`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.EOS, o.Aggregation = nil, rl.Aggregation(aggregation)
+			for _, e := range eos {
+				switch strings.ToLower(e) {
+				case "yes", "y", "true", "1":
+					o.EOS = append(o.EOS, true)
+				case "no", "n", "false", "0":
+					o.EOS = append(o.EOS, false)
+				default:
+					return &usageError{cmd, fmt.Errorf("--eos: %q is neither yes nor no", e)}
+				}
+			}
+			r, err := explain.Overlong(o)
+			return showExplained(s, cmd, asJSON, r, err)
+		},
+	}
+	c.Flags().IntSliceVar(&o.Lengths, "lengths", o.Lengths, "tokens of each completion of one group")
+	c.Flags().StringSliceVar(&eos, "eos", eos, "whether each ended with <eos>: yes or no")
+	c.Flags().Float64SliceVar(&o.Rewards, "rewards", o.Rewards, "reward of each completion")
+	c.Flags().IntVar(&o.MaxLength, "max-length", o.MaxLength, "limit of a completion in tokens")
+	c.Flags().Float64Var(&o.Constant, "constant", 0, "Z of the aggregations that divide by one (0 = the limit)")
+	c.Flags().IntVar(&o.SoftCache, "soft-cache", 0, "ramp of the soft punishment in tokens (0 = a fifth of the limit)")
+	aggregationFlag(c, &aggregation)
+	jsonFlag(c, &asJSON)
+	return c
+}
+
+func aggregationFlag(c *cobra.Command, to *string) {
+	c.Flags().StringVar(to, "aggregation", *to, "aggregation: "+strings.Join(rl.Aggregations(), ", "))
+	_ = c.RegisterFlagCompletionFunc("aggregation", cobra.FixedCompletions(rl.Aggregations(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+func newExplainWalkthrough(s *State) *cobra.Command {
+	o := explain.DefaultWalkthrough()
+	aggregation := string(o.Aggregation)
+	var logps, old []string
+	var noStd, asJSON bool
+	c := &cobra.Command{
+		Use:   "walkthrough",
+		Short: "From rewards to the scalar loss, every matrix on the way",
+		Example: `  grpo explain walkthrough
+  grpo explain walkthrough --rewards 1,0,0 --aggregation token-mean --epsilon-high 0.28
+  grpo explain walkthrough --rewards 1,0 --logp -0.1,-2 --logp -1 --old-logp -0.2,-2 --old-logp -1.5`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.UseStd, o.Aggregation = !noStd, rl.Aggregation(aggregation)
+			for _, x := range []struct {
+				name string
+				rows []string
+				to   *[][]float64
+			}{{"logp", logps, &o.LogProbs}, {"old-logp", old, &o.OldLogProbs}} {
+				if len(x.rows) == 0 {
+					continue
+				}
+				var err error
+				if *x.to, err = parseRows(x.rows); err != nil {
+					return &usageError{cmd, fmt.Errorf("--%s: %w", x.name, err)}
+				}
+			}
+			r, err := explain.Walkthrough(o)
+			return showExplained(s, cmd, asJSON, r, err)
+		},
+	}
+	c.Flags().Float64SliceVar(&o.Rewards, "rewards", o.Rewards, "rewards of the group")
+	c.Flags().StringArrayVar(&logps, "logp", nil, "log-probabilities of one completion's tokens, e.g. -0.1,-2.5 (repeat for each completion)")
+	c.Flags().StringArrayVar(&old, "old-logp", nil, "the same at sampling time (repeat for each completion)")
+	c.Flags().BoolVar(&noStd, "no-std", false, "do not divide by the group's standard deviation")
+	c.Flags().Float64Var(&o.Eps, "eps", o.Eps, "added to the standard deviation (advantage_eps)")
+	c.Flags().Float64Var(&o.Epsilon, "epsilon", o.Epsilon, "lower bound of the ratio is 1 - epsilon (cliprange)")
+	c.Flags().Float64Var(&o.EpsilonHigh, "epsilon-high", 0, "upper bound is 1 + epsilon_high (0 = epsilon)")
+	c.Flags().Float64Var(&o.Constant, "constant", 0, "Z of the aggregations that divide by one (0 = the longest completion)")
+	aggregationFlag(c, &aggregation)
+	jsonFlag(c, &asJSON)
+	return c
+}

@@ -1,0 +1,136 @@
+package explain
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The expected numbers are worked out from the definitions by hand: 16 rewards
+// with 7 ones have mean 7/16 and sample variance 16/15 * 7/16 * 9/16.
+func TestAdvantagesOfFourPrompts(t *testing.T) {
+	r, err := Advantages(DefaultAdvantages())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mean, std := 7./16, math.Sqrt(16./15*7/16*9/16)
+	same(t, "batch mean and std", []float64{r.Mean, r.Std, r.FracRewardZeroStd}, []float64{mean, std, 0.5})
+	up, down := (1-mean)/(std+1e-6), -mean/(std+1e-6)
+	root3 := 1 / math.Sqrt(3)
+	want := map[string][][]float64{
+		"local":  {{0, 0, 0, 0}, {root3 * 1.5, -root3 * 1.5, root3 * 1.5, -root3 * 1.5}, {1.5, -0.5, -0.5, -0.5}, {0, 0, 0, 0}},
+		"global": {{up, up, up, up}, {up, down, up, down}, {up, down, down, down}, {down, down, down, down}},
+		"hybrid": {{0, 0, 0, 0}, {0.5 / std, -0.5 / std, 0.5 / std, -0.5 / std}, {0.75 / std, -0.25 / std, -0.25 / std, -0.25 / std}, {0, 0, 0, 0}},
+	}
+	silent := map[string]int{"local": 2, "global": 0, "hybrid": 2}
+	for _, f := range r.Forms {
+		t.Run(f.Name, func(t *testing.T) {
+			for i := range want[f.Name] {
+				same(t, r.Prompts[i].Name, f.Advantages[i], want[f.Name][i])
+			}
+			if f.Silent != silent[f.Name] {
+				t.Errorf("%d silent groups", f.Silent)
+			}
+		})
+	}
+	for _, g := range []int{0, 3} {
+		for _, a := range r.Forms[0].Advantages[g] {
+			if a != 0 {
+				t.Errorf("a group of equal rewards has advantage %v, want exactly 0", a)
+			}
+		}
+	}
+}
+
+func TestNearlyEqualGroup(t *testing.T) {
+	r, err := Advantages(DefaultAdvantages())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Odd != 3 || len(r.Nearly) != 3 {
+		t.Fatalf("odd %d, %d groups", r.Odd, len(r.Nearly))
+	}
+	equal, near, failed := r.Nearly[0], r.Nearly[1], r.Nearly[2]
+	if !slices.Equal(equal.Local, []float64{0, 0, 0, 0}) || equal.Factor != 0 {
+		t.Errorf("a group that is all right has advantages %v", equal.Local)
+	}
+	same(t, "nearly equal, local", near.Local, []float64{0.49900199, 0.49900199, 0.49900199, -1.49700599})
+	same(t, "nearly equal, not divided", near.Plain, []float64{0.00025, 0.00025, 0.00025, -0.00075})
+	same(t, "factor", []float64{near.Factor}, []float64{1 / (0.0005 + 1e-6)})
+	same(t, "failed", failed.Local, []float64{0.499999, 0.499999, 0.499999, -1.499997})
+	if a := math.Abs(near.Hybrid[3]); a > 0.01 {
+		t.Errorf("hybrid gives %v", a)
+	}
+	var b strings.Builder
+	if err := r.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	textHas(t, b.String(), "[1, 1, 1, 0.999] 0.00050 1996 -1.49701 -0.00147 -0.00075",
+		"It does not: the numerator is 0 as well, and the advantages are [0, 0, 0, 0].",
+		"A difference of 0.001 in reward becomes an advantage of -1.4970, because it is multiplied by 1996")
+}
+
+func TestNearlyFindsTheOddOne(t *testing.T) {
+	tests := []struct {
+		name   string
+		nearly []float64
+		odd    int
+		mark   bool // the figure marks it
+	}{
+		{"first", []float64{0.4, 0.5, 0.5}, 0, true},
+		{"middle", []float64{0.5, 0.51, 0.5, 0.5}, 1, true},
+		{"last", []float64{0, 0, 0.001}, 2, true},
+		{"two", []float64{0.5, 0.51}, 1, true},
+		{"several", []float64{0.5, 0.51, 0.5, 0.52}, 3, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			o := DefaultAdvantages()
+			o.Nearly = tt.nearly
+			r, err := Advantages(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Odd != tt.odd {
+				t.Errorf("odd %d, want %d", r.Odd, tt.odd)
+			}
+			if (r.Nearly[1].Hybrid != nil) != (len(tt.nearly) == 4) {
+				t.Errorf("hybrid %v in a batch of groups of 4", r.Nearly[1].Hybrid)
+			}
+			f, err := r.Figure()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := len(f.Panels[0].Points) > 0; got != tt.mark {
+				t.Errorf("marked: %v", got)
+			}
+		})
+	}
+}
+
+func TestAdvantagesRefuses(t *testing.T) {
+	tests := []struct {
+		name string
+		set  func(*AdvantageOptions)
+		want string
+	}{
+		{"no groups", func(o *AdvantageOptions) { o.Prompts = nil }, "no groups"},
+		{"unlike sizes", func(o *AdvantageOptions) { o.Prompts[1].Rewards = []float64{1} }, "group 1 has 1 rewards, group 0 has 4"},
+		{"groups of one", func(o *AdvantageOptions) { o.Prompts = []Prompt{{"a", []float64{1}}} }, "group of 1"},
+		{"empty groups", func(o *AdvantageOptions) { o.Prompts = []Prompt{{"a", nil}} }, "group size 0"},
+		{"NaN", func(o *AdvantageOptions) { o.Prompts[0].Rewards = []float64{1, 1, 1, math.NaN()} }, "finite"},
+		{"eps", func(o *AdvantageOptions) { o.Eps = -1 }, "eps"},
+		{"one nearly equal", func(o *AdvantageOptions) { o.Nearly = []float64{1} }, "nearly equal group of 1"},
+		{"infinite nearly equal", func(o *AdvantageOptions) { o.Nearly = []float64{1, math.Inf(1)} }, "finite"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			o := DefaultAdvantages()
+			tt.set(&o)
+			_, err := Advantages(o)
+			wantError(t, err, tt.want)
+			wantError(t, err, "explain advantages: ")
+		})
+	}
+}

@@ -1,0 +1,261 @@
+package explain
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+)
+
+// goldenRow is one line of the table that TestMain prints.
+type goldenRow struct {
+	file                  string
+	cases, numbers, wrong int
+}
+
+var goldenRows []*goldenRow
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if len(goldenRows) > 0 {
+		w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+		fmt.Fprintln(w, "grpo explain --batch\tcases\tnumbers\twrong")
+		for _, r := range goldenRows {
+			fmt.Fprintf(w, "%s\t%d\t%d\t%d\n", r.file, r.cases, r.numbers, r.wrong)
+		}
+		w.Flush()
+	}
+	os.Exit(code)
+}
+
+func newGolden(file string) *goldenRow {
+	r := &goldenRow{file: file}
+	goldenRows = append(goldenRows, r)
+	return r
+}
+
+// equal compares what the command line would print as JSON with the reference,
+// by names and shapes too.
+func (r *goldenRow) equal(t *testing.T, where string, got, want any) {
+	t.Helper()
+	switch want := want.(type) {
+	case map[string]any:
+		g, ok := got.(map[string]any)
+		if !ok || len(g) != len(want) {
+			t.Errorf("%s: got %v, want the fields of %v", where, got, want)
+			r.wrong++
+			return
+		}
+		for name := range want {
+			r.equal(t, where+"."+name, g[name], want[name])
+		}
+	case []any:
+		g, ok := got.([]any)
+		if !ok || len(g) != len(want) {
+			t.Errorf("%s: got %v, want %d elements", where, got, len(want))
+			r.wrong++
+			return
+		}
+		for i := range want {
+			r.equal(t, fmt.Sprintf("%s[%d]", where, i), g[i], want[i])
+		}
+	case float64:
+		r.numbers++
+		if g, ok := got.(float64); !ok || !near(g, want) {
+			t.Errorf("%s: got %v, want %v", where, got, want)
+			r.wrong++
+		}
+	default:
+		t.Errorf("%s: the reference holds %v", where, want)
+	}
+}
+
+func decode(t *testing.T, data []byte) map[string]any {
+	t.Helper()
+	var v map[string]any
+	if err := json.Unmarshal(data, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestGoldenLosses(t *testing.T) {
+	for _, f := range []struct{ file, list, grad string }{
+		{"trl_loss_cases.json", "cases", "grad_per_token_logps"},
+		{"verl_cases.json", "policy_losses", "grad_log_prob"},
+	} {
+		data := reference(t, f.file)
+		want := decode(t, data)[f.list].([]any)
+		cases, err := Losses(f.file, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(cases) != len(want) {
+			t.Fatalf("%s: %d results for %d cases", f.file, len(cases), len(want))
+		}
+		row := newGolden(f.file)
+		for i, c := range cases {
+			row.cases++
+			t.Run(fmt.Sprintf("%s/%02d %s", f.file, i, c.Name), func(t *testing.T) {
+				w := want[i].(map[string]any)
+				row.equal(t, "case", asJSON(t, c.Result), map[string]any{
+					"loss": w["loss"], "grad_per_token_logps": w[f.grad], "metrics": w["metrics"],
+				})
+				if c.Check == nil || c.Check.Wrong != 0 {
+					t.Errorf("the comparison with the file says %v", c.Check)
+				}
+			})
+		}
+	}
+}
+
+func TestGoldenAdvantages(t *testing.T) {
+	const file = "trl_advantage_cases.json"
+	data := reference(t, file)
+	root := decode(t, data)
+	want := slices.Concat(root["grpo"].([]any), root["rloo"].([]any))
+	cases, err := GroupedAdvantages(file, data, TRLEps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cases) != len(want) {
+		t.Fatalf("%d results for %d cases", len(cases), len(want))
+	}
+	row := newGolden(file)
+	for i, c := range cases {
+		row.cases++
+		t.Run(fmt.Sprintf("%02d %s", i, c.Name), func(t *testing.T) {
+			row.equal(t, "case", asJSON(t, c.Result), map[string]any{"advantages": want[i].(map[string]any)["advantages"]})
+			if c.Check == nil || c.Check.Wrong != 0 {
+				t.Errorf("the comparison with the file says %v", c.Check)
+			}
+		})
+	}
+}
+
+func TestGoldenRewards(t *testing.T) {
+	const file = "drgrpo_grader_cases.json"
+	data := shared(t, file)
+	want := decode(t, data)["cases"].([]any)
+	cases, err := Rewards(file, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cases) != len(want) {
+		t.Fatalf("%d results for %d cases", len(cases), len(want))
+	}
+	row := newGolden(file)
+	for i, c := range cases {
+		row.cases++
+		t.Run(fmt.Sprintf("%02d", i), func(t *testing.T) {
+			w := want[i].(map[string]any)
+			row.equal(t, c.Response, asJSON(t, c.Result), map[string]any{
+				"format_reward": w["format_reward"], "answer_reward": w["answer_reward"], "reward": w["reward"],
+			})
+		})
+	}
+}
+
+// The list "rloo" may stand before "grpo": the order of the file is kept.
+func TestCasesKeepTheOrderOfTheFile(t *testing.T) {
+	cases, err := GroupedAdvantages("f", []byte(`{
+		"rloo": [{"rewards_per_func": [1, 0], "num_generations": 2}],
+		"grpo": [{"rewards_per_func": [1, 0], "num_generations": 2, "scale_rewards": "none"}]}`), TRLEps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "rloo", cases[0].Result.Advantages, []float64{1, -1})
+	same(t, "grpo", cases[1].Result.Advantages, []float64{0.5, -0.5})
+}
+
+// RLOO takes beta times the summed k1 estimate off the clipped rewards: worked
+// out by hand on two completions.
+func TestRLOOWithAPenalty(t *testing.T) {
+	const file = `{
+		"rloo": [{"rewards_per_func": [[3], [0]], "num_generations": 2, "beta": 0.5, "reward_clip_range": [-1, 1]}],
+		"rloo_beta_inputs": {"mask": [[1, 1], [1, 0]],
+			"old_per_token_logps": [[-1, -2], [-1, null]], "ref_per_token_logps": [[-1.5, -2.5], [-0.8, null]]}}`
+	cases, err := GroupedAdvantages("f", []byte(file), TRLEps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// KL sums 1 and -0.2: rewards 1 - 0.5 = 0.5 and 0 + 0.1 = 0.1.
+	same(t, "rewards", cases[0].Rewards, []float64{0.5, 0.1})
+	same(t, "advantages", cases[0].Result.Advantages, []float64{0.4, -0.4})
+}
+
+// Where the mask is 0 a file may hold anything, and nothing changes.
+func TestMaskedTokensOfAFileDoNotLeak(t *testing.T) {
+	const file = "trl_loss_cases.json"
+	data := reference(t, file)
+	want, err := Losses(file, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := decode(t, data)
+	in := root["inputs"].(map[string]any)
+	mask := in["mask"].([]any)
+	for _, name := range []string{"per_token_logps", "old_per_token_logps", "ref_per_token_logps", "entropies"} {
+		for b, row := range in[name].([]any) {
+			for i := range row.([]any) {
+				if mask[b].([]any)[i] == 0.0 {
+					row.([]any)[i] = nil
+				}
+			}
+		}
+	}
+	poisoned, err := json.Marshal(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(poisoned), "null,null") {
+		t.Fatal("nothing was poisoned")
+	}
+	got, err := Losses(file, poisoned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range want {
+		same(t, want[i].Name, append(slices.Concat(got[i].Result.Grad...), got[i].Result.Loss),
+			append(slices.Concat(want[i].Result.Grad...), want[i].Result.Loss))
+	}
+}
+
+// A wrong expected value is found, and named.
+func TestCheckFindsWhatDiffers(t *testing.T) {
+	root := decode(t, reference(t, "trl_loss_cases.json"))
+	cases := root["cases"].([]any)[:3]
+	cases[0].(map[string]any)["loss"] = 1.0
+	cases[1].(map[string]any)["metrics"].(map[string]any)["entropy"] = 0.0
+	cases[2].(map[string]any)["metrics"] = map[string]any{"no_such_metric": 0.0}
+	root["cases"] = cases
+	data, err := json.Marshal(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Losses("f", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"differs: loss (1 of 55)", "differs: entropy (1 of 55)", "differs: no_such_metric (1 of 50)"} {
+		if s := got[i].Check.String(); s != want {
+			t.Errorf("case %d: %q, want %q", i, s, want)
+		}
+	}
+	var b strings.Builder
+	if err := WriteLosses(&b, "f", got); err != nil {
+		t.Fatal(err)
+	}
+	textHas(t, b.String(), "The file holds expected values for 3 cases, and 3 differ by more than")
+	c := Check{}
+	c.add("a", math.NaN(), 1)
+	c.add("b", math.Inf(1), math.Inf(1))
+	c.add("c", math.NaN(), math.NaN())
+	if c.Wrong != 1 || c.First != "a" {
+		t.Errorf("check %+v", c)
+	}
+}

@@ -1,0 +1,119 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+)
+
+// lossFile is a small batch of two completions by two tokens. An edit replaces a
+// part of it.
+const lossFile = `{
+	"_source": "a remark",
+	"inputs": {
+		"mask": [[1, 1], [1, 0]],
+		"per_token_logps": [[-1, -2], [-1, -3]],
+		"old_per_token_logps": [[-1, -2.1], [-1.2, null]],
+		"advantages": [1, -1]
+	},
+	"cases": [
+		{"config": {"loss_type": "grpo"}},
+		{"config": {"loss_type": "dapo", "epsilon_high": 0.28}}
+	]
+}`
+
+func TestLossesOfASmallFile(t *testing.T) {
+	cases, err := Losses("f.json", []byte(lossFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cases) != 2 || cases[0].Check != nil || cases[1].Name != "dapo, epsilon_high 0.28" {
+		t.Fatalf("cases %+v", cases)
+	}
+	for _, tt := range []struct{ name, old, new string }{
+		{"token-level advantages", `[1, -1]`, `[[1, 1], [-1, null]]`},
+		{"a boolean mask", `[[1, 1], [1, 0]]`, `[[true, true], [true, false]]`},
+		{"B and T", `"mask"`, `"B": 2, "T": 2.0, "mask"`},
+		{"entropies that nothing needs", `"mask"`, `"entropies": [[1, 1], [1, 1]], "mask"`},
+		{"a missing null", `"mask"`, `"ref_per_token_logps": null, "mask"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := Losses("f.json", edit(t, lossFile, tt.old, tt.new))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range got {
+				same(t, "loss", []float64{got[i].Result.Loss}, []float64{cases[i].Result.Loss})
+			}
+		})
+	}
+}
+
+// Without old log-probabilities, and with on_policy, the ratio is 1.
+func TestOnPolicyCases(t *testing.T) {
+	for _, tt := range []struct{ name, old, new string }{
+		{"no old log-probabilities", `"old_per_token_logps": [[-1, -2.1], [-1.2, null]],`, ``},
+		{"on_policy", `"loss_type": "grpo"`, `"loss_type": "grpo", "on_policy": true`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cases, err := Losses("f.json", edit(t, lossFile, tt.old, tt.new))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := cases[0]
+			if !c.OnPolicy || c.Result.Metrics["clip_ratio/region_mean"] != 0 {
+				t.Errorf("on-policy %v, metrics %v", c.OnPolicy, c.Result.Metrics)
+			}
+			same(t, "loss and gradient", []float64{c.Result.Loss, c.Result.Grad[0][0], c.Result.Grad[1][0]}, []float64{0, -0.25, 0.5})
+			var b strings.Builder
+			if err := WriteLosses(&b, "f.json", cases); err != nil {
+				t.Fatal(err)
+			}
+			textHas(t, b.String(), "0 grpo on-policy", "n/a n/a n/a", "On-policy the ratio is 1")
+		})
+	}
+}
+
+// The parameters of sapo and vespo reach the loss: their defaults change nothing,
+// other values do.
+func TestCurveParameters(t *testing.T) {
+	loss := func(config string) float64 {
+		t.Helper()
+		cases, err := Losses("f.json", edit(t, lossFile, `"loss_type": "grpo"`, config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cases[0].Result.Loss
+	}
+	for _, tt := range []struct {
+		name, base, same string
+		other            []string
+	}{
+		{"sapo", `"loss_type": "sapo"`, `, "sapo_temperature_pos": 1, "sapo_temperature_neg": 1.05`,
+			[]string{`, "sapo_temperature_pos": 2`, `, "sapo_temperature_neg": 2`}},
+		{"vespo", `"loss_type": "vespo"`, `, "vespo_k_pos": 2, "vespo_lambda_pos": 3, "vespo_k_neg": 3, "vespo_lambda_neg": 2`,
+			[]string{`, "vespo_k_pos": 4`, `, "vespo_lambda_pos": 5`, `, "vespo_k_neg": 4`, `, "vespo_lambda_neg": 5`}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			want := loss(tt.base)
+			if got := loss(tt.base + tt.same); got != want {
+				t.Errorf("the defaults give %v, want %v", got, want)
+			}
+			seen := map[float64]string{want: "the defaults"}
+			for _, o := range tt.other {
+				got := loss(tt.base + o)
+				if before := seen[got]; before != "" {
+					t.Errorf("%s gives the same loss as %s", o, before)
+				}
+				seen[got] = o
+			}
+		})
+	}
+}
+
+func edit(t *testing.T, file, old, replacement string) []byte {
+	t.Helper()
+	if !strings.Contains(file, old) {
+		t.Fatalf("the file has no %q", old)
+	}
+	return []byte(strings.Replace(file, old, replacement, 1))
+}

@@ -1,0 +1,99 @@
+package explain
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"grpo/pkg/rundir"
+)
+
+func near(got, want float64) bool {
+	if math.IsNaN(got) || math.IsNaN(want) {
+		return math.IsNaN(got) && math.IsNaN(want)
+	}
+	return math.Abs(got-want) <= atol+rtol*math.Abs(want)
+}
+
+func same(t *testing.T, what string, got, want []float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%s: %d numbers, want %d", what, len(got), len(want))
+		return
+	}
+	for i := range got {
+		if !near(got[i], want[i]) {
+			t.Errorf("%s[%d] = %v, want %v", what, i, got[i], want[i])
+		}
+	}
+}
+
+// reference reads a file that stands in the tests of pkg/rl.
+func reference(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "rl", "testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// shared reads a file of the reference data beside the repository, and skips the
+// test where there is none.
+func shared(t *testing.T, name string) []byte {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			t.Skip("no go.mod above the working directory: cannot find the reference data")
+		}
+		dir = up
+	}
+	data, err := os.ReadFile(filepath.Join(filepath.Dir(dir), "shared", "golden", name))
+	if err != nil {
+		t.Skipf("the reference data is not here: %v", err)
+	}
+	return data
+}
+
+// asJSON encodes v as the command line does and decodes it again.
+func asJSON(t testing.TB, v any) any {
+	t.Helper()
+	data, err := rundir.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out any
+	if err := json.Unmarshal(data, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// textHas checks that a text holds every one of wanted, whatever its line breaks.
+func textHas(t *testing.T, text string, wanted ...string) {
+	t.Helper()
+	flat := strings.Join(strings.Fields(text), " ")
+	for _, w := range wanted {
+		if !strings.Contains(flat, w) {
+			t.Errorf("the text lacks %q:\n%s", w, text)
+		}
+	}
+}
+
+func wantError(t *testing.T, err error, part string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), part) {
+		t.Errorf("error %v, want one with %q", err, part)
+	}
+}
