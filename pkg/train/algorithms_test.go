@@ -182,3 +182,28 @@ func TestTeacherIsLoaded(t *testing.T) {
 		t.Errorf("error %v, want one that names the teacher", err)
 	}
 }
+
+// Every preset trains from the default base.
+func TestPresetsTrain(t *testing.T) {
+	long(t)
+	for _, p := range config.Presets() {
+		t.Run(p.Name, func(t *testing.T) {
+			set := []string{"n_grpo_steps=2", "rollout_batch_size=32", "train_batch_size=16", "gradient_accumulation_steps=1",
+				"data.val_size=20", "data.test_size=0", "data.unseen_size=0", "eval.greedy=false"}
+			if p.Name == "minillm" {
+				set = append(set, "teacher=base")
+			}
+			r, err := config.Load(config.LoadOptions{Path: p.Name, Set: set})
+			if err != nil {
+				t.Fatal(err)
+			}
+			run := mustRun(t, r.Config, t.TempDir(), 2)
+			if run.Result.Status != rundir.StateDone || len(run.Metrics) != 2 {
+				t.Errorf("status %s after %d steps: %v", run.Result.Status, len(run.Metrics), run.Result.Warnings)
+			}
+			if p.Name != "minillm" && run.Result.WeightsSHA256 == open(t, run.Dir).Meta.InitHash {
+				t.Error("the weights did not move")
+			}
+		})
+	}
+}
