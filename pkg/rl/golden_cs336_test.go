@@ -1,7 +1,10 @@
 package rl
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"math"
+	"math/big"
 	"slices"
 	"sort"
 	"testing"
@@ -45,8 +48,7 @@ func TestGoldenCS336(t *testing.T) {
 		}},
 		{"cs336-2026", cs336New(), map[string]string{
 			"test_get_response_log_probs":                            "needs the weights of a GPT-2 that the snapshots lack",
-			"test_tokenize_prompt_and_output":                        "tokenization, which is not in this package",
-			"test_compute_rollout_rewards":                           "calls a reward function given by the test; no arithmetic of this package",
+			"test_tokenize_prompt_and_output":                        "tokenization is checked in pkg/model (TestGoldenTokenizePromptAndOutput)",
 			"test_grpo_train_step_off_policy[grpo]":                  "weights after the step need GPT-2; loss and gradient in train_step_cases.json",
 			"test_grpo_train_step_off_policy[noclip]":                "as above",
 			"test_grpo_train_step_standard_on_policy":                "as above",
@@ -221,6 +223,20 @@ func cs336Common() map[string]cs336Check {
 // cs336New adds the fixtures of 2026.
 func cs336New() map[string]cs336Check {
 	m := cs336Common()
+	m["test_compute_rollout_rewards"] = func(t *testing.T, _ cs336Inputs, want map[string]snapshot) {
+		// The fixture's reward of a response is the last digit of its SHA-256, over 10.
+		rewards := make([]float64, 8)
+		for i := range rewards {
+			sum := sha256.Sum256(fmt.Appendf(nil, "hmm I think ths answer is %d", i))
+			digit := new(big.Int).SetBytes(sum[:])
+			rewards[i] = float64(digit.Mod(digit, big.NewInt(10)).Int64()) / 10
+		}
+		got, err := CombineRewards([][]float64{rewards}, []float64{1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameValues(t, "rewards", got, want["array"].Data)
+	}
 	m["test_compute_group_normalized_rewards_grpo"] = func(t *testing.T, _ cs336Inputs, want map[string]snapshot) {
 		opt := AdvantageOptions{Baseline: BaselineGroupMean, Normalizer: NormalizerGroupStd, Eps: 1e-6}
 		got, _, err := GroupAdvantages([]float64{1, 0, 0, 1}, 2, opt)
