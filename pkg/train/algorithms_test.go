@@ -207,3 +207,34 @@ func TestPresetsTrain(t *testing.T) {
 		})
 	}
 }
+
+// Every name of every list of the configuration is usable in a real run.
+func TestEveryNameTrains(t *testing.T) {
+	long(t)
+	type choice struct {
+		key   string
+		names []string
+		with  []string            // for all of them
+		extra map[string][]string // for one
+	}
+	for _, c := range []choice{
+		{"loss_type", config.LossTypes(), []string{"epochs_per_rollout_batch=2"}, map[string][]string{
+			"cispo": {"epsilon_high=5"}, "gpg": {"normalizer=gpg"}}},
+		{"baseline", config.Baselines(), []string{"normalizer=none"}, nil},
+		{"normalizer", config.Normalizers(), nil, nil},
+		{"length_normalization", config.Aggregations(), nil, nil},
+		{"importance_sampling_level", config.ImportanceLevels(), []string{"loss_type=grpo_clip", "epochs_per_rollout_batch=2"}, nil},
+		{"kl_estimator", config.KLEstimators(), []string{"beta=0.01"}, nil},
+		{"reward.functions", config.RewardFunctions(), nil, nil},
+	} {
+		for _, name := range c.names {
+			t.Run(c.key+"="+name, func(t *testing.T) {
+				set := append([]string{"n_grpo_steps=1", "data.val_size=10", "data.test_size=0", "data.unseen_size=0", "eval.greedy=false", c.key + "=" + name}, c.with...)
+				r := mustRun(t, small(append(set, c.extra[name]...)...), t.TempDir(), 2)
+				if r.Result.Status != rundir.StateDone || len(r.Metrics) != 1 {
+					t.Errorf("status %s: %v", r.Result.Status, r.Result.Warnings)
+				}
+			})
+		}
+	}
+}
