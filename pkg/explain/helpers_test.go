@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/golden"
 	"grpo/pkg/rundir"
 )
 
@@ -45,25 +46,7 @@ func reference(t testing.TB, name string) []byte {
 // test where there is none.
 func shared(t *testing.T, name string) []byte {
 	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			t.Skip("no go.mod above the working directory: cannot find the reference data")
-		}
-		dir = up
-	}
-	data, err := os.ReadFile(filepath.Join(filepath.Dir(dir), "shared", "golden", name))
-	if err != nil {
-		t.Skipf("the reference data is not here: %v", err)
-	}
-	return data
+	return golden.File(t, "golden", name)
 }
 
 // asJSON encodes v as the command line does and decodes it again.

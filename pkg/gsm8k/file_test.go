@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"grpo/internal/golden"
 )
 
 func TestReadFileChooses(t *testing.T) {
@@ -50,24 +52,7 @@ func TestReadFileFails(t *testing.T) {
 // in it, or skips the test.
 func shared(t testing.TB, path string) string {
 	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			t.Skip("no go.mod above the working directory")
-		}
-		dir = filepath.Dir(dir)
-	}
-	full := filepath.Join(filepath.Dir(dir), "shared", path)
-	if _, err := os.Stat(full); err != nil {
-		t.Skipf("../shared/%s is absent", path)
-	}
-	return full
+	return golden.Path(t, path)
 }
 
 func TestRealFiles(t *testing.T) {

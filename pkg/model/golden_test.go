@@ -3,11 +3,10 @@ package model
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
+	"grpo/internal/golden"
 	"grpo/pkg/model/kernel"
 )
 
@@ -15,12 +14,7 @@ import (
 // skips, saying so, where there is none.
 func sharedFile(t *testing.T, parts ...string) []byte {
 	t.Helper()
-	path := filepath.Join(append([]string{"..", "..", "..", "shared"}, parts...)...)
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Skipf("reference data is not here: %v", err)
-	}
-	return data
+	return golden.File(t, parts...)
 }
 
 // torchCase is TinyLM in PyTorch (float64): see golden/README.md.

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"text/tabwriter"
+
+	"grpo/internal/golden"
 )
 
 // Tolerances of all comparisons with reference data.
@@ -67,25 +68,7 @@ func (r *goldenRow) skip(t *testing.T, name, why string) {
 // skips the test where there is none.
 func sharedFile(t *testing.T, name string) []byte {
 	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			t.Skip("no go.mod above the working directory: cannot find the reference data")
-		}
-		dir = up
-	}
-	data, err := os.ReadFile(filepath.Join(filepath.Dir(dir), "shared", "golden", name))
-	if err != nil {
-		t.Skipf("the reference data is not here: %v", err)
-	}
-	return data
+	return golden.File(t, "golden", name)
 }
 
 func unmarshal(t *testing.T, data []byte, v any) {
