@@ -32,8 +32,8 @@ func (t *trainer) computeAdvantages(r *rollout) error {
 	byToken := normalizer == "whiten_tokens"
 	rewards := r.rewards
 	if a.KLIn == "reward" && a.Beta != 0 && !byToken {
-		w := r.whole()
-		rewards, err = rl.KLInReward(w.shape, rewards, w.matrix(r.sampledLogProbs()), w.matrix(r.reference), w.mask, rl.KLEstimator(a.KLEstimator), a.Beta)
+		w := r.all
+		rewards, err = rl.KLInReward(w.shape, rewards, w.matrix(r.old), w.matrix(r.reference), w.mask, rl.KLEstimator(a.KLEstimator), a.Beta)
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func (t *trainer) computeAdvantages(r *rollout) error {
 // added last.
 func (t *trainer) tokenAdvantages(r *rollout, whiten bool) error {
 	a := t.cfg.Algorithm
-	w := r.whole()
+	w := r.all
 	rewards := newRagged(r.completions)
 	for i := range rewards {
 		rewards[i][len(rewards[i])-1] = r.advantages[i]
@@ -87,7 +87,7 @@ func (t *trainer) tokenAdvantages(r *rollout, whiten bool) error {
 		}
 	}
 	if a.Teacher != "" {
-		more, err := rl.MiniLLMAdvantages(w.shape, w.matrix(r.teacher), w.matrix(r.sampledLogProbs()), w.mask, a.TeacherGamma, a.TeacherLengthNormalization)
+		more, err := rl.MiniLLMAdvantages(w.shape, w.matrix(r.teacher), w.matrix(r.old), w.mask, a.TeacherGamma, a.TeacherLengthNormalization)
 		if err != nil {
 			return err
 		}

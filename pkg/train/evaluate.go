@@ -21,6 +21,11 @@ type Evaluation struct {
 	Samples  int            // completions to keep as rundir.Sample, of each decoding
 }
 
+// evaluationOf returns the settings of a configuration's evaluations.
+func evaluationOf(c config.Config, template gsm8k.Template) Evaluation {
+	return Evaluation{Seed: c.Seed, Template: template, Sampling: samplingOf(c.Rollout), Greedy: c.Eval.Greedy, Samples: c.Eval.SaveSamples}
+}
+
 // splitStream keeps the random numbers of the splits apart.
 var splitStream = map[string]uint32{"val": 0, "unseen": 1, "test": 2, "train": 3}
 
@@ -124,7 +129,6 @@ func meanOrNil(sum, n int) *float64 {
 // (model.init) on a split, and returns the first n samples of each decoding.
 func EvaluateCheckpoint(cfg config.Config, split string, n, threads int) (rundir.Eval, []rundir.Sample, error) {
 	fail := func(err error) (rundir.Eval, []rundir.Sample, error) { return rundir.Eval{}, nil, err }
-	t := &trainer{cfg: cfg}
 	problems, err := LoadProblems(cfg.Data)
 	if err != nil {
 		return fail(err)
@@ -133,7 +137,8 @@ func EvaluateCheckpoint(cfg config.Config, split string, n, threads int) (rundir
 	if err != nil {
 		return fail(err)
 	}
-	if t.template, err = gsm8k.LookupTemplate(cfg.Data.PromptTemplate); err != nil {
+	template, err := gsm8k.LookupTemplate(cfg.Data.PromptTemplate)
+	if err != nil {
 		return fail(err)
 	}
 	params, err := InitialWeights(specOf(cfg), cfg.Model.Init, cfg.Seed)
@@ -145,7 +150,7 @@ func EvaluateCheckpoint(cfg config.Config, split string, n, threads int) (rundir
 	}
 	pool := kernel.NewPool(threads)
 	defer pool.Close()
-	e := t.evaluation()
+	e := evaluationOf(cfg, template)
 	e.Samples = n
 	return Evaluate(model.NewSampler(params, pool), e, split, chosen, 0)
 }

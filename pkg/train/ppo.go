@@ -13,7 +13,7 @@ import (
 // values are the baseline (Schulman et al., arXiv:1707.06347 and 1506.02438).
 func (t *trainer) ppoAdvantages(r *rollout) error {
 	a := t.cfg.Algorithm
-	w := r.whole()
+	w := r.all
 	m, err := t.critic.Values(r.batch(w.rows, t.cfg.Rollout.GroupSize))
 	if err != nil {
 		return err
@@ -84,12 +84,4 @@ func (t *trainer) updateCritic(r *rollout, m *rundir.Metrics) error {
 		m.ValueLoss = &v
 	}
 	return nil
-}
-
-func span(lo, hi int) []int {
-	rows := make([]int, 0, hi-lo)
-	for i := lo; i < hi; i++ {
-		rows = append(rows, i)
-	}
-	return rows
 }

@@ -61,7 +61,7 @@ func (t *trainer) judge(r *rollout) error {
 		if s.scorer == nil {
 			continue
 		}
-		m, err := s.scorer.Score(r.batch(r.whole().rows, t.cfg.Rollout.GroupSize))
+		m, err := s.scorer.Score(r.batch(r.all.rows, t.cfg.Rollout.GroupSize))
 		if err != nil {
 			return err
 		}

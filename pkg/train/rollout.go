@@ -15,8 +15,9 @@ import (
 
 // order draws from n things, all of them in a new random order before any comes
 // again. It is a function of its stream and the position, so that a resumed run
-// needs no memory; and since the stream depends on the seed alone, arms of a
-// sweep with the same seed meet the same problems in the same order.
+// has to remember the position only; and since the stream depends on the seed
+// alone, arms of a sweep with the same seed meet the same problems in the same
+// order (as long as they draw as many: dynamic sampling draws more).
 type order struct {
 	stream rng.Stream
 	place  uint32 // keeps the orders of one stream apart
@@ -44,6 +45,7 @@ type rollout struct {
 	rewards     []float64   // weighted sum, one for each completion
 	byFunction  [][]float64 // one row for each reward function
 	tokens      int
+	all         whole  // the layout of all completions together
 	old         ragged // log-probabilities of sampling time
 
 	rounds        int       // of sampling (algorithm.dynamic_sampling)
@@ -99,7 +101,7 @@ func (t *trainer) gather(step int) (*rollout, error) {
 	for _, x := range kept.completions {
 		kept.tokens += len(x.Tokens)
 	}
-	kept.old = kept.sampledLogProbs()
+	kept.all, kept.old = newWhole(kept.completions), sampledLogProbs(kept.completions)
 	if baseline, _ := a.Advantages(); baseline == string(rl.BaselineGreedy) && a.Type != "ppo" {
 		return kept, t.scoreGreedy(kept, step)
 	}

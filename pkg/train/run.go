@@ -3,8 +3,9 @@
 //
 // A run is a function of its configuration. All randomness is addressed by
 // (seed, purpose, step, prompt, sample, token), the order of problems by (seed,
-// step); so a run that was interrupted needs nothing but weights, moments and
-// the number of its last step to go on as if nothing had happened.
+// position); so an interrupted run needs no state of a generator to go on as if
+// nothing had happened: only weights and moments (of policy, critic and
+// reference, where there are any) and the few numbers of [state].
 package train
 
 import (
@@ -12,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"time"
 
@@ -98,14 +98,14 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 		return nil, err
 	}
 	defer t.close()
-	if err := os.MkdirAll(filepath.Join(opts.Dir, rundir.CheckpointDir), 0o755); err != nil {
-		return nil, fmt.Errorf("make the run's folder: %w (choose another with --out)", err)
-	}
-	unlock, err := rundir.Lock(opts.Dir)
+	unlock, err := rundir.Make(opts.Dir)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
+	if err := os.MkdirAll(t.path(rundir.CheckpointDir), 0o755); err != nil {
+		return nil, fmt.Errorf("make the checkpoints' folder: %w", err)
+	}
 	done, err := t.open()
 	if done != nil || err != nil {
 		return done, err
@@ -210,8 +210,9 @@ func (t *trainer) close() {
 	t.files.close()
 }
 
-func (t *trainer) sampling() model.Sampling {
-	c := t.cfg.Rollout
+func (t *trainer) sampling() model.Sampling { return samplingOf(t.cfg.Rollout) }
+
+func samplingOf(c config.Rollout) model.Sampling {
 	return model.Sampling{Temperature: c.SamplingTemperature, TopP: c.SamplingTopP, TopK: c.SamplingTopK,
 		MinTokens: c.SamplingMinTokens, MaxTokens: c.SamplingMaxTokens}
 }

@@ -81,11 +81,6 @@ func perSecond(n int, s float64) float64 {
 	return float64(n) / s
 }
 
-// evaluation is the settings of this run's evaluations.
-func (t *trainer) evaluation() Evaluation {
-	return Evaluation{Seed: t.cfg.Seed, Template: t.template, Sampling: t.sampling(), Greedy: t.cfg.Eval.Greedy, Samples: t.cfg.Eval.SaveSamples}
-}
-
 // evaluate validates the policy as it stands, writes the lines, and keeps the
 // best weights.
 func (t *trainer) evaluate(step int) (rundir.Eval, error) {
@@ -116,7 +111,7 @@ func (t *trainer) evaluate(step int) (rundir.Eval, error) {
 }
 
 func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step int) (rundir.Eval, error) {
-	e, samples, err := Evaluate(t.sampler, t.evaluation(), split, problems, step)
+	e, samples, err := Evaluate(t.sampler, evaluationOf(t.cfg, t.template), split, problems, step)
 	if err != nil {
 		return e, fmt.Errorf("evaluate %s after step %d: %w", split, step, err)
 	}

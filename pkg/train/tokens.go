@@ -46,21 +46,20 @@ func (r ragged) matrix(rows []int, width int, into []float64) []float64 {
 	return into
 }
 
-// all is the whole rollout as one matrix for the functions of pkg/rl.
+// whole is the layout of a rollout as one matrix for the functions of pkg/rl.
 type whole struct {
 	shape rl.Shape
 	mask  []bool
 	rows  []int
 }
 
-func (r *rollout) whole() whole {
-	w := whole{shape: rl.Shape{B: len(r.completions)}}
-	for i, c := range r.completions {
+func newWhole(completions []model.Completion) whole {
+	w := whole{shape: rl.Shape{B: len(completions)}, rows: span(0, len(completions))}
+	for _, c := range completions {
 		w.shape.T = max(w.shape.T, len(c.Tokens))
-		w.rows = append(w.rows, i)
 	}
 	w.mask = make([]bool, w.shape.Len())
-	for i, c := range r.completions {
+	for i, c := range completions {
 		for t := range c.Tokens {
 			w.mask[i*w.shape.T+t] = true
 		}
@@ -71,12 +70,21 @@ func (r *rollout) whole() whole {
 func (w whole) matrix(r ragged) []float64 { return r.matrix(w.rows, w.shape.T, nil) }
 
 // sampledLogProbs are the old policy's, of sampling time.
-func (r *rollout) sampledLogProbs() ragged {
-	out := newRagged(r.completions)
-	for i, c := range r.completions {
+func sampledLogProbs(completions []model.Completion) ragged {
+	out := newRagged(completions)
+	for i, c := range completions {
 		for t, lp := range c.LogProbs {
 			out[i][t] = float64(lp)
 		}
 	}
 	return out
+}
+
+// span lists the completions lo to hi-1.
+func span(lo, hi int) []int {
+	rows := make([]int, 0, hi-lo)
+	for i := lo; i < hi; i++ {
+		rows = append(rows, i)
+	}
+	return rows
 }

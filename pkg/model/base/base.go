@@ -21,8 +21,5 @@ func Checkpoint() (*model.Checkpoint, error) {
 	return model.Read("embedded base model", bytes.NewReader(weights), int64(len(weights)))
 }
 
-// File returns the embedded checkpoint file.
-func File() []byte { return bytes.Clone(weights) }
-
 // Record returns the record of the recipe that made the weights, as JSON.
 func Record() []byte { return bytes.Clone(record) }
