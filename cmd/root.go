@@ -88,7 +88,7 @@ the problems and does not prefer to, and brings it out in minutes on a CPU.`,
 	root.SetErr(s.Err)
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return checkKernel(s.Env) }
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &usageError{c, err} })
-	root.AddCommand(newTrain(s), newEval(s), newReport(s), newSFT(s), newExplain(s), newData(s), newConfig(s), newVersion(s))
+	root.AddCommand(newTrain(s), newEval(s), newReport(s), newSFT(s), newExplain(s), newData(s), newBench(s), newConfig(s), newVersion(s))
 	for _, c := range root.Commands() {
 		strictArgs(c)
 	}

@@ -48,6 +48,7 @@ type pass struct {
 	build func(c capacity) (*graph, error)
 
 	packed   packed // the batch at hand
+	watch    stopwatch
 	capacity capacity
 	graph    *graph // nil before the first batch
 }
@@ -68,8 +69,14 @@ func (p *pass) run(batch *Batch) error {
 			return fmt.Errorf("build the graph: %w", err)
 		}
 		p.graph, p.capacity = g, c
+		for _, n := range g.nodes {
+			if op, ok := n.Op().(*fusedOp); ok {
+				op.watch = &p.watch
+			}
+		}
 	}
 	p.graph.in.fill(&p.packed)
+	defer p.watch.start(&p.watch.runs)()
 	p.graph.vm.Reset()
 	if err := p.graph.vm.RunAll(); err != nil {
 		return fmt.Errorf("run the graph: %w", err)
@@ -108,6 +115,7 @@ func (in *inputs) fill(p *packed) {
 // graph is a compiled Gorgonia graph with its inputs and its ends.
 type graph struct {
 	vm    G.VM
+	nodes G.Nodes
 	in    inputs
 	out   *G.Node // the last node of the way forward
 	grads G.Nodes // in the order of Params.Tensors; nil without a way back
@@ -176,7 +184,7 @@ func newGraph(pool *kernel.Pool, p *Params, c capacity, differentiate bool, head
 			return nil, fmt.Errorf("differentiate: %w", err)
 		}
 	}
-	out.vm = G.NewTapeMachine(b.g)
+	out.vm, out.nodes = G.NewTapeMachine(b.g), b.g.AllNodes()
 	return out, nil
 }
 
@@ -192,15 +200,13 @@ func (b *builder) trunk(p *Params, w G.Nodes, c capacity, in *inputs) trunk {
 	for i := range layers {
 		layers[i] = layer{w[1+4*i], w[2+4*i], w[3+4*i], w[4+4*i]}
 	}
-	table := b.linear("table", w[0], layers[0].wih, nil, p.Vocab)
-	promptX := b.embed("prompt.embed", table, promptIDs, promptActive, c.promptInputs)
-	rowX := b.embed("completion.embed", table, rowIDs, rowActive, c.rowInputs)
+	table := b.table("table", w[0], layers[0].wih)
+	promptX, rowX := source{x: table, ids: promptIDs}, source{x: table, ids: rowIDs}
 	var promptH, rowH *G.Node
 	for i, w := range layers {
 		name := func(op string) string { return fmt.Sprintf("%s%d", op, i) }
 		if i > 0 {
-			promptX = b.linear(name("prompt.linear"), promptH, w.wih, promptActive, c.promptInputs)
-			rowX = b.linear(name("completion.linear"), rowH, w.wih, rowActive, c.rowInputs)
+			promptX, rowX = source{x: promptH, wih: w.wih}, source{x: rowH, wih: w.wih}
 		}
 		promptH = b.gru(name("prompt.gru"), promptX, nil, w.whh, w.bih, w.bhh, promptActive, c.prompts, c.promptInputs)
 		first := b.lastState(name("lastState"), promptH, start, promptActive, rowActive, c.rows)

@@ -5,7 +5,7 @@
 // The graph is few, fused nodes. For each of the two segments of a batch, the
 // prompts (once for a group) and the completions:
 //
-//	linear(embedding, W_ih)  -> embed -> gru -> linear -> gru ...
+//	table(embedding, W_ih) -> gru -> gru ...
 //	                                      |
 //	prompts' last states: lastState ------+--> the completions' first states
 //	completions' top states -> headLogProb -> policyLoss
@@ -21,6 +21,7 @@ package model
 
 import (
 	"fmt"
+	"time"
 
 	G "gorgonia.org/gorgonia"
 
@@ -65,6 +66,15 @@ func checkTemperature(temperature float64) error {
 
 // ZeroGrads forgets the accumulated gradients.
 func (l *Learner) ZeroGrads() { clear(l.Grads.Flat) }
+
+// Watch counts time from now on: see Watched.
+func (l *Learner) Watch(now func() time.Time) { l.pass.watch = stopwatch{now: now} }
+
+// Watched returns how long the graph's runs took since Watch, and how much of
+// it was the arithmetic of its nodes; the rest is Gorgonia's machine.
+func (l *Learner) Watched() (runs, arithmetic time.Duration) {
+	return l.pass.watch.runs, l.pass.watch.busy
+}
 
 // Close frees the graph's machine.
 func (l *Learner) Close() error { return l.pass.close() }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash"
 	"hash/fnv"
+	"time"
 
 	"github.com/chewxy/hm"
 	G "gorgonia.org/gorgonia"
@@ -26,6 +27,24 @@ type fusedOp struct {
 	// nil for gradient ops, which are not differentiated again.
 	diff func(inputs G.Nodes, output, grad *G.Node) (G.Nodes, error)
 	wrt  []bool
+	// watch counts the time of run where it is set.
+	watch *stopwatch
+}
+
+// stopwatch adds up the time of a graph's operations; without a clock it does
+// nothing.
+type stopwatch struct {
+	now        func() time.Time
+	runs, busy time.Duration // of whole runs of the graph, and of the arithmetic in them
+}
+
+// start returns a function that adds the time since to d.
+func (w *stopwatch) start(d *time.Duration) func() {
+	if w == nil || w.now == nil {
+		return func() {}
+	}
+	began := w.now()
+	return func() { *d += w.now().Sub(began) }
 }
 
 var (
@@ -35,13 +54,21 @@ var (
 
 func (o *fusedOp) Arity() int                                     { return len(o.in) }
 func (o *fusedOp) InferShape(...G.DimSizer) (tensor.Shape, error) { return o.shape, nil }
-func (o *fusedOp) Do(in ...G.Value) (G.Value, error)              { return o.run(in) }
 func (o *fusedOp) ReturnsPtr() bool                               { return true }
 func (o *fusedOp) CallsExtern() bool                              { return false }
 func (o *fusedOp) OverwritesInput() int                           { return -1 }
 func (o *fusedOp) WriteHash(h hash.Hash)                          { fmt.Fprint(h, o.name) }
 func (o *fusedOp) String() string                                 { return o.name }
 func (o *fusedOp) DiffWRT(int) []bool                             { return o.wrt }
+
+// Do implements gorgonia.Op.
+func (o *fusedOp) Do(in ...G.Value) (G.Value, error) {
+	if o.watch == nil || o.watch.now == nil {
+		return o.run(in)
+	}
+	defer o.watch.start(&o.watch.busy)()
+	return o.run(in)
+}
 
 func (o *fusedOp) Type() hm.Type {
 	return hm.NewFnType(append(append([]hm.Type{}, o.in...), o.out)...)

@@ -7,61 +7,91 @@ import (
 	"grpo/pkg/model/kernel"
 )
 
-// gruChunk is the number of sequences that one task carries through all of
-// their steps. Sequences don't depend on each other, so a task needs to wait
-// for nobody, and its states stay in the cache.
-const gruChunk = 32
+// A task carries a chunk of sequences through all of their steps. Sequences
+// don't depend on each other, so a task waits for nobody, its states stay in
+// the cache, and where chunks begin changes no bit.
+const (
+	gruChunk    = 36 // at most so many: a multiple of the tiles' height
+	gruMinChunk = 12 // below this the tiles' overhead outweighs a second thread
+)
 
-// gru is the recurrence of one layer over one segment, PyTorch's equations:
+// chunkSize cuts n sequences into chunks of equal work, as many as the threads
+// can share out evenly.
+func chunkSize(n, threads int) int {
+	chunks := (n + gruChunk - 1) / gruChunk
+	if r := chunks % threads; r > 0 {
+		chunks += threads - r
+	}
+	size := (n + chunks - 1) / chunks
+	return min(max(gruMinChunk, (size+5)/6*6), gruChunk)
+}
+
+// gru is one layer over one segment, input products and recurrence in one,
+// PyTorch's equations:
 //
 //	r = σ(gi_r + b_ir + W_hr·h + b_hr)
 //	z = σ(gi_z + b_iz + W_hz·h + b_hz)
 //	n = tanh(gi_n + b_in + r ∘ (W_hn·h + b_hn))
 //	h' = (1-z) ∘ n + z ∘ h
 //
-// gi (inputs×3H) is the input already multiplied by W_ih. The output holds
-// block 0, the initial states (h0, or zeros where h0 is nil), and then the
-// state after each step: (sequences + inputs)×H.
+// gi is W_ih·x for the states x of the layer below, or, in the first layer, the
+// row of a table that a token names: the embedding already multiplied by W_ih
+// (V products instead of one for each token). It lives for one step of one
+// chunk, in the first-level cache; the arithmetic of a step is so short that
+// what it writes to memory decides its time. So the way back also leaves the
+// gradients of the gates where the gates stood.
+//
+// The output holds block 0, the initial states (h0, or zeros where h0 is nil),
+// and then the state after each step: (sequences + inputs)×H.
 type gru struct {
-	name         string
-	pool         *kernel.Pool
-	hidden       int
-	rowCap       int // sequences
-	inCap        int // input rows
-	hasInit      bool
-	out          *buffer   // (rowCap+inCap)×H
-	before       []float32 // inCap×H: the state that each step started from; nil without a way back
-	save         []float32 // inCap×4H: r, z, n, W_hn·h+b_hn; nil without a way back
-	scratch      []float32 // threads × gruChunk×4H
-	weights      kernel.Packed
-	dgi          *buffer   // inCap×3H
-	dgh          []float32 // inCap×3H
-	dh0, dwhh    *buffer
-	dbih, dbhh   *buffer
+	name    string
+	pool    *kernel.Pool
+	hidden  int
+	rowCap  int // sequences
+	inCap   int // input rows
+	table   bool
+	hasInit bool
+	out     *buffer   // (rowCap+inCap)×H
+	scratch []float32 // threads × gruChunk×6H
+	wih     kernel.Packed
+	whh     kernel.Packed
+
 	forwardTask  func(task, worker int)
 	backwardTask func(task, worker int)
+	back         *gruBack // nil without a way back
 
 	// the values of the pass at hand
 	active   []int
-	gi, h0   []float32
+	chunk    int       // sequences of a task
+	source   []float32 // the table, V×3H, or the states below, laid out as out
+	ids      []int     // with a table: its row for each input
+	h0       []float32
 	bih, bhh []float32
-	dout     []float32
 }
 
-func (b *builder) gru(name string, gi, h0, whh, bih, bhh, active *G.Node, rowCap, inCap int) *G.Node {
+// source is where a layer's input comes from: a table with the rows that tokens
+// name (ids), or the states of the layer below with the weights (3H×H) of the
+// input.
+type source struct{ x, wih, ids *G.Node }
+
+func (b *builder) gru(name string, from source, h0, whh, bih, bhh, active *G.Node, rowCap, inCap int) *G.Node {
 	if b.err != nil {
 		return nil
 	}
 	h := whh.Shape()[1]
 	g := &gru{
-		name: name, pool: b.pool, hidden: h, rowCap: rowCap, inCap: inCap, hasInit: h0 != nil,
+		name: name, pool: b.pool, hidden: h, rowCap: rowCap, inCap: inCap, table: from.ids != nil, hasInit: h0 != nil,
 		out:     newBuffer(rowCap+inCap, h),
-		scratch: make([]float32, b.pool.Threads()*gruChunk*4*h),
+		scratch: make([]float32, b.pool.Threads()*gruChunk*6*h),
 	}
 	g.forwardTask, g.backwardTask = g.forwardChunk, g.backwardChunk
-	types := []hm.Type{matrixT, matrixT, vectorT, vectorT, indexT}
-	inputs := G.Nodes{gi, whh, bih, bhh, active}
-	wrt := []bool{true, true, true, true, false}
+	second, secondT := from.wih, hm.Type(matrixT)
+	if g.table {
+		second, secondT = from.ids, indexT
+	}
+	types := []hm.Type{matrixT, secondT, matrixT, vectorT, vectorT, indexT}
+	inputs := G.Nodes{from.x, second, whh, bih, bhh, active}
+	wrt := []bool{true, !g.table, true, true, true, false}
 	if g.hasInit {
 		types, inputs, wrt = append(types, matrixT), append(inputs, h0), append(wrt, true)
 	}
@@ -71,119 +101,71 @@ func (b *builder) gru(name string, gi, h0, whh, bih, bhh, active *G.Node, rowCap
 }
 
 func (g *gru) load(vals []G.Value) {
-	g.gi, g.bih, g.bhh, g.active = floats(vals[0]), floats(vals[2]), floats(vals[3]), ints(vals[4])
+	g.source = floats(vals[0])
+	if g.table {
+		g.ids = ints(vals[1])
+	}
+	g.bih, g.bhh, g.active = floats(vals[3]), floats(vals[4]), ints(vals[5])
 	if g.hasInit {
-		g.h0 = floats(vals[5])
+		g.h0 = floats(vals[6])
 	}
 }
 
-func (g *gru) chunks() int { return (g.active[0] + gruChunk - 1) / gruChunk }
+// chunks sets the size of chunks for the pass at hand and returns their number.
+func (g *gru) chunks() int {
+	g.chunk = chunkSize(g.active[0], g.pool.Threads())
+	return (g.active[0] + g.chunk - 1) / g.chunk
+}
 
 func (g *gru) forward(vals []G.Value) (G.Value, error) {
 	g.load(vals)
-	kernel.PackB(true, g.hidden, 3*g.hidden, floats(vals[1]), g.hidden, &g.weights)
+	h := g.hidden
+	if !g.table {
+		kernel.PackB(true, h, 3*h, floats(vals[1]), h, &g.wih)
+	}
+	kernel.PackB(true, h, 3*h, floats(vals[2]), h, &g.whh)
 	g.pool.Run(g.chunks(), g.forwardTask)
 	return g.out.t, nil
 }
 
+// input writes the input products of the n rows from input row in on, whose
+// states below start at row out.
+func (g *gru) input(n, in, out int, gi []float32) {
+	h := g.hidden
+	if !g.table {
+		kernel.GemmPacked(false, n, 3*h, h, g.source[out*h:], h, &g.wih, false, gi, 3*h)
+		return
+	}
+	for r, id := range g.ids[in : in+n] {
+		copy(gi[r*3*h:(r+1)*3*h], g.source[id*3*h:(id+1)*3*h])
+	}
+}
+
 func (g *gru) forwardChunk(task, worker int) {
 	h := g.hidden
-	lo := task * gruChunk
-	hi := min(lo+gruChunk, g.active[0])
+	lo := task * g.chunk
+	hi := min(lo+g.chunk, g.active[0])
 	if g.hasInit {
 		copy(g.out.data[lo*h:hi*h], g.h0[lo*h:hi*h])
 	} else {
 		clear(g.out.data[lo*h : hi*h])
 	}
-	gh := g.scratch[worker*gruChunk*4*h:][:gruChunk*3*h]
+	scratch := g.scratch[worker*gruChunk*6*h:]
+	gi, gh := scratch[:gruChunk*3*h], scratch[gruChunk*3*h:gruChunk*6*h]
 	prev, at := lo, g.active[0] // rows of the output: this chunk's last states, the step's block
 	for s := 1; s < len(g.active) && g.active[s] > lo; s++ {
 		n := min(hi, g.active[s]) - lo
 		in, out := at-g.active[0]+lo, at+lo
 		hp := g.out.data[prev*h : (prev+n)*h]
 		var save []float32
-		if g.save != nil {
-			copy(g.before[in*h:(in+n)*h], hp)
-			save = g.save[in*4*h : (in+n)*4*h]
+		if g.back != nil {
+			copy(g.back.before[in*h:(in+n)*h], hp)
+			save = g.back.gates[in*4*h : (in+n)*4*h]
 		}
-		kernel.GemmPacked(false, n, 3*h, h, hp, h, &g.weights, false, gh, 3*h)
-		kernel.GRUForward(n, h, g.gi[in*3*h:], gh, g.bih, g.bhh, hp, g.out.data[out*h:(out+n)*h], save)
+		g.input(n, in, out, gi)
+		kernel.GemmPacked(false, n, 3*h, h, hp, h, &g.whh, false, gh, 3*h)
+		kernel.GRUForward(n, h, gi, gh, g.bih, g.bhh, hp, g.out.data[out*h:(out+n)*h], save)
 		prev = out
 		at += g.active[s]
-	}
-}
-
-func (g *gru) diff(types []hm.Type, ins G.Nodes, output, grad *G.Node) (G.Nodes, error) {
-	h := g.hidden
-	g.before, g.save = make([]float32, g.inCap*h), make([]float32, g.inCap*4*h)
-	g.dgi, g.dgh = newBuffer(g.inCap, 3*h), make([]float32, g.inCap*3*h)
-	g.dwhh, g.dbih, g.dbhh = newBuffer(3*h, h), newBuffer(3*h), newBuffer(3*h)
-	g.dh0 = newBuffer(g.rowCap, h)
-	main, err := G.ApplyOp(&fusedOp{
-		name: g.name + "Grad", in: append(append([]hm.Type{}, types...), matrixT, matrixT), out: matrixT, shape: g.dgi.t.Shape(),
-		run: g.backward,
-	}, append(append(G.Nodes{}, ins...), output, grad)...)
-	if err != nil {
-		return nil, err
-	}
-	grads := G.Nodes{main}
-	parts := []struct {
-		name string
-		b    *buffer
-	}{{"GradWhh", g.dwhh}, {"GradBih", g.dbih}, {"GradBhh", g.dbhh}, {"", nil}, {"GradH0", g.dh0}}
-	for _, p := range parts[:len(ins)-1] {
-		if p.b == nil {
-			grads = append(grads, nil)
-			continue
-		}
-		n, err := part(g.name+p.name, main, matrixT, p.b)
-		if err != nil {
-			return nil, err
-		}
-		grads = append(grads, n)
-	}
-	return grads, nil
-}
-
-func (g *gru) backward(vals []G.Value) (G.Value, error) {
-	g.load(vals)
-	g.dout = floats(vals[len(vals)-1])
-	h := g.hidden
-	_, rows, _ := sizes(g.active)
-	kernel.PackB(false, 3*h, h, floats(vals[1]), h, &g.weights)
-	g.pool.Run(g.chunks(), g.backwardTask)
-	g.pool.Gemm(true, false, 3*h, h, rows, g.dgh, 3*h, g.before, h, false, g.dwhh.data, h)
-	kernel.ColSum(rows, 3*h, g.dgi.data, 3*h, false, g.dbih.data)
-	kernel.ColSum(rows, 3*h, g.dgh, 3*h, false, g.dbhh.data)
-	return g.dgi.t, nil
-}
-
-func (g *gru) backwardChunk(task, worker int) {
-	h := g.hidden
-	lo := task * gruChunk
-	hi := min(lo+gruChunk, g.active[0])
-	scratch := g.scratch[worker*gruChunk*4*h:]
-	carry, direct := scratch[:gruChunk*h], scratch[gruChunk*h:2*gruChunk*h]
-	clear(carry)
-	// the last step in which this chunk takes part, and where its block starts
-	last, at := 0, 0
-	for s := 1; s < len(g.active) && g.active[s] > lo; s++ {
-		at += g.active[s-1]
-		last = s
-	}
-	for s := last; s >= 1; s-- {
-		n := min(hi, g.active[s]) - lo
-		in, out := at-g.active[0]+lo, at+lo
-		for i, v := range g.dout[out*h : (out+n)*h] {
-			carry[i] += v
-		}
-		dgh := g.dgh[in*3*h : (in+n)*3*h]
-		kernel.GRUBackward(n, h, carry, g.before[in*h:], g.save[in*4*h:], g.dgi.data[in*3*h:(in+n)*3*h], dgh, direct)
-		kernel.GemmPacked(false, n, h, 3*h, dgh, 3*h, &g.weights, true, direct, h)
-		copy(carry[:n*h], direct[:n*h])
-		at -= g.active[s-1]
-	}
-	for i, v := range g.dout[lo*h : hi*h] {
-		g.dh0.data[lo*h+i] = carry[i] + v
 	}
 }

@@ -106,7 +106,7 @@ func (e *head) backward(vals []G.Value) (G.Value, error) {
 	kernel.PackB(false, e.vocab, e.hidden, floats(vals[1]), e.hidden, &e.weights)
 	e.pool.Run((e.rows+headChunk-1)/headChunk, e.backwardFn)
 	e.pool.Gemm(true, false, e.vocab, e.hidden, e.rows, e.probs, e.vocab, e.x, e.hidden, false, e.dw.data, e.hidden)
-	kernel.ColSum(e.rows, e.vocab, e.probs, e.vocab, false, e.db.data)
+	e.pool.ColSum(e.rows, e.vocab, e.probs, e.vocab, false, e.db.data)
 	return e.dx.t, nil
 }
 

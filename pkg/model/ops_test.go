@@ -49,30 +49,11 @@ func opCases(r *rand.Rand) []opCase {
 	}
 	var cases []opCase
 	cases = append(cases, opCase{
-		name: "linear over a table", floats: [][]float64{normal(v * h), normal(3 * h * h)}, shapes: [][]int{{v, h}, {3 * h, h}},
+		name: "table", floats: [][]float64{normal(v * h), normal(3 * h * h)}, shapes: [][]int{{v, h}, {3 * h, h}},
 		build: func(b *builder, in []*G.Node, _ func(string, []int) *G.Node) *G.Node {
-			return b.linear("op", in[0], in[1], nil, v)
+			return b.table("op", in[0], in[1])
 		},
 		ref: func(in [][]float64) []float64 { return refLinear(in[0], in[1], 0, v, h, 3*h, v) },
-	}, opCase{
-		name: "linear over states", floats: [][]float64{withPoison((n0+rows)*h, (rowCap+inCap)*h), normal(3 * h * h)},
-		shapes: [][]int{{rowCap + inCap, h}, {3 * h, h}},
-		build: func(b *builder, in []*G.Node, index func(string, []int) *G.Node) *G.Node {
-			return b.linear("op", in[0], in[1], index("active", active), inCap)
-		},
-		ref: func(in [][]float64) []float64 { return refLinear(in[0], in[1], n0, rows, h, 3*h, inCap) },
-	}, opCase{
-		name: "embed", floats: [][]float64{normal(v * 3 * h)}, shapes: [][]int{{v, 3 * h}},
-		build: func(b *builder, in []*G.Node, index func(string, []int) *G.Node) *G.Node {
-			return b.embed("op", in[0], index("ids", ids), index("active", active), inCap)
-		},
-		ref: func(in [][]float64) []float64 {
-			y := nans(inCap * 3 * h)
-			for i, id := range ids[:rows] {
-				copy(y[i*3*h:], in[0][id*3*h:(id+1)*3*h])
-			}
-			return y
-		},
 	}, opCase{
 		name: "lastState", floats: [][]float64{withPoison((pn0+prows)*h, (pn0+prows+2)*h)}, shapes: [][]int{{pn0 + prows + 2, h}},
 		build: func(b *builder, in []*G.Node, index func(string, []int) *G.Node) *G.Node {
@@ -86,30 +67,10 @@ func opCases(r *rand.Rand) []opCase {
 			return y
 		},
 	})
-	for _, init := range []bool{false, true} {
-		c := opCase{
-			name:   fmt.Sprintf("gru with first states %v", init),
-			floats: [][]float64{withPoison(rows*3*h, inCap*3*h), normal(3 * h * h), normal(3 * h), normal(3 * h)},
-			shapes: [][]int{{inCap, 3 * h}, {3 * h, h}, {3 * h}, {3 * h}},
+	for _, table := range []bool{false, true} {
+		for _, init := range []bool{false, true} {
+			cases = append(cases, gruCase(normal, withPoison, table, init, active, ids, h, v, rowCap, inCap))
 		}
-		if init {
-			c.floats, c.shapes = append(c.floats, withPoison(n0*h, rowCap*h)), append(c.shapes, []int{rowCap, h})
-		}
-		c.build = func(b *builder, in []*G.Node, index func(string, []int) *G.Node) *G.Node {
-			var h0 *G.Node
-			if init {
-				h0 = in[4]
-			}
-			return b.gru("op", in[0], h0, in[1], in[2], in[3], index("active", active), rowCap, inCap)
-		}
-		c.ref = func(in [][]float64) []float64 {
-			var h0 []float64
-			if init {
-				h0 = in[4]
-			}
-			return refGRU(in[0], h0, in[1], in[2], in[3], active, h, rowCap+inCap)
-		}
-		cases = append(cases, c)
 	}
 	for _, temperature := range []float64{1, 0.7} {
 		capRows := rowCap + inCap
@@ -142,6 +103,53 @@ func opCases(r *rand.Rand) []opCase {
 			return y
 		},
 	})
+}
+
+// gruCase is a layer over a table of tokens or over the states of another one,
+// with or without first states.
+func gruCase(normal func(int) []float64, withPoison func(used, total int) []float64, table, init bool, active, ids []int, h, v, rowCap, inCap int) opCase {
+	n0, rows, _ := sizes(active)
+	c := opCase{name: fmt.Sprintf("gru over a table %v, with first states %v", table, init)}
+	if table {
+		c.floats, c.shapes = [][]float64{normal(v * 3 * h)}, [][]int{{v, 3 * h}}
+	} else {
+		c.floats = [][]float64{withPoison((n0+rows)*h, (rowCap+inCap)*h), normal(3 * h * h)}
+		c.shapes = [][]int{{rowCap + inCap, h}, {3 * h, h}}
+	}
+	own := len(c.floats) // the layer's own weights begin here
+	c.floats = append(c.floats, normal(3*h*h), normal(3*h), normal(3*h))
+	c.shapes = append(c.shapes, []int{3 * h, h}, []int{3 * h}, []int{3 * h})
+	if init {
+		c.floats, c.shapes = append(c.floats, withPoison(n0*h, rowCap*h)), append(c.shapes, []int{rowCap, h})
+	}
+	c.build = func(b *builder, in []*G.Node, index func(string, []int) *G.Node) *G.Node {
+		from := source{x: in[0]}
+		if table {
+			from.ids = index("ids", ids)
+		} else {
+			from.wih = in[1]
+		}
+		var h0 *G.Node
+		if init {
+			h0 = in[own+3]
+		}
+		return b.gru("op", from, h0, in[own], in[own+1], in[own+2], index("active", active), rowCap, inCap)
+	}
+	c.ref = func(in [][]float64) []float64 {
+		var gi, h0 []float64
+		if table {
+			for _, id := range ids[:rows] {
+				gi = append(gi, in[0][id*3*h:(id+1)*3*h]...)
+			}
+		} else {
+			gi = refLinear(in[0], in[1], n0, rows, h, 3*h, inCap)
+		}
+		if init {
+			h0 = in[own+3]
+		}
+		return refGRU(gi, h0, in[own], in[own+1], in[own+2], active, h, rowCap+inCap)
+	}
+	return c
 }
 
 // Each op equals its reference, and its gradient the central difference of the

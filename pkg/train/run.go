@@ -131,7 +131,7 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 	return res, err
 }
 
-// prepare loads problems and weights and builds the machinery.
+// prepare loads the problems and builds the machinery.
 func (t *trainer) prepare() error {
 	var err error
 	if t.problems, err = LoadProblems(t.cfg.Data); err != nil {
@@ -143,6 +143,13 @@ func (t *trainer) prepare() error {
 	if t.template, err = gsm8k.LookupTemplate(t.cfg.Data.PromptTemplate); err != nil {
 		return err
 	}
+	return t.machinery()
+}
+
+// machinery builds what rolls out, rewards and updates; problems and template
+// stand.
+func (t *trainer) machinery() error {
+	var err error
 	for _, name := range t.cfg.Reward.Functions {
 		f, err := gsm8k.NewReward(name, t.rewardParams())
 		if err != nil {

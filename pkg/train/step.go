@@ -3,46 +3,61 @@ package train
 import (
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/rundir"
 )
 
-// step makes one step, its line and, where one is due, the evaluation.
-func (t *trainer) step(step int) error {
-	var m rundir.Metrics
-	m.Step = step
-	clock := t.opts.Now()
-	lap := func() float64 {
-		now := t.opts.Now()
-		d := now.Sub(clock).Seconds()
-		clock = now
-		return d
+// laps returns the seconds since it was last called.
+func laps(now func() time.Time) func() float64 {
+	clock := now()
+	return func() float64 {
+		last := clock
+		clock = now()
+		return clock.Sub(last).Seconds()
 	}
+}
+
+// learn is what a step learns from and by: rollout, rewards, advantages and
+// updates. It fills their part of the line, seconds included.
+func (t *trainer) learn(step int, m *rundir.Metrics, lap func() float64) (*rollout, error) {
+	m.Step = step
 	r, err := t.gather(step)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	m.Time.RolloutS = lap()
 	if err := t.judge(r); err != nil {
-		return err
+		return nil, err
 	}
 	if err := t.advantages(r, step); err != nil {
-		return err
+		return nil, err
 	}
-	r.metrics(&m, t.cfg.Reward.Functions)
+	r.metrics(m, t.cfg.Reward.Functions)
 	m.Time.RewardS = lap()
 	if t.cfg.Algorithm.UseAdaptiveEntropy {
 		coef := t.state.EntropyApply
 		m.EntropyCoef = &coef
 	}
-	if err := t.update(r, &m); err != nil {
-		return err
+	if err := t.update(r, m); err != nil {
+		return nil, err
 	}
 	if err := t.afterStep(step, m.Entropy); err != nil {
-		return err
+		return nil, err
 	}
 	m.Time.UpdateS = lap()
+	return r, nil
+}
+
+// step makes one step, its line and, where one is due, the evaluation.
+func (t *trainer) step(step int) error {
+	var m rundir.Metrics
+	lap := laps(t.opts.Now)
+	r, err := t.learn(step, &m, lap)
+	if err != nil {
+		return err
+	}
 	t.state.Step = step
 	t.state.note(r)
 

@@ -23,11 +23,11 @@ const (
 // It panics if a slice is too short for its shape.
 func Gemm(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool, c []float32, ldc int) {
 	checkGemm(transA, transB, m, n, k, a, lda, b, ldb, c, ldc)
-	gemm(transA, transB, m, n, k, a, lda, b, ldb, accumulate, c, ldc)
+	gemm(transB, m, n, k, viewA(transA, a, lda), b, ldb, accumulate, c, ldc)
 }
 
 // gemm is Gemm after the checks.
-func gemm(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool, c []float32, ldc int) {
+func gemm(transB bool, m, n, k int, a matrixA, b []float32, ldb int, accumulate bool, c []float32, ldc int) {
 	if m == 0 || n == 0 {
 		return
 	}
@@ -46,7 +46,7 @@ func gemm(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, l
 			} else {
 				packPanels(kb, nb, b[p0*ldb+j0:], ldb, s.b)
 			}
-			gemmBlock(m, nb, kb, viewA(transA, a, lda, 0, p0), s.b, accumulate || p0 > 0, c[j0:], ldc, s)
+			gemmBlock(m, nb, kb, a.deeper(p0), s.b, accumulate || p0 > 0, c[j0:], ldc, s)
 		}
 	}
 	scratches.Put(s)
@@ -60,32 +60,55 @@ type scratch struct {
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// matrixA is a view of op(A): element (i, p) is data[i*rowStride+p*kStride].
+// matrixA is a view of op(A): element (i, p) is data[i*rowStride+p*kStride],
+// and skip elements further on for i >= skipAt.
 type matrixA struct {
 	data               []float32
 	rowStride, kStride int
+	skipAt, skip       int
 }
 
-// viewA returns the view of op(A) from row i0 and depth p0 on.
-func viewA(trans bool, a []float32, lda, i0, p0 int) matrixA {
+// viewA returns the view of op(A).
+func viewA(trans bool, a []float32, lda int) matrixA {
 	if trans {
-		return matrixA{a[p0*lda+i0:], 1, lda}
+		return matrixA{data: a, rowStride: 1, kStride: lda}
 	}
-	return matrixA{a[i0*lda+p0:], lda, 1}
+	return matrixA{data: a, rowStride: lda, kStride: 1}
 }
 
 // from returns the view of the rows from i0 on.
 func (a matrixA) from(i0 int) matrixA {
-	return matrixA{a.data[i0*a.rowStride:], a.rowStride, a.kStride}
+	at := i0 * a.rowStride
+	if a.skip > 0 && i0 >= a.skipAt {
+		at += a.skip
+		a.skip = 0
+	}
+	a.skipAt -= i0
+	a.data = a.data[at:]
+	return a
+}
+
+// deeper returns the view from depth p0 on.
+func (a matrixA) deeper(p0 int) matrixA {
+	a.data = a.data[p0*a.kStride:]
+	return a
+}
+
+// upTo cuts a number of rows short where the next one skips.
+func (a matrixA) upTo(rows int) int {
+	if a.skip > 0 && a.skipAt < rows {
+		return a.skipAt
+	}
+	return rows
 }
 
 // gemmBlock multiplies one block of at most kBlock deep: C(m,n) (+)= A·B with
 // B packed in panels.
 func gemmBlock(m, n, kb int, a matrixA, packed []float32, add bool, c []float32, ldc int, s *scratch) {
 	full := n / nr
-	for i0 := 0; i0 < m; i0 += mBlock {
-		rows := min(mBlock, m-i0)
+	for i0, rows := 0, 0; i0 < m; i0 += rows {
 		block := a.from(i0)
+		rows = block.upTo(min(mBlock, m-i0))
 		tiles(rows, full, kb, block, packed, add, c[i0*ldc:], ldc)
 		if full*nr < n {
 			lastTiles(rows, n-full*nr, kb, block, packed[full*nr*kb:], s.c[:])

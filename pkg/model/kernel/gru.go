@@ -46,23 +46,25 @@ func GRUForward(rows, hidden int, gi, gh []float32, bih, bhh []float32, h []floa
 //	dgh  = (da_r, da_z, da_n·r)
 //	dh   = dout·z
 //
-// dout (dL/dh') and h are rows×H and save is what GRUForward wrote. It
-// overwrites dgi and dgh (rows×3H, which are also the gradients of the two
-// biases, summed over rows) and dh (rows×H), the part of dL/dh that does not
-// pass through gh; the caller adds dgh·Whh. dh may be the same slice as dout.
+// dout (dL/dh') and h are rows×H and save, rows×4H, is what GRUForward wrote.
+// It is overwritten by da_r, da_z, da_n and da_n·r: dgi are its first 3H
+// columns, which saves the memory traffic of another array. dgh (rows×3H) is
+// written once more, side by side, for the product that follows, and dh
+// (rows×H) is the part of dL/dh that does not pass through gh; the caller adds
+// dgh·Whh. dh may be the same slice as dout. dgi and dgh are also the gradients
+// of the two biases, summed over rows.
 //
 // It panics if a slice is too short.
-func GRUBackward(rows, hidden int, dout []float32, h []float32, save []float32, dgi []float32, dgh []float32, dh []float32) {
+func GRUBackward(rows, hidden int, dout []float32, h []float32, save []float32, dgh []float32, dh []float32) {
 	if rows <= 0 || hidden <= 0 {
 		return
 	}
 	checkLen("dout", dout, rows*hidden)
 	checkLen("h", h, rows*hidden)
 	checkLen("save", save, rows*4*hidden)
-	checkLen("dgi", dgi, rows*3*hidden)
 	checkLen("dgh", dgh, rows*3*hidden)
 	checkLen("dh", dh, rows*hidden)
-	gruBackward(rows, hidden, dout, h, save, dgi, dgh, dh)
+	gruBackward(rows, hidden, dout, h, save, dgh, dh)
 }
 
 func gruForwardGo(rows, hidden int, gi, gh, bih, bhh, h, out, save []float32) {
@@ -90,10 +92,10 @@ func gruForwardGo(rows, hidden int, gi, gh, bih, bhh, h, out, save []float32) {
 	}
 }
 
-func gruBackwardGo(rows, hidden int, dout, h, save, dgi, dgh, dh []float32) {
+func gruBackwardGo(rows, hidden int, dout, h, save, dgh, dh []float32) {
 	for i := range rows {
 		save := save[i*4*hidden : (i+1)*4*hidden]
-		dgi, dgh := dgi[i*3*hidden:(i+1)*3*hidden], dgh[i*3*hidden:(i+1)*3*hidden]
+		dgh := dgh[i*3*hidden : (i+1)*3*hidden]
 		for j := range hidden {
 			jz, jn := j+hidden, j+2*hidden
 			r, z, n, ghn := save[j], save[jz], save[jn], save[j+3*hidden]
@@ -101,7 +103,7 @@ func gruBackwardGo(rows, hidden int, dout, h, save, dgi, dgh, dh []float32) {
 			dan := float32(g*(1-z)) * (1 - float32(n*n))
 			daz := float32(g*(h[i*hidden+j]-n)) * float32(z*(1-z))
 			dar := float32(dan*ghn) * float32(r*(1-r))
-			dgi[j], dgi[jz], dgi[jn] = dar, daz, dan
+			save[j], save[jz], save[jn], save[j+3*hidden] = dar, daz, dan, dan*r
 			dgh[j], dgh[jz], dgh[jn] = dar, daz, dan*r
 			dh[i*hidden+j] = g * z
 		}

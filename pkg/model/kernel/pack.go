@@ -44,15 +44,14 @@ func PackB(transB bool, k, n int, b []float32, ldb int, into *Packed) {
 // result has the same bits.
 func GemmPacked(transA bool, m, n, k int, a []float32, lda int, b *Packed, accumulate bool, c []float32, ldc int) {
 	checkGemmPacked(transA, m, n, k, a, lda, b, c, ldc)
-	gemmPacked(transA, 0, m, a, lda, b, accumulate, c, ldc)
+	gemmPacked(m, viewA(transA, a, lda), b, accumulate, c, ldc)
 }
 
-// gemmPacked computes m rows of the product, from row i0 of op(A) and of C on.
-func gemmPacked(transA bool, i0, m int, a []float32, lda int, b *Packed, accumulate bool, c []float32, ldc int) {
+// gemmPacked is GemmPacked after the checks.
+func gemmPacked(m int, a matrixA, b *Packed, accumulate bool, c []float32, ldc int) {
 	if m == 0 || b.n == 0 {
 		return
 	}
-	c = c[i0*ldc:]
 	if b.k == 0 {
 		clearC(m, b.n, accumulate, c, ldc)
 		return
@@ -61,7 +60,7 @@ func gemmPacked(transA bool, i0, m int, a []float32, lda int, b *Packed, accumul
 	wide := roundUp(b.n, nr)
 	for p0 := 0; p0 < b.k; p0 += kBlock {
 		kb := min(kBlock, b.k-p0)
-		gemmBlock(m, b.n, kb, viewA(transA, a, lda, i0, p0), b.data[p0*wide:], accumulate || p0 > 0, c, ldc, s)
+		gemmBlock(m, b.n, kb, a.deeper(p0), b.data[p0*wide:], accumulate || p0 > 0, c, ldc, s)
 	}
 	scratches.Put(s)
 }

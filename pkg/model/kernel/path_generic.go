@@ -24,8 +24,8 @@ func gruForward(rows, hidden int, gi, gh, bih, bhh, h, out, save []float32) {
 	gruForwardGo(rows, hidden, gi, gh, bih, bhh, h, out, save)
 }
 
-func gruBackward(rows, hidden int, dout, h, save, dgi, dgh, dh []float32) {
-	gruBackwardGo(rows, hidden, dout, h, save, dgi, dgh, dh)
+func gruBackward(rows, hidden int, dout, h, save, dgh, dh []float32) {
+	gruBackwardGo(rows, hidden, dout, h, save, dgh, dh)
 }
 
 func softmaxRow(x []float32, invTemp float32, p []float32) (top, sum, dot float32) {
@@ -41,6 +41,10 @@ func axpy(alpha float32, x, y []float32) { axpyGo(alpha, x, y) }
 func addBias(rows, n int, x []float32, ldx int, bias []float32) { addBiasGo(rows, n, x, ldx, bias) }
 
 func colSum(rows, n int, x []float32, ldx int, out []float32) { colSumGo(rows, n, x, ldx, out) }
+
+func scatterAdd(rows, n int, ids []int, x []float32, ldx int, out []float32, ldo int) {
+	scatterAddGo(n, ids, x, ldx, out, ldo)
+}
 
 func sumSquares(x []float32) float64 {
 	var s [lanes]float64

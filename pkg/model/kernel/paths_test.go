@@ -42,12 +42,14 @@ func TestVectorPathsAgree(t *testing.T) {
 			c := newCellCase(r, 3, hidden, hidden%2 == 0, 5)
 			c.forward(true)
 			c.backward()
-			all = append(all, c.out.x, c.save.x, c.dgi.x, c.dgh.x, c.dh.x)
+			all = append(all, c.out.x, c.save.x, c.dgh.x, c.dh.x)
 		}
 		for n := 1; n < 120; n += 7 {
 			const rows = 3
 			x, targets := randSlice(r, rows*n), randTargets(r, rows, n)
-			Scale(20, x)
+			for i := range x {
+				x[i] *= 20
+			}
 			logp, entropy, probs, d := make([]float32, rows), make([]float32, rows), make([]float32, rows*n), make([]float32, rows*n)
 			LogSoftmaxGather(rows, n, x, 0.7, targets, logp, entropy, probs)
 			LogSoftmaxBackward(rows, n, probs, logp, entropy, targets, logp, entropy, 0.7, d)

@@ -11,14 +11,15 @@ const (
 // gemmJob is a product being shared out: the arguments of Gemm and the grid of
 // tiles.
 type gemmJob struct {
-	transA, transB, accumulate bool
-	m, n, k                    int
-	a, b, c                    []float32
-	lda, ldb, ldc              int
-	packed                     *Packed // nil: each task packs its part of b
-	own                        Packed  // memory for packing b
-	tileM, tileN, acrossN      int
-	task                       func(task, worker int)
+	transB, accumulate    bool
+	m, n, k               int
+	a                     matrixA
+	b, c                  []float32
+	ldb, ldc              int
+	packed                *Packed // nil: each task packs its part of b
+	own                   Packed  // memory for packing b
+	tileM, tileN, acrossN int
+	task                  func(task, worker int)
 }
 
 // Gemm is [Gemm] over the pool's threads: C is cut into tiles, never the sum
@@ -26,14 +27,32 @@ type gemmJob struct {
 // products run in the caller.
 func (p *Pool) Gemm(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool, c []float32, ldc int) {
 	checkGemm(transA, transB, m, n, k, a, lda, b, ldb, c, ldc)
+	p.gemmView(transB, m, n, k, viewA(transA, a, lda), b, ldb, accumulate, c, ldc)
+}
+
+// GemmGates is Pool.Gemm of Aᵀ·B, overwriting C, for a matrix A of gates (k rows,
+// lda apart) of which the last one stands apart: the columns of A from skipAt
+// on, of m in all, lie skip further to the right.
+func (p *Pool) GemmGates(m, n, k int, a []float32, lda, skipAt, skip int, b []float32, ldb int, c []float32, ldc int) {
+	checkGemm(true, false, m, n, k, a, lda, b, ldb, c, ldc)
+	if skipAt < 0 || skipAt > m || skip < 0 {
+		panic("kernel: GemmGates: the gap is not within A")
+	}
+	checkMatrix("a", k, m+skip, a, lda)
+	v := viewA(true, a, lda)
+	v.skipAt, v.skip = skipAt, skip
+	p.gemmView(false, m, n, k, v, b, ldb, false, c, ldc)
+}
+
+func (p *Pool) gemmView(transB bool, m, n, k int, a matrixA, b []float32, ldb int, accumulate bool, c []float32, ldc int) {
 	if p.Threads() == 1 || m*n*k < 2*minShare {
-		gemm(transA, transB, m, n, k, a, lda, b, ldb, accumulate, c, ldc)
+		gemm(transB, m, n, k, a, b, ldb, accumulate, c, ldc)
 		return
 	}
 	j := &p.gemm
-	j.transA, j.transB, j.accumulate = transA, transB, accumulate
+	j.transB, j.accumulate = transB, accumulate
 	j.m, j.n, j.k = m, n, k
-	j.a, j.b, j.c, j.lda, j.ldb, j.ldc = a, b, c, lda, ldb, ldc
+	j.a, j.b, j.c, j.ldb, j.ldc = a, b, c, ldb, ldc
 	j.packed = nil
 	if k*n <= packedMax && m >= 2*shareRows {
 		PackB(transB, k, n, b, ldb, &j.own)
@@ -46,31 +65,37 @@ func (p *Pool) Gemm(transA, transB bool, m, n, k int, a []float32, lda int, b []
 func (p *Pool) GemmPacked(transA bool, m, n, k int, a []float32, lda int, b *Packed, accumulate bool, c []float32, ldc int) {
 	checkGemmPacked(transA, m, n, k, a, lda, b, c, ldc)
 	if p.Threads() == 1 || m*n*k < 2*minShare {
-		gemmPacked(transA, 0, m, a, lda, b, accumulate, c, ldc)
+		gemmPacked(m, viewA(transA, a, lda), b, accumulate, c, ldc)
 		return
 	}
 	j := &p.gemm
-	j.transA, j.accumulate = transA, accumulate
+	j.accumulate = accumulate
 	j.m, j.n, j.k = m, n, k
-	j.a, j.b, j.c, j.lda, j.ldc = a, nil, c, lda, ldc
+	j.a, j.b, j.c, j.ldc = viewA(transA, a, lda), nil, c, ldc
 	j.packed = b
 	p.runGemm()
 }
 
-// runGemm cuts C and runs the tiles. Only rows are cut where B is packed;
-// otherwise also columns, if the rows don't make enough tiles.
+// runGemm cuts C and runs the tiles. Only rows are cut where B is packed.
+// Otherwise each task packs its part of B, so there is a tile for each thread
+// and no more, and the cut is across the side that divides more evenly.
 func (p *Pool) runGemm() {
 	j := &p.gemm
 	want := min(shareTasks*p.threads, max(2, j.m*j.n*j.k/minShare))
-	j.tileM = roundUp((j.m+want-1)/want, shareRows)
-	acrossM := (j.m + j.tileM - 1) / j.tileM
-	j.tileN, j.acrossN = max(1, j.n), 1
-	if wantN := want / acrossM; j.packed == nil && wantN > 1 && j.n >= 2*nr {
-		j.tileN = roundUp((j.n+wantN-1)/wantN, nr)
-		j.acrossN = (j.n + j.tileN - 1) / j.tileN
+	if j.packed == nil {
+		want = min(want, p.threads)
 	}
+	part := func(n, unit int) int { return roundUp((n+want-1)/want, unit) }
+	j.tileM, j.tileN = part(j.m, shareRows), part(j.n, nr)
+	if j.packed != nil || j.tileM*j.n <= j.tileN*j.m {
+		j.tileN = max(1, j.n)
+	} else {
+		j.tileM = j.m
+	}
+	acrossM := (j.m + j.tileM - 1) / j.tileM
+	j.acrossN = (j.n + j.tileN - 1) / j.tileN
 	p.Run(acrossM*j.acrossN, j.task)
-	j.a, j.b, j.c, j.packed = nil, nil, nil, nil
+	j.a, j.b, j.c, j.packed = matrixA{}, nil, nil, nil
 }
 
 // gemmTask computes one tile.
@@ -78,16 +103,14 @@ func (p *Pool) gemmTask(task, _ int) {
 	j := &p.gemm
 	i0, j0 := task/j.acrossN*j.tileM, task%j.acrossN*j.tileN
 	m, n := min(j.tileM, j.m-i0), min(j.tileN, j.n-j0)
+	a := j.a.from(i0)
 	if j.packed != nil {
-		gemmPacked(j.transA, i0, m, j.a, j.lda, j.packed, j.accumulate, j.c, j.ldc)
+		gemmPacked(m, a, j.packed, j.accumulate, j.c[i0*j.ldc:], j.ldc)
 		return
 	}
-	a, b := j.a[i0*j.lda:], j.b[j0:]
-	if j.transA {
-		a = j.a[i0:]
-	}
+	b := j.b[j0:]
 	if j.transB {
 		b = j.b[j0*j.ldb:]
 	}
-	gemm(j.transA, j.transB, m, n, j.k, a, j.lda, b, j.ldb, j.accumulate, j.c[i0*j.ldc+j0:], j.ldc)
+	gemm(j.transB, m, n, j.k, a, b, j.ldb, j.accumulate, j.c[i0*j.ldc+j0:], j.ldc)
 }

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"math/rand"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -119,4 +120,57 @@ func BenchmarkPoolRun(b *testing.B) {
 			}
 		})
 	}
+}
+
+// TestPoolColumns: the shared-out sums have the bits of the plain ones.
+func TestPoolColumns(t *testing.T) {
+	r := rand.New(rand.NewSource(1))
+	for _, threads := range []int{1, 2, 3, 5} {
+		p := NewPool(threads)
+		defer p.Close()
+		for _, s := range []struct{ rows, n, ld int }{{1, 5, 5}, {700, 192, 192}, {900, 97, 100}, {5000, 8, 9}, {2000, 33, 33}} {
+			name := fmt.Sprintf("%d threads, %dx%d", threads, s.rows, s.n)
+			x, want := randSlice(r, s.rows*s.ld), make([]float32, s.n)
+			got := make([]float32, s.n)
+			ColSum(s.rows, s.n, x, s.ld, false, want)
+			p.ColSum(s.rows, s.n, x, s.ld, false, got)
+			sameBits(t, "ColSum "+name, got, want)
+
+			const outRows = 11
+			ids := make([]int, s.rows)
+			for i := range ids {
+				ids[i] = r.Intn(outRows)
+			}
+			sums, wantSums := make([]float32, outRows*s.ld), make([]float32, outRows*s.ld)
+			ScatterAdd(ids, s.n, x, s.ld, outRows, wantSums, s.ld)
+			p.ScatterAdd(ids, s.n, x, s.ld, outRows, sums, s.ld)
+			sameBits(t, "ScatterAdd "+name, sums, wantSums)
+		}
+	}
+}
+
+// TestPoolGemmGates: a gate that stands apart changes no bit.
+func TestPoolGemmGates(t *testing.T) {
+	r := rand.New(rand.NewSource(1))
+	for _, threads := range []int{1, 2, 3} {
+		p := NewPool(threads)
+		defer p.Close()
+		for _, s := range []struct{ h, n, k int }{{5, 7, 3}, {8, 8, 300}, {33, 17, 700}, {64, 64, 1100}, {100, 40, 520}} {
+			m := 3 * s.h
+			a, b := randSlice(r, s.k*4*s.h), randSlice(r, s.k*s.n)
+			together := make([]float32, s.k*m)
+			for i := range s.k {
+				copy(together[i*m:], a[i*4*s.h:][:2*s.h])
+				copy(together[i*m+2*s.h:], a[i*4*s.h+3*s.h:][:s.h])
+			}
+			want, got := make([]float32, m*s.n), make([]float32, m*s.n)
+			Gemm(true, false, m, s.n, s.k, together, m, b, s.n, false, want, s.n)
+			p.GemmGates(m, s.n, s.k, a, 4*s.h, 2*s.h, s.h, b, s.n, got, s.n)
+			sameBits(t, fmt.Sprintf("%d threads, H %d, n %d, k %d", threads, s.h, s.n, s.k), got, want)
+		}
+	}
+	p := NewPool(1)
+	x := make([]float32, 100)
+	mustPanic(t, "gap outside", func() { p.GemmGates(3, 2, 2, x, 4, 4, 1, x, 2, x, 2) })
+	mustPanic(t, "short a", func() { p.GemmGates(3, 2, 2, x[:6], 4, 2, 1, x, 2, x, 2) })
 }

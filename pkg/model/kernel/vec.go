@@ -33,8 +33,22 @@ func Axpy(alpha float32, x, y []float32) {
 	axpy(alpha, x, y)
 }
 
-// Scale multiplies x by alpha.
-func Scale(alpha float32, x []float32) { scaleTo(x, x, alpha) }
+// ScatterAdd adds the rows of x (len(ids)×n, ldx apart) to rows of out
+// (outRows×n, ldo apart): row i to row ids[i], in ascending order of i. It
+// panics where an id is outside [0, outRows).
+func ScatterAdd(ids []int, n int, x []float32, ldx int, outRows int, out []float32, ldo int) {
+	checkMatrix("x", len(ids), n, x, ldx)
+	checkMatrix("out", outRows, n, out, ldo)
+	for i, id := range ids {
+		if id < 0 || id >= outRows {
+			panic(fmt.Sprintf("kernel: ScatterAdd: id %d of row %d is outside %d rows", id, i, outRows))
+		}
+	}
+	if len(ids) == 0 || n == 0 {
+		return
+	}
+	scatterAdd(len(ids), n, ids, x, ldx, out, ldo)
+}
 
 // SumSquares returns Σ x² in float64: 16 interleaved partial sums, folded in a
 // fixed order. Squares of float32 numbers are exact in float64.
@@ -61,6 +75,15 @@ func colSumGo(rows, n int, x []float32, ldx int, out []float32) {
 	for i := range rows {
 		for j, v := range x[i*ldx : i*ldx+n] {
 			out[j] += v
+		}
+	}
+}
+
+func scatterAddGo(n int, ids []int, x []float32, ldx int, out []float32, ldo int) {
+	for i, id := range ids {
+		to := out[id*ldo : id*ldo+n]
+		for j, v := range x[i*ldx : i*ldx+n] {
+			to[j] += v
 		}
 	}
 }

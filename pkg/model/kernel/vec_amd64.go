@@ -54,6 +54,17 @@ func colSum(rows, n int, x []float32, ldx int, out []float32) {
 	}
 }
 
+func scatterAdd(rows, n int, ids []int, x []float32, ldx int, out []float32, ldo int) {
+	done := 0
+	if vecs := n / wide; active != pathGo && vecs > 0 {
+		scatterAddAVX2(rows, vecs, &ids[0], &x[0], 4*ldx, &out[0], 4*ldo)
+		done = vecs * wide
+	}
+	if done < n {
+		scatterAddGo(n-done, ids, x[done:], ldx, out[done:], ldo)
+	}
+}
+
 func sumSquares(x []float32) float64 {
 	var s [lanes]float64
 	if groups := len(x) / lanes; active != pathGo && groups > 0 {

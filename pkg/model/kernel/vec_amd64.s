@@ -153,6 +153,40 @@ loop:
 	VZEROUPPER
 	RET
 
+// func scatterAddAVX2(rows int, vecs int, ids *int, x *float32, ldx int, out *float32, ldo int)
+// Requires: AVX
+TEXT ·scatterAddAVX2(SB), NOSPLIT, $0-56
+	MOVQ rows+0(FP), AX
+	MOVQ ids+16(FP), CX
+	MOVQ x+24(FP), DX
+	MOVQ ldx+32(FP), BX
+	MOVQ out+40(FP), SI
+	MOVQ ldo+48(FP), DI
+	MOVQ vecs+8(FP), R8
+	SHLQ $0x05, R8
+	ADDQ R8, DX
+	ADDQ R8, SI
+	NEGQ R8
+
+row:
+	MOVQ  (CX), R9
+	IMULQ DI, R9
+	ADDQ  SI, R9
+	MOVQ  R8, R10
+
+vec:
+	VMOVUPS (DX)(R10*1), Y0
+	VADDPS  (R9)(R10*1), Y0, Y0
+	VMOVUPS Y0, (R9)(R10*1)
+	ADDQ    $0x20, R10
+	JNZ     vec
+	ADDQ    $0x08, CX
+	ADDQ    BX, DX
+	DECQ    AX
+	JNZ     row
+	VZEROUPPER
+	RET
+
 // func sumSquaresAVX2(groups int, x *float32, sums *float64)
 // Requires: AVX, FMA3
 TEXT ·sumSquaresAVX2(SB), NOSPLIT, $0-24

@@ -34,6 +34,11 @@ func scaleToAVX2(vecs int, d *float32, x *float32, s float32)
 //go:noescape
 func axpyAVX2(vecs int, alpha float32, x *float32, y *float32)
 
+// scatterAddAVX2 adds vecs ≥ 1 vectors of 8 of each of rows ≥ 1 rows of x, ldx bytes apart, to row ids[i] of out, ldo bytes apart.
+//
+//go:noescape
+func scatterAddAVX2(rows int, vecs int, ids *int, x *float32, ldx int, out *float32, ldo int)
+
 // sumSquaresAVX2 adds the squares of groups ≥ 1 groups of 16 to the 16 sums.
 //
 //go:noescape

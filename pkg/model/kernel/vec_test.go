@@ -46,11 +46,19 @@ func TestVec(t *testing.T) {
 			Axpy(0.3, bias.x, out.x)
 			sameBits(t, "Axpy", out.x, want)
 
-			for j := range want {
-				want[j] *= -1.7
+			const outRows = 7
+			sums := newGuarded(outRows, n, ld, r.Intn(9), uniform(r, 1))
+			ids := make([]int, rows)
+			want = append([]float32(nil), sums.x...)
+			for i := range ids {
+				ids[i] = r.Intn(outRows)
+				for j := range n {
+					want[ids[i]*ld+j] += x.x[i*ld+j]
+				}
 			}
-			Scale(-1.7, out.x)
-			sameBits(t, "Scale", out.x, want)
+			ScatterAdd(ids, n, x.x, ld, outRows, sums.x, ld)
+			sameBits(t, fmt.Sprint("ScatterAdd ", rows, "x", n), sums.x, want)
+			sums.check(t, "sums")
 
 			sum := 0.0
 			for _, v := range out.x {
@@ -83,6 +91,7 @@ func TestVecPanics(t *testing.T) {
 	x := make([]float32, 10)
 	mustPanic(t, "short bias", func() { AddBias(2, 5, x, 5, x[:4]) })
 	mustPanic(t, "short x", func() { ColSum(3, 5, x, 5, false, x) })
+	mustPanic(t, "an id outside", func() { ScatterAdd([]int{0, 2}, 5, x, 5, 2, x, 5) })
 	mustPanic(t, "Axpy lengths", func() { Axpy(1, x, x[:9]) })
 	mustPanic(t, "AdamW lengths", func() { AdamW(x, x[:9], x, x, 1, 0.9, 0.9, 1, 0, 1, 1) })
 	mustPanic(t, "AdamW update 0", func() { AdamW(x, x, x, x, 1, 0.9, 0.9, 1, 0, 1, 0) })

@@ -178,12 +178,12 @@ func genGRUForward(v isa) {
 
 // genGRUBackward is the gradient of the same vectors.
 func genGRUBackward(v isa) {
-	TEXT("gruBackward"+v.name, NOSPLIT, "func(rows, vecs, hidden int, dout, h, save, dgi, dgh, dh *float32)")
-	Doc("gruBackward" + v.name + " computes the gradients of the first vecs vectors of each row of a GRU cell.")
+	TEXT("gruBackward"+v.name, NOSPLIT, "func(rows, vecs, hidden int, dout, h, save, dgh, dh *float32)")
+	Doc("gruBackward" + v.name + " computes the gradients of the first vecs vectors of each row of a GRU cell, those of the gates in place of the gates.")
 	Pragma("noescape")
 	c := newCell(v)
 	dout, h, save := c.one("dout"), c.one("h"), arg("save")
-	dgi, dgh, dh := c.three("dgi"), c.three("dgh"), c.one("dh")
+	dgh, dh := c.three("dgh"), c.one("dh")
 	one := v.load(inMemory("one"))
 	Label("row")
 	vecs := arg("vecs")
@@ -221,14 +221,14 @@ func genGRUBackward(v isa) {
 	gated := v.reg()
 	VMULPS(r, dan, gated)
 
-	for gate, x := range []reg.VecVirtual{dar, daz, dan} {
-		VMOVUPS(x, c.gate(dgi, gate))
+	for gate, x := range []reg.VecVirtual{dar, daz, dan, gated} {
+		VMOVUPS(x, c.gate(save, gate))
 	}
 	for gate, x := range []reg.VecVirtual{dar, daz, gated} {
 		VMOVUPS(x, c.gate(dgh, gate))
 	}
 	VMOVUPS(direct, Mem{Base: dh})
-	c.next(dout, h, save, dgi, dgh, dh)
+	c.next(dout, h, save, dgh, dh)
 	DECQ(vecs)
 	JNZ(LabelRef("vec"))
 	c.nextRow()

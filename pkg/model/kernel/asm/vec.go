@@ -16,6 +16,7 @@ func genVec() {
 	}
 	genScaleTo()
 	genAxpy()
+	genScatterAdd()
 	genSumSquares()
 	genAdamW()
 }
@@ -104,6 +105,41 @@ func genAxpy() {
 	ADDQ(Imm(32), y)
 	DECQ(n)
 	JNZ(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
+
+// genScatterAdd adds rows to the rows of out that ids names, in order. Rows of
+// out may repeat, so each is read back and written at every turn: two loads, an
+// addition and a store for each vector.
+func genScatterAdd() {
+	v := avx2
+	TEXT("scatterAddAVX2", NOSPLIT, "func(rows, vecs int, ids *int, x *float32, ldx int, out *float32, ldo int)")
+	Doc("scatterAddAVX2 adds vecs ≥ 1 vectors of 8 of each of rows ≥ 1 rows of x, ldx bytes apart, to row ids[i] of out, ldo bytes apart.")
+	Pragma("noescape")
+	rows, ids, x, ldx, out, ldo := arg("rows"), arg("ids"), arg("x"), arg("ldx"), arg("out"), arg("ldo")
+	size := arg("vecs")
+	SHLQ(Imm(5), size)
+	ADDQ(size, x) // the ends: offsets run from -size to 0
+	ADDQ(size, out)
+	NEGQ(size)
+	Label("row")
+	to := GP64()
+	MOVQ(Mem{Base: ids}, to)
+	IMULQ(ldo, to)
+	ADDQ(out, to)
+	at := copyOf(size)
+	Label("vec")
+	r := v.reg()
+	VMOVUPS(Mem{Base: x, Index: at, Scale: 1}, r)
+	VADDPS(Mem{Base: to, Index: at, Scale: 1}, r, r)
+	VMOVUPS(r, Mem{Base: to, Index: at, Scale: 1})
+	ADDQ(Imm(32), at)
+	JNZ(LabelRef("vec"))
+	ADDQ(Imm(8), ids)
+	ADDQ(ldx, x)
+	DECQ(rows)
+	JNZ(LabelRef("row"))
 	VZEROUPPER()
 	RET()
 }

@@ -1,0 +1,185 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"grpo/pkg/config"
+	"grpo/pkg/gsm8k"
+	"grpo/pkg/model"
+	"grpo/pkg/rng"
+	"grpo/pkg/rundir"
+)
+
+// BenchOptions are the sizes of a measured step: prompts × group completions,
+// all prompts and all completions of one length.
+type BenchOptions struct {
+	Prompts     int `json:"prompts"`
+	Group       int `json:"group"`
+	PromptLen   int `json:"prompt_len"`   // tokens, <bos> and newline included; at least 3
+	ResponseLen int `json:"response_len"` // tokens; nothing ends early
+	Hidden      int `json:"hidden"`
+	Layers      int `json:"layers"`
+	Steps       int `json:"steps"`   // that are measured, after one that is not
+	Threads     int `json:"threads"` // 0 = one for each core
+	Seed        uint64
+	Now         func() time.Time `json:"-"`
+}
+
+// BenchResult holds means over the measured steps.
+type BenchResult struct {
+	RolloutS float64 `json:"rollout_s"` // sampling and grading
+	UpdateS  float64 `json:"update_s"`  // advantages, forward, loss, backward, AdamW, the sampler's copies
+	StepS    float64 `json:"step_s"`
+	// MedianStepS is the median over the steps: on a machine that does other
+	// things too it is the figure to compare.
+	MedianStepS float64 `json:"median_step_s"`
+	MedianS     struct {
+		Rollout float64 `json:"rollout"`
+		Update  float64 `json:"update"`
+	} `json:"median_s"`
+
+	RolloutTokS float64 `json:"rollout_tok_s"` // sampled tokens a second of rollout
+	UpdateTokS  float64 `json:"update_tok_s"`  // prompt and completion tokens a second of update
+	// GFLOPS is model.Work.Counted of rollout and update over the step's
+	// seconds, in 1e9 a second; the others are of the update alone.
+	GFLOPS         float64 `json:"gflops"`
+	UpdateGFLOPS   float64 `json:"update_gflops"`
+	UpdateExecuted float64 `json:"update_gflops_executed"`
+	// GraphShare is what the graph's machinery takes of a step: the time of its
+	// runs less that of the arithmetic in its nodes.
+	GraphShare    float64 `json:"graph_share"`
+	AllocsPerStep float64 `json:"allocs_per_step"`
+	BytesPerStep  float64 `json:"bytes_per_step"`
+	Params        int     `json:"params"`
+	Threads       int     `json:"threads"`
+}
+
+func (o BenchOptions) check() error {
+	for _, s := range []struct {
+		name     string
+		n, least int
+	}{
+		{"--prompts", o.Prompts, 1}, {"--group", o.Group, 2}, {"--prompt-len", o.PromptLen, 3}, {"--response-len", o.ResponseLen, 1},
+		{"--hidden", o.Hidden, 1}, {"--layers", o.Layers, 1}, {"--steps", o.Steps, 1},
+	} {
+		if s.n < s.least {
+			return fmt.Errorf("%w: measure a step: %s %d must be at least %d", config.ErrConfig, s.name, s.n, s.least)
+		}
+	}
+	return nil
+}
+
+// Bench measures steps by the code that trains: random weights, random prompts
+// and a random reward beside the answer's, so that every group has a signal.
+func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if o.Threads <= 0 {
+		o.Threads = runtime.GOMAXPROCS(0)
+	}
+	t, err := newBench(o)
+	if err != nil {
+		return nil, err
+	}
+	defer t.close()
+	var total struct{ rollout, update, all []float64 }
+	var before, after runtime.MemStats
+	for i := range o.Steps + 1 {
+		if ctx.Err() != nil {
+			return nil, ErrNothingSaved
+		}
+		if i == 1 { // graph and buffers stand
+			t.learner.Watch(o.Now)
+			runtime.ReadMemStats(&before)
+		}
+		var m rundir.Metrics
+		if _, err := t.learn(i+1, &m, laps(o.Now)); err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			total.rollout = append(total.rollout, m.Time.RolloutS)
+			total.update = append(total.update, m.Time.RewardS+m.Time.UpdateS)
+			total.all = append(total.all, m.Time.RolloutS+m.Time.RewardS+m.Time.UpdateS)
+		}
+	}
+	runtime.ReadMemStats(&after)
+
+	n := float64(o.Steps)
+	spec := t.params.Spec
+	prompts, rows := o.Prompts*o.PromptLen, o.Prompts*o.Group
+	inputs, predictions := prompts+rows*(o.ResponseLen-1), rows*o.ResponseLen
+	sample, update := spec.Forward(inputs, predictions), spec.Update(inputs, predictions)
+	r := &BenchResult{
+		RolloutS: mean(total.rollout), UpdateS: mean(total.update), StepS: mean(total.all), MedianStepS: median(total.all),
+		AllocsPerStep: float64(after.Mallocs-before.Mallocs) / n, BytesPerStep: float64(after.TotalAlloc-before.TotalAlloc) / n,
+		Params: spec.Parameters(), Threads: o.Threads,
+	}
+	r.MedianS.Rollout, r.MedianS.Update = median(total.rollout), median(total.update)
+	r.RolloutTokS = float64(predictions) / r.RolloutS
+	r.UpdateTokS = float64(prompts+predictions) / r.UpdateS
+	r.GFLOPS = (sample.Counted + update.Counted) / r.StepS / 1e9
+	r.UpdateGFLOPS, r.UpdateExecuted = update.Counted/r.UpdateS/1e9, update.Executed/r.UpdateS/1e9
+	run, ops := t.learner.Watched()
+	r.GraphShare = (run - ops).Seconds() / (n * r.StepS)
+	return r, nil
+}
+
+// newBench is a trainer without a folder.
+func newBench(o BenchOptions) (*trainer, error) {
+	cfg := config.Default()
+	cfg.Seed = o.Seed
+	cfg.Model.Init, cfg.Model.HiddenSize, cfg.Model.NumLayers = "random", o.Hidden, o.Layers
+	cfg.Rollout.RolloutBatchSize, cfg.Rollout.GroupSize = o.Prompts*o.Group, o.Group
+	cfg.Rollout.SamplingMinTokens, cfg.Rollout.SamplingMaxTokens = o.ResponseLen, o.ResponseLen
+	cfg.Reward.Functions, cfg.Reward.RewardWeights = []string{"answer", "random"}, []float64{1, 1}
+	cfg = config.Resolve(cfg)
+	if err := config.Validate(&cfg); err != nil {
+		return nil, fmt.Errorf("measure a step: %w", err)
+	}
+	t := &trainer{cfg: cfg, opts: Options{Threads: o.Threads, Now: o.Now}}
+	var err error
+	if t.template, err = gsm8k.LookupTemplate(cfg.Data.PromptTemplate); err != nil {
+		return nil, err
+	}
+	around := len(encodePrompts(t.template, []gsm8k.Problem{{}})[0]) // the template's own tokens
+	t.problems = &Problems{}
+	stream := rng.New(o.Seed, rng.Order)
+	for i := range 4 * o.Prompts { // enough for steps to differ
+		q := make([]byte, max(0, o.PromptLen-around))
+		for j := range q {
+			q[j] = byte('a' + int(26*stream.Float64(uint32(i), uint32(j), 0, 0)))
+		}
+		t.problems.Train = append(t.problems.Train, gsm8k.Problem{ID: fmt.Sprintf("bench-%d", i), Question: string(q), Answer: "#### 1", Gold: "1"})
+	}
+	if err := t.machinery(); err != nil {
+		return nil, err
+	}
+	for _, p := range t.trainPrompts {
+		if len(p) != o.PromptLen {
+			return nil, fmt.Errorf("measure a step: a prompt has %d tokens instead of %d", len(p), o.PromptLen)
+		}
+	}
+	t.sampler = model.NewSampler(t.params, t.pool)
+	return t, nil
+}
+
+func mean(x []float64) float64 {
+	var sum float64
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(len(x))
+}
+
+func median(x []float64) float64 {
+	s := slices.Sorted(slices.Values(x))
+	if n := len(s); n%2 == 0 {
+		return (s[n/2-1] + s[n/2]) / 2
+	}
+	return s[len(s)/2]
+}
