@@ -18,7 +18,7 @@ func newBench(s *State) *cobra.Command {
 wall-clock time; on a machine that does other things too compare medians, and
 ratios within one run.`,
 	}
-	c.AddCommand(newBenchStep(s))
+	c.AddCommand(newBenchStep(s), newBenchKernels(s))
 	return c
 }
 
@@ -38,6 +38,7 @@ func addBenchFlags(fs *pflag.FlagSet, o *train.BenchOptions) {
 func newBenchStep(s *State) *cobra.Command {
 	var o train.BenchOptions
 	var asJSON bool
+	var pf profileFlag
 	c := &cobra.Command{
 		Use:   "step",
 		Short: "Seconds, tokens a second and GFLOP/s of a training step",
@@ -46,10 +47,16 @@ random prompts, fixed lengths and a reward that gives every group a signal. The
 printed seconds are means over the steps; the medians stand beside them.`,
 		Example: `  grpo bench step --threads 1
   grpo bench step --hidden 128 --steps 50 --json`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runBenchStep(cmd.Context(), s, o, asJSON) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := pf.check(); err != nil {
+				return err
+			}
+			return pf.during(s, ".", func() error { return runBenchStep(cmd.Context(), s, o, asJSON) })
+		},
 	}
 	addBenchFlags(c.Flags(), &o)
 	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	pf.add(c.Flags(), "the working folder")
 	return c
 }
 

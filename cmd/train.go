@@ -30,11 +30,13 @@ type trainOptions struct {
 	threads int
 	json    bool
 	quiet   bool
+	profile profileFlag
 }
 
 func newTrain(s *State) *cobra.Command {
 	var cf configFlags
 	var of outFlags
+	var pf profileFlag
 	c := &cobra.Command{
 		Use:   "train",
 		Short: "Train a policy: rollouts, rewards, updates, validation, curves",
@@ -50,11 +52,14 @@ same numbers, bit for bit, on any number of threads.`,
   grpo train --set algorithm.loss_type=no_baseline --set length_normalization=masked_normalize
   grpo train -c results/train-1a2b3c4d/config.yaml --fresh    repeats that run`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := pf.check(); err != nil {
+				return err
+			}
 			r, err := config.Load(cf.options(cmd, s, trainKeys))
 			if err != nil {
 				return err
 			}
-			o := &trainOptions{state: s, cfg: r.Config, threads: of.threads, json: of.json, quiet: of.quiet}
+			o := &trainOptions{state: s, cfg: r.Config, threads: of.threads, json: of.json, quiet: of.quiet, profile: pf}
 			if o.dir, err = of.resolve("train", config.Hash(r.Config)); err != nil {
 				return err
 			}
@@ -64,6 +69,7 @@ same numbers, bit for bit, on any number of threads.`,
 	cf.add(c, config.Names())
 	addKeyFlags(c, trainKeys)
 	of.add(c.Flags())
+	pf.add(c.Flags(), "the run's folder")
 	return c
 }
 
@@ -71,8 +77,12 @@ func runTrain(ctx context.Context, o *trainOptions) error {
 	s := o.state
 	p := newProgress(s, o.quiet)
 	p.line("run folder %s", o.dir)
-	res, err := train.Run(ctx, o.cfg, train.Options{Dir: o.dir, Threads: o.threads, Now: s.Now, Observer: p, Meta: build(s)})
-	p.done()
+	var res *rundir.Result
+	err := o.profile.during(s, o.dir, func() (err error) {
+		res, err = train.Run(ctx, o.cfg, train.Options{Dir: o.dir, Threads: o.threads, Now: s.Now, Observer: p, Meta: build(s)})
+		p.done()
+		return err
+	})
 	if err != nil {
 		return err
 	}

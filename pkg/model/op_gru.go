@@ -7,25 +7,6 @@ import (
 	"grpo/pkg/model/kernel"
 )
 
-// A task carries a chunk of sequences through all of their steps. Sequences
-// don't depend on each other, so a task waits for nobody, its states stay in
-// the cache, and where chunks begin changes no bit.
-const (
-	gruChunk    = 36 // at most so many: a multiple of the tiles' height
-	gruMinChunk = 12 // below this the tiles' overhead outweighs a second thread
-)
-
-// chunkSize cuts n sequences into chunks of equal work, as many as the threads
-// can share out evenly.
-func chunkSize(n, threads int) int {
-	chunks := (n + gruChunk - 1) / gruChunk
-	if r := chunks % threads; r > 0 {
-		chunks += threads - r
-	}
-	size := (n + chunks - 1) / chunks
-	return min(max(gruMinChunk, (size+5)/6*6), gruChunk)
-}
-
 // gru is one layer over one segment, input products and recurrence in one,
 // PyTorch's equations:
 //
@@ -52,7 +33,7 @@ type gru struct {
 	table   bool
 	hasInit bool
 	out     *buffer   // (rowCap+inCap)×H
-	scratch []float32 // threads × gruChunk×6H
+	scratch []float32 // threads × maxChunk×6H
 	wih     kernel.Packed
 	whh     kernel.Packed
 
@@ -82,7 +63,7 @@ func (b *builder) gru(name string, from source, h0, whh, bih, bhh, active *G.Nod
 	g := &gru{
 		name: name, pool: b.pool, hidden: h, rowCap: rowCap, inCap: inCap, table: from.ids != nil, hasInit: h0 != nil,
 		out:     newBuffer(rowCap+inCap, h),
-		scratch: make([]float32, b.pool.Threads()*gruChunk*6*h),
+		scratch: make([]float32, b.pool.Threads()*maxChunk*6*h),
 	}
 	g.forwardTask, g.backwardTask = g.forwardChunk, g.backwardChunk
 	second, secondT := from.wih, hm.Type(matrixT)
@@ -150,8 +131,8 @@ func (g *gru) forwardChunk(task, worker int) {
 	} else {
 		clear(g.out.data[lo*h : hi*h])
 	}
-	scratch := g.scratch[worker*gruChunk*6*h:]
-	gi, gh := scratch[:gruChunk*3*h], scratch[gruChunk*3*h:gruChunk*6*h]
+	scratch := g.scratch[worker*maxChunk*6*h:]
+	gi, gh := scratch[:maxChunk*3*h], scratch[maxChunk*3*h:maxChunk*6*h]
 	prev, at := lo, g.active[0] // rows of the output: this chunk's last states, the step's block
 	for s := 1; s < len(g.active) && g.active[s] > lo; s++ {
 		n := min(hi, g.active[s]) - lo

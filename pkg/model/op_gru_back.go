@@ -93,8 +93,8 @@ func (g *gru) backwardChunk(task, worker int) {
 	h, b := g.hidden, g.back
 	lo := task * g.chunk
 	hi := min(lo+g.chunk, g.active[0])
-	scratch := g.scratch[worker*gruChunk*6*h:]
-	carry, direct, dgh := scratch[:gruChunk*h], scratch[gruChunk*h:2*gruChunk*h], scratch[2*gruChunk*h:5*gruChunk*h]
+	scratch := g.scratch[worker*maxChunk*6*h:]
+	carry, direct, dgh := scratch[:maxChunk*h], scratch[maxChunk*h:2*maxChunk*h], scratch[2*maxChunk*h:5*maxChunk*h]
 	clear(carry)
 	// the last step in which this chunk takes part, and where its block starts
 	last, at := 0, 0

@@ -47,9 +47,6 @@ type Completion struct {
 // concurrently and must be a pure function of its arguments.
 type Draw func(prompt, sample, token int) float64
 
-// sampleChunk is the number of sequences that one task carries to their end.
-const sampleChunk = 32
-
 // Sampler runs TinyLM forward one token at a time, carrying the hidden state.
 // A prompt is run once for all completions of its group, and a finished
 // completion leaves its batch. A token's numbers depend on its own sequence
@@ -72,6 +69,7 @@ type sampleWork struct {
 	tokens  []int       // chunk
 	live    []int       // chunk: which sequence stands in each row
 	nucleus []int       // V
+	sums    []float64   // of groups of probs
 }
 
 // NewSampler returns a sampler of p's weights. Call Refresh after they change.
@@ -81,14 +79,14 @@ func NewSampler(p *Params, pool *kernel.Pool) *Sampler {
 		wih: make([]kernel.Packed, l), whh: make([]kernel.Packed, l), work: make([]sampleWork, pool.Threads())}
 	for i := range s.work {
 		w := &s.work[i]
-		w.gi, w.gh = make([]float32, sampleChunk*3*h), make([]float32, sampleChunk*3*h)
+		w.gi, w.gh = make([]float32, maxChunk*3*h), make([]float32, maxChunk*3*h)
 		for range l {
-			w.h = append(w.h, make([]float32, sampleChunk*h))
-			w.next = append(w.next, make([]float32, sampleChunk*h))
+			w.h = append(w.h, make([]float32, maxChunk*h))
+			w.next = append(w.next, make([]float32, maxChunk*h))
 		}
-		w.logits, w.probs = make([]float32, sampleChunk*v), make([]float32, v)
-		w.tokens, w.live = make([]int, sampleChunk), make([]int, sampleChunk)
-		w.nucleus = make([]int, v)
+		w.logits, w.probs = make([]float32, maxChunk*v), make([]float32, v)
+		w.tokens, w.live = make([]int, maxChunk), make([]int, maxChunk)
+		w.nucleus, w.sums = make([]int, v), make([]float64, 0, (v+pickGroup-1)/pickGroup)
 	}
 	s.Refresh()
 	return s
@@ -134,9 +132,10 @@ func (s *Sampler) Sample(prompts [][]int, group int, opt Sampling, draw Draw) ([
 		lo, hi := i*opt.MaxTokens, (i+1)*opt.MaxTokens
 		out[i].Tokens, out[i].LogProbs = tokens[lo:lo:hi], logps[lo:lo:hi]
 	}
-	s.pool.Run((n+sampleChunk-1)/sampleChunk, func(task, worker int) {
-		lo := task * sampleChunk
-		s.complete(&s.work[worker], out[lo:min(lo+sampleChunk, n)], lo, group, states, opt, draw)
+	size := chunkSize(n, s.pool.Threads())
+	s.pool.Run((n+size-1)/size, func(task, worker int) {
+		lo := task * size
+		s.complete(&s.work[worker], out[lo:min(lo+size, n)], lo, group, states, opt, draw)
 	})
 	return out, nil
 }
@@ -153,10 +152,11 @@ func (s *Sampler) readPrompts(prompts [][]int) [][]float32 {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return len(prompts[b]) - len(prompts[a]) })
-	s.pool.Run((len(prompts)+sampleChunk-1)/sampleChunk, func(task, worker int) {
+	size := chunkSize(len(prompts), s.pool.Threads())
+	s.pool.Run((len(prompts)+size-1)/size, func(task, worker int) {
 		w := &s.work[worker]
-		lo := task * sampleChunk
-		chunk := order[lo:min(lo+sampleChunk, len(order))]
+		lo := task * size
+		chunk := order[lo:min(lo+size, len(order))]
 		n := len(chunk)
 		for l := range w.h {
 			clear(w.h[l][:n*h])
@@ -267,22 +267,60 @@ func (w *sampleWork) choose(opt Sampling, t int, u float64) int {
 	if opt.TopP < 1 || opt.TopK > 0 {
 		w.truncate(opt)
 	}
+	return w.pick(u)
+}
+
+// pickGroup is the number of probabilities that pick adds up at a time.
+const pickGroup = 16
+
+// pick returns the first token at which the sum of w.probs exceeds u times their
+// total. It adds groups up first, four sums side by side, since one addition
+// after the other would wait for each; then it looks inside one group.
+func (w *sampleWork) pick(u float64) int {
+	p := w.probs
+	sums := w.sums[:0]
 	var total float64
-	for _, p := range w.probs {
-		total += float64(p)
+	for at := 0; at < len(p); at += pickGroup {
+		g := p[at:min(at+pickGroup, len(p))]
+		var s [4]float64
+		for ; len(g) >= 4; g = g[4:] {
+			s[0] += float64(g[0])
+			s[1] += float64(g[1])
+			s[2] += float64(g[2])
+			s[3] += float64(g[3])
+		}
+		for _, v := range g {
+			s[0] += float64(v)
+		}
+		sum := (s[0] + s[1]) + (s[2] + s[3])
+		sums = append(sums, sum)
+		total += sum
 	}
-	target, last := u*total, 0
-	var sum float64
-	for i, p := range w.probs {
-		if p == 0 {
+	// The group in which the sum passes the target; where rounding keeps it
+	// below, the last one that holds anything.
+	target, below := u*total, 0.0
+	group, before := 0, 0.0
+	for k, sum := range sums {
+		if sum == 0 {
 			continue
 		}
-		last = i
-		if sum += float64(p); sum > target {
-			return i
+		group, before = k, below
+		if below += sum; below > target {
+			break
 		}
 	}
-	return last // u·total met the last token's edge by rounding
+	at := group * pickGroup
+	last := at
+	for i, v := range p[at:min(at+pickGroup, len(p))] {
+		if v == 0 {
+			continue
+		}
+		last = at + i
+		if before += float64(v); before > target {
+			break
+		}
+	}
+	return last
 }
 
 // truncate sets the probability of every token to zero that top-k or top-p

@@ -54,6 +54,9 @@ func tile1x16AVX2(strips int, kb int, a *float32, rowStride int, kStride int, st
 //go:noescape
 func tile12x8AVX2(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
 
+// peakAVX2 does turns ≥ 1 times 12 multiply-adds of vectors.
+func peakAVX2(turns int)
+
 // tile12x32AVX512 multiplies strips of 12 rows by 32 packed columns.
 //
 //go:noescape
@@ -123,3 +126,6 @@ func tile1x64AVX512(strips int, kb int, a *float32, rowStride int, kStride int, 
 //
 //go:noescape
 func tile1x16AVX512(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
+
+// peakAVX512 does turns ≥ 1 times 12 multiply-adds of vectors.
+func peakAVX512(turns int)

@@ -24,6 +24,7 @@ func genGemm() {
 		for _, s := range tileShapes[v] {
 			genTile(v, s[0], s[1])
 		}
+		genPeak(v)
 	}
 }
 
@@ -144,4 +145,27 @@ func arg8(name string) reg.GPVirtual {
 	r := GP8()
 	Load(Param(name), r)
 	return r
+}
+
+// genPeak writes the loop that measures what a core can do at most: multiply-adds
+// of registers, twelve sums side by side, which hides their latency.
+func genPeak(v isa) {
+	const sums = 12
+	TEXT("peak"+v.name, NOSPLIT, "func(turns int)")
+	Doc(fmt.Sprintf("peak%s does turns ≥ 1 times %d multiply-adds of vectors.", v.name, sums))
+	turns := arg("turns")
+	acc := v.regs(sums)
+	for _, r := range acc {
+		v.zero(r)
+	}
+	x := v.reg()
+	v.zero(x)
+	Label("loop")
+	for _, r := range acc {
+		VFMADD231PS(x, x, r)
+	}
+	DECQ(turns)
+	JNZ(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
 }

@@ -1,0 +1,59 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"grpo/pkg/bench"
+)
+
+func newBenchKernels(s *State) *cobra.Command {
+	o := bench.Options{Now: s.Now}
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "kernels",
+		Short: "GFLOP/s of each kernel and shape beside the peak of a core",
+		Long: `Kernels measures the arithmetic on one thread: matrix products at the shapes that
+training meets and at those by which libraries are compared, in GFLOP/s beside
+the peak of a loop of multiply-adds on registers, and the other kernels in
+nanoseconds for each hidden unit, logit or weight. Medians over the samples.`,
+		Example: `  grpo bench kernels
+  grpo bench kernels --json
+  GRPO_KERNEL=go grpo bench kernels    the portable version`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runBenchKernels(cmd.Context(), s, o, asJSON) },
+	}
+	c.Flags().IntVar(&o.Repeats, "repeats", 9, "samples of each kernel")
+	c.Flags().DurationVar(&o.Sample, "sample", 20*time.Millisecond, "least time of a sample")
+	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	return c
+}
+
+func runBenchKernels(ctx context.Context, s *State, o bench.Options, asJSON bool) error {
+	o.Repeats = max(1, o.Repeats)
+	k, err := bench.MeasureKernels(ctx, o)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(s.Out, k)
+	}
+	if _, err := fmt.Fprintf(s.Out, "kernel %s, one thread; peak %.1f GFLOP/s, fastest product %.1f\n", k.Path, k.Peak, k.Best); err != nil {
+		return err
+	}
+	for _, r := range k.Rows {
+		value := fmt.Sprintf("%9.2f ns/unit", r.NsPerUnit)
+		if r.GFLOPS > 0 {
+			value = fmt.Sprintf("%7.1f GFLOP/s", r.GFLOPS)
+			if k.Peak > 0 {
+				value += fmt.Sprintf("  %3.0f %%", 100*r.Share)
+			}
+		}
+		if _, err := fmt.Fprintf(s.Out, "%-29s %-48s %s\n", r.Kernel, r.Shape, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package cmd
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"runtime/trace"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"grpo/pkg/config"
+	"grpo/pkg/rundir"
+)
+
+// profileKinds are what --profile can record, with the file of each.
+var profileKinds = []struct{ kind, file, show string }{
+	{"cpu", "cpu.pprof", "go tool pprof -top"},
+	{"heap", "heap.pprof", "go tool pprof -sample_index=alloc_space -top"},
+	{"trace", "trace.out", "go tool trace"},
+}
+
+// profileFlag is --profile.
+type profileFlag struct{ kind string }
+
+func (p *profileFlag) add(fs *pflag.FlagSet, where string) {
+	fs.StringVar(&p.kind, "profile", "", "record a profile, \"cpu\", \"heap\" or \"trace\", into "+where)
+}
+
+func (p *profileFlag) check() error {
+	var kinds []string
+	for _, k := range profileKinds {
+		if k.kind == p.kind {
+			return nil
+		}
+		kinds = append(kinds, k.kind)
+	}
+	if p.kind == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: --profile %q is not known (%s are)", config.ErrConfig, p.kind, strings.Join(kinds, ", "))
+}
+
+// during records while f runs, writes the profile into dir, which exists by
+// then, and says how to read it. Without --profile it only runs f.
+func (p *profileFlag) during(s *State, dir string, f func() error) error {
+	var to bytes.Buffer
+	var stop func() error
+	switch p.kind {
+	case "":
+		return f()
+	case "cpu":
+		if err := pprof.StartCPUProfile(&to); err != nil {
+			return fmt.Errorf("profile: %w", err)
+		}
+		stop = func() error { pprof.StopCPUProfile(); return nil }
+	case "trace":
+		if err := trace.Start(&to); err != nil {
+			return fmt.Errorf("profile: %w", err)
+		}
+		stop = func() error { trace.Stop(); return nil }
+	case "heap":
+		stop = func() error { return writeHeap(&to) }
+	}
+	failed := f()
+	if err := stop(); err != nil {
+		return fmt.Errorf("profile: %w", err)
+	}
+	for _, k := range profileKinds {
+		if k.kind != p.kind {
+			continue
+		}
+		path := filepath.Join(dir, k.file)
+		if _, err := os.Stat(dir); err == nil {
+			if err := rundir.WriteFileAtomic(path, to.Bytes()); err != nil {
+				return fmt.Errorf("profile: %w", err)
+			}
+			fmt.Fprintf(s.Err, "profile: %s (read it with \"%s %s\")\n", path, k.show, path)
+		}
+	}
+	return failed
+}
+
+func writeHeap(w io.Writer) error {
+	runtime.GC()
+	return pprof.Lookup("allocs").WriteTo(w, 0)
+}

@@ -1,0 +1,173 @@
+// Package bench measures the speed of the arithmetic, kernel by kernel and
+// shape by shape, beside what a core can do at most.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"grpo/pkg/model/kernel"
+)
+
+// Options of a measurement.
+type Options struct {
+	Now func() time.Time
+	// Repeats is the number of samples of each case; the median counts.
+	Repeats int
+	// Sample is how long one sample takes at least.
+	Sample time.Duration
+}
+
+// Row is one kernel at one shape.
+type Row struct {
+	Kernel string `json:"kernel"`
+	Shape  string `json:"shape"`
+	// Seconds of one call, the median of the samples.
+	Seconds float64 `json:"seconds"`
+	// GFLOPS counts multiplications and additions of matrix products only; it
+	// is 0 for the other kernels, whose cost is in NsPerUnit.
+	GFLOPS float64 `json:"gflops,omitempty"`
+	// Share is GFLOPS over the measured peak of one core.
+	Share float64 `json:"share_of_peak,omitempty"`
+	// NsPerUnit is the time of one hidden unit, logit or weight.
+	NsPerUnit float64 `json:"ns_per_unit,omitempty"`
+}
+
+// Kernels is what [MeasureKernels] found.
+type Kernels struct {
+	Path string `json:"kernel"` // "avx512", "avx2" or "go"
+	// Peak is that of a loop of multiply-adds on registers; 0 without assembly.
+	Peak float64 `json:"peak_gflops"`
+	// Best is the rate of the fastest product of the list.
+	Best float64 `json:"best_gflops"`
+	Rows []Row   `json:"rows"`
+}
+
+// product is op(A)·op(B) at a shape that training meets.
+type product struct {
+	m, n, k        int
+	transA, transB bool
+	packed         bool
+	use            string
+}
+
+// products of TinyLM at hidden sizes 64 and 128, and the shapes by which
+// libraries are compared.
+var products = []product{
+	{m: 36, n: 192, k: 64, packed: true, use: "a step's gates, H 64"},
+	{m: 36, n: 64, k: 192, packed: true, use: "a step's way back, H 64"},
+	{m: 192, n: 64, k: 6144, transA: true, use: "gradient of W, H 64"},
+	{m: 128, n: 100, k: 64, packed: true, use: "logits, H 64"},
+	{m: 36, n: 384, k: 128, packed: true, use: "a step's gates, H 128"},
+	{m: 36, n: 128, k: 384, packed: true, use: "a step's way back, H 128"},
+	{m: 384, n: 128, k: 6144, transA: true, use: "gradient of W, H 128"},
+	{m: 256, n: 192, k: 64, use: "256x64x192"},
+	{m: 256, n: 192, k: 64, transB: true, use: "256x64x192"},
+	{m: 256, n: 192, k: 64, transA: true, use: "256x64x192"},
+	{m: 256, n: 384, k: 128, use: "256x128x384"},
+	{m: 256, n: 384, k: 128, transB: true, use: "256x128x384"},
+	{m: 256, n: 384, k: 128, transA: true, use: "256x128x384"},
+	{m: 4096, n: 100, k: 64, use: "4096x64x100"},
+	{m: 4096, n: 100, k: 64, transB: true, use: "4096x64x100"},
+	{m: 4096, n: 100, k: 64, transA: true, use: "4096x64x100"},
+}
+
+func (p product) name() string {
+	letter := func(t bool) string {
+		if t {
+			return "T"
+		}
+		return "N"
+	}
+	s := fmt.Sprintf("%s%s %dx%dx%d", letter(p.transA), letter(p.transB), p.m, p.k, p.n)
+	if p.packed {
+		s += " packed"
+	}
+	return s
+}
+
+func (p product) run() func() {
+	a, b, c := fill(p.m*p.k), fill(p.k*p.n), make([]float32, p.m*p.n)
+	lda, ldb := p.k, p.n
+	if p.transA {
+		lda = p.m
+	}
+	if p.transB {
+		ldb = p.k
+	}
+	if !p.packed {
+		return func() { kernel.Gemm(p.transA, p.transB, p.m, p.n, p.k, a, lda, b, ldb, false, c, p.n) }
+	}
+	var packed kernel.Packed
+	kernel.PackB(p.transB, p.k, p.n, b, ldb, &packed)
+	return func() { kernel.GemmPacked(p.transA, p.m, p.n, p.k, a, lda, &packed, false, c, p.n) }
+}
+
+// MeasureKernels measures every kernel on one thread.
+func MeasureKernels(ctx context.Context, o Options) (*Kernels, error) {
+	out := &Kernels{Path: kernel.Name()}
+	const turns = 100_000
+	if flops := kernel.Peak(turns); flops > 0 {
+		out.Peak = flops / o.least(func() { kernel.Peak(turns) }) / 1e9
+	}
+	for _, p := range products {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		s := o.median(p.run())
+		r := Row{Kernel: "sgemm", Shape: p.name() + ", " + p.use, Seconds: s, GFLOPS: 2 * float64(p.m) * float64(p.n) * float64(p.k) / s / 1e9}
+		if out.Peak > 0 {
+			r.Share = r.GFLOPS / out.Peak
+		}
+		out.Best = math.Max(out.Best, r.GFLOPS)
+		out.Rows = append(out.Rows, r)
+	}
+	for _, e := range elementwise() {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		s := o.median(e.run)
+		out.Rows = append(out.Rows, Row{Kernel: e.name, Shape: e.shape, Seconds: s, NsPerUnit: 1e9 * s / float64(e.units)})
+	}
+	return out, nil
+}
+
+// samples are seconds of one call, as many as Repeats.
+func (o Options) samples(f func()) []float64 {
+	f() // caches and buffers
+	calls := 1
+	var out []float64
+	for len(out) < o.Repeats {
+		begin := o.Now()
+		for range calls {
+			f()
+		}
+		d := o.Now().Sub(begin)
+		if d < o.Sample {
+			calls = max(calls+1, int(float64(calls)*math.Min(10, 1.2*float64(o.Sample)/math.Max(1, float64(d)))))
+			continue
+		}
+		out = append(out, d.Seconds()/float64(calls))
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (o Options) median(f func()) float64 {
+	s := o.samples(f)
+	return s[len(s)/2]
+}
+
+// least is for the peak, which only disturbances move, and only down.
+func (o Options) least(f func()) float64 { return o.samples(f)[0] }
+
+func fill(n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(i*2654435761%2048)/1024 - 1
+	}
+	return x
+}
