@@ -18,7 +18,7 @@ func newBench(s *State) *cobra.Command {
 wall-clock time; on a machine that does other things too compare medians, and
 ratios within one run.`,
 	}
-	c.AddCommand(newBenchStep(s), newBenchKernels(s))
+	c.AddCommand(newBenchStep(s), newBenchKernels(s), newBenchScaling(s))
 	return c
 }
 

@@ -19,6 +19,7 @@ type ExplainFigure struct {
 	Title, Setting string
 	Panels         []ExplainPanel
 	Caption        []string // sentences
+	PerRow         int      // panels of a row; 0 = all
 }
 
 // ExplainPanel is one plot. Its axes end where Min and Max say; curves are cut
@@ -27,8 +28,11 @@ type ExplainPanel struct {
 	Title, XLabel, YLabel  string
 	XMin, XMax, YMin, YMax float64
 	LogX, LogY             bool
-	Curves                 []ExplainCurve
-	Points                 []ExplainPoint
+	// XTicks are the labelled values of the x axis, and mark measured points on
+	// the curves; nil leaves the choice to the axis.
+	XTicks []float64
+	Curves []ExplainCurve
+	Points []ExplainPoint
 }
 
 // ExplainCurve is a curve through points. Curves of the same Style look the same
@@ -82,15 +86,23 @@ func (f ExplainFigure) figure() (figure, error) {
 		return figure{}, errors.New("draw: the figure has no panel")
 	}
 	fig := figure{width: 7.2, panelHeight: 3.2, title: f.Title, setting: f.Setting, caption: f.Caption}
-	var row []*panel
-	for _, p := range f.Panels {
+	perRow := f.PerRow
+	if perRow <= 0 {
+		perRow = len(f.Panels)
+	}
+	if perRow < len(f.Panels) {
+		fig.panelHeight = 2.5
+	}
+	for i, p := range f.Panels {
 		drawn, err := p.panel()
 		if err != nil {
 			return figure{}, err
 		}
-		row = append(row, drawn)
+		if i%perRow == 0 {
+			fig.rows = append(fig.rows, nil)
+		}
+		fig.rows[i/perRow] = append(fig.rows[i/perRow], drawn)
 	}
-	fig.rows = [][]*panel{row}
 	return fig, nil
 }
 
@@ -111,6 +123,12 @@ func (e ExplainPanel) panel() (*panel, error) {
 	if e.LogY {
 		p.Y.Tick.Marker = decades{}
 	}
+	if e.XTicks != nil {
+		p.X.Tick.Marker = valueTicks(e.XTicks, e.LogX)
+		if e.LogY {
+			p.Y.Tick.Marker = oneTwoFive{}
+		}
+	}
 	out := &panel{title: e.Title, plot: p}
 	for _, front := range []bool{false, true} {
 		for _, c := range e.Curves {
@@ -123,6 +141,9 @@ func (e ExplainPanel) panel() (*panel, error) {
 			}
 			for _, part := range e.parts(c) {
 				p.Add(&plotter.Line{XYs: part, LineStyle: line})
+				if e.XTicks != nil && !c.Reference {
+					p.Add(&plotter.Scatter{XYs: part, GlyphStyle: draw.GlyphStyle{Color: line.Color, Radius: vg.Points(markerRadius - 1), Shape: draw.CircleGlyph{}}})
+				}
 			}
 		}
 	}
@@ -176,6 +197,32 @@ func (e ExplainPanel) parts(c ExplainCurve) []plotter.XYs {
 		out = append(out, part)
 	}
 	return out
+}
+
+// valueTicks labels the given values.
+func valueTicks(values []float64, log bool) plot.ConstantTicks {
+	var ticks plot.ConstantTicks
+	for _, v := range values {
+		ticks = append(ticks, plot.Tick{Value: scaled(v, log), Label: strconv.FormatFloat(v, 'g', -1, 64)})
+	}
+	return ticks
+}
+
+// oneTwoFive labels 1, 2 and 5 times each power of ten on an axis of exponents.
+type oneTwoFive struct{}
+
+// Ticks implements [plot.Ticker].
+func (oneTwoFive) Ticks(lo, hi float64) []plot.Tick {
+	var ticks []plot.Tick
+	for k := math.Floor(lo); k <= hi; k++ {
+		for _, m := range []float64{1, 2, 5} {
+			v := m * math.Pow(10, k)
+			if at := math.Log10(v); at >= lo && at <= hi {
+				ticks = append(ticks, plot.Tick{Value: at, Label: strconv.FormatFloat(v, 'g', -1, 64)})
+			}
+		}
+	}
+	return ticks
 }
 
 // decades labels powers of ten on an axis of exponents, every one or as many as

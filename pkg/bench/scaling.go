@@ -1,0 +1,102 @@
+package bench
+
+import (
+	"context"
+	"math"
+	"runtime"
+
+	"grpo/pkg/train"
+)
+
+// Series is one size of a step varied while the others stay.
+type Series struct {
+	Name   string `json:"name"`  // "hidden size"
+	Unit   string `json:"unit"`  // of the values, for axes
+	Expect string `json:"cost"`  // how the cost should grow, in words
+	Slope  int    `json:"slope"` // the same as a power of the value; 0 = constant
+	// Threads marks the series over threads, whose values are no size.
+	Threads bool    `json:"threads"`
+	Points  []Point `json:"points"`
+	// Fit is the power that fits the seconds of the last half of the points, for
+	// rollout and update, by least squares of the logarithms.
+	FitRollout float64 `json:"fit_rollout"`
+	FitUpdate  float64 `json:"fit_update"`
+}
+
+// Point is a measured step.
+type Point struct {
+	Value    int     `json:"value"`
+	Tokens   int     `json:"tokens"` // prompt and completion tokens of the step
+	RolloutS float64 `json:"rollout_s"`
+	UpdateS  float64 `json:"update_s"`
+	GFLOPS   float64 `json:"gflops"` // executed, of the update
+}
+
+// StepS is rollout and update.
+func (p Point) StepS() float64 { return p.RolloutS + p.UpdateS }
+
+// Scaling measures how the time of a step grows with each of its sizes, from
+// the step that base describes. report is called before each measurement.
+func Scaling(ctx context.Context, base train.BenchOptions, report func(series string, value int)) ([]Series, error) {
+	type vary struct {
+		series Series
+		values []int
+		set    func(o *train.BenchOptions, v int)
+	}
+	cores := runtime.GOMAXPROCS(0)
+	var threads []int
+	for n := 1; n <= cores; n++ {
+		threads = append(threads, n)
+	}
+	var out []Series
+	for _, v := range []vary{
+		{Series{Name: "completion length", Unit: "tokens", Expect: "linear, above a constant for the prompts", Slope: 1}, []int{12, 24, 48, 96, 192},
+			func(o *train.BenchOptions, v int) { o.ResponseLen = v }},
+		{Series{Name: "prompts", Unit: "prompts of a step", Expect: "linear", Slope: 1}, []int{8, 16, 32, 64, 128},
+			func(o *train.BenchOptions, v int) { o.Prompts = v }},
+		{Series{Name: "group size", Unit: "completions of a prompt", Expect: "linear, above a constant for the prompts", Slope: 1}, []int{2, 4, 8, 16, 32},
+			func(o *train.BenchOptions, v int) { o.Group = v }},
+		{Series{Name: "hidden size", Unit: "units", Expect: "quadratic", Slope: 2}, []int{32, 64, 128, 256, 512},
+			func(o *train.BenchOptions, v int) { o.Hidden = v }},
+		{Series{Name: "threads", Unit: "threads", Expect: "1 / threads", Slope: -1, Threads: true}, threads,
+			func(o *train.BenchOptions, v int) { o.Threads = v }},
+	} {
+		s := v.series
+		for _, value := range v.values {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			o := base
+			v.set(&o, value)
+			report(s.Name, value)
+			r, err := train.Bench(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			s.Points = append(s.Points, Point{
+				Value: value, Tokens: o.Prompts * (o.PromptLen + o.Group*o.ResponseLen),
+				RolloutS: r.MedianS.Rollout, UpdateS: r.MedianS.Update, GFLOPS: r.UpdateExecuted,
+			})
+		}
+		last := s.Points[len(s.Points)/2:]
+		s.FitRollout = power(last, func(p Point) float64 { return p.RolloutS })
+		s.FitUpdate = power(last, func(p Point) float64 { return p.UpdateS })
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// power is the slope of log y over log value; NaN for fewer than two points.
+func power(points []Point, y func(Point) float64) float64 {
+	var n, sx, sy, sxx, sxy float64
+	for _, p := range points {
+		lx, ly := math.Log(float64(p.Value)), math.Log(y(p))
+		n++
+		sx, sy, sxx, sxy = sx+lx, sy+ly, sxx+lx*lx, sxy+lx*ly
+	}
+	d := n*sxx - sx*sx
+	if n < 2 || d == 0 {
+		return math.NaN()
+	}
+	return (n*sxy - sx*sy) / d
+}

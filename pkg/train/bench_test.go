@@ -1,0 +1,89 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"grpo/pkg/config"
+)
+
+// TestBench: a measured step learns as a real one does, and its figures agree
+// with each other.
+func TestBench(t *testing.T) {
+	o := BenchOptions{Prompts: 8, Group: 4, PromptLen: 9, ResponseLen: 5, Hidden: 8, Layers: 2, Steps: 3, Threads: 1, Seed: 1, Now: time.Now}
+	r, err := Bench(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum := r.RolloutS + r.UpdateS; math.Abs(sum-r.StepS) > 1e-9 || r.StepS <= 0 {
+		t.Errorf("rollout %v and update %v are not the step %v", r.RolloutS, r.UpdateS, r.StepS)
+	}
+	if got, want := r.RolloutTokS*r.RolloutS, 160.0; math.Abs(got-want) > 1e-6 {
+		t.Errorf("%v tokens sampled, want %v", got, want)
+	}
+	if got, want := r.UpdateTokS*r.UpdateS, 232.0; math.Abs(got-want) > 1e-6 {
+		t.Errorf("%v tokens in the update, want %v", got, want)
+	}
+	if !(r.UpdateExecuted > 0 && r.UpdateExecuted < r.UpdateGFLOPS) {
+		t.Errorf("executed %v of %v GFLOP/s: the table of the first layer must save some", r.UpdateExecuted, r.UpdateGFLOPS)
+	}
+	if !(r.GraphShare > 0 && r.GraphShare < 1) {
+		t.Errorf("graph share %v", r.GraphShare)
+	}
+	if r.AllocsPerStep < 1 || r.Params == 0 || r.Threads != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestBenchLengths: nothing ends early, and every group has a signal.
+func TestBenchLengths(t *testing.T) {
+	b, err := newBench(BenchOptions{Prompts: 4, Group: 3, PromptLen: 6, ResponseLen: 7, Hidden: 8, Layers: 1, Threads: 1, Seed: 2, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.close()
+	r, err := b.gather(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range r.completions {
+		if len(c.Tokens) != 7 {
+			t.Errorf("completion %d has %d tokens, want 7", i, len(c.Tokens))
+		}
+	}
+	for i, p := range r.prompts {
+		if len(p) != 6 {
+			t.Errorf("prompt %d has %d tokens, want 6", i, len(p))
+		}
+	}
+	if r.flat(0, 3) && r.flat(1, 3) && r.flat(2, 3) && r.flat(3, 3) {
+		t.Error("all groups have equal rewards")
+	}
+}
+
+func TestBenchRefuses(t *testing.T) {
+	good := BenchOptions{Prompts: 1, Group: 2, PromptLen: 3, ResponseLen: 1, Hidden: 4, Layers: 1, Steps: 1, Threads: 1, Now: time.Now}
+	for _, c := range []struct {
+		name   string
+		change func(*BenchOptions)
+		want   string
+	}{
+		{"a group of one", func(o *BenchOptions) { o.Group = 1 }, "--group 1 must be at least 2"},
+		{"no steps", func(o *BenchOptions) { o.Steps = 0 }, "--steps 0"},
+		{"a prompt without a question", func(o *BenchOptions) { o.PromptLen = 2 }, "--prompt-len 2"},
+		{"no hidden units", func(o *BenchOptions) { o.Hidden = 0 }, "--hidden 0"},
+	} {
+		o := good
+		c.change(&o)
+		if _, err := Bench(context.Background(), o); err == nil || !strings.Contains(err.Error(), c.want) || !errors.Is(err, config.ErrConfig) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	if _, err := Bench(context.Background(), good); err != nil {
+		t.Errorf("the smallest step: %v", err)
+	}
+}
