@@ -179,3 +179,50 @@ func BenchmarkVec(b *testing.B) {
 		})
 	}
 }
+
+// FuzzVec holds the element-wise kernels to the portable version, bit for bit,
+// over sizes, tails, offsets and numbers that need not be finite.
+func FuzzVec(f *testing.F) {
+	f.Add(uint8(3), uint8(17), uint8(1), int64(1), float32(1))
+	f.Add(uint8(40), uint8(64), uint8(5), int64(2), float32(math.Inf(1)))
+	f.Add(uint8(0), uint8(8), uint8(0), int64(3), float32(1e-40))
+	f.Fuzz(func(t *testing.T, rows, n, offset uint8, seed int64, special float32) {
+		run := func() (all [][]float32, sum float64) {
+			r := rand.New(rand.NewSource(seed))
+			rows, n, offset := int(rows), 1+int(n%130), int(offset%9)
+			ld := n + r.Intn(3)
+			x := newGuarded(rows, n, ld, offset, uniform(r, 2))
+			if len(x.x) > 0 {
+				x.x[r.Intn(rows)*ld+r.Intn(n)] = special
+			}
+			bias, out := vector(n, offset, uniform(r, 1)), vector(n, offset/2, uniform(r, 1))
+			ColSum(rows, n, x.x, ld, seed%2 == 0, out.x)
+			const outRows = 3
+			sums := newGuarded(outRows, n, ld, offset, uniform(r, 1))
+			ids := make([]int, rows)
+			for i := range ids {
+				ids[i] = r.Intn(outRows)
+			}
+			ScatterAdd(ids, n, x.x, ld, outRows, sums.x, ld)
+			AddBias(rows, n, x.x, ld, bias.x)
+			Axpy(special, bias.x, out.x)
+			w, m, v := vector(n, offset, uniform(r, 1)), vector(n, 0, uniform(r, 1)), vector(n, 1, func() float32 { return r.Float32() })
+			AdamW(w.x, bias.x, m.x, v.x, 1e-2, 0.9, 0.95, 1e-8, 0.1, 0.7, 3)
+			for _, g := range []*guarded{x, bias, out, sums, w, m, v} {
+				g.check(t, "array")
+				all = append(all, g.x)
+			}
+			return all, SumSquares(x.x)
+		}
+		usePath(t, pathGo)
+		want, wantSum := run()
+		usePath(t, bestPath())
+		got, sum := run()
+		for i := range want {
+			sameBits(t, fmt.Sprint("array ", i), got[i], want[i])
+		}
+		if sum != wantSum && !(math.IsNaN(sum) && math.IsNaN(wantSum)) {
+			t.Errorf("SumSquares %v, want %v", sum, wantSum)
+		}
+	})
+}
