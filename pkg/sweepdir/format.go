@@ -1,0 +1,139 @@
+// Package sweepdir is the form of a sweep's folder, as pkg/rundir is that of a
+// run's: what is written by pkg/sweep and read by pkg/report.
+//
+//	sweep.yaml  manifest.json               # the request; the frozen list of runs
+//	runs/lr=3e-05,seed=1-9f2c1ab4/          # run folders (package rundir)
+//	results.csv results.json results.md report.html *.png
+//
+// An ablation is a sweep whose arms have names; the assignment is a folder of
+// sweeps, one for each question (see [Study]).
+package sweepdir
+
+// Names of the files in a sweep's folder.
+const (
+	RequestFile  = "sweep.yaml"
+	ManifestFile = "manifest.json"
+	RunsDir      = "runs"
+	ResultsCSV   = "results.csv"
+	ResultsJSON  = "results.json"
+	ResultsMD    = "results.md"
+	ReportHTML   = "report.html"
+	// TaskLog in a run's folder is what the run's process printed, panics
+	// included; run.log beside it is the run's own account.
+	TaskLog = "task.log"
+)
+
+// FormatVersion is the version of manifest.json that this program writes.
+const FormatVersion = 1
+
+// Override is one key with its value, as --set takes them.
+type Override struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// Axis is a swept key with its values, in the order of the request.
+type Axis struct {
+	Key    string   `json:"key"`   // "train.learning_rate"
+	Label  string   `json:"label"` // "learning rate": for axes and tables
+	Short  string   `json:"short"` // "lr": for arm names and folders
+	Values []string `json:"values"`
+	// Log says that all values are positive numbers that span a factor of 10 or
+	// more: an axis that wants a logarithmic scale.
+	Log bool `json:"log"`
+}
+
+// Arm is one setting of a sweep.
+type Arm struct {
+	Name  string     `json:"name"`  // unique in the sweep: "lr=3e-05", "no_baseline"
+	Label string     `json:"label"` // for legends: "learning rate 3e-05", "no baseline"
+	Set   []Override `json:"set"`   // what makes the arm
+	// Point holds the arm's value on each axis of the manifest; empty where the
+	// sweep has no axes.
+	Point []string `json:"point,omitempty"`
+	// Control marks an arm that is expected to fail (random reward, say): it is
+	// compared, and never proposed as the best.
+	Control bool `json:"control,omitempty"`
+}
+
+// Entry is one run: an arm with a seed.
+type Entry struct {
+	Index int    `json:"index"` // its place in Manifest.Runs
+	Arm   int    `json:"arm"`   // index into Manifest.Arms
+	Seed  uint64 `json:"seed"`
+	Dir   string `json:"dir"`  // below the sweep's folder, slash-separated: "runs/lr=3e-05,seed=1-9f2c1ab4"
+	Hash  string `json:"hash"` // of the resolved configuration
+	// Config is the resolved configuration as YAML; empty where Error says why
+	// there is none (an arm with a broken setting).
+	Config string `json:"config"`
+	Error  string `json:"error,omitempty"`
+}
+
+// Manifest is manifest.json: what the sweep asks and the frozen list of its
+// runs. Runs are ordered by seed, then arm, so that a sweep that is stopped
+// early has whole seeds.
+type Manifest struct {
+	Format  int    `json:"format"`
+	Hash    string `json:"hash"`    // 8 hex over what identifies the sweep: arms, seeds and configurations
+	Command string `json:"command"` // "sweep" or "ablate"
+	Name    string `json:"name"`    // "lr", "baseline", the name in a user's YAML
+	Title   string `json:"title"`   // "Learning rate"
+	// Question is what the sweep asks, in a sentence that ends with "?".
+	Question string `json:"question"`
+	// Reference is the name of the arm that the others are compared with. Empty:
+	// every arm is compared with the best one.
+	Reference string `json:"reference"`
+	// BestOver is the key of an axis that is tuned, not asked about: arms that
+	// differ in nothing else are points of one arm, and each of these is compared
+	// at its own best point. Reference then stands for the arm that it is a point
+	// of. Empty: every arm is compared as it is.
+	BestOver string `json:"best_over,omitempty"`
+	// Notes are caveats that the verdict repeats.
+	Notes []string `json:"notes"`
+	// Fixed are keys that all arms share and that a reader must know to judge
+	// the comparison, with their values, in the order of the request.
+	Fixed []Override `json:"fixed"`
+	// Varied are the keys in which the resolved configurations of the arms
+	// differ, sorted. More than one means that the comparison is confounded
+	// unless they belong together.
+	Varied []string `json:"varied"`
+
+	Axes  []Axis   `json:"axes"`
+	Arms  []Arm    `json:"arms"`
+	Seeds []uint64 `json:"seeds"`
+	Runs  []Entry  `json:"runs"`
+	// Argv is the command that made the sweep. It does not identify it.
+	Argv []string `json:"argv"`
+	// Base is the configuration that the arms start from, resolved, as YAML.
+	Base string `json:"base"`
+}
+
+// StudyFile in a folder lists the sweeps that belong to one study.
+const StudyFile = "study.json"
+
+// Study is study.json: several sweeps with one report, such as the
+// assignment's four questions.
+type Study struct {
+	Format int      `json:"format"`
+	Hash   string   `json:"hash"`
+	Name   string   `json:"name"`
+	Title  string   `json:"title"`
+	Argv   []string `json:"argv"`
+	// Asked is what identifies the study as its command's flags have it, for the
+	// message that refuses another request in its folder.
+	Asked []Override `json:"asked,omitempty"`
+	Parts []Part     `json:"parts"`
+}
+
+// Part is a sweep of a study.
+type Part struct {
+	Name string `json:"name"` // "lr": its folder below the study's
+	// Question is the part's question in the handout's terms.
+	Question string `json:"question"`
+	// Chosen says what this part took over from an earlier one, in a sentence:
+	// "learning rate 1e-3, the best validation reward of part lr". Empty: nothing.
+	Chosen string `json:"chosen,omitempty"`
+	// Set is the same as keys with their values. Once it is written it stands:
+	// the part's runs are made with it.
+	Set []Override `json:"set,omitempty"`
+}

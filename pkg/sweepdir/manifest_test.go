@@ -1,0 +1,245 @@
+package sweepdir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"grpo/pkg/rundir"
+)
+
+// small is a manifest of two arms with two seeds.
+func small() Manifest {
+	m := Manifest{
+		Format: FormatVersion, Command: "sweep", Name: "lr", Title: "Learning rate", Question: "Which?",
+		Notes: []string{}, Fixed: []Override{}, Varied: []string{"train.learning_rate"},
+		Axes: []Axis{{Key: "train.learning_rate", Label: "learning rate", Short: "lr", Values: []string{"0.001", "0.003"}}},
+		Arms: []Arm{
+			{Name: "lr=0.001", Set: []Override{{"train.learning_rate", "0.001"}}, Point: []string{"0.001"}},
+			{Name: "lr=0.003", Set: []Override{{"train.learning_rate", "0.003"}}, Point: []string{"0.003"}},
+		},
+		Seeds: []uint64{1, 2}, Argv: []string{"grpo", "sweep", "lr"}, Base: "name: default\n",
+	}
+	for _, seed := range m.Seeds {
+		for arm := range m.Arms {
+			i := len(m.Runs)
+			m.Runs = append(m.Runs, Entry{
+				Index: i, Arm: arm, Seed: seed, Hash: fmt.Sprintf("0000000%d", i), Config: "seed: 1\n",
+				Dir: fmt.Sprintf("runs/%s,seed=%d-0000000%d", m.Arms[arm].Name, seed, i),
+			})
+		}
+	}
+	m.Hash = m.Identity()
+	return m
+}
+
+func TestManifestRoundTrip(t *testing.T) {
+	dir := t.TempDir()
+	if IsSweep(dir) {
+		t.Error("an empty folder passes for a sweep")
+	}
+	if _, err := ReadManifest(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error %v, want one of a missing file", err)
+	}
+	m := small()
+	m.Runs[3].Config, m.Runs[3].Hash, m.Runs[3].Error = "", "", "train.learning_rate: -1 is below 0"
+	m.Hash = m.Identity()
+	if err := WriteManifest(dir, m); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadManifest(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, m) {
+		t.Errorf("read %+v\nwrote %+v", got, m)
+	}
+	if !IsSweep(dir) || IsStudy(dir) {
+		t.Error("the folder is not taken for a sweep alone")
+	}
+}
+
+func TestManifestCheck(t *testing.T) {
+	tests := []struct {
+		name   string
+		damage func(m *Manifest)
+		want   string
+	}{
+		{"later format", func(m *Manifest) { m.Format = 2 }, "format 2"},
+		{"no name", func(m *Manifest) { m.Name = "" }, "name"},
+		{"edited hash", func(m *Manifest) { m.Hash = "12345678" }, `hash "12345678" is not that of its runs`},
+		{"no arms", func(m *Manifest) { m.Arms = nil }, "no arms"},
+		{"no seeds", func(m *Manifest) { m.Seeds = nil }, "no seeds"},
+		{"seed twice", func(m *Manifest) { m.Seeds[1] = 1 }, "seeds[1]: seed 1 again"},
+		{"arm without name", func(m *Manifest) { m.Arms[1].Name = "" }, "arms[1]: it has no name"},
+		{"arm twice", func(m *Manifest) { m.Arms[1].Name = m.Arms[0].Name }, `arms[1]: name "lr=0.001" again`},
+		{"point of other axes", func(m *Manifest) { m.Arms[0].Point = []string{"1", "2"} }, "a point of 2 values on 1 axes"},
+		{"axis without values", func(m *Manifest) { m.Axes[0].Values = nil }, "axes[0]"},
+		{"axis twice", func(m *Manifest) { m.Axes = append(m.Axes, m.Axes[0]) }, "axes[1]"},
+		{"unknown reference", func(m *Manifest) { m.Reference = "x" }, `reference "x" is no arm`},
+		{"wrong index", func(m *Manifest) { m.Runs[2].Index = 3 }, "runs[2]: index 3"},
+		{"arm out of range", func(m *Manifest) { m.Runs[2].Arm = 2 }, "runs[2]: arm 2 of 2"},
+		{"negative arm", func(m *Manifest) { m.Runs[2].Arm = -1 }, "runs[2]: arm -1"},
+		{"foreign seed", func(m *Manifest) { m.Runs[2].Seed = 7 }, "runs[2]: seed 7"},
+		{"pair twice", func(m *Manifest) { m.Runs[2].Seed = 1 }, `arm "lr=0.001" with seed 1 again`},
+		{"run missing", func(m *Manifest) { m.Runs = m.Runs[:3] }, "3 runs, want 4"},
+		{"folder outside", func(m *Manifest) { m.Runs[0].Dir = "runs/../../x" }, "directly below runs/"},
+		{"folder above", func(m *Manifest) { m.Runs[0].Dir = "runs/.." }, "directly below runs/"},
+		{"absolute folder", func(m *Manifest) { m.Runs[0].Dir = "/tmp/x" }, "directly below runs/"},
+		{"folder runs itself", func(m *Manifest) { m.Runs[0].Dir = "runs/" }, "directly below runs/"},
+		{"folder in another", func(m *Manifest) { m.Runs[0].Dir = "other/x" }, "directly below runs/"},
+		{"folder of another system", func(m *Manifest) { m.Runs[0].Dir = `runs/..\x` }, "directly below runs/"},
+		{"nested folder", func(m *Manifest) { m.Runs[0].Dir = "runs/a/b" }, "directly below runs/"},
+		{"folder twice", func(m *Manifest) { m.Runs[1].Dir = m.Runs[0].Dir }, "again"},
+		{"neither configuration nor error", func(m *Manifest) { m.Runs[1].Config = "" }, "runs[1]: it must have either"},
+		{"configuration and error", func(m *Manifest) { m.Runs[1].Error = "x" }, "runs[1]: it must have either"},
+		{"hash of a run", func(m *Manifest) { m.Runs[1].Hash = "ABCDEF01" }, "runs[1]: hash"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := small()
+			tt.damage(&m)
+			err := m.Check()
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want one with %q", err, tt.want)
+			}
+			if err := WriteManifest(t.TempDir(), m); err == nil {
+				t.Error("it was written")
+			}
+		})
+	}
+}
+
+func TestReadManifestRefuses(t *testing.T) {
+	whole, err := rundir.Marshal(small())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct{ name, text, want string }{
+		{"empty", "", "unexpected end"},
+		{"null", "null", `no "format"`},
+		{"a list", "[1]", "line 1"},
+		{"of another program", `{"seed": 1}`, `no "format"`},
+		{"later format with new keys", `{"format": 9, "new": 1}`, "format 9, this program knows 1"},
+		{"unknown key", strings.Replace(string(whole), `"seeds"`, `"sedes"`, 1), `unknown field "sedes"`},
+		{"broken in line 3", "{\n\"format\": 1,\n\"hash\": 1\n}", "line 3"},
+		{"something behind it", string(whole) + "{}", "after top-level value"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, ManifestFile)
+			if err := os.WriteFile(file, []byte(tt.text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			_, err := ReadManifest(dir)
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), file) {
+				t.Errorf("error %v, want one with %q and the file", err, tt.want)
+			}
+		})
+	}
+}
+
+// The identity follows the runs, and neither their order nor words about them.
+func TestIdentity(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := small()
+		want := m.Identity()
+		m.Runs = rapid.Permutation(m.Runs).Draw(t, "runs")
+		m.Title, m.Question, m.Argv = rapid.String().Draw(t, "title"), rapid.String().Draw(t, "question"), nil
+		for i := range m.Runs {
+			m.Runs[i].Index = i
+		}
+		if got := m.Identity(); got != want {
+			t.Fatalf("identity %s, before %s", got, want)
+		}
+		r := rapid.IntRange(0, len(m.Runs)-1).Draw(t, "run")
+		switch rapid.IntRange(0, 3).Draw(t, "change") {
+		case 0:
+			m.Runs[r].Hash = "ffffffff"
+		case 1:
+			m.Runs[r].Seed = 9
+		case 2:
+			m.Arms[m.Runs[r].Arm].Name = "other"
+		case 3:
+			m.Runs[r].Config, m.Runs[r].Error = "", "broken"
+		}
+		if m.Identity() == want {
+			t.Fatal("the change is not seen")
+		}
+	})
+}
+
+func FuzzManifest(f *testing.F) {
+	whole, err := rundir.Marshal(small())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(whole)
+	f.Add([]byte(`{"format": 1, "runs": [{"arm": 7}]}`))
+	f.Add([]byte(`{"format": null}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := decodeManifest(data)
+		if err != nil {
+			return
+		}
+		for _, e := range m.Runs {
+			if rel, err := filepath.Rel(filepath.Join("s", RunsDir), e.Path("s")); err != nil || rel == "." || strings.ContainsAny(rel, `/\`) || rel == ".." {
+				t.Errorf("%q is accepted and leads to %q", e.Dir, e.Path("s"))
+			}
+		}
+		again, err := rundir.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := decodeManifest(again)
+		if err != nil {
+			t.Fatalf("what was read can't be read again: %v", err)
+		}
+		if !reflect.DeepEqual(back, m) {
+			t.Errorf("read %+v\nand again %+v", m, back)
+		}
+	})
+}
+
+func TestStudy(t *testing.T) {
+	dir := t.TempDir()
+	s := Study{Format: FormatVersion, Hash: "12345678", Name: "assignment", Title: "A", Argv: []string{"grpo"}, Parts: []Part{
+		{Name: "lr", Question: "Which rate?"}, {Name: "baseline", Question: "Does it help?", Chosen: "learning rate 1e-3"},
+	}}
+	if err := WriteStudy(dir, s); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadStudy(dir)
+	if err != nil || !reflect.DeepEqual(got, s) {
+		t.Errorf("read %+v, %v", got, err)
+	}
+	if !IsStudy(dir) || IsSweep(dir) {
+		t.Error("the folder is not taken for a study alone")
+	}
+	for name, damage := range map[string]func(*Study){
+		"no parts":      func(s *Study) { s.Parts = nil },
+		"no name":       func(s *Study) { s.Name = "" },
+		"later format":  func(s *Study) { s.Format = 2 },
+		"part twice":    func(s *Study) { s.Parts[1].Name = "lr" },
+		"part above":    func(s *Study) { s.Parts[1].Name = ".." },
+		"part below":    func(s *Study) { s.Parts[1].Name = "a/b" },
+		"nameless part": func(s *Study) { s.Parts[1].Name = "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := s
+			s.Parts = append([]Part(nil), s.Parts...)
+			damage(&s)
+			if err := WriteStudy(t.TempDir(), s); err == nil {
+				t.Error("it was written")
+			}
+		})
+	}
+}

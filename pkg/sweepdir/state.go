@@ -1,0 +1,140 @@
+package sweepdir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"grpo/pkg/rundir"
+)
+
+// Open reads the sweep in dir: its manifest and, from their folders, the state
+// of each run. Only the manifest can make it fail: a run's folder that can't be
+// read is told in [RunState.Error].
+func Open(dir string) (*Sweep, error) {
+	m, err := ReadManifest(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open sweep: %w", err)
+	}
+	s := &Sweep{Dir: dir, Manifest: m}
+	for _, e := range m.Runs {
+		s.Runs = append(s.Runs, StateOf(dir, e))
+	}
+	return s, nil
+}
+
+// Path is the folder of a run of the sweep in dir.
+func (e Entry) Path(dir string) string { return filepath.Join(dir, filepath.FromSlash(e.Dir)) }
+
+// StateOf reads what the folder of an entry holds. result.json is the truth;
+// without it, a folder whose lock is held is running whatever its status says,
+// because a process that continues a run takes the lock before it writes.
+func StateOf(dir string, e Entry) RunState {
+	s := RunState{Entry: e, State: Missing}
+	if e.Config == "" {
+		s.State, s.Error = rundir.StateFailed, e.Error
+		return s
+	}
+	path := e.Path(dir)
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return s
+	case err != nil:
+		s.State, s.Error = rundir.StateFailed, err.Error()
+		return s
+	case !info.IsDir():
+		s.State, s.Error = rundir.StateFailed, path+" is a file, not a run's folder"
+		return s
+	}
+	s.read(path)
+	if s.State != rundir.StateRunning {
+		return s
+	}
+	held, known := Held(path)
+	switch {
+	case held || !known && s.claimed():
+		return s
+	case s.finishedSince(path):
+		s.read(path)
+		return s
+	}
+	s.dead(path)
+	return s
+}
+
+// read fills the state as if a process were at a run that has no result yet.
+func (s *RunState) read(path string) {
+	s.Run, s.Error = nil, ""
+	run, err := rundir.Open(path)
+	switch {
+	case err != nil && noRunFiles(path):
+		s.State = rundir.StateRunning
+	case err != nil:
+		s.State, s.Error = rundir.StateFailed, err.Error()
+	case run.Result != nil:
+		s.State, s.Run = run.Result.Status, run
+	default:
+		s.State, s.Run = rundir.StateRunning, run
+	}
+}
+
+// claimed says whether a process wrote that it is at work.
+func (s *RunState) claimed() bool {
+	return s.Run != nil && s.Run.Status != nil && s.Run.Status.State == rundir.StateRunning
+}
+
+// finishedSince says whether the result came while the files were read.
+func (s *RunState) finishedSince(path string) bool {
+	return isFile(filepath.Join(path, rundir.ResultFile))
+}
+
+// dead fills the state of a run at which nobody is.
+func (s *RunState) dead(path string) {
+	switch {
+	case s.Run == nil && !isFile(filepath.Join(path, TaskLog)):
+		s.State = Missing
+	case s.Run == nil || s.Run.Status == nil:
+		s.State, s.Error = Dead, fmt.Sprintf("its process ended before its first sign of life (see %s)", filepath.Join(path, TaskLog))
+	case s.Run.Status.State == rundir.StateFailed:
+		s.State, s.Error = rundir.StateFailed, s.Run.Status.Error
+	case s.Run.Status.State == rundir.StateInterrupted:
+		s.State = rundir.StateInterrupted
+	default: // "running", or "done" by a process that was killed before it wrote the result
+		s.State, s.Error = Dead, fmt.Sprintf("its process %d is gone, last seen at %s", s.Run.Status.PID, s.Run.Status.Updated)
+	}
+}
+
+// noRunFiles says whether the folder holds none of the files that make a run.
+func noRunFiles(path string) bool {
+	for _, name := range []string{
+		rundir.ConfigFile, rundir.MetaFile, rundir.MetricsFile, rundir.EvalFile, rundir.SamplesFile, rundir.StatusFile, rundir.ResultFile,
+	} {
+		if _, err := os.Lstat(filepath.Join(path, name)); err == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// Held says whether a process holds the lock of a run's folder; known is false
+// where that can't be found out (a folder that may not be written, say).
+//
+// Where there is a lock file, the only way to know is to try it, so that Held
+// may hold the lock for an instant itself. Where there is none, nobody holds
+// the lock and nothing is touched.
+func Held(path string) (held, known bool) {
+	if _, err := os.Lstat(filepath.Join(path, rundir.LockFile)); err != nil {
+		return false, errors.Is(err, fs.ErrNotExist)
+	}
+	unlock, err := rundir.Lock(path)
+	var locked *rundir.LockedError
+	switch {
+	case errors.As(err, &locked):
+		return true, true
+	case err != nil:
+		return false, false
+	}
+	return false, unlock() == nil
+}

@@ -1,0 +1,138 @@
+package sweepdir
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"grpo/pkg/rundir"
+)
+
+func put(t *testing.T, dir, name string, v any) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, name)
+	if text, ok := v.(string); ok {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if err := rundir.WriteJSON(path, v); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func status(state string) rundir.Status {
+	return rundir.Status{State: state, Step: 3, Steps: 8, PID: 4711, Updated: "2026-01-02T03:04:05Z", Error: "no space left"}
+}
+
+func result(state string) rundir.Result {
+	return rundir.Result{Status: state, Warnings: []string{}}
+}
+
+func TestStateOf(t *testing.T) {
+	hold := func(t *testing.T, dir string) {
+		unlock, err := rundir.Make(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unlock() })
+	}
+	tests := []struct {
+		name  string
+		setup func(t *testing.T, dir string)
+		state string
+		err   string // part of RunState.Error
+		run   bool
+	}{
+		{"no folder", func(*testing.T, string) {}, Missing, "", false},
+		{"empty folder", func(t *testing.T, dir string) { os.MkdirAll(dir, 0o755) }, Missing, "", false},
+		{"the process only began to talk", func(t *testing.T, dir string) { put(t, dir, TaskLog, "grpo task\n") }, Dead, TaskLog, false},
+		{"the same, and it lives", func(t *testing.T, dir string) { put(t, dir, TaskLog, "grpo task\n"); hold(t, dir) }, rundir.StateRunning, "", false},
+		{"killed before the status", func(t *testing.T, dir string) { put(t, dir, rundir.ConfigFile, "seed: 1\n") }, Dead, "before its first sign", true},
+		{"running", func(t *testing.T, dir string) {
+			put(t, dir, rundir.StatusFile, status(rundir.StateRunning))
+			hold(t, dir)
+		}, rundir.StateRunning, "", true},
+		{"killed", func(t *testing.T, dir string) {
+			put(t, dir, rundir.StatusFile, status(rundir.StateRunning))
+			put(t, dir, rundir.LockFile, "4711\n")
+		}, Dead, "process 4711 is gone, last seen at 2026-01-02T03:04:05Z", true},
+		{"interrupted", func(t *testing.T, dir string) { put(t, dir, rundir.StatusFile, status(rundir.StateInterrupted)) }, rundir.StateInterrupted, "", true},
+		{"interrupted, and at it again", func(t *testing.T, dir string) {
+			put(t, dir, rundir.StatusFile, status(rundir.StateInterrupted))
+			hold(t, dir)
+		}, rundir.StateRunning, "", true},
+		{"failed", func(t *testing.T, dir string) { put(t, dir, rundir.StatusFile, status(rundir.StateFailed)) }, rundir.StateFailed, "no space left", true},
+		{"killed between status and result", func(t *testing.T, dir string) { put(t, dir, rundir.StatusFile, status(rundir.StateDone)) }, Dead, "is gone", true},
+		{"done", func(t *testing.T, dir string) { put(t, dir, rundir.ResultFile, result(rundir.StateDone)) }, rundir.StateDone, "", true},
+		{"diverged", func(t *testing.T, dir string) { put(t, dir, rundir.ResultFile, result(rundir.StateDiverged)) }, rundir.StateDiverged, "", true},
+		{"done, whatever the status says", func(t *testing.T, dir string) {
+			put(t, dir, rundir.StatusFile, status(rundir.StateRunning))
+			put(t, dir, rundir.ResultFile, result(rundir.StateDone))
+		}, rundir.StateDone, "", true},
+		{"unreadable result", func(t *testing.T, dir string) { put(t, dir, rundir.ResultFile, "{") }, rundir.StateFailed, rundir.ResultFile, false},
+		{"a file in the folder's place", func(t *testing.T, dir string) { put(t, filepath.Dir(dir), filepath.Base(dir), "x") }, rundir.StateFailed, "not a run's folder", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir, e := t.TempDir(), small().Runs[0]
+			tt.setup(t, e.Path(dir))
+			s := StateOf(dir, e)
+			if s.State != tt.state || !strings.Contains(s.Error, tt.err) || (tt.err == "") != (s.Error == "") || (s.Run != nil) != tt.run {
+				t.Errorf("state %q, error %q, run %v; want %q, %q, %v", s.State, s.Error, s.Run != nil, tt.state, tt.err, tt.run)
+			}
+			if s.Entry.Dir != e.Dir {
+				t.Errorf("entry %+v", s.Entry)
+			}
+		})
+	}
+}
+
+// Whether anybody is at a run is found out without leaving anything behind,
+// and without touching a folder in which nobody ever was.
+func TestHeldLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	if held, known := Held(dir); held || !known {
+		t.Errorf("held %v, known %v", held, known)
+	}
+	put(t, dir, rundir.LockFile, "4711\n")
+	if held, known := Held(dir); held || !known {
+		t.Errorf("after a killed process: held %v, known %v", held, known)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestOpen(t *testing.T) {
+	dir, m := t.TempDir(), small()
+	m.Runs[3].Config, m.Runs[3].Hash, m.Runs[3].Error = "", "", "no such loss"
+	m.Hash = m.Identity()
+	if err := WriteManifest(dir, m); err != nil {
+		t.Fatal(err)
+	}
+	put(t, m.Runs[0].Path(dir), rundir.ResultFile, result(rundir.StateDone))
+	put(t, m.Runs[1].Path(dir), rundir.ResultFile, "broken")
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var states []string
+	for _, r := range s.Runs {
+		states = append(states, r.State)
+	}
+	if got := strings.Join(states, " "); got != "done failed missing failed" || s.Runs[3].Error != "no such loss" {
+		t.Errorf("states %s, error of the last %q", got, s.Runs[3].Error)
+	}
+	if s.Finished() || len(s.OfArm(1)) != 2 || s.OfArm(1)[0].Index != 1 {
+		t.Errorf("finished %v, runs of arm 1: %+v", s.Finished(), s.OfArm(1))
+	}
+	if _, err := Open(t.TempDir()); err == nil {
+		t.Error("an empty folder was opened")
+	}
+}
