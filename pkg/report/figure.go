@@ -22,16 +22,24 @@ type figure struct {
 	panelHeight float64 // of a plot with its axes, inches
 	title       string
 	setting     string
+	legend      []legendEntry // of all panels
 	rows        [][]*panel
-	caption     []string // sentences
-	dpi         int      // 0 = defaultDPI
+	// xLabel and yLabel stand once for all panels, below and on their left;
+	// empty where each panel has labels of its own.
+	xLabel, yLabel string
+	caption        []string // sentences
+	dpi            int      // 0 = defaultDPI
+	lean           bool     // a smaller file of the same picture, see encodeLean
 }
 
 // panel is one plot with its heading and legend above it.
 type panel struct {
 	title  string
+	value  string // at the end of the title
 	legend []legendEntry
 	plot   *plot.Plot
+	// side is text on the right of the data, beside the values that it is about.
+	side []sideText
 }
 
 const (
@@ -48,15 +56,19 @@ func (f figure) render(w io.Writer) error {
 	setting := wrap(settingText, f.setting, width)
 	caption := wrap(captionText, strings.Join(f.caption, " "), width)
 
-	columnWidth := func(row []*panel) vg.Length {
-		return (width - vg.Points(panelGap)*vg.Length(len(row)-1)) / vg.Length(len(row))
+	left := f.yLabelWidth()
+	columns := 1
+	for _, row := range f.rows {
+		columns = max(columns, len(row))
 	}
+	columnWidth := (width - left - vg.Points(panelGap)*vg.Length(columns-1)) / vg.Length(columns)
 	headings := make([]vg.Length, len(f.rows)) // the highest of each row
 	height := 2*vg.Points(margin+sectionGap) + vg.Points(panelGap)*vg.Length(len(f.rows)-1)
 	height += blockHeight(titleText, title) + blockHeight(settingText, setting) + blockHeight(captionText, caption)
+	height += f.legendHeight(width) + f.xLabelHeight()
 	for i, row := range f.rows {
 		for _, p := range row {
-			headings[i] = max(headings[i], p.headingHeight(columnWidth(row)))
+			headings[i] = max(headings[i], p.headingHeight(columnWidth))
 		}
 		height += headings[i] + vg.Length(f.panelHeight)*vg.Inch
 	}
@@ -70,14 +82,21 @@ func (f figure) render(w io.Writer) error {
 	page.Max.Y -= drawBlock(page, titleText, title)
 	page.Max.Y -= drawBlock(page, settingText, setting)
 	page.Max.Y -= vg.Points(sectionGap)
+	drawLegend(page, f.legend)
+	page.Max.Y -= f.legendHeight(width)
 
+	top := page.Max.Y
 	areas := make([][]draw.Canvas, len(f.rows))
 	for i, row := range f.rows {
 		for j, p := range row {
 			area := page
-			area.Min.X += vg.Length(j) * (columnWidth(row) + vg.Points(panelGap))
-			area.Max.X = area.Min.X + columnWidth(row)
-			p.drawHeading(area)
+			area.Min.X += left + vg.Length(j)*(columnWidth+vg.Points(panelGap))
+			area.Max.X = area.Min.X + columnWidth
+			heading := area
+			if f.yLabel != "" { // among many panels, a short title stands near its plot
+				heading.Max.Y -= headings[i] - p.headingHeight(columnWidth)
+			}
+			p.drawHeading(heading)
 			area.Max.Y -= headings[i]
 			area.Min.Y = area.Max.Y - vg.Length(f.panelHeight)*vg.Inch
 			areas[i] = append(areas[i], area)
@@ -85,8 +104,13 @@ func (f figure) render(w io.Writer) error {
 		page.Max.Y = areas[i][0].Min.Y - vg.Points(panelGap)
 	}
 	drawPlots(f.rows, areas)
-	page.Max.Y += vg.Points(panelGap - sectionGap)
+	page.Max.Y += vg.Points(panelGap)
+	f.drawSharedLabels(page, top, areas)
+	page.Max.Y -= vg.Points(sectionGap) + f.xLabelHeight()
 	drawBlock(page, captionText, caption)
+	if f.lean {
+		return encodeLean(w, canvas.Image(), dpi)
+	}
 	return encodePNG(w, canvas.Image(), dpi)
 }
 
@@ -103,7 +127,9 @@ func drawPlots(rows [][]*panel, areas [][]draw.Canvas) {
 			}
 			area := areas[i][j]
 			area.Min.X += widest - axisWidth(p.plot, area)
+			area.Max.X -= p.sideWidth()
 			p.plot.Draw(area)
+			p.drawSide(area)
 		}
 	}
 }
@@ -112,7 +138,7 @@ func drawPlots(rows [][]*panel, areas [][]draw.Canvas) {
 func (p *panel) headingHeight(width vg.Length) vg.Length {
 	var h vg.Length
 	if p.title != "" {
-		h += lineHeight(panelText)
+		h += blockHeight(panelText, p.titleLines())
 	}
 	if len(p.legend) > 0 {
 		h += legendHeight(p.legend, width) + vg.Points(3)
@@ -123,7 +149,7 @@ func (p *panel) headingHeight(width vg.Length) vg.Length {
 // drawHeading draws a panel's title and legend at the top of c.
 func (p *panel) drawHeading(c draw.Canvas) {
 	if p.title != "" {
-		c.Max.Y -= drawBlock(c, panelText, []string{p.title})
+		c.Max.Y -= drawBlock(c, panelText, p.titleLines())
 	}
 	drawLegend(c, p.legend)
 }

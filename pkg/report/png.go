@@ -26,8 +26,12 @@ func WriteFigure(path string, render func(io.Writer) error) error {
 // the pHYs chunk, and without it a document takes a figure for 72 or 96 dpi
 // and shows it at twice its size.
 func encodePNG(w io.Writer, img image.Image, dpi int) error {
+	return encodeWith(png.Encoder{}, w, img, dpi)
+}
+
+func encodeWith(encoder png.Encoder, w io.Writer, img image.Image, dpi int) error {
 	var buf bytes.Buffer
-	if err := png.Encode(&buf, img); err != nil {
+	if err := encoder.Encode(&buf, img); err != nil {
 		return fmt.Errorf("encode png: %w", err)
 	}
 	// The signature (8 bytes) and IHDR (4 length, 4 type, 13 data, 4 CRC) come

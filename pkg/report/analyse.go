@@ -1,0 +1,198 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+)
+
+// armFacts are the facts of an arm's runs, in the order of the seeds.
+type armFacts struct {
+	runs           []runFacts
+	problems       int
+	steps          int
+	evalEvery      float64
+	majority       float64
+	majorityAnswer string
+}
+
+// Analyse sums up a sweep: figures of every arm over its seeds, paired
+// comparisons, and the verdict. It works on a sweep that is not finished: what
+// has no result yet is left out, and [Verdict.Missing] says so.
+//
+// Arms are compared with the manifest's reference, without one with the best; in
+// a grid of two keys with two values each, those are compared that differ in one
+// key. It is an error when the runs of the sweep don't belong to its arms
+// and seeds.
+func Analyse(sw *sweepdir.Sweep) (*Analysis, error) {
+	a := &Analysis{Sweep: sw, Best: -1, Arms: []ArmRow{}, Comparisons: []Comparison{}}
+	facts := make([]armFacts, len(sw.Manifest.Arms))
+	for i, arm := range sw.Manifest.Arms {
+		states, err := seedStates(sw, i)
+		if err != nil {
+			return nil, fmt.Errorf("analyse sweep %s: arm %s: %w", sw.Dir, arm.Name, err)
+		}
+		facts[i] = factsOfArm(states)
+		a.Arms = append(a.Arms, armRow(arm, states, &facts[i]))
+	}
+	a.levels(facts)
+	a.Best = bestArm(a.Arms, func(r ArmRow) bool { return !r.Arm.Control && r.Diverged == 0 })
+	a.compareArms(facts)
+	a.Verdict = a.verdict()
+	return a, nil
+}
+
+// seedStates are the runs of an arm, one for each seed of the manifest.
+func seedStates(sw *sweepdir.Sweep, arm int) ([]sweepdir.RunState, error) {
+	out := make([]sweepdir.RunState, len(sw.Manifest.Seeds))
+	for i, seed := range sw.Manifest.Seeds {
+		out[i] = sweepdir.RunState{Entry: sweepdir.Entry{Arm: arm, Seed: seed}, State: sweepdir.Missing}
+	}
+	for _, s := range sw.OfArm(arm) {
+		i := slices.Index(sw.Manifest.Seeds, s.Seed)
+		if i < 0 {
+			return nil, fmt.Errorf("run %d has seed %d, which is none of the sweep's", s.Index, s.Seed)
+		}
+		out[i] = s
+	}
+	return out, nil
+}
+
+func factsOfArm(states []sweepdir.RunState) armFacts {
+	out := armFacts{majority: math.NaN()}
+	var majorities []float64
+	for i, s := range states {
+		f := factsOf(s)
+		out.runs = append(out.runs, f)
+		out.problems = max(out.problems, f.problems)
+		out.steps = max(out.steps, f.steps)
+		out.evalEvery = max(out.evalEvery, f.evalEvery)
+		majorities = append(majorities, f.majority)
+		if i == 0 || out.majorityAnswer == "" {
+			out.majorityAnswer = f.majorityAnswer
+		}
+	}
+	out.majority, _, _ = MeanSD(majorities)
+	return out
+}
+
+func armRow(arm sweepdir.Arm, states []sweepdir.RunState, facts *armFacts) ArmRow {
+	row := ArmRow{Arm: arm, Runs: states, Problems: facts.problems, Steps: facts.steps, DivergedAt: make([]*int, len(states))}
+	for i, s := range states {
+		switch s.State {
+		case rundir.StateDone:
+			row.Done++
+		case rundir.StateDiverged:
+			row.Diverged++
+			if s.Run != nil && s.Run.Result != nil {
+				row.DivergedAt[i] = s.Run.Result.DivergedAt
+			}
+		case rundir.StateFailed:
+			row.Failed++
+		default:
+			row.Left++
+		}
+	}
+	row.Status = armStatus(&row)
+	for _, spec := range figureSpecs {
+		values := make([]float64, len(facts.runs))
+		for i := range facts.runs {
+			if values[i] = spec.value(&facts.runs[i]); !isFinite(values[i]) {
+				values[i] = math.NaN()
+			}
+		}
+		least, most := spec.bounds(facts)
+		*spec.of(&row) = newFigure(values, spec.resolution(facts), least, most)
+	}
+	return row
+}
+
+// armStatus is how an arm's runs stand, in words.
+func armStatus(r *ArmRow) string {
+	total := len(r.Runs)
+	var parts []string
+	add := func(n int, what string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%s (%d of %s)", what, n, plural(total, "seed")))
+		}
+	}
+	if r.Diverged > 0 {
+		s := fmt.Sprintf("diverged (%d of %s", r.Diverged, plural(total, "seed"))
+		if at := stepRange(r.DivergedAt); at != "" {
+			s += ", " + at
+		}
+		parts = append(parts, s+")")
+	}
+	add(r.Failed, "failed")
+	states := map[string]int{}
+	for _, s := range r.Runs {
+		states[s.State]++
+	}
+	for _, s := range []string{rundir.StateRunning, rundir.StateInterrupted, sweepdir.Dead, sweepdir.Missing} {
+		add(states[s], s)
+	}
+	switch {
+	case len(parts) == 0 && total > 0:
+		return rundir.StateDone
+	case len(parts) == 0:
+		return sweepdir.Missing
+	}
+	if r.Done > 0 {
+		parts = append([]string{fmt.Sprintf("done (%d of %s)", r.Done, plural(total, "seed"))}, parts...)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// stepRange is "step 20" or "steps 20 to 40"; empty where no step is known.
+func stepRange(at []*int) string {
+	var steps []int
+	for _, s := range at {
+		if s != nil {
+			steps = append(steps, *s)
+		}
+	}
+	if len(steps) == 0 {
+		return ""
+	}
+	lo, hi := slices.Min(steps), slices.Max(steps)
+	if lo == hi {
+		return fmt.Sprintf("step %d", lo)
+	}
+	return fmt.Sprintf("steps %d to %d", lo, hi)
+}
+
+// levels fills in the base level and the majority-answer baseline: means over
+// the arms, which agree where all arms meet the same problems.
+func (a *Analysis) levels(facts []armFacts) {
+	var base, majority []float64
+	answers := map[string]bool{}
+	for i, f := range facts {
+		base = append(base, a.Arms[i].Initial.Mean)
+		majority = append(majority, f.majority)
+		if f.majorityAnswer != "" {
+			answers[f.majorityAnswer] = true
+			a.MajorityAnswer = f.majorityAnswer
+		}
+	}
+	if len(answers) > 1 {
+		a.MajorityAnswer = ""
+	}
+	a.Base, _, _ = MeanSD(base)
+	a.Majority, _, _ = MeanSD(majority)
+}
+
+// bestArm is the arm of the highest mean final reward among those that are
+// eligible, the first of equals; -1 where there is none.
+func bestArm(arms []ArmRow, eligible func(ArmRow) bool) int {
+	best := -1
+	for i, r := range arms {
+		if eligible(r) && r.Final.N > 0 && (best < 0 || r.Final.Mean > arms[best].Final.Mean) {
+			best = i
+		}
+	}
+	return best
+}

@@ -1,0 +1,175 @@
+package report
+
+import "slices"
+
+// pair is arm a against arm b, by their indexes.
+type pair struct{ a, b int }
+
+// plan says which arms are compared and over which pairs the p values are
+// adjusted.
+type plan struct {
+	shown []pair
+	// family holds shown. It is larger where the data chose the arm that the
+	// others are compared with: any pair might then have been the one that is
+	// shown, so that all of them count.
+	family []pair
+	chosen bool
+	grid   *grid
+}
+
+func (a *Analysis) plan() plan {
+	if arms := a.tunedArms(); arms != nil {
+		return a.tunedPlan(arms)
+	}
+	p := plan{grid: gridOf(&a.Sweep.Manifest)}
+	ref := slices.IndexFunc(a.Arms, func(r ArmRow) bool { return r.Arm.Name == a.Sweep.Manifest.Reference })
+	switch {
+	case p.grid != nil:
+		p.edges(ref)
+	case ref >= 0:
+		for i := range a.Arms {
+			if i != ref {
+				p.shown = append(p.shown, pair{i, ref})
+			}
+		}
+	default:
+		p.againstBest(a)
+		return p
+	}
+	p.family = p.shown
+	return p
+}
+
+// edges are the pairs of a grid that differ in one key, second value against
+// first, or whatever it is against the reference. Arms that differ in both keys
+// are not compared: their difference would belong to neither.
+func (p *plan) edges(ref int) {
+	g := p.grid.arms
+	for _, e := range []pair{{g[1][0], g[0][0]}, {g[1][1], g[0][1]}, {g[0][1], g[0][0]}, {g[1][1], g[1][0]}} {
+		if e.a == ref {
+			e = pair{e.b, e.a}
+		}
+		p.shown = append(p.shown, e)
+	}
+}
+
+func (p *plan) againstBest(a *Analysis) {
+	p.chosen = true
+	anchor := a.Best
+	if anchor < 0 {
+		anchor = bestArm(a.Arms, func(r ArmRow) bool { return !r.Arm.Control })
+	}
+	if anchor < 0 {
+		anchor = 0
+	}
+	for i := range a.Arms {
+		if i != anchor {
+			p.shown = append(p.shown, pair{anchor, i})
+		}
+		for j := range i {
+			if !a.Arms[i].Arm.Control || !a.Arms[j].Arm.Control {
+				p.family = append(p.family, pair{i, j})
+			}
+		}
+	}
+}
+
+// compareArms fills in the comparisons: the final reward of every pair that is
+// shown, the interaction of a grid, then the other metrics.
+func (a *Analysis) compareArms(facts []armFacts) {
+	p := a.plan()
+	a.Comparisons = append(a.Comparisons, a.compareFamily(facts, p, []string{"final"})...)
+	if p.grid != nil {
+		a.Comparisons = append(a.Comparisons, a.interaction(facts, p.grid))
+	}
+	var others []string
+	for _, s := range figureSpecs {
+		if s.compared && s.name != "final" {
+			others = append(others, s.name)
+		}
+	}
+	a.Comparisons = append(a.Comparisons, a.compareFamily(facts, p, others)...)
+	for i := range a.Comparisons {
+		c := &a.Comparisons[i]
+		if c.Kind == KindPair {
+			c.Text = a.comparisonText(c)
+		}
+	}
+}
+
+// compareFamily compares the metrics of a plan's pairs and adjusts over all of
+// its family.
+func (a *Analysis) compareFamily(facts []armFacts, p plan, metrics []string) []Comparison {
+	var all []Comparison
+	for _, metric := range metrics {
+		pairs := slices.Clone(p.shown)
+		for _, q := range p.family {
+			if !slices.Contains(pairs, q) && !slices.Contains(pairs, pair{q.b, q.a}) {
+				pairs = append(pairs, q)
+			}
+		}
+		for _, q := range pairs {
+			all = append(all, a.comparePair(facts, metric, q))
+		}
+	}
+	ps := make([]float64, len(all))
+	family := 0
+	for i, c := range all {
+		ps[i] = c.P
+		if isFinite(c.P) {
+			family++
+		}
+	}
+	var out []Comparison
+	for i, adjusted := range Holm(ps) {
+		c := all[i]
+		if !slices.Contains(p.shown, pair{c.a, c.b}) {
+			continue
+		}
+		c.family = family
+		c.settle(adjusted)
+		out = append(out, c)
+	}
+	return out
+}
+
+func (a *Analysis) comparePair(facts []armFacts, metric string, q pair) Comparison {
+	spec := specOf(metric)
+	x, y := spec.of(&a.Arms[q.a]), spec.of(&a.Arms[q.b])
+	c := compare(x.Values, y.Values, max(spec.resolution(&facts[q.a]), spec.resolution(&facts[q.b])))
+	if least, most := spec.bounds(&facts[q.a]); isFinite(least) && isFinite(most) && c.N > 1 {
+		c.Lo, c.Hi = max(c.Lo, least-most), min(c.Hi, most-least)
+	}
+	c.Kind, c.Metric = KindPair, metric
+	c.A, c.B, c.a, c.b = a.Arms[q.a].Arm.Name, a.Arms[q.b].Arm.Name, q.a, q.b
+	return c
+}
+
+// find returns the comparison of two arms in a metric, turned so that it reads
+// a - b; nil where it is not among those shown.
+func (a *Analysis) find(metric string, x, y int) *Comparison {
+	for _, c := range a.Comparisons {
+		if c.Kind != KindPair || c.Metric != metric {
+			continue
+		}
+		switch {
+		case c.a == x && c.b == y:
+			return &c
+		case c.a == y && c.b == x:
+			t := c.turned()
+			return &t
+		}
+	}
+	return nil
+}
+
+// turned is the comparison read from the other side.
+func (c Comparison) turned() Comparison {
+	c.A, c.B, c.a, c.b = c.B, c.A, c.b, c.a
+	c.Mean, c.Lo, c.Hi = -c.Mean, -c.Hi, -c.Lo
+	c.Diffs = slices.Clone(c.Diffs)
+	for i := range c.Diffs {
+		c.Diffs[i] = -c.Diffs[i]
+	}
+	return c
+}

@@ -1,0 +1,163 @@
+package report
+
+import "grpo/pkg/sweepdir"
+
+// Figure is one quantity of an arm over its seeds. Everything that is not
+// there is NaN, which JSON writes as null.
+type Figure struct {
+	// Values holds a value for each seed of the manifest, in its order.
+	Values []float64 `json:"values"`
+	N      int       `json:"n"` // finite values
+	Mean   float64   `json:"mean"`
+	SD     float64   `json:"sd"` // sample standard deviation, over seeds
+	// Lo and Hi bound the mean at Level (95%) by Student's t, see [StudentT], cut
+	// to the range of the quantity; NaN for N < 2.
+	Lo float64 `json:"lo"`
+	Hi float64 `json:"hi"`
+}
+
+// ArmRow is an arm of a sweep with its figures.
+type ArmRow struct {
+	Arm  sweepdir.Arm        `json:"arm"`
+	Runs []sweepdir.RunState `json:"-"` // in the order of the seeds
+	// Done, Diverged, Failed and Left count the runs by how they stand; Left is
+	// what has not ended.
+	Done     int `json:"done"`
+	Diverged int `json:"diverged"`
+	Failed   int `json:"failed"`
+	Left     int `json:"left"`
+	// Status says the same in words: "done", "diverged (4 of 4 seeds, steps 20 to 40)".
+	Status string `json:"status"`
+	// DivergedAt holds the step at which each seed's run diverged, null where it
+	// did not.
+	DivergedAt []*int `json:"diverged_at"`
+	// Problems is the size of the validation set; 0 while unknown.
+	Problems int `json:"problems"`
+	// Steps is the number of steps that a run of the arm makes; 0 while unknown.
+	Steps int `json:"steps"`
+
+	Initial Figure `json:"initial"` // validation answer reward, sampled, before training
+	Final   Figure `json:"final"`   // after the last step
+	Best    Figure `json:"best"`    // at the best step, which the same problems chose
+	Greedy  Figure `json:"greedy"`  // after the last step, greedy decoding
+	Test    Figure `json:"test"`    // sampled, read once at the end
+	Unseen  Figure `json:"unseen"`
+	// LateGain is the final reward minus that at the last evaluation between 65%
+	// and 75% of the steps made: above 0 where a run still rises. NaN where there
+	// is no such evaluation.
+	LateGain Figure `json:"late_gain"`
+
+	// Counts of the last sampled validation.
+	Correct        Figure `json:"correct_num"`
+	Errors         Figure `json:"error_num"`
+	FormattedRight Figure `json:"formatted_right"`
+	FormattedWrong Figure `json:"formatted_wrong"`
+	Unformatted    Figure `json:"unformatted"`
+
+	// StepsTo50 and StepsTo90 are the first evaluated steps at which the sampled
+	// validation reward reached that share of the run's own best; NaN where the
+	// base level was there already.
+	StepsTo50 Figure `json:"steps_to_50"`
+	StepsTo90 Figure `json:"steps_to_90"`
+
+	// FormatReward is the formatted share of the last sampled validation.
+	FormatReward  Figure `json:"format_reward"`
+	InitialFormat Figure `json:"initial_format_reward"` // before training
+
+	// Of the last sampled validation, in tokens.
+	Length        Figure `json:"completion_length"`
+	LengthRight   Figure `json:"completion_length_right"`
+	LengthWrong   Figure `json:"completion_length_wrong"`
+	InitialLength Figure `json:"initial_completion_length"` // before training
+	// Means over the last tenth of the training steps made (at least one).
+	// TrainReward is what was trained on, TrainAnswer the answer reward of the
+	// same completions.
+	TrainReward  Figure `json:"train_reward"`
+	TrainAnswer  Figure `json:"train_answer_reward"`
+	Entropy      Figure `json:"entropy"`
+	GradNorm     Figure `json:"grad_norm"`
+	ClipFraction Figure `json:"clip_fraction"` // empty on-policy and without a clip
+	// UpdatesPerStep is above 1 where a rollout is used for several updates.
+	UpdatesPerStep Figure `json:"updates_per_step"`
+	// WallS, in seconds, is in no table that is written: the same runs made again
+	// give the same tables to the bit.
+	WallS Figure `json:"-"`
+}
+
+// Name is what the arm is called in words.
+func (r ArmRow) Name() string {
+	if r.Arm.Label != "" {
+		return r.Arm.Label
+	}
+	return r.Arm.Name
+}
+
+// Kinds of comparisons.
+const (
+	// KindPair is one arm against another.
+	KindPair = "pair"
+	// KindInteraction is a difference of differences in a grid of two keys with
+	// two values each: A and B are no arms, but say in words which differences.
+	KindInteraction = "interaction"
+)
+
+// Comparison is the paired difference A - B of one figure over the seeds that
+// both arms have.
+type Comparison struct {
+	Kind   string    `json:"kind"`
+	A      string    `json:"a"` // arm names
+	B      string    `json:"b"`
+	Metric string    `json:"metric"` // "final", "completion_length", ...: the JSON name of the figure
+	Diffs  []float64 `json:"differences"`
+	N      int       `json:"n"`
+	Mean   float64   `json:"mean"`
+	SD     float64   `json:"sd"`
+	Lo     float64   `json:"lo"`
+	Hi     float64   `json:"hi"`
+	P      float64   `json:"p"` // two-sided
+	// PHolm is P after Holm's adjustment over its family: for the final reward,
+	// the comparisons that were planned, or all pairs of arms where the data chose
+	// the arm that the others are compared with; all comparisons of all other
+	// metrics together are the second family; the interaction stands alone.
+	PHolm float64 `json:"p_adjusted"`
+	// Separable says that the difference is told apart from 0 at the 5% level
+	// after the adjustment.
+	Separable bool `json:"separable"`
+	// SeedsNeeded estimates the seeds for which a difference of this size would
+	// be told apart with a power of 80%; 0 where it is already, can't be said, or
+	// would take more than 1000, and for metrics other than the final reward.
+	SeedsNeeded int `json:"seeds_needed"`
+	// Text is the sentence of the verdict.
+	Text string `json:"text"`
+
+	resolution float64 // the unit in which the figure is counted
+	family     int     // size of the family over which P was adjusted
+	a, b       int     // indexes of the arms; -1 for an interaction
+}
+
+// Verdict is what the data can and can't carry, in words.
+type Verdict struct {
+	Question string   `json:"question"`
+	Headline string   `json:"headline"` // one sentence
+	Lines    []string `json:"lines"`    // on the validation reward, then on other figures with a clear trend
+	Caveats  []string `json:"caveats"`  // what was held fixed, rates tuned for another arm, the manifest's notes
+	Missing  []string `json:"missing"`  // what a half-finished sweep lacks
+}
+
+// Analysis is what a report says about a sweep; tables, figures and the HTML
+// page all draw from it.
+type Analysis struct {
+	Sweep *sweepdir.Sweep `json:"-"`
+	Arms  []ArmRow        `json:"arms"` // in the manifest's order
+	// Best indexes the arm of the best mean final validation reward among those
+	// that are no control and did not diverge; -1 where there is none.
+	Best        int          `json:"best"`
+	Comparisons []Comparison `json:"comparisons"`
+	Verdict     Verdict      `json:"verdict"`
+	// Base and Majority are the base level and the majority-answer baseline.
+	Base     float64 `json:"base"`
+	Majority float64 `json:"majority"`
+	// MajorityAnswer is the commonest gold answer of the validation set; empty
+	// where the arms differ in it.
+	MajorityAnswer string `json:"majority_answer"`
+}

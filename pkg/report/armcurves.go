@@ -1,0 +1,211 @@
+package report
+
+import (
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"grpo/pkg/rundir"
+)
+
+// armView is an arm of a sweep as figures draw it.
+type armView struct {
+	*ArmRow
+	label string
+	look  look
+	runs  []*rundir.Run // those with a folder, in the order of the seeds
+}
+
+// settled are the runs that a mean is taken of: those that have ended, or all
+// while none has. A run at its first steps would cut the mean of the others
+// down to those.
+func (a armView) settled() []*rundir.Run {
+	var ended []*rundir.Run
+	for _, r := range a.runs {
+		if r.Finished() {
+			ended = append(ended, r)
+		}
+	}
+	if len(ended) == 0 {
+		return a.runs
+	}
+	return ended
+}
+
+// curve is a quantity of an arm against the step or the seconds.
+type curve struct {
+	seeds []series
+	mean  series
+	lo    series // of the interval of the mean; empty where there is none
+	hi    series
+}
+
+// curveOf takes a quantity of each run. The mean, and its interval where band
+// asks for it, are at the steps that all settled runs have.
+func (a armView) curveOf(quantity func(*rundir.Run) series, band bool) curve {
+	c := curve{seeds: nonEmpty(forEach(a.runs, quantity))}
+	settled := nonEmpty(forEach(a.settled(), quantity))
+	c.mean = mean(settled)
+	if band && len(settled) > 1 {
+		c.lo, c.hi = intervals(settled, c.mean)
+	}
+	return c
+}
+
+// against replaces the steps of a curve's mean by other figures of the same
+// steps, and the steps of each seed by its own.
+func (a armView) against(x, y func(*rundir.Run) series, band bool) curve {
+	swap := func(s, at series) series {
+		var out series
+		for _, p := range s {
+			i := slices.IndexFunc(at, func(q plotter.XY) bool { return q.X == p.X })
+			if i >= 0 {
+				out = append(out, plotter.XY{X: at[i].Y, Y: p.Y})
+			}
+		}
+		return out
+	}
+	byStep := a.curveOf(y, band)
+	at := mean(nonEmpty(forEach(a.settled(), x)))
+	c := curve{mean: swap(byStep.mean, at), lo: swap(byStep.lo, at), hi: swap(byStep.hi, at)}
+	for _, r := range a.runs {
+		if s := swap(y(r), x(r)); len(s) > 0 {
+			c.seeds = append(c.seeds, s)
+		}
+	}
+	return c
+}
+
+// intervals bound the mean over several series at each point of m.
+func intervals(all []series, m series) (lo, hi series) {
+	values := make([][]float64, len(m))
+	for i, p := range m {
+		for _, s := range all {
+			if k := slices.IndexFunc(s, func(q plotter.XY) bool { return q.X == p.X }); k >= 0 {
+				values[i] = append(values[i], s[k].Y)
+			}
+		}
+	}
+	for i, p := range m {
+		l, h := BootstrapBand(values[i])
+		if isFinite(l) && isFinite(h) {
+			lo = append(lo, plotter.XY{X: p.X, Y: l})
+			hi = append(hi, plotter.XY{X: p.X, Y: h})
+		}
+	}
+	return lo, hi
+}
+
+// addTo draws the curve into p: the band, each seed thin, the mean thick with
+// a marker at some of its points, and returns the legend's sample of it.
+// offset shifts the markers of arms that lie on each other apart.
+func (c curve) addTo(p *plot.Plot, l look, style curveStyle) legendEntry {
+	entry := legendEntry{line: l.line(style.width)}
+	if style.markers > 0 {
+		entry.glyph = l.glyph(markerRadius)
+	}
+	if len(c.lo) > 1 && style.band {
+		outline := slices.Clone(c.hi)
+		for _, q := range slices.Backward(c.lo) {
+			outline = append(outline, q)
+		}
+		p.Add(&plotter.Polygon{XYs: []plotter.XYs{plotter.XYs(outline)}, Color: alpha(l.color, bandOpacity)})
+		entry.shaded = l
+	}
+	if style.seedOpacity > 0 && (len(c.seeds) > 1 || len(c.mean) == 0) {
+		for _, s := range c.seeds {
+			p.Add(&plotter.Line{XYs: plotter.XYs(s), LineStyle: draw.LineStyle{
+				Color: alpha(l.color, style.seedOpacity), Width: vg.Points(thin)}})
+		}
+	}
+	if len(c.mean) == 0 {
+		return entry
+	}
+	p.Add(&plotter.Line{XYs: plotter.XYs(c.mean), LineStyle: entry.line})
+	if l.marker != nil && style.markers > 0 {
+		addMarkers(p, c.mean.some(style.markers, style.offset), entry.glyph)
+	}
+	return entry
+}
+
+// curveStyle is how much of a curve is drawn.
+type curveStyle struct {
+	width       float64 // of the mean's line
+	seedOpacity float64 // 0: no line for each seed
+	band        bool
+	markers     int // about so many markers on the mean
+	offset      int // of the first marker, in points of the curve
+}
+
+// some picks about n points, evenly spread, starting near the offset-th part of
+// their distance.
+func (s series) some(n, offset int) series {
+	if len(s) <= n+n/2 {
+		return s
+	}
+	every := max(1, len(s)/n)
+	var out series
+	for i := (offset * every / overlayMax) % every; i < len(s); i += every {
+		out = append(out, s[i])
+	}
+	return out
+}
+
+// last is the last point of the mean.
+func (c curve) last() (plotter.XY, bool) {
+	if len(c.mean) == 0 {
+		return plotter.XY{}, false
+	}
+	return c.mean[len(c.mean)-1], true
+}
+
+// divergedMarks are the points at which runs of an arm diverged: on the run's
+// own series y, at the step of the divergence, or at its last point before. x
+// gives another axis than the step where it is not nil.
+func (a armView) divergedMarks(x, y func(*rundir.Run) series) series {
+	var marks series
+	for _, r := range a.runs {
+		step, ok := divergedAt(r)
+		if !ok {
+			continue
+		}
+		at, found := y(r).upTo(float64(step))
+		if !found {
+			continue
+		}
+		mark := plotter.XY{X: float64(step), Y: at.Y}
+		if x != nil {
+			if at, found = x(r).upTo(float64(step)); !found {
+				continue
+			}
+			mark.X = at.Y
+		}
+		marks = append(marks, mark)
+	}
+	return marks
+}
+
+// upTo is the last point of s that is not beyond x.
+func (s series) upTo(x float64) (p plotter.XY, ok bool) {
+	for _, q := range s {
+		if q.X <= x {
+			p, ok = q, true
+		}
+	}
+	return p, ok
+}
+
+// divergedAt is the step at which a run diverged, or its last step where the
+// result does not say.
+func divergedAt(r *rundir.Run) (step int, ok bool) {
+	if r.Result == nil || r.Result.Status != rundir.StateDiverged {
+		return 0, false
+	}
+	if r.Result.DivergedAt != nil {
+		return *r.Result.DivergedAt, true
+	}
+	return lastStep(r), true
+}

@@ -1,0 +1,188 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+)
+
+// armColumn is a column of the tables of arms that people read. cell prints an
+// arm's row; a column that no arm fills is left out.
+type armColumn struct {
+	head string
+	cell func(*ArmRow) string
+	// text marks what is no number.
+	text bool
+}
+
+// absent is the cell of a figure that an arm has not.
+const absent = "n/a"
+
+// meanCell prints the mean of a figure, with so many decimals.
+func meanCell(digits int) func(Figure) string {
+	return func(f Figure) string { return decimals(f.Mean, digits) }
+}
+
+// withInterval is "0.933 [0.912, 0.954]".
+func withInterval(digits int) func(Figure) string {
+	return func(f Figure) string {
+		s := decimals(f.Mean, digits)
+		if isFinite(f.Lo) {
+			s += fmt.Sprintf(" [%s, %s]", decimals(f.Lo, digits), decimals(f.Hi, digits))
+		}
+		return s
+	}
+}
+
+// withSeeds is "955.2 (970, 949, 940, 962)": the mean and each seed.
+func withSeeds(digits int) func(Figure) string {
+	return func(f Figure) string {
+		if f.N == 0 {
+			return absent
+		}
+		each := make([]string, len(f.Values))
+		for i, v := range f.Values {
+			each[i] = decimals(v, 0)
+			if !isFinite(v) {
+				each[i] = "-"
+			}
+		}
+		return decimals(f.Mean, digits) + " (" + strings.Join(each, ", ") + ")"
+	}
+}
+
+// threeDigits is for figures without a natural unit.
+func threeDigits(f Figure) string {
+	if f.N == 0 {
+		return absent
+	}
+	return decimals(f.Mean, digitsFor(f.Mean))
+}
+
+func column1(head, name string, cell func(Figure) string) armColumn {
+	spec := specOf(name)
+	return armColumn{head: head, cell: func(r *ArmRow) string { return cell(*spec.of(r)) }}
+}
+
+// armColumns are the columns of results.md.
+var armColumns = []armColumn{
+	{head: "arm", text: true, cell: func(r *ArmRow) string { return r.Name() }},
+	{head: "seeds", cell: func(r *ArmRow) string { return fmt.Sprint(r.Final.N) }},
+	column1("final [95%]", "final", withInterval(3)),
+	column1("best [95%]", "best", withInterval(3)),
+	column1("greedy", "greedy", meanCell(3)),
+	column1("test [95%]", "test", withInterval(3)),
+	column1("unseen facts", "unseen", meanCell(3)),
+	column1("`correct_num`", "correct_num", withSeeds(1)),
+	column1("`error_num`", "error_num", withSeeds(1)),
+	column1("formatted, right", "formatted_right", meanCell(1)),
+	column1("formatted, wrong", "formatted_wrong", meanCell(1)),
+	column1("unformatted", "unformatted", meanCell(1)),
+	column1("steps to 50%", "steps_to_50", meanCell(1)),
+	column1("steps to 90%", "steps_to_90", meanCell(1)),
+	column1("length", "completion_length", meanCell(1)),
+	column1("length, right", "completion_length_right", meanCell(1)),
+	column1("length, wrong", "completion_length_wrong", meanCell(1)),
+	column1("entropy", "entropy", threeDigits),
+	column1("gradient norm", "grad_norm", threeDigits),
+	column1("clip fraction", "clip_fraction", threeDigits),
+	{head: "status", text: true, cell: func(r *ArmRow) string { return r.Status }},
+}
+
+// terminalColumns are those that fit a terminal.
+var terminalColumns = []armColumn{
+	{head: "arm", text: true, cell: func(r *ArmRow) string { return r.Name() }},
+	column1("final\n[95% interval]", "final", withInterval(3)),
+	column1("best", "best", meanCell(3)),
+	column1("greedy", "greedy", meanCell(3)),
+	column1("test", "test", meanCell(3)),
+	{head: "correct/\nerror", cell: func(r *ArmRow) string { return slash(r.Correct, r.Errors, 1) }},
+	{head: "formatted\nright/wrong", cell: func(r *ArmRow) string { return slash(r.FormattedRight, r.FormattedWrong, 1) }},
+	column1("un-\nformatted", "unformatted", meanCell(1)),
+	{head: "steps to\n50%/90%", cell: func(r *ArmRow) string { return slash(r.StepsTo50, r.StepsTo90, 0) }},
+	column1("length", "completion_length", meanCell(1)),
+	{head: "status", text: true, cell: func(r *ArmRow) string { return r.Status }},
+}
+
+// slash is "955.2/68.8".
+func slash(x, y Figure, digits int) string {
+	if x.N == 0 && y.N == 0 {
+		return absent
+	}
+	return decimals(x.Mean, digits) + "/" + decimals(y.Mean, digits)
+}
+
+// fill prints the arms' cells, leaving out columns that no arm fills.
+func fill(columns []armColumn, arms []ArmRow) ([]armColumn, [][]string) {
+	var kept []armColumn
+	rows := make([][]string, len(arms))
+	for _, c := range columns {
+		cells := make([]string, len(arms))
+		some := c.text || len(arms) == 0
+		for i := range arms {
+			cells[i] = c.cell(&arms[i])
+			some = some || cells[i] != absent
+		}
+		if !some {
+			continue
+		}
+		kept = append(kept, c)
+		for i := range rows {
+			rows[i] = append(rows[i], cells[i])
+		}
+	}
+	return kept, rows
+}
+
+// markdownTable prints rows under their heads; cells must be escaped.
+func markdownTable(b *strings.Builder, columns []armColumn, rows [][]string) {
+	b.WriteString("|")
+	for _, c := range columns {
+		b.WriteString(" " + strings.ReplaceAll(c.head, "\n", " ") + " |")
+	}
+	b.WriteString("\n|")
+	for _, c := range columns {
+		if c.text {
+			b.WriteString(" --- |")
+		} else {
+			b.WriteString(" ---: |")
+		}
+	}
+	b.WriteString("\n")
+	for _, row := range rows {
+		b.WriteString("|")
+		for _, cell := range row {
+			b.WriteString(" " + cell + " |")
+		}
+		b.WriteString("\n")
+	}
+}
+
+// tableNotes say what the columns are.
+func (a *Analysis) tableNotes() []string {
+	on := "the validation problems"
+	if len(a.Arms) > 0 && a.Arms[0].Problems > 0 && a.sameProblems() {
+		on = fmt.Sprintf("%d validation problems", a.Arms[0].Problems)
+	}
+	out := []string{
+		fmt.Sprintf("Final, best, greedy: share of %s answered right after the last step (sampled), at the run's best step (sampled) and after the last step decoded greedily; means over the finished seeds, with 95%% intervals by Student's t.", on),
+		"The best step was chosen on the same problems, so its reward flatters. The test problems were read once, after training.",
+		"Counts and lengths (tokens) are of the last sampled validation. Steps to 50% and 90% are the first evaluated steps at which a run had that share of its own best reward; they are left out where the base level was there already.",
+		"Entropy (nats a token) and gradient norm are means over the last tenth of the steps.",
+	}
+	var levels []string
+	if isFinite(a.Base) {
+		levels = append(levels, "base level (before training) "+decimals(a.Base, 3))
+	}
+	if isFinite(a.Majority) {
+		s := "majority-answer baseline " + decimals(a.Majority, 3)
+		if a.MajorityAnswer != "" {
+			s += fmt.Sprintf(" (always %q)", a.MajorityAnswer)
+		}
+		levels = append(levels, s)
+	}
+	if len(levels) > 0 {
+		s := strings.Join(levels, "; ")
+		out = append(out, strings.ToUpper(s[:1])+s[1:]+".")
+	}
+	return out
+}

@@ -1,0 +1,235 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+)
+
+// tune makes the arms of a sweep the points of tuned arms, so many rates each.
+func tune(sw *sweepdir.Sweep, rates ...string) {
+	m := &sw.Manifest
+	m.BestOver = rateKey
+	m.Axes = []sweepdir.Axis{{Key: rateKey, Label: "learning rate", Short: "lr", Values: rates, Log: true}}
+	m.Varied = []string{"algorithm.loss_type", rateKey}
+	for i := range m.Arms {
+		arm, rate := &m.Arms[i], rates[i%len(rates)]
+		loss := fmt.Sprintf("loss %d", i/len(rates))
+		arm.Set = []sweepdir.Override{{Key: "algorithm.loss_type", Value: loss}, {Key: rateKey, Value: rate}}
+		arm.Point = []string{rate}
+		arm.Name, arm.Label = loss+",lr="+rate, loss+", learning rate "+rate
+	}
+}
+
+// tunedSweep has two losses at two rates: the first is better at the larger one,
+// the second at the smaller.
+func tunedSweep(n int) *sweepdir.Sweep {
+	sw := fakeSweep(n,
+		fakeArm{run: around(0.70, 0.012, 10)}, fakeArm{run: around(0.80, 0.012, 20)},
+		fakeArm{run: around(0.93, 0.012, 30)}, fakeArm{run: around(0.60, 0.012, 40)})
+	tune(sw, "0.001", "0.003")
+	sw.Manifest.Reference = "loss 0,lr=0.001"
+	return sw
+}
+
+// TestBestOver: arms are compared at their own best point, and with no other.
+func TestBestOver(t *testing.T) {
+	a := mustAnalyse(t, tunedSweep(4))
+	var finals []string
+	for _, c := range a.Comparisons {
+		if c.Metric == "final" {
+			finals = append(finals, c.Kind+" "+c.A+" - "+c.B)
+		}
+	}
+	if want := []string{"pair loss 1,lr=0.001 - loss 0,lr=0.003"}; !slices.Equal(finals, want) {
+		t.Errorf("compared %v, want %v", finals, want)
+	}
+	text := a.Verdict.text()
+	for _, want := range []string{
+		"loss 1 (learning rate 0.001) beats loss 0 (learning rate 0.003) by ",
+		"loss 0 is best at learning rate 0.003: ", "; at 0.001 ", "loss 1 is best at learning rate 0.001: ",
+		"compared at its own best learning rate of 0.001 and 0.003",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the verdict lacks %q:\n%s", want, text)
+		}
+	}
+	for _, not := range []string{"more than one key", "All arms ran at", "interaction", "best validation reward"} {
+		if strings.Contains(text, not) {
+			t.Errorf("the verdict says %q:\n%s", not, text)
+		}
+	}
+	if a.rateAxis() != nil {
+		t.Error("taken for a sweep of learning rates")
+	}
+}
+
+func TestBestOverCases(t *testing.T) {
+	diverge := func(run func(uint64) fakeRun) func(uint64) fakeRun {
+		return with(run, func(f *fakeRun) { f.diverged = 20 })
+	}
+	absent := func(uint64) fakeRun { return fakeRun{state: sweepdir.Missing} }
+	tests := []struct {
+		name      string
+		reference bool
+		runs      []func(uint64) fakeRun
+		want      []string // compared: A - B
+		says      string
+	}{
+		{"without a reference the best arm is the anchor", false,
+			[]func(uint64) fakeRun{around(0.7, 0.01, 1), around(0.8, 0.01, 2), around(0.9, 0.01, 3), around(0.6, 0.01, 4)},
+			[]string{"loss 1,lr=0.001 - loss 0,lr=0.003"}, "loss 1 (learning rate 0.001) beats loss 0"},
+		{"a point that diverged is not the best", true,
+			[]func(uint64) fakeRun{around(0.7, 0.01, 1), diverge(around(0.8, 0.01, 2)), around(0.9, 0.01, 3), around(0.6, 0.01, 4)},
+			[]string{"loss 1,lr=0.001 - loss 0,lr=0.001"}, "at 0.003 79."},
+		{"unless all did", true,
+			[]func(uint64) fakeRun{diverge(around(0.7, 0.01, 1)), diverge(around(0.8, 0.01, 2)), around(0.9, 0.01, 3), around(0.6, 0.01, 4)},
+			[]string{"loss 1,lr=0.001 - loss 0,lr=0.003"}, "although it diverged in 4 of 4 seeds (step 20) there as everywhere"},
+		{"an arm without results is left out", true,
+			[]func(uint64) fakeRun{absent, absent, around(0.9, 0.01, 3), around(0.6, 0.01, 4)},
+			nil, "no two arms can be compared yet"},
+		{"nothing has run", false, []func(uint64) fakeRun{absent, absent, absent, absent}, nil, "none of 16 runs has its result"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			sw := fakeSweep(4, fakeArm{run: tt.runs[0]}, fakeArm{run: tt.runs[1]}, fakeArm{run: tt.runs[2]}, fakeArm{run: tt.runs[3]})
+			tune(sw, "0.001", "0.003")
+			if tt.reference {
+				sw.Manifest.Reference = "loss 0,lr=0.001"
+			}
+			a := mustAnalyse(t, sw)
+			var got []string
+			for _, c := range a.Comparisons {
+				if c.Metric == "final" {
+					got = append(got, c.A+" - "+c.B)
+				}
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("compared %v, want %v", got, tt.want)
+			}
+			if text := a.Verdict.text(); !strings.Contains(text, tt.says) {
+				t.Errorf("the verdict lacks %q:\n%s", tt.says, text)
+			}
+		})
+	}
+}
+
+// TestLabelBeside takes out what the axis adds, wherever it stands.
+func TestLabelBeside(t *testing.T) {
+	m := tunedSweep(1).Manifest
+	for i, want := range []string{"loss 0", "loss 0", "loss 1", "loss 1"} {
+		if got := labelBeside(&m, i, rateKey); got != want {
+			t.Errorf("%q of %q, want %q", got, m.Arms[i].Label, want)
+		}
+	}
+	m.Arms[0].Label = "learning rate 0.001, loss 0"
+	m.Arms[1].Label, m.Arms[1].Name = "", "loss 0,lr=0.003"
+	m.Arms[2].Label = "by hand"
+	for i, want := range []string{"loss 0", "loss 0", "by hand"} {
+		if got := labelBeside(&m, i, rateKey); got != want {
+			t.Errorf("%q of %q, want %q", got, m.Arms[i].Label, want)
+		}
+	}
+}
+
+// TestLinesOver: named arms that are crossed with a key are lines of their own
+// in the figure against the key.
+func TestLinesOver(t *testing.T) {
+	tests := []struct {
+		name string
+		sw   *sweepdir.Sweep
+		want string
+	}{
+		{"a sweep of rates is one line", rateSweep(2), "[{ [0 1 2 3 4]}]"},
+		{"tuned arms", tunedSweep(2), "[{loss 0 [0 1]} {loss 1 [2 3]}]"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			v := newSweepView(mustAnalyse(t, tt.sw))
+			if got := fmt.Sprint(v.linesOver(0, -1)); got != tt.want {
+				t.Errorf("lines %s, want %s", got, tt.want)
+			}
+			if _, ok := v.finalAgainst(0, -1); !ok {
+				t.Error("nothing is drawn")
+			}
+		})
+	}
+}
+
+func TestBestValue(t *testing.T) {
+	fail := func(f *fakeRun) { f.state = rundir.StateFailed }
+	tests := []struct {
+		name   string
+		damage func(arm int, seed uint64, f *fakeRun)
+		value  string
+		says   string
+	}{
+		{"the best", nil, "0.001", "the best mean final validation reward of part lr, 93."},
+		{"another arm lacks a seed", func(arm int, seed uint64, f *fakeRun) {
+			if arm == 0 && seed == 2 {
+				fail(f)
+			}
+		}, "0.001", "; 0.01 diverged and could not be chosen; seeds of 0.0001 were missing then"},
+		{"the best lacks a seed", func(arm int, seed uint64, f *fakeRun) {
+			if arm == 2 && seed == 2 {
+				fail(f)
+			}
+		}, "", "the best so far, learning rate 0.001, lacks 1 of 4 seeds"},
+		{"nothing is done", func(_ int, _ uint64, f *fakeRun) { f.state = sweepdir.Missing }, "", "none of 20 runs has its result"},
+		{"all diverged", func(_ int, seed uint64, f *fakeRun) {
+			if seed == 3 {
+				f.diverged = 10
+			}
+		}, "", "no value of learning rate is left: each diverged in at least one seed"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			sw := rateSweep(4)
+			for i, s := range sw.Runs {
+				f := fakeRun{initial: fakeBase, final: []float64{0.56, 0.75, 0.933, 0.92, 0.3}[s.Arm]}
+				if s.Arm == 4 {
+					f.diverged = 20
+				}
+				if tt.damage != nil {
+					tt.damage(s.Arm, s.Seed, &f)
+				}
+				s.State, s.Run = f.state, nil
+				if f.state == "" {
+					s.Run = f.run(s.Seed)
+					s.State = s.Run.Result.Status
+				}
+				sw.Runs[i] = s
+			}
+			value, why, err := mustAnalyse(t, sw).BestValue(rateKey)
+			if err != nil {
+				why = err.Error()
+			}
+			if value != tt.value || (err != nil) != (tt.value == "") || !strings.Contains(why, tt.says) {
+				t.Errorf("%q because %q, want %q because %q", value, why, tt.value, tt.says)
+			}
+		})
+	}
+	if _, _, err := mustAnalyse(t, rateSweep(2)).BestValue("rollout.group_size"); err == nil {
+		t.Error("a value of a key that is no axis")
+	}
+}
+
+// TestSharedCaveats: what every part says is said once, and nothing is lost.
+func TestSharedCaveats(t *testing.T) {
+	part := func(caveats ...string) *Analysis { return &Analysis{Verdict: Verdict{Caveats: caveats}} }
+	parts := []*Analysis{part("a", "one", "b"), nil, part("a", "b", "two")}
+	shared, rest := sharedCaveats(parts)
+	if !slices.Equal(shared, []string{"a", "b"}) || !slices.Equal(rest[0].Verdict.Caveats, []string{"one"}) || rest[1] != nil || !slices.Equal(rest[2].Verdict.Caveats, []string{"two"}) {
+		t.Errorf("shared %v, rest %+v", shared, rest)
+	}
+	if len(parts[0].Verdict.Caveats) != 3 {
+		t.Error("the part itself was changed")
+	}
+	if shared, rest = sharedCaveats([]*Analysis{part("a"), nil}); len(shared) > 0 || len(rest[0].Verdict.Caveats) != 1 {
+		t.Errorf("of a single part: shared %v", shared)
+	}
+}

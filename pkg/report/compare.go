@@ -1,0 +1,183 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+)
+
+// CompareRow is a row of a comparison of folders: an arm of a sweep, or a run
+// by itself as an arm of one seed.
+type CompareRow struct {
+	Dir string `json:"dir"` // the folder of the sweep or run
+	Row ArmRow `json:"row"`
+	// WallS is the row's: this table is not written beside the runs, so that it
+	// may hold times.
+	WallS Figure `json:"wall_s"`
+}
+
+// CompareFolders reads folders of runs, sweeps and studies and returns a row
+// for each run and for each arm, in the order of the folders. Nothing is
+// tested: rows of different folders may differ in anything. It is an error when
+// a folder is none of the three.
+func CompareFolders(dirs []string) ([]CompareRow, error) {
+	var out []CompareRow
+	for _, dir := range dirs {
+		rows, err := compareFolder(dir)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, rows...)
+	}
+	return out, nil
+}
+
+func compareFolder(dir string) ([]CompareRow, error) {
+	switch {
+	case sweepdir.IsStudy(dir):
+		study, err := sweepdir.ReadStudy(dir)
+		if err != nil {
+			return nil, err
+		}
+		var out []CompareRow
+		for _, part := range study.Parts {
+			sub := filepath.Join(dir, part.Name)
+			if !sweepdir.IsSweep(sub) {
+				continue // its turn has not come
+			}
+			rows, err := compareFolder(sub)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, rows...)
+		}
+		return out, nil
+	case sweepdir.IsSweep(dir):
+		sw, err := sweepdir.Open(dir)
+		if err != nil {
+			return nil, err
+		}
+		return compareRows(dir, sw)
+	}
+	run, err := rundir.Open(dir)
+	if err != nil {
+		return nil, notAFolder(dir, err)
+	}
+	a, err := readAbout(run)
+	if err != nil {
+		return nil, err
+	}
+	return compareRows(dir, sweepOfOne(dir, a))
+}
+
+// notAFolder says what was looked for.
+func notAFolder(dir string, err error) error {
+	if _, serr := os.Stat(dir); serr != nil {
+		if pe, ok := serr.(*fs.PathError); ok {
+			return fmt.Errorf("%s: %w", dir, pe.Err)
+		}
+		return serr
+	}
+	return fmt.Errorf("%s is the folder of no run, sweep or study: %w", dir, err)
+}
+
+// sweepOfOne is a run as a sweep of one arm and one seed.
+func sweepOfOne(dir string, a about) *sweepdir.Sweep {
+	e := sweepdir.Entry{Dir: ".", Config: "-"}
+	if a.Seed != nil {
+		e.Seed = *a.Seed
+	}
+	return &sweepdir.Sweep{
+		Dir: dir,
+		Manifest: sweepdir.Manifest{
+			Arms:  []sweepdir.Arm{{Name: a.Name + ", " + a.seed()}},
+			Seeds: []uint64{e.Seed}, Runs: []sweepdir.Entry{e},
+		},
+		Runs: []sweepdir.RunState{sweepdir.StateOf(dir, e)},
+	}
+}
+
+func compareRows(dir string, sw *sweepdir.Sweep) ([]CompareRow, error) {
+	a, err := Analyse(sw)
+	if err != nil {
+		return nil, err
+	}
+	var out []CompareRow
+	for _, r := range a.Arms {
+		out = append(out, CompareRow{Dir: dir, Row: r, WallS: r.WallS})
+	}
+	return out, nil
+}
+
+// compareColumn is a column by which rows are sorted and printed. number is
+// nil where the column is text.
+type compareColumn struct {
+	name   string
+	text   func(*CompareRow) string
+	number func(*CompareRow) float64
+}
+
+// compareColumns are all columns: what a row is, then its figures.
+func compareColumns() []compareColumn {
+	out := []compareColumn{
+		{name: "dir", text: func(r *CompareRow) string { return filepath.ToSlash(r.Dir) }},
+		{name: "arm", text: func(r *CompareRow) string { return r.Row.Name() }},
+		{name: "status", text: func(r *CompareRow) string { return r.Row.Status }},
+		{name: "seeds", number: func(r *CompareRow) float64 { return float64(r.Row.Final.N) }},
+	}
+	for _, spec := range figureSpecs {
+		out = append(out, compareColumn{name: spec.name, number: func(r *CompareRow) float64 { return spec.of(&r.Row).Mean }})
+	}
+	return out
+}
+
+// CompareColumns are the names by which [SortRows] sorts.
+func CompareColumns() []string {
+	var out []string
+	for _, c := range compareColumns() {
+		out = append(out, c.name)
+	}
+	return out
+}
+
+// SortRows sorts rows by a column: numbers from the highest, texts from A; with
+// a "-" before the name the other way round. Rows without the figure come last
+// either way; equal rows stay in their order. It is an error when there is no
+// such column.
+func SortRows(rows []CompareRow, by string) error {
+	name, turned := strings.CutPrefix(by, "-")
+	columns := compareColumns()
+	at := slices.IndexFunc(columns, func(c compareColumn) bool { return c.name == name })
+	if at < 0 {
+		return fmt.Errorf("there is no column %q (there are %s)", name, strings.Join(CompareColumns(), ", "))
+	}
+	c := columns[at]
+	slices.SortStableFunc(rows, func(x, y CompareRow) int {
+		order := 0
+		if c.number == nil {
+			order = cmp.Compare(c.text(&x), c.text(&y))
+		} else {
+			v, w := c.number(&x), c.number(&y)
+			switch {
+			case isFinite(v) && isFinite(w):
+				order = cmp.Compare(w, v)
+			case isFinite(v):
+				return -1
+			case isFinite(w):
+				return 1
+			}
+		}
+		if turned {
+			return -order
+		}
+		return order
+	})
+	return nil
+}

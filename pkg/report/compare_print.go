@@ -1,0 +1,112 @@
+package report
+
+import (
+	"encoding/csv"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// comparePrinted are the columns for people, behind the folder.
+var comparePrinted = []armColumn{
+	{head: "arm", text: true, cell: func(r *ArmRow) string { return r.Name() }},
+	{head: "seeds", cell: func(r *ArmRow) string { return strconv.Itoa(r.Final.N) }},
+	column1("final\n[95% interval]", "final", withInterval(3)),
+	column1("best", "best", meanCell(3)),
+	column1("greedy", "greedy", meanCell(3)),
+	column1("test", "test", meanCell(3)),
+	column1("`correct_num`", "correct_num", meanCell(1)),
+	column1("`error_num`", "error_num", meanCell(1)),
+	column1("steps\nto 90%", "steps_to_90", meanCell(0)),
+	column1("length", "completion_length", meanCell(1)),
+	column1("entropy", "entropy", threeDigits),
+	column1("gradient\nnorm", "grad_norm", threeDigits),
+	column1("seconds", "wall_s", meanCell(1)),
+	{head: "status", text: true, cell: func(r *ArmRow) string { return r.Status }},
+}
+
+// compareCells are the heads and cells of the table for people.
+func compareCells(rows []CompareRow) ([]armColumn, [][]string) {
+	arms := make([]ArmRow, len(rows))
+	for i, r := range rows {
+		arms[i] = r.Row
+	}
+	columns, cells := fill(comparePrinted, arms)
+	columns = append([]armColumn{{head: "folder", text: true}}, columns...)
+	for i, r := range rows {
+		folder := compareColumns()[0].text(&r)
+		if i > 0 && rows[i-1].Dir == r.Dir {
+			folder = `"` // the same as above
+		}
+		cells[i] = append([]string{folder}, cells[i]...)
+	}
+	return columns, cells
+}
+
+// compareNote says what the numbers are.
+const compareNote = "Means over the finished seeds; interval: 95%, Student's t over seeds (a single run has none). Rows of different folders may differ in anything: only arms of one sweep are compared fairly."
+
+// WriteCompareText writes rows as a table for a terminal.
+func WriteCompareText(w io.Writer, rows []CompareRow) error {
+	columns, cells := compareCells(rows)
+	text := make([]column, len(columns))
+	for i, c := range columns {
+		text[i] = column{head: strings.ReplaceAll(c.head, "`", ""), right: !c.text}
+	}
+	_, err := io.WriteString(w, textTable(text, cells)+"\n"+compareNote+"\n")
+	return err
+}
+
+// WriteCompareMarkdown writes rows as a Markdown table.
+func WriteCompareMarkdown(w io.Writer, rows []CompareRow) error {
+	columns, cells := compareCells(rows)
+	for i := range cells {
+		for k := range cells[i] {
+			cells[i][k] = escapeMarkdown(cells[i][k])
+		}
+		cells[i][0] = escapeMarkdown(compareColumns()[0].text(&rows[i]))
+	}
+	var b strings.Builder
+	markdownTable(&b, columns, cells)
+	b.WriteString("\n" + compareNote + "\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// WriteCompareCSV writes every column of [CompareColumns], figures as their
+// mean and, beside it, the ends of the interval (NAME_lo, NAME_hi), with all
+// their digits; an empty cell is a figure that does not exist.
+func WriteCompareCSV(w io.Writer, rows []CompareRow) error {
+	out := csv.NewWriter(w)
+	var head []string
+	columns := compareColumns()
+	figures := len(columns) - len(figureSpecs)
+	for i, c := range columns {
+		head = append(head, c.name)
+		if i >= figures {
+			head = append(head, c.name+"_lo", c.name+"_hi")
+		}
+	}
+	if err := out.Write(head); err != nil {
+		return err
+	}
+	for i := range rows {
+		var line []string
+		for k, c := range columns {
+			if c.number == nil {
+				line = append(line, c.text(&rows[i]))
+				continue
+			}
+			line = append(line, exact(c.number(&rows[i])))
+			if k >= figures {
+				f := figureSpecs[k-figures].of(&rows[i].Row)
+				line = append(line, exact(f.Lo), exact(f.Hi))
+			}
+		}
+		if err := out.Write(line); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}

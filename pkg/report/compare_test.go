@@ -1,0 +1,179 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+)
+
+// sweepFolder writes a sweep of two arms and two seeds whose runs are those of
+// [synthFolder]; the last is not finished.
+func sweepFolder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	m := sweepdir.Manifest{
+		Format: sweepdir.FormatVersion, Command: "ablate", Name: "two", Title: "Two arms", Question: "Which?",
+		Arms:  []sweepdir.Arm{{Name: "first", Label: "the first"}, {Name: "second", Label: "the second"}},
+		Seeds: []uint64{1, 2}, Base: "seed: 1\n", Argv: []string{"grpo"},
+	}
+	for i, seed := range []uint64{1, 1, 2, 2} {
+		name := "runs/" + m.Arms[i%2].Name + ",seed=" + strconv.Itoa(int(seed))
+		last := 200
+		if i == 3 {
+			last = 60
+		}
+		if err := os.MkdirAll(filepath.Join(dir, "runs"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(synthFolder(t, seed+uint64(10*(i%2)), last), filepath.Join(dir, filepath.FromSlash(name))); err != nil {
+			t.Fatal(err)
+		}
+		m.Runs = append(m.Runs, sweepdir.Entry{Index: i, Arm: i % 2, Seed: seed, Dir: name, Hash: "0badcaf" + strconv.Itoa(i), Config: "seed: 1\n"})
+	}
+	m.Hash = m.Identity()
+	if err := sweepdir.WriteManifest(dir, m); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestCompareFolders(t *testing.T) {
+	sweep, run, half := sweepFolder(t), synthFolder(t, 7, 200), synthFolder(t, 8, 40)
+	study := t.TempDir()
+	if err := os.Rename(sweepFolder(t), filepath.Join(study, "lr")); err != nil {
+		t.Fatal(err)
+	}
+	if err := sweepdir.WriteStudy(study, sweepdir.Study{
+		Format: sweepdir.FormatVersion, Name: "s", Parts: []sweepdir.Part{{Name: "lr"}, {Name: "later"}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := CompareFolders([]string{sweep, run, half, study})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, r := range rows {
+		names = append(names, r.Row.Name()+": "+r.Row.Status)
+	}
+	want := []string{
+		"the first: done", "the second: done (1 of 2 seeds), interrupted (1 of 2 seeds)",
+		"default, seed 7: done", "default, seed 8: interrupted (1 of 1 seed)",
+		"the first: done", "the second: done (1 of 2 seeds), interrupted (1 of 2 seeds)",
+	}
+	if !slices.Equal(names, want) {
+		t.Fatalf("%q\nwant %q", names, want)
+	}
+	r, err := rundir.Open(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := rows[2].Row; got.Final.Mean != r.Result.Final.Sampled.AnswerReward || got.Final.N != 1 || isFinite(got.Final.Lo) || rows[2].WallS.Mean != 118.25 {
+		t.Errorf("%+v", got.Final)
+	}
+	if rows[3].Row.Final.N != 0 {
+		t.Errorf("an unfinished run ends at %v", rows[3].Row.Final.Mean)
+	}
+	for _, w := range []func(*bytes.Buffer) error{
+		func(b *bytes.Buffer) error { return WriteCompareText(b, rows) },
+		func(b *bytes.Buffer) error { return WriteCompareMarkdown(b, rows) },
+	} {
+		var b bytes.Buffer
+		if err := w(&b); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"the first", "default, seed 8", "n/a", "118.2", decimals(rows[2].Row.Final.Mean, 3)} {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("no %q in\n%s", want, b.String())
+			}
+		}
+	}
+}
+
+func TestCompareFoldersErrors(t *testing.T) {
+	empty := t.TempDir()
+	broken := t.TempDir()
+	if err := os.WriteFile(filepath.Join(broken, sweepdir.ManifestFile), []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ name, dir, want string }{
+		{"not there", filepath.Join(empty, "nix"), "nix: no such file"},
+		{"empty", empty, "is the folder of no run, sweep or study"},
+		{"a broken manifest", broken, sweepdir.ManifestFile},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := CompareFolders([]string{tt.dir}); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestSortRows(t *testing.T) {
+	row := func(name string, final float64) CompareRow {
+		r := CompareRow{Row: ArmRow{Arm: sweepdir.Arm{Name: name}}}
+		r.Row.Final = newFigure([]float64{final}, 0, 0, 1)
+		return r
+	}
+	rows := []CompareRow{row("b", .5), row("none", math.NaN()), row("a", .9), row("c", .5)}
+	for _, tt := range []struct{ by, want string }{
+		{"final", "a b c none"}, {"-final", "b c a none"}, {"arm", "a b c none"}, {"-arm", "none c b a"}, {"seeds", "b a c none"},
+	} {
+		t.Run(tt.by, func(t *testing.T) {
+			got := slices.Clone(rows)
+			if err := SortRows(got, tt.by); err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, r := range got {
+				names = append(names, r.Row.Arm.Name)
+			}
+			if strings.Join(names, " ") != tt.want {
+				t.Errorf("%v, want %s", names, tt.want)
+			}
+		})
+	}
+	for _, name := range CompareColumns() {
+		if err := SortRows(slices.Clone(rows), name); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := SortRows(rows, "finale"); err == nil || !strings.Contains(err.Error(), "finale") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestWriteCompareCSV(t *testing.T) {
+	rows, err := CompareFolders([]string{sweepFolder(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := WriteCompareCSV(&b, rows); err != nil {
+		t.Fatal(err)
+	}
+	table, err := csv.NewReader(&b).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range rows {
+		for _, spec := range figureSpecs {
+			f := spec.of(&r.Row)
+			for column, want := range map[string]float64{spec.name: f.Mean, spec.name + "_lo": f.Lo, spec.name + "_hi": f.Hi} {
+				got := table[i+1][slices.Index(table[0], column)]
+				if got != exact(want) {
+					t.Errorf("row %d, %s: %q, want %v", i, column, got, want)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package report
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+)
+
+// The report of a sweep or a study as one HTML file: figures, style and script
+// are within it, and its content security policy forbids it to load anything
+// or to run any script but its own. Everything that comes from data goes
+// through html/template.
+
+//go:embed templates/report.html templates/report.css templates/report.js
+var templates embed.FS
+
+var pageTemplate = template.Must(template.ParseFS(templates, "templates/report.html"))
+
+// page is what the template draws.
+type page struct {
+	Title, Lead           string
+	Style                 template.CSS
+	Script                template.JS
+	StyleHash, ScriptHash string
+	Sweep                 *htmlSweep // of a sweep's page
+	Parts                 []htmlPart // of a study's
+	SharedHead            string
+	Shared                []string // caveats of all parts
+	Made                  htmlMade
+}
+
+// htmlSweep is what a page says about a sweep.
+type htmlSweep struct {
+	Question, Headline      string
+	Lines, Caveats, Missing []string
+	Main, Other             []htmlFigure
+	Arms                    htmlTable
+	Comparisons, Others     htmlTable // differences in the final reward and in other figures
+	Runs                    htmlTable
+}
+
+// htmlFigure is a figure within the page.
+type htmlFigure struct {
+	Title, Alt, File, Link string
+	Src                    template.URL
+	Width, Height          int
+}
+
+// Wide says that the figure needs the width of the page to be read: it has
+// several panels.
+func (f htmlFigure) Wide() bool { return f.Width > int(1.2*pageWidth*defaultDPI) }
+
+// htmlMade is how the runs were made, the last section of a page.
+type htmlMade struct {
+	Parts    []htmlMadePart
+	Programs []string
+	Command  string
+	Bases    []htmlBase
+}
+
+type htmlMadePart struct {
+	Heading string
+	Fixed   []sweepdir.Override
+	Differs *htmlTable
+}
+
+// htmlBase is a resolved configuration.
+type htmlBase struct{ Heading, Text string }
+
+// WriteHTML writes the report of a sweep to path in one atomic move: the
+// verdict first, then the figures, the tables, and last the command and the
+// configuration. figures are those of [DrawSweep]. The page needs nothing
+// outside itself; it has links to the figures' own files beside it and, where
+// it lies in the sweep's folder, to those of the runs.
+func WriteHTML(path string, a *Analysis, figures []Drawing) error {
+	m := a.Sweep.Manifest
+	p := page{Title: titleOf(m), Lead: a.lead(), Sweep: newHTMLSweep(a, figures, "", filepath.Dir(path) == filepath.Clean(a.Sweep.Dir))}
+	p.Made = htmlMade{
+		Parts: []htmlMadePart{a.madePart("")}, Programs: programs(a.allRuns()),
+		Command: commandLine(m.Argv),
+	}
+	if m.Base != "" {
+		p.Made.Bases = []htmlBase{{"Resolved base configuration", m.Base}}
+	}
+	return p.write(path)
+}
+
+// write renders the page.
+func (p page) write(path string) error {
+	style, err := templates.ReadFile("templates/report.css")
+	if err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	script, err := templates.ReadFile("templates/report.js")
+	if err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	p.Style, p.StyleHash = template.CSS(style), integrity(style)
+	p.Script, p.ScriptHash = template.JS(script), integrity(script)
+	var b bytes.Buffer
+	if err := pageTemplate.ExecuteTemplate(&b, "page", p); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	if err := rundir.WriteFileAtomic(path, []byte(undirected.Replace(b.String()))); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+// integrity is the source expression by which a content security policy admits
+// exactly this text.
+func integrity(text []byte) string {
+	sum := sha256.Sum256(text)
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// newHTMLSweep prepares an analysis for the page; links to files lead below
+// folder, and to runs only where runs says that they are there.
+func newHTMLSweep(a *Analysis, figures []Drawing, folder string, runs bool) *htmlSweep {
+	s := &htmlSweep{
+		Question: a.Verdict.Question, Headline: a.Verdict.Headline,
+		Lines: a.Verdict.Lines, Caveats: a.Verdict.Caveats, Missing: a.Verdict.Missing,
+		Arms: a.armsHTML(), Runs: a.runsHTML(folder, runs),
+		Comparisons: a.comparisonsHTML(func(metric string) bool { return metric == "final" }),
+		Others:      a.comparisonsHTML(func(metric string) bool { return metric != "final" }),
+	}
+	for _, d := range figures {
+		f := htmlFigure{
+			Title: d.Title, Alt: d.Alt, File: d.File, Link: link(folder, d.File), Width: d.Width, Height: d.Height,
+			// Safe as it is: base64 of our own bytes.
+			Src: template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(d.PNG)),
+		}
+		if d.Main {
+			s.Main = append(s.Main, f)
+		} else {
+			s.Other = append(s.Other, f)
+		}
+	}
+	return s
+}
+
+// link is a relative address of a file below folder, whose parts may hold any
+// character.
+func link(folder, file string) string {
+	var parts []string
+	for _, s := range []string{folder, file} {
+		for part := range strings.SplitSeq(s, "/") {
+			if part != "" {
+				parts = append(parts, url.PathEscape(part))
+			}
+		}
+	}
+	out := strings.Join(parts, "/")
+	if strings.Contains(out, ":") { // would read as a scheme
+		out = "./" + out
+	}
+	return out
+}
+
+// titleOf names a sweep.
+func titleOf(m sweepdir.Manifest) string {
+	if m.Title != "" {
+		return m.Title
+	}
+	return m.Name
+}
+
+// lead is the line below the title: "5 arms × 3 seeds = 15 runs: 12 done, 3
+// diverged".
+func (a *Analysis) lead() string {
+	var done, diverged, failed, left int
+	for _, r := range a.Arms {
+		done, diverged, failed, left = done+r.Done, diverged+r.Diverged, failed+r.Failed, left+r.Left
+	}
+	var states []string
+	for _, s := range []struct {
+		n    int
+		what string
+	}{{done, "done"}, {diverged, "diverged"}, {failed, "failed"}, {left, "not finished"}} {
+		if s.n > 0 {
+			states = append(states, fmt.Sprintf("%d %s", s.n, s.what))
+		}
+	}
+	out := fmt.Sprintf("%s × %s = %s", plural(len(a.Arms), "arm"), plural(len(a.Sweep.Manifest.Seeds), "seed"), plural(a.runs(), "run"))
+	if len(states) > 0 {
+		out += ": " + strings.Join(states, ", ")
+	}
+	return out
+}
+
+func (a *Analysis) allRuns() []*rundir.Run {
+	var out []*rundir.Run
+	for _, s := range a.Sweep.Runs {
+		if s.Run != nil {
+			out = append(out, s.Run)
+		}
+	}
+	return out
+}
+
+// programs lists what made the runs, each program and kind of machine once.
+func programs(runs []*rundir.Run) []string {
+	var out []string
+	for _, r := range runs {
+		m := r.Meta
+		if m == nil {
+			continue
+		}
+		s := "Made by grpo " + m.Version
+		if m.Revision != "" {
+			s += " (" + m.Revision + ")"
+		}
+		for _, part := range []string{m.GoVersion, strings.Trim(m.OS+"/"+m.Arch, "/"), m.Kernel} {
+			if part != "" {
+				s += ", " + part
+			}
+		}
+		if m.Threads > 0 {
+			s += ", " + plural(m.Threads, "thread") + " a run"
+		}
+		if s += "."; !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// commandLine is argv as a POSIX shell takes it. Where the program lay is left
+// out: it says nothing to others.
+func commandLine(argv []string) string {
+	argv = slices.Clone(argv)
+	if len(argv) > 0 {
+		argv[0] = argv[0][strings.LastIndexAny(argv[0], `/\`)+1:]
+	}
+	return strings.Join(quoted(argv), " ")
+}

@@ -1,0 +1,291 @@
+package report
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+)
+
+// htmlTable is a table of the page. The first cell of a row is its head.
+type htmlTable struct {
+	Label string // for those who can't see it
+	Head  []htmlHead
+	Rows  []htmlRow
+	Notes []string
+}
+
+type htmlHead struct {
+	Name string
+	Text bool // not a number
+}
+
+type htmlRow struct {
+	Best  bool
+	Cells []htmlCell
+}
+
+type htmlCell struct {
+	Text  string
+	Sort  string // what it is sorted by, where that is not its text
+	Class string
+	Link  string
+}
+
+// word is a word of a cell. A short one is not broken, as at the hyphen of
+// 1e-4.
+type word struct {
+	Text  string
+	Whole bool
+}
+
+// Words are the words of the cell's text.
+func (c htmlCell) Words() []word {
+	var out []word
+	for s := range strings.FieldsSeq(c.Text) {
+		out = append(out, word{s, utf8.RuneCountInString(s) <= 12})
+	}
+	return out
+}
+
+// armsHTML is the table of arms, with the columns of results.md.
+func (a *Analysis) armsHTML() htmlTable {
+	t := htmlTable{Label: "Results by arm", Notes: a.tableNotes()}
+	columns, rows := fill(armColumns, a.Arms)
+	// The final reward and what became of the arm stand beside its name, where a
+	// narrow screen shows them.
+	var first, order []int
+	for i, c := range columns {
+		if c.text || strings.HasPrefix(c.head, "final") {
+			first = append(first, i)
+		} else {
+			order = append(order, i)
+		}
+	}
+	order = append(first, order...)
+	for _, i := range order {
+		t.Head = append(t.Head, htmlHead{strings.ReplaceAll(columns[i].head, "`", ""), columns[i].text})
+	}
+	for k, row := range rows {
+		r := htmlRow{Best: k == a.Best}
+		for _, i := range order {
+			c := htmlCell{Text: row[i]}
+			if columns[i].text {
+				c.Class = "text middle"
+				if a.Arms[k].Diverged+a.Arms[k].Failed > 0 {
+					c.Class += " bad"
+				}
+			}
+			r.Cells = append(r.Cells, c)
+		}
+		r.Cells[0].Sort = fmt.Sprint(k)
+		t.Rows = append(t.Rows, r)
+	}
+	return t
+}
+
+// comparisonsHTML is the table of the paired differences of the figures that
+// wanted accepts by their JSON names.
+func (a *Analysis) comparisonsHTML(wanted func(metric string) bool) htmlTable {
+	t := htmlTable{
+		Label: "Paired differences",
+		Head: []htmlHead{
+			{"A − B", true}, {"figure", true}, {"difference [95%]", false}, {"each seed", false}, {"seeds", false},
+			{"p", false}, {"p, adjusted", false}, {"separable", true}, {"seeds needed", false},
+		},
+		Notes: []string{
+			"Paired over seeds. Interval and p: Student's t; p adjusted by Holm's method.",
+			"Rewards in points (1 point = 1%).",
+			"Seeds needed: for a power of 80%, if the true difference and spread are those seen here.",
+		},
+	}
+	for i := range a.Comparisons {
+		c := &a.Comparisons[i]
+		if c.N == 0 || !wanted(c.Metric) {
+			continue
+		}
+		n := numbersOf(specOf("final"), 0)
+		if c.Kind != KindInteraction {
+			n = a.metricNumbers(c)
+		}
+		each := make([]string, len(c.Diffs))
+		for k, d := range c.Diffs {
+			each[k] = "-"
+			if isFinite(d) {
+				each[k] = n.bare(d)
+			}
+		}
+		difference, separable, class, needed := absent, "no", "text", absent
+		if c.N > 0 {
+			difference = n.bare(c.Mean) + n.interval(c.Lo, c.Hi)
+		}
+		switch {
+		case c.Separable:
+			separable = "yes"
+		case c.SeedsNeeded > 0:
+			needed = fmt.Sprint(c.SeedsNeeded)
+		}
+		t.Rows = append(t.Rows, htmlRow{Cells: []htmlCell{
+			{Text: a.sideOf(c.A, c) + " − " + a.sideOf(c.B, c), Sort: fmt.Sprint(i)},
+			{Text: a.metricLabel(c.Metric), Class: "text short"},
+			{Text: difference}, {Text: strings.Join(each, ", ")}, {Text: fmt.Sprint(c.N)},
+			{Text: pValue(c.P), Sort: exact(c.P)}, {Text: pValue(c.PHolm), Sort: exact(c.PHolm)},
+			{Text: separable, Class: class}, {Text: needed},
+		}})
+	}
+	return t
+}
+
+// sideOf is an arm of a comparison in words; the sides of an interaction are
+// words already.
+func (a *Analysis) sideOf(name string, c *Comparison) string {
+	if c.Kind == KindInteraction {
+		return name
+	}
+	for _, r := range a.Arms {
+		if r.Arm.Name == name {
+			return r.Name()
+		}
+	}
+	return name
+}
+
+// runsHTML is the table of runs, linked to their folders where asked for.
+func (a *Analysis) runsHTML(folder string, linked bool) htmlTable {
+	t := htmlTable{
+		Label: "Runs",
+		Head: []htmlHead{
+			{"arm", true}, {"seed", false}, {"final", false}, {"outcome", true}, {"best", false}, {"best step", false}, {"greedy", false},
+			{"test", false}, {"unseen facts", false}, {"correct_num", false}, {"error_num", false}, {"length", false},
+			{"entropy", false}, {"gradient norm", false}, {"seconds", false}, {"folder", true},
+		},
+		Notes: []string{"As in the table of arms, run by run. Seconds: wall-clock, on cores that runs beside it may have shared."},
+	}
+	for k := range a.Arms {
+		r := &a.Arms[k]
+		for i, s := range r.Runs {
+			value := func(f Figure, digits int) htmlCell {
+				if i >= len(f.Values) {
+					return htmlCell{Text: absent}
+				}
+				return htmlCell{Text: decimals(f.Values[i], digits)}
+			}
+			what := htmlCell{Text: runOutcome(s), Class: "text long"}
+			if s.State == rundir.StateDiverged || s.State == rundir.StateFailed || s.State == sweepdir.Dead {
+				what.Class += " bad"
+			}
+			bestStep := htmlCell{Text: absent}
+			if s.Run != nil {
+				if e := evaluation(s.Run, rundir.SplitVal, best); e != nil {
+					bestStep.Text = fmt.Sprint(e.Step)
+				}
+			}
+			where := htmlCell{Text: path.Base(s.Dir), Class: "text"}
+			if linked && s.Run != nil {
+				where.Link = link(folder, s.Dir+"/")
+			}
+			t.Rows = append(t.Rows, htmlRow{Cells: []htmlCell{
+				{Text: r.Name(), Sort: fmt.Sprint(k)}, {Text: fmt.Sprint(s.Seed)}, value(r.Final, 3), what,
+				value(r.Best, 3), bestStep, value(r.Greedy, 3), value(r.Test, 3), value(r.Unseen, 3),
+				value(r.Correct, 0), value(r.Errors, 0), value(r.Length, 1),
+				value(r.Entropy, 4), value(r.GradNorm, 4), value(r.WallS, 1), where,
+			}})
+		}
+	}
+	return t
+}
+
+// runOutcome says what became of a run.
+func runOutcome(s sweepdir.RunState) string {
+	out := s.State
+	if s.Run != nil {
+		// What can't be read of a configuration is only the number of steps.
+		about, _ := readAbout(s.Run)
+		out = outcome(s.Run, about)
+		if s.State == sweepdir.Dead {
+			out = "dead: " + out
+		}
+	}
+	if s.Error != "" && !strings.Contains(out, s.Error) {
+		out += ": " + s.Error
+	}
+	return out
+}
+
+// madePart says what was held fixed and what differs by arm.
+func (a *Analysis) madePart(heading string) htmlMadePart {
+	m := a.Sweep.Manifest
+	part := htmlMadePart{Heading: heading, Fixed: m.Fixed}
+	keys := slices.Clone(m.Varied)
+	if len(keys) == 0 {
+		for _, arm := range m.Arms {
+			for _, o := range arm.Set {
+				if !slices.Contains(keys, o.Key) {
+					keys = append(keys, o.Key)
+				}
+			}
+		}
+		slices.Sort(keys)
+	}
+	if len(keys) == 0 {
+		return part
+	}
+	t := &htmlTable{Label: "What differs by arm", Head: []htmlHead{{"arm", true}}}
+	for _, key := range keys {
+		t.Head = append(t.Head, htmlHead{key, true})
+	}
+	for k, arm := range m.Arms {
+		values := settings(m, k)
+		row := htmlRow{Cells: []htmlCell{{Text: ArmRow{Arm: arm}.Name(), Sort: fmt.Sprint(k)}}}
+		for _, key := range keys {
+			row.Cells = append(row.Cells, htmlCell{Text: values(key), Class: "text"})
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	part.Differs = t
+	return part
+}
+
+// settings looks up keys in the resolved configuration of an arm, or in what
+// makes the arm where there is none.
+func settings(m sweepdir.Manifest, arm int) func(key string) string {
+	var tree map[string]any
+	for _, e := range m.Runs {
+		if e.Arm == arm && e.Config != "" && yaml.Unmarshal([]byte(e.Config), &tree) == nil {
+			break
+		}
+	}
+	return func(key string) string {
+		var at any = tree
+		for part := range strings.SplitSeq(key, ".") {
+			branch, ok := at.(map[string]any)
+			if !ok {
+				at = nil
+				break
+			}
+			at = branch[part]
+		}
+		switch v := at.(type) {
+		case nil:
+			for _, o := range m.Arms[arm].Set {
+				if o.Key == key {
+					return o.Value
+				}
+			}
+			return absent
+		case string:
+			if v == "" {
+				return "(empty)"
+			}
+			return v
+		default:
+			return fmt.Sprint(v)
+		}
+	}
+}

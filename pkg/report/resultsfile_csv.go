@@ -1,0 +1,102 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"strconv"
+)
+
+// results.csv has a row for each arm, in the manifest's order, and these
+// columns:
+//
+//	arm, label, control                 the arm
+//	KEY ...                             its value on each axis of the sweep, by the full key
+//	status                              in words
+//	done, diverged, failed, left        numbers of runs
+//	diverged_at_seedS ...               the step at which the run of seed S diverged
+//	FIGURE_mean, _sd, _lo, _hi, _n      each figure over the seeds: mean, sample standard deviation,
+//	                                    95% interval of the mean (Student's t), number of values
+//	FIGURE_seedS ...                    the figure of each seed S
+//
+// for every figure in the order of results.json (initial, final, best, greedy,
+// test, ...). Numbers have as many digits as they need to be read back exactly;
+// an empty cell is a figure that does not exist.
+
+// csv is results.csv.
+func (a *Analysis) csv() ([]byte, error) {
+	m := &a.Sweep.Manifest
+	head := []string{"arm", "label", "control"}
+	for _, x := range m.Axes {
+		head = append(head, x.Key)
+	}
+	head = append(head, "status", "done", "diverged", "failed", "left")
+	for _, s := range m.Seeds {
+		head = append(head, fmt.Sprintf("diverged_at_seed%d", s))
+	}
+	for _, spec := range figureSpecs {
+		if !spec.written() {
+			continue
+		}
+		for _, part := range []string{"mean", "sd", "lo", "hi", "n"} {
+			head = append(head, spec.name+"_"+part)
+		}
+		for _, s := range m.Seeds {
+			head = append(head, fmt.Sprintf("%s_seed%d", spec.name, s))
+		}
+	}
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	if err := w.Write(head); err != nil {
+		return nil, err
+	}
+	for i := range a.Arms {
+		if err := w.Write(a.csvRow(&a.Arms[i])); err != nil {
+			return nil, err
+		}
+	}
+	w.Flush()
+	return b.Bytes(), w.Error()
+}
+
+func (a *Analysis) csvRow(r *ArmRow) []string {
+	m := &a.Sweep.Manifest
+	row := []string{r.Arm.Name, r.Arm.Label, strconv.FormatBool(r.Arm.Control)}
+	for k := range m.Axes {
+		value := ""
+		if k < len(r.Arm.Point) {
+			value = r.Arm.Point[k]
+		}
+		row = append(row, value)
+	}
+	row = append(row, r.Status)
+	for _, n := range []int{r.Done, r.Diverged, r.Failed, r.Left} {
+		row = append(row, strconv.Itoa(n))
+	}
+	for _, at := range r.DivergedAt {
+		cell := ""
+		if at != nil {
+			cell = strconv.Itoa(*at)
+		}
+		row = append(row, cell)
+	}
+	for _, spec := range figureSpecs {
+		if !spec.written() {
+			continue
+		}
+		f := spec.of(r)
+		row = append(row, exact(f.Mean), exact(f.SD), exact(f.Lo), exact(f.Hi), strconv.Itoa(f.N))
+		for _, v := range f.Values {
+			row = append(row, exact(v))
+		}
+	}
+	return row
+}
+
+// exact prints v so that it reads back as itself; empty where it is not finite.
+func exact(v float64) string {
+	if !isFinite(v) {
+		return ""
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
+}

@@ -1,0 +1,105 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Markdown is results.md: question, verdict, the table of arms, the comparisons
+// of the final reward, and what the numbers are. Like the other tables it does
+// not say when, where or by which command line it was made; report.html does.
+func (a *Analysis) Markdown() string {
+	m := &a.Sweep.Manifest
+	var b strings.Builder
+	title := m.Title
+	if title == "" {
+		title = m.Name
+	}
+	fmt.Fprintf(&b, "# %s\n\n", escapeMarkdown(title))
+	if m.Question != "" {
+		fmt.Fprintf(&b, "%s\n\n", escapeMarkdown(m.Question))
+	}
+	fmt.Fprintf(&b, "**%s**\n", escapeMarkdown(a.Verdict.Headline))
+	bullets := func(head string, lines []string) {
+		if len(lines) == 0 {
+			return
+		}
+		b.WriteString("\n")
+		if head != "" {
+			fmt.Fprintf(&b, "%s\n\n", head)
+		}
+		for _, line := range lines {
+			fmt.Fprintf(&b, "- %s\n", escapeMarkdown(line))
+		}
+	}
+	bullets("", a.Verdict.Lines)
+	bullets("## What is missing", a.Verdict.Missing)
+	bullets("## What this does not say", a.Verdict.Caveats)
+
+	b.WriteString("\n## Arms\n\n")
+	columns, rows := fill(armColumns, a.Arms)
+	for _, row := range rows {
+		for i := range row {
+			row[i] = escapeMarkdown(row[i])
+		}
+	}
+	markdownTable(&b, columns, rows)
+	b.WriteString("\n" + strings.Join(a.tableNotes(), " ") + "\n")
+	a.markdownComparisons(&b)
+	return b.String()
+}
+
+// markdownComparisons is the table of differences in the final reward.
+func (a *Analysis) markdownComparisons(b *strings.Builder) {
+	columns := []armColumn{
+		{head: "A", text: true}, {head: "B", text: true}, {head: "A - B, points [95%]"}, {head: "each seed"}, {head: "seeds"},
+		{head: "p"}, {head: "p, adjusted"}, {head: "separable", text: true}, {head: "seeds needed"},
+	}
+	points := numbersOf(specOf("final"), 0)
+	var rows [][]string
+	for _, c := range a.Comparisons {
+		if c.Metric != "final" {
+			continue
+		}
+		x, y := c.A, c.B
+		if c.Kind == KindPair {
+			x, y = a.Arms[c.a].Name(), a.Arms[c.b].Name()
+		}
+		each := make([]string, len(c.Diffs))
+		for i, d := range c.Diffs {
+			each[i] = points.bare(d)
+			if !isFinite(d) {
+				each[i] = "-"
+			}
+		}
+		separable, needed := "no", "-"
+		switch {
+		case c.Separable:
+			separable = "yes"
+		case c.SeedsNeeded > 0:
+			needed = fmt.Sprint(c.SeedsNeeded)
+		}
+		rows = append(rows, []string{
+			escapeMarkdown(x), escapeMarkdown(y), points.bare(c.Mean) + points.interval(c.Lo, c.Hi), strings.Join(each, ", "),
+			fmt.Sprint(c.N), pValue(c.P), pValue(c.PHolm), separable, needed,
+		})
+	}
+	if len(rows) == 0 {
+		return
+	}
+	b.WriteString("\n## Differences in the final validation reward\n\n")
+	markdownTable(b, columns, rows)
+	b.WriteString("\nPaired over seeds. p is that of the paired t test, adjusted by Holm's method; seeds needed: for a power of 80%, if the true difference and spread are those seen here.\n")
+}
+
+// quoted puts arguments that a shell would split or expand into single quotes.
+func quoted(argv []string) []string {
+	out := make([]string, len(argv))
+	for i, s := range argv {
+		out[i] = s
+		if s == "" || strings.ContainsAny(s, " \t\n\"'`$&|;<>()*?[]#~\\{}!") {
+			out[i] = "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+		}
+	}
+	return out
+}

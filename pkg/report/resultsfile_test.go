@@ -1,0 +1,397 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+)
+
+// resultsSweeps are sweeps whose tables hold every kind of cell: diverged,
+// unfinished and failed runs, off-policy arms, figures that do not exist.
+func resultsSweeps() map[string]*sweepdir.Sweep {
+	half := func(seed uint64) fakeRun {
+		f := around(0.93, 0.012, 30)(seed)
+		if seed == 3 {
+			f.state = rundir.StateInterrupted
+		}
+		if seed == 4 {
+			f.state, f.err = rundir.StateFailed, "a | b\nc"
+		}
+		return f
+	}
+	odd := fakeSweep(4, fakeArm{name: "a|b, `c` <d>", run: half}, fakeArm{name: "not begun", run: func(uint64) fakeRun { return fakeRun{state: sweepdir.Missing} }})
+	odd.Manifest.Question = "Is <b> | `c`?"
+	return map[string]*sweepdir.Sweep{
+		"rates": rateSweep(4), "clip": clipSweep(4), "controls": rewardSweep(2), "grid": gridSweep(4), "odd": odd,
+		"one seed": fakeSweep(1, fakeArm{name: "x", run: around(.9, .01, 1)}),
+	}
+}
+
+func written(t *testing.T, sw *sweepdir.Sweep) (*Analysis, string) {
+	t.Helper()
+	dir := t.TempDir()
+	a, paths, err := WriteSweep(dir, sw, SweepOptions{TablesOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(paths) != 3 {
+		t.Fatalf("wrote %v", paths)
+	}
+	return a, dir
+}
+
+// eachFigure calls f for every figure that is written.
+func eachFigure(r *ArmRow, f func(spec figureSpec, fig *Figure)) {
+	for _, spec := range figureSpecs {
+		if spec.written() {
+			f(spec, spec.of(r))
+		}
+	}
+}
+
+func TestResultsJSONReadsBack(t *testing.T) {
+	for name, sw := range resultsSweeps() {
+		t.Run(name, func(t *testing.T) {
+			a, dir := written(t, sw)
+			got, err := ReadResults(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range a.Arms {
+				eachFigure(&a.Arms[i], func(spec figureSpec, want *Figure) {
+					back := spec.of(&got.Arms[i])
+					if !sameBits(*want, *back) {
+						t.Errorf("arm %d, %s: %+v, was %+v", i, spec.name, *back, *want)
+					}
+				})
+			}
+			// What else there is comes back as the same bytes.
+			first, err := rundir.Marshal(a.Results())
+			if err != nil {
+				t.Fatal(err)
+			}
+			second, err := rundir.Marshal(got)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(first, second) {
+				t.Errorf("read back as\n%s\nwas\n%s", second, first)
+			}
+		})
+	}
+}
+
+func sameBits(a, b Figure) bool {
+	x := append([]float64{a.Mean, a.SD, a.Lo, a.Hi}, a.Values...)
+	y := append([]float64{b.Mean, b.SD, b.Lo, b.Hi}, b.Values...)
+	return a.N == b.N && slices.EqualFunc(x, y, func(v, w float64) bool {
+		return math.IsNaN(v) && math.IsNaN(w) || math.Float64bits(v) == math.Float64bits(w)
+	})
+}
+
+// The keys of results.json are the columns of results.csv.
+func TestResultsJSONHasEveryFigure(t *testing.T) {
+	_, dir := written(t, rateSweep(2))
+	data, err := os.ReadFile(filepath.Join(dir, sweepdir.ResultsJSON))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var raw struct {
+		Arms []map[string]json.RawMessage `json:"arms"`
+	}
+	if err := json.Unmarshal(data, &raw); err != nil {
+		t.Fatal(err)
+	}
+	var row ArmRow
+	eachFigure(&row, func(spec figureSpec, _ *Figure) {
+		if _, ok := raw.Arms[0][spec.name]; !ok {
+			t.Errorf("%s is not there", spec.name)
+		}
+	})
+	figures := 0
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[ArmRow]()) {
+		if f.Type == reflect.TypeFor[Figure]() {
+			figures++
+		}
+	}
+	if figures != len(figureSpecs) {
+		t.Errorf("an arm has %d figures, the tables know %d", figures, len(figureSpecs))
+	}
+}
+
+func TestResultsCSVReadsBack(t *testing.T) {
+	for name, sw := range resultsSweeps() {
+		t.Run(name, func(t *testing.T) {
+			a, dir := written(t, sw)
+			data, err := os.ReadFile(filepath.Join(dir, sweepdir.ResultsCSV))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows, err := csv.NewReader(bytes.NewReader(data)).ReadAll()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(rows) != len(a.Arms)+1 {
+				t.Fatalf("%d rows for %d arms", len(rows), len(a.Arms))
+			}
+			at := map[string]int{}
+			for i, head := range rows[0] {
+				if _, ok := at[head]; ok {
+					t.Fatalf("two columns %s", head)
+				}
+				at[head] = i
+			}
+			number := func(arm int, column string) float64 {
+				i, ok := at[column]
+				if !ok {
+					t.Fatalf("no column %s", column)
+				}
+				if rows[arm+1][i] == "" {
+					return math.NaN()
+				}
+				v, err := strconv.ParseFloat(rows[arm+1][i], 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return v
+			}
+			for i := range a.Arms {
+				r := &a.Arms[i]
+				if rows[i+1][at["arm"]] != r.Arm.Name || rows[i+1][at["status"]] != r.Status {
+					t.Errorf("row %d is %v", i, rows[i+1][:6])
+				}
+				eachFigure(r, func(spec figureSpec, want *Figure) {
+					back := Figure{
+						N: int(number(i, spec.name+"_n")), Mean: number(i, spec.name+"_mean"), SD: number(i, spec.name+"_sd"),
+						Lo: number(i, spec.name+"_lo"), Hi: number(i, spec.name+"_hi"),
+					}
+					for _, s := range a.Sweep.Manifest.Seeds {
+						back.Values = append(back.Values, number(i, fmt.Sprintf("%s_seed%d", spec.name, s)))
+					}
+					if !sameBits(*want, back) {
+						t.Errorf("arm %d, %s: %+v, was %+v", i, spec.name, back, *want)
+					}
+				})
+				for k, s := range a.Sweep.Manifest.Seeds {
+					got := number(i, fmt.Sprintf("diverged_at_seed%d", s))
+					if want := r.DivergedAt[k]; want == nil && !math.IsNaN(got) || want != nil && got != float64(*want) {
+						t.Errorf("arm %d, seed %d: diverged at %v", i, s, got)
+					}
+				}
+			}
+			for k, axis := range a.Sweep.Manifest.Axes {
+				for i := range a.Arms {
+					if got := rows[i+1][at[axis.Key]]; got != a.Arms[i].Arm.Point[k] {
+						t.Errorf("arm %d: %s = %s", i, axis.Key, got)
+					}
+				}
+			}
+		})
+	}
+}
+
+// markdownRows are the cells of the first table behind a heading.
+func markdownRows(t *testing.T, text, heading string) [][]string {
+	t.Helper()
+	_, behind, ok := strings.Cut(text, "\n"+heading+"\n\n")
+	if !ok {
+		t.Fatalf("no %q in\n%s", heading, text)
+	}
+	var out [][]string
+	bar := regexp.MustCompile(`[^\\]\|`)
+	for line := range strings.SplitSeq(behind, "\n") {
+		if !strings.HasPrefix(line, "|") {
+			break
+		}
+		var cells []string
+		for rest := line[1:]; rest != ""; {
+			end := bar.FindStringIndex(rest)
+			if end == nil {
+				t.Fatalf("a row without an end: %s", line)
+			}
+			cells = append(cells, strings.TrimSpace(rest[:end[1]-1]))
+			rest = rest[end[1]:]
+		}
+		out = append(out, cells)
+	}
+	return out
+}
+
+// Every number of results.md is that of results.json, rounded as printed.
+func TestResultsMarkdownHasTheSameNumbers(t *testing.T) {
+	figures := map[string]string{
+		"final [95%]": "final", "best [95%]": "best", "greedy": "greedy", "test [95%]": "test", "unseen facts": "unseen",
+		"`correct_num`": "correct_num", "`error_num`": "error_num", "formatted, right": "formatted_right", "formatted, wrong": "formatted_wrong",
+		"unformatted": "unformatted", "steps to 50%": "steps_to_50", "steps to 90%": "steps_to_90", "length": "completion_length",
+		"length, right": "completion_length_right", "length, wrong": "completion_length_wrong", "entropy": "entropy",
+		"gradient norm": "grad_norm", "clip fraction": "clip_fraction",
+	}
+	numberText := regexp.MustCompile(`-?[0-9]+(\.[0-9]+)?`)
+	rounded := func(v float64, like string) string {
+		_, decimals, _ := strings.Cut(like, ".")
+		return strconv.FormatFloat(v, 'f', len(decimals), 64)
+	}
+	for name, sw := range resultsSweeps() {
+		t.Run(name, func(t *testing.T) {
+			a, dir := written(t, sw)
+			data, err := os.ReadFile(filepath.Join(dir, sweepdir.ResultsMD))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows := markdownRows(t, string(data), "## Arms")
+			if len(rows) != len(a.Arms)+2 {
+				t.Fatalf("%d rows for %d arms", len(rows), len(a.Arms))
+			}
+			for head, figure := range figures {
+				some := slices.ContainsFunc(a.Arms, func(r ArmRow) bool { return specOf(figure).of(&r).N > 0 })
+				if slices.Contains(rows[0], head) != some {
+					t.Errorf("column %s is there: %v, has a figure: %v", head, !some, some)
+				}
+			}
+			for i, row := range rows[2:] {
+				if len(row) != len(rows[0]) {
+					t.Fatalf("row %d has %d cells, the head %d: %q", i, len(row), len(rows[0]), row)
+				}
+				for k, cell := range row {
+					head := rows[0][k]
+					if head == "arm" || head == "status" || head == "seeds" {
+						continue
+					}
+					spec := specOf(figures[head])
+					f := spec.of(&a.Arms[i])
+					var want []float64
+					switch got := numberText.FindAllString(cell, -1); {
+					case f.N == 0:
+						if cell != absent {
+							t.Errorf("%s of arm %d: %q of nothing", head, i, cell)
+						}
+						continue
+					case strings.Contains(cell, "["):
+						want = []float64{f.Mean, f.Lo, f.Hi}
+						fallthrough
+					case strings.Contains(cell, "("):
+						if want == nil {
+							want = append([]float64{f.Mean}, finite(f.Values)...)
+						}
+						fallthrough
+					default:
+						if want == nil {
+							want = []float64{f.Mean}
+						}
+						if len(got) != len(want) {
+							t.Fatalf("%s of arm %d: %q, want %v", head, i, cell, want)
+						}
+						for n := range got {
+							if got[n] != rounded(want[n], got[n]) {
+								t.Errorf("%s of arm %d: %s in %q, want %v", head, i, got[n], cell, want[n])
+							}
+						}
+					}
+				}
+			}
+			for _, line := range a.Verdict.Lines {
+				if !strings.Contains(string(data), "- "+escapeMarkdown(line)+"\n") {
+					t.Errorf("it does not say %q", line)
+				}
+			}
+			if !strings.Contains(string(data), "**"+escapeMarkdown(a.Verdict.Headline)+"**") {
+				t.Error("no headline")
+			}
+		})
+	}
+}
+
+// The comparisons in results.md are those of the analysis.
+func TestResultsMarkdownComparisons(t *testing.T) {
+	a, dir := written(t, gridSweep(4))
+	data, err := os.ReadFile(filepath.Join(dir, sweepdir.ResultsMD))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := markdownRows(t, string(data), "## Differences in the final validation reward")
+	var want []Comparison
+	for _, c := range a.Comparisons {
+		if c.Metric == "final" {
+			want = append(want, c)
+		}
+	}
+	if len(rows) != len(want)+2 || len(want) != 5 {
+		t.Fatalf("%d rows for %d comparisons", len(rows)-2, len(want))
+	}
+	for i, c := range want {
+		cell := fmt.Sprintf("%.1f [%.1f, %.1f]", 100*c.Mean, 100*c.Lo, 100*c.Hi)
+		if rows[i+2][2] != cell || (rows[i+2][7] == "yes") != c.Separable {
+			t.Errorf("row %d: %v, want %s", i, rows[i+2], cell)
+		}
+	}
+}
+
+// Times, places and command lines are in none of the tables: the same runs
+// made again, elsewhere and slower, give the same bytes.
+func TestResultsAreOfTheRunsAlone(t *testing.T) {
+	read := func(sw *sweepdir.Sweep) map[string]string {
+		_, dir := written(t, sw)
+		out := map[string]string{}
+		for _, name := range []string{sweepdir.ResultsCSV, sweepdir.ResultsJSON, sweepdir.ResultsMD} {
+			data, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[name] = string(data)
+		}
+		return out
+	}
+	first := read(clipSweep(4))
+	again := clipSweep(4)
+	again.Dir, again.Manifest.Argv = "elsewhere", []string{"grpo", "report"}
+	for i, s := range again.Runs {
+		s.Run.Result.WallS = float64(1000 + i)
+		s.Run.Meta = &rundir.Meta{Host: "another", Started: "2026-01-01T00:00:00Z"}
+		s.Run.Status.Updated, s.Run.Status.PID = "2026-01-01T00:00:00Z", 4711
+		for k := range s.Run.Metrics {
+			s.Run.Metrics[k].Time.ElapsedS = float64(k)
+		}
+	}
+	for name, text := range read(again) {
+		if text != first[name] {
+			t.Errorf("%s differs", name)
+		}
+	}
+}
+
+func TestReadResultsErrors(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := ReadResults(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("of nothing: %v", err)
+	}
+	path := filepath.Join(dir, sweepdir.ResultsJSON)
+	for _, tt := range []struct{ name, text, want string }{
+		{"another format", `{"format": 2}`, "format 2, want 1"},
+		{"an unknown key", `{"format": 1, "armz": []}`, "armz"},
+		{"half a file", `{"format": 1, "arms": [`, "ends too early"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := os.WriteFile(path, []byte(tt.text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := ReadResults(dir); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,281 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+)
+
+// WriteStudy writes the report of several sweeps into dir, the study's folder:
+// results.md and report.html with the questions in order, each with its
+// verdict, main figures and table; results.json and results.csv with all parts.
+// parts are the analyses in the order of st.Parts, nil for a part that has not
+// begun. Each part's own report ([WriteSweep]) lies in its folder, and the
+// study's refers to it. It returns the paths written.
+//
+// It is an error when there are not as many analyses as parts.
+func WriteStudy(dir string, st sweepdir.Study, parts []*Analysis) ([]string, error) {
+	return writeStudyAt(defaultDPI, dir, st, parts)
+}
+
+// writeStudyAt is [WriteStudy] with figures of another resolution.
+func writeStudyAt(dpi int, dir string, st sweepdir.Study, parts []*Analysis) ([]string, error) {
+	if len(parts) != len(st.Parts) {
+		return nil, fmt.Errorf("write study: %d analyses for %d parts", len(parts), len(st.Parts))
+	}
+	table, err := studyCSV(st, parts)
+	if err != nil {
+		return nil, fmt.Errorf("write study: %w", err)
+	}
+	html, err := newStudyPage(dpi, st, parts)
+	if err != nil {
+		return nil, fmt.Errorf("write study: %w", err)
+	}
+	var paths []string
+	for _, f := range []struct {
+		name  string
+		write func(path string) error
+	}{
+		{sweepdir.ResultsCSV, func(path string) error { return rundir.WriteFileAtomic(path, table) }},
+		{sweepdir.ResultsJSON, func(path string) error { return rundir.WriteJSON(path, newStudyResults(st, parts)) }},
+		{sweepdir.ResultsMD, func(path string) error { return rundir.WriteFileAtomic(path, []byte(studyMarkdown(st, parts))) }},
+		{sweepdir.ReportHTML, html.write},
+	} {
+		path := filepath.Join(dir, f.name)
+		if err := f.write(path); err != nil {
+			return paths, fmt.Errorf("write study: %w", err)
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
+// notBegun is the headline of a part without a sweep.
+const notBegun = "Nothing can be said yet: this part has not begun."
+
+// question is what a part asks.
+func question(p sweepdir.Part, a *Analysis) string {
+	switch {
+	case p.Question != "":
+		return p.Question
+	case a != nil && a.Verdict.Question != "":
+		return a.Verdict.Question
+	}
+	return p.Name
+}
+
+func headlineOf(a *Analysis) string {
+	if a == nil {
+		return notBegun
+	}
+	return a.Verdict.Headline
+}
+
+// StudyResults is the results.json of a study.
+type StudyResults struct {
+	Format int         `json:"format"`
+	Name   string      `json:"name"`
+	Title  string      `json:"title"`
+	Hash   string      `json:"hash"`
+	Parts  []StudyPart `json:"parts"`
+}
+
+// StudyPart is a part of a study with its results, null where it has not begun.
+type StudyPart struct {
+	Part     string   `json:"part"`
+	Question string   `json:"question"`
+	Chosen   string   `json:"chosen,omitempty"`
+	Results  *Results `json:"results"`
+}
+
+func newStudyResults(st sweepdir.Study, parts []*Analysis) StudyResults {
+	out := StudyResults{Format: resultsFormat, Name: st.Name, Title: st.Title, Hash: st.Hash}
+	for i, p := range st.Parts {
+		part := StudyPart{Part: p.Name, Question: question(p, parts[i]), Chosen: p.Chosen}
+		if parts[i] != nil {
+			r := parts[i].Results()
+			part.Results = &r
+		}
+		out.Parts = append(out.Parts, part)
+	}
+	return out
+}
+
+// ReadStudyResults reads the results.json of the study in dir. A missing file
+// is an error for which errors.Is(err, fs.ErrNotExist) holds.
+func ReadStudyResults(dir string) (StudyResults, error) {
+	file := filepath.Join(dir, sweepdir.ResultsJSON)
+	var r StudyResults
+	if err := rundir.ReadJSON(file, &r); err != nil {
+		return r, err
+	}
+	if r.Format != resultsFormat {
+		return r, fmt.Errorf("read %s: format %d, want %d", file, r.Format, resultsFormat)
+	}
+	return r, nil
+}
+
+// studyCSV puts the parts' results.csv under each other, with the part's name
+// in a column before. Parts may have different columns (axes, seeds): each cell
+// of a column that a part has not is empty.
+func studyCSV(st sweepdir.Study, parts []*Analysis) ([]byte, error) {
+	head := []string{"part"}
+	var tables [][][]string
+	for _, a := range parts {
+		var records [][]string
+		if a != nil {
+			table, err := a.csv()
+			if err != nil {
+				return nil, err
+			}
+			if records, err = csv.NewReader(bytes.NewReader(table)).ReadAll(); err != nil {
+				return nil, err
+			}
+			if len(records) == 0 {
+				return nil, errors.New("a table without a head")
+			}
+			head = merge(head, records[0])
+		}
+		tables = append(tables, records)
+	}
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	if err := w.Write(head); err != nil {
+		return nil, err
+	}
+	for i, records := range tables {
+		for k := 1; k < len(records); k++ {
+			row := make([]string, len(head))
+			row[0] = st.Parts[i].Name
+			for c, name := range records[0] {
+				row[slices.Index(head, name)] = records[k][c]
+			}
+			if err := w.Write(row); err != nil {
+				return nil, err
+			}
+		}
+	}
+	w.Flush()
+	return b.Bytes(), w.Error()
+}
+
+// merge adds the names in more that head lacks, each behind the name that
+// stands before it in more.
+func merge(head, more []string) []string {
+	at := 1
+	for _, name := range more {
+		if i := slices.Index(head, name); i >= 0 {
+			at = i + 1
+			continue
+		}
+		head = slices.Insert(head, at, name)
+		at++
+	}
+	return head
+}
+
+// sharedHead stands above the caveats that hold for every part.
+const sharedHead = "What holds for all of these answers"
+
+// sharedCaveats takes out of the parts the caveats that all of them repeat, so
+// that they can be said once.
+func sharedCaveats(parts []*Analysis) (shared []string, rest []*Analysis) {
+	count, begun := map[string]int{}, 0
+	for _, a := range parts {
+		if a == nil {
+			continue
+		}
+		begun++
+		for _, c := range a.Verdict.Caveats {
+			count[c]++
+		}
+	}
+	isShared := func(c string) bool { return begun > 1 && count[c] == begun }
+	rest = make([]*Analysis, len(parts))
+	for i, a := range parts {
+		if a == nil {
+			continue
+		}
+		inner := *a
+		inner.Verdict.Caveats = nil
+		var own []string
+		for _, c := range a.Verdict.Caveats {
+			switch {
+			case !isShared(c):
+				inner.Verdict.Caveats = append(inner.Verdict.Caveats, c)
+			default:
+				own = append(own, c)
+			}
+		}
+		rest[i], shared = &inner, own // the same of every part, in its order
+	}
+	return shared, rest
+}
+
+// studyMarkdown is the results.md of a study. Like the other tables it does not
+// say by which command line it was made; report.html does.
+func studyMarkdown(st sweepdir.Study, parts []*Analysis) string {
+	shared, parts := sharedCaveats(parts)
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n", escapeMarkdown(studyTitle(st)))
+	for i, p := range st.Parts {
+		fmt.Fprintf(&b, "%d. %s **%s**\n", i+1, escapeMarkdown(question(p, parts[i])), escapeMarkdown(headlineOf(parts[i])))
+	}
+	for i, p := range st.Parts {
+		a := parts[i]
+		fmt.Fprintf(&b, "\n## %d. %s\n\n", i+1, escapeMarkdown(question(p, a)))
+		if p.Chosen != "" {
+			fmt.Fprintf(&b, "Taken over: %s\n\n", escapeMarkdown(p.Chosen))
+		}
+		if a == nil {
+			fmt.Fprintf(&b, "%s\n", notBegun)
+			continue
+		}
+		b.WriteString(within(a))
+		for _, f := range newSweepView(a).mainFiles() {
+			fmt.Fprintf(&b, "\n![%s](%s)\n", f, link(p.Name, f))
+		}
+		fmt.Fprintf(&b, "\nEvery run, and how they trained: [%s](%s).\n", path.Join(p.Name, sweepdir.ReportHTML), link(p.Name, sweepdir.ReportHTML))
+	}
+	if len(shared) > 0 {
+		fmt.Fprintf(&b, "\n## %s\n\n", sharedHead)
+		for _, c := range shared {
+			fmt.Fprintf(&b, "- %s\n", escapeMarkdown(c))
+		}
+	}
+	return b.String()
+}
+
+// within is a sweep's results.md as a section: without its title and question,
+// and with its headings a level lower.
+func within(a *Analysis) string {
+	inner, sweep := *a, *a.Sweep
+	sweep.Manifest.Question = ""
+	inner.Sweep = &sweep
+	lines := strings.Split(inner.Markdown(), "\n")
+	for i, line := range lines {
+		if strings.HasPrefix(line, "## ") {
+			lines[i] = "#" + line
+		}
+	}
+	text := strings.Join(lines, "\n")
+	if strings.HasPrefix(text, "# ") {
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	return strings.TrimLeft(text, "\n")
+}
+
+func studyTitle(st sweepdir.Study) string {
+	if st.Title != "" {
+		return st.Title
+	}
+	return st.Name
+}

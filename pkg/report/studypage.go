@@ -1,0 +1,86 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+)
+
+// htmlPart is a question of a study on its page.
+type htmlPart struct {
+	ID, Heading, Question, Headline, Chosen, Link string
+	Sweep                                         *htmlSweep // nil while it has not begun
+}
+
+// newStudyPage prepares the page of a study, with the main figures of each
+// part. A base configuration that several parts start from is shown once.
+func newStudyPage(dpi int, st sweepdir.Study, parts []*Analysis) (page, error) {
+	shared, parts := sharedCaveats(parts)
+	p := page{Title: studyTitle(st), SharedHead: sharedHead, Shared: shared}
+	p.Made.Command = commandLine(st.Argv)
+	var runs []*rundir.Run
+	total, ended := 0, 0
+	var bases []htmlBase
+	for i, part := range st.Parts {
+		a := parts[i]
+		h := htmlPart{
+			ID: fmt.Sprintf("part-%d", i+1), Question: question(part, a), Headline: headlineOf(a), Chosen: part.Chosen,
+			Link: link(part.Name, sweepdir.ReportHTML),
+		}
+		h.Heading = fmt.Sprintf("%d. %s", i+1, h.Question)
+		if a != nil {
+			figures, err := drawSweep(a, dpi, newSweepView(a).isMain)
+			if err != nil {
+				return page{}, fmt.Errorf("part %s: %w", part.Name, err)
+			}
+			h.Sweep = newHTMLSweep(a, figures, part.Name, false)
+			h.Sweep.Question = "" // the heading says it
+			p.Made.Parts = append(p.Made.Parts, a.madePart(fmt.Sprintf("%d. %s", i+1, titleOf(a.Sweep.Manifest))))
+			runs = append(runs, a.allRuns()...)
+			total, ended = total+a.runs(), ended+a.finished()
+			if base := a.Sweep.Manifest.Base; base != "" {
+				number := fmt.Sprint(i + 1)
+				k := slices.IndexFunc(bases, func(b htmlBase) bool { return b.Text == base })
+				if k < 0 {
+					bases = append(bases, htmlBase{Heading: number, Text: base})
+				} else {
+					bases[k].Heading += ", " + number
+				}
+			}
+		}
+		p.Parts = append(p.Parts, h)
+	}
+	for i := range bases {
+		parts := "part "
+		if strings.Contains(bases[i].Heading, ",") {
+			parts = "parts "
+		}
+		bases[i].Heading = "Resolved base configuration of " + parts + bases[i].Heading
+	}
+	p.Made.Bases = bases
+	p.Made.Programs = programs(runs)
+	p.Lead = fmt.Sprintf("%s, %s, of which %d have ended", plural(len(st.Parts), "question"), plural(total, "run"), ended)
+	return p, nil
+}
+
+// isMain says whether a figure of the sweep is about what it asks.
+func (v *sweepView) isMain(file string) bool {
+	return slices.ContainsFunc(v.figures(), func(f sweepFigure) bool { return f.file == file && f.main })
+}
+
+// mainFiles are the names of the main figures that the sweep has data for.
+func (v *sweepView) mainFiles() []string {
+	var out []string
+	for _, f := range v.figures() {
+		if !f.main {
+			continue
+		}
+		if _, ok := f.build(v); ok {
+			out = append(out, f.file)
+		}
+	}
+	return out
+}

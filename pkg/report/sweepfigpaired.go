@@ -1,0 +1,253 @@
+package report
+
+import (
+	"fmt"
+	"image/color"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Figures whose rows are arms or comparisons, with words on the right.
+
+// seedGlyph is one seed beside a mean.
+func seedGlyph(c color.Color) draw.GlyphStyle {
+	return draw.GlyphStyle{Color: c, Radius: vg.Points(2.3), Shape: hollow{draw.CircleGlyph{}}}
+}
+
+// rowInches is the height of a row of a forest plot.
+const rowInches = 0.62
+
+// forestRow is a mean with its interval and its seeds.
+type forestRow struct {
+	name     []string // lines
+	mean     float64
+	lo, hi   float64
+	values   []float64
+	diverged []bool // of values
+	look     look
+	side     []string
+}
+
+// forest draws rows from the top down along a horizontal axis.
+func forest(rows []forestRow, xLabel string) (*panel, bool) {
+	p := newPlot(xLabel, "")
+	p.Y.Min, p.Y.Max = 0.4, float64(len(rows))+0.6
+	p.Y.Tick.Length = 0
+	p.Y.LineStyle.Width = 0
+	p.X.Tick.Marker = niceTicks{want: 5}
+	grid := plotter.NewGrid()
+	grid.Horizontal.Width = 0
+	grid.Vertical = draw.LineStyle{Color: pale, Width: vg.Points(0.7)}
+	p.Add(grid)
+	pan := &panel{plot: p}
+	var ticks []plot.Tick
+	marks := false
+	for i, r := range rows {
+		y := float64(len(rows) - i)
+		name := ""
+		for k, line := range r.name {
+			if k > 0 {
+				name += "\n"
+			}
+			name += line
+		}
+		ticks = append(ticks, plot.Tick{Value: y, Label: name})
+		pan.side = append(pan.side, sideText{y: y, of: strings.Join(r.name, " "), lines: r.side})
+		if isFinite(r.lo) && isFinite(r.hi) {
+			bar := draw.LineStyle{Color: r.look.color, Width: vg.Points(thick)}
+			p.Add(&plotter.Line{XYs: plotter.XYs{{X: r.lo, Y: y}, {X: r.hi, Y: y}}, LineStyle: bar})
+			for _, x := range []float64{r.lo, r.hi} {
+				p.Add(&plotter.Line{XYs: plotter.XYs{{X: x, Y: y - 0.09}, {X: x, Y: y + 0.09}}, LineStyle: bar})
+			}
+		}
+		var seeds, crossed series
+		for k, x := range r.values {
+			if !isFinite(x) || len(r.values) == 1 {
+				continue
+			}
+			at := plotter.XY{X: x, Y: y - 0.28 + 1.1*jitter(k, len(r.values))}
+			if k < len(r.diverged) && r.diverged[k] {
+				crossed = append(crossed, at)
+			} else {
+				seeds = append(seeds, at)
+			}
+		}
+		addMarkers(p, seeds, seedGlyph(r.look.color))
+		marks = addMarkers(p, crossed, divergedGlyph(r.look.color)) || marks
+		if isFinite(r.mean) {
+			addMarkers(p, series{{X: r.mean, Y: y}}, r.look.glyph(markerRadius+1.4))
+		}
+	}
+	p.Y.Tick.Marker = plot.ConstantTicks(ticks)
+	return pan, marks
+}
+
+// vertical draws a line across all rows.
+func vertical(p *plot.Plot, x float64, style draw.LineStyle) {
+	p.Add(&plotter.Line{XYs: plotter.XYs{{X: x, Y: p.Y.Min}, {X: x, Y: p.Y.Max}}, LineStyle: style})
+}
+
+// paired draws the differences of the last validation reward, seed by seed.
+func (v *sweepView) paired() (figure, bool) {
+	var rows []forestRow
+	lookDiff := look{color: blue, marker: draw.CircleGlyph{}}
+	for _, c := range v.Comparisons {
+		if c.Metric != "final" || c.N == 0 {
+			continue
+		}
+		r := forestRow{
+			name: v.comparisonName(c), look: lookDiff,
+			mean: 100 * c.Mean, lo: 100 * c.Lo, hi: 100 * c.Hi, values: timesAll(c.Diffs, 100), side: differenceText(c),
+		}
+		if !c.Separable {
+			r.look.color = dark
+			r.look.marker = hollow{draw.CircleGlyph{}}
+		}
+		rows = append(rows, r)
+	}
+	if len(rows) == 0 {
+		return figure{}, false
+	}
+	pan, _ := forest(rows, "difference of the final validation answer reward (points)")
+	vertical(pan.plot, 0, draw.LineStyle{Color: black, Width: vg.Points(medium)})
+	includeZero(&pan.plot.X)
+	fig := figure{
+		title: "Paired differences of the final validation answer reward", width: pageWidth,
+		panelHeight: rowInches*float64(len(rows)) + 0.55,
+		rows:        [][]*panel{{pan}}, caption: []string{v.seedList()},
+	}
+	n := "held-out problems"
+	if s := v.problems(); s != "" {
+		n = s + " " + n
+	}
+	fig.caption = append(fig.caption,
+		"Small circles: the difference of one seed between two arms, which saw the same problems in the same order from the same weights; 1 point = 1% of "+n+".")
+	if v.severalSeeds() {
+		fig.caption = append(fig.caption,
+			"Large: their mean with its 95% Student's t interval; filled where the difference is told apart from 0 at the 5% level after Holm's adjustment over the comparisons, hollow where it is not. The interval is not adjusted.")
+	}
+	return v.close(fig), true
+}
+
+// comparisonName is "A" over "− B".
+func (v *sweepView) comparisonName(c Comparison) []string {
+	width := vg.Points(150)
+	return []string{shorten(tickText, v.armLabel(c.A), width), shorten(tickText, "− "+v.armLabel(c.B), width)}
+}
+
+// armLabel is the label of an arm, or the name itself where it is none.
+func (v *sweepView) armLabel(name string) string {
+	for _, a := range v.Arms {
+		if a.Arm.Name == name {
+			return a.Name()
+		}
+	}
+	return name
+}
+
+// differenceText is what stands beside a difference.
+func differenceText(c Comparison) []string {
+	first := signed("%+.1f", 100*c.Mean)
+	if c.N < 2 {
+		return []string{first, "one seed: no interval"}
+	}
+	first += signed(" [%.1f, %.1f]", 100*c.Lo, 100*c.Hi)
+	switch {
+	case c.Separable:
+		return []string{first, fmt.Sprintf("separable, %d seeds", c.N)}
+	case c.SeedsNeeded > 0:
+		return []string{first, fmt.Sprintf("not separable, %d seeds", c.N), fmt.Sprintf("(about %d needed)", c.SeedsNeeded)}
+	}
+	return []string{first, fmt.Sprintf("not separable, %d seeds", c.N)}
+}
+
+// signed prints numbers with a true minus.
+func signed(format string, v ...any) string {
+	return strings.ReplaceAll(fmt.Sprintf(format, v...), "-", "−")
+}
+
+func timesAll(x []float64, by float64) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = v * by
+	}
+	return out
+}
+
+// includeZero widens an axis of differences so that 0 and the outermost points
+// stand off its ends.
+func includeZero(a *plot.Axis) {
+	a.Min, a.Max = min(a.Min, 0), max(a.Max, 0)
+	pad := 0.06 * (a.Max - a.Min)
+	if pad == 0 {
+		pad = 1
+	}
+	a.Min, a.Max = a.Min-pad, a.Max+pad
+}
+
+// finalByArm draws the last validation reward of each arm.
+func (v *sweepView) finalByArm() (figure, bool) {
+	var rows []forestRow
+	for i := range v.Arms {
+		a := &v.Arms[i]
+		if a.Final.N == 0 {
+			continue
+		}
+		f := a.Final
+		r := forestRow{
+			name: []string{shorten(tickText, a.Name(), vg.Points(170))}, look: armLooks[i%overlayMax],
+			mean: f.Mean, lo: f.Lo, hi: f.Hi, values: f.Values, diverged: make([]bool, len(f.Values)),
+		}
+		for k, at := range a.DivergedAt {
+			if k < len(r.diverged) {
+				r.diverged[k] = at != nil
+			}
+		}
+		if v.panels() {
+			r.look = armLooks[0] // colours that come again would say something
+		}
+		text := decimals(f.Mean, 3)
+		if isFinite(f.Lo) {
+			text += fmt.Sprintf(" [%s, %s]", decimals(f.Lo, 3), decimals(f.Hi, 3))
+		}
+		r.side = []string{text}
+		if a.Diverged > 0 {
+			r.side = append(r.side, fmt.Sprintf("diverged: %d of %d", a.Diverged, len(a.Runs)))
+		}
+		rows = append(rows, r)
+	}
+	if len(rows) == 0 {
+		return figure{}, false
+	}
+	pan, marks := forest(rows, v.rewardLabel())
+	p := pan.plot
+	p.X.Min, p.X.Max = 0, 1
+	for _, l := range []struct {
+		name  string
+		x     float64
+		style draw.LineStyle
+	}{
+		{"base level", v.Base, lookBase.line(medium)},
+		{"majority answer", v.Majority, lookMajority.line(medium + 0.2)},
+	} {
+		if isFinite(l.x) {
+			vertical(p, l.x, l.style)
+			pan.legend = append(pan.legend, legendEntry{name: fmt.Sprintf("%s (%s)", l.name, decimals(l.x, 3)), line: l.style})
+		}
+	}
+	if v.severalSeeds() {
+		pan.legend = append(pan.legend, legendEntry{name: "a seed", glyph: seedGlyph(dark)})
+	}
+	if marks {
+		pan.legend = append(pan.legend, legendEntry{name: "a seed that diverged", glyph: divergedGlyph(dark)})
+	}
+	fig := figure{
+		title: "Final validation answer reward by arm", width: pageWidth, panelHeight: rowInches*0.85*float64(len(rows)) + 0.55,
+		rows: [][]*panel{{pan}}, caption: append([]string{v.seedList()}, v.finalNote()...),
+	}
+	return v.close(fig), true
+}

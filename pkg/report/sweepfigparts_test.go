@@ -1,0 +1,338 @@
+package report
+
+import (
+	"image"
+	"image/color"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/plot/vg"
+	"pgregory.net/rapid"
+
+	"grpo/pkg/rundir"
+)
+
+// caption builds a figure of a sweep and returns its caption.
+func caption(t *testing.T, a *Analysis, file string) string {
+	t.Helper()
+	v := newSweepView(a)
+	for _, f := range v.figures() {
+		if f.file == file {
+			fig, ok := f.build(v)
+			if !ok {
+				t.Fatalf("%s is not drawn", file)
+			}
+			return strings.Join(fig.caption, " ")
+		}
+	}
+	t.Fatalf("there is no %s", file)
+	return ""
+}
+
+func TestCaptionsSayWhatIsShown(t *testing.T) {
+	axes := rateAxis("1e-4", "3e-4", "1e-3", "3e-3", "1e-2")
+	rates := drawnSweep(t, 4, axes, rateArms()...)
+	arms := rateArms()
+	arms[1].left, arms[4].absent = 1, 4
+	half := drawnSweep(t, 4, axes, arms...)
+	single := drawnSweep(t, 1, nil, manyArms(2)...)
+	zeros := rateArms()
+	for i := range zeros {
+		zeros[i].norm = math.Pow(10, float64(-2*i))
+	}
+	wide := drawnSweep(t, 2, axes, zeros...)
+	tests := []struct {
+		name  string
+		a     *Analysis
+		file  string
+		has   []string
+		hasNo []string
+	}{
+		{"statistic, level, n and smoothing", rates, "validation_reward.png",
+			[]string{"Seeds 1, 2, 3, 4 (n = 4 runs an arm).", "n = 1024 held-out problems", "no smoothing", "95% percentile bootstrap",
+				"Thick: mean over the seeds.", "Diverged: learning rate 1e-2 (4 of 4 runs, step 20)."},
+			[]string{"missing", "have ended"}},
+		{"intervals of the final reward", rates, "final_vs_lr.png", []string{"95% Student's t interval", "n = 4 runs an arm"}, []string{"missing"}},
+		{"a difference", rates, "paired_difference.png", []string{"Student's t interval", "Holm", "5% level", "1% of 1024 held-out problems"}, nil},
+		{"half a sweep", half, "validation_reward.png",
+			[]string{"Still missing: learning rate 3e-4 (1 of 4 runs), learning rate 1e-2 (4 of 4 runs).", "seeds that have ended"}, []string{"Diverged"}},
+		{"half a sweep, by rate", half, "final_vs_lr.png", []string{"Still missing: learning rate 3e-4 (1 of 4 runs)"}, nil},
+		{"half a sweep, entropy", half, "entropy.png", []string{"Still missing: learning rate 3e-4 (1 of 4 runs)", "no smoothing"}, nil},
+		{"one seed claims nothing", single, "validation_reward.png", []string{"One seed (1) an arm: nothing is said of the spread"}, []string{"bootstrap", "Thick"}},
+		{"one seed claims nothing, final", single, "final_by_arm.png", nil, []string{"interval"}},
+		{"a wide range", wide, "grad_norm.png", []string{"Logarithmic axis."}, nil},
+		{"a narrow range", single, "grad_norm.png", nil, []string{"Logarithmic"}},
+		{"seconds", rates, "validation_reward_vs_seconds.png", []string{"cores that runs beside it may have shared"}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := caption(t, tt.a, tt.file)
+			for _, s := range tt.has {
+				if !strings.Contains(got, s) {
+					t.Errorf("no %q in %q", s, got)
+				}
+			}
+			for _, s := range tt.hasNo {
+				if strings.Contains(got, s) {
+					t.Errorf("%q in %q", s, got)
+				}
+			}
+		})
+	}
+}
+
+// The mean is that of the runs that have ended, at the steps that all of these
+// have; seeds are drawn as far as they go.
+func TestCurveOfAnArm(t *testing.T) {
+	arm := drawnArm{name: "a", final: 0.8}
+	short := drawnArm{name: "a", final: 0.8, diverged: 50, stops: true}
+	view := func(runs ...*rundir.Run) armView { return armView{runs: runs} }
+	tests := []struct {
+		name  string
+		arm   armView
+		seeds int
+		last  float64 // step of the mean
+		band  int
+	}{
+		{"all ended", view(arm.run(1, false), arm.run(2, false)), 2, 120, 13},
+		{"one still runs", view(arm.run(1, false), arm.run(2, false), arm.run(3, true)), 3, 120, 13},
+		{"one has ended", view(arm.run(1, false), arm.run(3, true)), 2, 120, 0},
+		{"none has ended", view(arm.run(1, true), arm.run(3, true)), 2, 30, 4},
+		{"one stopped early", view(arm.run(1, false), short.run(2, false)), 2, 50, 6},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := tt.arm.curveOf(validationOf, true)
+			last, ok := c.last()
+			if !ok || last.X != tt.last || len(c.seeds) != tt.seeds || len(c.lo) != tt.band || len(c.hi) != tt.band {
+				t.Errorf("%d seeds, mean to %v, band of %d and %d points", len(c.seeds), last.X, len(c.lo), len(c.hi))
+			}
+			for i, m := range c.mean {
+				if i < len(c.lo) && !(c.lo[i].Y <= m.Y && m.Y <= c.hi[i].Y) {
+					t.Errorf("the mean %v is outside its band [%v, %v]", m.Y, c.lo[i].Y, c.hi[i].Y)
+				}
+			}
+		})
+	}
+}
+
+func TestCurveAgainstSeconds(t *testing.T) {
+	run := drawnArm{name: "a", final: 0.8}.run(1, false)
+	for i := range run.Metrics {
+		run.Metrics[i].Time.ElapsedS = 2 * float64(i+1)
+	}
+	slow := drawnArm{name: "a", final: 0.8}.run(1, false)
+	for i := range slow.Metrics {
+		slow.Metrics[i].Time.ElapsedS = 4 * float64(i+1)
+	}
+	c := armView{runs: []*rundir.Run{run, slow}}.against(secondsOf, validationOf, true)
+	if got := []float64{c.mean[0].X, c.mean[1].X, c.lo[1].X, c.seeds[0][1].X, c.seeds[1][1].X}; !slices.Equal(got, []float64{0, 30, 30, 20, 40}) {
+		t.Errorf("seconds %v, want the base at 0, step 10 at 20 and 40, its mean at 30", got)
+	}
+	if c.mean[1].Y != validationOf(run)[1].Y {
+		t.Errorf("the reward at step 10 became %v", c.mean[1].Y)
+	}
+}
+
+func TestDivergedMarks(t *testing.T) {
+	at := drawnArm{name: "a", final: 0.8, diverged: 35}.run(1, false)
+	stopped := drawnArm{name: "a", final: 0.8, diverged: 47, stops: true}.run(2, false)
+	unsaid := drawnArm{name: "a", final: 0.8, diverged: 47}.run(3, false)
+	unsaid.Result.DivergedAt = nil
+	first := drawnArm{name: "a", final: 0.8, diverged: 1, stops: true}.run(4, false)
+	fine := drawnArm{name: "a", final: 0.8}.run(5, false)
+	a := armView{runs: []*rundir.Run{at, stopped, unsaid, first, fine}}
+	want := series{
+		{X: 35, Y: validationOf(at)[3].Y}, {X: 47, Y: validationOf(stopped)[4].Y},
+		{X: 120, Y: validationOf(unsaid)[12].Y}, {X: 1, Y: validationOf(first)[0].Y},
+	}
+	if got := a.divergedMarks(nil, validationOf); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	norms := metric(func(m rundir.Metrics) *float64 { return &m.GradNorm })
+	if got := a.divergedMarks(secondsOf, norms); len(got) != 4 || got[0].X != at.Metrics[34].Time.ElapsedS || got[0].Y != at.Metrics[34].GradNorm {
+		t.Errorf("against seconds: %v", got)
+	}
+}
+
+// The ticks are exactly the swept values, in their places, whatever their order.
+func TestPositionHasTheSweptValues(t *testing.T) {
+	tests := []struct {
+		name   string
+		values []string
+		log    bool
+		want   []string
+		at     []float64
+	}{
+		{"logarithmic", []string{"1e-4", "1e-2", "1e-3"}, true, []string{"1e-4", "1e-3", "1e-2"}, []float64{-4, -3, -2}},
+		{"linear", []string{"0.2", "0.1"}, false, []string{"0.1", "0.2"}, []float64{0.1, 0.2}},
+		{"words", []string{"true", "false"}, false, []string{"true", "false"}, []float64{0, 1}},
+		{"one value", []string{"8"}, false, []string{"8"}, []float64{8}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPosition(tt.values, tt.log)
+			for i, tick := range p.ticks {
+				if tick.Label != tt.want[i] || math.Abs(tick.Value-tt.at[i]) > 1e-12 || p.at[tick.Label] != tick.Value {
+					t.Errorf("tick %d is %q at %v, want %q at %v", i, tick.Label, tick.Value, tt.want[i], tt.at[i])
+				}
+				if tick.Value <= p.lo || tick.Value >= p.hi {
+					t.Errorf("%q lies at the end of the axis", tick.Label)
+				}
+			}
+		})
+	}
+}
+
+// No two labels on the same line touch where staggering can prevent it, and no
+// label is lost.
+func TestStagger(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		numbers := rapid.SliceOfNDistinct(rapid.IntRange(1, 100000), 1, 9, rapid.ID).Draw(t, "values")
+		values := make([]string, len(numbers))
+		for i, n := range numbers {
+			values[i] = strconv.Itoa(n)
+		}
+		p := newPosition(values, true)
+		width := vg.Points(400)
+		staggered := p.stagger(width)
+		var rows [2]vg.Length // right end of the last label of each line
+		rows[0], rows[1] = -1000, -1000
+		for i, tick := range staggered {
+			label := strings.TrimPrefix(tick.Label, "\n")
+			if label != p.ticks[i].Label {
+				t.Fatalf("%q became %q", p.ticks[i].Label, tick.Label)
+			}
+			row := len(tick.Label) - len(label)
+			x := vg.Length((tick.Value-p.lo)/(p.hi-p.lo)) * width
+			half := tickText.Width(label) / 2
+			crowded := i > 1 && vg.Length((tick.Value-staggered[i-2].Value)/(p.hi-p.lo))*width < 2*half+vg.Points(6)
+			if x-half < rows[row] && !crowded {
+				t.Fatalf("%q touches the label before it: %v", label, staggered)
+			}
+			rows[row] = x + half
+		}
+	})
+}
+
+func TestShortenFits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.StringN(0, 60, -1).Draw(t, "text")
+		width := vg.Points(rapid.Float64Range(20, 200).Draw(t, "width"))
+		got := shorten(legendText, s, width)
+		if legendText.Width(got) > width || strings.ContainsAny(got, "\n\t\u202e") {
+			t.Fatalf("%q is %v wide of %v", got, legendText.Width(got), width)
+		}
+		if legendText.Width(oneLine(s)) <= width && got != oneLine(s) {
+			t.Fatalf("%q fits and became %q", s, got)
+		}
+		value := " (0.123)"
+		lines := strings.Split(twoLines(panelText, s, value, vg.Points(120)), "\n")
+		for _, line := range lines {
+			if panelText.Width(line) > vg.Points(120) {
+				t.Fatalf("%q is wider than its panel", line)
+			}
+		}
+		if len(lines) > 2 || !strings.HasSuffix(lines[len(lines)-1], "(0.123)") {
+			t.Fatalf("title %q", lines)
+		}
+	})
+}
+
+func TestLogTicks(t *testing.T) {
+	tests := []struct {
+		name   string
+		lo, hi float64
+		want   string
+	}{
+		{"two decades", 0.01, 1, "0.01 0.1 1"},
+		{"short", 0.1, 5, "0.1 0.2 0.5 1 2 5"},
+		{"long", 1e-6, 10, "1e-06 0.0001 0.01 1"},
+		{"huge", 1e294, 1e300, "1e+294 1e+295 1e+296 1e+297 1e+298 1e+299 1e+300"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var labels []string
+			for _, tick := range (logTicks{}).Ticks(math.Log10(tt.lo), math.Log10(tt.hi)) {
+				if tick.Label != "" {
+					labels = append(labels, tick.Label)
+				}
+			}
+			if got := strings.Join(labels, " "); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestNiceEnds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := math.Pow(10, rapid.Float64Range(-290, 290).Draw(t, "exponent"))
+		lo, hi := niceBelow(v), niceAbove(v)
+		if lo > v*(1+1e-9) || hi < v*(1-1e-9) || lo < v/2.6 || hi > v*2.6 {
+			t.Fatalf("%v lies between %v and %v", v, lo, hi)
+		}
+	})
+}
+
+// A palette keeps a picture of few colours as it is, and changes little in one
+// of many.
+func TestPalette(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		colours := rapid.IntRange(1, 600).Draw(t, "colours")
+		img := image.NewRGBA(image.Rect(3, 5, 43, 35))
+		for y := 5; y < 35; y++ {
+			for x := 3; x < 43; x++ {
+				k := uint64((y*40 + x) % colours)
+				img.SetRGBA(x, y, color.RGBA{uint8(k * 7), uint8(k / 3), uint8(k * 31), 255})
+			}
+		}
+		got := paletted(img)
+		if got.Bounds() != img.Bounds() || len(got.Palette) > maxColours {
+			t.Fatalf("%v, %d colours", got.Bounds(), len(got.Palette))
+		}
+		for y := 5; y < 35; y++ {
+			for x := 3; x < 43; x++ {
+				d := squared(img.RGBAAt(x, y), color.RGBAModel.Convert(got.At(x, y)).(color.RGBA))
+				if colours <= maxColours && d != 0 || d > 3*60*60 {
+					t.Fatalf("pixel %d, %d is off by %v", x, y, math.Sqrt(float64(d)))
+				}
+			}
+		}
+	})
+}
+
+// Every arm of an overlay differs from every other without its colour too.
+func TestArmLooksDiffer(t *testing.T) {
+	for i, a := range armLooks {
+		for _, b := range armLooks[:i] {
+			if a.color == b.color || slices.Equal(a.dashes, b.dashes) || a.marker == b.marker {
+				t.Errorf("look %d is too much like another one", i)
+			}
+		}
+	}
+}
+
+func TestJitterKeepsSeedsApart(t *testing.T) {
+	for n := 2; n < 12; n++ {
+		for i := 1; i < n; i++ {
+			if a, b := jitter(i-1, n), jitter(i, n); b-a < 0.16/float64(n) || math.Abs(b) > 0.09 {
+				t.Errorf("seeds %d and %d of %d stand at %v and %v", i-1, i, n, a, b)
+			}
+		}
+	}
+	if jitter(0, 1) != 0 {
+		t.Error("a single seed is moved")
+	}
+}
+
+func TestFinalName(t *testing.T) {
+	for short, want := range map[string]string{"lr": "final_vs_lr.png", "../a b": "final_vs____a_b.png", "ä": "final_vs__.png"} {
+		if got := finalName(short); got != want {
+			t.Errorf("%q gives %q, want %q", short, got, want)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"grpo/pkg/sweepdir"
+)
+
+// SweepOptions changes what [WriteSweep] writes.
+type SweepOptions struct {
+	// TablesOnly leaves out figures and report.html.
+	TablesOnly bool
+}
+
+// WriteSweep analyses a sweep and writes into dir, which must exist, its tables
+// ([WriteResults]), its figures ([DrawSweep]) and report.html ([WriteHTML]). It
+// returns the analysis and the paths written. It reads and writes files only:
+// called again on the same runs it writes the same bytes.
+func WriteSweep(dir string, sw *sweepdir.Sweep, opt SweepOptions) (*Analysis, []string, error) {
+	a, err := Analyse(sw)
+	if err != nil {
+		return nil, nil, err
+	}
+	paths, err := WriteResults(dir, a)
+	if err != nil || opt.TablesOnly {
+		return a, paths, err
+	}
+	figures, err := DrawSweep(a)
+	if err != nil {
+		return a, paths, err
+	}
+	written, err := WriteDrawings(dir, figures)
+	paths = append(paths, written...)
+	if err != nil {
+		return a, paths, err
+	}
+	page := filepath.Join(dir, sweepdir.ReportHTML)
+	if err := WriteHTML(page, a, figures); err != nil {
+		return a, paths, err
+	}
+	return a, append(paths, page), nil
+}
+
+// WriteVerdict writes the question, the verdict and what is missing as plain
+// text.
+func WriteVerdict(w io.Writer, a *Analysis) error {
+	var b strings.Builder
+	v := a.Verdict
+	if v.Question != "" {
+		b.WriteString(v.Question + "\n")
+	}
+	b.WriteString(v.Headline + "\n")
+	for _, part := range []struct {
+		head  string
+		lines []string
+	}{{"", v.Lines}, {"missing:", v.Missing}, {"what this does not say:", v.Caveats}} {
+		if len(part.lines) == 0 {
+			continue
+		}
+		b.WriteString("\n")
+		if part.head != "" {
+			b.WriteString(part.head + "\n")
+		}
+		for _, line := range part.lines {
+			b.WriteString("- " + line + "\n")
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// WriteSweepSummary writes what came of a sweep for a terminal: a table with an
+// arm a row, the levels to read it by, and the verdict.
+func WriteSweepSummary(w io.Writer, a *Analysis) error {
+	kept, rows := fill(terminalColumns, a.Arms)
+	columns := make([]column, len(kept))
+	for i, c := range kept {
+		columns[i] = column{head: c.head, right: !c.text}
+	}
+	var b strings.Builder
+	b.WriteString(textTable(columns, rows))
+	if isFinite(a.Base) {
+		fmt.Fprintf(&b, "base level %s, majority-answer baseline %s; means over the finished seeds; interval: 95%%, Student's t over seeds\n",
+			decimals(a.Base, 3), decimals(a.Majority, 3))
+	}
+	b.WriteString("\n")
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return err
+	}
+	return WriteVerdict(w, a)
+}
+
+// WriteStudySummary writes what came of a study for a terminal: for each part
+// its question in the study's terms and its summary. parts are the analyses in
+// the order of the study's parts, nil for one that has not begun.
+func WriteStudySummary(w io.Writer, st sweepdir.Study, parts []*Analysis) error {
+	shared, parts := sharedCaveats(parts)
+	for i, part := range st.Parts {
+		head := fmt.Sprintf("%d. %s", i+1, part.Question)
+		if part.Question == "" {
+			head = fmt.Sprintf("%d. %s", i+1, part.Name)
+		}
+		if i > 0 {
+			head = "\n" + head
+		}
+		if part.Chosen != "" {
+			head += "\n" + strings.TrimSuffix(part.Chosen, ".") + "."
+		}
+		if _, err := io.WriteString(w, head+"\n\n"); err != nil {
+			return err
+		}
+		if i >= len(parts) || parts[i] == nil {
+			if _, err := io.WriteString(w, "not begun\n"); err != nil {
+				return err
+			}
+			continue
+		}
+		inner := *parts[i]
+		inner.Verdict.Question = "" // the head has asked
+		if err := WriteSweepSummary(w, &inner); err != nil {
+			return err
+		}
+	}
+	if len(shared) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "\n%s:\n- %s\n", strings.ToLower(sharedHead[:1])+sharedHead[1:], strings.Join(shared, "\n- "))
+	return err
+}

@@ -1,0 +1,173 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"grpo/pkg/sweepdir"
+)
+
+// rateKey is the key whose sweep is read as a curve from too slow to too fast.
+const rateKey = "train.learning_rate"
+
+// rateAxis is the only axis of a learning-rate sweep; nil for other sweeps.
+func (a *Analysis) rateAxis() *sweepdir.Axis {
+	m := &a.Sweep.Manifest
+	if len(m.Axes) != 1 || m.Axes[0].Key != rateKey || len(m.Arms) < 2 || len(pointsOver(m, rateKey)) > 1 {
+		return nil
+	}
+	for _, arm := range m.Arms {
+		if len(arm.Point) != 1 {
+			return nil
+		}
+		if _, err := strconv.ParseFloat(arm.Point[0], 64); err != nil {
+			return nil
+		}
+	}
+	return &m.Axes[0]
+}
+
+// rateArm is an arm of a learning-rate sweep.
+type rateArm struct {
+	arm  int
+	rate float64
+	row  *ArmRow
+	// against is the best arm less this one; nil for the best, or where there is
+	// no best.
+	against *Comparison
+}
+
+// rateArms are the arms with a result, from the slowest rate to the fastest.
+func (a *Analysis) rateArms() []rateArm {
+	var out []rateArm
+	for i := range a.Arms {
+		row := &a.Arms[i]
+		if row.Final.N == 0 {
+			continue
+		}
+		v, err := strconv.ParseFloat(row.Arm.Point[0], 64)
+		if err != nil {
+			continue // rateAxis has looked at all of them
+		}
+		r := rateArm{arm: i, rate: v, row: row}
+		if a.Best >= 0 && a.Best != i {
+			r.against = a.find("final", a.Best, i)
+		}
+		out = append(out, r)
+	}
+	slices.SortStableFunc(out, func(x, y rateArm) int { return cmp.Compare(x.rate, y.rate) })
+	return out
+}
+
+// collapses: the arm fell apart.
+func (r rateArm) collapses() bool { return fellApart(r.row) }
+
+// worse: the best arm beats it.
+func (r rateArm) worse() bool {
+	return r.against != nil && r.against.Separable && r.against.Mean > 0
+}
+
+// rises: its reward still grows at the end, by a point or more and by more than
+// the seeds explain.
+func (r rateArm) rises() bool {
+	return r.row.LateGain.N > 1 && r.row.LateGain.Lo > 0 && r.row.LateGain.Mean >= 0.01
+}
+
+// slow: below the best rate, worse than it, and still rising.
+func (r rateArm) slow(best float64) bool { return r.rate < best && r.worse() && r.rises() }
+
+func (r rateArm) value() string { return rate(r.rate) }
+
+// rateAnswer names the best rate, and those that learn slowly or collapse.
+func (a *Analysis) rateAnswer() string {
+	if a.Best < 0 {
+		return "every learning rate diverged in at least one seed, so none is proposed"
+	}
+	best := a.Arms[a.Best]
+	arms := a.rateArms()
+	at := slices.IndexFunc(arms, func(r rateArm) bool { return r.arm == a.Best })
+	s := fmt.Sprintf("learning rate %s has the best validation reward, %s, %s", arms[at].value(), reward(best.Final), plural(best.Final.N, "seed"))
+	var slow, lower, falls, ties []string
+	for i, r := range arms {
+		switch {
+		case i == at:
+		case r.collapses():
+			falls = append(falls, r.value())
+		case r.slow(arms[at].rate):
+			slow = append(slow, r.value())
+		case r.worse():
+			lower = append(lower, r.value())
+		default:
+			ties = append(ties, r.value())
+		}
+	}
+	verb := func(words []string, one, many string) string {
+		if len(words) == 1 {
+			return listed(words) + " " + one
+		}
+		return listed(words) + " " + many
+	}
+	if len(ties) > 0 {
+		s += ", not separable from " + listed(ties)
+	}
+	if len(slow) > 0 {
+		s += "; " + verb(slow, "learns", "learn") + " slowly"
+	}
+	if len(lower) > 0 {
+		s += "; " + verb(lower, "is", "are") + " worse"
+	}
+	if len(falls) > 0 {
+		s += "; " + verb(falls, "collapses", "collapse")
+	}
+	return s
+}
+
+// rateLines have a line for each rate, from the slowest to the fastest.
+func (a *Analysis) rateLines() []string {
+	var out []string
+	arms := a.rateArms()
+	at := slices.IndexFunc(arms, func(r rateArm) bool { return r.arm == a.Best })
+	for i, r := range arms {
+		out = append(out, a.rateLine(r, i, at, arms)+".")
+	}
+	switch {
+	case at < 0 || len(arms) < 2:
+	case at == len(arms)-1:
+		out = append(out, fmt.Sprintf("The best rate is the largest with a result (%s): a larger one may be better.", arms[at].value()))
+	case at == 0:
+		out = append(out, fmt.Sprintf("The best rate is the smallest with a result (%s): a smaller one may be better.", arms[at].value()))
+	}
+	return out
+}
+
+func (a *Analysis) rateLine(r rateArm, i, at int, arms []rateArm) string {
+	n := numbersOf(specOf("final"), 0)
+	steps := ""
+	if r.row.Steps > 0 {
+		steps = fmt.Sprintf(" after %s", plural(r.row.Steps, "step"))
+	}
+	behind := ""
+	if r.against != nil && r.against.N > 1 {
+		behind = fmt.Sprintf(", %s behind the best", n.difference(r.against.Mean, r.against.Lo, r.against.Hi))
+	}
+	rising := ""
+	if r.rises() {
+		rising = fmt.Sprintf(", still rising (%s over the last quarter)", n.difference(r.row.LateGain.Mean, r.row.LateGain.Lo, r.row.LateGain.Hi))
+	}
+	switch {
+	case r.collapses():
+		return fmt.Sprintf("%s collapses: %s", r.value(), a.endText(r.row))
+	case i == at:
+		return fmt.Sprintf("%s is best: %s%s%s", r.value(), reward(r.row.Final), steps, rising)
+	case at >= 0 && r.slow(arms[at].rate):
+		return fmt.Sprintf("%s learns slowly: %s%s%s%s", r.value(), reward(r.row.Final), steps, behind, rising)
+	case r.worse():
+		return fmt.Sprintf("%s is worse: %s%s%s", r.value(), reward(r.row.Final), behind, rising)
+	case r.against != nil:
+		d := *r.against
+		return fmt.Sprintf("%s: %s%s; it and the best %s", r.value(), reward(r.row.Final), rising, notSeparable(&d, n))
+	}
+	return fmt.Sprintf("%s: %s%s", r.value(), reward(r.row.Final), rising)
+}

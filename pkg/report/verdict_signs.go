@@ -1,0 +1,222 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Signs are patterns in the figures of an arm that explain its reward or
+// overrule it. Each is a rule on numbers; the thresholds stand here.
+const (
+	// shortShare: a length below this share of another is clearly shorter.
+	shortShare = 0.9
+	// hackedFormat: so large a share is formatted ...
+	hackedFormat = 0.9
+	// hackedWrong: ... and so large a share is formatted and wrong.
+	hackedWrong = 0.8
+	// hackedPay: ... while training paid so much more than the answers earned.
+	hackedPay = 0.5
+	// collapsedShare: a final reward below this share of the best on the way is
+	// a collapse, as in training's own rule.
+	collapsedShare = 0.5
+)
+
+// told marks a comparison that a sign has put into words.
+type told struct {
+	metric string
+	a, b   int
+}
+
+func toldOf(c *Comparison) told { return told{c.Metric, min(c.a, c.b), max(c.a, c.b)} }
+
+// signs are the lines on signs, and which comparisons they told.
+func (a *Analysis) signs() ([]string, map[told]bool) {
+	var out []string
+	done := map[told]bool{}
+	for i := range a.Arms {
+		switch r := &a.Arms[i]; {
+		case r.Final.N == 0:
+		case hacked(r):
+			out = append(out, a.hackedText(r))
+		case r.Arm.Control:
+			out = append(out, controlText(a, r))
+		}
+	}
+	out = append(out, a.clipLines()...)
+	for i := range a.Arms {
+		var beside []int
+		for j := range a.Arms {
+			if a.short(i, j) {
+				beside = append(beside, j)
+				done[told{"completion_length", min(i, j), max(i, j)}] = true
+			}
+		}
+		if len(beside) > 0 {
+			out = append(out, a.shortText(i, beside))
+		}
+	}
+	return append(out, a.undoneLines()...), done
+}
+
+// hacked: nearly all completions carry the format, more than before training,
+// nearly all of them are wrong, the answers are no better than before, and what
+// was trained on paid for that.
+func hacked(r *ArmRow) bool {
+	if r.Problems == 0 || r.Final.N == 0 {
+		return false
+	}
+	wrong := r.FormattedWrong.Mean / float64(r.Problems)
+	return r.FormatReward.Mean >= hackedFormat && r.FormatReward.Mean > r.InitialFormat.Mean &&
+		wrong >= hackedWrong && r.Final.Mean <= r.Initial.Mean &&
+		r.TrainReward.Mean-r.TrainAnswer.Mean >= hackedPay
+}
+
+func (a *Analysis) hackedText(r *ArmRow) string {
+	who := r.Name()
+	if r.Arm.Control {
+		who = controlName(r)
+	}
+	tokens := numbersOf(specOf("completion_length"), 0)
+	return fmt.Sprintf("%s: the format is hacked: format reward %s with answer reward %s and %s a completion (before training %s, %s and %s).",
+		who, decimals(r.FormatReward.Mean, 2), decimals(r.Final.Mean, 2), tokens.value(r.Length.Mean),
+		decimals(r.InitialFormat.Mean, 2), decimals(r.Initial.Mean, 2), tokens.value(r.InitialLength.Mean))
+}
+
+// gain is the change of reward over training, seed by seed.
+func gain(r *ArmRow) Estimate {
+	resolution := 0.0
+	if r.Problems > 0 {
+		resolution = 1 / float64(r.Problems)
+	}
+	return StudentT(differences(r.Final.Values, r.Initial.Values), resolution)
+}
+
+// belowBase: training took away more than the seeds explain. One seed can't
+// show that.
+func belowBase(r *ArmRow) bool { return gain(r).Hi < 0 }
+
+// fellApart: the arm diverged somewhere, ended below its base, or lost half of
+// its best.
+func fellApart(r *ArmRow) bool {
+	return r.Diverged > 0 || belowBase(r) || r.Final.N > 0 && r.Final.Mean < collapsedShare*r.Best.Mean
+}
+
+// endText is how an arm that fell apart ended.
+func (a *Analysis) endText(r *ArmRow) string {
+	s := "final reward " + reward(r.Final)
+	if belowBase(r) {
+		s += fmt.Sprintf(", below the base level of %s", percent(r.Initial.Mean))
+	}
+	if r.Diverged > 0 {
+		s = "diverged in " + a.divergence(*r) + ", " + s
+	}
+	return s
+}
+
+// controlName says that the arm is a control, if its own name does not.
+func controlName(r *ArmRow) string {
+	if strings.Contains(strings.ToLower(r.Name()), "control") {
+		return r.Name()
+	}
+	return "control " + r.Name()
+}
+
+func controlText(a *Analysis, r *ArmRow) string {
+	g := gain(r)
+	n := numbersOf(specOf("final"), 0)
+	switch {
+	case fellApart(r):
+		return fmt.Sprintf("%s: collapsed as it must (%s).", controlName(r), a.endText(r))
+	case g.Lo > 0:
+		return fmt.Sprintf("%s: did not collapse but gained %s over the base level, which its reward can't explain; look for a leak, or for a format that the base level lacked.",
+			controlName(r), n.difference(g.Mean, g.Lo, g.Hi))
+	}
+	return fmt.Sprintf("%s: did not learn, and did not collapse (%s; base level %s).", controlName(r), a.endText(r), percent(r.Initial.Mean))
+}
+
+// offPolicy: more than one update a step.
+func offPolicy(r *ArmRow) bool { return r.UpdatesPerStep.N > 0 && r.UpdatesPerStep.Mean > 1 }
+
+// clipLines tell of off-policy arms that fell apart without a clip where
+// others, with as many updates a step, held with one.
+func (a *Analysis) clipLines() []string {
+	var out []string
+	for i := range a.Arms {
+		free := &a.Arms[i]
+		if free.Arm.Control || !offPolicy(free) || free.ClipFraction.N > 0 || !fellApart(free) {
+			continue
+		}
+		var holds []string
+		for j := range a.Arms {
+			held := &a.Arms[j]
+			same := math.Abs(held.UpdatesPerStep.Mean-free.UpdatesPerStep.Mean) < 0.01
+			if held.Arm.Control || !offPolicy(held) || !same || held.ClipFraction.N == 0 || fellApart(held) {
+				continue
+			}
+			holds = append(holds, fmt.Sprintf("%s at %s (the clip binds on %s of the tokens)", held.Name(), reward(held.Final), percent(held.ClipFraction.Mean)))
+		}
+		if len(holds) > 0 {
+			out = append(out, fmt.Sprintf("off-policy, with %s updates a step and without a clip, %s falls apart: %s. With a clip the policy holds: %s.",
+				decimals(free.UpdatesPerStep.Mean, 0), free.Name(), a.endText(free), listed(holds)))
+		}
+	}
+	return out
+}
+
+// short: arm x writes clearly shorter completions than arm y and than before
+// training, beyond what the seeds explain, and both arms are sound.
+func (a *Analysis) short(x, y int) bool {
+	p, q := &a.Arms[x], &a.Arms[y]
+	if x == y || a.control(x) || a.control(y) || fellApart(p) || fellApart(q) || hacked(p) {
+		return false
+	}
+	c := a.find("completion_length", x, y)
+	return c != nil && c.Separable && p.Length.Mean < shortShare*q.Length.Mean && p.Length.Mean < shortShare*p.InitialLength.Mean
+}
+
+// shortText tells of arm x, beside the arms that are longer.
+func (a *Analysis) shortText(x int, beside []int) string {
+	p := &a.Arms[x]
+	n := numbersOf(specOf("completion_length"), 0)
+	var others []string
+	for _, y := range beside {
+		c := a.find("completion_length", x, y)
+		others = append(others, fmt.Sprintf("%s writes %s (difference %s)", a.Arms[y].Name(), n.bare(a.Arms[y].Length.Mean), n.difference(c.Mean, c.Lo, c.Hi)))
+	}
+	others = append(others, "the base model "+n.bare(p.InitialLength.Mean))
+	return fmt.Sprintf("%s falls into short completions: %s, where %s.", p.Name(), n.value(p.Length.Mean), listed(others))
+}
+
+// undoneLines tell, in a grid, where a short length at one value of a key is
+// gone at the other value of the other key.
+func (a *Analysis) undoneLines() []string {
+	g := gridOf(&a.Sweep.Manifest)
+	if g == nil {
+		return nil
+	}
+	sound := func(arm int) bool { return a.Arms[arm].Length.N > 0 && !fellApart(&a.Arms[arm]) }
+	n := numbersOf(specOf("completion_length"), 0)
+	var out []string
+	x, y := g.factors[0], g.factors[1]
+	for i := range 2 {
+		for j := range 2 {
+			arm, otherX, otherY, opposite := g.arms[i][j], g.arms[1-i][j], g.arms[i][1-j], g.arms[1-i][1-j]
+			if !sound(otherX) || !sound(otherY) || !sound(opposite) {
+				continue
+			}
+			var cures []string
+			if a.short(arm, otherX) && !a.short(otherY, opposite) {
+				cures = append(cures, fmt.Sprintf("%s %s (%s)", y.label, y.values[1-j], n.value(a.Arms[otherY].Length.Mean)))
+			}
+			if a.short(arm, otherY) && !a.short(otherX, opposite) {
+				cures = append(cures, fmt.Sprintf("%s %s (%s)", x.label, x.values[1-i], n.value(a.Arms[otherX].Length.Mean)))
+			}
+			if len(cures) > 0 {
+				out = append(out, fmt.Sprintf("The short completions belong to %s %s together with %s %s: %s undoes them.",
+					x.label, x.values[i], y.label, y.values[j], strings.Join(cures, " or ")))
+			}
+		}
+	}
+	return out
+}
