@@ -1,0 +1,163 @@
+package sweep
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"grpo/configs"
+	"grpo/pkg/config"
+	"grpo/pkg/train"
+)
+
+// TestAblations: every shipped ablation resolves from the defaults and from the
+// documented default file, says what it asks and what it holds fixed, and has
+// the arms that its name promises.
+func TestAblations(t *testing.T) {
+	want := map[string]string{
+		"advnorm":             "local global hybrid",
+		"aggregation":         "masked_mean masked_normalize token-mean seq-mean-token-sum",
+		"baseline":            "no_baseline reinforce_with_baseline",
+		"baseline-lengthnorm": "loss_type=no_baseline,length_normalization=masked_mean loss_type=no_baseline,length_normalization=masked_normalize loss_type=reinforce_with_baseline,length_normalization=masked_mean loss_type=reinforce_with_baseline,length_normalization=masked_normalize",
+		"clip":                "symmetric clip-higher none",
+		"lengthnorm":          "masked_mean masked_normalize",
+		"losstype":            "grpo bnpo dr_grpo luspo cispo sapo vespo",
+		"offpolicy":           "epochs_per_rollout_batch=1,train_batch_size=256 epochs_per_rollout_batch=1,train_batch_size=64 epochs_per_rollout_batch=2,train_batch_size=256 epochs_per_rollout_batch=2,train_batch_size=64 epochs_per_rollout_batch=4,train_batch_size=256 epochs_per_rollout_batch=4,train_batch_size=64",
+		"overlong":            "none filtering soft_overlong",
+		"prompt":              "plain r1_zero",
+		"reward":              "answer format random",
+		"stdnorm":             "use_std_normalization=true use_std_normalization=false",
+	}
+	controls := map[string]string{"prompt": "r1_zero", "reward": "format random"}
+	names := AblationNames()
+	if len(names) != len(want) {
+		t.Errorf("%v", names)
+	}
+	for _, name := range names {
+		req, err := LoadRequest(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, base := range []string{"", "default", "smoke"} {
+			set := []string{}
+			if base == "smoke" { // 128 completions, where the arms speak of 256
+				set = append(set, "rollout_batch_size=256")
+			}
+			p, err := NewPlan(req, PlanOptions{Path: base, Set: set})
+			if err != nil {
+				t.Errorf("%s on %q: %v", name, base, err)
+				continue
+			}
+			m := p.Manifest
+			var arms, control []string
+			for _, a := range m.Arms {
+				arms = append(arms, a.Name)
+				if a.Control {
+					control = append(control, a.Name)
+				}
+			}
+			if got := strings.Join(arms, " "); got != want[name] {
+				t.Errorf("%s has the arms %s", name, got)
+			}
+			if got := strings.Join(control, " "); got != controls[name] {
+				t.Errorf("%s has the controls %q", name, got)
+			}
+			if m.Name != name || m.Title == "" || m.Reference == "" || len(m.Fixed) < 4 || len(m.Notes) == 0 || len(m.Seeds) != DefaultSeeds {
+				t.Errorf("%s: name %q, title %q, reference %q, %d fixed, %d notes, %d seeds", name, m.Name, m.Title, m.Reference, len(m.Fixed), len(m.Notes), len(m.Seeds))
+			}
+			if len(m.Fixed) != len(req.Fixed) {
+				t.Errorf("%s says that it fixes %v, and fixes %v (varied: %v)", name, req.Fixed, m.Fixed, m.Varied)
+			}
+		}
+	}
+	for _, a := range Ablations() {
+		if n := len(strings.Fields(want[a.Name])); a.Arms != n || a.Question == "" {
+			t.Errorf("%+v, want %d arms", a, n)
+		}
+	}
+}
+
+// TestAblationComments: the commands in the comments of the shipped files name
+// the file's own ablation, and resolve.
+func TestAblationComments(t *testing.T) {
+	command := regexp.MustCompile(`(?m)^#   grpo ablate (.*)$`)
+	for _, name := range AblationNames() {
+		text, err := configs.FS.ReadFile("ablations/" + name + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		commands := command.FindAllStringSubmatch(string(text), -1)
+		if len(commands) == 0 {
+			t.Errorf("%s has no example", name)
+		}
+		for _, c := range commands {
+			words := strings.Fields(c[1])
+			req, err := LoadRequest(words[0])
+			if err != nil || words[0] != name {
+				t.Errorf("%s: %s: %v", name, c[0], err)
+			}
+			opts := PlanOptions{}
+			for i := 1; i+1 < len(words); i += 2 {
+				switch words[i] {
+				case "--set":
+					opts.Set = append(opts.Set, words[i+1])
+				case "--lr":
+					opts.Flags = append(opts.Flags, config.Flag{Key: "train.learning_rate", Name: "--lr", Value: words[i+1]})
+				case "--seeds":
+					if opts.Seeds, err = ParseSeeds(words[i+1]); err != nil {
+						t.Errorf("%s: %s: %v", name, c[0], err)
+					}
+				default:
+					t.Errorf("%s: %s: unknown word %q", name, c[0], words[i])
+				}
+			}
+			if _, err := NewPlan(req, opts); err != nil {
+				t.Errorf("%s: %s: %v", name, c[0], err)
+			}
+		}
+		for _, mention := range regexp.MustCompile(`(?:grpo ablate|[Aa]blation) ([a-z-]+)`).FindAllStringSubmatch(string(text), -1) {
+			if !slices.Contains(append(AblationNames(), "show"), mention[1]) {
+				t.Errorf("%s mentions the ablation %q, which does not exist", name, mention[1])
+			}
+		}
+	}
+}
+
+// TestAblationsTrain: every arm of every ablation makes two steps (in short form,
+// one arm of each ablation).
+func TestAblationsTrain(t *testing.T) {
+	tiny := []string{"n_grpo_steps=2", "val_size=16", "test_size=0", "unseen_size=0", "eval.greedy=false", "save_samples=0"}
+	for _, name := range AblationNames() {
+		req, err := LoadRequest(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := NewPlan(req, PlanOptions{Set: tiny, Seeds: []uint64{1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs := p.Manifest.Runs
+		if testing.Short() {
+			runs = runs[len(runs)-1:]
+		}
+		for _, e := range runs {
+			t.Run(name+"/"+p.Manifest.Arms[e.Arm].Name, func(t *testing.T) {
+				cfg, err := frozen(e)
+				if err != nil {
+					t.Fatal(err)
+				}
+				res, err := train.Run(context.Background(), cfg, train.Options{Dir: t.TempDir(), Now: time.Now, Observer: &prober{now: time.Now, stop: func() {}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				updates := 2 * cfg.Train.EpochsPerRolloutBatch * cfg.Rollout.RolloutBatchSize / cfg.Train.TrainBatchSize
+				if res.Steps != 2 || res.Updates != updates || res.DivergedAt != nil {
+					t.Errorf("%d steps, %d updates (want %d), diverged at %v", res.Steps, res.Updates, updates, res.DivergedAt)
+				}
+			})
+		}
+	}
+}

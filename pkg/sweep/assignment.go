@@ -1,0 +1,214 @@
+package sweep
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"grpo/pkg/config"
+	"grpo/pkg/sweepdir"
+)
+
+// The assignment is a study of four sweeps: the learning rate first, then three
+// comparisons of two settings. The rate of the comparisons is the best of the
+// first part, so they can be planned for good only when that has ended; until
+// then they stand with the first rate in its place. Or each comparison is
+// crossed with all rates, and each of its settings is taken at its own best: then
+// nothing has to wait.
+
+// RateKey is the key that the first part of the assignment sweeps.
+const RateKey = "train.learning_rate"
+
+// AssignmentRates are the learning rates of the assignment for TinyLM: one that
+// is slow, one that is good, the best, and one at which training collapses.
+func AssignmentRates() []string { return []string{"1e-4", "3e-4", "1e-3", "1e-2"} }
+
+// Assignment asks for the four experiments of section 8 of Stanford CS336's
+// assignment 5.
+type Assignment struct {
+	// Rates are the values of the first part; none means [AssignmentRates].
+	Rates []string
+	// PerArm crosses each comparison with all rates.
+	PerArm bool
+	// Options are those of every part; Command is chosen by part.
+	Options PlanOptions
+}
+
+// AssignmentPlan is the assignment with everything resolved and nothing written.
+type AssignmentPlan struct {
+	Study sweepdir.Study
+	Parts []*Plan // as Study.Parts
+
+	ask   Assignment
+	rates []string // as the manifest writes them
+}
+
+// assignmentParts are the parts with their questions; the first is the sweep,
+// the others are embedded ablations.
+var assignmentParts = []sweepdir.Part{
+	{Name: "lr", Question: "Learning rate: which ends with the best validation answer reward, and at which does training diverge?"},
+	{Name: "baseline", Question: "Baselining: does reinforce_with_baseline end with a better validation answer reward than no_baseline?"},
+	{Name: "lengthnorm", Question: "Length normalization: masked_mean or masked_normalize, by validation answer reward and by gradient norm?"},
+	{Name: "stdnorm", Question: "Group standard deviation: does use_std_normalization improve the validation answer reward?"},
+}
+
+// NewAssignment plans the assignment. Unless PerArm, its comparisons are
+// stand-ins until [AssignmentPlan.Choose]; what is wrong with them is told here.
+func NewAssignment(ask Assignment) (*AssignmentPlan, error) {
+	if len(ask.Rates) == 0 {
+		ask.Rates = AssignmentRates()
+	}
+	p := &AssignmentPlan{ask: ask, Study: sweepdir.Study{
+		Format: sweepdir.FormatVersion, Name: "assignment", Title: "Four GRPO experiments: CS336, assignment 5, section 8",
+		Argv: append([]string{}, ask.Options.Argv...), Parts: slices.Clone(assignmentParts),
+	}}
+	req, err := AxesRequest([]AxisRequest{{Key: RateKey, Values: ask.Rates, From: "--values"}})
+	if err != nil {
+		return nil, err
+	}
+	lr, err := p.plan("sweep", req, nil)
+	if err != nil {
+		return nil, err
+	}
+	p.Parts = []*Plan{lr}
+	p.rates = lr.Manifest.Axes[0].Values
+	for _, part := range p.Study.Parts[1:] {
+		plan, err := p.comparison(part.Name, p.rates[0])
+		if err != nil {
+			return nil, fmt.Errorf("part %s: %w", part.Name, err)
+		}
+		p.Parts = append(p.Parts, plan)
+	}
+	p.identify()
+	return p, nil
+}
+
+func (p *AssignmentPlan) plan(command string, req Request, flags []config.Flag) (*Plan, error) {
+	opts := p.ask.Options
+	opts.Command, opts.Flags = command, slices.Concat(opts.Flags, flags)
+	return NewPlan(req, opts)
+}
+
+// identify fills in what tells this study from another: the runs of all parts,
+// with the stand-ins' rate, so that the hash is known before any rate is chosen.
+func (p *AssignmentPlan) identify() {
+	h := sha256.New()
+	for i, part := range p.Study.Parts {
+		fmt.Fprintln(h, part.Name, p.Parts[i].Manifest.Identity())
+	}
+	p.Study.Hash = hex.EncodeToString(h.Sum(nil))[:8]
+	var seeds []string
+	for _, s := range p.Parts[0].Manifest.Seeds {
+		seeds = append(seeds, fmt.Sprint(s))
+	}
+	p.Study.Asked = []sweepdir.Override{
+		{Key: "values", Value: strings.Join(p.rates, ", ")},
+		{Key: "seeds", Value: strings.Join(seeds, ", ")},
+		{Key: "lr-per-arm", Value: fmt.Sprint(p.ask.PerArm)},
+	}
+}
+
+// Waits says whether the comparisons are stand-ins.
+func (p *AssignmentPlan) Waits() bool { return !p.ask.PerArm && len(p.Study.Parts[1].Set) == 0 }
+
+// Choose plans the comparisons with a rate and writes the choice down; why ends
+// the sentence "learning rate R: ...". With PerArm there is nothing to choose.
+func (p *AssignmentPlan) Choose(rate, why string) error {
+	if p.ask.PerArm {
+		return nil
+	}
+	for i := 1; i < len(p.Parts); i++ {
+		part := &p.Study.Parts[i]
+		plan, err := p.comparison(part.Name, rate)
+		if err != nil {
+			return fmt.Errorf("part %s: %w", part.Name, err)
+		}
+		p.Parts[i] = plan
+		part.Chosen = fmt.Sprintf("learning rate %s: %s", rate, why)
+		part.Set = []sweepdir.Override{{Key: RateKey, Value: rate}}
+	}
+	return nil
+}
+
+// Adopt plans the comparisons as a study that is there has them.
+func (p *AssignmentPlan) Adopt(old sweepdir.Study) error {
+	for _, part := range old.Parts[1:] {
+		for _, o := range part.Set {
+			if o.Key == RateKey {
+				_, why, _ := strings.Cut(part.Chosen, ": ")
+				return p.Choose(o.Value, why)
+			}
+		}
+	}
+	return nil
+}
+
+// Copied marks, in the order of the parts' runs, those that an earlier part
+// makes already: they will be copied from there.
+func (p *AssignmentPlan) Copied() [][]bool {
+	seen := map[string]bool{}
+	var out [][]bool
+	for _, plan := range p.Parts {
+		marks := make([]bool, len(plan.Manifest.Runs))
+		for i, e := range plan.Manifest.Runs {
+			marks[i] = seen[e.Hash]
+		}
+		for _, e := range plan.Manifest.Runs {
+			seen[e.Hash] = true
+		}
+		out = append(out, marks)
+	}
+	return out
+}
+
+// comparison plans one of the embedded ablations for the study.
+func (p *AssignmentPlan) comparison(name, rate string) (*Plan, error) {
+	req, err := LoadRequest(name)
+	if err != nil {
+		return nil, err
+	}
+	if p.ask.PerArm {
+		return p.plan("ablate", tuned(req, p.ask.Rates, p.rates[0]), nil)
+	}
+	flags := []config.Flag{{Key: RateKey, Name: "the rate of part lr", Value: rate}}
+	plan, err := p.plan("ablate", req, flags)
+	if err != nil {
+		return nil, err
+	}
+	req.Notes = append(req.Notes, p.tunedFor(plan.Manifest, rate))
+	return p.plan("ablate", req, flags)
+}
+
+// tuned crosses an ablation with the rates, each arm to be compared at its own
+// best.
+func tuned(req Request, rates []string, first string) Request {
+	req.Axes = append(slices.Clone(req.Axes), AxisRequest{Key: RateKey, Values: rates, From: "--values"})
+	req.BestOver = RateKey
+	req.Title += ", each arm with its own learning rate"
+	if req.Reference != "" {
+		req.Reference += "," + shortName(RateKey) + "=" + first
+	}
+	req.Fixed = slices.DeleteFunc(slices.Clone(req.Fixed), func(name string) bool {
+		k, err := findKey(name)
+		return err == nil && k.Path == RateKey
+	})
+	return req
+}
+
+// tunedFor is the caveat of a rate that was chosen with one of the arms: the one
+// that is the same as the first part's arm at that rate.
+func (p *AssignmentPlan) tunedFor(m sweepdir.Manifest, rate string) string {
+	made := map[string]bool{}
+	for _, e := range p.Parts[0].Manifest.Runs {
+		made[e.Hash] = true
+	}
+	whose := "with a setting that is none of these arms"
+	for i, arm := range m.Arms {
+		if made[m.Runs[i].Hash] { // the first seed's runs come first, arm by arm
+			whose = fmt.Sprintf("with the arm %q, and not tuned for the other", arm.Label)
+		}
+	}
+	return fmt.Sprintf("The learning rate, %s, was chosen by validation reward in part lr, %s (grpo assignment --lr-per-arm takes each arm at its own best)", rate, whose)
+}

@@ -1,0 +1,264 @@
+package sweep
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"grpo/pkg/config"
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+)
+
+func newAssignment(t *testing.T, ask Assignment) *AssignmentPlan {
+	t.Helper()
+	p, err := NewAssignment(ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// armNames are the arms of a part.
+func armNames(p *Plan) []string {
+	var out []string
+	for _, a := range p.Manifest.Arms {
+		out = append(out, a.Name)
+	}
+	return out
+}
+
+func count(marks []bool) int {
+	n := 0
+	for _, m := range marks {
+		if m {
+			n++
+		}
+	}
+	return n
+}
+
+func TestAssignment(t *testing.T) {
+	p := newAssignment(t, Assignment{})
+	if err := p.Study.Check(); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	runs := 0
+	for i, part := range p.Study.Parts {
+		names = append(names, part.Name)
+		runs += len(p.Parts[i].Manifest.Runs)
+		if !strings.HasSuffix(part.Question, "?") {
+			t.Errorf("part %s asks %q", part.Name, part.Question)
+		}
+	}
+	if got := strings.Join(names, " "); got != "lr baseline lengthnorm stdnorm" || runs != 40 {
+		t.Errorf("parts %s with %d runs, want 40", got, runs)
+	}
+	if got := armNames(p.Parts[0]); !slices.Equal(got, []string{"lr=0.0001", "lr=0.0003", "lr=0.001", "lr=0.01"}) {
+		t.Errorf("rates %v", got)
+	}
+	if !p.Waits() {
+		t.Error("it does not wait for the rate")
+	}
+	hash := p.Study.Hash
+	if err := p.Choose("0.0003", "the best"); err != nil {
+		t.Fatal(err)
+	}
+	if p.Waits() || p.Study.Hash != hash {
+		t.Errorf("after the choice: waits %v, hash %s, was %s", p.Waits(), p.Study.Hash, hash)
+	}
+	if c := p.Study.Parts[2].Chosen; c != "learning rate 0.0003: the best" || p.Study.Parts[0].Chosen != "" {
+		t.Errorf("chosen %q and %q", p.Study.Parts[0].Chosen, c)
+	}
+	for _, plan := range p.Parts[1:] {
+		for _, e := range plan.Manifest.Runs {
+			if cfg, err := frozen(e); err != nil || cfg.Train.LearningRate != 3e-4 {
+				t.Errorf("%s: run %d at %v, %v", plan.Manifest.Name, e.Index, cfg.Train.LearningRate, err)
+			}
+		}
+		if note := plan.Manifest.Notes[len(plan.Manifest.Notes)-1]; !strings.Contains(note, "0.0003, was chosen by validation reward in part lr, with the arm") {
+			t.Errorf("%s: note %q", plan.Manifest.Name, note)
+		}
+	}
+	// One arm of each comparison is the first part's at that rate, seed by seed.
+	want := map[string]string{"baseline": "reinforce_with_baseline", "lengthnorm": "masked_mean", "stdnorm": "use_std_normalization=true"}
+	for i, marks := range p.Copied() {
+		m := p.Parts[i].Manifest
+		for k, copied := range marks {
+			if arm := m.Arms[m.Runs[k].Arm].Name; copied != (want[m.Name] == arm) {
+				t.Errorf("%s: copied %v for arm %s, seed %d", m.Name, copied, arm, m.Runs[k].Seed)
+			}
+		}
+	}
+}
+
+// TestAssignmentPerArm: every comparison is crossed with the rates, and no
+// caveat speaks of a shared one.
+func TestAssignmentPerArm(t *testing.T) {
+	p := newAssignment(t, Assignment{Rates: []string{"1e-3", "3e-3"}, PerArm: true, Options: PlanOptions{Seeds: []uint64{1, 2}}})
+	if p.Waits() {
+		t.Error("it waits for a rate")
+	}
+	m := p.Parts[1].Manifest
+	if got := armNames(p.Parts[1]); !slices.Equal(got, []string{"no_baseline,lr=0.001", "no_baseline,lr=0.003", "reinforce_with_baseline,lr=0.001", "reinforce_with_baseline,lr=0.003"}) {
+		t.Errorf("arms %v", got)
+	}
+	if m.BestOver != RateKey || m.Reference != "no_baseline,lr=0.001" {
+		t.Errorf("best over %q, reference %q", m.BestOver, m.Reference)
+	}
+	for _, plan := range p.Parts {
+		for _, n := range plan.Manifest.Notes {
+			if strings.Contains(n, "one learning rate") || strings.Contains(n, "was chosen") {
+				t.Errorf("%s: note %q", plan.Manifest.Name, n)
+			}
+		}
+	}
+	if got := []int{count(p.Copied()[0]), count(p.Copied()[1]), count(p.Copied()[2]), count(p.Copied()[3])}; !slices.Equal(got, []int{0, 4, 4, 4}) {
+		t.Errorf("copied %v, want all of one arm in each comparison", got)
+	}
+	// What the folder keeps of the request repeats the part, tuning included.
+	req, err := ParseRequest("sweep.yaml", p.Parts[1].Request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := NewPlan(req, PlanOptions{})
+	if err != nil || again.Manifest.Hash != m.Hash || again.Manifest.BestOver != m.BestOver {
+		t.Errorf("again: %v, %+v", err, again)
+	}
+}
+
+// TestAssignmentOfAnotherSetting: with a loss that no arm of the comparison has,
+// nothing can be copied and the caveat says so.
+func TestAssignmentOfAnotherSetting(t *testing.T) {
+	p := newAssignment(t, Assignment{Rates: []string{"1e-3"}, Options: PlanOptions{Env: []string{"GRPO_ALGORITHM_LOSS_TYPE=grpo_clip"}, Seeds: []uint64{1}}})
+	if n := count(p.Copied()[1]); n != 0 {
+		t.Errorf("%d runs of baseline would be copied", n)
+	}
+	if note := strings.Join(p.Parts[1].Manifest.Notes, " "); !strings.Contains(note, "none of these arms") {
+		t.Errorf("notes %s", note)
+	}
+}
+
+func TestAssignmentErrors(t *testing.T) {
+	tests := []struct {
+		name string
+		ask  Assignment
+		want string
+	}{
+		{"no number", Assignment{Rates: []string{"fast"}}, "must be a number, not fast"},
+		{"a rate twice", Assignment{Rates: []string{"1e-3", "0.001"}}, "are the same"},
+		{"a rate beside the rates", Assignment{Options: PlanOptions{Set: []string{"lr=1e-3"}}}, "--set lr sets train.learning_rate, which the arms of this sweep vary"},
+		{"what a comparison varies", Assignment{Options: PlanOptions{Set: []string{"loss_type=grpo_clip"}}}, "part baseline: plan sweep: --set loss_type sets algorithm.loss_type"},
+		{"per arm alike", Assignment{PerArm: true, Options: PlanOptions{Set: []string{"use_std_normalization=true"}}}, "part stdnorm: "},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := NewAssignment(tt.ask)
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !errors.Is(err, config.ErrConfig) {
+				t.Errorf("error %v, want a configuration error with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestBestOverErrors(t *testing.T) {
+	tests := []struct{ name, text, want string }{
+		{"unknown key", "arms: [{name: a, set: {weight_decay: 0.1}}, {name: b}]\naxes: [{key: lr, values: [1e-3, 3e-3]}]\nbest_over: lrr\n", `best_over: unknown key "lrr"`},
+		{"no axis", "arms: [{name: a, set: {weight_decay: 0.1}}, {name: b}]\naxes: [{key: lr, values: [1e-3, 3e-3]}]\nbest_over: group_size\n", "rollout.group_size is no axis of this sweep"},
+		{"nothing left", "axes: [{key: lr, values: [1e-3, 3e-3]}]\nbest_over: lr\n", "nothing is left to compare"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := NewPlan(parsed(t, tt.text), PlanOptions{})
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !errors.Is(err, config.ErrConfig) {
+				t.Errorf("error %v, want a configuration error with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestPrepareStudy(t *testing.T) {
+	ask := func(change func(*Assignment)) Assignment {
+		a := Assignment{Rates: []string{"1e-3", "3e-3"}, Options: PlanOptions{Seeds: []uint64{1, 2}}}
+		if change != nil {
+			change(&a)
+		}
+		return a
+	}
+	dir := filepath.Join(t.TempDir(), "study")
+	p := newAssignment(t, ask(nil))
+	if _, err := PrepareStudy(dir, p.Study, p.Parts[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := Prepare(filepath.Join(dir, "lr"), p.Parts[0]); err != nil {
+		t.Fatal(err)
+	}
+
+	// A second process chooses first; this one follows.
+	second := newAssignment(t, ask(nil))
+	if err := second.Choose("0.003", "theirs"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Settle(dir, second.Study); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Choose("0.001", "ours"); err != nil {
+		t.Fatal(err)
+	}
+	st, err := Settle(dir, p.Study)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Adopt(st); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.Study.Parts[3]; got.Chosen != "learning rate 0.003: theirs" || got.Set[0].Value != "0.003" {
+		t.Errorf("part %+v", got)
+	}
+	if cfg, err := frozen(p.Parts[3].Manifest.Runs[0]); err != nil || cfg.Train.LearningRate != 0.003 {
+		t.Errorf("planned with %v, %v", cfg.Train.LearningRate, err)
+	}
+
+	// The same request finds the study with its choice; others are refused.
+	same := newAssignment(t, ask(func(a *Assignment) { a.Options.Argv = []string{"another", "line"} }))
+	if st, err = PrepareStudy(dir, same.Study, same.Parts[0]); err != nil || len(st.Parts[1].Set) == 0 {
+		t.Errorf("the same study: %+v, %v", st, err)
+	}
+	refused := []struct {
+		name   string
+		change func(*Assignment)
+		want   []string
+	}{
+		{"rates", func(a *Assignment) { a.Rates = []string{"1e-3"} }, []string{"values: 0.001, 0.003, now 0.001"}},
+		{"seeds", func(a *Assignment) { a.Options.Seeds = []uint64{1, 3} }, []string{"seeds: 1, 2, now 1, 3"}},
+		{"mode", func(a *Assignment) { a.PerArm = true }, []string{"lr-per-arm: false, now true"}},
+		{"key", func(a *Assignment) { a.Options.Set = []string{"group_size=4"} }, []string{"rollout.group_size: 8, now 4"}},
+	}
+	for _, tt := range refused {
+		t.Run(tt.name, func(t *testing.T) {
+			other := newAssignment(t, ask(tt.change))
+			_, err := PrepareStudy(dir, other.Study, other.Parts[0])
+			if !errors.Is(err, config.ErrConfig) {
+				t.Fatalf("error %v, want a configuration error", err)
+			}
+			for _, w := range append(tt.want, dir+" holds another study") {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("error %v lacks %q", err, w)
+				}
+			}
+		})
+	}
+	for _, file := range []string{sweepdir.ManifestFile, rundir.ConfigFile} {
+		other := t.TempDir()
+		if err := os.WriteFile(filepath.Join(other, file), []byte("{}"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := PrepareStudy(other, p.Study, p.Parts[0]); !errors.Is(err, config.ErrConfig) {
+			t.Errorf("beside %s: error %v", file, err)
+		}
+	}
+}

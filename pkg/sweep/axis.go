@@ -1,0 +1,113 @@
+package sweep
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"grpo/pkg/config"
+	"grpo/pkg/sweepdir"
+)
+
+// ParseAxis reads the argument of --axis, "KEY=V1,V2".
+func ParseAxis(arg string) (AxisRequest, error) {
+	key, values, ok := strings.Cut(arg, "=")
+	if !ok {
+		return AxisRequest{}, configError("read axis", fmt.Sprintf("--axis %q: no \"=\" (write --axis KEY=V1,V2)", arg))
+	}
+	list, err := SplitValues(values)
+	if err != nil {
+		return AxisRequest{}, configError("read axis", fmt.Sprintf("--axis %s: %v", strings.TrimSpace(key), err))
+	}
+	return AxisRequest{Key: strings.TrimSpace(key), Values: list, From: "--axis " + strings.TrimSpace(key)}, nil
+}
+
+// SplitValues splits a list of values at its commas. A comma within brackets
+// belongs to the value, which is a list itself: "[answer],[answer, format]" are
+// two.
+func SplitValues(text string) ([]string, error) {
+	var out []string
+	depth, start := 0, 0
+	for i := 0; i <= len(text); i++ {
+		switch {
+		case i == len(text) || text[i] == ',' && depth == 0:
+			v := strings.TrimSpace(text[start:i])
+			if v == "" && strings.TrimSpace(text) == "" {
+				return nil, fmt.Errorf("there are no values (write V1,V2)")
+			}
+			if v == "" {
+				return nil, fmt.Errorf("value %d of %q is empty", len(out)+1, text)
+			}
+			out = append(out, v)
+			start = i + 1
+		case text[i] == '[':
+			depth++
+		case text[i] == ']':
+			depth--
+		}
+		if depth < 0 {
+			break
+		}
+	}
+	if depth != 0 {
+		return nil, fmt.Errorf("the brackets of %q don't match", text)
+	}
+	return out, nil
+}
+
+// axis resolves an axis of a request.
+func axis(a AxisRequest) (sweepdir.Axis, error) {
+	where := ""
+	if a.From != "" {
+		where = a.From + ": "
+	}
+	k, err := findKey(a.Key)
+	if err != nil {
+		return sweepdir.Axis{}, fmt.Errorf("%s%w", where, err)
+	}
+	switch {
+	case k.Path == "seed":
+		return sweepdir.Axis{}, fmt.Errorf("%sseed can't be an axis: every arm is run with every seed (give them as seeds)", where)
+	case len(a.Values) == 0:
+		return sweepdir.Axis{}, fmt.Errorf("%s%s has no values", where, k.Path)
+	}
+	out := sweepdir.Axis{Key: k.Path, Label: a.Label, Short: shortName(k.Path)}
+	if out.Label == "" {
+		out.Label = labelOf(k.Path)
+	}
+	for i, text := range a.Values {
+		v := canonical(k, text)
+		if j := slices.Index(out.Values, v); j >= 0 {
+			return sweepdir.Axis{}, fmt.Errorf("%s%s: the values %d and %d, %s, are the same%s", where, k.Path, j+1, i+1, v, spelled(v, a.Values[j], text))
+		}
+		out.Values = append(out.Values, v)
+	}
+	out.Log = isLog(k, out.Values)
+	return out, nil
+}
+
+// spelled shows the two spellings of a value, if they are not the value itself.
+func spelled(v, first, second string) string {
+	if first == v && second == v {
+		return ""
+	}
+	return fmt.Sprintf(" (written %s and %s)", first, second)
+}
+
+// isLog reports positive numbers that span a factor of 10 or more.
+func isLog(k config.Key, values []string) bool {
+	if k.Type != "a number" && !strings.HasPrefix(k.Type, "an integer") {
+		return false
+	}
+	low, high := math.Inf(1), 0.0
+	for _, v := range values {
+		f, err := strconv.ParseFloat(v, 64)
+		if err != nil || !(f > 0) || math.IsInf(f, 0) {
+			return false
+		}
+		low, high = min(low, f), max(high, f)
+	}
+	return high >= 10*low*(1-1e-12)
+}

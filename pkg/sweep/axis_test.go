@@ -1,0 +1,80 @@
+package sweep
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"grpo/pkg/config"
+)
+
+func TestSplitValues(t *testing.T) {
+	for text, want := range map[string][]string{
+		"1e-5,3e-5":                 {"1e-5", "3e-5"},
+		" a , b ":                   {"a", "b"},
+		"[answer],[answer, format]": {"[answer]", "[answer, format]"},
+		"true":                      {"true"},
+	} {
+		if got, err := SplitValues(text); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+	}
+	for text, want := range map[string]string{"": "no values", "a,,b": "value 2", "a,": "value 2", "[a": "brackets", "a],[b": "brackets"} {
+		if got, err := SplitValues(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %q, %v, want %s", text, got, err, want)
+		}
+	}
+}
+
+func TestParseAxis(t *testing.T) {
+	got, err := ParseAxis("lr=1e-3,3e-3")
+	if err != nil || got.Key != "lr" || !slices.Equal(got.Values, []string{"1e-3", "3e-3"}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for arg, want := range map[string]string{"lr": `no "="`, "lr=": "no values", "lr=1,,2": "--axis lr: value 2"} {
+		if _, err := ParseAxis(arg); err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, config.ErrConfig) {
+			t.Errorf("%q: %v, want %s", arg, err, want)
+		}
+	}
+}
+
+func TestAxis(t *testing.T) {
+	tests := []struct {
+		name   string
+		in     AxisRequest
+		key    string
+		short  string
+		label  string
+		values string
+		log    bool
+		err    string
+	}{
+		{name: "rates", in: AxisRequest{Key: "lr", Values: []string{"1e-5", "0.00003", "1e-4"}}, key: "train.learning_rate", short: "lr", label: "learning rate", values: "1e-05 3e-05 0.0001", log: true},
+		{name: "less than a factor of 10", in: AxisRequest{Key: "lr", Values: []string{"2e-4", "1e-3"}}, key: "train.learning_rate", short: "lr", label: "learning rate", values: "0.0002 0.001"},
+		{name: "exactly a factor of 10", in: AxisRequest{Key: "lr", Values: []string{"3e-4", "3e-3"}}, key: "train.learning_rate", short: "lr", label: "learning rate", values: "0.0003 0.003", log: true},
+		{name: "with 0", in: AxisRequest{Key: "beta", Values: []string{"0", "0.01", "1"}}, key: "algorithm.beta", short: "beta", label: "KL weight (beta)", values: "0 0.01 1"},
+		{name: "TRL's name", in: AxisRequest{Key: "num_iterations", Values: []string{"1", "+4"}}, key: "train.epochs_per_rollout_batch", short: "epochs_per_rollout_batch", label: "epochs per rollout batch", values: "1 4"},
+		{name: "TRL's path", in: AxisRequest{Key: "algorithm.epsilon", Values: []string{".2"}}, key: "algorithm.cliprange", short: "cliprange", label: "clip range", values: "0.2"},
+		{name: "texts", in: AxisRequest{Key: "loss_type", Label: "loss", Values: []string{"grpo_clip", "no_baseline"}}, key: "algorithm.loss_type", short: "loss_type", label: "loss", values: "grpo_clip no_baseline"},
+		{name: "lists", in: AxisRequest{Key: "reward.functions", Values: []string{"[answer]", "[answer,format]"}}, key: "reward.functions", short: "functions", label: "reward functions", values: "[answer] [answer, format]"},
+		{name: "unknown key", in: AxisRequest{Key: "grup_size", Values: []string{"4"}, From: "x.yaml: line 3"}, err: `x.yaml: line 3: unknown key "grup_size" (did you mean "rollout.group_size"?)`},
+		{name: "seed", in: AxisRequest{Key: "seed", Values: []string{"1", "2"}}, err: "seed can't be an axis"},
+		{name: "no values", in: AxisRequest{Key: "lr"}, err: "train.learning_rate has no values"},
+		{name: "twice", in: AxisRequest{Key: "lr", Values: []string{"1e-3", "3e-3", "0.001"}}, err: "the values 1 and 3, 0.001, are the same (written 1e-3 and 0.001)"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := axis(test.in)
+			if test.err != "" {
+				if err == nil || !strings.Contains(err.Error(), test.err) {
+					t.Fatalf("got %v, want %s", err, test.err)
+				}
+				return
+			}
+			if err != nil || got.Key != test.key || got.Short != test.short || got.Label != test.label || strings.Join(got.Values, " ") != test.values && len(test.values) > 0 || got.Log != test.log {
+				t.Errorf("got %+v, %v", got, err)
+			}
+		})
+	}
+}

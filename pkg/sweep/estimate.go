@@ -1,0 +1,208 @@
+package sweep
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"grpo/pkg/config"
+	"grpo/pkg/sweepdir"
+)
+
+// What a sweep will take is measured, not guessed: for each class of runs whose
+// steps cost the same, the first few steps are made for real, as many at a time
+// as the sweep makes runs. The rest is arithmetic:
+//
+//	run   = setup + steps (rollout + epochs * update) + decodings * decode
+//	sweep = the runs in their order, each on the first place that is free
+//
+// That holds as far as a late step costs what an early one does. It does where
+// completions keep their length; it does not where a policy learns to ramble or
+// to be brief, or where dynamic sampling draws again ever more often.
+
+// Measured are seconds of a run's parts.
+type Measured struct {
+	Setup   float64 // from the start to the first evaluation
+	Rollout float64 // of a step: sampling and rewards
+	Update  float64 // of a step: one pass over the rollout batch
+	Decode  float64 // of one completion in an evaluation
+}
+
+// Probe measures a configuration by making some steps of it. Problems that can't
+// be read, and whatever else would stop the run, are its errors.
+type Probe func(ctx context.Context, cfg config.Config, threads int) (Measured, error)
+
+// Estimate says how long a sweep will take.
+type Estimate struct {
+	Seconds float64   `json:"seconds"` // of the whole sweep
+	Jobs    int       `json:"jobs"`    // runs at a time
+	Threads int       `json:"threads"` // of each run
+	Arms    []float64 `json:"arms"`    // seconds of one run of each arm
+	Probes  int       `json:"probes"`  // classes of runs that were measured
+}
+
+// maxProbes bounds the classes that are measured; others are taken in proportion
+// to their [Work].
+const maxProbes = 4
+
+// EstimateTime measures what the plan's runs will take with so many jobs
+// (0 = one for each core) on so many cores.
+func EstimateTime(ctx context.Context, p *Plan, jobs, cores int, probe Probe) (*Estimate, error) {
+	all, err := EstimateParts(ctx, []*Plan{p}, jobs, cores, probe)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// EstimateParts is [EstimateTime] for sweeps that are run one after the other:
+// what one of them has measured serves the next.
+func EstimateParts(ctx context.Context, plans []*Plan, jobs, cores int, probe Probe) ([]*Estimate, error) {
+	known := map[class]measurement{}
+	var first *measurement
+	var out []*Estimate
+	for _, p := range plans {
+		m := p.Manifest
+		e := &Estimate{Jobs: places(jobs, cores, len(m.Runs))}
+		e.Threads = max(1, cores/e.Jobs)
+		for i := range m.Arms {
+			cfg, err := frozen(m.Runs[i]) // the first seed's runs come first, arm by arm
+			if err != nil {
+				return nil, err
+			}
+			c := classOf(cfg)
+			got, ok := known[c]
+			if !ok && len(known) < maxProbes {
+				if got, err = measure(ctx, probe, cfg, e.Jobs, e.Threads); err != nil {
+					return nil, fmt.Errorf("measure arm %q: %w", m.Arms[i].Name, err)
+				}
+				known[c], ok = got, true
+				if first == nil {
+					first = &got
+				}
+			}
+			if ok {
+				e.Arms = append(e.Arms, got.run(cfg))
+			} else {
+				e.Arms = append(e.Arms, first.run(first.cfg)*Work(cfg)/Work(first.cfg))
+			}
+		}
+		e.Probes = len(known)
+		e.Seconds = Makespan(m.Runs, e.Arms, e.Jobs)
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// places is the number of runs at a time, as [Run] has it.
+func places(jobs, cores, runs int) int {
+	if jobs <= 0 || jobs > cores {
+		jobs = cores
+	}
+	return max(1, min(jobs, runs))
+}
+
+// Makespan is the time that runs take, in their order, on so many places, when a
+// run of arm i takes arms[i].
+func Makespan(runs []sweepdir.Entry, arms []float64, jobs int) float64 {
+	free := make([]float64, max(1, jobs))
+	for _, r := range runs {
+		i := slices.Index(free, slices.Min(free))
+		free[i] += arms[r.Arm]
+	}
+	return slices.Max(free)
+}
+
+// class holds what the cost of a step depends on, apart from the number of
+// epochs, in which it is linear.
+type class struct {
+	model    config.Model
+	rollout  config.Rollout
+	source   string
+	template string
+	micro    int
+	kind     string // grpo or ppo
+	// epochs of a critic are not those of the policy: ppo is measured as it is
+	epochs, valueEpochs                           int
+	reference, teacher, greedy, dynamic, skipFlat bool
+}
+
+func classOf(c config.Config) class {
+	a := c.Algorithm
+	out := class{
+		model: c.Model, rollout: c.Rollout, source: c.Data.Source, template: c.Data.PromptTemplate, micro: c.Train.GradientAccumulationSteps,
+		kind: a.Type, reference: a.Beta > 0, teacher: a.Teacher != "", greedy: a.Baseline == "greedy", dynamic: a.DynamicSampling, skipFlat: a.SkipFlatGroups,
+	}
+	out.rollout.SamplingTemperature = 0
+	if a.Type == "ppo" {
+		out.epochs, out.valueEpochs = c.Train.EpochsPerRolloutBatch, a.ValueEpochs
+	}
+	return out
+}
+
+// measurement is a class's, with the configuration that it was made with.
+type measurement struct {
+	Measured
+	cfg config.Config
+}
+
+// measure makes as many probes at a time as the sweep has runs at a time, since
+// they share a memory and perhaps a core, and takes the mean.
+func measure(ctx context.Context, probe Probe, cfg config.Config, jobs, threads int) (measurement, error) {
+	results, errs := make([]Measured, jobs), make([]error, jobs)
+	var wait sync.WaitGroup
+	for i := range jobs {
+		wait.Go(func() { results[i], errs[i] = probe(ctx, cfg, threads) })
+	}
+	wait.Wait()
+	out := measurement{cfg: cfg}
+	for i, m := range results {
+		if errs[i] != nil {
+			return out, errs[i]
+		}
+		n := float64(jobs)
+		out.Setup += m.Setup / n
+		out.Rollout += m.Rollout / n
+		out.Update += m.Update / n
+		out.Decode += m.Decode / n
+	}
+	return out, nil
+}
+
+// run is what a whole run of a configuration of this class takes.
+func (m measurement) run(c config.Config) float64 {
+	epochs := float64(c.Train.EpochsPerRolloutBatch)
+	return m.Setup + float64(c.Train.NGRPOSteps)*(m.Rollout+epochs*m.Update) + float64(decodings(c))*m.Decode
+}
+
+// decodings is the number of completions of all evaluations of a run.
+func decodings(c config.Config) int {
+	steps, every := c.Train.NGRPOSteps, c.Eval.EveryNSteps
+	evaluations := 1 + (steps+every-1)/every
+	n := evaluations*(c.Data.ValSize+c.Data.UnseenSize) + c.Data.TestSize
+	if c.Eval.Greedy {
+		n *= 2
+	}
+	return n
+}
+
+// Work compares what runs cost before any of them has been timed: seconds on a
+// nominal machine, of which only ratios mean something. The parts are those of
+// the default experiment as measured: a completion takes 1 to sample, 4 to train
+// on once, 2 to evaluate.
+func Work(c config.Config) float64 {
+	completion := 1e-4 * float64(c.Model.HiddenSize*c.Model.HiddenSize*c.Model.NumLayers) / (64 * 64 * 2)
+	step := float64(c.Rollout.RolloutBatchSize) * (1 + 4*float64(c.Train.EpochsPerRolloutBatch))
+	return completion * (float64(c.Train.NGRPOSteps)*step + 2*float64(decodings(c)))
+}
+
+// RunWork reads from a manifest how many steps a run makes and what they are as
+// [Work]; zeros for a run without a valid configuration.
+func RunWork(e sweepdir.Entry) (steps int, work float64) {
+	cfg, err := frozen(e)
+	if err != nil {
+		return 0, 0
+	}
+	return cfg.Train.NGRPOSteps, Work(cfg)
+}

@@ -1,0 +1,157 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"grpo/pkg/config"
+	"grpo/pkg/sweepdir"
+)
+
+func planOf(t testing.TB, text string, opts PlanOptions) *Plan {
+	t.Helper()
+	p, err := NewPlan(parsed(t, text), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestEstimate: the arithmetic of a run and of a sweep, with a machine whose
+// times are known.
+func TestEstimate(t *testing.T) {
+	machine := Measured{Setup: 2, Rollout: 0.5, Update: 1, Decode: 0.001}
+	var calls atomic.Int32
+	probe := func(_ context.Context, cfg config.Config, threads int) (Measured, error) {
+		calls.Add(1)
+		m := machine
+		m.Rollout *= float64(cfg.Rollout.RolloutBatchSize) / 256
+		m.Update *= float64(cfg.Rollout.RolloutBatchSize) / 256
+		if threads == 2 {
+			m.Update /= 2
+		}
+		return m, nil
+	}
+	evaluation := func(n int) float64 { return float64(2*(n*(100+50)+10)) * 0.001 } // val, unseen, test, twice
+	common := "set: {val_size: 100, unseen_size: 50, test_size: 10, n_grpo_steps: 15, every_n_steps: 10}\nseeds: 2\n"
+	tests := []struct {
+		name, text  string
+		jobs, cores int
+		want        Estimate
+		calls       int
+	}{
+		{"epochs are linear", "axes: [{key: num_iterations, values: [1, 4]}]", 0, 2, Estimate{
+			Jobs: 2, Threads: 1, Probes: 1, Arms: []float64{2 + 15*1.5 + evaluation(3), 2 + 15*4.5 + evaluation(3)},
+			Seconds: 2*(2+15*1.5+evaluation(3)) + 2 + 15*4.5 + evaluation(3), // the last long run begins behind two short ones
+		}, 2},
+		{"one job has all cores", "axes: [{key: lr, values: [1, 2]}]", 1, 2, Estimate{
+			Jobs: 1, Threads: 2, Probes: 1, Arms: []float64{2 + 15*1 + evaluation(3), 2 + 15*1 + evaluation(3)}, Seconds: 4 * (2 + 15*1 + evaluation(3)),
+		}, 1},
+		{"more jobs than cores", "axes: [{key: lr, values: [1, 2]}]", 8, 2, Estimate{
+			Jobs: 2, Threads: 1, Probes: 1, Arms: []float64{2 + 15*1.5 + evaluation(3), 2 + 15*1.5 + evaluation(3)}, Seconds: 2 * (2 + 15*1.5 + evaluation(3)),
+		}, 2},
+		{"more cores than runs", "axes: [{key: lr, values: [1, 2]}]", 0, 8, Estimate{
+			Jobs: 4, Threads: 2, Probes: 1, Arms: []float64{2 + 15*1 + evaluation(3), 2 + 15*1 + evaluation(3)}, Seconds: 2 + 15*1 + evaluation(3),
+		}, 4},
+		{"classes are measured apart", "axes: [{key: rollout_batch_size, values: [256, 128]}]", 1, 1, Estimate{
+			Jobs: 1, Threads: 1, Probes: 2, Arms: []float64{2 + 15*1.5 + evaluation(3), 2 + 15*0.75 + evaluation(3)},
+			Seconds: 2 * (2 + 15*1.5 + 2 + 15*0.75 + 2*evaluation(3)),
+		}, 2},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			calls.Store(0)
+			got, err := EstimateTime(context.Background(), planOf(t, common+test.text, PlanOptions{}), test.jobs, test.cores, probe)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Jobs != test.want.Jobs || got.Threads != test.want.Threads || got.Probes != test.want.Probes || math.Abs(got.Seconds-test.want.Seconds) > 1e-9 || int(calls.Load()) != test.calls {
+				t.Errorf("got %+v after %d calls, want %+v", *got, calls.Load(), test.want)
+			}
+			for i := range test.want.Arms {
+				if math.Abs(got.Arms[i]-test.want.Arms[i]) > 1e-9 {
+					t.Errorf("arm %d takes %v, want %v", i, got.Arms[i], test.want.Arms[i])
+				}
+			}
+		})
+	}
+}
+
+// TestEstimateManyClasses: beyond the fourth class, arms are taken in proportion
+// to their work; a probe that fails names its arm.
+func TestEstimateManyClasses(t *testing.T) {
+	p := planOf(t, "axes: [{key: rollout_batch_size, values: [64, 128, 256, 512, 1024, 2048]}]\nset: {val_size: 1, unseen_size: 0, test_size: 0}\nseeds: [1]", PlanOptions{})
+	n := 0
+	got, err := EstimateTime(context.Background(), p, 1, 1, func(_ context.Context, c config.Config, _ int) (Measured, error) {
+		n++
+		return Measured{Rollout: float64(c.Rollout.RolloutBatchSize) / 64, Update: 4 * float64(c.Rollout.RolloutBatchSize) / 64}, nil
+	})
+	if err != nil || n != 4 || got.Probes != 4 {
+		t.Fatalf("%+v, %v, %d probes", got, err, n)
+	}
+	for i, a := range got.Arms {
+		if want := 200 * 5 * math.Pow(2, float64(i)); math.Abs(a/want-1) > 0.01 {
+			t.Errorf("arm %d takes %v, want about %v", i, a, want)
+		}
+	}
+	_, err = EstimateTime(context.Background(), p, 1, 1, func(context.Context, config.Config, int) (Measured, error) {
+		return Measured{}, os.ErrNotExist
+	})
+	if !errors.Is(err, os.ErrNotExist) || err.Error() != `measure arm "rollout_batch_size=64": file does not exist` {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestMakespan: no schedule beats the work divided by the places or the longest
+// run; one that leaves no place idle while a run waits is within a run of it.
+func TestMakespan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		arms := rapid.SliceOfN(rapid.Float64Range(0.1, 100), 1, 5).Draw(t, "arms")
+		jobs := rapid.IntRange(1, 8).Draw(t, "jobs")
+		var runs []sweepdir.Entry
+		total, longest := 0.0, 0.0
+		for range rapid.IntRange(1, 5).Draw(t, "seeds") {
+			for i, a := range arms {
+				runs = append(runs, sweepdir.Entry{Arm: i})
+				total += a
+				longest = max(longest, a)
+			}
+		}
+		got := Makespan(runs, arms, jobs)
+		low := max(total/float64(jobs), longest)
+		if got < low-1e-9 || got > total/float64(jobs)+longest+1e-9 || jobs == 1 && math.Abs(got-total) > 1e-9 {
+			t.Fatalf("%v for %v on %d", got, arms, jobs)
+		}
+	})
+}
+
+// TestProbe measures the real thing, briefly, and leaves nothing behind.
+func TestProbe(t *testing.T) {
+	scratch := t.TempDir()
+	p := planOf(t, "set: {rollout_batch_size: 32, val_size: 32, unseen_size: 8, test_size: 0}\narms: [{name: a}]", PlanOptions{})
+	cfg, err := frozen(p.Manifest.Runs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := NewProbe(time.Now, scratch)(context.Background(), cfg, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Setup <= 0 || m.Rollout <= 0 || m.Update <= 0 || m.Decode <= 0 || m.Update > 5 || m.Decode > 1 {
+		t.Errorf("%+v", m)
+	}
+	if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	cfg.Model.Init = "./no-such-file.safetensors"
+	if _, err := NewProbe(time.Now, scratch)(context.Background(), cfg, 1); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,143 @@
+//go:build unix
+
+package sweep
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+)
+
+var mayhem = flag.Int("mayhem", 1, "how many sweeps TestLocalMayhem kills at random moments")
+
+// Whatever is killed at whatever moment, the same command ends with the results
+// of an undisturbed sweep, and no run is done a second time.
+func TestLocalMayhem(t *testing.T) {
+	long(t)
+	m := realManifest(t, []string{"0.001", "0.003", "0.01"}, 2, "train.n_grpo_steps=16", "eval.every_n_steps=4")
+	want := undisturbed(t, m)
+	for round := range *mayhem {
+		seed := uint64(round + 1)
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			dir := writeSweep(t, m)
+			v := &vandal{t: t, dir: dir, random: rand.New(rand.NewPCG(seed, 0)), results: map[int]string{}}
+			v.ravage()
+			s := openSweep(t, dir)
+			same(t, s, want)
+			v.look(s)
+			for _, r := range s.Runs {
+				text, err := os.ReadFile(filepath.Join(r.Path(dir), rundir.LogFile))
+				if n := strings.Count(string(text), "Z done\n"); err != nil || n > 1 {
+					t.Errorf("run %d was done %d times, %v", r.Index, n, err)
+				}
+				for _, below := range []string{"", rundir.CheckpointDir} {
+					if left, err := filepath.Glob(filepath.Join(r.Path(dir), below, ".*grpo-tmp")); err != nil || len(left) > 0 {
+						t.Errorf("left behind: %v, %v", left, err)
+					}
+				}
+			}
+			t.Logf("%d launchers, %d of them and %d children killed", v.launchers, v.killed, v.children)
+		})
+	}
+}
+
+type vandal struct {
+	t         *testing.T
+	dir       string
+	random    *rand.Rand
+	results   map[int]string // of runs that are done
+	launchers int
+	killed    int
+	children  int
+}
+
+// ravage repeats one command until it ends well, and kills it and its children
+// at random moments: at first early, then later and later, so that it ends.
+func (v *vandal) ravage() {
+	for patience := 300; ; patience += 200 {
+		c := launch(v.t, v.dir)
+		v.launchers++
+		ended := make(chan error, 1)
+		go func() { ended <- c.Wait() }()
+		err, alive := error(nil), true
+		for alive {
+			select {
+			case err = <-ended:
+				alive = false
+			case <-time.After(time.Duration(v.random.IntN(patience)) * time.Millisecond):
+				v.look(openSweep(v.t, v.dir))
+				if v.random.IntN(3) == 0 {
+					c.Process.Kill()
+					v.killed++
+					err = <-ended
+					alive = false
+				} else {
+					v.killChild()
+				}
+			}
+		}
+		if err == nil {
+			return
+		}
+		if code := c.ProcessState.ExitCode(); code != -1 && code != exitFailed {
+			v.t.Errorf("exit code %d: %s", code, c.Stderr)
+		}
+		if v.launchers > 60 {
+			v.t.Fatalf("no end after %d launchers; the last: %v: %s", v.launchers, err, c.Stderr)
+		}
+	}
+}
+
+// killChild kills a process that holds the lock of a run, a child of this
+// launcher or of a former one.
+func (v *vandal) killChild() {
+	s := openSweep(v.t, v.dir)
+	for _, i := range v.random.Perm(len(s.Runs)) {
+		text, err := os.ReadFile(filepath.Join(s.Runs[i].Path(v.dir), rundir.LockFile))
+		pid, perr := strconv.Atoi(strings.TrimSpace(string(text)))
+		// A stale file may name anybody: only a process that is at this run now
+		// is killed.
+		if held, _ := sweepdir.Held(s.Runs[i].Path(v.dir)); err != nil || perr != nil || !held || !v.isChild(pid) {
+			continue
+		}
+		if syscall.Kill(pid, syscall.SIGKILL) == nil {
+			v.children++
+		}
+		return
+	}
+}
+
+// isChild says whether a process is a task of this sweep; where the system
+// can't tell, none is.
+func (v *vandal) isChild(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return err == nil && bytes.Contains(text, []byte("task\x00--sweep\x00"+v.dir+"\x00"))
+}
+
+// look remembers results, and tells when one changes.
+func (v *vandal) look(s *sweepdir.Sweep) {
+	for _, r := range s.Runs {
+		if r.Run == nil || !r.Run.Finished() {
+			if v.results[r.Index] != "" {
+				v.t.Errorf("the result of run %d is lost", r.Index)
+			}
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(r.Path(v.dir), rundir.ResultFile))
+		if before := v.results[r.Index]; err != nil || before != "" && before != string(text) {
+			v.t.Errorf("run %d was done again: %s\nthen %s, %v", r.Index, before, text, err)
+		}
+		v.results[r.Index] = string(text)
+	}
+}

@@ -1,0 +1,289 @@
+//go:build unix
+
+package sweep
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"grpo/pkg/config"
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+	"grpo/pkg/train"
+)
+
+// processEnv makes the test binary a program of two commands:
+//
+//	task ...     one run, as `grpo task`
+//	launch DIR   the launcher of the sweep in DIR
+const processEnv = "SWEEP_TEST_PROCESS"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(processEnv) == "" {
+		os.Exit(m.Run())
+	}
+	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	var err error
+	switch os.Args[1] {
+	case "task":
+		err = taskProcess(ctx, os.Args[2:])
+	case "launch":
+		_, err = Run(ctx, os.Args[2], Options{Launcher: local(), Now: time.Now, Poll: 20 * time.Millisecond, Pause: 10 * time.Millisecond, Cores: 2})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "grpo:", err)
+	}
+	os.Exit(codeOf(err))
+}
+
+func codeOf(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, config.ErrConfig):
+		return 2
+	case errors.Is(err, train.ErrNothingSaved):
+		return exitNothingSaved
+	case errors.Is(err, train.ErrInterrupted):
+		return exitInterrupted
+	}
+	return exitFailed
+}
+
+func taskProcess(ctx context.Context, args []string) error {
+	fs := flag.NewFlagSet("task", flag.ExitOnError)
+	dir, index := fs.String("sweep", "", ""), fs.Int("index", -1, "")
+	threads, supervised := fs.Int("threads", 0, ""), fs.Bool("supervised", false, "")
+	if err := fs.Parse(args); err != nil || !*supervised || os.Getenv("GOMAXPROCS") != strconv.Itoa(*threads) {
+		return fmt.Errorf("called by %q with GOMAXPROCS=%s: %v", args, os.Getenv("GOMAXPROCS"), err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	_, err := Task(ctx, *dir, *index, TaskOptions{Threads: *threads, Now: time.Now})
+	return err
+}
+
+// local starts this test binary.
+func local() Local {
+	return Local{Path: os.Args[0], Name: "grpo", Env: append(os.Environ(), processEnv+"=1", "GOMAXPROCS=64"), Now: time.Now}
+}
+
+// long marks tests of real processes: what they show does not depend on what
+// the race detector sees, which is the launcher with played processes.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("left out with -short")
+	}
+}
+
+// undisturbed runs a sweep in this process, run after run.
+func undisturbed(t *testing.T, m sweepdir.Manifest) *sweepdir.Sweep {
+	t.Helper()
+	dir := writeSweep(t, m)
+	for i := range m.Runs {
+		if _, err := Task(t.Context(), dir, i, taskOptions()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return openSweep(t, dir)
+}
+
+func openSweep(t *testing.T, dir string) *sweepdir.Sweep {
+	t.Helper()
+	s, err := sweepdir.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// same compares two finished sweeps to the bit, times apart.
+func same(t *testing.T, got, want *sweepdir.Sweep) {
+	t.Helper()
+	for i, g := range got.Runs {
+		w := want.Runs[i].Run
+		if g.Run == nil || !g.Run.Finished() {
+			t.Errorf("run %d is %s: %s", i, g.State, g.Error)
+			continue
+		}
+		a, b := *g.Run.Result, *w.Result
+		a.WallS, b.WallS = 0, 0
+		x, _ := rundir.Marshal(a)
+		y, _ := rundir.Marshal(b)
+		if !bytes.Equal(x, y) {
+			t.Errorf("run %d: result %s\nwant %s", i, x, y)
+		}
+		for _, err := range []error{
+			rundir.CompareMetrics(g.Run.Metrics, w.Metrics), rundir.CompareEvals(g.Run.Evals, w.Evals), rundir.CompareSamples(g.Run.Samples, w.Samples),
+		} {
+			if err != nil {
+				t.Errorf("run %d: %v", i, err)
+			}
+		}
+		if len(g.Run.Metrics) == 0 {
+			t.Errorf("run %d has no metrics to compare", i)
+		}
+	}
+}
+
+func TestLocal(t *testing.T) {
+	long(t)
+	m := realManifest(t, []string{"0.001", "0.003"}, 2)
+	dir := writeSweep(t, m)
+	j := &journal{}
+	s, err := Run(t.Context(), dir, Options{Launcher: local(), Observer: j, Now: time.Now, Cores: 2, Poll: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, s, undisturbed(t, m))
+	if j.count(Started) != 4 || j.count(Ended) != 4 || j.count(Progress) == 0 {
+		t.Errorf("%d started, %d ended, %d times progress", j.count(Started), j.count(Ended), j.count(Progress))
+	}
+	text, err := os.ReadFile(filepath.Join(s.Runs[2].Path(dir), sweepdir.TaskLog))
+	if want := fmt.Sprintf("grpo task --sweep %s --index 2 --threads 1 --supervised", dir); err != nil || !strings.Contains(string(text), want) {
+		t.Errorf("log %q, %v", text, err)
+	}
+}
+
+func TestLocalFails(t *testing.T) {
+	long(t)
+	file := filepath.Join(t.TempDir(), "problems.jsonl")
+	m := realManifest(t, []string{"0.001", "0.003"}, 1)
+	broken := realManifest(t, []string{"0.001", "0.003"}, 1, "data.source=gsm8k", "data.train_file="+file, "data.val_file="+file)
+	m.Runs[1] = broken.Runs[1]
+	m.Hash = m.Identity()
+	dir := writeSweep(t, m)
+	s, err := Run(t.Context(), dir, Options{Launcher: local(), Now: time.Now, Cores: 2, Poll: 20 * time.Millisecond})
+	if err == nil || !strings.Contains(err.Error(), "lr=0.003, seed 1: ") || !strings.Contains(err.Error(), file) || states(s) != "done failed" {
+		t.Errorf("error %v, states %s", err, states(s))
+	}
+	l := local()
+	l.Path = filepath.Join(t.TempDir(), "none")
+	_, err = Run(t.Context(), dir, Options{Launcher: l, Now: time.Now, Poll: time.Millisecond, Pause: time.Millisecond})
+	var early *EarlyDeathsError
+	if !errors.As(err, &early) || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("a program that is not there: %v", err)
+	}
+}
+
+// launch starts a launcher in a process of its own.
+func launch(t *testing.T, dir string) *exec.Cmd {
+	t.Helper()
+	c := exec.Command(os.Args[0], "launch", dir)
+	c.Env = append(os.Environ(), processEnv+"=1")
+	c.Stderr = &bytes.Buffer{}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for range 2000 {
+		if holds() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("after 20 s still not: %s", what)
+}
+
+// atWork counts runs at which a process is, with at least so many steps made.
+func atWork(s *sweepdir.Sweep, steps int) (n int) {
+	for _, r := range s.Runs {
+		if r.State == rundir.StateRunning && r.Run != nil && len(r.Run.Metrics) >= steps {
+			n++
+		}
+	}
+	return n
+}
+
+// A launcher that is asked to stop leaves checkpoints and no process; one that
+// is killed leaves its children to do the same by themselves.
+func TestLocalStops(t *testing.T) {
+	long(t)
+	m := realManifest(t, []string{"0.001", "0.003"}, 1, "train.n_grpo_steps=100", "eval.every_n_steps=100")
+	want := undisturbed(t, m)
+	for _, tt := range []struct {
+		name   string
+		signal syscall.Signal
+		code   int
+	}{{"SIGINT", syscall.SIGINT, exitInterrupted}, {"SIGTERM", syscall.SIGTERM, exitInterrupted}, {"SIGKILL", syscall.SIGKILL, -1}} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := writeSweep(t, m)
+			c := launch(t, dir)
+			eventually(t, "both runs are at work", func() bool { return atWork(openSweep(t, dir), 3) == 2 })
+			for _, r := range openSweep(t, dir).Runs {
+				pid := r.Run.Status.PID
+				if group, err := syscall.Getpgid(pid); err != nil || group != pid {
+					t.Errorf("Ctrl-C on the terminal would reach process %d in group %d (%v)", pid, group, err)
+				}
+			}
+			if err := c.Process.Signal(tt.signal); err != nil {
+				t.Fatal(err)
+			}
+			c.Wait()
+			if got := c.ProcessState.ExitCode(); got != tt.code {
+				t.Errorf("exit code %d, want %d: %s", got, tt.code, c.Stderr)
+			}
+			if tt.code == exitInterrupted && !strings.Contains(fmt.Sprint(c.Stderr), "grpo: interrupted: 0 of 2 runs done; the same command continues") {
+				t.Errorf("it said %s", c.Stderr)
+			}
+			if tt.code != exitInterrupted {
+				eventually(t, "the children stopped", func() bool { return atWork(openSweep(t, dir), 0) == 0 })
+			}
+			s := openSweep(t, dir)
+			for _, r := range s.Runs {
+				if r.State != rundir.StateInterrupted || r.Run.Status.Step < 3 {
+					t.Errorf("run %d is %s at step %d", r.Index, r.State, r.Run.Status.Step)
+				}
+			}
+			c = launch(t, dir)
+			if err := c.Wait(); err != nil {
+				t.Errorf("the same command again: %v: %s", err, c.Stderr)
+			}
+			same(t, openSweep(t, dir), want)
+		})
+	}
+}
+
+// Two commands on one folder at the same time share the work.
+func TestLocalTwiceAtOnce(t *testing.T) {
+	long(t)
+	m := realManifest(t, []string{"0.001", "0.003"}, 2)
+	dir := writeSweep(t, m)
+	for _, c := range []*exec.Cmd{launch(t, dir), launch(t, dir)} {
+		t.Cleanup(func() { c.Process.Kill() })
+		if err := c.Wait(); err != nil {
+			t.Errorf("%v: %s", err, c.Stderr)
+		}
+		if s := openSweep(t, dir); !s.Finished() {
+			t.Errorf("a command ended while the sweep is %s", states(s))
+		}
+	}
+	for _, r := range openSweep(t, dir).Runs {
+		text, err := os.ReadFile(filepath.Join(r.Path(dir), rundir.LogFile))
+		if n := strings.Count(string(text), "beginning"); err != nil || n != 1 {
+			t.Errorf("run %d was begun %d times, %v", r.Index, n, err)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package sweep
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"grpo/pkg/config"
+)
+
+// Names: which key is meant, how a value is written in the name of an arm, and
+// what of a name a file system takes.
+
+// shortNames are the keys that arms and folders call by another name than the
+// last part of their path.
+var shortNames = map[string]string{"train.learning_rate": "lr"}
+
+// labels are the keys whose words are not those of their name.
+var labels = map[string]string{
+	"train.n_grpo_steps":         "GRPO steps",
+	"algorithm.beta":             "KL weight (beta)",
+	"algorithm.gamma":            "discount (gamma)",
+	"algorithm.type":             "algorithm",
+	"algorithm.gae_lambda":       "GAE lambda",
+	"train.adam_betas":           "AdamW betas",
+	"train.adam_eps":             "AdamW eps",
+	"rollout.sampling_top_p":     "sampling top-p",
+	"rollout.sampling_top_k":     "sampling top-k",
+	"algorithm.kl_estimator":     "KL estimator",
+	"algorithm.kl_in":            "KL in",
+	"algorithm.cliprange":        "clip range",
+	"algorithm.epsilon_high":     "upper clip range",
+	"reward.functions":           "reward functions",
+	"algorithm.scale_rewards":    "scale_rewards",
+	"algorithm.dynamic_sampling": "dynamic sampling",
+}
+
+// findKey returns the key that a name stands for: a full path, a last part that
+// only one key has, an alias such as lr, or TRL's name of the key; as --set
+// takes them. The error of an unknown name proposes a near one.
+func findKey(name string) (config.Key, error) {
+	name = strings.TrimSpace(name)
+	if _, err := config.Get(config.Default(), name); err != nil {
+		return config.Key{}, fmt.Errorf("%s", problemsOf(err)[0])
+	}
+	keys := config.Keys()
+	for _, is := range []func(config.Key) bool{
+		func(k config.Key) bool { return k.Path == name },
+		func(k config.Key) bool { return k.Alias != "" && (k.Alias == name || beside(k.Path, k.Alias) == name) },
+		func(k config.Key) bool { return lastPart(k.Path) == name },
+	} {
+		if i := slices.IndexFunc(keys, is); i >= 0 {
+			return keys[i], nil
+		}
+	}
+	return config.Key{}, fmt.Errorf("unknown key %q", name) // config.Get knows it by a name that config.Keys does not tell
+}
+
+// beside puts another last part behind the section of a path.
+func beside(path, name string) string {
+	return path[:strings.LastIndexByte(path, '.')+1] + name
+}
+
+func lastPart(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
+
+// shortName is what arms and folders call a key.
+func shortName(path string) string {
+	if s, ok := shortNames[path]; ok {
+		return s
+	}
+	return lastPart(path)
+}
+
+// labelOf is what figures and tables call a key where the request does not say.
+func labelOf(path string) string {
+	if s, ok := labels[path]; ok {
+		return s
+	}
+	return strings.ReplaceAll(lastPart(path), "_", " ")
+}
+
+// canonical writes a value as names of arms have it: 3e-05 for 0.00003, lists
+// with one space behind each comma. A text that is no value of the key's type
+// stays as it is; resolving the arm refuses it with the right words.
+func canonical(k config.Key, text string) string {
+	if k.Type != "a text" {
+		text = strings.TrimSpace(text)
+	}
+	switch {
+	case k.Type == "a number":
+		if f, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
+			return strconv.FormatFloat(f+0, 'g', -1, 64)
+		}
+	case strings.HasPrefix(k.Type, "an integer"):
+		return strings.TrimPrefix(text, "+")
+	case strings.HasPrefix(k.Type, "a list"):
+		inner := strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")
+		parts := strings.Split(inner, ",")
+		for i := range parts {
+			parts[i] = strings.TrimSpace(parts[i])
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	return text
+}
+
+// maxFolder bounds the name of a run's folder; file systems take 255 bytes, and
+// a table should show it.
+const maxFolder = 100
+
+// folder is the name of a run's folder: what makes the run, in the letters that
+// every file system takes, and the hash, which alone identifies it.
+func folder(arm string, seed uint64, hash string) string {
+	tail := fmt.Sprintf(",seed=%d-%s", seed, hash)
+	name := safeName(arm)
+	if room := maxFolder - len(tail); len(name) > room {
+		name = strings.TrimRight(name[:room], ",._-")
+	}
+	return name + tail
+}
+
+// safeName keeps letters, digits and "=,.+-_" of a name; whatever else stands
+// there becomes an underscore, and several in a row one.
+func safeName(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune("=,.+-", r):
+			b.WriteRune(r)
+		case !strings.HasSuffix(b.String(), "_"):
+			b.WriteByte('_')
+		}
+	}
+	name := strings.TrimLeft(b.String(), ".-_")
+	if name = strings.TrimRight(name, "_"); name == "" {
+		return "arm"
+	}
+	return name
+}
+
+// didYouMean ends the message about an unknown word; empty when no candidate is
+// near enough to have been meant.
+func didYouMean(word string, candidates []string) string {
+	best, bestDistance := "", 1+len(word)/3
+	for _, c := range candidates {
+		if d := distance(word, c); len(word) <= 100 && (d < bestDistance || d == bestDistance && best == "") {
+			best, bestDistance = c, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %q?)", best)
+}
+
+// distance is Levenshtein's: insertions, deletions and substitutions of bytes.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,113 @@
+package sweep
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"grpo/pkg/config"
+)
+
+// TestFindKey: a name stands for the key for which --set takes it, whatever
+// kind of name it is.
+func TestFindKey(t *testing.T) {
+	var names []string
+	for _, k := range config.Keys() {
+		names = append(names, k.Path, lastPart(k.Path), k.Alias, "train."+k.Alias, "algorithm."+k.Alias)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		k, err := findKey(name)
+		if _, wantErr := config.Get(config.Default(), name); (err == nil) != (wantErr == nil) {
+			t.Errorf("%s: found %q, %v; config.Get says %v", name, k.Path, err, wantErr)
+		}
+		if err != nil {
+			continue
+		}
+		// --set of the name reaches the key that was found.
+		r, err := config.Load(config.LoadOptions{Set: []string{name + "=?"}})
+		if r != nil {
+			continue // a key of texts that takes a question mark
+		}
+		if !strings.Contains(err.Error(), k.Path) {
+			t.Errorf("%s: found %s; --set says %v", name, k.Path, err)
+		}
+	}
+}
+
+func TestShortLabels(t *testing.T) {
+	keys := config.Keys()
+	for _, table := range []map[string]string{shortNames, labels} {
+		for path := range table {
+			if !slices.ContainsFunc(keys, func(k config.Key) bool { return k.Path == path }) {
+				t.Errorf("%s is no key", path)
+			}
+		}
+	}
+}
+
+func TestFolder(t *testing.T) {
+	tests := []struct {
+		name, arm string
+		seed      uint64
+		want      string
+	}{
+		{"as documented", "lr=3e-05", 1, "lr=3e-05,seed=1-9f2c1ab4"},
+		{"a list", "functions=[answer, format]", 2, "functions=_answer,_format,seed=2-9f2c1ab4"},
+		{"separators", `../a\b:c*?"`, 3, "a_b_c,seed=3-9f2c1ab4"},
+		{"other letters", "über groß", 3, "ber_gro,seed=3-9f2c1ab4"},
+		{"nothing left", "***", 18446744073709551615, "arm,seed=18446744073709551615-9f2c1ab4"},
+		{"negative", "repetition_max_penalty=-0.5", 1, "repetition_max_penalty=-0.5,seed=1-9f2c1ab4"},
+	}
+	for _, test := range tests {
+		if got := folder(test.arm, test.seed, "9f2c1ab4"); got != test.want {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
+	}
+}
+
+// TestFolderIsSafe: whatever the arm is called, the folder's name is short, of
+// harmless letters, and ends in the hash.
+func TestFolderIsSafe(t *testing.T) {
+	safe := regexp.MustCompile(`^[A-Za-z0-9=][A-Za-z0-9=,.+_-]*,seed=[0-9]+-9f2c1ab4$`)
+	rapid.Check(t, func(t *rapid.T) {
+		name := folder(rapid.String().Draw(t, "arm"), rapid.Uint64().Draw(t, "seed"), "9f2c1ab4")
+		if len(name) > maxFolder || !safe.MatchString(name) && !strings.HasPrefix(name, "+") && !strings.HasPrefix(name, ",") {
+			t.Fatalf("%q (%d bytes)", name, len(name))
+		}
+	})
+}
+
+// TestCanonical: a value is the same under its canonical spelling, for the one
+// who reads it: config.
+func TestCanonical(t *testing.T) {
+	key, err := findKey("lr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringMatching(`[0-9]{1,3}(\.[0-9]{0,4})?([eE][+-]?[0-9])?`).Draw(t, "value")
+		load := func(v string) string {
+			r, err := config.Load(config.LoadOptions{Set: []string{"lr=" + v}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return config.Hash(r.Config)
+		}
+		once := canonical(key, text)
+		if load(text) != load(once) || canonical(key, once) != once {
+			t.Fatalf("%s became %s", text, once)
+		}
+	})
+}
+
+func TestDidYouMean(t *testing.T) {
+	for word, want := range map[string]string{"clp": `"clip"`, "baselin": `"baseline"`, "xyz": "", strings.Repeat("a", 200): ""} {
+		if got := didYouMean(word, []string{"baseline", "clip"}); (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", word, got, want)
+		}
+	}
+}

@@ -1,0 +1,299 @@
+package sweep
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"grpo/pkg/config"
+	"grpo/pkg/sweepdir"
+)
+
+// PlanOptions are what the command line adds to a request.
+type PlanOptions struct {
+	// Command is "sweep" or "ablate".
+	Command string
+	// Path is what -c says; it takes the place of the request's base.
+	Path string
+	// Env, Set and Flags are as in [config.LoadOptions].
+	Env   []string
+	Set   []string
+	Flags []config.Flag
+	// Seeds take the place of the request's.
+	Seeds []uint64
+	// Argv is the command line, for the record.
+	Argv []string
+}
+
+// NewPlan resolves a request: the base, and each arm with each seed, by
+//
+//	defaults < base file < environment < the request's set < --set < flags < the arm's own set
+//
+// so that a request's settings can be changed and an arm stays what it is. It
+// writes nothing, and every mistake is told here: unknown keys, values of
+// another type, arms whose configuration is invalid or that come to the same, a
+// key that is set although the arms vary it. All of these wrap
+// [config.ErrConfig].
+func NewPlan(req Request, opts PlanOptions) (*Plan, error) {
+	p := &planner{req: req, opts: opts}
+	for _, step := range []func() error{p.expand, p.checkUser, p.resolveBase, p.resolveArms, p.checkArms} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return p.plan()
+}
+
+// planner carries a request through the steps of [NewPlan].
+type planner struct {
+	req   Request
+	opts  PlanOptions
+	seeds []uint64
+	axes  []sweepdir.Axis
+	arms  []plannedArm
+	// bestOver is the full key of the request's.
+	bestOver string
+
+	common  []config.Flag // the request's set, as far as the user leaves it alone
+	base    *config.Resolved
+	configs []config.Config // of the arms, with the first seed
+}
+
+// plannedArm is an arm with the places in which its settings were written.
+type plannedArm struct {
+	sweepdir.Arm
+	from []string
+}
+
+func planError(problems ...string) error { return configError("plan sweep", problems...) }
+
+// expand makes axes, arms and seeds of the request.
+func (p *planner) expand() error {
+	p.seeds = p.opts.Seeds
+	if len(p.seeds) == 0 {
+		p.seeds = p.req.Seeds
+	}
+	if len(p.seeds) == 0 {
+		p.seeds = FirstSeeds(DefaultSeeds)
+	}
+	if err := checkSeeds(p.seeds); err != nil {
+		return planError("seeds: " + err.Error())
+	}
+	runs := len(p.seeds) * max(1, len(p.req.Arms))
+	for _, a := range p.req.Axes {
+		resolved, err := axis(a)
+		if err != nil {
+			return planError(err.Error())
+		}
+		if slices.ContainsFunc(p.axes, func(b sweepdir.Axis) bool { return b.Key == resolved.Key }) {
+			return planError(fmt.Sprintf("two axes are of the key %s", resolved.Key))
+		}
+		p.axes = append(p.axes, resolved)
+		if runs *= len(resolved.Values); runs > maxRuns {
+			break
+		}
+	}
+	switch {
+	case len(p.req.Arms) == 0 && len(p.axes) == 0:
+		return planError("there are neither arms nor axes: there is nothing to compare")
+	case runs > maxRuns:
+		return planError(fmt.Sprintf("%d runs or more: a sweep has at most %d", runs, maxRuns))
+	}
+	if err := p.named(); err != nil {
+		return err
+	}
+	p.cross()
+	return nil
+}
+
+// named resolves the arms that have names.
+func (p *planner) named() error {
+	for _, a := range p.req.Arms {
+		arm := plannedArm{Arm: sweepdir.Arm{Name: a.Name, Label: a.Label, Control: a.Control, Set: []sweepdir.Override{}}}
+		if arm.Label == "" {
+			arm.Label = a.Name
+		}
+		for _, s := range a.Set {
+			k, err := p.settingKey(s)
+			if err != nil {
+				return planError(fmt.Sprintf("%sarm %q: %v", place(s.From), a.Name, err))
+			}
+			if slices.ContainsFunc(arm.Set, func(o sweepdir.Override) bool { return o.Key == k.Path }) {
+				return planError(fmt.Sprintf("%sarm %q: the key %s is set twice", place(s.From), a.Name, k.Path))
+			}
+			if slices.ContainsFunc(p.axes, func(x sweepdir.Axis) bool { return x.Key == k.Path }) {
+				return planError(fmt.Sprintf("%sarm %q sets %s, which is an axis", place(s.From), a.Name, k.Path))
+			}
+			arm.Set = append(arm.Set, sweepdir.Override{Key: k.Path, Value: canonical(k, s.Value)})
+			arm.from = append(arm.from, s.From)
+		}
+		if slices.ContainsFunc(p.arms, func(b plannedArm) bool { return b.Name == a.Name }) {
+			return planError(fmt.Sprintf("two arms are named %q", a.Name))
+		}
+		p.arms = append(p.arms, arm)
+	}
+	return nil
+}
+
+// settingKey finds the key of a setting of the request.
+func (p *planner) settingKey(s Setting) (config.Key, error) {
+	k, err := findKey(s.Key)
+	if err == nil && k.Path == "seed" {
+		err = fmt.Errorf("seed can't be set here: every arm is run with every seed (give them as seeds)")
+	}
+	return k, err
+}
+
+func place(from string) string {
+	if from == "" {
+		return ""
+	}
+	return from + ": "
+}
+
+// cross multiplies the arms by the axes; the last axis moves fastest.
+func (p *planner) cross() {
+	if len(p.arms) == 0 {
+		p.arms = []plannedArm{{}}
+	}
+	for i, x := range p.axes {
+		from := p.req.Axes[i].From
+		var out []plannedArm
+		for _, a := range p.arms {
+			for _, v := range x.Values {
+				b := plannedArm{Arm: a.Arm, from: append(slices.Clone(a.from), from)}
+				b.Name = glue(a.Name, ",", x.Short+"="+v)
+				b.Label = glue(a.Label, ", ", x.Label+" "+v)
+				b.Set = append(slices.Clone(a.Set), sweepdir.Override{Key: x.Key, Value: v})
+				b.Point = append(slices.Clone(a.Point), v)
+				out = append(out, b)
+			}
+		}
+		p.arms = out
+	}
+}
+
+func glue(a, between, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + between + b
+}
+
+// checkUser refuses settings of the command line that the arms would override
+// without a word, and takes out of the request's set what the user sets.
+func (p *planner) checkUser() error {
+	varied := map[string]bool{}
+	for _, a := range p.arms {
+		for _, o := range a.Set {
+			varied[o.Key] = true
+		}
+	}
+	user := map[string]bool{}
+	var problems []string
+	note := func(name, key string) {
+		user[key] = true
+		switch {
+		case key == "seed":
+			problems = append(problems, name+" sets the seed, of which a sweep has several (use --seeds)")
+		case varied[key]:
+			problems = append(problems, fmt.Sprintf("%s sets %s, which the arms of this sweep vary (leave it out)", name, key))
+		}
+	}
+	for _, s := range p.opts.Set {
+		name, _, _ := strings.Cut(s, "=")
+		if k, err := findKey(name); err == nil { // else loading the base says so
+			note("--set "+strings.TrimSpace(name), k.Path)
+		}
+	}
+	for _, f := range p.opts.Flags {
+		note(f.Name, f.Key)
+	}
+	set := map[string]bool{}
+	for _, s := range p.req.Set {
+		k, err := p.settingKey(s)
+		switch {
+		case err != nil:
+			problems = append(problems, place(s.From)+"set: "+err.Error())
+		case set[k.Path]:
+			problems = append(problems, fmt.Sprintf("%sset: the key %s is set twice", place(s.From), k.Path))
+		case !user[k.Path]:
+			name := s.From
+			if name == "" {
+				name = "the sweep's set"
+			}
+			p.common = append(p.common, config.Flag{Key: k.Path, Name: name, Value: s.Value})
+		}
+		set[k.Path] = true
+	}
+	if len(problems) > 0 {
+		return planError(problems...)
+	}
+	return nil
+}
+
+// load resolves a configuration with the settings of an arm on top.
+func (p *planner) load(own []config.Flag) (*config.Resolved, error) {
+	path := p.opts.Path
+	if path == "" {
+		path = p.req.Config
+	}
+	return config.Load(config.LoadOptions{Path: path, Env: p.opts.Env, Set: p.opts.Set, Flags: slices.Concat(p.common, p.opts.Flags, own)})
+}
+
+func (p *planner) resolveBase() error {
+	var err error
+	if p.base, err = p.load(nil); err != nil {
+		return planError(problemsOf(err)...)
+	}
+	return nil
+}
+
+// resolveArms resolves every arm. The seed enters no rule and stands for no
+// other key, so that one resolution serves all seeds.
+func (p *planner) resolveArms() error {
+	var problems []string
+	for _, a := range p.arms {
+		var own []config.Flag
+		for i, o := range a.Set {
+			own = append(own, config.Flag{Key: o.Key, Name: place(a.from[i]) + fmt.Sprintf("arm %q", a.Name), Value: o.Value})
+		}
+		r, err := p.load(own)
+		if err != nil {
+			for _, text := range problemsOf(err) {
+				if arm := fmt.Sprintf("arm %q: ", a.Name); !strings.Contains(text, arm) {
+					text = arm + text
+				}
+				problems = append(problems, text)
+			}
+			continue
+		}
+		r.Config.Name, r.Config.Seed = a.Name, p.seeds[0]
+		p.configs = append(p.configs, r.Config)
+	}
+	if len(problems) > maxProblems {
+		problems = append(problems[:maxProblems], "further problems are not listed")
+	}
+	if len(problems) > 0 {
+		return planError(problems...)
+	}
+	return nil
+}
+
+// checkArms refuses arms that are the same, and a reference that is none.
+func (p *planner) checkArms() error {
+	seen := map[string]string{}
+	var names []string
+	for i, a := range p.arms {
+		names = append(names, a.Name)
+		h := config.Hash(p.configs[i])
+		if other, ok := seen[h]; ok {
+			return planError(fmt.Sprintf("the arms %q and %q come to the same configuration: what they set differs in nothing that has an effect", other, a.Name))
+		}
+		seen[h] = a.Name
+	}
+	if ref := p.req.Reference; ref != "" && !slices.Contains(names, ref) {
+		return planError(fmt.Sprintf("reference: there is no arm %q%s; there are %s", ref, didYouMean(ref, names), strings.Join(names, ", ")))
+	}
+	return p.checkBestOver()
+}

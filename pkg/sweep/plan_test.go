@@ -1,0 +1,337 @@
+package sweep
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"grpo/pkg/config"
+	"grpo/pkg/sweepdir"
+)
+
+// parsed is a request from YAML without a name and a source of its own.
+func parsed(t testing.TB, text string) Request {
+	t.Helper()
+	req, err := ParseRequest("x.yaml", []byte("name: test\n"+text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req
+}
+
+func TestNewPlan(t *testing.T) {
+	req, err := AxesRequest([]AxisRequest{{Key: "lr", Values: []string{"1e-5", "3e-5", "1e-4"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPlan(req, PlanOptions{
+		Command: "sweep", Path: "smoke", Env: []string{"GRPO_ROLLOUT_GROUP_SIZE=4", "GRPO_SEED=9"},
+		Set: []string{"group_size=16"}, Flags: []config.Flag{{Key: "train.n_grpo_steps", Name: "--steps", Value: "3"}},
+		Seeds: []uint64{5, 2}, Argv: []string{"grpo", "sweep", "lr"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := p.Manifest
+	if err := m.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if m.Command != "sweep" || m.Name != "lr" || m.Title != "Learning rate" || !strings.HasSuffix(m.Question, "?") || m.Reference != "" {
+		t.Errorf("heads %q %q %q %q %q", m.Command, m.Name, m.Title, m.Question, m.Reference)
+	}
+	if want := []sweepdir.Axis{{Key: "train.learning_rate", Label: "learning rate", Short: "lr", Values: []string{"1e-05", "3e-05", "0.0001"}, Log: true}}; !reflect.DeepEqual(m.Axes, want) {
+		t.Errorf("axes %+v", m.Axes)
+	}
+	if want := (sweepdir.Arm{Name: "lr=3e-05", Label: "learning rate 3e-05", Set: []sweepdir.Override{{Key: "train.learning_rate", Value: "3e-05"}}, Point: []string{"3e-05"}}); !reflect.DeepEqual(m.Arms[1], want) {
+		t.Errorf("arm %+v", m.Arms[1])
+	}
+	if !slices.Equal(m.Varied, []string{"train.learning_rate"}) || !slices.Equal(m.Seeds, []uint64{5, 2}) || !slices.Equal(m.Argv, []string{"grpo", "sweep", "lr"}) {
+		t.Errorf("varied %v, seeds %v, argv %v", m.Varied, m.Seeds, m.Argv)
+	}
+	fixed := map[string]string{}
+	for _, o := range m.Fixed {
+		fixed[o.Key] = o.Value
+	}
+	if fixed["train.n_grpo_steps"] != "3" || fixed["rollout.group_size"] != "16" || fixed["algorithm.length_normalization"] != "masked_mean" || fixed["train.learning_rate"] != "" {
+		t.Errorf("fixed %v", fixed)
+	}
+	var order []string
+	for i, e := range m.Runs {
+		order = append(order, fmt.Sprintf("%d:%d", e.Seed, e.Arm))
+		cfg, err := frozen(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rate := []float64{1e-5, 3e-5, 1e-4}[e.Arm]
+		if cfg.Seed != e.Seed || cfg.Train.LearningRate != rate || cfg.Rollout.GroupSize != 16 || cfg.Train.NGRPOSteps != 3 || cfg.Data.ValSize != 128 || cfg.Name != m.Arms[e.Arm].Name {
+			t.Errorf("run %d is %+v", i, cfg)
+		}
+		if want := fmt.Sprintf("runs/%s,seed=%d-%s", m.Arms[e.Arm].Name, e.Seed, e.Hash); e.Dir != want {
+			t.Errorf("run %d is in %s, want %s", i, e.Dir, want)
+		}
+	}
+	if got := strings.Join(order, " "); got != "5:0 5:1 5:2 2:0 2:1 2:2" {
+		t.Errorf("order %s", got)
+	}
+	if base, err := config.Load(config.LoadOptions{Path: writeFile(t, m.Base)}); err != nil || base.Config.Rollout.GroupSize != 16 || base.Config.Train.LearningRate != 1e-3 {
+		t.Errorf("base %v", err)
+	}
+}
+
+func writeFile(t testing.TB, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestPlanPrecedence: defaults < base file < environment < the request's set <
+// --set < flags < the arm's own set. Each layer sets what the layers above leave
+// alone, and all that they don't.
+func TestPlanPrecedence(t *testing.T) {
+	req := parsed(t, `
+set: {group_size: 4, advantage_eps: 4, adam_eps: 4, weight_decay: 4}
+arms: [{name: a, set: {weight_decay: 7}}]
+`)
+	base := writeFile(t, "train: {learning_rate: 2, max_grad_norm: 2, adam_eps: 2, weight_decay: 2}\nalgorithm: {advantage_eps: 2}\nrollout: {group_size: 2}\n")
+	p, err := NewPlan(req, PlanOptions{
+		Path:  base,
+		Env:   []string{"GRPO_TRAIN_MAX_GRAD_NORM=3", "GRPO_ROLLOUT_GROUP_SIZE=1", "GRPO_ALGORITHM_ADVANTAGE_EPS=3", "GRPO_TRAIN_ADAM_EPS=3", "GRPO_TRAIN_WEIGHT_DECAY=3"},
+		Set:   []string{"algorithm.advantage_eps=5", "adam_eps=5"},
+		Flags: []config.Flag{{Key: "train.adam_eps", Name: "--eps", Value: "6"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := frozen(p.Manifest.Runs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []float64{c.Train.AdamBetas[0], c.Train.LearningRate, c.Train.MaxGradNorm, float64(c.Rollout.GroupSize), c.Algorithm.AdvantageEps, c.Train.AdamEps, c.Train.WeightDecay}
+	if want := []float64{0.9, 2, 3, 4, 5, 6, 7}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if n := len(p.Manifest.Seeds); n != DefaultSeeds {
+		t.Errorf("%d seeds", n)
+	}
+}
+
+// TestPlanCross: arms times axes, the last axis fastest, each arm with its point.
+func TestPlanCross(t *testing.T) {
+	p, err := NewPlan(parsed(t, `
+arms:
+  - {name: raw, label: raw rewards, set: {loss_type: no_baseline}, control: true}
+  - {name: base, set: {loss_type: reinforce_with_baseline}}
+axes:
+  - {key: lr, values: [1e-3, 1e-2]}
+  - {key: group_size, label: group, values: [4, 8]}
+reference: base,lr=0.001,group_size=8
+seeds: [3]
+`), PlanOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, a := range p.Manifest.Arms {
+		names = append(names, a.Name)
+		if a.Control != strings.HasPrefix(a.Name, "raw") || len(a.Point) != 2 || len(a.Set) != 3 {
+			t.Errorf("%+v", a)
+		}
+	}
+	if want := "raw,lr=0.001,group_size=4 raw,lr=0.001,group_size=8 raw,lr=0.01,group_size=4 raw,lr=0.01,group_size=8 " +
+		"base,lr=0.001,group_size=4 base,lr=0.001,group_size=8 base,lr=0.01,group_size=4 base,lr=0.01,group_size=8"; strings.Join(names, " ") != want {
+		t.Errorf("%v", names)
+	}
+	if l := p.Manifest.Arms[1].Label; l != "raw rewards, learning rate 0.001, group 8" {
+		t.Errorf("label %q", l)
+	}
+	if v := p.Manifest.Varied; !slices.Equal(v, []string{"algorithm.loss_type", "rollout.group_size", "train.learning_rate"}) {
+		t.Errorf("varied %v", v)
+	}
+}
+
+// TestPlanProblems: every mistake is told before anything is written, and names
+// what is wrong where.
+func TestPlanProblems(t *testing.T) {
+	tests := []struct {
+		name, text string
+		opts       PlanOptions
+		want       []string
+	}{
+		{"unknown key in set", "set: {grup_size: 4}\narms: [{name: a}]", PlanOptions{}, []string{`x.yaml: line 2: set: unknown key "grup_size" (did you mean "rollout.group_size"?)`}},
+		{"unknown key in an arm", "arms: [{name: a, set: {lrr: 4}}]", PlanOptions{}, []string{`x.yaml: line 2: arm "a": unknown key "lrr"`}},
+		{"unknown key of an axis", "axes: [{key: lrr, values: [1]}]", PlanOptions{}, []string{`x.yaml: line 2: unknown key "lrr"`}},
+		{"unknown key in fixed", "axes: [{key: lr, values: [1]}]\nfixed: [lrr]", PlanOptions{}, []string{`fixed: unknown key "lrr"`}},
+		{"no number", "axes: [{key: lr, values: [fast, 1]}]", PlanOptions{}, []string{`x.yaml: line 2: arm "lr=fast": train.learning_rate must be a number, not fast`}},
+		{"no integer", "axes: [{key: group_size, values: [8.0]}]", PlanOptions{}, []string{`arm "group_size=8.0": rollout.group_size must be an integer, not 8.0 (write 8)`}},
+		{"not finite", "axes: [{key: lr, values: [.inf, nan]}]", PlanOptions{}, []string{`must be a finite number, not .inf`, `must be a finite number, not nan`}},
+		{"seed as an axis", "axes: [{key: seed, values: [1, 2]}]", PlanOptions{}, []string{"seed can't be an axis"}},
+		{"seed in an arm", "arms: [{name: a, set: {seed: 1}}]", PlanOptions{}, []string{`arm "a": seed can't be set here`}},
+		{"seed in set", "set: {seed: 1}\narms: [{name: a}]", PlanOptions{}, []string{"set: seed can't be set here"}},
+		{"--set seed", "arms: [{name: a}]", PlanOptions{Set: []string{"seed=3"}}, []string{"--set seed sets the seed, of which a sweep has several (use --seeds)"}},
+		{"seeds twice", "arms: [{name: a}]", PlanOptions{Seeds: []uint64{1, 1}}, []string{"seed 1 stands there twice"}},
+		{"key twice in an arm", "arms: [{name: a, set: {lr: 1, train.learning_rate: 2}}]", PlanOptions{}, []string{`arm "a": the key train.learning_rate is set twice`}},
+		{"key twice in set", "set: {lr: 1, learning_rate: 2}\narms: [{name: a}]", PlanOptions{}, []string{"set: the key train.learning_rate is set twice"}},
+		{"axis twice", "axes: [{key: lr, values: [1]}, {key: learning_rate, values: [2]}]", PlanOptions{}, []string{"two axes are of the key train.learning_rate"}},
+		{"values twice", "axes: [{key: lr, values: [1e-3, 0.001]}]", PlanOptions{}, []string{"the values 1 and 2, 0.001, are the same"}},
+		{"arm sets an axis", "arms: [{name: a, set: {lr: 1}}]\naxes: [{key: lr, values: [1]}]", PlanOptions{}, []string{`arm "a" sets train.learning_rate, which is an axis`}},
+		{"the user sets an axis", "axes: [{key: lr, values: [1, 2]}]", PlanOptions{Flags: []config.Flag{{Key: "train.learning_rate", Name: "--lr", Value: "1"}}}, []string{"--lr sets train.learning_rate, which the arms of this sweep vary"}},
+		{"the user sets what an arm sets", "arms: [{name: a}, {name: b, set: {cliprange: 0.1}}]", PlanOptions{Set: []string{"epsilon=0.3"}}, []string{"--set epsilon sets algorithm.cliprange, which the arms of this sweep vary"}},
+		{"the user's typing error", "arms: [{name: a}]", PlanOptions{Set: []string{"lrr=0.3"}}, []string{`--set: unknown key "lrr"`}},
+		{"no such base", "arms: [{name: a}]", PlanOptions{Path: "smok"}, []string{`no configuration "smok"`}},
+		{"base with a bad value", "set: {lr: -1}\narms: [{name: a}]", PlanOptions{}, []string{"train.learning_rate (-1, x.yaml: line 2) must be at least 0"}},
+		{"same arms", "arms: [{name: a, set: {lr: 1e-3}}, {name: b}]", PlanOptions{}, []string{`the arms "a" and "b" come to the same configuration`}},
+		{"same but for a label", "axes: [{key: name, values: [a, b]}]", PlanOptions{}, []string{`the arms "name=a" and "name=b" come to the same configuration`}},
+		{"invalid arms, all told", "arms: [{name: a, set: {group_size: 7}}, {name: b, set: {epsilon_high: 0.3}}]", PlanOptions{},
+			[]string{`arm "a"`, "rollout.group_size (7, ", "multiple", `arm "b"`, "algorithm.epsilon_high (0.3, ", "has no effect"}},
+		{"arm against --set", "arms: [{name: a, set: {use_std_normalization: false}}]", PlanOptions{Set: []string{"scale_rewards=group"}}, []string{`arm "a"`, "use_std_normalization (false, x.yaml: line 2: arm \"a\") contradicts algorithm.scale_rewards"}},
+		{"no such reference", "arms: [{name: grpo}]\nreference: grp", PlanOptions{}, []string{`reference: there is no arm "grp" (did you mean "grpo"?); there are grpo`}},
+		{"fixed that is varied", "arms: [{name: a, set: {lr: 1}}, {name: b}]\nfixed: [lr]", PlanOptions{}, []string{`fixed: train.learning_rate is not fixed: arm "a" sets it`}},
+		{"too many runs", "axes: [{key: lr, values: [1, 2]}]\nseeds: 10000", PlanOptions{}, []string{"a sweep has at most 10000"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			p, err := NewPlan(parsed(t, test.text), test.opts)
+			if err == nil {
+				t.Fatalf("planned %+v", p.Manifest.Arms)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("got %v, want %s", err, want)
+				}
+			}
+			if !errors.Is(err, config.ErrConfig) {
+				t.Error("it is no configuration error")
+			}
+		})
+	}
+}
+
+// TestFixedThatFollows: a key that differs only because it follows from another
+// is varied and therefore not fixed.
+func TestFixedThatFollows(t *testing.T) {
+	p, err := NewPlan(parsed(t, "axes: [{key: loss_type, values: [grpo, dapo]}]\nfixed: [length_normalization, lr]"), PlanOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(p.Manifest.Varied, []string{"algorithm.length_normalization", "algorithm.loss_type"}) {
+		t.Errorf("varied %v", p.Manifest.Varied)
+	}
+	if want := []sweepdir.Override{{Key: "train.learning_rate", Value: "0.001"}}; !reflect.DeepEqual(p.Manifest.Fixed, want) {
+		t.Errorf("fixed %v", p.Manifest.Fixed)
+	}
+}
+
+// TestRequestRepeats: `grpo ablate sweep.yaml` makes the same runs again, in any
+// environment that sets nothing else, whatever the base was made of. Values that
+// followed from others follow again: normalize_constant is the arm's token limit.
+func TestRequestRepeats(t *testing.T) {
+	tests := []struct {
+		name string
+		req  func(t *testing.T) Request
+		opts PlanOptions
+	}{
+		{"an arm that others follow", func(t *testing.T) Request {
+			return parsed(t, "arms: [{name: a, set: {sampling_max_tokens: 32, reward.functions: [answer, format], reward_weights: [1, 2]}}, {name: \"b: c\", label: \"yes\", control: true, set: {loss_type: dapo}}]\nseeds: [4, 2]\nnotes: ['a: b', '# c']\ntitle: 'on'")
+		}, PlanOptions{}},
+		{"a base of everything", func(t *testing.T) Request {
+			return parsed(t, "config: dapo\nset: {group_size: 4}\naxes: [{key: cliprange, values: [0.1, 0.2]}]\nfixed: [lr]\nseeds: 2")
+		}, PlanOptions{Env: []string{"GRPO_TRAIN_ADAM_EPS=1e-9"}, Set: []string{"data.annotations=strip"}, Flags: []config.Flag{{Key: "train.learning_rate", Name: "--lr", Value: "3e-4"}}}},
+		{"the documented defaults", func(t *testing.T) Request {
+			return parsed(t, "config: default\naxes: [{key: lr, values: [1e-3, 3e-3]}]")
+		}, PlanOptions{}},
+		{"a base with truth values and texts", func(t *testing.T) Request {
+			return parsed(t, "set: {eval.greedy: false, model.init: ./1e3, length_normalization: '', use_std_normalization: true}\naxes: [{key: reward.functions, values: [[answer], [format]]}]")
+		}, PlanOptions{}},
+	}
+	for _, name := range AblationNames() {
+		tests = append(tests, struct {
+			name string
+			req  func(t *testing.T) Request
+			opts PlanOptions
+		}{name, func(t *testing.T) Request {
+			req, err := LoadRequest(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return req
+		}, PlanOptions{}})
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			first, err := NewPlan(test.req(t), test.opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req, err := ParseRequest("sweep.yaml", first.Request)
+			if err != nil {
+				t.Fatalf("%v in\n%s", err, first.Request)
+			}
+			second, err := NewPlan(req, PlanOptions{Argv: []string{"grpo", "ablate", "sweep.yaml"}})
+			if err != nil {
+				t.Fatalf("%v in\n%s", err, first.Request)
+			}
+			a, b := first.Manifest, second.Manifest
+			b.Argv, b.Command, b.Base = a.Argv, a.Command, a.Base
+			if !reflect.DeepEqual(a, b) {
+				t.Errorf("first\n%+v\nthen\n%+v", a, b)
+			}
+			if string(first.Request) != string(second.Request) {
+				t.Errorf("first\n%s\nthen\n%s", first.Request, second.Request)
+			}
+		})
+	}
+}
+
+// TestPlanIsFinite: a plan of drawn arms, axes and seeds is whole, and every arm
+// has every seed.
+func TestPlanIsFinite(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var req Request
+		req.Name = "drawn"
+		for _, l := range rapid.SliceOfNDistinct(rapid.SampledFrom(config.Aggregations()), 1, 4, rapid.ID).Draw(t, "arms") {
+			req.Arms = append(req.Arms, ArmRequest{Name: l, Set: []Setting{{Key: "length_normalization", Value: l}}})
+		}
+		if v := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"1e-4", "0.001", "1", "3e-3"}), 0, 3, rapid.ID).Draw(t, "lr"); len(v) > 0 {
+			req.Axes = append(req.Axes, AxisRequest{Key: "lr", Values: v})
+		}
+		if v := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"2", "4", "8"}), 0, 3, rapid.ID).Draw(t, "group"); len(v) > 0 {
+			req.Axes = append(req.Axes, AxisRequest{Key: "group_size", Values: v})
+		}
+		seeds := rapid.SliceOfNDistinct(rapid.Uint64(), 1, 4, rapid.ID).Draw(t, "seeds")
+		p, err := NewPlan(req, PlanOptions{Seeds: seeds})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := p.Manifest
+		if err := m.Check(); err != nil {
+			t.Fatal(err)
+		}
+		arms := len(req.Arms)
+		for _, a := range req.Axes {
+			arms *= len(a.Values)
+		}
+		if len(m.Arms) != arms || len(m.Runs) != arms*len(seeds) {
+			t.Fatalf("%d arms, %d runs", len(m.Arms), len(m.Runs))
+		}
+		hashes := map[string]bool{}
+		for i, e := range m.Runs {
+			if e.Seed != seeds[i/arms] || e.Arm != i%arms {
+				t.Fatalf("run %d has seed %d and arm %d", i, e.Seed, e.Arm)
+			}
+			hashes[e.Hash] = true
+		}
+		if len(hashes) != len(m.Runs) {
+			t.Fatal("two runs have one hash")
+		}
+	})
+}

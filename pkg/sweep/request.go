@@ -1,0 +1,194 @@
+package sweep
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"grpo/pkg/config"
+)
+
+// Request is what a sweep asks: sweep.yaml in a sweep's folder, the files of
+// configs/ablations and a user's own are of this one form.
+//
+//	name: clip                        # of the folder's tables; short
+//	title: Clipping                   # above figures and tables
+//	question: Does a clip help?       # what the verdict answers
+//	config: default                   # the base: a name (grpo config list) or a file; none = the defaults
+//	set:                              # keys over the base, as --set takes them
+//	  epochs_per_rollout_batch: 4
+//	arms:                             # named settings ...
+//	  - name: symmetric
+//	    label: symmetric clip         # in legends; the name if left out
+//	    set: {loss_type: grpo_clip}
+//	  - name: none
+//	    set: {loss_type: grpo_no_clip}
+//	    control: true                 # expected to fail; never proposed as the best
+//	axes:                             # ... or keys with values; both together are crossed
+//	  - key: lr
+//	    label: learning rate
+//	    values: [3e-4, 1e-3]
+//	reference: symmetric,lr=0.001     # the arm that the others are compared with; none = the best
+//	best_over: lr                     # an axis to tune: arms are compared each at its own best value
+//	fixed: [learning_rate]            # keys that all arms share and a reader must know
+//	notes: [One rate for all arms.]   # caveats that the verdict repeats
+//	seeds: 4                          # 1 to 4, or a list: [1, 2, 5]
+type Request struct {
+	Name      string
+	Title     string
+	Question  string
+	Config    string
+	Set       []Setting
+	Arms      []ArmRequest
+	Axes      []AxisRequest
+	Reference string
+	// BestOver is the key of an axis over which each arm is tuned: see
+	// [sweepdir.Manifest.BestOver].
+	BestOver string
+	Fixed    []string
+	Notes    []string
+	// Seeds are the seeds of every arm; none means [DefaultSeeds] of them.
+	Seeds []uint64
+}
+
+// Setting is a key with its value, as --set takes them.
+type Setting struct {
+	Key, Value string
+	// From says where it was written ("clip.yaml: line 12"), for messages.
+	From string
+}
+
+// ArmRequest is a named setting.
+type ArmRequest struct {
+	Name    string
+	Label   string
+	Set     []Setting
+	Control bool
+}
+
+// AxisRequest is a key with the values that it takes in turn.
+type AxisRequest struct {
+	Key    string
+	Label  string
+	Values []string
+	// From says where it was written, for messages.
+	From string
+}
+
+// DefaultSeeds is the number of seeds of a sweep that does not say: the fewest
+// with which an interval over seeds is worth printing.
+const DefaultSeeds = 4
+
+// maxRuns bounds a sweep; a slip of the finger in a count of seeds should not
+// fill the disk.
+const maxRuns = 10000
+
+// FirstSeeds returns 1 to n.
+func FirstSeeds(n int) []uint64 {
+	out := make([]uint64, n)
+	for i := range out {
+		out[i] = uint64(i) + 1
+	}
+	return out
+}
+
+// ParseSeeds reads the value of --seeds: a count ("4" means 1 to 4), a list
+// ("1,2,5"), or a list in brackets ("[7]" is the seed 7 alone).
+func ParseSeeds(text string) ([]uint64, error) {
+	fail := func(format string, args ...any) ([]uint64, error) {
+		return nil, configError("read seeds", fmt.Sprintf(format, args...))
+	}
+	trimmed := strings.TrimSpace(text)
+	if n, err := strconv.Atoi(trimmed); err == nil {
+		if n < 1 || n > maxRuns {
+			return fail("%d seeds: want 1 to %d (write [%s] for the one seed %s)", n, maxRuns, trimmed, trimmed)
+		}
+		return FirstSeeds(n), nil
+	}
+	inner := trimmed
+	if rest, ok := strings.CutPrefix(trimmed, "["); ok {
+		if inner, ok = strings.CutSuffix(rest, "]"); !ok {
+			return fail("%q: the bracket is not closed", text)
+		}
+	}
+	var seeds []uint64
+	for i, part := range strings.Split(inner, ",") {
+		part = strings.TrimSpace(part)
+		n, err := strconv.ParseUint(part, 10, 64)
+		if err != nil {
+			return fail("%q: element %d, %q, is no integer of 0 or more (write 4 for the seeds 1 to 4, or a list such as 1,2,5)", text, i+1, part)
+		}
+		seeds = append(seeds, n)
+	}
+	if err := checkSeeds(seeds); err != nil {
+		return fail("%q: %v", text, err)
+	}
+	return seeds, nil
+}
+
+func checkSeeds(seeds []uint64) error {
+	if len(seeds) == 0 {
+		return errors.New("the list is empty")
+	}
+	for i, s := range seeds {
+		if slices.Contains(seeds[:i], s) {
+			return fmt.Errorf("seed %d stands there twice", s)
+		}
+	}
+	return nil
+}
+
+// configError is an error about what a user wrote.
+func configError(doing string, problems ...string) error {
+	return &config.Error{Doing: doing, Problems: problems}
+}
+
+// problemsOf takes the sentences out of an error of package config.
+func problemsOf(err error) []string {
+	var e *config.Error
+	if errors.As(err, &e) {
+		return e.Problems
+	}
+	return []string{err.Error()}
+}
+
+// Sweep requests of one or more axes, as `grpo sweep` makes them.
+
+// DefaultRates are the learning rates of `grpo sweep lr` without --values: for
+// TinyLM from too slow over good to collapse.
+func DefaultRates() []string { return []string{"1e-4", "3e-4", "1e-3", "3e-3", "1e-2"} }
+
+// fixedOfSweep are the keys that a reader of any sweep must know, as far as the
+// axes leave them alone.
+var fixedOfSweep = []string{
+	"train.learning_rate", "algorithm.loss_type", "algorithm.length_normalization", "algorithm.use_std_normalization",
+	"train.epochs_per_rollout_batch", "train.train_batch_size", "rollout.rollout_batch_size", "rollout.group_size", "train.n_grpo_steps",
+}
+
+// AxesRequest asks what the axes do to the validation reward. Their keys may be
+// short; an unknown one is an error.
+func AxesRequest(axes []AxisRequest) (Request, error) {
+	req := Request{Axes: axes}
+	var names, words []string
+	for _, a := range axes {
+		k, err := findKey(a.Key)
+		if err != nil {
+			return req, configError("read axis", err.Error())
+		}
+		names, words = append(names, shortName(k.Path)), append(words, labelOf(k.Path))
+	}
+	req.Name = strings.Join(names, "-")
+	if len(words) > 0 {
+		title := strings.Join(words, " and ")
+		req.Title = strings.ToUpper(title[:1]) + title[1:]
+		req.Question = "Which " + strings.Join(words, " with which ") + " gives the best validation answer reward?"
+	}
+	for _, f := range fixedOfSweep {
+		if !slices.ContainsFunc(axes, func(a AxisRequest) bool { k, err := findKey(a.Key); return err == nil && k.Path == f }) {
+			req.Fixed = append(req.Fixed, f)
+		}
+	}
+	return req, nil
+}

@@ -1,0 +1,208 @@
+package sweep
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"grpo/pkg/config"
+)
+
+const wholeRequest = `# every key
+name: clip
+title: Clipping
+question: Does a clip help?
+config: smoke
+set:
+  epochs_per_rollout_batch: 4
+  algorithm.use_std_normalization: false
+arms:
+  - name: symmetric
+    label: symmetric clip
+    set: {loss_type: grpo_clip}
+  - name: none
+    set: {loss_type: grpo_no_clip, reward.functions: [answer, format], reward_weights: [1, 0.5]}
+    control: true
+axes:
+  - key: lr
+    label: learning rate
+    values: [3e-4, 1e-3]
+reference: symmetric,lr=0.001
+fixed: [learning_rate, group_size]
+notes:
+  - One rate for all arms.
+  - >
+    A note that is folded
+    over two lines.
+seeds: [1, 2, 5]
+`
+
+func TestParseRequest(t *testing.T) {
+	got, err := ParseRequest("x.yaml", []byte(wholeRequest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Request{
+		Name: "clip", Title: "Clipping", Question: "Does a clip help?", Config: "smoke",
+		Set: []Setting{
+			{"epochs_per_rollout_batch", "4", "x.yaml: line 7"},
+			{"algorithm.use_std_normalization", "false", "x.yaml: line 8"},
+		},
+		Arms: []ArmRequest{
+			{Name: "symmetric", Label: "symmetric clip", Set: []Setting{{"loss_type", "grpo_clip", "x.yaml: line 12"}}},
+			{Name: "none", Control: true, Set: []Setting{
+				{"loss_type", "grpo_no_clip", "x.yaml: line 14"},
+				{"reward.functions", "[answer, format]", "x.yaml: line 14"},
+				{"reward_weights", "[1, 0.5]", "x.yaml: line 14"},
+			}},
+		},
+		Axes:      []AxisRequest{{Key: "lr", Label: "learning rate", Values: []string{"3e-4", "1e-3"}, From: "x.yaml: line 17"}},
+		Reference: "symmetric,lr=0.001", Fixed: []string{"learning_rate", "group_size"},
+		Notes: []string{"One rate for all arms.", "A note that is folded over two lines."},
+		Seeds: []uint64{1, 2, 5},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%+v\nwant\n%+v", got, want)
+	}
+}
+
+// TestParseRequestProblems: each mistake is told with its line and its mend.
+func TestParseRequestProblems(t *testing.T) {
+	tests := []struct{ name, text, want string }{
+		{"empty", "", "x.yaml: line 1: the file is empty"},
+		{"only comments", "# nothing\n", "the file is empty"},
+		{"not a section", "- a\n", "x.yaml: line 1: want keys"},
+		{"syntax", "name: a\narms: [\n", "x.yaml: line"},
+		{"unknown key", "name: a\nsed: 4\narms: [{name: a}]", `x.yaml: line 2: unknown key "sed" (did you mean "set"?)`},
+		{"unknown far key", "name: a\nzzzzzzzzzz: 4\narms: [{name: a}]", `unknown key "zzzzzzzzzz" (a sweep has name, title`},
+		{"duplicate key", "name: a\nname: b\narms: [{name: a}]", `x.yaml: line 2: duplicate key "name": it stands in line 1 already`},
+		{"no name", "arms: [{name: a}]", "it has no name"},
+		{"nothing to compare", "name: a", "neither arms nor axes"},
+		{"empty arms", "name: a\narms: []", "x.yaml: line 2: arms must not be an empty list"},
+		{"arms no list", "name: a\narms: {name: a}", "arms must be a list, not a section"},
+		{"arm no section", "name: a\narms: [a]", `an arm must be a section with keys, not the value "a"`},
+		{"arm without name", "name: a\narms:\n  - label: b\n", "x.yaml: line 3: the arm has no name"},
+		{"duplicate arm", "name: a\narms: [{name: a}, {name: a}]", `duplicate arm "a"`},
+		{"arm key", "name: a\narms: [{name: a, lable: x}]", `unknown key "lable" (did you mean "label"?)`},
+		{"control", "name: a\narms: [{name: a, control: yes}]", "control must be true or false"},
+		{"set no section", "name: a\narms: [{name: a, set: [lr]}]", "set must be a section with keys, not a list"},
+		{"set nested", "name: a\nset: {algorithm: {loss_type: x}}\narms: [{name: a}]", "write the key with dots: algorithm.KEY"},
+		{"set nothing", "name: a\nset:\n  lr:\narms: [{name: a}]", "x.yaml: line 3: lr must be a value, not nothing"},
+		{"set twice", "name: a\nset:\n  lr: 1\n  lr: 2\narms: [{name: a}]", `duplicate key "lr": it stands in line 3`},
+		{"alias", "name: a\nset: {lr: &x 1, seed: *x}\narms: [{name: a}]", "must be a value, not an alias"},
+		{"merge", "name: a\nset: {<<: {lr: 1}}\narms: [{name: a}]", "want a key"},
+		{"tag", "name: a\nset: {lr: !!str 1}\narms: [{name: a}]", "lr must be a value"},
+		{"list of lists", "name: a\nset: {lr: [[1], [2]]}\narms: [{name: a}]", "must be a single value without commas"},
+		{"axis without values", "name: a\naxes: [{key: lr}]", "an axis needs a key and its values"},
+		{"axis with empty values", "name: a\naxes: [{key: lr, values: []}]", "values must not be an empty list"},
+		{"question", "name: a\nquestion: Tell me.\narms: [{name: a}]", "question must end with a question mark"},
+		{"title of two lines", "name: a\ntitle: \"b\\nc\"\narms: [{name: a}]", "title must be one line"},
+		{"empty title", "name: a\ntitle: \"\"\narms: [{name: a}]", "title must not be empty"},
+		{"same note", "name: a\nnotes: [b, b]\narms: [{name: a}]", `notes: "b" stands there twice`},
+		{"seeds of none", "name: a\nseeds: 0\narms: [{name: a}]", "seeds must be a count of 1 to 10000"},
+		{"seeds in quotes", "name: a\nseeds: \"4\"\narms: [{name: a}]", "seeds must be a count"},
+		{"seed twice", "name: a\nseeds: [1, 2, 1]\narms: [{name: a}]", "seeds: seed 1 stands there twice"},
+		{"seed below 0", "name: a\nseeds: [-1]\narms: [{name: a}]", "want an integer of 0 or more"},
+		{"two documents", "name: a\narms: [{name: a}]\n---\nname: b\n", "a second YAML document begins"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := ParseRequest("x.yaml", []byte(test.text))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("got %v, want %s", err, test.want)
+			}
+			if !errors.Is(err, config.ErrConfig) {
+				t.Error("it is no configuration error")
+			}
+		})
+	}
+}
+
+// TestParseRequestAll: all problems of a file are told at once.
+func TestParseRequestAll(t *testing.T) {
+	_, err := ParseRequest("x.yaml", []byte("nam: a\nseeds: x\narms: []\n"))
+	if err == nil || strings.Count(err.Error(), "x.yaml: line") != 4 {
+		t.Errorf("want the unknown key, the seeds, the empty list and the missing name, got %v", err)
+	}
+}
+
+func TestLoadRequest(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "my.yaml")
+	if err := os.WriteFile(file, []byte("name: mine\naxes: [{key: lr, values: [1e-3]}]"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if req, err := LoadRequest(file); err != nil || req.Name != "mine" {
+		t.Errorf("%+v, %v", req, err)
+	}
+	if req, err := LoadRequest("baseline"); err != nil || req.Name != "baseline" {
+		t.Errorf("%+v, %v", req, err)
+	}
+	for name, want := range map[string]string{
+		"baselin":       `no ablation "baselin" (did you mean "baseline"?)`,
+		"./clip.yaml":   `no such file (the embedded ablation is named "clip")`,
+		dir:             "this is a folder",
+		"../smoke":      "no such file",
+		"no/such/x.yml": "no such file",
+	} {
+		if _, err := LoadRequest(name); err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, config.ErrConfig) {
+			t.Errorf("%s: got %v, want %s", name, err, want)
+		}
+	}
+}
+
+func TestParseSeeds(t *testing.T) {
+	for text, want := range map[string][]uint64{
+		"4": {1, 2, 3, 4}, "1": {1}, "1,2,5": {1, 2, 5}, "[7]": {7}, " 0, 18446744073709551615 ": {0, 18446744073709551615}, "[3, 1]": {3, 1},
+	} {
+		if got, err := ParseSeeds(text); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"": "element 1", "0": "want 1 to 10000", "-3": "want 1 to 10000", "10001": "want 1 to 10000", "x": "element 1", "1,,2": "element 2",
+		"1,2,1": "seed 1 stands there twice", "[1": "bracket", "1.5": "element 1", "1,-2": "element 2",
+	} {
+		if got, err := ParseSeeds(text); err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, config.ErrConfig) {
+			t.Errorf("%q: got %v, %v, want %s", text, got, err, want)
+		}
+	}
+}
+
+func FuzzParseRequest(f *testing.F) {
+	f.Add([]byte(wholeRequest))
+	for _, seed := range []string{"", "name: a\narms: [{name: a}]", "a: &x [*x]", "name: a\nseeds: [1]\naxes: [{key: lr, values: [1, [2]]}]", "? [a]\n: b", "\t", "name: !!binary a"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		req, err := ParseRequest("x.yaml", text)
+		if err != nil {
+			if !errors.Is(err, config.ErrConfig) || !strings.Contains(err.Error(), "x.yaml: line ") {
+				t.Fatalf("an error without a place: %v", err)
+			}
+			return
+		}
+		if req.Name == "" || len(req.Arms)+len(req.Axes) == 0 {
+			t.Fatalf("accepted %+v", req)
+		}
+		// Whatever can be read can be planned or is refused; and what was
+		// planned can be read and planned again, to the same sweep.
+		req.Config = "" // which would read whatever file is named
+		plan, err := NewPlan(req, PlanOptions{})
+		if err != nil {
+			return
+		}
+		again, err := ParseRequest("sweep.yaml", plan.Request)
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, plan.Request)
+		}
+		second, err := NewPlan(again, PlanOptions{})
+		if err != nil || second.Manifest.Hash != plan.Manifest.Hash {
+			t.Fatalf("%v: hash %s, now %v\n%s", err, plan.Manifest.Hash, second, plan.Request)
+		}
+	})
+}

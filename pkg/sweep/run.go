@@ -1,0 +1,266 @@
+package sweep
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+)
+
+// How a sweep is run.
+//
+// One goroutine holds all state: it starts processes while there are places,
+// and then waits for the first of three things: a process ends, it is time to
+// look at the folders, the context ends. Each run is in one of the phases
+// below. What a run has achieved is never remembered but read from its folder:
+// result.json is the truth, status.json says where the last checkpoint is and
+// why a run failed, the lock says whether a process is at it. So this process
+// may be killed at any moment, and another may work on the same sweep.
+//
+//	waiting -> running -> finished            result.json is there
+//	              |-> waiting                 the process died: again from the checkpoint
+//	              |-> failed                  it said why, or died too often
+//	              |-> stopped                 interrupted
+//	waiting -> elsewhere -> finished/waiting  another grpo holds the run's lock
+
+// Run does what is missing of the sweep in dir (see [Prepare]) and returns the
+// sweep as it then is, also beside an error of the runs.
+//
+// Errors: a manifest that can't be read; [train.ErrInterrupted] when ctx ended
+// before all runs had their result; [*EarlyDeathsError]; and, where runs
+// failed, a [*FailedError] that names each of them.
+func Run(ctx context.Context, dir string, opts Options) (*sweepdir.Sweep, error) {
+	s, err := sweepdir.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	r := newRunner(s, opts.withDefaults())
+	r.survey(s)
+	r.takeOver()
+	r.loop(ctx)
+	after, err := sweepdir.Open(dir)
+	if err != nil {
+		return s, err
+	}
+	return after, r.verdict(after)
+}
+
+type phase int
+
+const (
+	waiting phase = iota
+	running
+	elsewhere
+	finished
+	failed
+	stopped
+)
+
+// job is a run of the sweep with what this process knows of it.
+type job struct {
+	entry sweepdir.Entry
+	path  string
+	phase phase
+
+	process  Process
+	watch    *watch // while running or elsewhere
+	logFrom  int64  // where the process's part of the log begins
+	attempts int    // processes started
+	killed   error  // why this program killed the process
+
+	deaths    int // in a row, without a new checkpoint
+	saved     int // step of the last checkpoint known
+	notBefore time.Time
+	failure   error
+}
+
+type ending struct {
+	job  *job
+	exit Exit
+}
+
+type runner struct {
+	opts     Options
+	dir      string
+	arms     []sweepdir.Arm
+	jobs     []*job
+	places   int // runs at a time
+	running  int
+	ends     chan ending
+	started  time.Time
+	lastLook time.Time
+
+	early       int // deaths before the first step
+	interrupted bool
+	halted      error // why no run is started any more
+}
+
+func newRunner(s *sweepdir.Sweep, opts Options) *runner {
+	r := &runner{opts: opts, dir: s.Dir, arms: s.Manifest.Arms, ends: make(chan ending, len(s.Runs))}
+	r.started = opts.Now()
+	r.lastLook = r.started
+	r.places = r.divide()
+	return r
+}
+
+// divide returns how many runs may be at work without two threads on a core.
+func (r *runner) divide() int {
+	most := max(1, r.opts.Cores/max(1, r.opts.Threads))
+	if r.opts.Jobs <= 0 {
+		return most
+	}
+	if r.opts.Jobs > most {
+		r.opts.Observer.Note(fmt.Sprintf("%d runs at a time instead of %d: this machine has %d cores, and two threads on one would only slow both down", most, r.opts.Jobs, r.opts.Cores))
+	}
+	return min(r.opts.Jobs, most)
+}
+
+// threads is the share of a run that is started now.
+func (r *runner) threads() int {
+	if r.opts.Threads > 0 {
+		return r.opts.Threads
+	}
+	active := r.running
+	for _, j := range r.jobs {
+		if j.phase == waiting {
+			active++
+		}
+	}
+	return max(1, r.opts.Cores/max(1, min(r.places, active)))
+}
+
+// survey sorts the runs into what is done and what is to do, and tells at once
+// which can't be done at all.
+func (r *runner) survey(s *sweepdir.Sweep) {
+	for _, state := range s.Runs {
+		j := &job{entry: state.Entry, path: state.Path(r.dir)}
+		r.jobs = append(r.jobs, j)
+		switch {
+		case state.Config == "":
+			r.giveUp(j, state, fmt.Errorf("no valid configuration: %s", state.Error))
+		case isFinished(state):
+			j.phase = finished
+			r.emit(Event{Kind: Found, State: state}, j)
+		}
+	}
+}
+
+func isFinished(s sweepdir.RunState) bool { return s.Run != nil && s.Run.Finished() }
+
+// loop runs until nothing is left that this process could do or wait for.
+func (r *runner) loop(ctx context.Context) {
+	tick := time.NewTicker(r.opts.Poll)
+	defer tick.Stop()
+	done := ctx.Done()
+	for {
+		if ctx.Err() != nil && done != nil {
+			done = nil
+			r.interrupted = true
+			r.halt(ctx.Err())
+		}
+		r.fill()
+		if r.idle() {
+			return
+		}
+		select {
+		case e := <-r.ends:
+			r.ended(e.job, e.exit)
+		case <-tick.C:
+			r.look()
+		case <-done:
+		}
+	}
+}
+
+// idle says whether there is nothing to wait for.
+func (r *runner) idle() bool {
+	if r.running > 0 {
+		return false
+	}
+	if r.halted != nil {
+		return true
+	}
+	for _, j := range r.jobs {
+		if j.phase == waiting || j.phase == elsewhere {
+			return false
+		}
+	}
+	return true
+}
+
+// halt asks all processes to save and to stop, and starts no other.
+func (r *runner) halt(why error) {
+	if r.halted != nil {
+		return
+	}
+	r.halted = why
+	for _, j := range r.jobs {
+		if j.phase != running {
+			continue
+		}
+		if err := j.process.Interrupt(); err != nil {
+			r.opts.Observer.Note(fmt.Sprintf("%s: it could not be asked to stop: %v", r.name(j), err))
+		}
+	}
+	if r.running > 0 {
+		r.opts.Observer.Note(fmt.Sprintf("waiting for %s to save", plural(r.running, "run")))
+	}
+}
+
+// fill starts runs while there are places.
+func (r *runner) fill() {
+	now := r.opts.Now()
+	for _, j := range r.jobs {
+		if r.halted != nil || r.running >= r.places {
+			return
+		}
+		if j.phase == waiting && !now.Before(j.notBefore) {
+			r.begin(j)
+		}
+	}
+}
+
+// begin starts a process for a run, unless another grpo is at it or was.
+func (r *runner) begin(j *job) {
+	switch state := sweepdir.StateOf(r.dir, j.entry); {
+	case isFinished(state):
+		j.phase = finished
+		r.emit(Event{Kind: Found, State: state}, j)
+		return
+	case state.State == rundir.StateRunning:
+		r.leave(j, state)
+		return
+	}
+	j.attempts++
+	j.killed = nil
+	j.watch = newWatch(j.path)
+	j.saved = max(j.saved, j.watch.base)
+	j.logFrom = printOf(taskLog(j)).size
+	p, err := r.opts.Launcher.Start(r.dir, j.entry, r.threads())
+	if err != nil {
+		r.died(j, sweepdir.StateOf(r.dir, j.entry), err)
+		return
+	}
+	j.process, j.phase = p, running
+	r.running++
+	r.emit(Event{Kind: Started, State: j.watch.state(j.entry)}, j)
+	go func() { r.ends <- ending{j, p.Wait()} }()
+}
+
+// leave hands a run to the other grpo that is at it.
+func (r *runner) leave(j *job, state sweepdir.RunState) {
+	j.phase, j.watch = elsewhere, newWatch(j.path)
+	r.emit(Event{Kind: Elsewhere, State: state}, j)
+}
+
+func (r *runner) name(j *job) string {
+	return fmt.Sprintf("%s, seed %d", r.arms[j.entry.Arm].Name, j.entry.Seed)
+}
+
+// emit completes an event and tells it.
+func (r *runner) emit(e Event, j *job) {
+	e.Entry, e.Arm, e.Time, e.Attempt = j.entry, r.arms[j.entry.Arm], r.opts.Now(), j.attempts
+	r.opts.Observer.Event(e)
+}

@@ -1,0 +1,158 @@
+package sweep
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+)
+
+// plant makes a folder of a run with a checkpoint, a lock and a leftover;
+// result says how it ended, empty = not yet.
+func plant(t *testing.T, path, result string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(path, rundir.CheckpointDir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{
+		rundir.ConfigFile: "name: theirs\n", rundir.MetaFile: "{}", "checkpoint/last.safetensors": "weights of " + path,
+		rundir.LockFile: "1\n", ".metrics.jsonl.1-1.grpo-tmp": "half",
+	}
+	if result != "" {
+		files[rundir.ResultFile] = `{"status": "` + result + `"}`
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(path, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	then := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	if err := os.Chtimes(filepath.Join(path, rundir.MetaFile), then, then); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// contents are the files below a folder.
+func contents(t *testing.T, path string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := filepath.WalkDir(path, func(p string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(p)
+		out[strings.TrimPrefix(p, path)] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestRunTakesOver: runs that a donor has finished are copied, whatever their
+// outcome; what it has not finished, what has begun here, and what can't be
+// copied is made.
+func TestRunTakesOver(t *testing.T) {
+	donor := writeSweep(t, fakeManifest(5, 1))
+	theirs := fakeManifest(5, 1).Runs
+	plant(t, theirs[0].Path(donor), rundir.StateDone)
+	plant(t, theirs[1].Path(donor), rundir.StateDiverged)
+	plant(t, theirs[2].Path(donor), "")
+	plant(t, theirs[3].Path(donor), rundir.StateDone)
+	plant(t, theirs[4].Path(donor), rundir.StateDone)
+	if err := os.Symlink("meta.json", filepath.Join(theirs[4].Path(donor), "link")); err != nil {
+		t.Fatal(err)
+	}
+	before := contents(t, donor)
+
+	m := fakeManifest(3, 2) // six runs, of which the first five are the donor's
+	dir := writeSweep(t, m)
+	begun := m.Runs[3].Path(dir)
+	if err := os.MkdirAll(begun, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(begun, sweepdir.TaskLog), []byte("begun\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	leftover := filepath.Join(dir, sweepdir.RunsDir, copyPrefix+"a,seed=1")
+	plant(t, leftover, rundir.StateDone)
+
+	synctest.Test(t, func(t *testing.T) {
+		l, j := &fakeLauncher{t: t, rest: completes(2)}, &journal{}
+		opts := fakeOptions(l, j)
+		opts.Donors = []string{filepath.Join(dir, "nothing"), donor}
+		s, err := Run(t.Context(), dir, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := states(s); got != "done diverged done done done done" {
+			t.Errorf("states %s", got)
+		}
+		if slices.Sort(l.starts); !slices.Equal(l.starts, []string{"2/1", "3/1", "4/1", "5/1"}) {
+			t.Errorf("started %v", l.starts)
+		}
+		if j.of(0) != "found" || j.of(1) != "found" || j.of(2) != "started, ended" {
+			t.Errorf("events %q, %q, %q", j.of(0), j.of(1), j.of(2))
+		}
+		notes := strings.Join(j.notes, "\n")
+		for _, want := range []string{"nothing: read", "it is neither a file nor a folder", "2 runs copied from " + donor} {
+			if !strings.Contains(notes, want) {
+				t.Errorf("notes lack %q:\n%s", want, notes)
+			}
+		}
+	})
+
+	want := contents(t, theirs[1].Path(donor))
+	delete(want, "/"+rundir.LockFile)
+	delete(want, "/.metrics.jsonl.1-1.grpo-tmp")
+	if got := contents(t, m.Runs[1].Path(dir)); !reflect.DeepEqual(got, want) || len(got) != 4 {
+		t.Errorf("copied %v, want %v", got, want)
+	}
+	if info, err := os.Stat(filepath.Join(m.Runs[1].Path(dir), rundir.MetaFile)); err != nil || info.ModTime().Year() != 2026 || info.ModTime().Month() != 1 {
+		t.Errorf("the copy's time is %v, %v", info.ModTime(), err)
+	}
+	if !reflect.DeepEqual(contents(t, donor), before) {
+		t.Error("the donor was changed")
+	}
+	entries, err := os.ReadDir(filepath.Join(dir, sweepdir.RunsDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), copyPrefix) {
+			t.Errorf("%s is left", e.Name())
+		}
+	}
+}
+
+// TestCopyRunIsAllOrNothing: a run's folder that is there already stays as it
+// is, and nothing half-copied is left.
+func TestCopyRunIsAllOrNothing(t *testing.T) {
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
+	plant(t, from, rundir.StateDone)
+	plant(t, to, "")
+	before := contents(t, to)
+	if err := copyRun(from, to); err == nil {
+		t.Error("copied over another run")
+	}
+	if !reflect.DeepEqual(contents(t, to), before) {
+		t.Error("the run that was there changed")
+	}
+	if err := copyRun(filepath.Join(dir, "missing"), filepath.Join(dir, "new")); err == nil {
+		t.Error("copied what is not there")
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 2 {
+		t.Errorf("the folder holds %v, %v", entries, err)
+	}
+}

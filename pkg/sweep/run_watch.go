@@ -1,0 +1,163 @@
+package sweep
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+)
+
+// watch follows a run's folder while a process is at it. It reads only what
+// was added since the last look, so that looking twice a second costs nothing.
+type watch struct {
+	dir     string
+	metrics tail[rundir.Metrics]
+	evals   tail[rundir.Eval]
+	status  *rundir.Status
+	prints  [len(lively)]print
+	// started is metrics.jsonl as the process found it, base the step of the
+	// checkpoint that it goes on from.
+	started print
+	base    int
+	silent  time.Duration // since the last sign of life
+}
+
+// lively are the files whose change is a sign of life. A run rewrites
+// status.json only when it saves; the logs grow at every step.
+var lively = [...]string{rundir.StatusFile, rundir.MetricsFile, rundir.EvalFile, rundir.SamplesFile, rundir.LogFile, sweepdir.TaskLog}
+
+// print is what a file looks like from outside.
+type print struct {
+	size    int64
+	changed time.Time
+}
+
+func printOf(path string) print {
+	info, err := os.Stat(path)
+	if err != nil {
+		return print{}
+	}
+	return print{info.Size(), info.ModTime()}
+}
+
+// newWatch begins before the process does.
+func newWatch(dir string) *watch {
+	w := &watch{dir: dir}
+	w.metrics.path = filepath.Join(dir, rundir.MetricsFile)
+	w.evals.path = filepath.Join(dir, rundir.EvalFile)
+	w.started = printOf(w.metrics.path)
+	w.look()
+	w.base = w.saved()
+	return w
+}
+
+// look reads what is new. alive says that something changed at all, moved that
+// there are new steps, evaluations or a new status to show.
+func (w *watch) look() (alive, moved bool) {
+	for i, name := range lively {
+		if now := printOf(filepath.Join(w.dir, name)); now != w.prints[i] {
+			w.prints[i] = now
+			alive = true
+		}
+	}
+	if !alive {
+		return false, false
+	}
+	inOrder := func(last, next rundir.Metrics) bool { return next.Step == last.Step+1 }
+	notBefore := func(last, next rundir.Eval) bool { return next.Step >= last.Step }
+	newSteps, newEvals := w.metrics.read(inOrder), w.evals.read(notBefore)
+	var s rundir.Status
+	if err := rundir.ReadJSON(filepath.Join(w.dir, rundir.StatusFile), &s); err == nil {
+		moved = w.status == nil || *w.status != s
+		w.status = &s
+	}
+	return true, moved || newSteps || newEvals
+}
+
+// saved is the step of the run's last checkpoint.
+func (w *watch) saved() int {
+	if w.status == nil {
+		return 0
+	}
+	return w.status.Step
+}
+
+// stepped says whether the process made a step, as of the last look.
+func (w *watch) stepped() bool {
+	return w.saved() > w.base || len(w.metrics.lines) > w.base && printOf(w.metrics.path) != w.started
+}
+
+// state is the run as far as it is followed: without its configuration, meta
+// data and samples.
+func (w *watch) state(e sweepdir.Entry) sweepdir.RunState {
+	return sweepdir.RunState{Entry: e, State: rundir.StateRunning, Run: &rundir.Run{
+		Dir: w.dir, Metrics: w.metrics.lines, Evals: w.evals.lines, Status: w.status,
+	}}
+}
+
+// stepTime is the mean time of the run's steps; 0 before the first.
+func (w *watch) stepTime() time.Duration {
+	var s float64
+	for _, m := range w.metrics.lines {
+		s += m.Time.RolloutS + m.Time.RewardS + m.Time.UpdateS + m.Time.EvalS
+	}
+	if len(w.metrics.lines) == 0 {
+		return 0
+	}
+	return time.Duration(s / float64(len(w.metrics.lines)) * float64(time.Second))
+}
+
+// tail reads a JSONL file as it grows. A file that was cut, as by a process
+// that goes on from a checkpoint, is read again from its beginning.
+type tail[T any] struct {
+	path   string
+	offset int64
+	lines  []T
+}
+
+// read appends the lines that came since the last read; follows says whether a
+// line can stand behind another. It returns whether there is anything new.
+func (t *tail[T]) read(follows func(last, next T) bool) bool {
+	broken, changed := t.readOn(follows)
+	if !broken {
+		return changed
+	}
+	// What does not follow now either stays unread: the next look tries again.
+	t.offset, t.lines = 0, nil
+	t.readOn(follows)
+	return true
+}
+
+// readOn reports as broken what does not continue the lines read before.
+func (t *tail[T]) readOn(follows func(last, next T) bool) (broken, changed bool) {
+	f, err := os.Open(t.path)
+	if err != nil {
+		return t.offset > 0, false
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || info.Size() < t.offset {
+		return true, false
+	}
+	data, err := io.ReadAll(io.NewSectionReader(f, t.offset, info.Size()-t.offset))
+	if err != nil {
+		return true, false
+	}
+	for {
+		line, rest, whole := bytes.Cut(data, []byte("\n"))
+		if !whole {
+			return false, changed
+		}
+		var v T
+		if rundir.Unmarshal(line, &v) != nil || len(t.lines) > 0 && !follows(t.lines[len(t.lines)-1], v) {
+			return true, changed
+		}
+		t.lines = append(t.lines, v)
+		t.offset += int64(len(line)) + 1
+		data, changed = rest, true
+	}
+}

@@ -1,0 +1,99 @@
+package sweep
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"grpo/pkg/config"
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+)
+
+// PrepareStudy writes study.json into dir, which is made, and returns the study
+// as it stands there: with the choices of an earlier call, if there was one. The
+// plan of the first part is only read, to say in what another request differs,
+// which is refused ([config.ErrConfig]); so is a folder that holds something
+// else.
+func PrepareStudy(dir string, st sweepdir.Study, first *Plan) (sweepdir.Study, error) {
+	unlock, err := lockSweep(dir)
+	if err != nil {
+		return st, err
+	}
+	defer unlock()
+	old, err := FindStudy(dir, st, first)
+	switch {
+	case err != nil:
+		return st, err
+	case old != nil:
+		return *old, nil
+	}
+	for _, other := range []struct{ file, what string }{
+		{rundir.ConfigFile, "a single run"}, {rundir.ResultFile, "a single run"}, {sweepdir.ManifestFile, "a single sweep"},
+	} {
+		if _, err := os.Lstat(filepath.Join(dir, other.file)); err == nil {
+			return st, fmt.Errorf("%w: %s holds %s, not a study of several; give another --out, or --fresh to begin beside it", config.ErrConfig, dir, other.what)
+		}
+	}
+	return st, sweepdir.WriteStudy(dir, st)
+}
+
+// FindStudy returns the study in dir, nil if there is none, and refuses another
+// than st, as [PrepareStudy] does. It writes nothing.
+func FindStudy(dir string, st sweepdir.Study, first *Plan) (*sweepdir.Study, error) {
+	old, err := sweepdir.ReadStudy(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w (give another --out, or --fresh to begin anew beside it)", config.ErrConfig, err)
+	case old.Hash != st.Hash:
+		return nil, fmt.Errorf("%w: %s holds another study (%s); give another --out, or --fresh to begin anew beside it",
+			config.ErrConfig, dir, strings.Join(studyDifferences(dir, old, st, first), "; "))
+	}
+	return &old, nil
+}
+
+// studyDifferences says in what two studies differ: what was asked by flags,
+// then the keys of the first part's configurations.
+func studyDifferences(dir string, old, now sweepdir.Study, first *Plan) []string {
+	var out []string
+	for _, o := range now.Asked {
+		i := slices.IndexFunc(old.Asked, func(x sweepdir.Override) bool { return x.Key == o.Key })
+		switch {
+		case i < 0:
+			out = append(out, fmt.Sprintf("%s: %s", o.Key, o.Value))
+		case old.Asked[i].Value != o.Value:
+			out = append(out, fmt.Sprintf("%s: %s, now %s", o.Key, old.Asked[i].Value, o.Value))
+		}
+	}
+	if m, err := sweepdir.ReadManifest(filepath.Join(dir, old.Parts[0].Name)); err == nil {
+		out = append(out, runDifferences(m, first.Manifest)...)
+	}
+	if len(out) == 0 {
+		out = []string{fmt.Sprintf("the runs of its parts: hash %s, now %s", old.Hash, now.Hash)}
+	}
+	return atMost(out)
+}
+
+// Settle writes the choices of a study down, unless others stand there already,
+// and returns the study as it stands: who comes second follows the first.
+func Settle(dir string, st sweepdir.Study) (sweepdir.Study, error) {
+	unlock, err := lockSweep(dir)
+	if err != nil {
+		return st, err
+	}
+	defer unlock()
+	old, err := sweepdir.ReadStudy(dir)
+	if err != nil {
+		return st, err
+	}
+	if slices.ContainsFunc(old.Parts, func(p sweepdir.Part) bool { return len(p.Set) > 0 }) {
+		return old, nil
+	}
+	return st, sweepdir.WriteStudy(dir, st)
+}
