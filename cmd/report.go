@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
 )
 
 // reportOptions are the inputs of `grpo report`.
@@ -20,21 +22,45 @@ type reportOptions struct {
 	dirs  []string
 	out   string
 	title string
+	json  bool
 }
 
 func newReport(s *State) *cobra.Command {
 	o := reportOptions{state: s}
 	c := &cobra.Command{
-		Use:   "report RUN...",
-		Short: "Draw figures and a table from the folders of runs",
-		Long: `Report reads the folders of one run, or of several seeds of one setting, and
-writes validation_reward.png, training.png and results.md. It reads files only,
-so it works on unfinished runs too, and says what is missing.`,
-		Example: `  grpo report results/train-1a2b3c4d
+		Use:   "report DIR...",
+		Short: "Draw figures and tables again from the folders of runs, a sweep or a study",
+		Long: `Report reads the folder of a sweep and writes its tables (results.csv,
+results.json, results.md), figures and report.html anew, and prints table and
+verdict; of a study, those of all its parts. Of one run, or of several seeds of
+one setting, it writes validation_reward.png, training.png and results.md.
+
+It reads files only, so it works on what is unfinished too, and says what is
+missing.`,
+		Example: `  grpo report results/sweep-1a2b3c4d
+  grpo report results/train-1a2b3c4d
   grpo report runs/seed=1 runs/seed=2 runs/seed=3 --out runs`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			o.dirs = args
+			for _, dir := range args {
+				if !sweepdir.IsStudy(dir) && !sweepdir.IsSweep(dir) {
+					continue
+				}
+				if len(args) > 1 {
+					return &usageError{cmd, fmt.Errorf("%s is the folder of a sweep: report on it by itself (\"grpo compare\" puts several side by side)", dir)}
+				}
+				if o.out == "" {
+					o.out = dir
+				}
+				if sweepdir.IsStudy(dir) {
+					return reportStudy(&o)
+				}
+				return reportOnSweep(&o)
+			}
+			if o.json {
+				return &usageError{cmd, errors.New("--json is of sweeps; result.json in a run's folder is its result")}
+			}
 			if o.out == "" {
 				if len(args) > 1 {
 					return fmt.Errorf("%w: several runs need --out, the folder of their common report", config.ErrConfig)
@@ -44,8 +70,9 @@ so it works on unfinished runs too, and says what is missing.`,
 			return runReport(&o)
 		},
 	}
-	c.Flags().StringVar(&o.out, "out", "", "folder to write to (default: the run's own)")
-	c.Flags().StringVar(&o.title, "title", "", "title of the validation figure")
+	c.Flags().StringVar(&o.out, "out", "", "folder to write to (default: the folder that is read)")
+	c.Flags().StringVar(&o.title, "title", "", "title of the validation figure (of runs)")
+	c.Flags().BoolVar(&o.json, "json", false, "print the results as JSON (of a sweep or a study)")
 	return c
 }
 
@@ -76,8 +103,83 @@ func runReport(o *reportOptions) error {
 	if _, err := table.WriteTo(o.state.Out); err != nil {
 		return err
 	}
-	for _, p := range append(figures, path) {
-		if _, err := fmt.Fprintf(o.state.Err, "wrote %s\n", p); err != nil {
+	return o.wrote(append(figures, path))
+}
+
+// reportOnSweep writes the files of a sweep's report and prints table and
+// verdict.
+func reportOnSweep(o *reportOptions) error {
+	sw, err := sweepdir.Open(o.dirs[0])
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	a, paths, err := report.WriteSweep(o.out, sw, report.SweepOptions{})
+	if err != nil {
+		return err
+	}
+	if o.json {
+		if err := printJSON(o.state.Out, a.Results()); err != nil {
+			return err
+		}
+	} else if err := report.WriteSweepSummary(o.state.Out, a); err != nil {
+		return err
+	}
+	return o.wrote(paths)
+}
+
+// reportStudy writes the report of every part of a study that has begun, in
+// its own folder, and the study's over them.
+func reportStudy(o *reportOptions) error {
+	study, err := sweepdir.ReadStudy(o.dirs[0])
+	if err != nil {
+		return err
+	}
+	parts := make([]*report.Analysis, len(study.Parts))
+	var all []string
+	for i, part := range study.Parts {
+		dir := filepath.Join(o.dirs[0], part.Name)
+		if !sweepdir.IsSweep(dir) {
+			continue // its turn has not come
+		}
+		sw, err := sweepdir.Open(dir)
+		if err != nil {
+			return err
+		}
+		out := filepath.Join(o.out, part.Name)
+		if err := os.MkdirAll(out, 0o755); err != nil {
+			return fmt.Errorf("write report: %w", err)
+		}
+		a, paths, err := report.WriteSweep(out, sw, report.SweepOptions{})
+		if err != nil {
+			return err
+		}
+		parts[i], all = a, append(all, paths...)
+	}
+	paths, err := report.WriteStudy(o.out, study, parts)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		r, err := report.ReadStudyResults(o.out)
+		if err != nil {
+			return err
+		}
+		if err := printJSON(o.state.Out, r); err != nil {
+			return err
+		}
+	} else if err := report.WriteStudySummary(o.state.Out, study, parts); err != nil {
+		return err
+	}
+	return o.wrote(append(all, paths...))
+}
+
+// wrote names the files written.
+func (o *reportOptions) wrote(paths []string) error {
+	for _, p := range paths {
+		if _, err := fmt.Fprintf(o.state.Err, "wrote %s\n", filepath.ToSlash(p)); err != nil {
 			return err
 		}
 	}

@@ -78,6 +78,9 @@ the problems and does not prefer to, and brings it out in minutes on a CPU.`,
   grpo train -c smoke                         a few seconds, to see that it works
   grpo train --lr 3e-4 --seed 2 --out my-run  another rate, another seed
   grpo eval my-run --split test               evaluate what came out
+  grpo sweep lr --values 3e-4,1e-3,3e-3       rates x seeds, figures and a verdict
+  grpo ablate baseline                        a comparison by name
+  grpo assignment                             learning rate, baseline, length and std normalization
   grpo config show                            every setting, with its meaning`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -88,7 +91,8 @@ the problems and does not prefer to, and brings it out in minutes on a CPU.`,
 	root.SetErr(s.Err)
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return checkKernel(s.Env) }
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &usageError{c, err} })
-	root.AddCommand(newTrain(s), newEval(s), newReport(s), newSFT(s), newExplain(s), newData(s), newBench(s), newConfig(s), newVersion(s))
+	root.AddCommand(newTrain(s), newEval(s), newSweep(s), newAblate(s), newAssignment(s), newReport(s), newStatus(s), newCompare(s),
+		newSFT(s), newExplain(s), newData(s), newBench(s), newConfig(s), newVersion(s), newTask(s))
 	for _, c := range root.Commands() {
 		strictArgs(c)
 	}

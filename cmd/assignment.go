@@ -1,0 +1,106 @@
+package cmd
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"grpo/pkg/config"
+	"grpo/pkg/sweep"
+)
+
+// assignmentKeys are the keys with flags of their own; learning rates are
+// --values.
+var assignmentKeys = []keyFlag{{"steps", "train.n_grpo_steps", "number of rollout batches"}}
+
+// assignmentOptions are the inputs of `grpo assignment`.
+type assignmentOptions struct {
+	state  *State
+	plan   *sweep.AssignmentPlan
+	dir    string
+	flags  sweepFlags
+	json   bool
+	quiet  bool
+	dryRun bool
+}
+
+// assignmentCommand holds the flags of the command.
+type assignmentCommand struct {
+	sweepCommand
+	values string
+	perArm bool
+}
+
+func newAssignment(s *State) *cobra.Command {
+	o := &assignmentCommand{sweepCommand: sweepCommand{state: s}}
+	c := &cobra.Command{
+		Use:   "assignment",
+		Short: "Do all four experiments of CS336's assignment 5, section 8, in one go",
+		Long: `Assignment answers four questions, each with several seeds: which learning rate,
+does a baseline help, how to normalize for length, does it help to divide by the
+group's standard deviation.
+
+The sweep of learning rates comes first. Its best rate, by mean final validation
+reward among those that did not diverge, goes into the three comparisons; a run
+that the sweep has made already is copied, not made again. That rate was tuned
+with one of the settings that are compared. With --lr-per-arm every setting is
+trained at every rate and compared at its own best: the fair comparison, for
+more runs.
+
+The folder holds a sweep for each question (lr, baseline, lengthnorm, stdnorm),
+each with a report of its own, and above them one report that answers the four in
+order. The same command again does only what is missing.`,
+		Example: `  grpo assignment
+  grpo assignment --dry-run
+  grpo assignment --seeds 8 --lr-per-arm
+  grpo assignment --values 3e-4,1e-3 --steps 100 --seeds 1,2
+  grpo assignment -c smoke --seeds 2 --out /tmp/assignment`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			opts, err := o.options(cmd)
+			if err != nil {
+				return err
+			}
+			return runAssignment(cmd.Context(), opts)
+		},
+	}
+	o.config.add(c, config.Names())
+	addKeyFlags(c, assignmentKeys)
+	fs := c.Flags()
+	fs.StringVar(&o.seeds, "seeds", "", "a count (4: the seeds 1 to 4) or a list (1,2,5); default 4")
+	fs.StringVar(&o.values, "values", "", "learning rates to sweep (default 1e-4,3e-4,1e-3,1e-2)")
+	fs.BoolVar(&o.perArm, "lr-per-arm", false, "train every compared setting at every learning rate, and compare each at its own best")
+	o.addOut(fs)
+	fs.Lookup("out").Usage = "the study's folder (default results/assignment-<hash of its runs>, so that the same command finds it again)"
+	o.run.add(fs)
+	fs.BoolVar(&o.dryRun, "dry-run", false, "print the runs of all parts and an estimate of the time, and write nothing")
+	return c
+}
+
+// options resolves the request; nothing is written.
+func (o *assignmentCommand) options(c *cobra.Command) (*assignmentOptions, error) {
+	if err := o.run.check(); err != nil {
+		return nil, err
+	}
+	load := o.config.options(c, o.state, assignmentKeys)
+	ask := sweep.Assignment{PerArm: o.perArm, Options: sweep.PlanOptions{Path: load.Path, Env: load.Env, Set: load.Set, Flags: load.Flags, Argv: o.state.Args}}
+	var err error
+	if c.Flags().Changed("seeds") {
+		if ask.Options.Seeds, err = sweep.ParseSeeds(o.seeds); err != nil {
+			return nil, err
+		}
+	}
+	if c.Flags().Changed("values") {
+		if ask.Rates, err = sweep.SplitValues(o.values); err != nil {
+			return nil, &usageError{c, fmt.Errorf("--values: %w", err)}
+		}
+	}
+	plan, err := sweep.NewAssignment(ask)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := o.out.resolve("assignment", plan.Study.Hash)
+	if err != nil {
+		return nil, err
+	}
+	return &assignmentOptions{state: o.state, plan: plan, dir: dir, flags: o.run, json: o.out.json, quiet: o.out.quiet, dryRun: o.dryRun}, nil
+}

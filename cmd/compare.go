@@ -1,0 +1,112 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"grpo/pkg/report"
+)
+
+// compareOptions are the inputs of `grpo compare`.
+type compareOptions struct {
+	state  *State
+	dirs   []string
+	sortBy string
+	top    int
+	csv    bool
+	json   bool
+	md     bool
+}
+
+func newCompare(s *State) *cobra.Command {
+	o := compareOptions{state: s}
+	c := &cobra.Command{
+		Use:   "compare DIR...",
+		Short: "Put runs and the arms of sweeps side by side in one table",
+		Long: `Compare reads the folders of runs, sweeps and studies and prints a table with a
+row for each run and for each arm of a sweep. It tests nothing: rows of different
+folders may differ in anything. What a sweep can claim, "grpo report" says.
+
+Columns to sort by: ` + wrapped(report.CompareColumns(), 80) + `.`,
+		Example: `  grpo compare results/sweep-1a2b3c4d
+  grpo compare results/train-* --sort-by final --top 5
+  grpo compare results/sweep-1a2b3c4d results/ablate-5e6f7a8b --sort-by -entropy --md
+  grpo compare results/train-* --csv > runs.csv`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.top < 0 || o.top == 0 && cmd.Flags().Changed("top") {
+				return &usageError{cmd, fmt.Errorf("--top %d: give how many rows to print, 1 or more", o.top)}
+			}
+			if o.csv && o.json || o.csv && o.md || o.json && o.md {
+				return &usageError{cmd, errors.New("--csv, --json and --md exclude each other")}
+			}
+			if name := strings.TrimPrefix(o.sortBy, "-"); o.sortBy != "" && !slices.Contains(report.CompareColumns(), name) {
+				return &usageError{cmd, fmt.Errorf("--sort-by %s: there is no such column (there are %s)", name, strings.Join(report.CompareColumns(), ", "))}
+			}
+			o.dirs = args
+			return runCompare(&o)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.sortBy, "sort-by", "", "sort by a column, numbers from the highest, with a \"-\" before the name from the lowest")
+	f.IntVar(&o.top, "top", 0, "print only the first rows (default all)")
+	f.BoolVar(&o.csv, "csv", false, "print as CSV, every figure with its interval")
+	f.BoolVar(&o.json, "json", false, "print as JSON")
+	f.BoolVar(&o.md, "md", false, "print as a Markdown table")
+	// The error says that the flag does not exist, which would be a mistake here.
+	_ = c.RegisterFlagCompletionFunc("sort-by", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return report.CompareColumns(), cobra.ShellCompDirectiveNoFileComp
+	})
+	return c
+}
+
+func runCompare(o *compareOptions) error {
+	rows, err := report.CompareFolders(o.dirs)
+	if err != nil {
+		return fmt.Errorf("compare: %w", err)
+	}
+	if len(rows) == 0 {
+		return errors.New("compare: the folders hold no run yet")
+	}
+	if o.sortBy != "" {
+		if err := report.SortRows(rows, o.sortBy); err != nil {
+			return fmt.Errorf("compare: %w", err)
+		}
+	}
+	if o.top > 0 && o.top < len(rows) {
+		rows = rows[:o.top]
+	}
+	w := o.state.Out
+	switch {
+	case o.csv:
+		return report.WriteCompareCSV(w, rows)
+	case o.json:
+		return printJSON(w, rows)
+	case o.md:
+		return report.WriteCompareMarkdown(w, rows)
+	}
+	return report.WriteCompareText(w, rows)
+}
+
+// wrapped joins words by commas in lines of at most so many characters.
+func wrapped(words []string, width int) string {
+	out, line := "", 24 // what stands before the list
+	for i, w := range words {
+		if i > 0 {
+			out += ","
+			if line += 2 + len(w); line > width {
+				out, line = out+"\n", len(w)
+			} else {
+				out += " "
+			}
+		} else {
+			line += len(w)
+		}
+		out += w
+	}
+	return out
+}

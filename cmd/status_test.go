@@ -1,0 +1,96 @@
+package cmd
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweep"
+	"grpo/pkg/sweepdir"
+)
+
+// TestStatusOfStudy: parts that have begun, parts that have not, and runs in
+// every state that a folder can show without a process.
+func TestStatusOfStudy(t *testing.T) {
+	dir := t.TempDir()
+	now := time.Now()
+	err := sweepdir.WriteStudy(dir, sweepdir.Study{Format: sweepdir.FormatVersion, Hash: "00000000", Name: "assignment", Title: "Assignment",
+		Argv: []string{"grpo", "assignment", "--out", "my study"}, Parts: []sweepdir.Part{{Name: "lr"}, {Name: "baseline"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := sweep.AxesRequest([]sweep.AxisRequest{{Key: "lr", Values: []string{"1e-3", "3e-3"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := sweep.NewPlan(req, sweep.PlanOptions{Command: "sweep", Seeds: []uint64{1, 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := filepath.Join(dir, "lr")
+	if err := sweep.Prepare(part, p); err != nil {
+		t.Fatal(err)
+	}
+	write := func(run int, name, text string) {
+		t.Helper()
+		path := filepath.Join(p.Manifest.Runs[run].Path(part), name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, now, now.Add(-90*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status := func(state, problem string) string {
+		return `{"state":"` + state + `","step":20,"steps":200,"pid":7,"updated":"2026-01-02T03:04:05Z","validation_reward":0.4,"error":"` + problem + `"}`
+	}
+	write(0, rundir.StatusFile, status("interrupted", ""))
+	write(1, rundir.StatusFile, status("failed", "no such file"))
+	write(1, sweepdir.TaskLog, "2026-01-02T03:04:05Z grpo task --sweep x --index 1 --threads 1 --supervised\ngrpo: no\n2026-01-02T03:05:05Z grpo task --sweep x --index 1\n")
+	write(2, rundir.StatusFile, status("running", ""))
+	r, err := readStatus(dir, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := r.write(&out); err != nil {
+		t.Fatal(err)
+	}
+	want := `part  run               state        step    validation  last sign  attempts
+lr    lr=0.001, seed 1  interrupted  20/200              1m30s ago  
+lr    lr=0.003, seed 1  failed       20/200              1m30s ago  2
+lr    lr=0.001, seed 2  dead         20/200              1m30s ago  
+lr    lr=0.003, seed 2  missing      0/200               never      
+
+0 of 4 runs are finished (1 interrupted, 1 failed, 1 dead, 1 missing); parts that have not begun: baseline
+lr=0.003, seed 1: no such file
+lr=0.001, seed 2: its process 7 is gone, last seen at 2026-01-02T03:04:05Z
+to continue: grpo assignment --out 'my study'
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+	if r.Finished || r.Kind != "study" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestCommandLine(t *testing.T) {
+	for want, argv := range map[string][]string{
+		"grpo sweep lr --values 1e-3,3e-3":     {"grpo", "sweep", "lr", "--values", "1e-3,3e-3"},
+		"grpo --set 'functions=[answer]' ''":   {"grpo", "--set", "functions=[answer]", ""},
+		`grpo --out 'it'\''s'`:                 {"grpo", "--out", "it's"},
+		"":                                     nil,
+		"./grpo ablate a.yaml --out /tmp/x_y+": {"./grpo", "ablate", "a.yaml", "--out", "/tmp/x_y+"},
+	} {
+		if got := commandLine(argv); got != want {
+			t.Errorf("%q: %s, want %s", argv, got, want)
+		}
+	}
+}

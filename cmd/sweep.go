@@ -1,0 +1,240 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"grpo/pkg/config"
+	"grpo/pkg/report"
+	"grpo/pkg/sweep"
+	"grpo/pkg/sweepdir"
+	"grpo/pkg/train"
+)
+
+// sweepKeys are the keys with flags of their own; the seed is not among them,
+// because a sweep has several.
+var sweepKeys = []keyFlag{
+	{"lr", "train.learning_rate", "learning rate of all arms"},
+	{"steps", "train.n_grpo_steps", "number of rollout batches"},
+}
+
+// sweepOptions are the inputs of `grpo sweep` and `grpo ablate`.
+type sweepOptions struct {
+	state *State
+	plan  *sweep.Plan
+	dir   string
+	flags sweepFlags
+	json  bool
+	quiet bool
+	// dryRun only says what would be done.
+	dryRun bool
+}
+
+// sweepCommand holds the flags that sweep and ablate share.
+type sweepCommand struct {
+	state  *State
+	config configFlags
+	out    outFlags
+	run    sweepFlags
+	seeds  string
+	dryRun bool
+}
+
+func (o *sweepCommand) add(c *cobra.Command) {
+	o.config.add(c, config.Names())
+	addKeyFlags(c, sweepKeys)
+	fs := c.Flags()
+	fs.StringVar(&o.seeds, "seeds", "", "a count (4: the seeds 1 to 4) or a list (1,2,5); default 4, or what the ablation's file says")
+	o.addOut(fs)
+	o.run.add(fs)
+	fs.BoolVar(&o.dryRun, "dry-run", false, "print the runs and an estimate of the time, and write nothing")
+}
+
+// addOut is [outFlags.add] without --threads: the number of jobs decides that.
+func (o *sweepCommand) addOut(fs *pflag.FlagSet) {
+	fs.StringVar(&o.out.dir, "out", "", "the sweep's folder (default results/<command>-<hash of its runs>, so that the same command finds it again)")
+	fs.BoolVar(&o.out.fresh, "fresh", false, "begin anew, in a new folder beside the old one")
+	o.out.addShow(fs)
+}
+
+// options resolves the request; nothing is written.
+func (o *sweepCommand) options(c *cobra.Command, command string, req sweep.Request) (*sweepOptions, error) {
+	if err := o.run.check(); err != nil {
+		return nil, err
+	}
+	load := o.config.options(c, o.state, sweepKeys)
+	opts := sweep.PlanOptions{Command: command, Path: load.Path, Env: load.Env, Set: load.Set, Flags: load.Flags, Argv: o.state.Args}
+	if c.Flags().Changed("seeds") {
+		var err error
+		if opts.Seeds, err = sweep.ParseSeeds(o.seeds); err != nil {
+			return nil, err
+		}
+	}
+	plan, err := sweep.NewPlan(req, opts)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := o.out.resolve(command, plan.Manifest.Hash)
+	if err != nil {
+		return nil, err
+	}
+	return &sweepOptions{state: o.state, plan: plan, dir: dir, flags: o.run, json: o.out.json, quiet: o.out.quiet, dryRun: o.dryRun}, nil
+}
+
+func newSweep(s *State) *cobra.Command {
+	o := &sweepCommand{state: s}
+	var values string
+	var axes []string
+	c := &cobra.Command{
+		Use:   "sweep [KEY]",
+		Short: "Run a key's values, or a grid of several keys, each with several seeds",
+		Long: `Sweep trains one run for each value and seed, each in a process of its own, as
+many at a time as there are cores, and compares them: tables, figures and a
+verdict that says what the seeds can carry. Every arm meets the same problems in
+the same order with the same seed, so differences are paired.
+
+KEY is any key of the configuration, by its full path, its last part or a short
+name (lr). The same command again does only what is missing: after Ctrl-C, after a
+crash, after a failed run was mended. A changed sweep in the same folder is
+refused.
+
+The time that --dry-run tells is measured: it makes a few steps of each kind of
+run, as many at a time as the sweep would, and multiplies.`,
+		Example: `  grpo sweep lr                                       TinyLM's five rates, seeds 1 to 4
+  grpo sweep lr --values 1e-5,3e-5,5e-5,1e-4 --seeds 4
+  grpo sweep group_size --values 4,8,16 --lr 3e-4
+  grpo sweep --axis lr=3e-4,1e-3 --axis loss_type=no_baseline,reinforce_with_baseline
+  grpo sweep lr --values 1e-3,3e-3 --seeds 1,2 -c smoke --out /tmp/rates
+  grpo sweep lr --dry-run`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			list, err := axesOf(cmd, args, values, axes)
+			if err != nil {
+				return err
+			}
+			req, err := sweep.AxesRequest(list)
+			if err != nil {
+				return err
+			}
+			opts, err := o.options(cmd, "sweep", req)
+			if err != nil {
+				return err
+			}
+			return runSweepCommand(cmd.Context(), opts)
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return sweepableKeys(""), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	o.add(c)
+	c.Flags().StringVar(&values, "values", "", "values of KEY, e.g. 1e-4,1e-3 (for lr the default is 1e-4,3e-4,1e-3,3e-3,1e-2)")
+	c.Flags().StringArrayVar(&axes, "axis", nil, "an axis of a grid, KEY=V1,V2 (repeatable)")
+	_ = c.RegisterFlagCompletionFunc("axis", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return sweepableKeys("="), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	})
+	return c
+}
+
+// sweepableKeys lists what can be an axis, for the shell.
+func sweepableKeys(suffix string) []string {
+	out := []string{"lr" + suffix + "\tthe learning rate"}
+	for _, k := range config.Keys() {
+		if k.Path != "seed" && k.Path != "name" {
+			out = append(out, k.Path+suffix+"\t"+k.Doc)
+		}
+	}
+	return out
+}
+
+// axesOf reads the axes of the command line.
+func axesOf(cmd *cobra.Command, args []string, values string, axes []string) ([]sweep.AxisRequest, error) {
+	var out []sweep.AxisRequest
+	given := cmd.Flags().Changed("values")
+	switch {
+	case len(args) == 0 && given:
+		return nil, &usageError{cmd, errors.New("--values are those of KEY, which is missing (grpo sweep lr --values 1e-3,3e-3)")}
+	case len(args) == 0 && len(axes) == 0:
+		return nil, &usageError{cmd, errors.New("name the key to sweep, or give axes (grpo sweep lr; grpo sweep --axis lr=1e-3,3e-3)")}
+	case len(args) == 1:
+		a := sweep.AxisRequest{Key: args[0], From: "--values", Values: sweep.DefaultRates()}
+		if given {
+			var err error
+			if a.Values, err = sweep.SplitValues(values); err != nil {
+				return nil, &usageError{cmd, fmt.Errorf("--values: %w", err)}
+			}
+		} else if !slices.Contains([]string{"lr", "learning_rate", "train.learning_rate"}, args[0]) {
+			return nil, &usageError{cmd, fmt.Errorf("give the values of %s (--values V1,V2)", args[0])}
+		}
+		out = append(out, a)
+	}
+	for _, arg := range axes {
+		a, err := sweep.ParseAxis(arg)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// runSweepCommand does the sweep, or says what it would do, and reports.
+func runSweepCommand(ctx context.Context, o *sweepOptions) error {
+	if o.dryRun {
+		return runDry(ctx, o)
+	}
+	s := o.state
+	jobs := o.flags.jobs
+	if cores := runtime.GOMAXPROCS(0); jobs <= 0 || jobs > cores {
+		jobs = cores
+	}
+	t := newSweepTable(s, o.quiet, o.plan.Manifest, jobs)
+	t.line("sweep folder %s", o.dir)
+	sw, err := runSweep(ctx, s, o.dir, o.plan, o.flags, t)
+	if sw == nil {
+		t.erase()
+		return err
+	}
+	t.done()
+	if errors.Is(err, train.ErrInterrupted) {
+		return err // who stops it does not want to wait for figures; grpo report draws them
+	}
+	if rerr := reportSweep(o, sw); rerr != nil {
+		return errors.Join(err, rerr)
+	}
+	return err
+}
+
+// reportSweep writes tables and figures into the sweep's folder and shows the
+// verdict.
+func reportSweep(o *sweepOptions, sw *sweepdir.Sweep) error {
+	analysis, files, err := report.WriteSweep(o.dir, sw, report.SweepOptions{})
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return printJSON(o.state.Out, struct {
+			Dir      string           `json:"dir"`
+			Files    []string         `json:"files"`
+			Analysis *report.Analysis `json:"analysis"`
+		}{o.dir, files, analysis})
+	}
+	if err := report.WriteSweepSummary(o.state.Out, analysis); err != nil {
+		return err
+	}
+	if !o.quiet {
+		for _, f := range files {
+			fmt.Fprintf(o.state.Err, "wrote %s\n", filepath.ToSlash(f))
+		}
+	}
+	return nil
+}

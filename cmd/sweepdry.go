@@ -1,0 +1,120 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweep"
+	"grpo/pkg/sweepdir"
+)
+
+// dryRow is a run as --dry-run shows it.
+type dryRow struct {
+	Index int                 `json:"index"`
+	Arm   string              `json:"arm"`
+	Seed  uint64              `json:"seed"`
+	State string              `json:"state"`
+	Dir   string              `json:"dir"`
+	Hash  string              `json:"hash"`
+	Set   []sweepdir.Override `json:"set"`
+	About float64             `json:"estimated_s"`
+}
+
+// dryRun is what --dry-run --json prints.
+type dryRun struct {
+	Dir      string          `json:"dir"`
+	Command  string          `json:"command"`
+	Name     string          `json:"name"`
+	Hash     string          `json:"hash"`
+	Runs     []dryRow        `json:"runs"`
+	Missing  int             `json:"missing"`
+	Estimate *sweep.Estimate `json:"estimate"` // null where nothing is missing
+	// MissingS is the time for the runs that are not done.
+	MissingS float64 `json:"missing_s"`
+}
+
+// runDry says what a sweep would do and how long it would take; it writes
+// nothing but to a temporary folder, in which it measures.
+func runDry(ctx context.Context, o *sweepOptions) error {
+	s, m := o.state, o.plan.Manifest
+	d := dryRun{Dir: o.dir, Command: m.Command, Name: m.Name, Hash: m.Hash}
+	var missing []sweepdir.Entry
+	for _, r := range m.Runs {
+		row := dryRow{Index: r.Index, Arm: m.Arms[r.Arm].Name, Seed: r.Seed, State: sweepdir.StateOf(o.dir, r).State, Dir: r.Dir, Hash: r.Hash, Set: m.Arms[r.Arm].Set}
+		if row.State != rundir.StateDone && row.State != rundir.StateDiverged {
+			missing = append(missing, r)
+		}
+		d.Runs = append(d.Runs, row)
+	}
+	if d.Missing = len(missing); d.Missing > 0 {
+		if !o.quiet {
+			fmt.Fprintln(s.Err, "measuring the first steps")
+		}
+		var err error
+		if d.Estimate, err = sweep.EstimateTime(ctx, o.plan, o.flags.jobs, runtime.GOMAXPROCS(0), sweep.NewProbe(s.Now, "")); err != nil {
+			return err
+		}
+		d.MissingS = sweep.Makespan(missing, d.Estimate.Arms, d.Estimate.Jobs)
+		for i, r := range m.Runs {
+			d.Runs[i].About = d.Estimate.Arms[r.Arm]
+		}
+	}
+	if o.json {
+		return printJSON(s.Out, d)
+	}
+	return d.write(s.Out, len(m.Arms), len(m.Seeds))
+}
+
+func (d dryRun) write(out io.Writer, arms, seeds int) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "index\tarm\tseed\tstate\tabout\tfolder\tsets")
+	for _, r := range d.Runs {
+		fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%s\t%s\n", r.Index, r.Arm, r.Seed, r.State, estimated(r.About), r.Dir, settings(r.Set))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("\n%s (%s, %s) in %s", countOf(len(d.Runs), "run"), countOf(arms, "arm"), countOf(seeds, "seed"), d.Dir)
+	switch {
+	case d.Missing == 0:
+		text += "; all are done\n"
+	case d.Missing < len(d.Runs):
+		text += fmt.Sprintf(", %d of them missing", d.Missing)
+		fallthrough
+	default:
+		text += fmt.Sprintf("\nabout %s, %d at a time with %s each; measured on the first steps, so as long as they are typical\n",
+			estimated(d.MissingS), d.Estimate.Jobs, countOf(d.Estimate.Threads, "thread"))
+	}
+	_, err := io.WriteString(out, text)
+	return err
+}
+
+func estimated(seconds float64) string {
+	return shortTime(time.Duration(seconds * float64(time.Second)))
+}
+
+// settings writes what makes an arm as --set takes it.
+func settings(set []sweepdir.Override) string {
+	var parts []string
+	for _, o := range set {
+		parts = append(parts, o.Key+"="+o.Value)
+	}
+	if len(parts) == 0 {
+		return "nothing: the base as it is"
+	}
+	return strings.Join(parts, " ")
+}
+
+// countOf writes a number with its noun.
+func countOf(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,71 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/spf13/pflag"
+
+	"grpo/pkg/config"
+	"grpo/pkg/sweep"
+	"grpo/pkg/sweepdir"
+)
+
+// sweepFlags say how the runs of a sweep are done.
+type sweepFlags struct {
+	jobs      int
+	keepGoing bool
+	failFast  bool
+}
+
+func (f *sweepFlags) add(fs *pflag.FlagSet) {
+	fs.IntVar(&f.jobs, "jobs", 0, "runs at a time (0 = one for each core, which is also the most)")
+	fs.BoolVar(&f.keepGoing, "keep-going", false, "when a run fails, do the others (the default)")
+	fs.BoolVar(&f.failFast, "fail-fast", false, "when a run fails, save the others and stop")
+}
+
+func (f *sweepFlags) check() error {
+	switch {
+	case f.keepGoing && f.failFast:
+		return fmt.Errorf("%w: --keep-going and --fail-fast exclude each other", config.ErrConfig)
+	case f.jobs < 0:
+		return fmt.Errorf("%w: --jobs %d: give the number of runs at a time, or 0 for one on each core", config.ErrConfig, f.jobs)
+	}
+	return nil
+}
+
+// runSweep freezes a plan in dir, or finds it there, and does what is missing
+// of it. The sweep is returned as it then is also beside an error, so that
+// what there is can be reported; it is nil where nothing could be begun. Runs
+// that the sweeps in the folders donors have made already are copied.
+func runSweep(ctx context.Context, s *State, dir string, p *sweep.Plan, f sweepFlags, obs sweep.Observer, donors ...string) (*sweepdir.Sweep, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	if err := sweep.Prepare(dir, p); err != nil {
+		return nil, err
+	}
+	program, err := thisProgram()
+	if err != nil {
+		return nil, fmt.Errorf("find this program to start its runs: %w", err)
+	}
+	return sweep.Run(ctx, dir, sweep.Options{
+		Jobs: f.jobs, FailFast: f.failFast, Donors: donors, Observer: obs, Now: s.Now,
+		Launcher: sweep.Local{Path: program, Name: s.Args[0], Env: s.Env, Now: s.Now},
+	})
+}
+
+// thisProgram is the path of the program that is running. Linux has a name for
+// it that stays the same program when its file is replaced, so that a sweep is
+// not finished by another build than it was begun by.
+func thisProgram() (string, error) {
+	const self = "/proc/self/exe"
+	if runtime.GOOS == "linux" {
+		if _, err := os.Stat(self); err == nil {
+			return self, nil
+		}
+	}
+	return os.Executable()
+}

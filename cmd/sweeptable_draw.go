@@ -1,0 +1,202 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// How the table is drawn. A frame is one write: the cursor goes up over the last
+// frame, each line is written over the old one and its rest cleared, so that
+// nothing flickers. A frame is never higher than the terminal, because lines that
+// have scrolled out can't be reached any more: runs that failed or are at work
+// come first, and what does not fit is counted.
+
+// drawEvery is the shortest time between two frames.
+const drawEvery = 100 * time.Millisecond
+
+// terminalSize returns a function that asks the terminal for its size; 80 x 24
+// where there is none to ask.
+func terminalSize(w io.Writer) func() (int, int) {
+	return func() (int, int) {
+		if f, ok := w.(*os.File); ok {
+			if width, height, err := term.GetSize(int(f.Fd())); err == nil && width > 0 && height > 0 {
+				return width, height
+			}
+		}
+		return 80, 24
+	}
+}
+
+// erase takes the table off the screen and leaves the cursor where it began.
+func (t *sweepTable) erase() {
+	if t.drawn > 0 {
+		fmt.Fprintf(t.w, "\x1b[%dA\r\x1b[J", t.drawn)
+		t.drawn = 0
+	}
+}
+
+// draw shows the table; without force not more often than drawEvery.
+func (t *sweepTable) draw(force bool) {
+	now := t.now()
+	if !t.redraw || !force && now.Sub(t.lastDraw) < drawEvery {
+		return
+	}
+	t.lastDraw = now
+	width, height := t.size()
+	lines := t.frame(now, width, height)
+	var b strings.Builder
+	if t.drawn > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA\r", t.drawn)
+	}
+	for _, l := range lines {
+		b.WriteString(l + "\x1b[K\n")
+	}
+	if len(lines) < t.drawn {
+		b.WriteString("\x1b[J")
+	}
+	t.drawn = len(lines)
+	_, _ = io.WriteString(t.w, b.String()) // a table that can't be drawn is no reason to stop a sweep
+}
+
+// phaseRank orders the phases in the table.
+var phaseRank = map[phase]int{phaseFailed: 0, phaseRunning: 1, phaseOther: 2, phaseStopped: 3, phaseWaiting: 4, phaseBroke: 5, phaseDone: 5}
+
+// frame returns the lines of the table, at most height-1 of at most width
+// characters: the last line of a terminal stays free for the cursor.
+func (t *sweepTable) frame(now time.Time, width, height int) []string {
+	part := t.parts[t.part]
+	var order []int
+	for i := part.from; i < part.to; i++ {
+		order = append(order, i)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return phaseRank[t.runs[a].phase] - phaseRank[t.runs[b].phase] })
+
+	room := height - 1 - 2 // without header and total
+	if room < 2 {
+		return []string{cutTo(t.bar(now, width), width)}
+	}
+	var lines []string
+	if part.head != "" && room > 2 {
+		lines = append(lines, cutTo(part.head, width))
+		room--
+	}
+	hidden := map[phase]int{}
+	if len(order) > room {
+		for _, i := range order[room-1:] {
+			hidden[t.runs[i].phase]++
+		}
+		order = order[:room-1]
+	}
+	cells := [][]string{{"run", "step", "validation", "state", "left"}}
+	for _, i := range order {
+		cells = append(cells, t.runs[i].cells(now))
+	}
+	lines = append(lines, align(cells, width)...)
+	if len(hidden) > 0 {
+		lines = append(lines, cutTo("... and "+phaseCounts(hidden), width))
+	}
+	return append(lines, cutTo(t.bar(now, width), width))
+}
+
+// cells are the columns of a run.
+func (r tableRun) cells(now time.Time) []string {
+	step := fmt.Sprintf("%d/%d", r.step, r.steps)
+	reward, left := "", ""
+	if r.measured {
+		reward = fmt.Sprintf("%.3f", r.reward)
+	}
+	switch {
+	case r.phase == phaseWaiting && r.step == 0:
+		step = ""
+	case (r.phase == phaseRunning || r.phase == phaseOther) && r.rate > 0:
+		left = shortTime(time.Duration(r.rate * float64(r.steps-r.step) * float64(time.Second)))
+	case r.phase.ended() && r.seconds > 0:
+		left = "took " + shortTime(time.Duration(r.seconds*float64(time.Second)))
+	}
+	return []string{r.name, step, reward, string(r.phase), left}
+}
+
+// bar is the last line: the share of the steps that are made, and the counts.
+func (t *sweepTable) bar(now time.Time, width int) string {
+	made, all := 0, 0
+	for _, r := range t.runs {
+		if r.copied {
+			continue
+		}
+		all += r.steps
+		if r.phase.ended() {
+			made += r.steps
+		} else {
+			made += r.step
+		}
+	}
+	const wide = 20
+	full := 0
+	if all > 0 {
+		full = wide * made / all
+	}
+	text := t.total(now)
+	if width < wide+utf8.RuneCountInString(text)+3 {
+		return text
+	}
+	return "[" + strings.Repeat("#", full) + strings.Repeat(".", wide-full) + "] " + text
+}
+
+// phaseCounts says how many runs are in which phase, in the order of the table.
+func phaseCounts(n map[phase]int) string {
+	var parts []string
+	for _, p := range []phase{phaseFailed, phaseRunning, phaseOther, phaseStopped, phaseWaiting, phaseBroke, phaseDone} {
+		if n[p] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n[p], p))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// align pads the cells of each column to the widest; names that leave no room
+// for the other columns are cut.
+func align(rows [][]string, width int) []string {
+	widest := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, c := range row {
+			widest[i] = max(widest[i], utf8.RuneCountInString(c))
+		}
+	}
+	others := 0
+	for _, w := range widest[1:] {
+		others += w + 2
+	}
+	widest[0] = max(8, min(widest[0], width-others))
+	var lines []string
+	for _, row := range rows {
+		var b strings.Builder
+		for i, c := range row {
+			if i == 0 {
+				c = cutTo(c, widest[0])
+			} else {
+				b.WriteString("  ")
+			}
+			b.WriteString(c + strings.Repeat(" ", widest[i]-utf8.RuneCountInString(c)))
+		}
+		lines = append(lines, cutTo(strings.TrimRight(b.String(), " "), width))
+	}
+	return lines
+}
+
+// cutTo shortens a text to so many characters, with a sign that it was.
+func cutTo(s string, width int) string {
+	if utf8.RuneCountInString(s) <= width {
+		return s
+	}
+	if width < 4 {
+		return string([]rune(s)[:max(0, width)])
+	}
+	return string([]rune(s)[:width-3]) + "..."
+}

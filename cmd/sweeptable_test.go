@@ -1,0 +1,302 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweep"
+	"grpo/pkg/sweepdir"
+)
+
+// tableTest is a table with a clock that the test moves.
+type tableTest struct {
+	t      *testing.T
+	out    strings.Builder
+	clock  time.Time
+	m      sweepdir.Manifest
+	table  *sweepTable
+	width  int
+	height int
+}
+
+// newTableTest has the arms lr=0.001 and lr=0.01 with the seeds 1 and 2, of 100
+// steps, on two places.
+func newTableTest(t *testing.T, redraw bool) *tableTest {
+	req, err := sweep.AxesRequest([]sweep.AxisRequest{{Key: "lr", Values: []string{"1e-3", "1e-2"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := sweep.NewPlan(req, sweep.PlanOptions{Seeds: []uint64{1, 2}, Set: []string{"n_grpo_steps=100"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &tableTest{t: t, clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), m: p.Manifest, width: 80, height: 24}
+	x.table = newSweepTable(&State{Err: &x.out, Redraw: redraw, Now: func() time.Time { return x.clock }}, false, x.m, 2)
+	x.table.size = func() (int, int) { return x.width, x.height }
+	return x
+}
+
+// event tells of run i after a pause.
+func (x *tableTest) event(after time.Duration, i int, e sweep.Event) {
+	x.clock = x.clock.Add(after)
+	e.Entry, e.Arm, e.Time = x.m.Runs[i], x.m.Arms[x.m.Runs[i].Arm], x.clock
+	x.table.Event(e)
+}
+
+// at is a run's folder after so many steps, half a second each behind a start of
+// two seconds, with an evaluation every 10 steps.
+func at(state string, step int, reward float64) sweepdir.RunState {
+	r := &rundir.Run{}
+	for s := 1; s <= step; s++ {
+		r.Metrics = append(r.Metrics, rundir.Metrics{Step: s, Time: rundir.Timing{ElapsedS: 2 + 0.5*float64(s)}})
+	}
+	for s := 0; s <= step; s += 10 {
+		r.Evals = append(r.Evals, rundir.Eval{Step: s, Split: rundir.SplitVal, Sampled: rundir.Counts{AnswerReward: reward}},
+			rundir.Eval{Step: s, Split: rundir.SplitUnseen, Sampled: rundir.Counts{AnswerReward: 0.01}})
+	}
+	r.Status = &rundir.Status{State: state, Step: step / 10 * 10, Steps: 100}
+	return sweepdir.RunState{State: state, Run: r}
+}
+
+// ended is at with a result.
+func ended(state string, step int, reward float64) sweepdir.RunState {
+	s := at(state, step, reward)
+	s.Run.Result = &rundir.Result{Status: state, Steps: 100, WallS: 50, Final: rundir.Eval{Sampled: rundir.Counts{AnswerReward: reward}}}
+	if state == rundir.StateDiverged {
+		step := 20
+		s.Run.Result.DivergedAt, s.Run.Result.DivergedReason = &step, "validation reward fell to 0.000 from 0.162 at step 0"
+	}
+	return s
+}
+
+// story is what happens to the four runs.
+func (x *tableTest) story() {
+	x.event(0, 0, sweep.Event{Kind: sweep.Started, Attempt: 1})
+	x.event(0, 1, sweep.Event{Kind: sweep.Started, Attempt: 1})
+	x.event(4*time.Second, 0, sweep.Event{Kind: sweep.Progress, State: at(rundir.StateRunning, 2, 0.162)})
+	x.event(7*time.Second, 0, sweep.Event{Kind: sweep.Progress, State: at(rundir.StateRunning, 18, 0.512)})
+	x.event(time.Second, 0, sweep.Event{Kind: sweep.Progress, State: at(rundir.StateRunning, 20, 0.533)})
+	x.event(time.Second, 1, sweep.Event{Kind: sweep.Died, Err: errors.New("panic: boom"), LogTail: "panic: boom\ngoroutine 1", LogPath: "s/runs/b/task.log", State: at(sweepdir.Dead, 10, 0.2)})
+	x.event(time.Second, 1, sweep.Event{Kind: sweep.Started, Attempt: 2, State: at(sweepdir.Dead, 10, 0.2)})
+	x.event(20*time.Second, 0, sweep.Event{Kind: sweep.Progress, State: at(rundir.StateRunning, 60, 0.71)})
+	x.event(18*time.Second, 0, sweep.Event{Kind: sweep.Ended, State: ended(rundir.StateDone, 100, 0.871)})
+	x.event(0, 2, sweep.Event{Kind: sweep.Started, Attempt: 1})
+	x.event(2*time.Second, 1, sweep.Event{Kind: sweep.Ended, State: ended(rundir.StateDiverged, 100, 0)})
+	x.event(time.Second, 3, sweep.Event{Kind: sweep.GaveUp, Err: errors.New("open nothing: no such file")})
+	x.table.Note("a word")
+	x.event(time.Second, 2, sweep.Event{Kind: sweep.Hung, Err: errors.New("no sign of life for 5m0s")})
+	x.event(time.Second, 2, sweep.Event{Kind: sweep.Stopped, State: at(rundir.StateInterrupted, 10, 0.3)})
+	x.table.done()
+}
+
+func TestSweepTableLines(t *testing.T) {
+	x := newTableTest(t, false)
+	x.story()
+	want := `started   lr=0.001, seed 1
+started   lr=0.01, seed 1
+          lr=0.001, seed 1: step 18/100  validation 0.512
+died      lr=0.01, seed 1: panic: boom
+  s/runs/b/task.log:
+    panic: boom
+    goroutine 1
+started   lr=0.01, seed 1, attempt 2, behind step 10
+          lr=0.001, seed 1: step 60/100  validation 0.710
+total     0 of 4 runs, 34s gone, about 1m23s left
+done      lr=0.001, seed 1: validation 0.871 in 52s
+total     1 of 4 runs, 52s gone, about 1m1s left
+started   lr=0.001, seed 2
+diverged  lr=0.01, seed 1: validation 0.000 in 40s (at step 20: validation reward fell to 0.000 from 0.162 at step 0)
+failed    lr=0.01, seed 2: open nothing: no such file
+note: a word
+hangs     lr=0.001, seed 2: no sign of life for 5m0s
+stopped   lr=0.001, seed 2: at step 10 of 100, with a checkpoint
+2 of 4 runs (1 diverged), 1 failed, 57s gone
+`
+	if got := x.out.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestSweepTableETA: after the first two runs the time left is what the rest
+// takes.
+func TestSweepTableETA(t *testing.T) {
+	x := newTableTest(t, false)
+	x.event(0, 0, sweep.Event{Kind: sweep.Started, Attempt: 1})
+	x.event(0, 1, sweep.Event{Kind: sweep.Started, Attempt: 1})
+	if _, ok := x.table.left(x.clock); ok {
+		t.Error("a time left before anything was measured")
+	}
+	x.event(40*time.Second, 0, sweep.Event{Kind: sweep.Ended, State: ended(rundir.StateDone, 100, 0.8)})
+	x.event(0, 2, sweep.Event{Kind: sweep.Started, Attempt: 1})
+	x.event(20*time.Second, 1, sweep.Event{Kind: sweep.Ended, State: ended(rundir.StateDone, 100, 0.8)})
+	x.event(0, 3, sweep.Event{Kind: sweep.Started, Attempt: 1})
+	// Run 2 is 20 of its arm's 40 seconds old, run 3 begins its 60.
+	if left, ok := x.table.left(x.clock); !ok || left != 60*time.Second {
+		t.Errorf("%v left, want 1m", left)
+	}
+}
+
+func TestSweepTableFound(t *testing.T) {
+	x := newTableTest(t, false)
+	for i := range x.m.Runs {
+		x.event(0, i, sweep.Event{Kind: sweep.Found, State: ended(rundir.StateDone, 100, 0.8)})
+	}
+	x.table.done()
+	if got := x.out.String(); got != "all 4 runs are done already\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestSweepTableQuiet(t *testing.T) {
+	x := newTableTest(t, true)
+	x.table = newSweepTable(&State{Err: &x.out, Redraw: true, Now: func() time.Time { return x.clock }}, true, x.m, 2)
+	x.story()
+	if x.out.Len() > 0 {
+		t.Errorf("quiet, and said %q", x.out.String())
+	}
+}
+
+// screen is what a terminal shows after a text with cursor moves.
+func screen(t *testing.T, text string) []string {
+	lines, row, col := []string{""}, 0, 0
+	move := regexp.MustCompile(`^\x1b\[(\d*)([AJK])`)
+	for text != "" {
+		switch m := move.FindStringSubmatch(text); {
+		case m != nil:
+			text = text[len(m[0]):]
+			switch m[2] {
+			case "A":
+				n, _ := strconv.Atoi(m[1])
+				if row -= n; row < 0 {
+					t.Fatal("the cursor left the screen")
+				}
+			case "J":
+				lines = append(lines[:row], lines[row][:min(col, len(lines[row]))])
+			case "K":
+				lines[row] = lines[row][:min(col, len(lines[row]))]
+			}
+		case text[0] == '\x1b':
+			t.Fatalf("an unknown escape: %q", text[:min(10, len(text))])
+		case text[0] == '\r':
+			col, text = 0, text[1:]
+		case text[0] == '\n':
+			if row++; row == len(lines) {
+				lines = append(lines, "")
+			}
+			col, text = 0, text[1:]
+		default:
+			l := lines[row] + strings.Repeat(" ", max(0, col-len(lines[row])))
+			lines[row] = l[:col] + text[:1] + l[min(len(l), col+1):]
+			col, text = col+1, text[1:]
+		}
+	}
+	return lines
+}
+
+func TestSweepTableRedraw(t *testing.T) {
+	x := newTableTest(t, true)
+	x.event(0, 0, sweep.Event{Kind: sweep.Started, Attempt: 1})
+	x.event(0, 1, sweep.Event{Kind: sweep.Started, Attempt: 1})
+	x.event(12*time.Second, 0, sweep.Event{Kind: sweep.Progress, State: at(rundir.StateRunning, 20, 0.512)})
+	x.event(50*time.Millisecond, 0, sweep.Event{Kind: sweep.Progress, State: at(rundir.StateRunning, 21, 0.512)}) // too soon: not drawn
+	want := `run               step    validation  state    left
+lr=0.001, seed 1  20/100  0.512       running  40s
+lr=0.01, seed 1   0/100               running
+lr=0.001, seed 2                      waiting
+lr=0.01, seed 2                       waiting
+[#...................] 0 of 4 runs, 12s gone, about 1m32s left
+`
+	if got := strings.Join(screen(t, x.out.String()), "\n"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	x.event(time.Second, 1, sweep.Event{Kind: sweep.GaveUp, Err: errors.New("no such file"), LogTail: "grpo: no such file", LogPath: "task.log"})
+	x.event(time.Second, 2, sweep.Event{Kind: sweep.Started, Attempt: 1})
+	x.event(40*time.Second, 0, sweep.Event{Kind: sweep.Ended, State: ended(rundir.StateDone, 100, 0.871)})
+	want = `failed    lr=0.01, seed 1: no such file
+  task.log:
+    grpo: no such file
+run               step     validation  state    left
+lr=0.01, seed 1   0/100                failed
+lr=0.001, seed 2  0/100                running
+lr=0.01, seed 2                        waiting
+lr=0.001, seed 1  100/100  0.871       done     took 54s
+[##########..........] 1 of 4 runs, 1 failed, 54s gone, about 54s left
+`
+	if got := strings.Join(screen(t, x.out.String()), "\n"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	x.table.done()
+	want = `failed    lr=0.01, seed 1: no such file
+  task.log:
+    grpo: no such file
+1 of 4 runs, 1 failed, 54s gone, about 54s left
+`
+	if got := strings.Join(screen(t, x.out.String()), "\n"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestSweepTableFits: at any size of the terminal and at any point of the story
+// no line is too long, no frame too high, and no run lost.
+func TestSweepTableFits(t *testing.T) {
+	for _, width := range []int{1, 20, 40, 58, 80, 200} {
+		for height := 1; height < 12; height++ {
+			t.Run(fmt.Sprintf("%dx%d", width, height), func(t *testing.T) {
+				x := newTableTest(t, true)
+				x.width, x.height = width, height
+				x.event(0, 0, sweep.Event{Kind: sweep.Started, Attempt: 1})
+				x.event(12*time.Second, 0, sweep.Event{Kind: sweep.Progress, State: at(rundir.StateRunning, 20, 0.512)})
+				x.event(time.Second, 1, sweep.Event{Kind: sweep.GaveUp, Err: errors.New("no")})
+				lines := x.table.frame(x.clock, width, height)
+				if len(lines) > max(1, height-1) {
+					t.Errorf("%d lines", len(lines))
+				}
+				for _, l := range lines {
+					if len(l) > width {
+						t.Errorf("%q is %d wide", l, len(l))
+					}
+				}
+				if height == 7 && width == 80 {
+					want := []string{
+						"run               step    validation  state    left",
+						"lr=0.01, seed 1   0/100               failed",
+						"lr=0.001, seed 1  20/100  0.512       running  40s",
+						"lr=0.001, seed 2                      waiting",
+						"lr=0.01, seed 2                       waiting",
+						"[######..............] 0 of 4 runs, 1 failed, 13s gone, about 1m33s left",
+					}
+					if strings.Join(lines, "\n") != strings.Join(want, "\n") {
+						t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
+					}
+				}
+				if height == 5 && width == 80 {
+					want := []string{
+						"run              step   validation  state   left",
+						"lr=0.01, seed 1  0/100              failed",
+						"... and 1 running, 2 waiting",
+					}
+					if strings.Join(lines[:3], "\n") != strings.Join(want, "\n") {
+						t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestShortTime(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 400 * time.Millisecond: "0s", 9 * time.Second: "9s", 80 * time.Second: "1m20s", 59*time.Minute + 59*time.Second: "59m59s",
+		2*time.Hour + 5*time.Minute + 10*time.Second: "2h5m",
+	} {
+		if got := shortTime(d); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"grpo/pkg/config"
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweep"
+)
+
+// taskOptions are the inputs of `grpo task`.
+type taskOptions struct {
+	state      *State
+	sweep      string
+	index      int
+	threads    int
+	supervised bool
+}
+
+// newTask is the command that does one run of a sweep: what `grpo sweep` starts
+// as its child processes, and what the array job of a cluster may start in
+// their place.
+func newTask(s *State) *cobra.Command {
+	o := &taskOptions{state: s}
+	c := &cobra.Command{
+		Use:    "task",
+		Hidden: true,
+		Short:  "Do one run of a sweep",
+		Long: `Task does one run of a sweep that was prepared before, or continues it. The
+sweep's own command starts it for every run; the array job of a cluster can do
+the same, and "grpo report" puts the results together.`,
+		Example: `  grpo task --sweep results/sweep-1a2b3c4d --index 3`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.sweep == "" || o.index < 0 {
+				return fmt.Errorf("%w: task needs --sweep DIR and --index N, the run's place in the manifest from 0", config.ErrConfig)
+			}
+			return runTask(cmd.Context(), o)
+		},
+	}
+	c.Flags().StringVar(&o.sweep, "sweep", "", "the sweep's folder")
+	c.Flags().IntVar(&o.index, "index", -1, "the run's place in the manifest, from 0")
+	c.Flags().IntVar(&o.threads, "threads", 0, "worker threads (0 = one for each core); the results do not depend on it")
+	c.Flags().BoolVar(&o.supervised, "supervised", false, "save and stop when standard input ends")
+	return c
+}
+
+func runTask(ctx context.Context, o *taskOptions) error {
+	s := o.state
+	if o.supervised {
+		var stop func()
+		ctx, stop = untilEnd(ctx, s.In)
+		defer stop()
+	}
+	p := newProgress(s, false)
+	defer p.done()
+	res, err := sweep.Task(ctx, o.sweep, o.index, sweep.TaskOptions{Threads: o.threads, Now: s.Now, Observer: p, Meta: build(s)})
+	if err != nil {
+		return err
+	}
+	text := res.Status
+	if res.Status == rundir.StateDiverged && res.DivergedAt != nil {
+		text = fmt.Sprintf("%s at step %d: %s", text, *res.DivergedAt, res.DivergedReason)
+	}
+	p.line("%s", text)
+	return nil
+}
+
+// untilEnd ends the context when r does: a launcher holds the other end, and
+// lets go of it to stop this process, or by being killed.
+func untilEnd(parent context.Context, r io.Reader) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(parent)
+	go func() {
+		_, _ = io.Copy(io.Discard, r) // an error is an end too
+		cancel()
+	}()
+	return ctx, cancel
+}
