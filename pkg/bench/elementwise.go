@@ -19,13 +19,14 @@ func elementwise() []work {
 		const rows = 36
 		gi, gh, bias := fill(rows*3*h), fill(rows*3*h), fill(3*h)
 		state, next, save := fill(rows*h), make([]float32, rows*h), make([]float32, rows*4*h)
-		gates, dgates, dh := make([]float32, rows*4*h), make([]float32, rows*4*h), make([]float32, rows*h)
+		gates, dgh, dh := make([]float32, rows*4*h), make([]float32, rows*3*h), make([]float32, rows*h)
 		shape := fmt.Sprintf("%d states of %d", rows, h)
 		kernel.GRUForward(rows, h, gi, gh, bias, bias, state, next, gates)
 		out = append(out,
 			work{"gru forward", shape, rows * h, func() { kernel.GRUForward(rows, h, gi, gh, bias, bias, state, next, save) }},
-			work{"gru backward", shape, rows * h, func() {
-				kernel.GRUBackward(rows, h, state, next, gates, dgates, 4*h, dh)
+			work{"gru backward", shape + ", with a copy of the gates", rows * h, func() {
+				copy(save, gates)
+				kernel.GRUBackward(rows, h, state, next, save, dgh, dh)
 			}})
 	}
 	const rows, v = 128, 100

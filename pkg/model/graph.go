@@ -132,7 +132,6 @@ func (g *graph) addGrads(sum *Params) {
 type builder struct {
 	g    *G.ExprGraph
 	pool *kernel.Pool
-	sums arena // of all ops: they run one after the other
 	err  error
 }
 

@@ -18,15 +18,15 @@ import (
 // gi is W_ih·x for the states x of the layer below, or, in the first layer, the
 // row of a table that a token names: the embedding already multiplied by W_ih
 // (V products instead of one for each token). It lives for one step of one
-// chunk, in the first-level cache: the arithmetic of a step is so short that
-// what it writes to memory decides its time.
+// chunk, in the first-level cache; the arithmetic of a step is so short that
+// what it writes to memory decides its time. So the way back also leaves the
+// gradients of the gates where the gates stood.
 //
 // The output holds block 0, the initial states (h0, or zeros where h0 is nil),
 // and then the state after each step: (sequences + inputs)×H.
 type gru struct {
 	name    string
 	pool    *kernel.Pool
-	sums    *arena
 	hidden  int
 	rowCap  int // sequences
 	inCap   int // input rows
@@ -61,11 +61,11 @@ func (b *builder) gru(name string, from source, h0, whh, bih, bhh, active *G.Nod
 	}
 	h := whh.Shape()[1]
 	g := &gru{
-		name: name, pool: b.pool, sums: &b.sums, hidden: h, rowCap: rowCap, inCap: inCap, table: from.ids != nil, hasInit: h0 != nil,
+		name: name, pool: b.pool, hidden: h, rowCap: rowCap, inCap: inCap, table: from.ids != nil, hasInit: h0 != nil,
 		out:     newBuffer(rowCap+inCap, h),
 		scratch: make([]float32, b.pool.Threads()*maxChunk*6*h),
 	}
-	g.forwardTask, g.backwardTask = g.forwardChunk, g.backwardPart
+	g.forwardTask, g.backwardTask = g.forwardChunk, g.backwardChunk
 	second, secondT := from.wih, hm.Type(matrixT)
 	if g.table {
 		second, secondT = from.ids, indexT
@@ -140,6 +140,7 @@ func (g *gru) forwardChunk(task, worker int) {
 		hp := g.out.data[prev*h : (prev+n)*h]
 		var save []float32
 		if g.back != nil {
+			copy(g.back.before[in*h:(in+n)*h], hp)
 			save = g.back.gates[in*4*h : (in+n)*4*h]
 		}
 		g.input(n, in, out, gi)

@@ -9,10 +9,11 @@ import (
 
 // gruBack is what a layer keeps for its way back, and what comes out of it.
 type gruBack struct {
-	gates      []float32 // inCap×4H: r, z, n and W_hn·h+b_hn of each step
-	turned     []float32 // W_ih with the candidate's rows in front, as GRUBackward writes gradients
-	walks      []gruWalk // of each thread
-	cut        cut
+	before []float32 // inCap×H: the state that each step started from
+	// gates, inCap×4H: r, z, n and W_hn·h+b_hn of each step, until the way back
+	// puts the gradients of the products there: da_r, da_z, da_n (those of gi)
+	// and da_n·r (with the first two, those of gh).
+	gates      []float32
 	dout       []float32 // of the pass at hand
 	dx         *buffer   // as the source: the table's gradient, or that of the states below
 	dwih, dwhh *buffer
@@ -23,18 +24,14 @@ type gruBack struct {
 func (g *gru) diff(types []hm.Type, ins G.Nodes, output, grad *G.Node) (G.Nodes, error) {
 	h := g.hidden
 	b := &gruBack{
-		gates: make([]float32, g.inCap*4*h), walks: make([]gruWalk, g.pool.Threads()),
+		before: make([]float32, g.inCap*h), gates: make([]float32, g.inCap*4*h),
 		dx:   newBuffer(ins[0].Shape()...),
 		dwhh: newBuffer(3*h, h), dbih: newBuffer(3 * h), dbhh: newBuffer(3 * h), dh0: newBuffer(g.rowCap, h),
 	}
 	if !g.table {
-		b.dwih, b.turned = newBuffer(3*h, h), make([]float32, 3*h*h)
+		b.dwih = newBuffer(3*h, h)
 	}
 	g.back = b
-	for i := range b.walks {
-		b.walks[i] = g.newWalk()
-	}
-	g.sums.reserve(mostParts(g.rowCap, g.part().size), g.part().size)
 	main, err := G.ApplyOp(&fusedOp{
 		name: g.name + "Grad", in: append(append([]hm.Type{}, types...), matrixT, matrixT), out: matrixT, shape: b.dx.t.Shape(),
 		run: g.backward,
@@ -60,54 +57,64 @@ func (g *gru) diff(types []hm.Type, ins G.Nodes, output, grad *G.Node) (G.Nodes,
 	return grads, nil
 }
 
-// gruPart is where things stand in an accumulator of a layer: the gradients of
-// W_hh, of the table or W_ih (candidate in front), and the sums of the gates'.
-type gruPart struct{ in, bias, size int }
-
-func (g *gru) part() gruPart {
-	h := g.hidden
-	p := gruPart{in: 3 * h * h}
-	p.bias = p.in + 3*h*h
-	if g.table {
-		p.bias = p.in + g.back.dx.t.Shape()[0]*3*h
-	}
-	p.size = (p.bias + 4*h + 15) / 16 * 16
-	return p
-}
-
 func (g *gru) backward(vals []G.Value) (G.Value, error) {
 	g.load(vals)
 	h, b := g.hidden, g.back
 	b.dout = floats(vals[len(vals)-1])
+	first, rows, _ := sizes(g.active)
 	if !g.table {
-		wih := floats(vals[1])
-		copy(b.turned[copy(b.turned, wih[2*h*h:]):], wih[:2*h*h])
-		kernel.PackB(false, 3*h, h, b.turned, h, &g.wih)
-		clear(b.dx.data[:g.active[0]*h])
+		kernel.PackB(false, 3*h, h, floats(vals[1]), h, &g.wih)
+		clear(b.dx.data[:first*h])
 	}
 	kernel.PackB(false, 3*h, h, floats(vals[2]), h, &g.whh)
-	b.cut = cutSums(g.active[0], g.part().size)
-	g.pool.Run(b.cut.parts, g.backwardTask)
-	g.addUp()
+	g.pool.Run(g.chunks(), g.backwardTask)
+	if g.table {
+		clear(b.dx.data)
+		g.pool.ScatterAdd(g.ids[:rows], 3*h, b.gates, 4*h, len(b.dx.data)/(3*h), b.dx.data, 3*h)
+	} else {
+		g.pool.Gemm(true, false, 3*h, h, rows, b.gates, 4*h, g.source[first*h:], h, false, b.dwih.data, h)
+	}
+	g.pool.GemmGates(3*h, h, rows, b.gates, 4*h, 2*h, h, b.before, h, b.dwhh.data, h)
+	g.biases(rows)
 	return b.dx.t, nil
 }
 
-// addUp adds the parts up. The reset and update gates add both products up, so
-// there both biases have one gradient; only the candidate's differ.
-func (g *gru) addUp() {
-	h, b, p := g.hidden, g.back, g.part()
-	sum := func(from, n int, to []float32) {
-		g.pool.ColSum(b.cut.parts, n, g.sums.data[from:], p.size, false, to)
+// biases sums the gates' gradients over all inputs. The reset and update gates
+// add both products up, so there both biases have one gradient; only the
+// candidate's differ.
+func (g *gru) biases(rows int) {
+	h, b := g.hidden, g.back
+	g.pool.ColSum(rows, 3*h, b.gates, 4*h, false, b.dbih.data)
+	copy(b.dbhh.data, b.dbih.data[:2*h])
+	g.pool.ColSum(rows, h, b.gates[min(3*h, len(b.gates)):], 4*h, false, b.dbhh.data[2*h:])
+}
+
+func (g *gru) backwardChunk(task, worker int) {
+	h, b := g.hidden, g.back
+	lo := task * g.chunk
+	hi := min(lo+g.chunk, g.active[0])
+	scratch := g.scratch[worker*maxChunk*6*h:]
+	carry, direct, dgh := scratch[:maxChunk*h], scratch[maxChunk*h:2*maxChunk*h], scratch[2*maxChunk*h:5*maxChunk*h]
+	clear(carry)
+	// the last step in which this chunk takes part, and where its block starts
+	last, at := 0, 0
+	for s := 1; s < len(g.active) && g.active[s] > lo; s++ {
+		at += g.active[s-1]
+		last = s
 	}
-	sum(0, 3*h*h, b.dwhh.data)
-	if g.table {
-		// the table's rows have PyTorch's order
-		sum(p.in, p.bias-p.in, b.dx.data)
-	} else {
-		sum(p.in, h*h, b.dwih.data[2*h*h:])
-		sum(p.in+h*h, 2*h*h, b.dwih.data)
+	for s := last; s >= 1; s-- {
+		n := min(hi, g.active[s]) - lo
+		in, out := at-g.active[0]+lo, at+lo
+		gates := b.gates[in*4*h : (in+n)*4*h]
+		kernel.Axpy(1, b.dout[out*h:(out+n)*h], carry[:n*h])
+		kernel.GRUBackward(n, h, carry, b.before[in*h:], gates, dgh, direct)
+		kernel.GemmPacked(false, n, h, 3*h, dgh, 3*h, &g.whh, true, direct, h)
+		copy(carry[:n*h], direct[:n*h])
+		if !g.table {
+			kernel.GemmPacked(false, n, h, 3*h, gates, 4*h, &g.wih, false, b.dx.data[out*h:], h)
+		}
+		at -= g.active[s-1]
 	}
-	sum(p.bias, h, b.dbih.data[2*h:])
-	sum(p.bias+h, 3*h, b.dbhh.data)
-	copy(b.dbih.data, b.dbhh.data[:2*h])
+	copy(b.dh0.data[lo*h:hi*h], carry)
+	kernel.Axpy(1, b.dout[lo*h:hi*h], b.dh0.data[lo*h:hi*h])
 }

@@ -23,10 +23,8 @@ type head struct {
 	inv         float32 // 1/temperature
 	cap         int
 	out         *buffer   // 2×cap
-	probs       []float32 // cap×V, for the way back
-	scratch     []float32 // threads × headChunk×V: logits, in place of probs where there is no way back, or their gradients
-	sums        *arena
-	parts       int
+	probs       []float32 // cap×V, for the way back, which overwrites it with the gradient of the logits
+	scratch     []float32 // threads × headChunk×V, in place of probs where there is no way back
 	weights     kernel.Packed
 	dx, dw, db  *buffer
 	forwardFn   func(task, worker int)
@@ -43,15 +41,14 @@ func (b *builder) head(x, w, bias, targets, active *G.Node, temperature float64)
 	}
 	v, h := w.Shape()[0], w.Shape()[1]
 	capRows := x.Shape()[0]
-	e := &head{pool: b.pool, sums: &b.sums, vocab: v, hidden: h, inv: float32(1 / temperature), cap: capRows,
+	e := &head{pool: b.pool, vocab: v, hidden: h, inv: float32(1 / temperature), cap: capRows,
 		out: newBuffer(2, capRows)}
-	e.forwardFn, e.backwardFn = e.forwardChunk, e.backwardPart
+	e.forwardFn, e.backwardFn = e.forwardChunk, e.backwardChunk
 	types := []hm.Type{matrixT, matrixT, vectorT, indexT, indexT}
 	op := &fusedOp{name: "headLogProb", in: types, out: matrixT, shape: e.out.t.Shape(),
 		wrt: []bool{true, true, true, false, false}, run: e.forward}
 	op.diff = func(ins G.Nodes, output, grad *G.Node) (G.Nodes, error) {
-		e.probs, e.scratch = make([]float32, capRows*v), make([]float32, b.pool.Threads()*headChunk*v)
-		e.sums.reserve(e.partsOf(capRows), e.partSize())
+		e.probs = make([]float32, capRows*v)
 		e.dx, e.dw, e.db = newBuffer(capRows, h), newBuffer(v, h), newBuffer(v)
 		main, err := G.ApplyOp(&fusedOp{
 			name: "headLogProbGrad", in: append(append([]hm.Type{}, types...), matrixT, matrixT), out: matrixT, shape: e.dx.t.Shape(),
@@ -78,7 +75,7 @@ func (e *head) load(vals []G.Value) {
 
 func (e *head) forward(vals []G.Value) (G.Value, error) {
 	e.load(vals)
-	if e.scratch == nil {
+	if e.probs == nil && e.scratch == nil {
 		e.scratch = make([]float32, e.pool.Threads()*headChunk*e.vocab)
 	}
 	kernel.PackB(true, e.hidden, e.vocab, floats(vals[1]), e.hidden, &e.weights)
@@ -100,4 +97,25 @@ func (e *head) forwardChunk(task, worker int) {
 	kernel.AddBias(n, v, logits, v, e.bias)
 	logp, ent := e.out.data[:e.cap], e.out.data[e.cap:]
 	kernel.LogSoftmaxGather(n, v, logits, e.inv, e.targets[lo:hi], logp[lo:hi], ent[lo:hi], logits)
+}
+
+func (e *head) backward(vals []G.Value) (G.Value, error) {
+	e.load(vals)
+	grad := floats(vals[6])
+	e.dlogp, e.dent = grad[:e.cap], grad[e.cap:]
+	kernel.PackB(false, e.vocab, e.hidden, floats(vals[1]), e.hidden, &e.weights)
+	e.pool.Run((e.rows+headChunk-1)/headChunk, e.backwardFn)
+	e.pool.Gemm(true, false, e.vocab, e.hidden, e.rows, e.probs, e.vocab, e.x, e.hidden, false, e.dw.data, e.hidden)
+	e.pool.ColSum(e.rows, e.vocab, e.probs, e.vocab, false, e.db.data)
+	return e.dx.t, nil
+}
+
+func (e *head) backwardChunk(task, _ int) {
+	lo := task * headChunk
+	hi := min(lo+headChunk, e.rows)
+	n, v, h := hi-lo, e.vocab, e.hidden
+	p := e.probs[lo*v : hi*v]
+	logp, ent := e.out.data[:e.cap], e.out.data[e.cap:]
+	kernel.LogSoftmaxBackward(n, v, p, logp[lo:hi], ent[lo:hi], e.targets[lo:hi], e.dlogp[lo:hi], e.dent[lo:hi], e.inv, p)
+	kernel.GemmPacked(false, n, h, v, p, v, &e.weights, false, e.dx.data[lo*h:], h)
 }

@@ -60,10 +60,12 @@ type scratch struct {
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// matrixA is a view of op(A): element (i, p) is data[i*rowStride+p*kStride].
+// matrixA is a view of op(A): element (i, p) is data[i*rowStride+p*kStride],
+// and skip elements further on for i >= skipAt.
 type matrixA struct {
 	data               []float32
 	rowStride, kStride int
+	skipAt, skip       int
 }
 
 // viewA returns the view of op(A).
@@ -76,7 +78,13 @@ func viewA(trans bool, a []float32, lda int) matrixA {
 
 // from returns the view of the rows from i0 on.
 func (a matrixA) from(i0 int) matrixA {
-	a.data = a.data[i0*a.rowStride:]
+	at := i0 * a.rowStride
+	if a.skip > 0 && i0 >= a.skipAt {
+		at += a.skip
+		a.skip = 0
+	}
+	a.skipAt -= i0
+	a.data = a.data[at:]
 	return a
 }
 
@@ -86,12 +94,21 @@ func (a matrixA) deeper(p0 int) matrixA {
 	return a
 }
 
+// upTo cuts a number of rows short where the next one skips.
+func (a matrixA) upTo(rows int) int {
+	if a.skip > 0 && a.skipAt < rows {
+		return a.skipAt
+	}
+	return rows
+}
+
 // gemmBlock multiplies one block of at most kBlock deep: C(m,n) (+)= A·B with
 // B packed in panels.
 func gemmBlock(m, n, kb int, a matrixA, packed []float32, add bool, c []float32, ldc int, s *scratch) {
 	full := n / nr
-	for i0 := 0; i0 < m; i0 += mBlock {
-		rows, block := min(mBlock, m-i0), a.from(i0)
+	for i0, rows := 0, 0; i0 < m; i0 += rows {
+		block := a.from(i0)
+		rows = block.upTo(min(mBlock, m-i0))
 		tiles(rows, full, kb, block, packed, add, c[i0*ldc:], ldc)
 		if full*nr < n {
 			lastTiles(rows, n-full*nr, kb, block, packed[full*nr*kb:], s.c[:])

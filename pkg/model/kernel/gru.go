@@ -42,29 +42,29 @@ func GRUForward(rows, hidden int, gi, gh []float32, bih, bhh []float32, h []floa
 //	dn   = dout·(1-z)        da_n = dn·(1-n²)
 //	dz   = dout·(h-n)        da_z = dz·z·(1-z)
 //	dr   = da_n·gh_n         da_r = dr·r·(1-r)
-//	dgi  = (da_n, da_r, da_z)
+//	dgi  = (da_r, da_z, da_n)
 //	dgh  = (da_r, da_z, da_n·r)
 //	dh   = dout·z
 //
 // dout (dL/dh') and h are rows×H and save, rows×4H, is what GRUForward wrote.
-// dgates, rows×4H with rows ldg apart, receives da_n, da_r, da_z and da_n·r. So
-// dgi are its first 3H columns, the candidate in front, and dgh its last 3H, in
-// PyTorch's order: each stands side by side for the products that follow, and
-// nothing is written twice. dh (rows×H) is the part of dL/dh that does not pass
-// through gh; the caller adds dgh·Whh. dh may be the same slice as dout. dgi and
-// dgh are also the gradients of the two biases, summed over rows.
+// It is overwritten by da_r, da_z, da_n and da_n·r: dgi are its first 3H
+// columns, which saves the memory traffic of another array. dgh (rows×3H) is
+// written once more, side by side, for the product that follows, and dh
+// (rows×H) is the part of dL/dh that does not pass through gh; the caller adds
+// dgh·Whh. dh may be the same slice as dout. dgi and dgh are also the gradients
+// of the two biases, summed over rows.
 //
 // It panics if a slice is too short.
-func GRUBackward(rows, hidden int, dout []float32, h []float32, save []float32, dgates []float32, ldg int, dh []float32) {
+func GRUBackward(rows, hidden int, dout []float32, h []float32, save []float32, dgh []float32, dh []float32) {
 	if rows <= 0 || hidden <= 0 {
 		return
 	}
 	checkLen("dout", dout, rows*hidden)
 	checkLen("h", h, rows*hidden)
 	checkLen("save", save, rows*4*hidden)
-	checkMatrix("dgates", rows, 4*hidden, dgates, ldg)
+	checkLen("dgh", dgh, rows*3*hidden)
 	checkLen("dh", dh, rows*hidden)
-	gruBackward(rows, hidden, dout, h, save, dgates, ldg, dh)
+	gruBackward(rows, hidden, dout, h, save, dgh, dh)
 }
 
 func gruForwardGo(rows, hidden int, gi, gh, bih, bhh, h, out, save []float32) {
@@ -92,10 +92,10 @@ func gruForwardGo(rows, hidden int, gi, gh, bih, bhh, h, out, save []float32) {
 	}
 }
 
-func gruBackwardGo(rows, hidden int, dout, h, save, dgates []float32, ldg int, dh []float32) {
+func gruBackwardGo(rows, hidden int, dout, h, save, dgh, dh []float32) {
 	for i := range rows {
 		save := save[i*4*hidden : (i+1)*4*hidden]
-		d := dgates[i*ldg : i*ldg+4*hidden]
+		dgh := dgh[i*3*hidden : (i+1)*3*hidden]
 		for j := range hidden {
 			jz, jn := j+hidden, j+2*hidden
 			r, z, n, ghn := save[j], save[jz], save[jn], save[j+3*hidden]
@@ -103,7 +103,8 @@ func gruBackwardGo(rows, hidden int, dout, h, save, dgates []float32, ldg int, d
 			dan := float32(g*(1-z)) * (1 - float32(n*n))
 			daz := float32(g*(h[i*hidden+j]-n)) * float32(z*(1-z))
 			dar := float32(dan*ghn) * float32(r*(1-r))
-			d[j], d[jz], d[jn], d[j+3*hidden] = dan, dar, daz, dan*r
+			save[j], save[jz], save[jn], save[j+3*hidden] = dar, daz, dan, dan*r
+			dgh[j], dgh[jz], dgh[jn] = dar, daz, dan*r
 			dh[i*hidden+j] = g * z
 		}
 	}

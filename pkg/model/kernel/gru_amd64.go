@@ -65,38 +65,40 @@ func gruForwardTail(rows, hidden, left, w int, gi, gh, bih, bhh, h, out, save []
 	}
 }
 
-func gruBackward(rows, hidden int, dout, h, save, dgates []float32, ldg int, dh []float32) {
+func gruBackward(rows, hidden int, dout, h, save, dgh, dh []float32) {
 	if active == pathGo {
-		gruBackwardGo(rows, hidden, dout, h, save, dgates, ldg, dh)
+		gruBackwardGo(rows, hidden, dout, h, save, dgh, dh)
 		return
 	}
 	w := vectorLanes()
 	if vecs := hidden / w; vecs > 0 {
-		gruBackwardVecs(rows, vecs, hidden, dout, h, save, dgates, ldg, dh)
+		gruBackwardVecs(rows, vecs, hidden, dout, h, save, dgh, dh)
 	}
 	if left := hidden % w; left > 0 {
-		gruBackwardTail(rows, hidden, left, w, dout, h, save, dgates, ldg, dh)
+		gruBackwardTail(rows, hidden, left, w, dout, h, save, dgh, dh)
 	}
 }
 
-func gruBackwardVecs(rows, vecs, hidden int, dout, h, save, dgates []float32, ldg int, dh []float32) {
+func gruBackwardVecs(rows, vecs, hidden int, dout, h, save, dgh, dh []float32) {
 	if active == pathAVX512 {
-		gruBackwardAVX512(rows, vecs, hidden, &dout[0], &h[0], &save[0], &dgates[0], ldg, &dh[0])
+		gruBackwardAVX512(rows, vecs, hidden, &dout[0], &h[0], &save[0], &dgh[0], &dh[0])
 	} else {
-		gruBackwardAVX2(rows, vecs, hidden, &dout[0], &h[0], &save[0], &dgates[0], ldg, &dh[0])
+		gruBackwardAVX2(rows, vecs, hidden, &dout[0], &h[0], &save[0], &dgh[0], &dh[0])
 	}
 }
 
-func gruBackwardTail(rows, hidden, left, w int, dout, h, save, dgates []float32, ldg int, dh []float32) {
+func gruBackwardTail(rows, hidden, left, w int, dout, h, save, dgh, dh []float32) {
 	var pdout, ph, pdh [lanes]float32
-	var psave, pd [4 * lanes]float32
+	var psave [4 * lanes]float32
+	var pdgh [3 * lanes]float32
 	at := hidden - left
 	for i := range rows {
 		pad(pdout[:], w, dout[i*hidden:], hidden, at, 1)
 		pad(ph[:], w, h[i*hidden:], hidden, at, 1)
 		pad(psave[:], w, save[i*4*hidden:], hidden, at, 4)
-		gruBackwardVecs(1, 1, w, pdout[:], ph[:], psave[:], pd[:], 4*w, pdh[:])
-		unpad(pd[:], w, dgates[i*ldg:], hidden, at, 4)
+		gruBackwardVecs(1, 1, w, pdout[:], ph[:], psave[:], pdgh[:], pdh[:])
+		unpad(psave[:], w, save[i*4*hidden:], hidden, at, 4)
+		unpad(pdgh[:], w, dgh[i*3*hidden:], hidden, at, 3)
 		unpad(pdh[:], w, dh[i*hidden:], hidden, at, 1)
 	}
 }

@@ -546,9 +546,9 @@ DATA two<>+56(SB)/4, $0x40000000
 DATA two<>+60(SB)/4, $0x40000000
 GLOBL two<>(SB), RODATA|NOPTR, $64
 
-// func gruBackwardAVX2(rows int, vecs int, hidden int, dout *float32, h *float32, save *float32, dgates *float32, ldg int, dh *float32)
+// func gruBackwardAVX2(rows int, vecs int, hidden int, dout *float32, h *float32, save *float32, dgh *float32, dh *float32)
 // Requires: AVX, FMA3
-TEXT ·gruBackwardAVX2(SB), NOSPLIT, $0-72
+TEXT ·gruBackwardAVX2(SB), NOSPLIT, $0-64
 	MOVQ    rows+0(FP), AX
 	MOVQ    hidden+16(FP), CX
 	SHLQ    $0x02, CX
@@ -560,16 +560,12 @@ TEXT ·gruBackwardAVX2(SB), NOSPLIT, $0-72
 	MOVQ    dout+24(FP), SI
 	MOVQ    h+32(FP), DI
 	MOVQ    save+40(FP), R8
-	MOVQ    dgates+48(FP), R9
-	MOVQ    dh+64(FP), R10
-	MOVQ    ldg+56(FP), R11
-	SHLQ    $0x02, R11
-	SUBQ    CX, R11
-	ADDQ    BX, R11
+	MOVQ    dgh+48(FP), R9
+	MOVQ    dh+56(FP), R10
 	VMOVUPS one<>+0(SB), Y0
 
 row:
-	MOVQ vecs+8(FP), R12
+	MOVQ vecs+8(FP), R11
 
 vec:
 	VMOVUPS      (SI), Y1
@@ -592,24 +588,28 @@ vec:
 	VMULPS       Y4, Y2, Y4
 	VMULPS       Y4, Y3, Y3
 	VMULPS       Y2, Y6, Y2
-	VMOVUPS      Y6, (R9)
-	VMOVUPS      Y3, (R9)(CX*1)
-	VMOVUPS      Y5, (R9)(CX*2)
-	VMOVUPS      Y2, (R9)(DX*1)
+	VMOVUPS      Y3, (R8)
+	VMOVUPS      Y5, (R8)(CX*1)
+	VMOVUPS      Y6, (R8)(CX*2)
+	VMOVUPS      Y2, (R8)(DX*1)
+	VMOVUPS      Y3, (R9)
+	VMOVUPS      Y5, (R9)(CX*1)
+	VMOVUPS      Y2, (R9)(CX*2)
 	VMOVUPS      Y1, (R10)
 	ADDQ         $0x20, SI
 	ADDQ         $0x20, DI
 	ADDQ         $0x20, R8
 	ADDQ         $0x20, R9
 	ADDQ         $0x20, R10
-	DECQ         R12
+	DECQ         R11
 	JNZ          vec
 	ADDQ         BX, SI
 	ADDQ         BX, DI
 	ADDQ         BX, R10
+	ADDQ         BX, R9
+	LEAQ         (R9)(CX*2), R9
 	ADDQ         BX, R8
 	ADDQ         DX, R8
-	ADDQ         R11, R9
 	DECQ         AX
 	JNZ          row
 	VZEROUPPER
@@ -881,9 +881,9 @@ next:
 	VZEROUPPER
 	RET
 
-// func gruBackwardAVX512(rows int, vecs int, hidden int, dout *float32, h *float32, save *float32, dgates *float32, ldg int, dh *float32)
+// func gruBackwardAVX512(rows int, vecs int, hidden int, dout *float32, h *float32, save *float32, dgh *float32, dh *float32)
 // Requires: AVX, AVX512F
-TEXT ·gruBackwardAVX512(SB), NOSPLIT, $0-72
+TEXT ·gruBackwardAVX512(SB), NOSPLIT, $0-64
 	MOVQ    rows+0(FP), AX
 	MOVQ    hidden+16(FP), CX
 	SHLQ    $0x02, CX
@@ -895,16 +895,12 @@ TEXT ·gruBackwardAVX512(SB), NOSPLIT, $0-72
 	MOVQ    dout+24(FP), SI
 	MOVQ    h+32(FP), DI
 	MOVQ    save+40(FP), R8
-	MOVQ    dgates+48(FP), R9
-	MOVQ    dh+64(FP), R10
-	MOVQ    ldg+56(FP), R11
-	SHLQ    $0x02, R11
-	SUBQ    CX, R11
-	ADDQ    BX, R11
+	MOVQ    dgh+48(FP), R9
+	MOVQ    dh+56(FP), R10
 	VMOVUPS one<>+0(SB), Z0
 
 row:
-	MOVQ vecs+8(FP), R12
+	MOVQ vecs+8(FP), R11
 
 vec:
 	VMOVUPS      (SI), Z1
@@ -927,24 +923,28 @@ vec:
 	VMULPS       Z4, Z2, Z4
 	VMULPS       Z4, Z3, Z3
 	VMULPS       Z2, Z6, Z2
-	VMOVUPS      Z6, (R9)
-	VMOVUPS      Z3, (R9)(CX*1)
-	VMOVUPS      Z5, (R9)(CX*2)
-	VMOVUPS      Z2, (R9)(DX*1)
+	VMOVUPS      Z3, (R8)
+	VMOVUPS      Z5, (R8)(CX*1)
+	VMOVUPS      Z6, (R8)(CX*2)
+	VMOVUPS      Z2, (R8)(DX*1)
+	VMOVUPS      Z3, (R9)
+	VMOVUPS      Z5, (R9)(CX*1)
+	VMOVUPS      Z2, (R9)(CX*2)
 	VMOVUPS      Z1, (R10)
 	ADDQ         $0x40, SI
 	ADDQ         $0x40, DI
 	ADDQ         $0x40, R8
 	ADDQ         $0x40, R9
 	ADDQ         $0x40, R10
-	DECQ         R12
+	DECQ         R11
 	JNZ          vec
 	ADDQ         BX, SI
 	ADDQ         BX, DI
 	ADDQ         BX, R10
+	ADDQ         BX, R9
+	LEAQ         (R9)(CX*2), R9
 	ADDQ         BX, R8
 	ADDQ         DX, R8
-	ADDQ         R11, R9
 	DECQ         AX
 	JNZ          row
 	VZEROUPPER

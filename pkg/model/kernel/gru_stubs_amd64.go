@@ -9,17 +9,17 @@ package kernel
 //go:noescape
 func gruForwardAVX2(rows int, vecs int, hidden int, gi *float32, gh *float32, bih *float32, bhh *float32, h *float32, out *float32, save *float32)
 
-// gruBackwardAVX2 computes the gradients of the first vecs vectors of each row of a GRU cell, those of the gates in rows that lie ldg numbers apart.
+// gruBackwardAVX2 computes the gradients of the first vecs vectors of each row of a GRU cell, those of the gates in place of the gates.
 //
 //go:noescape
-func gruBackwardAVX2(rows int, vecs int, hidden int, dout *float32, h *float32, save *float32, dgates *float32, ldg int, dh *float32)
+func gruBackwardAVX2(rows int, vecs int, hidden int, dout *float32, h *float32, save *float32, dgh *float32, dh *float32)
 
 // gruForwardAVX512 computes the first vecs vectors of each row of a GRU cell; save may be nil.
 //
 //go:noescape
 func gruForwardAVX512(rows int, vecs int, hidden int, gi *float32, gh *float32, bih *float32, bhh *float32, h *float32, out *float32, save *float32)
 
-// gruBackwardAVX512 computes the gradients of the first vecs vectors of each row of a GRU cell, those of the gates in rows that lie ldg numbers apart.
+// gruBackwardAVX512 computes the gradients of the first vecs vectors of each row of a GRU cell, those of the gates in place of the gates.
 //
 //go:noescape
-func gruBackwardAVX512(rows int, vecs int, hidden int, dout *float32, h *float32, save *float32, dgates *float32, ldg int, dh *float32)
+func gruBackwardAVX512(rows int, vecs int, hidden int, dout *float32, h *float32, save *float32, dgh *float32, dh *float32)

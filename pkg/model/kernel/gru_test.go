@@ -14,8 +14,8 @@ type cellCase struct {
 	rows, hidden        int
 	gi, gh, bih, bhh, h *guarded
 	out, save, dout     *guarded
-	dgates, dh          *guarded
-	ldg                 int
+	dgh, dh             *guarded
+	gates               []float32 // save before the way back
 	biases              bool
 }
 
@@ -24,8 +24,7 @@ func newCellCase(r *rand.Rand, rows, hidden int, biases bool, scale float32) *ce
 	in := func(n int) *guarded { return vector(n, r.Intn(9), uniform(r, scale)) }
 	out := func(n int) *guarded { return vector(n, r.Intn(9), nil) }
 	c.gi, c.gh, c.bih, c.bhh, c.h, c.dout = in(rows*3*hidden), in(rows*3*hidden), in(3*hidden), in(3*hidden), in(rows*hidden), in(rows*hidden)
-	c.ldg = 4*hidden + r.Intn(3)
-	c.out, c.save, c.dgates, c.dh = out(rows*hidden), out(rows*4*hidden), out((rows-1)*c.ldg+4*hidden), out(rows*hidden)
+	c.out, c.save, c.dgh, c.dh = out(rows*hidden), out(rows*4*hidden), out(rows*3*hidden), out(rows*hidden)
 	return c
 }
 
@@ -41,27 +40,22 @@ func (c *cellCase) forward(save bool) {
 }
 
 func (c *cellCase) backward() {
-	GRUBackward(c.rows, c.hidden, c.dout.x, c.h.x, c.save.x, c.dgates.x, c.ldg, c.dh.x)
+	c.gates = append(c.gates[:0], c.save.x...)
+	GRUBackward(c.rows, c.hidden, c.dout.x, c.h.x, c.save.x, c.dgh.x, c.dh.x)
 }
 
-// gates returns the given gates of the rows of dgates, side by side.
-func (c *cellCase) gates(which ...int) []float32 {
+// dgi are the gradients that stand in place of the gates.
+func (c *cellCase) dgi() []float32 {
 	var x []float32
 	for i := range c.rows {
-		for _, g := range which {
-			x = append(x, c.dgates.x[i*c.ldg+g*c.hidden:][:c.hidden]...)
-		}
+		x = append(x, c.save.x[i*4*c.hidden:][:3*c.hidden]...)
 	}
 	return x
 }
 
-// dgi and dgh are the gradients of the two products, in PyTorch's order.
-func (c *cellCase) dgi() []float32 { return c.gates(1, 2, 0) }
-func (c *cellCase) dgh() []float32 { return c.gates(1, 2, 3) }
-
 func (c *cellCase) check(t testing.TB) {
 	t.Helper()
-	for name, g := range map[string]*guarded{"gi": c.gi, "gh": c.gh, "bih": c.bih, "bhh": c.bhh, "h": c.h, "out": c.out, "save": c.save, "dout": c.dout, "dgates": c.dgates, "dh": c.dh} {
+	for name, g := range map[string]*guarded{"gi": c.gi, "gh": c.gh, "bih": c.bih, "bhh": c.bhh, "h": c.h, "out": c.out, "save": c.save, "dout": c.dout, "dgh": c.dgh, "dh": c.dh} {
 		g.check(t, name)
 	}
 }
@@ -80,14 +74,18 @@ func (c *cellCase) compare(t testing.TB) {
 	out, save := make([]float64, n), make([]float64, 4*n)
 	ReferenceGRUForward(c.rows, c.hidden, wide64(c.gi.x), wide64(c.gh.x), bih, bhh, wide64(c.h.x), out, save)
 	// Sums of a few numbers of size 2 are rounded before the curves see them.
-	near(t, "save", c.save.x, save, 2e-6, 2e-6)
+	near(t, "save", c.gates, save, 2e-6, 2e-6)
 	near(t, "out", c.out.x, out, 2e-6, 2e-6)
 	// The gradient from the saved gates as they are, not as they should be.
 	dgi, dgh, dh := make([]float64, 3*n), make([]float64, 3*n), make([]float64, n)
-	ReferenceGRUBackward(c.rows, c.hidden, wide64(c.dout.x), wide64(c.h.x), wide64(c.save.x), dgi, dgh, dh)
+	ReferenceGRUBackward(c.rows, c.hidden, wide64(c.dout.x), wide64(c.h.x), wide64(c.gates), dgi, dgh, dh)
 	near(t, "dgi", c.dgi(), dgi, 1e-6, 1e-6)
-	near(t, "dgh", c.dgh(), dgh, 1e-6, 1e-6)
+	near(t, "dgh", c.dgh.x, dgh, 1e-6, 1e-6)
 	near(t, "dh", c.dh.x, dh, 1e-6, 0)
+	for i := range c.rows {
+		from := (i*4 + 3) * c.hidden
+		sameBits(t, "da_n·r beside dgi", c.save.x[from:from+c.hidden], c.dgh.x[(i*3+2)*c.hidden:][:c.hidden])
+	}
 }
 
 func TestGRU(t *testing.T) {
@@ -126,7 +124,7 @@ func TestGRUPlace(t *testing.T) {
 			for g := range 3 {
 				at := (i*3+g)*hidden + j
 				sameBits(t, "dgi", one.dgi()[g:g+1], c.dgi()[at:at+1])
-				sameBits(t, "dgh", one.dgh()[g:g+1], c.dgh()[at:at+1])
+				sameBits(t, "dgh", one.dgh.x[g:g+1], c.dgh.x[at:at+1])
 			}
 			saved := append([]float32(nil), c.out.x...)
 			c.forward(false)
@@ -145,7 +143,7 @@ func TestGRUInPlace(t *testing.T) {
 		GRUForward(5, 27, c.gi.x, c.gh.x, c.bih.x, c.bhh.x, h, h, nil)
 		sameBits(t, "out over h", h, c.out.x)
 		dout := append([]float32(nil), c.dout.x...)
-		GRUBackward(5, 27, dout, c.h.x, c.save.x, c.dgates.x, c.ldg, dout)
+		GRUBackward(5, 27, dout, c.h.x, c.gates, c.dgh.x, dout)
 		sameBits(t, "dh over dout", dout, c.dh.x)
 	})
 }
@@ -218,8 +216,7 @@ func TestGRUPanics(t *testing.T) {
 	mustPanic(t, "short gi", func() { GRUForward(2, 8, x[:47], x, nil, nil, x, x, nil) })
 	mustPanic(t, "short bias", func() { GRUForward(1, 8, x, x, x[:23], nil, x, x, nil) })
 	mustPanic(t, "short save", func() { GRUForward(1, 8, x, x, nil, nil, x, x, x[:31]) })
-	mustPanic(t, "short dgates", func() { GRUBackward(2, 8, x, x, x, x[:65], 34, x) })
-	mustPanic(t, "narrow dgates", func() { GRUBackward(2, 8, x, x, x, x, 31, x) })
+	mustPanic(t, "short dgh", func() { GRUBackward(1, 8, x, x, x, x[:23], x) })
 	GRUForward(0, 8, nil, nil, nil, nil, nil, nil, nil)
 }
 
@@ -248,9 +245,13 @@ func BenchmarkGRU(b *testing.B) {
 		const rows = 256
 		c := newCellCase(rand.New(rand.NewSource(1)), rows, hidden, true, 1)
 		c.forward(true)
+		gates := append([]float32(nil), c.save.x...)
 		for name, f := range map[string]func(){
-			"forward":  func() { c.forward(true) },
-			"backward": c.backward,
+			"forward": func() { c.forward(true) },
+			"backward": func() { // a copy of the gates included, which it overwrites
+				copy(c.save.x, gates)
+				GRUBackward(rows, hidden, c.dout.x, c.h.x, c.save.x, c.dgh.x, c.dh.x)
+			},
 		} {
 			b.Run(fmt.Sprint(name, "/", rows, "x", hidden), func(b *testing.B) {
 				b.ReportAllocs()

@@ -24,8 +24,8 @@ func gruForward(rows, hidden int, gi, gh, bih, bhh, h, out, save []float32) {
 	gruForwardGo(rows, hidden, gi, gh, bih, bhh, h, out, save)
 }
 
-func gruBackward(rows, hidden int, dout, h, save, dgates []float32, ldg int, dh []float32) {
-	gruBackwardGo(rows, hidden, dout, h, save, dgates, ldg, dh)
+func gruBackward(rows, hidden int, dout, h, save, dgh, dh []float32) {
+	gruBackwardGo(rows, hidden, dout, h, save, dgh, dh)
 }
 
 func softmaxRow(x []float32, invTemp float32, p []float32) (top, sum, dot float32) {

@@ -42,7 +42,7 @@ func TestVectorPathsAgree(t *testing.T) {
 			c := newCellCase(r, 3, hidden, hidden%2 == 0, 5)
 			c.forward(true)
 			c.backward()
-			all = append(all, c.out.x, c.save.x, c.dgates.x, c.dh.x)
+			all = append(all, c.out.x, c.save.x, c.dgh.x, c.dh.x)
 		}
 		for n := 1; n < 120; n += 7 {
 			const rows = 3

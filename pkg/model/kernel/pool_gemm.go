@@ -27,14 +27,32 @@ type gemmJob struct {
 // products run in the caller.
 func (p *Pool) Gemm(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool, c []float32, ldc int) {
 	checkGemm(transA, transB, m, n, k, a, lda, b, ldb, c, ldc)
+	p.gemmView(transB, m, n, k, viewA(transA, a, lda), b, ldb, accumulate, c, ldc)
+}
+
+// GemmGates is Pool.Gemm of Aᵀ·B, overwriting C, for a matrix A of gates (k rows,
+// lda apart) of which the last one stands apart: the columns of A from skipAt
+// on, of m in all, lie skip further to the right.
+func (p *Pool) GemmGates(m, n, k int, a []float32, lda, skipAt, skip int, b []float32, ldb int, c []float32, ldc int) {
+	checkGemm(true, false, m, n, k, a, lda, b, ldb, c, ldc)
+	if skipAt < 0 || skipAt > m || skip < 0 {
+		panic("kernel: GemmGates: the gap is not within A")
+	}
+	checkMatrix("a", k, m+skip, a, lda)
+	v := viewA(true, a, lda)
+	v.skipAt, v.skip = skipAt, skip
+	p.gemmView(false, m, n, k, v, b, ldb, false, c, ldc)
+}
+
+func (p *Pool) gemmView(transB bool, m, n, k int, a matrixA, b []float32, ldb int, accumulate bool, c []float32, ldc int) {
 	if p.Threads() == 1 || m*n*k < 2*minShare {
-		gemm(transB, m, n, k, viewA(transA, a, lda), b, ldb, accumulate, c, ldc)
+		gemm(transB, m, n, k, a, b, ldb, accumulate, c, ldc)
 		return
 	}
 	j := &p.gemm
 	j.transB, j.accumulate = transB, accumulate
 	j.m, j.n, j.k = m, n, k
-	j.a, j.b, j.c, j.ldb, j.ldc = viewA(transA, a, lda), b, c, ldb, ldc
+	j.a, j.b, j.c, j.ldb, j.ldc = a, b, c, ldb, ldc
 	j.packed = nil
 	if k*n <= packedMax && m >= 2*shareRows {
 		PackB(transB, k, n, b, ldb, &j.own)

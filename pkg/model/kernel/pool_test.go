@@ -148,3 +148,29 @@ func TestPoolColumns(t *testing.T) {
 		}
 	}
 }
+
+// TestPoolGemmGates: a gate that stands apart changes no bit.
+func TestPoolGemmGates(t *testing.T) {
+	r := rand.New(rand.NewSource(1))
+	for _, threads := range []int{1, 2, 3} {
+		p := NewPool(threads)
+		defer p.Close()
+		for _, s := range []struct{ h, n, k int }{{5, 7, 3}, {8, 8, 300}, {33, 17, 700}, {64, 64, 1100}, {100, 40, 520}} {
+			m := 3 * s.h
+			a, b := randSlice(r, s.k*4*s.h), randSlice(r, s.k*s.n)
+			together := make([]float32, s.k*m)
+			for i := range s.k {
+				copy(together[i*m:], a[i*4*s.h:][:2*s.h])
+				copy(together[i*m+2*s.h:], a[i*4*s.h+3*s.h:][:s.h])
+			}
+			want, got := make([]float32, m*s.n), make([]float32, m*s.n)
+			Gemm(true, false, m, s.n, s.k, together, m, b, s.n, false, want, s.n)
+			p.GemmGates(m, s.n, s.k, a, 4*s.h, 2*s.h, s.h, b, s.n, got, s.n)
+			sameBits(t, fmt.Sprintf("%d threads, H %d, n %d, k %d", threads, s.h, s.n, s.k), got, want)
+		}
+	}
+	p := NewPool(1)
+	x := make([]float32, 100)
+	mustPanic(t, "gap outside", func() { p.GemmGates(3, 2, 2, x, 4, 4, 1, x, 2, x, 2) })
+	mustPanic(t, "short a", func() { p.GemmGates(3, 2, 2, x[:6], 4, 2, 1, x, 2, x, 2) })
+}

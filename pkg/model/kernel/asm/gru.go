@@ -178,16 +178,12 @@ func genGRUForward(v isa) {
 
 // genGRUBackward is the gradient of the same vectors.
 func genGRUBackward(v isa) {
-	TEXT("gruBackward"+v.name, NOSPLIT, "func(rows, vecs, hidden int, dout, h, save, dgates *float32, ldg int, dh *float32)")
-	Doc("gruBackward" + v.name + " computes the gradients of the first vecs vectors of each row of a GRU cell, those of the gates in rows that lie ldg numbers apart.")
+	TEXT("gruBackward"+v.name, NOSPLIT, "func(rows, vecs, hidden int, dout, h, save, dgh, dh *float32)")
+	Doc("gruBackward" + v.name + " computes the gradients of the first vecs vectors of each row of a GRU cell, those of the gates in place of the gates.")
 	Pragma("noescape")
 	c := newCell(v)
 	dout, h, save := c.one("dout"), c.one("h"), arg("save")
-	dgates, dh := arg("dgates"), c.one("dh")
-	over := arg("ldg") // from the last vector of a row of dgates to the next row
-	SHLQ(Imm(2), over)
-	SUBQ(c.h4, over)
-	ADDQ(c.ahead, over)
+	dgh, dh := c.three("dgh"), c.one("dh")
 	one := v.load(inMemory("one"))
 	Label("row")
 	vecs := arg("vecs")
@@ -225,16 +221,18 @@ func genGRUBackward(v isa) {
 	gated := v.reg()
 	VMULPS(r, dan, gated)
 
-	for gate, x := range []reg.VecVirtual{dan, dar, daz, gated} {
-		VMOVUPS(x, c.gate(dgates, gate))
+	for gate, x := range []reg.VecVirtual{dar, daz, dan, gated} {
+		VMOVUPS(x, c.gate(save, gate))
+	}
+	for gate, x := range []reg.VecVirtual{dar, daz, gated} {
+		VMOVUPS(x, c.gate(dgh, gate))
 	}
 	VMOVUPS(direct, Mem{Base: dh})
-	c.next(dout, h, save, dgates, dh)
+	c.next(dout, h, save, dgh, dh)
 	DECQ(vecs)
 	JNZ(LabelRef("vec"))
 	c.nextRow()
 	c.nextSaved(save)
-	ADDQ(over, dgates)
 	DECQ(c.rows)
 	JNZ(LabelRef("row"))
 	VZEROUPPER()
