@@ -4,8 +4,9 @@
 GO ?= go
 export CGO_ENABLED ?= 0
 
-# Packages in which goroutines share memory: the worker pool and what runs on it.
-CONCURRENT = ./pkg/model ./pkg/model/kernel ./pkg/train ./pkg/rundir
+# Packages in which goroutines share memory: the worker pool and what runs on it,
+# and the launcher of a sweep's processes.
+CONCURRENT = ./pkg/model ./pkg/model/kernel ./pkg/train ./pkg/rundir ./pkg/sweep ./pkg/sweepdir
 
 .PHONY: all build test race vet lint base smoke bench fuzz clean
 

