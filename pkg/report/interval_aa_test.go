@@ -21,7 +21,7 @@ import (
 //	go test ./pkg/report -run AA -v
 //	go test ./pkg/report -run AA -v -simulations 16000     as in the docs
 
-var aaSimulations = flag.Int("simulations", 4000, "comparisons of an arm with itself, of each kind; an eighth of it in whole sweeps")
+var aaSimulations = flag.Int("simulations", 1600, "comparisons of an arm with itself, of each kind; an eighth of it in whole sweeps")
 
 // aaSource draws the final figure of a run. Both arms draw from it, so that
 // every difference is chance.
