@@ -20,9 +20,9 @@ type sweepView struct {
 	xMax float64 // the last step of any run
 }
 
-// labelWidth is the room of an arm's name in a legend, in points: half a page
+// labelWidth is the room of an arm's name in a legend, in points: most of a row
 // of the narrower kind of figure.
-const labelWidth = 230.0
+const labelWidth = 360
 
 func newSweepView(a *Analysis) *sweepView {
 	v := &sweepView{Analysis: a, xMax: 1}
