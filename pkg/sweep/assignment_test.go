@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -260,5 +261,22 @@ func TestPrepareStudy(t *testing.T) {
 		if _, err := PrepareStudy(other, p.Study, p.Parts[0]); !errors.Is(err, config.ErrConfig) {
 			t.Errorf("beside %s: error %v", file, err)
 		}
+	}
+}
+
+// TestEstimateParts: the parts of a study share what was measured.
+func TestEstimateParts(t *testing.T) {
+	p := newAssignment(t, Assignment{Options: PlanOptions{Seeds: []uint64{1}}})
+	calls := 0
+	probe := func(context.Context, config.Config, int) (Measured, error) {
+		calls++
+		return Measured{Rollout: 1}, nil
+	}
+	got, err := EstimateParts(t.Context(), p.Parts, 1, 1, probe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if calls != 1 || len(got) != 4 || got[0].Seconds != 4*200 || got[3].Seconds != 2*200 {
+		t.Errorf("%d probes, estimates %+v", calls, got)
 	}
 }

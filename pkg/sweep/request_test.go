@@ -32,6 +32,7 @@ axes:
     label: learning rate
     values: [3e-4, 1e-3]
 reference: symmetric,lr=0.001
+best_over: lr
 fixed: [learning_rate, group_size]
 notes:
   - One rate for all arms.
@@ -61,7 +62,7 @@ func TestParseRequest(t *testing.T) {
 			}},
 		},
 		Axes:      []AxisRequest{{Key: "lr", Label: "learning rate", Values: []string{"3e-4", "1e-3"}, From: "x.yaml: line 17"}},
-		Reference: "symmetric,lr=0.001", Fixed: []string{"learning_rate", "group_size"},
+		Reference: "symmetric,lr=0.001", BestOver: "lr", Fixed: []string{"learning_rate", "group_size"},
 		Notes: []string{"One rate for all arms.", "A note that is folded over two lines."},
 		Seeds: []uint64{1, 2, 5},
 	}

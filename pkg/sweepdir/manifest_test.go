@@ -83,6 +83,7 @@ func TestManifestCheck(t *testing.T) {
 		{"point of other axes", func(m *Manifest) { m.Arms[0].Point = []string{"1", "2"} }, "a point of 2 values on 1 axes"},
 		{"axis without values", func(m *Manifest) { m.Axes[0].Values = nil }, "axes[0]"},
 		{"axis twice", func(m *Manifest) { m.Axes = append(m.Axes, m.Axes[0]) }, "axes[1]"},
+		{"tuned over no axis", func(m *Manifest) { m.BestOver = "rollout.group_size" }, `best_over: "rollout.group_size" is no axis`},
 		{"unknown reference", func(m *Manifest) { m.Reference = "x" }, `reference "x" is no arm`},
 		{"wrong index", func(m *Manifest) { m.Runs[2].Index = 3 }, "runs[2]: index 3"},
 		{"arm out of range", func(m *Manifest) { m.Runs[2].Arm = 2 }, "runs[2]: arm 2 of 2"},
