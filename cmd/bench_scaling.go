@@ -98,13 +98,13 @@ func writeScaling(w io.Writer, series []bench.Series) error {
 }
 
 // scalingFigure has a panel for each series, on logarithmic axes, with a line of
-// the expected slope through the last point of the update.
+// the expected slope through a point of the update.
 func scalingFigure(series []bench.Series, o train.BenchOptions) report.ExplainFigure {
 	f := report.ExplainFigure{
 		Title: "Time of a training step", PerRow: 3,
 		Setting: fmt.Sprintf("%d prompts of %d tokens, %d completions of %d tokens each, hidden size %d, %d layers, where not varied",
 			o.Prompts, o.PromptLen, o.Group, o.ResponseLen, o.Hidden, o.Layers),
-		Caption: []string{fmt.Sprintf("Median of %d steps at fixed lengths, %s.", o.Steps, count(o.Threads, "thread")), "Dotted: the expected slope through the last update."},
+		Caption: []string{fmt.Sprintf("Median of %d steps at fixed lengths, %s.", o.Steps, count(o.Threads, "thread")), "Dotted: the expected slope through the last update (threads: through the first)."},
 	}
 	if o.Threads == 0 {
 		f.Caption[0] = fmt.Sprintf("Median of %d steps at fixed lengths, all cores.", o.Steps)
@@ -114,12 +114,15 @@ func scalingFigure(series []bench.Series, o train.BenchOptions) report.ExplainFi
 			continue
 		}
 		var x, rollout, update, expected []float64
-		last := s.Points[len(s.Points)-1]
+		at := s.Points[len(s.Points)-1]
+		if s.Threads {
+			at = s.Points[0]
+		}
 		low, high := math.Inf(1), 0.0
 		for _, p := range s.Points {
 			x = append(x, float64(p.Value))
 			rollout, update = append(rollout, 1000*p.RolloutS), append(update, 1000*p.UpdateS)
-			expected = append(expected, 1000*last.UpdateS*math.Pow(float64(p.Value)/float64(last.Value), float64(s.Slope)))
+			expected = append(expected, 1000*at.UpdateS*math.Pow(float64(p.Value)/float64(at.Value), float64(s.Slope)))
 			low, high = min(low, 1000*p.RolloutS, 1000*p.UpdateS), max(high, 1000*p.RolloutS, 1000*p.UpdateS)
 		}
 		f.Panels = append(f.Panels, report.ExplainPanel{
