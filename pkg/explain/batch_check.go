@@ -46,7 +46,7 @@ func (c *Check) String() string {
 	case c.Wrong == 0:
 		return "agrees"
 	}
-	return fmt.Sprintf("differs: %s (%d of %d)", c.First, c.Wrong, c.Values)
+	return fmt.Sprintf("differs: %s (%d of %d)", shown(c.First), c.Wrong, c.Values)
 }
 
 // wanted are the values that a case of a file says to expect.

@@ -60,7 +60,7 @@ func (f *fields) child(name string, raw json.RawMessage) node {
 	if f.top {
 		sep = ": "
 	}
-	return node{f.at.path + sep + clip(name), raw}
+	return node{f.at.path + sep + shown(name), raw}
 }
 
 // get returns a field; ok is false where it is missing or null.

@@ -237,3 +237,10 @@ func clip(s string) string {
 	}
 	return string(r[:40]) + "..."
 }
+
+// shown is the name of a field as an error or a table shows it: short, and
+// without what a terminal would take for a command.
+func shown(name string) string {
+	q := strconv.Quote(clip(name))
+	return q[1 : len(q)-1]
+}

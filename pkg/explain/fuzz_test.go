@@ -1,11 +1,19 @@
 package explain
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"slices"
+	"strings"
 	"testing"
+
+	"grpo/internal/hostile"
 )
+
+// fuzzLimit is what a batch may cost: the cases of a file share its inputs, so
+// that the work is in proportion to cases times tokens, which maxNumbers bounds.
+var fuzzLimit = hostile.Limit{Base: 1 << 30, PerByte: 64 << 10, Time: hostile.Reader.Time}
 
 // damaged are files that a parser likes to stumble over.
 var damaged = []string{
@@ -15,6 +23,9 @@ var damaged = []string{
 	`{"rloo":[{"rewards_per_func":[1,2],"num_generations":2,"beta":1}],"rloo_beta_inputs":{"mask":[[1]],"old_per_token_logps":[[1]],"ref_per_token_logps":[[1]]}}`,
 	`{"inputs":{"mask":[[0,0]],"per_token_logps":[[null,null]],"advantages":[1]},"cases":[{"config":{"loss_type":"vespo"}}]}`,
 	`{"inputs":{"mask":[[1]],"per_token_logps":[[1e308]],"old_per_token_logps":[[-1e308]],"advantages":[-1]},"cases":[{"config":{"loss_type":"grpo"}}]}`,
+	`{"\u001b[31m":1}`, `{"inputs":{"\u202e":[1]},"cases":[{"\u001b":1}]}`, `{"cases":[{"response":"\u001b[31m","ground_truth":["\u001b"],"fn":"\u001b[31m"}]}`,
+	`{"inputs":{"mask":[[1]],"per_token_logps":[[-1]],"advantages":[1]},"cases":[{"config":{"loss_type":"grpo"},"metrics":{"\u001b[31m":1}}]}`,
+	"{\n\n\"a\":\x1b}", strings.Repeat(`{"cases":[`, 40), strings.Repeat("[", 11000), "\xff", "{\"a\":\"\xff\"}",
 	lossFile,
 }
 
@@ -27,49 +38,72 @@ func seed(f *testing.F, references ...string) {
 	}
 }
 
+// checkBatch runs read on a file: it ends in an error that can be shown, or write
+// must make a table of its results that can be shown, of a size that the file
+// accounts for.
+func checkBatch(t *testing.T, data []byte, read func() error, write func(io.Writer) error) {
+	t.Helper()
+	fuzzLimit.Check(t, len(data), func() {
+		if err := read(); err != nil {
+			hostile.CheckError(t, err)
+			if !strings.Contains(err.Error(), "f.json") {
+				t.Fatalf("the error does not name the file: %v", err)
+			}
+			return
+		}
+		if !json.Valid(data) {
+			t.Fatalf("%q is no JSON", data)
+		}
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			t.Fatal(err)
+		}
+		hostile.CheckText(t, b.String())
+	})
+}
+
 // Whatever a file holds, reading it ends in an error or in results that can be
 // printed as a table and as JSON.
 func FuzzLosses(f *testing.F) {
 	seed(f, "trl_loss_cases.json", "verl_cases.json")
 	f.Fuzz(func(t *testing.T, data []byte) {
-		cases, err := Losses("f.json", data)
-		if err != nil {
-			if len(cases) > 0 {
+		var cases []LossCase
+		checkBatch(t, data, func() (err error) {
+			if cases, err = Losses("f.json", data); err != nil && len(cases) > 0 {
 				t.Error("results beside an error")
 			}
-			return
-		}
-		if !json.Valid(data) || len(cases) == 0 {
-			t.Error("no error")
-		}
-		for _, c := range cases {
-			if len(slices.Concat(c.Result.Grad...)) == 0 {
-				t.Error("no gradient")
+			return err
+		}, func(w io.Writer) error {
+			if len(cases) == 0 {
+				t.Error("no cases and no error")
 			}
-			asJSON(t, c.Result)
-		}
-		if err := WriteLosses(io.Discard, "f.json", cases); err != nil {
-			t.Error(err)
-		}
+			for _, c := range cases {
+				if len(slices.Concat(c.Result.Grad...)) == 0 {
+					t.Error("no gradient")
+				}
+				asJSON(t, c.Result)
+			}
+			return WriteLosses(w, "f.json", cases)
+		})
 	})
 }
 
 func FuzzGroupedAdvantages(f *testing.F) {
 	seed(f, "trl_advantage_cases.json")
 	f.Fuzz(func(t *testing.T, data []byte) {
-		cases, err := GroupedAdvantages("f.json", data, TRLEps)
-		if err != nil {
-			return
-		}
-		for _, c := range cases {
-			if n := len(c.Result.Advantages); n == 0 || n != len(c.Rewards) || n%c.GroupSize != 0 {
-				t.Errorf("%d advantages for %d rewards in groups of %d", n, len(c.Rewards), c.GroupSize)
+		var cases []AdvantageCase
+		checkBatch(t, data, func() (err error) {
+			cases, err = GroupedAdvantages("f.json", data, TRLEps)
+			return err
+		}, func(w io.Writer) error {
+			for _, c := range cases {
+				if n := len(c.Result.Advantages); n == 0 || n != len(c.Rewards) || n%c.GroupSize != 0 {
+					t.Errorf("%d advantages for %d rewards in groups of %d", n, len(c.Rewards), c.GroupSize)
+				}
+				asJSON(t, c.Result)
 			}
-			asJSON(t, c.Result)
-		}
-		if err := WriteAdvantages(io.Discard, "f.json", cases, TRLEps); err != nil {
-			t.Error(err)
-		}
+			return WriteAdvantages(w, "f.json", cases, TRLEps)
+		})
 	})
 }
 
@@ -77,17 +111,17 @@ func FuzzRewards(f *testing.F) {
 	seed(f)
 	f.Add([]byte(`{"cases":[{"response":"a </think> <answer>\\frac{1}{2}</answer>","ground_truth":0.5,"fn":"r1_zero"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		cases, err := Rewards("f.json", data)
-		if err != nil {
-			return
-		}
-		for _, c := range cases {
-			if r := c.Result; r.Reward != r.AnswerReward || r.AnswerReward > r.FormatReward {
-				t.Errorf("verdict %+v", r)
+		var cases []RewardCase
+		checkBatch(t, data, func() (err error) {
+			cases, err = Rewards("f.json", data)
+			return err
+		}, func(w io.Writer) error {
+			for _, c := range cases {
+				if r := c.Result; r.Reward != r.AnswerReward || r.AnswerReward > r.FormatReward {
+					t.Errorf("verdict %+v", r)
+				}
 			}
-		}
-		if err := WriteRewards(io.Discard, "f.json", cases); err != nil {
-			t.Error(err)
-		}
+			return WriteRewards(w, "f.json", cases)
+		})
 	})
 }

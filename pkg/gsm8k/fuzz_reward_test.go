@@ -5,7 +5,12 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"grpo/internal/hostile"
 )
+
+// gradeLimit is what grading may cost: the grader compares as polynomials.
+var gradeLimit = hostile.Limit{Base: 512 << 20, PerByte: 64 << 10, Time: hostile.Reader.Time}
 
 func FuzzGradeR1Zero(f *testing.F) {
 	for _, p := range [][2]string{
@@ -15,27 +20,36 @@ func FuzzGradeR1Zero(f *testing.F) {
 		f.Add(p[0], p[1])
 	}
 	f.Fuzz(func(t *testing.T, response, gold string) {
-		for _, v := range []R1Verdict{GradeR1Zero(response, gold), GradeQuestionOnly(response, gold)} {
-			if v != unformatted && v != formattedWrong && v != formattedRight {
-				t.Fatalf("verdict %+v", v)
-			}
-		}
-		// The tag that the prompt ends in belongs to no verdict.
-		if a, b := GradeR1Zero(response, gold), GradeR1Zero(thinkOpen+response, gold); a != b {
-			t.Fatalf("%+v, but %+v with the prompt's tag", a, b)
-		}
-		// Every reward function takes every input.
-		in := RewardInput{Completion: response, Tokens: len(response), MaxTokens: 64, Problem: Problem{Gold: gold}}
-		for _, name := range Rewards() {
-			fn, err := LookupReward(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if r := fn(in); math.IsInf(r, 0) || r < -1 || r > 1 {
-				t.Fatalf("%s = %v", name, r)
-			}
-		}
+		gradeLimit.Check(t, len(response)+len(gold), func() { checkGraders(t, response, gold) })
 	})
+}
+
+// checkGraders checks the laws of the graders and of every reward function.
+func checkGraders(t *testing.T, response, gold string) {
+	for _, v := range []R1Verdict{GradeR1Zero(response, gold), GradeQuestionOnly(response, gold)} {
+		if v != unformatted && v != formattedWrong && v != formattedRight {
+			t.Fatalf("verdict %+v", v)
+		}
+	}
+	// The tag that the prompt ends in belongs to no verdict.
+	if a, b := GradeR1Zero(response, gold), GradeR1Zero(thinkOpen+response, gold); a != b {
+		t.Fatalf("%+v, but %+v with the prompt's tag", a, b)
+	}
+	// Every reward function takes every input.
+	in := RewardInput{Completion: response, Tokens: len(response), MaxTokens: 64, Problem: Problem{Gold: gold}}
+	for _, name := range Rewards() {
+		fn, err := LookupReward(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := fn(in)
+		if math.IsInf(r, 0) || r < -1 || r > 1 {
+			t.Fatalf("%s = %v", name, r)
+		}
+		if again := fn(in); math.Float64bits(again) != math.Float64bits(r) {
+			t.Fatalf("%s = %v, and then %v", name, r, again)
+		}
+	}
 }
 
 func FuzzLastNumber(f *testing.F) {

@@ -3,8 +3,12 @@ package gsm8k
 import (
 	"bytes"
 	"reflect"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+
+	"grpo/internal/hostile"
 )
 
 func FuzzParseFinalAnswer(f *testing.F) {
@@ -59,7 +63,12 @@ func FuzzReadJSONL(f *testing.F) {
 	f.Add([]byte("\xef\xbb\xbf" + good + "\r\n{}\n" + good))
 	f.Add([]byte(`{"question":"<<","answer":"<<1=1>>#### -1,000. "}`))
 	f.Add([]byte("[]\nnull\n{\"question\":1}"))
-	f.Fuzz(func(t *testing.T, data []byte) { checkReader(t, data, false) })
+	f.Add([]byte("{\"question\":\"\\u001b[31m\",\"answer\":\"#### \x1b[31m\"}\n{\"answer\":\"x\\n#### 1e400\",\"question\":\"q\"}"))
+	f.Add([]byte(`{"question":"q","answer":"#### 1","id":"../../etc/passwd"}`))
+	f.Add([]byte(strings.Repeat(`{"question":`, 50) + strings.Repeat("[", 50) + "\r\r\n\u2028"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		hostile.Reader.Check(t, len(data), func() { checkReader(t, data, false) })
+	})
 }
 
 func FuzzReadSVAMP(f *testing.F) {
@@ -67,7 +76,31 @@ func FuzzReadSVAMP(f *testing.F) {
 	f.Add([]byte("[\n" + svampOne + ",{}," + svampOne + "]"))
 	f.Add([]byte(`[{"Body":"b","Question":"q","Answer":-1.50,"Equation":"( ( 1.0 + 2.0 ) / 3.0 )"}]`))
 	f.Add([]byte("[[[["))
-	f.Fuzz(func(t *testing.T, data []byte) { checkReader(t, data, true) })
+	f.Add([]byte("[\n{\"Body\":\"b\",\"Question\":\"q\",\"Answer\":1e999,\"ID\":\"\\u001b\"},\n\n{\"Body\":1}]\x1b"))
+	f.Add([]byte(`[{"Body":"b","Question":"q","Answer":` + strings.Repeat("9", 400) + `}]`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		hostile.Reader.Check(t, len(data), func() { checkReader(t, data, true) })
+	})
+}
+
+var lineOfX = regexp.MustCompile(`^read problems: x: (?:after )?line (\d+): `)
+
+// checkRefusal holds for every error of both readers: it can be shown, and it
+// names a line that the file has, unless it is about the file as a whole.
+func checkRefusal(t *testing.T, data []byte, err error) {
+	hostile.CheckError(t, err)
+	m := lineOfX.FindStringSubmatch(err.Error())
+	if m == nil {
+		for _, whole := range []string{"the file holds no problems", "all of its ", "not valid UTF-8", "longer than "} {
+			if strings.HasPrefix(err.Error(), "read problems: x: "+whole) {
+				return
+			}
+		}
+		t.Fatalf("no line in %q", err)
+	}
+	if n, _ := strconv.Atoi(m[1]); n < 1 || n > 1+bytes.Count(data, []byte("\n")) {
+		t.Fatalf("line %d in %q", n, err)
+	}
 }
 
 // checkReader checks the laws of both readers: the report adds up, every problem
@@ -86,7 +119,11 @@ func checkReader(t *testing.T, data []byte, svamp bool) {
 	if (strict == nil) != (err == nil && rep.Skipped == 0) {
 		t.Fatalf("strict: %v; skipping: %v, %+v", strict, err, rep)
 	}
+	if strict != nil {
+		checkRefusal(t, data, strict)
+	}
 	if err != nil {
+		checkRefusal(t, data, err)
 		return
 	}
 	if len(ps) != rep.Problems || len(ps) == 0 {

@@ -20,7 +20,10 @@ import (
 //
 // Nothing here is unbounded: [ring.spend] counts products of terms, and numbers,
 // terms, atoms and exponents have limits. What passes one is refused by a panic
-// with refusal, which [sameExpression] recovers.
+// with refusal, which [sameExpression] recovers. A sum grows and shrinks while
+// its terms join it, so whether it passes a limit depends on their order: that
+// is the order of [polynomial.monomials], never a map's, and the verdict on an
+// answer is the same every time.
 
 // refusal is the panic of an expression that is too costly, or is none.
 type refusal struct{}
@@ -109,8 +112,8 @@ func (r *ring) add(p, q polynomial) polynomial {
 	for m, c := range p {
 		sum[m] = c
 	}
-	for m, c := range q {
-		sum.addTerm(m, c)
+	for _, m := range q.monomials() {
+		sum.addTerm(m, q[m])
 	}
 	return sum
 }
@@ -120,10 +123,12 @@ func (r *ring) scale(p polynomial, c *big.Rat) polynomial { return r.mul(p, cons
 func (r *ring) mul(p, q polynomial) polynomial {
 	r.spend(len(p) * len(q))
 	product := polynomial{}
-	for m, c := range p {
-		for n, d := range q {
-			for k, e := range r.reduce(times(m, n), new(big.Rat).Mul(c, d)) {
-				product.addTerm(k, e)
+	ns := q.monomials()
+	for _, m := range p.monomials() {
+		for _, n := range ns {
+			part := r.reduce(times(m, n), new(big.Rat).Mul(p[m], q[n]))
+			for _, k := range part.monomials() {
+				product.addTerm(k, part[k])
 			}
 		}
 	}

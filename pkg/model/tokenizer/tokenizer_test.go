@@ -122,35 +122,6 @@ func TestTokenRoundTrip(t *testing.T) {
 	})
 }
 
-// FuzzEncode checks, on any bytes, that there is one token in the vocabulary
-// for each rune, and that decoding changes exactly the runes that are not Known.
-func FuzzEncode(f *testing.F) {
-	for _, s := range []string{"", alphabet, "a\xff\xe2\x80b", "\u2028\r\n", "\ufffd", "\xf0\x9f\x98"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		ids := Encode(text)
-		if n := utf8.RuneCountInString(text); len(ids) != n {
-			t.Fatalf("%d tokens for %d runes of %q", len(ids), n, text)
-		}
-		for _, id := range ids {
-			if id < Unk || id >= VocabSize {
-				t.Fatalf("token %d for %q", id, text)
-			}
-		}
-		var want strings.Builder
-		for _, r := range text {
-			if !strings.ContainsRune(alphabet, r) {
-				r = utf8.RuneError
-			}
-			want.WriteRune(r)
-		}
-		if got := Decode(ids); got != want.String() {
-			t.Fatalf("Decode(Encode(%q)) = %q, want %q", text, got, want.String())
-		}
-	})
-}
-
 func ExampleEncode() {
 	ids := Encode("7+5\n")
 	fmt.Println(ids)
