@@ -1,20 +1,46 @@
 package cmd
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"grpo/pkg/rundir"
+	"grpo/pkg/train"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"grpo": func() { os.Exit(Main()) }})
+	testscript.Main(m, map[string]func(){"grpo": func() {
+		sweep, at, _ := strings.Cut(os.Getenv("HOLD_RUN"), ":")
+		if step, err := strconv.Atoi(at); err == nil && slices.Contains(os.Args, sweep) {
+			observed = func(ctx context.Context, o train.Observer) train.Observer {
+				return holding{Observer: o, done: ctx.Done(), step: step}
+			}
+		}
+		os.Exit(Main())
+	}})
+}
+
+// holding holds a run behind a step until it is told to stop.
+type holding struct {
+	train.Observer
+	done <-chan struct{}
+	step int
+}
+
+func (h holding) Step(m rundir.Metrics) {
+	h.Observer.Step(m)
+	if m.Step >= h.step {
+		<-h.done
+	}
 }
 
 // Each script is one scenario as a user types it. Beside testscript's own
@@ -23,6 +49,9 @@ func TestMain(m *testing.M) {
 //	exits CODE prog args...   run a program that must end with this exit code
 //	samerun DIR1 DIR2         two runs must be equal to the bit, times apart
 //	truncate FILE N           cut a file to its first N bytes
+//
+// With HOLD_RUN=DIR:N in its environment, a run of the sweep in DIR waits
+// behind step N until it is told to stop.
 func TestScripts(t *testing.T) {
 	shared, err := filepath.Abs(filepath.Join("..", "..", "shared"))
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
+	"grpo/pkg/train"
 )
 
 // taskOptions are the inputs of `grpo task`.
@@ -48,6 +49,10 @@ the same, and "grpo report" puts the results together.`,
 	return c
 }
 
+// observed is the observer of a task. Scripts put one around it that holds the
+// run at a step, so that an interruption finds every machine at the same place.
+var observed = func(_ context.Context, o train.Observer) train.Observer { return o }
+
 func runTask(ctx context.Context, o *taskOptions) error {
 	s := o.state
 	if o.supervised {
@@ -57,7 +62,7 @@ func runTask(ctx context.Context, o *taskOptions) error {
 	}
 	p := newProgress(s, false)
 	defer p.done()
-	res, err := sweep.Task(ctx, o.sweep, o.index, sweep.TaskOptions{Threads: o.threads, Now: s.Now, Observer: p, Meta: build(s)})
+	res, err := sweep.Task(ctx, o.sweep, o.index, sweep.TaskOptions{Threads: o.threads, Now: s.Now, Observer: observed(ctx, p), Meta: build(s)})
 	if err != nil {
 		return err
 	}
