@@ -2,6 +2,10 @@ package cmd
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -27,6 +31,7 @@ type trainOptions struct {
 	state   *State
 	cfg     config.Config
 	dir     string
+	resume  bool // dir was given by --resume, and cfg is its own
 	threads int
 	json    bool
 	quiet   bool
@@ -37,6 +42,7 @@ func newTrain(s *State) *cobra.Command {
 	var cf configFlags
 	var of outFlags
 	var pf profileFlag
+	var resume string
 	c := &cobra.Command{
 		Use:   "train",
 		Short: "Train a policy: rollouts, rewards, updates, validation, curves",
@@ -44,24 +50,38 @@ func newTrain(s *State) *cobra.Command {
 evaluations, samples, checkpoints, the result, and the validation curve as PNG.
 
 The same command again continues an interrupted run, or shows the result of a
-finished one; --fresh begins anew beside it. The same configuration gives the
+finished one; so does --resume with the run's folder, which needs no other flag.
+--fresh begins anew beside it. SIGINT and SIGTERM end a run after its step, with
+a checkpoint; a second one ends it at once, and it continues from the checkpoint
+before. A damaged checkpoint falls back to the one before it, and says so. The same configuration gives the
 same numbers, bit for bit, on any number of threads.`,
 		Example: `  grpo train
   grpo train --lr 3e-4 --seed 2
   grpo train -c smoke --out /tmp/smoke --json
   grpo train --set algorithm.loss_type=no_baseline --set length_normalization=masked_normalize
+  grpo train --resume results/train-1a2b3c4d
   grpo train -c results/train-1a2b3c4d/config.yaml --fresh    repeats that run`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := pf.check(); err != nil {
 				return err
 			}
-			r, err := config.Load(cf.options(cmd, s, trainKeys))
+			o := &trainOptions{state: s, dir: resume, resume: cmd.Flags().Changed("resume"), threads: of.threads, json: of.json, quiet: of.quiet, profile: pf}
+			opts := cf.options(cmd, s, trainKeys)
+			if o.resume {
+				var err error
+				if opts, err = resumed(cmd, resume); err != nil {
+					return err
+				}
+			}
+			r, err := config.Load(opts)
 			if err != nil {
 				return err
 			}
-			o := &trainOptions{state: s, cfg: r.Config, threads: of.threads, json: of.json, quiet: of.quiet, profile: pf}
-			if o.dir, err = of.resolve("train", config.Hash(r.Config)); err != nil {
-				return err
+			o.cfg = r.Config
+			if !o.resume {
+				if o.dir, err = of.resolve("train", config.Hash(r.Config)); err != nil {
+					return err
+				}
 			}
 			return runTrain(cmd.Context(), o)
 		},
@@ -70,7 +90,31 @@ same numbers, bit for bit, on any number of threads.`,
 	addKeyFlags(c, trainKeys)
 	of.add(c.Flags())
 	pf.add(c.Flags(), "the run's folder")
+	c.Flags().StringVar(&resume, "resume", "", "continue the run in this folder, under the configuration that stands there")
 	return c
+}
+
+// resumed returns the source of the configuration of the run in dir: its own,
+// and nothing over it, the environment included. Flags that would say otherwise
+// are refused.
+func resumed(c *cobra.Command, dir string) (config.LoadOptions, error) {
+	if dir == "" {
+		return config.LoadOptions{}, &usageError{c, errors.New("--resume needs the folder of a run")}
+	}
+	names := []string{"config", "set", "out", "fresh"}
+	for _, k := range trainKeys {
+		names = append(names, k.flag)
+	}
+	for _, name := range names {
+		if c.Flags().Changed(name) {
+			return config.LoadOptions{}, &usageError{c, fmt.Errorf("--resume continues the run in %s as it was begun, so --%s has no place beside it", dir, name)}
+		}
+	}
+	path := filepath.Join(dir, rundir.ConfigFile)
+	if _, err := os.Stat(path); err != nil {
+		return config.LoadOptions{}, fmt.Errorf("%w: resume %s: there is no run in this folder: %w", config.ErrConfig, dir, err)
+	}
+	return config.LoadOptions{Path: path}, nil
 }
 
 func runTrain(ctx context.Context, o *trainOptions) error {
@@ -79,7 +123,7 @@ func runTrain(ctx context.Context, o *trainOptions) error {
 	p.line("run folder %s", o.dir)
 	var res *rundir.Result
 	err := o.profile.during(s, o.dir, func() (err error) {
-		res, err = train.Run(ctx, o.cfg, train.Options{Dir: o.dir, Threads: o.threads, Now: s.Now, Observer: p, Meta: build(s)})
+		res, err = train.Run(ctx, o.cfg, train.Options{Dir: o.dir, Threads: o.threads, Now: s.Now, Observer: p, Meta: build(s), Resume: o.resume})
 		p.done()
 		return err
 	})

@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -253,26 +252,4 @@ func TestFormatFloat(t *testing.T) {
 			t.Errorf("%g: got %s, want %s", x, got, want)
 		}
 	}
-}
-
-// FuzzYAML: whatever a file holds, the answer is a configuration that reads back
-// from its own YAML, or an error about the configuration.
-func FuzzYAML(f *testing.F) {
-	for _, name := range Names() {
-		src, _ := open(name, Names())
-		f.Add(src.text)
-	}
-	for i, s := range []string{
-		"rollout:\n  group_size: 8.5\n", "seed: &a 1\ndata: {generator_seed: *a}\n", "- 1\n", "a: b: c", "\t", "---\n---\n", "? [a]\n: b\n",
-		"name: |\n  a\n", "train: {learning_rate: 1e-3, adam_betas: [0, 0]}\n", "seed: !!int '1'\n", "name: \"\\u2028\"\n", "%YAML 1.1\n---\nseed: 1\n",
-	} {
-		f.Add(fmt.Appendf(nil, "%s# %d\n", s, i))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		r, err := loadText(text)
-		roundTrip(t, r, err)
-		if s, err := loadFrom(&source{"x.yaml", text}, LoadOptions{}, sftRoot()); err != nil && (s != nil || !errors.Is(err, ErrConfig)) {
-			t.Fatalf("got %v with the error %v", s, err)
-		}
-	})
 }

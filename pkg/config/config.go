@@ -100,6 +100,9 @@ type Train struct {
 	WeightDecay               float64    `yaml:"weight_decay"`
 	// MaxGradNorm clips the global gradient norm (0 = no clipping).
 	MaxGradNorm float64 `yaml:"max_grad_norm"`
+	// StopOnDivergence ends a run at the evaluation that finds its validation
+	// reward collapsed. A number that is not finite ends it in any case.
+	StopOnDivergence bool `yaml:"stop_on_divergence" neutral:"false"`
 }
 
 // Eval says when and on how many problems the policy is evaluated.
@@ -115,9 +118,12 @@ type Eval struct {
 
 // Output says what a run keeps.
 type Output struct {
-	// CheckpointEveryNSteps: 0 = only the best and the last.
+	// CheckpointEveryNSteps: a run that is killed continues from the newest of
+	// these; 0 = one after each evaluation.
 	CheckpointEveryNSteps int `yaml:"checkpoint_every_n_steps"`
-	KeepCheckpoints       int `yaml:"keep_checkpoints"`
+	// KeepCheckpoints is how many of the newest stay, beside the best weights:
+	// where one is damaged, the run continues from the one before.
+	KeepCheckpoints int `yaml:"keep_checkpoints"`
 }
 
 // Default returns the default experiment.
@@ -143,7 +149,7 @@ func Default() Config {
 			MaxGradNorm: 1,
 		},
 		Eval:   Eval{EveryNSteps: 10, Greedy: true, SaveSamples: 8},
-		Output: Output{KeepCheckpoints: 1},
+		Output: Output{KeepCheckpoints: 2},
 	}
 }
 

@@ -81,7 +81,8 @@ func (d *document) parse(text []byte) *yaml.Node {
 			if len(second.Content) > 0 {
 				line = second.Content[0].Line
 			}
-			d.problem(line, "a second YAML document begins: one file is one configuration (remove the --- before it)")
+			// The library puts an empty document behind the end.
+			d.problem(min(line, lastLine(text)), "a second YAML document begins: one file is one configuration (remove the --- before it)")
 			return nil
 		}
 	}

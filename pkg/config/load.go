@@ -39,6 +39,12 @@ func Load(opts LoadOptions) (*Resolved, error) {
 	return load(opts, Names(), grpoRoot())
 }
 
+// LoadText resolves the configuration of a GRPO run out of a text alone, such as
+// [Marshal] writes; name stands for it in errors.
+func LoadText(name string, text []byte) (*Resolved, error) {
+	return loadFrom(&source{name, text}, LoadOptions{}, grpoRoot())
+}
+
 // LoadSFT resolves the configuration of `grpo sft` in the same way. A list of
 // stages in the file is the whole list; what a stage leaves unsaid is
 // [DefaultStage]'s. The other sources reach the stages by their index, e.g.

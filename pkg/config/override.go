@@ -85,7 +85,7 @@ func (o *overrides) env(pairs, otherRoot []string) {
 		for _, k := range o.keys {
 			names = append(names, EnvName(k))
 		}
-		o.problems = append(o.problems, fmt.Sprintf("environment: unknown variable %s%s", name, didYouMean(name, names)))
+		o.problems = append(o.problems, fmt.Sprintf("environment: unknown variable %s%s", show(name), didYouMean(name, names)))
 	}
 }
 

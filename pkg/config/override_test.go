@@ -146,18 +146,3 @@ func TestDistance(t *testing.T) {
 		}
 	}
 }
-
-// FuzzSet: whatever --set is given, the answer is a configuration that reads
-// back from its own YAML, or an error about the configuration.
-func FuzzSet(f *testing.F) {
-	for _, s := range []string{
-		"lr=1e-3", "train.adam_betas=[0.9, 0.95]", "functions=answer,format", "name=\"'#: -", "seed=18446744073709551615",
-		"group_size=0", "=", "a.b.c=d", "lr=-0.0", "weight_add=1e-320", "name=\u2028x", "model.init=.5",
-	} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		r, err := Load(LoadOptions{Set: []string{s}})
-		roundTrip(t, r, err)
-	})
-}

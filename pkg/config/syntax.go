@@ -10,6 +10,9 @@ import (
 // lineAt returns the 1-based number of the line that holds the byte at i.
 func lineAt(text []byte, i int) int { return 1 + bytes.Count(text[:i], []byte("\n")) }
 
+// lastLine returns the number of the last line with something in it.
+func lastLine(text []byte) int { return lineAt(text, len(bytes.TrimRight(text, "\n"))) }
+
 // isText reports the first byte that no YAML file may hold; the YAML library
 // would name no line.
 func (d *document) isText(text []byte) bool {
@@ -58,6 +61,5 @@ func (d *document) syntax(text []byte, err error) {
 	if m := unknownAnchor.FindStringSubmatch(message); m != nil {
 		line = lineAt(text, max(0, bytes.Index(text, []byte("*"+m[1]))))
 	}
-	last := lineAt(text, len(bytes.TrimRight(text, "\n")))
-	d.problem(min(line, last), "not valid YAML: %s", shorten(message))
+	d.problem(min(line, lastLine(text)), "not valid YAML: %s", shorten(message))
 }

@@ -34,6 +34,9 @@ type Checkpoint struct {
 	Reference *Params      // a reference policy of the same size, nil without
 	Critic    *CriticState // nil without
 	Metadata  map[string]string
+	// Sealed says of a checkpoint that was read that its file carried a checksum
+	// of all its bytes, which was right: see [Checkpoint.EncodeSealed].
+	Sealed bool
 }
 
 // set is a set of tensors of one form under one prefix.
@@ -75,9 +78,36 @@ func Encode(p *Params, opt *AdamW, metadata map[string]string) ([]byte, error) {
 // The same arguments give the same bytes. A set of another size than the
 // policy's is an error that names it.
 func (c *Checkpoint) Encode() ([]byte, error) {
+	list, metadata, err := c.layout()
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := safetensors.Write(&b, list, metadata); err != nil {
+		return nil, fmt.Errorf("encode checkpoint: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// EncodeSealed is [Checkpoint.Encode] with a checksum over the whole file in the
+// metadata ([safetensors.WriteSealed]), by which a reader finds any damage.
+func (c *Checkpoint) EncodeSealed() ([]byte, error) {
+	list, metadata, err := c.layout()
+	if err != nil {
+		return nil, err
+	}
+	data, err := safetensors.WriteSealed(list, metadata)
+	if err != nil {
+		return nil, fmt.Errorf("encode checkpoint: %w", err)
+	}
+	return data, nil
+}
+
+// layout lists the tensors of the file in their order, and its metadata.
+func (c *Checkpoint) layout() ([]safetensors.Tensor, map[string]string, error) {
 	critic, metadata := CriticState{}, c.Metadata
 	if _, ok := metadata[criticUpdates]; ok {
-		return nil, fmt.Errorf("encode checkpoint: the metadata key %q is the critic's own", criticUpdates)
+		return nil, nil, fmt.Errorf("encode checkpoint: the metadata key %q is the critic's own", criticUpdates)
 	}
 	if c.Critic != nil {
 		critic = *c.Critic
@@ -97,18 +127,14 @@ func (c *Checkpoint) Encode() ([]byte, error) {
 				continue
 			}
 			if p.Spec != c.Params.Spec {
-				return nil, fmt.Errorf("encode checkpoint: the tensors %q are those of a %v, the policy is a %v", s.prefix+"*", p.Spec, c.Params.Spec)
+				return nil, nil, fmt.Errorf("encode checkpoint: the tensors %q are those of a %v, the policy is a %v", s.prefix+"*", p.Spec, c.Params.Spec)
 			}
 			for _, t := range p.Tensors() {
 				list = append(list, safetensors.Tensor{Name: s.prefix + t.Name, Dtype: "F32", Shape: t.Shape, Data: t.Data})
 			}
 		}
 	}
-	var b bytes.Buffer
-	if err := safetensors.Write(&b, list, metadata); err != nil {
-		return nil, fmt.Errorf("encode checkpoint: %w", err)
-	}
-	return b.Bytes(), nil
+	return list, metadata, nil
 }
 
 // Read decodes a safetensors file of TinyLM weights; the size of the model
@@ -141,11 +167,17 @@ func ReadFile(path string) (*Checkpoint, error) {
 }
 
 func fromFile(f *safetensors.File) (*Checkpoint, error) {
-	spec, err := specOf(f)
+	// A header can name a million tensors: they are looked up by name, not by
+	// going through all of them for each.
+	at := make(map[string]safetensors.Tensor, len(f.Tensors))
+	for _, t := range f.Tensors {
+		at[t.Name] = t
+	}
+	spec, err := specOf(at)
 	if err != nil {
 		return nil, err
 	}
-	c, critic := &Checkpoint{Metadata: f.Metadata}, &CriticState{}
+	c, critic := &Checkpoint{Metadata: f.Metadata, Sealed: f.Sealed}, &CriticState{}
 	groups := c.groups(spec, critic)
 	known := map[string]bool{}
 	for _, group := range groups {
@@ -153,7 +185,7 @@ func fromFile(f *safetensors.File) (*Checkpoint, error) {
 			continue
 		}
 		for _, s := range group {
-			if err := s.load(f, spec, known); err != nil {
+			if err := s.load(at, spec, known); err != nil {
 				return nil, err
 			}
 		}
@@ -184,12 +216,12 @@ func (s set) begun(f *safetensors.File) bool {
 	return slices.ContainsFunc(f.Tensors, func(t safetensors.Tensor) bool { return strings.HasPrefix(t.Name, s.prefix) })
 }
 
-// load reads the set out of f and notes its names in known.
-func (s set) load(f *safetensors.File, spec Spec, known map[string]bool) error {
+// load reads the set out of the file's tensors and notes its names in known.
+func (s set) load(at map[string]safetensors.Tensor, spec Spec, known map[string]bool) error {
 	p := newParams(spec, s.headRows)
 	for _, t := range p.Tensors() {
 		name := s.prefix + t.Name
-		got, ok := f.Get(name)
+		got, ok := at[name]
 		if !ok {
 			return fmt.Errorf("tensor %q is missing: this is no TinyLM of %d layers", name, spec.Layers)
 		}
@@ -204,8 +236,8 @@ func (s set) load(f *safetensors.File, spec Spec, known map[string]bool) error {
 }
 
 // specOf reads the size of the model off the shapes.
-func specOf(f *safetensors.File) (Spec, error) {
-	e, ok := f.Get("embed.weight")
+func specOf(at map[string]safetensors.Tensor) (Spec, error) {
+	e, ok := at["embed.weight"]
 	if !ok {
 		return Spec{}, fmt.Errorf("tensor \"embed.weight\" is missing: this is no TinyLM")
 	}
@@ -214,7 +246,7 @@ func specOf(f *safetensors.File) (Spec, error) {
 	}
 	s := Spec{Vocab: e.Shape[0], Hidden: e.Shape[1]}
 	for {
-		if _, ok := f.Get(fmt.Sprintf("rnn.weight_hh_l%d", s.Layers)); !ok {
+		if _, ok := at[fmt.Sprintf("rnn.weight_hh_l%d", s.Layers)]; !ok {
 			break
 		}
 		s.Layers++
@@ -225,7 +257,7 @@ func specOf(f *safetensors.File) (Spec, error) {
 	// The sizes stand in a header that may be damaged: ask for no more memory
 	// than a file of these tensors would hold.
 	var have int
-	for _, t := range f.Tensors {
+	for _, t := range at {
 		have += len(t.Data)
 	}
 	if s.Hidden > math.MaxInt32 || s.Vocab > math.MaxInt32 || s.Parameters() > have {

@@ -52,7 +52,7 @@ func WriteMarkdown(w io.Writer, runs []*rundir.Run) error {
 		b.WriteString("  |\n")
 	}
 	b.WriteString("\n" + markdownNotes(runs))
-	_, err = io.WriteString(w, b.String())
+	_, err = io.WriteString(w, printableLines(b.String()))
 	return err
 }
 

@@ -63,6 +63,9 @@ func WriteSummary(w io.Writer, r *rundir.Run, figures ...string) error {
 		for _, warning := range r.Result.Warnings {
 			b.WriteString("warning: " + warning + "\n")
 		}
+		if n := r.Result.Checks; n > 0 {
+			fmt.Fprintf(&b, "checks: %d passed\n", n)
+		}
 	}
 	for _, gap := range gaps(r) {
 		b.WriteString(gap + "\n")
@@ -70,7 +73,7 @@ func WriteSummary(w io.Writer, r *rundir.Run, figures ...string) error {
 	for _, path := range figures {
 		b.WriteString("figure: " + path + "\n")
 	}
-	_, err = io.WriteString(w, b.String())
+	_, err = io.WriteString(w, printableLines(b.String()))
 	return err
 }
 

@@ -263,7 +263,7 @@ func validationCaption(runs []*rundir.Run, all []about, evals []rundir.Eval) []s
 		out = append(out, "Thin: each seed. Thick: mean over the seeds at the steps that all of them have.")
 	}
 	out = append(out, "In brackets: last value.")
-	if answer := common(evals, func(e rundir.Eval) string { return e.MajorityAnswer }); answer != "" {
+	if answer := common(evals, func(e rundir.Eval) string { return printable(e.MajorityAnswer) }); answer != "" {
 		out = append(out, fmt.Sprintf("Majority answer: always %q.", answer))
 	}
 	var unseen []rundir.Eval

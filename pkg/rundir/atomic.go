@@ -31,7 +31,7 @@ var tempCounter atomic.Uint64
 func WriteFileAtomic(path string, data []byte) error {
 	f, err := createTemp(path)
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return fmt.Errorf("write %s: %w", path, explainWrite(err))
 	}
 	temp := f.Name()
 	_, err = f.Write(data)
@@ -46,10 +46,49 @@ func WriteFileAtomic(path string, data []byte) error {
 	}
 	if err != nil {
 		os.Remove(temp)
-		return fmt.Errorf("write %s: %w", path, err)
+		return fmt.Errorf("write %s: %w", path, explainWrite(err))
 	}
 	if err := syncDir(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("write %s: written, but not safe from a power cut: sync the folder: %w", path, err)
+		return fmt.Errorf("write %s: written, but not safe from a power cut: sync the folder: %w", path, explainWrite(err))
+	}
+	return nil
+}
+
+// Keep gives the file at path a second name in the same folder, in the place of
+// whatever has it, so that [WriteFileAtomic] can replace the first. At no moment
+// is the file without a name. Where the file system has no hard links it is
+// renamed instead. The next WriteFileAtomic in the folder makes it durable.
+func Keep(path, as string) error {
+	if err := os.Remove(as); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("keep %s: %w", path, explain(err))
+	}
+	if os.Link(path, as) == nil {
+		return nil
+	}
+	if err := os.Rename(path, as); err != nil {
+		return fmt.Errorf("keep %s: %w", path, explain(err))
+	}
+	return nil
+}
+
+// MkdirAll is [os.MkdirAll] with the common permissions, and makes every folder
+// that it made survive a power cut: the name of a new folder stands in its
+// parent, which is why the parent is what is synced.
+func MkdirAll(dir string) error {
+	var made []string
+	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
+		if _, err := os.Stat(d); err == nil || !errors.Is(err, fs.ErrNotExist) || d == filepath.Dir(d) {
+			break // there, or an error that os.MkdirAll words better
+		}
+		made = append(made, d)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return explain(err)
+	}
+	for _, d := range made {
+		if err := syncDir(filepath.Dir(d)); err != nil {
+			return explain(err)
+		}
 	}
 	return nil
 }

@@ -181,3 +181,44 @@ func TestCreateTempStepsOverLeftovers(t *testing.T) {
 		t.Errorf("both are %s", first.Name())
 	}
 }
+
+// The first name goes on to the new content, the second keeps the old.
+func TestKeep(t *testing.T) {
+	dir := t.TempDir()
+	path, older := filepath.Join(dir, "last"), filepath.Join(dir, "step-1")
+	write(t, path, "one")
+	write(t, older, "in the way")
+	if err := Keep(path, older); err != nil {
+		t.Fatal(err)
+	}
+	if read(t, older) != "one" {
+		t.Errorf("kept %q", read(t, older))
+	}
+	if err := WriteFileAtomic(path, []byte("two")); err != nil {
+		t.Fatal(err)
+	}
+	if read(t, path) != "two" || read(t, older) != "one" {
+		t.Errorf("%q, and before %q", read(t, path), read(t, older))
+	}
+	// Damage to the one must not reach the other.
+	write(t, path, "three")
+	if read(t, older) != "one" {
+		t.Error("both names are of one file")
+	}
+	if err := Keep(filepath.Join(dir, "none"), older); err == nil || !strings.Contains(err.Error(), "none") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestMkdirAll(t *testing.T) {
+	dir := t.TempDir()
+	for _, path := range []string{"a", "a/b/c", "a/b/c", "./d/../e", "a/b/"} {
+		if err := MkdirAll(filepath.Join(dir, path)); err != nil || !isDir(filepath.Join(dir, path)) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	write(t, filepath.Join(dir, "file"), "")
+	if err := MkdirAll(filepath.Join(dir, "file", "x")); err == nil || !strings.Contains(err.Error(), "file") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -2,11 +2,17 @@ package rundir
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 )
 
 // Check returns an error unless the counts add up as [Counts] promises.
 func (c Counts) Check() error {
+	// The sum of counts such as these would wrap around, perhaps to n.
+	const most = math.MaxInt / 4
+	if c.N < 0 || max(c.CorrectNum, c.ErrorNum, c.FormattedRight, c.FormattedWrong, c.Unformatted) > most {
+		return fmt.Errorf("n %d or one of its counts is no count", c.N)
+	}
 	if c.CorrectNum < 0 || c.ErrorNum < 0 || c.CorrectNum+c.ErrorNum != c.N {
 		return fmt.Errorf("correct_num %d and error_num %d don't add up to n %d", c.CorrectNum, c.ErrorNum, c.N)
 	}

@@ -9,19 +9,25 @@ import (
 	"math"
 	"os"
 	"reflect"
+	"strings"
+	"unicode/utf8"
 )
 
 // Unmarshal decodes one JSON value into v (a pointer), strictly: an unknown
-// key, a wrong type, a bare null or anything after the value is an error. A plain float
-// whose key is null or missing becomes NaN (see [Marshal]).
+// key, a wrong type, a bare null or anything after the value is an error, and so
+// is a byte that is not UTF-8, which the standard decoder would replace. A plain
+// float whose key is null or missing becomes NaN (see [Marshal]).
 func Unmarshal(data []byte, v any) error {
+	if !utf8.Valid(data) {
+		return errors.New("it is not UTF-8")
+	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return errors.New("the JSON ends too early")
 		}
-		return err
+		return shortened(err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("something follows the JSON value")
@@ -37,6 +43,16 @@ func Unmarshal(data []byte, v any) error {
 	}
 	fillNaN(reflect.ValueOf(v).Elem(), raw)
 	return nil
+}
+
+// shortened keeps an error from being as long as the key or the number that it
+// is about.
+func shortened(err error) error {
+	const limit = 300
+	if text := err.Error(); len(text) > limit {
+		return errors.New(strings.ToValidUTF8(text[:limit], "") + "...")
+	}
+	return err
 }
 
 // ReadJSON decodes the file at path into v like [Unmarshal]. A missing file is

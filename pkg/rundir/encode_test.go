@@ -26,7 +26,8 @@ func TestWriteJSON(t *testing.T) {
   "steps": 0,
   "pid": 0,
   "updated": "",
-  "validation_reward": null
+  "validation_reward": null,
+  "checksum": "c402912a6b7f2ccb7b6d8b64e832aaf2f76bdc7e4fb09728726a7cd558d5b2a7"
 }
 `
 	if got := read(t, path); got != want {

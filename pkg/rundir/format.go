@@ -4,8 +4,14 @@
 //
 //	config.yaml meta.json                 resolved configuration; version, revision, host, argv, times
 //	run.log metrics.jsonl eval.jsonl samples.jsonl
-//	checkpoint/                           safetensors + state
+//	checkpoint/                           safetensors + state, and seal.json
 //	status.json result.json               result.json is written last: its presence means done
+//
+// What figures come from is sealed, so that a byte that changes on the disk is
+// found: result.json and status.json carry a checksum of themselves, result.json
+// the hashes of config.yaml and the JSONL files, seal.json those of an
+// unfinished run. meta.json and run.log are for people, and nothing in them
+// enters a result or a report; so they may be edited, and are not sealed.
 package rundir
 
 // Names of the files in a run's folder.
@@ -180,4 +186,12 @@ type Result struct {
 
 	WeightsSHA256 string  `json:"weights_sha256"`
 	WallS         float64 `json:"wall_s"`
+
+	// Checks counts the invariants that were tested on the way and held.
+	Checks int `json:"checks,omitempty"`
+	// Files seals what the figures come from: the SHA-256 of config.yaml and of
+	// the JSONL files as they were when the result was written. Results of
+	// earlier versions have none.
+	Files map[string]string `json:"files,omitempty"`
+	// Behind these stands the checksum of the result itself: see [Result.MarshalJSON].
 }

@@ -42,7 +42,7 @@ func holder(path string) string {
 
 // Make creates the folder with its parents and takes its [Lock].
 func Make(dir string) (unlock func() error, err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := MkdirAll(dir); err != nil {
 		return nil, fmt.Errorf("make the run's folder: %w (choose another with --out)", err)
 	}
 	return Lock(dir)

@@ -28,7 +28,7 @@ func Lock(dir string) (unlock func() error, err error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("lock: %w", err)
+		return nil, fmt.Errorf("lock: %w", explain(err))
 	}
 	fmt.Fprintf(f, "%d\n", os.Getpid())
 	if err := f.Close(); err != nil {

@@ -24,7 +24,7 @@ func Lock(dir string) (unlock func() error, err error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 		if err != nil {
-			return nil, fmt.Errorf("lock: %w", err)
+			return nil, fmt.Errorf("lock: %w", explain(err))
 		}
 		if err := flock(f); err != nil {
 			f.Close()
@@ -76,9 +76,12 @@ func stillAt(f *os.File, path string) (bool, error) {
 }
 
 // release removes the file before it gives up the lock: the other way round it
-// could remove the next holder's.
+// could remove the next holder's. So could it where the folder was replaced.
 func release(f *os.File, path string) error {
-	err := os.Remove(path)
+	same, err := stillAt(f, path)
+	if same && err == nil {
+		err = os.Remove(path)
+	}
 	if errors.Is(err, os.ErrNotExist) {
 		err = nil
 	}

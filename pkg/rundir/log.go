@@ -2,10 +2,14 @@ package rundir
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"os"
+	"path/filepath"
 )
 
 // Log appends lines to a JSONL file. Each line goes out in one write, newline
@@ -15,6 +19,7 @@ type Log struct {
 	path string
 	f    *os.File
 	size int64
+	sum  hash.Hash // SHA-256 of the size bytes
 	// torn is set when the file ends inside a line.
 	torn bool
 }
@@ -25,7 +30,7 @@ type Log struct {
 func OpenLog(path string) (*Log, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
-		return nil, fmt.Errorf("open log: %w", err)
+		return nil, fmt.Errorf("open log: %w", explainWrite(err))
 	}
 	l := &Log{path: path, f: f}
 	info, err := f.Stat()
@@ -35,11 +40,27 @@ func OpenLog(path string) (*Log, error) {
 		whole, err = l.lineEndsAt(l.size)
 		l.torn = !whole
 	}
+	if err == nil {
+		l.sum, err = sumOf(f, l.size)
+	}
+	if err == nil {
+		// The file may be new: a power cut must not take its name away.
+		err = syncDir(filepath.Dir(path))
+	}
 	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("open log: %w", err)
+		return nil, fmt.Errorf("open log: %w", explain(err))
 	}
 	return l, nil
+}
+
+// sumOf hashes the first n bytes of a file.
+func sumOf(r io.ReaderAt, n int64) (hash.Hash, error) {
+	h := sha256.New()
+	if m, err := io.Copy(h, io.NewSectionReader(r, 0, n)); err != nil || m == n {
+		return h, err
+	}
+	return nil, io.ErrUnexpectedEOF
 }
 
 // Append writes v as one line (see [Marshal]). When the write fails, say
@@ -55,23 +76,31 @@ func (l *Log) Append(v any) error {
 	line = append(line, '\n')
 	n, err := l.f.Write(line)
 	if err != nil {
-		err = fmt.Errorf("append to %s: %w", l.path, err)
+		err = fmt.Errorf("append to %s: %w", l.path, explain(err))
 		if n > 0 {
 			if terr := l.f.Truncate(l.size); terr != nil {
 				l.torn = true
 				l.size += int64(n)
+				l.sum.Write(line[:n])
 				return errors.Join(err, terr)
 			}
 		}
 		return err
 	}
 	l.size += int64(n)
+	l.sum.Write(line)
 	return nil
 }
 
 // Size is the length of the file in bytes: what a checkpoint stores and hands
 // to [Log.TruncateTo] later.
 func (l *Log) Size() int64 { return l.size }
+
+// Sum is the SHA-256 of the file's content in hex, as this process knows it: of
+// what stood there when it was opened and of the lines appended since. It is
+// kept as lines come, so it costs nothing to ask for, and a byte that changes on
+// the disk afterwards shows as a difference.
+func (l *Log) Sum() string { return hex.EncodeToString(l.sum.Sum(nil)) }
 
 // TruncateTo cuts the file to its first n bytes, so that lines written after a
 // checkpoint are written again and not doubled. n must be the end of a line
@@ -87,18 +116,43 @@ func (l *Log) TruncateTo(n int64) error {
 	if !whole {
 		return fmt.Errorf("truncate %s to %d bytes: that is inside a line", l.path, n)
 	}
-	if err := l.f.Truncate(n); err != nil {
-		return fmt.Errorf("truncate log: %w", err)
+	if n == l.size {
+		return nil
 	}
-	l.size, l.torn = n, false
+	sum, err := sumOf(l.f, n)
+	if err == nil {
+		err = l.f.Truncate(n)
+	}
+	if err != nil {
+		return fmt.Errorf("truncate log: %w", explain(err))
+	}
+	l.size, l.sum, l.torn = n, sum, false
 	return nil
 }
 
 // Sync makes the lines written so far survive a power cut. A checkpoint calls
-// it before it stores [Log.Size].
+// it before it stores [Log.Size]. A file that is no longer the one at its path
+// is an error ([Log.StillThere]): lines would go where nobody finds them, and a
+// checkpoint into another run's folder.
 func (l *Log) Sync() error {
 	if err := l.f.Sync(); err != nil {
-		return fmt.Errorf("sync log: %w", err)
+		return fmt.Errorf("sync log: %w", explain(err))
+	}
+	return l.StillThere()
+}
+
+// StillThere returns an error unless the file at the log's path is the one that
+// is being written.
+func (l *Log) StillThere() error {
+	held, err := l.f.Stat()
+	if err != nil {
+		return fmt.Errorf("look after log: %w", err)
+	}
+	switch there, err := os.Stat(l.path); {
+	case err != nil:
+		return fmt.Errorf("look after log: %w", explainWrite(err))
+	case !os.SameFile(held, there):
+		return fmt.Errorf("look after log: %s is not the file that is being written: was the folder replaced in the meantime?", l.path)
 	}
 	return nil
 }

@@ -195,36 +195,3 @@ func TestReadLinesRefuses(t *testing.T) {
 		})
 	}
 }
-
-func FuzzReadLines(f *testing.F) {
-	f.Add([]byte(`{"step":1,"loss":null,"rewards":{"answer":{"mean":0,"std":null}}}` + "\n"))
-	f.Add([]byte("{\"step\":1}\n{\"st"))
-	f.Add([]byte("\n\n"))
-	f.Add([]byte("null\n"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		lines, err := decodeLines[Metrics]("fuzz", data)
-		var torn *TornError
-		if err != nil && !errors.As(err, &torn) {
-			if lines != nil {
-				t.Errorf("%d lines beside the error %v", len(lines), err)
-			}
-			return
-		}
-		// What was read can be written and read again.
-		var again []byte
-		for _, m := range lines {
-			line, err := Marshal(m)
-			if err != nil {
-				t.Fatal(err)
-			}
-			again = append(append(again, line...), '\n')
-		}
-		back, err := decodeLines[Metrics]("fuzz", again)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := CompareMetrics(lines, back); err != nil {
-			t.Error(err)
-		}
-	})
-}

@@ -34,43 +34,72 @@ func (r *Run) Finished() bool { return r.Result != nil }
 
 // Open reads the folder of a run. It is an error when dir holds none of a
 // run's files, when a file can't be decoded, when the lines of metrics.jsonl
-// or eval.jsonl are out of order, or when counts don't add up (the error names
-// file and line).
+// or eval.jsonl are out of order, when counts don't add up, or when a file is
+// not what the result, or the last checkpoint of an unfinished run, has sealed
+// (the error names the file, and the line where it can be told).
 func Open(dir string) (*Run, error) {
-	r := &Run{Dir: dir}
-	fail := func(err error) (*Run, error) { return nil, fmt.Errorf("open run: %w", err) }
+	for attempt := 0; ; attempt++ {
+		r, seen, err := readRun(dir)
+		if err == nil {
+			return r, nil
+		}
+		// A run that is under way writes its next checkpoint while this reads.
+		var damaged *DamagedError
+		if errors.As(err, &damaged) && attempt < 3 && readSeals(dir) != seen {
+			continue
+		}
+		return nil, fmt.Errorf("open run: %w", err)
+	}
+}
 
+// seals are the two files that vouch for others, as they stand.
+type seals struct {
+	result, seal string
+	sealed       bool // seal.json is there
+}
+
+func readSeals(dir string) seals {
+	// Errors other than that a file is missing show where the run is read.
+	result, _ := os.ReadFile(filepath.Join(dir, ResultFile))
+	seal, err := os.ReadFile(filepath.Join(dir, CheckpointDir, SealFile))
+	return seals{string(result), string(seal), err == nil}
+}
+
+func readRun(dir string) (*Run, seals, error) {
+	r := &Run{Dir: dir}
+	// The seal comes first: what it vouches for was on the disk before it.
+	seen := readSeals(dir)
+	fail := func(err error) (*Run, seals, error) { return nil, seen, err }
 	if info, err := os.Stat(dir); err != nil {
 		return fail(err)
 	} else if !info.IsDir() {
 		return fail(fmt.Errorf("%s: it is a file, not a run's folder", dir))
 	}
-	config, err := os.ReadFile(filepath.Join(dir, ConfigFile))
-	if err := r.note(ConfigFile, err); err != nil {
-		return fail(fmt.Errorf("read %w", err))
-	}
-	r.Config = config
-
-	if r.Meta, err = readOptional[Meta](r, MetaFile); err != nil {
+	content, err := r.load()
+	if err != nil {
 		return fail(err)
 	}
-	if r.Metrics, err = readLines[Metrics](r, MetricsFile); err != nil {
-		return fail(err)
-	}
-	if r.Evals, err = readLines[Eval](r, EvalFile); err != nil {
-		return fail(err)
-	}
-	if r.Samples, err = readLines[Sample](r, SamplesFile); err != nil {
-		return fail(err)
-	}
-	if r.Status, err = readOptional[Status](r, StatusFile); err != nil {
-		return fail(err)
-	}
-	if r.Result, err = readOptional[Result](r, ResultFile); err != nil {
-		return fail(err)
-	}
-	if len(r.Missing) == runFiles {
+	if len(r.Missing) == len(runFiles) {
 		return fail(fmt.Errorf("%s: it holds no run (no %s, %s or %s)", dir, ConfigFile, MetricsFile, ResultFile))
+	}
+	r.Config = content[ConfigFile]
+	if r.Meta, err = decodeOptional[Meta](r, content, MetaFile); err != nil {
+		return fail(err)
+	}
+	if r.Metrics, err = decodeLog[Metrics](r, content, MetricsFile); err != nil {
+		return fail(err)
+	}
+	if r.Evals, err = decodeLog[Eval](r, content, EvalFile); err != nil {
+		return fail(err)
+	}
+	if r.Samples, err = decodeLog[Sample](r, content, SamplesFile); err != nil {
+		return fail(err)
+	}
+	if r.Status, err = decodeOptional[Status](r, content, StatusFile); err != nil {
+		return fail(err)
+	}
+	if r.Result, err = decodeOptional[Result](r, content, ResultFile); err != nil {
+		return fail(err)
 	}
 	if err := r.checkOrder(); err != nil {
 		return fail(err)
@@ -78,37 +107,58 @@ func Open(dir string) (*Run, error) {
 	if err := r.checkCounts(); err != nil {
 		return fail(err)
 	}
-	return r, nil
-}
-
-// runFiles is the number of files that Open looks for.
-const runFiles = 7
-
-// note keeps the name of a file that does not exist and passes on any other
-// error.
-func (r *Run) note(name string, err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		r.Missing = append(r.Missing, name)
-		return nil
+	var seal *Seal
+	if r.Result == nil && seen.sealed {
+		seal = new(Seal)
+		if err := Unmarshal([]byte(seen.seal), seal); err != nil {
+			return fail(fmt.Errorf("read %s: %w (continuing the run writes it anew)", filepath.Join(dir, CheckpointDir, SealFile), err))
+		}
 	}
-	return err
+	if err := r.checkSeals(seal, content); err != nil {
+		return fail(err)
+	}
+	return r, seen, nil
 }
 
-func readOptional[T any](r *Run, name string) (*T, error) {
+// runFiles are the files that Open looks for, in the order of [Run.Missing].
+var runFiles = []string{ConfigFile, MetaFile, MetricsFile, EvalFile, SamplesFile, StatusFile, ResultFile}
+
+// load reads the files that are there, by name, and keeps the names of the
+// others.
+func (r *Run) load() (map[string][]byte, error) {
+	content := map[string][]byte{}
+	for _, name := range runFiles {
+		data, err := os.ReadFile(filepath.Join(r.Dir, name))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			r.Missing = append(r.Missing, name)
+		case err != nil:
+			return nil, fmt.Errorf("read %w", err)
+		default:
+			content[name] = data
+		}
+	}
+	return content, nil
+}
+
+func decodeOptional[T any](r *Run, content map[string][]byte, name string) (*T, error) {
+	data, there := content[name]
+	if !there {
+		return nil, nil
+	}
 	v := new(T)
-	err := ReadJSON(filepath.Join(r.Dir, name), v)
-	if err != nil {
-		return nil, r.note(name, err)
+	if err := Unmarshal(data, v); err != nil {
+		return nil, fmt.Errorf("read %s: %w", filepath.Join(r.Dir, name), err)
 	}
 	return v, nil
 }
 
-func readLines[T any](r *Run, name string) ([]T, error) {
-	lines, err := ReadLines[T](filepath.Join(r.Dir, name))
+func decodeLog[T any](r *Run, content map[string][]byte, name string) ([]T, error) {
+	lines, err := decodeLines[T](filepath.Join(r.Dir, name), content[name])
 	var torn *TornError
 	if errors.As(err, &torn) {
 		r.Torn = append(r.Torn, torn)
 		return lines, nil
 	}
-	return lines, r.note(name, err)
+	return lines, err
 }

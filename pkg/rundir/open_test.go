@@ -131,10 +131,14 @@ func TestOpenRefuses(t *testing.T) {
 			return dir
 		}, []string{EvalFile, "line 2", "sampled", "add up"}},
 		{"categories that don't add up, in the result", func(t *testing.T, dir string) string {
-			p := filepath.Join(dir, ResultFile)
-			write(t, p, strings.Replace(read(t, p), `"unformatted": 3`, `"unformatted": 4`, 1))
+			write(t, filepath.Join(dir, ResultFile), `{"status": "done", "initial": {"sampled": {"unformatted": 4}}}`)
 			return dir
 		}, []string{ResultFile, "initial", "unformatted 4"}},
+		{"a figure of the result that was changed", func(t *testing.T, dir string) string {
+			p := filepath.Join(dir, ResultFile)
+			write(t, p, strings.Replace(read(t, p), `"wall_s": 3`, `"wall_s": 4`, 1))
+			return dir
+		}, []string{ResultFile, "checksum"}},
 		{"a result without an outcome", func(t *testing.T, dir string) string {
 			write(t, filepath.Join(dir, ResultFile), "{}")
 			return dir

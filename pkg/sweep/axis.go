@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"grpo/pkg/config"
 	"grpo/pkg/sweepdir"
@@ -17,11 +19,16 @@ func ParseAxis(arg string) (AxisRequest, error) {
 	if !ok {
 		return AxisRequest{}, configError("read axis", fmt.Sprintf("--axis %q: no \"=\" (write --axis KEY=V1,V2)", arg))
 	}
+	key = strings.TrimSpace(key)
+	from := "--axis " + key
+	if strings.ContainsFunc(key, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) {
+		from = "--axis " + strconv.Quote(key)
+	}
 	list, err := SplitValues(values)
 	if err != nil {
-		return AxisRequest{}, configError("read axis", fmt.Sprintf("--axis %s: %v", strings.TrimSpace(key), err))
+		return AxisRequest{}, configError("read axis", fmt.Sprintf("%s: %v", from, err))
 	}
-	return AxisRequest{Key: strings.TrimSpace(key), Values: list, From: "--axis " + strings.TrimSpace(key)}, nil
+	return AxisRequest{Key: key, Values: list, From: from}, nil
 }
 
 // SplitValues splits a list of values at its commas. A comma within brackets

@@ -173,37 +173,3 @@ func TestParseSeeds(t *testing.T) {
 		}
 	}
 }
-
-func FuzzParseRequest(f *testing.F) {
-	f.Add([]byte(wholeRequest))
-	for _, seed := range []string{"", "name: a\narms: [{name: a}]", "a: &x [*x]", "name: a\nseeds: [1]\naxes: [{key: lr, values: [1, [2]]}]", "? [a]\n: b", "\t", "name: !!binary a"} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		req, err := ParseRequest("x.yaml", text)
-		if err != nil {
-			if !errors.Is(err, config.ErrConfig) || !strings.Contains(err.Error(), "x.yaml: line ") {
-				t.Fatalf("an error without a place: %v", err)
-			}
-			return
-		}
-		if req.Name == "" || len(req.Arms)+len(req.Axes) == 0 {
-			t.Fatalf("accepted %+v", req)
-		}
-		// Whatever can be read can be planned or is refused; and what was
-		// planned can be read and planned again, to the same sweep.
-		req.Config = "" // which would read whatever file is named
-		plan, err := NewPlan(req, PlanOptions{})
-		if err != nil {
-			return
-		}
-		again, err := ParseRequest("sweep.yaml", plan.Request)
-		if err != nil {
-			t.Fatalf("%v in\n%s", err, plan.Request)
-		}
-		second, err := NewPlan(again, PlanOptions{})
-		if err != nil || second.Manifest.Hash != plan.Manifest.Hash {
-			t.Fatalf("%v: hash %s, now %v\n%s", err, plan.Manifest.Hash, second, plan.Request)
-		}
-	})
-}

@@ -48,7 +48,7 @@ func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir
 	path := e.Path(dir)
 	cfg, err := frozen(e)
 	if err != nil {
-		report(path, opts.Now, rundir.StateFailed, err.Error())
+		report(dir, path, opts.Now, rundir.StateFailed, err.Error())
 		return nil, err
 	}
 	if opts.Observer == nil {
@@ -63,9 +63,9 @@ func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir
 		return nil, fmt.Errorf("%w: %w", train.ErrInterrupted, err)
 	case errors.Is(err, train.ErrNothingSaved):
 		// Training leaves the status "running" then, as a killed process does.
-		report(path, opts.Now, rundir.StateInterrupted, "")
+		report(dir, path, opts.Now, rundir.StateInterrupted, "")
 	case err != nil && !errors.Is(err, train.ErrInterrupted):
-		report(path, opts.Now, rundir.StateFailed, err.Error())
+		report(dir, path, opts.Now, rundir.StateFailed, err.Error())
 	}
 	return res, err
 }
@@ -108,7 +108,10 @@ func (quiet) Note(string)         {}
 // report writes into a run's status how it ended, with the problem if there was
 // one. Where that is impossible (a full disk, say) the process's own message has
 // to do.
-func report(path string, now func() time.Time, state, problem string) {
+func report(dir, path string, now func() time.Time, state, problem string) {
+	if _, err := os.Stat(dir); err != nil {
+		return // the sweep was removed, and should not come back as a folder of failures
+	}
 	unlock, err := rundir.Make(path)
 	if err != nil {
 		return

@@ -118,6 +118,18 @@ func (m Manifest) Check() error {
 	return nil
 }
 
+type plainManifest Manifest
+
+// MarshalJSON implements [json.Marshaler]: it adds the checksum of
+// [rundir.MarshalSealed].
+func (m Manifest) MarshalJSON() ([]byte, error) { return rundir.MarshalSealed(plainManifest(m)) }
+
+// UnmarshalJSON implements [json.Unmarshaler]: it is strict and holds the content
+// to its checksum, if it has one.
+func (m *Manifest) UnmarshalJSON(data []byte) error {
+	return rundir.UnmarshalSealed(data, (*plainManifest)(m))
+}
+
 func (m Manifest) checkAxes() error {
 	seen := map[string]bool{}
 	for i, a := range m.Axes {

@@ -1,6 +1,7 @@
 package sweepdir
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -123,13 +124,18 @@ func TestReadManifestRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	unsealed, err := rundir.Marshal(plainManifest(small()))
+	if err != nil {
+		t.Fatal(err)
+	}
 	tests := []struct{ name, text, want string }{
 		{"empty", "", "unexpected end"},
 		{"null", "null", `no "format"`},
 		{"a list", "[1]", "line 1"},
 		{"of another program", `{"seed": 1}`, `no "format"`},
 		{"later format with new keys", `{"format": 9, "new": 1}`, "format 9, this program knows 1"},
-		{"unknown key", strings.Replace(string(whole), `"seeds"`, `"sedes"`, 1), `unknown field "sedes"`},
+		{"unknown key", strings.Replace(string(unsealed), `"seeds"`, `"sedes"`, 1), `unknown field "sedes"`},
+		{"edited", strings.Replace(string(whole), `"seeds"`, `"sedes"`, 1), "does not match its checksum"},
 		{"broken in line 3", "{\n\"format\": 1,\n\"hash\": 1\n}", "line 3"},
 		{"something behind it", string(whole) + "{}", "after top-level value"},
 	}
@@ -178,38 +184,6 @@ func TestIdentity(t *testing.T) {
 	})
 }
 
-func FuzzManifest(f *testing.F) {
-	whole, err := rundir.Marshal(small())
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(whole)
-	f.Add([]byte(`{"format": 1, "runs": [{"arm": 7}]}`))
-	f.Add([]byte(`{"format": null}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		m, err := decodeManifest(data)
-		if err != nil {
-			return
-		}
-		for _, e := range m.Runs {
-			if rel, err := filepath.Rel(filepath.Join("s", RunsDir), e.Path("s")); err != nil || rel == "." || strings.ContainsAny(rel, `/\`) || rel == ".." {
-				t.Errorf("%q is accepted and leads to %q", e.Dir, e.Path("s"))
-			}
-		}
-		again, err := rundir.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, err := decodeManifest(again)
-		if err != nil {
-			t.Fatalf("what was read can't be read again: %v", err)
-		}
-		if !reflect.DeepEqual(back, m) {
-			t.Errorf("read %+v\nand again %+v", m, back)
-		}
-	})
-}
-
 func TestStudy(t *testing.T) {
 	dir := t.TempDir()
 	s := Study{Format: FormatVersion, Hash: "12345678", Name: "assignment", Title: "A", Argv: []string{"grpo"}, Parts: []Part{
@@ -242,5 +216,55 @@ func TestStudy(t *testing.T) {
 				t.Error("it was written")
 			}
 		})
+	}
+}
+
+// Whatever byte of a manifest is changed, or lost with all behind it: it is
+// refused by name, or it is the manifest that it was.
+func TestEveryByteOfAManifestIsHeld(t *testing.T) {
+	dir := t.TempDir()
+	want := small()
+	study := Study{Format: FormatVersion, Name: "assignment", Parts: []Part{{Name: "lr"}, {Name: "baseline"}}}
+	if err := errors.Join(WriteManifest(dir, want), WriteStudy(dir, study)); err != nil {
+		t.Fatal(err)
+	}
+	for name, read := range map[string]func() (any, error){
+		ManifestFile: func() (any, error) { return ReadManifest(dir) },
+		StudyFile:    func() (any, error) { return ReadStudy(dir) },
+	} {
+		file := filepath.Join(dir, name)
+		whole, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, err := read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused := 0
+		try := func(what string, at int, data []byte) {
+			if err := os.WriteFile(file, data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			got, err := read()
+			switch {
+			case err == nil && !reflect.DeepEqual(got, before):
+				t.Errorf("%s %s at byte %d: %+v", name, what, at, got)
+			case err != nil && !strings.Contains(err.Error(), file):
+				t.Errorf("%s %s at byte %d: error %q does not name the file", name, what, at, err)
+			case err != nil:
+				refused++
+			}
+		}
+		for i := range whole {
+			try("cut", i, whole[:i])
+			changed := bytes.Clone(whole)
+			changed[i] ^= 1 << (i % 8)
+			try("changed", i, changed)
+		}
+		// White space may be another; nothing else may.
+		if least := 2 * len(whole) * 3 / 4; refused < least {
+			t.Errorf("%s: %d of %d refused", name, refused, 2*len(whole))
+		}
 	}
 }

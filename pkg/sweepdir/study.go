@@ -69,6 +69,16 @@ func (s Study) Check() error {
 	return nil
 }
 
+type plainStudy Study
+
+// MarshalJSON implements [json.Marshaler] as that of [Manifest].
+func (s Study) MarshalJSON() ([]byte, error) { return rundir.MarshalSealed(plainStudy(s)) }
+
+// UnmarshalJSON implements [json.Unmarshaler] as that of [Manifest].
+func (s *Study) UnmarshalJSON(data []byte) error {
+	return rundir.UnmarshalSealed(data, (*plainStudy)(s))
+}
+
 // IsSweep says whether dir is a sweep's folder.
 func IsSweep(dir string) bool { return isFile(filepath.Join(dir, ManifestFile)) }
 

@@ -101,6 +101,9 @@ func (t *trainer) gather(step int) (*rollout, error) {
 	for _, x := range kept.completions {
 		kept.tokens += len(x.Tokens)
 	}
+	if err := t.checkCompletions(kept, step); err != nil {
+		return nil, err
+	}
 	kept.all, kept.old = newWhole(kept.completions), sampledLogProbs(kept.completions)
 	if baseline, _ := a.Advantages(); baseline == string(rl.BaselineGreedy) && a.Type != "ppo" {
 		return kept, t.scoreGreedy(kept, step)

@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"time"
 
@@ -49,6 +48,10 @@ type Options struct {
 	Now      func() time.Time
 	Observer Observer
 	Meta     rundir.Meta // the caller fills in version and host
+	// Resume says that the configuration is the folder's own: then config.yaml
+	// must be what the checkpoint was written under in every key, not only in
+	// those that the results depend on.
+	Resume bool
 }
 
 // trainer is a run at work.
@@ -56,6 +59,7 @@ type trainer struct {
 	cfg     config.Config
 	opts    Options
 	started time.Time
+	clock   *stopwatch
 
 	problems     *Problems
 	template     gsm8k.Template
@@ -73,8 +77,11 @@ type trainer struct {
 	judges  judges
 	updater updater
 
-	files files
-	state state
+	files  files
+	state  state
+	inputs inputs
+	onDisk int      // step of last.safetensors, -1 where there is no good one
+	notes  []string // for the log, once it is open
 }
 
 // Run makes the run of cfg in opts.Dir, or continues it from its last
@@ -92,7 +99,7 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 	if opts.Threads <= 0 {
 		opts.Threads = runtime.GOMAXPROCS(0)
 	}
-	t := &trainer{cfg: cfg, opts: opts, started: opts.Now()}
+	t := &trainer{cfg: cfg, opts: opts, started: opts.Now(), clock: newStopwatch(opts.Now)}
 	// Read everything first: bad input should not leave a folder behind.
 	if err := t.prepare(); err != nil {
 		return nil, err
@@ -103,7 +110,7 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 		return nil, err
 	}
 	defer unlock()
-	if err := os.MkdirAll(t.path(rundir.CheckpointDir), 0o755); err != nil {
+	if err := rundir.MkdirAll(t.path(rundir.CheckpointDir)); err != nil {
 		return nil, fmt.Errorf("make the checkpoints' folder: %w", err)
 	}
 	done, err := t.open()
@@ -122,11 +129,13 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 		tee.write("%v", err)
 	case err != nil:
 		tee.write("failed: %v", err)
-		// The reason the caller gets is err; that it could not be written down
-		// too is no news.
-		_ = t.writeStatus(rundir.StateFailed, err.Error())
+		if t.files.metrics.StillThere() == nil { // else the folder is another's
+			// The reason the caller gets is err; that it could not be written down
+			// too is no news.
+			_ = t.writeStatus(rundir.StateFailed, err.Error())
+		}
 	default:
-		tee.write("%s", res.Status)
+		tee.write("%s, checks: %d passed", res.Status, res.Checks)
 	}
 	return res, err
 }
@@ -143,7 +152,21 @@ func (t *trainer) prepare() error {
 	if t.template, err = gsm8k.LookupTemplate(t.cfg.Data.PromptTemplate); err != nil {
 		return err
 	}
-	return t.machinery()
+	if err := t.checkSplits(); err != nil {
+		return err
+	}
+	if err := t.machinery(); err != nil {
+		return err
+	}
+	t.inputs = inputs{Problems: hashProblems(t.problems), Init: t.first.Hash()}
+	if name := t.cfg.Algorithm.Teacher; name != "" {
+		teacher, err := InitialWeights(t.params.Spec, name, t.cfg.Seed)
+		if err != nil {
+			return fmt.Errorf("load the teacher (algorithm.teacher): %w", err)
+		}
+		t.inputs.Teacher = teacher.Hash()
+	}
+	return nil
 }
 
 // machinery builds what rolls out, rewards and updates; problems and template
@@ -228,6 +251,9 @@ func samplingOf(c config.Rollout) model.Sampling {
 func (t *trainer) loop(ctx context.Context) (*rundir.Result, error) {
 	steps := t.cfg.Train.NGRPOSteps
 	t.opts.Observer.Begin(t.state.Step, steps)
+	for _, n := range t.notes {
+		t.opts.Observer.Note(n)
+	}
 	t.sampler = model.NewSampler(t.params, t.pool)
 	if t.state.Initial.Split == "" { // nothing has been evaluated yet
 		if ctx.Err() != nil {
@@ -237,11 +263,11 @@ func (t *trainer) loop(ctx context.Context) (*rundir.Result, error) {
 		if _, err := t.evaluate(0); err != nil {
 			return nil, err
 		}
-		if err := t.save(); err != nil {
+		if err := t.checkpoint(); err != nil {
 			return nil, err
 		}
 	}
-	for step := t.state.Step + 1; step <= steps; step++ {
+	for step := t.state.Step + 1; step <= steps && !t.stopped(); step++ {
 		if ctx.Err() != nil {
 			return nil, t.interrupt()
 		}
@@ -250,9 +276,7 @@ func (t *trainer) loop(ctx context.Context) (*rundir.Result, error) {
 			if !errors.As(err, &d) {
 				return nil, err
 			}
-			t.state.DivergedAt, t.state.DivergedReason = &step, d.reason
-			t.opts.Observer.Note(fmt.Sprintf("diverged at step %d: %s", step, d.reason))
-			return t.finish()
+			t.diverge(step, d)
 		}
 	}
 	return t.finish()

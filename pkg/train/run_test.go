@@ -148,7 +148,7 @@ func TestCheckpointsAreKept(t *testing.T) {
 	for i := range got {
 		got[i] = filepath.Base(got[i])
 	}
-	want := []string{"best.safetensors", "last.safetensors", "step-000006.safetensors", "step-000008.safetensors"}
+	want := []string{"best.safetensors", "last.safetensors", "seal.json", "step-000006.safetensors"}
 	if !slices.Equal(got, want) {
 		t.Errorf("checkpoints %v, want %v", got, want)
 	}

@@ -5,19 +5,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/rundir"
 )
 
 // laps returns the seconds since it was last called.
-func laps(now func() time.Time) func() float64 {
-	clock := now()
-	return func() float64 {
-		last := clock
-		clock = now()
-		return clock.Sub(last).Seconds()
-	}
-}
+func laps(now func() time.Time) func() float64 { return newStopwatch(now).lap }
 
 // learn is what a step learns from and by: rollout, rewards, advantages and
 // updates. It fills their part of the line, seconds included.
@@ -32,6 +26,9 @@ func (t *trainer) learn(step int, m *rundir.Metrics, lap func() float64) (*rollo
 		return nil, err
 	}
 	if err := t.advantages(r, step); err != nil {
+		return nil, err
+	}
+	if err := t.checkAdvantages(r, step); err != nil {
 		return nil, err
 	}
 	r.metrics(m, t.cfg.Reward.Functions)
@@ -75,18 +72,29 @@ func (t *trainer) step(step int) error {
 	}
 	m.Time.EvalS = lap()
 	m.Time.TokensPerS = perSecond(r.tokens, m.Time.RolloutS+m.Time.UpdateS)
-	m.Time.ElapsedS = t.opts.Now().Sub(t.started).Seconds() + t.state.Elapsed
+	m.Time.ElapsedS = t.clock.seconds() + t.state.Elapsed
+	if err := t.checkLine(m); err != nil {
+		return err
+	}
 	if err := t.files.metrics.Append(m); err != nil {
 		return err
 	}
 	t.opts.Observer.Step(m)
-	if err := t.saveEvery(step); err != nil {
-		return err
+	if t.checkpointDue(step, due) {
+		return t.checkpoint()
 	}
 	if due {
-		return t.save()
+		return t.writeStatus(rundir.StateRunning, "")
 	}
 	return nil
+}
+
+// checkpoint saves, and says that the run goes on.
+func (t *trainer) checkpoint() error {
+	if err := t.save(); err != nil {
+		return err
+	}
+	return t.writeStatus(rundir.StateRunning, "")
 }
 
 func perSecond(n int, s float64) float64 {
@@ -116,12 +124,12 @@ func (t *trainer) evaluate(step int) (rundir.Eval, error) {
 	t.state.Final = val
 	if step == 0 || val.Sampled.AnswerReward > t.state.Best.Sampled.AnswerReward {
 		t.state.Best = val
-		if err := t.saveWeights(bestFile); err != nil {
+		if err := t.saveBest(step); err != nil {
 			return val, err
 		}
 	}
-	t.state.collapse(val)
 	t.opts.Observer.Eval(val)
+	t.judgeCollapse(val)
 	return val, nil
 }
 
@@ -129,6 +137,9 @@ func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step int
 	e, samples, err := Evaluate(t.sampler, evaluationOf(t.cfg, t.template), split, problems, step)
 	if err != nil {
 		return e, fmt.Errorf("evaluate %s after step %d: %w", split, step, err)
+	}
+	if err := t.checkEval(e); err != nil {
+		return e, err
 	}
 	if err := t.files.eval.Append(e); err != nil {
 		return e, err
@@ -157,20 +168,22 @@ func (t *trainer) finish() (*rundir.Result, error) {
 		Steps: s.Step, Updates: t.opt.T, Parameters: t.params.Parameters(),
 		Initial: s.Initial, Final: s.Final, BestStep: s.Best.Step, Best: s.Best, Unseen: s.Unseen, Test: s.Test,
 		WeightsSHA256: t.params.Hash(),
-		WallS:         t.opts.Now().Sub(t.started).Seconds() + s.Elapsed,
+		WallS:         t.clock.seconds() + s.Elapsed,
+		Checks:        s.Checks,
 	}
 	if s.DivergedAt != nil {
 		res.Status = rundir.StateDiverged
 	}
 	res.Warnings = t.warnings()
-	if err := t.saveLast(); err != nil {
+	if err := t.save(); err != nil {
 		return nil, err
 	}
 	if err := t.writeStatus(res.Status, ""); err != nil {
 		return nil, err
 	}
-	if err := t.files.sync(); err != nil {
-		return nil, err
+	res.Files = map[string]string{rundir.ConfigFile: rundir.PrefixOf(config.Marshal(t.cfg)).SHA256}
+	for name, p := range t.files.prefixes() {
+		res.Files[name] = p.SHA256
 	}
 	if err := rundir.WriteJSON(filepath.Join(t.opts.Dir, rundir.ResultFile), res); err != nil {
 		return nil, err

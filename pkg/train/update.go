@@ -46,6 +46,11 @@ func (t *trainer) update(r *rollout, m *rundir.Metrics) error {
 			if err := t.updateOnce(r, span(lo, lo+c.TrainBatchSize), epoch == 0, &s); err != nil {
 				return err
 			}
+			if s.updates == 1 {
+				if err := t.checkSampler(m.Step, &s); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	if t.critic != nil {
@@ -56,6 +61,7 @@ func (t *trainer) update(r *rollout, m *rundir.Metrics) error {
 	if name, ok := t.params.Finite(); !ok {
 		return &divergence{fmt.Sprintf("%s holds a number that is not finite", name)}
 	}
+	t.passed(1 + 2*s.updates) // weights; loss and gradient norm of each update
 	t.sampler.Refresh()
 	m.Updates = t.opt.T
 	m.Loss, m.GradNorm = s.loss/float64(s.updates), s.norm/float64(s.updates)
@@ -87,6 +93,9 @@ func (t *trainer) updateOnce(r *rollout, batch []int, firstPass bool, s *passSta
 		part, err := t.learner.Accumulate(r.batch(rows, t.cfg.Rollout.GroupSize), func(x *model.TokenMatrix) (float64, error) {
 			u.old = r.old.matrix(rows, x.T, u.old)
 			if firstPass {
+				if err := t.checkMask(r, rows, x); err != nil {
+					return 0, err
+				}
 				s.look(x, u.old)
 			}
 			b := rl.Batch{Shape: rl.Shape{B: x.B, T: x.T}, LogProbs: x.LogProbs, Entropies: x.Entropy, Mask: x.Mask, Totals: totals}

@@ -33,6 +33,34 @@ func (s *state) collapse(e rundir.Eval) {
 	}
 }
 
+// judgeCollapse keeps what an evaluation says of the run, and tells when that
+// changes.
+func (t *trainer) judgeCollapse(e rundir.Eval) {
+	was := t.state.DivergedAt
+	t.state.collapse(e)
+	switch now := t.state.DivergedAt; {
+	case was == nil && now != nil:
+		what := "the run goes on (train.stop_on_divergence would end it)"
+		if t.cfg.Train.StopOnDivergence {
+			what = "the run ends here (train.stop_on_divergence)"
+		}
+		t.opts.Observer.Note(fmt.Sprintf("diverged at step %d: %s; %s", *now, t.state.DivergedReason, what))
+	case was != nil && now == nil:
+		t.opts.Observer.Note(fmt.Sprintf("step %d: the validation reward has come back to %.3f", e.Step, e.Sampled.AnswerReward))
+	}
+}
+
+// diverge ends the run: its numbers are no longer finite.
+func (t *trainer) diverge(step int, d *divergence) {
+	t.state.DivergedAt, t.state.DivergedReason, t.state.Stopped = &step, d.reason, true
+	t.opts.Observer.Note(fmt.Sprintf("diverged at step %d: %s", step, d.reason))
+}
+
+// stopped says whether there is no next step.
+func (t *trainer) stopped() bool {
+	return t.state.Stopped || t.cfg.Train.StopOnDivergence && t.state.DivergedAt != nil
+}
+
 // learnability notes, before the run, what will keep it from learning.
 func (t *trainer) learnability() {
 	outside := 0

@@ -33,7 +33,8 @@ func ReadFile(path string) (*File, error) {
 
 // Read reads the safetensors file of size bytes in r; name stands for it in
 // errors. An error names the file, the tensor where there is one, and what is
-// wrong; nothing is returned with it.
+// wrong; nothing is returned with it. A sealed file ([WriteSealed]) is held to
+// its checksum.
 //
 // What is refused beyond the rules of the format: types other than F32, F64,
 // F16 and BF16, keys of a tensor that the format does not know, a finite F64
@@ -63,7 +64,16 @@ func read(r io.ReaderAt, size int64) (*File, error) {
 	if err := checkLayout(entries, start, size); err != nil {
 		return nil, err
 	}
-	f := &File{Tensors: make([]Tensor, 0, len(entries)), Metadata: metadata}
+	digest, sealed := metadata[ChecksumKey]
+	if sealed {
+		if err := verify(r, size, header, digest); err != nil {
+			return nil, err
+		}
+		if delete(metadata, ChecksumKey); len(metadata) == 0 {
+			metadata = nil
+		}
+	}
+	f := &File{Tensors: make([]Tensor, 0, len(entries)), Metadata: metadata, Sealed: sealed}
 	buf := make([]byte, min(chunk, size-start))
 	for _, e := range entries {
 		data, err := readData(io.NewSectionReader(r, start+int64(e.begin), int64(e.end-e.begin)), e, buf)

@@ -199,37 +199,3 @@ func TestEveryByteFlipped(t *testing.T) {
 		t.Errorf("only %d changes were accepted; those in the data should be", accepted)
 	}
 }
-
-// FuzzRead: no input makes Read panic, and what it accepts holds together.
-func FuzzRead(f *testing.F) {
-	f.Add(small(f))
-	for _, tt := range refused {
-		if len(tt.header) < 1000 {
-			f.Add(raw(tt.header, tt.data))
-		}
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		file, err := readBytes(b)
-		if (file == nil) == (err == nil) {
-			t.Fatalf("got %v and %v", file, err)
-		}
-		if err == nil {
-			checkAccepted(t, file)
-		}
-	})
-}
-
-// FuzzHeader puts the right length before the header, so that the fuzzer need
-// not find it.
-func FuzzHeader(f *testing.F) {
-	for _, tt := range refused {
-		if len(tt.header) < 1000 {
-			f.Add(tt.header, tt.data)
-		}
-	}
-	f.Fuzz(func(t *testing.T, header, data string) {
-		if file, err := readBytes(raw(header, data)); err == nil {
-			checkAccepted(t, file)
-		}
-	})
-}

@@ -48,6 +48,9 @@ type File struct {
 	Tensors []Tensor
 	// Metadata is nil when the file has none.
 	Metadata map[string]string
+	// Sealed says that the file carried a checksum of all its bytes, and that it
+	// was right: see [WriteSealed].
+	Sealed bool
 }
 
 // Get returns the tensor called name. Its Data are shared with f.

@@ -18,12 +18,20 @@ const chunk = 32 << 10
 
 // Write writes tensors as F32, in the order given, and metadata sorted by key;
 // an empty metadata is left out. The same arguments give the same bytes. The
+// metadata must not hold [ChecksumKey]. The
 // header is padded with spaces so that the data begin at a multiple of 8 bytes.
 //
 // Before the first byte is written, Write checks names (unique, UTF-8, not
 // "__metadata__"), types, and shapes against data, and returns an error that
 // names the tensor.
 func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
+	if err := checkMetadata(metadata); err != nil {
+		return fmt.Errorf("write safetensors: %w", err)
+	}
+	return write(w, tensors, metadata)
+}
+
+func write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	header, err := encodeHeader(tensors, metadata, MaxHeader)
 	if err != nil {
 		return fmt.Errorf("write safetensors: %w", err)
@@ -103,6 +111,14 @@ func encodeHeader(tensors []Tensor, metadata map[string]string, limit int) ([]by
 		return nil, fmt.Errorf("the header has %d bytes, the limit is %d (write fewer tensors or less metadata)", len(h), limit)
 	}
 	return h, nil
+}
+
+// checkMetadata refuses the one key that is the file's own.
+func checkMetadata(metadata map[string]string) error {
+	if _, ok := metadata[ChecksumKey]; ok {
+		return fmt.Errorf("metadata: the key %s is reserved for the file's checksum", quote(ChecksumKey))
+	}
+	return nil
 }
 
 // checkTensor returns the number of bytes of t's data in a file.

@@ -1,0 +1,176 @@
+//go:build unix
+
+package cmd
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"grpo/pkg/rundir"
+)
+
+// These tests send signals to real processes: the test binary under the name
+// grpo is the program (see TestMain).
+
+func grpo(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	c := exec.Command(os.Args[0], args...)
+	c.Args[0] = "grpo"
+	c.Stdout, c.Stderr = new(bytes.Buffer), new(bytes.Buffer)
+	t.Cleanup(func() {
+		if c.Process != nil && c.ProcessState == nil {
+			c.Process.Kill()
+			c.Wait()
+		}
+	})
+	return c
+}
+
+// code is the exit code of a process that has ended, or -1 after a signal.
+func code(t *testing.T, err error) int {
+	t.Helper()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return exit.ExitCode()
+	}
+	t.Fatal(err)
+	return 0
+}
+
+func mustSucceed(t *testing.T, args ...string) {
+	t.Helper()
+	c := grpo(t, args...)
+	if err := c.Run(); err != nil {
+		t.Fatalf("grpo %s: %v\n%s", strings.Join(args, " "), err, c.Stderr)
+	}
+}
+
+// slow is a run whose steps take long enough to be hit in the middle.
+func slow(dir string) []string {
+	return []string{"train", "-c", "smoke", "--steps", "8", "--set", "eval.every_n_steps=1", "--set", "data.val_size=512", "--set", "rollout_batch_size=64",
+		"--set", "checkpoint_every_n_steps=2", "--out", dir, "--quiet"}
+}
+
+// begun starts a run and waits until it has written a step.
+func begun(t *testing.T, dir string) *exec.Cmd {
+	t.Helper()
+	c := grpo(t, slow(dir)...)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for range 6000 {
+		if data, err := os.ReadFile(filepath.Join(dir, rundir.MetricsFile)); err == nil && bytes.Contains(data, []byte("\n")) {
+			return c
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("no step after a minute: %s", c.Stderr)
+	return nil
+}
+
+func sameRuns(t *testing.T, a, b string) {
+	t.Helper()
+	x, err := rundir.Open(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := rundir.Open(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{
+		rundir.CompareMetrics(x.Metrics, y.Metrics), rundir.CompareEvals(x.Evals, y.Evals), rundir.CompareSamples(x.Samples, y.Samples),
+	} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if x.Result == nil || y.Result == nil || x.Result.WeightsSHA256 != y.Result.WeightsSHA256 || x.Result.Checks != y.Result.Checks {
+		t.Error("the weights or the checks differ, or a result is missing")
+	}
+}
+
+// However a process ends, the run that goes on ends as the undisturbed one.
+func TestSignals(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short")
+	}
+	whole := filepath.Join(t.TempDir(), "whole")
+	mustSucceed(t, slow(whole)...)
+	for _, tt := range []struct {
+		name string
+		end  func(t *testing.T, c *exec.Cmd)
+		want int
+	}{
+		{"SIGINT", func(t *testing.T, c *exec.Cmd) { c.Process.Signal(os.Interrupt) }, exitResumable},
+		{"SIGTERM", func(t *testing.T, c *exec.Cmd) { c.Process.Signal(syscall.SIGTERM) }, exitResumable},
+		{"a second SIGINT", func(t *testing.T, c *exec.Cmd) {
+			// The first is answered between two steps; until then the process takes
+			// the next as anyone would.
+			for c.Process.Signal(os.Interrupt) == nil {
+				time.Sleep(5 * time.Millisecond)
+				if c.ProcessState != nil {
+					return
+				}
+			}
+		}, -1},
+		{"SIGKILL", func(t *testing.T, c *exec.Cmd) { c.Process.Kill() }, -1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "run")
+			c := begun(t, dir)
+			done := make(chan error, 1)
+			go func() { done <- c.Wait() }()
+			ended := make(chan struct{})
+			go func() { tt.end(t, c); close(ended) }()
+			got := code(t, <-done)
+			<-ended
+			if got != tt.want && !(tt.want == -1 && got == exitResumable) { // it may have been quicker
+				t.Errorf("exit code %d, want %d: %s", got, tt.want, c.Stderr)
+			}
+			if got == exitResumable && !strings.Contains(c.Stderr.(*bytes.Buffer).String(), "the same command continues") {
+				t.Errorf("it said %q", c.Stderr)
+			}
+			mustSucceed(t, "train", "--resume", dir, "--quiet")
+			sameRuns(t, whole, dir)
+		})
+	}
+}
+
+// Two processes on one folder: the second is told who has it, and the first is
+// not disturbed. A lock that a killed process left binds nobody.
+func TestTwoProcessesOnOneFolder(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short")
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	first := begun(t, dir)
+	for _, args := range [][]string{slow(dir), {"train", "--resume", dir}} {
+		second := grpo(t, args...)
+		if got := code(t, second.Run()); got != exitFailed {
+			t.Errorf("exit code %d, want %d", got, exitFailed)
+		}
+		if said := second.Stderr.(*bytes.Buffer).String(); !strings.Contains(said, "process "+strconv.Itoa(first.Process.Pid)+" is writing to this folder") || !strings.Contains(said, dir) {
+			t.Errorf("it said %q", said)
+		}
+	}
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	first.Wait()
+	if _, err := os.Stat(filepath.Join(dir, rundir.LockFile)); err != nil {
+		t.Fatalf("the killed process left no lock: the case shows nothing: %v", err)
+	}
+	mustSucceed(t, slow(dir)...)
+}

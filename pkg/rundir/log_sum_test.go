@@ -1,0 +1,98 @@
+package rundir
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Whatever was appended, cut and opened again, the running sum is that of the
+// file.
+func TestLogSumIsTheFiles(t *testing.T) {
+	dir := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		path := filepath.Join(dir, "m.jsonl")
+		os.Remove(path)
+		must := func(err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		l, err := OpenLog(path)
+		must(err)
+		ends := []int64{0}
+		for range rapid.IntRange(1, 12).Draw(t, "moves") {
+			switch rapid.IntRange(0, 3).Draw(t, "move") {
+			case 0:
+				must(l.Close())
+				l, err = OpenLog(path)
+				must(err)
+			case 1:
+				k := rapid.IntRange(0, len(ends)-1).Draw(t, "cut")
+				must(l.TruncateTo(ends[k]))
+				ends = ends[:k+1]
+			default:
+				must(l.Append(line{Step: len(ends), Text: rapid.String().Draw(t, "text")}))
+				ends = append(ends, l.Size())
+			}
+			data, err := os.ReadFile(path)
+			must(err)
+			sum := sha256.Sum256(data)
+			if l.Sum() != hex.EncodeToString(sum[:]) || l.Size() != int64(len(data)) {
+				t.Fatalf("sum and size are not those of the file of %d bytes", len(data))
+			}
+			if p := (Prefix{Bytes: l.Size(), SHA256: l.Sum()}); p != PrefixOf(data) {
+				t.Fatalf("%+v is not %+v", p, PrefixOf(data))
+			}
+		}
+		must(l.Close())
+	})
+}
+
+// A log whose file was taken away, or whose folder was replaced, says so when it
+// is synced, and goes on as before otherwise.
+func TestLogNoticesThatItsFileIsGone(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		harm func(t *testing.T, dir string)
+		want string
+	}{
+		{"removed", func(t *testing.T, dir string) { must(t, os.RemoveAll(dir)) }, "removed or renamed"},
+		{"renamed", func(t *testing.T, dir string) { must(t, os.Rename(dir, dir+"-elsewhere")) }, "removed or renamed"},
+		{"replaced", func(t *testing.T, dir string) {
+			must(t, os.RemoveAll(dir))
+			must(t, os.MkdirAll(dir, 0o755))
+			write(t, filepath.Join(dir, "m.jsonl"), "")
+			write(t, filepath.Join(dir, "other"), "")
+		}, "replaced"},
+		{"nothing", func(*testing.T, string) {}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "run")
+			must(t, os.MkdirAll(dir, 0o755))
+			l := mustOpen(t, filepath.Join(dir, "m.jsonl"))
+			mustAppend(t, l, line{Step: 1})
+			tt.harm(t, dir)
+			err := l.Sync()
+			if tt.want == "" {
+				must(t, err)
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), dir) {
+				t.Errorf("error %v, want one with %q and the path", err, tt.want)
+			}
+		})
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

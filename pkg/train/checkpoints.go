@@ -1,0 +1,178 @@
+package train
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"grpo/pkg/config"
+	"grpo/pkg/model"
+	"grpo/pkg/model/kernel"
+	"grpo/pkg/rundir"
+)
+
+// The folder checkpoint/ holds
+//
+//	last.safetensors          the newest checkpoint
+//	step-000010.safetensors   those before it, output.keep_checkpoints in all
+//	best.safetensors          the weights of the best validation reward
+//	seal.json                 what the newest one counts on (rundir.Seal)
+//
+// A checkpoint is a sealed safetensors file (model.Checkpoint.EncodeSealed): the
+// policy's weights under PyTorch's names, AdamW's moments, the reference policy
+// and the critic with its moments where there are any. Its metadata are
+//
+//	grpo.sha256        of the whole file
+//	grpo.format        the number of this format
+//	grpo.kernel        the arithmetic, which decides the last bits
+//	grpo.config        the resolved configuration, as in config.yaml
+//	grpo.config_hash   its hash
+//	grpo.state         the rest, as JSON: see [state]
+//
+// A run continues from a checkpoint of its own format, kernel and configuration
+// only: under another the bits would differ, and nobody would see it.
+const (
+	lastFile = "last.safetensors"
+	bestFile = "best.safetensors"
+
+	formatKey = "grpo.format"
+	kernelKey = "grpo.kernel"
+	configKey = "grpo.config"
+	hashKey   = "grpo.config_hash"
+	stateKey  = "grpo.state"
+	stepKey   = "grpo.step" // of best.safetensors
+)
+
+// checkpointFormat is raised whenever a run would not continue with the same
+// bits: when the state has other fields, and when the code's random streams, the
+// order of problems or the arithmetic change. Files before 2 have no number.
+const checkpointFormat = "2"
+
+var stepFile = regexp.MustCompile(`^step-(\d{6,10})\.safetensors$`)
+
+func stepName(step int) string { return fmt.Sprintf("step-%06d.safetensors", step) }
+
+// checkpoints lists the steps of the older checkpoints, newest first, and says
+// whether the newest is there.
+func (t *trainer) checkpoints() (last bool, older []int, err error) {
+	entries, err := os.ReadDir(t.path(rundir.CheckpointDir))
+	if err != nil {
+		return false, nil, fmt.Errorf("look for checkpoints: %w", err)
+	}
+	for _, e := range entries {
+		last = last || e.Name() == lastFile
+		if m := stepFile.FindStringSubmatch(e.Name()); m != nil {
+			if step, err := strconv.Atoi(m[1]); err == nil && e.Name() == stepName(step) {
+				older = append(older, step)
+			}
+		}
+	}
+	slices.Sort(older)
+	slices.Reverse(older)
+	return last, older, nil
+}
+
+// checkpointDue says whether a checkpoint follows a step, which was evaluated or
+// not.
+func (t *trainer) checkpointDue(step int, evaluated bool) bool {
+	every := t.cfg.Output.CheckpointEveryNSteps
+	if every == 0 {
+		return evaluated
+	}
+	return step%every == 0 || step == t.cfg.Train.NGRPOSteps
+}
+
+// save writes the checkpoint that the run continues from, after the logs are
+// safe on disk, and the seal behind it.
+func (t *trainer) save() error {
+	if err := t.files.sync(); err != nil {
+		return err
+	}
+	data, err := t.encode()
+	if err != nil {
+		return err
+	}
+	dir := t.path(rundir.CheckpointDir)
+	last, step := t.path(rundir.CheckpointDir, lastFile), t.state.Step
+	if t.onDisk >= 0 && t.onDisk != step && t.cfg.Output.KeepCheckpoints > 1 {
+		if err := rundir.Keep(last, t.path(rundir.CheckpointDir, stepName(t.onDisk))); err != nil {
+			return fmt.Errorf("save checkpoint in %s: %w", dir, err)
+		}
+	}
+	if err := rundir.WriteFileAtomic(last, data); err != nil {
+		return err
+	}
+	t.onDisk = step
+	if err := t.dropOld(); err != nil {
+		return err
+	}
+	return t.seal()
+}
+
+// encode returns the checkpoint of this moment as a file.
+func (t *trainer) encode() ([]byte, error) {
+	s := t.state
+	s.Seed, s.Inputs = t.cfg.Seed, t.inputs
+	s.Updates = t.opt.T
+	s.Elapsed += t.clock.seconds()
+	s.Logs = t.files.prefixes()
+	text, err := rundir.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("save checkpoint: %w", err)
+	}
+	c := model.Checkpoint{Params: t.params, M: t.opt.M, V: t.opt.V, Reference: t.judges.reference, Metadata: map[string]string{
+		formatKey: checkpointFormat, kernelKey: kernel.Name(),
+		configKey: string(config.Marshal(t.cfg)), hashKey: config.Hash(t.cfg), stateKey: string(text),
+	}}
+	if t.critic != nil {
+		c.Critic = t.critic.State()
+	}
+	return c.EncodeSealed()
+}
+
+// dropOld removes what is beyond output.keep_checkpoints, and what a damaged
+// checkpoint, from before which the run continues, has left ahead of it.
+func (t *trainer) dropOld() error {
+	_, older, err := t.checkpoints()
+	if err != nil {
+		return err
+	}
+	kept := 1 // last.safetensors
+	for _, step := range older {
+		if step < t.state.Step && kept < t.cfg.Output.KeepCheckpoints {
+			kept++
+			continue
+		}
+		if err := os.Remove(t.path(rundir.CheckpointDir, stepName(step))); err != nil {
+			return fmt.Errorf("drop an old checkpoint: %w", err)
+		}
+	}
+	return nil
+}
+
+// saveBest keeps the weights of the best evaluation so far.
+func (t *trainer) saveBest(step int) error {
+	c := model.Checkpoint{Params: t.params, Metadata: map[string]string{hashKey: config.Hash(t.cfg), stepKey: strconv.Itoa(step)}}
+	data, err := c.EncodeSealed()
+	if err != nil {
+		return err
+	}
+	return rundir.WriteFileAtomic(t.path(rundir.CheckpointDir, bestFile), data)
+}
+
+// seal tells the readers of the folder what the newest checkpoint counts on.
+func (t *trainer) seal() error {
+	s := rundir.Seal{Step: t.state.Step, Files: t.files.prefixes()}
+	s.Files[rundir.ConfigFile] = rundir.PrefixOf(config.Marshal(t.cfg))
+	return rundir.WriteJSON(t.path(rundir.CheckpointDir, rundir.SealFile), s)
+}
+
+func (t *trainer) writeStatus(name, problem string) error {
+	return rundir.WriteJSON(t.path(rundir.StatusFile), rundir.Status{
+		State: name, Step: t.state.Step, Steps: t.cfg.Train.NGRPOSteps, PID: os.Getpid(),
+		Updated: t.opts.Now().UTC().Format(time.RFC3339), Reward: t.state.Final.Sampled.AnswerReward, Error: problem,
+	})
+}

@@ -1,0 +1,196 @@
+package train
+
+import (
+	"fmt"
+	"math"
+
+	"grpo/pkg/gsm8k"
+	"grpo/pkg/model"
+	"grpo/pkg/model/tokenizer"
+	"grpo/pkg/rl"
+	"grpo/pkg/rundir"
+)
+
+// A run tests on the way what must hold if its figures mean anything. A test
+// that fails ends it with an error, and not with a curve. They are always on:
+// together they cost a small part of a percent of a step (BenchmarkChecks). The
+// result counts those that were made; the count is a function of the
+// configuration, as everything else.
+//
+//	once          each evaluation split shares no question with the training problems
+//	completion    as many log-probabilities as tokens, <eos> last and only where it ended;
+//	              its row of the graph's mask is as long as it is
+//	group         its advantages add up to 0, where the method says so
+//	step          sampler and graph agree on the log-probabilities; weights are finite;
+//	              its line of metrics.jsonl reads back as it was written
+//	update        loss and gradient norm are finite (else the run is diverged, a result)
+//	evaluation    counts add up, and the reward is their ratio
+
+// passed counts tests that held.
+func (t *trainer) passed(n int) { t.state.Checks += n }
+
+// failed words a test that did not hold.
+func failed(step int, format string, args ...any) error {
+	return fmt.Errorf("check of step %d failed: %s (this is a fault of the program or of the machine, so no figure after it can be trusted; the last checkpoint is from before it)",
+		step, fmt.Sprintf(format, args...))
+}
+
+// checkSplits: nothing that judges the run is trained on.
+func (t *trainer) checkSplits() error {
+	p := t.problems
+	for _, s := range []struct {
+		name     string
+		problems []gsm8k.Problem
+	}{{"val", p.Val}, {"test", p.Test}, {"unseen", p.Unseen}} {
+		if len(s.problems) == 0 {
+			continue
+		}
+		if n := gsm8k.Overlap(p.Train, s.problems); n > 0 {
+			return fmt.Errorf("load problems: %d questions of the split %q are training questions too: its figures would be of problems trained on", n, s.name)
+		}
+		t.passed(1)
+	}
+	return nil
+}
+
+// checkCompletions: what was sampled has the form of a completion.
+func (t *trainer) checkCompletions(r *rollout, step int) error {
+	limit := t.cfg.Rollout.SamplingMaxTokens
+	for i, c := range r.completions {
+		n := len(c.Tokens)
+		if n == 0 || n > limit || len(c.LogProbs) != n {
+			return failed(step, "completion %d has %d tokens and %d log-probabilities, at most %d were to be sampled", i, n, len(c.LogProbs), limit)
+		}
+		for k, id := range c.Tokens {
+			if ends := id == tokenizer.EOS; ends != (c.Ended && k == n-1) {
+				return failed(step, "completion %d of %d tokens, ended %v, has the token %d at %d", i, n, c.Ended, id, k)
+			}
+		}
+	}
+	t.passed(len(r.completions))
+	return nil
+}
+
+// checkMask: the graph sees each completion's tokens, all of them and no others.
+func (t *trainer) checkMask(r *rollout, rows []int, x *model.TokenMatrix) error {
+	if x.B != len(rows) || len(x.Mask) != x.B*x.T {
+		return fmt.Errorf("check failed: the graph's mask has %d entries for %d completions of at most %d tokens", len(x.Mask), len(rows), x.T)
+	}
+	for k, i := range rows {
+		n := len(r.completions[i].Tokens)
+		for at, in := range x.Mask[k*x.T : (k+1)*x.T] {
+			if in != (at < n) {
+				return fmt.Errorf("check failed: the graph's mask of completion %d, which has %d tokens, is %v at %d", i, n, in, at)
+			}
+		}
+	}
+	t.passed(len(rows))
+	return nil
+}
+
+// samplerTolerance is how far sampler and graph may differ in a
+// log-probability, in nats. On amd64 they have the same bits.
+const samplerTolerance = 1e-4
+
+// checkSampler: the policy that sampled is the policy that learns.
+func (t *trainer) checkSampler(step int, s *passStats) error {
+	if !(s.maxDiff <= samplerTolerance) {
+		return failed(step, "the log-probabilities of sampler and graph differ by up to %g, more than %g", s.maxDiff, samplerTolerance)
+	}
+	t.passed(1)
+	return nil
+}
+
+// sumsToZero says whether the configured advantages of a group add up to 0:
+// those around the mean of the group's own rewards, whatever scales the group.
+// Left out are those of a KL-charged reward, which only differ in what the
+// rewards are, and those whitened over the batch.
+func (t *trainer) sumsToZero() bool {
+	a := t.cfg.Algorithm
+	baseline, normalizer := a.Advantages()
+	return a.Type == "grpo" && !a.PassK && !(a.KLIn == "reward" && a.Beta != 0) &&
+		t.cfg.Reward.MultiObjectiveAggregation == "sum_then_normalize" &&
+		(baseline == string(rl.BaselineGroupMean) || baseline == string(rl.BaselineLeaveOneOut)) &&
+		normalizer != string(rl.NormalizerWhiten)
+}
+
+// checkAdvantages: what a group gains is what it loses.
+func (t *trainer) checkAdvantages(r *rollout, step int) error {
+	if !t.sumsToZero() {
+		return nil
+	}
+	size := t.cfg.Rollout.GroupSize
+	for g := 0; g*size < len(r.rewards); g++ {
+		lo, hi := g*size, (g+1)*size
+		if sum, bound := residue(r.rewards[lo:hi], r.advantages[lo:hi]); !(sum <= bound) {
+			return failed(step, "the advantages of group %d, %v, add up to %g; rounding explains %g (rewards %v)", g, r.advantages[lo:hi], sum, bound, r.rewards[lo:hi])
+		}
+	}
+	t.passed(len(r.rewards) / size)
+	return nil
+}
+
+// residue returns |sum of A| of a group and the most of it that rounding can
+// explain. For A_i = k (r_i - mean) the computed mean is off by at most
+// n eps max|r|, each difference by a little more, so that
+//
+//	|sum A| <= k n^2 eps max|r| + n eps sum|A|,   k <= 2 sum|A| / (max r - min r)
+//
+// both taken four times. A group of equal rewards has advantages of exactly 0.
+// Rewards of NaN are not scored and have no part in it.
+func residue(rewards, advantages []float64) (sum, bound float64) {
+	const eps = 0x1p-52
+	low, high, largest, total := math.Inf(1), math.Inf(-1), 0.0, 0.0
+	for i, r := range rewards {
+		sum += advantages[i]
+		total += math.Abs(advantages[i])
+		if !math.IsNaN(r) {
+			low, high, largest = min(low, r), max(high, r), max(largest, math.Abs(r))
+		}
+	}
+	if math.IsNaN(total) || math.IsInf(total, 0) {
+		return 0, 0 // the loss is not finite then, and the run diverged
+	}
+	if !(high > low) {
+		return total, 0
+	}
+	if high-low < 0x1p-960 {
+		return 0, 0 // so near to the smallest number, rounding is not relative
+	}
+	n := float64(len(rewards))
+	return math.Abs(sum), 4 * total * (2*n*n*eps*largest/(high-low) + n*eps)
+}
+
+// checkLine: what is written can be read, and says the same.
+func (t *trainer) checkLine(m rundir.Metrics) error {
+	line, err := rundir.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("write metrics of step %d: %w", m.Step, err)
+	}
+	var back rundir.Metrics
+	if err := rundir.Unmarshal(line, &back); err != nil {
+		return failed(m.Step, "its line of metrics can't be read back: %v: %s", err, line)
+	}
+	if err := rundir.CompareMetrics([]rundir.Metrics{m}, []rundir.Metrics{back}); err != nil {
+		return failed(m.Step, "its line of metrics reads back as another: %v", err)
+	}
+	t.passed(1)
+	return nil
+}
+
+// checkEval: every problem of a split is counted once.
+func (t *trainer) checkEval(e rundir.Eval) error {
+	if err := e.Check(); err != nil {
+		return failed(e.Step, "evaluation of %s: %v", e.Split, err)
+	}
+	for _, c := range []*rundir.Counts{&e.Sampled, e.Greedy} {
+		if c == nil {
+			continue
+		}
+		if c.AnswerReward != float64(c.CorrectNum)/float64(c.N) {
+			return failed(e.Step, "evaluation of %s: the reward %v is not %d of %d", e.Split, c.AnswerReward, c.CorrectNum, c.N)
+		}
+		t.passed(1)
+	}
+	return nil
+}

@@ -1,0 +1,271 @@
+package train
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"grpo/pkg/config"
+	"grpo/pkg/gsm8k"
+	"grpo/pkg/model"
+	"grpo/pkg/model/tokenizer"
+	"grpo/pkg/rl"
+	"grpo/pkg/rundir"
+)
+
+// ready returns a trainer that stands before its first step.
+func ready(t testing.TB, cfg config.Config) *trainer {
+	t.Helper()
+	r := &trainer{cfg: config.Resolve(cfg), opts: Options{Threads: 1, Now: time.Now, Observer: &watch{}}, clock: newStopwatch(time.Now)}
+	if err := r.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.close)
+	r.sampler = model.NewSampler(r.params, r.pool)
+	return r
+}
+
+// Each check finds what it is for, and counts what it let pass.
+func TestChecksFindWhatTheyAreFor(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		spoil func(r *rollout)
+		check func(r *trainer, x *rollout) error
+		want  string
+		count int // of what is whole
+	}{
+		{"a log-probability too few", func(x *rollout) { x.completions[1].LogProbs = x.completions[1].LogProbs[1:] }, completions, "completion 1", 4},
+		{"no tokens", func(x *rollout) { x.completions[2].Tokens, x.completions[2].LogProbs = nil, nil }, completions, "completion 2 has 0 tokens", 4},
+		{"too many tokens", func(x *rollout) {
+			c := &x.completions[0]
+			c.Tokens, c.LogProbs = append(c.Tokens, 5, 5, 5, 5, 5), append(c.LogProbs, 0, 0, 0, 0, 0)
+		}, completions, "at most 4 were to be sampled", 4},
+		{"an end within", func(x *rollout) { x.completions[0].Tokens[0], x.completions[0].Ended = tokenizer.EOS, false }, completions, "completion 0", 4},
+		{"ended without <eos>", func(x *rollout) {
+			c := &x.completions[3]
+			c.Ended, c.Tokens[len(c.Tokens)-1] = true, 5
+		}, completions, "completion 3", 4},
+		{"a mask that is too long", func(x *rollout) { x.completions[1].Tokens = x.completions[1].Tokens[:2] }, mask, "mask of completion 1", 4},
+		{"an advantage", func(x *rollout) { x.advantages[3] += 1e-3 }, advantages, "group 1", 2},
+		{"advantage of a flat group", func(x *rollout) { x.rewards[0], x.rewards[1] = 1, 1 }, advantages, "group 0", 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := ready(t, mini(t, "sampling_min_tokens=4"))
+			x, err := r.gather(1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x.rewards = []float64{0, 1, 1, 0}
+			if err := r.advantages(x, 1); err != nil {
+				t.Fatal(err)
+			}
+			r.state.Checks = 0
+			if err := tt.check(r, x); err != nil || r.state.Checks != tt.count {
+				t.Fatalf("before anything is spoilt: %d checks, %v", r.state.Checks, err)
+			}
+			tt.spoil(x)
+			r.state.Checks = 0
+			if err := tt.check(r, x); err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "check") || r.state.Checks != 0 {
+				t.Errorf("%d checks, error %v, want one with %q", r.state.Checks, err, tt.want)
+			}
+		})
+	}
+}
+
+func completions(r *trainer, x *rollout) error { return r.checkCompletions(x, 1) }
+func advantages(r *trainer, x *rollout) error  { return r.checkAdvantages(x, 1) }
+
+// mask holds the rollout against a mask of full rows, as it was sampled.
+func mask(r *trainer, x *rollout) error {
+	m := &model.TokenMatrix{B: len(x.completions), T: 4, Mask: make([]bool, 4*len(x.completions))}
+	for i := range m.Mask {
+		m.Mask[i] = true
+	}
+	return r.checkMask(x, span(0, m.B), m)
+}
+
+func TestCheckOfSamplerAndGraph(t *testing.T) {
+	r := ready(t, mini(t))
+	for _, tt := range []struct {
+		diff float64
+		ok   bool
+	}{{0, true}, {1e-4, true}, {1.1e-4, false}, {math.Inf(1), false}, {math.NaN(), false}} {
+		if err := r.checkSampler(3, &passStats{maxDiff: tt.diff}); (err == nil) != tt.ok {
+			t.Errorf("a difference of %g: %v", tt.diff, err)
+		}
+	}
+	// In a real step: old log-probabilities of another policy than the graph's.
+	x, err := r.gather(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.advantages(x, 1); err != nil {
+		t.Fatal(err)
+	}
+	x.old[2][0] += 2e-4
+	if err := r.update(x, &rundir.Metrics{Step: 1}); err == nil || !strings.Contains(err.Error(), "sampler and graph differ") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestCheckOfSplits(t *testing.T) {
+	p := func(questions ...string) (out []gsm8k.Problem) {
+		for _, q := range questions {
+			out = append(out, gsm8k.Problem{Question: q})
+		}
+		return out
+	}
+	for _, tt := range []struct {
+		name     string
+		problems Problems
+		want     string
+		count    int
+	}{
+		{"apart", Problems{Train: p("a", "b"), Val: p("c"), Test: p("d"), Unseen: p("e")}, "", 3},
+		{"no test", Problems{Train: p("a", "b"), Val: p("c")}, "", 1},
+		{"val", Problems{Train: p("a", "b"), Val: p("c", "b")}, `1 questions of the split "val"`, 0},
+		{"unseen", Problems{Train: p("a", "b"), Val: p("c"), Unseen: p("a", "b")}, `2 questions of the split "unseen"`, 1},
+	} {
+		r := &trainer{problems: &tt.problems}
+		err := r.checkSplits()
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) || r.state.Checks != tt.count {
+			t.Errorf("%s: %d checks, %v", tt.name, r.state.Checks, err)
+		}
+	}
+}
+
+func TestCheckOfEvaluations(t *testing.T) {
+	good := rundir.Counts{N: 4, CorrectNum: 3, ErrorNum: 1, FormattedRight: 3, Unformatted: 1, AnswerReward: 0.75}
+	r := &trainer{}
+	if err := r.checkEval(rundir.Eval{Sampled: good, Greedy: &good}); err != nil || r.state.Checks != 2 {
+		t.Errorf("%d checks, %v", r.state.Checks, err)
+	}
+	for name, spoil := range map[string]func(c *rundir.Counts){
+		"a problem too few": func(c *rundir.Counts) { c.N = 5 }, "another reward": func(c *rundir.Counts) { c.AnswerReward = 0.8 },
+		"a category too many": func(c *rundir.Counts) { c.FormattedWrong = 1 },
+	} {
+		bad := good
+		spoil(&bad)
+		for _, e := range []rundir.Eval{{Sampled: bad}, {Sampled: good, Greedy: &bad}} {
+			if err := r.checkEval(e); err == nil {
+				t.Errorf("%s: no error", name)
+			}
+		}
+	}
+}
+
+func TestCheckOfLines(t *testing.T) {
+	r := &trainer{}
+	nan := math.NaN()
+	if err := r.checkLine(rundir.Metrics{Step: 1, Loss: 0.1 + 0.2, GradNorm: nan, Rewards: map[string]rundir.Stat{"a": {Std: nan}}}); err != nil || r.state.Checks != 1 {
+		t.Errorf("%d checks, %v", r.state.Checks, err)
+	}
+	// A name that is no UTF-8 reads back as another.
+	if err := r.checkLine(rundir.Metrics{Step: 1, Rewards: map[string]rundir.Stat{"a\xff": {}}}); err == nil || !strings.Contains(err.Error(), "reads back") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// The bound on what advantages add up to is never met by rounding, also where
+// rewards differ in their last bit, and always by a change that matters.
+func TestAdvantagesAddUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.IntRange(2, 16).Draw(t, "size")
+		base := rapid.SampledFrom([]float64{0, 1, 0.3, 1e6, 1e-9}).Draw(t, "base")
+		rewards := rapid.SliceOfN(rapid.OneOf(
+			rapid.Just(base), rapid.Just(math.Nextafter(base, 2)), rapid.Just(base+1), rapid.Float64Range(0, 10), rapid.Just(math.NaN()),
+		), 2*size, 2*size).Draw(t, "rewards")
+		adv, _, err := rl.GroupAdvantages(rewards, size, rl.AdvantageOptions{
+			Baseline:   rapid.SampledFrom([]rl.Baseline{rl.BaselineGroupMean, rl.BaselineLeaveOneOut}).Draw(t, "baseline"),
+			Normalizer: rapid.SampledFrom([]rl.Normalizer{rl.NormalizerNone, rl.NormalizerGroupStd, rl.NormalizerBatchStd, rl.NormalizerGroupMean, rl.NormalizerGPG}).Draw(t, "normalizer"),
+			Eps:        rapid.SampledFrom([]float64{0, 1e-9, 1e-6, 1e-4}).Draw(t, "eps"),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for g := range 2 {
+			r, a := rewards[g*size:(g+1)*size], adv[g*size:(g+1)*size]
+			sum, bound := residue(r, a)
+			if !(sum <= bound) {
+				t.Fatalf("%v of rewards %v add up to %g, beyond %g", a, r, sum, bound)
+			}
+			low, high, scored := math.Inf(1), math.Inf(-1), 0
+			for _, v := range r {
+				if !math.IsNaN(v) {
+					low, high, scored = min(low, v), max(high, v), scored+1
+				}
+			}
+			if scored < 2 || high-low < 1e-3*max(1, high) {
+				continue
+			}
+			var total float64
+			for _, v := range a {
+				total += math.Abs(v)
+			}
+			a[0] += 1e-3 * total
+			if sum, bound := residue(r, a); total > 0 && sum <= bound {
+				t.Fatalf("%v of rewards %v pass: %g within %g", a, r, sum, bound)
+			}
+		}
+	})
+}
+
+// Where a method's advantages need not add up to 0, nothing is asked of them.
+func TestWhereAdvantagesAddUp(t *testing.T) {
+	for _, tt := range []struct {
+		set  []string
+		want bool
+	}{
+		{nil, true}, {[]string{"use_std_normalization=false"}, true}, {[]string{"scale_rewards=batch"}, true},
+		{[]string{"baseline=leave_one_out", "normalizer=none"}, true}, {[]string{"normalizer=group_mean"}, true}, {[]string{"normalizer=gpg"}, true},
+		{[]string{"loss_type=no_baseline"}, false}, {[]string{"baseline=batch_mean"}, false}, {[]string{"baseline=length_weighted"}, false},
+		{[]string{"baseline=greedy"}, false}, {[]string{"normalizer=whiten"}, false}, {[]string{"pass_k=true"}, false},
+		{[]string{"beta=0.1", "kl_in=reward"}, false}, {[]string{"beta=0.1"}, true},
+		{[]string{"algorithm.type=ppo", "loss_type=grpo_clip"}, false},
+		{[]string{"reward.functions=answer,format", "reward.reward_weights=1,1", "multi_objective_aggregation=normalize_then_sum"}, false},
+	} {
+		r := &trainer{cfg: config.Resolve(small(tt.set...))}
+		if got := r.sumsToZero(); got != tt.want {
+			t.Errorf("%q: %v, want %v", tt.set, got, tt.want)
+		}
+	}
+}
+
+// BenchmarkChecks measures what the checks add to a step of the default size
+// (256 completions of up to 64 tokens), and the step beside it.
+func BenchmarkChecks(b *testing.B) {
+	r := ready(b, config.Default())
+	var m rundir.Metrics
+	x, err := r.learn(1, &m, newStopwatch(time.Now).lap)
+	if err != nil {
+		b.Fatal(err)
+	}
+	width := 0
+	for _, c := range x.completions {
+		width = max(width, len(c.Tokens))
+	}
+	matrix := &model.TokenMatrix{B: len(x.completions), T: width, Mask: x.all.mask}
+	b.Run("checks", func(b *testing.B) {
+		for b.Loop() {
+			for _, err := range []error{
+				r.checkCompletions(x, 1), r.checkMask(x, x.all.rows, matrix), r.checkAdvantages(x, 1), r.checkSampler(1, &passStats{}), r.checkLine(m),
+			} {
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+	b.Run("step", func(b *testing.B) {
+		step := 1
+		for b.Loop() {
+			step++
+			if _, err := r.learn(step, &m, newStopwatch(time.Now).lap); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,291 @@
+package train
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"grpo/pkg/config"
+	"grpo/pkg/model"
+	"grpo/pkg/model/kernel"
+	"grpo/pkg/rundir"
+)
+
+func (t *trainer) path(parts ...string) string {
+	return filepath.Join(append([]string{t.opts.Dir}, parts...)...)
+}
+
+// later keeps a note until there is a log to write it into.
+func (t *trainer) later(format string, args ...any) {
+	t.notes = append(t.notes, fmt.Sprintf(format, args...))
+}
+
+// open takes the folder: it returns the result if the run is done, continues
+// from its newest good checkpoint if there is one, and starts afresh otherwise.
+func (t *trainer) open() (*rundir.Result, error) {
+	text := config.Marshal(t.cfg)
+	old, err := os.ReadFile(t.path(rundir.ConfigFile))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		old = nil
+	case err != nil:
+		return nil, fmt.Errorf("open run: %w", err)
+	case !bytes.Equal(old, text):
+		if err := t.sameRun(); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := os.Stat(t.path(rundir.ResultFile)); err == nil {
+		run, err := rundir.Open(t.opts.Dir) // which holds the files to their seals
+		if err != nil {
+			return nil, fmt.Errorf("%w (the run is done: put the file back as it was, or begin anew beside this folder with --fresh)", err)
+		}
+		return run.Result, nil
+	}
+	for _, dir := range []string{t.opts.Dir, t.path(rundir.CheckpointDir)} {
+		if err := rundir.RemoveTemps(dir); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.restore(old); err != nil {
+		return nil, err
+	}
+	return nil, t.begin(old, text)
+}
+
+// begin cuts the logs to what the checkpoint knows of, and writes what a folder
+// has from the start. The seal goes first and last: at no moment does it
+// vouch for what is not there.
+func (t *trainer) begin(old, text []byte) error {
+	bare := rundir.Seal{Step: t.state.Step, Files: t.state.Logs}
+	if err := rundir.WriteJSON(t.path(rundir.CheckpointDir, rundir.SealFile), bare); err != nil {
+		return err
+	}
+	for _, f := range t.files.named() {
+		log, err := rundir.OpenLog(t.path(f.name))
+		if err != nil {
+			return err
+		}
+		*f.log = log
+		if err := log.TruncateTo(t.state.Logs[f.name].Bytes); err != nil {
+			return fmt.Errorf("continue run: %w", err)
+		}
+	}
+	if !bytes.Equal(old, text) {
+		if err := rundir.WriteFileAtomic(t.path(rundir.ConfigFile), text); err != nil {
+			return err
+		}
+	}
+	meta := t.opts.Meta
+	meta.Kernel, meta.Threads = kernel.Name(), t.opts.Threads
+	meta.Started = t.started.UTC().Format(time.RFC3339)
+	meta.ConfigHash, meta.InitHash = config.Hash(t.cfg), t.inputs.Init
+	if err := rundir.WriteJSON(t.path(rundir.MetaFile), meta); err != nil {
+		return err
+	}
+	if err := t.seal(); err != nil {
+		return err
+	}
+	return t.writeStatus(rundir.StateRunning, "")
+}
+
+// sameRun compares the folder's configuration with this run's, key by key.
+// Where they differ only in keys without an effect on the run, this run's goes
+// into the folder.
+func (t *trainer) sameRun() error {
+	path := t.path(rundir.ConfigFile)
+	old, err := config.Load(config.LoadOptions{Path: path})
+	if err != nil {
+		return fmt.Errorf("the folder %s holds a configuration that can't be read: %w", t.opts.Dir, err)
+	}
+	diff := strings.Join(config.Diff(old.Config, t.cfg), "; ")
+	if config.Hash(old.Config) != config.Hash(t.cfg) {
+		return fmt.Errorf("%w: %s holds a run of another configuration (%s), says its %s; give another --out, or --fresh to begin anew beside it",
+			config.ErrConfig, t.opts.Dir, diff, rundir.ConfigFile)
+	}
+	if diff == "" {
+		diff = "the same values in other words"
+	}
+	t.later("%s is written anew: %s", path, diff)
+	return nil
+}
+
+// restore loads the newest checkpoint that is whole and whose logs are, if
+// there is any checkpoint at all. A run from an older one makes the steps since
+// then again, with the same lines.
+func (t *trainer) restore(configFile []byte) error {
+	t.onDisk = -1
+	last, older, err := t.checkpoints()
+	if err != nil {
+		return err
+	}
+	var names []string
+	if last {
+		names = append(names, lastFile)
+	}
+	for _, step := range older {
+		names = append(names, stepName(step))
+	}
+	if len(names) == 0 {
+		return t.nothingSaved(configFile)
+	}
+	var damage []string
+	for _, name := range names {
+		path := t.path(rundir.CheckpointDir, name)
+		c, s, err := readCheckpoint(path)
+		if err == nil {
+			if err := t.belongs(path, c, s); err != nil {
+				return fmt.Errorf("continue run: %w", err)
+			}
+			err = t.logsHold(s)
+		}
+		if err != nil {
+			damage = append(damage, err.Error())
+			continue
+		}
+		if name == lastFile {
+			t.onDisk = s.Step
+		}
+		for _, d := range damage {
+			t.later("damage: %s", d)
+		}
+		if len(damage) > 0 {
+			t.later("continuing from the checkpoint before, %s, behind step %d", path, s.Step)
+		}
+		t.checkBest()
+		return t.adopt(path, c, s)
+	}
+	return fmt.Errorf("continue run: nothing in %s is fit to go on from: %s (put back a copy of one of these files, or begin anew beside this folder with --fresh)",
+		t.opts.Dir, strings.Join(damage, "; "))
+}
+
+// nothingSaved is for a folder without a checkpoint: a run that ended before its
+// first, which starts afresh, or one that lost them, which must not pass for it.
+func (t *trainer) nothingSaved(configFile []byte) error {
+	if info, err := os.Stat(t.path(rundir.MetricsFile)); err == nil && info.Size() > 0 {
+		return fmt.Errorf("continue run: %s holds steps, but there is no checkpoint in %s to go on from (put one back, or begin anew beside this folder with --fresh)",
+			t.path(rundir.MetricsFile), t.path(rundir.CheckpointDir))
+	}
+	var seal rundir.Seal
+	err := rundir.ReadJSON(t.path(rundir.CheckpointDir, rundir.SealFile), &seal)
+	if sealed := seal.Files[rundir.ConfigFile]; t.opts.Resume && err == nil && sealed.SHA256 != "" && sealed != rundir.PrefixOf(configFile) {
+		return fmt.Errorf("continue run: %s is not what the run was begun with (put it back as it was, or begin anew with \"grpo train -c\")", t.path(rundir.ConfigFile))
+	}
+	return nil
+}
+
+// readCheckpoint reads a checkpoint of any version; the state is nil for one
+// whose format is another.
+func readCheckpoint(path string) (*model.Checkpoint, *state, error) {
+	c, err := model.ReadFile(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.Metadata[formatKey] != checkpointFormat {
+		return c, nil, nil
+	}
+	if !c.Sealed {
+		return nil, nil, fmt.Errorf("read %s: it has lost its checksum: the file was damaged or changed", path)
+	}
+	s := new(state)
+	if err := rundir.Unmarshal([]byte(c.Metadata[stateKey]), s); err != nil {
+		return nil, nil, fmt.Errorf("read %s: %s: %w", path, stateKey, err)
+	}
+	return c, s, nil
+}
+
+// belongs refuses a whole checkpoint from which this run would not continue with
+// the same bits.
+func (t *trainer) belongs(path string, c *model.Checkpoint, s *state) error {
+	const anew = "begin anew beside this folder with --fresh"
+	if s == nil {
+		format := c.Metadata[formatKey]
+		if format == "" {
+			format = "1"
+		}
+		return fmt.Errorf("%s is a checkpoint of format %s, this version of grpo continues format %s (finish the run with the version that began it, or %s)",
+			path, format, checkpointFormat, anew)
+	}
+	if k := c.Metadata[kernelKey]; k != kernel.Name() {
+		return fmt.Errorf("%s was written by the kernel %s, this is %s, and the last bits would differ (set GRPO_KERNEL=%s on a machine that has it, or %s)",
+			path, k, kernel.Name(), k, anew)
+	}
+	if err := t.sameConfig(path, c.Metadata[configKey]); err != nil {
+		return fmt.Errorf("%w %s", err, anew)
+	}
+	if changed := s.Inputs.differ(t.inputs); len(changed) > 0 {
+		return fmt.Errorf("%s was written when other things stood in the files that the configuration names: %s: put them back as they were, or %s",
+			path, strings.Join(changed, ", "), anew)
+	}
+	whole := c.Params.Spec == t.params.Spec && c.M != nil &&
+		(t.critic != nil) == (c.Critic != nil) && (t.judges.reference != nil) == (c.Reference != nil)
+	if !whole || s.Epoch != 0 || s.MicroBatch != 0 || s.Seed != t.cfg.Seed {
+		return fmt.Errorf("%s is no checkpoint of this run, although it says so: %s", path, anew)
+	}
+	return nil
+}
+
+// sameConfig compares the configuration in a checkpoint with this run's.
+func (t *trainer) sameConfig(path, text string) error {
+	if text == string(config.Marshal(t.cfg)) {
+		return nil
+	}
+	old, err := config.LoadText(path, []byte(text))
+	if err != nil {
+		return fmt.Errorf("the configuration in %s is of another version of grpo (%w): finish the run with that version, or", path, err)
+	}
+	diff := strings.Join(config.Diff(old.Config, t.cfg), "; ")
+	switch {
+	case t.opts.Resume && diff != "":
+		return fmt.Errorf("%w: %s is not what %s was written under (%s): put it back as it was, or",
+			config.ErrConfig, t.path(rundir.ConfigFile), path, diff)
+	case config.Hash(old.Config) != config.Hash(t.cfg):
+		return fmt.Errorf("%w: %s was written under another configuration (%s): go back to that, or", config.ErrConfig, path, diff)
+	}
+	return nil
+}
+
+// logsHold says whether the logs are what they were when s was written.
+func (t *trainer) logsHold(s *state) error {
+	for _, f := range t.files.named() {
+		if err := s.Logs[f.name].Holds(t.path(f.name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// adopt goes on from a checkpoint.
+func (t *trainer) adopt(path string, c *model.Checkpoint, s *state) error {
+	if t.critic != nil {
+		if err := t.critic.Restore(c.Critic); err != nil {
+			return fmt.Errorf("continue run: %s: %w", path, err)
+		}
+	}
+	if t.judges.reference != nil {
+		copy(t.judges.reference.Flat, c.Reference.Flat)
+	}
+	copy(t.params.Flat, c.Params.Flat)
+	copy(t.opt.M.Flat, c.M.Flat)
+	copy(t.opt.V.Flat, c.V.Flat)
+	t.state = *s
+	t.opt.T = s.Updates
+	return nil
+}
+
+// checkBest looks after the one file that a continued run may never write again.
+func (t *trainer) checkBest() {
+	path := t.path(rundir.CheckpointDir, bestFile)
+	c, err := model.ReadFile(path)
+	if err == nil && !c.Sealed {
+		err = fmt.Errorf("%s: it has lost its checksum", path)
+	}
+	if err != nil {
+		t.later("damage: %v: the weights of the best step so far are lost; the run itself does not need them", err)
+	}
+}

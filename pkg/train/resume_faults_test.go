@@ -1,0 +1,130 @@
+//go:build linux
+
+package train
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"grpo/pkg/rundir"
+)
+
+// atStep is an observer that does something after a step.
+type atStep struct {
+	watch
+	step int
+	do   func()
+}
+
+func (a *atStep) Step(m rundir.Metrics) {
+	if m.Step == a.step {
+		a.do()
+	}
+}
+
+// A disk that fills up under a run: the error says so, the newest checkpoint is
+// whole, and with room again the run ends as the undisturbed one.
+func TestDiskThatFillsUp(t *testing.T) {
+	cfg := mini(t, "n_grpo_steps=6")
+	want := undisturbed(t, cfg)
+	for _, free := range []int64{0, 5000, 9_000, 13_000} { // room for nothing, a line, two files, almost a checkpoint
+		mnt := t.TempDir()
+		if err := syscall.Mount("tmpfs", mnt, "tmpfs", 0, "size=1m"); err != nil {
+			t.Skipf("no small file system to be had here: %v", err)
+		}
+		t.Cleanup(func() { syscall.Unmount(mnt, syscall.MNT_DETACH) })
+		dir, ballast := filepath.Join(mnt, "run"), filepath.Join(mnt, "ballast")
+		fill := func() {
+			var st syscall.Statfs_t
+			if err := syscall.Statfs(mnt, &st); err != nil {
+				t.Fatal(err)
+			}
+			left := max(0, int64(st.Bfree)*st.Bsize-free)
+			put(t, ballast, make([]byte, left/st.Bsize*st.Bsize))
+		}
+		_, err := Run(context.Background(), cfg, options(dir, &atStep{step: 3, do: fill}, 1))
+		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "free some space") || !strings.Contains(err.Error(), dir) {
+			t.Errorf("%d bytes free: error %v", free, err)
+			continue
+		}
+		if temps, _ := filepath.Glob(filepath.Join(dir, "*", ".*tmp")); len(temps) > 0 {
+			t.Errorf("%d bytes free: left behind %q", free, temps)
+		}
+		if _, _, err := readCheckpoint(filepath.Join(dir, rundir.CheckpointDir, lastFile)); err != nil {
+			t.Errorf("%d bytes free: %v", free, err)
+		}
+		if _, err := rundir.Open(dir); err != nil {
+			t.Errorf("%d bytes free: %v", free, err)
+		}
+		remove(t, ballast)
+		if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err != nil {
+			t.Errorf("%d bytes free, then room: %v", free, err)
+			continue
+		}
+		sameBits(t, want, open(t, dir))
+	}
+}
+
+// A folder that is taken away under a run: the run ends and says so, and leaves
+// what stands there now alone. Where it was only moved, it continues there.
+func TestFolderThatIsTakenAway(t *testing.T) {
+	cfg := mini(t, "n_grpo_steps=6")
+	want := undisturbed(t, cfg)
+	for _, tt := range []struct {
+		name string
+		take func(dir, away string)
+	}{
+		{"removed", func(dir, _ string) { remove(t, dir) }},
+		{"moved", func(dir, away string) { rename(t, dir, away) }},
+		{"replaced", func(dir, away string) {
+			rename(t, dir, away)
+			if err := os.MkdirAll(filepath.Join(dir, rundir.CheckpointDir), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{rundir.MetricsFile, rundir.StatusFile, rundir.LockFile, filepath.Join(rundir.CheckpointDir, lastFile)} {
+				put(t, filepath.Join(dir, name), []byte("another's"))
+			}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "run")
+			away := dir + "-away"
+			_, err := Run(context.Background(), cfg, options(dir, &atStep{step: 3, do: func() { tt.take(dir, away) }}, 1))
+			if err == nil || !strings.Contains(err.Error(), "in the meantime") || !strings.Contains(err.Error(), dir) {
+				t.Errorf("error %v", err)
+			}
+			if tt.name == "replaced" {
+				for _, path := range filesOf(t, dir) {
+					if string(slurp(t, path)) != "another's" {
+						t.Errorf("%s was written to", path)
+					}
+				}
+				if n := len(filesOf(t, dir)); n != 4 {
+					t.Errorf("%d files in the new folder", n)
+				}
+			} else if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the folder is there again: %v", err)
+			}
+			if tt.name == "removed" {
+				return
+			}
+			if _, err := Run(context.Background(), cfg, options(away, &watch{}, 1)); err != nil {
+				t.Fatal(err)
+			}
+			sameBits(t, want, open(t, away))
+		})
+	}
+}
+
+func rename(t testing.TB, from, to string) {
+	t.Helper()
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+}

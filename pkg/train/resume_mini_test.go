@@ -1,0 +1,172 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"grpo/pkg/config"
+	"grpo/pkg/rundir"
+)
+
+// The tests here damage every byte of every file of a run, so the run is as
+// small as one can be: a few problems of its own, a network of width 4.
+
+// mini returns a configuration whose files are of a few kilobytes.
+func mini(t testing.TB, set ...string) config.Config {
+	t.Helper()
+	dir := t.TempDir()
+	problems := func(name string, from, n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `{"question": "Tom has %d pens?", "answer": "%d\n#### %d"}`+"\n", from+i, from+i, from+i)
+		}
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	r, err := config.Load(config.LoadOptions{Set: append([]string{
+		"data.source=gsm8k", "data.train_file=" + problems("train.jsonl", 1, 4), "data.val_file=" + problems("val.jsonl", 5, 2),
+		"data.test_file=" + problems("test.jsonl", 7, 2), "model.init=random", "model.hidden_size=4", "model.num_layers=1",
+		"rollout_batch_size=4", "group_size=2", "sampling_max_tokens=4", "reward.functions=random",
+		"train.n_grpo_steps=4", "eval.every_n_steps=2", "eval.save_samples=1", "eval.greedy=false",
+	}, set...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Config
+}
+
+// interrupted makes a run that ends behind a step and can go on.
+func interrupted(t testing.TB, cfg config.Config, after int) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "run")
+	ctx, cancel := context.WithCancel(context.Background())
+	if _, err := Run(ctx, cfg, options(dir, &watch{after: after, cancel: cancel}, 1)); !errors.Is(err, ErrInterrupted) {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func undisturbed(t testing.TB, cfg config.Config) *rundir.Run {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "run")
+	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err != nil {
+		t.Fatal(err)
+	}
+	r, err := rundir.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func slurp(t testing.TB, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func put(t testing.TB, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// filesOf lists the files of a folder with its subfolders, run.log apart: that
+// is for people, and nothing reads it.
+func filesOf(t testing.TB, dir string) []string {
+	t.Helper()
+	var out []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && d.Name() != rundir.LogFile {
+			out = append(out, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// damages calls try with damaged forms of the file at path, which stand in its
+// place then: cut at every stride-th byte, and with that byte changed in one bit.
+// Unless GRPO_LONG is set, as in CI, only a part of that is done, from another
+// place in each file.
+func damages(t *testing.T, path string, stride int, try func(what string)) {
+	t.Helper()
+	whole := slurp(t, path)
+	// In place: some file systems wait for the disk when a file is cut to nothing
+	// and written again.
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(err)
+	defer f.Close()
+	write := func(data []byte, at int) {
+		_, err := f.WriteAt(data, int64(at))
+		must(err)
+	}
+	first := 0
+	switch {
+	case testing.Short():
+		stride *= 97
+		first = len(whole) % stride
+	case os.Getenv("GRPO_LONG") == "":
+		stride *= 13
+		first = len(whole) % stride
+	}
+	for i := first; i < len(whole); i += stride {
+		must(f.Truncate(int64(i)))
+		try(fmt.Sprintf("%s cut at byte %d of %d", filepath.Base(path), i, len(whole)))
+		write(whole[i:], i)
+		damaged := whole[i] ^ 1<<(i%8)
+		write([]byte{damaged}, i)
+		try(fmt.Sprintf("%s with byte %d (%q) made %q", filepath.Base(path), i, whole[i], damaged))
+		write(whole[i:i+1], i)
+	}
+}
+
+// isTensors tells the files that only a resume reads. They are many times
+// larger than the others.
+func isTensors(path string) bool { return filepath.Ext(path) == ".safetensors" }
+
+// flip changes one byte of a file, counted from the end where negative.
+func flip(t testing.TB, path string, at int) {
+	t.Helper()
+	data := slurp(t, path)
+	if at < 0 {
+		at += len(data)
+	}
+	data[at] ^= 1
+	put(t, path, data)
+}
+
+func remove(t testing.TB, path string) {
+	t.Helper()
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func cutOff(t testing.TB, path string, n int) {
+	t.Helper()
+	data := slurp(t, path)
+	put(t, path, data[:len(data)-n])
+}

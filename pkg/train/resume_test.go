@@ -1,0 +1,245 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"grpo/pkg/config"
+	"grpo/pkg/model"
+	"grpo/pkg/model/safetensors"
+	"grpo/pkg/rundir"
+)
+
+// rewrite changes the metadata of a checkpoint and seals it again: it is whole
+// and says something else.
+func rewrite(t testing.TB, path string, change func(metadata map[string]string)) {
+	t.Helper()
+	f, err := safetensors.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(f.Metadata)
+	data, err := safetensors.WriteSealed(f.Tensors, f.Metadata)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, path, data)
+}
+
+func metadataOf(t testing.TB, path string) map[string]string {
+	t.Helper()
+	c, err := model.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Metadata
+}
+
+// A whole checkpoint from which the bits would differ is refused, and nothing
+// falls back behind it.
+func TestRefusesCheckpointsOfOthers(t *testing.T) {
+	cfg := mini(t)
+	set := func(key string, change func(string) string) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			path := filepath.Join(dir, rundir.CheckpointDir, lastFile)
+			rewrite(t, path, func(m map[string]string) { m[key] = change(m[key]) })
+		}
+	}
+	replace := func(old, new string) func(string) string {
+		return func(s string) string {
+			if !strings.Contains(s, old) {
+				t.Errorf("%q is not in %q", old, s)
+			}
+			return strings.Replace(s, old, new, 1)
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		harm  func(t *testing.T, dir string)
+		want  []string
+		usage bool // a mistake of the configuration
+	}{
+		{"a later format", set(formatKey, func(string) string { return "3" }), []string{"format 3", "continues format " + checkpointFormat}, false},
+		{"another kernel", set(kernelKey, func(string) string { return "abacus" }), []string{"kernel abacus", "GRPO_KERNEL=abacus"}, false},
+		{"another configuration", set(configKey, replace("learning_rate: 0.001", "learning_rate: 0.002")), []string{"train.learning_rate: 0.002, now 0.001"}, true},
+		{"a configuration with other keys", set(configKey, replace("seed: 1", "seet: 1")), []string{`unknown key "seet"`, "another version"}, true},
+		{"another position", set(stateKey, replace(`"epoch":0`, `"epoch":1`)), []string{"no checkpoint of this run"}, false},
+		{"another stream", set(stateKey, replace(`"seed":1`, `"seed":2`)), []string{"no checkpoint of this run"}, false},
+		{"other problems", func(t *testing.T, dir string) {
+			f, err := os.OpenFile(cfg.Data.TrainFile, os.O_APPEND|os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if _, err := f.WriteString(`{"question": "And Tom?", "answer": "3\n#### 3"}` + "\n"); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"the problems (data.*)"}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := interrupted(t, cfg, 3)
+			tt.harm(t, dir)
+			_, err := Run(context.Background(), cfg, options(dir, &watch{}, 1))
+			if err == nil || errors.Is(err, config.ErrConfig) != tt.usage {
+				t.Fatalf("error %v", err)
+			}
+			for _, want := range append(tt.want, lastFile, "--fresh") {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q, want one with %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+// A checkpoint of the first format has neither number nor checksum.
+func TestRefusesCheckpointsOfEarlierVersions(t *testing.T) {
+	cfg := mini(t)
+	dir := interrupted(t, cfg, 3)
+	path := filepath.Join(dir, rundir.CheckpointDir, lastFile)
+	c, err := model.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(c.Metadata, formatKey)
+	data, err := c.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, path, data)
+	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err == nil || !strings.Contains(err.Error(), "format 1") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A checkpoint holds what its documentation says.
+func TestWhatACheckpointHolds(t *testing.T) {
+	cfg := small("algorithm.type=ppo", "loss_type=grpo_clip", "beta=0.01", "kl_in=reward", "n_grpo_steps=2", "eval.every_n_steps=1", "data.val_size=10", "seed=5", "save_samples=2")
+	dir := filepath.Join(t.TempDir(), "run")
+	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err != nil {
+		t.Fatal(err)
+	}
+	c, s, err := readCheckpoint(filepath.Join(dir, rundir.CheckpointDir, lastFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.M == nil || c.V == nil || c.Reference == nil || c.Critic == nil || !c.Sealed {
+		t.Errorf("moments, reference or critic are missing: %+v", c)
+	}
+	if got := c.Metadata[configKey]; got != string(config.Marshal(cfg)) || got != string(slurp(t, filepath.Join(dir, rundir.ConfigFile))) {
+		t.Error("the configuration is not the run's")
+	}
+	if s.Step != 2 || s.Updates != 2 || s.Seed != 5 || s.Drawn != 2*48/8 || s.Best.Step > 2 || s.Test == nil || s.Checks == 0 || s.Inputs.Init == "" || s.Inputs.Problems == "" {
+		t.Errorf("state %+v", *s)
+	}
+	for _, name := range []string{rundir.MetricsFile, rundir.EvalFile, rundir.SamplesFile} {
+		if s.Logs[name] != rundir.PrefixOf(slurp(t, filepath.Join(dir, name))) {
+			t.Errorf("%s: %+v is not what it holds", name, s.Logs[name])
+		}
+	}
+	best := metadataOf(t, filepath.Join(dir, rundir.CheckpointDir, bestFile))
+	if best[hashKey] != config.Hash(cfg) || best[stepKey] == "" {
+		t.Errorf("best weights with %v", best)
+	}
+}
+
+// Checkpoints at their own pace, the newest few of them; the run is the same.
+func TestCheckpointPace(t *testing.T) {
+	base := []string{"n_grpo_steps=6"}
+	want := undisturbed(t, mini(t, base...))
+	for _, tt := range []struct {
+		set   []string
+		files string
+	}{
+		{nil, "best last step-000004"},
+		{[]string{"output.keep_checkpoints=1"}, "best last"},
+		{[]string{"output.keep_checkpoints=9"}, "best last step-000000 step-000002 step-000004"},
+		{[]string{"output.checkpoint_every_n_steps=1", "output.keep_checkpoints=3"}, "best last step-000004 step-000005"},
+		{[]string{"output.checkpoint_every_n_steps=5", "output.keep_checkpoints=9"}, "best last step-000000 step-000005"},
+	} {
+		got := undisturbed(t, mini(t, append(tt.set, base...)...))
+		sameBits(t, want, got)
+		var names []string
+		for _, path := range filesOf(t, got.Dir) {
+			if isTensors(path) {
+				names = append(names, strings.TrimSuffix(filepath.Base(path), ".safetensors"))
+			}
+		}
+		if files := strings.Join(names, " "); files != tt.files {
+			t.Errorf("%v: %s, want %s", tt.set, files, tt.files)
+		}
+	}
+}
+
+// Under the folder's own configuration every key must be as it was; a command
+// that asks for the run again may ask for another name.
+func TestResumeHoldsTheConfigurationToTheLetter(t *testing.T) {
+	cfg := mini(t)
+	dir := interrupted(t, cfg, 3)
+	cfg.Name = "other"
+	opts := options(dir, &watch{}, 1)
+	opts.Resume = true
+	path := filepath.Join(dir, rundir.ConfigFile)
+	before := slurp(t, path)
+	put(t, path, config.Marshal(cfg))
+	_, err := Run(context.Background(), cfg, opts)
+	if !errors.Is(err, config.ErrConfig) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "name: default, now other") {
+		t.Errorf("resume: error %v", err)
+	}
+	put(t, path, before)
+	w := &watch{}
+	res, err := Run(context.Background(), cfg, options(dir, w, 1))
+	if err != nil || res.Name != "other" {
+		t.Fatal(res, err)
+	}
+	if notes := strings.Join(w.notes, "\n"); !strings.Contains(notes, "name: default, now other") {
+		t.Errorf("notes %q", notes)
+	}
+	if got := open(t, dir); string(got.Config) != string(config.Marshal(cfg)) {
+		t.Error("config.yaml is not that of the run")
+	}
+}
+
+// A run without a checkpoint yet has only its seal to say what it was begun with.
+func TestResumeBeforeTheFirstCheckpoint(t *testing.T) {
+	cfg := mini(t)
+	dir := interrupted(t, cfg, 1)
+	for _, path := range filesOf(t, dir) {
+		if isTensors(path) || filepath.Ext(path) == ".jsonl" {
+			remove(t, path)
+		}
+	}
+	opts := options(dir, &watch{}, 1)
+	opts.Resume = true
+	other := cfg
+	other.Train.LearningRate = 0.5
+	path := filepath.Join(dir, rundir.ConfigFile)
+	put(t, path, config.Marshal(other))
+	if _, err := Run(context.Background(), other, opts); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("error %v", err)
+	}
+	put(t, path, config.Marshal(cfg))
+	if _, err := Run(context.Background(), cfg, opts); err != nil {
+		t.Fatal(err)
+	}
+	sameBits(t, undisturbed(t, cfg), open(t, dir))
+}
+
+// A finished run whose files were changed is not shown as its result.
+func TestAFinishedRunIsHeldToItsSeals(t *testing.T) {
+	cfg := mini(t)
+	dir := undisturbed(t, cfg).Dir
+	path := filepath.Join(dir, rundir.EvalFile)
+	flip(t, path, 80)
+	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("error %v", err)
+	}
+	flip(t, path, 80)
+	if res, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err != nil || res.Status != rundir.StateDone {
+		t.Errorf("mended: %v", err)
+	}
+}

@@ -1,0 +1,64 @@
+package train
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"grpo/pkg/rundir"
+)
+
+// A run that diverged, and was killed between its last checkpoint and its
+// result, has the result that it would have had.
+func TestDivergenceIsRemembered(t *testing.T) {
+	cfg := mini(t, "learning_rate=1e38", "adam_eps=1e-30", "reward.functions=random", "n_grpo_steps=6")
+	want := undisturbed(t, cfg)
+	if want.Result.Status != rundir.StateDiverged || want.Result.Steps == 6 {
+		t.Fatalf("the case shows nothing: %+v", want.Result)
+	}
+	for _, gone := range []string{rundir.ResultFile, filepath.Join(rundir.CheckpointDir, lastFile)} {
+		remove(t, filepath.Join(want.Dir, rundir.ResultFile))
+		remove(t, filepath.Join(want.Dir, gone))
+		if _, err := Run(context.Background(), cfg, options(want.Dir, &watch{}, 1)); err != nil {
+			t.Fatal(err)
+		}
+		got := open(t, want.Dir)
+		sameBits(t, want, got)
+		if *got.Result.DivergedAt != *want.Result.DivergedAt || got.Result.DivergedReason != want.Result.DivergedReason || got.Result.Checks != want.Result.Checks {
+			t.Errorf("without %s: %+v, want %+v", gone, got.Result, want.Result)
+		}
+	}
+}
+
+// A collapse is noted; it ends the run where that is asked for, and also when
+// the run is continued from just there.
+func TestStopOnDivergence(t *testing.T) {
+	long(t)
+	base := []string{"learning_rate=0.1", "data.val_size=400", "n_grpo_steps=7"}
+	w := &watch{}
+	dir := t.TempDir()
+	if _, err := Run(context.Background(), small(base...), options(dir, w, 1)); err != nil {
+		t.Fatal(err)
+	}
+	on := open(t, dir)
+	if on.Result.Status != rundir.StateDiverged || on.Result.Steps != 7 || !strings.Contains(strings.Join(w.notes, "\n"), "the run goes on") {
+		t.Errorf("%s after %d steps, notes %q", on.Result.Status, on.Result.Steps, w.notes)
+	}
+	cfg := small(append(base, "stop_on_divergence=true")...)
+	w, dir = &watch{}, t.TempDir()
+	if _, err := Run(context.Background(), cfg, options(dir, w, 1)); err != nil {
+		t.Fatal(err)
+	}
+	off := open(t, dir)
+	at := *off.Result.DivergedAt
+	if off.Result.Steps != at || at >= 7 || len(off.Metrics) != at || off.Result.Final.Step != at || !strings.Contains(strings.Join(w.notes, "\n"), "the run ends here") {
+		t.Errorf("diverged at %d, ended after %d steps, notes %q", at, off.Result.Steps, w.notes)
+	}
+	// As if it had been killed behind the checkpoint of that step.
+	remove(t, filepath.Join(dir, rundir.ResultFile))
+	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err != nil {
+		t.Fatal(err)
+	}
+	sameBits(t, off, open(t, dir))
+}
