@@ -8,7 +8,7 @@ export CGO_ENABLED ?= 0
 # and the launcher of a sweep's processes.
 CONCURRENT = ./pkg/model ./pkg/model/kernel ./pkg/train ./pkg/rundir ./pkg/sweep ./pkg/sweepdir
 
-.PHONY: all build test race vet lint base smoke bench fuzz clean
+.PHONY: all build test race vet lint base smoke bench fuzz faults clean
 
 all: build
 
@@ -51,12 +51,13 @@ bench: ## benchmarks of the kernels and of a step
 	$(GO) test -run '^$$' -bench . -benchmem ./pkg/model/...
 
 FUZZTIME ?= 30s
-fuzz: ## every fuzz target in turn, FUZZTIME each
-	@set -e; for pkg in $$($(GO) list ./...); do \
-		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-			echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$pkg; \
-		done; \
-	done
+fuzz: ## every fuzz target in turn, FUZZTIME each, or FUZZEXECS executions over all; with counts
+	$(GO) run ./internal/fuzzall $(if $(FUZZEXECS),-execs $(FUZZEXECS),-time $(FUZZTIME)) -match '$(FUZZ)' \
+		$(if $(filter 10000000,$(FUZZEXECS)),-write docs/reliability.md)
+
+KILLS ?= 200
+faults: ## break real runs in every way there is; KILLS=10 is the short version
+	$(GO) run ./internal/faulttest -kills $(KILLS) $(if $(filter 200,$(KILLS)),-write docs/reliability.md)
 
 clean:
 	rm -rf grpo results/smoke results/base-build

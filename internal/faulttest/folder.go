@@ -1,0 +1,128 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"grpo/pkg/rundir"
+)
+
+// waitFor waits until a process has written something to a file, and then for a
+// random part of what is left of its run.
+func (l *lab) waitFor(path string) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+		if info, err := os.Stat(path); err == nil && info.Size() > 0 {
+			break
+		}
+	}
+	time.Sleep(l.moment() / 2)
+}
+
+// whileRunning takes the folder of a run away while it runs, checks how that
+// ended, and hands over to after.
+func (l *lab) whileRunning(n int, take, after func(dir string) error) (report, error) {
+	hit := 0
+	for range n {
+		dir := l.dir()
+		p := l.train(dir)
+		if err := p.start(); err != nil {
+			return report{}, err
+		}
+		l.waitFor(filepath.Join(dir, rundir.MetricsFile))
+		if err := take(dir); err != nil {
+			return report{}, errors.Join(err, p.cmd.Process.Kill())
+		}
+		o, err := p.wait()
+		if err != nil {
+			return report{}, err
+		}
+		if o.code != 0 {
+			hit++
+			if err := clear(o, []int{1}, dir); err != nil {
+				return report{}, err
+			}
+		}
+		if err := after(dir); err != nil {
+			return report{}, err
+		}
+	}
+	return report{tries: n, text: fmt.Sprintf("%d folders, %d runs stopped: all %d equal afterwards", n, hit, n)}, nil
+}
+
+func folderMoved(l *lab) (report, error) {
+	return l.whileRunning(l.tries(10), func(dir string) error { return os.Rename(dir, dir+"-moved") },
+		func(dir string) error { return l.finished(dir + "-moved") })
+}
+
+func folderRemoved(l *lab) (report, error) {
+	return l.whileRunning(l.tries(10), func(dir string) error {
+		// The run may put a file into the folder that is being emptied.
+		for n := 0; ; n++ {
+			if err := os.RemoveAll(dir); err == nil || n == 1000 {
+				return err
+			}
+		}
+	}, l.finished)
+}
+
+// twoProcesses gives the same command twice at the same moment.
+func twoProcesses(l *lab) (report, error) {
+	refused, n := 0, l.tries(20)
+	for range n {
+		dir := l.dir()
+		var out [2]outcome
+		var errs [2]error
+		var both sync.WaitGroup
+		for i := range out {
+			both.Go(func() { out[i], errs[i] = l.train(dir).wait() })
+		}
+		both.Wait()
+		if err := errors.Join(errs[:]...); err != nil {
+			return report{}, err
+		}
+		done := 0
+		for _, o := range out {
+			if o.code == 0 {
+				done++
+				continue
+			}
+			refused++
+			if err := clear(o, []int{1}, "is writing to this folder"); err != nil {
+				return report{}, err
+			}
+		}
+		if done == 0 {
+			return report{}, fmt.Errorf("%s: neither ended well: %s; %s", dir, out[0], out[1])
+		}
+		if err := l.same(dir); err != nil {
+			return report{}, err
+		}
+	}
+	return report{tries: n, text: fmt.Sprintf("%d pairs, %d processes refused: all %d runs equal", n, refused, n)}, nil
+}
+
+// diverge begins with a learning rate that no weights survive.
+func diverge(l *lab) (report, error) {
+	dir := l.dir()
+	o, err := l.train(dir, "--set", "lr=1e38", "--set", "max_grad_norm=0").wait()
+	if err != nil {
+		return report{}, err
+	}
+	if o.code != 0 {
+		return report{}, fmt.Errorf("%s: %s", dir, o)
+	}
+	r, err := rundir.Open(dir)
+	if err != nil {
+		return report{}, err
+	}
+	if r.Result == nil || r.Result.Status != rundir.StateDiverged || r.Result.DivergedAt == nil || r.Result.DivergedReason == "" {
+		return report{}, fmt.Errorf("%s: the result is %+v", dir, r.Result)
+	}
+	return report{tries: 1, text: fmt.Sprintf("diverged at step %d: %s", *r.Result.DivergedAt, r.Result.DivergedReason)}, nil
+}

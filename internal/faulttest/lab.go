@@ -1,0 +1,256 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// smallRun is the run that is broken: a second or two of twelve steps, with a
+// checkpoint after each so that there is much to interrupt. One thread, since
+// what is tested is not arithmetic.
+var smallRun = []string{"train", "-c", "smoke", "--quiet", "--threads", "1", "--seed", "7",
+	"--set", "rollout_batch_size=64", "--set", "n_grpo_steps=12", "--set", "every_n_steps=3",
+	"--set", "val_size=32", "--set", "test_size=32", "--set", "unseen_size=32",
+	"--set", "checkpoint_every_n_steps=1", "--set", "keep_checkpoints=2"}
+
+// lab is where the faults are tried.
+type lab struct {
+	ctx     context.Context
+	options options
+	binary  string
+	self    string // this program, which runs another under limits
+	work    string
+	version string
+
+	reference string // folder of the undisturbed run
+	took      time.Duration
+
+	bench // of the fault at work
+}
+
+// bench is what a fault has to itself, so that several can be tried at a time.
+type bench struct {
+	rng  *rand.Rand
+	name string // prefix of its folders
+	made int
+}
+
+func newLab(ctx context.Context, o options) (*lab, error) {
+	l := &lab{ctx: ctx, options: o, binary: o.binary}
+	var err error
+	if l.self, err = os.Executable(); err != nil {
+		return nil, err
+	}
+	if l.work, err = os.MkdirTemp("", "grpo-faults-"); err != nil {
+		return nil, err
+	}
+	if l.binary == "" {
+		l.binary = filepath.Join(l.work, "grpo")
+		if out, err := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", l.binary, "grpo").CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("build the program: %w: %s", err, bytes.TrimSpace(out))
+		}
+	}
+	if l.binary, err = filepath.Abs(l.binary); err != nil {
+		return nil, err
+	}
+	v, err := l.command("version").wait()
+	if err != nil || v.code != 0 {
+		return nil, fmt.Errorf("%s version: %w%s", l.binary, err, v.stderr)
+	}
+	l.version, _, _ = strings.Cut(v.stdout, "\n")
+	l = l.at("reference")
+	l.reference = l.dir()
+	for range 2 { // the first one warms the machine's caches
+		if err := os.RemoveAll(l.reference); err != nil {
+			return nil, err
+		}
+		o, err := l.train(l.reference).wait()
+		if err != nil || o.code != 0 {
+			return nil, fmt.Errorf("the undisturbed run: %w%s", err, o)
+		}
+		l.took = o.took
+	}
+	return l, nil
+}
+
+// at is the lab with a bench for a fault: its own stream of random numbers and
+// its own folders.
+func (l *lab) at(name string) *lab {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	own := *l
+	own.bench = bench{rng: rand.New(rand.NewPCG(l.options.seed, h.Sum64())), name: strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(name))}
+	return &own
+}
+
+// dir names a new folder, which does not exist.
+func (l *lab) dir() string {
+	l.made++
+	return filepath.Join(l.work, fmt.Sprintf("%s-%d", l.name, l.made))
+}
+
+// tries is the number of tries of a fault that gets n of them for 200 kills.
+func (l *lab) tries(n int) int { return max(1, n*l.options.kills/200) }
+
+// moment is a random moment of a run that takes as long as the undisturbed one.
+func (l *lab) moment() time.Duration {
+	return time.Duration(l.rng.Float64() * float64(l.took))
+}
+
+// process is the program with its arguments, at work or not yet.
+type process struct {
+	cmd         *exec.Cmd
+	out, errOut bytes.Buffer
+	started     time.Time
+	limit       time.Duration
+}
+
+// command prepares the program with these arguments. It gets no variable that
+// begins with GRPO_, so that nobody's settings enter the tests.
+func (l *lab) command(args ...string) *process {
+	p := &process{cmd: exec.CommandContext(l.ctx, l.binary, args...), limit: 2*time.Minute + 40*l.took}
+	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		return strings.HasPrefix(kv, "GRPO_") || strings.HasPrefix(kv, "GOMEMLIMIT=")
+	})
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.errOut
+	return p
+}
+
+// train is the command that is broken, in a folder.
+func (l *lab) train(dir string, more ...string) *process {
+	return l.command(append(append(slices.Clone(smallRun), "--out", dir), more...)...)
+}
+
+// outcome is how a process ended.
+type outcome struct {
+	code           int // -1 when a signal ended it
+	signal         syscall.Signal
+	stdout, stderr string
+	took           time.Duration
+}
+
+func (o outcome) String() string {
+	how := fmt.Sprintf("exit %d", o.code)
+	if o.code < 0 {
+		how = o.signal.String()
+	}
+	text := strings.TrimSpace(o.stderr)
+	if lines := strings.Split(text, "\n"); len(lines) > 12 {
+		text = strings.Join(append(lines[:12], "..."), "\n")
+	}
+	return how + ": " + text
+}
+
+func (p *process) start() error {
+	p.started = time.Now()
+	return p.cmd.Start()
+}
+
+// wait starts the process if need be and waits for its end. One that does not
+// end is killed, which is an error.
+func (p *process) wait() (outcome, error) {
+	if p.cmd.Process == nil {
+		if err := p.start(); err != nil {
+			return outcome{}, err
+		}
+	}
+	done, hung := make(chan struct{}), make(chan bool)
+	go func() { hung <- p.watch(done) }()
+	err := p.cmd.Wait()
+	close(done)
+	o := outcome{stdout: p.out.String(), stderr: p.errOut.String(), took: time.Since(p.started)}
+	if <-hung {
+		return o, fmt.Errorf("it hung for %v: %s", p.limit, mainStack(o.stderr))
+	}
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return o, err
+	}
+	o.code = p.cmd.ProcessState.ExitCode()
+	if ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		o.signal = ws.Signal()
+	}
+	return o, nil
+}
+
+// mainStack is the stack of the main goroutine in a dump of all, or the whole
+// text where it is no dump.
+func mainStack(text string) string {
+	if i := strings.Index(text, "\ngoroutine 1 "); i >= 0 {
+		text = text[i+1:]
+		if end := strings.Index(text, "\n\n"); end >= 0 {
+			text = text[:end]
+		}
+	}
+	return text
+}
+
+// watch makes a process that takes too long print its stacks and end. It counts
+// parts of the time, so that a machine that was asleep misses one of them only.
+func (p *process) watch(done <-chan struct{}) bool {
+	const parts = 20
+	tick := time.NewTicker(p.limit / parts)
+	defer tick.Stop()
+	for range parts {
+		select {
+		case <-tick.C:
+		case <-done:
+			return false
+		}
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGQUIT) // it may have ended just now
+	return true
+}
+
+// signalled starts the process, sends it the signals, each so long after the one
+// before and after what it waits for, and waits for its end.
+func (p *process) signalled(signals ...timedSignal) (outcome, error) {
+	if err := p.start(); err != nil {
+		return outcome{}, err
+	}
+	done := make(chan struct{})
+	go func() {
+		for _, s := range signals {
+			select {
+			case <-time.After(s.after):
+			case <-done:
+				return
+			}
+			for s.until != nil && !s.until() {
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+			_ = p.cmd.Process.Signal(s.signal) // it may have ended
+		}
+	}()
+	o, err := p.wait()
+	close(done)
+	return o, err
+}
+
+type timedSignal struct {
+	after  time.Duration
+	signal syscall.Signal
+	until  func() bool // nil: at once
+}

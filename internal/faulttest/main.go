@@ -1,0 +1,204 @@
+//go:build unix
+
+// Command faulttest breaks runs of the real program and looks at what is left.
+//
+//	go run ./internal/faulttest              the long version: 200 kills
+//	go run ./internal/faulttest -kills 10    the same faults, fewer tries of each
+//
+// It builds ./grpo, makes one small run undisturbed, and then makes the same run
+// again and again under faults: killed at random moments, on a full disk, in a
+// folder that goes away, under limits, beside a second process, with damaged
+// files. Each fault states what must come out. Where a run is to be continued,
+// the same command is given again until it ends, and the finished folder must
+// equal that of the undisturbed run to the bit: configuration, metrics,
+// evaluations, samples, result and weights, times apart.
+//
+// The random moments come from a stream with a seed, which is printed; what a
+// process was doing at such a moment is not repeatable, so a failure keeps its
+// folder. One line is printed for each fault, and a table in Markdown behind
+// them, which -write puts into a document. The exit code is 1 when a promise was
+// broken.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"grpo/internal/docblock"
+)
+
+// fault is one kind of misfortune.
+type fault struct {
+	name    string
+	promise string // what must come out
+	try     func(l *lab) (report, error)
+}
+
+// report says what came out.
+type report struct {
+	tries   int
+	text    string
+	skipped bool // text says why
+}
+
+// faults in the order of the table.
+func faults() []fault {
+	return []fault{
+		{"kill -9 at a random moment of a training run", "the same command ends equal to the bit", killTraining},
+		{"kill -9 at a random moment of a sweep", "the same command ends equal to the bit", killSweep},
+		{"SIGTERM at a random moment", "the update is finished, exit 75 (130 before anything was saved); continues, equal to the bit", terminate},
+		{"SIGINT twice", "the second ends it at once, no damage; continues, equal to the bit", interruptTwice},
+		{"SIGSTOP for a while, SIGCONT", "goes on as if nothing had happened, equal to the bit", stopAndGo},
+		{"disk full from the start", "a clear error, exit 1; with room again equal to the bit", diskFull},
+		{"disk filled while running", "a clear error, exit 1; with room again equal to the bit", diskFills},
+		{"no inodes left", "a clear error, exit 1; with some again equal to the bit", inodesFull},
+		{"read-only folder", "a clear error, exit 1; writable again equal to the bit", readOnly},
+		{"folder moved away while running", "a clear error, exit 1; the moved folder continues, equal to the bit", folderMoved},
+		{"folder removed while running", "a clear error, exit 1; the same command begins anew, equal to the bit", folderRemoved},
+		{"file descriptor limit", "ends well or with a clear error, exit 1; without the limit equal to the bit", fewFiles},
+		{"file size limit", "ends well or with a clear error, exit 1; without the limit equal to the bit", smallFiles},
+		{"address space limit", "ends well or says that memory is out; without the limit equal to the bit", smallMemory},
+		{"GOMEMLIMIT below what is in use", "slower, equal to the bit", softMemory},
+		{"two processes on one folder", "one writes, the other is refused or shows the result; equal to the bit", twoProcesses},
+		{"a byte flipped in a file of an unfinished run", "refused with the file's name, now or when the file is read, else equal to the bit", flipUnfinished},
+		{"a file of an unfinished run cut short", "refused with the file's name, now or when the file is read, else equal to the bit", cutUnfinished},
+		{"a byte flipped in a file of a finished run", "refused with the file's name, or shown as it was", flipFinished},
+		{"a file of a finished run cut short", "refused with the file's name, or shown as it was", cutFinished},
+		{"weights that are not finite", "the run is diverged, recorded with the step, exit 0", diverge},
+		{"clock that jumps", "no effect but on times", notHere("it needs a clock of its own: tried by the tests of pkg/train, which pass one in")},
+		{"a child of a sweep that hangs", "found and told", notHere("it is tried by the tests of the sweep, which has the children")},
+	}
+}
+
+func notHere(why string) func(*lab) (report, error) {
+	return func(*lab) (report, error) { return report{text: why, skipped: true}, nil }
+}
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == limitedCommand {
+		fmt.Fprintf(os.Stderr, "faulttest: %v\n", runLimited(os.Args[2:]))
+		os.Exit(125)
+	}
+	var o options
+	flag.IntVar(&o.kills, "kills", 200, "kills of a training run; the tries of the other faults follow from it")
+	flag.Uint64Var(&o.seed, "seed", 1, "seed of the random moments")
+	flag.StringVar(&o.binary, "grpo", "", "binary to test (default: build the one of this module)")
+	flag.StringVar(&o.match, "match", "", "only faults whose name matches this regular expression")
+	flag.StringVar(&o.write, "write", "", "put the table into this Markdown file, between its marks")
+	flag.BoolVar(&o.keep, "keep", false, "keep the folders")
+	flag.IntVar(&o.jobs, "jobs", runtime.NumCPU(), "faults tried at a time")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintf(os.Stderr, "faulttest: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	kills  int
+	seed   uint64
+	binary string
+	match  string
+	write  string
+	keep   bool
+	jobs   int
+}
+
+func run(ctx context.Context, o options) error {
+	only, err := regexp.Compile(o.match)
+	if err != nil {
+		return fmt.Errorf("-match: %w", err)
+	}
+	l, err := newLab(ctx, o)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s; seed %d; an undisturbed run takes %v; folders in %s\n", l.version, o.seed, l.took.Round(time.Millisecond), l.work)
+	var rows []row
+	for _, f := range faults() {
+		if only.MatchString(f.name) {
+			rows = append(rows, row{fault: f})
+		}
+	}
+	tryAll(l, rows)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	failed := 0
+	for _, r := range rows {
+		if r.err != nil {
+			failed++
+		}
+	}
+	table := markdown(l, o, rows)
+	fmt.Printf("\n%s", table)
+	if o.write != "" {
+		if err := docblock.Replace(o.write, "faults", table); err != nil {
+			return err
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d promises were broken; the folders are kept in %s", failed, len(rows), l.work)
+	}
+	if !o.keep {
+		return os.RemoveAll(l.work)
+	}
+	return nil
+}
+
+// tryAll tries the faults, some at a time, and prints a line for each that ends.
+func tryAll(l *lab, rows []row) {
+	next := make(chan *row)
+	var print sync.Mutex
+	var all sync.WaitGroup
+	for range max(1, l.options.jobs) {
+		all.Go(func() {
+			for r := range next {
+				start := time.Now()
+				r.report, r.err = r.try(l.at(r.name))
+				print.Lock()
+				fmt.Printf("%-8s %s: %s (%v)\n", r.verdict(), r.name, r.text(), time.Since(start).Round(100*time.Millisecond))
+				print.Unlock()
+			}
+		})
+	}
+	for i := range rows {
+		next <- &rows[i]
+	}
+	close(next)
+	all.Wait()
+}
+
+// row is a fault with what came out.
+type row struct {
+	fault
+	report report
+	err    error
+}
+
+func (r row) verdict() string {
+	switch {
+	case r.err != nil:
+		return "BROKEN"
+	case r.report.skipped:
+		return "skipped"
+	}
+	return "held"
+}
+
+func (r row) text() string {
+	if r.err != nil {
+		return strings.ReplaceAll(r.err.Error(), "\n", " / ")
+	}
+	return r.report.text
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// mountTmpfs makes a small file system in memory at path. errNotPermitted says
+// that this process may not.
+func mountTmpfs(path, data string) error {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return err
+	}
+	err := syscall.Mount("tmpfs", path, "tmpfs", 0, data)
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
+		return errNotPermitted
+	}
+	if err != nil {
+		return fmt.Errorf("mount a tmpfs at %s: %w", path, err)
+	}
+	return nil
+}
+
+// remount makes the file system at path read-only, or writable again.
+func remount(path string, readOnly bool) error {
+	flags := uintptr(syscall.MS_REMOUNT)
+	if readOnly {
+		flags |= syscall.MS_RDONLY
+	}
+	if err := syscall.Mount("tmpfs", path, "tmpfs", flags, ""); err != nil {
+		return fmt.Errorf("remount %s: %w", path, err)
+	}
+	return nil
+}
+
+func unmount(path string) error { return syscall.Unmount(path, 0) }
+
+// killChild kills the k-th child of a process, counted around, and says whether
+// there was one. A number that a file names may be another process's by now, so
+// the children are asked of the system; and because even such a number can be
+// taken over, the process is held by a handle while its parent is asked again.
+func killChild(parent, k int) (bool, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return false, err
+	}
+	var children []int
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil && parentOf(pid) == parent {
+			children = append(children, pid)
+		}
+	}
+	if len(children) == 0 {
+		return false, nil
+	}
+	pid := children[k%len(children)]
+	p, err := os.FindProcess(pid) // a pidfd
+	if err != nil {
+		return false, err
+	}
+	defer p.Release()
+	if parentOf(pid) != parent {
+		return false, nil
+	}
+	if err := p.Kill(); errors.Is(err, os.ErrProcessDone) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+// parentOf returns the parent of a process, or 0 when it is gone.
+func parentOf(pid int) int {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	// PID (NAME) STATE PARENT ...; a name may hold anything, brackets too.
+	_, rest, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ")
+	fields := strings.Fields(rest)
+	if len(fields) < 2 || fields[0] == "Z" {
+		return 0
+	}
+	parent, err := strconv.Atoi(fields[1])
+	if err != nil {
+		return 0
+	}
+	return parent
+}
+
+// limits are the limits by name.
+var limits = map[string]int{"nofile": syscall.RLIMIT_NOFILE, "fsize": syscall.RLIMIT_FSIZE, "as": syscall.RLIMIT_AS}
+
+func setLimit(resource int, n uint64) error {
+	return syscall.Setrlimit(resource, &syscall.Rlimit{Cur: n, Max: n})
+}

@@ -1,0 +1,20 @@
+//go:build unix && !linux
+
+package main
+
+import "errors"
+
+func mountTmpfs(string, string) error { return errNotPermitted }
+
+func remount(string, bool) error { return errNotPermitted }
+
+func unmount(string) error { return nil }
+
+// killChild finds no child here.
+func killChild(int, int) (bool, error) { return false, nil }
+
+// limits is empty: only Linux's are known to act on a Go program as they are
+// tried here.
+var limits = map[string]int{}
+
+func setLimit(int, uint64) error { return errors.ErrUnsupported }

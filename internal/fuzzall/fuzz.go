@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// result is what one target did, in one run or in several.
+type result struct {
+	execs       int
+	interesting int           // inputs that reached code that none before had
+	fuzzing     time.Duration // without building and without what earlier runs kept
+	took        time.Duration // in all
+	failure     string        // empty: it passed
+}
+
+func (r *result) failed() bool { return r.failure != "" }
+
+func (r *result) verdict() string {
+	if r.failed() {
+		return "FAILED: " + r.failure
+	}
+	return "passed"
+}
+
+func (r *result) add(s result) {
+	r.execs += s.execs
+	r.interesting += s.interesting
+	r.fuzzing += s.fuzzing
+	r.took += s.took
+	r.failure = s.failure
+}
+
+func failures(rs []result) int {
+	n := 0
+	for _, r := range rs {
+		if r.failed() {
+			n++
+		}
+	}
+	return n
+}
+
+// fuzz runs one target for amount, a time or "Nx". A target that fails is a
+// result; what it said goes to standard error.
+func fuzz(ctx context.Context, t target, amount string, parallel int) (result, error) {
+	// An input is minimized by at most ten executions: go's default of a minute
+	// would be spent again and again, and none of it counted.
+	args := []string{"test", "-run", "^$", "-fuzz", "^" + t.name + "$", "-fuzztime", amount, "-fuzzminimizetime", "10x"}
+	if parallel > 0 {
+		args = append(args, "-parallel", strconv.Itoa(parallel))
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, t.pkg)...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 30 * time.Second
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	start := time.Now()
+	err := cmd.Run()
+	r := parse(out.String())
+	r.took = time.Since(start)
+	switch {
+	case ctx.Err() != nil:
+		return r, ctx.Err()
+	case err != nil && lateStop(out.String()):
+		// go test stopped the target at the end of its time in the middle of an
+		// input, and takes that for a failure.
+	case err != nil:
+		r.failure = why(out.String(), err)
+		if _, werr := io.Copy(os.Stderr, &out); werr != nil {
+			return r, werr
+		}
+	}
+	return r, nil
+}
+
+// The lines of go test about a target at work; the counts are totals.
+var (
+	progress = regexp.MustCompile(`(?m)^fuzz: elapsed: (\S+), execs: (\d+) \(\d+/sec\), new interesting: (\d+)`)
+	baseline = regexp.MustCompile(`(?m)^fuzz: elapsed: (\S+), gathering baseline coverage: `)
+)
+
+// parse reads the counts off the last line that has them.
+func parse(out string) result {
+	var r result
+	if all := progress.FindAllStringSubmatch(out, -1); all != nil {
+		last := all[len(all)-1]
+		// The expression lets digits through only; what is too large for an int
+		// counts as nothing.
+		r.execs, _ = strconv.Atoi(last[2])
+		r.interesting, _ = strconv.Atoi(last[3])
+		r.fuzzing, _ = time.ParseDuration(last[1])
+	}
+	if all := baseline.FindAllStringSubmatch(out, -1); all != nil {
+		until, _ := time.ParseDuration(all[len(all)-1][1])
+		r.fuzzing = max(0, r.fuzzing-until)
+	}
+	return r
+}
+
+// speed is the executions in a second; one at least, since a target with much
+// kept from earlier runs may need more than its time to run that again.
+func (r *result) speed() float64 { return max(1, float64(r.execs)/max(1, r.fuzzing.Seconds())) }
+
+func lateStop(out string) bool {
+	return strings.Contains(out, "context deadline exceeded") && !strings.Contains(out, "Failing input written to")
+}
+
+// why is the first line that says what a target did wrong.
+func why(out string, err error) string {
+	for line := range strings.Lines(out) {
+		line = strings.TrimSpace(line)
+		if strings.Contains(line, "_test.go:") || strings.HasPrefix(line, "panic:") || strings.Contains(line, "hung or terminated") {
+			return line
+		}
+	}
+	return err.Error()
+}
+
+// slow is a speed, in executions a second.
+const slow = 100
+
+// shares divides the executions that are still missing from total over the
+// targets that passed, in proportion to the square roots of their speeds. A
+// target below slow gets no more time than one at that speed.
+func shares(total int, done []result) []int {
+	out := make([]int, len(done))
+	weights, sum, missing := make([]float64, len(done)), 0.0, total
+	for i, r := range done {
+		missing -= r.execs
+		if !r.failed() {
+			weights[i] = min(math.Sqrt(r.speed()), r.speed()/math.Sqrt(slow))
+			sum += weights[i]
+		}
+	}
+	if missing <= 0 || sum == 0 {
+		return out
+	}
+	for i, w := range weights {
+		out[i] = int(math.Ceil(float64(missing) * w / sum))
+	}
+	return out
+}
+
+// markdown is the table of the results, and the executions in all.
+func markdown(targets []target, results []result) (table string, execs int) {
+	var b strings.Builder
+	fmt.Fprintln(&b, "| target | executions | new inputs kept | time | result |\n|---|---:|---:|---:|---|")
+	var sum result
+	for i, t := range targets {
+		r := results[i]
+		sum.execs += r.execs
+		sum.interesting += r.interesting
+		sum.took += r.took
+		fmt.Fprintf(&b, "| `%s` `%s` | %d | %d | %v | %s |\n", strings.TrimPrefix(t.pkg, "grpo/"), t.name, r.execs, r.interesting, r.took.Round(time.Second), r.verdict())
+	}
+	fmt.Fprintf(&b, "| %d targets | %d | %d | %v | %d failed |\n", len(targets), sum.execs, sum.interesting, sum.took.Round(time.Second), failures(results))
+	return b.String(), sum.execs
+}
