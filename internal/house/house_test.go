@@ -1,0 +1,246 @@
+// Package house holds the rules of the project that no compiler knows, as tests
+// that read its sources.
+package house
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// source is a parsed file; name is its path from the root, with slashes.
+type source struct {
+	name string
+	file *ast.File
+	set  *token.FileSet
+}
+
+// sources parses every Go file of the module, tests too.
+func sources(t *testing.T) []source {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
+		t.Fatal(err)
+	}
+	var out []source
+	err := filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() && (e.Name() == "testdata" || e.Name() == "results" || strings.HasPrefix(e.Name(), ".") && len(e.Name()) > 2) {
+			return filepath.SkipDir
+		}
+		if e.IsDir() || filepath.Ext(name) != ".go" {
+			return nil
+		}
+		set := token.NewFileSet()
+		f, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, name)
+		out = append(out, source{filepath.ToSlash(rel), f, set})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out) < 100 {
+		t.Fatalf("only %d files were found", len(out))
+	}
+	return out
+}
+
+// imports says whether a file imports one of these packages.
+func (s source) imports(paths ...string) bool {
+	return slices.ContainsFunc(s.file.Imports, func(i *ast.ImportSpec) bool {
+		p, err := strconv.Unquote(i.Path.Value)
+		return err == nil && slices.Contains(paths, p)
+	})
+}
+
+// calls visits the calls pkg.name(...) of a file.
+func (s source) calls(visit func(pkg, name string, call *ast.CallExpr)) {
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			if f, ok := call.Fun.(*ast.SelectorExpr); ok {
+				if pkg, ok := f.X.(*ast.Ident); ok {
+					visit(pkg.Name, f.Sel.Name, call)
+				}
+			}
+		}
+		return true
+	})
+}
+
+// fault says where a rule is broken, how, and what to do.
+func (s source) fault(n ast.Node, text string) string {
+	return fmt.Sprintf("%s:%d: %s", s.name, s.set.Position(n.Pos()).Line, text)
+}
+
+// own says whether a file is part of the program and below one of these folders.
+func (s source) own(folders ...string) bool {
+	return !strings.HasSuffix(s.name, "_test.go") && s.file.Name.Name != "main" &&
+		slices.ContainsFunc(folders, func(f string) bool { return strings.HasPrefix(s.name, f+"/") })
+}
+
+// rules are what every file is held to; each returns what is wrong with one.
+var rules = map[string]func(source) []string{
+	"no shell": noShell, "no patterns": noPatterns, "packages keep to themselves": ownProcess,
+}
+
+func TestRules(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, rule := range slices.Sorted(maps.Keys(rules)) {
+			for _, fault := range rules[rule](s) {
+				t.Errorf("%s: %s", rule, fault)
+			}
+		}
+	}
+}
+
+// interpreters take a string and run what stands in it.
+var interpreters = []string{"sh", "bash", "dash", "zsh", "ksh", "fish", "busybox", "env", "xargs", "eval", "cmd", "cmd.exe", "powershell", "powershell.exe", "pwsh"}
+
+// shellOf returns the name of the shell that a text in a source is, or begins
+// with as a command line does.
+func shellOf(text string) string {
+	word, _, _ := strings.Cut(text, " ")
+	if base := path.Base(strings.ReplaceAll(word, `\`, "/")); slices.Contains(interpreters, base) {
+		return base
+	}
+	return ""
+}
+
+// noShell: no program is started by way of a shell, which would take what stands
+// in a run's name or in a file for commands. Programs are started with a list of
+// arguments, and no text in a file that can start one names a shell.
+func noShell(s source) (faults []string) {
+	if s.imports("os/exec") {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				if text, err := strconv.Unquote(lit.Value); err == nil && shellOf(text) != "" {
+					faults = append(faults, s.fault(lit, fmt.Sprintf("a file that starts programs names the shell %q (start the program itself, with a list of arguments)", shellOf(text))))
+				}
+			}
+			return true
+		})
+	}
+	s.calls(func(pkg, name string, call *ast.CallExpr) {
+		starts := pkg == "exec" && strings.HasPrefix(name, "Command") || pkg == "os" && name == "StartProcess" ||
+			(pkg == "syscall" || pkg == "unix") && (name == "Exec" || name == "ForkExec" || name == "StartProcess")
+		if !starts {
+			return
+		}
+		first := 0
+		if name == "CommandContext" {
+			first = 1
+		}
+		if _, sum := call.Args[first].(*ast.BinaryExpr); sum {
+			faults = append(faults, s.fault(call, "the program's name is put together from parts: a command line in the making"))
+		}
+	})
+	return faults
+}
+
+// noPatterns: the name of a folder is the user's, and in a pattern a folder
+// called runs[1] stands for another one, runs1. So files are found by reading
+// folders, never by patterns.
+func noPatterns(s source) (faults []string) {
+	if !s.own("pkg", "cmd") {
+		return nil
+	}
+	s.calls(func(pkg, name string, call *ast.CallExpr) {
+		if (pkg == "filepath" || pkg == "path" || pkg == "fs") && (name == "Glob" || name == "Match") {
+			faults = append(faults, s.fault(call, fmt.Sprintf("%s.%s takes a folder's name for a pattern (read the folder)", pkg, name)))
+		}
+	})
+	return faults
+}
+
+// ownProcess: what is below pkg/ has no hold of the process: no standard streams,
+// no exit, no clock of its own, no global random source.
+func ownProcess(s source) (faults []string) {
+	if !s.own("pkg") {
+		return nil
+	}
+	calls := map[string][]string{
+		"os": {"Exit"}, "log": {"Fatal", "Fatalf", "Print", "Printf", "Println"}, "fmt": {"Print", "Printf", "Println"},
+		"time": {"Now", "Since", "Until"}, "rand": {"Int", "IntN", "Intn", "Float64", "Perm", "Shuffle", "Uint64", "Seed"},
+	}
+	s.calls(func(pkg, name string, call *ast.CallExpr) {
+		if slices.Contains(calls[pkg], name) {
+			faults = append(faults, s.fault(call, fmt.Sprintf("%s.%s in a package (let the command pass it in)", pkg, name)))
+		}
+	})
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := sel.X.(*ast.Ident); ok && x.Name == "os" && slices.Contains([]string{"Stdout", "Stderr", "Stdin", "Args"}, sel.Sel.Name) {
+				faults = append(faults, s.fault(sel, fmt.Sprintf("os.%s in a package (let the command pass it in)", sel.Sel.Name)))
+			}
+		}
+		return true
+	})
+	return faults
+}
+
+// TestRulesFind: each rule finds what it is there for.
+func TestRulesFind(t *testing.T) {
+	const text = `package zz
+
+import ("fmt"; "os"; "os/exec"; "path/filepath"; "time")
+
+func X(name string) {
+	exec.Command("sh", "-c", "echo "+name)
+	exec.CommandContext(nil, "/bin/bash")
+	exec.Command(name + " x")
+	exec.Command("go", "run", "-c", name)
+	filepath.Glob(name)
+	time.Now()
+	fmt.Fprintln(os.Stdout)
+	os.Exit(1)
+}
+`
+	for _, c := range []struct {
+		rule, file string
+		want       []string // lines
+	}{
+		{"no shell", "pkg/zz/zz.go", []string{"6", "7", "8"}},
+		{"no shell", "cmd/zz_test.go", []string{"6", "7", "8"}},
+		{"no patterns", "cmd/zz.go", []string{"10"}},
+		{"no patterns", "internal/zz/zz.go", nil},
+		{"packages keep to themselves", "pkg/zz/zz.go", []string{"11", "13", "12"}},
+		{"packages keep to themselves", "cmd/zz.go", nil},
+	} {
+		set := token.NewFileSet()
+		f, err := parser.ParseFile(set, c.file, text, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, fault := range rules[c.rule](source{c.file, f, set}) {
+			got = append(got, strings.Split(fault, ":")[1])
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s in %s: lines %v, want %v", c.rule, c.file, got, c.want)
+		}
+	}
+	for text, want := range map[string]string{
+		"sh": "sh", "/bin/sh": "sh", "bash -c x": "bash", `C:\Windows\System32\cmd.exe`: "cmd.exe", "/usr/bin/env": "env",
+		"go": "", "shell": "", "": "", "-c": "", "grpo sh": "",
+	} {
+		if got := shellOf(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
