@@ -104,6 +104,9 @@ func TestStatusSurvivesTheFile(t *testing.T) {
 // Any single byte that changes, and any cut, is an error, or the value is the
 // same.
 func TestChecksumFindsEveryByte(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short")
+	}
 	path := filepath.Join(t.TempDir(), ResultFile)
 	want := someResult()
 	if err := WriteJSON(path, want); err != nil {

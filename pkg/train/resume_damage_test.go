@@ -201,7 +201,7 @@ func TestEveryByteOfTheConfigurationIsHeldOnResume(t *testing.T) {
 		}
 	})
 	t.Logf("%d refused, %d mended", refused, mended)
-	if mended == 0 || refused == 0 {
+	if refused == 0 || mended == 0 && !testing.Short() {
 		t.Error("the cases show nothing")
 	}
 }
