@@ -126,8 +126,7 @@ func TestAblationComments(t *testing.T) {
 	}
 }
 
-// TestAblationsTrain: every arm of every ablation makes two steps (in short form,
-// one arm of each ablation).
+// TestAblationsTrain: every arm of every ablation makes a step.
 func TestAblationsTrain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short")
