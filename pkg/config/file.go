@@ -1,14 +1,14 @@
 package config
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"grpo/internal/words"
+	"grpo/internal/yamldoc"
 )
 
 // setting is one value of one source, already of the key's type.
@@ -51,79 +51,21 @@ func (d *document) problem(line int, format string, args ...any) {
 // here, and each problem has its line.
 func readDocument(src source, t reflect.Type, keys []string) *document {
 	d := &document{label: src.label, sections: map[string]int{}, broken: map[string]bool{}, keys: keys}
-	root := d.parse(src.text)
-	if root == nil {
+	root, problem := file.Parse(src.text)
+	switch {
+	case problem != nil && problem.Line == 0:
+		d.problems = append(d.problems, d.label+": "+problem.Text)
+		return d
+	case problem != nil:
+		d.problem(problem.Line, "%s", problem.Text)
 		return d
 	}
 	if root.Kind != yaml.MappingNode {
-		d.problem(root.Line, "want keys (such as \"seed: 1\") at the top, not %s", nodeKind(root))
+		d.problem(root.Line, "want keys (such as \"seed: 1\") at the top, not %s", yamldoc.Kind(root))
 		return d
 	}
 	d.mapping(root, t, "")
 	return d
-}
-
-// parse returns the content of the text's only document, or nil after a problem.
-func (d *document) parse(text []byte) *yaml.Node {
-	if !d.isText(text) {
-		return nil
-	}
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	var doc, second yaml.Node
-	err := decode(decoder, &doc)
-	if errors.Is(err, io.EOF) || err == nil && isEmpty(&doc) {
-		d.problems = append(d.problems, d.label+": the file is empty: it sets no key (leave out -c for the defaults)")
-		return nil
-	}
-	if err == nil {
-		if err = decode(decoder, &second); err == nil {
-			line := max(second.Line, 1)
-			if len(second.Content) > 0 {
-				line = second.Content[0].Line
-			}
-			// The library puts an empty document behind the end.
-			d.problem(min(line, lastLine(text)), "a second YAML document begins: one file is one configuration (remove the --- before it)")
-			return nil
-		}
-	}
-	if !errors.Is(err, io.EOF) {
-		d.syntax(text, err)
-		return nil
-	}
-	return doc.Content[0]
-}
-
-// decode turns a panic of the YAML library, which hostile input can provoke,
-// into an error.
-func decode(decoder *yaml.Decoder, n *yaml.Node) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("yaml: %v", r)
-		}
-	}()
-	return decoder.Decode(n)
-}
-
-func isEmpty(doc *yaml.Node) bool {
-	if len(doc.Content) == 0 {
-		return true
-	}
-	n := doc.Content[0]
-	return n.Tag == "!!null" || n.Kind == yaml.MappingNode && len(n.Content) == 0
-}
-
-func nodeKind(n *yaml.Node) string {
-	switch {
-	case n.Kind == yaml.MappingNode:
-		return "a section with keys"
-	case n.Kind == yaml.SequenceNode:
-		return "a list"
-	case n.Kind == yaml.AliasNode:
-		return "an alias"
-	case n.Tag == "!!null":
-		return "nothing"
-	}
-	return "the value " + show(n.Value)
 }
 
 // place is where a key was first given, and under which name.
@@ -149,7 +91,7 @@ func (d *document) mapping(n *yaml.Node, t reflect.Type, path string) {
 			continue
 		}
 		if key.Kind != yaml.ScalarNode {
-			d.problem(key.Line, "want a key, not %s", nodeKind(key))
+			d.problem(key.Line, "want a key, not %s", yamldoc.Kind(key))
 			continue
 		}
 		name := key.Value
@@ -158,7 +100,7 @@ func (d *document) mapping(n *yaml.Node, t reflect.Type, path string) {
 		}
 		field, ok := fieldByName(t, name)
 		if !ok {
-			d.problem(key.Line, "unknown key %s%s", quoted(key.Value), d.suggest(t, path, key.Value))
+			d.problem(key.Line, "unknown key %s%s", words.Quote(key.Value), d.suggest(t, path, key.Value))
 			continue
 		}
 		if first, ok := lines[name]; ok {

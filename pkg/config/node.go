@@ -6,6 +6,9 @@ import (
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
+
+	"grpo/internal/words"
+	"grpo/internal/yamldoc"
 )
 
 // value reads what stands behind a key; line is the key's.
@@ -13,13 +16,13 @@ func (d *document) value(n *yaml.Node, t reflect.Type, path string, line int) {
 	switch {
 	case n.Kind == yaml.AliasNode:
 		d.broken[path] = true
-		d.problem(n.Line, "%s is the alias *%s: aliases are not supported (write the value out)", path, show(n.Value))
+		d.problem(n.Line, "%s is the alias *%s: aliases are not supported (write the value out)", path, words.Show(n.Value))
 	case n.Style&yaml.TaggedStyle != 0:
 		d.broken[path] = true
-		d.problem(n.Line, "%s has the tag %s: tags are not supported (remove it)", path, show(n.Tag))
+		d.problem(n.Line, "%s has the tag %s: tags are not supported (remove it)", path, words.Show(n.Tag))
 	case t.Kind() == reflect.Struct:
 		if n.Kind != yaml.MappingNode || len(n.Content) == 0 {
-			d.problem(line, "%s must be a section with keys, not %s%s", path, nodeKind(n), emptyHint(n))
+			d.problem(line, "%s must be a section with keys, not %s%s", path, yamldoc.Kind(n), emptyHint(n))
 			return
 		}
 		d.mapping(n, t, path)
@@ -47,7 +50,7 @@ func emptyHint(n *yaml.Node) string {
 func (d *document) sequence(n *yaml.Node, t reflect.Type, path string, line int) {
 	switch {
 	case n.Kind != yaml.SequenceNode:
-		d.problem(line, "%s must be %s, not %s", path, typeName(t), nodeKind(n))
+		d.problem(line, "%s must be %s, not %s", path, typeName(t), yamldoc.Kind(n))
 		return
 	case len(n.Content) > maxSections:
 		d.problem(line, "%s has %d sections, more than %d", path, len(n.Content), maxSections)
@@ -65,7 +68,7 @@ func (d *document) sequence(n *yaml.Node, t reflect.Type, path string, line int)
 func parseNode(n *yaml.Node, t reflect.Type) (any, error) {
 	if isList(t) {
 		if n.Kind != yaml.SequenceNode {
-			return nil, fmt.Errorf("must be %s, not %s (write [a, b])", typeName(t), nodeKind(n))
+			return nil, fmt.Errorf("must be %s, not %s (write [a, b])", typeName(t), yamldoc.Kind(n))
 		}
 		var elements []any
 		for i, e := range n.Content {
@@ -81,13 +84,13 @@ func parseNode(n *yaml.Node, t reflect.Type) (any, error) {
 	inQuotes := n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0
 	switch {
 	case n.Kind != yaml.ScalarNode || n.Style&yaml.TaggedStyle != 0:
-		return nil, mustBe(t, nodeKind(n), "")
+		return nil, mustBe(t, yamldoc.Kind(n), "")
 	case n.Tag == "!!null" && !inQuotes:
 		return nil, mustBe(t, "nothing", "give a value or remove the line")
 	case t.Kind() == reflect.String && !isText:
-		return nil, mustBe(t, nodeKind(n), fmt.Sprintf("write %s, in quotes", quoted(n.Value)))
+		return nil, mustBe(t, yamldoc.Kind(n), fmt.Sprintf("write %s, in quotes", words.Quote(n.Value)))
 	case t.Kind() != reflect.String && inQuotes:
-		return nil, mustBe(t, "the text "+quoted(n.Value), "remove the quotes")
+		return nil, mustBe(t, "the text "+words.Quote(n.Value), "remove the quotes")
 	}
 	return parseScalar(n.Value, t)
 }

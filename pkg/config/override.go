@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"grpo/internal/words"
 )
 
 // The sources beside the file: environment, --set and flags. Each is a list of
@@ -85,7 +87,7 @@ func (o *overrides) env(pairs, otherRoot []string) {
 		for _, k := range o.keys {
 			names = append(names, EnvName(k))
 		}
-		o.problems = append(o.problems, fmt.Sprintf("environment: unknown variable %s%s", show(name), didYouMean(name, names)))
+		o.problems = append(o.problems, fmt.Sprintf("environment: unknown variable %s%s", words.Show(name), words.DidYouMean(name, names)))
 	}
 }
 
@@ -104,7 +106,7 @@ func (o *overrides) sets(args []string) {
 	for _, arg := range args {
 		name, value, ok := strings.Cut(arg, "=")
 		if !ok {
-			o.problems = append(o.problems, fmt.Sprintf("--set %s: no \"=\" (write --set KEY=VALUE)", show(arg)))
+			o.problems = append(o.problems, fmt.Sprintf("--set %s: no \"=\" (write --set KEY=VALUE)", words.Show(arg)))
 			continue
 		}
 		name = strings.TrimSpace(name)
@@ -152,7 +154,7 @@ func findKey(name string, keys []string) (string, error) {
 	case 1:
 		return matches[0], nil
 	case 0:
-		return "", fmt.Errorf("unknown key %s%s", quoted(name), suggestKey(name, keys, keys))
+		return "", fmt.Errorf("unknown key %s%s", words.Quote(name), suggestKey(name, keys, keys))
 	}
 	return "", fmt.Errorf("%q is the last part of several keys: write one of %s", name, strings.Join(matches, ", "))
 }

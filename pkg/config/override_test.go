@@ -131,18 +131,3 @@ func TestFlags(t *testing.T) {
 		}
 	}
 }
-
-func TestDistance(t *testing.T) {
-	tests := []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0}, {"grup", "group", 1}, {"kitten", "sitting", 3},
-		{"ab", "ba", 1}, {"abcd", "acbd", 1}, {"ca", "abc", 3}, {"größe", "große", 1},
-	}
-	for _, test := range tests {
-		if got := distance(test.a, test.b); got != test.want {
-			t.Errorf("distance(%q, %q) = %d, want %d", test.a, test.b, got, test.want)
-		}
-	}
-}

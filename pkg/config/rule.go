@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"grpo/internal/words"
 )
 
 // rule is a condition on the values of one or more keys. A key with a star
@@ -132,7 +134,7 @@ func oneOf(key string, values ...string) rule {
 		if len(values) == 1 {
 			want = "must be " + values[0]
 		}
-		return fmt.Sprintf("%s %s%s", v.name(k[0]), want, didYouMean(v.text(k[0]), values))
+		return fmt.Sprintf("%s %s%s", v.name(k[0]), want, words.DidYouMean(v.text(k[0]), values))
 	}}
 }
 
@@ -160,7 +162,7 @@ func someOf(key string, values ...string) rule {
 		for i := range list.Len() {
 			e := list.Index(i).String()
 			if !slices.Contains(values, e) {
-				return fmt.Sprintf("%s: %q must be one of %s%s", v.name(k[0]), e, strings.Join(values, ", "), didYouMean(e, values))
+				return fmt.Sprintf("%s: %q must be one of %s%s", v.name(k[0]), e, strings.Join(values, ", "), words.DidYouMean(e, values))
 			}
 			if seen[e] {
 				return fmt.Sprintf("%s: %q stands there twice", v.name(k[0]), e)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"grpo/internal/words"
 )
 
 // The rules, as data: those on single keys first, so that the rules that
@@ -125,7 +127,7 @@ func initKind(v *view, k []string) string {
 		return ""
 	}
 	return fmt.Sprintf("%s must be base, random or the path of a safetensors file (write ./%s for a file of this name)%s",
-		v.name(k[0]), s, didYouMean(s, []string{"base", "random"}))
+		v.name(k[0]), s, words.DidYouMean(s, []string{"base", "random"}))
 }
 
 // accumulationDivides: micro-batches are of equal size.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"grpo/internal/words"
 )
 
 // One notation for values, whether they stand in a file, the environment, --set
@@ -42,7 +44,7 @@ func parseScalar(text string, t reflect.Type) (any, error) {
 		case "false":
 			return false, nil
 		}
-		return nil, mustBe(t, show(text), boolHint(text))
+		return nil, mustBe(t, words.Show(text), boolHint(text))
 	case reflect.Int:
 		return parseInt(text, t)
 	case reflect.Uint64:
@@ -50,7 +52,7 @@ func parseScalar(text string, t reflect.Type) (any, error) {
 	case reflect.Float64:
 		return parseFloat(text, t)
 	}
-	return nil, mustBe(t, show(text), "")
+	return nil, mustBe(t, words.Show(text), "")
 }
 
 // mustBe says what a key wants, what it got, and perhaps the mend.
@@ -60,25 +62,6 @@ func mustBe(t reflect.Type, got, hint string) error {
 		msg += " (" + hint + ")"
 	}
 	return errors.New(msg)
-}
-
-// show cuts long values and makes odd ones visible.
-func show(s string) string {
-	s = shorten(s)
-	if s == "" || strings.TrimSpace(s) != s || checkText(s) != nil {
-		return strconv.Quote(s)
-	}
-	return s
-}
-
-// quoted is for texts that messages put in quotes in any case.
-func quoted(s string) string { return strconv.Quote(shorten(s)) }
-
-func shorten(s string) string {
-	if r := []rune(s); len(r) > 60 {
-		return string(r[:57]) + "..."
-	}
-	return s
 }
 
 func checkText(s string) error {
@@ -105,27 +88,27 @@ func boolHint(text string) string {
 
 func parseInt(text string, t reflect.Type) (any, error) {
 	if !integerForm.MatchString(text) {
-		return nil, mustBe(t, show(text), integerHint(text))
+		return nil, mustBe(t, words.Show(text), integerHint(text))
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return nil, fmt.Errorf("is out of range: %s is beyond the largest integer, %d", show(text), math.MaxInt)
+		return nil, fmt.Errorf("is out of range: %s is beyond the largest integer, %d", words.Show(text), math.MaxInt)
 	}
 	return n, nil
 }
 
 func parseUint(text string, t reflect.Type) (any, error) {
 	if !integerForm.MatchString(text) {
-		return nil, mustBe(t, show(text), integerHint(text))
+		return nil, mustBe(t, words.Show(text), integerHint(text))
 	}
 	n, err := strconv.ParseUint(strings.TrimPrefix(text, "+"), 10, 64)
 	switch {
 	case text == "-0":
 		return uint64(0), nil
 	case strings.HasPrefix(text, "-"):
-		return nil, mustBe(t, show(text), "")
+		return nil, mustBe(t, words.Show(text), "")
 	case err != nil:
-		return nil, fmt.Errorf("is out of range: %s is beyond the largest integer, %d", show(text), uint64(math.MaxUint64))
+		return nil, fmt.Errorf("is out of range: %s is beyond the largest integer, %d", words.Show(text), uint64(math.MaxUint64))
 	}
 	return n, nil
 }
@@ -155,15 +138,15 @@ func parseFloat(text string, t reflect.Type) (any, error) {
 		case "nan", "inf", "infinity":
 			return nil, fmt.Errorf("must be a finite number, not %s", text)
 		}
-		return nil, mustBe(t, show(text), "")
+		return nil, mustBe(t, words.Show(text), "")
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return nil, fmt.Errorf("is out of range: %s is too large for a 64-bit number", show(text))
+		return nil, fmt.Errorf("is out of range: %s is too large for a 64-bit number", words.Show(text))
 	}
 	mantissa, _, _ := strings.Cut(strings.ToLower(text), "e")
 	if f == 0 && strings.ContainsAny(mantissa, "123456789") {
-		return nil, fmt.Errorf("is out of range: %s is too small for a 64-bit number (write 0)", show(text))
+		return nil, fmt.Errorf("is out of range: %s is too small for a 64-bit number (write 0)", words.Show(text))
 	}
 	return f + 0, nil // -0 becomes 0: two spellings of one setting must not differ
 }
@@ -189,7 +172,7 @@ func parseText(text string, t reflect.Type) (any, error) {
 	inner := strings.TrimSpace(text)
 	if rest, ok := strings.CutPrefix(inner, "["); ok {
 		if inner, ok = strings.CutSuffix(rest, "]"); !ok {
-			return nil, fmt.Errorf("must be %s, not %s (the bracket is not closed)", typeName(t), show(text))
+			return nil, fmt.Errorf("must be %s, not %s (the bracket is not closed)", typeName(t), words.Show(text))
 		}
 		if strings.TrimSpace(inner) == "" {
 			return makeList(nil, t)
@@ -199,7 +182,7 @@ func parseText(text string, t reflect.Type) (any, error) {
 	for i, part := range strings.Split(inner, ",") {
 		part = strings.TrimSpace(part)
 		if part == "" {
-			return nil, fmt.Errorf("must be %s, not %s (element %d is empty; write a,b or [a, b])", typeName(t), show(text), i+1)
+			return nil, fmt.Errorf("must be %s, not %s (element %d is empty; write a,b or [a, b])", typeName(t), words.Show(text), i+1)
 		}
 		e, err := parseScalar(part, t.Elem())
 		if err != nil {

@@ -3,19 +3,25 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"strings"
 
 	"grpo/configs"
+	"grpo/internal/words"
+	"grpo/internal/yamldoc"
 )
 
 // maxFileSize bounds a configuration file. The largest embedded one has a few
 // kilobytes; a megabyte is a data file given by mistake.
 const maxFileSize = 1 << 20
+
+// file is what the texts of this package are.
+var file = yamldoc.File{
+	What: "one file is one configuration", Empty: "it sets no key (leave out -c for the defaults)",
+	Folder: "this is a folder, not a YAML file", Max: maxFileSize, Larger: "not a configuration",
+}
 
 // maxSections bounds a list of sections (stages), which is far beyond any use.
 const maxSections = 100
@@ -117,7 +123,7 @@ func open(nameOrPath string, names []string) (source, *Error) {
 		}
 		return source{name + " (embedded)", text}, nil
 	}
-	text, err := readFile(nameOrPath)
+	text, err := file.Read(nameOrPath)
 	switch {
 	case err == nil:
 		return source{nameOrPath, text}, nil
@@ -147,28 +153,9 @@ func wrongCommand(name string, names []string) string {
 		}
 		return fmt.Sprintf(" for this command (it belongs to grpo %s)", command)
 	}
-	return didYouMean(name, names)
+	return words.DidYouMean(name, names)
 }
 
 func looksLikePath(s string) bool {
 	return strings.ContainsAny(s, `/\`) || strings.HasSuffix(s, ".yaml") || strings.HasSuffix(s, ".yml")
-}
-
-func readFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, errors.New("this is a folder, not a YAML file")
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > maxFileSize {
-		return nil, fmt.Errorf("the file is larger than %d KiB: not a configuration", maxFileSize>>10)
-	}
-	return text, nil
 }

@@ -3,59 +3,9 @@ package config
 import (
 	"fmt"
 	"slices"
-	"strings"
+
+	"grpo/internal/words"
 )
-
-// distance is the number of insertions, deletions, substitutions and swaps of
-// neighbours that turn a into b (optimal string alignment).
-func distance(a, b string) int {
-	s, t := []rune(a), []rune(b)
-	var before []int
-	prev := make([]int, len(t)+1)
-	for j := range prev {
-		prev[j] = j
-	}
-	for i := 1; i <= len(s); i++ {
-		row := make([]int, len(t)+1)
-		row[0] = i
-		for j := 1; j <= len(t); j++ {
-			cost := 1
-			if s[i-1] == t[j-1] {
-				cost = 0
-			}
-			row[j] = min(prev[j]+1, row[j-1]+1, prev[j-1]+cost)
-			if i > 1 && j > 1 && s[i-1] == t[j-2] && s[i-2] == t[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		before, prev = prev, row
-	}
-	return prev[len(t)]
-}
-
-// nearest returns the candidate closest to word, or "" when none is so close
-// that it was probably meant. Ties go to the first candidate.
-func nearest(word string, candidates []string) string {
-	word = strings.ToLower(word)
-	if len(word) > 100 {
-		return "" // no name is so long; comparing would cost much for nothing
-	}
-	best, bestDistance := "", 1+len(word)/3
-	for _, c := range candidates {
-		if d := distance(word, strings.ToLower(c)); d < bestDistance || d == bestDistance && best == "" {
-			best, bestDistance = c, d
-		}
-	}
-	return best
-}
-
-// didYouMean is the end of an error message, or "".
-func didYouMean(word string, candidates []string) string {
-	if s := nearest(word, candidates); s != "" {
-		return fmt.Sprintf(" (did you mean %q?)", s)
-	}
-	return ""
-}
 
 // synonyms are names of other tools (TRL, Hugging Face, vLLM) for our keys. They
 // only serve to answer an unknown key with the right one.
@@ -111,7 +61,7 @@ var synonyms = map[string]string{
 // valid in its place, and all keys of the configuration, one of which may have
 // been meant from the wrong section.
 func suggestKey(word string, here, keys []string) string {
-	if s := didYouMean(word, here); s != "" {
+	if s := words.DidYouMean(word, here); s != "" {
 		return s
 	}
 	if k, ok := synonyms[word]; ok && slices.Contains(keys, k) {
@@ -121,7 +71,7 @@ func suggestKey(word string, here, keys []string) string {
 	for i, k := range keys {
 		last[i] = lastPart(k)
 	}
-	if s := nearest(lastPart(word), last); s != "" {
+	if s := words.Nearest(lastPart(word), last); s != "" {
 		return fmt.Sprintf(" (did you mean %q?)", keys[slices.Index(last, s)])
 	}
 	return ""

@@ -3,15 +3,15 @@ package sweep
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"grpo/configs"
+	"grpo/internal/words"
+	"grpo/internal/yamldoc"
 )
 
 // ablationFolder of the embedded configurations holds the ablations.
@@ -60,6 +60,12 @@ func AblationNames() []string {
 // arms has some hundred kilobytes.
 const maxRequest = 4 << 20
 
+// requestFile is what a request's file is.
+var requestFile = yamldoc.File{
+	What: "one file is one sweep", Empty: "it names no arms and no axes",
+	Folder: "this is a folder; a sweep's request is sweep.yaml in it", Max: maxRequest, Larger: "not a sweep",
+}
+
 // LoadRequest reads the embedded ablation of that name, or else the file at that
 // path; a file that has an ablation's name is found as ./name.
 func LoadRequest(nameOrPath string) (Request, error) {
@@ -70,7 +76,7 @@ func LoadRequest(nameOrPath string) (Request, error) {
 		}
 		return ParseRequest(nameOrPath+" (embedded)", text)
 	}
-	text, err := readRequest(nameOrPath)
+	text, err := requestFile.Read(nameOrPath)
 	switch {
 	case err == nil:
 		return ParseRequest(nameOrPath, text)
@@ -88,7 +94,7 @@ func AblationText(name string) ([]byte, error) {
 	names := AblationNames()
 	if !slices.Contains(names, name) {
 		return nil, configError("read sweep", fmt.Sprintf("no ablation %q%s: there are %s; with grpo ablate the path of a YAML file works too",
-			name, didYouMean(name, names), strings.Join(names, ", ")))
+			name, words.DidYouMean(name, names), strings.Join(names, ", ")))
 	}
 	return configs.FS.ReadFile(path.Join(ablationFolder, name+".yaml"))
 }
@@ -101,23 +107,4 @@ func embeddedHint(file string) string {
 		}
 	}
 	return ""
-}
-
-func readRequest(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, errors.New("this is a folder; a sweep's request is sweep.yaml in it")
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxRequest+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > maxRequest {
-		return nil, fmt.Errorf("the file is larger than %d MiB: not a sweep", maxRequest>>20)
-	}
-	return text, nil
 }

@@ -139,38 +139,3 @@ func safeName(s string) string {
 	}
 	return name
 }
-
-// didYouMean ends the message about an unknown word; empty when no candidate is
-// near enough to have been meant.
-func didYouMean(word string, candidates []string) string {
-	best, bestDistance := "", 1+len(word)/3
-	for _, c := range candidates {
-		if d := distance(word, c); len(word) <= 100 && (d < bestDistance || d == bestDistance && best == "") {
-			best, bestDistance = c, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (did you mean %q?)", best)
-}
-
-// distance is Levenshtein's: insertions, deletions and substitutions of bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
-}

@@ -103,11 +103,3 @@ func TestCanonical(t *testing.T) {
 		}
 	})
 }
-
-func TestDidYouMean(t *testing.T) {
-	for word, want := range map[string]string{"clp": `"clip"`, "baselin": `"baseline"`, "xyz": "", strings.Repeat("a", 200): ""} {
-		if got := didYouMean(word, []string{"baseline", "clip"}); (want == "") != (got == "") || !strings.Contains(got, want) {
-			t.Errorf("%s: %q, want %q", word, got, want)
-		}
-	}
-}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/sweepdir"
 )
@@ -293,7 +294,7 @@ func (p *planner) checkArms() error {
 		seen[h] = a.Name
 	}
 	if ref := p.req.Reference; ref != "" && !slices.Contains(names, ref) {
-		return planError(fmt.Sprintf("reference: there is no arm %q%s; there are %s", ref, didYouMean(ref, names), strings.Join(names, ", ")))
+		return planError(fmt.Sprintf("reference: there is no arm %q%s; there are %s", ref, words.DidYouMean(ref, names), strings.Join(names, ", ")))
 	}
 	return p.checkBestOver()
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"grpo/internal/yamldoc"
 )
 
 // The form of a request: which keys each section has, and what of them must be
@@ -59,7 +61,7 @@ func (r *reader) question(n *yaml.Node, to *string) {
 // key shows when the sweep is planned.
 func (r *reader) settings(n *yaml.Node) []Setting {
 	if n.Kind != yaml.MappingNode {
-		r.problem(n, "set must be a section with keys, not %s", kindOf(n))
+		r.problem(n, "set must be a section with keys, not %s", yamldoc.Kind(n))
 		return nil
 	}
 	var out []Setting
@@ -112,7 +114,7 @@ func (r *reader) seeds(n *yaml.Node, to *[]uint64) {
 	if n.Kind == yaml.ScalarNode {
 		count, err := strconv.Atoi(n.Value)
 		if err != nil || n.Style != 0 || count < 1 || count > maxRuns {
-			r.problem(n, "seeds must be a count of 1 to %d or a list, not %s (write 4 for the seeds 1 to 4, or a list such as [1, 2, 5])", maxRuns, kindOf(n))
+			r.problem(n, "seeds must be a count of 1 to %d or a list, not %s (write 4 for the seeds 1 to 4, or a list such as [1, 2, 5])", maxRuns, yamldoc.Kind(n))
 			return
 		}
 		*to = FirstSeeds(count)
@@ -121,7 +123,7 @@ func (r *reader) seeds(n *yaml.Node, to *[]uint64) {
 	r.list("seeds", func(e *yaml.Node) {
 		s, err := strconv.ParseUint(e.Value, 10, 64)
 		if err != nil || e.Kind != yaml.ScalarNode || e.Style != 0 {
-			r.problem(e, "seeds: want an integer of 0 or more, not %s", kindOf(e))
+			r.problem(e, "seeds: want an integer of 0 or more, not %s", yamldoc.Kind(e))
 			return
 		}
 		*to = append(*to, s)

@@ -1,17 +1,15 @@
 package sweep
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 
 	"go.yaml.in/yaml/v3"
+
+	"grpo/internal/words"
+	"grpo/internal/yamldoc"
 )
 
 // ParseRequest reads a request from YAML, as strictly as configurations are
@@ -46,58 +44,18 @@ func (r *reader) problem(n *yaml.Node, format string, args ...any) {
 
 func (r *reader) at(n *yaml.Node) string { return fmt.Sprintf("%s: line %d", r.label, max(n.Line, 1)) }
 
-var yamlMessage = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
-
 // document returns the mapping of the text's only document.
 func (r *reader) document(text []byte) *yaml.Node {
-	var doc, second yaml.Node
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	err := decode(decoder, &doc)
+	root, problem := requestFile.Parse(text)
 	switch {
-	case errors.Is(err, io.EOF) || err == nil && (len(doc.Content) == 0 || doc.Content[0].Tag == "!!null"):
-		r.problem(&doc, "the file is empty")
+	case problem != nil:
+		r.problem(&yaml.Node{Line: problem.Line}, "%s", problem.Text)
 		return nil
-	case err != nil:
-		message, line := err.Error(), 1
-		if m := yamlMessage.FindStringSubmatch(message); m != nil {
-			message = message[len(m[0]):]
-			line, _ = strconv.Atoi(m[1]) // "" is 0, which at() makes 1
-		}
-		r.problem(&yaml.Node{Line: line}, "not valid YAML: %s", message)
-		return nil
-	case decode(decoder, &second) == nil:
-		r.problem(&second, "a second YAML document begins: one file is one sweep (remove the --- before it)")
-		return nil
-	case doc.Content[0].Kind != yaml.MappingNode:
-		r.problem(doc.Content[0], "want keys (such as \"name: my-sweep\") at the top, not %s", kindOf(doc.Content[0]))
+	case root.Kind != yaml.MappingNode:
+		r.problem(root, "want keys (such as \"name: my-sweep\") at the top, not %s", yamldoc.Kind(root))
 		return nil
 	}
-	return doc.Content[0]
-}
-
-// decode turns a panic of the YAML library, which hostile input can provoke,
-// into an error.
-func decode(d *yaml.Decoder, n *yaml.Node) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("yaml: %v", p)
-		}
-	}()
-	return d.Decode(n)
-}
-
-func kindOf(n *yaml.Node) string {
-	switch {
-	case n.Kind == yaml.MappingNode:
-		return "a section with keys"
-	case n.Kind == yaml.SequenceNode:
-		return "a list"
-	case n.Kind == yaml.AliasNode:
-		return "an alias"
-	case n.Tag == "!!null":
-		return "nothing"
-	}
-	return "the value " + strconv.Quote(n.Value)
+	return root
 }
 
 // field is a key of a section and what reads its value.
@@ -111,7 +69,7 @@ type field struct {
 func (r *reader) section(n *yaml.Node, what string, fields []field) map[string]bool {
 	met := map[string]bool{}
 	if n.Kind != yaml.MappingNode {
-		r.problem(n, "%s must be a section with keys, not %s", what, kindOf(n))
+		r.problem(n, "%s must be a section with keys, not %s", what, yamldoc.Kind(n))
 		return met
 	}
 	r.pairs(n, func(key, value *yaml.Node) {
@@ -121,7 +79,7 @@ func (r *reader) section(n *yaml.Node, what string, fields []field) map[string]b
 			for _, f := range fields {
 				names = append(names, f.name)
 			}
-			hint := didYouMean(key.Value, names)
+			hint := words.DidYouMean(key.Value, names)
 			if hint == "" {
 				hint = fmt.Sprintf(" (%s has %s)", what, strings.Join(names, ", "))
 			}
@@ -141,7 +99,7 @@ func (r *reader) pairs(n *yaml.Node, f func(key, value *yaml.Node)) {
 		key, value := n.Content[i], n.Content[i+1]
 		switch first, twice := lines[key.Value]; {
 		case key.Kind != yaml.ScalarNode || key.Tag == "!!merge" || key.Style&yaml.TaggedStyle != 0:
-			r.problem(key, "want a key, not %s", kindOf(key))
+			r.problem(key, "want a key, not %s", yamldoc.Kind(key))
 		case twice:
 			r.problem(key, "duplicate key %q: it stands in line %d already", key.Value, first)
 		default:
@@ -156,7 +114,7 @@ func (r *reader) line(what string, to *string) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		switch {
 		case n.Kind != yaml.ScalarNode || n.Tag == "!!null" || n.Style&yaml.TaggedStyle != 0:
-			r.problem(n, "%s must be a text, not %s", what, kindOf(n))
+			r.problem(n, "%s must be a text, not %s", what, yamldoc.Kind(n))
 		case strings.TrimSpace(n.Value) == "":
 			r.problem(n, "%s must not be empty (remove the line)", what)
 		case strings.ContainsFunc(strings.TrimSuffix(n.Value, "\n"), func(c rune) bool { return !unicode.IsPrint(c) }):
@@ -171,7 +129,7 @@ func (r *reader) line(what string, to *string) func(*yaml.Node) {
 func (r *reader) truth(what string, to *bool) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.ScalarNode || n.Style != 0 || n.Value != "true" && n.Value != "false" {
-			r.problem(n, "%s must be true or false, not %s", what, kindOf(n))
+			r.problem(n, "%s must be true or false, not %s", what, yamldoc.Kind(n))
 			return
 		}
 		*to = n.Value == "true"
@@ -183,7 +141,7 @@ func (r *reader) list(what string, each func(*yaml.Node)) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		switch {
 		case n.Kind != yaml.SequenceNode:
-			r.problem(n, "%s must be a list, not %s", what, kindOf(n))
+			r.problem(n, "%s must be a list, not %s", what, yamldoc.Kind(n))
 		case len(n.Content) == 0:
 			r.problem(n, "%s must not be an empty list (remove the line)", what)
 		default:
@@ -206,7 +164,7 @@ func (r *reader) value(what string, n *yaml.Node) (string, bool) {
 				return "", false
 			}
 			if e.Kind != yaml.ScalarNode || strings.ContainsAny(v, ",[]") {
-				r.problem(e, "%s: an element of a list must be a single value without commas and brackets, not %s", what, kindOf(e))
+				r.problem(e, "%s: an element of a list must be a single value without commas and brackets, not %s", what, yamldoc.Kind(e))
 				return "", false
 			}
 			parts[i] = v
@@ -216,7 +174,7 @@ func (r *reader) value(what string, n *yaml.Node) (string, bool) {
 		r.problem(n, "%s must be a value, not a section (write the key with dots: %s.KEY)", what, what)
 		return "", false
 	case n.Kind != yaml.ScalarNode || n.Tag == "!!null" || n.Style&yaml.TaggedStyle != 0:
-		r.problem(n, "%s must be a value, not %s", what, kindOf(n))
+		r.problem(n, "%s must be a value, not %s", what, yamldoc.Kind(n))
 		return "", false
 	}
 	return n.Value, true

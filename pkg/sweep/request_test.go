@@ -85,7 +85,7 @@ func TestParseRequestProblems(t *testing.T) {
 		{"nothing to compare", "name: a", "neither arms nor axes"},
 		{"empty arms", "name: a\narms: []", "x.yaml: line 2: arms must not be an empty list"},
 		{"arms no list", "name: a\narms: {name: a}", "arms must be a list, not a section"},
-		{"arm no section", "name: a\narms: [a]", `an arm must be a section with keys, not the value "a"`},
+		{"arm no section", "name: a\narms: [a]", "an arm must be a section with keys, not the value a"},
 		{"arm without name", "name: a\narms:\n  - label: b\n", "x.yaml: line 3: the arm has no name"},
 		{"duplicate arm", "name: a\narms: [{name: a}, {name: a}]", `duplicate arm "a"`},
 		{"arm key", "name: a\narms: [{name: a, lable: x}]", `unknown key "lable" (did you mean "label"?)`},

@@ -1,10 +1,13 @@
-package config
+package yamldoc
 
 import (
 	"bytes"
+	"fmt"
 	"regexp"
 	"strconv"
 	"unicode/utf8"
+
+	"grpo/internal/words"
 )
 
 // lineAt returns the 1-based number of the line that holds the byte at i.
@@ -15,20 +18,18 @@ func lastLine(text []byte) int { return lineAt(text, len(bytes.TrimRight(text, "
 
 // isText reports the first byte that no YAML file may hold; the YAML library
 // would name no line.
-func (d *document) isText(text []byte) bool {
+func isText(text []byte) *Problem {
 	for i := 0; i < len(text); {
 		r, n := utf8.DecodeRune(text[i:])
 		switch {
 		case r == utf8.RuneError && n == 1:
-			d.problem(lineAt(text, i), "not a text file: it is not in UTF-8")
-			return false
+			return &Problem{lineAt(text, i), "not a text file: it is not in UTF-8"}
 		case r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0x7f:
-			d.problem(lineAt(text, i), "not a text file: it holds the character %U", r)
-			return false
+			return &Problem{lineAt(text, i), fmt.Sprintf("not a text file: it holds the character %U", r)}
 		}
 		i += n
 	}
-	return true
+	return nil
 }
 
 var (
@@ -42,10 +43,9 @@ var (
 
 // syntax reports what the YAML library could not read. The library gives no
 // line for an error on the first one, and blames tabs in other words.
-func (d *document) syntax(text []byte, err error) {
+func syntax(text []byte, err error) *Problem {
 	if at := tabIndent.FindIndex(text); at != nil {
-		d.problem(lineAt(text, at[0]), "a tab in the indentation (YAML wants spaces)")
-		return
+		return &Problem{lineAt(text, at[0]), "a tab in the indentation (YAML wants spaces)"}
 	}
 	message, line := err.Error(), 1
 	m := yamlError.FindStringSubmatch(message)
@@ -61,5 +61,5 @@ func (d *document) syntax(text []byte, err error) {
 	if m := unknownAnchor.FindStringSubmatch(message); m != nil {
 		line = lineAt(text, max(0, bytes.Index(text, []byte("*"+m[1]))))
 	}
-	d.problem(min(line, lastLine(text)), "not valid YAML: %s", shorten(message))
+	return &Problem{min(line, lastLine(text)), "not valid YAML: " + words.Shorten(message)}
 }

@@ -1,0 +1,85 @@
+// Package words helps with words that somebody typed: which known one was
+// probably meant, and how to show foreign text in a message.
+package words
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Distance is the number of insertions, deletions, substitutions and swaps of
+// neighbours that turn a into b (optimal string alignment).
+func Distance(a, b string) int {
+	s, t := []rune(a), []rune(b)
+	var before []int
+	prev := make([]int, len(t)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := 1; i <= len(s); i++ {
+		row := make([]int, len(t)+1)
+		row[0] = i
+		for j := 1; j <= len(t); j++ {
+			cost := 1
+			if s[i-1] == t[j-1] {
+				cost = 0
+			}
+			row[j] = min(prev[j]+1, row[j-1]+1, prev[j-1]+cost)
+			if i > 1 && j > 1 && s[i-1] == t[j-2] && s[i-2] == t[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, prev = prev, row
+	}
+	return prev[len(t)]
+}
+
+// Nearest returns the candidate closest to word, upper and lower case apart, or
+// "" when none is so close that it was probably meant. Ties go to the first
+// candidate.
+func Nearest(word string, candidates []string) string {
+	word = strings.ToLower(word)
+	if len(word) > 100 {
+		return "" // no name is so long; comparing would cost much for nothing
+	}
+	best, bestDistance := "", 1+len(word)/3
+	for _, c := range candidates {
+		if d := Distance(word, strings.ToLower(c)); d < bestDistance || d == bestDistance && best == "" {
+			best, bestDistance = c, d
+		}
+	}
+	return best
+}
+
+// DidYouMean is the end of the message about an unknown word, or "".
+func DidYouMean(word string, candidates []string) string {
+	if s := Nearest(word, candidates); s != "" {
+		return fmt.Sprintf(" (did you mean %q?)", s)
+	}
+	return ""
+}
+
+// Shorten cuts a text of more than 60 letters.
+func Shorten(s string) string {
+	if r := []rune(s); len(r) > 60 {
+		return string(r[:57]) + "..."
+	}
+	return s
+}
+
+// Quote puts foreign text in quotes, shortened and with odd letters escaped.
+func Quote(s string) string { return strconv.Quote(Shorten(s)) }
+
+// Show shortens a text, and puts an odd one in quotes: an empty one, one with
+// space around it, one with letters that can't be seen.
+func Show(s string) string {
+	s = Shorten(s)
+	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
+	if s == "" || strings.TrimSpace(s) != s || strings.ContainsFunc(s, odd) {
+		return strconv.Quote(s)
+	}
+	return s
+}
