@@ -73,8 +73,8 @@ func faults() []fault {
 		{"a byte flipped in a file of a finished run", "refused with the file's name, or shown as it was", flipFinished},
 		{"a file of a finished run cut short", "refused with the file's name, or shown as it was", cutFinished},
 		{"weights that are not finite", "the run is diverged, recorded with the step, exit 0", diverge},
-		{"clock that jumps", "no effect but on times", notHere("it needs a clock of its own: tried by the tests of pkg/train, which pass one in")},
-		{"a child of a sweep that hangs", "found and told", notHere("it is tried by the tests of the sweep, which has the children")},
+		{"clock that jumps", "no effect but on times", notHere("it needs a clock of its own: `go test -run TestClockJumps ./pkg/train` passes one in")},
+		{"a child of a sweep that hangs", "found and told", notHere("patience is five minutes: `go test -run Hang ./pkg/sweep` has less, and a real child that stops")},
 	}
 }
 

@@ -36,6 +36,9 @@ const processEnv = "SWEEP_TEST_PROCESS"
 // what a test does to a run at work never depends on how fast the machine is.
 const holdEnv = "SWEEP_TEST_HOLD"
 
+// hangEnv names a file; the task that makes it hangs at its second step.
+const hangEnv = "SWEEP_TEST_HANG"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(processEnv) == "" {
 		os.Exit(m.Run())
@@ -83,6 +86,12 @@ func taskProcess(ctx context.Context, args []string) error {
 	o := TaskOptions{Threads: *threads, Now: time.Now}
 	if step, err := strconv.Atoi(os.Getenv(holdEnv)); err == nil {
 		o.Observer = holding{done: ctx.Done(), step: step}
+	}
+	if name := os.Getenv(hangEnv); name != "" {
+		if f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL, 0o644); err == nil {
+			f.Close()
+			o.Observer = holding{done: nil, step: 2} // which nothing ends
+		}
 	}
 	_, err := Task(ctx, *dir, *index, o)
 	return err
@@ -210,6 +219,24 @@ func TestLocalFails(t *testing.T) {
 	var early *EarlyDeathsError
 	if !errors.As(err, &early) || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("a program that is not there: %v", err)
+	}
+}
+
+// A child that hangs is found, told, killed and replaced, and nothing is lost.
+func TestLocalHangs(t *testing.T) {
+	long(t)
+	m := realManifest(t, []string{"0.001", "0.003"}, 1, "train.n_grpo_steps=4", "eval.every_n_steps=1")
+	dir := writeSweep(t, m)
+	l, j := local(), &journal{}
+	l.Env = append(l.Env, hangEnv+"="+filepath.Join(t.TempDir(), "hung"))
+	s, err := Run(t.Context(), dir, Options{Launcher: l, Observer: j, Now: time.Now, Cores: 1, Poll: 20 * time.Millisecond, Pause: time.Millisecond, HangAfter: 3 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, s, undisturbed(t, m))
+	e := j.first(Hung)
+	if e.Err == nil || !strings.Contains(e.Err.Error(), "no sign of life for 3s") || !strings.Contains(j.of(e.Entry.Index), "started, hung, died, started, ended") {
+		t.Errorf("%v: %s", e.Err, j.of(e.Entry.Index))
 	}
 }
 
