@@ -222,6 +222,9 @@ func TestStudy(t *testing.T) {
 // Whatever byte of a manifest is changed, or lost with all behind it: it is
 // refused by name, or it is the manifest that it was.
 func TestEveryByteOfAManifestIsHeld(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short")
+	}
 	dir := t.TempDir()
 	want := small()
 	study := Study{Format: FormatVersion, Name: "assignment", Parts: []Part{{Name: "lr"}, {Name: "baseline"}}}
