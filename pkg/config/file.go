@@ -24,6 +24,8 @@ type document struct {
 	settings []setting
 	// sections holds the length of each list of sections that the text gives.
 	sections map[string]int
+	// begins holds the line of each of their elements, by path (stages.0).
+	begins   map[string]int
 	problems []string
 	// broken keys were given, with a value that does not fit.
 	broken map[string]bool
@@ -50,7 +52,7 @@ func (d *document) problem(line int, format string, args ...any) {
 // those keys. What yaml.v3 would convert, drop or merge in silence is a problem
 // here, and each problem has its line.
 func readDocument(src source, t reflect.Type, keys []string) *document {
-	d := &document{label: src.label, sections: map[string]int{}, broken: map[string]bool{}, keys: keys}
+	d := &document{label: src.label, sections: map[string]int{}, begins: map[string]int{}, broken: map[string]bool{}, keys: keys}
 	root, problem := file.Parse(src.text)
 	switch {
 	case problem != nil && problem.Line == 0:

@@ -22,7 +22,7 @@ var oddYAML = []string{
 	"rollout:\n  group_size: 8.5\n", "seed: &a 1\ndata: {generator_seed: *a}\n", "- 1\n", "a: b: c", "\t", "---\n---\n", "? [a]\n: b\n",
 	"name: |\n  a\n", "train: {learning_rate: 1e-3, adam_betas: [0, 0]}\n", "seed: !!int '1'\n", "name: \"\\u2028\"\n", "%YAML 1.1\n---\nseed: 1\n",
 	"\"\\e[31m\": 1\n", "name: \"\\e[31m\"\n", "seed: !\"\\e\" 1\n", "<<: {seed: 1}\n", "reward: {functions: [[[[a]]]]}\n", "name: &\u202e x\n",
-	"/\n---", "train: {lte:\r,e-earnine,a: 1}", laughs,
+	"/\n---", "train: {lte:\r,e-earnine,a: 1}", laughs, "stages:\n  - name: a\n",
 }
 
 // laughs is the "billion laughs": each alias stands for ten of the one before.

@@ -101,6 +101,11 @@ func loadFrom[T Root](src *source, opts LoadOptions, r root[T]) (*Loaded[T], err
 		return nil, &Error{Doing: "load config", Problems: []string{err.Error()}}
 	}
 	out := &Loaded[T]{Config: merged, origins: map[string]Origin{}}
+	for _, key := range leafPaths(config) {
+		if line, ok := doc.begins[strings.TrimSuffix(key, "."+lastPart(key))]; ok {
+			out.origins[key] = Origin{Name: doc.label, Line: line}
+		}
+	}
 	for _, s := range layers {
 		out.origins[s.path] = s.origin
 	}

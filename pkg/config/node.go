@@ -58,7 +58,9 @@ func (d *document) sequence(n *yaml.Node, t reflect.Type, path string, line int)
 	}
 	d.sections[path] = len(n.Content)
 	for i, e := range n.Content {
-		d.value(e, t.Elem(), join(path, strconv.Itoa(i)), e.Line)
+		element := join(path, strconv.Itoa(i))
+		d.begins[element] = e.Line
+		d.value(e, t.Elem(), element, e.Line)
 	}
 }
 

@@ -22,7 +22,8 @@ type Origin struct {
 	Source Source
 	// Name is the file, the environment variable or the flag.
 	Name string
-	// Line is the key's line in the file.
+	// Line is the key's line in the file; of a default, the line at which the
+	// section begins that leaves the key out, if the section is one of a list.
 	Line int
 	// From is set when the value was 0 for "the same as" and stands for the
 	// value of this other key.
@@ -40,6 +41,9 @@ func (o Origin) String() string {
 	switch o.Source {
 	case SourceDefault:
 		s = "default"
+		if o.Line > 0 {
+			s = fmt.Sprintf("default in the section at %s: line %d", o.Name, o.Line)
+		}
 	case SourceFile:
 		s = fmt.Sprintf("%s: line %d", o.Name, o.Line)
 	}

@@ -129,6 +129,7 @@ func TestStrictSFT(t *testing.T) {
 		{"text for a stage", "stages: [a]\n", `stages.0 must be a section with keys, not the value a`},
 		{"too many", "stages: [" + strings.Repeat("{name: a},", 101) + "]\n", `stages has 101 sections, more than 100`},
 		{"fraction", "stages:\n  - {name: a, corpus: answers, steps: 1.5}\n", `line 2: stages.0.steps must be an integer, not 1.5`},
+		{"a stage without a corpus", "name: a\nstages:\n  - {name: a, corpus: answers, steps: 1}\n  - name: b\n    steps: 2\n", `x.yaml: line 4) must be one of capability`},
 		{"shared stage", "stages:\n  - &a {name: a, corpus: answers, steps: 1}\n  - *a\n", `line 3: stages.1 is the alias *a`},
 	}
 	for _, test := range tests {
