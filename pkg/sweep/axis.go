@@ -6,9 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
+	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/sweepdir"
 )
@@ -17,13 +16,10 @@ import (
 func ParseAxis(arg string) (AxisRequest, error) {
 	key, values, ok := strings.Cut(arg, "=")
 	if !ok {
-		return AxisRequest{}, configError("read axis", fmt.Sprintf("--axis %q: no \"=\" (write --axis KEY=V1,V2)", arg))
+		return AxisRequest{}, configError("read axis", fmt.Sprintf("--axis %s: no \"=\" (write --axis KEY=V1,V2)", words.Quote(arg)))
 	}
 	key = strings.TrimSpace(key)
-	from := "--axis " + key
-	if strings.ContainsFunc(key, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) {
-		from = "--axis " + strconv.Quote(key)
-	}
+	from := "--axis " + words.Show(key)
 	list, err := SplitValues(values)
 	if err != nil {
 		return AxisRequest{}, configError("read axis", fmt.Sprintf("%s: %v", from, err))
@@ -45,7 +41,7 @@ func SplitValues(text string) ([]string, error) {
 				return nil, fmt.Errorf("there are no values (write V1,V2)")
 			}
 			if v == "" {
-				return nil, fmt.Errorf("value %d of %q is empty", len(out)+1, text)
+				return nil, fmt.Errorf("value %d of %s is empty", len(out)+1, words.Quote(text))
 			}
 			out = append(out, v)
 			start = i + 1
@@ -59,7 +55,7 @@ func SplitValues(text string) ([]string, error) {
 		}
 	}
 	if depth != 0 {
-		return nil, fmt.Errorf("the brackets of %q don't match", text)
+		return nil, fmt.Errorf("the brackets of %s don't match", words.Quote(text))
 	}
 	return out, nil
 }

@@ -23,6 +23,7 @@ var lineOfX = regexp.MustCompile(`x\.yaml: line (\d+)`)
 // planned again, to the same sweep.
 func FuzzParseRequest(f *testing.F) {
 	f.Add([]byte(wholeRequest))
+	f.Add([]byte(strings.Repeat("a", 2000)))
 	for _, seed := range []string{
 		"", "name: a\narms: [{name: a}]", "a: &x [*x]", "name: a\nseeds: [1]\naxes: [{key: lr, values: [1, [2]]}]", "? [a]\n: b", "\t", "name: !!binary a",
 		"name: a\naxes: [{key: name, values: [\"../../x\", \"/x\"]}]\nseeds: 1", "\"\\e[31m\": 1", "name: \"\\e\"", "name: a\narms: [{name: \"\\e\"}, {name: ..}]",
@@ -129,7 +130,7 @@ func FuzzFolder(f *testing.F) {
 // FuzzAxis: the arguments of --axis, --values and --seeds are read, or refused in
 // a text that can be shown; values are not changed by a second trip.
 func FuzzAxis(f *testing.F) {
-	for _, s := range []string{"lr=1e-3,3e-3", "functions=[answer],[answer, format]", "=", "lr=", "lr=[", "lr=]1", "\x1b[31m=1", "lr=\x1b", "1,2,3", "4", "[1,2]", "lr=1,,2", "\xff=1"} {
+	for _, s := range []string{"lr=1e-3,3e-3", "functions=[answer],[answer, format]", "=", "lr=", "lr=[", "lr=]1", "\x1b[31m=1", "lr=\x1b", "1,2,3", "4", "[1,2]", "lr=1,,2", "\xff=1", strings.Repeat("\x01", 400)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -117,19 +117,19 @@ func (p *planner) named() error {
 		for _, s := range a.Set {
 			k, err := p.settingKey(s)
 			if err != nil {
-				return planError(fmt.Sprintf("%sarm %q: %v", place(s.From), a.Name, err))
+				return planError(fmt.Sprintf("%sarm %s: %v", place(s.From), words.Quote(a.Name), err))
 			}
 			if slices.ContainsFunc(arm.Set, func(o sweepdir.Override) bool { return o.Key == k.Path }) {
-				return planError(fmt.Sprintf("%sarm %q: the key %s is set twice", place(s.From), a.Name, k.Path))
+				return planError(fmt.Sprintf("%sarm %s: the key %s is set twice", place(s.From), words.Quote(a.Name), k.Path))
 			}
 			if slices.ContainsFunc(p.axes, func(x sweepdir.Axis) bool { return x.Key == k.Path }) {
-				return planError(fmt.Sprintf("%sarm %q sets %s, which is an axis", place(s.From), a.Name, k.Path))
+				return planError(fmt.Sprintf("%sarm %s sets %s, which is an axis", place(s.From), words.Quote(a.Name), k.Path))
 			}
 			arm.Set = append(arm.Set, sweepdir.Override{Key: k.Path, Value: canonical(k, s.Value)})
 			arm.from = append(arm.from, s.From)
 		}
 		if slices.ContainsFunc(p.arms, func(b plannedArm) bool { return b.Name == a.Name }) {
-			return planError(fmt.Sprintf("two arms are named %q", a.Name))
+			return planError(fmt.Sprintf("two arms are named %s", words.Quote(a.Name)))
 		}
 		p.arms = append(p.arms, arm)
 	}
@@ -257,12 +257,12 @@ func (p *planner) resolveArms() error {
 	for _, a := range p.arms {
 		var own []config.Flag
 		for i, o := range a.Set {
-			own = append(own, config.Flag{Key: o.Key, Name: place(a.from[i]) + fmt.Sprintf("arm %q", a.Name), Value: o.Value})
+			own = append(own, config.Flag{Key: o.Key, Name: place(a.from[i]) + "arm " + words.Quote(a.Name), Value: o.Value})
 		}
 		r, err := p.load(own)
 		if err != nil {
 			for _, text := range problemsOf(err) {
-				if arm := fmt.Sprintf("arm %q: ", a.Name); !strings.Contains(text, arm) {
+				if arm := "arm " + words.Quote(a.Name) + ": "; !strings.Contains(text, arm) {
 					text = arm + text
 				}
 				problems = append(problems, text)
@@ -289,12 +289,12 @@ func (p *planner) checkArms() error {
 		names = append(names, a.Name)
 		h := config.Hash(p.configs[i])
 		if other, ok := seen[h]; ok {
-			return planError(fmt.Sprintf("the arms %q and %q come to the same configuration: what they set differs in nothing that has an effect", other, a.Name))
+			return planError(fmt.Sprintf("the arms %s and %s come to the same configuration: what they set differs in nothing that has an effect", words.Quote(other), words.Quote(a.Name)))
 		}
 		seen[h] = a.Name
 	}
 	if ref := p.req.Reference; ref != "" && !slices.Contains(names, ref) {
-		return planError(fmt.Sprintf("reference: there is no arm %q%s; there are %s", ref, words.DidYouMean(ref, names), strings.Join(names, ", ")))
+		return planError(fmt.Sprintf("reference: there is no arm %s%s; there are %s", words.Quote(ref), words.DidYouMean(ref, names), strings.Join(names, ", ")))
 	}
 	return p.checkBestOver()
 }

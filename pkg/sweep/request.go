@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"grpo/internal/words"
 	"grpo/pkg/config"
 )
 
@@ -110,7 +111,7 @@ func ParseSeeds(text string) ([]uint64, error) {
 	inner := trimmed
 	if rest, ok := strings.CutPrefix(trimmed, "["); ok {
 		if inner, ok = strings.CutSuffix(rest, "]"); !ok {
-			return fail("%q: the bracket is not closed", text)
+			return fail("%s: the bracket is not closed", words.Quote(text))
 		}
 	}
 	var seeds []uint64
@@ -118,12 +119,12 @@ func ParseSeeds(text string) ([]uint64, error) {
 		part = strings.TrimSpace(part)
 		n, err := strconv.ParseUint(part, 10, 64)
 		if err != nil {
-			return fail("%q: element %d, %q, is no integer of 0 or more (write 4 for the seeds 1 to 4, or a list such as 1,2,5)", text, i+1, part)
+			return fail("%s: element %d, %s, is no integer of 0 or more (write 4 for the seeds 1 to 4, or a list such as 1,2,5)", words.Quote(text), i+1, words.Quote(part))
 		}
 		seeds = append(seeds, n)
 	}
 	if err := checkSeeds(seeds); err != nil {
-		return fail("%q: %v", text, err)
+		return fail("%s: %v", words.Quote(text), err)
 	}
 	return seeds, nil
 }

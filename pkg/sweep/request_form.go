@@ -7,6 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"grpo/internal/words"
 	"grpo/internal/yamldoc"
 )
 
@@ -45,7 +46,7 @@ func (r *reader) append(what string, n *yaml.Node, to *[]string) {
 		return
 	}
 	if slices.Contains(*to, s) {
-		r.problem(n, "%s: %q stands there twice", what, s)
+		r.problem(n, "%s: %s stands there twice", what, words.Quote(s))
 		return
 	}
 	*to = append(*to, s)
@@ -79,7 +80,7 @@ func (r *reader) arm(n *yaml.Node, req *Request) {
 		{"name", func(n *yaml.Node) {
 			r.line("name", &arm.Name)(n)
 			if slices.ContainsFunc(req.Arms, func(a ArmRequest) bool { return a.Name == arm.Name }) {
-				r.problem(n, "duplicate arm %q", arm.Name)
+				r.problem(n, "duplicate arm %s", words.Quote(arm.Name))
 			}
 		}},
 		{"label", r.line("label", &arm.Label)},

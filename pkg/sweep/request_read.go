@@ -83,7 +83,7 @@ func (r *reader) section(n *yaml.Node, what string, fields []field) map[string]b
 			if hint == "" {
 				hint = fmt.Sprintf(" (%s has %s)", what, strings.Join(names, ", "))
 			}
-			r.problem(key, "unknown key %q%s", key.Value, hint)
+			r.problem(key, "unknown key %s%s", words.Quote(key.Value), hint)
 			return
 		}
 		met[key.Value] = true
@@ -101,7 +101,7 @@ func (r *reader) pairs(n *yaml.Node, f func(key, value *yaml.Node)) {
 		case key.Kind != yaml.ScalarNode || key.Tag == "!!merge" || key.Style&yaml.TaggedStyle != 0:
 			r.problem(key, "want a key, not %s", yamldoc.Kind(key))
 		case twice:
-			r.problem(key, "duplicate key %q: it stands in line %d already", key.Value, first)
+			r.problem(key, "duplicate key %s: it stands in line %d already", words.Quote(key.Value), first)
 		default:
 			lines[key.Value] = key.Line
 			f(key, value)
