@@ -1,0 +1,98 @@
+// libcublas.so.12 on a CPU: column-major products in float32, in the stream's
+// order.
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+typedef std::function<int()> Work;
+extern "C" int cudaemu_submit(void* stream, Work* work);
+
+struct Handle {
+    void* stream = nullptr;
+};
+
+enum { SUCCESS = 0, NOT_INITIALIZED = 1, INVALID_VALUE = 7, EXECUTION_FAILED = 13, NOT_SUPPORTED = 15 };
+
+struct Shape {
+    int ta, tb, m, n, k;
+    const float* a;
+    int lda;
+    const float* b;
+    int ldb;
+    float* c;
+    int ldc;
+};
+
+static bool fits(const Shape& s) {
+    auto atLeast = [](int ld, int rows) { return ld >= (rows > 1 ? rows : 1); };
+    return s.m >= 0 && s.n >= 0 && s.k >= 0 && s.ta >= 0 && s.ta <= 2 && s.tb >= 0 && s.tb <= 2 &&
+           atLeast(s.lda, s.ta ? s.k : s.m) && atLeast(s.ldb, s.tb ? s.n : s.k) && atLeast(s.ldc, s.m);
+}
+
+// product is C = alpha·op(A)·op(B) + beta·C; C is not read where beta is 0.
+static void product(const Shape& s, float alpha, float beta) {
+    std::vector<float> column(s.m);
+    for (int j = 0; j < s.n; j++) {
+        column.assign(s.m, 0);
+        for (int p = 0; p < s.k; p++) {
+            float b = s.tb ? s.b[(size_t)p * s.ldb + j] : s.b[(size_t)j * s.ldb + p];
+            const float* a = s.ta ? s.a + p : s.a + (size_t)p * s.lda;
+            size_t step = s.ta ? s.lda : 1;
+            for (int i = 0; i < s.m; i++) column[i] += a[i * step] * b;
+        }
+        float* c = s.c + (size_t)j * s.ldc;
+        for (int i = 0; i < s.m; i++) c[i] = alpha * column[i] + (beta == 0 ? 0.0f : beta * c[i]);
+    }
+}
+
+static int submit(Handle* h, const Shape& s, const float* alpha, const float* beta, long long sa, long long sb, long long sc, int count) {
+    if (!h) return NOT_INITIALIZED;
+    if (!fits(s) || !alpha || !beta || count < 0) return INVALID_VALUE;
+    float a = *alpha, b = *beta;
+    Work w = [=] {
+        for (int i = 0; i < count; i++) {
+            Shape t = s;
+            t.a += i * sa;
+            t.b += i * sb;
+            t.c += i * sc;
+            product(t, a, b);
+        }
+        return 0;
+    };
+    return cudaemu_submit(h->stream, &w) ? EXECUTION_FAILED : SUCCESS;
+}
+
+extern "C" {
+int cublasCreate_v2(Handle** h) { return *h = new Handle, SUCCESS; }
+int cublasDestroy_v2(Handle* h) { return delete h, SUCCESS; }
+int cublasSetStream_v2(Handle* h, void* stream) { return h->stream = stream, SUCCESS; }
+int cublasSetWorkspace_v2(Handle*, void*, size_t) { return SUCCESS; }
+int cublasSetMathMode(Handle*, int) { return SUCCESS; }
+int cublasSetAtomicsMode(Handle*, int) { return SUCCESS; }
+int cublasSetPointerMode_v2(Handle*, int mode) { return mode == 0 ? SUCCESS : NOT_SUPPORTED; }
+int cublasGetVersion_v2(Handle*, int* v) { return *v = 120400, SUCCESS; }
+const char* cublasGetStatusString(int r) {
+    switch (r) {
+    case SUCCESS: return "success";
+    case NOT_INITIALIZED: return "the library was not initialized";
+    case INVALID_VALUE: return "an unsupported value or parameter was passed to the function";
+    case EXECUTION_FAILED: return "the function failed to launch on the GPU";
+    case NOT_SUPPORTED: return "the functionality requested is not supported";
+    }
+    return "unknown";
+}
+int cublasSgemm_v2(Handle* h, int ta, int tb, int m, int n, int k, const float* alpha, const float* a, int lda, const float* b, int ldb,
+                   const float* beta, float* c, int ldc) {
+    return submit(h, {ta, tb, m, n, k, a, lda, b, ldb, c, ldc}, alpha, beta, 0, 0, 0, 1);
+}
+int cublasSgemmStridedBatched(Handle* h, int ta, int tb, int m, int n, int k, const float* alpha, const float* a, int lda, long long sa,
+                              const float* b, int ldb, long long sb, const float* beta, float* c, int ldc, long long sc, int count) {
+    return submit(h, {ta, tb, m, n, k, a, lda, b, ldb, c, ldc}, alpha, beta, sa, sb, sc, count);
+}
+// Float32 operands only (type 0), whatever the precision of the products.
+int cublasGemmEx(Handle* h, int ta, int tb, int m, int n, int k, const void* alpha, const void* a, int aType, int lda, const void* b,
+                 int bType, int ldb, const void* beta, void* c, int cType, int ldc, int, int) {
+    if (aType || bType || cType) return NOT_SUPPORTED;
+    return submit(h, {ta, tb, m, n, k, (const float*)a, lda, (const float*)b, ldb, (float*)c, ldc}, (const float*)alpha, (const float*)beta, 0, 0, 0, 1);
+}
+}

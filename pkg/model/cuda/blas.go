@@ -1,0 +1,90 @@
+//go:build withcuda && linux
+
+package cuda
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+)
+
+// blas is cuBLAS with its handle.
+type blas struct {
+	lib    *library
+	handle uintptr
+
+	cublasCreate, cublasDestroy, cublasSetStream, cublasSetWorkspace, cublasSetMathMode uintptr
+	cublasSgemm, cublasGemmEx, cublasGetStatusString                                    uintptr
+}
+
+// Constants of cuBLAS.
+const (
+	opN             = 0
+	opT             = 1
+	mathDefault     = 0
+	mathTF32        = 3
+	realFloat32     = 0        // CUDA_R_32F
+	computeFastBF16 = 75       // CUBLAS_COMPUTE_32F_FAST_16BF: products of bfloat16, sums in float32
+	blasWorkspace   = 32 << 20 // what cuBLAS itself takes on the largest cards
+)
+
+func openBLAS(env func(string) string, driverVersion int) (*blas, error) {
+	lib, err := open(env, sonames("libcublas", driverVersion)...)
+	if err != nil {
+		return nil, fmt.Errorf("%w; it is NVIDIA's library of matrix products: install the CUDA toolkit or the package nvidia-cublas, and point $%s at its folder", err, LibrariesEnv)
+	}
+	b := &blas{lib: lib}
+	return b, lib.bind(map[string]*uintptr{
+		"cublasCreate_v2": &b.cublasCreate, "cublasDestroy_v2": &b.cublasDestroy, "cublasSetStream_v2": &b.cublasSetStream,
+		"cublasSetWorkspace_v2": &b.cublasSetWorkspace, "cublasSetMathMode": &b.cublasSetMathMode,
+		"cublasSgemm_v2": &b.cublasSgemm, "cublasGemmEx": &b.cublasGemmEx, "cublasGetStatusString": &b.cublasGetStatusString,
+	})
+}
+
+func (b *blas) check(result int, format string, args ...any) error {
+	if result == success {
+		return nil
+	}
+	p, _, _ := purego.SyscallN(b.cublasGetStatusString, uintptr(result))
+	return fmt.Errorf("%s: %s", fmt.Sprintf(format, args...), text(p))
+}
+
+// Precision is how matrix products are computed; everything else is float32.
+type Precision string
+
+// The precisions, with the size of a product's relative error.
+const (
+	Float32  Precision = "float32" // 2⁻²⁴ a product
+	TF32     Precision = "tf32"    // operands rounded to 11 bits: 2⁻¹¹ a product
+	BFloat16 Precision = "bf16"    // operands rounded to 8 bits: 2⁻⁸ a product
+)
+
+// start makes the handle; the context is current.
+func (b *blas) start(stream uintptr, workspace *Mem, p Precision) error {
+	h := new(uintptr)
+	if err := b.check(call(b.cublasCreate, uintptr(unsafe.Pointer(h))), "start cuBLAS"); err != nil {
+		return err
+	}
+	b.handle = *h
+	if err := b.check(call(b.cublasSetStream, b.handle, stream), "give cuBLAS its stream"); err != nil {
+		return err
+	}
+	// A workspace of our own: the one that cuBLAS takes by itself can't be used
+	// in a captured graph without being leaked.
+	if err := b.check(call(b.cublasSetWorkspace, b.handle, workspace.ptr, blasWorkspace), "give cuBLAS its workspace"); err != nil {
+		return err
+	}
+	mode := uintptr(mathDefault)
+	if p == TF32 {
+		mode = mathTF32
+	}
+	return b.check(call(b.cublasSetMathMode, b.handle, mode), "set the precision of cuBLAS")
+}
+
+func (b *blas) stop() {
+	if b.handle != 0 {
+		call(b.cublasDestroy, b.handle)
+		b.handle = 0
+	}
+}

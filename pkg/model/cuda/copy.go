@@ -1,0 +1,92 @@
+//go:build withcuda && linux
+
+package cuda
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// Upload copies a slice to the device, at an offset in elements. From memory of
+// [Pinned] the copy may still run when Upload returns; the slice must not change
+// before the next [Device.Sync]. Any other slice may change at once.
+func Upload[T any](d *Device, to *Mem, at int, from []T) error {
+	if len(from) == 0 {
+		return d.failed
+	}
+	bytes, offset, err := span(to, at, from)
+	if err != nil {
+		return fmt.Errorf("upload: %w", err)
+	}
+	return d.check(call(d.drv.cuMemcpyHtoDAsync, to.ptr+offset, uintptr(unsafe.Pointer(&from[0])), bytes, d.stream), "copy %d bytes to %s", bytes, d.name)
+}
+
+// Download copies from the device, beginning at an offset in elements, and waits
+// until the slice is filled.
+func Download[T any](d *Device, to []T, from *Mem, at int) error {
+	if len(to) == 0 {
+		return d.Sync()
+	}
+	if err := Fetch(d, to, from, at); err != nil {
+		return err
+	}
+	return d.Sync()
+}
+
+// Fetch is Download without the wait: the slice, which should be of [Pinned]
+// memory, holds the numbers after the next [Device.Sync].
+func Fetch[T any](d *Device, to []T, from *Mem, at int) error {
+	if len(to) == 0 {
+		return d.failed
+	}
+	bytes, offset, err := span(from, at, to)
+	if err != nil {
+		return fmt.Errorf("download: %w", err)
+	}
+	return d.check(call(d.drv.cuMemcpyDtoHAsync, uintptr(unsafe.Pointer(&to[0])), from.ptr+offset, bytes, d.stream), "copy %d bytes from %s", bytes, d.name)
+}
+
+// FetchAt is [Fetch] from an address.
+func FetchAt[T any](d *Device, to []T, from Pointer) error {
+	if len(to) == 0 {
+		return d.failed
+	}
+	var zero T
+	bytes := uintptr(len(to)) * unsafe.Sizeof(zero)
+	return d.check(call(d.drv.cuMemcpyDtoHAsync, uintptr(unsafe.Pointer(&to[0])), uintptr(from), bytes, d.stream), "copy %d bytes from %s", bytes, d.name)
+}
+
+// UploadAt is [Upload] to an address.
+func UploadAt[T any](d *Device, to Pointer, from []T) error {
+	if len(from) == 0 {
+		return d.failed
+	}
+	var zero T
+	bytes := uintptr(len(from)) * unsafe.Sizeof(zero)
+	return d.check(call(d.drv.cuMemcpyHtoDAsync, uintptr(to), uintptr(unsafe.Pointer(&from[0])), bytes, d.stream), "copy %d bytes to %s", bytes, d.name)
+}
+
+func span[T any](m *Mem, at int, s []T) (bytes, offset uintptr, err error) {
+	var zero T
+	each := int(unsafe.Sizeof(zero))
+	if at < 0 || (at+len(s))*each > m.size {
+		return 0, 0, fmt.Errorf("%d elements from %d on do not lie in %d bytes", len(s), at, m.size)
+	}
+	return uintptr(len(s) * each), uintptr(at * each), nil
+}
+
+// Copy copies bytes from one place of the device to another.
+func (d *Device) Copy(to, from Pointer, bytes int) error {
+	if bytes == 0 {
+		return d.failed
+	}
+	return d.check(call(d.drv.cuMemcpyDtoDAsync, uintptr(to), uintptr(from), uintptr(bytes), d.stream), "copy %d bytes on %s", bytes, d.name)
+}
+
+// Zero sets n float32 or int32 to zero.
+func (d *Device) Zero(to Pointer, n int) error {
+	if n == 0 {
+		return d.failed
+	}
+	return d.check(call(d.drv.cuMemsetD32Async, uintptr(to), 0, uintptr(n), d.stream), "clear %d numbers on %s", n, d.name)
+}

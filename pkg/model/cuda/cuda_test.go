@@ -1,0 +1,238 @@
+//go:build withcuda && linux
+
+package cuda
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"grpo/internal/cudaemu"
+	"grpo/pkg/model/cuda/kernels"
+)
+
+// device opens the emulated card.
+func device(t *testing.T) *Device {
+	t.Helper()
+	env := environment(t)
+	d, err := Open(Options{Getenv: func(name string) string { return env[name] }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+func environment(t *testing.T) map[string]string {
+	return map[string]string{LibrariesEnv: cudaemu.Build(t), CacheEnv: t.TempDir()}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantError(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want one with %q", parts)
+	}
+	for _, p := range parts {
+		if !strings.Contains(err.Error(), p) {
+			t.Errorf("error %q does not say %q", err, p)
+		}
+	}
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("error %q has several lines", err)
+	}
+}
+
+// scaling loads the kernel of these tests.
+func scaling(t *testing.T, d *Device) *Kernel {
+	t.Helper()
+	base := kernels.Base()
+	k, err := d.Load(base.Name, base.Source, []string{"--std=c++17"}, []string{kernels.Scale})
+	must(t, err)
+	return k[kernels.Scale]
+}
+
+// twice doubles n numbers.
+func twice(k *Kernel, n int, x Pointer) error {
+	return k.Launch(Grid{X: 1, ThreadsX: 256}, L(n), F(2), P(x))
+}
+
+func TestLaunchAndCopies(t *testing.T) {
+	d := device(t)
+	must(t, d.Do(func() error {
+		scale := scaling(t, d)
+		x, err := d.Alloc(400, "x")
+		must(t, err)
+		in := make([]float32, 100)
+		for i := range in {
+			in[i] = float32(i)
+		}
+		must(t, Upload(d, x, 0, in))
+		must(t, twice(scale, 100, x.At(0)))
+		must(t, twice(scale, 50, x.At(50)))
+		out := make([]float32, 60)
+		must(t, Download(d, out, x, 40))
+		for i, v := range out {
+			want := float32(2 * (i + 40))
+			if i+40 >= 50 {
+				want *= 2
+			}
+			if v != want {
+				t.Errorf("number %d is %v, want %v", i+40, v, want)
+			}
+		}
+		wantError(t, Upload(d, x, 1, in), "100 elements from 1 on do not lie in 400 bytes")
+		wantError(t, Download(d, in, x, 1), "do not lie in")
+		return nil
+	}))
+}
+
+func TestRecordedWork(t *testing.T) {
+	d := device(t)
+	must(t, d.Do(func() error {
+		scale := scaling(t, d)
+		x, err := d.Alloc(40, "x")
+		must(t, err)
+		must(t, Upload(d, x, 0, []float32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}))
+		g, err := d.Record(func() error {
+			if err := twice(scale, 10, x.At(0)); err != nil {
+				return err
+			}
+			return d.Zero(x.At(9), 1)
+		})
+		must(t, err)
+		out := make([]float32, 10)
+		must(t, Download(d, out, x, 0))
+		if out[0] != 1 {
+			t.Errorf("recording ran the work: %v", out)
+		}
+		must(t, g.Launch())
+		must(t, g.Launch())
+		must(t, Download(d, out, x, 0))
+		if out[1] != 8 || out[9] != 0 {
+			t.Errorf("after two runs %v, want 8 at 1 and 0 at 9", out)
+		}
+		g.Close()
+		_, err = d.Record(func() error {
+			_, err := d.Alloc(1<<20, "something new")
+			return err
+		})
+		wantError(t, err, "not while a graph is recorded")
+		return nil
+	}))
+}
+
+// Products of all four forms, with rows that are apart and sums that go on.
+func TestGemm(t *testing.T) {
+	for _, p := range []Precision{Float32, BFloat16} {
+		env := environment(t)
+		d, err := Open(Options{Precision: p, Getenv: func(name string) string { return env[name] }})
+		must(t, err)
+		must(t, d.Do(func() error {
+			const m, n, k, lda, ldb, ldc = 3, 4, 5, 9, 8, 7
+			a, b, c := make([]float32, 9*9), make([]float32, 9*9), make([]float32, 9*9)
+			for i := range a {
+				a[i], b[i], c[i] = float32(i%7)-3, float32(i%5)-2, float32(i%3)
+			}
+			mem := make([]*Mem, 3)
+			for i, x := range [][]float32{a, b, c} {
+				mem[i], err = d.Alloc(4*len(x), "a matrix")
+				must(t, err)
+				must(t, Upload(d, mem[i], 0, x))
+			}
+			for _, transA := range []bool{false, true} {
+				for _, transB := range []bool{false, true} {
+					for _, accumulate := range []bool{false, true} {
+						must(t, Upload(d, mem[2], 0, c))
+						must(t, d.Gemm(transA, transB, m, n, k, mem[0].At(0), lda, mem[1].At(0), ldb, accumulate, mem[2].At(0), ldc))
+						got := make([]float32, len(c))
+						must(t, Download(d, got, mem[2], 0))
+						for i := range m {
+							for j := range n {
+								var want float32
+								if accumulate {
+									want = c[i*ldc+j]
+								}
+								for q := range k {
+									x, y := a[i*lda+q], b[q*ldb+j]
+									if transA {
+										x = a[q*lda+i]
+									}
+									if transB {
+										y = b[j*ldb+q]
+									}
+									want += x * y
+								}
+								if got[i*ldc+j] != want {
+									t.Fatalf("%v, transposed %v %v, accumulate %v: element %d, %d is %v, want %v", p, transA, transB, accumulate, i, j, got[i*ldc+j], want)
+								}
+							}
+						}
+						if got[n] != c[n] {
+							t.Errorf("the number behind a row changed from %v to %v", c[n], got[n])
+						}
+					}
+				}
+			}
+			must(t, d.Gemm(false, false, m, n, 0, mem[0].At(0), lda, mem[1].At(0), ldb, false, mem[2].At(0), n))
+			got := make([]float32, m*n)
+			must(t, Download(d, got, mem[2], 0))
+			if slices.ContainsFunc(got, func(v float32) bool { return v != 0 }) {
+				t.Errorf("a product over nothing is %v", got)
+			}
+			return nil
+		}))
+		must(t, d.Close())
+	}
+}
+
+// After an error of the device every call returns that error.
+func TestFirstErrorStays(t *testing.T) {
+	d := device(t)
+	_ = d.Do(func() error {
+		first := scaling(t, d).Launch(Grid{X: 1, ThreadsX: 4096}, L(0), F(1), P(0))
+		wantError(t, first, "launch scale with 1 blocks of 4096 threads")
+		if err := d.Sync(); err != first {
+			t.Errorf("after it %v, want the same", err)
+		}
+		return nil
+	})
+	if err := d.Do(func() error { return nil }); err == nil {
+		t.Error("the device goes on")
+	}
+}
+
+func TestClosedDevice(t *testing.T) {
+	d := device(t)
+	must(t, d.Close())
+	must(t, d.Close())
+	wantError(t, d.Do(func() error { return nil }), "has been closed")
+}
+
+func TestOpenRefuses(t *testing.T) {
+	env := environment(t)
+	_, err := Open(Options{Ordinal: 9, Getenv: func(name string) string { return env[name] }})
+	wantError(t, err, "open GPU 9", "there are 1")
+}
+
+func TestMissingLibrary(t *testing.T) {
+	folder := t.TempDir()
+	_, err := open(func(string) string { return folder }, "libnothere.so.12", "libnothere.so.13")
+	wantError(t, err, "load libnothere.so.12 or libnothere.so.13", "$"+LibrariesEnv, "$CUDA_HOME/lib64")
+	broken := filepath.Join(folder, "libbroken.so.1")
+	must(t, os.WriteFile(broken, []byte("no library"), 0o644))
+	_, err = open(func(name string) string { return map[string]string{LibrariesEnv: folder}[name] }, "libbroken.so.1")
+	wantError(t, err, "load libbroken.so.1")
+	lib, err := open(func(name string) string { return map[string]string{LibrariesEnv: cudaemu.Build(t)}[name] }, "libnvrtc.so.12")
+	must(t, err)
+	var address uintptr
+	wantError(t, lib.bind(map[string]*uintptr{"nvrtcNoSuchThing": &address}), "has no nvrtcNoSuchThing", "CUDA 12 and 13")
+}

@@ -1,0 +1,134 @@
+//go:build withcuda && linux
+
+package cuda
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+)
+
+// driver holds the addresses of the CUDA driver's functions (libcuda.so.1). The
+// names are the library's, with the version suffix of the 64-bit forms.
+type driver struct {
+	lib *library
+
+	cuInit, cuDriverGetVersion, cuGetErrorName, cuGetErrorString                                   uintptr
+	cuDeviceGetCount, cuDeviceGet, cuDeviceGetName, cuDeviceGetAttribute                           uintptr
+	cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease, cuCtxSetCurrent                           uintptr
+	cuModuleLoadData, cuModuleUnload, cuModuleGetFunction, cuFuncSetAttribute                      uintptr
+	cuLaunchKernel                                                                                 uintptr
+	cuStreamCreate, cuStreamDestroy, cuStreamSynchronize, cuStreamBeginCapture, cuStreamEndCapture uintptr
+	cuGraphInstantiateWithFlags, cuGraphLaunch, cuGraphExecDestroy, cuGraphDestroy                 uintptr
+	cuMemAlloc, cuMemFree, cuMemAllocHost, cuMemFreeHost, cuMemGetInfo                             uintptr
+	cuMemcpyHtoDAsync, cuMemcpyDtoHAsync, cuMemcpyDtoDAsync, cuMemsetD32Async                      uintptr
+}
+
+// Results of the driver that this package looks at.
+const (
+	success            = 0
+	errorOutOfMemory   = 2
+	errorNoDevice      = 100
+	errorNoBinary      = 209
+	errorInvalidPTX    = 218
+	errorPTXVersion    = 222
+	errorInvalidImage  = 200
+	errorInvalidSource = 300
+)
+
+// Attributes of devices and functions.
+const (
+	attributeProcessors    = 16
+	attributeMajor         = 75
+	attributeMinor         = 76
+	attributeSharedOptin   = 97
+	funcAttributeMaxShared = 8
+	streamNonBlocking      = 1
+	captureModeThreadLocal = 1
+	oldestDriver           = 12000 // CUDA 12.0: the oldest that the libraries of CUDA 12 work with
+)
+
+func openDriver(env func(string) string) (*driver, error) {
+	lib, err := open(env, "libcuda.so.1")
+	if err != nil {
+		return nil, fmt.Errorf("%w; the driver brings it: install NVIDIA's driver, or give --device cpu", err)
+	}
+	d := &driver{lib: lib}
+	err = lib.bind(map[string]*uintptr{
+		"cuInit": &d.cuInit, "cuDriverGetVersion": &d.cuDriverGetVersion, "cuGetErrorName": &d.cuGetErrorName, "cuGetErrorString": &d.cuGetErrorString,
+		"cuDeviceGetCount": &d.cuDeviceGetCount, "cuDeviceGet": &d.cuDeviceGet, "cuDeviceGetName": &d.cuDeviceGetName, "cuDeviceGetAttribute": &d.cuDeviceGetAttribute,
+		"cuDevicePrimaryCtxRetain": &d.cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRelease_v2": &d.cuDevicePrimaryCtxRelease, "cuCtxSetCurrent": &d.cuCtxSetCurrent,
+		"cuModuleLoadData": &d.cuModuleLoadData, "cuModuleUnload": &d.cuModuleUnload, "cuModuleGetFunction": &d.cuModuleGetFunction, "cuFuncSetAttribute": &d.cuFuncSetAttribute,
+		"cuLaunchKernel": &d.cuLaunchKernel,
+		"cuStreamCreate": &d.cuStreamCreate, "cuStreamDestroy_v2": &d.cuStreamDestroy, "cuStreamSynchronize": &d.cuStreamSynchronize,
+		"cuStreamBeginCapture_v2": &d.cuStreamBeginCapture, "cuStreamEndCapture": &d.cuStreamEndCapture,
+		"cuGraphInstantiateWithFlags": &d.cuGraphInstantiateWithFlags, "cuGraphLaunch": &d.cuGraphLaunch, "cuGraphExecDestroy": &d.cuGraphExecDestroy, "cuGraphDestroy": &d.cuGraphDestroy,
+		"cuMemAlloc_v2": &d.cuMemAlloc, "cuMemFree_v2": &d.cuMemFree, "cuMemAllocHost_v2": &d.cuMemAllocHost, "cuMemFreeHost": &d.cuMemFreeHost, "cuMemGetInfo_v2": &d.cuMemGetInfo,
+		"cuMemcpyHtoDAsync_v2": &d.cuMemcpyHtoDAsync, "cuMemcpyDtoHAsync_v2": &d.cuMemcpyDtoHAsync, "cuMemcpyDtoDAsync_v2": &d.cuMemcpyDtoDAsync, "cuMemsetD32Async": &d.cuMemsetD32Async,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if r := call(d.cuInit, 0); r != success {
+		why := d.reason(r)
+		if r == errorNoDevice {
+			why = "there is no NVIDIA GPU here, or it is hidden (CUDA_VISIBLE_DEVICES)"
+		}
+		return nil, fmt.Errorf("start the CUDA driver: %s; give --device cpu to go on without", why)
+	}
+	return d, nil
+}
+
+// version is the newest CUDA that the driver supports: 12040 for 12.4.
+func (d *driver) version() int {
+	v := new(int32)
+	call(d.cuDriverGetVersion, uintptr(unsafe.Pointer(v)))
+	return int(*v)
+}
+
+// call calls a C function of integers and pointers and returns its result. An
+// argument that is written uintptr(unsafe.Pointer(p)) in the call itself is kept
+// alive and in its place meanwhile.
+//
+//go:uintptrescapes
+func call(fn uintptr, args ...uintptr) int {
+	r, _, _ := purego.SyscallN(fn, args...)
+	return int(int32(r))
+}
+
+// pointer makes a pointer of an address that C gave: memory that the Go runtime
+// knows nothing of and never moves.
+func pointer(a uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&a)) }
+
+// text reads a C string.
+func text(a uintptr) string {
+	if a == 0 {
+		return ""
+	}
+	p := (*byte)(pointer(a))
+	n := 0
+	for *(*byte)(unsafe.Add(unsafe.Pointer(p), n)) != 0 {
+		n++
+	}
+	return string(unsafe.Slice(p, n))
+}
+
+// reason says what a result of the driver means.
+func (d *driver) reason(result int) string {
+	name, words := new(uintptr), new(uintptr)
+	call(d.cuGetErrorName, uintptr(result), uintptr(unsafe.Pointer(name)))
+	call(d.cuGetErrorString, uintptr(result), uintptr(unsafe.Pointer(words)))
+	if *name == 0 {
+		return fmt.Sprintf("unknown result %d", result)
+	}
+	return fmt.Sprintf("%s (%s)", text(*words), text(*name))
+}
+
+// check turns a result into an error that says what was tried.
+func (d *driver) check(result int, format string, args ...any) error {
+	if result == success {
+		return nil
+	}
+	return fmt.Errorf("%s: %s", fmt.Sprintf(format, args...), d.reason(result))
+}

@@ -1,0 +1,127 @@
+//go:build withcuda
+
+package kernels
+
+// Launch says how a kernel is started. All counts are at least 1 unless the
+// work is empty.
+type Launch struct {
+	Kernel string
+	Grid   [3]int
+	Block  [3]int
+	Shared int // bytes of dynamic shared memory; above 48 KiB the function's limit must be raised first
+	Tile   int // the kernel's argument tile or chunk, where it has one
+	Tiles  int // the number of tiles or chunks: parts that a sum's second half adds up
+}
+
+// Empty reports whether there is nothing to do: such a launch is an error of
+// the driver's and must be left out.
+func (l Launch) Empty() bool { return l.Grid[0] < 1 || l.Grid[1] < 1 || l.Grid[2] < 1 }
+
+// Card is what a launch needs to know of the GPU.
+type Card struct {
+	SM     int // compute capability, 90 for 9.0
+	SMs    int // multiprocessors
+	Shared int // most dynamic shared memory of a block after opting in, bytes
+	// Clusters is how many clusters of 4 blocks run at once, as
+	// cuOccupancyMaxActiveClusters says; 0: not known, a cautious guess is taken.
+	Clusters int
+}
+
+const (
+	threads  = 256 // of a block, where nothing speaks for another number
+	warps    = threads / 32
+	maxParts = 512 // of a sum in two halves
+)
+
+func ceil(a, b int) int { return (a + b - 1) / b }
+
+func roundUp(a, b int) int { return ceil(a, b) * b }
+
+// Elementwise is the launch of [Fill], [Axpy], [Add], [Scale] and [AdamW] over
+// n elements. Threads stride over what a grid does not cover.
+func (c Card) Elementwise(kernel string, n int) Launch {
+	return Launch{Kernel: kernel, Grid: [3]int{min(ceil(n, threads), 16*c.SMs), 1, 1}, Block: [3]int{threads, 1, 1}}
+}
+
+// SumSquares are the launches of the two halves; parts must hold Tiles doubles.
+// The number of parts depends on n alone, so that cards agree on the order.
+func (c Card) SumSquares(n int) (parts, total Launch) {
+	blocks := min(ceil(n, 4*threads), maxParts)
+	parts = Launch{Kernel: SumSquaresParts, Grid: [3]int{blocks, 1, 1}, Block: [3]int{threads, 1, 1}, Shared: threads * 8, Tiles: blocks}
+	total = Launch{Kernel: SumSquaresTotal, Grid: [3]int{1, 1, 1}, Block: [3]int{threads, 1, 1}, Shared: threads * 8}
+	return parts, total
+}
+
+// ColSum are the launches of the two halves of a sum of rows×width; parts must
+// hold Tiles·width floats.
+func (c Card) ColSum(rows, width int) (parts, sum Launch) {
+	chunk := max(64, ceil(rows, maxParts))
+	n := ceil(rows, chunk)
+	parts = Launch{Kernel: ColSumParts, Grid: [3]int{n, ceil(width, 32), 1}, Block: [3]int{32, 8, 1}, Shared: 8 * 32 * 4, Tile: chunk, Tiles: n}
+	return parts, c.Sum(n, width)
+}
+
+// Sum is the launch of [SumParts] over count parts of n elements.
+func (c Card) Sum(count, n int) Launch {
+	return Launch{Kernel: SumParts, Grid: [3]int{ceil(n, 32), 1, 1}, Block: [3]int{32, 8, 1}, Shared: 8 * 32 * 4, Tiles: count}
+}
+
+// BiasGrad is the launch of [GRUBiasGrad].
+func (c Card) BiasGrad(hidden int) Launch {
+	return Launch{Kernel: GRUBiasGrad, Grid: [3]int{ceil(4*hidden, 32), 1, 1}, Block: [3]int{32, 8, 1}, Shared: 8 * 32 * 4}
+}
+
+// tableColumns is the width of a block of [TableGradParts]: each thread owns a
+// column of the block's vocab×tableColumns sums in shared memory.
+const tableColumns = 64
+
+// TableGrad are the launches that sum n rows of the given width by token. ok is
+// false where the vocabulary doesn't fit shared memory: then [ScatterAddRows]
+// with targets NULL and count = vocab does it.
+func (c Card) TableGrad(n, width, vocab int) (parts, sum Launch, ok bool) {
+	shared := vocab * tableColumns * 4
+	chunk := max(128, ceil(n, maxParts/2))
+	count := ceil(n, chunk)
+	parts = Launch{
+		Kernel: TableGradParts, Grid: [3]int{count, ceil(width, tableColumns), 1}, Block: [3]int{tableColumns, 1, 1},
+		Shared: shared, Tile: chunk, Tiles: count,
+	}
+	return parts, c.Sum(count, vocab*width), shared <= c.Shared
+}
+
+// Gather is the launch of [GatherRows].
+func (c Card) Gather(n, width int) Launch {
+	return Launch{Kernel: GatherRows, Grid: [3]int{n, 1, 1}, Block: [3]int{min(roundUp(width, 32), threads), 1, 1}}
+}
+
+// ScatterAdd is the launch of [ScatterAddRows] to count targets.
+func (c Card) ScatterAdd(width, count int) Launch {
+	return Launch{Kernel: ScatterAddRows, Grid: [3]int{count, ceil(width, 128), 1}, Block: [3]int{128, 1, 1}, Shared: 128 * 4}
+}
+
+// Gates is the launch of [GRUGatesForward] or [GRUGatesBackward].
+func (c Card) Gates(kernel string, n, hidden int) Launch {
+	return Launch{Kernel: kernel, Grid: [3]int{ceil(hidden, threads), min(n, 65535), 1}, Block: [3]int{min(roundUp(hidden, 32), threads), 1, 1}}
+}
+
+// Rows is the launch of the kernels that give a warp to each row: [HeadForward],
+// [HeadBackward], [ValueForward], [ValueBackward].
+func (c Card) Rows(kernel string, rows int) Launch {
+	return Launch{Kernel: kernel, Grid: [3]int{ceil(rows, warps), 1, 1}, Block: [3]int{threads, 1, 1}}
+}
+
+// Loss is the launch of [PolicyLoss] over n0 sequences of so many steps; parts
+// must hold Tiles·4 doubles, which the caller adds up on the host, in order.
+func (c Card) Loss(n0, steps int) Launch {
+	g := ceil(n0, threads)
+	return Launch{Kernel: PolicyLoss, Grid: [3]int{g, steps + 1, 1}, Block: [3]int{threads, 1, 1}, Shared: 4 * threads * 8, Tiles: g * (steps + 1)}
+}
+
+// Pick is the launch of [SamplePick].
+func (c Card) Pick(rows, vocab int) Launch {
+	return Launch{Kernel: SamplePick, Grid: [3]int{ceil(rows, 4), 1, 1}, Block: [3]int{128, 1, 1}, Shared: 4 * pickBytes(vocab)}
+}
+
+// pickBytes is the shared memory in which a warp chooses a token: the
+// probabilities, and in truncation their order.
+func pickBytes(vocab int) int { return roundUp(8*vocab, 16) }

@@ -1,0 +1,159 @@
+//go:build withcuda && linux
+
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"grpo/internal/cudaemu"
+	"grpo/pkg/model/kernel"
+)
+
+func TestElementwise(t *testing.T) {
+	b := newBench(t, Base())
+	r := random(1)
+	for _, n := range []int{1, 255, 256, 5000, 20000} {
+		x, y := normal(r, n, 1), normal(r, n, 1)
+		for _, c := range []struct {
+			kernel string
+			args   func(x, y cudaemu.Ptr) []any
+			want   func(i int) float64
+		}{
+			{Fill, func(x, y cudaemu.Ptr) []any { return []any{int64(n), float32(1.5), y} }, func(int) float64 { return 1.5 }},
+			{Axpy, func(x, y cudaemu.Ptr) []any { return []any{int64(n), float32(-2), x, y} },
+				func(i int) float64 { return float64(y[i]) - 2*float64(x[i]) }},
+			{Add, func(x, y cudaemu.Ptr) []any { return []any{int64(n), x, y, y} },
+				func(i int) float64 { return float64(x[i]) + float64(y[i]) }},
+			{Scale, func(x, y cudaemu.Ptr) []any { return []any{int64(n), float32(3), y} },
+				func(i int) float64 { return 3 * float64(y[i]) }},
+		} {
+			t.Run(fmt.Sprint(c.kernel, n), func(t *testing.T) {
+				want := make([]float64, n)
+				for i := range want {
+					want[i] = c.want(i)
+				}
+				got := b.everyOrder(func() [][]float32 {
+					px, py := b.floats(x), b.floats(y)
+					b.start(card(b.Machine).Elementwise(c.kernel, n), c.args(px, py)...)
+					return [][]float32{b.read(py, n)}
+				})
+				near(t, c.kernel, got[0], want, 1e-6, 1e-6)
+			})
+		}
+	}
+}
+
+func TestColSumAndBiasGrad(t *testing.T) {
+	b := newBench(t, Base())
+	r := random(2)
+	c := card(b.Machine)
+	for _, size := range []struct{ rows, width, ld int }{{1, 1, 1}, {3, 40, 41}, {700, 5, 8}, {1300, 33, 64}} {
+		for _, weighted := range []bool{false, true} {
+			for _, accumulate := range []int{0, 1} {
+				t.Run(fmt.Sprintf("%+v weighted %v accumulate %d", size, weighted, accumulate), func(t *testing.T) {
+					x, out := normal(r, size.rows*size.ld, 1), normal(r, size.width, 1)
+					var w []float32
+					if weighted {
+						w = normal(r, size.rows, 1)
+					}
+					want := make([]float64, size.width)
+					for j := range want {
+						if accumulate == 1 {
+							want[j] = float64(out[j])
+						}
+						for i := range size.rows {
+							v := float64(x[i*size.ld+j])
+							if weighted {
+								v *= float64(w[i])
+							}
+							want[j] += v
+						}
+					}
+					got := b.everyOrder(func() [][]float32 {
+						parts, sum := c.ColSum(size.rows, size.width)
+						room, to := b.Alloc(4*parts.Tiles*size.width), b.floats(out)
+						b.start(parts, size.rows, size.width, b.floats(x), size.ld, b.floats(w), parts.Tile, room)
+						b.start(sum, sum.Tiles, size.width, room, to, accumulate)
+						return [][]float32{b.read(to, size.width)}
+					})
+					near(t, "column sums", got[0], want, 1e-5, 1e-4)
+				})
+			}
+		}
+	}
+	t.Run("bias gradients", func(t *testing.T) {
+		const h, count = 21, 19
+		parts := normal(r, count*4*h, 1)
+		ih, hh := make([]float64, 3*h), make([]float64, 3*h)
+		for p := range count {
+			row := parts[p*4*h:]
+			for j := range 3 * h {
+				ih[j] += float64(row[j])
+			}
+			for j := range 2 * h {
+				hh[j] += float64(row[j])
+			}
+			for j := range h {
+				hh[2*h+j] += float64(row[3*h+j])
+			}
+		}
+		pi, ph := b.Alloc(4*3*h), b.Alloc(4*3*h)
+		b.start(c.BiasGrad(h), count, h, b.floats(parts), pi, ph)
+		near(t, "dbih", b.read(pi, 3*h), ih, 1e-5, 1e-5)
+		near(t, "dbhh", b.read(ph, 3*h), hh, 1e-5, 1e-5)
+	})
+}
+
+// AdamW has the bits of pkg/model/kernel for the same gradient and scale, and
+// leaves everything alone where the norm is not finite.
+func TestAdamWAndNorm(t *testing.T) {
+	b := newBench(t, Base())
+	c := card(b.Machine)
+	r := random(3)
+	const lr, beta1, beta2, eps, decay = 3e-4, 0.9, 0.95, 1e-8, 0.01
+	for _, n := range []int{1, 300, 4097} {
+		for _, maxNorm := range []float64{0, 0.5, 1e6} {
+			for _, broken := range []bool{false, true} {
+				t.Run(fmt.Sprintf("n %d max %v broken %v", n, maxNorm, broken), func(t *testing.T) {
+					w, g, m, v := normal(r, n, 1), normal(r, n, 1), normal(r, n, 0.1), normal(r, n, 0.1)
+					for i := range v {
+						v[i] *= v[i]
+					}
+					if broken {
+						g[n/2] = float32(math.Inf(1))
+					}
+					parts, total := c.SumSquares(n)
+					room, sum := b.Alloc(8*parts.Tiles), b.Alloc(8)
+					pg := b.floats(g)
+					b.start(parts, int64(n), pg, room)
+					b.start(total, total.Grid[0]*parts.Tiles, room, sum)
+					norm2 := b.readF64(sum, 1)[0]
+					if want := kernel.SumSquares(g); !broken && math.Abs(norm2-want) > 1e-12*want {
+						t.Fatalf("squares add up to %v, want %v", norm2, want)
+					}
+					const step = 3
+					pw, pm, pv := b.floats(w), b.floats(m), b.floats(v)
+					b.start(c.Elementwise(AdamW, n), int64(n), pw, pg, pm, pv, float32(1-lr*decay),
+						float32(beta1), float32(1-beta1), float32(beta2), float32(1-beta2),
+						float32(lr/(1-math.Pow(beta1, step))), float32(1/math.Sqrt(1-math.Pow(beta2, step))), float32(eps), maxNorm, sum)
+					if !broken {
+						scale := 1.0
+						if maxNorm > 0 {
+							scale = min(1, maxNorm/(math.Sqrt(norm2)+1e-6))
+						}
+						kernel.AdamW(w, g, m, v, lr, beta1, beta2, eps, decay, scale, step)
+					}
+					for k, got := range [][]float32{b.read(pw, n), b.read(pm, n), b.read(pv, n)} {
+						for i, want := range [][]float32{w, m, v}[k] {
+							if got[i] != want {
+								t.Fatalf("array %d, element %d is %v, want %v", k, i, got[i], want)
+							}
+						}
+					}
+				})
+			}
+		}
+	}
+}

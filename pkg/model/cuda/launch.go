@@ -1,0 +1,163 @@
+//go:build withcuda && linux
+
+package cuda
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+)
+
+// Pointer is an address on a device.
+type Pointer uintptr
+
+// At is the address n elements of 4 bytes behind the memory's first.
+func (m *Mem) At(n int) Pointer { return Pointer(m.Uintptr()) + Pointer(4*n) }
+
+// Add is the address n elements of 4 bytes further on.
+func (p Pointer) Add(n int) Pointer { return p + Pointer(4*n) }
+
+// Arg is an argument of a kernel in the low bytes of a word.
+type Arg uint64
+
+// P, I, L, U, F and D make arguments of a pointer, int, long long, unsigned int,
+// float and double.
+func P(p Pointer) Arg { return Arg(p) }
+func I(v int) Arg     { return Arg(uint32(int32(v))) }
+func L(v int) Arg     { return Arg(v) }
+func U(v uint32) Arg  { return Arg(v) }
+func F(v float32) Arg { return Arg(math.Float32bits(v)) }
+func D(v float64) Arg { return Arg(math.Float64bits(v)) }
+
+// maxKernelArgs bounds the arguments of a kernel.
+const maxKernelArgs = 48
+
+// launchArgs are the arguments of a launch and the pointers to them that the
+// driver wants; it reads both during the call.
+type launchArgs struct {
+	words [maxKernelArgs]uint64
+	at    [maxKernelArgs]unsafe.Pointer
+}
+
+// Kernel is a function on the device.
+type Kernel struct {
+	d      *Device
+	name   string
+	fn     uintptr
+	shared int // dynamic shared memory that it has been allowed
+}
+
+// Grid says how many blocks of how many threads run a kernel, with how many
+// bytes of dynamic shared memory each. Zero dimensions count as 1.
+type Grid struct {
+	X, Y, Z            int // blocks
+	ThreadsX, ThreadsY int
+	Shared             int
+	Cooperative        bool // all blocks run at once and may wait for each other
+}
+
+// Load compiles a source, or finds it in the cache, and returns its kernels by
+// name. A second Load of the same source returns the same. Call it within
+// [Device.Do], as all that follows.
+func (d *Device) Load(name, source string, options, kernels []string) (map[string]*Kernel, error) {
+	k := key(append([]string{source}, options...)...)
+	if known := d.loaded[k]; known != nil {
+		return known, nil
+	}
+	code, err := d.code(name, source, options)
+	if err != nil {
+		return nil, err
+	}
+	module, err := d.module(name, code)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]*Kernel{}
+	for _, kernel := range kernels {
+		fn, symbol := new(uintptr), cstring(kernel)
+		if err := d.drv.check(call(d.drv.cuModuleGetFunction, uintptr(unsafe.Pointer(fn)), module, uintptr(unsafe.Pointer(&symbol[0]))), "find the kernel %s in %s", kernel, name); err != nil {
+			return nil, err
+		}
+		out[kernel] = &Kernel{d: d, name: kernel, fn: *fn}
+	}
+	d.loaded[k] = out
+	return out, nil
+}
+
+// code returns the machine code of a source for this card.
+func (d *Device) code(name, source string, options []string) ([]byte, error) {
+	known, err := d.rtc.architectures()
+	if err != nil {
+		return nil, err
+	}
+	target, cubin, err := targetFor(d.arch, known)
+	if err != nil {
+		return nil, fmt.Errorf("compile %s for %s: %w", name, d.name, err)
+	}
+	parts := append([]string{source, target, d.rtc.version()}, options...)
+	k := key(parts...)
+	if code := d.cache.get(k); code != nil {
+		return code, nil
+	}
+	code, err := d.rtc.compile(name, source, target, cubin, options)
+	if err != nil {
+		return nil, err
+	}
+	d.cache.put(k, code)
+	return code, nil
+}
+
+func (d *Device) module(name string, code []byte) (uintptr, error) {
+	m := new(uintptr)
+	image := append(code[:len(code):len(code)], 0) // PTX is text and ends in a zero
+	r := call(d.drv.cuModuleLoadData, uintptr(unsafe.Pointer(m)), uintptr(unsafe.Pointer(&image[0])))
+	switch r {
+	case success:
+		d.modules = append(d.modules, *m)
+		return *m, nil
+	case errorNoBinary, errorInvalidPTX, errorPTXVersion, errorInvalidImage, errorInvalidSource:
+		v := d.drv.version()
+		return 0, fmt.Errorf("load %s on %s: %s: the driver knows CUDA %d.%d, the kernels were compiled by NVRTC %s: update NVIDIA's driver, or point $%s at the libraries of an older CUDA",
+			name, d.name, d.drv.reason(r), v/1000, v%1000/10, d.rtc.version(), LibrariesEnv)
+	}
+	return 0, d.drv.check(r, "load %s on %s", name, d.name)
+}
+
+// allow raises the kernel's limit of dynamic shared memory, where it is above
+// what every kernel may have.
+func (k *Kernel) allow(shared int) error {
+	if shared <= 48<<10 || shared <= k.shared {
+		return nil
+	}
+	err := k.d.check(call(k.d.drv.cuFuncSetAttribute, k.fn, funcAttributeMaxShared, uintptr(shared)), "give the kernel %s %d bytes of shared memory", k.name, shared)
+	if err == nil {
+		k.shared = shared
+	}
+	return err
+}
+
+// Launch runs the kernel.
+func (k *Kernel) Launch(g Grid, args ...Arg) error {
+	d := k.d
+	if d.failed != nil {
+		return d.failed
+	}
+	if len(args) > maxKernelArgs {
+		return fmt.Errorf("launch %s: %d arguments are more than %d", k.name, len(args), maxKernelArgs)
+	}
+	if err := k.allow(g.Shared); err != nil {
+		return err
+	}
+	a := d.args
+	for i, v := range args {
+		a.words[i] = uint64(v)
+		a.at[i] = unsafe.Pointer(&a.words[i])
+	}
+	dim := func(n int) uintptr { return uintptr(max(1, n)) }
+	params := uintptr(unsafe.Pointer(&a.at[0])) // a is the device's, on the heap
+	r := call(d.drv.cuLaunchKernel, k.fn, dim(g.X), dim(g.Y), dim(g.Z), dim(g.ThreadsX), dim(g.ThreadsY), 1, uintptr(g.Shared), d.stream, params, 0)
+	if r == success {
+		return nil
+	}
+	return d.check(r, "launch %s with %d blocks of %d threads and %d bytes of shared memory", k.name, dim(g.X)*dim(g.Y)*dim(g.Z), dim(g.ThreadsX)*dim(g.ThreadsY), g.Shared)
+}

@@ -1,0 +1,79 @@
+//go:build withcuda && linux
+
+package cuda
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/ebitengine/purego"
+)
+
+// LibrariesEnv names the environment variable of a folder (or several, separated
+// by colons) in which the libraries are looked for before anywhere else.
+const LibrariesEnv = "GRPO_CUDA_LIBS"
+
+// library is a shared library that has been loaded. It is never unloaded: the
+// driver keeps threads of its own.
+type library struct {
+	name   string // as it was asked for, e.g. libnvrtc.so.12
+	path   string // as it was found
+	handle uintptr
+}
+
+// folders lists where a library may lie besides the loader's own places: what
+// the environment says outranks them, the usual places of a toolkit come last.
+func folders(env func(string) string) (first, last []string) {
+	first = filepath.SplitList(env(LibrariesEnv))
+	for _, home := range []string{env("CUDA_HOME"), env("CUDA_PATH"), "/usr/local/cuda"} {
+		if home != "" {
+			last = append(last, filepath.Join(home, "lib64"), filepath.Join(home, "targets", target(), "lib"))
+		}
+	}
+	return first, last
+}
+
+// open loads the first library of names that can be: each name in the folders
+// of the environment, then by the loader, then in the toolkit's folders.
+func open(env func(string) string, names ...string) (*library, error) {
+	first, last := folders(env)
+	var tried []string
+	for _, name := range names {
+		var paths []string
+		for _, f := range first {
+			paths = append(paths, filepath.Join(f, name))
+		}
+		paths = append(paths, name)
+		for _, f := range last {
+			paths = append(paths, filepath.Join(f, name))
+		}
+		for _, path := range paths {
+			if strings.Contains(path, "/") {
+				if _, err := os.Stat(path); err != nil {
+					continue
+				}
+			}
+			handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+			if err == nil {
+				return &library{name, path, handle}, nil
+			}
+			tried = append(tried, err.Error())
+		}
+	}
+	return nil, fmt.Errorf("load %s: not found by the loader, in $%s, $CUDA_HOME/lib64, $CUDA_PATH/lib64 or /usr/local/cuda/lib64 (%s)",
+		strings.Join(names, " or "), LibrariesEnv, strings.Join(tried, "; "))
+}
+
+// bind sets each pointer to the address of the symbol of its name.
+func (l *library) bind(symbols map[string]*uintptr) error {
+	for name, to := range symbols {
+		address, err := purego.Dlsym(l.handle, name)
+		if err != nil {
+			return fmt.Errorf("%s has no %s: it is of a version that this program does not know; CUDA 12 and 13 are", l.path, name)
+		}
+		*to = address
+	}
+	return nil
+}

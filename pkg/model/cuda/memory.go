@@ -1,0 +1,211 @@
+//go:build withcuda && linux
+
+package cuda
+
+import (
+	"fmt"
+	"math/bits"
+	"unsafe"
+)
+
+// Mem is memory on a device. It is a tensor.Memory.
+type Mem struct {
+	ptr  uintptr
+	size int // bytes asked for
+	room int // bytes that stand there
+}
+
+// Uintptr is the address on the device. A nil Mem has address 0.
+func (m *Mem) Uintptr() uintptr {
+	if m == nil {
+		return 0
+	}
+	return m.ptr
+}
+
+// MemSize is the size in bytes.
+func (m *Mem) MemSize() uintptr { return uintptr(m.size) }
+
+// pool takes memory from the driver in rounded sizes and keeps what is freed for
+// the next request of the same rounded size: the driver's own allocation waits
+// for the device. Work runs in one stream, so memory that was freed can be given
+// out at once: what uses it next runs after what used it last.
+type pool struct {
+	d     *Device
+	free  map[int][]uintptr
+	taken map[uintptr]int // what is given out: address and rounded size
+	hosts map[uintptr]int // page-locked memory of the host
+
+	stats MemoryStats
+}
+
+// MemoryStats say how much device memory there is and who has it, in bytes.
+// Nothing grows from step to step once the largest batch has been seen.
+type MemoryStats struct {
+	InUse    int // given out
+	Kept     int // taken from the driver and free
+	Peak     int // the largest InUse so far
+	Pieces   int // given out, counted
+	Requests int // made of the driver, counted: constant when nothing new is allocated
+	Host     int // page-locked memory of the host
+}
+
+func (p *pool) init(d *Device) {
+	*p = pool{d: d, free: map[int][]uintptr{}, taken: map[uintptr]int{}, hosts: map[uintptr]int{}}
+}
+
+// rounded is the size that a request is rounded up to: multiples of an eighth of
+// the power of two below it, and at least 512 bytes, so that at most an eighth
+// is wasted and requests that creep up meet the same few sizes.
+func rounded(size int) int {
+	const least = 512
+	if size <= least {
+		return least
+	}
+	step := max(least, 1<<(bits.Len(uint(size-1))-4))
+	return (size + step - 1) / step * step
+}
+
+// Alloc takes so many bytes, whose content is unknown. What names them in the
+// error when they don't fit.
+func (d *Device) Alloc(size int, what string) (*Mem, error) {
+	if d.failed != nil {
+		return nil, d.failed
+	}
+	p := &d.pool
+	room := rounded(size)
+	var ptr uintptr
+	if list := p.free[room]; len(list) > 0 {
+		ptr = list[len(list)-1]
+		p.free[room] = list[:len(list)-1]
+		p.stats.Kept -= room
+	} else {
+		if d.capturing {
+			return nil, fmt.Errorf("allocate %s: not while a graph is recorded", what)
+		}
+		var err error
+		if ptr, err = p.request(room, what); err != nil {
+			return nil, err
+		}
+	}
+	p.taken[ptr] = room
+	p.stats.InUse += room
+	p.stats.Pieces++
+	p.stats.Peak = max(p.stats.Peak, p.stats.InUse)
+	return &Mem{ptr, size, room}, nil
+}
+
+// request asks the driver, and once more after giving back what the pool keeps.
+func (p *pool) request(room int, what string) (uintptr, error) {
+	ptr := new(uintptr)
+	for attempt := 0; ; attempt++ {
+		r := call(p.d.drv.cuMemAlloc, uintptr(unsafe.Pointer(ptr)), uintptr(room))
+		p.stats.Requests++
+		switch {
+		case r == success:
+			return *ptr, nil
+		case r != errorOutOfMemory:
+			return 0, p.d.check(r, "allocate %s on %s", size(room), p.d.name)
+		case attempt == 0 && p.stats.Kept > 0:
+			if err := p.d.Sync(); err != nil {
+				return 0, err
+			}
+			p.trim()
+			continue
+		}
+		free, total := p.d.MemoryInfo()
+		return 0, fmt.Errorf("allocate %s for %s on %s: %s are free of %s, %s of them already this program's: lower rollout.rollout_batch_size, raise train.gradient_accumulation_steps or sample fewer tokens",
+			size(room), what, p.d.name, size(free), size(total), size(p.stats.InUse))
+	}
+}
+
+// trim gives the driver back what is free.
+func (p *pool) trim() {
+	for room, list := range p.free {
+		for _, ptr := range list {
+			call(p.d.drv.cuMemFree, ptr)
+			p.stats.Kept -= room
+		}
+	}
+	clear(p.free)
+}
+
+// Free gives memory back to the pool; a nil Mem is no memory.
+func (d *Device) Free(m *Mem) {
+	if m == nil || m.ptr == 0 {
+		return
+	}
+	p := &d.pool
+	room, ok := p.taken[m.ptr]
+	if !ok {
+		panic("cuda: memory freed twice")
+	}
+	delete(p.taken, m.ptr)
+	p.free[room] = append(p.free[room], m.ptr)
+	p.stats.InUse -= room
+	p.stats.Kept += room
+	p.stats.Pieces--
+	m.ptr = 0
+}
+
+// MemoryInfo returns the bytes that are free on the card and those it has.
+func (d *Device) MemoryInfo() (free, total int) {
+	f, t := new(uint64), new(uint64)
+	call(d.drv.cuMemGetInfo, uintptr(unsafe.Pointer(f)), uintptr(unsafe.Pointer(t)))
+	return int(*f), int(*t)
+}
+
+// Memory returns the pool's figures.
+func (d *Device) Memory() MemoryStats { return d.pool.stats }
+
+// Pinned takes n elements of page-locked memory of the host, which copies to and
+// from the device read at full speed. It lives until FreePinned or Close.
+func Pinned[T any](d *Device, n int) ([]T, error) {
+	var zero T
+	bytes := max(1, n) * int(unsafe.Sizeof(zero))
+	ptr := new(uintptr)
+	if err := d.check(call(d.drv.cuMemAllocHost, uintptr(unsafe.Pointer(ptr)), uintptr(bytes)), "lock %s of the host's memory", size(bytes)); err != nil {
+		return nil, err
+	}
+	d.pool.hosts[*ptr] = bytes
+	d.pool.stats.Host += bytes
+	s := unsafe.Slice((*T)(pointer(*ptr)), max(1, n))[:n]
+	clear(s)
+	return s, nil
+}
+
+// FreePinned gives the memory of a slice of [Pinned] back.
+func FreePinned[T any](d *Device, s []T) {
+	if cap(s) == 0 {
+		return
+	}
+	ptr := uintptr(unsafe.Pointer(unsafe.SliceData(s)))
+	if bytes, ok := d.pool.hosts[ptr]; ok {
+		call(d.drv.cuMemFreeHost, ptr)
+		delete(d.pool.hosts, ptr)
+		d.pool.stats.Host -= bytes
+	}
+}
+
+// release gives everything back, used or not; the context ends.
+func (p *pool) release() {
+	p.trim()
+	for ptr := range p.taken {
+		call(p.d.drv.cuMemFree, ptr)
+	}
+	for ptr := range p.hosts {
+		call(p.d.drv.cuMemFreeHost, ptr)
+	}
+	p.init(p.d)
+}
+
+// size writes a number of bytes for people.
+func size(n int) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

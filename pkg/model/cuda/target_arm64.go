@@ -1,0 +1,6 @@
+//go:build withcuda && linux
+
+package cuda
+
+// target is the toolkit's name of this processor.
+func target() string { return "sbsa-linux" }
