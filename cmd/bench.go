@@ -32,6 +32,8 @@ func addBenchFlags(fs *pflag.FlagSet, o *train.BenchOptions) {
 	fs.IntVar(&o.Layers, "layers", 2, "GRU layers")
 	fs.IntVar(&o.Steps, "steps", 20, "steps to measure, after one that is not measured")
 	fs.IntVar(&o.Threads, "threads", 0, "worker threads (0 = one for each core)")
+	fs.StringVar(&o.Device, "device", "cpu", "where the arithmetic runs: cpu, cuda or auto")
+	fs.StringVar(&o.Precision, "precision", "float32", "matrix products of a GPU: float32, tf32 or bf16")
 	fs.Uint64Var(&o.Seed, "seed", 1, "seed of weights, prompts and sampling")
 }
 
@@ -77,6 +79,10 @@ func runBenchStep(ctx context.Context, s *State, o train.BenchOptions, asJSON bo
 		{"rate", fmt.Sprintf("%8.1f GFLOP/s", r.GFLOPS), fmt.Sprintf("of the update %.1f, of which executed %.1f", r.UpdateGFLOPS, r.UpdateExecuted)},
 		{"graph", fmt.Sprintf("%8.2f %%", 100*r.GraphShare), "of the step, outside the arithmetic of its nodes"},
 		{"memory", fmt.Sprintf("%8.0f", r.AllocsPerStep), fmt.Sprintf("allocations a step, %.0f KiB", r.BytesPerStep/1024)},
+	}
+	if r.Device != "" {
+		rows = append(rows, struct{ name, value, note string }{"device", fmt.Sprintf("%8.1f MiB", float64(r.DeviceBytes)/(1<<20)),
+			fmt.Sprintf("of its memory, %d requests for more while measuring; %s", r.DeviceRequests, r.Device)})
 	}
 	if _, err := fmt.Fprintf(s.Out, "%d parameters, %d threads, %d steps\n", r.Params, r.Threads, o.Steps); err != nil {
 		return err

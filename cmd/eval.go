@@ -16,7 +16,7 @@ import (
 	"grpo/pkg/train"
 )
 
-var evalKeys = []keyFlag{{"seed", "seed", "seed of sampling"}, skipBad}
+var evalKeys = []keyFlag{{"seed", "seed", "seed of sampling"}, deviceKey, skipBad}
 
 // evalOptions are the inputs of `grpo eval`.
 type evalOptions struct {

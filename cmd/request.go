@@ -59,13 +59,17 @@ func addKeyFlags(c *cobra.Command, flags []keyFlag) {
 
 // options collects the sources of a configuration.
 func (f *configFlags) options(c *cobra.Command, s *State, flags []keyFlag) config.LoadOptions {
-	opts := config.LoadOptions{Path: f.path, Env: s.Env, Set: f.set}
+	return config.LoadOptions{Path: f.path, Env: s.Env, Set: f.set, Flags: keyValues(c, flags)}
+}
+
+// keyValues returns the flags among these that were given.
+func keyValues(c *cobra.Command, flags []keyFlag) (out []config.Flag) {
 	for _, k := range flags {
 		if fl := c.Flags().Lookup(k.flag); fl != nil && fl.Changed {
-			opts.Flags = append(opts.Flags, config.Flag{Key: k.key, Name: "--" + k.flag, Value: fl.Value.String()})
+			out = append(out, config.Flag{Key: k.key, Name: "--" + k.flag, Value: fl.Value.String()})
 		}
 	}
-	return opts
+	return out
 }
 
 // outFlags say where results go and how they are shown.

@@ -12,7 +12,7 @@ import (
 	"grpo/pkg/train"
 )
 
-var sftKeys = []keyFlag{{"seed", "seed", "seed of weights, corpora and batch order"}}
+var sftKeys = []keyFlag{{"seed", "seed", "seed of weights, corpora and batch order"}, deviceKey}
 
 // sftOptions are the inputs of `grpo sft`.
 type sftOptions struct {

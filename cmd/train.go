@@ -20,8 +20,12 @@ var trainKeys = []keyFlag{
 	{"seed", "seed", "seed of problem order and sampling"},
 	{"lr", "train.learning_rate", "learning rate"},
 	{"steps", "train.n_grpo_steps", "number of rollout batches"},
+	deviceKey,
 	skipBad,
 }
+
+// deviceKey chooses between the CPU and a GPU.
+var deviceKey = keyFlag{"device", "model.device", "where the arithmetic runs: cpu, cuda or auto"}
 
 // skipBad is a flag without a value.
 var skipBad = keyFlag{"skip-bad", "data.skip_bad", "count broken lines of the problem files and go on"}
@@ -53,8 +57,11 @@ The same command again continues an interrupted run, or shows the result of a
 finished one; so does --resume with the run's folder, which needs no other flag.
 --fresh begins anew beside it. SIGINT and SIGTERM end a run after its step, with
 a checkpoint; a second one ends it at once, and it continues from the checkpoint
-before. A damaged checkpoint falls back to the one before it, and says so. The same configuration gives the
-same numbers, bit for bit, on any number of threads.`,
+before. A damaged checkpoint falls back to the one before it, and says so.
+
+The same configuration gives the same numbers, bit for bit, on any number of
+threads. On a GPU (--device cuda) it does so on the same card; a run that moves
+between devices goes on and says so.`,
 		Example: `  grpo train
   grpo train --lr 3e-4 --seed 2
   grpo train -c smoke --out /tmp/smoke --json
@@ -95,15 +102,17 @@ same numbers, bit for bit, on any number of threads.`,
 }
 
 // resumed returns the source of the configuration of the run in dir: its own,
-// and nothing over it, the environment included. Flags that would say otherwise
-// are refused.
+// and nothing over it, the environment included, but the device: a run may move.
+// Flags that would say otherwise are refused.
 func resumed(c *cobra.Command, dir string) (config.LoadOptions, error) {
 	if dir == "" {
 		return config.LoadOptions{}, &usageError{c, errors.New("--resume needs the folder of a run")}
 	}
 	names := []string{"config", "set", "out", "fresh"}
 	for _, k := range trainKeys {
-		names = append(names, k.flag)
+		if k != deviceKey {
+			names = append(names, k.flag)
+		}
 	}
 	for _, name := range names {
 		if c.Flags().Changed(name) {
@@ -114,7 +123,7 @@ func resumed(c *cobra.Command, dir string) (config.LoadOptions, error) {
 	if _, err := os.Stat(path); err != nil {
 		return config.LoadOptions{}, fmt.Errorf("%w: resume %s: there is no run in this folder: %w", config.ErrConfig, dir, err)
 	}
-	return config.LoadOptions{Path: path}, nil
+	return config.LoadOptions{Path: path, Flags: keyValues(c, []keyFlag{deviceKey})}, nil
 }
 
 func runTrain(ctx context.Context, o *trainOptions) error {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/rundir"
 )
@@ -33,21 +34,29 @@ func build(s *State) rundir.Meta {
 	return m
 }
 
+// cudaState says whether the program can use a GPU.
+func cudaState() string {
+	if model.BuiltWithCUDA {
+		return "built in"
+	}
+	return "not built in"
+}
+
 func newVersion(s *State) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:     "version",
-		Short:   "Print version, revision and the arithmetic kernel in use",
+		Short:   "Print version, revision, the arithmetic kernel in use and whether CUDA is built in",
 		Example: "  grpo version --json",
 		RunE: func(*cobra.Command, []string) error {
 			m := build(s)
 			if asJSON {
 				return printJSON(s.Out, map[string]string{
 					"version": m.Version, "revision": m.Revision, "go_version": m.GoVersion,
-					"os": m.OS, "arch": m.Arch, "kernel": m.Kernel,
+					"os": m.OS, "arch": m.Arch, "kernel": m.Kernel, "cuda": cudaState(),
 				})
 			}
-			_, err := fmt.Fprintf(s.Out, "grpo %s, revision %s, %s %s/%s, kernel %s\n", m.Version, m.Revision, m.GoVersion, m.OS, m.Arch, m.Kernel)
+			_, err := fmt.Fprintf(s.Out, "grpo %s, revision %s, %s %s/%s, kernel %s, CUDA %s\n", m.Version, m.Revision, m.GoVersion, m.OS, m.Arch, m.Kernel, cudaState())
 			return err
 		},
 	}

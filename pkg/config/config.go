@@ -63,8 +63,13 @@ type Model struct {
 	NumLayers  int `yaml:"num_layers"`
 	// Init: "base" (the embedded base model), "random", or the path of a
 	// safetensors checkpoint.
-	Init   string `yaml:"init"`
-	Device string `yaml:"device"` // "cpu"
+	Init string `yaml:"init"`
+	// Device: "cpu", "cuda" (an NVIDIA GPU, in a program that was built with
+	// CUDA) or "auto" (a GPU where there is one and it pays). It enters the hash:
+	// the devices' numbers differ in their last bits.
+	Device string `yaml:"device"`
+	// Precision of a GPU's matrix products: "float32", "tf32" or "bf16".
+	Precision string `yaml:"precision" neutral:"float32"`
 }
 
 // Rollout says how completions are sampled.
@@ -136,7 +141,7 @@ func Default() Config {
 			GeneratorSeed: 1, WeightAdd: 1, WeightSub: 1, WeightMul: 1,
 			ValSize: 1024, TestSize: 1024, UnseenSize: 512,
 		},
-		Model: Model{HiddenSize: 64, NumLayers: 2, Init: "base", Device: "cpu"},
+		Model: Model{HiddenSize: 64, NumLayers: 2, Init: "base", Device: "cpu", Precision: "float32"},
 		Rollout: Rollout{
 			RolloutBatchSize: 256, GroupSize: 8, SamplingTemperature: 1,
 			SamplingTopP: 1, SamplingMaxTokens: 64,

@@ -34,7 +34,9 @@ var modelRules = []rule{
 	in(interval{low: 1, high: 4096}, "model.hidden_size"),
 	in(interval{low: 1, high: 16}, "model.num_layers"),
 	custom(initKind, "model.init"),
-	oneOf("model.device", "cpu"),
+	oneOf("model.device", "cpu", "cuda", "auto"),
+	oneOf("model.precision", "float32", "tf32", "bf16"),
+	effective("model.precision", "model.device", "the CPU computes in float32; set model.device to cuda or auto", func(v *view) bool { return v.text("model.device") != "cpu" }),
 }
 
 // rulesConfig are the rules of [Config].

@@ -7,7 +7,7 @@ func DefaultSFT() SFT {
 	c := Default()
 	return SFT{
 		Name: "sft", Seed: 1, Data: c.Data,
-		Model:    Model{HiddenSize: c.Model.HiddenSize, NumLayers: c.Model.NumLayers, Init: "random", Device: c.Model.Device},
+		Model:    Model{HiddenSize: c.Model.HiddenSize, NumLayers: c.Model.NumLayers, Init: "random", Device: c.Model.Device, Precision: c.Model.Precision},
 		EvalSize: 1024,
 	}
 }

@@ -35,7 +35,9 @@ var brokenBasics = []broken{
 	{"num_layers=17", `model.num_layers (17, --set num_layers) must be at least 1 and at most 16`},
 	{"init=bas", `model.init ("bas", --set init) must be base, random or the path of a safetensors file (write ./bas for a file of this name) (did you mean "base"?)`},
 	{"init=", `model.init ("", --set init) must be base, random or the path`},
-	{"device=gpu", `model.device ("gpu", --set device) must be cpu`},
+	{"device=gpu", `model.device ("gpu", --set device) must be one of cpu, cuda, auto`},
+	{"device=cuda precision=fp16", `model.precision ("fp16", --set precision) must be one of float32, tf32, bf16`},
+	{"precision=tf32", `model.precision ("tf32", --set precision) has no effect, because of model.device ("cpu", default) (the CPU computes in float32; set model.device to cuda or auto)`},
 
 	{"rollout_batch_size=0", `must be at least 1 and at most 1048576`},
 	{"rollout_batch_size=2000000", `must be at least 1 and at most 1048576`},

@@ -1,9 +1,6 @@
 package model
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // Row is one completion and the prompt that it continues.
 type Row struct {
@@ -27,13 +24,15 @@ type Batch struct {
 // holds the initial states. Inputs have no block 0: the input of step s starts
 // at row Σ active[1:s].
 type segment struct {
-	active []int // len = capacity, zeros behind the last step
-	ids    []int // inputs, packed
-	order  []int // order[rank] = index of the sequence in the batch
-	rank   []int // the inverse
+	active  []int // len = capacity, zeros behind the last step
+	ids     []int // inputs, packed
+	order   []int // order[rank] = index of the sequence in the batch
+	rank    []int // the inverse
+	lengths []int // by rank
+	blocks  []int // row of the states at which each step's block begins
 }
 
-// rows returns the number of sequences, input rows and steps.
+// sizes returns the number of sequences, input rows and steps.
 func sizes(active []int) (n0, inputs, steps int) {
 	n0 = active[0]
 	for s := 1; s < len(active) && active[s] > 0; s++ {
@@ -52,31 +51,41 @@ type packed struct {
 	width              int   // longest completion
 }
 
-// length of the i-th sequence as the GRU sees it: all of a prompt, all but the
-// last token of a completion (nothing is predicted from the last).
-func (g *segment) pack(n int, length func(i int) int, token func(i, t int) int) {
-	g.order = slices.Grow(g.order[:0], n)[:n]
-	g.rank = slices.Grow(g.rank[:0], n)[:n]
+// pack lays n sequences out: tokens(i) is the i-th one as the GRU reads it, all of
+// a prompt, all but the last token of a completion (nothing is predicted from the
+// last). Sequences of equal length keep their order.
+func (g *segment) pack(n int, tokens func(i int) []int) {
+	longest := 0
 	for i := range n {
-		g.order[i] = i
+		longest = max(longest, len(tokens(i)))
 	}
-	slices.SortStableFunc(g.order, func(a, b int) int { return length(b) - length(a) })
+	// active[s], s >= 1, counts the sequences of s tokens or more.
+	g.active = zeroed(g.active, longest+1)
+	for i := range n {
+		g.active[len(tokens(i))]++
+	}
+	for s := longest; s > 0; s-- {
+		g.active[s-1] += g.active[s]
+	}
+	g.order, g.rank, g.lengths = zeroed(g.order, n), zeroed(g.rank, n), zeroed(g.lengths, n)
+	next := zeroed(g.blocks, longest+1) // the next rank of each length: behind the longer ones
+	copy(next, g.active[1:])
+	for i := range n {
+		length := len(tokens(i))
+		r := next[length]
+		next[length]++
+		g.order[r], g.rank[i], g.lengths[r] = i, r, length
+	}
+	g.blocks = next
+	at := 0
+	for s, live := range g.active {
+		g.blocks[s] = at
+		at += live
+	}
+	g.ids = zeroed(g.ids, at-n)
 	for r, i := range g.order {
-		g.rank[i] = r
-	}
-	g.active = append(g.active[:0], n)
-	g.ids = g.ids[:0]
-	live := n
-	for t := 0; ; t++ {
-		for live > 0 && length(g.order[live-1]) <= t {
-			live--
-		}
-		if live == 0 {
-			return
-		}
-		g.active = append(g.active, live)
-		for _, i := range g.order[:live] {
-			g.ids = append(g.ids, token(i, t))
+		for t, id := range tokens(i) {
+			g.ids[g.blocks[t+1]-n+r] = id
 		}
 	}
 }
@@ -113,39 +122,27 @@ func (p *packed) pack(b *Batch, vocab int) error {
 		p.tokens += len(r.Tokens)
 		p.width = max(p.width, len(r.Tokens))
 	}
-	p.prompt.pack(len(b.Prompts),
-		func(i int) int { return len(b.Prompts[i]) },
-		func(i, t int) int { return b.Prompts[i][t] })
-	p.completion.pack(len(b.Rows),
-		func(i int) int { return len(b.Rows[i].Tokens) - 1 },
-		func(i, t int) int { return b.Rows[i].Tokens[t] })
+	p.prompt.pack(len(b.Prompts), func(i int) []int { return b.Prompts[i] })
+	p.completion.pack(len(b.Rows), func(i int) []int { return b.Rows[i].Tokens[:len(b.Rows[i].Tokens)-1] })
 
-	p.start = p.start[:0]
-	for _, i := range p.completion.order {
-		prompt := b.Rows[i].Prompt
-		at, rank := 0, p.prompt.rank[prompt]
-		for s := range len(b.Prompts[prompt]) {
-			at += p.prompt.active[s]
-		}
-		p.start = append(p.start, at+rank)
+	p.start = zeroed(p.start, len(b.Rows))
+	for r, i := range p.completion.order {
+		rank := p.prompt.rank[b.Rows[i].Prompt]
+		p.start[r] = p.prompt.blocks[p.prompt.lengths[rank]] + rank
 	}
-	p.targets = p.targets[:0]
-	for t, live := range p.completion.active {
-		for _, i := range p.completion.order[:live] {
-			p.targets = append(p.targets, b.Rows[i].Tokens[t])
+	p.targets = zeroed(p.targets, p.tokens)
+	for r, i := range p.completion.order {
+		for t, id := range b.Rows[i].Tokens {
+			p.targets[p.completion.blocks[t]+r] = id
 		}
 	}
 	return nil
 }
 
-// each calls f for every completion token with its place in the packed layout
-// and its row and column in the caller's (B, T) matrix.
-func (p *packed) each(f func(at, row, col int)) {
-	at := 0
-	for t, live := range p.completion.active {
-		for _, i := range p.completion.order[:live] {
-			f(at, i, t)
-			at++
-		}
+// each calls f for every completion: with its row in the caller's (B, T) matrix,
+// and the places of its tokens in the packed layout, which are places[t] + rank.
+func (p *packed) each(f func(row, rank int, places []int)) {
+	for r, i := range p.completion.order {
+		f(i, r, p.completion.blocks[:p.completion.lengths[r]+1])
 	}
 }

@@ -126,6 +126,9 @@ func (c *Checkpoint) layout() ([]safetensors.Tensor, map[string]string, error) {
 			if p == nil {
 				continue
 			}
+			if err := p.Pull(); err != nil {
+				return nil, nil, fmt.Errorf("encode checkpoint: %w", err)
+			}
 			if p.Spec != c.Params.Spec {
 				return nil, nil, fmt.Errorf("encode checkpoint: the tensors %q are those of a %v, the policy is a %v", s.prefix+"*", p.Spec, c.Params.Spec)
 			}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 
 	G "gorgonia.org/gorgonia"
-
-	"grpo/pkg/model/kernel"
 )
 
 // Critic estimates the value of the state before each completion token, for
@@ -30,24 +28,32 @@ type Critic struct {
 }
 
 // NewCritic returns a critic that begins with a copy of policy's trunk.
-func NewCritic(policy *Params, pool *kernel.Pool) (*Critic, error) {
+func NewCritic(policy *Params, on Device) (*Critic, error) {
 	if err := policy.check(); err != nil {
 		return nil, fmt.Errorf("new critic: %w", err)
 	}
 	p := newParams(policy.Spec, 1)
+	if err := policy.Pull(); err != nil {
+		return nil, fmt.Errorf("new critic: %w", err)
+	}
 	copy(p.Flat[:p.trunkParameters()], policy.Flat)
 	m := p.zeros()
 	c := &Critic{
 		Optimizer: &AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, M: m, V: m.Clone()},
 		params:    p, grads: p.zeros(),
 	}
+	for _, x := range []*Params{c.params, c.grads} {
+		if err := backendOf(on).place(x); err != nil {
+			return nil, fmt.Errorf("new critic: %w", err)
+		}
+	}
 	values := func(b *builder, t trunk) *G.Node { return b.valueHead(t.top, t.weight, t.bias, t.active) }
 	c.forward = pass{vocab: p.Vocab, build: func(k capacity) (*graph, error) {
-		return newGraph(pool, p, k, false, values)
+		return newGraph(on, p, k, false, values)
 	}}
 	c.backward = pass{vocab: p.Vocab, build: func(k capacity) (*graph, error) {
-		return newGraph(pool, p, k, true, func(b *builder, t trunk) *G.Node {
-			return b.loss("valueLoss", values(b, t), c.evaluate)
+		return newGraph(on, p, k, true, func(b *builder, t trunk) *G.Node {
+			return b.loss("valueLoss", values(b, t), nil, c.evaluate)
 		})
 	}}
 	return c, nil
@@ -60,7 +66,11 @@ func (c *Critic) Values(batch *Batch) (*ValueMatrix, error) {
 	if err := c.forward.run(batch); err != nil {
 		return nil, fmt.Errorf("critic: %w", err)
 	}
-	c.seen.read(&c.forward.packed, floats(c.forward.graph.out.Value()))
+	x, err := c.forward.graph.output()
+	if err != nil {
+		return nil, fmt.Errorf("critic: %w", err)
+	}
+	c.seen.read(&c.forward.packed, x)
 	return &c.seen, nil
 }
 
@@ -73,8 +83,7 @@ func (c *Critic) Accumulate(batch *Batch, objective ValueObjective) (float64, er
 	if err := c.backward.run(batch); err != nil {
 		return 0, fmt.Errorf("critic: %w", err)
 	}
-	c.backward.graph.addGrads(c.grads)
-	return c.loss, nil
+	return c.loss, c.backward.graph.addGrads(c.grads)
 }
 
 // evaluate is the loss node's arithmetic: v and d are (1, states).
@@ -87,16 +96,20 @@ func (c *Critic) evaluate(v, d []float32) (float64, error) {
 		return 0, err
 	}
 	c.loss = loss
-	p.each(func(at, row, col int) { d[at] = float32(m.DValues[row*m.T+col]) })
+	p.each(func(row, rank int, places []int) {
+		for t, at := range places {
+			d[at+rank] = float32(m.DValues[row*m.T+t])
+		}
+	})
 	return loss, nil
 }
 
 // ZeroGrads forgets the accumulated gradients.
-func (c *Critic) ZeroGrads() { clear(c.grads.Flat) }
+func (c *Critic) ZeroGrads() { c.grads.zero() }
 
 // Step makes one update of the critic's weights with the accumulated gradient
 // and returns its norm before clipping: see [AdamW.Step].
-func (c *Critic) Step(lr, maxNorm float64) (norm float64) {
+func (c *Critic) Step(lr, maxNorm float64) (norm float64, err error) {
 	return c.Optimizer.Step(c.params, c.grads, lr, maxNorm)
 }
 
@@ -109,8 +122,9 @@ func (c *Critic) Finite() (string, bool) { return c.params.Finite() }
 // Hash is [Params.Hash] of the critic's weights.
 func (c *Critic) Hash() string { return c.params.Hash() }
 
-// Close frees the graphs' machines.
+// Close frees the graphs and the gradients.
 func (c *Critic) Close() error {
+	c.grads.leave()
 	err := c.forward.close()
 	if e := c.backward.close(); err == nil {
 		err = e
@@ -142,9 +156,11 @@ func (c *Critic) Restore(s *CriticState) error {
 	case s.m == nil:
 		return fmt.Errorf("restore critic: the checkpoint holds its weights without moments: it can't go on from there with the same bits")
 	}
-	copy(c.params.Flat, s.params.Flat)
-	copy(c.Optimizer.M.Flat, s.m.Flat)
-	copy(c.Optimizer.V.Flat, s.v.Flat)
 	c.Optimizer.T = s.updates
+	for _, x := range []struct{ to, from *Params }{{c.params, s.params}, {c.Optimizer.M, s.m}, {c.Optimizer.V, s.v}} {
+		if err := x.to.Set(x.from); err != nil {
+			return fmt.Errorf("restore critic: %w", err)
+		}
+	}
 	return nil
 }

@@ -11,9 +11,9 @@ import (
 	"grpo/pkg/model/tokenizer"
 )
 
-func newCritic(t testing.TB, policy *Params, pool *kernel.Pool) *Critic {
+func newCritic(t testing.TB, policy *Params, on Device) *Critic {
 	t.Helper()
-	c, err := NewCritic(policy, pool)
+	c, err := NewCritic(policy, on)
 	if err != nil {
 		t.Fatal(err)
 	}

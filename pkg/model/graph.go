@@ -5,8 +5,6 @@ import (
 
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
-
-	"grpo/pkg/model/kernel"
 )
 
 // capacity is the size of a graph: sequences, inputs and steps of each segment.
@@ -44,8 +42,9 @@ func (p *packed) capacity() capacity {
 // pass runs batches through a graph of enough capacity: it keeps the one that
 // it has, and builds a larger one where a batch does not fit.
 type pass struct {
-	vocab int
-	build func(c capacity) (*graph, error)
+	vocab  int
+	direct bool // the device evaluates a PolicyLoss
+	build  func(c capacity) (*graph, error)
 
 	packed   packed // the batch at hand
 	watch    stopwatch
@@ -77,6 +76,9 @@ func (p *pass) run(batch *Batch) error {
 	}
 	p.graph.in.fill(&p.packed)
 	defer p.watch.start(&p.watch.runs)()
+	if err := p.graph.ops.load(&p.packed); err != nil {
+		return fmt.Errorf("run the graph: %w", err)
+	}
 	p.graph.vm.Reset()
 	if err := p.graph.vm.RunAll(); err != nil {
 		return fmt.Errorf("run the graph: %w", err)
@@ -84,14 +86,15 @@ func (p *pass) run(batch *Batch) error {
 	return nil
 }
 
-// close frees the graph's machine; a later run builds another.
+// close frees the graph's machine and memory; a later run builds another.
 func (p *pass) close() error {
 	if p.graph == nil {
 		return nil
 	}
-	vm := p.graph.vm
+	g := p.graph
 	p.graph = nil
-	return vm.Close()
+	g.ops.close()
+	return g.vm.Close()
 }
 
 // inputs are the integer inputs of the graph; their slices are the tensors'.
@@ -115,6 +118,7 @@ func (in *inputs) fill(p *packed) {
 // graph is a compiled Gorgonia graph with its inputs and its ends.
 type graph struct {
 	vm    G.VM
+	ops   arithmetic
 	nodes G.Nodes
 	in    inputs
 	out   *G.Node // the last node of the way forward
@@ -122,23 +126,28 @@ type graph struct {
 }
 
 // addGrads adds the gradients of the last run to sum.
-func (g *graph) addGrads(sum *Params) {
-	for i, t := range sum.Tensors() {
-		kernel.Axpy(1, floats(g.grads[i].Value()), t.Data)
+func (g *graph) addGrads(sum *Params) error {
+	vals := make([]G.Value, len(g.grads))
+	for i, n := range g.grads {
+		vals[i] = n.Value()
 	}
+	return g.ops.accumulate(vals, sum)
 }
+
+// output is what the last run ended in, on the host.
+func (g *graph) output() ([]float32, error) { return g.ops.numbers(g.out.Value()) }
 
 // builder adds nodes to a graph and remembers the first failure.
 type builder struct {
-	g    *G.ExprGraph
-	pool *kernel.Pool
-	err  error
+	g   *G.ExprGraph
+	ops arithmetic
+	err error
 }
 
-// input is a node whose value is the given slice, read at every run.
-func (b *builder) input(name string, of tensor.Dtype, backing any, shape ...int) *G.Node {
-	n := G.NewTensor(b.g, of, len(shape), G.WithShape(shape...), G.WithName(name))
-	if err := G.Let(n, tensor.New(tensor.WithShape(shape...), tensor.WithBacking(backing))); err != nil && b.err == nil {
+// input is a node whose value is read at every run.
+func (b *builder) input(name string, v *tensor.Dense) *G.Node {
+	n := G.NewTensor(b.g, v.Dtype(), v.Dims(), G.WithShape(v.Shape()...), G.WithName(name))
+	if err := G.Let(n, v); err != nil && b.err == nil {
 		b.err = fmt.Errorf("bind %s: %w", name, err)
 	}
 	return n
@@ -146,15 +155,15 @@ func (b *builder) input(name string, of tensor.Dtype, backing any, shape ...int)
 
 func (b *builder) weights(p *Params) G.Nodes {
 	var nodes G.Nodes
-	for _, t := range p.Tensors() {
-		nodes = append(nodes, b.input(t.Name, tensor.Float32, t.Data, t.Shape...))
+	for i, t := range p.Tensors() {
+		nodes = append(nodes, b.input(t.Name, b.ops.weight(p, i)))
 	}
 	return nodes
 }
 
 func (b *builder) index(name string, n int, to *[]int) *G.Node {
 	*to = make([]int, n)
-	return b.input(name, tensor.Int, *to, n)
+	return b.input(name, tensor.New(tensor.WithShape(n), tensor.WithBacking(*to)))
 }
 
 // trunk is what all networks share, up to the head: the nodes that a head reads.
@@ -170,9 +179,21 @@ type trunk struct {
 // head on top of its trunk. With differentiate, head returns a cost, and the
 // graph holds its gradients with respect to all weights; without, the graph is
 // the way forward alone and keeps nothing for a way back.
-func newGraph(pool *kernel.Pool, p *Params, c capacity, differentiate bool, head func(b *builder, t trunk) *G.Node) (*graph, error) {
-	b := &builder{g: G.NewGraph(), pool: pool}
-	out := &graph{}
+func newGraph(on Device, p *Params, c capacity, differentiate bool, head func(b *builder, t trunk) *G.Node) (*graph, error) {
+	ops, err := backendOf(on).arithmetic(p, c)
+	if err != nil {
+		return nil, err
+	}
+	out, err := layOut(ops, p, c, differentiate, head)
+	if err != nil {
+		ops.close()
+	}
+	return out, err
+}
+
+func layOut(ops arithmetic, p *Params, c capacity, differentiate bool, head func(b *builder, t trunk) *G.Node) (*graph, error) {
+	b := &builder{g: G.NewGraph(), ops: ops}
+	out := &graph{ops: ops}
 	w := b.weights(p)
 	t := b.trunk(p, w, c, &out.in)
 	if out.out = head(b, t); b.err != nil {
@@ -184,7 +205,7 @@ func newGraph(pool *kernel.Pool, p *Params, c capacity, differentiate bool, head
 			return nil, fmt.Errorf("differentiate: %w", err)
 		}
 	}
-	out.vm, out.nodes = G.NewTapeMachine(b.g), b.g.AllNodes()
+	out.vm, out.nodes = G.NewTapeMachine(b.g, ops.machine()...), b.g.AllNodes()
 	return out, nil
 }
 
@@ -208,9 +229,9 @@ func (b *builder) trunk(p *Params, w G.Nodes, c capacity, in *inputs) trunk {
 		if i > 0 {
 			promptX, rowX = source{x: promptH, wih: w.wih}, source{x: rowH, wih: w.wih}
 		}
-		promptH = b.gru(name("prompt.gru"), promptX, nil, w.whh, w.bih, w.bhh, promptActive, c.prompts, c.promptInputs)
+		promptH = b.gru(name("prompt.gru"), promptX, nil, w.whh, w.bih, w.bhh, promptActive, true, c.prompts, c.promptInputs)
 		first := b.lastState(name("lastState"), promptH, start, promptActive, rowActive, c.rows)
-		rowH = b.gru(name("completion.gru"), rowX, first, w.whh, w.bih, w.bhh, rowActive, c.rows, c.rowInputs)
+		rowH = b.gru(name("completion.gru"), rowX, first, w.whh, w.bih, w.bhh, rowActive, false, c.rows, c.rowInputs)
 	}
 	return trunk{top: rowH, weight: w[len(w)-2], bias: w[len(w)-1], active: rowActive, c: c, in: in}
 }

@@ -24,8 +24,6 @@ import (
 	"time"
 
 	G "gorgonia.org/gorgonia"
-
-	"grpo/pkg/model/kernel"
 )
 
 // Learner computes gradients of a TinyLM. The graph is built for a capacity,
@@ -40,18 +38,25 @@ type Learner struct {
 	objective Objective
 	tokens    TokenMatrix
 	loss      float64
+	policy    *PolicyLoss // in place of the objective, where a device evaluates it
+	sums      PolicySums
 }
 
 // NewLearner returns a learner of p's weights, which it reads at every pass and
 // never writes. Temperature divides the logits, as in sampling.
-func NewLearner(p *Params, temperature float64, pool *kernel.Pool) (*Learner, error) {
+func NewLearner(p *Params, temperature float64, on Device) (*Learner, error) {
 	if err := checkTemperature(temperature); err != nil {
 		return nil, fmt.Errorf("new learner: %w", err)
 	}
 	l := &Learner{Params: p, Grads: p.zeros()}
-	l.pass = pass{vocab: p.Vocab, build: func(c capacity) (*graph, error) {
-		return newGraph(pool, p, c, true, func(b *builder, t trunk) *G.Node {
-			return b.loss("policyLoss", b.logProbs(t, temperature), l.evaluate)
+	for _, x := range []*Params{l.Params, l.Grads} {
+		if err := backendOf(on).place(x); err != nil {
+			return nil, fmt.Errorf("new learner: %w", err)
+		}
+	}
+	l.pass = pass{vocab: p.Vocab, direct: backendOf(on).evaluates(), build: func(c capacity) (*graph, error) {
+		return newGraph(on, p, c, true, func(b *builder, t trunk) *G.Node {
+			return b.loss("policyLoss", b.logProbs(t, temperature), l.direct, l.evaluate)
 		})
 	}}
 	return l, nil
@@ -65,7 +70,7 @@ func checkTemperature(temperature float64) error {
 }
 
 // ZeroGrads forgets the accumulated gradients.
-func (l *Learner) ZeroGrads() { clear(l.Grads.Flat) }
+func (l *Learner) ZeroGrads() { l.Grads.zero() }
 
 // Watch counts time from now on: see Watched.
 func (l *Learner) Watch(now func() time.Time) { l.pass.watch = stopwatch{now: now} }
@@ -76,8 +81,11 @@ func (l *Learner) Watched() (runs, arithmetic time.Duration) {
 	return l.pass.watch.runs, l.pass.watch.busy
 }
 
-// Close frees the graph's machine.
-func (l *Learner) Close() error { return l.pass.close() }
+// Close frees the graph and the gradients.
+func (l *Learner) Close() error {
+	l.Grads.leave()
+	return l.pass.close()
+}
 
 // Accumulate runs the batch forward, asks the objective for the loss and its
 // gradient, runs backward and adds the weights' gradients to Grads. It returns
@@ -87,8 +95,52 @@ func (l *Learner) Accumulate(batch *Batch, objective Objective) (float64, error)
 	if err := l.pass.run(batch); err != nil {
 		return 0, err
 	}
-	l.pass.graph.addGrads(l.Grads)
-	return l.loss, nil
+	return l.loss, l.pass.graph.addGrads(l.Grads)
+}
+
+// PolicyLoss is the loss of an on-policy update: over the rows of a batch and
+// their tokens
+//
+//	L = Σ weight·l   with   l = -A·logp,   or with Ratio   l = -A·ratio
+//
+// where the ratio is 1, so that both have the derivative -A.
+type PolicyLoss struct {
+	Ratio               bool
+	Advantages, Weights []float64 // one for each row
+	// Old are the log-probabilities of sampling time, which the new ones are
+	// compared with.
+	Old [][]float32
+}
+
+// PolicySums are what a [PolicyLoss] finds besides the gradient.
+type PolicySums struct {
+	Loss    float64
+	Entropy float64 // over all tokens, in nats
+	Tokens  int
+	MaxDiff float64 // largest |new - old log-probability|
+}
+
+// AccumulatePolicy is [Learner.Accumulate] for a loss that a GPU evaluates by
+// itself, which spares the way of every token's numbers through the objective. On
+// a device that does not (the CPU), ok is false and nothing has been done.
+func (l *Learner) AccumulatePolicy(batch *Batch, loss *PolicyLoss) (sums PolicySums, ok bool, err error) {
+	if !l.pass.direct {
+		return sums, false, nil
+	}
+	l.policy = loss
+	defer func() { l.policy = nil }()
+	if err := l.pass.run(batch); err != nil {
+		return sums, true, err
+	}
+	return l.sums, true, l.pass.graph.addGrads(l.Grads)
+}
+
+func (l *Learner) direct(c cost, x G.Value) (loss float64, ok bool, err error) {
+	if l.policy == nil {
+		return 0, false, nil
+	}
+	l.sums, ok, err = c.direct(x, &l.pass.packed, l.policy)
+	return l.sums.Loss, ok, err
 }
 
 // evaluate is the loss node's arithmetic: logp and d are (2, states), row 0 of
@@ -103,9 +155,12 @@ func (l *Learner) evaluate(logp, d []float32) (float64, error) {
 	}
 	l.loss = loss
 	capRows := len(d) / 2
-	p.each(func(at, row, col int) {
-		i := row*m.T + col
-		d[at], d[capRows+at] = float32(m.DLogProbs[i]), float32(m.DEntropy[i])
+	p.each(func(row, rank int, places []int) {
+		i := row * m.T
+		for _, at := range places {
+			d[at+rank], d[capRows+at+rank] = float32(m.DLogProbs[i]), float32(m.DEntropy[i])
+			i++
+		}
 	})
 	return loss, nil
 }

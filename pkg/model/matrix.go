@@ -25,9 +25,12 @@ func (m *TokenMatrix) read(p *packed, x []float32) {
 	n := m.B * m.T
 	m.LogProbs, m.Entropy, m.Mask = zeroed(m.LogProbs, n), zeroed(m.Entropy, n), zeroed(m.Mask, n)
 	capRows := len(x) / 2
-	p.each(func(at, row, col int) {
-		i := row*m.T + col
-		m.LogProbs[i], m.Entropy[i], m.Mask[i] = float64(x[at]), float64(x[capRows+at]), true
+	p.each(func(row, rank int, places []int) {
+		i := row * m.T
+		for _, at := range places {
+			m.LogProbs[i], m.Entropy[i], m.Mask[i] = float64(x[at+rank]), float64(x[capRows+at+rank]), true
+			i++
+		}
 	})
 }
 
@@ -54,9 +57,10 @@ func (m *ValueMatrix) read(p *packed, x []float32) {
 	m.B, m.T = len(p.completion.order), p.width
 	n := m.B * m.T
 	m.Values, m.Mask = zeroed(m.Values, n), zeroed(m.Mask, n)
-	p.each(func(at, row, col int) {
-		i := row*m.T + col
-		m.Values[i], m.Mask[i] = float64(x[at]), true
+	p.each(func(row, rank int, places []int) {
+		for t, at := range places {
+			m.Values[row*m.T+t], m.Mask[row*m.T+t] = float64(x[at+rank]), true
+		}
 	})
 }
 

@@ -80,9 +80,15 @@ func closeTo(t *testing.T, what string, got, want []float64, gotMask, mask []boo
 // The learner's numbers and gradients are those of the reference, for a loss
 // that weighs every log-probability and every entropy by itself.
 func TestLearnerAgainstReferenceAndFiniteDifferences(t *testing.T) {
-	const temperature = 0.8
+	pool := kernel.NewPool(2)
+	defer pool.Close()
 	p := randomModel(t, Spec{tokenizer.VocabSize, 7, 2}, 1)
-	b := randomBatch(t, p, 3, 2, 6)
+	checkLearner(t, pool, p, randomBatch(t, p, 3, 2, 6))
+}
+
+func checkLearner(t *testing.T, on Device, p *Params, b *Batch) {
+	t.Helper()
+	const temperature = 0.8
 	n := float64(tokensOf(b))
 	objective := func(m *TokenMatrix) (float64, error) {
 		var loss float64
@@ -95,9 +101,7 @@ func TestLearnerAgainstReferenceAndFiniteDifferences(t *testing.T) {
 		}
 		return loss, nil
 	}
-	pool := kernel.NewPool(2)
-	defer pool.Close()
-	l, err := NewLearner(p, temperature, pool)
+	l, err := NewLearner(p, temperature, on)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +109,8 @@ func TestLearnerAgainstReferenceAndFiniteDifferences(t *testing.T) {
 	if _, err := l.Accumulate(b, objective); err != nil {
 		t.Fatal(err)
 	}
-	got := scored(t, p, temperature, 2, b)
+	pull(t, l.Grads)
+	got := scored(t, p, temperature, on, b)
 	want := refTokens(p, b, temperature, got)
 	closeTo(t, "log-probability", got.LogProbs, want.LogProbs, got.Mask, want.Mask)
 	closeTo(t, "entropy", got.Entropy, want.Entropy, got.Mask, want.Mask)
@@ -121,16 +126,24 @@ func TestLearnerAgainstReferenceAndFiniteDifferences(t *testing.T) {
 // Values are those of the state that predicts the token, and the critic's
 // gradients those of the whole network.
 func TestCriticAgainstReferenceAndFiniteDifferences(t *testing.T) {
-	policy := randomModel(t, Spec{tokenizer.VocabSize, 7, 2}, 1)
 	pool := kernel.NewPool(2)
 	defer pool.Close()
-	c := withHead(newCritic(t, policy, pool))
-	b := randomBatch(t, policy, 3, 2, 6)
+	policy := randomModel(t, Spec{tokenizer.VocabSize, 7, 2}, 1)
+	checkCritic(t, pool, policy, randomBatch(t, policy, 3, 2, 6))
+}
+
+func checkCritic(t *testing.T, on Device, policy *Params, b *Batch) {
+	t.Helper()
+	c := withHead(newCritic(t, policy, on))
+	if err := c.params.Push(); err != nil {
+		t.Fatal(err)
+	}
 	objective := regression(tokensOf(b), 0)
 	got := values(t, c, b)
 	want := refValues(c.params, b, got)
 	closeTo(t, "value", got.Values, want.Values, got.Mask, want.Mask)
 	accumulate(t, c, b, objective)
+	pull(t, c.grads)
 	checkGradients(t, c.params, c.grads, func() float64 {
 		loss, err := objective(refValues(c.params, b, got))
 		if err != nil {

@@ -1,11 +1,27 @@
 package model
 
 import (
-	"github.com/chewxy/hm"
 	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
 
 	"grpo/pkg/model/kernel"
 )
+
+// source is where a layer's input comes from: a table with the rows that tokens
+// name (ids), or the states of the layer below with the weights (3H×H) of the
+// input.
+type source struct{ x, wih, ids *G.Node }
+
+// gruSize is the form of a layer over one segment.
+type gruSize struct {
+	hidden  int
+	rowCap  int // sequences
+	inCap   int // input rows
+	sources int // rows of the source: V of a table, else those of the states below
+	table   bool
+	hasInit bool
+	prompts bool // over the prompts; else over the completions
+}
 
 // gru is one layer over one segment, input products and recurrence in one,
 // PyTorch's equations:
@@ -17,21 +33,34 @@ import (
 //
 // gi is W_ih·x for the states x of the layer below, or, in the first layer, the
 // row of a table that a token names: the embedding already multiplied by W_ih
-// (V products instead of one for each token). It lives for one step of one
-// chunk, in the first-level cache; the arithmetic of a step is so short that
-// what it writes to memory decides its time. So the way back also leaves the
-// gradients of the gates where the gates stood.
+// (V products instead of one for each token).
 //
 // The output holds block 0, the initial states (h0, or zeros where h0 is nil),
 // and then the state after each step: (sequences + inputs)×H.
+func (b *builder) gru(name string, from source, h0, whh, bih, bhh, active *G.Node, prompts bool, rowCap, inCap int) *G.Node {
+	if b.err != nil {
+		return nil
+	}
+	s := gruSize{hidden: whh.Shape()[1], rowCap: rowCap, inCap: inCap, sources: from.x.Shape()[0], table: from.ids != nil, hasInit: h0 != nil, prompts: prompts}
+	second := input{from.wih, matrixT, true}
+	if s.table {
+		second = input{from.ids, indexT, false}
+	}
+	inputs := []input{{from.x, matrixT, true}, second, {whh, matrixT, true}, {bih, vectorT, true}, {bhh, vectorT, true}, {active, indexT, false}}
+	if s.hasInit {
+		inputs = append(inputs, input{h0, matrixT, true})
+	}
+	f, err := b.ops.gru(s)
+	return b.fuse(name, f, err, tensor.Shape{rowCap + inCap, s.hidden}, inputs...)
+}
+
+// gru is the CPU's. The input products live for one step of one chunk, in the
+// first-level cache; the arithmetic of a step is so short that what it writes to
+// memory decides its time. So the way back also leaves the gradients of the
+// gates where the gates stood.
 type gru struct {
-	name    string
+	gruSize
 	pool    *kernel.Pool
-	hidden  int
-	rowCap  int // sequences
-	inCap   int // input rows
-	table   bool
-	hasInit bool
 	out     *buffer   // (rowCap+inCap)×H
 	scratch []float32 // threads × maxChunk×6H
 	wih     kernel.Packed
@@ -50,35 +79,14 @@ type gru struct {
 	bih, bhh []float32
 }
 
-// source is where a layer's input comes from: a table with the rows that tokens
-// name (ids), or the states of the layer below with the weights (3H×H) of the
-// input.
-type source struct{ x, wih, ids *G.Node }
-
-func (b *builder) gru(name string, from source, h0, whh, bih, bhh, active *G.Node, rowCap, inCap int) *G.Node {
-	if b.err != nil {
-		return nil
-	}
-	h := whh.Shape()[1]
+func (c cpu) gru(s gruSize) (fused, error) {
 	g := &gru{
-		name: name, pool: b.pool, hidden: h, rowCap: rowCap, inCap: inCap, table: from.ids != nil, hasInit: h0 != nil,
-		out:     newBuffer(rowCap+inCap, h),
-		scratch: make([]float32, b.pool.Threads()*maxChunk*6*h),
+		gruSize: s, pool: c.pool,
+		out:     newBuffer(s.rowCap+s.inCap, s.hidden),
+		scratch: make([]float32, c.pool.Threads()*maxChunk*6*s.hidden),
 	}
 	g.forwardTask, g.backwardTask = g.forwardChunk, g.backwardChunk
-	second, secondT := from.wih, hm.Type(matrixT)
-	if g.table {
-		second, secondT = from.ids, indexT
-	}
-	types := []hm.Type{matrixT, secondT, matrixT, vectorT, vectorT, indexT}
-	inputs := G.Nodes{from.x, second, whh, bih, bhh, active}
-	wrt := []bool{true, !g.table, true, true, true, false}
-	if g.hasInit {
-		types, inputs, wrt = append(types, matrixT), append(inputs, h0), append(wrt, true)
-	}
-	op := &fusedOp{name: name, in: types, out: matrixT, shape: g.out.t.Shape(), wrt: wrt, run: g.forward}
-	op.diff = func(ins G.Nodes, output, grad *G.Node) (G.Nodes, error) { return g.diff(types, ins, output, grad) }
-	return b.apply(op, inputs...)
+	return g, nil
 }
 
 func (g *gru) load(vals []G.Value) {

@@ -1,8 +1,8 @@
 package model
 
 import (
-	"github.com/chewxy/hm"
 	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
 
 	"grpo/pkg/model/kernel"
 )
@@ -21,43 +21,28 @@ type gruBack struct {
 	dh0        *buffer
 }
 
-func (g *gru) diff(types []hm.Type, ins G.Nodes, output, grad *G.Node) (G.Nodes, error) {
+func (g *gru) differentiate() ([]*tensor.Dense, error) {
 	h := g.hidden
 	b := &gruBack{
 		before: make([]float32, g.inCap*h), gates: make([]float32, g.inCap*4*h),
-		dx:   newBuffer(ins[0].Shape()...),
 		dwhh: newBuffer(3*h, h), dbih: newBuffer(3 * h), dbhh: newBuffer(3 * h), dh0: newBuffer(g.rowCap, h),
 	}
-	if !g.table {
-		b.dwih = newBuffer(3*h, h)
-	}
 	g.back = b
-	main, err := G.ApplyOp(&fusedOp{
-		name: g.name + "Grad", in: append(append([]hm.Type{}, types...), matrixT, matrixT), out: matrixT, shape: b.dx.t.Shape(),
-		run: g.backward,
-	}, append(append(G.Nodes{}, ins...), output, grad)...)
-	if err != nil {
-		return nil, err
+	var second *tensor.Dense
+	if g.table {
+		b.dx = newBuffer(g.sources, 3*h)
+	} else {
+		b.dx, b.dwih = newBuffer(g.sources, h), newBuffer(3*h, h)
+		second = b.dwih.t
 	}
-	grads := G.Nodes{main}
-	for _, p := range []struct {
-		name string
-		b    *buffer
-	}{{"GradWih", b.dwih}, {"GradWhh", b.dwhh}, {"GradBih", b.dbih}, {"GradBhh", b.dbhh}, {"", nil}, {"GradH0", b.dh0}}[:len(ins)-1] {
-		if p.b == nil {
-			grads = append(grads, nil)
-			continue
-		}
-		n, err := part(g.name+p.name, main, matrixT, p.b)
-		if err != nil {
-			return nil, err
-		}
-		grads = append(grads, n)
+	grads := []*tensor.Dense{b.dx.t, second, b.dwhh.t, b.dbih.t, b.dbhh.t, nil}
+	if g.hasInit {
+		grads = append(grads, b.dh0.t)
 	}
 	return grads, nil
 }
 
-func (g *gru) backward(vals []G.Value) (G.Value, error) {
+func (g *gru) backward(vals []G.Value) error {
 	g.load(vals)
 	h, b := g.hidden, g.back
 	b.dout = floats(vals[len(vals)-1])
@@ -76,7 +61,7 @@ func (g *gru) backward(vals []G.Value) (G.Value, error) {
 	}
 	g.pool.GemmGates(3*h, h, rows, b.gates, 4*h, 2*h, h, b.before, h, b.dwhh.data, h)
 	g.biases(rows)
-	return b.dx.t, nil
+	return nil
 }
 
 // biases sums the gates' gradients over all inputs. The reset and update gates

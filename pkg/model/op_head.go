@@ -1,8 +1,8 @@
 package model
 
 import (
-	"github.com/chewxy/hm"
 	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
 
 	"grpo/pkg/model/kernel"
 )
@@ -11,11 +11,7 @@ import (
 // in the second-level cache between the product and the softmax.
 const headChunk = 128
 
-// head is linear, log-softmax, gather of the sampled token and entropy in one
-// node: for each state of the completion segment, the log-probability of its
-// target under softmax((W·h + b)/temperature), and the entropy in nats.
-//
-// The output is (2, states): row 0 log-probabilities, row 1 entropies.
+// head is the CPU's: see [builder.head].
 type head struct {
 	pool        *kernel.Pool
 	vocab       int
@@ -35,36 +31,31 @@ type head struct {
 	dlogp, dent []float32
 }
 
+// head is linear, log-softmax, gather of the sampled token and entropy in one
+// node: for each state of the completion segment, the log-probability of its
+// target under softmax((W·h + b)/temperature), and the entropy in nats.
+//
+// The output is (2, states): row 0 log-probabilities, row 1 entropies.
 func (b *builder) head(x, w, bias, targets, active *G.Node, temperature float64) *G.Node {
 	if b.err != nil {
 		return nil
 	}
-	v, h := w.Shape()[0], w.Shape()[1]
-	capRows := x.Shape()[0]
-	e := &head{pool: b.pool, vocab: v, hidden: h, inv: float32(1 / temperature), cap: capRows,
-		out: newBuffer(2, capRows)}
+	v, h, capRows := w.Shape()[0], w.Shape()[1], x.Shape()[0]
+	f, err := b.ops.head(capRows, h, v, float32(1/temperature))
+	return b.fuse("headLogProb", f, err, tensor.Shape{2, capRows}, input{x, matrixT, true}, input{w, matrixT, true}, input{bias, vectorT, true},
+		input{targets, indexT, false}, input{active, indexT, false})
+}
+
+func (c cpu) head(capRows, hidden, vocab int, inv float32) (fused, error) {
+	e := &head{pool: c.pool, vocab: vocab, hidden: hidden, inv: inv, cap: capRows, out: newBuffer(2, capRows)}
 	e.forwardFn, e.backwardFn = e.forwardChunk, e.backwardChunk
-	types := []hm.Type{matrixT, matrixT, vectorT, indexT, indexT}
-	op := &fusedOp{name: "headLogProb", in: types, out: matrixT, shape: e.out.t.Shape(),
-		wrt: []bool{true, true, true, false, false}, run: e.forward}
-	op.diff = func(ins G.Nodes, output, grad *G.Node) (G.Nodes, error) {
-		e.probs = make([]float32, capRows*v)
-		e.dx, e.dw, e.db = newBuffer(capRows, h), newBuffer(v, h), newBuffer(v)
-		main, err := G.ApplyOp(&fusedOp{
-			name: "headLogProbGrad", in: append(append([]hm.Type{}, types...), matrixT, matrixT), out: matrixT, shape: e.dx.t.Shape(),
-			run: e.backward,
-		}, append(append(G.Nodes{}, ins...), output, grad)...)
-		if err != nil {
-			return nil, err
-		}
-		dw, err := part("headGradW", main, matrixT, e.dw)
-		if err != nil {
-			return nil, err
-		}
-		db, err := part("headGradB", main, matrixT, e.db)
-		return G.Nodes{main, dw, db, nil, nil}, err
-	}
-	return b.apply(op, x, w, bias, targets, active)
+	return e, nil
+}
+
+func (e *head) differentiate() ([]*tensor.Dense, error) {
+	e.probs = make([]float32, e.cap*e.vocab)
+	e.dx, e.dw, e.db = newBuffer(e.cap, e.hidden), newBuffer(e.vocab, e.hidden), newBuffer(e.vocab)
+	return []*tensor.Dense{e.dx.t, e.dw.t, e.db.t, nil, nil}, nil
 }
 
 func (e *head) load(vals []G.Value) {
@@ -99,7 +90,7 @@ func (e *head) forwardChunk(task, worker int) {
 	kernel.LogSoftmaxGather(n, v, logits, e.inv, e.targets[lo:hi], logp[lo:hi], ent[lo:hi], logits)
 }
 
-func (e *head) backward(vals []G.Value) (G.Value, error) {
+func (e *head) backward(vals []G.Value) error {
 	e.load(vals)
 	grad := floats(vals[6])
 	e.dlogp, e.dent = grad[:e.cap], grad[e.cap:]
@@ -107,7 +98,7 @@ func (e *head) backward(vals []G.Value) (G.Value, error) {
 	e.pool.Run((e.rows+headChunk-1)/headChunk, e.backwardFn)
 	e.pool.Gemm(true, false, e.vocab, e.hidden, e.rows, e.probs, e.vocab, e.x, e.hidden, false, e.dw.data, e.hidden)
 	e.pool.ColSum(e.rows, e.vocab, e.probs, e.vocab, false, e.db.data)
-	return e.dx.t, nil
+	return nil
 }
 
 func (e *head) backwardChunk(task, _ int) {

@@ -1,8 +1,10 @@
 package model
 
 import (
-	"github.com/chewxy/hm"
 	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"grpo/pkg/model/kernel"
 )
 
 // table is E·Wᵀ for the embedding E (V×H) and the first layer's input weights W
@@ -13,32 +15,34 @@ func (b *builder) table(name string, embedding, w *G.Node) *G.Node {
 		return nil
 	}
 	rows, in, out := embedding.Shape()[0], w.Shape()[1], w.Shape()[0]
-	pool := b.pool
-	y := newBuffer(rows, out)
-	types := []hm.Type{matrixT, matrixT}
-	op := &fusedOp{
-		name: name, in: types, out: matrixT, shape: y.t.Shape(), wrt: []bool{true, true},
-		run: func(vals []G.Value) (G.Value, error) {
-			pool.Gemm(false, true, rows, out, in, floats(vals[0]), in, floats(vals[1]), in, false, y.data, out)
-			return y.t, nil
-		},
-	}
-	op.diff = func(ins G.Nodes, _, grad *G.Node) (G.Nodes, error) {
-		dx, dw := newBuffer(rows, in), newBuffer(out, in)
-		main, err := G.ApplyOp(&fusedOp{
-			name: name + "Grad", in: append(append([]hm.Type{}, types...), matrixT), out: matrixT, shape: dx.t.Shape(),
-			run: func(vals []G.Value) (G.Value, error) {
-				dy := floats(vals[2])
-				pool.Gemm(false, false, rows, in, out, dy, out, floats(vals[1]), in, false, dx.data, in)
-				pool.Gemm(true, false, out, in, rows, dy, out, floats(vals[0]), in, false, dw.data, in)
-				return dx.t, nil
-			},
-		}, append(append(G.Nodes{}, ins...), grad)...)
-		if err != nil {
-			return nil, err
-		}
-		dwn, err := part(name+"GradW", main, matrixT, dw)
-		return G.Nodes{main, dwn}, err
-	}
-	return b.apply(op, embedding, w)
+	f, err := b.ops.table(rows, in, out)
+	return b.fuse(name, f, err, tensor.Shape{rows, out}, input{embedding, matrixT, true}, input{w, matrixT, true})
+}
+
+// table is the CPU's.
+type table struct {
+	pool          *kernel.Pool
+	rows, in, out int
+	y, dx, dw     *buffer
+}
+
+func (c cpu) table(rows, in, out int) (fused, error) {
+	return &table{pool: c.pool, rows: rows, in: in, out: out, y: newBuffer(rows, out)}, nil
+}
+
+func (t *table) forward(vals []G.Value) (G.Value, error) {
+	t.pool.Gemm(false, true, t.rows, t.out, t.in, floats(vals[0]), t.in, floats(vals[1]), t.in, false, t.y.data, t.out)
+	return t.y.t, nil
+}
+
+func (t *table) differentiate() ([]*tensor.Dense, error) {
+	t.dx, t.dw = newBuffer(t.rows, t.in), newBuffer(t.out, t.in)
+	return []*tensor.Dense{t.dx.t, t.dw.t}, nil
+}
+
+func (t *table) backward(vals []G.Value) error {
+	dy := floats(vals[3])
+	t.pool.Gemm(false, false, t.rows, t.in, t.out, dy, t.out, floats(vals[1]), t.in, false, t.dx.data, t.in)
+	t.pool.Gemm(true, false, t.out, t.in, t.rows, dy, t.out, floats(vals[0]), t.in, false, t.dw.data, t.in)
+	return nil
 }

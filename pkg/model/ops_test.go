@@ -133,7 +133,7 @@ func gruCase(normal func(int) []float64, withPoison func(used, total int) []floa
 		if init {
 			h0 = in[own+3]
 		}
-		return b.gru("op", from, h0, in[own], in[own+1], in[own+2], index("active", active), rowCap, inCap)
+		return b.gru("op", from, h0, in[own], in[own+1], in[own+2], index("active", active), false, rowCap, inCap)
 	}
 	c.ref = func(in [][]float64) []float64 {
 		var gi, h0 []float64
@@ -228,11 +228,13 @@ func TestOpsAgainstReferenceAndFiniteDifferences(t *testing.T) {
 
 // graph builds the op alone.
 func (c *opCase) graph(t *testing.T, pool *kernel.Pool) (b *builder, in []*G.Node, out *G.Node) {
-	b = &builder{g: G.NewGraph(), pool: pool}
+	b = &builder{g: G.NewGraph(), ops: cpu{pool}}
 	for i, x := range c.floats {
-		in = append(in, b.input(fmt.Sprint("x", i), tensor.Float32, to32(x), c.shapes[i]...))
+		in = append(in, b.input(fmt.Sprint("x", i), tensor.New(tensor.WithShape(c.shapes[i]...), tensor.WithBacking(to32(x)))))
 	}
-	out = c.build(b, in, func(name string, v []int) *G.Node { return b.input(name, tensor.Int, v, len(v)) })
+	out = c.build(b, in, func(name string, v []int) *G.Node {
+		return b.input(name, tensor.New(tensor.WithShape(len(v)), tensor.WithBacking(v)))
+	})
 	if b.err != nil {
 		t.Fatal(b.err)
 	}

@@ -31,11 +31,16 @@ func NewAdamW(s Spec, beta1, beta2, eps, weightDecay float64) (*AdamW, error) {
 // Step makes one update of w with gradient g at rate lr. The gradient is scaled
 // to norm maxNorm where it is longer (0: never), by maxNorm/(norm + 1e-6) as
 // PyTorch's clip_grad_norm_ does. It returns the norm before clipping. A norm
-// that is not finite leaves weights and moments as they were.
-func (a *AdamW) Step(w, g *Params, lr, maxNorm float64) (norm float64) {
+// that is not finite leaves weights and moments as they were. The update is made
+// where the weights live, and the moments join them there; an error is that
+// place's.
+func (a *AdamW) Step(w, g *Params, lr, maxNorm float64) (norm float64, err error) {
+	if w.home != nil {
+		return w.home.update(a, w, g, lr, maxNorm)
+	}
 	norm = math.Sqrt(kernel.SumSquares(g.Flat))
-	if math.IsNaN(norm) || math.IsInf(norm, 0) {
-		return norm
+	if !finite(norm) {
+		return norm, nil
 	}
 	scale := 1.0
 	if maxNorm > 0 {
@@ -43,5 +48,7 @@ func (a *AdamW) Step(w, g *Params, lr, maxNorm float64) (norm float64) {
 	}
 	a.T++
 	kernel.AdamW(w.Flat, g.Flat, a.M.Flat, a.V.Flat, lr, a.Beta1, a.Beta2, a.Eps, a.WeightDecay, scale, a.T)
-	return norm
+	return norm, nil
 }
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

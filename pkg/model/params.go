@@ -64,6 +64,7 @@ type Params struct {
 	Head   []float32 // V×H
 	HeadB  []float32 // V
 	tensor []Tensor
+	home   home // nil: Flat itself
 }
 
 // NewParams returns zeros in the form of s.
@@ -111,7 +112,7 @@ func (p *Params) zeros() *Params { return newParams(p.Spec, len(p.HeadB)) }
 // PyTorch's names.
 func (p *Params) Tensors() []Tensor { return p.tensor }
 
-// Clone returns a copy.
+// Clone returns a copy of Flat: see [Params.Pull].
 func (p *Params) Clone() *Params {
 	q := p.zeros()
 	copy(q.Flat, p.Flat)
@@ -119,8 +120,17 @@ func (p *Params) Clone() *Params {
 }
 
 // Finite reports whether no parameter is NaN or infinite, and the name of the
-// first tensor that holds one.
+// first tensor that holds one. It brings Flat up to date only where there is one
+// to be named.
 func (p *Params) Finite() (string, bool) {
+	if p.home != nil && p.home.finite() {
+		return "", true
+	}
+	// What can't be brought here any more has no answer; the next call that has
+	// an error to return says why.
+	if p.Pull() != nil {
+		return "", true
+	}
 	for _, t := range p.tensor {
 		for _, v := range t.Data {
 			if d := v - v; d != 0 { // NaN for NaN and for infinities

@@ -18,6 +18,11 @@ func MixInto(ref, policy *Params, alpha float64) error {
 	if !(alpha >= 0 && alpha <= 1) {
 		return fmt.Errorf("mix the policy into the reference: alpha %v must be in [0, 1]", alpha)
 	}
+	for _, p := range []*Params{ref, policy} {
+		if err := p.Pull(); err != nil {
+			return fmt.Errorf("mix the policy into the reference: %w", err)
+		}
+	}
 	switch alpha {
 	case 0: // not 0·policy, which is NaN where the policy is not finite
 	case 1:
@@ -29,5 +34,5 @@ func MixInto(ref, policy *Params, alpha float64) error {
 			ref.Flat[i] = float32(float64(alpha*float64(w)) + float64((1-alpha)*float64(ref.Flat[i])))
 		}
 	}
-	return nil
+	return ref.Push()
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 
 	G "gorgonia.org/gorgonia"
-
-	"grpo/pkg/model/kernel"
 )
 
 // Scorer computes log-probabilities and entropies of given completions: those
@@ -18,12 +16,15 @@ type Scorer struct {
 
 // NewScorer returns a scorer under p's weights, which it reads at every pass
 // and never writes. Temperature divides the logits, as in sampling.
-func NewScorer(p *Params, temperature float64, pool *kernel.Pool) (*Scorer, error) {
+func NewScorer(p *Params, temperature float64, on Device) (*Scorer, error) {
 	if err := checkTemperature(temperature); err != nil {
 		return nil, fmt.Errorf("new scorer: %w", err)
 	}
+	if err := backendOf(on).place(p); err != nil {
+		return nil, fmt.Errorf("new scorer: %w", err)
+	}
 	build := func(c capacity) (*graph, error) {
-		return newGraph(pool, p, c, false, func(b *builder, t trunk) *G.Node { return b.logProbs(t, temperature) })
+		return newGraph(on, p, c, false, func(b *builder, t trunk) *G.Node { return b.logProbs(t, temperature) })
 	}
 	return &Scorer{pass: pass{vocab: p.Vocab, build: build}}, nil
 }
@@ -34,7 +35,11 @@ func (s *Scorer) Score(batch *Batch) (*TokenMatrix, error) {
 	if err := s.pass.run(batch); err != nil {
 		return nil, err
 	}
-	s.tokens.read(&s.pass.packed, floats(s.pass.graph.out.Value()))
+	x, err := s.pass.graph.output()
+	if err != nil {
+		return nil, err
+	}
+	s.tokens.read(&s.pass.packed, x)
 	return &s.tokens, nil
 }
 

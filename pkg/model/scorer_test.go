@@ -12,11 +12,9 @@ import (
 )
 
 // scored is a copy of what a new scorer says of a batch.
-func scored(t testing.TB, p *Params, temperature float64, threads int, b *Batch) *TokenMatrix {
+func scored(t testing.TB, p *Params, temperature float64, on Device, b *Batch) *TokenMatrix {
 	t.Helper()
-	pool := kernel.NewPool(threads)
-	defer pool.Close()
-	s, err := NewScorer(p, temperature, pool)
+	s, err := NewScorer(p, temperature, on)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,6 +24,13 @@ func scored(t testing.TB, p *Params, temperature float64, threads int, b *Batch)
 		t.Fatal(err)
 	}
 	return m
+}
+
+// threads is a pool that ends with the test.
+func threads(t testing.TB, n int) *kernel.Pool {
+	pool := kernel.NewPool(n)
+	t.Cleanup(pool.Close)
+	return pool
 }
 
 func sameTokens(a, b *TokenMatrix) bool {
@@ -56,7 +61,7 @@ func TestScorerAgreesWithLearnerAndSampler(t *testing.T) {
 			for i, x := range completions {
 				b.Rows = append(b.Rows, Row{i / group, x.Tokens})
 			}
-			got := scored(t, p, c.opt.Temperature, 2, b)
+			got := scored(t, p, c.opt.Temperature, threads(t, 2), b)
 			if got.DLogProbs != nil || got.DEntropy != nil {
 				t.Error("room for gradients that nobody reads")
 			}
@@ -76,9 +81,9 @@ func TestScorerAgreesWithLearnerAndSampler(t *testing.T) {
 			if tokens < 200 || worst > 1e-6 {
 				t.Errorf("over %d tokens the largest difference from the sampler is %g, want at most 1e-6", tokens, worst)
 			}
-			for _, threads := range []int{1, 3, 5} {
-				if !sameTokens(scored(t, p, c.opt.Temperature, threads, b), got) {
-					t.Errorf("the bits differ between 2 and %d threads", threads)
+			for _, n := range []int{1, 3, 5} {
+				if !sameTokens(scored(t, p, c.opt.Temperature, threads(t, n), b), got) {
+					t.Errorf("the bits differ between 2 and %d threads", n)
 				}
 			}
 			pool := kernel.NewPool(2)
@@ -105,7 +110,7 @@ func TestScorerAgreesWithLearnerAndSampler(t *testing.T) {
 func TestScorerReadsEachBatchAnew(t *testing.T) {
 	p := randomModel(t, Spec{tokenizer.VocabSize, 24, 2}, 1)
 	b := randomBatch(t, p, 6, 4, 24)
-	want := scored(t, p, 1, 1, b)
+	want := scored(t, p, 1, threads(t, 1), b)
 	pool := kernel.NewPool(2)
 	defer pool.Close()
 	s, err := NewScorer(p, 1, pool)
@@ -144,7 +149,7 @@ func TestScorerReadsEachBatchAnew(t *testing.T) {
 	if err := MixInto(p, randomModel(t, p.Spec, 2), 0.5); err != nil {
 		t.Fatal(err)
 	}
-	if got := score(b); sameTokens(got, want) || !sameTokens(got, scored(t, p, 1, 1, b)) {
+	if got := score(b); sameTokens(got, want) || !sameTokens(got, scored(t, p, 1, threads(t, 1), b)) {
 		t.Error("the scorer does not see the new weights")
 	}
 }

@@ -39,6 +39,9 @@ func splitmix(z uint64) uint64 {
 	return z ^ (z >> 31)
 }
 
+// Key returns the stream's key, for whoever computes its blocks elsewhere.
+func (s Stream) Key() (k0, k1 uint32) { return s.k0, s.k1 }
+
 // Block returns the four 32-bit words at coordinates (a, b, c) and draw d.
 func (s Stream) Block(a, b, c, d uint32) [4]uint32 {
 	return philox([4]uint32{a, b, c, d}, s.k0, s.k1)

@@ -134,14 +134,18 @@ type Sample struct {
 
 // Meta is meta.json: what made the run. Nothing in it enters the results.
 type Meta struct {
-	Version    string   `json:"version"`
-	Revision   string   `json:"revision"`
-	GoVersion  string   `json:"go_version"`
-	Host       string   `json:"host"`
-	OS         string   `json:"os"`
-	Arch       string   `json:"arch"`
-	Kernel     string   `json:"kernel"` // arithmetic kernel, e.g. "avx2"
-	Threads    int      `json:"threads"`
+	Version   string `json:"version"`
+	Revision  string `json:"revision"`
+	GoVersion string `json:"go_version"`
+	Host      string `json:"host"`
+	OS        string `json:"os"`
+	Arch      string `json:"arch"`
+	Kernel    string `json:"kernel"` // arithmetic kernel, e.g. "avx2"
+	Threads   int    `json:"threads"`
+	// Device is the GPU and its precision, and absent on the CPU; Moves are the
+	// changes of the device that the run went on with.
+	Device     string   `json:"device,omitempty"`
+	Moves      []string `json:"moves,omitempty"`
 	Argv       []string `json:"argv"`
 	Started    string   `json:"started"` // RFC 3339
 	ConfigHash string   `json:"config_hash"`

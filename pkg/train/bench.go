@@ -17,14 +17,16 @@ import (
 // BenchOptions are the sizes of a measured step: prompts × group completions,
 // all prompts and all completions of one length.
 type BenchOptions struct {
-	Prompts     int `json:"prompts"`
-	Group       int `json:"group"`
-	PromptLen   int `json:"prompt_len"`   // tokens, <bos> and newline included; at least 3
-	ResponseLen int `json:"response_len"` // tokens; nothing ends early
-	Hidden      int `json:"hidden"`
-	Layers      int `json:"layers"`
-	Steps       int `json:"steps"`   // that are measured, after one that is not
-	Threads     int `json:"threads"` // 0 = one for each core
+	Prompts     int    `json:"prompts"`
+	Group       int    `json:"group"`
+	PromptLen   int    `json:"prompt_len"`   // tokens, <bos> and newline included; at least 3
+	ResponseLen int    `json:"response_len"` // tokens; nothing ends early
+	Hidden      int    `json:"hidden"`
+	Layers      int    `json:"layers"`
+	Steps       int    `json:"steps"`   // that are measured, after one that is not
+	Threads     int    `json:"threads"` // 0 = one for each core
+	Device      string `json:"device"`  // cpu, cuda or auto
+	Precision   string `json:"precision"`
 	Seed        uint64
 	Now         func() time.Time `json:"-"`
 }
@@ -55,7 +57,16 @@ type BenchResult struct {
 	AllocsPerStep float64 `json:"allocs_per_step"`
 	BytesPerStep  float64 `json:"bytes_per_step"`
 	Params        int     `json:"params"`
-	Threads       int     `json:"threads"`
+	Device        string  `json:"device,omitempty"` // the GPU and its precision
+	// DeviceBytes is the memory of the GPU that was given out after the last step,
+	// DeviceRequests how often the driver was asked for some during the measured
+	// steps: 0 where nothing grows.
+	DeviceBytes    int `json:"device_bytes,omitempty"`
+	DeviceRequests int `json:"device_requests"`
+	// DeviceFree are the bytes that the card had free before and after the
+	// measured steps, whoever else uses it.
+	DeviceFree []int `json:"device_free,omitempty"`
+	Threads    int   `json:"threads"`
 }
 
 func (o BenchOptions) check() error {
@@ -89,6 +100,7 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 	defer t.close()
 	var total struct{ rollout, update, all []float64 }
 	var before, after runtime.MemStats
+	var memory model.GPUMemory
 	for i := range o.Steps + 1 {
 		if ctx.Err() != nil {
 			return nil, ErrNothingSaved
@@ -96,6 +108,9 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 		if i == 1 { // graph and buffers stand
 			t.learner.Watch(o.Now)
 			runtime.ReadMemStats(&before)
+			if t.device.gpu != nil {
+				memory = t.device.gpu.Memory()
+			}
 		}
 		var m rundir.Metrics
 		if _, err := t.learn(i+1, &m, laps(o.Now)); err != nil {
@@ -117,7 +132,11 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 	r := &BenchResult{
 		RolloutS: mean(total.rollout), UpdateS: mean(total.update), StepS: mean(total.all), MedianStepS: median(total.all),
 		AllocsPerStep: float64(after.Mallocs-before.Mallocs) / n, BytesPerStep: float64(after.TotalAlloc-before.TotalAlloc) / n,
-		Params: spec.Parameters(), Threads: o.Threads,
+		Params: spec.Parameters(), Threads: o.Threads, Device: t.device.String(),
+	}
+	if t.device.gpu != nil {
+		now := t.device.gpu.Memory()
+		r.DeviceBytes, r.DeviceRequests, r.DeviceFree = now.InUse, now.Requests-memory.Requests, []int{memory.Free, now.Free}
 	}
 	r.MedianS.Rollout, r.MedianS.Update = median(total.rollout), median(total.update)
 	r.RolloutTokS = float64(predictions) / r.RolloutS
@@ -134,6 +153,12 @@ func newBench(o BenchOptions) (*trainer, error) {
 	cfg := config.Default()
 	cfg.Seed = o.Seed
 	cfg.Model.Init, cfg.Model.HiddenSize, cfg.Model.NumLayers = "random", o.Hidden, o.Layers
+	if o.Device != "" {
+		cfg.Model.Device = o.Device
+	}
+	if o.Precision != "" {
+		cfg.Model.Precision = o.Precision
+	}
 	cfg.Rollout.RolloutBatchSize, cfg.Rollout.GroupSize = o.Prompts*o.Group, o.Group
 	cfg.Rollout.SamplingMinTokens, cfg.Rollout.SamplingMaxTokens = o.ResponseLen, o.ResponseLen
 	cfg.Reward.Functions, cfg.Reward.RewardWeights = []string{"answer", "random"}, []float64{1, 1}
@@ -164,7 +189,7 @@ func newBench(o BenchOptions) (*trainer, error) {
 			return nil, fmt.Errorf("measure a step: a prompt has %d tokens instead of %d", len(p), o.PromptLen)
 		}
 	}
-	t.sampler = model.NewSampler(t.params, t.pool)
+	t.sampler = model.NewSampler(t.params, t.device.on)
 	return t, nil
 }
 

@@ -28,6 +28,7 @@ import (
 //	grpo.sha256        of the whole file
 //	grpo.format        the number of this format
 //	grpo.kernel        the arithmetic, which decides the last bits
+//	grpo.device        the card and its precision; absent on the CPU
 //	grpo.config        the resolved configuration, as in config.yaml
 //	grpo.config_hash   its hash
 //	grpo.state         the rest, as JSON: see [state]
@@ -40,6 +41,7 @@ const (
 
 	formatKey = "grpo.format"
 	kernelKey = "grpo.kernel"
+	deviceKey = "grpo.device"
 	configKey = "grpo.config"
 	hashKey   = "grpo.config_hash"
 	stateKey  = "grpo.state"
@@ -127,6 +129,9 @@ func (t *trainer) encode() ([]byte, error) {
 		formatKey: checkpointFormat, kernelKey: kernel.Name(),
 		configKey: string(config.Marshal(t.cfg)), hashKey: config.Hash(t.cfg), stateKey: string(text),
 	}}
+	if on := t.device.String(); on != "" {
+		c.Metadata[deviceKey] = on
+	}
 	if t.critic != nil {
 		c.Critic = t.critic.State()
 	}

@@ -88,14 +88,27 @@ func (t *trainer) checkMask(r *rollout, rows []int, x *model.TokenMatrix) error 
 	return nil
 }
 
-// samplerTolerance is how far sampler and graph may differ in a
-// log-probability, in nats. On amd64 they have the same bits.
-const samplerTolerance = 1e-4
+// samplerTolerance is how far sampler and graph may differ in a log-probability,
+// in nats. On amd64 they have the same bits, on a GPU they differ by rounding. With
+// operands of matrix products rounded to 11 or 8 bits they differ by what the
+// sampler, which keeps its own in float32, does not round: there the test only
+// finds what is plainly wrong.
+func (d device) samplerTolerance() float64 {
+	if d.gpu != nil {
+		switch d.gpu.Precision() {
+		case "tf32":
+			return 0.05
+		case "bf16":
+			return 0.4
+		}
+	}
+	return 1e-4
+}
 
 // checkSampler: the policy that sampled is the policy that learns.
 func (t *trainer) checkSampler(step int, s *passStats) error {
-	if !(s.maxDiff <= samplerTolerance) {
-		return failed(step, "the log-probabilities of sampler and graph differ by up to %g, more than %g", s.maxDiff, samplerTolerance)
+	if limit := t.device.samplerTolerance(); !(s.maxDiff <= limit) {
+		return failed(step, "the log-probabilities of sampler and graph differ by up to %g, more than %g", s.maxDiff, limit)
 	}
 	t.passed(1)
 	return nil

@@ -36,13 +36,10 @@ func Evaluate(s *model.Sampler, e Evaluation, split string, problems []gsm8k.Pro
 	out := rundir.Eval{Step: step, Split: split}
 	out.MajorityAnswer, out.MajorityBaseline = gsm8k.MajorityAnswer(problems)
 	prompts := encodePrompts(e.Template, problems)
-	stream := rng.New(e.Seed, rng.Evaluation)
-	draw := func(prompt, _, token int) float64 {
-		return stream.Float64(uint32(step), uint32(prompt), splitStream[split], uint32(token))
-	}
+	draws := model.Draws{Stream: rng.New(e.Seed, rng.Evaluation), A: uint32(step), C: splitStream[split]}
 	var kept []rundir.Sample
 	decode := func(name string, opt model.Sampling) (rundir.Counts, error) {
-		completions, err := s.Sample(prompts, 1, opt, draw)
+		completions, err := s.SampleFrom(prompts, 1, opt, draws)
 		if err != nil {
 			return rundir.Counts{}, err
 		}
@@ -150,7 +147,12 @@ func EvaluateCheckpoint(cfg config.Config, split string, n, threads int) (rundir
 	}
 	pool := kernel.NewPool(threads)
 	defer pool.Close()
+	d, err := openDevice(cfg.Model, pool, evaluationWork(cfg, len(chosen)))
+	if err != nil {
+		return fail(err)
+	}
+	defer d.close()
 	e := evaluationOf(cfg, template)
 	e.Samples = n
-	return Evaluate(model.NewSampler(params, pool), e, split, chosen, 0)
+	return Evaluate(model.NewSampler(params, d.on), e, split, chosen, 0)
 }

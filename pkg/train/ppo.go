@@ -72,7 +72,11 @@ func (t *trainer) updateCritic(r *rollout, m *rundir.Metrics) error {
 				}
 				loss += part
 			}
-			if norm := t.critic.Step(a.ValueLearningRate, c.MaxGradNorm); notFinite(loss) || notFinite(norm) {
+			norm, err := t.critic.Step(a.ValueLearningRate, c.MaxGradNorm)
+			if err != nil {
+				return fmt.Errorf("update the critic: %w", err)
+			}
+			if notFinite(loss) || notFinite(norm) {
 				return &divergence{fmt.Sprintf("value loss is %v, its gradient norm %v", loss, norm)}
 			}
 			sum += loss

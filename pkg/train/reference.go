@@ -22,7 +22,7 @@ func (t *trainer) prepareJudges() error {
 	var err error
 	if a.Beta != 0 {
 		t.judges.reference = t.first.Clone()
-		if t.judges.referenceScorer, err = model.NewScorer(t.judges.reference, temperature, t.pool); err != nil {
+		if t.judges.referenceScorer, err = model.NewScorer(t.judges.reference, temperature, t.device.on); err != nil {
 			return err
 		}
 	}
@@ -31,12 +31,12 @@ func (t *trainer) prepareJudges() error {
 		if err != nil {
 			return fmt.Errorf("load the teacher (algorithm.teacher): %w", err)
 		}
-		if t.judges.teacherScorer, err = model.NewScorer(teacher, temperature, t.pool); err != nil {
+		if t.judges.teacherScorer, err = model.NewScorer(teacher, temperature, t.device.on); err != nil {
 			return err
 		}
 	}
 	if a.TopEntropyQuantile < 1 {
-		if t.judges.policyScorer, err = model.NewScorer(t.params, temperature, t.pool); err != nil {
+		if t.judges.policyScorer, err = model.NewScorer(t.params, temperature, t.device.on); err != nil {
 			return err
 		}
 	}

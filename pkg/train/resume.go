@@ -83,6 +83,7 @@ func (t *trainer) begin(old, text []byte) error {
 	}
 	meta := t.opts.Meta
 	meta.Kernel, meta.Threads = kernel.Name(), t.opts.Threads
+	meta.Device, meta.Moves = t.device.String(), t.state.Moves
 	meta.Started = t.started.UTC().Format(time.RFC3339)
 	meta.ConfigHash, meta.InitHash = config.Hash(t.cfg), t.inputs.Init
 	if err := rundir.WriteJSON(t.path(rundir.MetaFile), meta); err != nil {
@@ -104,7 +105,7 @@ func (t *trainer) sameRun() error {
 		return fmt.Errorf("the folder %s holds a configuration that can't be read: %w", t.opts.Dir, err)
 	}
 	diff := strings.Join(config.Diff(old.Config, t.cfg), "; ")
-	if config.Hash(old.Config) != config.Hash(t.cfg) {
+	if config.Hash(onDeviceOf(old.Config, t.cfg)) != config.Hash(t.cfg) {
 		return fmt.Errorf("%w: %s holds a run of another configuration (%s), says its %s; give another --out, or --fresh to begin anew beside it",
 			config.ErrConfig, t.opts.Dir, diff, rundir.ConfigFile)
 	}
@@ -211,7 +212,8 @@ func (t *trainer) belongs(path string, c *model.Checkpoint, s *state) error {
 		return fmt.Errorf("%s is a checkpoint of format %s, this version of grpo continues format %s (finish the run with the version that began it, or %s)",
 			path, format, checkpointFormat, anew)
 	}
-	if k := c.Metadata[kernelKey]; k != kernel.Name() {
+	onCPU := c.Metadata[deviceKey] == "" && t.device.String() == ""
+	if k := c.Metadata[kernelKey]; k != kernel.Name() && onCPU { // else the run moves, and says so
 		return fmt.Errorf("%s was written by the kernel %s, this is %s, and the last bits would differ (set GRPO_KERNEL=%s on a machine that has it, or %s)",
 			path, k, kernel.Name(), k, anew)
 	}
@@ -239,12 +241,13 @@ func (t *trainer) sameConfig(path, text string) error {
 	if err != nil {
 		return fmt.Errorf("the configuration in %s is of another version of grpo (%w): finish the run with that version, or", path, err)
 	}
-	diff := strings.Join(config.Diff(old.Config, t.cfg), "; ")
+	here := onDeviceOf(old.Config, t.cfg)
+	diff := strings.Join(config.Diff(here, t.cfg), "; ")
 	switch {
 	case t.opts.Resume && diff != "":
 		return fmt.Errorf("%w: %s is not what %s was written under (%s): put it back as it was, or",
 			config.ErrConfig, t.path(rundir.ConfigFile), path, diff)
-	case config.Hash(old.Config) != config.Hash(t.cfg):
+	case config.Hash(here) != config.Hash(t.cfg):
 		return fmt.Errorf("%w: %s was written under another configuration (%s): go back to that, or", config.ErrConfig, path, diff)
 	}
 	return nil
@@ -267,14 +270,18 @@ func (t *trainer) adopt(path string, c *model.Checkpoint, s *state) error {
 			return fmt.Errorf("continue run: %s: %w", path, err)
 		}
 	}
+	sets := []struct{ to, from *model.Params }{{t.params, c.Params}, {t.opt.M, c.M}, {t.opt.V, c.V}}
 	if t.judges.reference != nil {
-		copy(t.judges.reference.Flat, c.Reference.Flat)
+		sets = append(sets, struct{ to, from *model.Params }{t.judges.reference, c.Reference})
 	}
-	copy(t.params.Flat, c.Params.Flat)
-	copy(t.opt.M.Flat, c.M.Flat)
-	copy(t.opt.V.Flat, c.V.Flat)
+	for _, x := range sets {
+		if err := x.to.Set(x.from); err != nil {
+			return fmt.Errorf("continue run: %s: %w", path, err)
+		}
+	}
 	t.state = *s
 	t.opt.T = s.Updates
+	t.moved(c.Metadata[deviceKey])
 	return nil
 }
 

@@ -149,10 +149,9 @@ func (t *trainer) sample(step, round, groups int) (*rollout, error) {
 		r.problems = append(r.problems, t.problems.Train[k])
 		r.prompts = append(r.prompts, t.trainPrompts[k])
 	}
-	stream := rng.New(t.cfg.Seed, rng.Rollout)
 	var err error
-	r.completions, err = t.sampler.Sample(r.prompts, c.GroupSize, t.sampling(), func(prompt, sample, token int) float64 {
-		return stream.Float64(uint32(step), uint32(round*roundStride+prompt), uint32(sample), uint32(token))
+	r.completions, err = t.sampler.SampleFrom(r.prompts, c.GroupSize, t.sampling(), model.Draws{
+		Stream: rng.New(t.cfg.Seed, rng.Rollout), A: uint32(step), B: uint32(round * roundStride),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("roll out step %d: %w", step, err)
@@ -168,15 +167,19 @@ func (t *trainer) score(r *rollout, step, round int) error {
 	for f := range r.byFunction {
 		r.byFunction[f] = make([]float64, n)
 	}
-	for i, x := range r.completions {
-		prompt, sample := i/t.cfg.Rollout.GroupSize, i%t.cfg.Rollout.GroupSize
-		in := t.rewardInput(x, r.problems[prompt], step, round*roundStride+prompt, sample)
-		r.texts[i] = in.Completion
-		r.verdicts[i] = gsm8k.Grade(in.Completion, x.Ended, in.Problem.Gold)
-		for f, reward := range t.rewards {
-			r.byFunction[f][i] = reward(in)
+	// Rewards are functions of one completion: any worker may compute any.
+	const chunk = 64
+	t.pool.Run((n+chunk-1)/chunk, func(task, _ int) {
+		for i := task * chunk; i < min(n, (task+1)*chunk); i++ {
+			x, prompt, sample := r.completions[i], i/t.cfg.Rollout.GroupSize, i%t.cfg.Rollout.GroupSize
+			in := t.rewardInput(x, r.problems[prompt], step, round*roundStride+prompt, sample)
+			r.texts[i] = in.Completion
+			r.verdicts[i] = gsm8k.Grade(in.Completion, x.Ended, in.Problem.Gold)
+			for f, reward := range t.rewards {
+				r.byFunction[f][i] = reward(in)
+			}
 		}
-	}
+	})
 	var err error
 	if r.rewards, err = rl.CombineRewards(r.byFunction, t.cfg.Reward.RewardWeights); err != nil {
 		return fmt.Errorf("reward step %d: %w", step, err)

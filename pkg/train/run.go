@@ -68,6 +68,7 @@ type trainer struct {
 	order        order
 
 	pool    *kernel.Pool
+	device  device
 	params  *model.Params
 	first   *model.Params // the weights that the run started from
 	sampler *model.Sampler
@@ -100,6 +101,9 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 		opts.Threads = runtime.GOMAXPROCS(0)
 	}
 	t := &trainer{cfg: cfg, opts: opts, started: opts.Now(), clock: newStopwatch(opts.Now)}
+	if done := t.finished(); done != nil {
+		return done, nil
+	}
 	// Read everything first: bad input should not leave a folder behind.
 	if err := t.prepare(); err != nil {
 		return nil, err
@@ -190,7 +194,10 @@ func (t *trainer) machinery() error {
 		return err
 	}
 	t.pool = kernel.NewPool(t.opts.Threads)
-	if t.learner, err = model.NewLearner(t.params, t.cfg.Rollout.SamplingTemperature, t.pool); err != nil {
+	if t.device, err = openDevice(t.cfg.Model, t.pool, stepWork(t.cfg)); err != nil {
+		return err
+	}
+	if t.learner, err = model.NewLearner(t.params, t.cfg.Rollout.SamplingTemperature, t.device.on); err != nil {
 		return err
 	}
 	t.trainPrompts = encodePrompts(t.template, t.problems.Train)
@@ -198,7 +205,7 @@ func (t *trainer) machinery() error {
 	a := t.cfg.Algorithm
 	t.state.EntropyCoef, t.state.EntropyApply = a.EntropyCoef, a.EntropyCoef
 	if a.Type == "ppo" {
-		if t.critic, err = model.NewCritic(t.params, t.pool); err != nil {
+		if t.critic, err = model.NewCritic(t.params, t.device.on); err != nil {
 			return err
 		}
 		o := t.critic.Optimizer
@@ -234,6 +241,10 @@ func (t *trainer) close() {
 		_ = t.critic.Close()
 	}
 	t.judges.close()
+	if t.sampler != nil {
+		t.sampler.Close()
+	}
+	t.device.close()
 	if t.pool != nil {
 		t.pool.Close()
 	}
@@ -251,10 +262,10 @@ func samplingOf(c config.Rollout) model.Sampling {
 func (t *trainer) loop(ctx context.Context) (*rundir.Result, error) {
 	steps := t.cfg.Train.NGRPOSteps
 	t.opts.Observer.Begin(t.state.Step, steps)
-	for _, n := range t.notes {
+	for _, n := range append(t.notes, t.device.notes...) {
 		t.opts.Observer.Note(n)
 	}
-	t.sampler = model.NewSampler(t.params, t.pool)
+	t.sampler = model.NewSampler(t.params, t.device.on)
 	if t.state.Initial.Split == "" { // nothing has been evaluated yet
 		if ctx.Err() != nil {
 			return nil, ErrNothingSaved

@@ -29,6 +29,7 @@ type SFTRecord struct {
 	Name       string        `json:"name"`
 	ConfigHash string        `json:"config_hash"`
 	Kernel     string        `json:"kernel"`
+	Device     string        `json:"device,omitempty"` // the GPU and its precision, where one did it
 	Parameters int           `json:"parameters"`
 	Questions  int           `json:"questions"`            // that the corpora draw from
 	Overlap    int           `json:"overlap_with_rollout"` // of these, GRPO's training prompts
@@ -80,6 +81,7 @@ type sft struct {
 	val      []gsm8k.Problem
 	template gsm8k.Template
 	pool     *kernel.Pool
+	device   device
 	params   *model.Params
 	learner  *model.Learner
 	log      *rundir.Log
@@ -112,7 +114,11 @@ func RunSFT(ctx context.Context, cfg config.SFT, opts SFTOptions) (*SFTRecord, e
 	}
 	s.pool = kernel.NewPool(opts.Threads)
 	defer s.pool.Close()
-	if s.learner, err = model.NewLearner(s.params, 1, s.pool); err != nil {
+	if s.device, err = openDevice(cfg.Model, s.pool, sftWork(cfg)); err != nil {
+		return nil, err
+	}
+	defer s.device.close()
+	if s.learner, err = model.NewLearner(s.params, 1, s.device.on); err != nil {
 		return nil, err
 	}
 	defer s.learner.Close()
@@ -139,8 +145,11 @@ func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
 			err = cerr
 		}
 	}()
+	for _, note := range s.device.notes {
+		s.opts.Observer.Note(note)
+	}
 	rec = &SFTRecord{
-		Name: s.cfg.Name, ConfigHash: config.Hash(s.cfg), Kernel: kernel.Name(), Parameters: s.params.Parameters(),
+		Name: s.cfg.Name, ConfigHash: config.Hash(s.cfg), Kernel: kernel.Name(), Device: s.device.String(), Parameters: s.params.Parameters(),
 		Questions: len(s.problems.SFT), Overlap: s.problems.Overlap,
 	}
 	for i := range s.cfg.Stages {
@@ -149,6 +158,9 @@ func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
 			return nil, err
 		}
 		rec.Stages = append(rec.Stages, *st)
+	}
+	if err := s.params.Pull(); err != nil {
+		return nil, err
 	}
 	rec.Weights = s.params.Hash()
 	data, err := model.Encode(s.params, nil, map[string]string{configKey: rec.ConfigHash})
@@ -246,7 +258,9 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 		if line.Loss, err = s.learner.Accumulate(batch, weightedNLL(weights)); err != nil {
 			return nil, err
 		}
-		line.GradNorm = opt.Step(s.params, s.learner.Grads, line.LearningRate, c.MaxGradNorm)
+		if line.GradNorm, err = opt.Step(s.params, s.learner.Grads, line.LearningRate, c.MaxGradNorm); err != nil {
+			return nil, err
+		}
 		if notFinite(line.Loss) || notFinite(line.GradNorm) {
 			return nil, fmt.Errorf("stage %q diverged at step %d: loss %v, gradient norm %v; lower its learning_rate", c.Name, step, line.Loss, line.GradNorm)
 		}
@@ -316,6 +330,8 @@ func weightedNLL(weights [][]float64) model.Objective {
 func (s *sft) evaluate(split string, problems []gsm8k.Problem, step int) (rundir.Eval, error) {
 	e := Evaluation{Seed: s.cfg.Seed, Template: s.template, Greedy: true, Sampling: model.Sampling{
 		Temperature: 1, TopP: 1, MaxTokens: config.Default().Rollout.SamplingMaxTokens}}
-	out, _, err := Evaluate(model.NewSampler(s.params, s.pool), e, split, problems, step)
+	sampler := model.NewSampler(s.params, s.device.on)
+	defer sampler.Close()
+	out, _, err := Evaluate(sampler, e, split, problems, step)
 	return out, err
 }

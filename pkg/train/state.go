@@ -52,6 +52,9 @@ type state struct {
 	// Stopped says that there is no next step: numbers are no longer finite.
 	Stopped bool `json:"stopped"`
 
+	// Moves are the changes of the device that the run went on with.
+	Moves []string `json:"moves,omitempty"`
+
 	// Logs are the JSONL files as they were when the checkpoint was written, by
 	// name: what stands behind that is cut, never doubled, and what stands before
 	// must be what it was.

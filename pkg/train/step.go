@@ -155,6 +155,9 @@ func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step int
 // finish evaluates the test split, once, and writes the result, last of all.
 func (t *trainer) finish() (*rundir.Result, error) {
 	s := &t.state
+	if err := t.params.Pull(); err != nil {
+		return nil, err
+	}
 	if len(t.problems.Test) > 0 && s.Test == nil {
 		test, err := t.evaluateSplit("test", t.problems.Test, s.Step)
 		if err != nil {

@@ -97,6 +97,9 @@ func (t *trainer) noteLeak() {
 func (t *trainer) warnings() []string {
 	s := &t.state
 	out := []string{}
+	for _, m := range s.Moves {
+		out = append(out, m)
+	}
 	if s.DivergedAt != nil {
 		out = append(out, fmt.Sprintf("the run diverged at step %d: %s", *s.DivergedAt, s.DivergedReason))
 	}

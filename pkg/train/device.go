@@ -1,0 +1,133 @@
+package train
+
+import (
+	"bytes"
+	"fmt"
+
+	"grpo/pkg/config"
+	"grpo/pkg/model"
+	"grpo/pkg/model/kernel"
+	"grpo/pkg/model/tokenizer"
+	"grpo/pkg/rundir"
+)
+
+// worthGPU is the number of floating-point operations of a step (rollout and
+// update, as model.Work counts them) from which model.device "auto" takes a GPU:
+// below it, a GPU mostly waits for the next step of a sequence. It is an
+// estimate; docs/gpu.md says what has been measured.
+const worthGPU = 1e9
+
+// device is where a run's arithmetic happens. The zero value is none.
+type device struct {
+	on    model.Device
+	gpu   model.GPU // nil on the CPU
+	notes []string  // what people should know of the choice
+}
+
+// String is the card and its precision, and empty on the CPU.
+func (d device) String() string {
+	if d.gpu == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s, %s", d.gpu.Name(), d.gpu.Precision())
+}
+
+func (d device) close() {
+	if d.gpu != nil {
+		d.gpu.Close()
+	}
+}
+
+// openDevice opens what model.device asks for. "auto" takes a GPU where the
+// program was built with CUDA, a step has enough work, and a GPU opens; else the
+// CPU, with a note that says why.
+func openDevice(c config.Model, pool *kernel.Pool, work float64) (device, error) {
+	onCPU := device{on: pool}
+	switch c.Device {
+	case "cpu":
+		return onCPU, nil
+	case "auto":
+		if !model.BuiltWithCUDA {
+			return onCPU, nil
+		}
+		if work < worthGPU {
+			onCPU.notes = []string{fmt.Sprintf("model.device auto: the CPU, since a step has %.2g operations only (a GPU is taken from %.2g on)", work, float64(worthGPU))}
+			return onCPU, nil
+		}
+	}
+	if !model.BuiltWithCUDA {
+		_, err := model.OpenGPU(c.Precision)
+		return device{}, fmt.Errorf("%w: model.device %s: %w", config.ErrConfig, c.Device, err)
+	}
+	gpu, err := model.OpenGPU(c.Precision)
+	if err != nil {
+		if c.Device == "auto" {
+			onCPU.notes = []string{fmt.Sprintf("model.device auto: the CPU, since there is no GPU to be had: %v", err)}
+			return onCPU, nil
+		}
+		return device{}, fmt.Errorf("open the device (model.device %s): %w", c.Device, err)
+	}
+	return device{on: gpu, gpu: gpu, notes: []string{"on " + gpu.String()}}, nil
+}
+
+// stepWork estimates the operations of one step: how long prompts and
+// completions are is not known before, so a guess of half the limit stands for
+// both.
+func stepWork(c config.Config) float64 {
+	spec, tokens := specOf(c), c.Rollout.SamplingMaxTokens/2+1
+	rows := c.Rollout.RolloutBatchSize
+	inputs := rows*tokens + rows/max(1, c.Rollout.GroupSize)*tokens
+	return spec.Forward(inputs, rows*tokens).Counted + float64(c.Train.EpochsPerRolloutBatch)*spec.Update(inputs, rows*tokens).Counted
+}
+
+func evaluationWork(c config.Config, problems int) float64 {
+	tokens := c.Rollout.SamplingMaxTokens/2 + 1
+	return specOf(c).Forward(2*problems*tokens, problems*tokens).Counted
+}
+
+func sftWork(c config.SFT) float64 {
+	spec := model.Spec{Vocab: tokenizer.VocabSize, Hidden: c.Model.HiddenSize, Layers: c.Model.NumLayers}
+	var most float64
+	for _, s := range c.Stages {
+		tokens := s.BatchSize * config.Default().Rollout.SamplingMaxTokens
+		most = max(most, spec.Update(tokens, tokens).Counted)
+	}
+	return most
+}
+
+// onDeviceOf returns a with the device and precision of b: a run may move from
+// one to the other.
+func onDeviceOf(a, b config.Config) config.Config {
+	a.Model.Device, a.Model.Precision = b.Model.Device, b.Model.Precision
+	return a
+}
+
+// moved notes that the run goes on elsewhere than its checkpoint was made.
+func (t *trainer) moved(was string) {
+	now := t.device.String()
+	if was == now {
+		return
+	}
+	name := func(s string) string {
+		if s == "" {
+			return "the CPU"
+		}
+		return s
+	}
+	line := fmt.Sprintf("the run moved from %s to %s behind step %d: its bits are those of neither alone", name(was), name(now), t.state.Step)
+	t.state.Moves = append(t.state.Moves, line)
+	t.later("%s", line)
+}
+
+// finished returns the result of a run on a GPU that is done: to show it takes no
+// GPU. A run on the CPU, and whatever is not as it should be, is left to open.
+func (t *trainer) finished() *rundir.Result {
+	if t.cfg.Model.Device == "cpu" {
+		return nil
+	}
+	run, err := rundir.Open(t.opts.Dir) // which holds the files to their seals
+	if err != nil || run.Result == nil || !bytes.Equal(run.Config, config.Marshal(t.cfg)) {
+		return nil
+	}
+	return run.Result
+}
