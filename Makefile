@@ -1,5 +1,6 @@
-# The project's tasks. Every target works on a machine that has Go and nothing
-# else; cgo is not needed (and not used, except by the race detector).
+# The project's tasks. Every target but those of cuda-check works on a machine
+# that has Go and nothing else; cgo is not needed (and not used, except by the race
+# detector).
 
 GO ?= go
 export CGO_ENABLED ?= 0
@@ -8,12 +9,45 @@ export CGO_ENABLED ?= 0
 # and the launcher of a sweep's processes.
 CONCURRENT = ./pkg/model ./pkg/model/kernel ./pkg/train ./pkg/rundir ./pkg/sweep ./pkg/sweepdir
 
-.PHONY: all build test race vet lint base smoke bench fuzz faults clean
+.PHONY: all build cuda cuda-test cuda-check cuda-check-build test race vet lint base smoke bench fuzz faults clean
 
 all: build
 
 build: ## the binary ./grpo
 	$(GO) build -trimpath -o grpo .
+
+cuda: ## the binary ./grpo that can use an NVIDIA GPU; nothing of CUDA is needed to build it
+	$(GO) build -trimpath -tags withcuda -o grpo .
+
+# The tests of the GPU's code run it on an emulator, where there is a g++; where
+# there is a GPU, on that too.
+cuda-test: ## vet and test what the tag withcuda adds
+	$(GO) vet -tags withcuda ./...
+	GOARCH=arm64 $(GO) vet -tags withcuda ./...
+	$(GO) test -tags withcuda ./pkg/model/cuda/... ./internal/cudaemu
+	$(GO) test -tags withcuda -run 'GPU|OnTheCard' ./pkg/model ./pkg/train
+
+# What docs/gpu.md reports needs a GPU and Python with PyTorch. The programs may be
+# built elsewhere and carried: copy the folder, then run on the machine with the
+# GPU, part by part (each takes a few minutes),
+#   .cuda-check/cudacheck -part golden
+# and bring .cuda-check/out back for
+#   .cuda-check/cudacheck -write docs/gpu.md
+CHECK = .cuda-check
+cuda-check: cuda-check-build ## run all checks on the GPU and write the tables of docs/gpu.md
+	$(CHECK)/cudacheck -part all; code=$$?; $(CHECK)/cudacheck -write docs/gpu.md && exit $$code
+
+cuda-check-build: ## the programs of cuda-check, with the reference data, in .cuda-check
+	mkdir -p $(CHECK)/tree $(CHECK)/shared/golden
+	$(GO) build -trimpath -tags withcuda -ldflags "-s -w" -o $(CHECK)/grpo .
+	$(GO) build -trimpath -ldflags "-s -w" -o $(CHECK)/cudacheck ./internal/cudacheck
+	$(GO) test -c -trimpath -tags withcuda -ldflags "-s -w" -o $(CHECK)/model.test ./pkg/model
+	$(GO) test -c -trimpath -tags withcuda -ldflags "-s -w" -o $(CHECK)/train.test ./pkg/train
+	$(GO) test -c -trimpath -tags withcuda -ldflags "-s -w" -o $(CHECK)/kernels.test ./pkg/model/cuda/kernels
+	cp bench/torch_gpu_step.py $(CHECK)/
+	cp go.mod $(CHECK)/tree/go.mod
+	@if test -d ../shared/golden; then cp ../shared/golden/tinylm_torch.json $(CHECK)/shared/golden/; \
+	else echo "../shared/golden is not here: the golden tests will be skipped"; fi
 
 test: vet ## the whole test suite; -race where there is concurrency and a C compiler
 	$(GO) test ./...
@@ -60,4 +94,4 @@ faults: ## break real runs in every way there is; KILLS=10 is the short version
 	$(GO) run ./internal/faulttest -kills $(KILLS) $(if $(filter 200,$(KILLS)),-write docs/reliability.md)
 
 clean:
-	rm -rf grpo results/smoke results/base-build
+	rm -rf grpo results/smoke results/base-build $(CHECK)

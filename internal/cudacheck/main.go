@@ -1,0 +1,152 @@
+// Command cudacheck runs on a machine with an NVIDIA GPU what docs/gpu.md
+// reports, and writes its tables. It starts programs that were built before (see
+// `make cuda-check-build`), so that the machine needs neither Go nor a network:
+//
+//	cudacheck -bin DIR -out DIR -part PART   one part, into OUT/PART.json
+//	cudacheck -out DIR -write docs/gpu.md    the tables of all parts that ran
+//
+// A part takes a few minutes, so that all of them can be run one by one where a
+// command's time is limited. Its exit code is 0 where everything that the part
+// asks for holds, 1 where something does not, and 2 where it could not run.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// part is one thing to check.
+type part struct {
+	name, about string
+	run         func(c *check) (*table, error)
+}
+
+var parts = []part{
+	{"golden", "PyTorch's numbers, finite differences and the sampler, on the card", golden},
+	{"bits", "the same configuration twice", bits},
+	{"experiment", "the default experiment, seeds 1 to 4", experiment},
+	{"step64", "a step against PyTorch at H = 64", func(c *check) (*table, error) { return step(c, 64) }},
+	{"step256", "a step against PyTorch at H = 256", func(c *check) (*table, error) { return step(c, 256) }},
+	{"step1024", "a step against PyTorch at H = 1024", func(c *check) (*table, error) { return step(c, 1024) }},
+	{"precision", "tf32 and bf16: their speed and their error", precision},
+	{"sizes", "the GPU against the CPU", sizes},
+	{"leak", "memory over 1000 steps", leak},
+	{"sanitizer", "compute-sanitizer: memcheck and racecheck", sanitizer},
+}
+
+// check is what the parts are run with.
+type check struct {
+	bin    string // grpo, model.test, kernels.test, train.test, torch_gpu_step.py and a copy of the reference data
+	out    string
+	python string
+	libs   []string // folders of CUDA's libraries, once they have been looked for
+}
+
+// table is what a part found.
+type table struct {
+	Part  string     `json:"part"`
+	Card  string     `json:"card"`
+	Holds bool       `json:"holds"`
+	Head  []string   `json:"head"`
+	Rows  [][]string `json:"rows"`
+	Notes []string   `json:"notes"`
+}
+
+func (t *table) row(cells ...string) { t.Rows = append(t.Rows, cells) }
+func (t *table) note(format string, args ...any) {
+	t.Notes = append(t.Notes, fmt.Sprintf(format, args...))
+}
+
+// fails notes what does not hold.
+func (t *table) fails(format string, args ...any) {
+	t.Holds = false
+	t.note("does not hold: "+format, args...)
+}
+
+var errHolds = errors.New("something does not hold")
+
+func main() {
+	var names []string
+	for _, p := range parts {
+		names = append(names, p.name)
+	}
+	var c check
+	which := flag.String("part", "", "the part to run: "+strings.Join(names, ", ")+", or all")
+	doc := flag.String("write", "", "write the tables of the parts that ran into this document")
+	flag.StringVar(&c.bin, "bin", ".cuda-check", "folder of the programs")
+	flag.StringVar(&c.out, "out", ".cuda-check/out", "folder of the findings")
+	flag.StringVar(&c.python, "python", "python3", "Python with PyTorch")
+	flag.Parse()
+	if err := run(&c, *which, *doc); err != nil {
+		fmt.Fprintln(os.Stderr, "cudacheck:", err)
+		if errors.Is(err, errHolds) {
+			os.Exit(1)
+		}
+		os.Exit(2)
+	}
+}
+
+func run(c *check, which, doc string) error {
+	var err error
+	if c.bin, err = filepath.Abs(c.bin); err != nil {
+		return err
+	}
+	if c.out, err = filepath.Abs(c.out); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(c.out, 0o755); err != nil {
+		return err
+	}
+	if which == "" && doc == "" {
+		return fmt.Errorf("give -part or -write (see -help)")
+	}
+	if doc != "" {
+		return write(c, doc)
+	}
+	chosen := parts
+	if which != "all" {
+		i := slices.IndexFunc(parts, func(p part) bool { return p.name == which })
+		if i < 0 {
+			return fmt.Errorf("part %q is unknown", which)
+		}
+		chosen = parts[i : i+1]
+	}
+	var failed []error
+	for _, p := range chosen {
+		fmt.Printf("== %s: %s\n", p.name, p.about)
+		if err := c.do(p); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", p.name, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// do runs a part, prints its table and keeps it.
+func (c *check) do(p part) error {
+	t, err := p.run(c)
+	if err != nil {
+		return err
+	}
+	t.Part = p.name
+	if t.Card, err = card(c); err != nil {
+		return err
+	}
+	fmt.Print(t.markdown())
+	data, err := json.MarshalIndent(t, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(c.out, p.name+".json"), append(data, '\n'), 0o644); err != nil {
+		return err
+	}
+	if !t.Holds {
+		return errHolds
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestBetween(t *testing.T) {
+	doc := "a\n<!-- cuda-check: bits -->\nold\n<!-- end: bits -->\nb\n"
+	got, err := between(doc, "bits", "new\n")
+	if err != nil || got != "a\n<!-- cuda-check: bits -->\nnew\n<!-- end: bits -->\nb\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+	for name, broken := range map[string]string{"no begin": "x", "no end": "<!-- cuda-check: bits -->\n"} {
+		if _, err := between(broken, "bits", ""); err == nil || !strings.Contains(err.Error(), "is missing") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The document has a place for every part.
+func TestDocumentHasThePlaces(t *testing.T) {
+	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "gpu.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range parts {
+		if _, err := between(string(doc), p.name, ""); err != nil {
+			t.Errorf("docs/gpu.md: %v", err)
+		}
+	}
+}
+
+func TestTable(t *testing.T) {
+	x := table{Holds: true, Head: []string{"a", "b"}}
+	x.row("1", "2")
+	x.fails("%d is not %d", 1, 2)
+	if want := "| a | b |\n|---|---|\n| 1 | 2 |\n\ndoes not hold: 1 is not 2\n"; x.markdown() != want || x.Holds {
+		t.Errorf("%q, want %q", x.markdown(), want)
+	}
+}
+
+// The floors grow with the work, and the arithmetic is what bench step executes.
+func TestFloors(t *testing.T) {
+	a, b := floors(64, 256, 64, 1, 1)
+	inputs, predictions := 32*64+256*63.0, 256*64.0
+	if want := 4 * (inputs*18*64*64 + predictions*2*64*100); a != want {
+		t.Errorf("%v operations, want %v", a, want)
+	}
+	if a2, b2 := floors(128, 256, 64, 1, 1); a2 < 3*a || b2 < 1.5*b {
+		t.Errorf("twice the width: %v and %v, from %v and %v", a2, b2, a, b)
+	}
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// program starts one of the programs and returns what it printed.
+func (c *check) program(env []string, name string, args ...string) ([]byte, error) {
+	if !strings.Contains(name, "/") {
+		if p := filepath.Join(c.bin, name); exists(p) {
+			name = p
+		}
+	}
+	var out, problems bytes.Buffer
+	cmd := exec.Command(name, args...)
+	cmd.Dir = filepath.Join(c.bin, "tree") // where the tests look for the reference data from
+	cmd.Env = append(append(os.Environ(), c.libraries()...), env...)
+	cmd.Stdout, cmd.Stderr = &out, io.MultiWriter(&problems, os.Stderr)
+	if err := cmd.Run(); err != nil {
+		return out.Bytes(), fmt.Errorf("%s %s: %w: %s", filepath.Base(name), strings.Join(args, " "), err, lastLines(problems.String()+out.String(), 8))
+	}
+	return out.Bytes(), nil
+}
+
+// libraries points the programs at the CUDA libraries of PyTorch's packages, where
+// the environment names no others and there is no toolkit with both.
+func (c *check) libraries() []string {
+	const name = "GRPO_CUDA_LIBS"
+	if os.Getenv(name) != "" || len(found("/usr/local/cuda/lib64")) == 2 {
+		return nil
+	}
+	if c.libs == nil {
+		c.libs = []string{}
+		out, err := exec.Command(c.python, "-c", "import nvidia\nfor p in nvidia.__path__: print(p)").Output()
+		if err == nil {
+			for _, root := range strings.Fields(string(out)) {
+				for _, pattern := range []string{"*/lib", "*/*/lib"} {
+					dirs, _ := filepath.Glob(filepath.Join(root, pattern)) // the pattern is good
+					for _, d := range dirs {
+						if len(found(d)) > 0 {
+							c.libs = append(c.libs, d)
+						}
+					}
+				}
+			}
+		}
+	}
+	if len(c.libs) == 0 {
+		return nil
+	}
+	return []string{name + "=" + strings.Join(c.libs, ":")}
+}
+
+// found lists which of the two libraries lie in a folder.
+func found(dir string) []string {
+	var out []string
+	for _, lib := range []string{"libnvrtc.so.*", "libcublas.so.*"} {
+		if m, _ := filepath.Glob(filepath.Join(dir, lib)); len(m) > 0 {
+			out = append(out, lib)
+		}
+	}
+	return out
+}
+
+// jsonOf starts a program that prints JSON.
+func (c *check) jsonOf(into any, name string, args ...string) error {
+	out, err := c.program(nil, name, args...)
+	if err != nil {
+		return err
+	}
+	// Libraries may print lines of their own before.
+	if i := bytes.IndexByte(out, '{'); i > 0 {
+		out = out[i:]
+	}
+	if err := json.Unmarshal(out, into); err != nil {
+		return fmt.Errorf("%s: %w: %s", name, err, lastLines(string(out), 3))
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func lastLines(s string, n int) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], " | ")
+}
+
+// stepOf is what `grpo bench step --json` prints, as far as it is read here.
+type stepOf struct {
+	MedianStepS float64 `json:"median_step_s"`
+	MedianS     struct {
+		Rollout float64 `json:"rollout"`
+		Update  float64 `json:"update"`
+	} `json:"median_s"`
+	Device         string `json:"device"`
+	DeviceBytes    int    `json:"device_bytes"`
+	DeviceRequests int    `json:"device_requests"`
+	DeviceFree     []int  `json:"device_free"`
+}
+
+// bench measures steps of a size: hidden units, completions in groups of 8, and
+// lengths.
+func (c *check) bench(device, precision string, hidden, completions, length, steps int) (*stepOf, error) {
+	r := &stepOf{}
+	args := []string{"bench", "step", "--json", "--device", device, "--hidden", fmt.Sprint(hidden), "--layers", "2",
+		"--prompts", fmt.Sprint(max(1, completions/8)), "--group", fmt.Sprint(min(8, completions)),
+		"--prompt-len", fmt.Sprint(length), "--response-len", fmt.Sprint(length), "--steps", fmt.Sprint(steps)}
+	if device != "cpu" {
+		args = append(args, "--precision", precision)
+	}
+	return r, c.jsonOf(r, "grpo", args...)
+}
+
+// card asks which GPU this is; a step that is as small as can be finds out.
+func card(c *check) (string, error) {
+	r, err := c.bench("cuda", "float32", 8, 2, 4, 1)
+	if err != nil {
+		return "", err
+	}
+	name, _, _ := strings.Cut(r.Device, ",")
+	return name, nil
+}
+
+func ms(seconds float64) string { return fmt.Sprintf("%.2f", 1000*seconds) }

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+)
+
+// torchOf is what torch_gpu_step.py prints, as far as it is read here.
+type torchOf struct {
+	Torch   string  `json:"torch"`
+	Rollout float64 `json:"rollout_s"`
+	Update  float64 `json:"update_s"`
+	Step    float64 `json:"step_s"`
+	HowR    string  `json:"rollout"`
+	HowU    string  `json:"update"`
+	Peak    float64 `json:"matmul_flops"`     // a large product in the same precision, operations a second
+	Copy    float64 `json:"copy_bytes_per_s"` // bytes read and written
+}
+
+// vocab is the size of the vocabulary, TinyLM's.
+const vocab = 100
+
+// floors are the least seconds that a step can take: by its operations at the
+// rate of a large product, and by the bytes that it can't but move at the rate of
+// a large copy.
+//
+// Operations: 12·L·H² + 2·H·V a token forward less the table's 6·H² of the first
+// layer, three times that in the update, once in the rollout.
+//
+// Bytes of the update, float32, a token and layer: forward writes the state (H)
+// and the four gates (4H) and, above the first layer, writes and reads the input
+// products (6H); backward reads dout, the gates and the state before (6H), writes
+// the gates' gradients (4H), and the products with them read them twice and both
+// operands (10H), and write the gradient below (H). The head: logits and their
+// gradient, written and read twice each (4V), states and their gradient (2H). The
+// rollout keeps its states on the chip: it moves next to nothing.
+func floors(hidden, completions, length int, flops, bandwidth float64) (arithmetic, bytes float64) {
+	const layers = 2
+	h, n, p := float64(hidden), float64(completions), float64(completions/8)
+	t := float64(length)
+	inputs, predictions := p*t+n*(t-1), n*t
+	forward := inputs*(12*layers-6)*h*h + predictions*2*h*vocab
+	moved := 4 * (inputs*(layers*(5+6+4+10+1)+6*(layers-1))*h + predictions*(4*vocab+2*h))
+	return 4 * forward / flops, moved / bandwidth
+}
+
+// step measures both programs in turn, twice, and takes the better of each
+// median.
+func step(c *check, hidden int) (*table, error) {
+	t := &table{Holds: true, Head: []string{"H", "completions", "grpo: rollout + update = step, ms", "PyTorch: rollout + update = step, ms", "faster by", "floor by arithmetic, ms", "floor by bandwidth, ms"}}
+	want := 1.0
+	if hidden <= 256 {
+		want = 2
+	}
+	script := filepath.Join(c.bin, "torch_gpu_step.py")
+	for _, completions := range []int{256, 4096} {
+		var ours *stepOf
+		var theirs *torchOf
+		for range 2 {
+			steps := 30
+			if hidden*completions > 1<<20 {
+				steps = 8
+			}
+			o, err := c.bench("cuda", "float32", hidden, completions, 64, steps)
+			if err != nil {
+				return nil, err
+			}
+			if ours == nil || o.MedianStepS < ours.MedianStepS {
+				ours = o
+			}
+			p := &torchOf{}
+			if err := c.jsonOf(p, c.python, script, "--hidden", fmt.Sprint(hidden), "--prompts", fmt.Sprint(completions/8), "--group", "8",
+				"--prompt-len", "64", "--response-len", "64", "--steps", fmt.Sprint(steps), "--json"); err != nil {
+				return nil, err
+			}
+			if theirs == nil || p.Step < theirs.Step {
+				theirs = p
+			}
+		}
+		ratio := theirs.Step / ours.MedianStepS
+		arithmetic, bandwidth := floors(hidden, completions, 64, theirs.Peak, theirs.Copy)
+		t.row(fmt.Sprint(hidden), fmt.Sprint(completions),
+			fmt.Sprintf("%s + %s = %s", ms(ours.MedianS.Rollout), ms(ours.MedianS.Update), ms(ours.MedianStepS)),
+			fmt.Sprintf("%s (%s) + %s (%s) = %s", ms(theirs.Rollout), theirs.HowR, ms(theirs.Update), theirs.HowU, ms(theirs.Step)),
+			fmt.Sprintf("%.2f", ratio), ms(arithmetic), ms(bandwidth))
+		if ratio < want {
+			t.fails("at %d completions grpo is %.2f times as fast as PyTorch, not %g", completions, ratio, want)
+		}
+		if completions == 256 {
+			t.note("PyTorch %s; products in float32 at %.1f TFLOP/s, copies at %.2f TB/s, both measured in the same process. Prompt and completion have 64 tokens each.", theirs.Torch, theirs.Peak/1e12, theirs.Copy/1e12)
+		}
+	}
+	return t, nil
+}
+
+// precision is what the faster products bring and cost.
+func precision(c *check) (*table, error) {
+	t := &table{Holds: true, Head: []string{"H", "completions", "float32, ms", "tf32, ms", "bf16, ms"}}
+	for _, hidden := range []int{64, 256, 1024} {
+		row := []string{fmt.Sprint(hidden), "1024"}
+		for _, p := range []string{"float32", "tf32", "bf16"} {
+			r, err := c.bench("cuda", p, hidden, 1024, 64, 10)
+			if err != nil {
+				return nil, err
+			}
+			row = append(row, ms(r.MedianStepS))
+		}
+		t.row(row...)
+	}
+	for _, p := range []string{"tf32", "bf16"} {
+		dir := filepath.Join(c.out, "precision-"+p)
+		r, err := c.train(dir, "--device", "cuda", "--set", "model.precision="+p)
+		if err != nil {
+			return nil, err
+		}
+		t.note("The default experiment in %s, seed 1: from %.3f to %.3f sampled.", p, r.Result.Initial.Sampled.AnswerReward, r.Result.Final.Sampled.AnswerReward)
+	}
+	return t, nil
+}
+
+// sizes looks for the size from which the GPU pays.
+func sizes(c *check) (*table, error) {
+	t := &table{Holds: true, Head: []string{"H", "completions", "operations of a step", "CPU, ms", "GPU, ms", "GPU faster by"}}
+	for _, hidden := range []int{16, 64, 128, 256} {
+		for _, completions := range []int{16, 64, 256, 1024} {
+			if hidden*completions > 1<<17 {
+				continue // minutes on a CPU
+			}
+			gpu, err := c.bench("cuda", "float32", hidden, completions, 32, 10)
+			if err != nil {
+				return nil, err
+			}
+			cpu, err := c.bench("cpu", "", hidden, completions, 32, 5)
+			if err != nil {
+				return nil, err
+			}
+			operations, _ := floors(hidden, completions, 32, 1, 1)
+			t.row(fmt.Sprint(hidden), fmt.Sprint(completions), fmt.Sprintf("%.2g", operations), ms(cpu.MedianStepS), ms(gpu.MedianStepS),
+				fmt.Sprintf("%.2f", cpu.MedianStepS/gpu.MedianStepS))
+		}
+	}
+	t.note("Prompts and completions of 32 tokens; the CPU with all its cores.")
+	return t, nil
+}
