@@ -71,6 +71,9 @@ func checkpoints(t testing.TB) [][]byte {
 // TestManyTensors: a header that names very many layers is refused in time that
 // is in proportion to it.
 func TestManyTensors(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short")
+	}
 	var b bytes.Buffer
 	b.WriteString(`{"embed.weight":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]}`)
 	const layers = 150_000

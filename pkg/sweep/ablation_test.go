@@ -17,6 +17,9 @@ import (
 // documented default file, says what it asks and what it holds fixed, and has
 // the arms that its name promises.
 func TestAblations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short")
+	}
 	want := map[string]string{
 		"advnorm":             "local global hybrid",
 		"aggregation":         "masked_mean masked_normalize token-mean seq-mean-token-sum",
@@ -83,6 +86,9 @@ func TestAblations(t *testing.T) {
 // TestAblationComments: the commands in the comments of the shipped files name
 // the file's own ablation, and resolve.
 func TestAblationComments(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short")
+	}
 	command := regexp.MustCompile(`(?m)^#   grpo ablate (.*)$`)
 	for _, name := range AblationNames() {
 		text, err := configs.FS.ReadFile("ablations/" + name + ".yaml")

@@ -235,6 +235,9 @@ func TestFixedThatFollows(t *testing.T) {
 // environment that sets nothing else, whatever the base was made of. Values that
 // followed from others follow again: normalize_constant is the arm's token limit.
 func TestRequestRepeats(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short")
+	}
 	tests := []struct {
 		name string
 		req  func(t *testing.T) Request

@@ -91,6 +91,9 @@ var modes = []struct {
 // TestGemmBits holds every way to compute a product to the recurrence, bit for
 // bit, over all heights of tiles, column tails and several blocks of k.
 func TestGemmBits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short")
+	}
 	onEachPath(t, func(t *testing.T) {
 		r := rand.New(rand.NewSource(1))
 		type shape struct{ m, n, k int }
@@ -136,6 +139,9 @@ func TestGemmReference(t *testing.T) {
 // TestGemmStable: an element of a large product equals that of the product of
 // its row and its column alone, and threads change nothing.
 func TestGemmStable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short")
+	}
 	onEachPath(t, func(t *testing.T) {
 		r := rand.New(rand.NewSource(2))
 		for _, mode := range modes {
