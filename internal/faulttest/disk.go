@@ -121,23 +121,12 @@ func diskFills(l *lab) (report, error) {
 		hit, n := 0, l.tries(20)
 		for i := range n {
 			dir := filepath.Join(d.path, fmt.Sprint("run-", i))
-			p := l.train(dir)
-			if err := p.start(); err != nil {
-				return report{}, err
-			}
-			time.Sleep(l.moment())
-			if err := d.fill(0); err != nil {
-				return report{}, errors.Join(err, p.cmd.Process.Kill())
-			}
-			o, err := p.wait()
+			stopped, err := l.disturb(dir, func() { time.Sleep(l.moment()) }, func() error { return d.fill(0) }, noSpace)
 			if err != nil {
 				return report{}, err
 			}
-			if o.code != 0 {
+			if stopped {
 				hit++
-				if err := clear(o, []int{1}, noSpace); err != nil {
-					return report{}, err
-				}
 			}
 			if err := d.again(l, dir); err != nil {
 				return report{}, err

@@ -24,29 +24,36 @@ func (l *lab) waitFor(path string) {
 	time.Sleep(l.moment() / 2)
 }
 
+// disturb starts a run in dir, waits, does something to it, and looks at how it
+// ended: by itself, or stopped, with exit code 1 and a line that says want.
+func (l *lab) disturb(dir string, wait func(), do func() error, want string) (stopped bool, err error) {
+	p := l.train(dir)
+	if err := p.start(); err != nil {
+		return false, err
+	}
+	wait()
+	if err := do(); err != nil {
+		return false, errors.Join(err, p.cmd.Process.Kill())
+	}
+	o, err := p.wait()
+	if err != nil || o.code == 0 {
+		return false, err
+	}
+	return true, clear(o, []int{1}, want)
+}
+
 // whileRunning takes the folder of a run away while it runs, checks how that
 // ended, and hands over to after.
 func (l *lab) whileRunning(n int, take, after func(dir string) error) (report, error) {
 	hit := 0
 	for range n {
 		dir := l.dir()
-		p := l.train(dir)
-		if err := p.start(); err != nil {
-			return report{}, err
-		}
-		l.waitFor(filepath.Join(dir, rundir.MetricsFile))
-		if err := take(dir); err != nil {
-			return report{}, errors.Join(err, p.cmd.Process.Kill())
-		}
-		o, err := p.wait()
+		stopped, err := l.disturb(dir, func() { l.waitFor(filepath.Join(dir, rundir.MetricsFile)) }, func() error { return take(dir) }, dir)
 		if err != nil {
 			return report{}, err
 		}
-		if o.code != 0 {
+		if stopped {
 			hit++
-			if err := clear(o, []int{1}, dir); err != nil {
-				return report{}, err
-			}
 		}
 		if err := after(dir); err != nil {
 			return report{}, err

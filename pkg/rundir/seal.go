@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -121,7 +122,7 @@ func (r *Run) checkSeals(seal *Seal, content map[string][]byte) error {
 	case seal != nil:
 		sealedBy, sealed = "the last checkpoint", seal.Files
 	}
-	for _, name := range sortedKeys(sealed) {
+	for _, name := range slices.Sorted(maps.Keys(sealed)) {
 		data, there := content[name]
 		if !there {
 			continue
@@ -135,13 +136,4 @@ func (r *Run) checkSeals(seal *Seal, content map[string][]byte) error {
 		}
 	}
 	return nil
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

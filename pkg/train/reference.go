@@ -31,6 +31,7 @@ func (t *trainer) prepareJudges() error {
 		if err != nil {
 			return fmt.Errorf("load the teacher (algorithm.teacher): %w", err)
 		}
+		t.inputs.Teacher = teacher.Hash()
 		if t.judges.teacherScorer, err = model.NewScorer(teacher, temperature, t.device.on); err != nil {
 			return err
 		}

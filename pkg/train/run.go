@@ -104,11 +104,11 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 	if done := t.finished(); done != nil {
 		return done, nil
 	}
+	defer t.close() // also what was opened before prepare failed
 	// Read everything first: bad input should not leave a folder behind.
 	if err := t.prepare(); err != nil {
 		return nil, err
 	}
-	defer t.close()
 	unlock, err := rundir.Make(opts.Dir)
 	if err != nil {
 		return nil, err
@@ -162,14 +162,7 @@ func (t *trainer) prepare() error {
 	if err := t.machinery(); err != nil {
 		return err
 	}
-	t.inputs = inputs{Problems: hashProblems(t.problems), Init: t.first.Hash()}
-	if name := t.cfg.Algorithm.Teacher; name != "" {
-		teacher, err := InitialWeights(t.params.Spec, name, t.cfg.Seed)
-		if err != nil {
-			return fmt.Errorf("load the teacher (algorithm.teacher): %w", err)
-		}
-		t.inputs.Teacher = teacher.Hash()
-	}
+	t.inputs.Problems, t.inputs.Init = hashProblems(t.problems), t.first.Hash()
 	return nil
 }
 

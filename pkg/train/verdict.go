@@ -96,10 +96,7 @@ func (t *trainer) noteLeak() {
 // warnings says of a finished run what kept it from learning, with numbers.
 func (t *trainer) warnings() []string {
 	s := &t.state
-	out := []string{}
-	for _, m := range s.Moves {
-		out = append(out, m)
-	}
+	out := append([]string{}, s.Moves...)
 	if s.DivergedAt != nil {
 		out = append(out, fmt.Sprintf("the run diverged at step %d: %s", *s.DivergedAt, s.DivergedReason))
 	}
