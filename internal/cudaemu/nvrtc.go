@@ -19,6 +19,11 @@ type NVRTC struct{ lib uintptr }
 func OpenNVRTC(t testing.TB) *NVRTC {
 	t.Helper()
 	for _, dir := range append(filepath.SplitList(os.Getenv("GRPO_CUDA_LIBS")), "", "/usr/local/cuda/lib64") {
+		if beside, _ := filepath.Glob(filepath.Join(dir, "libnvrtc-builtins.so.*")); dir != "" {
+			for _, p := range beside { // which NVRTC looks for by name only
+				_, _ = purego.Dlopen(p, purego.RTLD_NOW|purego.RTLD_LOCAL)
+			}
+		}
 		for _, name := range []string{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"} {
 			h, err := purego.Dlopen(filepath.Join(dir, name), purego.RTLD_NOW|purego.RTLD_LOCAL)
 			if err != nil {

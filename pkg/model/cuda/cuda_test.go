@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -235,4 +236,31 @@ func TestMissingLibrary(t *testing.T) {
 	must(t, err)
 	var address uintptr
 	wantError(t, lib.bind(map[string]*uintptr{"nvrtcNoSuchThing": &address}), "has no nvrtcNoSuchThing", "CUDA 12 and 13")
+}
+
+// A library finds the one that it needs beside it, though nothing tells the loader
+// to look there: NVRTC of CUDA 13 and its built-in functions are such a pair.
+func TestCompanions(t *testing.T) {
+	if _, err := exec.LookPath("g++"); err != nil {
+		t.Skip("no g++ here to make libraries with")
+	}
+	dir := t.TempDir()
+	build := func(lib, source string, more ...string) {
+		t.Helper()
+		must(t, os.WriteFile(filepath.Join(dir, lib+".cpp"), []byte(source), 0o644))
+		cmd := exec.Command("g++", append([]string{"-shared", "-fPIC", "-Wl,-soname," + lib, lib + ".cpp", "-o", lib}, more...)...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	build("libcublasLt.so.9", `extern "C" int answer() { return 42; }`)
+	build("libcublas.so.9", `extern "C" int answer(); extern "C" int ask() { return answer(); }`, "-L.", "-l:libcublasLt.so.9")
+	lib, err := open(func(name string) string { return map[string]string{LibrariesEnv: dir}[name] }, "libcublas.so.9")
+	must(t, err)
+	var ask uintptr
+	must(t, lib.bind(map[string]*uintptr{"ask": &ask}))
+	if got := call(ask); got != 42 {
+		t.Errorf("the library's companion answers %d, want 42", got)
+	}
 }

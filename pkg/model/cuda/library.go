@@ -55,6 +55,7 @@ func open(env func(string) string, names ...string) (*library, error) {
 					continue
 				}
 			}
+			loadCompanions(path, name)
 			handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 			if err == nil {
 				return &library{name, path, handle}, nil
@@ -64,6 +65,32 @@ func open(env func(string) string, names ...string) (*library, error) {
 	}
 	return nil, fmt.Errorf("load %s: not found by the loader, in $%s, $CUDA_HOME/lib64, $CUDA_PATH/lib64 or /usr/local/cuda/lib64 (%s)",
 		strings.Join(names, " or "), LibrariesEnv, strings.Join(tried, "; "))
+}
+
+// companions are the libraries that another one looks for by name, by the pattern
+// of the files beside it.
+var companions = []struct{ library, pattern string }{
+	{"libnvrtc.so.", "libnvrtc-builtins.so.*"},
+	{"libcublas.so.", "libcublasLt.so.*"},
+}
+
+// loadCompanions loads what the library at path will look for by name, where it
+// lies in the same folder. Not all of NVIDIA's packages tell the loader to look
+// there, and a library that has been loaded answers to its name. What can't be
+// loaded here is left to the library itself, whose own error says more.
+func loadCompanions(path, name string) {
+	if !strings.Contains(path, "/") {
+		return // the loader found it, and finds the others
+	}
+	for _, c := range companions {
+		if !strings.HasPrefix(name, c.library) {
+			continue
+		}
+		beside, _ := filepath.Glob(filepath.Join(filepath.Dir(path), c.pattern)) // the patterns are good
+		for _, p := range beside {
+			_, _ = purego.Dlopen(p, purego.RTLD_NOW|purego.RTLD_LOCAL)
+		}
+	}
 }
 
 // bind sets each pointer to the address of the symbol of its name.
