@@ -24,7 +24,7 @@ cuda: ## the binary ./grpo that can use an NVIDIA GPU; nothing of CUDA is needed
 cuda-test: ## vet and test what the tag withcuda adds
 	$(GO) vet -tags withcuda ./...
 	GOARCH=arm64 $(GO) vet -tags withcuda ./...
-	$(GO) test -tags withcuda ./pkg/model/cuda/... ./internal/cudaemu
+	$(GO) test -tags withcuda ./pkg/model/cuda/... ./internal/cudaemu ./internal/cudalib
 	$(GO) test -tags withcuda -run 'GPU|OnTheCard' ./pkg/model ./pkg/train
 
 # What docs/gpu.md reports needs a GPU and Python with PyTorch. The programs may be

@@ -179,7 +179,7 @@ func TestSgemm(t *testing.T) {
 	if m.Real {
 		t.Skip("the emulator's own tests")
 	}
-	blas := load(t, Build(t)+"/libcublas.so.12")
+	blas := load(t, emulator(t), "libcublas.so.12")
 	var handle uintptr
 	if r := callIn(blas, "cublasCreate_v2", uintptr(unsafe.Pointer(&handle))); r != 0 {
 		t.Fatal(r)

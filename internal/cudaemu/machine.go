@@ -5,14 +5,14 @@ package cudaemu
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
+
+	"grpo/internal/cudalib"
 )
 
 // Machine is a card for tests of kernels: the emulator, or the real one where
@@ -43,15 +43,18 @@ func Open(t testing.TB) *Machine {
 	t.Helper()
 	m := &Machine{TB: t, Real: os.Getenv("GRPO_TEST_GPU") != ""}
 	if m.Real {
-		m.driver = load(t, "libcuda.so.1")
-		m.nvrtc = load(t, "libnvrtc.so.12", "libnvrtc.so.13", "libnvrtc.so")
+		m.driver = load(t, os.Getenv, "libcuda.so.1")
 	} else {
-		dir := Build(t)
-		m.driver = load(t, filepath.Join(dir, "libcuda.so.1"))
-		m.nvrtc = load(t, filepath.Join(dir, "libnvrtc.so.12"))
+		m.driver = load(t, emulator(t), "libcuda.so.1")
 	}
-	var major, minor, device int32
+	var version, major, minor, device int32
 	m.must("cuInit", 0)
+	m.must("cuDriverGetVersion", uintptr(unsafe.Pointer(&version)))
+	if m.Real {
+		m.nvrtc = load(t, os.Getenv, cudalib.Sonames("libnvrtc", int(version))...)
+	} else {
+		m.nvrtc = load(t, emulator(t), "libnvrtc.so.12")
+	}
 	m.must("cuDeviceGet", uintptr(unsafe.Pointer(&device)), 0)
 	attribute := func(to *int32, which uintptr) { m.must("cuDeviceGetAttribute", uintptr(unsafe.Pointer(to)), which, 0) }
 	attribute(&major, 75)
@@ -72,8 +75,21 @@ func (m *Machine) Set(name, value string) {
 	if m.Real {
 		return
 	}
+	set(m.driver, name, value)
+}
+
+func set(driver uintptr, name, value string) {
 	n, v := append([]byte(name), 0), append([]byte(value), 0)
-	m.call("cudaemu_set", uintptr(unsafe.Pointer(&n[0])), uintptr(unsafe.Pointer(&v[0])))
+	callIn(driver, "cudaemu_set", uintptr(unsafe.Pointer(&n[0])), uintptr(unsafe.Pointer(&v[0])))
+}
+
+// Setenv sets an environment variable of the emulator, for tests that open it
+// through pkg/model/cuda, until the test ends.
+func Setenv(t testing.TB, name, value string) {
+	t.Helper()
+	driver := load(t, emulator(t), "libcuda.so.1")
+	set(driver, name, value)
+	t.Cleanup(func() { set(driver, name, "") })
 }
 
 // Recover makes the emulator usable again after an error of a kernel.
@@ -83,20 +99,24 @@ func (m *Machine) Recover() {
 	}
 }
 
-func load(t testing.TB, names ...string) uintptr {
-	t.Helper()
-	var tried []string
-	for _, name := range names {
-		for _, dir := range append(filepath.SplitList(os.Getenv("GRPO_CUDA_LIBS")), "", "/usr/local/cuda/lib64") {
-			h, err := purego.Dlopen(filepath.Join(dir, name), purego.RTLD_NOW|purego.RTLD_GLOBAL)
-			if err == nil {
-				return h
-			}
-			tried = append(tried, err.Error())
+// emulator is an environment that names the emulator's folder.
+func emulator(t testing.TB) func(string) string {
+	dir := Build(t)
+	return func(name string) string {
+		if name == cudalib.Env {
+			return dir
 		}
+		return ""
 	}
-	t.Fatalf("load %s: %s", names[0], strings.Join(tried, "; "))
-	return 0
+}
+
+func load(t testing.TB, env func(string) string, names ...string) uintptr {
+	t.Helper()
+	lib, err := cudalib.Open(env, names...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lib.Handle
 }
 
 // callIn calls a function of a library. What is written

@@ -4,38 +4,32 @@ package cudaemu
 
 import (
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/ebitengine/purego"
+
+	"grpo/internal/cudalib"
 )
 
 // NVRTC is NVIDIA's own compiler, for tests that the sources compile for real
 // cards: it needs no GPU.
 type NVRTC struct{ lib uintptr }
 
-// OpenNVRTC loads libnvrtc from the folders in GRPO_CUDA_LIBS or where the
-// loader finds it, and skips the test where there is none.
+// OpenNVRTC loads libnvrtc from where pkg/model/cuda would, and skips the test
+// where there is none, or only the emulator's.
 func OpenNVRTC(t testing.TB) *NVRTC {
 	t.Helper()
-	for _, dir := range append(filepath.SplitList(os.Getenv("GRPO_CUDA_LIBS")), "", "/usr/local/cuda/lib64") {
-		if beside, _ := filepath.Glob(filepath.Join(dir, "libnvrtc-builtins.so.*")); dir != "" {
-			for _, p := range beside { // which NVRTC looks for by name only
-				_, _ = purego.Dlopen(p, purego.RTLD_NOW|purego.RTLD_LOCAL)
-			}
+	for _, name := range cudalib.Sonames("libnvrtc", 13000) {
+		lib, err := cudalib.Open(os.Getenv, name)
+		if err != nil {
+			continue
 		}
-		for _, name := range []string{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"} {
-			h, err := purego.Dlopen(filepath.Join(dir, name), purego.RTLD_NOW|purego.RTLD_LOCAL)
-			if err != nil {
-				continue
-			}
-			// Where the emulator is loaded already, its library answers to the name.
-			if _, err := purego.Dlsym(h, "cudaemuCompiler"); err != nil {
-				return &NVRTC{h}
-			}
+		// Where the emulator is loaded already, its library answers to the name.
+		if _, err := purego.Dlsym(lib.Handle, "cudaemuCompiler"); err != nil {
+			return &NVRTC{lib.Handle}
 		}
 	}
-	t.Skip("no libnvrtc here (GRPO_CUDA_LIBS may name its folder): the kernels can't be compiled for a GPU")
+	t.Skip("no libnvrtc here ($" + cudalib.Env + " may name its folder): the kernels can't be compiled for a GPU")
 	return nil
 }
 

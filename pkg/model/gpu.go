@@ -102,9 +102,11 @@ func (g *gpu) launchOf(module map[string]*cuda.Kernel, l kernels.Launch, args ..
 	if k == nil {
 		return fmt.Errorf("launch %s: no such kernel has been loaded", l.Kernel)
 	}
-	return k.Launch(cuda.Grid{
-		X: l.Grid[0], Y: l.Grid[1], Z: l.Grid[2], ThreadsX: l.Block[0], ThreadsY: l.Block[1], Shared: l.Shared,
-	}, args...)
+	return k.Launch(grid(l), args...)
+}
+
+func grid(l kernels.Launch) cuda.Grid {
+	return cuda.Grid{X: l.Grid[0], Y: l.Grid[1], Z: l.Grid[2], ThreadsX: l.Block[0], ThreadsY: l.Block[1], Shared: l.Shared}
 }
 
 // room returns space for so many floats that holds until the next call.

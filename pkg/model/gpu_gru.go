@@ -35,15 +35,37 @@ type gpuLayer struct {
 // scratch where it goes a step at a time.
 func (g *gpu) layer(hidden int, gh, carry cuda.Pointer) (gpuLayer, error) {
 	l := gpuLayer{g: g, hidden: hidden, gh: gh, carry: carry}
+	var err error
+	l.plan, l.whole, err = g.recurrence(hidden)
+	return l, err
+}
+
+// recurrence says how layers of a size run on this card: the plan and its kernels,
+// or no kernels where they go a step at a time.
+func (g *gpu) recurrence(hidden int) (plan kernels.GRUPlan, whole map[string]*cuda.Kernel, err error) {
 	plan, ok := g.card.GRU(hidden)
 	if !ok {
-		return l, nil
+		return plan, nil, nil
 	}
-	l.plan = plan
-	return l, g.dev.Do(func() (err error) {
-		l.whole, err = g.load(plan.Module())
-		return err
+	err = g.dev.Do(func() error {
+		if whole, err = g.load(plan.Module()); err != nil || plan.Cluster == 1 {
+			return err
+		}
+		for i, l := range plan.Largest() {
+			n, err := whole[l.Kernel].Clusters(grid(l))
+			if err != nil {
+				return err
+			}
+			if i == 0 || n < plan.Card.Clusters {
+				plan.Card.Clusters = n
+			}
+		}
+		if plan.Card.Clusters == 0 { // no room for one, as on a part of a card
+			whole = nil
+		}
+		return nil
 	})
+	return plan, whole, err
 }
 
 // gruWeights are those of a layer's recurrence.

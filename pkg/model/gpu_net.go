@@ -75,13 +75,14 @@ func (n *gpuNet) allocate() error {
 			return err
 		}
 	}
-	if _, ok := n.g.card.GRU(h); !ok {
-		if err := scratch(max(c.prompts, c.rows)*3*h, &n.gh); err != nil {
-			return err
-		}
-		return scratch(max(c.prompts, c.rows)*h, &n.carry)
+	_, whole, err := n.g.recurrence(h)
+	if err != nil || whole != nil {
+		return err
 	}
-	return nil
+	if err := scratch(max(c.prompts, c.rows)*3*h, &n.gh); err != nil {
+		return err
+	}
+	return scratch(max(c.prompts, c.rows)*h, &n.carry)
 }
 
 // take allocates memory that the net owns.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"grpo/internal/cudaemu"
 	"grpo/pkg/model/tokenizer"
 )
 
@@ -71,6 +72,25 @@ func TestGPULearnerAgainstReferenceAndFiniteDifferences(t *testing.T) {
 
 func TestGPUCriticAgainstReferenceAndFiniteDifferences(t *testing.T) {
 	netCases(t, func(t *testing.T, g *gpu, p *Params, b *Batch) { checkCritic(t, g, p, b) })
+}
+
+// Where a card has no room for a cluster, as on a part of one, a layer that wants
+// one goes a step at a time.
+func TestGPUWithoutRoomForAClusterGoesStepwise(t *testing.T) {
+	g := testGPU(t, "float32")
+	plan, whole, err := g.recurrence(132)
+	if err != nil || whole == nil || plan.Card.Clusters < 1 {
+		t.Fatalf("a card with room runs %d clusters at once, with %d kernels: %v", plan.Card.Clusters, len(whole), err)
+	}
+	if onCard() {
+		t.Skipf("the card runs %d clusters at once", plan.Card.Clusters)
+	}
+	cudaemu.Setenv(t, "CUDAEMU_CLUSTERS", "0")
+	if _, whole, err = g.recurrence(132); err != nil || whole != nil {
+		t.Fatalf("without room there are %d kernels: %v", len(whole), err)
+	}
+	p := randomModel(t, Spec{tokenizer.VocabSize, 132, 1}, 1)
+	checkLearner(t, g, p, randomBatch(t, p, 1, 2, 3))
 }
 
 // gpuGradients accumulates batches and returns the gradient.

@@ -31,8 +31,11 @@ const lookEvery = 16
 func (b *stepBuffers) allocate(s *gpuSampler, n samplerSize) error {
 	p, h := s.p, s.p.Hidden
 	*b = stepBuffers{}
-	if _, ok := s.g.card.GRU(h); !ok {
-		var err error
+	_, whole, err := s.g.recurrence(h)
+	if err != nil {
+		return err
+	}
+	if whole == nil {
 		if b.promptGH, err = s.take(n.prompts*3*h, "the scratch of a layer"); err != nil {
 			return err
 		}

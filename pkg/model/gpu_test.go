@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"grpo/internal/cudaemu"
+	"grpo/internal/cudalib"
 	"grpo/pkg/model/cuda"
 )
 
@@ -26,7 +27,7 @@ func testGPU(t testing.TB, precision string) *gpu {
 	t.Helper()
 	if !onCard() {
 		dir := cudaemu.Build(t)
-		t.Setenv(cuda.LibrariesEnv, dir)
+		t.Setenv(cudalib.Env, dir)
 		t.Setenv(cuda.CacheEnv, filepath.Join(dir, "cache"))
 	}
 	g, err := OpenGPU(precision)

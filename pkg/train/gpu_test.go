@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"grpo/internal/cudaemu"
+	"grpo/internal/cudalib"
 	"grpo/pkg/config"
 	"grpo/pkg/model/cuda"
 	"grpo/pkg/rundir"
@@ -23,7 +24,7 @@ func emulated(t *testing.T) {
 	t.Helper()
 	if os.Getenv("GRPO_TEST_GPU") == "" {
 		dir := cudaemu.Build(t)
-		t.Setenv(cuda.LibrariesEnv, dir)
+		t.Setenv(cudalib.Env, dir)
 		t.Setenv(cuda.CacheEnv, filepath.Join(dir, "cache"))
 	}
 }

@@ -2,8 +2,8 @@
 // poisoned; a stream is a queue that runs when somebody waits for it, as late
 // as the real one may; a module is a shared object of the emulated compiler.
 //
-// CUDAEMU_SM (90), CUDAEMU_SMS (4), CUDAEMU_SHARED (232448) and CUDAEMU_MEMORY
-// (bytes) say what the card is; CUDAEMU_ORDER see launch.h; CUDAEMU_EAGER=1 runs
+// CUDAEMU_SM (90), CUDAEMU_SMS (4), CUDAEMU_SHARED (232448), CUDAEMU_MEMORY
+// (bytes) and CUDAEMU_CLUSTERS (that run at once) say what the card is; CUDAEMU_ORDER see launch.h; CUDAEMU_EAGER=1 runs
 // everything at once; CUDAEMU_TRACE=1 names launches on stderr.
 #include "state.h"
 
@@ -295,6 +295,22 @@ API cuOccupancyMaxActiveBlocksPerMultiprocessor(int* n, void*, int threads, size
     return OK;
 }
 
+struct LaunchConfig {
+    unsigned grid[3], block[3], shared;
+    void* stream;
+    void* attributes;
+    unsigned count;
+};
+API cuOccupancyMaxActiveClusters(int* n, void* f, const LaunchConfig* c) {
+    Function* fn = (Function*)f;
+    const CudaemuKernel* k = fn->kernel;
+    if (c->count || c->grid[0] % k->cluster || (int)c->shared > fn->maxShared) return INVALID_VALUE;
+    int threads = c->block[0] * c->block[1] * c->block[2];
+    if (threads > k->limit) return LAUNCH_OUT_OF_RESOURCES;
+    *n = number("CUDAEMU_CLUSTERS", number("CUDAEMU_SMS", 4) / k->cluster);
+    return OK;
+}
+
 API cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                    void* stream, void** arguments, void** extra) {
     BEGIN
@@ -327,7 +343,7 @@ API cuLaunchCooperativeKernel(void*, unsigned, unsigned, unsigned, unsigned, uns
 #include "errors.h"
 
 // cudaemu_set changes the environment that the emulator reads, for callers whose
-// own copy of it is apart (Go's without cgo).
+// own copy of it is apart (Go's without cgo). An empty value counts as none.
 extern "C" void cudaemu_set(const char* name, const char* value) {
     std::lock_guard<std::recursive_mutex> hold(lock);
     setenv(name, value, 1);

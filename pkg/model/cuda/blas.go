@@ -7,11 +7,13 @@ import (
 	"unsafe"
 
 	"github.com/ebitengine/purego"
+
+	"grpo/internal/cudalib"
 )
 
 // blas is cuBLAS with its handle.
 type blas struct {
-	lib    *library
+	lib    *cudalib.Library
 	handle uintptr
 
 	cublasCreate, cublasDestroy, cublasSetStream, cublasSetWorkspace, cublasSetMathMode uintptr
@@ -30,12 +32,12 @@ const (
 )
 
 func openBLAS(env func(string) string, driverVersion int) (*blas, error) {
-	lib, err := open(env, sonames("libcublas", driverVersion)...)
+	lib, err := cudalib.Open(env, cudalib.Sonames("libcublas", driverVersion)...)
 	if err != nil {
-		return nil, fmt.Errorf("%w; it is NVIDIA's library of matrix products: install the CUDA toolkit or the package nvidia-cublas, and point $%s at its folder", err, LibrariesEnv)
+		return nil, fmt.Errorf("%w; it is NVIDIA's library of matrix products: install the CUDA toolkit or the package nvidia-cublas, and point $%s at its folder", err, cudalib.Env)
 	}
 	b := &blas{lib: lib}
-	return b, lib.bind(map[string]*uintptr{
+	return b, lib.Bind(map[string]*uintptr{
 		"cublasCreate_v2": &b.cublasCreate, "cublasDestroy_v2": &b.cublasDestroy, "cublasSetStream_v2": &b.cublasSetStream,
 		"cublasSetWorkspace_v2": &b.cublasSetWorkspace, "cublasSetMathMode": &b.cublasSetMathMode,
 		"cublasSgemm_v2": &b.cublasSgemm, "cublasGemmEx": &b.cublasGemmEx, "cublasGetStatusString": &b.cublasGetStatusString,

@@ -9,11 +9,13 @@ import (
 	"unsafe"
 
 	"github.com/ebitengine/purego"
+
+	"grpo/internal/cudalib"
 )
 
 // compiler is NVRTC, which turns CUDA C into code for a card.
 type compiler struct {
-	lib          *library
+	lib          *cudalib.Library
 	major, minor int
 
 	nvrtcVersion, nvrtcGetErrorString                              uintptr
@@ -23,30 +25,13 @@ type compiler struct {
 	nvrtcGetCUBINSize, nvrtcGetCUBIN, nvrtcGetPTXSize, nvrtcGetPTX uintptr
 }
 
-// majors lists the versions of CUDA whose libraries to look for, the driver's
-// own first: what a newer toolkit makes, an older driver does not load.
-func majors(driver int) []string {
-	if driver >= 13000 {
-		return []string{"13", "12"}
-	}
-	return []string{"12", "13"}
-}
-
-func sonames(name string, driver int) []string {
-	var out []string
-	for _, m := range majors(driver) {
-		out = append(out, name+".so."+m)
-	}
-	return out
-}
-
 func openCompiler(env func(string) string, driverVersion int) (*compiler, error) {
-	lib, err := open(env, sonames("libnvrtc", driverVersion)...)
+	lib, err := cudalib.Open(env, cudalib.Sonames("libnvrtc", driverVersion)...)
 	if err != nil {
-		return nil, fmt.Errorf("%w; it is NVIDIA's run-time compiler: install the CUDA toolkit or the package nvidia-cuda-nvrtc, and point $%s at its folder", err, LibrariesEnv)
+		return nil, fmt.Errorf("%w; it is NVIDIA's run-time compiler: install the CUDA toolkit or the package nvidia-cuda-nvrtc, and point $%s at its folder", err, cudalib.Env)
 	}
 	c := &compiler{lib: lib}
-	err = lib.bind(map[string]*uintptr{
+	err = lib.Bind(map[string]*uintptr{
 		"nvrtcVersion": &c.nvrtcVersion, "nvrtcGetErrorString": &c.nvrtcGetErrorString,
 		"nvrtcGetNumSupportedArchs": &c.nvrtcGetNumSupportedArchs, "nvrtcGetSupportedArchs": &c.nvrtcGetSupportedArchs,
 		"nvrtcCreateProgram": &c.nvrtcCreateProgram, "nvrtcDestroyProgram": &c.nvrtcDestroyProgram, "nvrtcCompileProgram": &c.nvrtcCompileProgram,
@@ -58,7 +43,7 @@ func openCompiler(env func(string) string, driverVersion int) (*compiler, error)
 	}
 	version := new([2]int32)
 	if r := call(c.nvrtcVersion, uintptr(unsafe.Pointer(&version[0])), uintptr(unsafe.Pointer(&version[1]))); r != success {
-		return nil, fmt.Errorf("ask %s for its version: %s", lib.path, c.reason(r))
+		return nil, fmt.Errorf("ask %s for its version: %s", lib.Path, c.reason(r))
 	}
 	c.major, c.minor = int(version[0]), int(version[1])
 	return c, nil
@@ -75,11 +60,11 @@ func (c *compiler) reason(result int) string {
 func (c *compiler) architectures() ([]int, error) {
 	n := new(int32)
 	if r := call(c.nvrtcGetNumSupportedArchs, uintptr(unsafe.Pointer(n))); r != success {
-		return nil, fmt.Errorf("ask %s for its architectures: %s", c.lib.path, c.reason(r))
+		return nil, fmt.Errorf("ask %s for its architectures: %s", c.lib.Path, c.reason(r))
 	}
 	list := make([]int32, max(1, *n))
 	if r := call(c.nvrtcGetSupportedArchs, uintptr(unsafe.Pointer(&list[0]))); r != success {
-		return nil, fmt.Errorf("ask %s for its architectures: %s", c.lib.path, c.reason(r))
+		return nil, fmt.Errorf("ask %s for its architectures: %s", c.lib.Path, c.reason(r))
 	}
 	out := make([]int, 0, len(list))
 	for _, a := range list[:*n] {

@@ -6,10 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"grpo/pkg/model/cuda/kernels"
+
+	"grpo/internal/cudalib"
 )
 
 func TestTargets(t *testing.T) {
@@ -36,15 +37,6 @@ func TestTargets(t *testing.T) {
 				t.Errorf("targetFor(%d) = %q, %v, %v, want %q, %v", c.arch, got, cubin, err, c.want, c.cubin)
 			}
 		})
-	}
-}
-
-// Libraries of the driver's own CUDA come first.
-func TestLibraryNames(t *testing.T) {
-	for driver, want := range map[int]string{12040: "libx.so.12 libx.so.13", 13000: "libx.so.13 libx.so.12", 13020: "libx.so.13 libx.so.12"} {
-		if got := strings.Join(sonames("libx", driver), " "); got != want {
-			t.Errorf("for a driver of %d: %s, want %s", driver, got, want)
-		}
 	}
 }
 
@@ -155,7 +147,7 @@ func TestToolkitCompiles(t *testing.T) {
 	if folder == "" {
 		t.Skip("GRPO_TEST_NVRTC names no folder of libnvrtc")
 	}
-	c, err := openCompiler(func(name string) string { return map[string]string{LibrariesEnv: folder}[name] }, 12040)
+	c, err := openCompiler(func(name string) string { return map[string]string{cudalib.Env: folder}[name] }, 12040)
 	must(t, err)
 	known, err := c.architectures()
 	must(t, err)

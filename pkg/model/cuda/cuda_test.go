@@ -3,14 +3,12 @@
 package cuda
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"grpo/internal/cudaemu"
+	"grpo/internal/cudalib"
 	"grpo/pkg/model/cuda/kernels"
 )
 
@@ -27,7 +25,7 @@ func device(t *testing.T) *Device {
 }
 
 func environment(t *testing.T) map[string]string {
-	return map[string]string{LibrariesEnv: cudaemu.Build(t), CacheEnv: t.TempDir()}
+	return map[string]string{cudalib.Env: cudaemu.Build(t), CacheEnv: t.TempDir()}
 }
 
 func must(t *testing.T, err error) {
@@ -222,45 +220,4 @@ func TestOpenRefuses(t *testing.T) {
 	env := environment(t)
 	_, err := Open(Options{Ordinal: 9, Getenv: func(name string) string { return env[name] }})
 	wantError(t, err, "open GPU 9", "there are 1")
-}
-
-func TestMissingLibrary(t *testing.T) {
-	folder := t.TempDir()
-	_, err := open(func(string) string { return folder }, "libnothere.so.12", "libnothere.so.13")
-	wantError(t, err, "load libnothere.so.12 or libnothere.so.13", "$"+LibrariesEnv, "$CUDA_HOME/lib64")
-	broken := filepath.Join(folder, "libbroken.so.1")
-	must(t, os.WriteFile(broken, []byte("no library"), 0o644))
-	_, err = open(func(name string) string { return map[string]string{LibrariesEnv: folder}[name] }, "libbroken.so.1")
-	wantError(t, err, "load libbroken.so.1")
-	lib, err := open(func(name string) string { return map[string]string{LibrariesEnv: cudaemu.Build(t)}[name] }, "libnvrtc.so.12")
-	must(t, err)
-	var address uintptr
-	wantError(t, lib.bind(map[string]*uintptr{"nvrtcNoSuchThing": &address}), "has no nvrtcNoSuchThing", "CUDA 12 and 13")
-}
-
-// A library finds the one that it needs beside it, though nothing tells the loader
-// to look there: NVRTC of CUDA 13 and its built-in functions are such a pair.
-func TestCompanions(t *testing.T) {
-	if _, err := exec.LookPath("g++"); err != nil {
-		t.Skip("no g++ here to make libraries with")
-	}
-	dir := t.TempDir()
-	build := func(lib, source string, more ...string) {
-		t.Helper()
-		must(t, os.WriteFile(filepath.Join(dir, lib+".cpp"), []byte(source), 0o644))
-		cmd := exec.Command("g++", append([]string{"-shared", "-fPIC", "-Wl,-soname," + lib, lib + ".cpp", "-o", lib}, more...)...)
-		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-	}
-	build("libcublasLt.so.9", `extern "C" int answer() { return 42; }`)
-	build("libcublas.so.9", `extern "C" int answer(); extern "C" int ask() { return answer(); }`, "-L.", "-l:libcublasLt.so.9")
-	lib, err := open(func(name string) string { return map[string]string{LibrariesEnv: dir}[name] }, "libcublas.so.9")
-	must(t, err)
-	var ask uintptr
-	must(t, lib.bind(map[string]*uintptr{"ask": &ask}))
-	if got := call(ask); got != 42 {
-		t.Errorf("the library's companion answers %d, want 42", got)
-	}
 }

@@ -7,18 +7,20 @@ import (
 	"unsafe"
 
 	"github.com/ebitengine/purego"
+
+	"grpo/internal/cudalib"
 )
 
 // driver holds the addresses of the CUDA driver's functions (libcuda.so.1). The
 // names are the library's, with the version suffix of the 64-bit forms.
 type driver struct {
-	lib *library
+	lib *cudalib.Library
 
 	cuInit, cuDriverGetVersion, cuGetErrorName, cuGetErrorString                                   uintptr
 	cuDeviceGetCount, cuDeviceGet, cuDeviceGetName, cuDeviceGetAttribute                           uintptr
 	cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease, cuCtxSetCurrent                           uintptr
 	cuModuleLoadData, cuModuleUnload, cuModuleGetFunction, cuFuncSetAttribute                      uintptr
-	cuLaunchKernel                                                                                 uintptr
+	cuLaunchKernel, cuOccupancyMaxActiveClusters                                                   uintptr
 	cuStreamCreate, cuStreamDestroy, cuStreamSynchronize, cuStreamBeginCapture, cuStreamEndCapture uintptr
 	cuGraphInstantiateWithFlags, cuGraphLaunch, cuGraphExecDestroy, cuGraphDestroy                 uintptr
 	cuMemAlloc, cuMemFree, cuMemAllocHost, cuMemFreeHost, cuMemGetInfo                             uintptr
@@ -50,17 +52,17 @@ const (
 )
 
 func openDriver(env func(string) string) (*driver, error) {
-	lib, err := open(env, "libcuda.so.1")
+	lib, err := cudalib.Open(env, "libcuda.so.1")
 	if err != nil {
 		return nil, fmt.Errorf("%w; the driver brings it: install NVIDIA's driver, or give --device cpu", err)
 	}
 	d := &driver{lib: lib}
-	err = lib.bind(map[string]*uintptr{
+	err = lib.Bind(map[string]*uintptr{
 		"cuInit": &d.cuInit, "cuDriverGetVersion": &d.cuDriverGetVersion, "cuGetErrorName": &d.cuGetErrorName, "cuGetErrorString": &d.cuGetErrorString,
 		"cuDeviceGetCount": &d.cuDeviceGetCount, "cuDeviceGet": &d.cuDeviceGet, "cuDeviceGetName": &d.cuDeviceGetName, "cuDeviceGetAttribute": &d.cuDeviceGetAttribute,
 		"cuDevicePrimaryCtxRetain": &d.cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRelease_v2": &d.cuDevicePrimaryCtxRelease, "cuCtxSetCurrent": &d.cuCtxSetCurrent,
 		"cuModuleLoadData": &d.cuModuleLoadData, "cuModuleUnload": &d.cuModuleUnload, "cuModuleGetFunction": &d.cuModuleGetFunction, "cuFuncSetAttribute": &d.cuFuncSetAttribute,
-		"cuLaunchKernel": &d.cuLaunchKernel,
+		"cuLaunchKernel": &d.cuLaunchKernel, "cuOccupancyMaxActiveClusters": &d.cuOccupancyMaxActiveClusters,
 		"cuStreamCreate": &d.cuStreamCreate, "cuStreamDestroy_v2": &d.cuStreamDestroy, "cuStreamSynchronize": &d.cuStreamSynchronize,
 		"cuStreamBeginCapture_v2": &d.cuStreamBeginCapture, "cuStreamEndCapture": &d.cuStreamEndCapture,
 		"cuGraphInstantiateWithFlags": &d.cuGraphInstantiateWithFlags, "cuGraphLaunch": &d.cuGraphLaunch, "cuGraphExecDestroy": &d.cuGraphExecDestroy, "cuGraphDestroy": &d.cuGraphDestroy,

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"unsafe"
+
+	"grpo/internal/cudalib"
 )
 
 // Pointer is an address on a device.
@@ -118,7 +120,7 @@ func (d *Device) module(name string, code []byte) (uintptr, error) {
 	case errorNoBinary, errorInvalidPTX, errorPTXVersion, errorInvalidImage, errorInvalidSource:
 		v := d.drv.version()
 		return 0, fmt.Errorf("load %s on %s: %s: the driver knows CUDA %d.%d, the kernels were compiled by NVRTC %s: update NVIDIA's driver, or point $%s at the libraries of an older CUDA",
-			name, d.name, d.drv.reason(r), v/1000, v%1000/10, d.rtc.version(), LibrariesEnv)
+			name, d.name, d.drv.reason(r), v/1000, v%1000/10, d.rtc.version(), cudalib.Env)
 	}
 	return 0, d.drv.check(r, "load %s on %s", name, d.name)
 }
@@ -134,6 +136,33 @@ func (k *Kernel) allow(shared int) error {
 		k.shared = shared
 	}
 	return err
+}
+
+// launchConfig is the driver's CUlaunchConfig.
+type launchConfig struct {
+	grid, block [3]uint32
+	shared      uint32
+	stream      uintptr
+	attributes  uintptr
+	count       uint32
+}
+
+// Clusters is how many clusters of blocks of such a launch the card runs at once;
+// the kernel says itself how many blocks make one. 0: it can't run at all here,
+// as on a part of a card whose multiprocessors don't lie together.
+func (k *Kernel) Clusters(g Grid) (int, error) {
+	d := k.d
+	if err := k.allow(g.Shared); err != nil {
+		return 0, err
+	}
+	dim := func(n int) uint32 { return uint32(max(1, n)) }
+	c := &launchConfig{
+		grid: [3]uint32{dim(g.X), dim(g.Y), dim(g.Z)}, block: [3]uint32{dim(g.ThreadsX), dim(g.ThreadsY), 1},
+		shared: uint32(g.Shared), stream: d.stream,
+	}
+	n := new(int32)
+	err := d.check(call(d.drv.cuOccupancyMaxActiveClusters, uintptr(unsafe.Pointer(n)), k.fn, uintptr(unsafe.Pointer(c))), "ask %s how many clusters of %s it runs at once", d.name, k.name)
+	return int(*n), err
 }
 
 // Launch runs the kernel.

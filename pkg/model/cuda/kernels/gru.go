@@ -108,6 +108,13 @@ func (p GRUPlan) launch(kernel string, n0, threads, bytes int) Launch {
 	}
 }
 
+// Largest are the launches that ask the most of a multiprocessor, forward and
+// back: a card runs as many clusters at once as it runs of these.
+func (p GRUPlan) Largest() [2]Launch {
+	const many = 1 << 20
+	return [2]Launch{p.Forward(many), p.Backward(many)}
+}
+
 // Forward is the launch of [GRUForward] over n0 sequences.
 func (p GRUPlan) Forward(n0 int) Launch {
 	return p.launch(GRUForward, n0, p.forwardThreads, p.forwardBytes())

@@ -22,8 +22,9 @@ type Card struct {
 	SM     int // compute capability, 90 for 9.0
 	SMs    int // multiprocessors
 	Shared int // most dynamic shared memory of a block after opting in, bytes
-	// Clusters is how many clusters of 4 blocks run at once, as
-	// cuOccupancyMaxActiveClusters says; 0: not known, a cautious guess is taken.
+	// Clusters is how many clusters of a plan's blocks run at once, as
+	// cuOccupancyMaxActiveClusters says of its largest launches; 0: not known yet, a
+	// cautious guess is taken.
 	Clusters int
 }
 

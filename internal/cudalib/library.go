@@ -1,6 +1,7 @@
 //go:build withcuda && linux
 
-package cuda
+// Package cudalib finds and loads the shared libraries of CUDA at run time.
+package cudalib
 
 import (
 	"fmt"
@@ -11,22 +12,22 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// LibrariesEnv names the environment variable of a folder (or several, separated
+// Env names the environment variable of a folder (or several, separated
 // by colons) in which the libraries are looked for before anywhere else.
-const LibrariesEnv = "GRPO_CUDA_LIBS"
+const Env = "GRPO_CUDA_LIBS"
 
-// library is a shared library that has been loaded. It is never unloaded: the
+// Library is a shared library that has been loaded. It is never unloaded: the
 // driver keeps threads of its own.
-type library struct {
-	name   string // as it was asked for, e.g. libnvrtc.so.12
-	path   string // as it was found
-	handle uintptr
+type Library struct {
+	Name   string // as it was asked for, e.g. libnvrtc.so.12
+	Path   string // as it was found
+	Handle uintptr
 }
 
 // folders lists where a library may lie besides the loader's own places: what
 // the environment says outranks them, the usual places of a toolkit come last.
 func folders(env func(string) string) (first, last []string) {
-	first = filepath.SplitList(env(LibrariesEnv))
+	first = filepath.SplitList(env(Env))
 	for _, home := range []string{env("CUDA_HOME"), env("CUDA_PATH"), "/usr/local/cuda"} {
 		if home != "" {
 			last = append(last, filepath.Join(home, "lib64"), filepath.Join(home, "targets", target(), "lib"))
@@ -35,9 +36,10 @@ func folders(env func(string) string) (first, last []string) {
 	return first, last
 }
 
-// open loads the first library of names that can be: each name in the folders
-// of the environment, then by the loader, then in the toolkit's folders.
-func open(env func(string) string, names ...string) (*library, error) {
+// Open loads the first library of names that can be: each name in the folders
+// that the environment (env reads a variable) names, then by the loader, then in
+// the toolkit's folders. The error says where was looked, and what the loader said.
+func Open(env func(string) string, names ...string) (*Library, error) {
 	first, last := folders(env)
 	var tried []string
 	for _, name := range names {
@@ -58,13 +60,13 @@ func open(env func(string) string, names ...string) (*library, error) {
 			loadCompanions(path, name)
 			handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 			if err == nil {
-				return &library{name, path, handle}, nil
+				return &Library{name, path, handle}, nil
 			}
 			tried = append(tried, err.Error())
 		}
 	}
 	return nil, fmt.Errorf("load %s: not found by the loader, in $%s, $CUDA_HOME/lib64, $CUDA_PATH/lib64 or /usr/local/cuda/lib64 (%s)",
-		strings.Join(names, " or "), LibrariesEnv, strings.Join(tried, "; "))
+		strings.Join(names, " or "), Env, strings.Join(tried, "; "))
 }
 
 // companions are the libraries that another one looks for by name, by the pattern
@@ -93,14 +95,29 @@ func loadCompanions(path, name string) {
 	}
 }
 
-// bind sets each pointer to the address of the symbol of its name.
-func (l *library) bind(symbols map[string]*uintptr) error {
+// Bind sets each pointer to the address of the symbol of its name.
+func (l *Library) Bind(symbols map[string]*uintptr) error {
 	for name, to := range symbols {
-		address, err := purego.Dlsym(l.handle, name)
+		address, err := purego.Dlsym(l.Handle, name)
 		if err != nil {
-			return fmt.Errorf("%s has no %s: it is of a version that this program does not know; CUDA 12 and 13 are", l.path, name)
+			return fmt.Errorf("%s has no %s: it is of a version that this program does not know; CUDA 12 and 13 are", l.Path, name)
 		}
 		*to = address
 	}
 	return nil
+}
+
+// Sonames lists what a library is called in the versions of CUDA that this program
+// knows, that of the driver first (13000 for 13.0): what a newer toolkit makes, an
+// older driver does not load.
+func Sonames(name string, driver int) []string {
+	majors := []string{"12", "13"}
+	if driver >= 13000 {
+		majors = []string{"13", "12"}
+	}
+	var out []string
+	for _, m := range majors {
+		out = append(out, name+".so."+m)
+	}
+	return out
 }
