@@ -142,6 +142,7 @@ def update(m, opt, prompts, tokens, advantages, group, loss_of=head_loss):
 
 
 def optimizer(m, capturable):
+    why = []
     for extra in ({"fused": True}, {"foreach": True}):
         try:
             opt = torch.optim.AdamW(m.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.0, capturable=capturable, **extra)
@@ -149,9 +150,9 @@ def optimizer(m, capturable):
                 p.grad = torch.zeros_like(p)
             opt.step()
             return opt
-        except (TypeError, RuntimeError):
-            continue
-    raise SystemExit("no AdamW works here")
+        except (TypeError, RuntimeError) as e:
+            why.append(str(e).splitlines()[0])
+    raise SystemExit(f"no AdamW works here: {'; '.join(why)}")
 
 
 def seconds(f, times):

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 )
 
 // torchOf is what torch_gpu_step.py prints, as far as it is read here.
@@ -107,6 +109,9 @@ func precision(c *check) (*table, error) {
 		}
 		t.row(row...)
 	}
+	if err := costs(c, t); err != nil {
+		return nil, err
+	}
 	for _, p := range []string{"tf32", "bf16"} {
 		dir := filepath.Join(c.out, "precision-"+p)
 		r, err := c.train(dir, "--device", "cuda", "--set", "model.precision="+p)
@@ -116,6 +121,21 @@ func precision(c *check) (*table, error) {
 		t.note("The default experiment in %s, seed 1: from %.3f to %.3f sampled.", p, r.Result.Initial.Sampled.AnswerReward, r.Result.Final.Sampled.AnswerReward)
 	}
 	return t, nil
+}
+
+// costs notes the errors that the precisions make, as a test measures them.
+func costs(c *check, t *table) error {
+	out, err := c.program(onCard, "model.test", "-test.v", "-test.run", "^TestGPUPrecisionCosts$")
+	found := regexp.MustCompile(`costs: (\S+) \| (.+?) \| (\S+) \| (\S+)`).FindAllSubmatch(out, -1)
+	for _, m := range found {
+		t.note("%s, H = 64, %s: a log-probability changes by at most %s, the gradient by %s of its length (the CPU is the reference).", m[1], m[2], m[3], m[4])
+	}
+	if err != nil {
+		t.fails("%s", failures(out, err))
+	} else if len(found) == 0 {
+		return errors.New("model.test says nothing of what the precisions cost")
+	}
+	return nil
 }
 
 // sizes looks for the size from which the GPU pays.

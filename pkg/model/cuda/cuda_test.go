@@ -129,9 +129,32 @@ func TestRecordedWork(t *testing.T) {
 	}))
 }
 
+// The precisions keep as many bits of an operand as they say.
+func TestPrecisionRoundsOperands(t *testing.T) {
+	const fine, finer = 1 + 1.0/(1<<9), 1 + 1.0/(1<<12)
+	for p, want := range map[Precision][]float32{Float32: {fine, finer}, TF32: {fine, 1}, BFloat16: {1, 1}} {
+		env := environment(t)
+		d, err := Open(Options{Precision: p, Getenv: func(name string) string { return env[name] }})
+		must(t, err)
+		must(t, d.Do(func() error {
+			x, err := d.Alloc(4*5, "operands and products")
+			must(t, err)
+			must(t, Upload(d, x, 0, []float32{fine, finer, 1}))
+			must(t, d.Gemm(false, false, 2, 1, 1, x.At(0), 1, x.At(2), 1, false, x.At(3), 1))
+			got := make([]float32, 2)
+			must(t, Download(d, got, x, 3))
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: the products with 1 of 1+2⁻⁹ and 1+2⁻¹² are %v, want %v", p, got, want)
+			}
+			return nil
+		}))
+		must(t, d.Close())
+	}
+}
+
 // Products of all four forms, with rows that are apart and sums that go on.
 func TestGemm(t *testing.T) {
-	for _, p := range []Precision{Float32, BFloat16} {
+	for _, p := range []Precision{Float32, TF32, BFloat16} {
 		env := environment(t)
 		d, err := Open(Options{Precision: p, Getenv: func(name string) string { return env[name] }})
 		must(t, err)
