@@ -143,6 +143,19 @@ func TestVerdict(t *testing.T) {
 			"y and x are not separable with 4 seeds (difference 0.1 points [-0.1, 0.3])", nil, []string{"beats"}},
 		{"apart by everything in every seed", two(always(fakeRun{final: 0, problems: 128}), always(fakeRun{final: 1, problems: 128})),
 			"y beats x by 100.0 points [98.8, 100.0], 4 seeds.", nil, []string{"not separable"}},
+		{"a seed that did not learn", two(noise4(0.9, 10), func(seed uint64) fakeRun {
+			return fakeRun{initial: .2, final: []float64{.82, .16, .85, .82}[seed-1]}
+		}), "x and y are not separable",
+			[]string{"y is torn: 1 of 4 seeds did not learn (seed 2, at 16.0%; before training 20.0%), the others end at 82.0% to 85.0%. Its mean"}, []string{"x is torn"}},
+		{"seeds that stayed where they were", two(noise4(0.9, 10), func(seed uint64) fakeRun {
+			return fakeRun{initial: .2, final: []float64{.2, .5, .21, .5}[seed-1]}
+		}), "", []string{"y is torn: 2 of 4 seeds did not learn (seeds 1, 3, at 20.0% to 21.0%; before training 20.0%), the others end at 50.0%."}, nil},
+		{"seeds far apart that all learned", two(noise4(0.9, 10), func(seed uint64) fakeRun {
+			return fakeRun{initial: .2, final: []float64{.3, .9, .5, .9}[seed-1]}
+		}), "", nil, []string{"torn"}},
+		{"seeds that hardly learned", two(noise4(0.9, 10), func(seed uint64) fakeRun {
+			return fakeRun{initial: .2, final: []float64{.21, .26, .2, .27}[seed-1]}
+		}), "", nil, []string{"torn"}},
 		{"at the ceiling", two(always(fakeRun{initial: .2, final: 1}), always(fakeRun{initial: .2, final: .995})),
 			"", []string{"at the ceiling of the measure"}, nil},
 		{"at the floor", two(always(fakeRun{final: 0}), always(fakeRun{final: .005})),
