@@ -220,7 +220,7 @@ func (v *sweepView) finalAgainst(x, lines int) (figure, bool) {
 		pan.legend = append(pan.legend, legendEntry{name: "a seed", glyph: seedGlyph(pan.legend[0].glyph.Color)})
 	}
 	if marks {
-		pan.legend = append(pan.legend, legendEntry{name: "a seed that diverged", glyph: divergedGlyph(dark)})
+		pan.legend = append(pan.legend, legendEntry{name: "a seed that diverged", glyph: divergedSeedGlyph(dark)})
 	}
 	pan.legend = append(pan.legend, levels...)
 	fig.caption = append(fig.caption, v.finalNote()...)
@@ -310,7 +310,7 @@ func drawDots(p *plot.Plot, dots []dot, l look, spread float64, joined bool) boo
 	}
 	addMarkers(p, means, l.glyph(markerRadius+1))
 	addMarkers(p, seeds, seedGlyph(l.color))
-	return addMarkers(p, marks, divergedGlyph(l.color))
+	return addMarkers(p, marks, divergedSeedGlyph(l.color))
 }
 
 // jitter spreads n seeds evenly over a small part of the distance between two

@@ -70,12 +70,12 @@ type marked struct{}
 // DrawGlyph implements [draw.GlyphDrawer].
 func (marked) DrawGlyph(c *draw.Canvas, sty draw.GlyphStyle, pt vg.Point) {
 	for _, layer := range []draw.LineStyle{
-		{Color: white, Width: vg.Points(4.4)},
-		{Color: sty.Color, Width: vg.Points(2)},
+		{Color: white, Width: 4.4 / 4.2 * sty.Radius},
+		{Color: sty.Color, Width: 2 / 4.2 * sty.Radius},
 	} {
 		r := sty.Radius
 		if layer.Color == white {
-			r += vg.Points(1.2)
+			r += 1.2 / 4.2 * sty.Radius
 		}
 		c.StrokeLines(layer,
 			[]vg.Point{{X: pt.X - r, Y: pt.Y - r}, {X: pt.X + r, Y: pt.Y + r}},
@@ -114,4 +114,11 @@ func addMarkers(p *plot.Plot, at series, glyph draw.GlyphStyle) bool {
 
 func divergedGlyph(c color.NRGBA) draw.GlyphStyle {
 	return draw.GlyphStyle{Color: c, Radius: vg.Points(4.2), Shape: marked{}}
+}
+
+// divergedSeedGlyph is the smaller cross of a seed that stands close to others.
+func divergedSeedGlyph(c color.NRGBA) draw.GlyphStyle {
+	g := divergedGlyph(c)
+	g.Radius = vg.Points(2.9)
+	return g
 }
