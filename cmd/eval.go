@@ -2,7 +2,9 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -83,6 +85,9 @@ func useCheckpoint(arg, which string, opts *config.LoadOptions) (string, error) 
 		return "", fmt.Errorf("%w: --which %q is unknown (last or best)", config.ErrConfig, which)
 	}
 	info, err := os.Stat(arg)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("evaluate %s: no such file or folder; give the folder of a run, as `grpo train` names it, or a safetensors file", arg)
+	}
 	if err != nil {
 		return "", fmt.Errorf("evaluate: %w", err)
 	}

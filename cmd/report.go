@@ -81,7 +81,7 @@ func runReport(o *reportOptions) error {
 	for _, dir := range o.dirs {
 		r, err := rundir.Open(dir)
 		if err != nil {
-			return err
+			return fmt.Errorf("%w (report takes the folders of runs, or of one sweep or study)", err)
 		}
 		runs = append(runs, r)
 	}

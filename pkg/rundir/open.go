@@ -70,9 +70,14 @@ func readRun(dir string) (*Run, seals, error) {
 	// The seal comes first: what it vouches for was on the disk before it.
 	seen := readSeals(dir)
 	fail := func(err error) (*Run, seals, error) { return nil, seen, err }
-	if info, err := os.Stat(dir); err != nil {
+	info, err := os.Stat(dir)
+	var at *fs.PathError
+	switch {
+	case errors.As(err, &at): // the path and why, without the name of the system's call
+		return fail(fmt.Errorf("%s: %w", at.Path, at.Err))
+	case err != nil:
 		return fail(err)
-	} else if !info.IsDir() {
+	case !info.IsDir():
 		return fail(fmt.Errorf("%s: it is a file, not a run's folder", dir))
 	}
 	content, err := r.load()
