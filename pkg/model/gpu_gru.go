@@ -3,6 +3,8 @@
 package model
 
 import (
+	"math"
+
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
@@ -51,16 +53,15 @@ func (g *gpu) recurrence(hidden int) (plan kernels.GRUPlan, whole map[string]*cu
 		if whole, err = g.load(plan.Module()); err != nil || plan.Cluster == 1 {
 			return err
 		}
-		for i, l := range plan.Largest() {
+		least := math.MaxInt
+		for _, l := range plan.Largest() {
 			n, err := whole[l.Kernel].Clusters(grid(l))
 			if err != nil {
-				return err
+				return nil // the driver does not say: the plan has a guess
 			}
-			if i == 0 || n < plan.Card.Clusters {
-				plan.Card.Clusters = n
-			}
+			least = min(least, n)
 		}
-		if plan.Card.Clusters == 0 { // no room for one, as on a part of a card
+		if plan.Card.Clusters = least; least == 0 { // no room for one, as on a part of a card
 			whole = nil
 		}
 		return nil

@@ -85,6 +85,10 @@ func TestGPUWithoutRoomForAClusterGoesStepwise(t *testing.T) {
 	if onCard() {
 		t.Skipf("the card runs %d clusters at once", plan.Card.Clusters)
 	}
+	cudaemu.Setenv(t, "CUDAEMU_CLUSTERS", "-1") // a driver that does not say
+	if plan, whole, err = g.recurrence(132); err != nil || whole == nil || plan.Card.Clusters != 0 {
+		t.Fatalf("unasked there are %d clusters and %d kernels: %v", plan.Card.Clusters, len(whole), err)
+	}
 	cudaemu.Setenv(t, "CUDAEMU_CLUSTERS", "0")
 	if _, whole, err = g.recurrence(132); err != nil || whole != nil {
 		t.Fatalf("without room there are %d kernels: %v", len(whole), err)

@@ -3,7 +3,7 @@
 // as the real one may; a module is a shared object of the emulated compiler.
 //
 // CUDAEMU_SM (90), CUDAEMU_SMS (4), CUDAEMU_SHARED (232448), CUDAEMU_MEMORY
-// (bytes) and CUDAEMU_CLUSTERS (that run at once) say what the card is; CUDAEMU_ORDER see launch.h; CUDAEMU_EAGER=1 runs
+// (bytes) and CUDAEMU_CLUSTERS (that run at once; below 0: it won't tell) say what the card is; CUDAEMU_ORDER see launch.h; CUDAEMU_EAGER=1 runs
 // everything at once; CUDAEMU_TRACE=1 names launches on stderr.
 #include "state.h"
 
@@ -307,7 +307,9 @@ API cuOccupancyMaxActiveClusters(int* n, void* f, const LaunchConfig* c) {
     if (c->count || c->grid[0] % k->cluster || (int)c->shared > fn->maxShared) return INVALID_VALUE;
     int threads = c->block[0] * c->block[1] * c->block[2];
     if (threads > k->limit) return LAUNCH_OUT_OF_RESOURCES;
-    *n = number("CUDAEMU_CLUSTERS", number("CUDAEMU_SMS", 4) / k->cluster);
+    int most = number("CUDAEMU_CLUSTERS", number("CUDAEMU_SMS", 4) / k->cluster);
+    if (most < 0) return NOT_SUPPORTED;
+    *n = most;
     return OK;
 }
 

@@ -149,7 +149,8 @@ type launchConfig struct {
 
 // Clusters is how many clusters of blocks of such a launch the card runs at once;
 // the kernel says itself how many blocks make one. 0: it can't run at all here,
-// as on a part of a card whose multiprocessors don't lie together.
+// as on a part of a card whose multiprocessors don't lie together. An error leaves
+// the device as it is: this is a question.
 func (k *Kernel) Clusters(g Grid) (int, error) {
 	d := k.d
 	if err := k.allow(g.Shared); err != nil {
@@ -161,7 +162,7 @@ func (k *Kernel) Clusters(g Grid) (int, error) {
 		shared: uint32(g.Shared), stream: d.stream,
 	}
 	n := new(int32)
-	err := d.check(call(d.drv.cuOccupancyMaxActiveClusters, uintptr(unsafe.Pointer(n)), k.fn, uintptr(unsafe.Pointer(c))), "ask %s how many clusters of %s it runs at once", d.name, k.name)
+	err := d.drv.check(call(d.drv.cuOccupancyMaxActiveClusters, uintptr(unsafe.Pointer(n)), k.fn, uintptr(unsafe.Pointer(c))), "ask %s how many clusters of %s it runs at once", d.name, k.name)
 	return int(*n), err
 }
 
