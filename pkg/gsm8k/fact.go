@@ -1,7 +1,6 @@
 package gsm8k
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -75,14 +74,17 @@ type question struct {
 	fact       fact
 }
 
+// text is the question in words. It is put together by hand, as the solutions
+// are: every run writes some ten thousand of them before it begins.
 func (q question) text() string {
+	a, b := strconv.Itoa(q.fact.a), strconv.Itoa(q.fact.b)
 	switch q.fact.op {
 	case '+':
-		return fmt.Sprintf("%s has %d %s and gets %d more. How many?", q.name, q.fact.a, q.item, q.fact.b)
+		return q.name + " has " + a + " " + q.item + " and gets " + b + " more. How many?"
 	case '-':
-		return fmt.Sprintf("%s has %d %s and loses %d. How many?", q.name, q.fact.a, q.item, q.fact.b)
+		return q.name + " has " + a + " " + q.item + " and loses " + b + ". How many?"
 	}
-	return fmt.Sprintf("%s has %d bags of %d %s. How many?", q.name, q.fact.a, q.fact.b, q.item)
+	return q.name + " has " + a + " bags of " + b + " " + q.item + ". How many?"
 }
 
 // typ returns the index of the question's type in types.
@@ -102,13 +104,19 @@ func (q question) problem(number int) Problem {
 	gold := strconv.Itoa(q.fact.value())
 	typ := types[q.typ()]
 	return Problem{
-		ID:       fmt.Sprintf("gen-%s-%05d", typ, number),
+		ID:       "gen-" + typ + "-" + padded(number),
 		Question: q.text(),
 		Answer:   q.write(annotated, q.fact, q.fact.value()),
 		Gold:     gold,
 		Type:     typ,
 		Fact:     q.fact.String(),
 	}
+}
+
+// padded writes a number with five digits, or more where it has them.
+func padded(n int) string {
+	s := strconv.Itoa(n)
+	return "00000"[min(len(s), 5):] + s
 }
 
 var questionForms = []*regexp.Regexp{

@@ -3,6 +3,7 @@ package gsm8k
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -92,14 +93,15 @@ const (
 // write returns a solution of the question that works with the fact f and
 // arrives at value; neither need be right.
 func (q question) write(form int, f fact, value int) string {
-	work := fmt.Sprintf("%s=%d", f, value)
+	sum, n := f.String(), strconv.Itoa(value)
+	work := sum + "=" + n
 	if form != short {
-		work = fmt.Sprintf("%s=<<%s=%d>>%d", f, f, value, value)
+		work = sum + "=<<" + work + ">>" + n
 	}
 	if form == wordy {
-		work = fmt.Sprintf("%s has %s %s.", q.name, work, q.item)
+		work = q.name + " has " + work + " " + q.item + "."
 	}
-	return fmt.Sprintf("%s\n%s %d", work, marker, value)
+	return work + "\n" + marker + " " + n
 }
 
 // ramble repeats the solution and never comes to an end: exactly maxChars

@@ -150,6 +150,7 @@ func TestAblationsTrain(t *testing.T) {
 		runs := p.Manifest.Runs
 		for _, e := range runs {
 			t.Run(name+"/"+p.Manifest.Arms[e.Arm].Name, func(t *testing.T) {
+				t.Parallel()
 				cfg, err := frozen(e)
 				if err != nil {
 					t.Fatal(err)

@@ -47,9 +47,10 @@ func TestRemaining(t *testing.T) {
 	}
 }
 
-// TestRemainingWithin20Percent: a sweep whose arms differ in cost as their work
-// says up to 15%, whose runs scatter by 5% and pay a start, is foretold within
-// 20% as soon as the first two runs have ended.
+// TestRemainingWithin20Percent: a sweep whose arms cost what their work says but
+// for 7%, and whose runs scatter by 2%, is foretold within 20% as soon as the first
+// two runs have ended. More can't be promised of larger errors: where the first
+// runs are cheap and all others dear, 1.07·1.02 / (0.93·0.98) is 1.197.
 func TestRemainingWithin20Percent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 6).Draw(t, "arms")
@@ -58,13 +59,13 @@ func TestRemainingWithin20Percent(t *testing.T) {
 		work, cost := make([]float64, n), make([]float64, n)
 		for i := range n {
 			work[i] = rapid.Float64Range(10, 40).Draw(t, "work")
-			cost[i] = 3 * work[i] * rapid.Float64Range(0.85, 1.15).Draw(t, "error")
+			cost[i] = 3 * work[i] * rapid.Float64Range(0.93, 1.07).Draw(t, "error")
 		}
 		runs := make([]Clock, n*seeds)
 		took := make([]float64, n*seeds)
 		for i := range runs {
 			runs[i] = Clock{Arm: i % n, Steps: 200}
-			took[i] = cost[i%n] * rapid.Float64Range(0.95, 1.05).Draw(t, "scatter")
+			took[i] = cost[i%n] * rapid.Float64Range(0.98, 1.02).Draw(t, "scatter")
 		}
 		// Runs begin in order on the first free place; time stops when two have ended.
 		free, begins, ends := make([]float64, jobs), make([]float64, len(runs)), make([]float64, len(runs))

@@ -55,6 +55,7 @@ func TestVariantsTrainAndAccumulate(t *testing.T) {
 	long(t)
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
 			set := append([]string{"n_grpo_steps=2", "data.val_size=10", "data.test_size=0", "data.unseen_size=0", "eval.greedy=false"}, v.set...)
 			one := mustRun(t, small(set...), t.TempDir(), 2)
 			if one.Result.Status != rundir.StateDone {
@@ -83,6 +84,7 @@ func TestVariantsResumeExactly(t *testing.T) {
 			continue
 		}
 		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
 			cfg := small(append([]string{"n_grpo_steps=5"}, v.set...)...)
 			want := mustRun(t, cfg, t.TempDir(), 1)
 			dir := t.TempDir()
@@ -188,6 +190,7 @@ func TestPresetsTrain(t *testing.T) {
 	long(t)
 	for _, p := range config.Presets() {
 		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
 			set := []string{"n_grpo_steps=2", "rollout_batch_size=32", "train_batch_size=16", "gradient_accumulation_steps=1",
 				"data.val_size=20", "data.test_size=0", "data.unseen_size=0", "eval.greedy=false"}
 			if p.Name == "minillm" {
@@ -229,6 +232,7 @@ func TestEveryNameTrains(t *testing.T) {
 	} {
 		for _, name := range c.names {
 			t.Run(c.key+"="+name, func(t *testing.T) {
+				t.Parallel()
 				set := append([]string{"n_grpo_steps=1", "data.val_size=10", "data.test_size=0", "data.unseen_size=0", "eval.greedy=false", c.key + "=" + name}, c.with...)
 				r := mustRun(t, small(append(set, c.extra[name]...)...), t.TempDir(), 2)
 				if r.Result.Status != rundir.StateDone || len(r.Metrics) != 1 {

@@ -162,6 +162,7 @@ func TestGradientAccumulationIsInvariant(t *testing.T) {
 	for _, loss := range []string{"no_baseline", "reinforce_with_baseline", "grpo_clip", "grpo_no_clip"} {
 		for _, norm := range []string{"masked_mean", "masked_normalize"} {
 			t.Run(loss+" "+norm, func(t *testing.T) {
+				t.Parallel()
 				base := []string{"loss_type=" + loss, "length_normalization=" + norm, "n_grpo_steps=1",
 					"epochs_per_rollout_batch=2", "train_batch_size=24", "data.val_size=10", "data.test_size=0", "data.unseen_size=0", "eval.greedy=false"}
 				one := mustRun(t, small(base...), t.TempDir(), 1).Metrics[0]
@@ -217,6 +218,7 @@ func TestRunsThatCannotLearn(t *testing.T) {
 		{"not finite", []string{"learning_rate=1e38", "adam_eps=1e-30"}, "the run diverged at step", rundir.StateDiverged},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			r := mustRun(t, small(c.set...), t.TempDir(), 1)
 			if r.Result.Status != c.status {
 				t.Errorf("status %s, want %s", r.Result.Status, c.status)
