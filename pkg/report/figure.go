@@ -29,7 +29,6 @@ type figure struct {
 	xLabel, yLabel string
 	caption        []string // sentences
 	dpi            int      // 0 = defaultDPI
-	lean           bool     // a smaller file of the same picture, see encodeLean
 }
 
 // panel is one plot with its heading and legend above it.
@@ -108,9 +107,6 @@ func (f figure) render(w io.Writer) error {
 	f.drawSharedLabels(page, top, areas)
 	page.Max.Y -= vg.Points(sectionGap) + f.xLabelHeight()
 	drawBlock(page, captionText, caption)
-	if f.lean {
-		return encodeLean(w, canvas.Image(), dpi)
-	}
 	return encodePNG(w, canvas.Image(), dpi)
 }
 

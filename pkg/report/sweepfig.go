@@ -49,7 +49,7 @@ func drawSweep(a *Analysis, dpi int, wanted func(file string) bool) ([]Drawing, 
 		if !ok {
 			continue
 		}
-		fig.dpi, fig.lean = dpi, true
+		fig.dpi = dpi
 		if fig.setting == "" {
 			fig.setting = v.setting()
 		}

@@ -5,20 +5,8 @@ import (
 	"image"
 	"image/color"
 	"image/draw"
-	"image/png"
-	"io"
 	"slices"
 )
-
-// A report holds a dozen figures, twice: as files and within its page. The
-// thousands of colours in one are nearly all shades at the edges of letters
-// and lines, so 256 well chosen ones show the same picture in a third of the
-// bytes.
-
-// encodeLean writes img as a PNG with a palette.
-func encodeLean(w io.Writer, img image.Image, dpi int) error {
-	return encodeWith(png.Encoder{}, w, paletted(img), dpi)
-}
 
 // maxColours is the size of a PNG palette.
 const maxColours = 256
