@@ -3,7 +3,8 @@
 // as the real one may; a module is a shared object of the emulated compiler.
 //
 // CUDAEMU_SM (90), CUDAEMU_SMS (4), CUDAEMU_SHARED (232448), CUDAEMU_MEMORY
-// (bytes) and CUDAEMU_CLUSTERS (that run at once; below 0: it won't tell) say what the card is; CUDAEMU_ORDER see launch.h; CUDAEMU_EAGER=1 runs
+// (bytes) and CUDAEMU_CLUSTERS (that run at once; below 0: it won't tell) say what the card is,
+// CUDAEMU_CARDS=0 that there is none, CUDAEMU_DRIVER (12040) what the driver is; CUDAEMU_ORDER see launch.h; CUDAEMU_EAGER=1 runs
 // everything at once; CUDAEMU_TRACE=1 names launches on stderr.
 #include "state.h"
 
@@ -29,10 +30,11 @@ struct Module {
     if (CUresult notReady = ready()) return notReady;
 
 API cuInit(unsigned) {
+    if (number("CUDAEMU_CARDS", 1) == 0) return NO_DEVICE;
     initialized = true;
     return OK;
 }
-API cuDriverGetVersion(int* v) { return *v = 12040, OK; }
+API cuDriverGetVersion(int* v) { return *v = number("CUDAEMU_DRIVER", 12040), OK; }
 API cuDeviceGetCount(int* n) { return *n = 1, OK; }
 API cuDeviceGet(int* d, int ordinal) { return ordinal ? INVALID_DEVICE : (*d = 0, OK); }
 API cuDeviceGetName(char* name, int n, int) { return snprintf(name, n, "emulated card"), OK; }

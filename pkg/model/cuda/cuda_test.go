@@ -239,8 +239,47 @@ func TestClosedDevice(t *testing.T) {
 	wantError(t, d.Do(func() error { return nil }), "has been closed")
 }
 
+// What stands in the way is named in one line, with the mend.
 func TestOpenRefuses(t *testing.T) {
 	env := environment(t)
-	_, err := Open(Options{Ordinal: 9, Getenv: func(name string) string { return env[name] }})
-	wantError(t, err, "open GPU 9", "there are 1")
+	open := func(ordinal int) error {
+		d, err := Open(Options{Ordinal: ordinal, Getenv: func(name string) string { return env[name] }})
+		if err == nil {
+			_ = d.Close()
+		}
+		return err
+	}
+	wantError(t, open(9), "open GPU 9", "there are 1")
+	for _, c := range []struct {
+		name, value string
+		want        []string
+	}{
+		{"CUDAEMU_CARDS", "0", []string{"there is no NVIDIA GPU here", "CUDA_VISIBLE_DEVICES", "--device cpu"}},
+		{"CUDAEMU_DRIVER", "11080", []string{"the driver is of CUDA 11.8, at least 12.0 is needed", "525 or newer", "--device cpu"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cudaemu.Setenv(t, c.name, c.value)
+			wantError(t, open(0), c.want...)
+		})
+	}
+	must(t, open(0))
+}
+
+// A card that the compiler no longer knows, and kernels that the driver can't load.
+func TestLoadRefuses(t *testing.T) {
+	t.Run("an old card", func(t *testing.T) {
+		cudaemu.Setenv(t, "CUDAEMU_SM", "52")
+		d := device(t)
+		wantError(t, d.Do(func() error {
+			_, err := d.Load("base", kernels.Base().Source, nil, nil)
+			return err
+		}), "compile base for emulated card", "compute capability is 5.2", "install an older CUDA", "--device cpu")
+	})
+	t.Run("code of a newer compiler", func(t *testing.T) {
+		d := device(t)
+		wantError(t, d.Do(func() error {
+			_, err := d.module("base", []byte("no code that this driver knows"))
+			return err
+		}), "load base on emulated card", "the driver knows CUDA 12.4", "NVRTC 12.4", "update NVIDIA's driver", cudalib.Env)
+	})
 }
