@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -80,8 +81,11 @@ func runReport(o *reportOptions) error {
 	var runs []*rundir.Run
 	for _, dir := range o.dirs {
 		r, err := rundir.Open(dir)
-		if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%w (report takes the folders of runs, or of one sweep or study)", err)
+		}
+		if err != nil {
+			return err
 		}
 		runs = append(runs, r)
 	}

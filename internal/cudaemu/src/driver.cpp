@@ -3,9 +3,10 @@
 // as the real one may; a module is a shared object of the emulated compiler.
 //
 // CUDAEMU_SM (90), CUDAEMU_SMS (4), CUDAEMU_SHARED (232448), CUDAEMU_MEMORY
-// (bytes) and CUDAEMU_CLUSTERS (that run at once; below 0: it won't tell) say what the card is,
-// CUDAEMU_CARDS=0 that there is none, CUDAEMU_DRIVER (12040) what the driver is; CUDAEMU_ORDER see launch.h; CUDAEMU_EAGER=1 runs
-// everything at once; CUDAEMU_TRACE=1 names launches on stderr.
+// (bytes) and CUDAEMU_CLUSTERS (that run at once; below 0: it won't tell) say what
+// the card is, CUDAEMU_CARDS=0 that there is none, CUDAEMU_DRIVER (12040) what the
+// driver is; CUDAEMU_ORDER see launch.h; CUDAEMU_EAGER=1 runs everything at once;
+// CUDAEMU_TRACE=1 names launches on stderr.
 #include "state.h"
 
 // --- modules

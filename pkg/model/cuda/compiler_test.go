@@ -8,9 +8,8 @@ import (
 	"slices"
 	"testing"
 
-	"grpo/pkg/model/cuda/kernels"
-
 	"grpo/internal/cudalib"
+	"grpo/pkg/model/cuda/kernels"
 )
 
 func TestTargets(t *testing.T) {
