@@ -25,7 +25,7 @@ type Library struct {
 }
 
 // folders lists where a library may lie besides the loader's own places: what
-// the environment says outranks them, the usual places of a toolkit come last.
+// the environment says outranks them, the usual places of a toolkit and a driver come last.
 func folders(env func(string) string) (first, last []string) {
 	first = filepath.SplitList(env(Env))
 	for _, home := range []string{env("CUDA_HOME"), env("CUDA_PATH"), "/usr/local/cuda"} {
@@ -33,12 +33,13 @@ func folders(env func(string) string) (first, last []string) {
 			last = append(last, filepath.Join(home, "lib64"), filepath.Join(home, "targets", target(), "lib"))
 		}
 	}
-	return first, last
+	// Where clusters and containers put the driver that belongs to the host.
+	return first, append(last, "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib")
 }
 
 // Open loads the first library of names that can be: each name in the folders
 // that the environment (env reads a variable) names, then by the loader, then in
-// the toolkit's folders. The error says where was looked, and what the loader said.
+// the usual folders. The error says where was looked, and what the loader said.
 func Open(env func(string) string, names ...string) (*Library, error) {
 	first, last := folders(env)
 	var tried []string
@@ -65,7 +66,7 @@ func Open(env func(string) string, names ...string) (*Library, error) {
 			tried = append(tried, err.Error())
 		}
 	}
-	return nil, fmt.Errorf("load %s: not found by the loader, in $%s, $CUDA_HOME/lib64, $CUDA_PATH/lib64 or /usr/local/cuda/lib64 (%s)",
+	return nil, fmt.Errorf("load %s: not found by the loader, in $%s, $CUDA_HOME/lib64, $CUDA_PATH/lib64, /usr/local/cuda/lib64 or /usr/local/nvidia/lib64 (%s)",
 		strings.Join(names, " or "), Env, strings.Join(tried, "; "))
 }
 
