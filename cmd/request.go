@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -41,9 +40,6 @@ func (f *configFlags) add(c *cobra.Command, names []string) {
 		return keys, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 	})
 }
-
-// join lists names in a help text.
-func join(names []string) string { return strings.Join(names, ", ") }
 
 // keyFlag is a flag of its own for a key that is set often.
 type keyFlag struct{ flag, key, usage string }

@@ -20,7 +20,6 @@ type stepBuffers struct {
 	alive      cuda.Pointer
 	owner      cuda.Pointer // rows: the prompt of each
 	owners     []int32
-	group      int
 	aliveCount []int32
 }
 

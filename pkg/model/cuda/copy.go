@@ -14,11 +14,11 @@ func Upload[T any](d *Device, to *Mem, at int, from []T) error {
 	if len(from) == 0 {
 		return d.failed
 	}
-	bytes, offset, err := span(to, at, from)
+	place, err := span(to, at, from)
 	if err != nil {
 		return fmt.Errorf("upload: %w", err)
 	}
-	return d.check(call(d.drv.cuMemcpyHtoDAsync, to.ptr+offset, uintptr(unsafe.Pointer(&from[0])), bytes, d.stream), "copy %d bytes to %s", bytes, d.name)
+	return UploadAt(d, place, from)
 }
 
 // Download copies from the device, beginning at an offset in elements, and waits
@@ -39,11 +39,11 @@ func Fetch[T any](d *Device, to []T, from *Mem, at int) error {
 	if len(to) == 0 {
 		return d.failed
 	}
-	bytes, offset, err := span(from, at, to)
+	place, err := span(from, at, to)
 	if err != nil {
 		return fmt.Errorf("download: %w", err)
 	}
-	return d.check(call(d.drv.cuMemcpyDtoHAsync, uintptr(unsafe.Pointer(&to[0])), from.ptr+offset, bytes, d.stream), "copy %d bytes from %s", bytes, d.name)
+	return FetchAt(d, to, place)
 }
 
 // FetchAt is [Fetch] from an address.
@@ -66,13 +66,14 @@ func UploadAt[T any](d *Device, to Pointer, from []T) error {
 	return d.check(call(d.drv.cuMemcpyHtoDAsync, uintptr(to), uintptr(unsafe.Pointer(&from[0])), bytes, d.stream), "copy %d bytes to %s", bytes, d.name)
 }
 
-func span[T any](m *Mem, at int, s []T) (bytes, offset uintptr, err error) {
+// span is the address of element at of the memory, from which the slice must fit.
+func span[T any](m *Mem, at int, s []T) (Pointer, error) {
 	var zero T
 	each := int(unsafe.Sizeof(zero))
 	if at < 0 || (at+len(s))*each > m.size {
-		return 0, 0, fmt.Errorf("%d elements from %d on do not lie in %d bytes", len(s), at, m.size)
+		return 0, fmt.Errorf("%d elements from %d on do not lie in %d bytes", len(s), at, m.size)
 	}
-	return uintptr(len(s) * each), uintptr(at * each), nil
+	return Pointer(m.ptr + uintptr(at*each)), nil
 }
 
 // Copy copies bytes from one place of the device to another.

@@ -41,7 +41,6 @@ type Device struct {
 	loaded      map[string]map[string]*Kernel // by what they were compiled from
 	args        *launchArgs
 	scalars     *[2]float32 // alpha and beta of matrix products
-	depth       int         // of nested Do
 	capturing   bool
 }
 

@@ -97,11 +97,7 @@ func (e *Engine) Add(a, b tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor,
 	case incr != nil:
 		return nil, fmt.Errorf("add tensors on %s: adding to a third is not known", e.d.name)
 	case reuse != nil:
-		t, ok := reuse.(tensor.Tensor)
-		if !ok {
-			return nil, fmt.Errorf("add tensors on %s: %T can't take the sum", e.d.name, reuse)
-		}
-		out = t
+		out = reuse
 	}
 	n := a.Shape().TotalSize()
 	return out, e.d.Do(func() error {

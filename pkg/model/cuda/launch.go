@@ -55,7 +55,6 @@ type Grid struct {
 	X, Y, Z            int // blocks
 	ThreadsX, ThreadsY int
 	Shared             int
-	Cooperative        bool // all blocks run at once and may wait for each other
 }
 
 // Load compiles a source, or finds it in the cache, and returns its kernels by
@@ -149,8 +148,8 @@ type launchConfig struct {
 
 // Clusters is how many clusters of blocks of such a launch the card runs at once;
 // the kernel says itself how many blocks make one. 0: it can't run at all here,
-// as on a part of a card whose multiprocessors don't lie together. An error leaves
-// the device as it is: this is a question.
+// as on a part of a card whose multiprocessors don't lie together. That the
+// driver does not answer leaves the device as it is.
 func (k *Kernel) Clusters(g Grid) (int, error) {
 	d := k.d
 	if err := k.allow(g.Shared); err != nil {

@@ -12,7 +12,6 @@ import (
 type Mem struct {
 	ptr  uintptr
 	size int // bytes asked for
-	room int // bytes that stand there
 }
 
 // Uintptr is the address on the device. A nil Mem has address 0.
@@ -44,7 +43,6 @@ type pool struct {
 type MemoryStats struct {
 	InUse    int // given out
 	Kept     int // taken from the driver and free
-	Peak     int // the largest InUse so far
 	Pieces   int // given out, counted
 	Requests int // made of the driver, counted: constant when nothing new is allocated
 	Host     int // page-locked memory of the host
@@ -91,8 +89,7 @@ func (d *Device) Alloc(size int, what string) (*Mem, error) {
 	p.taken[ptr] = room
 	p.stats.InUse += room
 	p.stats.Pieces++
-	p.stats.Peak = max(p.stats.Peak, p.stats.InUse)
-	return &Mem{ptr, size, room}, nil
+	return &Mem{ptr, size}, nil
 }
 
 // request asks the driver, and once more after giving back what the pool keeps.

@@ -17,12 +17,11 @@ import (
 // layer is a GRU layer over a segment, with what the kernels read.
 type layer struct {
 	packedLengths
-	h                   int
-	gi                  []float32 // packed, or the table
-	ids                 []int32
-	whh, bih, bhh, h0   []float32
-	dout                []float32
-	states, save, wants [][]float64
+	h                 int
+	gi                []float32 // packed, or the table
+	ids               []int32
+	whh, bih, bhh, h0 []float32
+	dout              []float32
 }
 
 func newLayer(r *rand.Rand, h, vocab int, init bool, lengths ...int) *layer {
