@@ -24,7 +24,7 @@ func checkSweep(dir, runs string) error {
 		return fmt.Errorf("%s: %d runs, finished %v; want %s, all finished", dir, len(s.Runs), s.Finished(), runs)
 	}
 	for _, name := range []string{"validation_reward.png", "final_vs_lr.png", "paired_difference.png", "response_length.png",
-		"entropy.png", "grad_norm.png", "reward_train_vs_validation.png", "validation_reward_vs_seconds.png"} {
+		"entropy.png", "grad_norm.png", "reward_train_vs_validation.png", "validation_reward_vs_tokens.png"} {
 		if err := checkPNG(filepath.Join(dir, name)); err != nil {
 			return err
 		}

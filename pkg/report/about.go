@@ -130,14 +130,5 @@ func common[T any](all []T, f func(T) string) string {
 	return first
 }
 
-// seeds lists the seeds of several runs: "seeds 1, 2, 3, 4 (n = 4 runs)".
-func seeds(all []about) string {
-	if len(all) == 1 {
-		return "One run, " + all[0].seed() + "."
-	}
-	list := make([]string, len(all))
-	for i, a := range all {
-		list[i] = strings.TrimPrefix(a.seed(), "seed ")
-	}
-	return fmt.Sprintf("Seeds %s (n = %d runs).", strings.Join(list, ", "), len(all))
-}
+// one says of which run a figure of a single one is.
+func (a about) one() string { return "One run, " + a.seed() + "." }

@@ -165,14 +165,17 @@ func stepRange(at []*int) string {
 	return fmt.Sprintf("steps %d to %d", lo, hi)
 }
 
-// levels fills in the base level and the majority-answer baseline: means over
-// the arms, which agree where all arms meet the same problems.
+// levels fills in the base level and the majority-answer baseline that all arms
+// share. Arms that start apart (from another prompt or base model) share no
+// base level: the mean over them would be the level of none.
 func (a *Analysis) levels(facts []armFacts) {
-	var base, majority []float64
+	var majority []float64
 	answers := map[string]bool{}
 	for i, f := range facts {
-		base = append(base, a.Arms[i].Initial.Mean)
-		majority = append(majority, f.majority)
+		for _, r := range f.runs {
+			majority = append(majority, r.majority)
+		}
+		a.Arms[i].majority = f.majority
 		if f.majorityAnswer != "" {
 			answers[f.majorityAnswer] = true
 			a.MajorityAnswer = f.majorityAnswer
@@ -181,8 +184,36 @@ func (a *Analysis) levels(facts []armFacts) {
 	if len(answers) > 1 {
 		a.MajorityAnswer = ""
 	}
-	a.Base, _, _ = MeanSD(base)
-	a.Majority, _, _ = MeanSD(majority)
+	a.Base, a.Majority = a.sharedBase(), shared(majority)
+}
+
+// sharedBase is the mean over the arms of the reward before training, NaN where
+// two arms differ in it with the same seed.
+func (a *Analysis) sharedBase() float64 {
+	var means []float64
+	for _, r := range a.Arms {
+		means = append(means, r.Initial.Mean)
+	}
+	for i := range a.Sweep.Manifest.Seeds {
+		var values []float64
+		for _, r := range a.Arms {
+			values = append(values, r.Initial.Values[i])
+		}
+		if len(finite(values)) > 0 && !isFinite(shared(values)) {
+			return math.NaN()
+		}
+	}
+	base, _, _ := MeanSD(means)
+	return base
+}
+
+// shared is the finite value of x if all finite values are equal, else NaN.
+func shared(x []float64) float64 {
+	x = slices.Compact(finite(x))
+	if len(x) != 1 {
+		return math.NaN()
+	}
+	return x[0]
 }
 
 // bestArm is the arm of the highest mean final reward among those that are

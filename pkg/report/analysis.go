@@ -82,6 +82,8 @@ type ArmRow struct {
 	// WallS, in seconds, is in no table that is written: the same runs made again
 	// give the same tables to the bit.
 	WallS Figure `json:"-"`
+
+	majority float64 // the majority-answer baseline on the arm's validation problems
 }
 
 // Name is what the arm is called in words.
@@ -154,7 +156,8 @@ type Analysis struct {
 	Best        int          `json:"best"`
 	Comparisons []Comparison `json:"comparisons"`
 	Verdict     Verdict      `json:"verdict"`
-	// Base and Majority are the base level and the majority-answer baseline.
+	// Base and Majority are the base level and the majority-answer baseline; NaN
+	// where the arms differ in it.
 	Base     float64 `json:"base"`
 	Majority float64 `json:"majority"`
 	// MajorityAnswer is the commonest gold answer of the validation set; empty

@@ -43,21 +43,34 @@ type curve struct {
 	hi    series
 }
 
+// valueRange is what the interval of a mean needs to know of a quantity: its
+// unit ([StudentT]'s resolution) and the range to which the interval is cut.
+type valueRange struct{ resolution, least, most float64 }
+
+// shareOf is the range of a share of n problems; n = 0 while unknown.
+func shareOf(n int) *valueRange {
+	r := &valueRange{most: 1}
+	if n > 0 {
+		r.resolution = 1 / float64(n)
+	}
+	return r
+}
+
 // curveOf takes a quantity of each run. The mean, and its interval where band
 // asks for it, are at the steps that all settled runs have.
-func (a armView) curveOf(quantity func(*rundir.Run) series, band bool) curve {
+func (a armView) curveOf(quantity func(*rundir.Run) series, band *valueRange) curve {
 	c := curve{seeds: nonEmpty(forEach(a.runs, quantity))}
 	settled := nonEmpty(forEach(a.settled(), quantity))
 	c.mean = mean(settled)
-	if band && len(settled) > 1 {
-		c.lo, c.hi = intervals(settled, c.mean)
+	if band != nil {
+		c.lo, c.hi = intervals(settled, c.mean, *band)
 	}
 	return c
 }
 
 // against replaces the steps of a curve's mean by other figures of the same
 // steps, and the steps of each seed by its own.
-func (a armView) against(x, y func(*rundir.Run) series, band bool) curve {
+func (a armView) against(x, y func(*rundir.Run) series, band *valueRange) curve {
 	swap := func(s, at series) series {
 		var out series
 		for _, p := range s {
@@ -79,8 +92,9 @@ func (a armView) against(x, y func(*rundir.Run) series, band bool) curve {
 	return c
 }
 
-// intervals bound the mean over several series at each point of m.
-func intervals(all []series, m series) (lo, hi series) {
+// intervals bound the mean over several series at each point of m as tables and
+// verdicts do; there are none for a single series.
+func intervals(all []series, m series, of valueRange) (lo, hi series) {
 	values := make([][]float64, len(m))
 	for i, p := range m {
 		for _, s := range all {
@@ -90,13 +104,26 @@ func intervals(all []series, m series) (lo, hi series) {
 		}
 	}
 	for i, p := range m {
-		l, h := BootstrapBand(values[i])
-		if isFinite(l) && isFinite(h) {
-			lo = append(lo, plotter.XY{X: p.X, Y: l})
-			hi = append(hi, plotter.XY{X: p.X, Y: h})
+		f := newFigure(values[i], of.resolution, of.least, of.most)
+		if isFinite(f.Lo) && isFinite(f.Hi) {
+			lo = append(lo, plotter.XY{X: p.X, Y: f.Lo})
+			hi = append(hi, plotter.XY{X: p.X, Y: f.Hi})
 		}
 	}
 	return lo, hi
+}
+
+// addBand shades what lies between lo and hi, if they have several points.
+func addBand(p *plot.Plot, lo, hi series, l look) bool {
+	if len(lo) < 2 {
+		return false
+	}
+	outline := slices.Clone(hi)
+	for _, q := range slices.Backward(lo) {
+		outline = append(outline, q)
+	}
+	p.Add(&plotter.Polygon{XYs: []plotter.XYs{plotter.XYs(outline)}, Color: alpha(l.color, bandOpacity)})
+	return true
 }
 
 // addTo draws the curve into p: the band, each seed thin, the mean thick with
@@ -107,12 +134,7 @@ func (c curve) addTo(p *plot.Plot, l look, style curveStyle) legendEntry {
 	if style.markers > 0 {
 		entry.glyph = l.glyph(markerRadius)
 	}
-	if len(c.lo) > 1 && style.band {
-		outline := slices.Clone(c.hi)
-		for _, q := range slices.Backward(c.lo) {
-			outline = append(outline, q)
-		}
-		p.Add(&plotter.Polygon{XYs: []plotter.XYs{plotter.XYs(outline)}, Color: alpha(l.color, bandOpacity)})
+	if addBand(p, c.lo, c.hi, l) {
 		entry.shaded = l
 	}
 	if style.seedOpacity > 0 && (len(c.seeds) > 1 || len(c.mean) == 0) {
@@ -135,9 +157,8 @@ func (c curve) addTo(p *plot.Plot, l look, style curveStyle) legendEntry {
 type curveStyle struct {
 	width       float64 // of the mean's line
 	seedOpacity float64 // 0: no line for each seed
-	band        bool
-	markers     int // about so many markers on the mean
-	offset      int // of the first marker, in points of the curve
+	markers     int     // about so many markers on the mean
+	offset      int     // of the first marker, in points of the curve
 }
 
 // some picks about n points, evenly spread, starting near the offset-th part of

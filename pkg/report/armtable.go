@@ -169,20 +169,36 @@ func (a *Analysis) tableNotes() []string {
 		"Counts and lengths (tokens) are of the last sampled validation. Steps to 50% and 90% are the first evaluated steps at which a run had that share of its own best reward; they are left out where the base level was there already.",
 		"Entropy (nats a token) and gradient norm are means over the last tenth of the steps.",
 	}
-	var levels []string
-	if isFinite(a.Base) {
-		levels = append(levels, "base level (before training) "+decimals(a.Base, 3))
-	}
-	if isFinite(a.Majority) {
-		s := "majority-answer baseline " + decimals(a.Majority, 3)
-		if a.MajorityAnswer != "" {
-			s += fmt.Sprintf(" (always %q)", a.MajorityAnswer)
+	if levels := a.levelsText("base level (before training)"); len(levels) > 0 {
+		if isFinite(a.Majority) && a.MajorityAnswer != "" {
+			levels[len(levels)-1] += fmt.Sprintf(" (always %q)", a.MajorityAnswer)
 		}
-		levels = append(levels, s)
-	}
-	if len(levels) > 0 {
 		s := strings.Join(levels, "; ")
 		out = append(out, strings.ToUpper(s[:1])+s[1:]+".")
 	}
+	return out
+}
+
+// levelsText is the base level, called base, and the majority-answer baseline in
+// words, by arm where the arms differ in one.
+func (a *Analysis) levelsText(base string) []string {
+	var out []string
+	add := func(name string, shared float64, of func(ArmRow) float64) {
+		if isFinite(shared) {
+			out = append(out, name+" "+decimals(shared, 3))
+			return
+		}
+		var each []string
+		for _, r := range a.Arms {
+			if isFinite(of(r)) {
+				each = append(each, r.Name()+" "+decimals(of(r), 3))
+			}
+		}
+		if len(each) > 0 {
+			out = append(out, name+" by arm: "+strings.Join(each, ", "))
+		}
+	}
+	add(base, a.Base, func(r ArmRow) float64 { return r.Initial.Mean })
+	add("majority-answer baseline", a.Majority, func(r ArmRow) float64 { return r.majority })
 	return out
 }

@@ -154,7 +154,7 @@ func (e ExplainPanel) panel() (*panel, error) {
 		}
 		out.legend = append(out.legend, legendEntry{name: c.Name, line: line})
 	}
-	glyph := draw.GlyphStyle{Color: black, Radius: vg.Points(markerRadius), Shape: hollow{draw.CircleGlyph{}}}
+	glyph := draw.GlyphStyle{Color: black, Radius: vg.Points(markerRadius), Shape: outline{}}
 	for _, pt := range e.Points {
 		p.Add(&plotter.Scatter{XYs: plotter.XYs{{X: scaled(pt.X, e.LogX), Y: scaled(pt.Y, e.LogY)}}, GlyphStyle: glyph})
 		if pt.Name != "" {

@@ -27,7 +27,8 @@ type figure struct {
 	// xLabel and yLabel stand once for all panels, below and on their left;
 	// empty where each panel has labels of its own.
 	xLabel, yLabel string
-	caption        []string // sentences
+	caption        []string // sentences, at most two lines
+	notes          []string // what else a reader may want to know; not drawn
 	dpi            int      // 0 = defaultDPI
 }
 

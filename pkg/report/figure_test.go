@@ -69,7 +69,7 @@ func TestFiguresAgainstGolden(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			golden(t, tt.name+".png", renderSmall(t, tt.build, tt.runs(t), PlotOptions{Note: "A note."}))
+			golden(t, tt.name+".png", renderSmall(t, tt.build, tt.runs(t), PlotOptions{}))
 		})
 	}
 }

@@ -257,7 +257,7 @@ func TestAAPercentileIsTooNarrowAtFour(t *testing.T) {
 		for k := range d {
 			d[k] = r.NormFloat64()
 		}
-		lo, hi := BootstrapBand(d)
+		lo, hi := bootstrapBand(d)
 		if lo > 0 || hi < 0 {
 			calls++
 		}

@@ -113,7 +113,7 @@ func TestBootstrapBand(t *testing.T) {
 		{"all equal", []float64{0.3, 0.3, 0.3}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			lo, hi := BootstrapBand(tt.x)
+			lo, hi := bootstrapBand(tt.x)
 			wantLo, wantHi := bruteBand(tt.x)
 			if !scalar.EqualWithinAbs(lo, wantLo, 1e-12) || !scalar.EqualWithinAbs(hi, wantHi, 1e-12) {
 				t.Errorf("[%v, %v], by listing [%v, %v]", lo, hi, wantLo, wantHi)
@@ -121,7 +121,7 @@ func TestBootstrapBand(t *testing.T) {
 		})
 	}
 	for _, x := range [][]float64{nil, {0.4}, {nan, 0.4}} {
-		if lo, hi := BootstrapBand(x); !math.IsNaN(lo) || !math.IsNaN(hi) {
+		if lo, hi := bootstrapBand(x); !math.IsNaN(lo) || !math.IsNaN(hi) {
 			t.Errorf("of %v: [%v, %v]", x, lo, hi)
 		}
 	}
@@ -135,7 +135,7 @@ func TestBootstrapBandDrawn(t *testing.T) {
 		x[i] = r.NormFloat64()
 	}
 	mean, sd, n := MeanSD(x)
-	lo, hi := BootstrapBand(x)
+	lo, hi := bootstrapBand(x)
 	half := 1.96 * sd / math.Sqrt(float64(n))
 	if !scalar.EqualWithinAbs(lo, mean-half, 0.1*half) || !scalar.EqualWithinAbs(hi, mean+half, 0.1*half) {
 		t.Errorf("[%v, %v] around %v, want about ±%v", lo, hi, mean, half)
@@ -145,18 +145,18 @@ func TestBootstrapBandDrawn(t *testing.T) {
 func TestBootstrapBandLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := rapid.SliceOfN(rapid.Float64Range(-1, 1), 2, 10).Draw(t, "x")
-		lo, hi := BootstrapBand(x)
+		lo, hi := bootstrapBand(x)
 		if lo > hi || lo < slices.Min(x)-1e-12 || hi > slices.Max(x)+1e-12 {
 			t.Fatalf("[%v, %v] of %v", lo, hi, x)
 		}
 		y := rapid.Permutation(x).Draw(t, "y")
-		if l, h := BootstrapBand(y); l != lo || h != hi {
+		if l, h := bootstrapBand(y); l != lo || h != hi {
 			t.Fatalf("in another order [%v, %v], was [%v, %v]", l, h, lo, hi)
 		}
 		for i := range y {
 			y[i] = -x[i]
 		}
-		if l, h := BootstrapBand(y); len(x) <= bootExact && (!scalar.EqualWithinAbs(l, -hi, 1e-12) || !scalar.EqualWithinAbs(h, -lo, 1e-12)) {
+		if l, h := bootstrapBand(y); len(x) <= bootExact && (!scalar.EqualWithinAbs(l, -hi, 1e-12) || !scalar.EqualWithinAbs(h, -lo, 1e-12)) {
 			t.Fatalf("turned [%v, %v], was [%v, %v]", l, h, lo, hi)
 		}
 	})

@@ -9,8 +9,7 @@ import (
 // The statistics over seeds, from the ground up:
 //
 //	seeds.go            mean and standard deviation
-//	interval.go         Student's t interval of a mean (tables, verdicts)
-//	interval_boot.go    bootstrap band of a mean (figures)
+//	interval.go         Student's t interval of a mean (tables, verdicts, figures)
 //	paired.go           paired differences, their p value, Holm's adjustment
 //	paired_power.go     how many seeds a difference would need
 //

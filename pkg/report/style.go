@@ -2,6 +2,7 @@ package report
 
 import (
 	"image/color"
+	"math"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -64,17 +65,19 @@ type look struct {
 // In the figure of validation, colour tells the decoding and a hollow marker
 // the unseen facts.
 var (
-	lookUnseenSampled = look{color: blue, marker: hollow{draw.BoxGlyph{}}}
-	lookUnseenGreedy  = look{color: vermillion, marker: hollow{draw.PyramidGlyph{}}}
+	lookUnseenSampled = look{color: blue, marker: outline{4}}
+	lookUnseenGreedy  = look{color: vermillion, marker: outline{3}}
 
 	lookSampled  = look{color: blue, marker: draw.CircleGlyph{}}
 	lookGreedy   = look{color: vermillion, dashes: dashed, marker: draw.PyramidGlyph{}}
 	lookBase     = look{color: dark, dashes: longDashed}
 	lookMajority = look{color: dark, dashes: dotted}
-	lookTrain    = look{color: vermillion}
-	lookRight    = look{color: blue}
-	lookWrong    = look{color: vermillion, dashes: dashed}
-	lookPlain    = look{color: blue}
+	// Validation and the unseen facts have a majority answer each.
+	lookUnseenMajority = look{color: dark, dashes: dashDotted}
+	lookTrain          = look{color: vermillion}
+	lookRight          = look{color: blue}
+	lookWrong          = look{color: vermillion, dashes: dashed}
+	lookPlain          = look{color: blue}
 )
 
 var (
@@ -106,20 +109,31 @@ func (l look) faint() draw.LineStyle {
 	return draw.LineStyle{Color: alpha(l.color, seedOpacity), Width: vg.Points(thin)}
 }
 
-// hollow draws a filled shape with a white core, so that a marker stays
-// visible on a curve of any colour.
-type hollow struct{ shape draw.GlyphDrawer }
+// outline draws the edge of a shape and nothing inside it: what lies below stays
+// visible. gonum's RingGlyph and its kind do the same with a line that is too thin.
+type outline struct{ corners int } // 0: a circle
 
 // DrawGlyph implements [draw.GlyphDrawer].
-func (h hollow) DrawGlyph(c *draw.Canvas, sty draw.GlyphStyle, pt vg.Point) {
-	outer := sty
-	outer.Radius *= 1.45
-	h.shape.DrawGlyph(c, outer, pt)
-	inner := sty
-	inner.Radius *= 0.75
-	inner.Color = color.White
-	c.SetColor(inner.Color)
-	h.shape.DrawGlyph(c, inner, pt)
+func (o outline) DrawGlyph(c *draw.Canvas, sty draw.GlyphStyle, pt vg.Point) {
+	c.SetLineStyle(draw.LineStyle{Color: sty.Color, Width: vg.Points(1.3)})
+	var p vg.Path
+	r := sty.Radius * 1.2
+	if o.corners == 0 {
+		p.Move(vg.Point{X: pt.X + r, Y: pt.Y})
+		p.Arc(pt, r, 0, 2*math.Pi)
+	}
+	for i := range o.corners {
+		// A side lies below.
+		angle := math.Pi * (2*float64(i) + 1 - float64(o.corners)/2) / float64(o.corners)
+		q := vg.Point{X: pt.X + r*vg.Length(math.Cos(angle)), Y: pt.Y + r*vg.Length(math.Sin(angle))}
+		if i == 0 {
+			p.Move(q)
+		} else {
+			p.Line(q)
+		}
+	}
+	p.Close()
+	c.Stroke(p)
 }
 
 // cross is gonum's CrossGlyph with a line that is still seen at half size.

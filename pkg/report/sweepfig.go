@@ -14,7 +14,8 @@ import (
 type Drawing struct {
 	File  string // its name in the sweep's folder: "validation_reward.png"
 	Title string
-	Alt   string // what it shows, in words
+	Alt   string   // what it shows, in words
+	Notes []string // sentences beyond its caption
 	// Main says that the figure is about what the sweep asks; the others are
 	// about how its runs trained.
 	Main          bool
@@ -29,7 +30,7 @@ type Drawing struct {
 //	final_vs_<axis>.png             the last validation against a swept key
 //	final_by_arm.png                the same, where arms have no axis or more than two
 //	paired_difference.png           A - B over the seeds, for each comparison
-//	validation_reward_vs_seconds.png, reward_train_vs_validation.png,
+//	validation_reward_vs_tokens.png, reward_train_vs_validation.png,
 //	response_length.png, entropy.png, grad_norm.png
 //	clip_fraction.png               where updates are off-policy
 //
@@ -62,7 +63,7 @@ func drawSweep(a *Analysis, dpi int, wanted func(file string) bool) ([]Drawing, 
 			return nil, fmt.Errorf("draw %s: %w", f.file, err)
 		}
 		out = append(out, Drawing{
-			File: f.file, Title: fig.title, Alt: altText(fig), Main: f.main,
+			File: f.file, Title: fig.title, Alt: altText(fig), Notes: fig.notes, Main: f.main,
 			PNG: buf.Bytes(), Width: size.Width, Height: size.Height,
 		})
 	}
@@ -96,7 +97,7 @@ func (v *sweepView) figures() []sweepFigure {
 	all = append(all, v.finalFigures()...)
 	return append(all,
 		sweepFigure{"paired_difference.png", true, (*sweepView).paired},
-		sweepFigure{"validation_reward_vs_seconds.png", false, (*sweepView).againstSeconds},
+		sweepFigure{"validation_reward_vs_tokens.png", false, (*sweepView).againstTokens},
 		sweepFigure{"reward_train_vs_validation.png", false, (*sweepView).trainAndValidation},
 		sweepFigure{"response_length.png", false, (*sweepView).responseLength},
 		sweepFigure{"entropy.png", false, (*sweepView).entropy},

@@ -50,6 +50,9 @@ func (a drawnArm) run(seed uint64, left bool) *rundir.Run {
 	}
 	salt := uint64(len(a.name)) + uint64(1000*a.final)
 	reward := func(step int, purpose uint64, wide float64) float64 {
+		if step == 0 { // arms start together: from the same model with the same random numbers
+			return 0.19 + wide*noise(seed, 0, purpose)
+		}
 		x := 1 - math.Exp(-float64(step)/scale)
 		if a.diverged > 0 && step >= a.diverged {
 			return 0.01 * (1 + noise(seed, uint64(step), purpose))
@@ -183,7 +186,7 @@ func files(t testing.TB, a *Analysis) []string {
 	return names
 }
 
-const curveFiles = "validation_reward_vs_seconds.png reward_train_vs_validation.png response_length.png entropy.png grad_norm.png"
+const curveFiles = "validation_reward_vs_tokens.png reward_train_vs_validation.png response_length.png entropy.png grad_norm.png"
 
 func TestSweepFiles(t *testing.T) {
 	grid, gridded := gridArms([]string{"1e-4", "1e-3"}, []string{"true", "false"})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"image/color"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
@@ -21,11 +22,11 @@ type chart struct {
 	x              func(*rundir.Run) series // nil: the step itself
 	y              func(*rundir.Run) series
 	xMax           float64
-	yMax           float64 // 0: as high as the data
-	band           bool
-	levels         bool // base level and majority baseline
-	values         bool // the last value behind an arm's name
-	log            bool // the y axis may be logarithmic
+	yMax           float64     // 0: as high as the data
+	band           *valueRange // of the interval around the mean; nil: none
+	levels         bool        // base level and majority baseline
+	values         bool        // the last value behind an arm's name
+	log            bool        // the y axis may be logarithmic
 }
 
 const stepLabel = "GRPO step (rollout batches)"
@@ -59,7 +60,7 @@ func (c chart) draw(v *sweepView) (figure, bool) {
 	if len(arms) == 0 {
 		return figure{}, false
 	}
-	fig := figure{title: c.title, caption: []string{v.seedList()}}
+	fig := figure{title: c.title}
 	scale := c.scale(curves)
 	if v.panels() {
 		c.drawPanels(&fig, v, arms, curves, scale)
@@ -80,7 +81,7 @@ func (c chart) drawOverlay(fig *figure, v *sweepView, arms []armView, curves []c
 	p := c.newPlot(scale, c.xLabel, c.yLabel)
 	pan := &panel{plot: p}
 	levels := c.addLevels(p, v)
-	style := curveStyle{width: thick, seedOpacity: 0.5, band: c.band, markers: 10}
+	style := curveStyle{width: thick, seedOpacity: 0.5, markers: 10}
 	if len(arms) > 2 {
 		style.seedOpacity = 0.32
 	}
@@ -107,14 +108,19 @@ func (c chart) drawOverlay(fig *figure, v *sweepView, arms []armView, curves []c
 func (c chart) drawPanels(fig *figure, v *sweepView, arms []armView, curves []curve, scale yScale) {
 	marks := false
 	var levels []legendEntry
-	own := curveStyle{width: thick, seedOpacity: 0.55, band: c.band}
+	own := curveStyle{width: thick, seedOpacity: 0.55}
 	for i, a := range arms {
 		p := c.newPlot(scale, "", "")
 		p.X.Tick.Marker = niceTicks{want: 2, integer: true}
 		levels = c.addLevels(p, v)
+		if base := a.Initial.Mean; c.levels && v.basesDiffer() && isFinite(base) {
+			own := level{"base level of the arm", base, lookBase.line(medium)}
+			addLevel(p, own.at, c.xMax, own.style)
+			levels = append([]legendEntry{{name: own.name, line: own.style}}, levels...)
+		}
 		for k := range arms {
 			if k != i {
-				curves[k].on(scale).addTo(p, lookOther, curveStyle{width: thin})
+				curve{mean: curves[k].mean}.on(scale).addTo(p, lookOther, curveStyle{width: thin})
 			}
 		}
 		curves[i].on(scale).addTo(p, lookPlain, own)
@@ -126,7 +132,7 @@ func (c chart) drawPanels(fig *figure, v *sweepView, arms []armView, curves []cu
 		fig.addPanel(v.columns(), &panel{title: a.Name(), value: value, plot: p})
 	}
 	sample := legendEntry{name: "the arm named above the panel", line: lookPlain.line(thick)}
-	if c.band && v.severalSeeds() {
+	if c.band != nil && v.severalSeeds() {
 		sample.shaded = lookPlain
 	}
 	fig.legend = append(fig.legend, sample, legendEntry{name: "the other arms, means", line: lookOther.line(thin)})
@@ -180,21 +186,44 @@ func (c chart) addMarks(p *plot.Plot, a armView, scale yScale, col color.NRGBA) 
 	return addMarkers(p, marks, divergedGlyph(col))
 }
 
-// addLevels draws the base level and the majority baseline.
+// addLevels draws the levels that all arms share. The curves of arms that start
+// apart show where they do: each begins at its own base level.
 func (c chart) addLevels(p *plot.Plot, v *sweepView) []legendEntry {
 	if !c.levels {
 		return nil
 	}
 	var legend []legendEntry
-	add := func(name string, level float64, style draw.LineStyle) {
-		if isFinite(level) {
-			addLevel(p, level, c.xMax, style)
-			legend = append(legend, legendEntry{name: fmt.Sprintf("%s (%s)", name, decimals(level, 3)), line: style})
-		}
+	for _, l := range v.levels() {
+		addLevel(p, l.at, c.xMax, l.style)
+		legend = append(legend, l.entry())
 	}
-	add("base level", v.Base, lookBase.line(medium))
-	add("majority answer", v.Majority, lookMajority.line(medium+0.2))
 	return legend
+}
+
+// level is a reference line.
+type level struct {
+	name  string
+	at    float64
+	style draw.LineStyle
+}
+
+func (l level) entry() legendEntry {
+	return legendEntry{name: fmt.Sprintf("%s (%s)", l.name, decimals(l.at, 3)), line: l.style}
+}
+
+// levels are the base level and the majority-answer baseline where all arms
+// share them.
+func (v *sweepView) levels() []level {
+	all := []level{
+		{"base level", v.Base, lookBase.line(medium)},
+		{"majority answer", v.Majority, lookMajority.line(medium + 0.2)},
+	}
+	return slices.DeleteFunc(all, func(l level) bool { return !isFinite(l.at) })
+}
+
+// basesDiffer says whether each arm has a base level of its own.
+func (v *sweepView) basesDiffer() bool {
+	return !isFinite(v.Base) && slices.ContainsFunc(v.Arms, func(a ArmRow) bool { return a.Initial.N > 0 })
 }
 
 // yScale is the y axis of all panels of a figure.
@@ -262,21 +291,32 @@ func (s yScale) apply(p *plot.Plot) {
 	}
 }
 
+// cut moves values beyond the ends of the axis to the ends.
+func (s yScale) cut(all series) series {
+	out := slices.Clone(all)
+	for i := range out {
+		out[i].Y = min(max(out[i].Y, s.lo), s.hi)
+	}
+	return out
+}
+
 // place puts values where the axis has them: as they are, or, on a logarithmic
 // axis, their logarithms, with those beyond its ends moved to the ends.
 func (s yScale) place(all series) series {
 	if !s.log {
 		return all
 	}
-	out := make(series, len(all))
-	for i, p := range all {
-		p.Y = math.Log10(min(max(p.Y, s.lo), s.hi))
-		out[i] = p
+	out := s.cut(all)
+	for i := range out {
+		out[i].Y = math.Log10(out[i].Y)
 	}
 	return out
 }
 
+// on is the curve on the axis of a figure, which cuts the interval off: that of
+// two seeds may be many times as wide as the data.
 func (k curve) on(s yScale) curve {
+	k.lo, k.hi = s.cut(k.lo), s.cut(k.hi)
 	if !s.log {
 		return k
 	}

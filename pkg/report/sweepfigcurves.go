@@ -1,6 +1,14 @@
 package report
 
 import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot/plotter"
+
 	"grpo/pkg/rundir"
 )
 
@@ -10,70 +18,113 @@ func validationOf(r *rundir.Run) series {
 	return evalSeries(r, rundir.SplitVal, rundir.DecodingSampled)
 }
 
-func metric(figure func(rundir.Metrics) *float64) func(*rundir.Run) series {
-	return func(r *rundir.Run) series { return metricSeries(r, figure) }
-}
-
-// secondsOf is the wall-clock of each step; the base model is there at 0.
-func secondsOf(r *rundir.Run) series {
+// tokensOf is the number of completion tokens trained on up to each step, in
+// thousands: a cost that is the same on every machine. It has no points where
+// the configuration does not say the size of a batch.
+func tokensOf(r *rundir.Run) series {
+	a, _ := readAbout(r)
+	if a.Rollout.Size <= 0 {
+		return nil
+	}
 	s := series{{X: 0, Y: 0}}
+	total := 0.0
 	for _, m := range r.Metrics {
-		s.add(m.Step, m.Time.ElapsedS)
+		total += float64(a.Rollout.Size) * m.Length / 1000
+		s.add(m.Step, total)
 	}
 	return s
 }
 
+// mostPoints is the number of points from which on a curve of one value a step
+// is too noisy to be read next to others.
+const mostPoints = 50
+
+// stepsPerPoint is how many steps a point of a curve of metrics stands for.
+func (v *sweepView) stepsPerPoint() int { return int(math.Ceil(v.xMax / mostPoints)) }
+
+// perStep is a figure of metrics.jsonl, averaged over the steps of each point.
+// The points are the same steps in every run and lie in the middle of them.
+func (v *sweepView) perStep(figure func(rundir.Metrics) *float64) func(*rundir.Run) series {
+	width := v.stepsPerPoint()
+	return func(r *rundir.Run) series {
+		var out series
+		values := map[int][]float64{}
+		for _, p := range metricSeries(r, figure) {
+			bin := (int(p.X) - 1) / width
+			values[bin] = append(values[bin], p.Y)
+		}
+		for _, bin := range slices.Sorted(maps.Keys(values)) {
+			mean, _, _ := MeanSD(values[bin])
+			first, last := bin*width+1, min((bin+1)*width, int(v.xMax))
+			if isFinite(mean) {
+				out = append(out, plotter.XY{X: float64(first+last) / 2, Y: mean})
+			}
+		}
+		return out
+	}
+}
+
 // validation is the validation answer reward of each arm against the step.
 func (v *sweepView) validation() (figure, bool) {
-	fig, ok := chart{
-		title:  "Validation answer reward",
-		xLabel: stepLabel, yLabel: v.rewardLabel(), xMax: v.xMax, yMax: 1,
-		y: validationOf, band: true, levels: true, values: true,
-	}.draw(v)
-	fig.caption = append(fig.caption, v.sampledNote())
-	fig.caption = append(fig.caption, v.meanNote(true)...)
-	fig.caption = append(fig.caption, "In brackets: the mean's last value.")
+	return v.validationAgainst(chart{title: "Validation answer reward", xLabel: stepLabel, xMax: v.xMax})
+}
+
+// againstTokens is the same against the tokens that were trained on.
+func (v *sweepView) againstTokens() (figure, bool) {
+	most := 0.0
+	for _, r := range v.runs {
+		if s := tokensOf(r); len(s) > 0 {
+			most = max(most, s[len(s)-1].Y)
+		}
+	}
+	if most <= 0 {
+		return figure{}, false
+	}
+	fig, ok := v.validationAgainst(chart{
+		title: "Validation answer reward against tokens", xLabel: "completion tokens trained on (thousands)", xMax: most, x: tokensOf,
+	})
+	fig.notes = append(fig.notes, "Tokens of completions that dynamic sampling set aside are not counted. A mean is at the mean of the runs' tokens at that step.")
+	return fig, ok
+}
+
+func (v *sweepView) validationAgainst(c chart) (figure, bool) {
+	c.yLabel, c.yMax, c.y, c.levels, c.values = v.rewardLabel(), 1, validationOf, true, true
+	c.band = shareOf(v.leastProblems())
+	fig, ok := c.draw(v)
+	fig.caption = append(v.meanNote(true), v.sampledNote())
 	return v.close(fig), ok
 }
 
 // sampledNote says what a point of a validation curve is.
 func (v *sweepView) sampledNote() string {
-	size := "held-out problems"
-	if n := v.problems(); n != "" {
-		size = "n = " + n + " " + size
-	}
-	return "Each point: fraction of " + size + " answered right, sampled at temperature 1; no smoothing."
+	return "Each point: share of " + v.heldOut() + " answered right, sampled at temperature 1; in brackets: last value."
 }
 
-// close adds to a caption what diverged and what is missing.
-func (v *sweepView) close(fig figure) figure {
-	fig.caption = append(fig.caption, v.divergedNote()...)
-	fig.caption = append(fig.caption, v.missing()...)
-	return fig
-}
+// heldOut is "1024 held-out problems".
+func (v *sweepView) heldOut() string { return strings.TrimSpace(v.problems() + " held-out problems") }
 
-// againstSeconds is the validation answer reward against the wall-clock.
-func (v *sweepView) againstSeconds() (figure, bool) {
-	last := 0.0
-	for _, r := range v.runs {
-		if s := secondsOf(r); len(s) > 0 {
-			last = max(last, s[len(s)-1].Y)
+// leastProblems is the smallest number of validation problems of any arm, 0 while
+// unknown: one problem of it is the coarsest unit in which rewards are counted.
+func (v *sweepView) leastProblems() int {
+	least := 0
+	for _, a := range v.arms {
+		if a.Problems > 0 && (least == 0 || a.Problems < least) {
+			least = a.Problems
 		}
 	}
-	if last <= 0 {
-		return figure{}, false
+	return least
+}
+
+// close adds to a figure what diverged and what is missing: in short to its
+// caption, by arm to its notes.
+func (v *sweepView) close(fig figure) figure {
+	if s := v.missingCount(); s != "" {
+		fig.caption = append(fig.caption, s)
 	}
-	fig, ok := chart{
-		title:  "Validation answer reward against wall-clock",
-		xLabel: "wall-clock of the run (s)", yLabel: v.rewardLabel(), xMax: last, yMax: 1,
-		x: secondsOf, y: validationOf, band: true, levels: true, values: true,
-	}.draw(v)
-	fig.caption = append(fig.caption, v.sampledNote(),
-		"Seconds as each run measured them, evaluations included, on cores that runs beside it may have shared.",
-		"A point of a mean stands at the mean of the seconds at which the runs were at that step.")
-	fig.caption = append(fig.caption, v.meanNote(true)...)
-	fig.caption = append(fig.caption, "In brackets: the mean's last value.")
-	return v.close(fig), ok
+	fig.notes = append([]string{v.seedList()}, fig.notes...)
+	fig.notes = append(fig.notes, v.divergedNote()...)
+	fig.notes = append(fig.notes, v.missing()...)
+	return fig
 }
 
 func (v *sweepView) entropy() (figure, bool) {
@@ -97,16 +148,26 @@ func (v *sweepView) clipFraction() (figure, bool) {
 
 // metricChart is a chart of a figure of metrics.jsonl.
 func (v *sweepView) metricChart(title, yLabel string, figure func(rundir.Metrics) *float64) (figure, bool) {
-	c := chart{title: title, xLabel: stepLabel, yLabel: yLabel, xMax: v.xMax, y: metric(figure), log: true}
+	c := chart{title: title, xLabel: stepLabel, yLabel: yLabel, xMax: v.xMax, y: v.perStep(figure), log: true, band: positive()}
 	fig, ok := c.draw(v)
 	if !ok {
 		return fig, false
 	}
-	fig.caption = append(fig.caption, "Each value is of one step's rollout batch; no smoothing.")
-	fig.caption = append(fig.caption, v.meanNote(false)...)
+	fig.caption = append(v.meanNote(true), v.batchNote())
 	_, curves := c.arms(v)
 	fig.caption = append(fig.caption, c.scale(curves).note()...)
 	return v.close(fig), true
+}
+
+// positive is the range of a metric that is not negative.
+func positive() *valueRange { return &valueRange{most: math.Inf(1)} }
+
+// batchNote says what a point of a curve of metrics is.
+func (v *sweepView) batchNote() string {
+	if n := v.stepsPerPoint(); n > 1 {
+		return fmt.Sprintf("Each point: mean over the rollout batches of %d steps.", n)
+	}
+	return "Each point: one step's rollout batch."
 }
 
 // note says where the axis leaves the plain case.
@@ -116,15 +177,15 @@ func (s yScale) note() []string {
 		out = append(out, "Logarithmic axis.")
 	}
 	if s.floor {
-		out = append(out, "Values of 0, or below the axis, are drawn at its lower end.")
+		out = append(out, "Smaller values and 0 are at its lower end.")
 	}
 	return out
 }
 
 // responseLength is the length of right and of wrong completions.
 func (v *sweepView) responseLength() (figure, bool) {
-	right := chart{xMax: v.xMax, y: metric(func(m rundir.Metrics) *float64 { return m.LengthRight })}
-	wrong := chart{xMax: v.xMax, y: metric(func(m rundir.Metrics) *float64 { return m.LengthWrong })}
+	right := chart{xMax: v.xMax, y: v.perStep(func(m rundir.Metrics) *float64 { return m.LengthRight }), band: positive()}
+	wrong := chart{xMax: v.xMax, y: v.perStep(func(m rundir.Metrics) *float64 { return m.LengthWrong }), band: positive()}
 	const yLabel = "completion length (tokens, mean)"
 	_, a := right.arms(v)
 	_, b := wrong.arms(v)
@@ -132,7 +193,7 @@ func (v *sweepView) responseLength() (figure, bool) {
 	if len(a)+len(b) == 0 {
 		return figure{}, false
 	}
-	fig := figure{title: "Response length", caption: []string{v.seedList()}, width: wideWidth}
+	fig := figure{title: "Response length", width: wideWidth}
 	if v.panels() {
 		fig.panelHeight = panelInches
 		fig.xLabel, fig.yLabel = stepLabel, yLabel
@@ -155,8 +216,8 @@ func (v *sweepView) responseLength() (figure, bool) {
 			fig.rows[0] = append(fig.rows[0], p)
 		}
 	}
-	fig.caption = append(fig.caption, "Each value is the mean over one step's rollout batch; no smoothing. A step without a right (or wrong) completion has no such length.")
-	fig.caption = append(fig.caption, v.meanNote(false)...)
+	fig.caption = append(v.meanNote(!v.panels()), v.batchNote())
+	fig.notes = append(fig.notes, "A step without a right (or wrong) completion has no such length.")
 	return v.close(fig), true
 }
 
@@ -190,7 +251,7 @@ func (f *figure) pairPanels(v *sweepView, scale yScale, all []named) {
 		p := all[0].chart.newPlot(scale, "", "")
 		p.X.Tick.Marker = niceTicks{want: 2, integer: true}
 		for _, n := range all {
-			k := a.curveOf(n.chart.y, false)
+			k := a.curveOf(n.chart.y, nil)
 			if len(k.seeds) == 0 {
 				continue
 			}
@@ -213,7 +274,7 @@ func (f *figure) pairPanels(v *sweepView, scale yScale, all []named) {
 // trainAndValidation is the reward of the training batches beside that of the
 // validation, arm by arm: a gap says that the policy fits its problems.
 func (v *sweepView) trainAndValidation() (figure, bool) {
-	train := chart{xMax: v.xMax, y: metric(func(m rundir.Metrics) *float64 { return &m.AnswerReward })}
+	train := chart{xMax: v.xMax, y: v.perStep(func(m rundir.Metrics) *float64 { return &m.AnswerReward })}
 	val := chart{xMax: v.xMax, y: validationOf}
 	if _, curves := train.arms(v); len(curves) == 0 {
 		return figure{}, false
@@ -221,7 +282,6 @@ func (v *sweepView) trainAndValidation() (figure, bool) {
 	fig := figure{
 		title: "Training and validation answer reward", width: wideWidth, panelHeight: panelInches,
 		xLabel: stepLabel, yLabel: "answer reward (fraction correct)",
-		caption: []string{v.seedList()},
 	}
 	if v.columns() < 3 {
 		fig.panelHeight = 2.75
@@ -230,8 +290,7 @@ func (v *sweepView) trainAndValidation() (figure, bool) {
 		fig.width = pageWidth
 	}
 	fig.pairPanels(v, yScale{hi: 1}, []named{{"training batch", train, lookTrain, 0}, {"validation, sampled", val, lookSampled, 8}})
-	fig.caption = append(fig.caption,
-		"Training: the answer reward of one step's rollout batch, whatever was trained on. Validation: held-out problems. No smoothing.")
-	fig.caption = append(fig.caption, v.meanNote(false)...)
+	fig.caption = append(v.meanNote(false), "Training: "+v.batchNote()[len("Each point: "):], "Validation: "+v.heldOut()+".")
+	fig.notes = append(fig.notes, "Training: the answer reward, whatever was trained on.")
 	return v.close(fig), true
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -83,32 +84,46 @@ type position struct {
 	order bool    // not numbers
 }
 
+// crowded is the least distance of two values, as a part of what it would be if
+// all were equally far apart, with which bars and seeds still have room.
+const crowded = 0.5
+
+// newPosition places values by their logarithms where log asks for it or where
+// their own distances would crowd them (2, 4, 8, 16), and evenly in their order
+// where logarithms crowd them too.
 func newPosition(values []string, log bool) position {
 	p := position{at: map[string]float64{}, order: !numeric(values)}
+	numbers, logs := make([]float64, len(values)), make([]float64, len(values))
+	ranks := make([]float64, len(values))
 	for i, s := range values {
-		x := float64(i)
+		ranks[i] = float64(i)
 		if !p.order {
-			x, _ = strconv.ParseFloat(s, 64)
-		}
-		if log && !p.order {
-			x, p.kind = math.Log10(x), " (log scale)"
-		}
-		p.at[s] = x
-		p.ticks = append(p.ticks, plot.Tick{Value: x, Label: s})
-	}
-	xs := make([]float64, len(p.ticks))
-	for i, t := range p.ticks {
-		xs[i] = t.Value
-	}
-	slices.Sort(xs)
-	slices.SortFunc(p.ticks, func(a, b plot.Tick) int { return int(math.Copysign(1, a.Value-b.Value)) })
-	p.gap = math.Inf(1)
-	for i := 1; i < len(xs); i++ {
-		if d := xs[i] - xs[i-1]; d > 0 {
-			p.gap = min(p.gap, d)
+			numbers[i], _ = strconv.ParseFloat(s, 64)
+			logs[i] = math.Log10(numbers[i])
 		}
 	}
-	if !isFinite(p.gap) {
+	xs := ranks
+	switch positive := !slices.ContainsFunc(logs, func(x float64) bool { return !isFinite(x) }); {
+	case p.order:
+	case log || positive && evenness(numbers) < crowded && evenness(logs) >= crowded:
+		xs, p.kind = logs, " (log scale)"
+	case evenness(numbers) >= crowded:
+		xs = numbers
+	default:
+		p.kind = " (evenly spaced)"
+		sorted := slices.Compact(slices.Sorted(slices.Values(numbers)))
+		for i, x := range numbers {
+			ranks[i] = float64(slices.Index(sorted, x))
+		}
+	}
+	for i, s := range values {
+		p.at[s] = xs[i]
+		p.ticks = append(p.ticks, plot.Tick{Value: xs[i], Label: s})
+	}
+	slices.SortFunc(p.ticks, func(a, b plot.Tick) int { return cmp.Compare(a.Value, b.Value) })
+	xs = slices.Sorted(slices.Values(xs))
+	p.gap = leastGap(xs)
+	if p.gap == 0 {
 		p.gap = 1
 	}
 	span := xs[len(xs)-1] - xs[0]
@@ -118,6 +133,28 @@ func newPosition(values []string, log bool) position {
 	}
 	p.lo, p.hi = xs[0]-pad, xs[len(xs)-1]+pad
 	return p
+}
+
+// leastGap is the least distance of two different values of sorted xs, 0 where
+// there are none.
+func leastGap(xs []float64) float64 {
+	gap := 0.0
+	for i := 1; i < len(xs); i++ {
+		if d := xs[i] - xs[i-1]; d > 0 && (gap == 0 || d < gap) {
+			gap = d
+		}
+	}
+	return gap
+}
+
+// evenness is the least distance of two values over their mean distance: 1 where
+// all are equally far apart or there are none.
+func evenness(x []float64) float64 {
+	x = slices.Compact(slices.Sorted(slices.Values(x)))
+	if len(x) < 2 {
+		return 1
+	}
+	return leastGap(x) * float64(len(x)-1) / (x[len(x)-1] - x[0])
 }
 
 // stagger puts every second label a line lower where neighbours would touch on
@@ -180,7 +217,7 @@ func (v *sweepView) finalAgainst(x, lines int) (figure, bool) {
 	pan := &panel{plot: p}
 	fig := figure{
 		title: "Final validation answer reward against " + name, width: pageWidth, panelHeight: pageHeight,
-		rows: [][]*panel{{pan}}, caption: []string{v.seedList()},
+		rows: [][]*panel{{pan}}, caption: v.finalNote(),
 	}
 	levels := v.levelsAcross(p)
 
@@ -189,7 +226,7 @@ func (v *sweepView) finalAgainst(x, lines int) (figure, bool) {
 	for k, group := range groups {
 		l := armLooks[k%overlayMax]
 		// Lines beside each other, so that intervals don't hide each other.
-		slot := pos.gap * min(0.2, 0.66/float64(len(groups)))
+		slot := pos.gap * min(0.3, 0.8/float64(len(groups)))
 		dodge := slot * (float64(k) - float64(len(groups)-1)/2)
 		spread := slot
 		if group.name == "" {
@@ -205,9 +242,17 @@ func (v *sweepView) finalAgainst(x, lines int) (figure, bool) {
 			continue
 		}
 		slices.SortStableFunc(dots, func(a, b dot) int { return int(math.Copysign(1, a.at-b.at)) })
-		entry := legendEntry{name: "mean, with the interval", line: l.line(thick), glyph: l.glyph(markerRadius + 1)}
+		entry := legendEntry{name: "mean", line: l.line(thick), glyph: l.glyph(markerRadius + 1)}
+		if pos.order {
+			entry.line.Width = 0
+		}
 		if group.name != "" {
 			entry.name = shorten(legendText, group.name, vg.Points(labelWidth))
+		}
+		if v.basesDiffer() {
+			for _, d := range dots {
+				addOwnBase(p, d, spread)
+			}
 		}
 		marks = drawDots(p, dots, l, spread, !pos.order) || marks
 		pan.legend = append(pan.legend, entry)
@@ -220,12 +265,12 @@ func (v *sweepView) finalAgainst(x, lines int) (figure, bool) {
 		pan.legend = append(pan.legend, legendEntry{name: "a seed", glyph: seedGlyph(pan.legend[0].glyph.Color)})
 	}
 	if marks {
-		pan.legend = append(pan.legend, legendEntry{name: "a seed that diverged", glyph: divergedSeedGlyph(dark)})
+		pan.legend = append(pan.legend, legendEntry{name: "diverged", glyph: divergedGlyph(dark)})
+		fig.notes = append(fig.notes, "No line leads to an arm of which a run diverged.")
 	}
 	pan.legend = append(pan.legend, levels...)
-	fig.caption = append(fig.caption, v.finalNote()...)
-	if v.severalSeeds() {
-		fig.caption = append(fig.caption, "Seeds stand to the right of their mean, to be seen.")
+	if v.basesDiffer() {
+		pan.legend = append(pan.legend, ownBaseEntry())
 	}
 	return v.close(fig), true
 }
@@ -240,36 +285,41 @@ func axisName(label, key string) string {
 
 // finalNote says what a point and an interval are.
 func (v *sweepView) finalNote() []string {
-	size := "held-out problems"
-	if n := v.problems(); n != "" {
-		size = "n = " + n + " " + size
+	if !v.severalSeeds() {
+		return []string{"One seed an arm: no interval.", v.finalPoint()}
 	}
-	out := []string{"Each point: fraction of " + size + " answered right after a run's last step, sampled at temperature 1."}
-	if v.severalSeeds() {
-		out = append(out, "Bars: 95% Student's t interval of the mean over the seeds.")
+	return []string{
+		fmt.Sprintf("Mean over n = %d seeds with its 95%% interval (Student's t); small circles: each seed.", len(v.manifest().Seeds)),
+		v.finalPoint(),
 	}
-	return out
+}
+
+// finalPoint says what a point is.
+func (v *sweepView) finalPoint() string {
+	return "Each point: share of " + v.heldOut() + " answered right after the last step, sampled at temperature 1."
 }
 
 // levelsAcross draws the base level and the majority baseline over the whole
 // width of p.
 func (v *sweepView) levelsAcross(p *plot.Plot) []legendEntry {
 	var legend []legendEntry
-	for _, l := range []struct {
-		name  string
-		y     float64
-		style draw.LineStyle
-	}{
-		{"base level", v.Base, lookBase.line(medium)},
-		{"majority answer", v.Majority, lookMajority.line(medium + 0.2)},
-	} {
-		if !isFinite(l.y) {
-			continue
-		}
-		p.Add(&plotter.Line{XYs: plotter.XYs{{X: p.X.Min, Y: l.y}, {X: p.X.Max, Y: l.y}}, LineStyle: l.style})
-		legend = append(legend, legendEntry{name: fmt.Sprintf("%s (%s)", l.name, decimals(l.y, 3)), line: l.style})
+	for _, l := range v.levels() {
+		p.Add(&plotter.Line{XYs: plotter.XYs{{X: p.X.Min, Y: l.at}, {X: p.X.Max, Y: l.at}}, LineStyle: l.style})
+		legend = append(legend, l.entry())
 	}
 	return legend
+}
+
+// ownBaseEntry is the legend of base levels that are drawn arm by arm.
+func ownBaseEntry() legendEntry {
+	return legendEntry{name: "base level of the arm", line: lookBase.line(medium)}
+}
+
+// addOwnBase draws the base level of an arm below or above its mean.
+func addOwnBase(p *plot.Plot, d dot, spread float64) {
+	if y := d.row.Initial.Mean; isFinite(y) {
+		p.Add(&plotter.Line{XYs: plotter.XYs{{X: d.at - spread/2, Y: y}, {X: d.at + spread, Y: y}}, LineStyle: lookBase.line(medium)})
+	}
 }
 
 // dot is an arm at its place on the axis.
@@ -278,20 +328,27 @@ type dot struct {
 	at  float64
 }
 
-// drawDots draws the mean line, intervals and, on their right within spread,
-// the seeds of arms, and says whether one of them diverged.
+// drawDots draws means, joined by a line where joined asks for it, intervals and,
+// on their right within spread, the seeds of arms, and says whether one of them
+// diverged.
 func drawDots(p *plot.Plot, dots []dot, l look, spread float64, joined bool) bool {
 	var means, seeds, marks series
+	bars := &plotter.YErrorBars{LineStyle: draw.LineStyle{Color: l.color, Width: vg.Points(medium)}, CapWidth: vg.Points(capWidth)}
+	lines, crosses := dotLines(dots)
+	for _, line := range lines {
+		if joined {
+			p.Add(&plotter.Line{XYs: plotter.XYs(line), LineStyle: l.line(thick)})
+		}
+	}
 	for _, d := range dots {
 		f := d.row.Final
-		means = append(means, plotter.XY{X: d.at, Y: f.Mean})
+		mean := plotter.XY{X: d.at, Y: f.Mean}
+		if d.row.Diverged == 0 {
+			means = append(means, mean)
+		}
 		if isFinite(f.Lo) && isFinite(f.Hi) {
-			bar := draw.LineStyle{Color: l.color, Width: vg.Points(medium)}
-			p.Add(&plotter.Line{XYs: plotter.XYs{{X: d.at, Y: f.Lo}, {X: d.at, Y: f.Hi}}, LineStyle: bar})
-			for _, y := range []float64{f.Lo, f.Hi} {
-				end := spread * 0.09
-				p.Add(&plotter.Line{XYs: plotter.XYs{{X: d.at - end, Y: y}, {X: d.at + end, Y: y}}, LineStyle: bar})
-			}
+			bars.XYs = append(bars.XYs, mean)
+			bars.YErrors = append(bars.YErrors, struct{ Low, High float64 }{f.Mean - f.Lo, f.Hi - f.Mean})
 		}
 		for i, y := range f.Values {
 			if !isFinite(y) || len(f.Values) == 1 {
@@ -305,12 +362,37 @@ func drawDots(p *plot.Plot, dots []dot, l look, spread float64, joined bool) boo
 			}
 		}
 	}
-	if joined {
-		p.Add(&plotter.Line{XYs: plotter.XYs(means), LineStyle: l.line(thick)})
+	if len(bars.XYs) > 0 {
+		p.Add(bars)
 	}
 	addMarkers(p, means, l.glyph(markerRadius+1))
 	addMarkers(p, seeds, seedGlyph(l.color))
-	return addMarkers(p, marks, divergedSeedGlyph(l.color))
+	diverged := addMarkers(p, marks, divergedSeedGlyph(l.color))
+	return addMarkers(p, crosses, divergedGlyph(l.color)) || diverged
+}
+
+// dotLines are the lines through the means of arms, and the means of those of
+// which a run diverged: no line leads to one or across it, because the reward does
+// not fall evenly from one rate to the next where training breaks down.
+func dotLines(dots []dot) (lines []series, crosses series) {
+	var line series
+	end := func() {
+		if len(line) > 1 {
+			lines = append(lines, line)
+		}
+		line = nil
+	}
+	for _, d := range dots {
+		mean := plotter.XY{X: d.at, Y: d.row.Final.Mean}
+		if d.row.Diverged > 0 {
+			crosses = append(crosses, mean)
+			end()
+		} else {
+			line = append(line, mean)
+		}
+	}
+	end()
+	return lines, crosses
 }
 
 // jitter spreads n seeds evenly over a small part of the distance between two

@@ -144,15 +144,19 @@ func (v *sweepView) finalMap(x, y int) (figure, bool) {
 	fig := figure{
 		title: "Final validation answer reward over " + axisName(axes[x].Label, axes[x].Key) + " and " + axisName(axes[y].Label, axes[y].Key),
 		width: pageWidth, panelHeight: 0.6 + 0.56*float64(len(axes[y].Values)),
-		rows: [][]*panel{{{plot: p}}}, caption: []string{v.seedList()},
+		rows: [][]*panel{{{plot: p}}},
 	}
 	if len(axes[x].Values) > 8 {
 		fig.width = wideWidth
 	}
-	fig.caption = append(fig.caption, v.finalNote()[0],
-		"Bold: mean over the seeds; ±: sample standard deviation over the seeds; ×: diverged. Colour: the mean, from the lowest (dark) to the highest (light) of the map.")
+	n := len(v.manifest().Seeds)
+	fig.caption = []string{fmt.Sprintf("Mean over n = %d seeds ± sample standard deviation; ×: diverged runs. %s", n, v.finalPoint())}
+	if n == 1 {
+		fig.caption[0] = "One seed an arm; ×: diverged. " + v.finalPoint()
+	}
+	fig.notes = append(fig.notes, "Colour: the mean, from the lowest (dark) to the highest (light) of the map.")
 	if gaps {
-		fig.caption = append(fig.caption, "–: no run has ended.")
+		fig.notes = append(fig.notes, "–: no run has ended.")
 	}
 	return v.close(fig), true
 }

@@ -15,8 +15,11 @@ import (
 
 // seedGlyph is one seed beside a mean.
 func seedGlyph(c color.Color) draw.GlyphStyle {
-	return draw.GlyphStyle{Color: c, Radius: vg.Points(2.3), Shape: hollow{draw.CircleGlyph{}}}
+	return draw.GlyphStyle{Color: c, Radius: vg.Points(2.3), Shape: outline{}}
 }
+
+// capWidth is the length of the ends of an error bar, in points.
+const capWidth = 8
 
 // rowInches is the height of a row of a forest plot.
 const rowInches = 0.62
@@ -26,6 +29,7 @@ type forestRow struct {
 	name     []string // lines
 	mean     float64
 	lo, hi   float64
+	base     float64 // the row's own base level; 0: none is drawn
 	values   []float64
 	diverged []bool // of values
 	look     look
@@ -58,18 +62,20 @@ func forest(rows []forestRow, xLabel string) (*panel, bool) {
 		ticks = append(ticks, plot.Tick{Value: y, Label: name})
 		pan.side = append(pan.side, sideText{y: y, of: strings.Join(r.name, " "), lines: r.side})
 		if isFinite(r.lo) && isFinite(r.hi) {
-			bar := draw.LineStyle{Color: r.look.color, Width: vg.Points(thick)}
-			p.Add(&plotter.Line{XYs: plotter.XYs{{X: r.lo, Y: y}, {X: r.hi, Y: y}}, LineStyle: bar})
-			for _, x := range []float64{r.lo, r.hi} {
-				p.Add(&plotter.Line{XYs: plotter.XYs{{X: x, Y: y - 0.09}, {X: x, Y: y + 0.09}}, LineStyle: bar})
-			}
+			p.Add(&plotter.XErrorBars{
+				XYs: plotter.XYs{{X: r.mean, Y: y}}, XErrors: plotter.XErrors{{Low: r.mean - r.lo, High: r.hi - r.mean}},
+				LineStyle: draw.LineStyle{Color: r.look.color, Width: vg.Points(thick)}, CapWidth: vg.Points(capWidth),
+			})
+		}
+		if r.base > 0 {
+			p.Add(&plotter.Line{XYs: plotter.XYs{{X: r.base, Y: y - 0.45}, {X: r.base, Y: y + 0.45}}, LineStyle: lookBase.line(medium)})
 		}
 		var seeds, crossed series
 		for k, x := range r.values {
 			if !isFinite(x) || len(r.values) == 1 {
 				continue
 			}
-			at := plotter.XY{X: x, Y: y - 0.28 + 1.1*jitter(k, len(r.values))}
+			at := plotter.XY{X: x, Y: y - 0.3 + 1.6*jitter(k, len(r.values))}
 			if k < len(r.diverged) && r.diverged[k] {
 				crossed = append(crossed, at)
 			} else {
@@ -105,7 +111,7 @@ func (v *sweepView) paired() (figure, bool) {
 		}
 		if !c.Separable {
 			r.look.color = dark
-			r.look.marker = hollow{draw.CircleGlyph{}}
+			r.look.marker = outline{}
 		}
 		rows = append(rows, r)
 	}
@@ -118,18 +124,16 @@ func (v *sweepView) paired() (figure, bool) {
 	fig := figure{
 		title: "Paired differences of the final validation answer reward", width: pageWidth,
 		panelHeight: rowInches*float64(len(rows)) + 0.55,
-		rows:        [][]*panel{{pan}}, caption: []string{v.seedList()},
+		rows:        [][]*panel{{pan}}, caption: []string{"One seed an arm: no interval."},
 	}
-	n := "held-out problems"
-	if s := v.problems(); s != "" {
-		n = s + " " + n
-	}
-	fig.caption = append(fig.caption,
-		"Small circles: the difference of one seed between two arms, which saw the same problems in the same order from the same weights; 1 point = 1% of "+n+".")
 	if v.severalSeeds() {
-		fig.caption = append(fig.caption,
-			"Large: their mean with its 95% Student's t interval; filled where the difference is told apart from 0 at the 5% level after Holm's adjustment over the comparisons, hollow where it is not. The interval is not adjusted.")
+		fig.caption = []string{fmt.Sprintf("Mean over n = %d seeds with its 95%% interval (Student's t); filled: separable from 0 at the 5%% level after Holm's adjustment; small circles: each seed.",
+			len(v.manifest().Seeds))}
 	}
+	fig.caption = append(fig.caption, "1 point = 1% of "+v.heldOut()+".")
+	fig.notes = append(fig.notes,
+		"The difference of a seed is between two arms that saw the same problems in the same order.",
+		"The intervals are not adjusted for the number of comparisons.")
 	return v.close(fig), true
 }
 
@@ -207,6 +211,9 @@ func (v *sweepView) finalByArm() (figure, bool) {
 				r.diverged[k] = at != nil
 			}
 		}
+		if v.basesDiffer() && isFinite(a.Initial.Mean) {
+			r.base = a.Initial.Mean
+		}
 		if v.panels() {
 			r.look = armLooks[0] // colours that come again would say something
 		}
@@ -226,18 +233,12 @@ func (v *sweepView) finalByArm() (figure, bool) {
 	pan, marks := forest(rows, v.rewardLabel())
 	p := pan.plot
 	p.X.Min, p.X.Max = 0, 1
-	for _, l := range []struct {
-		name  string
-		x     float64
-		style draw.LineStyle
-	}{
-		{"base level", v.Base, lookBase.line(medium)},
-		{"majority answer", v.Majority, lookMajority.line(medium + 0.2)},
-	} {
-		if isFinite(l.x) {
-			vertical(p, l.x, l.style)
-			pan.legend = append(pan.legend, legendEntry{name: fmt.Sprintf("%s (%s)", l.name, decimals(l.x, 3)), line: l.style})
-		}
+	for _, l := range v.levels() {
+		vertical(p, l.at, l.style)
+		pan.legend = append(pan.legend, l.entry())
+	}
+	if v.basesDiffer() {
+		pan.legend = append(pan.legend, ownBaseEntry())
 	}
 	if v.severalSeeds() {
 		pan.legend = append(pan.legend, legendEntry{name: "a seed", glyph: seedGlyph(dark)})
@@ -247,7 +248,7 @@ func (v *sweepView) finalByArm() (figure, bool) {
 	}
 	fig := figure{
 		title: "Final validation answer reward by arm", width: pageWidth, panelHeight: rowInches*0.85*float64(len(rows)) + 0.55,
-		rows: [][]*panel{{pan}}, caption: append([]string{v.seedList()}, v.finalNote()...),
+		rows: [][]*panel{{pan}}, caption: v.finalNote(),
 	}
 	return v.close(fig), true
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"image"
 	"image/color"
 	"math"
@@ -9,14 +10,15 @@ import (
 	"strings"
 	"testing"
 
+	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"pgregory.net/rapid"
 
 	"grpo/pkg/rundir"
 )
 
-// caption builds a figure of a sweep and returns its caption.
-func caption(t *testing.T, a *Analysis, file string) string {
+// built builds a figure of a sweep.
+func built(t *testing.T, a *Analysis, file string) figure {
 	t.Helper()
 	v := newSweepView(a)
 	for _, f := range v.figures() {
@@ -25,11 +27,11 @@ func caption(t *testing.T, a *Analysis, file string) string {
 			if !ok {
 				t.Fatalf("%s is not drawn", file)
 			}
-			return strings.Join(fig.caption, " ")
+			return fig
 		}
 	}
 	t.Fatalf("there is no %s", file)
-	return ""
+	return figure{}
 }
 
 func TestCaptionsSayWhatIsShown(t *testing.T) {
@@ -50,29 +52,36 @@ func TestCaptionsSayWhatIsShown(t *testing.T) {
 		file  string
 		has   []string
 		hasNo []string
+		notes []string
 	}{
-		{"statistic, level, n and smoothing", rates, "validation_reward.png",
-			[]string{"Seeds 1, 2, 3, 4 (n = 4 runs an arm).", "n = 1024 held-out problems", "no smoothing", "95% percentile bootstrap",
-				"Thick: mean over the seeds.", "Diverged: learning rate 1e-2 (4 of 4 runs, step 20)."},
-			[]string{"missing", "have ended"}},
-		{"intervals of the final reward", rates, "final_vs_lr.png", []string{"95% Student's t interval", "n = 4 runs an arm"}, []string{"missing"}},
-		{"a difference", rates, "paired_difference.png", []string{"Student's t interval", "Holm", "5% level", "1% of 1024 held-out problems"}, nil},
-		{"half a sweep", half, "validation_reward.png",
-			[]string{"Still missing: learning rate 3e-4 (1 of 4 runs), learning rate 1e-2 (4 of 4 runs).", "seeds that have ended"}, []string{"Diverged"}},
-		{"half a sweep, by rate", half, "final_vs_lr.png", []string{"Still missing: learning rate 3e-4 (1 of 4 runs)"}, nil},
-		{"half a sweep, entropy", half, "entropy.png", []string{"Still missing: learning rate 3e-4 (1 of 4 runs)", "no smoothing"}, nil},
-		{"one seed claims nothing", single, "validation_reward.png", []string{"One seed (1) an arm: nothing is said of the spread"}, []string{"bootstrap", "Thick"}},
-		{"one seed claims nothing, final", single, "final_by_arm.png", nil, []string{"interval"}},
-		{"a wide range", wide, "grad_norm.png", []string{"Logarithmic axis."}, nil},
-		{"a narrow range", single, "grad_norm.png", nil, []string{"Logarithmic"}},
-		{"seconds", rates, "validation_reward_vs_seconds.png", []string{"cores that runs beside it may have shared"}, nil},
+		{"statistic, level, n and what a point is", rates, "validation_reward.png",
+			[]string{"Mean over n = 4 seeds with its 95% interval (Student's t)", "1024 held-out problems", "thin lines: each seed"},
+			[]string{"finished", "bootstrap"},
+			[]string{"Seeds 1, 2, 3, 4.", "Diverged: learning rate 1e-2 (4 of 4 runs, step 20)."}},
+		{"intervals of the final reward", rates, "final_vs_lr.png", []string{"95% interval (Student's t)", "n = 4 seeds"}, []string{"finished"}, nil},
+		{"a difference", rates, "paired_difference.png", []string{"n = 4 seeds", "95% interval (Student's t)", "Holm", "5% level", "1% of 1024 held-out problems"}, nil, nil},
+		{"half a sweep", half, "validation_reward.png", []string{"Not finished: 5 of 20 runs."}, []string{"Diverged"},
+			[]string{"Not finished: learning rate 3e-4 (1 of 4 runs), learning rate 1e-2 (4 of 4 runs).", "Means are over the runs that have ended"}},
+		{"half a sweep, by rate", half, "final_vs_lr.png", []string{"Not finished: 5 of 20 runs."}, nil, []string{"learning rate 3e-4 (1 of 4 runs)"}},
+		{"half a sweep, entropy", half, "entropy.png", []string{"Not finished: 5 of 20 runs.", "mean over the rollout batches of 3 steps"}, nil, nil},
+		{"one seed claims nothing", single, "validation_reward.png", []string{"One seed an arm: no interval."}, []string{"Mean", "95%"}, nil},
+		{"one seed claims nothing, final", single, "final_by_arm.png", []string{"One seed an arm: no interval."}, []string{"Mean", "95%"}, nil},
+		{"a wide range", wide, "grad_norm.png", []string{"Logarithmic axis."}, nil, nil},
+		{"a narrow range", single, "grad_norm.png", nil, []string{"Logarithmic"}, nil},
+		{"tokens", rates, "validation_reward_vs_tokens.png", []string{"95% interval (Student's t)"}, nil, []string{"dynamic sampling"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := caption(t, tt.a, tt.file)
+			fig := built(t, tt.a, tt.file)
+			got := strings.Join(fig.caption, " ")
 			for _, s := range tt.has {
 				if !strings.Contains(got, s) {
 					t.Errorf("no %q in %q", s, got)
+				}
+			}
+			for _, s := range tt.notes {
+				if notes := strings.Join(fig.notes, " "); !strings.Contains(notes, s) {
+					t.Errorf("no %q in the notes %q", s, notes)
 				}
 			}
 			for _, s := range tt.hasNo {
@@ -105,7 +114,7 @@ func TestCurveOfAnArm(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := tt.arm.curveOf(validationOf, true)
+			c := tt.arm.curveOf(validationOf, shareOf(1024))
 			last, ok := c.last()
 			if !ok || last.X != tt.last || len(c.seeds) != tt.seeds || len(c.lo) != tt.band || len(c.hi) != tt.band {
 				t.Errorf("%d seeds, mean to %v, band of %d and %d points", len(c.seeds), last.X, len(c.lo), len(c.hi))
@@ -119,21 +128,112 @@ func TestCurveOfAnArm(t *testing.T) {
 	}
 }
 
-func TestCurveAgainstSeconds(t *testing.T) {
-	run := drawnArm{name: "a", final: 0.8}.run(1, false)
-	for i := range run.Metrics {
-		run.Metrics[i].Time.ElapsedS = 2 * float64(i+1)
+// The band around a mean is the interval that verdicts and tables have: at the
+// last step it is that of the final reward.
+func TestBandIsTheIntervalOfTheVerdict(t *testing.T) {
+	for _, seeds := range []int{2, 4} {
+		a := drawnSweep(t, seeds, nil, drawnArm{name: "a", final: 0.8}, drawnArm{name: "b", final: 0.99})
+		v := newSweepView(a)
+		c := chart{xMax: v.xMax, y: validationOf, band: shareOf(v.leastProblems())}
+		_, curves := c.arms(v)
+		for i, k := range curves {
+			last := len(k.lo) - 1
+			if f := a.Arms[i].Final; k.lo[last].Y != f.Lo || k.hi[last].Y != f.Hi {
+				t.Errorf("%d seeds: the band ends with [%v, %v], the interval is [%v, %v]", seeds, k.lo[last].Y, k.hi[last].Y, f.Lo, f.Hi)
+			}
+		}
 	}
-	slow := drawnArm{name: "a", final: 0.8}.run(1, false)
-	for i := range slow.Metrics {
-		slow.Metrics[i].Time.ElapsedS = 4 * float64(i+1)
-	}
-	c := armView{runs: []*rundir.Run{run, slow}}.against(secondsOf, validationOf, true)
-	if got := []float64{c.mean[0].X, c.mean[1].X, c.lo[1].X, c.seeds[0][1].X, c.seeds[1][1].X}; !slices.Equal(got, []float64{0, 30, 30, 20, 40}) {
-		t.Errorf("seconds %v, want the base at 0, step 10 at 20 and 40, its mean at 30", got)
+}
+
+// A band wider than the axis is cut off at its ends, so that no figure's scale is
+// that of an interval of two seeds.
+func TestBandStaysOnTheAxis(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := yScale{lo: 0, hi: rapid.Float64Range(0.1, 1e6).Draw(t, "hi"), log: rapid.Bool().Draw(t, "log")}
+		if s.log {
+			s.lo = s.hi / 1000
+		}
+		y := rapid.SliceOfN(rapid.Float64Range(-1e9, 1e9), 2, 8).Draw(t, "y")
+		var k curve
+		for i, v := range y {
+			k.lo, k.hi = append(k.lo, plotter.XY{X: float64(i), Y: v}), append(k.hi, plotter.XY{X: float64(i), Y: v + 1})
+		}
+		before := slices.Clone(k.hi)
+		got := k.on(s)
+		lo, hi := s.lo, s.hi
+		if s.log {
+			lo, hi = math.Log10(s.lo), math.Log10(s.hi)
+		}
+		for i := range got.lo {
+			if got.lo[i].Y < lo || got.hi[i].Y > hi || got.hi[i].Y < got.lo[i].Y {
+				t.Fatalf("[%v, %v] on an axis from %v to %v", got.lo[i].Y, got.hi[i].Y, lo, hi)
+			}
+		}
+		if !slices.Equal(k.hi, before) {
+			t.Fatal("the curve itself was changed")
+		}
+	})
+}
+
+func TestCurveAgainstTokens(t *testing.T) {
+	run := drawnArm{name: "a", final: 0.8, length: 10}.run(1, false)
+	long := drawnArm{name: "a", final: 0.8, length: 30}.run(1, false)
+	c := armView{runs: []*rundir.Run{run, long}}.against(tokensOf, validationOf, shareOf(1024))
+	// 256 completions a step of 10 or 30 tokens.
+	want := []float64{0, 51.2, 51.2, 25.6, 76.8}
+	for i, got := range []float64{c.mean[0].X, c.mean[1].X, c.lo[1].X, c.seeds[0][1].X, c.seeds[1][1].X} {
+		if math.Abs(got-want[i]) > 1e-9 {
+			t.Errorf("thousand tokens %d: %v, want %v", i, got, want[i])
+		}
 	}
 	if c.mean[1].Y != validationOf(run)[1].Y {
 		t.Errorf("the reward at step 10 became %v", c.mean[1].Y)
+	}
+	run.Config = []byte("name: a\n")
+	if s := tokensOf(run); len(s) > 0 {
+		t.Errorf("without the size of a batch: %v", s)
+	}
+}
+
+// Machine time is in no figure: the same runs on a slower machine give the same
+// bytes.
+func TestFiguresDoNotDependOnTime(t *testing.T) {
+	draw := func(slower float64) []Drawing {
+		a := drawnSweep(t, 2, nil, manyArms(2)...)
+		for _, s := range a.Sweep.Runs {
+			for i := range s.Run.Metrics {
+				s.Run.Metrics[i].Time.ElapsedS *= slower
+			}
+		}
+		all, err := drawSweep(a, 36, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	fast, slow := draw(1), draw(3)
+	for i := range fast {
+		if !bytes.Equal(fast[i].PNG, slow[i].PNG) {
+			t.Errorf("%s depends on the clock", fast[i].File)
+		}
+	}
+}
+
+// A long run's metrics are averaged over the same few steps in every run.
+func TestPerStepAverages(t *testing.T) {
+	v := &sweepView{xMax: 120}
+	run := &rundir.Run{}
+	for step := 1; step <= 119; step++ {
+		run.Metrics = append(run.Metrics, rundir.Metrics{Step: step, Entropy: float64(step)})
+	}
+	run.Metrics[4].Entropy = math.NaN() // step 5 has no value
+	got := v.perStep(func(m rundir.Metrics) *float64 { return &m.Entropy })(run)
+	if want := (series{{X: 2, Y: 2}, {X: 5, Y: 5}}); len(got) != 40 || !slices.Equal(got[:2], want) || got[39] != (plotter.XY{X: 119, Y: 118.5}) {
+		t.Errorf("%d points: %v", len(got), got)
+	}
+	v.xMax = 50
+	if got := v.perStep(func(m rundir.Metrics) *float64 { return &m.Entropy })(run); len(got) != 118 {
+		t.Errorf("%d points of a short run", len(got))
 	}
 }
 
@@ -152,9 +252,11 @@ func TestDivergedMarks(t *testing.T) {
 	if got := a.divergedMarks(nil, validationOf); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	norms := metric(func(m rundir.Metrics) *float64 { return &m.GradNorm })
-	if got := a.divergedMarks(secondsOf, norms); len(got) != 4 || got[0].X != at.Metrics[34].Time.ElapsedS || got[0].Y != at.Metrics[34].GradNorm {
-		t.Errorf("against seconds: %v", got)
+	norms := func(r *rundir.Run) series {
+		return metricSeries(r, func(m rundir.Metrics) *float64 { return &m.GradNorm })
+	}
+	if got := a.divergedMarks(tokensOf, norms); len(got) != 4 || got[0].X != tokensOf(at)[35].Y || got[0].Y != at.Metrics[34].GradNorm {
+		t.Errorf("against tokens: %v", got)
 	}
 }
 
@@ -171,6 +273,9 @@ func TestPositionHasTheSweptValues(t *testing.T) {
 		{"linear", []string{"0.2", "0.1"}, false, []string{"0.1", "0.2"}, []float64{0.1, 0.2}},
 		{"words", []string{"true", "false"}, false, []string{"true", "false"}, []float64{0, 1}},
 		{"one value", []string{"8"}, false, []string{"8"}, []float64{8}},
+		{"powers of two", []string{"4", "2", "16", "8"}, false, []string{"2", "4", "8", "16"}, []float64{math.Log10(2), math.Log10(4), math.Log10(8), math.Log10(16)}},
+		{"crowded by numbers and by logarithms", []string{"1", "100", "101", "10000"}, false, []string{"1", "100", "101", "10000"}, []float64{0, 1, 2, 3}},
+		{"crowded and with a zero", []string{"0", "1e-3", "1"}, false, []string{"0", "1e-3", "1"}, []float64{0, 1, 2}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -22,7 +22,7 @@ var armLooks = [overlayMax]look{
 	{color: green, dashes: points(9, 2.5, 2, 2.5), marker: draw.BoxGlyph{}},
 	{color: purple, dashes: points(2, 1.8), marker: diamond{}},
 	{color: orange, dashes: points(12, 3), marker: nabla{}},
-	{color: sky, dashes: points(6, 2, 1.5, 2, 1.5, 2), marker: hollow{draw.CircleGlyph{}}},
+	{color: sky, dashes: points(6, 2, 1.5, 2, 1.5, 2), marker: outline{}},
 }
 
 var (
@@ -63,26 +63,6 @@ func (nabla) DrawGlyph(c *draw.Canvas, sty draw.GlyphStyle, pt vg.Point) {
 	c.FillPolygon(sty.Color, []vg.Point{{X: pt.X - r, Y: pt.Y + 0.7*r}, {X: pt.X + r, Y: pt.Y + 0.7*r}, {X: pt.X, Y: pt.Y - r}})
 }
 
-// marked is a cross in the arm's colour on a white ground, which stays visible
-// on any curve.
-type marked struct{}
-
-// DrawGlyph implements [draw.GlyphDrawer].
-func (marked) DrawGlyph(c *draw.Canvas, sty draw.GlyphStyle, pt vg.Point) {
-	for _, layer := range []draw.LineStyle{
-		{Color: white, Width: 4.4 / 4.2 * sty.Radius},
-		{Color: sty.Color, Width: 2 / 4.2 * sty.Radius},
-	} {
-		r := sty.Radius
-		if layer.Color == white {
-			r += 1.2 / 4.2 * sty.Radius
-		}
-		c.StrokeLines(layer,
-			[]vg.Point{{X: pt.X - r, Y: pt.Y - r}, {X: pt.X + r, Y: pt.Y + r}},
-			[]vg.Point{{X: pt.X - r, Y: pt.Y + r}, {X: pt.X + r, Y: pt.Y - r}})
-	}
-}
-
 // markers are points of a plot. Unlike [plotter.Scatter] they don't ask for room
 // at the edges, which would make panels with a marker there smaller than those
 // without.
@@ -113,7 +93,7 @@ func addMarkers(p *plot.Plot, at series, glyph draw.GlyphStyle) bool {
 }
 
 func divergedGlyph(c color.NRGBA) draw.GlyphStyle {
-	return draw.GlyphStyle{Color: c, Radius: vg.Points(4.2), Shape: marked{}}
+	return draw.GlyphStyle{Color: c, Radius: vg.Points(4.2), Shape: cross{}}
 }
 
 // divergedSeedGlyph is the smaller cross of a seed that stands close to others.

@@ -102,9 +102,10 @@ func (v *sweepView) rewardLabel() string {
 
 func (v *sweepView) problems() string { return problems(validations(v.runs)) }
 
-// Sentences of captions.
+// Sentences of captions, which have at most two lines, and of the notes that the
+// page has below a figure.
 
-// seedList is "Seeds 1, 2, 3, 4 (n = 4 runs an arm)."
+// seedList is "Seeds 1, 2, 3, 4."
 func (v *sweepView) seedList() string {
 	seeds := v.manifest().Seeds
 	list := make([]string, len(seeds))
@@ -112,48 +113,49 @@ func (v *sweepView) seedList() string {
 		list[i] = fmt.Sprint(s)
 	}
 	if len(list) == 1 {
-		return "One seed (" + list[0] + ") an arm: nothing is said of the spread over seeds."
+		return "Seed " + list[0] + "."
 	}
-	return fmt.Sprintf("Seeds %s (n = %d runs an arm).", strings.Join(list, ", "), len(list))
+	return "Seeds " + strings.Join(list, ", ") + "."
 }
 
 func (v *sweepView) severalSeeds() bool { return len(v.manifest().Seeds) > 1 }
 
-// meanNote says what the thin and the thick lines are.
+// meanNote says what the thick and the thin lines are.
 func (v *sweepView) meanNote(band bool) []string {
-	if !v.severalSeeds() {
-		return nil
-	}
-	mean := "Thin: each seed. Thick: mean over the seeds"
-	early := false
-	for _, a := range v.arms {
-		for _, r := range a.runs {
-			early = early || lastStep(r) < int(v.xMax)
-		}
-	}
+	n := len(v.manifest().Seeds)
 	switch {
-	case !v.finished():
-		mean += " that have ended (all of an arm, while none has), as far as all of these go"
-	case early:
-		mean += ", as far as all of them go"
+	case !v.severalSeeds():
+		return []string{"One seed an arm: no interval."}
+	case band:
+		return []string{fmt.Sprintf("Mean over n = %d seeds with its 95%% interval (Student's t); thin lines: each seed.", n)}
 	}
-	out := []string{mean + "."}
-	if band {
-		out = append(out, "Band: 95% percentile bootstrap interval of that mean over the seeds; of few seeds it is narrow, and the verdict does not use it.")
-	}
-	return out
+	return []string{fmt.Sprintf("Mean over n = %d seeds; thin lines: each seed.", n)}
 }
 
-func (v *sweepView) finished() bool {
-	return !slices.ContainsFunc(v.Arms, func(a ArmRow) bool { return a.Left > 0 })
+// missingCount is "Not finished: 3 of 20 runs; failed: 1."
+func (v *sweepView) missingCount() string {
+	left, failed, total := 0, 0, 0
+	for _, a := range v.Arms {
+		left, failed, total = left+a.Left, failed+a.Failed, total+len(a.Runs)
+	}
+	var parts []string
+	if left > 0 {
+		parts = append(parts, "not finished: "+runsOf(left, total))
+	}
+	if failed > 0 {
+		parts = append(parts, "failed: "+runsOf(failed, total))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	s := strings.Join(parts, "; ") + "."
+	return strings.ToUpper(s[:1]) + s[1:]
 }
 
 // missing says which runs a figure lacks, or has only in part.
 func (v *sweepView) missing() []string {
 	var late, failed []string
-	total := 0
 	for _, a := range v.Arms {
-		total += len(a.Runs)
 		if a.Left > 0 {
 			late = append(late, fmt.Sprintf("%s (%s)", short(a.Name()), runsOf(a.Left, len(a.Runs))))
 		}
@@ -163,7 +165,7 @@ func (v *sweepView) missing() []string {
 	}
 	var out []string
 	if len(late) > 0 {
-		out = append(out, "Still missing: "+list(late)+".")
+		out = append(out, "Not finished: "+list(late)+". Means are over the runs that have ended (all of an arm while none has), as far as all of these go.")
 	}
 	if len(failed) > 0 {
 		out = append(out, "Failed: "+list(failed)+".")

@@ -82,9 +82,12 @@ func WriteSweepSummary(w io.Writer, a *Analysis) error {
 	}
 	var b strings.Builder
 	b.WriteString(textTable(columns, rows))
-	if isFinite(a.Base) {
-		fmt.Fprintf(&b, "base level %s, majority-answer baseline %s; means over the finished seeds; interval: 95%%, Student's t over seeds\n",
-			decimals(a.Base, 3), decimals(a.Majority, 3))
+	if levels := a.levelsText("base level"); len(levels) > 0 {
+		separator := ", "
+		if !isFinite(a.Base) || !isFinite(a.Majority) {
+			separator = "; " // a level by arm has commas of its own
+		}
+		fmt.Fprintf(&b, "%s; means over the finished seeds; interval: 95%%, Student's t over seeds\n", strings.Join(levels, separator))
 	}
 	b.WriteString("\n")
 	if _, err := io.WriteString(w, b.String()); err != nil {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"errors"
+	"fmt"
 	"io"
 
 	"gonum.org/v1/plot"
@@ -118,10 +119,10 @@ func (p *panel) headroom() {
 }
 
 func trainingCaption(runs []*rundir.Run, all []about) []string {
-	out := []string{seeds(all), "Each value is of one step's rollout batch; no smoothing."}
+	out := []string{all[0].one()}
 	if len(runs) > 1 {
-		out = append(out, "Thin: each seed. Thick: mean over the seeds at the steps that all of them have.")
+		out[0] = fmt.Sprintf("Mean over n = %d runs at the steps that all of them have; thin lines: each run.", len(runs))
 	}
-	out = append(out, "A step without a right (or wrong) completion has no such length.")
+	out = append(out, "Each point: one step's rollout batch, or one evaluation on the validation problems.")
 	return append(out, unfinished(runs, all)...)
 }

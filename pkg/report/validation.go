@@ -4,30 +4,31 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
 	"grpo/pkg/rundir"
 )
 
-// PlotOptions changes what stands around the curves of a figure.
+// PlotOptions changes what is around the curves of a figure.
 type PlotOptions struct {
 	// Title replaces the figure's own title.
 	Title string
-	// Note is added to the end of the caption, for example the command.
-	Note string
 }
 
 // ValidationPlot writes, as PNG, the validation answer reward against the step
 // of one run, or of several seeds of one arm: sampled at temperature 1 and
 // greedy; the base level (sampled, before training) and the majority-answer
-// baseline as horizontal lines; and the split of unseen facts where it was
-// evaluated. One run is drawn with the Wilson interval of each evaluation,
-// several as a thin line for each seed and a thick mean. A run that diverged
-// is marked where it did. The caption names the statistic, n and the seeds.
+// baseline as horizontal lines; and the split of unseen facts, with a majority
+// answer of its own, where it was evaluated. One run is drawn with the Wilson
+// interval of each evaluation, several as a thin line for each seed, a thick mean
+// and its Student's t interval. A run that diverged is marked where it did. The
+// caption names the statistic, the level and n.
 //
 // It is an error when no run has a validation.
 func ValidationPlot(w io.Writer, runs []*rundir.Run, opt PlotOptions) error {
@@ -70,16 +71,15 @@ func (o PlotOptions) apply(f *figure) {
 	if o.Title != "" {
 		f.title = o.Title
 	}
-	if o.Note != "" {
-		f.caption = append(f.caption, o.Note)
-	}
 }
 
-// validations are the lines of all runs that the figure draws.
-func validations(runs []*rundir.Run) []rundir.Eval {
+// validations are the evaluations of all runs on the validation problems.
+func validations(runs []*rundir.Run) []rundir.Eval { return allEvals(runs, rundir.SplitVal) }
+
+func allEvals(runs []*rundir.Run, split string) []rundir.Eval {
 	var out []rundir.Eval
 	for _, r := range runs {
-		out = append(out, evalsOf(r, rundir.SplitVal)...)
+		out = append(out, evalsOf(r, split)...)
 	}
 	return out
 }
@@ -103,12 +103,9 @@ func lastX(runs []*rundir.Run) float64 {
 // returns the legend in the order of reading.
 func drawValidation(p *plot.Plot, runs []*rundir.Run) []legendEntry {
 	var legend []legendEntry
-	base, majority := levels(runs)
-	if isFinite(base) {
-		addLevel(p, base, p.X.Max, lookBase.line(medium))
-	}
-	if isFinite(majority) {
-		addLevel(p, majority, p.X.Max, lookMajority.line(medium+0.2))
+	reference := referenceLevels(runs)
+	for _, l := range reference {
+		addLevel(p, l.at, p.X.Max, l.style)
 	}
 	for _, c := range []struct {
 		name, split, decoding string
@@ -123,7 +120,8 @@ func drawValidation(p *plot.Plot, runs []*rundir.Run) []legendEntry {
 		var entry legendEntry
 		var ok bool
 		if c.split == rundir.SplitVal {
-			banded := len(runs) == 1 && addBand(p, runs[0], c.decoding, c.look)
+			lo, hi := bandOf(runs, all, c.decoding)
+			banded := addBand(p, lo, hi, c.look)
 			entry, ok = addCurves(p, all, c.look, thick)
 			if banded {
 				entry.shaded = c.look
@@ -136,13 +134,8 @@ func drawValidation(p *plot.Plot, runs []*rundir.Run) []legendEntry {
 			legend = append(legend, entry)
 		}
 	}
-	if isFinite(base) {
-		legend = append(legend, legendEntry{
-			name: fmt.Sprintf("base level, sampled (%s)", decimals(base, 3)), line: lookBase.line(medium)})
-	}
-	if isFinite(majority) {
-		legend = append(legend, legendEntry{
-			name: fmt.Sprintf("majority answer (%s)", decimals(majority, 3)), line: lookMajority.line(medium + 0.2)})
+	for _, l := range reference {
+		legend = append(legend, l.entry())
 	}
 	if entry, ok := addDiverged(p, runs); ok {
 		legend = append(legend, entry)
@@ -150,44 +143,57 @@ func drawValidation(p *plot.Plot, runs []*rundir.Run) []legendEntry {
 	return legend
 }
 
-// levels are the means over runs of the sampled reward before training and of
-// the majority-answer baseline.
-func levels(runs []*rundir.Run) (base, majority float64) {
-	var bases, majorities []float64
+// referenceLevels are the means over runs of the sampled reward before training
+// and of the majority-answer baseline, that of validation and, where it was
+// evaluated, that of the unseen facts.
+func referenceLevels(runs []*rundir.Run) []level {
+	var bases []float64
 	for _, r := range runs {
 		if e := evaluation(r, rundir.SplitVal, before); e != nil {
 			bases = append(bases, e.Sampled.AnswerReward)
 		}
-		if e := anyValidation(r); e != nil {
-			majorities = append(majorities, e.MajorityBaseline)
+	}
+	var out []level
+	if base, _, n := MeanSD(bases); n > 0 {
+		out = append(out, level{"base level, sampled", base, lookBase.line(medium)})
+	}
+	ofSplit := func(name, split string, l look) {
+		evals := allEvals(runs, split)
+		var shares []float64
+		for _, e := range evals {
+			shares = append(shares, e.MajorityBaseline)
+		}
+		if share, _, n := MeanSD(shares); n > 0 {
+			if answer := common(evals, func(e rundir.Eval) string { return printable(e.MajorityAnswer) }); answer != "" {
+				name += fmt.Sprintf(" %q", shorten(legendText, answer, vg.Points(50)))
+			}
+			out = append(out, level{name, share, l.line(medium + 0.2)})
 		}
 	}
-	base, _, _ = MeanSD(bases)
-	majority, _, _ = MeanSD(majorities)
-	return base, majority
+	if len(allEvals(runs, rundir.SplitUnseen)) == 0 {
+		ofSplit("majority answer", rundir.SplitVal, lookMajority)
+		return out
+	}
+	ofSplit("validation: majority answer", rundir.SplitVal, lookMajority)
+	ofSplit("unseen facts: majority answer", rundir.SplitUnseen, lookUnseenMajority)
+	return out
 }
 
-// addBand shades the Wilson interval of each evaluation of one run.
-func addBand(p *plot.Plot, r *rundir.Run, decoding string, l look) bool {
-	var upper, lower plotter.XYs
-	for _, e := range evalsOf(r, rundir.SplitVal) {
-		c := decoded(e, decoding)
-		if c == nil || c.N == 0 {
-			continue
+// bandOf is the Wilson interval of each evaluation of one run, or Student's t
+// interval of the mean over several.
+func bandOf(runs []*rundir.Run, all []series, decoding string) (lo, hi series) {
+	if len(runs) > 1 {
+		drawn := nonEmpty(all)
+		n, _ := strconv.Atoi(problems(validations(runs))) // 0 where they differ
+		return intervals(drawn, mean(drawn), *shareOf(n))
+	}
+	for _, e := range evalsOf(runs[0], rundir.SplitVal) {
+		if c := decoded(e, decoding); c != nil && c.N > 0 {
+			l, h := Wilson(c.CorrectNum, c.N, Level)
+			lo, hi = append(lo, plotter.XY{X: float64(e.Step), Y: l}), append(hi, plotter.XY{X: float64(e.Step), Y: h})
 		}
-		lo, hi := Wilson(c.CorrectNum, c.N, Level)
-		upper = append(upper, plotter.XY{X: float64(e.Step), Y: hi})
-		lower = append(lower, plotter.XY{X: float64(e.Step), Y: lo})
 	}
-	if len(upper) < 2 {
-		return false
-	}
-	outline := upper
-	for i := len(lower) - 1; i >= 0; i-- {
-		outline = append(outline, lower[i])
-	}
-	p.Add(&plotter.Polygon{XYs: []plotter.XYs{outline}, Color: alpha(l.color, bandOpacity)})
-	return true
+	return lo, hi
 }
 
 // addUnseen draws a split beside validation: thin curves where it is evaluated
@@ -251,39 +257,45 @@ func final(all []series, xMax float64) string {
 }
 
 func validationCaption(runs []*rundir.Run, all []about, evals []rundir.Eval) []string {
-	out := []string{seeds(all)}
-	size := "held-out problems"
-	if n := problems(evals); n != "" {
-		size = "n = " + n + " " + size
+	size := strings.TrimSpace(problems(evals) + " held-out problems")
+	if n := problems(allEvals(runs, rundir.SplitUnseen)); n != "" {
+		size += " (unseen facts: " + n + ")"
 	}
-	out = append(out, fmt.Sprintf("Each point: fraction of %s answered right; no smoothing.", size))
+	point := "share of " + size + " answered right"
+	var out []string
 	if len(runs) == 1 {
-		out = append(out, "Shaded: 95% Wilson interval of one evaluation over its problems (the spread over seeds is not in it).")
+		out = append(out, all[0].one()+" Each point: "+point+", with its 95% Wilson interval over the problems, not over seeds; in brackets: last value.")
 	} else {
-		out = append(out, "Thin: each seed. Thick: mean over the seeds at the steps that all of them have.")
-	}
-	out = append(out, "In brackets: last value.")
-	if answer := common(evals, func(e rundir.Eval) string { return printable(e.MajorityAnswer) }); answer != "" {
-		out = append(out, fmt.Sprintf("Majority answer: always %q.", answer))
-	}
-	var unseen []rundir.Eval
-	for _, r := range runs {
-		unseen = append(unseen, evalsOf(r, rundir.SplitUnseen)...)
-	}
-	if n := problems(unseen); n != "" {
-		out = append(out, fmt.Sprintf("Unseen facts: n = %s problems whose facts no stage of training saw.", n))
+		out = append(out, fmt.Sprintf("Mean over n = %d runs with its 95%% interval (Student's t); thin lines: each run. Each point: %s; in brackets: last value.", len(runs), point))
 	}
 	return append(out, unfinished(runs, all)...)
 }
 
-// unfinished has a sentence on each run that did not simply end.
+// unfinished says which runs did not simply end: for one run why, for several how
+// many of each kind.
 func unfinished(runs []*rundir.Run, all []about) []string {
-	var out []string
-	for i, r := range runs {
-		if o := outcome(r, all[i]); o != rundir.StateDone {
-			s := all[i].seed() + " " + o
-			out = append(out, strings.ToUpper(s[:1])+s[1:]+".")
+	if len(runs) == 1 {
+		o := outcome(runs[0], all[0])
+		if o == rundir.StateDone {
+			return nil
 		}
+		return []string{shorten(captionText, strings.ToUpper(o[:1])+o[1:]+".", vg.Points(180))}
+	}
+	diverged, left := 0, 0
+	for _, r := range runs {
+		switch {
+		case r.Result == nil:
+			left++
+		case r.Result.Status != rundir.StateDone:
+			diverged++
+		}
+	}
+	var out []string
+	if diverged > 0 {
+		out = append(out, fmt.Sprintf("Diverged: %s.", runsOf(diverged, len(runs))))
+	}
+	if left > 0 {
+		out = append(out, fmt.Sprintf("Not finished: %s.", runsOf(left, len(runs))))
 	}
 	return out
 }

@@ -19,7 +19,7 @@ const (
 	bootPurpose rng.Purpose = 0x626f6f74
 )
 
-// BootstrapBand returns the percentile bootstrap interval, at [Level], of the
+// bootstrapBand returns the percentile bootstrap interval, at [Level], of the
 // mean of the finite values: the quantiles (1-Level)/2 and (1+Level)/2 of the
 // means of all samples of size n with replacement. Source: B. Efron and R. J.
 // Tibshirani, An Introduction to the Bootstrap (1993), chapter 13.
@@ -28,10 +28,10 @@ const (
 // multinomial probability. Beyond, 4000 resamples are drawn from a fixed
 // counter-based stream, so the same values give the same band in any order.
 //
-// It never leaves the range of the values, and of few values it is too narrow
-// to decide anything (docs/statistics.md): figures show it, verdicts do not use
-// it. NaN for fewer than 2 finite values.
-func BootstrapBand(values []float64) (lo, hi float64) {
+// It never leaves the range of the values. Reports do not use it: it is here to
+// measure how much too narrow it is with few values (docs/statistics.md). NaN for
+// fewer than 2 finite values.
+func bootstrapBand(values []float64) (lo, hi float64) {
 	x := finite(values)
 	if len(x) < 2 {
 		return math.NaN(), math.NaN()
