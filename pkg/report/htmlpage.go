@@ -52,13 +52,29 @@ type htmlSweep struct {
 // htmlFigure is a figure within the page.
 type htmlFigure struct {
 	Title, Alt, File, Link string
+	Notes                  []string
 	Src                    template.URL
 	Width, Height          int
+	Alone                  bool // no other figure is next to it
 }
 
 // Wide says that the figure needs the width of the page to be read: it has
 // several panels.
 func (f htmlFigure) Wide() bool { return f.Width > int(1.2*pageWidth*defaultDPI) }
+
+// pairUp gives the last of an odd number of figures that are next to each other
+// in pairs a row of its own, so that no half of a row is empty.
+func pairUp(figures []htmlFigure) {
+	last, n := -1, 0
+	for i, f := range figures {
+		if !f.Wide() {
+			last, n = i, n+1
+		}
+	}
+	if n%2 == 1 {
+		figures[last].Alone = true
+	}
+}
 
 // htmlMade is how the runs were made, the last section of a page.
 type htmlMade struct {
@@ -136,7 +152,7 @@ func newHTMLSweep(a *Analysis, figures []Drawing, folder string, runs bool) *htm
 	}
 	for _, d := range figures {
 		f := htmlFigure{
-			Title: d.Title, Alt: d.Alt, File: d.File, Link: link(folder, d.File), Width: d.Width, Height: d.Height,
+			Title: d.Title, Alt: d.Alt, Notes: d.Notes, File: d.File, Link: link(folder, d.File), Width: d.Width, Height: d.Height,
 			// Safe as it is: base64 of our own bytes.
 			Src: template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(d.PNG)),
 		}
@@ -146,6 +162,8 @@ func newHTMLSweep(a *Analysis, figures []Drawing, folder string, runs bool) *htm
 			s.Other = append(s.Other, f)
 		}
 	}
+	pairUp(s.Main)
+	pairUp(s.Other)
 	return s
 }
 

@@ -11,7 +11,7 @@ import (
 
 // htmlPart is a question of a study on its page.
 type htmlPart struct {
-	ID, Heading, Question, Headline, Chosen, Link string
+	ID, Short, Heading, Question, Headline, Chosen, Link string
 	Sweep                                         *htmlSweep // nil while it has not begun
 }
 
@@ -27,7 +27,7 @@ func newStudyPage(dpi int, st sweepdir.Study, parts []*Analysis) (page, error) {
 	for i, part := range st.Parts {
 		a := parts[i]
 		h := htmlPart{
-			ID: fmt.Sprintf("part-%d", i+1), Question: question(part, a), Headline: headlineOf(a), Chosen: part.Chosen,
+			ID: fmt.Sprintf("part-%d", i+1), Short: fmt.Sprintf("%d. %s", i+1, part.Name), Question: question(part, a), Headline: headlineOf(a), Chosen: part.Chosen,
 			Link: link(part.Name, sweepdir.ReportHTML),
 		}
 		h.Heading = fmt.Sprintf("%d. %s", i+1, h.Question)
@@ -38,7 +38,8 @@ func newStudyPage(dpi int, st sweepdir.Study, parts []*Analysis) (page, error) {
 			}
 			h.Sweep = newHTMLSweep(a, figures, part.Name, false)
 			h.Sweep.Question = "" // the heading says it
-			p.Made.Parts = append(p.Made.Parts, a.madePart(fmt.Sprintf("%d. %s", i+1, titleOf(a.Sweep.Manifest))))
+			h.Short = fmt.Sprintf("%d. %s", i+1, titleOf(a.Sweep.Manifest))
+			p.Made.Parts = append(p.Made.Parts, a.madePart(h.Short))
 			runs = append(runs, a.allRuns()...)
 			total, ended = total+a.runs(), ended+a.finished()
 			if base := a.Sweep.Manifest.Base; base != "" {
