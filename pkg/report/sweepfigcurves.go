@@ -148,19 +148,26 @@ func (v *sweepView) clipFraction() (figure, bool) {
 
 // metricChart is a chart of a figure of metrics.jsonl.
 func (v *sweepView) metricChart(title, yLabel string, figure func(rundir.Metrics) *float64) (figure, bool) {
-	c := chart{title: title, xLabel: stepLabel, yLabel: yLabel, xMax: v.xMax, y: v.perStep(figure), log: true, band: positive()}
+	c := chart{title: title, xLabel: stepLabel, yLabel: yLabel, xMax: v.xMax, y: v.perStep(figure), log: true, band: v.metricBand()}
 	fig, ok := c.draw(v)
 	if !ok {
 		return fig, false
 	}
-	fig.caption = append(v.meanNote(true), v.batchNote())
+	fig.caption = append(v.meanNote(c.band != nil), v.batchNote())
 	_, curves := c.arms(v)
 	fig.caption = append(fig.caption, c.scale(curves).note()...)
 	return v.close(fig), true
 }
 
-// positive is the range of a metric that is not negative.
-func positive() *valueRange { return &valueRange{most: math.Inf(1)} }
+// metricBand is the range of a metric, none of which is negative. Two seeds have
+// no band: theirs is wider than the axis at nearly every step, and would hide the
+// seeds that it is about.
+func (v *sweepView) metricBand() *valueRange {
+	if len(v.manifest().Seeds) < 3 {
+		return nil
+	}
+	return &valueRange{most: math.Inf(1)}
+}
 
 // batchNote says what a point of a curve of metrics is.
 func (v *sweepView) batchNote() string {
@@ -184,8 +191,8 @@ func (s yScale) note() []string {
 
 // responseLength is the length of right and of wrong completions.
 func (v *sweepView) responseLength() (figure, bool) {
-	right := chart{xMax: v.xMax, y: v.perStep(func(m rundir.Metrics) *float64 { return m.LengthRight }), band: positive()}
-	wrong := chart{xMax: v.xMax, y: v.perStep(func(m rundir.Metrics) *float64 { return m.LengthWrong }), band: positive()}
+	right := chart{xMax: v.xMax, y: v.perStep(func(m rundir.Metrics) *float64 { return m.LengthRight }), band: v.metricBand()}
+	wrong := chart{xMax: v.xMax, y: v.perStep(func(m rundir.Metrics) *float64 { return m.LengthWrong }), band: v.metricBand()}
 	const yLabel = "completion length (tokens, mean)"
 	_, a := right.arms(v)
 	_, b := wrong.arms(v)
@@ -216,7 +223,7 @@ func (v *sweepView) responseLength() (figure, bool) {
 			fig.rows[0] = append(fig.rows[0], p)
 		}
 	}
-	fig.caption = append(v.meanNote(!v.panels()), v.batchNote())
+	fig.caption = append(v.meanNote(right.band != nil && !v.panels()), v.batchNote())
 	fig.notes = append(fig.notes, "A step without a right (or wrong) completion has no such length.")
 	return v.close(fig), true
 }

@@ -127,7 +127,7 @@ func newPosition(values []string, log bool) position {
 		p.gap = 1
 	}
 	span := xs[len(xs)-1] - xs[0]
-	pad := max(0.06*span, 0.35*p.gap)
+	pad := max(0.06*span, 0.5*p.gap)
 	if span == 0 {
 		pad = 1
 	}

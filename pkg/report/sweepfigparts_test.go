@@ -67,6 +67,7 @@ func TestCaptionsSayWhatIsShown(t *testing.T) {
 		{"one seed claims nothing", single, "validation_reward.png", []string{"One seed an arm: no interval."}, []string{"Mean", "95%"}, nil},
 		{"one seed claims nothing, final", single, "final_by_arm.png", []string{"One seed an arm: no interval."}, []string{"Mean", "95%"}, nil},
 		{"a wide range", wide, "grad_norm.png", []string{"Logarithmic axis."}, nil, nil},
+		{"two seeds have no band of a metric", wide, "entropy.png", []string{"Mean over n = 2 seeds; thin lines"}, []string{"95%"}, nil},
 		{"a narrow range", single, "grad_norm.png", nil, []string{"Logarithmic"}, nil},
 		{"tokens", rates, "validation_reward_vs_tokens.png", []string{"95% interval (Student's t)"}, nil, []string{"dynamic sampling"}},
 	}
