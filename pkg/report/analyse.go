@@ -42,6 +42,7 @@ func Analyse(sw *sweepdir.Sweep) (*Analysis, error) {
 	a.levels(facts)
 	a.Best = bestArm(a.Arms, func(r ArmRow) bool { return !r.Arm.Control && r.Diverged == 0 })
 	a.compareArms(facts)
+	a.BestBadge = a.bestBadge()
 	a.Verdict = a.verdict()
 	return a, nil
 }
@@ -214,6 +215,35 @@ func shared(x []float64) float64 {
 		return math.NaN()
 	}
 	return x[0]
+}
+
+const (
+	badgeBest = "best"
+	badgeTied = "highest mean, not separable"
+	badgeMean = "highest mean"
+)
+
+func (a *Analysis) bestBadge() string {
+	badge := ""
+	for i, r := range a.Arms {
+		if a.Best < 0 || i == a.Best || r.Final.N == 0 {
+			continue
+		}
+		if r.Final.Mean > a.Arms[a.Best].Final.Mean {
+			return ""
+		}
+		switch c := a.find("final", a.Best, i); {
+		case c != nil && !c.Separable:
+			badge = badgeTied
+		case c == nil || c.Mean < 0: // not compared, or behind on the seeds that both have
+			if badge != badgeTied {
+				badge = badgeMean
+			}
+		case badge == "":
+			badge = badgeBest
+		}
+	}
+	return badge
 }
 
 // bestArm is the arm of the highest mean final reward among those that are

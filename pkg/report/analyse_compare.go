@@ -163,8 +163,9 @@ func (a *Analysis) find(metric string, x, y int) *Comparison {
 	return nil
 }
 
-// turned is the comparison read from the other side.
+// turned is the comparison B - A.
 func (c Comparison) turned() Comparison {
+	c.reversed = !c.reversed
 	c.A, c.B, c.a, c.b = c.B, c.A, c.b, c.a
 	c.Mean, c.Lo, c.Hi = -c.Mean, -c.Hi, -c.Lo
 	c.Diffs = slices.Clone(c.Diffs)

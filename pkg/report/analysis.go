@@ -104,7 +104,8 @@ const (
 )
 
 // Comparison is the paired difference A - B of one figure over the seeds that
-// both arms have.
+// both arms have. The planned comparison fixes the order of A and B, and every
+// sentence, table and figure keeps it: a signed difference is always A - B.
 type Comparison struct {
 	Kind   string    `json:"kind"`
 	A      string    `json:"a"` // arm names
@@ -126,8 +127,9 @@ type Comparison struct {
 	// after the adjustment.
 	Separable bool `json:"separable"`
 	// SeedsNeeded estimates the seeds for which a difference of this size would
-	// be told apart with a power of 80%; 0 where it is already, can't be said, or
-	// would take more than 1000, and for metrics other than the final reward.
+	// be told apart with a power of 80%; 1001 means more than 1000. It is 0 where
+	// the difference is separable already, where no number can be estimated, and
+	// for metrics other than the final reward.
 	SeedsNeeded int `json:"seeds_needed"`
 	// Text is the sentence of the verdict.
 	Text string `json:"text"`
@@ -135,6 +137,7 @@ type Comparison struct {
 	resolution float64 // the unit in which the figure is counted
 	family     int     // size of the family over which P was adjusted
 	a, b       int     // indexes of the arms; -1 for an interaction
+	reversed   bool    // the order of A and B is not that of the plan
 }
 
 // Verdict is what the data can and can't carry, in words.
@@ -153,7 +156,12 @@ type Analysis struct {
 	Arms  []ArmRow        `json:"arms"` // in the manifest's order
 	// Best indexes the arm of the best mean final validation reward among those
 	// that are no control and did not diverge; -1 where there is none.
-	Best        int          `json:"best"`
+	Best int `json:"best"`
+	// BestBadge is what tables call that arm: "best" only where it beats every
+	// other arm that has a result, otherwise what can be said of its mean. It is
+	// empty where there is nothing to compare, or where an arm that diverged or is
+	// a control ends higher.
+	BestBadge   string       `json:"-"`
 	Comparisons []Comparison `json:"comparisons"`
 	Verdict     Verdict      `json:"verdict"`
 	// Base and Majority are the base level and the majority-answer baseline; NaN

@@ -27,7 +27,7 @@ type htmlHead struct {
 }
 
 type htmlRow struct {
-	Best  bool
+	Badge string // behind the head of the row
 	Cells []htmlCell
 }
 
@@ -73,7 +73,10 @@ func (a *Analysis) armsHTML() htmlTable {
 		t.Head = append(t.Head, htmlHead{strings.ReplaceAll(columns[i].head, "`", ""), columns[i].text})
 	}
 	for k, row := range rows {
-		r := htmlRow{Best: k == a.Best}
+		r := htmlRow{}
+		if k == a.Best {
+			r.Badge = a.BestBadge
+		}
 		for _, i := range order {
 			c := htmlCell{Text: row[i]}
 			if columns[i].text {
@@ -96,13 +99,12 @@ func (a *Analysis) comparisonsHTML(wanted func(metric string) bool) htmlTable {
 	t := htmlTable{
 		Label: "Paired differences",
 		Head: []htmlHead{
-			{"A − B", true}, {"figure", true}, {"difference [95%]", false}, {"each seed", false}, {"seeds", false},
+			{"A − B", true}, {"metric", true}, {"mean difference [95% interval]", false}, {"each seed", false}, {"seeds", false},
 			{"p", false}, {"p, adjusted", false}, {"separable", true}, {"seeds needed", false},
 		},
 		Notes: []string{
-			"Paired over seeds. Interval and p: Student's t; p adjusted by Holm's method.",
+			comparisonNote,
 			"Rewards in points (1 point = 1%).",
-			"Seeds needed: for a power of 80%, if the true difference and spread are those seen here.",
 		},
 	}
 	for i := range a.Comparisons {
@@ -114,46 +116,16 @@ func (a *Analysis) comparisonsHTML(wanted func(metric string) bool) htmlTable {
 		if c.Kind != KindInteraction {
 			n = a.metricNumbers(c)
 		}
-		each := make([]string, len(c.Diffs))
-		for k, d := range c.Diffs {
-			each[k] = "-"
-			if isFinite(d) {
-				each[k] = n.bare(d)
-			}
-		}
-		difference, separable, class, needed := absent, "no", "text", absent
-		if c.N > 0 {
-			difference = n.bare(c.Mean) + n.interval(c.Lo, c.Hi)
-		}
-		switch {
-		case c.Separable:
-			separable = "yes"
-		case c.SeedsNeeded > 0:
-			needed = fmt.Sprint(c.SeedsNeeded)
-		}
+		cells := a.comparisonCells(c, n)
 		t.Rows = append(t.Rows, htmlRow{Cells: []htmlCell{
-			{Text: a.sideOf(c.A, c) + " − " + a.sideOf(c.B, c), Sort: fmt.Sprint(i)},
+			{Text: cells.a + " − " + cells.b, Sort: fmt.Sprint(i)},
 			{Text: a.metricLabel(c.Metric), Class: "text short"},
-			{Text: difference}, {Text: strings.Join(each, ", ")}, {Text: fmt.Sprint(c.N)},
+			{Text: cells.difference}, {Text: cells.each}, {Text: fmt.Sprint(c.N)},
 			{Text: pValue(c.P), Sort: exact(c.P)}, {Text: pValue(c.PHolm), Sort: exact(c.PHolm)},
-			{Text: separable, Class: class}, {Text: needed},
+			{Text: cells.separable, Class: "text"}, {Text: cells.needed, Sort: fmt.Sprint(c.SeedsNeeded)},
 		}})
 	}
 	return t
-}
-
-// sideOf is an arm of a comparison in words; the sides of an interaction are
-// words already.
-func (a *Analysis) sideOf(name string, c *Comparison) string {
-	if c.Kind == KindInteraction {
-		return name
-	}
-	for _, r := range a.Arms {
-		if r.Arm.Name == name {
-			return r.Name()
-		}
-	}
-	return name
 }
 
 // runsHTML is the table of runs, linked to their folders where asked for.

@@ -77,5 +77,7 @@ func (c *Comparison) settle(adjusted float64) {
 	if c.P > 0 && adjusted > c.P {
 		alpha *= c.P / adjusted // what the adjustment left for this comparison
 	}
-	c.SeedsNeeded = SeedsForPower(math.Abs(c.Mean)/sd, alpha, targetPower)
+	if c.SeedsNeeded = SeedsForPower(math.Abs(c.Mean)/sd, alpha, targetPower); c.SeedsNeeded == 0 {
+		c.SeedsNeeded = mostSeeds + 1
+	}
 }

@@ -52,36 +52,20 @@ func (a *Analysis) Markdown() string {
 // markdownComparisons is the table of differences in the final reward.
 func (a *Analysis) markdownComparisons(b *strings.Builder) {
 	columns := []armColumn{
-		{head: "A", text: true}, {head: "B", text: true}, {head: "A - B, points [95%]"}, {head: "each seed"}, {head: "seeds"},
+		{head: "A", text: true}, {head: "B", text: true}, {head: "mean of A - B, points [95% interval]"}, {head: "each seed"}, {head: "seeds"},
 		{head: "p"}, {head: "p, adjusted"}, {head: "separable", text: true}, {head: "seeds needed"},
 	}
 	points := numbersOf(specOf("final"), 0)
 	var rows [][]string
-	for _, c := range a.Comparisons {
+	for i := range a.Comparisons {
+		c := &a.Comparisons[i]
 		if c.Metric != "final" {
 			continue
 		}
-		x, y := c.A, c.B
-		if c.Kind == KindPair {
-			x, y = a.Arms[c.a].Name(), a.Arms[c.b].Name()
-		}
-		each := make([]string, len(c.Diffs))
-		for i, d := range c.Diffs {
-			each[i] = points.bare(d)
-			if !isFinite(d) {
-				each[i] = "-"
-			}
-		}
-		separable, needed := "no", "-"
-		switch {
-		case c.Separable:
-			separable = "yes"
-		case c.SeedsNeeded > 0:
-			needed = fmt.Sprint(c.SeedsNeeded)
-		}
+		cells := a.comparisonCells(c, points)
 		rows = append(rows, []string{
-			escapeMarkdown(x), escapeMarkdown(y), points.bare(c.Mean) + points.interval(c.Lo, c.Hi), strings.Join(each, ", "),
-			fmt.Sprint(c.N), pValue(c.P), pValue(c.PHolm), separable, needed,
+			escapeMarkdown(cells.a), escapeMarkdown(cells.b), cells.difference, cells.each,
+			fmt.Sprint(c.N), pValue(c.P), pValue(c.PHolm), cells.separable, cells.needed,
 		})
 	}
 	if len(rows) == 0 {
@@ -89,7 +73,32 @@ func (a *Analysis) markdownComparisons(b *strings.Builder) {
 	}
 	b.WriteString("\n## Differences in the final validation reward\n\n")
 	markdownTable(b, columns, rows)
-	b.WriteString("\nPaired over seeds. p is that of the paired t test, adjusted by Holm's method; seeds needed: for a power of 80%, if the true difference and spread are those seen here.\n")
+	b.WriteString("\n" + comparisonNote + "\n")
+}
+
+const comparisonNote = "Mean of the differences paired over seeds, with its 95% interval and p value by Student's t over n = seeds pairs; p adjusted by Holm's method. " +
+	"Seeds needed: for a power of 80%, if the true difference and spread are those seen here."
+
+// comparisonCells are the cells of a comparison in the tables.
+type comparisonCells struct{ a, b, difference, each, separable, needed string }
+
+func (a *Analysis) comparisonCells(c *Comparison, n numbers) comparisonCells {
+	out := comparisonCells{a: c.A, b: c.B, difference: n.bare(c.Mean) + n.interval(c.Lo, c.Hi), separable: "no", needed: c.needed()}
+	if c.Kind == KindPair {
+		out.a, out.b = a.Arms[c.a].Name(), a.Arms[c.b].Name()
+	}
+	if c.Separable {
+		out.separable = "yes"
+	}
+	each := make([]string, len(c.Diffs))
+	for i, d := range c.Diffs {
+		each[i] = "-"
+		if isFinite(d) {
+			each[i] = n.bare(d)
+		}
+	}
+	out.each = strings.Join(each, ", ")
+	return out
 }
 
 // quoted puts arguments that a shell would split or expand into single quotes.

@@ -155,16 +155,19 @@ func (v *sweepView) armLabel(name string) string {
 
 // differenceText is what stands beside a difference.
 func differenceText(c Comparison) []string {
-	first := signed("%+.1f", 100*c.Mean)
+	n := numbersOf(specOf("final"), 0)
+	first := signed("%s", n.bare(c.Mean)+n.interval(c.Lo, c.Hi))
+	if c.Mean > 0 {
+		first = "+" + first
+	}
 	if c.N < 2 {
 		return []string{first, "one seed: no interval"}
 	}
-	first += signed(" [%.1f, %.1f]", 100*c.Lo, 100*c.Hi)
 	switch {
 	case c.Separable:
 		return []string{first, fmt.Sprintf("separable, %d seeds", c.N)}
 	case c.SeedsNeeded > 0:
-		return []string{first, fmt.Sprintf("not separable, %d seeds", c.N), fmt.Sprintf("(about %d needed)", c.SeedsNeeded)}
+		return []string{first, fmt.Sprintf("not separable, %d seeds", c.N), fmt.Sprintf("(%s needed)", c.needed())}
 	}
 	return []string{first, fmt.Sprintf("not separable, %d seeds", c.N)}
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"strings"
 
@@ -87,13 +88,25 @@ func WriteSweepSummary(w io.Writer, a *Analysis) error {
 		if !isFinite(a.Base) || !isFinite(a.Majority) {
 			separator = "; " // a level by arm has commas of its own
 		}
-		fmt.Fprintf(&b, "%s; means over the finished seeds; interval: 95%%, Student's t over seeds\n", strings.Join(levels, separator))
+		fmt.Fprintf(&b, "%s; means over the finished seeds (%s); interval: 95%%, Student's t over seeds\n", strings.Join(levels, separator), a.seedCounts())
 	}
 	b.WriteString("\n")
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return err
 	}
 	return WriteVerdict(w, a)
+}
+
+// seedCounts is the number of finished seeds of an arm: "n = 4", or "n = 2 to 4".
+func (a *Analysis) seedCounts() string {
+	least, most := math.MaxInt, 0
+	for _, r := range a.Arms {
+		least, most = min(least, r.Final.N), max(most, r.Final.N)
+	}
+	if least >= most {
+		return fmt.Sprintf("n = %d", most)
+	}
+	return fmt.Sprintf("n = %d to %d", least, most)
 }
 
 // WriteStudySummary writes what came of a study for a terminal: for each part

@@ -84,7 +84,8 @@ func (a *Analysis) answer() string {
 	return a.manyAnswer(finals)
 }
 
-// manyAnswer sums up the comparisons with one arm.
+// manyAnswer sums up the comparisons with one arm. A signed difference is that of
+// the comparison, first arm minus second.
 func (a *Analysis) manyAnswer(finals []Comparison) string {
 	if a.Best < 0 && a.Sweep.Manifest.Reference == "" {
 		return "every arm diverged in at least one seed, so none is proposed"
@@ -93,36 +94,45 @@ func (a *Analysis) manyAnswer(finals []Comparison) string {
 		return "no two arms can be compared yet"
 	}
 	anchor := sharedArm(finals)
-	var better, worse, open, unknown []string
+	var beats, below, beaten, open, unknown []string
 	for _, c := range finals {
+		name, first := a.compared(c.b), true
 		if c.b == anchor {
-			c = c.turned()
+			name, first = a.compared(c.a), false
 		}
-		if c.a != anchor {
-			continue
-		}
-		name := a.compared(c.b)
 		n := numbersOf(specOf("final"), 0)
+		difference := n.difference(c.Mean, c.Lo, c.Hi)
 		switch {
 		case c.N < 2:
 			unknown = append(unknown, name)
 		case !c.Separable:
 			open = append(open, name)
-		case c.Mean < 0:
-			better = append(better, fmt.Sprintf("%s (by %s)", name, n.difference(-c.Mean, -c.Hi, -c.Lo)))
+		case first && c.Mean > 0:
+			beats = append(beats, fmt.Sprintf("%s (by %s)", name, difference))
+		case first:
+			beaten = append(beaten, fmt.Sprintf("%s (difference %s)", name, difference))
+		case c.Mean > 0:
+			beaten = append(beaten, fmt.Sprintf("%s (by %s)", name, difference))
 		default:
-			worse = append(worse, fmt.Sprintf("%s (by %s)", name, n.difference(c.Mean, c.Lo, c.Hi)))
+			below = append(below, fmt.Sprintf("%s (difference %s)", name, difference))
 		}
 	}
 	r := a.Arms[anchor]
-	s := fmt.Sprintf("%s ends at %s, %s", a.compared(anchor), reward(r.Final), plural(r.Final.N, "seed"))
-	if anchor == a.Best {
-		s = fmt.Sprintf("%s has the best mean, %s, %s", a.compared(anchor), reward(r.Final), plural(r.Final.N, "seed"))
+	verb := "ends at"
+	if anchor == a.Best && a.BestBadge != "" {
+		verb = "has the highest mean,"
+	}
+	s := fmt.Sprintf("%s %s %s, %s", a.compared(anchor), verb, reward(r.Final), plural(r.Final.N, "seed"))
+	if len(beats) > 0 {
+		s += "; it beats " + listed(beats)
+	}
+	if len(below) > 0 {
+		s += "; " + listed(below) + map[bool]string{true: " ends below it", false: " end below it"}[len(below) == 1]
 	}
 	for _, part := range []struct {
 		what string
 		of   []string
-	}{{"beats", worse}, {"is beaten by", better}, {"is not separable from", open}, {"can't be compared yet with", unknown}} {
+	}{{"is beaten by", beaten}, {"is not separable from", open}, {"can't be compared yet with", unknown}} {
 		if len(part.of) > 0 {
 			s += "; it " + part.what + " " + listed(part.of)
 		}
@@ -208,26 +218,30 @@ func (a *Analysis) trendLines(told map[told]bool) []string {
 	return out
 }
 
-// trendText joins the clear differences of one metric. Those that share an arm
-// are told from it.
+// trendText joins the clear differences of one metric. An arm that all of them
+// share is named once: first where it is the first of each pair, else last.
 func (a *Analysis) trendText(clear []Comparison) string {
-	var parts []string
 	anchor := sharedArm(clear)
-	for i, c := range clear {
+	var parts []string
+	for _, c := range clear {
 		if len(clear) == 1 || anchor < 0 {
 			parts = append(parts, a.metricText(&c))
 			continue
 		}
-		if c.a == anchor {
-			c = c.turned()
+		n, other := a.metricNumbers(&c), c.a
+		if other == anchor {
+			other = c.b
 		}
-		n := a.metricNumbers(&c)
-		if i == 0 {
-			parts = append(parts, a.compared(anchor)+" "+n.value(a.metricMean(&c, anchor)))
-		}
-		parts = append(parts, fmt.Sprintf("%s %s (difference %s)", a.compared(c.a), n.value(a.metricMean(&c, c.a)), n.difference(c.Mean, c.Lo, c.Hi)))
+		parts = append(parts, fmt.Sprintf("%s %s (difference %s)", a.compared(other), n.value(a.metricMean(&c, other)), n.difference(c.Mean, c.Lo, c.Hi)))
 	}
-	return strings.Join(parts, "; ")
+	if len(clear) == 1 || anchor < 0 {
+		return strings.Join(parts, "; ")
+	}
+	shared := a.compared(anchor) + " " + a.metricNumbers(&clear[0]).value(a.metricMean(&clear[0], anchor))
+	if clear[0].a == anchor {
+		return shared + " against " + strings.Join(parts, "; ")
+	}
+	return strings.Join(parts, "; ") + " against " + shared
 }
 
 // sharedArm is an arm that stands in all comparisons; -1 where there is none.

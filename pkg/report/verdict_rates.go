@@ -88,7 +88,6 @@ func (a *Analysis) rateAnswer() string {
 	best := a.Arms[a.Best]
 	arms := a.rateArms()
 	at := slices.IndexFunc(arms, func(r rateArm) bool { return r.arm == a.Best })
-	s := fmt.Sprintf("learning rate %s has the best validation reward, %s, %s", arms[at].value(), reward(best.Final), plural(best.Final.N, "seed"))
 	var slow, lower, falls, ties []string
 	for i, r := range arms {
 		switch {
@@ -109,6 +108,14 @@ func (a *Analysis) rateAnswer() string {
 		}
 		return listed(words) + " " + many
 	}
+	what := "highest mean validation reward"
+	switch a.BestBadge {
+	case badgeBest:
+		what = "best validation reward"
+	case "":
+		what += " of those that did not diverge"
+	}
+	s := fmt.Sprintf("learning rate %s has the %s, %s, %s", arms[at].value(), what, reward(best.Final), plural(best.Final.N, "seed"))
 	if len(ties) > 0 {
 		s += ", not separable from " + listed(ties)
 	}
@@ -160,14 +167,21 @@ func (a *Analysis) rateLine(r rateArm, i, at int, arms []rateArm) string {
 	case r.collapses():
 		return fmt.Sprintf("%s collapses: %s", r.value(), a.endText(r.row))
 	case i == at:
-		return fmt.Sprintf("%s is best: %s%s%s", r.value(), reward(r.row.Final), steps, rising)
+		verb := "is best"
+		if a.BestBadge != badgeBest {
+			verb = "has the highest mean"
+		}
+		return fmt.Sprintf("%s %s: %s%s%s", r.value(), verb, reward(r.row.Final), steps, rising)
 	case at >= 0 && r.slow(arms[at].rate):
 		return fmt.Sprintf("%s learns slowly: %s%s%s%s", r.value(), reward(r.row.Final), steps, behind, rising)
 	case r.worse():
 		return fmt.Sprintf("%s is worse: %s%s%s", r.value(), reward(r.row.Final), behind, rising)
 	case r.against != nil:
-		d := *r.against
-		return fmt.Sprintf("%s: %s%s; it and the best %s", r.value(), reward(r.row.Final), rising, notSeparable(&d, n))
+		d, who := *r.against, "the best and it"
+		if d.reversed {
+			d, who = d.turned(), "it and the best"
+		}
+		return fmt.Sprintf("%s: %s%s; %s %s", r.value(), reward(r.row.Final), rising, who, notSeparable(&d, n))
 	}
 	return fmt.Sprintf("%s: %s%s", r.value(), reward(r.row.Final), rising)
 }

@@ -183,7 +183,8 @@ func (a *Analysis) shortText(x int, beside []int) string {
 	var others []string
 	for _, y := range beside {
 		c := a.find("completion_length", x, y)
-		others = append(others, fmt.Sprintf("%s writes %s (difference %s)", a.Arms[y].Name(), n.bare(a.Arms[y].Length.Mean), n.difference(c.Mean, c.Lo, c.Hi)))
+		longer := c.turned() // a length, not a signed difference of the plan's arms
+		others = append(others, fmt.Sprintf("%s writes %s (%s more)", a.Arms[y].Name(), n.bare(a.Arms[y].Length.Mean), n.difference(longer.Mean, longer.Lo, longer.Hi)))
 	}
 	others = append(others, "the base model "+n.bare(p.InitialLength.Mean))
 	return fmt.Sprintf("%s falls into short completions: %s, where %s.", p.Name(), n.value(p.Length.Mean), listed(others))

@@ -172,22 +172,22 @@ func TestVerdict(t *testing.T) {
 		{"an arm failed", two(noise4(0.9, 10), unfinished(rundir.StateFailed)),
 			"So far, with 6 of 8 runs: ", []string{"y, seed 3: failed: panic: index out of range."}, nil},
 		{"learning rates", rateSweep(4),
-			"learning rate 0.001 has the best validation reward, 91.8% [90.9, 92.7], 4 seeds, not separable from 0.003; 0.0001 and 0.0003 learn slowly; 0.01 collapses.",
+			"learning rate 0.001 has the highest mean validation reward, 91.8% [90.9, 92.7], 4 seeds, not separable from 0.003; 0.0001 and 0.0003 learn slowly; 0.01 collapses.",
 			[]string{
 				"0.0001 learns slowly: 56.6% [55.3, 57.9] after 200 steps, 35.2 points [33.8, 36.6] behind the best, still rising",
 				"0.01 collapses: diverged in 4 of 4 seeds (steps 10 to 20), final reward 0.9% [0.4, 1.3], below the base level of 19.7%.",
 				"over all 10 pairs of arms",
-			}, []string{"All arms ran at learning rate", "may be better", "0.001 is best: 91.8% [90.9, 92.7] after 200 steps, still"}},
+			}, []string{"All arms ran at learning rate", "may be better", "0.001 is best", "0.001 has the highest mean: 91.8% [90.9, 92.7] after 200 steps, still"}},
 		{"the best rate is the last", change(rateSweep(4), func(m *sweepdir.Manifest) {
 			for i, v := range []string{"0.00001", "0.00003", "1", "0.0001", "0.00002"} {
 				m.Arms[i].Point = []string{v}
 			}
-		}), "learning rate 1 has the best", []string{"The best rate is the largest with a result (1): a larger one may be better."}, nil},
+		}), "learning rate 1 has the highest mean", []string{"The best rate is the largest with a result (1): a larger one may be better."}, nil},
 		{"an interaction", gridSweep(4),
 			"the effect of loss_type reverses with length_normalization: reinforce_with_baseline instead of no_baseline changes the final reward by 10.9 points",
 			[]string{
 				"with baseline, masked_mean beats no_baseline, masked_mean by 10.9 points",
-				"no_baseline, masked_normalize beats with baseline, masked_normalize by 4.5 points",
+				"with baseline, masked_normalize is beaten by no_baseline, masked_normalize (difference -4.5 points",
 				"The short completions belong to loss_type no_baseline together with length_normalization masked_mean: length_normalization masked_normalize (24.6 tokens) or",
 			}, []string{"more than one key"}},
 		{"a grid with a stowaway", change(gridSweep(4), func(m *sweepdir.Manifest) {
@@ -197,7 +197,7 @@ func TestVerdict(t *testing.T) {
 			}
 		}), "the effect of", []string{"Some arms differ in more than one key (no_baseline, masked_normalize and no_baseline, masked_mean: algorithm.length_normalization, train.max_grad_norm; "}, nil},
 		{"held by the clip", clipSweep(4),
-			"on-policy has the best mean",
+			"on-policy has the highest mean",
 			[]string{
 				"free diverged in 4 of 4 seeds (step 70); the last evaluation counts as its final reward: 9.5%",
 				"off-policy, with 4 updates a step and without a clip, free falls apart: diverged in 4 of 4 seeds (step 70), final reward 9.5% [8.1, 10.9], below the base level of 19.7%. With a clip",
@@ -205,15 +205,15 @@ func TestVerdict(t *testing.T) {
 				"symmetric falls into short completions: 19.6 tokens",
 			}, []string{"hacked", "free falls into short"}},
 		{"controls", rewardSweep(4),
-			"plain reward has the best mean",
+			"plain reward has the highest mean",
 			[]string{
 				"control style: the format is hacked: format reward 1.00 with answer reward 0.02 and 8.0 tokens a completion",
 				"control coin: collapsed as it must (diverged in 4 of 4 seeds (step 20), final reward 0.0% [0.0, 0.2], below the base level of 19.7%).",
 			}, []string{"coin diverged in", "falls into short"}},
 		{"a control that learns", fakeSweep(4, fakeArm{name: "x", run: around(.9, .01, 1)}, fakeArm{name: "coin", control: true, run: around(.95, .01, 2)}),
-			"", []string{"control coin: did not collapse but gained"}, []string{"as it must", "coin has the best"}},
+			"", []string{"control coin: did not collapse but gained"}, []string{"as it must", "coin has the best", "coin has the highest"}},
 		{"all diverge", two(with(around(.1, .01, 1), func(f *fakeRun) { f.diverged = 7 }), with(around(.05, .01, 2), func(f *fakeRun) { f.diverged = 9 })),
-			"x beats y by", []string{"x diverged in 4 of 4 seeds (step 7)", "y diverged in 4 of 4 seeds (step 9)"}, []string{"has the best mean"}},
+			"x beats y by", []string{"x diverged in 4 of 4 seeds (step 7)", "y diverged in 4 of 4 seeds (step 9)"}, []string{"has the best mean", "has the highest mean"}},
 		{"several keys at once", change(baselineSweep(4), func(m *sweepdir.Manifest) { m.Varied = []string{"algorithm.loss_type", "train.max_grad_norm"} }),
 			"", []string{"The arms differ in more than one key (algorithm.loss_type, train.max_grad_norm)"}, nil},
 		{"the manifest's notes", change(baselineSweep(4), func(m *sweepdir.Manifest) { m.Notes = []string{"reverses under masked_normalize"} }),

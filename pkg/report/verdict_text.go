@@ -98,15 +98,15 @@ func (a *Analysis) comparisonText(c *Comparison) string {
 		return a.metricLabel(c.Metric) + ": " + a.metricText(c)
 	}
 	n := numbersOf(specOf(c.Metric), 0)
-	d := *c
-	if d.Mean < 0 {
-		d = d.turned()
+	x, y := a.compared(c.a), a.compared(c.b)
+	difference := n.difference(c.Mean, c.Lo, c.Hi)
+	switch {
+	case !c.Separable:
+		return fmt.Sprintf("%s and %s %s", x, y, notSeparable(c, n))
+	case c.Mean < 0:
+		return fmt.Sprintf("%s is beaten by %s (difference %s), %s", x, y, difference, plural(c.N, "seed"))
 	}
-	x, y := a.compared(d.a), a.compared(d.b)
-	if d.Separable {
-		return fmt.Sprintf("%s beats %s by %s, %s", x, y, n.difference(d.Mean, d.Lo, d.Hi), plural(d.N, "seed"))
-	}
-	return fmt.Sprintf("%s and %s %s", x, y, notSeparable(&d, n))
+	return fmt.Sprintf("%s beats %s by %s, %s", x, y, difference, plural(c.N, "seed"))
 }
 
 // notSeparable says that a difference can't be told apart from 0, and why.
@@ -124,13 +124,21 @@ func notSeparable(d *Comparison, n numbers) string {
 		s += fmt.Sprintf("; p = %s by itself, %s among %d comparisons", pValue(d.P), pValue(d.PHolm), d.family)
 	}
 	s += ")"
-	switch {
-	case d.SeedsNeeded > 0:
-		s += fmt.Sprintf("; about %d would be needed to see a difference of this size", d.SeedsNeeded)
-	case d.Mean != 0:
-		s += fmt.Sprintf("; more than %d would be needed to see a difference of this size", mostSeeds)
+	if d.SeedsNeeded > 0 {
+		s += fmt.Sprintf("; %s would be needed to see a difference of this size", d.needed())
 	}
 	return s
+}
+
+// needed is SeedsNeeded in words; a dash where there is no number.
+func (c *Comparison) needed() string {
+	switch {
+	case c.SeedsNeeded == 0:
+		return "-"
+	case c.SeedsNeeded > mostSeeds:
+		return fmt.Sprintf("more than %d", mostSeeds)
+	}
+	return fmt.Sprintf("about %d", c.SeedsNeeded)
 }
 
 // pValue prints p with two digits, and never as 0.
@@ -194,9 +202,5 @@ func (a *Analysis) interactionText(c *Comparison, g *grid, first, second []float
 	if e0.Lo > 0 && e1.Hi < 0 || e0.Hi < 0 && e1.Lo > 0 {
 		s = "the effect of " + x.label + " reverses with " + y.label
 	}
-	d := *c
-	if d.Mean < 0 {
-		d = d.turned()
-	}
-	return fmt.Sprintf("%s: %s (the effects differ by %s, %s)", s, effects, n.difference(d.Mean, d.Lo, d.Hi), plural(c.N, "seed"))
+	return fmt.Sprintf("%s: %s (the first effect minus the second: %s, %s)", s, effects, n.difference(c.Mean, c.Lo, c.Hi), plural(c.N, "seed"))
 }

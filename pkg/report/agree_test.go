@@ -1,0 +1,226 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+)
+
+// randomSweep draws a sweep whose arms differ by chance, by a little or by a lot,
+// with and without a reference, axes, diverged and unfinished runs.
+func randomSweep(t *rapid.T) *sweepdir.Sweep {
+	var arms []fakeArm
+	rates := rapid.Bool().Draw(t, "rates")
+	for i := range rapid.IntRange(1, 4).Draw(t, "arms") {
+		mean := rapid.SampledFrom([]float64{.01, .5, .9, .91, .93, 1}).Draw(t, "mean")
+		sd := rapid.SampledFrom([]float64{0, .001, .02, .3}).Draw(t, "sd")
+		diverges := rapid.IntRange(0, 5).Draw(t, "diverges") == 0
+		unfinished := rapid.IntRange(0, 9).Draw(t, "unfinished")
+		run := around(mean, sd, uint64(rapid.IntRange(1, 1000).Draw(t, "noise")))
+		arm := fakeArm{name: fmt.Sprintf("arm-%d", i), run: func(seed uint64) fakeRun {
+			f := run(seed)
+			f.final = clamp(f.final)
+			if diverges {
+				f.diverged = 20
+			}
+			if int(seed) == unfinished {
+				f.state = "running"
+			}
+			return f
+		}}
+		if rates {
+			arm.point = []string{fmt.Sprintf("1e-%d", 5-i)}
+			arm.set = []sweepdir.Override{{Key: rateKey, Value: arm.point[0]}}
+		}
+		arms = append(arms, arm)
+	}
+	sw := fakeSweep(rapid.IntRange(1, 5).Draw(t, "seeds"), arms...)
+	m := &sw.Manifest
+	if rates {
+		axis := sweepdir.Axis{Key: rateKey, Label: "learning rate", Short: "lr", Log: true}
+		for _, a := range m.Arms {
+			axis.Values = append(axis.Values, a.Point[0])
+		}
+		m.Axes = []sweepdir.Axis{axis}
+	}
+	if rapid.Bool().Draw(t, "reference") {
+		m.Reference = rapid.SampledFrom(m.Arms).Draw(t, "which").Name
+	}
+	return sw
+}
+
+// Sentences, tables and figures show the same differences: the same arms in the
+// same order, the same sign, the same number of seeds needed.
+func TestEveryPlaceShowsTheSameDifference(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, err := Analyse(randomSweep(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkDifferences(t, a)
+		checkSigns(t, a)
+		checkBadge(t, a)
+	})
+}
+
+func checkDifferences(t *rapid.T, a *Analysis) {
+	points := numbersOf(specOf("final"), 0)
+	var finals []Comparison
+	for _, c := range decodedResults(t, a).Comparisons {
+		if c.Metric == "final" {
+			finals = append(finals, c)
+		}
+	}
+	_, table, _ := strings.Cut(a.Markdown(), "## Differences in the final validation reward\n\n")
+	markdown := strings.Split(table, "\n")
+	html := a.comparisonsHTML(func(metric string) bool { return metric == "final" }).Rows
+	values := finalsOfCSV(t, a)
+	for i, c := range finals {
+		difference := points.bare(c.Mean) + points.interval(c.Lo, c.Hi)
+		needed := c.needed()
+
+		cells := strings.Split(strings.Trim(markdown[i+2], "| "), " | ")
+		if cells[0] != c.A || cells[1] != c.B || cells[2] != difference || cells[8] != needed {
+			t.Fatalf("results.md %q, results.json %s - %s: %s, %s", cells, c.A, c.B, difference, needed)
+		}
+		for k, d := range c.Diffs {
+			x, y := values[c.A][k], values[c.B][k]
+			if isFinite(d) && d != x-y {
+				t.Fatalf("results.csv %v - %v, results.json %v", x, y, d)
+			}
+		}
+		if c.N == 0 {
+			continue
+		}
+		row := html[0].Cells
+		html = html[1:]
+		if row[0].Text != c.A+" − "+c.B || row[2].Text != difference || row[8].Text != needed {
+			t.Fatalf("page %q, results.json %s - %s: %s, %s", row, c.A, c.B, difference, needed)
+		}
+		side := differenceText(c)
+		if got := strings.NewReplacer("−", "-", "+", "").Replace(side[0]); got != difference {
+			t.Fatalf("figure %q, results.json %s", side, difference)
+		}
+		if c.N > 1 && c.SeedsNeeded > 0 != (len(side) == 3) || len(side) == 3 && side[2] != "("+needed+" needed)" {
+			t.Fatalf("figure %q, needed: %s", side, needed)
+		}
+		checkSentence(t, a, c, len(finals) == 1)
+	}
+}
+
+// checkSentence holds the sentences to a comparison of results.json.
+func checkSentence(t *rapid.T, a *Analysis, c Comparison, alone bool) {
+	points := numbersOf(specOf("final"), 0)
+	difference := points.difference(c.Mean, c.Lo, c.Hi)
+	begins, inHeadline := c.A+" and "+c.B, "not separable"
+	switch {
+	case c.Separable && c.Mean > 0:
+		inHeadline = "by " + difference
+		begins = c.A + " beats " + c.B + " " + inHeadline
+	case c.Separable:
+		inHeadline = "(difference " + difference + ")"
+		begins = c.A + " is beaten by " + c.B + " " + inHeadline
+	case c.N > 1 && (c.Mean != 0 || c.SD != 0):
+		inHeadline = "(difference " + difference
+	}
+	if !strings.HasPrefix(c.Text, begins) {
+		t.Fatalf("%q does not begin with %q", c.Text, begins)
+	}
+	if asked := strings.Contains(c.Text, "would be needed"); asked != (c.SeedsNeeded > 0) || asked && !strings.Contains(c.Text, c.needed()+" would be needed") {
+		t.Fatalf("%q, seeds needed: %s", c.Text, c.needed())
+	}
+	if a.rateAxis() == nil && (alone || c.Separable && (a.Best >= 0 || a.Sweep.Manifest.Reference != "")) && c.N > 1 && (c.Separable || c.SD > 0) && !strings.Contains(a.Verdict.Headline, inHeadline) {
+		t.Fatalf("headline %q lacks %q", a.Verdict.Headline, inHeadline)
+	}
+}
+
+var signedDifference = regexp.MustCompile(`\(difference ([^][;,)]+?(?: \[[^]]*\])?)[;,)]`)
+
+// checkSigns: every signed difference of the verdict is that of a comparison, in
+// the order in which the tables have it.
+func checkSigns(t *rapid.T, a *Analysis) {
+	shown := map[string]bool{}
+	for i := range a.Comparisons {
+		c := &a.Comparisons[i]
+		n := numbersOf(specOf("final"), 0)
+		if c.Kind == KindPair {
+			n = a.metricNumbers(c)
+		}
+		shown[n.difference(c.Mean, c.Lo, c.Hi)] = true
+	}
+	for _, match := range signedDifference.FindAllStringSubmatch(a.Verdict.text(), -1) {
+		if !shown[match[1]] {
+			t.Fatalf("no comparison has the difference %q\n%s", match[1], a.Verdict.text())
+		}
+	}
+}
+
+// checkBadge: an arm is called the best only where it beats every other.
+func checkBadge(t *rapid.T, a *Analysis) {
+	beatsAll, others := true, 0
+	for i, r := range a.Arms {
+		if i == a.Best || r.Final.N == 0 || a.Best < 0 {
+			continue
+		}
+		others++
+		best := a.Arms[a.Best].Arm.Name
+		beatsAll = beatsAll && slices.ContainsFunc(a.Comparisons, func(c Comparison) bool {
+			return c.Metric == "final" && c.Separable && (c.A == best && c.B == r.Arm.Name && c.Mean > 0 || c.B == best && c.A == r.Arm.Name && c.Mean < 0)
+		})
+	}
+	want := others > 0 && beatsAll
+	if got := a.BestBadge == badgeBest; got != want {
+		t.Fatalf("badge %q, beats all of %d others: %v", a.BestBadge, others, beatsAll)
+	}
+	claims := strings.Contains(a.Verdict.Headline, "has the best") || strings.Contains(strings.Join(a.Verdict.Lines, "\n"), " is best: ")
+	if claims && !want {
+		t.Fatalf("%q without a separable best", a.Verdict.text())
+	}
+	for k, row := range a.armsHTML().Rows {
+		if (row.Badge == badgeBest) != (want && k == a.Best) {
+			t.Fatalf("row %d has the badge %q", k, row.Badge)
+		}
+	}
+}
+
+func decodedResults(t *rapid.T, a *Analysis) Results {
+	text, err := rundir.Marshal(a.Results())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out Results
+	if err := rundir.Unmarshal(text, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// finalsOfCSV reads the final reward of each seed, by arm, from results.csv.
+func finalsOfCSV(t *rapid.T, a *Analysis) map[string][]float64 {
+	text, err := a.csv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]float64{}
+	for _, record := range records[1:] {
+		for _, seed := range a.Sweep.Manifest.Seeds {
+			v, _ := strconv.ParseFloat(record[slices.Index(records[0], fmt.Sprintf("final_seed%d", seed))], 64)
+			out[record[0]] = append(out[record[0]], v)
+		}
+	}
+	return out
+}
