@@ -75,7 +75,8 @@ func WriteCompareMarkdown(w io.Writer, rows []CompareRow) error {
 
 // WriteCompareCSV writes every column of [CompareColumns], figures as their
 // mean and, beside it, the ends of the interval (NAME_lo, NAME_hi), with all
-// their digits; an empty cell is a figure that does not exist.
+// their digits; an empty cell is a figure that does not exist. Text is escaped by
+// [csvText].
 func WriteCompareCSV(w io.Writer, rows []CompareRow) error {
 	out := csv.NewWriter(w)
 	var head []string
@@ -94,7 +95,7 @@ func WriteCompareCSV(w io.Writer, rows []CompareRow) error {
 		var line []string
 		for k, c := range columns {
 			if c.number == nil {
-				line = append(line, c.text(&rows[i]))
+				line = append(line, csvText(c.text(&rows[i])))
 				continue
 			}
 			line = append(line, exact(c.number(&rows[i])))

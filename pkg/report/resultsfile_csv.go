@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // results.csv has a row for each arm, in the manifest's order, and these
@@ -21,14 +22,15 @@ import (
 //
 // for every figure in the order of results.json (initial, final, best, greedy,
 // test, ...). Numbers have as many digits as they need to be read back exactly;
-// an empty cell is a figure that does not exist.
+// an empty cell is a metric that does not exist. Names and other text are escaped
+// by [csvText].
 
 // csv is results.csv.
 func (a *Analysis) csv() ([]byte, error) {
 	m := &a.Sweep.Manifest
 	head := []string{"arm", "label", "control"}
 	for _, x := range m.Axes {
-		head = append(head, x.Key)
+		head = append(head, csvText(x.Key))
 	}
 	head = append(head, "status", "done", "diverged", "failed", "left")
 	for _, s := range m.Seeds {
@@ -61,15 +63,15 @@ func (a *Analysis) csv() ([]byte, error) {
 
 func (a *Analysis) csvRow(r *ArmRow) []string {
 	m := &a.Sweep.Manifest
-	row := []string{r.Arm.Name, r.Arm.Label, strconv.FormatBool(r.Arm.Control)}
+	row := []string{csvText(r.Arm.Name), csvText(r.Arm.Label), strconv.FormatBool(r.Arm.Control)}
 	for k := range m.Axes {
 		value := ""
 		if k < len(r.Arm.Point) {
 			value = r.Arm.Point[k]
 		}
-		row = append(row, value)
+		row = append(row, csvText(value))
 	}
-	row = append(row, r.Status)
+	row = append(row, csvText(r.Status))
 	for _, n := range []int{r.Done, r.Diverged, r.Failed, r.Left} {
 		row = append(row, strconv.Itoa(n))
 	}
@@ -91,6 +93,19 @@ func (a *Analysis) csvRow(r *ArmRow) []string {
 		}
 	}
 	return row
+}
+
+// csvText is a text as a cell. A spreadsheet runs a cell that begins with one of
+// these characters as a formula, so anything but a number gets an apostrophe in
+// front, which makes it text (OWASP, CSV injection).
+func csvText(s string) string {
+	if s == "" || !strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+		return s
+	}
+	if _, err := strconv.ParseFloat(s, 64); err == nil {
+		return s
+	}
+	return "'" + s
 }
 
 // exact prints v so that it reads back as itself; empty where it is not finite.

@@ -154,7 +154,7 @@ func studyCSV(st sweepdir.Study, parts []*Analysis) ([]byte, error) {
 	for i, records := range tables {
 		for k := 1; k < len(records); k++ {
 			row := make([]string, len(head))
-			row[0] = st.Parts[i].Name
+			row[0] = csvText(st.Parts[i].Name)
 			for c, name := range records[0] {
 				row[slices.Index(head, name)] = records[k][c]
 			}

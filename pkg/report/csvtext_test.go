@@ -1,0 +1,59 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"grpo/pkg/sweepdir"
+)
+
+// No cell of a CSV file is a formula to a spreadsheet, and numbers stay numbers.
+func TestCSVHoldsNoFormula(t *testing.T) {
+	name := rapid.OneOf(
+		rapid.SampledFrom([]string{"=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "-1e-3", "+0.5", "-", "=", "plain, text", "'=x"}),
+		rapid.StringMatching(`[=+@-][ -~]{0,8}`))
+	rapid.Check(t, func(t *rapid.T) {
+		text, part := name.Draw(t, "text"), name.Draw(t, "part")
+		sw := fakeSweep(2, fakeArm{name: "x", point: []string{text}, run: around(.9, .01, 1)}, fakeArm{name: "y", point: []string{"1"}, run: around(.8, .01, 2)})
+		m := &sw.Manifest
+		m.Axes = []sweepdir.Axis{{Key: text, Values: []string{text, "1"}}}
+		m.Arms[0].Name, m.Arms[0].Label = text, text
+		a, err := Analyse(sw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, err := a.csv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		study, err := studyCSV(sweepdir.Study{Parts: []sweepdir.Part{{Name: part}}}, []*Analysis{a})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var compared bytes.Buffer
+		if err := WriteCompareCSV(&compared, []CompareRow{{Dir: part, Row: a.Arms[0]}}); err != nil {
+			t.Fatal(err)
+		}
+		for file, text := range map[string][]byte{"results.csv": own, "a study's": study, "compare": compared.Bytes()} {
+			records, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, record := range records {
+				for _, cell := range record {
+					if _, err := strconv.ParseFloat(cell, 64); err != nil && cell != "" && strings.ContainsAny(cell[:1], "=+-@\t\r") {
+						t.Fatalf("%s: the cell %q is a formula", file, cell)
+					}
+				}
+			}
+		}
+		if _, err := strconv.ParseFloat(text, 64); err == nil && csvText(text) != text {
+			t.Fatalf("the number %q became %q", text, csvText(text))
+		}
+	})
+}
