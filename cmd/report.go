@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -33,16 +34,20 @@ func newReport(s *State) *cobra.Command {
 		Short: "Draw figures and tables again from the folders of runs, a sweep or a study",
 		Long: `Report reads the folder of a sweep and writes its tables (results.csv,
 results.json, results.md), figures and report.html anew, and prints table and
-verdict; of a study, those of all its parts. Of one run, or of several seeds of
-one setting, it writes validation_reward.png, training.png and results.md.
+verdict; of a study, those of all its parts. Of one run, or of runs that differ
+in their seed alone, it writes validation_reward.png, training.png and
+results.md. Runs that differ in more (a setting, the problems, the version, the
+kernel or the device) are not averaged: they become the arms of a sweep's report.
 
 It reads files only, so it works on what is unfinished too, and says what is
 missing.`,
 		Example: `  grpo report results/sweep-1a2b3c4d
   grpo report results/train-1a2b3c4d
-  grpo report runs/seed=1 runs/seed=2 runs/seed=3 --out runs`,
+  grpo report runs/seed=1 runs/seed=2 runs/seed=3 --out runs
+  grpo report results/train-* --out all`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			args = report.Distinct(args)
 			o.dirs = args
 			for _, dir := range args {
 				if !sweepdir.IsStudy(dir) && !sweepdir.IsSweep(dir) {
@@ -59,7 +64,7 @@ missing.`,
 				}
 				return reportOnSweep(&o)
 			}
-			if o.json {
+			if o.json && len(args) == 1 {
 				return &usageError{cmd, errors.New("--json is of sweeps; result.json in a run's folder is its result")}
 			}
 			if o.out == "" {
@@ -72,7 +77,7 @@ missing.`,
 		},
 	}
 	c.Flags().StringVar(&o.out, "out", "", "folder to write to (default: the folder that is read)")
-	c.Flags().StringVar(&o.title, "title", "", "title of the validation figure (of runs)")
+	c.Flags().StringVar(&o.title, "title", "", "title of the report or of the validation figure (of runs)")
 	c.Flags().BoolVar(&o.json, "json", false, "print the results as JSON (of a sweep or a study)")
 	return c
 }
@@ -88,6 +93,17 @@ func runReport(o *reportOptions) error {
 			return err
 		}
 		runs = append(runs, r)
+	}
+	sw, err := report.ArmsOf(runs, o.title)
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	if len(sw.Manifest.Arms) > 1 {
+		fmt.Fprintf(o.state.Err, "note: the runs differ in more than their seeds and are reported as %d arms (%s)\n", len(sw.Manifest.Arms), strings.Join(sw.Manifest.Varied, ", "))
+		return writeSweepReport(o, sw)
+	}
+	if o.json {
+		return fmt.Errorf("%w: --json is of sweeps, and these runs are seeds of one configuration", config.ErrConfig)
 	}
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return fmt.Errorf("write report: %w", err)
@@ -117,6 +133,10 @@ func reportOnSweep(o *reportOptions) error {
 	if err != nil {
 		return err
 	}
+	return writeSweepReport(o, sw)
+}
+
+func writeSweepReport(o *reportOptions, sw *sweepdir.Sweep) error {
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}

@@ -78,8 +78,17 @@ func (a about) seed() string {
 	return fmt.Sprintf("seed %d", *a.Seed)
 }
 
-// aboutAll reads what is known of each run.
+// aboutAll reads what is known of each of several seeds; it is an error when they
+// are not of one configuration.
 func aboutAll(runs []*rundir.Run) ([]about, error) {
+	if err := sameArm(runs); err != nil {
+		return nil, err
+	}
+	return readAll(runs)
+}
+
+// readAll reads what is known of each run.
+func readAll(runs []*rundir.Run) ([]about, error) {
 	all := make([]about, len(runs))
 	for i, r := range runs {
 		var err error

@@ -164,7 +164,7 @@ func (a *Analysis) tunedLines() []string {
 			continue
 		}
 		best := a.Arms[t.best]
-		line := fmt.Sprintf("%s is best at %s %s: %s", t.label, axis.Label, a.pointOf(t.best, axis), reward(best.Final))
+		line := fmt.Sprintf("%s has its highest mean at %s %s: %s", t.label, axis.Label, a.pointOf(t.best, axis), reward(best.Final))
 		if best.Diverged > 0 {
 			line += fmt.Sprintf(", although it diverged in %s there as everywhere", a.divergence(best))
 		}

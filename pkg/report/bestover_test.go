@@ -51,7 +51,7 @@ func TestBestOver(t *testing.T) {
 	text := a.Verdict.text()
 	for _, want := range []string{
 		"loss 1 (learning rate 0.001) beats loss 0 (learning rate 0.003) by ",
-		"loss 0 is best at learning rate 0.003: ", "; at 0.001 ", "loss 1 is best at learning rate 0.001: ",
+		"loss 0 has its highest mean at learning rate 0.003: ", "; at 0.001 ", "loss 1 has its highest mean at learning rate 0.001: ",
 		"compared at its own best learning rate of 0.001 and 0.003",
 	} {
 		if !strings.Contains(text, want) {

@@ -24,12 +24,12 @@ type CompareRow struct {
 }
 
 // CompareFolders reads folders of runs, sweeps and studies and returns a row
-// for each run and for each arm, in the order of the folders. Nothing is
-// tested: rows of different folders may differ in anything. It is an error when
-// a folder is none of the three.
+// for each run and for each arm, in the order of the folders; a folder that is
+// named twice counts once. Nothing is tested: rows of different folders may
+// differ in anything. It is an error when a folder is none of the three.
 func CompareFolders(dirs []string) ([]CompareRow, error) {
 	var out []CompareRow
-	for _, dir := range dirs {
+	for _, dir := range Distinct(dirs) {
 		rows, err := compareFolder(dir)
 		if err != nil {
 			return nil, err

@@ -291,8 +291,11 @@ func (a *Analysis) missing() []string {
 // stateWords says how a run without a result stands.
 func stateWords(s sweepdir.RunState) string {
 	words := map[string]string{sweepdir.Missing: "not begun", sweepdir.Dead: "its process is gone"}[s.State]
-	if words == "" {
+	switch {
+	case words == "":
 		words = s.State
+	case s.State == sweepdir.Missing && s.Error != "":
+		words = s.Error
 	}
 	if s.Run != nil && s.State != rundir.StateFailed {
 		if step := lastStep(s.Run); step > 0 {

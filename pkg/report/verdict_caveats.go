@@ -40,7 +40,8 @@ func (a *Analysis) measure() []string {
 
 // seedCovers names what differs between the seeds.
 func (a *Analysis) seedCovers() string {
-	if strings.Contains(a.Sweep.Manifest.Base, "init: random") {
+	m := &a.Sweep.Manifest
+	if text := m.Base; strings.Contains(text, "init: random") || text == "" && len(m.Runs) > 0 && strings.Contains(m.Runs[0].Config, "init: random") {
 		return "first weights, order of the problems, sampling"
 	}
 	return "order of the problems and sampling"
@@ -135,7 +136,12 @@ func (a *Analysis) configOf(arm int) map[string]string {
 			return out // then every key counts as differing
 		}
 		flatten(out, "", tree)
-		return out
+		break
+	}
+	for _, o := range a.Sweep.Manifest.Arms[arm].Set {
+		if _, ok := out[o.Key]; !ok { // a kernel, say, which no configuration tells
+			out[o.Key] = o.Value
+		}
 	}
 	return out
 }

@@ -142,9 +142,9 @@ func (a *Analysis) rateLines() []string {
 	switch {
 	case at < 0 || len(arms) < 2:
 	case at == len(arms)-1:
-		out = append(out, fmt.Sprintf("The best rate is the largest with a result (%s): a larger one may be better.", arms[at].value()))
+		out = append(out, fmt.Sprintf("The highest mean is at the largest rate with a result (%s): a larger one may be better.", arms[at].value()))
 	case at == 0:
-		out = append(out, fmt.Sprintf("The best rate is the smallest with a result (%s): a smaller one may be better.", arms[at].value()))
+		out = append(out, fmt.Sprintf("The highest mean is at the smallest rate with a result (%s): a smaller one may be better.", arms[at].value()))
 	}
 	return out
 }

@@ -182,7 +182,7 @@ func TestVerdict(t *testing.T) {
 			for i, v := range []string{"0.00001", "0.00003", "1", "0.0001", "0.00002"} {
 				m.Arms[i].Point = []string{v}
 			}
-		}), "learning rate 1 has the highest mean", []string{"The best rate is the largest with a result (1): a larger one may be better."}, nil},
+		}), "learning rate 1 has the highest mean", []string{"The highest mean is at the largest rate with a result (1): a larger one may be better."}, nil},
 		{"an interaction", gridSweep(4),
 			"the effect of loss_type reverses with length_normalization: reinforce_with_baseline instead of no_baseline changes the final reward by 10.9 points",
 			[]string{

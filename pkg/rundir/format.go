@@ -149,8 +149,10 @@ type Meta struct {
 	Argv       []string `json:"argv"`
 	Started    string   `json:"started"` // RFC 3339
 	ConfigHash string   `json:"config_hash"`
-	// InitHash is the SHA-256 of the first weights.
-	InitHash string `json:"init_hash"`
+	// InitHash is the SHA-256 of the first weights, ProblemsHash that of the
+	// problems of all splits. Runs of the first version have no ProblemsHash.
+	InitHash     string `json:"init_hash"`
+	ProblemsHash string `json:"problems_hash,omitempty"`
 }
 
 // Status is status.json: what the run is doing, rewritten as it goes.

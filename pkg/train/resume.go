@@ -85,7 +85,7 @@ func (t *trainer) begin(old, text []byte) error {
 	meta.Kernel, meta.Threads = kernel.Name(), t.opts.Threads
 	meta.Device, meta.Moves = t.device.String(), t.state.Moves
 	meta.Started = t.started.UTC().Format(time.RFC3339)
-	meta.ConfigHash, meta.InitHash = config.Hash(t.cfg), t.inputs.Init
+	meta.ConfigHash, meta.InitHash, meta.ProblemsHash = config.Hash(t.cfg), t.inputs.Init, t.inputs.Problems
 	if err := rundir.WriteJSON(t.path(rundir.MetaFile), meta); err != nil {
 		return err
 	}

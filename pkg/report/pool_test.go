@@ -1,0 +1,167 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"grpo/pkg/config"
+	"grpo/pkg/rundir"
+)
+
+// poolRun is a run in memory of the default configuration, changed.
+func poolRun(dir string, seed uint64, change func(*config.Config)) *rundir.Run {
+	c := config.Default()
+	c.Seed = seed
+	if change != nil {
+		change(&c)
+	}
+	run := around(.9, .01, 1)(seed).run(seed)
+	run.Dir, run.Config = dir, config.Marshal(c)
+	run.Meta = &rundir.Meta{Version: "1.0", Revision: "abc", Kernel: "avx2", ProblemsHash: "0123456789"}
+	return run
+}
+
+func TestArmsOf(t *testing.T) {
+	none := func(*rundir.Run) {}
+	for _, tt := range []struct {
+		name   string
+		change func(*config.Config) // of the second run
+		made   func(*rundir.Run)
+		differ []string // none: one arm
+	}{
+		{"seeds", nil, none, nil},
+		{"a name", func(c *config.Config) { c.Name = "another" }, none, nil},
+		{"checkpoints", func(c *config.Config) { c.Output.KeepCheckpoints = 7 }, none, nil},
+		{"a rate", func(c *config.Config) { c.Train.LearningRate = 3e-3 }, none, []string{"train.learning_rate"}},
+		{"two keys", func(c *config.Config) { c.Train.LearningRate, c.Rollout.GroupSize = 3e-3, 4 }, none, []string{"rollout.group_size", "train.learning_rate"}},
+		{"the problems of one file name", nil, func(r *rundir.Run) { r.Meta.ProblemsHash = "9876543210" }, []string{"problems"}},
+		{"the program", nil, func(r *rundir.Run) { r.Meta.Version = "1.1" }, []string{"version"}},
+		{"the revision", nil, func(r *rundir.Run) { r.Meta.Revision = "def" }, []string{"version"}},
+		{"the kernel", nil, func(r *rundir.Run) { r.Meta.Kernel = "go" }, []string{"kernel"}},
+		{"the device", nil, func(r *rundir.Run) { r.Meta.Device = "GPU, tf32" }, []string{"device"}},
+		{"threads and times", nil, func(r *rundir.Run) { r.Meta.Threads, r.Meta.Started, r.Meta.Host = 7, "now", "there" }, nil},
+		{"a folder without meta.json", nil, func(r *rundir.Run) { r.Meta = nil }, nil},
+		{"no meta.json, other validation problems", nil, func(r *rundir.Run) { r.Meta, r.Result.Final.MajorityAnswer = nil, "7" }, []string{"validation problems"}},
+		{"a key that the first version lacked", nil, func(r *rundir.Run) { r.Config = bytes.Replace(r.Config, []byte("  pass_k: false\n"), nil, 1) }, nil},
+		{"a key of a later version", nil, func(r *rundir.Run) { r.Config = append(r.Config, "later: 1\n"...) }, []string{"later"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			runs := []*rundir.Run{poolRun("x", 1, nil), poolRun("y", 2, tt.change)}
+			tt.made(runs[1])
+			sw, err := ArmsOf(runs, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(sw.Manifest.Varied, tt.differ) || len(sw.Manifest.Arms) != min(2, 1+len(tt.differ)) {
+				t.Errorf("%d arms by %q, want %q", len(sw.Manifest.Arms), sw.Manifest.Varied, tt.differ)
+			}
+			for what, err := range map[string]error{
+				"table":      WriteMarkdown(&bytes.Buffer{}, runs),
+				"validation": ValidationPlot(&bytes.Buffer{}, runs, PlotOptions{}),
+				"training":   TrainingPanels(&bytes.Buffer{}, runs, PlotOptions{}),
+			} {
+				if (err == nil) != (tt.differ == nil) || err != nil && !strings.Contains(err.Error(), strings.Join(tt.differ, ", ")) {
+					t.Errorf("%s: %v, differing keys %q", what, err, tt.differ)
+				}
+			}
+		})
+	}
+}
+
+func TestArmsOfErrors(t *testing.T) {
+	bare := poolRun("bare", 2, nil)
+	bare.Config = nil
+	for _, tt := range []struct {
+		name string
+		runs []*rundir.Run
+		want string
+	}{
+		{"the same run", []*rundir.Run{poolRun("x", 1, nil), poolRun("copy", 1, nil)}, "x and copy are one run (seed 1"},
+		{"the same seed in the second arm", []*rundir.Run{
+			poolRun("x", 1, nil), poolRun("y", 1, func(c *config.Config) { c.Train.LearningRate = 1 }), poolRun("z", 1, func(c *config.Config) { c.Train.LearningRate = 1 }),
+		}, "y and z are one run"},
+		{"no configuration", []*rundir.Run{poolRun("x", 1, nil), bare}, "bare has no config.yaml"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := ArmsOf(tt.runs, ""); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+			if err := WriteMarkdown(&bytes.Buffer{}, tt.runs); err == nil {
+				t.Error("the table averages them")
+			}
+		})
+	}
+}
+
+// Two runs are in one arm just where they are of one configuration, whatever they
+// and their folders are called, and every arm has its own name.
+func TestArmsAreConfigurations(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var runs []*rundir.Run
+		var ids []string
+		next := map[string]uint64{}
+		for i := range rapid.IntRange(1, 8).Draw(t, "runs") {
+			rate := rapid.SampledFrom([]float64{1e-4, 1e-3}).Draw(t, "rate")
+			group := rapid.SampledFrom([]int{4, 8}).Draw(t, "group")
+			kernel := rapid.SampledFrom([]string{"avx2", "go"}).Draw(t, "kernel")
+			id := fmt.Sprint(rate, group, kernel)
+			next[id]++
+			r := poolRun(fmt.Sprintf("run-%d", i), next[id], func(c *config.Config) {
+				c.Name = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "name")
+				c.Train.LearningRate, c.Rollout.GroupSize = rate, group
+			})
+			r.Meta.Kernel = kernel
+			runs, ids = append(runs, r), append(ids, id)
+		}
+		sw, err := ArmsOf(runs, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := map[string]bool{}
+		for _, a := range sw.Manifest.Arms {
+			names[a.Name] = true
+		}
+		if len(names) != len(next) || len(sw.Manifest.Arms) != len(next) {
+			t.Fatalf("%d arms, want %d: %v", len(sw.Manifest.Arms), len(next), names)
+		}
+		of := map[string]int{}
+		for _, e := range sw.Manifest.Runs {
+			i := slices.IndexFunc(runs, func(r *rundir.Run) bool { return r.Dir == e.Dir })
+			if i < 0 { // a seed that this arm lacks
+				continue
+			}
+			if arm, ok := of[ids[i]]; ok && arm != e.Arm {
+				t.Fatalf("%s is in the arms %d and %d", ids[i], arm, e.Arm)
+			}
+			of[ids[i]] = e.Arm
+		}
+		if _, err := Analyse(sw); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestDistinct(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for _, name := range []string{"a", "b"} {
+		if err := os.Mkdir(name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dirs := []string{"a", "./a", "b", filepath.Join(dir, "a"), "none", "b/../a"}
+	want := []string{"a", "b", "none"}
+	if os.Symlink("a", "link") == nil {
+		dirs = append(dirs, "link")
+	}
+	if got := Distinct(dirs); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
