@@ -58,7 +58,12 @@ func ArmsOf(runs []*rundir.Run, title string) (*sweepdir.Sweep, error) {
 			if !slices.Contains(m.Seeds, e.Seed) {
 				m.Seeds = append(m.Seeds, e.Seed)
 			}
-			s := sweepdir.StateOf(runs[at].Dir, sweepdir.Entry{Dir: ".", Config: "-"})
+			s := sweepdir.RunState{Run: runs[at]}
+			if s.Run.Finished() {
+				s.State = s.Run.Result.Status
+			} else { // is a process at it?
+				s = sweepdir.StateOf(s.Run.Dir, sweepdir.Entry{Dir: ".", Config: "-"})
+			}
 			s.Entry = e
 			m.Runs, sw.Runs = append(m.Runs, e), append(sw.Runs, s)
 		}
@@ -126,9 +131,7 @@ func sameArm(runs []*rundir.Run) error {
 // sortRuns returns the arms, the configuration of each run as YAML, and the keys
 // that differ between runs, seed aside.
 func sortRuns(runs []*rundir.Run) (arms []runArm, texts, differing []string, err error) {
-	if texts, err = configTexts(runs); err != nil {
-		return nil, nil, nil, err
-	}
+	texts = configTexts(runs)
 	all, err := readAll(runs)
 	if err != nil {
 		return nil, nil, nil, err
@@ -136,6 +139,10 @@ func sortRuns(runs []*rundir.Run) (arms []runArm, texts, differing []string, err
 	values, differing, err := differingKeys(runs, texts)
 	if err != nil {
 		return nil, nil, nil, err
+	}
+	if i := slices.IndexFunc(runs, func(r *rundir.Run) bool { return len(r.Config) == 0 }); i >= 0 && len(runs) > 1 {
+		return nil, nil, nil, fmt.Errorf("%s has no %s, so it is not known whether it differs from the other runs in its seed alone: report on it by itself",
+			runs[i].Dir, rundir.ConfigFile)
 	}
 	at := map[string]int{}
 	for i, r := range runs {
@@ -176,25 +183,48 @@ func sortRuns(runs []*rundir.Run) (arms []runArm, texts, differing []string, err
 // configTexts are the configurations with every key, so that folders of an earlier
 // version compare by what its absent keys mean. A configuration that this version
 // can't read leaves all of them as they are.
-func configTexts(runs []*rundir.Run) ([]string, error) {
+func configTexts(runs []*rundir.Run) []string {
 	raw, resolved := make([]string, len(runs)), make([]string, len(runs))
 	known := true
 	for i, r := range runs {
-		if len(r.Config) == 0 && len(runs) > 1 {
-			return nil, fmt.Errorf("%s has no %s, so it is not known whether it differs from the other runs in its seed alone: report on it by itself", r.Dir, rundir.ConfigFile)
-		}
 		raw[i] = string(r.Config)
-		loaded, err := config.LoadText(filepath.Join(r.Dir, rundir.ConfigFile), r.Config)
-		if err != nil {
-			known = false
+		if known = known && len(r.Config) > 0; !known {
 			continue
 		}
-		resolved[i] = string(config.Marshal(loaded.Config))
+		loaded, err := config.LoadText(filepath.Join(r.Dir, rundir.ConfigFile), r.Config)
+		if known = err == nil; known {
+			resolved[i] = string(config.Marshal(loaded.Config))
+		}
 	}
 	if known {
-		return resolved, nil
+		return resolved
 	}
-	return raw, nil
+	return raw
+}
+
+// mixedArms is a caveat on the arms of a sweep whose runs differ in more than
+// their seeds: some were made again by another version, say.
+func (a *Analysis) mixedArms() string {
+	var mixed []string
+	for _, r := range a.Arms {
+		var runs []*rundir.Run
+		for _, s := range r.Runs {
+			if s.Run != nil && len(s.Run.Config) > 0 {
+				runs = append(runs, s.Run)
+			}
+		}
+		if len(runs) < 2 {
+			continue
+		}
+		// A configuration that is no YAML shows elsewhere.
+		if _, differing, err := differingKeys(runs, configTexts(runs)); err == nil && len(differing) > 0 {
+			mixed = append(mixed, fmt.Sprintf("%s: %s", r.Name(), strings.Join(differing, ", ")))
+		}
+	}
+	if len(mixed) == 0 {
+		return ""
+	}
+	return "Runs of one arm differ in more than their seeds (" + strings.Join(mixed, "; ") + "): their mean and interval are of unlike runs."
 }
 
 // problemsKey is the name of the problems among the differing keys.
@@ -225,7 +255,14 @@ func differingKeys(runs []*rundir.Run, texts []string) ([]map[string]string, []s
 		{"version", func(r *rundir.Run) string {
 			return ofMeta(r, func(m *rundir.Meta) string { return strings.TrimSpace(m.Version + " " + m.Revision) })
 		}},
-		{"kernel", func(r *rundir.Run) string { return ofMeta(r, func(m *rundir.Meta) string { return m.Kernel }) }},
+		{"kernel", func(r *rundir.Run) string {
+			return ofMeta(r, func(m *rundir.Meta) string {
+				if m.Kernel == "avx2" || m.Kernel == "avx512" { // the same bits
+					return "avx2 or avx512"
+				}
+				return m.Kernel
+			})
+		}},
 		{"device", func(r *rundir.Run) string {
 			return ofMeta(r, func(m *rundir.Meta) string { return cmp.Or(m.Device, "cpu") })
 		}},

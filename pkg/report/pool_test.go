@@ -45,6 +45,7 @@ func TestArmsOf(t *testing.T) {
 		{"the program", nil, func(r *rundir.Run) { r.Meta.Version = "1.1" }, []string{"version"}},
 		{"the revision", nil, func(r *rundir.Run) { r.Meta.Revision = "def" }, []string{"version"}},
 		{"the kernel", nil, func(r *rundir.Run) { r.Meta.Kernel = "go" }, []string{"kernel"}},
+		{"the wider vectors, with the same bits", nil, func(r *rundir.Run) { r.Meta.Kernel = "avx512" }, nil},
 		{"the device", nil, func(r *rundir.Run) { r.Meta.Device = "GPU, tf32" }, []string{"device"}},
 		{"threads and times", nil, func(r *rundir.Run) { r.Meta.Threads, r.Meta.Started, r.Meta.Host = 7, "now", "there" }, nil},
 		{"a folder without meta.json", nil, func(r *rundir.Run) { r.Meta = nil }, nil},
@@ -146,6 +147,22 @@ func TestArmsAreConfigurations(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// A sweep's report says which arms hold runs that differ in more than their seeds.
+func TestMixedArms(t *testing.T) {
+	sw := baselineSweep(3)
+	for i := range sw.Runs {
+		sw.Runs[i].Run.Meta, sw.Runs[i].Run.Config = &rundir.Meta{Version: "1", Kernel: "avx2"}, []byte("seed: 1\n")
+	}
+	const want = "Runs of one arm differ in more than their seeds"
+	if text := mustAnalyse(t, sw).Verdict.text(); strings.Contains(text, want) {
+		t.Errorf("equal runs:\n%s", text)
+	}
+	sw.Runs[3].Run.Meta.Kernel, sw.Runs[3].Run.Meta.Version = "go", "2"
+	if text := mustAnalyse(t, sw).Verdict.text(); !strings.Contains(text, want+" (reinforce_with_baseline: kernel, version)") {
+		t.Error(text)
+	}
 }
 
 func TestDistinct(t *testing.T) {

@@ -67,6 +67,9 @@ func (a *Analysis) setting() []string {
 	if s := a.sharedRate(); s != "" {
 		out = append(out, s)
 	}
+	if s := a.mixedArms(); s != "" {
+		out = append(out, s)
+	}
 	for _, n := range m.Notes {
 		n = strings.TrimSpace(n)
 		if n != "" {
