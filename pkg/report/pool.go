@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -86,10 +87,15 @@ func notesOn(differing []string) []string {
 		return nil
 	}
 	out := []string{"The runs were sorted into arms by what differs between them besides the seed: " + strings.Join(differing, ", ")}
-	if slices.ContainsFunc(differing, func(key string) bool { return key == problemsKey || strings.HasPrefix(key, "data.") }) {
+	if otherProblems(differing) {
 		out = append(out, "The arms differ in their problems, so their rewards are shares of different problems")
 	}
 	return out
+}
+
+// otherProblems says whether arms that differ in these keys differ in their problems.
+func otherProblems(differing []string) bool {
+	return slices.ContainsFunc(differing, func(key string) bool { return key == problemsKey || strings.HasPrefix(key, "data.") })
 }
 
 // nameArm names an arm by the differing keys; where they are too many, by the name
@@ -154,7 +160,7 @@ func sortRuns(runs []*rundir.Run) (arms []runArm, texts, differing []string, err
 			} else if value == "" {
 				value = "(empty)"
 			}
-			set = append(set, sweepdir.Override{Key: key, Value: printable(value)})
+			set = append(set, sweepdir.Override{Key: key, Value: value})
 		}
 		id := fmt.Sprintf("%q", set)
 		k, ok := at[id]
@@ -240,11 +246,13 @@ func differingKeys(runs []*rundir.Run, texts []string) ([]map[string]string, []s
 		if err := yaml.Unmarshal([]byte(text), &tree); err != nil {
 			return nil, nil, fmt.Errorf("report on %s: %s: %w", runs[i].Dir, rundir.ConfigFile, err)
 		}
+		all := map[string]string{}
+		flatten(all, "", tree)
 		values[i] = map[string]string{}
-		flatten(values[i], "", tree)
-		for key := range values[i] {
-			if key == "name" || key == "seed" || strings.HasPrefix(key, "output.") {
-				delete(values[i], key) // changes nothing that a report shows
+		for key, value := range all {
+			// Names and what stays on disk change nothing that a report shows.
+			if key != "name" && key != "seed" && !strings.HasPrefix(key, "output.") {
+				values[i][shown(key)] = shown(value)
 			}
 		}
 	}
@@ -285,7 +293,7 @@ func differingKeys(runs []*rundir.Run, texts []string) ([]map[string]string, []s
 			continue
 		}
 		for i, r := range runs {
-			values[i][fact.key] = fact.of(r)
+			values[i][fact.key] = shown(fact.of(r))
 		}
 	}
 	differs := map[string]bool{}
@@ -313,6 +321,15 @@ func ofMeta(r *rundir.Run, f func(*rundir.Meta) string) string {
 		return ""
 	}
 	return f(r.Meta)
+}
+
+// shown is a text from a folder as it may be printed; unlike [printable] it keeps
+// different texts apart.
+func shown(s string) string {
+	if printable(s) == s {
+		return s
+	}
+	return strconv.Quote(s)
 }
 
 func shortHash(s string) string { return s[:min(len(s), 8)] }

@@ -76,6 +76,24 @@ func TestArmsOf(t *testing.T) {
 	}
 }
 
+// A configuration from elsewhere can't write to the terminal.
+func TestArmsOfUntrustedConfigurations(t *testing.T) {
+	r := poolRun("y", 2, nil)
+	r.Config = append(r.Config, "\"\\e[2Jkey\": \"\\e[31mvalue\"\n"...)
+	r.Meta.Version = "\x1b[1m2"
+	sw, err := ArmsOf([]*rundir.Run{poolRun("x", 1, nil), r}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := WriteSweepSummary(&b, mustAnalyse(t, sw)); err != nil {
+		t.Fatal(err)
+	}
+	if text := b.String() + strings.Join(sw.Manifest.Varied, ""); strings.Contains(text, "\x1b") || !strings.Contains(text, "[2Jkey") {
+		t.Errorf("%q", text)
+	}
+}
+
 func TestArmsOfErrors(t *testing.T) {
 	bare := poolRun("bare", 2, nil)
 	bare.Config = nil
@@ -147,6 +165,28 @@ func TestArmsAreConfigurations(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// Arms with other problems are not said to have seen the same ones.
+func TestArmsWithOtherProblems(t *testing.T) {
+	var runs []*rundir.Run
+	for seed := range uint64(3) {
+		other := poolRun(fmt.Sprintf("other-%d", seed), seed, nil)
+		other.Meta.ProblemsHash = "9876543210"
+		runs = append(runs, poolRun(fmt.Sprintf("run-%d", seed), seed, nil), other)
+	}
+	sw, err := ArmsOf(runs, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := mustAnalyse(t, sw)
+	fig, ok := newSweepView(a).paired()
+	if caption := strings.Join(append(fig.caption, fig.notes...), " "); !ok || strings.Contains(caption, "same problems") {
+		t.Errorf("%q", caption)
+	}
+	if text := a.Verdict.text(); !strings.Contains(text, "their rewards are shares of different problems") {
+		t.Error(text)
+	}
 }
 
 // A sweep's report says which arms hold runs that differ in more than their seeds.

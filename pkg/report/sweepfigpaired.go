@@ -131,9 +131,10 @@ func (v *sweepView) paired() (figure, bool) {
 			len(v.manifest().Seeds))}
 	}
 	fig.caption = append(fig.caption, "1 point = 1% of "+v.heldOut()+".")
-	fig.notes = append(fig.notes,
-		"The difference of a seed is between two arms that saw the same problems in the same order.",
-		"The intervals are not adjusted for the number of comparisons.")
+	if !otherProblems(v.manifest().Varied) {
+		fig.notes = append(fig.notes, "The difference of a seed is between two arms that saw the same problems in the same order.")
+	}
+	fig.notes = append(fig.notes, "The intervals are not adjusted for the number of comparisons.")
 	return v.close(fig), true
 }
 
