@@ -10,6 +10,10 @@ import (
 	"strings"
 )
 
+// resolvedMark begins what [Marshal] writes: every key is in it that this version
+// knows, so one that is missing joined later.
+const resolvedMark = "# resolved by grpo"
+
 // Marshal writes the canonical YAML of a resolved configuration: every key, in
 // the order of the documentation, numbers in the shortest form that reads back
 // to the same bits. Loading it gives exactly the same configuration. The
@@ -21,7 +25,7 @@ func Marshal[T Root](c T) []byte {
 		command = "sft"
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# resolved by grpo; repeat with: grpo %s -c this-file\n", command)
+	fmt.Fprintf(&b, resolvedMark+"; repeat with: grpo %s -c this-file\n", command)
 	writeSection(&b, reflect.ValueOf(c), "", "")
 	return b.Bytes()
 }
@@ -67,7 +71,9 @@ var outsideHash = []string{"name", "output.checkpoint_every_n_steps", "output.ke
 // A key that joined after the first version is left out at its neutral value,
 // at which a run is what it was before there was the key: so the hash of an
 // older configuration, which names folders, stays. A neutral value is therefore
-// never changed, not even together with the default.
+// never changed, not even together with the default. For a key with the tag was
+// it is the value of the key that the first version used: training at temperature
+// 1.3 with evaluation at 1.3 has the hash that it had, with evaluation at 1 another.
 func Hash[T Root](c T) string {
 	c = Resolve(c)
 	h := sha256.New()

@@ -110,12 +110,26 @@ type Train struct {
 	StopOnDivergence bool `yaml:"stop_on_divergence" neutral:"false"`
 }
 
-// Eval says when and on how many problems the policy is evaluated.
+// Eval says when and how the policy is evaluated. How is its own setting and not
+// the rollout's: runs that train at different temperatures are only comparable
+// if they are evaluated at the same one.
+//
+// The first release evaluated as it sampled. The tag was names the rollout's key
+// that it used: a key that equals it leaves the hash as it was (see [Hash]), and
+// a configuration that the first release wrote is read with that value.
 type Eval struct {
 	// EveryNSteps: validation after each k-th step, and always before the first
 	// and after the last.
 	EveryNSteps int `yaml:"every_n_steps"`
-	// Greedy adds greedy decoding to sampling at temperature 1.
+	// Temperature, TopP and TopK are those of the sampled decoding.
+	Temperature float64 `yaml:"temperature" was:"rollout.sampling_temperature"`
+	TopP        float64 `yaml:"top_p" was:"rollout.sampling_top_p"` // 1 = off
+	TopK        int     `yaml:"top_k" was:"rollout.sampling_top_k"` // 0 = off
+	// MinTokens and MaxTokens bound the length, of greedy decoding too. 0 for
+	// MaxTokens means rollout.sampling_max_tokens, which [Resolve] fills in.
+	MinTokens int `yaml:"min_tokens" was:"rollout.sampling_min_tokens"`
+	MaxTokens int `yaml:"max_tokens" was:"rollout.sampling_max_tokens"`
+	// Greedy adds greedy decoding to the sampled one.
 	Greedy bool `yaml:"greedy"`
 	// SaveSamples is the number of completions that go into samples.jsonl at each evaluation.
 	SaveSamples int `yaml:"save_samples"`
@@ -153,7 +167,7 @@ func Default() Config {
 			LearningRate: 1e-3, AdamBetas: [2]float64{0.9, 0.95}, AdamEps: 1e-8,
 			MaxGradNorm: 1,
 		},
-		Eval:   Eval{EveryNSteps: 10, Greedy: true, SaveSamples: 8},
+		Eval:   Eval{EveryNSteps: 10, Temperature: 1, TopP: 1, Greedy: true, SaveSamples: 8},
 		Output: Output{KeepCheckpoints: 2},
 	}
 }

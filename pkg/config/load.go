@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
 	"strings"
@@ -89,6 +90,9 @@ func loadFrom[T Root](src *source, opts LoadOptions, r root[T]) (*Loaded[T], err
 	if src != nil {
 		doc = readDocument(*src, reflect.TypeFor[T](), leafPaths(config))
 		growSections(reflect.ValueOf(&config).Elem(), "", doc.sections)
+		if bytes.HasPrefix(src.text, []byte(resolvedMark)) {
+			doc.settings = append(doc.settings, doc.asBefore(leaves(config))...)
+		}
 	}
 	over := &overrides{keys: leafPaths(config), types: leafTypes(config), broken: map[string]bool{}}
 	over.env(opts.Env, r.otherKeys)
@@ -121,6 +125,26 @@ func loadFrom[T Root](src *source, opts LoadOptions, r root[T]) (*Loaded[T], err
 		out.origins[key] = o
 	}
 	return out, nil
+}
+
+// asBefore gives the keys that a resolved configuration of an earlier version
+// does not have the values that its run used in their place, so that the run is
+// shown, continued and repeated as what it was.
+func (d *document) asBefore(keys []leaf) []setting {
+	has := map[string]setting{}
+	for _, s := range d.settings {
+		has[s.path] = s
+	}
+	var out []setting
+	for _, f := range keys {
+		was, known := has[f.was]
+		if _, there := has[f.path]; f.was == "" || there || !known || d.broken[f.path] {
+			continue
+		}
+		was.path, was.origin.From = f.path, f.was
+		out = append(out, was)
+	}
+	return out
 }
 
 // growSections gives each list of sections the length that the file has, filled

@@ -151,6 +151,11 @@ func findKey(name string, keys []string) (string, error) {
 			matches = append(matches, own)
 		}
 	}
+	// "temperature" is the last part of eval.temperature alone, and what other
+	// tools call rollout.sampling_temperature.
+	if k, ok := synonyms[name]; ok && len(matches) > 0 && !slices.Contains(matches, k) && slices.Contains(keys, k) {
+		return "", fmt.Errorf("%q may mean several keys: write one of %s, %s", name, strings.Join(matches, ", "), k)
+	}
 	switch len(matches) {
 	case 1:
 		return matches[0], nil

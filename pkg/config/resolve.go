@@ -5,6 +5,7 @@ import "slices"
 // Resolve replaces what stands for the value of other keys:
 //
 //   - train.train_batch_size 0 is rollout.rollout_batch_size;
+//   - eval.max_tokens 0 is rollout.sampling_max_tokens;
 //   - an empty algorithm.length_normalization or importance_sampling_level, and a
 //     dual_clip of 0, is what the loss type asks for (masked_mean, token and 0
 //     unless it is a name that says otherwise: token-mean for dapo);
@@ -36,6 +37,10 @@ func resolve(root any) map[string]reason {
 	if c.Train.TrainBatchSize == 0 {
 		c.Train.TrainBatchSize = c.Rollout.RolloutBatchSize
 		wrote["train.train_batch_size"] = reason{from: "rollout.rollout_batch_size"}
+	}
+	if c.Eval.MaxTokens == 0 {
+		c.Eval.MaxTokens = c.Rollout.SamplingMaxTokens
+		wrote["eval.max_tokens"] = reason{from: "rollout.sampling_max_tokens"}
 	}
 	if r := &c.Reward; r.CosineCorrect == "" && slices.Contains(r.Functions, "cosine") {
 		r.CosineCorrect = "answer"

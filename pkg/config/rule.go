@@ -28,6 +28,15 @@ type view struct {
 	origins map[string]Origin // nil: unknown
 }
 
+// viewOf prepares a configuration for rules.
+func viewOf(root any, origins map[string]Origin) *view {
+	v := &view{values: map[string]reflect.Value{}, neutral: map[string]bool{}, origins: origins}
+	for _, f := range leaves(root) {
+		v.values[f.path], v.neutral[f.path] = f.value, f.isNeutral()
+	}
+	return v
+}
+
 func (v *view) num(key string) float64 {
 	f := v.values[key]
 	switch f.Kind() {

@@ -64,6 +64,12 @@ var rulesConfig = slices.Concat(dataRules, modelRules, []rule{
 	custom(accumulationDivides, "train.train_batch_size", "train.gradient_accumulation_steps", "rollout.rollout_batch_size"),
 
 	in(counter, "eval.every_n_steps"),
+	in(positive, "eval.temperature"),
+	in(interval{low: 0, lowOpen: true, high: 1}, "eval.top_p"),
+	in(sizeOrNo, "eval.top_k"),
+	in(interval{low: 0, high: 1 << 16}, "eval.min_tokens"),
+	in(interval{low: 0, high: 1 << 16}, "eval.max_tokens"),
+	custom(evalLength, "eval.min_tokens", "eval.max_tokens", "rollout.sampling_max_tokens"),
 	in(sizeOrNo, "eval.save_samples"),
 	in(counterOrNo, "output.checkpoint_every_n_steps"),
 	in(size, "output.keep_checkpoints"),
@@ -130,6 +136,15 @@ func initKind(v *view, k []string) string {
 	}
 	return fmt.Sprintf("%s must be base, random or the path of a safetensors file (write ./%s for a file of this name)%s",
 		v.name(k[0]), s, words.DidYouMean(s, []string{"base", "random"}))
+}
+
+// evalLength: an evaluation's bounds leave it a length.
+func evalLength(v *view, k []string) string {
+	longest := k[1]
+	if v.num(longest) == 0 {
+		longest = k[2]
+	}
+	return atMost("", "").check(v, []string{k[0], longest})
 }
 
 // accumulationDivides: micro-batches are of equal size.

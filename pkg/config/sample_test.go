@@ -27,7 +27,7 @@ var samples = []map[string]string{
 		"train.n_grpo_steps": "7", "train.epochs_per_rollout_batch": "2", "train.train_batch_size": "128",
 		"train.gradient_accumulation_steps": "4", "train.learning_rate": "3e-4", "train.adam_betas": "[0.8, 0.99]",
 		"train.adam_eps": "1e-9", "train.weight_decay": "0.01", "train.max_grad_norm": "0", "train.stop_on_divergence": "true",
-		"eval.every_n_steps": "5", "eval.greedy": "false", "eval.save_samples": "0",
+		"eval.every_n_steps": "5", "eval.temperature": "0.8", "eval.top_p": "0.9", "eval.top_k": "30", "eval.min_tokens": "2", "eval.max_tokens": "48", "eval.greedy": "false", "eval.save_samples": "0",
 		"output.checkpoint_every_n_steps": "50", "output.keep_checkpoints": "3",
 	},
 	{

@@ -24,6 +24,9 @@ type leaf struct {
 	// that name; the keys of the first version have none.
 	neutral    string
 	hasNeutral bool
+	// was is the key that the first version used in place of this one, from the
+	// tag of that name. Its value is the neutral one.
+	was string
 }
 
 // isNeutral reports a key at its neutral value.
@@ -42,6 +45,13 @@ func (f leaf) isNeutral() bool {
 func leaves(root any) []leaf {
 	var out []leaf
 	collect(reflect.Indirect(reflect.ValueOf(root)), "", "", &out)
+	for i, f := range out {
+		for _, o := range out {
+			if f.was != "" && o.path == f.was {
+				out[i].neutral, out[i].hasNeutral = formatValue(o.value), true
+			}
+		}
+	}
 	return out
 }
 
@@ -58,7 +68,7 @@ func collect(v reflect.Value, path string, tag reflect.StructTag, out *[]leaf) {
 		}
 	default:
 		neutral, ok := tag.Lookup("neutral")
-		*out = append(*out, leaf{path, v, neutral, ok})
+		*out = append(*out, leaf{path, v, neutral, ok, tag.Get("was")})
 	}
 }
 

@@ -40,9 +40,8 @@ func (c *checker) markBroken(sets ...map[string]bool) {
 }
 
 func (c *checker) run() []string {
-	v := &view{values: map[string]reflect.Value{}, neutral: map[string]bool{}, origins: c.origins}
+	v := viewOf(c.root, c.origins)
 	for _, f := range leaves(c.root) {
-		v.values[f.path], v.neutral[f.path] = f.value, f.isNeutral()
 		if err := wellFormed(f.value); err != nil {
 			c.problems = append(c.problems, fmt.Sprintf("%s %v", v.name(f.path), err))
 			c.markBroken(map[string]bool{f.path: true})

@@ -81,6 +81,13 @@ var brokenBasics = []broken{
 	{"weight_decay=-1", `must be at least 0`},
 	{"max_grad_norm=-1", `must be at least 0`},
 	{"eval.every_n_steps=0", `eval.every_n_steps (0, --set eval.every_n_steps) must be at least 1`},
+	{"eval.temperature=0", `eval.temperature (0, --set eval.temperature) must be more than 0`},
+	{"eval.top_p=0", `eval.top_p (0, --set eval.top_p) must be more than 0 and at most 1`},
+	{"eval.top_k=-1", `eval.top_k (-1, --set eval.top_k) must be at least 0`},
+	{"eval.min_tokens=-1", `eval.min_tokens (-1, --set eval.min_tokens) must be at least 0`},
+	{"eval.max_tokens=-1", `eval.max_tokens (-1, --set eval.max_tokens) must be at least 0`},
+	{"eval.min_tokens=9 eval.max_tokens=8", `eval.min_tokens (9, --set eval.min_tokens) must be at most eval.max_tokens (8, --set eval.max_tokens)`},
+	{"eval.min_tokens=65", `eval.min_tokens (65, --set eval.min_tokens) must be at most rollout.sampling_max_tokens (64, default)`},
 	{"save_samples=-1", `must be at least 0`},
 	{"checkpoint_every_n_steps=-1", `must be at least 0`},
 	{"keep_checkpoints=0", `must be at least 1`},
@@ -117,10 +124,7 @@ func TestEveryRuleIsBroken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := &view{values: map[string]reflect.Value{}, neutral: map[string]bool{}, origins: map[string]Origin{}}
-		for _, f := range leaves(&c) {
-			v.values[f.path], v.neutral[f.path] = f.value, f.isNeutral()
-		}
+		v := viewOf(&c, map[string]Origin{})
 		for _, s := range over.settings {
 			v.origins[s.path] = s.origin
 		}

@@ -81,7 +81,7 @@ func stepWork(c config.Config) float64 {
 }
 
 func evaluationWork(c config.Config, problems int) float64 {
-	tokens := c.Rollout.SamplingMaxTokens/2 + 1
+	tokens := c.Eval.MaxTokens/2 + 1
 	return specOf(c).Forward(2*problems*tokens, problems*tokens).Counted
 }
 

@@ -21,9 +21,13 @@ type Evaluation struct {
 	Samples  int            // completions to keep as rundir.Sample, of each decoding
 }
 
-// evaluationOf returns the settings of a configuration's evaluations.
+// evaluationOf returns the settings of a configuration's evaluations. They are the
+// section eval's alone: those of the rollout differ between the arms of a sweep,
+// and a policy would be measured by how it was trained.
 func evaluationOf(c config.Config, template gsm8k.Template) Evaluation {
-	return Evaluation{Seed: c.Seed, Template: template, Sampling: samplingOf(c.Rollout), Greedy: c.Eval.Greedy, Samples: c.Eval.SaveSamples}
+	e := c.Eval
+	return Evaluation{Seed: c.Seed, Template: template, Greedy: e.Greedy, Samples: e.SaveSamples, Sampling: model.Sampling{
+		Temperature: e.Temperature, TopP: e.TopP, TopK: e.TopK, MinTokens: e.MinTokens, MaxTokens: e.MaxTokens}}
 }
 
 // splitStream keeps the random numbers of the splits apart.
@@ -142,6 +146,7 @@ func EvaluateCheckpoint(cfg config.Config, split string, n, threads int) (rundir
 	if err != nil {
 		return fail(err)
 	}
+	cfg = config.Resolve(cfg)
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}

@@ -244,9 +244,9 @@ func (t *trainer) close() {
 	t.files.close()
 }
 
-func (t *trainer) sampling() model.Sampling { return samplingOf(t.cfg.Rollout) }
-
-func samplingOf(c config.Rollout) model.Sampling {
+// sampling is that of rollouts.
+func (t *trainer) sampling() model.Sampling {
+	c := t.cfg.Rollout
 	return model.Sampling{Temperature: c.SamplingTemperature, TopP: c.SamplingTopP, TopK: c.SamplingTopK,
 		MinTokens: c.SamplingMinTokens, MaxTokens: c.SamplingMaxTokens}
 }

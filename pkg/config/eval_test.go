@@ -1,0 +1,84 @@
+package config
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// before is what the first release wrote for c: without the keys that joined the
+// section eval later, where it evaluated as it sampled.
+func before(t *testing.T, c Config) string {
+	t.Helper()
+	var lines []string
+	section := ""
+	for line := range strings.Lines(string(Marshal(c))) {
+		if !strings.HasPrefix(line, " ") {
+			section = line
+		}
+		key, _, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if section != "eval:\n" || !slices.Contains([]string{"temperature", "top_p", "top_k", "min_tokens", "max_tokens"}, key) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "")
+}
+
+// TestEvaluationOfItsOwn: what a run trains with says nothing about how it is
+// evaluated.
+func TestEvaluationOfItsOwn(t *testing.T) {
+	r, err := Load(LoadOptions{Set: []string{"sampling_temperature=1.3", "sampling_top_p=0.9", "sampling_top_k=5", "sampling_min_tokens=4"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := Resolve(Default()).Eval; r.Config.Eval != want {
+		t.Errorf("evaluation %+v, want %+v", r.Config.Eval, want)
+	}
+	if r.Config.Eval.MaxTokens != 64 || r.Origin("eval.max_tokens").From != "rollout.sampling_max_tokens" {
+		t.Errorf("longest evaluation %d, %s", r.Config.Eval.MaxTokens, r.Origin("eval.max_tokens"))
+	}
+}
+
+// TestFirstReleaseEvaluation: a configuration of the first release stands for
+// evaluations as the rollout samples. It is read so, with the hash that named its
+// folder, and differs from what the same settings mean now.
+func TestFirstReleaseEvaluation(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		set  []string
+		same bool   // the settings mean the same now
+		hash string // by the first release
+	}{
+		{"default", nil, true, "38acda8e"},
+		{"short", []string{"sampling_max_tokens=28"}, true, ""},
+		{"warm", []string{"sampling_temperature=1.3"}, false, "aee1439a"},
+		{"nucleus", []string{"sampling_top_p=0.9"}, false, ""},
+		{"top k", []string{"sampling_top_k=5"}, false, ""},
+		{"not empty", []string{"sampling_min_tokens=4"}, false, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			now, err := Load(LoadOptions{Set: test.set})
+			if err != nil {
+				t.Fatal(err)
+			}
+			old, err := LoadText("config.yaml", []byte(before(t, now.Config)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, e := old.Config.Rollout, old.Config.Eval
+			if e.Temperature != r.SamplingTemperature || e.TopP != r.SamplingTopP || e.TopK != r.SamplingTopK ||
+				e.MinTokens != r.SamplingMinTokens || e.MaxTokens != r.SamplingMaxTokens {
+				t.Errorf("evaluation %+v of the rollout %+v", e, r)
+			}
+			if h := Hash(old.Config); test.hash != "" && h != test.hash {
+				t.Errorf("hash %s, the first release had %s", h, test.hash)
+			}
+			if same := Hash(old.Config) == Hash(now.Config); same != test.same {
+				t.Errorf("hash %s, now %s", Hash(old.Config), Hash(now.Config))
+			}
+			if same := len(Diff(old.Config, now.Config)) == 0; same != test.same {
+				t.Errorf("differences %v", Diff(old.Config, now.Config))
+			}
+		})
+	}
+}
