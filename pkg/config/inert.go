@@ -49,21 +49,25 @@ func atDefault(c Config, key string) Config {
 }
 
 // Experiment returns the configuration in the form in which two that train and
-// evaluate alike are equal: what has no effect is at its default, and of several
-// names of one thing one is used. It is for comparing by [Hash] and not
-// necessarily valid.
+// evaluate alike (up to the rounding of sums) are equal: what has no effect is at
+// its default, and of several names of one thing one is used. It is for comparing
+// by [Hash] and not necessarily valid.
+//
+// What depends on the data is left as it is: a limit that nothing reaches, say.
 func Experiment(c Config) Config {
 	c = Resolve(c)
-	a := &c.Algorithm
-	// Keys are read by what the names stand for, so the names come last.
-	a.plainKL()
-	a.plainLoss(offPolicy(viewOf(&c, nil)))
+	c.Algorithm.plainKL()
+	c.Algorithm.plainLoss(offPolicy(viewOf(&c, nil)))
 	for _, r := range slices.Concat(rulesEffect, rulesInert) {
 		if r.check(viewOf(&c, nil), r.keys) != "" {
 			c = atDefault(c, r.keys[0])
 		}
 	}
-	a = &c.Algorithm
+	a := &c.Algorithm
+	a.plainAggregation(c.Train.TrainBatchSize)
+	if c.Reward.CosineMaxLen == c.Rollout.SamplingMaxTokens {
+		c.Reward.CosineMaxLen = 0
+	}
 	if a.EpsilonHigh == a.Cliprange && a.BaseLoss() != "cispo" {
 		a.EpsilonHigh = 0
 	}
@@ -90,19 +94,48 @@ func (a *Algorithm) plainKL() {
 	}
 }
 
-// plainLoss replaces a name by the loss that it stands for. With a ratio of 1 for
-// each token, which is what on-policy means, every loss has the gradient of the
-// one without a ratio.
+// plainLoss replaces a name by the loss that it stands for. On-policy the ratio is
+// 1, and every loss has the gradient of the one without a ratio. Where a sequence
+// has one ratio, that holds if all of its tokens weigh the same.
 func (a *Algorithm) plainLoss(offPolicy bool) {
 	bonus := a.EntropyCoef != 0 || a.UseAdaptiveEntropy
 	capped := a.LossType == "cispo" && a.EpsilonHigh < 1
-	switch base := a.BaseLoss(); {
+	_, normalizer := a.Advantages()
+	ofTokens := a.Type == "ppo" || a.Gamma != 1 || a.Teacher != "" || normalizer == "whiten_tokens" || a.TopEntropyQuantile < 1 ||
+		a.Beta != 0 && a.UseBiasCorrectionKL
+	base, level := a.BaseLoss(), a.ImportanceSamplingLevel
+	oneRatio := level == "sequence" || base == "geo_mean"
+	switch {
 	case a.LossType == "no_baseline":
 	case a.EntropyOverAll() && bonus && a.TopEntropyQuantile < 1:
-	case !offPolicy && a.ImportanceSamplingLevel == "token" && base != "geo_mean" && !capped:
-		a.LossType = "reinforce_with_baseline"
-	default:
+	case offPolicy || capped || level == "sequence_sum" && base != "geo_mean" || oneRatio && ofTokens:
 		a.LossType = base
+	default:
+		a.LossType, a.ImportanceSamplingLevel = "reinforce_with_baseline", "token"
+	}
+}
+
+// plainAggregation writes sums over a constant as masked_normalize. Where no
+// completion is masked, none is empty, so that there are as many sequences as
+// completions.
+func (a *Algorithm) plainAggregation(completions int) {
+	sum := func(z float64) { a.LengthNormalization, a.NormalizeConstant = "masked_normalize", z }
+	switch a.LengthNormalization {
+	case "constant":
+		sum(a.NormalizeConstant / float64(completions))
+	case "token-sum":
+		sum(1 / float64(completions))
+	}
+	if a.MaskTruncatedCompletions {
+		return
+	}
+	switch a.LengthNormalization {
+	case "seq-mean-token-mean":
+		a.LengthNormalization = "masked_mean"
+	case "seq-mean-token-sum":
+		sum(1)
+	case "seq-mean-token-sum-norm":
+		sum(a.NormalizeConstant)
 	}
 }
 
@@ -142,8 +175,8 @@ var rulesInert = []rule{
 	needsRatio("algorithm.vespo_lambda_neg"),
 	needsRatio("algorithm.off_policy_mask"),
 	needsRatio("algorithm.off_policy_mask_threshold"),
-	effective("algorithm.ref_model_sync_steps", "train.n_grpo_steps", "the reference would first move after the last step", syncs),
 	effective("algorithm.ref_model_mixup_alpha", "train.n_grpo_steps", "the reference would first move after the last step", syncs),
+	effective("algorithm.ref_model_sync_steps", "train.n_grpo_steps", "the reference would first move after the last step", syncs),
 	effective("algorithm.teacher_length_normalization", "algorithm.teacher_gamma", "without a discount the divisor is 1", func(v *view) bool { return v.num("algorithm.teacher_gamma") > 0 }),
 	effective("algorithm.value_clip", "algorithm.value_epochs", "with one update of the critic on each rollout its values have not moved; set value_epochs to 2 or more, or a smaller train_batch_size",
 		func(v *view) bool { return v.num("algorithm.value_epochs") > 1 || smallBatches(v) }),

@@ -32,12 +32,12 @@ type PlanOptions struct {
 //
 // so that a request's settings can be changed and an arm stays what it is. It
 // writes nothing, and every mistake is told here: unknown keys, values of
-// another type, arms whose configuration is invalid or that come to the same, a
-// key that is set although the arms vary it. All of these wrap
-// [config.ErrConfig].
+// another type, arms whose configuration is invalid, that come to the same or are
+// evaluated in different ways, a setting of an arm that has no effect, a key that
+// is set although the arms vary it. All of these wrap [config.ErrConfig].
 func NewPlan(req Request, opts PlanOptions) (*Plan, error) {
 	p := &planner{req: req, opts: opts}
-	for _, step := range []func() error{p.expand, p.checkUser, p.resolveBase, p.resolveArms, p.checkArms} {
+	for _, step := range []func() error{p.expand, p.checkUser, p.resolveBase, p.resolveArms, p.evaluateAlike, p.checkEffect, p.checkArms} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -58,6 +58,10 @@ type planner struct {
 	common  []config.Flag // the request's set, as far as the user leaves it alone
 	base    *config.Resolved
 	configs []config.Config // of the arms, with the first seed
+	// lengthFollows says for each arm that its eval.max_tokens is its
+	// sampling_max_tokens because nothing sets it.
+	lengthFollows []bool
+	note          string // what [planner.evaluateAlike] settled
 }
 
 // plannedArm is an arm with the places in which its settings were written.
@@ -271,6 +275,7 @@ func (p *planner) resolveArms() error {
 		}
 		r.Config.Name, r.Config.Seed = a.Name, p.seeds[0]
 		p.configs = append(p.configs, r.Config)
+		p.lengthFollows = append(p.lengthFollows, r.Origin("eval.max_tokens").From != "")
 	}
 	if len(problems) > maxProblems {
 		problems = append(problems[:maxProblems], "further problems are not listed")
@@ -283,15 +288,24 @@ func (p *planner) resolveArms() error {
 
 // checkArms refuses arms that are the same, and a reference that is none.
 func (p *planner) checkArms() error {
-	seen := map[string]string{}
+	seen := map[string]int{}
 	var names []string
 	for i, a := range p.arms {
 		names = append(names, a.Name)
-		h := config.Hash(p.configs[i])
-		if other, ok := seen[h]; ok {
-			return planError(fmt.Sprintf("the arms %s and %s come to the same configuration: what they set differs in nothing that has an effect", words.Quote(other), words.Quote(a.Name)))
+		h := config.Hash(config.Experiment(p.configs[i]))
+		if j, ok := seen[h]; ok {
+			what := "what they set differs in nothing that has an effect"
+			if config.Hash(p.configs[j]) != config.Hash(p.configs[i]) {
+				a, b := p.configs[j], p.configs[i]
+				a.Name, b.Name = "", ""
+				what = fmt.Sprintf("they differ in %s, which has no effect here", strings.Join(config.Diff(a, b), "; "))
+				if t := a.Train; t.EpochsPerRolloutBatch == 1 && t.TrainBatchSize == a.Rollout.RolloutBatchSize && a.Algorithm.LossType != b.Algorithm.LossType {
+					what += " (with one update on each rollout batch every importance ratio is 1, and the losses differ in name only; set a smaller train_batch_size, or epochs_per_rollout_batch to 2 or more)"
+				}
+			}
+			return planError(fmt.Sprintf("the arms %s and %s come to the same configuration: %s", words.Quote(p.arms[j].Name), words.Quote(a.Name), what))
 		}
-		seen[h] = a.Name
+		seen[h] = i
 	}
 	if ref := p.req.Reference; ref != "" && !slices.Contains(names, ref) {
 		return planError(fmt.Sprintf("reference: there is no arm %s%s; there are %s", words.Quote(ref), words.DidYouMean(ref, names), strings.Join(names, ", ")))

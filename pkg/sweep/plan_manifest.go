@@ -20,6 +20,9 @@ func (p *planner) plan() (*Plan, error) {
 	if m.Command == "" {
 		m.Command = "ablate"
 	}
+	if p.note != "" {
+		m.Notes = append(m.Notes, p.note)
+	}
 	if m.Title == "" {
 		m.Title = m.Name
 	}

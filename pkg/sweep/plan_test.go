@@ -194,6 +194,18 @@ func TestPlanProblems(t *testing.T) {
 		{"invalid arms, all told", "arms: [{name: a, set: {group_size: 7}}, {name: b, set: {epsilon_high: 0.3}}]", PlanOptions{},
 			[]string{`arm "a"`, "rollout.group_size (7, ", "multiple", `arm "b"`, "algorithm.epsilon_high (0.3, ", "has no effect"}},
 		{"arm against --set", "arms: [{name: a, set: {use_std_normalization: false}}]", PlanOptions{Set: []string{"scale_rewards=group"}}, []string{`arm "a"`, "use_std_normalization (false, x.yaml: line 2: arm \"a\") contradicts algorithm.scale_rewards"}},
+		{"arms evaluated in different ways", "axes: [{key: eval.temperature, values: [1, 1.3]}]", PlanOptions{},
+			[]string{`the arms "temperature=1" and "temperature=1.3" differ in eval.temperature (1 and 1.3): arms are compared by their evaluations`}},
+		{"arms evaluated on different problems", "axes: [{key: val_size, values: [100, 200]}]", PlanOptions{}, []string{`differ in data.val_size (100 and 200)`}},
+		{"a length of evaluation that one arm sets", "arms: [{name: a, set: {eval.max_tokens: 32}}, {name: b}]", PlanOptions{}, []string{`differ in eval.max_tokens (32 and 64)`}},
+		{"a clip without a loss that clips", "axes: [{key: cliprange, values: [0.1, 0.3]}]", PlanOptions{},
+			[]string{`x.yaml: line 2: arm "cliprange=0.1": algorithm.cliprange (0.1) has no effect, because of algorithm.loss_type ("reinforce_with_baseline") (it is for grpo_clip`, `arm "cliprange=0.3": `}},
+		{"a clip on-policy", "set: {loss_type: grpo_clip}\naxes: [{key: cliprange, values: [0.1, 0.3]}]", PlanOptions{},
+			[]string{`algorithm.cliprange (0.1) has no effect, because of train.train_batch_size (256)`, "set a smaller train_batch_size, or epochs_per_rollout_batch to 2 or more"}},
+		{"a setting without effect beside one that has", "arms: [{name: a, set: {lr: 3e-4, normalize_constant: 9}}, {name: b}]", PlanOptions{}, []string{`arm "a": algorithm.normalize_constant (9) has no effect`}},
+		{"losses on-policy", "axes: [{key: loss_type, values: [grpo_clip, grpo_no_clip]}]", PlanOptions{},
+			[]string{`the arms "loss_type=grpo_clip" and "loss_type=grpo_no_clip" come to the same configuration: they differ in algorithm.loss_type: grpo_clip, now grpo_no_clip, which has no effect here`}},
+		{"two names of one thing", "arms: [{name: a, set: {scale_rewards: group}}, {name: b, set: {normalizer: group_std}}]", PlanOptions{}, []string{`the arms "a" and "b" come to the same configuration`}},
 		{"no such reference", "arms: [{name: grpo}]\nreference: grp", PlanOptions{}, []string{`reference: there is no arm "grp" (did you mean "grpo"?); there are grpo`}},
 		{"fixed that is varied", "arms: [{name: a, set: {lr: 1}}, {name: b}]\nfixed: [lr]", PlanOptions{}, []string{`fixed: train.learning_rate is not fixed: arm "a" sets it`}},
 		{"too many runs", "axes: [{key: lr, values: [1, 2]}]\nseeds: 10000", PlanOptions{}, []string{"a sweep has at most 10000"}},
@@ -213,6 +225,30 @@ func TestPlanProblems(t *testing.T) {
 				t.Error("it is no configuration error")
 			}
 		})
+	}
+}
+
+// TestOneLengthOfEvaluation: arms that sample to different lengths are evaluated to
+// the largest of them, and the notes say so.
+func TestOneLengthOfEvaluation(t *testing.T) {
+	text := "axes: [{key: sampling_max_tokens, values: [32, 48]}]"
+	p, err := NewPlan(parsed(t, text), PlanOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range p.Manifest.Runs {
+		if cfg, err := frozen(e); err != nil || cfg.Eval.MaxTokens != 48 {
+			t.Errorf("run %d is evaluated to %d tokens, %v", e.Index, cfg.Eval.MaxTokens, err)
+		}
+	}
+	if len(p.Manifest.Notes) != 1 || !strings.Contains(p.Manifest.Notes[0], "at most 48 tokens") {
+		t.Errorf("notes %q", p.Manifest.Notes)
+	}
+	if p, err = NewPlan(parsed(t, text), PlanOptions{Set: []string{"eval.max_tokens=40"}}); err != nil || len(p.Manifest.Notes) > 0 {
+		t.Fatalf("notes %q, %v", p.Manifest.Notes, err)
+	}
+	if cfg, err := frozen(p.Manifest.Runs[0]); err != nil || cfg.Eval.MaxTokens != 40 {
+		t.Errorf("evaluated to %d tokens, %v", cfg.Eval.MaxTokens, err)
 	}
 }
 

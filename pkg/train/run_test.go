@@ -326,3 +326,34 @@ func TestOrderGoesThroughAllProblems(t *testing.T) {
 		t.Error("the order depends on what was asked before")
 	}
 }
+
+// TestEvaluationIsNotTheRollouts: with weights that don't move, runs that sample in
+// different ways evaluate to the same counts.
+func TestEvaluationIsNotTheRollouts(t *testing.T) {
+	still := []string{"lr=0", "n_grpo_steps=1", "every_n_steps=1"}
+	want := mustRun(t, small(still...), t.TempDir(), 2)
+	for _, set := range [][]string{
+		{"sampling_temperature=1.3"}, {"sampling_top_p=0.5"}, {"sampling_top_k=2"}, {"sampling_min_tokens=30"}, {"sampling_max_tokens=20", "eval.max_tokens=64"},
+	} {
+		t.Run(set[0], func(t *testing.T) {
+			got := mustRun(t, small(append(set, still...)...), t.TempDir(), 2)
+			if err := rundir.CompareEvals(got.Evals, want.Evals); err != nil {
+				t.Error(err)
+			}
+			if err := rundir.CompareMetrics(got.Metrics, want.Metrics); err == nil {
+				t.Error("the rollouts are the same")
+			}
+		})
+	}
+	for _, set := range []string{"eval.temperature=0.5", "eval.top_p=0.5", "eval.top_k=2", "eval.min_tokens=30", "eval.max_tokens=20"} {
+		t.Run(set, func(t *testing.T) {
+			got := mustRun(t, small(append(still, set)...), t.TempDir(), 2)
+			if err := rundir.CompareMetrics(got.Metrics, want.Metrics); err != nil {
+				t.Error(err)
+			}
+			if err := rundir.CompareEvals(got.Evals, want.Evals); err == nil {
+				t.Error("the evaluations are the same")
+			}
+		})
+	}
+}
