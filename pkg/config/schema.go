@@ -46,8 +46,11 @@ func leaves(root any) []leaf {
 	var out []leaf
 	collect(reflect.Indirect(reflect.ValueOf(root)), "", "", &out)
 	for i, f := range out {
+		if f.was == "" {
+			continue
+		}
 		for _, o := range out {
-			if f.was != "" && o.path == f.was {
+			if o.path == f.was {
 				out[i].neutral, out[i].hasNeutral = formatValue(o.value), true
 			}
 		}

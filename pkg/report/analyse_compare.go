@@ -84,7 +84,7 @@ func (a *Analysis) compareArms(facts []armFacts) {
 	}
 	var others []string
 	for _, s := range figureSpecs {
-		if s.compared && s.name != "final" {
+		if s.compared && s.name != "final" && (s.name != "entropy" || a.trainingTemperatures() == nil) {
 			others = append(others, s.name)
 		}
 	}

@@ -185,6 +185,9 @@ func lastMetrics(r *rundir.Run) string {
 	}
 	m := r.Metrics[len(r.Metrics)-1]
 	clip := "n/a (on-policy)"
+	if m.RatioMean != nil { // the policy moved within the step
+		clip = "n/a (the loss has no clip)"
+	}
 	if m.ClipFraction != nil {
 		clip = significant(*m.ClipFraction, 3)
 	}

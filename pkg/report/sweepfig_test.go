@@ -61,7 +61,7 @@ func (a drawnArm) run(seed uint64, left bool) *rundir.Run {
 	}
 	r := &rundir.Run{
 		Dir:    fmt.Sprintf("runs/%s,seed=%d", a.name, seed),
-		Config: []byte("name: drawn\nrollout: {rollout_batch_size: 256, group_size: 8}\ntrain: {n_grpo_steps: 120}\n"),
+		Config: []byte("name: drawn\nrollout: {rollout_batch_size: 256, group_size: 8, sampling_temperature: 1}\ntrain: {n_grpo_steps: 120}\n"),
 		Status: &rundir.Status{State: rundir.StateRunning, Step: last, Steps: drawnSteps},
 	}
 	for step := 0; step <= last; step += 10 {

@@ -97,7 +97,7 @@ func (v *sweepView) validationAgainst(c chart) (figure, bool) {
 
 // sampledNote says what a point of a validation curve is.
 func (v *sweepView) sampledNote() string {
-	return "Each point: share of " + v.heldOut() + " answered right, sampled at temperature 1; in brackets: last value."
+	return "Each point: share of " + v.heldOut() + " answered right, " + sampledAt(v.runs) + "; in brackets: last value."
 }
 
 // heldOut is "1024 held-out problems".
@@ -128,8 +128,12 @@ func (v *sweepView) close(fig figure) figure {
 }
 
 func (v *sweepView) entropy() (figure, bool) {
-	return v.metricChart("Token entropy", "entropy (nats, mean over tokens)",
+	fig, ok := v.metricChart("Token entropy", "entropy (nats, mean over tokens)",
 		func(m rundir.Metrics) *float64 { return &m.Entropy })
+	if all := v.trainingTemperatures(); ok && all != nil {
+		fig.caption = append(fig.caption, "Each arm at its own sampling temperature ("+strings.Join(all, ", ")+"): not comparable between arms.")
+	}
+	return fig, ok
 }
 
 func (v *sweepView) gradNorm() (figure, bool) {

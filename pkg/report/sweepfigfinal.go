@@ -296,7 +296,7 @@ func (v *sweepView) finalNote() []string {
 
 // finalPoint says what a point is.
 func (v *sweepView) finalPoint() string {
-	return "Each point: share of " + v.heldOut() + " answered right after the last step, sampled at temperature 1."
+	return "Each point: share of " + v.heldOut() + " answered right after the last step, " + sampledAt(v.runs) + "."
 }
 
 // levelsAcross draws the base level and the majority baseline over the whole

@@ -22,7 +22,7 @@ type PlotOptions struct {
 }
 
 // ValidationPlot writes, as PNG, the validation answer reward against the step
-// of one run, or of several seeds of one arm: sampled at temperature 1 and
+// of one run, or of several seeds of one arm: sampled and
 // greedy; the base level (sampled, before training) and the majority-answer
 // baseline as horizontal lines; and the split of unseen facts, with a majority
 // answer of its own, where it was evaluated. One run is drawn with the Wilson
@@ -111,7 +111,7 @@ func drawValidation(p *plot.Plot, runs []*rundir.Run) []legendEntry {
 		name, split, decoding string
 		look                  look
 	}{
-		{"sampled, temperature 1", rundir.SplitVal, rundir.DecodingSampled, lookSampled},
+		{sampledTemperature(runs), rundir.SplitVal, rundir.DecodingSampled, lookSampled},
 		{"greedy", rundir.SplitVal, rundir.DecodingGreedy, lookGreedy},
 		{"unseen facts, sampled", rundir.SplitUnseen, rundir.DecodingSampled, lookUnseenSampled},
 		{"unseen facts, greedy", rundir.SplitUnseen, rundir.DecodingGreedy, lookUnseenGreedy},
@@ -267,6 +267,9 @@ func validationCaption(runs []*rundir.Run, all []about, evals []rundir.Eval) []s
 		out = append(out, all[0].one()+" Each point: "+point+", with its 95% Wilson interval over the problems, not over seeds; in brackets: last value.")
 	} else {
 		out = append(out, fmt.Sprintf("Mean over n = %d runs with its 95%% interval (Student's t); thin lines: each run. Each point: %s; in brackets: last value.", len(runs), point))
+	}
+	if s := sampledAt(runs); strings.Contains(s, ", ") { // the legend has the temperature
+		out = append(out, strings.ToUpper(s[:1])+s[1:]+".")
 	}
 	return append(out, unfinished(runs, all)...)
 }

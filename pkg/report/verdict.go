@@ -56,6 +56,9 @@ func (a *Analysis) headline() string {
 		return fmt.Sprintf("Nothing can be said yet: none of %s has its result.", plural(runs, "run"))
 	}
 	s := a.answer()
+	if a.armsDiffer(evalSettings) != nil {
+		s = "The arms were evaluated with different settings and are not comparable. As measured: " + s
+	}
 	if done < runs {
 		s = fmt.Sprintf("So far, with %d of %s: %s", done, plural(runs, "run"), s)
 	}
@@ -94,7 +97,7 @@ func (a *Analysis) manyAnswer(finals []Comparison) string {
 		return "no two arms can be compared yet"
 	}
 	anchor := sharedArm(finals)
-	var beats, below, beaten, open, unknown []string
+	var beats, below, beaten, open, same, unknown []string
 	for _, c := range finals {
 		name, first := a.compared(c.b), true
 		if c.b == anchor {
@@ -103,6 +106,8 @@ func (a *Analysis) manyAnswer(finals []Comparison) string {
 		n := numbersOf(specOf("final"), 0)
 		difference := n.difference(c.Mean, c.Lo, c.Hi)
 		switch {
+		case a.identical(pair{c.a, c.b}):
+			same = append(same, name)
 		case c.N < 2:
 			unknown = append(unknown, name)
 		case !c.Separable:
@@ -132,7 +137,7 @@ func (a *Analysis) manyAnswer(finals []Comparison) string {
 	for _, part := range []struct {
 		what string
 		of   []string
-	}{{"is beaten by", beaten}, {"is not separable from", open}, {"can't be compared yet with", unknown}} {
+	}{{"is beaten by", beaten}, {"is not separable from", open}, {"is the same experiment, to the bit, as", same}, {"can't be compared yet with", unknown}} {
 		if len(part.of) > 0 {
 			s += "; it " + part.what + " " + listed(part.of)
 		}

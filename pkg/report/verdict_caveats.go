@@ -58,6 +58,7 @@ func (a *Analysis) setting() []string {
 		}
 		out = append(out, "Held fixed: "+strings.Join(fixed, ", ")+". With other values the answer may be another.")
 	}
+	out = append(out, a.comparability()...)
 	if s := a.tunedCaveat(); s != "" {
 		out = append(out, s)
 	}
@@ -134,17 +135,26 @@ func (a *Analysis) configOf(arm int) map[string]string {
 		if e.Arm != arm || e.Config == "" {
 			continue
 		}
-		var tree map[string]any
-		if err := yaml.Unmarshal([]byte(e.Config), &tree); err != nil {
-			return out // then every key counts as differing
+		if out = flatConfig(e.Config); len(out) == 0 {
+			return out
 		}
-		flatten(out, "", tree)
 		break
 	}
 	for _, o := range a.Sweep.Manifest.Arms[arm].Set {
 		if _, ok := out[o.Key]; !ok { // a kernel, say, which no configuration tells
 			out[o.Key] = o.Value
 		}
+	}
+	return out
+}
+
+// flatConfig is a configuration by full keys; empty where it can't be read, so that
+// every key counts as differing.
+func flatConfig(text string) map[string]string {
+	out := map[string]string{}
+	var tree map[string]any
+	if yaml.Unmarshal([]byte(text), &tree) == nil {
+		flatten(out, "", tree)
 	}
 	return out
 }

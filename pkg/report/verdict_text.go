@@ -97,6 +97,9 @@ func (a *Analysis) comparisonText(c *Comparison) string {
 	if c.Metric != "final" {
 		return a.metricLabel(c.Metric) + ": " + a.metricText(c)
 	}
+	if a.identical(pair{c.a, c.b}) {
+		return fmt.Sprintf("%s and %s are the same experiment: their runs are identical to the bit (%s)", a.compared(c.a), a.compared(c.b), plural(c.N, "seed"))
+	}
 	n := numbersOf(specOf(c.Metric), 0)
 	x, y := a.compared(c.a), a.compared(c.b)
 	difference := n.difference(c.Mean, c.Lo, c.Hi)

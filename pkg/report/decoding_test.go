@@ -1,0 +1,146 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+)
+
+// configured gives every run of an arm a configuration, in the manifest and in its
+// folder.
+func configured(sw *sweepdir.Sweep, of func(arm int) string) *sweepdir.Sweep {
+	for i, e := range sw.Manifest.Runs {
+		sw.Manifest.Runs[i].Config = of(e.Arm)
+	}
+	for i, s := range sw.Runs {
+		sw.Runs[i].Entry.Config = of(s.Arm)
+		if s.Run != nil {
+			s.Run.Config = []byte(of(s.Arm))
+		}
+	}
+	return sw
+}
+
+func TestEvalSettings(t *testing.T) {
+	for _, test := range []struct{ config, want string }{
+		{"eval: {temperature: 1, top_p: 1, top_k: 0, min_tokens: 0, max_tokens: 64}\nrollout: {sampling_temperature: 1.3}\n", "temperature 1, at most 64 tokens"},
+		{"eval: {temperature: 0.7, top_p: 0.9, top_k: 5, min_tokens: 2, max_tokens: 32}\n", "temperature 0.7, top-p 0.9, top-k 5, at least 2 tokens, at most 32 tokens"},
+		{"eval: {greedy: true}\nrollout: {sampling_temperature: 1.3, sampling_top_p: 1, sampling_max_tokens: 64}\n", "temperature 1.3, at most 64 tokens"}, // of the first release
+		{"seed: 1\n", ""},
+		{"]: {", ""},
+	} {
+		if got := evalSettings(flatConfig(test.config)); got != test.want {
+			t.Errorf("%q: %q, want %q", test.config, got, test.want)
+		}
+	}
+}
+
+// TestCaptionsSayTheSettings: a figure says how its evaluations were sampled, and
+// not what was usual once.
+func TestCaptionsSayTheSettings(t *testing.T) {
+	runs := []*rundir.Run{synthRun(t, 1, 200)}
+	runs[0].Config = []byte("eval: {temperature: 0.7, max_tokens: 32}\n")
+	fig, err := validationFigure(runs, PlotOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := strings.Join(fig.caption, " "); !strings.Contains(text, "Sampled at temperature 0.7, at most 32 tokens") {
+		t.Errorf("caption %s", text)
+	}
+	if name := fig.rows[0][0].legend[0].name; !strings.HasPrefix(name, "sampled, temperature 0.7") {
+		t.Errorf("legend %s", name)
+	}
+}
+
+// TestClipFractionOfALossWithoutClip: off-policy is not on-policy because the loss
+// does not clip.
+func TestClipFractionOfALossWithoutClip(t *testing.T) {
+	m := rundir.Metrics{Step: 1}
+	if s := lastMetrics(&rundir.Run{Metrics: []rundir.Metrics{m}}); !strings.Contains(s, "clip fraction n/a (on-policy)") {
+		t.Error(s)
+	}
+	ratio := 1.01
+	m.RatioMean = &ratio
+	if s := lastMetrics(&rundir.Run{Metrics: []rundir.Metrics{m}}); !strings.Contains(s, "clip fraction n/a (the loss has no clip)") {
+		t.Error(s)
+	}
+	m.ClipFraction = &ratio
+	if s := lastMetrics(&rundir.Run{Metrics: []rundir.Metrics{m}}); strings.Contains(s, "n/a") {
+		t.Error(s)
+	}
+}
+
+// temperatures is a sweep over the sampling temperature: what the first release
+// made of it with eval empty.
+func temperatures(eval string) *sweepdir.Sweep {
+	a := with(around(0.94, 0.01, 1), func(f *fakeRun) { f.entropy = 0.1 })
+	b := with(around(0.85, 0.01, 2), func(f *fakeRun) { f.entropy = 0.5 })
+	return configured(fakeSweep(4, fakeArm{name: "t=1", run: a}, fakeArm{name: "t=1.3", run: b}), func(arm int) string {
+		return fmt.Sprintf("rollout: {sampling_temperature: %s}\n%s", []string{"1", "1.3"}[arm], eval)
+	})
+}
+
+// TestArmsEvaluatedDifferently: a sweep of the first release whose arms were
+// evaluated as they sample is no comparison, and the report says so first.
+func TestArmsEvaluatedDifferently(t *testing.T) {
+	v := mustAnalyse(t, temperatures("")).Verdict
+	if !strings.HasPrefix(v.Headline, "The arms were evaluated with different settings and are not comparable.") ||
+		!strings.Contains(strings.Join(v.Caveats, "\n"), "(temperature 1; temperature 1.3)") {
+		t.Errorf("headline %s\ncaveats %q", v.Headline, v.Caveats)
+	}
+	v = mustAnalyse(t, temperatures("eval: {temperature: 1}\n")).Verdict
+	if !strings.HasPrefix(v.Headline, "t=1 beats t=1.3") {
+		t.Errorf("headline %s", v.Headline)
+	}
+}
+
+// TestEntropyOfTemperatures: entropies at different temperatures are not compared,
+// and figure and verdict say why.
+func TestEntropyOfTemperatures(t *testing.T) {
+	a := mustAnalyse(t, temperatures("eval: {temperature: 1}\n"))
+	if c := a.find("entropy", 0, 1); c != nil {
+		t.Errorf("entropies are compared: %s", c.Text)
+	}
+	if !strings.Contains(strings.Join(a.Verdict.Caveats, "\n"), "Entropy is that of each arm's own sampling temperature (1, 1.3)") {
+		t.Errorf("caveats %q", a.Verdict.Caveats)
+	}
+	fig, ok := newSweepView(a).entropy()
+	if text := strings.Join(fig.caption, " "); !ok || !strings.Contains(text, "Each arm at its own sampling temperature (1, 1.3): not comparable between arms.") {
+		t.Errorf("caption %s", text)
+	}
+	same := mustAnalyse(t, configured(temperatures(""), func(int) string { return "rollout: {sampling_temperature: 1.3}\n" }))
+	if same.find("entropy", 0, 1) == nil || len(same.comparability()) > 0 {
+		t.Errorf("arms of one temperature: %q", same.comparability())
+	}
+}
+
+// TestIdenticalArms: arms whose runs end with the same weights and evaluations are
+// one experiment, which "not separable" would hide.
+func TestIdenticalArms(t *testing.T) {
+	sweep := func() *sweepdir.Sweep {
+		sw := fakeSweep(4, fakeArm{name: "a", run: around(0.9, 0.02, 1)}, fakeArm{name: "b", run: around(0.9, 0.02, 1)}, fakeArm{name: "c", run: around(0.8, 0.02, 2)})
+		for _, s := range sw.Runs {
+			s.Run.Result.WeightsSHA256 = fmt.Sprintf("%s%d", []string{"ab", "ab", "c"}[s.Arm], s.Seed)
+		}
+		sw.Manifest.Reference = "a"
+		return sw
+	}
+	v := mustAnalyse(t, sweep()).Verdict
+	if text := v.text(); !strings.Contains(text, "it is the same experiment, to the bit, as b") || !strings.Contains(text, "the same experiment: their runs are identical to the bit (4 seeds)") {
+		t.Error(text)
+	}
+	for name, change := range map[string]func(*rundir.Run){
+		"other weights":         func(r *rundir.Run) { r.Result.WeightsSHA256 = "x" },
+		"no hash":               func(r *rundir.Run) { r.Result.WeightsSHA256 = "" },
+		"evaluations that move": func(r *rundir.Run) { r.Evals[3].Sampled.Length++ },
+	} {
+		sw := sweep()
+		change(sw.Runs[1].Run)
+		if v := mustAnalyse(t, sw).Verdict; strings.Contains(v.text(), "identical") {
+			t.Errorf("%s: %s", name, v.text())
+		}
+	}
+}
