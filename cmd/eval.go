@@ -39,8 +39,9 @@ func newEval(s *State) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "eval [RUN|CHECKPOINT]",
 		Short: "Evaluate a checkpoint: counts of right, wrong and unformatted answers",
-		Long: `Eval decodes a split, sampled at the configured temperature and greedily, and
-counts. Its argument is a run's folder (whose configuration and checkpoint it
+		Long: `Eval decodes a split, sampled and greedily, and counts. The settings are those of
+the configuration's section eval (temperature 1 by default), not those of the
+rollouts. Its argument is a run's folder (whose configuration and checkpoint it
 takes) or a safetensors file; without one it evaluates the configuration's
 initial weights, the embedded base model by default.`,
 		Example: `  grpo eval
@@ -105,13 +106,14 @@ func runEval(_ context.Context, o *evalOptions) error {
 	if err != nil {
 		return err
 	}
-	out := o.state.Out
+	out, settings := o.state.Out, report.EvalSettings(config.Marshal(o.cfg))
 	if o.json {
 		return printJSON(out, struct {
 			Checkpoint string          `json:"checkpoint"`
+			Settings   string          `json:"settings"`
 			Eval       rundir.Eval     `json:"eval"`
 			Samples    []rundir.Sample `json:"samples,omitempty"`
-		}{o.cfg.Model.Init, e, samples})
+		}{o.cfg.Model.Init, settings, e, samples})
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "split\tdecoding\tanswer reward\t95% interval\tcorrect_num\terror_num\tformatted, right\tformatted, wrong\tunformatted\tlength")
@@ -127,6 +129,7 @@ func runEval(_ context.Context, o *evalOptions) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	fmt.Fprintf(out, "sampled at %s\n", settings)
 	fmt.Fprintf(out, "always answering %s: %.4f\n", e.MajorityAnswer, e.MajorityBaseline)
 	for _, x := range samples {
 		if _, err := fmt.Fprintf(out, "\n%s (%s, gold %s, reward %g)\n%s%s\n", x.Problem, x.Decoding, x.Gold, x.AnswerReward, x.Prompt, x.Completion); err != nil {

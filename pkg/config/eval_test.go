@@ -82,3 +82,26 @@ func TestFirstReleaseEvaluation(t *testing.T) {
 		})
 	}
 }
+
+// TestFirstReleaseFile reads a file that the first release wrote: `grpo train -c
+// smoke --set sampling_temperature=1.3`, whose folder has the hash in its meta.json.
+func TestFirstReleaseFile(t *testing.T) {
+	path := "testdata/first-release.yaml"
+	r, err := Load(LoadOptions{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := r.Config.Eval; Hash(r.Config) != "02262d06" || e.Temperature != 1.3 || e.MaxTokens != 64 {
+		t.Errorf("hash %s, evaluation %+v", Hash(r.Config), e)
+	}
+	if o := r.Origin("eval.temperature").String(); o != path+": line 29, the same as rollout.sampling_temperature" {
+		t.Errorf("origin %s", o)
+	}
+	// What is set on top is about training alone.
+	if r, err = Load(LoadOptions{Path: path, Set: []string{"sampling_temperature=0.7"}}); err != nil || r.Config.Eval.Temperature != 1.3 {
+		t.Errorf("evaluated at %v, %v", r.Config.Eval.Temperature, err)
+	}
+	if r, err = Load(LoadOptions{Path: path, Set: []string{"eval.temperature=1"}}); err != nil || r.Config.Eval.Temperature != 1 {
+		t.Errorf("evaluated at %v, %v", r.Config.Eval.Temperature, err)
+	}
+}

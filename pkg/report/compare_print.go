@@ -5,6 +5,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"grpo/pkg/rundir"
 )
 
 // comparePrinted are the columns for people, behind the folder.
@@ -46,6 +48,22 @@ func compareCells(rows []CompareRow) ([]armColumn, [][]string) {
 // compareNote says what the numbers are.
 const compareNote = "Means over the finished seeds; interval: 95%, Student's t over seeds (a single run has none). Rows of different folders may differ in anything: only arms of one sweep are compared fairly."
 
+// compareNotes adds to the note what keeps these rows from being compared.
+func compareNotes(rows []CompareRow) string {
+	var runs []*rundir.Run
+	for _, r := range rows {
+		for _, s := range r.Row.Runs {
+			if s.Run != nil {
+				runs = append(runs, s.Run)
+			}
+		}
+	}
+	if all := distinct(runs, runSettings); len(all) > 1 {
+		return compareNote + " These were evaluated with different settings (" + strings.Join(all, "; ") + "), so their rewards are not comparable."
+	}
+	return compareNote
+}
+
 // WriteCompareText writes rows as a table for a terminal.
 func WriteCompareText(w io.Writer, rows []CompareRow) error {
 	columns, cells := compareCells(rows)
@@ -53,7 +71,7 @@ func WriteCompareText(w io.Writer, rows []CompareRow) error {
 	for i, c := range columns {
 		text[i] = column{head: strings.ReplaceAll(c.head, "`", ""), right: !c.text}
 	}
-	_, err := io.WriteString(w, textTable(text, cells)+"\n"+compareNote+"\n")
+	_, err := io.WriteString(w, textTable(text, cells)+"\n"+compareNotes(rows)+"\n")
 	return err
 }
 
@@ -68,7 +86,7 @@ func WriteCompareMarkdown(w io.Writer, rows []CompareRow) error {
 	}
 	var b strings.Builder
 	markdownTable(&b, columns, cells)
-	b.WriteString("\n" + compareNote + "\n")
+	b.WriteString("\n" + compareNotes(rows) + "\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -34,10 +34,16 @@ func evalSettings(config map[string]string) string {
 	return strings.Join(parts, ", ")
 }
 
+// EvalSettings says how a configuration's evaluations sample: "temperature 1, at
+// most 64 tokens".
+func EvalSettings(config []byte) string { return evalSettings(flatConfig(string(config))) }
+
+func runSettings(r *rundir.Run) string { return EvalSettings(r.Config) }
+
 // sampledAt says in captions how evaluations were sampled: "sampled at temperature
 // 1, at most 64 tokens".
 func sampledAt(runs []*rundir.Run) string {
-	all := distinct(runs, func(r *rundir.Run) string { return evalSettings(flatConfig(string(r.Config))) })
+	all := distinct(runs, runSettings)
 	switch {
 	case len(all) > 1:
 		return "sampled differently for some runs, which are not comparable (" + strings.Join(all, "; ") + ")"
@@ -50,7 +56,7 @@ func sampledAt(runs []*rundir.Run) string {
 // sampledTemperature is the same for a legend: "sampled, temperature 1".
 func sampledTemperature(runs []*rundir.Run) string {
 	all := distinct(runs, func(r *rundir.Run) string {
-		s, _, _ := strings.Cut(evalSettings(flatConfig(string(r.Config))), ", ")
+		s, _, _ := strings.Cut(runSettings(r), ", ")
 		return s
 	})
 	if len(all) == 1 {

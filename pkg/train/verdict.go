@@ -61,8 +61,12 @@ func (t *trainer) stopped() bool {
 	return t.state.Stopped || t.cfg.Train.StopOnDivergence && t.state.DivergedAt != nil
 }
 
-// learnability notes, before the run, what will keep it from learning.
+// learnability notes, before the run, which settings do nothing and what will keep
+// it from learning.
 func (t *trainer) learnability() {
+	for _, s := range config.InertSettings(t.cfg) {
+		t.opts.Observer.Note(s.Text)
+	}
 	outside := 0
 	for _, p := range t.problems.Train {
 		if slices.ContainsFunc([]rune(p.Question), func(r rune) bool { return !tokenizer.Known(r) }) {

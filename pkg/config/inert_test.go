@@ -1,0 +1,85 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestInertSettings: each rule about a setting without effect is broken by a case
+// and held by one that differs in what the text names.
+func TestInertSettings(t *testing.T) {
+	const files = " data.source=gsm8k train_file=a.jsonl val_file=b.jsonl"
+	for _, test := range []struct{ set, with string }{ // inert; with effect
+		{"generator_seed=2" + files, "generator_seed=2"},
+		{"weight_add=2" + files, "weight_add=2"},
+		{"weight_sub=2" + files, "weight_sub=2"},
+		{"weight_mul=2" + files, "weight_mul=2"},
+		{"unseen_size=2" + files, "unseen_size=2"},
+		{"skip_bad=true", "skip_bad=true" + files},
+		{"annotations=strip", ""},
+		{"prompt_template=question_only", "prompt_template=r1_zero"},
+		{"use_std_normalization=false loss_type=no_baseline", "use_std_normalization=false"},
+		{"advantage_eps=0.1 normalizer=gpg", "advantage_eps=0.1 normalizer=whiten"},
+		{"advantage_eps=0.1 use_std_normalization=false", "advantage_eps=0.1"},
+		{"advantage_eps=0.1 pass_k=true use_std_normalization=false", "advantage_eps=0.1 pass_k=true"},
+		{"normalize_constant=9", "normalize_constant=9 length_normalization=masked_normalize"},
+		{"cliprange=0.1 train_batch_size=128", "cliprange=0.1 train_batch_size=128 loss_type=geo_mean"},
+		{"cliprange=0.1 train_batch_size=128 loss_type=sapo", "cliprange=0.1 epochs_per_rollout_batch=2 loss_type=vanilla"},
+		{"cliprange=0.1 loss_type=grpo_clip", "cliprange=0.1 train_batch_size=128 loss_type=grpo_clip"},
+		{"epsilon_high=0.3 loss_type=grpo_clip", "epsilon_high=0.3 train_batch_size=128 loss_type=grpo_clip"},
+		{"delta=3 loss_type=grpo_clip", "delta=3 train_batch_size=128 loss_type=grpo_clip"},
+		{"dual_clip=3 loss_type=grpo_clip", "dual_clip=3 train_batch_size=128 loss_type=grpo_clip"},
+		{"sapo_temperature_pos=3 loss_type=sapo", "sapo_temperature_pos=3 train_batch_size=128 loss_type=sapo"},
+		{"sapo_temperature_neg=3 loss_type=sapo", "sapo_temperature_neg=3 train_batch_size=128 loss_type=sapo"},
+		{"vespo_k_pos=1 loss_type=vespo", "vespo_k_pos=1 train_batch_size=128 loss_type=vespo"},
+		{"vespo_lambda_pos=1 loss_type=vespo", "vespo_lambda_pos=1 train_batch_size=128 loss_type=vespo"},
+		{"vespo_k_neg=1 loss_type=vespo", "vespo_k_neg=1 train_batch_size=128 loss_type=vespo"},
+		{"vespo_lambda_neg=1 loss_type=vespo", "vespo_lambda_neg=1 train_batch_size=128 loss_type=vespo"},
+		{"off_policy_mask=true", "off_policy_mask=true train_batch_size=128"},
+		{"off_policy_mask_threshold=0.1 off_policy_mask=true", "off_policy_mask_threshold=0.1 off_policy_mask=true train_batch_size=128"},
+		{"ref_model_sync_steps=200 beta=0.1", "ref_model_sync_steps=100 beta=0.1"},
+		{"ref_model_mixup_alpha=0.5 ref_model_sync_steps=200 beta=0.1", "ref_model_mixup_alpha=0.5 ref_model_sync_steps=100 beta=0.1"},
+		{"teacher_length_normalization=false teacher=base", "teacher_length_normalization=false teacher=base teacher_gamma=0.5"},
+		{"value_clip=0.1 algorithm.type=ppo loss_type=grpo_clip", "value_clip=0.1 value_epochs=2 algorithm.type=ppo loss_type=grpo_clip"},
+		{"", "loss_type=cispo epsilon_high=5"},                                           // it must be given, on-policy too
+		{"", "loss_type=vanilla"},                                                        // which stands for a dual clip
+		{"", "loss_type=grpo_clip cliprange=0.2 normalize_constant=64 annotations=keep"}, // the defaults, given
+	} {
+		first, _, _ := strings.Cut(test.set, "=")
+		if found := inertOf(t, test.with); len(found) > 0 {
+			t.Errorf("%s: %v", test.with, found)
+		}
+		if test.set == "" {
+			continue
+		}
+		found := false
+		for _, s := range inertOf(t, test.set) {
+			found = found || lastPart(s.Key) == first && strings.HasPrefix(s.Text, s.Key+" (") && strings.Contains(s.Text, "has no effect")
+		}
+		if !found {
+			t.Errorf("%s: %v", test.set, inertOf(t, test.set))
+		}
+	}
+}
+
+func inertOf(t *testing.T, set string) []Inert {
+	t.Helper()
+	r, err := Load(LoadOptions{Set: strings.Fields(set)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return InertSettings(r.Config)
+}
+
+// TestPresetsHaveEffect: nothing in a published recipe is without effect.
+func TestPresetsHaveEffect(t *testing.T) {
+	for _, name := range Names() {
+		r, err := Load(LoadOptions{Path: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := InertSettings(r.Config); len(found) > 0 {
+			t.Errorf("%s: %v", name, found)
+		}
+	}
+}
