@@ -65,6 +65,8 @@ func Experiment(c Config) Config {
 	}
 	a := &c.Algorithm
 	a.plainAggregation(c.Train.TrainBatchSize)
+	// Both save time or memory and leave the gradient as it is.
+	c.Train.GradientAccumulationSteps, a.SkipFlatGroups = 1, false
 	if c.Reward.CosineMaxLen == c.Rollout.SamplingMaxTokens {
 		c.Reward.CosineMaxLen = 0
 	}

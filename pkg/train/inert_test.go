@@ -65,7 +65,7 @@ var others = map[string][]string{
 	"algorithm.mask_truncated_completions": {"true"}, "algorithm.skip_flat_groups": {"true"}, "algorithm.dynamic_sampling": {"true"}, "algorithm.dynamic_sampling_max_rounds": {"2"},
 	"algorithm.teacher": {"base"}, "algorithm.teacher_gamma": {"0.9"}, "algorithm.teacher_length_normalization": {"false"}, "algorithm.gae_lambda": {"0.5"},
 	"algorithm.value_learning_rate": {"0.1"}, "algorithm.value_epochs": {"2"}, "algorithm.value_clip": {"0.00001", "0"},
-	"train.n_grpo_steps": {"3"}, "train.epochs_per_rollout_batch": {"2"}, "train.train_batch_size": {"16"}, "train.learning_rate": {"0.1"}, "train.adam_betas": {"[0.5, 0.5]"},
+	"train.n_grpo_steps": {"3"}, "train.epochs_per_rollout_batch": {"2"}, "train.train_batch_size": {"16"}, "train.gradient_accumulation_steps": {"2"}, "train.learning_rate": {"0.1"}, "train.adam_betas": {"[0.5, 0.5]"},
 	"train.adam_eps": {"0.1"}, "train.weight_decay": {"0.1"}, "train.max_grad_norm": {"0.001"},
 }
 
@@ -101,11 +101,14 @@ func weightsOf(t *testing.T, cfg config.Config, problems map[config.Data]*Proble
 func reached(key, v string) bool {
 	switch key + "=" + v {
 	case "algorithm.delta=1.3", "algorithm.epsilon_high=7", "algorithm.kl_estimator=low_var_kl",
-		"algorithm.dynamic_sampling=true", "algorithm.skip_flat_groups=true":
+		"algorithm.dynamic_sampling=true":
 		return false
 	}
 	return true
 }
+
+// rounding is what AdamW may make of another order of sums, a tenth of its rate here.
+const rounding = 3e-4
 
 // distance is the largest difference of two weights.
 func distance(a, b []float32) (d float64) {
@@ -150,7 +153,7 @@ func TestNoSilentSetting(t *testing.T) {
 					switch d := distance(first, weightsOf(t, other, problems)); {
 					case d == 0 && !alike && reached(key, v):
 						t.Errorf("%s=%s changes no bit of the weights and is taken for an experiment of its own", key, v)
-					case d > 1e-6 && alike:
+					case d > rounding && alike:
 						t.Errorf("%s=%s moves the weights by %g and is taken for the same experiment", key, v, d)
 					}
 				}
