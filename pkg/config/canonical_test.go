@@ -15,7 +15,7 @@ import (
 
 // loadText is [Load] of a text.
 func loadText(text []byte) (*Resolved, error) {
-	return loadFrom(&source{"x.yaml", text}, LoadOptions{}, grpoRoot())
+	return loadFrom(&source{label: "x.yaml", text: text}, LoadOptions{}, grpoRoot())
 }
 
 // roundTrip holds for the result of every load.

@@ -86,6 +86,9 @@ func (p *printer) table(align string, rows ...[]string) {
 
 // fixed formats x with the given number of decimals, without a negative zero.
 func fixed(x float64, decimals int) string {
+	if math.Abs(x) >= 1e15 { // the decimals are beyond what the number holds
+		return strconv.FormatFloat(x, 'g', 6, 64)
+	}
 	s := strconv.FormatFloat(x, 'f', decimals, 64)
 	if strings.Trim(s, "-0.") == "" {
 		s = strings.TrimPrefix(s, "-")
@@ -161,6 +164,9 @@ func count(n int, noun string) string {
 
 // round rounds to the given number of decimals, for [short].
 func round(x float64, decimals int) float64 {
+	if math.Abs(x) >= 1e15 {
+		return x // it has no such decimals, and x*k may be infinite
+	}
 	k := math.Pow(10, float64(decimals))
 	return math.Round(x*k) / k
 }

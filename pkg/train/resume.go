@@ -143,7 +143,11 @@ func (t *trainer) restore(configFile []byte) error {
 			if err := t.belongs(path, c, s); err != nil {
 				return fmt.Errorf("continue run: %w", err)
 			}
-			err = t.logsHold(s)
+			if err = t.logsHold(s); err == nil && !s.Stopped { // a run that stopped for such numbers is read
+				if err = c.Params.CheckFinite(); err != nil {
+					err = fmt.Errorf("read %s: %w", path, err)
+				}
+			}
 		}
 		if err != nil {
 			damage = append(damage, err.Error())
