@@ -28,12 +28,12 @@ type evalOptions struct {
 	samples int
 	threads int
 	json    bool
+	quiet   bool
 }
 
 func newEval(s *State) *cobra.Command {
 	var cf configFlags
 	var o evalOptions
-	var quiet bool
 	var which string
 	o.state = s
 	c := &cobra.Command{
@@ -72,7 +72,7 @@ initial weights, the embedded base model by default.`,
 	c.Flags().IntVar(&o.samples, "samples", 0, "print the first n completions too")
 	c.Flags().IntVar(&o.threads, "threads", 0, "worker threads (0 = one for each core)")
 	c.Flags().BoolVar(&o.json, "json", false, "print as JSON")
-	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "no effect: there is no progress to show")
+	c.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "no notes on standard error")
 	_ = c.RegisterFlagCompletionFunc("split", cobra.FixedCompletions([]string{"val", "test", "unseen", "train"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("which", cobra.FixedCompletions([]string{"last", "best"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -101,7 +101,7 @@ func useCheckpoint(arg, which string, opts *config.LoadOptions) (string, error) 
 }
 
 func runEval(_ context.Context, o *evalOptions) error {
-	e, samples, err := train.EvaluateCheckpoint(o.cfg, o.split, o.samples, o.threads)
+	e, samples, err := train.EvaluateCheckpoint(o.cfg, o.split, o.samples, o.threads, newProgress(o.state, o.quiet).Note)
 	if err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ func validConfig(t *rapid.T) Config {
 	}
 	c.Rollout.SamplingMinTokens = rapid.IntRange(0, c.Rollout.SamplingMaxTokens).Draw(t, "min")
 	c.Reward.Functions = functions
-	c.Reward.RewardWeights = rapid.SliceOfN(floats(-math.MaxFloat64, math.MaxFloat64), len(functions), len(functions)).Draw(t, "weights")
+	c.Reward.RewardWeights = rapid.SliceOfN(floats(-1e100, 1e100), len(functions), len(functions)).Draw(t, "weights")
 	drawAlgorithm(t, &c)
 	return c
 }

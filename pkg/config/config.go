@@ -48,7 +48,8 @@ type Data struct {
 	WeightSub float64 `yaml:"weight_sub"`
 	WeightMul float64 `yaml:"weight_mul"`
 	// ValSize, TestSize and UnseenSize cap the number of problems in each
-	// evaluation split. Unseen problems use operand facts that no stage of
+	// evaluation split. Of files, ValSize and TestSize 0 take all problems, which
+	// is what [Load] makes of a size that nobody gave. Unseen problems use operand facts that no stage of
 	// training saw.
 	ValSize    int `yaml:"val_size"`
 	TestSize   int `yaml:"test_size"`

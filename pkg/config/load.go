@@ -115,6 +115,7 @@ func loadFrom[T Root](src *source, opts LoadOptions, r root[T]) (*Loaded[T], err
 	}
 	problems := append(doc.problems, over.problems...)
 	if len(problems) == 0 {
+		out.useWholeFiles(src != nil && src.embedded)
 		problems = out.useCheckpoints(opts.Checkpoint, src != nil && src.embedded)
 	}
 	check := checker{root: &out.Config, origins: out.origins, partial: len(problems) > 0}

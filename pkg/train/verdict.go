@@ -75,6 +75,9 @@ func (t *trainer) learnability() {
 	if t.problems.Skipped > 0 {
 		t.opts.Observer.Note(fmt.Sprintf("%d broken lines of the problem files were skipped", t.problems.Skipped))
 	}
+	for _, cut := range t.problems.Cut {
+		t.opts.Observer.Note(cut)
+	}
 	t.noteLeak()
 }
 
