@@ -41,8 +41,9 @@ func newEval(s *State) *cobra.Command {
 		Short: "Evaluate a checkpoint: counts of right, wrong and unformatted answers",
 		Long: `Eval decodes a split, sampled at the configured temperature and greedily, and
 counts. Its argument is a run's folder (whose configuration and checkpoint it
-takes) or a safetensors file; without one it evaluates the configuration's
-initial weights, the embedded base model by default.`,
+takes), the folder of "grpo sft" or a safetensors file, whose width and depth it
+takes; without one it evaluates the configuration's initial weights, the embedded
+base model by default.`,
 		Example: `  grpo eval
   grpo eval results/train-1a2b3c4d --split unseen
   grpo eval my-base/model.safetensors --json
@@ -51,7 +52,7 @@ initial weights, the embedded base model by default.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts := cf.options(cmd, s, evalKeys)
 			if len(args) == 1 {
-				init, err := useCheckpoint(args[0], which, &opts)
+				init, err := useCheckpoint(args[0], which, cmd.Flags().Changed("which"), &opts, newProgress(s, o.quiet).Note)
 				if err != nil {
 					return err
 				}
@@ -68,7 +69,7 @@ initial weights, the embedded base model by default.`,
 	cf.add(c, config.Names())
 	addKeyFlags(c, evalKeys)
 	c.Flags().StringVar(&o.split, "split", "val", "val, test, unseen or train")
-	c.Flags().StringVar(&which, "which", "last", "checkpoint of a run: last or best")
+	c.Flags().StringVar(&which, "which", "last", "checkpoint of a run: last or best; best where the run kept no other")
 	c.Flags().IntVar(&o.samples, "samples", 0, "print the first n completions too")
 	c.Flags().IntVar(&o.threads, "threads", 0, "worker threads (0 = one for each core)")
 	c.Flags().BoolVar(&o.json, "json", false, "print as JSON")
@@ -79,8 +80,8 @@ initial weights, the embedded base model by default.`,
 }
 
 // useCheckpoint turns the argument into a checkpoint's path; of a run it takes
-// the configuration too, unless -c names one.
-func useCheckpoint(arg, which string, opts *config.LoadOptions) (string, error) {
+// the configuration too, unless -c names one. asked says that --which was given.
+func useCheckpoint(arg, which string, asked bool, opts *config.LoadOptions, note func(string)) (string, error) {
 	if !slices.Contains([]string{"last", "best"}, which) {
 		return "", fmt.Errorf("%w: --which %q is unknown (last or best)", config.ErrConfig, which)
 	}
@@ -94,10 +95,30 @@ func useCheckpoint(arg, which string, opts *config.LoadOptions) (string, error) 
 	if !info.IsDir() {
 		return arg, nil
 	}
+	if _, err := os.Stat(filepath.Join(arg, train.SFTModelFile)); err == nil {
+		return arg, nil // a folder of grpo sft: its recipe is not the configuration of a run
+	}
+	path := checkpointIn(arg, which)
+	if best := checkpointIn(arg, "best"); which == "last" && missing(path) && !missing(best) {
+		if asked {
+			return "", fmt.Errorf("evaluate %s: there is no last checkpoint, because the run kept its best weights only (output.keep=best); leave out --which to evaluate these", arg)
+		}
+		note("the run kept its best weights only (output.keep=best): these are evaluated")
+		path = best
+	}
 	if opts.Path == "" {
 		opts.Path = filepath.Join(arg, rundir.ConfigFile)
 	}
-	return filepath.Join(arg, rundir.CheckpointDir, which+".safetensors"), nil
+	return path, nil
+}
+
+func checkpointIn(run, which string) string {
+	return filepath.Join(run, rundir.CheckpointDir, which+".safetensors")
+}
+
+func missing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 func runEval(_ context.Context, o *evalOptions) error {

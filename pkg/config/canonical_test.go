@@ -79,8 +79,9 @@ func validConfig(t *rapid.T) Config {
 			LearningRate: floats(0, math.MaxFloat64).Draw(t, "lr"),
 			AdamBetas:    [2]float64{floats(0, 0.999999).Draw(t, "beta1"), floats(0, 0.999999).Draw(t, "beta2")},
 			AdamEps:      positiveFloats(1).Draw(t, "adam_eps"), WeightDecay: floats(0, 1).Draw(t, "decay"), MaxGradNorm: floats(0, 10).Draw(t, "norm")},
-		Eval:   Eval{EveryNSteps: rapid.IntRange(1, 100).Draw(t, "every"), Greedy: rapid.Bool().Draw(t, "greedy"), SaveSamples: rapid.IntRange(0, 9).Draw(t, "save")},
-		Output: Output{CheckpointEveryNSteps: rapid.IntRange(0, 9).Draw(t, "checkpoints"), KeepCheckpoints: rapid.IntRange(1, 9).Draw(t, "keep")},
+		Eval: Eval{EveryNSteps: rapid.IntRange(1, 100).Draw(t, "every"), Greedy: rapid.Bool().Draw(t, "greedy"), SaveSamples: rapid.IntRange(0, 9).Draw(t, "save")},
+		Output: Output{CheckpointEveryNSteps: rapid.IntRange(0, 9).Draw(t, "checkpoints"), KeepCheckpoints: rapid.IntRange(1, 9).Draw(t, "keep"),
+			Keep: rapid.SampledFrom([]string{"all", "best"}).Draw(t, "kept")},
 	}
 	if rapid.Bool().Draw(t, "files") {
 		c.Data.Source, c.Data.TrainFile, c.Data.ValFile = "gsm8k", text.Draw(t, "train_file"), text.Draw(t, "val_file")

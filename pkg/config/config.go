@@ -130,6 +130,10 @@ type Output struct {
 	// KeepCheckpoints is how many of the newest stay, beside the best weights:
 	// where one is damaged, the run continues from the one before.
 	KeepCheckpoints int `yaml:"keep_checkpoints"`
+	// Keep: "all", or "best" to keep of a finished run the best weights only. They
+	// are a fraction of the disk space that the checkpoints take, with which a
+	// finished run can't do anything more.
+	Keep string `yaml:"keep" neutral:"all"`
 }
 
 // Default returns the default experiment.
@@ -155,7 +159,7 @@ func Default() Config {
 			MaxGradNorm: 1,
 		},
 		Eval:   Eval{EveryNSteps: 10, Greedy: true, SaveSamples: 8},
-		Output: Output{KeepCheckpoints: 2},
+		Output: Output{KeepCheckpoints: 2, Keep: "all"},
 	}
 }
 

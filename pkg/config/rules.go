@@ -68,6 +68,7 @@ var rulesConfig = slices.Concat(dataRules, modelRules, []rule{
 	in(sizeOrNo, "eval.save_samples"),
 	in(counterOrNo, "output.checkpoint_every_n_steps"),
 	in(size, "output.keep_checkpoints"),
+	oneOf("output.keep", "all", "best"),
 }, rulesReward, rulesAlgorithm)
 
 // rulesSFT are the rules of [SFT].

@@ -85,6 +85,7 @@ var brokenBasics = []broken{
 	{"save_samples=-1", `must be at least 0`},
 	{"checkpoint_every_n_steps=-1", `must be at least 0`},
 	{"keep_checkpoints=0", `must be at least 1`},
+	{"output.keep=none", `output.keep ("none", --set output.keep) must be one of all, best`},
 }
 
 // TestRules breaks each rule by --set; the message names the key, its value,

@@ -45,7 +45,7 @@ func (t *trainer) open() (*rundir.Result, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w (the run is done: put the file back as it was, or begin anew beside this folder with --fresh)", err)
 		}
-		return run.Result, nil
+		return run.Result, t.keepBest()
 	}
 	for _, dir := range []string{t.opts.Dir, t.path(rundir.CheckpointDir)} {
 		if err := rundir.RemoveTemps(dir); err != nil {
