@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/model/tokenizer"
 	"grpo/pkg/rundir"
@@ -109,7 +110,7 @@ func (t *trainer) warnings() []string {
 			s.Groups, s.Right, s.Completions))
 	}
 	if s.Step > 0 && slices.Equal(t.params.Flat, t.first.Flat) {
-		out = append(out, fmt.Sprintf("the weights did not move in %d updates (learning rate %g)", t.opt.T, t.cfg.Train.LearningRate))
+		out = append(out, fmt.Sprintf("the weights did not move in %d updates (learning rate %s)", t.opt.T, words.Number(t.cfg.Train.LearningRate)))
 	}
 	if e := s.Final; e.Sampled.AnswerReward <= e.MajorityBaseline {
 		out = append(out, fmt.Sprintf("%d correct of %d validation problems, sampled: no better than always answering %s (%.3f)",
