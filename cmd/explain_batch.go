@@ -63,7 +63,7 @@ reward_clip_range, normalize_advantages and beta. --json prints a list of
 			if err := showExplained(s, cmd, asJSON, r, err); err != nil || len(o.Nearly) == 0 {
 				return err
 			}
-			return fig.draw(s, cmd, asJSON, "advantages", r.Figure)
+			return fig.draw(s, "advantages", r.Figure)
 		},
 	}
 	c.Flags().StringArrayVar(&groups, "group", nil, "rewards of one prompt's completions, e.g. 1,0,0,1 (repeat for each prompt)")
@@ -250,6 +250,9 @@ func loadWeights(name string) (*model.Params, error) {
 	found, err := train.FindCheckpoint(name)
 	if err != nil {
 		return nil, fmt.Errorf("load weights: %w", err)
+	}
+	if found.File == "" {
+		found.File = name
 	}
 	return model.ReadWeights(found.File)
 }

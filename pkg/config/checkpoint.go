@@ -1,10 +1,6 @@
 package config
 
-import (
-	"errors"
-	"fmt"
-	"io/fs"
-)
+import "fmt"
 
 // Checkpoint is what a path in model.init or algorithm.teacher names.
 type Checkpoint struct {
@@ -14,7 +10,7 @@ type Checkpoint struct {
 
 // useCheckpoints replaces a folder in model.init and algorithm.teacher by the
 // weights in it, and takes the size of the model from model.init. A size that
-// the user set to something else is an error. A path at which there is nothing
+// the user set to something else is an error. A path without a readable checkpoint
 // is left for the loading of the weights to report.
 func (l *Loaded[T]) useCheckpoints(find func(path string) (Checkpoint, error), embedded bool) (problems []string) {
 	if find == nil {
@@ -36,11 +32,10 @@ func (l *Loaded[T]) useCheckpoints(find func(path string) (Checkpoint, error), e
 			continue
 		}
 		found, err := find(*path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
 		if err != nil {
 			problems = append(problems, fmt.Sprintf("%s (%s, %s): %v", key, *path, l.origins[key], err))
+		}
+		if err != nil || found.File == "" {
 			continue
 		}
 		*path = found.File

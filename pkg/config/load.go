@@ -23,8 +23,8 @@ type LoadOptions struct {
 	// Flags are flags of the command that set a key, where the user gave them.
 	Flags []Flag
 	// Checkpoint finds the checkpoint at a path, whose size the model then has.
-	// Nil leaves paths and sizes as they are. Its error is fs.ErrNotExist where
-	// there is nothing.
+	// Nil leaves paths and sizes as they are, and so does a checkpoint without a
+	// file, where there is none that can be read.
 	Checkpoint func(path string) (Checkpoint, error)
 }
 

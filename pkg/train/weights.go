@@ -17,13 +17,14 @@ import (
 
 // FindCheckpoint is the finder of [config.LoadOptions]. A path is a safetensors
 // file, the folder of `grpo sft`, or the folder of a run, of which it takes the
-// last checkpoint, or the best where a finished run kept no other.
+// last checkpoint, or the best where a finished run kept no other. What can't be
+// read has no file: loading it says why.
 func FindCheckpoint(path string) (config.Checkpoint, error) {
 	file := path
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return config.Checkpoint{}, err
+		return config.Checkpoint{}, nil
 	case info.IsDir():
 		if file, err = weightsIn(path); err != nil {
 			return config.Checkpoint{}, err
@@ -33,7 +34,7 @@ func FindCheckpoint(path string) (config.Checkpoint, error) {
 	}
 	spec, err := model.ReadSpec(file)
 	if err != nil {
-		return config.Checkpoint{}, err
+		return config.Checkpoint{}, nil
 	}
 	return config.Checkpoint{File: file, HiddenSize: spec.Hidden, NumLayers: spec.Layers}, nil
 }
