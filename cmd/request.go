@@ -48,7 +48,7 @@ type keyFlag struct{ flag, key, usage string }
 func addKeyFlags(c *cobra.Command, flags []keyFlag) {
 	for _, f := range flags {
 		c.Flags().String(f.flag, "", f.usage+" ("+f.key+")")
-		if f == skipBad {
+		if f == skipBad || f == stopDiverged {
 			c.Flags().Lookup(f.flag).NoOptDefVal = "true"
 		}
 	}
