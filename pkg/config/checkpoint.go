@@ -11,8 +11,9 @@ type Checkpoint struct {
 // useCheckpoints replaces a folder in model.init and algorithm.teacher by the
 // weights in it, and takes the size of the model from model.init. A size that
 // the user set to something else is an error. A path without a readable checkpoint
-// is left for the loading of the weights to report.
-func (l *Loaded[T]) useCheckpoints(find func(path string) (Checkpoint, error), embedded bool) (problems []string) {
+// is left for the loading of the weights to report. broken gets the keys that no
+// rule need look at any more.
+func (l *Loaded[T]) useCheckpoints(find func(path string) (Checkpoint, error), embedded bool, broken map[string]bool) (problems []string) {
 	if find == nil {
 		return nil
 	}
@@ -33,6 +34,7 @@ func (l *Loaded[T]) useCheckpoints(find func(path string) (Checkpoint, error), e
 		}
 		found, err := find(*path)
 		if err != nil {
+			broken[key] = true
 			problems = append(problems, fmt.Sprintf("%s (%s, %s): %v", key, *path, l.origins[key], err))
 		}
 		if err != nil || found.File == "" {

@@ -116,7 +116,7 @@ func loadFrom[T Root](src *source, opts LoadOptions, r root[T]) (*Loaded[T], err
 	problems := append(doc.problems, over.problems...)
 	if len(problems) == 0 {
 		out.useWholeFiles(src != nil && src.embedded)
-		problems = out.useCheckpoints(opts.Checkpoint, src != nil && src.embedded)
+		problems = out.useCheckpoints(opts.Checkpoint, src != nil && src.embedded, over.broken)
 	}
 	check := checker{root: &out.Config, origins: out.origins, partial: len(problems) > 0}
 	check.markBroken(doc.broken, over.broken)
