@@ -11,7 +11,7 @@ import (
 
 // assignmentKeys are the keys with flags of their own; learning rates are
 // --values.
-var assignmentKeys = []keyFlag{{"steps", "train.n_grpo_steps", "number of rollout batches"}}
+var assignmentKeys = []keyFlag{{"steps", "train.n_grpo_steps", "number of rollout batches"}, stopDiverged}
 
 // assignmentOptions are the inputs of `grpo assignment`.
 type assignmentOptions struct {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"grpo/pkg/config"
+	"grpo/pkg/train"
 )
 
 func newConfig(s *State) *cobra.Command {
@@ -77,7 +78,7 @@ func newConfigCheck(s *State) *cobra.Command {
 		Example: "  grpo config check my.yaml\n  grpo config check --sft my-base.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			opts := config.LoadOptions{Path: args[0]}
+			opts := config.LoadOptions{Path: args[0], Checkpoint: train.FindCheckpoint}
 			hash := ""
 			if sft {
 				r, err := config.LoadSFT(opts)

@@ -28,22 +28,23 @@ type evalOptions struct {
 	samples int
 	threads int
 	json    bool
+	quiet   bool
 }
 
 func newEval(s *State) *cobra.Command {
 	var cf configFlags
 	var o evalOptions
-	var quiet bool
 	var which string
 	o.state = s
 	c := &cobra.Command{
 		Use:   "eval [RUN|CHECKPOINT]",
 		Short: "Evaluate a checkpoint: counts of right, wrong and unformatted answers",
-		Long: `Eval decodes a split, sampled and greedily, and counts. The settings are those of
-the configuration's section eval (temperature 1 by default), not those of the
-rollouts. Its argument is a run's folder (whose configuration and checkpoint it
-takes) or a safetensors file; without one it evaluates the configuration's
-initial weights, the embedded base model by default.`,
+		Long: `Eval decodes a split, sampled and greedily, and counts. It uses the settings in
+the configuration's "eval" section (temperature 1 by default), not those of the
+rollouts. The argument is a run's folder (whose configuration and checkpoint it
+uses), a folder of "grpo sft", or a safetensors file; width and depth come from
+the checkpoint. Without an argument it evaluates the configuration's initial
+weights, the embedded base model by default.`,
 		Example: `  grpo eval
   grpo eval results/train-1a2b3c4d --split unseen
   grpo eval my-base/model.safetensors --json
@@ -52,7 +53,7 @@ initial weights, the embedded base model by default.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts := cf.options(cmd, s, evalKeys)
 			if len(args) == 1 {
-				init, err := useCheckpoint(args[0], which, &opts)
+				init, err := useCheckpoint(args[0], which, cmd.Flags().Changed("which"), &opts, newProgress(s, o.quiet).Note)
 				if err != nil {
 					return err
 				}
@@ -69,19 +70,19 @@ initial weights, the embedded base model by default.`,
 	cf.add(c, config.Names())
 	addKeyFlags(c, evalKeys)
 	c.Flags().StringVar(&o.split, "split", "val", "val, test, unseen or train")
-	c.Flags().StringVar(&which, "which", "last", "checkpoint of a run: last or best")
+	c.Flags().StringVar(&which, "which", "last", "checkpoint of a run: last or best; best where the run kept no other")
 	c.Flags().IntVar(&o.samples, "samples", 0, "print the first n completions too")
 	c.Flags().IntVar(&o.threads, "threads", 0, "worker threads (0 = one for each core)")
 	c.Flags().BoolVar(&o.json, "json", false, "print as JSON")
-	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "no effect: there is no progress to show")
+	c.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "no notes on standard error")
 	_ = c.RegisterFlagCompletionFunc("split", cobra.FixedCompletions([]string{"val", "test", "unseen", "train"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("which", cobra.FixedCompletions([]string{"last", "best"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
 // useCheckpoint turns the argument into a checkpoint's path; of a run it takes
-// the configuration too, unless -c names one.
-func useCheckpoint(arg, which string, opts *config.LoadOptions) (string, error) {
+// the configuration too, unless -c names one. asked says that --which was given.
+func useCheckpoint(arg, which string, asked bool, opts *config.LoadOptions, note func(string)) (string, error) {
 	if !slices.Contains([]string{"last", "best"}, which) {
 		return "", fmt.Errorf("%w: --which %q is unknown (last or best)", config.ErrConfig, which)
 	}
@@ -95,14 +96,34 @@ func useCheckpoint(arg, which string, opts *config.LoadOptions) (string, error) 
 	if !info.IsDir() {
 		return arg, nil
 	}
+	if _, err := os.Stat(filepath.Join(arg, train.SFTModelFile)); err == nil {
+		return arg, nil // a folder of grpo sft: its recipe is not the configuration of a run
+	}
+	path := checkpointIn(arg, which)
+	if best := checkpointIn(arg, "best"); which == "last" && missing(path) && !missing(best) {
+		if asked {
+			return "", fmt.Errorf("evaluate %s: there is no last checkpoint, because the run kept its best weights only (output.keep=best); leave out --which to evaluate these", arg)
+		}
+		note("the run kept its best weights only (output.keep=best): these are evaluated")
+		path = best
+	}
 	if opts.Path == "" {
 		opts.Path = filepath.Join(arg, rundir.ConfigFile)
 	}
-	return filepath.Join(arg, rundir.CheckpointDir, which+".safetensors"), nil
+	return path, nil
+}
+
+func checkpointIn(run, which string) string {
+	return filepath.Join(run, rundir.CheckpointDir, which+".safetensors")
+}
+
+func missing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 func runEval(_ context.Context, o *evalOptions) error {
-	e, samples, err := train.EvaluateCheckpoint(o.cfg, o.split, o.samples, o.threads)
+	e, samples, err := train.EvaluateCheckpoint(o.cfg, o.split, o.samples, o.threads, newProgress(o.state, o.quiet).Note)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,8 @@ func newExplain(s *State) *cobra.Command {
 		Short: "Show on a few numbers what the mathematics does, and compute your own",
 		Long: `Explain computes small examples with the functions that training uses, and says
 in words what follows: length normalization, advantages, clipping, aggregation,
-overlong filtering, and a whole loss step by step. Flags change the numbers.
+overlong filtering, and a whole loss step by step. Flags change the numbers. It
+writes no file; advantages, clip and aggregation draw a figure with --out.
 
 With --batch it computes a file of your own: losses and gradients, advantages,
 rewards. "logprobs" gives the log-probability of each token of a completion.`,
@@ -53,15 +54,13 @@ func showExplained(s *State, c *cobra.Command, asJSON bool, r explained, err err
 // figureFlag says where a subject's figure goes.
 type figureFlag struct{ out string }
 
-const figureDir = "results/explain"
-
 func (f *figureFlag) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.out, "out", figureDir, "folder (or PNG file) for the figure; empty for none; with --json none unless it is given")
+	c.Flags().StringVar(&f.out, "out", "", "draw the figure too, into this folder (or PNG file)")
 }
 
-// draw draws a figure as name.png in the folder that --out says.
-func (f *figureFlag) draw(s *State, c *cobra.Command, asJSON bool, name string, figure func() (report.ExplainFigure, error)) error {
-	if f.out == "" || asJSON && !c.Flags().Changed("out") {
+// draw draws a figure as name.png in the folder that --out says, if it was given.
+func (f *figureFlag) draw(s *State, name string, figure func() (report.ExplainFigure, error)) error {
+	if f.out == "" {
 		return nil
 	}
 	path := f.out

@@ -11,6 +11,7 @@ import (
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
 	"grpo/pkg/model/base"
+	"grpo/pkg/train"
 )
 
 func newExplainAdvantages(s *State) *cobra.Command {
@@ -62,7 +63,7 @@ reward_clip_range, normalize_advantages and beta. --json prints a list of
 			if err := showExplained(s, cmd, asJSON, r, err); err != nil || len(o.Nearly) == 0 {
 				return err
 			}
-			return fig.draw(s, cmd, asJSON, "advantages", r.Figure)
+			return fig.draw(s, "advantages", r.Figure)
 		},
 	}
 	c.Flags().StringArrayVar(&groups, "group", nil, "rewards of one prompt's completions, e.g. 1,0,0,1 (repeat for each prompt)")
@@ -229,24 +230,29 @@ ends a question in the default template has to be typed.`,
 			return r.WriteText(s.Out)
 		},
 	}
-	c.Flags().StringVar(&checkpoint, "checkpoint", "base", "safetensors file, or base for the embedded base model")
+	c.Flags().StringVar(&checkpoint, "checkpoint", "base", "safetensors file, folder of a run or of grpo sft, or base for the embedded base model")
 	c.Flags().StringVar(&prompt, "prompt", "", "text behind <bos>, exactly as given")
 	c.Flags().StringVar(&completion, "completion", "", "text whose tokens are scored; <eos> is added")
 	jsonFlag(c, &asJSON)
 	return c
 }
 
-// loadWeights returns the weights of a checkpoint file, or of the embedded base.
+// loadWeights returns the weights of a checkpoint, as model.init names one, or of
+// the embedded base model.
 func loadWeights(name string) (*model.Params, error) {
-	var c *model.Checkpoint
-	var err error
 	if name == "base" {
-		c, err = base.Checkpoint()
-	} else {
-		c, err = model.ReadFile(name)
+		c, err := base.Checkpoint()
+		if err != nil {
+			return nil, err
+		}
+		return c.Params, nil
 	}
+	found, err := train.FindCheckpoint(name)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("load weights: %w", err)
 	}
-	return c.Params, nil
+	if found.File == "" {
+		found.File = name
+	}
+	return model.ReadWeights(found.File)
 }

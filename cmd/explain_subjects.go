@@ -66,7 +66,7 @@ func newExplainClip(s *State) *cobra.Command {
 	var fig figureFlag
 	c := &cobra.Command{
 		Use:   "clip",
-		Short: "The clipped objective for both signs of the advantage, with a figure",
+		Short: "The clipped objective for both signs of the advantage; a figure with --out",
 		Example: `  grpo explain clip
   grpo explain clip --logp -4.2 --epsilon-high 0.2,0.28,0.5 --out clip.png`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -74,7 +74,7 @@ func newExplainClip(s *State) *cobra.Command {
 			if err := showExplained(s, cmd, asJSON, r, err); err != nil {
 				return err
 			}
-			return fig.draw(s, cmd, asJSON, "clip", r.Figure)
+			return fig.draw(s, "clip", r.Figure)
 		},
 	}
 	c.Flags().Float64Var(&o.OldLogProb, "old-logp", o.OldLogProb, "log-probability of the token at sampling time")
@@ -102,7 +102,7 @@ func newExplainAggregation(s *State) *cobra.Command {
 			if err := showExplained(s, cmd, asJSON, r, err); err != nil || len(o.Lengths) < 2 {
 				return err
 			}
-			return fig.draw(s, cmd, asJSON, "aggregation", r.Figure)
+			return fig.draw(s, "aggregation", r.Figure)
 		},
 	}
 	c.Flags().IntSliceVar(&o.Lengths, "lengths", o.Lengths, "tokens of each response")

@@ -16,6 +16,7 @@ import (
 
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
+	"grpo/pkg/train"
 )
 
 // configFlags are the flags of every command that resolves a configuration.
@@ -47,7 +48,7 @@ type keyFlag struct{ flag, key, usage string }
 func addKeyFlags(c *cobra.Command, flags []keyFlag) {
 	for _, f := range flags {
 		c.Flags().String(f.flag, "", f.usage+" ("+f.key+")")
-		if f == skipBad {
+		if f == skipBad || f == stopDiverged {
 			c.Flags().Lookup(f.flag).NoOptDefVal = "true"
 		}
 	}
@@ -55,7 +56,7 @@ func addKeyFlags(c *cobra.Command, flags []keyFlag) {
 
 // options collects the sources of a configuration.
 func (f *configFlags) options(c *cobra.Command, s *State, flags []keyFlag) config.LoadOptions {
-	return config.LoadOptions{Path: f.path, Env: s.Env, Set: f.set, Flags: keyValues(c, flags)}
+	return config.LoadOptions{Path: f.path, Env: s.Env, Set: f.set, Flags: keyValues(c, flags), Checkpoint: train.FindCheckpoint}
 }
 
 // keyValues returns the flags among these that were given.

@@ -23,6 +23,7 @@ import (
 var sweepKeys = []keyFlag{
 	{"lr", "train.learning_rate", "learning rate of all arms"},
 	{"steps", "train.n_grpo_steps", "number of rollout batches"},
+	stopDiverged,
 }
 
 // sweepOptions are the inputs of `grpo sweep` and `grpo ablate`.

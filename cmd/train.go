@@ -22,13 +22,17 @@ var trainKeys = []keyFlag{
 	{"steps", "train.n_grpo_steps", "number of rollout batches"},
 	deviceKey,
 	skipBad,
+	stopDiverged,
 }
 
 // deviceKey chooses between the CPU and a GPU.
 var deviceKey = keyFlag{"device", "model.device", "where the arithmetic runs: cpu, cuda or auto"}
 
-// skipBad is a flag without a value.
-var skipBad = keyFlag{"skip-bad", "data.skip_bad", "count broken lines of the problem files and go on"}
+// skipBad and stopDiverged are flags without a value.
+var (
+	skipBad      = keyFlag{"skip-bad", "data.skip_bad", "count broken lines of the problem files and go on"}
+	stopDiverged = keyFlag{"stop-diverged", "train.stop_on_divergence", "end a run when its validation reward has collapsed"}
+)
 
 // trainOptions are the inputs of `grpo train`.
 type trainOptions struct {

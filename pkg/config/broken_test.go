@@ -10,6 +10,11 @@ var brokenReward = []broken{
 	{"functions=repetition repetition_max_penalty=1", `reward.repetition_max_penalty (1, --set repetition_max_penalty) must be at least -1000000 and at most 0`},
 	{"functions=cosine cosine_correct=format", `reward.cosine_correct ("format", --set cosine_correct) must be one of answer, r1_zero, question_only, last_number`},
 	{"functions=cosine cosine_max_len=-1", `reward.cosine_max_len (-1, --set cosine_max_len) must be at least 0`},
+	{"reward_weights=1e155", `reward.reward_weights ([1e155], --set reward_weights): element 1 must be at least -1e100 and at most 1e100`},
+	{"functions=cosine cosine_min_value_correct=-1e101", `must be at least -1e100 and at most 1e100`},
+	{"functions=cosine cosine_max_value_correct=1e101", `must be at least -1e100 and at most 1e100`},
+	{"functions=cosine cosine_min_value_wrong=-1e101", `must be at least -1e100 and at most 1e100`},
+	{"functions=cosine cosine_max_value_wrong=1e101", `must be at least -1e100 and at most 1e100`},
 	{"functions=cosine cosine_min_value_correct=2", `reward.cosine_min_value_correct (2, --set cosine_min_value_correct) must be at most reward.cosine_max_value_correct (1, default)`},
 	{"functions=cosine cosine_max_value_wrong=-2", `reward.cosine_min_value_wrong (-1, default) must be at most reward.cosine_max_value_wrong (-2, --set cosine_max_value_wrong)`},
 

@@ -15,7 +15,7 @@ import (
 
 // loadText is [Load] of a text.
 func loadText(text []byte) (*Resolved, error) {
-	return loadFrom(&source{"x.yaml", text}, LoadOptions{}, grpoRoot())
+	return loadFrom(&source{label: "x.yaml", text: text}, LoadOptions{}, grpoRoot())
 }
 
 // roundTrip holds for the result of every load.
@@ -82,14 +82,15 @@ func validConfig(t *rapid.T) Config {
 		Eval: Eval{EveryNSteps: rapid.IntRange(1, 100).Draw(t, "every"), Temperature: positiveFloats(9).Draw(t, "eval temperature"),
 			TopP: positiveFloats(1).Draw(t, "eval top_p"), TopK: rapid.IntRange(0, 9).Draw(t, "eval top_k"),
 			MaxTokens: rapid.IntRange(0, 99).Draw(t, "eval max"), Greedy: rapid.Bool().Draw(t, "greedy"), SaveSamples: rapid.IntRange(0, 9).Draw(t, "save")},
-		Output: Output{CheckpointEveryNSteps: rapid.IntRange(0, 9).Draw(t, "checkpoints"), KeepCheckpoints: rapid.IntRange(1, 9).Draw(t, "keep")},
+		Output: Output{CheckpointEveryNSteps: rapid.IntRange(0, 9).Draw(t, "checkpoints"), KeepCheckpoints: rapid.IntRange(1, 9).Draw(t, "keep"),
+			Keep: rapid.SampledFrom([]string{"all", "best"}).Draw(t, "kept")},
 	}
 	if rapid.Bool().Draw(t, "files") {
 		c.Data.Source, c.Data.TrainFile, c.Data.ValFile = "gsm8k", text.Draw(t, "train_file"), text.Draw(t, "val_file")
 	}
 	c.Rollout.SamplingMinTokens = rapid.IntRange(0, c.Rollout.SamplingMaxTokens).Draw(t, "min")
 	c.Reward.Functions = functions
-	c.Reward.RewardWeights = rapid.SliceOfN(floats(-math.MaxFloat64, math.MaxFloat64), len(functions), len(functions)).Draw(t, "weights")
+	c.Reward.RewardWeights = rapid.SliceOfN(floats(-1e100, 1e100), len(functions), len(functions)).Draw(t, "weights")
 	drawAlgorithm(t, &c)
 	return c
 }

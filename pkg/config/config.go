@@ -48,7 +48,8 @@ type Data struct {
 	WeightSub float64 `yaml:"weight_sub"`
 	WeightMul float64 `yaml:"weight_mul"`
 	// ValSize, TestSize and UnseenSize cap the number of problems in each
-	// evaluation split. Unseen problems use operand facts that no stage of
+	// evaluation split. Of files, ValSize and TestSize 0 take all problems, which
+	// is what [Load] makes of a size that nobody gave. Unseen problems use operand facts that no stage of
 	// training saw.
 	ValSize    int `yaml:"val_size"`
 	TestSize   int `yaml:"test_size"`
@@ -143,6 +144,10 @@ type Output struct {
 	// KeepCheckpoints is how many of the newest stay, beside the best weights:
 	// where one is damaged, the run continues from the one before.
 	KeepCheckpoints int `yaml:"keep_checkpoints"`
+	// Keep: "all", or "best" to keep of a finished run the best weights only. They
+	// are a fraction of the disk space that the checkpoints take, with which a
+	// finished run can't do anything more.
+	Keep string `yaml:"keep" neutral:"all"`
 }
 
 // Default returns the default experiment.
@@ -168,7 +173,7 @@ func Default() Config {
 			MaxGradNorm: 1,
 		},
 		Eval:   Eval{EveryNSteps: 10, Temperature: 1, TopP: 1, Greedy: true, SaveSamples: 8},
-		Output: Output{KeepCheckpoints: 2},
+		Output: Output{KeepCheckpoints: 2, Keep: "all"},
 	}
 }
 

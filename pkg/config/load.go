@@ -23,6 +23,10 @@ type LoadOptions struct {
 	Set []string
 	// Flags are flags of the command that set a key, where the user gave them.
 	Flags []Flag
+	// Checkpoint finds the checkpoint at a path, whose size the model then has.
+	// Nil leaves paths and sizes as they are, and so does a checkpoint without a
+	// file, where there is none that can be read.
+	Checkpoint func(path string) (Checkpoint, error)
 }
 
 // Load resolves the configuration of a GRPO run:
@@ -43,7 +47,7 @@ func Load(opts LoadOptions) (*Resolved, error) {
 // LoadText resolves the configuration of a GRPO run out of a text alone, such as
 // [Marshal] writes; name stands for it in errors.
 func LoadText(name string, text []byte) (*Resolved, error) {
-	return loadFrom(&source{name, text}, LoadOptions{}, grpoRoot())
+	return loadFrom(&source{label: name, text: text}, LoadOptions{}, grpoRoot())
 }
 
 // LoadSFT resolves the configuration of `grpo sft` in the same way. A list of
@@ -114,6 +118,10 @@ func loadFrom[T Root](src *source, opts LoadOptions, r root[T]) (*Loaded[T], err
 		out.origins[s.path] = s.origin
 	}
 	problems := append(doc.problems, over.problems...)
+	if len(problems) == 0 {
+		out.useWholeFiles(src != nil && src.embedded)
+		problems = out.useCheckpoints(opts.Checkpoint, src != nil && src.embedded, over.broken)
+	}
 	check := checker{root: &out.Config, origins: out.origins, partial: len(problems) > 0}
 	check.markBroken(doc.broken, over.broken)
 	if problems = append(problems, check.run()...); len(problems) > 0 {

@@ -101,6 +101,9 @@ var (
 	nonNegative = interval{low: 0, high: math.Inf(1)}
 	positive    = interval{low: 0, high: math.Inf(1), lowOpen: true}
 	share       = interval{low: 0, high: 1}
+	// moderate is for rewards, which are multiplied and added: none of that may
+	// leave the range of a number.
+	moderate = interval{low: -1e100, high: 1e100}
 	// size is for what is counted in memory; the limit keeps a slip of the
 	// finger from asking for terabytes.
 	size     = interval{low: 1, high: 1 << 20}

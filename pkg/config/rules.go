@@ -20,7 +20,8 @@ var dataRules = []rule{
 	in(nonNegative, "data.weight_add"),
 	in(nonNegative, "data.weight_sub"),
 	in(nonNegative, "data.weight_mul"),
-	in(size, "data.val_size"),
+	in(sizeOrNo, "data.val_size"),
+	custom(someValidation, "data.val_size", "data.source"),
 	in(sizeOrNo, "data.test_size"),
 	in(sizeOrNo, "data.unseen_size"),
 	in(sizeOrNo, "data.train_size"),
@@ -73,12 +74,13 @@ var rulesConfig = slices.Concat(dataRules, modelRules, []rule{
 	in(sizeOrNo, "eval.save_samples"),
 	in(counterOrNo, "output.checkpoint_every_n_steps"),
 	in(size, "output.keep_checkpoints"),
+	oneOf("output.keep", "all", "best"),
 }, rulesReward, rulesAlgorithm)
 
 // rulesSFT are the rules of [SFT].
 var rulesSFT = slices.Concat(dataRules, modelRules, []rule{
 	in(size, "eval_size"),
-	atMost("eval_size", "data.val_size"),
+	custom(evalFits, "eval_size", "data.val_size"),
 	filled("stages.*.name"),
 	oneOf("stages.*.corpus", "capability", "preference", "answers"),
 	in(interval{low: 1, high: 1 << 27}, "stages.*.examples"),
@@ -101,6 +103,22 @@ var rulesSFT = slices.Concat(dataRules, modelRules, []rule{
 	atMost("stages.*.accept_sampled_min", "stages.*.accept_sampled_max"),
 	custom(corpusForSource, "stages.*.corpus", "data.source"),
 })
+
+// someValidation: 0 is all problems of a file; of the generator it would be none.
+func someValidation(v *view, k []string) string {
+	if v.num(k[0]) == 0 && v.text(k[1]) == "generated" {
+		return v.name(k[0]) + " must be at least 1 for generated problems (0 stands for all problems of a file)"
+	}
+	return ""
+}
+
+// evalFits: an evaluation takes some of the validation problems.
+func evalFits(v *view, k []string) string {
+	if v.num(k[1]) == 0 {
+		return ""
+	}
+	return atMost(k[0], k[1]).check(v, k)
+}
 
 func someWeight(v *view, k []string) string {
 	for _, key := range k {

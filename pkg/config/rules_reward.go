@@ -14,6 +14,11 @@ var rulesReward = []rule{
 	in(interval{low: -1e6, high: 0}, "reward.repetition_max_penalty"),
 	oneOfOrNone("reward.cosine_correct", CosineBases()...),
 	in(interval{low: 0, high: 1 << 16}, "reward.cosine_max_len"),
+	eachIn(moderate, "reward.reward_weights"),
+	in(moderate, "reward.cosine_min_value_wrong"),
+	in(moderate, "reward.cosine_max_value_wrong"),
+	in(moderate, "reward.cosine_min_value_correct"),
+	in(moderate, "reward.cosine_max_value_correct"),
 	custom(weightForEach, "reward.reward_weights", "reward.functions"),
 
 	usedBy("reward.overlong_cache", "soft_overlong"),

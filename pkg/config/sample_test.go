@@ -28,7 +28,7 @@ var samples = []map[string]string{
 		"train.gradient_accumulation_steps": "4", "train.learning_rate": "3e-4", "train.adam_betas": "[0.8, 0.99]",
 		"train.adam_eps": "1e-9", "train.weight_decay": "0.01", "train.max_grad_norm": "0", "train.stop_on_divergence": "true",
 		"eval.every_n_steps": "5", "eval.temperature": "0.8", "eval.top_p": "0.9", "eval.top_k": "30", "eval.min_tokens": "2", "eval.max_tokens": "48", "eval.greedy": "false", "eval.save_samples": "0",
-		"output.checkpoint_every_n_steps": "50", "output.keep_checkpoints": "3",
+		"output.checkpoint_every_n_steps": "50", "output.keep_checkpoints": "3", "output.keep": "best",
 	},
 	{
 		"algorithm.loss_type": "grpo_clip", "algorithm.baseline": "leave_one_out", "algorithm.normalizer": "batch_std",

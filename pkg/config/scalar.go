@@ -216,13 +216,7 @@ func formatFloat(f float64) string {
 	if f == math.Trunc(f) && math.Abs(f) < 1e15 {
 		return strconv.FormatFloat(f+0, 'f', 0, 64)
 	}
-	s := strconv.FormatFloat(f, 'g', -1, 64)
-	mantissa, exponent, ok := strings.Cut(s, "e")
-	if !ok {
-		return s
-	}
-	sign := strings.TrimPrefix(exponent[:1], "+")
-	return mantissa + "e" + sign + strings.TrimLeft(exponent[1:], "0")
+	return words.Number(f)
 }
 
 // plainForm is a text that YAML reads as itself without quotes; the words that

@@ -105,8 +105,9 @@ func readEmbedded(name string) ([]byte, error) {
 
 // source is the text of a configuration with the name that messages give it.
 type source struct {
-	label string
-	text  []byte
+	label    string
+	text     []byte
+	embedded bool
 }
 
 // open reads the embedded configuration of that name (a preset's with or without
@@ -121,12 +122,12 @@ func open(nameOrPath string, names []string) (source, *Error) {
 		if err != nil {
 			return fail(err, "embedded configuration %q: %v", name, err)
 		}
-		return source{name + " (embedded)", text}, nil
+		return source{name + " (embedded)", text, true}, nil
 	}
 	text, err := file.Read(nameOrPath)
 	switch {
 	case err == nil:
-		return source{nameOrPath, text}, nil
+		return source{nameOrPath, text, false}, nil
 	case errors.Is(err, fs.ErrNotExist) && !looksLikePath(nameOrPath):
 		return fail(err, "no configuration %q%s: the embedded ones are %s; the path of a YAML file works too",
 			nameOrPath, wrongCommand(nameOrPath, names), strings.Join(names, ", "))

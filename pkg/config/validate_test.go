@@ -23,7 +23,8 @@ var brokenBasics = []broken{
 	{"weight_sub=-1", `data.weight_sub (-1, --set weight_sub) must be at least 0`},
 	{"weight_mul=-1", `data.weight_mul (-1, --set weight_mul) must be at least 0`},
 	{"weight_add=0 weight_sub=0 weight_mul=0", `data.weight_add (0, --set weight_add), data.weight_sub (0, --set weight_sub) and data.weight_mul (0, --set weight_mul) must not all be 0`},
-	{"val_size=0", `data.val_size (0, --set val_size) must be at least 1 and at most 1048576`},
+	{"val_size=-1", `data.val_size (-1, --set val_size) must be at least 0 and at most 1048576`},
+	{"val_size=0", `data.val_size (0, --set val_size) must be at least 1 for generated problems (0 stands for all problems of a file)`},
 	{"test_size=-1", `must be at least 0 and at most`},
 	{"unseen_size=-1", `must be at least 0 and at most`},
 	{"train_size=-1", `must be at least 0 and at most`},
@@ -91,6 +92,7 @@ var brokenBasics = []broken{
 	{"save_samples=-1", `must be at least 0`},
 	{"checkpoint_every_n_steps=-1", `must be at least 0`},
 	{"keep_checkpoints=0", `must be at least 1`},
+	{"output.keep=none", `output.keep ("none", --set output.keep) must be one of all, best`},
 }
 
 // TestRules breaks each rule by --set; the message names the key, its value,

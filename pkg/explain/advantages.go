@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"grpo/pkg/rl"
 )
@@ -124,10 +125,19 @@ func Advantages(o AdvantageOptions) (AdvantageResult, error) {
 		f.Advantages, f.Silent = rows(rl.Shape{B: len(o.Prompts), T: size}, adv), st.SilentGroups
 		out.Forms = append(out.Forms, f)
 		out.Mean, out.Std, out.FracRewardZeroStd = st.RewardMean, st.RewardStd, st.FracRewardZeroStd
+		if err := computed("an advantage ("+f.Name+")", adv...); err != nil {
+			return fail(err)
+		}
+	}
+	if err := computed("the mean or the standard deviation of the batch", out.Mean, out.Std); err != nil {
+		return fail(err)
 	}
 	for _, p := range o.Prompts {
 		st, err := describe(p.Rewards)
 		if err != nil {
+			return fail(err)
+		}
+		if err := computed("the mean or the standard deviation of a group", st.RewardMean, st.RewardStd); err != nil {
 			return fail(err)
 		}
 		out.Prompts = append(out.Prompts, PromptStats{p, st.RewardMean, st.RewardStd})
@@ -193,16 +203,15 @@ func (o AdvantageOptions) nearlyGroup(r []float64) (NearlyGroup, error) {
 		}
 	}
 	// In a batch with groups of another size there is no hybrid form.
-	if len(r) != len(o.Prompts[0].Rewards) {
-		return g, nil
+	if len(r) == len(o.Prompts[0].Rewards) {
+		batch := append(flatten(o.Prompts), r...)
+		adv, _, err := rl.GroupAdvantages(batch, len(r), rl.AdvantageOptions{Baseline: rl.BaselineGroupMean, Normalizer: rl.NormalizerBatchStd, Eps: o.Eps})
+		if err != nil {
+			return g, err
+		}
+		g.Hybrid = adv[len(adv)-len(r):]
 	}
-	batch := append(flatten(o.Prompts), r...)
-	adv, _, err := rl.GroupAdvantages(batch, len(r), rl.AdvantageOptions{Baseline: rl.BaselineGroupMean, Normalizer: rl.NormalizerBatchStd, Eps: o.Eps})
-	if err != nil {
-		return g, err
-	}
-	g.Hybrid = adv[len(adv)-len(r):]
-	return g, nil
+	return g, computed("a number of the nearly equal group", slices.Concat([]float64{g.Std, g.Factor}, g.Local, g.Plain, g.Hybrid)...)
 }
 
 // describe returns the statistics of one group's rewards.

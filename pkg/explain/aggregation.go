@@ -73,6 +73,9 @@ func Aggregation(o AggregationOptions) (AggregationResult, error) {
 		for _, w := range f.Weight {
 			f.Share = append(f.Share, w/f.Total)
 		}
+		if err := computed("a weight under "+name, append(f.Share, f.Total)...); err != nil {
+			return fail(err)
+		}
 		out.Forms = append(out.Forms, f)
 	}
 	return out, nil

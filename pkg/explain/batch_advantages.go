@@ -154,6 +154,9 @@ func readGRPO(n node, eps float64) (AdvantageCase, error) {
 	if err != nil {
 		return out, n.errorf("%w", err)
 	}
+	if err := computed("an advantage", out.Result.Advantages...); err != nil {
+		return out, n.errorf("%w", err)
+	}
 	out.Check, err = want.check(n, out.Result.Advantages)
 	return out, err
 }
@@ -204,6 +207,9 @@ func readRLOO(n node, eps float64, kl *penalty) (AdvantageCase, error) {
 	}
 	out.Rewards = sum
 	if out.Result.Advantages, _, err = rl.GroupAdvantages(sum, t.group, opt); err != nil {
+		return out, n.errorf("%w", err)
+	}
+	if err := computed("an advantage", out.Result.Advantages...); err != nil {
 		return out, n.errorf("%w", err)
 	}
 	out.Check, err = want.check(n, out.Result.Advantages)

@@ -124,6 +124,9 @@ func (in *tokenInputs) compute(r lossRequest) (LossCase, error) {
 	if err != nil {
 		return out, err
 	}
+	if err := computed("the loss or its gradient", append(res.Grad, res.Loss)...); err != nil {
+		return out, err
+	}
 	out.Result = LossResult{Loss: res.Loss, Grad: rows(in.shape, res.Grad), Metrics: r.metrics(res)}
 	out.clips = res.Stats.ClipUnits > 0
 	out.Check, err = r.want.check(out.Result)

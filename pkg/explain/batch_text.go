@@ -152,8 +152,8 @@ func writeChecks[T any](p *printer, cases []T, get func(T) *Check) {
 	switch {
 	case checked == 0:
 	case wrong == 0:
-		p.say("The file holds expected values for %s: all %s agree within %g + %g * |expected| (largest difference %.1g).", count(checked, "case"), count(values, "number"), atol, rtol, worst)
+		p.say("The file holds expected values for %s: all %s agree within %s + %s * |expected| (largest difference %s).", count(checked, "case"), count(values, "number"), short(atol), short(rtol), digits(worst, 1))
 	default:
-		p.say("The file holds expected values for %s, and %d differ by more than %g + %g * |expected| (largest difference %.3g).", count(checked, "case"), wrong, atol, rtol, worst)
+		p.say("The file holds expected values for %s, and %d differ by more than %s + %s * |expected| (largest difference %s).", count(checked, "case"), wrong, short(atol), short(rtol), digits(worst, 3))
 	}
 }

@@ -120,6 +120,9 @@ func (o ClipOptions) at(adv, high, dual, ratio float64) (ClipCase, error) {
 		Advantage: adv, EpsilonHigh: high, DualClip: dual != 0, Lower: 1 - o.Epsilon, Upper: 1 + high,
 		Objective: -r.Loss, Gradient: -r.Grad[0], Clipped: "no",
 	}
+	if err := computed("the objective, its gradient or a bound of the ratio", c.Objective, c.Gradient, c.Lower, c.Upper); err != nil {
+		return c, err
+	}
 	c.ClippedRatio = min(max(ratio, c.Lower), c.Upper)
 	c.HighestProb = min(1, c.Upper*math.Exp(o.OldLogProb))
 	switch st := r.Stats; {

@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"grpo/pkg/rl"
 )
@@ -127,6 +128,9 @@ func LengthNorm(o LengthNormOptions) (LengthNormResult, error) {
 			}
 		}
 		f.Gradient = rows(s, grad)
+		if err := computed("an objective or gradient of "+string(a), slices.Concat(grad, f.PerSequence, []float64{f.Objective})...); err != nil {
+			return fail(err)
+		}
 		out.Forms = append(out.Forms, f)
 	}
 	return out, nil

@@ -71,6 +71,16 @@ func rows(s rl.Shape, x []float64) [][]float64 {
 	return out
 }
 
+// computed returns an error for a result that left the range of a number.
+func computed(name string, xs ...float64) error {
+	for _, x := range xs {
+		if x-x != 0 {
+			return fmt.Errorf("%s comes to %v, out of the range of a 64-bit number (use less extreme inputs)", name, x)
+		}
+	}
+	return nil
+}
+
 // finite returns an error for a number that is NaN or infinite.
 func finite(name string, xs ...float64) error {
 	for _, x := range xs {

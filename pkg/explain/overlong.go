@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/rl"
@@ -123,6 +124,9 @@ func Overlong(o OverlongOptions) (OverlongResult, error) {
 	if err != nil {
 		return fail(err)
 	}
+	if err := computed("an advantage", slices.Concat(adv, without)...); err != nil {
+		return fail(err)
+	}
 	out := OverlongResult{MaxLength: o.MaxLength, Aggregation: o.Aggregation, SoftCache: o.SoftCache}
 	before, err := o.weigh(s, mask)
 	if err != nil {
@@ -174,5 +178,5 @@ func (o OverlongOptions) weigh(s rl.Shape, mask []bool) (weighed, error) {
 			w.share[b] /= total
 		}
 	}
-	return w, nil
+	return w, computed("a weight under "+string(o.Aggregation), slices.Concat(w.token, w.share)...)
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"grpo/internal/words"
 )
 
 // textWidth is the width of running text in characters.
@@ -86,6 +88,9 @@ func (p *printer) table(align string, rows ...[]string) {
 
 // fixed formats x with the given number of decimals, without a negative zero.
 func fixed(x float64, decimals int) string {
+	if math.Abs(x) >= 1e15 { // the decimals are beyond what the number holds
+		return words.Exponent(strconv.FormatFloat(x, 'g', 6, 64))
+	}
 	s := strconv.FormatFloat(x, 'f', decimals, 64)
 	if strings.Trim(s, "-0.") == "" {
 		s = strings.TrimPrefix(s, "-")
@@ -97,13 +102,13 @@ func fixed(x float64, decimals int) string {
 func num(x float64) string { return fixed(x, 4) }
 
 // short is the form of an input in a sentence: as few digits as give it back.
-func short(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+func short(x float64) string { return words.Number(x) }
 
 // digits formats x with n significant digits, without an exponent where that can
 // be read.
 func digits(x float64, n int) string {
 	if a := math.Abs(x); a != 0 && (a < 1e-4 || a >= 1e7) {
-		return strconv.FormatFloat(x, 'g', n, 64)
+		return words.Exponent(strconv.FormatFloat(x, 'g', n, 64))
 	}
 	s := strconv.FormatFloat(x, 'g', n, 64)
 	if strings.Contains(s, "e") {
@@ -161,6 +166,9 @@ func count(n int, noun string) string {
 
 // round rounds to the given number of decimals, for [short].
 func round(x float64, decimals int) float64 {
+	if math.Abs(x) >= 1e15 {
+		return x // it has no such decimals, and x*k may be infinite
+	}
 	k := math.Pow(10, float64(decimals))
 	return math.Round(x*k) / k
 }

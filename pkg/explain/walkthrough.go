@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"grpo/pkg/rl"
 )
@@ -105,6 +106,9 @@ func Walkthrough(o WalkthroughOptions) (WalkthroughResult, error) {
 	}
 	out.Advantages, out.Mean, out.Std = adv, st.RewardMean, st.RewardStd
 	out.population()
+	if err := computed("the mean, the standard deviation or an advantage", slices.Concat(adv, out.PopulationAdvantages, []float64{out.Mean, out.Std, out.PopulationStd})...); err != nil {
+		return fail(err)
+	}
 
 	cfg := rl.LossConfig{Loss: rl.GRPOClip, Aggregation: o.Aggregation, NormalizeConstant: o.constant(s), Epsilon: o.Epsilon, EpsilonHigh: o.EpsilonHigh}
 	batch := rl.Batch{Shape: s, LogProbs: logps, OldLogProbs: old, Advantages: adv, Mask: mask}
@@ -134,6 +138,9 @@ func Walkthrough(o WalkthroughOptions) (WalkthroughResult, error) {
 		clipped[i] = min(max(ratio[i], 1-o.Epsilon), 1+o.EpsilonHigh)
 		unclipped[i], bounded[i] = ratio[i]*a, clipped[i]*a
 		out.PerSequence[i/s.T] += weights[i] * tokens[i]
+	}
+	if err := computed("a ratio, a token's loss or its gradient", slices.Concat(ratio, unclipped, bounded, tokens, weights, loss.Grad, out.PerSequence, []float64{loss.Loss})...); err != nil {
+		return fail(err)
 	}
 	masked := func(x []float64) [][]float64 {
 		for i := range x {

@@ -7,9 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"grpo/internal/jsonkeys"
 )
 
 // ReadOptions says how files of problems are read.
@@ -71,6 +76,9 @@ func parseRecord(text []byte) (Problem, error) {
 	if err != nil {
 		return Problem{}, err
 	}
+	if err := wantFields(fields, "GSM8K's JSONL", "question", "answer"); err != nil {
+		return Problem{}, err
+	}
 	var p Problem
 	if p.Question, err = stringField(fields, "question"); err != nil {
 		return Problem{}, err
@@ -118,7 +126,37 @@ func decodeObject(text []byte) (map[string]json.RawMessage, error) {
 	case fields == nil:
 		return nil, errors.New("a JSON null, want an object")
 	}
-	return fields, nil
+	return fields, jsonkeys.Check(text)
+}
+
+// shownFields is the number of field names that an error lists.
+const shownFields = 8
+
+// wantFields returns an error that names the fields that are there and those that
+// a problem has, if one of these is missing.
+func wantFields(fields map[string]json.RawMessage, form string, want ...string) error {
+	missing := slices.DeleteFunc(slices.Clone(want), func(key string) bool { _, ok := fields[key]; return ok })
+	if len(missing) == 0 {
+		return nil
+	}
+	found := "it has no fields"
+	if len(fields) > 0 {
+		names := slices.Sorted(maps.Keys(fields))
+		more := ""
+		if len(names) > shownFields {
+			names, more = names[:shownFields], " and more"
+		}
+		found = "its fields are " + quotedList(names) + more
+	}
+	return fmt.Errorf("no %s: %s; a problem in %s form has %s (rename the fields)", quotedList(missing), found, form, quotedList(want))
+}
+
+func quotedList(names []string) string {
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = strconv.Quote(clip(name))
+	}
+	return strings.Join(out, ", ")
 }
 
 // stringField returns a field that must be a string with something in it.
@@ -173,22 +211,29 @@ type collector struct {
 	opt      ReadOptions
 	problems []Problem
 	report   ReadReport
+	// broken is the first broken record. Without SkipBad, reading goes on to the
+	// first good one, because the advice to skip helps only if there is one.
+	broken error
 }
 
 // add takes one record, or the reason why it is broken.
 func (c *collector) add(p Problem, line int, bad error) error {
 	c.report.Lines++
 	if bad != nil {
-		if !c.opt.SkipBad {
-			return fmt.Errorf("read problems: %s: line %d: %w (pass --skip-bad to count and skip such lines)", c.name, line, bad)
-		}
-		if c.report.Skipped == 0 {
-			c.report.FirstBad = fmt.Sprintf("line %d: %v", line, bad)
+		if c.broken == nil {
+			c.broken = fmt.Errorf("line %d: %w", line, bad)
+			c.report.FirstBad = c.broken.Error()
 		}
 		c.report.Skipped++
+	} else {
+		c.report.Problems++
+	}
+	if !c.opt.SkipBad && c.broken != nil && c.report.Problems > 0 {
+		return fmt.Errorf("read problems: %s: %w (pass --skip-bad to count and skip such lines)", c.name, c.broken)
+	}
+	if bad != nil {
 		return nil
 	}
-	c.report.Problems++
 	p.Line = line
 	if p.ID == "" {
 		base := filepath.Base(c.name)
@@ -203,8 +248,10 @@ func (c *collector) finish() ([]Problem, ReadReport, error) {
 	switch {
 	case c.report.Lines == 0:
 		return nil, c.report, fmt.Errorf("read problems: %s: the file holds no problems", c.name)
+	case c.report.Problems == 0 && !c.opt.SkipBad:
+		return nil, c.report, fmt.Errorf("read problems: %s: %w (0 of %d records can be read)", c.name, c.broken, c.report.Lines)
 	case c.report.Problems == 0:
-		return nil, c.report, fmt.Errorf("read problems: %s: all of its %d records are broken, the first at %s", c.name, c.report.Lines, c.report.FirstBad)
+		return nil, c.report, fmt.Errorf("read problems: %s: all of its %d records are broken, the first at %w", c.name, c.report.Lines, c.broken)
 	}
 	return c.problems, c.report, nil
 }

@@ -61,6 +61,8 @@ var badLines = []struct{ name, line, reason string }{
 	{"no question", `{"answer": "#### 1"}`, `no "question"`},
 	{"wrong case", `{"Question": "q", "answer": "#### 1"}`, `no "question"`},
 	{"question of another type", `{"question": 5, "answer": "#### 1"}`, `"question" is a number, want a string`},
+	{"a key twice", `{"question": "a", "answer": "#### 1", "question": "b"}`, `the key "question" appears twice`},
+	{"other fields", `{"target": "1", "input": "a"}`, `no "question", "answer": its fields are "input", "target"; a problem in GSM8K's JSONL form has "question", "answer"`},
 	{"null question", `{"question": null, "answer": "#### 1"}`, `"question" is null, want a string`},
 	{"empty question", `{"question": " ", "answer": "#### 1"}`, `"question" is empty`},
 	{"no answer", `{"question": "q"}`, `no "answer"`},
@@ -114,6 +116,35 @@ func TestReadJSONLNothing(t *testing.T) {
 				t.Errorf("error %v, want it to hold %q", err, c.want)
 			}
 		})
+	}
+}
+
+// Where no line can be read, skipping does not help and is not proposed.
+func TestReadNoneGood(t *testing.T) {
+	jsonl := `{"input": "a", "target": "1"}` + "\n"
+	svamp := `[{"input": "a", "target": 1},` + "\n" + `{"input": "b", "target": 2}]`
+	for _, c := range []struct {
+		name string
+		read func(io.Reader, string, ReadOptions) ([]Problem, ReadReport, error)
+		in   string
+		want []string
+	}{
+		{"x.jsonl", ReadJSONL, jsonl + jsonl, []string{`"input", "target"`, `"question", "answer"`}},
+		{"x.json", ReadSVAMP, svamp, []string{`"input", "target"`, `"Body", "Question", "Answer"`}},
+	} {
+		_, _, err := c.read(strings.NewReader(c.in), c.name, ReadOptions{})
+		if err == nil || strings.Contains(err.Error(), "skip-bad") {
+			t.Fatalf("%s: error %v", c.name, err)
+		}
+		for _, want := range append(c.want, c.name+": line 1: ", "0 of 2 records") {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: error %q does not hold %q", c.name, err, want)
+			}
+		}
+	}
+	_, _, err := ReadSVAMP(strings.NewReader(`[{"Body":"x","Question":"q","Answer":1,`+"\n"+`"Answer":2}]`), "x.json", ReadOptions{})
+	if err == nil || !strings.Contains(err.Error(), `x.json: line 1: the key "Answer" appears twice`) {
+		t.Errorf("a key twice: %v", err)
 	}
 }
 

@@ -26,6 +26,9 @@ const maxSVAMPBytes = 64 << 20
 func ReadSVAMP(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport, error) {
 	c := &collector{name: name, opt: opt}
 	fail := func(err error) ([]Problem, ReadReport, error) {
+		if c.broken != nil && !opt.SkipBad {
+			err = c.broken // it comes first in the file
+		}
 		return nil, c.report, fmt.Errorf("read problems: %s: %w", name, err)
 	}
 	if err := opt.Annotations.check(); err != nil {
@@ -99,6 +102,9 @@ func (p *position) at(offset int64) int {
 func parseSVAMP(raw []byte) (Problem, error) {
 	fields, err := decodeObject(raw)
 	if err != nil {
+		return Problem{}, err
+	}
+	if err := wantFields(fields, "SVAMP's", "Body", "Question", "Answer"); err != nil {
 		return Problem{}, err
 	}
 	var p Problem

@@ -169,13 +169,44 @@ func ReadFile(path string) (*Checkpoint, error) {
 	return c, nil
 }
 
-func fromFile(f *safetensors.File) (*Checkpoint, error) {
-	// A header can name a million tensors: they are looked up by name, not by
-	// going through all of them for each.
+// ReadSpec returns the size of the model in the file at path, of which it reads
+// the header only.
+func ReadSpec(path string) (Spec, error) {
+	f, err := safetensors.ReadHeader(path)
+	if err != nil {
+		return Spec{}, err
+	}
+	spec, err := specOf(byName(f))
+	if err != nil {
+		return Spec{}, fmt.Errorf("read checkpoint: %s: %w", path, err)
+	}
+	return spec, nil
+}
+
+// ReadWeights reads the weights of the file at path, which must be finite.
+func ReadWeights(path string) (*Params, error) {
+	c, err := ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Params.CheckFinite(); err != nil {
+		return nil, fmt.Errorf("read checkpoint: %s: %w", path, err)
+	}
+	return c.Params, nil
+}
+
+// byName indexes tensors. A header can name a million of them: they are looked
+// up, not searched for each.
+func byName(f *safetensors.File) map[string]safetensors.Tensor {
 	at := make(map[string]safetensors.Tensor, len(f.Tensors))
 	for _, t := range f.Tensors {
 		at[t.Name] = t
 	}
+	return at
+}
+
+func fromFile(f *safetensors.File) (*Checkpoint, error) {
+	at := byName(f)
 	spec, err := specOf(at)
 	if err != nil {
 		return nil, err
@@ -261,7 +292,11 @@ func specOf(at map[string]safetensors.Tensor) (Spec, error) {
 	// than a file of these tensors would hold.
 	var have int
 	for _, t := range at {
-		have += len(t.Data)
+		n := 1
+		for _, d := range t.Shape {
+			n *= d
+		}
+		have += n
 	}
 	if s.Hidden > math.MaxInt32 || s.Vocab > math.MaxInt32 || s.Parameters() > have {
 		return s, fmt.Errorf("%v needs more numbers than the file's %d", s, have)

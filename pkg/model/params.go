@@ -131,14 +131,38 @@ func (p *Params) Finite() (string, bool) {
 	if p.Pull() != nil {
 		return "", true
 	}
-	for _, t := range p.tensor {
-		for _, v := range t.Data {
+	if t, _ := p.firstNotFinite(); t != nil {
+		return t.Name, false
+	}
+	return "", true
+}
+
+// CheckFinite refuses weights that hold a NaN or an infinity; the error names the
+// tensor and the index. [ReadFile] accepts them, because a run that diverged saves
+// what it came to.
+func (p *Params) CheckFinite() error {
+	t, at := p.firstNotFinite()
+	if t == nil {
+		return nil
+	}
+	index := make([]int, len(t.Shape))
+	for d, rest := len(index)-1, at; d >= 0; d-- {
+		index[d], rest = rest%t.Shape[d], rest/t.Shape[d]
+	}
+	return fmt.Errorf("tensor %q holds %v at %v: these weights are not finite (if the run that wrote them diverged, use a checkpoint from before)", t.Name, t.Data[at], index)
+}
+
+// firstNotFinite returns the first tensor that holds a NaN or an infinity and
+// the place in it, or nil. It looks at Flat as it is: see [Params.Pull].
+func (p *Params) firstNotFinite() (*Tensor, int) {
+	for i := range p.tensor {
+		for at, v := range p.tensor[i].Data {
 			if d := v - v; d != 0 { // NaN for NaN and for infinities
-				return t.Name, false
+				return &p.tensor[i], at
 			}
 		}
 	}
-	return "", true
+	return nil, 0
 }
 
 // Init sets the weights that a base model starts from: embeddings N(0, 1),

@@ -11,6 +11,8 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"grpo/internal/words"
 )
 
 // ExplainFigure is a figure of functions instead of runs: panels side by side,
@@ -112,7 +114,7 @@ func (e ExplainPanel) panel() (*panel, error) {
 		log    bool
 	}{{e.XMin, e.XMax, e.LogX}, {e.YMin, e.YMax, e.LogY}} {
 		if !(axis.lo < axis.hi) || !isFinite(axis.lo) || !isFinite(axis.hi) || axis.log && axis.lo <= 0 {
-			return nil, errors.New("draw: an axis from " + strconv.FormatFloat(axis.lo, 'g', -1, 64) + " to " + strconv.FormatFloat(axis.hi, 'g', -1, 64) + " is none")
+			return nil, errors.New("draw: an axis from " + words.Number(axis.lo) + " to " + words.Number(axis.hi) + " is none")
 		}
 	}
 	p := newPlot(e.XLabel, e.YLabel)
@@ -203,7 +205,7 @@ func (e ExplainPanel) parts(c ExplainCurve) []plotter.XYs {
 func valueTicks(values []float64, log bool) plot.ConstantTicks {
 	var ticks plot.ConstantTicks
 	for _, v := range values {
-		ticks = append(ticks, plot.Tick{Value: scaled(v, log), Label: strconv.FormatFloat(v, 'g', -1, 64)})
+		ticks = append(ticks, plot.Tick{Value: scaled(v, log), Label: words.Number(v)})
 	}
 	return ticks
 }
@@ -218,7 +220,7 @@ func (oneTwoFive) Ticks(lo, hi float64) []plot.Tick {
 		for _, m := range []float64{1, 2, 5} {
 			v := m * math.Pow(10, k)
 			if at := math.Log10(v); at >= lo && at <= hi {
-				ticks = append(ticks, plot.Tick{Value: at, Label: strconv.FormatFloat(v, 'g', -1, 64)})
+				ticks = append(ticks, plot.Tick{Value: at, Label: words.Number(v)})
 			}
 		}
 	}

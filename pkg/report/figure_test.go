@@ -246,7 +246,7 @@ func TestTicks(t *testing.T) {
 		{"one step", niceTicks{want: 4, integer: true}, 0, 1, "0 1"},
 		{"small norms", niceTicks{want: 4}, 0, 0.0212, "0.000 0.005 0.010 0.015 0.020"},
 		{"lengths", niceTicks{want: 4}, 0, 28.3, "0 5 10 15 20 25"},
-		{"an explosion", niceTicks{want: 4}, 0, 9.9e8, "0 2e+08 4e+08 6e+08 8e+08"},
+		{"an explosion", niceTicks{want: 4}, 0, 9.9e8, "0 2e8 4e8 6e8 8e8"},
 		{"below zero", niceTicks{want: 4}, -1, 1, "-1.0 -0.5 0.0 0.5 1.0"},
 	}
 	for _, tt := range tests {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"grpo/internal/words"
 )
 
 // results.csv has a row for each arm, in the manifest's order, and these
@@ -113,5 +115,5 @@ func exact(v float64) string {
 	if !isFinite(v) {
 		return ""
 	}
-	return strconv.FormatFloat(v, 'g', -1, 64)
+	return words.Number(v)
 }

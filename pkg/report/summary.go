@@ -11,10 +11,10 @@ import (
 // AssignmentLine is a run's last sampled validation in the assignment's own
 // form, for example
 //
-//	learning_rate: 0.001 Eval n_grpo_idx: 199 correct_num: 871 error_num: 153
+//	learning_rate: 0.001 Eval step: 200 correct_num: 871 error_num: 153
 //
-// n_grpo_idx counts steps from 0, so it is one less than the step. ok is false
-// when no validation was made after a step.
+// The assignment counts steps from 0 (n_grpo_idx: 199); here, as everywhere, step
+// 200 is the 200th. ok is false when no validation was made after a step.
 func AssignmentLine(r *rundir.Run) (line string, ok bool, err error) {
 	a, err := readAbout(r)
 	if err != nil {
@@ -24,8 +24,8 @@ func AssignmentLine(r *rundir.Run) (line string, ok bool, err error) {
 	if e == nil || e.Step < 1 {
 		return "", false, nil
 	}
-	return fmt.Sprintf("learning_rate: %s Eval n_grpo_idx: %d correct_num: %d error_num: %d",
-		rate(a.Train.LearningRate), e.Step-1, e.Sampled.CorrectNum, e.Sampled.ErrorNum), true, nil
+	return fmt.Sprintf("learning_rate: %s Eval step: %d correct_num: %d error_num: %d",
+		rate(a.Train.LearningRate), e.Step, e.Sampled.CorrectNum, e.Sampled.ErrorNum), true, nil
 }
 
 // WriteSummary writes what came of a run for a terminal: the assignment's line

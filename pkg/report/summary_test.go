@@ -21,11 +21,11 @@ func TestAssignmentLine(t *testing.T) {
 		ok     bool
 	}{
 		{"the assignment's example", func() {},
-			"learning_rate: 0.001 Eval n_grpo_idx: 199 correct_num: 871 error_num: 153", true},
+			"learning_rate: 0.001 Eval step: 200 correct_num: 871 error_num: 153", true},
 		{"a small rate as Python prints it", func() { r.Result.LearningRate = 1e-5 },
-			"learning_rate: 1e-05 Eval n_grpo_idx: 199 correct_num: 871 error_num: 153", true},
+			"learning_rate: 1e-5 Eval step: 200 correct_num: 871 error_num: 153", true},
 		{"3e-4", func() { r.Result.LearningRate = 3e-4 },
-			"learning_rate: 0.0003 Eval n_grpo_idx: 199 correct_num: 871 error_num: 153", true},
+			"learning_rate: 0.0003 Eval step: 200 correct_num: 871 error_num: 153", true},
 		{"no step was made", func() { r.Result.Final.Step = 0 }, "", false},
 	}
 	for _, tt := range tests {

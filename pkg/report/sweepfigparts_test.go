@@ -356,8 +356,8 @@ func TestLogTicks(t *testing.T) {
 	}{
 		{"two decades", 0.01, 1, "0.01 0.1 1"},
 		{"short", 0.1, 5, "0.1 0.2 0.5 1 2 5"},
-		{"long", 1e-6, 10, "1e-06 0.0001 0.01 1"},
-		{"huge", 1e294, 1e300, "1e+294 1e+295 1e+296 1e+297 1e+298 1e+299 1e+300"},
+		{"long", 1e-6, 10, "1e-6 0.0001 0.01 1"},
+		{"huge", 1e294, 1e300, "1e294 1e295 1e296 1e297 1e298 1e299 1e300"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"grpo/internal/words"
 )
 
 // column is a column of a text table. A heading may take several lines.
@@ -72,8 +74,8 @@ func significant(v float64, digits int) string {
 	if !isFinite(v) {
 		return "not finite"
 	}
-	return strconv.FormatFloat(v, 'g', digits, 64)
+	return words.Exponent(strconv.FormatFloat(v, 'g', digits, 64))
 }
 
-// rate prints a learning rate as the assignment's Python does: 0.001, 1e-05.
-func rate(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+// rate prints a learning rate as it is typed: 0.001, 1e-5.
+func rate(v float64) string { return words.Number(v) }

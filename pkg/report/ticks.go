@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"gonum.org/v1/plot"
+
+	"grpo/internal/words"
 )
 
 // niceStep is the largest of 1, 2 and 5 times a power of ten that divides
@@ -43,7 +45,7 @@ func (t niceTicks) Ticks(lo, hi float64) []plot.Tick {
 		}
 		label := strconv.FormatFloat(v, 'f', digits, 64)
 		if step >= 1e5 || digits > 4 {
-			label = strconv.FormatFloat(v, 'g', 3, 64)
+			label = words.Exponent(strconv.FormatFloat(v, 'g', 3, 64))
 		}
 		ticks = append(ticks, plot.Tick{Value: v, Label: label})
 	}
@@ -94,7 +96,7 @@ func (logTicks) Ticks(lo, hi float64) []plot.Tick {
 			}
 			label := ""
 			if m == 1 && int(e-first)%every == 0 || (m == 2 || m == 5) && hi-lo < 2 {
-				label = strconv.FormatFloat(v, 'g', -1, 64)
+				label = words.Number(v)
 			}
 			ticks = append(ticks, plot.Tick{Value: at, Label: label})
 		}

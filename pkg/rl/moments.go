@@ -9,10 +9,54 @@ type moments struct {
 	mean, std float64 // NaN where undefined: the mean of none, the std of fewer than two
 }
 
-// momentsOf computes the moments of x in two passes. Differences are taken from
-// the first value, so that equal values give a mean of exactly that value and a
-// standard deviation of exactly 0, also where their sum is not exact (0.1 x 3).
+// momentsOf computes the moments of x. Where squares of the values leave the
+// range of a float64, they are computed of the values times a power of two, which
+// is exact; so the standard deviation is 0 for equal values only, and infinite
+// only where it is itself out of range.
 func momentsOf(x []float64) moments {
+	m := plainMoments(x)
+	const low, high = 1e-140, 1e140
+	if m.n == 0 || math.Abs(m.mean) < high && (m.n == 1 || m.std > low && m.std < high || m.std == 0 && equal(x)) {
+		return m
+	}
+	largest := 0.0
+	for _, v := range x {
+		if !math.IsNaN(v) {
+			largest = max(largest, math.Abs(v))
+		}
+	}
+	if largest == 0 || math.IsInf(largest, 1) {
+		return m
+	}
+	_, exp := math.Frexp(largest)
+	scaled := make([]float64, len(x))
+	for i, v := range x {
+		scaled[i] = math.Ldexp(v, -exp)
+	}
+	m = plainMoments(scaled)
+	m.mean, m.std = math.Ldexp(m.mean, exp), math.Ldexp(m.std, exp)
+	return m
+}
+
+// equal reports whether all values of x that are not NaN are the same.
+func equal(x []float64) bool {
+	first := math.NaN()
+	for _, v := range x {
+		switch {
+		case math.IsNaN(v):
+		case math.IsNaN(first):
+			first = v
+		case v != first:
+			return false
+		}
+	}
+	return true
+}
+
+// plainMoments computes the moments in two passes. Differences are taken from the
+// first value, so that equal values give a mean of exactly that value and a
+// standard deviation of exactly 0, also where their sum is not exact (0.1 x 3).
+func plainMoments(x []float64) moments {
 	m := moments{mean: math.NaN(), std: math.NaN()}
 	first, sum := 0.0, 0.0
 	for _, v := range x {

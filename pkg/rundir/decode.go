@@ -11,11 +11,13 @@ import (
 	"reflect"
 	"strings"
 	"unicode/utf8"
+
+	"grpo/internal/jsonkeys"
 )
 
 // Unmarshal decodes one JSON value into v (a pointer), strictly: an unknown
-// key, a wrong type, a bare null or anything after the value is an error, and so
-// is a byte that is not UTF-8, which the standard decoder would replace. A plain
+// key, a key that appears twice, a wrong type, a bare null or anything after the
+// value is an error, and so is a byte that is not UTF-8, which the standard decoder would replace. A plain
 // float whose key is null or missing becomes NaN (see [Marshal]).
 func Unmarshal(data []byte, v any) error {
 	if !utf8.Valid(data) {
@@ -31,6 +33,9 @@ func Unmarshal(data []byte, v any) error {
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("something follows the JSON value")
+	}
+	if err := jsonkeys.Check(data); err != nil {
+		return err
 	}
 	// The standard decoder leaves a float alone when it meets null; a second,
 	// untyped reading tells which floats were not there.

@@ -109,9 +109,6 @@ func readRun(dir string) (*Run, seals, error) {
 	if err := r.checkOrder(); err != nil {
 		return fail(err)
 	}
-	if err := r.checkCounts(); err != nil {
-		return fail(err)
-	}
 	var seal *Seal
 	if r.Result == nil && seen.sealed {
 		seal = new(Seal)
@@ -120,6 +117,9 @@ func readRun(dir string) (*Run, seals, error) {
 		}
 	}
 	if err := r.checkSeals(seal, content); err != nil {
+		return fail(err)
+	}
+	if err := r.checkCounts(); err != nil {
 		return fail(err)
 	}
 	return r, seen, nil

@@ -13,7 +13,7 @@ func counts(n, right, wrong int) Counts {
 	return Counts{
 		N: n, CorrectNum: right, ErrorNum: n - right,
 		FormattedRight: right, FormattedWrong: wrong, Unformatted: n - right - wrong,
-		AnswerReward: float64(right) / float64(n),
+		AnswerReward: float64(right) / float64(n), FormatReward: float64(right+wrong) / float64(n),
 	}
 }
 
@@ -32,7 +32,7 @@ func fullRun(t *testing.T) string {
 	must(WriteFileAtomic(filepath.Join(dir, ConfigFile), []byte("seed: 1\n")))
 	must(WriteJSON(filepath.Join(dir, MetaFile), Meta{Version: "v0"}))
 	must(WriteJSON(filepath.Join(dir, StatusFile), Status{State: StateDone, Step: 2, Steps: 2}))
-	must(WriteJSON(filepath.Join(dir, ResultFile), Result{Status: StateDone, Initial: before, Final: after, Best: after, WallS: 3}))
+	must(WriteJSON(filepath.Join(dir, ResultFile), Result{Status: StateDone, Initial: before, Final: after, BestStep: 2, Best: after, WallS: 3}))
 	metrics := mustOpen(t, filepath.Join(dir, MetricsFile))
 	must(metrics.Append(Metrics{Step: 1, Loss: math.NaN()}))
 	must(metrics.Append(Metrics{Step: 2}))
@@ -90,6 +90,57 @@ func TestOpenOfAHalfFinishedRun(t *testing.T) {
 	}
 	if len(r.Metrics) != 2 || len(r.Torn) != 1 || r.Torn[0].Line != 3 {
 		t.Errorf("%d metrics, torn %v", len(r.Metrics), r.Torn)
+	}
+}
+
+// A result that was edited by hand and lost its checksum, or has one that fits, is
+// held to its own counts and to eval.jsonl.
+func TestOpenRefusesAResultThatContradictsItself(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(r *Result)
+		want   []string
+	}{
+		{"an answer reward of its own", func(r *Result) { r.Final.Sampled.AnswerReward = 0.99 }, []string{"final: sampled", "answer_reward 0.99 contradicts correct_num 7 of n 8"}},
+		{"another count, which adds up", func(r *Result) { r.Final.Sampled = counts(8, 8, 0) }, []string{"final", "contradicts eval.jsonl: line 2", "sampled.correct_num"}},
+		{"a format reward of its own", func(r *Result) { r.Initial.Sampled.FormatReward = 1 }, []string{"initial: sampled", "format_reward 1 contradicts"}},
+		{"more truncated than there are", func(r *Result) { r.Final.Sampled.Truncated = 9 }, []string{"truncated 9"}},
+		{"a length of its own", func(r *Result) {
+			c := &r.Final.Sampled
+			c.LengthRight, c.LengthWrong, c.Length = ptr(10.0), ptr(20.0), 5
+		}, []string{"completion_length 5 contradicts", "11.25"}},
+		{"a length of no completion", func(r *Result) { r.Final.Greedy.LengthWrong = ptr(3.0) }, []string{"final: greedy", "no such completion"}},
+		{"a best below the last", func(r *Result) { r.BestStep, r.Best = 0, r.Initial }, []string{"best has the answer_reward 0.125, below that of final, 0.875"}},
+		{"another best step", func(r *Result) { r.BestStep = 1 }, []string{"best_step 1 contradicts"}},
+		{"a split of its own", func(r *Result) { r.Unseen = &Eval{Step: 2, Split: SplitUnseen, Sampled: counts(4, 4, 0)} }, []string{"unseen", "line 3"}},
+		{"done and diverged", func(r *Result) { r.DivergedAt = ptr(1) }, []string{"diverged_at 1"}},
+	} {
+		for _, sum := range []bool{true, false} {
+			dir := fullRun(t)
+			run, err := Open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tt.change(run.Result)
+			data, err := Marshal(run.Result) // with a checksum that fits
+			if !sum {
+				data, err = Marshal(plainResult(*run.Result))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(dir, ResultFile), string(data))
+			_, err = Open(dir)
+			if err == nil {
+				t.Errorf("%s (checksum: %v): displayed", tt.name, sum)
+				continue
+			}
+			for _, want := range append(tt.want, ResultFile) {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%s (checksum: %v): error %q, want one with %q", tt.name, sum, err, want)
+				}
+			}
+		}
 	}
 }
 

@@ -50,7 +50,7 @@ func TestAxis(t *testing.T) {
 		log    bool
 		err    string
 	}{
-		{name: "rates", in: AxisRequest{Key: "lr", Values: []string{"1e-5", "0.00003", "1e-4"}}, key: "train.learning_rate", short: "lr", label: "learning rate", values: "1e-05 3e-05 0.0001", log: true},
+		{name: "rates", in: AxisRequest{Key: "lr", Values: []string{"1e-5", "0.00003", "1e-4"}}, key: "train.learning_rate", short: "lr", label: "learning rate", values: "1e-5 3e-5 0.0001", log: true},
 		{name: "less than a factor of 10", in: AxisRequest{Key: "lr", Values: []string{"2e-4", "1e-3"}}, key: "train.learning_rate", short: "lr", label: "learning rate", values: "0.0002 0.001"},
 		{name: "exactly a factor of 10", in: AxisRequest{Key: "lr", Values: []string{"3e-4", "3e-3"}}, key: "train.learning_rate", short: "lr", label: "learning rate", values: "0.0003 0.003", log: true},
 		{name: "with 0", in: AxisRequest{Key: "beta", Values: []string{"0", "0.01", "1"}}, key: "algorithm.beta", short: "beta", label: "KL weight (beta)", values: "0 0.01 1"},

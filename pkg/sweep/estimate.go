@@ -176,11 +176,29 @@ func (m measurement) run(c config.Config) float64 {
 	return m.Setup + float64(c.Train.NGRPOSteps)*(m.Rollout+epochs*m.Update) + float64(decodings(c))*m.Decode
 }
 
+// wholeFile is a guess of the problems in a file, which are not counted here.
+const wholeFile = 1024
+
+// evaluated is the number of problems in a split of a size that may be 0 for all
+// of a file.
+func evaluated(size, all int) int {
+	if size == 0 {
+		return all
+	}
+	return size
+}
+
 // decodings is the number of completions of all evaluations of a run.
 func decodings(c config.Config) int {
 	steps, every := c.Train.NGRPOSteps, c.Eval.EveryNSteps
 	evaluations := 1 + (steps+every-1)/every
-	n := evaluations*(c.Data.ValSize+c.Data.UnseenSize) + c.Data.TestSize
+	n := evaluations*(evaluated(c.Data.ValSize, wholeFile)+c.Data.UnseenSize) + c.Data.TestSize
+	if c.Data.Source != "generated" {
+		n = evaluations * evaluated(c.Data.ValSize, wholeFile)
+		if c.Data.TestFile != "" {
+			n += evaluated(c.Data.TestSize, wholeFile)
+		}
+	}
 	if c.Eval.Greedy {
 		n *= 2
 	}

@@ -32,8 +32,10 @@ func NewProbe(now func() time.Time, scratch string) Probe {
 		defer os.RemoveAll(dir)
 		ctx, stop := context.WithCancel(ctx)
 		defer stop()
-		cfg.Data.ValSize, cfg.Data.UnseenSize = min(cfg.Data.ValSize, probeProblems), min(cfg.Data.UnseenSize, probeProblems/4)
-		cfg.Data.TestSize = min(cfg.Data.TestSize, 1)
+		cfg.Data.ValSize, cfg.Data.UnseenSize = min(evaluated(cfg.Data.ValSize, probeProblems), probeProblems), min(cfg.Data.UnseenSize, probeProblems/4)
+		if cfg.Data.Source != "generated" || cfg.Data.TestSize > 0 {
+			cfg.Data.TestSize = 1
+		}
 		cfg.Train.NGRPOSteps, cfg.Eval.EveryNSteps = max(cfg.Train.NGRPOSteps, 2*maxProbeSteps), 2*maxProbeSteps
 		cfg.Output.CheckpointEveryNSteps = 0
 		p := &prober{now: now, stop: stop, began: now()}
@@ -86,7 +88,7 @@ func (p *prober) measured(cfg config.Config) Measured {
 		out.Update += m.Time.UpdateS / n / float64(cfg.Train.EpochsPerRolloutBatch)
 	}
 	first := cfg
-	first.Train.NGRPOSteps, first.Data.TestSize = 0, 0 // the evaluation before training alone
+	first.Train.NGRPOSteps, first.Data.TestSize, first.Data.TestFile = 0, 0, "" // the evaluation before training alone
 	out.Decode = p.evaluated.Sub(p.opened).Seconds() / float64(decodings(first))
 	return out
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"grpo/internal/words"
 	"grpo/pkg/config"
 )
 
@@ -81,7 +82,7 @@ func labelOf(path string) string {
 	return strings.ReplaceAll(lastPart(path), "_", " ")
 }
 
-// canonical writes a value as names of arms have it: 3e-05 for 0.00003, lists
+// canonical writes a value as names of arms have it: 3e-5 for 0.00003, lists
 // with one space behind each comma. A text that is no value of the key's type
 // stays as it is; resolving the arm refuses it with the right words.
 func canonical(k config.Key, text string) string {
@@ -91,7 +92,7 @@ func canonical(k config.Key, text string) string {
 	switch {
 	case k.Type == "a number":
 		if f, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
-			return strconv.FormatFloat(f+0, 'g', -1, 64)
+			return words.Number(f + 0)
 		}
 	case strings.HasPrefix(k.Type, "an integer"):
 		return strings.TrimPrefix(text, "+")

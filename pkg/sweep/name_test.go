@@ -55,7 +55,7 @@ func TestFolder(t *testing.T) {
 		seed      uint64
 		want      string
 	}{
-		{"as documented", "lr=3e-05", 1, "lr=3e-05,seed=1-9f2c1ab4"},
+		{"as documented", "lr=3e-5", 1, "lr=3e-5,seed=1-9f2c1ab4"},
 		{"a list", "functions=[answer, format]", 2, "functions=_answer,_format,seed=2-9f2c1ab4"},
 		{"separators", `../a\b:c*?"`, 3, "a_b_c,seed=3-9f2c1ab4"},
 		{"other letters", "über groß", 3, "ber_gro,seed=3-9f2c1ab4"},

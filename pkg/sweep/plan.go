@@ -8,6 +8,7 @@ import (
 	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/sweepdir"
+	"grpo/pkg/train"
 )
 
 // PlanOptions are what the command line adds to a request.
@@ -243,7 +244,7 @@ func (p *planner) load(own []config.Flag) (*config.Resolved, error) {
 	if path == "" {
 		path = p.req.Config
 	}
-	return config.Load(config.LoadOptions{Path: path, Env: p.opts.Env, Set: p.opts.Set, Flags: slices.Concat(p.common, p.opts.Flags, own)})
+	return config.Load(config.LoadOptions{Path: path, Env: p.opts.Env, Set: p.opts.Set, Flags: slices.Concat(p.common, p.opts.Flags, own), Checkpoint: train.FindCheckpoint})
 }
 
 func (p *planner) resolveBase() error {

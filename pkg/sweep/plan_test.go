@@ -46,10 +46,10 @@ func TestNewPlan(t *testing.T) {
 	if m.Command != "sweep" || m.Name != "lr" || m.Title != "Learning rate" || !strings.HasSuffix(m.Question, "?") || m.Reference != "" {
 		t.Errorf("heads %q %q %q %q %q", m.Command, m.Name, m.Title, m.Question, m.Reference)
 	}
-	if want := []sweepdir.Axis{{Key: "train.learning_rate", Label: "learning rate", Short: "lr", Values: []string{"1e-05", "3e-05", "0.0001"}, Log: true}}; !reflect.DeepEqual(m.Axes, want) {
+	if want := []sweepdir.Axis{{Key: "train.learning_rate", Label: "learning rate", Short: "lr", Values: []string{"1e-5", "3e-5", "0.0001"}, Log: true}}; !reflect.DeepEqual(m.Axes, want) {
 		t.Errorf("axes %+v", m.Axes)
 	}
-	if want := (sweepdir.Arm{Name: "lr=3e-05", Label: "learning rate 3e-05", Set: []sweepdir.Override{{Key: "train.learning_rate", Value: "3e-05"}}, Point: []string{"3e-05"}}); !reflect.DeepEqual(m.Arms[1], want) {
+	if want := (sweepdir.Arm{Name: "lr=3e-5", Label: "learning rate 3e-5", Set: []sweepdir.Override{{Key: "train.learning_rate", Value: "3e-5"}}, Point: []string{"3e-5"}}); !reflect.DeepEqual(m.Arms[1], want) {
 		t.Errorf("arm %+v", m.Arms[1])
 	}
 	if !slices.Equal(m.Varied, []string{"train.learning_rate"}) || !slices.Equal(m.Seeds, []uint64{5, 2}) || !slices.Equal(m.Argv, []string{"grpo", "sweep", "lr"}) {

@@ -2,7 +2,7 @@
 // run's: what is written by pkg/sweep and read by pkg/report.
 //
 //	sweep.yaml  manifest.json               # the request; the frozen list of runs
-//	runs/lr=3e-05,seed=1-9f2c1ab4/          # run folders (package rundir)
+//	runs/lr=3e-5,seed=1-9f2c1ab4/          # run folders (package rundir)
 //	results.csv results.json results.md report.html *.png
 //
 // An ablation is a sweep whose arms have names; the assignment is a folder of
@@ -45,8 +45,8 @@ type Axis struct {
 
 // Arm is one setting of a sweep.
 type Arm struct {
-	Name  string     `json:"name"`  // unique in the sweep: "lr=3e-05", "no_baseline"
-	Label string     `json:"label"` // for legends: "learning rate 3e-05", "no baseline"
+	Name  string     `json:"name"`  // unique in the sweep: "lr=3e-5", "no_baseline"
+	Label string     `json:"label"` // for legends: "learning rate 3e-5", "no baseline"
 	Set   []Override `json:"set"`   // what makes the arm
 	// Point holds the arm's value on each axis of the manifest; empty where the
 	// sweep has no axes.
@@ -61,7 +61,7 @@ type Entry struct {
 	Index int    `json:"index"` // its place in Manifest.Runs
 	Arm   int    `json:"arm"`   // index into Manifest.Arms
 	Seed  uint64 `json:"seed"`
-	Dir   string `json:"dir"`  // below the sweep's folder, slash-separated: "runs/lr=3e-05,seed=1-9f2c1ab4"
+	Dir   string `json:"dir"`  // below the sweep's folder, slash-separated: "runs/lr=3e-5,seed=1-9f2c1ab4"
 	Hash  string `json:"hash"` // of the resolved configuration
 	// Config is the resolved configuration as YAML; empty where Error says why
 	// there is none (an arm with a broken setting).

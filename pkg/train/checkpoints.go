@@ -19,6 +19,9 @@ import (
 //	last.safetensors          the newest checkpoint
 //	step-000010.safetensors   those before it, output.keep_checkpoints in all
 //	best.safetensors          the weights of the best validation reward
+//
+// and of a finished run with output.keep "best" the last of these only. Besides,
+//
 //	seal.json                 what the newest one counts on (rundir.Seal)
 //
 // A checkpoint is a sealed safetensors file (model.Checkpoint.EncodeSealed): the
@@ -153,6 +156,34 @@ func (t *trainer) dropOld() error {
 		}
 		if err := os.Remove(t.path(rundir.CheckpointDir, stepName(step))); err != nil {
 			return fmt.Errorf("drop an old checkpoint: %w", err)
+		}
+	}
+	return nil
+}
+
+// keepBest leaves of a finished run the best weights only, where output.keep asks
+// for that: it has nothing to continue. Without whole best weights the others stay.
+func (t *trainer) keepBest() error {
+	if t.cfg.Output.Keep != "best" {
+		return nil
+	}
+	if c, err := model.ReadFile(t.path(rundir.CheckpointDir, bestFile)); err != nil || !c.Sealed {
+		return nil
+	}
+	last, older, err := t.checkpoints()
+	if err != nil {
+		return err
+	}
+	var names []string
+	if last {
+		names = append(names, lastFile)
+	}
+	for _, step := range older {
+		names = append(names, stepName(step))
+	}
+	for _, name := range names {
+		if err := os.Remove(t.path(rundir.CheckpointDir, name)); err != nil {
+			return fmt.Errorf("keep the best weights only (output.keep): %w", err)
 		}
 	}
 	return nil

@@ -138,7 +138,7 @@ func TestCheckOfSplits(t *testing.T) {
 }
 
 func TestCheckOfEvaluations(t *testing.T) {
-	good := rundir.Counts{N: 4, CorrectNum: 3, ErrorNum: 1, FormattedRight: 3, Unformatted: 1, AnswerReward: 0.75}
+	good := rundir.Counts{N: 4, CorrectNum: 3, ErrorNum: 1, FormattedRight: 3, Unformatted: 1, AnswerReward: 0.75, FormatReward: 0.75}
 	r := &trainer{}
 	if err := r.checkEval(rundir.Eval{Sampled: good, Greedy: &good}); err != nil || r.state.Checks != 2 {
 		t.Errorf("%d checks, %v", r.state.Checks, err)

@@ -127,8 +127,9 @@ func meanOrNil(sum, n int) *float64 {
 }
 
 // EvaluateCheckpoint evaluates the initial weights of a configuration
-// (model.init) on a split, and returns the first n samples of each decoding.
-func EvaluateCheckpoint(cfg config.Config, split string, n, threads int) (rundir.Eval, []rundir.Sample, error) {
+// (model.init) on a split, and returns the first n samples of each decoding. What
+// people should know of the problems goes to note.
+func EvaluateCheckpoint(cfg config.Config, split string, n, threads int, note func(string)) (rundir.Eval, []rundir.Sample, error) {
 	fail := func(err error) (rundir.Eval, []rundir.Sample, error) { return rundir.Eval{}, nil, err }
 	problems, err := LoadProblems(cfg.Data)
 	if err != nil {
@@ -137,6 +138,9 @@ func EvaluateCheckpoint(cfg config.Config, split string, n, threads int) (rundir
 	chosen, err := problems.Split(split)
 	if err != nil {
 		return fail(err)
+	}
+	for _, cut := range problems.Cut {
+		note(cut)
 	}
 	template, err := gsm8k.LookupTemplate(cfg.Data.PromptTemplate)
 	if err != nil {

@@ -18,6 +18,8 @@ type Problems struct {
 	Overlap int
 	// Skipped counts broken lines that were passed over (data.skip_bad).
 	Skipped int
+	// Cut says of each file of which only the first problems are taken how many.
+	Cut []string
 }
 
 // LoadProblems generates or reads the problems that d asks for.
@@ -36,7 +38,7 @@ func LoadProblems(d config.Data) (*Problems, error) {
 		return p, nil
 	}
 	opt := gsm8k.ReadOptions{SkipBad: d.SkipBad, Annotations: gsm8k.AnnotationMode(d.Annotations)}
-	read := func(what, path string, limit int, to *[]gsm8k.Problem) error {
+	read := func(what, cap, path string, limit int, to *[]gsm8k.Problem) error {
 		if path == "" {
 			return nil
 		}
@@ -46,6 +48,7 @@ func LoadProblems(d config.Data) (*Problems, error) {
 		}
 		p.Skipped += report.Skipped
 		if limit > 0 && len(problems) > limit {
+			p.Cut = append(p.Cut, fmt.Sprintf("%s: the first %d of %d problems are used (%s %d; 0 takes all)", path, limit, len(problems), cap, limit))
 			problems = problems[:limit]
 		}
 		if len(problems) == 0 {
@@ -54,13 +57,13 @@ func LoadProblems(d config.Data) (*Problems, error) {
 		*to = problems
 		return nil
 	}
-	if err := read("data.train_file", d.TrainFile, d.TrainSize, &p.Train); err != nil {
+	if err := read("data.train_file", "data.train_size", d.TrainFile, d.TrainSize, &p.Train); err != nil {
 		return nil, err
 	}
-	if err := read("data.val_file", d.ValFile, d.ValSize, &p.Val); err != nil {
+	if err := read("data.val_file", "data.val_size", d.ValFile, d.ValSize, &p.Val); err != nil {
 		return nil, err
 	}
-	if err := read("data.test_file", d.TestFile, d.TestSize, &p.Test); err != nil {
+	if err := read("data.test_file", "data.test_size", d.TestFile, d.TestSize, &p.Test); err != nil {
 		return nil, err
 	}
 	p.SFT = p.Train

@@ -1,8 +1,6 @@
 package train
 
 import (
-	"fmt"
-
 	"grpo/pkg/model"
 	"grpo/pkg/rl"
 )
@@ -27,9 +25,9 @@ func (t *trainer) prepareJudges() error {
 		}
 	}
 	if a.Teacher != "" {
-		teacher, err := InitialWeights(specOf(t.cfg), a.Teacher, t.cfg.Seed)
+		teacher, err := TeacherWeights(a.Teacher)
 		if err != nil {
-			return fmt.Errorf("load the teacher (algorithm.teacher): %w", err)
+			return err
 		}
 		t.inputs.Teacher = teacher.Hash()
 		if t.judges.teacherScorer, err = model.NewScorer(teacher, temperature, t.device.on); err != nil {

@@ -45,7 +45,7 @@ func (t *trainer) open() (*rundir.Result, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w (the run is done: put the file back as it was, or begin anew beside this folder with --fresh)", err)
 		}
-		return run.Result, nil
+		return run.Result, t.keepBest()
 	}
 	for _, dir := range []string{t.opts.Dir, t.path(rundir.CheckpointDir)} {
 		if err := rundir.RemoveTemps(dir); err != nil {
@@ -143,7 +143,11 @@ func (t *trainer) restore(configFile []byte) error {
 			if err := t.belongs(path, c, s); err != nil {
 				return fmt.Errorf("continue run: %w", err)
 			}
-			err = t.logsHold(s)
+			if err = t.logsHold(s); err == nil && !s.Stopped { // a run that stopped for such numbers is read
+				if err = c.Params.CheckFinite(); err != nil {
+					err = fmt.Errorf("read %s: %w", path, err)
+				}
+			}
 		}
 		if err != nil {
 			damage = append(damage, err.Error())

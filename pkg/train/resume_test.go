@@ -160,6 +160,7 @@ func TestCheckpointPace(t *testing.T) {
 		{[]string{"output.keep_checkpoints=9"}, "best last step-000000 step-000002 step-000004"},
 		{[]string{"output.checkpoint_every_n_steps=1", "output.keep_checkpoints=3"}, "best last step-000004 step-000005"},
 		{[]string{"output.checkpoint_every_n_steps=5", "output.keep_checkpoints=9"}, "best last step-000000 step-000005"},
+		{[]string{"output.keep=best"}, "best"},
 	} {
 		got := undisturbed(t, mini(t, append(tt.set, base...)...))
 		sameBits(t, want, got)
@@ -173,6 +174,40 @@ func TestCheckpointPace(t *testing.T) {
 			t.Errorf("%v: %s, want %s", tt.set, files, tt.files)
 		}
 	}
+}
+
+// A run keeps what it continues from until it is done, and only then the best
+// weights alone; the same command again shows its result, and removes what a crash
+// after result.json left.
+func TestKeepBest(t *testing.T) {
+	cfg := mini(t, "n_grpo_steps=6", "output.keep=best")
+	all := cfg
+	all.Output.Keep = "all"
+	if config.Hash(all) != config.Hash(cfg) {
+		t.Error("output.keep is in the hash")
+	}
+	dir := interrupted(t, cfg, 3)
+	last := filepath.Join(dir, rundir.CheckpointDir, lastFile)
+	slurp(t, last)
+	mustRun(t, cfg, dir, 1)
+	for range 2 {
+		if names, err := filepath.Glob(filepath.Join(dir, rundir.CheckpointDir, "*.safetensors")); err != nil || len(names) != 1 || filepath.Base(names[0]) != bestFile {
+			t.Errorf("left: %v, %v", names, err)
+		}
+		if err := os.WriteFile(last, []byte("left by a crash"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		mustRun(t, cfg, dir, 1)
+	}
+	// Weights that can't be read are no reason to lose the others.
+	if err := os.WriteFile(last, slurp(t, filepath.Join(dir, rundir.CheckpointDir, bestFile)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, rundir.CheckpointDir, bestFile), []byte("damaged"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	mustRun(t, cfg, dir, 1)
+	slurp(t, last)
 }
 
 // Under the folder's own configuration every key must be as it was; a command

@@ -191,5 +191,5 @@ func (t *trainer) finish() (*rundir.Result, error) {
 	if err := rundir.WriteJSON(filepath.Join(t.opts.Dir, rundir.ResultFile), res); err != nil {
 		return nil, err
 	}
-	return res, nil
+	return res, t.keepBest()
 }

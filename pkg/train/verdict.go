@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/model/tokenizer"
 	"grpo/pkg/rundir"
@@ -40,9 +41,9 @@ func (t *trainer) judgeCollapse(e rundir.Eval) {
 	t.state.collapse(e)
 	switch now := t.state.DivergedAt; {
 	case was == nil && now != nil:
-		what := "the run goes on (train.stop_on_divergence would end it)"
+		what := "the run goes on (--stop-diverged would end it)"
 		if t.cfg.Train.StopOnDivergence {
-			what = "the run ends here (train.stop_on_divergence)"
+			what = "the run ends here (--stop-diverged, train.stop_on_divergence)"
 		}
 		t.opts.Observer.Note(fmt.Sprintf("diverged at step %d: %s; %s", *now, t.state.DivergedReason, what))
 	case was != nil && now == nil:
@@ -79,6 +80,9 @@ func (t *trainer) learnability() {
 	if t.problems.Skipped > 0 {
 		t.opts.Observer.Note(fmt.Sprintf("%d broken lines of the problem files were skipped", t.problems.Skipped))
 	}
+	for _, cut := range t.problems.Cut {
+		t.opts.Observer.Note(cut)
+	}
 	t.noteLeak()
 }
 
@@ -110,7 +114,7 @@ func (t *trainer) warnings() []string {
 			s.Groups, s.Right, s.Completions))
 	}
 	if s.Step > 0 && slices.Equal(t.params.Flat, t.first.Flat) {
-		out = append(out, fmt.Sprintf("the weights did not move in %d updates (learning rate %g)", t.opt.T, t.cfg.Train.LearningRate))
+		out = append(out, fmt.Sprintf("the weights did not move in %d updates (learning rate %s)", t.opt.T, words.Number(t.cfg.Train.LearningRate)))
 	}
 	if e := s.Final; e.Sampled.AnswerReward <= e.MajorityBaseline {
 		out = append(out, fmt.Sprintf("%d correct of %d validation problems, sampled: no better than always answering %s (%.3f)",

@@ -15,7 +15,26 @@ import (
 const smallest = 8 + 2
 
 // ReadFile reads the file at path; see [Read].
-func ReadFile(path string) (*File, error) {
+func ReadFile(path string) (*File, error) { return readFile(path, read) }
+
+// ReadHeader reads what the file at path holds without its data, which is left
+// out of the tensors; the checksum is not verified. It costs the same for a
+// model of any size.
+func ReadHeader(path string) (*File, error) {
+	return readFile(path, func(r io.ReaderAt, size int64) (*File, error) {
+		entries, metadata, _, err := readLayout(r, size)
+		if err != nil {
+			return nil, err
+		}
+		f := &File{Metadata: metadata}
+		for _, e := range entries {
+			f.Tensors = append(f.Tensors, Tensor{Name: e.name, Dtype: e.dtypeName, Shape: e.shape})
+		}
+		return f, nil
+	})
+}
+
+func readFile(path string, read func(io.ReaderAt, int64) (*File, error)) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, withoutPath(err))
@@ -28,7 +47,11 @@ func ReadFile(path string) (*File, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("read %s: not a regular file", path)
 	}
-	return Read(path, f, info.Size())
+	out, err := read(f, info.Size())
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return out, nil
 }
 
 // Read reads the safetensors file of size bytes in r; name stands for it in
@@ -51,19 +74,23 @@ func Read(name string, r io.ReaderAt, size int64) (*File, error) {
 	return f, nil
 }
 
-func read(r io.ReaderAt, size int64) (*File, error) {
-	header, err := readHeader(r, size)
-	if err != nil {
-		return nil, err
+// readLayout reads the header, and checks that the tensors fill the file.
+func readLayout(r io.ReaderAt, size int64) (entries []entry, metadata map[string]string, header []byte, err error) {
+	if header, err = readHeader(r, size); err != nil {
+		return nil, nil, nil, err
 	}
-	entries, metadata, err := parseHeader(header)
+	if entries, metadata, err = parseHeader(header); err != nil {
+		return nil, nil, nil, err
+	}
+	return entries, metadata, header, checkLayout(entries, 8+int64(len(header)), size)
+}
+
+func read(r io.ReaderAt, size int64) (*File, error) {
+	entries, metadata, header, err := readLayout(r, size)
 	if err != nil {
 		return nil, err
 	}
 	start := 8 + int64(len(header))
-	if err := checkLayout(entries, start, size); err != nil {
-		return nil, err
-	}
 	digest, sealed := metadata[ChecksumKey]
 	if sealed {
 		if err := verify(r, size, header, digest); err != nil {

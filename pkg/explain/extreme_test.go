@@ -1,0 +1,111 @@
+package explain
+
+import (
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"grpo/pkg/rl"
+)
+
+type writer interface{ WriteText(io.Writer) error }
+
+// Whatever finite numbers a subject is asked about, it computes them or says that
+// they are out of range; it never prints NaN or an infinity.
+func TestExtremeInputs(t *testing.T) {
+	advantages := func(change func(*AdvantageOptions)) func() (writer, error) {
+		return func() (writer, error) { o := DefaultAdvantages(); change(&o); return Advantages(o) }
+	}
+	clip := func(change func(*ClipOptions)) func() (writer, error) {
+		return func() (writer, error) { o := DefaultClip(); change(&o); return Clip(o) }
+	}
+	length := func(change func(*LengthNormOptions)) func() (writer, error) {
+		return func() (writer, error) { o := DefaultLengthNorm(); change(&o); return LengthNorm(o) }
+	}
+	aggregation := func(change func(*AggregationOptions)) func() (writer, error) {
+		return func() (writer, error) { o := DefaultAggregation(); change(&o); return Aggregation(o) }
+	}
+	overlong := func(change func(*OverlongOptions)) func() (writer, error) {
+		return func() (writer, error) { o := DefaultOverlong(); change(&o); return Overlong(o) }
+	}
+	walk := func(change func(*WalkthroughOptions)) func() (writer, error) {
+		return func() (writer, error) { o := DefaultWalkthrough(); change(&o); return Walkthrough(o) }
+	}
+	group := func(r ...float64) func(*AdvantageOptions) {
+		return func(o *AdvantageOptions) { o.Prompts = []Prompt{{"prompt 0", r}} }
+	}
+	for _, tt := range []struct {
+		name    string
+		do      func() (writer, error)
+		refused bool
+	}{
+		{"advantages 1e308, -1e308, 0", advantages(group(1e308, -1e308, 0)), false},
+		{"advantages 1e-300", advantages(group(1e-300, 0, 0)), false},
+		{"advantages whose std is out of range", advantages(group(1.7e308, -1.7e308)), true},
+		{"nearly equal, out of range", advantages(func(o *AdvantageOptions) { o.Nearly = []float64{1.7e308, -1.7e308} }), true},
+		{"eps 1e308", advantages(func(o *AdvantageOptions) { o.Eps = 1e308 }), false},
+		{"clip 1e308", clip(func(o *ClipOptions) { o.Advantage = 1e308 }), true},
+		{"clip at logp -1e308", clip(func(o *ClipOptions) { o.LogProb = -1e308 }), false},
+		{"clip up to 1e308", clip(func(o *ClipOptions) { o.EpsilonHigh = []float64{1e308} }), false},
+		{"clip from 1e308 below", clip(func(o *ClipOptions) { o.Epsilon = 1e308 }), false},
+		{"lengthnorm 1e308 x 1e308", length(func(o *LengthNormOptions) { o.Ratio, o.Advantages = 1e308, []float64{1e308} }), true},
+		{"lengthnorm over 1e-320", length(func(o *LengthNormOptions) { o.Constant = 1e-320 }), true},
+		{"aggregation over 1e-320", aggregation(func(o *AggregationOptions) { o.Constant = 1e-320 }), true},
+		{"overlong 1e308", overlong(func(o *OverlongOptions) { o.Rewards = []float64{1e308, -1e308, 0, 1, 1} }), false},
+		{"overlong over 1e-320", overlong(func(o *OverlongOptions) { o.Aggregation, o.Constant = rl.Constant, 1e-320 }), true},
+		{"walkthrough 1e308", walk(func(o *WalkthroughOptions) { o.Rewards = []float64{1e308, -1e308, 0} }), false},
+		{"walkthrough, undivided", walk(func(o *WalkthroughOptions) { o.Rewards, o.UseStd = []float64{1e308, 1e308, -1e308}, false }), true},
+		{"walkthrough, epsilon 1e308", walk(func(o *WalkthroughOptions) { o.Epsilon = 1e308 }), false},
+		{"walkthrough, a ratio out of range", walk(func(o *WalkthroughOptions) { o.OldLogProbs[0][0] = -1e308 }), true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r, err := tt.do()
+			if (err != nil) != tt.refused {
+				t.Fatalf("error %v, want one: %v", err, tt.refused)
+			}
+			if err != nil {
+				if !strings.Contains(err.Error(), "out of the range of a 64-bit number") {
+					t.Errorf("the error does not say why: %v", err)
+				}
+				return
+			}
+			var b strings.Builder
+			if err := r.WriteText(&b); err != nil {
+				t.Fatal(err)
+			}
+			if text := b.String(); strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
+				t.Errorf("prints a number that is none:\n%s", text)
+			}
+		})
+	}
+}
+
+func TestAdvantagesOfLargeRewardsAreThoseOfSmallOnes(t *testing.T) {
+	of := func(scale float64) []float64 {
+		o := DefaultAdvantages()
+		o.Prompts, o.Nearly, o.Eps = []Prompt{{"p", []float64{scale, -scale, 0}}}, nil, 0
+		r, err := Advantages(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Forms[0].Advantages[0]
+	}
+	same(t, "1e308", of(1e308), []float64{1, -1, 0})
+	same(t, "1", of(1), []float64{1, -1, 0})
+	if math.IsNaN(of(1e-300)[0]) {
+		t.Error("NaN for 1e-300")
+	}
+}
+
+// Values of a batch file that overflow are an error with the case's place.
+func TestBatchOutOfRange(t *testing.T) {
+	_, err := GroupedAdvantages("f.json", []byte(`{"grpo":[{"rewards_per_func":[[1.7e308],[1.7e308],[-1.7e308],[1.7e308]],"num_generations":4,"scale_rewards":"none"}]}`), 1e-4)
+	if err == nil || !strings.Contains(err.Error(), "f.json: grpo[0]") || !strings.Contains(err.Error(), "out of the range") {
+		t.Errorf("advantages: %v", err)
+	}
+	_, err = Losses("f.json", []byte(`{"inputs":{"mask":[[1]],"per_token_logps":[[-1]],"old_per_token_logps":[[-1000]],"advantages":[-1]},"cases":[{"config":{"loss_type":"grpo"}}]}`))
+	if err == nil || !strings.Contains(err.Error(), "f.json: cases[0]") || !strings.Contains(err.Error(), "out of the range") {
+		t.Errorf("loss: %v", err)
+	}
+}
