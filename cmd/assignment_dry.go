@@ -114,7 +114,7 @@ func (d dryStudy) write(out io.Writer) error {
 	fmt.Fprintln(w, "part\tindex\tarm\tseed\tstate\tabout\tsets")
 	for _, p := range d.Parts {
 		for _, r := range p.Runs {
-			fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%s\t%s\t%s\n", p.Part, r.Index, r.Arm, r.Seed, r.State, estimated(r.About), settings(r.Set))
+			fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%s\t%s\t%s\n", p.Part, r.Index, r.Arm, r.Seed, r.State, shortTime(r.About), settings(r.Set))
 		}
 	}
 	if err := w.Flush(); err != nil {
@@ -131,9 +131,8 @@ func (d dryStudy) write(out io.Writer) error {
 	}
 	text += "\n"
 	if d.Missing > 0 {
-		e := d.Estimate[0]
-		text += fmt.Sprintf("about %s, %d at a time with %s each; measured on the first steps, so as long as they are typical\n",
-			estimated(d.MissingS), e.Jobs, countOf(e.Threads, "thread"))
+		// The last part's estimate also says whether the probe of an earlier one was cut off.
+		text += estimated(d.MissingS, d.Estimate[len(d.Estimate)-1])
 	}
 	_, err := io.WriteString(out, text)
 	return err

@@ -242,7 +242,7 @@ func (r *statusReport) write(out io.Writer) error {
 			reward = fmt.Sprintf("%.3f", *row.Reward)
 		}
 		if row.Age >= 0 {
-			age = shortTime(time.Duration(row.Age*float64(time.Second))) + " ago"
+			age = shortTime(row.Age) + " ago"
 		}
 		if row.Attempts > 0 {
 			tries = fmt.Sprint(row.Attempts)

@@ -109,8 +109,9 @@ name (lr). The same command again does only what is missing: after Ctrl-C, after
 crash, after a failed run was mended. A changed sweep in the same folder is
 refused.
 
-The time that --dry-run tells is measured: it makes a few steps of each kind of
-run, as many at a time as the sweep would, and multiplies.`,
+--dry-run measures the time: it makes a few steps of each kind of run, with as
+many runs at a time as the sweep would have, and multiplies. When two steps take
+longer than a minute it stops there, and the time is a lower bound.`,
 		Example: `  grpo sweep lr                                       TinyLM's five rates, seeds 1 to 4
   grpo sweep lr --values 1e-5,3e-5,5e-5,1e-4 --seeds 4
   grpo sweep group_size --values 4,8,16 --lr 3e-4

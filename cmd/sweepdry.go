@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
@@ -75,7 +74,7 @@ func (d dryRun) write(out io.Writer, arms, seeds int) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "index\tarm\tseed\tstate\tabout\tfolder\tsets")
 	for _, r := range d.Runs {
-		fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%s\t%s\n", r.Index, r.Arm, r.Seed, r.State, estimated(r.About), r.Dir, settings(r.Set))
+		fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%s\t%s\n", r.Index, r.Arm, r.Seed, r.State, shortTime(r.About), r.Dir, settings(r.Set))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -88,15 +87,24 @@ func (d dryRun) write(out io.Writer, arms, seeds int) error {
 		text += fmt.Sprintf(", %d of them missing", d.Missing)
 		fallthrough
 	default:
-		text += fmt.Sprintf("\nabout %s, %d at a time with %s each; measured on the first steps, so as long as they are typical\n",
-			estimated(d.MissingS), d.Estimate.Jobs, countOf(d.Estimate.Threads, "thread"))
+		text += "\n" + estimated(d.MissingS, d.Estimate)
 	}
 	_, err := io.WriteString(out, text)
 	return err
 }
 
-func estimated(seconds float64) string {
-	return shortTime(time.Duration(seconds * float64(time.Second)))
+// estimated is the line on the time that the missing runs take.
+func estimated(seconds float64, e *sweep.Estimate) string {
+	about, how := "about", "measured on the first steps, so as long as they are typical"
+	if e.AtLeast {
+		about, how = "at least", "measuring stopped at its time limit, before it had seen two steps"
+	}
+	if text := shortTime(seconds); !strings.HasPrefix(text, "more than") {
+		about += " " + text
+	} else {
+		about = text
+	}
+	return fmt.Sprintf("%s, %d at a time with %s each; %s\n", about, e.Jobs, countOf(e.Threads, "thread"), how)
 }
 
 // settings writes what makes an arm as --set takes it.
