@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
@@ -19,6 +21,8 @@ import (
 )
 
 var evalKeys = []keyFlag{{"seed", "seed", "seed of sampling"}, deviceKey, skipBad}
+
+var evalSplits = []string{"val", "test", "unseen", "train"}
 
 // evalOptions are the inputs of `grpo eval`.
 type evalOptions struct {
@@ -47,9 +51,12 @@ initial weights, the embedded base model by default.`,
   grpo eval results/train-1a2b3c4d --split unseen
   grpo eval my-base/model.safetensors --json
   grpo eval --set data.source=gsm8k --set data.train_file=train.jsonl --set data.val_file=test.jsonl`,
-		Args: cobra.MaximumNArgs(1),
+		Args: takes("the folder of a run or a safetensors file", 0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts := cf.options(cmd, s, evalKeys)
+			if !slices.Contains(evalSplits, o.split) {
+				return &usageError{cmd, fmt.Errorf("--split %s: there is no such split%s (there are %s)", words.Show(o.split), words.DidYouMean(o.split, evalSplits), strings.Join(evalSplits, ", "))}
+			}
 			if len(args) == 1 {
 				init, err := useCheckpoint(args[0], which, &opts)
 				if err != nil {
@@ -69,11 +76,11 @@ initial weights, the embedded base model by default.`,
 	addKeyFlags(c, evalKeys)
 	c.Flags().StringVar(&o.split, "split", "val", "val, test, unseen or train")
 	c.Flags().StringVar(&which, "which", "last", "checkpoint of a run: last or best")
-	c.Flags().IntVar(&o.samples, "samples", 0, "print the first n completions too")
-	c.Flags().IntVar(&o.threads, "threads", 0, "worker threads (0 = one for each core)")
+	countVar(c.Flags(), &o.samples, "samples", 0, 0, maxCount, "print the first n completions too")
+	addThreads(c.Flags(), &o.threads, "")
 	c.Flags().BoolVar(&o.json, "json", false, "print as JSON")
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "no effect: there is no progress to show")
-	_ = c.RegisterFlagCompletionFunc("split", cobra.FixedCompletions([]string{"val", "test", "unseen", "train"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("split", cobra.FixedCompletions(evalSplits, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("which", cobra.FixedCompletions([]string{"last", "best"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -86,7 +93,7 @@ func useCheckpoint(arg, which string, opts *config.LoadOptions) (string, error) 
 	}
 	info, err := os.Stat(arg)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("evaluate %s: no such file or folder; give the folder of a run, as `grpo train` names it, or a safetensors file", arg)
+		return "", config.Invalid(fmt.Errorf("evaluate %s: no such file or folder; give the folder of a run, as `grpo train` names it, or a safetensors file", arg))
 	}
 	if err != nil {
 		return "", fmt.Errorf("evaluate: %w", err)

@@ -127,7 +127,7 @@ longer than a minute it stops there, and the time is a lower bound.`,
   grpo sweep --axis lr=3e-4,1e-3 --axis loss_type=no_baseline,reinforce_with_baseline
   grpo sweep lr --values 1e-3,3e-3 --seeds 1,2 -c smoke --out /tmp/rates
   grpo sweep lr --dry-run`,
-		Args: cobra.MaximumNArgs(1),
+		Args: takes("one KEY, or several with --axis", 0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			list, err := axesOf(cmd, args, values, axes)
 			if err != nil {
@@ -186,6 +186,8 @@ func axesOf(cmd *cobra.Command, args []string, values string, axes []string) ([]
 			if a.Values, err = sweep.SplitValues(values); err != nil {
 				return nil, &usageError{cmd, fmt.Errorf("--values: %w", err)}
 			}
+		} else if _, err := sweep.AxesRequest([]sweep.AxisRequest{a}); err != nil {
+			return nil, err
 		} else if !slices.Contains([]string{"lr", "learning_rate", "train.learning_rate"}, args[0]) {
 			return nil, &usageError{cmd, fmt.Errorf("give the values of %s (--values V1,V2)", args[0])}
 		}

@@ -21,17 +21,14 @@ type sweepFlags struct {
 }
 
 func (f *sweepFlags) add(fs *pflag.FlagSet) {
-	fs.IntVar(&f.jobs, "jobs", 0, "runs at a time (0 = one for each core, which is also the most)")
+	countVar(fs, &f.jobs, "jobs", 0, 0, maxCount, "runs at a time (0 = one for each core, which is also the most)")
 	fs.BoolVar(&f.keepGoing, "keep-going", false, "when a run fails, do the others (the default)")
 	fs.BoolVar(&f.failFast, "fail-fast", false, "when a run fails, save the others and stop")
 }
 
 func (f *sweepFlags) check() error {
-	switch {
-	case f.keepGoing && f.failFast:
+	if f.keepGoing && f.failFast {
 		return fmt.Errorf("%w: --keep-going and --fail-fast exclude each other", config.ErrConfig)
-	case f.jobs < 0:
-		return fmt.Errorf("%w: --jobs %d: give the number of runs at a time, or 0 for one on each core", config.ErrConfig, f.jobs)
 	}
 	return nil
 }

@@ -59,6 +59,8 @@ func find(dir string, p *Plan) (found *Plan, frozen bool, err error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return p, false, refuseOther(dir)
+	case config.Outside(err):
+		return nil, false, rundir.Explain(err)
 	case err != nil:
 		return nil, false, fmt.Errorf("%w: %w (give another --out, or --fresh to begin anew beside it)", config.ErrConfig, err)
 	case old.Hash == p.Manifest.Hash:

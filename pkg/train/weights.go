@@ -1,8 +1,11 @@
 package train
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 
+	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/model/base"
 )
@@ -29,12 +32,15 @@ func InitialWeights(spec model.Spec, init string, seed uint64) (*model.Params, e
 	default:
 		c, err = model.ReadFile(init)
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, config.Invalid(fmt.Errorf("load the first weights: %w", err))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("load the first weights: %w", err)
 	}
 	if c.Params.Spec != spec {
-		return nil, fmt.Errorf("load the first weights: %s is a %v, the configuration asks for a %v (model.hidden_size, model.num_layers; model.init \"random\" starts without a checkpoint)",
-			what, c.Params.Spec, spec)
+		return nil, config.Invalid(fmt.Errorf("load the first weights: %s is a %v, the configuration asks for a %v (model.hidden_size, model.num_layers; model.init \"random\" starts without a checkpoint)",
+			what, c.Params.Spec, spec))
 	}
 	return c.Params, nil
 }
