@@ -65,7 +65,8 @@ func suggestKey(word string, here, keys []string) string {
 	if s := words.DidYouMean(word, here); s != "" {
 		return s
 	}
-	if s := words.Nearest(word, slices.Sorted(maps.Keys(aliases))); s != "" && slices.Contains(keys, aliases[s]) {
+	// Aliases are valid where every key is, so not in a section of a file.
+	if s := words.Nearest(word, slices.Sorted(maps.Keys(aliases))); s != "" && slices.Contains(keys, aliases[s]) && len(here) == len(keys) {
 		return fmt.Sprintf(" (did you mean %q?)", s)
 	}
 	if k, ok := synonyms[word]; ok && slices.Contains(keys, k) {
