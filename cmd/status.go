@@ -47,7 +47,7 @@ type statusReport struct {
 	Continue string         `json:"continue"`
 	Absent   []string       `json:"absent_parts,omitempty"` // parts of a study that have not begun
 	Runs     []statusRow    `json:"runs"`
-	prepared bool           // its command started no run
+	prepared string         // the program, if its command started no run
 }
 
 func newStatus(s *State) *cobra.Command {
@@ -87,7 +87,9 @@ func readStatus(dir string, now time.Time) (*statusReport, error) {
 		var sw *sweepdir.Sweep
 		if sw, err = sweepdir.Open(dir); err == nil {
 			r.Kind, r.Name, r.Continue = "sweep", sw.Manifest.Name, continueWith(sw.Manifest.Argv, dir)
-			r.prepared = slices.Contains(sw.Manifest.Argv, "--prepare")
+			if slices.Contains(sw.Manifest.Argv, "--prepare") {
+				r.prepared = sw.Manifest.Argv[0]
+			}
 			r.sweep(sw, "", now)
 		}
 	default:
@@ -102,7 +104,7 @@ func readStatus(dir string, now time.Time) (*statusReport, error) {
 		r.Finished = r.Finished && (row.State == rundir.StateDone || row.State == rundir.StateDiverged)
 	}
 	if r.Finished {
-		r.Continue, r.prepared = "", false
+		r.Continue, r.prepared = "", ""
 	}
 	return r, nil
 }
@@ -298,8 +300,8 @@ func (r *statusReport) write(out io.Writer) error {
 	if r.Continue != "" {
 		fmt.Fprintf(out, "to continue: %s\n", r.Continue)
 	}
-	if i := slices.IndexFunc(r.Runs, func(row statusRow) bool { return row.State != rundir.StateDone && row.State != rundir.StateDiverged }); r.prepared && i >= 0 {
-		fmt.Fprintf(out, "or run by run: %s\n", commandLine([]string{"grpo", "task", "--sweep", r.Dir, "--index", fmt.Sprint(r.Runs[i].Index)}))
+	if i := slices.IndexFunc(r.Runs, func(row statusRow) bool { return row.State != rundir.StateDone && row.State != rundir.StateDiverged }); r.prepared != "" && i >= 0 {
+		fmt.Fprintf(out, "or run by run: %s\n", commandLine([]string{r.prepared, "task", "--sweep", r.Dir, "--index", fmt.Sprint(r.Runs[i].Index)}))
 	}
 	return nil
 }
