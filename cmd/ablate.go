@@ -36,7 +36,7 @@ As with grpo sweep, the same command again does only what is missing.`,
 			if len(args) == 0 {
 				return errors.New("name an ablation or a file (grpo ablate list tells what there is)")
 			}
-			return cobra.MaximumNArgs(1)(cmd, args)
+			return takes("one ablation or file", 1, 1)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req, err := sweep.LoadRequest(args[0])
@@ -92,7 +92,7 @@ func newAblateShow(s *State) *cobra.Command {
 		Use:     "show NAME",
 		Short:   "Print the file of an ablation, to read or to begin one's own with",
 		Example: "  grpo ablate show baseline > my.yaml",
-		Args:    cobra.ExactArgs(1),
+		Args:    takes("the name of an ablation (grpo ablate list)", 1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			text, err := sweep.AblationText(args[0])
 			if err != nil {

@@ -82,7 +82,7 @@ func (o *assignmentCommand) options(c *cobra.Command) (*assignmentOptions, error
 		return nil, err
 	}
 	load := o.config.options(c, o.state, assignmentKeys)
-	ask := sweep.Assignment{PerArm: o.perArm, Options: sweep.PlanOptions{Path: load.Path, Env: load.Env, Set: load.Set, Flags: load.Flags, Argv: o.state.Args}}
+	ask := sweep.Assignment{PerArm: o.perArm, Options: sweep.PlanOptions{Path: load.Path, Env: load.Env, Set: load.Set, Flags: load.Flags, Argv: o.state.Args, Fresh: o.out.fresh}}
 	var err error
 	if c.Flags().Changed("seeds") {
 		if ask.Options.Seeds, err = sweep.ParseSeeds(o.seeds); err != nil {

@@ -35,8 +35,10 @@ type dryStudy struct {
 	Hash  string    `json:"hash"`
 	Parts []dryPart `json:"parts"`
 	Runs  int       `json:"runs"`
-	// Copies are runs that an earlier part makes; they take no time.
+	// Copies are runs that an earlier part makes; they take no time, nor do the
+	// finished runs of other folders.
 	Copies  int `json:"copies"`
+	Reused  int `json:"reused"`
 	Missing int `json:"missing"` // copies apart
 	// Estimate has one for each part; null where nothing is missing.
 	Estimate []*sweep.Estimate `json:"estimate"`
@@ -62,6 +64,10 @@ func dryAssignment(ctx context.Context, o *assignmentOptions) error {
 		part := p.Study.Parts[i]
 		dry := dryPart{Part: part.Name, Question: part.Question, Chosen: part.Chosen}
 		m := p.Parts[i].Manifest
+		var reused map[int]string
+		if i == 0 || !p.Waits() {
+			reused = sweep.Reused(filepath.Join(o.dir, part.Name), p.Parts[i], o.siblings(i), version)
+		}
 		for k, e := range m.Runs {
 			row := dryRow{Index: e.Index, Arm: m.Arms[e.Arm].Name, Seed: e.Seed, Dir: part.Name + "/" + e.Dir, Hash: e.Hash, Set: m.Arms[e.Arm].Set}
 			row.State = sweepdir.Missing
@@ -76,6 +82,9 @@ func dryAssignment(ctx context.Context, o *assignmentOptions) error {
 			case copied[k]:
 				row.State = stateCopy
 				d.Copies++
+			case reused[k] != "":
+				row.State, row.From = stateCopy, reused[k]
+				d.Reused++
 			default:
 				todo[i] = append(todo[i], e)
 				d.Missing++
@@ -114,7 +123,7 @@ func (d dryStudy) write(out io.Writer) error {
 	fmt.Fprintln(w, "part\tindex\tarm\tseed\tstate\tabout\tsets")
 	for _, p := range d.Parts {
 		for _, r := range p.Runs {
-			fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%s\t%s\t%s\n", p.Part, r.Index, r.Arm, r.Seed, r.State, estimated(r.About), settings(r.Set))
+			fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%s\t%s\t%s\n", p.Part, r.Index, r.Arm, r.Seed, r.State, shortTime(r.About), settings(r.Set))
 		}
 	}
 	if err := w.Flush(); err != nil {
@@ -124,16 +133,18 @@ func (d dryStudy) write(out io.Writer) error {
 	if d.Copies > 0 {
 		text += fmt.Sprintf(", %d of them copies of runs of an earlier part", d.Copies)
 	}
-	if d.Missing == 0 && d.Copies == 0 {
+	if d.Missing == 0 && d.Copies == 0 && d.Reused == 0 {
 		text += "; all are done"
 	} else {
 		text += fmt.Sprintf(", %d to make", d.Missing)
 	}
 	text += "\n"
+	for _, p := range d.Parts {
+		text += copiesFrom(p.Runs)
+	}
 	if d.Missing > 0 {
-		e := d.Estimate[0]
-		text += fmt.Sprintf("about %s, %d at a time with %s each; measured on the first steps, so as long as they are typical\n",
-			estimated(d.MissingS), e.Jobs, countOf(e.Threads, "thread"))
+		// The last part's estimate also says whether the probe of an earlier one was cut off.
+		text += estimated(d.MissingS, d.Estimate[len(d.Estimate)-1])
 	}
 	_, err := io.WriteString(out, text)
 	return err

@@ -60,6 +60,20 @@ func runAssignment(ctx context.Context, o *assignmentOptions) error {
 	return err
 }
 
+// siblings are the sweeps outside the study whose finished runs part i can copy;
+// there are none for a study that was made with --fresh.
+func (o *assignmentOptions) siblings(i int) []string {
+	plan := o.plan.Parts[i]
+	fresh := plan.Manifest.Fresh
+	if first, err := sweepdir.ReadManifest(filepath.Join(o.dir, o.plan.Study.Parts[0].Name)); err == nil {
+		fresh = first.Fresh
+	}
+	if fresh {
+		return nil
+	}
+	return sweep.Siblings(o.dir, plan)
+}
+
 // stopError ends the study without a report: it was interrupted, or a part could
 // not even begin.
 type stopError struct{ error }
@@ -81,7 +95,12 @@ func (r *assignmentRun) parts(ctx context.Context) error {
 		}
 		dir := filepath.Join(r.dir, part.Name)
 		r.table.begin(i, r.head(i))
-		sw, err := runSweep(ctx, r.state, dir, r.plan.Parts[i], r.flags, r.table, done...)
+		siblings := r.siblings(i)
+		var sw *sweepdir.Sweep
+		plan, err := sweep.Find(dir, r.plan.Parts[i], siblings)
+		if err == nil {
+			sw, err = runSweep(ctx, r.state, dir, plan, r.flags, r.table, done, siblings)
+		}
 		if err != nil {
 			err = fmt.Errorf("%s: %w", at, err)
 		}

@@ -31,7 +31,7 @@ func addBenchFlags(fs *pflag.FlagSet, o *train.BenchOptions) {
 	fs.IntVar(&o.Hidden, "hidden", 64, "hidden size")
 	fs.IntVar(&o.Layers, "layers", 2, "GRU layers")
 	fs.IntVar(&o.Steps, "steps", 20, "steps to measure, after one that is not measured")
-	fs.IntVar(&o.Threads, "threads", 0, "worker threads (0 = one for each core)")
+	addThreads(fs, &o.Threads, "")
 	fs.StringVar(&o.Device, "device", "cpu", "where the arithmetic runs: cpu, cuda or auto")
 	fs.StringVar(&o.Precision, "precision", "float32", "matrix products of a GPU: float32, tf32 or bf16")
 	fs.Uint64Var(&o.Seed, "seed", 1, "seed of weights, prompts and sampling")

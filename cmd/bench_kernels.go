@@ -25,14 +25,13 @@ nanoseconds for each hidden unit, logit or weight. Medians over the samples.`,
   GRPO_KERNEL=go grpo bench kernels    the portable version`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runBenchKernels(cmd.Context(), s, o, asJSON) },
 	}
-	c.Flags().IntVar(&o.Repeats, "repeats", 9, "samples of each kernel")
+	countVar(c.Flags(), &o.Repeats, "repeats", 9, 1, maxCount, "samples of each kernel")
 	c.Flags().DurationVar(&o.Sample, "sample", 20*time.Millisecond, "least time of a sample")
 	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
 	return c
 }
 
 func runBenchKernels(ctx context.Context, s *State, o bench.Options, asJSON bool) error {
-	o.Repeats = max(1, o.Repeats)
 	k, err := bench.MeasureKernels(ctx, o)
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ Columns to sort by: ` + wrapped(report.CompareColumns(), 80) + `.`,
   grpo compare results/train-* --sort-by final --top 5
   grpo compare results/sweep-1a2b3c4d results/ablate-5e6f7a8b --sort-by -entropy --md
   grpo compare results/train-* --csv > runs.csv`,
-		Args: cobra.MinimumNArgs(1),
+		Args: takes("the folders of runs, sweeps or studies", 1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.top < 0 || o.top == 0 && cmd.Flags().Changed("top") {
 				return &usageError{cmd, fmt.Errorf("--top %d: give how many rows to print, 1 or more", o.top)}
@@ -67,7 +67,7 @@ Columns to sort by: ` + wrapped(report.CompareColumns(), 80) + `.`,
 func runCompare(o *compareOptions) error {
 	rows, err := report.CompareFolders(o.dirs)
 	if err != nil {
-		return fmt.Errorf("compare: %w", err)
+		return missingInput(fmt.Errorf("compare: %w", err))
 	}
 	if len(rows) == 0 {
 		return errors.New("compare: the folders hold no run yet")

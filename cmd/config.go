@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
 	"text/tabwriter"
 
@@ -36,6 +37,14 @@ func newConfigShow(s *State) *cobra.Command {
 				return err
 			}
 			switch {
+			case origin && docs:
+				return &usageError{cmd, errors.New("--origin and --docs exclude each other")}
+			case docs && asJSON:
+				rows := map[string]map[string]string{}
+				for _, k := range config.Keys() {
+					rows[k.Path] = map[string]string{"default": k.Default, "meaning": k.Doc}
+				}
+				return printJSON(s.Out, rows)
 			case asJSON:
 				rows := map[string]map[string]string{}
 				for _, row := range r.Rows() {
@@ -65,8 +74,7 @@ func newConfigShow(s *State) *cobra.Command {
 	addKeyFlags(c, trainKeys)
 	c.Flags().BoolVar(&origin, "origin", false, "print where each value comes from")
 	c.Flags().BoolVar(&docs, "docs", false, "print what each key means")
-	c.Flags().BoolVar(&asJSON, "json", false, "print values and origins as JSON")
-	c.MarkFlagsMutuallyExclusive("origin", "docs", "json")
+	c.Flags().BoolVar(&asJSON, "json", false, "print values and origins (with --docs: defaults and meanings) as JSON")
 	return c
 }
 
@@ -76,7 +84,7 @@ func newConfigCheck(s *State) *cobra.Command {
 		Use:     "check FILE",
 		Short:   "Check a configuration file; say what is wrong, with line and mend",
 		Example: "  grpo config check my.yaml\n  grpo config check --sft my-base.yaml",
-		Args:    cobra.ExactArgs(1),
+		Args:    takes("one configuration file", 1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			opts := config.LoadOptions{Path: args[0], Checkpoint: train.FindCheckpoint}
 			hash := ""

@@ -87,12 +87,12 @@ func newDataStats(s *State) *cobra.Command {
 		Example: `  grpo data stats problems/val.jsonl
   grpo data stats gsm8k/test.jsonl --json
   grpo data stats broken.jsonl --skip-bad`,
-		Args: cobra.ExactArgs(1),
+		Args: takes("one file of problems", 1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			opt.Annotations = gsm8k.AnnotationMode(mode)
 			problems, report, err := gsm8k.ReadFile(args[0], opt)
 			if err != nil {
-				return err
+				return missingInput(err)
 			}
 			st := gsm8k.ComputeStats(problems, tokenizer.Known)
 			if asJSON {

@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
@@ -19,6 +21,8 @@ import (
 )
 
 var evalKeys = []keyFlag{{"seed", "seed", "seed of sampling"}, deviceKey, skipBad}
+
+var evalSplits = []string{"val", "test", "unseen", "train"}
 
 // evalOptions are the inputs of `grpo eval`.
 type evalOptions struct {
@@ -49,9 +53,12 @@ weights, the embedded base model by default.`,
   grpo eval results/train-1a2b3c4d --split unseen
   grpo eval my-base/model.safetensors --json
   grpo eval --set data.source=gsm8k --set data.train_file=train.jsonl --set data.val_file=test.jsonl`,
-		Args: cobra.MaximumNArgs(1),
+		Args: takes("the folder of a run or a safetensors file", 0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts := cf.options(cmd, s, evalKeys)
+			if !slices.Contains(evalSplits, o.split) {
+				return &usageError{cmd, fmt.Errorf("--split %s: there is no such split%s (there are %s)", words.Show(o.split), words.DidYouMean(o.split, evalSplits), strings.Join(evalSplits, ", "))}
+			}
 			if len(args) == 1 {
 				init, err := useCheckpoint(args[0], which, cmd.Flags().Changed("which"), &opts, newProgress(s, o.quiet).Note)
 				if err != nil {
@@ -70,12 +77,12 @@ weights, the embedded base model by default.`,
 	cf.add(c, config.Names())
 	addKeyFlags(c, evalKeys)
 	c.Flags().StringVar(&o.split, "split", "val", "val, test, unseen or train")
-	c.Flags().StringVar(&which, "which", "last", "checkpoint of a run: last or best; best where the run kept no other")
-	c.Flags().IntVar(&o.samples, "samples", 0, "print the first n completions too")
-	c.Flags().IntVar(&o.threads, "threads", 0, "worker threads (0 = one for each core)")
+	c.Flags().StringVar(&which, "which", "last", "checkpoint of a run: last or best; best if the run kept no other")
+	countVar(c.Flags(), &o.samples, "samples", 0, 0, maxCount, "print the first n completions too")
+	addThreads(c.Flags(), &o.threads, "")
 	c.Flags().BoolVar(&o.json, "json", false, "print as JSON")
 	c.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "no notes on standard error")
-	_ = c.RegisterFlagCompletionFunc("split", cobra.FixedCompletions([]string{"val", "test", "unseen", "train"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("split", cobra.FixedCompletions(evalSplits, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("which", cobra.FixedCompletions([]string{"last", "best"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -88,7 +95,7 @@ func useCheckpoint(arg, which string, asked bool, opts *config.LoadOptions, note
 	}
 	info, err := os.Stat(arg)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("evaluate %s: no such file or folder; give the folder of a run, as `grpo train` names it, or a safetensors file", arg)
+		return "", config.Invalid(fmt.Errorf("evaluate %s: no such file or folder; give the folder of a run, as `grpo train` names it, or a safetensors file", arg))
 	}
 	if err != nil {
 		return "", fmt.Errorf("evaluate: %w", err)

@@ -100,5 +100,5 @@ func (f *batchFlag) read(s *State, c *cobra.Command) (name string, data []byte, 
 		name = f.path
 		data, err = explain.ReadFile(name)
 	}
-	return name, data, err
+	return name, data, missingInput(err)
 }

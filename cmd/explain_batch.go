@@ -218,7 +218,7 @@ ends a question in the default template has to be typed.`,
 			}
 			weights, err := loadWeights(checkpoint)
 			if err != nil {
-				return err
+				return missingInput(err)
 			}
 			r, err := explain.LogProbs(weights, prompt, completion)
 			if err != nil {

@@ -36,7 +36,8 @@ func newProgress(s *State, quiet bool) *progress {
 func (p *progress) newBar(steps int, what string) *progressbar.ProgressBar {
 	return progressbar.NewOptions(steps,
 		progressbar.OptionSetWriter(p.w), progressbar.OptionSetDescription(what), progressbar.OptionShowCount(),
-		progressbar.OptionSetPredictTime(true), progressbar.OptionSetElapsedTime(true), progressbar.OptionThrottle(100*time.Millisecond),
+		// The bar's time left overflows beyond 292 years.
+		progressbar.OptionSetPredictTime(steps < 1e7), progressbar.OptionSetElapsedTime(true), progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(24), progressbar.OptionFullWidth())
 }
 
@@ -83,8 +84,8 @@ func (p *progress) Eval(e rundir.Eval) {
 	}
 	line += fmt.Sprintf("  formatted %.3f  length %4.1f", e.Sampled.FormatReward, e.Sampled.Length)
 	if done := e.Step - p.first; done > 0 && e.Step < p.steps && !p.redraw {
-		left := p.now().Sub(p.started) / time.Duration(done) * time.Duration(p.steps-e.Step)
-		line += fmt.Sprintf("  %s left", left.Round(time.Second))
+		left := p.now().Sub(p.started).Seconds() / float64(done) * float64(p.steps-e.Step)
+		line += fmt.Sprintf("  %s left", shortTime(left))
 	}
 	p.line("%s", line)
 }

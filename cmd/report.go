@@ -45,7 +45,7 @@ missing.`,
   grpo report results/train-1a2b3c4d
   grpo report runs/seed=1 runs/seed=2 runs/seed=3 --out runs
   grpo report results/train-* --out all`,
-		Args: cobra.MinimumNArgs(1),
+		Args: takes("the folders of runs, or of one sweep or study", 1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			args = report.Distinct(args)
 			o.dirs = args
@@ -87,7 +87,7 @@ func runReport(o *reportOptions) error {
 	for _, dir := range o.dirs {
 		r, err := rundir.Open(dir)
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%w (report takes the folders of runs, or of one sweep or study)", err)
+			return missingInput(fmt.Errorf("%w (report takes the folders of runs, or of one sweep or study)", err))
 		}
 		if err != nil {
 			return err

@@ -80,9 +80,9 @@ type outFlags struct {
 
 func (f *outFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.dir, "out", "", "the run's folder (default results/<command>-<hash of the configuration>, so that the same command finds it again)")
-	fs.BoolVar(&f.fresh, "fresh", false, "begin anew, in a new folder beside the old one")
+	fs.BoolVar(&f.fresh, "fresh", false, "start over in a new folder")
 	f.addShow(fs)
-	fs.IntVar(&f.threads, "threads", 0, "worker threads (0 = one for each core); the results do not depend on it")
+	addThreads(fs, &f.threads, "; the results do not depend on it")
 }
 
 func (f *outFlags) addShow(fs *pflag.FlagSet) {

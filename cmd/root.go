@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,6 +41,8 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitDone
+	case config.Outside(err):
+		return exitFailed
 	case errors.As(err, &usage), errors.Is(err, config.ErrConfig):
 		return exitUsage
 	case errors.Is(err, train.ErrNothingSaved):
@@ -52,16 +56,40 @@ func exitCode(err error) int {
 // Run executes one command line and returns the exit code. Only usage errors
 // point at the usage.
 func Run(ctx context.Context, s *State) int {
-	root := newRoot(s)
+	out := &outWriter{w: s.Out}
+	state := *s
+	state.Out = out
+	root := newRoot(&state)
 	err := root.ExecuteContext(ctx)
+	if err == nil && out.err != nil {
+		err = fmt.Errorf("write the output: %w", out.err)
+	}
 	if err != nil {
 		fmt.Fprintf(s.Err, "grpo: %v\n", err)
+		if exitCode(err) == exitResumable && slices.Contains(s.Args, "--fresh") {
+			fmt.Fprintln(s.Err, "grpo: --fresh would start over: to continue, give --out with this run's folder in its place")
+		}
 		var usage *usageError
 		if errors.As(err, &usage) {
 			fmt.Fprintf(s.Err, "grpo: try \"%s --help\"\n", usage.cmd.CommandPath())
 		}
 	}
 	return exitCode(err)
+}
+
+// outWriter keeps the first error of writing: cobra does not report those of help
+// and version, and a command may overlook one.
+type outWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (o *outWriter) Write(p []byte) (int, error) {
+	n, err := o.w.Write(p)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
 }
 
 func newRoot(s *State) *cobra.Command {
@@ -84,16 +112,24 @@ the problems and does not prefer to, and brings it out in minutes on a CPU.`,
   grpo config show                            every setting, with its meaning`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Version:       versionLine(build(s)),
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetArgs(s.Args[1:])
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return checkKernel(s.Env) }
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &usageError{c, err} })
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newTrain(s), newEval(s), newSweep(s), newAblate(s), newAssignment(s), newReport(s), newStatus(s), newCompare(s),
 		newSFT(s), newExplain(s), newData(s), newBench(s), newConfig(s), newVersion(s), newTask(s))
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
+		if c.Name() == "help" {
+			strictHelp(c)
+			continue
+		}
 		strictArgs(c)
 	}
 	root.Args = func(c *cobra.Command, args []string) error {
@@ -132,7 +168,7 @@ func strictArgs(c *cobra.Command) {
 		}
 		c.Args = cobra.ArbitraryArgs
 	case check == nil:
-		check = cobra.NoArgs
+		check = takesNone
 		fallthrough
 	default:
 		c.Args = func(c *cobra.Command, args []string) error {
@@ -144,6 +180,20 @@ func strictArgs(c *cobra.Command) {
 	}
 	for _, child := range c.Commands() {
 		strictArgs(child)
+	}
+}
+
+// strictHelp makes an unknown topic of "grpo help" a usage error.
+func strictHelp(help *cobra.Command) {
+	show := help.Run
+	help.Run = nil
+	help.RunE = func(c *cobra.Command, args []string) error {
+		if found, rest, err := c.Root().Find(args); err != nil || len(rest) > 0 || found == c.Root() && len(args) > 0 {
+			topic := strings.Join(args, " ")
+			return &usageError{c, fmt.Errorf("there is no help on %q%s", topic, suggestion(c.Root(), topic))}
+		}
+		show(c, args)
+		return nil
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -46,6 +47,7 @@ type statusReport struct {
 	Continue string         `json:"continue"`
 	Absent   []string       `json:"absent_parts,omitempty"` // parts of a study that have not begun
 	Runs     []statusRow    `json:"runs"`
+	prepared string         // the program, if its command started no run
 }
 
 func newStatus(s *State) *cobra.Command {
@@ -58,11 +60,11 @@ tells the state of each run: missing, running, dead (its process is gone), stopp
 failed, done or diverged. It changes nothing and may be called at any time.`,
 		Example: `  grpo status results/sweep-1a2b3c4d
   grpo status results/train-1a2b3c4d --json`,
-		Args: cobra.ExactArgs(1),
+		Args: takes("the folder of a run, a sweep or a study", 1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			r, err := readStatus(args[0], s.Now())
 			if err != nil {
-				return err
+				return missingInput(err)
 			}
 			if asJSON {
 				return printJSON(s.Out, r)
@@ -84,7 +86,10 @@ func readStatus(dir string, now time.Time) (*statusReport, error) {
 	case sweepdir.IsSweep(dir):
 		var sw *sweepdir.Sweep
 		if sw, err = sweepdir.Open(dir); err == nil {
-			r.Kind, r.Name, r.Continue = "sweep", sw.Manifest.Name, commandLine(sw.Manifest.Argv)
+			r.Kind, r.Name, r.Continue = "sweep", sw.Manifest.Name, continueWith(sw.Manifest.Argv, dir)
+			if slices.Contains(sw.Manifest.Argv, "--prepare") {
+				r.prepared = sw.Manifest.Argv[0]
+			}
 			r.sweep(sw, "", now)
 		}
 	default:
@@ -99,7 +104,7 @@ func readStatus(dir string, now time.Time) (*statusReport, error) {
 		r.Finished = r.Finished && (row.State == rundir.StateDone || row.State == rundir.StateDiverged)
 	}
 	if r.Finished {
-		r.Continue = ""
+		r.Continue, r.prepared = "", ""
 	}
 	return r, nil
 }
@@ -109,7 +114,7 @@ func (r *statusReport) study(dir string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	r.Kind, r.Name, r.Continue = "study", st.Name, commandLine(st.Argv)
+	r.Kind, r.Name, r.Continue = "study", st.Name, continueWith(st.Argv, dir)
 	for _, p := range st.Parts {
 		part := filepath.Join(dir, p.Name)
 		if !sweepdir.IsSweep(part) {
@@ -153,7 +158,7 @@ func (r *statusReport) run(dir string, now time.Time) error {
 		row.State, row.Error = st.State, st.Error
 	}
 	if run.Meta != nil {
-		r.Continue = commandLine(run.Meta.Argv)
+		r.Continue = continueWith(run.Meta.Argv, dir)
 	}
 	row.read(run, now)
 	r.Runs = append(r.Runs, row)
@@ -212,6 +217,36 @@ func attempts(dir string) int {
 	return n
 }
 
+// continueWith turns the command that made the folder dir into the one that
+// continues it: --prepare and --dry-run start no run, and --fresh would start over
+// in another folder.
+func continueWith(argv []string, dir string) string {
+	var out []string
+	fresh := false
+	for i, a := range argv {
+		name, value, _ := strings.Cut(a, "=")
+		switch {
+		case slices.Contains([]string{"--prepare", "--dry-run", "--fresh"}, name):
+			fresh = fresh || name == "--fresh" && value != "false"
+		default:
+			out = append(out, argv[i])
+		}
+	}
+	if !fresh {
+		return commandLine(out)
+	}
+	for i := 0; i < len(out); i++ {
+		if out[i] == "--out" {
+			out = slices.Delete(out, i, min(i+2, len(out)))
+			i--
+		} else if strings.HasPrefix(out[i], "--out=") {
+			out = slices.Delete(out, i, i+1)
+			i--
+		}
+	}
+	return commandLine(append(out, "--out", dir))
+}
+
 // commandLine writes arguments as a shell takes them.
 func commandLine(argv []string) string {
 	words := make([]string, len(argv))
@@ -242,7 +277,7 @@ func (r *statusReport) write(out io.Writer) error {
 			reward = fmt.Sprintf("%.3f", *row.Reward)
 		}
 		if row.Age >= 0 {
-			age = shortTime(time.Duration(row.Age*float64(time.Second))) + " ago"
+			age = shortTime(row.Age) + " ago"
 		}
 		if row.Attempts > 0 {
 			tries = fmt.Sprint(row.Attempts)
@@ -264,6 +299,9 @@ func (r *statusReport) write(out io.Writer) error {
 	}
 	if r.Continue != "" {
 		fmt.Fprintf(out, "to continue: %s\n", r.Continue)
+	}
+	if i := slices.IndexFunc(r.Runs, func(row statusRow) bool { return row.State != rundir.StateDone && row.State != rundir.StateDiverged }); r.prepared != "" && i >= 0 {
+		fmt.Fprintf(out, "or run by run: %s\n", commandLine([]string{r.prepared, "task", "--sweep", r.Dir, "--index", fmt.Sprint(r.Runs[i].Index)}))
 	}
 	return nil
 }

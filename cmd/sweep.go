@@ -36,6 +36,7 @@ type sweepOptions struct {
 	quiet bool
 	// dryRun only says what would be done; prepare freezes it and starts nothing.
 	dryRun, prepare bool
+	siblings        []string // folders of sweeps whose finished runs are copied
 }
 
 // sweepCommand holds the flags that sweep and ablate share.
@@ -63,7 +64,7 @@ func (o *sweepCommand) add(c *cobra.Command) {
 // addOut is [outFlags.add] without --threads: the number of jobs decides that.
 func (o *sweepCommand) addOut(fs *pflag.FlagSet) {
 	fs.StringVar(&o.out.dir, "out", "", "the sweep's folder (default results/<command>-<hash of its runs>, so that the same command finds it again)")
-	fs.BoolVar(&o.out.fresh, "fresh", false, "begin anew, in a new folder beside the old one")
+	fs.BoolVar(&o.out.fresh, "fresh", false, "start over in a new folder, and copy no finished run of another")
 	o.out.addShow(fs)
 }
 
@@ -73,7 +74,7 @@ func (o *sweepCommand) options(c *cobra.Command, command string, req sweep.Reque
 		return nil, err
 	}
 	load := o.config.options(c, o.state, sweepKeys)
-	opts := sweep.PlanOptions{Command: command, Path: load.Path, Env: load.Env, Set: load.Set, Flags: load.Flags, Argv: o.state.Args}
+	opts := sweep.PlanOptions{Command: command, Path: load.Path, Env: load.Env, Set: load.Set, Flags: load.Flags, Argv: o.state.Args, Fresh: o.out.fresh}
 	if c.Flags().Changed("seeds") {
 		var err error
 		if opts.Seeds, err = sweep.ParseSeeds(o.seeds); err != nil {
@@ -88,8 +89,15 @@ func (o *sweepCommand) options(c *cobra.Command, command string, req sweep.Reque
 	if err != nil {
 		return nil, err
 	}
+	siblings := sweep.Siblings(dir, plan)
+	if plan, err = sweep.Find(dir, plan, siblings); err != nil {
+		return nil, err
+	}
+	if plan.Manifest.Fresh {
+		siblings = nil
+	}
 	return &sweepOptions{
-		state: o.state, plan: plan, dir: dir, flags: o.run, json: o.out.json, quiet: o.out.quiet, dryRun: o.dryRun, prepare: o.prepare,
+		state: o.state, plan: plan, dir: dir, flags: o.run, json: o.out.json, quiet: o.out.quiet, dryRun: o.dryRun, prepare: o.prepare, siblings: siblings,
 	}, nil
 }
 
@@ -107,18 +115,20 @@ the same order with the same seed, so differences are paired.
 
 KEY is any key of the configuration, by its full path, its last part or a short
 name (lr). The same command again does only what is missing: after Ctrl-C, after a
-crash, after a failed run was mended. A changed sweep in the same folder is
-refused.
+crash, after a failed run was mended. With more --seeds it adds those. Any other
+change in the same folder is refused. Finished runs that a folder next to the
+sweep's has of it are copied, unless --fresh is given.
 
-The time that --dry-run tells is measured: it makes a few steps of each kind of
-run, as many at a time as the sweep would, and multiplies.`,
+--dry-run measures the time: it makes a few steps of each kind of run, with as
+many runs at a time as the sweep would have, and multiplies. When two steps take
+longer than a minute it stops there, and the time is a lower bound.`,
 		Example: `  grpo sweep lr                                       TinyLM's five rates, seeds 1 to 4
   grpo sweep lr --values 1e-5,3e-5,5e-5,1e-4 --seeds 4
   grpo sweep group_size --values 4,8,16 --lr 3e-4
   grpo sweep --axis lr=3e-4,1e-3 --axis loss_type=no_baseline,reinforce_with_baseline
   grpo sweep lr --values 1e-3,3e-3 --seeds 1,2 -c smoke --out /tmp/rates
   grpo sweep lr --dry-run`,
-		Args: cobra.MaximumNArgs(1),
+		Args: takes("one KEY, or several with --axis", 0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			list, err := axesOf(cmd, args, values, axes)
 			if err != nil {
@@ -177,6 +187,8 @@ func axesOf(cmd *cobra.Command, args []string, values string, axes []string) ([]
 			if a.Values, err = sweep.SplitValues(values); err != nil {
 				return nil, &usageError{cmd, fmt.Errorf("--values: %w", err)}
 			}
+		} else if _, err := sweep.AxesRequest([]sweep.AxisRequest{a}); err != nil {
+			return nil, err
 		} else if !slices.Contains([]string{"lr", "learning_rate", "train.learning_rate"}, args[0]) {
 			return nil, &usageError{cmd, fmt.Errorf("give the values of %s (--values V1,V2)", args[0])}
 		}
@@ -207,7 +219,10 @@ func runSweepCommand(ctx context.Context, o *sweepOptions) error {
 	}
 	t := newSweepTable(s, o.quiet, o.plan.Manifest, jobs)
 	t.line("sweep folder %s", o.dir)
-	sw, err := runSweep(ctx, s, o.dir, o.plan, o.flags, t)
+	if added := o.addedSeeds(); len(added) > 0 {
+		t.Note(addedLine(added))
+	}
+	sw, err := runSweep(ctx, s, o.dir, o.plan, o.flags, t, nil, o.siblings)
 	if sw == nil {
 		t.erase()
 		return err

@@ -4,10 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"runtime"
+	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
@@ -24,16 +25,21 @@ type dryRow struct {
 	Hash  string              `json:"hash"`
 	Set   []sweepdir.Override `json:"set"`
 	About float64             `json:"estimated_s"`
+	// From is the folder of the sweep from which the run is copied.
+	From string `json:"from,omitempty"`
 }
 
 // dryRun is what --dry-run --json prints.
 type dryRun struct {
-	Dir      string          `json:"dir"`
-	Command  string          `json:"command"`
-	Name     string          `json:"name"`
-	Hash     string          `json:"hash"`
-	Runs     []dryRow        `json:"runs"`
-	Missing  int             `json:"missing"`
+	Dir     string   `json:"dir"`
+	Command string   `json:"command"`
+	Name    string   `json:"name"`
+	Hash    string   `json:"hash"`
+	Runs    []dryRow `json:"runs"`
+	Missing int      `json:"missing"` // copies apart
+	Copies  int      `json:"copies"`  // finished runs of other folders
+	// Added are the seeds that the sweep in the folder does not have yet.
+	Added    []uint64        `json:"added_seeds,omitempty"`
 	Estimate *sweep.Estimate `json:"estimate"` // null where nothing is missing
 	// MissingS is the time for the runs that are not done.
 	MissingS float64 `json:"missing_s"`
@@ -45,9 +51,15 @@ func runDry(ctx context.Context, o *sweepOptions) error {
 	s, m := o.state, o.plan.Manifest
 	d := dryRun{Dir: o.dir, Command: m.Command, Name: m.Name, Hash: m.Hash}
 	var missing []sweepdir.Entry
+	d.Added = o.addedSeeds()
+	copies := sweep.Reused(o.dir, o.plan, o.siblings, version)
 	for _, r := range m.Runs {
 		row := dryRow{Index: r.Index, Arm: m.Arms[r.Arm].Name, Seed: r.Seed, State: sweepdir.StateOf(o.dir, r).State, Dir: r.Dir, Hash: r.Hash, Set: m.Arms[r.Arm].Set}
-		if row.State != rundir.StateDone && row.State != rundir.StateDiverged {
+		switch from, copied := copies[r.Index]; {
+		case copied:
+			row.State, row.From = stateCopy, from
+			d.Copies++
+		case row.State != rundir.StateDone && row.State != rundir.StateDiverged:
 			missing = append(missing, r)
 		}
 		d.Runs = append(d.Runs, row)
@@ -62,7 +74,9 @@ func runDry(ctx context.Context, o *sweepOptions) error {
 		}
 		d.MissingS = sweep.Makespan(missing, d.Estimate.Arms, d.Estimate.Jobs)
 		for i, r := range m.Runs {
-			d.Runs[i].About = d.Estimate.Arms[r.Arm]
+			if d.Runs[i].State != stateCopy {
+				d.Runs[i].About = d.Estimate.Arms[r.Arm]
+			}
 		}
 	}
 	if o.json {
@@ -75,28 +89,68 @@ func (d dryRun) write(out io.Writer, arms, seeds int) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "index\tarm\tseed\tstate\tabout\tfolder\tsets")
 	for _, r := range d.Runs {
-		fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%s\t%s\n", r.Index, r.Arm, r.Seed, r.State, estimated(r.About), r.Dir, settings(r.Set))
+		fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%s\t%s\n", r.Index, r.Arm, r.Seed, r.State, shortTime(r.About), r.Dir, settings(r.Set))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	text := fmt.Sprintf("\n%s (%s, %s) in %s", countOf(len(d.Runs), "run"), countOf(arms, "arm"), countOf(seeds, "seed"), d.Dir)
 	switch {
-	case d.Missing == 0:
-		text += "; all are done\n"
+	case d.Missing == 0 && d.Copies == 0:
+		text += "; all are done"
 	case d.Missing < len(d.Runs):
 		text += fmt.Sprintf(", %d of them missing", d.Missing)
-		fallthrough
-	default:
-		text += fmt.Sprintf("\nabout %s, %d at a time with %s each; measured on the first steps, so as long as they are typical\n",
-			estimated(d.MissingS), d.Estimate.Jobs, countOf(d.Estimate.Threads, "thread"))
+	}
+	text += "\n" + copiesFrom(d.Runs)
+	if len(d.Added) > 0 {
+		text += addedLine(d.Added) + "\n"
+	}
+	if d.Missing > 0 {
+		text += estimated(d.MissingS, d.Estimate)
 	}
 	_, err := io.WriteString(out, text)
 	return err
 }
 
-func estimated(seconds float64) string {
-	return shortTime(time.Duration(seconds * float64(time.Second)))
+// addedSeeds are those that the sweep in the folder does not have yet.
+func (o *sweepOptions) addedSeeds() []uint64 {
+	old, err := sweepdir.ReadManifest(o.dir)
+	if err != nil || len(old.Seeds) > len(o.plan.Manifest.Seeds) {
+		return nil
+	}
+	return o.plan.Manifest.Seeds[len(old.Seeds):]
+}
+
+func addedLine(seeds []uint64) string {
+	return fmt.Sprintf("%s added to the sweep in this folder: %s", countOf(len(seeds), "seed"), strings.Trim(fmt.Sprint(seeds), "[]"))
+}
+
+// copiesFrom has a line for each folder from which runs are copied.
+func copiesFrom(runs []dryRow) string {
+	n, text := map[string]int{}, ""
+	for _, r := range runs {
+		if r.From != "" {
+			n[r.From]++
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(n)) {
+		text += fmt.Sprintf("%s copied from %s (--fresh makes all runs, in a new folder)\n", countOf(n[dir], "finished run"), dir)
+	}
+	return text
+}
+
+// estimated is the line on the time that the missing runs take.
+func estimated(seconds float64, e *sweep.Estimate) string {
+	about, how := "about", "measured on the first steps, so as long as they are typical"
+	if e.AtLeast {
+		about, how = "at least", "measuring stopped at its time limit, before it had seen two steps"
+	}
+	if text := shortTime(seconds); !strings.HasPrefix(text, "more than") {
+		about += " " + text
+	} else {
+		about = text
+	}
+	return fmt.Sprintf("%s, %d at a time with %s each; %s\n", about, e.Jobs, countOf(e.Threads, "thread"), how)
 }
 
 // settings writes what makes an arm as --set takes it.

@@ -21,17 +21,14 @@ type sweepFlags struct {
 }
 
 func (f *sweepFlags) add(fs *pflag.FlagSet) {
-	fs.IntVar(&f.jobs, "jobs", 0, "runs at a time (0 = one for each core, which is also the most)")
+	countVar(fs, &f.jobs, "jobs", 0, 0, maxCount, "runs at a time (0 = one for each core, which is also the most)")
 	fs.BoolVar(&f.keepGoing, "keep-going", false, "when a run fails, do the others (the default)")
 	fs.BoolVar(&f.failFast, "fail-fast", false, "when a run fails, save the others and stop")
 }
 
 func (f *sweepFlags) check() error {
-	switch {
-	case f.keepGoing && f.failFast:
+	if f.keepGoing && f.failFast {
 		return fmt.Errorf("%w: --keep-going and --fail-fast exclude each other", config.ErrConfig)
-	case f.jobs < 0:
-		return fmt.Errorf("%w: --jobs %d: give the number of runs at a time, or 0 for one on each core", config.ErrConfig, f.jobs)
 	}
 	return nil
 }
@@ -39,8 +36,8 @@ func (f *sweepFlags) check() error {
 // runSweep freezes a plan in dir, or finds it there, and does what is missing
 // of it. The sweep is returned as it then is also beside an error, so that
 // what there is can be reported; it is nil where nothing could be begun. Runs
-// that the sweeps in the folders donors have made already are copied.
-func runSweep(ctx context.Context, s *State, dir string, p *sweep.Plan, f sweepFlags, obs sweep.Observer, donors ...string) (*sweepdir.Sweep, error) {
+// that the sweeps in the folders donors and siblings have finished are copied.
+func runSweep(ctx context.Context, s *State, dir string, p *sweep.Plan, f sweepFlags, obs sweep.Observer, donors, siblings []string) (*sweepdir.Sweep, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
@@ -52,7 +49,7 @@ func runSweep(ctx context.Context, s *State, dir string, p *sweep.Plan, f sweepF
 		return nil, fmt.Errorf("find this program to start its runs: %w", err)
 	}
 	return sweep.Run(ctx, dir, sweep.Options{
-		Jobs: f.jobs, FailFast: f.failFast, Donors: donors, Observer: obs, Now: s.Now,
+		Jobs: f.jobs, FailFast: f.failFast, Donors: donors, Siblings: siblings, Version: version, Observer: obs, Now: s.Now,
 		Launcher: sweep.Local{Path: program, Name: s.Args[0], Env: s.Env, Now: s.Now},
 	})
 }

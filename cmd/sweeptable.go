@@ -206,15 +206,15 @@ func (t *sweepTable) total(now time.Time) string {
 	if n[phaseFailed] > 0 {
 		text += fmt.Sprintf(", %d failed", n[phaseFailed])
 	}
-	text += fmt.Sprintf(", %s gone", shortTime(now.Sub(t.began)))
+	text += fmt.Sprintf(", %s gone", shortTime(now.Sub(t.began).Seconds()))
 	if left, ok := t.left(now); ok && left > 0 {
 		text += fmt.Sprintf(", about %s left", shortTime(left))
 	}
 	return text
 }
 
-// left is the time until the whole has ended.
-func (t *sweepTable) left(now time.Time) (time.Duration, bool) {
+// left is the number of seconds until the whole has ended.
+func (t *sweepTable) left(now time.Time) (float64, bool) {
 	var clocks []sweep.Clock
 	for _, r := range t.runs {
 		c := sweep.Clock{Arm: r.arm, Steps: r.steps, Step: r.step, First: r.first, Seconds: r.seconds, Rate: r.rate, Ended: r.phase.ended()}
@@ -227,8 +227,7 @@ func (t *sweepTable) left(now time.Time) (time.Duration, bool) {
 		}
 		clocks = append(clocks, c)
 	}
-	s, ok := sweep.Remaining(clocks, t.work, t.jobs)
-	return time.Duration(s * float64(time.Second)), ok
+	return sweep.Remaining(clocks, t.work, t.jobs)
 }
 
 // done takes the table away before results are printed, and says what came of
@@ -248,12 +247,22 @@ func (t *sweepTable) done() {
 	t.line("%s", t.total(t.now()))
 }
 
-// shortTime shows a time as people say it: 9s, 1m20s, 2h5m.
-func shortTime(d time.Duration) string {
+// shortTime shows seconds as people say them: 9s, 1m20s, 2h5m, 40 days, 12 years.
+// It takes a float because a time.Duration ends at 292 years, which the estimate of
+// a long sweep exceeds.
+func shortTime(seconds float64) string {
+	const day, year = 24 * 3600, 365.25 * 24 * 3600
 	switch {
-	case d < time.Hour:
-		return d.Round(time.Second).String()
-	default:
-		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	case !(seconds <= 100*year): // infinite and NaN too
+		return "more than 100 years"
+	case seconds >= 3*year:
+		return fmt.Sprintf("%.0f years", seconds/year)
+	case seconds >= 10*day:
+		return fmt.Sprintf("%.0f days", seconds/day)
 	}
+	d := time.Duration(seconds * float64(time.Second))
+	if d < time.Hour {
+		return d.Round(time.Second).String()
+	}
+	return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
 }

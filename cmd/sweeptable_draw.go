@@ -116,9 +116,9 @@ func (r tableRun) cells(now time.Time) []string {
 	case r.phase == phaseWaiting && r.step == 0:
 		step = ""
 	case (r.phase == phaseRunning || r.phase == phaseOther) && r.rate > 0:
-		left = shortTime(time.Duration(r.rate * float64(r.steps-r.step) * float64(time.Second)))
+		left = shortTime(r.rate * float64(r.steps-r.step))
 	case r.phase.ended() && r.seconds > 0:
-		left = "took " + shortTime(time.Duration(r.seconds*float64(time.Second)))
+		left = "took " + shortTime(r.seconds)
 	}
 	return []string{r.name, step, reward, string(r.phase), left}
 }

@@ -87,7 +87,7 @@ func duration(r *tableRun) string {
 	if r.started.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf(" in %s", shortTime(time.Duration(r.seconds*float64(time.Second))))
+	return fmt.Sprintf(" in %s", shortTime(r.seconds))
 }
 
 func divergence(s sweepdir.RunState) string {

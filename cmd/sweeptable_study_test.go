@@ -23,8 +23,8 @@ func TestStudyTable(t *testing.T) {
 		x.event(50*time.Second, i, sweep.Event{Kind: sweep.Ended, State: ended(rundir.StateDone, 100, 0.8)})
 	}
 	// The two that are left of the second part take 50 s each, side by side.
-	if left, ok := x.table.left(x.clock); !ok || left != 50*time.Second {
-		t.Errorf("%v left, want 50s", left)
+	if left, ok := x.table.left(x.clock); !ok || left != 50 {
+		t.Errorf("%v s left, want 50", left)
 	}
 	x.table.begin(1, "part 2 of 2: baseline, learning rate 0.001")
 	x.event(0, 0, sweep.Event{Kind: sweep.Found, State: ended(rundir.StateDone, 100, 0.8)})

@@ -3,6 +3,7 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -137,7 +138,7 @@ func TestSweepTableETA(t *testing.T) {
 	x.event(20*time.Second, 1, sweep.Event{Kind: sweep.Ended, State: ended(rundir.StateDone, 100, 0.8)})
 	x.event(0, 3, sweep.Event{Kind: sweep.Started, Attempt: 1})
 	// Run 2 is 20 of its arm's 40 seconds old, run 3 begins its 60.
-	if left, ok := x.table.left(x.clock); !ok || left != 60*time.Second {
+	if left, ok := x.table.left(x.clock); !ok || left != 60 {
 		t.Errorf("%v left, want 1m", left)
 	}
 }
@@ -291,12 +292,17 @@ func TestSweepTableFits(t *testing.T) {
 }
 
 func TestShortTime(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0: "0s", 400 * time.Millisecond: "0s", 9 * time.Second: "9s", 80 * time.Second: "1m20s", 59*time.Minute + 59*time.Second: "59m59s",
-		2*time.Hour + 5*time.Minute + 10*time.Second: "2h5m",
+	const hour, day = 3600, 24 * 3600
+	for s, want := range map[float64]string{
+		0: "0s", 0.4: "0s", 9: "9s", 80: "1m20s", 59*60 + 59: "59m59s", 2*hour + 5*60 + 10: "2h5m", 30 * hour: "30h0m",
+		40*day + hour: "40 days", 5 * 366 * day: "5 years", 99 * 365 * day: "99 years",
+		101 * 366 * day: "more than 100 years", 1e10: "more than 100 years", 1e300: "more than 100 years", math.Inf(1): "more than 100 years",
 	} {
-		if got := shortTime(d); got != want {
-			t.Errorf("%v: %s, want %s", d, got, want)
+		if got := shortTime(s); got != want {
+			t.Errorf("%v: %s, want %s", s, got, want)
 		}
+	}
+	if got := shortTime(math.NaN()); strings.Contains(got, "-") {
+		t.Errorf("NaN: %s", got)
 	}
 }

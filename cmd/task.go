@@ -44,7 +44,7 @@ the same, and "grpo report" puts the results together.`,
 	}
 	c.Flags().StringVar(&o.sweep, "sweep", "", "the sweep's folder")
 	c.Flags().IntVar(&o.index, "index", -1, "the run's place in the manifest, from 0")
-	c.Flags().IntVar(&o.threads, "threads", 0, "worker threads (0 = one for each core); the results do not depend on it")
+	addThreads(c.Flags(), &o.threads, "; the results do not depend on it")
 	c.Flags().BoolVar(&o.supervised, "supervised", false, "save and stop when standard input ends")
 	return c
 }

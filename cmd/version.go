@@ -42,6 +42,11 @@ func cudaState() string {
 	return "not built in"
 }
 
+// versionLine is what `grpo version` and `grpo --version` print.
+func versionLine(m rundir.Meta) string {
+	return fmt.Sprintf("grpo %s, revision %s, %s %s/%s, kernel %s, CUDA %s", m.Version, m.Revision, m.GoVersion, m.OS, m.Arch, m.Kernel, cudaState())
+}
+
 func newVersion(s *State) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -56,7 +61,7 @@ func newVersion(s *State) *cobra.Command {
 					"os": m.OS, "arch": m.Arch, "kernel": m.Kernel, "cuda": cudaState(),
 				})
 			}
-			_, err := fmt.Fprintf(s.Out, "grpo %s, revision %s, %s %s/%s, kernel %s, CUDA %s\n", m.Version, m.Revision, m.GoVersion, m.OS, m.Arch, m.Kernel, cudaState())
+			_, err := fmt.Fprintln(s.Out, versionLine(m))
 			return err
 		},
 	}

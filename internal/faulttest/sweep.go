@@ -19,6 +19,8 @@ import (
 var smallSweep = append([]string{"sweep", "lr", "--values", "1e-3,3e-3", "--seeds", "1,2"},
 	slices.DeleteFunc(slices.Clone(smallRun[1:]), func(s string) bool { return slices.Contains([]string{"--threads", "1", "--seed", "7"}, s) })...)
 
+// sweep starts the small sweep in dir. No other sweep may be next to dir: its
+// finished runs would be copied.
 func (l *lab) sweep(dir string) *process {
 	return l.command(append(slices.Clone(smallSweep), "--out", dir)...)
 }
@@ -27,14 +29,14 @@ func (l *lab) sweep(dir string) *process {
 // children have to notice, or one of the children, which the command has to
 // tell and the next one to make good.
 func killSweep(l *lab) (report, error) {
-	reference := l.dir()
+	reference := filepath.Join(l.dir(), "sweep")
 	whole, err := l.sweep(reference).wait()
 	if err != nil || whole.code != 0 {
 		return report{}, fmt.Errorf("the undisturbed sweep: %w%s", err, whole)
 	}
 	kills, children, sweeps, drawn, want := 0, 0, 0, 0, max(2, l.tries(60))
 	for kills < want {
-		dir := l.dir()
+		dir := filepath.Join(l.dir(), "sweep")
 		for n := 1; ; n++ {
 			if n > tooMany {
 				return report{}, fmt.Errorf("%s: no end after %d commands", dir, n)

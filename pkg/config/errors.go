@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 )
 
 // ErrConfig is wrapped by every error about a configuration that its author can
@@ -36,4 +37,30 @@ func (e *Error) Unwrap() []error {
 		return []error{ErrConfig, e.Cause}
 	}
 	return []error{ErrConfig}
+}
+
+// Outside says whether an error comes from a limit or a fault of the machine (open
+// files, memory, disk), which no change of a configuration fixes.
+func Outside(err error) bool {
+	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EIO, syscall.ENOSPC} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// invalid makes an error one about the configuration and leaves its text.
+type invalid struct{ error }
+
+func (e invalid) Unwrap() []error { return []error{ErrConfig, e.error} }
+
+// Invalid returns an error with the same text that wraps [ErrConfig], for what
+// shows only when a configuration meets its files. An error from [Outside] stays
+// as it is.
+func Invalid(err error) error {
+	if err == nil || Outside(err) {
+		return err
+	}
+	return invalid{err}
 }

@@ -192,7 +192,7 @@ train:
   PATH: line 4: rollout.group_size must be an integer, not 7.5
   PATH: line 7: train.learning_rate must be a number, not fast
   environment: unknown variable GRPO_SEEED (did you mean "GRPO_SEED"?)
-  --set: unknown key "x"
+  --set: unknown key "x" ("grpo config show --docs" lists the keys)
   rollout.sampling_top_p (2, PATH: line 5) must be more than 0 and at most 1
   algorithm.loss_type ("gropo", --set algorithm.loss_type) must be one of no_baseline, reinforce_with_baseline, grpo_clip, grpo_no_clip, grpo, bnpo, dr_grpo, dapo, cispo, sapo, luspo, vespo, vanilla, gpg, gspo, geo_mean, cispo_band (did you mean "grpo"?)`
 	if want = strings.ReplaceAll(want, "PATH", path); err == nil || err.Error() != want {

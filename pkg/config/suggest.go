@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"grpo/internal/words"
@@ -64,6 +65,10 @@ func suggestKey(word string, here, keys []string) string {
 	if s := words.DidYouMean(word, here); s != "" {
 		return s
 	}
+	// Aliases are valid where every key is, so not in a section of a file.
+	if s := words.Nearest(word, slices.Sorted(maps.Keys(aliases))); s != "" && slices.Contains(keys, aliases[s]) && len(here) == len(keys) {
+		return fmt.Sprintf(" (did you mean %q?)", s)
+	}
 	if k, ok := synonyms[word]; ok && slices.Contains(keys, k) {
 		return fmt.Sprintf(" (did you mean %q?)", k)
 	}
@@ -73,6 +78,9 @@ func suggestKey(word string, here, keys []string) string {
 	}
 	if s := words.Nearest(lastPart(word), last); s != "" {
 		return fmt.Sprintf(" (did you mean %q?)", keys[slices.Index(last, s)])
+	}
+	if slices.Contains(keys, "train.n_grpo_steps") {
+		return " (\"grpo config show --docs\" lists the keys)"
 	}
 	return ""
 }

@@ -81,9 +81,31 @@ func (p *pass) run(batch *Batch) error {
 	}
 	p.graph.vm.Reset()
 	if err := p.graph.vm.RunAll(); err != nil {
-		return fmt.Errorf("run the graph: %w", err)
+		return runError(err)
 	}
 	return nil
+}
+
+// opError is what an operation of ours reports to Gorgonia's machine.
+type opError struct{ error }
+
+// runError takes the error of one of our operations out of what Gorgonia's machine
+// wraps around it: a program counter and a dump of an instruction. Errors of its
+// own keep that.
+func runError(err error) error {
+	for e := err; e != nil; {
+		switch x := e.(type) {
+		case opError:
+			return x.error
+		case interface{ Err() error }:
+			e = x.Err()
+		case interface{ Unwrap() error }:
+			e = x.Unwrap()
+		default:
+			e = nil
+		}
+	}
+	return fmt.Errorf("run the graph: %w", err)
 }
 
 // close frees the graph's machine and memory; a later run builds another.

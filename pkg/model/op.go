@@ -63,11 +63,14 @@ func (o *fusedOp) DiffWRT(int) []bool                             { return o.wrt
 
 // Do implements gorgonia.Op.
 func (o *fusedOp) Do(in ...G.Value) (G.Value, error) {
-	if o.watch == nil || o.watch.now == nil {
-		return o.run(in)
+	if o.watch != nil {
+		defer o.watch.start(&o.watch.busy)()
 	}
-	defer o.watch.start(&o.watch.busy)()
-	return o.run(in)
+	out, err := o.run(in)
+	if err != nil {
+		return out, opError{err}
+	}
+	return out, nil
 }
 
 func (o *fusedOp) Type() hm.Type {

@@ -71,6 +71,18 @@ func (a *Analysis) setting() []string {
 	if s := a.mixedArms(); s != "" {
 		out = append(out, s)
 	}
+	for _, added := range m.Added {
+		var seeds []string
+		for _, s := range added.Seeds {
+			seeds = append(seeds, fmt.Sprint(s))
+		}
+		noun, verb := "Seeds", "were"
+		if len(seeds) == 1 {
+			noun, verb = "Seed", "was"
+		}
+		out = append(out, fmt.Sprintf("%s %s %s added later, when %d of the %d runs with the other seeds had finished: intervals and p values assume that the number of seeds was decided before.",
+			noun, strings.Join(seeds, ", "), verb, added.Finished, added.Runs))
+	}
 	for _, n := range m.Notes {
 		n = strings.TrimSpace(n)
 		if n != "" {

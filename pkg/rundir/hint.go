@@ -37,6 +37,10 @@ func explain(err error) error {
 	return err
 }
 
+// Explain adds to an error of the file system what to do about it, where that is
+// known.
+func Explain(err error) error { return explain(err) }
+
 // explainWrite is [explain] for a write into a folder that was there when the
 // run began.
 func explainWrite(err error) error {

@@ -27,6 +27,9 @@ type Measured struct {
 	Rollout float64 // of a step: sampling and rewards
 	Update  float64 // of a step: one pass over the rollout batch
 	Decode  float64 // of one completion in an evaluation
+	// AtLeast says that the measuring was cut off before it had seen enough: the
+	// run takes this long or longer.
+	AtLeast bool
 }
 
 // Probe measures a configuration by making some steps of it. Problems that can't
@@ -35,11 +38,12 @@ type Probe func(ctx context.Context, cfg config.Config, threads int) (Measured, 
 
 // Estimate says how long a sweep will take.
 type Estimate struct {
-	Seconds float64   `json:"seconds"` // of the whole sweep
-	Jobs    int       `json:"jobs"`    // runs at a time
-	Threads int       `json:"threads"` // of each run
-	Arms    []float64 `json:"arms"`    // seconds of one run of each arm
-	Probes  int       `json:"probes"`  // classes of runs that were measured
+	Seconds float64   `json:"seconds"`  // of the whole sweep
+	AtLeast bool      `json:"at_least"` // a probe was cut off: the sweep takes this long or longer
+	Jobs    int       `json:"jobs"`     // runs at a time
+	Threads int       `json:"threads"`  // of each run
+	Arms    []float64 `json:"arms"`     // seconds of one run of each arm
+	Probes  int       `json:"probes"`   // classes of runs that were measured
 }
 
 // maxProbes bounds the classes that are measured; others are taken in proportion
@@ -61,6 +65,7 @@ func EstimateTime(ctx context.Context, p *Plan, jobs, cores int, probe Probe) (*
 func EstimateParts(ctx context.Context, plans []*Plan, jobs, cores int, probe Probe) ([]*Estimate, error) {
 	known := map[class]measurement{}
 	var first *measurement
+	atLeast := false
 	var out []*Estimate
 	for _, p := range plans {
 		m := p.Manifest
@@ -73,11 +78,13 @@ func EstimateParts(ctx context.Context, plans []*Plan, jobs, cores int, probe Pr
 			}
 			c := classOf(cfg)
 			got, ok := known[c]
-			if !ok && len(known) < maxProbes {
+			// A probe that was cut off may still be computing, which would slow down
+			// another one.
+			if !ok && len(known) < maxProbes && !atLeast {
 				if got, err = measure(ctx, probe, cfg, e.Jobs, e.Threads); err != nil {
 					return nil, fmt.Errorf("measure arm %q: %w", m.Arms[i].Name, err)
 				}
-				known[c], ok = got, true
+				known[c], ok, atLeast = got, true, got.AtLeast
 				if first == nil {
 					first = &got
 				}
@@ -88,7 +95,7 @@ func EstimateParts(ctx context.Context, plans []*Plan, jobs, cores int, probe Pr
 				e.Arms = append(e.Arms, first.run(first.cfg)*Work(cfg)/Work(first.cfg))
 			}
 		}
-		e.Probes = len(known)
+		e.Probes, e.AtLeast = len(known), atLeast
 		e.Seconds = Makespan(m.Runs, e.Arms, e.Jobs)
 		out = append(out, e)
 	}
@@ -166,6 +173,7 @@ func measure(ctx context.Context, probe Probe, cfg config.Config, jobs, threads 
 		out.Rollout += m.Rollout / n
 		out.Update += m.Update / n
 		out.Decode += m.Decode / n
+		out.AtLeast = out.AtLeast || m.AtLeast
 	}
 	return out, nil
 }
@@ -173,7 +181,10 @@ func measure(ctx context.Context, probe Probe, cfg config.Config, jobs, threads 
 // run is what a whole run of a configuration of this class takes.
 func (m measurement) run(c config.Config) float64 {
 	epochs := float64(c.Train.EpochsPerRolloutBatch)
-	return m.Setup + float64(c.Train.NGRPOSteps)*(m.Rollout+epochs*m.Update) + float64(decodings(c))*m.Decode
+	if m.AtLeast { // it is not known how the step divides into rollout and updates
+		epochs = min(epochs, float64(m.cfg.Train.EpochsPerRolloutBatch))
+	}
+	return m.Setup + float64(c.Train.NGRPOSteps)*(m.Rollout+epochs*m.Update) + decodings(c)*m.Decode
 }
 
 // wholeFile is a guess of the problems in a file, which are not counted here.
@@ -188,15 +199,16 @@ func evaluated(size, all int) int {
 	return size
 }
 
-// decodings is the number of completions of all evaluations of a run.
-func decodings(c config.Config) int {
+// decodings is the number of completions of all evaluations of a run; a float,
+// because the product of valid sizes can exceed an int.
+func decodings(c config.Config) float64 {
 	steps, every := c.Train.NGRPOSteps, c.Eval.EveryNSteps
-	evaluations := 1 + (steps+every-1)/every
-	n := evaluations*(evaluated(c.Data.ValSize, wholeFile)+c.Data.UnseenSize) + c.Data.TestSize
+	evaluations := float64(1 + (steps+every-1)/every)
+	n := evaluations*float64(evaluated(c.Data.ValSize, wholeFile)+c.Data.UnseenSize) + float64(c.Data.TestSize)
 	if c.Data.Source != "generated" {
-		n = evaluations * evaluated(c.Data.ValSize, wholeFile)
+		n = evaluations * float64(evaluated(c.Data.ValSize, wholeFile))
 		if c.Data.TestFile != "" {
-			n += evaluated(c.Data.TestSize, wholeFile)
+			n += float64(evaluated(c.Data.TestSize, wholeFile))
 		}
 	}
 	if c.Eval.Greedy {
@@ -210,9 +222,10 @@ func decodings(c config.Config) int {
 // the default experiment as measured: a completion takes 1 to sample, 4 to train
 // on once, 2 to evaluate.
 func Work(c config.Config) float64 {
-	completion := 1e-4 * float64(c.Model.HiddenSize*c.Model.HiddenSize*c.Model.NumLayers) / (64 * 64 * 2)
+	hidden := float64(c.Model.HiddenSize)
+	completion := 1e-4 * hidden * hidden * float64(c.Model.NumLayers) / (64 * 64 * 2)
 	step := float64(c.Rollout.RolloutBatchSize) * (1 + 4*float64(c.Train.EpochsPerRolloutBatch))
-	return completion * (float64(c.Train.NGRPOSteps)*step + 2*float64(decodings(c)))
+	return completion * (float64(c.Train.NGRPOSteps)*step + 2*decodings(c))
 }
 
 // RunWork reads from a manifest how many steps a run makes and what they are as

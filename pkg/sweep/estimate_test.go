@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"grpo/pkg/config"
+	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
 
@@ -82,6 +83,76 @@ func TestEstimate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEstimateLong: the arithmetic of a very long sweep neither overflows nor turns
+// negative.
+func TestEstimateLong(t *testing.T) {
+	p := planOf(t, "axes: [{key: lr, values: [1, 2]}]\nset: {n_grpo_steps: 2147483647, every_n_steps: 1, val_size: 1048576, unseen_size: 1048576}\nseeds: 1000", PlanOptions{})
+	probe := func(context.Context, config.Config, int) (Measured, error) {
+		return Measured{Setup: 1, Rollout: 3, Update: 3, Decode: 1e-3}, nil
+	}
+	got, err := EstimateTime(t.Context(), p, 2, 2, probe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Evaluations, sampled and greedy, take nearly all of it.
+	if want := 1000 * 2 * math.Pow(2, 31) * math.Pow(2, 21) * 1e-3; !(got.Seconds > 0.99*want && got.Seconds < 1.01*want) {
+		t.Errorf("%g s, want about %g", got.Seconds, want)
+	}
+	if _, work := RunWork(p.Manifest.Runs[0]); !(work > 0) {
+		t.Errorf("work %g", work)
+	}
+}
+
+// TestProbeLimit: a probe that is cut off says what it has seen as a lower bound,
+// and the estimate says that it is one and measures no other class.
+func TestProbeLimit(t *testing.T) {
+	p := planOf(t, "axes: [{key: group_size, values: [4, 8]}]\nset: {epochs_per_rollout_batch: 200, rollout_batch_size: 64, val_size: 8, unseen_size: 0, test_size: 0, n_grpo_steps: 1000}\nseeds: 1", PlanOptions{})
+	scratch := t.TempDir()
+	probes := 0
+	probe := func(ctx context.Context, cfg config.Config, threads int) (Measured, error) {
+		probes++
+		return newProbe(time.Now, scratch, 700*time.Millisecond)(ctx, cfg, threads)
+	}
+	began := time.Now()
+	got, err := EstimateTime(t.Context(), p, 1, 1, probe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if !got.AtLeast || probes != 1 || !(got.Seconds > 0.5) {
+		t.Errorf("%d probes, estimate %+v", probes, got)
+	}
+	t.Run("parts", func(t *testing.T) {
+		clock := time.Unix(100, 0)
+		at := func(s int) { clock = time.Unix(100+int64(s), 0) }
+		cfg := config.Default()
+		cfg.Data.ValSize, cfg.Data.UnseenSize, cfg.Eval.Greedy = 10, 0, false
+		cfg.Train.EpochsPerRolloutBatch = 2
+		pr := &prober{now: func() time.Time { return clock }, stop: func() {}, began: clock}
+		check := func(want Measured) {
+			t.Helper()
+			if got := pr.measured(cfg); got != want {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+		}
+		at(3)
+		check(Measured{Setup: 3, AtLeast: true})
+		pr.Begin(0, 0)
+		at(5)
+		check(Measured{Setup: 3, Decode: 0.2, AtLeast: true})
+		pr.Eval(rundir.Eval{})
+		at(25)
+		check(Measured{Setup: 3, Decode: 0.2, Update: 10, AtLeast: true})
+		pr.Step(rundir.Metrics{Time: rundir.Timing{RolloutS: 10, UpdateS: 12}})
+		at(30)
+		check(Measured{Setup: 3, Decode: 0.2, Update: 11, AtLeast: true})
+		pr.Step(rundir.Metrics{Time: rundir.Timing{RolloutS: 9, UpdateS: 12}})
+		check(Measured{Setup: 3, Decode: 0.2, Rollout: 9, Update: 6})
+	})
 }
 
 // TestEstimateManyClasses: beyond the fourth class, arms are taken in proportion

@@ -25,6 +25,8 @@ type PlanOptions struct {
 	Seeds []uint64
 	// Argv is the command line, for the record.
 	Argv []string
+	// Fresh is [sweepdir.Manifest.Fresh].
+	Fresh bool
 }
 
 // NewPlan resolves a request: the base, and each arm with each seed, by

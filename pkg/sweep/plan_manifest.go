@@ -15,7 +15,7 @@ func (p *planner) plan() (*Plan, error) {
 		Format: sweepdir.FormatVersion, Command: p.opts.Command, Name: p.req.Name, Title: p.req.Title, Question: p.req.Question,
 		Reference: p.req.Reference, BestOver: p.bestOver, Notes: append([]string{}, p.req.Notes...),
 		Axes: append([]sweepdir.Axis{}, p.axes...), Seeds: p.seeds,
-		Argv: append([]string{}, p.opts.Argv...), Base: string(config.Marshal(p.base.Config)),
+		Argv: append([]string{}, p.opts.Argv...), Base: string(config.Marshal(p.base.Config)), Fresh: p.opts.Fresh,
 	}
 	if m.Command == "" {
 		m.Command = "ablate"

@@ -16,9 +16,9 @@ import (
 
 // Prepare freezes a plan in dir, which is made: sweep.yaml first, manifest.json
 // last. Where the same sweep is there already (by [sweepdir.Manifest.Hash]) it
-// is left as it is, so that the same command continues it. Where another sweep
-// is there, or something else, the error is a [config.ErrConfig] that names
-// what differs.
+// is left as it is, so that the same command continues it; seeds that the plan
+// has in addition are appended. Where another sweep is there, or something else,
+// the error is a [config.ErrConfig] that names what differs.
 func Prepare(dir string, p *Plan) error {
 	if err := p.Manifest.Check(); err != nil {
 		return fmt.Errorf("prepare sweep: %w", err)
@@ -28,23 +28,52 @@ func Prepare(dir string, p *Plan) error {
 		return err
 	}
 	defer unlock()
+	found, frozen, err := find(dir, p)
+	if err != nil || frozen {
+		return err
+	}
+	if err := rundir.WriteFileAtomic(filepath.Join(dir, sweepdir.RequestFile), found.Request); err != nil {
+		return err
+	}
+	return sweepdir.WriteManifest(dir, found.Manifest)
+}
+
+// Find returns the plan as [Prepare] would leave it in dir: with the runs in the
+// order of the manifest that is there, and with the seeds that it would append.
+// It fails as Prepare does and writes nothing. A sweep that is new in dir is
+// compared with its siblings, of which it may be one with more seeds.
+func Find(dir string, p *Plan, siblings []string) (*Plan, error) {
+	found, _, err := find(dir, p)
+	if err != nil || found != p || p.Manifest.Fresh {
+		return found, err
+	}
+	out := *p
+	out.Manifest.Added = addedTo(siblings, p.Manifest)
+	return &out, nil
+}
+
+// find is [Find]; frozen says that the manifest in dir is that of the result. The
+// plan itself is returned where dir holds no sweep.
+func find(dir string, p *Plan) (found *Plan, frozen bool, err error) {
 	old, err := sweepdir.ReadManifest(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if err := refuseOther(dir); err != nil {
-			return err
-		}
-		if err := rundir.WriteFileAtomic(filepath.Join(dir, sweepdir.RequestFile), p.Request); err != nil {
-			return err
-		}
-		return sweepdir.WriteManifest(dir, p.Manifest)
+		return p, false, refuseOther(dir)
+	case config.Outside(err):
+		return nil, false, rundir.Explain(err)
 	case err != nil:
-		return fmt.Errorf("%w: %w (give another --out, or --fresh to begin anew beside it)", config.ErrConfig, err)
-	case old.Hash != p.Manifest.Hash:
-		return fmt.Errorf("%w: %s holds another sweep (%s); give another --out, or --fresh to begin anew beside it",
-			config.ErrConfig, dir, strings.Join(differences(old, p.Manifest), "; "))
+		return nil, false, fmt.Errorf("%w: %w (give another --out, or --fresh to begin anew beside it)", config.ErrConfig, err)
+	case old.Hash == p.Manifest.Hash:
+		return &Plan{Manifest: old, Request: p.Request}, true, nil
 	}
-	return nil
+	if m, ok := extended(dir, old, p.Manifest); ok {
+		return &Plan{Manifest: m, Request: p.Request}, false, nil
+	}
+	hint := "give another --out, or --fresh to begin anew beside it"
+	if withSeeds(old, p.Manifest.Seeds).Identity() == p.Manifest.Hash {
+		hint = fmt.Sprintf("it has more seeds: give --seeds %s to continue it, or \"grpo report\" to see it; %s", seedsFlag(old.Seeds), hint)
+	}
+	return nil, false, fmt.Errorf("%w: %s holds another sweep (%s); %s", config.ErrConfig, dir, strings.Join(differences(old, p.Manifest), "; "), hint)
 }
 
 // lockSweep makes the sweep's folder and takes its lock, which is held for

@@ -79,7 +79,8 @@ func TestPrepareNamesWhatDiffers(t *testing.T) {
 		not  string
 	}{
 		{"another arm", realManifest(t, []string{"0.001", "0.01"}, 2), []string{"arms: lr=0.001, lr=0.003, now lr=0.001, lr=0.01"}, "seeds"},
-		{"one seed more", realManifest(t, rates, 3), []string{"seeds: 1, 2, now 1, 2, 3"}, "arms"},
+		{"one seed less", realManifest(t, rates, 1), []string{"seeds: 1, 2, now 1)", "it has more seeds: give --seeds 2"}, "arms"},
+		{"one seed more and a key", realManifest(t, rates, 3, "train.n_grpo_steps=9"), []string{"seeds: 1, 2, now 1, 2, 3; train.n_grpo_steps: 8, now 9"}, "more seeds"},
 		{"a key of all runs", realManifest(t, rates, 2, "train.n_grpo_steps=9"), []string{"(train.n_grpo_steps: 8, now 9)"}, "arm"},
 		{"a key that breaks them all", realManifest(t, rates, 2, "train.n_grpo_steps=-1"), []string{"now it has no valid configuration", "n_grpo_steps"}, "seeds"},
 		{"a key of one arm", func() sweepdir.Manifest {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,44 +30,76 @@ type donation struct {
 	entry sweepdir.Entry
 }
 
-// donations are the runs of the donors by the hash of their configuration. A
-// donor that can't be read gives nothing.
-func (r *runner) donations() map[string][]donation {
-	out := map[string][]donation{}
-	for _, dir := range r.opts.Donors {
+// findDonations finds, by index, finished runs of other sweeps with the same
+// configurations as the entries. Donors belong to the same study; the runs of
+// siblings, to which anything may have happened, are verified.
+func findDonations(entries []sweepdir.Entry, opts Options) map[int]donation {
+	wanted, contained := map[string]bool{}, map[string]bool{}
+	for _, e := range entries {
+		wanted[e.Hash] = true
+		contained[e.Hash] = len(opts.Siblings) > 0 && selfContained(e)
+	}
+	found := map[string]donation{} // by hash
+	for i, dir := range slices.Concat(opts.Donors, opts.Siblings) {
 		m, err := sweepdir.ReadManifest(dir)
 		if err != nil {
-			r.opts.Observer.Note(fmt.Sprintf("no run is taken over from %s: %v", dir, err))
+			opts.Observer.Note(fmt.Sprintf("no run is reused from %s: %v", dir, err))
 			continue
 		}
+		refused := false
 		for _, e := range m.Runs {
-			if e.Config != "" {
-				out[e.Hash] = append(out[e.Hash], donation{dir, e})
+			if _, done := found[e.Hash]; done || e.Config == "" || !wanted[e.Hash] {
+				continue
 			}
+			// Without a result, to ask for the state could touch the run's lock.
+			path := e.Path(dir)
+			if _, err := os.Stat(filepath.Join(path, rundir.ResultFile)); err != nil || !isFinished(sweepdir.StateOf(dir, e)) {
+				continue
+			}
+			if i >= len(opts.Donors) {
+				if !contained[e.Hash] || !ownFolder(path) {
+					continue
+				}
+				if err := verify(path, e.Hash, opts.Version); err != nil {
+					if !refused { // one line for each folder
+						opts.Observer.Note(fmt.Sprintf("a run is not reused: %v", err))
+					}
+					refused = true
+					continue
+				}
+			}
+			found[e.Hash] = donation{dir, e}
+		}
+	}
+	out := map[int]donation{}
+	for _, e := range entries {
+		if d, ok := found[e.Hash]; ok {
+			out[e.Index] = d
 		}
 	}
 	return out
 }
 
-// takeOver copies what the donors have of the runs that have not begun, and
-// tells each as found. What can't be copied is made as any other run.
+// takeOver copies what other sweeps have of the runs that have not begun, and
+// reports each as found. What can't be copied is made like any other run.
 func (r *runner) takeOver() {
-	if len(r.opts.Donors) == 0 {
+	if len(r.opts.Donors)+len(r.opts.Siblings) == 0 {
 		return
 	}
-	donated := r.donations()
 	var wanted []*job
+	var entries []sweepdir.Entry
 	for _, j := range r.jobs {
-		if _, err := os.Lstat(j.path); j.phase == waiting && len(donated[j.entry.Hash]) > 0 && errors.Is(err, fs.ErrNotExist) {
-			wanted = append(wanted, j)
+		if _, err := os.Lstat(j.path); j.phase == waiting && errors.Is(err, fs.ErrNotExist) {
+			wanted, entries = append(wanted, j), append(entries, j.entry)
 		}
 	}
-	if len(wanted) == 0 {
+	donated := findDonations(entries, r.opts)
+	if len(donated) == 0 {
 		return
 	}
 	unlock, err := lockSweep(r.dir)
 	if err != nil {
-		r.opts.Observer.Note(fmt.Sprintf("no run is taken over: %v", err))
+		r.opts.Observer.Note(fmt.Sprintf("no run is reused: %v", err))
 		return
 	}
 	defer func() {
@@ -79,24 +112,21 @@ func (r *runner) takeOver() {
 	}
 	taken := map[string]int{}
 	for _, j := range wanted {
-		for _, d := range donated[j.entry.Hash] {
-			// Without a result, to ask for the state could touch the run's lock.
-			if _, err := os.Stat(filepath.Join(d.entry.Path(d.dir), rundir.ResultFile)); err != nil || !isFinished(sweepdir.StateOf(d.dir, d.entry)) {
-				continue
-			}
-			if err := copyRun(d.entry.Path(d.dir), j.path); err != nil {
-				r.opts.Observer.Note(fmt.Sprintf("%s: its run can't be taken over from %s and is made again: %v", r.name(j), d.dir, err))
-				break
-			}
-			if state := sweepdir.StateOf(r.dir, j.entry); isFinished(state) {
-				j.phase = finished
-				taken[d.dir]++
-				r.emit(Event{Kind: Found, State: state}, j)
-			}
-			break
+		d, ok := donated[j.entry.Index]
+		if !ok {
+			continue
+		}
+		if err := copyRun(d.entry.Path(d.dir), j.path); err != nil {
+			r.opts.Observer.Note(fmt.Sprintf("%s: its run can't be copied from %s and is made again: %v", r.name(j), d.dir, err))
+			continue
+		}
+		if state := sweepdir.StateOf(r.dir, j.entry); isFinished(state) {
+			j.phase = finished
+			taken[d.dir]++
+			r.emit(Event{Kind: Found, State: state}, j)
 		}
 	}
-	for _, dir := range r.opts.Donors {
+	for _, dir := range slices.Concat(r.opts.Donors, r.opts.Siblings) {
 		if n := taken[dir]; n > 0 {
 			r.opts.Observer.Note(fmt.Sprintf("%s copied from %s, which has the very same", plural(n, "run"), dir))
 		}

@@ -15,7 +15,12 @@ type Options struct {
 	FailFast bool // stop all at the first run that is given up
 	// Donors are folders of other sweeps. A run that one of them has finished
 	// with the very same configuration (by its hash) is copied, not made again.
-	Donors   []string
+	Donors []string
+	// Siblings are donors outside the study (see [Siblings]): their runs are
+	// verified before they are copied.
+	Siblings []string
+	// Version is that of the program; siblings' runs of another are not copied.
+	Version  string
 	Launcher Launcher
 	Observer Observer
 	Now      func() time.Time

@@ -49,6 +49,8 @@ func FindStudy(dir string, st sweepdir.Study, first *Plan) (*sweepdir.Study, err
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
+	case config.Outside(err):
+		return nil, rundir.Explain(err)
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w (give another --out, or --fresh to begin anew beside it)", config.ErrConfig, err)
 	case old.Hash != st.Hash:

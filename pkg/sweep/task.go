@@ -36,7 +36,7 @@ type TaskOptions struct {
 func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir.Result, error) {
 	m, err := sweepdir.ReadManifest(dir)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", config.ErrConfig, err)
+		return nil, config.Invalid(rundir.Explain(err))
 	}
 	if index < 0 || index >= len(m.Runs) {
 		return nil, fmt.Errorf("%w: %s: there is no run %d (the sweep has runs 0 to %d)", config.ErrConfig, dir, index, len(m.Runs)-1)

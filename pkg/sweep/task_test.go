@@ -96,7 +96,7 @@ func TestTaskReportsAFailure(t *testing.T) {
 	m := realManifest(t, []string{"0.001"}, 1, "data.source=gsm8k", "data.train_file="+file, "data.val_file="+file)
 	dir := writeSweep(t, m)
 	_, err := Task(t.Context(), dir, 0, taskOptions())
-	if !errors.Is(err, os.ErrNotExist) || errors.Is(err, config.ErrConfig) {
+	if !errors.Is(err, os.ErrNotExist) || !errors.Is(err, config.ErrConfig) {
 		t.Fatalf("error %v", err)
 	}
 	s := sweepdir.StateOf(dir, m.Runs[0])

@@ -106,6 +106,18 @@ type Manifest struct {
 	Argv []string `json:"argv"`
 	// Base is the configuration that the arms start from, resolved, as YAML.
 	Base string `json:"base"`
+	// Fresh says that no run of a sweep in another folder is copied into this one.
+	Fresh bool `json:"fresh,omitempty"`
+	// Added tells which seeds were added when there were results already.
+	Added []Addition `json:"added,omitempty"`
+}
+
+// Addition are seeds that were added to a sweep after some of its runs had
+// finished, so that whoever added them could know these results.
+type Addition struct {
+	Seeds    []uint64 `json:"seeds"`
+	Finished int      `json:"finished"` // runs of the other seeds, at that time
+	Runs     int      `json:"runs"`     // of the other seeds
 }
 
 // StudyFile in a folder lists the sweeps that belong to one study.

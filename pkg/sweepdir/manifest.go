@@ -109,6 +109,16 @@ func (m Manifest) Check() error {
 	if len(seeds) == 0 {
 		return errors.New("there are no seeds")
 	}
+	for i, a := range m.Added {
+		if len(a.Seeds) == 0 || a.Finished < 1 || a.Finished > a.Runs {
+			return fmt.Errorf("added[%d]: %d seeds after %d of %d runs", i, len(a.Seeds), a.Finished, a.Runs)
+		}
+		for _, s := range a.Seeds {
+			if !seeds[s] {
+				return fmt.Errorf("added[%d]: seed %d is not among the seeds", i, s)
+			}
+		}
+	}
 	if err := m.checkRuns(seeds); err != nil {
 		return err
 	}

@@ -77,6 +77,8 @@ func TestManifestCheck(t *testing.T) {
 		{"no name", func(m *Manifest) { m.Name = "" }, "name"},
 		{"edited hash", func(m *Manifest) { m.Hash = "12345678" }, `hash "12345678" is not that of its runs`},
 		{"no arms", func(m *Manifest) { m.Arms = nil }, "no arms"},
+		{"an added seed that is not there", func(m *Manifest) { m.Added = []Addition{{Seeds: []uint64{99}, Finished: 1, Runs: 2}} }, "added[0]: seed 99"},
+		{"added to nothing", func(m *Manifest) { m.Added = []Addition{{Seeds: m.Seeds[:1], Runs: 2}} }, "added[0]: 1 seeds after 0 of 2 runs"},
 		{"no seeds", func(m *Manifest) { m.Seeds = nil }, "no seeds"},
 		{"seed twice", func(m *Manifest) { m.Seeds[1] = 1 }, "seeds[1]: seed 1 again"},
 		{"arm without name", func(m *Manifest) { m.Arms[1].Name = "" }, "arms[1]: it has no name"},

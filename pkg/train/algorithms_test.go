@@ -180,8 +180,8 @@ func TestTeacherIsLoaded(t *testing.T) {
 	long(t)
 	cfg := small("teacher=./nowhere.safetensors")
 	_, err := Run(context.Background(), cfg, options(t.TempDir(), &watch{}, 1))
-	if err == nil || !strings.Contains(err.Error(), "algorithm.teacher") || errors.Is(err, config.ErrConfig) {
-		t.Errorf("error %v, want one that names the teacher", err)
+	if err == nil || !strings.Contains(err.Error(), "algorithm.teacher") || !errors.Is(err, config.ErrConfig) {
+		t.Errorf("error %v, want one of the configuration that names the teacher", err)
 	}
 }
 

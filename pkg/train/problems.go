@@ -1,8 +1,12 @@
 package train
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"strings"
 
+	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model/tokenizer"
@@ -31,7 +35,7 @@ func LoadProblems(d config.Data) (*Problems, error) {
 			ValSize: d.ValSize, TestSize: d.TestSize, UnseenSize: d.UnseenSize, TrainSize: d.TrainSize,
 		})
 		if err != nil {
-			return nil, err
+			return nil, config.Invalid(err)
 		}
 		p.SFT, p.Train, p.Val, p.Test, p.Unseen = s.SFT, s.Train, s.Val, s.Test, s.Unseen
 		p.Overlap = gsm8k.Overlap(p.SFT, p.Train)
@@ -43,6 +47,9 @@ func LoadProblems(d config.Data) (*Problems, error) {
 			return nil
 		}
 		problems, report, err := gsm8k.ReadFile(path, opt)
+		if errors.Is(err, fs.ErrNotExist) {
+			return config.Invalid(fmt.Errorf("%w (%s)", err, what))
+		}
 		if err != nil {
 			return err
 		}
@@ -52,7 +59,7 @@ func LoadProblems(d config.Data) (*Problems, error) {
 			problems = problems[:limit]
 		}
 		if len(problems) == 0 {
-			return fmt.Errorf("load problems: %s (%s) holds none", path, what)
+			return config.Invalid(fmt.Errorf("load problems: %s (%s) holds none", path, what))
 		}
 		*to = problems
 		return nil
@@ -73,7 +80,7 @@ func LoadProblems(d config.Data) (*Problems, error) {
 		problems []gsm8k.Problem
 	}{{"validation", p.Val}, {"test", p.Test}} {
 		if n := gsm8k.Overlap(p.Train, s.problems); n > 0 {
-			return nil, fmt.Errorf("load problems: %d questions of the %s file also stand in %s: the figures would be of problems trained on; remove them", n, s.name, d.TrainFile)
+			return nil, config.Invalid(fmt.Errorf("load problems: %d questions of the %s file also stand in %s: the figures would be of problems trained on; remove them", n, s.name, d.TrainFile))
 		}
 	}
 	return p, nil
@@ -92,10 +99,11 @@ func (p *Problems) Split(name string) ([]gsm8k.Problem, error) {
 	case "train":
 		s = p.Train
 	default:
-		return nil, fmt.Errorf("split %q is unknown (there are train, val, test and unseen)", name)
+		names := []string{"train", "val", "test", "unseen"}
+		return nil, config.Invalid(fmt.Errorf("split %q is unknown%s (there are %s)", name, words.DidYouMean(name, names), strings.Join(names, ", ")))
 	}
 	if len(s) == 0 {
-		return nil, fmt.Errorf("split %q is empty in this configuration", name)
+		return nil, config.Invalid(fmt.Errorf("split %q is empty in this configuration", name))
 	}
 	return s, nil
 }

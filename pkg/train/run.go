@@ -151,7 +151,7 @@ func (t *trainer) prepare() error {
 		return err
 	}
 	if len(t.problems.Train) == 0 || len(t.problems.Val) == 0 {
-		return fmt.Errorf("load problems: %d to train on, %d to validate on: there must be some of both", len(t.problems.Train), len(t.problems.Val))
+		return config.Invalid(fmt.Errorf("load problems: %d to train on, %d to validate on: there must be some of both", len(t.problems.Train), len(t.problems.Val)))
 	}
 	if t.template, err = gsm8k.LookupTemplate(t.cfg.Data.PromptTemplate); err != nil {
 		return err

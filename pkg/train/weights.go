@@ -67,6 +67,9 @@ func InitialWeights(spec model.Spec, init string, seed uint64) (*model.Params, e
 		return p, nil
 	}
 	p, what, err := savedWeights(init)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, config.Invalid(fmt.Errorf("load the first weights: %w", err))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("load the first weights: %w", err)
 	}
@@ -75,7 +78,7 @@ func InitialWeights(spec model.Spec, init string, seed uint64) (*model.Params, e
 		if init == "base" {
 			fix = fmt.Sprintf("for a base model of this size: grpo sft --set hidden_size=%d --set num_layers=%d --out DIR, then --set model.init=DIR; model.init=random starts without one", spec.Hidden, spec.Layers)
 		}
-		return nil, fmt.Errorf("load the first weights: %s is a %v, the configuration asks for a %v (%s)", what, p.Spec, spec, fix)
+		return nil, config.Invalid(fmt.Errorf("load the first weights: %s is a %v, the configuration asks for a %v (%s)", what, p.Spec, spec, fix))
 	}
 	return p, nil
 }
