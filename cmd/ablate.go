@@ -49,6 +49,7 @@ As with grpo sweep, the same command again does only what is missing.`,
 			}
 			return runSweepCommand(cmd.Context(), opts)
 		},
+		Annotations: saves,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp

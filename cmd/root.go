@@ -41,7 +41,7 @@ func exitCode(err error) int {
 		return exitDone
 	case errors.As(err, &usage), errors.Is(err, config.ErrConfig):
 		return exitUsage
-	case errors.Is(err, train.ErrNothingSaved):
+	case errors.Is(err, train.ErrNothingSaved), errors.Is(err, errStopped):
 		return exitInterrupted
 	case errors.Is(err, train.ErrInterrupted):
 		return exitResumable
@@ -49,11 +49,36 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
+// errStopped is the end of a command that had nothing to save.
+var errStopped = errors.New("interrupted")
+
+// saves marks a command that returns by itself soon after its context ends,
+// because it has something to save or to remove first.
+var saves = map[string]string{"saves": "yes"}
+
+// execute runs the command line. A command that has nothing to save is left
+// where it is when ctx ends, since the process exits next: files are replaced
+// atomically, so nothing is half-written.
+func execute(ctx context.Context, root *cobra.Command, args []string) error {
+	c, _, err := root.Find(args)
+	done := make(chan error, 1)
+	go func() { done <- root.ExecuteContext(ctx) }()
+	if err == nil && c.Annotations["saves"] != "" {
+		return <-done
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return errStopped
+	}
+}
+
 // Run executes one command line and returns the exit code. Only usage errors
 // point at the usage.
 func Run(ctx context.Context, s *State) int {
 	root := newRoot(s)
-	err := root.ExecuteContext(ctx)
+	err := execute(ctx, root, s.Args[1:])
 	if err != nil {
 		fmt.Fprintf(s.Err, "grpo: %v\n", err)
 		var usage *usageError

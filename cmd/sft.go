@@ -47,6 +47,7 @@ arithmetic. "make base" makes the embedded base model with it, bit for bit.`,
 			}
 			return runSFT(cmd.Context(), o)
 		},
+		Annotations: saves,
 	}
 	cf.add(c, config.NamesSFT())
 	addKeyFlags(c, sftKeys)

@@ -133,6 +133,7 @@ run, as many at a time as the sweep would, and multiplies.`,
 			}
 			return runSweepCommand(cmd.Context(), opts)
 		},
+		Annotations: saves,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp

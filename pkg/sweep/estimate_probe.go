@@ -30,18 +30,18 @@ func NewProbe(now func() time.Time, scratch string) Probe {
 			return Measured{}, fmt.Errorf("make a folder to measure in: %w", err)
 		}
 		defer os.RemoveAll(dir)
-		ctx, stop := context.WithCancel(ctx)
+		run, stop := context.WithCancel(ctx)
 		defer stop()
 		cfg.Data.ValSize, cfg.Data.UnseenSize = min(cfg.Data.ValSize, probeProblems), min(cfg.Data.UnseenSize, probeProblems/4)
 		cfg.Data.TestSize = min(cfg.Data.TestSize, 1)
 		cfg.Train.NGRPOSteps, cfg.Eval.EveryNSteps = max(cfg.Train.NGRPOSteps, 2*maxProbeSteps), 2*maxProbeSteps
 		cfg.Output.CheckpointEveryNSteps = 0
 		p := &prober{now: now, stop: stop, began: now()}
-		_, err = train.Run(ctx, cfg, train.Options{Dir: dir, Threads: threads, Now: now, Observer: p})
+		_, err = train.Run(run, cfg, train.Options{Dir: dir, Threads: threads, Now: now, Observer: p})
 		if err != nil && !errors.Is(err, train.ErrInterrupted) {
 			return Measured{}, err
 		}
-		if len(p.steps) < 2 {
+		if ctx.Err() != nil || len(p.steps) < 2 {
 			return Measured{}, fmt.Errorf("measure the first steps: %w", train.ErrNothingSaved)
 		}
 		return p.measured(cfg), nil
