@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/sweep"
 )
 
@@ -79,7 +80,7 @@ func newAblateList(s *State) *cobra.Command {
 			w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "ablation\tarms\tquestion")
 			for _, a := range sweep.Ablations() {
-				fmt.Fprintf(w, "%s\t%d\t%s\n", a.Name, a.Arms, a.Question)
+				textutil.Fprintf(w, "%s\t%d\t%s\n", a.Name, a.Arms, a.Question)
 			}
 			return w.Flush()
 		},

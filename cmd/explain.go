@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/explain"
 	"grpo/pkg/report"
 )
@@ -78,7 +79,7 @@ func (f *figureFlag) draw(s *State, c *cobra.Command, asJSON bool, name string, 
 	if err := report.WriteFigure(path, func(w io.Writer) error { return report.ExplainPlot(w, fig) }); err != nil {
 		return fmt.Errorf("draw %s: %w", path, err)
 	}
-	_, err = fmt.Fprintf(s.Err, "wrote %s\n", path)
+	_, err = textutil.Fprintf(s.Err, "wrote %s\n", path)
 	return err
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
@@ -203,7 +204,7 @@ func reportStudy(o *reportOptions) error {
 // wrote names the files written.
 func (o *reportOptions) wrote(paths []string) error {
 	for _, p := range paths {
-		if _, err := fmt.Fprintf(o.state.Err, "wrote %s\n", filepath.ToSlash(p)); err != nil {
+		if _, err := textutil.Fprintf(o.state.Err, "wrote %s\n", filepath.ToSlash(p)); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/train"
@@ -80,10 +81,10 @@ func Run(ctx context.Context, s *State) int {
 	root := newRoot(s)
 	err := execute(ctx, root, s.Args[1:])
 	if err != nil {
-		fmt.Fprintf(s.Err, "grpo: %v\n", err)
+		textutil.Fprintf(s.Err, "grpo: %s\n", textutil.Lines(err.Error()))
 		var usage *usageError
 		if errors.As(err, &usage) {
-			fmt.Fprintf(s.Err, "grpo: try \"%s --help\"\n", usage.cmd.CommandPath())
+			textutil.Fprintf(s.Err, "grpo: try \"%s --help\"\n", usage.cmd.CommandPath())
 		}
 	}
 	return exitCode(err)

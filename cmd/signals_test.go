@@ -79,21 +79,7 @@ func TestFirstSignalEndsWhatOnlyReads(t *testing.T) {
 	t.Chdir(t.TempDir())
 	mustSucceed(t, "train", "-c", "smoke", "--steps", "2", "--out", "run", "--quiet")
 	mustSucceed(t, "data", "generate", "-c", "smoke", "--out", "problems")
-	for _, tt := range []struct {
-		args string
-		with os.Signal
-	}{
-		{"eval run", os.Interrupt},
-		{"data stats problems/val.jsonl", os.Interrupt},
-		{"config check run/config.yaml", os.Interrupt},
-		{"config show", syscall.SIGTERM},
-		{"status run", os.Interrupt},
-		{"report run", os.Interrupt},
-		{"compare run", os.Interrupt},
-		{"ablate list", os.Interrupt},
-		{"explain clip", os.Interrupt},
-		{"version", syscall.SIGHUP},
-	} {
+	for _, tt := range readers {
 		t.Run(tt.args, func(t *testing.T) {
 			// A signal that comes before the program listens ends it too; then it
 			// gets more time to start.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweepdir"
@@ -84,7 +85,7 @@ func readStatus(dir string, now time.Time) (*statusReport, error) {
 	case sweepdir.IsSweep(dir):
 		var sw *sweepdir.Sweep
 		if sw, err = sweepdir.Open(dir); err == nil {
-			r.Kind, r.Name, r.Continue = "sweep", sw.Manifest.Name, commandLine(sw.Manifest.Argv)
+			r.Kind, r.Name, r.Continue = "sweep", sw.Manifest.Name, textutil.CommandLine(sw.Manifest.Argv)
 			r.sweep(sw, "", now)
 		}
 	default:
@@ -109,7 +110,7 @@ func (r *statusReport) study(dir string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	r.Kind, r.Name, r.Continue = "study", st.Name, commandLine(st.Argv)
+	r.Kind, r.Name, r.Continue = "study", st.Name, textutil.CommandLine(st.Argv)
 	for _, p := range st.Parts {
 		part := filepath.Join(dir, p.Name)
 		if !sweepdir.IsSweep(part) {
@@ -153,7 +154,7 @@ func (r *statusReport) run(dir string, now time.Time) error {
 		row.State, row.Error = st.State, st.Error
 	}
 	if run.Meta != nil {
-		r.Continue = commandLine(run.Meta.Argv)
+		r.Continue = textutil.CommandLine(run.Meta.Argv)
 	}
 	row.read(run, now)
 	r.Runs = append(r.Runs, row)
@@ -212,25 +213,12 @@ func attempts(dir string) int {
 	return n
 }
 
-// commandLine writes arguments as a shell takes them.
-func commandLine(argv []string) string {
-	words := make([]string, len(argv))
-	for i, a := range argv {
-		words[i] = a
-		if a == "" || strings.ContainsAny(a, " \t\n'\"\\$`*?[](){}<>|&;#~!") {
-			words[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(words, " ")
-}
-
 func (r *statusReport) write(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	head := "run\tstate\tstep\tvalidation\tlast sign\tattempts"
 	if r.Kind == "study" {
-		head = "part\t" + head
+		textutil.Fprintf(w, "part\t")
 	}
-	fmt.Fprintln(w, head)
+	fmt.Fprintln(w, "run\tstate\tstep\tvalidation\tlast sign\tattempts")
 	var errs []error
 	for _, row := range r.Runs {
 		name := row.Dir
@@ -248,9 +236,9 @@ func (r *statusReport) write(out io.Writer) error {
 			tries = fmt.Sprint(row.Attempts)
 		}
 		if r.Kind == "study" {
-			fmt.Fprintf(w, "%s\t", row.Part)
+			textutil.Fprintf(w, "%s\t", row.Part)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d/%d\t%s\t%s\t%s\n", name, row.State, row.Step, row.Steps, reward, age, tries)
+		textutil.Fprintf(w, "%s\t%s\t%d/%d\t%s\t%s\t%s\n", name, row.State, row.Step, row.Steps, reward, age, tries)
 		if row.Error != "" {
 			errs = append(errs, fmt.Errorf("%s: %s", name, row.Error))
 		}
@@ -258,12 +246,12 @@ func (r *statusReport) write(out io.Writer) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\n%s\n", r.summary())
+	textutil.Fprintf(out, "\n%s\n", r.summary())
 	for _, err := range errs {
-		fmt.Fprintf(out, "%v\n", err)
+		textutil.Fprintf(out, "%v\n", err)
 	}
 	if r.Continue != "" {
-		fmt.Fprintf(out, "to continue: %s\n", r.Continue)
+		textutil.Fprintf(out, "to continue: %s\n", r.Continue)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/report"
 	"grpo/pkg/sweep"
@@ -235,7 +236,7 @@ func prepareOnly(o *sweepOptions) error {
 			Runs int    `json:"runs"`
 		}{o.dir, n})
 	}
-	_, err := fmt.Fprintf(o.state.Out, "%s prepared in %s; run N of 0 to %d: grpo task --sweep %s --index N\n", countOf(n, "run"), o.dir, n-1, commandLine([]string{o.dir}))
+	_, err := textutil.Fprintf(o.state.Out, "%s prepared in %s; run N of 0 to %d: grpo task --sweep %s --index N\n", countOf(n, "run"), o.dir, n-1, textutil.CommandLine([]string{o.dir}))
 	return err
 }
 
@@ -258,7 +259,7 @@ func reportSweep(o *sweepOptions, sw *sweepdir.Sweep) error {
 	}
 	if !o.quiet {
 		for _, f := range files {
-			fmt.Fprintf(o.state.Err, "wrote %s\n", filepath.ToSlash(f))
+			textutil.Fprintf(o.state.Err, "wrote %s\n", filepath.ToSlash(f))
 		}
 	}
 	return nil

@@ -1,12 +1,12 @@
 package cmd
 
 import (
-	"fmt"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/rundir"
@@ -56,7 +56,7 @@ func newVersion(s *State) *cobra.Command {
 					"os": m.OS, "arch": m.Arch, "kernel": m.Kernel, "cuda": cudaState(),
 				})
 			}
-			_, err := fmt.Fprintf(s.Out, "grpo %s, revision %s, %s %s/%s, kernel %s, CUDA %s\n", m.Version, m.Revision, m.GoVersion, m.OS, m.Arch, m.Kernel, cudaState())
+			_, err := textutil.Fprintf(s.Out, "grpo %s, revision %s, %s %s/%s, kernel %s, CUDA %s\n", m.Version, m.Revision, m.GoVersion, m.OS, m.Arch, m.Kernel, cudaState())
 			return err
 		},
 	}
