@@ -100,7 +100,7 @@ func runReport(o *reportOptions) error {
 		return fmt.Errorf("report: %w", err)
 	}
 	if len(sw.Manifest.Arms) > 1 {
-		fmt.Fprintf(o.state.Err, "note: the runs differ in more than their seeds and are reported as %d arms (%s)\n", len(sw.Manifest.Arms), strings.Join(sw.Manifest.Varied, ", "))
+		textutil.Fprintf(o.state.Err, "note: the runs differ in more than their seeds and are reported as %d arms (%s)\n", len(sw.Manifest.Arms), strings.Join(sw.Manifest.Varied, ", "))
 		return writeSweepReport(o, sw)
 	}
 	if o.json {
