@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/sweep"
 )
 
@@ -49,6 +50,7 @@ As with grpo sweep, the same command again does only what is missing.`,
 			}
 			return runSweepCommand(cmd.Context(), opts)
 		},
+		Annotations: saves,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
@@ -78,7 +80,7 @@ func newAblateList(s *State) *cobra.Command {
 			w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "ablation\tarms\tquestion")
 			for _, a := range sweep.Ablations() {
-				fmt.Fprintf(w, "%s\t%d\t%s\n", a.Name, a.Arms, a.Question)
+				textutil.Fprintf(w, "%s\t%d\t%s\n", a.Name, a.Arms, a.Question)
 			}
 			return w.Flush()
 		},

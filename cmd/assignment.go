@@ -62,6 +62,7 @@ order. The same command again does only what is missing.`,
 			}
 			return runAssignment(cmd.Context(), opts)
 		},
+		Annotations: saves,
 	}
 	o.config.add(c, config.Names())
 	addKeyFlags(c, assignmentKeys)

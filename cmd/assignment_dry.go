@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"text/tabwriter"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweepdir"
@@ -123,13 +124,13 @@ func (d dryStudy) write(out io.Writer) error {
 	fmt.Fprintln(w, "part\tindex\tarm\tseed\tstate\tabout\tsets")
 	for _, p := range d.Parts {
 		for _, r := range p.Runs {
-			fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%s\t%s\t%s\n", p.Part, r.Index, r.Arm, r.Seed, r.State, shortTime(r.About), settings(r.Set))
+			textutil.Fprintf(w, "%s\t%d\t%s\t%d\t%s\t%s\t%s\n", p.Part, r.Index, r.Arm, r.Seed, r.State, shortTime(r.About), settings(r.Set))
 		}
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	text := fmt.Sprintf("\n%s in %s in %s", countOf(d.Runs, "run"), countOf(len(d.Parts), "part"), d.Dir)
+	text := fmt.Sprintf("\n%s in %s in %s", countOf(d.Runs, "run"), countOf(len(d.Parts), "part"), textutil.Printable(d.Dir, 0))
 	if d.Copies > 0 {
 		text += fmt.Sprintf(", %d of them copies of runs of an earlier part", d.Copies)
 	}

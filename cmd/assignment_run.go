@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/report"
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweepdir"
@@ -196,7 +197,7 @@ func (r *assignmentRun) report() error {
 	}
 	if !r.quiet {
 		for _, f := range files { // those of the parts are beside their runs
-			fmt.Fprintf(r.state.Err, "wrote %s\n", filepath.ToSlash(f))
+			textutil.Fprintf(r.state.Err, "wrote %s\n", filepath.ToSlash(f))
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/train"
 )
 
@@ -84,11 +85,11 @@ func runBenchStep(ctx context.Context, s *State, o train.BenchOptions, asJSON bo
 		rows = append(rows, struct{ name, value, note string }{"device", fmt.Sprintf("%8.1f MiB", float64(r.DeviceBytes)/(1<<20)),
 			fmt.Sprintf("of its memory, %d requests for more while measuring; %s", r.DeviceRequests, r.Device)})
 	}
-	if _, err := fmt.Fprintf(s.Out, "%d parameters, %d threads, %d steps\n", r.Params, r.Threads, o.Steps); err != nil {
+	if _, err := textutil.Fprintf(s.Out, "%d parameters, %d threads, %d steps\n", r.Params, r.Threads, o.Steps); err != nil {
 		return err
 	}
 	for _, row := range rows {
-		if _, err := fmt.Fprintf(s.Out, "%-8s %-17s %s\n", row.name, row.value, row.note); err != nil {
+		if _, err := textutil.Fprintf(s.Out, "%-8s %-17s %s\n", row.name, row.value, row.note); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/bench"
 )
 
@@ -39,7 +40,7 @@ func runBenchKernels(ctx context.Context, s *State, o bench.Options, asJSON bool
 	if asJSON {
 		return printJSON(s.Out, k)
 	}
-	if _, err := fmt.Fprintf(s.Out, "kernel %s, one thread; peak %.1f GFLOP/s, fastest product %.1f\n", k.Path, k.Peak, k.Best); err != nil {
+	if _, err := textutil.Fprintf(s.Out, "kernel %s, one thread; peak %.1f GFLOP/s, fastest product %.1f\n", k.Path, k.Peak, k.Best); err != nil {
 		return err
 	}
 	for _, r := range k.Rows {
@@ -50,7 +51,7 @@ func runBenchKernels(ctx context.Context, s *State, o bench.Options, asJSON bool
 				value += fmt.Sprintf("  %3.0f %%", 100*r.Share)
 			}
 		}
-		if _, err := fmt.Fprintf(s.Out, "%-29s %-48s %s\n", r.Kernel, r.Shape, value); err != nil {
+		if _, err := textutil.Fprintf(s.Out, "%-29s %-48s %s\n", r.Kernel, r.Shape, value); err != nil {
 			return err
 		}
 	}

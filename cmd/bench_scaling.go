@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/bench"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
@@ -48,7 +49,7 @@ A minute or two.`,
 
 func runBenchScaling(ctx context.Context, s *State, o train.BenchOptions, out string, asJSON bool) error {
 	series, err := bench.Scaling(ctx, o, func(name string, value int) {
-		fmt.Fprintf(s.Err, "measuring %s %d\n", name, value)
+		textutil.Fprintf(s.Err, "measuring %s %d\n", name, value)
 	})
 	if err != nil {
 		return err
@@ -79,15 +80,15 @@ func runBenchScaling(ctx context.Context, s *State, o train.BenchOptions, out st
 
 func writeScaling(w io.Writer, series []bench.Series) error {
 	for _, s := range series {
-		if _, err := fmt.Fprintf(w, "**%s** (expected: %s", s.Name, s.Expect); err != nil {
+		if _, err := textutil.Fprintf(w, "**%s** (expected: %s", s.Name, s.Expect); err != nil {
 			return err
 		}
 		if !math.IsNaN(s.FitUpdate) && !s.Threads {
-			fmt.Fprintf(w, "; fitted to the last %d: rollout to the power of %.2f, update %.2f", len(s.Points)-len(s.Points)/2, s.FitRollout, s.FitUpdate)
+			textutil.Fprintf(w, "; fitted to the last %d: rollout to the power of %.2f, update %.2f", len(s.Points)-len(s.Points)/2, s.FitRollout, s.FitUpdate)
 		}
-		fmt.Fprintf(w, ")\n\n| %s | tokens | rollout, ms | update, ms | step, ms | tokens/s | update, GFLOP/s executed |\n| ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n", s.Unit)
+		textutil.Fprintf(w, ")\n\n| %s | tokens | rollout, ms | update, ms | step, ms | tokens/s | update, GFLOP/s executed |\n| ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n", s.Unit)
 		for _, p := range s.Points {
-			if _, err := fmt.Fprintf(w, "| %d | %d | %.2f | %.2f | %.2f | %.0f | %.1f |\n",
+			if _, err := textutil.Fprintf(w, "| %d | %d | %.2f | %.2f | %.2f | %.0f | %.1f |\n",
 				p.Value, p.Tokens, 1000*p.RolloutS, 1000*p.UpdateS, 1000*p.StepS(), float64(p.Tokens)/p.StepS(), p.GFLOPS); err != nil {
 				return err
 			}

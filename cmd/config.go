@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/train"
 )
@@ -55,14 +56,14 @@ func newConfigShow(s *State) *cobra.Command {
 				w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 				fmt.Fprintln(w, "key\tdefault\tmeaning")
 				for _, k := range config.Keys() {
-					fmt.Fprintf(w, "%s\t%s\t%s\n", k.Path, k.Default, k.Doc)
+					textutil.Fprintf(w, "%s\t%s\t%s\n", k.Path, k.Default, k.Doc)
 				}
 				return w.Flush()
 			case origin:
 				w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 				fmt.Fprintln(w, "key\tvalue\torigin")
 				for _, row := range r.Rows() {
-					fmt.Fprintf(w, "%s\t%s\t%s\n", row.Key, row.Value, row.Origin)
+					textutil.Fprintf(w, "%s\t%s\t%s\n", row.Key, row.Value, row.Origin)
 				}
 				return w.Flush()
 			}
@@ -101,7 +102,7 @@ func newConfigCheck(s *State) *cobra.Command {
 				}
 				hash = config.Hash(r.Config)
 			}
-			_, err := fmt.Fprintf(s.Out, "%s: ok, hash %s\n", args[0], hash)
+			_, err := textutil.Fprintf(s.Out, "%s: ok, hash %s\n", args[0], hash)
 			return err
 		},
 	}
@@ -121,10 +122,10 @@ func newConfigList(s *State) *cobra.Command {
 			}
 			w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 			for _, n := range config.Names() {
-				fmt.Fprintf(w, "%s\tgrpo train -c %s\t%s\n", n, n, about[n])
+				textutil.Fprintf(w, "%s\tgrpo train -c %s\t%s\n", n, n, about[n])
 			}
 			for _, n := range config.NamesSFT() {
-				fmt.Fprintf(w, "%s\tgrpo sft -c %s\t\n", n, n)
+				textutil.Fprintf(w, "%s\tgrpo sft -c %s\t\n", n, n)
 			}
 			return w.Flush()
 		},

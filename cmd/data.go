@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model/tokenizer"
@@ -65,7 +66,7 @@ func newDataGenerate(s *State) *cobra.Command {
 				if err := rundir.WriteFileAtomic(path, b.Bytes()); err != nil {
 					return err
 				}
-				if _, err := fmt.Fprintf(s.Out, "%s\t%d problems\n", path, len(f.problems)); err != nil {
+				if _, err := textutil.Fprintf(s.Out, "%s\t%d problems\n", path, len(f.problems)); err != nil {
 					return err
 				}
 			}
@@ -113,34 +114,34 @@ func newDataStats(s *State) *cobra.Command {
 
 func writeStats(s *State, report gsm8k.ReadReport, st gsm8k.Stats) error {
 	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "problems\t%d\n", st.Problems)
+	textutil.Fprintf(w, "problems\t%d\n", st.Problems)
 	if report.Skipped > 0 {
-		fmt.Fprintf(w, "broken lines skipped\t%d (first: %s)\n", report.Skipped, report.FirstBad)
+		textutil.Fprintf(w, "broken lines skipped\t%d (first: %s)\n", report.Skipped, report.FirstBad)
 	}
 	for _, t := range st.Types {
 		if t.Type != "" {
-			fmt.Fprintf(w, "  of type %s\t%d\n", t.Type, t.Count)
+			textutil.Fprintf(w, "  of type %s\t%d\n", t.Type, t.Count)
 		}
 	}
-	fmt.Fprintf(w, "questions that repeat\t%d\n", st.DuplicateQuestions)
+	textutil.Fprintf(w, "questions that repeat\t%d\n", st.DuplicateQuestions)
 	for _, l := range []struct {
 		name string
 		l    gsm8k.Lengths
 	}{{"question length", st.QuestionLength}, {"answer length", st.AnswerLength}} {
-		fmt.Fprintf(w, "%s\tmin %d, median %g, mean %.1f, max %d characters\n", l.name, l.l.Min, l.l.Median, l.l.Mean, l.l.Max)
+		textutil.Fprintf(w, "%s\tmin %d, median %g, mean %.1f, max %d characters\n", l.name, l.l.Min, l.l.Median, l.l.Mean, l.l.Max)
 	}
-	fmt.Fprintf(w, "distinct answers\t%d\n", st.DistinctAnswers)
-	fmt.Fprint(w, "commonest answers\t")
+	textutil.Fprintf(w, "distinct answers\t%d\n", st.DistinctAnswers)
+	textutil.Fprintf(w, "commonest answers\t")
 	for i, a := range st.TopAnswers {
 		if i > 0 {
-			fmt.Fprint(w, ", ")
+			textutil.Fprintf(w, ", ")
 		}
-		fmt.Fprintf(w, "%s (%d)", a.Answer, a.Count)
+		textutil.Fprintf(w, "%s (%d)", a.Answer, a.Count)
 	}
-	fmt.Fprintf(w, "\nmajority-answer baseline\t%.4f (always answering %s)\n", st.MajorityBaseline, st.MajorityAnswer)
-	fmt.Fprintf(w, "problems outside the vocabulary\t%d\n", st.OutOfVocabularyProblems)
+	textutil.Fprintf(w, "\nmajority-answer baseline\t%.4f (always answering %s)\n", st.MajorityBaseline, st.MajorityAnswer)
+	textutil.Fprintf(w, "problems outside the vocabulary\t%d\n", st.OutOfVocabularyProblems)
 	for _, c := range st.OutOfVocabulary {
-		fmt.Fprintf(w, "  %s %s\t%d\n", c.Code, c.Char, c.Count)
+		textutil.Fprintf(w, "  %s %s\t%d\n", c.Code, c.Char, c.Count)
 	}
 	return w.Flush()
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/textutil"
 	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/report"
@@ -147,7 +148,7 @@ func runEval(_ context.Context, o *evalOptions) error {
 	fmt.Fprintln(w, "split\tdecoding\tanswer reward\t95% interval\tcorrect_num\terror_num\tformatted, right\tformatted, wrong\tunformatted\tlength")
 	row := func(name string, c rundir.Counts) {
 		lo, hi := report.Wilson(c.CorrectNum, c.N, 0.95)
-		fmt.Fprintf(w, "%s\t%s\t%.4f\t[%.4f, %.4f]\t%d\t%d\t%d\t%d\t%d\t%.1f\n", e.Split, name, c.AnswerReward, lo, hi,
+		textutil.Fprintf(w, "%s\t%s\t%.4f\t[%.4f, %.4f]\t%d\t%d\t%d\t%d\t%d\t%.1f\n", e.Split, name, c.AnswerReward, lo, hi,
 			c.CorrectNum, c.ErrorNum, c.FormattedRight, c.FormattedWrong, c.Unformatted, c.Length)
 	}
 	row("sampled", e.Sampled)
@@ -157,10 +158,10 @@ func runEval(_ context.Context, o *evalOptions) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "sampled at %s\n", settings)
-	fmt.Fprintf(out, "always answering %s: %.4f\n", e.MajorityAnswer, e.MajorityBaseline)
+	textutil.Fprintf(out, "sampled at %s\n", settings)
+	textutil.Fprintf(out, "always answering %s: %.4f\n", e.MajorityAnswer, e.MajorityBaseline)
 	for _, x := range samples {
-		if _, err := fmt.Fprintf(out, "\n%s (%s, gold %s, reward %g)\n%s%s\n", x.Problem, x.Decoding, x.Gold, x.AnswerReward, x.Prompt, x.Completion); err != nil {
+		if _, err := textutil.Fprintf(out, "\n%s (%s, gold %s, reward %g)\n  %s\n", x.Problem, x.Decoding, x.Gold, x.AnswerReward, textutil.Lines(x.Prompt+x.Completion)); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/explain"
 	"grpo/pkg/report"
 )
@@ -77,7 +78,7 @@ func (f *figureFlag) draw(s *State, name string, figure func() (report.ExplainFi
 	if err := report.WriteFigure(path, func(w io.Writer) error { return report.ExplainPlot(w, fig) }); err != nil {
 		return fmt.Errorf("draw %s: %w", path, err)
 	}
-	_, err = fmt.Fprintf(s.Err, "wrote %s\n", path)
+	_, err = textutil.Fprintf(s.Err, "wrote %s\n", path)
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 )
@@ -79,7 +80,7 @@ func (p *profileFlag) during(s *State, dir string, f func() error) error {
 			if err := rundir.WriteFileAtomic(path, to.Bytes()); err != nil {
 				return fmt.Errorf("profile: %w", err)
 			}
-			fmt.Fprintf(s.Err, "profile: %s (read it with \"%s %s\")\n", path, k.show, path)
+			textutil.Fprintf(s.Err, "profile: %s (read it with \"%s %s\")\n", path, k.show, path)
 		}
 	}
 	return failed

@@ -7,6 +7,7 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/train"
 )
@@ -46,7 +47,7 @@ func (p *progress) line(format string, args ...any) {
 	if p.bar != nil {
 		_ = p.bar.Clear() // a bar that can't be drawn is no reason to stop a run
 	}
-	fmt.Fprintf(p.w, format+"\n", args...)
+	textutil.Fprintf(p.w, format+"\n", args...)
 	if p.bar != nil {
 		_ = p.bar.RenderBlank()
 	}
@@ -97,7 +98,7 @@ func (p *progress) Note(text string) { p.line("note: %s", text) }
 func (p *progress) SFTStep(s train.SFTStep, steps int) {
 	if p.redraw {
 		if s.Step == 1 {
-			p.bar = p.newBar(steps, s.Stage)
+			p.bar = p.newBar(steps, textutil.Printable(s.Stage, 20))
 		}
 		_ = p.bar.Set(s.Step)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
@@ -99,7 +100,7 @@ func runReport(o *reportOptions) error {
 		return fmt.Errorf("report: %w", err)
 	}
 	if len(sw.Manifest.Arms) > 1 {
-		fmt.Fprintf(o.state.Err, "note: the runs differ in more than their seeds and are reported as %d arms (%s)\n", len(sw.Manifest.Arms), strings.Join(sw.Manifest.Varied, ", "))
+		textutil.Fprintf(o.state.Err, "note: the runs differ in more than their seeds and are reported as %d arms (%s)\n", len(sw.Manifest.Arms), strings.Join(sw.Manifest.Varied, ", "))
 		return writeSweepReport(o, sw)
 	}
 	if o.json {
@@ -203,7 +204,7 @@ func reportStudy(o *reportOptions) error {
 // wrote names the files written.
 func (o *reportOptions) wrote(paths []string) error {
 	for _, p := range paths {
-		if _, err := fmt.Fprintf(o.state.Err, "wrote %s\n", filepath.ToSlash(p)); err != nil {
+		if _, err := textutil.Fprintf(o.state.Err, "wrote %s\n", filepath.ToSlash(p)); err != nil {
 			return err
 		}
 	}

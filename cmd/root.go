@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/train"
@@ -45,12 +46,37 @@ func exitCode(err error) int {
 		return exitFailed
 	case errors.As(err, &usage), errors.Is(err, config.ErrConfig):
 		return exitUsage
-	case errors.Is(err, train.ErrNothingSaved):
+	case errors.Is(err, train.ErrNothingSaved), errors.Is(err, errStopped):
 		return exitInterrupted
 	case errors.Is(err, train.ErrInterrupted):
 		return exitResumable
 	}
 	return exitFailed
+}
+
+// errStopped is the end of a command that had nothing to save.
+var errStopped = errors.New("interrupted")
+
+// saves marks a command that returns by itself soon after its context ends,
+// because it has something to save or to remove first.
+var saves = map[string]string{"saves": "yes"}
+
+// execute runs the command line. A command that has nothing to save is left
+// where it is when ctx ends, since the process exits next: files are replaced
+// atomically, so nothing is half-written.
+func execute(ctx context.Context, root *cobra.Command, args []string) error {
+	c, _, err := root.Find(args)
+	done := make(chan error, 1)
+	go func() { done <- root.ExecuteContext(ctx) }()
+	if err == nil && c.Annotations["saves"] != "" {
+		return <-done
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return errStopped
+	}
 }
 
 // Run executes one command line and returns the exit code. Only usage errors
@@ -60,18 +86,18 @@ func Run(ctx context.Context, s *State) int {
 	state := *s
 	state.Out = out
 	root := newRoot(&state)
-	err := root.ExecuteContext(ctx)
+	err := execute(ctx, root, s.Args[1:])
 	if err == nil && out.err != nil {
 		err = fmt.Errorf("write the output: %w", out.err)
 	}
 	if err != nil {
-		fmt.Fprintf(s.Err, "grpo: %v\n", err)
+		textutil.Fprintf(s.Err, "grpo: %s\n", textutil.Lines(err.Error()))
 		if exitCode(err) == exitResumable && slices.Contains(s.Args, "--fresh") {
-			fmt.Fprintln(s.Err, "grpo: --fresh would start over: to continue, give --out with this run's folder in its place")
+			textutil.Fprintf(s.Err, "grpo: --fresh would start over: to continue, give --out with this run's folder instead\n")
 		}
 		var usage *usageError
 		if errors.As(err, &usage) {
-			fmt.Fprintf(s.Err, "grpo: try \"%s --help\"\n", usage.cmd.CommandPath())
+			textutil.Fprintf(s.Err, "grpo: try \"%s --help\"\n", usage.cmd.CommandPath())
 		}
 	}
 	return exitCode(err)

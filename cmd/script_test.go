@@ -22,7 +22,11 @@ func TestMain(m *testing.M) {
 		sweep, at, _ := strings.Cut(os.Getenv("HOLD_RUN"), ":")
 		if step, err := strconv.Atoi(at); err == nil && slices.Contains(os.Args, sweep) {
 			observed = func(ctx context.Context, o train.Observer) train.Observer {
-				return holding{Observer: o, done: ctx.Done(), step: step}
+				h := holding{Observer: o, done: ctx.Done(), step: step}
+				if os.Getenv("HOLD_FOREVER") != "" {
+					h.done = nil
+				}
+				return h
 			}
 		}
 		os.Exit(Main())
@@ -51,7 +55,7 @@ func (h holding) Step(m rundir.Metrics) {
 //	truncate FILE N           cut a file to its first N bytes
 //
 // With HOLD_RUN=DIR:N in its environment, a run of the sweep in DIR waits
-// behind step N until it is told to stop.
+// behind step N until it is told to stop, with HOLD_FOREVER until it is killed.
 func TestScripts(t *testing.T) {
 	shared, err := filepath.Abs(filepath.Join("..", "..", "shared"))
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/train"
 )
@@ -47,6 +48,7 @@ arithmetic. "make base" makes the embedded base model with it, bit for bit.`,
 			}
 			return runSFT(cmd.Context(), o)
 		},
+		Annotations: saves,
 	}
 	cf.add(c, config.NamesSFT())
 	addKeyFlags(c, sftKeys)
@@ -73,12 +75,12 @@ func runSFT(ctx context.Context, o *sftOptions) error {
 		if st.Unseen.Greedy != nil {
 			unseen = fmt.Sprintf("%.3f\t%.3f", st.Unseen.Sampled.AnswerReward, st.Unseen.Greedy.AnswerReward)
 		}
-		fmt.Fprintf(w, "%s\t%d\t%.4f\t%.3f\t%.3f\t%.3f\t%s\n", st.Name, st.Steps, st.Loss, st.AnswerReward,
+		textutil.Fprintf(w, "%s\t%d\t%.4f\t%.3f\t%.3f\t%.3f\t%s\n", st.Name, st.Steps, st.Loss, st.AnswerReward,
 			st.Validation.Sampled.AnswerReward, st.Validation.Greedy.AnswerReward, unseen)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.Out, "weights: %s (sha256 of the numbers %s)\n", filepath.Join(o.dir, train.SFTModelFile), rec.Weights)
+	_, err = textutil.Fprintf(s.Out, "weights: %s (sha256 of the numbers %s)\n", filepath.Join(o.dir, train.SFTModelFile), rec.Weights)
 	return err
 }

@@ -47,13 +47,24 @@ func Main() int {
 	return Run(ctx, processState())
 }
 
-// interruptible ends the context at the first SIGINT or SIGTERM, so that a run
-// can finish its update and save; after it the signals have their usual effect
-// again, so that a second one ends the process at once.
+// oneRequest is how long after the first signal others are part of the same
+// request to stop. Programs such as timeout(1) signal the process and then its
+// group; a closing terminal signals the process and its shell does too.
+const oneRequest = 500 * time.Millisecond
+
+// interruptible ends the context at the first SIGINT, SIGTERM or SIGHUP, so that
+// a run can finish its step and save. Once oneRequest has passed the signals have
+// their default effect again: a second one ends the process at once. Under
+// nohup(1), which ignores SIGHUP, it stays ignored.
 func interruptible(parent context.Context) (context.Context, func()) {
-	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(parent, signals...)
 	go func() {
 		<-ctx.Done()
+		time.Sleep(oneRequest)
 		stop()
 	}()
 	return ctx, stop

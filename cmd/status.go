@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweepdir"
@@ -233,7 +234,7 @@ func continueWith(argv []string, dir string) string {
 		}
 	}
 	if !fresh {
-		return commandLine(out)
+		return textutil.CommandLine(out)
 	}
 	for i := 0; i < len(out); i++ {
 		if out[i] == "--out" {
@@ -244,28 +245,15 @@ func continueWith(argv []string, dir string) string {
 			i--
 		}
 	}
-	return commandLine(append(out, "--out", dir))
-}
-
-// commandLine writes arguments as a shell takes them.
-func commandLine(argv []string) string {
-	words := make([]string, len(argv))
-	for i, a := range argv {
-		words[i] = a
-		if a == "" || strings.ContainsAny(a, " \t\n'\"\\$`*?[](){}<>|&;#~!") {
-			words[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(words, " ")
+	return textutil.CommandLine(append(out, "--out", dir))
 }
 
 func (r *statusReport) write(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	head := "run\tstate\tstep\tvalidation\tlast sign\tattempts"
 	if r.Kind == "study" {
-		head = "part\t" + head
+		textutil.Fprintf(w, "part\t")
 	}
-	fmt.Fprintln(w, head)
+	fmt.Fprintln(w, "run\tstate\tstep\tvalidation\tlast sign\tattempts")
 	var errs []error
 	for _, row := range r.Runs {
 		name := row.Dir
@@ -283,9 +271,9 @@ func (r *statusReport) write(out io.Writer) error {
 			tries = fmt.Sprint(row.Attempts)
 		}
 		if r.Kind == "study" {
-			fmt.Fprintf(w, "%s\t", row.Part)
+			textutil.Fprintf(w, "%s\t", row.Part)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d/%d\t%s\t%s\t%s\n", name, row.State, row.Step, row.Steps, reward, age, tries)
+		textutil.Fprintf(w, "%s\t%s\t%d/%d\t%s\t%s\t%s\n", name, row.State, row.Step, row.Steps, reward, age, tries)
 		if row.Error != "" {
 			errs = append(errs, fmt.Errorf("%s: %s", name, row.Error))
 		}
@@ -293,15 +281,15 @@ func (r *statusReport) write(out io.Writer) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\n%s\n", r.summary())
+	textutil.Fprintf(out, "\n%s\n", r.summary())
 	for _, err := range errs {
-		fmt.Fprintf(out, "%v\n", err)
+		textutil.Fprintf(out, "%v\n", err)
 	}
 	if r.Continue != "" {
-		fmt.Fprintf(out, "to continue: %s\n", r.Continue)
+		textutil.Fprintf(out, "to continue: %s\n", r.Continue)
 	}
 	if i := slices.IndexFunc(r.Runs, func(row statusRow) bool { return row.State != rundir.StateDone && row.State != rundir.StateDiverged }); r.prepared != "" && i >= 0 {
-		fmt.Fprintf(out, "or run by run: %s\n", commandLine([]string{r.prepared, "task", "--sweep", r.Dir, "--index", fmt.Sprint(r.Runs[i].Index)}))
+		textutil.Fprintf(out, "or run by run: %s\n", textutil.CommandLine([]string{r.prepared, "task", "--sweep", r.Dir, "--index", fmt.Sprint(r.Runs[i].Index)}))
 	}
 	return nil
 }

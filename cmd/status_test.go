@@ -80,17 +80,3 @@ to continue: grpo assignment --out 'my study'
 		t.Errorf("%+v", r)
 	}
 }
-
-func TestCommandLine(t *testing.T) {
-	for want, argv := range map[string][]string{
-		"grpo sweep lr --values 1e-3,3e-3":     {"grpo", "sweep", "lr", "--values", "1e-3,3e-3"},
-		"grpo --set 'functions=[answer]' ''":   {"grpo", "--set", "functions=[answer]", ""},
-		`grpo --out 'it'\''s'`:                 {"grpo", "--out", "it's"},
-		"":                                     nil,
-		"./grpo ablate a.yaml --out /tmp/x_y+": {"./grpo", "ablate", "a.yaml", "--out", "/tmp/x_y+"},
-	} {
-		if got := commandLine(argv); got != want {
-			t.Errorf("%q: %s, want %s", argv, got, want)
-		}
-	}
-}

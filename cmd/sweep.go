@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/report"
 	"grpo/pkg/sweep"
@@ -144,6 +145,7 @@ longer than a minute it stops there, and the time is a lower bound.`,
 			}
 			return runSweepCommand(cmd.Context(), opts)
 		},
+		Annotations: saves,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
@@ -250,7 +252,7 @@ func prepareOnly(o *sweepOptions) error {
 			Runs int    `json:"runs"`
 		}{o.dir, n})
 	}
-	_, err := fmt.Fprintf(o.state.Out, "%s prepared in %s; run N of 0 to %d: grpo task --sweep %s --index N\n", countOf(n, "run"), o.dir, n-1, commandLine([]string{o.dir}))
+	_, err := textutil.Fprintf(o.state.Out, "%s prepared in %s; run N of 0 to %d: grpo task --sweep %s --index N\n", countOf(n, "run"), o.dir, n-1, textutil.CommandLine([]string{o.dir}))
 	return err
 }
 
@@ -273,7 +275,7 @@ func reportSweep(o *sweepOptions, sw *sweepdir.Sweep) error {
 	}
 	if !o.quiet {
 		for _, f := range files {
-			fmt.Fprintf(o.state.Err, "wrote %s\n", filepath.ToSlash(f))
+			textutil.Fprintf(o.state.Err, "wrote %s\n", filepath.ToSlash(f))
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweepdir"
@@ -89,12 +90,12 @@ func (d dryRun) write(out io.Writer, arms, seeds int) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "index\tarm\tseed\tstate\tabout\tfolder\tsets")
 	for _, r := range d.Runs {
-		fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%s\t%s\n", r.Index, r.Arm, r.Seed, r.State, shortTime(r.About), r.Dir, settings(r.Set))
+		textutil.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%s\t%s\n", r.Index, r.Arm, r.Seed, r.State, shortTime(r.About), r.Dir, settings(r.Set))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	text := fmt.Sprintf("\n%s (%s, %s) in %s", countOf(len(d.Runs), "run"), countOf(arms, "arm"), countOf(seeds, "seed"), d.Dir)
+	text := fmt.Sprintf("\n%s (%s, %s) in %s", countOf(len(d.Runs), "run"), countOf(arms, "arm"), countOf(seeds, "seed"), textutil.Printable(d.Dir, 0))
 	switch {
 	case d.Missing == 0 && d.Copies == 0:
 		text += "; all are done"

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweepdir"
@@ -85,7 +86,7 @@ func (t *sweepTable) add(m sweepdir.Manifest, copied []bool) {
 	t.work = append(t.work, make([]float64, len(m.Arms))...)
 	part := tablePart{from: len(t.runs)}
 	for i, e := range m.Runs {
-		r := tableRun{phase: phaseWaiting, arm: arms + e.Arm, copied: copied[i], name: fmt.Sprintf("%s, seed %d", m.Arms[e.Arm].Name, e.Seed)}
+		r := tableRun{phase: phaseWaiting, arm: arms + e.Arm, copied: copied[i], name: fmt.Sprintf("%s, seed %d", textutil.Printable(m.Arms[e.Arm].Name, 0), e.Seed)}
 		r.steps, t.work[r.arm] = sweep.RunWork(e)
 		t.runs = append(t.runs, r)
 	}
@@ -95,7 +96,7 @@ func (t *sweepTable) add(m sweepdir.Manifest, copied []bool) {
 
 // begin turns to a part, whose events follow.
 func (t *sweepTable) begin(part int, head string) {
-	t.part, t.parts[part].head = part, head
+	t.part, t.parts[part].head = part, textutil.Printable(head, 0)
 	if !t.redraw {
 		t.line("%s", head)
 	}
@@ -105,7 +106,7 @@ func (t *sweepTable) begin(part int, head string) {
 // line prints a line, above the table where there is one.
 func (t *sweepTable) line(format string, args ...any) {
 	t.erase()
-	fmt.Fprintf(t.w, format+"\n", args...)
+	textutil.Fprintf(t.w, format+"\n", args...)
 }
 
 // Note implements sweep.Observer.

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"grpo/internal/textutil"
 )
 
 // How the table is drawn. A frame is one write: the cursor goes up over the last
@@ -80,11 +82,11 @@ func (t *sweepTable) frame(now time.Time, width, height int) []string {
 
 	room := height - 1 - 2 // without header and total
 	if room < 2 {
-		return []string{cutTo(t.bar(now, width), width)}
+		return []string{textutil.Cut(t.bar(now, width), width)}
 	}
 	var lines []string
 	if part.head != "" && room > 2 {
-		lines = append(lines, cutTo(part.head, width))
+		lines = append(lines, textutil.Cut(part.head, width))
 		room--
 	}
 	hidden := map[phase]int{}
@@ -100,9 +102,9 @@ func (t *sweepTable) frame(now time.Time, width, height int) []string {
 	}
 	lines = append(lines, align(cells, width)...)
 	if len(hidden) > 0 {
-		lines = append(lines, cutTo("... and "+phaseCounts(hidden), width))
+		lines = append(lines, textutil.Cut("... and "+phaseCounts(hidden), width))
 	}
-	return append(lines, cutTo(t.bar(now, width), width))
+	return append(lines, textutil.Cut(t.bar(now, width), width))
 }
 
 // cells are the columns of a run.
@@ -179,24 +181,13 @@ func align(rows [][]string, width int) []string {
 		var b strings.Builder
 		for i, c := range row {
 			if i == 0 {
-				c = cutTo(c, widest[0])
+				c = textutil.Cut(c, widest[0])
 			} else {
 				b.WriteString("  ")
 			}
 			b.WriteString(c + strings.Repeat(" ", widest[i]-utf8.RuneCountInString(c)))
 		}
-		lines = append(lines, cutTo(strings.TrimRight(b.String(), " "), width))
+		lines = append(lines, textutil.Cut(strings.TrimRight(b.String(), " "), width))
 	}
 	return lines
-}
-
-// cutTo shortens a text to so many characters, with a sign that it was.
-func cutTo(s string, width int) string {
-	if utf8.RuneCountInString(s) <= width {
-		return s
-	}
-	if width < 4 {
-		return string([]rune(s)[:max(0, width)])
-	}
-	return string([]rune(s)[:width-3]) + "..."
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweepdir"
@@ -98,9 +99,9 @@ func divergence(s sweepdir.RunState) string {
 }
 
 // logLines shows the end of a run's log, indented, with its path.
-func logLines(e sweep.Event) string {
+func logLines(e sweep.Event) textutil.Lines {
 	if e.LogTail == "" {
 		return ""
 	}
-	return fmt.Sprintf("\n  %s:\n    %s", e.LogPath, strings.ReplaceAll(e.LogTail, "\n", "\n    "))
+	return textutil.Lines(fmt.Sprintf("\n  %s:\n    %s", textutil.Printable(e.LogPath, 0), strings.ReplaceAll(e.LogTail, "\n", "\n    ")))
 }

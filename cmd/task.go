@@ -41,6 +41,7 @@ the same, and "grpo report" puts the results together.`,
 			}
 			return runTask(cmd.Context(), o)
 		},
+		Annotations: saves,
 	}
 	c.Flags().StringVar(&o.sweep, "sweep", "", "the sweep's folder")
 	c.Flags().IntVar(&o.index, "index", -1, "the run's place in the manifest, from 0")

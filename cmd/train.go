@@ -59,9 +59,10 @@ evaluations, samples, checkpoints, the result, and the validation curve as PNG.
 
 The same command again continues an interrupted run, or shows the result of a
 finished one; so does --resume with the run's folder, which needs no other flag.
---fresh begins anew beside it. SIGINT and SIGTERM end a run after its step, with
-a checkpoint; a second one ends it at once, and it continues from the checkpoint
-before. A damaged checkpoint falls back to the one before it, and says so.
+--fresh begins anew beside it. SIGINT, SIGTERM and SIGHUP end a run after its
+step, with a checkpoint. Another signal, half a second later or more, ends it at
+once, and it continues from the previous checkpoint. A damaged checkpoint falls
+back to the one before it, and says so.
 
 The same configuration gives the same numbers, bit for bit, on any number of
 threads. On a GPU (--device cuda) it does so on the same card; a run that moves
@@ -96,6 +97,7 @@ between devices goes on and says so.`,
 			}
 			return runTrain(cmd.Context(), o)
 		},
+		Annotations: saves,
 	}
 	cf.add(c, config.Names())
 	addKeyFlags(c, trainKeys)

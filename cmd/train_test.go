@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -115,6 +116,13 @@ func TestSignals(t *testing.T) {
 	}{
 		{"SIGINT", func(t *testing.T, c *exec.Cmd) { c.Process.Signal(os.Interrupt) }, exitResumable},
 		{"SIGTERM", func(t *testing.T, c *exec.Cmd) { c.Process.Signal(syscall.SIGTERM) }, exitResumable},
+		{"SIGHUP", func(t *testing.T, c *exec.Cmd) { c.Process.Signal(syscall.SIGHUP) }, exitResumable},
+		{"two signals as of timeout(1)", func(t *testing.T, c *exec.Cmd) {
+			c.Process.Signal(syscall.SIGTERM)
+			time.Sleep(2 * time.Millisecond)
+			c.Process.Signal(os.Interrupt)
+		}, exitResumable},
+		{"SIGHUP under nohup(1)", func(t *testing.T, c *exec.Cmd) { c.Process.Signal(syscall.SIGHUP) }, exitDone},
 		{"a second SIGINT", func(t *testing.T, c *exec.Cmd) {
 			// The first is answered between two steps; until then the process takes
 			// the next as anyone would.
@@ -129,6 +137,10 @@ func TestSignals(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
+			if tt.want == exitDone {
+				signal.Ignore(syscall.SIGHUP) // processes inherit it
+				defer signal.Reset(syscall.SIGHUP)
+			}
 			c := begun(t, dir)
 			done := make(chan error, 1)
 			go func() { done <- c.Wait() }()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/rundir"
@@ -61,7 +62,7 @@ func newVersion(s *State) *cobra.Command {
 					"os": m.OS, "arch": m.Arch, "kernel": m.Kernel, "cuda": cudaState(),
 				})
 			}
-			_, err := fmt.Fprintln(s.Out, versionLine(m))
+			_, err := textutil.Fprintf(s.Out, "%s\n", versionLine(m))
 			return err
 		},
 	}

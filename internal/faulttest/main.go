@@ -55,7 +55,7 @@ func faults() []fault {
 		{"kill -9 at a random moment of a training run", "the same command ends equal to the bit", killTraining},
 		{"kill -9 at a random moment of a sweep", "the same command ends equal to the bit", killSweep},
 		{"SIGTERM at a random moment", "the update is finished, exit 75 (130 before anything was saved); continues, equal to the bit", terminate},
-		{"SIGINT twice", "the second ends it at once, no damage; continues, equal to the bit", interruptTwice},
+		{"SIGTERM and SIGINT within 20 ms", "one interruption: the same as above", terminateTwice},
 		{"SIGSTOP for a while, SIGCONT", "goes on as if nothing had happened, equal to the bit", stopAndGo},
 		{"disk full from the start", "a clear error, exit 1; with room again equal to the bit", diskFull},
 		{"disk filled while running", "a clear error, exit 1; with room again equal to the bit", diskFills},

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"syscall"
 	"time"
 
@@ -110,46 +109,35 @@ func (l *lab) repeatUntilDone(dir string, signals func() []timedSignal, check fu
 }
 
 func terminate(l *lab) (report, error) {
-	total, runs := 0, l.tries(20)
-	for range runs {
-		n, err := l.repeatUntilDone(l.dir(), func() []timedSignal { return []timedSignal{{after: l.moment(), signal: syscall.SIGTERM}} },
-			func(dir string, o outcome) error {
-				_, err := os.Lstat(filepath.Join(dir, rundir.LockFile))
-				if o.code == 0 || o.signal == syscall.SIGTERM && errors.Is(err, fs.ErrNotExist) {
-					return nil // done, or so early that the program did not listen yet
-				}
-				return clear(o, []int{75, 130}, train.ErrInterrupted.Error())
-			})
-		if err != nil {
-			return report{}, err
-		}
-		total += n
-	}
-	return report{tries: total, text: fmt.Sprintf("%d interruptions over %d runs: all %d runs equal", total, runs, runs)}, nil
+	return interrupt(l, func() []timedSignal { return []timedSignal{{after: l.moment(), signal: syscall.SIGTERM}} })
 }
 
-func interruptTwice(l *lab) (report, error) {
-	total, atOnce, runs := 0, 0, l.tries(20)
+// terminateTwice sends what timeout(1) and a closing terminal send: two signals
+// that are one request to stop.
+func terminateTwice(l *lab) (report, error) {
+	return interrupt(l, func() []timedSignal {
+		return []timedSignal{{after: l.moment(), signal: syscall.SIGTERM},
+			{after: time.Duration(l.rng.Int64N(int64(20 * time.Millisecond))), signal: syscall.SIGINT}}
+	})
+}
+
+// interrupt sends signals to runs, each of which must save.
+func interrupt(l *lab, signals func() []timedSignal) (report, error) {
+	total, runs := 0, l.tries(20)
 	for range runs {
-		n, err := l.repeatUntilDone(l.dir(), func() []timedSignal {
-			return []timedSignal{{after: l.moment(), signal: syscall.SIGINT},
-				{after: time.Duration(l.rng.Int64N(int64(20 * time.Millisecond))), signal: syscall.SIGINT}}
-		}, func(_ string, o outcome) error {
-			switch {
-			case o.signal == syscall.SIGINT:
-				atOnce++
-				return nil
-			case slices.Contains([]int{0, 75, 130}, o.code):
-				return nil
+		n, err := l.repeatUntilDone(l.dir(), signals, func(dir string, o outcome) error {
+			_, err := os.Lstat(filepath.Join(dir, rundir.LockFile))
+			if o.code == 0 || o.signal != 0 && errors.Is(err, fs.ErrNotExist) {
+				return nil // done, or so early that the program did not listen yet
 			}
-			return fmt.Errorf("want exit 75 or 130, or the end by SIGINT: %s", o)
+			return clear(o, []int{75, 130}, train.ErrInterrupted.Error())
 		})
 		if err != nil {
 			return report{}, err
 		}
 		total += n
 	}
-	return report{tries: total, text: fmt.Sprintf("%d pairs over %d runs, %d ended at once: all %d runs equal", total, runs, atOnce, runs)}, nil
+	return report{tries: total, text: fmt.Sprintf("%d interruptions over %d runs: all %d runs equal", total, runs, runs)}, nil
 }
 
 func stopAndGo(l *lab) (report, error) {

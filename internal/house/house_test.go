@@ -96,7 +96,7 @@ func (s source) own(folders ...string) bool {
 
 // rules are what every file is held to; each returns what is wrong with one.
 var rules = map[string]func(source) []string{
-	"no shell": noShell, "no patterns": noPatterns, "packages keep to themselves": ownProcess,
+	"no shell": noShell, "no patterns": noPatterns, "packages keep to themselves": ownProcess, "text is made printable": printed,
 }
 
 func TestRules(t *testing.T) {
@@ -194,6 +194,28 @@ func ownProcess(s source) (faults []string) {
 	return faults
 }
 
+// printed: what a command prints may hold the text of a file, a path or an
+// argument, so it prints through textutil.Fprintf, which makes that printable.
+// Only the table that is redrawn writes control characters of its own.
+func printed(s source) (faults []string) {
+	if !s.own("cmd") || s.name == "cmd/sweeptable_draw.go" {
+		return nil
+	}
+	s.calls(func(pkg, name string, call *ast.CallExpr) {
+		if pkg != "fmt" || !strings.HasPrefix(name, "Fprint") {
+			return
+		}
+		constant := name == "Fprintln" && !slices.ContainsFunc(call.Args[1:], func(a ast.Expr) bool {
+			_, literal := a.(*ast.BasicLit)
+			return !literal
+		})
+		if !constant {
+			faults = append(faults, s.fault(call, fmt.Sprintf("fmt.%s prints text as it is (print with textutil.Fprintf)", name)))
+		}
+	})
+	return faults
+}
+
 // TestRulesFind: each rule finds what it is there for.
 func TestRulesFind(t *testing.T) {
 	const text = `package zz
@@ -209,6 +231,8 @@ func X(name string) {
 	time.Now()
 	fmt.Fprintln(os.Stdout)
 	os.Exit(1)
+	fmt.Fprintf(w, "%s", name)
+	fmt.Fprintln(w, name)
 }
 `
 	for _, c := range []struct {
@@ -221,6 +245,8 @@ func X(name string) {
 		{"no patterns", "internal/zz/zz.go", nil},
 		{"packages keep to themselves", "pkg/zz/zz.go", []string{"11", "13", "12"}},
 		{"packages keep to themselves", "cmd/zz.go", nil},
+		{"text is made printable", "cmd/zz.go", []string{"14", "15"}},
+		{"text is made printable", "cmd/zz_test.go", nil},
 	} {
 		set := token.NewFileSet()
 		f, err := parser.ParseFile(set, c.file, text, parser.SkipObjectResolution)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"grpo/internal/textutil"
 )
 
 // Distance is the number of insertions, deletions, substitutions and swaps of
@@ -63,12 +65,7 @@ func DidYouMean(word string, candidates []string) string {
 }
 
 // Shorten cuts a text of more than 60 letters.
-func Shorten(s string) string {
-	if r := []rune(s); len(r) > 60 {
-		return string(r[:57]) + "..."
-	}
-	return s
-}
+func Shorten(s string) string { return textutil.Cut(s, 60) }
 
 // Quote puts foreign text in quotes, shortened and with odd letters escaped.
 func Quote(s string) string { return strconv.Quote(Shorten(s)) }

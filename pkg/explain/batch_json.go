@@ -10,6 +10,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"grpo/internal/textutil"
 )
 
 // Limits of a batch file. The reference data that its forms come from is some
@@ -230,17 +232,8 @@ func (n node) cell(i, c int) node {
 }
 
 // clip shortens foreign text for an error.
-func clip(s string) string {
-	r := []rune(s)
-	if len(r) <= 40 {
-		return s
-	}
-	return string(r[:40]) + "..."
-}
+func clip(s string) string { return textutil.Cut(s, 43) }
 
 // shown is the name of a field as an error or a table shows it: short, and
 // without what a terminal would take for a command.
-func shown(name string) string {
-	q := strconv.Quote(clip(name))
-	return q[1 : len(q)-1]
-}
+func shown(name string) string { return textutil.Printable(name, 43) }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"grpo/internal/textutil"
 	"grpo/internal/words"
 )
 
@@ -18,11 +19,4 @@ func unknownName(name string, known []string) error {
 }
 
 // clip shortens foreign text for an error message.
-func clip(s string) string {
-	const limit = 40
-	r := []rune(s)
-	if len(r) <= limit {
-		return s
-	}
-	return string(r[:limit]) + "..."
-}
+func clip(s string) string { return textutil.Cut(s, 43) }

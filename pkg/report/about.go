@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
 
 	"go.yaml.in/yaml/v3"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 )
 
@@ -52,22 +52,8 @@ func readAbout(r *rundir.Run) (about, error) {
 	if a.Name == "" {
 		a.Name = filepath.Base(r.Dir)
 	}
-	a.Name, a.Algorithm.LossType = printable(a.Name), printable(a.Algorithm.LossType)
+	a.Name, a.Algorithm.LossType = textutil.Printable(a.Name, 0), textutil.Printable(a.Algorithm.LossType, 0)
 	return a, nil
-}
-
-// printable keeps a text out of a folder that somebody sent from being a command
-// to a terminal: a character that can't be printed becomes U+FFFD.
-func printable(s string) string { return strings.ReplaceAll(printableLines(s), "\n", "\ufffd") }
-
-// printableLines is printable for a text of several lines.
-func printableLines(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, s)
 }
 
 // seed is the run's seed in words.

@@ -29,6 +29,7 @@ type armFacts struct {
 // key. It is an error when the runs of the sweep don't belong to its arms
 // and seeds.
 func Analyse(sw *sweepdir.Sweep) (*Analysis, error) {
+	sw = printableSweep(sw)
 	a := &Analysis{Sweep: sw, Best: -1, Arms: []ArmRow{}, Comparisons: []Comparison{}}
 	facts := make([]armFacts, len(sw.Manifest.Arms))
 	for i, arm := range sw.Manifest.Arms {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
@@ -127,7 +128,7 @@ type compareColumn struct {
 // compareColumns are all columns: what a row is, then its figures.
 func compareColumns() []compareColumn {
 	out := []compareColumn{
-		{name: "dir", text: func(r *CompareRow) string { return filepath.ToSlash(r.Dir) }},
+		{name: "dir", text: func(r *CompareRow) string { return textutil.Printable(filepath.ToSlash(r.Dir), 0) }},
 		{name: "arm", text: func(r *CompareRow) string { return r.Row.Name() }},
 		{name: "status", text: func(r *CompareRow) string { return r.Row.Status }},
 		{name: "seeds", number: func(r *CompareRow) float64 { return float64(r.Row.Final.N) }},

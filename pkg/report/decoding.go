@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 )
 
@@ -28,7 +29,7 @@ func evalSettings(config map[string]string) string {
 			v, ok = config[k.was]
 		}
 		if ok && v != k.off {
-			parts = append(parts, fmt.Sprintf(k.text, printable(v)))
+			parts = append(parts, fmt.Sprintf(k.text, textutil.Printable(v, 0)))
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -94,7 +95,7 @@ func (a *Analysis) armsDiffer(f func(config map[string]string) string) []string 
 // trainingTemperatures are the temperatures that the arms sample rollouts at, if
 // they differ: entropy is then of different distributions.
 func (a *Analysis) trainingTemperatures() []string {
-	return a.armsDiffer(func(c map[string]string) string { return printable(c["rollout.sampling_temperature"]) })
+	return a.armsDiffer(func(c map[string]string) string { return textutil.Printable(c["rollout.sampling_temperature"], 0) })
 }
 
 // comparability says which figures of the arms were not measured in the same way.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
@@ -127,7 +128,7 @@ func (p page) write(path string) error {
 	if err := pageTemplate.ExecuteTemplate(&b, "page", p); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
-	if err := rundir.WriteFileAtomic(path, []byte(undirected.Replace(b.String()))); err != nil {
+	if err := rundir.WriteFileAtomic(path, []byte(textutil.Text(b.String()))); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil
@@ -246,7 +247,7 @@ func programs(runs []*rundir.Run) []string {
 		if m.Threads > 0 {
 			s += ", " + plural(m.Threads, "thread") + " a run"
 		}
-		if s += "."; !slices.Contains(out, s) {
+		if s = textutil.Printable(s+".", 0); !slices.Contains(out, s) {
 			out = append(out, s)
 		}
 	}
@@ -261,5 +262,5 @@ func commandLine(argv []string) string {
 	if len(argv) > 0 {
 		argv[0] = argv[0][strings.LastIndexAny(argv[0], `/\`)+1:]
 	}
-	return strings.Join(quoted(argv), " ")
+	return textutil.CommandLine(argv)
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 )
 
@@ -52,7 +53,7 @@ func WriteMarkdown(w io.Writer, runs []*rundir.Run) error {
 		b.WriteString("  |\n")
 	}
 	b.WriteString("\n" + markdownNotes(runs))
-	_, err = io.WriteString(w, printableLines(b.String()))
+	_, err = io.WriteString(w, textutil.Text(b.String()))
 	return err
 }
 
@@ -193,7 +194,10 @@ func anyValidation(r *rundir.Run) *rundir.Eval {
 	return evaluation(r, rundir.SplitVal, before)
 }
 
-// escapeMarkdown keeps text from a run inside its cell.
+// escapeMarkdown keeps foreign text inside its cell or paragraph: it makes no
+// column, no HTML, no code, no link and no image.
 func escapeMarkdown(s string) string {
-	return strings.NewReplacer("|", `\|`, "\n", " ", "\r", " ", "<", "&lt;", "`", "'").Replace(s)
+	return markdownEscapes.Replace(textutil.Printable(s, 0))
 }
+
+var markdownEscapes = strings.NewReplacer("|", `\|`, `\`, `\\`, "<", "&lt;", "`", "'", "](", `]\(`)

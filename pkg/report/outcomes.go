@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 )
 
@@ -112,14 +113,14 @@ func lastStep(r *rundir.Run) int {
 func outcome(r *rundir.Run, a about) string {
 	if res := r.Result; res != nil {
 		if res.Status != rundir.StateDiverged {
-			return res.Status
+			return textutil.Printable(res.Status, 0)
 		}
 		s := "diverged"
 		if res.DivergedAt != nil {
 			s += fmt.Sprintf(" at step %d", *res.DivergedAt)
 		}
 		if res.DivergedReason != "" {
-			s += ": " + res.DivergedReason
+			s += ": " + textutil.Printable(res.DivergedReason, 0)
 		}
 		return s
 	}
@@ -130,9 +131,9 @@ func outcome(r *rundir.Run, a about) string {
 	if r.Status == nil {
 		return s
 	}
-	s += ", " + r.Status.State
+	s += ", " + textutil.Printable(r.Status.State, 0)
 	if r.Status.Error != "" {
-		s += ": " + r.Status.Error
+		s += ": " + textutil.Printable(r.Status.Error, 0)
 	}
 	return s
 }

@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -323,10 +324,10 @@ func ofMeta(r *rundir.Run, f func(*rundir.Meta) string) string {
 	return f(r.Meta)
 }
 
-// shown is a text from a folder as it may be printed; unlike [printable] it keeps
-// different texts apart.
+// shown is a text from a folder as it may be printed; unlike
+// [textutil.Printable] it keeps all different texts apart.
 func shown(s string) string {
-	if printable(s) == s {
+	if textutil.Printable(s, 0) == s {
 		return s
 	}
 	return strconv.Quote(s)

@@ -100,15 +100,3 @@ func (a *Analysis) comparisonCells(c *Comparison, n numbers) comparisonCells {
 	out.each = strings.Join(each, ", ")
 	return out
 }
-
-// quoted puts arguments that a shell would split or expand into single quotes.
-func quoted(argv []string) []string {
-	out := make([]string, len(argv))
-	for i, s := range argv {
-		out[i] = s
-		if s == "" || strings.ContainsAny(s, " \t\n\"'`$&|;<>()*?[]#~\\{}!") {
-			out[i] = "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-		}
-	}
-	return out
-}

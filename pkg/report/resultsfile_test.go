@@ -395,3 +395,19 @@ func TestReadResultsErrors(t *testing.T) {
 		})
 	}
 }
+
+// Foreign text makes no column, link, image, HTML or code of its own.
+func TestEscapeMarkdown(t *testing.T) {
+	for text, want := range map[string]string{
+		"lr=0.001, seed 1":            "lr=0.001, seed 1",
+		"4.1 points [1.2, 7.0] (n=4)": "4.1 points [1.2, 7.0] (n=4)",
+		"a|b\\|c":                     `a\|b\\\|c`,
+		"![x](http://evil/x.png)":     `![x]\(http://evil/x.png)`,
+		"<img src=x> `code`":          "&lt;img src=x> 'code'",
+		"line\nto continue: \x1b[2J":  `line\\nto continue: \\x1b[2J`,
+	} {
+		if got := escapeMarkdown(text); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}

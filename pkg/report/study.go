@@ -28,6 +28,7 @@ func WriteStudy(dir string, st sweepdir.Study, parts []*Analysis) ([]string, err
 
 // writeStudyAt is [WriteStudy] with figures of another resolution.
 func writeStudyAt(dpi int, dir string, st sweepdir.Study, parts []*Analysis) ([]string, error) {
+	st = printableStudy(st)
 	if len(parts) != len(st.Parts) {
 		return nil, fmt.Errorf("write study: %d analyses for %d parts", len(parts), len(st.Parts))
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 )
 
@@ -61,7 +62,7 @@ func WriteSummary(w io.Writer, r *rundir.Run, figures ...string) error {
 	}
 	if r.Result != nil {
 		for _, warning := range r.Result.Warnings {
-			b.WriteString("warning: " + warning + "\n")
+			b.WriteString("warning: " + textutil.Printable(warning, 0) + "\n")
 		}
 		if n := r.Result.Checks; n > 0 {
 			fmt.Fprintf(&b, "checks: %d passed\n", n)
@@ -71,9 +72,9 @@ func WriteSummary(w io.Writer, r *rundir.Run, figures ...string) error {
 		b.WriteString(gap + "\n")
 	}
 	for _, path := range figures {
-		b.WriteString("figure: " + path + "\n")
+		b.WriteString("figure: " + textutil.Printable(path, 0) + "\n")
 	}
-	_, err = io.WriteString(w, printableLines(b.String()))
+	_, err = io.WriteString(w, textutil.Text(b.String()))
 	return err
 }
 

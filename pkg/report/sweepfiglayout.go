@@ -8,6 +8,8 @@ import (
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"grpo/internal/textutil"
 )
 
 // What a figure of several panels has once for all of them: a legend, the
@@ -125,18 +127,10 @@ func twoLines(style text.Style, s, value string, width vg.Length) string {
 	return first + "\n" + strings.TrimSpace(shorten(style, rest, width-style.Width(value))+value)
 }
 
-// oneLine makes one line of text from a manifest, without the characters that
-// turn the direction of what follows them.
+// oneLine makes one line of text from a manifest.
 func oneLine(s string) string {
-	return strings.Join(strings.Fields(undirected.Replace(s)), " ")
+	return strings.Join(strings.Fields(textutil.Printable(s, 0)), " ")
 }
-
-// undirected drops the controls of Unicode's bidirectional algorithm: a name
-// must not turn the sentence around it.
-var undirected = strings.NewReplacer(
-	"\u202a", "", "\u202b", "", "\u202c", "", "\u202d", "", "\u202e", "",
-	"\u2066", "", "\u2067", "", "\u2068", "", "\u2069", "", "\u200e", "", "\u200f", "",
-)
 
 // shorten makes one line of s that is not wider than width; an ellipsis stands
 // for what is left out.

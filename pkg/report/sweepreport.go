@@ -113,6 +113,7 @@ func (a *Analysis) seedCounts() string {
 // its question in the study's terms and its summary. parts are the analyses in
 // the order of the study's parts, nil for one that has not begun.
 func WriteStudySummary(w io.Writer, st sweepdir.Study, parts []*Analysis) error {
+	st = printableStudy(st)
 	shared, parts := sharedCaveats(parts)
 	for i, part := range st.Parts {
 		head := fmt.Sprintf("%d. %s", i+1, part.Question)

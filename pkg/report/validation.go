@@ -164,8 +164,8 @@ func referenceLevels(runs []*rundir.Run) []level {
 			shares = append(shares, e.MajorityBaseline)
 		}
 		if share, _, n := MeanSD(shares); n > 0 {
-			if answer := common(evals, func(e rundir.Eval) string { return printable(e.MajorityAnswer) }); answer != "" {
-				name += fmt.Sprintf(" %q", shorten(legendText, answer, vg.Points(50)))
+			if answer := common(evals, func(e rundir.Eval) string { return e.MajorityAnswer }); answer != "" {
+				name += ` "` + shorten(legendText, answer, vg.Points(50)) + `"`
 			}
 			out = append(out, level{name, share, l.line(medium + 0.2)})
 		}

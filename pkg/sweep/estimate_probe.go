@@ -75,7 +75,7 @@ func newProbe(now func() time.Time, scratch string, limit time.Duration) Probe {
 		if err != nil && !errors.Is(err, train.ErrInterrupted) {
 			return Measured{}, err
 		}
-		if len(p.steps) < 2 {
+		if parent.Err() != nil || len(p.steps) < 2 {
 			return Measured{}, fmt.Errorf("measure the first steps: %w", train.ErrNothingSaved)
 		}
 		return p.measured(cfg), nil

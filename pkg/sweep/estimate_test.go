@@ -1,10 +1,12 @@
 package sweep
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
+	"grpo/pkg/train"
 )
 
 func planOf(t testing.TB, text string, opts PlanOptions) *Plan {
@@ -224,5 +227,33 @@ func TestProbe(t *testing.T) {
 	cfg.Model.Init = "./no-such-file.safetensors"
 	if _, err := NewProbe(time.Now, scratch)(context.Background(), cfg, 1); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestProbeInterrupted ends the context when there are steps enough for an
+// estimate: the user asked to stop, so there is none.
+func TestProbeInterrupted(t *testing.T) {
+	scratch := t.TempDir()
+	p := planOf(t, "set: {rollout_batch_size: 32, val_size: 32, unseen_size: 8, test_size: 0}\narms: [{name: a}]", PlanOptions{})
+	cfg, err := frozen(p.Manifest.Runs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	now := func() time.Time {
+		if dirs, err := os.ReadDir(scratch); err == nil && len(dirs) == 1 {
+			metrics, err := os.ReadFile(filepath.Join(scratch, dirs[0].Name(), rundir.MetricsFile))
+			if err == nil && bytes.Count(metrics, []byte("\n")) >= 3 {
+				cancel()
+			}
+		}
+		return time.Now()
+	}
+	if m, err := NewProbe(now, scratch)(ctx, cfg, 1); !errors.Is(err, train.ErrNothingSaved) {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
 	}
 }

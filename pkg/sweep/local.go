@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/sweepdir"
 )
 
@@ -53,10 +54,10 @@ func (l Local) Start(dir string, e sweepdir.Entry, threads int) (Process, error)
 		Path: l.Path, Args: args, Env: append(withoutProcs(l.Env), "GOMAXPROCS="+strconv.Itoa(threads)),
 		Stdin: read, Stdout: log, Stderr: log, SysProcAttr: ownGroup(),
 	}
-	fmt.Fprintf(log, "%s %s\n", l.Now().UTC().Format(time.RFC3339), strings.Join(args, " "))
+	fmt.Fprintf(log, "%s %s\n", l.Now().UTC().Format(time.RFC3339), textutil.CommandLine(args))
 	if err := c.Start(); err != nil {
 		write.Close()
-		fmt.Fprintf(log, "%v\n", err)
+		textutil.Fprintf(log, "%v\n", err)
 		return fail(err)
 	}
 	return &localProcess{c, write}, nil

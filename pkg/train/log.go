@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 )
 
@@ -27,7 +28,7 @@ func openTee(path string, next Observer, now func() time.Time) (*teeLog, error) 
 }
 
 func (l *teeLog) write(format string, args ...any) {
-	fmt.Fprintf(l.file, l.now().UTC().Format(time.RFC3339)+" "+format+"\n", args...)
+	textutil.Fprintf(l.file, l.now().UTC().Format(time.RFC3339)+" "+format+"\n", args...)
 }
 
 func (l *teeLog) Begin(resumedAt, steps int) {

@@ -244,7 +244,7 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 	var recent []float64
 	for step := 1; step <= c.Steps; step++ {
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("%w in stage %q at step %d; a supervised run starts anew", ErrInterrupted, c.Name, step)
+			return nil, fmt.Errorf("%w: stage %q, step %d of %d; the same command starts again from the beginning", ErrNothingSaved, c.Name, step, c.Steps)
 		}
 		line := SFTStep{Stage: c.Name, Step: step, LearningRate: schedule(c, step)}
 		batch := &model.Batch{Prompts: [][]int{{tokenizer.BOS}}}

@@ -1,0 +1,105 @@
+// Package textutil makes text of unknown origin fit to be shown: out of a file,
+// an argument, a path or the environment. Raw, it could move the cursor, colour
+// or clear the screen, turn the reading direction, or add lines that look like
+// the program's own.
+package textutil
+
+import (
+	"fmt"
+	"io"
+	"reflect"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Printable returns s as one line that a terminal shows as it is. What can't be
+// printed is written as Go writes it (\n, \x1b, \u202e): control characters,
+// separators of lines and paragraphs, signs that change the direction of text,
+// spaces other than the common one, and bytes that are no UTF-8. Text of more
+// than limit characters is cut and ends with "..."; 0 is no limit.
+func Printable(s string, limit int) string {
+	var b strings.Builder
+	for i, w := 0, 0; i < len(s); i += w {
+		var r rune
+		r, w = utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && w == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			q := strconv.QuoteRune(r)
+			b.WriteString(q[1 : len(q)-1])
+		}
+		if limit > 0 && b.Len() > utf8.UTFMax*(limit+1) {
+			break // enough: a file may be one line of a gigabyte
+		}
+	}
+	if limit > 0 {
+		return Cut(b.String(), limit)
+	}
+	return b.String()
+}
+
+// Cut shortens s to at most limit characters, the last three of them "...".
+func Cut(s string, limit int) string {
+	if utf8.RuneCountInString(s) <= limit {
+		return s
+	}
+	if limit < 4 {
+		return string([]rune(s)[:max(0, limit)])
+	}
+	return string([]rune(s)[:limit-3]) + "..."
+}
+
+// Text is [Printable] for a document of several lines.
+func Text(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = Printable(lines[i], 0)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Lines is a text of several lines. [Fprintf] keeps its line breaks and indents
+// every line but the first, so that none passes for a line of the program.
+type Lines string
+
+func (l Lines) printable() string {
+	first, rest, more := strings.Cut(Text(strings.TrimRight(string(l), "\n")), "\n")
+	if !more {
+		return first
+	}
+	lines := strings.Split(rest, "\n")
+	for i, line := range lines {
+		if line != "" && !strings.HasPrefix(line, "  ") {
+			lines[i] = "  " + line
+		}
+	}
+	return first + "\n" + strings.Join(lines, "\n")
+}
+
+// Fprintf is [fmt.Fprintf], but strings, errors and values that have a String
+// method are made [Printable] first. The format is the program's own text and
+// stays as it is. The elements of args are replaced.
+func Fprintf(w io.Writer, format string, args ...any) (int, error) {
+	for i, a := range args {
+		switch v := a.(type) {
+		case Lines:
+			args[i] = v.printable()
+		case string:
+			args[i] = Printable(v, 0)
+		case error:
+			args[i] = Printable(v.Error(), 0)
+		case fmt.Stringer:
+			args[i] = Printable(v.String(), 0)
+		default:
+			if r := reflect.ValueOf(a); r.Kind() == reflect.String {
+				args[i] = Printable(r.String(), 0)
+			}
+		}
+	}
+	return fmt.Fprintf(w, format, args...)
+}
