@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -58,7 +57,7 @@ func runBenchScaling(ctx context.Context, s *State, o train.BenchOptions, out st
 		return err
 	}
 	if out != "" {
-		if err := os.MkdirAll(out, 0o755); err != nil {
+		if err := makePlain(out, rundir.KindOther); err != nil {
 			return fmt.Errorf("write the figures: %w", err)
 		}
 		if err := rundir.WriteFileAtomic(filepath.Join(out, scalingTable), table.Bytes()); err != nil {

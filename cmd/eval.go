@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/regular"
 	"grpo/pkg/config"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
@@ -94,10 +95,18 @@ func useCheckpoint(arg, which string, opts *config.LoadOptions) (string, error) 
 	if !info.IsDir() {
 		return arg, nil
 	}
+	own := filepath.Join(arg, rundir.ConfigFile)
 	if opts.Path == "" {
-		opts.Path = filepath.Join(arg, rundir.ConfigFile)
+		opts.Path = own
+		err = regular.Check(own, regular.MaxDocument)
 	}
-	return filepath.Join(arg, rundir.CheckpointDir, which+".safetensors"), nil
+	checkpoint := filepath.Join(arg, rundir.CheckpointDir, which+".safetensors")
+	for _, err := range []error{err, regular.Folder(filepath.Dir(checkpoint)), regular.Check(checkpoint, regular.MaxCheckpoint)} {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // what is missing is reported where it is read
+			return "", fmt.Errorf("evaluate: %w", err)
+		}
+	}
+	return checkpoint, nil
 }
 
 func runEval(_ context.Context, o *evalOptions) error {

@@ -105,8 +105,8 @@ func runReport(o *reportOptions) error {
 	if o.json {
 		return fmt.Errorf("%w: --json is of sweeps, and these runs are seeds of one configuration", config.ErrConfig)
 	}
-	if err := os.MkdirAll(o.out, 0o755); err != nil {
-		return fmt.Errorf("write report: %w", err)
+	if err := o.place(); err != nil {
+		return err
 	}
 	figures, err := drawRuns(o.out, runs, o.title)
 	if err != nil {
@@ -137,8 +137,8 @@ func reportOnSweep(o *reportOptions) error {
 }
 
 func writeSweepReport(o *reportOptions, sw *sweepdir.Sweep) error {
-	if err := os.MkdirAll(o.out, 0o755); err != nil {
-		return fmt.Errorf("write report: %w", err)
+	if err := o.place(); err != nil {
+		return err
 	}
 	a, paths, err := report.WriteSweep(o.out, sw, report.SweepOptions{})
 	if err != nil {
@@ -161,19 +161,21 @@ func reportStudy(o *reportOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := o.place(); err != nil {
+		return err
+	}
 	parts := make([]*report.Analysis, len(study.Parts))
 	var all []string
 	for i, part := range study.Parts {
-		dir := filepath.Join(o.dirs[0], part.Name)
-		if !sweepdir.IsSweep(dir) {
-			continue // its turn has not come
-		}
-		sw, err := sweepdir.Open(dir)
+		sw, err := sweepdir.OpenPart(o.dirs[0], part)
 		if err != nil {
 			return err
 		}
-		out := filepath.Join(o.out, part.Name)
-		if err := os.MkdirAll(out, 0o755); err != nil {
+		if sw == nil {
+			continue // its turn has not come
+		}
+		out, err := rundir.Subfolder(o.out, part.Name)
+		if err != nil {
 			return fmt.Errorf("write report: %w", err)
 		}
 		a, paths, err := report.WriteSweep(out, sw, report.SweepOptions{})
@@ -198,6 +200,37 @@ func reportStudy(o *reportOptions) error {
 		return err
 	}
 	return o.wrote(append(all, paths...))
+}
+
+// place makes the folder to write to. It may be the folder that is read, or any
+// that holds no other run, sweep or study, whose own report would be replaced.
+func (o *reportOptions) place() error {
+	kind := rundir.KindOther
+	if len(o.dirs) == 1 && sameFolder(o.out, o.dirs[0]) {
+		var err error
+		if kind, err = rundir.KindOf(o.out); err != nil {
+			return fmt.Errorf("write report: %w", err)
+		}
+	}
+	return makePlain(o.out, kind)
+}
+
+func sameFolder(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+// makePlain makes a folder for files that belong to no request, such as figures,
+// unless it holds something of another kind.
+func makePlain(dir string, kind rundir.Kind) error {
+	if err := rundir.Allow(dir, kind, nil); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("%w (--out says where)", err)
+	}
+	return nil
 }
 
 // wrote names the files written.

@@ -1,8 +1,10 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/regular"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweepdir"
@@ -111,14 +114,13 @@ func (r *statusReport) study(dir string, now time.Time) error {
 	}
 	r.Kind, r.Name, r.Continue = "study", st.Name, commandLine(st.Argv)
 	for _, p := range st.Parts {
-		part := filepath.Join(dir, p.Name)
-		if !sweepdir.IsSweep(part) {
-			r.Absent = append(r.Absent, p.Name)
-			continue
-		}
-		sw, err := sweepdir.Open(part)
+		sw, err := sweepdir.OpenPart(dir, p)
 		if err != nil {
 			return err
+		}
+		if sw == nil {
+			r.Absent = append(r.Absent, p.Name)
+			continue
 		}
 		r.sweep(sw, p.Name, now)
 	}
@@ -142,7 +144,7 @@ func (r *statusReport) run(dir string, now time.Time) error {
 	}
 	r.Kind = "run"
 	row := statusRow{Dir: dir, State: sweepdir.Dead}
-	held, known := sweepdir.Held(dir)
+	held, known := rundir.Held(dir)
 	switch st := run.Status; {
 	case run.Result != nil:
 		row.State = run.Result.Status
@@ -166,7 +168,10 @@ func (row *statusRow) read(run *rundir.Run, now time.Time) {
 	if t, ok := lastSign(row.Dir); ok {
 		row.Age = max(0, now.Sub(t).Seconds())
 	}
-	row.Attempts = attempts(row.Dir)
+	var err error
+	if row.Attempts, err = attempts(row.Dir); err != nil && row.Error == "" {
+		row.Error = err.Error()
+	}
 	if run == nil {
 		return
 	}
@@ -187,7 +192,7 @@ func (row *statusRow) read(run *rundir.Run, now time.Time) {
 func lastSign(dir string) (time.Time, bool) {
 	var last time.Time
 	for _, name := range []string{rundir.StatusFile, rundir.MetricsFile, rundir.EvalFile, rundir.LogFile, rundir.ResultFile, sweepdir.TaskLog} {
-		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.ModTime().After(last) {
+		if info, err := os.Lstat(filepath.Join(dir, name)); err == nil && info.ModTime().After(last) {
 			last = info.ModTime()
 		}
 	}
@@ -196,12 +201,11 @@ func lastSign(dir string) (time.Time, bool) {
 
 // attempts counts the processes of a sweep's run by the lines with which its log
 // begins each of them.
-func attempts(dir string) int {
-	text, err := os.ReadFile(filepath.Join(dir, sweepdir.TaskLog))
-	if err != nil {
-		return 0
+func attempts(dir string) (n int, err error) {
+	text, err := regular.Read(filepath.Join(dir, sweepdir.TaskLog), regular.MaxLog)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
 	}
-	n := 0
 	for line := range strings.Lines(string(text)) {
 		if when, rest, ok := strings.Cut(line, " "); ok && strings.Contains(rest, " task --sweep ") {
 			if _, err := time.Parse(time.RFC3339, when); err == nil {
@@ -209,7 +213,7 @@ func attempts(dir string) int {
 			}
 		}
 	}
-	return n
+	return n, err
 }
 
 // commandLine writes arguments as a shell takes them.

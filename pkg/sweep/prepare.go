@@ -1,14 +1,15 @@
 package sweep
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"grpo/internal/regular"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -23,21 +24,36 @@ func Prepare(dir string, p *Plan) error {
 	if err := p.Manifest.Check(); err != nil {
 		return fmt.Errorf("prepare sweep: %w", err)
 	}
-	unlock, err := lockSweep(dir)
+	unlock, err := claim(dir, rundir.KindSweep, func() error { return sameSweep(dir, p) })
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	if sweepdir.IsSweep(dir) {
+		return nil
+	}
+	if err := rundir.WriteFileAtomic(filepath.Join(dir, sweepdir.RequestFile), p.Request); err != nil {
+		return err
+	}
+	return sweepdir.WriteManifest(dir, p.Manifest)
+}
+
+// sameSweep refuses a folder that holds another sweep than p.
+func sameSweep(dir string, p *Plan) error {
+	if err := regular.Folder(filepath.Join(dir, sweepdir.RunsDir)); err != nil {
+		return fmt.Errorf("prepare sweep: %w", err)
+	}
 	old, err := sweepdir.ReadManifest(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if err := refuseOther(dir); err != nil {
+		// A process that was killed before it wrote the manifest leaves the same
+		// request. Any other sweep.yaml is the user's.
+		text, err := regular.Read(filepath.Join(dir, sweepdir.RequestFile), regular.MaxDocument)
+		if err != nil || bytes.Equal(text, p.Request) {
 			return err
 		}
-		if err := rundir.WriteFileAtomic(filepath.Join(dir, sweepdir.RequestFile), p.Request); err != nil {
-			return err
-		}
-		return sweepdir.WriteManifest(dir, p.Manifest)
+		return fmt.Errorf("%w: %s holds a %s but no %s, and the sweep would replace that file; give another --out",
+			config.ErrConfig, dir, sweepdir.RequestFile, sweepdir.ManifestFile)
 	case err != nil:
 		return fmt.Errorf("%w: %w (give another --out, or --fresh to begin anew beside it)", config.ErrConfig, err)
 	case old.Hash != p.Manifest.Hash:
@@ -47,12 +63,12 @@ func Prepare(dir string, p *Plan) error {
 	return nil
 }
 
-// lockSweep makes the sweep's folder and takes its lock, which is held for
-// moments only: so it waits, unlike the lock of a run.
-func lockSweep(dir string) (unlock func() error, err error) {
+// claim is [rundir.Claim] for the folder of a sweep or a study. Its lock is held
+// for moments only: so it waits, unlike that of a run.
+func claim(dir string, kind rundir.Kind, same func() error) (unlock func() error, err error) {
 	const every, tries = 50 * time.Millisecond, 100
 	for range tries {
-		unlock, err = rundir.Make(dir)
+		unlock, err = rundir.Claim(dir, kind, same)
 		var locked *rundir.LockedError
 		if !errors.As(err, &locked) {
 			return unlock, err
@@ -60,16 +76,4 @@ func lockSweep(dir string) (unlock func() error, err error) {
 		time.Sleep(every)
 	}
 	return nil, err
-}
-
-// refuseOther refuses a folder that is something else than a sweep's.
-func refuseOther(dir string) error {
-	for _, other := range []struct{ file, what string }{
-		{rundir.ConfigFile, "a single run"}, {rundir.ResultFile, "a single run"}, {sweepdir.StudyFile, "a study of several sweeps"},
-	} {
-		if _, err := os.Lstat(filepath.Join(dir, other.file)); err == nil {
-			return fmt.Errorf("%w: %s holds %s, not a sweep; give another --out, or --fresh to begin beside it", config.ErrConfig, dir, other.what)
-		}
-	}
-	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"grpo/internal/regular"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
@@ -64,7 +65,7 @@ func (r *runner) takeOver() {
 	if len(wanted) == 0 {
 		return
 	}
-	unlock, err := lockSweep(r.dir)
+	unlock, err := claim(r.dir, rundir.KindSweep, nil)
 	if err != nil {
 		r.opts.Observer.Note(fmt.Sprintf("no run is taken over: %v", err))
 		return
@@ -80,8 +81,7 @@ func (r *runner) takeOver() {
 	taken := map[string]int{}
 	for _, j := range wanted {
 		for _, d := range donated[j.entry.Hash] {
-			// Without a result, to ask for the state could touch the run's lock.
-			if _, err := os.Stat(filepath.Join(d.entry.Path(d.dir), rundir.ResultFile)); err != nil || !isFinished(sweepdir.StateOf(d.dir, d.entry)) {
+			if _, err := os.Lstat(filepath.Join(d.entry.Path(d.dir), rundir.ResultFile)); err != nil || !isFinished(sweepdir.StateOf(d.dir, d.entry)) {
 				continue
 			}
 			if err := copyRun(d.entry.Path(d.dir), j.path); err != nil {
@@ -160,7 +160,7 @@ func copyFolder(from, to string) error {
 }
 
 func copyFile(from, to string) error {
-	in, err := os.Open(from)
+	in, err := regular.Open(from)
 	if err != nil {
 		return err
 	}

@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
+
+	"grpo/internal/regular"
 )
 
 // smallest is the size of a file without tensors: a length and {}.
@@ -16,7 +17,7 @@ const smallest = 8 + 2
 
 // ReadFile reads the file at path; see [Read].
 func ReadFile(path string) (*File, error) {
-	f, err := os.Open(path)
+	f, err := regular.Named(path)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, withoutPath(err))
 	}
