@@ -169,8 +169,8 @@ func (row *statusRow) read(run *rundir.Run, now time.Time) {
 		row.Age = max(0, now.Sub(t).Seconds())
 	}
 	var err error
-	if row.Attempts, err = attempts(row.Dir); err != nil && row.Error == "" {
-		row.Error = err.Error()
+	if row.Attempts, err = attempts(row.Dir); err != nil {
+		row.Error = strings.TrimPrefix(row.Error+"; "+err.Error(), "; ")
 	}
 	if run == nil {
 		return
