@@ -105,7 +105,7 @@ func runReport(o *reportOptions) error {
 	if o.json {
 		return fmt.Errorf("%w: --json is of sweeps, and these runs are seeds of one configuration", config.ErrConfig)
 	}
-	if err := o.place(); err != nil {
+	if err := makeReportFolder(o.out, o.dirs[0]); err != nil {
 		return err
 	}
 	figures, err := drawRuns(o.out, runs, o.title)
@@ -137,7 +137,7 @@ func reportOnSweep(o *reportOptions) error {
 }
 
 func writeSweepReport(o *reportOptions, sw *sweepdir.Sweep) error {
-	if err := o.place(); err != nil {
+	if err := makeReportFolder(o.out, o.dirs[0]); err != nil {
 		return err
 	}
 	a, paths, err := report.WriteSweep(o.out, sw, report.SweepOptions{})
@@ -161,7 +161,7 @@ func reportStudy(o *reportOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := o.place(); err != nil {
+	if err := makeReportFolder(o.out, o.dirs[0]); err != nil {
 		return err
 	}
 	parts := make([]*report.Analysis, len(study.Parts))
@@ -174,7 +174,10 @@ func reportStudy(o *reportOptions) error {
 		if sw == nil {
 			continue // its turn has not come
 		}
-		out, err := rundir.Subfolder(o.out, part.Name)
+		out, err := part.Path(o.out)
+		if err == nil {
+			err = makeReportFolder(out, sw.Dir)
+		}
 		if err != nil {
 			return fmt.Errorf("write report: %w", err)
 		}
@@ -202,23 +205,20 @@ func reportStudy(o *reportOptions) error {
 	return o.wrote(append(all, paths...))
 }
 
-// place makes the folder to write to. It may be the folder that is read, or any
-// that holds no other run, sweep or study, whose own report would be replaced.
-func (o *reportOptions) place() error {
+// makeReportFolder makes the folder out for the report on the folder read. It
+// may be that folder itself, or any that holds no other run, sweep or study,
+// whose own report would be replaced.
+func makeReportFolder(out, read string) error {
 	kind := rundir.KindOther
-	if len(o.dirs) == 1 && sameFolder(o.out, o.dirs[0]) {
+	x, errX := os.Stat(out)
+	y, errY := os.Stat(read)
+	if errX == nil && errY == nil && os.SameFile(x, y) {
 		var err error
-		if kind, err = rundir.KindOf(o.out); err != nil {
+		if kind, err = rundir.KindOf(out); err != nil {
 			return fmt.Errorf("write report: %w", err)
 		}
 	}
-	return makePlain(o.out, kind)
-}
-
-func sameFolder(a, b string) bool {
-	x, errX := os.Stat(a)
-	y, errY := os.Stat(b)
-	return errX == nil && errY == nil && os.SameFile(x, y)
+	return makePlain(out, kind)
 }
 
 // makePlain makes a folder for files that belong to no request, such as figures,

@@ -160,12 +160,10 @@ func Claim(dir string, kind Kind, same func() error) (unlock func() error, err e
 
 // Subfolder makes the folder name in dir and returns its path. One that is there
 // must be a folder and not a link, because files in it would lie elsewhere.
-func Subfolder(dir string, name ...string) (string, error) {
-	for _, n := range name {
-		dir = filepath.Join(dir, n)
-		if err := regular.Folder(dir); err != nil {
-			return "", err
-		}
+func Subfolder(dir, name string) (string, error) {
+	path := filepath.Join(dir, name)
+	if err := regular.Folder(path); err != nil {
+		return "", err
 	}
-	return dir, MkdirAll(dir)
+	return path, MkdirAll(path)
 }
