@@ -35,6 +35,9 @@ func newDataGenerate(s *State) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "generate",
 		Short: "Write the generated problems as JSONL in GSM8K's form, a file for each split",
+		Long: `Generate writes the generated problems as JSONL in GSM8K's form, a file for each
+split. The same configuration gives the same files. A file that is there with other
+content is not replaced.`,
 		Example: `  grpo data generate --out problems
   grpo data generate --out sums --set data.weight_sub=0 --set data.weight_mul=0 --set data.val_size=200 --set data.test_size=200 --set data.unseen_size=100`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

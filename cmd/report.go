@@ -40,7 +40,7 @@ results.md. Runs that differ in more (a setting, the problems, the version, the
 kernel or the device) are not averaged: they become the arms of a sweep's report.
 
 It reads files only, so it works on what is unfinished too, and says what is
-missing.`,
+missing. --out may not be the folder of another run, sweep or study.`,
 		Example: `  grpo report results/sweep-1a2b3c4d
   grpo report results/train-1a2b3c4d
   grpo report runs/seed=1 runs/seed=2 runs/seed=3 --out runs
