@@ -283,7 +283,8 @@ func TestTraps(t *testing.T) {
 				case isDir && (trap == "hard link" || trap == "folder"):
 					t.Skip("there is none of a folder")
 				case isDir:
-					write(t, "precious", outside, "precious.txt")
+					write(t, "precious\n", outside, "run.log")
+					write(t, "precious\n", outside, "task.log")
 				default:
 					write(t, "precious", outside)
 				}
@@ -322,8 +323,8 @@ func TestTraps(t *testing.T) {
 					if slices.Contains(strings.Fields(tt.named), word) && (!fails || !strings.Contains(out, filepath.Base(tt.file))) {
 						t.Errorf("grpo %s: exit code %d, want a failure that names the file\n%s", strings.Join(c, " "), code, out)
 					}
-					if strings.Contains(out, "panic") {
-						t.Errorf("grpo %s: %s", strings.Join(c, " "), out)
+					if strings.Contains(out, "panic") || strings.Contains(out, "precious") {
+						t.Errorf("grpo %s: a panic, or what lies outside is shown:\n%s", strings.Join(c, " "), out)
 					}
 				}
 			})

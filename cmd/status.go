@@ -131,7 +131,10 @@ func (r *statusReport) sweep(sw *sweepdir.Sweep, part string, now time.Time) {
 	for _, s := range sw.Runs {
 		row := statusRow{Part: part, Index: s.Index, Arm: sw.Manifest.Arms[s.Arm].Name, Seed: s.Seed, Dir: s.Path(sw.Dir), State: s.State, Error: s.Error}
 		row.Steps, _ = sweep.RunWork(s.Entry)
-		row.read(s.Run, now)
+		row.Age = -1
+		if s.CheckFolder(sw.Dir) == nil { // else it is a link: State and Error say so
+			row.read(s.Run, now)
+		}
 		r.Runs = append(r.Runs, row)
 	}
 }

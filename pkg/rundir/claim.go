@@ -22,9 +22,9 @@ type Kind string
 // nothing but .gitkeep, .DS_Store or a lock is empty.
 const (
 	KindEmpty Kind = "nothing" // it may also be missing
-	KindRun   Kind = "a single run"
+	KindRun   Kind = "a training run"
 	KindSFT   Kind = "a supervised run"
-	KindSweep Kind = "a single sweep"
+	KindSweep Kind = "a sweep"
 	KindStudy Kind = "a study of several sweeps"
 	// KindOther is a folder without any of these. Figures, tables and generated
 	// problems go there; runs, sweeps and studies don't, because their files
@@ -112,7 +112,7 @@ func Allow(dir string, kind Kind, same func() error) error {
 	case err != nil:
 		return fmt.Errorf("look into the folder: %w (choose another with --out)", explain(err))
 	case is == KindOther && kind != KindOther:
-		return fmt.Errorf("%w: %s holds other files (%s) and not %s; give another --out", config.ErrConfig, dir, some(names), kind)
+		return fmt.Errorf("%w: %s holds other files (%s), not %s; give another --out", config.ErrConfig, dir, some(names), kind)
 	case is == KindEmpty:
 		return nil
 	case is != kind && kind == KindOther:
