@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -48,6 +47,11 @@ A minute or two.`,
 }
 
 func runBenchScaling(ctx context.Context, s *State, o train.BenchOptions, out string, asJSON bool) error {
+	if out != "" { // before a minute of measuring
+		if err := makePlain(out, rundir.KindOther); err != nil {
+			return fmt.Errorf("write the figures: %w", err)
+		}
+	}
 	series, err := bench.Scaling(ctx, o, func(name string, value int) {
 		textutil.Fprintf(s.Err, "measuring %s %d\n", name, value)
 	})
@@ -59,9 +63,6 @@ func runBenchScaling(ctx context.Context, s *State, o train.BenchOptions, out st
 		return err
 	}
 	if out != "" {
-		if err := os.MkdirAll(out, 0o755); err != nil {
-			return fmt.Errorf("write the figures: %w", err)
-		}
 		if err := rundir.WriteFileAtomic(filepath.Join(out, scalingTable), table.Bytes()); err != nil {
 			return err
 		}

@@ -2,13 +2,15 @@ package cmd
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/regular"
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
@@ -34,6 +36,9 @@ func newDataGenerate(s *State) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "generate",
 		Short: "Write the generated problems as JSONL in GSM8K's form, a file for each split",
+		Long: `Generate writes the generated problems as JSONL in GSM8K's form, a file for each
+split. The same configuration gives the same files. A file that is there with other
+content is not replaced.`,
 		Example: `  grpo data generate --out problems
   grpo data generate --out sums --set data.weight_sub=0 --set data.weight_mul=0 --set data.val_size=200 --set data.test_size=200 --set data.unseen_size=100`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -48,9 +53,7 @@ func newDataGenerate(s *State) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := os.MkdirAll(dir, 0o755); err != nil {
-				return fmt.Errorf("write problems: %w", err)
-			}
+			var files []problemFile
 			for _, f := range []struct {
 				name     string
 				problems []gsm8k.Problem
@@ -62,20 +65,45 @@ func newDataGenerate(s *State) *cobra.Command {
 				if err := gsm8k.WriteJSONL(&b, f.problems); err != nil {
 					return err
 				}
-				path := filepath.Join(dir, f.name+".jsonl")
-				if err := rundir.WriteFileAtomic(path, b.Bytes()); err != nil {
-					return err
-				}
-				if _, err := textutil.Fprintf(s.Out, "%s\t%d problems\n", path, len(f.problems)); err != nil {
-					return err
-				}
+				files = append(files, problemFile{filepath.Join(dir, f.name+".jsonl"), len(f.problems), b.Bytes()})
 			}
-			return nil
+			return writeProblems(s, dir, files)
 		},
 	}
 	cf.add(c, config.Names())
 	c.Flags().StringVar(&dir, "out", "problems", "folder for sft.jsonl, train.jsonl, val.jsonl, test.jsonl and unseen.jsonl")
 	return c
+}
+
+// problemFile is a file of `grpo data generate`.
+type problemFile struct {
+	path string
+	n    int
+	data []byte
+}
+
+// writeProblems writes the files unless one of them is there with other content,
+// which may be data of the user's.
+func writeProblems(s *State, dir string, files []problemFile) error {
+	if err := makePlain(dir, rundir.KindOther); err != nil {
+		return fmt.Errorf("write problems: %w", err)
+	}
+	for _, f := range files {
+		switch old, err := regular.Read(f.path, int64(len(f.data))); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil || !bytes.Equal(old, f.data):
+			return fmt.Errorf("%w: write problems: %s is there and holds something else; remove it, or give another --out", config.ErrConfig, f.path)
+		}
+	}
+	for _, f := range files {
+		if err := rundir.WriteFileAtomic(f.path, f.data); err != nil {
+			return err
+		}
+		if _, err := textutil.Fprintf(s.Out, "%s\t%d problems\n", f.path, f.n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func newDataStats(s *State) *cobra.Command {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/regular"
 	"grpo/internal/textutil"
 	"grpo/internal/words"
 	"grpo/pkg/config"
@@ -115,8 +116,15 @@ func useCheckpoint(arg, which string, asked bool, opts *config.LoadOptions, note
 		note("the run kept its best weights only (output.keep=best): these are evaluated")
 		path = best
 	}
+	own := filepath.Join(arg, rundir.ConfigFile)
 	if opts.Path == "" {
-		opts.Path = filepath.Join(arg, rundir.ConfigFile)
+		opts.Path = own
+		err = regular.Check(own, regular.MaxDocument)
+	}
+	for _, err := range []error{err, regular.Folder(filepath.Dir(path)), regular.Check(path, regular.MaxCheckpoint)} {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // what is missing is reported where it is read
+			return "", fmt.Errorf("evaluate: %w", err)
+		}
 	}
 	return path, nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/explain"
 	"grpo/pkg/report"
+	"grpo/pkg/rundir"
 )
 
 func newExplain(s *State) *cobra.Command {
@@ -72,8 +72,8 @@ func (f *figureFlag) draw(s *State, name string, figure func() (report.ExplainFi
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("draw %s: %w (--out says where)", path, err)
+	if err := makePlain(filepath.Dir(path), rundir.KindOther); err != nil {
+		return fmt.Errorf("draw %s: %w", path, err)
 	}
 	if err := report.WriteFigure(path, func(w io.Writer) error { return report.ExplainPlot(w, fig) }); err != nil {
 		return fmt.Errorf("draw %s: %w", path, err)

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -76,7 +77,8 @@ func (p *profileFlag) during(s *State, dir string, f func() error) error {
 			continue
 		}
 		path := filepath.Join(dir, k.file)
-		if _, err := os.Stat(dir); err == nil {
+		// A folder that was refused is not the run's.
+		if _, err := os.Stat(dir); err == nil && !errors.Is(failed, config.ErrConfig) {
 			if err := rundir.WriteFileAtomic(path, to.Bytes()); err != nil {
 				return fmt.Errorf("profile: %w", err)
 			}

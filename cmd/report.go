@@ -41,7 +41,7 @@ results.md. Runs that differ in more (a setting, the problems, the version, the
 kernel or the device) are not averaged: they become the arms of a sweep's report.
 
 It reads files only, so it works on what is unfinished too, and says what is
-missing.`,
+missing. --out may not be the folder of another run, sweep or study.`,
 		Example: `  grpo report results/sweep-1a2b3c4d
   grpo report results/train-1a2b3c4d
   grpo report runs/seed=1 runs/seed=2 runs/seed=3 --out runs
@@ -106,8 +106,8 @@ func runReport(o *reportOptions) error {
 	if o.json {
 		return fmt.Errorf("%w: --json is of sweeps, and these runs are seeds of one configuration", config.ErrConfig)
 	}
-	if err := os.MkdirAll(o.out, 0o755); err != nil {
-		return fmt.Errorf("write report: %w", err)
+	if err := makeReportFolder(o.out, o.dirs[0]); err != nil {
+		return err
 	}
 	figures, err := drawRuns(o.out, runs, o.title)
 	if err != nil {
@@ -138,8 +138,8 @@ func reportOnSweep(o *reportOptions) error {
 }
 
 func writeSweepReport(o *reportOptions, sw *sweepdir.Sweep) error {
-	if err := os.MkdirAll(o.out, 0o755); err != nil {
-		return fmt.Errorf("write report: %w", err)
+	if err := makeReportFolder(o.out, o.dirs[0]); err != nil {
+		return err
 	}
 	a, paths, err := report.WriteSweep(o.out, sw, report.SweepOptions{})
 	if err != nil {
@@ -162,19 +162,24 @@ func reportStudy(o *reportOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := makeReportFolder(o.out, o.dirs[0]); err != nil {
+		return err
+	}
 	parts := make([]*report.Analysis, len(study.Parts))
 	var all []string
 	for i, part := range study.Parts {
-		dir := filepath.Join(o.dirs[0], part.Name)
-		if !sweepdir.IsSweep(dir) {
-			continue // its turn has not come
-		}
-		sw, err := sweepdir.Open(dir)
+		sw, err := sweepdir.OpenPart(o.dirs[0], part)
 		if err != nil {
 			return err
 		}
-		out := filepath.Join(o.out, part.Name)
-		if err := os.MkdirAll(out, 0o755); err != nil {
+		if sw == nil {
+			continue // its turn has not come
+		}
+		out, err := part.Path(o.out)
+		if err == nil {
+			err = makeReportFolder(out, sw.Dir)
+		}
+		if err != nil {
 			return fmt.Errorf("write report: %w", err)
 		}
 		a, paths, err := report.WriteSweep(out, sw, report.SweepOptions{})
@@ -199,6 +204,34 @@ func reportStudy(o *reportOptions) error {
 		return err
 	}
 	return o.wrote(append(all, paths...))
+}
+
+// makeReportFolder makes the folder out for the report on the folder read. It
+// may be that folder itself, or any that holds no other run, sweep or study,
+// whose own report would be replaced.
+func makeReportFolder(out, read string) error {
+	kind := rundir.KindOther
+	x, errX := os.Stat(out)
+	y, errY := os.Stat(read)
+	if errX == nil && errY == nil && os.SameFile(x, y) {
+		var err error
+		if kind, err = rundir.KindOf(out); err != nil {
+			return fmt.Errorf("write report: %w", err)
+		}
+	}
+	return makePlain(out, kind)
+}
+
+// makePlain makes a folder for files that belong to no request, such as figures,
+// unless it holds something of another kind.
+func makePlain(dir string, kind rundir.Kind) error {
+	if err := rundir.Allow(dir, kind, nil); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("%w (--out says where)", err)
+	}
+	return nil
 }
 
 // wrote names the files written.

@@ -33,7 +33,10 @@ func newSFT(s *State) *cobra.Command {
 		Short: "Train a base model by supervised stages",
 		Long: `Sft trains a base model: first the capability, then, under a corpus of mixed
 quality, the habit of not using it. GRPO elicits it again; it teaches no new
-arithmetic. "make base" makes the embedded base model with it, bit for bit.`,
+arithmetic. "make base" makes the embedded base model with it, bit for bit.
+
+The same command again shows the record of a finished run and changes nothing; an
+unfinished one starts over. Another recipe in the same folder is refused.`,
 		Example: `  grpo sft --out my-base
   grpo sft --seed 2 --out other-base && grpo train --set model.init=other-base/model.safetensors
   grpo sft --set stages.1.steps=600 --out short-base`,

@@ -1,8 +1,10 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/regular"
 	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
@@ -117,14 +120,13 @@ func (r *statusReport) study(dir string, now time.Time) error {
 	}
 	r.Kind, r.Name, r.Continue = "study", st.Name, continueWith(st.Argv, dir)
 	for _, p := range st.Parts {
-		part := filepath.Join(dir, p.Name)
-		if !sweepdir.IsSweep(part) {
-			r.Absent = append(r.Absent, p.Name)
-			continue
-		}
-		sw, err := sweepdir.Open(part)
+		sw, err := sweepdir.OpenPart(dir, p)
 		if err != nil {
 			return err
+		}
+		if sw == nil {
+			r.Absent = append(r.Absent, p.Name)
+			continue
 		}
 		r.sweep(sw, p.Name, now)
 	}
@@ -135,7 +137,10 @@ func (r *statusReport) sweep(sw *sweepdir.Sweep, part string, now time.Time) {
 	for _, s := range sw.Runs {
 		row := statusRow{Part: part, Index: s.Index, Arm: sw.Manifest.Arms[s.Arm].Name, Seed: s.Seed, Dir: s.Path(sw.Dir), State: s.State, Error: s.Error}
 		row.Steps, _ = sweep.RunWork(s.Entry)
-		row.read(s.Run, now)
+		row.Age = -1
+		if s.CheckFolder(sw.Dir) == nil { // else it is a link: State and Error say so
+			row.read(s.Run, now)
+		}
 		r.Runs = append(r.Runs, row)
 	}
 }
@@ -148,7 +153,7 @@ func (r *statusReport) run(dir string, now time.Time) error {
 	}
 	r.Kind = "run"
 	row := statusRow{Dir: dir, State: sweepdir.Dead}
-	held, known := sweepdir.Held(dir)
+	held, known := rundir.Held(dir)
 	switch st := run.Status; {
 	case run.Result != nil:
 		row.State = run.Result.Status
@@ -172,7 +177,10 @@ func (row *statusRow) read(run *rundir.Run, now time.Time) {
 	if t, ok := lastSign(row.Dir); ok {
 		row.Age = max(0, now.Sub(t).Seconds())
 	}
-	row.Attempts = attempts(row.Dir)
+	var err error
+	if row.Attempts, err = attempts(row.Dir); err != nil {
+		row.Error = strings.TrimPrefix(row.Error+"; "+err.Error(), "; ")
+	}
 	if run == nil {
 		return
 	}
@@ -193,7 +201,7 @@ func (row *statusRow) read(run *rundir.Run, now time.Time) {
 func lastSign(dir string) (time.Time, bool) {
 	var last time.Time
 	for _, name := range []string{rundir.StatusFile, rundir.MetricsFile, rundir.EvalFile, rundir.LogFile, rundir.ResultFile, sweepdir.TaskLog} {
-		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.ModTime().After(last) {
+		if info, err := os.Lstat(filepath.Join(dir, name)); err == nil && info.ModTime().After(last) {
 			last = info.ModTime()
 		}
 	}
@@ -202,12 +210,11 @@ func lastSign(dir string) (time.Time, bool) {
 
 // attempts counts the processes of a sweep's run by the lines with which its log
 // begins each of them.
-func attempts(dir string) int {
-	text, err := os.ReadFile(filepath.Join(dir, sweepdir.TaskLog))
-	if err != nil {
-		return 0
+func attempts(dir string) (n int, err error) {
+	text, err := regular.Read(filepath.Join(dir, sweepdir.TaskLog), regular.MaxLog)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
 	}
-	n := 0
 	for line := range strings.Lines(string(text)) {
 		if when, rest, ok := strings.Cut(line, " "); ok && strings.Contains(rest, " task --sweep ") {
 			if _, err := time.Parse(time.RFC3339, when); err == nil {
@@ -215,7 +222,7 @@ func attempts(dir string) int {
 			}
 		}
 	}
-	return n
+	return n, err
 }
 
 // continueWith turns the command that made the folder dir into the one that

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/regular"
 	"grpo/pkg/config"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
@@ -126,8 +127,11 @@ func resumed(c *cobra.Command, dir string) (config.LoadOptions, error) {
 		}
 	}
 	path := filepath.Join(dir, rundir.ConfigFile)
-	if _, err := os.Stat(path); err != nil {
+	switch err := regular.Check(path, regular.MaxDocument); {
+	case errors.Is(err, fs.ErrNotExist):
 		return config.LoadOptions{}, fmt.Errorf("%w: resume %s: there is no run in this folder: %w", config.ErrConfig, dir, err)
+	case err != nil:
+		return config.LoadOptions{}, fmt.Errorf("resume %s: %w", dir, err)
 	}
 	return config.LoadOptions{Path: path, Flags: keyValues(c, []keyFlag{deviceKey})}, nil
 }

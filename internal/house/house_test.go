@@ -97,6 +97,7 @@ func (s source) own(folders ...string) bool {
 // rules are what every file is held to; each returns what is wrong with one.
 var rules = map[string]func(source) []string{
 	"no shell": noShell, "no patterns": noPatterns, "packages keep to themselves": ownProcess, "text is made printable": printed,
+	"regular files": regularFiles,
 }
 
 func TestRules(t *testing.T) {
@@ -216,6 +217,35 @@ func printed(s source) (faults []string) {
 	return faults
 }
 
+// regularFiles: the folder of a run may come from anyone, so its files are opened
+// by package regular, which follows no link and opens no pipe. A new file
+// (O_EXCL) is safe.
+func regularFiles(s source) (faults []string) {
+	others := []string{"pkg/rundir/atomic.go", "pkg/model/cuda/cache.go"} // a folder; the user's cache
+	if !s.own("pkg", "cmd") || slices.Contains(others, s.name) {
+		return nil
+	}
+	s.calls(func(pkg, name string, call *ast.CallExpr) {
+		opens := slices.Contains([]string{"Open", "ReadFile", "Create", "WriteFile", "Truncate"}, name) || name == "OpenFile" && !exclusive(call)
+		if pkg == "os" && opens {
+			faults = append(faults, s.fault(call, fmt.Sprintf("os.%s follows links and waits for pipes (use internal/regular)", name)))
+		}
+	})
+	return faults
+}
+
+// exclusive says whether os.O_EXCL is among the arguments of a call.
+func exclusive(call *ast.CallExpr) (found bool) {
+	for _, arg := range call.Args {
+		ast.Inspect(arg, func(n ast.Node) bool {
+			x, ok := n.(*ast.SelectorExpr)
+			found = found || ok && x.Sel.Name == "O_EXCL"
+			return true
+		})
+	}
+	return found
+}
+
 // TestRulesFind: each rule finds what it is there for.
 func TestRulesFind(t *testing.T) {
 	const text = `package zz
@@ -233,6 +263,9 @@ func X(name string) {
 	os.Exit(1)
 	fmt.Fprintf(w, "%s", name)
 	fmt.Fprintln(w, name)
+	os.ReadFile(name)
+	os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0)
+	os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0)
 }
 `
 	for _, c := range []struct {
@@ -247,6 +280,8 @@ func X(name string) {
 		{"packages keep to themselves", "cmd/zz.go", nil},
 		{"text is made printable", "cmd/zz.go", []string{"14", "15"}},
 		{"text is made printable", "cmd/zz_test.go", nil},
+		{"regular files", "cmd/zz.go", []string{"16", "18"}},
+		{"regular files", "internal/zz/zz.go", nil},
 	} {
 		set := token.NewFileSet()
 		f, err := parser.ParseFile(set, c.file, text, parser.SkipObjectResolution)

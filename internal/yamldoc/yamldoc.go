@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"grpo/internal/regular"
 	"grpo/internal/words"
 )
 
@@ -32,14 +33,14 @@ type File struct {
 
 // Read returns the text of a file of at most f.Max bytes.
 func (f File) Read(name string) ([]byte, error) {
-	file, err := os.Open(name)
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return nil, errors.New(f.Folder)
+	}
+	file, err := regular.Named(name)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	if info, err := file.Stat(); err == nil && info.IsDir() {
-		return nil, errors.New(f.Folder)
-	}
 	text, err := io.ReadAll(io.LimitReader(file, int64(f.Max)+1))
 	if err != nil {
 		return nil, err

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strconv"
 	"strings"
 
+	"grpo/internal/regular"
 	"grpo/internal/textutil"
 )
 
@@ -26,7 +26,7 @@ const (
 
 // ReadFile reads a batch file of at most 32 MiB.
 func ReadFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := regular.Named(path)
 	if err != nil {
 		return nil, fmt.Errorf("read batch: %w", err)
 	}

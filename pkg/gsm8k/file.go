@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"grpo/internal/regular"
 )
 
 // ReadFile reads problems from a file: GSM8K's JSONL or SVAMP's JSON. A name in
@@ -16,7 +17,7 @@ import (
 // array and anything else is JSONL. Errors are those of [ReadJSONL] and
 // [ReadSVAMP].
 func ReadFile(path string, opt ReadOptions) ([]Problem, ReadReport, error) {
-	f, err := os.Open(path)
+	f, err := regular.Named(path)
 	if err != nil {
 		return nil, ReadReport{}, fmt.Errorf("read problems: %w", err)
 	}

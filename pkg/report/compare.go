@@ -49,11 +49,14 @@ func compareFolder(dir string) ([]CompareRow, error) {
 		}
 		var out []CompareRow
 		for _, part := range study.Parts {
-			sub := filepath.Join(dir, part.Name)
-			if !sweepdir.IsSweep(sub) {
+			sw, err := sweepdir.OpenPart(dir, part)
+			if err != nil {
+				return nil, err
+			}
+			if sw == nil {
 				continue // its turn has not come
 			}
-			rows, err := compareFolder(sub)
+			rows, err := compareRows(sw.Dir, sw)
 			if err != nil {
 				return nil, err
 			}

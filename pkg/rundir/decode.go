@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"reflect"
 	"strings"
 	"unicode/utf8"
 
 	"grpo/internal/jsonkeys"
+	"grpo/internal/regular"
 )
 
 // Unmarshal decodes one JSON value into v (a pointer), strictly: an unknown
@@ -63,7 +63,7 @@ func shortened(err error) error {
 // ReadJSON decodes the file at path into v like [Unmarshal]. A missing file is
 // an error for which errors.Is(err, fs.ErrNotExist) holds.
 func ReadJSON(path string, v any) error {
-	data, err := os.ReadFile(path)
+	data, err := regular.Read(path, regular.MaxDocument)
 	if err != nil {
 		return fmt.Errorf("read %w", err)
 	}

@@ -151,8 +151,8 @@ func TestReadOnlyFileSystem(t *testing.T) {
 	dir := mount(t, "size=64k")
 	write(t, filepath.Join(dir, "big.json"), "old")
 	must(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
-	_, lockErr := Make(dir)
-	_, makeErr := Make(filepath.Join(dir, "a", "b"))
+	_, lockErr := Lock(dir)
+	_, makeErr := Claim(filepath.Join(dir, "a", "b"), KindRun, nil)
 	_, logErr := OpenLog(filepath.Join(dir, "m.jsonl"))
 	for what, err := range map[string]error{
 		"write": WriteFileAtomic(filepath.Join(dir, "big.json"), []byte("new")), "lock": lockErr, "make": makeErr, "log": logErr,

@@ -2,8 +2,9 @@ package rundir
 
 import (
 	"fmt"
-	"os"
 	"strings"
+
+	"grpo/internal/regular"
 )
 
 // LockFile is the name of the lock in a run's folder while a process writes
@@ -33,17 +34,9 @@ func (e *LockedError) Error() string {
 
 // holder reads the process id that a lock file names.
 func holder(path string) string {
-	data, err := os.ReadFile(path)
-	if err != nil || len(data) > 32 {
+	data, err := regular.Read(path, 32)
+	if err != nil {
 		return ""
 	}
 	return strings.TrimSpace(string(data))
-}
-
-// Make creates the folder with its parents and takes its [Lock].
-func Make(dir string) (unlock func() error, err error) {
-	if err := MkdirAll(dir); err != nil {
-		return nil, fmt.Errorf("make the run's folder: %w (choose another with --out)", err)
-	}
-	return Lock(dir)
 }

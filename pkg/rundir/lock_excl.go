@@ -41,3 +41,11 @@ func Lock(dir string) (unlock func() error, err error) {
 		return nil
 	}, nil
 }
+
+// Held reports whether a process holds the lock of the folder; known is false
+// where that can't be found out. Here a lock that a killed process left counts
+// as held, as it does for [Lock].
+func Held(dir string) (held, known bool) {
+	_, err := os.Lstat(filepath.Join(dir, LockFile))
+	return err == nil, err == nil || errors.Is(err, fs.ErrNotExist)
+}

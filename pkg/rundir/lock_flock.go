@@ -5,9 +5,12 @@ package rundir
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"grpo/internal/regular"
 )
 
 // dirsCanSync is false where fsync of a folder is no operation of the system.
@@ -22,11 +25,11 @@ const dirsCanSync = true
 func Lock(dir string) (unlock func() error, err error) {
 	path := filepath.Join(dir, LockFile)
 	for {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+		f, err := regular.Create(path)
 		if err != nil {
 			return nil, fmt.Errorf("lock: %w", explain(err))
 		}
-		if err := flock(f); err != nil {
+		if err := flock(f, syscall.LOCK_EX); err != nil {
 			f.Close()
 			if errors.Is(err, syscall.EWOULDBLOCK) {
 				return nil, &LockedError{Dir: dir, Holder: holder(path)}
@@ -53,10 +56,24 @@ func Lock(dir string) (unlock func() error, err error) {
 	}
 }
 
-// flock takes an exclusive lock without waiting, again after a signal.
-func flock(f *os.File) error {
+// Held reports whether a process holds the lock of the folder; known is false
+// where that can't be found out. It changes nothing: it opens the file for
+// reading and tries a shared lock, which it holds for an instant.
+func Held(dir string) (held, known bool) {
+	f, err := regular.Open(filepath.Join(dir, LockFile))
+	if err != nil {
+		return false, errors.Is(err, fs.ErrNotExist)
+	}
+	defer f.Close()
+	err = flock(f, syscall.LOCK_SH)
+	held = errors.Is(err, syscall.EWOULDBLOCK)
+	return held, held || err == nil
+}
+
+// flock takes a lock without waiting. It tries again after a signal.
+func flock(f *os.File, how int) error {
 	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
 		if !errors.Is(err, syscall.EINTR) {
 			return err
 		}
@@ -68,7 +85,7 @@ func stillAt(f *os.File, path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	there, err := os.Stat(path)
+	there, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}

@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"grpo/internal/regular"
 )
 
 // Log appends lines to a JSONL file. Each line goes out in one write, newline
@@ -25,10 +27,10 @@ type Log struct {
 }
 
 // OpenLog opens the JSONL file at path for appending and creates it if need
-// be. A file that ends in a torn line opens, but takes no new line before
+// be; it must be a regular file. A file that ends in a torn line opens, but takes no new line before
 // [Log.TruncateTo] has cut it.
 func OpenLog(path string) (*Log, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
+	f, err := regular.Create(path)
 	if err != nil {
 		return nil, fmt.Errorf("open log: %w", explainWrite(err))
 	}
@@ -148,7 +150,7 @@ func (l *Log) StillThere() error {
 	if err != nil {
 		return fmt.Errorf("look after log: %w", err)
 	}
-	switch there, err := os.Stat(l.path); {
+	switch there, err := os.Lstat(l.path); {
 	case err != nil:
 		return fmt.Errorf("look after log: %w", explainWrite(err))
 	case !os.SameFile(held, there):
@@ -197,7 +199,7 @@ func (e *TornError) Error() string {
 // the whole lines before it together with a [*TornError]. For any other error
 // the lines are nil. Lines are split on \n only.
 func ReadLines[T any](path string) ([]T, error) {
-	data, err := os.ReadFile(path)
+	data, err := regular.Read(path, regular.MaxLog)
 	if err != nil {
 		return nil, fmt.Errorf("read %w", err)
 	}

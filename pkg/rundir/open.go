@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"grpo/internal/regular"
 )
 
 // Run is what a run's folder holds. A file that is not there leaves its field
@@ -45,7 +47,7 @@ func Open(dir string) (*Run, error) {
 		}
 		// A run that is under way writes its next checkpoint while this reads.
 		var damaged *DamagedError
-		if errors.As(err, &damaged) && attempt < 3 && readSeals(dir) != seen {
+		if now := readSeals(dir); errors.As(err, &damaged) && attempt < 3 && (now.result != seen.result || now.seal != seen.seal) {
 			continue
 		}
 		return nil, fmt.Errorf("open run: %w", err)
@@ -55,14 +57,18 @@ func Open(dir string) (*Run, error) {
 // seals are the two files that vouch for others, as they stand.
 type seals struct {
 	result, seal string
-	sealed       bool // seal.json is there
+	err          error // why seal.json can't be read
 }
 
 func readSeals(dir string) seals {
-	// Errors other than that a file is missing show where the run is read.
-	result, _ := os.ReadFile(filepath.Join(dir, ResultFile))
-	seal, err := os.ReadFile(filepath.Join(dir, CheckpointDir, SealFile))
-	return seals{string(result), string(seal), err == nil}
+	// An error of result.json shows where the run is read.
+	result, _ := regular.Read(filepath.Join(dir, ResultFile), regular.MaxDocument)
+	err := regular.Folder(filepath.Join(dir, CheckpointDir))
+	if err != nil {
+		return seals{result: string(result), err: err}
+	}
+	seal, err := regular.Read(filepath.Join(dir, CheckpointDir, SealFile), regular.MaxDocument)
+	return seals{string(result), string(seal), err}
 }
 
 func readRun(dir string) (*Run, seals, error) {
@@ -110,7 +116,10 @@ func readRun(dir string) (*Run, seals, error) {
 		return fail(err)
 	}
 	var seal *Seal
-	if r.Result == nil && seen.sealed {
+	if r.Result == nil && !errors.Is(seen.err, fs.ErrNotExist) {
+		if seen.err != nil {
+			return fail(fmt.Errorf("read %w", seen.err))
+		}
 		seal = new(Seal)
 		if err := Unmarshal([]byte(seen.seal), seal); err != nil {
 			return fail(fmt.Errorf("read %s: %w (continuing the run writes it anew)", filepath.Join(dir, CheckpointDir, SealFile), err))
@@ -133,7 +142,11 @@ var runFiles = []string{ConfigFile, MetaFile, MetricsFile, EvalFile, SamplesFile
 func (r *Run) load() (map[string][]byte, error) {
 	content := map[string][]byte{}
 	for _, name := range runFiles {
-		data, err := os.ReadFile(filepath.Join(r.Dir, name))
+		limit := int64(regular.MaxDocument)
+		if isLog(name) {
+			limit = regular.MaxLog
+		}
+		data, err := regular.Read(filepath.Join(r.Dir, name), limit)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			r.Missing = append(r.Missing, name)

@@ -3,12 +3,15 @@ package rundir
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"grpo/internal/regular"
 )
 
 // SealFile stands in [CheckpointDir] and seals a run that is not finished; the
@@ -51,8 +54,8 @@ func (e *DamagedError) Error() string { return e.Path + ": " + e.Problem }
 // [*DamagedError], which names the first line that can't be read, where there
 // is one.
 func (p Prefix) Holds(path string) error {
-	data, err := os.ReadFile(path)
-	if err != nil && !os.IsNotExist(err) {
+	data, err := regular.Read(path, regular.MaxLog)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read %w", explain(err))
 	}
 	return p.holds(path, data, "its last checkpoint")

@@ -10,7 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"grpo/internal/regular"
 	"grpo/internal/textutil"
+	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
 
@@ -36,10 +38,16 @@ type Local struct {
 // Start implements [Launcher].
 func (l Local) Start(dir string, e sweepdir.Entry, threads int) (Process, error) {
 	fail := func(err error) (Process, error) { return nil, fmt.Errorf("start run %d: %w", e.Index, err) }
+	if err := e.CheckFolder(dir); err != nil {
+		return fail(err)
+	}
+	if err := rundir.Allow(e.Path(dir), rundir.KindRun, nil); err != nil {
+		return fail(err)
+	}
 	if err := os.MkdirAll(e.Path(dir), 0o755); err != nil {
 		return fail(err)
 	}
-	log, err := os.OpenFile(filepath.Join(e.Path(dir), sweepdir.TaskLog), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
+	log, err := regular.Create(filepath.Join(e.Path(dir), sweepdir.TaskLog))
 	if err != nil {
 		return fail(err)
 	}

@@ -108,7 +108,7 @@ func (v *vandal) killChild() {
 		pid, perr := strconv.Atoi(strings.TrimSpace(string(text)))
 		// A stale file may name anybody: only a process that is at this run now
 		// is killed.
-		if held, _ := sweepdir.Held(s.Runs[i].Path(v.dir)); err != nil || perr != nil || !held || !v.isChild(pid) {
+		if held, _ := rundir.Held(s.Runs[i].Path(v.dir)); err != nil || perr != nil || !held || !v.isChild(pid) {
 			continue
 		}
 		if syscall.Kill(pid, syscall.SIGKILL) == nil {

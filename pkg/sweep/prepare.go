@@ -1,14 +1,15 @@
 package sweep
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"grpo/internal/regular"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -23,7 +24,10 @@ func Prepare(dir string, p *Plan) error {
 	if err := p.Manifest.Check(); err != nil {
 		return fmt.Errorf("prepare sweep: %w", err)
 	}
-	unlock, err := lockSweep(dir)
+	unlock, err := claim(dir, rundir.KindSweep, func() error {
+		_, _, err := sameSweep(dir, p)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -55,33 +59,54 @@ func Find(dir string, p *Plan, siblings []string) (*Plan, error) {
 // find is [Find]; frozen says that the manifest in dir is that of the result. The
 // plan itself is returned where dir holds no sweep.
 func find(dir string, p *Plan) (found *Plan, frozen bool, err error) {
+	found = p
+	err = rundir.Allow(dir, rundir.KindSweep, func() (err error) {
+		found, frozen, err = sameSweep(dir, p)
+		return err
+	})
+	return found, frozen, err
+}
+
+// sameSweep is [find] for a folder that holds a sweep, which it refuses unless
+// that is p, or p with fewer seeds.
+func sameSweep(dir string, p *Plan) (found *Plan, frozen bool, err error) {
+	if err := regular.Folder(filepath.Join(dir, sweepdir.RunsDir)); err != nil {
+		return nil, false, fmt.Errorf("prepare sweep: %w", err)
+	}
 	old, err := sweepdir.ReadManifest(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return p, false, refuseOther(dir)
+		// A process that was killed before it wrote the manifest leaves the same
+		// request. Any other sweep.yaml is the user's.
+		text, err := regular.Read(filepath.Join(dir, sweepdir.RequestFile), regular.MaxDocument)
+		if err != nil || bytes.Equal(text, p.Request) {
+			return p, false, err
+		}
+		return nil, false, fmt.Errorf("%w: %s holds a %s but no %s, and the sweep would replace that file; give another --out",
+			config.ErrConfig, dir, sweepdir.RequestFile, sweepdir.ManifestFile)
 	case config.Outside(err):
 		return nil, false, rundir.Explain(err)
 	case err != nil:
-		return nil, false, fmt.Errorf("%w: %w (give another --out, or --fresh to begin anew beside it)", config.ErrConfig, err)
+		return nil, false, fmt.Errorf("%w: %w (give another --out, or --fresh to start over in a new folder next to it)", config.ErrConfig, err)
 	case old.Hash == p.Manifest.Hash:
 		return &Plan{Manifest: old, Request: p.Request}, true, nil
 	}
 	if m, ok := extended(dir, old, p.Manifest); ok {
 		return &Plan{Manifest: m, Request: p.Request}, false, nil
 	}
-	hint := "give another --out, or --fresh to begin anew beside it"
+	hint := "give another --out, or --fresh to start over in a new folder next to it"
 	if withSeeds(old, p.Manifest.Seeds).Identity() == p.Manifest.Hash {
 		hint = fmt.Sprintf("it has more seeds: give --seeds %s to continue it, or \"grpo report\" to see it; %s", seedsFlag(old.Seeds), hint)
 	}
 	return nil, false, fmt.Errorf("%w: %s holds another sweep (%s); %s", config.ErrConfig, dir, strings.Join(differences(old, p.Manifest), "; "), hint)
 }
 
-// lockSweep makes the sweep's folder and takes its lock, which is held for
-// moments only: so it waits, unlike the lock of a run.
-func lockSweep(dir string) (unlock func() error, err error) {
+// claim is [rundir.Claim] for the folder of a sweep or a study. Its lock is held
+// for moments only: so it waits, unlike that of a run.
+func claim(dir string, kind rundir.Kind, same func() error) (unlock func() error, err error) {
 	const every, tries = 50 * time.Millisecond, 100
 	for range tries {
-		unlock, err = rundir.Make(dir)
+		unlock, err = rundir.Claim(dir, kind, same)
 		var locked *rundir.LockedError
 		if !errors.As(err, &locked) {
 			return unlock, err
@@ -89,16 +114,4 @@ func lockSweep(dir string) (unlock func() error, err error) {
 		time.Sleep(every)
 	}
 	return nil, err
-}
-
-// refuseOther refuses a folder that is something else than a sweep's.
-func refuseOther(dir string) error {
-	for _, other := range []struct{ file, what string }{
-		{rundir.ConfigFile, "a single run"}, {rundir.ResultFile, "a single run"}, {sweepdir.StudyFile, "a study of several sweeps"},
-	} {
-		if _, err := os.Lstat(filepath.Join(dir, other.file)); err == nil {
-			return fmt.Errorf("%w: %s holds %s, not a sweep; give another --out, or --fresh to begin beside it", config.ErrConfig, dir, other.what)
-		}
-	}
-	return nil
 }

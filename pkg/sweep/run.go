@@ -137,9 +137,12 @@ func (r *runner) survey(s *sweepdir.Sweep) {
 	for _, state := range s.Runs {
 		j := &job{entry: state.Entry, path: state.Path(r.dir)}
 		r.jobs = append(r.jobs, j)
+		err := state.CheckFolder(r.dir)
 		switch {
 		case state.Config == "":
 			r.giveUp(j, state, fmt.Errorf("no valid configuration: %s", state.Error))
+		case err != nil: // a link: not even its log is read
+			r.giveUp(j, state, err)
 		case isFinished(state):
 			j.phase = finished
 			r.emit(Event{Kind: Found, State: state}, j)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"grpo/internal/regular"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
@@ -97,7 +98,7 @@ func (r *runner) takeOver() {
 	if len(donated) == 0 {
 		return
 	}
-	unlock, err := lockSweep(r.dir)
+	unlock, err := claim(r.dir, rundir.KindSweep, nil)
 	if err != nil {
 		r.opts.Observer.Note(fmt.Sprintf("no run is reused: %v", err))
 		return
@@ -190,7 +191,7 @@ func copyFolder(from, to string) error {
 }
 
 func copyFile(from, to string) error {
-	in, err := os.Open(from)
+	in, err := regular.Open(from)
 	if err != nil {
 		return err
 	}

@@ -144,7 +144,7 @@ func (r *runner) wait(j *job) {
 	if _, moved := j.watch.look(); moved {
 		r.emit(Event{Kind: Progress, State: j.watch.state(j.entry)}, j)
 	}
-	if held, known := sweepdir.Held(j.path); held || !known {
+	if held, known := rundir.Held(j.path); held || !known {
 		return
 	}
 	state := sweepdir.StateOf(r.dir, j.entry)

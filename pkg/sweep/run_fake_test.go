@@ -117,7 +117,7 @@ func (p *fakeProcess) check(err error) {
 // the process that has it.
 func locked(play act) act {
 	return func(p *fakeProcess) Exit {
-		unlock, err := rundir.Make(p.path)
+		unlock, err := rundir.Claim(p.path, rundir.KindRun, nil)
 		if err != nil {
 			return Exit{Code: exitInterrupted}
 		}

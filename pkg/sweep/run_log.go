@@ -3,9 +3,9 @@ package sweep
 import (
 	"bytes"
 	"io"
-	"os"
 	"path/filepath"
 
+	"grpo/internal/regular"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
@@ -27,7 +27,7 @@ func logTail(dir string, offset int64) (text, path string) {
 // lastLines returns at most tailLines lines from the last tailBytes of a file.
 func lastLines(path string, from int64) string {
 	const tailLines, tailBytes = 12, 64 << 10
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return ""
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"grpo/internal/regular"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
@@ -37,7 +38,7 @@ type print struct {
 }
 
 func printOf(path string) print {
-	info, err := os.Stat(path)
+	info, err := os.Lstat(path)
 	if err != nil {
 		return print{}
 	}
@@ -134,7 +135,7 @@ func (t *tail[T]) read(follows func(last, next T) bool) bool {
 
 // readOn reports as broken what does not continue the lines read before.
 func (t *tail[T]) readOn(follows func(last, next T) bool) (broken, changed bool) {
-	f, err := os.Open(t.path)
+	f, err := regular.Open(t.path)
 	if err != nil {
 		return t.offset > 0, false
 	}
@@ -143,7 +144,7 @@ func (t *tail[T]) readOn(follows func(last, next T) bool) (broken, changed bool)
 	if err != nil || info.Size() < t.offset {
 		return true, false
 	}
-	data, err := io.ReadAll(io.NewSectionReader(f, t.offset, info.Size()-t.offset))
+	data, err := io.ReadAll(io.NewSectionReader(f, t.offset, min(info.Size()-t.offset, regular.MaxLog)))
 	if err != nil {
 		return true, false
 	}

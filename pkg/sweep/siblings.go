@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
@@ -32,13 +31,8 @@ const (
 // may be one in which anybody can write.
 func Siblings(dir string, plans ...*Plan) []string {
 	dir = filepath.Clean(dir)
-	parent, err := os.Open(filepath.Dir(dir))
-	if err != nil {
-		return nil
-	}
-	defer parent.Close()
-	entries, _ := parent.ReadDir(maxSiblings) // what can't be listed has nothing to copy
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	entries, _ := os.ReadDir(filepath.Dir(dir)) // what can't be listed has nothing to copy
+	entries = entries[:min(len(entries), maxSiblings)]
 	wanted := map[string]bool{}
 	for _, p := range plans {
 		for _, e := range p.Manifest.Runs {

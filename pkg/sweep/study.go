@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,24 +19,17 @@ import (
 // which is refused ([config.ErrConfig]); so is a folder that holds something
 // else.
 func PrepareStudy(dir string, st sweepdir.Study, first *Plan) (sweepdir.Study, error) {
-	unlock, err := lockSweep(dir)
+	var old *sweepdir.Study
+	unlock, err := claim(dir, rundir.KindStudy, func() (err error) {
+		old, err = FindStudy(dir, st, first)
+		return err
+	})
 	if err != nil {
 		return st, err
 	}
 	defer unlock()
-	old, err := FindStudy(dir, st, first)
-	switch {
-	case err != nil:
-		return st, err
-	case old != nil:
+	if old != nil {
 		return *old, nil
-	}
-	for _, other := range []struct{ file, what string }{
-		{rundir.ConfigFile, "a single run"}, {rundir.ResultFile, "a single run"}, {sweepdir.ManifestFile, "a single sweep"},
-	} {
-		if _, err := os.Lstat(filepath.Join(dir, other.file)); err == nil {
-			return st, fmt.Errorf("%w: %s holds %s, not a study of several; give another --out, or --fresh to begin beside it", config.ErrConfig, dir, other.what)
-		}
 	}
 	return st, sweepdir.WriteStudy(dir, st)
 }
@@ -56,6 +48,11 @@ func FindStudy(dir string, st sweepdir.Study, first *Plan) (*sweepdir.Study, err
 	case old.Hash != st.Hash:
 		return nil, fmt.Errorf("%w: %s holds another study (%s); give another --out, or --fresh to begin anew beside it",
 			config.ErrConfig, dir, strings.Join(studyDifferences(dir, old, st, first), "; "))
+	}
+	for _, p := range old.Parts {
+		if _, err := p.Path(dir); err != nil {
+			return nil, err
+		}
 	}
 	return &old, nil
 }
@@ -85,7 +82,7 @@ func studyDifferences(dir string, old, now sweepdir.Study, first *Plan) []string
 // Settle writes the choices of a study down, unless others stand there already,
 // and returns the study as it stands: who comes second follows the first.
 func Settle(dir string, st sweepdir.Study) (sweepdir.Study, error) {
-	unlock, err := lockSweep(dir)
+	unlock, err := claim(dir, rundir.KindStudy, nil)
 	if err != nil {
 		return st, err
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"grpo/internal/regular"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -46,6 +47,9 @@ func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir
 		return nil, fmt.Errorf("%w: %s, seed %d: %s", config.ErrConfig, m.Arms[e.Arm].Name, e.Seed, e.Error)
 	}
 	path := e.Path(dir)
+	if err := e.CheckFolder(dir); err != nil {
+		return nil, fmt.Errorf("run %d: %w", index, err)
+	}
 	cfg, err := frozen(e)
 	if err != nil {
 		report(dir, path, opts.Now, rundir.StateFailed, err.Error())
@@ -73,7 +77,7 @@ func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir
 // tidy removes what killed processes left half-written. Where another process
 // is at the run, it says so before anything costly is begun.
 func tidy(path string) error {
-	unlock, err := rundir.Make(path)
+	unlock, err := rundir.Claim(path, rundir.KindRun, nil)
 	if isLocked(err) {
 		return fmt.Errorf("%w: %w", train.ErrInterrupted, err)
 	}
@@ -81,7 +85,11 @@ func tidy(path string) error {
 		return err
 	}
 	defer unlock()
-	for _, dir := range []string{path, filepath.Join(path, rundir.CheckpointDir)} {
+	checkpoints := filepath.Join(path, rundir.CheckpointDir)
+	if err := regular.Folder(checkpoints); err != nil {
+		return err
+	}
+	for _, dir := range []string{path, checkpoints} {
 		if err := rundir.RemoveTemps(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -112,7 +120,7 @@ func report(dir, path string, now func() time.Time, state, problem string) {
 	if _, err := os.Stat(dir); err != nil {
 		return // the sweep was removed, and should not come back as a folder of failures
 	}
-	unlock, err := rundir.Make(path)
+	unlock, err := rundir.Claim(path, rundir.KindRun, nil)
 	if err != nil {
 		return
 	}

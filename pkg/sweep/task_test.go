@@ -122,7 +122,7 @@ func TestTaskInterrupted(t *testing.T) {
 func TestTaskElsewhere(t *testing.T) {
 	m := realManifest(t, []string{"0.001"}, 1)
 	dir := writeSweep(t, m)
-	unlock, err := rundir.Make(m.Runs[0].Path(dir))
+	unlock, err := rundir.Claim(m.Runs[0].Path(dir), rundir.KindRun, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

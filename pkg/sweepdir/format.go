@@ -9,10 +9,12 @@
 // sweeps, one for each question (see [Study]).
 package sweepdir
 
+import "grpo/pkg/rundir"
+
 // Names of the files in a sweep's folder.
 const (
-	RequestFile  = "sweep.yaml"
-	ManifestFile = "manifest.json"
+	RequestFile  = rundir.RequestFile
+	ManifestFile = rundir.ManifestFile
 	RunsDir      = "runs"
 	ResultsCSV   = "results.csv"
 	ResultsJSON  = "results.json"
@@ -20,7 +22,7 @@ const (
 	ReportHTML   = "report.html"
 	// TaskLog in a run's folder is what the run's process printed, panics
 	// included; run.log beside it is the run's own account.
-	TaskLog = "task.log"
+	TaskLog = rundir.TaskLog
 )
 
 // FormatVersion is the version of manifest.json that this program writes.
@@ -121,7 +123,7 @@ type Addition struct {
 }
 
 // StudyFile in a folder lists the sweeps that belong to one study.
-const StudyFile = "study.json"
+const StudyFile = rundir.StudyFile
 
 // Study is study.json: several sweeps with one report, such as the
 // assignment's four questions.

@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"strings"
 
+	"grpo/internal/regular"
 	"grpo/pkg/rundir"
 )
 
@@ -16,7 +16,7 @@ import (
 // file is an error for which errors.Is(err, fs.ErrNotExist) holds.
 func ReadManifest(dir string) (Manifest, error) {
 	file := filepath.Join(dir, ManifestFile)
-	data, err := os.ReadFile(file)
+	data, err := regular.Read(file, regular.MaxDocument)
 	if err != nil {
 		return Manifest{}, fmt.Errorf("read %w", err)
 	}

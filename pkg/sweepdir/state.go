@@ -1,12 +1,11 @@
 package sweepdir
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
+	"grpo/internal/regular"
 	"grpo/pkg/rundir"
 )
 
@@ -28,6 +27,19 @@ func Open(dir string) (*Sweep, error) {
 // Path is the folder of a run of the sweep in dir.
 func (e Entry) Path(dir string) string { return filepath.Join(dir, filepath.FromSlash(e.Dir)) }
 
+// CheckFolder returns an error where the folder of a run, or the one that holds
+// all runs, is a link or a file: what is written there would lie outside the
+// sweep.
+func (e Entry) CheckFolder(dir string) error {
+	if e.Dir == "." {
+		return nil // a single run as a sweep of one: dir is the user's own argument
+	}
+	if err := regular.Folder(filepath.Join(dir, RunsDir)); err != nil {
+		return err
+	}
+	return regular.Folder(e.Path(dir))
+}
+
 // StateOf reads what the folder of an entry holds. result.json is the truth;
 // without it, a folder whose lock is held is running whatever its status says,
 // because a process that continues a run takes the lock before it writes.
@@ -38,21 +50,18 @@ func StateOf(dir string, e Entry) RunState {
 		return s
 	}
 	path := e.Path(dir)
-	switch info, err := os.Stat(path); {
-	case errors.Is(err, fs.ErrNotExist):
-		return s
-	case err != nil:
+	if err := e.CheckFolder(dir); err != nil {
 		s.State, s.Error = rundir.StateFailed, err.Error()
 		return s
-	case !info.IsDir():
-		s.State, s.Error = rundir.StateFailed, path+" is a file, not a run's folder"
+	}
+	if !exists(path) {
 		return s
 	}
 	s.read(path)
 	if s.State != rundir.StateRunning {
 		return s
 	}
-	held, known := Held(path)
+	held, known := rundir.Held(path)
 	switch {
 	case held || !known && s.claimed():
 		return s
@@ -87,13 +96,13 @@ func (s *RunState) claimed() bool {
 
 // finishedSince says whether the result came while the files were read.
 func (s *RunState) finishedSince(path string) bool {
-	return isFile(filepath.Join(path, rundir.ResultFile))
+	return exists(filepath.Join(path, rundir.ResultFile))
 }
 
 // dead fills the state of a run at which nobody is.
 func (s *RunState) dead(path string) {
 	switch {
-	case s.Run == nil && !isFile(filepath.Join(path, TaskLog)):
+	case s.Run == nil && !exists(filepath.Join(path, TaskLog)):
 		s.State = Missing
 	case s.Run == nil || s.Run.Status == nil:
 		s.State, s.Error = Dead, fmt.Sprintf("its process ended before its first sign of life (see %s)", filepath.Join(path, TaskLog))
@@ -116,25 +125,4 @@ func noRunFiles(path string) bool {
 		}
 	}
 	return true
-}
-
-// Held says whether a process holds the lock of a run's folder; known is false
-// where that can't be found out (a folder that may not be written, say).
-//
-// Where there is a lock file, the only way to know is to try it, so that Held
-// may hold the lock for an instant itself. Where there is none, nobody holds
-// the lock and nothing is touched.
-func Held(path string) (held, known bool) {
-	if _, err := os.Lstat(filepath.Join(path, rundir.LockFile)); err != nil {
-		return false, errors.Is(err, fs.ErrNotExist)
-	}
-	unlock, err := rundir.Lock(path)
-	var locked *rundir.LockedError
-	switch {
-	case errors.As(err, &locked):
-		return true, true
-	case err != nil:
-		return false, false
-	}
-	return false, unlock() == nil
 }

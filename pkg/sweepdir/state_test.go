@@ -36,7 +36,7 @@ func result(state string) rundir.Result {
 
 func TestStateOf(t *testing.T) {
 	hold := func(t *testing.T, dir string) {
-		unlock, err := rundir.Make(dir)
+		unlock, err := rundir.Claim(dir, rundir.KindRun, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func TestStateOf(t *testing.T) {
 			put(t, dir, rundir.ResultFile, result(rundir.StateDone))
 		}, rundir.StateDone, "", true},
 		{"unreadable result", func(t *testing.T, dir string) { put(t, dir, rundir.ResultFile, "{") }, rundir.StateFailed, rundir.ResultFile, false},
-		{"a file in the folder's place", func(t *testing.T, dir string) { put(t, filepath.Dir(dir), filepath.Base(dir), "x") }, rundir.StateFailed, "not a run's folder", false},
+		{"a file in the folder's place", func(t *testing.T, dir string) { put(t, filepath.Dir(dir), filepath.Base(dir), "x") }, rundir.StateFailed, "not a folder: it is a file", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -90,22 +90,6 @@ func TestStateOf(t *testing.T) {
 				t.Errorf("entry %+v", s.Entry)
 			}
 		})
-	}
-}
-
-// Whether anybody is at a run is found out without leaving anything behind,
-// and without touching a folder in which nobody ever was.
-func TestHeldLeavesNothing(t *testing.T) {
-	dir := t.TempDir()
-	if held, known := Held(dir); held || !known {
-		t.Errorf("held %v, known %v", held, known)
-	}
-	put(t, dir, rundir.LockFile, "4711\n")
-	if held, known := Held(dir); held || !known {
-		t.Errorf("after a killed process: held %v, known %v", held, known)
-	}
-	if left, _ := os.ReadDir(dir); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
 	}
 }
 

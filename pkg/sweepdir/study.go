@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"grpo/internal/regular"
 	"grpo/pkg/rundir"
 )
 
@@ -13,7 +14,7 @@ import (
 // which errors.Is(err, fs.ErrNotExist) holds.
 func ReadStudy(dir string) (Study, error) {
 	file := filepath.Join(dir, StudyFile)
-	data, err := os.ReadFile(file)
+	data, err := regular.Read(file, regular.MaxDocument)
 	if err != nil {
 		return Study{}, fmt.Errorf("read %w", err)
 	}
@@ -80,12 +81,34 @@ func (s *Study) UnmarshalJSON(data []byte) error {
 }
 
 // IsSweep says whether dir is a sweep's folder.
-func IsSweep(dir string) bool { return isFile(filepath.Join(dir, ManifestFile)) }
+func IsSweep(dir string) bool { return exists(filepath.Join(dir, ManifestFile)) }
 
 // IsStudy says whether dir is a study's folder.
-func IsStudy(dir string) bool { return isFile(filepath.Join(dir, StudyFile)) }
+func IsStudy(dir string) bool { return exists(filepath.Join(dir, StudyFile)) }
 
-func isFile(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
+// exists says whether there is anything at path. What is no regular file is
+// refused by name where it is read.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// Path is the folder of a part of the study in dir. A link is an error, because
+// its files would lie outside the study.
+func (p Part) Path(dir string) (string, error) {
+	path := filepath.Join(dir, p.Name)
+	return path, regular.Folder(path)
+}
+
+// OpenPart is [Open] for a part of the study in dir; it returns nil for a part
+// that has not begun.
+func OpenPart(dir string, p Part) (*Sweep, error) {
+	path, err := p.Path(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open part %s: %w", p.Name, err)
+	}
+	if !IsSweep(path) {
+		return nil, nil
+	}
+	return Open(path)
 }

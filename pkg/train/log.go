@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"grpo/internal/regular"
 	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 )
@@ -20,7 +21,7 @@ type teeLog struct {
 
 // openTee opens the log for appending: a continued run continues its log.
 func openTee(path string, next Observer, now func() time.Time) (*teeLog, error) {
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	f, err := regular.Create(path)
 	if err != nil {
 		return nil, fmt.Errorf("open the run's log: %w", err)
 	}

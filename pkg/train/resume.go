@@ -2,9 +2,7 @@ package train
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,25 +27,25 @@ func (t *trainer) later(format string, args ...any) {
 // from its newest good checkpoint if there is one, and starts afresh otherwise.
 func (t *trainer) open() (*rundir.Result, error) {
 	text := config.Marshal(t.cfg)
-	old, err := os.ReadFile(t.path(rundir.ConfigFile))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		old = nil
-	case err != nil:
-		return nil, fmt.Errorf("open run: %w", err)
-	case !bytes.Equal(old, text):
-		if err := t.sameRun(); err != nil {
-			return nil, err
-		}
+	old, err := t.sameRun()
+	if err != nil {
+		return nil, err
 	}
-	if _, err := os.Stat(t.path(rundir.ResultFile)); err == nil {
+	if _, err := os.Lstat(t.path(rundir.ResultFile)); err == nil {
 		run, err := rundir.Open(t.opts.Dir) // which holds the files to their seals
 		if err != nil {
 			return nil, fmt.Errorf("%w (the run is done: put the file back as it was, or begin anew beside this folder with --fresh)", err)
 		}
 		return run.Result, t.keepBest()
 	}
-	for _, dir := range []string{t.opts.Dir, t.path(rundir.CheckpointDir)} {
+	checkpoints, err := rundir.Subfolder(t.opts.Dir, rundir.CheckpointDir)
+	if err != nil {
+		return nil, fmt.Errorf("make the checkpoints' folder: %w", err)
+	}
+	if err := t.noteRewrite(old); err != nil {
+		return nil, err
+	}
+	for _, dir := range []string{t.opts.Dir, checkpoints} {
 		if err := rundir.RemoveTemps(dir); err != nil {
 			return nil, err
 		}
@@ -95,25 +93,18 @@ func (t *trainer) begin(old, text []byte) error {
 	return t.writeStatus(rundir.StateRunning, "")
 }
 
-// sameRun compares the folder's configuration with this run's, key by key.
-// Where they differ only in keys without an effect on the run, this run's goes
-// into the folder.
-func (t *trainer) sameRun() error {
-	path := t.path(rundir.ConfigFile)
-	old, err := config.Load(config.LoadOptions{Path: path})
-	if err != nil {
-		return fmt.Errorf("the folder %s holds a configuration that can't be read: %w", t.opts.Dir, err)
+// noteRewrite notes in what the folder's configuration differs from the one that
+// replaces it.
+func (t *trainer) noteRewrite(old []byte) error {
+	if old == nil || bytes.Equal(old, config.Marshal(t.cfg)) {
+		return nil
 	}
-	diff := strings.Join(config.Diff(old.Config, t.cfg), "; ")
-	if config.Hash(onDeviceOf(old.Config, t.cfg)) != config.Hash(t.cfg) {
-		return fmt.Errorf("%w: %s holds a run of another configuration (%s), says its %s; give another --out, or --fresh to begin anew beside it",
-			config.ErrConfig, t.opts.Dir, diff, rundir.ConfigFile)
-	}
+	diff, _, err := t.differences()
 	if diff == "" {
 		diff = "the same values in other words"
 	}
-	t.later("%s is written anew: %s", path, diff)
-	return nil
+	t.later("%s is written again: %s", t.path(rundir.ConfigFile), diff)
+	return err
 }
 
 // restore loads the newest checkpoint that is whole and whose logs are, if
@@ -172,7 +163,7 @@ func (t *trainer) restore(configFile []byte) error {
 // nothingSaved is for a folder without a checkpoint: a run that ended before its
 // first, which starts afresh, or one that lost them, which must not pass for it.
 func (t *trainer) nothingSaved(configFile []byte) error {
-	if info, err := os.Stat(t.path(rundir.MetricsFile)); err == nil && info.Size() > 0 {
+	if info, err := os.Lstat(t.path(rundir.MetricsFile)); err == nil && info.Size() > 0 {
 		return fmt.Errorf("continue run: %s holds steps, but there is no checkpoint in %s to go on from (put one back, or begin anew beside this folder with --fresh)",
 			t.path(rundir.MetricsFile), t.path(rundir.CheckpointDir))
 	}
@@ -187,7 +178,7 @@ func (t *trainer) nothingSaved(configFile []byte) error {
 // readCheckpoint reads a checkpoint of any version; the state is nil for one
 // whose format is another.
 func readCheckpoint(path string) (*model.Checkpoint, *state, error) {
-	c, err := model.ReadFile(path)
+	c, err := readOwn(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -292,7 +283,7 @@ func (t *trainer) adopt(path string, c *model.Checkpoint, s *state) error {
 // checkBest looks after the one file that a continued run may never write again.
 func (t *trainer) checkBest() {
 	path := t.path(rundir.CheckpointDir, bestFile)
-	c, err := model.ReadFile(path)
+	c, err := readOwn(path)
 	if err == nil && !c.Sealed {
 		err = fmt.Errorf("%s: it has lost its checksum", path)
 	}

@@ -109,14 +109,11 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 	if err := t.prepare(); err != nil {
 		return nil, err
 	}
-	unlock, err := rundir.Make(opts.Dir)
+	unlock, err := rundir.Claim(opts.Dir, rundir.KindRun, func() error { _, err := t.sameRun(); return err })
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	if err := rundir.MkdirAll(t.path(rundir.CheckpointDir)); err != nil {
-		return nil, fmt.Errorf("make the checkpoints' folder: %w", err)
-	}
 	done, err := t.open()
 	if done != nil || err != nil {
 		return done, err

@@ -97,7 +97,10 @@ func RunSFT(ctx context.Context, cfg config.SFT, opts SFTOptions) (*SFTRecord, e
 		opts.Threads = runtime.GOMAXPROCS(0)
 	}
 	s := &sft{cfg: cfg, opts: opts}
-	var err error
+	rec, err := s.finished()
+	if rec != nil || err != nil {
+		return rec, err
+	}
 	if s.problems, err = LoadProblems(cfg.Data); err != nil {
 		return nil, err
 	}
@@ -126,7 +129,7 @@ func RunSFT(ctx context.Context, cfg config.SFT, opts SFTOptions) (*SFTRecord, e
 }
 
 func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
-	unlock, err := rundir.Make(s.opts.Dir)
+	unlock, err := rundir.Claim(s.opts.Dir, rundir.KindSFT, s.sameRequest)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"grpo/internal/regular"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/model/base"
@@ -44,9 +45,11 @@ func weightsIn(dir string) (string, error) {
 	names := []string{SFTModelFile, filepath.Join(rundir.CheckpointDir, lastFile), filepath.Join(rundir.CheckpointDir, bestFile)}
 	for _, name := range names {
 		path := filepath.Join(dir, name)
-		if _, err := os.Stat(path); err == nil {
+		err := errors.Join(regular.Folder(filepath.Dir(path)), regular.Check(path, regular.MaxCheckpoint))
+		if err == nil {
 			return path, nil
-		} else if !errors.Is(err, fs.ErrNotExist) {
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
 	}

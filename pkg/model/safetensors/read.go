@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
+
+	"grpo/internal/regular"
 )
 
 // smallest is the size of a file without tensors: a length and {}.
@@ -35,7 +36,7 @@ func ReadHeader(path string) (*File, error) {
 }
 
 func readFile(path string, read func(io.ReaderAt, int64) (*File, error)) (*File, error) {
-	f, err := os.Open(path)
+	f, err := regular.Named(path)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, withoutPath(err))
 	}

@@ -92,7 +92,7 @@ func TestReadFileErrors(t *testing.T) {
 	missing := filepath.Join(dir, "none.safetensors")
 	tests := []struct{ name, path, want string }{
 		{"missing", missing, "read " + missing + ": no such file or directory"},
-		{"a folder", dir, "read " + dir + ": not a regular file"},
+		{"a folder", dir, "read " + dir + ": not a regular file: it is a directory"},
 		{"empty", empty, "read " + empty + ": truncated: expected at least 10 bytes, found 0"},
 	}
 	for _, tt := range tests {

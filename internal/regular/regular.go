@@ -1,0 +1,174 @@
+// Package regular opens files in folders that may come from anyone: the folder
+// of a run, a sweep or a study that was downloaded or unpacked. What such a
+// folder holds must not reach outside of it, hang the program or fill its
+// memory. So a link is not followed, a pipe or a device is not opened, and no
+// read is without a limit.
+package regular
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Limits of files that are read whole. They are far beyond what any run writes:
+// a line of metrics.jsonl has about a kilobyte, a manifest about five for each
+// run.
+const (
+	MaxDocument   = 64 << 20 // a JSON document or a configuration
+	MaxLog        = 1 << 30  // a JSONL file or a log
+	MaxCheckpoint = 4 << 30
+)
+
+// Open opens the regular file at path for reading. Only the last element of the
+// path is looked at: [Folder] checks a folder on the way.
+func Open(path string) (*os.File, error) {
+	return open(path, os.O_RDONLY|noWait, false)
+}
+
+// Create opens the file at path for reading and appending, and creates it where
+// there is none. A file with a second name (a hard link) is refused: what is
+// appended to it would be appended to a file outside the folder too.
+func Create(path string) (*os.File, error) {
+	f, err := open(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, false)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && links(info) > 1 {
+		err = refused(path, "it is a hard link to a file that has another name too (copy it: appending would change both)")
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// Read returns the content of the regular file at path, of at most limit bytes.
+func Read(path string, limit int64) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil {
+		err = small(path, info.Size(), limit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	b.Grow(int(info.Size()) + bytes.MinRead)
+	if _, err := b.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), small(path, int64(b.Len()), limit) // it may have grown
+}
+
+// Check returns an error unless path is a regular file of at most limit bytes.
+// It is for files that other code opens by name.
+func Check(path string, limit int64) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return wrongKind(path, info.Mode(), "regular file")
+	}
+	return small(path, info.Size(), limit)
+}
+
+// Folder returns an error unless path, a folder inside a folder that may come
+// from anyone, is a folder itself or does not exist. The user's own --out and
+// arguments may be links; they are not checked.
+func Folder(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return wrongKind(path, info.Mode(), "folder")
+	}
+	return nil
+}
+
+// Named opens a file that the user named: a configuration, a file of problems.
+// A link is the user's own choice and is followed. Standard input and the pipes
+// that a shell passes are read by the names that the system has for them
+// (/dev/stdin, /dev/fd/63); any other pipe or device is refused, because it may
+// be in a folder of unknown origin and never end.
+func Named(path string) (*os.File, error) {
+	if clean := filepath.ToSlash(filepath.Clean(path)); strings.HasPrefix(clean, "/dev/") || strings.HasPrefix(clean, "/proc/self/fd/") {
+		return os.Open(path)
+	}
+	return open(path, os.O_RDONLY|noWait, true)
+}
+
+// open looks before and after: before, because to open a pipe or a device can
+// hang or have an effect; after, because the file may have been replaced.
+func open(path string, flag int, follow bool) (*os.File, error) {
+	stat := os.Stat
+	if !follow {
+		stat, flag = os.Lstat, flag|noFollow
+	}
+	info, err := stat(path)
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		return nil, wrongKind(path, info.Mode(), "regular file")
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	f, err := os.OpenFile(path, flag, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	if info, err = f.Stat(); err == nil && !info.Mode().IsRegular() {
+		err = wrongKind(path, info.Mode(), "regular file")
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// small returns an error if a file of this size is too large to be read.
+func small(path string, size, limit int64) error {
+	if size <= limit {
+		return nil
+	}
+	return refused(path, fmt.Sprintf("it has %d bytes or more, the limit is %d (is it damaged?)", size, limit))
+}
+
+// wrongKind says what path is where a file or a folder should be.
+func wrongKind(path string, mode fs.FileMode, want string) error {
+	is := "neither"
+	switch {
+	case mode.IsDir():
+		is = "a directory"
+	case mode.IsRegular():
+		is = "a file"
+	case mode&fs.ModeSymlink != 0:
+		is = "a symbolic link (links inside a result folder are not followed: put the original there)"
+	case mode&fs.ModeNamedPipe != 0:
+		is = "a named pipe"
+	case mode&fs.ModeSocket != 0:
+		is = "a socket"
+	case mode&fs.ModeDevice != 0:
+		is = "a device"
+	}
+	return refused(path, fmt.Sprintf("not a %s: it is %s", want, is))
+}
+
+func refused(path, why string) error {
+	return &fs.PathError{Op: "open", Path: path, Err: errors.New(why)}
+}

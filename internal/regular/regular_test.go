@@ -1,0 +1,123 @@
+//go:build unix
+
+package regular
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Every function meets everything that a path can lead to. want is what errors
+// must say; "" is success.
+func TestOpeners(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	must(t, os.WriteFile(at("file"), []byte("text"), 0o644))
+	must(t, os.WriteFile(at("two"), []byte("text"), 0o644))
+	must(t, os.Link(at("two"), at("names")))
+	must(t, os.Mkdir(at("folder"), 0o755))
+	must(t, os.Symlink("file", at("link")))
+	must(t, os.Symlink("folder", at("folder-link")))
+	must(t, os.Symlink("nowhere", at("dangling")))
+	must(t, os.Symlink("/dev/zero", at("zeros")))
+	must(t, syscall.Mkfifo(at("pipe"), 0o644))
+	closed := func(f *os.File, err error) error {
+		if err == nil {
+			f.Close()
+		}
+		return err
+	}
+	functions := map[string]func(string) error{
+		"Open":   func(p string) error { return closed(Open(p)) },
+		"Create": func(p string) error { return closed(Create(p)) },
+		"Named":  func(p string) error { return closed(Named(p)) },
+		"Read":   func(p string) error { _, err := Read(p, 10); return err },
+		"Check":  func(p string) error { return Check(p, 10) },
+		"Folder": Folder,
+	}
+	const link, no = "symbolic link", "no such file"
+	for name, want := range map[string]map[string]string{
+		"file":        {"Folder": "it is a file"},
+		"two":         {"Create": "hard link", "Folder": "it is a file"},
+		"folder":      {"Open": "a directory", "Create": "a directory", "Named": "a directory", "Read": "a directory", "Check": "a directory"},
+		"link":        {"Open": link, "Create": link, "Read": link, "Check": link, "Folder": link},
+		"folder-link": {"Open": link, "Create": link, "Named": "a directory", "Read": link, "Check": link, "Folder": link},
+		"dangling":    {"Open": link, "Create": link, "Named": no, "Read": link, "Check": link, "Folder": link},
+		"zeros":       {"Open": link, "Create": link, "Named": "a device", "Read": link, "Check": link, "Folder": link},
+		"pipe":        {"Open": "named pipe", "Create": "named pipe", "Named": "named pipe", "Read": "named pipe", "Check": "named pipe", "Folder": "named pipe"},
+		"missing":     {"Open": no, "Named": no, "Read": no, "Check": no},
+	} {
+		for f, do := range functions {
+			if name == "missing" && f == "Create" {
+				continue // below
+			}
+			err := do(at(name))
+			if (err == nil) != (want[f] == "") || err != nil && (!strings.Contains(err.Error(), want[f]) || !strings.Contains(err.Error(), at(name))) {
+				t.Errorf("%s of the %s: %v, want %q", f, name, err, want[f])
+			}
+		}
+	}
+	if _, err := os.Lstat(at("nowhere")); err == nil {
+		t.Error("a file was made behind the dangling link")
+	}
+	f, err := Create(at("new"))
+	must(t, err)
+	_, err = io.WriteString(f, "line")
+	must(t, err)
+	must(t, f.Close())
+	if data, err := Read(at("new"), 4); string(data) != "line" || err != nil {
+		t.Errorf("%q, %v", data, err)
+	}
+}
+
+// What is too large is refused by its size, before it is read: the file here has
+// no blocks, and reading it would take its size in memory.
+func TestReadIsBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sparse")
+	must(t, os.WriteFile(path, nil, 0o644))
+	must(t, os.Truncate(path, 1<<40))
+	for _, err := range []error{func() error { _, err := Read(path, MaxLog); return err }(), Check(path, MaxCheckpoint)} {
+		if err == nil || !strings.Contains(err.Error(), "1099511627776 bytes") || !strings.Contains(err.Error(), "limit") || !strings.Contains(err.Error(), path) {
+			t.Errorf("error %v", err)
+		}
+	}
+	must(t, os.Truncate(path, 10))
+	if data, err := Read(path, 10); len(data) != 10 || err != nil {
+		t.Errorf("%d bytes, %v", len(data), err)
+	}
+	if _, err := Read(path, 9); err == nil {
+		t.Error("one byte beyond the limit was read")
+	}
+}
+
+// The pipes that a shell passes are read, and waited for.
+func TestNamedPipe(t *testing.T) {
+	if _, err := os.Stat("/dev/fd"); err != nil {
+		t.Skip(err)
+	}
+	r, w, err := os.Pipe()
+	must(t, err)
+	defer r.Close()
+	go func() {
+		io.WriteString(w, "text")
+		w.Close()
+	}()
+	f, err := Named("/dev/fd/" + strconv.Itoa(int(r.Fd())))
+	must(t, err)
+	defer f.Close()
+	if data, err := io.ReadAll(f); string(data) != "text" || err != nil {
+		t.Errorf("%q, %v", data, err)
+	}
+}

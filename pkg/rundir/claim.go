@@ -1,0 +1,169 @@
+package rundir
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"grpo/internal/regular"
+	"grpo/pkg/config"
+)
+
+// Kind says what a folder holds, by the files in it.
+type Kind string
+
+// Kinds of folders. Names that begin with a dot don't count: a folder with
+// nothing but .gitkeep, .DS_Store or a lock is empty.
+const (
+	KindEmpty Kind = "nothing" // it may also be missing
+	KindRun   Kind = "a training run"
+	KindSFT   Kind = "a supervised run"
+	KindSweep Kind = "a sweep"
+	KindStudy Kind = "a study of several sweeps"
+	// KindOther is a folder without any of these. Figures, tables and generated
+	// problems go there; runs, sweeps and studies don't, because their files
+	// could replace files of the same name.
+	KindOther Kind = "other files"
+)
+
+// Names of files by which a folder is recognised, as package sweepdir uses them.
+const (
+	RequestFile  = "sweep.yaml"
+	ManifestFile = "manifest.json"
+	StudyFile    = "study.json"
+	TaskLog      = "task.log"
+)
+
+// A run writes the files early before its config.yaml, the others after it; of a
+// supervised run there are sft.jsonl and record.json.
+var (
+	early = []string{CheckpointDir, MetricsFile, EvalFile, SamplesFile, StatusFile, LogFile, TaskLog}
+	later = append([]string{MetaFile, ResultFile, "sft.jsonl", "record.json"}, early...)
+)
+
+// stages is what only the configuration of a supervised run has.
+var stages = []byte("\nstages:\n")
+
+// KindOf looks at a folder and changes nothing.
+func KindOf(dir string) (Kind, error) {
+	kind, _, err := look(dir)
+	return kind, err
+}
+
+// look returns the kind of a folder and the names in it.
+func look(dir string) (Kind, []string, error) {
+	switch info, err := os.Stat(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return KindEmpty, nil, nil
+	case err != nil:
+		return "", nil, err
+	case !info.IsDir():
+		return "", nil, &fs.PathError{Op: "open", Path: dir, Err: syscall.ENOTDIR}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), ".") {
+			names = append(names, e.Name())
+		}
+	}
+	has := func(some ...string) bool {
+		return slices.ContainsFunc(some, func(name string) bool { return slices.Contains(names, name) })
+	}
+	only := func(some ...string) bool {
+		return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(some, name) })
+	}
+	switch {
+	case len(names) == 0:
+		return KindEmpty, nil, nil
+	case has(StudyFile):
+		return KindStudy, names, nil
+	case has(ManifestFile), only(RequestFile): // which is written before the manifest
+		return KindSweep, names, nil
+	case has(ConfigFile) && has(later...), only(ConfigFile):
+		// Among other files, config.yaml may be that of any program.
+		text, err := regular.Read(filepath.Join(dir, ConfigFile), regular.MaxDocument)
+		if bytes.Contains(text, stages) {
+			return KindSFT, names, err
+		}
+		return KindRun, names, err
+	case has(ResultFile), only(early...):
+		return KindRun, names, nil
+	}
+	return KindOther, names, nil
+}
+
+// Allow returns an error unless a command may write files of this kind into the
+// folder: it is missing or empty, or it holds the same kind and same returns
+// nil. It writes nothing. same compares the request that the folder holds with
+// the command's; it may be nil, and is not called for an empty folder.
+func Allow(dir string, kind Kind, same func() error) error {
+	is, names, err := look(dir)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look into the folder: %w (choose another with --out)", explain(err))
+	case is == KindOther && kind != KindOther:
+		return fmt.Errorf("%w: %s holds other files (%s), not %s; give another --out", config.ErrConfig, dir, some(names), kind)
+	case is == KindEmpty:
+		return nil
+	case is != kind && kind == KindOther:
+		return fmt.Errorf("%w: %s holds %s, whose files could be replaced; give another --out", config.ErrConfig, dir, is)
+	case is != kind:
+		return fmt.Errorf("%w: %s holds %s, not %s; give another --out, or --fresh to start in a new folder next to it", config.ErrConfig, dir, is, kind)
+	case same == nil:
+		return nil
+	}
+	return same()
+}
+
+// some lists the first names of a folder.
+func some(names []string) string {
+	const most = 3
+	var out []string
+	for _, n := range names[:min(most, len(names))] {
+		out = append(out, fmt.Sprintf("%q", n))
+	}
+	if len(names) > most {
+		out = append(out, "...")
+	}
+	return strings.Join(out, ", ")
+}
+
+// Claim takes a folder for writing: [Allow], then the folder is made with its
+// parents and its [Lock] is taken. Every command that makes a run, a sweep or a
+// study begins with it. A folder that is refused keeps its bytes.
+func Claim(dir string, kind Kind, same func() error) (unlock func() error, err error) {
+	if err := Allow(dir, kind, same); err != nil {
+		return nil, err
+	}
+	if err := MkdirAll(dir); err != nil {
+		return nil, fmt.Errorf("make the run's folder: %w (choose another with --out)", err)
+	}
+	if unlock, err = Lock(dir); err != nil {
+		return nil, err
+	}
+	// Another process may have begun in the folder since the first look.
+	if err := Allow(dir, kind, same); err != nil {
+		return nil, errors.Join(err, unlock())
+	}
+	return unlock, nil
+}
+
+// Subfolder makes the folder name in dir and returns its path. One that is there
+// must be a folder and not a link, because files in it would lie elsewhere.
+func Subfolder(dir, name string) (string, error) {
+	path := filepath.Join(dir, name)
+	if err := regular.Folder(path); err != nil {
+		return "", err
+	}
+	return path, MkdirAll(path)
+}
