@@ -47,6 +47,7 @@ A minute or two.`,
 }
 
 func runBenchScaling(ctx context.Context, s *State, o train.BenchOptions, out string, asJSON bool) error {
+	o.Memory = s.checkMemory
 	series, err := bench.Scaling(ctx, o, func(name string, value int) {
 		fmt.Fprintf(s.Err, "measuring %s %d\n", name, value)
 	})

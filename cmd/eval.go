@@ -101,7 +101,7 @@ func useCheckpoint(arg, which string, opts *config.LoadOptions) (string, error) 
 }
 
 func runEval(_ context.Context, o *evalOptions) error {
-	e, samples, err := train.EvaluateCheckpoint(o.cfg, o.split, o.samples, o.threads)
+	e, samples, err := train.EvaluateCheckpoint(o.cfg, o.split, o.samples, o.threads, o.state.checkMemory)
 	if err != nil {
 		return err
 	}

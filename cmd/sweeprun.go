@@ -21,7 +21,7 @@ type sweepFlags struct {
 }
 
 func (f *sweepFlags) add(fs *pflag.FlagSet) {
-	fs.IntVar(&f.jobs, "jobs", 0, "runs at a time (0 = one for each core, which is also the most)")
+	fs.IntVar(&f.jobs, "jobs", 0, "runs at a time (0 = one for each core, which is also the most; fewer where the memory would not be enough)")
 	fs.BoolVar(&f.keepGoing, "keep-going", false, "when a run fails, do the others (the default)")
 	fs.BoolVar(&f.failFast, "fail-fast", false, "when a run fails, save the others and stop")
 }
@@ -44,6 +44,10 @@ func runSweep(ctx context.Context, s *State, dir string, p *sweep.Plan, f sweepF
 	if err := f.check(); err != nil {
 		return nil, err
 	}
+	available := s.available()
+	if err := sweep.CheckMemory(dir, p.Manifest, available); err != nil {
+		return nil, err
+	}
 	if err := sweep.Prepare(dir, p); err != nil {
 		return nil, err
 	}
@@ -52,7 +56,7 @@ func runSweep(ctx context.Context, s *State, dir string, p *sweep.Plan, f sweepF
 		return nil, fmt.Errorf("find this program to start its runs: %w", err)
 	}
 	return sweep.Run(ctx, dir, sweep.Options{
-		Jobs: f.jobs, FailFast: f.failFast, Donors: donors, Observer: obs, Now: s.Now,
+		Jobs: f.jobs, FailFast: f.failFast, Donors: donors, Memory: available, Observer: obs, Now: s.Now,
 		Launcher: sweep.Local{Path: program, Name: s.Args[0], Env: s.Env, Now: s.Now},
 	})
 }

@@ -15,7 +15,9 @@ type Options struct {
 	FailFast bool // stop all at the first run that is given up
 	// Donors are folders of other sweeps. A run that one of them has finished
 	// with the very same configuration (by its hash) is copied, not made again.
-	Donors   []string
+	Donors []string
+	// Memory is what all runs together may take, in bytes; 0 = unknown.
+	Memory   int64
 	Launcher Launcher
 	Observer Observer
 	Now      func() time.Time

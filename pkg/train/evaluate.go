@@ -123,8 +123,9 @@ func meanOrNil(sum, n int) *float64 {
 }
 
 // EvaluateCheckpoint evaluates the initial weights of a configuration
-// (model.init) on a split, and returns the first n samples of each decoding.
-func EvaluateCheckpoint(cfg config.Config, split string, n, threads int) (rundir.Eval, []rundir.Sample, error) {
+// (model.init) on a split, and returns the first n samples of each decoding. A nil
+// check passes any need of memory.
+func EvaluateCheckpoint(cfg config.Config, split string, n, threads int, check MemoryCheck) (rundir.Eval, []rundir.Sample, error) {
 	fail := func(err error) (rundir.Eval, []rundir.Sample, error) { return rundir.Eval{}, nil, err }
 	problems, err := LoadProblems(cfg.Data)
 	if err != nil {
@@ -138,12 +139,15 @@ func EvaluateCheckpoint(cfg config.Config, split string, n, threads int) (rundir
 	if err != nil {
 		return fail(err)
 	}
+	if threads <= 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	if err := check.pass(memoryOfEvaluation(cfg, template, chosen, threads)); err != nil {
+		return fail(err)
+	}
 	params, err := InitialWeights(specOf(cfg), cfg.Model.Init, cfg.Seed)
 	if err != nil {
 		return fail(err)
-	}
-	if threads <= 0 {
-		threads = runtime.GOMAXPROCS(0)
 	}
 	pool := kernel.NewPool(threads)
 	defer pool.Close()
