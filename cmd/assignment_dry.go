@@ -59,6 +59,9 @@ func dryAssignment(ctx context.Context, o *assignmentOptions) error {
 			return err
 		}
 	}
+	if err := o.checkMemory(); err != nil {
+		return err
+	}
 	d := dryStudy{Dir: o.dir, Name: p.Study.Name, Hash: p.Study.Hash}
 	todo := make([][]sweepdir.Entry, len(p.Parts))
 	for i, copied := range p.Copied() {

@@ -28,6 +28,9 @@ func runAssignment(ctx context.Context, o *assignmentOptions) error {
 	if o.dryRun {
 		return dryAssignment(ctx, o)
 	}
+	if err := o.checkMemory(); err != nil {
+		return err
+	}
 	st, err := sweep.PrepareStudy(o.dir, o.plan.Study, o.plan.Parts[0])
 	if err != nil {
 		return err
@@ -73,6 +76,16 @@ func (o *assignmentOptions) siblings(i int) []string {
 		return nil
 	}
 	return sweep.Siblings(o.dir, plan)
+}
+
+// checkMemory is [sweep.CheckMemory] of all parts.
+func (o *assignmentOptions) checkMemory() error {
+	for i, part := range o.plan.Parts {
+		if err := sweep.CheckMemory(filepath.Join(o.dir, o.plan.Study.Parts[i].Name), part.Manifest, o.state.available()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // stopError ends the study without a report: it was interrupted, or a part could

@@ -64,7 +64,7 @@ printed seconds are means over the steps; the medians stand beside them.`,
 }
 
 func runBenchStep(ctx context.Context, s *State, o train.BenchOptions, asJSON bool) error {
-	o.Now = s.Now
+	o.Now, o.Memory = s.Now, s.checkMemory
 	r, err := train.Bench(ctx, o)
 	if err != nil {
 		return err

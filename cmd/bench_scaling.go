@@ -52,6 +52,7 @@ func runBenchScaling(ctx context.Context, s *State, o train.BenchOptions, out st
 			return fmt.Errorf("write the figures: %w", err)
 		}
 	}
+	o.Memory = s.checkMemory
 	series, err := bench.Scaling(ctx, o, func(name string, value int) {
 		textutil.Fprintf(s.Err, "measuring %s %d\n", name, value)
 	})

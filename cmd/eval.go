@@ -139,7 +139,7 @@ func missing(path string) bool {
 }
 
 func runEval(_ context.Context, o *evalOptions) error {
-	e, samples, err := train.EvaluateCheckpoint(o.cfg, o.split, o.samples, o.threads, newProgress(o.state, o.quiet).Note)
+	e, samples, err := train.EvaluateCheckpoint(o.cfg, o.split, o.samples, o.threads, newProgress(o.state, o.quiet).Note, o.state.checkMemory)
 	if err != nil {
 		return err
 	}

@@ -145,7 +145,12 @@ the problems and does not prefer to, and brings it out in minutes on a CPU.`,
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
-	root.PersistentPreRunE = func(*cobra.Command, []string) error { return checkKernel(s.Env) }
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		if _, _, err := memorySetting(s.Env); err != nil {
+			return err
+		}
+		return checkKernel(s.Env)
+	}
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newTrain(s), newEval(s), newSweep(s), newAblate(s), newAssignment(s), newReport(s), newStatus(s), newCompare(s),
 		newSFT(s), newExplain(s), newData(s), newBench(s), newConfig(s), newVersion(s), newTask(s))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"grpo/pkg/model/kernel"
 	"grpo/pkg/rundir"
 	"grpo/pkg/train"
 )
@@ -74,6 +75,8 @@ func TestScripts(t *testing.T) {
 				return err == nil, nil
 			case "long": // what takes half a minute: GRPO_LONG=1, as in CI
 				return os.Getenv("GRPO_LONG") != "", nil
+			case "avx512":
+				return kernel.Name() == "avx512", nil
 			}
 			return false, errors.New("unknown condition")
 		},

@@ -63,7 +63,7 @@ func runSFT(ctx context.Context, o *sftOptions) error {
 	s := o.state
 	p := newProgress(s, o.quiet)
 	p.line("folder %s", o.dir)
-	rec, err := train.RunSFT(ctx, o.cfg, train.SFTOptions{Dir: o.dir, Threads: o.threads, Observer: p})
+	rec, err := train.RunSFT(ctx, o.cfg, train.SFTOptions{Dir: o.dir, Threads: o.threads, Observer: p, Memory: s.checkMemory})
 	p.done()
 	if err != nil {
 		return err

@@ -30,6 +30,10 @@ type State struct {
 	Redraw bool
 	Now    func() time.Time
 	Host   func() (string, error)
+	// Memory is what runs may take of the system's, in bytes; nil or 0 = unknown.
+	Memory func() int64
+	// LimitHeap sets the garbage collector's soft limit; nil = leave it alone.
+	LimitHeap func(bytes int64)
 }
 
 func processState() *State {
@@ -37,6 +41,7 @@ func processState() *State {
 		Args: os.Args, Env: os.Environ(), In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Redraw: term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
 		Now:    time.Now, Host: os.Hostname,
+		Memory: systemMemory, LimitHeap: limitHeap,
 	}
 }
 

@@ -65,6 +65,9 @@ func runDry(ctx context.Context, o *sweepOptions) error {
 		}
 		d.Runs = append(d.Runs, row)
 	}
+	if err := sweep.CheckMemory(o.dir, m, s.available()); err != nil {
+		return err
+	}
 	if d.Missing = len(missing); d.Missing > 0 {
 		if !o.quiet {
 			fmt.Fprintln(s.Err, "measuring the first steps")

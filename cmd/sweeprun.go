@@ -21,7 +21,7 @@ type sweepFlags struct {
 }
 
 func (f *sweepFlags) add(fs *pflag.FlagSet) {
-	countVar(fs, &f.jobs, "jobs", 0, 0, maxCount, "runs at a time (0 = one for each core, which is also the most)")
+	countVar(fs, &f.jobs, "jobs", 0, 0, maxCount, "runs at a time (0 = one for each core, which is also the most; fewer if memory is short)")
 	fs.BoolVar(&f.keepGoing, "keep-going", false, "when a run fails, do the others (the default)")
 	fs.BoolVar(&f.failFast, "fail-fast", false, "when a run fails, save the others and stop")
 }
@@ -41,6 +41,10 @@ func runSweep(ctx context.Context, s *State, dir string, p *sweep.Plan, f sweepF
 	if err := f.check(); err != nil {
 		return nil, err
 	}
+	available := s.available()
+	if err := sweep.CheckMemory(dir, p.Manifest, available); err != nil {
+		return nil, err
+	}
 	if err := sweep.Prepare(dir, p); err != nil {
 		return nil, err
 	}
@@ -49,7 +53,7 @@ func runSweep(ctx context.Context, s *State, dir string, p *sweep.Plan, f sweepF
 		return nil, fmt.Errorf("find this program to start its runs: %w", err)
 	}
 	return sweep.Run(ctx, dir, sweep.Options{
-		Jobs: f.jobs, FailFast: f.failFast, Donors: donors, Siblings: siblings, Version: version, Observer: obs, Now: s.Now,
+		Jobs: f.jobs, FailFast: f.failFast, Donors: donors, Siblings: siblings, Version: version, Memory: available, Observer: obs, Now: s.Now,
 		Launcher: sweep.Local{Path: program, Name: s.Args[0], Env: s.Env, Now: s.Now},
 	})
 }

@@ -63,7 +63,7 @@ func runTask(ctx context.Context, o *taskOptions) error {
 	}
 	p := newProgress(s, false)
 	defer p.done()
-	res, err := sweep.Task(ctx, o.sweep, o.index, sweep.TaskOptions{Threads: o.threads, Now: s.Now, Observer: observed(ctx, p), Meta: build(s)})
+	res, err := sweep.Task(ctx, o.sweep, o.index, sweep.TaskOptions{Threads: o.threads, Now: s.Now, Observer: observed(ctx, p), Meta: build(s), Memory: s.checkMemory})
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,11 @@ back to the one before it, and says so.
 
 The same configuration gives the same numbers, bit for bit, on any number of
 threads. On a GPU (--device cuda) it does so on the same card; a run that moves
-between devices goes on and says so.`,
+between devices goes on and says so.
+
+Settings that need more memory than this machine has are refused before anything
+is written; GRPO_MEMORY=16GB says how much there is, GRPO_MEMORY=off tries it all
+the same.`,
 		Example: `  grpo train
   grpo train --lr 3e-4 --seed 2
   grpo train -c smoke --out /tmp/smoke --json
@@ -142,7 +146,7 @@ func runTrain(ctx context.Context, o *trainOptions) error {
 	p.line("run folder %s", o.dir)
 	var res *rundir.Result
 	err := o.profile.during(s, o.dir, func() (err error) {
-		res, err = train.Run(ctx, o.cfg, train.Options{Dir: o.dir, Threads: o.threads, Now: s.Now, Observer: p, Meta: build(s), Resume: o.resume})
+		res, err = train.Run(ctx, o.cfg, train.Options{Dir: o.dir, Threads: o.threads, Now: s.Now, Observer: p, Meta: build(s), Resume: o.resume, Memory: s.checkMemory})
 		p.done()
 		return err
 	})

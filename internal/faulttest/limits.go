@@ -105,7 +105,7 @@ func smallFiles(l *lab) (report, error) {
 func smallMemory(l *lab) (report, error) {
 	values := []uint64{100 << 20, 200 << 20, 400 << 20, 600 << 20, 800 << 20, 1000 << 20, 1200 << 20, 1500 << 20}
 	return l.underLimit("as", some(values, max(3, l.tries(len(values)))), func(o outcome) error {
-		for _, want := range []string{"out of memory", "cannot allocate memory", "failed to reserve", "failed to create new OS thread"} {
+		for _, want := range []string{"not enough memory", "out of memory", "cannot allocate memory", "failed to reserve", "failed to create new OS thread"} {
 			if strings.Contains(o.stderr, want) {
 				return nil
 			}

@@ -20,6 +20,7 @@ const envPrefix = "GRPO_"
 // all that begin with it.
 var envOther = []string{
 	"GRPO_KERNEL", // arithmetic kernel
+	"GRPO_MEMORY", // memory that runs may take
 	"GRPO_CUDA_",  // where a GPU's libraries and compiled kernels lie
 	"GRPO_NO_",    // switches of the terminal, such as GRPO_NO_PROGRESS
 }

@@ -39,7 +39,7 @@ func (x Exit) String() string {
 	case x.Err != nil:
 		return fmt.Sprintf("its end could not be seen: %v", x.Err)
 	case x.Signal == "killed":
-		return "it was killed (by hand, or for want of memory)"
+		return "it was killed, probably by the kernel for lack of memory (signal: killed)"
 	case x.Signal != "":
 		return fmt.Sprintf("a signal ended it: %s", x.Signal)
 	case x.Code == 0:

@@ -87,6 +87,9 @@ func taskProcess(ctx context.Context, args []string) error {
 	if step, err := strconv.Atoi(os.Getenv(holdEnv)); err == nil {
 		o.Observer = holding{done: ctx.Done(), step: step}
 	}
+	if how := os.Getenv(dieEnv); how != "" {
+		o.Observer = dying{how: how}
+	}
 	if name := os.Getenv(hangEnv); name != "" {
 		if f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL, 0o644); err == nil {
 			f.Close()

@@ -39,6 +39,7 @@ func Run(ctx context.Context, dir string, opts Options) (*sweepdir.Sweep, error)
 	r := newRunner(s, opts.withDefaults())
 	r.survey(s)
 	r.takeOver()
+	r.limitPlaces()
 	r.loop(ctx)
 	after, err := sweepdir.Open(dir)
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"grpo/pkg/rundir"
@@ -53,12 +55,27 @@ func (r *runner) withLastWords(j *job, exit Exit) error {
 	tail, _ := logTail(j.path, j.logFrom)
 	words := lastWords(tail)
 	switch {
+	case ranOutOfMemory(words):
+		return fmt.Errorf("it ran out of memory (%s); %s", words, needLess)
+	case exit.Signal == "killed":
+		return fmt.Errorf("%s; %s", exit, needLess)
 	case words == "":
 		return errors.New(exit.String())
 	case exit.Code == exitFailed:
 		return errors.New(words)
 	}
 	return fmt.Errorf("%s: %s", exit, words)
+}
+
+// needLess is what helps runs that take more memory than there is.
+const needLess = "lower --jobs, or let a run need less (raise train.gradient_accumulation_steps, lower rollout.rollout_batch_size)"
+
+// ranOutOfMemory knows the words with which Go's runtime ends a program that the
+// system gives no memory: nothing in the program can catch that.
+func ranOutOfMemory(words string) bool {
+	return slices.ContainsFunc([]string{"out of memory", "cannot allocate memory", "failed to reserve"}, func(s string) bool {
+		return strings.Contains(words, s)
+	})
 }
 
 // died decides whether a run whose process is gone is tried again.

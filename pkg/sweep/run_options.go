@@ -20,7 +20,9 @@ type Options struct {
 	// verified before they are copied.
 	Siblings []string
 	// Version is that of the program; siblings' runs of another are not copied.
-	Version  string
+	Version string
+	// Memory is what all runs together may take, in bytes; 0 = unknown.
+	Memory   int64
 	Launcher Launcher
 	Observer Observer
 	Now      func() time.Time

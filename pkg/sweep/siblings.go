@@ -98,7 +98,7 @@ func verify(path, hash, version string) error {
 	if run.Result == nil || len(run.Missing) > 0 || len(run.Result.Files) == 0 {
 		return fmt.Errorf("%s: it is not finished, not complete, or has no checksums", path)
 	}
-	if m := run.Meta; m.Version != version || m.Kernel != kernel.Name() {
+	if m := run.Meta; m.Version != version || !kernel.SameBits(m.Kernel, kernel.Name()) {
 		return fmt.Errorf("%s: it was made by grpo %s with kernel %s, this is %s with kernel %s", path, m.Version, m.Kernel, version, kernel.Name())
 	}
 	if _, err := frozen(sweepdir.Entry{Config: string(run.Config), Hash: hash}); err != nil {

@@ -22,6 +22,7 @@ type TaskOptions struct {
 	Now      func() time.Time
 	Observer train.Observer // may be nil
 	Meta     rundir.Meta    // the caller fills in version and host
+	Memory   train.MemoryCheck
 }
 
 // Task does run number index of the sweep in dir, or continues it, and returns
@@ -61,7 +62,7 @@ func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir
 	if err := tidy(path); err != nil {
 		return nil, err
 	}
-	res, err := train.Run(ctx, cfg, train.Options{Dir: path, Threads: opts.Threads, Now: opts.Now, Observer: opts.Observer, Meta: opts.Meta})
+	res, err := train.Run(ctx, cfg, train.Options{Dir: path, Threads: opts.Threads, Now: opts.Now, Observer: opts.Observer, Meta: opts.Meta, Memory: opts.Memory})
 	switch {
 	case isLocked(err):
 		return nil, fmt.Errorf("%w: %w", train.ErrInterrupted, err)

@@ -29,6 +29,7 @@ type BenchOptions struct {
 	Precision   string `json:"precision"`
 	Seed        uint64
 	Now         func() time.Time `json:"-"`
+	Memory      MemoryCheck      `json:"-"` // nil = no check
 }
 
 // BenchResult holds means over the measured steps.
@@ -180,6 +181,13 @@ func newBench(o BenchOptions) (*trainer, error) {
 			q[j] = byte('a' + int(26*stream.Float64(uint32(i), uint32(j), 0, 0)))
 		}
 		t.problems.Train = append(t.problems.Train, gsm8k.Problem{ID: fmt.Sprintf("bench-%d", i), Question: string(q), Answer: "#### 1", Gold: "1"})
+	}
+	m, err := MemoryOf(cfg, t.problems, o.Threads)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.Memory.pass(m); err != nil {
+		return nil, err
 	}
 	if err := t.machinery(); err != nil {
 		return nil, err

@@ -30,14 +30,15 @@ import (
 //
 //	grpo.sha256        of the whole file
 //	grpo.format        the number of this format
-//	grpo.kernel        the arithmetic, which decides the last bits
+//	grpo.kernel        the name of the kernel: see [kernel.SameBits]
 //	grpo.device        the card and its precision; absent on the CPU
 //	grpo.config        the resolved configuration, as in config.yaml
 //	grpo.config_hash   its hash
 //	grpo.state         the rest, as JSON: see [state]
 //
-// A run continues from a checkpoint of its own format, kernel and configuration
-// only: under another the bits would differ, and nobody would see it.
+// A run continues only from a checkpoint of its own format and configuration,
+// written by a kernel that gives the same bits; otherwise its bits would change
+// without a sign.
 const (
 	lastFile = "last.safetensors"
 	bestFile = "best.safetensors"

@@ -127,10 +127,11 @@ func meanOrNil(sum, n int) *float64 {
 }
 
 // EvaluateCheckpoint evaluates the initial weights of a configuration
-// (model.init) on a split, and returns the first n samples of each decoding. What
-// people should know of the problems goes to note.
-func EvaluateCheckpoint(cfg config.Config, split string, n, threads int, note func(string)) (rundir.Eval, []rundir.Sample, error) {
+// (model.init) on a split, and returns the first n samples of each decoding. Notes
+// on the problems go to note. A nil check accepts any need of memory.
+func EvaluateCheckpoint(cfg config.Config, split string, n, threads int, note func(string), check MemoryCheck) (rundir.Eval, []rundir.Sample, error) {
 	fail := func(err error) (rundir.Eval, []rundir.Sample, error) { return rundir.Eval{}, nil, err }
+	cfg = config.Resolve(cfg)
 	problems, err := LoadProblems(cfg.Data)
 	if err != nil {
 		return fail(err)
@@ -146,13 +147,15 @@ func EvaluateCheckpoint(cfg config.Config, split string, n, threads int, note fu
 	if err != nil {
 		return fail(err)
 	}
+	if threads <= 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	if err := check.pass(memoryOfEvaluation(cfg, template, chosen, threads)); err != nil {
+		return fail(err)
+	}
 	params, err := InitialWeights(specOf(cfg), cfg.Model.Init, cfg.Seed)
 	if err != nil {
 		return fail(err)
-	}
-	cfg = config.Resolve(cfg)
-	if threads <= 0 {
-		threads = runtime.GOMAXPROCS(0)
 	}
 	pool := kernel.NewPool(threads)
 	defer pool.Close()

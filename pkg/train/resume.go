@@ -208,7 +208,7 @@ func (t *trainer) belongs(path string, c *model.Checkpoint, s *state) error {
 			path, format, checkpointFormat, anew)
 	}
 	onCPU := c.Metadata[deviceKey] == "" && t.device.String() == ""
-	if k := c.Metadata[kernelKey]; k != kernel.Name() && onCPU { // else the run moves, and says so
+	if k := c.Metadata[kernelKey]; !kernel.SameBits(k, kernel.Name()) && onCPU { // else the run moves, and says so
 		return fmt.Errorf("%s was written by the kernel %s, this is %s, and the last bits would differ (set GRPO_KERNEL=%s on a machine that has it, or %s)",
 			path, k, kernel.Name(), k, anew)
 	}
@@ -277,6 +277,9 @@ func (t *trainer) adopt(path string, c *model.Checkpoint, s *state) error {
 	t.state = *s
 	t.opt.T = s.Updates
 	t.moved(c.Metadata[deviceKey])
+	if k := c.Metadata[kernelKey]; k != kernel.Name() && t.device.String() == "" && c.Metadata[deviceKey] == "" {
+		t.later("the checkpoint was written by the kernel %s, this is %s: both give the same bits", k, kernel.Name())
+	}
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"grpo/pkg/config"
 	"grpo/pkg/model"
+	"grpo/pkg/model/kernel"
 	"grpo/pkg/model/safetensors"
 	"grpo/pkg/rundir"
 )
@@ -93,6 +94,24 @@ func TestRefusesCheckpointsOfOthers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// AVX2 and AVX-512 give the same bits: a run continues under the other one.
+func TestContinuesUnderAKernelOfTheSameBits(t *testing.T) {
+	other := map[string]string{"avx2": "avx512", "avx512": "avx2"}[kernel.Name()]
+	if other == "" {
+		t.Skipf("no other kernel has the bits of %s", kernel.Name())
+	}
+	cfg := mini(t)
+	dir := interrupted(t, cfg, 3)
+	rewrite(t, filepath.Join(dir, rundir.CheckpointDir, lastFile), func(m map[string]string) { m[kernelKey] = other })
+	sameBits(t, mustRun(t, cfg, dir, 1), undisturbed(t, cfg))
+	if log := string(slurp(t, filepath.Join(dir, rundir.LogFile))); !strings.Contains(log, "written by the kernel "+other+", this is "+kernel.Name()) {
+		t.Errorf("the log does not tell of the kernel:\n%s", log)
+	}
+	if got := open(t, dir).Meta.Kernel; got != kernel.Name() {
+		t.Errorf("meta.json names the kernel %q, want %q", got, kernel.Name())
 	}
 }
 

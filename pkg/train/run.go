@@ -52,6 +52,8 @@ type Options struct {
 	// must be what the checkpoint was written under in every key, not only in
 	// those that the results depend on.
 	Resume bool
+	// Memory decides whether there is enough of it; nil = no check.
+	Memory MemoryCheck
 }
 
 // trainer is a run at work.
@@ -154,6 +156,9 @@ func (t *trainer) prepare() error {
 		return err
 	}
 	if err := t.checkSplits(); err != nil {
+		return err
+	}
+	if err := t.checkMemory(); err != nil {
 		return err
 	}
 	if err := t.machinery(); err != nil {

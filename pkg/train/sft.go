@@ -71,6 +71,7 @@ type SFTOptions struct {
 	Dir      string
 	Threads  int
 	Observer SFTObserver
+	Memory   MemoryCheck // nil = no check
 }
 
 // sft is a supervised run at work.
@@ -109,6 +110,13 @@ func RunSFT(ctx context.Context, cfg config.SFT, opts SFTOptions) (*SFTRecord, e
 	}
 	s.val = s.problems.Val[:min(len(s.problems.Val), cfg.EvalSize)]
 	if s.template, err = gsm8k.LookupTemplate(cfg.Data.PromptTemplate); err != nil {
+		return nil, err
+	}
+	need, err := s.memory()
+	if err != nil {
+		return nil, err
+	}
+	if err := opts.Memory.pass(need); err != nil {
 		return nil, err
 	}
 	spec := model.Spec{Vocab: tokenizer.VocabSize, Hidden: cfg.Model.HiddenSize, Layers: cfg.Model.NumLayers}

@@ -98,7 +98,10 @@ func randSlice(r *rand.Rand, n int) []float32 {
 }
 
 // sameBits fails at the first element that differs in a bit; NaNs are equal.
-func sameBits(t testing.TB, name string, got, want []float32) {
+func sameBits(t interface { // a *testing.T or a *rapid.T
+	Helper()
+	Fatalf(format string, args ...any)
+}, name string, got, want []float32) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("%s: %d elements, want %d", name, len(got), len(want))

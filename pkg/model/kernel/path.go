@@ -29,3 +29,16 @@ func choosePath(wish string, best path) path {
 
 // Name returns the version in use: "avx512", "avx2" or "go".
 func Name() string { return active.String() }
+
+// SameBits reports whether the kernels of these two names give the same bits, so
+// that a run may continue under the other one. "avx2" and "avx512" do (see the
+// package comment); "go" rounds differently, and a name that this package does
+// not know agrees only with itself.
+func SameBits(a, b string) bool { return family(a) == family(b) }
+
+func family(name string) string {
+	if name == pathAVX512.String() {
+		return pathAVX2.String()
+	}
+	return name
+}

@@ -1,9 +1,13 @@
 package kernel
 
 import (
+	"math"
 	"math/rand"
 	"os"
+	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 func TestChoosePath(t *testing.T) {
@@ -64,5 +68,103 @@ func TestVectorPathsAgree(t *testing.T) {
 	want, got := results(pathAVX2), results(pathAVX512)
 	for i := range want {
 		sameBits(t, "result", got[i], want[i])
+	}
+}
+
+// TestVectorPathsAgreeEverywhere draws shapes, layouts and magnitudes (with
+// subnormal, huge and infinite numbers among them) for every exported kernel.
+func TestVectorPathsAgreeEverywhere(t *testing.T) {
+	if bestPath() < pathAVX512 {
+		t.Skip("this processor has no AVX-512")
+	}
+	usePath(t, pathAVX512) // puts the old one back at the end
+	pool := NewPool(2)
+	defer pool.Close()
+	rapid.Check(t, func(rt *rapid.T) {
+		r := rand.New(rand.NewSource(rapid.Int64().Draw(rt, "seed")))
+		scale := rapid.SampledFrom([]float32{1e-39, 1e-3, 1, 20, 1e19}).Draw(rt, "scale")
+		odd := rapid.SampledFrom([]float32{0, 0, 1e-45, 3e38, float32(math.Inf(1)), float32(math.Inf(-1))}).Draw(rt, "odd")
+		rows, cols := rapid.IntRange(1, 40).Draw(rt, "rows"), rapid.IntRange(1, 140).Draw(rt, "cols")
+		depth := rapid.IntRange(1, 600).Draw(rt, "depth")
+		transA, transB, accumulate := rapid.Bool().Draw(rt, "transA"), rapid.Bool().Draw(rt, "transB"), rapid.Bool().Draw(rt, "accumulate")
+		values := func(n int) []float32 {
+			x := make([]float32, n)
+			for i := range x {
+				x[i] = (2*r.Float32() - 1) * scale
+			}
+			x[r.Intn(n)] += odd
+			return x
+		}
+		a, b, c := values(rows*depth), values(depth*cols), values(rows*cols)
+		gi, gh, bih, bhh, h := values(rows*3*cols), values(rows*3*cols), values(3*cols), values(3*cols), values(rows*cols)
+		dout, gates := values(rows*cols), values(rows*4*cols)
+		targets, ids := randTargets(r, rows, cols), randTargets(r, rows, rows)
+		w, g, m, v := values(cols), values(cols), values(cols), values(cols)
+		for i := range v {
+			v[i] = float32(math.Abs(float64(v[i])))
+		}
+		results := func(p path) (out map[string][]float32) {
+			active = p
+			out = map[string][]float32{}
+			get := func(name string, from []float32) []float32 {
+				out[name] = slices.Clone(from)
+				return out[name]
+			}
+			zeros := func(name string, n int) []float32 { return get(name, make([]float32, n)) }
+			lda, ldb := depth, cols
+			if transA {
+				lda = rows
+			}
+			if transB {
+				ldb = depth
+			}
+			Gemm(transA, transB, rows, cols, depth, a, lda, b, ldb, accumulate, get("Gemm", c), cols)
+			pool.Gemm(transA, transB, rows, cols, depth, a, lda, b, ldb, accumulate, get("Pool.Gemm", c), cols)
+			var packed Packed
+			PackB(transB, depth, cols, b, ldb, &packed)
+			GemmPacked(transA, rows, cols, depth, a, lda, &packed, accumulate, get("GemmPacked", c), cols)
+			pool.GemmGates(3*cols, cols, rows, gates, 4*cols, 2*cols, cols, h, cols, zeros("GemmGates", 3*cols*cols), cols)
+			GRUForward(rows, cols, gi, gh, bih, bhh, h, zeros("GRUForward", rows*cols), zeros("GRUForward saves", rows*4*cols))
+			GRUBackward(rows, cols, dout, h, get("GRUBackward gates", gates), zeros("GRUBackward dgh", rows*3*cols), zeros("GRUBackward dh", rows*cols))
+			logp, entropy, probs := zeros("logp", rows), zeros("entropy", rows), zeros("probs", rows*cols)
+			LogSoftmaxGather(rows, cols, h, 0.7, targets, logp, entropy, probs)
+			LogSoftmaxBackward(rows, cols, probs, logp, entropy, targets, dout[:rows], dout[rows*cols-rows:], 0.7, zeros("LogSoftmaxBackward", rows*cols))
+			top, sum := Softmax(cols, h[:cols], 0.7, zeros("Softmax", cols))
+			get("Softmax sums", []float32{top, sum, LogProb(h[0], top, 0.7, sum)})
+			AddBias(rows, cols, get("AddBias", h), cols, bih)
+			ColSum(rows, cols, h, cols, accumulate, get("ColSum", bih[:cols]))
+			Axpy(0.3, h, get("Axpy", dout))
+			ScatterAdd(ids, cols, h, cols, rows, get("ScatterAdd", dout), cols)
+			bits := math.Float64bits(SumSquares(h))
+			get("SumSquares", []float32{math.Float32frombits(uint32(bits)), math.Float32frombits(uint32(bits >> 32))})
+			AdamW(get("AdamW w", w), g, get("AdamW m", m), get("AdamW v", v), 1e-3, 0.9, 0.95, 1e-8, 0.1, 0.5, 3)
+			return out
+		}
+		want := results(pathAVX2)
+		for name, got := range results(pathAVX512) {
+			sameBits(rt, name, got, want[name])
+		}
+	})
+}
+
+func TestSameBits(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"avx2", "avx512", true},
+		{"avx512", "avx2", true},
+		{"go", "go", true},
+		{"avx2", "avx2", true},
+		{"go", "avx2", false},
+		{"avx512", "go", false},
+		{"abacus", "avx2", false},
+		{"", "avx2", false},
+		{"", "go", false},
+		{"abacus", "abacus", true},
+	} {
+		if got := SameBits(c.a, c.b); got != c.want {
+			t.Errorf("SameBits(%q, %q) = %v, want %v", c.a, c.b, got, c.want)
+		}
 	}
 }

@@ -35,6 +35,7 @@ func WriteSealed(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 	}
 	sealed[ChecksumKey] = noDigits
 	var b bytes.Buffer
+	b.Grow(roomFor(tensors, sealed)) // a buffer that doubles would hold the file three times
 	if err := write(&b, tensors, sealed); err != nil {
 		return nil, err
 	}
@@ -43,6 +44,18 @@ func WriteSealed(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 	header := file[8 : 8+binary.LittleEndian.Uint64(file)]
 	hex.Encode(header[digestAt(header):], sum[:])
 	return file, nil
+}
+
+// roomFor is a little more than the size of the file.
+func roomFor(tensors []Tensor, metadata map[string]string) int {
+	n := 4 << 10
+	for _, t := range tensors {
+		n += 4*len(t.Data) + len(t.Name) + 128
+	}
+	for key, text := range metadata {
+		n += len(key) + len(text) + len(text)/4 // escapes
+	}
+	return n
 }
 
 // digestAt finds the digest in a header, or returns -1. The quotes make the

@@ -1,0 +1,126 @@
+// Package sysmem tells how much memory this process may still take. It never
+// fails: what can't be found out is no limit.
+package sysmem
+
+import (
+	"path"
+	"strconv"
+	"strings"
+)
+
+// Available returns the bytes of memory that this process may still take before
+// the system, its cgroup or its limits stop it; 0 where that is unknown.
+func Available() int64 { return available() }
+
+// least returns the smallest of the known amounts. What is used up counts as
+// one byte, since 0 means unknown.
+func least(amounts ...int64) (out int64) {
+	for _, n := range amounts {
+		if n != unknown && (out == 0 || n < out) {
+			out = max(n, 1)
+		}
+	}
+	return out
+}
+
+// unknown is an amount that could not be found out, or no limit.
+const unknown = int64(1<<63 - 1)
+
+// reader reads a small file; "" where that fails.
+type reader func(name string) string
+
+// linux is [Available] on Linux, apart from the limits of the process.
+func linux(read reader) int64 {
+	return least(meminfo(read("/proc/meminfo")), cgroups(read))
+}
+
+// meminfo reads /proc/meminfo. Kernels before 3.14 have no MemAvailable.
+func meminfo(text string) int64 {
+	fields := map[string]int64{}
+	for line := range strings.Lines(text) {
+		name, rest, _ := strings.Cut(line, ":")
+		if value, ok := strings.CutSuffix(strings.TrimSpace(rest), " kB"); ok {
+			if kb := number(value); kb < unknown>>10 {
+				fields[name] = kb << 10
+			}
+		}
+	}
+	for _, name := range []string{"MemAvailable", "MemTotal"} {
+		if n, ok := fields[name]; ok {
+			return n
+		}
+	}
+	return unknown
+}
+
+// hierarchy is one version of cgroups: where its groups are, and the files of
+// each. Memory that only caches files is given back when it is needed.
+type hierarchy struct{ root, limit, usage, cache string }
+
+var (
+	version2 = hierarchy{"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"}
+	version1 = hierarchy{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"}
+)
+
+// cgroups returns what is left in the group of this process and in each of its
+// parents.
+func cgroups(read reader) int64 {
+	left := unknown
+	for line := range strings.Lines(read("/proc/self/cgroup")) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		h := version1
+		switch {
+		case parts[0] == "0" && parts[1] == "":
+			h = version2
+		case !containsField(parts[1], "memory"):
+			continue
+		}
+		// Within a container the path may be the host's: its own group is then the
+		// root of what it sees, which this loop reaches last.
+		for dir := path.Clean("/" + parts[2]); ; dir = path.Dir(dir) {
+			left = min(left, h.left(read, dir))
+			if dir == "/" {
+				break
+			}
+		}
+	}
+	return left
+}
+
+func containsField(list, want string) bool {
+	for field := range strings.SplitSeq(list, ",") {
+		if field == want {
+			return true
+		}
+	}
+	return false
+}
+
+// left is what a group may still take; version 1 writes "no limit" as a number
+// near 2^63.
+func (h hierarchy) left(read reader, dir string) int64 {
+	file := func(name string) string { return strings.TrimSpace(read(path.Join(h.root, dir, name))) }
+	limit, usage := number(file(h.limit)), number(file(h.usage))
+	if limit >= 1<<60 || usage == unknown {
+		return unknown
+	}
+	for line := range strings.Lines(file("memory.stat")) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if n := number(value); name == h.cache && n <= usage {
+			usage -= n
+		}
+	}
+	return max(limit-usage, 0)
+}
+
+// number is unknown for everything but a non-negative integer ("max", "").
+func number(s string) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 0 {
+		return unknown
+	}
+	return n
+}

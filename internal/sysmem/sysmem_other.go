@@ -1,0 +1,5 @@
+//go:build !linux && !darwin
+
+package sysmem
+
+func available() int64 { return 0 }
