@@ -32,7 +32,7 @@ var deviceKey = keyFlag{"device", "model.device", "where the arithmetic runs: cp
 // skipBad and stopDiverged are flags without a value.
 var (
 	skipBad      = keyFlag{"skip-bad", "data.skip_bad", "count broken lines of the problem files and go on"}
-	stopDiverged = keyFlag{"stop-diverged", "train.stop_on_divergence", "end a run when its validation reward has collapsed"}
+	stopDiverged = keyFlag{"stop-on-divergence", "train.stop_on_divergence", "end a run when its validation reward has collapsed"}
 )
 
 // trainOptions are the inputs of `grpo train`.

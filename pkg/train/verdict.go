@@ -41,9 +41,9 @@ func (t *trainer) judgeCollapse(e rundir.Eval) {
 	t.state.collapse(e)
 	switch now := t.state.DivergedAt; {
 	case was == nil && now != nil:
-		what := "the run goes on (--stop-diverged would end it)"
+		what := "the run goes on (--stop-on-divergence would end it)"
 		if t.cfg.Train.StopOnDivergence {
-			what = "the run ends here (--stop-diverged, train.stop_on_divergence)"
+			what = "the run ends here (--stop-on-divergence, train.stop_on_divergence)"
 		}
 		t.opts.Observer.Note(fmt.Sprintf("diverged at step %d: %s; %s", *now, t.state.DivergedReason, what))
 	case was != nil && now == nil:
