@@ -53,7 +53,7 @@ func NewCritic(policy *Params, on Device) (*Critic, error) {
 	}}
 	c.backward = pass{vocab: p.Vocab, build: func(k capacity) (*graph, error) {
 		return newGraph(on, p, k, true, func(b *builder, t trunk) *G.Node {
-			return b.loss("valueLoss", values(b, t), nil, c.evaluate)
+			return b.loss("valueLoss", values(b, t), c.evaluate)
 		})
 	}}
 	return c, nil

@@ -19,8 +19,6 @@ type Device interface{ Close() }
 type backend interface {
 	// arithmetic prepares the operations of one graph over weights of p's form.
 	arithmetic(p *Params, c capacity) (arithmetic, error)
-	// evaluates says whether the device evaluates a [PolicyLoss] itself.
-	evaluates() bool
 	// place makes the device the home of p's numbers: see [Params.Pull].
 	place(p *Params) error
 	// decoder samples under p's weights.
@@ -69,7 +67,6 @@ type cpu struct{ pool *kernel.Pool }
 
 func (c cpu) arithmetic(*Params, capacity) (arithmetic, error) { return c, nil }
 func (c cpu) place(*Params) error                              { return nil }
-func (c cpu) evaluates() bool                                  { return false }
 func (c cpu) machine() []G.VMOpt                               { return nil }
 func (c cpu) load(*packed) error                               { return nil }
 func (c cpu) numbers(v G.Value) ([]float32, error)             { return floats(v), nil }

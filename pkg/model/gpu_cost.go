@@ -19,9 +19,6 @@ type gpuCost struct {
 	x, d        []float32 // page-locked: what was read, and the answer
 	device      *cuda.Mem // the answer's place
 	grad        *tensor.Dense
-
-	policy  gpuPolicy
-	inPlace bool // the answer was written on the device
 }
 
 // pinned takes page-locked memory that the net owns.
@@ -66,19 +63,12 @@ func (n *gpuNet) fetch(to []float32, v G.Value, rows, width int) error {
 }
 
 func (c *gpuCost) read(x G.Value) ([]float32, error) {
-	c.inPlace = false
 	return c.x, c.net.fetch(c.x, x, c.rows, c.width)
 }
 
 func (c *gpuCost) answer() []float32 { return c.d }
 
 func (c *gpuCost) gradient(scale float32) (G.Value, error) {
-	if c.inPlace {
-		if scale != 1 {
-			return nil, fmt.Errorf("scale a policy loss by %v: it is evaluated as it is", scale)
-		}
-		return c.grad, nil
-	}
 	rescale(c.d, scale)
 	return c.grad, c.net.g.dev.Do(func() error {
 		for r := range c.rows {

@@ -38,8 +38,6 @@ func (g *gpu) place(p *Params) error {
 	})
 }
 
-func (g *gpu) evaluates() bool { return true }
-
 // homeOf is where p lives, after it was placed.
 func (g *gpu) homeOf(p *Params) *gpuHome { return p.home.(*gpuHome) }
 

@@ -42,9 +42,8 @@ func (p *packed) capacity() capacity {
 // pass runs batches through a graph of enough capacity: it keeps the one that
 // it has, and builds a larger one where a batch does not fit.
 type pass struct {
-	vocab  int
-	direct bool // the device evaluates a PolicyLoss
-	build  func(c capacity) (*graph, error)
+	vocab int
+	build func(c capacity) (*graph, error)
 
 	packed   packed // the batch at hand
 	watch    stopwatch

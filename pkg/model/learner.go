@@ -38,8 +38,6 @@ type Learner struct {
 	objective Objective
 	tokens    TokenMatrix
 	loss      float64
-	policy    *PolicyLoss // in place of the objective, where a device evaluates it
-	sums      PolicySums
 }
 
 // NewLearner returns a learner of p's weights, which it reads at every pass and
@@ -54,9 +52,9 @@ func NewLearner(p *Params, temperature float64, on Device) (*Learner, error) {
 			return nil, fmt.Errorf("new learner: %w", err)
 		}
 	}
-	l.pass = pass{vocab: p.Vocab, direct: backendOf(on).evaluates(), build: func(c capacity) (*graph, error) {
+	l.pass = pass{vocab: p.Vocab, build: func(c capacity) (*graph, error) {
 		return newGraph(on, p, c, true, func(b *builder, t trunk) *G.Node {
-			return b.loss("policyLoss", b.logProbs(t, temperature), l.direct, l.evaluate)
+			return b.loss("policyLoss", b.logProbs(t, temperature), l.evaluate)
 		})
 	}}
 	return l, nil
@@ -96,51 +94,6 @@ func (l *Learner) Accumulate(batch *Batch, objective Objective) (float64, error)
 		return 0, err
 	}
 	return l.loss, l.pass.graph.addGrads(l.Grads)
-}
-
-// PolicyLoss is the loss of an on-policy update: over the rows of a batch and
-// their tokens
-//
-//	L = Σ weight·l   with   l = -A·logp,   or with Ratio   l = -A·ratio
-//
-// where the ratio is 1, so that both have the derivative -A.
-type PolicyLoss struct {
-	Ratio               bool
-	Advantages, Weights []float64 // one for each row
-	// Old are the log-probabilities of sampling time, which the new ones are
-	// compared with.
-	Old [][]float32
-}
-
-// PolicySums are what a [PolicyLoss] finds besides the gradient.
-type PolicySums struct {
-	Loss    float64
-	Entropy float64 // over all tokens, in nats
-	Tokens  int
-	MaxDiff float64 // largest |new - old log-probability|
-}
-
-// AccumulatePolicy is [Learner.Accumulate] for a loss that a GPU evaluates by
-// itself, which spares the way of every token's numbers through the objective. On
-// a device that does not (the CPU), ok is false and nothing has been done.
-func (l *Learner) AccumulatePolicy(batch *Batch, loss *PolicyLoss) (sums PolicySums, ok bool, err error) {
-	if !l.pass.direct {
-		return sums, false, nil
-	}
-	l.policy = loss
-	defer func() { l.policy = nil }()
-	if err := l.pass.run(batch); err != nil {
-		return sums, true, err
-	}
-	return l.sums, true, l.pass.graph.addGrads(l.Grads)
-}
-
-func (l *Learner) direct(c cost, x G.Value) (loss float64, ok bool, err error) {
-	if l.policy == nil {
-		return 0, false, nil
-	}
-	l.sums, ok, err = c.direct(x, &l.pass.packed, l.policy)
-	return l.sums.Loss, ok, err
 }
 
 // evaluate is the loss node's arithmetic: logp and d are (2, states), row 0 of

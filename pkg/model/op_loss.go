@@ -15,19 +15,13 @@ type cost interface {
 	answer() []float32
 	// gradient hands the answer over, times scale.
 	gradient(scale float32) (G.Value, error)
-	// direct evaluates a policy loss where x lives, so that no gradient has to be
-	// carried; ok is false where the device leaves that to the host.
-	direct(x G.Value, p *packed, loss *PolicyLoss) (sums PolicySums, ok bool, err error)
 }
 
 // loss ends a network in a scalar. evaluate reads the values of x, returns the
 // cost and writes its gradient with respect to x into d, which is kept for the
 // way back. Places of x that no token uses keep whatever d held there; no op
 // reads them.
-//
-// Before that, direct may give a policy loss that the device evaluates by itself;
-// a nil direct never does.
-func (b *builder) loss(name string, x *G.Node, direct func(cost, G.Value) (float64, bool, error), evaluate func(x, d []float32) (float64, error)) *G.Node {
+func (b *builder) loss(name string, x *G.Node, evaluate func(x, d []float32) (float64, error)) *G.Node {
 	if b.err != nil {
 		return nil
 	}
@@ -41,12 +35,6 @@ func (b *builder) loss(name string, x *G.Node, direct func(cost, G.Value) (float
 	op := &fusedOp{
 		name: name, in: []hm.Type{matrixT}, out: scalarT, wrt: []bool{true},
 		run: func(vals []G.Value) (G.Value, error) {
-			if direct != nil {
-				if loss, ok, err := direct(c, vals[0]); ok || err != nil {
-					*value = G.F32(float32(loss))
-					return value, err
-				}
-			}
 			x, err := c.read(vals[0])
 			if err != nil {
 				return nil, err
@@ -82,10 +70,6 @@ func (c cpuCost) answer() []float32                 { return c.d.data }
 func (c cpuCost) gradient(scale float32) (G.Value, error) {
 	rescale(c.d.data, scale)
 	return c.d.t, nil
-}
-
-func (c cpuCost) direct(G.Value, *packed, *PolicyLoss) (PolicySums, bool, error) {
-	return PolicySums{}, false, nil
 }
 
 func rescale(x []float32, scale float32) {
