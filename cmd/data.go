@@ -11,7 +11,7 @@ import (
 
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
-	"grpo/pkg/model/tokenizer"
+	"grpo/pkg/model/tinylm/tokenizer"
 	"grpo/pkg/rundir"
 	"grpo/pkg/train"
 )

@@ -9,8 +9,8 @@ import (
 
 	"grpo/pkg/explain"
 	"grpo/pkg/gsm8k"
-	"grpo/pkg/model"
-	"grpo/pkg/model/base"
+	"grpo/pkg/model/tinylm"
+	"grpo/pkg/model/tinylm/base"
 )
 
 func newExplainAdvantages(s *State) *cobra.Command {
@@ -237,16 +237,9 @@ ends a question in the default template has to be typed.`,
 }
 
 // loadWeights returns the weights of a checkpoint file, or of the embedded base.
-func loadWeights(name string) (*model.Params, error) {
-	var c *model.Checkpoint
-	var err error
+func loadWeights(name string) (*tinylm.Weights, error) {
 	if name == "base" {
-		c, err = base.Checkpoint()
-	} else {
-		c, err = model.ReadFile(name)
+		return base.Weights()
 	}
-	if err != nil {
-		return nil, err
-	}
-	return c.Params, nil
+	return tinylm.ReadFile(name)
 }

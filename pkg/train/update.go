@@ -129,7 +129,7 @@ func (t *trainer) updateOnce(r *rollout, batch []int, firstPass bool, s *passSta
 		}
 		loss += part
 	}
-	norm, err := t.opt.Step(t.params, t.learner.Grads, c.LearningRate, c.MaxGradNorm)
+	norm, err := t.opt.Step(t.params, t.learner.Grads(), c.LearningRate, c.MaxGradNorm)
 	if err != nil {
 		return fmt.Errorf("update: %w", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"grpo/pkg/config"
-	"grpo/pkg/model/tokenizer"
 	"grpo/pkg/rundir"
 )
 
@@ -65,7 +64,7 @@ func (t *trainer) stopped() bool {
 func (t *trainer) learnability() {
 	outside := 0
 	for _, p := range t.problems.Train {
-		if slices.ContainsFunc([]rune(p.Question), func(r rune) bool { return !tokenizer.Known(r) }) {
+		if !t.policy.Knows(p.Question) {
 			outside++
 		}
 	}
