@@ -7,7 +7,7 @@ export CGO_ENABLED ?= 0
 
 # Packages in which goroutines share memory: the worker pool and what runs on it,
 # and the launcher of a sweep's processes.
-CONCURRENT = ./pkg/model ./pkg/model/kernel ./pkg/train ./pkg/rundir ./pkg/sweep ./pkg/sweepdir
+CONCURRENT = ./pkg/model/tinylm ./pkg/model/kernel ./pkg/train ./pkg/rundir ./pkg/sweep ./pkg/sweepdir
 
 .PHONY: all build cuda cuda-test cuda-check cuda-check-build test race vet lint base smoke bench fuzz faults clean
 
@@ -25,7 +25,7 @@ cuda-test: ## vet and test what the tag withcuda adds
 	$(GO) vet -tags withcuda ./...
 	GOARCH=arm64 $(GO) vet -tags withcuda ./...
 	$(GO) test -tags withcuda ./pkg/model/cuda/... ./internal/cudaemu ./internal/cudalib
-	$(GO) test -tags withcuda -run 'GPU|OnTheCard' ./pkg/model ./pkg/train
+	$(GO) test -tags withcuda -run 'GPU|OnTheCard' ./pkg/model/tinylm ./pkg/train
 
 # What docs/gpu.md reports needs a GPU and Python with PyTorch. The programs may be
 # built elsewhere and carried: copy the folder, then run on the machine with the
@@ -41,7 +41,7 @@ cuda-check-build: ## the programs of cuda-check, with the reference data, in .cu
 	mkdir -p $(CHECK)/tree $(CHECK)/shared/golden
 	$(GO) build -trimpath -tags withcuda -ldflags "-s -w" -o $(CHECK)/grpo .
 	$(GO) build -trimpath -ldflags "-s -w" -o $(CHECK)/cudacheck ./internal/cudacheck
-	$(GO) test -c -trimpath -tags withcuda -ldflags "-s -w" -o $(CHECK)/model.test ./pkg/model
+	$(GO) test -c -trimpath -tags withcuda -ldflags "-s -w" -o $(CHECK)/model.test ./pkg/model/tinylm
 	$(GO) test -c -trimpath -tags withcuda -ldflags "-s -w" -o $(CHECK)/train.test ./pkg/train
 	$(GO) test -c -trimpath -tags withcuda -ldflags "-s -w" -o $(CHECK)/kernels.test ./pkg/model/cuda/kernels
 	cp bench/torch_gpu_step.py $(CHECK)/
@@ -71,11 +71,11 @@ lint: ## format, and vet for every platform that the project builds on
 base: build ## make the embedded base model anew and say whether it is the same to the bit
 	rm -rf results/base-build
 	./grpo sft -c base --out results/base-build
-	cp results/base-build/record.json pkg/model/base/record.json
-	cp results/base-build/model.safetensors pkg/model/base/model.safetensors
-	$(GO) test -run TestEmbedded ./pkg/model/base
-	@if git diff --quiet -- pkg/model/base; then echo "the embedded base model is unchanged, bit for bit"; \
-	else echo "the embedded base model has changed: see git diff pkg/model/base"; fi
+	cp results/base-build/record.json pkg/model/tinylm/base/record.json
+	cp results/base-build/model.safetensors pkg/model/tinylm/base/model.safetensors
+	$(GO) test -run TestEmbedded ./pkg/model/tinylm/base
+	@if git diff --quiet -- pkg/model/tinylm/base; then echo "the embedded base model is unchanged, bit for bit"; \
+	else echo "the embedded base model has changed: see git diff pkg/model/tinylm/base"; fi
 
 smoke: build ## the main job on a tiny configuration, in a few seconds
 	rm -rf results/smoke

@@ -14,7 +14,7 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
-	"grpo/pkg/model/tokenizer"
+	"grpo/pkg/model/tinylm/tokenizer"
 	"grpo/pkg/rundir"
 	"grpo/pkg/train"
 )

@@ -9,8 +9,8 @@ import (
 
 	"grpo/pkg/explain"
 	"grpo/pkg/gsm8k"
-	"grpo/pkg/model"
-	"grpo/pkg/model/base"
+	"grpo/pkg/model/tinylm"
+	"grpo/pkg/model/tinylm/base"
 	"grpo/pkg/train"
 )
 
@@ -239,13 +239,9 @@ ends a question in the default template has to be typed.`,
 
 // loadWeights returns the weights of a checkpoint, as model.init names one, or of
 // the embedded base model.
-func loadWeights(name string) (*model.Params, error) {
+func loadWeights(name string) (*tinylm.Weights, error) {
 	if name == "base" {
-		c, err := base.Checkpoint()
-		if err != nil {
-			return nil, err
-		}
-		return c.Params, nil
+		return base.Weights()
 	}
 	found, err := train.FindCheckpoint(name)
 	if err != nil {
@@ -254,5 +250,5 @@ func loadWeights(name string) (*model.Params, error) {
 	if found.File == "" {
 		found.File = name
 	}
-	return model.ReadWeights(found.File)
+	return tinylm.ReadFile(found.File)
 }

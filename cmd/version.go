@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"grpo/internal/textutil"
-	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
+	"grpo/pkg/model/tinylm"
 	"grpo/pkg/rundir"
 )
 
@@ -37,7 +37,7 @@ func build(s *State) rundir.Meta {
 
 // cudaState says whether the program can use a GPU.
 func cudaState() string {
-	if model.BuiltWithCUDA {
+	if tinylm.BuiltWithCUDA {
 		return "built in"
 	}
 	return "not built in"

@@ -97,11 +97,11 @@ func sameFiles(reference, dir string) error {
 		if filepath.Ext(name) != ".safetensors" {
 			continue
 		}
-		a, err := model.ReadFile(filepath.Join(reference, name))
+		a, err := model.ReadCheckpointFile(filepath.Join(reference, name))
 		if err != nil {
 			return err
 		}
-		b, err := model.ReadFile(filepath.Join(dir, name))
+		b, err := model.ReadCheckpointFile(filepath.Join(dir, name))
 		if err != nil {
 			return err
 		}

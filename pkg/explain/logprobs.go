@@ -9,7 +9,8 @@ import (
 
 	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
-	"grpo/pkg/model/tokenizer"
+	"grpo/pkg/model/tinylm"
+	"grpo/pkg/model/tinylm/tokenizer"
 )
 
 // longestText bounds prompt and completion together, in tokens: the graph keeps
@@ -34,7 +35,7 @@ type LogProbsResult struct {
 //
 // It is an error when the weights have another vocabulary than the tokenizer, or
 // when the texts are longer than 16384 tokens.
-func LogProbs(p *model.Params, prompt, completion string) (LogProbsResult, error) {
+func LogProbs(p *tinylm.Weights, prompt, completion string) (LogProbsResult, error) {
 	fail := func(err error) (LogProbsResult, error) {
 		return LogProbsResult{}, fmt.Errorf("explain logprobs: %w", err)
 	}
@@ -48,7 +49,7 @@ func LogProbs(p *model.Params, prompt, completion string) (LogProbsResult, error
 	}
 	pool := kernel.NewPool(1) // one sequence has nothing to share out
 	defer pool.Close()
-	s, err := model.NewScorer(p, 1, pool)
+	s, err := tinylm.NewScorer(p, 1, pool)
 	if err != nil {
 		return fail(err)
 	}

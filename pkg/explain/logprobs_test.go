@@ -7,19 +7,20 @@ import (
 	"testing"
 
 	"grpo/pkg/model"
-	"grpo/pkg/model/base"
 	"grpo/pkg/model/kernel"
-	"grpo/pkg/model/tokenizer"
+	"grpo/pkg/model/tinylm"
+	"grpo/pkg/model/tinylm/base"
+	"grpo/pkg/model/tinylm/tokenizer"
 	"grpo/pkg/rng"
 )
 
-func baseModel(t *testing.T) *model.Params {
+func baseModel(t *testing.T) *tinylm.Weights {
 	t.Helper()
-	c, err := base.Checkpoint()
+	w, err := base.Weights()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.Params
+	return w
 }
 
 // The sampler carries its state from token to token, the graph runs over the
@@ -33,11 +34,8 @@ func TestLogProbsAgreeWithTheSampler(t *testing.T) {
 	}
 	pool := kernel.NewPool(1)
 	defer pool.Close()
-	stream := rng.New(1, rng.Evaluation)
-	completions, err := model.NewSampler(p, pool).Sample(ids, 8, model.Sampling{Temperature: 1, TopP: 1, MaxTokens: 64},
-		func(prompt, sample, token int) float64 {
-			return stream.Float64(uint32(prompt), uint32(sample), uint32(token), 0)
-		})
+	completions, err := tinylm.NewSampler(p, pool).Sample(ids, 8, model.Sampling{Temperature: 1, TopP: 1, MaxTokens: 64},
+		model.Draws{Stream: rng.New(1, rng.Evaluation)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +132,7 @@ func TestLogProbsForms(t *testing.T) {
 func TestLogProbsRefuses(t *testing.T) {
 	_, err := LogProbs(baseModel(t), strings.Repeat("a", longestText), "b")
 	wantError(t, err, "explain logprobs: prompt and completion have 16387 tokens; at most 16384")
-	small, err := model.NewParams(model.Spec{Vocab: 20, Hidden: 8, Layers: 1})
+	small, err := tinylm.NewWeights(tinylm.Spec{Vocab: 20, Hidden: 8, Layers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,20 +2,17 @@ package model
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"math"
-	"slices"
 	"strconv"
 	"strings"
 
 	"grpo/pkg/model/safetensors"
 )
 
-// Prefixes of a checkpoint's sets of tensors; the policy's weights have none.
+// Prefixes of a checkpoint's sets of tensors; the policy's parameters have none.
 const (
 	firstMoment  = "adamw.m."
 	secondMoment = "adamw.v."
@@ -27,56 +24,57 @@ const (
 // critic's moments.
 const criticUpdates = criticSet + "updates"
 
-// Checkpoint is what a file holds.
+// Checkpoint is what a file holds, whatever the network.
 type Checkpoint struct {
 	Params    *Params
 	M, V      *Params      // AdamW's moments, nil without
-	Reference *Params      // a reference policy of the same size, nil without
+	Reference *Params      // a reference model of the policy's form, nil without
 	Critic    *CriticState // nil without
 	Metadata  map[string]string
-	// Sealed says of a checkpoint that was read that its file carried a checksum
-	// of all its bytes, which was right: see [Checkpoint.EncodeSealed].
-	Sealed bool
+	// Checksummed says of a checkpoint that was read that its file carried a
+	// checksum of all its bytes, which was right: see
+	// [Checkpoint.EncodeChecksummed].
+	Checksummed bool
 }
 
-// set is a set of tensors of one form under one prefix.
+// CriticState is a critic's parameters and its moments with their number of
+// updates, as a checkpoint keeps them.
+type CriticState struct {
+	Params  *Params
+	M, V    *Params // nil without moments
+	Updates int
+}
+
+// set is a set of tensors under one prefix, and the set whose form it has.
 type set struct {
-	prefix   string
-	params   **Params
-	headRows int
+	prefix string
+	params **Params
+	form   **Params // nil: a form of its own
+	// with is the set it comes with: both are in a file, or neither is.
+	with **Params
 }
 
-// groups lists the sets in the order of the file. Those of a group stand in it
-// together or not at all; the first one always does.
-func (c *Checkpoint) groups(spec Spec, critic *CriticState) [][]set {
-	v := spec.Vocab
-	return [][]set{
-		{{"", &c.Params, v}},
-		{{firstMoment, &c.M, v}, {secondMoment, &c.V, v}},
-		{{referenceSet, &c.Reference, v}},
-		{{criticSet, &critic.params, 1}},
-		{{criticSet + firstMoment, &critic.m, 1}, {criticSet + secondMoment, &critic.v, 1}},
+// sets lists the sets in the order of the file. A prefix comes before those that
+// begin with it.
+func (c *Checkpoint) sets(critic *CriticState) []set {
+	return []set{
+		{prefix: "", params: &c.Params},
+		{prefix: firstMoment, params: &c.M, form: &c.Params, with: &c.V},
+		{prefix: secondMoment, params: &c.V, form: &c.Params, with: &c.M},
+		{prefix: referenceSet, params: &c.Reference, form: &c.Params},
+		{prefix: criticSet, params: &critic.Params},
+		{prefix: criticSet + firstMoment, params: &critic.M, form: &critic.Params, with: &critic.V},
+		{prefix: criticSet + secondMoment, params: &critic.V, form: &critic.Params, with: &critic.M},
 	}
 }
 
-// Encode returns p as a safetensors file: see [Checkpoint.Encode]. A nil opt
-// leaves the moments out.
-func Encode(p *Params, opt *AdamW, metadata map[string]string) ([]byte, error) {
-	c := Checkpoint{Params: p, Metadata: metadata}
-	if opt != nil {
-		c.M, c.V = opt.M, opt.V
-	}
-	return c.Encode()
-}
-
-// Encode returns a safetensors file of the policy's weights under PyTorch's
-// names and, behind them, what else there is: the moments under the prefixes
-// adamw.m. and adamw.v., the reference policy under ref., the critic under
-// critic. (a TinyLM whose head has one row), its moments under critic.adamw.m.
-// and critic.adamw.v., with the number of its updates in the metadata under
-// critic.updates. PyTorch reads the weights out of such a file all the same.
-// The same arguments give the same bytes. A set of another size than the
-// policy's is an error that names it.
+// Encode returns a safetensors file of the policy's parameters under the
+// network's own names and, after them, whatever else the checkpoint has: moments
+// under adamw.m. and adamw.v., the reference model under ref., the critic under
+// critic., its moments under critic.adamw.m. and critic.adamw.v., with the
+// number of its updates in the metadata under critic.updates. The same arguments
+// give the same bytes. A set of another form than it must have is an error that
+// names it.
 func (c *Checkpoint) Encode() ([]byte, error) {
 	list, metadata, err := c.layout()
 	if err != nil {
@@ -89,9 +87,9 @@ func (c *Checkpoint) Encode() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// EncodeSealed is [Checkpoint.Encode] with a checksum over the whole file in the
-// metadata ([safetensors.WriteSealed]), by which a reader finds any damage.
-func (c *Checkpoint) EncodeSealed() ([]byte, error) {
+// EncodeChecksummed is [Checkpoint.Encode] with a checksum over the whole file
+// in the metadata, by which a reader finds any damage.
+func (c *Checkpoint) EncodeChecksummed() ([]byte, error) {
 	list, metadata, err := c.layout()
 	if err != nil {
 		return nil, err
@@ -112,212 +110,114 @@ func (c *Checkpoint) layout() ([]safetensors.Tensor, map[string]string, error) {
 	if c.Critic != nil {
 		critic = *c.Critic
 	}
-	if critic.m != nil {
+	if critic.M != nil {
 		metadata = maps.Clone(metadata)
 		if metadata == nil {
 			metadata = map[string]string{}
 		}
-		metadata[criticUpdates] = strconv.Itoa(critic.updates)
+		metadata[criticUpdates] = strconv.Itoa(critic.Updates)
 	}
 	var list []safetensors.Tensor
-	for _, group := range c.groups(c.Params.Spec, &critic) {
-		for _, s := range group {
-			p := *s.params
-			if p == nil {
-				continue
+	for _, s := range c.sets(&critic) {
+		p := *s.params
+		if p == nil {
+			continue
+		}
+		if s.form != nil {
+			if err := (*s.form).Match(p); err != nil {
+				return nil, nil, fmt.Errorf("encode checkpoint: the set %q: %w", s.prefix+"*", err)
 			}
-			if err := p.Pull(); err != nil {
-				return nil, nil, fmt.Errorf("encode checkpoint: %w", err)
-			}
-			if p.Spec != c.Params.Spec {
-				return nil, nil, fmt.Errorf("encode checkpoint: the tensors %q are those of a %v, the policy is a %v", s.prefix+"*", p.Spec, c.Params.Spec)
-			}
-			for _, t := range p.Tensors() {
-				list = append(list, safetensors.Tensor{Name: s.prefix + t.Name, Dtype: "F32", Shape: t.Shape, Data: t.Data})
-			}
+		}
+		if err := p.Pull(); err != nil {
+			return nil, nil, fmt.Errorf("encode checkpoint: %w", err)
+		}
+		for _, t := range p.Tensors() {
+			list = append(list, safetensors.Tensor{Name: s.prefix + t.Name, Dtype: "F32", Shape: t.Shape, Data: t.Data})
 		}
 	}
 	return list, metadata, nil
 }
 
-// Read decodes a safetensors file of TinyLM weights; the size of the model
-// follows from the shapes. A missing or surplus tensor and a wrong shape are
-// errors that name it. So a file of weights alone, from PyTorch or an earlier
-// version, is read, and half of a critic is not.
-func Read(name string, r io.ReaderAt, size int64) (*Checkpoint, error) {
+// ReadCheckpoint decodes a safetensors file into its sets, each with the tensors
+// in the order of their data. Which tensors the parameters must have is the
+// network's business. A set that is incomplete, or of another form than the one
+// it belongs to, is an error that names the tensor.
+func ReadCheckpoint(name string, r io.ReaderAt, size int64) (*Checkpoint, error) {
 	f, err := safetensors.Read(name, r, size)
+	return checkpointOf(name, f, err)
+}
+
+// ReadCheckpointFile is [ReadCheckpoint] of the file at path.
+func ReadCheckpointFile(path string) (*Checkpoint, error) {
+	f, err := safetensors.ReadFile(path)
+	return checkpointOf(path, f, err)
+}
+
+func checkpointOf(name string, f *safetensors.File, err error) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := fromFile(f)
-	if err != nil {
+	c := &Checkpoint{Metadata: f.Metadata, Checksummed: f.Sealed}
+	if err := c.load(f.Tensors); err != nil {
 		return nil, fmt.Errorf("read checkpoint: %s: %w", name, err)
 	}
 	return c, nil
 }
 
-// ReadFile is [Read] of the file at path.
-func ReadFile(path string) (*Checkpoint, error) {
-	f, err := safetensors.ReadFile(path)
-	if err != nil {
-		return nil, err
+func (c *Checkpoint) load(tensors []safetensors.Tensor) error {
+	critic := &CriticState{}
+	sets := c.sets(critic)
+	members := make([][]Tensor, len(sets))
+	for _, t := range tensors {
+		k := len(sets) - 1
+		for !strings.HasPrefix(t.Name, sets[k].prefix) {
+			k--
+		}
+		members[k] = append(members[k], Tensor{strings.TrimPrefix(t.Name, sets[k].prefix), t.Shape, t.Data})
 	}
-	c, err := fromFile(f)
-	if err != nil {
-		return nil, fmt.Errorf("read checkpoint: %s: %w", path, err)
-	}
-	return c, nil
-}
-
-// ReadSpec returns the size of the model in the file at path, of which it reads
-// the header only.
-func ReadSpec(path string) (Spec, error) {
-	f, err := safetensors.ReadHeader(path)
-	if err != nil {
-		return Spec{}, err
-	}
-	spec, err := specOf(byName(f))
-	if err != nil {
-		return Spec{}, fmt.Errorf("read checkpoint: %s: %w", path, err)
-	}
-	return spec, nil
-}
-
-// ReadWeights reads the weights of the file at path, which must be finite.
-func ReadWeights(path string) (*Params, error) {
-	c, err := ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.Params.CheckFinite(); err != nil {
-		return nil, fmt.Errorf("read checkpoint: %s: %w", path, err)
-	}
-	return c.Params, nil
-}
-
-// byName indexes tensors. A header can name a million of them: they are looked
-// up, not searched for each.
-func byName(f *safetensors.File) map[string]safetensors.Tensor {
-	at := make(map[string]safetensors.Tensor, len(f.Tensors))
-	for _, t := range f.Tensors {
-		at[t.Name] = t
-	}
-	return at
-}
-
-func fromFile(f *safetensors.File) (*Checkpoint, error) {
-	at := byName(f)
-	spec, err := specOf(at)
-	if err != nil {
-		return nil, err
-	}
-	c, critic := &Checkpoint{Metadata: f.Metadata, Sealed: f.Sealed}, &CriticState{}
-	groups := c.groups(spec, critic)
-	known := map[string]bool{}
-	for _, group := range groups {
-		if !slices.ContainsFunc(group, func(s set) bool { return s.begun(f) }) {
+	for k, s := range sets {
+		if len(members[k]) == 0 {
 			continue
 		}
-		for _, s := range group {
-			if err := s.load(at, spec, known); err != nil {
-				return nil, err
+		p := NewParams(members[k])
+		for i, t := range p.Tensors() {
+			copy(t.Data, members[k][i].Data)
+		}
+		*s.params = p
+	}
+	if c.Params == nil {
+		return errors.New("there are no weights")
+	}
+	for _, s := range sets {
+		if *s.params == nil {
+			if s.with != nil && *s.with != nil {
+				return fmt.Errorf("tensor %q is missing", s.prefix+(*s.with).Tensors()[0].Name)
 			}
+			continue
+		}
+		if s.form == nil {
+			continue
+		}
+		if *s.form == nil {
+			return fmt.Errorf("the tensors %q are there without those that they belong to", s.prefix+"*")
+		}
+		if err := (*s.form).Match(*s.params); err != nil {
+			return fmt.Errorf("the set %q: %w", s.prefix+"*", err)
 		}
 	}
-	for _, t := range f.Tensors {
-		if !known[t.Name] {
-			return nil, fmt.Errorf("tensor %q has no place in a TinyLM of %d layers", t.Name, spec.Layers)
-		}
-	}
-	if critic.params != nil {
+	if critic.Params != nil {
 		c.Critic = critic
 	}
-	text, has := f.Metadata[criticUpdates]
-	if has != (critic.m != nil) {
-		return nil, fmt.Errorf("the critic's moments and the metadata key %q must stand together", criticUpdates)
+	text, has := c.Metadata[criticUpdates]
+	if has != (critic.M != nil) {
+		return fmt.Errorf("the critic's moments and the metadata key %q must come together", criticUpdates)
 	}
 	if has {
-		if critic.updates, err = strconv.Atoi(text); err != nil || critic.updates < 0 {
-			return nil, fmt.Errorf("metadata key %q is %q, want a number of updates", criticUpdates, text)
+		var err error
+		if critic.Updates, err = strconv.Atoi(text); err != nil || critic.Updates < 0 {
+			return fmt.Errorf("metadata key %q is %q, want a number of updates", criticUpdates, text)
 		}
 		delete(c.Metadata, criticUpdates)
 	}
-	return c, nil
-}
-
-// begun reports whether any tensor of f stands under the set's prefix.
-func (s set) begun(f *safetensors.File) bool {
-	return slices.ContainsFunc(f.Tensors, func(t safetensors.Tensor) bool { return strings.HasPrefix(t.Name, s.prefix) })
-}
-
-// load reads the set out of the file's tensors and notes its names in known.
-func (s set) load(at map[string]safetensors.Tensor, spec Spec, known map[string]bool) error {
-	p := newParams(spec, s.headRows)
-	for _, t := range p.Tensors() {
-		name := s.prefix + t.Name
-		got, ok := at[name]
-		if !ok {
-			return fmt.Errorf("tensor %q is missing: this is no TinyLM of %d layers", name, spec.Layers)
-		}
-		if !slices.Equal(got.Shape, t.Shape) {
-			return fmt.Errorf("tensor %q has shape %v, a model of vocab %d and hidden %d has %v", name, got.Shape, spec.Vocab, spec.Hidden, t.Shape)
-		}
-		copy(t.Data, got.Data)
-		known[name] = true
-	}
-	*s.params = p
 	return nil
-}
-
-// specOf reads the size of the model off the shapes.
-func specOf(at map[string]safetensors.Tensor) (Spec, error) {
-	e, ok := at["embed.weight"]
-	if !ok {
-		return Spec{}, fmt.Errorf("tensor \"embed.weight\" is missing: this is no TinyLM")
-	}
-	if len(e.Shape) != 2 || e.Shape[0] < 1 || e.Shape[1] < 1 {
-		return Spec{}, fmt.Errorf("tensor \"embed.weight\" has shape %v, want (vocab, hidden)", e.Shape)
-	}
-	s := Spec{Vocab: e.Shape[0], Hidden: e.Shape[1]}
-	for {
-		if _, ok := at[fmt.Sprintf("rnn.weight_hh_l%d", s.Layers)]; !ok {
-			break
-		}
-		s.Layers++
-	}
-	if s.Layers == 0 {
-		return s, fmt.Errorf("tensor \"rnn.weight_hh_l0\" is missing: this is no TinyLM")
-	}
-	// The sizes stand in a header that may be damaged: ask for no more memory
-	// than a file of these tensors would hold.
-	var have int
-	for _, t := range at {
-		n := 1
-		for _, d := range t.Shape {
-			n *= d
-		}
-		have += n
-	}
-	if s.Hidden > math.MaxInt32 || s.Vocab > math.MaxInt32 || s.Parameters() > have {
-		return s, fmt.Errorf("%v needs more numbers than the file's %d", s, have)
-	}
-	return s, nil
-}
-
-// Hash is the SHA-256 of the weights as little-endian float32 in the order of
-// the checkpoint, in hex. Equal weights have equal hashes whatever file they
-// came from.
-func (p *Params) Hash() string {
-	h := sha256.New()
-	var buf [4096]byte
-	for i := 0; i < len(p.Flat); {
-		n := 0
-		for ; n+4 <= len(buf) && i < len(p.Flat); i++ {
-			u := math.Float32bits(p.Flat[i])
-			buf[n], buf[n+1], buf[n+2], buf[n+3] = byte(u), byte(u>>8), byte(u>>16), byte(u>>24)
-			n += 4
-		}
-		h.Write(buf[:n])
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }

@@ -1,39 +1,12 @@
 package model
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"math"
-	"math/rand/v2"
-
-	"grpo/pkg/rng"
+	"slices"
 )
-
-// Spec is the size of a TinyLM. The embedding is as wide as the hidden state.
-type Spec struct {
-	Vocab, Hidden, Layers int
-}
-
-// Parameters counts the trainable numbers: V·H for the embedding, 6H²+6H for
-// each GRU layer, V·H+V for the head.
-func (s Spec) Parameters() int {
-	return s.trunkParameters() + s.Vocab*(s.Hidden+1)
-}
-
-// trunkParameters counts those below the head.
-func (s Spec) trunkParameters() int {
-	return s.Vocab*s.Hidden + s.Layers*(6*s.Hidden*s.Hidden+6*s.Hidden)
-}
-
-func (s Spec) String() string {
-	return fmt.Sprintf("TinyLM(vocab %d, hidden %d, layers %d: %d parameters)", s.Vocab, s.Hidden, s.Layers, s.Parameters())
-}
-
-func (s Spec) check() error {
-	if s.Vocab < 1 || s.Hidden < 1 || s.Layers < 1 {
-		return fmt.Errorf("model size %+v: vocab, hidden and layers must be at least 1", s)
-	}
-	return nil
-}
 
 // Tensor is a named view into the flat parameters, row-major.
 type Tensor struct {
@@ -42,92 +15,93 @@ type Tensor struct {
 	Data  []float32
 }
 
-// LayerParams are the weights of one GRU layer in PyTorch's layout: the rows
-// of the gates r, z, n stacked.
-type LayerParams struct {
-	Wih []float32 // 3H×H
-	Whh []float32 // 3H×H
-	Bih []float32 // 3H
-	Bhh []float32 // 3H
-}
-
-// Params are TinyLM's weights, or anything of the same form (gradients,
-// moments): one flat slice and named views into it.
-//
-// The weights and moments of a [Critic] have the form too, with a head of one
-// row: a sampler or a learner can't use them.
+// Params are the trainable parameters of a network, or numbers of the same form
+// (gradients, moments): one flat slice and named views into it.
 type Params struct {
-	Spec
-	Flat   []float32
-	Embed  []float32 // V×H
-	Layer  []LayerParams
-	Head   []float32 // V×H
-	HeadB  []float32 // V
-	tensor []Tensor
-	home   home // nil: Flat itself
+	Flat    []float32
+	tensors []Tensor
+	storage Storage // nil: Flat itself
 }
 
-// NewParams returns zeros in the form of s.
-func NewParams(s Spec) (*Params, error) {
-	if err := s.check(); err != nil {
-		return nil, err
+// Storage holds the numbers of a [Params] where that is not Flat: in the memory
+// of a GPU. Flat is then a copy on the host, brought up to date by Pull.
+type Storage interface {
+	Pull() error
+	Push() error
+	Zero()
+	Finite() bool
+	// Update is [AdamW.Step] where the parameters are stored.
+	Update(a *AdamW, w, g *Params, lr, maxNorm float64) (norm float64, err error)
+	Release()
+}
+
+// NewParams returns zeros with the names and shapes of tensors, in their order.
+func NewParams(form []Tensor) *Params {
+	p := &Params{tensors: make([]Tensor, len(form))}
+	total := 0
+	for _, t := range form {
+		total += elements(t.Shape)
 	}
-	return newParams(s, s.Vocab), nil
-}
-
-// newParams returns zeros in the form of a checked s, but for a head of the
-// given number of rows.
-func newParams(s Spec, headRows int) *Params {
-	p := &Params{Spec: s, Flat: make([]float32, s.trunkParameters()+headRows*(s.Hidden+1))}
+	p.Flat = make([]float32, total)
 	rest := p.Flat
-	take := func(name string, shape ...int) []float32 {
-		n := 1
-		for _, d := range shape {
-			n *= d
-		}
-		v := rest[:n:n]
+	for i, t := range form {
+		n := elements(t.Shape)
+		p.tensors[i] = Tensor{t.Name, t.Shape, rest[:n:n]}
 		rest = rest[n:]
-		p.tensor = append(p.tensor, Tensor{name, shape, v})
-		return v
 	}
-	h := s.Hidden
-	p.Embed = take("embed.weight", s.Vocab, h)
-	for l := range s.Layers {
-		p.Layer = append(p.Layer, LayerParams{
-			Wih: take(fmt.Sprintf("rnn.weight_ih_l%d", l), 3*h, h),
-			Whh: take(fmt.Sprintf("rnn.weight_hh_l%d", l), 3*h, h),
-			Bih: take(fmt.Sprintf("rnn.bias_ih_l%d", l), 3*h),
-			Bhh: take(fmt.Sprintf("rnn.bias_hh_l%d", l), 3*h),
-		})
-	}
-	p.Head = take("head.weight", headRows, h)
-	p.HeadB = take("head.bias", headRows)
 	return p
 }
 
-// zeros returns zeros in p's form.
-func (p *Params) zeros() *Params { return newParams(p.Spec, len(p.HeadB)) }
+func elements(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
 
-// Tensors lists the named views in the order of the checkpoint, under
-// PyTorch's names.
-func (p *Params) Tensors() []Tensor { return p.tensor }
+// Tensors lists the named views in the order of Flat.
+func (p *Params) Tensors() []Tensor { return p.tensors }
+
+// Count is the number of parameters.
+func (p *Params) Count() int { return len(p.Flat) }
+
+// Zeros returns zeros in p's form.
+func (p *Params) Zeros() *Params { return NewParams(p.tensors) }
 
 // Clone returns a copy of Flat: see [Params.Pull].
 func (p *Params) Clone() *Params {
-	q := p.zeros()
+	q := p.Zeros()
 	copy(q.Flat, p.Flat)
 	return q
 }
 
+// Match returns an error that names the first tensor in which q's form differs
+// from p's.
+func (p *Params) Match(q *Params) error {
+	for i, t := range p.tensors {
+		if i >= len(q.tensors) || q.tensors[i].Name != t.Name {
+			return fmt.Errorf("tensor %q is missing or not in its place", t.Name)
+		}
+		if !slices.Equal(q.tensors[i].Shape, t.Shape) {
+			return fmt.Errorf("tensor %q has shape %v, want %v", t.Name, q.tensors[i].Shape, t.Shape)
+		}
+	}
+	if len(q.tensors) > len(p.tensors) {
+		return fmt.Errorf("tensor %q is unknown", q.tensors[len(p.tensors)].Name)
+	}
+	return nil
+}
+
 // Finite reports whether no parameter is NaN or infinite, and the name of the
-// first tensor that holds one. It brings Flat up to date only where there is one
+// first tensor that holds one. It brings Flat up to date only when there is one
 // to be named.
 func (p *Params) Finite() (string, bool) {
-	if p.home != nil && p.home.finite() {
+	if p.storage != nil && p.storage.Finite() {
 		return "", true
 	}
-	// What can't be brought here any more has no answer; the next call that has
-	// an error to return says why.
+	// If the numbers can't be fetched there is no answer; the next call that
+	// returns an error says why.
 	if p.Pull() != nil {
 		return "", true
 	}
@@ -138,7 +112,7 @@ func (p *Params) Finite() (string, bool) {
 }
 
 // CheckFinite refuses weights that hold a NaN or an infinity; the error names the
-// tensor and the index. [ReadFile] accepts them, because a run that diverged saves
+// tensor and the index. [ReadCheckpointFile] accepts them, because a run that diverged saves
 // what it came to.
 func (p *Params) CheckFinite() error {
 	t, at := p.firstNotFinite()
@@ -155,81 +129,119 @@ func (p *Params) CheckFinite() error {
 // firstNotFinite returns the first tensor that holds a NaN or an infinity and
 // the place in it, or nil. It looks at Flat as it is: see [Params.Pull].
 func (p *Params) firstNotFinite() (*Tensor, int) {
-	for i := range p.tensor {
-		for at, v := range p.tensor[i].Data {
+	for i := range p.tensors {
+		for at, v := range p.tensors[i].Data {
 			if d := v - v; d != 0 { // NaN for NaN and for infinities
-				return &p.tensor[i], at
+				return &p.tensors[i], at
 			}
 		}
 	}
 	return nil, 0
 }
 
-// Init sets the weights that a base model starts from: embeddings N(0, 1),
-// Xavier-uniform input weights for each gate, an orthogonal recurrent block
-// for each gate (its products neither fade nor grow over a prompt's length), a
-// uniform head in ±1/√H, zero biases but for +1 on the update gate in bias_ih,
-// which makes a new cell keep its state.
-func (p *Params) Init(seed uint64) {
+// Pull brings Flat up to date with the numbers on a device. Call it before
+// reading Flat; where the numbers are in Flat, as on the CPU, it does nothing.
+func (p *Params) Pull() error {
+	if p.storage == nil {
+		return nil
+	}
+	return p.storage.Pull()
+}
+
+// Push takes over what was written into Flat. Call it after writing Flat; where
+// the numbers are in Flat it does nothing.
+func (p *Params) Push() error {
+	if p.storage == nil {
+		return nil
+	}
+	return p.storage.Push()
+}
+
+// Set copies the numbers of q, of the same size, wherever either is stored.
+func (p *Params) Set(q *Params) error {
+	if len(p.Flat) != len(q.Flat) {
+		return fmt.Errorf("copy parameters: %d numbers into %d", len(q.Flat), len(p.Flat))
+	}
+	if err := q.Pull(); err != nil {
+		return err
+	}
+	copy(p.Flat, q.Flat)
+	return p.Push()
+}
+
+// Zero sets all numbers to 0.
+func (p *Params) Zero() {
+	if p.storage != nil {
+		p.storage.Zero()
+		return
+	}
 	clear(p.Flat)
-	h := p.Hidden
-	stream := rng.New(seed, rng.Weights)
-	source := func(i int) *rand.Rand { return rand.New(stream.Sequence(uint32(i), 0, 0)) }
-	next := 0
-	draw := func() *rand.Rand { next++; return source(next) }
-	r := draw()
-	for i := range p.Embed {
-		p.Embed[i] = float32(r.NormFloat64())
-	}
-	for _, l := range p.Layer {
-		bound := math.Sqrt(6 / float64(h+h))
-		r := draw()
-		for i := range l.Wih {
-			l.Wih[i] = float32((2*r.Float64() - 1) * bound)
-		}
-		for gate := range 3 {
-			orthogonal(l.Whh[gate*h*h:(gate+1)*h*h], h, draw())
-		}
-		for i := h; i < 2*h; i++ {
-			l.Bih[i] = 1
-		}
-	}
-	bound := 1 / math.Sqrt(float64(h))
-	r = draw()
-	for i := range p.Head {
-		p.Head[i] = float32((2*r.Float64() - 1) * bound)
+}
+
+// Storage is where the numbers are; nil means Flat itself.
+func (p *Params) Storage() Storage { return p.storage }
+
+// Store moves the numbers to s; nil leaves them in Flat as it is.
+func (p *Params) Store(s Storage) { p.storage = s }
+
+// Release frees the storage; Flat stays as it is.
+func (p *Params) Release() {
+	if p.storage != nil {
+		p.storage.Release()
+		p.storage = nil
 	}
 }
 
-// orthogonal fills the n×n matrix w with a random orthogonal one: normals,
-// then modified Gram-Schmidt in float64, twice over each row for accuracy.
-func orthogonal(w []float32, n int, r *rand.Rand) {
-	q := make([]float64, n*n)
-	for i := range q {
-		q[i] = r.NormFloat64()
+// Hash is the SHA-256 of the numbers as little-endian float32 in their order, in
+// hex. Equal weights have equal hashes whatever file they came from.
+func (p *Params) Hash() string {
+	h := sha256.New()
+	var buf [4096]byte
+	for i := 0; i < len(p.Flat); {
+		n := 0
+		for ; n+4 <= len(buf) && i < len(p.Flat); i++ {
+			u := math.Float32bits(p.Flat[i])
+			buf[n], buf[n+1], buf[n+2], buf[n+3] = byte(u), byte(u>>8), byte(u>>16), byte(u>>24)
+			n += 4
+		}
+		h.Write(buf[:n])
 	}
-	for i := range n {
-		row := q[i*n : (i+1)*n]
-		for range 2 {
-			for j := range i {
-				other := q[j*n : (j+1)*n]
-				var dot float64
-				for k := range row {
-					dot += row[k] * other[k]
-				}
-				for k := range row {
-					row[k] -= dot * other[k]
-				}
-			}
-		}
-		var norm float64
-		for _, v := range row {
-			norm += v * v
-		}
-		norm = math.Sqrt(norm)
-		for k := range row {
-			row[k] /= norm
-			w[i*n+k] = float32(row[k])
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// MixInto moves the parameters of a reference model towards the policy's,
+// elementwise:
+//
+//	ref <- alpha·policy + (1-alpha)·ref
+//
+// It is TRL's ref_model_mixup_alpha (Gorbatovski et al., "Learn your reference
+// model for real good alignment", 2024): 1 copies the policy, 0 leaves the
+// reference as it is. Computed in float64 and rounded once, so that numbers
+// that agree stay as they are. Parameters of another form and an alpha outside
+// [0, 1] are errors. A [Scorer] of ref sees the new numbers at its next pass.
+func MixInto(ref, policy *Params, alpha float64) error {
+	const doing = "mix the policy into the reference"
+	if err := ref.Match(policy); err != nil {
+		return fmt.Errorf("%s: the policy's %w", doing, err)
+	}
+	if !(alpha >= 0 && alpha <= 1) {
+		return fmt.Errorf("%s: alpha %v must be in [0, 1]", doing, alpha)
+	}
+	for _, p := range []*Params{ref, policy} {
+		if err := p.Pull(); err != nil {
+			return fmt.Errorf("%s: %w", doing, err)
 		}
 	}
+	switch alpha {
+	case 0: // not 0·policy, which is NaN where the policy is not finite
+	case 1:
+		copy(ref.Flat, policy.Flat)
+	default:
+		for i, w := range policy.Flat {
+			// The conversions forbid the compiler to fuse, which would give other
+			// bits on other processors.
+			ref.Flat[i] = float32(float64(alpha*float64(w)) + float64((1-alpha)*float64(ref.Flat[i])))
+		}
+	}
+	return ref.Push()
 }

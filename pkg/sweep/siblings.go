@@ -106,7 +106,7 @@ func verify(path, hash, version string) error {
 	}
 	for _, name := range []string{"last", "best"} {
 		file := filepath.Join(path, rundir.CheckpointDir, name+".safetensors")
-		c, err := model.ReadFile(file)
+		c, err := model.ReadCheckpointFile(file)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && name == "best":
 			continue

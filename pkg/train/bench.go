@@ -9,7 +9,7 @@ import (
 
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
-	"grpo/pkg/model"
+	"grpo/pkg/model/tinylm"
 	"grpo/pkg/rng"
 	"grpo/pkg/rundir"
 )
@@ -47,7 +47,7 @@ type BenchResult struct {
 
 	RolloutTokS float64 `json:"rollout_tok_s"` // sampled tokens a second of rollout
 	UpdateTokS  float64 `json:"update_tok_s"`  // prompt and completion tokens a second of update
-	// GFLOPS is model.Work.Counted of rollout and update over the step's
+	// GFLOPS is model.Work.Nominal of rollout and update over the step's
 	// seconds, in 1e9 a second; the others are of the update alone.
 	GFLOPS         float64 `json:"gflops"`
 	UpdateGFLOPS   float64 `json:"update_gflops"`
@@ -101,13 +101,17 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 	defer t.close()
 	var total struct{ rollout, update, all []float64 }
 	var before, after runtime.MemStats
-	var memory model.GPUMemory
+	var memory tinylm.GPUMemory
+	graph := t.learner.(interface { // every network here is a graph whose parts can be timed
+		Watch(now func() time.Time)
+		Watched() (runs, arithmetic time.Duration)
+	})
 	for i := range o.Steps + 1 {
 		if ctx.Err() != nil {
 			return nil, ErrNothingSaved
 		}
 		if i == 1 { // graph and buffers stand
-			t.learner.Watch(o.Now)
+			graph.Watch(o.Now)
 			runtime.ReadMemStats(&before)
 			if t.device.gpu != nil {
 				memory = t.device.gpu.Memory()
@@ -126,14 +130,14 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 	runtime.ReadMemStats(&after)
 
 	n := float64(o.Steps)
-	spec := t.params.Spec
 	prompts, rows := o.Prompts*o.PromptLen, o.Prompts*o.Group
 	inputs, predictions := prompts+rows*(o.ResponseLen-1), rows*o.ResponseLen
-	sample, update := spec.Forward(inputs, predictions), spec.Update(inputs, predictions)
+	sample := t.policy.Size().Forward(inputs, predictions)
+	update := sample.Update()
 	r := &BenchResult{
 		RolloutS: mean(total.rollout), UpdateS: mean(total.update), StepS: mean(total.all), MedianStepS: median(total.all),
 		AllocsPerStep: float64(after.Mallocs-before.Mallocs) / n, BytesPerStep: float64(after.TotalAlloc-before.TotalAlloc) / n,
-		Params: spec.Parameters(), Threads: o.Threads, Device: t.device.String(),
+		Params: t.params.Count(), Threads: o.Threads, Device: t.device.String(),
 	}
 	if t.device.gpu != nil {
 		now := t.device.gpu.Memory()
@@ -142,9 +146,9 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 	r.MedianS.Rollout, r.MedianS.Update = median(total.rollout), median(total.update)
 	r.RolloutTokS = float64(predictions) / r.RolloutS
 	r.UpdateTokS = float64(prompts+predictions) / r.UpdateS
-	r.GFLOPS = (sample.Counted + update.Counted) / r.StepS / 1e9
-	r.UpdateGFLOPS, r.UpdateExecuted = update.Counted/r.UpdateS/1e9, update.Executed/r.UpdateS/1e9
-	run, ops := t.learner.Watched()
+	r.GFLOPS = (sample.Nominal + update.Nominal) / r.StepS / 1e9
+	r.UpdateGFLOPS, r.UpdateExecuted = update.Nominal/r.UpdateS/1e9, update.Executed/r.UpdateS/1e9
+	run, ops := graph.Watched()
 	r.GraphShare = (run - ops).Seconds() / (n * r.StepS)
 	return r, nil
 }
@@ -172,7 +176,10 @@ func newBench(o BenchOptions) (*trainer, error) {
 	if t.template, err = gsm8k.LookupTemplate(cfg.Data.PromptTemplate); err != nil {
 		return nil, err
 	}
-	around := len(encodePrompts(t.template, []gsm8k.Problem{{}})[0]) // the template's own tokens
+	if err := t.machinery(); err != nil {
+		return nil, err
+	}
+	around := len(encodePrompts(t.policy, t.template, []gsm8k.Problem{{}})[0]) // the template's own tokens
 	t.problems = &Problems{}
 	stream := rng.New(o.Seed, rng.Order)
 	for i := range 4 * o.Prompts { // enough for steps to differ
@@ -189,15 +196,13 @@ func newBench(o BenchOptions) (*trainer, error) {
 	if err := o.Memory.pass(m); err != nil {
 		return nil, err
 	}
-	if err := t.machinery(); err != nil {
-		return nil, err
-	}
+	t.encodeProblems()
 	for _, p := range t.trainPrompts {
 		if len(p) != o.PromptLen {
 			return nil, fmt.Errorf("measure a step: a prompt has %d tokens instead of %d", len(p), o.PromptLen)
 		}
 	}
-	t.sampler = model.NewSampler(t.params, t.device.on)
+	t.sampler = t.policy.NewSampler()
 	return t, nil
 }
 

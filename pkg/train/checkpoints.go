@@ -24,7 +24,8 @@ import (
 //
 //	seal.json                 what the newest one counts on (rundir.Seal)
 //
-// A checkpoint is a sealed safetensors file (model.Checkpoint.EncodeSealed): the
+// A checkpoint is a safetensors file with a checksum
+// (model.Checkpoint.EncodeChecksummed): the
 // policy's weights under PyTorch's names, AdamW's moments, the reference policy
 // and the critic with its moments where there are any. Its metadata are
 //
@@ -129,17 +130,20 @@ func (t *trainer) encode() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("save checkpoint: %w", err)
 	}
-	c := model.Checkpoint{Params: t.params, M: t.opt.M, V: t.opt.V, Reference: t.judges.reference, Metadata: map[string]string{
+	c := model.Checkpoint{Params: t.params, M: t.opt.M, V: t.opt.V, Metadata: map[string]string{
 		formatKey: checkpointFormat, kernelKey: kernel.Name(),
 		configKey: string(config.Marshal(t.cfg)), hashKey: config.Hash(t.cfg), stateKey: string(text),
 	}}
 	if on := t.device.String(); on != "" {
 		c.Metadata[deviceKey] = on
 	}
+	if t.judges.reference != nil {
+		c.Reference = t.judges.reference.Params()
+	}
 	if t.critic != nil {
 		c.Critic = t.critic.State()
 	}
-	return c.EncodeSealed()
+	return c.EncodeChecksummed()
 }
 
 // dropOld removes what is beyond output.keep_checkpoints, and what a damaged
@@ -168,7 +172,7 @@ func (t *trainer) keepBest() error {
 	if t.cfg.Output.Keep != "best" {
 		return nil
 	}
-	if c, err := model.ReadFile(t.path(rundir.CheckpointDir, bestFile)); err != nil || !c.Sealed {
+	if c, err := readOwn(t.path(rundir.CheckpointDir, bestFile)); err != nil || !c.Checksummed {
 		return nil
 	}
 	last, older, err := t.checkpoints()
@@ -193,7 +197,7 @@ func (t *trainer) keepBest() error {
 // saveBest keeps the weights of the best evaluation so far.
 func (t *trainer) saveBest(step int) error {
 	c := model.Checkpoint{Params: t.params, Metadata: map[string]string{hashKey: config.Hash(t.cfg), stepKey: strconv.Itoa(step)}}
-	data, err := c.EncodeSealed()
+	data, err := c.EncodeChecksummed()
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
-	"grpo/pkg/model/tokenizer"
 	"grpo/pkg/rl"
 	"grpo/pkg/rundir"
 )
@@ -56,13 +55,14 @@ func (t *trainer) checkSplits() error {
 // checkCompletions: what was sampled has the form of a completion.
 func (t *trainer) checkCompletions(r *rollout, step int) error {
 	limit := t.cfg.Rollout.SamplingMaxTokens
+	end := t.policy.End()
 	for i, c := range r.completions {
 		n := len(c.Tokens)
 		if n == 0 || n > limit || len(c.LogProbs) != n {
 			return failed(step, "completion %d has %d tokens and %d log-probabilities, at most %d were to be sampled", i, n, len(c.LogProbs), limit)
 		}
 		for k, id := range c.Tokens {
-			if ends := id == tokenizer.EOS; ends != (c.Ended && k == n-1) {
+			if ends := id == end; ends != (c.Ended && k == n-1) {
 				return failed(step, "completion %d of %d tokens, ended %v, has the token %d at %d", i, n, c.Ended, id, k)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
-	"grpo/pkg/model/tokenizer"
+	"grpo/pkg/model/tinylm/tokenizer"
 	"grpo/pkg/rl"
 	"grpo/pkg/rundir"
 )
@@ -24,7 +24,7 @@ func ready(t testing.TB, cfg config.Config) *trainer {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.close)
-	r.sampler = model.NewSampler(r.params, r.pool)
+	r.sampler = r.policy.NewSampler()
 	return r
 }
 

@@ -7,7 +7,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
-	"grpo/pkg/model/tokenizer"
+	"grpo/pkg/model/tinylm"
 	"grpo/pkg/rundir"
 )
 
@@ -20,8 +20,8 @@ const worthGPU = 1e9
 // device is where a run's arithmetic happens. The zero value is none.
 type device struct {
 	on    model.Device
-	gpu   model.GPU // nil on the CPU
-	notes []string  // what people should know of the choice
+	gpu   tinylm.GPU // nil on the CPU
+	notes []string   // what people should know of the choice
 }
 
 // String is the card and its precision, and empty on the CPU.
@@ -47,7 +47,7 @@ func openDevice(c config.Model, pool *kernel.Pool, work float64) (device, error)
 	case "cpu":
 		return onCPU, nil
 	case "auto":
-		if !model.BuiltWithCUDA {
+		if !tinylm.BuiltWithCUDA {
 			return onCPU, nil
 		}
 		if work < worthGPU {
@@ -55,11 +55,11 @@ func openDevice(c config.Model, pool *kernel.Pool, work float64) (device, error)
 			return onCPU, nil
 		}
 	}
-	if !model.BuiltWithCUDA {
-		_, err := model.OpenGPU(c.Precision)
+	if !tinylm.BuiltWithCUDA {
+		_, err := tinylm.OpenGPU(c.Precision)
 		return device{}, fmt.Errorf("%w: model.device %s: %w", config.ErrConfig, c.Device, err)
 	}
-	gpu, err := model.OpenGPU(c.Precision)
+	gpu, err := tinylm.OpenGPU(c.Precision)
 	if err != nil {
 		if c.Device == "auto" {
 			onCPU.notes = []string{fmt.Sprintf("model.device auto: the CPU, since there is no GPU to be had: %v", err)}
@@ -68,31 +68,6 @@ func openDevice(c config.Model, pool *kernel.Pool, work float64) (device, error)
 		return device{}, fmt.Errorf("open the device (model.device %s): %w", c.Device, err)
 	}
 	return device{on: gpu, gpu: gpu, notes: []string{"on " + gpu.String()}}, nil
-}
-
-// stepWork estimates the operations of one step: how long prompts and
-// completions are is not known before, so a guess of half the limit stands for
-// both.
-func stepWork(c config.Config) float64 {
-	spec, tokens := specOf(c), c.Rollout.SamplingMaxTokens/2+1
-	rows := c.Rollout.RolloutBatchSize
-	inputs := rows*tokens + rows/max(1, c.Rollout.GroupSize)*tokens
-	return spec.Forward(inputs, rows*tokens).Counted + float64(c.Train.EpochsPerRolloutBatch)*spec.Update(inputs, rows*tokens).Counted
-}
-
-func evaluationWork(c config.Config, problems int) float64 {
-	tokens := c.Eval.MaxTokens/2 + 1
-	return specOf(c).Forward(2*problems*tokens, problems*tokens).Counted
-}
-
-func sftWork(c config.SFT) float64 {
-	spec := model.Spec{Vocab: tokenizer.VocabSize, Hidden: c.Model.HiddenSize, Layers: c.Model.NumLayers}
-	var most float64
-	for _, s := range c.Stages {
-		tokens := s.BatchSize * config.Default().Rollout.SamplingMaxTokens
-		most = max(most, spec.Update(tokens, tokens).Counted)
-	}
-	return most
 }
 
 // onDeviceOf returns a with the device and precision of b: a run may move from

@@ -7,7 +7,6 @@ import (
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
-	"grpo/pkg/model/tokenizer"
 	"grpo/pkg/rng"
 	"grpo/pkg/rundir"
 )
@@ -36,20 +35,20 @@ var splitStream = map[string]uint32{"val": 0, "unseen": 1, "test": 2, "train": 3
 // Evaluate decodes every problem of a split, once sampled and, where asked
 // for, once greedily, and counts the outcomes. The random numbers depend on
 // seed, split, step and the problem's place, not on the batch.
-func Evaluate(s *model.Sampler, e Evaluation, split string, problems []gsm8k.Problem, step int) (rundir.Eval, []rundir.Sample, error) {
+func Evaluate(policy model.Policy, s model.Sampler, e Evaluation, split string, problems []gsm8k.Problem, step int) (rundir.Eval, []rundir.Sample, error) {
 	out := rundir.Eval{Step: step, Split: split}
 	out.MajorityAnswer, out.MajorityBaseline = gsm8k.MajorityAnswer(problems)
-	prompts := encodePrompts(e.Template, problems)
+	prompts := encodePrompts(policy, e.Template, problems)
 	draws := model.Draws{Stream: rng.New(e.Seed, rng.Evaluation), A: uint32(step), C: splitStream[split]}
 	var kept []rundir.Sample
 	decode := func(name string, opt model.Sampling) (rundir.Counts, error) {
-		completions, err := s.SampleFrom(prompts, 1, opt, draws)
+		completions, err := s.Sample(prompts, 1, opt, draws)
 		if err != nil {
 			return rundir.Counts{}, err
 		}
 		var tally counter
 		for i, c := range completions {
-			text := tokenizer.Decode(c.Tokens)
+			text := policy.Decode(c.Tokens)
 			v := gsm8k.Grade(text, c.Ended, problems[i].Gold)
 			tally.add(v, c)
 			if i < e.Samples {
@@ -153,10 +152,6 @@ func EvaluateCheckpoint(cfg config.Config, split string, n, threads int, note fu
 	if err := check.pass(memoryOfEvaluation(cfg, template, chosen, threads)); err != nil {
 		return fail(err)
 	}
-	params, err := InitialWeights(specOf(cfg), cfg.Model.Init, cfg.Seed)
-	if err != nil {
-		return fail(err)
-	}
 	pool := kernel.NewPool(threads)
 	defer pool.Close()
 	d, err := openDevice(cfg.Model, pool, evaluationWork(cfg, len(chosen)))
@@ -164,7 +159,13 @@ func EvaluateCheckpoint(cfg config.Config, split string, n, threads int, note fu
 		return fail(err)
 	}
 	defer d.close()
+	policy, err := newPolicy(cfg.Model, cfg.Model.Init, cfg.Seed, d.on)
+	if err != nil {
+		return fail(err)
+	}
+	sampler := policy.NewSampler()
+	defer sampler.Close()
 	e := evaluationOf(cfg, template)
 	e.Samples = n
-	return Evaluate(model.NewSampler(params, d.on), e, split, chosen, 0)
+	return Evaluate(policy, sampler, e, split, chosen, 0)
 }

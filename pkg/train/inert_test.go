@@ -87,7 +87,8 @@ func weightsOf(t *testing.T, cfg config.Config, problems map[config.Data]*Proble
 	if err := run.machinery(); err != nil {
 		t.Fatal(err)
 	}
-	run.sampler = model.NewSampler(run.params, run.device.on)
+	run.encodeProblems()
+	run.sampler = run.policy.NewSampler()
 	for step := range cfg.Train.NGRPOSteps {
 		if _, err := run.learn(step+1, &rundir.Metrics{}, laps(time.Now)); err != nil {
 			t.Fatal(err)

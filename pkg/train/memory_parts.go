@@ -3,12 +3,11 @@ package train
 import (
 	"fmt"
 	"slices"
-	"unicode/utf8"
 
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
-	"grpo/pkg/model/tokenizer"
+	"grpo/pkg/model/tinylm"
 )
 
 // MemoryOf estimates the memory of a resolved configuration's run over these
@@ -19,17 +18,17 @@ func MemoryOf(cfg config.Config, p *Problems, threads int) (Memory, error) {
 	if err != nil {
 		return Memory{}, err
 	}
-	lengths := promptLengths(template, p.Train)
+	lengths := promptLengths(tokenizerOf(cfg.Model), template, p.Train)
 	m := Memory{Parts: runParts(cfg, p, template, lengths, threads)}
 	m.blameLongPrompts(cfg, p, template, lengths, threads)
 	return m, nil
 }
 
-// promptLengths counts the tokens of each prompt: <bos> and one for a character.
-func promptLengths(t gsm8k.Template, problems []gsm8k.Problem) []int {
+// promptLengths counts the tokens of each prompt.
+func promptLengths(tok model.Tokenizer, t gsm8k.Template, problems []gsm8k.Problem) []int {
 	out := make([]int, len(problems))
 	for i, p := range problems {
-		out[i] = 1 + utf8.RuneCountInString(t.Render(p.Question))
+		out[i] = len(tok.Start()) + len(tok.Encode(t.Render(p.Question)))
 	}
 	return out
 }
@@ -54,16 +53,16 @@ func batchOf(lengths []int, rows, group, maxTokens int) model.BatchSize {
 }
 
 func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths []int, threads int) []MemoryPart {
-	spec, a, c := specOf(cfg), cfg.Algorithm, cfg.Rollout
+	size, a, c := sizeOf(cfg.Model), cfg.Algorithm, cfg.Rollout
 	group, rows, width := c.GroupSize, float64(c.RolloutBatchSize), float64(c.SamplingMaxTokens)
 	micro := cfg.Train.TrainBatchSize / max(1, cfg.Train.GradientAccumulationSteps)
 	all, part := batchOf(lengths, c.RolloutBatchSize, group, c.SamplingMaxTokens), batchOf(lengths, micro, group, c.SamplingMaxTokens)
-	one, tokens := spec.WeightBytes(), rows*width
+	one, tokens := size.ParamBytes(), rows*width
 	host := mayUseGPU(cfg)
 
 	weights, saved := 4*one, 4*one // now, first and two moments; files of three of them and of the best weights
 	numbers := 2.0                 // float64 for each token of a micro-batch: old log-probabilities and gradient
-	sampled := spec.SampledBytes(all.Prompts, float64(group), width)
+	sampled := size.SampledBytes(all.Prompts, float64(group), width)
 	kept := 8*tokens + 2*tokens + 400*rows // old log-probabilities, mask and text; verdict and rewards
 	if a.DynamicSampling {
 		sampled *= float64(max(1, a.DynamicSamplingMaxRounds))
@@ -72,7 +71,7 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 	score := func() {
 		kept += 8 * tokens
 		if !host {
-			scorers += spec.ScorerBytes(all, threads)
+			scorers += size.ScorerBytes(all, threads)
 		}
 	}
 	if a.Beta != 0 {
@@ -98,16 +97,16 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 		kept += 4 * 8 * tokens // values, rewards and returns
 		saved += 3 * one
 		if critic = 4 * one; !host {
-			critic = spec.CriticBytes(all, part, threads)
+			critic = size.CriticBytes(all, part, threads)
 		}
 	}
 	learner := one
 	if !host {
-		learner = spec.LearnerBytes(part, threads)
+		learner = size.LearnerBytes(part, threads)
 	}
 	learner += 8 * numbers * part.Completions * part.Longest
 
-	size := "lower model.hidden_size or model.num_layers"
+	smaller := "lower model.hidden_size or model.num_layers"
 	batch := fmt.Sprintf("lower rollout.rollout_batch_size, now %d, or rollout.sampling_max_tokens, now %d", c.RolloutBatchSize, c.SamplingMaxTokens)
 	accumulate := fmt.Sprintf("raise train.gradient_accumulation_steps, now %d; ", cfg.Train.GradientAccumulationSteps)
 	split, largest := "val_size", p.Val
@@ -120,27 +119,27 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 		}
 	}
 	parts := []MemoryPart{
-		{fmt.Sprintf("weights and moments of %v", spec), weights, size},
+		{fmt.Sprintf("weights and moments of %v", size), weights, smaller},
 		{"activations of a micro-batch", learner, accumulate + batch},
 		{"the critic", critic, accumulate + batch},
 		{"scoring the rollout", scorers, batch},
 		{"the completions of a rollout", sampled + kept, batch},
-		{"an evaluation", evaluationBytes(spec, template, largest, cfg.Eval.MaxTokens, cfg.Eval.Greedy),
+		{"an evaluation", evaluationBytes(size, tokenizerOf(cfg.Model), template, largest, cfg.Eval.MaxTokens, cfg.Eval.Greedy),
 			fmt.Sprintf("lower eval.max_tokens, now %d, or data.%s", cfg.Eval.MaxTokens, split)},
-		{"the sampler", spec.SamplerBytes(threads), size},
-		{"checkpoints", saved, size},
+		{"the sampler", size.SamplerBytes(threads), smaller},
+		{"checkpoints", saved, smaller},
 	}
 	return append(parts, problemParts(lengths, threads, p.Train, p.Val, p.Test, p.Unseen)...)
 }
 
 // evaluationBytes is for decoding all problems of a split. The completions of
 // the first decoding are garbage, and may still be there, during the second.
-func evaluationBytes(spec model.Spec, template gsm8k.Template, problems []gsm8k.Problem, maxTokens int, greedy bool) float64 {
-	bytes := spec.SampledBytes(float64(len(problems)), 1, float64(maxTokens))
+func evaluationBytes(size model.Size, tok model.Tokenizer, template gsm8k.Template, problems []gsm8k.Problem, maxTokens int, greedy bool) float64 {
+	bytes := size.SampledBytes(float64(len(problems)), 1, float64(maxTokens))
 	if greedy {
 		bytes *= 2
 	}
-	for _, n := range promptLengths(template, problems) {
+	for _, n := range promptLengths(tok, template, problems) {
 		bytes += 8 * float64(n)
 	}
 	return bytes
@@ -167,17 +166,17 @@ func problemParts(lengths []int, threads int, splits ...[]gsm8k.Problem) []Memor
 
 // mayUseGPU says whether the graphs may be built in the memory of a GPU.
 func mayUseGPU(cfg config.Config) bool {
-	return cfg.Model.Device != "cpu" && model.BuiltWithCUDA
+	return cfg.Model.Device != "cpu" && tinylm.BuiltWithCUDA
 }
 
 // memoryOfEvaluation is for `grpo eval`.
 func memoryOfEvaluation(cfg config.Config, template gsm8k.Template, problems []gsm8k.Problem, threads int) Memory {
-	spec := specOf(cfg)
+	size := sizeOf(cfg.Model)
 	parts := []MemoryPart{
-		{fmt.Sprintf("weights of %v", spec), 3 * spec.WeightBytes(), ""}, // read, checked and copied
-		{"the completions", evaluationBytes(spec, template, problems, cfg.Eval.MaxTokens, cfg.Eval.Greedy),
+		{fmt.Sprintf("weights of %v", size), 3 * size.ParamBytes(), ""}, // read, checked and copied
+		{"the completions", evaluationBytes(size, tokenizerOf(cfg.Model), template, problems, cfg.Eval.MaxTokens, cfg.Eval.Greedy),
 			fmt.Sprintf("lower eval.max_tokens, now %d, or the number of problems", cfg.Eval.MaxTokens)},
-		{"the sampler", spec.SamplerBytes(threads), ""},
+		{"the sampler", size.SamplerBytes(threads), ""},
 	}
 	return Memory{Parts: append(parts, problemParts(nil, threads, problems)...)}
 }
@@ -187,7 +186,7 @@ const corpusSample = 1000
 
 // memory is the estimate of the stage that needs the most.
 func (s *sft) memory() (Memory, error) {
-	spec := model.Spec{Vocab: tokenizer.VocabSize, Hidden: s.cfg.Model.HiddenSize, Layers: s.cfg.Model.NumLayers}
+	size, tok := sizeOf(s.cfg.Model), tokenizerOf(s.cfg.Model)
 	maxTokens := config.Default().Rollout.SamplingMaxTokens
 	sample := *s
 	sample.cfg.Stages = slices.Clone(s.cfg.Stages)
@@ -202,7 +201,7 @@ func (s *sft) memory() (Memory, error) {
 		}
 		lengths, sum := make([]int, len(corpus)), 0.0
 		for k, e := range corpus {
-			lengths[k] = len(tokenize(e, 0).tokens)
+			lengths[k] = len(tokenize(tok, e, 0).tokens)
 			sum += float64(lengths[k])
 		}
 		slices.SortFunc(lengths, func(a, b int) int { return b - a })
@@ -211,21 +210,21 @@ func (s *sft) memory() (Memory, error) {
 			batch.Tokens += float64(n)
 		}
 		batch.Tokens *= max(1, float64(st.BatchSize)/float64(len(lengths)))
-		learner := spec.WeightBytes() + 33*batch.Completions*batch.Longest
-		if s.cfg.Model.Device == "cpu" || !model.BuiltWithCUDA {
-			learner = spec.LearnerBytes(batch, s.opts.Threads)
+		learner := size.ParamBytes() + 33*batch.Completions*batch.Longest
+		if s.cfg.Model.Device == "cpu" || !tinylm.BuiltWithCUDA {
+			learner = size.LearnerBytes(batch, s.opts.Threads)
 		}
 		examples, mean := float64(len(corpus)), sum/float64(len(corpus))
 		if st.Corpus != "answers" {
 			examples = float64(st.Examples)
 		}
 		now := Memory{Parts: append([]MemoryPart{
-			{fmt.Sprintf("weights and moments of %v", spec), 4 * spec.WeightBytes(), "lower model.hidden_size or model.num_layers"},
+			{fmt.Sprintf("weights and moments of %v", size), 4 * size.ParamBytes(), "lower model.hidden_size or model.num_layers"},
 			{fmt.Sprintf("activations of a batch of stage %q", st.Name), learner, fmt.Sprintf("lower its batch_size, now %d", st.BatchSize)},
 			// An example is its text, its tokens and a weight for each.
 			{fmt.Sprintf("the corpus of stage %q", st.Name), examples * (mean*(8+8+2) + 160), fmt.Sprintf("lower its examples, now %d", st.Examples)},
-			{"an evaluation", evaluationBytes(spec, s.template, s.val, maxTokens, true), "lower eval_size"},
-			{"the sampler", spec.SamplerBytes(s.opts.Threads), ""},
+			{"an evaluation", evaluationBytes(size, tok, s.template, s.val, maxTokens, true), "lower eval_size"},
+			{"the sampler", size.SamplerBytes(s.opts.Threads), ""},
 		}, problemParts(nil, s.opts.Threads, s.problems.SFT, s.problems.Train, s.problems.Val, s.problems.Test, s.problems.Unseen)...)}
 		if now.Total() > most.Total() {
 			most = now

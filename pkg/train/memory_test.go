@@ -14,6 +14,7 @@ import (
 
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
+	"grpo/pkg/model/tinylm"
 )
 
 // memoryOf estimates a configuration over its problems.
@@ -198,8 +199,8 @@ func TestPromptLengths(t *testing.T) {
 		t.Fatal(err)
 	}
 	problems := []gsm8k.Problem{{Question: "How many?"}, {Question: "Wie viele Äpfel – und Öl?\n\u2028"}, {}}
-	for i, ids := range encodePrompts(template, problems) {
-		if got := promptLengths(template, problems)[i]; got != len(ids) {
+	for i, ids := range encodePrompts(tinylm.Tokenizer{}, template, problems) {
+		if got := promptLengths(tinylm.Tokenizer{}, template, problems)[i]; got != len(ids) {
 			t.Errorf("%q: %d tokens, want %d", problems[i].Question, got, len(ids))
 		}
 	}

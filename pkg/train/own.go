@@ -110,5 +110,5 @@ func readOwn(path string) (*model.Checkpoint, error) {
 	if err := regular.Check(path, regular.MaxCheckpoint); err != nil {
 		return nil, fmt.Errorf("read checkpoint: %w", err)
 	}
-	return model.ReadFile(path)
+	return model.ReadCheckpointFile(path)
 }

@@ -1,65 +1,112 @@
 package train
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"grpo/pkg/config"
 	"grpo/pkg/model"
-	"grpo/pkg/rl"
+	"grpo/pkg/model/tinylm"
+	"grpo/pkg/model/tinylm/base"
+	"grpo/pkg/model/tinylm/tokenizer"
 )
 
-// policyLoss is the loss of some rows in a form that a GPU evaluates by itself,
-// or nil where it has no such form: off-policy, with a KL or entropy term, with
-// advantages or masks of tokens, or of a kind that needs more than its token. On
-// the CPU the general way is taken always (its bits are those of pkg/rl).
-func (t *trainer) policyLoss(c rl.LossConfig, r *rollout, rows []int, masked bool, totals rl.Totals) *model.PolicyLoss {
-	if t.device.gpu == nil || !t.onPolicy() || masked || r.tokenAdvantages != nil ||
-		c.Beta != 0 || c.EntropyCoef != 0 || c.Delta != 0 || c.OffPolicyMask || c.Level != "" && c.Level != rl.TokenLevel {
-		return nil
+// This file is the only one of the package that knows which networks there are.
+
+// newPolicy returns the policy that a configuration describes, on a device. Its
+// first parameters are the embedded base model ("base"), random ones by seed
+// ("random"), or those of the checkpoint at a path. A checkpoint of another size,
+// and one that holds a number that is not finite, are errors.
+func newPolicy(c config.Model, init string, seed uint64, on model.Device) (model.Policy, error) {
+	w, err := loadTinyLM(specOf(c), init, seed)
+	if err != nil {
+		return nil, err
 	}
-	p := &model.PolicyLoss{}
-	switch c.Loss {
-	case rl.NoBaseline, rl.ReinforceWithBaseline:
-	case rl.GRPOClip, rl.GRPONoClip:
-		p.Ratio = true
-	default:
-		return nil
-	}
-	if c.Aggregation == rl.SeqMeanTokenSumNorm && c.NormalizeConstant == 0 {
-		return nil // its weight depends on the width of the batch
-	}
-	weights := map[int]float64{}
-	for _, i := range rows {
-		n := len(r.completions[i].Tokens)
-		w, known := weights[n]
-		if !known {
-			var err error
-			if w, err = rowWeight(c, n, totals); err != nil {
-				return nil // the general way reports it
-			}
-			weights[n] = w
+	return tinylm.New(w, on), nil
+}
+
+// sizeOf is what the network of a configuration costs.
+func sizeOf(c config.Model) model.Size { return specOf(c) }
+
+// tokenizerOf is the tokenizer of a configuration's network.
+func tokenizerOf(config.Model) model.Tokenizer { return tinylm.Tokenizer{} }
+
+func specOf(c config.Model) tinylm.Spec {
+	return tinylm.Spec{Vocab: tokenizer.VocabSize, Hidden: c.HiddenSize, Layers: c.NumLayers}
+}
+
+func loadTinyLM(spec tinylm.Spec, init string, seed uint64) (*tinylm.Weights, error) {
+	if init == "random" {
+		w, err := tinylm.NewWeights(spec)
+		if err != nil {
+			return nil, err
 		}
-		p.Advantages, p.Weights = append(p.Advantages, r.advantages[i]), append(p.Weights, w)
-		p.Old = append(p.Old, r.completions[i].LogProbs)
+		w.Init(seed)
+		return w, nil
 	}
-	return p
+	w, what, err := savedTinyLM(init)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, config.Invalid(fmt.Errorf("load the first weights: %w", err))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load the first weights: %w", err)
+	}
+	if w.Spec != spec {
+		fix := "leave model.hidden_size and model.num_layers out, and they follow the checkpoint"
+		if init == "base" {
+			fix = fmt.Sprintf("for a base model of this size: grpo sft --set hidden_size=%d --set num_layers=%d --out DIR, then --set model.init=DIR; model.init=random starts without one", spec.Hidden, spec.Layers)
+		}
+		return nil, config.Invalid(fmt.Errorf("load the first weights: %s is a %v, the configuration asks for a %v (%s)", what, w.Spec, spec, fix))
+	}
+	return w, nil
 }
 
-// rowWeight is what the aggregation weighs each token of a row of n with.
-func rowWeight(c rl.LossConfig, n int, totals rl.Totals) (float64, error) {
-	mask, weights := make([]bool, n), make([]float64, n)
-	for i := range mask {
-		mask[i] = true
+// newTeacher returns the policy of a teacher's checkpoint, which may be a model
+// of another size than the policy as long as it has the tokens of the tokenizer.
+func newTeacher(path string, on model.Device) (model.Policy, error) {
+	w, what, err := savedTinyLM(path)
+	if err == nil && w.Vocab != tokenizer.VocabSize {
+		err = fmt.Errorf("%s has a vocabulary of %d, the tokenizer of %d", what, w.Vocab, tokenizer.VocabSize)
 	}
-	_, err := rl.Aggregate(c.Aggregation, c.NormalizeConstant, rl.Shape{B: 1, T: n}, make([]float64, n), mask, totals, weights)
-	return weights[0], err
+	if err != nil {
+		return nil, fmt.Errorf("load the teacher (algorithm.teacher): %w", err)
+	}
+	return tinylm.New(w, on), nil
 }
 
-// lookAt is [passStats.look] for sums that a GPU brought.
-func (s *passStats) lookAt(sums model.PolicySums, firstPass bool) {
-	if !firstPass {
-		return
+// savedTinyLM reads the embedded base model ("base") or the file at a path; what
+// names it in errors.
+func savedTinyLM(init string) (w *tinylm.Weights, what string, err error) {
+	if init == "base" {
+		w, err = base.Weights()
+		return w, "the embedded base model", err
 	}
-	if s.updates == 0 {
-		s.maxDiff = max(s.maxDiff, sums.MaxDiff)
+	w, err = tinylm.ReadFile(init)
+	return w, init, err
+}
+
+// stepWork estimates the operations of one step before the policy is made: how
+// long prompts and completions are is not known yet, so half the limit stands
+// for both.
+func stepWork(c config.Config) float64 {
+	size, tokens := sizeOf(c.Model), c.Rollout.SamplingMaxTokens/2+1
+	rows := c.Rollout.RolloutBatchSize
+	inputs := rows*tokens + rows/max(1, c.Rollout.GroupSize)*tokens
+	forward := size.Forward(inputs, rows*tokens)
+	return forward.Nominal + float64(c.Train.EpochsPerRolloutBatch)*forward.Update().Nominal
+}
+
+func evaluationWork(c config.Config, problems int) float64 {
+	tokens := c.Eval.MaxTokens/2 + 1
+	return sizeOf(c.Model).Forward(2*problems*tokens, problems*tokens).Nominal
+}
+
+func sftWork(c config.SFT) float64 {
+	var most float64
+	for _, s := range c.Stages {
+		tokens := s.BatchSize * config.Default().Rollout.SamplingMaxTokens
+		most = max(most, sizeOf(c.Model).Forward(tokens, tokens).Update().Nominal)
 	}
-	s.entropy += sums.Entropy
-	s.entropyTokens += sums.Tokens
+	return most
 }

@@ -9,7 +9,7 @@ import (
 	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
-	"grpo/pkg/model/tokenizer"
+	"grpo/pkg/model"
 )
 
 // Problems are the splits of a run, disjoint by question.
@@ -108,15 +108,12 @@ func (p *Problems) Split(name string) ([]gsm8k.Problem, error) {
 	return s, nil
 }
 
-// encodePrompt returns <bos> and the tokens of the question under a template.
-func encodePrompt(t gsm8k.Template, question string) []int {
-	return tokenizer.AppendEncode([]int{tokenizer.BOS}, t.Render(question))
-}
-
-func encodePrompts(t gsm8k.Template, problems []gsm8k.Problem) [][]int {
+// encodePrompts returns the start tokens and the tokens of each question under a
+// template.
+func encodePrompts(tok model.Tokenizer, t gsm8k.Template, problems []gsm8k.Problem) [][]int {
 	ids := make([][]int, len(problems))
 	for i, p := range problems {
-		ids[i] = encodePrompt(t, p.Question)
+		ids[i] = append(tok.Start(), tok.Encode(t.Render(p.Question))...)
 	}
 	return ids
 }

@@ -9,33 +9,33 @@ import (
 // reference policy of a KL term, a teacher, and the policy itself where the
 // entropies of sampling time are wanted.
 type judges struct {
-	reference       *model.Params
-	referenceScorer *model.Scorer
-	teacherScorer   *model.Scorer
-	policyScorer    *model.Scorer
+	reference       model.Policy
+	referenceScorer model.Scorer
+	teacherScorer   model.Scorer
+	policyScorer    model.Scorer
 }
 
 func (t *trainer) prepareJudges() error {
 	a, temperature := t.cfg.Algorithm, t.cfg.Rollout.SamplingTemperature
 	var err error
 	if a.Beta != 0 {
-		t.judges.reference = t.first.Clone()
-		if t.judges.referenceScorer, err = model.NewScorer(t.judges.reference, temperature, t.device.on); err != nil {
+		t.judges.reference = t.policy.Copy()
+		if t.judges.referenceScorer, err = t.judges.reference.NewScorer(temperature); err != nil {
 			return err
 		}
 	}
 	if a.Teacher != "" {
-		teacher, err := TeacherWeights(a.Teacher)
+		teacher, err := newTeacher(a.Teacher, t.device.on)
 		if err != nil {
 			return err
 		}
-		t.inputs.Teacher = teacher.Hash()
-		if t.judges.teacherScorer, err = model.NewScorer(teacher, temperature, t.device.on); err != nil {
+		t.inputs.Teacher = teacher.Params().Hash()
+		if t.judges.teacherScorer, err = teacher.NewScorer(temperature); err != nil {
 			return err
 		}
 	}
 	if a.TopEntropyQuantile < 1 {
-		if t.judges.policyScorer, err = model.NewScorer(t.params, temperature, t.device.on); err != nil {
+		if t.judges.policyScorer, err = t.policy.NewScorer(temperature); err != nil {
 			return err
 		}
 	}
@@ -43,7 +43,7 @@ func (t *trainer) prepareJudges() error {
 }
 
 func (j *judges) close() {
-	for _, s := range []*model.Scorer{j.referenceScorer, j.teacherScorer, j.policyScorer} {
+	for _, s := range []model.Scorer{j.referenceScorer, j.teacherScorer, j.policyScorer} {
 		if s != nil {
 			_ = s.Close() // frees memory only
 		}
@@ -53,7 +53,7 @@ func (j *judges) close() {
 // judge asks them.
 func (t *trainer) judge(r *rollout) error {
 	for _, s := range []struct {
-		scorer  *model.Scorer
+		scorer  model.Scorer
 		entropy bool
 		to      *ragged
 	}{{t.judges.referenceScorer, false, &r.reference}, {t.judges.teacherScorer, false, &r.teacher}, {t.judges.policyScorer, true, &r.entropies}} {
@@ -78,7 +78,7 @@ func (t *trainer) judge(r *rollout) error {
 func (t *trainer) afterStep(step int, entropy float64) error {
 	a := t.cfg.Algorithm
 	if t.judges.reference != nil && a.RefModelSyncSteps > 0 && step%a.RefModelSyncSteps == 0 {
-		if err := model.MixInto(t.judges.reference, t.params, a.RefModelMixupAlpha); err != nil {
+		if err := model.MixInto(t.judges.reference.Params(), t.params, a.RefModelMixupAlpha); err != nil {
 			return err
 		}
 	}

@@ -185,7 +185,7 @@ func readCheckpoint(path string) (*model.Checkpoint, *state, error) {
 	if c.Metadata[formatKey] != checkpointFormat {
 		return c, nil, nil
 	}
-	if !c.Sealed {
+	if !c.Checksummed {
 		return nil, nil, fmt.Errorf("read %s: it has lost its checksum: the file was damaged or changed", path)
 	}
 	s := new(state)
@@ -219,7 +219,7 @@ func (t *trainer) belongs(path string, c *model.Checkpoint, s *state) error {
 		return fmt.Errorf("%s was written when other things stood in the files that the configuration names: %s: put them back as they were, or %s",
 			path, strings.Join(changed, ", "), anew)
 	}
-	whole := c.Params.Spec == t.params.Spec && c.M != nil &&
+	whole := t.params.Match(c.Params) == nil && c.M != nil &&
 		(t.critic != nil) == (c.Critic != nil) && (t.judges.reference != nil) == (c.Reference != nil)
 	if !whole || s.Epoch != 0 || s.MicroBatch != 0 || s.Seed != t.cfg.Seed {
 		return fmt.Errorf("%s is no checkpoint of this run, although it says so: %s", path, anew)
@@ -267,7 +267,7 @@ func (t *trainer) adopt(path string, c *model.Checkpoint, s *state) error {
 	}
 	sets := []struct{ to, from *model.Params }{{t.params, c.Params}, {t.opt.M, c.M}, {t.opt.V, c.V}}
 	if t.judges.reference != nil {
-		sets = append(sets, struct{ to, from *model.Params }{t.judges.reference, c.Reference})
+		sets = append(sets, struct{ to, from *model.Params }{t.judges.reference.Params(), c.Reference})
 	}
 	for _, x := range sets {
 		if err := x.to.Set(x.from); err != nil {
@@ -287,7 +287,7 @@ func (t *trainer) adopt(path string, c *model.Checkpoint, s *state) error {
 func (t *trainer) checkBest() {
 	path := t.path(rundir.CheckpointDir, bestFile)
 	c, err := readOwn(path)
-	if err == nil && !c.Sealed {
+	if err == nil && !c.Checksummed {
 		err = fmt.Errorf("%s: it has lost its checksum", path)
 	}
 	if err != nil {

@@ -285,8 +285,8 @@ func TestFallingBackIsExact(t *testing.T) {
 				if !isTensors(path) {
 					continue
 				}
-				if c, err := model.ReadFile(path); tt.note != bestFile && (err != nil || !c.Sealed) {
-					t.Errorf("%s: sealed %v, %v", path, c != nil && c.Sealed, err)
+				if c, err := model.ReadCheckpointFile(path); tt.note != bestFile && (err != nil || !c.Checksummed) {
+					t.Errorf("%s: sealed %v, %v", path, c != nil && c.Checksummed, err)
 				}
 			}
 			if len(files) != len(filesOf(t, want.Dir)) {

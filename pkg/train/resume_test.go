@@ -33,7 +33,7 @@ func rewrite(t testing.TB, path string, change func(metadata map[string]string))
 
 func metadataOf(t testing.TB, path string) map[string]string {
 	t.Helper()
-	c, err := model.ReadFile(path)
+	c, err := model.ReadCheckpointFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestRefusesCheckpointsOfEarlierVersions(t *testing.T) {
 	cfg := mini(t)
 	dir := interrupted(t, cfg, 3)
 	path := filepath.Join(dir, rundir.CheckpointDir, lastFile)
-	c, err := model.ReadFile(path)
+	c, err := model.ReadCheckpointFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestWhatACheckpointHolds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.M == nil || c.V == nil || c.Reference == nil || c.Critic == nil || !c.Sealed {
+	if c.M == nil || c.V == nil || c.Reference == nil || c.Critic == nil || !c.Checksummed {
 		t.Errorf("moments, reference or critic are missing: %+v", c)
 	}
 	if got := c.Metadata[configKey]; got != string(config.Marshal(cfg)) || got != string(slurp(t, filepath.Join(dir, rundir.ConfigFile))) {

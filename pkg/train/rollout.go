@@ -7,7 +7,6 @@ import (
 
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
-	"grpo/pkg/model/tokenizer"
 	"grpo/pkg/rl"
 	"grpo/pkg/rng"
 	"grpo/pkg/rundir"
@@ -150,7 +149,7 @@ func (t *trainer) sample(step, round, groups int) (*rollout, error) {
 		r.prompts = append(r.prompts, t.trainPrompts[k])
 	}
 	var err error
-	r.completions, err = t.sampler.SampleFrom(r.prompts, c.GroupSize, t.sampling(), model.Draws{
+	r.completions, err = t.sampler.Sample(r.prompts, c.GroupSize, t.sampling(), model.Draws{
 		Stream: rng.New(t.cfg.Seed, rng.Rollout), A: uint32(step), B: uint32(round * roundStride),
 	})
 	if err != nil {
@@ -189,7 +188,7 @@ func (t *trainer) score(r *rollout, step, round int) error {
 
 func (t *trainer) rewardInput(x model.Completion, p gsm8k.Problem, step, prompt, sample int) gsm8k.RewardInput {
 	return gsm8k.RewardInput{
-		Completion: tokenizer.Decode(x.Tokens), TokenIDs: x.Tokens, Tokens: len(x.Tokens), MaxTokens: t.cfg.Rollout.SamplingMaxTokens,
+		Completion: t.policy.Decode(x.Tokens), TokenIDs: x.Tokens, Tokens: len(x.Tokens), MaxTokens: t.cfg.Rollout.SamplingMaxTokens,
 		Ended: x.Ended, Problem: p, Noise: gsm8k.RewardNoise(t.cfg.Seed, step, prompt, sample),
 	}
 }
@@ -199,7 +198,7 @@ func (t *trainer) rewardInput(x model.Completion, p gsm8k.Problem, step, prompt,
 func (t *trainer) scoreGreedy(r *rollout, step int) error {
 	opt := t.sampling()
 	opt.Greedy = true
-	out, err := t.sampler.Sample(r.prompts, 1, opt, nil)
+	out, err := t.sampler.Sample(r.prompts, 1, opt, model.Draws{})
 	if err != nil {
 		return fmt.Errorf("decode greedily in step %d: %w", step, err)
 	}

@@ -19,7 +19,6 @@ import (
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
-	"grpo/pkg/model/tokenizer"
 	"grpo/pkg/rng"
 	"grpo/pkg/rundir"
 )
@@ -71,12 +70,13 @@ type trainer struct {
 
 	pool    *kernel.Pool
 	device  device
-	params  *model.Params
-	first   *model.Params // the weights that the run started from
-	sampler *model.Sampler
-	learner *model.Learner
+	policy  model.Policy
+	params  *model.Params // the policy's
+	first   *model.Params // the parameters that the run started from
+	sampler model.Sampler
+	learner model.Learner
 	opt     *model.AdamW
-	critic  *model.Critic // of ppo
+	critic  model.Critic // of ppo
 	judges  judges
 	updater updater
 
@@ -164,12 +164,18 @@ func (t *trainer) prepare() error {
 	if err := t.machinery(); err != nil {
 		return err
 	}
+	t.encodeProblems()
 	t.inputs.Problems, t.inputs.Init = hashProblems(t.problems), t.first.Hash()
 	return nil
 }
 
-// machinery builds what rolls out, rewards and updates; problems and template
-// stand.
+// encodeProblems prepares the training problems for rollouts.
+func (t *trainer) encodeProblems() {
+	t.trainPrompts = encodePrompts(t.policy, t.template, t.problems.Train)
+	t.order = order{stream: rng.New(t.cfg.Seed, rng.Order), n: len(t.problems.Train)}
+}
+
+// machinery builds what samples, rewards and updates; the template is known.
 func (t *trainer) machinery() error {
 	var err error
 	for _, name := range t.cfg.Reward.Functions {
@@ -179,32 +185,27 @@ func (t *trainer) machinery() error {
 		}
 		t.rewards = append(t.rewards, f)
 	}
-	spec := specOf(t.cfg)
-	if t.params, err = InitialWeights(spec, t.cfg.Model.Init, t.cfg.Seed); err != nil {
-		return err
-	}
-	t.first = t.params.Clone()
-	c := t.cfg.Train
-	if t.opt, err = model.NewAdamW(spec, c.AdamBetas[0], c.AdamBetas[1], c.AdamEps, c.WeightDecay); err != nil {
-		return err
-	}
 	t.pool = kernel.NewPool(t.opts.Threads)
 	if t.device, err = openDevice(t.cfg.Model, t.pool, stepWork(t.cfg)); err != nil {
 		return err
 	}
-	if t.learner, err = model.NewLearner(t.params, t.cfg.Rollout.SamplingTemperature, t.device.on); err != nil {
+	if t.policy, err = newPolicy(t.cfg.Model, t.cfg.Model.Init, t.cfg.Seed, t.device.on); err != nil {
 		return err
 	}
-	t.trainPrompts = encodePrompts(t.template, t.problems.Train)
-	t.order = order{stream: rng.New(t.cfg.Seed, rng.Order), n: len(t.problems.Train)}
+	t.params = t.policy.Params()
+	t.first = t.params.Clone()
+	c := t.cfg.Train
+	coefficients := model.AdamWOptions{Beta1: c.AdamBetas[0], Beta2: c.AdamBetas[1], Eps: c.AdamEps, WeightDecay: c.WeightDecay}
+	t.opt = model.NewAdamW(t.params, coefficients)
+	if t.learner, err = t.policy.NewLearner(t.cfg.Rollout.SamplingTemperature); err != nil {
+		return err
+	}
 	a := t.cfg.Algorithm
 	t.state.EntropyCoef, t.state.EntropyApply = a.EntropyCoef, a.EntropyCoef
 	if a.Type == "ppo" {
-		if t.critic, err = model.NewCritic(t.params, t.device.on); err != nil {
+		if t.critic, err = t.policy.NewCritic(coefficients); err != nil {
 			return err
 		}
-		o := t.critic.Optimizer
-		o.Beta1, o.Beta2, o.Eps, o.WeightDecay = c.AdamBetas[0], c.AdamBetas[1], c.AdamEps, c.WeightDecay
 	}
 	return t.prepareJudges()
 }
@@ -222,10 +223,6 @@ func (t *trainer) rewardParams() gsm8k.RewardParams {
 		p.CosineCorrect = c.CosineCorrect
 	}
 	return p
-}
-
-func specOf(c config.Config) model.Spec {
-	return model.Spec{Vocab: tokenizer.VocabSize, Hidden: c.Model.HiddenSize, Layers: c.Model.NumLayers}
 }
 
 func (t *trainer) close() {
@@ -260,7 +257,7 @@ func (t *trainer) loop(ctx context.Context) (*rundir.Result, error) {
 	for _, n := range append(t.notes, t.device.notes...) {
 		t.opts.Observer.Note(n)
 	}
-	t.sampler = model.NewSampler(t.params, t.device.on)
+	t.sampler = t.policy.NewSampler()
 	if t.state.Initial.Split == "" { // nothing has been evaluated yet
 		if ctx.Err() != nil {
 			return nil, ErrNothingSaved

@@ -254,11 +254,11 @@ func TestEvaluationLines(t *testing.T) {
 	if a, b := alone.Result.Final.Sampled, r.Result.Final.Sampled; a.CorrectNum != b.CorrectNum || a.Length != b.Length {
 		t.Errorf("sampled validation changed with what else is evaluated: %+v and %+v", a, b)
 	}
-	best, err := model.ReadFile(filepath.Join(r.Dir, rundir.CheckpointDir, "best.safetensors"))
+	best, err := model.ReadCheckpointFile(filepath.Join(r.Dir, rundir.CheckpointDir, "best.safetensors"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	last, err := model.ReadFile(filepath.Join(r.Dir, rundir.CheckpointDir, "last.safetensors"))
+	last, err := model.ReadCheckpointFile(filepath.Join(r.Dir, rundir.CheckpointDir, "last.safetensors"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
-	"grpo/pkg/model/tokenizer"
 	"grpo/pkg/rng"
 	"grpo/pkg/rundir"
 )
@@ -83,8 +82,9 @@ type sft struct {
 	template gsm8k.Template
 	pool     *kernel.Pool
 	device   device
+	policy   model.Policy
 	params   *model.Params
-	learner  *model.Learner
+	learner  model.Learner
 	log      *rundir.Log
 }
 
@@ -119,17 +119,17 @@ func RunSFT(ctx context.Context, cfg config.SFT, opts SFTOptions) (*SFTRecord, e
 	if err := opts.Memory.pass(need); err != nil {
 		return nil, err
 	}
-	spec := model.Spec{Vocab: tokenizer.VocabSize, Hidden: cfg.Model.HiddenSize, Layers: cfg.Model.NumLayers}
-	if s.params, err = InitialWeights(spec, cfg.Model.Init, cfg.Seed); err != nil {
-		return nil, err
-	}
 	s.pool = kernel.NewPool(opts.Threads)
 	defer s.pool.Close()
 	if s.device, err = openDevice(cfg.Model, s.pool, sftWork(cfg)); err != nil {
 		return nil, err
 	}
 	defer s.device.close()
-	if s.learner, err = model.NewLearner(s.params, 1, s.device.on); err != nil {
+	if s.policy, err = newPolicy(cfg.Model, cfg.Model.Init, cfg.Seed, s.device.on); err != nil {
+		return nil, err
+	}
+	s.params = s.policy.Params()
+	if s.learner, err = s.policy.NewLearner(1); err != nil {
 		return nil, err
 	}
 	defer s.learner.Close()
@@ -160,7 +160,7 @@ func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
 		s.opts.Observer.Note(note)
 	}
 	rec = &SFTRecord{
-		Name: s.cfg.Name, ConfigHash: config.Hash(s.cfg), Kernel: kernel.Name(), Device: s.device.String(), Parameters: s.params.Parameters(),
+		Name: s.cfg.Name, ConfigHash: config.Hash(s.cfg), Kernel: kernel.Name(), Device: s.device.String(), Parameters: s.params.Count(),
 		Questions: len(s.problems.SFT), Overlap: s.problems.Overlap,
 	}
 	for i := range s.cfg.Stages {
@@ -174,7 +174,7 @@ func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
 		return nil, err
 	}
 	rec.Weights = s.params.Hash()
-	data, err := model.Encode(s.params, nil, map[string]string{configKey: rec.ConfigHash})
+	data, err := (&model.Checkpoint{Params: s.params, Metadata: map[string]string{configKey: rec.ConfigHash}}).Encode()
 	if err != nil {
 		return nil, err
 	}
@@ -218,12 +218,12 @@ type sftRow struct {
 	weights []float64
 }
 
-func tokenize(e gsm8k.Example, promptWeight float64) sftRow {
-	tokens := tokenizer.Encode(e.Prompt)
+func tokenize(tok model.Tokenizer, e gsm8k.Example, promptWeight float64) sftRow {
+	tokens := tok.Encode(e.Prompt)
 	prompt := len(tokens)
-	tokens = tokenizer.AppendEncode(tokens, e.Completion)
+	tokens = append(tokens, tok.Encode(e.Completion)...)
 	if e.Ended {
-		tokens = append(tokens, tokenizer.EOS)
+		tokens = append(tokens, tok.End())
 	}
 	w := make([]float64, len(tokens))
 	for i := range w {
@@ -244,13 +244,10 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 	rec := &StageRecord{Name: c.Name, Corpus: c.Corpus, Examples: len(corpus)}
 	rows := make([]sftRow, len(corpus))
 	for k, e := range corpus {
-		rows[k] = tokenize(e, c.PromptLossWeight)
+		rows[k] = tokenize(s.policy, e, c.PromptLossWeight)
 		rec.AnswerReward += one(e.Right) / float64(len(corpus))
 	}
-	opt, err := model.NewAdamW(s.params.Spec, c.AdamBetas[0], c.AdamBetas[1], c.AdamEps, c.WeightDecay)
-	if err != nil {
-		return nil, err
-	}
+	opt := model.NewAdamW(s.params, model.AdamWOptions{Beta1: c.AdamBetas[0], Beta2: c.AdamBetas[1], Eps: c.AdamEps, WeightDecay: c.WeightDecay})
 	order := order{stream: rng.New(s.cfg.Seed, rng.Shuffle), place: uint32(i), n: len(rows)}
 	var recent []float64
 	for step := 1; step <= c.Steps; step++ {
@@ -258,7 +255,7 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 			return nil, fmt.Errorf("%w: stage %q, step %d of %d; the same command starts again from the beginning", ErrNothingSaved, c.Name, step, c.Steps)
 		}
 		line := SFTStep{Stage: c.Name, Step: step, LearningRate: schedule(c, step)}
-		batch := &model.Batch{Prompts: [][]int{{tokenizer.BOS}}}
+		batch := &model.Batch{Prompts: [][]int{s.policy.Start()}}
 		weights := make([][]float64, c.BatchSize)
 		for k := range c.BatchSize {
 			r := rows[order.at((step-1)*c.BatchSize+k)]
@@ -269,7 +266,7 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 		if line.Loss, err = s.learner.Accumulate(batch, weightedNLL(weights)); err != nil {
 			return nil, err
 		}
-		if line.GradNorm, err = opt.Step(s.params, s.learner.Grads, line.LearningRate, c.MaxGradNorm); err != nil {
+		if line.GradNorm, err = opt.Step(s.params, s.learner.Grads(), line.LearningRate, c.MaxGradNorm); err != nil {
 			return nil, err
 		}
 		if notFinite(line.Loss) || notFinite(line.GradNorm) {
@@ -341,8 +338,8 @@ func weightedNLL(weights [][]float64) model.Objective {
 func (s *sft) evaluate(split string, problems []gsm8k.Problem, step int) (rundir.Eval, error) {
 	e := Evaluation{Seed: s.cfg.Seed, Template: s.template, Greedy: true, Sampling: model.Sampling{
 		Temperature: 1, TopP: 1, MaxTokens: config.Default().Rollout.SamplingMaxTokens}}
-	sampler := model.NewSampler(s.params, s.device.on)
+	sampler := s.policy.NewSampler()
 	defer sampler.Close()
-	out, _, err := Evaluate(sampler, e, split, problems, step)
+	out, _, err := Evaluate(s.policy, sampler, e, split, problems, step)
 	return out, err
 }

@@ -7,7 +7,8 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
-	"grpo/pkg/model/tokenizer"
+	"grpo/pkg/model/tinylm"
+	"grpo/pkg/model/tinylm/tokenizer"
 	"grpo/pkg/rng"
 )
 
@@ -36,7 +37,7 @@ func TestTokenize(t *testing.T) {
 		{"ended", gsm8k.Example{Prompt: "ab\n", Completion: "12", Ended: true}, 6, true, []float64{0.1, 0.1, 0.1, 1, 1, 1}},
 		{"cut", gsm8k.Example{Prompt: "a", Completion: "12"}, 3, false, []float64{0.1, 1, 1}},
 	} {
-		r := tokenize(c.e, 0.1)
+		r := tokenize(tinylm.New(nil, nil), c.e, 0.1)
 		if len(r.tokens) != c.tokens || (r.tokens[len(r.tokens)-1] == tokenizer.EOS) != c.ended {
 			t.Errorf("%s: tokens %v", c.name, r.tokens)
 		}

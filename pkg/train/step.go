@@ -134,7 +134,7 @@ func (t *trainer) evaluate(step int) (rundir.Eval, error) {
 }
 
 func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step int) (rundir.Eval, error) {
-	e, samples, err := Evaluate(t.sampler, evaluationOf(t.cfg, t.template), split, problems, step)
+	e, samples, err := Evaluate(t.policy, t.sampler, evaluationOf(t.cfg, t.template), split, problems, step)
 	if err != nil {
 		return e, fmt.Errorf("evaluate %s after step %d: %w", split, step, err)
 	}
@@ -168,7 +168,7 @@ func (t *trainer) finish() (*rundir.Result, error) {
 	res := &rundir.Result{
 		Status: rundir.StateDone, DivergedAt: s.DivergedAt, DivergedReason: s.DivergedReason,
 		Name: t.cfg.Name, Seed: t.cfg.Seed, LearningRate: t.cfg.Train.LearningRate,
-		Steps: s.Step, Updates: t.opt.T, Parameters: t.params.Parameters(),
+		Steps: s.Step, Updates: t.opt.T, Parameters: t.params.Count(),
 		Initial: s.Initial, Final: s.Final, BestStep: s.Best.Step, Best: s.Best, Unseen: s.Unseen, Test: s.Test,
 		WeightsSHA256: t.params.Hash(),
 		WallS:         t.clock.seconds() + s.Elapsed,

@@ -90,19 +90,7 @@ func (t *trainer) updateOnce(r *rollout, batch []int, firstPass bool, s *passSta
 		if len(rows) == 0 {
 			continue
 		}
-		batch := r.batch(rows, t.cfg.Rollout.GroupSize)
-		if policy := t.policyLoss(cfg, r, rows, policyMask != nil, totals); policy != nil {
-			sums, ok, err := t.learner.AccumulatePolicy(batch, policy)
-			if err != nil {
-				return fmt.Errorf("update: %w", err)
-			}
-			if ok {
-				s.lookAt(sums, firstPass)
-				loss += sums.Loss
-				continue
-			}
-		}
-		part, err := t.learner.Accumulate(batch, func(x *model.TokenMatrix) (float64, error) {
+		part, err := t.learner.Accumulate(r.batch(rows, t.cfg.Rollout.GroupSize), func(x *model.TokenMatrix) (float64, error) {
 			u.old = r.old.matrix(rows, x.T, u.old)
 			if firstPass {
 				if err := t.checkMask(r, rows, x); err != nil {
@@ -141,7 +129,7 @@ func (t *trainer) updateOnce(r *rollout, batch []int, firstPass bool, s *passSta
 		}
 		loss += part
 	}
-	norm, err := t.opt.Step(t.params, t.learner.Grads, c.LearningRate, c.MaxGradNorm)
+	norm, err := t.opt.Step(t.params, t.learner.Grads(), c.LearningRate, c.MaxGradNorm)
 	if err != nil {
 		return fmt.Errorf("update: %w", err)
 	}

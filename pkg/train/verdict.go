@@ -7,7 +7,6 @@ import (
 
 	"grpo/internal/words"
 	"grpo/pkg/config"
-	"grpo/pkg/model/tokenizer"
 	"grpo/pkg/rundir"
 )
 
@@ -70,7 +69,7 @@ func (t *trainer) learnability() {
 	}
 	outside := 0
 	for _, p := range t.problems.Train {
-		if slices.ContainsFunc([]rune(p.Question), func(r rune) bool { return !tokenizer.Known(r) }) {
+		if !t.policy.Knows(p.Question) {
 			outside++
 		}
 	}

@@ -10,9 +10,7 @@ import (
 
 	"grpo/internal/regular"
 	"grpo/pkg/config"
-	"grpo/pkg/model"
-	"grpo/pkg/model/base"
-	"grpo/pkg/model/tokenizer"
+	"grpo/pkg/model/tinylm"
 	"grpo/pkg/rundir"
 )
 
@@ -33,7 +31,7 @@ func FindCheckpoint(path string) (config.Checkpoint, error) {
 	case !strings.ContainsAny(path, `/\.`):
 		file = "./" + path // so that it can't be taken for a word such as base
 	}
-	spec, err := model.ReadSpec(file)
+	spec, err := tinylm.ReadSpec(file)
 	if err != nil {
 		return config.Checkpoint{}, nil
 	}
@@ -54,61 +52,4 @@ func weightsIn(dir string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("there are no weights in this folder: none of %s (give the folder of grpo sft or of a run, or a safetensors file)", strings.Join(names, ", "))
-}
-
-// InitialWeights returns the weights that a configuration starts from: the
-// embedded base model ("base"), random ones by seed ("random"), or those of the
-// checkpoint at a path. A checkpoint of another size, and one that holds a number
-// that is not finite, are errors.
-func InitialWeights(spec model.Spec, init string, seed uint64) (*model.Params, error) {
-	if init == "random" {
-		p, err := model.NewParams(spec)
-		if err != nil {
-			return nil, err
-		}
-		p.Init(seed)
-		return p, nil
-	}
-	p, what, err := savedWeights(init)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, config.Invalid(fmt.Errorf("load the first weights: %w", err))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("load the first weights: %w", err)
-	}
-	if p.Spec != spec {
-		fix := "leave model.hidden_size and model.num_layers out, and they follow the checkpoint"
-		if init == "base" {
-			fix = fmt.Sprintf("for a base model of this size: grpo sft --set hidden_size=%d --set num_layers=%d --out DIR, then --set model.init=DIR; model.init=random starts without one", spec.Hidden, spec.Layers)
-		}
-		return nil, config.Invalid(fmt.Errorf("load the first weights: %s is a %v, the configuration asks for a %v (%s)", what, p.Spec, spec, fix))
-	}
-	return p, nil
-}
-
-// TeacherWeights returns the weights of a teacher, which may be a model of
-// another size than the policy as long as it has the tokens of the tokenizer.
-func TeacherWeights(path string) (*model.Params, error) {
-	p, what, err := savedWeights(path)
-	if err == nil && p.Vocab != tokenizer.VocabSize {
-		err = fmt.Errorf("%s has a vocabulary of %d, the tokenizer of %d", what, p.Vocab, tokenizer.VocabSize)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("load the teacher (algorithm.teacher): %w", err)
-	}
-	return p, nil
-}
-
-// savedWeights reads the embedded base model ("base") or the file at a path; what
-// names it in errors.
-func savedWeights(init string) (p *model.Params, what string, err error) {
-	if init != "base" {
-		p, err = model.ReadWeights(init)
-		return p, init, err
-	}
-	c, err := base.Checkpoint()
-	if err != nil {
-		return nil, "", err
-	}
-	return c.Params, "the embedded base model", nil
 }

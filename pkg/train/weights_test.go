@@ -9,14 +9,15 @@ import (
 
 	"grpo/pkg/config"
 	"grpo/pkg/model"
-	"grpo/pkg/model/tokenizer"
+	"grpo/pkg/model/tinylm"
+	"grpo/pkg/model/tinylm/tokenizer"
 	"grpo/pkg/rundir"
 )
 
 // writeWeights writes a model of a size, changed by spoil, as a file of weights.
-func writeWeights(t *testing.T, path string, hidden, layers int, spoil func(*model.Params)) {
+func writeWeights(t *testing.T, path string, hidden, layers int, spoil func(*tinylm.Weights)) {
 	t.Helper()
-	p, err := model.NewParams(model.Spec{Vocab: tokenizer.VocabSize, Hidden: hidden, Layers: layers})
+	p, err := tinylm.NewWeights(tinylm.Spec{Vocab: tokenizer.VocabSize, Hidden: hidden, Layers: layers})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +25,7 @@ func writeWeights(t *testing.T, path string, hidden, layers int, spoil func(*mod
 	if spoil != nil {
 		spoil(p)
 	}
-	data, err := model.Encode(p, nil, nil)
+	data, err := (&model.Checkpoint{Params: p.Params}).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,7 @@ func writeWeights(t *testing.T, path string, hidden, layers int, spoil func(*mod
 func TestWeightsThatAreNotFinite(t *testing.T) {
 	for name, v := range map[string]float64{"NaN": math.NaN(), "+Inf": math.Inf(1), "-Inf": math.Inf(-1)} {
 		path := filepath.Join(t.TempDir(), "w.safetensors")
-		writeWeights(t, path, 8, 2, func(p *model.Params) { p.Layer[1].Whh[19] = float32(v) })
+		writeWeights(t, path, 8, 2, func(p *tinylm.Weights) { p.Layer[1].Whh[19] = float32(v) })
 		want := []string{path, `tensor "rnn.weight_hh_l1" holds ` + name + " at [2 3]"}
 		check := func(what string, err error) {
 			t.Helper()
@@ -75,12 +76,12 @@ func TestResumeRefusesWeightsThatAreNotFinite(t *testing.T) {
 	cfg := mini(t, "output.keep_checkpoints=1")
 	dir := interrupted(t, cfg, 3)
 	path := filepath.Join(dir, rundir.CheckpointDir, lastFile)
-	c, err := model.ReadFile(path)
+	c, err := model.ReadCheckpointFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Params.Embed[0] = float32(math.Inf(1))
-	data, err := c.EncodeSealed()
+	c.Params.Flat[0] = float32(math.Inf(1))
+	data, err := c.EncodeChecksummed()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,7 @@ func TestModelSizeFollowsTheCheckpoint(t *testing.T) {
 		if err != nil || again.Config.Model != c.Model {
 			t.Errorf("%s: the resolved configuration does not repeat: %v", init, err)
 		}
-		if _, err := InitialWeights(specOf(c), c.Model.Init, 1); err != nil {
+		if _, err := newPolicy(c.Model, c.Model.Init, 1, nil); err != nil {
 			t.Errorf("%s: %v", init, err)
 		}
 	}

@@ -186,18 +186,6 @@ const (
 	//
 	//	value_backward(int rows, int hidden, const float* dv, const float* w, float* dx)
 	ValueBackward = "value_backward"
-	// PolicyLoss is pkg/rl's loss of a token and its derivative for the loss
-	// types that need their own token only, in double: kind 0 = -A·logp
-	// (no_baseline, reinforce_with_baseline), 1 = grpo_no_clip, 2 = grpo_clip
-	// with bounds 1-low and 1+high; token-level ratio, no KL, no entropy bonus.
-	// logp and old (NULL: on-policy) are packed; advantage and weight (what
-	// pkg/rl's Aggregation gives the row) are one for each rank. It writes dlogp (packed), and for
-	// each block parts[block·4]: Σ weight·loss, clipped below, clipped above, Σ ratio.
-	//
-	//	policy_loss(int kind, const int* active, const int* offset, int steps, const float* logp,
-	//	    const float* old, const float* advantage, const float* weight, float low, float high,
-	//	    float* dlogp, double* parts)
-	PolicyLoss = "policy_loss"
 	// SamplePick chooses token number t of every live row from its logits
 	// (rows×vocab, without bias), with pkg/model's rule (see sampler.go there).
 	// A row is live while lengths[r] = t and ended[r] = 0; others are left alone.

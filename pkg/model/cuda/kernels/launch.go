@@ -111,13 +111,6 @@ func (c Card) Rows(kernel string, rows int) Launch {
 	return Launch{Kernel: kernel, Grid: [3]int{ceil(rows, warps), 1, 1}, Block: [3]int{threads, 1, 1}}
 }
 
-// Loss is the launch of [PolicyLoss] over n0 sequences of so many steps; parts
-// must hold Tiles·4 doubles, which the caller adds up on the host, in order.
-func (c Card) Loss(n0, steps int) Launch {
-	g := ceil(n0, threads)
-	return Launch{Kernel: PolicyLoss, Grid: [3]int{g, steps + 1, 1}, Block: [3]int{threads, 1, 1}, Shared: 4 * threads * 8, Tiles: g * (steps + 1)}
-}
-
 // Pick is the launch of [SamplePick].
 func (c Card) Pick(rows, vocab int) Launch {
 	return Launch{Kernel: SamplePick, Grid: [3]int{ceil(rows, 4), 1, 1}, Block: [3]int{128, 1, 1}, Shared: 4 * pickBytes(vocab)}

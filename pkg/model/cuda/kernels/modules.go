@@ -39,9 +39,6 @@ var stepSource string
 //go:embed head.cu
 var headSource string
 
-//go:embed loss.cu
-var lossSource string
-
 //go:embed pick.cu
 var pickSource string
 
@@ -61,11 +58,11 @@ var rolloutSource string
 func Base() Module {
 	return Module{
 		Name:   "base",
-		Source: commonSource + softmaxSource + vecSource + indexSource + stepSource + headSource + lossSource + pickSource + sampleSource,
+		Source: commonSource + softmaxSource + vecSource + indexSource + stepSource + headSource + pickSource + sampleSource,
 		Kernels: []string{
 			Fill, Axpy, Add, Scale, GatherRows, ScatterAddRows, TableGradParts, ColSumParts, SumParts, GRUBiasGrad,
 			SumSquaresParts, SumSquaresTotal, AdamW, GRUGatesForward, GRUGatesBackward,
-			HeadForward, HeadBackward, ValueForward, ValueBackward, PolicyLoss, SamplePick,
+			HeadForward, HeadBackward, ValueForward, ValueBackward, SamplePick,
 		},
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"grpo/pkg/model"
 	"grpo/pkg/model/cuda/kernels"
 	"grpo/pkg/model/kernel"
-	"grpo/pkg/model/tokenizer"
+	"grpo/pkg/model/tinylm"
+	"grpo/pkg/model/tinylm/tokenizer"
 	"grpo/pkg/rng"
 )
 
@@ -27,7 +28,7 @@ func to64(x []float32) []float64 {
 }
 
 // lastStates are those of the prompts, layers×prompts×H, and the table.
-func lastStates(p *model.Params, prompts [][]int) (states, table []float32) {
+func lastStates(p *tinylm.Weights, prompts [][]int) (states, table []float32) {
 	h := p.Hidden
 	states = make([]float32, p.Layers*len(prompts)*h)
 	for i, ids := range prompts {
@@ -61,10 +62,10 @@ func lastStates(p *model.Params, prompts [][]int) (states, table []float32) {
 
 // The rollout chooses the tokens that pkg/model's sampler chooses.
 func TestRollout(t *testing.T) {
-	for _, spec := range []model.Spec{
+	for _, spec := range []tinylm.Spec{
 		{Vocab: 7, Hidden: 5, Layers: 1}, {Vocab: 100, Hidden: 64, Layers: 2}, {Vocab: 40, Hidden: 34, Layers: 3}, {Vocab: 70, Hidden: 100, Layers: 1},
 	} {
-		p, err := model.NewParams(spec)
+		p, err := tinylm.NewWeights(spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +84,7 @@ func TestRollout(t *testing.T) {
 		}
 		b := kernels.NewBench(t, plan.Module())
 		pool := kernel.NewPool(1)
-		sampler := model.NewSampler(p, pool)
+		sampler := tinylm.NewSampler(p, pool)
 		const group, seed, step, offset, sample0 = 3, 5, 17, 1000, 2
 		stream := rng.New(seed, rng.Rollout)
 		for name, o := range map[string]model.Sampling{
@@ -93,9 +94,7 @@ func TestRollout(t *testing.T) {
 			"with a minimum length": {Temperature: 1.3, TopP: 1, MinTokens: 4, MaxTokens: 5},
 			"one token":             {Temperature: 1, TopP: 1, MaxTokens: 1},
 		} {
-			want, err := sampler.Sample(prompts, group, o, func(prompt, sample, token int) float64 {
-				return stream.Float64(step, uint32(offset+prompt), uint32(sample0+sample), uint32(token))
-			})
+			want, err := sampler.Sample(prompts, group, o, model.Draws{Stream: stream, A: step, B: offset, C: sample0})
 			if err != nil {
 				t.Fatal(err)
 			}

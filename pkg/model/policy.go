@@ -1,0 +1,143 @@
+package model
+
+// Policy is a language model on the device it was made for. Samplers, learners
+// and scorers read its parameters and never write them; an [AdamW] does.
+//
+// For the same parameters a sampler, a learner and a scorer of the same
+// temperature compute the same log-probabilities, bit for bit on a CPU.
+type Policy interface {
+	Tokenizer
+	// Params are the trainable parameters.
+	Params() *Params
+	// Copy is the same network with parameters of its own, which start as a copy
+	// of the current ones.
+	Copy() Policy
+
+	// NewSampler returns a sampler; call its Refresh after the parameters change.
+	NewSampler() Sampler
+	// NewLearner and NewScorer divide the logits by temperature, as sampling does.
+	NewLearner(temperature float64) (Learner, error)
+	NewScorer(temperature float64) (Scorer, error)
+	// NewCritic returns a critic that starts with a copy of the policy's network
+	// and a value head of zeros, so that every value is 0 before the first update.
+	NewCritic(AdamWOptions) (Critic, error)
+
+	// Size is what the network costs.
+	Size() Size
+}
+
+// Size tells what a network costs before it is made.
+type Size interface {
+	// String is the network and its size in a few words.
+	String() string
+	// Forward counts the floating-point operations of reading inputs tokens and
+	// predicting predictions of them.
+	Forward(inputs, predictions int) Work
+
+	// The memory on the CPU in bytes, for batches of up to a size. They are float64,
+	// so that no size can overflow. The parameters are counted by ParamBytes (one
+	// set of them, or of gradients, or of one moment) and are not in the others,
+	// except that a critic's includes its own parameters and moments, and a
+	// learner's its gradients.
+	ParamBytes() float64
+	LearnerBytes(b BatchSize, threads int) float64
+	ScorerBytes(b BatchSize, threads int) float64
+	// CriticBytes is for a critic that values batches of the size all and learns
+	// from those of the size part.
+	CriticBytes(all, part BatchSize, threads int) float64
+	SamplerBytes(threads int) float64
+	// SampledBytes is what one call of [Sampler.Sample] returns, and the prompts'
+	// states on the way.
+	SampledBytes(prompts, group, maxTokens float64) float64
+}
+
+// BatchSize bounds the batches that a network will get.
+type BatchSize struct {
+	Prompts, PromptTokens, LongestPrompt float64
+	Completions, Tokens, Longest         float64 // tokens of completions, their end tokens included
+}
+
+// Tokenizer turns text into the tokens of a policy and back.
+type Tokenizer interface {
+	// Start returns the tokens before any text, such as <bos>.
+	Start() []int
+	// Encode returns the tokens of text, without those of Start and without an
+	// end token.
+	Encode(text string) []int
+	// Decode returns the text of tokens; start and end tokens have none.
+	Decode(tokens []int) string
+	// End is the token that ends a completion.
+	End() int
+	// Knows says whether text can be encoded without loss.
+	Knows(text string) bool
+}
+
+// Sampler completes prompts. A token's log-probability depends on its own
+// sequence only, never on the rest of the batch or on the number of threads.
+type Sampler interface {
+	// Sample returns group completions of each prompt: those of prompt i are at
+	// i·group to (i+1)·group. Greedy decoding needs no draws.
+	Sample(prompts [][]int, group int, opt Sampling, draws Draws) ([]Completion, error)
+	// Refresh reads the parameters again.
+	Refresh()
+	Close()
+}
+
+// Learner computes gradients of the policy's parameters.
+type Learner interface {
+	// Accumulate runs the batch forward, asks the objective for the loss and its
+	// gradient, runs backward and adds the gradient of the parameters to Grads.
+	// It returns the loss. Micro-batches add up exactly.
+	Accumulate(batch *Batch, objective Objective) (loss float64, err error)
+	Grads() *Params
+	ZeroGrads()
+	Close() error
+}
+
+// Scorer computes log-probabilities and entropies of given completions: those
+// of a reference model, of a teacher, or of the policy itself.
+type Scorer interface {
+	// Score runs the batch forward. The matrix holds until the next call; its
+	// gradients are nil.
+	Score(batch *Batch) (*TokenMatrix, error)
+	Close() error
+}
+
+// Critic estimates the value of the state before each completion token, for
+// PPO. It is a network of its own, as in TRL, OpenRLHF and verl: its loss does
+// not pull at the policy's parameters.
+type Critic interface {
+	// Values runs the batch forward. The matrix holds until the next call of
+	// Values, through any number of updates.
+	Values(batch *Batch) (*ValueMatrix, error)
+	// Accumulate is [Learner.Accumulate] for the critic's own parameters.
+	Accumulate(batch *Batch, objective ValueObjective) (loss float64, err error)
+	ZeroGrads()
+	// Step updates the parameters with the accumulated gradient and returns its
+	// norm before clipping.
+	Step(lr, maxNorm float64) (norm float64, err error)
+	// State is what a checkpoint keeps of the critic, in the critic's own memory.
+	State() *CriticState
+	// Restore copies a state back.
+	Restore(*CriticState) error
+	Close() error
+}
+
+// Device is where a policy's arithmetic runs: a *kernel.Pool, which is the CPU,
+// or a GPU. It is chosen where the policy is made; nothing else depends on it
+// but for the last bits of the numbers.
+type Device interface{ Close() }
+
+// Work counts floating-point operations of matrix products, two for each
+// multiply-add; what lies between them (gates, softmax) is left out.
+type Work struct {
+	// Nominal is the usual count from the network's formulas.
+	Nominal float64
+	// Executed leaves out what the implementation avoids.
+	Executed float64
+}
+
+// Update is the work of a forward and a backward pass, given that of the
+// forward pass: each product is followed by one for its input and one for its
+// weights.
+func (w Work) Update() Work { return Work{3 * w.Nominal, 3 * w.Executed} }

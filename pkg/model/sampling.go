@@ -1,0 +1,55 @@
+package model
+
+import (
+	"fmt"
+
+	"grpo/pkg/rng"
+)
+
+// Sampling says how tokens are chosen.
+type Sampling struct {
+	Temperature float64 // divides the logits; above 0, ignored when Greedy
+	TopP        float64 // keep the smallest set of likeliest tokens of this mass; 1 = all
+	TopK        int     // keep the k likeliest tokens; 0 = all
+	MinTokens   int     // no end token is chosen before this many tokens
+	MaxTokens   int     // a completion that reaches this many has not ended
+	Greedy      bool    // the likeliest token, the lowest id on a tie
+}
+
+// Check returns an error for settings that make no sense.
+func (o Sampling) Check() error {
+	switch {
+	case !o.Greedy && !(o.Temperature > 0):
+		return fmt.Errorf("sample: temperature %v must be above 0 (use greedy decoding for 0)", o.Temperature)
+	case !(o.TopP > 0 && o.TopP <= 1):
+		return fmt.Errorf("sample: top_p %v must be in (0, 1]", o.TopP)
+	case o.TopK < 0:
+		return fmt.Errorf("sample: top_k %d must not be negative", o.TopK)
+	case o.MaxTokens < 1 || o.MinTokens < 0 || o.MinTokens > o.MaxTokens:
+		return fmt.Errorf("sample: between %d and %d tokens: the limits must satisfy 0 <= min <= max, 1 <= max", o.MinTokens, o.MaxTokens)
+	}
+	return nil
+}
+
+// Completion is a sampled continuation of a prompt.
+type Completion struct {
+	// Tokens end in the end token exactly when Ended.
+	Tokens []int
+	// LogProbs has one number for each token: those of softmax(logits/temperature)
+	// over the whole vocabulary, whatever top-k, top-p and the minimum length left
+	// out. A learner computes the same numbers.
+	LogProbs []float32
+	Ended    bool
+}
+
+// Draws are the uniform numbers in [0, 1) that decide tokens, at a place in a
+// counter-based stream, so that any thread or device can compute any of them.
+type Draws struct {
+	Stream  rng.Stream
+	A, B, C uint32
+}
+
+// At is the number that decides a token of a sample of a prompt.
+func (d Draws) At(prompt, sample, token int) float64 {
+	return d.Stream.Float64(d.A, d.B+uint32(prompt), d.C+uint32(sample), uint32(token))
+}

@@ -1,0 +1,221 @@
+package tinylm
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"grpo/internal/golden"
+	"grpo/pkg/model"
+	"grpo/pkg/model/kernel"
+)
+
+// sharedFile returns a file of the reference data beside the checkout; the test
+// skips, saying so, where there is none.
+func sharedFile(t *testing.T, parts ...string) []byte {
+	t.Helper()
+	return golden.File(t, parts...)
+}
+
+// torchCase is TinyLM in PyTorch (float64): see golden/README.md.
+type torchCase struct {
+	VocabSize     int         `json:"vocab_size"`
+	HiddenSize    int         `json:"hidden_size"`
+	NumLayers     int         `json:"num_layers"`
+	GroupSize     int         `json:"group_size"`
+	Tokens        [][]int     `json:"tokens"`
+	Lengths       []int       `json:"lengths"`
+	PromptLengths []int       `json:"prompt_lengths"`
+	Mask          [][]float64 `json:"completion_mask"`
+	Advantages    []float64   `json:"advantages"`
+	Optimizer     struct {
+		LR          float64    `json:"lr"`
+		Betas       [2]float64 `json:"betas"`
+		WeightDecay float64    `json:"weight_decay"`
+		Eps         float64    `json:"eps"`
+		MaxGradNorm float64    `json:"max_grad_norm"`
+	} `json:"optimizer"`
+	Weights map[string]json.RawMessage `json:"weights"`
+	Steps   []struct {
+		Loss     float64                    `json:"loss"`
+		GradNorm float64                    `json:"grad_norm"`
+		LogProbs [][]float64                `json:"logprobs"`
+		Entropy  [][]float64                `json:"entropy"`
+		Grads    map[string]json.RawMessage `json:"grads"`
+	} `json:"steps"`
+	After map[string]json.RawMessage `json:"weights_after_3_steps"`
+}
+
+func flatten(t *testing.T, raw json.RawMessage) []float64 {
+	t.Helper()
+	var one []float64
+	if json.Unmarshal(raw, &one) == nil {
+		return one
+	}
+	var two [][]float64
+	if err := json.Unmarshal(raw, &two); err != nil {
+		t.Fatal(err)
+	}
+	return slices.Concat(two...)
+}
+
+func (c *torchCase) params(t *testing.T) *Weights {
+	p, err := NewWeights(Spec{c.VocabSize, c.HiddenSize, c.NumLayers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range p.Tensors() {
+		copy(w.Data, to32(flatten(t, c.Weights[w.Name])))
+	}
+	return p
+}
+
+// batch builds the batch, with each group's prompt once or once for each row.
+func (c *torchCase) batch(shared bool) *model.Batch {
+	b := &model.Batch{}
+	for i, tokens := range c.Tokens {
+		if !shared || i%c.GroupSize == 0 {
+			b.Prompts = append(b.Prompts, tokens[:c.PromptLengths[i]])
+		}
+		b.Rows = append(b.Rows, model.Row{Prompt: len(b.Prompts) - 1, Tokens: tokens[c.PromptLengths[i]:c.Lengths[i]]})
+	}
+	return b
+}
+
+// objective is the file's loss: the mean over rows of masked_mean(-A·logp).
+func (c *torchCase) objective(total int, advantages []float64) model.Objective {
+	return func(m *model.TokenMatrix) (float64, error) {
+		var loss float64
+		for i := range m.B {
+			var n float64
+			for t := range m.T {
+				if m.Mask[i*m.T+t] {
+					n++
+				}
+			}
+			for t := range m.T {
+				if at := i*m.T + t; m.Mask[at] {
+					loss -= advantages[i] * m.LogProbs[at] / n / float64(total)
+					m.DLogProbs[at] = -advantages[i] / n / float64(total)
+				}
+			}
+		}
+		return loss, nil
+	}
+}
+
+func TestGoldenTorch(t *testing.T) {
+	var c torchCase
+	if err := json.Unmarshal(sharedFile(t, "golden", "tinylm_torch.json"), &c); err != nil {
+		t.Fatal(err)
+	}
+	for _, shared := range []bool{true, false} {
+		for _, micro := range []int{1, 2, 4} {
+			t.Run(fmt.Sprintf("shared prompts %v, %d micro-batches", shared, micro), func(t *testing.T) {
+				pool := kernel.NewPool(2)
+				defer pool.Close()
+				// atol 1e-5 for the weights: PyTorch's own float32 differs from its float64 by 1e-6 here.
+				c.run(t, pool, shared, micro, tolerance{1e-5, 1e-6}, tolerance{1e-5, 1e-5})
+			})
+		}
+	}
+}
+
+type tolerance struct{ rtol, atol float64 }
+
+// reached compares by a tolerance and keeps the largest error as a share of what
+// is allowed.
+type reached struct {
+	tolerance
+	worst float64
+}
+
+func (e *reached) near(got, want float64) bool {
+	share := math.Abs(got-want) / (e.atol + e.rtol*math.Abs(want))
+	e.worst = max(e.worst, share)
+	return share <= 1
+}
+
+// run makes the file's steps on a device: what they compute is within steps of the
+// file, the weights after them within weights.
+func (c *torchCase) run(t *testing.T, on model.Device, shared bool, micro int, steps, weights tolerance) {
+	e, after := &reached{tolerance: steps}, &reached{tolerance: weights}
+	p := c.params(t)
+	l, err := NewLearner(p, 1, on)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	o := c.Optimizer
+	opt := model.NewAdamW(p.Params, model.AdamWOptions{Beta1: o.Betas[0], Beta2: o.Betas[1], Eps: o.Eps, WeightDecay: o.WeightDecay})
+	full := c.batch(shared)
+	for k, s := range c.Steps {
+		l.ZeroGrads()
+		var loss float64
+		size := len(full.Rows) / micro
+		for at := 0; at < len(full.Rows); at += size {
+			rows := full.Rows[at : at+size]
+			b := &model.Batch{}
+			seen := map[int]int{}
+			for _, r := range rows {
+				if _, ok := seen[r.Prompt]; !ok {
+					seen[r.Prompt] = len(b.Prompts)
+					b.Prompts = append(b.Prompts, full.Prompts[r.Prompt])
+				}
+				b.Rows = append(b.Rows, model.Row{Prompt: seen[r.Prompt], Tokens: r.Tokens})
+			}
+			part, err := l.Accumulate(b, c.objective(len(full.Rows), c.Advantages[at:at+size]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			loss += part
+			for i, r := range rows {
+				for j := range r.Tokens {
+					col := c.PromptLengths[at+i] + j - 1 // the file's column t predicts token t+1
+					if got, want := l.tokens.LogProbs[i*l.tokens.T+j], s.LogProbs[at+i][col]; !e.near(got, want) {
+						t.Errorf("step %d: log-prob of row %d, token %d = %v, want %v", k, at+i, col, got, want)
+					}
+					if got, want := l.tokens.Entropy[i*l.tokens.T+j], s.Entropy[at+i][col]; !e.near(got, want) {
+						t.Errorf("step %d: entropy of row %d, token %d = %v, want %v", k, at+i, col, got, want)
+					}
+				}
+			}
+		}
+		if !e.near(loss, s.Loss) {
+			t.Errorf("step %d: loss %v, want %v", k, loss, s.Loss)
+		}
+		pull(t, l.Grads())
+		for _, g := range l.Grads().Tensors() {
+			if len(s.Grads) == 0 {
+				break // the file has the gradients of the first step only
+			}
+			for i, want := range flatten(t, s.Grads[g.Name]) {
+				if !e.near(float64(g.Data[i]), want) {
+					t.Errorf("step %d: gradient of %s[%d] = %v, want %v", k, g.Name, i, g.Data[i], want)
+				}
+			}
+		}
+		if norm, err := opt.Step(p.Params, l.Grads(), o.LR, o.MaxGradNorm); err != nil || !e.near(norm, s.GradNorm) {
+			t.Errorf("step %d: gradient norm %v, %v, want %v", k, norm, err, s.GradNorm)
+		}
+	}
+	pull(t, p.Params)
+	for _, w := range p.Tensors() {
+		for i, want := range flatten(t, c.After[w.Name]) {
+			if !after.near(float64(w.Data[i]), want) {
+				t.Errorf("after 3 steps: %s[%d] = %v, want %v", w.Name, i, w.Data[i], want)
+			}
+		}
+	}
+	t.Logf("reached: %.2g of what rtol %g and atol %g allow in a step, %.2g of what rtol %g and atol %g allow in the weights after three",
+		e.worst, e.rtol, e.atol, after.worst, after.rtol, after.atol)
+}
+
+func pull(t testing.TB, p *model.Params) {
+	t.Helper()
+	if err := p.Pull(); err != nil {
+		t.Fatal(err)
+	}
+}

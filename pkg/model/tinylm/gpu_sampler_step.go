@@ -1,0 +1,123 @@
+//go:build withcuda && linux
+
+package tinylm
+
+import (
+	"grpo/pkg/model/cuda"
+	"grpo/pkg/model/cuda/kernels"
+	"grpo/pkg/model/tinylm/tokenizer"
+)
+
+// stepBuffers are what sampling token by token needs, for networks that do not
+// fit one kernel. A row that has ended is carried along, and left alone, until
+// all have.
+type stepBuffers struct {
+	promptGH   cuda.Pointer      // prompts×3H: scratch of the layers over the prompts
+	h          [][2]cuda.Pointer // of each layer: rows×H, now and next
+	gi, gh     cuda.Pointer      // rows×3H
+	logits     cuda.Pointer      // rows×V
+	next       cuda.Pointer      // rows: the last token of each
+	alive      cuda.Pointer
+	owner      cuda.Pointer // rows: the prompt of each
+	owners     []int32
+	aliveCount []int32
+}
+
+// lookEvery is the number of tokens after which the host looks whether any row
+// goes on: a look waits for the device.
+const lookEvery = 16
+
+func (b *stepBuffers) allocate(s *gpuSampler, n samplerSize) error {
+	p, h := s.p, s.p.Hidden
+	*b = stepBuffers{}
+	_, whole, err := s.g.recurrence(h)
+	if err != nil {
+		return err
+	}
+	if whole == nil {
+		if b.promptGH, err = s.take(n.prompts*3*h, "the scratch of a layer"); err != nil {
+			return err
+		}
+	}
+	if s.whole != nil {
+		return nil
+	}
+	b.h = make([][2]cuda.Pointer, p.Layers)
+	places := []*cuda.Pointer{&b.gi, &b.gh, &b.logits, &b.next, &b.alive, &b.owner}
+	sizes := []int{n.rows * 3 * h, n.rows * 3 * h, n.rows * p.Vocab, n.rows, 1, n.rows}
+	for l := range b.h {
+		places, sizes = append(places, &b.h[l][0], &b.h[l][1]), append(sizes, n.rows*h, n.rows*h)
+	}
+	for i, to := range places {
+		var err error
+		if *to, err = s.take(sizes[i], "the states of sampling"); err != nil {
+			return err
+		}
+	}
+	b.owners, b.aliveCount = make([]int32, n.rows), make([]int32, 1)
+	return nil
+}
+
+// byToken samples one token of every row at a time.
+func (s *gpuSampler) byToken(c choice) error {
+	g, p, h, b := s.g, s.p, s.p.Hidden, &s.step
+	home := g.storageOf(p.Params)
+	for r := range c.rows {
+		b.owners[r] = int32(r / c.group)
+	}
+	if err := cuda.UploadAt(g.dev, b.owner, b.owners[:c.rows]); err != nil {
+		return err
+	}
+	for l := range p.Layers {
+		if err := g.launch(g.card.Gather(c.rows, h), cuda.I(c.rows), cuda.I(h), cuda.P(b.owner), cuda.P(s.states.Add(l*s.prompts.n0*h)), cuda.P(b.h[l][0])); err != nil {
+			return err
+		}
+	}
+	if err := g.dev.Zero(s.lengths, 2*c.rows); err != nil { // lengths and ended
+		return err
+	}
+	head, bias := home.at(1+4*p.Layers), home.at(2+4*p.Layers)
+	for t := range c.opt.MaxTokens {
+		now, next := t%2, (t+1)%2
+		if err := g.dev.Gemm(false, true, c.rows, p.Vocab, h, b.h[p.Layers-1][now], h, head, h, false, b.logits, p.Vocab); err != nil {
+			return err
+		}
+		if err := g.dev.Zero(b.alive, 1); err != nil {
+			return err
+		}
+		if err := g.launch(g.card.Pick(c.rows, p.Vocab), cuda.I(c.rows), cuda.I(c.group), cuda.I(p.Vocab), cuda.P(b.logits), cuda.P(bias),
+			cuda.F(c.inv), cuda.D(c.opt.TopP), cuda.I(c.opt.TopK), cuda.I(c.opt.MinTokens), cuda.I(c.opt.MaxTokens), cuda.I(c.greedy()), cuda.I(tokenizer.EOS),
+			cuda.P(0), cuda.U(c.k0), cuda.U(c.k1), cuda.U(c.a), cuda.U(c.b), cuda.U(c.c),
+			cuda.I(t), cuda.P(s.tokens), cuda.P(s.logps), cuda.P(s.lengths), cuda.P(s.ended), cuda.P(b.next), cuda.P(b.alive)); err != nil {
+			return err
+		}
+		if t+1 == c.opt.MaxTokens {
+			return nil
+		}
+		if (t+1)%lookEvery == 0 {
+			if err := cuda.FetchAt(g.dev, b.aliveCount, b.alive); err != nil {
+				return err
+			}
+			if err := g.dev.Sync(); err != nil || b.aliveCount[0] == 0 {
+				return err
+			}
+		}
+		for l := range p.Layers {
+			gi, ids := s.table.At(0), b.next
+			if l > 0 {
+				if err := g.dev.Gemm(false, true, c.rows, 3*h, h, b.h[l-1][next], h, home.at(1+4*l), h, false, b.gi, 3*h); err != nil {
+					return err
+				}
+				gi, ids = b.gi, 0
+			}
+			if err := g.dev.Gemm(false, true, c.rows, 3*h, h, b.h[l][now], h, home.at(2+4*l), h, false, b.gh, 3*h); err != nil {
+				return err
+			}
+			if err := g.launch(g.card.Gates(kernels.GRUGatesForward, c.rows, h), cuda.I(c.rows), cuda.I(h), cuda.P(gi), cuda.P(ids), cuda.P(b.gh),
+				cuda.P(home.at(3+4*l)), cuda.P(home.at(4+4*l)), cuda.P(b.h[l][now]), cuda.P(b.h[l][next]), cuda.P(0), cuda.P(0)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

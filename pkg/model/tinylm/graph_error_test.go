@@ -1,0 +1,35 @@
+package tinylm
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	G "gorgonia.org/gorgonia"
+)
+
+// TestRunError: an error of an operation comes out of the graph as it is, without
+// the machine's program counter and instruction.
+func TestRunError(t *testing.T) {
+	why := errors.New("token 7 is not in the vocabulary")
+	op := &fusedOp{name: "broken", in: nil, out: scalarT, run: func([]G.Value) (G.Value, error) { return nil, why }}
+	g := G.NewGraph()
+	x := G.NewScalar(g, G.Float32, G.WithName("x"), G.WithValue(float32(1)))
+	op.in = append(op.in, scalarT)
+	op.wrt = []bool{false}
+	if _, err := G.ApplyOp(op, x); err != nil {
+		t.Fatal(err)
+	}
+	vm := G.NewTapeMachine(g)
+	defer vm.Close()
+	err := vm.RunAll()
+	if err == nil || !strings.Contains(err.Error(), "PC ") {
+		t.Fatalf("the machine says %v", err)
+	}
+	if got := runError(err); got != why {
+		t.Errorf("got %v, want %v", got, why)
+	}
+	if got := runError(errors.New("its own")); got.Error() != "run the graph: its own" {
+		t.Errorf("got %v", got)
+	}
+}

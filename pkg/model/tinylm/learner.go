@@ -1,0 +1,122 @@
+// Package model is the policy: TinyLM, a small recurrent language model
+// (embedding, GRU layers, linear head), as a Gorgonia graph for learning and as
+// a plain loop for sampling, with model.AdamW and checkpoints.
+//
+// The graph is few, fused nodes. For each of the two segments of a batch, the
+// prompts (once for a group) and the completions:
+//
+//	table(embedding, W_ih) -> gru -> gru ...
+//	                                      |
+//	prompts' last states: lastState ------+--> the completions' first states
+//	completions' top states -> headLogProb -> policyLoss
+//
+// A [Learner] runs this graph both ways, a [Scorer] forward only, up to
+// headLogProb; a [Critic] has weights of its own and ends in valueHead ->
+// valueLoss instead.
+//
+// Gorgonia builds the graph, differentiates through it and adds the gradients
+// of weights that are used twice; the arithmetic of every node is in kernel/,
+// and what a loss is, is pkg/rl's business ([model.Objective]).
+package tinylm
+
+import (
+	"fmt"
+	"time"
+
+	G "gorgonia.org/gorgonia"
+
+	"grpo/pkg/model"
+)
+
+// Learner computes gradients of a TinyLM. The graph is built for a capacity,
+// not for a batch: lengths are inputs, so batches of any shape within it reuse
+// the graph, and a larger one builds it anew.
+type Learner struct {
+	grads *model.Params // summed over calls of Accumulate until ZeroGrads
+
+	pass      pass
+	objective model.Objective
+	tokens    model.TokenMatrix
+	loss      float64
+}
+
+// NewLearner returns a learner of p's weights, which it reads at every pass and
+// never writes. Temperature divides the logits, as in sampling.
+func NewLearner(p *Weights, temperature float64, on model.Device) (*Learner, error) {
+	if err := checkTemperature(temperature); err != nil {
+		return nil, fmt.Errorf("new learner: %w", err)
+	}
+	l := &Learner{grads: p.Zeros()}
+	for _, x := range []*model.Params{p.Params, l.grads} {
+		if err := backendOf(on).place(x); err != nil {
+			return nil, fmt.Errorf("new learner: %w", err)
+		}
+	}
+	l.pass = pass{vocab: p.Vocab, build: func(c capacity) (*graph, error) {
+		return newGraph(on, p, c, true, func(b *builder, t backbone) *G.Node {
+			return b.loss("policyLoss", b.logProbs(t, temperature), l.evaluate)
+		})
+	}}
+	return l, nil
+}
+
+func checkTemperature(temperature float64) error {
+	if !(temperature > 0) {
+		return fmt.Errorf("temperature %v must be above 0", temperature)
+	}
+	return nil
+}
+
+// ZeroGrads forgets the accumulated gradients.
+func (l *Learner) ZeroGrads() { l.grads.Zero() }
+
+// Grads implements [model.Learner].
+func (l *Learner) Grads() *model.Params { return l.grads }
+
+// Watch counts time from now on: see Watched.
+func (l *Learner) Watch(now func() time.Time) { l.pass.watch = stopwatch{now: now} }
+
+// Watched returns how long the graph's runs took since Watch, and how much of
+// it was the arithmetic of its nodes; the rest is Gorgonia's machine.
+func (l *Learner) Watched() (runs, arithmetic time.Duration) {
+	return l.pass.watch.runs, l.pass.watch.busy
+}
+
+// Close frees the graph and the gradients.
+func (l *Learner) Close() error {
+	l.grads.Release()
+	return l.pass.close()
+}
+
+// Accumulate runs the batch forward, asks the objective for the loss and its
+// gradient, runs backward and adds the weights' gradients to Grads. It returns
+// the loss.
+func (l *Learner) Accumulate(batch *model.Batch, objective model.Objective) (float64, error) {
+	l.objective = objective
+	if err := l.pass.run(batch); err != nil {
+		return 0, err
+	}
+	return l.loss, l.pass.graph.addGrads(l.grads)
+}
+
+// evaluate is the loss node's arithmetic: logp and d are (2, states), row 0 of
+// the log-probabilities and row 1 of the entropies.
+func (l *Learner) evaluate(logp, d []float32) (float64, error) {
+	m, p := &l.tokens, &l.pass.packed
+	p.readTokens(m, logp)
+	m.DLogProbs, m.DEntropy = zeroed(m.DLogProbs, m.B*m.T), zeroed(m.DEntropy, m.B*m.T)
+	loss, err := l.objective(m)
+	if err != nil {
+		return 0, err
+	}
+	l.loss = loss
+	capRows := len(d) / 2
+	p.each(func(row, rank int, places []int) {
+		i := row * m.T
+		for _, at := range places {
+			d[at+rank], d[capRows+at+rank] = float32(m.DLogProbs[i]), float32(m.DEntropy[i])
+			i++
+		}
+	})
+	return loss, nil
+}

@@ -1,0 +1,308 @@
+package tinylm
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"grpo/pkg/model"
+	"grpo/pkg/model/kernel"
+	"grpo/pkg/model/tinylm/tokenizer"
+)
+
+// meanLogProb is a simple objective: minus the mean log-probability.
+func meanLogProb(n int) model.Objective {
+	return func(m *model.TokenMatrix) (float64, error) {
+		var loss float64
+		for i, in := range m.Mask {
+			if in {
+				loss -= m.LogProbs[i] / float64(n)
+				m.DLogProbs[i] = -1 / float64(n)
+				m.DEntropy[i] = 0.01 / float64(n)
+			}
+		}
+		return loss, nil
+	}
+}
+
+func randomBatch(t testing.TB, p *Weights, prompts, group, longest int) *model.Batch {
+	b := &model.Batch{Prompts: randomPrompts(prompts, longest)}
+	for i, x := range sample(t, p, 1, b.Prompts, group, model.Sampling{Temperature: 1, TopP: 1, MaxTokens: longest}) {
+		b.Rows = append(b.Rows, model.Row{Prompt: i / group, Tokens: x.Tokens})
+	}
+	return b
+}
+
+func tokensOf(b *model.Batch) int {
+	n := 0
+	for _, r := range b.Rows {
+		n += len(r.Tokens)
+	}
+	return n
+}
+
+// gradients of a batch; l is used again if it is not nil.
+func gradients(t testing.TB, p *Weights, threads int, batches ...*model.Batch) []float32 {
+	t.Helper()
+	pool := kernel.NewPool(threads)
+	defer pool.Close()
+	l, err := NewLearner(p, 1, pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var n int
+	for _, b := range batches {
+		n += tokensOf(b)
+	}
+	for _, b := range batches {
+		if _, err := l.Accumulate(b, meanLogProb(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return slices.Clone(l.Grads().Flat)
+}
+
+func TestGradientsDoNotDependOnThreads(t *testing.T) {
+	p := randomModel(t, Spec{tokenizer.VocabSize, 64, 2}, 1)
+	b := randomBatch(t, p, 20, 4, 24)
+	want := gradients(t, p, 1, b)
+	for _, threads := range []int{2, 3, 5} {
+		if !slices.Equal(gradients(t, p, threads, b), want) {
+			t.Errorf("gradients differ between 1 and %d threads", threads)
+		}
+	}
+}
+
+// Sharing a prompt, cutting the batch, and using a graph that was built for a
+// larger batch change the gradient by rounding only.
+func TestGradientsDoNotDependOnLayout(t *testing.T) {
+	p := randomModel(t, Spec{tokenizer.VocabSize, 24, 2}, 1)
+	b := randomBatch(t, p, 6, 4, 24)
+	want := gradients(t, p, 1, b)
+	check := func(name string, got []float32) {
+		t.Helper()
+		var worst float64
+		for i := range want {
+			worst = math.Max(worst, math.Abs(float64(got[i]-want[i])))
+		}
+		if worst > 1e-6 {
+			t.Errorf("%s: gradients differ by %g", name, worst)
+		}
+	}
+	alone := &model.Batch{}
+	for _, r := range b.Rows {
+		alone.Prompts = append(alone.Prompts, b.Prompts[r.Prompt])
+		alone.Rows = append(alone.Rows, model.Row{Prompt: len(alone.Prompts) - 1, Tokens: r.Tokens})
+	}
+	check("a prompt for each completion", gradients(t, p, 1, alone))
+	var pieces []*model.Batch
+	for at := 0; at < len(b.Rows); at += 5 { // cuts through groups
+		pieces = append(pieces, &model.Batch{Prompts: b.Prompts, Rows: b.Rows[at:min(at+5, len(b.Rows))]})
+	}
+	check("micro-batches", gradients(t, p, 1, pieces...))
+
+	pool := kernel.NewPool(1)
+	defer pool.Close()
+	l, err := NewLearner(p, 1, pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for range 2 { // small, large, small: the second small one runs in a larger graph, behind other numbers
+		if _, err := l.Accumulate(b, meanLogProb(tokensOf(b))); err != nil {
+			t.Fatal(err)
+		}
+		big := randomBatch(t, p, 30, 8, 40)
+		if _, err := l.Accumulate(big, meanLogProb(tokensOf(big))); err != nil {
+			t.Fatal(err)
+		}
+		l.ZeroGrads()
+	}
+	if _, err := l.Accumulate(b, meanLogProb(tokensOf(b))); err != nil {
+		t.Fatal(err)
+	}
+	check("a larger graph", l.Grads().Flat)
+}
+
+func TestAccumulateRefusesBadBatches(t *testing.T) {
+	p := randomModel(t, Spec{20, 8, 1}, 1)
+	pool := kernel.NewPool(1)
+	defer pool.Close()
+	l, err := NewLearner(p, 1, pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, want string
+		b          model.Batch
+	}{
+		{"empty", "0 prompts, 0 completions", model.Batch{}},
+		{"empty prompt", "prompt 0 has no tokens", model.Batch{Prompts: [][]int{{}}, Rows: []model.Row{{Prompt: 0, Tokens: []int{1}}}}},
+		{"empty completion", "completion 0 has no tokens", model.Batch{Prompts: [][]int{{1}}, Rows: []model.Row{{Prompt: 0, Tokens: nil}}}},
+		{"token outside", "token 1 is 20, outside the vocabulary of 20", model.Batch{Prompts: [][]int{{1, 20}}, Rows: []model.Row{{Prompt: 0, Tokens: []int{1}}}}},
+		{"prompt outside", "continues prompt 1 of 1", model.Batch{Prompts: [][]int{{1}}, Rows: []model.Row{{Prompt: 1, Tokens: []int{1}}}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := l.Accumulate(&c.b, meanLogProb(1)); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one that says %q", err, c.want)
+			}
+		})
+	}
+	failing := fmt.Errorf("the objective's own reason")
+	good := &model.Batch{Prompts: [][]int{{1}}, Rows: []model.Row{{Prompt: 0, Tokens: []int{1}}}}
+	if _, err := l.Accumulate(good, func(*model.TokenMatrix) (float64, error) { return 0, failing }); err == nil || !strings.Contains(err.Error(), failing.Error()) {
+		t.Errorf("error %v, want the objective's", err)
+	}
+	if _, err := l.Accumulate(good, meanLogProb(1)); err != nil {
+		t.Errorf("after a failed pass: %v", err)
+	}
+}
+
+func TestCheckpointRoundTrip(t *testing.T) {
+	p := randomModel(t, Spec{tokenizer.VocabSize, 16, 2}, 1)
+	opt := model.NewAdamW(p.Params, model.AdamWOptions{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0.01})
+	b := randomBatch(t, p, 3, 2, 9)
+	g := p.Clone()
+	copy(g.Flat, gradients(t, p, 1, b))
+	opt.Step(p.Params, g.Params, 1e-2, 1)
+	data, err := (&model.Checkpoint{Params: p.Params, M: opt.M, V: opt.V, Metadata: map[string]string{"a": "b"}}).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if weightsOf(t, c.Params).Spec != p.Spec || !slices.Equal(c.Params.Flat, p.Flat) || !slices.Equal(c.M.Flat, opt.M.Flat) || !slices.Equal(c.V.Flat, opt.V.Flat) || c.Metadata["a"] != "b" {
+		t.Error("what was read is not what was written")
+	}
+	if c.Params.Hash() != p.Hash() || p.Hash() == g.Hash() {
+		t.Error("hashes: equal weights must agree, others not")
+	}
+	step := 7
+	for n := 0; n < len(data); n += step {
+		if _, err := Read("x", bytes.NewReader(data[:n]), int64(n)); err == nil {
+			t.Fatalf("a file cut to %d of %d bytes is read without an error", n, len(data))
+		}
+		if n > 8000 {
+			step = 997 // the header is behind us
+		}
+	}
+}
+
+func TestSpecs(t *testing.T) {
+	if n := (Spec{100, 64, 2}).Parameters(); n != 62820 {
+		t.Errorf("the default TinyLM has %d parameters, want 62820", n)
+	}
+	p := randomModel(t, Spec{100, 64, 2}, 1)
+	if n := len(p.Flat); n != 62820 {
+		t.Errorf("%d numbers, want 62820", n)
+	}
+	// Recurrent blocks are orthogonal, the update gate's bias is 1.
+	h := 64
+	for l, w := range p.Layer {
+		for gate := range 3 {
+			block := w.Whh[gate*h*h:]
+			for i := range h {
+				for j := range h {
+					var dot float64
+					for k := range h {
+						dot += float64(block[i*h+k]) * float64(block[j*h+k])
+					}
+					want := 0.0
+					if i == j {
+						want = 1
+					}
+					if math.Abs(dot-want) > 1e-5 {
+						t.Fatalf("layer %d gate %d: rows %d and %d have product %g, want %g", l, gate, i, j, dot, want)
+					}
+				}
+			}
+		}
+		if w.Bih[h] != 1 || w.Bih[2*h-1] != 1 || w.Bih[0] != 0 || w.Bih[2*h] != 0 {
+			t.Errorf("layer %d: bias_ih is not 1 on the update gate alone", l)
+		}
+	}
+	if name, ok := p.Finite(); !ok {
+		t.Errorf("%s is not finite", name)
+	}
+	p.HeadB[3] = float32(math.Inf(1))
+	if name, ok := p.Finite(); ok || name != "head.bias" {
+		t.Errorf("Finite() = %q, %v, want head.bias, false", name, ok)
+	}
+}
+
+// BenchmarkUpdate is one update of the default experiment's size: 32 prompts
+// of 40 tokens, 8 completions each of 25. Run it with -benchmem: what it
+// allocates is Gorgonia's bookkeeping, a constant.
+func BenchmarkUpdate(b *testing.B) {
+	for _, threads := range []int{1, 2} {
+		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
+			p := randomModel(b, Spec{tokenizer.VocabSize, 64, 2}, 1)
+			pool := kernel.NewPool(threads)
+			defer pool.Close()
+			l, err := NewLearner(p, 1, pool)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer l.Close()
+			opt := model.NewAdamW(p.Params, model.AdamWOptions{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0})
+			batch := fixedBatch(32, 8, 40, 25)
+			step := func() {
+				l.ZeroGrads()
+				if _, err := l.Accumulate(batch, meanLogProb(32*8*25)); err != nil {
+					b.Fatal(err)
+				}
+				opt.Step(p.Params, l.Grads(), 1e-6, 1)
+			}
+			step() // builds the graph
+			b.ReportAllocs()
+			for b.Loop() {
+				step()
+			}
+		})
+	}
+}
+
+func fixedBatch(prompts, group, promptLen, len int) *model.Batch {
+	b := &model.Batch{}
+	for i := range prompts {
+		p := make([]int, promptLen)
+		for t := range p {
+			p[t] = 5 + (7*i+3*t)%90
+		}
+		b.Prompts = append(b.Prompts, p)
+		for j := range group {
+			c := make([]int, len)
+			for t := range c {
+				c[t] = 5 + (5*i+11*j+t)%90
+			}
+			b.Rows = append(b.Rows, model.Row{Prompt: i, Tokens: c})
+		}
+	}
+	return b
+}
+
+// BenchmarkSample is one rollout of the default experiment's size.
+func BenchmarkSample(b *testing.B) {
+	for _, threads := range []int{1, 2} {
+		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
+			p := randomModel(b, Spec{tokenizer.VocabSize, 64, 2}, 1)
+			pool := kernel.NewPool(threads)
+			defer pool.Close()
+			s := NewSampler(p, pool)
+			prompts := fixedBatch(32, 1, 40, 1).Prompts
+			opt := model.Sampling{Temperature: 1, TopP: 1, MinTokens: 25, MaxTokens: 25}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := s.Sample(prompts, 8, opt, draws(1)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,100 @@
+package tinylm
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"grpo/pkg/model"
+	"grpo/pkg/model/kernel"
+)
+
+// allocated returns the bytes that f allocates.
+func allocated(f func()) float64 {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return float64(after.TotalAlloc - before.TotalAlloc)
+}
+
+// TestMemory compares the estimates with what is allocated, for batches that are
+// as large as their bound.
+func TestMemory(t *testing.T) {
+	for _, c := range []struct {
+		spec                                      Spec
+		prompts, promptLen, group, length, thread int
+	}{
+		{Spec{Vocab: 100, Hidden: 64, Layers: 2}, 16, 60, 8, 24, 1},
+		{Spec{Vocab: 100, Hidden: 64, Layers: 1}, 4, 50, 64, 64, 2},
+		{Spec{Vocab: 100, Hidden: 16, Layers: 3}, 1, 20000, 8, 8, 1},
+		{Spec{Vocab: 100, Hidden: 256, Layers: 2}, 8, 40, 4, 24, 2},
+		{Spec{Vocab: 100, Hidden: 33, Layers: 2}, 32, 10, 4, 200, 3},
+	} {
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
+			p, err := NewWeights(c.spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Init(1)
+			pool := kernel.NewPool(c.thread)
+			defer pool.Close()
+			batch := &model.Batch{}
+			for i := range c.prompts {
+				batch.Prompts = append(batch.Prompts, make([]int, c.promptLen))
+				for range c.group {
+					batch.Rows = append(batch.Rows, model.Row{Prompt: i, Tokens: make([]int, c.length)})
+				}
+			}
+			rows := float64(len(batch.Rows))
+			size := model.BatchSize{
+				Prompts: float64(c.prompts), PromptTokens: float64(c.prompts * c.promptLen), LongestPrompt: float64(c.promptLen),
+				Completions: rows, Tokens: rows * float64(c.length), Longest: float64(c.length),
+			}
+			check := func(err error) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, part := range []struct {
+				name string
+				want float64
+				f    func()
+			}{
+				{"weights", c.spec.ParamBytes(), func() { p.Clone() }},
+				{"learner", c.spec.LearnerBytes(size, c.thread), func() {
+					l, err := NewLearner(p, 1, pool)
+					check(err)
+					_, err = l.Accumulate(batch, func(*model.TokenMatrix) (float64, error) { return 0, nil })
+					check(err)
+				}},
+				{"scorer", c.spec.ScorerBytes(size, c.thread), func() {
+					s, err := NewScorer(p, 1, pool)
+					check(err)
+					_, err = s.Score(batch)
+					check(err)
+				}},
+				{"critic", c.spec.CriticBytes(size, size, c.thread), func() {
+					k, err := NewCritic(p, adamw, pool)
+					check(err)
+					_, err = k.Values(batch)
+					check(err)
+					_, err = k.Accumulate(batch, func(*model.ValueMatrix) (float64, error) { return 0, nil })
+					check(err)
+				}},
+				{"sampler", c.spec.SamplerBytes(c.thread) + c.spec.SampledBytes(size.Prompts, float64(c.group), 64), func() {
+					_, err := NewSampler(p, pool).Sample(batch.Prompts, c.group, model.Sampling{Temperature: 1, TopP: 1, MaxTokens: 64}, draws(1))
+					check(err)
+				}},
+			} {
+				got := allocated(part.f)
+				// 1 MiB: the graph's own objects, and scratch of products.
+				if got > 1.05*part.want+1<<20 || got < 0.95*part.want-1<<20 {
+					t.Errorf("%s: %.2f MiB were allocated, the estimate is %.2f MiB", part.name, got/(1<<20), part.want/(1<<20))
+				}
+				t.Logf("%-8s allocated %8.2f MiB, estimate %8.2f MiB (%.3f)", part.name, got/(1<<20), part.want/(1<<20), part.want/got)
+			}
+		})
+	}
+}

@@ -1,0 +1,204 @@
+package tinylm
+
+import (
+	"fmt"
+	"hash"
+	"hash/fnv"
+	"time"
+
+	"github.com/chewxy/hm"
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// fusedOp is a Gorgonia operation whose arithmetic is ours. It owns its output:
+// Do fills the same tensor at every run, so that a step allocates no matrices.
+//
+// Gorgonia merges nodes of equal hash, and two layers of the same shape would
+// hash alike; so each op carries its own name, unique in the graph.
+type fusedOp struct {
+	name  string
+	in    []hm.Type
+	out   hm.Type
+	shape tensor.Shape
+	// run computes the output from the inputs' values.
+	run func(in []G.Value) (G.Value, error)
+	// diff returns the gradient node of each input (nil where wrt is false);
+	// nil for gradient ops, which are not differentiated again.
+	diff func(inputs G.Nodes, output, grad *G.Node) (G.Nodes, error)
+	wrt  []bool
+	// watch counts the time of run where it is set.
+	watch *stopwatch
+}
+
+// stopwatch adds up the time of a graph's operations; without a clock it does
+// nothing.
+type stopwatch struct {
+	now        func() time.Time
+	runs, busy time.Duration // of whole runs of the graph, and of the arithmetic in them
+}
+
+// start returns a function that adds the time since to d.
+func (w *stopwatch) start(d *time.Duration) func() {
+	if w == nil || w.now == nil {
+		return func() {}
+	}
+	began := w.now()
+	return func() { *d += w.now().Sub(began) }
+}
+
+var (
+	_ G.Op   = (*fusedOp)(nil)
+	_ G.SDOp = (*fusedOp)(nil)
+)
+
+func (o *fusedOp) Arity() int                                     { return len(o.in) }
+func (o *fusedOp) InferShape(...G.DimSizer) (tensor.Shape, error) { return o.shape, nil }
+func (o *fusedOp) ReturnsPtr() bool                               { return true }
+func (o *fusedOp) CallsExtern() bool                              { return false }
+func (o *fusedOp) OverwritesInput() int                           { return -1 }
+func (o *fusedOp) WriteHash(h hash.Hash)                          { fmt.Fprint(h, o.name) }
+func (o *fusedOp) String() string                                 { return o.name }
+func (o *fusedOp) DiffWRT(int) []bool                             { return o.wrt }
+
+// Do implements gorgonia.Op.
+func (o *fusedOp) Do(in ...G.Value) (G.Value, error) {
+	if o.watch != nil {
+		defer o.watch.start(&o.watch.busy)()
+	}
+	out, err := o.run(in)
+	if err != nil {
+		return out, opError{err}
+	}
+	return out, nil
+}
+
+func (o *fusedOp) Type() hm.Type {
+	return hm.NewFnType(append(append([]hm.Type{}, o.in...), o.out)...)
+}
+
+func (o *fusedOp) Hashcode() uint32 {
+	h := fnv.New32a()
+	o.WriteHash(h)
+	return h.Sum32()
+}
+
+func (o *fusedOp) SymDiff(inputs G.Nodes, output, grad *G.Node) (G.Nodes, error) {
+	if o.diff == nil {
+		return nil, fmt.Errorf("%s has no second derivative", o.name)
+	}
+	return o.diff(inputs, output, grad)
+}
+
+// Types of the graph's values.
+var (
+	vectorT = G.TensorType{Dims: 1, Of: tensor.Float32}
+	matrixT = G.TensorType{Dims: 2, Of: tensor.Float32}
+	indexT  = G.TensorType{Dims: 1, Of: tensor.Int}
+	scalarT = tensor.Float32
+)
+
+func typeOfDims(n int) hm.Type {
+	if n == 1 {
+		return vectorT
+	}
+	return matrixT
+}
+
+// apply adds op to the graph. The builder keeps the first failure; after it
+// every further step does nothing, so that a network reads without checks.
+func (b *builder) apply(op *fusedOp, inputs ...*G.Node) *G.Node {
+	n, err := G.ApplyOp(op, inputs...)
+	if err != nil {
+		b.err = fmt.Errorf("%s: %w", op.name, err)
+	}
+	return n
+}
+
+// fused is the arithmetic of one operation, as a device computes it: see
+// [builder.fuse].
+type fused interface {
+	// forward computes the output from the inputs' values. The output is the
+	// operation's own: it holds until the next forward.
+	forward(in []G.Value) (G.Value, error)
+	// differentiate makes room for the gradients of the inputs, one for each,
+	// nil where there is none. Where it is never called, forward keeps nothing
+	// for a way back.
+	differentiate() ([]*tensor.Dense, error)
+	// backward fills these gradients from the inputs, the output of the last
+	// forward and, last of all, the output's gradient.
+	backward(vals []G.Value) error
+}
+
+// input of an operation: a node, its type, and whether it has a gradient.
+type input struct {
+	node *G.Node
+	of   hm.Type
+	diff bool
+}
+
+// fuse adds an operation of the given output to the graph. Its gradient is one
+// operation too, which yields the gradient of the first input; the others are
+// parts of it, filled at the same time, and depend on it to stand behind it in
+// the order of execution.
+func (b *builder) fuse(name string, f fused, err error, shape tensor.Shape, inputs ...input) *G.Node {
+	if err != nil && b.err == nil {
+		b.err = fmt.Errorf("%s: %w", name, err)
+	}
+	if b.err != nil {
+		return nil
+	}
+	op := &fusedOp{name: name, out: matrixT, shape: shape, run: f.forward}
+	var nodes G.Nodes
+	for _, in := range inputs {
+		nodes, op.in, op.wrt = append(nodes, in.node), append(op.in, in.of), append(op.wrt, in.diff)
+	}
+	op.diff = func(ins G.Nodes, output, grad *G.Node) (G.Nodes, error) {
+		grads, err := f.differentiate()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		main, err := G.ApplyOp(&fusedOp{
+			name: name + "Grad", in: append(append([]hm.Type{}, op.in...), matrixT, matrixT), out: matrixT, shape: grads[0].Shape(),
+			run: func(vals []G.Value) (G.Value, error) { return grads[0], f.backward(vals) },
+		}, append(append(G.Nodes{}, ins...), output, grad)...)
+		if err != nil {
+			return nil, err
+		}
+		out := G.Nodes{main}
+		for i, g := range grads[1:] {
+			if g == nil {
+				out = append(out, nil)
+				continue
+			}
+			n, err := G.ApplyOp(&fusedOp{
+				name: fmt.Sprintf("%sGrad%d", name, i+1), in: []hm.Type{matrixT}, out: typeOfDims(g.Dims()), shape: g.Shape(),
+				run: func([]G.Value) (G.Value, error) { return g, nil },
+			}, main)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, n)
+		}
+		return out, nil
+	}
+	return b.apply(op, nodes...)
+}
+
+// buffer is an output on the CPU: a tensor and the slice behind it.
+type buffer struct {
+	t    *tensor.Dense
+	data []float32
+}
+
+func newBuffer(shape ...int) *buffer {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	data := make([]float32, n)
+	return &buffer{tensor.New(tensor.WithShape(shape...), tensor.WithBacking(data)), data}
+}
+
+func floats(v G.Value) []float32 { return v.Data().([]float32) }
+func ints(v G.Value) []int       { return v.Data().([]int) }

@@ -1,0 +1,160 @@
+package tinylm
+
+import (
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"grpo/pkg/model/kernel"
+)
+
+// source is where a layer's input comes from: a table with the rows that tokens
+// name (ids), or the states of the layer below with the weights (3H×H) of the
+// input.
+type source struct{ x, wih, ids *G.Node }
+
+// gruSize is the form of a layer over one segment.
+type gruSize struct {
+	hidden  int
+	rowCap  int // sequences
+	inCap   int // input rows
+	sources int // rows of the source: V of a table, else those of the states below
+	table   bool
+	hasInit bool
+	prompts bool // over the prompts; else over the completions
+}
+
+// gru is one layer over one segment, input products and recurrence in one,
+// PyTorch's equations:
+//
+//	r = σ(gi_r + b_ir + W_hr·h + b_hr)
+//	z = σ(gi_z + b_iz + W_hz·h + b_hz)
+//	n = tanh(gi_n + b_in + r ∘ (W_hn·h + b_hn))
+//	h' = (1-z) ∘ n + z ∘ h
+//
+// gi is W_ih·x for the states x of the layer below, or, in the first layer, the
+// row of a table that a token names: the embedding already multiplied by W_ih
+// (V products instead of one for each token).
+//
+// The output holds block 0, the initial states (h0, or zeros where h0 is nil),
+// and then the state after each step: (sequences + inputs)×H.
+func (b *builder) gru(name string, from source, h0, whh, bih, bhh, active *G.Node, prompts bool, rowCap, inCap int) *G.Node {
+	if b.err != nil {
+		return nil
+	}
+	s := gruSize{hidden: whh.Shape()[1], rowCap: rowCap, inCap: inCap, sources: from.x.Shape()[0], table: from.ids != nil, hasInit: h0 != nil, prompts: prompts}
+	second := input{from.wih, matrixT, true}
+	if s.table {
+		second = input{from.ids, indexT, false}
+	}
+	inputs := []input{{from.x, matrixT, true}, second, {whh, matrixT, true}, {bih, vectorT, true}, {bhh, vectorT, true}, {active, indexT, false}}
+	if s.hasInit {
+		inputs = append(inputs, input{h0, matrixT, true})
+	}
+	f, err := b.ops.gru(s)
+	return b.fuse(name, f, err, tensor.Shape{rowCap + inCap, s.hidden}, inputs...)
+}
+
+// gru is the CPU's. The input products live for one step of one chunk, in the
+// first-level cache; the arithmetic of a step is so short that what it writes to
+// memory decides its time. So the way back also leaves the gradients of the
+// gates where the gates stood.
+type gru struct {
+	gruSize
+	pool    *kernel.Pool
+	out     *buffer   // (rowCap+inCap)×H
+	scratch []float32 // threads × maxChunk×6H
+	wih     kernel.Packed
+	whh     kernel.Packed
+
+	forwardTask  func(task, worker int)
+	backwardTask func(task, worker int)
+	back         *gruBack // nil without a way back
+
+	// the values of the pass at hand
+	active   []int
+	chunk    int       // sequences of a task
+	source   []float32 // the table, V×3H, or the states below, laid out as out
+	ids      []int     // with a table: its row for each input
+	h0       []float32
+	bih, bhh []float32
+}
+
+func (c cpu) gru(s gruSize) (fused, error) {
+	g := &gru{
+		gruSize: s, pool: c.pool,
+		out:     newBuffer(s.rowCap+s.inCap, s.hidden),
+		scratch: make([]float32, c.pool.Threads()*maxChunk*6*s.hidden),
+	}
+	g.forwardTask, g.backwardTask = g.forwardChunk, g.backwardChunk
+	return g, nil
+}
+
+func (g *gru) load(vals []G.Value) {
+	g.source = floats(vals[0])
+	if g.table {
+		g.ids = ints(vals[1])
+	}
+	g.bih, g.bhh, g.active = floats(vals[3]), floats(vals[4]), ints(vals[5])
+	if g.hasInit {
+		g.h0 = floats(vals[6])
+	}
+}
+
+// chunks sets the size of chunks for the pass at hand and returns their number.
+func (g *gru) chunks() int {
+	g.chunk = chunkSize(g.active[0], g.pool.Threads())
+	return (g.active[0] + g.chunk - 1) / g.chunk
+}
+
+func (g *gru) forward(vals []G.Value) (G.Value, error) {
+	g.load(vals)
+	h := g.hidden
+	if !g.table {
+		kernel.PackB(true, h, 3*h, floats(vals[1]), h, &g.wih)
+	}
+	kernel.PackB(true, h, 3*h, floats(vals[2]), h, &g.whh)
+	g.pool.Run(g.chunks(), g.forwardTask)
+	return g.out.t, nil
+}
+
+// input writes the input products of the n rows from input row in on, whose
+// states below start at row out.
+func (g *gru) input(n, in, out int, gi []float32) {
+	h := g.hidden
+	if !g.table {
+		kernel.GemmPacked(false, n, 3*h, h, g.source[out*h:], h, &g.wih, false, gi, 3*h)
+		return
+	}
+	for r, id := range g.ids[in : in+n] {
+		copy(gi[r*3*h:(r+1)*3*h], g.source[id*3*h:(id+1)*3*h])
+	}
+}
+
+func (g *gru) forwardChunk(task, worker int) {
+	h := g.hidden
+	lo := task * g.chunk
+	hi := min(lo+g.chunk, g.active[0])
+	if g.hasInit {
+		copy(g.out.data[lo*h:hi*h], g.h0[lo*h:hi*h])
+	} else {
+		clear(g.out.data[lo*h : hi*h])
+	}
+	scratch := g.scratch[worker*maxChunk*6*h:]
+	gi, gh := scratch[:maxChunk*3*h], scratch[maxChunk*3*h:maxChunk*6*h]
+	prev, at := lo, g.active[0] // rows of the output: this chunk's last states, the step's block
+	for s := 1; s < len(g.active) && g.active[s] > lo; s++ {
+		n := min(hi, g.active[s]) - lo
+		in, out := at-g.active[0]+lo, at+lo
+		hp := g.out.data[prev*h : (prev+n)*h]
+		var save []float32
+		if g.back != nil {
+			copy(g.back.before[in*h:(in+n)*h], hp)
+			save = g.back.gates[in*4*h : (in+n)*4*h]
+		}
+		g.input(n, in, out, gi)
+		kernel.GemmPacked(false, n, 3*h, h, hp, h, &g.whh, false, gh, 3*h)
+		kernel.GRUForward(n, h, gi, gh, g.bih, g.bhh, hp, g.out.data[out*h:(out+n)*h], save)
+		prev = out
+		at += g.active[s]
+	}
+}

@@ -1,0 +1,112 @@
+package tinylm
+
+import (
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"grpo/pkg/model/kernel"
+)
+
+// headChunk is the number of states of one task of the head: their logits stay
+// in the second-level cache between the product and the softmax.
+const headChunk = 128
+
+// head is the CPU's: see [builder.head].
+type head struct {
+	pool        *kernel.Pool
+	vocab       int
+	hidden      int
+	inv         float32 // 1/temperature
+	cap         int
+	out         *buffer   // 2×cap
+	probs       []float32 // cap×V, for the way back, which overwrites it with the gradient of the logits
+	scratch     []float32 // threads × headChunk×V, in place of probs where there is no way back
+	weights     kernel.Packed
+	dx, dw, db  *buffer
+	forwardFn   func(task, worker int)
+	backwardFn  func(task, worker int)
+	rows        int
+	x, bias     []float32
+	targets     []int
+	dlogp, dent []float32
+}
+
+// head is linear, log-softmax, gather of the sampled token and entropy in one
+// node: for each state of the completion segment, the log-probability of its
+// target under softmax((W·h + b)/temperature), and the entropy in nats.
+//
+// The output is (2, states): row 0 log-probabilities, row 1 entropies.
+func (b *builder) head(x, w, bias, targets, active *G.Node, temperature float64) *G.Node {
+	if b.err != nil {
+		return nil
+	}
+	v, h, capRows := w.Shape()[0], w.Shape()[1], x.Shape()[0]
+	f, err := b.ops.head(capRows, h, v, float32(1/temperature))
+	return b.fuse("headLogProb", f, err, tensor.Shape{2, capRows}, input{x, matrixT, true}, input{w, matrixT, true}, input{bias, vectorT, true},
+		input{targets, indexT, false}, input{active, indexT, false})
+}
+
+func (c cpu) head(capRows, hidden, vocab int, inv float32) (fused, error) {
+	e := &head{pool: c.pool, vocab: vocab, hidden: hidden, inv: inv, cap: capRows, out: newBuffer(2, capRows)}
+	e.forwardFn, e.backwardFn = e.forwardChunk, e.backwardChunk
+	return e, nil
+}
+
+func (e *head) differentiate() ([]*tensor.Dense, error) {
+	e.probs = make([]float32, e.cap*e.vocab)
+	e.dx, e.dw, e.db = newBuffer(e.cap, e.hidden), newBuffer(e.vocab, e.hidden), newBuffer(e.vocab)
+	return []*tensor.Dense{e.dx.t, e.dw.t, e.db.t, nil, nil}, nil
+}
+
+func (e *head) load(vals []G.Value) {
+	first, rows, _ := sizes(ints(vals[4]))
+	e.rows = first + rows
+	e.x, e.bias, e.targets = floats(vals[0]), floats(vals[2]), ints(vals[3])
+}
+
+func (e *head) forward(vals []G.Value) (G.Value, error) {
+	e.load(vals)
+	if e.probs == nil && e.scratch == nil {
+		e.scratch = make([]float32, e.pool.Threads()*headChunk*e.vocab)
+	}
+	kernel.PackB(true, e.hidden, e.vocab, floats(vals[1]), e.hidden, &e.weights)
+	e.pool.Run((e.rows+headChunk-1)/headChunk, e.forwardFn)
+	return e.out.t, nil
+}
+
+func (e *head) forwardChunk(task, worker int) {
+	lo := task * headChunk
+	hi := min(lo+headChunk, e.rows)
+	n, v, h := hi-lo, e.vocab, e.hidden
+	var logits []float32
+	if e.probs != nil {
+		logits = e.probs[lo*v : hi*v]
+	} else {
+		logits = e.scratch[worker*headChunk*v:][:n*v]
+	}
+	kernel.GemmPacked(false, n, v, h, e.x[lo*h:], h, &e.weights, false, logits, v)
+	kernel.AddBias(n, v, logits, v, e.bias)
+	logp, ent := e.out.data[:e.cap], e.out.data[e.cap:]
+	kernel.LogSoftmaxGather(n, v, logits, e.inv, e.targets[lo:hi], logp[lo:hi], ent[lo:hi], logits)
+}
+
+func (e *head) backward(vals []G.Value) error {
+	e.load(vals)
+	grad := floats(vals[6])
+	e.dlogp, e.dent = grad[:e.cap], grad[e.cap:]
+	kernel.PackB(false, e.vocab, e.hidden, floats(vals[1]), e.hidden, &e.weights)
+	e.pool.Run((e.rows+headChunk-1)/headChunk, e.backwardFn)
+	e.pool.Gemm(true, false, e.vocab, e.hidden, e.rows, e.probs, e.vocab, e.x, e.hidden, false, e.dw.data, e.hidden)
+	e.pool.ColSum(e.rows, e.vocab, e.probs, e.vocab, false, e.db.data)
+	return nil
+}
+
+func (e *head) backwardChunk(task, _ int) {
+	lo := task * headChunk
+	hi := min(lo+headChunk, e.rows)
+	n, v, h := hi-lo, e.vocab, e.hidden
+	p := e.probs[lo*v : hi*v]
+	logp, ent := e.out.data[:e.cap], e.out.data[e.cap:]
+	kernel.LogSoftmaxBackward(n, v, p, logp[lo:hi], ent[lo:hi], e.targets[lo:hi], e.dlogp[lo:hi], e.dent[lo:hi], e.inv, p)
+	kernel.GemmPacked(false, n, h, v, p, v, &e.weights, false, e.dx.data[lo*h:], h)
+}
