@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/pkg/model/cuda/gpu"
 	"grpo/pkg/model/kernel"
-	"grpo/pkg/model/tinylm"
 	"grpo/pkg/rundir"
 )
 
@@ -36,7 +36,7 @@ func build(s *State) rundir.Meta {
 
 // cudaState says whether the program can use a GPU.
 func cudaState() string {
-	if tinylm.BuiltWithCUDA {
+	if gpu.Built {
 		return "built in"
 	}
 	return "not built in"

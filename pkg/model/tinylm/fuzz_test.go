@@ -1,4 +1,4 @@
-package tinylm
+package tinylm_test
 
 import (
 	"bytes"

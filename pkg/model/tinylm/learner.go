@@ -48,11 +48,11 @@ func NewLearner(p *Weights, temperature float64, on model.Device) (*Learner, err
 	}
 	l := &Learner{grads: p.Zeros()}
 	for _, x := range []*model.Params{p.Params, l.grads} {
-		if err := backendOf(on).place(x); err != nil {
+		if err := backendOf(on).Place(x); err != nil {
 			return nil, fmt.Errorf("new learner: %w", err)
 		}
 	}
-	l.pass = pass{vocab: p.Vocab, build: func(c capacity) (*graph, error) {
+	l.pass = pass{vocab: p.Vocab, build: func(c Capacity) (*graph, error) {
 		return newGraph(on, p, c, true, func(b *builder, t backbone) *G.Node {
 			return b.loss("policyLoss", b.logProbs(t, temperature), l.evaluate)
 		})

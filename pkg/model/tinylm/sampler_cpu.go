@@ -31,7 +31,7 @@ type sampleWork struct {
 	sums    []float64   // of groups of probs
 }
 
-func (c cpu) decoder(p *Weights) decoder {
+func (c cpu) NewDecoder(p *Weights) Decoder {
 	h, l, v, pool := p.Hidden, p.Layers, p.Vocab, c.pool
 	s := &cpuSampler{params: p, pool: pool, table: make([]float32, v*3*h),
 		wih: make([]kernel.Packed, l), whh: make([]kernel.Packed, l), work: make([]sampleWork, pool.Threads())}
@@ -65,7 +65,7 @@ func (s *cpuSampler) Refresh() {
 // Close has nothing to free.
 func (s *cpuSampler) Close() {}
 
-func (s *cpuSampler) decode(out []model.Completion, prompts [][]int, group int, opt model.Sampling, draws model.Draws) error {
+func (s *cpuSampler) Decode(out []model.Completion, prompts [][]int, group int, opt model.Sampling, draws model.Draws) error {
 	states, n := s.readPrompts(prompts), len(out)
 	size := chunkSize(n, s.pool.Threads())
 	s.pool.Run((n+size-1)/size, func(task, worker int) {

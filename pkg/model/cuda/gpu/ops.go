@@ -1,6 +1,6 @@
 //go:build withcuda && linux
 
-package tinylm
+package gpu
 
 import (
 	G "gorgonia.org/gorgonia"
@@ -8,56 +8,57 @@ import (
 
 	"grpo/pkg/model/cuda"
 	"grpo/pkg/model/cuda/kernels"
+	"grpo/pkg/model/tinylm"
 )
 
-// gpuOp is what the operations on a GPU share: their net, their output and the
-// gradients of their inputs. What each computes is said where the CPU's version
-// stands.
-type gpuOp struct {
-	net   *gpuNet
+// op is what the operations share: the graph's ops, the output and the gradients
+// of the inputs. [tinylm.Ops] documents what each operation computes, and the
+// order of vals.
+type op struct {
+	net   *ops
 	out   *tensor.Dense
 	grads []*tensor.Dense
 }
 
-func (o *gpuOp) do(f func(g *gpu) error) error {
+func (o *op) do(f func(g *device) error) error {
 	return o.net.g.dev.Do(func() error { return f(o.net.g) })
 }
 
-// result is what forward returns.
-func (o *gpuOp) result(err error) (G.Value, error) { return o.out, err }
+// result is what Forward returns.
+func (o *op) result(err error) (G.Value, error) { return o.out, err }
 
-// allocate makes room for the gradients.
-func (o *gpuOp) allocate(shapes ...tensor.Shape) ([]*tensor.Dense, error) {
+// allocate allocates the gradients, of these shapes.
+func (o *op) allocate(shapes ...tensor.Shape) ([]*tensor.Dense, error) {
 	var err error
 	o.grads, err = o.net.tensors(shapes...)
 	return o.grads, err
 }
 
-func (o *gpuOp) grad(i int) cuda.Pointer { return at(o.grads[i]) }
+func (o *op) grad(i int) cuda.Pointer { return at(o.grads[i]) }
 
-// gpuTable is [table] on a GPU.
-type gpuTable struct {
-	gpuOp
+// table implements [tinylm.Ops.Table].
+type table struct {
+	op
 	rows, in, width int
 }
 
-func (n *gpuNet) table(rows, in, width int) (fused, error) {
+func (n *ops) Table(rows, in, width int) (tinylm.Op, error) {
 	out, err := n.tensor(rows, width)
-	return &gpuTable{gpuOp{net: n, out: out}, rows, in, width}, err
+	return &table{op{net: n, out: out}, rows, in, width}, err
 }
 
-func (t *gpuTable) forward(vals []G.Value) (G.Value, error) {
-	return t.result(t.do(func(g *gpu) error {
+func (t *table) Forward(vals []G.Value) (G.Value, error) {
+	return t.result(t.do(func(g *device) error {
 		return g.dev.Gemm(false, true, t.rows, t.width, t.in, at(vals[0]), t.in, at(vals[1]), t.in, false, at(t.out), t.width)
 	}))
 }
 
-func (t *gpuTable) differentiate() ([]*tensor.Dense, error) {
+func (t *table) AllocateGrads() ([]*tensor.Dense, error) {
 	return t.allocate(tensor.Shape{t.rows, t.in}, tensor.Shape{t.width, t.in})
 }
 
-func (t *gpuTable) backward(vals []G.Value) error {
-	return t.do(func(g *gpu) error {
+func (t *table) Backward(vals []G.Value) error {
+	return t.do(func(g *device) error {
 		dy := at(vals[3])
 		if err := g.dev.Gemm(false, false, t.rows, t.in, t.width, dy, t.width, at(vals[1]), t.in, false, t.grad(0), t.in); err != nil {
 			return err
@@ -66,30 +67,30 @@ func (t *gpuTable) backward(vals []G.Value) error {
 	})
 }
 
-// gpuLast is [lastState] on a GPU.
-type gpuLast struct {
-	gpuOp
+// lastState implements [tinylm.Ops.LastState].
+type lastState struct {
+	op
 	capStates, width int
 }
 
-func (n *gpuNet) lastState(capStates, width, rowCap int) (fused, error) {
+func (n *ops) LastState(capStates, width, rowCap int) (tinylm.Op, error) {
 	out, err := n.tensor(rowCap, width)
-	return &gpuLast{gpuOp{net: n, out: out}, capStates, width}, err
+	return &lastState{op{net: n, out: out}, capStates, width}, err
 }
 
-func (l *gpuLast) forward(vals []G.Value) (G.Value, error) {
-	return l.result(l.do(func(g *gpu) error {
+func (l *lastState) Forward(vals []G.Value) (G.Value, error) {
+	return l.result(l.do(func(g *device) error {
 		rows := l.net.rows.n0
 		return g.launch(g.card.Gather(rows, l.width), cuda.I(rows), cuda.I(l.width), cuda.P(l.net.start), cuda.P(at(vals[0])), cuda.P(at(l.out)))
 	}))
 }
 
-func (l *gpuLast) differentiate() ([]*tensor.Dense, error) {
+func (l *lastState) AllocateGrads() ([]*tensor.Dense, error) {
 	return l.allocate(tensor.Shape{l.capStates, l.width}, nil, nil, nil)
 }
 
-func (l *gpuLast) backward(vals []G.Value) error {
-	return l.do(func(g *gpu) error {
+func (l *lastState) Backward(vals []G.Value) error {
+	return l.do(func(g *device) error {
 		p, rows := &l.net.prompt, l.net.rows.n0
 		if err := g.dev.Zero(l.grad(0), (p.n0+p.inputs)*l.width); err != nil {
 			return err
@@ -99,28 +100,29 @@ func (l *gpuLast) backward(vals []G.Value) error {
 	})
 }
 
-// gpuHead is [head] on a GPU. The logits are written once, by the product, and
-// turned into their gradient where they stand.
-type gpuHead struct {
-	gpuOp
+// head implements [tinylm.Ops.Head]. The matmul writes the logits; the backward
+// pass replaces them by their gradient.
+type head struct {
+	op
 	capRows, hidden, vocab int
 	inv                    float32
-	logits, stats          cuda.Pointer
+	logits                 cuda.Pointer // (capRows, vocab)
+	stats                  cuda.Pointer // 2 numbers for each state, for the backward pass
 }
 
-func (n *gpuNet) head(capRows, hidden, vocab int, inv float32) (fused, error) {
+func (n *ops) Head(capRows, hidden, vocab int, inv float32) (tinylm.Op, error) {
 	out, err := n.tensor(2, capRows)
 	if err != nil {
 		return nil, err
 	}
-	logits, err := n.take(capRows*vocab, "logits")
-	return &gpuHead{gpuOp{net: n, out: out}, capRows, hidden, vocab, inv, logits.At(0), 0}, err
+	logits, err := n.alloc(capRows*vocab, "logits")
+	return &head{op{net: n, out: out}, capRows, hidden, vocab, inv, logits.At(0), 0}, err
 }
 
-func (e *gpuHead) states() int { return e.net.rows.n0 + e.net.rows.inputs }
+func (e *head) states() int { return e.net.rows.n0 + e.net.rows.inputs }
 
-func (e *gpuHead) forward(vals []G.Value) (G.Value, error) {
-	return e.result(e.do(func(g *gpu) error {
+func (e *head) Forward(vals []G.Value) (G.Value, error) {
+	return e.result(e.do(func(g *device) error {
 		n, v, h, out := e.states(), e.vocab, e.hidden, at(e.out)
 		if err := g.dev.Gemm(false, true, n, v, h, at(vals[0]), h, at(vals[1]), h, false, e.logits, v); err != nil {
 			return err
@@ -130,8 +132,8 @@ func (e *gpuHead) forward(vals []G.Value) (G.Value, error) {
 	}))
 }
 
-func (e *gpuHead) differentiate() ([]*tensor.Dense, error) {
-	stats, err := e.net.take(2*e.capRows, "the head's sums")
+func (e *head) AllocateGrads() ([]*tensor.Dense, error) {
+	stats, err := e.net.alloc(2*e.capRows, "the head's softmax statistics")
 	if err != nil {
 		return nil, err
 	}
@@ -139,8 +141,8 @@ func (e *gpuHead) differentiate() ([]*tensor.Dense, error) {
 	return e.allocate(tensor.Shape{e.capRows, e.hidden}, tensor.Shape{e.vocab, e.hidden}, tensor.Shape{e.vocab}, nil, nil)
 }
 
-func (e *gpuHead) backward(vals []G.Value) error {
-	return e.do(func(g *gpu) error {
+func (e *head) Backward(vals []G.Value) error {
+	return e.do(func(g *device) error {
 		n, v, h := e.states(), e.vocab, e.hidden
 		x, w, bias, entropy, d := at(vals[0]), at(vals[1]), at(vals[2]), at(e.out).Add(e.capRows), at(vals[6])
 		if err := g.launch(g.card.Rows(kernels.HeadBackward, n), cuda.I(n), cuda.I(v), cuda.P(e.logits), cuda.P(bias), cuda.F(e.inv),
@@ -157,32 +159,32 @@ func (e *gpuHead) backward(vals []G.Value) error {
 	})
 }
 
-// gpuValue is [valueHead] on a GPU.
-type gpuValue struct {
-	gpuOp
+// valueHead implements [tinylm.Ops.ValueHead].
+type valueHead struct {
+	op
 	capRows, hidden int
 }
 
-func (n *gpuNet) valueHead(capRows, hidden int) (fused, error) {
+func (n *ops) ValueHead(capRows, hidden int) (tinylm.Op, error) {
 	out, err := n.tensor(1, capRows)
-	return &gpuValue{gpuOp{net: n, out: out}, capRows, hidden}, err
+	return &valueHead{op{net: n, out: out}, capRows, hidden}, err
 }
 
-func (e *gpuValue) states() int { return e.net.rows.n0 + e.net.rows.inputs }
+func (e *valueHead) states() int { return e.net.rows.n0 + e.net.rows.inputs }
 
-func (e *gpuValue) forward(vals []G.Value) (G.Value, error) {
-	return e.result(e.do(func(g *gpu) error {
+func (e *valueHead) Forward(vals []G.Value) (G.Value, error) {
+	return e.result(e.do(func(g *device) error {
 		n := e.states()
 		return g.launch(g.card.Rows(kernels.ValueForward, n), cuda.I(n), cuda.I(e.hidden), cuda.P(at(vals[0])), cuda.P(at(vals[1])), cuda.P(at(vals[2])), cuda.P(at(e.out)))
 	}))
 }
 
-func (e *gpuValue) differentiate() ([]*tensor.Dense, error) {
+func (e *valueHead) AllocateGrads() ([]*tensor.Dense, error) {
 	return e.allocate(tensor.Shape{e.capRows, e.hidden}, tensor.Shape{1, e.hidden}, tensor.Shape{1}, nil)
 }
 
-func (e *gpuValue) backward(vals []G.Value) error {
-	return e.do(func(g *gpu) error {
+func (e *valueHead) Backward(vals []G.Value) error {
+	return e.do(func(g *device) error {
 		n, dv := e.states(), at(vals[5])
 		if err := g.launch(g.card.Rows(kernels.ValueBackward, n), cuda.I(n), cuda.I(e.hidden), cuda.P(dv), cuda.P(at(vals[1])), cuda.P(e.grad(0))); err != nil {
 			return err

@@ -1,6 +1,6 @@
 //go:build withcuda && linux
 
-package tinylm
+package gpu
 
 import (
 	"fmt"
@@ -9,20 +9,21 @@ import (
 	"gorgonia.org/tensor"
 
 	"grpo/pkg/model/cuda"
+	"grpo/pkg/model/tinylm"
 )
 
-// gpuCost carries what a loss reads down and its answer up. Only the places that
-// tokens use travel: the first so many of each row.
-type gpuCost struct {
-	net         *gpuNet
+// lossIO implements [tinylm.LossIO]. Only what tokens use is copied: the first
+// ops.used() elements of each row.
+type lossIO struct {
+	net         *ops
 	rows, width int       // of x
-	x, d        []float32 // page-locked: what was read, and the answer
-	device      *cuda.Mem // the answer's place
+	x, d        []float32 // page-locked: x and its gradient, (rows, width)
+	device      *cuda.Mem // d on the device
 	grad        *tensor.Dense
 }
 
-// pinned takes page-locked memory that the net owns.
-func pinned[T any](n *gpuNet, count int) (s []T, err error) {
+// pinned allocates page-locked memory that n frees when it is closed.
+func pinned[T any](n *ops, count int) (s []T, err error) {
 	err = n.g.dev.Do(func() error {
 		s, err = cuda.Pinned[T](n.g.dev, count)
 		return err
@@ -33,10 +34,10 @@ func pinned[T any](n *gpuNet, count int) (s []T, err error) {
 	return s, err
 }
 
-func (n *gpuNet) cost(shape tensor.Shape) (cost, error) {
-	c := &gpuCost{net: n, rows: shape[0], width: shape[1]}
+func (n *ops) Loss(shape tensor.Shape) (tinylm.LossIO, error) {
+	c := &lossIO{net: n, rows: shape[0], width: shape[1]}
 	var err error
-	if c.device, err = n.take(shape.TotalSize(), "the gradient of the loss"); err != nil {
+	if c.device, err = n.alloc(shape.TotalSize(), "the gradient of the loss"); err != nil {
 		return nil, err
 	}
 	c.grad = n.g.engine.Tensor(c.device.At(0), shape...)
@@ -47,11 +48,12 @@ func (n *gpuNet) cost(shape tensor.Shape) (cost, error) {
 	return c, err
 }
 
-// used is the number of places of each row that tokens use.
-func (n *gpuNet) used() int { return n.rows.n0 + n.rows.inputs }
+// used is the number of states of the completions, the part of each row of an
+// output that tokens use.
+func (n *ops) used() int { return n.rows.n0 + n.rows.inputs }
 
-// fetch copies the used places of an output of the given shape down.
-func (n *gpuNet) fetch(to []float32, v G.Value, rows, width int) error {
+// fetch downloads the used part of an output, (rows, width).
+func (n *ops) fetch(to []float32, v G.Value, rows, width int) error {
 	return n.g.dev.Do(func() error {
 		for r := range rows {
 			if err := cuda.FetchAt(n.g.dev, to[r*width:r*width+n.used()], at(v).Add(r*width)); err != nil {
@@ -62,14 +64,13 @@ func (n *gpuNet) fetch(to []float32, v G.Value, rows, width int) error {
 	})
 }
 
-func (c *gpuCost) read(x G.Value) ([]float32, error) {
+func (c *lossIO) Read(x G.Value) ([]float32, error) {
 	return c.x, c.net.fetch(c.x, x, c.rows, c.width)
 }
 
-func (c *gpuCost) answer() []float32 { return c.d }
+func (c *lossIO) HostGrad() []float32 { return c.d }
 
-func (c *gpuCost) gradient(scale float32) (G.Value, error) {
-	rescale(c.d, scale)
+func (c *lossIO) Grad() (G.Value, error) {
 	return c.grad, c.net.g.dev.Do(func() error {
 		for r := range c.rows {
 			if err := cuda.Upload(c.net.g.dev, c.device, r*c.width, c.d[r*c.width:r*c.width+c.net.used()]); err != nil {
@@ -80,7 +81,7 @@ func (c *gpuCost) gradient(scale float32) (G.Value, error) {
 	})
 }
 
-func (n *gpuNet) numbers(v G.Value) ([]float32, error) {
+func (n *ops) Read(v G.Value) ([]float32, error) {
 	shape := v.Shape()
 	if shape.Dims() != 2 {
 		return nil, fmt.Errorf("read an output of shape %v: it must be a matrix", shape)
