@@ -4,7 +4,7 @@
 //
 // Three libraries are loaded when a [Device] is opened: the driver (libcuda),
 // the run-time compiler (NVRTC) and cuBLAS. The kernels' source is embedded
-// (package kernels), compiled for the card at hand at first use and kept on
+// (package kernels), compiled for the card at first use and kept on
 // disk. All memory is taken by plain allocations through a pool; there is no
 // managed memory.
 //

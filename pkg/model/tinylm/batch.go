@@ -63,7 +63,7 @@ func (g *Segment) Pack(n int, tokens func(i int) []int) {
 		g.Active[s-1] += g.Active[s]
 	}
 	g.order, g.Rank, g.Lengths = zeroed(g.order, n), zeroed(g.Rank, n), zeroed(g.Lengths, n)
-	next := zeroed(g.Blocks, longest+1) // the next rank of each length: behind the longer ones
+	next := zeroed(g.Blocks, longest+1) // the next rank of each length: after the longer ones
 	copy(next, g.Active[1:])
 	for i := range n {
 		length := len(tokens(i))

@@ -29,7 +29,7 @@ func TestNewCriticSaysZeroAndLeavesThePolicyAlone(t *testing.T) {
 		}
 	}
 	if m.DValues != nil {
-		t.Error("room for gradients that nobody reads")
+		t.Error("gradients are allocated but never read")
 	}
 	if n := policy.Parameters() - policy.Vocab*(policy.Hidden+1); !slices.Equal(c.State().Params.Flat[:n], policy.Flat[:n]) || c.State().Params.Count() != n+16+1 {
 		t.Errorf("the backbone is not the policy's, or %d parameters are wrong", c.State().Params.Count())
@@ -102,7 +102,7 @@ func TestCriticGradientsDoNotDependOnThreadsOrLayout(t *testing.T) {
 	}
 }
 
-// A critic learns what can be told from the state: how many tokens stand.
+// A critic learns a function of the state: the number of tokens so far.
 func TestCriticLearns(t *testing.T) {
 	policy := tinylmtest.Weights(t, tinylmtest.Spec(16, 1), 1)
 	pool := kernel.NewPool(2)

@@ -10,8 +10,8 @@ import (
 	"grpo/pkg/model"
 )
 
-// The assignment's tokenize_prompt_and_output (2026) lays prompt and output
-// behind each other, shifts the labels by one and masks what is not output.
+// The assignment's tokenize_prompt_and_output (2026) concatenates prompt and
+// output, shifts the labels by one and masks what is not output.
 // The packed layout must predict the same tokens in the same order: the labels
 // where the mask is true.
 func TestGoldenTokenizePromptAndOutput(t *testing.T) {

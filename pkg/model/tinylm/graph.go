@@ -14,7 +14,7 @@ func (c Capacity) holds(d Capacity) bool {
 		d.Rows <= c.Rows && d.RowInputs <= c.RowInputs && d.RowSteps <= c.RowSteps
 }
 
-// grow returns a capacity that holds both, with an eighth of room where it
+// grow returns a capacity that holds both, with an eighth to spare where it
 // had to grow, so that batches that creep up don't build a graph each time.
 func (c Capacity) grow(d Capacity) Capacity {
 	up := func(have, need int) int {
@@ -41,7 +41,7 @@ type pass struct {
 	vocab int
 	build func(c Capacity) (*graph, error)
 
-	packed   Packed // the batch at hand
+	packed   Packed // the current batch
 	watch    stopwatch
 	capacity Capacity
 	graph    *graph // nil before the first batch

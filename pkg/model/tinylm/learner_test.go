@@ -60,7 +60,7 @@ func TestGradientsDoNotDependOnLayout(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	for range 2 { // small, large, small: the second small one runs in a larger graph, behind other numbers
+	for range 2 { // small, large, small: the second small one runs in a larger graph, after other numbers
 		if _, err := l.Accumulate(b, tinylmtest.MeanLogProb(tinylmtest.Tokens(b))); err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestCheckpointRoundTrip(t *testing.T) {
 			t.Fatalf("a file cut to %d of %d bytes is read without an error", n, len(data))
 		}
 		if n > 8000 {
-			step = 997 // the header is behind us
+			step = 997 // after the header
 		}
 	}
 }

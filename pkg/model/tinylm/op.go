@@ -167,7 +167,7 @@ func (b *builder) fuse(name string, f Op, err error, shape tensor.Shape, inputs 
 	return b.apply(op, nodes...)
 }
 
-// buffer is an output on the CPU: a tensor and the slice behind it.
+// buffer is an output on the CPU: a tensor and its slice.
 type buffer struct {
 	t    *tensor.Dense
 	data []float32

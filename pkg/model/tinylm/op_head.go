@@ -8,7 +8,7 @@ import (
 )
 
 // headChunk is the number of states of one task of the head: their logits stay
-// in the second-level cache between the product and the softmax.
+// in the second-level cache between the matmul and the softmax.
 const headChunk = 128
 
 // head is the CPU's: see [builder.head].
@@ -19,8 +19,8 @@ type head struct {
 	inv         float32 // 1/temperature
 	cap         int
 	out         *buffer   // 2×cap
-	probs       []float32 // cap×V, for the way back, which overwrites it with the gradient of the logits
-	scratch     []float32 // threads × headChunk×V, in place of probs where there is no way back
+	probs       []float32 // cap×V, for the backward pass, which overwrites it with the gradient of the logits
+	scratch     []float32 // threads × headChunk×V, instead of probs without a backward pass
 	weights     kernel.Packed
 	dx, dw, db  *buffer
 	forwardFn   func(task, worker int)

@@ -8,8 +8,8 @@ import (
 	"grpo/pkg/model/tinylm/tokenizer"
 )
 
-// cpuSampler is the CPU's part of a [Sampler]: chunks of sequences, each carried
-// through all of its tokens by one task.
+// cpuSampler is the CPU's [Decoder]: one task samples all tokens of a chunk of
+// sequences.
 type cpuSampler struct {
 	params *Weights
 	pool   *kernel.Pool
@@ -26,7 +26,7 @@ type sampleWork struct {
 	logits  []float32   // chunk×V
 	probs   []float32   // V
 	tokens  []int       // chunk
-	live    []int       // chunk: which sequence stands in each row
+	live    []int       // chunk: the sequence of each row
 	nucleus []int       // V
 	sums    []float64   // of groups of probs
 }

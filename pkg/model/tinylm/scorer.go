@@ -10,7 +10,7 @@ import (
 
 // Scorer computes log-probabilities and entropies of given completions: those
 // of a reference policy, a teacher, or the policy itself. It is the learner's
-// graph without the way back, with the same bits.
+// graph without the backward pass, with the same bits.
 type Scorer struct {
 	pass   pass
 	tokens model.TokenMatrix

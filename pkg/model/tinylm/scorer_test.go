@@ -43,7 +43,7 @@ func TestScorerAgreesWithLearnerAndSampler(t *testing.T) {
 			}
 			got := tinylmtest.Score(t, p, c.opt.Temperature, tinylmtest.Pool(t, 2), b)
 			if got.DLogProbs != nil || got.DEntropy != nil {
-				t.Error("room for gradients that nobody reads")
+				t.Error("gradients are allocated but never read")
 			}
 			worst, tokens := 0.0, 0
 			for i, x := range completions {
@@ -85,9 +85,9 @@ func TestScorerAgreesWithLearnerAndSampler(t *testing.T) {
 	}
 }
 
-// A row's bits do not depend on the rest of its batch, nor on the batches
-// before; and new weights are seen without a word.
-func TestScorerReadsEachBatchAnew(t *testing.T) {
+// A row's bits depend neither on the rest of its batch nor on earlier batches, and
+// new weights take effect without a call.
+func TestScorerBatchesAreIndependent(t *testing.T) {
 	p := tinylmtest.Weights(t, tinylmtest.Spec(24, 2), 1)
 	b := tinylmtest.Batch(t, p, 6, 4, 24)
 	want := tinylmtest.Score(t, p, 1, tinylmtest.Pool(t, 1), b)
@@ -118,7 +118,7 @@ func TestScorerReadsEachBatchAnew(t *testing.T) {
 	}
 	score(tinylmtest.Batch(t, p, 30, 8, 40))
 	if !sameTokens(score(b), want) {
-		t.Error("behind a larger batch the bits differ")
+		t.Error("after a larger batch the bits differ")
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

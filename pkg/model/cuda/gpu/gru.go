@@ -127,7 +127,7 @@ func (n *ops) GRU(s tinylm.GRUSize) (tinylm.Op, error) {
 		return nil, err
 	}
 	layer, err := n.g.newLayer(s.Hidden, n.gh, n.carry)
-	o := &gru{op: op{net: n, out: out}, GRUSize: s, layer: layer}
+	o := &gru{op: op{ops: n, out: out}, GRUSize: s, layer: layer}
 	n.recordings = append(n.recordings, &o.layer.forth, &o.layer.back)
 	return o, err
 }
@@ -143,16 +143,16 @@ func (o *gru) input(vals []G.Value) (w gruWeights, h0 cuda.Pointer) {
 
 func (o *gru) Forward(vals []G.Value) (G.Value, error) {
 	return o.result(o.do(func(g *device) error {
-		s, h := o.net.segment(o.Prompts), o.Hidden
+		s, h := o.ops.segment(o.Prompts), o.Hidden
 		w, h0 := o.input(vals)
 		gi, ids := at(vals[0]), s.ids
 		if !o.Table {
 			// Input i is row n0+i of the states below: block 0 holds the initial
 			// states, which are no step's input.
-			if err := g.dev.Gemm(false, true, s.inputs, 3*h, h, gi.Add(s.n0*h), h, at(vals[1]), h, false, o.net.gi, 3*h); err != nil {
+			if err := g.dev.Gemm(false, true, s.inputs, 3*h, h, gi.Add(s.n0*h), h, at(vals[1]), h, false, o.ops.gi, 3*h); err != nil {
 				return err
 			}
-			gi, ids = o.net.gi, 0
+			gi, ids = o.ops.gi, 0
 		}
 		return o.layer.forward(s, gi, ids, w, h0, at(o.out), o.gates, o.before)
 	}))
@@ -160,11 +160,11 @@ func (o *gru) Forward(vals []G.Value) (G.Value, error) {
 
 func (o *gru) AllocateGrads() ([]*tensor.Dense, error) {
 	h := o.Hidden
-	gates, err := o.net.alloc(o.Inputs*4*h, "the gates of a layer")
+	gates, err := o.ops.alloc(o.Inputs*4*h, "the gates of a layer")
 	if err != nil {
 		return nil, err
 	}
-	before, err := o.net.alloc(o.Inputs*h, "the states of a layer")
+	before, err := o.ops.alloc(o.Inputs*h, "the states of a layer")
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (o *gru) AllocateGrads() ([]*tensor.Dense, error) {
 
 func (o *gru) Backward(vals []G.Value) error {
 	return o.do(func(g *device) error {
-		s, h := o.net.segment(o.Prompts), o.Hidden
+		s, h := o.ops.segment(o.Prompts), o.Hidden
 		w, _ := o.input(vals)
 		var dh0 cuda.Pointer
 		if o.HasInit {

@@ -15,7 +15,7 @@ import (
 // lossIO implements [tinylm.LossIO]. Only what tokens use is copied: the first
 // ops.used() elements of each row.
 type lossIO struct {
-	net         *ops
+	ops         *ops
 	rows, width int       // of x
 	x, d        []float32 // page-locked: x and its gradient, (rows, width)
 	device      *cuda.Mem // d on the device
@@ -35,7 +35,7 @@ func pinned[T any](n *ops, count int) (s []T, err error) {
 }
 
 func (n *ops) Loss(shape tensor.Shape) (tinylm.LossIO, error) {
-	c := &lossIO{net: n, rows: shape[0], width: shape[1]}
+	c := &lossIO{ops: n, rows: shape[0], width: shape[1]}
 	var err error
 	if c.device, err = n.alloc(shape.TotalSize(), "the gradient of the loss"); err != nil {
 		return nil, err
@@ -65,15 +65,15 @@ func (n *ops) fetch(to []float32, v G.Value, rows, width int) error {
 }
 
 func (c *lossIO) Read(x G.Value) ([]float32, error) {
-	return c.x, c.net.fetch(c.x, x, c.rows, c.width)
+	return c.x, c.ops.fetch(c.x, x, c.rows, c.width)
 }
 
 func (c *lossIO) HostGrad() []float32 { return c.d }
 
 func (c *lossIO) Grad() (G.Value, error) {
-	return c.grad, c.net.g.dev.Do(func() error {
+	return c.grad, c.ops.g.dev.Do(func() error {
 		for r := range c.rows {
-			if err := cuda.Upload(c.net.g.dev, c.device, r*c.width, c.d[r*c.width:r*c.width+c.net.used()]); err != nil {
+			if err := cuda.Upload(c.ops.g.dev, c.device, r*c.width, c.d[r*c.width:r*c.width+c.ops.used()]); err != nil {
 				return err
 			}
 		}

@@ -6,192 +6,252 @@ import (
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"grpo/pkg/model"
 	"grpo/pkg/model/cuda"
-	"grpo/pkg/model/cuda/kernels"
 	"grpo/pkg/model/tinylm"
 )
 
-// op is what the operations share: the graph's ops, the output and the gradients
-// of the inputs. [tinylm.Ops] documents what each operation computes, and the
-// order of vals.
-type op struct {
-	net   *ops
-	out   *tensor.Dense
-	grads []*tensor.Dense
+// ops implements [tinylm.Ops] for one graph. Its memory is allocated for the
+// graph's capacity when the graph is built, and freed by Close.
+type ops struct {
+	g      *device
+	p      *tinylm.Weights
+	c      tinylm.Capacity
+	mem    []*cuda.Mem
+	unpin  []func()  // of page-locked memory
+	output []float32 // the graph's output on the host
+
+	prompt, rows segment
+	start        cuda.Pointer // for each completion, by rank: the row of its prompt's last state
+	last         cuda.Pointer // for each prompt, by rank: that row
+	targets      cuda.Pointer // for each state of the completions, packed
+
+	// Scratch that holds nothing between operations: the input projections of a
+	// layer over states, and the buffers of a layer that runs step by step.
+	gi, gh, carry cuda.Pointer
+	recordings    []*recording
 }
 
-func (o *op) do(f func(g *device) error) error {
-	return o.net.g.dev.Do(func() error { return f(o.net.g) })
+// segment is a [tinylm.Segment] on the device.
+type segment struct {
+	buffer              *cuda.Mem // active, offset, extra numbers and ids, with room for the capacity
+	staged              []int32   // the same, page-locked
+	active, offset, ids cuda.Pointer
+	stepCap             int
+	extra               int // further numbers between offset and ids
+
+	n0, inputs, steps int
+	host              []int // Active, without zeros after the last step
+	offsets           []int // Blocks, of the same length
 }
 
-// result is what Forward returns.
-func (o *op) result(err error) (G.Value, error) { return o.out, err }
-
-// allocate allocates the gradients, of these shapes.
-func (o *op) allocate(shapes ...tensor.Shape) ([]*tensor.Dense, error) {
-	var err error
-	o.grads, err = o.net.tensors(shapes...)
-	return o.grads, err
+func (g *device) NewOps(p *tinylm.Weights, c tinylm.Capacity) (tinylm.Ops, error) {
+	n := &ops{g: g, p: p, c: c}
+	err := g.dev.Do(func() error { return n.allocate() })
+	if err != nil {
+		n.Close()
+		return nil, err
+	}
+	return n, nil
 }
 
-func (o *op) grad(i int) cuda.Pointer { return at(o.grads[i]) }
-
-// table implements [tinylm.Ops.Table].
-type table struct {
-	op
-	rows, in, width int
-}
-
-func (n *ops) Table(rows, in, width int) (tinylm.Op, error) {
-	out, err := n.tensor(rows, width)
-	return &table{op{net: n, out: out}, rows, in, width}, err
-}
-
-func (t *table) Forward(vals []G.Value) (G.Value, error) {
-	return t.result(t.do(func(g *device) error {
-		return g.dev.Gemm(false, true, t.rows, t.width, t.in, at(vals[0]), t.in, at(vals[1]), t.in, false, at(t.out), t.width)
-	}))
-}
-
-func (t *table) AllocateGrads() ([]*tensor.Dense, error) {
-	return t.allocate(tensor.Shape{t.rows, t.in}, tensor.Shape{t.width, t.in})
-}
-
-func (t *table) Backward(vals []G.Value) error {
-	return t.do(func(g *device) error {
-		dy := at(vals[3])
-		if err := g.dev.Gemm(false, false, t.rows, t.in, t.width, dy, t.width, at(vals[1]), t.in, false, t.grad(0), t.in); err != nil {
+func (n *ops) allocate() error {
+	c, h := n.c, n.p.Hidden
+	if err := n.prompt.allocate(n.g, c.PromptSteps, 0, c.PromptInputs); err != nil {
+		return err
+	}
+	// The completions' buffer also holds start, last and, after the ids, targets.
+	if err := n.rows.allocate(n.g, c.RowSteps, c.Rows+c.Prompts, c.RowInputs+c.Rows+c.RowInputs); err != nil {
+		return err
+	}
+	n.start = n.rows.offset.Add(c.RowSteps + 1)
+	n.last = n.start.Add(c.Rows)
+	n.targets = n.rows.ids.Add(c.RowInputs)
+	scratch := func(floats int, to *cuda.Pointer) error {
+		m, err := n.alloc(floats, "the scratch of a layer")
+		*to = m.At(0)
+		return err
+	}
+	if n.p.Layers > 1 {
+		if err := scratch(max(c.PromptInputs, c.RowInputs)*3*h, &n.gi); err != nil {
 			return err
 		}
-		return g.dev.Gemm(true, false, t.width, t.in, t.rows, dy, t.width, at(vals[0]), t.in, false, t.grad(1), t.in)
+	}
+	_, fused, err := n.g.recurrence(h)
+	if err != nil || fused != nil {
+		return err
+	}
+	if err := scratch(max(c.Prompts, c.Rows)*3*h, &n.gh); err != nil {
+		return err
+	}
+	return scratch(max(c.Prompts, c.Rows)*h, &n.carry)
+}
+
+// alloc allocates memory that n frees when it is closed.
+func (n *ops) alloc(floats int, what string) (*cuda.Mem, error) {
+	var m *cuda.Mem
+	err := n.g.dev.Do(func() (err error) {
+		m, err = n.g.dev.Alloc(4*floats, what)
+		return err
 	})
+	if err == nil {
+		n.mem = append(n.mem, m)
+	}
+	return m, err
 }
 
-// lastState implements [tinylm.Ops.LastState].
-type lastState struct {
-	op
-	capStates, width int
-}
-
-func (n *ops) LastState(capStates, width, rowCap int) (tinylm.Op, error) {
-	out, err := n.tensor(rowCap, width)
-	return &lastState{op{net: n, out: out}, capStates, width}, err
-}
-
-func (l *lastState) Forward(vals []G.Value) (G.Value, error) {
-	return l.result(l.do(func(g *device) error {
-		rows := l.net.rows.n0
-		return g.launch(g.card.Gather(rows, l.width), cuda.I(rows), cuda.I(l.width), cuda.P(l.net.start), cuda.P(at(vals[0])), cuda.P(at(l.out)))
-	}))
-}
-
-func (l *lastState) AllocateGrads() ([]*tensor.Dense, error) {
-	return l.allocate(tensor.Shape{l.capStates, l.width}, nil, nil, nil)
-}
-
-func (l *lastState) Backward(vals []G.Value) error {
-	return l.do(func(g *device) error {
-		p, rows := &l.net.prompt, l.net.rows.n0
-		if err := g.dev.Zero(l.grad(0), (p.n0+p.inputs)*l.width); err != nil {
-			return err
-		}
-		return g.launch(g.card.ScatterAdd(l.width, p.n0), cuda.I(rows), cuda.I(l.width), cuda.P(l.net.start), cuda.P(at(vals[5])), cuda.I(l.width),
-			cuda.P(l.net.last), cuda.I(p.n0), cuda.P(l.grad(0)), cuda.I(l.width), cuda.I(0))
-	})
-}
-
-// head implements [tinylm.Ops.Head]. The matmul writes the logits; the backward
-// pass replaces them by their gradient.
-type head struct {
-	op
-	capRows, hidden, vocab int
-	inv                    float32
-	logits                 cuda.Pointer // (capRows, vocab)
-	stats                  cuda.Pointer // 2 numbers for each state, for the backward pass
-}
-
-func (n *ops) Head(capRows, hidden, vocab int, inv float32) (tinylm.Op, error) {
-	out, err := n.tensor(2, capRows)
+// tensor allocates a value of the graph.
+func (n *ops) tensor(shape ...int) (*tensor.Dense, error) {
+	m, err := n.alloc(tensor.Shape(shape).TotalSize(), "activations and gradients")
 	if err != nil {
 		return nil, err
 	}
-	logits, err := n.alloc(capRows*vocab, "logits")
-	return &head{op{net: n, out: out}, capRows, hidden, vocab, inv, logits.At(0), 0}, err
+	return n.g.engine.Tensor(m.At(0), shape...), nil
 }
 
-func (e *head) states() int { return e.net.rows.n0 + e.net.rows.inputs }
-
-func (e *head) Forward(vals []G.Value) (G.Value, error) {
-	return e.result(e.do(func(g *device) error {
-		n, v, h, out := e.states(), e.vocab, e.hidden, at(e.out)
-		if err := g.dev.Gemm(false, true, n, v, h, at(vals[0]), h, at(vals[1]), h, false, e.logits, v); err != nil {
-			return err
+// tensors allocates several; there is none for a nil shape.
+func (n *ops) tensors(shapes ...tensor.Shape) ([]*tensor.Dense, error) {
+	out := make([]*tensor.Dense, len(shapes))
+	for i, s := range shapes {
+		if s == nil {
+			continue
 		}
-		return g.launch(g.card.Rows(kernels.HeadForward, n), cuda.I(n), cuda.I(v), cuda.P(e.logits), cuda.P(at(vals[2])), cuda.F(e.inv),
-			cuda.P(e.net.targets), cuda.P(out), cuda.P(out.Add(e.capRows)), cuda.P(e.stats))
-	}))
-}
-
-func (e *head) AllocateGrads() ([]*tensor.Dense, error) {
-	stats, err := e.net.alloc(2*e.capRows, "the head's softmax statistics")
-	if err != nil {
-		return nil, err
+		var err error
+		if out[i], err = n.tensor(s...); err != nil {
+			return nil, err
+		}
 	}
-	e.stats = stats.At(0)
-	return e.allocate(tensor.Shape{e.capRows, e.hidden}, tensor.Shape{e.vocab, e.hidden}, tensor.Shape{e.vocab}, nil, nil)
+	return out, nil
 }
 
-func (e *head) Backward(vals []G.Value) error {
-	return e.do(func(g *device) error {
-		n, v, h := e.states(), e.vocab, e.hidden
-		x, w, bias, entropy, d := at(vals[0]), at(vals[1]), at(vals[2]), at(e.out).Add(e.capRows), at(vals[6])
-		if err := g.launch(g.card.Rows(kernels.HeadBackward, n), cuda.I(n), cuda.I(v), cuda.P(e.logits), cuda.P(bias), cuda.F(e.inv),
-			cuda.P(e.net.targets), cuda.P(e.stats), cuda.P(entropy), cuda.P(d), cuda.P(d.Add(e.capRows))); err != nil {
-			return err
+func (n *ops) Close() {
+	_ = n.g.dev.Do(func() error {
+		err := n.g.dev.Sync() // no copy may still use the page-locked memory
+		for _, r := range n.recordings {
+			r.close()
 		}
-		if err := g.dev.Gemm(false, false, n, h, v, e.logits, v, w, h, false, e.grad(0), h); err != nil {
-			return err
+		n.recordings = nil
+		for _, m := range n.mem {
+			n.g.dev.Free(m)
 		}
-		if err := g.dev.Gemm(true, false, v, h, n, e.logits, v, x, h, false, e.grad(1), h); err != nil {
-			return err
+		n.mem = nil
+		n.prompt.free(n.g)
+		n.rows.free(n.g)
+		for _, free := range n.unpin {
+			free()
 		}
-		return g.colSum(n, v, e.logits, v, 0, e.grad(2))
+		n.unpin = nil
+		return err
 	})
 }
 
-// valueHead implements [tinylm.Ops.ValueHead].
-type valueHead struct {
-	op
-	capRows, hidden int
+func (n *ops) VMOptions() []G.VMOpt { return []G.VMOpt{G.WithEngine(n.g.engine)} }
+
+func (n *ops) Weight(p *tinylm.Weights, i int) *tensor.Dense {
+	return n.g.engine.Tensor(n.g.storageOf(p.Params).at(i), p.Tensors()[i].Shape...)
 }
 
-func (n *ops) ValueHead(capRows, hidden int) (tinylm.Op, error) {
-	out, err := n.tensor(1, capRows)
-	return &valueHead{op{net: n, out: out}, capRows, hidden}, err
-}
-
-func (e *valueHead) states() int { return e.net.rows.n0 + e.net.rows.inputs }
-
-func (e *valueHead) Forward(vals []G.Value) (G.Value, error) {
-	return e.result(e.do(func(g *device) error {
-		n := e.states()
-		return g.launch(g.card.Rows(kernels.ValueForward, n), cuda.I(n), cuda.I(e.hidden), cuda.P(at(vals[0])), cuda.P(at(vals[1])), cuda.P(at(vals[2])), cuda.P(at(e.out)))
-	}))
-}
-
-func (e *valueHead) AllocateGrads() ([]*tensor.Dense, error) {
-	return e.allocate(tensor.Shape{e.capRows, e.hidden}, tensor.Shape{1, e.hidden}, tensor.Shape{1}, nil)
-}
-
-func (e *valueHead) Backward(vals []G.Value) error {
-	return e.do(func(g *device) error {
-		n, dv := e.states(), at(vals[5])
-		if err := g.launch(g.card.Rows(kernels.ValueBackward, n), cuda.I(n), cuda.I(e.hidden), cuda.P(dv), cuda.P(at(vals[1])), cuda.P(e.grad(0))); err != nil {
-			return err
+func (n *ops) AccumulateGrads(grads []G.Value, sum *model.Params) error {
+	store := n.g.storageOf(sum)
+	store.synced = false
+	return n.g.dev.Do(func() error {
+		for i, t := range sum.Tensors() {
+			if err := n.g.axpy(len(t.Data), at(grads[i]), store.at(i)); err != nil {
+				return err
+			}
 		}
-		if err := g.colSum(n, e.hidden, at(vals[0]), e.hidden, dv, e.grad(1)); err != nil {
-			return err
-		}
-		return g.colSum(n, 1, dv, 1, 0, e.grad(2))
+		return nil
 	})
+}
+
+// at is the address of a value.
+func at(v G.Value) cuda.Pointer { return cuda.Pointer(v.Uintptr()) }
+
+// Load uploads the batch: lengths, rows and ids as int32.
+func (n *ops) Load(p *tinylm.Packed) error {
+	return n.g.dev.Do(func() error {
+		n.prompt.fill(&p.Prompt)
+		n.rows.fill(&p.Completion)
+		at := n.rows.stagedAt(n.rows.offset) + n.rows.stepCap + 1
+		toInt32(n.rows.staged[at:], p.Start)
+		for rank := range p.Prompt.Lengths {
+			n.rows.staged[at+n.c.Rows+rank] = int32(p.Prompt.LastState(rank))
+		}
+		toInt32(n.rows.staged[n.rows.stagedAt(n.targets):], p.Targets)
+		if err := n.prompt.upload(n.g, n.prompt.inputs); err != nil {
+			return err
+		}
+		return n.rows.upload(n.g, n.c.RowInputs+len(p.Targets))
+	})
+}
+
+func (s *segment) allocate(g *device, steps, extra, ids int) (err error) {
+	s.stepCap, s.extra = steps, extra
+	n := 2*(steps+1) + extra + ids
+	if s.buffer, err = g.dev.Alloc(4*n, "token ids"); err != nil {
+		return err
+	}
+	s.active = s.buffer.At(0)
+	s.offset = s.active.Add(steps + 1)
+	s.ids = s.offset.Add(steps + 1 + extra)
+	s.staged, err = cuda.Pinned[int32](g.dev, n)
+	return err
+}
+
+func (s *segment) free(g *device) {
+	g.dev.Free(s.buffer)
+	cuda.FreePinned(g.dev, s.staged)
+	s.buffer, s.staged = nil, nil
+}
+
+// stagedAt is the index in staged of an address in the buffer.
+func (s *segment) stagedAt(p cuda.Pointer) int { return int(p-s.buffer.At(0)) / 4 }
+
+// fill stages a segment's lengths and ids.
+func (s *segment) fill(g *tinylm.Segment) {
+	s.n0, s.inputs, s.steps = g.Sizes()
+	s.host = append(s.host[:0], g.Active[:s.steps+1]...)
+	s.offsets = append(s.offsets[:0], g.Blocks[:s.steps+1]...)
+	clear(s.staged[:2*(s.stepCap+1)])
+	toInt32(s.staged, s.host)
+	toInt32(s.staged[s.stagedAt(s.offset):], s.offsets)
+	toInt32(s.staged[s.stagedAt(s.ids):], g.IDs)
+}
+
+// upload copies what is staged to the device, with the given number of ids.
+func (s *segment) upload(g *device, ids int) error {
+	return cuda.Upload(g.dev, s.buffer, 0, s.staged[:2*(s.stepCap+1)+s.extra+ids])
+}
+
+func toInt32(to []int32, from []int) {
+	to = to[:len(from)]
+	for i, v := range from {
+		to[i] = int32(v)
+	}
+}
+
+// segment returns the segment of the prompts or of the completions.
+func (n *ops) segment(prompts bool) *segment {
+	if prompts {
+		return &n.prompt
+	}
+	return &n.rows
+}
+
+// scatterTokens sums the rows of x (n×width, ldx apart) by token into out,
+// vocab×width.
+func (g *device) scatterTokens(n, width int, ids, x cuda.Pointer, ldx, vocab int, out cuda.Pointer) error {
+	parts, sum, ok := g.card.TableGrad(n, width, vocab)
+	if !ok {
+		return g.launch(g.card.ScatterAdd(width, vocab), cuda.I(n), cuda.I(width), cuda.P(ids), cuda.P(x), cuda.I(ldx),
+			cuda.P(0), cuda.I(vocab), cuda.P(out), cuda.I(width), cuda.I(0))
+	}
+	partial, err := g.scratch(parts.Tiles * vocab * width)
+	if err != nil {
+		return err
+	}
+	if err := g.launch(parts, cuda.I(n), cuda.I(width), cuda.P(ids), cuda.P(x), cuda.I(ldx), cuda.I(vocab), cuda.I(parts.Tile), cuda.P(partial)); err != nil {
+		return err
+	}
+	return g.launch(sum, cuda.I(parts.Tiles), cuda.I(vocab*width), cuda.P(partial), cuda.P(out), cuda.I(0))
 }
