@@ -1,6 +1,7 @@
 // Package cuda runs kernels on an NVIDIA GPU without cgo, headers or a compiler
 // at build time. It exists under the build tag withcuda; without the tag only
-// this comment does.
+// this comment does. Package kernels has the kernels, and package gpu the networks
+// that run on them.
 //
 // Three libraries are loaded when a [Device] is opened: the driver (libcuda),
 // the run-time compiler (NVRTC) and cuBLAS. The kernels' source is embedded
