@@ -41,9 +41,15 @@ func TestAdamWAgainstReference(t *testing.T) {
 				t.Fatalf("max norm %v: step %d: norm %v, %v, want %v; %d updates", maxNorm, step, got, err, norm, opt.T)
 			}
 		}
-		for i := range want {
-			if math.Abs(float64(w.Flat[i])-want[i]) > 1e-6+1e-5*math.Abs(want[i]) {
-				t.Fatalf("max norm %v: weight %d is %v, want %v", maxNorm, i, w.Flat[i], want[i])
+		// The moments too: a constant factor of the gradient hardly moves the weights.
+		for what, pair := range map[string]struct {
+			got  []float32
+			want []float64
+		}{"weight": {w.Flat, want}, "first moment": {opt.M.Flat, m}, "second moment": {opt.V.Flat, v}} {
+			for i, x := range pair.want {
+				if math.Abs(float64(pair.got[i])-x) > 1e-6+1e-5*math.Abs(x) {
+					t.Fatalf("max norm %v: %s %d is %v, want %v", maxNorm, what, i, pair.got[i], x)
+				}
 			}
 		}
 	}
