@@ -44,7 +44,7 @@ func backendOf(on model.Device) Backend {
 // on the host. "States" are packed: see [Segment]. Values have the sizes of the
 // capacity; rows that the batch does not use mean nothing.
 //
-// H is the hidden size, V the vocabulary, L the number of layers.
+// H is the hidden size, V the vocabulary.
 type Ops interface {
 	// VMOptions are Gorgonia's options for a graph of such values.
 	VMOptions() []G.VMOpt
