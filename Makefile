@@ -25,7 +25,7 @@ cuda-test: ## vet and test what the tag withcuda adds
 	$(GO) vet -tags withcuda ./...
 	GOARCH=arm64 $(GO) vet -tags withcuda ./...
 	$(GO) test -tags withcuda ./pkg/model/cuda/... ./internal/cudaemu ./internal/cudalib
-	$(GO) test -tags withcuda -run 'GPU|OnTheCard' ./pkg/model/tinylm ./pkg/train
+	$(GO) test -tags withcuda -run 'GPU|OnTheCard' ./pkg/train
 
 # What docs/gpu.md reports needs a GPU and Python with PyTorch. The programs may be
 # built elsewhere and carried: copy the folder, then run on the machine with the
@@ -41,7 +41,7 @@ cuda-check-build: ## the programs of cuda-check, with the reference data, in .cu
 	mkdir -p $(CHECK)/tree $(CHECK)/shared/golden
 	$(GO) build -trimpath -tags withcuda -ldflags "-s -w" -o $(CHECK)/grpo .
 	$(GO) build -trimpath -ldflags "-s -w" -o $(CHECK)/cudacheck ./internal/cudacheck
-	$(GO) test -c -trimpath -tags withcuda -ldflags "-s -w" -o $(CHECK)/model.test ./pkg/model/tinylm
+	$(GO) test -c -trimpath -tags withcuda -ldflags "-s -w" -o $(CHECK)/gpu.test ./pkg/model/cuda/gpu
 	$(GO) test -c -trimpath -tags withcuda -ldflags "-s -w" -o $(CHECK)/train.test ./pkg/train
 	$(GO) test -c -trimpath -tags withcuda -ldflags "-s -w" -o $(CHECK)/kernels.test ./pkg/model/cuda/kernels
 	cp bench/torch_gpu_step.py $(CHECK)/

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"grpo/internal/textutil"
+	"grpo/pkg/model/cuda/gpu"
 	"grpo/pkg/model/kernel"
-	"grpo/pkg/model/tinylm"
 	"grpo/pkg/rundir"
 )
 
@@ -37,7 +37,7 @@ func build(s *State) rundir.Meta {
 
 // cudaState says whether the program can use a GPU.
 func cudaState() string {
-	if tinylm.BuiltWithCUDA {
+	if gpu.Built {
 		return "built in"
 	}
 	return "not built in"

@@ -16,7 +16,7 @@ var onCard = []string{"GRPO_TEST_GPU=1"}
 func golden(c *check) (*table, error) {
 	t := &table{Holds: true, Head: []string{"tests", "passed", "failed", "skipped"}}
 	reached := regexp.MustCompile(`(?m)^\s+\S+: reached: (.*)$`)
-	for _, tests := range []struct{ binary, run string }{{"kernels.test", "."}, {"model.test", "^TestGPU"}, {"train.test", "^TestGPU"}} {
+	for _, tests := range []struct{ binary, run string }{{"kernels.test", "."}, {"gpu.test", "^TestGPU"}, {"train.test", "^TestGPU"}} {
 		if !exists(filepath.Join(c.bin, tests.binary)) {
 			t.fails("%s is not in %s", tests.binary, c.bin)
 			continue
@@ -165,7 +165,7 @@ func sanitizer(c *check) (*table, error) {
 	}
 	for _, mode := range []string{"memcheck", "racecheck"} {
 		const tests = "^TestGPU(GoldenTorch|SamplesTheCPUsTokens|GradientsAreTheCPUs|AdamW)$"
-		out, err := c.program(onCard, tool, "--tool", mode, "--error-exitcode", "9", filepath.Join(c.bin, "model.test"), "-test.run", tests)
+		out, err := c.program(onCard, tool, "--tool", mode, "--error-exitcode", "9", filepath.Join(c.bin, "gpu.test"), "-test.run", tests)
 		_ = os.WriteFile(filepath.Join(c.out, "sanitizer-"+mode+".log"), out, 0o644)
 		summary := regexp.MustCompile(`(?m)^=+ (ERROR|RACECHECK) SUMMARY: .*$`).Find(out)
 		t.row(mode, "golden, gradients, AdamW, sampler", strings.TrimLeft(string(summary), "= "))

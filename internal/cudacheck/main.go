@@ -42,7 +42,7 @@ var parts = []part{
 
 // check is what the parts are run with.
 type check struct {
-	bin    string // grpo, model.test, kernels.test, train.test, torch_gpu_step.py and a copy of the reference data
+	bin    string // grpo, gpu.test, kernels.test, train.test, torch_gpu_step.py and a copy of the reference data
 	out    string
 	python string
 	libs   []string // folders of CUDA's libraries, once they have been looked for

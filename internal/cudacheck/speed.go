@@ -95,7 +95,7 @@ func step(c *check, hidden int) (*table, error) {
 	return t, nil
 }
 
-// precision is what the faster products bring and cost.
+// precision measures the speed and the errors of the faster matmuls.
 func precision(c *check) (*table, error) {
 	t := &table{Holds: true, Head: []string{"H", "completions", "float32, ms", "tf32, ms", "bf16, ms"}}
 	for _, hidden := range []int{64, 256, 1024} {
@@ -125,7 +125,7 @@ func precision(c *check) (*table, error) {
 
 // costs notes the errors that the precisions make, as a test measures them.
 func costs(c *check, t *table) error {
-	out, err := c.program(onCard, "model.test", "-test.v", "-test.run", "^TestGPUPrecisionCosts$")
+	out, err := c.program(onCard, "gpu.test", "-test.v", "-test.run", "^TestGPUPrecisionCosts$")
 	found := regexp.MustCompile(`costs: (\S+) \| (.+?) \| (\S+) \| (\S+)`).FindAllSubmatch(out, -1)
 	for _, m := range found {
 		t.note("%s, H = 64, %s: a log-probability changes by at most %s, the gradient by %s of its length (the CPU is the reference).", m[1], m[2], m[3], m[4])
@@ -133,7 +133,7 @@ func costs(c *check, t *table) error {
 	if err != nil {
 		t.fails("%s", failures(out, err))
 	} else if len(found) == 0 {
-		return errors.New("model.test says nothing of what the precisions cost")
+		return errors.New("gpu.test printed no errors of the precisions")
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ type TokenMatrix struct {
 // gradient into the matrix. It is where pkg/rl meets the network.
 type Objective func(m *TokenMatrix) (loss float64, err error)
 
-// ValueMatrix is what a critic says of a batch, in the layout of [TokenMatrix].
+// ValueMatrix is a critic's output for a batch, in the layout of [TokenMatrix].
 type ValueMatrix struct {
 	B, T int
 	// Values holds V(s), (B,T), of the state s that the token is sampled from: the

@@ -20,8 +20,8 @@ const (
 	criticSet    = "critic."
 )
 
-// criticUpdates is the metadata key of the number of updates behind the
-// critic's moments.
+// criticUpdates is the metadata key of the number of updates of the
+// critic.
 const criticUpdates = criticSet + "updates"
 
 // Checkpoint is what a file holds, whatever the network.
@@ -31,8 +31,8 @@ type Checkpoint struct {
 	Reference *Params      // a reference model of the policy's form, nil without
 	Critic    *CriticState // nil without
 	Metadata  map[string]string
-	// Checksummed says of a checkpoint that was read that its file carried a
-	// checksum of all its bytes, which was right: see
+	// Checksummed is true for a checkpoint that was read if its file had a
+	// checksum, which was right: see
 	// [Checkpoint.EncodeChecksummed].
 	Checksummed bool
 }

@@ -1,5 +1,5 @@
-// Package model says what a policy is: a language model that samples, scores
-// and learns. [Policy] and the interfaces beside it are all that training,
+// Package model defines what a policy is: a language model that samples, scores
+// and learns. [Policy] and the interfaces around it are all that training,
 // evaluation and the commands know of a network; the networks are below this
 // package (tinylm is the first).
 //

@@ -68,7 +68,7 @@ type Tokenizer interface {
 	Decode(tokens []int) string
 	// End is the token that ends a completion.
 	End() int
-	// Knows says whether text can be encoded without loss.
+	// Knows reports whether text can be encoded without loss.
 	Knows(text string) bool
 }
 
@@ -128,7 +128,7 @@ type Critic interface {
 // but for the last bits of the numbers.
 type Device interface{ Close() }
 
-// Work counts floating-point operations of matrix products, two for each
+// Work counts floating-point operations of matmuls, two for each
 // multiply-add; what lies between them (gates, softmax) is left out.
 type Work struct {
 	// Nominal is the usual count from the network's formulas.
@@ -138,6 +138,6 @@ type Work struct {
 }
 
 // Update is the work of a forward and a backward pass, given that of the
-// forward pass: each product is followed by one for its input and one for its
-// weights.
+// forward pass: the backward pass has two matmuls for each, one for its input and
+// one for its weights.
 func (w Work) Update() Work { return Work{3 * w.Nominal, 3 * w.Executed} }

@@ -6,7 +6,7 @@ import (
 	"grpo/pkg/rng"
 )
 
-// Sampling says how tokens are chosen.
+// Sampling is how tokens are chosen.
 type Sampling struct {
 	Temperature float64 // divides the logits; above 0, ignored when Greedy
 	TopP        float64 // keep the smallest set of likeliest tokens of this mass; 1 = all

@@ -9,7 +9,7 @@ import (
 
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
-	"grpo/pkg/model/tinylm"
+	"grpo/pkg/model/cuda/gpu"
 	"grpo/pkg/rng"
 	"grpo/pkg/rundir"
 )
@@ -101,7 +101,7 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 	defer t.close()
 	var total struct{ rollout, update, all []float64 }
 	var before, after runtime.MemStats
-	var memory tinylm.GPUMemory
+	var memory gpu.Memory
 	graph := t.learner.(interface { // every network here is a graph whose parts can be timed
 		Watch(now func() time.Time)
 		Watched() (runs, arithmetic time.Duration)

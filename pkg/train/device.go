@@ -6,8 +6,8 @@ import (
 
 	"grpo/pkg/config"
 	"grpo/pkg/model"
+	"grpo/pkg/model/cuda/gpu"
 	"grpo/pkg/model/kernel"
-	"grpo/pkg/model/tinylm"
 	"grpo/pkg/rundir"
 )
 
@@ -20,7 +20,7 @@ const worthGPU = 1e9
 // device is where a run's arithmetic happens. The zero value is none.
 type device struct {
 	on    model.Device
-	gpu   tinylm.GPU // nil on the CPU
+	gpu   gpu.Device // nil on the CPU
 	notes []string   // what people should know of the choice
 }
 
@@ -47,7 +47,7 @@ func openDevice(c config.Model, pool *kernel.Pool, work float64) (device, error)
 	case "cpu":
 		return onCPU, nil
 	case "auto":
-		if !tinylm.BuiltWithCUDA {
+		if !gpu.Built {
 			return onCPU, nil
 		}
 		if work < worthGPU {
@@ -55,11 +55,11 @@ func openDevice(c config.Model, pool *kernel.Pool, work float64) (device, error)
 			return onCPU, nil
 		}
 	}
-	if !tinylm.BuiltWithCUDA {
-		_, err := tinylm.OpenGPU(c.Precision)
+	if !gpu.Built {
+		_, err := gpu.Open(c.Precision)
 		return device{}, fmt.Errorf("%w: model.device %s: %w", config.ErrConfig, c.Device, err)
 	}
-	gpu, err := tinylm.OpenGPU(c.Precision)
+	card, err := gpu.Open(c.Precision)
 	if err != nil {
 		if c.Device == "auto" {
 			onCPU.notes = []string{fmt.Sprintf("model.device auto: the CPU, since there is no GPU to be had: %v", err)}
@@ -67,7 +67,7 @@ func openDevice(c config.Model, pool *kernel.Pool, work float64) (device, error)
 		}
 		return device{}, fmt.Errorf("open the device (model.device %s): %w", c.Device, err)
 	}
-	return device{on: gpu, gpu: gpu, notes: []string{"on " + gpu.String()}}, nil
+	return device{on: card, gpu: card, notes: []string{"on " + card.String()}}, nil
 }
 
 // onDeviceOf returns a with the device and precision of b: a run may move from

@@ -10,7 +10,6 @@ import (
 
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
-	"grpo/pkg/model"
 	"grpo/pkg/rundir"
 )
 

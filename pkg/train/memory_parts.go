@@ -7,7 +7,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
-	"grpo/pkg/model/tinylm"
+	"grpo/pkg/model/cuda/gpu"
 )
 
 // MemoryOf estimates the memory of a resolved configuration's run over these
@@ -58,7 +58,7 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 	micro := cfg.Train.TrainBatchSize / max(1, cfg.Train.GradientAccumulationSteps)
 	all, part := batchOf(lengths, c.RolloutBatchSize, group, c.SamplingMaxTokens), batchOf(lengths, micro, group, c.SamplingMaxTokens)
 	one, tokens := size.ParamBytes(), rows*width
-	host := mayUseGPU(cfg)
+	host := mayUseGPU(cfg.Model)
 
 	weights, saved := 4*one, 4*one // now, first and two moments; files of three of them and of the best weights
 	numbers := 2.0                 // float64 for each token of a micro-batch: old log-probabilities and gradient
@@ -165,8 +165,8 @@ func problemParts(lengths []int, threads int, splits ...[]gsm8k.Problem) []Memor
 }
 
 // mayUseGPU says whether the graphs may be built in the memory of a GPU.
-func mayUseGPU(cfg config.Config) bool {
-	return cfg.Model.Device != "cpu" && tinylm.BuiltWithCUDA
+func mayUseGPU(c config.Model) bool {
+	return c.Device != "cpu" && gpu.Built
 }
 
 // memoryOfEvaluation is for `grpo eval`.
@@ -211,7 +211,7 @@ func (s *sft) memory() (Memory, error) {
 		}
 		batch.Tokens *= max(1, float64(st.BatchSize)/float64(len(lengths)))
 		learner := size.ParamBytes() + 33*batch.Completions*batch.Longest
-		if s.cfg.Model.Device == "cpu" || !tinylm.BuiltWithCUDA {
+		if !mayUseGPU(s.cfg.Model) {
 			learner = size.LearnerBytes(batch, s.opts.Threads)
 		}
 		examples, mean := float64(len(corpus)), sum/float64(len(corpus))

@@ -27,14 +27,14 @@ const (
 	mathDefault     = 0
 	mathTF32        = 3
 	realFloat32     = 0        // CUDA_R_32F
-	computeFastBF16 = 75       // CUBLAS_COMPUTE_32F_FAST_16BF: products of bfloat16, sums in float32
+	computeFastBF16 = 75       // CUBLAS_COMPUTE_32F_FAST_16BF: matmuls of bfloat16, sums in float32
 	blasWorkspace   = 32 << 20 // what cuBLAS itself takes on the largest cards
 )
 
 func openBLAS(env func(string) string, driverVersion int) (*blas, error) {
 	lib, err := cudalib.Open(env, cudalib.Sonames("libcublas", driverVersion)...)
 	if err != nil {
-		return nil, fmt.Errorf("%w; it is NVIDIA's library of matrix products: install the CUDA toolkit or the package nvidia-cublas, and point $%s at its folder", err, cudalib.Env)
+		return nil, fmt.Errorf("%w; it is NVIDIA's library of matmuls: install the CUDA toolkit or the package nvidia-cublas, and point $%s at its folder", err, cudalib.Env)
 	}
 	b := &blas{lib: lib}
 	return b, lib.Bind(map[string]*uintptr{
@@ -52,10 +52,10 @@ func (b *blas) check(result int, format string, args ...any) error {
 	return fmt.Errorf("%s: %s", fmt.Sprintf(format, args...), text(p))
 }
 
-// Precision is how matrix products are computed; everything else is float32.
+// Precision is how matmuls are computed; everything else is float32.
 type Precision string
 
-// The precisions, with the size of a product's relative error.
+// The precisions, with the relative error of a product of two numbers.
 const (
 	Float32  Precision = "float32" // 2⁻²⁴ a product
 	TF32     Precision = "tf32"    // operands rounded to 11 bits: 2⁻¹¹ a product

@@ -17,7 +17,7 @@ const CacheEnv = "GRPO_CUDA_CACHE"
 
 // cache keeps compiled code on disk. A file's name is the hash of everything
 // that decides its content; its first 32 bytes are the hash of the rest, so that
-// a file that was cut or damaged is noticed and compiled anew. An empty folder
+// a file that was cut or damaged is noticed and compiled again. An empty folder
 // keeps nothing. That a file can't be written is no error: the next process
 // compiles again.
 type cache struct{ folder string }

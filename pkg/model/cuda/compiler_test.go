@@ -81,7 +81,7 @@ func TestCache(t *testing.T) {
 		}
 		c.put(k, []byte("code"))
 		if string(c.get(k)) != "code" {
-			t.Errorf("a file that was %s is not written anew", name)
+			t.Errorf("a file that was %s is not written again", name)
 		}
 	}
 	left, err := filepath.Glob(filepath.Join(c.folder, "*.tmp"))
@@ -110,7 +110,7 @@ func TestKeysDiffer(t *testing.T) {
 }
 
 // A second device finds the code that the first one compiled; damaged code is
-// compiled anew.
+// compiled again.
 func TestCompiledCodeIsFoundAgain(t *testing.T) {
 	env := environment(t)
 	load := func() {

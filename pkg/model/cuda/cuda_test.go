@@ -199,7 +199,7 @@ func TestGemm(t *testing.T) {
 							}
 						}
 						if got[n] != c[n] {
-							t.Errorf("the number behind a row changed from %v to %v", c[n], got[n])
+							t.Errorf("the number after a row changed from %v to %v", c[n], got[n])
 						}
 					}
 				}
@@ -208,7 +208,7 @@ func TestGemm(t *testing.T) {
 			got := make([]float32, m*n)
 			must(t, Download(d, got, mem[2], 0))
 			if slices.ContainsFunc(got, func(v float32) bool { return v != 0 }) {
-				t.Errorf("a product over nothing is %v", got)
+				t.Errorf("an empty matmul is %v", got)
 			}
 			return nil
 		}))
@@ -228,7 +228,7 @@ func TestFirstErrorStays(t *testing.T) {
 		return nil
 	})
 	if err := d.Do(func() error { return nil }); err == nil {
-		t.Error("the device goes on")
+		t.Error("the device continues")
 	}
 }
 
@@ -239,7 +239,7 @@ func TestClosedDevice(t *testing.T) {
 	wantError(t, d.Do(func() error { return nil }), "has been closed")
 }
 
-// What stands in the way is named in one line, with the mend.
+// Errors name the cause in one line, with the fix.
 func TestOpenRefuses(t *testing.T) {
 	env := environment(t)
 	open := func(ordinal int) error {

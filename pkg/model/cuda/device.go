@@ -10,11 +10,11 @@ import (
 	"unsafe"
 )
 
-// Options say how a device is opened. The zero value is the first GPU in
+// Options are how a device is opened. The zero value is the first GPU in
 // float32, with the process's environment.
 type Options struct {
 	Ordinal   int       // which GPU, among those that CUDA_VISIBLE_DEVICES leaves
-	Precision Precision // of matrix products; empty is Float32
+	Precision Precision // of matmuls; empty is Float32
 	// Getenv reads an environment variable; nil is os.Getenv.
 	Getenv func(string) string
 }
@@ -40,7 +40,7 @@ type Device struct {
 	modules     []uintptr
 	loaded      map[string]map[string]*Kernel // by what they were compiled from
 	args        *launchArgs
-	scalars     *[2]float32 // alpha and beta of matrix products
+	scalars     *[2]float32 // alpha and beta of matmuls
 	capturing   bool
 }
 
@@ -130,7 +130,7 @@ func (d *Device) start() error {
 	}
 	d.stream = *stream
 	d.pool.init(d)
-	workspace, err := d.Alloc(blasWorkspace, "the workspace of matrix products")
+	workspace, err := d.Alloc(blasWorkspace, "the workspace of matmuls")
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (d *Device) String() string {
 	return fmt.Sprintf("%s (compute capability %d.%d, %s, driver of CUDA %d.%d, NVRTC %s)", d.name, d.arch/10, d.arch%10, d.precision, v/1000, v%1000/10, d.rtc.version())
 }
 
-// Precision is how the device computes matrix products.
+// Precision is how the device computes matmuls.
 func (d *Device) Precision() Precision { return d.precision }
 
 // Capability is the compute capability, 90 for 9.0; Processors the number of
@@ -199,7 +199,7 @@ func (d *Device) Close() error {
 	return err
 }
 
-// shut gives back what start took, as far as it came.
+// shut releases what start acquired, also if start failed.
 func (d *Device) shut() {
 	if d.ctx == 0 {
 		return

@@ -1,10 +1,11 @@
 // Package cuda runs kernels on an NVIDIA GPU without cgo, headers or a compiler
 // at build time. It exists under the build tag withcuda; without the tag only
-// this comment does.
+// this comment does. Package kernels has the kernels, and package gpu the networks
+// that run on them.
 //
 // Three libraries are loaded when a [Device] is opened: the driver (libcuda),
 // the run-time compiler (NVRTC) and cuBLAS. The kernels' source is embedded
-// (package kernels), compiled for the card at hand at first use and kept on
+// (package kernels), compiled for the card at first use and kept on
 // disk. All memory is taken by plain allocations through a pool; there is no
 // managed memory.
 //

@@ -116,7 +116,7 @@ func text(a uintptr) string {
 	return string(unsafe.Slice(p, n))
 }
 
-// reason says what a result of the driver means.
+// reason is the meaning of a result of the driver.
 func (d *driver) reason(result int) string {
 	name, words := new(uintptr), new(uintptr)
 	call(d.cuGetErrorName, uintptr(result), uintptr(unsafe.Pointer(name)))

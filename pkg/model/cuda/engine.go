@@ -9,10 +9,9 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Engine makes a device's memory a home of Gorgonia's tensors. Gorgonia itself
+// Engine lets Gorgonia's tensors use a device's memory. Gorgonia itself
 // computes one thing there, the sum of two gradients of one value; everything
-// else is the fused operations' business, so nothing else is offered and asking
-// for it is an error.
+// else is done by the fused operations, so anything else is an error.
 type Engine struct {
 	d *Device
 	// add computes out = a + b over n numbers.
@@ -32,7 +31,7 @@ func (e *Engine) Tensor(at Pointer, shape ...int) *tensor.Dense {
 	return tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(shape...), tensor.WithEngine(e), tensor.FromMemory(uintptr(at), uintptr(4*tensor.Shape(shape).TotalSize())))
 }
 
-// AllocAccessible says that Go can't read the memory.
+// AllocAccessible is false: Go can't read the memory.
 func (e *Engine) AllocAccessible() bool { return false }
 
 // Alloc takes memory from the device's pool.

@@ -4,7 +4,7 @@ package cuda
 
 import "unsafe"
 
-// Graph is recorded work that runs as a whole: one call in place of one for
+// Graph is recorded work that runs as a whole: one call instead of one for
 // each kernel, which pays where kernels are shorter than their launches.
 type Graph struct {
 	d    *Device

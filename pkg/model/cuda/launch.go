@@ -13,7 +13,7 @@ import (
 // Pointer is an address on a device.
 type Pointer uintptr
 
-// At is the address n elements of 4 bytes behind the memory's first.
+// At is the address n elements of 4 bytes after the start of the memory.
 func (m *Mem) At(n int) Pointer { return Pointer(m.Uintptr()) + Pointer(4*n) }
 
 // Add is the address n elements of 4 bytes further on.
@@ -49,7 +49,7 @@ type Kernel struct {
 	shared int // dynamic shared memory that it has been allowed
 }
 
-// Grid says how many blocks of how many threads run a kernel, with how many
+// Grid is how many blocks of how many threads run a kernel, with how many
 // bytes of dynamic shared memory each. Zero dimensions count as 1.
 type Grid struct {
 	X, Y, Z            int // blocks

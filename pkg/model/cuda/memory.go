@@ -38,7 +38,7 @@ type pool struct {
 	stats MemoryStats
 }
 
-// MemoryStats say how much device memory there is and who has it, in bytes.
+// MemoryStats are how much device memory there is and who uses it, in bytes.
 // Nothing grows from step to step once the largest batch has been seen.
 type MemoryStats struct {
 	InUse    int // given out
@@ -64,7 +64,7 @@ func rounded(size int) int {
 	return (size + step - 1) / step * step
 }
 
-// Alloc takes so many bytes, whose content is unknown. What names them in the
+// Alloc allocates bytes, whose content is unknown. What names them in the
 // error when they don't fit.
 func (d *Device) Alloc(size int, what string) (*Mem, error) {
 	if d.failed != nil {

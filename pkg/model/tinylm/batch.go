@@ -2,24 +2,32 @@ package tinylm
 
 import "grpo/pkg/model"
 
-// segment is a set of sequences in the packed, time-major layout that the GRU
-// works on. Sequences are sorted by length, longest first, so that at each
-// time the active ones are a prefix and padding does not exist.
+// Segment is a set of sequences in the packed, time-major layout that the GRU
+// works on: all first tokens, then all second tokens, and so on, without
+// padding. Sequences are sorted by length, longest first, so that the ones that
+// are active at a step are a prefix.
 //
-// active[0] is the number of sequences, active[s] (s >= 1) the number that
-// take an s-th step. Block s of the states starts at row Σ active[:s]; block 0
-// holds the initial states. Inputs have no block 0: the input of step s starts
-// at row Σ active[1:s].
-type segment struct {
-	active  []int // len = capacity, zeros behind the last step
-	ids     []int // inputs, packed
-	order   []int // order[rank] = index of the sequence in the batch
-	rank    []int // the inverse
-	lengths []int // by rank
-	blocks  []int // row of the states at which each step's block begins
+// Active[0] is the number of sequences, Active[s] (s >= 1) the number that take
+// an s-th step. States, one row for each, come in blocks: block 0 holds the
+// initial states, block s those after step s, and it starts at row Blocks[s] =
+// Σ Active[:s]. Inputs have no block 0: the input of step s starts at row Σ
+// Active[1:s]. Within a block, a sequence is at its rank.
+type Segment struct {
+	Active  []int // one more than steps
+	IDs     []int // token ids of the inputs, packed
+	Rank    []int // rank of each sequence, in the order of the batch
+	Lengths []int // steps of each sequence, by rank
+	Blocks  []int // row of the states at which each step's block begins
+	order   []int // the inverse of Rank
 }
 
-// sizes returns the number of sequences, input rows and steps.
+// Sizes returns the number of sequences, input rows and steps.
+func (g *Segment) Sizes() (sequences, inputs, steps int) { return sizes(g.Active) }
+
+// LastState is the row of the last state of the sequence of a rank.
+func (g *Segment) LastState(rank int) int { return g.Blocks[g.Lengths[rank]] + rank }
+
+// sizes is [Segment.Sizes] of active, which may have zeros after the last step.
 func sizes(active []int) (n0, inputs, steps int) {
 	n0 = active[0]
 	for s := 1; s < len(active) && active[s] > 0; s++ {
@@ -29,56 +37,56 @@ func sizes(active []int) (n0, inputs, steps int) {
 	return
 }
 
-// packed is a batch laid out for the graph.
-type packed struct {
-	prompt, completion segment
-	start              []int // for each completion by rank: the row of its prompt's last state
-	targets            []int // for each state of the completion segment: the token to predict
+// Packed is a batch laid out for the graph.
+type Packed struct {
+	Prompt, Completion Segment
+	Start              []int // for each completion by rank: the row of its prompt's last state
+	Targets            []int // for each state of the completions, packed: the token to predict
 	tokens             int   // Σ len(Tokens): rows of the head
 	width              int   // longest completion
 }
 
-// pack lays n sequences out: tokens(i) is the i-th one as the GRU reads it, all of
+// Pack lays n sequences out: tokens(i) is the i-th one as the GRU reads it, all of
 // a prompt, all but the last token of a completion (nothing is predicted from the
 // last). Sequences of equal length keep their order.
-func (g *segment) pack(n int, tokens func(i int) []int) {
+func (g *Segment) Pack(n int, tokens func(i int) []int) {
 	longest := 0
 	for i := range n {
 		longest = max(longest, len(tokens(i)))
 	}
 	// active[s], s >= 1, counts the sequences of s tokens or more.
-	g.active = zeroed(g.active, longest+1)
+	g.Active = zeroed(g.Active, longest+1)
 	for i := range n {
-		g.active[len(tokens(i))]++
+		g.Active[len(tokens(i))]++
 	}
 	for s := longest; s > 0; s-- {
-		g.active[s-1] += g.active[s]
+		g.Active[s-1] += g.Active[s]
 	}
-	g.order, g.rank, g.lengths = zeroed(g.order, n), zeroed(g.rank, n), zeroed(g.lengths, n)
-	next := zeroed(g.blocks, longest+1) // the next rank of each length: behind the longer ones
-	copy(next, g.active[1:])
+	g.order, g.Rank, g.Lengths = zeroed(g.order, n), zeroed(g.Rank, n), zeroed(g.Lengths, n)
+	next := zeroed(g.Blocks, longest+1) // the next rank of each length: after the longer ones
+	copy(next, g.Active[1:])
 	for i := range n {
 		length := len(tokens(i))
 		r := next[length]
 		next[length]++
-		g.order[r], g.rank[i], g.lengths[r] = i, r, length
+		g.order[r], g.Rank[i], g.Lengths[r] = i, r, length
 	}
-	g.blocks = next
+	g.Blocks = next
 	at := 0
-	for s, live := range g.active {
-		g.blocks[s] = at
+	for s, live := range g.Active {
+		g.Blocks[s] = at
 		at += live
 	}
-	g.ids = zeroed(g.ids, at-n)
+	g.IDs = zeroed(g.IDs, at-n)
 	for r, i := range g.order {
 		for t, id := range tokens(i) {
-			g.ids[g.blocks[t+1]-n+r] = id
+			g.IDs[g.Blocks[t+1]-n+r] = id
 		}
 	}
 }
 
 // pack checks b and lays it out; p's slices are reused.
-func (p *packed) pack(b *model.Batch, vocab int) error {
+func (p *Packed) pack(b *model.Batch, vocab int) error {
 	if err := b.Check(vocab); err != nil {
 		return err
 	}
@@ -87,18 +95,17 @@ func (p *packed) pack(b *model.Batch, vocab int) error {
 		p.tokens += len(r.Tokens)
 		p.width = max(p.width, len(r.Tokens))
 	}
-	p.prompt.pack(len(b.Prompts), func(i int) []int { return b.Prompts[i] })
-	p.completion.pack(len(b.Rows), func(i int) []int { return b.Rows[i].Tokens[:len(b.Rows[i].Tokens)-1] })
+	p.Prompt.Pack(len(b.Prompts), func(i int) []int { return b.Prompts[i] })
+	p.Completion.Pack(len(b.Rows), func(i int) []int { return b.Rows[i].Tokens[:len(b.Rows[i].Tokens)-1] })
 
-	p.start = zeroed(p.start, len(b.Rows))
-	for r, i := range p.completion.order {
-		rank := p.prompt.rank[b.Rows[i].Prompt]
-		p.start[r] = p.prompt.blocks[p.prompt.lengths[rank]] + rank
+	p.Start = zeroed(p.Start, len(b.Rows))
+	for r, i := range p.Completion.order {
+		p.Start[r] = p.Prompt.LastState(p.Prompt.Rank[b.Rows[i].Prompt])
 	}
-	p.targets = zeroed(p.targets, p.tokens)
-	for r, i := range p.completion.order {
+	p.Targets = zeroed(p.Targets, p.tokens)
+	for r, i := range p.Completion.order {
 		for t, id := range b.Rows[i].Tokens {
-			p.targets[p.completion.blocks[t]+r] = id
+			p.Targets[p.Completion.Blocks[t]+r] = id
 		}
 	}
 	return nil
@@ -106,16 +113,16 @@ func (p *packed) pack(b *model.Batch, vocab int) error {
 
 // each calls f for every completion: with its row in the caller's (B, T) matrix,
 // and the places of its tokens in the packed layout, which are places[t] + rank.
-func (p *packed) each(f func(row, rank int, places []int)) {
-	for r, i := range p.completion.order {
-		f(i, r, p.completion.blocks[:p.completion.lengths[r]+1])
+func (p *Packed) each(f func(row, rank int, places []int)) {
+	for r, i := range p.Completion.order {
+		f(i, r, p.Completion.Blocks[:p.Completion.Lengths[r]+1])
 	}
 }
 
 // readTokens unpacks the head's output, (2, states) in the packed layout, into
 // the batch's order.
-func (p *packed) readTokens(m *model.TokenMatrix, x []float32) {
-	m.B, m.T = len(p.completion.order), p.width
+func (p *Packed) readTokens(m *model.TokenMatrix, x []float32) {
+	m.B, m.T = len(p.Completion.order), p.width
 	n := m.B * m.T
 	m.LogProbs, m.Entropy, m.Mask = zeroed(m.LogProbs, n), zeroed(m.Entropy, n), zeroed(m.Mask, n)
 	capRows := len(x) / 2
@@ -130,8 +137,8 @@ func (p *packed) readTokens(m *model.TokenMatrix, x []float32) {
 
 // readValues unpacks the value head's output, (1, states) in the packed layout,
 // into the batch's order.
-func (p *packed) readValues(m *model.ValueMatrix, x []float32) {
-	m.B, m.T = len(p.completion.order), p.width
+func (p *Packed) readValues(m *model.ValueMatrix, x []float32) {
+	m.B, m.T = len(p.Completion.order), p.width
 	n := m.B * m.T
 	m.Values, m.Mask = zeroed(m.Values, n), zeroed(m.Mask, n)
 	p.each(func(row, rank int, places []int) {

@@ -1,8 +1,8 @@
 package tinylm
 
-// A task carries a chunk of sequences through all of their steps. Sequences
-// don't depend on each other, so a task waits for nobody, its states stay in
-// the cache, and where chunks begin changes no bit.
+// A task runs all steps of a chunk of sequences. Sequences don't depend on each
+// other, so tasks never wait, the states stay in the cache, and the size of chunks
+// changes no bit.
 const (
 	maxChunk = 36 // of sequences: a multiple of the tiles' height
 	minChunk = 12 // below this the tiles' overhead outweighs a second thread

@@ -37,15 +37,15 @@ func NewCritic(policy *Weights, o model.AdamWOptions, on model.Device) (*Critic,
 	copy(w.Flat[:w.backboneParameters()], policy.Flat)
 	c := &Critic{optimizer: model.NewAdamW(w.Params, o), weights: w, grads: w.Zeros()}
 	for _, p := range []*model.Params{w.Params, c.grads} {
-		if err := backendOf(on).place(p); err != nil {
+		if err := backendOf(on).Place(p); err != nil {
 			return nil, fmt.Errorf("new critic: %w", err)
 		}
 	}
 	values := func(b *builder, t backbone) *G.Node { return b.valueHead(t.top, t.weight, t.bias, t.active) }
-	c.forward = pass{vocab: w.Vocab, build: func(k capacity) (*graph, error) {
+	c.forward = pass{vocab: w.Vocab, build: func(k Capacity) (*graph, error) {
 		return newGraph(on, w, k, false, values)
 	}}
-	c.backward = pass{vocab: w.Vocab, build: func(k capacity) (*graph, error) {
+	c.backward = pass{vocab: w.Vocab, build: func(k Capacity) (*graph, error) {
 		return newGraph(on, w, k, true, func(b *builder, t backbone) *G.Node {
 			return b.loss("valueLoss", values(b, t), c.evaluate)
 		})
@@ -95,6 +95,9 @@ func (c *Critic) evaluate(v, d []float32) (float64, error) {
 	})
 	return loss, nil
 }
+
+// Grads are the accumulated gradients.
+func (c *Critic) Grads() *model.Params { return c.grads }
 
 // ZeroGrads implements [model.Critic].
 func (c *Critic) ZeroGrads() { c.grads.Zero() }

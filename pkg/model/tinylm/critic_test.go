@@ -1,4 +1,4 @@
-package tinylm
+package tinylm_test
 
 import (
 	"fmt"
@@ -7,75 +7,20 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/tinylmtest"
 	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
-	"grpo/pkg/model/tinylm/tokenizer"
+	"grpo/pkg/model/tinylm"
 )
 
-// adamw are the default experiment's coefficients.
-var adamw = model.AdamWOptions{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8}
-
-func newCritic(t testing.TB, policy *Weights, on model.Device) *Critic {
-	t.Helper()
-	c, err := NewCritic(policy, adamw, on)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c
-}
-
-// withHead gives the critic a head that is not zero.
-func withHead(c *Critic) *Critic {
-	for i := range c.weights.Head {
-		c.weights.Head[i] = float32(math.Sin(float64(3 * i)))
-	}
-	c.weights.HeadB[0] = 0.25
-	return c
-}
-
-// regression is half the mean squared distance from a target that differs from
-// token to token.
-func regression(n, firstRow int) model.ValueObjective {
-	return func(m *model.ValueMatrix) (float64, error) {
-		var loss float64
-		for i, in := range m.Mask {
-			if in {
-				d := m.Values[i] - math.Cos(float64(7*(firstRow+i/m.T)+i%m.T))
-				loss += d * d / 2 / float64(n)
-				m.DValues[i] = d / float64(n)
-			}
-		}
-		return loss, nil
-	}
-}
-
-func values(t testing.TB, c *Critic, b *model.Batch) *model.ValueMatrix {
-	t.Helper()
-	m, err := c.Values(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
-func accumulate(t testing.TB, c *Critic, b *model.Batch, objective model.ValueObjective) float64 {
-	t.Helper()
-	loss, err := c.Accumulate(b, objective)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return loss
-}
-
 func TestNewCriticSaysZeroAndLeavesThePolicyAlone(t *testing.T) {
-	policy := randomModel(t, Spec{tokenizer.VocabSize, 16, 2}, 1)
+	policy := tinylmtest.Weights(t, tinylmtest.Spec(16, 2), 1)
 	before := policy.Hash()
 	pool := kernel.NewPool(2)
 	defer pool.Close()
-	c := newCritic(t, policy, pool)
-	b := randomBatch(t, policy, 5, 3, 12)
-	m := values(t, c, b)
+	c := tinylmtest.Critic(t, policy, pool)
+	b := tinylmtest.Batch(t, policy, 5, 3, 12)
+	m := tinylmtest.Values(t, c, b)
 	for i, r := range b.Rows {
 		for k := range m.T {
 			if m.Values[i*m.T+k] != 0 || m.Mask[i*m.T+k] != (k < len(r.Tokens)) {
@@ -84,16 +29,16 @@ func TestNewCriticSaysZeroAndLeavesThePolicyAlone(t *testing.T) {
 		}
 	}
 	if m.DValues != nil {
-		t.Error("room for gradients that nobody reads")
+		t.Error("gradients are allocated but never read")
 	}
-	if n := policy.backboneParameters(); !slices.Equal(c.weights.Flat[:n], policy.Flat[:n]) || c.weights.Count() != n+16+1 {
-		t.Errorf("the backbone is not the policy's, or %d parameters are wrong", c.weights.Count())
+	if n := policy.Parameters() - policy.Vocab*(policy.Hidden+1); !slices.Equal(c.State().Params.Flat[:n], policy.Flat[:n]) || c.State().Params.Count() != n+16+1 {
+		t.Errorf("the backbone is not the policy's, or %d parameters are wrong", c.State().Params.Count())
 	}
-	n := tokensOf(b)
-	first := accumulate(t, c, b, regression(n, 0))
+	n := tinylmtest.Tokens(b)
+	first := tinylmtest.Accumulate(t, c, b, tinylmtest.Regression(n, 0))
 	c.Step(1e-2, 1)
 	c.ZeroGrads()
-	if got := accumulate(t, c, b, regression(n, 0)); got >= first {
+	if got := tinylmtest.Accumulate(t, c, b, tinylmtest.Regression(n, 0)); got >= first {
 		t.Errorf("the loss went from %v to %v", first, got)
 	}
 	if policy.Hash() != before {
@@ -104,19 +49,19 @@ func TestNewCriticSaysZeroAndLeavesThePolicyAlone(t *testing.T) {
 // Old values, and the values that an objective sees, are the same bits; and
 // they outlive updates.
 func TestOldValuesOutliveUpdates(t *testing.T) {
-	policy := randomModel(t, Spec{tokenizer.VocabSize, 16, 1}, 1)
+	policy := tinylmtest.Weights(t, tinylmtest.Spec(16, 1), 1)
 	pool := kernel.NewPool(2)
 	defer pool.Close()
-	c := withHead(newCritic(t, policy, pool))
-	b := randomBatch(t, policy, 6, 3, 12)
-	old := values(t, c, b)
+	c := tinylmtest.WithHead(t, tinylmtest.Critic(t, policy, pool))
+	b := tinylmtest.Batch(t, policy, 6, 3, 12)
+	old := tinylmtest.Values(t, c, b)
 	kept := slices.Clone(old.Values)
 	for pass := range 3 {
-		accumulate(t, c, b, func(m *model.ValueMatrix) (float64, error) {
+		tinylmtest.Accumulate(t, c, b, func(m *model.ValueMatrix) (float64, error) {
 			if same := slices.Equal(m.Values, old.Values); same != (pass == 0) {
 				t.Errorf("pass %d: the values equal the old ones: %v", pass, same)
 			}
-			return regression(tokensOf(b), 0)(m)
+			return tinylmtest.Regression(tinylmtest.Tokens(b), 0)(m)
 		})
 		c.Step(1e-2, 1)
 		c.ZeroGrads()
@@ -124,23 +69,23 @@ func TestOldValuesOutliveUpdates(t *testing.T) {
 	if !slices.Equal(old.Values, kept) {
 		t.Error("the old values changed")
 	}
-	if slices.Equal(values(t, c, b).Values, kept) {
+	if slices.Equal(tinylmtest.Values(t, c, b).Values, kept) {
 		t.Error("Values does not see the new weights")
 	}
 }
 
 func TestCriticGradientsDoNotDependOnThreadsOrLayout(t *testing.T) {
-	policy := randomModel(t, Spec{tokenizer.VocabSize, 48, 2}, 1)
-	b := randomBatch(t, policy, 20, 4, 24)
-	n := tokensOf(b)
+	policy := tinylmtest.Weights(t, tinylmtest.Spec(48, 2), 1)
+	b := tinylmtest.Batch(t, policy, 20, 4, 24)
+	n := tinylmtest.Tokens(b)
 	grads := func(threads, size int) []float32 {
 		pool := kernel.NewPool(threads)
 		defer pool.Close()
-		c := withHead(newCritic(t, policy, pool))
+		c := tinylmtest.WithHead(t, tinylmtest.Critic(t, policy, pool))
 		for at := 0; at < len(b.Rows); at += size {
-			accumulate(t, c, &model.Batch{Prompts: b.Prompts, Rows: b.Rows[at:min(at+size, len(b.Rows))]}, regression(n, at))
+			tinylmtest.Accumulate(t, c, &model.Batch{Prompts: b.Prompts, Rows: b.Rows[at:min(at+size, len(b.Rows))]}, tinylmtest.Regression(n, at))
 		}
-		return c.grads.Flat
+		return c.Grads().Flat
 	}
 	want := grads(1, len(b.Rows))
 	for _, threads := range []int{2, 3, 5} {
@@ -157,17 +102,17 @@ func TestCriticGradientsDoNotDependOnThreadsOrLayout(t *testing.T) {
 	}
 }
 
-// A critic learns what can be told from the state: how many tokens stand.
+// A critic learns a function of the state: the number of tokens so far.
 func TestCriticLearns(t *testing.T) {
-	policy := randomModel(t, Spec{tokenizer.VocabSize, 16, 1}, 1)
+	policy := tinylmtest.Weights(t, tinylmtest.Spec(16, 1), 1)
 	pool := kernel.NewPool(2)
 	defer pool.Close()
-	c := newCritic(t, policy, pool)
-	b := randomBatch(t, policy, 8, 4, 10)
-	n := float64(tokensOf(b))
+	c := tinylmtest.Critic(t, policy, pool)
+	b := tinylmtest.Batch(t, policy, 8, 4, 10)
+	n := float64(tinylmtest.Tokens(b))
 	step := func() float64 {
 		c.ZeroGrads()
-		loss := accumulate(t, c, b, func(m *model.ValueMatrix) (float64, error) {
+		loss := tinylmtest.Accumulate(t, c, b, func(m *model.ValueMatrix) (float64, error) {
 			var loss float64
 			for i, in := range m.Mask {
 				if in {
@@ -188,14 +133,14 @@ func TestCriticLearns(t *testing.T) {
 	if last > first/50 {
 		t.Errorf("after 200 updates the squared error is %v, at first it was %v", last, first)
 	}
-	if name, ok := c.weights.Finite(); !ok {
+	if name, ok := c.State().Params.Finite(); !ok {
 		t.Errorf("%s is not finite", name)
 	}
 }
 
 func TestCriticRefuses(t *testing.T) {
-	policy := randomModel(t, Spec{20, 8, 1}, 1)
-	c := newCritic(t, policy, nil)
+	policy := tinylmtest.Weights(t, tinylm.Spec{20, 8, 1}, 1)
+	c := tinylmtest.Critic(t, policy, nil)
 	good := &model.Batch{Prompts: [][]int{{1}}, Rows: []model.Row{{Prompt: 0, Tokens: []int{1}}}}
 	if _, err := c.Values(&model.Batch{}); err == nil || !strings.Contains(err.Error(), "0 prompts") {
 		t.Errorf("an empty batch: error %v", err)
@@ -204,11 +149,11 @@ func TestCriticRefuses(t *testing.T) {
 	if _, err := c.Accumulate(good, func(*model.ValueMatrix) (float64, error) { return 0, reason }); err == nil || !strings.Contains(err.Error(), reason.Error()) {
 		t.Errorf("error %v, want the objective's", err)
 	}
-	if i := slices.IndexFunc(c.grads.Flat, func(v float32) bool { return v != 0 }); i >= 0 {
+	if i := slices.IndexFunc(c.Grads().Flat, func(v float32) bool { return v != 0 }); i >= 0 {
 		t.Error("a failed pass left a gradient")
 	}
-	accumulate(t, c, good, regression(1, 0))
-	other := newCritic(t, randomModel(t, Spec{20, 9, 1}, 1), nil)
+	tinylmtest.Accumulate(t, c, good, tinylmtest.Regression(1, 0))
+	other := tinylmtest.Critic(t, tinylmtest.Weights(t, tinylm.Spec{20, 9, 1}, 1), nil)
 	if err := c.Restore(other.State()); err == nil || !strings.Contains(err.Error(), "shape") {
 		t.Errorf("another size: error %v", err)
 	}
@@ -227,13 +172,13 @@ func BenchmarkCritic(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/threads=%d", what, threads), func(b *testing.B) {
 				pool := kernel.NewPool(threads)
 				defer pool.Close()
-				c := newCritic(b, randomModel(b, Spec{tokenizer.VocabSize, 64, 2}, 1), pool)
+				c := tinylmtest.Critic(b, tinylmtest.Weights(b, tinylmtest.Spec(64, 2), 1), pool)
 				batch := fixedBatch(32, 8, 40, 25)
-				step := func() { values(b, c, batch) }
+				step := func() { tinylmtest.Values(b, c, batch) }
 				if what == "update" {
 					step = func() {
 						c.ZeroGrads()
-						accumulate(b, c, batch, regression(32*8*25, 0))
+						tinylmtest.Accumulate(b, c, batch, tinylmtest.Regression(32*8*25, 0))
 						c.Step(1e-6, 1)
 					}
 				}

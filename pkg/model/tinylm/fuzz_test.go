@@ -1,4 +1,4 @@
-package tinylm
+package tinylm_test
 
 import (
 	"bytes"
@@ -44,7 +44,7 @@ func FuzzReadCheckpoint(f *testing.F) {
 }
 
 // FuzzCheckpointHeader puts the right length before a header and n bytes of zeros
-// behind it: so the fuzzer plays with names and shapes.
+// after it, so that the fuzzer plays with names and shapes.
 func FuzzCheckpointHeader(f *testing.F) {
 	for _, data := range checkpoints(f) {
 		n := binary.LittleEndian.Uint64(data)

@@ -6,16 +6,17 @@ import (
 	"slices"
 	"testing"
 
+	"grpo/internal/golden"
 	"grpo/pkg/model"
 )
 
-// The assignment's tokenize_prompt_and_output (2026) lays prompt and output
-// behind each other, shifts the labels by one and masks what is not output.
+// The assignment's tokenize_prompt_and_output (2026) concatenates prompt and
+// output, shifts the labels by one and masks what is not output.
 // The packed layout must predict the same tokens in the same order: the labels
 // where the mask is true.
 func TestGoldenTokenizePromptAndOutput(t *testing.T) {
 	var all map[string]json.RawMessage
-	if err := json.Unmarshal(sharedFile(t, "golden", "cs336-2026", "expected.json"), &all); err != nil {
+	if err := json.Unmarshal(golden.File(t, "golden", "cs336-2026", "expected.json"), &all); err != nil {
 		t.Fatal(err)
 	}
 	var want struct {
@@ -44,14 +45,14 @@ func TestGoldenTokenizePromptAndOutput(t *testing.T) {
 		b.Prompts = append(b.Prompts, encode(text))
 		b.Rows = append(b.Rows, model.Row{Prompt: i, Tokens: encode(text)})
 	}
-	var p packed
+	var p Packed
 	if err := p.pack(b, 15); err != nil {
 		t.Fatal(err)
 	}
 	got := make([][]int, len(b.Rows))
 	p.each(func(row, rank int, places []int) {
 		for _, at := range places {
-			got[row] = append(got[row], p.targets[at+rank])
+			got[row] = append(got[row], p.Targets[at+rank])
 		}
 	})
 	for i := range b.Rows {

@@ -9,47 +9,41 @@ import (
 	"grpo/pkg/model"
 )
 
-// capacity is the size of a graph: sequences, inputs and steps of each segment.
-type capacity struct {
-	prompts, promptInputs, promptSteps int
-	rows, rowInputs, rowSteps          int
+func (c Capacity) holds(d Capacity) bool {
+	return d.Prompts <= c.Prompts && d.PromptInputs <= c.PromptInputs && d.PromptSteps <= c.PromptSteps &&
+		d.Rows <= c.Rows && d.RowInputs <= c.RowInputs && d.RowSteps <= c.RowSteps
 }
 
-func (c capacity) holds(d capacity) bool {
-	return d.prompts <= c.prompts && d.promptInputs <= c.promptInputs && d.promptSteps <= c.promptSteps &&
-		d.rows <= c.rows && d.rowInputs <= c.rowInputs && d.rowSteps <= c.rowSteps
-}
-
-// grow returns a capacity that holds both, with an eighth of room where it
+// grow returns a capacity that holds both, with an eighth to spare where it
 // had to grow, so that batches that creep up don't build a graph each time.
-func (c capacity) grow(d capacity) capacity {
+func (c Capacity) grow(d Capacity) Capacity {
 	up := func(have, need int) int {
 		if need <= have {
 			return have
 		}
 		return need + need/8 + 1
 	}
-	return capacity{
-		up(c.prompts, d.prompts), up(c.promptInputs, d.promptInputs), up(c.promptSteps, d.promptSteps),
-		up(c.rows, d.rows), up(c.rowInputs, d.rowInputs), up(c.rowSteps, d.rowSteps),
+	return Capacity{
+		up(c.Prompts, d.Prompts), up(c.PromptInputs, d.PromptInputs), up(c.PromptSteps, d.PromptSteps),
+		up(c.Rows, d.Rows), up(c.RowInputs, d.RowInputs), up(c.RowSteps, d.RowSteps),
 	}
 }
 
-func (p *packed) capacity() capacity {
-	n, in, steps := sizes(p.prompt.active)
-	rows, rin, rsteps := sizes(p.completion.active)
-	return capacity{n, in, steps, rows, max(rin, 1), max(rsteps, 1)}
+func (p *Packed) capacity() Capacity {
+	n, in, steps := p.Prompt.Sizes()
+	rows, rin, rsteps := p.Completion.Sizes()
+	return Capacity{n, in, steps, rows, max(rin, 1), max(rsteps, 1)}
 }
 
 // pass runs batches through a graph of enough capacity: it keeps the one that
 // it has, and builds a larger one where a batch does not fit.
 type pass struct {
 	vocab int
-	build func(c capacity) (*graph, error)
+	build func(c Capacity) (*graph, error)
 
-	packed   packed // the batch at hand
+	packed   Packed // the current batch
 	watch    stopwatch
-	capacity capacity
+	capacity Capacity
 	graph    *graph // nil before the first batch
 }
 
@@ -77,7 +71,7 @@ func (p *pass) run(batch *model.Batch) error {
 	}
 	p.graph.in.fill(&p.packed)
 	defer p.watch.start(&p.watch.runs)()
-	if err := p.graph.ops.load(&p.packed); err != nil {
+	if err := p.graph.ops.Load(&p.packed); err != nil {
 		return fmt.Errorf("run the graph: %w", err)
 	}
 	p.graph.vm.Reset()
@@ -116,7 +110,7 @@ func (p *pass) close() error {
 	}
 	g := p.graph
 	p.graph = nil
-	g.ops.close()
+	g.ops.Close()
 	return g.vm.Close()
 }
 
@@ -126,26 +120,26 @@ type inputs struct {
 	rowIDs, rowActive, start, target []int
 }
 
-func (in *inputs) fill(p *packed) {
+func (in *inputs) fill(p *Packed) {
 	set := func(to, from []int) {
 		clear(to[copy(to, from):])
 	}
-	set(in.promptIDs, p.prompt.ids)
-	set(in.promptActive, p.prompt.active)
-	set(in.rowIDs, p.completion.ids)
-	set(in.rowActive, p.completion.active)
-	set(in.start, p.start)
-	set(in.target, p.targets)
+	set(in.promptIDs, p.Prompt.IDs)
+	set(in.promptActive, p.Prompt.Active)
+	set(in.rowIDs, p.Completion.IDs)
+	set(in.rowActive, p.Completion.Active)
+	set(in.start, p.Start)
+	set(in.target, p.Targets)
 }
 
 // graph is a compiled Gorgonia graph with its inputs and its ends.
 type graph struct {
 	vm    G.VM
-	ops   arithmetic
+	ops   Ops
 	nodes G.Nodes
 	in    inputs
-	out   *G.Node // the last node of the way forward
-	grads G.Nodes // in the order of Weights.Tensors; nil without a way back
+	out   *G.Node // the last node of the forward pass
+	grads G.Nodes // in the order of Weights.Tensors; nil without a backward pass
 }
 
 // addGrads adds the gradients of the last run to sum.
@@ -154,16 +148,16 @@ func (g *graph) addGrads(sum *model.Params) error {
 	for i, n := range g.grads {
 		vals[i] = n.Value()
 	}
-	return g.ops.accumulate(vals, sum)
+	return g.ops.AccumulateGrads(vals, sum)
 }
 
 // output is what the last run ended in, on the host.
-func (g *graph) output() ([]float32, error) { return g.ops.numbers(g.out.Value()) }
+func (g *graph) output() ([]float32, error) { return g.ops.Read(g.out.Value()) }
 
 // builder adds nodes to a graph and remembers the first failure.
 type builder struct {
 	g   *G.ExprGraph
-	ops arithmetic
+	ops Ops
 	err error
 }
 
@@ -179,7 +173,7 @@ func (b *builder) input(name string, v *tensor.Dense) *G.Node {
 func (b *builder) weights(p *Weights) G.Nodes {
 	var nodes G.Nodes
 	for i, t := range p.Tensors() {
-		nodes = append(nodes, b.input(t.Name, b.ops.weight(p, i)))
+		nodes = append(nodes, b.input(t.Name, b.ops.Weight(p, i)))
 	}
 	return nodes
 }
@@ -193,28 +187,28 @@ func (b *builder) index(name string, n int, to *[]int) *G.Node {
 type backbone struct {
 	top          *G.Node // states of the last layer over the completions, the first ones included
 	weight, bias *G.Node // the head's
-	active       *G.Node // how many completions stand at each time
-	c            capacity
+	active       *G.Node // how many completions are active at each step
+	c            Capacity
 	in           *inputs
 }
 
 // newGraph lays the network of p's form out (see the package comment), with
 // head on top of its backbone. With differentiate, head returns a cost, and the
 // graph holds its gradients with respect to all weights; without, the graph is
-// the way forward alone and keeps nothing for a way back.
-func newGraph(on model.Device, p *Weights, c capacity, differentiate bool, head func(b *builder, t backbone) *G.Node) (*graph, error) {
-	ops, err := backendOf(on).arithmetic(p, c)
+// the forward pass alone and keeps nothing for a backward pass.
+func newGraph(on model.Device, p *Weights, c Capacity, differentiate bool, head func(b *builder, t backbone) *G.Node) (*graph, error) {
+	ops, err := backendOf(on).NewOps(p, c)
 	if err != nil {
 		return nil, err
 	}
 	out, err := layOut(ops, p, c, differentiate, head)
 	if err != nil {
-		ops.close()
+		ops.Close()
 	}
 	return out, err
 }
 
-func layOut(ops arithmetic, p *Weights, c capacity, differentiate bool, head func(b *builder, t backbone) *G.Node) (*graph, error) {
+func layOut(ops Ops, p *Weights, c Capacity, differentiate bool, head func(b *builder, t backbone) *G.Node) (*graph, error) {
 	b := &builder{g: G.NewGraph(), ops: ops}
 	out := &graph{ops: ops}
 	w := b.weights(p)
@@ -228,16 +222,16 @@ func layOut(ops arithmetic, p *Weights, c capacity, differentiate bool, head fun
 			return nil, fmt.Errorf("differentiate: %w", err)
 		}
 	}
-	out.vm, out.nodes = G.NewTapeMachine(b.g, ops.machine()...), b.g.AllNodes()
+	out.vm, out.nodes = G.NewTapeMachine(b.g, ops.VMOptions()...), b.g.AllNodes()
 	return out, nil
 }
 
-func (b *builder) backbone(p *Weights, w G.Nodes, c capacity, in *inputs) backbone {
-	promptIDs := b.index("prompt.ids", c.promptInputs, &in.promptIDs)
-	promptActive := b.index("prompt.active", c.promptSteps+1, &in.promptActive)
-	rowIDs := b.index("completion.ids", c.rowInputs, &in.rowIDs)
-	rowActive := b.index("completion.active", c.rowSteps+1, &in.rowActive)
-	start := b.index("completion.start", c.rows, &in.start)
+func (b *builder) backbone(p *Weights, w G.Nodes, c Capacity, in *inputs) backbone {
+	promptIDs := b.index("prompt.ids", c.PromptInputs, &in.promptIDs)
+	promptActive := b.index("prompt.active", c.PromptSteps+1, &in.promptActive)
+	rowIDs := b.index("completion.ids", c.RowInputs, &in.rowIDs)
+	rowActive := b.index("completion.active", c.RowSteps+1, &in.rowActive)
+	start := b.index("completion.start", c.Rows, &in.start)
 
 	type layer struct{ wih, whh, bih, bhh *G.Node }
 	layers := make([]layer, p.Layers)
@@ -252,15 +246,15 @@ func (b *builder) backbone(p *Weights, w G.Nodes, c capacity, in *inputs) backbo
 		if i > 0 {
 			promptX, rowX = source{x: promptH, wih: w.wih}, source{x: rowH, wih: w.wih}
 		}
-		promptH = b.gru(name("prompt.gru"), promptX, nil, w.whh, w.bih, w.bhh, promptActive, true, c.prompts, c.promptInputs)
-		first := b.lastState(name("lastState"), promptH, start, promptActive, rowActive, c.rows)
-		rowH = b.gru(name("completion.gru"), rowX, first, w.whh, w.bih, w.bhh, rowActive, false, c.rows, c.rowInputs)
+		promptH = b.gru(name("prompt.gru"), promptX, nil, w.whh, w.bih, w.bhh, promptActive, true, c.Prompts, c.PromptInputs)
+		first := b.lastState(name("lastState"), promptH, start, promptActive, rowActive, c.Rows)
+		rowH = b.gru(name("completion.gru"), rowX, first, w.whh, w.bih, w.bhh, rowActive, false, c.Rows, c.RowInputs)
 	}
 	return backbone{top: rowH, weight: w[len(w)-2], bias: w[len(w)-1], active: rowActive, c: c, in: in}
 }
 
 // logProbs is the policy's head: see [builder.head].
 func (b *builder) logProbs(t backbone, temperature float64) *G.Node {
-	targets := b.index("completion.targets", t.c.rows+t.c.rowInputs, &t.in.target)
+	targets := b.index("completion.targets", t.c.Rows+t.c.RowInputs, &t.in.target)
 	return b.head(t.top, t.weight, t.bias, targets, t.active, temperature)
 }

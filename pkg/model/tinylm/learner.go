@@ -1,6 +1,6 @@
-// Package model is the policy: TinyLM, a small recurrent language model
-// (embedding, GRU layers, linear head), as a Gorgonia graph for learning and as
-// a plain loop for sampling, with model.AdamW and checkpoints.
+// Package tinylm is TinyLM, a small recurrent language model (embedding, GRU
+// layers, linear head), as a Gorgonia graph for learning and as a plain loop for
+// sampling. It implements [model.Policy].
 //
 // The graph is few, fused nodes. For each of the two segments of a batch, the
 // prompts (once for a group) and the completions:
@@ -15,8 +15,8 @@
 // valueLoss instead.
 //
 // Gorgonia builds the graph, differentiates through it and adds the gradients
-// of weights that are used twice; the arithmetic of every node is in kernel/,
-// and what a loss is, is pkg/rl's business ([model.Objective]).
+// of weights that are used twice. A [Backend] computes the nodes: the CPU's by
+// pkg/model/kernel. Losses are those of pkg/rl ([model.Objective]).
 package tinylm
 
 import (
@@ -30,7 +30,7 @@ import (
 
 // Learner computes gradients of a TinyLM. The graph is built for a capacity,
 // not for a batch: lengths are inputs, so batches of any shape within it reuse
-// the graph, and a larger one builds it anew.
+// the graph, and a larger one builds another.
 type Learner struct {
 	grads *model.Params // summed over calls of Accumulate until ZeroGrads
 
@@ -48,11 +48,11 @@ func NewLearner(p *Weights, temperature float64, on model.Device) (*Learner, err
 	}
 	l := &Learner{grads: p.Zeros()}
 	for _, x := range []*model.Params{p.Params, l.grads} {
-		if err := backendOf(on).place(x); err != nil {
+		if err := backendOf(on).Place(x); err != nil {
 			return nil, fmt.Errorf("new learner: %w", err)
 		}
 	}
-	l.pass = pass{vocab: p.Vocab, build: func(c capacity) (*graph, error) {
+	l.pass = pass{vocab: p.Vocab, build: func(c Capacity) (*graph, error) {
 		return newGraph(on, p, c, true, func(b *builder, t backbone) *G.Node {
 			return b.loss("policyLoss", b.logProbs(t, temperature), l.evaluate)
 		})

@@ -1,4 +1,4 @@
-package tinylm
+package tinylm_test
 
 import (
 	"bytes"
@@ -8,70 +8,18 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/tinylmtest"
 	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
-	"grpo/pkg/model/tinylm/tokenizer"
+	"grpo/pkg/model/tinylm"
 )
 
-// meanLogProb is a simple objective: minus the mean log-probability.
-func meanLogProb(n int) model.Objective {
-	return func(m *model.TokenMatrix) (float64, error) {
-		var loss float64
-		for i, in := range m.Mask {
-			if in {
-				loss -= m.LogProbs[i] / float64(n)
-				m.DLogProbs[i] = -1 / float64(n)
-				m.DEntropy[i] = 0.01 / float64(n)
-			}
-		}
-		return loss, nil
-	}
-}
-
-func randomBatch(t testing.TB, p *Weights, prompts, group, longest int) *model.Batch {
-	b := &model.Batch{Prompts: randomPrompts(prompts, longest)}
-	for i, x := range sample(t, p, 1, b.Prompts, group, model.Sampling{Temperature: 1, TopP: 1, MaxTokens: longest}) {
-		b.Rows = append(b.Rows, model.Row{Prompt: i / group, Tokens: x.Tokens})
-	}
-	return b
-}
-
-func tokensOf(b *model.Batch) int {
-	n := 0
-	for _, r := range b.Rows {
-		n += len(r.Tokens)
-	}
-	return n
-}
-
-// gradients of a batch; l is used again if it is not nil.
-func gradients(t testing.TB, p *Weights, threads int, batches ...*model.Batch) []float32 {
-	t.Helper()
-	pool := kernel.NewPool(threads)
-	defer pool.Close()
-	l, err := NewLearner(p, 1, pool)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	var n int
-	for _, b := range batches {
-		n += tokensOf(b)
-	}
-	for _, b := range batches {
-		if _, err := l.Accumulate(b, meanLogProb(n)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return slices.Clone(l.Grads().Flat)
-}
-
 func TestGradientsDoNotDependOnThreads(t *testing.T) {
-	p := randomModel(t, Spec{tokenizer.VocabSize, 64, 2}, 1)
-	b := randomBatch(t, p, 20, 4, 24)
-	want := gradients(t, p, 1, b)
+	p := tinylmtest.Weights(t, tinylmtest.Spec(64, 2), 1)
+	b := tinylmtest.Batch(t, p, 20, 4, 24)
+	want := tinylmtest.Gradients(t, p, tinylmtest.Pool(t, 1), b)
 	for _, threads := range []int{2, 3, 5} {
-		if !slices.Equal(gradients(t, p, threads, b), want) {
+		if !slices.Equal(tinylmtest.Gradients(t, p, tinylmtest.Pool(t, threads), b), want) {
 			t.Errorf("gradients differ between 1 and %d threads", threads)
 		}
 	}
@@ -80,9 +28,9 @@ func TestGradientsDoNotDependOnThreads(t *testing.T) {
 // Sharing a prompt, cutting the batch, and using a graph that was built for a
 // larger batch change the gradient by rounding only.
 func TestGradientsDoNotDependOnLayout(t *testing.T) {
-	p := randomModel(t, Spec{tokenizer.VocabSize, 24, 2}, 1)
-	b := randomBatch(t, p, 6, 4, 24)
-	want := gradients(t, p, 1, b)
+	p := tinylmtest.Weights(t, tinylmtest.Spec(24, 2), 1)
+	b := tinylmtest.Batch(t, p, 6, 4, 24)
+	want := tinylmtest.Gradients(t, p, tinylmtest.Pool(t, 1), b)
 	check := func(name string, got []float32) {
 		t.Helper()
 		var worst float64
@@ -98,41 +46,41 @@ func TestGradientsDoNotDependOnLayout(t *testing.T) {
 		alone.Prompts = append(alone.Prompts, b.Prompts[r.Prompt])
 		alone.Rows = append(alone.Rows, model.Row{Prompt: len(alone.Prompts) - 1, Tokens: r.Tokens})
 	}
-	check("a prompt for each completion", gradients(t, p, 1, alone))
+	check("a prompt for each completion", tinylmtest.Gradients(t, p, tinylmtest.Pool(t, 1), alone))
 	var pieces []*model.Batch
 	for at := 0; at < len(b.Rows); at += 5 { // cuts through groups
 		pieces = append(pieces, &model.Batch{Prompts: b.Prompts, Rows: b.Rows[at:min(at+5, len(b.Rows))]})
 	}
-	check("micro-batches", gradients(t, p, 1, pieces...))
+	check("micro-batches", tinylmtest.Gradients(t, p, tinylmtest.Pool(t, 1), pieces...))
 
 	pool := kernel.NewPool(1)
 	defer pool.Close()
-	l, err := NewLearner(p, 1, pool)
+	l, err := tinylm.NewLearner(p, 1, pool)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	for range 2 { // small, large, small: the second small one runs in a larger graph, behind other numbers
-		if _, err := l.Accumulate(b, meanLogProb(tokensOf(b))); err != nil {
+	for range 2 { // small, large, small: the second small one runs in a larger graph, after other numbers
+		if _, err := l.Accumulate(b, tinylmtest.MeanLogProb(tinylmtest.Tokens(b))); err != nil {
 			t.Fatal(err)
 		}
-		big := randomBatch(t, p, 30, 8, 40)
-		if _, err := l.Accumulate(big, meanLogProb(tokensOf(big))); err != nil {
+		big := tinylmtest.Batch(t, p, 30, 8, 40)
+		if _, err := l.Accumulate(big, tinylmtest.MeanLogProb(tinylmtest.Tokens(big))); err != nil {
 			t.Fatal(err)
 		}
 		l.ZeroGrads()
 	}
-	if _, err := l.Accumulate(b, meanLogProb(tokensOf(b))); err != nil {
+	if _, err := l.Accumulate(b, tinylmtest.MeanLogProb(tinylmtest.Tokens(b))); err != nil {
 		t.Fatal(err)
 	}
 	check("a larger graph", l.Grads().Flat)
 }
 
 func TestAccumulateRefusesBadBatches(t *testing.T) {
-	p := randomModel(t, Spec{20, 8, 1}, 1)
+	p := tinylmtest.Weights(t, tinylm.Spec{20, 8, 1}, 1)
 	pool := kernel.NewPool(1)
 	defer pool.Close()
-	l, err := NewLearner(p, 1, pool)
+	l, err := tinylm.NewLearner(p, 1, pool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +95,7 @@ func TestAccumulateRefusesBadBatches(t *testing.T) {
 		{"prompt outside", "continues prompt 1 of 1", model.Batch{Prompts: [][]int{{1}}, Rows: []model.Row{{Prompt: 1, Tokens: []int{1}}}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, err := l.Accumulate(&c.b, meanLogProb(1)); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := l.Accumulate(&c.b, tinylmtest.MeanLogProb(1)); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want one that says %q", err, c.want)
 			}
 		})
@@ -157,17 +105,17 @@ func TestAccumulateRefusesBadBatches(t *testing.T) {
 	if _, err := l.Accumulate(good, func(*model.TokenMatrix) (float64, error) { return 0, failing }); err == nil || !strings.Contains(err.Error(), failing.Error()) {
 		t.Errorf("error %v, want the objective's", err)
 	}
-	if _, err := l.Accumulate(good, meanLogProb(1)); err != nil {
+	if _, err := l.Accumulate(good, tinylmtest.MeanLogProb(1)); err != nil {
 		t.Errorf("after a failed pass: %v", err)
 	}
 }
 
 func TestCheckpointRoundTrip(t *testing.T) {
-	p := randomModel(t, Spec{tokenizer.VocabSize, 16, 2}, 1)
+	p := tinylmtest.Weights(t, tinylmtest.Spec(16, 2), 1)
 	opt := model.NewAdamW(p.Params, model.AdamWOptions{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0.01})
-	b := randomBatch(t, p, 3, 2, 9)
+	b := tinylmtest.Batch(t, p, 3, 2, 9)
 	g := p.Clone()
-	copy(g.Flat, gradients(t, p, 1, b))
+	copy(g.Flat, tinylmtest.Gradients(t, p, tinylmtest.Pool(t, 1), b))
 	opt.Step(p.Params, g.Params, 1e-2, 1)
 	data, err := (&model.Checkpoint{Params: p.Params, M: opt.M, V: opt.V, Metadata: map[string]string{"a": "b"}}).Encode()
 	if err != nil {
@@ -185,20 +133,20 @@ func TestCheckpointRoundTrip(t *testing.T) {
 	}
 	step := 7
 	for n := 0; n < len(data); n += step {
-		if _, err := Read("x", bytes.NewReader(data[:n]), int64(n)); err == nil {
+		if _, err := tinylm.Read("x", bytes.NewReader(data[:n]), int64(n)); err == nil {
 			t.Fatalf("a file cut to %d of %d bytes is read without an error", n, len(data))
 		}
 		if n > 8000 {
-			step = 997 // the header is behind us
+			step = 997 // after the header
 		}
 	}
 }
 
 func TestSpecs(t *testing.T) {
-	if n := (Spec{100, 64, 2}).Parameters(); n != 62820 {
+	if n := (tinylm.Spec{100, 64, 2}).Parameters(); n != 62820 {
 		t.Errorf("the default TinyLM has %d parameters, want 62820", n)
 	}
-	p := randomModel(t, Spec{100, 64, 2}, 1)
+	p := tinylmtest.Weights(t, tinylm.Spec{100, 64, 2}, 1)
 	if n := len(p.Flat); n != 62820 {
 		t.Errorf("%d numbers, want 62820", n)
 	}
@@ -242,10 +190,10 @@ func TestSpecs(t *testing.T) {
 func BenchmarkUpdate(b *testing.B) {
 	for _, threads := range []int{1, 2} {
 		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
-			p := randomModel(b, Spec{tokenizer.VocabSize, 64, 2}, 1)
+			p := tinylmtest.Weights(b, tinylmtest.Spec(64, 2), 1)
 			pool := kernel.NewPool(threads)
 			defer pool.Close()
-			l, err := NewLearner(p, 1, pool)
+			l, err := tinylm.NewLearner(p, 1, pool)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -254,7 +202,7 @@ func BenchmarkUpdate(b *testing.B) {
 			batch := fixedBatch(32, 8, 40, 25)
 			step := func() {
 				l.ZeroGrads()
-				if _, err := l.Accumulate(batch, meanLogProb(32*8*25)); err != nil {
+				if _, err := l.Accumulate(batch, tinylmtest.MeanLogProb(32*8*25)); err != nil {
 					b.Fatal(err)
 				}
 				opt.Step(p.Params, l.Grads(), 1e-6, 1)
@@ -291,15 +239,15 @@ func fixedBatch(prompts, group, promptLen, len int) *model.Batch {
 func BenchmarkSample(b *testing.B) {
 	for _, threads := range []int{1, 2} {
 		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
-			p := randomModel(b, Spec{tokenizer.VocabSize, 64, 2}, 1)
+			p := tinylmtest.Weights(b, tinylmtest.Spec(64, 2), 1)
 			pool := kernel.NewPool(threads)
 			defer pool.Close()
-			s := NewSampler(p, pool)
+			s := tinylm.NewSampler(p, pool)
 			prompts := fixedBatch(32, 1, 40, 1).Prompts
 			opt := model.Sampling{Temperature: 1, TopP: 1, MinTokens: 25, MaxTokens: 25}
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := s.Sample(prompts, 8, opt, draws(1)); err != nil {
+				if _, err := s.Sample(prompts, 8, opt, tinylmtest.Draws(1)); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -115,21 +115,6 @@ func (b *builder) apply(op *fusedOp, inputs ...*G.Node) *G.Node {
 	return n
 }
 
-// fused is the arithmetic of one operation, as a device computes it: see
-// [builder.fuse].
-type fused interface {
-	// forward computes the output from the inputs' values. The output is the
-	// operation's own: it holds until the next forward.
-	forward(in []G.Value) (G.Value, error)
-	// differentiate makes room for the gradients of the inputs, one for each,
-	// nil where there is none. Where it is never called, forward keeps nothing
-	// for a way back.
-	differentiate() ([]*tensor.Dense, error)
-	// backward fills these gradients from the inputs, the output of the last
-	// forward and, last of all, the output's gradient.
-	backward(vals []G.Value) error
-}
-
 // input of an operation: a node, its type, and whether it has a gradient.
 type input struct {
 	node *G.Node
@@ -139,28 +124,28 @@ type input struct {
 
 // fuse adds an operation of the given output to the graph. Its gradient is one
 // operation too, which yields the gradient of the first input; the others are
-// parts of it, filled at the same time, and depend on it to stand behind it in
-// the order of execution.
-func (b *builder) fuse(name string, f fused, err error, shape tensor.Shape, inputs ...input) *G.Node {
+// parts of it, filled at the same time, and depend on it so that they come after it
+// in the order of execution.
+func (b *builder) fuse(name string, f Op, err error, shape tensor.Shape, inputs ...input) *G.Node {
 	if err != nil && b.err == nil {
 		b.err = fmt.Errorf("%s: %w", name, err)
 	}
 	if b.err != nil {
 		return nil
 	}
-	op := &fusedOp{name: name, out: matrixT, shape: shape, run: f.forward}
+	op := &fusedOp{name: name, out: matrixT, shape: shape, run: f.Forward}
 	var nodes G.Nodes
 	for _, in := range inputs {
 		nodes, op.in, op.wrt = append(nodes, in.node), append(op.in, in.of), append(op.wrt, in.diff)
 	}
 	op.diff = func(ins G.Nodes, output, grad *G.Node) (G.Nodes, error) {
-		grads, err := f.differentiate()
+		grads, err := f.AllocateGrads()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		main, err := G.ApplyOp(&fusedOp{
 			name: name + "Grad", in: append(append([]hm.Type{}, op.in...), matrixT, matrixT), out: matrixT, shape: grads[0].Shape(),
-			run: func(vals []G.Value) (G.Value, error) { return grads[0], f.backward(vals) },
+			run: func(vals []G.Value) (G.Value, error) { return grads[0], f.Backward(vals) },
 		}, append(append(G.Nodes{}, ins...), output, grad)...)
 		if err != nil {
 			return nil, err
@@ -185,7 +170,7 @@ func (b *builder) fuse(name string, f fused, err error, shape tensor.Shape, inpu
 	return b.apply(op, nodes...)
 }
 
-// buffer is an output on the CPU: a tensor and the slice behind it.
+// buffer is an output on the CPU: a tensor and its slice.
 type buffer struct {
 	t    *tensor.Dense
 	data []float32

@@ -12,18 +12,7 @@ import (
 // input.
 type source struct{ x, wih, ids *G.Node }
 
-// gruSize is the form of a layer over one segment.
-type gruSize struct {
-	hidden  int
-	rowCap  int // sequences
-	inCap   int // input rows
-	sources int // rows of the source: V of a table, else those of the states below
-	table   bool
-	hasInit bool
-	prompts bool // over the prompts; else over the completions
-}
-
-// gru is one layer over one segment, input products and recurrence in one,
+// gru is one layer over one segment, input projections and recurrence in one,
 // PyTorch's equations:
 //
 //	r = σ(gi_r + b_ir + W_hr·h + b_hr)
@@ -33,7 +22,7 @@ type gruSize struct {
 //
 // gi is W_ih·x for the states x of the layer below, or, in the first layer, the
 // row of a table that a token names: the embedding already multiplied by W_ih
-// (V products instead of one for each token).
+// (V projections instead of one for each token).
 //
 // The output holds block 0, the initial states (h0, or zeros where h0 is nil),
 // and then the state after each step: (sequences + inputs)×H.
@@ -41,25 +30,25 @@ func (b *builder) gru(name string, from source, h0, whh, bih, bhh, active *G.Nod
 	if b.err != nil {
 		return nil
 	}
-	s := gruSize{hidden: whh.Shape()[1], rowCap: rowCap, inCap: inCap, sources: from.x.Shape()[0], table: from.ids != nil, hasInit: h0 != nil, prompts: prompts}
+	s := GRUSize{Hidden: whh.Shape()[1], Sequences: rowCap, Inputs: inCap, Table: from.ids != nil, SourceRows: from.x.Shape()[0], HasInit: h0 != nil, Prompts: prompts}
 	second := input{from.wih, matrixT, true}
-	if s.table {
+	if s.Table {
 		second = input{from.ids, indexT, false}
 	}
 	inputs := []input{{from.x, matrixT, true}, second, {whh, matrixT, true}, {bih, vectorT, true}, {bhh, vectorT, true}, {active, indexT, false}}
-	if s.hasInit {
+	if s.HasInit {
 		inputs = append(inputs, input{h0, matrixT, true})
 	}
-	f, err := b.ops.gru(s)
-	return b.fuse(name, f, err, tensor.Shape{rowCap + inCap, s.hidden}, inputs...)
+	f, err := b.ops.GRU(s)
+	return b.fuse(name, f, err, tensor.Shape{rowCap + inCap, s.Hidden}, inputs...)
 }
 
-// gru is the CPU's. The input products live for one step of one chunk, in the
+// gru is the CPU's. The input projections live for one step of one chunk, in the
 // first-level cache; the arithmetic of a step is so short that what it writes to
-// memory decides its time. So the way back also leaves the gradients of the
-// gates where the gates stood.
+// memory decides its time. So the backward pass also writes the gradients of
+// the gates over the gates.
 type gru struct {
-	gruSize
+	GRUSize
 	pool    *kernel.Pool
 	out     *buffer   // (rowCap+inCap)×H
 	scratch []float32 // threads × maxChunk×6H
@@ -68,9 +57,9 @@ type gru struct {
 
 	forwardTask  func(task, worker int)
 	backwardTask func(task, worker int)
-	back         *gruBack // nil without a way back
+	back         *gruBack // nil without a backward pass
 
-	// the values of the pass at hand
+	// the values of the current pass
 	active   []int
 	chunk    int       // sequences of a task
 	source   []float32 // the table, V×3H, or the states below, laid out as out
@@ -79,11 +68,11 @@ type gru struct {
 	bih, bhh []float32
 }
 
-func (c cpu) gru(s gruSize) (fused, error) {
+func (c cpu) GRU(s GRUSize) (Op, error) {
 	g := &gru{
-		gruSize: s, pool: c.pool,
-		out:     newBuffer(s.rowCap+s.inCap, s.hidden),
-		scratch: make([]float32, c.pool.Threads()*maxChunk*6*s.hidden),
+		GRUSize: s, pool: c.pool,
+		out:     newBuffer(s.Sequences+s.Inputs, s.Hidden),
+		scratch: make([]float32, c.pool.Threads()*maxChunk*6*s.Hidden),
 	}
 	g.forwardTask, g.backwardTask = g.forwardChunk, g.backwardChunk
 	return g, nil
@@ -91,25 +80,25 @@ func (c cpu) gru(s gruSize) (fused, error) {
 
 func (g *gru) load(vals []G.Value) {
 	g.source = floats(vals[0])
-	if g.table {
+	if g.Table {
 		g.ids = ints(vals[1])
 	}
 	g.bih, g.bhh, g.active = floats(vals[3]), floats(vals[4]), ints(vals[5])
-	if g.hasInit {
+	if g.HasInit {
 		g.h0 = floats(vals[6])
 	}
 }
 
-// chunks sets the size of chunks for the pass at hand and returns their number.
+// chunks sets the size of chunks for the current pass and returns their number.
 func (g *gru) chunks() int {
 	g.chunk = chunkSize(g.active[0], g.pool.Threads())
 	return (g.active[0] + g.chunk - 1) / g.chunk
 }
 
-func (g *gru) forward(vals []G.Value) (G.Value, error) {
+func (g *gru) Forward(vals []G.Value) (G.Value, error) {
 	g.load(vals)
-	h := g.hidden
-	if !g.table {
+	h := g.Hidden
+	if !g.Table {
 		kernel.PackB(true, h, 3*h, floats(vals[1]), h, &g.wih)
 	}
 	kernel.PackB(true, h, 3*h, floats(vals[2]), h, &g.whh)
@@ -117,11 +106,11 @@ func (g *gru) forward(vals []G.Value) (G.Value, error) {
 	return g.out.t, nil
 }
 
-// input writes the input products of the n rows from input row in on, whose
+// input writes the input projections of the n rows from input row in on, whose
 // states below start at row out.
 func (g *gru) input(n, in, out int, gi []float32) {
-	h := g.hidden
-	if !g.table {
+	h := g.Hidden
+	if !g.Table {
 		kernel.GemmPacked(false, n, 3*h, h, g.source[out*h:], h, &g.wih, false, gi, 3*h)
 		return
 	}
@@ -131,10 +120,10 @@ func (g *gru) input(n, in, out int, gi []float32) {
 }
 
 func (g *gru) forwardChunk(task, worker int) {
-	h := g.hidden
+	h := g.Hidden
 	lo := task * g.chunk
 	hi := min(lo+g.chunk, g.active[0])
-	if g.hasInit {
+	if g.HasInit {
 		copy(g.out.data[lo*h:hi*h], g.h0[lo*h:hi*h])
 	} else {
 		clear(g.out.data[lo*h : hi*h])

@@ -7,53 +7,53 @@ import (
 	"grpo/pkg/model/kernel"
 )
 
-// gruBack is what a layer keeps for its way back, and what comes out of it.
+// gruBack is what a layer keeps for its backward pass, and what that computes.
 type gruBack struct {
 	before []float32 // inCap×H: the state that each step started from
-	// gates, inCap×4H: r, z, n and W_hn·h+b_hn of each step, until the way back
-	// puts the gradients of the products there: da_r, da_z, da_n (those of gi)
+	// gates, inCap×4H: r, z, n and W_hn·h+b_hn of each step, until the backward
+	// pass puts the gradients of the matmuls there: da_r, da_z, da_n (those of gi)
 	// and da_n·r (with the first two, those of gh).
 	gates      []float32
-	dout       []float32 // of the pass at hand
+	dout       []float32 // of the current pass
 	dx         *buffer   // as the source: the table's gradient, or that of the states below
 	dwih, dwhh *buffer
 	dbih, dbhh *buffer
 	dh0        *buffer
 }
 
-func (g *gru) differentiate() ([]*tensor.Dense, error) {
-	h := g.hidden
+func (g *gru) AllocateGrads() ([]*tensor.Dense, error) {
+	h := g.Hidden
 	b := &gruBack{
-		before: make([]float32, g.inCap*h), gates: make([]float32, g.inCap*4*h),
-		dwhh: newBuffer(3*h, h), dbih: newBuffer(3 * h), dbhh: newBuffer(3 * h), dh0: newBuffer(g.rowCap, h),
+		before: make([]float32, g.Inputs*h), gates: make([]float32, g.Inputs*4*h),
+		dwhh: newBuffer(3*h, h), dbih: newBuffer(3 * h), dbhh: newBuffer(3 * h), dh0: newBuffer(g.Sequences, h),
 	}
 	g.back = b
 	var second *tensor.Dense
-	if g.table {
-		b.dx = newBuffer(g.sources, 3*h)
+	if g.Table {
+		b.dx = newBuffer(g.SourceRows, 3*h)
 	} else {
-		b.dx, b.dwih = newBuffer(g.sources, h), newBuffer(3*h, h)
+		b.dx, b.dwih = newBuffer(g.SourceRows, h), newBuffer(3*h, h)
 		second = b.dwih.t
 	}
 	grads := []*tensor.Dense{b.dx.t, second, b.dwhh.t, b.dbih.t, b.dbhh.t, nil}
-	if g.hasInit {
+	if g.HasInit {
 		grads = append(grads, b.dh0.t)
 	}
 	return grads, nil
 }
 
-func (g *gru) backward(vals []G.Value) error {
+func (g *gru) Backward(vals []G.Value) error {
 	g.load(vals)
-	h, b := g.hidden, g.back
+	h, b := g.Hidden, g.back
 	b.dout = floats(vals[len(vals)-1])
 	first, rows, _ := sizes(g.active)
-	if !g.table {
+	if !g.Table {
 		kernel.PackB(false, 3*h, h, floats(vals[1]), h, &g.wih)
 		clear(b.dx.data[:first*h])
 	}
 	kernel.PackB(false, 3*h, h, floats(vals[2]), h, &g.whh)
 	g.pool.Run(g.chunks(), g.backwardTask)
-	if g.table {
+	if g.Table {
 		clear(b.dx.data)
 		g.pool.ScatterAdd(g.ids[:rows], 3*h, b.gates, 4*h, len(b.dx.data)/(3*h), b.dx.data, 3*h)
 	} else {
@@ -65,17 +65,17 @@ func (g *gru) backward(vals []G.Value) error {
 }
 
 // biases sums the gates' gradients over all inputs. The reset and update gates
-// add both products up, so there both biases have one gradient; only the
+// add both matmuls up, so there both biases have one gradient; only the
 // candidate's differ.
 func (g *gru) biases(rows int) {
-	h, b := g.hidden, g.back
+	h, b := g.Hidden, g.back
 	g.pool.ColSum(rows, 3*h, b.gates, 4*h, false, b.dbih.data)
 	copy(b.dbhh.data, b.dbih.data[:2*h])
 	g.pool.ColSum(rows, h, b.gates[min(3*h, len(b.gates)):], 4*h, false, b.dbhh.data[2*h:])
 }
 
 func (g *gru) backwardChunk(task, worker int) {
-	h, b := g.hidden, g.back
+	h, b := g.Hidden, g.back
 	lo := task * g.chunk
 	hi := min(lo+g.chunk, g.active[0])
 	scratch := g.scratch[worker*maxChunk*6*h:]
@@ -95,7 +95,7 @@ func (g *gru) backwardChunk(task, worker int) {
 		kernel.GRUBackward(n, h, carry, b.before[in*h:], gates, dgh, direct)
 		kernel.GemmPacked(false, n, h, 3*h, dgh, 3*h, &g.whh, true, direct, h)
 		copy(carry[:n*h], direct[:n*h])
-		if !g.table {
+		if !g.Table {
 			kernel.GemmPacked(false, n, h, 3*h, gates, 4*h, &g.wih, false, b.dx.data[out*h:], h)
 		}
 		at -= g.active[s-1]

@@ -8,7 +8,7 @@ import (
 )
 
 // headChunk is the number of states of one task of the head: their logits stay
-// in the second-level cache between the product and the softmax.
+// in the second-level cache between the matmul and the softmax.
 const headChunk = 128
 
 // head is the CPU's: see [builder.head].
@@ -19,8 +19,8 @@ type head struct {
 	inv         float32 // 1/temperature
 	cap         int
 	out         *buffer   // 2×cap
-	probs       []float32 // cap×V, for the way back, which overwrites it with the gradient of the logits
-	scratch     []float32 // threads × headChunk×V, in place of probs where there is no way back
+	probs       []float32 // cap×V, for the backward pass, which overwrites it with the gradient of the logits
+	scratch     []float32 // threads × headChunk×V, instead of probs without a backward pass
 	weights     kernel.Packed
 	dx, dw, db  *buffer
 	forwardFn   func(task, worker int)
@@ -41,18 +41,18 @@ func (b *builder) head(x, w, bias, targets, active *G.Node, temperature float64)
 		return nil
 	}
 	v, h, capRows := w.Shape()[0], w.Shape()[1], x.Shape()[0]
-	f, err := b.ops.head(capRows, h, v, float32(1/temperature))
+	f, err := b.ops.Head(capRows, h, v, float32(1/temperature))
 	return b.fuse("headLogProb", f, err, tensor.Shape{2, capRows}, input{x, matrixT, true}, input{w, matrixT, true}, input{bias, vectorT, true},
 		input{targets, indexT, false}, input{active, indexT, false})
 }
 
-func (c cpu) head(capRows, hidden, vocab int, inv float32) (fused, error) {
+func (c cpu) Head(capRows, hidden, vocab int, inv float32) (Op, error) {
 	e := &head{pool: c.pool, vocab: vocab, hidden: hidden, inv: inv, cap: capRows, out: newBuffer(2, capRows)}
 	e.forwardFn, e.backwardFn = e.forwardChunk, e.backwardChunk
 	return e, nil
 }
 
-func (e *head) differentiate() ([]*tensor.Dense, error) {
+func (e *head) AllocateGrads() ([]*tensor.Dense, error) {
 	e.probs = make([]float32, e.cap*e.vocab)
 	e.dx, e.dw, e.db = newBuffer(e.cap, e.hidden), newBuffer(e.vocab, e.hidden), newBuffer(e.vocab)
 	return []*tensor.Dense{e.dx.t, e.dw.t, e.db.t, nil, nil}, nil
@@ -64,7 +64,7 @@ func (e *head) load(vals []G.Value) {
 	e.x, e.bias, e.targets = floats(vals[0]), floats(vals[2]), ints(vals[3])
 }
 
-func (e *head) forward(vals []G.Value) (G.Value, error) {
+func (e *head) Forward(vals []G.Value) (G.Value, error) {
 	e.load(vals)
 	if e.probs == nil && e.scratch == nil {
 		e.scratch = make([]float32, e.pool.Threads()*headChunk*e.vocab)
@@ -90,7 +90,7 @@ func (e *head) forwardChunk(task, worker int) {
 	kernel.LogSoftmaxGather(n, v, logits, e.inv, e.targets[lo:hi], logp[lo:hi], ent[lo:hi], logits)
 }
 
-func (e *head) backward(vals []G.Value) error {
+func (e *head) Backward(vals []G.Value) error {
 	e.load(vals)
 	grad := floats(vals[6])
 	e.dlogp, e.dent = grad[:e.cap], grad[e.cap:]

@@ -15,7 +15,7 @@ func (b *builder) lastState(name string, states, start, promptActive, active *G.
 		return nil
 	}
 	capStates, width := states.Shape()[0], states.Shape()[1]
-	f, err := b.ops.lastState(capStates, width, rowCap)
+	f, err := b.ops.LastState(capStates, width, rowCap)
 	return b.fuse(name, f, err, tensor.Shape{rowCap, width}, input{states, matrixT, true},
 		input{start, indexT, false}, input{promptActive, indexT, false}, input{active, indexT, false})
 }
@@ -27,11 +27,11 @@ type lastState struct {
 	y, dx            *buffer
 }
 
-func (c cpu) lastState(capStates, width, rowCap int) (fused, error) {
+func (c cpu) LastState(capStates, width, rowCap int) (Op, error) {
 	return &lastState{pool: c.pool, capStates: capStates, width: width, y: newBuffer(rowCap, width)}, nil
 }
 
-func (l *lastState) forward(vals []G.Value) (G.Value, error) {
+func (l *lastState) Forward(vals []G.Value) (G.Value, error) {
 	x, n, width := floats(vals[0]), ints(vals[3])[0], l.width
 	for i, at := range ints(vals[1])[:n] {
 		copy(l.y.data[i*width:(i+1)*width], x[at*width:(at+1)*width])
@@ -39,12 +39,12 @@ func (l *lastState) forward(vals []G.Value) (G.Value, error) {
 	return l.y.t, nil
 }
 
-func (l *lastState) differentiate() ([]*tensor.Dense, error) {
+func (l *lastState) AllocateGrads() ([]*tensor.Dense, error) {
 	l.dx = newBuffer(l.capStates, l.width)
 	return []*tensor.Dense{l.dx.t, nil, nil, nil}, nil
 }
 
-func (l *lastState) backward(vals []G.Value) error {
+func (l *lastState) Backward(vals []G.Value) error {
 	first, rows, _ := sizes(ints(vals[2]))
 	clear(l.dx.data[:(first+rows)*l.width])
 	n := ints(vals[3])[0]

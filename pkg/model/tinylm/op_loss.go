@@ -6,27 +6,16 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// cost carries the numbers that a loss reads and its answer between a device and
-// the host, where the loss is computed.
-type cost interface {
-	// read returns x's numbers on the host.
-	read(x G.Value) ([]float32, error)
-	// answer is where the loss writes its gradient with respect to x.
-	answer() []float32
-	// gradient hands the answer over, times scale.
-	gradient(scale float32) (G.Value, error)
-}
-
 // loss ends a network in a scalar. evaluate reads the values of x, returns the
 // cost and writes its gradient with respect to x into d, which is kept for the
-// way back. Places of x that no token uses keep whatever d held there; no op
+// backward pass. Places of x that no token uses keep whatever d held there; no op
 // reads them.
 func (b *builder) loss(name string, x *G.Node, evaluate func(x, d []float32) (float64, error)) *G.Node {
 	if b.err != nil {
 		return nil
 	}
 	shape := x.Shape()
-	c, err := b.ops.cost(shape)
+	c, err := b.ops.Loss(shape)
 	if err != nil {
 		b.err = err
 		return nil
@@ -35,11 +24,11 @@ func (b *builder) loss(name string, x *G.Node, evaluate func(x, d []float32) (fl
 	op := &fusedOp{
 		name: name, in: []hm.Type{matrixT}, out: scalarT, wrt: []bool{true},
 		run: func(vals []G.Value) (G.Value, error) {
-			x, err := c.read(vals[0])
+			x, err := c.Read(vals[0])
 			if err != nil {
 				return nil, err
 			}
-			loss, err := evaluate(x, c.answer())
+			loss, err := evaluate(x, c.HostGrad())
 			if err != nil {
 				return nil, err
 			}
@@ -52,25 +41,24 @@ func (b *builder) loss(name string, x *G.Node, evaluate func(x, d []float32) (fl
 			name: name + "Grad", in: []hm.Type{matrixT, scalarT, scalarT}, out: matrixT, shape: shape,
 			// The graph's cost is the loss itself, so the gradient that comes in
 			// is 1; a graph that scales its cost would bring another.
-			run: func(vals []G.Value) (G.Value, error) { return c.gradient(vals[2].Data().(float32)) },
+			run: func(vals []G.Value) (G.Value, error) {
+				rescale(c.HostGrad(), vals[2].Data().(float32))
+				return c.Grad()
+			},
 		}, ins[0], output, grad)
 		return G.Nodes{n}, err
 	}
 	return b.apply(op, x)
 }
 
-// cpuCost is the CPU's: nothing has to be carried.
-type cpuCost struct{ d *buffer }
+// cpuLoss is the CPU's: host and device share the numbers.
+type cpuLoss struct{ d *buffer }
 
-func (c cpu) cost(shape tensor.Shape) (cost, error) { return cpuCost{newBuffer(shape...)}, nil }
+func (c cpu) Loss(shape tensor.Shape) (LossIO, error) { return cpuLoss{newBuffer(shape...)}, nil }
 
-func (c cpuCost) read(x G.Value) ([]float32, error) { return floats(x), nil }
-func (c cpuCost) answer() []float32                 { return c.d.data }
-
-func (c cpuCost) gradient(scale float32) (G.Value, error) {
-	rescale(c.d.data, scale)
-	return c.d.t, nil
-}
+func (c cpuLoss) Read(x G.Value) ([]float32, error) { return floats(x), nil }
+func (c cpuLoss) HostGrad() []float32               { return c.d.data }
+func (c cpuLoss) Grad() (G.Value, error)            { return c.d.t, nil }
 
 func rescale(x []float32, scale float32) {
 	if scale != 1 {

@@ -15,7 +15,7 @@ func (b *builder) table(name string, embedding, w *G.Node) *G.Node {
 		return nil
 	}
 	rows, in, out := embedding.Shape()[0], w.Shape()[1], w.Shape()[0]
-	f, err := b.ops.table(rows, in, out)
+	f, err := b.ops.Table(rows, in, out)
 	return b.fuse(name, f, err, tensor.Shape{rows, out}, input{embedding, matrixT, true}, input{w, matrixT, true})
 }
 
@@ -26,21 +26,21 @@ type table struct {
 	y, dx, dw     *buffer
 }
 
-func (c cpu) table(rows, in, out int) (fused, error) {
+func (c cpu) Table(rows, in, out int) (Op, error) {
 	return &table{pool: c.pool, rows: rows, in: in, out: out, y: newBuffer(rows, out)}, nil
 }
 
-func (t *table) forward(vals []G.Value) (G.Value, error) {
+func (t *table) Forward(vals []G.Value) (G.Value, error) {
 	t.pool.Gemm(false, true, t.rows, t.out, t.in, floats(vals[0]), t.in, floats(vals[1]), t.in, false, t.y.data, t.out)
 	return t.y.t, nil
 }
 
-func (t *table) differentiate() ([]*tensor.Dense, error) {
+func (t *table) AllocateGrads() ([]*tensor.Dense, error) {
 	t.dx, t.dw = newBuffer(t.rows, t.in), newBuffer(t.out, t.in)
 	return []*tensor.Dense{t.dx.t, t.dw.t}, nil
 }
 
-func (t *table) backward(vals []G.Value) error {
+func (t *table) Backward(vals []G.Value) error {
 	dy := floats(vals[3])
 	t.pool.Gemm(false, false, t.rows, t.in, t.out, dy, t.out, floats(vals[1]), t.in, false, t.dx.data, t.in)
 	t.pool.Gemm(true, false, t.out, t.in, t.rows, dy, t.out, floats(vals[0]), t.in, false, t.dw.data, t.in)

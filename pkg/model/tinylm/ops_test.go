@@ -166,7 +166,7 @@ func TestOpsAgainstReferenceAndFiniteDifferences(t *testing.T) {
 			run(t, forward)
 			for i, w := range want {
 				if got := floats(z.Value())[i]; !math.IsNaN(w) && !near(float64(got), w, 1e-5, 1e-6) {
-					t.Fatalf("without a way back: output %d = %v, reference %v", i, got, w)
+					t.Fatalf("without a backward pass: output %d = %v, reference %v", i, got, w)
 				}
 			}
 			weight := make([]float64, len(want))
@@ -185,7 +185,7 @@ func TestOpsAgainstReferenceAndFiniteDifferences(t *testing.T) {
 			}
 			vm := G.NewTapeMachine(b.g)
 			defer vm.Close()
-			for pass := range 2 { // the second pass shows that nothing is left behind by the first
+			for pass := range 2 { // the second pass shows that the first left nothing
 				vm.Reset()
 				if err := vm.RunAll(); err != nil {
 					t.Fatal(err)

@@ -107,7 +107,7 @@ func (w *Weights) Clone() *Weights { return view(w.Spec, w.Params.Clone()) }
 
 // Init sets the weights that a base model starts from: embeddings N(0, 1),
 // Xavier-uniform input weights for each gate, an orthogonal recurrent block
-// for each gate (its products neither fade nor grow over a prompt's length), a
+// for each gate (repeated matmuls neither fade nor grow over a prompt's length), a
 // uniform head in ±1/√H, zero biases but for +1 on the update gate in bias_ih,
 // which makes a new cell keep its state.
 func (p *Weights) Init(seed uint64) {

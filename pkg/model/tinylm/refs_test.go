@@ -98,32 +98,3 @@ func refValue(x, w []float64, b float64) float64 {
 	}
 	return b
 }
-
-func to64(x []float32) []float64 {
-	y := make([]float64, len(x))
-	for i, v := range x {
-		y[i] = float64(v)
-	}
-	return y
-}
-
-// refStates runs one sequence by itself through the backbone and returns the top
-// layer's state after each token.
-func refStates(p *Weights, tokens []int) [][]float64 {
-	h := p.Hidden
-	state := make([][]float64, p.Layers)
-	for l := range state {
-		state[l] = make([]float64, h)
-	}
-	var out [][]float64
-	for _, id := range tokens {
-		x := to64(p.Embed[id*h : (id+1)*h])
-		for l, w := range p.Layer {
-			gi := refLinear(x, to64(w.Wih), 0, 1, h, 3*h, 1)
-			state[l] = refGRUCell(gi, state[l], to64(w.Whh), to64(w.Bih), to64(w.Bhh))
-			x = state[l]
-		}
-		out = append(out, x)
-	}
-	return out
-}

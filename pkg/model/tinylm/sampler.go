@@ -12,22 +12,13 @@ import (
 // only, never on which others share the batch or on the number of threads.
 type Sampler struct {
 	params *Weights
-	decoder
-}
-
-// decoder is a device's part of a [Sampler].
-type decoder interface {
-	// Refresh reads the weights again.
-	Refresh()
-	// decode fills out, group completions of each prompt: room for the tokens
-	// and log-probabilities is in it.
-	decode(out []model.Completion, prompts [][]int, group int, opt model.Sampling, draws model.Draws) error
-	// Close frees what a device keeps for the sampler.
-	Close()
+	Decoder
 }
 
 // NewSampler returns a sampler of p's weights. Call Refresh after they change.
-func NewSampler(p *Weights, on model.Device) *Sampler { return &Sampler{p, backendOf(on).decoder(p)} }
+func NewSampler(p *Weights, on model.Device) *Sampler {
+	return &Sampler{p, backendOf(on).NewDecoder(p)}
+}
 
 // Sample implements [model.Sampler].
 func (s *Sampler) Sample(prompts [][]int, group int, opt model.Sampling, draws model.Draws) ([]model.Completion, error) {
@@ -57,5 +48,5 @@ func (s *Sampler) Sample(prompts [][]int, group int, opt model.Sampling, draws m
 	if n == 0 {
 		return out, nil
 	}
-	return out, s.decode(out, prompts, group, opt, draws)
+	return out, s.Decode(out, prompts, group, opt, draws)
 }

@@ -8,8 +8,8 @@ import (
 	"grpo/pkg/model/tinylm/tokenizer"
 )
 
-// cpuSampler is the CPU's part of a [Sampler]: chunks of sequences, each carried
-// through all of its tokens by one task.
+// cpuSampler is the CPU's [Decoder]: one task samples all tokens of a chunk of
+// sequences.
 type cpuSampler struct {
 	params *Weights
 	pool   *kernel.Pool
@@ -26,12 +26,12 @@ type sampleWork struct {
 	logits  []float32   // chunk×V
 	probs   []float32   // V
 	tokens  []int       // chunk
-	live    []int       // chunk: which sequence stands in each row
+	live    []int       // chunk: the sequence of each row
 	nucleus []int       // V
 	sums    []float64   // of groups of probs
 }
 
-func (c cpu) decoder(p *Weights) decoder {
+func (c cpu) NewDecoder(p *Weights) Decoder {
 	h, l, v, pool := p.Hidden, p.Layers, p.Vocab, c.pool
 	s := &cpuSampler{params: p, pool: pool, table: make([]float32, v*3*h),
 		wih: make([]kernel.Packed, l), whh: make([]kernel.Packed, l), work: make([]sampleWork, pool.Threads())}
@@ -65,7 +65,7 @@ func (s *cpuSampler) Refresh() {
 // Close has nothing to free.
 func (s *cpuSampler) Close() {}
 
-func (s *cpuSampler) decode(out []model.Completion, prompts [][]int, group int, opt model.Sampling, draws model.Draws) error {
+func (s *cpuSampler) Decode(out []model.Completion, prompts [][]int, group int, opt model.Sampling, draws model.Draws) error {
 	states, n := s.readPrompts(prompts), len(out)
 	size := chunkSize(n, s.pool.Threads())
 	s.pool.Run((n+size-1)/size, func(task, worker int) {

@@ -10,7 +10,7 @@ import (
 
 // Scorer computes log-probabilities and entropies of given completions: those
 // of a reference policy, a teacher, or the policy itself. It is the learner's
-// graph without the way back, with the same bits.
+// graph without the backward pass, with the same bits.
 type Scorer struct {
 	pass   pass
 	tokens model.TokenMatrix
@@ -22,10 +22,10 @@ func NewScorer(p *Weights, temperature float64, on model.Device) (*Scorer, error
 	if err := checkTemperature(temperature); err != nil {
 		return nil, fmt.Errorf("new scorer: %w", err)
 	}
-	if err := backendOf(on).place(p.Params); err != nil {
+	if err := backendOf(on).Place(p.Params); err != nil {
 		return nil, fmt.Errorf("new scorer: %w", err)
 	}
-	build := func(c capacity) (*graph, error) {
+	build := func(c Capacity) (*graph, error) {
 		return newGraph(on, p, c, false, func(b *builder, t backbone) *G.Node { return b.logProbs(t, temperature) })
 	}
 	return &Scorer{pass: pass{vocab: p.Vocab, build: build}}, nil

@@ -1,4 +1,4 @@
-package tinylm
+package tinylm_test
 
 import (
 	"fmt"
@@ -7,32 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/tinylmtest"
 	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
-	"grpo/pkg/model/tinylm/tokenizer"
+	"grpo/pkg/model/tinylm"
 )
-
-// scored is a copy of what a new scorer says of a batch.
-func scored(t testing.TB, p *Weights, temperature float64, on model.Device, b *model.Batch) *model.TokenMatrix {
-	t.Helper()
-	s, err := NewScorer(p, temperature, on)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	m, err := s.Score(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
-// threads is a pool that ends with the test.
-func threads(t testing.TB, n int) *kernel.Pool {
-	pool := kernel.NewPool(n)
-	t.Cleanup(pool.Close)
-	return pool
-}
 
 func sameTokens(a, b *model.TokenMatrix) bool {
 	return a.B == b.B && a.T == b.T && slices.Equal(a.Mask, b.Mask) &&
@@ -44,27 +23,27 @@ func sameTokens(a, b *model.TokenMatrix) bool {
 func TestScorerAgreesWithLearnerAndSampler(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		spec Spec
+		spec tinylm.Spec
 		opt  model.Sampling
 	}{
-		{"default size", Spec{tokenizer.VocabSize, 64, 2}, plain},
-		{"one layer, odd width", Spec{tokenizer.VocabSize, 13, 1}, plain},
-		{"three layers", Spec{tokenizer.VocabSize, 24, 3}, plain},
-		{"temperature 0.6", Spec{tokenizer.VocabSize, 64, 2}, model.Sampling{Temperature: 0.6, TopP: 1, MaxTokens: 20}},
-		{"top-p, top-k and a minimum", Spec{tokenizer.VocabSize, 32, 2}, model.Sampling{Temperature: 1.3, TopP: 0.9, TopK: 30, MinTokens: 5, MaxTokens: 20}},
-		{"one token each", Spec{tokenizer.VocabSize, 16, 1}, model.Sampling{Temperature: 1, TopP: 1, MaxTokens: 1}},
+		{"default size", tinylmtest.Spec(64, 2), tinylmtest.Plain},
+		{"one layer, odd width", tinylmtest.Spec(13, 1), tinylmtest.Plain},
+		{"three layers", tinylmtest.Spec(24, 3), tinylmtest.Plain},
+		{"temperature 0.6", tinylmtest.Spec(64, 2), model.Sampling{Temperature: 0.6, TopP: 1, MaxTokens: 20}},
+		{"top-p, top-k and a minimum", tinylmtest.Spec(32, 2), model.Sampling{Temperature: 1.3, TopP: 0.9, TopK: 30, MinTokens: 5, MaxTokens: 20}},
+		{"one token each", tinylmtest.Spec(16, 1), model.Sampling{Temperature: 1, TopP: 1, MaxTokens: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := randomModel(t, c.spec, 1)
-			b := &model.Batch{Prompts: randomPrompts(40, 12)}
+			p := tinylmtest.Weights(t, c.spec, 1)
+			b := &model.Batch{Prompts: tinylmtest.Prompts(40, 12)}
 			const group = 5 // more than one chunk of the head, and of sequences
-			completions := sample(t, p, 2, b.Prompts, group, c.opt)
+			completions := tinylmtest.Sample(t, p, 2, b.Prompts, group, c.opt)
 			for i, x := range completions {
 				b.Rows = append(b.Rows, model.Row{Prompt: i / group, Tokens: x.Tokens})
 			}
-			got := scored(t, p, c.opt.Temperature, threads(t, 2), b)
+			got := tinylmtest.Score(t, p, c.opt.Temperature, tinylmtest.Pool(t, 2), b)
 			if got.DLogProbs != nil || got.DEntropy != nil {
-				t.Error("room for gradients that nobody reads")
+				t.Error("gradients are allocated but never read")
 			}
 			worst, tokens := 0.0, 0
 			for i, x := range completions {
@@ -83,13 +62,13 @@ func TestScorerAgreesWithLearnerAndSampler(t *testing.T) {
 				t.Errorf("over %d tokens the largest difference from the sampler is %g, want at most 1e-6", tokens, worst)
 			}
 			for _, n := range []int{1, 3, 5} {
-				if !sameTokens(scored(t, p, c.opt.Temperature, threads(t, n), b), got) {
+				if !sameTokens(tinylmtest.Score(t, p, c.opt.Temperature, tinylmtest.Pool(t, n), b), got) {
 					t.Errorf("the bits differ between 2 and %d threads", n)
 				}
 			}
 			pool := kernel.NewPool(2)
 			defer pool.Close()
-			l, err := NewLearner(p, c.opt.Temperature, pool)
+			l, err := tinylm.NewLearner(p, c.opt.Temperature, pool)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,15 +85,15 @@ func TestScorerAgreesWithLearnerAndSampler(t *testing.T) {
 	}
 }
 
-// A row's bits do not depend on the rest of its batch, nor on the batches
-// before; and new weights are seen without a word.
-func TestScorerReadsEachBatchAnew(t *testing.T) {
-	p := randomModel(t, Spec{tokenizer.VocabSize, 24, 2}, 1)
-	b := randomBatch(t, p, 6, 4, 24)
-	want := scored(t, p, 1, threads(t, 1), b)
+// A row's bits depend neither on the rest of its batch nor on earlier batches, and
+// new weights take effect without a call.
+func TestScorerBatchesAreIndependent(t *testing.T) {
+	p := tinylmtest.Weights(t, tinylmtest.Spec(24, 2), 1)
+	b := tinylmtest.Batch(t, p, 6, 4, 24)
+	want := tinylmtest.Score(t, p, 1, tinylmtest.Pool(t, 1), b)
 	pool := kernel.NewPool(2)
 	defer pool.Close()
-	s, err := NewScorer(p, 1, pool)
+	s, err := tinylm.NewScorer(p, 1, pool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,9 +116,9 @@ func TestScorerReadsEachBatchAnew(t *testing.T) {
 			}
 		}
 	}
-	score(randomBatch(t, p, 30, 8, 40))
+	score(tinylmtest.Batch(t, p, 30, 8, 40))
 	if !sameTokens(score(b), want) {
-		t.Error("behind a larger batch the bits differ")
+		t.Error("after a larger batch the bits differ")
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -147,22 +126,22 @@ func TestScorerReadsEachBatchAnew(t *testing.T) {
 	if !sameTokens(score(b), want) {
 		t.Error("after Close the bits differ")
 	}
-	if err := model.MixInto(p.Params, randomModel(t, p.Spec, 2).Params, 0.5); err != nil {
+	if err := model.MixInto(p.Params, tinylmtest.Weights(t, p.Spec, 2).Params, 0.5); err != nil {
 		t.Fatal(err)
 	}
-	if got := score(b); sameTokens(got, want) || !sameTokens(got, scored(t, p, 1, threads(t, 1), b)) {
+	if got := score(b); sameTokens(got, want) || !sameTokens(got, tinylmtest.Score(t, p, 1, tinylmtest.Pool(t, 1), b)) {
 		t.Error("the scorer does not see the new weights")
 	}
 }
 
 func TestScorerRefuses(t *testing.T) {
-	p := randomModel(t, Spec{20, 8, 1}, 1)
+	p := tinylmtest.Weights(t, tinylm.Spec{20, 8, 1}, 1)
 	for _, temperature := range []float64{0, -1, math.NaN()} {
-		if _, err := NewScorer(p, temperature, nil); err == nil || !strings.Contains(err.Error(), "must be above 0") {
+		if _, err := tinylm.NewScorer(p, temperature, nil); err == nil || !strings.Contains(err.Error(), "must be above 0") {
 			t.Errorf("temperature %v: error %v", temperature, err)
 		}
 	}
-	s, err := NewScorer(p, 1, nil)
+	s, err := tinylm.NewScorer(p, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,11 +156,11 @@ func TestScorerRefuses(t *testing.T) {
 
 // What a call allocates does not grow with the batch.
 func TestScorerAllocatesAConstant(t *testing.T) {
-	p := randomModel(t, Spec{tokenizer.VocabSize, 32, 2}, 1)
+	p := tinylmtest.Weights(t, tinylmtest.Spec(32, 2), 1)
 	pool := kernel.NewPool(1)
 	defer pool.Close()
 	allocations := func(b *model.Batch) float64 {
-		s, err := NewScorer(p, 1, pool)
+		s, err := tinylm.NewScorer(p, 1, pool)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +186,7 @@ func BenchmarkScore(b *testing.B) {
 		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
 			pool := kernel.NewPool(threads)
 			defer pool.Close()
-			s, err := NewScorer(randomModel(b, Spec{tokenizer.VocabSize, 64, 2}, 1), 1, pool)
+			s, err := tinylm.NewScorer(tinylmtest.Weights(b, tinylmtest.Spec(64, 2), 1), 1, pool)
 			if err != nil {
 				b.Fatal(err)
 			}

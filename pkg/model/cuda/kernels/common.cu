@@ -1,11 +1,11 @@
 // What all kernels share. NVRTC reads the files of a module as one text, in
-// which this one comes first; no header of CUDA's is wanted.
+// which this one comes first. No header of CUDA is needed.
 //
 // GRPO_EMULATED is set where the same text is compiled for a CPU, whose header
 // then brings KERNEL, KERNEL_OF_BLOCKS, SHARED_MEMORY and the intrinsics.
 
 #ifndef GRPO_EMULATED
-// A kernel of at most so many threads a block; of so many blocks that a
+// A kernel of at most this many threads a block; of this many blocks that a
 // multiprocessor must be able to hold.
 #define KERNEL(limit) extern "C" __global__ void __launch_bounds__(limit)
 #define KERNEL_OF_BLOCKS(limit, blocks) extern "C" __global__ void __launch_bounds__(limit, blocks)

@@ -1,4 +1,4 @@
-// Sums over lanes that share the work of a product.
+// Sums over lanes that share the work of a dot product.
 
 // exchange adds N items of P sums each up over the S lanes of a group (N ≤ S,
 // powers of two; lane is the place in the group). Each lane keeps the item

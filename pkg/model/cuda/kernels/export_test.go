@@ -25,7 +25,7 @@ func (b Bench) ReadInts(p cudaemu.Ptr, n int) []int32 {
 }
 func (b Bench) EveryOrder(f func() [][]float32) [][]float32 { b.Helper(); return b.everyOrder(f) }
 
-// WithTile is a launch of the plan's kernel of so many rows at a time.
+// WithTile is a launch of the plan's kernel with this number of rows at a time.
 func (p RolloutPlan) WithTile(rows, atATime, tile int) Launch {
 	l := p.Launch(rows)
 	l.Kernel, l.Tile, l.Tiles, l.Shared = p.kernel(atATime), tile, ceil(rows, tile), p.shared(tile)

@@ -1,6 +1,6 @@
-// The way back of the GRU over whole sequences: see gru.cu, which comes before.
+// The backward pass of the GRU over whole sequences: see gru.cu, which comes before.
 
-// What a cell needs for its way back through the gates, fetched ahead.
+// What a cell needs for the backward pass through the gates, fetched ahead.
 struct Cell {
     float r, z, c, ghn, old, dout;
 };
@@ -119,7 +119,7 @@ DEVICE void backward(const float* dout, const float* whh, const float* states, c
 
     if (!parts) return;
     // Column sums: the R rows of threads, one after the other. A block's own
-    // carry is read by nobody else, and no block writes to another's any more.
+    // no other block reads carry, and no block writes to another's any more.
     __syncthreads();
     float* sums = carry;
     float v[4] = {br, bz, bn, bnh};

@@ -146,7 +146,7 @@ func TestGRULayer(t *testing.T) {
 			{"one sequence of one step", 0, false, []int{1}},
 			{"no steps at all", 0, true, []int{0, 0, 0}},
 			{"of different lengths, one of none, over a table", 9, true, []int{7, 3, 3, 0, 1, 6, 2, 5, 4}},
-			{"of different lengths, over products", 0, false, []int{4, 4, 1, 0, 3, 6}},
+			{"of different lengths, over input projections", 0, false, []int{4, 4, 1, 0, 3, 6}},
 			{"many", 9, true, append(randomLengths(random(11), 40, 5), 5)},
 		} {
 			for _, narrowly := range []bool{false, true} {
@@ -217,19 +217,19 @@ func (b bench) checkLayer(t *testing.T, p GRUPlan, l *layer, narrowly bool) {
 		}
 	}
 
-	// Without a way back the states have the same bits, and the plan's own
+	// Without a backward pass the states have the same bits, and the plan's own
 	// launch gives them too: where tiles begin changes nothing.
 	for _, other := range []Launch{forward, p.Forward(l.n0)} {
 		for i, v := range l.onCard(b, other, backward, false)[0] {
 			if math.Float32bits(v) != math.Float32bits(got[0][i]) {
-				t.Fatalf("tile %d, without a way back: state %d is %v, with it %v", other.Tile, i, v, got[0][i])
+				t.Fatalf("tile %d, without a backward pass: state %d is %v, with it %v", other.Tile, i, v, got[0][i])
 			}
 		}
 		b.Reset()
 	}
 }
 
-// The way back is the derivative of the way forward: central differences of the
+// The backward pass is the derivative of the forward pass: central differences of the
 // float64 reference, by the inputs and the first states.
 func TestGRUFiniteDifferences(t *testing.T) {
 	m := cudaemu.Open(t)

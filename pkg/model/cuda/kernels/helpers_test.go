@@ -55,7 +55,7 @@ func (b bench) readF64(p cudaemu.Ptr, n int) []float64 {
 
 // everyOrder runs f with the threads of a block in several orders, demands the
 // same bits of all, and returns them. On a card it runs f as often. The card's
-// memory is freed behind each run.
+// memory is freed after each run.
 func (b bench) everyOrder(f func() [][]float32) [][]float32 {
 	b.Helper()
 	var first [][]float32

@@ -25,7 +25,7 @@ func TestGatherRows(t *testing.T) {
 }
 
 // Sums of rows by index: both ways give the same sums, and leave rows alone
-// that nobody names.
+// that no index names.
 func TestScatterAddAndTableGrad(t *testing.T) {
 	b := newBench(t, Base())
 	c := card(b.Machine)

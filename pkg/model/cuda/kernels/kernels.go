@@ -12,7 +12,7 @@
 // kernels read active[0..steps] and offset[0..steps].
 //
 // The persistent GRU kernels read lengths on the card: a launch for more
-// sequences or steps than active names (zeros behind the last step, offset
+// sequences or steps than active names (zeros after the last step, offset
 // filled as far) does no harm, so that a captured one serves smaller batches.
 //
 // No kernel adds floats atomically: sums have a fixed order, so the same
@@ -21,14 +21,14 @@
 //
 // The launch of a kernel is a function of sizes in launch.go and gru.go; what
 // to compile is in modules.go. A launch of an empty grid (a size of 0) must be
-// left out by the caller: Launch.Empty says so.
+// skipped by the caller: see Launch.Empty.
 //
 // # What an update costs
 //
 // With R completions of 64 tokens, groups of 8 and prompts of 64 tokens, two
 // layers and a vocabulary of 100, the recurrence sees 71·R tokens (the prompts
 // once for a group). A token costs 18·H² floating-point operations forward
-// (6·H² for each W_hh and for the second layer's W_ih; a table stands in for the
+// (6·H² for each W_hh and for the second layer's W_ih; a table replaces the
 // first's) and twice that back, and moves about 35·H floats for each layer
 // through memory (the gates, saved and turned into their gradients, are 4·H of
 // them, read or written six times). On an H200, 67 TFLOP/s in float32 and 4.8
@@ -42,9 +42,9 @@
 // A second bound is the chain of steps, 64 + 63 for each layer and direction,
 // 508 in all, which nothing shortens but the time of a step: hence kernels that
 // keep W_hh in registers and launch once for a sequence (one launch for each
-// layer, segment and direction, 8 in an update of two layers; a step at a time
+// layer, segment and direction, 8 in an update of two layers; step by step
 // it would be some 1000 launches). Counted from the machine code for sm_90, half
-// of the instructions of a step are multiply-adds of the product at H = 64, and
+// of the instructions of a step are multiply-adds of the matmul at H = 64, and
 // three fifths at H = 128 and 256: with all schedulers busy, so much of the peak.
 package kernels
 
@@ -132,7 +132,7 @@ const (
 	AdamW = "adamw"
 )
 
-// Kernels of [Base]: the GRU a step at a time, for hidden sizes without a
+// Kernels of [Base]: the GRU step by step, for hidden sizes without a
 // [GRUPlan]. cuBLAS makes gh = h·W_hhᵀ (n×3H) before, and carry += dgh·W_hh
 // after. All pointers are those of the step's first row.
 const (
@@ -156,12 +156,12 @@ const (
 	GRUGatesBackward = "gru_gates_backward"
 )
 
-// Kernels of [Base]: heads. rows counts states; the products with the weights
+// Kernels of [Base]: heads. rows counts states; the matmuls with the weights
 // are cuBLAS's, without bias.
 const (
 	// HeadForward reads logits (rows×vocab, without bias), adds bias (vocab) on
 	// the way and writes logp and entropy (rows each) of softmax((x+bias)·inv),
-	// and stats (rows×2: the largest x+bias, log Σ exp) for the way back
+	// and stats (rows×2: the largest x+bias, log Σ exp) for the backward pass
 	// (NULL: none). It does not write the logits.
 	//
 	//	head_forward(int rows, int vocab, const float* logits, const float* bias, float inv,
@@ -241,7 +241,7 @@ const (
 //
 // params is Params.Flat; table V×3H = Embed·W_ih0ᵀ; states layers×prompts×H
 // (prompts = ⌈rows/group⌉), row r continues prompt r/group. tokens and logps are
-// rows×maxTokens: places behind a row's length are left alone. lengths and
+// rows×maxTokens: elements after a row's length are not written. lengths and
 // ended (0 or 1) have rows elements. inv is 1/temperature (1 when greedy).
 //
 // The number that decides token t of row r is uniform[r·maxTokens+t], or where

@@ -2,7 +2,7 @@
 
 package kernels
 
-// Launch says how a kernel is started. All counts are at least 1 unless the
+// Launch is how a kernel is started. All counts are at least 1 unless the
 // work is empty.
 type Launch struct {
 	Kernel string
@@ -23,7 +23,7 @@ type Card struct {
 	SMs    int // multiprocessors
 	Shared int // most dynamic shared memory of a block after opting in, bytes
 	// Clusters is how many clusters of a plan's blocks run at once, as
-	// cuOccupancyMaxActiveClusters says of its largest launches; 0: not known yet, a
+	// cuOccupancyMaxActiveClusters returns for its largest launches; 0: not known yet, a
 	// cautious guess is taken.
 	Clusters int
 }

@@ -35,7 +35,7 @@ DEVICE double number(const Choice& c, int row, int t) {
 #define GROUP 16 // probabilities that are added up at a time
 
 // groupSum adds up a group as the sampler does: four sums side by side, what is
-// left over behind the first.
+// left over after the first.
 DEVICE double groupSum(const float* p, int n) {
     double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
     int i = 0;

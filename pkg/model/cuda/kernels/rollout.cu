@@ -31,7 +31,7 @@ DEVICE void load4(const float* row, int k, float (&w)[4]) {
     }
 }
 
-// rowsIn says whether one of the R rows from q on goes on.
+// rowsIn is true if one of the R rows from q on has not ended.
 template <int R> DEVICE bool rowsIn(const int* live, int q) {
     int any = 0;
 #pragma unroll
@@ -39,7 +39,7 @@ template <int R> DEVICE bool rowsIn(const int* live, int q) {
     return any;
 }
 
-// logitsOf writes the head's products of the tile.
+// logitsOf writes the tile's logits, without the bias.
 template <int R> DEVICE void logitsOf(const float* head, const float* states, const int* live, int rows, float* logits) {
     int s = threadIdx.x % SLICES, item = itemOf<R>(s);
     for (int base = 0; base < ROLLOUT_VOCAB; base += UNITS) {
@@ -66,7 +66,7 @@ template <int R> DEVICE void logitsOf(const float* head, const float* states, co
 
 // advance computes the new states of one layer: old and next are its own, x the
 // new states of the layer below, or NULL in the first layer, whose input
-// products are rows of the table.
+// projections are rows of the table.
 template <int R, bool FIRST>
 DEVICE void advance(const float* layer, const float* table, const int* tokens, const float* x, const float* old,
                     const int* live, int rows, float* next) {

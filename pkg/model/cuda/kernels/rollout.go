@@ -38,22 +38,22 @@ func (p RolloutPlan) Module() Module {
 	}
 }
 
-// kernel names the variant that takes so many rows at a time.
+// kernel names the variant that samples this many rows at a time.
 func (p RolloutPlan) kernel(rows int) string { return fmt.Sprintf("%s_%d", Rollout, rows) }
 
 // shared is the memory of a tile: two generations of states, logits, the last
-// token and whether the row goes on, and room in which each warp chooses.
+// token and whether the row continues, and scratch in which each warp chooses.
 func (p RolloutPlan) shared(tile int) int {
 	states := roundUp(p.Hidden, 32) + padding
 	return tile*4*(2*p.Layers*states+roundUp(p.Vocab, 4)+2) + rolloutThreads/32*pickBytes(p.Vocab)
 }
 
-// Launch is the launch of [Rollout] over so many rows: a block for each
+// Launch is the launch of [Rollout] for a number of rows: a block for each
 // multiprocessor, but tiles of at least 4 where the weights come from the
 // second-level cache, whose bandwidth all blocks share.
 func (p RolloutPlan) Launch(rows int) Launch {
 	tile := ceil(rows, p.Card.SMs)
-	// Of the first layer's input weights the table stands in for.
+	// The table replaces the first layer's input weights.
 	if weights := 4 * ((6*p.Layers-3)*p.Hidden*p.Hidden + p.Vocab*p.Hidden); weights > cacheBytes {
 		tile = max(tile, 4)
 	}

@@ -142,7 +142,7 @@ func TestRollout(t *testing.T) {
 								at := i*o.MaxTokens + k
 								if k >= len(w.Tokens) {
 									if tokens[at] != -1 || logps[at] == logps[at] {
-										t.Fatalf("row %d: a token behind the end was written", i)
+										t.Fatalf("row %d: a token after the end was written", i)
 									}
 									continue
 								}

@@ -9,7 +9,7 @@ import (
 	"grpo/internal/cudaemu"
 )
 
-// TestSpeed prints what the kernels take on a card, beside what they compute and
+// TestSpeed prints what the kernels take on a card, next to what they compute and
 // move: GRPO_TEST_GPU=1, with -v. Under the emulator it runs tiny sizes, so that
 // it works when there is a card.
 func TestSpeed(t *testing.T) {

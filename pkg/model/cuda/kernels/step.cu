@@ -1,4 +1,4 @@
-// The GRU a step at a time, between cuBLAS's products (see pkg/model/kernel,
+// The GRU step by step, between cuBLAS's matmuls (see pkg/model/kernel,
 // GRUForward and GRUBackward, for the equations). A thread computes one unit of
 // one row.
 

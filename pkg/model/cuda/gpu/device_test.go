@@ -1,6 +1,6 @@
 //go:build withcuda && linux
 
-package tinylm
+package gpu
 
 import (
 	"os"
@@ -14,32 +14,31 @@ import (
 	"grpo/pkg/model/cuda"
 )
 
-// cardEnv asks the tests for a real GPU. Without it they run on the emulator:
-// one process can load one driver only.
+// cardEnv makes the tests run on a real GPU. Without it they run on the emulator:
+// a process can load only one driver.
 const cardEnv = "GRPO_TEST_GPU"
 
-// onCard says whether the tests of this process run on a real GPU, where sizes
-// may be larger.
+// onCard reports whether the tests of this process run on a real GPU.
 func onCard() bool { return os.Getenv(cardEnv) != "" }
 
 // testGPU opens a GPU, the emulated one or the real one.
-func testGPU(t testing.TB, precision string) *gpu {
+func testGPU(t testing.TB, precision string) *device {
 	t.Helper()
 	if !onCard() {
 		dir := cudaemu.Build(t)
 		t.Setenv(cudalib.Env, dir)
 		t.Setenv(cuda.CacheEnv, filepath.Join(dir, "cache"))
 	}
-	g, err := OpenGPU(precision)
+	g, err := Open(precision)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(g.Close)
-	return g.(*gpu)
+	return g.(*device)
 }
 
-// Where there is a GPU, the tests of this package whose names begin with GPU run
-// on it too, in a process of their own.
+// If the machine has a GPU, the tests of this package whose names begin with GPU
+// also run on it, in a process of their own.
 func TestOnTheCard(t *testing.T) {
 	if onCard() {
 		t.Skip("this process runs on the card")

@@ -1,83 +1,80 @@
 //go:build withcuda && linux
 
-package tinylm
+package gpu
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 	"testing"
 
 	"grpo/internal/cudaemu"
+	"grpo/internal/tinylmtest"
 	"grpo/pkg/model"
-	"grpo/pkg/model/tinylm/tokenizer"
+	"grpo/pkg/model/tinylm"
 )
 
 // PyTorch's numbers, on a GPU: log-probabilities, entropies, losses, gradients,
 // norms and the weights after three updates.
 func TestGPUGoldenTorch(t *testing.T) {
-	var c torchCase
-	if err := json.Unmarshal(sharedFile(t, "golden", "tinylm_torch.json"), &c); err != nil {
-		t.Fatal(err)
-	}
+	c := tinylmtest.ReadTorchCase(t)
+	tolerance := tinylmtest.Tolerance{Rtol: 1e-4, Atol: 1e-5}
 	for _, steps := range []bool{false, true} {
 		for _, shared := range []bool{true, false} {
 			for _, micro := range []int{1, 2} {
-				t.Run(fmt.Sprintf("a step at a time %v, shared prompts %v, %d micro-batches", steps, shared, micro), func(t *testing.T) {
-					c.run(t, aStepAtATime(testGPU(t, "float32"), steps), shared, micro, tolerance{1e-4, 1e-5}, tolerance{1e-4, 1e-5})
+				t.Run(fmt.Sprintf("step by step %v, shared prompts %v, %d micro-batches", steps, shared, micro), func(t *testing.T) {
+					c.Run(t, stepByStep(testGPU(t, "float32"), steps), shared, micro, tolerance, tolerance)
 				})
 			}
 		}
 	}
 }
 
-// aStepAtATime takes the shared memory away that kernels over whole sequences
-// need, so that a small network goes the way of a large one.
-func aStepAtATime(g *gpu, yes bool) *gpu {
+// stepByStep takes away the shared memory that fused kernels need, so that a small
+// network runs step by step, as a large one does.
+func stepByStep(g *device, yes bool) *device {
 	if yes {
 		g.card.Shared = 1 << 10
 	}
 	return g
 }
 
-// netCases are forms of networks and batches; most cases at both ways of
-// running a layer.
-func netCases(t *testing.T, f func(t *testing.T, g *gpu, p *Weights, b *model.Batch)) {
+// netCases are forms of networks and batches; most run fused and step by step.
+func netCases(t *testing.T, f func(t *testing.T, g *device, p *tinylm.Weights, b *model.Batch)) {
 	for _, c := range []struct {
 		name     string
-		spec     Spec
+		spec     tinylm.Spec
 		prompts  int
 		group    int
 		longest  int
 		stepwise bool
 	}{
-		{"two layers", Spec{tokenizer.VocabSize, 7, 2}, 3, 2, 6, false},
-		{"two layers, a step at a time", Spec{tokenizer.VocabSize, 7, 2}, 3, 2, 6, true},
-		{"one layer", Spec{tokenizer.VocabSize, 33, 1}, 2, 3, 5, false},
-		{"a cluster of blocks", Spec{tokenizer.VocabSize, 132, 1}, 1, 2, 3, false},
-		{"three layers, a step at a time", Spec{tokenizer.VocabSize, 12, 3}, 2, 2, 4, true},
-		{"one token each", Spec{tokenizer.VocabSize, 16, 2}, 2, 2, 1, false},
-		{"one token each, a step at a time", Spec{tokenizer.VocabSize, 16, 2}, 2, 2, 1, true},
+		{"two layers", tinylmtest.Spec(7, 2), 3, 2, 6, false},
+		{"two layers, step by step", tinylmtest.Spec(7, 2), 3, 2, 6, true},
+		{"one layer", tinylmtest.Spec(33, 1), 2, 3, 5, false},
+		{"a cluster of blocks", tinylmtest.Spec(132, 1), 1, 2, 3, false},
+		{"three layers, step by step", tinylmtest.Spec(12, 3), 2, 2, 4, true},
+		{"one token each", tinylmtest.Spec(16, 2), 2, 2, 1, false},
+		{"one token each, step by step", tinylmtest.Spec(16, 2), 2, 2, 1, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := randomModel(t, c.spec, 1)
-			f(t, aStepAtATime(testGPU(t, "float32"), c.stepwise), p, randomBatch(t, p, c.prompts, c.group, c.longest))
+			p := tinylmtest.Weights(t, c.spec, 1)
+			f(t, stepByStep(testGPU(t, "float32"), c.stepwise), p, tinylmtest.Batch(t, p, c.prompts, c.group, c.longest))
 		})
 	}
 }
 
 func TestGPULearnerAgainstReferenceAndFiniteDifferences(t *testing.T) {
-	netCases(t, func(t *testing.T, g *gpu, p *Weights, b *model.Batch) { checkLearner(t, g, p, b) })
+	netCases(t, func(t *testing.T, g *device, p *tinylm.Weights, b *model.Batch) { tinylmtest.CheckLearner(t, g, p, b) })
 }
 
 func TestGPUCriticAgainstReferenceAndFiniteDifferences(t *testing.T) {
-	netCases(t, func(t *testing.T, g *gpu, p *Weights, b *model.Batch) { checkCritic(t, g, p, b) })
+	netCases(t, func(t *testing.T, g *device, p *tinylm.Weights, b *model.Batch) { tinylmtest.CheckCritic(t, g, p, b) })
 }
 
-// Where a card has no room for a cluster, as on a part of one, a layer that wants
-// one goes a step at a time.
-func TestGPUWithoutRoomForAClusterGoesStepwise(t *testing.T) {
+// If a card has no room for a cluster, as on a part of one, a layer that needs one
+// runs step by step.
+func TestGPUWithoutRoomForAClusterRunsStepByStep(t *testing.T) {
 	g := testGPU(t, "float32")
 	plan, whole, err := g.recurrence(132)
 	if err != nil || whole == nil || plan.Card.Clusters < 1 {
@@ -94,41 +91,20 @@ func TestGPUWithoutRoomForAClusterGoesStepwise(t *testing.T) {
 	if _, whole, err = g.recurrence(132); err != nil || whole != nil {
 		t.Fatalf("without room there are %d kernels: %v", len(whole), err)
 	}
-	p := randomModel(t, Spec{tokenizer.VocabSize, 132, 1}, 1)
-	checkLearner(t, g, p, randomBatch(t, p, 1, 2, 3))
+	p := tinylmtest.Weights(t, tinylmtest.Spec(132, 1), 1)
+	tinylmtest.CheckLearner(t, g, p, tinylmtest.Batch(t, p, 1, 2, 3))
 }
 
-// gpuGradients accumulates batches and returns the gradient.
-func gpuGradients(t *testing.T, g *gpu, p *Weights, batches ...*model.Batch) []float32 {
-	t.Helper()
-	l, err := NewLearner(p, 1, g)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	n := 0
-	for _, b := range batches {
-		n += tokensOf(b)
-	}
-	for _, b := range batches {
-		if _, err := l.Accumulate(b, meanLogProb(n)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	pull(t, l.Grads())
-	return slices.Clone(l.Grads().Flat)
-}
-
-// The GPU's gradients are the CPU's but for rounding, over batches that fit the
-// graph and such that make it grow, and of the default size too.
+// The GPU's gradients are the CPU's but for rounding, for batches that fit the
+// graph and for some that make it grow, at the default size.
 func TestGPUGradientsAreTheCPUs(t *testing.T) {
 	for _, steps := range []bool{false, true} {
-		t.Run(fmt.Sprintf("a step at a time %v", steps), func(t *testing.T) {
-			p := randomModel(t, Spec{tokenizer.VocabSize, 64, 2}, 1)
-			small, large := randomBatch(t, p, 3, 2, 5), randomBatch(t, p, 5, 3, 9)
+		t.Run(fmt.Sprintf("step by step %v", steps), func(t *testing.T) {
+			p := tinylmtest.Weights(t, tinylmtest.Spec(64, 2), 1)
+			small, large := tinylmtest.Batch(t, p, 3, 2, 5), tinylmtest.Batch(t, p, 5, 3, 9)
 			batches := []*model.Batch{small, large, small}
-			want := gradients(t, p, 1, batches...)
-			near32(t, "gradient", gpuGradients(t, aStepAtATime(testGPU(t, "float32"), steps), p, batches...), want, 1e-4, 1e-6)
+			want := tinylmtest.Gradients(t, p, tinylmtest.Pool(t, 1), batches...)
+			near32(t, "gradient", tinylmtest.Gradients(t, p, stepByStep(testGPU(t, "float32"), steps), batches...), want, 1e-4, 1e-6)
 		})
 	}
 }
@@ -137,7 +113,7 @@ func near32(t *testing.T, what string, got, want []float32, rtol, atol float64) 
 	t.Helper()
 	bad, worst := 0, 0.0
 	for i := range want {
-		if !near(float64(got[i]), float64(want[i]), rtol, atol) {
+		if !tinylmtest.Near(float64(got[i]), float64(want[i]), rtol, atol) {
 			bad++
 			worst = math.Max(worst, math.Abs(float64(got[i]-want[i])))
 		}
@@ -147,13 +123,25 @@ func near32(t *testing.T, what string, got, want []float32, rtol, atol float64) 
 	}
 }
 
-// A layer that goes a step at a time runs as it is, is recorded, and is replayed;
-// the bits are the same.
+// graphSpy is a device that keeps the operations of the last graph.
+type graphSpy struct {
+	*device
+	ops *ops
+}
+
+func (s *graphSpy) NewOps(w *tinylm.Weights, c tinylm.Capacity) (tinylm.Ops, error) {
+	made, err := s.device.NewOps(w, c)
+	s.ops, _ = made.(*ops)
+	return made, err
+}
+
+// A layer that runs step by step is launched, recorded and replayed with the same
+// bits.
 func TestGPURecordedLayersHaveTheSameBits(t *testing.T) {
-	p := randomModel(t, Spec{tokenizer.VocabSize, 16, 2}, 1)
-	b, other := randomBatch(t, p, 3, 2, 6), randomBatch(t, p, 2, 2, 4)
-	g := aStepAtATime(testGPU(t, "float32"), true)
-	l, err := NewLearner(p, 1, g)
+	p := tinylmtest.Weights(t, tinylmtest.Spec(16, 2), 1)
+	b, other := tinylmtest.Batch(t, p, 3, 2, 6), tinylmtest.Batch(t, p, 2, 2, 4)
+	g := &graphSpy{device: stepByStep(testGPU(t, "float32"), true)}
+	l, err := tinylm.NewLearner(p, 1, g)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,13 +149,13 @@ func TestGPURecordedLayersHaveTheSameBits(t *testing.T) {
 	var first []float32
 	for i, batch := range []*model.Batch{b, b, b, other, b, b} {
 		l.ZeroGrads()
-		if _, err := l.Accumulate(batch, meanLogProb(tokensOf(batch))); err != nil {
+		if _, err := l.Accumulate(batch, tinylmtest.MeanLogProb(tinylmtest.Tokens(batch))); err != nil {
 			t.Fatal(err)
 		}
 		if batch == other {
 			continue
 		}
-		pull(t, l.Grads())
+		tinylmtest.Pull(t, l.Grads())
 		if first == nil {
 			first = slices.Clone(l.Grads().Flat)
 		} else if !slices.Equal(l.Grads().Flat, first) {
@@ -175,7 +163,7 @@ func TestGPURecordedLayersHaveTheSameBits(t *testing.T) {
 		}
 	}
 	recorded := 0
-	for _, r := range l.pass.graph.ops.(*gpuNet).recordings {
+	for _, r := range g.ops.recordings {
 		if r.graph != nil {
 			recorded++
 		}
@@ -187,16 +175,16 @@ func TestGPURecordedLayersHaveTheSameBits(t *testing.T) {
 
 func TestGPUScorerIsTheLearner(t *testing.T) {
 	g := testGPU(t, "float32")
-	p := randomModel(t, Spec{tokenizer.VocabSize, 24, 2}, 1)
-	b := randomBatch(t, p, 4, 3, 8)
-	got := scored(t, p, 0.7, g, b)
-	want := scored(t, p.Clone(), 0.7, threads(t, 2), b)
+	p := tinylmtest.Weights(t, tinylmtest.Spec(24, 2), 1)
+	b := tinylmtest.Batch(t, p, 4, 3, 8)
+	got := tinylmtest.Score(t, p, 0.7, g, b)
+	want := tinylmtest.Score(t, p.Clone(), 0.7, tinylmtest.Pool(t, 2), b)
 	for i, in := range want.Mask {
-		if in && (!near(got.LogProbs[i], want.LogProbs[i], 1e-5, 1e-6) || !near(got.Entropy[i], want.Entropy[i], 1e-5, 1e-6)) {
+		if in && (!tinylmtest.Near(got.LogProbs[i], want.LogProbs[i], 1e-5, 1e-6) || !tinylmtest.Near(got.Entropy[i], want.Entropy[i], 1e-5, 1e-6)) {
 			t.Fatalf("token %d: %v, %v, the CPU has %v, %v", i, got.LogProbs[i], got.Entropy[i], want.LogProbs[i], want.Entropy[i])
 		}
 	}
-	l, err := NewLearner(p, 0.7, g)
+	l, err := tinylm.NewLearner(p, 0.7, g)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,12 +203,12 @@ func TestGPUScorerIsTheLearner(t *testing.T) {
 // that is not finite changes nothing.
 func TestGPUAdamW(t *testing.T) {
 	g := testGPU(t, "float32")
-	spec := Spec{tokenizer.VocabSize, 16, 2}
-	run := func(on model.Device) (p *Weights, norms []float64, opt *model.AdamW) {
-		p = randomModel(t, spec, 1)
-		b := randomBatch(t, p, 3, 2, 6)
+	spec := tinylmtest.Spec(16, 2)
+	run := func(on model.Device) (p *tinylm.Weights, norms []float64, opt *model.AdamW) {
+		p = tinylmtest.Weights(t, spec, 1)
+		b := tinylmtest.Batch(t, p, 3, 2, 6)
 		opt = model.NewAdamW(p.Params, model.AdamWOptions{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0.1})
-		l, err := NewLearner(p, 1, on)
+		l, err := tinylm.NewLearner(p, 1, on)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,29 +222,29 @@ func TestGPUAdamW(t *testing.T) {
 		}
 		for range 3 {
 			l.ZeroGrads()
-			if _, err := l.Accumulate(b, meanLogProb(tokensOf(b))); err != nil {
+			if _, err := l.Accumulate(b, tinylmtest.MeanLogProb(tinylmtest.Tokens(b))); err != nil {
 				t.Fatal(err)
 			}
 			step()
 		}
-		pull(t, l.Grads())
+		tinylmtest.Pull(t, l.Grads())
 		l.Grads().Flat[5] = float32(math.NaN())
 		if err := l.Grads().Push(); err != nil {
 			t.Fatal(err)
 		}
 		step()
 		for _, x := range []*model.Params{p.Params, opt.M, opt.V} {
-			pull(t, x)
+			tinylmtest.Pull(t, x)
 		}
 		return p, norms, opt
 	}
-	want, wantNorms, wantOpt := run(threads(t, 1))
+	want, wantNorms, wantOpt := run(tinylmtest.Pool(t, 1))
 	got, norms, opt := run(g)
 	near32(t, "weights", got.Flat, want.Flat, 1e-4, 1e-5)
 	near32(t, "first moments", opt.M.Flat, wantOpt.M.Flat, 1e-4, 1e-6)
 	near32(t, "second moments", opt.V.Flat, wantOpt.V.Flat, 1e-3, 1e-8)
 	for i := range 3 {
-		if !near(norms[i], wantNorms[i], 1e-4, 1e-6) {
+		if !tinylmtest.Near(norms[i], wantNorms[i], 1e-4, 1e-6) {
 			t.Errorf("norm %d is %v, the CPU's %v", i, norms[i], wantNorms[i])
 		}
 	}
@@ -267,8 +255,8 @@ func TestGPUAdamW(t *testing.T) {
 
 func TestGPUFinite(t *testing.T) {
 	g := testGPU(t, "float32")
-	p := randomModel(t, Spec{tokenizer.VocabSize, 16, 1}, 1)
-	if err := g.place(p.Params); err != nil {
+	p := tinylmtest.Weights(t, tinylmtest.Spec(16, 1), 1)
+	if err := g.Place(p.Params); err != nil {
 		t.Fatal(err)
 	}
 	if name, ok := p.Finite(); !ok {

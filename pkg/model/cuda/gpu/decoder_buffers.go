@@ -1,18 +1,18 @@
 //go:build withcuda && linux
 
-package tinylm
+package gpu
 
 import "grpo/pkg/model/cuda"
 
-// samplerSize is what the buffers are for.
-type samplerSize struct{ prompts, inputs, steps, rows, tokens int }
+// decoderSize is the size of a rollout that the buffers have room for.
+type decoderSize struct{ prompts, inputs, steps, rows, tokens int }
 
-func (s samplerSize) holds(t samplerSize) bool {
+func (s decoderSize) holds(t decoderSize) bool {
 	return t.prompts <= s.prompts && t.inputs <= s.inputs && t.steps <= s.steps && t.rows <= s.rows && t.tokens <= s.tokens
 }
 
-// release frees what fits one size of rollouts.
-func (s *gpuSampler) release() {
+// free frees the buffers.
+func (s *decoder) free() {
 	d := s.g.dev
 	for i := range s.layers {
 		s.layers[i].forth.close()
@@ -27,10 +27,10 @@ func (s *gpuSampler) release() {
 	cuda.FreePinned(d, s.hostEnds)
 	cuda.FreePinned(d, s.hostLogps)
 	s.hostTokens, s.hostEnds, s.hostLogps = nil, nil, nil
-	s.have = samplerSize{}
+	s.have = decoderSize{}
 }
 
-func (s *gpuSampler) take(floats int, what string) (cuda.Pointer, error) {
+func (s *decoder) alloc(floats int, what string) (cuda.Pointer, error) {
 	m, err := s.g.dev.Alloc(4*max(1, floats), what)
 	if err != nil {
 		return 0, err
@@ -39,8 +39,8 @@ func (s *gpuSampler) take(floats int, what string) (cuda.Pointer, error) {
 	return m.At(0), nil
 }
 
-// fit makes room for a rollout. Room for a smaller one is given back.
-func (s *gpuSampler) fit(need samplerSize) error {
+// fit makes room for a rollout and frees buffers that are too small.
+func (s *decoder) fit(need decoderSize) error {
 	if s.have.holds(need) {
 		return nil
 	}
@@ -48,14 +48,14 @@ func (s *gpuSampler) fit(need samplerSize) error {
 	if err := s.g.dev.Sync(); err != nil {
 		return err
 	}
-	s.release()
+	s.free()
 	grown := func(have, need int) int {
 		if need <= have {
 			return have
 		}
 		return need + need/8
 	}
-	n := samplerSize{grown(old.prompts, need.prompts), grown(old.inputs, need.inputs), grown(old.steps, need.steps),
+	n := decoderSize{grown(old.prompts, need.prompts), grown(old.inputs, need.inputs), grown(old.steps, need.steps),
 		max(old.rows, need.rows), max(old.tokens, need.tokens)}
 	p, h := s.p, s.p.Hidden
 	if err := s.prompts.allocate(s.g, n.steps, n.prompts, n.inputs); err != nil {
@@ -69,14 +69,14 @@ func (s *gpuSampler) fit(need samplerSize) error {
 	}{
 		{(n.prompts + n.inputs) * h, "states over the prompts", &s.out[0]},
 		{(n.prompts + n.inputs) * h, "states over the prompts", &s.out[1]},
-		{n.inputs * 3 * h, "input products over the prompts", &s.gi},
+		{n.inputs * 3 * h, "input projections over the prompts", &s.gi},
 		{p.Layers * n.prompts * h, "states of the prompts", &s.states},
 		{n.tokens, "sampled tokens", &s.tokens},
 		{n.tokens, "log-probabilities", &s.logps},
 		{2 * n.rows, "lengths", &s.lengths},
 	} {
 		var err error
-		if *b.to, err = s.take(b.floats, b.what); err != nil {
+		if *b.to, err = s.alloc(b.floats, b.what); err != nil {
 			return err
 		}
 	}
@@ -94,7 +94,7 @@ func (s *gpuSampler) fit(need samplerSize) error {
 		return err
 	}
 	for range p.Layers {
-		l, err := s.g.layer(h, s.step.promptGH, 0)
+		l, err := s.g.newLayer(h, s.step.promptGH, 0)
 		if err != nil {
 			return err
 		}

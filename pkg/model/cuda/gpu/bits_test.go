@@ -1,44 +1,45 @@
 //go:build withcuda && linux
 
-package tinylm
+package gpu
 
 import (
 	"fmt"
 	"slices"
 	"testing"
 
+	"grpo/internal/tinylmtest"
 	"grpo/pkg/model"
-	"grpo/pkg/model/tinylm/tokenizer"
+	"grpo/pkg/model/tinylm"
 )
 
-// The same work gives the same bits, on a device that was opened anew too.
+// The same work gives the same bits, also on a device that was opened again.
 func TestGPUSameBits(t *testing.T) {
 	run := func() (weights []float32, out []model.Completion) {
 		g := testGPU(t, "float32")
 		defer g.Close()
-		p := randomModel(t, Spec{tokenizer.VocabSize, 32, 2}, 1)
-		b := randomBatch(t, p, 4, 3, 8)
+		p := tinylmtest.Weights(t, tinylmtest.Spec(32, 2), 1)
+		b := tinylmtest.Batch(t, p, 4, 3, 8)
 		opt := model.NewAdamW(p.Params, model.AdamWOptions{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0})
-		l, err := NewLearner(p, 1, g)
+		l, err := tinylm.NewLearner(p, 1, g)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer l.Close()
 		for range 3 {
 			l.ZeroGrads()
-			if _, err := l.Accumulate(b, meanLogProb(tokensOf(b))); err != nil {
+			if _, err := l.Accumulate(b, tinylmtest.MeanLogProb(tinylmtest.Tokens(b))); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := opt.Step(p.Params, l.Grads(), 1e-2, 1); err != nil {
 				t.Fatal(err)
 			}
 		}
-		s := NewSampler(p, g)
+		s := tinylm.NewSampler(p, g)
 		defer s.Close()
-		if out, err = s.Sample(b.Prompts, 3, plain, draws(1)); err != nil {
+		if out, err = s.Sample(b.Prompts, 3, tinylmtest.Plain, tinylmtest.Draws(1)); err != nil {
 			t.Fatal(err)
 		}
-		pull(t, p.Params)
+		tinylmtest.Pull(t, p.Params)
 		return p.Flat, out
 	}
 	weights, out := run()
@@ -53,33 +54,33 @@ func TestGPUSameBits(t *testing.T) {
 	}
 }
 
-// Once the largest batch has been seen, steps ask the driver for no memory, and
-// closing gives everything back but what the device itself keeps.
+// Once the largest batch has been seen, steps allocate no memory of the driver, and
+// closing frees everything but what the device itself keeps.
 func TestGPUMemoryIsConstant(t *testing.T) {
 	for _, steps := range []bool{false, true} {
-		t.Run(fmt.Sprintf("a step at a time %v", steps), func(t *testing.T) {
-			g := aStepAtATime(testGPU(t, "float32"), steps)
-			p := randomModel(t, Spec{tokenizer.VocabSize, 16, 2}, 1)
-			batches := []*model.Batch{randomBatch(t, p, 5, 3, 9), randomBatch(t, p, 3, 2, 5), randomBatch(t, p, 5, 2, 7)}
+		t.Run(fmt.Sprintf("step by step %v", steps), func(t *testing.T) {
+			g := stepByStep(testGPU(t, "float32"), steps)
+			p := tinylmtest.Weights(t, tinylmtest.Spec(16, 2), 1)
+			batches := []*model.Batch{tinylmtest.Batch(t, p, 5, 3, 9), tinylmtest.Batch(t, p, 3, 2, 5), tinylmtest.Batch(t, p, 5, 2, 7)}
 			opt := model.NewAdamW(p.Params, model.AdamWOptions{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0})
 			before := g.dev.Memory()
-			l, err := NewLearner(p, 1, g)
+			l, err := tinylm.NewLearner(p, 1, g)
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := newCritic(t, p, g)
-			s := NewSampler(p, g)
+			c := tinylmtest.Critic(t, p, g)
+			s := tinylm.NewSampler(p, g)
 			step := func(b *model.Batch) {
 				l.ZeroGrads()
-				if _, err := l.Accumulate(b, meanLogProb(tokensOf(b))); err != nil {
+				if _, err := l.Accumulate(b, tinylmtest.MeanLogProb(tinylmtest.Tokens(b))); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := opt.Step(p.Params, l.Grads(), 1e-4, 1); err != nil {
 					t.Fatal(err)
 				}
-				values(t, c, b)
+				tinylmtest.Values(t, c, b)
 				s.Refresh()
-				if _, err := s.Sample(b.Prompts, 2, plain, model.Draws{}); err != nil {
+				if _, err := s.Sample(b.Prompts, 2, tinylmtest.Plain, model.Draws{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -98,11 +99,11 @@ func TestGPUMemoryIsConstant(t *testing.T) {
 			s.Close()
 			_ = l.Close()
 			_ = c.Close()
-			for _, x := range []*model.Params{c.weights.Params, p.Params, opt.M, opt.V} {
+			for _, x := range []*model.Params{c.State().Params, p.Params, opt.M, opt.V} {
 				x.Release()
 			}
 			after := g.dev.Memory()
-			// The parts of sums stay for the next network.
+			// The partial sums are kept for the next network.
 			if kept := int(g.parts.MemSize()); after.Pieces != before.Pieces+1 || after.InUse < before.InUse || after.InUse > before.InUse+2*kept || after.Host != before.Host {
 				t.Errorf("after closing %+v, before %+v, of which sums keep %d", after, before, kept)
 			}

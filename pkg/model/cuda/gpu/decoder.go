@@ -1,6 +1,6 @@
 //go:build withcuda && linux
 
-package tinylm
+package gpu
 
 import (
 	"fmt"
@@ -8,49 +8,49 @@ import (
 	"grpo/pkg/model"
 	"grpo/pkg/model/cuda"
 	"grpo/pkg/model/cuda/kernels"
+	"grpo/pkg/model/tinylm"
 	"grpo/pkg/model/tinylm/tokenizer"
 )
 
-// gpuSampler is a GPU's part of a [Sampler]: the prompts as a segment of the
-// learner's kind, then all tokens of all completions in one kernel where the
-// network fits one, and token by token else. Tokens and log-probabilities come
-// down once, at the end.
-type gpuSampler struct {
-	g      *gpu
-	p      *Weights
+// decoder implements [tinylm.Decoder]. It runs the prompts as a segment, as a
+// learner does, and then samples: in one fused kernel if the network fits it, else
+// token by token. Tokens and log-probabilities are downloaded once, at the end.
+type decoder struct {
+	g      *device
+	p      *tinylm.Weights
 	stale  bool
-	failed error // of making it; the next decode returns it
+	failed error // of NewDecoder; Decode returns it
 
 	plan   kernels.RolloutPlan
-	whole  map[string]*cuda.Kernel // nil: token by token
-	layers []gpuLayer
+	fused  map[string]*cuda.Kernel // nil: token by token
+	layers []layer
 
-	packed  segment
-	prompts gpuSegment
-	have    samplerSize
-	table   *cuda.Mem // V×3H
+	packed  tinylm.Segment
+	prompts segment
+	have    decoderSize
+	table   *cuda.Mem // (V, 3H), the embedding times the first layer's W_ih
 	work    []*cuda.Mem
-	out     [2]cuda.Pointer // states of a layer over the prompts
-	gi      cuda.Pointer
-	last    cuda.Pointer // for each prompt: the row of its last state
-	states  cuda.Pointer // layers × prompts×H
+	out     [2]cuda.Pointer // packed states of a layer over the prompts, in turn
+	gi      cuda.Pointer    // (inputs, 3H), packed
+	last    cuda.Pointer    // for each prompt: the row of its last state
+	states  cuda.Pointer    // (layers, prompts, H), those last states
 	step    stepBuffers
 
-	tokens, logps        cuda.Pointer
-	lengths, ended       cuda.Pointer // side by side
+	tokens, logps        cuda.Pointer // (completions, MaxTokens)
+	lengths, ended       cuda.Pointer // (completions), one after the other
 	hostTokens, hostEnds []int32
 	hostLogps            []float32
 }
 
-func (g *gpu) decoder(p *Weights) decoder {
-	s := &gpuSampler{g: g, p: p, stale: true}
-	if s.failed = g.place(p.Params); s.failed != nil {
+func (g *device) NewDecoder(p *tinylm.Weights) tinylm.Decoder {
+	s := &decoder{g: g, p: p, stale: true}
+	if s.failed = g.Place(p.Params); s.failed != nil {
 		return s
 	}
 	s.failed = g.dev.Do(func() (err error) {
 		if plan, ok := g.card.Rollout(p.Hidden, p.Layers, p.Vocab); ok {
 			s.plan = plan
-			if s.whole, err = g.load(plan.Module()); err != nil {
+			if s.fused, err = g.load(plan.Module()); err != nil {
 				return err
 			}
 		}
@@ -60,21 +60,21 @@ func (g *gpu) decoder(p *Weights) decoder {
 	return s
 }
 
-// Refresh is done at the next decode.
-func (s *gpuSampler) Refresh() { s.stale = true }
+// Refresh takes effect at the next Decode.
+func (s *decoder) Refresh() { s.stale = true }
 
-// Close frees the sampler's memory.
-func (s *gpuSampler) Close() {
+// Close frees the memory.
+func (s *decoder) Close() {
 	_ = s.g.dev.Do(func() error {
 		err := s.g.dev.Sync()
-		s.release()
+		s.free()
 		s.g.dev.Free(s.table)
 		s.table = nil
 		return err
 	})
 }
 
-func (s *gpuSampler) decode(out []model.Completion, prompts [][]int, group int, opt model.Sampling, draws model.Draws) error {
+func (s *decoder) Decode(out []model.Completion, prompts [][]int, group int, opt model.Sampling, draws model.Draws) error {
 	if s.failed != nil {
 		return fmt.Errorf("sample: %w", s.failed)
 	}
@@ -85,11 +85,11 @@ func (s *gpuSampler) decode(out []model.Completion, prompts [][]int, group int, 
 	return nil
 }
 
-func (s *gpuSampler) roll(out []model.Completion, prompts [][]int, group int, opt model.Sampling, draws model.Draws) error {
-	s.packed.pack(len(prompts), func(i int) []int { return prompts[i] })
-	n0, inputs, steps := sizes(s.packed.active)
+func (s *decoder) roll(out []model.Completion, prompts [][]int, group int, opt model.Sampling, draws model.Draws) error {
+	s.packed.Pack(len(prompts), func(i int) []int { return prompts[i] })
+	n0, inputs, steps := s.packed.Sizes()
 	rows := len(out)
-	need := samplerSize{n0, inputs, steps, rows, rows * opt.MaxTokens}
+	need := decoderSize{n0, inputs, steps, rows, rows * opt.MaxTokens}
 	if err := s.fit(need); err != nil {
 		return err
 	}
@@ -104,8 +104,8 @@ func (s *gpuSampler) roll(out []model.Completion, prompts [][]int, group int, op
 	c.a, c.b, c.c = draws.A, draws.B, draws.C
 	s.ended = s.lengths.Add(rows)
 	run := s.byToken
-	if s.whole != nil {
-		run = s.atOnce
+	if s.fused != nil {
+		run = s.byKernel
 	}
 	if err := run(c); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (s *gpuSampler) roll(out []model.Completion, prompts [][]int, group int, op
 	return s.collect(out, opt.MaxTokens)
 }
 
-// choice says how tokens are chosen, as the kernels want it.
+// choice is how tokens are chosen, as arguments of the kernels.
 type choice struct {
 	opt             model.Sampling
 	group, rows     int
@@ -128,12 +128,13 @@ func (c choice) greedy() int {
 	return 0
 }
 
-// readPrompts leaves each prompt's last states, in the order of the prompts.
-func (s *gpuSampler) readPrompts(prompts [][]int) error {
+// readPrompts writes each prompt's last states to s.states, in the order of the
+// prompts.
+func (s *decoder) readPrompts(prompts [][]int) error {
 	g, p, h := s.g, s.p, s.p.Hidden
-	home := g.storageOf(p.Params)
+	weights := g.storageOf(p.Params)
 	if s.stale {
-		if err := g.dev.Gemm(false, true, p.Vocab, 3*h, h, home.at(0), h, home.at(1), h, false, s.table.At(0), 3*h); err != nil {
+		if err := g.dev.Gemm(false, true, p.Vocab, 3*h, h, weights.at(0), h, weights.at(1), h, false, s.table.At(0), 3*h); err != nil {
 			return err
 		}
 		s.stale = false
@@ -141,18 +142,18 @@ func (s *gpuSampler) readPrompts(prompts [][]int) error {
 	seg := &s.prompts
 	seg.fill(&s.packed)
 	last := seg.staged[seg.stagedAt(s.last):]
-	for i, rank := range s.packed.rank {
-		last[i] = int32(s.packed.blocks[s.packed.lengths[rank]] + rank)
+	for i, rank := range s.packed.Rank {
+		last[i] = int32(s.packed.LastState(rank))
 	}
 	if err := seg.upload(g, seg.inputs); err != nil {
 		return err
 	}
 	for l := range p.Layers {
-		w := gruWeights{home.at(2 + 4*l), home.at(3 + 4*l), home.at(4 + 4*l)}
+		w := gruWeights{weights.at(2 + 4*l), weights.at(3 + 4*l), weights.at(4 + 4*l)}
 		gi, ids := s.table.At(0), seg.ids
 		if l > 0 {
 			below := s.out[(l-1)%2].Add(seg.n0 * h)
-			if err := g.dev.Gemm(false, true, seg.inputs, 3*h, h, below, h, home.at(1+4*l), h, false, s.gi, 3*h); err != nil {
+			if err := g.dev.Gemm(false, true, seg.inputs, 3*h, h, below, h, weights.at(1+4*l), h, false, s.gi, 3*h); err != nil {
 				return err
 			}
 			gi, ids = s.gi, 0
@@ -168,17 +169,17 @@ func (s *gpuSampler) readPrompts(prompts [][]int) error {
 	return nil
 }
 
-// atOnce samples in one launch.
-func (s *gpuSampler) atOnce(c choice) error {
+// byKernel samples in one launch.
+func (s *decoder) byKernel(c choice) error {
 	launch := s.plan.Launch(c.rows)
-	return s.g.launchOf(s.whole, launch, cuda.P(s.g.storageOf(s.p.Params).at(0)), cuda.P(s.table.At(0)), cuda.P(s.states), cuda.I(c.rows), cuda.I(c.group),
+	return s.g.launchOf(s.fused, launch, cuda.P(s.g.storageOf(s.p.Params).at(0)), cuda.P(s.table.At(0)), cuda.P(s.states), cuda.I(c.rows), cuda.I(c.group),
 		cuda.I(launch.Tile), cuda.F(c.inv), cuda.D(c.opt.TopP), cuda.I(c.opt.TopK), cuda.I(c.opt.MinTokens), cuda.I(c.opt.MaxTokens), cuda.I(c.greedy()), cuda.I(tokenizer.EOS),
 		cuda.P(0), cuda.U(c.k0), cuda.U(c.k1), cuda.U(c.a), cuda.U(c.b), cuda.U(c.c),
 		cuda.P(s.tokens), cuda.P(s.logps), cuda.P(s.lengths), cuda.P(s.ended))
 }
 
-// collect brings the completions down.
-func (s *gpuSampler) collect(out []model.Completion, maxTokens int) error {
+// collect downloads the completions.
+func (s *decoder) collect(out []model.Completion, maxTokens int) error {
 	d, rows := s.g.dev, len(out)
 	if err := cuda.FetchAt(d, s.hostTokens[:rows*maxTokens], s.tokens); err != nil {
 		return err

@@ -1,17 +1,17 @@
 //go:build !withcuda || !linux
 
-package tinylm
+package gpu
 
 import (
 	"errors"
 	"runtime"
 )
 
-// BuiltWithCUDA says whether [OpenGPU] can open a GPU.
-const BuiltWithCUDA = false
+// Built says whether the program was built with CUDA, so that [Open] can open a GPU.
+const Built = false
 
-// OpenGPU is an error in a program that was built without CUDA.
-func OpenGPU(string) (GPU, error) {
+// Open is an error in a program that was built without CUDA.
+func Open(string) (Device, error) {
 	if runtime.GOOS != "linux" {
 		return nil, errors.New("CUDA is for Linux; give --device cpu")
 	}

@@ -1,26 +1,18 @@
-package tinylm
+package tinylmtest
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"slices"
 	"testing"
 
 	"grpo/internal/golden"
 	"grpo/pkg/model"
-	"grpo/pkg/model/kernel"
+	"grpo/pkg/model/tinylm"
 )
 
-// sharedFile returns a file of the reference data beside the checkout; the test
-// skips, saying so, where there is none.
-func sharedFile(t *testing.T, parts ...string) []byte {
-	t.Helper()
-	return golden.File(t, parts...)
-}
-
-// torchCase is TinyLM in PyTorch (float64): see golden/README.md.
-type torchCase struct {
+// TorchCase is TinyLM in PyTorch (float64): see golden/README.md.
+type TorchCase struct {
 	VocabSize     int         `json:"vocab_size"`
 	HiddenSize    int         `json:"hidden_size"`
 	NumLayers     int         `json:"num_layers"`
@@ -61,19 +53,21 @@ func flatten(t *testing.T, raw json.RawMessage) []float64 {
 	return slices.Concat(two...)
 }
 
-func (c *torchCase) params(t *testing.T) *Weights {
-	p, err := NewWeights(Spec{c.VocabSize, c.HiddenSize, c.NumLayers})
+func (c *TorchCase) params(t *testing.T) *tinylm.Weights {
+	p, err := tinylm.NewWeights(tinylm.Spec{Vocab: c.VocabSize, Hidden: c.HiddenSize, Layers: c.NumLayers})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, w := range p.Tensors() {
-		copy(w.Data, to32(flatten(t, c.Weights[w.Name])))
+		for i, v := range flatten(t, c.Weights[w.Name]) {
+			w.Data[i] = float32(v)
+		}
 	}
 	return p
 }
 
 // batch builds the batch, with each group's prompt once or once for each row.
-func (c *torchCase) batch(shared bool) *model.Batch {
+func (c *TorchCase) batch(shared bool) *model.Batch {
 	b := &model.Batch{}
 	for i, tokens := range c.Tokens {
 		if !shared || i%c.GroupSize == 0 {
@@ -85,7 +79,7 @@ func (c *torchCase) batch(shared bool) *model.Batch {
 }
 
 // objective is the file's loss: the mean over rows of masked_mean(-A·logp).
-func (c *torchCase) objective(total int, advantages []float64) model.Objective {
+func (c *TorchCase) objective(total int, advantages []float64) model.Objective {
 	return func(m *model.TokenMatrix) (float64, error) {
 		var loss float64
 		for i := range m.B {
@@ -106,44 +100,40 @@ func (c *torchCase) objective(total int, advantages []float64) model.Objective {
 	}
 }
 
-func TestGoldenTorch(t *testing.T) {
-	var c torchCase
-	if err := json.Unmarshal(sharedFile(t, "golden", "tinylm_torch.json"), &c); err != nil {
+// ReadTorchCase reads the file of the reference data; the test skips, saying so,
+// without it.
+func ReadTorchCase(t *testing.T) *TorchCase {
+	t.Helper()
+	c := &TorchCase{}
+	if err := json.Unmarshal(golden.File(t, "golden", "tinylm_torch.json"), c); err != nil {
 		t.Fatal(err)
 	}
-	for _, shared := range []bool{true, false} {
-		for _, micro := range []int{1, 2, 4} {
-			t.Run(fmt.Sprintf("shared prompts %v, %d micro-batches", shared, micro), func(t *testing.T) {
-				pool := kernel.NewPool(2)
-				defer pool.Close()
-				// atol 1e-5 for the weights: PyTorch's own float32 differs from its float64 by 1e-6 here.
-				c.run(t, pool, shared, micro, tolerance{1e-5, 1e-6}, tolerance{1e-5, 1e-5})
-			})
-		}
-	}
+	return c
 }
 
-type tolerance struct{ rtol, atol float64 }
+// Tolerance allows a distance of Atol + Rtol·|want|.
+type Tolerance struct{ Rtol, Atol float64 }
 
 // reached compares by a tolerance and keeps the largest error as a share of what
 // is allowed.
 type reached struct {
-	tolerance
+	Tolerance
 	worst float64
 }
 
 func (e *reached) near(got, want float64) bool {
-	share := math.Abs(got-want) / (e.atol + e.rtol*math.Abs(want))
+	share := math.Abs(got-want) / (e.Atol + e.Rtol*math.Abs(want))
 	e.worst = max(e.worst, share)
 	return share <= 1
 }
 
-// run makes the file's steps on a device: what they compute is within steps of the
-// file, the weights after them within weights.
-func (c *torchCase) run(t *testing.T, on model.Device, shared bool, micro int, steps, weights tolerance) {
-	e, after := &reached{tolerance: steps}, &reached{tolerance: weights}
+// Run makes the file's steps on a device. shared gives each group's prompt once
+// instead of once for each row; micro is the number of micro-batches. What the
+// steps compute is within steps of the file, the weights after them within weights.
+func (c *TorchCase) Run(t *testing.T, on model.Device, shared bool, micro int, steps, weights Tolerance) {
+	e, after := &reached{Tolerance: steps}, &reached{Tolerance: weights}
 	p := c.params(t)
-	l, err := NewLearner(p, 1, on)
+	l, err := tinylm.NewLearner(p, 1, on)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +156,12 @@ func (c *torchCase) run(t *testing.T, on model.Device, shared bool, micro int, s
 				}
 				b.Rows = append(b.Rows, model.Row{Prompt: seen[r.Prompt], Tokens: r.Tokens})
 			}
-			part, err := l.Accumulate(b, c.objective(len(full.Rows), c.Advantages[at:at+size]))
+			var got *model.TokenMatrix
+			objective := c.objective(len(full.Rows), c.Advantages[at:at+size])
+			part, err := l.Accumulate(b, func(m *model.TokenMatrix) (float64, error) {
+				got = m
+				return objective(m)
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -174,11 +169,11 @@ func (c *torchCase) run(t *testing.T, on model.Device, shared bool, micro int, s
 			for i, r := range rows {
 				for j := range r.Tokens {
 					col := c.PromptLengths[at+i] + j - 1 // the file's column t predicts token t+1
-					if got, want := l.tokens.LogProbs[i*l.tokens.T+j], s.LogProbs[at+i][col]; !e.near(got, want) {
-						t.Errorf("step %d: log-prob of row %d, token %d = %v, want %v", k, at+i, col, got, want)
+					if x, want := got.LogProbs[i*got.T+j], s.LogProbs[at+i][col]; !e.near(x, want) {
+						t.Errorf("step %d: log-prob of row %d, token %d = %v, want %v", k, at+i, col, x, want)
 					}
-					if got, want := l.tokens.Entropy[i*l.tokens.T+j], s.Entropy[at+i][col]; !e.near(got, want) {
-						t.Errorf("step %d: entropy of row %d, token %d = %v, want %v", k, at+i, col, got, want)
+					if x, want := got.Entropy[i*got.T+j], s.Entropy[at+i][col]; !e.near(x, want) {
+						t.Errorf("step %d: entropy of row %d, token %d = %v, want %v", k, at+i, col, x, want)
 					}
 				}
 			}
@@ -186,7 +181,7 @@ func (c *torchCase) run(t *testing.T, on model.Device, shared bool, micro int, s
 		if !e.near(loss, s.Loss) {
 			t.Errorf("step %d: loss %v, want %v", k, loss, s.Loss)
 		}
-		pull(t, l.Grads())
+		Pull(t, l.Grads())
 		for _, g := range l.Grads().Tensors() {
 			if len(s.Grads) == 0 {
 				break // the file has the gradients of the first step only
@@ -201,7 +196,7 @@ func (c *torchCase) run(t *testing.T, on model.Device, shared bool, micro int, s
 			t.Errorf("step %d: gradient norm %v, %v, want %v", k, norm, err, s.GradNorm)
 		}
 	}
-	pull(t, p.Params)
+	Pull(t, p.Params)
 	for _, w := range p.Tensors() {
 		for i, want := range flatten(t, c.After[w.Name]) {
 			if !after.near(float64(w.Data[i]), want) {
@@ -210,12 +205,5 @@ func (c *torchCase) run(t *testing.T, on model.Device, shared bool, micro int, s
 		}
 	}
 	t.Logf("reached: %.2g of what rtol %g and atol %g allow in a step, %.2g of what rtol %g and atol %g allow in the weights after three",
-		e.worst, e.rtol, e.atol, after.worst, after.rtol, after.atol)
-}
-
-func pull(t testing.TB, p *model.Params) {
-	t.Helper()
-	if err := p.Pull(); err != nil {
-		t.Fatal(err)
-	}
+		e.worst, e.Rtol, e.Atol, after.worst, after.Rtol, after.Atol)
 }

@@ -1,6 +1,6 @@
 //go:build withcuda && linux
 
-package tinylm
+package gpu
 
 import (
 	"grpo/pkg/model/cuda"
@@ -8,38 +8,38 @@ import (
 	"grpo/pkg/model/tinylm/tokenizer"
 )
 
-// stepBuffers are what sampling token by token needs, for networks that do not
-// fit one kernel. A row that has ended is carried along, and left alone, until
-// all have.
+// stepBuffers are the buffers of sampling token by token, for networks that do not
+// fit the fused kernel. A row that has ended stays in the batch, unchanged, until
+// all have. rows is the number of completions.
 type stepBuffers struct {
-	promptGH   cuda.Pointer      // prompts×3H: scratch of the layers over the prompts
-	h          [][2]cuda.Pointer // of each layer: rows×H, now and next
-	gi, gh     cuda.Pointer      // rows×3H
-	logits     cuda.Pointer      // rows×V
-	next       cuda.Pointer      // rows: the last token of each
-	alive      cuda.Pointer
-	owner      cuda.Pointer // rows: the prompt of each
+	promptGH   cuda.Pointer      // (prompts, 3H): scratch of the layers over the prompts
+	h          [][2]cuda.Pointer // of each layer: (rows, H), now and next
+	gi, gh     cuda.Pointer      // (rows, 3H)
+	logits     cuda.Pointer      // (rows, V)
+	next       cuda.Pointer      // (rows): the last token of each
+	alive      cuda.Pointer      // 1: the number of rows that have not ended
+	owner      cuda.Pointer      // (rows): the prompt of each
 	owners     []int32
 	aliveCount []int32
 }
 
-// lookEvery is the number of tokens after which the host looks whether any row
-// goes on: a look waits for the device.
-const lookEvery = 16
+// checkEvery is the number of tokens after which the host checks whether any row
+// goes on, for which it waits for the device.
+const checkEvery = 16
 
-func (b *stepBuffers) allocate(s *gpuSampler, n samplerSize) error {
+func (b *stepBuffers) allocate(s *decoder, n decoderSize) error {
 	p, h := s.p, s.p.Hidden
 	*b = stepBuffers{}
-	_, whole, err := s.g.recurrence(h)
+	_, fused, err := s.g.recurrence(h)
 	if err != nil {
 		return err
 	}
-	if whole == nil {
-		if b.promptGH, err = s.take(n.prompts*3*h, "the scratch of a layer"); err != nil {
+	if fused == nil {
+		if b.promptGH, err = s.alloc(n.prompts*3*h, "the scratch of a layer"); err != nil {
 			return err
 		}
 	}
-	if s.whole != nil {
+	if s.fused != nil {
 		return nil
 	}
 	b.h = make([][2]cuda.Pointer, p.Layers)
@@ -50,7 +50,7 @@ func (b *stepBuffers) allocate(s *gpuSampler, n samplerSize) error {
 	}
 	for i, to := range places {
 		var err error
-		if *to, err = s.take(sizes[i], "the states of sampling"); err != nil {
+		if *to, err = s.alloc(sizes[i], "the states of sampling"); err != nil {
 			return err
 		}
 	}
@@ -59,9 +59,9 @@ func (b *stepBuffers) allocate(s *gpuSampler, n samplerSize) error {
 }
 
 // byToken samples one token of every row at a time.
-func (s *gpuSampler) byToken(c choice) error {
+func (s *decoder) byToken(c choice) error {
 	g, p, h, b := s.g, s.p, s.p.Hidden, &s.step
-	home := g.storageOf(p.Params)
+	weights := g.storageOf(p.Params)
 	for r := range c.rows {
 		b.owners[r] = int32(r / c.group)
 	}
@@ -76,7 +76,7 @@ func (s *gpuSampler) byToken(c choice) error {
 	if err := g.dev.Zero(s.lengths, 2*c.rows); err != nil { // lengths and ended
 		return err
 	}
-	head, bias := home.at(1+4*p.Layers), home.at(2+4*p.Layers)
+	head, bias := weights.at(1+4*p.Layers), weights.at(2+4*p.Layers)
 	for t := range c.opt.MaxTokens {
 		now, next := t%2, (t+1)%2
 		if err := g.dev.Gemm(false, true, c.rows, p.Vocab, h, b.h[p.Layers-1][now], h, head, h, false, b.logits, p.Vocab); err != nil {
@@ -94,7 +94,7 @@ func (s *gpuSampler) byToken(c choice) error {
 		if t+1 == c.opt.MaxTokens {
 			return nil
 		}
-		if (t+1)%lookEvery == 0 {
+		if (t+1)%checkEvery == 0 {
 			if err := cuda.FetchAt(g.dev, b.aliveCount, b.alive); err != nil {
 				return err
 			}
@@ -105,16 +105,16 @@ func (s *gpuSampler) byToken(c choice) error {
 		for l := range p.Layers {
 			gi, ids := s.table.At(0), b.next
 			if l > 0 {
-				if err := g.dev.Gemm(false, true, c.rows, 3*h, h, b.h[l-1][next], h, home.at(1+4*l), h, false, b.gi, 3*h); err != nil {
+				if err := g.dev.Gemm(false, true, c.rows, 3*h, h, b.h[l-1][next], h, weights.at(1+4*l), h, false, b.gi, 3*h); err != nil {
 					return err
 				}
 				gi, ids = b.gi, 0
 			}
-			if err := g.dev.Gemm(false, true, c.rows, 3*h, h, b.h[l][now], h, home.at(2+4*l), h, false, b.gh, 3*h); err != nil {
+			if err := g.dev.Gemm(false, true, c.rows, 3*h, h, b.h[l][now], h, weights.at(2+4*l), h, false, b.gh, 3*h); err != nil {
 				return err
 			}
 			if err := g.launch(g.card.Gates(kernels.GRUGatesForward, c.rows, h), cuda.I(c.rows), cuda.I(h), cuda.P(gi), cuda.P(ids), cuda.P(b.gh),
-				cuda.P(home.at(3+4*l)), cuda.P(home.at(4+4*l)), cuda.P(b.h[l][now]), cuda.P(b.h[l][next]), cuda.P(0), cuda.P(0)); err != nil {
+				cuda.P(weights.at(3+4*l)), cuda.P(weights.at(4+4*l)), cuda.P(b.h[l][now]), cuda.P(b.h[l][next]), cuda.P(0), cuda.P(0)); err != nil {
 				return err
 			}
 		}

@@ -1,14 +1,15 @@
 //go:build withcuda && linux
 
-package tinylm
+package gpu
 
 import (
 	"fmt"
 	"slices"
 	"testing"
 
+	"grpo/internal/tinylmtest"
 	"grpo/pkg/model"
-	"grpo/pkg/model/tinylm/tokenizer"
+	"grpo/pkg/model/tinylm"
 	"grpo/pkg/rng"
 )
 
@@ -19,25 +20,25 @@ func TestGPUSamplesTheCPUsTokens(t *testing.T) {
 	place := model.Draws{Stream: rng.New(3, rng.Rollout), A: 7, B: 1 << 20, C: 2}
 	for _, c := range []struct {
 		name    string
-		spec    Spec
+		spec    tinylm.Spec
 		prompts int
 		group   int
 		opt     model.Sampling
 	}{
-		{"default size", Spec{tokenizer.VocabSize, 64, 2}, 5, 4, plain},
-		{"one layer, odd width", Spec{tokenizer.VocabSize, 13, 1}, 3, 5, plain},
-		{"three layers", Spec{tokenizer.VocabSize, 24, 3}, 4, 1, plain},
-		{"temperature 0.6", Spec{tokenizer.VocabSize, 16, 2}, 3, 2, model.Sampling{Temperature: 0.6, TopP: 1, MaxTokens: 20}},
-		{"top-p, top-k and a minimum", Spec{tokenizer.VocabSize, 16, 2}, 3, 4, model.Sampling{Temperature: 1.3, TopP: 0.9, TopK: 30, MinTokens: 5, MaxTokens: 20}},
-		{"greedy", Spec{tokenizer.VocabSize, 16, 2}, 6, 1, model.Sampling{Greedy: true, TopP: 1, MaxTokens: 20}},
-		{"one token", Spec{tokenizer.VocabSize, 16, 1}, 3, 3, model.Sampling{Temperature: 1, TopP: 1, MaxTokens: 1}},
+		{"default size", tinylmtest.Spec(64, 2), 5, 4, tinylmtest.Plain},
+		{"one layer, odd width", tinylmtest.Spec(13, 1), 3, 5, tinylmtest.Plain},
+		{"three layers", tinylmtest.Spec(24, 3), 4, 1, tinylmtest.Plain},
+		{"temperature 0.6", tinylmtest.Spec(16, 2), 3, 2, model.Sampling{Temperature: 0.6, TopP: 1, MaxTokens: 20}},
+		{"top-p, top-k and a minimum", tinylmtest.Spec(16, 2), 3, 4, model.Sampling{Temperature: 1.3, TopP: 0.9, TopK: 30, MinTokens: 5, MaxTokens: 20}},
+		{"greedy", tinylmtest.Spec(16, 2), 6, 1, model.Sampling{Greedy: true, TopP: 1, MaxTokens: 20}},
+		{"one token", tinylmtest.Spec(16, 1), 3, 3, model.Sampling{Temperature: 1, TopP: 1, MaxTokens: 1}},
 	} {
 		for _, steps := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, token by token %v", c.name, steps), func(t *testing.T) {
-				p := randomModel(t, c.spec, 1)
-				prompts := randomPrompts(c.prompts, 9)
-				cpu := NewSampler(p.Clone(), threads(t, 1))
-				gpu := NewSampler(p, aStepAtATime(testGPU(t, "float32"), steps))
+				p := tinylmtest.Weights(t, c.spec, 1)
+				prompts := tinylmtest.Prompts(c.prompts, 9)
+				cpu := tinylm.NewSampler(p.Clone(), tinylmtest.Pool(t, 1))
+				gpu := tinylm.NewSampler(p, stepByStep(testGPU(t, "float32"), steps))
 				defer gpu.Close()
 				want, err := cpu.Sample(prompts, c.group, c.opt, place)
 				if err != nil {
@@ -64,7 +65,7 @@ func sameCompletions(t *testing.T, name string, got, want []model.Completion) {
 			t.Fatalf("%s: completion %d is %v (ended %v), the CPU's %v (%v)", name, i, g.Tokens, g.Ended, w.Tokens, w.Ended)
 		}
 		for k := range w.LogProbs {
-			if !near(float64(g.LogProbs[k]), float64(w.LogProbs[k]), 1e-4, 1e-5) {
+			if !tinylmtest.Near(float64(g.LogProbs[k]), float64(w.LogProbs[k]), 1e-4, 1e-5) {
 				t.Fatalf("%s: completion %d, token %d: log-probability %v, the CPU's %v", name, i, k, g.LogProbs[k], w.LogProbs[k])
 			}
 		}
@@ -75,8 +76,8 @@ func sameCompletions(t *testing.T, name string, got, want []model.Completion) {
 // each other.
 func TestGPUSamplerFollowsWeightsAndSizes(t *testing.T) {
 	g := testGPU(t, "float32")
-	p := randomModel(t, Spec{tokenizer.VocabSize, 16, 2}, 1)
-	s := NewSampler(p, g)
+	p := tinylmtest.Weights(t, tinylmtest.Spec(16, 2), 1)
+	s := tinylm.NewSampler(p, g)
 	defer s.Close()
 	for i, n := range []int{2, 7, 1, 7} {
 		for k := range p.Flat {
@@ -86,12 +87,12 @@ func TestGPUSamplerFollowsWeightsAndSizes(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Refresh()
-		prompts := randomPrompts(n, 4+3*i)
-		got, err := s.Sample(prompts, 3, plain, model.Draws{})
+		prompts := tinylmtest.Prompts(n, 4+3*i)
+		got, err := s.Sample(prompts, 3, tinylmtest.Plain, model.Draws{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := NewSampler(p.Clone(), threads(t, 1)).Sample(prompts, 3, plain, model.Draws{})
+		want, err := tinylm.NewSampler(p.Clone(), tinylmtest.Pool(t, 1)).Sample(prompts, 3, tinylmtest.Plain, model.Draws{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,6 @@
 //go:build withcuda && linux
 
-package tinylm
+package gpu
 
 import (
 	"slices"
@@ -9,21 +9,21 @@ import (
 	"grpo/pkg/model/cuda/kernels"
 )
 
-// A layer that is too large for one kernel goes a step at a time: for each step
-// one product by cuBLAS and one kernel for the gates, some hundreds of launches
-// in a row. Where sizes come again, they are recorded once as a CUDA graph and
-// replayed by one call. Batches of other sizes run as they are: recording costs
-// more than a run.
+// A layer that is too large for the fused kernel runs step by step: for each step
+// one matmul by cuBLAS and one kernel for the gates, some hundreds of launches.
+// When the same sizes follow each other, the launches are recorded as a CUDA graph
+// and replayed by one call. Other batches run without: recording takes longer than
+// a run.
 
 // recording runs work whose launches depend on the numbers of active sequences
-// alone: all memory that it touches stays in its place.
+// alone: the addresses stay the same.
 type recording struct {
-	last, of []int // of the last run, and of the graph
+	last, of []int // active sequences of the last run, and of the graph
 	graph    *cuda.Graph
 }
 
-// run runs f, or its recording. The first run of a size is never recorded: in it
-// libraries may still prepare themselves.
+// run runs f, or its recording. The first run of a size is never recorded: it may
+// initialize libraries.
 func (r *recording) run(d *cuda.Device, active []int, f func() error) error {
 	if r.graph != nil && slices.Equal(r.of, active) {
 		return r.graph.Launch()
@@ -47,7 +47,7 @@ func (r *recording) close() {
 	r.graph, r.of = nil, nil
 }
 
-func (l *gpuLayer) stepsForward(s *gpuSegment, gi, ids cuda.Pointer, w gruWeights, h0, out, save, before cuda.Pointer) error {
+func (l *layer) stepsForward(s *segment, gi, ids cuda.Pointer, w gruWeights, h0, out, gates, before cuda.Pointer) error {
 	g, h := l.g, l.hidden
 	var err error
 	if h0 == 0 {
@@ -61,29 +61,29 @@ func (l *gpuLayer) stepsForward(s *gpuSegment, gi, ids cuda.Pointer, w gruWeight
 		if err = g.dev.Gemm(false, true, n, 3*h, h, from, h, w.whh, h, false, l.gh, 3*h); err != nil {
 			return err
 		}
-		products, tokens := gi, cuda.Pointer(0)
+		input, tokens := gi, cuda.Pointer(0)
 		if ids != 0 {
 			tokens = ids.Add(in)
 		} else {
-			products = gi.Add(in * 3 * h)
+			input = gi.Add(in * 3 * h)
 		}
-		err = g.launch(g.card.Gates(kernels.GRUGatesForward, n, h), cuda.I(n), cuda.I(h), cuda.P(products), cuda.P(tokens), cuda.P(l.gh),
-			cuda.P(w.bih), cuda.P(w.bhh), cuda.P(from), cuda.P(to), cuda.P(within(save, in*4*h)), cuda.P(within(before, in*h)))
+		err = g.launch(g.card.Gates(kernels.GRUGatesForward, n, h), cuda.I(n), cuda.I(h), cuda.P(input), cuda.P(tokens), cuda.P(l.gh),
+			cuda.P(w.bih), cuda.P(w.bhh), cuda.P(from), cuda.P(to), cuda.P(offset(gates, in*4*h)), cuda.P(offset(before, in*h)))
 	}
 	return err
 }
 
-// within is a place behind p, or nothing where p is nothing.
-func within(p cuda.Pointer, n int) cuda.Pointer {
+// offset is p + n floats, or 0 if p is 0.
+func offset(p cuda.Pointer, n int) cuda.Pointer {
 	if p == 0 {
 		return 0
 	}
 	return p.Add(n)
 }
 
-func (l *gpuLayer) stepsBackward(s *gpuSegment, dout cuda.Pointer, w gruWeights, gates, before, dh0 cuda.Pointer) error {
+func (l *layer) stepsBackward(s *segment, dout cuda.Pointer, w gruWeights, gates, before, dh0 cuda.Pointer) error {
 	g, h := l.g, l.hidden
-	// A sequence joins at its last step, where later steps send nothing.
+	// A sequence joins at its last step: no gradient comes from later ones.
 	if err := g.dev.Zero(l.carry, s.n0*h); err != nil {
 		return err
 	}

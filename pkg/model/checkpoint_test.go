@@ -1,0 +1,248 @@
+package model_test
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"grpo/internal/hostile"
+	"grpo/pkg/model"
+	"grpo/pkg/model/safetensors"
+)
+
+// names are the tensors of the tests' checkpoints.
+var names = []string{"embed.weight", "rnn.weight", "head.weight", "head.bias"}
+
+// params are a network's parameters, with a head of the given number of rows.
+func params(vocab, hidden, headRows int, scale float32) *model.Params {
+	shapes := [][]int{{vocab, hidden}, {hidden, hidden}, {headRows, hidden}, {headRows}}
+	form := make([]model.Tensor, len(names))
+	for i, name := range names {
+		form[i] = model.Tensor{Name: name, Shape: shapes[i]}
+	}
+	p := model.NewParams(form)
+	for i := range p.Flat {
+		p.Flat[i] = scale * float32(i+1)
+	}
+	return p
+}
+
+// smallCheckpoint has all that a file can hold.
+func smallCheckpoint() *model.Checkpoint {
+	return &model.Checkpoint{
+		Params: params(6, 2, 6, 1), M: params(6, 2, 6, 2), V: params(6, 2, 6, 3), Reference: params(6, 2, 6, 4),
+		Critic:   &model.CriticState{Params: params(6, 2, 1, 5), M: params(6, 2, 1, 6), V: params(6, 2, 1, 7), Updates: 12},
+		Metadata: map[string]string{"k": "v"},
+	}
+}
+
+func encode(t testing.TB, c *model.Checkpoint) []byte {
+	t.Helper()
+	data, err := c.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func decode(data []byte) (*model.Checkpoint, error) {
+	return model.ReadCheckpoint("x", bytes.NewReader(data), int64(len(data)))
+}
+
+// A set's tensors have its prefix; a file without a set has none of its names. What
+// was written is read.
+func TestCheckpointNames(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		cut  func(c *model.Checkpoint)
+		sets []string
+	}{
+		{"all", func(*model.Checkpoint) {}, []string{"", "adamw.m.", "adamw.v.", "ref.", "critic.", "critic.adamw.m.", "critic.adamw.v."}},
+		{"weights", func(c *model.Checkpoint) { *c = model.Checkpoint{Params: c.Params} }, []string{""}},
+		{"weights and moments", func(c *model.Checkpoint) { c.Reference, c.Critic = nil, nil }, []string{"", "adamw.m.", "adamw.v."}},
+		{"reference", func(c *model.Checkpoint) { c.M, c.V, c.Critic = nil, nil, nil }, []string{"", "ref."}},
+		{"critic without moments", func(c *model.Checkpoint) { c.Reference, c.Critic.M, c.Critic.V = nil, nil, nil }, []string{"", "adamw.m.", "adamw.v.", "critic."}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := smallCheckpoint()
+			c.cut(in)
+			data := encode(t, in)
+			f, err := safetensors.Read("x", bytes.NewReader(data), int64(len(data)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got, want []string
+			for _, x := range f.Tensors {
+				got = append(got, x.Name)
+			}
+			for _, s := range c.sets {
+				for _, n := range names {
+					want = append(want, s+n)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("names %q, want %q", got, want)
+			}
+			if w, ok := f.Get("critic.head.weight"); ok && !slices.Equal(w.Shape, []int{1, 2}) {
+				t.Errorf("critic.head.weight has shape %v", w.Shape)
+			}
+			out, err := decode(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (out.M == nil) != (in.M == nil) || (out.V == nil) != (in.V == nil) || (out.Reference == nil) != (in.Reference == nil) || (out.Critic == nil) != (in.Critic == nil) {
+				t.Errorf("read %+v", out)
+			}
+			if out.Critic != nil && out.Critic.M != nil && out.Critic.Updates != 12 {
+				t.Errorf("the critic has made %d updates, want 12", out.Critic.Updates)
+			}
+			if !slices.Equal(out.Params.Flat, in.Params.Flat) || !maps.Equal(out.Metadata, in.Metadata) {
+				t.Errorf("read %v, %v", out.Params.Flat, out.Metadata)
+			}
+			if !bytes.Equal(encode(t, out), data) {
+				t.Error("what was read is written with other bytes")
+			}
+		})
+	}
+}
+
+func TestReadIsStrict(t *testing.T) {
+	whole := encode(t, smallCheckpoint())
+	for _, c := range []struct {
+		name, want string
+		spoil      func(f *safetensors.File)
+	}{
+		{"unknown tensor", `tensor "extra" is missing`, func(f *safetensors.File) {
+			f.Tensors = append(f.Tensors, safetensors.Tensor{Name: "extra", Shape: []int{1}, Data: []float32{1}})
+		}},
+		{"unknown tensor under a known prefix", `the set "critic.adamw.m.*": tensor "rnn.other" is missing`, func(f *safetensors.File) {
+			f.Tensors = append(f.Tensors, safetensors.Tensor{Name: "critic.rnn.other", Shape: []int{1}, Data: []float32{1}})
+		}},
+		{"part of the reference", `the set "ref.*": tensor "head.bias" is missing`, drop("ref.head.bias")},
+		{"a moment of the policy", `tensor "adamw.v.embed.weight" is missing`, drop("adamw.v.")},
+		{"second moments of the critic", `tensor "critic.adamw.v.embed.weight" is missing`, drop("critic.adamw.v.")},
+		{"weights of the critic", `the tensors "critic.adamw.m.*" are there without`, drop("critic.embed", "critic.rnn", "critic.head")},
+		{"both moments of the critic", `metadata key "critic.updates" must come together`, drop("critic.adamw.")},
+		{"number of updates", `metadata key "critic.updates" must come together`, func(f *safetensors.File) { delete(f.Metadata, "critic.updates") }},
+		{"negative updates", `"critic.updates" is "-1"`, func(f *safetensors.File) { f.Metadata["critic.updates"] = "-1" }},
+		{"no number", `"critic.updates" is "x"`, func(f *safetensors.File) { f.Metadata["critic.updates"] = "x" }},
+		{"a policy's head on the critic", `the set "critic.adamw.m.*": tensor "head.bias" has shape [1], want [6]`, func(f *safetensors.File) {
+			i := slices.IndexFunc(f.Tensors, func(t safetensors.Tensor) bool { return t.Name == "critic.head.bias" })
+			f.Tensors[i].Shape, f.Tensors[i].Data = []int{6}, make([]float32, 6)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, err := safetensors.Read("x", bytes.NewReader(whole), int64(len(whole)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.spoil(f)
+			var b bytes.Buffer
+			if err := safetensors.Write(&b, f.Tensors, f.Metadata); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := decode(b.Bytes()); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one that says %q", err, c.want)
+			}
+		})
+	}
+}
+
+// drop removes the tensors that begin with any of the prefixes.
+func drop(prefixes ...string) func(f *safetensors.File) {
+	return func(f *safetensors.File) {
+		f.Tensors = slices.DeleteFunc(f.Tensors, func(t safetensors.Tensor) bool {
+			return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(t.Name, p) })
+		})
+	}
+}
+
+func TestEncodeRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		spoil      func(c *model.Checkpoint)
+	}{
+		{"a reference of another size", `the set "ref.*": tensor "embed.weight" has shape [6 3]`, func(c *model.Checkpoint) { c.Reference = params(6, 3, 6, 1) }},
+		{"moments of another critic", `the set "critic.adamw.m.*": tensor "embed.weight" has shape [6 3]`, func(c *model.Checkpoint) { c.Critic.M = params(6, 3, 1, 1) }},
+		{"the critic's metadata key", `"critic.updates" is the critic's own`, func(c *model.Checkpoint) { c.Metadata["critic.updates"] = "1" }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := smallCheckpoint()
+			c.spoil(x)
+			if _, err := x.Encode(); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one that says %q", err, c.want)
+			}
+		})
+	}
+}
+
+// A checkpoint with a checksum holds the same, and any change of it is found.
+func TestChecksummedCheckpoint(t *testing.T) {
+	in := smallCheckpoint()
+	data, err := in.EncodeChecksummed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	Plain, err := decode(encode(t, in))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !out.Checksummed || Plain.Checksummed {
+		t.Errorf("checksummed %v, Plain %v", out.Checksummed, Plain.Checksummed)
+	}
+	if !maps.Equal(out.Metadata, Plain.Metadata) || !bytes.Equal(encode(t, out), encode(t, in)) {
+		t.Error("the file with a checksum holds something else")
+	}
+	data[len(data)-1] ^= 1 // the sign of a weight, or a hair's breadth of it
+	if _, err := decode(data); err == nil || !strings.Contains(err.Error(), "checksum") {
+		t.Errorf("a changed weight: %v", err)
+	}
+	in.Metadata["critic.updates"] = "1"
+	if _, err := in.EncodeChecksummed(); err == nil {
+		t.Error("a key of the critic's own was taken")
+	}
+}
+
+// A file that is cut short is refused, wherever it is cut.
+func TestReadCheckpointRefusesPrefixes(t *testing.T) {
+	data := encode(t, smallCheckpoint())
+	for n := range data {
+		if _, err := decode(data[:n]); err == nil {
+			t.Fatalf("a file cut to %d of %d bytes is read without an error", n, len(data))
+		}
+	}
+}
+
+// Whatever can be read is written with bytes that read as the same again, and an
+// error can be shown.
+func FuzzReadCheckpoint(f *testing.F) {
+	c := smallCheckpoint()
+	f.Add(encode(f, c))
+	c.M, c.V, c.Critic = nil, nil, nil
+	f.Add(encode(f, c))
+	// Read, encoded, read and encoded again, as float32 and as bytes.
+	limit := hostile.Limit{Base: 8 << 20, PerByte: 2 << 10, Time: hostile.Reader.Time}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		limit.Check(t, len(data), func() {
+			c, err := decode(data)
+			if err != nil {
+				hostile.CheckError(t, err)
+				return
+			}
+			once := encode(t, c)
+			again, err := decode(once)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(encode(t, again), once) {
+				t.Error("the second encoding differs")
+			}
+		})
+	})
+}

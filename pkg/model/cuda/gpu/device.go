@@ -1,0 +1,169 @@
+//go:build withcuda && linux
+
+package gpu
+
+import (
+	"fmt"
+	"math"
+
+	"grpo/pkg/model/cuda"
+	"grpo/pkg/model/cuda/kernels"
+	"grpo/pkg/model/tinylm"
+)
+
+// Built says whether the program was built with CUDA, so that [Open] can open a GPU.
+const Built = true
+
+// device implements [Device] and [tinylm.Backend]. Weights, moments, activations
+// and gradients stay in the GPU's memory. Token ids and lengths are uploaded;
+// log-probabilities, entropies, sampled tokens and norms are downloaded.
+type device struct {
+	dev    *cuda.Device
+	card   kernels.Card
+	engine *cuda.Engine
+	base   map[string]*cuda.Kernel // kernels.Base
+	stored map[*storage]bool       // all that are in use
+
+	// parts holds the partial sums of a reduction, total the result of one.
+	parts *cuda.Mem
+	total *cuda.Mem
+	sum   []float64 // page-locked, 1
+}
+
+// compileOptions are NVRTC's.
+var compileOptions = []string{"--std=c++17"}
+
+var _ tinylm.Backend = (*device)(nil)
+
+// Open opens the first GPU (of those that CUDA_VISIBLE_DEVICES leaves) and
+// compiles the kernels for it, or reads them from the cache on disk. Precision is
+// that of matmuls: float32, tf32 or bf16. The errors are those of [cuda.Open] and
+// of the compiler.
+func Open(precision string) (Device, error) {
+	dev, err := cuda.Open(cuda.Options{Precision: cuda.Precision(precision)})
+	if err != nil {
+		return nil, err
+	}
+	g := &device{dev: dev, stored: map[*storage]bool{}, card: kernels.Card{SM: dev.Capability(), SMs: dev.Processors(), Shared: dev.SharedLimit()}}
+	g.engine = cuda.NewEngine(dev, g.add)
+	if err := dev.Do(g.prepare); err != nil {
+		_ = dev.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+func (g *device) prepare() (err error) {
+	if g.base, err = g.load(kernels.Base()); err != nil {
+		return err
+	}
+	if g.total, err = g.dev.Alloc(8, "a sum"); err != nil {
+		return err
+	}
+	g.sum, err = cuda.Pinned[float64](g.dev, 1)
+	return err
+}
+
+func (g *device) load(m kernels.Module) (map[string]*cuda.Kernel, error) {
+	return g.dev.Load(m.Name, m.Source, compileOptions, m.Kernels)
+}
+
+func (g *device) Name() string      { return g.dev.Name() }
+func (g *device) String() string    { return g.dev.String() }
+func (g *device) Precision() string { return string(g.dev.Precision()) }
+
+func (g *device) Memory() Memory {
+	m := g.dev.Memory()
+	out := Memory{InUse: m.InUse, Requests: m.Requests}
+	_ = g.dev.Do(func() error { // a device that failed has nothing free to speak of
+		out.Free, _ = g.dev.MemoryInfo()
+		return nil
+	})
+	return out
+}
+
+// Close releases the GPU. Parameters that were stored there keep in Flat what was
+// pulled last.
+func (g *device) Close() {
+	for s := range g.stored {
+		s.p.Store(nil)
+	}
+	clear(g.stored)
+	_ = g.dev.Close() // what failed has been returned by the call that failed
+}
+
+// launch runs a kernel of the base module, launchOf one of another.
+func (g *device) launch(l kernels.Launch, args ...cuda.Arg) error {
+	return g.launchOf(g.base, l, args...)
+}
+
+func (g *device) launchOf(module map[string]*cuda.Kernel, l kernels.Launch, args ...cuda.Arg) error {
+	if l.Empty() {
+		return nil
+	}
+	k := module[l.Kernel]
+	if k == nil {
+		return fmt.Errorf("launch %s: this kernel has not been loaded", l.Kernel)
+	}
+	return k.Launch(grid(l), args...)
+}
+
+func grid(l kernels.Launch) cuda.Grid {
+	return cuda.Grid{X: l.Grid[0], Y: l.Grid[1], Z: l.Grid[2], ThreadsX: l.Block[0], ThreadsY: l.Block[1], Shared: l.Shared}
+}
+
+// scratch returns memory for n floats, to be used before the next call.
+func (g *device) scratch(n int) (cuda.Pointer, error) {
+	if g.parts == nil || int(g.parts.MemSize()) < 4*n {
+		g.dev.Free(g.parts)
+		var err error
+		if g.parts, err = g.dev.Alloc(4*n, "partial sums"); err != nil {
+			g.parts = nil
+			return 0, err
+		}
+	}
+	return g.parts.At(0), nil
+}
+
+func (g *device) add(n int, a, b, out cuda.Pointer) error {
+	return g.launch(g.card.Elementwise(kernels.Add, n), cuda.L(n), cuda.P(a), cuda.P(b), cuda.P(out))
+}
+
+func (g *device) axpy(n int, x, y cuda.Pointer) error {
+	return g.launch(g.card.Elementwise(kernels.Axpy, n), cuda.L(n), cuda.F(1), cuda.P(x), cuda.P(y))
+}
+
+// colSum writes Σ weight[i]·x[i] over the rows of x (rows×width, ldx apart); a nil
+// weight counts as 1.
+func (g *device) colSum(rows, width int, x cuda.Pointer, ldx int, weight, out cuda.Pointer) error {
+	parts, sum := g.card.ColSum(rows, width)
+	partial, err := g.scratch(parts.Tiles * width)
+	if err != nil {
+		return err
+	}
+	if err := g.launch(parts, cuda.I(rows), cuda.I(width), cuda.P(x), cuda.I(ldx), cuda.P(weight), cuda.I(parts.Tile), cuda.P(partial)); err != nil {
+		return err
+	}
+	return g.launch(sum, cuda.I(parts.Tiles), cuda.I(width), cuda.P(partial), cuda.P(out), cuda.I(0))
+}
+
+// sumSquares writes Σ x² to g.total.
+func (g *device) sumSquares(n int, x cuda.Pointer) error {
+	parts, total := g.card.SumSquares(n)
+	partial, err := g.scratch(2 * parts.Tiles)
+	if err != nil {
+		return err
+	}
+	if err := g.launch(parts, cuda.L(n), cuda.P(x), cuda.P(partial)); err != nil {
+		return err
+	}
+	return g.launch(total, cuda.I(parts.Tiles), cuda.P(partial), cuda.P(g.total.At(0)))
+}
+
+// norm waits for the device and returns √g.total.
+func (g *device) norm() (float64, error) {
+	if err := cuda.Download(g.dev, g.sum, g.total, 0); err != nil {
+		return 0, err
+	}
+	return math.Sqrt(g.sum[0]), nil
+}

@@ -1,0 +1,30 @@
+// Package gpu is a NVIDIA GPU as a [model.Device]: it computes the networks of
+// pkg/model there. [Open] and [Built] are all that other packages need; without
+// the build tag withcuda, Open returns an error and there is nothing else.
+//
+// Below it, package cuda has memory, streams and cuBLAS, and package kernels the
+// CUDA kernels with their launch sizes.
+package gpu
+
+import "grpo/pkg/model"
+
+// Device is a GPU that [Open] opened.
+type Device interface {
+	model.Device
+	// Name is the card's, e.g. "NVIDIA H200".
+	Name() string
+	// Precision is that of matmuls: float32, tf32 or bf16.
+	Precision() string
+	// String describes card, precision and libraries in one line.
+	String() string
+	// Memory reports how much of the card's memory is in use.
+	Memory() Memory
+}
+
+// Memory is in bytes. InUse and Requests do not grow from step to step once the
+// largest batch has been seen.
+type Memory struct {
+	InUse    int // allocated to models
+	Requests int // number of allocations made by the driver
+	Free     int // on the card, whoever uses the rest
+}

@@ -1,0 +1,197 @@
+//go:build withcuda && linux
+
+package gpu
+
+import (
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"grpo/pkg/model/cuda"
+	"grpo/pkg/model/cuda/kernels"
+	"grpo/pkg/model/tinylm"
+)
+
+// op is what the operations share: the graph's ops, the output and the gradients
+// of the inputs. [tinylm.Ops] documents what each operation computes, and the
+// order of vals.
+type op struct {
+	ops   *ops
+	out   *tensor.Dense
+	grads []*tensor.Dense
+}
+
+func (o *op) do(f func(g *device) error) error {
+	return o.ops.g.dev.Do(func() error { return f(o.ops.g) })
+}
+
+// result is what Forward returns.
+func (o *op) result(err error) (G.Value, error) { return o.out, err }
+
+// allocate allocates the gradients, of these shapes.
+func (o *op) allocate(shapes ...tensor.Shape) ([]*tensor.Dense, error) {
+	var err error
+	o.grads, err = o.ops.tensors(shapes...)
+	return o.grads, err
+}
+
+func (o *op) grad(i int) cuda.Pointer { return at(o.grads[i]) }
+
+// table implements [tinylm.Ops.Table].
+type table struct {
+	op
+	rows, in, width int
+}
+
+func (n *ops) Table(rows, in, width int) (tinylm.Op, error) {
+	out, err := n.tensor(rows, width)
+	return &table{op{ops: n, out: out}, rows, in, width}, err
+}
+
+func (t *table) Forward(vals []G.Value) (G.Value, error) {
+	return t.result(t.do(func(g *device) error {
+		return g.dev.Gemm(false, true, t.rows, t.width, t.in, at(vals[0]), t.in, at(vals[1]), t.in, false, at(t.out), t.width)
+	}))
+}
+
+func (t *table) AllocateGrads() ([]*tensor.Dense, error) {
+	return t.allocate(tensor.Shape{t.rows, t.in}, tensor.Shape{t.width, t.in})
+}
+
+func (t *table) Backward(vals []G.Value) error {
+	return t.do(func(g *device) error {
+		dy := at(vals[3])
+		if err := g.dev.Gemm(false, false, t.rows, t.in, t.width, dy, t.width, at(vals[1]), t.in, false, t.grad(0), t.in); err != nil {
+			return err
+		}
+		return g.dev.Gemm(true, false, t.width, t.in, t.rows, dy, t.width, at(vals[0]), t.in, false, t.grad(1), t.in)
+	})
+}
+
+// lastState implements [tinylm.Ops.LastState].
+type lastState struct {
+	op
+	capStates, width int
+}
+
+func (n *ops) LastState(capStates, width, rowCap int) (tinylm.Op, error) {
+	out, err := n.tensor(rowCap, width)
+	return &lastState{op{ops: n, out: out}, capStates, width}, err
+}
+
+func (l *lastState) Forward(vals []G.Value) (G.Value, error) {
+	return l.result(l.do(func(g *device) error {
+		rows := l.ops.rows.n0
+		return g.launch(g.card.Gather(rows, l.width), cuda.I(rows), cuda.I(l.width), cuda.P(l.ops.start), cuda.P(at(vals[0])), cuda.P(at(l.out)))
+	}))
+}
+
+func (l *lastState) AllocateGrads() ([]*tensor.Dense, error) {
+	return l.allocate(tensor.Shape{l.capStates, l.width}, nil, nil, nil)
+}
+
+func (l *lastState) Backward(vals []G.Value) error {
+	return l.do(func(g *device) error {
+		p, rows := &l.ops.prompt, l.ops.rows.n0
+		if err := g.dev.Zero(l.grad(0), (p.n0+p.inputs)*l.width); err != nil {
+			return err
+		}
+		return g.launch(g.card.ScatterAdd(l.width, p.n0), cuda.I(rows), cuda.I(l.width), cuda.P(l.ops.start), cuda.P(at(vals[5])), cuda.I(l.width),
+			cuda.P(l.ops.last), cuda.I(p.n0), cuda.P(l.grad(0)), cuda.I(l.width), cuda.I(0))
+	})
+}
+
+// head implements [tinylm.Ops.Head]. The matmul writes the logits; the backward
+// pass replaces them by their gradient.
+type head struct {
+	op
+	capRows, hidden, vocab int
+	inv                    float32
+	logits                 cuda.Pointer // (capRows, vocab)
+	stats                  cuda.Pointer // 2 numbers for each state, for the backward pass
+}
+
+func (n *ops) Head(capRows, hidden, vocab int, inv float32) (tinylm.Op, error) {
+	out, err := n.tensor(2, capRows)
+	if err != nil {
+		return nil, err
+	}
+	logits, err := n.alloc(capRows*vocab, "logits")
+	return &head{op{ops: n, out: out}, capRows, hidden, vocab, inv, logits.At(0), 0}, err
+}
+
+func (e *head) states() int { return e.ops.rows.n0 + e.ops.rows.inputs }
+
+func (e *head) Forward(vals []G.Value) (G.Value, error) {
+	return e.result(e.do(func(g *device) error {
+		n, v, h, out := e.states(), e.vocab, e.hidden, at(e.out)
+		if err := g.dev.Gemm(false, true, n, v, h, at(vals[0]), h, at(vals[1]), h, false, e.logits, v); err != nil {
+			return err
+		}
+		return g.launch(g.card.Rows(kernels.HeadForward, n), cuda.I(n), cuda.I(v), cuda.P(e.logits), cuda.P(at(vals[2])), cuda.F(e.inv),
+			cuda.P(e.ops.targets), cuda.P(out), cuda.P(out.Add(e.capRows)), cuda.P(e.stats))
+	}))
+}
+
+func (e *head) AllocateGrads() ([]*tensor.Dense, error) {
+	stats, err := e.ops.alloc(2*e.capRows, "the head's softmax statistics")
+	if err != nil {
+		return nil, err
+	}
+	e.stats = stats.At(0)
+	return e.allocate(tensor.Shape{e.capRows, e.hidden}, tensor.Shape{e.vocab, e.hidden}, tensor.Shape{e.vocab}, nil, nil)
+}
+
+func (e *head) Backward(vals []G.Value) error {
+	return e.do(func(g *device) error {
+		n, v, h := e.states(), e.vocab, e.hidden
+		x, w, bias, entropy, d := at(vals[0]), at(vals[1]), at(vals[2]), at(e.out).Add(e.capRows), at(vals[6])
+		if err := g.launch(g.card.Rows(kernels.HeadBackward, n), cuda.I(n), cuda.I(v), cuda.P(e.logits), cuda.P(bias), cuda.F(e.inv),
+			cuda.P(e.ops.targets), cuda.P(e.stats), cuda.P(entropy), cuda.P(d), cuda.P(d.Add(e.capRows))); err != nil {
+			return err
+		}
+		if err := g.dev.Gemm(false, false, n, h, v, e.logits, v, w, h, false, e.grad(0), h); err != nil {
+			return err
+		}
+		if err := g.dev.Gemm(true, false, v, h, n, e.logits, v, x, h, false, e.grad(1), h); err != nil {
+			return err
+		}
+		return g.colSum(n, v, e.logits, v, 0, e.grad(2))
+	})
+}
+
+// valueHead implements [tinylm.Ops.ValueHead].
+type valueHead struct {
+	op
+	capRows, hidden int
+}
+
+func (n *ops) ValueHead(capRows, hidden int) (tinylm.Op, error) {
+	out, err := n.tensor(1, capRows)
+	return &valueHead{op{ops: n, out: out}, capRows, hidden}, err
+}
+
+func (e *valueHead) states() int { return e.ops.rows.n0 + e.ops.rows.inputs }
+
+func (e *valueHead) Forward(vals []G.Value) (G.Value, error) {
+	return e.result(e.do(func(g *device) error {
+		n := e.states()
+		return g.launch(g.card.Rows(kernels.ValueForward, n), cuda.I(n), cuda.I(e.hidden), cuda.P(at(vals[0])), cuda.P(at(vals[1])), cuda.P(at(vals[2])), cuda.P(at(e.out)))
+	}))
+}
+
+func (e *valueHead) AllocateGrads() ([]*tensor.Dense, error) {
+	return e.allocate(tensor.Shape{e.capRows, e.hidden}, tensor.Shape{1, e.hidden}, tensor.Shape{1}, nil)
+}
+
+func (e *valueHead) Backward(vals []G.Value) error {
+	return e.do(func(g *device) error {
+		n, dv := e.states(), at(vals[5])
+		if err := g.launch(g.card.Rows(kernels.ValueBackward, n), cuda.I(n), cuda.I(e.hidden), cuda.P(dv), cuda.P(at(vals[1])), cuda.P(e.grad(0))); err != nil {
+			return err
+		}
+		if err := g.colSum(n, e.hidden, at(vals[0]), e.hidden, dv, e.grad(1)); err != nil {
+			return err
+		}
+		return g.colSum(n, 1, dv, 1, 0, e.grad(2))
+	})
+}

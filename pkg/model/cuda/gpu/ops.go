@@ -1,0 +1,257 @@
+//go:build withcuda && linux
+
+package gpu
+
+import (
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"grpo/pkg/model"
+	"grpo/pkg/model/cuda"
+	"grpo/pkg/model/tinylm"
+)
+
+// ops implements [tinylm.Ops] for one graph. Its memory is allocated for the
+// graph's capacity when the graph is built, and freed by Close.
+type ops struct {
+	g      *device
+	p      *tinylm.Weights
+	c      tinylm.Capacity
+	mem    []*cuda.Mem
+	unpin  []func()  // of page-locked memory
+	output []float32 // the graph's output on the host
+
+	prompt, rows segment
+	start        cuda.Pointer // for each completion, by rank: the row of its prompt's last state
+	last         cuda.Pointer // for each prompt, by rank: that row
+	targets      cuda.Pointer // for each state of the completions, packed
+
+	// Scratch that holds nothing between operations: the input projections of a
+	// layer over states, and the buffers of a layer that runs step by step.
+	gi, gh, carry cuda.Pointer
+	recordings    []*recording
+}
+
+// segment is a [tinylm.Segment] on the device.
+type segment struct {
+	buffer              *cuda.Mem // active, offset, extra numbers and ids, with room for the capacity
+	staged              []int32   // the same, page-locked
+	active, offset, ids cuda.Pointer
+	stepCap             int
+	extra               int // further numbers between offset and ids
+
+	n0, inputs, steps int
+	host              []int // Active, without zeros after the last step
+	offsets           []int // Blocks, of the same length
+}
+
+func (g *device) NewOps(p *tinylm.Weights, c tinylm.Capacity) (tinylm.Ops, error) {
+	n := &ops{g: g, p: p, c: c}
+	err := g.dev.Do(func() error { return n.allocate() })
+	if err != nil {
+		n.Close()
+		return nil, err
+	}
+	return n, nil
+}
+
+func (n *ops) allocate() error {
+	c, h := n.c, n.p.Hidden
+	if err := n.prompt.allocate(n.g, c.PromptSteps, 0, c.PromptInputs); err != nil {
+		return err
+	}
+	// The completions' buffer also holds start, last and, after the ids, targets.
+	if err := n.rows.allocate(n.g, c.RowSteps, c.Rows+c.Prompts, c.RowInputs+c.Rows+c.RowInputs); err != nil {
+		return err
+	}
+	n.start = n.rows.offset.Add(c.RowSteps + 1)
+	n.last = n.start.Add(c.Rows)
+	n.targets = n.rows.ids.Add(c.RowInputs)
+	scratch := func(floats int, to *cuda.Pointer) error {
+		m, err := n.alloc(floats, "the scratch of a layer")
+		*to = m.At(0)
+		return err
+	}
+	if n.p.Layers > 1 {
+		if err := scratch(max(c.PromptInputs, c.RowInputs)*3*h, &n.gi); err != nil {
+			return err
+		}
+	}
+	_, fused, err := n.g.recurrence(h)
+	if err != nil || fused != nil {
+		return err
+	}
+	if err := scratch(max(c.Prompts, c.Rows)*3*h, &n.gh); err != nil {
+		return err
+	}
+	return scratch(max(c.Prompts, c.Rows)*h, &n.carry)
+}
+
+// alloc allocates memory that n frees when it is closed.
+func (n *ops) alloc(floats int, what string) (*cuda.Mem, error) {
+	var m *cuda.Mem
+	err := n.g.dev.Do(func() (err error) {
+		m, err = n.g.dev.Alloc(4*floats, what)
+		return err
+	})
+	if err == nil {
+		n.mem = append(n.mem, m)
+	}
+	return m, err
+}
+
+// tensor allocates a value of the graph.
+func (n *ops) tensor(shape ...int) (*tensor.Dense, error) {
+	m, err := n.alloc(tensor.Shape(shape).TotalSize(), "activations and gradients")
+	if err != nil {
+		return nil, err
+	}
+	return n.g.engine.Tensor(m.At(0), shape...), nil
+}
+
+// tensors allocates several; there is none for a nil shape.
+func (n *ops) tensors(shapes ...tensor.Shape) ([]*tensor.Dense, error) {
+	out := make([]*tensor.Dense, len(shapes))
+	for i, s := range shapes {
+		if s == nil {
+			continue
+		}
+		var err error
+		if out[i], err = n.tensor(s...); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (n *ops) Close() {
+	_ = n.g.dev.Do(func() error {
+		err := n.g.dev.Sync() // no copy may still use the page-locked memory
+		for _, r := range n.recordings {
+			r.close()
+		}
+		n.recordings = nil
+		for _, m := range n.mem {
+			n.g.dev.Free(m)
+		}
+		n.mem = nil
+		n.prompt.free(n.g)
+		n.rows.free(n.g)
+		for _, free := range n.unpin {
+			free()
+		}
+		n.unpin = nil
+		return err
+	})
+}
+
+func (n *ops) VMOptions() []G.VMOpt { return []G.VMOpt{G.WithEngine(n.g.engine)} }
+
+func (n *ops) Weight(p *tinylm.Weights, i int) *tensor.Dense {
+	return n.g.engine.Tensor(n.g.storageOf(p.Params).at(i), p.Tensors()[i].Shape...)
+}
+
+func (n *ops) AccumulateGrads(grads []G.Value, sum *model.Params) error {
+	store := n.g.storageOf(sum)
+	store.synced = false
+	return n.g.dev.Do(func() error {
+		for i, t := range sum.Tensors() {
+			if err := n.g.axpy(len(t.Data), at(grads[i]), store.at(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// at is the address of a value.
+func at(v G.Value) cuda.Pointer { return cuda.Pointer(v.Uintptr()) }
+
+// Load uploads the batch: lengths, rows and ids as int32.
+func (n *ops) Load(p *tinylm.Packed) error {
+	return n.g.dev.Do(func() error {
+		n.prompt.fill(&p.Prompt)
+		n.rows.fill(&p.Completion)
+		at := n.rows.stagedAt(n.rows.offset) + n.rows.stepCap + 1
+		toInt32(n.rows.staged[at:], p.Start)
+		for rank := range p.Prompt.Lengths {
+			n.rows.staged[at+n.c.Rows+rank] = int32(p.Prompt.LastState(rank))
+		}
+		toInt32(n.rows.staged[n.rows.stagedAt(n.targets):], p.Targets)
+		if err := n.prompt.upload(n.g, n.prompt.inputs); err != nil {
+			return err
+		}
+		return n.rows.upload(n.g, n.c.RowInputs+len(p.Targets))
+	})
+}
+
+func (s *segment) allocate(g *device, steps, extra, ids int) (err error) {
+	s.stepCap, s.extra = steps, extra
+	n := 2*(steps+1) + extra + ids
+	if s.buffer, err = g.dev.Alloc(4*n, "token ids"); err != nil {
+		return err
+	}
+	s.active = s.buffer.At(0)
+	s.offset = s.active.Add(steps + 1)
+	s.ids = s.offset.Add(steps + 1 + extra)
+	s.staged, err = cuda.Pinned[int32](g.dev, n)
+	return err
+}
+
+func (s *segment) free(g *device) {
+	g.dev.Free(s.buffer)
+	cuda.FreePinned(g.dev, s.staged)
+	s.buffer, s.staged = nil, nil
+}
+
+// stagedAt is the index in staged of an address in the buffer.
+func (s *segment) stagedAt(p cuda.Pointer) int { return int(p-s.buffer.At(0)) / 4 }
+
+// fill stages a segment's lengths and ids.
+func (s *segment) fill(g *tinylm.Segment) {
+	s.n0, s.inputs, s.steps = g.Sizes()
+	s.host = append(s.host[:0], g.Active[:s.steps+1]...)
+	s.offsets = append(s.offsets[:0], g.Blocks[:s.steps+1]...)
+	clear(s.staged[:2*(s.stepCap+1)])
+	toInt32(s.staged, s.host)
+	toInt32(s.staged[s.stagedAt(s.offset):], s.offsets)
+	toInt32(s.staged[s.stagedAt(s.ids):], g.IDs)
+}
+
+// upload copies what is staged to the device, with the given number of ids.
+func (s *segment) upload(g *device, ids int) error {
+	return cuda.Upload(g.dev, s.buffer, 0, s.staged[:2*(s.stepCap+1)+s.extra+ids])
+}
+
+func toInt32(to []int32, from []int) {
+	to = to[:len(from)]
+	for i, v := range from {
+		to[i] = int32(v)
+	}
+}
+
+// segment returns the segment of the prompts or of the completions.
+func (n *ops) segment(prompts bool) *segment {
+	if prompts {
+		return &n.prompt
+	}
+	return &n.rows
+}
+
+// scatterTokens sums the rows of x (n×width, ldx apart) by token into out,
+// vocab×width.
+func (g *device) scatterTokens(n, width int, ids, x cuda.Pointer, ldx, vocab int, out cuda.Pointer) error {
+	parts, sum, ok := g.card.TableGrad(n, width, vocab)
+	if !ok {
+		return g.launch(g.card.ScatterAdd(width, vocab), cuda.I(n), cuda.I(width), cuda.P(ids), cuda.P(x), cuda.I(ldx),
+			cuda.P(0), cuda.I(vocab), cuda.P(out), cuda.I(width), cuda.I(0))
+	}
+	partial, err := g.scratch(parts.Tiles * vocab * width)
+	if err != nil {
+		return err
+	}
+	if err := g.launch(parts, cuda.I(n), cuda.I(width), cuda.P(ids), cuda.P(x), cuda.I(ldx), cuda.I(vocab), cuda.I(parts.Tile), cuda.P(partial)); err != nil {
+		return err
+	}
+	return g.launch(sum, cuda.I(parts.Tiles), cuda.I(vocab*width), cuda.P(partial), cuda.P(out), cuda.I(0))
+}

@@ -1,0 +1,127 @@
+//go:build withcuda && linux
+
+package gpu
+
+import (
+	"math"
+
+	"grpo/pkg/model"
+	"grpo/pkg/model/cuda"
+	"grpo/pkg/model/cuda/kernels"
+)
+
+// storage implements [model.Storage]: one block of the GPU's memory, laid out as
+// Flat.
+type storage struct {
+	g   *device
+	p   *model.Params
+	mem *cuda.Mem
+	// synced is true while Flat holds the same numbers.
+	synced bool
+}
+
+func (g *device) Place(p *model.Params) error {
+	if s, ok := p.Storage().(*storage); ok && s.g == g {
+		return nil
+	}
+	return g.dev.Do(func() error {
+		mem, err := g.dev.Alloc(4*len(p.Flat), "weights")
+		if err != nil {
+			return err
+		}
+		s := &storage{g: g, p: p, mem: mem}
+		if err := s.Push(); err != nil {
+			return err
+		}
+		p.Store(s)
+		g.stored[s] = true
+		return nil
+	})
+}
+
+// storageOf is the storage of p, which has been placed.
+func (g *device) storageOf(p *model.Params) *storage { return p.Storage().(*storage) }
+
+// at is the address of the i-th tensor.
+func (s *storage) at(i int) cuda.Pointer {
+	n := 0
+	for _, t := range s.p.Tensors()[:i] {
+		n += len(t.Data)
+	}
+	return s.mem.At(n)
+}
+
+func (s *storage) Pull() error {
+	if s.synced {
+		return nil
+	}
+	err := s.g.dev.Do(func() error { return cuda.Download(s.g.dev, s.p.Flat, s.mem, 0) })
+	s.synced = err == nil
+	return err
+}
+
+func (s *storage) Push() error {
+	err := s.g.dev.Do(func() error { return cuda.Upload(s.g.dev, s.mem, 0, s.p.Flat) })
+	s.synced = err == nil
+	return err
+}
+
+// Zero returns no error: a device that failed returns it from its next call.
+func (s *storage) Zero() {
+	_ = s.g.dev.Do(func() error { return s.g.dev.Zero(s.mem.At(0), len(s.p.Flat)) })
+	s.synced = false
+}
+
+func (s *storage) Release() {
+	s.g.dev.Free(s.mem)
+	delete(s.g.stored, s)
+}
+
+// Finite sums squares: in double precision the sum is finite if all numbers are.
+func (s *storage) Finite() bool {
+	var norm float64
+	err := s.g.dev.Do(func() (err error) {
+		if err := s.g.sumSquares(len(s.p.Flat), s.mem.At(0)); err != nil {
+			return err
+		}
+		norm, err = s.g.norm()
+		return err
+	})
+	return err != nil || isFinite(norm)
+}
+
+// Update is [model.AdamW.Step]. Norm, clipping and update run on the device; only
+// the norm is downloaded.
+func (s *storage) Update(a *model.AdamW, w, grad *model.Params, lr, maxNorm float64) (norm float64, err error) {
+	g := s.g
+	for _, p := range []*model.Params{grad, a.M, a.V} {
+		if err := g.Place(p); err != nil {
+			return 0, err
+		}
+	}
+	dw, m, v := g.storageOf(grad), g.storageOf(a.M), g.storageOf(a.V)
+	n, t := len(w.Flat), float64(a.T+1)
+	err = g.dev.Do(func() error {
+		if err := g.sumSquares(n, dw.mem.At(0)); err != nil {
+			return err
+		}
+		// The coefficients of kernel.AdamW.
+		decay, step := float32(1-float64(lr*a.WeightDecay)), float32(lr/(1-math.Pow(a.Beta1, t)))
+		invBias := float32(1 / math.Sqrt(1-math.Pow(a.Beta2, t)))
+		if err := g.launch(g.card.Elementwise(kernels.AdamW, n),
+			cuda.L(n), cuda.P(s.mem.At(0)), cuda.P(dw.mem.At(0)), cuda.P(m.mem.At(0)), cuda.P(v.mem.At(0)),
+			cuda.F(decay), cuda.F(float32(a.Beta1)), cuda.F(float32(1-a.Beta1)), cuda.F(float32(a.Beta2)), cuda.F(float32(1-a.Beta2)),
+			cuda.F(step), cuda.F(invBias), cuda.F(float32(a.Eps)), cuda.D(maxNorm), cuda.P(g.total.At(0))); err != nil {
+			return err
+		}
+		norm, err = g.norm()
+		return err
+	})
+	if err == nil && isFinite(norm) {
+		a.T++
+		s.synced, m.synced, v.synced = false, false, false
+	}
+	return norm, err
+}
+
+func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

@@ -1,0 +1,141 @@
+package tinylm
+
+import (
+	"fmt"
+
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"grpo/pkg/model"
+	"grpo/pkg/model/kernel"
+)
+
+// Backend is a [model.Device] that computes TinyLM. The CPU's is in this
+// package; others are in packages of their own, which implement Backend and the
+// interfaces that it returns. Layouts: see [Segment] and [Ops].
+type Backend interface {
+	// Place stores p's numbers on the device: see [model.Params.Store].
+	Place(p *model.Params) error
+	// NewOps prepares the operations of one graph of w's form and capacity c. The
+	// weights have been placed.
+	NewOps(w *Weights, c Capacity) (Ops, error)
+	// NewDecoder prepares sampling under w, which it places if need be.
+	NewDecoder(w *Weights) Decoder
+}
+
+// backendOf returns the backend of a device; nil is the CPU with one thread.
+func backendOf(on model.Device) Backend {
+	switch d := on.(type) {
+	case nil:
+		return cpu{}
+	case *kernel.Pool:
+		return cpu{d}
+	case Backend:
+		return d
+	}
+	panic(fmt.Sprintf("tinylm: a %T computes no TinyLM", on))
+}
+
+// Ops makes the operations of one graph. Each method returns an operation that
+// owns its output and its gradients.
+//
+// All values are row-major float32 matrices or vectors, but for the integer
+// inputs (int): the ids, Active, Start and Targets of [Packed], which are always
+// on the host. "States" are packed: see [Segment]. Values have the sizes of the
+// capacity; rows that the batch does not use mean nothing.
+//
+// H is the hidden size, V the vocabulary.
+type Ops interface {
+	// VMOptions are Gorgonia's options for a graph of such values.
+	VMOptions() []G.VMOpt
+	// Weight is the i-th of w.Tensors, not a copy.
+	Weight(w *Weights, i int) *tensor.Dense
+	// Load takes over the batch of the next run.
+	Load(b *Packed) error
+
+	// Table is embedding·W_ihᵀ. Inputs: embedding (rows, in), W_ih (out, in).
+	// Output: (rows, out), that is (V, 3H).
+	Table(rows, in, out int) (Op, error)
+	// GRU is a layer over a segment. Inputs: the source; ids with a table, else
+	// W_ih (3H, H); W_hh (3H, H); b_ih (3H); b_hh (3H); Active; with HasInit the
+	// initial states (Sequences, H). Output: states, (Sequences + Inputs, H).
+	GRU(s GRUSize) (Op, error)
+	// LastState gathers rows. Inputs: states of the prompts (states, width), Start,
+	// Active of the prompts, Active of the completions. Output: (rows, width).
+	LastState(states, width, rows int) (Op, error)
+	// Head is the policy's; inv is 1/temperature. Inputs: states (states, H), W
+	// (V, H), b (V), Targets, Active. Output: (2, states), row 0 log-probabilities
+	// of the targets and row 1 entropies in nats, both packed.
+	Head(states, hidden, vocab int, inv float32) (Op, error)
+	// ValueHead is the critic's. Inputs: states (states, H), w (1, H), b (1),
+	// Active. Output: values, (1, states), packed.
+	ValueHead(states, hidden int) (Op, error)
+	// Loss connects a loss, which the host computes, with a value of this shape.
+	Loss(shape tensor.Shape) (LossIO, error)
+
+	// Read returns an output, (1 or 2, states), on the host. It holds until the
+	// next Read.
+	Read(v G.Value) ([]float32, error)
+	// AccumulateGrads adds gradients, in the order of sum.Tensors, to sum.
+	AccumulateGrads(grads []G.Value, sum *model.Params) error
+	// Close frees what the operations took.
+	Close()
+}
+
+// Op is the arithmetic of one operation of a graph, forward and backward.
+type Op interface {
+	// Forward computes the output from the values of the inputs. It holds until
+	// the next Forward.
+	Forward(in []G.Value) (G.Value, error)
+	// AllocateGrads makes room for the gradients of the inputs and returns them: one
+	// for each, nil where there is none. If it is never called, Forward keeps
+	// nothing for a backward pass.
+	AllocateGrads() ([]*tensor.Dense, error)
+	// Backward fills these gradients. vals are the inputs, then the output of the
+	// last Forward, then the gradient of the output.
+	Backward(vals []G.Value) error
+}
+
+// LossIO carries what a loss reads, and its gradient, between a device and the
+// host.
+type LossIO interface {
+	// Read returns the numbers of x on the host.
+	Read(x G.Value) ([]float32, error)
+	// HostGrad is where the loss writes its gradient with respect to x. Numbers of
+	// places that no token uses are never read.
+	HostGrad() []float32
+	// Grad returns that gradient on the device.
+	Grad() (G.Value, error)
+}
+
+// Decoder is a device's part of a [Sampler].
+type Decoder interface {
+	// Refresh reads the weights again.
+	Refresh()
+	// Decode fills out, group completions of each prompt: those of prompt i are at
+	// i·group to (i+1)·group. Tokens and LogProbs are empty, with a capacity of
+	// opt.MaxTokens.
+	Decode(out []model.Completion, prompts [][]int, group int, opt model.Sampling, draws model.Draws) error
+	// Close frees what the device keeps for the sampler.
+	Close()
+}
+
+// Capacity is the size of a graph: sequences, inputs and steps of each segment.
+type Capacity struct {
+	Prompts, PromptInputs, PromptSteps int
+	Rows, RowInputs, RowSteps          int // of the completions
+}
+
+// GRUSize is the form of a layer over one segment.
+type GRUSize struct {
+	Hidden    int
+	Sequences int // capacity
+	Inputs    int // capacity
+	// Table says that the source is a table (SourceRows = V, 3H) of which ids name
+	// the rows: the embedding times W_ih. Else it is the states of the layer below,
+	// (SourceRows, H).
+	Table      bool
+	SourceRows int
+	HasInit    bool // initial states are an input; else they are zeros
+	Prompts    bool // over the prompts; else over the completions
+}
