@@ -70,11 +70,8 @@ func InitialWeights(spec model.Spec, init string, seed uint64) (*model.Params, e
 		return p, nil
 	}
 	p, what, err := savedWeights(init)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, config.Invalid(fmt.Errorf("load the first weights: %w", err))
-	}
 	if err != nil {
-		return nil, fmt.Errorf("load the first weights: %w", err)
+		return nil, loadError("the first weights", err)
 	}
 	if p.Spec != spec {
 		fix := "leave model.hidden_size and model.num_layers out, and they follow the checkpoint"
@@ -94,9 +91,19 @@ func TeacherWeights(path string) (*model.Params, error) {
 		err = fmt.Errorf("%s has a vocabulary of %d, the tokenizer of %d", what, p.Vocab, tokenizer.VocabSize)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("load the teacher (algorithm.teacher): %w", err)
+		return nil, loadError("the teacher (algorithm.teacher)", err)
 	}
 	return p, nil
+}
+
+// loadError says what could not be loaded; a missing file is a mistake in the
+// configuration.
+func loadError(what string, err error) error {
+	missing := errors.Is(err, fs.ErrNotExist)
+	if err = fmt.Errorf("load %s: %w", what, err); missing {
+		return config.Invalid(err)
+	}
+	return err
 }
 
 // savedWeights reads the embedded base model ("base") or the file at a path; what
