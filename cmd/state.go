@@ -67,10 +67,18 @@ func interruptible(parent context.Context) (context.Context, func()) {
 		signals = append(signals, syscall.SIGHUP)
 	}
 	ctx, stop := signal.NotifyContext(parent, signals...)
+	ended := make(chan struct{})
 	go func() {
 		<-ctx.Done()
-		time.Sleep(oneRequest)
-		stop()
+		select {
+		case <-ended: // not a signal: the first timer of a process needs a free file descriptor
+		default:
+			time.Sleep(oneRequest)
+			stop()
+		}
 	}()
-	return ctx, stop
+	return ctx, func() {
+		close(ended)
+		stop()
+	}
 }

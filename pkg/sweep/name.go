@@ -111,25 +111,28 @@ func canonical(k config.Key, text string) string {
 // a table should show it.
 const maxFolder = 100
 
-// folder is the name of a run's folder: what makes the run, in the letters that
-// every file system takes, and the hash, which alone identifies it.
+// folder is the name of a run's folder: the arm and the seed, in characters that
+// shells, file systems and URLs take as they are, and the hash, which alone
+// identifies the run.
 func folder(arm string, seed uint64, hash string) string {
-	tail := fmt.Sprintf(",seed=%d-%s", seed, hash)
+	tail := fmt.Sprintf("_seed-%d-%s", seed, hash)
 	name := safeName(arm)
 	if room := maxFolder - len(tail); len(name) > room {
-		name = strings.TrimRight(name[:room], ",._-")
+		name = strings.TrimRight(name[:room], "._-")
 	}
 	return name + tail
 }
 
-// safeName keeps letters, digits and "=,.+-_" of a name; whatever else stands
-// there becomes an underscore, and several in a row one.
+// safeName keeps letters, digits and ".-" of a name and writes "=" as "-"; any
+// other characters become an underscore, several in a row one.
 func safeName(s string) string {
 	var b strings.Builder
 	for _, r := range s {
 		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune("=,.+-", r):
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '-':
 			b.WriteRune(r)
+		case r == '=':
+			b.WriteByte('-')
 		case !strings.HasSuffix(b.String(), "_"):
 			b.WriteByte('_')
 		}

@@ -2,7 +2,7 @@
 // run's: what is written by pkg/sweep and read by pkg/report.
 //
 //	sweep.yaml  manifest.json               # the request; the frozen list of runs
-//	runs/lr=3e-5,seed=1-9f2c1ab4/          # run folders (package rundir)
+//	runs/lr-3e-5_seed-1-9f2c1ab4/          # run folders (package rundir)
 //	results.csv results.json results.md report.html *.png
 //
 // An ablation is a sweep whose arms have names; the assignment is a folder of
@@ -63,7 +63,7 @@ type Entry struct {
 	Index int    `json:"index"` // its place in Manifest.Runs
 	Arm   int    `json:"arm"`   // index into Manifest.Arms
 	Seed  uint64 `json:"seed"`
-	Dir   string `json:"dir"`  // below the sweep's folder, slash-separated: "runs/lr=3e-5,seed=1-9f2c1ab4"
+	Dir   string `json:"dir"`  // below the sweep's folder, slash-separated: "runs/lr-3e-5_seed-1-9f2c1ab4"
 	Hash  string `json:"hash"` // of the resolved configuration
 	// Config is the resolved configuration as YAML; empty where Error says why
 	// there is none (an arm with a broken setting).

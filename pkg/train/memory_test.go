@@ -33,7 +33,7 @@ func memoryOf(t testing.TB, cfg config.Config) Memory {
 }
 
 // TestMemoryOfARun compares the estimate with what a run of one step allocates.
-// With completions of a fixed length little of that is garbage.
+// With completions of a fixed length less than a third of that is garbage.
 func TestMemoryOfARun(t *testing.T) {
 	long(t)
 	fixed := []string{"n_grpo_steps=1", "sampling_min_tokens=48", "sampling_max_tokens=48", "data.val_size=16", "data.test_size=0", "data.unseen_size=0", "eval.greedy=false"}
@@ -52,7 +52,7 @@ func TestMemoryOfARun(t *testing.T) {
 			mustRun(t, cfg, filepath.Join(t.TempDir(), "run"), 1)
 			runtime.ReadMemStats(&after)
 			got := float64(after.TotalAlloc - before.TotalAlloc)
-			if ratio := want / got; ratio < 0.8 || ratio > 1.25 {
+			if ratio := want / got; ratio < 0.7 || ratio > 1.25 {
 				t.Errorf("estimate %s, allocated %s: ratio %.2f", Bytes(want), Bytes(got), ratio)
 			}
 		})

@@ -46,11 +46,8 @@ func loadTinyLM(spec tinylm.Spec, init string, seed uint64) (*tinylm.Weights, er
 		return w, nil
 	}
 	w, what, err := savedTinyLM(init)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, config.Invalid(fmt.Errorf("load the first weights: %w", err))
-	}
 	if err != nil {
-		return nil, fmt.Errorf("load the first weights: %w", err)
+		return nil, loadError("the first weights", err)
 	}
 	if w.Spec != spec {
 		fix := "leave model.hidden_size and model.num_layers out, and they follow the checkpoint"
@@ -70,9 +67,19 @@ func newTeacher(path string, on model.Device) (model.Policy, error) {
 		err = fmt.Errorf("%s has a vocabulary of %d, the tokenizer of %d", what, w.Vocab, tokenizer.VocabSize)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("load the teacher (algorithm.teacher): %w", err)
+		return nil, loadError("the teacher (algorithm.teacher)", err)
 	}
 	return tinylm.New(w, on), nil
+}
+
+// loadError says what could not be loaded; a missing file is a mistake in the
+// configuration.
+func loadError(what string, err error) error {
+	missing := errors.Is(err, fs.ErrNotExist)
+	if err = fmt.Errorf("load %s: %w", what, err); missing {
+		return config.Invalid(err)
+	}
+	return err
 }
 
 // savedTinyLM reads the embedded base model ("base") or the file at a path; what
