@@ -120,7 +120,7 @@ func FuzzFolder(f *testing.F) {
 		hostile.Reader.Check(t, len(arm), func() {
 			name := folder(arm, seed, "0123abcd")
 			checkFolder(t, name)
-			if !strings.HasSuffix(name, ",seed="+strconv.FormatUint(seed, 10)+"-0123abcd") {
+			if !strings.HasSuffix(name, "_seed-"+strconv.FormatUint(seed, 10)+"-0123abcd") {
 				t.Fatalf("folder %q lacks what identifies the run", name)
 			}
 		})

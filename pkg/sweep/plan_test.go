@@ -73,7 +73,7 @@ func TestNewPlan(t *testing.T) {
 		if cfg.Seed != e.Seed || cfg.Train.LearningRate != rate || cfg.Rollout.GroupSize != 16 || cfg.Train.NGRPOSteps != 3 || cfg.Data.ValSize != 128 || cfg.Name != m.Arms[e.Arm].Name {
 			t.Errorf("run %d is %+v", i, cfg)
 		}
-		if want := fmt.Sprintf("runs/%s,seed=%d-%s", m.Arms[e.Arm].Name, e.Seed, e.Hash); e.Dir != want {
+		if want := fmt.Sprintf("runs/%s_seed-%d-%s", strings.ReplaceAll(m.Arms[e.Arm].Name, "=", "-"), e.Seed, e.Hash); e.Dir != want {
 			t.Errorf("run %d is in %s, want %s", i, e.Dir, want)
 		}
 	}
