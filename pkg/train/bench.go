@@ -176,10 +176,7 @@ func newBench(o BenchOptions) (*trainer, error) {
 	if t.template, err = gsm8k.LookupTemplate(cfg.Data.PromptTemplate); err != nil {
 		return nil, err
 	}
-	if err := t.machinery(); err != nil {
-		return nil, err
-	}
-	around := len(encodePrompts(t.policy, t.template, []gsm8k.Problem{{}})[0]) // the template's own tokens
+	around := len(encodePrompts(tokenizerOf(cfg.Model), t.template, []gsm8k.Problem{{}})[0]) // the template's own tokens
 	t.problems = &Problems{}
 	stream := rng.New(o.Seed, rng.Order)
 	for i := range 4 * o.Prompts { // enough for steps to differ
@@ -194,6 +191,9 @@ func newBench(o BenchOptions) (*trainer, error) {
 		return nil, err
 	}
 	if err := o.Memory.pass(m); err != nil {
+		return nil, err
+	}
+	if err := t.machinery(); err != nil {
 		return nil, err
 	}
 	t.encodeProblems()
