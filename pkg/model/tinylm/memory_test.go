@@ -1,12 +1,14 @@
-package tinylm
+package tinylm_test
 
 import (
 	"fmt"
 	"runtime"
 	"testing"
 
+	"grpo/internal/tinylmtest"
 	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
+	"grpo/pkg/model/tinylm"
 )
 
 // allocated returns the bytes that f allocates.
@@ -23,17 +25,17 @@ func allocated(f func()) float64 {
 // as large as their bound.
 func TestMemory(t *testing.T) {
 	for _, c := range []struct {
-		spec                                      Spec
+		spec                                      tinylm.Spec
 		prompts, promptLen, group, length, thread int
 	}{
-		{Spec{Vocab: 100, Hidden: 64, Layers: 2}, 16, 60, 8, 24, 1},
-		{Spec{Vocab: 100, Hidden: 64, Layers: 1}, 4, 50, 64, 64, 2},
-		{Spec{Vocab: 100, Hidden: 16, Layers: 3}, 1, 20000, 8, 8, 1},
-		{Spec{Vocab: 100, Hidden: 256, Layers: 2}, 8, 40, 4, 24, 2},
-		{Spec{Vocab: 100, Hidden: 33, Layers: 2}, 32, 10, 4, 200, 3},
+		{tinylm.Spec{Vocab: 100, Hidden: 64, Layers: 2}, 16, 60, 8, 24, 1},
+		{tinylm.Spec{Vocab: 100, Hidden: 64, Layers: 1}, 4, 50, 64, 64, 2},
+		{tinylm.Spec{Vocab: 100, Hidden: 16, Layers: 3}, 1, 20000, 8, 8, 1},
+		{tinylm.Spec{Vocab: 100, Hidden: 256, Layers: 2}, 8, 40, 4, 24, 2},
+		{tinylm.Spec{Vocab: 100, Hidden: 33, Layers: 2}, 32, 10, 4, 200, 3},
 	} {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
-			p, err := NewWeights(c.spec)
+			p, err := tinylm.NewWeights(c.spec)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,19 +66,19 @@ func TestMemory(t *testing.T) {
 			}{
 				{"weights", c.spec.ParamBytes(), func() { p.Clone() }},
 				{"learner", c.spec.LearnerBytes(size, c.thread), func() {
-					l, err := NewLearner(p, 1, pool)
+					l, err := tinylm.NewLearner(p, 1, pool)
 					check(err)
 					_, err = l.Accumulate(batch, func(*model.TokenMatrix) (float64, error) { return 0, nil })
 					check(err)
 				}},
 				{"scorer", c.spec.ScorerBytes(size, c.thread), func() {
-					s, err := NewScorer(p, 1, pool)
+					s, err := tinylm.NewScorer(p, 1, pool)
 					check(err)
 					_, err = s.Score(batch)
 					check(err)
 				}},
 				{"critic", c.spec.CriticBytes(size, size, c.thread), func() {
-					k, err := NewCritic(p, adamw, pool)
+					k, err := tinylm.NewCritic(p, tinylmtest.AdamW, pool)
 					check(err)
 					_, err = k.Values(batch)
 					check(err)
@@ -84,7 +86,7 @@ func TestMemory(t *testing.T) {
 					check(err)
 				}},
 				{"sampler", c.spec.SamplerBytes(c.thread) + c.spec.SampledBytes(size.Prompts, float64(c.group), 64), func() {
-					_, err := NewSampler(p, pool).Sample(batch.Prompts, c.group, model.Sampling{Temperature: 1, TopP: 1, MaxTokens: 64}, draws(1))
+					_, err := tinylm.NewSampler(p, pool).Sample(batch.Prompts, c.group, model.Sampling{Temperature: 1, TopP: 1, MaxTokens: 64}, tinylmtest.Draws(1))
 					check(err)
 				}},
 			} {
