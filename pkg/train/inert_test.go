@@ -3,6 +3,7 @@ package train
 import (
 	"maps"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -132,8 +133,11 @@ func TestNoSilentSetting(t *testing.T) {
 		return r.Config, nil
 	}
 	problems := map[config.Data]*Problems{}
-	for _, c := range contexts {
+	for i, c := range contexts {
 		t.Run(c, func(t *testing.T) {
+			if os.Getenv("GRPO_LONG") == "" && i%4 != 0 {
+				t.Skip("only every fourth context without GRPO_LONG, which CI sets")
+			}
 			cfg, err := load(strings.Fields(c)...)
 			if err != nil {
 				t.Fatal(err)
