@@ -129,7 +129,7 @@ func TestSmokeIsSmall(t *testing.T) {
 }
 
 func TestKeysAreDocumented(t *testing.T) {
-	for name, keys := range map[string][]Key{"Config": Keys(), "SFT": KeysSFT()} {
+	for name, keys := range map[string][]Key{"Config": Keys(), "SFT": keysOfSFT()} {
 		env := map[string]string{}
 		for _, k := range keys {
 			if len(k.Doc) < 5 || strings.HasPrefix(k.Doc, ".") {
@@ -173,7 +173,7 @@ func TestRulesNameKeys(t *testing.T) {
 		}
 	}
 	check(rulesConfig, Keys())
-	check(rulesSFT, KeysSFT())
+	check(rulesSFT, keysOfSFT())
 	for name, key := range synonyms {
 		if !slices.Contains(leafPaths(Default()), key) {
 			t.Errorf("the synonym %q stands for %q, which does not exist", name, key)

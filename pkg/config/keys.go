@@ -33,9 +33,6 @@ type Key struct {
 // Keys lists the keys of [Config] in the order of the documentation.
 func Keys() []Key { return slices.Clone(keysOfConfig()) }
 
-// KeysSFT lists the keys of [SFT].
-func KeysSFT() []Key { return slices.Clone(keysOfSFT()) }
-
 var (
 	keysOfConfig = sync.OnceValue(func() []Key { return describe(Default(), rulesConfig, "default") })
 	keysOfSFT    = sync.OnceValue(func() []Key {

@@ -32,9 +32,9 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s: here %v, there %v", test.what, sorted(test.names), sorted(test.theirs))
 		}
 	}
-	for _, a := range []struct{ short, key string }{{"kl", "k1"}, {"mse", "k2"}} {
-		if e, err := rl.ParseKL(a.short); err != nil || string(e) != a.key || value(t, "beta=1 kl_estimator="+a.short).KLEstimator != a.key {
-			t.Errorf("%s is %s there (%v) and %s here", a.short, e, err, value(t, "beta=1 kl_estimator="+a.short).KLEstimator)
+	for verl, want := range map[string]rl.KLEstimator{"kl": rl.K1, "mse": rl.K2} {
+		if got := value(t, "beta=1 kl_estimator="+verl).KLEstimator; got != string(want) {
+			t.Errorf("verl's %s is %s, want %s", verl, got, want)
 		}
 	}
 }

@@ -9,10 +9,19 @@ import (
 	"testing"
 )
 
+// styles lists the styles of the preference corpus.
+func styles() []string {
+	s := make([]string, len(mixtures))
+	for i, m := range mixtures {
+		s[i] = m.style
+	}
+	return s
+}
+
 func TestMixturesSumToOne(t *testing.T) {
 	for _, name := range names {
 		sum := 0.0
-		for _, style := range Styles() {
+		for _, style := range styles() {
 			sum += StyleShare(style, name)
 		}
 		if math.Abs(sum-1) > 1e-12 {
@@ -67,7 +76,7 @@ func TestCapabilityCorpus(t *testing.T) {
 
 func TestPreferenceCorpusReward(t *testing.T) {
 	corpus := PreferenceCorpus(generate(t, defaults()).SFT, 20000, 1)
-	answer, err := LookupReward("answer")
+	answer, err := lookupReward("answer")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +114,7 @@ func TestPreferenceCorpusShares(t *testing.T) {
 				total++
 			}
 		}
-		for _, style := range Styles() {
+		for _, style := range styles() {
 			want := StyleShare(style, mix.name)
 			got := float64(counts[style]) / float64(total)
 			tol := 4*math.Sqrt(want*(1-want)/float64(total)) + 0.004 // the fallback of wrong operations

@@ -38,7 +38,7 @@ func checkGraders(t *testing.T, response, gold string) {
 	// Every reward function takes every input.
 	in := RewardInput{Completion: response, Tokens: len(response), MaxTokens: 64, Problem: Problem{Gold: gold}}
 	for _, name := range Rewards() {
-		fn, err := LookupReward(name)
+		fn, err := lookupReward(name)
 		if err != nil {
 			t.Fatal(err)
 		}

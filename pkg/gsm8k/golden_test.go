@@ -92,7 +92,7 @@ func TestGoldenAssignmentGrader(t *testing.T) {
 			}
 			// The reward function gives the same, in its own form.
 			if name := map[string]string{"r1_zero_reward_fn": "r1_zero", "question_only_reward_fn": "question_only"}[c.Fn]; len(golds) == 1 {
-				fn, err := LookupReward(name)
+				fn, err := lookupReward(name)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -49,15 +49,6 @@ var mixtures = []struct {
 // textbookNames get the textbook mixture.
 var textbookNames = []string{"Eve", "Max"}
 
-// Styles lists the styles of the preference corpus.
-func Styles() []string {
-	s := make([]string, len(mixtures))
-	for i, m := range mixtures {
-		s[i] = m.style
-	}
-	return s
-}
-
 // StyleShare returns the share of a style in the preference corpus among the
 // problems of a name.
 func StyleShare(style, name string) float64 {

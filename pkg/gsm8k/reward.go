@@ -110,10 +110,6 @@ func NewReward(name string, p RewardParams) (RewardFunc, error) {
 	return nil, fmt.Errorf("look up reward function: %w", unknownName(name, Rewards()))
 }
 
-// LookupReward returns the reward function of a name with the default
-// parameters.
-func LookupReward(name string) (RewardFunc, error) { return NewReward(name, DefaultRewardParams()) }
-
 // answerReward is 1 iff the completion ended by itself with the right number.
 func answerReward(in RewardInput) float64 {
 	return indicator(Grade(in.Completion, in.Ended, in.Problem.Gold).Right)

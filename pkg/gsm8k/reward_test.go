@@ -7,6 +7,10 @@ import (
 	"testing"
 )
 
+// lookupReward returns the reward function of a name with the default
+// parameters.
+func lookupReward(name string) (RewardFunc, error) { return NewReward(name, DefaultRewardParams()) }
+
 func TestRewards(t *testing.T) {
 	p := Problem{Gold: "12"}
 	for _, c := range []struct {
@@ -46,7 +50,7 @@ func TestRewards(t *testing.T) {
 		{"random", "high noise, right", RewardInput{Completion: "#### 12", Ended: true, Noise: 0.5, Problem: p}, 0},
 	} {
 		t.Run(c.reward+"/"+c.name, func(t *testing.T) {
-			fn, err := LookupReward(c.reward)
+			fn, err := lookupReward(c.reward)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +74,7 @@ func TestLookupRewardUnknown(t *testing.T) {
 		{"empty", "", `unknown name "" (known: `},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := LookupReward(c.in)
+			_, err := lookupReward(c.in)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want it to hold %q", err, c.want)
 			}
@@ -91,7 +95,7 @@ func TestRewardNoise(t *testing.T) {
 			t.Errorf("the noise does not depend on the %s", name)
 		}
 	}
-	random, err := LookupReward("random")
+	random, err := lookupReward("random")
 	if err != nil {
 		t.Fatal(err)
 	}

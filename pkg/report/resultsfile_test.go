@@ -21,6 +21,20 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
+// readResults reads the results.json of the sweep in dir. A missing file is an
+// error for which errors.Is(err, fs.ErrNotExist) holds.
+func readResults(dir string) (Results, error) {
+	path := filepath.Join(dir, sweepdir.ResultsJSON)
+	var r Results
+	if err := rundir.ReadJSON(path, &r); err != nil {
+		return r, err
+	}
+	if r.Format != resultsFormat {
+		return r, fmt.Errorf("read %s: format %d, want %d", path, r.Format, resultsFormat)
+	}
+	return r, nil
+}
+
 // resultsSweeps are sweeps whose tables hold every kind of cell: diverged,
 // unfinished and failed runs, off-policy arms, figures that do not exist.
 func resultsSweeps() map[string]*sweepdir.Sweep {
@@ -68,7 +82,7 @@ func TestResultsJSONReadsBack(t *testing.T) {
 	for name, sw := range resultsSweeps() {
 		t.Run(name, func(t *testing.T) {
 			a, dir := written(t, sw)
-			got, err := ReadResults(dir)
+			got, err := readResults(dir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -376,7 +390,7 @@ func TestResultsAreOfTheRunsAlone(t *testing.T) {
 
 func TestReadResultsErrors(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := ReadResults(dir); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := readResults(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of nothing: %v", err)
 	}
 	path := filepath.Join(dir, sweepdir.ResultsJSON)
@@ -389,7 +403,7 @@ func TestReadResultsErrors(t *testing.T) {
 			if err := os.WriteFile(path, []byte(tt.text), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := ReadResults(dir); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := readResults(dir); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
 		})

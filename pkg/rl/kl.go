@@ -90,16 +90,3 @@ func (p *plan) addKL(t *term, lp, ref, r float64) float64 {
 	t.dLogProb += p.Beta * grad
 	return kl
 }
-
-// ParseKL returns the estimator of a name; verl's second names are known: "kl"
-// for k1, "mse" for k2.
-func ParseKL(name string) (KLEstimator, error) {
-	switch name {
-	case "kl":
-		return K1, nil
-	case "mse":
-		return K2, nil
-	}
-	e := KLEstimator(name)
-	return e, e.check()
-}

@@ -42,7 +42,7 @@ func TestKLEstimators(t *testing.T) {
 	if v, _ := KLEstimator("k4").At(0, 0); !math.IsNaN(v) {
 		t.Errorf("unknown estimator: %v", v)
 	}
-	if _, err := ParseKL("k4"); err == nil {
+	if err := KLEstimator("k4").check(); err == nil {
 		t.Error("unknown estimator: want an error")
 	}
 }

@@ -57,27 +57,3 @@ func TestMaskedByHand(t *testing.T) {
 		}
 	}
 }
-
-func TestEntropy(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		logits []float64
-		want   float64
-	}{
-		{"uniform", []float64{3, 3, 3, 3}, math.Log(4)},
-		{"certain", []float64{0, math.Inf(-1)}, 0},
-		{"huge logits", []float64{1e300, 1e300}, math.Log(2)},
-		{"very small logits", []float64{-1e300, -1e300}, math.Log(2)},
-		{"1/4 and 3/4", []float64{0, math.Log(3)}, math.Log(4) - 0.75*math.Log(3)},
-	} {
-		if got := Entropy(c.logits); !closeTo(got, c.want) {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
-	}
-	if got, err := Entropies([]float64{5, -5}, 1); err != nil || got[0] != 0 || got[1] != 0 {
-		t.Errorf("a vocabulary of one: %v, %v", got, err)
-	}
-	if _, err := Entropies(make([]float64, 5), 2); err == nil {
-		t.Error("5 logits in rows of 2: want an error")
-	}
-}

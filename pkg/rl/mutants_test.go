@@ -55,7 +55,6 @@ var mutants = []struct{ name, file, from, to string }{
 	{"bias correction, gradient through the ratio left out", "kl.go", "t.dLogRatio += p.Beta * kl", ""},
 	{"mask dropped in masked mean", "masked.go", "if mask[at] {", "if true {"},
 	{"masked normalize by the count", "masked.go", "sum[i] /= z", "sum[i] /= z + 1"},
-	{"entropy, sign", "entropy.go", "math.Log(s) - sd/s", "math.Log(s) + sd/s"},
 	{"mask dropped in whitening", "tokens.go", "in[i] = math.NaN(); mask[i]", "in[i] = math.NaN(); true"},
 	{"gae, next value left out", "ppo.go", "gamma*nextV - values[i]", "0 - values[i]"},
 	{"value loss takes the smaller side", "ppo.go", "e*e > free*free", "e*e < free*free"},

@@ -25,16 +25,15 @@ func TestPresetErrors(t *testing.T) {
 	}
 }
 
-func TestMicrobatchStepErrors(t *testing.T) {
+func TestBatchErrors(t *testing.T) {
 	ok := Batch{Shape: Shape{1, 1}, LogProbs: []float64{-1}, Mask: all(1), Advantages: []float64{1}}
 	c := LossConfig{Loss: NoBaseline, Aggregation: MaskedMeanSeq}
-	if _, err := GRPOMicrobatchTrainStep(c, ok, 0); err == nil {
-		t.Error("0 accumulation steps: want an error")
-	}
-	if _, err := SFTMicrobatchTrainStep(Shape{1, 1}, []float64{-1}, all(1), 1, 0); err == nil {
+	if _, err := Loss(LossConfig{Loss: NoBaseline, Aggregation: MaskedNormalizeSeq}, ok); err == nil {
 		t.Error("constant 0: want an error")
 	}
-	if _, err := SFTMicrobatchTrainStep(Shape{1, 2}, []float64{-1}, all(1), 1, 1); err == nil {
+	short := ok
+	short.Shape, short.LogProbs = Shape{1, 2}, []float64{-1, -1}
+	if _, err := Loss(c, short); err == nil {
 		t.Error("a mask that doesn't fit: want an error")
 	}
 	bad := ok

@@ -31,9 +31,8 @@ type Stats struct {
 	// DroppedTokens counts what the off-policy mask left out.
 	DroppedTokens int
 
-	// Extremes; they mean nothing while ClipUnits and OffPolicy are 0.
+	// Extremes, meaningless while ClipUnits is 0.
 	clipLowMin, clipHighMax float64
-	ratioMin, ratioMax      float64
 }
 
 // Add adds the sums of another micro-batch; start from the zero value.
@@ -44,13 +43,6 @@ func (s *Stats) Add(o Stats) {
 		}
 		s.clipLowMin = min(s.clipLowMin, o.clipLowMin)
 		s.clipHighMax = max(s.clipHighMax, o.clipHighMax)
-	}
-	if o.OffPolicy > 0 {
-		if s.OffPolicy == 0 {
-			s.ratioMin, s.ratioMax = o.ratioMin, o.ratioMax
-		}
-		s.ratioMin = min(s.ratioMin, o.ratioMin)
-		s.ratioMax = max(s.ratioMax, o.ratioMax)
 	}
 	s.Sequences += o.Sequences
 	s.Tokens += o.Tokens
@@ -95,12 +87,6 @@ func (s Stats) ClipFractionLowMin() *float64 { return only(s.clipLowMin, s.ClipU
 // clip_ratio/high_max).
 func (s Stats) ClipFractionHighMax() *float64 { return only(s.clipHighMax, s.ClipUnits) }
 
-// MinRatio and MaxRatio are the range of the ratios in use; nil on-policy.
-func (s Stats) MinRatio() *float64 { return only(s.ratioMin, s.OffPolicy) }
-
-// MaxRatio: see [Stats.MinRatio].
-func (s Stats) MaxRatio() *float64 { return only(s.ratioMax, s.OffPolicy) }
-
 // MeanRatio is the mean importance ratio over tokens; nil on-policy.
 func (s Stats) MeanRatio() *float64 { return meanOf(s.Ratio, s.OffPolicy) }
 
@@ -136,12 +122,7 @@ func only(v float64, n int) *float64 {
 // addRatio counts the ratio of a token: own is the log of its own, used the
 // ratio in the loss, which shared says is the whole sequence's.
 func (s *Stats) addRatio(own, used float64, shared bool) {
-	if s.OffPolicy == 0 {
-		s.ratioMin, s.ratioMax = used, used
-	}
 	s.OffPolicy++
-	s.ratioMin = min(s.ratioMin, used)
-	s.ratioMax = max(s.ratioMax, used)
 	s.Ratio += used
 	s.LogRatio += own
 	r := used

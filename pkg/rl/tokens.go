@@ -5,24 +5,6 @@ import (
 	"math"
 )
 
-// Spread gives each token of a sequence the sequence's advantage: (B) to (B, T),
-// 0 where the mask is false.
-func Spread(s Shape, perSequence []float64, mask []bool) ([]float64, error) {
-	if len(perSequence) != s.B {
-		return nil, fmt.Errorf("spread: %d values for %d sequences", len(perSequence), s.B)
-	}
-	if err := s.want("mask", len(mask)); err != nil {
-		return nil, fmt.Errorf("spread: %w", err)
-	}
-	out := make([]float64, s.Len())
-	for i, in := range mask {
-		if in {
-			out[i] = perSequence[i/s.T]
-		}
-	}
-	return out, nil
-}
-
 // ReturnsToGo sums the rewards (B, T) from each token to the end of its
 // sequence, discounted:
 //

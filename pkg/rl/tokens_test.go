@@ -19,8 +19,6 @@ func TestTokenAdvantages(t *testing.T) {
 	}
 	got, err := ReturnsToGo(s, r, mask, 0.5)
 	check("returns", got, err, 0.25, 0.5, 1, 2, 2, 0)
-	got, err = Spread(s, []float64{3, 4}, mask)
-	check("spread", got, err, 3, 3, 3, 4, 4, 0)
 	teacher := []float64{-1, -1, -1, -1, -1, nan}
 	student := []float64{-2, -1, -3, -1, -2, nan} // rewards 1 0 2, 0 1
 	got, err = MiniLLMAdvantages(s, teacher, student, mask, 0.5, false)
@@ -37,7 +35,7 @@ func TestTokenAdvantages(t *testing.T) {
 	check("whiten equal values", got, err, 0, 0, 0, 0, 0, 0)
 	for _, err := range []error{
 		second(ReturnsToGo(s, r[1:], mask, 1)), second(ReturnsToGo(s, r, mask, -1)), second(ReturnsToGo(s, r, mask[1:], 1)),
-		second(Spread(s, []float64{1}, mask)), second(KLInReward(s, []float64{1}, r, r, mask, K1, 1)),
+		second(KLInReward(s, []float64{1}, r, r, mask, K1, 1)),
 		second(KLInReward(s, []float64{1, 2}, r, r, mask, "k4", 1)), second(WhitenTokens(Shape{}, nil, nil, 0)),
 	} {
 		if err == nil {

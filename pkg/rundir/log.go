@@ -193,20 +193,11 @@ func (e *TornError) Error() string {
 	return fmt.Sprintf("read %s: line %d is torn (the writer stopped in the middle of it)", e.Path, e.Line)
 }
 
-// ReadLines reads a JSONL file, strictly: a blank line, an unknown key or a
-// wrong type is an error that names the file and the line. A line counts once
-// its newline is there; when the file ends inside a line, ReadLines returns
-// the whole lines before it together with a [*TornError]. For any other error
-// the lines are nil. Lines are split on \n only.
-func ReadLines[T any](path string) ([]T, error) {
-	data, err := regular.Read(path, regular.MaxLog)
-	if err != nil {
-		return nil, fmt.Errorf("read %w", err)
-	}
-	return decodeLines[T](path, data)
-}
-
-// decodeLines is [ReadLines] on the content of the file.
+// decodeLines decodes the content of the JSONL file at path, strictly: a blank
+// line, an unknown key or a wrong type is an error that names the file and the
+// line. A line counts once its newline is there; when the file ends inside a
+// line, decodeLines returns the whole lines before it together with a
+// [*TornError]. For any other error the lines are nil. Lines are split on \n only.
 func decodeLines[T any](path string, data []byte) ([]T, error) {
 	var lines []T
 	var offset int64

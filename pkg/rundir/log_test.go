@@ -7,12 +7,23 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"grpo/internal/regular"
 )
 
 type line struct {
 	Step int     `json:"step"`
 	Text string  `json:"text"`
 	X    float64 `json:"x"`
+}
+
+// readLines decodes a JSONL file as [Open] does.
+func readLines[T any](path string) ([]T, error) {
+	data, err := regular.Read(path, regular.MaxLog)
+	if err != nil {
+		return nil, err
+	}
+	return decodeLines[T](path, data)
 }
 
 func mustAppend(t *testing.T, l *Log, lines ...line) {
@@ -59,7 +70,7 @@ func TestLogAppendsAndResumes(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	got, err := ReadLines[line](path)
+	got, err := readLines[line](path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +119,7 @@ func TestLogRefusesToGlueALineToATornOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustAppend(t, l, line{Step: 2})
-	if got, err := ReadLines[line](path); err != nil || len(got) != 2 {
+	if got, err := readLines[line](path); err != nil || len(got) != 2 {
 		t.Errorf("read %+v, %v", got, err)
 	}
 }
@@ -148,7 +159,7 @@ func TestReadLinesOfEveryPrefix(t *testing.T) {
 	for n := range len(full) + 1 {
 		cut := filepath.Join(dir, "cut.jsonl")
 		write(t, cut, full[:n])
-		got, err := ReadLines[line](cut)
+		got, err := readLines[line](cut)
 		whole := strings.Count(full[:n], "\n")
 		if len(got) != whole {
 			t.Fatalf("cut at %d: %d lines, want %d", n, len(got), whole)
@@ -185,7 +196,7 @@ func TestReadLinesRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "m.jsonl")
 			write(t, path, tt.content)
-			got, err := ReadLines[line](path)
+			got, err := readLines[line](path)
 			if err == nil || got != nil {
 				t.Fatalf("lines %v, error %v", got, err)
 			}

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -146,11 +147,10 @@ func (p *fakeProcess) resume() {
 	if rundir.ReadJSON(filepath.Join(p.path, rundir.StatusFile), &s) == nil {
 		p.step = s.Step
 	}
-	lines, _ := rundir.ReadLines[rundir.Metrics](filepath.Join(p.path, rundir.MetricsFile))
-	os.Remove(filepath.Join(p.path, rundir.MetricsFile))
-	for _, m := range lines[:min(len(lines), p.step)] {
-		p.append(m)
-	}
+	metrics := filepath.Join(p.path, rundir.MetricsFile)
+	data, _ := os.ReadFile(metrics)
+	lines := slices.Collect(bytes.Lines(data))
+	p.check(os.WriteFile(metrics, bytes.Join(lines[:min(len(lines), p.step)], nil), 0o600))
 	p.status(rundir.StateRunning, "")
 }
 
