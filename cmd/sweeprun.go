@@ -22,8 +22,11 @@ type sweepFlags struct {
 
 func (f *sweepFlags) add(fs *pflag.FlagSet) {
 	countVar(fs, &f.jobs, "jobs", 0, 0, maxCount, "runs at a time (0 = one for each core, which is also the most; fewer if memory is short)")
-	fs.BoolVar(&f.keepGoing, "keep-going", false, "when a run fails, do the others (the default)")
-	fs.BoolVar(&f.failFast, "fail-fast", false, "when a run fails, save the others and stop")
+	fs.BoolVar(&f.failFast, "fail-fast", false, "when a run fails, save the others and stop (default: the others go on)")
+	// --keep-going names the default; it remains for scripts that pass it. It is
+	// hidden and not marked as deprecated, since cobra writes that note to stdout.
+	fs.BoolVar(&f.keepGoing, "keep-going", false, "when a run fails, the others go on (the default)")
+	fs.Lookup("keep-going").Hidden = true
 }
 
 func (f *sweepFlags) check() error {
