@@ -1,5 +1,5 @@
-// Package golden finds the reference data that is kept beside the repository,
-// in ../shared, and not in it. It is for tests only.
+// Package golden finds the reference data in ../shared, which is not part of
+// the repository. It is for tests only.
 package golden
 
 import (
@@ -8,9 +8,27 @@ import (
 	"testing"
 )
 
-// Path returns the path of a file or folder of the reference data. The test
-// skips, saying so, where it is not there.
+// Path returns the path of a file or folder of the reference data. If it is
+// missing, the test skips and says so; where the environment variable CI is set,
+// it fails, so that CI can't pass without these tests.
 func Path(t testing.TB, parts ...string) string {
+	t.Helper()
+	root, ok := moduleRoot(t)
+	if !ok {
+		missing(t, "no go.mod above the working directory: cannot find ../shared")
+		return ""
+	}
+	path := filepath.Join(append([]string{filepath.Dir(root), "shared"}, parts...)...)
+	if _, err := os.Stat(path); err != nil {
+		missing(t, "no reference data: ../shared/"+filepath.ToSlash(filepath.Join(parts...))+" is missing")
+		return ""
+	}
+	return path
+}
+
+// moduleRoot returns the nearest folder with a go.mod, from the working
+// directory upward.
+func moduleRoot(t testing.TB) (string, bool) {
 	t.Helper()
 	dir, err := os.Getwd()
 	if err != nil {
@@ -18,23 +36,28 @@ func Path(t testing.TB, parts ...string) string {
 	}
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
+			return dir, true
 		}
 		up := filepath.Dir(dir)
 		if up == dir {
-			t.Skip("no go.mod above the working directory: cannot find the reference data")
+			return "", false
 		}
 		dir = up
 	}
-	path := filepath.Join(append([]string{filepath.Dir(dir), "shared"}, parts...)...)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("the reference data is not here: ../shared/%s", filepath.ToSlash(filepath.Join(parts...)))
-	}
-	return path
 }
 
-// File returns the content of a file of the reference data; it skips as [Path]
-// does.
+// missing ends the test: as skipped, in CI as failed.
+func missing(t testing.TB, why string) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatalf("%s (CI is set, so this test must not be skipped)", why)
+	} else {
+		t.Skip(why)
+	}
+}
+
+// File returns the content of a file of the reference data. A missing file is
+// treated as in [Path].
 func File(t testing.TB, parts ...string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(Path(t, parts...))
