@@ -6,27 +6,6 @@ import (
 	"slices"
 )
 
-// LossType names the policy loss of one token. A is the advantage (or the raw
-// reward), r the importance ratio.
-type LossType string
-
-const (
-	NoBaseline            LossType = "no_baseline"             // -A logp, A the raw reward (CS336)
-	ReinforceWithBaseline LossType = "reinforce_with_baseline" // -A logp (CS336)
-	GRPOClip              LossType = "grpo_clip"               // -min(r A, clip(r) A) (CS336, TRL, verl, OpenRLHF)
-	GRPONoClip            LossType = "grpo_no_clip"            // -r A (CS336 "GRPO-No-Clip")
-	CISPO                 LossType = "cispo"                   // -sg(min(r, epsilon_high)) A logp (TRL)
-	CISPOBand             LossType = "cispo_band"              // -sg(clip(r)) A logp (verl's cispo)
-	SAPO                  LossType = "sapo"                    // -gate(r) A (TRL, verl)
-	VESPO                 LossType = "vespo"                   // -phi(w) A logp (TRL)
-	GeoMean               LossType = "geo_mean"                // -geometric mean of the clipped ratios A (verl, GMPO)
-)
-
-// LossTypes lists the known loss types.
-func LossTypes() []string {
-	return names(NoBaseline, ReinforceWithBaseline, GRPOClip, GRPONoClip, CISPO, CISPOBand, SAPO, VESPO, GeoMean)
-}
-
 // LossConfig selects the loss. The zero value of an option turns it off, or
 // stands for its default where one is named.
 type LossConfig struct {

@@ -3,7 +3,10 @@ package rl
 import "fmt"
 
 // plan is a checked [LossConfig] with its defaults filled in.
-type plan struct{ LossConfig }
+type plan struct {
+	LossConfig
+	uses Uses
+}
 
 // Check returns what is wrong with the configuration, or nil.
 func (c LossConfig) Check() error {
@@ -12,14 +15,18 @@ func (c LossConfig) Check() error {
 }
 
 func (c LossConfig) plan() (plan, error) {
-	p := plan{c}
+	uses, ok := c.Loss.options()
+	if !ok {
+		return plan{}, unknown("loss", string(c.Loss), LossTypes())
+	}
+	p := plan{c, uses}
 	if p.Level == "" {
 		p.Level = TokenLevel
 	}
 	if p.KL == "" {
 		p.KL = K3
 	}
-	if p.EpsilonHigh == 0 && p.Loss != CISPO {
+	if p.EpsilonHigh == 0 && p.uses&UsesEpsilon != 0 {
 		p.EpsilonHigh = p.Epsilon
 	}
 	for _, d := range []struct {
@@ -37,21 +44,18 @@ func (c LossConfig) plan() (plan, error) {
 }
 
 func (p *plan) check() error {
-	switch p.Loss {
-	case NoBaseline, ReinforceWithBaseline, GRPONoClip, SAPO, VESPO:
-	case GRPOClip, CISPOBand, GeoMean:
+	switch p.uses & (UsesEpsilon | UsesEpsilonHigh) {
+	case UsesEpsilon | UsesEpsilonHigh:
 		if !(p.Epsilon > 0) || !finite(p.Epsilon) {
 			return fmt.Errorf("loss %q: epsilon (cliprange) is %v; it must be finite and above 0", p.Loss, p.Epsilon)
 		}
 		if !(p.EpsilonHigh > 0) || !finite(p.EpsilonHigh) {
 			return fmt.Errorf("loss %q: epsilon_high is %v; it must be finite and above 0", p.Loss, p.EpsilonHigh)
 		}
-	case CISPO:
+	case UsesEpsilonHigh:
 		if !(p.EpsilonHigh > 0) || !finite(p.EpsilonHigh) {
 			return fmt.Errorf("loss %q: epsilon_high is %v; here it is the largest ratio itself, e.g. 5", p.Loss, p.EpsilonHigh)
 		}
-	default:
-		return unknown("loss", string(p.Loss), LossTypes())
 	}
 	if err := p.Aggregation.check(p.NormalizeConstant); err != nil {
 		return err
@@ -85,13 +89,7 @@ func (p *plan) check() error {
 }
 
 // clips says whether the loss has a clip whose fraction can be reported.
-func (p *plan) clips() bool {
-	switch p.Loss {
-	case GRPOClip, CISPO, CISPOBand, GeoMean:
-		return true
-	}
-	return false
-}
+func (p *plan) clips() bool { return p.uses&UsesEpsilonHigh != 0 }
 
 // oneRatio says whether the tokens of a sequence share one importance ratio.
 func (p *plan) oneRatio() bool { return p.Level != TokenLevel || p.Loss == GeoMean }

@@ -5,7 +5,7 @@ import "fmt"
 // TRLOptions are the fields of TRL's GRPOConfig that choose the loss, under
 // TRL's names.
 type TRLOptions struct {
-	LossType                string   // "grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo"
+	LossType                string   // one of [TRLLossTypes]
 	Epsilon                 float64  // epsilon
 	EpsilonHigh             *float64 // epsilon_high; nil = epsilon
 	Delta                   *float64 // delta
@@ -18,22 +18,17 @@ type TRLOptions struct {
 }
 
 // TRLLoss returns the configuration that TRL's loss_type stands for, a policy
-// loss together with an aggregation:
-//
-//	grpo     clip, masked_mean                 bnpo, dapo  clip, token-mean
-//	dr_grpo  clip, masked_normalize            cispo       cispo, token-mean
-//	sapo     sapo, masked_mean                 vespo       vespo, token-mean
-//	luspo    clip, sequence sums, mean over sequences (arXiv:2602.05261)
+// loss together with an aggregation: see the table of recipes.
 //
 // TRL normalizes bnpo by the tokens of each micro-batch, so that there the number
 // of accumulation steps changes the result; here it is the whole batch's, as in
-// dapo. luspo is defined at the sequence level; with a KL term TRL averages it
+// dapo. luspo (arXiv:2602.05261) is defined at the sequence level; with a KL term TRL averages it
 // over padding too, which is not repeated here.
 //
 // Source: TRL GRPOTrainer._compute_loss.
 func TRLLoss(o TRLOptions) (LossConfig, error) {
 	c := LossConfig{
-		Loss: GRPOClip, Epsilon: o.Epsilon, Beta: o.Beta, KL: K3,
+		Epsilon: o.Epsilon, Beta: o.Beta, KL: K3,
 		KLBiasCorrection: o.UseBiasCorrectionKL, EntropyCoef: o.EntropyCoef,
 		Level: ImportanceLevel(o.ImportanceSamplingLevel),
 	}
@@ -46,28 +41,19 @@ func TRLLoss(o TRLOptions) (LossConfig, error) {
 	if o.OffPolicyMaskThreshold != nil {
 		c.OffPolicyMask, c.OffPolicyMaskThreshold = true, *o.OffPolicyMaskThreshold
 	}
-	switch o.LossType {
-	case "grpo":
-		c.Aggregation = MaskedMeanSeq
-	case "bnpo":
-		c.Aggregation = TokenMean
-	case "dapo":
-		c.Aggregation, c.EntropyOverAll = TokenMean, true
-	case "dr_grpo":
-		c.Aggregation, c.NormalizeConstant = MaskedNormalizeSeq, float64(o.MaxCompletionLength)
-	case "luspo":
-		if c.Level != SequenceLevel {
-			return c, fmt.Errorf("trl loss: luspo needs importance_sampling_level %q, not %q", SequenceLevel, o.ImportanceSamplingLevel)
-		}
-		c.Aggregation, c.NormalizeConstant = MaskedNormalizeSeq, 1
-	case "cispo":
-		c.Loss, c.Aggregation, c.EntropyOverAll = CISPO, TokenMean, true
-	case "sapo":
-		c.Loss, c.Aggregation = SAPO, MaskedMeanSeq
-	case "vespo":
-		c.Loss, c.Aggregation, c.EntropyOverAll = VESPO, TokenMean, true
-	default:
+	r, ok := recipeOf(TRL, o.LossType)
+	if !ok {
 		return c, fmt.Errorf("trl loss: %w", unknown("loss_type", o.LossType, TRLLossTypes()))
+	}
+	if r.Level != "" && c.Level != r.Level {
+		return c, fmt.Errorf("trl loss: %s needs importance_sampling_level %q, not %q", o.LossType, r.Level, o.ImportanceSamplingLevel)
+	}
+	c.Loss, c.Aggregation, c.EntropyOverAll = r.Loss, r.Aggregation, r.EntropyOverAll
+	if c.Aggregation == MaskedNormalizeSeq {
+		c.NormalizeConstant = r.NormalizeConstant
+		if c.NormalizeConstant == 0 {
+			c.NormalizeConstant = float64(o.MaxCompletionLength)
+		}
 	}
 	if err := c.Check(); err != nil {
 		return c, fmt.Errorf("trl loss: %w", err)
@@ -76,6 +62,4 @@ func TRLLoss(o TRLOptions) (LossConfig, error) {
 }
 
 // TRLLossTypes lists TRL's loss types.
-func TRLLossTypes() []string {
-	return []string{"grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo"}
-}
+func TRLLossTypes() []string { return namesOf(TRL) }

@@ -5,7 +5,7 @@ import "fmt"
 // VerlOptions are the fields of verl's actor configuration that choose the loss,
 // under verl's names.
 type VerlOptions struct {
-	LossMode                    string  // "vanilla", "gpg", "sapo", "cispo", "geo_mean", "gspo"
+	LossMode                    string  // one of [VerlLossModes]
 	LossAggMode                 string  // "token-mean", "token-sum", "seq-mean-token-sum", ...
 	ClipRatio                   float64 // clip_ratio
 	ClipRatioLow, ClipRatioHigh float64 // clip_ratio_low, clip_ratio_high; 0 = clip_ratio
@@ -31,24 +31,16 @@ func VerlLoss(o VerlOptions) (LossConfig, error) {
 	if o.ClipRatioHigh != 0 {
 		c.EpsilonHigh = o.ClipRatioHigh
 	}
-	switch o.LossMode {
-	case "vanilla":
-		c.Loss, c.DualClip = GRPOClip, 3
-		if o.ClipRatioC != 0 {
-			c.DualClip = o.ClipRatioC
-		}
-	case "gpg":
-		c.Loss = ReinforceWithBaseline
-	case "cispo":
-		c.Loss = CISPOBand
-	case "sapo":
-		c.Loss, c.Aggregation = SAPO, SeqMeanTokenMean
-	case "gspo":
-		c.Loss, c.Level, c.Aggregation = GRPOClip, SequenceLevel, SeqMeanTokenMean
-	case "geo_mean":
-		c.Loss, c.Aggregation = GeoMean, MaskedMeanSeq
-	default:
+	r, ok := recipeOf(Verl, o.LossMode)
+	if !ok {
 		return c, fmt.Errorf("verl loss: %w", unknown("loss_mode", o.LossMode, VerlLossModes()))
+	}
+	c.Loss, c.Level, c.DualClip = r.Loss, r.Level, r.DualClip
+	if r.DualClip != 0 && o.ClipRatioC != 0 {
+		c.DualClip = o.ClipRatioC
+	}
+	if r.Tied || r.Loss == GeoMean {
+		c.Aggregation = r.Aggregation
 	}
 	if err := c.Check(); err != nil {
 		return c, fmt.Errorf("verl loss: %w", err)
@@ -57,6 +49,4 @@ func VerlLoss(o VerlOptions) (LossConfig, error) {
 }
 
 // VerlLossModes lists the known modes.
-func VerlLossModes() []string {
-	return []string{"vanilla", "gpg", "sapo", "cispo", "geo_mean", "gspo"}
-}
+func VerlLossModes() []string { return namesOf(Verl) }

@@ -1,0 +1,181 @@
+package rl
+
+// To add a loss: write its formula with its gradient and call it from policyTerm
+// (term.go); give it a name, a row in lossTable and a row in recipes (here); add a
+// case to testdata/reference.py. The configuration and its checks read these
+// tables. Tests fail until the case and a line in docs/algorithms.md are there.
+
+// LossType names the policy loss of one token. A is the advantage (or the raw
+// reward), r the importance ratio.
+type LossType string
+
+const (
+	NoBaseline            LossType = "no_baseline"             // -A logp, A the raw reward (CS336)
+	ReinforceWithBaseline LossType = "reinforce_with_baseline" // -A logp (CS336)
+	GRPOClip              LossType = "grpo_clip"               // -min(r A, clip(r) A) (CS336, TRL, verl, OpenRLHF)
+	GRPONoClip            LossType = "grpo_no_clip"            // -r A (CS336 "GRPO-No-Clip")
+	CISPO                 LossType = "cispo"                   // -sg(min(r, epsilon_high)) A logp (TRL)
+	CISPOBand             LossType = "cispo_band"              // -sg(clip(r)) A logp (verl's cispo)
+	SAPO                  LossType = "sapo"                    // -gate(r) A (TRL, verl)
+	VESPO                 LossType = "vespo"                   // -phi(w) A logp (TRL)
+	GeoMean               LossType = "geo_mean"                // -geometric mean of the clipped ratios A (verl, GMPO)
+)
+
+// Uses says which options of [LossConfig] a loss has.
+type Uses uint
+
+// Options that not every loss has.
+const (
+	UsesEpsilon     Uses = 1 << iota // Epsilon, the lower bound of the ratio (with UsesEpsilonHigh: of a clip)
+	UsesEpsilonHigh                  // EpsilonHigh, the upper bound; only losses with one report clip fractions
+	UsesDelta                        // Delta
+	UsesDualClip                     // DualClip
+	UsesLevel                        // Level: the loss has an importance ratio of tokens or of sequences
+	UsesSAPO                         // SAPOTempPos, SAPOTempNeg
+	UsesVESPO                        // VESPOKPos, VESPOLambdaPos, VESPOKNeg, VESPOLambdaNeg
+)
+
+// lossTable lists the losses and their options. The formulas are in term.go.
+var lossTable = []struct {
+	name LossType
+	uses Uses
+}{
+	{NoBaseline, 0},
+	{ReinforceWithBaseline, 0},
+	{GRPOClip, UsesEpsilon | UsesEpsilonHigh | UsesDelta | UsesDualClip | UsesLevel},
+	{GRPONoClip, UsesLevel},
+	{CISPO, UsesEpsilonHigh | UsesLevel},
+	{CISPOBand, UsesEpsilon | UsesEpsilonHigh | UsesLevel},
+	{SAPO, UsesSAPO | UsesLevel},
+	{VESPO, UsesVESPO},
+	{GeoMean, UsesEpsilon | UsesEpsilonHigh},
+}
+
+// LossTypes lists the known loss types.
+func LossTypes() []string { return LossesWith(0) }
+
+// LossesWith lists the loss types that have all of these options.
+func LossesWith(u Uses) []string {
+	var out []string
+	for _, l := range lossTable {
+		if l.uses&u == u {
+			out = append(out, string(l.name))
+		}
+	}
+	return out
+}
+
+// options returns what a loss uses; false for an unknown one.
+func (l LossType) options() (Uses, bool) {
+	for _, row := range lossTable {
+		if row.name == l {
+			return row.uses, true
+		}
+	}
+	return 0, false
+}
+
+// Source is where a recipe is from.
+type Source string
+
+// Sources of recipes.
+const (
+	CS336 Source = "CS336"
+	TRL   Source = "TRL"
+	Verl  Source = "verl"
+)
+
+// Recipe is what a source's name stands for: a loss, with the aggregation, the
+// level and the constants that the source combines it with.
+type Recipe struct {
+	// Name is the value of algorithm.loss_type; "" where there is none, because
+	// another source has the name or other keys say the same.
+	Name   string
+	Source Source
+	// SourceName is the source's own name, where it is not Name.
+	SourceName string
+
+	Loss        LossType
+	Aggregation Aggregation // the default
+	// Tied: the name stands for that aggregation and no other.
+	Tied bool
+	// Level is the only level that the name admits; "" admits each, token by default.
+	Level ImportanceLevel
+	// NormalizeConstant is Z; 0 is the maximum length of a completion.
+	NormalizeConstant float64
+	DualClip          float64 // the default
+	EntropyOverAll    bool    // see [LossConfig]
+}
+
+var recipes = []Recipe{
+	{Name: "no_baseline", Source: CS336, Loss: NoBaseline, Aggregation: MaskedMeanSeq},
+	{Name: "reinforce_with_baseline", Source: CS336, Loss: ReinforceWithBaseline, Aggregation: MaskedMeanSeq},
+	{Name: "grpo_clip", Source: CS336, Loss: GRPOClip, Aggregation: MaskedMeanSeq},
+	{Name: "grpo_no_clip", Source: CS336, Loss: GRPONoClip, Aggregation: MaskedMeanSeq},
+
+	{Name: "grpo", Source: TRL, Loss: GRPOClip, Aggregation: MaskedMeanSeq, Tied: true},
+	{Name: "bnpo", Source: TRL, Loss: GRPOClip, Aggregation: TokenMean, Tied: true},
+	{Name: "dr_grpo", Source: TRL, Loss: GRPOClip, Aggregation: MaskedNormalizeSeq, Tied: true},
+	{Name: "dapo", Source: TRL, Loss: GRPOClip, Aggregation: TokenMean, Tied: true, EntropyOverAll: true},
+	{Name: "cispo", Source: TRL, Loss: CISPO, Aggregation: TokenMean, EntropyOverAll: true},
+	{Name: "sapo", Source: TRL, Loss: SAPO, Aggregation: MaskedMeanSeq},
+	{Name: "luspo", Source: TRL, Loss: GRPOClip, Aggregation: MaskedNormalizeSeq, Tied: true, Level: SequenceLevel, NormalizeConstant: 1},
+	{Name: "vespo", Source: TRL, Loss: VESPO, Aggregation: TokenMean, EntropyOverAll: true},
+
+	{Name: "vanilla", Source: Verl, Loss: GRPOClip, Aggregation: TokenMean, DualClip: 3},
+	{Name: "gpg", Source: Verl, Loss: ReinforceWithBaseline, Aggregation: TokenMean},
+	{Name: "gspo", Source: Verl, Loss: GRPOClip, Aggregation: SeqMeanTokenMean, Tied: true, Level: SequenceLevel},
+	{Name: "geo_mean", Source: Verl, Loss: GeoMean, Aggregation: MaskedMeanSeq},
+	{Name: "cispo_band", Source: Verl, SourceName: "cispo", Loss: CISPOBand, Aggregation: TokenMean},
+	{Source: Verl, SourceName: "sapo", Loss: SAPO, Aggregation: SeqMeanTokenMean, Tied: true}, // TRL's sapo with this aggregation
+}
+
+// RecipeNames lists the names of the recipes, the assignment's first.
+func RecipeNames() []string {
+	var out []string
+	for _, r := range recipes {
+		if r.Name != "" {
+			out = append(out, r.Name)
+		}
+	}
+	return out
+}
+
+// RecipeNamed returns the recipe of a name; the zero value for an unknown one.
+func RecipeNamed(name string) Recipe {
+	for _, r := range recipes {
+		if name != "" && r.Name == name {
+			return r
+		}
+	}
+	return Recipe{}
+}
+
+// sourceName is the name under which the source knows the recipe.
+func (r Recipe) sourceName() string {
+	if r.SourceName != "" {
+		return r.SourceName
+	}
+	return r.Name
+}
+
+// namesOf lists a source's own names.
+func namesOf(s Source) []string {
+	var out []string
+	for _, r := range recipes {
+		if r.Source == s {
+			out = append(out, r.sourceName())
+		}
+	}
+	return out
+}
+
+// recipeOf returns the recipe that a source knows under a name.
+func recipeOf(s Source, name string) (Recipe, bool) {
+	for _, r := range recipes {
+		if r.Source == s && r.sourceName() == name {
+			return r, true
+		}
+	}
+	return Recipe{}, false
+}
