@@ -10,7 +10,7 @@ type Algorithm struct {
 	// Type: "grpo" (the group is the baseline) or "ppo" (a critic's value head is,
 	// with generalized advantage estimation).
 	Type string `yaml:"type" neutral:"grpo"`
-	// LossType is one of [LossTypes]; see [Algorithm.BaseLoss].
+	// LossType is one of rl.RecipeNames; see [Algorithm.BaseLoss].
 	LossType string `yaml:"loss_type"`
 
 	// Baseline, of [Baselines], and Normalizer, of [Normalizers]; empty follows

@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"slices"
+
+	"grpo/pkg/rl"
 )
 
 // Inert is a setting that changes nothing in a run.
@@ -164,7 +166,7 @@ var rulesInert = []rule{
 	effective("algorithm.normalize_constant", "algorithm.length_normalization", "it is for masked_normalize, constant and seq-mean-token-sum-norm", func(v *view) bool {
 		return slices.Contains([]string{"masked_normalize", "constant", "seq-mean-token-sum-norm"}, v.text("algorithm.length_normalization"))
 	}),
-	withLoss("algorithm.cliprange", "grpo_clip", "cispo_band", "geo_mean"),
+	withLoss("algorithm.cliprange", rl.UsesEpsilon),
 	needsRatio("algorithm.cliprange"),
 	needsRatio("algorithm.epsilon_high"),
 	needsRatio("algorithm.delta"),

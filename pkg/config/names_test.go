@@ -12,21 +12,16 @@ import (
 	"grpo/pkg/rl"
 )
 
-// TestNames holds the lists of names to those of the packages that have the
-// functions, which pkg/config does not import.
+// TestNames compares the lists of names with those of the packages that have the
+// functions. pkg/config does not import pkg/gsm8k.
 func TestNames(t *testing.T) {
 	for _, test := range []struct {
 		what          string
 		names, theirs []string
 	}{
-		{"baselines", config.Baselines(), rl.Baselines()},
-		{"normalizers", config.Normalizers(), append(rl.Normalizers(), "whiten_tokens")}, // rl.WhitenTokens
-		{"aggregations", config.Aggregations(), rl.Aggregations()},
-		{"importance levels", config.ImportanceLevels(), rl.ImportanceLevels()},
-		{"KL estimators", config.KLEstimators(), rl.KLEstimators()},
 		{"reward functions", config.RewardFunctions(), gsm8k.Rewards()},
 		{"bases of cosine", config.CosineBases(), gsm8k.CosineBases()},
-		{"loss types", config.LossTypes(), union(rl.LossTypes(), rl.TRLLossTypes(), rl.VerlLossModes())},
+		{"loss types", rl.RecipeNames(), union(rl.LossTypes(), rl.TRLLossTypes(), rl.VerlLossModes())},
 	} {
 		if !slices.Equal(sorted(test.names), sorted(test.theirs)) {
 			t.Errorf("%s: here %v, there %v", test.what, sorted(test.names), sorted(test.theirs))
@@ -197,8 +192,8 @@ func TestAlgorithmsPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := slices.Concat(config.LossTypes(), config.Baselines(), config.Normalizers(), config.Aggregations(), config.ImportanceLevels(),
-		config.KLEstimators(), config.RewardFunctions())
+	names := slices.Concat(rl.RecipeNames(), rl.Baselines(), config.Normalizers(), rl.Aggregations(), rl.ImportanceLevels(),
+		rl.KLEstimators(), config.RewardFunctions())
 	for _, p := range config.Presets() {
 		names = append(names, p.Name)
 	}

@@ -53,8 +53,8 @@ func resolve(root any) map[string]reason {
 	a.resolveLoss(wrote)
 	switch {
 	case a.NormalizeConstant != 0:
-	case a.isLoss().constant != 0:
-		a.NormalizeConstant = a.isLoss().constant
+	case a.recipe().NormalizeConstant != 0:
+		a.NormalizeConstant = a.recipe().NormalizeConstant
 		wrote["algorithm.normalize_constant"] = reason{askedBy: "algorithm.loss_type"}
 	case a.LengthNormalization == "constant":
 		a.NormalizeConstant = float64(c.Train.TrainBatchSize) * float64(c.Rollout.SamplingMaxTokens)
@@ -80,27 +80,21 @@ func resolve(root any) map[string]reason {
 	return wrote
 }
 
-// isLoss returns what the loss type stands for; the zero value for an unknown one.
-func (a *Algorithm) isLoss() namedLoss {
-	l, _ := lossNamed(a.LossType)
-	return l
-}
-
 func (a *Algorithm) resolveLoss(wrote map[string]reason) {
-	l := a.isLoss()
-	if a.LengthNormalization == "" && l.aggregation != "" {
-		a.LengthNormalization = l.aggregation
+	l := a.recipe()
+	if a.LengthNormalization == "" && l.Aggregation != "" {
+		a.LengthNormalization = string(l.Aggregation)
 		wrote["algorithm.length_normalization"] = reason{askedBy: "algorithm.loss_type"}
 	}
 	if a.ImportanceSamplingLevel == "" {
 		a.ImportanceSamplingLevel = "token"
-		if l.level != "" {
-			a.ImportanceSamplingLevel = l.level
+		if l.Level != "" {
+			a.ImportanceSamplingLevel = string(l.Level)
 			wrote["algorithm.importance_sampling_level"] = reason{askedBy: "algorithm.loss_type"}
 		}
 	}
-	if a.DualClip == 0 && l.dualClip != 0 {
-		a.DualClip = l.dualClip
+	if a.DualClip == 0 && l.DualClip != 0 {
+		a.DualClip = l.DualClip
 		wrote["algorithm.dual_clip"] = reason{askedBy: "algorithm.loss_type"}
 	}
 }

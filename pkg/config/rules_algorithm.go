@@ -3,14 +3,16 @@ package config
 import (
 	"fmt"
 	"slices"
+
+	"grpo/pkg/rl"
 )
 
 // rulesAlgorithm are the rules of the section algorithm: single keys, then what
 // contradicts what, then what would have no effect.
 var rulesAlgorithm = slices.Concat([]rule{
 	oneOf("algorithm.type", "grpo", "ppo"),
-	oneOf("algorithm.loss_type", LossTypes()...),
-	oneOfOrNone("algorithm.baseline", Baselines()...),
+	oneOf("algorithm.loss_type", rl.RecipeNames()...),
+	oneOfOrNone("algorithm.baseline", rl.Baselines()...),
 	oneOfOrNone("algorithm.normalizer", Normalizers()...),
 	oneOfOrNone("algorithm.scale_rewards", "group", "batch", "none"),
 	in(nonNegative, "algorithm.advantage_eps"),
@@ -20,8 +22,8 @@ var rulesAlgorithm = slices.Concat([]rule{
 	in(nonNegative, "algorithm.delta"),
 	in(nonNegative, "algorithm.dual_clip"),
 	custom(dualClipAboveOne, "algorithm.dual_clip"),
-	oneOfOrNone("algorithm.importance_sampling_level", ImportanceLevels()...),
-	oneOfOrNone("algorithm.length_normalization", Aggregations()...),
+	oneOfOrNone("algorithm.importance_sampling_level", rl.ImportanceLevels()...),
+	oneOfOrNone("algorithm.length_normalization", rl.Aggregations()...),
 	in(nonNegative, "algorithm.normalize_constant"),
 	in(positive, "algorithm.sapo_temperature_pos"),
 	in(positive, "algorithm.sapo_temperature_neg"),
@@ -30,7 +32,7 @@ var rulesAlgorithm = slices.Concat([]rule{
 	in(positive, "algorithm.vespo_k_neg"),
 	in(positive, "algorithm.vespo_lambda_neg"),
 	in(nonNegative, "algorithm.beta"),
-	oneOf("algorithm.kl_estimator", KLEstimators()...),
+	oneOf("algorithm.kl_estimator", rl.KLEstimators()...),
 	oneOf("algorithm.kl_in", "loss", "reward"),
 	in(counterOrNo, "algorithm.ref_model_sync_steps"),
 	in(interval{low: 0, lowOpen: true, high: 1}, "algorithm.ref_model_mixup_alpha"),
@@ -80,29 +82,29 @@ func teacherKind(v *view, k []string) string {
 }
 
 func tiedAggregation(v *view, k []string) string {
-	l, _ := lossNamed(v.text(k[1]))
-	if s := v.text(k[0]); !l.tied || s == "" || s == l.aggregation {
+	l := rl.RecipeNamed(v.text(k[1]))
+	if s := v.text(k[0]); !l.Tied || s == "" || s == string(l.Aggregation) {
 		return ""
 	}
 	return fmt.Sprintf("%s contradicts %s, which stands for %s with %s (use %s to combine it with another)",
-		v.name(k[0]), v.name(k[1]), l.base, l.aggregation, l.base)
+		v.name(k[0]), v.name(k[1]), l.Loss, l.Aggregation, l.Loss)
 }
 
 func tiedLevel(v *view, k []string) string {
-	l, _ := lossNamed(v.text(k[1]))
-	if s := v.text(k[0]); !l.onlyLevel || s == "" || s == l.level {
+	l := rl.RecipeNamed(v.text(k[1]))
+	if s := v.text(k[0]); l.Level == "" || s == "" || s == string(l.Level) {
 		return ""
 	}
-	return fmt.Sprintf("%s contradicts %s, which is defined at the level %s (use %s for another)", v.name(k[0]), v.name(k[1]), l.level, l.base)
+	return fmt.Sprintf("%s contradicts %s, which is defined at the level %s (use %s for another)", v.name(k[0]), v.name(k[1]), l.Level, l.Loss)
 }
 
 func tiedConstant(v *view, k []string) string {
-	l, _ := lossNamed(v.text(k[1]))
-	if z := v.num(k[0]); l.constant == 0 || z == 0 || z == l.constant {
+	l := rl.RecipeNamed(v.text(k[1]))
+	if z := v.num(k[0]); l.NormalizeConstant == 0 || z == 0 || z == l.NormalizeConstant {
 		return ""
 	}
 	return fmt.Sprintf("%s contradicts %s, which sums over a sequence and divides by %s (use %s with %s for another constant)",
-		v.name(k[0]), v.name(k[1]), formatFloat(l.constant), l.base, l.aggregation)
+		v.name(k[0]), v.name(k[1]), formatFloat(l.NormalizeConstant), l.Loss, l.Aggregation)
 }
 
 // cispoCap: for cispo there is no sensible bound that follows from others.
@@ -136,16 +138,16 @@ func startsWithin(v *view, k []string) string {
 
 // rulesEffect: keys that would do nothing.
 var rulesEffect = []rule{
-	withLoss("algorithm.epsilon_high", "grpo_clip", "cispo", "cispo_band", "geo_mean"),
-	withLoss("algorithm.delta", "grpo_clip"),
-	withLoss("algorithm.dual_clip", "grpo_clip"),
+	withLoss("algorithm.epsilon_high", rl.UsesEpsilonHigh),
+	withLoss("algorithm.delta", rl.UsesDelta),
+	withLoss("algorithm.dual_clip", rl.UsesDualClip),
 	levelHasRatio(),
-	withLoss("algorithm.sapo_temperature_pos", "sapo"),
-	withLoss("algorithm.sapo_temperature_neg", "sapo"),
-	withLoss("algorithm.vespo_k_pos", "vespo"),
-	withLoss("algorithm.vespo_lambda_pos", "vespo"),
-	withLoss("algorithm.vespo_k_neg", "vespo"),
-	withLoss("algorithm.vespo_lambda_neg", "vespo"),
+	withLoss("algorithm.sapo_temperature_pos", rl.UsesSAPO),
+	withLoss("algorithm.sapo_temperature_neg", rl.UsesSAPO),
+	withLoss("algorithm.vespo_k_pos", rl.UsesVESPO),
+	withLoss("algorithm.vespo_lambda_pos", rl.UsesVESPO),
+	withLoss("algorithm.vespo_k_neg", rl.UsesVESPO),
+	withLoss("algorithm.vespo_lambda_neg", rl.UsesVESPO),
 
 	withPositive("algorithm.kl_estimator", "algorithm.beta"),
 	withPositive("algorithm.kl_in", "algorithm.beta"),
@@ -170,16 +172,17 @@ var rulesEffect = []rule{
 	withPPO("algorithm.value_clip"),
 }
 
-func withLoss(key string, bases ...string) rule {
-	return effective(key, "algorithm.loss_type", "it is for "+orList(bases), func(v *view) bool {
-		l, _ := lossNamed(v.text("algorithm.loss_type"))
-		return slices.Contains(bases, l.base)
+// withLoss: only some losses have the option of the key.
+func withLoss(key string, option rl.Uses) rule {
+	losses := rl.LossesWith(option)
+	return effective(key, "algorithm.loss_type", "it is for "+orList(losses), func(v *view) bool {
+		return slices.Contains(losses, string(rl.RecipeNamed(v.text("algorithm.loss_type")).Loss))
 	})
 }
 
 // levelHasRatio: the losses with an importance ratio of a kind that has levels.
 func levelHasRatio() rule {
-	r := withLoss("algorithm.importance_sampling_level", "grpo_clip", "grpo_no_clip", "cispo", "cispo_band", "sapo")
+	r := withLoss("algorithm.importance_sampling_level", rl.UsesLevel)
 	check := r.check
 	r.check = func(v *view, k []string) string {
 		if v.text(k[0]) == "" {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"grpo/pkg/config"
+	"grpo/pkg/rl"
 	"grpo/pkg/rundir"
 )
 
@@ -221,13 +222,13 @@ func TestEveryNameTrains(t *testing.T) {
 		extra map[string][]string // for one
 	}
 	for _, c := range []choice{
-		{"loss_type", config.LossTypes(), []string{"epochs_per_rollout_batch=2"}, map[string][]string{
+		{"loss_type", rl.RecipeNames(), []string{"epochs_per_rollout_batch=2"}, map[string][]string{
 			"cispo": {"epsilon_high=5"}, "gpg": {"normalizer=gpg"}}},
-		{"baseline", config.Baselines(), []string{"normalizer=none"}, nil},
+		{"baseline", rl.Baselines(), []string{"normalizer=none"}, nil},
 		{"normalizer", config.Normalizers(), nil, nil},
-		{"length_normalization", config.Aggregations(), nil, nil},
-		{"importance_sampling_level", config.ImportanceLevels(), []string{"loss_type=grpo_clip", "epochs_per_rollout_batch=2"}, nil},
-		{"kl_estimator", config.KLEstimators(), []string{"beta=0.01"}, nil},
+		{"length_normalization", rl.Aggregations(), nil, nil},
+		{"importance_sampling_level", rl.ImportanceLevels(), []string{"loss_type=grpo_clip", "epochs_per_rollout_batch=2"}, nil},
+		{"kl_estimator", rl.KLEstimators(), []string{"beta=0.01"}, nil},
 		{"reward.functions", config.RewardFunctions(), nil, nil},
 	} {
 		for _, name := range c.names {

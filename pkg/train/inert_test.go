@@ -11,6 +11,7 @@ import (
 
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
+	"grpo/pkg/rl"
 	"grpo/pkg/rundir"
 )
 
@@ -52,13 +53,13 @@ var others = map[string][]string{
 	"reward.multi_objective_aggregation": {"normalize_then_sum"}, "reward.overlong_cache": {"40"}, "reward.repetition_n_grams": {"1"},
 	"reward.repetition_max_penalty": {"-2"}, "reward.cosine_correct": {"last_number"}, "reward.cosine_max_len": {"30"},
 	"reward.cosine_min_value_correct": {"0.2"}, "reward.cosine_max_value_correct": {"2"}, "reward.cosine_min_value_wrong": {"-2"}, "reward.cosine_max_value_wrong": {"-0.1"},
-	"algorithm.type": {"ppo"}, "algorithm.loss_type": config.LossTypes(), "algorithm.baseline": config.Baselines(), "algorithm.normalizer": config.Normalizers(),
+	"algorithm.type": {"ppo"}, "algorithm.loss_type": rl.RecipeNames(), "algorithm.baseline": rl.Baselines(), "algorithm.normalizer": config.Normalizers(),
 	"algorithm.scale_rewards": {"group", "batch", "none"}, "algorithm.use_std_normalization": {"true", "false"}, "algorithm.advantage_eps": {"0.1"},
 	"algorithm.pass_k": {"true"}, "algorithm.gamma": {"0.5"}, "algorithm.cliprange": {"0.0001"}, "algorithm.epsilon_high": {"0.0001", "7", "0.2"}, "algorithm.delta": {"1.3"},
-	"algorithm.dual_clip": {"1.00001"}, "algorithm.importance_sampling_level": config.ImportanceLevels(), "algorithm.length_normalization": config.Aggregations(),
+	"algorithm.dual_clip": {"1.00001"}, "algorithm.importance_sampling_level": rl.ImportanceLevels(), "algorithm.length_normalization": rl.Aggregations(),
 	"algorithm.normalize_constant": {"10"}, "algorithm.sapo_temperature_pos": {"9"}, "algorithm.sapo_temperature_neg": {"9"},
 	"algorithm.vespo_k_pos": {"9"}, "algorithm.vespo_lambda_pos": {"9"}, "algorithm.vespo_k_neg": {"9"}, "algorithm.vespo_lambda_neg": {"9"},
-	"algorithm.beta": {"0.1"}, "algorithm.kl_estimator": config.KLEstimators(), "algorithm.kl_in": {"reward"}, "algorithm.use_bias_correction_kl": {"true"},
+	"algorithm.beta": {"0.1"}, "algorithm.kl_estimator": rl.KLEstimators(), "algorithm.kl_in": {"reward"}, "algorithm.use_bias_correction_kl": {"true"},
 	"algorithm.ref_model_sync_steps": {"1", "2", "9"}, "algorithm.ref_model_mixup_alpha": {"0.1"}, "algorithm.entropy_coef": {"0.1"}, "algorithm.use_adaptive_entropy": {"true algorithm.entropy_target=5"},
 	"algorithm.entropy_target": {"0"}, "algorithm.entropy_coef_delta": {"0.1"}, "algorithm.entropy_coef_min": {"0.1"}, "algorithm.entropy_coef_max": {"0.001"},
 	"algorithm.top_entropy_quantile": {"0.3"}, "algorithm.off_policy_mask": {"true"}, "algorithm.off_policy_mask_threshold": {"9"},
