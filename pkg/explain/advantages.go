@@ -122,7 +122,7 @@ func Advantages(o AdvantageOptions) (AdvantageResult, error) {
 		if err != nil {
 			return fail(err)
 		}
-		f.Advantages, f.Silent = rows(rl.Shape{B: len(o.Prompts), T: size}, adv), st.SilentGroups
+		f.Advantages, f.Silent = rows(rl.Shape{B: len(o.Prompts), T: size}, adv), st.ZeroAdvantageGroups
 		out.Forms = append(out.Forms, f)
 		out.Mean, out.Std, out.FracRewardZeroStd = st.RewardMean, st.RewardStd, st.FracRewardZeroStd
 		if err := computed("an advantage ("+f.Name+")", adv...); err != nil {

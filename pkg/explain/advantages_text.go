@@ -9,7 +9,7 @@ import (
 // WriteText writes the tables and what follows from them.
 func (r AdvantageResult) WriteText(w io.Writer) error {
 	p := &printer{w: w}
-	p.line("Advantages: what a completion is worth, judged against which others")
+	p.line("Advantages: how much better a completion is than which others")
 	p.gap()
 	p.line("local   (r - group mean) / (group std + eps)   GRPO")
 	p.line("global  (r - batch mean) / (batch std + eps)   one baseline for all prompts")
@@ -35,22 +35,22 @@ func (r AdvantageResult) WriteText(w io.Writer) error {
 }
 
 func (r AdvantageResult) writeForms(p *printer) {
-	var flat, loud []string
+	var zero, credited []string
 	for i, x := range r.Prompts {
 		if x.Std != 0 {
 			continue
 		}
-		flat = append(flat, x.Name)
+		zero = append(zero, x.Name)
 		if a := r.Forms[1].Advantages[i][0]; a != 0 {
-			loud = append(loud, fmt.Sprintf("%s for \"%s\"", num(a), x.Name))
+			credited = append(credited, fmt.Sprintf("%s for \"%s\"", num(a), x.Name))
 		}
 	}
-	if len(flat) > 0 {
+	if len(zero) > 0 {
 		p.point("%s of the %d groups %s equal rewards (frac_reward_zero_std %s). Under local and hybrid their advantages are exactly 0: nothing can be learned from a group in which no completion did better than another.",
-			fmt.Sprint(len(flat)), len(r.Prompts), has(len(flat)), num(r.FracRewardZeroStd))
+			fmt.Sprint(len(zero)), len(r.Prompts), has(len(zero)), num(r.FracRewardZeroStd))
 	}
-	if len(loud) > 0 {
-		p.point("Under global the same groups do get advantages (%s): each completion is credited or blamed for how hard its prompt is, not for what it did.", join(loud))
+	if len(credited) > 0 {
+		p.point("Under global the same groups do get advantages (%s): each completion is credited or blamed for how hard its prompt is, not for what it did.", join(credited))
 	}
 	lo, hi := -1, -1 // the groups of the least and of the largest deviation that is not 0
 	for i, x := range r.Prompts {
@@ -92,14 +92,14 @@ func (r AdvantageResult) writeNearly(p *printer) {
 	p.gap()
 	p.say("local, hybrid, not divided: the advantage of completion %d; hybrid within the batch above.", odd)
 	p.gap()
-	p.point("Some texts say that GRPO explodes on a group that is all right, because its std is 0. It does not: the numerator is 0 as well, and the advantages are %s. Such a group is silent.", listShort(equal.Local))
+	p.point("Some texts say that GRPO explodes on a group that is all right, because its std is 0. It does not: the numerator is 0 as well, and the advantages are %s. Such a group has no effect.", listShort(equal.Local))
 	if near.Factor == 0 {
-		p.point("Your nearly equal group is quite equal; give --nearly one that differs a little.")
+		p.point("All rewards of your nearly equal group are equal; give --nearly one that differs a little.")
 		return
 	}
-	p.point("The explosion is in the group that is nearly equal. A difference of %s in reward becomes an advantage of %s, because it is multiplied by %s; one completion that fails altogether gets %s. Noise in the reward (a length penalty, a format bonus, rounding) is then as loud as the answer.",
+	p.point("The explosion is in the group that is nearly equal. A difference of %s in reward becomes an advantage of %s, because it is multiplied by %s; a completion that fails completely gets %s. Noise in the reward (a length penalty, a format bonus, rounding) then weighs as much as the answer.",
 		short(round(largest(near.Rewards)-least(near.Rewards), 9)), num(near.Local[odd]), digits(near.Factor, 4), num(failed.Local[odd]))
-	p.point("Without the division the same difference stays what it is (%s)%s. With rewards of 0 and 1 alone a group of %d can't be nearly equal: its std is 0 or at least %s.",
+	p.point("Without the division the same difference stays small (%s)%s. With rewards of 0 and 1 alone a group of %d can't be nearly equal: its std is 0 or at least %s.",
 		fixed(near.Plain[odd], 5), hybridClause(near, odd), len(near.Rewards), num(failed.Std))
 }
 

@@ -111,7 +111,7 @@ func (r AggregationResult) WriteText(w io.Writer) error {
 	p.gap()
 	p.line("What follows")
 	seq, tok, norm, constant := r.form(rl.MaskedMeanSeq), r.form(rl.TokenMean), r.form(rl.MaskedNormalizeSeq), r.form(rl.Constant)
-	p.point("Sequence-level: every response weighs the same (%s), however long it is, so that a token of a long response is heard less than one of a short response.", each(seq.Share, " / ", percent))
+	p.point("Sequence-level: every response weighs the same (%s), however long it is, so that a token of a long response counts less than one of a short response.", each(seq.Share, " / ", percent))
 	p.point("Token-level: every token weighs the same, so that a response weighs in proportion to its length (%s). Long responses, right or wrong, dominate the update.", each(tok.Share, " / ", percent))
 	p.point("With a constant every token weighs the same too (%s): masked_normalize differs from token-mean by a factor alone, %s here. But that factor depends on the batch's lengths: token-mean divides by the tokens that happen to be there, the constant does not, so that a batch of long responses makes a larger step.",
 		each(norm.Share, " / ", percent), digits(norm.Total, 3))

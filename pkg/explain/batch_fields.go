@@ -16,7 +16,7 @@ type fields struct {
 	values map[string]json.RawMessage
 	asked  []string
 	err    error
-	top    bool // the object of a whole file: a colon behind its name
+	top    bool // the object of a whole file: a colon after its name
 }
 
 // fields opens an object. Names that begin with "_" are remarks and left out.
@@ -46,7 +46,7 @@ func (n node) open(top bool) *fields {
 			return f
 		}
 		if _, twice := f.values[name]; twice {
-			f.err = f.child(name, nil).errorf("the field stands there twice")
+			f.err = f.child(name, nil).errorf("the field is there twice")
 			return f
 		}
 		f.values[name] = raw

@@ -46,7 +46,7 @@ func Read(name string, r io.Reader) ([]byte, error) {
 	return data, nil
 }
 
-// node is a JSON value and the place where it stands, such as
+// node is a JSON value and where it is in the file, such as
 // "f.json: cases[3].config.epsilon".
 type node struct {
 	path string

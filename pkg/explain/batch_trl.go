@@ -71,7 +71,7 @@ func readTRLCase(n node) (lossRequest, error) {
 	return r, nil
 }
 
-// readCurves reads parameters whose 0 stands for their default in pkg/rl.
+// readCurves reads parameters whose 0 means their default in pkg/rl.
 func readCurves(g *fields, names ...string) []float64 {
 	out := make([]float64, len(names))
 	for i, name := range names {

@@ -20,7 +20,7 @@ func readVerlCase(n node) (lossRequest, error) {
 	var tau []float64
 	if c, ok := f.get("config"); ok {
 		g := c.fields()
-		// In VerlOptions a 0 stands for the default, so it is refused here.
+		// In VerlOptions a 0 means the default, so it is refused here.
 		for _, x := range []struct {
 			name string
 			to   *float64

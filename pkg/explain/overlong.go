@@ -74,7 +74,7 @@ type OverlongCompletion struct {
 // arXiv:2503.14476): a completion that was cut off by the length limit has no
 // <eos>, and its tokens are left out of the loss. It still counts in its group's
 // baseline. Weights are those of [rl.Aggregate] over both masks, advantages those
-// of [rl.GroupAdvantages] with group mean and standard deviation. Beside it stands
+// of [rl.GroupAdvantages] with group mean and standard deviation. Next to it is
 // the soft overlong punishment, [gsm8k.SoftOverlong].
 func Overlong(o OverlongOptions) (OverlongResult, error) {
 	fail := func(err error) (OverlongResult, error) {

@@ -76,7 +76,7 @@ func (r OverlongResult) writeConsequences(p *printer) {
 
 // writeSoft says what the punishment in the reward does instead.
 func (r OverlongResult) writeSoft(p *printer) {
-	p.point("The soft overlong punishment works on the reward instead: 0 up to %d tokens, then falling to -1 at %d. It looks at the length alone, so that a complete answer near the limit is punished too; the policy learns to be shorter, where the filter only keeps quiet.",
+	p.point("The soft overlong punishment works on the reward instead: 0 up to %d tokens, then falling to -1 at %d. It looks at the length alone, so that a complete answer near the limit is punished too; the policy learns to be shorter, where the filter only removes the signal.",
 		r.MaxLength-r.SoftCache, r.MaxLength)
 }
 

@@ -42,7 +42,7 @@ func DefaultWalkthrough() WalkthroughOptions {
 }
 
 // WalkthroughResult has every number on the way from rewards to the loss.
-// Matrices (B, T) have null where no token stands.
+// Matrices (B, T) have null where there is no token.
 type WalkthroughResult struct {
 	Rewards       []float64 `json:"rewards"`
 	Mean          float64   `json:"mean"`

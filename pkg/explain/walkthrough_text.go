@@ -31,7 +31,7 @@ func (r WalkthroughResult) WriteText(w io.Writer) error {
 	p.table("l", table...)
 	if r.UseStd && r.Std > 0 {
 		p.gap()
-		p.wrap("   ", fmt.Sprintf("Some texts print another std for this, %s, and advantages %s: the population's, with divisor n = %d, beside a formula that has n - 1 = %d. The sample std is %s and gives %s.",
+		p.wrap("   ", fmt.Sprintf("Some texts print another std for this, %s, and advantages %s: those of the population, with divisor n = %d, although their formula has n - 1 = %d. The sample std is %s and gives %s.",
 			fixed(r.PopulationStd, 3), list3(r.PopulationAdvantages), n, n-1, fixed(r.Std, 3), list3(r.Advantages)))
 	}
 	p.gap()
@@ -74,14 +74,14 @@ func (r WalkthroughResult) constantClause() string {
 }
 
 func (r WalkthroughResult) writeConsequences(p *printer) {
-	p.point("The loss is %s. What teaches is its gradient: a step against it raises the log-probability where dL/dlogp is negative.", num(r.Loss))
+	p.point("The loss is %s. The update follows its gradient: a step against it raises the log-probability where dL/dlogp is negative.", num(r.Loss))
 	if r.ClipFraction != nil {
 		p.point("%d of %s lost %s gradient to the clip (clip fraction %s): with A > 0 above %s, with A < 0 below %s. On the other side the minimum takes the unclipped value, and the gradient stays.",
 			r.ClippedTokens, count(r.Tokens, "token"), their(r.ClippedTokens), num(*r.ClipFraction), short(round(1+r.epsilonHigh, 9)), short(round(1-r.epsilon, 9)))
 	}
 	for b, a := range r.Advantages {
 		if a == 0 {
-			p.point("Completion %d got exactly the group's mean: its advantage is 0, and its tokens teach nothing, whatever their ratios.", b)
+			p.point("Completion %d got exactly the group's mean: its advantage is 0, and its tokens have no gradient, whatever their ratios.", b)
 			break
 		}
 	}
@@ -101,7 +101,7 @@ func their(n int) string {
 	return "their"
 }
 
-// matrix writes a named matrix, a dot where no token stands.
+// matrix writes a named matrix, a dot where there is no token.
 func (p *printer) matrix(name string, m [][]float64, format func(float64) string) {
 	p.gap()
 	p.line("   %s", name)

@@ -27,7 +27,7 @@ func ParseFinalAnswer(completion string) (value string, ok bool) {
 	return normaliseNumber(line)
 }
 
-// finalLine returns what stands between the last marker and the end of its
+// finalLine returns the text between the last marker and the end of its
 // line, and what follows that line. It is false where there is no marker.
 func finalLine(s string) (line, rest string, ok bool) {
 	i := strings.LastIndex(s, marker)
@@ -62,7 +62,7 @@ func (c Category) String() string {
 	return "unformatted"
 }
 
-// Verdict is the judgement of one completion.
+// Verdict is the result of grading one completion.
 type Verdict struct {
 	Formatted bool // format reward 1
 	Right     bool // answer reward 1; implies Formatted
@@ -71,7 +71,7 @@ type Verdict struct {
 	Value string
 }
 
-// Grade judges a completion against the gold answer. ended says that the policy
+// Grade compares a completion with the gold answer. ended says that the policy
 // closed the completion by itself (with <eos>) rather than at the token limit.
 //
 //	format reward = 1 iff ended and the last "####" is followed by a number

@@ -36,7 +36,7 @@ type ReadReport struct {
 // ReadJSONL reads problems in GSM8K's form: one JSON object a line with the
 // strings "question" and "answer", the latter ending in a line "#### N". The
 // optional strings "id", "type" and "fact" are those that [WriteJSONL] writes;
-// other keys are ignored, blank lines too. name stands for the file in errors
+// other keys are ignored, blank lines too. name is the name of the file in errors
 // and IDs.
 //
 // A broken line is an error with its number and the reason, unless opt.SkipBad.
@@ -257,7 +257,7 @@ func (c *collector) finish() ([]Problem, ReadReport, error) {
 }
 
 // WriteJSONL writes problems in GSM8K's form, one a line, with "id" and, where
-// they are known, "type" and "fact" besides. [ReadJSONL] gives them back.
+// they are known, and also "type" and "fact". [ReadJSONL] gives them back.
 func WriteJSONL(w io.Writer, problems []Problem) error {
 	buf := bufio.NewWriter(w)
 	enc := json.NewEncoder(buf)

@@ -23,7 +23,7 @@ type Problem struct {
 	// Type is "add", "sub" or "mul" for generated problems, SVAMP's type in
 	// lower case, and empty for GSM8K.
 	Type string
-	// Fact is the operand fact behind a generated problem ("7+5", "9-4", "6*4").
+	// Fact is the operand fact of a generated problem ("7+5", "9-4", "6*4").
 	Fact string
 	// Line is the 1-based line of the file that the problem came from; 0 for
 	// generated problems.

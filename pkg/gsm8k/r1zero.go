@@ -12,7 +12,7 @@ import (
 	"grpo/pkg/gsm8k/grader"
 )
 
-// R1Verdict is the judgement of the assignment's graders: each field is 0 or 1.
+// R1Verdict is the result of the assignment's graders: each field is 0 or 1.
 type R1Verdict struct {
 	FormatReward float64 `json:"format_reward"`
 	AnswerReward float64 `json:"answer_reward"`
@@ -26,7 +26,7 @@ var (
 	formattedRight = R1Verdict{FormatReward: 1, AnswerReward: 1, Reward: 1}
 )
 
-// GradeR1Zero judges a response by the assignment's r1_zero_reward_fn (CS336,
+// GradeR1Zero grades a response by the assignment's r1_zero_reward_fn (CS336,
 // assignment 5, drgrpo_grader.py, fast mode).
 //
 // The response is the completion alone. The r1_zero prompt ends in "<think>", so
@@ -63,7 +63,7 @@ func GradeR1ZeroAny(response string, golds []string) R1Verdict {
 	return gradeFormatted(answer, golds)
 }
 
-// GradeQuestionOnly judges a response by the assignment's
+// GradeQuestionOnly grades a response by the assignment's
 // question_only_reward_fn: format reward 1 iff the last \boxed is one with its
 // braces closed, answer reward 1 iff its content equals gold by [grader.Equal].
 func GradeQuestionOnly(response, gold string) R1Verdict {

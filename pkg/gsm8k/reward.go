@@ -27,7 +27,7 @@ type RewardInput struct {
 	Noise float64
 }
 
-// tokenIDs returns the tokens, or what stands in for them.
+// tokenIDs returns the tokens, or their replacement.
 func (in RewardInput) tokenIDs() []int {
 	if in.TokenIDs != nil {
 		return in.TokenIDs

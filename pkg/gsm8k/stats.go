@@ -106,7 +106,7 @@ func ComputeStats(problems []Problem, vocab func(rune) bool) Stats {
 }
 
 // MajorityAnswer returns the commonest gold answer and the accuracy of always
-// giving it, the baseline beside which any accuracy is read. Answers that are
+// giving it, the baseline for any accuracy. Answers that are
 // equal as numbers count as one; among equally common ones the shortest is taken
 // and then the first in byte order. It returns "" and 0 for no problems.
 func MajorityAnswer(problems []Problem) (string, float64) {

@@ -10,7 +10,7 @@ const thinkOpen, thinkClose = "<think>", "</think>"
 // that is free, and so is a second "</think>".
 //
 // The text includes the tag that opens it. A prompt of the r1_zero template ends
-// in "<think>", so there the completion is judged with that tag put before it:
+// in "<think>", so there the completion is graded with that tag in front of it:
 // see [Template.Opening] and [RewardParams].
 func ThinkFormat(text string) bool {
 	rest, ok := strings.CutPrefix(text, thinkOpen)

@@ -68,13 +68,13 @@ type AdvantageOptions struct {
 // AdvantageStats describes the rewards and advantages of one batch.
 type AdvantageStats struct {
 	Groups int
-	// FlatGroups counts groups in which at least two completions were scored and
+	// ZeroStdGroups counts groups in which at least two completions were scored and
 	// all scored ones got the same reward: their standard deviation is 0.
-	FlatGroups int
-	// SilentGroups counts groups whose advantages are all 0: nothing is learned
+	ZeroStdGroups int
+	// ZeroAdvantageGroups counts groups whose advantages are all 0: nothing is learned
 	// from them. In a run that can't learn this equals Groups.
-	SilentGroups int
-	// FracRewardZeroStd is FlatGroups / Groups. It is counted group by group
+	ZeroAdvantageGroups int
+	// FracRewardZeroStd is ZeroStdGroups / Groups. It is counted group by group
 	// whatever standard deviation scales the advantages. (TRL, with
 	// scale_rewards "batch", tests the batch's deviation instead.)
 	FracRewardZeroStd float64
@@ -130,7 +130,7 @@ func GroupAdvantages(rewards []float64, groupSize int, opt AdvantageOptions) ([]
 		if m.n >= 2 {
 			stdSum, stdN = stdSum+m.std, stdN+1
 			if m.std == 0 {
-				st.FlatGroups++
+				st.ZeroStdGroups++
 			}
 		}
 		opt.subtract(a, r, g, m, batch)
@@ -157,7 +157,7 @@ func GroupAdvantages(rewards []float64, groupSize int, opt AdvantageOptions) ([]
 			adv[i] *= float64(len(rewards)) / float64(max(nonzero, 1))
 		}
 	}
-	st.FracRewardZeroStd = float64(st.FlatGroups) / float64(st.Groups)
+	st.FracRewardZeroStd = float64(st.ZeroStdGroups) / float64(st.Groups)
 	st.GroupStdMean = stdSum / float64(stdN)
 	st.describe(adv, groupSize)
 	return adv, st, nil
@@ -272,15 +272,15 @@ func (st *AdvantageStats) describe(adv []float64, groupSize int) {
 	st.AdvantageMin, st.AdvantageMax = math.Inf(1), math.Inf(-1)
 	sum := 0.0
 	for g := range st.Groups {
-		silent := true
+		zero := true
 		for _, a := range adv[g*groupSize : (g+1)*groupSize] {
 			st.AdvantageMin = min(st.AdvantageMin, a)
 			st.AdvantageMax = max(st.AdvantageMax, a)
 			sum += math.Abs(a)
-			silent = silent && a == 0
+			zero = zero && a == 0
 		}
-		if silent {
-			st.SilentGroups++
+		if zero {
+			st.ZeroAdvantageGroups++
 		}
 	}
 	st.AdvantageAbsMean = sum / float64(len(adv))

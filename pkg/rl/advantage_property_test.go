@@ -34,7 +34,7 @@ func TestEqualRewardsGiveExactlyZero(t *testing.T) {
 					rt.Fatalf("%s, %s: advantages %v of equal rewards", opt.Baseline, opt.Normalizer, a[:g])
 				}
 			}
-			if st.FlatGroups < 1 || st.SilentGroups < 1 {
+			if st.ZeroStdGroups < 1 || st.ZeroAdvantageGroups < 1 {
 				rt.Fatalf("a flat group was not counted: %+v", st)
 			}
 		}

@@ -123,7 +123,7 @@ func TestAdvantageStats(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Flat groups are counted group by group, whatever scales the advantages.
-			if st.Groups != 4 || st.FlatGroups != 1 || st.SilentGroups != 3 || st.FracRewardZeroStd != 0.25 || st.Unscored != 3 {
+			if st.Groups != 4 || st.ZeroStdGroups != 1 || st.ZeroAdvantageGroups != 3 || st.FracRewardZeroStd != 0.25 || st.Unscored != 3 {
 				t.Errorf("counts: %+v", st)
 			}
 			sameValue(t, "mean", st.RewardMean, 1)

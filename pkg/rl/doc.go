@@ -6,15 +6,15 @@
 // # The method
 //
 // A policy is asked the same prompt several times. The completions of one
-// prompt are a group. Each completion is rewarded, and what a completion is
-// worth is judged against its own group: a completion that did better than the
-// group's mean gets a positive advantage, one that did worse a negative one.
+// prompt are a group. Each completion gets a reward, which is compared with its
+// own group: a completion that did better than the group's mean gets a positive
+// advantage, one that did worse a negative one.
 // No value network is needed, because the group is the baseline. The update then
 // makes the tokens of good completions likelier and those of bad ones less
-// likely, weighted by the advantage. A group whose completions all got the same
-// reward says nothing about what to do better, and its advantages are exactly 0.
+// likely, weighted by the advantage. A zero-variance group, whose completions all got the
+// same reward, carries no signal: its advantages are exactly 0.
 //
-// # The order of things
+// # From rewards to a gradient
 //
 //	rewards (N)          one number for each completion, from [CombineRewards]
 //	  -> advantages (N)  [GroupAdvantages]: minus a baseline, over a scale
@@ -43,7 +43,7 @@
 // gradient is left. Give no old log-probabilities then ([Batch].OldLogProbs nil):
 // the ratio is taken as exactly 1, and no clip fraction is reported, because
 // nothing can be clipped. The value of the displayed loss is then about 0 for
-// the ratio losses; this is no fault, its gradient is not 0.
+// the ratio losses. That is correct: the gradient is not 0.
 //
 // # Aggregation, and why micro-batches are exact
 //

@@ -41,7 +41,7 @@ func (e KLEstimator) check() error {
 
 // At returns the estimate for a token of log-probability logp under the policy
 // and ref under the reference, and its derivative by logp (for the
-// straight-through forms: the one that stands in for it). An unknown estimator
+// straight-through forms: the gradient that replaces it). An unknown estimator
 // gives NaN.
 func (e KLEstimator) At(logp, ref float64) (value, grad float64) {
 	d := logp - ref

@@ -7,7 +7,7 @@ import (
 )
 
 // LossConfig selects the loss. The zero value of an option turns it off, or
-// stands for its default where one is named.
+// means its default where one is named.
 type LossConfig struct {
 	Loss        LossType
 	Aggregation Aggregation
@@ -143,7 +143,7 @@ func (p *plan) entropyBonus(b *Batch, total Totals, into *Result) {
 func (p *plan) row(b *Batch, row, n int, w float64, into *Result) float64 {
 	seq := p.sequenceOf(b, row, n)
 	st, grad := &into.Stats, into.Grad
-	var clips tally
+	var clips clipCount
 	sum, shared := 0.0, 0.0
 	lo, hi := row*b.Shape.T, (row+1)*b.Shape.T
 	for i := lo; i < hi; i++ {
@@ -154,7 +154,7 @@ func (p *plan) row(b *Batch, row, n int, w float64, into *Result) float64 {
 		r := p.ratio(&seq, own)
 		t := p.policyTerm(&seq, b.LogProbs[i], own, r, adv)
 		clips.add(t)
-		if p.OffPolicyMask && adv < 0 && seq.drift > p.OffPolicyMaskThreshold {
+		if p.OffPolicyMask && adv < 0 && -seq.meanLogRatio > p.OffPolicyMaskThreshold {
 			st.DroppedTokens++
 			t = term{}
 		}
@@ -199,11 +199,11 @@ func (p *plan) row(b *Batch, row, n int, w float64, into *Result) float64 {
 
 // units turns counts of tokens into a count of one sequence where its tokens
 // share ratio and advantage, so that all or none of them are clipped.
-func (p *plan) units(b *Batch, c tally) tally {
+func (p *plan) units(b *Batch, c clipCount) clipCount {
 	if p.Level == TokenLevel || p.Loss == GeoMean || len(b.Advantages) != b.Shape.B {
 		return c
 	}
-	return tally{1, min(c.low, 1), min(c.high, 1), min(c.dual, 1)}
+	return clipCount{1, min(c.low, 1), min(c.high, 1), min(c.dual, 1)}
 }
 
 // share adds a sequence's common derivative to each of its tokens; under

@@ -20,7 +20,7 @@ var mutants = []struct{ name, file, from, to string }{
 	{"baseline added", "advantage.go", "a[i] = v - base", "a[i] = v + base"},
 	{"eps left out", "advantage.go", "a[i] /= scale + eps", "a[i] /= scale"},
 	{"leave-one-out over n", "advantage.go", "max(group.n-1, 1)", "group.n"},
-	{"flat groups not counted", "advantage.go", "st.FlatGroups++", ""},
+	{"zero-variance groups not counted", "advantage.go", "st.ZeroStdGroups++", ""},
 	{"batch std in place of the group's", "advantage.go", "divide(a, m.std, opt.Eps)", "divide(a, batch.std, opt.Eps)"},
 	{"reinforce, sign of the value", "term.go", "value: -adv * lp, dLogProb: -adv}", "value: adv * lp, dLogProb: -adv}"},
 	{"reinforce, sign of the gradient", "term.go", "value: -adv * lp, dLogProb: -adv}", "value: -adv * lp, dLogProb: adv}"},

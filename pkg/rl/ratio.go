@@ -23,9 +23,9 @@ func ImportanceLevels() []string { return names(TokenLevel, SequenceLevel, Seque
 type sequence struct {
 	logRatio float64 // of the sequence; used where its tokens share one ratio
 	// perToken is d(logRatio)/d(logp_t): 1/n for a mean, 1 for a sum.
-	perToken  float64
-	drift     float64 // mean of old - logp, for the off-policy mask
-	vespoLogW float64 // the clamped log ratio of VESPO
+	perToken     float64
+	meanLogRatio float64 // of the tokens, unclipped; for the off-policy mask
+	vespoLogW    float64 // the clamped log ratio of VESPO
 }
 
 // logRatio returns logp - old at token i, 0 on-policy.
@@ -53,7 +53,7 @@ func (p *plan) sequenceOf(b *Batch, row, n int) sequence {
 		}
 	}
 	mean := 1 / float64(n)
-	s := sequence{logRatio: sum * mean, perToken: mean, drift: -sum * mean, vespoLogW: clamp(vespo, vespoLogMin, 20)}
+	s := sequence{logRatio: sum * mean, perToken: mean, meanLogRatio: sum * mean, vespoLogW: clamp(vespo, vespoLogMin, 20)}
 	switch {
 	case p.Loss == GeoMean:
 		s.logRatio = clipped * mean

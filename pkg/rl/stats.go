@@ -132,10 +132,10 @@ func (s *Stats) addRatio(own, used float64, shared bool) {
 	s.K3 += r - 1 - own
 }
 
-// tally counts the clipped units of one sequence.
-type tally struct{ units, low, high, dual int }
+// clipCount counts the units of one sequence and those that were clipped.
+type clipCount struct{ units, low, high, dual int }
 
-func (c *tally) add(t term) {
+func (c *clipCount) add(t term) {
 	c.units++
 	if t.low {
 		c.low++
@@ -148,8 +148,8 @@ func (c *tally) add(t term) {
 	}
 }
 
-// addClips adds one sequence's tally, of at least one unit.
-func (s *Stats) addClips(c tally) {
+// addClips adds one sequence's clipCount, of at least one unit.
+func (s *Stats) addClips(c clipCount) {
 	low, high := float64(c.low)/float64(c.units), float64(c.high)/float64(c.units)
 	if s.ClipUnits == 0 {
 		s.clipLowMin, s.clipHighMax = low, high
