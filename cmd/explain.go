@@ -18,14 +18,15 @@ import (
 func newExplain(s *State) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain",
-		Short: "Show on a few numbers what the mathematics does, and compute your own",
-		Long: `Explain computes small examples with the functions that training uses, and says
-in words what follows: length normalization, advantages, clipping, aggregation,
+		Short: "Show worked examples of the mathematics, or compute your own numbers",
+		Long: `Explain computes small examples with the functions that training uses, and
+interprets the results: length normalization, advantages, clipping, aggregation,
 overlong filtering, and a whole loss step by step. Flags change the numbers. It
-writes no file; advantages, clip and aggregation draw a figure with --out.
+writes no file; "advantages", "clip" and "aggregation" draw a figure with --out.
 
-With --batch it computes a file of your own: losses and gradients, advantages,
-rewards. "logprobs" gives the log-probability of each token of a completion.`,
+With --batch it computes the cases of your own file: losses and gradients,
+advantages, rewards. "logprobs" gives the log-probability of each token of a
+completion.`,
 		Example: `  grpo explain lengthnorm
   grpo explain advantages --group 1,1,0,0 --group 1,0,0,0
   grpo explain clip --old-logp -3.9 --logp -2.3

@@ -20,7 +20,7 @@ func newExplainLengthNorm(s *State) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "lengthnorm",
-		Short: "masked_mean against masked_normalize: what a token weighs",
+		Short: "masked_mean and masked_normalize: the weight of a token",
 		Example: `  grpo explain lengthnorm
   grpo explain lengthnorm --lengths 50,400 --constant 512
   grpo explain lengthnorm --masks 1111000,1111111 --advantages 1,-1 --json`,
@@ -94,7 +94,7 @@ func newExplainAggregation(s *State) *cobra.Command {
 	var fig figureFlag
 	c := &cobra.Command{
 		Use:   "aggregation",
-		Short: "How much responses of unlike length weigh under each aggregation",
+		Short: "The weight of short and long responses under each aggregation",
 		Example: `  grpo explain aggregation
   grpo explain aggregation --lengths 20,200,2000 --constant 4096`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -161,7 +161,7 @@ func newExplainWalkthrough(s *State) *cobra.Command {
 	var noStd, asJSON bool
 	c := &cobra.Command{
 		Use:   "walkthrough",
-		Short: "From rewards to the scalar loss, every matrix on the way",
+		Short: "From rewards to the scalar loss, with every matrix in between",
 		Example: `  grpo explain walkthrough
   grpo explain walkthrough --rewards 1,0,0 --aggregation token-mean --epsilon-high 0.28
   grpo explain walkthrough --rewards 1,0 --logp -0.1,-2 --logp -1 --old-logp -0.2,-2 --old-logp -1.5`,
