@@ -11,7 +11,6 @@ import (
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model/cuda/gpu"
 	"grpo/pkg/rng"
-	"grpo/pkg/rundir"
 )
 
 // BenchOptions are the sizes of a measured step: prompts × group completions,
@@ -117,8 +116,8 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 				memory = t.device.gpu.Memory()
 			}
 		}
-		var m rundir.Metrics
-		if _, err := t.learn(i+1, &m, laps(o.Now)); err != nil {
+		_, m, err := t.trainStep(i+1, laps(o.Now))
+		if err != nil {
 			return nil, err
 		}
 		if i > 0 {

@@ -92,6 +92,14 @@ func (t *trainer) checkpointDue(step int, evaluated bool) bool {
 	return step%every == 0 || step == t.cfg.Train.NGRPOSteps
 }
 
+// checkpoint saves, and writes the run's new status.
+func (t *trainer) checkpoint(status string) error {
+	if err := t.save(); err != nil {
+		return err
+	}
+	return t.writeStatus(status, "")
+}
+
 // save writes the checkpoint that the run continues from, after the logs are
 // safe on disk, and the seal behind it.
 func (t *trainer) save() error {
@@ -137,8 +145,8 @@ func (t *trainer) encode() ([]byte, error) {
 	if on := t.device.String(); on != "" {
 		c.Metadata[deviceKey] = on
 	}
-	if t.judges.reference != nil {
-		c.Reference = t.judges.reference.Params()
+	if t.scorers.referencePolicy != nil {
+		c.Reference = t.scorers.referencePolicy.Params()
 	}
 	if t.critic != nil {
 		c.Critic = t.critic.State()

@@ -106,7 +106,7 @@ func (d device) samplerTolerance() float64 {
 }
 
 // checkSampler: the policy that sampled is the policy that learns.
-func (t *trainer) checkSampler(step int, s *passStats) error {
+func (t *trainer) checkSampler(step int, s *updateStats) error {
 	if limit := t.device.samplerTolerance(); !(s.maxDiff <= limit) {
 		return failed(step, "the log-probabilities of sampler and graph differ by up to %g, more than %g", s.maxDiff, limit)
 	}

@@ -1,14 +1,12 @@
 package train
 
 import (
-	"bytes"
 	"fmt"
 
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/model/cuda/gpu"
 	"grpo/pkg/model/kernel"
-	"grpo/pkg/rundir"
 )
 
 // worthGPU is the number of floating-point operations of a step (rollout and
@@ -92,17 +90,4 @@ func (t *trainer) moved(was string) {
 	line := fmt.Sprintf("the run moved from %s to %s behind step %d: its bits are those of neither alone", name(was), name(now), t.state.Step)
 	t.state.Moves = append(t.state.Moves, line)
 	t.later("%s", line)
-}
-
-// finished returns the result of a run on a GPU that is done: to show it takes no
-// GPU. A run on the CPU, and whatever is not as it should be, is left to open.
-func (t *trainer) finished() *rundir.Result {
-	if t.cfg.Model.Device == "cpu" {
-		return nil
-	}
-	run, err := rundir.Open(t.opts.Dir) // which holds the files to their seals
-	if err != nil || run.Result == nil || !bytes.Equal(run.Config, config.Marshal(t.cfg)) {
-		return nil
-	}
-	return run.Result
 }

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"fmt"
 	"runtime"
 
 	"grpo/pkg/config"
@@ -123,6 +124,54 @@ func meanOrNil(sum, n int) *float64 {
 	}
 	v := float64(sum) / float64(n)
 	return &v
+}
+
+// evaluate measures the policy on the validation and unseen splits, writes the
+// lines, and keeps the best weights.
+func (t *trainer) evaluate(step int) (rundir.Eval, error) {
+	val, err := t.evaluateSplit("val", t.problems.Val, step)
+	if err != nil {
+		return val, err
+	}
+	if len(t.problems.Unseen) > 0 {
+		unseen, err := t.evaluateSplit("unseen", t.problems.Unseen, step)
+		if err != nil {
+			return val, err
+		}
+		t.state.Unseen = &unseen
+	}
+	if step == 0 {
+		t.state.Initial = val
+	}
+	t.state.Final = val
+	if step == 0 || val.Sampled.AnswerReward > t.state.Best.Sampled.AnswerReward {
+		t.state.Best = val
+		if err := t.saveBest(step); err != nil {
+			return val, err
+		}
+	}
+	t.opts.Observer.Eval(val)
+	t.detectCollapse(val)
+	return val, nil
+}
+
+func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step int) (rundir.Eval, error) {
+	e, samples, err := Evaluate(t.policy, t.sampler, evaluationOf(t.cfg, t.template), split, problems, step)
+	if err != nil {
+		return e, fmt.Errorf("evaluate %s after step %d: %w", split, step, err)
+	}
+	if err := t.checkEval(e); err != nil {
+		return e, err
+	}
+	if err := t.files.eval.Append(e); err != nil {
+		return e, err
+	}
+	for _, s := range samples {
+		if err := t.files.samples.Append(s); err != nil {
+			return e, err
+		}
+	}
+	return e, nil
 }
 
 // EvaluateCheckpoint evaluates the initial weights of a configuration

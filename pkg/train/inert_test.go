@@ -11,7 +11,6 @@ import (
 
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
-	"grpo/pkg/rundir"
 )
 
 // contexts are configurations in which every key is varied. Together they reach
@@ -90,7 +89,7 @@ func weightsOf(t *testing.T, cfg config.Config, problems map[config.Data]*Proble
 	run.encodeProblems()
 	run.sampler = run.policy.NewSampler()
 	for step := range cfg.Train.NGRPOSteps {
-		if _, err := run.learn(step+1, &rundir.Metrics{}, laps(time.Now)); err != nil {
+		if _, _, err := run.trainStep(step+1, laps(time.Now)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -23,6 +23,19 @@ func (t *trainer) later(format string, args ...any) {
 	t.notes = append(t.notes, fmt.Sprintf(format, args...))
 }
 
+// finished returns the result of a run on a GPU that is done: to show it takes no
+// GPU. A run on the CPU, and whatever is not as it should be, is left to open.
+func (t *trainer) finished() *rundir.Result {
+	if t.cfg.Model.Device == "cpu" {
+		return nil
+	}
+	run, err := rundir.Open(t.opts.Dir) // which holds the files to their seals
+	if err != nil || run.Result == nil || !bytes.Equal(run.Config, config.Marshal(t.cfg)) {
+		return nil
+	}
+	return run.Result
+}
+
 // open takes the folder: it returns the result if the run is done, continues
 // from its newest good checkpoint if there is one, and starts afresh otherwise.
 func (t *trainer) open() (*rundir.Result, error) {
@@ -82,7 +95,7 @@ func (t *trainer) begin(old, text []byte) error {
 	meta := t.opts.Meta
 	meta.Kernel, meta.Threads = kernel.Name(), t.opts.Threads
 	meta.Device, meta.Moves = t.device.String(), t.state.Moves
-	meta.Started = t.started.UTC().Format(time.RFC3339)
+	meta.Started = t.clock.start.UTC().Format(time.RFC3339)
 	meta.ConfigHash, meta.InitHash, meta.ProblemsHash = config.Hash(t.cfg), t.inputs.Init, t.inputs.Problems
 	if err := rundir.WriteJSON(t.path(rundir.MetaFile), meta); err != nil {
 		return err
@@ -220,7 +233,7 @@ func (t *trainer) belongs(path string, c *model.Checkpoint, s *state) error {
 			path, strings.Join(changed, ", "), anew)
 	}
 	whole := t.params.Match(c.Params) == nil && c.M != nil &&
-		(t.critic != nil) == (c.Critic != nil) && (t.judges.reference != nil) == (c.Reference != nil)
+		(t.critic != nil) == (c.Critic != nil) && (t.scorers.referencePolicy != nil) == (c.Reference != nil)
 	if !whole || s.Epoch != 0 || s.MicroBatch != 0 || s.Seed != t.cfg.Seed {
 		return fmt.Errorf("%s is no checkpoint of this run, although it says so: %s", path, anew)
 	}
@@ -266,8 +279,8 @@ func (t *trainer) adopt(path string, c *model.Checkpoint, s *state) error {
 		}
 	}
 	sets := []struct{ to, from *model.Params }{{t.params, c.Params}, {t.opt.M, c.M}, {t.opt.V, c.V}}
-	if t.judges.reference != nil {
-		sets = append(sets, struct{ to, from *model.Params }{t.judges.reference.Params(), c.Reference})
+	if t.scorers.referencePolicy != nil {
+		sets = append(sets, struct{ to, from *model.Params }{t.scorers.referencePolicy.Params(), c.Reference})
 	}
 	for _, x := range sets {
 		if err := x.to.Set(x.from); err != nil {

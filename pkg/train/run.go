@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"time"
 
@@ -57,10 +58,9 @@ type Options struct {
 
 // trainer is a run at work.
 type trainer struct {
-	cfg     config.Config
-	opts    Options
-	started time.Time
-	clock   *stopwatch
+	cfg   config.Config
+	opts  Options
+	clock *stopwatch
 
 	problems     *Problems
 	template     gsm8k.Template
@@ -77,7 +77,7 @@ type trainer struct {
 	learner model.Learner
 	opt     *model.AdamW
 	critic  model.Critic // of ppo
-	judges  judges
+	scorers scorers
 	updater updater
 
 	files  files
@@ -102,7 +102,7 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 	if opts.Threads <= 0 {
 		opts.Threads = runtime.GOMAXPROCS(0)
 	}
-	t := &trainer{cfg: cfg, opts: opts, started: opts.Now(), clock: newStopwatch(opts.Now)}
+	t := &trainer{cfg: cfg, opts: opts, clock: newStopwatch(opts.Now)}
 	if done := t.finished(); done != nil {
 		return done, nil
 	}
@@ -207,7 +207,7 @@ func (t *trainer) machinery() error {
 			return err
 		}
 	}
-	return t.prepareJudges()
+	return t.openScorers()
 }
 
 // rewardParams are the parameters of the reward functions.
@@ -232,7 +232,7 @@ func (t *trainer) close() {
 	if t.critic != nil {
 		_ = t.critic.Close()
 	}
-	t.judges.close()
+	t.scorers.close()
 	if t.sampler != nil {
 		t.sampler.Close()
 	}
@@ -243,54 +243,44 @@ func (t *trainer) close() {
 	t.files.close()
 }
 
-// sampling is that of rollouts.
-func (t *trainer) sampling() model.Sampling {
-	c := t.cfg.Rollout
-	return model.Sampling{Temperature: c.SamplingTemperature, TopP: c.SamplingTopP, TopK: c.SamplingTopK,
-		MinTokens: c.SamplingMinTokens, MaxTokens: c.SamplingMaxTokens}
-}
-
-// loop is the run itself.
-func (t *trainer) loop(ctx context.Context) (*rundir.Result, error) {
-	steps := t.cfg.Train.NGRPOSteps
-	t.opts.Observer.Begin(t.state.Step, steps)
-	for _, n := range append(t.notes, t.device.notes...) {
-		t.opts.Observer.Note(n)
+// finish evaluates the test split, once, and writes the result, last of all.
+func (t *trainer) finish() (*rundir.Result, error) {
+	s := &t.state
+	if err := t.params.Pull(); err != nil {
+		return nil, err
 	}
-	t.sampler = t.policy.NewSampler()
-	if t.state.Initial.Split == "" { // nothing has been evaluated yet
-		if ctx.Err() != nil {
-			return nil, ErrNothingSaved
-		}
-		t.learnability()
-		if _, err := t.evaluate(0); err != nil {
+	if len(t.problems.Test) > 0 && s.Test == nil {
+		test, err := t.evaluateSplit("test", t.problems.Test, s.Step)
+		if err != nil {
 			return nil, err
 		}
-		if err := t.checkpoint(); err != nil {
-			return nil, err
-		}
+		s.Test = &test
 	}
-	for step := t.state.Step + 1; step <= steps && !t.stopped(); step++ {
-		if ctx.Err() != nil {
-			return nil, t.interrupt()
-		}
-		if err := t.step(step); err != nil {
-			var d *divergence
-			if !errors.As(err, &d) {
-				return nil, err
-			}
-			t.diverge(step, d)
-		}
+	res := &rundir.Result{
+		Status: rundir.StateDone, DivergedAt: s.DivergedAt, DivergedReason: s.DivergedReason,
+		Name: t.cfg.Name, Seed: t.cfg.Seed, LearningRate: t.cfg.Train.LearningRate,
+		Steps: s.Step, Updates: t.opt.T, Parameters: t.params.Count(),
+		Initial: s.Initial, Final: s.Final, BestStep: s.Best.Step, Best: s.Best, Unseen: s.Unseen, Test: s.Test,
+		WeightsSHA256: t.params.Hash(),
+		WallS:         t.clock.seconds() + s.Elapsed,
+		Checks:        s.Checks,
 	}
-	return t.finish()
-}
-
-func (t *trainer) interrupt() error {
+	if s.DivergedAt != nil {
+		res.Status = rundir.StateDiverged
+	}
+	res.Warnings = t.warnings()
 	if err := t.save(); err != nil {
-		return err
+		return nil, err
 	}
-	if err := t.writeStatus(rundir.StateInterrupted, ""); err != nil {
-		return err
+	if err := t.writeStatus(res.Status, ""); err != nil {
+		return nil, err
 	}
-	return fmt.Errorf("%w after step %d of %d; the same command continues", ErrInterrupted, t.state.Step, t.cfg.Train.NGRPOSteps)
+	res.Files = map[string]string{rundir.ConfigFile: rundir.PrefixOf(config.Marshal(t.cfg)).SHA256}
+	for name, p := range t.files.prefixes() {
+		res.Files[name] = p.SHA256
+	}
+	if err := rundir.WriteJSON(filepath.Join(t.opts.Dir, rundir.ResultFile), res); err != nil {
+		return nil, err
+	}
+	return res, t.keepBest()
 }

@@ -1,26 +1,85 @@
 package train
 
 import (
+	"fmt"
+
+	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
 	"grpo/pkg/rl"
 )
 
-// judges are the models that look at a rollout besides the policy: the
-// reference policy of a KL term, a teacher, and the policy itself where the
-// entropies of sampling time are wanted.
-type judges struct {
-	reference       model.Policy
-	referenceScorer model.Scorer
-	teacherScorer   model.Scorer
-	policyScorer    model.Scorer
+// reward grades each completion once and computes its rewards.
+func (t *trainer) reward(r *rollout, step, round int) error {
+	n := len(r.completions)
+	r.texts, r.verdicts = make([]string, n), make([]gsm8k.Verdict, n)
+	r.byFunction = make([][]float64, len(t.rewards))
+	for f := range r.byFunction {
+		r.byFunction[f] = make([]float64, n)
+	}
+	// Rewards are functions of one completion: any worker may compute any.
+	const chunk = 64
+	t.pool.Run((n+chunk-1)/chunk, func(task, _ int) {
+		for i := task * chunk; i < min(n, (task+1)*chunk); i++ {
+			prompt, sample := i/r.groupSize, i%r.groupSize
+			in := t.rewardInput(r.completions[i], r.problems[prompt], &r.verdicts[i], step, round*roundStride+prompt, sample)
+			r.texts[i] = in.Completion
+			for f, reward := range t.rewards {
+				r.byFunction[f][i] = reward(in)
+			}
+		}
+	})
+	var err error
+	if r.rewards, err = rl.CombineRewards(r.byFunction, t.cfg.Reward.RewardWeights); err != nil {
+		return fmt.Errorf("reward step %d: %w", step, err)
+	}
+	return nil
 }
 
-func (t *trainer) prepareJudges() error {
+// rewardInput decodes and grades a completion; verdict is where the grade goes.
+func (t *trainer) rewardInput(x model.Completion, p gsm8k.Problem, verdict *gsm8k.Verdict, step, prompt, sample int) gsm8k.RewardInput {
+	text := t.policy.Decode(x.Tokens)
+	*verdict = gsm8k.Grade(text, x.Ended, p.Gold)
+	return gsm8k.RewardInput{
+		Completion: text, TokenIDs: x.Tokens, Tokens: len(x.Tokens), MaxTokens: t.cfg.Rollout.SamplingMaxTokens,
+		Ended: x.Ended, Problem: p, Verdict: verdict, Noise: gsm8k.RewardNoise(t.cfg.Seed, step, prompt, sample),
+	}
+}
+
+// rewardGreedy decodes each prompt greedily and rewards that: the baseline of
+// ReMax (arXiv:2310.10505).
+func (t *trainer) rewardGreedy(r *rollout, step int) error {
+	opt := t.sampling()
+	opt.Greedy = true
+	out, err := t.sampler.Sample(r.prompts, 1, opt, model.Draws{})
+	if err != nil {
+		return fmt.Errorf("decode greedily in step %d: %w", step, err)
+	}
+	byFunction := make([][]float64, len(t.rewards)) // (F,N/G)
+	for i, x := range out {
+		in := t.rewardInput(x, r.problems[i], new(gsm8k.Verdict), step, i, r.groupSize) // a sample number of its own
+		for f, reward := range t.rewards {
+			byFunction[f] = append(byFunction[f], reward(in))
+		}
+	}
+	r.greedyRewards, err = rl.CombineRewards(byFunction, t.cfg.Reward.RewardWeights)
+	return err
+}
+
+// scorers compute log-probabilities and entropies of sampled tokens. Each is nil
+// unless the configuration needs it.
+type scorers struct {
+	referencePolicy model.Policy // of the KL term
+	reference       model.Scorer
+	teacher         model.Scorer
+	policy          model.Scorer // the policy itself, for entropies at sampling time
+}
+
+func (t *trainer) openScorers() error {
 	a, temperature := t.cfg.Algorithm, t.cfg.Rollout.SamplingTemperature
 	var err error
 	if a.Beta != 0 {
-		t.judges.reference = t.policy.Copy()
-		if t.judges.referenceScorer, err = t.judges.reference.NewScorer(temperature); err != nil {
+		t.scorers.referencePolicy = t.policy.Copy()
+		if t.scorers.reference, err = t.scorers.referencePolicy.NewScorer(temperature); err != nil {
 			return err
 		}
 	}
@@ -30,81 +89,57 @@ func (t *trainer) prepareJudges() error {
 			return err
 		}
 		t.inputs.Teacher = teacher.Params().Hash()
-		if t.judges.teacherScorer, err = teacher.NewScorer(temperature); err != nil {
+		if t.scorers.teacher, err = teacher.NewScorer(temperature); err != nil {
 			return err
 		}
 	}
 	if a.TopEntropyQuantile < 1 {
-		if t.judges.policyScorer, err = t.policy.NewScorer(temperature); err != nil {
+		if t.scorers.policy, err = t.policy.NewScorer(temperature); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (j *judges) close() {
-	for _, s := range []model.Scorer{j.referenceScorer, j.teacherScorer, j.policyScorer} {
-		if s != nil {
-			_ = s.Close() // frees memory only
+func (s *scorers) close() {
+	for _, x := range []model.Scorer{s.reference, s.teacher, s.policy} {
+		if x != nil {
+			_ = x.Close() // frees memory only
 		}
 	}
 }
 
-// judge asks them.
-func (t *trainer) judge(r *rollout) error {
-	for _, s := range []struct {
-		scorer  model.Scorer
-		entropy bool
-		to      *ragged
-	}{{t.judges.referenceScorer, false, &r.reference}, {t.judges.teacherScorer, false, &r.teacher}, {t.judges.policyScorer, true, &r.entropies}} {
-		if s.scorer == nil {
-			continue
+// scoreTokens fills in the log-probabilities of the reference policy and the
+// teacher, and the policy's entropies, where they are needed.
+func (t *trainer) scoreTokens(r *rollout) error {
+	score := func(s model.Scorer, pick func(*model.TokenMatrix) []float64, to *ragged) error {
+		if s == nil {
+			return nil
 		}
-		m, err := s.scorer.Score(r.batch(r.all.rows, t.cfg.Rollout.GroupSize))
+		m, err := s.Score(r.batch(span(0, len(r.completions))))
 		if err != nil {
 			return err
 		}
-		data := m.LogProbs
-		if s.entropy {
-			data = m.Entropy
-		}
-		*s.to = fromMatrix(r.completions, m.T, data)
+		*to = fromMatrix(r.completions, m.T, pick(m))
+		return nil
 	}
-	return nil
+	logProbs := func(m *model.TokenMatrix) []float64 { return m.LogProbs }
+	entropy := func(m *model.TokenMatrix) []float64 { return m.Entropy }
+	if err := score(t.scorers.reference, logProbs, &r.reference); err != nil {
+		return err
+	}
+	if err := score(t.scorers.teacher, logProbs, &r.teacher); err != nil {
+		return err
+	}
+	return score(t.scorers.policy, entropy, &r.entropies)
 }
 
-// afterStep moves what follows the policy: the reference and the entropy
-// coefficient.
-func (t *trainer) afterStep(step int, entropy float64) error {
+// syncReference moves the reference policy towards the policy
+// (algorithm.ref_model_sync_steps).
+func (t *trainer) syncReference(step int) error {
 	a := t.cfg.Algorithm
-	if t.judges.reference != nil && a.RefModelSyncSteps > 0 && step%a.RefModelSyncSteps == 0 {
-		if err := model.MixInto(t.judges.reference.Params(), t.params, a.RefModelMixupAlpha); err != nil {
-			return err
-		}
+	if t.scorers.referencePolicy == nil || a.RefModelSyncSteps == 0 || step%a.RefModelSyncSteps != 0 {
+		return nil
 	}
-	if a.UseAdaptiveEntropy {
-		t.state.EntropyCoef, t.state.EntropyApply = rl.AdaptEntropyCoef(t.state.EntropyCoef, entropy,
-			a.EntropyTarget, a.EntropyCoefDelta, a.EntropyCoefMin, a.EntropyCoefMax)
-	}
-	return nil
-}
-
-// lossConfig is the loss of the update at hand.
-func (t *trainer) lossConfig() rl.LossConfig {
-	a := t.cfg.Algorithm
-	c := rl.LossConfig{
-		Loss: rl.LossType(a.BaseLoss()), Aggregation: rl.Aggregation(a.LengthNormalization), NormalizeConstant: a.NormalizeConstant,
-		Epsilon: a.Cliprange, EpsilonHigh: a.EpsilonHigh, Delta: a.Delta, DualClip: a.DualClip, Level: rl.ImportanceLevel(a.ImportanceSamplingLevel),
-		SAPOTempPos: a.SAPOTemperaturePos, SAPOTempNeg: a.SAPOTemperatureNeg,
-		VESPOKPos: a.VESPOKPos, VESPOLambdaPos: a.VESPOLambdaPos, VESPOKNeg: a.VESPOKNeg, VESPOLambdaNeg: a.VESPOLambdaNeg,
-		EntropyCoef: a.EntropyCoef, EntropyOverAll: a.EntropyOverAll(),
-		OffPolicyMask: a.OffPolicyMask, OffPolicyMaskThreshold: a.OffPolicyMaskThreshold,
-	}
-	if a.Beta != 0 && a.KLIn == "loss" {
-		c.Beta, c.KL, c.KLBiasCorrection = a.Beta, rl.KLEstimator(a.KLEstimator), a.UseBiasCorrectionKL
-	}
-	if a.UseAdaptiveEntropy {
-		c.EntropyCoef = t.state.EntropyApply
-	}
-	return c
+	return model.MixInto(t.scorers.referencePolicy.Params(), t.params, a.RefModelMixupAlpha)
 }

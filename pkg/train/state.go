@@ -61,9 +61,10 @@ type state struct {
 	Logs map[string]rundir.Prefix `json:"logs"`
 }
 
-func (s *state) note(r *rollout) {
-	s.Groups += r.stats.Groups
-	s.Signal += r.stats.Groups - r.silent
+// count adds the outcomes of a rollout.
+func (s *state) count(r *rollout) {
+	s.Groups += r.groups()
+	s.Signal += r.groups() - r.zeroAdvantage
 	s.Completions += len(r.completions)
 	for _, v := range r.verdicts {
 		if v.Right {

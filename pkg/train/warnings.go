@@ -33,9 +33,9 @@ func (s *state) collapse(e rundir.Eval) {
 	}
 }
 
-// judgeCollapse keeps what an evaluation says of the run, and tells when that
+// detectCollapse keeps what an evaluation says of the run, and tells when that
 // changes.
-func (t *trainer) judgeCollapse(e rundir.Eval) {
+func (t *trainer) detectCollapse(e rundir.Eval) {
 	was := t.state.DivergedAt
 	t.state.collapse(e)
 	switch now := t.state.DivergedAt; {
@@ -61,9 +61,9 @@ func (t *trainer) stopped() bool {
 	return t.state.Stopped || t.cfg.Train.StopOnDivergence && t.state.DivergedAt != nil
 }
 
-// learnability notes, before the run, which settings do nothing and what will keep
+// noteObstacles notes, before the run, which settings do nothing and what will keep
 // it from learning.
-func (t *trainer) learnability() {
+func (t *trainer) noteObstacles() {
 	for _, s := range config.InertSettings(t.cfg) {
 		t.opts.Observer.Note(s.Text)
 	}
