@@ -129,7 +129,7 @@ func TestCheckOfSplits(t *testing.T) {
 		{"val", Problems{Train: p("a", "b"), Val: p("c", "b")}, `1 questions of the split "val"`, 0},
 		{"unseen", Problems{Train: p("a", "b"), Val: p("c"), Unseen: p("a", "b")}, `2 questions of the split "unseen"`, 1},
 	} {
-		r := &trainer{problems: &tt.problems}
+		r := &trainer{data: trainData{problems: &tt.problems}}
 		err := r.checkSplits()
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) || r.state.Checks != tt.count {
 			t.Errorf("%s: %d checks, %v", tt.name, r.state.Checks, err)

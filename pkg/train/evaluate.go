@@ -12,7 +12,7 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// Evaluation says how a policy is evaluated.
+// Evaluation has the settings of an evaluation.
 type Evaluation struct {
 	Seed     uint64
 	Template gsm8k.Template
@@ -23,7 +23,7 @@ type Evaluation struct {
 
 // evaluationOf returns the settings of a configuration's evaluations. They are the
 // section eval's alone: those of the rollout differ between the arms of a sweep,
-// and a policy would be measured by how it was trained.
+// and the measurement would depend on how a policy was trained.
 func evaluationOf(c config.Config, template gsm8k.Template) Evaluation {
 	e := c.Eval
 	return Evaluation{Seed: c.Seed, Template: template, Greedy: e.Greedy, Samples: e.SaveSamples, Sampling: model.Sampling{
@@ -129,12 +129,12 @@ func meanOrNil(sum, n int) *float64 {
 // evaluate measures the policy on the validation and unseen splits, writes the
 // lines, and keeps the best weights.
 func (t *trainer) evaluate(step int) (rundir.Eval, error) {
-	val, err := t.evaluateSplit("val", t.problems.Val, step)
+	val, err := t.evaluateSplit("val", t.data.problems.Val, step)
 	if err != nil {
 		return val, err
 	}
-	if len(t.problems.Unseen) > 0 {
-		unseen, err := t.evaluateSplit("unseen", t.problems.Unseen, step)
+	if len(t.data.problems.Unseen) > 0 {
+		unseen, err := t.evaluateSplit("unseen", t.data.problems.Unseen, step)
 		if err != nil {
 			return val, err
 		}
@@ -156,18 +156,18 @@ func (t *trainer) evaluate(step int) (rundir.Eval, error) {
 }
 
 func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step int) (rundir.Eval, error) {
-	e, samples, err := Evaluate(t.policy, t.sampler, evaluationOf(t.cfg, t.template), split, problems, step)
+	e, samples, err := Evaluate(t.policy, t.sampler, evaluationOf(t.cfg, t.data.template), split, problems, step)
 	if err != nil {
 		return e, fmt.Errorf("evaluate %s after step %d: %w", split, step, err)
 	}
 	if err := t.checkEval(e); err != nil {
 		return e, err
 	}
-	if err := t.files.eval.Append(e); err != nil {
+	if err := t.logs.eval.Append(e); err != nil {
 		return e, err
 	}
 	for _, s := range samples {
-		if err := t.files.samples.Append(s); err != nil {
+		if err := t.logs.samples.Append(s); err != nil {
 			return e, err
 		}
 	}

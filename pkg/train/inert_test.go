@@ -74,19 +74,19 @@ func weightsOf(t *testing.T, cfg config.Config, problems map[config.Data]*Proble
 	run := &trainer{cfg: cfg, opts: options("", &watch{}, 1)}
 	defer run.close()
 	var err error
-	if run.problems = problems[cfg.Data]; run.problems == nil {
-		if run.problems, err = LoadProblems(cfg.Data); err != nil {
+	if run.data.problems = problems[cfg.Data]; run.data.problems == nil {
+		if run.data.problems, err = LoadProblems(cfg.Data); err != nil {
 			t.Fatal(err)
 		}
-		problems[cfg.Data] = run.problems
+		problems[cfg.Data] = run.data.problems
 	}
-	if run.template, err = gsm8k.LookupTemplate(cfg.Data.PromptTemplate); err != nil {
+	if run.data.template, err = gsm8k.LookupTemplate(cfg.Data.PromptTemplate); err != nil {
 		t.Fatal(err)
 	}
-	if err := run.machinery(); err != nil {
+	if err := run.build(); err != nil {
 		t.Fatal(err)
 	}
-	run.encodeProblems()
+	run.data.encode(run.policy, cfg.Seed)
 	run.sampler = run.policy.NewSampler()
 	for step := range cfg.Train.NGRPOSteps {
 		if _, _, err := run.trainStep(step+1, laps(time.Now)); err != nil {

@@ -96,10 +96,10 @@ const roundStride = 1 << 20
 func (t *trainer) sample(step, round, groups int) (*rollout, error) {
 	r := &rollout{groupSize: t.cfg.Rollout.GroupSize}
 	for range groups {
-		k := t.order.at(t.state.Drawn)
+		k := t.data.order.at(t.state.Drawn)
 		t.state.Drawn++
-		r.problems = append(r.problems, t.problems.Train[k])
-		r.prompts = append(r.prompts, t.trainPrompts[k])
+		r.problems = append(r.problems, t.data.problems.Train[k])
+		r.prompts = append(r.prompts, t.data.prompts[k])
 	}
 	var err error
 	r.completions, err = t.sampler.Sample(r.prompts, r.groupSize, t.sampling(), model.Draws{

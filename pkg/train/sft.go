@@ -15,14 +15,14 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// Files of a supervised run's folder, besides config.yaml.
+// Files of a supervised run's folder, in addition to config.yaml.
 const (
 	SFTModelFile  = "model.safetensors"
 	SFTRecordFile = "record.json"
 	SFTLogFile    = "sft.jsonl"
 )
 
-// SFTRecord says what a recipe of supervised stages made. It holds no times, so
+// SFTRecord describes the result of a recipe of supervised stages. It holds no times, so
 // that the same recipe gives the same record.
 type SFTRecord struct {
 	Name       string        `json:"name"`
@@ -59,7 +59,7 @@ type SFTStep struct {
 	Validation   *rundir.Eval `json:"validation"` // where one is due
 }
 
-// SFTObserver is told what happens.
+// SFTObserver gets the events of a supervised run.
 type SFTObserver interface {
 	SFTStep(s SFTStep, steps int)
 	Note(string)
@@ -212,7 +212,7 @@ func (s *sft) corpus(i int) ([]gsm8k.Example, error) {
 	return c, nil
 }
 
-// row is an example as tokens behind <bos>, with the weight of each in the loss.
+// sftRow is an example as tokens after <bos>, with the weight of each in the loss.
 type sftRow struct {
 	tokens  []int
 	weights []float64

@@ -76,8 +76,8 @@ func (t *trainer) step(step int) error {
 		if _, err := t.evaluate(step); err != nil {
 			return err
 		}
-		for _, s := range r.samples(step, t.cfg.Eval.SaveSamples, t.template) {
-			if err := t.files.samples.Append(s); err != nil {
+		for _, s := range r.samples(step, t.cfg.Eval.SaveSamples, t.data.template) {
+			if err := t.logs.samples.Append(s); err != nil {
 				return err
 			}
 		}
@@ -90,7 +90,7 @@ func (t *trainer) step(step int) error {
 	if err := t.checkLine(m); err != nil {
 		return err
 	}
-	if err := t.files.metrics.Append(m); err != nil {
+	if err := t.logs.metrics.Append(m); err != nil {
 		return err
 	}
 	t.opts.Observer.Step(m)
