@@ -3,6 +3,7 @@ package train
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"grpo/pkg/rl"
 )
@@ -108,7 +109,8 @@ func (t *trainer) spreadOverTokens(r *rollout, whiten bool) error {
 // whitenEps is verl's, inside the root.
 const whitenEps = 1e-8
 
-// onLastTokens puts one number of each completion on its last token.
+// onLastTokens gives the last token of each completion its number of x, (N), and
+// the others 0.
 func (r *rollout) onLastTokens(x []float64) ragged {
 	out := newRagged(r.completions)
 	for i := range out {
@@ -149,17 +151,13 @@ func zeroVariance(rewards []float64) bool {
 // informative reports whether any of the completions lo to hi-1 has an advantage
 // other than 0.
 func (r *rollout) informative(lo, hi int) bool {
-	for i := lo; i < hi; i++ {
-		if r.tokenAdvantages == nil && r.advantages[i] != 0 {
+	nonzero := func(v float64) bool { return v != 0 }
+	if r.tokenAdvantages == nil {
+		return slices.ContainsFunc(r.advantages[lo:hi], nonzero)
+	}
+	for _, row := range r.tokenAdvantages[lo:hi] {
+		if slices.ContainsFunc(row, nonzero) {
 			return true
-		}
-		if r.tokenAdvantages == nil {
-			continue
-		}
-		for _, v := range r.tokenAdvantages[i] {
-			if v != 0 {
-				return true
-			}
 		}
 	}
 	return false

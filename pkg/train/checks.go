@@ -44,7 +44,7 @@ func (t *trainer) checkSplits() error {
 			continue
 		}
 		if n := gsm8k.Overlap(p.Train, s.problems); n > 0 {
-			return fmt.Errorf("load problems: %d questions of the split %q are also training questions: its metrics would measure memorization", n, s.name)
+			return fmt.Errorf("load problems: %d questions of the split %q are also training questions: its metrics would include problems that were trained on", n, s.name)
 		}
 		t.passed(1)
 	}

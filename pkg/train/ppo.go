@@ -23,6 +23,7 @@ func (t *trainer) ppoAdvantages(r *rollout) error {
 	if a.KLIn == "reward" && a.Beta != 0 {
 		t.chargeKL(r, rewards)
 	}
+	// Both are (N,T).
 	adv, returns, err := rl.GAE(w.shape, w.matrix(rewards), w.matrix(r.values), w.mask, a.Gamma, a.GAELambda)
 	if err != nil {
 		return err
@@ -32,7 +33,6 @@ func (t *trainer) ppoAdvantages(r *rollout) error {
 			return err
 		}
 	}
-	r.advantages = make([]float64, len(r.completions)) // not used: tokens have their own
 	r.tokenAdvantages = fromMatrix(r.completions, w.shape.T, adv)
 	r.returns = fromMatrix(r.completions, w.shape.T, returns)
 	return nil
@@ -43,7 +43,7 @@ func (t *trainer) ppoAdvantages(r *rollout) error {
 // any.
 func (t *trainer) updateCritic(r *rollout) (*float64, error) {
 	a, c := t.cfg.Algorithm, t.cfg.Train
-	var sum float64
+	var sum float64 // of the losses
 	updates := 0
 	for range a.ValueEpochs {
 		for lo := 0; lo < len(r.completions); lo += c.TrainBatchSize {

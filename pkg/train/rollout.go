@@ -30,8 +30,8 @@ type rollout struct {
 	// policy's entropies at sampling time; nil where not needed.
 	reference, teacher, entropies ragged
 
-	advantages      []float64 // (N)
-	tokenAdvantages ragged    // replaces advantages where not nil
+	advantages      []float64 // (N), not used where tokens have their own
+	tokenAdvantages ragged    // nil where all tokens of a completion have the same
 	values, returns ragged    // of the critic
 	zeroVariance    int       // groups of equal rewards
 	zeroAdvantage   int       // groups without a learning signal
