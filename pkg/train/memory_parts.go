@@ -63,7 +63,7 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 	weights, saved := 4*one, 4*one // now, first and two moments; files of three of them and of the best weights
 	numbers := 2.0                 // float64 for each token of a micro-batch: old log-probabilities and gradient
 	sampled := size.SampledBytes(all.Prompts, float64(group), width)
-	kept := 8*tokens + 2*tokens + 400*rows // old log-probabilities, mask and text; verdict and rewards
+	kept := 8*tokens + 2*tokens + 400*rows // old log-probabilities and mask as (N,T), where needed, and text; verdict and rewards
 	if a.DynamicSampling {
 		sampled *= float64(max(1, a.DynamicSamplingMaxRounds))
 	}
