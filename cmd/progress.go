@@ -57,7 +57,7 @@ func (p *progress) line(format string, args ...any) {
 func (p *progress) Begin(resumedAt, steps int) {
 	p.started, p.first, p.steps = p.now(), resumedAt, steps
 	if resumedAt > 0 {
-		p.line("continuing behind step %d of %d", resumedAt, steps)
+		p.line("continuing after step %d of %d", resumedAt, steps)
 	}
 	if p.redraw {
 		p.bar = p.newBar(steps, "training")

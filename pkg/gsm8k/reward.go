@@ -22,9 +22,20 @@ type RewardInput struct {
 	TokenIDs []int
 	Ended    bool // by <eos>, not by the token limit
 	Problem  Problem
+	// Verdict is what [Grade] says of the completion, where it has been graded
+	// already; nil makes the rewards that need it grade the completion.
+	Verdict *Verdict
 	// Noise is uniform in [0, 1); see [RewardNoise]. Only the random control
 	// reward uses it.
 	Noise float64
+}
+
+// grade returns the completion's verdict.
+func (in RewardInput) grade() Verdict {
+	if in.Verdict != nil {
+		return *in.Verdict
+	}
+	return Grade(in.Completion, in.Ended, in.Problem.Gold)
 }
 
 // tokenIDs returns the tokens, or their replacement.
@@ -112,13 +123,13 @@ func NewReward(name string, p RewardParams) (RewardFunc, error) {
 
 // answerReward is 1 iff the completion ended by itself with the right number.
 func answerReward(in RewardInput) float64 {
-	return indicator(Grade(in.Completion, in.Ended, in.Problem.Gold).Right)
+	return indicator(in.grade().Right)
 }
 
 // formatReward is 1 iff the completion ended by itself with any number after
 // its last "####".
 func formatReward(in RewardInput) float64 {
-	return indicator(Grade(in.Completion, in.Ended, in.Problem.Gold).Formatted)
+	return indicator(in.grade().Formatted)
 }
 
 // randomReward is a fair coin that looks at nothing: the control that must not

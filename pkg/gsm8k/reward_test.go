@@ -108,3 +108,21 @@ func TestRewardNoise(t *testing.T) {
 		t.Errorf("mean random reward %.4f, want 0.5 within four standard errors", mean)
 	}
 }
+
+// Rewards use the verdict of a completion that has been graded already.
+func TestRewardsUseTheVerdict(t *testing.T) {
+	for _, name := range []string{"answer", "format"} {
+		f, err := NewReward(name, DefaultRewardParams())
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := RewardInput{Completion: "no answer", Ended: true, Problem: Problem{Gold: "12"}}
+		if got := f(in); got != 0 {
+			t.Errorf("%s without a verdict: %v, want 0", name, got)
+		}
+		in.Verdict = &Verdict{Formatted: true, Right: true}
+		if got := f(in); got != 1 {
+			t.Errorf("%s with a verdict: %v, want 1", name, got)
+		}
+	}
+}

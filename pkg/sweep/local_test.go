@@ -341,7 +341,7 @@ func TestLocalTwiceAtOnce(t *testing.T) {
 	}
 	for _, r := range openSweep(t, dir).Runs {
 		text, err := os.ReadFile(filepath.Join(r.Path(dir), rundir.LogFile))
-		if n := strings.Count(string(text), "beginning"); err != nil || n != 1 {
+		if n := strings.Count(string(text), "starting, "); err != nil || n != 1 {
 			t.Errorf("run %d was begun %d times, %v", r.Index, n, err)
 		}
 	}

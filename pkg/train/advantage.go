@@ -2,82 +2,89 @@ package train
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"grpo/pkg/rl"
 )
 
 // advantages turns the rewards of a rollout into advantages: one for each
-// completion (r.advantages), or, where the method asks for it, one for each
-// token (r.tokenAdvantages).
+// completion (r.advantages), or, where the method needs it, one for each token
+// (r.tokenAdvantages).
 func (t *trainer) advantages(r *rollout, step int) error {
-	if err := t.computeAdvantages(r); err != nil {
+	compute := t.groupAdvantages
+	if t.cfg.Algorithm.Type == "ppo" {
+		compute = t.ppoAdvantages
+	}
+	if err := compute(r); err != nil {
 		return fmt.Errorf("advantages of step %d: %w", step, err)
 	}
-	t.countSignal(r)
+	r.zeroVariance, r.zeroAdvantage = 0, 0
+	for lo := 0; lo < len(r.rewards); lo += r.groupSize {
+		if zeroVariance(r.rewards[lo : lo+r.groupSize]) {
+			r.zeroVariance++
+		}
+		if !r.informative(lo, lo+r.groupSize) {
+			r.zeroAdvantage++
+		}
+	}
 	return nil
 }
 
-func (t *trainer) computeAdvantages(r *rollout) error {
-	a, group := t.cfg.Algorithm, t.cfg.Rollout.GroupSize
-	// Flat groups are counted on the rewards themselves, whatever scales the
-	// advantages.
-	var err error
-	if _, r.stats, err = rl.GroupAdvantages(r.rewards, group, rl.AdvantageOptions{Baseline: rl.BaselineNone, Normalizer: rl.NormalizerNone}); err != nil {
-		return err
-	}
-	if a.Type == "ppo" {
-		return t.ppoAdvantages(r)
-	}
+// groupAdvantages compares the completions of a prompt with one another (GRPO
+// and its relatives).
+func (t *trainer) groupAdvantages(r *rollout) error {
+	a := t.cfg.Algorithm
 	baseline, normalizer := a.Advantages()
-	byToken := normalizer == "whiten_tokens"
-	rewards := r.rewards
-	if a.KLIn == "reward" && a.Beta != 0 && !byToken {
-		w := r.all
-		rewards, err = rl.KLInReward(w.shape, rewards, w.matrix(r.old), w.matrix(r.reference), w.mask, rl.KLEstimator(a.KLEstimator), a.Beta)
+	whiten := normalizer == "whiten_tokens"
+	rewards := r.rewards // (N)
+	var err error
+	if a.KLIn == "reward" && a.Beta != 0 && !whiten {
+		w := r.whole()
+		rewards, err = rl.KLInReward(w.shape, rewards, w.old(r), w.matrix(r.reference), w.mask, rl.KLEstimator(a.KLEstimator), a.Beta)
 		if err != nil {
 			return err
 		}
 	}
 	switch {
 	case a.PassK:
-		r.advantages, err = rl.PassKAdvantages(rewards, group, a.UseStdNormalization, a.AdvantageEps)
+		r.advantages, err = rl.PassKAdvantages(rewards, r.groupSize, a.UseStdNormalization, a.AdvantageEps)
 	case t.cfg.Reward.MultiObjectiveAggregation == "normalize_then_sum":
-		r.advantages, err = rl.NormalizeThenSum(r.byFunction, t.cfg.Reward.RewardWeights, group, a.AdvantageEps)
+		r.advantages, err = rl.NormalizeThenSum(r.byFunction, t.cfg.Reward.RewardWeights, r.groupSize, a.AdvantageEps)
 	default:
 		opt := rl.AdvantageOptions{Baseline: rl.Baseline(baseline), Normalizer: rl.Normalizer(normalizer), Eps: a.AdvantageEps, GreedyRewards: r.greedyRewards}
-		if byToken {
+		if whiten {
 			opt.Normalizer = rl.NormalizerNone
 		}
-		for _, c := range r.completions {
-			opt.Lengths = append(opt.Lengths, len(c.Tokens))
+		if opt.Baseline == rl.BaselineLengthWeighted {
+			for _, c := range r.completions {
+				opt.Lengths = append(opt.Lengths, len(c.Tokens))
+			}
 		}
-		r.advantages, _, err = rl.GroupAdvantages(rewards, group, opt)
+		r.advantages, _, err = rl.GroupAdvantages(rewards, r.groupSize, opt)
 	}
 	if err != nil {
 		return err
 	}
-	if byToken || a.Gamma != 1 || a.Teacher != "" {
-		return t.tokenAdvantages(r, byToken)
+	if whiten || a.Gamma != 1 || a.Teacher != "" {
+		return t.spreadOverTokens(r, whiten)
 	}
 	return nil
 }
 
-// tokenAdvantages spreads the completions' advantages over their tokens: each
-// counts as a reward of the last token, from which the others have what is
-// left of it under the discount gamma (REINFORCE++, arXiv:2501.03262). A KL
-// penalty in the reward comes token by token here, a teacher's advantages are
-// added last.
-func (t *trainer) tokenAdvantages(r *rollout, whiten bool) error {
+// spreadOverTokens turns the completions' advantages into advantages of their
+// tokens: each counts as a reward of the last token, and earlier tokens get it
+// discounted by gamma (REINFORCE++, arXiv:2501.03262). With whitening, a KL
+// penalty in the reward is charged token by token here. A teacher's advantages
+// are added last.
+func (t *trainer) spreadOverTokens(r *rollout, whiten bool) error {
 	a := t.cfg.Algorithm
-	w := r.all
-	rewards := newRagged(r.completions)
-	for i := range rewards {
-		rewards[i][len(rewards[i])-1] = r.advantages[i]
-	}
+	w := r.whole()
+	rewards := r.onLastTokens(r.advantages)
 	if whiten && a.KLIn == "reward" && a.Beta != 0 {
 		t.chargeKL(r, rewards)
 	}
-	adv, err := rl.ReturnsToGo(w.shape, w.matrix(rewards), w.mask, a.Gamma)
+	adv, err := rl.ReturnsToGo(w.shape, w.matrix(rewards), w.mask, a.Gamma) // (N,T)
 	if err != nil {
 		return err
 	}
@@ -87,7 +94,7 @@ func (t *trainer) tokenAdvantages(r *rollout, whiten bool) error {
 		}
 	}
 	if a.Teacher != "" {
-		more, err := rl.MiniLLMAdvantages(w.shape, w.matrix(r.teacher), w.matrix(r.old), w.mask, a.TeacherGamma, a.TeacherLengthNormalization)
+		more, err := rl.MiniLLMAdvantages(w.shape, w.matrix(r.teacher), w.old(r), w.mask, a.TeacherGamma, a.TeacherLengthNormalization)
 		if err != nil {
 			return err
 		}
@@ -102,7 +109,17 @@ func (t *trainer) tokenAdvantages(r *rollout, whiten bool) error {
 // whitenEps is verl's, inside the root.
 const whitenEps = 1e-8
 
-// chargeKL takes beta times the KL estimate of each token off its reward.
+// onLastTokens gives the last token of each completion its number of x, (N), and
+// the others 0.
+func (r *rollout) onLastTokens(x []float64) ragged {
+	out := newRagged(r.completions)
+	for i := range out {
+		out[i][len(out[i])-1] = x[i]
+	}
+	return out
+}
+
+// chargeKL subtracts beta times the KL estimate of each token from its reward.
 func (t *trainer) chargeKL(r *rollout, rewards ragged) {
 	a := t.cfg.Algorithm
 	for i, c := range r.completions {
@@ -113,28 +130,33 @@ func (t *trainer) chargeKL(r *rollout, rewards ragged) {
 	}
 }
 
-// countSignal counts the groups in which any advantage is not 0.
-func (t *trainer) countSignal(r *rollout) {
-	group := t.cfg.Rollout.GroupSize
-	r.silent = 0
-	for g := 0; g < len(r.completions); g += group {
-		loud := false
-		for i := g; i < g+group; i++ {
-			loud = loud || r.hasSignal(i)
+// zeroVariance reports whether the standard deviation of a group's rewards is 0:
+// at least two completions were scored, and all scored ones got the same reward.
+func zeroVariance(rewards []float64) bool {
+	scored, first := 0, 0.0
+	for _, v := range rewards {
+		if math.IsNaN(v) {
+			continue
 		}
-		if !loud {
-			r.silent++
+		if scored++; scored == 1 {
+			first = v
+		}
+		if v != first {
+			return false
 		}
 	}
+	return scored >= 2
 }
 
-// hasSignal says whether completion i has an advantage other than 0.
-func (r *rollout) hasSignal(i int) bool {
+// informative reports whether any of the completions lo to hi-1 has an advantage
+// other than 0.
+func (r *rollout) informative(lo, hi int) bool {
+	nonzero := func(v float64) bool { return v != 0 }
 	if r.tokenAdvantages == nil {
-		return r.advantages[i] != 0
+		return slices.ContainsFunc(r.advantages[lo:hi], nonzero)
 	}
-	for _, v := range r.tokenAdvantages[i] {
-		if v != 0 {
+	for _, row := range r.tokenAdvantages[lo:hi] {
+		if slices.ContainsFunc(row, nonzero) {
 			return true
 		}
 	}

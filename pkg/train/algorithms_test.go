@@ -36,7 +36,7 @@ var variants = []struct {
 	{"adaptive entropy", []string{"entropy_coef=0.01", "use_adaptive_entropy=true", "entropy_target=0.2"}},
 	{"top entropy tokens", []string{"loss_type=grpo_clip", "top_entropy_quantile=0.3", "epochs_per_rollout_batch=2"}},
 	{"overlong", []string{"mask_truncated_completions=true", "sampling_max_tokens=24"}},
-	{"skip flat groups", []string{"skip_flat_groups=true"}},
+	{"skip zero-variance groups", []string{"skip_flat_groups=true"}},
 	{"dynamic sampling", []string{"dynamic_sampling=true", "dynamic_sampling_max_rounds=3"}},
 	{"clip higher, dual clip", []string{"loss_type=vanilla", "epsilon_high=0.28", "epochs_per_rollout_batch=2"}},
 	{"gspo", []string{"loss_type=gspo", "cliprange=0.003", "train_batch_size=24"}},
@@ -107,10 +107,10 @@ func TestSkippingFlatGroupsKeepsTheGradient(t *testing.T) {
 	long(t)
 	a, b := metricsOf(t, "group_size=4"), metricsOf(t, "group_size=4", "skip_flat_groups=true")
 	if a[0].FracRewardZeroStd == 0 {
-		t.Fatal("no flat group in the first step: the case shows nothing")
+		t.Fatal("no zero-variance group in the first step: the case shows nothing")
 	}
 	if !close(a[0].GradNorm, b[0].GradNorm, 1e-5) || !close(a[0].Loss, b[0].Loss, 1e-5) {
-		t.Errorf("norm and loss %v, %v; without the flat groups %v, %v", a[0].GradNorm, a[0].Loss, b[0].GradNorm, b[0].Loss)
+		t.Errorf("norm and loss %v, %v; without the zero-variance groups %v, %v", a[0].GradNorm, a[0].Loss, b[0].GradNorm, b[0].Loss)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestDynamicSampling(t *testing.T) {
 	long(t)
 	plain, dynamic := metricsOf(t, "group_size=4"), metricsOf(t, "group_size=4", "dynamic_sampling=true", "dynamic_sampling_max_rounds=8")
 	if plain[0].FracRewardZeroStd == 0 {
-		t.Fatal("no flat group without dynamic sampling: the case shows nothing")
+		t.Fatal("no zero-variance group without dynamic sampling: the case shows nothing")
 	}
 	if dynamic[0].FracRewardZeroStd != 0 || dynamic[0].SamplingRounds < 2 {
 		t.Errorf("%v flat after %d rounds, want none after several", dynamic[0].FracRewardZeroStd, dynamic[0].SamplingRounds)

@@ -11,7 +11,6 @@ import (
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model/cuda/gpu"
 	"grpo/pkg/rng"
-	"grpo/pkg/rundir"
 )
 
 // BenchOptions are the sizes of a measured step: prompts × group completions,
@@ -38,7 +37,7 @@ type BenchResult struct {
 	UpdateS  float64 `json:"update_s"`  // advantages, forward, loss, backward, AdamW, the sampler's copies
 	StepS    float64 `json:"step_s"`
 	// MedianStepS is the median over the steps: on a machine that does other
-	// things too it is the figure to compare.
+	// things too it is the number to compare.
 	MedianStepS float64 `json:"median_step_s"`
 	MedianS     struct {
 		Rollout float64 `json:"rollout"`
@@ -86,7 +85,7 @@ func (o BenchOptions) check() error {
 }
 
 // Bench measures steps by the code that trains: random weights, random prompts
-// and a random reward beside the answer's, so that every group has a signal.
+// and a random reward in addition to the answer's, so that every group has a signal.
 func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -110,15 +109,15 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 		if ctx.Err() != nil {
 			return nil, ErrNothingSaved
 		}
-		if i == 1 { // graph and buffers stand
+		if i == 1 { // graph and buffers are built
 			graph.Watch(o.Now)
 			runtime.ReadMemStats(&before)
 			if t.device.gpu != nil {
 				memory = t.device.gpu.Memory()
 			}
 		}
-		var m rundir.Metrics
-		if _, err := t.learn(i+1, &m, laps(o.Now)); err != nil {
+		_, m, err := t.trainStep(i+1, laps(o.Now))
+		if err != nil {
 			return nil, err
 		}
 		if i > 0 {
@@ -173,31 +172,31 @@ func newBench(o BenchOptions) (*trainer, error) {
 	}
 	t := &trainer{cfg: cfg, opts: Options{Threads: o.Threads, Now: o.Now}}
 	var err error
-	if t.template, err = gsm8k.LookupTemplate(cfg.Data.PromptTemplate); err != nil {
+	if t.data.template, err = gsm8k.LookupTemplate(cfg.Data.PromptTemplate); err != nil {
 		return nil, err
 	}
-	around := len(encodePrompts(tokenizerOf(cfg.Model), t.template, []gsm8k.Problem{{}})[0]) // the template's own tokens
-	t.problems = &Problems{}
+	around := len(encodePrompts(tokenizerOf(cfg.Model), t.data.template, []gsm8k.Problem{{}})[0]) // the template's own tokens
+	t.data.problems = &Problems{}
 	stream := rng.New(o.Seed, rng.Order)
 	for i := range 4 * o.Prompts { // enough for steps to differ
 		q := make([]byte, max(0, o.PromptLen-around))
 		for j := range q {
 			q[j] = byte('a' + int(26*stream.Float64(uint32(i), uint32(j), 0, 0)))
 		}
-		t.problems.Train = append(t.problems.Train, gsm8k.Problem{ID: fmt.Sprintf("bench-%d", i), Question: string(q), Answer: "#### 1", Gold: "1"})
+		t.data.problems.Train = append(t.data.problems.Train, gsm8k.Problem{ID: fmt.Sprintf("bench-%d", i), Question: string(q), Answer: "#### 1", Gold: "1"})
 	}
-	m, err := MemoryOf(cfg, t.problems, o.Threads)
+	m, err := MemoryOf(cfg, t.data.problems, o.Threads)
 	if err != nil {
 		return nil, err
 	}
 	if err := o.Memory.pass(m); err != nil {
 		return nil, err
 	}
-	if err := t.machinery(); err != nil {
+	if err := t.build(); err != nil {
 		return nil, err
 	}
-	t.encodeProblems()
-	for _, p := range t.trainPrompts {
+	t.data.encode(t.policy, cfg.Seed)
+	for _, p := range t.data.prompts {
 		if len(p) != o.PromptLen {
 			return nil, fmt.Errorf("measure a step: a prompt has %d tokens instead of %d", len(p), o.PromptLen)
 		}

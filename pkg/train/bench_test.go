@@ -46,7 +46,7 @@ func TestBenchLengths(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.close()
-	r, err := b.gather(1)
+	r, err := b.rollout(1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestBenchLengths(t *testing.T) {
 			t.Errorf("prompt %d has %d tokens, want 6", i, len(p))
 		}
 	}
-	if r.flat(0, 3) && r.flat(1, 3) && r.flat(2, 3) && r.flat(3, 3) {
+	if r.equalRewards(0) && r.equalRewards(1) && r.equalRewards(2) && r.equalRewards(3) {
 		t.Error("all groups have equal rewards")
 	}
 }

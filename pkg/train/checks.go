@@ -10,33 +10,32 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// A run tests on the way what must hold if its figures mean anything. A test
-// that fails ends it with an error, and not with a curve. They are always on:
-// together they cost a small part of a percent of a step (BenchmarkChecks). The
-// result counts those that were made; the count is a function of the
-// configuration, as everything else.
+// A run checks its invariants while it trains. A check that fails ends the run
+// with an error. The checks are always on: together they cost a small part of a
+// percent of a step (BenchmarkChecks). The result counts the checks that passed;
+// the count is a function of the configuration.
 //
 //	once          each evaluation split shares no question with the training problems
-//	completion    as many log-probabilities as tokens, <eos> last and only where it ended;
-//	              its row of the graph's mask is as long as it is
+//	completion    one log-probability for each token, <eos> last and only where it ended;
+//	              its row of the learner's mask has its length
 //	group         its advantages add up to 0, where the method says so
 //	step          sampler and graph agree on the log-probabilities; weights are finite;
 //	              its line of metrics.jsonl reads back as it was written
 //	update        loss and gradient norm are finite (else the run is diverged, a result)
 //	evaluation    counts add up, and the reward is their ratio
 
-// passed counts tests that held.
+// passed counts checks that passed.
 func (t *trainer) passed(n int) { t.state.Checks += n }
 
-// failed words a test that did not hold.
+// failed is the error of a check.
 func failed(step int, format string, args ...any) error {
-	return fmt.Errorf("check of step %d failed: %s (this is a fault of the program or of the machine, so no figure after it can be trusted; the last checkpoint is from before it)",
+	return fmt.Errorf("check of step %d failed: %s (this is a bug or a hardware fault: do not trust metrics after it; the last checkpoint is from before it)",
 		step, fmt.Sprintf(format, args...))
 }
 
-// checkSplits: nothing that judges the run is trained on.
+// checkSplits: no evaluation problem is a training problem.
 func (t *trainer) checkSplits() error {
-	p := t.problems
+	p := t.data.problems
 	for _, s := range []struct {
 		name     string
 		problems []gsm8k.Problem
@@ -45,7 +44,7 @@ func (t *trainer) checkSplits() error {
 			continue
 		}
 		if n := gsm8k.Overlap(p.Train, s.problems); n > 0 {
-			return fmt.Errorf("load problems: %d questions of the split %q are training questions too: its figures would be of problems trained on", n, s.name)
+			return fmt.Errorf("load problems: %d questions of the split %q are also training questions: its metrics would include problems that were trained on", n, s.name)
 		}
 		t.passed(1)
 	}
@@ -92,7 +91,7 @@ func (t *trainer) checkMask(r *rollout, rows []int, x *model.TokenMatrix) error 
 // in nats. On amd64 they have the same bits, on a GPU they differ by rounding. With
 // operands of matrix products rounded to 11 or 8 bits they differ by what the
 // sampler, which keeps its own in float32, does not round: there the test only
-// finds what is plainly wrong.
+// finds large errors.
 func (d device) samplerTolerance() float64 {
 	if d.gpu != nil {
 		switch d.gpu.Precision() {
@@ -106,7 +105,7 @@ func (d device) samplerTolerance() float64 {
 }
 
 // checkSampler: the policy that sampled is the policy that learns.
-func (t *trainer) checkSampler(step int, s *passStats) error {
+func (t *trainer) checkSampler(step int, s *updateStats) error {
 	if limit := t.device.samplerTolerance(); !(s.maxDiff <= limit) {
 		return failed(step, "the log-probabilities of sampler and graph differ by up to %g, more than %g", s.maxDiff, limit)
 	}
@@ -114,7 +113,7 @@ func (t *trainer) checkSampler(step int, s *passStats) error {
 	return nil
 }
 
-// sumsToZero says whether the configured advantages of a group add up to 0:
+// sumsToZero reports whether the configured advantages of a group add up to 0:
 // those around the mean of the group's own rewards, whatever scales the group.
 // Left out are those of a KL-charged reward, which only differ in what the
 // rewards are, and those whitened over the batch.
@@ -127,7 +126,7 @@ func (t *trainer) sumsToZero() bool {
 		normalizer != string(rl.NormalizerWhiten)
 }
 
-// checkAdvantages: what a group gains is what it loses.
+// checkAdvantages: the advantages of a group sum to 0.
 func (t *trainer) checkAdvantages(r *rollout, step int) error {
 	if !t.sumsToZero() {
 		return nil
@@ -174,7 +173,7 @@ func residue(rewards, advantages []float64) (sum, bound float64) {
 	return math.Abs(sum), 4 * total * (2*n*n*eps*largest/(high-low) + n*eps)
 }
 
-// checkLine: what is written can be read, and says the same.
+// checkLine: the line of metrics reads back unchanged.
 func (t *trainer) checkLine(m rundir.Metrics) error {
 	line, err := rundir.Marshal(m)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// ready returns a trainer that stands before its first step.
+// ready returns a trainer that has not made its first step.
 func ready(t testing.TB, cfg config.Config) *trainer {
 	t.Helper()
 	r := &trainer{cfg: config.Resolve(cfg), opts: Options{Threads: 1, Now: time.Now, Observer: &watch{}}, clock: newStopwatch(time.Now)}
@@ -50,11 +50,11 @@ func TestChecksFindWhatTheyAreFor(t *testing.T) {
 		}, completions, "completion 3", 4},
 		{"a mask that is too long", func(x *rollout) { x.completions[1].Tokens = x.completions[1].Tokens[:2] }, mask, "mask of completion 1", 4},
 		{"an advantage", func(x *rollout) { x.advantages[3] += 1e-3 }, advantages, "group 1", 2},
-		{"advantage of a flat group", func(x *rollout) { x.rewards[0], x.rewards[1] = 1, 1 }, advantages, "group 0", 2},
+		{"advantage of a zero-variance group", func(x *rollout) { x.rewards[0], x.rewards[1] = 1, 1 }, advantages, "group 0", 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := ready(t, mini(t, "sampling_min_tokens=4"))
-			x, err := r.gather(1)
+			x, err := r.rollout(1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,20 +93,20 @@ func TestCheckOfSamplerAndGraph(t *testing.T) {
 		diff float64
 		ok   bool
 	}{{0, true}, {1e-4, true}, {1.1e-4, false}, {math.Inf(1), false}, {math.NaN(), false}} {
-		if err := r.checkSampler(3, &passStats{maxDiff: tt.diff}); (err == nil) != tt.ok {
+		if err := r.checkSampler(3, &updateStats{maxDiff: tt.diff}); (err == nil) != tt.ok {
 			t.Errorf("a difference of %g: %v", tt.diff, err)
 		}
 	}
 	// In a real step: old log-probabilities of another policy than the graph's.
-	x, err := r.gather(1)
+	x, err := r.rollout(1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := r.advantages(x, 1); err != nil {
 		t.Fatal(err)
 	}
-	x.old[2][0] += 2e-4
-	if err := r.update(x, &rundir.Metrics{Step: 1}); err == nil || !strings.Contains(err.Error(), "sampler and graph differ") {
+	x.completions[2].LogProbs[0] += 2e-4
+	if _, err := r.update(x, 1); err == nil || !strings.Contains(err.Error(), "sampler and graph differ") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -129,7 +129,7 @@ func TestCheckOfSplits(t *testing.T) {
 		{"val", Problems{Train: p("a", "b"), Val: p("c", "b")}, `1 questions of the split "val"`, 0},
 		{"unseen", Problems{Train: p("a", "b"), Val: p("c"), Unseen: p("a", "b")}, `2 questions of the split "unseen"`, 1},
 	} {
-		r := &trainer{problems: &tt.problems}
+		r := &trainer{data: trainData{problems: &tt.problems}}
 		err := r.checkSplits()
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) || r.state.Checks != tt.count {
 			t.Errorf("%s: %d checks, %v", tt.name, r.state.Checks, err)
@@ -238,20 +238,16 @@ func TestWhereAdvantagesAddUp(t *testing.T) {
 // (256 completions of up to 64 tokens), and the step beside it.
 func BenchmarkChecks(b *testing.B) {
 	r := ready(b, config.Default())
-	var m rundir.Metrics
-	x, err := r.learn(1, &m, newStopwatch(time.Now).lap)
+	x, m, err := r.trainStep(1, newStopwatch(time.Now).lap)
 	if err != nil {
 		b.Fatal(err)
 	}
-	width := 0
-	for _, c := range x.completions {
-		width = max(width, len(c.Tokens))
-	}
-	matrix := &model.TokenMatrix{B: len(x.completions), T: width, Mask: x.all.mask}
+	w := x.whole()
+	matrix := &model.TokenMatrix{B: w.shape.B, T: w.shape.T, Mask: w.mask}
 	b.Run("checks", func(b *testing.B) {
 		for b.Loop() {
 			for _, err := range []error{
-				r.checkCompletions(x, 1), r.checkMask(x, x.all.rows, matrix), r.checkAdvantages(x, 1), r.checkSampler(1, &passStats{}), r.checkLine(m),
+				r.checkCompletions(x, 1), r.checkMask(x, w.rows, matrix), r.checkAdvantages(x, 1), r.checkSampler(1, &updateStats{}), r.checkLine(m),
 			} {
 				if err != nil {
 					b.Fatal(err)
@@ -263,7 +259,7 @@ func BenchmarkChecks(b *testing.B) {
 		step := 1
 		for b.Loop() {
 			step++
-			if _, err := r.learn(step, &m, newStopwatch(time.Now).lap); err != nil {
+			if _, _, err := r.trainStep(step, newStopwatch(time.Now).lap); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -1,20 +1,18 @@
 package train
 
 import (
-	"bytes"
 	"fmt"
 
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/model/cuda/gpu"
 	"grpo/pkg/model/kernel"
-	"grpo/pkg/rundir"
 )
 
 // worthGPU is the number of floating-point operations of a step (rollout and
 // update, as model.Work counts them) from which model.device "auto" takes a GPU:
 // below it, a GPU mostly waits for the next step of a sequence. It is an
-// estimate; docs/gpu.md says what has been measured.
+// estimate; docs/gpu.md has the measurements.
 const worthGPU = 1e9
 
 // device is where a run's arithmetic happens. The zero value is none.
@@ -40,7 +38,7 @@ func (d device) close() {
 
 // openDevice opens what model.device asks for. "auto" takes a GPU where the
 // program was built with CUDA, a step has enough work, and a GPU opens; else the
-// CPU, with a note that says why.
+// CPU, with a note that gives the reason.
 func openDevice(c config.Model, pool *kernel.Pool, work float64) (device, error) {
 	onCPU := device{on: pool}
 	switch c.Device {
@@ -62,7 +60,7 @@ func openDevice(c config.Model, pool *kernel.Pool, work float64) (device, error)
 	card, err := gpu.Open(c.Precision)
 	if err != nil {
 		if c.Device == "auto" {
-			onCPU.notes = []string{fmt.Sprintf("model.device auto: the CPU, since there is no GPU to be had: %v", err)}
+			onCPU.notes = []string{fmt.Sprintf("model.device auto: the CPU, since no GPU is available: %v", err)}
 			return onCPU, nil
 		}
 		return device{}, fmt.Errorf("open the device (model.device %s): %w", c.Device, err)
@@ -77,7 +75,7 @@ func onDeviceOf(a, b config.Config) config.Config {
 	return a
 }
 
-// moved notes that the run goes on elsewhere than its checkpoint was made.
+// moved notes that the run continues on another device than its checkpoint's.
 func (t *trainer) moved(was string) {
 	now := t.device.String()
 	if was == now {
@@ -89,20 +87,7 @@ func (t *trainer) moved(was string) {
 		}
 		return s
 	}
-	line := fmt.Sprintf("the run moved from %s to %s behind step %d: its bits are those of neither alone", name(was), name(now), t.state.Step)
+	line := fmt.Sprintf("the run moved from %s to %s after step %d: its bits match those of neither device", name(was), name(now), t.state.Step)
 	t.state.Moves = append(t.state.Moves, line)
 	t.later("%s", line)
-}
-
-// finished returns the result of a run on a GPU that is done: to show it takes no
-// GPU. A run on the CPU, and whatever is not as it should be, is left to open.
-func (t *trainer) finished() *rundir.Result {
-	if t.cfg.Model.Device == "cpu" {
-		return nil
-	}
-	run, err := rundir.Open(t.opts.Dir) // which holds the files to their seals
-	if err != nil || run.Result == nil || !bytes.Equal(run.Config, config.Marshal(t.cfg)) {
-		return nil
-	}
-	return run.Result
 }

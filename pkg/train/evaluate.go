@@ -1,6 +1,7 @@
 package train
 
 import (
+	"fmt"
 	"runtime"
 
 	"grpo/pkg/config"
@@ -11,7 +12,7 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// Evaluation says how a policy is evaluated.
+// Evaluation has the settings of an evaluation.
 type Evaluation struct {
 	Seed     uint64
 	Template gsm8k.Template
@@ -22,7 +23,7 @@ type Evaluation struct {
 
 // evaluationOf returns the settings of a configuration's evaluations. They are the
 // section eval's alone: those of the rollout differ between the arms of a sweep,
-// and a policy would be measured by how it was trained.
+// and the measurement would depend on how a policy was trained.
 func evaluationOf(c config.Config, template gsm8k.Template) Evaluation {
 	e := c.Eval
 	return Evaluation{Seed: c.Seed, Template: template, Greedy: e.Greedy, Samples: e.SaveSamples, Sampling: model.Sampling{
@@ -123,6 +124,54 @@ func meanOrNil(sum, n int) *float64 {
 	}
 	v := float64(sum) / float64(n)
 	return &v
+}
+
+// evaluate measures the policy on the validation and unseen splits, writes the
+// lines, and keeps the best weights.
+func (t *trainer) evaluate(step int) (rundir.Eval, error) {
+	val, err := t.evaluateSplit("val", t.data.problems.Val, step)
+	if err != nil {
+		return val, err
+	}
+	if len(t.data.problems.Unseen) > 0 {
+		unseen, err := t.evaluateSplit("unseen", t.data.problems.Unseen, step)
+		if err != nil {
+			return val, err
+		}
+		t.state.Unseen = &unseen
+	}
+	if step == 0 {
+		t.state.Initial = val
+	}
+	t.state.Final = val
+	if step == 0 || val.Sampled.AnswerReward > t.state.Best.Sampled.AnswerReward {
+		t.state.Best = val
+		if err := t.saveBest(step); err != nil {
+			return val, err
+		}
+	}
+	t.opts.Observer.Eval(val)
+	t.detectCollapse(val)
+	return val, nil
+}
+
+func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step int) (rundir.Eval, error) {
+	e, samples, err := Evaluate(t.policy, t.sampler, evaluationOf(t.cfg, t.data.template), split, problems, step)
+	if err != nil {
+		return e, fmt.Errorf("evaluate %s after step %d: %w", split, step, err)
+	}
+	if err := t.checkEval(e); err != nil {
+		return e, err
+	}
+	if err := t.logs.eval.Append(e); err != nil {
+		return e, err
+	}
+	for _, s := range samples {
+		if err := t.logs.samples.Append(s); err != nil {
+			return e, err
+		}
+	}
+	return e, nil
 }
 
 // EvaluateCheckpoint evaluates the initial weights of a configuration

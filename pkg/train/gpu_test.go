@@ -111,11 +111,11 @@ func TestGPURunMoves(t *testing.T) {
 				t.Fatal(err)
 			}
 			if w.begun != 1 || res.Steps != 3 {
-				t.Errorf("continued behind step %d to step %d, want 1 and 3", w.begun, res.Steps)
+				t.Errorf("continued after step %d to step %d, want 1 and 3", w.begun, res.Steps)
 			}
 			run := open(t, dir)
 			for what, lines := range map[string][]string{"the notes": w.notes, "the result": res.Warnings, "meta.json": run.Meta.Moves} {
-				if all := strings.Join(lines, "\n"); !strings.Contains(all, "moved from ") || !strings.Contains(all, "behind step 1") {
+				if all := strings.Join(lines, "\n"); !strings.Contains(all, "moved from ") || !strings.Contains(all, "after step 1") {
 					t.Errorf("%s do not say that the run moved: %q", what, all)
 				}
 			}

@@ -12,7 +12,6 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/rl"
-	"grpo/pkg/rundir"
 )
 
 // contexts are configurations in which every key is varied. Together they reach
@@ -76,22 +75,22 @@ func weightsOf(t *testing.T, cfg config.Config, problems map[config.Data]*Proble
 	run := &trainer{cfg: cfg, opts: options("", &watch{}, 1)}
 	defer run.close()
 	var err error
-	if run.problems = problems[cfg.Data]; run.problems == nil {
-		if run.problems, err = LoadProblems(cfg.Data); err != nil {
+	if run.data.problems = problems[cfg.Data]; run.data.problems == nil {
+		if run.data.problems, err = LoadProblems(cfg.Data); err != nil {
 			t.Fatal(err)
 		}
-		problems[cfg.Data] = run.problems
+		problems[cfg.Data] = run.data.problems
 	}
-	if run.template, err = gsm8k.LookupTemplate(cfg.Data.PromptTemplate); err != nil {
+	if run.data.template, err = gsm8k.LookupTemplate(cfg.Data.PromptTemplate); err != nil {
 		t.Fatal(err)
 	}
-	if err := run.machinery(); err != nil {
+	if err := run.build(); err != nil {
 		t.Fatal(err)
 	}
-	run.encodeProblems()
+	run.data.encode(run.policy, cfg.Seed)
 	run.sampler = run.policy.NewSampler()
 	for step := range cfg.Train.NGRPOSteps {
-		if _, err := run.learn(step+1, &rundir.Metrics{}, laps(time.Now)); err != nil {
+		if _, _, err := run.trainStep(step+1, laps(time.Now)); err != nil {
 			t.Fatal(err)
 		}
 	}

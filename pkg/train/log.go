@@ -10,9 +10,9 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// teeLog writes a run's events into its run.log and hands them on. The log is
-// for people: times stand in it, nothing reads it back, and a line that can't
-// be written does not stop a run.
+// teeLog writes a run's events to its run.log and passes them on. The log is for
+// people: it has times, nothing reads it back, and a line that can't be written
+// does not stop a run.
 type teeLog struct {
 	next Observer
 	file *os.File
@@ -34,9 +34,9 @@ func (l *teeLog) write(format string, args ...any) {
 
 func (l *teeLog) Begin(resumedAt, steps int) {
 	if resumedAt > 0 {
-		l.write("continuing behind step %d of %d", resumedAt, steps)
+		l.write("continuing after step %d of %d", resumedAt, steps)
 	} else {
-		l.write("beginning, %d steps", steps)
+		l.write("starting, %d steps", steps)
 	}
 	l.next.Begin(resumedAt, steps)
 }

@@ -17,7 +17,7 @@ import (
 // long.
 type Memory struct {
 	Parts []MemoryPart
-	// longPrompts says which problems are to blame where a few prompts are much
+	// longPrompts names the problems at fault where a few prompts are much
 	// longer than the others; rest is the total without them.
 	longPrompts string
 	rest        float64
@@ -47,7 +47,7 @@ func (t *trainer) checkMemory() error {
 	if _, err := os.Stat(t.path(rundir.ResultFile)); err == nil || t.opts.Memory == nil {
 		return nil
 	}
-	m, err := MemoryOf(t.cfg, t.problems, t.opts.Threads)
+	m, err := MemoryOf(t.cfg, t.data.problems, t.opts.Threads)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (m Memory) Total() float64 {
 }
 
 // Fits returns an error that names the largest parts, and what makes them
-// smaller, where the total is above the bytes available. 0 stands for an unknown
+// smaller, where the total is above the bytes available. 0 means an unknown
 // amount, which everything fits.
 func (m Memory) Fits(available int64) error {
 	total := m.Total()

@@ -38,7 +38,7 @@ func promptLengths(tok model.Tokenizer, t gsm8k.Template, problems []gsm8k.Probl
 func batchOf(lengths []int, rows, group, maxTokens int) model.BatchSize {
 	prompts := (rows + group - 1) / group
 	if rows%group != 0 {
-		prompts++ // it may begin and end within a group
+		prompts++ // it may start and end within a group
 	}
 	sorted := slices.Clone(lengths)
 	slices.SortFunc(sorted, func(a, b int) int { return b - a })
@@ -63,7 +63,7 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 	weights, saved := 4*one, 4*one // now, first and two moments; files of three of them and of the best weights
 	numbers := 2.0                 // float64 for each token of a micro-batch: old log-probabilities and gradient
 	sampled := size.SampledBytes(all.Prompts, float64(group), width)
-	kept := 8*tokens + 2*tokens + 400*rows // old log-probabilities, mask and text; verdict and rewards
+	kept := 8*tokens + 2*tokens + 400*rows // old log-probabilities and mask as (N,T), where needed, and text; verdict and rewards
 	if a.DynamicSampling {
 		sampled *= float64(max(1, a.DynamicSamplingMaxRounds))
 	}
@@ -164,7 +164,7 @@ func problemParts(lengths []int, threads int, splits ...[]gsm8k.Problem) []Memor
 	}
 }
 
-// mayUseGPU says whether the graphs may be built in the memory of a GPU.
+// mayUseGPU reports whether the graphs may be built in the memory of a GPU.
 func mayUseGPU(c config.Model) bool {
 	return c.Device != "cpu" && gpu.Built
 }
@@ -192,7 +192,7 @@ func (s *sft) memory() (Memory, error) {
 	sample.cfg.Stages = slices.Clone(s.cfg.Stages)
 	var most Memory
 	for i, st := range s.cfg.Stages {
-		if st.Corpus != "answers" { // those are as many as there are problems
+		if st.Corpus != "answers" { // one for each problem
 			sample.cfg.Stages[i].Examples = min(st.Examples, corpusSample)
 		}
 		corpus, err := sample.corpus(i)

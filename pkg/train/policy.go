@@ -72,7 +72,7 @@ func newTeacher(path string, on model.Device) (model.Policy, error) {
 	return tinylm.New(w, on), nil
 }
 
-// loadError says what could not be loaded; a missing file is a mistake in the
+// loadError names what could not be loaded; a missing file is a mistake in the
 // configuration.
 func loadError(what string, err error) error {
 	missing := errors.Is(err, fs.ErrNotExist)
@@ -93,8 +93,14 @@ func savedTinyLM(init string) (w *tinylm.Weights, what string, err error) {
 	return w, init, err
 }
 
+// savedSize reads the network's size from the header of a checkpoint.
+func savedSize(path string) (config.Checkpoint, error) {
+	spec, err := tinylm.ReadSpec(path)
+	return config.Checkpoint{File: path, HiddenSize: spec.Hidden, NumLayers: spec.Layers}, err
+}
+
 // stepWork estimates the operations of one step before the policy is made: how
-// long prompts and completions are is not known yet, so half the limit stands
+// long prompts and completions are is not known yet, so half the limit is used
 // for both.
 func stepWork(c config.Config) float64 {
 	size, tokens := sizeOf(c.Model), c.Rollout.SamplingMaxTokens/2+1

@@ -5,27 +5,25 @@ import (
 
 	"grpo/pkg/model"
 	"grpo/pkg/rl"
-	"grpo/pkg/rundir"
 )
 
-// ppoAdvantages are generalized advantage estimates: the reward stands on a
-// completion's last token, a KL penalty in the reward on each, and a critic's
-// values are the baseline (Schulman et al., arXiv:1707.06347 and 1506.02438).
+// ppoAdvantages computes generalized advantage estimates: the last token of a
+// completion gets its reward, each token its KL penalty where the reward has
+// one, and the critic's values are the baseline (Schulman et al.,
+// arXiv:1707.06347 and 1506.02438).
 func (t *trainer) ppoAdvantages(r *rollout) error {
 	a := t.cfg.Algorithm
-	w := r.all
-	m, err := t.critic.Values(r.batch(w.rows, t.cfg.Rollout.GroupSize))
+	w := r.whole()
+	m, err := t.critic.Values(r.batch(w.rows))
 	if err != nil {
 		return err
 	}
 	r.values = fromMatrix(r.completions, m.T, m.Values)
-	rewards := newRagged(r.completions)
-	for i := range rewards {
-		rewards[i][len(rewards[i])-1] = r.rewards[i]
-	}
+	rewards := r.onLastTokens(r.rewards)
 	if a.KLIn == "reward" && a.Beta != 0 {
 		t.chargeKL(r, rewards)
 	}
+	// Both are (N,T).
 	adv, returns, err := rl.GAE(w.shape, w.matrix(rewards), w.matrix(r.values), w.mask, a.Gamma, a.GAELambda)
 	if err != nil {
 		return err
@@ -35,17 +33,17 @@ func (t *trainer) ppoAdvantages(r *rollout) error {
 			return err
 		}
 	}
-	r.advantages = make([]float64, len(r.completions)) // those of the tokens count
 	r.tokenAdvantages = fromMatrix(r.completions, w.shape.T, adv)
 	r.returns = fromMatrix(r.completions, w.shape.T, returns)
 	return nil
 }
 
 // updateCritic fits the critic to the returns of the rollout, in the train
-// batches of the policy.
-func (t *trainer) updateCritic(r *rollout, m *rundir.Metrics) error {
+// batches of the policy. It returns the mean loss of its updates, nil without
+// any.
+func (t *trainer) updateCritic(r *rollout) (*float64, error) {
 	a, c := t.cfg.Algorithm, t.cfg.Train
-	var sum float64
+	var sum float64 // of the losses
 	updates := 0
 	for range a.ValueEpochs {
 		for lo := 0; lo < len(r.completions); lo += c.TrainBatchSize {
@@ -58,7 +56,7 @@ func (t *trainer) updateCritic(r *rollout, m *rundir.Metrics) error {
 			micro := c.TrainBatchSize / c.GradientAccumulationSteps
 			for at := lo; at < lo+c.TrainBatchSize; at += micro {
 				rows := span(at, at+micro)
-				part, err := t.critic.Accumulate(r.batch(rows, t.cfg.Rollout.GroupSize), func(x *model.ValueMatrix) (float64, error) {
+				part, err := t.critic.Accumulate(r.batch(rows), func(x *model.ValueMatrix) (float64, error) {
 					l, grad, _, err := rl.ValueLoss(rl.Shape{B: x.B, T: x.T}, x.Values, r.values.matrix(rows, x.T, nil), r.returns.matrix(rows, x.T, nil),
 						x.Mask, a.ValueClip, rl.TokenMean, 0, totals)
 					if err != nil {
@@ -68,24 +66,24 @@ func (t *trainer) updateCritic(r *rollout, m *rundir.Metrics) error {
 					return l, nil
 				})
 				if err != nil {
-					return fmt.Errorf("update the critic: %w", err)
+					return nil, fmt.Errorf("update the critic: %w", err)
 				}
 				loss += part
 			}
 			norm, err := t.critic.Step(a.ValueLearningRate, c.MaxGradNorm)
 			if err != nil {
-				return fmt.Errorf("update the critic: %w", err)
+				return nil, fmt.Errorf("update the critic: %w", err)
 			}
 			if notFinite(loss) || notFinite(norm) {
-				return &divergence{fmt.Sprintf("value loss is %v, its gradient norm %v", loss, norm)}
+				return nil, &divergence{fmt.Sprintf("value loss is %v, its gradient norm %v", loss, norm)}
 			}
 			sum += loss
 			updates++
 		}
 	}
-	if updates > 0 {
-		v := sum / float64(updates)
-		m.ValueLoss = &v
+	if updates == 0 {
+		return nil, nil
 	}
-	return nil
+	mean := sum / float64(updates)
+	return &mean, nil
 }

@@ -10,6 +10,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
+	"grpo/pkg/rng"
 )
 
 // Problems are the splits of a run, disjoint by question.
@@ -18,11 +19,11 @@ type Problems struct {
 	// Test is evaluated once, at the end; Unseen asks for operand facts that no
 	// training stage saw.
 	SFT, Train, Val, Test, Unseen []gsm8k.Problem
-	// Overlap counts the questions of Train that also stand in SFT.
+	// Overlap counts the questions of Train that are also in SFT.
 	Overlap int
 	// Skipped counts broken lines that were passed over (data.skip_bad).
 	Skipped int
-	// Cut says of each file of which only the first problems are taken how many.
+	// Cut has a note for each file of which only the first problems are used.
 	Cut []string
 }
 
@@ -80,7 +81,7 @@ func LoadProblems(d config.Data) (*Problems, error) {
 		problems []gsm8k.Problem
 	}{{"validation", p.Val}, {"test", p.Test}} {
 		if n := gsm8k.Overlap(p.Train, s.problems); n > 0 {
-			return nil, config.Invalid(fmt.Errorf("load problems: %d questions of the %s file also stand in %s: the figures would be of problems trained on; remove them", n, s.name, d.TrainFile))
+			return nil, config.Invalid(fmt.Errorf("load problems: %d questions of the %s file are also in %s: the metrics would include problems that were trained on; remove them", n, s.name, d.TrainFile))
 		}
 	}
 	return p, nil
@@ -116,4 +117,18 @@ func encodePrompts(tok model.Tokenizer, t gsm8k.Template, problems []gsm8k.Probl
 		ids[i] = append(tok.Start(), tok.Encode(t.Render(p.Question))...)
 	}
 	return ids
+}
+
+// trainData are the problems of a run, the training problems ready for rollouts.
+type trainData struct {
+	problems *Problems
+	template gsm8k.Template
+	prompts  [][]int // ragged: the token ids of each training problem's prompt
+	order    order   // in which the training problems are drawn
+}
+
+// encode fills in prompts and order; problems and template are known.
+func (d *trainData) encode(tok model.Tokenizer, seed uint64) {
+	d.prompts = encodePrompts(tok, d.template, d.problems.Train)
+	d.order = order{stream: rng.New(seed, rng.Order), n: len(d.problems.Train)}
 }

@@ -23,8 +23,21 @@ func (t *trainer) later(format string, args ...any) {
 	t.notes = append(t.notes, fmt.Sprintf(format, args...))
 }
 
+// finished returns the result of a run on a GPU that is done: to show it takes no
+// GPU. A run on the CPU, and whatever is not as it should be, is left to open.
+func (t *trainer) finished() *rundir.Result {
+	if t.cfg.Model.Device == "cpu" {
+		return nil
+	}
+	run, err := rundir.Open(t.opts.Dir) // checks the checksums of the files
+	if err != nil || run.Result == nil || !bytes.Equal(run.Config, config.Marshal(t.cfg)) {
+		return nil
+	}
+	return run.Result
+}
+
 // open takes the folder: it returns the result if the run is done, continues
-// from its newest good checkpoint if there is one, and starts afresh otherwise.
+// from its newest good checkpoint if there is one, and starts from step 0 otherwise.
 func (t *trainer) open() (*rundir.Result, error) {
 	text := config.Marshal(t.cfg)
 	old, err := t.sameRun()
@@ -32,9 +45,9 @@ func (t *trainer) open() (*rundir.Result, error) {
 		return nil, err
 	}
 	if _, err := os.Lstat(t.path(rundir.ResultFile)); err == nil {
-		run, err := rundir.Open(t.opts.Dir) // which holds the files to their seals
+		run, err := rundir.Open(t.opts.Dir) // checks the checksums of the files
 		if err != nil {
-			return nil, fmt.Errorf("%w (the run is done: put the file back as it was, or begin anew beside this folder with --fresh)", err)
+			return nil, fmt.Errorf("%w (the run is done: restore the file, or start over in a new folder with --fresh)", err)
 		}
 		return run.Result, t.keepBest()
 	}
@@ -56,15 +69,16 @@ func (t *trainer) open() (*rundir.Result, error) {
 	return nil, t.begin(old, text)
 }
 
-// begin cuts the logs to what the checkpoint knows of, and writes what a folder
-// has from the start. The seal goes first and last: at no moment does it
+// begin cuts the logs to the length that the checkpoint has for them, and writes
+// the files that a folder has from the start. The checksums are written first
+// and last: at no moment do they
 // vouch for what is not there.
 func (t *trainer) begin(old, text []byte) error {
 	bare := rundir.Seal{Step: t.state.Step, Files: t.state.Logs}
 	if err := rundir.WriteJSON(t.path(rundir.CheckpointDir, rundir.SealFile), bare); err != nil {
 		return err
 	}
-	for _, f := range t.files.named() {
+	for _, f := range t.logs.named() {
 		log, err := rundir.OpenLog(t.path(f.name))
 		if err != nil {
 			return err
@@ -82,18 +96,18 @@ func (t *trainer) begin(old, text []byte) error {
 	meta := t.opts.Meta
 	meta.Kernel, meta.Threads = kernel.Name(), t.opts.Threads
 	meta.Device, meta.Moves = t.device.String(), t.state.Moves
-	meta.Started = t.started.UTC().Format(time.RFC3339)
+	meta.Started = t.clock.start.UTC().Format(time.RFC3339)
 	meta.ConfigHash, meta.InitHash, meta.ProblemsHash = config.Hash(t.cfg), t.inputs.Init, t.inputs.Problems
 	if err := rundir.WriteJSON(t.path(rundir.MetaFile), meta); err != nil {
 		return err
 	}
-	if err := t.seal(); err != nil {
+	if err := t.writeChecksums(); err != nil {
 		return err
 	}
 	return t.writeStatus(rundir.StateRunning, "")
 }
 
-// noteRewrite notes in what the folder's configuration differs from the one that
+// noteRewrite notes how the folder's configuration differs from the one that
 // replaces it.
 func (t *trainer) noteRewrite(old []byte) error {
 	if old == nil || bytes.Equal(old, config.Marshal(t.cfg)) {
@@ -101,9 +115,9 @@ func (t *trainer) noteRewrite(old []byte) error {
 	}
 	diff, _, err := t.differences()
 	if diff == "" {
-		diff = "the same values in other words"
+		diff = "the same values, written differently"
 	}
-	t.later("%s is written again: %s", t.path(rundir.ConfigFile), diff)
+	t.later("%s is rewritten: %s", t.path(rundir.ConfigFile), diff)
 	return err
 }
 
@@ -111,7 +125,7 @@ func (t *trainer) noteRewrite(old []byte) error {
 // there is any checkpoint at all. A run from an older one makes the steps since
 // then again, with the same lines.
 func (t *trainer) restore(configFile []byte) error {
-	t.onDisk = -1
+	t.saved = -1
 	last, older, err := t.checkpoints()
 	if err != nil {
 		return err
@@ -145,32 +159,32 @@ func (t *trainer) restore(configFile []byte) error {
 			continue
 		}
 		if name == lastFile {
-			t.onDisk = s.Step
+			t.saved = s.Step
 		}
 		for _, d := range damage {
 			t.later("damage: %s", d)
 		}
 		if len(damage) > 0 {
-			t.later("continuing from the checkpoint before, %s, behind step %d", path, s.Step)
+			t.later("continuing from the checkpoint before, %s, after step %d", path, s.Step)
 		}
 		t.checkBest()
 		return t.adopt(path, c, s)
 	}
-	return fmt.Errorf("continue run: nothing in %s is fit to go on from: %s (put back a copy of one of these files, or begin anew beside this folder with --fresh)",
+	return fmt.Errorf("continue run: no checkpoint in %s can be continued: %s (restore one of these files from a copy, or start over in a new folder with --fresh)",
 		t.opts.Dir, strings.Join(damage, "; "))
 }
 
 // nothingSaved is for a folder without a checkpoint: a run that ended before its
-// first, which starts afresh, or one that lost them, which must not pass for it.
+// first, which starts from step 0, or one that lost them, which must not pass for it.
 func (t *trainer) nothingSaved(configFile []byte) error {
 	if info, err := os.Lstat(t.path(rundir.MetricsFile)); err == nil && info.Size() > 0 {
-		return fmt.Errorf("continue run: %s holds steps, but there is no checkpoint in %s to go on from (put one back, or begin anew beside this folder with --fresh)",
+		return fmt.Errorf("continue run: %s holds steps, but there is no checkpoint in %s to continue from (restore one, or start over in a new folder with --fresh)",
 			t.path(rundir.MetricsFile), t.path(rundir.CheckpointDir))
 	}
-	var seal rundir.Seal
-	err := rundir.ReadJSON(t.path(rundir.CheckpointDir, rundir.SealFile), &seal)
-	if sealed := seal.Files[rundir.ConfigFile]; t.opts.Resume && err == nil && sealed.SHA256 != "" && sealed != rundir.PrefixOf(configFile) {
-		return fmt.Errorf("continue run: %s is not what the run was begun with (put it back as it was, or begin anew with \"grpo train -c\")", t.path(rundir.ConfigFile))
+	var checksums rundir.Seal
+	err := rundir.ReadJSON(t.path(rundir.CheckpointDir, rundir.SealFile), &checksums)
+	if want := checksums.Files[rundir.ConfigFile]; t.opts.Resume && err == nil && want.SHA256 != "" && want != rundir.PrefixOf(configFile) {
+		return fmt.Errorf("continue run: %s is not the configuration that the run started with (restore it, or start over with \"grpo train -c\")", t.path(rundir.ConfigFile))
 	}
 	return nil
 }
@@ -198,31 +212,31 @@ func readCheckpoint(path string) (*model.Checkpoint, *state, error) {
 // belongs refuses a whole checkpoint from which this run would not continue with
 // the same bits.
 func (t *trainer) belongs(path string, c *model.Checkpoint, s *state) error {
-	const anew = "begin anew beside this folder with --fresh"
+	const startOver = "start over in a new folder with --fresh"
 	if s == nil {
 		format := c.Metadata[formatKey]
 		if format == "" {
 			format = "1"
 		}
-		return fmt.Errorf("%s is a checkpoint of format %s, this version of grpo continues format %s (finish the run with the version that began it, or %s)",
-			path, format, checkpointFormat, anew)
+		return fmt.Errorf("%s is a checkpoint of format %s, this version of grpo continues format %s (finish the run with the version that started it, or %s)",
+			path, format, checkpointFormat, startOver)
 	}
 	onCPU := c.Metadata[deviceKey] == "" && t.device.String() == ""
-	if k := c.Metadata[kernelKey]; !kernel.SameBits(k, kernel.Name()) && onCPU { // else the run moves, and says so
+	if k := c.Metadata[kernelKey]; !kernel.SameBits(k, kernel.Name()) && onCPU { // else the run moves to another device, with a note
 		return fmt.Errorf("%s was written by the kernel %s, this is %s, and the last bits would differ (set GRPO_KERNEL=%s on a machine that has it, or %s)",
-			path, k, kernel.Name(), k, anew)
+			path, k, kernel.Name(), k, startOver)
 	}
 	if err := t.sameConfig(path, c.Metadata[configKey]); err != nil {
-		return fmt.Errorf("%w %s", err, anew)
+		return fmt.Errorf("%w %s", err, startOver)
 	}
 	if changed := s.Inputs.differ(t.inputs); len(changed) > 0 {
-		return fmt.Errorf("%s was written when other things stood in the files that the configuration names: %s: put them back as they were, or %s",
-			path, strings.Join(changed, ", "), anew)
+		return fmt.Errorf("%s was written with other contents of the files that the configuration names: %s: restore them, or %s",
+			path, strings.Join(changed, ", "), startOver)
 	}
 	whole := t.params.Match(c.Params) == nil && c.M != nil &&
-		(t.critic != nil) == (c.Critic != nil) && (t.judges.reference != nil) == (c.Reference != nil)
+		(t.critic != nil) == (c.Critic != nil) && (t.scorers.referencePolicy != nil) == (c.Reference != nil)
 	if !whole || s.Epoch != 0 || s.MicroBatch != 0 || s.Seed != t.cfg.Seed {
-		return fmt.Errorf("%s is no checkpoint of this run, although it says so: %s", path, anew)
+		return fmt.Errorf("%s is not a checkpoint of this run, although its metadata say so: %s", path, startOver)
 	}
 	return nil
 }
@@ -240,7 +254,7 @@ func (t *trainer) sameConfig(path, text string) error {
 	diff := strings.Join(config.Diff(here, t.cfg), "; ")
 	switch {
 	case t.opts.Resume && diff != "":
-		return fmt.Errorf("%w: %s is not what %s was written under (%s): put it back as it was, or",
+		return fmt.Errorf("%w: %s is not what %s was written under (%s): restore it, or",
 			config.ErrConfig, t.path(rundir.ConfigFile), path, diff)
 	case config.Hash(here) != config.Hash(t.cfg):
 		return fmt.Errorf("%w: %s was written under another configuration (%s): go back to that, or", config.ErrConfig, path, diff)
@@ -248,9 +262,10 @@ func (t *trainer) sameConfig(path, text string) error {
 	return nil
 }
 
-// logsHold says whether the logs are what they were when s was written.
+// logsHold returns an error unless the logs begin with what they held when s was
+// written.
 func (t *trainer) logsHold(s *state) error {
-	for _, f := range t.files.named() {
+	for _, f := range t.logs.named() {
 		if err := s.Logs[f.name].Holds(t.path(f.name)); err != nil {
 			return err
 		}
@@ -258,7 +273,7 @@ func (t *trainer) logsHold(s *state) error {
 	return nil
 }
 
-// adopt goes on from a checkpoint.
+// adopt takes over weights, moments and state of a checkpoint.
 func (t *trainer) adopt(path string, c *model.Checkpoint, s *state) error {
 	if t.critic != nil {
 		if err := t.critic.Restore(c.Critic); err != nil {
@@ -266,8 +281,8 @@ func (t *trainer) adopt(path string, c *model.Checkpoint, s *state) error {
 		}
 	}
 	sets := []struct{ to, from *model.Params }{{t.params, c.Params}, {t.opt.M, c.M}, {t.opt.V, c.V}}
-	if t.judges.reference != nil {
-		sets = append(sets, struct{ to, from *model.Params }{t.judges.reference.Params(), c.Reference})
+	if t.scorers.referencePolicy != nil {
+		sets = append(sets, struct{ to, from *model.Params }{t.scorers.referencePolicy.Params(), c.Reference})
 	}
 	for _, x := range sets {
 		if err := x.to.Set(x.from); err != nil {
@@ -283,7 +298,8 @@ func (t *trainer) adopt(path string, c *model.Checkpoint, s *state) error {
 	return nil
 }
 
-// checkBest looks after the one file that a continued run may never write again.
+// checkBest notes damage to best.safetensors, which a continued run may never
+// write again.
 func (t *trainer) checkBest() {
 	path := t.path(rundir.CheckpointDir, bestFile)
 	c, err := readOwn(path)

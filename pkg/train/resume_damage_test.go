@@ -110,7 +110,7 @@ func TestEveryByteOfAnUnfinishedRunIsHeldOnResume(t *testing.T) {
 	data := slurp(t, last)
 	put(t, last, nil)
 	before, notes, err := try()
-	if err != nil || before == newest || len(notes) != 2 || !strings.Contains(notes[0], lastFile) || !strings.Contains(notes[1], "step-000002.safetensors, behind step 2") {
+	if err != nil || before == newest || len(notes) != 2 || !strings.Contains(notes[0], lastFile) || !strings.Contains(notes[1], "step-000002.safetensors, after step 2") {
 		t.Fatal(before == newest, notes, err)
 	}
 	put(t, last, data)
@@ -164,7 +164,7 @@ func TestEveryByteOfACheckpointIsHeld(t *testing.T) {
 }
 
 // A damaged configuration is refused, or it is the same configuration and is
-// written anew, with a note.
+// rewritten, with a note.
 func TestEveryByteOfTheConfigurationIsHeldOnResume(t *testing.T) {
 	t.Parallel()
 	cfg := mini(t)
@@ -230,14 +230,14 @@ func TestFallingBackIsExact(t *testing.T) {
 			for _, name := range []string{lastFile, stepName(4), stepName(2)} {
 				flip(t, filepath.Join(dir, ck(name)), -1)
 			}
-		}, 0, "", "fit to go on from"},
+		}, 0, "", "can be continued"},
 		{"no checkpoint is left", func(t *testing.T, dir string) { remove(t, filepath.Join(dir, rundir.CheckpointDir)) }, 0, "", "holds steps, but there is no checkpoint"},
 		{"a line behind the one before", func(t *testing.T, dir string) { flip(t, filepath.Join(dir, rundir.MetricsFile), -20) }, 4, rundir.MetricsFile, ""},
 		{"the end of a log", func(t *testing.T, dir string) { cutOff(t, filepath.Join(dir, rundir.MetricsFile), 30) }, 4, rundir.MetricsFile, ""},
 		{"the first line", func(t *testing.T, dir string) { flip(t, filepath.Join(dir, rundir.MetricsFile), 40) }, 0, "", rundir.MetricsFile},
 		{"a log is gone", func(t *testing.T, dir string) { remove(t, filepath.Join(dir, rundir.EvalFile)) }, 0, "", rundir.EvalFile},
 		{"the best weights", func(t *testing.T, dir string) { flip(t, filepath.Join(dir, ck(bestFile)), -1) }, 5, bestFile, ""},
-		{"the seal", func(t *testing.T, dir string) { put(t, filepath.Join(dir, ck(rundir.SealFile)), []byte("{")) }, 5, "", ""},
+		{"the checksums", func(t *testing.T, dir string) { put(t, filepath.Join(dir, ck(rundir.SealFile)), []byte("{")) }, 5, "", ""},
 		{"a leftover of a killed writer", func(t *testing.T, dir string) {
 			put(t, filepath.Join(dir, rundir.CheckpointDir, ".last.safetensors.1-1.grpo-tmp"), []byte("half"))
 			put(t, filepath.Join(dir, ".status.json.1-1.grpo-tmp"), []byte("half"))
@@ -267,7 +267,7 @@ func TestFallingBackIsExact(t *testing.T) {
 				t.Fatal(err)
 			}
 			if w.begun != tt.begun {
-				t.Errorf("goes on behind step %d, want %d", w.begun, tt.begun)
+				t.Errorf("goes on after step %d, want %d", w.begun, tt.begun)
 			}
 			if notes := strings.Join(w.notes, "\n"); !strings.Contains(notes, tt.note) || tt.note == "" && notes != "" {
 				t.Errorf("notes %q, want %q", notes, tt.note)

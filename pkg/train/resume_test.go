@@ -15,7 +15,7 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// rewrite changes the metadata of a checkpoint and seals it again: it is whole
+// rewrite changes the metadata of a checkpoint and renews its checksum: it is whole
 // and says something else.
 func rewrite(t testing.TB, path string, change func(metadata map[string]string)) {
 	t.Helper()
@@ -68,8 +68,8 @@ func TestRefusesCheckpointsOfOthers(t *testing.T) {
 		{"another kernel", set(kernelKey, func(string) string { return "abacus" }), []string{"kernel abacus", "GRPO_KERNEL=abacus"}, false},
 		{"another configuration", set(configKey, replace("learning_rate: 0.001", "learning_rate: 0.002")), []string{"train.learning_rate: 0.002, now 0.001"}, true},
 		{"a configuration with other keys", set(configKey, replace("seed: 1", "seet: 1")), []string{`unknown key "seet"`, "another version"}, true},
-		{"another position", set(stateKey, replace(`"epoch":0`, `"epoch":1`)), []string{"no checkpoint of this run"}, false},
-		{"another stream", set(stateKey, replace(`"seed":1`, `"seed":2`)), []string{"no checkpoint of this run"}, false},
+		{"another position", set(stateKey, replace(`"epoch":0`, `"epoch":1`)), []string{"not a checkpoint of this run"}, false},
+		{"another stream", set(stateKey, replace(`"seed":1`, `"seed":2`)), []string{"not a checkpoint of this run"}, false},
 		{"other problems", func(t *testing.T, dir string) {
 			f, err := os.OpenFile(cfg.Data.TrainFile, os.O_APPEND|os.O_WRONLY, 0)
 			if err != nil {
@@ -258,7 +258,7 @@ func TestResumeHoldsTheConfigurationToTheLetter(t *testing.T) {
 	}
 }
 
-// A run without a checkpoint yet has only its seal to say what it was begun with.
+// A run without a checkpoint yet has only seal.json to tell what it was started with.
 func TestResumeBeforeTheFirstCheckpoint(t *testing.T) {
 	cfg := mini(t)
 	dir := interrupted(t, cfg, 1)

@@ -3,7 +3,7 @@
 //
 // A run is a function of its configuration. All randomness is addressed by
 // (seed, purpose, step, prompt, sample, token), the order of problems by (seed,
-// position); so an interrupted run needs no state of a generator to go on as if
+// position); so an interrupted run needs no generator state to continue as if
 // nothing had happened: only weights and moments (of policy, critic and
 // reference, where there are any) and the few numbers of [state].
 package train
@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"time"
 
@@ -19,7 +20,6 @@ import (
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
-	"grpo/pkg/rng"
 	"grpo/pkg/rundir"
 )
 
@@ -30,9 +30,9 @@ var ErrInterrupted = errors.New("interrupted")
 // ErrNothingSaved is ErrInterrupted before there was anything to save.
 var ErrNothingSaved = fmt.Errorf("%w before anything could be saved", ErrInterrupted)
 
-// Observer is told what happens, on the run's goroutine.
+// Observer gets the events of a run, on its goroutine.
 type Observer interface {
-	// Begin tells behind which step the run goes on (0: it starts afresh).
+	// Begin gets the step after which the run continues; 0 for a new run.
 	Begin(resumedAt, steps int)
 	Step(rundir.Metrics)
 	Eval(rundir.Eval)
@@ -47,7 +47,7 @@ type Options struct {
 	Now      func() time.Time
 	Observer Observer
 	Meta     rundir.Meta // the caller fills in version and host
-	// Resume says that the configuration is the folder's own: then config.yaml
+	// Resume means that the configuration is the folder's own: then config.yaml
 	// must be what the checkpoint was written under in every key, not only in
 	// those that the results depend on.
 	Resume bool
@@ -55,36 +55,36 @@ type Options struct {
 	Memory MemoryCheck
 }
 
-// trainer is a run at work.
+// trainer is one run.
 type trainer struct {
-	cfg     config.Config
-	opts    Options
-	started time.Time
-	clock   *stopwatch
+	cfg   config.Config
+	opts  Options
+	clock *stopwatch
 
-	problems     *Problems
-	template     gsm8k.Template
-	trainPrompts [][]int
-	rewards      []gsm8k.RewardFunc
-	order        order
+	data    trainData
+	rewards []gsm8k.RewardFunc // in the order of reward.functions
 
+	// The networks, and what samples from them, scores with them and trains them.
 	pool    *kernel.Pool
 	device  device
 	policy  model.Policy
 	params  *model.Params // the policy's
-	first   *model.Params // the parameters that the run started from
+	initial *model.Params // the policy's, before the first step
 	sampler model.Sampler
+	scorers scorers
 	learner model.Learner
 	opt     *model.AdamW
 	critic  model.Critic // of ppo
-	judges  judges
 	updater updater
 
-	files  files
+	// What a checkpoint holds besides parameters and moments.
 	state  state
 	inputs inputs
-	onDisk int      // step of last.safetensors, -1 where there is no good one
-	notes  []string // for the log, once it is open
+
+	// The run's folder.
+	logs  logs
+	saved int      // step of last.safetensors, -1 where there is no good one
+	notes []string // to log once run.log is open
 }
 
 // Run makes the run of cfg in opts.Dir, or continues it from its last
@@ -102,12 +102,12 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 	if opts.Threads <= 0 {
 		opts.Threads = runtime.GOMAXPROCS(0)
 	}
-	t := &trainer{cfg: cfg, opts: opts, started: opts.Now(), clock: newStopwatch(opts.Now)}
+	t := &trainer{cfg: cfg, opts: opts, clock: newStopwatch(opts.Now)}
 	if done := t.finished(); done != nil {
 		return done, nil
 	}
 	defer t.close() // also what was opened before prepare failed
-	// Read everything first: bad input should not leave a folder behind.
+	// Read everything first: bad input should not leave a folder.
 	if err := t.prepare(); err != nil {
 		return nil, err
 	}
@@ -132,9 +132,9 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 		tee.write("%v", err)
 	case err != nil:
 		tee.write("failed: %v", err)
-		if t.files.metrics.StillThere() == nil { // else the folder is another's
-			// The reason the caller gets is err; that it could not be written down
-			// too is no news.
+		if t.logs.metrics.StillThere() == nil { // else the folder is another's
+			// The reason the caller gets is err; a second error about the
+			// status file adds nothing.
 			_ = t.writeStatus(rundir.StateFailed, err.Error())
 		}
 	default:
@@ -143,16 +143,16 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 	return res, err
 }
 
-// prepare loads the problems and builds the machinery.
+// prepare loads the problems and builds what trains.
 func (t *trainer) prepare() error {
 	var err error
-	if t.problems, err = LoadProblems(t.cfg.Data); err != nil {
+	if t.data.problems, err = LoadProblems(t.cfg.Data); err != nil {
 		return err
 	}
-	if len(t.problems.Train) == 0 || len(t.problems.Val) == 0 {
-		return config.Invalid(fmt.Errorf("load problems: %d to train on, %d to validate on: there must be some of both", len(t.problems.Train), len(t.problems.Val)))
+	if len(t.data.problems.Train) == 0 || len(t.data.problems.Val) == 0 {
+		return config.Invalid(fmt.Errorf("load problems: %d to train on, %d to validate on: there must be some of both", len(t.data.problems.Train), len(t.data.problems.Val)))
 	}
-	if t.template, err = gsm8k.LookupTemplate(t.cfg.Data.PromptTemplate); err != nil {
+	if t.data.template, err = gsm8k.LookupTemplate(t.cfg.Data.PromptTemplate); err != nil {
 		return err
 	}
 	if err := t.checkSplits(); err != nil {
@@ -161,22 +161,16 @@ func (t *trainer) prepare() error {
 	if err := t.checkMemory(); err != nil {
 		return err
 	}
-	if err := t.machinery(); err != nil {
+	if err := t.build(); err != nil {
 		return err
 	}
-	t.encodeProblems()
-	t.inputs.Problems, t.inputs.Init = hashProblems(t.problems), t.first.Hash()
+	t.data.encode(t.policy, t.cfg.Seed)
+	t.inputs.Problems, t.inputs.Init = hashProblems(t.data.problems), t.initial.Hash()
 	return nil
 }
 
-// encodeProblems prepares the training problems for rollouts.
-func (t *trainer) encodeProblems() {
-	t.trainPrompts = encodePrompts(t.policy, t.template, t.problems.Train)
-	t.order = order{stream: rng.New(t.cfg.Seed, rng.Order), n: len(t.problems.Train)}
-}
-
-// machinery builds what samples, rewards and updates; the template is known.
-func (t *trainer) machinery() error {
+// build makes what samples, rewards and updates.
+func (t *trainer) build() error {
 	var err error
 	for _, name := range t.cfg.Reward.Functions {
 		f, err := gsm8k.NewReward(name, t.rewardParams())
@@ -193,7 +187,7 @@ func (t *trainer) machinery() error {
 		return err
 	}
 	t.params = t.policy.Params()
-	t.first = t.params.Clone()
+	t.initial = t.params.Clone()
 	c := t.cfg.Train
 	coefficients := model.AdamWOptions{Beta1: c.AdamBetas[0], Beta2: c.AdamBetas[1], Eps: c.AdamEps, WeightDecay: c.WeightDecay}
 	t.opt = model.NewAdamW(t.params, coefficients)
@@ -207,14 +201,14 @@ func (t *trainer) machinery() error {
 			return err
 		}
 	}
-	return t.prepareJudges()
+	return t.openScorers()
 }
 
 // rewardParams are the parameters of the reward functions.
 func (t *trainer) rewardParams() gsm8k.RewardParams {
 	c := t.cfg.Reward
 	p := gsm8k.DefaultRewardParams()
-	p.Opening = t.template.Opening()
+	p.Opening = t.data.template.Opening()
 	p.OverlongCache = c.OverlongCache
 	p.RepetitionNGram, p.RepetitionMaxPenalty = c.RepetitionNGrams, c.RepetitionMaxPenalty
 	p.Cosine = gsm8k.CosineRange{MinValueWrong: c.CosineMinWrong, MaxValueWrong: c.CosineMaxWrong, MinValueCorrect: c.CosineMinCorrect, MaxValueCorrect: c.CosineMaxCorrect}
@@ -232,7 +226,7 @@ func (t *trainer) close() {
 	if t.critic != nil {
 		_ = t.critic.Close()
 	}
-	t.judges.close()
+	t.scorers.close()
 	if t.sampler != nil {
 		t.sampler.Close()
 	}
@@ -240,57 +234,47 @@ func (t *trainer) close() {
 	if t.pool != nil {
 		t.pool.Close()
 	}
-	t.files.close()
+	t.logs.close()
 }
 
-// sampling is that of rollouts.
-func (t *trainer) sampling() model.Sampling {
-	c := t.cfg.Rollout
-	return model.Sampling{Temperature: c.SamplingTemperature, TopP: c.SamplingTopP, TopK: c.SamplingTopK,
-		MinTokens: c.SamplingMinTokens, MaxTokens: c.SamplingMaxTokens}
-}
-
-// loop is the run itself.
-func (t *trainer) loop(ctx context.Context) (*rundir.Result, error) {
-	steps := t.cfg.Train.NGRPOSteps
-	t.opts.Observer.Begin(t.state.Step, steps)
-	for _, n := range append(t.notes, t.device.notes...) {
-		t.opts.Observer.Note(n)
+// finish evaluates the test split, once, and writes the result, last of all.
+func (t *trainer) finish() (*rundir.Result, error) {
+	s := &t.state
+	if err := t.params.Pull(); err != nil {
+		return nil, err
 	}
-	t.sampler = t.policy.NewSampler()
-	if t.state.Initial.Split == "" { // nothing has been evaluated yet
-		if ctx.Err() != nil {
-			return nil, ErrNothingSaved
-		}
-		t.learnability()
-		if _, err := t.evaluate(0); err != nil {
+	if len(t.data.problems.Test) > 0 && s.Test == nil {
+		test, err := t.evaluateSplit("test", t.data.problems.Test, s.Step)
+		if err != nil {
 			return nil, err
 		}
-		if err := t.checkpoint(); err != nil {
-			return nil, err
-		}
+		s.Test = &test
 	}
-	for step := t.state.Step + 1; step <= steps && !t.stopped(); step++ {
-		if ctx.Err() != nil {
-			return nil, t.interrupt()
-		}
-		if err := t.step(step); err != nil {
-			var d *divergence
-			if !errors.As(err, &d) {
-				return nil, err
-			}
-			t.diverge(step, d)
-		}
+	res := &rundir.Result{
+		Status: rundir.StateDone, DivergedAt: s.DivergedAt, DivergedReason: s.DivergedReason,
+		Name: t.cfg.Name, Seed: t.cfg.Seed, LearningRate: t.cfg.Train.LearningRate,
+		Steps: s.Step, Updates: t.opt.T, Parameters: t.params.Count(),
+		Initial: s.Initial, Final: s.Final, BestStep: s.Best.Step, Best: s.Best, Unseen: s.Unseen, Test: s.Test,
+		WeightsSHA256: t.params.Hash(),
+		WallS:         t.clock.seconds() + s.Elapsed,
+		Checks:        s.Checks,
 	}
-	return t.finish()
-}
-
-func (t *trainer) interrupt() error {
+	if s.DivergedAt != nil {
+		res.Status = rundir.StateDiverged
+	}
+	res.Warnings = t.warnings()
 	if err := t.save(); err != nil {
-		return err
+		return nil, err
 	}
-	if err := t.writeStatus(rundir.StateInterrupted, ""); err != nil {
-		return err
+	if err := t.writeStatus(res.Status, ""); err != nil {
+		return nil, err
 	}
-	return fmt.Errorf("%w after step %d of %d; the same command continues", ErrInterrupted, t.state.Step, t.cfg.Train.NGRPOSteps)
+	res.Files = map[string]string{rundir.ConfigFile: rundir.PrefixOf(config.Marshal(t.cfg)).SHA256}
+	for name, p := range t.logs.prefixes() {
+		res.Files[name] = p.SHA256
+	}
+	if err := rundir.WriteJSON(filepath.Join(t.opts.Dir, rundir.ResultFile), res); err != nil {
+		return nil, err
+	}
+	return res, t.keepBest()
 }

@@ -120,10 +120,10 @@ func TestResumeIsExact(t *testing.T) {
 		}
 		w := &watch{}
 		if _, err := Run(context.Background(), cfg, options(dir, w, 3)); err != nil {
-			t.Fatalf("continue behind step %d: %v", step, err)
+			t.Fatalf("continue after step %d: %v", step, err)
 		}
 		if w.begun != step {
-			t.Errorf("continued behind step %d, want %d", w.begun, step)
+			t.Errorf("continued after step %d, want %d", w.begun, step)
 		}
 		sameBits(t, want, open(t, dir))
 	}

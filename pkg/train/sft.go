@@ -15,14 +15,14 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// Files of a supervised run's folder, besides config.yaml.
+// Files of a supervised run's folder, in addition to config.yaml.
 const (
 	SFTModelFile  = "model.safetensors"
 	SFTRecordFile = "record.json"
 	SFTLogFile    = "sft.jsonl"
 )
 
-// SFTRecord says what a recipe of supervised stages made. It holds no times, so
+// SFTRecord describes the result of a recipe of supervised stages. It holds no times, so
 // that the same recipe gives the same record.
 type SFTRecord struct {
 	Name       string        `json:"name"`
@@ -59,7 +59,7 @@ type SFTStep struct {
 	Validation   *rundir.Eval `json:"validation"` // where one is due
 }
 
-// SFTObserver is told what happens.
+// SFTObserver gets the events of a supervised run.
 type SFTObserver interface {
 	SFTStep(s SFTStep, steps int)
 	Note(string)
@@ -73,7 +73,7 @@ type SFTOptions struct {
 	Memory   MemoryCheck // nil = no check
 }
 
-// sft is a supervised run at work.
+// sft is one supervised run.
 type sft struct {
 	cfg      config.SFT
 	opts     SFTOptions
@@ -90,8 +90,8 @@ type sft struct {
 
 // RunSFT trains through the stages of cfg and writes weights, record and log
 // into opts.Dir. A stage whose sampled validation accuracy ends outside its
-// accepted range is an error: greedy and sampled accuracy wander during the
-// second stage, so a recipe checks what it made.
+// accepted range is an error: greedy and sampled accuracy fluctuate during
+// the second stage, so a recipe checks its result.
 func RunSFT(ctx context.Context, cfg config.SFT, opts SFTOptions) (*SFTRecord, error) {
 	cfg = config.Resolve(cfg)
 	if opts.Threads <= 0 {
@@ -212,10 +212,11 @@ func (s *sft) corpus(i int) ([]gsm8k.Example, error) {
 	return c, nil
 }
 
-// row is an example as tokens behind <bos>, with the weight of each in the loss.
+// sftRow is one example: the T tokens after <bos>, and the weight of each in the
+// loss.
 type sftRow struct {
-	tokens  []int
-	weights []float64
+	tokens  []int     // (T)
+	weights []float64 // (T)
 }
 
 func tokenize(tok model.Tokenizer, e gsm8k.Example, promptWeight float64) sftRow {
@@ -256,7 +257,7 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 		}
 		line := SFTStep{Stage: c.Name, Step: step, LearningRate: schedule(c, step)}
 		batch := &model.Batch{Prompts: [][]int{s.policy.Start()}}
-		weights := make([][]float64, c.BatchSize)
+		weights := make([][]float64, c.BatchSize) // ragged, as the batch's rows
 		for k := range c.BatchSize {
 			r := rows[order.at((step-1)*c.BatchSize+k)]
 			batch.Rows = append(batch.Rows, model.Row{Tokens: r.tokens})
@@ -315,7 +316,8 @@ func schedule(c config.Stage, step int) float64 {
 	return c.LearningRate * (c.FinalLRRatio + (1-c.FinalLRRatio)*0.5*(1+math.Cos(math.Pi*x)))
 }
 
-// weightedNLL is the weighted mean of -logp over the tokens of the batch.
+// weightedNLL is the weighted mean of -logp over the tokens of the batch. weights
+// is ragged: one row for each completion, one number for each token.
 func weightedNLL(weights [][]float64) model.Objective {
 	return func(m *model.TokenMatrix) (float64, error) {
 		var total, loss float64

@@ -16,7 +16,7 @@ type state struct {
 	Step    int `json:"step"` // steps made
 	Updates int `json:"updates"`
 	// A checkpoint is written between steps: no pass over a rollout batch and no
-	// train batch is ever half done, so these are 0, and one that says otherwise
+	// train batch is ever half done, so these are 0, and one with other values
 	// is not of this format.
 	Epoch      int `json:"epoch"`
 	MicroBatch int `json:"micro_batch"`
@@ -39,8 +39,8 @@ type state struct {
 	Unseen  *rundir.Eval `json:"unseen"`
 	Test    *rundir.Eval `json:"test"`
 
-	// Signal counts groups with a learning signal, Right the right completions
-	// of training, Completions all of them.
+	// Signal counts informative groups, Right the right completions of training,
+	// Completions all of them.
 	Signal      int `json:"signal"`
 	Groups      int `json:"groups"`
 	Right       int `json:"right"`
@@ -56,14 +56,15 @@ type state struct {
 	Moves []string `json:"moves,omitempty"`
 
 	// Logs are the JSONL files as they were when the checkpoint was written, by
-	// name: what stands behind that is cut, never doubled, and what stands before
-	// must be what it was.
+	// name: later lines are cut, never written twice, and earlier lines must be
+	// unchanged.
 	Logs map[string]rundir.Prefix `json:"logs"`
 }
 
-func (s *state) note(r *rollout) {
-	s.Groups += r.stats.Groups
-	s.Signal += r.stats.Groups - r.silent
+// count adds the outcomes of a rollout.
+func (s *state) count(r *rollout) {
+	s.Groups += r.groups()
+	s.Signal += r.groups() - r.zeroAdvantage
 	s.Completions += len(r.completions)
 	for _, v := range r.verdicts {
 		if v.Right {
@@ -81,7 +82,7 @@ type inputs struct {
 }
 
 // differ names the keys of the inputs that are not the same, with a word on
-// what is behind them.
+// what they are.
 func (in inputs) differ(now inputs) []string {
 	var out []string
 	for _, f := range []struct{ what, a, b string }{
@@ -96,7 +97,7 @@ func (in inputs) differ(now inputs) []string {
 	return out
 }
 
-// hashProblems is the SHA-256 of all that a run can learn from or is judged by.
+// hashProblems is the SHA-256 of all that a run can learn from or is evaluated on.
 func hashProblems(p *Problems) string {
 	h := sha256.New()
 	for _, split := range [][]gsm8k.Problem{p.Train, p.Val, p.Test, p.Unseen} {
@@ -118,42 +119,42 @@ func writeText(h hash.Hash, text string) {
 	h.Write([]byte(text))
 }
 
-// files are the open logs of a run.
-type files struct{ metrics, eval, samples *rundir.Log }
+// logs are the open JSONL files of a run.
+type logs struct{ metrics, eval, samples *rundir.Log }
 
 // named lists the logs with their names.
-func (f *files) named() []struct {
+func (l *logs) named() []struct {
 	name string
 	log  **rundir.Log
 } {
 	return []struct {
 		name string
 		log  **rundir.Log
-	}{{rundir.MetricsFile, &f.metrics}, {rundir.EvalFile, &f.eval}, {rundir.SamplesFile, &f.samples}}
+	}{{rundir.MetricsFile, &l.metrics}, {rundir.EvalFile, &l.eval}, {rundir.SamplesFile, &l.samples}}
 }
 
-func (f *files) sync() error {
-	for _, l := range f.named() {
-		if err := (*l.log).Sync(); err != nil {
+func (l *logs) sync() error {
+	for _, f := range l.named() {
+		if err := (*f.log).Sync(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// prefixes describes the logs as they stand.
-func (f *files) prefixes() map[string]rundir.Prefix {
+// prefixes returns length and checksum of the logs.
+func (l *logs) prefixes() map[string]rundir.Prefix {
 	out := map[string]rundir.Prefix{}
-	for _, l := range f.named() {
-		out[l.name] = rundir.Prefix{Bytes: (*l.log).Size(), SHA256: (*l.log).Sum()}
+	for _, f := range l.named() {
+		out[f.name] = rundir.Prefix{Bytes: (*f.log).Size(), SHA256: (*f.log).Sum()}
 	}
 	return out
 }
 
-func (f *files) close() {
-	for _, l := range f.named() {
-		if *l.log != nil {
-			_ = (*l.log).Close() // synced before whatever matters
+func (l *logs) close() {
+	for _, f := range l.named() {
+		if *f.log != nil {
+			_ = (*f.log).Close() // synced before whatever matters
 		}
 	}
 }

@@ -1,195 +1,231 @@
 package train
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"path/filepath"
+	"math"
 	"time"
 
-	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/rundir"
 )
 
-// laps returns the seconds since it was last called.
-func laps(now func() time.Time) func() float64 { return newStopwatch(now).lap }
+// This file is the training loop, from top to bottom:
+//
+//	loop       all steps of a run
+//	step       one train step, with its evaluation, its line of metrics and its checkpoint
+//	trainStep  rollout -> score -> advantages -> update -> metrics
+//
+// Each part is in the file of its name: rollout.go, score.go, advantage.go,
+// update.go and, for the critic, ppo.go. layout.go says how their numbers lie in
+// memory, checks.go what they must fulfil.
 
-// learn is what a step learns from and by: rollout, rewards, advantages and
-// updates. It fills their part of the line, seconds included.
-func (t *trainer) learn(step int, m *rundir.Metrics, lap func() float64) (*rollout, error) {
-	m.Step = step
-	r, err := t.gather(step)
-	if err != nil {
-		return nil, err
+// loop makes the steps that a run has left, from the first or from a checkpoint.
+func (t *trainer) loop(ctx context.Context) (*rundir.Result, error) {
+	steps := t.cfg.Train.NGRPOSteps
+	t.opts.Observer.Begin(t.state.Step, steps)
+	for _, n := range append(t.notes, t.device.notes...) {
+		t.opts.Observer.Note(n)
 	}
-	m.Time.RolloutS = lap()
-	if err := t.judge(r); err != nil {
-		return nil, err
+	t.sampler = t.policy.NewSampler()
+	if t.state.Initial.Split == "" { // nothing has been evaluated yet
+		if ctx.Err() != nil {
+			return nil, ErrNothingSaved
+		}
+		t.noteObstacles()
+		if _, err := t.evaluate(0); err != nil {
+			return nil, err
+		}
+		if err := t.checkpoint(rundir.StateRunning); err != nil {
+			return nil, err
+		}
 	}
-	if err := t.advantages(r, step); err != nil {
-		return nil, err
+	for step := t.state.Step + 1; step <= steps && !t.stopped(); step++ {
+		if ctx.Err() != nil {
+			if err := t.checkpoint(rundir.StateInterrupted); err != nil {
+				return nil, err
+			}
+			return nil, fmt.Errorf("%w after step %d of %d; the same command continues", ErrInterrupted, t.state.Step, steps)
+		}
+		if err := t.step(step); err != nil {
+			var d *divergence
+			if !errors.As(err, &d) {
+				return nil, err
+			}
+			t.diverge(step, d)
+		}
 	}
-	if err := t.checkAdvantages(r, step); err != nil {
-		return nil, err
-	}
-	r.metrics(m, t.cfg.Reward.Functions)
-	m.Time.RewardS = lap()
-	if t.cfg.Algorithm.UseAdaptiveEntropy {
-		coef := t.state.EntropyApply
-		m.EntropyCoef = &coef
-	}
-	if err := t.update(r, m); err != nil {
-		return nil, err
-	}
-	if err := t.afterStep(step, m.Entropy); err != nil {
-		return nil, err
-	}
-	m.Time.UpdateS = lap()
-	return r, nil
+	return t.finish()
 }
 
-// step makes one step, its line and, where one is due, the evaluation.
+// step makes one train step, then evaluates and saves a checkpoint where they
+// are due.
 func (t *trainer) step(step int) error {
-	var m rundir.Metrics
 	lap := laps(t.opts.Now)
-	r, err := t.learn(step, &m, lap)
+	r, m, err := t.trainStep(step, lap)
 	if err != nil {
 		return err
 	}
 	t.state.Step = step
-	t.state.note(r)
+	t.state.count(r)
 
-	last := step == t.cfg.Train.NGRPOSteps
-	due := last || step%t.cfg.Eval.EveryNSteps == 0
-	if due {
+	// Evaluate.
+	evaluate := step == t.cfg.Train.NGRPOSteps || step%t.cfg.Eval.EveryNSteps == 0
+	if evaluate {
 		if _, err := t.evaluate(step); err != nil {
 			return err
 		}
-		for _, s := range r.samples(step, t.cfg.Eval.SaveSamples, t.cfg.Rollout.GroupSize, t.template) {
-			if err := t.files.samples.Append(s); err != nil {
+		for _, s := range r.samples(step, t.cfg.Eval.SaveSamples, t.data.template) {
+			if err := t.logs.samples.Append(s); err != nil {
 				return err
 			}
 		}
 	}
 	m.Time.EvalS = lap()
+
+	// Log.
 	m.Time.TokensPerS = perSecond(r.tokens, m.Time.RolloutS+m.Time.UpdateS)
 	m.Time.ElapsedS = t.clock.seconds() + t.state.Elapsed
 	if err := t.checkLine(m); err != nil {
 		return err
 	}
-	if err := t.files.metrics.Append(m); err != nil {
+	if err := t.logs.metrics.Append(m); err != nil {
 		return err
 	}
 	t.opts.Observer.Step(m)
-	if t.checkpointDue(step, due) {
-		return t.checkpoint()
+
+	// Save.
+	if t.checkpointDue(step, evaluate) {
+		return t.checkpoint(rundir.StateRunning)
 	}
-	if due {
+	if evaluate {
 		return t.writeStatus(rundir.StateRunning, "")
 	}
 	return nil
 }
 
-// checkpoint saves, and says that the run goes on.
-func (t *trainer) checkpoint() error {
-	if err := t.save(); err != nil {
-		return err
+// trainStep samples a batch of completions and trains the policy on them. It
+// returns the rollout and its metrics.
+func (t *trainer) trainStep(step int, lap func() float64) (*rollout, rundir.Metrics, error) {
+	m := rundir.Metrics{Step: step, LearningRate: t.cfg.Train.LearningRate}
+
+	// Rollout: sample groups of completions, grade and reward each completion.
+	r, err := t.rollout(step)
+	if err != nil {
+		return nil, m, err
 	}
-	return t.writeStatus(rundir.StateRunning, "")
+	m.Time.RolloutS = lap()
+
+	// Score: log-probabilities under the reference policy and the teacher.
+	if err := t.scoreTokens(r); err != nil {
+		return nil, m, err
+	}
+
+	// Advantages: compare the rewards of each group.
+	if err := t.advantages(r, step); err != nil {
+		return nil, m, err
+	}
+	if err := t.checkAdvantages(r, step); err != nil {
+		return nil, m, err
+	}
+	r.addMetrics(&m, t.cfg.Reward.Functions)
+	m.Time.RewardS = lap()
+
+	// Update: passes over the rollout in train batches and micro-batches.
+	u, err := t.update(r, step)
+	if err != nil {
+		return nil, m, err
+	}
+	u.addMetrics(&m)
+	m.Updates = t.opt.T
+	if t.cfg.Algorithm.UseAdaptiveEntropy {
+		coef := t.state.EntropyApply
+		m.EntropyCoef = &coef
+	}
+	if err := t.syncReference(step); err != nil {
+		return nil, m, err
+	}
+	t.adaptEntropy(m.Entropy)
+	m.Time.UpdateS = lap()
+	return r, m, nil
 }
+
+// addMetrics adds what the rollout knows.
+func (r *rollout) addMetrics(m *rundir.Metrics, rewardFunctions []string) {
+	var tally counter
+	for i, x := range r.completions {
+		tally.add(r.verdicts[i], x)
+	}
+	counts := tally.counts()
+	m.Reward = describe(r.rewards)
+	m.AnswerReward, m.FormatReward = counts.AnswerReward, counts.FormatReward
+	m.Rewards = map[string]rundir.Stat{}
+	for f, name := range rewardFunctions {
+		m.Rewards[name] = describe(r.byFunction[f])
+	}
+	m.FracRewardZeroStd = float64(r.zeroVariance) / float64(r.groups())
+	m.Length, m.LengthRight, m.LengthWrong = counts.Length, counts.LengthRight, counts.LengthWrong
+	m.FracTruncated = float64(counts.Truncated) / float64(counts.N)
+	if r.rounds > 1 {
+		m.SamplingRounds = r.rounds
+	}
+}
+
+// addMetrics adds what the updates know.
+func (s *updateStats) addMetrics(m *rundir.Metrics) {
+	m.Loss, m.GradNorm = s.loss/float64(s.updates), s.norm/float64(s.updates)
+	m.Entropy = s.meanEntropy()
+	m.ClipFraction, m.RatioMean = s.policy.ClipFraction(), s.policy.MeanRatio()
+	m.ApproxKL, m.ReferenceKL = s.policy.ApproxKL(), s.policy.MeanRefKL()
+	m.ValueLoss = s.valueLoss
+	m.SamplerDiff = s.maxDiff
+}
+
+// describe returns the mean and the sample standard deviation of the values that
+// are not NaN.
+func describe(x []float64) rundir.Stat {
+	var sum, n float64
+	for _, v := range x {
+		if !math.IsNaN(v) {
+			sum += v
+			n++
+		}
+	}
+	mean := sum / n
+	var sq float64
+	for _, v := range x {
+		if !math.IsNaN(v) {
+			sq += (v - mean) * (v - mean)
+		}
+	}
+	s := rundir.Stat{Mean: mean}
+	if n > 1 {
+		s.Std = math.Sqrt(sq / (n - 1))
+	}
+	return s
+}
+
+// samples returns the first completions of the rollout for samples.jsonl.
+func (r *rollout) samples(step, n int, template gsm8k.Template) []rundir.Sample {
+	var out []rundir.Sample
+	for i := range min(n, len(r.completions)) {
+		p := r.problems[i/r.groupSize]
+		out = append(out, rundir.Sample{
+			Step: step, Split: "train", Decoding: "sampled", Problem: p.ID, Prompt: template.Render(p.Question),
+			Completion: r.texts[i], Gold: p.Gold, Ended: r.completions[i].Ended, Reward: r.rewards[i],
+			AnswerReward: one(r.verdicts[i].Right), FormatReward: one(r.verdicts[i].Formatted),
+		})
+	}
+	return out
+}
+
+// laps returns a function that returns the seconds since it was last called.
+func laps(now func() time.Time) func() float64 { return newStopwatch(now).lap }
 
 func perSecond(n int, s float64) float64 {
 	if s <= 0 {
 		return 0
 	}
 	return float64(n) / s
-}
-
-// evaluate validates the policy as it stands, writes the lines, and keeps the
-// best weights.
-func (t *trainer) evaluate(step int) (rundir.Eval, error) {
-	val, err := t.evaluateSplit("val", t.problems.Val, step)
-	if err != nil {
-		return val, err
-	}
-	if len(t.problems.Unseen) > 0 {
-		unseen, err := t.evaluateSplit("unseen", t.problems.Unseen, step)
-		if err != nil {
-			return val, err
-		}
-		t.state.Unseen = &unseen
-	}
-	if step == 0 {
-		t.state.Initial = val
-	}
-	t.state.Final = val
-	if step == 0 || val.Sampled.AnswerReward > t.state.Best.Sampled.AnswerReward {
-		t.state.Best = val
-		if err := t.saveBest(step); err != nil {
-			return val, err
-		}
-	}
-	t.opts.Observer.Eval(val)
-	t.judgeCollapse(val)
-	return val, nil
-}
-
-func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step int) (rundir.Eval, error) {
-	e, samples, err := Evaluate(t.policy, t.sampler, evaluationOf(t.cfg, t.template), split, problems, step)
-	if err != nil {
-		return e, fmt.Errorf("evaluate %s after step %d: %w", split, step, err)
-	}
-	if err := t.checkEval(e); err != nil {
-		return e, err
-	}
-	if err := t.files.eval.Append(e); err != nil {
-		return e, err
-	}
-	for _, s := range samples {
-		if err := t.files.samples.Append(s); err != nil {
-			return e, err
-		}
-	}
-	return e, nil
-}
-
-// finish evaluates the test split, once, and writes the result, last of all.
-func (t *trainer) finish() (*rundir.Result, error) {
-	s := &t.state
-	if err := t.params.Pull(); err != nil {
-		return nil, err
-	}
-	if len(t.problems.Test) > 0 && s.Test == nil {
-		test, err := t.evaluateSplit("test", t.problems.Test, s.Step)
-		if err != nil {
-			return nil, err
-		}
-		s.Test = &test
-	}
-	res := &rundir.Result{
-		Status: rundir.StateDone, DivergedAt: s.DivergedAt, DivergedReason: s.DivergedReason,
-		Name: t.cfg.Name, Seed: t.cfg.Seed, LearningRate: t.cfg.Train.LearningRate,
-		Steps: s.Step, Updates: t.opt.T, Parameters: t.params.Count(),
-		Initial: s.Initial, Final: s.Final, BestStep: s.Best.Step, Best: s.Best, Unseen: s.Unseen, Test: s.Test,
-		WeightsSHA256: t.params.Hash(),
-		WallS:         t.clock.seconds() + s.Elapsed,
-		Checks:        s.Checks,
-	}
-	if s.DivergedAt != nil {
-		res.Status = rundir.StateDiverged
-	}
-	res.Warnings = t.warnings()
-	if err := t.save(); err != nil {
-		return nil, err
-	}
-	if err := t.writeStatus(res.Status, ""); err != nil {
-		return nil, err
-	}
-	res.Files = map[string]string{rundir.ConfigFile: rundir.PrefixOf(config.Marshal(t.cfg)).SHA256}
-	for name, p := range t.files.prefixes() {
-		res.Files[name] = p.SHA256
-	}
-	if err := rundir.WriteJSON(filepath.Join(t.opts.Dir, rundir.ResultFile), res); err != nil {
-		return nil, err
-	}
-	return res, t.keepBest()
 }

@@ -6,77 +6,101 @@ import (
 
 	"grpo/pkg/model"
 	"grpo/pkg/rl"
-	"grpo/pkg/rundir"
 )
 
-// updater turns a rollout into optimizer updates.
-//
-// A rollout is cut into train batches of whole sequences in their order, a
-// train batch into micro-batches; the totals by which a loss divides are those
-// of the train batch, so that micro-batches add up to exactly its gradient.
-// Old log-probabilities are those of sampling, kept for all passes. With one
-// pass over one train batch the policy has not moved since sampling: the
-// update is on-policy, the ratio is 1, and nothing can be clipped.
+// updater holds the buffers of the updates. It reuses them from one micro-batch
+// to the next.
 type updater struct {
-	res              rl.Result
-	old, ref, tokens []float64 // reused
+	res        rl.Result
+	old, ref   []float64 // (B,T), log-probabilities
+	advantages []float64 // (B), or (B,T) where tokens have their own
 }
 
-// passStats is what the updates of a step add up to.
-type passStats struct {
-	stats         rl.Stats
-	loss, norm    float64
+// updateStats is what the updates of a step add up to.
+type updateStats struct {
+	policy        rl.Stats
+	loss, norm    float64 // sums over the updates
 	updates       int
 	entropy       float64 // sum over the tokens of the first pass
 	entropyTokens int
-	maxDiff       float64 // sampler against graph, before the first update
+	maxDiff       float64  // largest difference of sampler and learner before the first update
+	valueLoss     *float64 // mean; nil without a critic
 }
 
+// meanEntropy is that of the tokens that the first pass saw; 0 for none.
+func (s *updateStats) meanEntropy() float64 {
+	if s.entropyTokens == 0 {
+		return 0
+	}
+	return s.entropy / float64(s.entropyTokens)
+}
+
+// lossConfig returns the policy loss of the next update. Every option of the
+// loss goes from the configuration to pkg/rl here, and nowhere else.
+func (t *trainer) lossConfig() rl.LossConfig {
+	a := t.cfg.Algorithm
+	c := rl.LossConfig{
+		Loss: rl.LossType(a.BaseLoss()), Aggregation: rl.Aggregation(a.LengthNormalization), NormalizeConstant: a.NormalizeConstant,
+		Epsilon: a.Cliprange, EpsilonHigh: a.EpsilonHigh, Delta: a.Delta, DualClip: a.DualClip, Level: rl.ImportanceLevel(a.ImportanceSamplingLevel),
+		SAPOTempPos: a.SAPOTemperaturePos, SAPOTempNeg: a.SAPOTemperatureNeg,
+		VESPOKPos: a.VESPOKPos, VESPOLambdaPos: a.VESPOLambdaPos, VESPOKNeg: a.VESPOKNeg, VESPOLambdaNeg: a.VESPOLambdaNeg,
+		EntropyCoef: a.EntropyCoef, EntropyOverAll: a.EntropyOverAll(),
+		OffPolicyMask: a.OffPolicyMask, OffPolicyMaskThreshold: a.OffPolicyMaskThreshold,
+	}
+	if a.Beta != 0 && a.KLIn == "loss" {
+		c.Beta, c.KL, c.KLBiasCorrection = a.Beta, rl.KLEstimator(a.KLEstimator), a.UseBiasCorrectionKL
+	}
+	if a.UseAdaptiveEntropy {
+		c.EntropyCoef = t.state.EntropyApply
+	}
+	return c
+}
+
+// onPolicy reports whether the policy has not moved since it sampled: one pass
+// over one train batch. Then the ratio is 1, and nothing can be clipped.
 func (t *trainer) onPolicy() bool {
 	return t.cfg.Train.EpochsPerRolloutBatch == 1 && t.cfg.Train.TrainBatchSize == t.cfg.Rollout.RolloutBatchSize
 }
 
-// update makes the updates of one step and fills its part of the line. It
-// stops at the first loss or gradient that is not finite.
-func (t *trainer) update(r *rollout, m *rundir.Metrics) error {
+// update makes the optimizer updates of one step. It stops at the first loss or
+// gradient that is not finite.
+//
+// A rollout is cut into train batches of whole completions in their order, and a
+// train batch into micro-batches. A loss divides by the totals of the train
+// batch, so the gradients of the micro-batches add up to exactly its gradient.
+// The old log-probabilities are those of sampling, for all passes.
+func (t *trainer) update(r *rollout, step int) (*updateStats, error) {
 	c := t.cfg.Train
-	var s passStats
+	s := new(updateStats)
 	for epoch := range c.EpochsPerRolloutBatch {
 		for lo := 0; lo < len(r.completions); lo += c.TrainBatchSize {
-			if err := t.updateOnce(r, span(lo, lo+c.TrainBatchSize), epoch == 0, &s); err != nil {
-				return err
+			if err := t.updateOnce(r, span(lo, lo+c.TrainBatchSize), epoch == 0, s); err != nil {
+				return nil, err
 			}
 			if s.updates == 1 {
-				if err := t.checkSampler(m.Step, &s); err != nil {
-					return err
+				if err := t.checkSampler(step, s); err != nil {
+					return nil, err
 				}
 			}
 		}
 	}
 	if t.critic != nil {
-		if err := t.updateCritic(r, m); err != nil {
-			return err
+		var err error
+		if s.valueLoss, err = t.updateCritic(r); err != nil {
+			return nil, err
 		}
 	}
 	if name, ok := t.params.Finite(); !ok {
-		return &divergence{fmt.Sprintf("%s holds a number that is not finite", name)}
+		return nil, &divergence{fmt.Sprintf("%s holds a number that is not finite", name)}
 	}
 	t.passed(1 + 2*s.updates) // weights; loss and gradient norm of each update
 	t.sampler.Refresh()
-	m.Updates = t.opt.T
-	m.Loss, m.GradNorm = s.loss/float64(s.updates), s.norm/float64(s.updates)
-	if s.entropyTokens > 0 {
-		m.Entropy = s.entropy / float64(s.entropyTokens)
-	}
-	m.ClipFraction, m.RatioMean, m.ApproxKL, m.ReferenceKL = s.stats.ClipFraction(), s.stats.MeanRatio(), s.stats.ApproxKL(), s.stats.MeanRefKL()
-	m.LearningRate = c.LearningRate
-	m.SamplerDiff = s.maxDiff
-	return nil
+	return s, nil
 }
 
-// updateOnce makes one optimizer update of the given completions.
-func (t *trainer) updateOnce(r *rollout, batch []int, firstPass bool, s *passStats) error {
-	c, u := t.cfg.Train, &t.updater
+// updateOnce makes one optimizer update from the given completions, a train batch.
+func (t *trainer) updateOnce(r *rollout, batch []int, firstPass bool, s *updateStats) error {
+	c := t.cfg.Train
 	policyMask, totals, err := t.totals(r, batch)
 	if err != nil {
 		return err
@@ -86,43 +110,30 @@ func (t *trainer) updateOnce(r *rollout, batch []int, firstPass bool, s *passSta
 	micro := c.TrainBatchSize / c.GradientAccumulationSteps
 	var loss float64
 	for at := 0; at < len(batch); at += micro {
-		rows := t.kept(r, batch[at:at+micro])
+		rows := t.withoutSkipped(r, batch[at:at+micro])
 		if len(rows) == 0 {
 			continue
 		}
-		part, err := t.learner.Accumulate(r.batch(rows, t.cfg.Rollout.GroupSize), func(x *model.TokenMatrix) (float64, error) {
-			u.old = r.old.matrix(rows, x.T, u.old)
+		part, err := t.learner.Accumulate(r.batch(rows), func(x *model.TokenMatrix) (float64, error) {
+			b := t.lossBatch(r, rows, x, cfg)
+			b.Totals = totals
+			if policyMask != nil {
+				b.PolicyMask = policyMask.matrix(rows, x.T)
+			}
 			if firstPass {
 				if err := t.checkMask(r, rows, x); err != nil {
 					return 0, err
 				}
-				s.look(x, u.old)
+				s.compare(x, t.updater.old)
 			}
-			b := rl.Batch{Shape: rl.Shape{B: x.B, T: x.T}, LogProbs: x.LogProbs, Entropies: x.Entropy, Mask: x.Mask, Totals: totals}
-			if !t.onPolicy() {
-				b.OldLogProbs = u.old
-			}
-			if cfg.Beta != 0 {
-				u.ref = r.reference.matrix(rows, x.T, u.ref)
-				b.RefLogProbs = u.ref
-			}
-			if u.tokens = r.tokenAdvantages.matrix(rows, x.T, u.tokens); r.tokenAdvantages != nil {
-				b.Advantages = u.tokens
-			} else {
-				for _, i := range rows {
-					b.Advantages = append(b.Advantages, r.advantages[i])
-				}
-			}
-			if policyMask != nil {
-				b.PolicyMask = policyMask.matrix(rows, x.T)
-			}
-			if err := rl.LossInto(cfg, b, &u.res); err != nil {
+			res := &t.updater.res
+			if err := rl.LossInto(cfg, b, res); err != nil {
 				return 0, err
 			}
-			copy(x.DLogProbs, u.res.Grad)
-			copy(x.DEntropy, u.res.GradEntropy)
-			s.stats.Add(u.res.Stats)
-			return u.res.Loss, nil
+			copy(x.DLogProbs, res.Grad)
+			copy(x.DEntropy, res.GradEntropy)
+			s.policy.Add(res.Stats)
+			return res.Loss, nil
 		})
 		if err != nil {
 			return fmt.Errorf("update: %w", err)
@@ -144,11 +155,36 @@ func (t *trainer) updateOnce(r *rollout, batch []int, firstPass bool, s *passSta
 	return nil
 }
 
+// lossBatch lays out what the loss needs of a micro-batch besides its totals and
+// its mask of high-entropy tokens.
+func (t *trainer) lossBatch(r *rollout, rows []int, x *model.TokenMatrix, cfg rl.LossConfig) rl.Batch {
+	u := &t.updater
+	b := rl.Batch{Shape: rl.Shape{B: x.B, T: x.T}, LogProbs: x.LogProbs, Entropies: x.Entropy, Mask: x.Mask}
+	u.old = r.oldLogProbs(rows, x.T, u.old)
+	if !t.onPolicy() {
+		b.OldLogProbs = u.old
+	}
+	if cfg.Beta != 0 {
+		u.ref = r.reference.matrix(rows, x.T, u.ref)
+		b.RefLogProbs = u.ref
+	}
+	if r.tokenAdvantages != nil {
+		u.advantages = r.tokenAdvantages.matrix(rows, x.T, u.advantages)
+	} else {
+		u.advantages = u.advantages[:0]
+		for _, i := range rows {
+			u.advantages = append(u.advantages, r.advantages[i])
+		}
+	}
+	b.Advantages = u.advantages
+	return b
+}
+
 func notFinite(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
 
-// look compares the sampler's log-probabilities with the graph's and adds the
-// entropies up.
-func (s *passStats) look(x *model.TokenMatrix, old []float64) {
+// compare adds up the entropies and finds the largest difference of the sampler's
+// log-probabilities, (B,T), to the learner's.
+func (s *updateStats) compare(x *model.TokenMatrix, old []float64) {
 	for i, in := range x.Mask {
 		if !in {
 			continue
@@ -161,9 +197,10 @@ func (s *passStats) look(x *model.TokenMatrix, old []float64) {
 	}
 }
 
-// masks is a mask for each completion by its number.
+// masks are ragged masks of some completions of a rollout, by their numbers.
 type masks map[int][]bool
 
+// matrix returns the given rows as (len(rows), width).
 func (m masks) matrix(rows []int, width int) []bool {
 	out := make([]bool, len(rows)*width)
 	for k, i := range rows {
@@ -172,10 +209,10 @@ func (m masks) matrix(rows []int, width int) []bool {
 	return out
 }
 
-// totals returns what the loss of a train batch divides by, and its mask of
-// the tokens of highest entropy, if one is asked for. Truncated completions
-// that are masked out have no tokens, but count as sequences; those that are
-// skipped because they have no signal count in full.
+// totals returns what the loss of a train batch divides by, and the mask of its
+// tokens of highest entropy where the configuration has one. Truncated
+// completions that are masked out have no tokens but count as sequences.
+// Completions that are skipped for an advantage of 0 count in full.
 func (t *trainer) totals(r *rollout, batch []int) (masks, rl.Totals, error) {
 	var totals rl.Totals
 	for _, i := range batch {
@@ -191,7 +228,7 @@ func (t *trainer) totals(r *rollout, batch []int) (masks, rl.Totals, error) {
 		width = max(width, len(r.completions[i].Tokens))
 	}
 	shape := rl.Shape{B: len(batch), T: width}
-	mask := make([]bool, shape.Len())
+	mask := make([]bool, shape.Len()) // (B,T)
 	for k, i := range batch {
 		for tok := range r.completions[i].Tokens {
 			mask[k*width+tok] = !t.masked(r, i)
@@ -223,19 +260,20 @@ func (r *rollout) rowTotals(i int, tokens bool) rl.Totals {
 	return rl.Totals{Sequences: 1, NonEmpty: 1, Tokens: n, Kept: n}
 }
 
-// masked says whether completion i is left out of the loss as truncated.
+// masked reports whether completion i is left out of the loss as truncated.
 func (t *trainer) masked(r *rollout, i int) bool {
 	return t.cfg.Algorithm.MaskTruncatedCompletions && !r.completions[i].Ended
 }
 
-// kept are the completions that the graph has to see.
-func (t *trainer) kept(r *rollout, rows []int) []int {
+// withoutSkipped drops the completions that add nothing to the gradient by
+// configuration: truncated ones, and those with an advantage of 0.
+func (t *trainer) withoutSkipped(r *rollout, rows []int) []int {
 	if !t.cfg.Algorithm.MaskTruncatedCompletions && !t.cfg.Algorithm.SkipFlatGroups {
 		return rows
 	}
 	var out []int
 	for _, i := range rows {
-		if t.masked(r, i) || t.cfg.Algorithm.SkipFlatGroups && !r.hasSignal(i) {
+		if t.masked(r, i) || t.cfg.Algorithm.SkipFlatGroups && !r.informative(i, i+1) {
 			continue
 		}
 		out = append(out, i)
@@ -243,17 +281,13 @@ func (t *trainer) kept(r *rollout, rows []int) []int {
 	return out
 }
 
-// batch builds the graph's batch of the given completions; a prompt stands in
-// it once for all of its completions.
-func (r *rollout) batch(rows []int, group int) *model.Batch {
-	b := &model.Batch{}
-	last := -1
-	for _, i := range rows {
-		if g := i / group; g != last {
-			b.Prompts = append(b.Prompts, r.prompts[g])
-			last = g
-		}
-		b.Rows = append(b.Rows, model.Row{Prompt: len(b.Prompts) - 1, Tokens: r.completions[i].Tokens})
+// adaptEntropy moves the coefficient of the entropy bonus towards its target
+// (algorithm.use_adaptive_entropy).
+func (t *trainer) adaptEntropy(entropy float64) {
+	a := t.cfg.Algorithm
+	if !a.UseAdaptiveEntropy {
+		return
 	}
-	return b
+	t.state.EntropyCoef, t.state.EntropyApply = rl.AdaptEntropyCoef(t.state.EntropyCoef, entropy,
+		a.EntropyTarget, a.EntropyCoefDelta, a.EntropyCoefMin, a.EntropyCoefMax)
 }

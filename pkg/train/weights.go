@@ -10,14 +10,13 @@ import (
 
 	"grpo/internal/regular"
 	"grpo/pkg/config"
-	"grpo/pkg/model/tinylm"
 	"grpo/pkg/rundir"
 )
 
 // FindCheckpoint is the finder of [config.LoadOptions]. A path is a safetensors
 // file, the folder of `grpo sft`, or the folder of a run, of which it takes the
 // last checkpoint, or the best where a finished run kept no other. What can't be
-// read has no file: loading it says why.
+// read has no file: loading it reports the reason.
 func FindCheckpoint(path string) (config.Checkpoint, error) {
 	file := path
 	info, err := os.Stat(path)
@@ -31,11 +30,11 @@ func FindCheckpoint(path string) (config.Checkpoint, error) {
 	case !strings.ContainsAny(path, `/\.`):
 		file = "./" + path // so that it can't be taken for a word such as base
 	}
-	spec, err := tinylm.ReadSpec(file)
+	found, err := savedSize(file)
 	if err != nil {
 		return config.Checkpoint{}, nil
 	}
-	return config.Checkpoint{File: file, HiddenSize: spec.Hidden, NumLayers: spec.Layers}, nil
+	return found, nil
 }
 
 // weightsIn returns the file of the weights in a folder.

@@ -20,9 +20,9 @@ import (
 //	step-000010.safetensors   those before it, output.keep_checkpoints in all
 //	best.safetensors          the weights of the best validation reward
 //
-// and of a finished run with output.keep "best" the last of these only. Besides,
+// and of a finished run with output.keep "best" the last of these only, and
 //
-//	seal.json                 what the newest one counts on (rundir.Seal)
+//	seal.json                 checksums of the logs as of the newest one (rundir.Seal)
 //
 // A checkpoint is a safetensors file with a checksum
 // (model.Checkpoint.EncodeChecksummed): the
@@ -39,7 +39,7 @@ import (
 //
 // A run continues only from a checkpoint of its own format and configuration,
 // written by a kernel that gives the same bits; otherwise its bits would change
-// without a sign.
+// unnoticed.
 const (
 	lastFile = "last.safetensors"
 	bestFile = "best.safetensors"
@@ -62,8 +62,8 @@ var stepFile = regexp.MustCompile(`^step-(\d{6,10})\.safetensors$`)
 
 func stepName(step int) string { return fmt.Sprintf("step-%06d.safetensors", step) }
 
-// checkpoints lists the steps of the older checkpoints, newest first, and says
-// whether the newest is there.
+// checkpoints lists the steps of the older checkpoints, newest first, and reports
+// whether last.safetensors exists.
 func (t *trainer) checkpoints() (last bool, older []int, err error) {
 	entries, err := os.ReadDir(t.path(rundir.CheckpointDir))
 	if err != nil {
@@ -82,8 +82,7 @@ func (t *trainer) checkpoints() (last bool, older []int, err error) {
 	return last, older, nil
 }
 
-// checkpointDue says whether a checkpoint follows a step, which was evaluated or
-// not.
+// checkpointDue reports whether to save a checkpoint after a step.
 func (t *trainer) checkpointDue(step int, evaluated bool) bool {
 	every := t.cfg.Output.CheckpointEveryNSteps
 	if every == 0 {
@@ -92,10 +91,18 @@ func (t *trainer) checkpointDue(step int, evaluated bool) bool {
 	return step%every == 0 || step == t.cfg.Train.NGRPOSteps
 }
 
+// checkpoint saves, and writes the run's new status.
+func (t *trainer) checkpoint(status string) error {
+	if err := t.save(); err != nil {
+		return err
+	}
+	return t.writeStatus(status, "")
+}
+
 // save writes the checkpoint that the run continues from, after the logs are
-// safe on disk, and the seal behind it.
+// safe on disk, and then their checksums.
 func (t *trainer) save() error {
-	if err := t.files.sync(); err != nil {
+	if err := t.logs.sync(); err != nil {
 		return err
 	}
 	data, err := t.encode()
@@ -104,19 +111,19 @@ func (t *trainer) save() error {
 	}
 	dir := t.path(rundir.CheckpointDir)
 	last, step := t.path(rundir.CheckpointDir, lastFile), t.state.Step
-	if t.onDisk >= 0 && t.onDisk != step && t.cfg.Output.KeepCheckpoints > 1 {
-		if err := rundir.Keep(last, t.path(rundir.CheckpointDir, stepName(t.onDisk))); err != nil {
+	if t.saved >= 0 && t.saved != step && t.cfg.Output.KeepCheckpoints > 1 {
+		if err := rundir.Keep(last, t.path(rundir.CheckpointDir, stepName(t.saved))); err != nil {
 			return fmt.Errorf("save checkpoint in %s: %w", dir, err)
 		}
 	}
 	if err := rundir.WriteFileAtomic(last, data); err != nil {
 		return err
 	}
-	t.onDisk = step
+	t.saved = step
 	if err := t.dropOld(); err != nil {
 		return err
 	}
-	return t.seal()
+	return t.writeChecksums()
 }
 
 // encode returns the checkpoint of this moment as a file.
@@ -125,7 +132,7 @@ func (t *trainer) encode() ([]byte, error) {
 	s.Seed, s.Inputs = t.cfg.Seed, t.inputs
 	s.Updates = t.opt.T
 	s.Elapsed += t.clock.seconds()
-	s.Logs = t.files.prefixes()
+	s.Logs = t.logs.prefixes()
 	text, err := rundir.Marshal(s)
 	if err != nil {
 		return nil, fmt.Errorf("save checkpoint: %w", err)
@@ -137,8 +144,8 @@ func (t *trainer) encode() ([]byte, error) {
 	if on := t.device.String(); on != "" {
 		c.Metadata[deviceKey] = on
 	}
-	if t.judges.reference != nil {
-		c.Reference = t.judges.reference.Params()
+	if t.scorers.referencePolicy != nil {
+		c.Reference = t.scorers.referencePolicy.Params()
 	}
 	if t.critic != nil {
 		c.Critic = t.critic.State()
@@ -204,9 +211,10 @@ func (t *trainer) saveBest(step int) error {
 	return rundir.WriteFileAtomic(t.path(rundir.CheckpointDir, bestFile), data)
 }
 
-// seal tells the readers of the folder what the newest checkpoint counts on.
-func (t *trainer) seal() error {
-	s := rundir.Seal{Step: t.state.Step, Files: t.files.prefixes()}
+// writeChecksums writes the lengths and checksums of the files that belong to the
+// newest checkpoint.
+func (t *trainer) writeChecksums() error {
+	s := rundir.Seal{Step: t.state.Step, Files: t.logs.prefixes()}
 	s.Files[rundir.ConfigFile] = rundir.PrefixOf(config.Marshal(t.cfg))
 	return rundir.WriteJSON(t.path(rundir.CheckpointDir, rundir.SealFile), s)
 }

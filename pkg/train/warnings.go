@@ -33,20 +33,20 @@ func (s *state) collapse(e rundir.Eval) {
 	}
 }
 
-// judgeCollapse keeps what an evaluation says of the run, and tells when that
+// detectCollapse updates the run's divergence after an evaluation, and notes
 // changes.
-func (t *trainer) judgeCollapse(e rundir.Eval) {
+func (t *trainer) detectCollapse(e rundir.Eval) {
 	was := t.state.DivergedAt
 	t.state.collapse(e)
 	switch now := t.state.DivergedAt; {
 	case was == nil && now != nil:
-		what := "the run goes on (--stop-on-divergence would end it)"
+		what := "the run continues (--stop-on-divergence would end it)"
 		if t.cfg.Train.StopOnDivergence {
 			what = "the run ends here (--stop-on-divergence, train.stop_on_divergence)"
 		}
 		t.opts.Observer.Note(fmt.Sprintf("diverged at step %d: %s; %s", *now, t.state.DivergedReason, what))
 	case was != nil && now == nil:
-		t.opts.Observer.Note(fmt.Sprintf("step %d: the validation reward has come back to %.3f", e.Step, e.Sampled.AnswerReward))
+		t.opts.Observer.Note(fmt.Sprintf("step %d: the validation reward has recovered to %.3f", e.Step, e.Sampled.AnswerReward))
 	}
 }
 
@@ -56,30 +56,30 @@ func (t *trainer) diverge(step int, d *divergence) {
 	t.opts.Observer.Note(fmt.Sprintf("diverged at step %d: %s", step, d.reason))
 }
 
-// stopped says whether there is no next step.
+// stopped reports whether there is no next step.
 func (t *trainer) stopped() bool {
 	return t.state.Stopped || t.cfg.Train.StopOnDivergence && t.state.DivergedAt != nil
 }
 
-// learnability notes, before the run, which settings do nothing and what will keep
+// noteObstacles notes, before the run, settings without effect and what will keep
 // it from learning.
-func (t *trainer) learnability() {
+func (t *trainer) noteObstacles() {
 	for _, s := range config.InertSettings(t.cfg) {
 		t.opts.Observer.Note(s.Text)
 	}
 	outside := 0
-	for _, p := range t.problems.Train {
+	for _, p := range t.data.problems.Train {
 		if !t.policy.Knows(p.Question) {
 			outside++
 		}
 	}
 	if outside > 0 {
-		t.opts.Observer.Note(fmt.Sprintf("%d of %d training questions hold characters outside the vocabulary; they are read as <unk>", outside, len(t.problems.Train)))
+		t.opts.Observer.Note(fmt.Sprintf("%d of %d training questions hold characters outside the vocabulary; they are read as <unk>", outside, len(t.data.problems.Train)))
 	}
-	if t.problems.Skipped > 0 {
-		t.opts.Observer.Note(fmt.Sprintf("%d broken lines of the problem files were skipped", t.problems.Skipped))
+	if t.data.problems.Skipped > 0 {
+		t.opts.Observer.Note(fmt.Sprintf("%d broken lines of the problem files were skipped", t.data.problems.Skipped))
 	}
-	for _, cut := range t.problems.Cut {
+	for _, cut := range t.data.problems.Cut {
 		t.opts.Observer.Note(cut)
 	}
 	t.noteLeak()
@@ -96,11 +96,11 @@ func (t *trainer) noteLeak() {
 		return // the recipe is embedded and tested; a failure here is no reason to stop
 	}
 	t.opts.Observer.Note(fmt.Sprintf(
-		"the base model was made from the problems of data.generator_seed %d: with %d, questions that it was trained on stand among the validation, test and unseen problems",
+		"the base model was made from the problems of data.generator_seed %d: with %d, the validation, test and unseen problems include questions that it was trained on",
 		recipe.Config.Data.GeneratorSeed, t.cfg.Data.GeneratorSeed))
 }
 
-// warnings says of a finished run what kept it from learning, with numbers.
+// warnings lists, with numbers, what kept a finished run from learning.
 func (t *trainer) warnings() []string {
 	s := &t.state
 	out := append([]string{}, s.Moves...)
@@ -112,7 +112,7 @@ func (t *trainer) warnings() []string {
 			"nothing was learned: none of %d groups had a learning signal (all rewards of a group were equal); %d of %d training completions were right",
 			s.Groups, s.Right, s.Completions))
 	}
-	if s.Step > 0 && slices.Equal(t.params.Flat, t.first.Flat) {
+	if s.Step > 0 && slices.Equal(t.params.Flat, t.initial.Flat) {
 		out = append(out, fmt.Sprintf("the weights did not move in %d updates (learning rate %s)", t.opt.T, words.Number(t.cfg.Train.LearningRate)))
 	}
 	if e := s.Final; e.Sampled.AnswerReward <= e.MajorityBaseline {

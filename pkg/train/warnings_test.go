@@ -42,7 +42,7 @@ func TestStopOnDivergence(t *testing.T) {
 		t.Fatal(err)
 	}
 	on := open(t, dir)
-	if on.Result.Status != rundir.StateDiverged || on.Result.Steps != 7 || !strings.Contains(strings.Join(w.notes, "\n"), "the run goes on") {
+	if on.Result.Status != rundir.StateDiverged || on.Result.Steps != 7 || !strings.Contains(strings.Join(w.notes, "\n"), "the run continues") {
 		t.Errorf("%s after %d steps, notes %q", on.Result.Status, on.Result.Steps, w.notes)
 	}
 	cfg := small(append(base, "stop_on_divergence=true")...)

@@ -15,8 +15,8 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// Whether the files in a folder are of the same request is known before anything
-// is written there: see [rundir.Claim].
+// A run checks that a folder belongs to the same configuration before it writes
+// anything there: see [rundir.Claim].
 
 // sameRun returns the folder's config.yaml, nil if there is none, and refuses
 // one of another run. It may differ in keys without an effect on the run: then
@@ -26,7 +26,7 @@ func (t *trainer) sameRun() ([]byte, error) {
 }
 
 // differences compares the folder's configuration with this run's, key by key,
-// and says whether the results could be others.
+// and reports whether the results could differ.
 func (t *trainer) differences() (diff string, other bool, err error) {
 	old, err := config.Load(config.LoadOptions{Path: t.path(rundir.ConfigFile)})
 	if err != nil {
@@ -54,7 +54,7 @@ func ownConfig(dir string, text []byte, marks []string, differences func() (diff
 	case err != nil:
 		return nil, fmt.Errorf("the folder %s holds a configuration that can't be read: %w", dir, err)
 	case other:
-		return nil, fmt.Errorf("%w: %s holds a run of another configuration (%s), says its %s; give another --out, or --fresh to start in a new folder next to it",
+		return nil, fmt.Errorf("%w: %s holds a run of another configuration (%s) in its %s; give another --out, or --fresh to start in a new folder next to it",
 			config.ErrConfig, dir, diff, rundir.ConfigFile)
 	}
 	for _, name := range marks {

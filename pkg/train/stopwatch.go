@@ -6,13 +6,15 @@ import "time"
 // step backwards, so that a clock that is set while a run is under way gives no
 // negative seconds; nothing but what is written down as a time depends on it.
 type stopwatch struct {
-	now  func() time.Time
-	last time.Time
-	sum  float64
+	now   func() time.Time
+	start time.Time
+	last  time.Time
+	sum   float64
 }
 
 func newStopwatch(now func() time.Time) *stopwatch {
-	return &stopwatch{now: now, last: now()}
+	start := now()
+	return &stopwatch{now: now, start: start, last: start}
 }
 
 // seconds returns the time since the stopwatch was made.

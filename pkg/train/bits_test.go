@@ -1,0 +1,28 @@
+package train
+
+import (
+	"testing"
+
+	"grpo/pkg/config"
+	"grpo/pkg/model/kernel"
+)
+
+// smokeWeights is the SHA-256 of the weights that "grpo train -c smoke" ends
+// with. It changes only when the arithmetic, the random streams or the order of
+// the problems change: then checkpointFormat must change too.
+const smokeWeights = "a505f1b029bad1a805d119c9cb0351034aa2ed03f94a3d128ae052f2466f91a3"
+
+func TestSmokeRunKeepsItsBits(t *testing.T) {
+	long(t)
+	t.Parallel()
+	if k := kernel.Name(); !kernel.SameBits(k, "avx2") {
+		t.Skipf("the weights are pinned for the kernels avx2 and avx512; this is %s, whose last bits differ", k)
+	}
+	r, err := config.Load(config.LoadOptions{Path: "smoke"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := mustRun(t, r.Config, t.TempDir(), 2).Result.WeightsSHA256; got != smokeWeights {
+		t.Errorf("weights %s, want %s", got, smokeWeights)
+	}
+}

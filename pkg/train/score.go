@@ -1,0 +1,145 @@
+package train
+
+import (
+	"fmt"
+
+	"grpo/pkg/gsm8k"
+	"grpo/pkg/model"
+	"grpo/pkg/rl"
+)
+
+// reward grades each completion once and computes its rewards.
+func (t *trainer) reward(r *rollout, step, round int) error {
+	n := len(r.completions)
+	r.texts, r.verdicts = make([]string, n), make([]gsm8k.Verdict, n)
+	r.byFunction = make([][]float64, len(t.rewards))
+	for f := range r.byFunction {
+		r.byFunction[f] = make([]float64, n)
+	}
+	// Rewards are functions of one completion: any worker may compute any.
+	const chunk = 64
+	t.pool.Run((n+chunk-1)/chunk, func(task, _ int) {
+		for i := task * chunk; i < min(n, (task+1)*chunk); i++ {
+			prompt, sample := i/r.groupSize, i%r.groupSize
+			in := t.rewardInput(r.completions[i], r.problems[prompt], &r.verdicts[i], step, round*roundStride+prompt, sample)
+			r.texts[i] = in.Completion
+			for f, reward := range t.rewards {
+				r.byFunction[f][i] = reward(in)
+			}
+		}
+	})
+	var err error
+	if r.rewards, err = rl.CombineRewards(r.byFunction, t.cfg.Reward.RewardWeights); err != nil {
+		return fmt.Errorf("reward step %d: %w", step, err)
+	}
+	return nil
+}
+
+// rewardInput decodes and grades a completion; verdict is where the grade goes.
+func (t *trainer) rewardInput(x model.Completion, p gsm8k.Problem, verdict *gsm8k.Verdict, step, prompt, sample int) gsm8k.RewardInput {
+	text := t.policy.Decode(x.Tokens)
+	*verdict = gsm8k.Grade(text, x.Ended, p.Gold)
+	return gsm8k.RewardInput{
+		Completion: text, TokenIDs: x.Tokens, Tokens: len(x.Tokens), MaxTokens: t.cfg.Rollout.SamplingMaxTokens,
+		Ended: x.Ended, Problem: p, Verdict: verdict, Noise: gsm8k.RewardNoise(t.cfg.Seed, step, prompt, sample),
+	}
+}
+
+// rewardGreedy decodes each prompt greedily and rewards that: the baseline of
+// ReMax (arXiv:2310.10505).
+func (t *trainer) rewardGreedy(r *rollout, step int) error {
+	opt := t.sampling()
+	opt.Greedy = true
+	out, err := t.sampler.Sample(r.prompts, 1, opt, model.Draws{})
+	if err != nil {
+		return fmt.Errorf("decode greedily in step %d: %w", step, err)
+	}
+	byFunction := make([][]float64, len(t.rewards)) // (F,N/G)
+	for i, x := range out {
+		in := t.rewardInput(x, r.problems[i], new(gsm8k.Verdict), step, i, r.groupSize) // a sample number of its own
+		for f, reward := range t.rewards {
+			byFunction[f] = append(byFunction[f], reward(in))
+		}
+	}
+	r.greedyRewards, err = rl.CombineRewards(byFunction, t.cfg.Reward.RewardWeights)
+	return err
+}
+
+// scorers compute log-probabilities and entropies of sampled tokens. Each is nil
+// unless the configuration needs it.
+type scorers struct {
+	referencePolicy model.Policy // of the KL term
+	reference       model.Scorer
+	teacher         model.Scorer
+	policy          model.Scorer // the policy itself, for entropies at sampling time
+}
+
+func (t *trainer) openScorers() error {
+	a, temperature := t.cfg.Algorithm, t.cfg.Rollout.SamplingTemperature
+	var err error
+	if a.Beta != 0 {
+		t.scorers.referencePolicy = t.policy.Copy()
+		if t.scorers.reference, err = t.scorers.referencePolicy.NewScorer(temperature); err != nil {
+			return err
+		}
+	}
+	if a.Teacher != "" {
+		teacher, err := newTeacher(a.Teacher, t.device.on)
+		if err != nil {
+			return err
+		}
+		t.inputs.Teacher = teacher.Params().Hash()
+		if t.scorers.teacher, err = teacher.NewScorer(temperature); err != nil {
+			return err
+		}
+	}
+	if a.TopEntropyQuantile < 1 {
+		if t.scorers.policy, err = t.policy.NewScorer(temperature); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *scorers) close() {
+	for _, x := range []model.Scorer{s.reference, s.teacher, s.policy} {
+		if x != nil {
+			_ = x.Close() // frees memory only
+		}
+	}
+}
+
+// scoreTokens fills in the log-probabilities of the reference policy and the
+// teacher, and the policy's entropies, where they are needed.
+func (t *trainer) scoreTokens(r *rollout) error {
+	score := func(s model.Scorer, pick func(*model.TokenMatrix) []float64, to *ragged) error {
+		if s == nil {
+			return nil
+		}
+		m, err := s.Score(r.batch(span(0, len(r.completions))))
+		if err != nil {
+			return err
+		}
+		*to = fromMatrix(r.completions, m.T, pick(m))
+		return nil
+	}
+	logProbs := func(m *model.TokenMatrix) []float64 { return m.LogProbs }
+	entropy := func(m *model.TokenMatrix) []float64 { return m.Entropy }
+	if err := score(t.scorers.reference, logProbs, &r.reference); err != nil {
+		return err
+	}
+	if err := score(t.scorers.teacher, logProbs, &r.teacher); err != nil {
+		return err
+	}
+	return score(t.scorers.policy, entropy, &r.entropies)
+}
+
+// syncReference moves the reference policy towards the policy
+// (algorithm.ref_model_sync_steps).
+func (t *trainer) syncReference(step int) error {
+	a := t.cfg.Algorithm
+	if t.scorers.referencePolicy == nil || a.RefModelSyncSteps == 0 || step%a.RefModelSyncSteps != 0 {
+		return nil
+	}
+	return model.MixInto(t.scorers.referencePolicy.Params(), t.params, a.RefModelMixupAlpha)
+}
