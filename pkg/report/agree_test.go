@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
 )
 
@@ -95,7 +96,7 @@ func checkDifferences(t *rapid.T, a *Analysis) {
 		}
 		for k, d := range c.Diffs {
 			x, y := values[c.A][k], values[c.B][k]
-			if isFinite(d) && d != x-y {
+			if stats.IsFinite(d) && d != x-y {
 				t.Fatalf("results.csv %v - %v, results.json %v", x, y, d)
 			}
 		}

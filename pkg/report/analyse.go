@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
 )
 
@@ -78,7 +79,7 @@ func factsOfArm(states []sweepdir.RunState) armFacts {
 			out.majorityAnswer = f.majorityAnswer
 		}
 	}
-	out.majority, _, _ = MeanSD(majorities)
+	out.majority, _, _ = stats.MeanSD(majorities)
 	return out
 }
 
@@ -103,7 +104,7 @@ func armRow(arm sweepdir.Arm, states []sweepdir.RunState, facts *armFacts) ArmRo
 	for _, spec := range figureSpecs {
 		values := make([]float64, len(facts.runs))
 		for i := range facts.runs {
-			if values[i] = spec.value(&facts.runs[i]); !isFinite(values[i]) {
+			if values[i] = spec.value(&facts.runs[i]); !stats.IsFinite(values[i]) {
 				values[i] = math.NaN()
 			}
 		}
@@ -111,6 +112,13 @@ func armRow(arm sweepdir.Arm, states []sweepdir.RunState, facts *armFacts) ArmRo
 		*spec.of(&row) = newFigure(values, spec.resolution(facts), least, most)
 	}
 	return row
+}
+
+// newFigure is the figure of an arm's values, with its interval cut to the range
+// of the quantity: no reward is above 1.
+func newFigure(values []float64, resolution, least, most float64) Figure {
+	e := stats.StudentT(values, resolution).Clip(least, most)
+	return Figure{Values: values, N: e.N, Mean: e.Mean, SD: e.SD, Lo: e.Lo, Hi: e.Hi}
 }
 
 // armStatus is how an arm's runs stand, in words.
@@ -201,17 +209,17 @@ func (a *Analysis) sharedBase() float64 {
 		for _, r := range a.Arms {
 			values = append(values, r.Initial.Values[i])
 		}
-		if len(finite(values)) > 0 && !isFinite(shared(values)) {
+		if len(stats.Finite(values)) > 0 && !stats.IsFinite(shared(values)) {
 			return math.NaN()
 		}
 	}
-	base, _, _ := MeanSD(means)
+	base, _, _ := stats.MeanSD(means)
 	return base
 }
 
 // shared is the finite value of x if all finite values are equal, else NaN.
 func shared(x []float64) float64 {
-	x = slices.Compact(finite(x))
+	x = slices.Compact(stats.Finite(x))
 	if len(x) != 1 {
 		return math.NaN()
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
 )
 
@@ -110,7 +111,7 @@ func (f *runFacts) ofMetrics(r *rundir.Run) {
 		for _, m := range last {
 			x = append(x, figure(m))
 		}
-		mean, _, _ := MeanSD(x)
+		mean, _, _ := stats.MeanSD(x)
 		return mean
 	}
 	f.trainReward = average(func(m rundir.Metrics) float64 { return m.Reward.Mean })

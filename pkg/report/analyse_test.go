@@ -8,7 +8,9 @@ import (
 
 	"gonum.org/v1/gonum/floats/scalar"
 
+	"grpo/internal/statstest"
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
 )
 
@@ -37,7 +39,7 @@ func TestFactsOfARun(t *testing.T) {
 		{"seconds", f.wall, 12}, {"interval", f.evalEvery, 10}, {"problems", float64(f.problems), 128}, {"unseen", f.unseen, math.NaN()},
 		{"length of right", f.lengthRight, 19.7}, {"length of wrong", f.lengthWrong, 21},
 	} {
-		if !same(tt.got, tt.want) {
+		if !statstest.Same(tt.got, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.name, tt.got, tt.want)
 		}
 	}
@@ -59,7 +61,7 @@ func TestFactsOfUnusualRuns(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := factsOf(sweepdir.RunState{Run: tt.run})
-			if !same(f.initial, tt.initial) || !same(f.final, tt.final) || !same(f.stepsTo50, tt.to50) || !same(f.entropy, tt.ent) {
+			if !statstest.Same(f.initial, tt.initial) || !statstest.Same(f.final, tt.final) || !statstest.Same(f.stepsTo50, tt.to50) || !statstest.Same(f.entropy, tt.ent) {
 				t.Errorf("%v %v %v %v", f.initial, f.final, f.stepsTo50, f.entropy)
 			}
 		})
@@ -73,7 +75,7 @@ func TestLateGainNeedsAnEvaluation(t *testing.T) {
 		want  bool
 	}{{"every 10", 10, true}, {"every 50", 50, true}, {"every 100", 100, false}, {"at the ends", 200, false}} {
 		f := factsOf(sweepdir.RunState{Run: fakeRun{initial: .1, final: .9, evalEvery: tt.every}.run(1)})
-		if isFinite(f.lateGain) != tt.want {
+		if stats.IsFinite(f.lateGain) != tt.want {
 			t.Errorf("%s: %v", tt.name, f.lateGain)
 		}
 	}
@@ -255,7 +257,7 @@ func TestInteractionNumbers(t *testing.T) {
 	c := a.Comparisons[at]
 	for k := range 4 {
 		want := a.Arms[1].Final.Values[k] - a.Arms[0].Final.Values[k] - (a.Arms[3].Final.Values[k] - a.Arms[2].Final.Values[k])
-		if !same(c.Diffs[k], want) {
+		if !statstest.Same(c.Diffs[k], want) {
 			t.Errorf("seed %d: %v, want %v", k+1, c.Diffs[k], want)
 		}
 	}

@@ -10,7 +10,7 @@ type Figure struct {
 	N      int       `json:"n"` // finite values
 	Mean   float64   `json:"mean"`
 	SD     float64   `json:"sd"` // sample standard deviation, over seeds
-	// Lo and Hi bound the mean at Level (95%) by Student's t, see [StudentT], cut
+	// Lo and Hi bound the mean at Level (95%) by Student's t, see [stats.StudentT], cut
 	// to the range of the quantity; NaN for N < 2.
 	Lo float64 `json:"lo"`
 	Hi float64 `json:"hi"`

@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"strings"
+
+	"grpo/pkg/stats"
 )
 
 // armColumn is a column of the tables of arms that people read. cell prints an
@@ -26,7 +28,7 @@ func meanCell(digits int) func(Figure) string {
 func withInterval(digits int) func(Figure) string {
 	return func(f Figure) string {
 		s := decimals(f.Mean, digits)
-		if isFinite(f.Lo) {
+		if stats.IsFinite(f.Lo) {
 			s += fmt.Sprintf(" [%s, %s]", decimals(f.Lo, digits), decimals(f.Hi, digits))
 		}
 		return s
@@ -42,7 +44,7 @@ func withSeeds(digits int) func(Figure) string {
 		each := make([]string, len(f.Values))
 		for i, v := range f.Values {
 			each[i] = decimals(v, 0)
-			if !isFinite(v) {
+			if !stats.IsFinite(v) {
 				each[i] = "-"
 			}
 		}
@@ -170,7 +172,7 @@ func (a *Analysis) tableNotes() []string {
 		"Entropy (nats a token) and gradient norm are means over the last tenth of the steps.",
 	}
 	if levels := a.levelsText("base level (before training)"); len(levels) > 0 {
-		if isFinite(a.Majority) && a.MajorityAnswer != "" {
+		if stats.IsFinite(a.Majority) && a.MajorityAnswer != "" {
 			levels[len(levels)-1] += fmt.Sprintf(" (always %q)", a.MajorityAnswer)
 		}
 		s := strings.Join(levels, "; ")
@@ -184,13 +186,13 @@ func (a *Analysis) tableNotes() []string {
 func (a *Analysis) levelsText(base string) []string {
 	var out []string
 	add := func(name string, shared float64, of func(ArmRow) float64) {
-		if isFinite(shared) {
+		if stats.IsFinite(shared) {
 			out = append(out, name+" "+decimals(shared, 3))
 			return
 		}
 		var each []string
 		for _, r := range a.Arms {
-			if isFinite(of(r)) {
+			if stats.IsFinite(of(r)) {
 				each = append(each, r.Name()+" "+decimals(of(r), 3))
 			}
 		}

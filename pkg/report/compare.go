@@ -11,6 +11,7 @@ import (
 
 	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
 )
 
@@ -170,11 +171,11 @@ func SortRows(rows []CompareRow, by string) error {
 		} else {
 			v, w := c.number(&x), c.number(&y)
 			switch {
-			case isFinite(v) && isFinite(w):
+			case stats.IsFinite(v) && stats.IsFinite(w):
 				order = cmp.Compare(w, v)
-			case isFinite(v):
+			case stats.IsFinite(v):
 				return -1
-			case isFinite(w):
+			case stats.IsFinite(w):
 				return 1
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
 )
 
@@ -77,7 +78,7 @@ func TestCompareFolders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := rows[2].Row; got.Final.Mean != r.Result.Final.Sampled.AnswerReward || got.Final.N != 1 || isFinite(got.Final.Lo) || rows[2].WallS.Mean != 118.25 {
+	if got := rows[2].Row; got.Final.Mean != r.Result.Final.Sampled.AnswerReward || got.Final.N != 1 || stats.IsFinite(got.Final.Lo) || rows[2].WallS.Mean != 118.25 {
 		t.Errorf("%+v", got.Final)
 	}
 	if rows[3].Row.Final.N != 0 {

@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 )
 
 // captionLines is how many lines a figure's caption takes.
@@ -102,14 +103,14 @@ func TestBaseLevelOfArmsThatStartApart(t *testing.T) {
 		return a
 	}
 	same := drawnSweep(t, 3, nil, manyArms(2)...)
-	if !isFinite(same.Base) {
+	if !stats.IsFinite(same.Base) {
 		t.Error("arms that start together have no base level")
 	}
 	if got := names(built(t, same, "validation_reward.png")); !strings.Contains(got, "base level (") {
 		t.Errorf("no base level in %q", got)
 	}
 	a := apart(2)
-	if isFinite(a.Base) {
+	if stats.IsFinite(a.Base) {
 		t.Errorf("the base level is %v", a.Base)
 	}
 	if got := names(built(t, a, "validation_reward.png")); strings.Contains(got, "base level") {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"grpo/internal/words"
+	"grpo/pkg/stats"
 )
 
 // results.csv has a row for each arm, in the manifest's order, and these
@@ -112,7 +113,7 @@ func csvText(s string) string {
 
 // exact prints v so that it reads back as itself; empty where it is not finite.
 func exact(v float64) string {
-	if !isFinite(v) {
+	if !stats.IsFinite(v) {
 		return ""
 	}
 	return words.Number(v)

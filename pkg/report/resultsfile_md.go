@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"strings"
+
+	"grpo/pkg/stats"
 )
 
 // Markdown is results.md: question, verdict, the table of arms, the comparisons
@@ -93,7 +95,7 @@ func (a *Analysis) comparisonCells(c *Comparison, n numbers) comparisonCells {
 	each := make([]string, len(c.Diffs))
 	for i, d := range c.Diffs {
 		each[i] = "-"
-		if isFinite(d) {
+		if stats.IsFinite(d) {
 			each[i] = n.bare(d)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
 )
 
@@ -286,7 +287,7 @@ func TestResultsMarkdownHasTheSameNumbers(t *testing.T) {
 						fallthrough
 					case strings.Contains(cell, "("):
 						if want == nil {
-							want = append([]float64{f.Mean}, finite(f.Values)...)
+							want = append([]float64{f.Mean}, stats.Finite(f.Values)...)
 						}
 						fallthrough
 					default:

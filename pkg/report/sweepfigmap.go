@@ -9,6 +9,8 @@ import (
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"grpo/pkg/stats"
 )
 
 // viridis is a sequence of colours that grows evenly lighter, also for people
@@ -124,7 +126,7 @@ func (v *sweepView) finalMap(x, y int) (figure, bool) {
 			share = (a.Final.Mean - lo) / (hi - lo)
 		}
 		c.color, c.lines = viridisAt(share), []string{decimals(a.Final.Mean, 3)}
-		if isFinite(a.Final.SD) {
+		if stats.IsFinite(a.Final.SD) {
 			c.lines = append(c.lines, "± "+decimals(a.Final.SD, 3))
 		}
 		if a.Diverged > 0 {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"grpo/pkg/stats"
 )
 
 // Signs are patterns in the figures of an arm that explain its reward or
@@ -85,12 +87,12 @@ func (a *Analysis) hackedText(r *ArmRow) string {
 }
 
 // gain is the change of reward over training, seed by seed.
-func gain(r *ArmRow) Estimate {
+func gain(r *ArmRow) stats.Estimate {
 	resolution := 0.0
 	if r.Problems > 0 {
 		resolution = 1 / float64(r.Problems)
 	}
-	return StudentT(differences(r.Final.Values, r.Initial.Values), resolution)
+	return stats.StudentT(stats.Differences(r.Final.Values, r.Initial.Values), resolution)
 }
 
 // belowBase: training took away more than the seeds explain. One seed can't

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"grpo/pkg/stats"
 )
 
 const (
@@ -23,7 +25,7 @@ func torn(r *ArmRow) (learned, stayed []int, ok bool) {
 		return nil, nil, false
 	}
 	low, high := math.Inf(1), math.Inf(-1) // of those that learned, and of those that did not
-	for i, rise := range differences(r.Final.Values, r.Initial.Values) {
+	for i, rise := range stats.Differences(r.Final.Values, r.Initial.Values) {
 		if math.IsNaN(rise) {
 			continue
 		}
