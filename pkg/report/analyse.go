@@ -11,7 +11,7 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// armFacts are the facts of an arm's runs, in the order of the seeds.
+// armFacts are the runs of an arm, in the order of the seeds.
 type armFacts struct {
 	runs           []runFacts
 	problems       int
@@ -101,15 +101,8 @@ func armRow(arm sweepdir.Arm, states []sweepdir.RunState, facts *armFacts) ArmRo
 		}
 	}
 	row.Status = armStatus(&row)
-	for _, spec := range figureSpecs {
-		values := make([]float64, len(facts.runs))
-		for i := range facts.runs {
-			if values[i] = spec.value(&facts.runs[i]); !stats.IsFinite(values[i]) {
-				values[i] = math.NaN()
-			}
-		}
-		least, most := spec.bounds(facts)
-		*spec.of(&row) = newFigure(values, spec.resolution(facts), least, most)
+	for _, m := range metrics {
+		*m.of(&row) = m.sumUp(facts)
 	}
 	return row
 }

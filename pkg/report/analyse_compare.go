@@ -88,7 +88,7 @@ func (a *Analysis) compareArms(facts []armFacts) {
 		a.Comparisons = append(a.Comparisons, a.interaction(facts, p.grid))
 	}
 	var others []string
-	for _, s := range figureSpecs {
+	for _, s := range metrics {
 		if s.compared && s.name != "final" && (s.name != "entropy" || a.trainingTemperatures() == nil) {
 			others = append(others, s.name)
 		}
@@ -139,7 +139,7 @@ func (a *Analysis) compareFamily(facts []armFacts, p plan, metrics []string) []C
 }
 
 func (a *Analysis) comparePair(facts []armFacts, metric string, q pair) Comparison {
-	spec := specOf(metric)
+	spec := metricOf(metric)
 	x, y := spec.of(&a.Arms[q.a]), spec.of(&a.Arms[q.b])
 	c := newComparison(stats.Differences(x.Values, y.Values), max(spec.resolution(&facts[q.a]), spec.resolution(&facts[q.b])))
 	if least, most := spec.bounds(&facts[q.a]); stats.IsFinite(least) && stats.IsFinite(most) && c.N > 1 {

@@ -107,7 +107,7 @@ func (a *Analysis) interaction(facts []armFacts, g *grid) Comparison {
 	}
 	resolution := 0.0
 	for _, f := range facts {
-		resolution = max(resolution, specOf("final").resolution(&f))
+		resolution = max(resolution, metricOf("final").resolution(&f))
 	}
 	x, y := g.factors[0], g.factors[1]
 	first, second := at(0), at(1)

@@ -61,7 +61,7 @@ func threeDigits(f Figure) string {
 }
 
 func column1(head, name string, cell func(Figure) string) armColumn {
-	spec := specOf(name)
+	spec := metricOf(name)
 	return armColumn{head: head, cell: func(r *ArmRow) string { return cell(*spec.of(r)) }}
 }
 

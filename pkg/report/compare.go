@@ -137,7 +137,7 @@ func compareColumns() []compareColumn {
 		{name: "status", text: func(r *CompareRow) string { return r.Row.Status }},
 		{name: "seeds", number: func(r *CompareRow) float64 { return float64(r.Row.Final.N) }},
 	}
-	for _, spec := range figureSpecs {
+	for _, spec := range metrics {
 		out = append(out, compareColumn{name: spec.name, number: func(r *CompareRow) float64 { return spec.of(&r.Row).Mean }})
 	}
 	return out

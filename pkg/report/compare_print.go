@@ -99,7 +99,7 @@ func WriteCompareCSV(w io.Writer, rows []CompareRow) error {
 	out := csv.NewWriter(w)
 	var head []string
 	columns := compareColumns()
-	figures := len(columns) - len(figureSpecs)
+	figures := len(columns) - len(metrics)
 	for i, c := range columns {
 		head = append(head, c.name)
 		if i >= figures {
@@ -118,7 +118,7 @@ func WriteCompareCSV(w io.Writer, rows []CompareRow) error {
 			}
 			line = append(line, exact(c.number(&rows[i])))
 			if k >= figures {
-				f := figureSpecs[k-figures].of(&rows[i].Row)
+				f := metrics[k-figures].of(&rows[i].Row)
 				line = append(line, exact(f.Lo), exact(f.Hi))
 			}
 		}

@@ -167,7 +167,7 @@ func TestWriteCompareCSV(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, r := range rows {
-		for _, spec := range figureSpecs {
+		for _, spec := range metrics {
 			f := spec.of(&r.Row)
 			for column, want := range map[string]float64{spec.name: f.Mean, spec.name + "_lo": f.Lo, spec.name + "_hi": f.Hi} {
 				got := table[i+1][slices.Index(table[0], column)]

@@ -112,7 +112,7 @@ func (a *Analysis) comparisonsHTML(wanted func(metric string) bool) htmlTable {
 		if c.N == 0 || !wanted(c.Metric) {
 			continue
 		}
-		n := numbersOf(specOf("final"), 0)
+		n := numbersOf(metricOf("final"), 0)
 		if c.Kind != KindInteraction {
 			n = a.metricNumbers(c)
 		}

@@ -39,15 +39,15 @@ func (a *Analysis) csv() ([]byte, error) {
 	for _, s := range m.Seeds {
 		head = append(head, fmt.Sprintf("diverged_at_seed%d", s))
 	}
-	for _, spec := range figureSpecs {
-		if !spec.written() {
+	for _, metric := range metrics {
+		if metric.timed {
 			continue
 		}
 		for _, part := range []string{"mean", "sd", "lo", "hi", "n"} {
-			head = append(head, spec.name+"_"+part)
+			head = append(head, metric.name+"_"+part)
 		}
 		for _, s := range m.Seeds {
-			head = append(head, fmt.Sprintf("%s_seed%d", spec.name, s))
+			head = append(head, fmt.Sprintf("%s_seed%d", metric.name, s))
 		}
 	}
 	var b bytes.Buffer
@@ -85,11 +85,11 @@ func (a *Analysis) csvRow(r *ArmRow) []string {
 		}
 		row = append(row, cell)
 	}
-	for _, spec := range figureSpecs {
-		if !spec.written() {
+	for _, metric := range metrics {
+		if metric.timed {
 			continue
 		}
-		f := spec.of(r)
+		f := metric.of(r)
 		row = append(row, exact(f.Mean), exact(f.SD), exact(f.Lo), exact(f.Hi), strconv.Itoa(f.N))
 		for _, v := range f.Values {
 			row = append(row, exact(v))

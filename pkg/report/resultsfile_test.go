@@ -57,9 +57,9 @@ func written(t *testing.T, sw *sweepdir.Sweep) (*Analysis, string) {
 }
 
 // eachFigure calls f for every figure that is written.
-func eachFigure(r *ArmRow, f func(spec figureSpec, fig *Figure)) {
-	for _, spec := range figureSpecs {
-		if spec.written() {
+func eachFigure(r *ArmRow, f func(spec metric, fig *Figure)) {
+	for _, spec := range metrics {
+		if !spec.timed {
 			f(spec, spec.of(r))
 		}
 	}
@@ -74,7 +74,7 @@ func TestResultsJSONReadsBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range a.Arms {
-				eachFigure(&a.Arms[i], func(spec figureSpec, want *Figure) {
+				eachFigure(&a.Arms[i], func(spec metric, want *Figure) {
 					back := spec.of(&got.Arms[i])
 					if !sameBits(*want, *back) {
 						t.Errorf("arm %d, %s: %+v, was %+v", i, spec.name, *back, *want)
@@ -119,7 +119,7 @@ func TestResultsJSONHasEveryFigure(t *testing.T) {
 		t.Fatal(err)
 	}
 	var row ArmRow
-	eachFigure(&row, func(spec figureSpec, _ *Figure) {
+	eachFigure(&row, func(spec metric, _ *Figure) {
 		if _, ok := raw.Arms[0][spec.name]; !ok {
 			t.Errorf("%s is not there", spec.name)
 		}
@@ -130,8 +130,8 @@ func TestResultsJSONHasEveryFigure(t *testing.T) {
 			figures++
 		}
 	}
-	if figures != len(figureSpecs) {
-		t.Errorf("an arm has %d figures, the tables know %d", figures, len(figureSpecs))
+	if figures != len(metrics) {
+		t.Errorf("an arm has %d figures, the tables know %d", figures, len(metrics))
 	}
 }
 
@@ -176,7 +176,7 @@ func TestResultsCSVReadsBack(t *testing.T) {
 				if rows[i+1][at["arm"]] != r.Arm.Name || rows[i+1][at["status"]] != r.Status {
 					t.Errorf("row %d is %v", i, rows[i+1][:6])
 				}
-				eachFigure(r, func(spec figureSpec, want *Figure) {
+				eachFigure(r, func(spec metric, want *Figure) {
 					back := Figure{
 						N: int(number(i, spec.name+"_n")), Mean: number(i, spec.name+"_mean"), SD: number(i, spec.name+"_sd"),
 						Lo: number(i, spec.name+"_lo"), Hi: number(i, spec.name+"_hi"),
@@ -259,7 +259,7 @@ func TestResultsMarkdownHasTheSameNumbers(t *testing.T) {
 				t.Fatalf("%d rows for %d arms", len(rows), len(a.Arms))
 			}
 			for head, figure := range figures {
-				some := slices.ContainsFunc(a.Arms, func(r ArmRow) bool { return specOf(figure).of(&r).N > 0 })
+				some := slices.ContainsFunc(a.Arms, func(r ArmRow) bool { return metricOf(figure).of(&r).N > 0 })
 				if slices.Contains(rows[0], head) != some {
 					t.Errorf("column %s is there: %v, has a figure: %v", head, !some, some)
 				}
@@ -273,7 +273,7 @@ func TestResultsMarkdownHasTheSameNumbers(t *testing.T) {
 					if head == "arm" || head == "status" || head == "seeds" {
 						continue
 					}
-					spec := specOf(figures[head])
+					spec := metricOf(figures[head])
 					f := spec.of(&a.Arms[i])
 					var want []float64
 					switch got := numberText.FindAllString(cell, -1); {

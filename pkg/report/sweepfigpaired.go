@@ -158,7 +158,7 @@ func (v *sweepView) armLabel(name string) string {
 
 // differenceText is what stands beside a difference.
 func differenceText(c Comparison) []string {
-	n := numbersOf(specOf("final"), 0)
+	n := numbersOf(metricOf("final"), 0)
 	first := signed("%s", n.bare(c.Mean)+n.interval(c.Lo, c.Hi))
 	if c.Mean > 0 {
 		first = "+" + first

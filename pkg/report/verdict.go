@@ -103,7 +103,7 @@ func (a *Analysis) manyAnswer(finals []Comparison) string {
 		if c.b == anchor {
 			name, first = a.compared(c.a), false
 		}
-		n := numbersOf(specOf("final"), 0)
+		n := numbersOf(metricOf("final"), 0)
 		difference := n.difference(c.Mean, c.Lo, c.Hi)
 		switch {
 		case a.identical(pair{c.a, c.b}):
@@ -209,7 +209,7 @@ func (a *Analysis) finalLines() []string {
 // What a sign has told already is left out.
 func (a *Analysis) trendLines(told map[told]bool) []string {
 	var out []string
-	for _, spec := range figureSpecs {
+	for _, spec := range metrics {
 		var clear []Comparison
 		for _, c := range a.Comparisons {
 			if c.Kind == KindPair && c.Metric == spec.name && c.Metric != "final" && c.Separable && !told[toldOf(&c)] && !a.beside(&c) {

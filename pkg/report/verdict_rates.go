@@ -150,7 +150,7 @@ func (a *Analysis) rateLines() []string {
 }
 
 func (a *Analysis) rateLine(r rateArm, i, at int, arms []rateArm) string {
-	n := numbersOf(specOf("final"), 0)
+	n := numbersOf(metricOf("final"), 0)
 	steps := ""
 	if r.row.Steps > 0 {
 		steps = fmt.Sprintf(" after %s", plural(r.row.Steps, "step"))

@@ -80,7 +80,7 @@ func (a *Analysis) hackedText(r *ArmRow) string {
 	if r.Arm.Control {
 		who = controlName(r)
 	}
-	tokens := numbersOf(specOf("completion_length"), 0)
+	tokens := numbersOf(metricOf("completion_length"), 0)
 	return fmt.Sprintf("%s: the format is hacked: format reward %s with answer reward %s and %s a completion (before training %s, %s and %s).",
 		who, decimals(r.FormatReward.Mean, 2), decimals(r.Final.Mean, 2), tokens.value(r.Length.Mean),
 		decimals(r.InitialFormat.Mean, 2), decimals(r.Initial.Mean, 2), tokens.value(r.InitialLength.Mean))
@@ -127,7 +127,7 @@ func controlName(r *ArmRow) string {
 
 func controlText(a *Analysis, r *ArmRow) string {
 	g := gain(r)
-	n := numbersOf(specOf("final"), 0)
+	n := numbersOf(metricOf("final"), 0)
 	switch {
 	case fellApart(r):
 		return fmt.Sprintf("%s: collapsed as it must (%s).", controlName(r), a.endText(r))
@@ -181,7 +181,7 @@ func (a *Analysis) short(x, y int) bool {
 // shortText tells of arm x, beside the arms that are longer.
 func (a *Analysis) shortText(x int, beside []int) string {
 	p := &a.Arms[x]
-	n := numbersOf(specOf("completion_length"), 0)
+	n := numbersOf(metricOf("completion_length"), 0)
 	var others []string
 	for _, y := range beside {
 		c := a.find("completion_length", x, y)
@@ -200,7 +200,7 @@ func (a *Analysis) undoneLines() []string {
 		return nil
 	}
 	sound := func(arm int) bool { return a.Arms[arm].Length.N > 0 && !fellApart(&a.Arms[arm]) }
-	n := numbersOf(specOf("completion_length"), 0)
+	n := numbersOf(metricOf("completion_length"), 0)
 	var out []string
 	x, y := g.factors[0], g.factors[1]
 	for i := range 2 {

@@ -21,7 +21,7 @@ type numbers struct {
 
 // numbersOf chooses how the figure is printed; of are values that must stay
 // apart when they are.
-func numbersOf(spec *figureSpec, problems int, of ...float64) numbers {
+func numbersOf(spec *metric, problems int, of ...float64) numbers {
 	switch {
 	case spec.scale == rewardScale || spec.scale == signedScale:
 		return numbers{factor: 100, digits: 1, percent: true}
@@ -88,10 +88,10 @@ func (n numbers) difference(mean, lo, hi float64) string {
 }
 
 // reward is a reward in words: "93.3% [91.2, 95.4]".
-func reward(f Figure) string { return numbersOf(specOf("final"), 0).mean(f) }
+func reward(f Figure) string { return numbersOf(metricOf("final"), 0).mean(f) }
 
 // percent is a share in words.
-func percent(v float64) string { return numbersOf(specOf("final"), 0).value(v) }
+func percent(v float64) string { return numbersOf(metricOf("final"), 0).value(v) }
 
 // comparisonText is the sentence, without its full stop, that a comparison
 // allows.
@@ -102,7 +102,7 @@ func (a *Analysis) comparisonText(c *Comparison) string {
 	if a.identical(pair{c.a, c.b}) {
 		return fmt.Sprintf("%s and %s are the same experiment: their runs are identical to the bit (%s)", a.compared(c.a), a.compared(c.b), plural(c.N, "seed"))
 	}
-	n := numbersOf(specOf(c.Metric), 0)
+	n := numbersOf(metricOf(c.Metric), 0)
 	x, y := a.compared(c.a), a.compared(c.b)
 	difference := n.difference(c.Mean, c.Lo, c.Hi)
 	switch {
@@ -172,12 +172,12 @@ func (a *Analysis) metricNumbers(c *Comparison) numbers {
 	if a.Arms[c.b].Problems != problems {
 		problems = 0
 	}
-	return numbersOf(specOf(c.Metric), problems, a.metricMean(c, c.a), a.metricMean(c, c.b))
+	return numbersOf(metricOf(c.Metric), problems, a.metricMean(c, c.a), a.metricMean(c, c.b))
 }
 
 // metricMean is the arm's mean over the seeds of the comparison.
 func (a *Analysis) metricMean(c *Comparison, arm int) float64 {
-	values := specOf(c.Metric).of(&a.Arms[arm]).Values
+	values := metricOf(c.Metric).of(&a.Arms[arm]).Values
 	var x []float64
 	for i, d := range c.Diffs {
 		if stats.IsFinite(d) {
@@ -189,13 +189,13 @@ func (a *Analysis) metricMean(c *Comparison, arm int) float64 {
 }
 
 func (a *Analysis) metricLabel(metric string) string {
-	label := specOf(metric).label
+	label := metricOf(metric).label
 	return strings.ToUpper(label[:1]) + label[1:]
 }
 
 // interactionText says whether the effect of one key depends on the other.
 func (a *Analysis) interactionText(c *Comparison, g *grid, first, second []float64) string {
-	n := numbersOf(specOf("final"), 0)
+	n := numbersOf(metricOf("final"), 0)
 	x, y := g.factors[0], g.factors[1]
 	e0, e1 := stats.StudentT(first, c.resolution), stats.StudentT(second, c.resolution)
 	effects := fmt.Sprintf("%s instead of %s changes the final reward by %s at %s %s and by %s at %s",
