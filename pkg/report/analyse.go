@@ -102,7 +102,7 @@ func armRow(arm sweepdir.Arm, states []sweepdir.RunState, facts *armFacts) ArmRo
 	}
 	row.Status = armStatus(&row)
 	for _, m := range metrics {
-		*m.of(&row) = m.sumUp(facts)
+		row.set(m, m.sumUp(facts))
 	}
 	return row
 }
@@ -195,12 +195,12 @@ func (a *Analysis) levels(facts []armFacts) {
 func (a *Analysis) sharedBase() float64 {
 	var means []float64
 	for _, r := range a.Arms {
-		means = append(means, r.Initial.Mean)
+		means = append(means, r.of(initialMetric).Mean)
 	}
 	for i := range a.Sweep.Manifest.Seeds {
 		var values []float64
 		for _, r := range a.Arms {
-			values = append(values, r.Initial.Values[i])
+			values = append(values, r.of(initialMetric).Values[i])
 		}
 		if len(stats.Finite(values)) > 0 && !stats.IsFinite(shared(values)) {
 			return math.NaN()
@@ -228,10 +228,10 @@ const (
 func (a *Analysis) bestBadge() string {
 	badge := ""
 	for i, r := range a.Arms {
-		if a.Best < 0 || i == a.Best || r.Final.N == 0 {
+		if a.Best < 0 || i == a.Best || r.of(finalMetric).N == 0 {
 			continue
 		}
-		if r.Final.Mean > a.Arms[a.Best].Final.Mean {
+		if r.of(finalMetric).Mean > a.Arms[a.Best].of(finalMetric).Mean {
 			return ""
 		}
 		switch c := a.find("final", a.Best, i); {
@@ -253,7 +253,7 @@ func (a *Analysis) bestBadge() string {
 func bestArm(arms []ArmRow, eligible func(ArmRow) bool) int {
 	best := -1
 	for i, r := range arms {
-		if eligible(r) && r.Final.N > 0 && (best < 0 || r.Final.Mean > arms[best].Final.Mean) {
+		if eligible(r) && r.of(finalMetric).N > 0 && (best < 0 || r.of(finalMetric).Mean > arms[best].of(finalMetric).Mean) {
 			best = i
 		}
 	}

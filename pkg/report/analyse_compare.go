@@ -140,7 +140,7 @@ func (a *Analysis) compareFamily(facts []armFacts, p plan, metrics []string) []C
 
 func (a *Analysis) comparePair(facts []armFacts, metric string, q pair) Comparison {
 	spec := metricOf(metric)
-	x, y := spec.of(&a.Arms[q.a]), spec.of(&a.Arms[q.b])
+	x, y := a.Arms[q.a].of(spec), a.Arms[q.b].of(spec)
 	c := newComparison(stats.Differences(x.Values, y.Values), max(spec.resolution(&facts[q.a]), spec.resolution(&facts[q.b])))
 	if least, most := spec.bounds(&facts[q.a]); stats.IsFinite(least) && stats.IsFinite(most) && c.N > 1 {
 		c.Lo, c.Hi = max(c.Lo, least-most), min(c.Hi, most-least)

@@ -103,11 +103,11 @@ func lastPart(key string) string { return key[strings.LastIndex(key, ".")+1:] }
 // first value of the second key, less the same at its second value.
 func (a *Analysis) interaction(facts []armFacts, g *grid) Comparison {
 	at := func(y int) []float64 {
-		return stats.Differences(a.Arms[g.arms[1][y]].Final.Values, a.Arms[g.arms[0][y]].Final.Values)
+		return stats.Differences(a.Arms[g.arms[1][y]].of(finalMetric).Values, a.Arms[g.arms[0][y]].of(finalMetric).Values)
 	}
 	resolution := 0.0
 	for _, f := range facts {
-		resolution = max(resolution, metricOf("final").resolution(&f))
+		resolution = max(resolution, finalMetric.resolution(&f))
 	}
 	x, y := g.factors[0], g.factors[1]
 	first, second := at(0), at(1)

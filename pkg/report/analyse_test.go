@@ -249,8 +249,8 @@ func TestComparisonOfHalfASweep(t *testing.T) {
 	if c.N != 2 || !math.IsNaN(c.Diffs[1]) || !math.IsNaN(c.Diffs[2]) || math.IsNaN(c.Diffs[0]) || math.IsNaN(c.Diffs[3]) {
 		t.Errorf("%+v", c)
 	}
-	if a.Arms[0].Final.N != 3 || a.Arms[0].Initial.N != 4 {
-		t.Errorf("final of %d seeds, initial of %d", a.Arms[0].Final.N, a.Arms[0].Initial.N)
+	if a.Arms[0].of(finalMetric).N != 3 || a.Arms[0].of(initialMetric).N != 4 {
+		t.Errorf("final of %d seeds, initial of %d", a.Arms[0].of(finalMetric).N, a.Arms[0].of(initialMetric).N)
 	}
 }
 
@@ -259,7 +259,7 @@ func TestInteractionNumbers(t *testing.T) {
 	at := slices.IndexFunc(a.Comparisons, func(c Comparison) bool { return c.Kind == KindInteraction })
 	c := a.Comparisons[at]
 	for k := range 4 {
-		want := a.Arms[1].Final.Values[k] - a.Arms[0].Final.Values[k] - (a.Arms[3].Final.Values[k] - a.Arms[2].Final.Values[k])
+		want := a.Arms[1].of(finalMetric).Values[k] - a.Arms[0].of(finalMetric).Values[k] - (a.Arms[3].of(finalMetric).Values[k] - a.Arms[2].of(finalMetric).Values[k])
 		if !statstest.Same(c.Diffs[k], want) {
 			t.Errorf("seed %d: %v, want %v", k+1, c.Diffs[k], want)
 		}

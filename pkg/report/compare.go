@@ -116,7 +116,7 @@ func compareRows(dir string, sw *sweepdir.Sweep) ([]CompareRow, error) {
 	}
 	var out []CompareRow
 	for _, r := range a.Arms {
-		out = append(out, CompareRow{Dir: dir, Row: r, WallS: r.WallS})
+		out = append(out, CompareRow{Dir: dir, Row: r, WallS: r.of(wallMetric)})
 	}
 	return out, nil
 }
@@ -135,10 +135,10 @@ func compareColumns() []compareColumn {
 		{name: "dir", text: func(r *CompareRow) string { return textutil.Printable(filepath.ToSlash(r.Dir), 0) }},
 		{name: "arm", text: func(r *CompareRow) string { return r.Row.Name() }},
 		{name: "status", text: func(r *CompareRow) string { return r.Row.Status }},
-		{name: "seeds", number: func(r *CompareRow) float64 { return float64(r.Row.Final.N) }},
+		{name: "seeds", number: func(r *CompareRow) float64 { return float64(r.Row.of(finalMetric).N) }},
 	}
 	for _, spec := range metrics {
-		out = append(out, compareColumn{name: spec.name, number: func(r *CompareRow) float64 { return spec.of(&r.Row).Mean }})
+		out = append(out, compareColumn{name: spec.name, number: func(r *CompareRow) float64 { return r.Row.of(spec).Mean }})
 	}
 	return out
 }

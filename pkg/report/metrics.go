@@ -20,16 +20,16 @@ const (
 	freeScale                // any number
 )
 
-// metric is a quantity of a run, summed up over the seeds of an arm. Its entry in
-// [metrics] makes its columns in every table, its place in results.csv and its
-// comparison.
+// metric is a quantity of a run, summed up over the seeds of an arm. One
+// declaration makes its columns in every table, its places in results.csv and
+// results.json, and its comparison.
 type metric struct {
+	index int    // in [metrics]
 	name  string // JSON name, and column of results.csv
 	label string // in words
 	unit  string // after a number, with its space
 	scale scale
-	of    func(*ArmRow) *Figure // its field of an arm
-	read  func(*runFacts) float64
+	read  func(*runFacts) float64 // its value of a run
 	// compared: verdicts compare the arms in this metric.
 	compared bool
 	// timed: it depends on the machine, so it is not in the written tables, which
@@ -37,100 +37,110 @@ type metric struct {
 	timed bool
 }
 
-// metrics are all metrics in the order of the tables. Where a run does not have
-// one, it is NaN.
-var metrics = []metric{
-	{name: "initial", label: "validation reward before training", scale: rewardScale,
-		of:   func(r *ArmRow) *Figure { return &r.Initial },
-		read: firstValidation(func(c *rundir.Counts) float64 { return c.AnswerReward })},
-	{name: "final", label: "final validation reward", scale: rewardScale, compared: true,
-		of:   func(r *ArmRow) *Figure { return &r.Final },
-		read: lastValidation(func(c *rundir.Counts) float64 { return c.AnswerReward })},
-	{name: "best", label: "best validation reward", scale: rewardScale,
-		of:   func(r *ArmRow) *Figure { return &r.Best },
-		read: ofResult(func(r *rundir.Result) float64 { return r.Best.Sampled.AnswerReward })},
-	{name: "greedy", label: "greedy validation reward", scale: rewardScale, compared: true,
-		of: func(r *ArmRow) *Figure { return &r.Greedy },
+// The metrics, in the order of the tables. Where a run does not have one, it is
+// NaN.
+var (
+	// The sampled validation answer reward before training, after the last step, and
+	// at the best step, which the same problems chose.
+	initialMetric = declare(metric{name: "initial", label: "validation reward before training", scale: rewardScale,
+		read: firstValidation(func(c *rundir.Counts) float64 { return c.AnswerReward })})
+	finalMetric = declare(metric{name: "final", label: "final validation reward", scale: rewardScale, compared: true,
+		read: lastValidation(func(c *rundir.Counts) float64 { return c.AnswerReward })})
+	bestMetric = declare(metric{name: "best", label: "best validation reward", scale: rewardScale,
+		read: ofResult(func(r *rundir.Result) float64 { return r.Best.Sampled.AnswerReward })})
+
+	// After the last step, with greedy decoding.
+	greedyMetric = declare(metric{name: "greedy", label: "greedy validation reward", scale: rewardScale, compared: true,
 		read: ofResult(func(r *rundir.Result) float64 {
 			if r.Final.Greedy == nil {
 				return math.NaN()
 			}
 			return r.Final.Greedy.AnswerReward
-		})},
-	{name: "test", label: "test reward", scale: rewardScale,
-		of:   func(r *ArmRow) *Figure { return &r.Test },
-		read: ofResult(func(r *rundir.Result) float64 { return sampledReward(r.Test) })},
-	{name: "unseen", label: "reward on unseen facts", scale: rewardScale,
-		of:   func(r *ArmRow) *Figure { return &r.Unseen },
-		read: ofResult(func(r *rundir.Result) float64 { return sampledReward(r.Unseen) })},
-	{name: "late_gain", label: "gain over the last quarter", scale: signedScale,
-		of: func(r *ArmRow) *Figure { return &r.LateGain }, read: (*runFacts).lateGain},
-	{name: "correct_num", label: "correct", scale: countScale,
-		of:   func(r *ArmRow) *Figure { return &r.Correct },
-		read: lastValidation(func(c *rundir.Counts) float64 { return float64(c.CorrectNum) })},
-	{name: "error_num", label: "errors", scale: countScale,
-		of:   func(r *ArmRow) *Figure { return &r.Errors },
-		read: lastValidation(func(c *rundir.Counts) float64 { return float64(c.ErrorNum) })},
-	{name: "formatted_right", label: "formatted and right", scale: countScale,
-		of:   func(r *ArmRow) *Figure { return &r.FormattedRight },
-		read: lastValidation(func(c *rundir.Counts) float64 { return float64(c.FormattedRight) })},
-	{name: "formatted_wrong", label: "formatted and wrong", scale: countScale,
-		of:   func(r *ArmRow) *Figure { return &r.FormattedWrong },
-		read: lastValidation(func(c *rundir.Counts) float64 { return float64(c.FormattedWrong) })},
-	{name: "unformatted", label: "unformatted completions", scale: countScale, compared: true,
-		of:   func(r *ArmRow) *Figure { return &r.Unformatted },
-		read: lastValidation(func(c *rundir.Counts) float64 { return float64(c.Unformatted) })},
-	{name: "steps_to_50", label: "steps to 50% of the best", unit: " steps", scale: stepScale,
-		of:   func(r *ArmRow) *Figure { return &r.StepsTo50 },
-		read: func(f *runFacts) float64 { return f.stepsTo(0.5) }},
-	{name: "steps_to_90", label: "steps to 90% of the best", unit: " steps", scale: stepScale, compared: true,
-		of:   func(r *ArmRow) *Figure { return &r.StepsTo90 },
-		read: func(f *runFacts) float64 { return f.stepsTo(0.9) }},
-	{name: "format_reward", label: "formatted share", scale: rewardScale,
-		of:   func(r *ArmRow) *Figure { return &r.FormatReward },
-		read: lastValidation(func(c *rundir.Counts) float64 { return c.FormatReward })},
-	{name: "initial_format_reward", label: "formatted share before training", scale: rewardScale,
-		of:   func(r *ArmRow) *Figure { return &r.InitialFormat },
-		read: firstValidation(func(c *rundir.Counts) float64 { return c.FormatReward })},
-	{name: "completion_length", label: "completion length", unit: " tokens", scale: tokenScale, compared: true,
-		of:   func(r *ArmRow) *Figure { return &r.Length },
-		read: lastValidation(func(c *rundir.Counts) float64 { return c.Length })},
-	{name: "completion_length_right", label: "length of right completions", unit: " tokens", scale: tokenScale,
-		of:   func(r *ArmRow) *Figure { return &r.LengthRight },
-		read: lastValidation(func(c *rundir.Counts) float64 { return deref(c.LengthRight) })},
-	{name: "completion_length_wrong", label: "length of wrong completions", unit: " tokens", scale: tokenScale,
-		of:   func(r *ArmRow) *Figure { return &r.LengthWrong },
-		read: lastValidation(func(c *rundir.Counts) float64 { return deref(c.LengthWrong) })},
-	{name: "initial_completion_length", label: "completion length before training", unit: " tokens", scale: tokenScale,
-		of:   func(r *ArmRow) *Figure { return &r.InitialLength },
-		read: firstValidation(func(c *rundir.Counts) float64 { return c.Length })},
-	{name: "train_reward", label: "training reward", scale: freeScale, // penalties may make it negative
-		of:   func(r *ArmRow) *Figure { return &r.TrainReward },
-		read: lastSteps(func(m *rundir.Metrics) float64 { return m.Reward.Mean })},
-	{name: "train_answer_reward", label: "answer reward in training", scale: rewardScale,
-		of:   func(r *ArmRow) *Figure { return &r.TrainAnswer },
-		read: lastSteps(func(m *rundir.Metrics) float64 { return m.AnswerReward })},
-	{name: "entropy", label: "entropy", unit: " nats a token", scale: plainScale, compared: true,
-		of:   func(r *ArmRow) *Figure { return &r.Entropy },
-		read: lastSteps(func(m *rundir.Metrics) float64 { return m.Entropy })},
-	{name: "grad_norm", label: "gradient norm", scale: plainScale, compared: true,
-		of:   func(r *ArmRow) *Figure { return &r.GradNorm },
-		read: lastSteps(func(m *rundir.Metrics) float64 { return m.GradNorm })},
-	{name: "clip_fraction", label: "clip fraction", scale: plainScale,
-		of:   func(r *ArmRow) *Figure { return &r.ClipFraction },
-		read: lastSteps(func(m *rundir.Metrics) float64 { return deref(m.ClipFraction) })},
-	{name: "updates_per_step", label: "updates a step", scale: plainScale,
-		of: func(r *ArmRow) *Figure { return &r.UpdatesPerStep }, read: (*runFacts).updatesPerStep},
-	{name: "wall_s", label: "seconds", unit: " s", scale: plainScale, timed: true,
-		of:   func(r *ArmRow) *Figure { return &r.WallS },
-		read: ofResult(func(r *rundir.Result) float64 { return r.WallS })},
+		})})
+
+	// Sampled, read once at the end.
+	testMetric = declare(metric{name: "test", label: "test reward", scale: rewardScale,
+		read: ofResult(func(r *rundir.Result) float64 { return sampledReward(r.Test) })})
+	unseenMetric = declare(metric{name: "unseen", label: "reward on unseen facts", scale: rewardScale,
+		read: ofResult(func(r *rundir.Result) float64 { return sampledReward(r.Unseen) })})
+
+	// The final reward minus that at the last evaluation between 65% and 75% of the
+	// steps made: above 0 where a run still rises. NaN without such an evaluation.
+	lateGainMetric = declare(metric{name: "late_gain", label: "gain over the last quarter", scale: signedScale,
+		read: (*runFacts).lateGain})
+
+	// Counts of the last sampled validation.
+	correctMetric = declare(metric{name: "correct_num", label: "correct", scale: countScale,
+		read: lastValidation(func(c *rundir.Counts) float64 { return float64(c.CorrectNum) })})
+	errorMetric = declare(metric{name: "error_num", label: "errors", scale: countScale,
+		read: lastValidation(func(c *rundir.Counts) float64 { return float64(c.ErrorNum) })})
+	formattedRightMetric = declare(metric{name: "formatted_right", label: "formatted and right", scale: countScale,
+		read: lastValidation(func(c *rundir.Counts) float64 { return float64(c.FormattedRight) })})
+	formattedWrongMetric = declare(metric{name: "formatted_wrong", label: "formatted and wrong", scale: countScale,
+		read: lastValidation(func(c *rundir.Counts) float64 { return float64(c.FormattedWrong) })})
+	unformattedMetric = declare(metric{name: "unformatted", label: "unformatted completions", scale: countScale, compared: true,
+		read: lastValidation(func(c *rundir.Counts) float64 { return float64(c.Unformatted) })})
+
+	// The first evaluated steps at which the sampled validation reward reached that
+	// share of the run's own best; NaN where the base level was there already.
+	stepsTo50Metric = declare(metric{name: "steps_to_50", label: "steps to 50% of the best", unit: " steps", scale: stepScale,
+		read: func(f *runFacts) float64 { return f.stepsTo(0.5) }})
+	stepsTo90Metric = declare(metric{name: "steps_to_90", label: "steps to 90% of the best", unit: " steps", scale: stepScale, compared: true,
+		read: func(f *runFacts) float64 { return f.stepsTo(0.9) }})
+
+	// The formatted share of the last sampled validation, and before training.
+	formatMetric = declare(metric{name: "format_reward", label: "formatted share", scale: rewardScale,
+		read: lastValidation(func(c *rundir.Counts) float64 { return c.FormatReward })})
+	initialFormatMetric = declare(metric{name: "initial_format_reward", label: "formatted share before training", scale: rewardScale,
+		read: firstValidation(func(c *rundir.Counts) float64 { return c.FormatReward })})
+
+	// Of the last sampled validation, and before training, in tokens.
+	lengthMetric = declare(metric{name: "completion_length", label: "completion length", unit: " tokens", scale: tokenScale, compared: true,
+		read: lastValidation(func(c *rundir.Counts) float64 { return c.Length })})
+	lengthRightMetric = declare(metric{name: "completion_length_right", label: "length of right completions", unit: " tokens", scale: tokenScale,
+		read: lastValidation(func(c *rundir.Counts) float64 { return deref(c.LengthRight) })})
+	lengthWrongMetric = declare(metric{name: "completion_length_wrong", label: "length of wrong completions", unit: " tokens", scale: tokenScale,
+		read: lastValidation(func(c *rundir.Counts) float64 { return deref(c.LengthWrong) })})
+	initialLengthMetric = declare(metric{name: "initial_completion_length", label: "completion length before training", unit: " tokens", scale: tokenScale,
+		read: firstValidation(func(c *rundir.Counts) float64 { return c.Length })})
+
+	// Means over the last tenth of the training steps made (at least one). The
+	// training reward is what was trained on, the answer reward that of the same
+	// completions.
+	trainRewardMetric = declare(metric{name: "train_reward", label: "training reward", scale: freeScale, // penalties may make it negative
+		read: lastSteps(func(m *rundir.Metrics) float64 { return m.Reward.Mean })})
+	trainAnswerMetric = declare(metric{name: "train_answer_reward", label: "answer reward in training", scale: rewardScale,
+		read: lastSteps(func(m *rundir.Metrics) float64 { return m.AnswerReward })})
+	entropyMetric = declare(metric{name: "entropy", label: "entropy", unit: " nats a token", scale: plainScale, compared: true,
+		read: lastSteps(func(m *rundir.Metrics) float64 { return m.Entropy })})
+	gradNormMetric = declare(metric{name: "grad_norm", label: "gradient norm", scale: plainScale, compared: true,
+		read: lastSteps(func(m *rundir.Metrics) float64 { return m.GradNorm })})
+
+	// Does not exist on-policy and without a clip.
+	clipFractionMetric = declare(metric{name: "clip_fraction", label: "clip fraction", scale: plainScale,
+		read: lastSteps(func(m *rundir.Metrics) float64 { return deref(m.ClipFraction) })})
+
+	// Above 1 where a rollout is used for several updates.
+	updatesPerStepMetric = declare(metric{name: "updates_per_step", label: "updates a step", scale: plainScale,
+		read: (*runFacts).updatesPerStep})
+	wallMetric = declare(metric{name: "wall_s", label: "seconds", unit: " s", scale: plainScale, timed: true,
+		read: ofResult(func(r *rundir.Result) float64 { return r.WallS })})
+)
+
+// metrics are all metrics that were declared, in their order.
+var metrics []*metric
+
+func declare(m metric) *metric {
+	m.index = len(metrics)
+	metrics = append(metrics, &m)
+	return &m
 }
 
 // metricOf finds a metric by its name, which is a constant of the program.
 func metricOf(name string) *metric {
-	for i := range metrics {
-		if metrics[i].name == name {
-			return &metrics[i]
+	for _, m := range metrics {
+		if m.name == name {
+			return m
 		}
 	}
 	panic("report: no metric is called " + name)

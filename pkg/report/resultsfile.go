@@ -55,20 +55,6 @@ func (a *Analysis) Results() Results {
 	return r
 }
 
-// ReadResults reads the results.json of the sweep in dir. A missing file is an
-// error for which errors.Is(err, fs.ErrNotExist) holds.
-func ReadResults(dir string) (Results, error) {
-	path := filepath.Join(dir, sweepdir.ResultsJSON)
-	var r Results
-	if err := rundir.ReadJSON(path, &r); err != nil {
-		return r, err
-	}
-	if r.Format != resultsFormat {
-		return r, fmt.Errorf("read %s: format %d, want %d", path, r.Format, resultsFormat)
-	}
-	return r, nil
-}
-
 // WriteResults writes results.csv, results.json and results.md of the analysis
 // into dir, each in one atomic move, and returns their paths. The three hold
 // the same numbers: results.json and results.csv exactly, results.md rounded.

@@ -89,7 +89,7 @@ func (a *Analysis) csvRow(r *ArmRow) []string {
 		if metric.timed {
 			continue
 		}
-		f := metric.of(r)
+		f := r.of(metric)
 		row = append(row, exact(f.Mean), exact(f.SD), exact(f.Lo), exact(f.Hi), strconv.Itoa(f.N))
 		for _, v := range f.Values {
 			row = append(row, exact(v))

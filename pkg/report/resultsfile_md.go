@@ -57,7 +57,7 @@ func (a *Analysis) markdownComparisons(b *strings.Builder) {
 		{head: "A", text: true}, {head: "B", text: true}, {head: "mean of A - B, points [95% interval]"}, {head: "each seed"}, {head: "seeds"},
 		{head: "p"}, {head: "p, adjusted"}, {head: "separable", text: true}, {head: "seeds needed"},
 	}
-	points := numbersOf(metricOf("final"), 0)
+	points := numbersOf(finalMetric, 0)
 	var rows [][]string
 	for i := range a.Comparisons {
 		c := &a.Comparisons[i]

@@ -114,7 +114,7 @@ func (c chart) drawPanels(fig *figure, v *sweepView, arms []armView, curves []cu
 		p := c.newPlot(scale, "", "")
 		p.X.Tick.Marker = niceTicks{want: 2, integer: true}
 		levels = c.addLevels(p, v)
-		if base := a.Initial.Mean; c.levels && v.basesDiffer() && stats.IsFinite(base) {
+		if base := a.of(initialMetric).Mean; c.levels && v.basesDiffer() && stats.IsFinite(base) {
 			own := level{"base level of the arm", base, lookBase.line(medium)}
 			addLevel(p, own.at, c.xMax, own.style)
 			levels = append([]legendEntry{{name: own.name, line: own.style}}, levels...)
@@ -224,7 +224,7 @@ func (v *sweepView) levels() []level {
 
 // basesDiffer says whether each arm has a base level of its own.
 func (v *sweepView) basesDiffer() bool {
-	return !stats.IsFinite(v.Base) && slices.ContainsFunc(v.Arms, func(a ArmRow) bool { return a.Initial.N > 0 })
+	return !stats.IsFinite(v.Base) && slices.ContainsFunc(v.Arms, func(a ArmRow) bool { return a.of(initialMetric).N > 0 })
 }
 
 // yScale is the y axis of all panels of a figure.

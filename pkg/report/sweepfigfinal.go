@@ -236,7 +236,7 @@ func (v *sweepView) finalAgainst(x, lines int) (figure, bool) {
 		}
 		var dots []dot
 		for _, i := range group.arms {
-			if a := &v.Arms[i]; a.Final.N > 0 {
+			if a := &v.Arms[i]; a.of(finalMetric).N > 0 {
 				dots = append(dots, dot{row: a, at: pos.at[a.Arm.Point[x]] + dodge})
 			}
 		}
@@ -319,7 +319,7 @@ func ownBaseEntry() legendEntry {
 
 // addOwnBase draws the base level of an arm below or above its mean.
 func addOwnBase(p *plot.Plot, d dot, spread float64) {
-	if y := d.row.Initial.Mean; stats.IsFinite(y) {
+	if y := d.row.of(initialMetric).Mean; stats.IsFinite(y) {
 		p.Add(&plotter.Line{XYs: plotter.XYs{{X: d.at - spread/2, Y: y}, {X: d.at + spread, Y: y}}, LineStyle: lookBase.line(medium)})
 	}
 }
@@ -343,7 +343,7 @@ func drawDots(p *plot.Plot, dots []dot, l look, spread float64, joined bool) boo
 		}
 	}
 	for _, d := range dots {
-		f := d.row.Final
+		f := d.row.of(finalMetric)
 		mean := plotter.XY{X: d.at, Y: f.Mean}
 		if d.row.Diverged == 0 {
 			means = append(means, mean)
@@ -385,7 +385,7 @@ func dotLines(dots []dot) (lines []series, crosses series) {
 		line = nil
 	}
 	for _, d := range dots {
-		mean := plotter.XY{X: d.at, Y: d.row.Final.Mean}
+		mean := plotter.XY{X: d.at, Y: d.row.of(finalMetric).Mean}
 		if d.row.Diverged > 0 {
 			crosses = append(crosses, mean)
 			end()

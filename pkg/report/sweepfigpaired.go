@@ -158,7 +158,7 @@ func (v *sweepView) armLabel(name string) string {
 
 // differenceText is what stands beside a difference.
 func differenceText(c Comparison) []string {
-	n := numbersOf(metricOf("final"), 0)
+	n := numbersOf(finalMetric, 0)
 	first := signed("%s", n.bare(c.Mean)+n.interval(c.Lo, c.Hi))
 	if c.Mean > 0 {
 		first = "+" + first
@@ -204,10 +204,10 @@ func (v *sweepView) finalByArm() (figure, bool) {
 	var rows []forestRow
 	for i := range v.Arms {
 		a := &v.Arms[i]
-		if a.Final.N == 0 {
+		if a.of(finalMetric).N == 0 {
 			continue
 		}
-		f := a.Final
+		f := a.of(finalMetric)
 		r := forestRow{
 			name: []string{shorten(tickText, a.Name(), vg.Points(170))}, look: armLooks[i%overlayMax],
 			mean: f.Mean, lo: f.Lo, hi: f.Hi, values: f.Values, diverged: make([]bool, len(f.Values)),
@@ -217,8 +217,8 @@ func (v *sweepView) finalByArm() (figure, bool) {
 				r.diverged[k] = at != nil
 			}
 		}
-		if v.basesDiffer() && stats.IsFinite(a.Initial.Mean) {
-			r.base = a.Initial.Mean
+		if v.basesDiffer() && stats.IsFinite(a.of(initialMetric).Mean) {
+			r.base = a.of(initialMetric).Mean
 		}
 		if v.panels() {
 			r.look = armLooks[0] // colours that come again would say something

@@ -102,7 +102,7 @@ func WriteSweepSummary(w io.Writer, a *Analysis) error {
 func (a *Analysis) seedCounts() string {
 	least, most := math.MaxInt, 0
 	for _, r := range a.Arms {
-		least, most = min(least, r.Final.N), max(most, r.Final.N)
+		least, most = min(least, r.of(finalMetric).N), max(most, r.of(finalMetric).N)
 	}
 	if least >= most {
 		return fmt.Sprintf("n = %d", most)

@@ -88,10 +88,10 @@ func (n numbers) difference(mean, lo, hi float64) string {
 }
 
 // reward is a reward in words: "93.3% [91.2, 95.4]".
-func reward(f Figure) string { return numbersOf(metricOf("final"), 0).mean(f) }
+func reward(f Figure) string { return numbersOf(finalMetric, 0).mean(f) }
 
 // percent is a share in words.
-func percent(v float64) string { return numbersOf(metricOf("final"), 0).value(v) }
+func percent(v float64) string { return numbersOf(finalMetric, 0).value(v) }
 
 // comparisonText is the sentence, without its full stop, that a comparison
 // allows.
@@ -177,7 +177,7 @@ func (a *Analysis) metricNumbers(c *Comparison) numbers {
 
 // metricMean is the arm's mean over the seeds of the comparison.
 func (a *Analysis) metricMean(c *Comparison, arm int) float64 {
-	values := metricOf(c.Metric).of(&a.Arms[arm]).Values
+	values := a.Arms[arm].of(metricOf(c.Metric)).Values
 	var x []float64
 	for i, d := range c.Diffs {
 		if stats.IsFinite(d) {
@@ -195,7 +195,7 @@ func (a *Analysis) metricLabel(metric string) string {
 
 // interactionText says whether the effect of one key depends on the other.
 func (a *Analysis) interactionText(c *Comparison, g *grid, first, second []float64) string {
-	n := numbersOf(metricOf("final"), 0)
+	n := numbersOf(finalMetric, 0)
 	x, y := g.factors[0], g.factors[1]
 	e0, e1 := stats.StudentT(first, c.resolution), stats.StudentT(second, c.resolution)
 	effects := fmt.Sprintf("%s instead of %s changes the final reward by %s at %s %s and by %s at %s",
