@@ -19,6 +19,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 	"grpo/pkg/train"
 )
 
@@ -155,7 +156,7 @@ func runEval(_ context.Context, o *evalOptions) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "split\tdecoding\tanswer reward\t95% interval\tcorrect_num\terror_num\tformatted, right\tformatted, wrong\tunformatted\tlength")
 	row := func(name string, c rundir.Counts) {
-		lo, hi := report.Wilson(c.CorrectNum, c.N, 0.95)
+		lo, hi := stats.Wilson(c.CorrectNum, c.N, 0.95)
 		textutil.Fprintf(w, "%s\t%s\t%.4f\t[%.4f, %.4f]\t%d\t%d\t%d\t%d\t%d\t%.1f\n", e.Split, name, c.AnswerReward, lo, hi,
 			c.CorrectNum, c.ErrorNum, c.FormattedRight, c.FormattedWrong, c.Unformatted, c.Length)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 )
 
 // about is what a report needs to know of a run's configuration. It is read
@@ -43,7 +44,7 @@ func readAbout(r *rundir.Run) (about, error) {
 	if res := r.Result; res != nil {
 		a.Name, a.Seed = res.Name, &res.Seed
 		a.Train.LearningRate = res.LearningRate
-	} else if n := len(r.Metrics); n > 0 && !isFinite(a.Train.LearningRate) {
+	} else if n := len(r.Metrics); n > 0 && !stats.IsFinite(a.Train.LearningRate) {
 		a.Train.LearningRate = r.Metrics[n-1].LearningRate
 	}
 	if r.Status != nil && a.Train.Steps == 0 {
@@ -91,7 +92,7 @@ func setting(all []about) string {
 	parts := []func(about) string{
 		func(a about) string { return a.Name },
 		func(a about) string {
-			if !isFinite(a.Train.LearningRate) {
+			if !stats.IsFinite(a.Train.LearningRate) {
 				return ""
 			}
 			return "learning rate " + rate(a.Train.LearningRate)

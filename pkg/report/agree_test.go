@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
 )
 
@@ -74,7 +75,7 @@ func TestEveryPlaceShowsTheSameDifference(t *testing.T) {
 }
 
 func checkDifferences(t *rapid.T, a *Analysis) {
-	points := numbersOf(specOf("final"), 0)
+	points := numbersOf(finalMetric, 0)
 	var finals []Comparison
 	for _, c := range decodedResults(t, a).Comparisons {
 		if c.Metric == "final" {
@@ -95,7 +96,7 @@ func checkDifferences(t *rapid.T, a *Analysis) {
 		}
 		for k, d := range c.Diffs {
 			x, y := values[c.A][k], values[c.B][k]
-			if isFinite(d) && d != x-y {
+			if stats.IsFinite(d) && d != x-y {
 				t.Fatalf("results.csv %v - %v, results.json %v", x, y, d)
 			}
 		}
@@ -120,7 +121,7 @@ func checkDifferences(t *rapid.T, a *Analysis) {
 
 // checkSentence holds the sentences to a comparison of results.json.
 func checkSentence(t *rapid.T, a *Analysis, c Comparison, alone bool) {
-	points := numbersOf(specOf("final"), 0)
+	points := numbersOf(finalMetric, 0)
 	difference := points.difference(c.Mean, c.Lo, c.Hi)
 	begins, inHeadline := c.A+" and "+c.B, "not separable"
 	switch {
@@ -152,7 +153,7 @@ func checkSigns(t *rapid.T, a *Analysis) {
 	shown := map[string]bool{}
 	for i := range a.Comparisons {
 		c := &a.Comparisons[i]
-		n := numbersOf(specOf("final"), 0)
+		n := numbersOf(finalMetric, 0)
 		if c.Kind == KindPair {
 			n = a.metricNumbers(c)
 		}
@@ -169,7 +170,7 @@ func checkSigns(t *rapid.T, a *Analysis) {
 func checkBadge(t *rapid.T, a *Analysis) {
 	beatsAll, others := true, 0
 	for i, r := range a.Arms {
-		if i == a.Best || r.Final.N == 0 || a.Best < 0 {
+		if i == a.Best || r.of(finalMetric).N == 0 || a.Best < 0 {
 			continue
 		}
 		others++

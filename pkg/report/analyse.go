@@ -7,10 +7,11 @@ import (
 	"strings"
 
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
 )
 
-// armFacts are the facts of an arm's runs, in the order of the seeds.
+// armFacts are the runs of an arm, in the order of the seeds.
 type armFacts struct {
 	runs           []runFacts
 	problems       int
@@ -78,7 +79,7 @@ func factsOfArm(states []sweepdir.RunState) armFacts {
 			out.majorityAnswer = f.majorityAnswer
 		}
 	}
-	out.majority, _, _ = MeanSD(majorities)
+	out.majority, _, _ = stats.MeanSD(majorities)
 	return out
 }
 
@@ -100,17 +101,17 @@ func armRow(arm sweepdir.Arm, states []sweepdir.RunState, facts *armFacts) ArmRo
 		}
 	}
 	row.Status = armStatus(&row)
-	for _, spec := range figureSpecs {
-		values := make([]float64, len(facts.runs))
-		for i := range facts.runs {
-			if values[i] = spec.value(&facts.runs[i]); !isFinite(values[i]) {
-				values[i] = math.NaN()
-			}
-		}
-		least, most := spec.bounds(facts)
-		*spec.of(&row) = newFigure(values, spec.resolution(facts), least, most)
+	for _, m := range metrics {
+		row.set(m, m.sumUp(facts))
 	}
 	return row
+}
+
+// newFigure is the figure of an arm's values, with its interval cut to the range
+// of the quantity: no reward is above 1.
+func newFigure(values []float64, resolution, least, most float64) Figure {
+	e := stats.StudentT(values, resolution).Clip(least, most)
+	return Figure{Values: values, N: e.N, Mean: e.Mean, SD: e.SD, Lo: e.Lo, Hi: e.Hi}
 }
 
 // armStatus is how an arm's runs stand, in words.
@@ -194,24 +195,24 @@ func (a *Analysis) levels(facts []armFacts) {
 func (a *Analysis) sharedBase() float64 {
 	var means []float64
 	for _, r := range a.Arms {
-		means = append(means, r.Initial.Mean)
+		means = append(means, r.of(initialMetric).Mean)
 	}
 	for i := range a.Sweep.Manifest.Seeds {
 		var values []float64
 		for _, r := range a.Arms {
-			values = append(values, r.Initial.Values[i])
+			values = append(values, r.of(initialMetric).Values[i])
 		}
-		if len(finite(values)) > 0 && !isFinite(shared(values)) {
+		if len(stats.Finite(values)) > 0 && !stats.IsFinite(shared(values)) {
 			return math.NaN()
 		}
 	}
-	base, _, _ := MeanSD(means)
+	base, _, _ := stats.MeanSD(means)
 	return base
 }
 
 // shared is the finite value of x if all finite values are equal, else NaN.
 func shared(x []float64) float64 {
-	x = slices.Compact(finite(x))
+	x = slices.Compact(stats.Finite(x))
 	if len(x) != 1 {
 		return math.NaN()
 	}
@@ -227,10 +228,10 @@ const (
 func (a *Analysis) bestBadge() string {
 	badge := ""
 	for i, r := range a.Arms {
-		if a.Best < 0 || i == a.Best || r.Final.N == 0 {
+		if a.Best < 0 || i == a.Best || r.of(finalMetric).N == 0 {
 			continue
 		}
-		if r.Final.Mean > a.Arms[a.Best].Final.Mean {
+		if r.of(finalMetric).Mean > a.Arms[a.Best].of(finalMetric).Mean {
 			return ""
 		}
 		switch c := a.find("final", a.Best, i); {
@@ -252,7 +253,7 @@ func (a *Analysis) bestBadge() string {
 func bestArm(arms []ArmRow, eligible func(ArmRow) bool) int {
 	best := -1
 	for i, r := range arms {
-		if eligible(r) && r.Final.N > 0 && (best < 0 || r.Final.Mean > arms[best].Final.Mean) {
+		if eligible(r) && r.of(finalMetric).N > 0 && (best < 0 || r.of(finalMetric).Mean > arms[best].of(finalMetric).Mean) {
 			best = i
 		}
 	}

@@ -1,6 +1,11 @@
 package report
 
-import "slices"
+import (
+	"math"
+	"slices"
+
+	"grpo/pkg/stats"
+)
 
 // pair is arm a against arm b, by their indexes.
 type pair struct{ a, b int }
@@ -83,7 +88,7 @@ func (a *Analysis) compareArms(facts []armFacts) {
 		a.Comparisons = append(a.Comparisons, a.interaction(facts, p.grid))
 	}
 	var others []string
-	for _, s := range figureSpecs {
+	for _, s := range metrics {
 		if s.compared && s.name != "final" && (s.name != "entropy" || a.trainingTemperatures() == nil) {
 			others = append(others, s.name)
 		}
@@ -116,28 +121,28 @@ func (a *Analysis) compareFamily(facts []armFacts, p plan, metrics []string) []C
 	family := 0
 	for i, c := range all {
 		ps[i] = c.P
-		if isFinite(c.P) {
+		if stats.IsFinite(c.P) {
 			family++
 		}
 	}
 	var out []Comparison
-	for i, adjusted := range Holm(ps) {
+	for i, adjusted := range stats.Holm(ps) {
 		c := all[i]
 		if !slices.Contains(p.shown, pair{c.a, c.b}) {
 			continue
 		}
 		c.family = family
-		c.settle(adjusted)
+		c.adjust(adjusted)
 		out = append(out, c)
 	}
 	return out
 }
 
 func (a *Analysis) comparePair(facts []armFacts, metric string, q pair) Comparison {
-	spec := specOf(metric)
-	x, y := spec.of(&a.Arms[q.a]), spec.of(&a.Arms[q.b])
-	c := compare(x.Values, y.Values, max(spec.resolution(&facts[q.a]), spec.resolution(&facts[q.b])))
-	if least, most := spec.bounds(&facts[q.a]); isFinite(least) && isFinite(most) && c.N > 1 {
+	spec := metricOf(metric)
+	x, y := a.Arms[q.a].of(spec), a.Arms[q.b].of(spec)
+	c := newComparison(stats.Differences(x.Values, y.Values), max(spec.resolution(&facts[q.a]), spec.resolution(&facts[q.b])))
+	if least, most := spec.bounds(&facts[q.a]); stats.IsFinite(least) && stats.IsFinite(most) && c.N > 1 {
 		c.Lo, c.Hi = max(c.Lo, least-most), min(c.Hi, most-least)
 	}
 	c.Kind, c.Metric = KindPair, metric
@@ -173,4 +178,37 @@ func (c Comparison) turned() Comparison {
 		c.Diffs[i] = -c.Diffs[i]
 	}
 	return c
+}
+
+// newComparison is the comparison of paired differences before any adjustment.
+func newComparison(diffs []float64, resolution float64) Comparison {
+	e := stats.StudentT(diffs, resolution)
+	return Comparison{
+		Diffs: diffs, N: e.N, Mean: e.Mean, SD: e.SD, Lo: e.Lo, Hi: e.Hi,
+		P: e.P, PHolm: e.P, resolution: resolution,
+	}
+}
+
+// targetPower is the power of [Comparison.SeedsNeeded].
+const targetPower = 0.8
+
+// adjust sets the adjusted p value and what follows from it.
+func (c *Comparison) adjust(p float64) {
+	c.PHolm = p
+	c.Separable = p <= stats.Alpha
+	c.SeedsNeeded = 0
+	if c.Separable || c.N < 2 || c.Mean == 0 || c.Metric != "final" {
+		return
+	}
+	sd := max(c.SD, c.resolution)
+	if !(sd > 0) {
+		return
+	}
+	alpha := stats.Alpha
+	if c.P > 0 && p > c.P {
+		alpha *= c.P / p // the level that the adjustment leaves for this comparison
+	}
+	if c.SeedsNeeded = stats.PairsForPower(math.Abs(c.Mean)/sd, alpha, targetPower); c.SeedsNeeded == 0 {
+		c.SeedsNeeded = stats.MaxPairs + 1
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
 )
 
@@ -102,21 +103,21 @@ func lastPart(key string) string { return key[strings.LastIndex(key, ".")+1:] }
 // first value of the second key, less the same at its second value.
 func (a *Analysis) interaction(facts []armFacts, g *grid) Comparison {
 	at := func(y int) []float64 {
-		return differences(a.Arms[g.arms[1][y]].Final.Values, a.Arms[g.arms[0][y]].Final.Values)
+		return stats.Differences(a.Arms[g.arms[1][y]].of(finalMetric).Values, a.Arms[g.arms[0][y]].of(finalMetric).Values)
 	}
 	resolution := 0.0
 	for _, f := range facts {
-		resolution = max(resolution, specOf("final").resolution(&f))
+		resolution = max(resolution, finalMetric.resolution(&f))
 	}
 	x, y := g.factors[0], g.factors[1]
 	first, second := at(0), at(1)
-	c := comparisonOf(differences(first, second), resolution)
+	c := newComparison(stats.Differences(first, second), resolution)
 	effect := func(value string) string {
 		return fmt.Sprintf("%s: %s - %s, at %s %s", x.label, x.values[1], x.values[0], y.label, value)
 	}
 	c.Kind, c.Metric, c.a, c.b, c.family = KindInteraction, "final", -1, -1, 1
 	c.A, c.B = effect(y.values[0]), effect(y.values[1])
-	c.settle(c.P)
+	c.adjust(c.P)
 	c.Text = a.interactionText(&c, g, first, second)
 	return c
 }

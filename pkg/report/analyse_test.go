@@ -8,11 +8,16 @@ import (
 
 	"gonum.org/v1/gonum/floats/scalar"
 
+	"grpo/internal/statstest"
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
 )
 
-// A run whose figures can be said by hand.
+// value is a metric of a run.
+func (f runFacts) value(name string) float64 { return metricOf(name).read(&f) }
+
+// A run whose metrics can be computed by hand.
 func TestFactsOfARun(t *testing.T) {
 	r := fakeRun{initial: 0.125, final: 0.5, greedy: 0.75, format: 0.75, length: 20, entropy: 0.1, gradNorm: 0.2, problems: 128, linear: true, clip: 0.25, updates: 4, wall: 12}.run(1)
 	for i := range r.Metrics {
@@ -27,17 +32,17 @@ func TestFactsOfARun(t *testing.T) {
 		name      string
 		got, want float64
 	}{
-		{"initial", f.initial, 16. / 128}, {"final", f.final, 64. / 128}, {"best", f.best, 64. / 128}, {"greedy", f.greedy, 96. / 128},
-		{"correct", f.correct, 64}, {"errors", f.errors, 64}, {"right", f.formattedRight, 64}, {"wrong", f.formattedWrong, 32}, {"unformatted", f.unformatted, 32},
-		{"format", f.format, 0.75}, {"format before", f.initialFormat, 68. / 128}, {"length", f.length, 20}, {"length before", f.initialLength, fakeLength},
+		{"initial", f.value("initial"), 16. / 128}, {"final", f.value("final"), 64. / 128}, {"best", f.value("best"), 64. / 128}, {"greedy", f.value("greedy"), 96. / 128},
+		{"correct", f.value("correct_num"), 64}, {"errors", f.value("error_num"), 64}, {"right", f.value("formatted_right"), 64}, {"wrong", f.value("formatted_wrong"), 32}, {"unformatted", f.value("unformatted"), 32},
+		{"format", f.value("format_reward"), 0.75}, {"format before", f.value("initial_format_reward"), 68. / 128}, {"length", f.value("completion_length"), 20}, {"length before", f.value("initial_completion_length"), fakeLength},
 		// The curve is a line from 16 to 64 of 128: 32 at 66.7 steps, 57.6 at 173.3.
-		{"steps to 50%", f.stepsTo50, 70}, {"steps to 90%", f.stepsTo90, 180},
-		{"late gain", f.lateGain, 12. / 128},
-		{"entropy", f.entropy, 9.5}, {"gradient norm", f.gradNorm, 0.2}, {"clip fraction", f.clipFraction, 0.25}, {"updates a step", f.updatesPerStep, 4},
-		{"seconds", f.wall, 12}, {"interval", f.evalEvery, 10}, {"problems", float64(f.problems), 128}, {"unseen", f.unseen, math.NaN()},
-		{"length of right", f.lengthRight, 19.7}, {"length of wrong", f.lengthWrong, 21},
+		{"steps to 50%", f.value("steps_to_50"), 70}, {"steps to 90%", f.value("steps_to_90"), 180},
+		{"late gain", f.value("late_gain"), 12. / 128},
+		{"entropy", f.value("entropy"), 9.5}, {"gradient norm", f.value("grad_norm"), 0.2}, {"clip fraction", f.value("clip_fraction"), 0.25}, {"updates a step", f.value("updates_per_step"), 4},
+		{"seconds", f.value("wall_s"), 12}, {"interval", f.evalEvery, 10}, {"problems", float64(f.problems), 128}, {"unseen", f.value("unseen"), math.NaN()},
+		{"length of right", f.value("completion_length_right"), 19.7}, {"length of wrong", f.value("completion_length_wrong"), 21},
 	} {
-		if !same(tt.got, tt.want) {
+		if !statstest.Same(tt.got, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.name, tt.got, tt.want)
 		}
 	}
@@ -59,8 +64,8 @@ func TestFactsOfUnusualRuns(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := factsOf(sweepdir.RunState{Run: tt.run})
-			if !same(f.initial, tt.initial) || !same(f.final, tt.final) || !same(f.stepsTo50, tt.to50) || !same(f.entropy, tt.ent) {
-				t.Errorf("%v %v %v %v", f.initial, f.final, f.stepsTo50, f.entropy)
+			if !statstest.Same(f.value("initial"), tt.initial) || !statstest.Same(f.value("final"), tt.final) || !statstest.Same(f.value("steps_to_50"), tt.to50) || !statstest.Same(f.value("entropy"), tt.ent) {
+				t.Errorf("%v %v %v %v", f.value("initial"), f.value("final"), f.value("steps_to_50"), f.value("entropy"))
 			}
 		})
 	}
@@ -73,8 +78,8 @@ func TestLateGainNeedsAnEvaluation(t *testing.T) {
 		want  bool
 	}{{"every 10", 10, true}, {"every 50", 50, true}, {"every 100", 100, false}, {"at the ends", 200, false}} {
 		f := factsOf(sweepdir.RunState{Run: fakeRun{initial: .1, final: .9, evalEvery: tt.every}.run(1)})
-		if isFinite(f.lateGain) != tt.want {
-			t.Errorf("%s: %v", tt.name, f.lateGain)
+		if stats.IsFinite(f.value("late_gain")) != tt.want {
+			t.Errorf("%s: %v", tt.name, f.value("late_gain"))
 		}
 	}
 }
@@ -244,8 +249,8 @@ func TestComparisonOfHalfASweep(t *testing.T) {
 	if c.N != 2 || !math.IsNaN(c.Diffs[1]) || !math.IsNaN(c.Diffs[2]) || math.IsNaN(c.Diffs[0]) || math.IsNaN(c.Diffs[3]) {
 		t.Errorf("%+v", c)
 	}
-	if a.Arms[0].Final.N != 3 || a.Arms[0].Initial.N != 4 {
-		t.Errorf("final of %d seeds, initial of %d", a.Arms[0].Final.N, a.Arms[0].Initial.N)
+	if a.Arms[0].of(finalMetric).N != 3 || a.Arms[0].of(initialMetric).N != 4 {
+		t.Errorf("final of %d seeds, initial of %d", a.Arms[0].of(finalMetric).N, a.Arms[0].of(initialMetric).N)
 	}
 }
 
@@ -254,8 +259,8 @@ func TestInteractionNumbers(t *testing.T) {
 	at := slices.IndexFunc(a.Comparisons, func(c Comparison) bool { return c.Kind == KindInteraction })
 	c := a.Comparisons[at]
 	for k := range 4 {
-		want := a.Arms[1].Final.Values[k] - a.Arms[0].Final.Values[k] - (a.Arms[3].Final.Values[k] - a.Arms[2].Final.Values[k])
-		if !same(c.Diffs[k], want) {
+		want := a.Arms[1].of(finalMetric).Values[k] - a.Arms[0].of(finalMetric).Values[k] - (a.Arms[3].of(finalMetric).Values[k] - a.Arms[2].of(finalMetric).Values[k])
+		if !statstest.Same(c.Diffs[k], want) {
 			t.Errorf("seed %d: %v, want %v", k+1, c.Diffs[k], want)
 		}
 	}

@@ -10,7 +10,7 @@ type Figure struct {
 	N      int       `json:"n"` // finite values
 	Mean   float64   `json:"mean"`
 	SD     float64   `json:"sd"` // sample standard deviation, over seeds
-	// Lo and Hi bound the mean at Level (95%) by Student's t, see [StudentT], cut
+	// Lo and Hi bound the mean at Level (95%) by Student's t, see [stats.StudentT], cut
 	// to the range of the quantity; NaN for N < 2.
 	Lo float64 `json:"lo"`
 	Hi float64 `json:"hi"`
@@ -36,54 +36,8 @@ type ArmRow struct {
 	// Steps is the number of steps that a run of the arm makes; 0 while unknown.
 	Steps int `json:"steps"`
 
-	Initial Figure `json:"initial"` // validation answer reward, sampled, before training
-	Final   Figure `json:"final"`   // after the last step
-	Best    Figure `json:"best"`    // at the best step, which the same problems chose
-	Greedy  Figure `json:"greedy"`  // after the last step, greedy decoding
-	Test    Figure `json:"test"`    // sampled, read once at the end
-	Unseen  Figure `json:"unseen"`
-	// LateGain is the final reward minus that at the last evaluation between 65%
-	// and 75% of the steps made: above 0 where a run still rises. NaN where there
-	// is no such evaluation.
-	LateGain Figure `json:"late_gain"`
-
-	// Counts of the last sampled validation.
-	Correct        Figure `json:"correct_num"`
-	Errors         Figure `json:"error_num"`
-	FormattedRight Figure `json:"formatted_right"`
-	FormattedWrong Figure `json:"formatted_wrong"`
-	Unformatted    Figure `json:"unformatted"`
-
-	// StepsTo50 and StepsTo90 are the first evaluated steps at which the sampled
-	// validation reward reached that share of the run's own best; NaN where the
-	// base level was there already.
-	StepsTo50 Figure `json:"steps_to_50"`
-	StepsTo90 Figure `json:"steps_to_90"`
-
-	// FormatReward is the formatted share of the last sampled validation.
-	FormatReward  Figure `json:"format_reward"`
-	InitialFormat Figure `json:"initial_format_reward"` // before training
-
-	// Of the last sampled validation, in tokens.
-	Length        Figure `json:"completion_length"`
-	LengthRight   Figure `json:"completion_length_right"`
-	LengthWrong   Figure `json:"completion_length_wrong"`
-	InitialLength Figure `json:"initial_completion_length"` // before training
-	// Means over the last tenth of the training steps made (at least one).
-	// TrainReward is what was trained on, TrainAnswer the answer reward of the
-	// same completions.
-	TrainReward  Figure `json:"train_reward"`
-	TrainAnswer  Figure `json:"train_answer_reward"`
-	Entropy      Figure `json:"entropy"`
-	GradNorm     Figure `json:"grad_norm"`
-	ClipFraction Figure `json:"clip_fraction"` // empty on-policy and without a clip
-	// UpdatesPerStep is above 1 where a rollout is used for several updates.
-	UpdatesPerStep Figure `json:"updates_per_step"`
-	// WallS, in seconds, is in no table that is written: the same runs made again
-	// give the same tables to the bit.
-	WallS Figure `json:"-"`
-
-	majority float64 // the majority-answer baseline on the arm's validation problems
+	figures  []Figure // of the metrics, see of
+	majority float64  // the majority-answer baseline on the arm's validation problems
 }
 
 // Name is what the arm is called in words.

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 )
 
 // armView is an arm of a sweep as figures draw it.
@@ -44,7 +45,7 @@ type curve struct {
 }
 
 // valueRange is what the interval of a mean needs to know of a quantity: its
-// unit ([StudentT]'s resolution) and the range to which the interval is cut.
+// unit ([stats.StudentT]'s resolution) and the range to which the interval is cut.
 type valueRange struct{ resolution, least, most float64 }
 
 // shareOf is the range of a share of n problems; n = 0 while unknown.
@@ -105,7 +106,7 @@ func intervals(all []series, m series, of valueRange) (lo, hi series) {
 	}
 	for i, p := range m {
 		f := newFigure(values[i], of.resolution, of.least, of.most)
-		if isFinite(f.Lo) && isFinite(f.Hi) {
+		if stats.IsFinite(f.Lo) && stats.IsFinite(f.Hi) {
 			lo = append(lo, plotter.XY{X: p.X, Y: f.Lo})
 			hi = append(hi, plotter.XY{X: p.X, Y: f.Hi})
 		}

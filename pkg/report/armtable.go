@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"strings"
+
+	"grpo/pkg/stats"
 )
 
 // armColumn is a column of the tables of arms that people read. cell prints an
@@ -26,7 +28,7 @@ func meanCell(digits int) func(Figure) string {
 func withInterval(digits int) func(Figure) string {
 	return func(f Figure) string {
 		s := decimals(f.Mean, digits)
-		if isFinite(f.Lo) {
+		if stats.IsFinite(f.Lo) {
 			s += fmt.Sprintf(" [%s, %s]", decimals(f.Lo, digits), decimals(f.Hi, digits))
 		}
 		return s
@@ -42,7 +44,7 @@ func withSeeds(digits int) func(Figure) string {
 		each := make([]string, len(f.Values))
 		for i, v := range f.Values {
 			each[i] = decimals(v, 0)
-			if !isFinite(v) {
+			if !stats.IsFinite(v) {
 				each[i] = "-"
 			}
 		}
@@ -58,48 +60,47 @@ func threeDigits(f Figure) string {
 	return decimals(f.Mean, digitsFor(f.Mean))
 }
 
-func column1(head, name string, cell func(Figure) string) armColumn {
-	spec := specOf(name)
-	return armColumn{head: head, cell: func(r *ArmRow) string { return cell(*spec.of(r)) }}
+func column1(head string, m *metric, cell func(Figure) string) armColumn {
+	return armColumn{head: head, cell: func(r *ArmRow) string { return cell(r.of(m)) }}
 }
 
 // armColumns are the columns of results.md.
 var armColumns = []armColumn{
 	{head: "arm", text: true, cell: func(r *ArmRow) string { return r.Name() }},
-	{head: "seeds", cell: func(r *ArmRow) string { return fmt.Sprint(r.Final.N) }},
-	column1("final [95%]", "final", withInterval(3)),
-	column1("best [95%]", "best", withInterval(3)),
-	column1("greedy", "greedy", meanCell(3)),
-	column1("test [95%]", "test", withInterval(3)),
-	column1("unseen facts", "unseen", meanCell(3)),
-	column1("`correct_num`", "correct_num", withSeeds(1)),
-	column1("`error_num`", "error_num", withSeeds(1)),
-	column1("formatted, right", "formatted_right", meanCell(1)),
-	column1("formatted, wrong", "formatted_wrong", meanCell(1)),
-	column1("unformatted", "unformatted", meanCell(1)),
-	column1("steps to 50%", "steps_to_50", meanCell(1)),
-	column1("steps to 90%", "steps_to_90", meanCell(1)),
-	column1("length", "completion_length", meanCell(1)),
-	column1("length, right", "completion_length_right", meanCell(1)),
-	column1("length, wrong", "completion_length_wrong", meanCell(1)),
-	column1("entropy", "entropy", threeDigits),
-	column1("gradient norm", "grad_norm", threeDigits),
-	column1("clip fraction", "clip_fraction", threeDigits),
+	{head: "seeds", cell: func(r *ArmRow) string { return fmt.Sprint(r.of(finalMetric).N) }},
+	column1("final [95%]", finalMetric, withInterval(3)),
+	column1("best [95%]", bestMetric, withInterval(3)),
+	column1("greedy", greedyMetric, meanCell(3)),
+	column1("test [95%]", testMetric, withInterval(3)),
+	column1("unseen facts", unseenMetric, meanCell(3)),
+	column1("`correct_num`", correctMetric, withSeeds(1)),
+	column1("`error_num`", errorMetric, withSeeds(1)),
+	column1("formatted, right", formattedRightMetric, meanCell(1)),
+	column1("formatted, wrong", formattedWrongMetric, meanCell(1)),
+	column1("unformatted", unformattedMetric, meanCell(1)),
+	column1("steps to 50%", stepsTo50Metric, meanCell(1)),
+	column1("steps to 90%", stepsTo90Metric, meanCell(1)),
+	column1("length", lengthMetric, meanCell(1)),
+	column1("length, right", lengthRightMetric, meanCell(1)),
+	column1("length, wrong", lengthWrongMetric, meanCell(1)),
+	column1("entropy", entropyMetric, threeDigits),
+	column1("gradient norm", gradNormMetric, threeDigits),
+	column1("clip fraction", clipFractionMetric, threeDigits),
 	{head: "status", text: true, cell: func(r *ArmRow) string { return r.Status }},
 }
 
 // terminalColumns are those that fit a terminal.
 var terminalColumns = []armColumn{
 	{head: "arm", text: true, cell: func(r *ArmRow) string { return r.Name() }},
-	column1("final\n[95% interval]", "final", withInterval(3)),
-	column1("best", "best", meanCell(3)),
-	column1("greedy", "greedy", meanCell(3)),
-	column1("test", "test", meanCell(3)),
-	{head: "correct/\nerror", cell: func(r *ArmRow) string { return slash(r.Correct, r.Errors, 1) }},
-	{head: "formatted\nright/wrong", cell: func(r *ArmRow) string { return slash(r.FormattedRight, r.FormattedWrong, 1) }},
-	column1("un-\nformatted", "unformatted", meanCell(1)),
-	{head: "steps to\n50%/90%", cell: func(r *ArmRow) string { return slash(r.StepsTo50, r.StepsTo90, 0) }},
-	column1("length", "completion_length", meanCell(1)),
+	column1("final\n[95% interval]", finalMetric, withInterval(3)),
+	column1("best", bestMetric, meanCell(3)),
+	column1("greedy", greedyMetric, meanCell(3)),
+	column1("test", testMetric, meanCell(3)),
+	{head: "correct/\nerror", cell: func(r *ArmRow) string { return slash(r.of(correctMetric), r.of(errorMetric), 1) }},
+	{head: "formatted\nright/wrong", cell: func(r *ArmRow) string { return slash(r.of(formattedRightMetric), r.of(formattedWrongMetric), 1) }},
+	column1("un-\nformatted", unformattedMetric, meanCell(1)),
+	{head: "steps to\n50%/90%", cell: func(r *ArmRow) string { return slash(r.of(stepsTo50Metric), r.of(stepsTo90Metric), 0) }},
+	column1("length", lengthMetric, meanCell(1)),
 	{head: "status", text: true, cell: func(r *ArmRow) string { return r.Status }},
 }
 
@@ -170,7 +171,7 @@ func (a *Analysis) tableNotes() []string {
 		"Entropy (nats a token) and gradient norm are means over the last tenth of the steps.",
 	}
 	if levels := a.levelsText("base level (before training)"); len(levels) > 0 {
-		if isFinite(a.Majority) && a.MajorityAnswer != "" {
+		if stats.IsFinite(a.Majority) && a.MajorityAnswer != "" {
 			levels[len(levels)-1] += fmt.Sprintf(" (always %q)", a.MajorityAnswer)
 		}
 		s := strings.Join(levels, "; ")
@@ -184,13 +185,13 @@ func (a *Analysis) tableNotes() []string {
 func (a *Analysis) levelsText(base string) []string {
 	var out []string
 	add := func(name string, shared float64, of func(ArmRow) float64) {
-		if isFinite(shared) {
+		if stats.IsFinite(shared) {
 			out = append(out, name+" "+decimals(shared, 3))
 			return
 		}
 		var each []string
 		for _, r := range a.Arms {
-			if isFinite(of(r)) {
+			if stats.IsFinite(of(r)) {
 				each = append(each, r.Name()+" "+decimals(of(r), 3))
 			}
 		}
@@ -198,7 +199,7 @@ func (a *Analysis) levelsText(base string) []string {
 			out = append(out, name+" by arm: "+strings.Join(each, ", "))
 		}
 	}
-	add(base, a.Base, func(r ArmRow) float64 { return r.Initial.Mean })
+	add(base, a.Base, func(r ArmRow) float64 { return r.of(initialMetric).Mean })
 	add("majority-answer baseline", a.Majority, func(r ArmRow) float64 { return r.majority })
 	return out
 }

@@ -164,17 +164,17 @@ func (a *Analysis) tunedLines() []string {
 			continue
 		}
 		best := a.Arms[t.best]
-		line := fmt.Sprintf("%s has its highest mean at %s %s: %s", t.label, axis.Label, a.pointOf(t.best, axis), reward(best.Final))
+		line := fmt.Sprintf("%s has its highest mean at %s %s: %s", t.label, axis.Label, a.pointOf(t.best, axis), reward(best.of(finalMetric)))
 		if best.Diverged > 0 {
 			line += fmt.Sprintf(", although it diverged in %s there as everywhere", a.divergence(best))
 		}
 		var others []string
 		for _, k := range t.points {
 			r := a.Arms[k]
-			if k == t.best || r.Final.N == 0 {
+			if k == t.best || r.of(finalMetric).N == 0 {
 				continue
 			}
-			text := fmt.Sprintf("%s %s", a.pointOf(k, axis), percent(r.Final.Mean))
+			text := fmt.Sprintf("%s %s", a.pointOf(k, axis), percent(r.of(finalMetric).Mean))
 			if r.Diverged > 0 {
 				text += fmt.Sprintf(" (diverged in %d of %s)", r.Diverged, plural(len(r.Runs), "seed"))
 			}

@@ -26,16 +26,16 @@ func (a *Analysis) BestValue(key string) (value, why string, err error) {
 		return "", "", fmt.Errorf("no value of %s is left: each diverged in at least one seed", m.Axes[k].Label)
 	}
 	best := a.Arms[a.Best]
-	if best.Final.N < len(best.Runs) {
-		return "", "", fmt.Errorf("the best so far, %s, lacks %d of %s", best.Name(), len(best.Runs)-best.Final.N, plural(len(best.Runs), "seed"))
+	if best.of(finalMetric).N < len(best.Runs) {
+		return "", "", fmt.Errorf("the best so far, %s, lacks %d of %s", best.Name(), len(best.Runs)-best.of(finalMetric).N, plural(len(best.Runs), "seed"))
 	}
-	why = fmt.Sprintf("the best mean final validation reward of part %s, %s, %s", m.Name, reward(best.Final), plural(best.Final.N, "seed"))
+	why = fmt.Sprintf("the best mean final validation reward of part %s, %s, %s", m.Name, reward(best.of(finalMetric)), plural(best.of(finalMetric).N, "seed"))
 	var diverged, short []string
 	for _, r := range a.Arms {
 		switch {
 		case r.Diverged > 0:
 			diverged = append(diverged, r.Arm.Point[k])
-		case r.Final.N < len(r.Runs):
+		case r.of(finalMetric).N < len(r.Runs):
 			short = append(short, r.Arm.Point[k])
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
 )
 
@@ -115,7 +116,7 @@ func compareRows(dir string, sw *sweepdir.Sweep) ([]CompareRow, error) {
 	}
 	var out []CompareRow
 	for _, r := range a.Arms {
-		out = append(out, CompareRow{Dir: dir, Row: r, WallS: r.WallS})
+		out = append(out, CompareRow{Dir: dir, Row: r, WallS: r.of(wallMetric)})
 	}
 	return out, nil
 }
@@ -134,10 +135,10 @@ func compareColumns() []compareColumn {
 		{name: "dir", text: func(r *CompareRow) string { return textutil.Printable(filepath.ToSlash(r.Dir), 0) }},
 		{name: "arm", text: func(r *CompareRow) string { return r.Row.Name() }},
 		{name: "status", text: func(r *CompareRow) string { return r.Row.Status }},
-		{name: "seeds", number: func(r *CompareRow) float64 { return float64(r.Row.Final.N) }},
+		{name: "seeds", number: func(r *CompareRow) float64 { return float64(r.Row.of(finalMetric).N) }},
 	}
-	for _, spec := range figureSpecs {
-		out = append(out, compareColumn{name: spec.name, number: func(r *CompareRow) float64 { return spec.of(&r.Row).Mean }})
+	for _, spec := range metrics {
+		out = append(out, compareColumn{name: spec.name, number: func(r *CompareRow) float64 { return r.Row.of(spec).Mean }})
 	}
 	return out
 }
@@ -170,11 +171,11 @@ func SortRows(rows []CompareRow, by string) error {
 		} else {
 			v, w := c.number(&x), c.number(&y)
 			switch {
-			case isFinite(v) && isFinite(w):
+			case stats.IsFinite(v) && stats.IsFinite(w):
 				order = cmp.Compare(w, v)
-			case isFinite(v):
+			case stats.IsFinite(v):
 				return -1
-			case isFinite(w):
+			case stats.IsFinite(w):
 				return 1
 			}
 		}

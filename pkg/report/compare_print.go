@@ -12,18 +12,18 @@ import (
 // comparePrinted are the columns for people, behind the folder.
 var comparePrinted = []armColumn{
 	{head: "arm", text: true, cell: func(r *ArmRow) string { return r.Name() }},
-	{head: "seeds", cell: func(r *ArmRow) string { return strconv.Itoa(r.Final.N) }},
-	column1("final\n[95% interval]", "final", withInterval(3)),
-	column1("best", "best", meanCell(3)),
-	column1("greedy", "greedy", meanCell(3)),
-	column1("test", "test", meanCell(3)),
-	column1("`correct_num`", "correct_num", meanCell(1)),
-	column1("`error_num`", "error_num", meanCell(1)),
-	column1("steps\nto 90%", "steps_to_90", meanCell(0)),
-	column1("length", "completion_length", meanCell(1)),
-	column1("entropy", "entropy", threeDigits),
-	column1("gradient\nnorm", "grad_norm", threeDigits),
-	column1("seconds", "wall_s", meanCell(1)),
+	{head: "seeds", cell: func(r *ArmRow) string { return strconv.Itoa(r.of(finalMetric).N) }},
+	column1("final\n[95% interval]", finalMetric, withInterval(3)),
+	column1("best", bestMetric, meanCell(3)),
+	column1("greedy", greedyMetric, meanCell(3)),
+	column1("test", testMetric, meanCell(3)),
+	column1("`correct_num`", correctMetric, meanCell(1)),
+	column1("`error_num`", errorMetric, meanCell(1)),
+	column1("steps\nto 90%", stepsTo90Metric, meanCell(0)),
+	column1("length", lengthMetric, meanCell(1)),
+	column1("entropy", entropyMetric, threeDigits),
+	column1("gradient\nnorm", gradNormMetric, threeDigits),
+	column1("seconds", wallMetric, meanCell(1)),
 	{head: "status", text: true, cell: func(r *ArmRow) string { return r.Status }},
 }
 
@@ -99,7 +99,7 @@ func WriteCompareCSV(w io.Writer, rows []CompareRow) error {
 	out := csv.NewWriter(w)
 	var head []string
 	columns := compareColumns()
-	figures := len(columns) - len(figureSpecs)
+	figures := len(columns) - len(metrics)
 	for i, c := range columns {
 		head = append(head, c.name)
 		if i >= figures {
@@ -118,7 +118,7 @@ func WriteCompareCSV(w io.Writer, rows []CompareRow) error {
 			}
 			line = append(line, exact(c.number(&rows[i])))
 			if k >= figures {
-				f := figureSpecs[k-figures].of(&rows[i].Row)
+				f := rows[i].Row.of(metrics[k-figures])
 				line = append(line, exact(f.Lo), exact(f.Hi))
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
 )
 
@@ -77,11 +78,11 @@ func TestCompareFolders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := rows[2].Row; got.Final.Mean != r.Result.Final.Sampled.AnswerReward || got.Final.N != 1 || isFinite(got.Final.Lo) || rows[2].WallS.Mean != 118.25 {
-		t.Errorf("%+v", got.Final)
+	if got := rows[2].Row; got.of(finalMetric).Mean != r.Result.Final.Sampled.AnswerReward || got.of(finalMetric).N != 1 || stats.IsFinite(got.of(finalMetric).Lo) || rows[2].WallS.Mean != 118.25 {
+		t.Errorf("%+v", got.of(finalMetric))
 	}
-	if rows[3].Row.Final.N != 0 {
-		t.Errorf("an unfinished run ends at %v", rows[3].Row.Final.Mean)
+	if rows[3].Row.of(finalMetric).N != 0 {
+		t.Errorf("an unfinished run ends at %v", rows[3].Row.of(finalMetric).Mean)
 	}
 	for _, w := range []func(*bytes.Buffer) error{
 		func(b *bytes.Buffer) error { return WriteCompareText(b, rows) },
@@ -91,7 +92,7 @@ func TestCompareFolders(t *testing.T) {
 		if err := w(&b); err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"the first", "default, seed 8", "n/a", "118.2", decimals(rows[2].Row.Final.Mean, 3)} {
+		for _, want := range []string{"the first", "default, seed 8", "n/a", "118.2", decimals(rows[2].Row.of(finalMetric).Mean, 3)} {
 			if !strings.Contains(b.String(), want) {
 				t.Errorf("no %q in\n%s", want, b.String())
 			}
@@ -121,7 +122,7 @@ func TestCompareFoldersErrors(t *testing.T) {
 func TestSortRows(t *testing.T) {
 	row := func(name string, final float64) CompareRow {
 		r := CompareRow{Row: ArmRow{Arm: sweepdir.Arm{Name: name}}}
-		r.Row.Final = newFigure([]float64{final}, 0, 0, 1)
+		r.Row.set(finalMetric, newFigure([]float64{final}, 0, 0, 1))
 		return r
 	}
 	rows := []CompareRow{row("b", .5), row("none", math.NaN()), row("a", .9), row("c", .5)}
@@ -166,8 +167,8 @@ func TestWriteCompareCSV(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, r := range rows {
-		for _, spec := range figureSpecs {
-			f := spec.of(&r.Row)
+		for _, spec := range metrics {
+			f := r.Row.of(spec)
 			for column, want := range map[string]float64{spec.name: f.Mean, spec.name + "_lo": f.Lo, spec.name + "_hi": f.Hi} {
 				got := table[i+1][slices.Index(table[0], column)]
 				if got != exact(want) {

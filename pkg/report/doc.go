@@ -1,10 +1,10 @@
 // Package report reads run folders and says what is in them: curves as PNG,
-// tables as text and Markdown, and the statistics behind both. It knows the
-// form of a run's folder and its configuration, and nothing of how a run is made.
+// tables as text and Markdown, and verdicts. The statistics are those of package
+// stats. It knows the form of a run's folder and its configuration, and nothing of
+// how a run is made.
 //
 // The layers, from the ground up:
 //
-//	wilson.go seeds.go       statistics, each with its formula and source
 //	about.go outcomes.go     what a run is and what came of it
 //	pool.go                  which runs are seeds of one configuration
 //	series.go                curves of one run and their mean over seeds

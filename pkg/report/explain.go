@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"grpo/internal/words"
+	"grpo/pkg/stats"
 )
 
 // ExplainFigure is a figure of functions instead of runs: panels side by side,
@@ -113,7 +114,7 @@ func (e ExplainPanel) panel() (*panel, error) {
 		lo, hi float64
 		log    bool
 	}{{e.XMin, e.XMax, e.LogX}, {e.YMin, e.YMax, e.LogY}} {
-		if !(axis.lo < axis.hi) || !isFinite(axis.lo) || !isFinite(axis.hi) || axis.log && axis.lo <= 0 {
+		if !(axis.lo < axis.hi) || !stats.IsFinite(axis.lo) || !stats.IsFinite(axis.hi) || axis.log && axis.lo <= 0 {
 			return nil, errors.New("draw: an axis from " + words.Number(axis.lo) + " to " + words.Number(axis.hi) + " is none")
 		}
 	}
@@ -186,7 +187,7 @@ func (e ExplainPanel) parts(c ExplainCurve) []plotter.XYs {
 	var part plotter.XYs
 	for i := range min(len(c.X), len(c.Y)) {
 		x, y := scaled(c.X[i], e.LogX), scaled(c.Y[i], e.LogY)
-		if isFinite(x) && isFinite(y) {
+		if stats.IsFinite(x) && stats.IsFinite(y) {
 			part = append(part, plotter.XY{X: x, Y: y})
 			continue
 		}

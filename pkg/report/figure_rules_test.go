@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 )
 
 // captionLines is how many lines a figure's caption takes.
@@ -102,14 +103,14 @@ func TestBaseLevelOfArmsThatStartApart(t *testing.T) {
 		return a
 	}
 	same := drawnSweep(t, 3, nil, manyArms(2)...)
-	if !isFinite(same.Base) {
+	if !stats.IsFinite(same.Base) {
 		t.Error("arms that start together have no base level")
 	}
 	if got := names(built(t, same, "validation_reward.png")); !strings.Contains(got, "base level (") {
 		t.Errorf("no base level in %q", got)
 	}
 	a := apart(2)
-	if isFinite(a.Base) {
+	if stats.IsFinite(a.Base) {
 		t.Errorf("the base level is %v", a.Base)
 	}
 	if got := names(built(t, a, "validation_reward.png")); strings.Contains(got, "base level") {
@@ -121,7 +122,7 @@ func TestBaseLevelOfArmsThatStartApart(t *testing.T) {
 	if got := names(built(t, apart(7), "validation_reward.png")); !strings.Contains(got, "base level of the arm") {
 		t.Errorf("no base level by arm in the panels: %q", got)
 	}
-	own := decimals(a.Arms[1].Initial.Mean, 3)
+	own := decimals(a.Arms[1].of(initialMetric).Mean, 3)
 	if got, want := strings.Join(a.tableNotes(), " "), "Base level (before training) by arm: arm number 0 0.017, arm number 1 "+own; !strings.Contains(got, want) {
 		t.Errorf("no %q in %q", want, got)
 	}
@@ -157,7 +158,9 @@ func TestMajorityOfTheUnseenFacts(t *testing.T) {
 // across it.
 func TestNoLineToADivergedArm(t *testing.T) {
 	arm := func(diverged int, final float64) *ArmRow {
-		return &ArmRow{Diverged: diverged, Final: Figure{N: 1, Mean: final, Lo: math.NaN(), Hi: math.NaN(), Values: []float64{final}}}
+		r := &ArmRow{Diverged: diverged}
+		r.set(finalMetric, newFigure([]float64{final}, 0, 0, 1))
+		return r
 	}
 	tests := []struct {
 		name     string

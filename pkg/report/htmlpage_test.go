@@ -214,7 +214,7 @@ func TestPageHasTheNumbersOfTheTables(t *testing.T) {
 		t.Errorf("%d differences, want %d", len(differences)-1, finals)
 	}
 	runs := tableRows(t, page, "Runs")
-	if len(runs) != 16 || !strings.HasPrefix(runs[15][3], "diverged at step 20: validation reward fell") || runs[15][2] != decimals(a.Arms[4].Final.Values[2], 3) {
+	if len(runs) != 16 || !strings.HasPrefix(runs[15][3], "diverged at step 20: validation reward fell") || runs[15][2] != decimals(a.Arms[4].of(finalMetric).Values[2], 3) {
 		t.Errorf("%d runs, the last one %q", len(runs)-1, runs[len(runs)-1])
 	}
 }

@@ -112,7 +112,7 @@ func (a *Analysis) comparisonsHTML(wanted func(metric string) bool) htmlTable {
 		if c.N == 0 || !wanted(c.Metric) {
 			continue
 		}
-		n := numbersOf(specOf("final"), 0)
+		n := numbersOf(finalMetric, 0)
 		if c.Kind != KindInteraction {
 			n = a.metricNumbers(c)
 		}
@@ -163,10 +163,10 @@ func (a *Analysis) runsHTML(folder string, linked bool) htmlTable {
 				where.Link = link(folder, s.Dir+"/")
 			}
 			t.Rows = append(t.Rows, htmlRow{Cells: []htmlCell{
-				{Text: r.Name(), Sort: fmt.Sprint(k)}, {Text: fmt.Sprint(s.Seed)}, value(r.Final, 3), what,
-				value(r.Best, 3), bestStep, value(r.Greedy, 3), value(r.Test, 3), value(r.Unseen, 3),
-				value(r.Correct, 0), value(r.Errors, 0), value(r.Length, 1),
-				value(r.Entropy, 4), value(r.GradNorm, 4), value(r.WallS, 1), where,
+				{Text: r.Name(), Sort: fmt.Sprint(k)}, {Text: fmt.Sprint(s.Seed)}, value(r.of(finalMetric), 3), what,
+				value(r.of(bestMetric), 3), bestStep, value(r.of(greedyMetric), 3), value(r.of(testMetric), 3), value(r.of(unseenMetric), 3),
+				value(r.of(correctMetric), 0), value(r.of(errorMetric), 0), value(r.of(lengthMetric), 1),
+				value(r.of(entropyMetric), 4), value(r.of(gradNormMetric), 4), value(r.of(wallMetric), 1), where,
 			}})
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 )
 
 // WriteMarkdown writes the validation of one run, or of several seeds of one
@@ -87,7 +88,7 @@ func (c markdownColumn) mean(runs []*rundir.Run) string {
 			values[i] = *v
 		}
 	}
-	m, sd, n := MeanSD(values)
+	m, sd, n := stats.MeanSD(values)
 	// A mean of counts needs a decimal of its own.
 	digits := max(c.digits, 1)
 	s := decimals(m, digits)

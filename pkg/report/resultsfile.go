@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
 )
 
@@ -43,7 +44,7 @@ func (a *Analysis) Results() Results {
 	m := &a.Sweep.Manifest
 	r := Results{
 		Format: resultsFormat, Command: m.Command, Name: m.Name, Title: m.Title, Hash: m.Hash,
-		Seeds: m.Seeds, Level: Level, Interval: "student_t",
+		Seeds: m.Seeds, Level: stats.Level, Interval: "student_t",
 		Runs: a.runs(), Finished: a.finished(),
 		Base: a.Base, Majority: a.Majority, MajorityAnswer: a.MajorityAnswer,
 		Arms: a.Arms, Comparisons: a.Comparisons, Verdict: a.Verdict,

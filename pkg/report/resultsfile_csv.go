@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"grpo/internal/words"
+	"grpo/pkg/stats"
 )
 
 // results.csv has a row for each arm, in the manifest's order, and these
@@ -38,15 +39,15 @@ func (a *Analysis) csv() ([]byte, error) {
 	for _, s := range m.Seeds {
 		head = append(head, fmt.Sprintf("diverged_at_seed%d", s))
 	}
-	for _, spec := range figureSpecs {
-		if !spec.written() {
+	for _, metric := range metrics {
+		if metric.timed {
 			continue
 		}
 		for _, part := range []string{"mean", "sd", "lo", "hi", "n"} {
-			head = append(head, spec.name+"_"+part)
+			head = append(head, metric.name+"_"+part)
 		}
 		for _, s := range m.Seeds {
-			head = append(head, fmt.Sprintf("%s_seed%d", spec.name, s))
+			head = append(head, fmt.Sprintf("%s_seed%d", metric.name, s))
 		}
 	}
 	var b bytes.Buffer
@@ -84,11 +85,11 @@ func (a *Analysis) csvRow(r *ArmRow) []string {
 		}
 		row = append(row, cell)
 	}
-	for _, spec := range figureSpecs {
-		if !spec.written() {
+	for _, metric := range metrics {
+		if metric.timed {
 			continue
 		}
-		f := spec.of(r)
+		f := r.of(metric)
 		row = append(row, exact(f.Mean), exact(f.SD), exact(f.Lo), exact(f.Hi), strconv.Itoa(f.N))
 		for _, v := range f.Values {
 			row = append(row, exact(v))
@@ -112,7 +113,7 @@ func csvText(s string) string {
 
 // exact prints v so that it reads back as itself; empty where it is not finite.
 func exact(v float64) string {
-	if !isFinite(v) {
+	if !stats.IsFinite(v) {
 		return ""
 	}
 	return words.Number(v)

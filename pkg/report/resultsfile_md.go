@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"strings"
+
+	"grpo/pkg/stats"
 )
 
 // Markdown is results.md: question, verdict, the table of arms, the comparisons
@@ -55,7 +57,7 @@ func (a *Analysis) markdownComparisons(b *strings.Builder) {
 		{head: "A", text: true}, {head: "B", text: true}, {head: "mean of A - B, points [95% interval]"}, {head: "each seed"}, {head: "seeds"},
 		{head: "p"}, {head: "p, adjusted"}, {head: "separable", text: true}, {head: "seeds needed"},
 	}
-	points := numbersOf(specOf("final"), 0)
+	points := numbersOf(finalMetric, 0)
 	var rows [][]string
 	for i := range a.Comparisons {
 		c := &a.Comparisons[i]
@@ -93,7 +95,7 @@ func (a *Analysis) comparisonCells(c *Comparison, n numbers) comparisonCells {
 	each := make([]string, len(c.Diffs))
 	for i, d := range c.Diffs {
 		each[i] = "-"
-		if isFinite(d) {
+		if stats.IsFinite(d) {
 			each[i] = n.bare(d)
 		}
 	}

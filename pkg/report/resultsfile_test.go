@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -18,22 +15,9 @@ import (
 	"testing"
 
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
 )
-
-// readResults reads the results.json of the sweep in dir. A missing file is an
-// error for which errors.Is(err, fs.ErrNotExist) holds.
-func readResults(dir string) (Results, error) {
-	path := filepath.Join(dir, sweepdir.ResultsJSON)
-	var r Results
-	if err := rundir.ReadJSON(path, &r); err != nil {
-		return r, err
-	}
-	if r.Format != resultsFormat {
-		return r, fmt.Errorf("read %s: format %d, want %d", path, r.Format, resultsFormat)
-	}
-	return r, nil
-}
 
 // resultsSweeps are sweeps whose tables hold every kind of cell: diverged,
 // unfinished and failed runs, off-policy arms, figures that do not exist.
@@ -69,30 +53,25 @@ func written(t *testing.T, sw *sweepdir.Sweep) (*Analysis, string) {
 	return a, dir
 }
 
-// eachFigure calls f for every figure that is written.
-func eachFigure(r *ArmRow, f func(spec figureSpec, fig *Figure)) {
-	for _, spec := range figureSpecs {
-		if spec.written() {
-			f(spec, spec.of(r))
-		}
-	}
+// writtenMetrics are the metrics in the tables that are written.
+func writtenMetrics() []*metric {
+	return slices.DeleteFunc(slices.Clone(metrics), func(m *metric) bool { return m.timed })
 }
 
 func TestResultsJSONReadsBack(t *testing.T) {
 	for name, sw := range resultsSweeps() {
 		t.Run(name, func(t *testing.T) {
 			a, dir := written(t, sw)
-			got, err := readResults(dir)
-			if err != nil {
+			var got Results
+			if err := rundir.ReadJSON(filepath.Join(dir, sweepdir.ResultsJSON), &got); err != nil {
 				t.Fatal(err)
 			}
 			for i := range a.Arms {
-				eachFigure(&a.Arms[i], func(spec figureSpec, want *Figure) {
-					back := spec.of(&got.Arms[i])
-					if !sameBits(*want, *back) {
-						t.Errorf("arm %d, %s: %+v, was %+v", i, spec.name, *back, *want)
+				for _, m := range writtenMetrics() {
+					if want, back := a.Arms[i].of(m), got.Arms[i].of(m); !sameBits(want, back) {
+						t.Errorf("arm %d, %s: %+v, was %+v", i, m.name, back, want)
 					}
-				})
+				}
 			}
 			// What else there is comes back as the same bytes.
 			first, err := rundir.Marshal(a.Results())
@@ -131,20 +110,47 @@ func TestResultsJSONHasEveryFigure(t *testing.T) {
 	if err := json.Unmarshal(data, &raw); err != nil {
 		t.Fatal(err)
 	}
-	var row ArmRow
-	eachFigure(&row, func(spec figureSpec, _ *Figure) {
-		if _, ok := raw.Arms[0][spec.name]; !ok {
-			t.Errorf("%s is not there", spec.name)
-		}
-	})
-	figures := 0
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[ArmRow]()) {
-		if f.Type == reflect.TypeFor[Figure]() {
-			figures++
+	for _, m := range writtenMetrics() {
+		if _, ok := raw.Arms[0][m.name]; !ok {
+			t.Errorf("%s is not there", m.name)
 		}
 	}
-	if figures != len(figureSpecs) {
-		t.Errorf("an arm has %d figures, the tables know %d", figures, len(figureSpecs))
+	if _, ok := raw.Arms[0]["wall_s"]; ok {
+		t.Error("the times of runs are written")
+	}
+}
+
+// A results.json of another version may lack a metric; a key that this version
+// does not know is an error.
+func TestArmOfAnotherVersion(t *testing.T) {
+	var r ArmRow
+	if err := rundir.Unmarshal([]byte(`{"done": 2, "final": {"n": 2, "mean": 0.5, "values": [0.25, 0.75]}}`), &r); err != nil {
+		t.Fatal(err)
+	}
+	if f := r.of(finalMetric); r.Done != 2 || f.N != 2 || f.Mean != 0.5 || !math.IsNaN(f.Lo) {
+		t.Errorf("%d done, final %+v", r.Done, f)
+	}
+	if f := r.of(testMetric); f.N != 0 || !math.IsNaN(f.Mean) {
+		t.Errorf("a metric that is not there: %+v", f)
+	}
+	for _, text := range []string{`{"finale": {}}`, `{"final": {"avg": 1}}`, `{"final": 1}`, `{"wall_s": {}}`} {
+		if err := rundir.Unmarshal([]byte(text), &r); err == nil {
+			t.Errorf("%s was read", text)
+		}
+	}
+}
+
+// Users' files depend on the names of the metrics and on their order.
+func TestMetricNames(t *testing.T) {
+	const want = "initial final best greedy test unseen late_gain correct_num error_num formatted_right formatted_wrong unformatted " +
+		"steps_to_50 steps_to_90 format_reward initial_format_reward completion_length completion_length_right completion_length_wrong " +
+		"initial_completion_length train_reward train_answer_reward entropy grad_norm clip_fraction updates_per_step wall_s"
+	var got []string
+	for _, m := range metrics {
+		got = append(got, m.name)
+	}
+	if s := strings.Join(got, " "); s != want {
+		t.Errorf("got\n%s\nwant\n%s", s, want)
 	}
 }
 
@@ -189,18 +195,19 @@ func TestResultsCSVReadsBack(t *testing.T) {
 				if rows[i+1][at["arm"]] != r.Arm.Name || rows[i+1][at["status"]] != r.Status {
 					t.Errorf("row %d is %v", i, rows[i+1][:6])
 				}
-				eachFigure(r, func(spec figureSpec, want *Figure) {
+				for _, m := range writtenMetrics() {
+					want := r.of(m)
 					back := Figure{
-						N: int(number(i, spec.name+"_n")), Mean: number(i, spec.name+"_mean"), SD: number(i, spec.name+"_sd"),
-						Lo: number(i, spec.name+"_lo"), Hi: number(i, spec.name+"_hi"),
+						N: int(number(i, m.name+"_n")), Mean: number(i, m.name+"_mean"), SD: number(i, m.name+"_sd"),
+						Lo: number(i, m.name+"_lo"), Hi: number(i, m.name+"_hi"),
 					}
 					for _, s := range a.Sweep.Manifest.Seeds {
-						back.Values = append(back.Values, number(i, fmt.Sprintf("%s_seed%d", spec.name, s)))
+						back.Values = append(back.Values, number(i, fmt.Sprintf("%s_seed%d", m.name, s)))
 					}
-					if !sameBits(*want, back) {
-						t.Errorf("arm %d, %s: %+v, was %+v", i, spec.name, back, *want)
+					if !sameBits(want, back) {
+						t.Errorf("arm %d, %s: %+v, was %+v", i, m.name, back, want)
 					}
-				})
+				}
 				for k, s := range a.Sweep.Manifest.Seeds {
 					got := number(i, fmt.Sprintf("diverged_at_seed%d", s))
 					if want := r.DivergedAt[k]; want == nil && !math.IsNaN(got) || want != nil && got != float64(*want) {
@@ -272,7 +279,7 @@ func TestResultsMarkdownHasTheSameNumbers(t *testing.T) {
 				t.Fatalf("%d rows for %d arms", len(rows), len(a.Arms))
 			}
 			for head, figure := range figures {
-				some := slices.ContainsFunc(a.Arms, func(r ArmRow) bool { return specOf(figure).of(&r).N > 0 })
+				some := slices.ContainsFunc(a.Arms, func(r ArmRow) bool { return r.of(metricOf(figure)).N > 0 })
 				if slices.Contains(rows[0], head) != some {
 					t.Errorf("column %s is there: %v, has a figure: %v", head, !some, some)
 				}
@@ -286,8 +293,8 @@ func TestResultsMarkdownHasTheSameNumbers(t *testing.T) {
 					if head == "arm" || head == "status" || head == "seeds" {
 						continue
 					}
-					spec := specOf(figures[head])
-					f := spec.of(&a.Arms[i])
+					spec := metricOf(figures[head])
+					f := a.Arms[i].of(spec)
 					var want []float64
 					switch got := numberText.FindAllString(cell, -1); {
 					case f.N == 0:
@@ -300,7 +307,7 @@ func TestResultsMarkdownHasTheSameNumbers(t *testing.T) {
 						fallthrough
 					case strings.Contains(cell, "("):
 						if want == nil {
-							want = append([]float64{f.Mean}, finite(f.Values)...)
+							want = append([]float64{f.Mean}, stats.Finite(f.Values)...)
 						}
 						fallthrough
 					default:
@@ -385,28 +392,6 @@ func TestResultsAreOfTheRunsAlone(t *testing.T) {
 		if text != first[name] {
 			t.Errorf("%s differs", name)
 		}
-	}
-}
-
-func TestReadResultsErrors(t *testing.T) {
-	dir := t.TempDir()
-	if _, err := readResults(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("of nothing: %v", err)
-	}
-	path := filepath.Join(dir, sweepdir.ResultsJSON)
-	for _, tt := range []struct{ name, text, want string }{
-		{"another format", `{"format": 2}`, "format 2, want 1"},
-		{"an unknown key", `{"format": 1, "armz": []}`, "armz"},
-		{"half a file", `{"format": 1, "arms": [`, "ends too early"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if err := os.WriteFile(path, []byte(tt.text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := readResults(dir); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("%v, want %q", err, tt.want)
-			}
-		})
 	}
 }
 

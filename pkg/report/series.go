@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 )
 
 // series is one figure of a run against the step. Values that are not finite
@@ -15,7 +16,7 @@ import (
 type series plotter.XYs
 
 func (s *series) add(step int, value float64) {
-	if isFinite(value) {
+	if stats.IsFinite(value) {
 		*s = append(*s, plotter.XY{X: float64(step), Y: value})
 	}
 }
@@ -67,7 +68,7 @@ func mean(all []series) series {
 	}
 	for _, p := range all[0] {
 		if ys := values[p.X]; len(ys) == len(all) {
-			m, _, _ := MeanSD(ys)
+			m, _, _ := stats.MeanSD(ys)
 			out = append(out, plotter.XY{X: p.X, Y: m})
 		}
 	}

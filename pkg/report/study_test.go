@@ -132,7 +132,7 @@ func TestStudyTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Parts) != 3 || got.Parts[2].Results != nil || got.Parts[1].Chosen == "" || got.Parts[0].Results.Arms[2].Final.Mean != parts[0].Arms[2].Final.Mean {
+	if len(got.Parts) != 3 || got.Parts[2].Results != nil || got.Parts[1].Chosen == "" || got.Parts[0].Results.Arms[2].of(finalMetric).Mean != parts[0].Arms[2].of(finalMetric).Mean {
 		t.Errorf("read back as %+v", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 )
 
 // AssignmentLine is a run's last sampled validation in the assignment's own
@@ -84,7 +85,7 @@ func headline(r *rundir.Run, a about) string {
 	if res := r.Result; res != nil {
 		parts = append(parts,
 			plural(lastStep(r), "step"), plural(res.Updates, "update"), plural(res.Parameters, "parameter"))
-		if isFinite(res.WallS) {
+		if stats.IsFinite(res.WallS) {
 			parts = append(parts, decimals(res.WallS, 1)+" s")
 		}
 	}
@@ -151,7 +152,7 @@ func rewardWithInterval(c rundir.Counts) string {
 	if c.N == 0 {
 		return "n/a"
 	}
-	lo, hi := Wilson(c.CorrectNum, c.N, Level)
+	lo, hi := stats.Wilson(c.CorrectNum, c.N, stats.Level)
 	return fmt.Sprintf("%s [%s, %s]", decimals(c.AnswerReward, 3), decimals(lo, 3), decimals(hi, 3))
 }
 

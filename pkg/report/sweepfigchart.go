@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 )
 
 // chart is a figure of one quantity with a curve for each arm: over each other
@@ -113,7 +114,7 @@ func (c chart) drawPanels(fig *figure, v *sweepView, arms []armView, curves []cu
 		p := c.newPlot(scale, "", "")
 		p.X.Tick.Marker = niceTicks{want: 2, integer: true}
 		levels = c.addLevels(p, v)
-		if base := a.Initial.Mean; c.levels && v.basesDiffer() && isFinite(base) {
+		if base := a.of(initialMetric).Mean; c.levels && v.basesDiffer() && stats.IsFinite(base) {
 			own := level{"base level of the arm", base, lookBase.line(medium)}
 			addLevel(p, own.at, c.xMax, own.style)
 			levels = append([]legendEntry{{name: own.name, line: own.style}}, levels...)
@@ -218,12 +219,12 @@ func (v *sweepView) levels() []level {
 		{"base level", v.Base, lookBase.line(medium)},
 		{"majority answer", v.Majority, lookMajority.line(medium + 0.2)},
 	}
-	return slices.DeleteFunc(all, func(l level) bool { return !isFinite(l.at) })
+	return slices.DeleteFunc(all, func(l level) bool { return !stats.IsFinite(l.at) })
 }
 
 // basesDiffer says whether each arm has a base level of its own.
 func (v *sweepView) basesDiffer() bool {
-	return !isFinite(v.Base) && slices.ContainsFunc(v.Arms, func(a ArmRow) bool { return a.Initial.N > 0 })
+	return !stats.IsFinite(v.Base) && slices.ContainsFunc(v.Arms, func(a ArmRow) bool { return a.of(initialMetric).N > 0 })
 }
 
 // yScale is the y axis of all panels of a figure.
@@ -265,7 +266,7 @@ func (c chart) scale(curves []curve) yScale {
 	case hi <= 0:
 		return yScale{hi: 1}
 	case !c.log || hi/least <= logRange:
-		if higher := hi * 1.05; isFinite(higher) {
+		if higher := hi * 1.05; stats.IsFinite(higher) {
 			hi = higher
 		}
 		return yScale{hi: hi}

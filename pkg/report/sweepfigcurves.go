@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 )
 
 // Quantities of a run.
@@ -54,9 +55,9 @@ func (v *sweepView) perStep(figure func(rundir.Metrics) *float64) func(*rundir.R
 			values[bin] = append(values[bin], p.Y)
 		}
 		for _, bin := range slices.Sorted(maps.Keys(values)) {
-			mean, _, _ := MeanSD(values[bin])
+			mean, _, _ := stats.MeanSD(values[bin])
 			first, last := bin*width+1, min((bin+1)*width, int(v.xMax))
-			if isFinite(mean) {
+			if stats.IsFinite(mean) {
 				out = append(out, plotter.XY{X: float64(first+last) / 2, Y: mean})
 			}
 		}

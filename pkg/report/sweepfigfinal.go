@@ -12,6 +12,8 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"grpo/pkg/stats"
 )
 
 // finalFigures are the figures of the last validation: against the swept keys
@@ -65,7 +67,7 @@ func finalName(short string) string {
 
 func numeric(values []string) bool {
 	for _, s := range values {
-		if v, err := strconv.ParseFloat(s, 64); err != nil || !isFinite(v) {
+		if v, err := strconv.ParseFloat(s, 64); err != nil || !stats.IsFinite(v) {
 			return false
 		}
 	}
@@ -103,7 +105,7 @@ func newPosition(values []string, log bool) position {
 		}
 	}
 	xs := ranks
-	switch positive := !slices.ContainsFunc(logs, func(x float64) bool { return !isFinite(x) }); {
+	switch positive := !slices.ContainsFunc(logs, func(x float64) bool { return !stats.IsFinite(x) }); {
 	case p.order:
 	case log || positive && evenness(numbers) < crowded && evenness(logs) >= crowded:
 		xs, p.kind = logs, " (log scale)"
@@ -234,7 +236,7 @@ func (v *sweepView) finalAgainst(x, lines int) (figure, bool) {
 		}
 		var dots []dot
 		for _, i := range group.arms {
-			if a := &v.Arms[i]; a.Final.N > 0 {
+			if a := &v.Arms[i]; a.of(finalMetric).N > 0 {
 				dots = append(dots, dot{row: a, at: pos.at[a.Arm.Point[x]] + dodge})
 			}
 		}
@@ -317,7 +319,7 @@ func ownBaseEntry() legendEntry {
 
 // addOwnBase draws the base level of an arm below or above its mean.
 func addOwnBase(p *plot.Plot, d dot, spread float64) {
-	if y := d.row.Initial.Mean; isFinite(y) {
+	if y := d.row.of(initialMetric).Mean; stats.IsFinite(y) {
 		p.Add(&plotter.Line{XYs: plotter.XYs{{X: d.at - spread/2, Y: y}, {X: d.at + spread, Y: y}}, LineStyle: lookBase.line(medium)})
 	}
 }
@@ -341,17 +343,17 @@ func drawDots(p *plot.Plot, dots []dot, l look, spread float64, joined bool) boo
 		}
 	}
 	for _, d := range dots {
-		f := d.row.Final
+		f := d.row.of(finalMetric)
 		mean := plotter.XY{X: d.at, Y: f.Mean}
 		if d.row.Diverged == 0 {
 			means = append(means, mean)
 		}
-		if isFinite(f.Lo) && isFinite(f.Hi) {
+		if stats.IsFinite(f.Lo) && stats.IsFinite(f.Hi) {
 			bars.XYs = append(bars.XYs, mean)
 			bars.YErrors = append(bars.YErrors, struct{ Low, High float64 }{f.Mean - f.Lo, f.Hi - f.Mean})
 		}
 		for i, y := range f.Values {
-			if !isFinite(y) || len(f.Values) == 1 {
+			if !stats.IsFinite(y) || len(f.Values) == 1 {
 				continue
 			}
 			at := plotter.XY{X: d.at + spread*(0.45+2.6*jitter(i, len(f.Values))), Y: y}
@@ -383,7 +385,7 @@ func dotLines(dots []dot) (lines []series, crosses series) {
 		line = nil
 	}
 	for _, d := range dots {
-		mean := plotter.XY{X: d.at, Y: d.row.Final.Mean}
+		mean := plotter.XY{X: d.at, Y: d.row.of(finalMetric).Mean}
 		if d.row.Diverged > 0 {
 			crosses = append(crosses, mean)
 			end()

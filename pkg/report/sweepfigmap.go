@@ -9,6 +9,8 @@ import (
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"grpo/pkg/stats"
 )
 
 // viridis is a sequence of colours that grows evenly lighter, also for people
@@ -101,8 +103,8 @@ func (v *sweepView) finalMap(x, y int) (figure, bool) {
 	axes := v.manifest().Axes
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, a := range v.Arms {
-		if a.Final.N > 0 {
-			lo, hi = min(lo, a.Final.Mean), max(hi, a.Final.Mean)
+		if a.of(finalMetric).N > 0 {
+			lo, hi = min(lo, a.of(finalMetric).Mean), max(hi, a.of(finalMetric).Mean)
 		}
 	}
 	if lo > hi {
@@ -113,7 +115,7 @@ func (v *sweepView) finalMap(x, y int) (figure, bool) {
 	for i := range v.Arms {
 		a := &v.Arms[i]
 		c := cell{x: indexOf(axes[x].Values, a.Arm.Point[x]), y: indexOf(axes[y].Values, a.Arm.Point[y])}
-		if a.Final.N == 0 {
+		if a.of(finalMetric).N == 0 {
 			c.color, c.lines = pale, []string{"–"}
 			gaps = true
 			all = append(all, c)
@@ -121,11 +123,11 @@ func (v *sweepView) finalMap(x, y int) (figure, bool) {
 		}
 		share := 1.0
 		if hi > lo {
-			share = (a.Final.Mean - lo) / (hi - lo)
+			share = (a.of(finalMetric).Mean - lo) / (hi - lo)
 		}
-		c.color, c.lines = viridisAt(share), []string{decimals(a.Final.Mean, 3)}
-		if isFinite(a.Final.SD) {
-			c.lines = append(c.lines, "± "+decimals(a.Final.SD, 3))
+		c.color, c.lines = viridisAt(share), []string{decimals(a.of(finalMetric).Mean, 3)}
+		if stats.IsFinite(a.of(finalMetric).SD) {
+			c.lines = append(c.lines, "± "+decimals(a.of(finalMetric).SD, 3))
 		}
 		if a.Diverged > 0 {
 			c.lines = append(c.lines, fmt.Sprintf("× %d of %d", a.Diverged, len(a.Runs)))

@@ -9,6 +9,8 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"grpo/pkg/stats"
 )
 
 // Figures whose rows are arms or comparisons, with words on the right.
@@ -61,7 +63,7 @@ func forest(rows []forestRow, xLabel string) (*panel, bool) {
 		}
 		ticks = append(ticks, plot.Tick{Value: y, Label: name})
 		pan.side = append(pan.side, sideText{y: y, of: strings.Join(r.name, " "), lines: r.side})
-		if isFinite(r.lo) && isFinite(r.hi) {
+		if stats.IsFinite(r.lo) && stats.IsFinite(r.hi) {
 			p.Add(&plotter.XErrorBars{
 				XYs: plotter.XYs{{X: r.mean, Y: y}}, XErrors: plotter.XErrors{{Low: r.mean - r.lo, High: r.hi - r.mean}},
 				LineStyle: draw.LineStyle{Color: r.look.color, Width: vg.Points(thick)}, CapWidth: vg.Points(capWidth),
@@ -72,7 +74,7 @@ func forest(rows []forestRow, xLabel string) (*panel, bool) {
 		}
 		var seeds, crossed series
 		for k, x := range r.values {
-			if !isFinite(x) || len(r.values) == 1 {
+			if !stats.IsFinite(x) || len(r.values) == 1 {
 				continue
 			}
 			at := plotter.XY{X: x, Y: y - 0.3 + 1.6*jitter(k, len(r.values))}
@@ -84,7 +86,7 @@ func forest(rows []forestRow, xLabel string) (*panel, bool) {
 		}
 		addMarkers(p, seeds, seedGlyph(r.look.color))
 		marks = addMarkers(p, crossed, divergedGlyph(r.look.color)) || marks
-		if isFinite(r.mean) {
+		if stats.IsFinite(r.mean) {
 			addMarkers(p, series{{X: r.mean, Y: y}}, r.look.glyph(markerRadius+1.4))
 		}
 	}
@@ -156,7 +158,7 @@ func (v *sweepView) armLabel(name string) string {
 
 // differenceText is what stands beside a difference.
 func differenceText(c Comparison) []string {
-	n := numbersOf(specOf("final"), 0)
+	n := numbersOf(finalMetric, 0)
 	first := signed("%s", n.bare(c.Mean)+n.interval(c.Lo, c.Hi))
 	if c.Mean > 0 {
 		first = "+" + first
@@ -202,10 +204,10 @@ func (v *sweepView) finalByArm() (figure, bool) {
 	var rows []forestRow
 	for i := range v.Arms {
 		a := &v.Arms[i]
-		if a.Final.N == 0 {
+		if a.of(finalMetric).N == 0 {
 			continue
 		}
-		f := a.Final
+		f := a.of(finalMetric)
 		r := forestRow{
 			name: []string{shorten(tickText, a.Name(), vg.Points(170))}, look: armLooks[i%overlayMax],
 			mean: f.Mean, lo: f.Lo, hi: f.Hi, values: f.Values, diverged: make([]bool, len(f.Values)),
@@ -215,14 +217,14 @@ func (v *sweepView) finalByArm() (figure, bool) {
 				r.diverged[k] = at != nil
 			}
 		}
-		if v.basesDiffer() && isFinite(a.Initial.Mean) {
-			r.base = a.Initial.Mean
+		if v.basesDiffer() && stats.IsFinite(a.of(initialMetric).Mean) {
+			r.base = a.of(initialMetric).Mean
 		}
 		if v.panels() {
 			r.look = armLooks[0] // colours that come again would say something
 		}
 		text := decimals(f.Mean, 3)
-		if isFinite(f.Lo) {
+		if stats.IsFinite(f.Lo) {
 			text += fmt.Sprintf(" [%s, %s]", decimals(f.Lo, 3), decimals(f.Hi, 3))
 		}
 		r.side = []string{text}

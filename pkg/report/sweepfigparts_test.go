@@ -139,7 +139,7 @@ func TestBandIsTheIntervalOfTheVerdict(t *testing.T) {
 		_, curves := c.arms(v)
 		for i, k := range curves {
 			last := len(k.lo) - 1
-			if f := a.Arms[i].Final; k.lo[last].Y != f.Lo || k.hi[last].Y != f.Hi {
+			if f := a.Arms[i].of(finalMetric); k.lo[last].Y != f.Lo || k.hi[last].Y != f.Hi {
 				t.Errorf("%d seeds: the band ends with [%v, %v], the interval is [%v, %v]", seeds, k.lo[last].Y, k.hi[last].Y, f.Lo, f.Hi)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
 )
 
@@ -85,7 +86,7 @@ func WriteSweepSummary(w io.Writer, a *Analysis) error {
 	b.WriteString(textTable(columns, rows))
 	if levels := a.levelsText("base level"); len(levels) > 0 {
 		separator := ", "
-		if !isFinite(a.Base) || !isFinite(a.Majority) {
+		if !stats.IsFinite(a.Base) || !stats.IsFinite(a.Majority) {
 			separator = "; " // a level by arm has commas of its own
 		}
 		fmt.Fprintf(&b, "%s; means over the finished seeds (%s); interval: 95%%, Student's t over seeds\n", strings.Join(levels, separator), a.seedCounts())
@@ -101,7 +102,7 @@ func WriteSweepSummary(w io.Writer, a *Analysis) error {
 func (a *Analysis) seedCounts() string {
 	least, most := math.MaxInt, 0
 	for _, r := range a.Arms {
-		least, most = min(least, r.Final.N), max(most, r.Final.N)
+		least, most = min(least, r.of(finalMetric).N), max(most, r.of(finalMetric).N)
 	}
 	if least >= most {
 		return fmt.Sprintf("n = %d", most)

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"grpo/internal/words"
+	"grpo/pkg/stats"
 )
 
 // column is a column of a text table. A heading may take several lines.
@@ -63,7 +64,7 @@ func textTable(columns []column, rows [][]string) string {
 
 // decimals prints v with so many decimals, n/a when there is no such figure.
 func decimals(v float64, digits int) string {
-	if !isFinite(v) {
+	if !stats.IsFinite(v) {
 		return "n/a"
 	}
 	return strconv.FormatFloat(v, 'f', digits, 64)
@@ -71,7 +72,7 @@ func decimals(v float64, digits int) string {
 
 // significant prints v with so many significant digits.
 func significant(v float64, digits int) string {
-	if !isFinite(v) {
+	if !stats.IsFinite(v) {
 		return "not finite"
 	}
 	return words.Exponent(strconv.FormatFloat(v, 'g', digits, 64))

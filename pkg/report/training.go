@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/plot"
 
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 )
 
 // TrainingPanels writes, as PNG, four panels on how one run, or several seeds
@@ -113,7 +114,7 @@ func (p *panel) headroom() {
 	switch higher := *y * 1.05; {
 	case *y <= 0:
 		*y = 1
-	case isFinite(higher):
+	case stats.IsFinite(higher):
 		*y = higher
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 )
 
 // PlotOptions changes what is around the curves of a figure.
@@ -154,7 +155,7 @@ func referenceLevels(runs []*rundir.Run) []level {
 		}
 	}
 	var out []level
-	if base, _, n := MeanSD(bases); n > 0 {
+	if base, _, n := stats.MeanSD(bases); n > 0 {
 		out = append(out, level{"base level, sampled", base, lookBase.line(medium)})
 	}
 	ofSplit := func(name, split string, l look) {
@@ -163,7 +164,7 @@ func referenceLevels(runs []*rundir.Run) []level {
 		for _, e := range evals {
 			shares = append(shares, e.MajorityBaseline)
 		}
-		if share, _, n := MeanSD(shares); n > 0 {
+		if share, _, n := stats.MeanSD(shares); n > 0 {
 			if answer := common(evals, func(e rundir.Eval) string { return e.MajorityAnswer }); answer != "" {
 				name += ` "` + shorten(legendText, answer, vg.Points(50)) + `"`
 			}
@@ -189,7 +190,7 @@ func bandOf(runs []*rundir.Run, all []series, decoding string) (lo, hi series) {
 	}
 	for _, e := range evalsOf(runs[0], rundir.SplitVal) {
 		if c := decoded(e, decoding); c != nil && c.N > 0 {
-			l, h := Wilson(c.CorrectNum, c.N, Level)
+			l, h := stats.Wilson(c.CorrectNum, c.N, stats.Level)
 			lo, hi = append(lo, plotter.XY{X: float64(e.Step), Y: l}), append(hi, plotter.XY{X: float64(e.Step), Y: h})
 		}
 	}

@@ -80,7 +80,7 @@ func (a *Analysis) answer() string {
 		return a.rateAnswer()
 	case len(a.Arms) == 1:
 		r := a.Arms[0]
-		return fmt.Sprintf("%s ends at %s, %s; there is nothing to compare it with", r.Name(), reward(r.Final), plural(r.Final.N, "seed"))
+		return fmt.Sprintf("%s ends at %s, %s; there is nothing to compare it with", r.Name(), reward(r.of(finalMetric)), plural(r.of(finalMetric).N, "seed"))
 	case len(finals) == 1:
 		return finals[0].Text
 	}
@@ -103,7 +103,7 @@ func (a *Analysis) manyAnswer(finals []Comparison) string {
 		if c.b == anchor {
 			name, first = a.compared(c.a), false
 		}
-		n := numbersOf(specOf("final"), 0)
+		n := numbersOf(finalMetric, 0)
 		difference := n.difference(c.Mean, c.Lo, c.Hi)
 		switch {
 		case a.identical(pair{c.a, c.b}):
@@ -127,7 +127,7 @@ func (a *Analysis) manyAnswer(finals []Comparison) string {
 	if anchor == a.Best && a.BestBadge != "" {
 		verb = "has the highest mean,"
 	}
-	s := fmt.Sprintf("%s %s %s, %s", a.compared(anchor), verb, reward(r.Final), plural(r.Final.N, "seed"))
+	s := fmt.Sprintf("%s %s %s, %s", a.compared(anchor), verb, reward(r.of(finalMetric)), plural(r.of(finalMetric).N, "seed"))
 	if len(beats) > 0 {
 		s += "; it beats " + listed(beats)
 	}
@@ -162,7 +162,7 @@ func (a *Analysis) divergedLines() []string {
 			continue
 		}
 		out = append(out, fmt.Sprintf("%s diverged in %s; the last evaluation counts as its final reward: %s.",
-			r.Name(), a.divergence(r), reward(r.Final)))
+			r.Name(), a.divergence(r), reward(r.of(finalMetric))))
 	}
 	return out
 }
@@ -193,8 +193,8 @@ func (a *Analysis) finalLines() []string {
 	}
 	ceiling, floor := true, true
 	for _, r := range a.Arms {
-		ceiling = ceiling && r.Final.N > 0 && r.Final.Mean >= 0.98
-		floor = floor && r.Final.N > 0 && r.Final.Mean <= 0.02
+		ceiling = ceiling && r.of(finalMetric).N > 0 && r.of(finalMetric).Mean >= 0.98
+		floor = floor && r.of(finalMetric).N > 0 && r.of(finalMetric).Mean <= 0.02
 	}
 	switch {
 	case len(a.Arms) > 1 && ceiling:
@@ -209,7 +209,7 @@ func (a *Analysis) finalLines() []string {
 // What a sign has told already is left out.
 func (a *Analysis) trendLines(told map[told]bool) []string {
 	var out []string
-	for _, spec := range figureSpecs {
+	for _, spec := range metrics {
 		var clear []Comparison
 		for _, c := range a.Comparisons {
 			if c.Kind == KindPair && c.Metric == spec.name && c.Metric != "final" && c.Separable && !told[toldOf(&c)] && !a.beside(&c) {

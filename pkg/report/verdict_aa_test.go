@@ -4,20 +4,19 @@ import (
 	"fmt"
 	"testing"
 
-	"gonum.org/v1/gonum/stat/distuv"
-
+	"grpo/internal/statstest"
 	"grpo/pkg/sweepdir"
 )
 
-// aaArms are arms that are one and the same but for chance.
+// aaArms are arms that differ by chance only.
 func aaArms(count, index, purpose int) []fakeArm {
-	r := aaRand(purpose, index)
+	r := statstest.Rand(purpose, index)
 	arms := make([]fakeArm, count)
 	for i := range arms {
 		arms[i] = fakeArm{name: fmt.Sprintf("arm %d", i+1), run: func(uint64) fakeRun {
 			return fakeRun{
-				initial: fakeBase, final: binomialRun(0.9, 0.04)(r), greedy: binomialRun(0.97, 0.01)(r),
-				format: binomialRun(0.99, 0.003)(r), length: 24.6 + 0.3*r.NormFloat64(),
+				initial: fakeBase, final: statstest.Share(r, 0.9, 0.04), greedy: statstest.Share(r, 0.97, 0.01),
+				format: statstest.Share(r, 0.99, 0.003), length: 24.6 + 0.3*r.NormFloat64(),
 				entropy: 0.04 + 0.004*r.NormFloat64(), gradNorm: 0.14 + 0.01*r.NormFloat64(), rate: 1e-3,
 				evalEvery: 50, metrics: 10,
 			}
@@ -26,9 +25,9 @@ func aaArms(count, index, purpose int) []fakeArm {
 	return arms
 }
 
-// TestAAOfVerdicts asks of the whole path, from runs to the verdict's claims,
-// that sweeps in which nothing differs are called different at most as often
-// as stated: in the final reward, and in all other figures together.
+// TestAAOfVerdicts is the A/A test of the whole path, from runs to the verdict's
+// claims: sweeps in which nothing differs are called different at most as often
+// as stated, in the final reward and in all other metrics together.
 func TestAAOfVerdicts(t *testing.T) {
 	const few = 200
 	grid := func(sw *sweepdir.Sweep) {
@@ -53,7 +52,7 @@ func TestAAOfVerdicts(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			simulations := *aaSimulations / 8
+			simulations := *statstest.Simulations / 8
 			var finals, others, interactions, first int
 			for i := range simulations {
 				sw := fakeSweep(tt.seeds, aaArms(tt.arms, i, 50+k)...)
@@ -81,14 +80,14 @@ func TestAAOfVerdicts(t *testing.T) {
 				}
 			}
 			share := func(n int) float64 { return 100 * float64(n) / float64(simulations) }
-			t.Logf("called different in %d sweeps of arms that are the same: final reward %.1f%% (%d of the first %d), other figures %.1f%%, interaction %.1f%%",
+			t.Logf("called different in %d sweeps of equal arms: final reward %.1f%% (%d of the first %d), other metrics %.1f%%, interaction %.1f%%",
 				simulations, share(finals), first, few, share(others), share(interactions))
-			for what, n := range map[string]int{"final reward": finals, "other figures": others, "interaction": interactions} {
-				if n > mostCalls(simulations) {
-					t.Errorf("%s: %d of %d sweeps, at most %d are honest", what, n, simulations, mostCalls(simulations))
+			for what, n := range map[string]int{"final reward": finals, "other metrics": others, "interaction": interactions} {
+				if n > statstest.MaxFalsePositives(simulations) {
+					t.Errorf("%s: %d of %d sweeps, at most %d allowed", what, n, simulations, statstest.MaxFalsePositives(simulations))
 				}
 			}
-			if first > mostCalls(few) {
+			if first > statstest.MaxFalsePositives(few) {
 				t.Errorf("of the first %d comparisons %d are called different", few, first)
 			}
 		})
@@ -100,38 +99,4 @@ func count(b bool) int {
 		return 1
 	}
 	return 0
-}
-
-// TestPowerOfVerdicts measures how large a true difference must be to be found
-// in four of five sweeps of two arms, with the spread over seeds of the default
-// experiment and with a larger one.
-func TestPowerOfVerdicts(t *testing.T) {
-	const simulations = 1000
-	for _, sd := range []float64{0.013, 0.04} {
-		for _, n := range []int{4, 8} {
-			// The distribution of the difference of two runs: seeds and the luck of
-			// 1024 problems.
-			at := 0.0
-			for effect := 0.005; effect < 0.3; effect += 0.005 {
-				found := 0
-				for i := range simulations {
-					r := aaRand(9, i)
-					d := make([]float64, n)
-					for k := range d {
-						x, y := clamp(0.85+sd*r.NormFloat64()), clamp(0.85-effect+sd*r.NormFloat64())
-						d[k] = (distuv.Binomial{N: aaProblems, P: x, Src: r}.Rand() - distuv.Binomial{N: aaProblems, P: y, Src: r}.Rand()) / aaProblems
-					}
-					found += count(StudentT(d, 1./aaProblems).P <= Alpha)
-				}
-				if found >= 0.8*simulations {
-					at = effect
-					break
-				}
-			}
-			t.Logf("spread over seeds %.1f points, n = %d: a difference of %.1f points is found in 80%% of sweeps", 100*sd, n, 100*at)
-			if at == 0 {
-				t.Errorf("spread %v, n = %d: no difference up to 30 points is found", sd, n)
-			}
-		}
-	}
 }

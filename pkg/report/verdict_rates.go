@@ -44,7 +44,7 @@ func (a *Analysis) rateArms() []rateArm {
 	var out []rateArm
 	for i := range a.Arms {
 		row := &a.Arms[i]
-		if row.Final.N == 0 {
+		if row.of(finalMetric).N == 0 {
 			continue
 		}
 		v, err := strconv.ParseFloat(row.Arm.Point[0], 64)
@@ -72,7 +72,7 @@ func (r rateArm) worse() bool {
 // rises: its reward still grows at the end, by a point or more and by more than
 // the seeds explain.
 func (r rateArm) rises() bool {
-	return r.row.LateGain.N > 1 && r.row.LateGain.Lo > 0 && r.row.LateGain.Mean >= 0.01
+	return r.row.of(lateGainMetric).N > 1 && r.row.of(lateGainMetric).Lo > 0 && r.row.of(lateGainMetric).Mean >= 0.01
 }
 
 // slow: below the best rate, worse than it, and still rising.
@@ -115,7 +115,7 @@ func (a *Analysis) rateAnswer() string {
 	case "":
 		what += " of those that did not diverge"
 	}
-	s := fmt.Sprintf("learning rate %s has the %s, %s, %s", arms[at].value(), what, reward(best.Final), plural(best.Final.N, "seed"))
+	s := fmt.Sprintf("learning rate %s has the %s, %s, %s", arms[at].value(), what, reward(best.of(finalMetric)), plural(best.of(finalMetric).N, "seed"))
 	if len(ties) > 0 {
 		s += ", not separable from " + listed(ties)
 	}
@@ -150,7 +150,7 @@ func (a *Analysis) rateLines() []string {
 }
 
 func (a *Analysis) rateLine(r rateArm, i, at int, arms []rateArm) string {
-	n := numbersOf(specOf("final"), 0)
+	n := numbersOf(finalMetric, 0)
 	steps := ""
 	if r.row.Steps > 0 {
 		steps = fmt.Sprintf(" after %s", plural(r.row.Steps, "step"))
@@ -161,7 +161,7 @@ func (a *Analysis) rateLine(r rateArm, i, at int, arms []rateArm) string {
 	}
 	rising := ""
 	if r.rises() {
-		rising = fmt.Sprintf(", still rising (%s over the last quarter)", n.difference(r.row.LateGain.Mean, r.row.LateGain.Lo, r.row.LateGain.Hi))
+		rising = fmt.Sprintf(", still rising (%s over the last quarter)", n.difference(r.row.of(lateGainMetric).Mean, r.row.of(lateGainMetric).Lo, r.row.of(lateGainMetric).Hi))
 	}
 	switch {
 	case r.collapses():
@@ -171,17 +171,17 @@ func (a *Analysis) rateLine(r rateArm, i, at int, arms []rateArm) string {
 		if a.BestBadge != badgeBest {
 			verb = "has the highest mean"
 		}
-		return fmt.Sprintf("%s %s: %s%s%s", r.value(), verb, reward(r.row.Final), steps, rising)
+		return fmt.Sprintf("%s %s: %s%s%s", r.value(), verb, reward(r.row.of(finalMetric)), steps, rising)
 	case at >= 0 && r.slow(arms[at].rate):
-		return fmt.Sprintf("%s learns slowly: %s%s%s%s", r.value(), reward(r.row.Final), steps, behind, rising)
+		return fmt.Sprintf("%s learns slowly: %s%s%s%s", r.value(), reward(r.row.of(finalMetric)), steps, behind, rising)
 	case r.worse():
-		return fmt.Sprintf("%s is worse: %s%s%s", r.value(), reward(r.row.Final), behind, rising)
+		return fmt.Sprintf("%s is worse: %s%s%s", r.value(), reward(r.row.of(finalMetric)), behind, rising)
 	case r.against != nil:
 		d, who := *r.against, "the best and it"
 		if d.reversed {
 			d, who = d.turned(), "it and the best"
 		}
-		return fmt.Sprintf("%s: %s%s; %s %s", r.value(), reward(r.row.Final), rising, who, notSeparable(&d, n))
+		return fmt.Sprintf("%s: %s%s; %s %s", r.value(), reward(r.row.of(finalMetric)), rising, who, notSeparable(&d, n))
 	}
-	return fmt.Sprintf("%s: %s%s", r.value(), reward(r.row.Final), rising)
+	return fmt.Sprintf("%s: %s%s", r.value(), reward(r.row.of(finalMetric)), rising)
 }

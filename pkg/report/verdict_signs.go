@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"grpo/pkg/stats"
 )
 
 // Signs are patterns in the figures of an arm that explain its reward or
@@ -36,7 +38,7 @@ func (a *Analysis) signs() ([]string, map[told]bool) {
 	done := map[told]bool{}
 	for i := range a.Arms {
 		switch r := &a.Arms[i]; {
-		case r.Final.N == 0:
+		case r.of(finalMetric).N == 0:
 		case hacked(r):
 			out = append(out, a.hackedText(r))
 		case r.Arm.Control:
@@ -64,13 +66,13 @@ func (a *Analysis) signs() ([]string, map[told]bool) {
 // nearly all of them are wrong, the answers are no better than before, and what
 // was trained on paid for that.
 func hacked(r *ArmRow) bool {
-	if r.Problems == 0 || r.Final.N == 0 {
+	if r.Problems == 0 || r.of(finalMetric).N == 0 {
 		return false
 	}
-	wrong := r.FormattedWrong.Mean / float64(r.Problems)
-	return r.FormatReward.Mean >= hackedFormat && r.FormatReward.Mean > r.InitialFormat.Mean &&
-		wrong >= hackedWrong && r.Final.Mean <= r.Initial.Mean &&
-		r.TrainReward.Mean-r.TrainAnswer.Mean >= hackedPay
+	wrong := r.of(formattedWrongMetric).Mean / float64(r.Problems)
+	return r.of(formatMetric).Mean >= hackedFormat && r.of(formatMetric).Mean > r.of(initialFormatMetric).Mean &&
+		wrong >= hackedWrong && r.of(finalMetric).Mean <= r.of(initialMetric).Mean &&
+		r.of(trainRewardMetric).Mean-r.of(trainAnswerMetric).Mean >= hackedPay
 }
 
 func (a *Analysis) hackedText(r *ArmRow) string {
@@ -78,19 +80,19 @@ func (a *Analysis) hackedText(r *ArmRow) string {
 	if r.Arm.Control {
 		who = controlName(r)
 	}
-	tokens := numbersOf(specOf("completion_length"), 0)
+	tokens := numbersOf(lengthMetric, 0)
 	return fmt.Sprintf("%s: the format is hacked: format reward %s with answer reward %s and %s a completion (before training %s, %s and %s).",
-		who, decimals(r.FormatReward.Mean, 2), decimals(r.Final.Mean, 2), tokens.value(r.Length.Mean),
-		decimals(r.InitialFormat.Mean, 2), decimals(r.Initial.Mean, 2), tokens.value(r.InitialLength.Mean))
+		who, decimals(r.of(formatMetric).Mean, 2), decimals(r.of(finalMetric).Mean, 2), tokens.value(r.of(lengthMetric).Mean),
+		decimals(r.of(initialFormatMetric).Mean, 2), decimals(r.of(initialMetric).Mean, 2), tokens.value(r.of(initialLengthMetric).Mean))
 }
 
 // gain is the change of reward over training, seed by seed.
-func gain(r *ArmRow) Estimate {
+func gain(r *ArmRow) stats.Estimate {
 	resolution := 0.0
 	if r.Problems > 0 {
 		resolution = 1 / float64(r.Problems)
 	}
-	return StudentT(differences(r.Final.Values, r.Initial.Values), resolution)
+	return stats.StudentT(stats.Differences(r.of(finalMetric).Values, r.of(initialMetric).Values), resolution)
 }
 
 // belowBase: training took away more than the seeds explain. One seed can't
@@ -100,14 +102,14 @@ func belowBase(r *ArmRow) bool { return gain(r).Hi < 0 }
 // fellApart: the arm diverged somewhere, ended below its base, or lost half of
 // its best.
 func fellApart(r *ArmRow) bool {
-	return r.Diverged > 0 || belowBase(r) || r.Final.N > 0 && r.Final.Mean < collapsedShare*r.Best.Mean
+	return r.Diverged > 0 || belowBase(r) || r.of(finalMetric).N > 0 && r.of(finalMetric).Mean < collapsedShare*r.of(bestMetric).Mean
 }
 
 // endText is how an arm that fell apart ended.
 func (a *Analysis) endText(r *ArmRow) string {
-	s := "final reward " + reward(r.Final)
+	s := "final reward " + reward(r.of(finalMetric))
 	if belowBase(r) {
-		s += fmt.Sprintf(", below the base level of %s", percent(r.Initial.Mean))
+		s += fmt.Sprintf(", below the base level of %s", percent(r.of(initialMetric).Mean))
 	}
 	if r.Diverged > 0 {
 		s = "diverged in " + a.divergence(*r) + ", " + s
@@ -125,7 +127,7 @@ func controlName(r *ArmRow) string {
 
 func controlText(a *Analysis, r *ArmRow) string {
 	g := gain(r)
-	n := numbersOf(specOf("final"), 0)
+	n := numbersOf(finalMetric, 0)
 	switch {
 	case fellApart(r):
 		return fmt.Sprintf("%s: collapsed as it must (%s).", controlName(r), a.endText(r))
@@ -133,11 +135,13 @@ func controlText(a *Analysis, r *ArmRow) string {
 		return fmt.Sprintf("%s: did not collapse but gained %s over the base level, which its reward can't explain; look for a leak, or for a format that the base level lacked.",
 			controlName(r), n.difference(g.Mean, g.Lo, g.Hi))
 	}
-	return fmt.Sprintf("%s: did not learn, and did not collapse (%s; base level %s).", controlName(r), a.endText(r), percent(r.Initial.Mean))
+	return fmt.Sprintf("%s: did not learn, and did not collapse (%s; base level %s).", controlName(r), a.endText(r), percent(r.of(initialMetric).Mean))
 }
 
 // offPolicy: more than one update a step.
-func offPolicy(r *ArmRow) bool { return r.UpdatesPerStep.N > 0 && r.UpdatesPerStep.Mean > 1 }
+func offPolicy(r *ArmRow) bool {
+	return r.of(updatesPerStepMetric).N > 0 && r.of(updatesPerStepMetric).Mean > 1
+}
 
 // clipLines tell of off-policy arms that fell apart without a clip where
 // others, with as many updates a step, held with one.
@@ -145,21 +149,21 @@ func (a *Analysis) clipLines() []string {
 	var out []string
 	for i := range a.Arms {
 		free := &a.Arms[i]
-		if free.Arm.Control || !offPolicy(free) || free.ClipFraction.N > 0 || !fellApart(free) {
+		if free.Arm.Control || !offPolicy(free) || free.of(clipFractionMetric).N > 0 || !fellApart(free) {
 			continue
 		}
 		var holds []string
 		for j := range a.Arms {
 			held := &a.Arms[j]
-			same := math.Abs(held.UpdatesPerStep.Mean-free.UpdatesPerStep.Mean) < 0.01
-			if held.Arm.Control || !offPolicy(held) || !same || held.ClipFraction.N == 0 || fellApart(held) {
+			same := math.Abs(held.of(updatesPerStepMetric).Mean-free.of(updatesPerStepMetric).Mean) < 0.01
+			if held.Arm.Control || !offPolicy(held) || !same || held.of(clipFractionMetric).N == 0 || fellApart(held) {
 				continue
 			}
-			holds = append(holds, fmt.Sprintf("%s at %s (the clip binds on %s of the tokens)", held.Name(), reward(held.Final), percent(held.ClipFraction.Mean)))
+			holds = append(holds, fmt.Sprintf("%s at %s (the clip binds on %s of the tokens)", held.Name(), reward(held.of(finalMetric)), percent(held.of(clipFractionMetric).Mean)))
 		}
 		if len(holds) > 0 {
 			out = append(out, fmt.Sprintf("off-policy, with %s updates a step and without a clip, %s falls apart: %s. With a clip the policy holds: %s.",
-				decimals(free.UpdatesPerStep.Mean, 0), free.Name(), a.endText(free), listed(holds)))
+				decimals(free.of(updatesPerStepMetric).Mean, 0), free.Name(), a.endText(free), listed(holds)))
 		}
 	}
 	return out
@@ -173,21 +177,21 @@ func (a *Analysis) short(x, y int) bool {
 		return false
 	}
 	c := a.find("completion_length", x, y)
-	return c != nil && c.Separable && p.Length.Mean < shortShare*q.Length.Mean && p.Length.Mean < shortShare*p.InitialLength.Mean
+	return c != nil && c.Separable && p.of(lengthMetric).Mean < shortShare*q.of(lengthMetric).Mean && p.of(lengthMetric).Mean < shortShare*p.of(initialLengthMetric).Mean
 }
 
 // shortText tells of arm x, beside the arms that are longer.
 func (a *Analysis) shortText(x int, beside []int) string {
 	p := &a.Arms[x]
-	n := numbersOf(specOf("completion_length"), 0)
+	n := numbersOf(lengthMetric, 0)
 	var others []string
 	for _, y := range beside {
 		c := a.find("completion_length", x, y)
 		longer := c.turned() // a length, not a signed difference of the plan's arms
-		others = append(others, fmt.Sprintf("%s writes %s (%s more)", a.Arms[y].Name(), n.bare(a.Arms[y].Length.Mean), n.difference(longer.Mean, longer.Lo, longer.Hi)))
+		others = append(others, fmt.Sprintf("%s writes %s (%s more)", a.Arms[y].Name(), n.bare(a.Arms[y].of(lengthMetric).Mean), n.difference(longer.Mean, longer.Lo, longer.Hi)))
 	}
-	others = append(others, "the base model "+n.bare(p.InitialLength.Mean))
-	return fmt.Sprintf("%s falls into short completions: %s, where %s.", p.Name(), n.value(p.Length.Mean), listed(others))
+	others = append(others, "the base model "+n.bare(p.of(initialLengthMetric).Mean))
+	return fmt.Sprintf("%s falls into short completions: %s, where %s.", p.Name(), n.value(p.of(lengthMetric).Mean), listed(others))
 }
 
 // undoneLines tell, in a grid, where a short length at one value of a key is
@@ -197,8 +201,8 @@ func (a *Analysis) undoneLines() []string {
 	if g == nil {
 		return nil
 	}
-	sound := func(arm int) bool { return a.Arms[arm].Length.N > 0 && !fellApart(&a.Arms[arm]) }
-	n := numbersOf(specOf("completion_length"), 0)
+	sound := func(arm int) bool { return a.Arms[arm].of(lengthMetric).N > 0 && !fellApart(&a.Arms[arm]) }
+	n := numbersOf(lengthMetric, 0)
 	var out []string
 	x, y := g.factors[0], g.factors[1]
 	for i := range 2 {
@@ -209,10 +213,10 @@ func (a *Analysis) undoneLines() []string {
 			}
 			var cures []string
 			if a.short(arm, otherX) && !a.short(otherY, opposite) {
-				cures = append(cures, fmt.Sprintf("%s %s (%s)", y.label, y.values[1-j], n.value(a.Arms[otherY].Length.Mean)))
+				cures = append(cures, fmt.Sprintf("%s %s (%s)", y.label, y.values[1-j], n.value(a.Arms[otherY].of(lengthMetric).Mean)))
 			}
 			if a.short(arm, otherY) && !a.short(otherX, opposite) {
-				cures = append(cures, fmt.Sprintf("%s %s (%s)", x.label, x.values[1-i], n.value(a.Arms[otherX].Length.Mean)))
+				cures = append(cures, fmt.Sprintf("%s %s (%s)", x.label, x.values[1-i], n.value(a.Arms[otherX].of(lengthMetric).Mean)))
 			}
 			if len(cures) > 0 {
 				out = append(out, fmt.Sprintf("The short completions belong to %s %s together with %s %s: %s undoes them.",

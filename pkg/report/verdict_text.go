@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"grpo/pkg/stats"
 )
 
 // numbers prints the values of one figure in the unit in which people read it:
@@ -19,7 +21,7 @@ type numbers struct {
 
 // numbersOf chooses how the figure is printed; of are values that must stay
 // apart when they are.
-func numbersOf(spec *figureSpec, problems int, of ...float64) numbers {
+func numbersOf(spec *metric, problems int, of ...float64) numbers {
 	switch {
 	case spec.scale == rewardScale || spec.scale == signedScale:
 		return numbers{factor: 100, digits: 1, percent: true}
@@ -32,7 +34,7 @@ func numbersOf(spec *figureSpec, problems int, of ...float64) numbers {
 	}
 	largest := 0.0
 	for _, v := range of {
-		if isFinite(v) {
+		if stats.IsFinite(v) {
 			largest = max(largest, math.Abs(v))
 		}
 	}
@@ -41,7 +43,7 @@ func numbersOf(spec *figureSpec, problems int, of ...float64) numbers {
 
 // digitsFor is the number of decimals that show three digits of v, at most 6.
 func digitsFor(v float64) int {
-	if v = math.Abs(v); v == 0 || !isFinite(v) {
+	if v = math.Abs(v); v == 0 || !stats.IsFinite(v) {
 		return 3
 	}
 	return min(max(2-int(math.Floor(math.Log10(v))), 0), 6)
@@ -49,7 +51,7 @@ func digitsFor(v float64) int {
 
 // bare is the number without its unit; never "-0.0".
 func (n numbers) bare(v float64) string {
-	if !isFinite(v) {
+	if !stats.IsFinite(v) {
 		return "n/a"
 	}
 	s := strconv.FormatFloat(v*n.factor, 'f', n.digits, 64)
@@ -67,7 +69,7 @@ func (n numbers) value(v float64) string {
 }
 
 func (n numbers) interval(lo, hi float64) string {
-	if !isFinite(lo) || !isFinite(hi) {
+	if !stats.IsFinite(lo) || !stats.IsFinite(hi) {
 		return ""
 	}
 	return " [" + n.bare(lo) + ", " + n.bare(hi) + "]"
@@ -86,10 +88,10 @@ func (n numbers) difference(mean, lo, hi float64) string {
 }
 
 // reward is a reward in words: "93.3% [91.2, 95.4]".
-func reward(f Figure) string { return numbersOf(specOf("final"), 0).mean(f) }
+func reward(f Figure) string { return numbersOf(finalMetric, 0).mean(f) }
 
 // percent is a share in words.
-func percent(v float64) string { return numbersOf(specOf("final"), 0).value(v) }
+func percent(v float64) string { return numbersOf(finalMetric, 0).value(v) }
 
 // comparisonText is the sentence, without its full stop, that a comparison
 // allows.
@@ -100,7 +102,7 @@ func (a *Analysis) comparisonText(c *Comparison) string {
 	if a.identical(pair{c.a, c.b}) {
 		return fmt.Sprintf("%s and %s are the same experiment: their runs are identical to the bit (%s)", a.compared(c.a), a.compared(c.b), plural(c.N, "seed"))
 	}
-	n := numbersOf(specOf(c.Metric), 0)
+	n := numbersOf(metricOf(c.Metric), 0)
 	x, y := a.compared(c.a), a.compared(c.b)
 	difference := n.difference(c.Mean, c.Lo, c.Hi)
 	switch {
@@ -123,7 +125,7 @@ func notSeparable(d *Comparison, n numbers) string {
 		return fmt.Sprintf("are not separable with %d seeds (no difference in any of them)", d.N)
 	}
 	s := fmt.Sprintf("are not separable with %d seeds (difference %s", d.N, n.difference(d.Mean, d.Lo, d.Hi))
-	if d.P <= Alpha {
+	if d.P <= stats.Alpha {
 		s += fmt.Sprintf("; p = %s by itself, %s among %d comparisons", pValue(d.P), pValue(d.PHolm), d.family)
 	}
 	s += ")"
@@ -138,8 +140,8 @@ func (c *Comparison) needed() string {
 	switch {
 	case c.SeedsNeeded == 0:
 		return "-"
-	case c.SeedsNeeded > mostSeeds:
-		return fmt.Sprintf("more than %d", mostSeeds)
+	case c.SeedsNeeded > stats.MaxPairs:
+		return fmt.Sprintf("more than %d", stats.MaxPairs)
 	}
 	return fmt.Sprintf("about %d", c.SeedsNeeded)
 }
@@ -147,7 +149,7 @@ func (c *Comparison) needed() string {
 // pValue prints p with two digits, and never as 0.
 func pValue(p float64) string {
 	switch {
-	case !isFinite(p):
+	case !stats.IsFinite(p):
 		return "n/a"
 	case p < 0.001:
 		return "<0.001"
@@ -170,32 +172,32 @@ func (a *Analysis) metricNumbers(c *Comparison) numbers {
 	if a.Arms[c.b].Problems != problems {
 		problems = 0
 	}
-	return numbersOf(specOf(c.Metric), problems, a.metricMean(c, c.a), a.metricMean(c, c.b))
+	return numbersOf(metricOf(c.Metric), problems, a.metricMean(c, c.a), a.metricMean(c, c.b))
 }
 
 // metricMean is the arm's mean over the seeds of the comparison.
 func (a *Analysis) metricMean(c *Comparison, arm int) float64 {
-	values := specOf(c.Metric).of(&a.Arms[arm]).Values
+	values := a.Arms[arm].of(metricOf(c.Metric)).Values
 	var x []float64
 	for i, d := range c.Diffs {
-		if isFinite(d) {
+		if stats.IsFinite(d) {
 			x = append(x, values[i])
 		}
 	}
-	mean, _, _ := MeanSD(x)
+	mean, _, _ := stats.MeanSD(x)
 	return mean
 }
 
 func (a *Analysis) metricLabel(metric string) string {
-	label := specOf(metric).label
+	label := metricOf(metric).label
 	return strings.ToUpper(label[:1]) + label[1:]
 }
 
 // interactionText says whether the effect of one key depends on the other.
 func (a *Analysis) interactionText(c *Comparison, g *grid, first, second []float64) string {
-	n := numbersOf(specOf("final"), 0)
+	n := numbersOf(finalMetric, 0)
 	x, y := g.factors[0], g.factors[1]
-	e0, e1 := StudentT(first, c.resolution), StudentT(second, c.resolution)
+	e0, e1 := stats.StudentT(first, c.resolution), stats.StudentT(second, c.resolution)
 	effects := fmt.Sprintf("%s instead of %s changes the final reward by %s at %s %s and by %s at %s",
 		x.values[1], x.values[0], n.difference(e0.Mean, e0.Lo, e0.Hi), y.label, y.values[0], n.difference(e1.Mean, e1.Lo, e1.Hi), y.values[1])
 	if !c.Separable {

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"grpo/pkg/stats"
 )
 
 const (
@@ -23,11 +25,11 @@ func torn(r *ArmRow) (learned, stayed []int, ok bool) {
 		return nil, nil, false
 	}
 	low, high := math.Inf(1), math.Inf(-1) // of those that learned, and of those that did not
-	for i, rise := range differences(r.Final.Values, r.Initial.Values) {
+	for i, rise := range stats.Differences(r.of(finalMetric).Values, r.of(initialMetric).Values) {
 		if math.IsNaN(rise) {
 			continue
 		}
-		p, q := r.Initial.Values[i], r.Final.Values[i]
+		p, q := r.of(initialMetric).Values[i], r.of(finalMetric).Values[i]
 		if rise > learnedBy*math.Sqrt((p*(1-p)+q*(1-q))/float64(r.Problems)) {
 			learned, low = append(learned, i), min(low, q)
 		} else {
@@ -49,7 +51,7 @@ func (a *Analysis) tornLines() []string {
 		ends := func(places []int) string {
 			var values []float64
 			for _, at := range places {
-				values = append(values, r.Final.Values[at])
+				values = append(values, r.of(finalMetric).Values[at])
 			}
 			lo, hi := percent(slices.Min(values)), percent(slices.Max(values))
 			if lo == hi {
@@ -66,7 +68,7 @@ func (a *Analysis) tornLines() []string {
 			seeds = "seeds"
 		}
 		out = append(out, fmt.Sprintf("%s is torn: %d of %d seeds did not learn (%s %s, at %s; before training %s), the others end at %s. Its mean and interval describe neither kind of seed.",
-			r.Name(), len(stayed), len(stayed)+len(learned), seeds, strings.Join(who, ", "), ends(stayed), percent(r.Initial.Mean), ends(learned)))
+			r.Name(), len(stayed), len(stayed)+len(learned), seeds, strings.Join(who, ", "), ends(stayed), percent(r.of(initialMetric).Mean), ends(learned)))
 	}
 	return out
 }

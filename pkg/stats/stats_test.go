@@ -1,4 +1,4 @@
-package report
+package stats
 
 import (
 	"math"
@@ -7,6 +7,8 @@ import (
 	"gonum.org/v1/gonum/floats/scalar"
 	"gonum.org/v1/gonum/stat/distuv"
 	"pgregory.net/rapid"
+
+	"grpo/internal/statstest"
 )
 
 // The intervals of Newcombe, Two-sided confidence intervals for the single
@@ -85,13 +87,9 @@ func TestMeanSD(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			mean, sd, n := MeanSD(tt.x)
-			if !same(mean, tt.mean) || !same(sd, tt.sd) || n != tt.n {
+			if !statstest.Same(mean, tt.mean) || !statstest.Same(sd, tt.sd) || n != tt.n {
 				t.Errorf("%v, %v, %d, want %v, %v, %d", mean, sd, n, tt.mean, tt.sd, tt.n)
 			}
 		})
 	}
-}
-
-func same(a, b float64) bool {
-	return math.IsNaN(a) && math.IsNaN(b) || scalar.EqualWithinAbsOrRel(a, b, 1e-12, 1e-12)
 }

@@ -1,7 +1,6 @@
-package report
+package stats
 
 import (
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -11,82 +10,73 @@ import (
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
-	"grpo/pkg/rng"
+	"grpo/internal/statstest"
 )
 
-// The test of honesty: the same arm twice, other seeds, must not be called
-// different more often than 5%. The methods that were turned down are here as
-// well, so that docs/statistics.md can say by how much they fail:
+// The A/A test: two samples of the same distribution must not be called different
+// more often than 5%. The rejected methods are here as well, so that
+// docs/statistics.md can say by how much they miss that:
 //
-//	go test ./pkg/report -run AA -v
-//	go test ./pkg/report -run AA -v -simulations 16000     as in the docs
+//	go test ./pkg/stats -run AA -v
+//	go test ./pkg/stats -run AA -v -simulations 16000     as in the docs
 
-var aaSimulations = flag.Int("simulations", 1600, "comparisons of an arm with itself, of each kind; an eighth of it in whole sweeps")
-
-// aaSource draws the final figure of a run. Both arms draw from it, so that
-// every difference is chance.
+// aaSource draws a value. Both samples draw from it, so that every difference is
+// chance.
 type aaSource struct {
 	name       string
 	resolution float64
 	draw       func(r *rand.Rand) float64
 }
 
-const aaProblems = 1024
-
-// binomialRun is the reward of a run whose true reward is spread over seeds.
-func binomialRun(p, sd float64) func(*rand.Rand) float64 {
-	return func(r *rand.Rand) float64 {
-		q := clamp(p + sd*r.NormFloat64())
-		return distuv.Binomial{N: aaProblems, P: q, Src: r}.Rand() / aaProblems
-	}
+// binomialShare draws the share of right answers, whose true value is spread over
+// draws.
+func binomialShare(p, sd float64) func(*rand.Rand) float64 {
+	return func(r *rand.Rand) float64 { return statstest.Share(r, p, sd) }
 }
 
 func aaSources() []aaSource {
 	t3 := func(r *rand.Rand) float64 { return distuv.StudentsT{Mu: 0.8, Sigma: 0.03, Nu: 3, Src: r}.Rand() }
 	return []aaSource{
 		{"normal", 0, func(r *rand.Rand) float64 { return 0.8 + 0.04*r.NormFloat64() }},
-		{"1024 problems, p .9, seed sd .04", 1. / aaProblems, binomialRun(0.9, 0.04)},
-		{"the same, seed sd 0", 1. / aaProblems, binomialRun(0.9, 0)},
-		{"near the ceiling, p .999", 1. / aaProblems, binomialRun(0.999, 0)},
+		{"1024 problems, p .9, seed sd .04", 1. / statstest.Problems, binomialShare(0.9, 0.04)},
+		{"the same, seed sd 0", 1. / statstest.Problems, binomialShare(0.9, 0)},
+		{"near the ceiling, p .999", 1. / statstest.Problems, binomialShare(0.999, 0)},
 		{"skewed (exponential)", 0, func(r *rand.Rand) float64 { return r.ExpFloat64() }},
 		{"heavy tails (t, 3 df)", 0, t3},
-		{"one seed in five collapses", 1. / aaProblems, func(r *rand.Rand) float64 {
+		{"one seed in five collapses", 1. / statstest.Problems, func(r *rand.Rand) float64 {
 			if r.Float64() < 0.2 {
-				return binomialRun(0.05, 0.02)(r)
+				return binomialShare(0.05, 0.02)(r)
 			}
-			return binomialRun(0.9, 0.02)(r)
+			return binomialShare(0.9, 0.02)(r)
 		}},
 		{"steps in tens", 10, func(r *rand.Rand) float64 { return 10 * math.Round(6+0.7*r.NormFloat64()) }},
 	}
 }
 
-// aaRand is a repeatable source for a case of a simulation.
-func aaRand(purpose, index int) *rand.Rand {
-	return rand.New(rng.New(20, 0x6161).Sequence(uint32(purpose), uint32(index), 0))
-}
-
-// method says whether it calls the mean of differences different from 0.
+// method is a test of the mean of paired differences being 0.
 type method struct {
-	name   string
-	differ func(d []float64, resolution float64, all []moments) bool
-	// held is set for the method in use, which must keep its level.
-	held bool
+	name string
+	// differ says whether the method calls the mean of d different from 0; all has
+	// the moments of every resample of d.
+	differ func(d []float64, resolution float64, all []resampled) bool
+	// used is set for the method in use, which must keep its level.
+	used bool
 }
 
 var aaMethods = []method{
-	{"percentile bootstrap", func(d []float64, _ float64, all []moments) bool {
+	{"percentile bootstrap", func(d []float64, _ float64, all []resampled) bool {
 		below, above := bootShares(all, func(mean, _ float64) float64 { return mean })
 		return below < 0.025 || above < 0.025
 	}, false},
 	{"BCa bootstrap", bcaDiffers, false},
 	{"bootstrap-t", bootTDiffers, false},
 	{"sign flips", signFlipDiffers, false},
-	{"Student's t", func(d []float64, resolution float64, _ []moments) bool { return StudentT(d, resolution).P <= Alpha }, true},
+	{"Student's t", func(d []float64, resolution float64, _ []resampled) bool { return StudentT(d, resolution).P <= Alpha }, true},
 }
 
 // bootShares returns how much of the bootstrap distribution of a statistic is
 // at most 0, and at least 0, over all resamples.
-func bootShares(all []moments, statistic func(mean, se float64) float64) (below, above float64) {
+func bootShares(all []resampled, statistic func(mean, se float64) float64) (below, above float64) {
 	for _, m := range all {
 		switch v := statistic(m.mean, m.se); {
 		case v < 0:
@@ -100,10 +90,11 @@ func bootShares(all []moments, statistic func(mean, se float64) float64) (below,
 	return below, above
 }
 
-type moments struct{ mean, se, weight float64 }
+// resampled has the mean and standard error of a resample, and its probability.
+type resampled struct{ mean, se, weight float64 }
 
 // allMoments lists mean and standard error of every resample.
-func allMoments(d []float64) []moments {
+func allMoments(d []float64) []resampled {
 	squares := make([]float64, len(d))
 	for i, v := range d {
 		squares[i] = v * v
@@ -111,16 +102,16 @@ func allMoments(d []float64) []moments {
 	r := resamplesOf(len(d))
 	first, second := r.means(d), r.means(squares)
 	n := float64(len(d))
-	out := make([]moments, len(first))
+	out := make([]resampled, len(first))
 	for i := range out {
 		variance := max(0, second[i].value-first[i].value*first[i].value) * n / (n - 1)
-		out[i] = moments{first[i].value, math.Sqrt(variance / n), first[i].weight}
+		out[i] = resampled{first[i].value, math.Sqrt(variance / n), first[i].weight}
 	}
 	return out
 }
 
 // bcaDiffers is the bias-corrected and accelerated bootstrap (Efron 1987).
-func bcaDiffers(d []float64, _ float64, all []moments) bool {
+func bcaDiffers(d []float64, _ float64, all []resampled) bool {
 	mean, _, n := MeanSD(d)
 	if slices.Min(d) == slices.Max(d) {
 		return mean != 0
@@ -151,7 +142,7 @@ func bcaDiffers(d []float64, _ float64, all []moments) bool {
 
 // bootTDiffers is the bootstrap-t: the quantiles of Student's t are replaced by
 // those of the resampled t.
-func bootTDiffers(d []float64, _ float64, all []moments) bool {
+func bootTDiffers(d []float64, _ float64, all []resampled) bool {
 	mean, sd, n := MeanSD(d)
 	if sd == 0 {
 		return mean != 0
@@ -171,7 +162,7 @@ func bootTDiffers(d []float64, _ float64, all []moments) bool {
 
 // signFlipDiffers is the permutation test of paired differences: its smallest p
 // value is 2/2^n.
-func signFlipDiffers(d []float64, _ float64, _ []moments) bool {
+func signFlipDiffers(d []float64, _ float64, _ []resampled) bool {
 	observed := math.Abs(stat.Mean(d, nil))
 	extreme, all := 0, 1<<len(d)
 	for signs := range all {
@@ -189,40 +180,29 @@ func signFlipDiffers(d []float64, _ float64, _ []moments) bool {
 	return float64(extreme)/float64(all) <= Alpha
 }
 
-// mostCalls is how many of n honest comparisons may be called different when
-// the true rate is at most 5%: beyond it is less likely than 1 in 10000.
-func mostCalls(n int) int {
-	b := distuv.Binomial{N: float64(n), P: Alpha}
-	k := int(Alpha * float64(n))
-	for b.CDF(float64(k)) < 1-1e-4 {
-		k++
-	}
-	return k
-}
-
 func TestAAOfMethods(t *testing.T) {
 	for _, n := range []int{4, 8} {
-		simulations := *aaSimulations
-		// What was turned down needs no such care.
+		simulations := *statstest.Simulations
+		// The rejected methods need less precision.
 		rivals := map[int]int{4: simulations / 2, 8: simulations / 8}[n]
-		table := fmt.Sprintf("called different, of %d comparisons of an arm with itself (of %d by the methods other than t), n = %d seeds\n%-36s", simulations, rivals, n, "")
+		table := fmt.Sprintf("called different, of %d comparisons of a distribution with itself (of %d by the methods other than t), n = %d seeds\n%-36s", simulations, rivals, n, "")
 		for _, m := range aaMethods {
 			table += fmt.Sprintf(" %21s", m.name)
 		}
 		for s, source := range aaSources() {
 			calls := make([]int, len(aaMethods))
 			for i := range simulations {
-				r := aaRand(n*100+s, i)
+				r := statstest.Rand(n*100+s, i)
 				d := make([]float64, n)
 				for k := range d {
 					d[k] = source.draw(r) - source.draw(r)
 				}
-				var all []moments
+				var all []resampled
 				if i < rivals {
 					all = allMoments(d)
 				}
 				for k, m := range aaMethods {
-					if !m.held && i >= rivals {
+					if !m.used && i >= rivals {
 						continue
 					}
 					if m.differ(d, source.resolution, all) {
@@ -233,12 +213,12 @@ func TestAAOfMethods(t *testing.T) {
 			table += fmt.Sprintf("\n%-36s", source.name)
 			for k, m := range aaMethods {
 				of := rivals
-				if m.held {
+				if m.used {
 					of = simulations
 				}
 				table += fmt.Sprintf(" %20.1f%%", 100*float64(calls[k])/float64(of))
-				if m.held && calls[k] > mostCalls(simulations) {
-					t.Errorf("n = %d, %s: %s calls %d of %d different, at most %d are honest", n, source.name, m.name, calls[k], simulations, mostCalls(simulations))
+				if m.used && calls[k] > statstest.MaxFalsePositives(simulations) {
+					t.Errorf("n = %d, %s: %s calls %d of %d different, at most %d allowed", n, source.name, m.name, calls[k], simulations, statstest.MaxFalsePositives(simulations))
 				}
 			}
 		}
@@ -246,13 +226,13 @@ func TestAAOfMethods(t *testing.T) {
 	}
 }
 
-// At n = 4 the bootstrap intervals that this package does not decide by are
-// dishonest: if this fails, docs/statistics.md is wrong.
+// At n = 4 the percentile bootstrap's intervals are far too narrow. If this test
+// fails, docs/statistics.md is wrong.
 func TestAAPercentileIsTooNarrowAtFour(t *testing.T) {
 	const simulations = 2000
 	calls := 0
 	for i := range simulations {
-		r := aaRand(1, i)
+		r := statstest.Rand(1, i)
 		d := make([]float64, 4)
 		for k := range d {
 			d[k] = r.NormFloat64()
@@ -262,7 +242,7 @@ func TestAAPercentileIsTooNarrowAtFour(t *testing.T) {
 			calls++
 		}
 	}
-	if calls < 2*mostCalls(simulations) {
-		t.Errorf("the percentile bootstrap calls %d of %d different: no more than twice what is honest", calls, simulations)
+	if calls < 2*statstest.MaxFalsePositives(simulations) {
+		t.Errorf("the percentile bootstrap calls %d of %d different: not more than twice the allowed number", calls, simulations)
 	}
 }

@@ -1,11 +1,16 @@
-package report
+package stats
 
 import (
 	"cmp"
 	"math"
 	"slices"
 	"sync"
+	"testing"
 
+	"gonum.org/v1/gonum/floats/scalar"
+	"pgregory.net/rapid"
+
+	"grpo/internal/statstest"
 	"grpo/pkg/rng"
 )
 
@@ -28,11 +33,11 @@ const (
 // multinomial probability. Beyond, 4000 resamples are drawn from a fixed
 // counter-based stream, so the same values give the same band in any order.
 //
-// It never leaves the range of the values. Reports do not use it: it is here to
-// measure how much too narrow it is with few values (docs/statistics.md). NaN for
+// It never leaves the range of the values. Reports do not use it: the A/A test
+// measures how much too narrow it is with few values (docs/statistics.md). NaN for
 // fewer than 2 finite values.
 func bootstrapBand(values []float64) (lo, hi float64) {
-	x := finite(values)
+	x := Finite(values)
 	if len(x) < 2 {
 		return math.NaN(), math.NaN()
 	}
@@ -163,4 +168,104 @@ func (r *resamples) means(x []float64) []weighted {
 		out[k] = weighted{sum / float64(r.n), w}
 	}
 	return out
+}
+
+// bruteBand is the band by listing all n^n resamples.
+func bruteBand(x []float64) (lo, hi float64) {
+	n := len(x)
+	total := int(math.Pow(float64(n), float64(n)))
+	means := make([]float64, total)
+	for k := range total {
+		sum := 0.0
+		for rest, i := k, 0; i < n; i++ {
+			sum += x[rest%n]
+			rest /= n
+		}
+		means[k] = sum / float64(n)
+	}
+	slices.Sort(means)
+	at := int(math.Ceil(0.025*float64(total))) - 1
+	return means[at], means[total-1-at]
+}
+
+func TestBootstrapBand(t *testing.T) {
+	nan := math.NaN()
+	for _, tt := range []struct {
+		name string
+		x    []float64
+	}{
+		{"two", []float64{0.2, 0.7}},
+		{"four", []float64{0.947, 0.927, 0.918, 0.939}},
+		{"four with ties", []float64{0.5, 0.5, 0.25, 0.75}},
+		{"five, skewed", []float64{0, 0, 0, 0.1, 0.9}},
+		{"six", []float64{3, 1, 4, 1.5, 9, 2.6}},
+		{"all equal", []float64{0.3, 0.3, 0.3}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			lo, hi := bootstrapBand(tt.x)
+			wantLo, wantHi := bruteBand(tt.x)
+			if !scalar.EqualWithinAbs(lo, wantLo, 1e-12) || !scalar.EqualWithinAbs(hi, wantHi, 1e-12) {
+				t.Errorf("[%v, %v], by listing [%v, %v]", lo, hi, wantLo, wantHi)
+			}
+		})
+	}
+	for _, x := range [][]float64{nil, {0.4}, {nan, 0.4}} {
+		if lo, hi := bootstrapBand(x); !math.IsNaN(lo) || !math.IsNaN(hi) {
+			t.Errorf("of %v: [%v, %v]", x, lo, hi)
+		}
+	}
+}
+
+// With many values the drawn band is near mean ± 1.96·sd/√n.
+func TestBootstrapBandDrawn(t *testing.T) {
+	r := statstest.Rand(77, 0)
+	x := make([]float64, 40)
+	for i := range x {
+		x[i] = r.NormFloat64()
+	}
+	mean, sd, n := MeanSD(x)
+	lo, hi := bootstrapBand(x)
+	half := 1.96 * sd / math.Sqrt(float64(n))
+	if !scalar.EqualWithinAbs(lo, mean-half, 0.1*half) || !scalar.EqualWithinAbs(hi, mean+half, 0.1*half) {
+		t.Errorf("[%v, %v] around %v, want about ±%v", lo, hi, mean, half)
+	}
+}
+
+func TestBootstrapBandLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := rapid.SliceOfN(rapid.Float64Range(-1, 1), 2, 10).Draw(t, "x")
+		lo, hi := bootstrapBand(x)
+		if lo > hi || lo < slices.Min(x)-1e-12 || hi > slices.Max(x)+1e-12 {
+			t.Fatalf("[%v, %v] of %v", lo, hi, x)
+		}
+		y := rapid.Permutation(x).Draw(t, "y")
+		if l, h := bootstrapBand(y); l != lo || h != hi {
+			t.Fatalf("in another order [%v, %v], was [%v, %v]", l, h, lo, hi)
+		}
+		for i := range y {
+			y[i] = -x[i]
+		}
+		if l, h := bootstrapBand(y); len(x) <= bootExact && (!scalar.EqualWithinAbs(l, -hi, 1e-12) || !scalar.EqualWithinAbs(h, -lo, 1e-12)) {
+			t.Fatalf("negated [%v, %v], was [%v, %v]", l, h, lo, hi)
+		}
+	})
+}
+
+func TestResampleWeights(t *testing.T) {
+	for _, n := range []int{2, 4, 8, 9, 12} {
+		r, sum := resamplesOf(n), 0.0
+		for k, w := range r.weights {
+			sum += w
+			rows := 0
+			for _, c := range r.counts[k*n : (k+1)*n] {
+				rows += int(c)
+			}
+			if rows != n {
+				t.Fatalf("n = %d: sample %d has %d values", n, k, rows)
+			}
+		}
+		if !scalar.EqualWithinAbs(sum, 1, 1e-12) {
+			t.Errorf("n = %d: the weights add up to %v", n, sum)
+		}
+	}
 }

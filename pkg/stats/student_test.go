@@ -1,0 +1,79 @@
+package stats
+
+import (
+	"math"
+	"testing"
+
+	"gonum.org/v1/gonum/floats/scalar"
+	"pgregory.net/rapid"
+)
+
+func TestStudentT(t *testing.T) {
+	nan := math.NaN()
+	for _, tt := range []struct {
+		name       string
+		x          []float64
+		resolution float64
+		want       Estimate
+	}{
+		// Student's own data (1908), the extra sleep of ten patients, paired: t =
+		// 4.0621, p = .002833, interval .7001 to 2.4599 (R's t.test of sleep).
+		{"sleep", []float64{1.2, 2.4, 1.3, 1.3, 0, 1, 1.8, 0.8, 4.6, 1.4}, 0,
+			Estimate{10, 1.58, 1.2299954, .7001142, 2.4598858, .00283289}},
+		// t(3, .975) = 3.182446, sd = √(1/3)·... of 1, 2, 3, 4 is 1.2909944.
+		{"four values", []float64{1, 2, 3, 4}, 0, Estimate{4, 2.5, 1.2909944, .4457397, 4.5542603, .0304664}},
+		{"two values", []float64{1, 2}, 0, Estimate{2, 1.5, math.Sqrt2 / 2, 1.5 - 12.7062047/2, 1.5 + 12.7062047/2, .2048328}},
+		{"one value", []float64{0.3}, 0, Estimate{1, .3, nan, nan, nan, nan}},
+		{"none", nil, 0, Estimate{0, nan, nan, nan, nan, nan}},
+		{"values that do not exist", []float64{nan, 1, 2, math.Inf(1), 3, 4}, 0, Estimate{4, 2.5, 1.2909944, .4457397, 4.5542603, .0304664}},
+		{"all 0", []float64{0, 0, 0, 0}, 0, Estimate{4, 0, 0, 0, 0, 1}},
+		{"all equal, no unit", []float64{2, 2, 2, 2}, 0, Estimate{4, 2, 0, 2, 2, .125}},
+		{"all equal, one unit apart", []float64{1, 1, 1, 1}, 1, Estimate{4, 1, 0, 1 - 3.182446/2, 1 + 3.182446/2, .1393260}},
+		{"all equal, many units apart", []float64{1, 1, 1, 1}, 0.001, Estimate{4, 1, 0, 1 - 3.182446/2000, 1 + 3.182446/2000, 1.1e-9}},
+		{"less spread than a unit", []float64{10, 10, 10, 11}, 10, Estimate{4, 10.25, .5, 10.25 - 5*3.182446, 10.25 + 5*3.182446, .13276}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := StudentT(tt.x, tt.resolution)
+			close := func(a, b, tol float64) bool {
+				return math.IsNaN(a) && math.IsNaN(b) || scalar.EqualWithinAbs(a, b, tol)
+			}
+			if got.N != tt.want.N || !close(got.Mean, tt.want.Mean, 1e-6) || !close(got.SD, tt.want.SD, 1e-6) ||
+				!close(got.Lo, tt.want.Lo, 2e-6) || !close(got.Hi, tt.want.Hi, 2e-6) || !close(got.P, tt.want.P, 1e-4) {
+				t.Errorf("got %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+// The interval excludes 0 exactly where p is below 5%, and negated values have the
+// negated interval.
+func TestStudentTLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := rapid.SliceOfN(rapid.Float64Range(-1, 1), 2, 9).Draw(t, "x")
+		resolution := rapid.SampledFrom([]float64{0, 0.01}).Draw(t, "resolution")
+		e := StudentT(x, resolution)
+		if scalar.EqualWithinAbs(e.P, 0.05, 1e-9) || e.SD < 1e-6 {
+			t.Skip("rounding decides")
+		}
+		if (e.Lo > 0 || e.Hi < 0) != (e.P < 0.05) {
+			t.Fatalf("[%v, %v] with p = %v", e.Lo, e.Hi, e.P)
+		}
+		negated := make([]float64, len(x))
+		for i, v := range x {
+			negated[i] = -v
+		}
+		f := StudentT(negated, resolution)
+		if !scalar.EqualWithinAbs(e.Lo, -f.Hi, 1e-12) || !scalar.EqualWithinAbs(e.P, f.P, 1e-12) {
+			t.Fatalf("%+v negated is %+v", e, f)
+		}
+	})
+}
+
+func TestClip(t *testing.T) {
+	if e := StudentT([]float64{1, 0.99, 0.9, 1}, 0).Clip(0, 1); e.Hi != 1 || e.Lo >= e.Mean || e.Lo <= 0 || e.N != 4 {
+		t.Errorf("%+v", e)
+	}
+	if e := StudentT([]float64{math.NaN()}, 0).Clip(0, 1); e.N != 0 || !math.IsNaN(e.Mean) || !math.IsNaN(e.Lo) || !math.IsNaN(e.Hi) {
+		t.Errorf("of no values: %+v", e)
+	}
+}
