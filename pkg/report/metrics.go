@@ -21,8 +21,8 @@ const (
 )
 
 // metric is a quantity of a run, summed up over the seeds of an arm. One
-// declaration makes its columns in every table, its places in results.csv and
-// results.json, and its comparison.
+// declaration makes its columns in results.csv and grpo compare, its key in
+// results.json, and its comparison; armtable.go chooses the columns of the others.
 type metric struct {
 	index int    // in [metrics]
 	name  string // JSON name, and column of results.csv
