@@ -16,7 +16,7 @@ import (
 
 // A sweep may need runs that a sweep in a folder next to its own has finished:
 // the baseline ablation those of the assignment, a sweep with eight seeds those
-// of the one with four. They are copied (see run_donors.go).
+// of the one with four. They are copied (see run_reuse.go).
 
 const (
 	// maxSiblings bounds the folders that are looked at next to a sweep's own.
