@@ -131,13 +131,13 @@ func (m Manifest) Check() error {
 type plainManifest Manifest
 
 // MarshalJSON implements [json.Marshaler]: it adds the checksum of
-// [rundir.MarshalSealed].
-func (m Manifest) MarshalJSON() ([]byte, error) { return rundir.MarshalSealed(plainManifest(m)) }
+// [rundir.MarshalWithChecksum].
+func (m Manifest) MarshalJSON() ([]byte, error) { return rundir.MarshalWithChecksum(plainManifest(m)) }
 
 // UnmarshalJSON implements [json.Unmarshaler]: it is strict and holds the content
 // to its checksum, if it has one.
 func (m *Manifest) UnmarshalJSON(data []byte) error {
-	return rundir.UnmarshalSealed(data, (*plainManifest)(m))
+	return rundir.UnmarshalWithChecksum(data, (*plainManifest)(m))
 }
 
 func (m Manifest) checkAxes() error {

@@ -73,11 +73,11 @@ func (s Study) Check() error {
 type plainStudy Study
 
 // MarshalJSON implements [json.Marshaler] as that of [Manifest].
-func (s Study) MarshalJSON() ([]byte, error) { return rundir.MarshalSealed(plainStudy(s)) }
+func (s Study) MarshalJSON() ([]byte, error) { return rundir.MarshalWithChecksum(plainStudy(s)) }
 
 // UnmarshalJSON implements [json.Unmarshaler] as that of [Manifest].
 func (s *Study) UnmarshalJSON(data []byte) error {
-	return rundir.UnmarshalSealed(data, (*plainStudy)(s))
+	return rundir.UnmarshalWithChecksum(data, (*plainStudy)(s))
 }
 
 // IsSweep says whether dir is a sweep's folder.

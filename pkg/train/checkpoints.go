@@ -22,7 +22,7 @@ import (
 //
 // and of a finished run with output.keep "best" the last of these only. Besides,
 //
-//	seal.json                 what the newest one counts on (rundir.Seal)
+//	seal.json                 what the newest one counts on (rundir.Checksums)
 //
 // A checkpoint is a safetensors file with a checksum
 // (model.Checkpoint.EncodeChecksummed): the
@@ -206,9 +206,9 @@ func (t *trainer) saveBest(step int) error {
 
 // seal tells the readers of the folder what the newest checkpoint counts on.
 func (t *trainer) seal() error {
-	s := rundir.Seal{Step: t.state.Step, Files: t.files.prefixes()}
+	s := rundir.Checksums{Step: t.state.Step, Files: t.files.prefixes()}
 	s.Files[rundir.ConfigFile] = rundir.PrefixOf(config.Marshal(t.cfg))
-	return rundir.WriteJSON(t.path(rundir.CheckpointDir, rundir.SealFile), s)
+	return rundir.WriteJSON(t.path(rundir.CheckpointDir, rundir.ChecksumsFile), s)
 }
 
 func (t *trainer) writeStatus(name, problem string) error {

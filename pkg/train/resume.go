@@ -60,8 +60,8 @@ func (t *trainer) open() (*rundir.Result, error) {
 // has from the start. The seal goes first and last: at no moment does it
 // vouch for what is not there.
 func (t *trainer) begin(old, text []byte) error {
-	bare := rundir.Seal{Step: t.state.Step, Files: t.state.Logs}
-	if err := rundir.WriteJSON(t.path(rundir.CheckpointDir, rundir.SealFile), bare); err != nil {
+	bare := rundir.Checksums{Step: t.state.Step, Files: t.state.Logs}
+	if err := rundir.WriteJSON(t.path(rundir.CheckpointDir, rundir.ChecksumsFile), bare); err != nil {
 		return err
 	}
 	for _, f := range t.files.named() {
@@ -167,8 +167,8 @@ func (t *trainer) nothingSaved(configFile []byte) error {
 		return fmt.Errorf("continue run: %s holds steps, but there is no checkpoint in %s to go on from (put one back, or begin anew beside this folder with --fresh)",
 			t.path(rundir.MetricsFile), t.path(rundir.CheckpointDir))
 	}
-	var seal rundir.Seal
-	err := rundir.ReadJSON(t.path(rundir.CheckpointDir, rundir.SealFile), &seal)
+	var seal rundir.Checksums
+	err := rundir.ReadJSON(t.path(rundir.CheckpointDir, rundir.ChecksumsFile), &seal)
 	if sealed := seal.Files[rundir.ConfigFile]; t.opts.Resume && err == nil && sealed.SHA256 != "" && sealed != rundir.PrefixOf(configFile) {
 		return fmt.Errorf("continue run: %s is not what the run was begun with (put it back as it was, or begin anew with \"grpo train -c\")", t.path(rundir.ConfigFile))
 	}
