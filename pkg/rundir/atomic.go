@@ -15,6 +15,10 @@ import (
 // fsync it, rename it over the old one, fsync the folder. Whatever interrupts
 // that, a reader finds the old content or the new, never a part. The temporary
 // file has to be in the same folder because rename does not cross file systems.
+//
+// Package renameio does less: it does not fsync the folder, has nothing for
+// Windows, and its temporary names (.NAME123) can't be told from a user's files,
+// so that [RemoveTemps] could not remove what a killed process left.
 
 // tempSuffix ends the names of temporary files; with the leading dot it is
 // what [RemoveTemps] looks for.
