@@ -22,7 +22,7 @@ func TestRemaining(t *testing.T) {
 		{"nothing measured", []Clock{waits(0), {Steps: 100, Step: 2, Seconds: 5, Running: true, Rate: 1}}, []float64{1}, 2, -1},
 		{"all ended", []Clock{done(0, 10)}, []float64{1}, 2, 0},
 		{"the arm's own runs", []Clock{done(0, 10), done(1, 30), waits(0), waits(1)}, []float64{1, 1}, 1, 40},
-		{"two places", []Clock{done(0, 10), done(1, 30), waits(0), waits(1), waits(0), waits(1)}, []float64{1, 1}, 2, 50},
+		{"two slots", []Clock{done(0, 10), done(1, 30), waits(0), waits(1), waits(0), waits(1)}, []float64{1, 1}, 2, 50},
 		{"an arm that has not begun", []Clock{done(0, 10), done(1, 20), waits(2)}, []float64{1, 2, 5}, 1, 50},
 		{"the mean of an arm", []Clock{done(0, 10), done(0, 20), waits(0)}, []float64{1}, 1, 15},
 		{"at its own pace", []Clock{done(0, 10), {Steps: 100, Step: 50, Seconds: 30, Running: true, Rate: 0.6}}, []float64{1}, 1, 30},
@@ -97,7 +97,7 @@ func TestRemainingWithin20Percent(t *testing.T) {
 		}
 		got, ok := Remaining(runs, work, jobs)
 		want := end - now
-		// The order of arms on two places can turn on a hair, so a run may end up
+		// The order of arms in two slots can turn on a hair, so a run may end up
 		// on the other place; that is no matter of measuring.
 		slack := 0.2 * want
 		if jobs == 2 {

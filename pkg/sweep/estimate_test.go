@@ -183,7 +183,7 @@ func TestEstimateManyClasses(t *testing.T) {
 	}
 }
 
-// TestMakespan: no schedule beats the work divided by the places or the longest
+// TestMakespan: no schedule beats the work divided by the slots or the longest
 // run; one that leaves no place idle while a run waits is within a run of it.
 func TestMakespan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -149,7 +149,7 @@ func openSweep(t *testing.T, dir string) *sweepdir.Sweep {
 }
 
 // timeless is a result without its time and without the hash of the lines of
-// metrics, in which times stand; what they say otherwise is compared line by line.
+// metrics, which hold times; what they say otherwise is compared line by line.
 func timeless(r rundir.Result) rundir.Result {
 	r.WallS = 0
 	r.Files = maps.Clone(r.Files)

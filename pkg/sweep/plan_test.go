@@ -178,7 +178,7 @@ func TestPlanProblems(t *testing.T) {
 		{"seed in an arm", "arms: [{name: a, set: {seed: 1}}]", PlanOptions{}, []string{`arm "a": seed can't be set here`}},
 		{"seed in set", "set: {seed: 1}\narms: [{name: a}]", PlanOptions{}, []string{"set: seed can't be set here"}},
 		{"--set seed", "arms: [{name: a}]", PlanOptions{Set: []string{"seed=3"}}, []string{"--set seed sets the seed, of which a sweep has several (use --seeds)"}},
-		{"seeds twice", "arms: [{name: a}]", PlanOptions{Seeds: []uint64{1, 1}}, []string{"seed 1 stands there twice"}},
+		{"seeds twice", "arms: [{name: a}]", PlanOptions{Seeds: []uint64{1, 1}}, []string{"seed 1 appears twice"}},
 		{"key twice in an arm", "arms: [{name: a, set: {lr: 1, train.learning_rate: 2}}]", PlanOptions{}, []string{`arm "a": the key train.learning_rate is set twice`}},
 		{"key twice in set", "set: {lr: 1, learning_rate: 2}\narms: [{name: a}]", PlanOptions{}, []string{"set: the key train.learning_rate is set twice"}},
 		{"axis twice", "axes: [{key: lr, values: [1]}, {key: learning_rate, values: [2]}]", PlanOptions{}, []string{"two axes are of the key train.learning_rate"}},

@@ -21,7 +21,7 @@ type Failure struct {
 type FailedError struct {
 	Failures []Failure
 	Total    int // runs of the sweep
-	Left     int // runs that were not done because of the failures
+	Left     int // runs that have no result because of the failures
 }
 
 // Error implements error, a line for each run.
@@ -29,7 +29,7 @@ func (e *FailedError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %s failed", len(e.Failures), plural(e.Total, "run"))
 	if e.Left > 0 {
-		fmt.Fprintf(&b, ", and %d were left undone", e.Left)
+		fmt.Fprintf(&b, ", and %d were not finished", e.Left)
 	}
 	if again := e.again(); again != "" {
 		b.WriteString("; " + again)
@@ -53,7 +53,7 @@ func (e *FailedError) again() string {
 	}
 	switch {
 	case broken == len(e.Failures):
-		return "mend the configuration: that makes a new sweep"
+		return "fix the configuration: that makes a new sweep"
 	case broken == 0 && e.Left == 0 && len(e.Failures) == 1:
 		return "the same command tries it again, and only that one"
 	case broken == 0 && e.Left == 0:
@@ -61,7 +61,7 @@ func (e *FailedError) again() string {
 	case broken > 0 && broken < len(e.Failures):
 		return "the same command tries those again that have a valid configuration"
 	}
-	return "the same command does what is missing"
+	return "the same command makes the missing runs"
 }
 
 // EarlyDeathsError reports a sweep that was stopped because process after

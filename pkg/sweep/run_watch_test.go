@@ -62,7 +62,7 @@ func TestWatch(t *testing.T) {
 		{"a checkpoint", func() { status(10) }, true, true, 0, true},
 	} {
 		tt.do()
-		alive, moved := w.look()
+		alive, moved := w.poll()
 		if alive != tt.alive || moved != tt.moved || len(w.metrics.lines) != tt.steps || w.stepped() != tt.stepped {
 			t.Errorf("%s: alive %v, moved %v, %d steps, stepped %v; want %+v", tt.name, alive, moved, len(w.metrics.lines), w.stepped(), tt)
 		}
@@ -107,8 +107,8 @@ func TestLogTail(t *testing.T) {
 			}
 			text, path := logTail(dir, tt.from)
 			lines := strings.Split(text, "\n")
-			if lines[0] != tt.first || lines[len(lines)-1] != tt.last || filepath.Base(path) != tt.file || lastWords(text) != tt.words {
-				t.Errorf("tail %q of %s, last words %q", text, path, lastWords(text))
+			if lines[0] != tt.first || lines[len(lines)-1] != tt.last || filepath.Base(path) != tt.file || lastMessage(text) != tt.words {
+				t.Errorf("tail %q of %s, last words %q", text, path, lastMessage(text))
 			}
 		})
 	}
