@@ -98,13 +98,9 @@ func (p *AssignmentPlan) identify() {
 		fmt.Fprintln(h, part.Name, p.Parts[i].Manifest.Identity())
 	}
 	p.Study.Hash = hex.EncodeToString(h.Sum(nil))[:8]
-	var seeds []string
-	for _, s := range p.Parts[0].Manifest.Seeds {
-		seeds = append(seeds, fmt.Sprint(s))
-	}
 	p.Study.Asked = []sweepdir.Override{
 		{Key: "values", Value: strings.Join(p.rates, ", ")},
-		{Key: "seeds", Value: strings.Join(seeds, ", ")},
+		{Key: "seeds", Value: joinSeeds(p.Parts[0].Manifest.Seeds, ", ")},
 		{Key: "lr-per-arm", Value: fmt.Sprint(p.ask.PerArm)},
 	}
 }

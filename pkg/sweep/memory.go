@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/sweepdir"
 	"grpo/pkg/train"
@@ -74,7 +75,7 @@ func (r *runner) limitSlots() {
 			continue
 		}
 		r.opts.Observer.Note(fmt.Sprintf("%s at a time instead of %d: a run needs up to %s of memory, and %s are available",
-			plural(n, "run"), r.slots, train.Bytes(needs[0]), train.Bytes(float64(r.opts.Memory))))
+			textutil.Count(n, "run"), r.slots, train.Bytes(needs[0]), train.Bytes(float64(r.opts.Memory))))
 		r.slots = n
 		return
 	}

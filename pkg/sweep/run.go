@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
@@ -209,7 +210,7 @@ func (r *runner) halt(why error) {
 		}
 	}
 	if r.running > 0 {
-		r.opts.Observer.Note(fmt.Sprintf("waiting for %s to save", plural(r.running, "run")))
+		r.opts.Observer.Note(fmt.Sprintf("waiting for %s to save", textutil.Count(r.running, "run")))
 	}
 }
 

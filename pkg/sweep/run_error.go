@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/sweepdir"
 	"grpo/pkg/train"
 )
@@ -27,7 +28,7 @@ type FailedError struct {
 // Error implements error, a line for each run.
 func (e *FailedError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d of %s failed", len(e.Failures), plural(e.Total, "run"))
+	fmt.Fprintf(&b, "%d of %s failed", len(e.Failures), textutil.Count(e.Total, "run"))
 	if e.Left > 0 {
 		fmt.Fprintf(&b, ", and %d were not finished", e.Left)
 	}
@@ -105,18 +106,11 @@ func (r *runner) verdict(s *sweepdir.Sweep) error {
 		if n := len(e.Failures); n > 0 {
 			also = fmt.Sprintf(", %d failed", n)
 		}
-		return fmt.Errorf("%w: %d of %s done%s; the same command continues", train.ErrInterrupted, done, plural(e.Total, "run"), also)
+		return fmt.Errorf("%w: %d of %s done%s; the same command continues", train.ErrInterrupted, done, textutil.Count(e.Total, "run"), also)
 	case stoppedEarly:
 		return early
 	case len(e.Failures) > 0:
 		return e
 	}
 	return nil
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"grpo/internal/regular"
+	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
@@ -127,7 +128,7 @@ func (r *runner) reuseRuns() {
 	}
 	for _, dir := range slices.Concat(r.opts.StudySweeps, r.opts.Siblings) {
 		if n := copied[dir]; n > 0 {
-			r.opts.Observer.Note(fmt.Sprintf("%s copied from %s, with the same configuration", plural(n, "run"), dir))
+			r.opts.Observer.Note(fmt.Sprintf("%s copied from %s, with the same configuration", textutil.Count(n, "run"), dir))
 		}
 	}
 }

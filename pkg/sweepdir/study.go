@@ -86,8 +86,8 @@ func IsSweep(dir string) bool { return exists(filepath.Join(dir, ManifestFile)) 
 // IsStudy says whether dir is a study's folder.
 func IsStudy(dir string) bool { return exists(filepath.Join(dir, StudyFile)) }
 
-// exists says whether there is anything at path. What is no regular file is
-// refused by name where it is read.
+// exists says whether there is anything at path. What is not a regular file is
+// refused when it is read.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
