@@ -60,7 +60,7 @@ func TestOpenVerifiesChecksums(t *testing.T) {
 		name   string
 		file   string
 		change func(text string) string
-		want   string // beside the file's name
+		want   string // besides the name of the file
 	}{
 		{"a figure of metrics", MetricsFile, func(s string) string { return strings.Replace(s, `"grad_norm":0`, `"grad_norm":1`, 1) }, "lines 1 to 2"},
 		{"a count that adds up", EvalFile, func(s string) string {
@@ -140,7 +140,7 @@ func TestPrefixHolds(t *testing.T) {
 	p := PrefixOf([]byte(lines))
 	for _, tt := range []struct{ name, content, want string }{
 		{"as it was", lines, ""},
-		{"with more behind it", lines + `{"st`, ""},
+		{"with more after it", lines + `{"st`, ""},
 		{"too short", lines[:30], "it has 30 bytes"},
 		{"empty", "", "it has 0 bytes"},
 		{"a digit of line 2", strings.Replace(lines, "0.25", "0.26", 1), "lines 1 to 2"},

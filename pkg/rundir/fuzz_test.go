@@ -51,7 +51,7 @@ func checkLines[T any](t *testing.T, data []byte, compare func(a, b []T) error) 
 			}
 		case err != nil:
 			if lines != nil {
-				t.Fatalf("%d lines beside the error %v", len(lines), err)
+				t.Fatalf("%d lines with the error %v", len(lines), err)
 			}
 			return
 		case len(lines) != bytes.Count(data, []byte("\n")):

@@ -71,7 +71,7 @@ func TestParseRequest(t *testing.T) {
 	}
 }
 
-// TestParseRequestProblems: each mistake is told with its line and its mend.
+// TestParseRequestProblems: each mistake is reported with its line and its fix.
 func TestParseRequestProblems(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"empty", "", "x.yaml: line 1: the file is empty"},
@@ -123,7 +123,7 @@ func TestParseRequestProblems(t *testing.T) {
 	}
 }
 
-// TestParseRequestAll: all problems of a file are told at once.
+// TestParseRequestAll: all problems of a file are reported at once.
 func TestParseRequestAll(t *testing.T) {
 	_, err := ParseRequest("x.yaml", []byte("nam: a\nseeds: x\narms: []\n"))
 	if err == nil || strings.Count(err.Error(), "x.yaml: line") != 4 {
