@@ -133,7 +133,7 @@ func (d dryStudy) write(out io.Writer) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	text := fmt.Sprintf("\n%s in %s in %s", countOf(d.Runs, "run"), countOf(len(d.Parts), "part"), textutil.Printable(d.Dir, 0))
+	text := fmt.Sprintf("\n%s in %s in %s", textutil.Count(d.Runs, "run"), textutil.Count(len(d.Parts), "part"), textutil.Printable(d.Dir, 0))
 	if d.Copies > 0 {
 		text += fmt.Sprintf(", %d of them copies of runs of an earlier part", d.Copies)
 	}

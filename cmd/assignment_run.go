@@ -176,7 +176,7 @@ func (r *assignmentRun) head(i int) string {
 	case len(part.Set) > 0:
 		text += ", learning rate " + part.Set[0].Value
 	case i > 0:
-		text += ", each arm at " + countOf(len(m.Axes[0].Values), "learning rate")
+		text += ", each arm at " + textutil.Count(len(m.Axes[0].Values), "learning rate")
 	default:
 		text += ", learning rates " + strings.Join(m.Axes[0].Values, ", ")
 	}

@@ -252,7 +252,7 @@ func prepareOnly(o *sweepOptions) error {
 			Runs int    `json:"runs"`
 		}{o.dir, n})
 	}
-	_, err := textutil.Fprintf(o.state.Out, "%s prepared in %s; run N of 0 to %d: grpo task --sweep %s --index N\n", countOf(n, "run"), o.dir, n-1, textutil.CommandLine([]string{o.dir}))
+	_, err := textutil.Fprintf(o.state.Out, "%s prepared in %s; run N of 0 to %d: grpo task --sweep %s --index N\n", textutil.Count(n, "run"), o.dir, n-1, textutil.CommandLine([]string{o.dir}))
 	return err
 }
 

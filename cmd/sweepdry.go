@@ -98,7 +98,7 @@ func (d dryRun) write(out io.Writer, arms, seeds int) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	text := fmt.Sprintf("\n%s (%s, %s) in %s", countOf(len(d.Runs), "run"), countOf(arms, "arm"), countOf(seeds, "seed"), textutil.Printable(d.Dir, 0))
+	text := fmt.Sprintf("\n%s (%s, %s) in %s", textutil.Count(len(d.Runs), "run"), textutil.Count(arms, "arm"), textutil.Count(seeds, "seed"), textutil.Printable(d.Dir, 0))
 	switch {
 	case d.Missing == 0 && d.Copies == 0:
 		text += "; all are done"
@@ -126,7 +126,7 @@ func (o *sweepOptions) addedSeeds() []uint64 {
 }
 
 func addedLine(seeds []uint64) string {
-	return fmt.Sprintf("%s added to the sweep in this folder: %s", countOf(len(seeds), "seed"), strings.Trim(fmt.Sprint(seeds), "[]"))
+	return fmt.Sprintf("%s added to the sweep in this folder: %s", textutil.Count(len(seeds), "seed"), strings.Trim(fmt.Sprint(seeds), "[]"))
 }
 
 // copiesFrom has a line for each folder from which runs are copied.
@@ -138,7 +138,7 @@ func copiesFrom(runs []dryRow) string {
 		}
 	}
 	for _, dir := range slices.Sorted(maps.Keys(n)) {
-		text += fmt.Sprintf("%s copied from %s (--fresh makes all runs, in a new folder)\n", countOf(n[dir], "finished run"), dir)
+		text += fmt.Sprintf("%s copied from %s (--fresh makes all runs, in a new folder)\n", textutil.Count(n[dir], "finished run"), dir)
 	}
 	return text
 }
@@ -154,7 +154,7 @@ func estimated(seconds float64, e *sweep.Estimate) string {
 	} else {
 		about = text
 	}
-	return fmt.Sprintf("%s, %d at a time with %s each; %s\n", about, e.Jobs, countOf(e.Threads, "thread"), how)
+	return fmt.Sprintf("%s, %d at a time with %s each; %s\n", about, e.Jobs, textutil.Count(e.Threads, "thread"), how)
 }
 
 // settings writes what makes an arm as --set takes it.
@@ -167,12 +167,4 @@ func settings(set []sweepdir.Override) string {
 		return "nothing: the base as it is"
 	}
 	return strings.Join(parts, " ")
-}
-
-// countOf writes a number with its noun.
-func countOf(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

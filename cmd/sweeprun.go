@@ -39,8 +39,8 @@ func (f *sweepFlags) check() error {
 // runSweep freezes a plan in dir, or finds it there, and does what is missing
 // of it. The sweep is returned as it then is also beside an error, so that
 // what there is can be reported; it is nil where nothing could be begun. Runs
-// that the sweeps in the folders donors and siblings have finished are copied.
-func runSweep(ctx context.Context, s *State, dir string, p *sweep.Plan, f sweepFlags, obs sweep.Observer, donors, siblings []string) (*sweepdir.Sweep, error) {
+// that the sweeps in the folders studySweeps and siblings have finished are copied.
+func runSweep(ctx context.Context, s *State, dir string, p *sweep.Plan, f sweepFlags, obs sweep.Observer, studySweeps, siblings []string) (*sweepdir.Sweep, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func runSweep(ctx context.Context, s *State, dir string, p *sweep.Plan, f sweepF
 		return nil, fmt.Errorf("find this program to start its runs: %w", err)
 	}
 	return sweep.Run(ctx, dir, sweep.Options{
-		Jobs: f.jobs, FailFast: f.failFast, Donors: donors, Siblings: siblings, Version: version, Memory: available, Observer: obs, Now: s.Now,
+		Jobs: f.jobs, FailFast: f.failFast, StudySweeps: studySweeps, Siblings: siblings, Version: version, Memory: available, Observer: obs, Now: s.Now,
 		Launcher: sweep.Local{Path: program, Name: s.Args[0], Env: s.Env, Now: s.Now},
 	})
 }

@@ -139,14 +139,14 @@ func outcome(r *rundir.Run, a about) string {
 }
 
 // gaps lists what a folder lacks, a line each: files that are missing and
-// lines that were torn.
+// partial lines.
 func gaps(r *rundir.Run) []string {
 	var out []string
 	if len(r.Missing) > 0 {
 		out = append(out, "missing: "+strings.Join(r.Missing, ", "))
 	}
-	for _, t := range r.Torn {
-		out = append(out, fmt.Sprintf("torn: line %d of %s, left out", t.Line, filepath.Base(t.Path)))
+	for _, t := range r.Partial {
+		out = append(out, fmt.Sprintf("partial: line %d of %s, left out", t.Line, filepath.Base(t.Path)))
 	}
 	return out
 }

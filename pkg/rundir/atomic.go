@@ -15,6 +15,10 @@ import (
 // fsync it, rename it over the old one, fsync the folder. Whatever interrupts
 // that, a reader finds the old content or the new, never a part. The temporary
 // file has to be in the same folder because rename does not cross file systems.
+//
+// Package renameio does less: it does not fsync the folder, has nothing for
+// Windows, and its temporary names (.NAME123) can't be told from a user's files,
+// so that [RemoveTemps] could not remove what a killed process left.
 
 // tempSuffix ends the names of temporary files; with the leading dot it is
 // what [RemoveTemps] looks for.
@@ -54,8 +58,8 @@ func WriteFileAtomic(path string, data []byte) error {
 	return nil
 }
 
-// Keep gives the file at path a second name in the same folder, in the place of
-// whatever has it, so that [WriteFileAtomic] can replace the first. At no moment
+// Keep gives the file at path a second name in the same folder and replaces
+// whatever has that name, so that [WriteFileAtomic] can replace the first. At no moment
 // is the file without a name. Where the file system has no hard links it is
 // renamed instead. The next WriteFileAtomic in the folder makes it durable.
 func Keep(path, as string) error {
@@ -72,13 +76,13 @@ func Keep(path, as string) error {
 }
 
 // MkdirAll is [os.MkdirAll] with the common permissions, and makes every folder
-// that it made survive a power cut: the name of a new folder stands in its
-// parent, which is why the parent is what is synced.
+// that it made survive a power cut: the name of a new folder is an entry
+// of its parent, so the parent is synced.
 func MkdirAll(dir string) error {
 	var made []string
 	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
 		if _, err := os.Stat(d); err == nil || !errors.Is(err, fs.ErrNotExist) || d == filepath.Dir(d) {
-			break // there, or an error that os.MkdirAll words better
+			break // it exists, or os.MkdirAll reports the error better
 		}
 		made = append(made, d)
 	}
@@ -93,7 +97,7 @@ func MkdirAll(dir string) error {
 	return nil
 }
 
-// createTemp opens a new file beside path. The process id and a counter make
+// createTemp opens a new file next to path. The process id and a counter make
 // the name; a leftover of an earlier process with the same id is stepped over.
 func createTemp(path string) (*os.File, error) {
 	dir, base := filepath.Split(path)
@@ -104,7 +108,7 @@ func createTemp(path string) (*os.File, error) {
 			return f, err
 		}
 	}
-	return nil, fmt.Errorf("no free name for a temporary file beside it (remove %s.%s.*%s)", dir, base, tempSuffix)
+	return nil, fmt.Errorf("no free name for a temporary file next to it (remove %s.%s.*%s)", dir, base, tempSuffix)
 }
 
 // syncDir makes a rename inside dir durable. File systems that can't fsync a

@@ -79,11 +79,11 @@ func TestWriteFileAtomicFails(t *testing.T) {
 		{"the folder is missing", func(t *testing.T, dir string) string {
 			return filepath.Join(dir, "none", "x.json")
 		}},
-		{"a file stands in the folder's place", func(t *testing.T, dir string) string {
+		{"a file where the folder should be", func(t *testing.T, dir string) string {
 			write(t, filepath.Join(dir, "file"), "old")
 			return filepath.Join(dir, "file", "x.json")
 		}},
-		{"a folder stands in the target's place", func(t *testing.T, dir string) string {
+		{"a folder where the file should be", func(t *testing.T, dir string) string {
 			target := filepath.Join(dir, "x.json")
 			if err := os.MkdirAll(filepath.Join(target, "inside"), 0o755); err != nil {
 				t.Fatal(err)
@@ -182,7 +182,7 @@ func TestCreateTempStepsOverLeftovers(t *testing.T) {
 	}
 }
 
-// The first name goes on to the new content, the second keeps the old.
+// The first name moves to the new content, the second keeps the old.
 func TestKeep(t *testing.T) {
 	dir := t.TempDir()
 	path, older := filepath.Join(dir, "last"), filepath.Join(dir, "step-1")

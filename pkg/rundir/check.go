@@ -85,7 +85,7 @@ func (e Eval) Check() error {
 }
 
 // checkOrder refuses lines that are missing, doubled or out of order: they
-// would draw a wrong curve without a word.
+// would silently draw a wrong curve.
 func (r *Run) checkOrder() error {
 	for i, m := range r.Metrics {
 		if m.Step != i+1 {

@@ -50,14 +50,14 @@ var (
 // stages is what only the configuration of a supervised run has.
 var stages = []byte("\nstages:\n")
 
-// KindOf looks at a folder and changes nothing.
+// KindOf reads a folder and changes nothing.
 func KindOf(dir string) (Kind, error) {
-	kind, _, err := look(dir)
+	kind, _, err := inspect(dir)
 	return kind, err
 }
 
-// look returns the kind of a folder and the names in it.
-func look(dir string) (Kind, []string, error) {
+// inspect returns the kind of a folder and the names in it.
+func inspect(dir string) (Kind, []string, error) {
 	switch info, err := os.Stat(dir); {
 	case errors.Is(err, fs.ErrNotExist):
 		return KindEmpty, nil, nil
@@ -107,10 +107,10 @@ func look(dir string) (Kind, []string, error) {
 // nil. It writes nothing. same compares the request that the folder holds with
 // the command's; it may be nil, and is not called for an empty folder.
 func Allow(dir string, kind Kind, same func() error) error {
-	is, names, err := look(dir)
+	is, names, err := inspect(dir)
 	switch {
 	case err != nil:
-		return fmt.Errorf("look into the folder: %w (choose another with --out)", explain(err))
+		return fmt.Errorf("read the folder: %w (choose another with --out)", explain(err))
 	case is == KindOther && kind != KindOther:
 		return fmt.Errorf("%w: %s holds other files (%s), not %s; give another --out", config.ErrConfig, dir, some(names), kind)
 	case is == KindEmpty:
@@ -151,7 +151,7 @@ func Claim(dir string, kind Kind, same func() error) (unlock func() error, err e
 	if unlock, err = Lock(dir); err != nil {
 		return nil, err
 	}
-	// Another process may have begun in the folder since the first look.
+	// Another process may have begun in the folder since the first check.
 	if err := Allow(dir, kind, same); err != nil {
 		return nil, errors.Join(err, unlock())
 	}

@@ -38,7 +38,7 @@ func Unmarshal(data []byte, v any) error {
 		return err
 	}
 	// The standard decoder leaves a float alone when it meets null; a second,
-	// untyped reading tells which floats were not there.
+	// untyped reading finds the floats that were missing.
 	var raw any
 	if err := json.Unmarshal(data, &raw); err != nil {
 		return err
@@ -75,7 +75,7 @@ func ReadJSON(path string, v any) error {
 
 var unmarshalerType = reflect.TypeFor[json.Unmarshaler]()
 
-// fillNaN sets every float in v whose place in raw is null or missing to NaN.
+// fillNaN sets every float in v that is null or missing in raw to NaN.
 // raw is the untyped decoding of the same JSON.
 func fillNaN(v reflect.Value, raw any) {
 	if v.CanAddr() && v.Addr().Type().Implements(unmarshalerType) {

@@ -14,8 +14,8 @@ import (
 // JSON has no NaN and no infinity, and a run that diverged must still be
 // recorded. So every float that is not finite is written as null, and a null
 // (or a missing key) is read back as NaN where the field is a plain float64.
-// NaN and the two infinities are not told apart afterwards. A *float64 reads
-// null as nil, so a pointer to NaN comes back as "no such figure".
+// NaN and the two infinities can't be distinguished afterwards. A *float64 reads
+// null as nil, so a pointer to NaN comes back as "no such value".
 
 // Marshal encodes v in compact JSON like [json.Marshal], with two
 // differences: floats that are not finite become null, and <, > and & are left

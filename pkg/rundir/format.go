@@ -7,11 +7,11 @@
 //	checkpoint/                           safetensors + state, and seal.json
 //	status.json result.json               result.json is written last: its presence means done
 //
-// What figures come from is sealed, so that a byte that changes on the disk is
-// found: result.json and status.json carry a checksum of themselves, result.json
-// the hashes of config.yaml and the JSONL files, seal.json those of an
-// unfinished run. meta.json and run.log are for people, and nothing in them
-// enters a result or a report; so they may be edited, and are not sealed.
+// Everything that a report shows has a checksum, so that a byte that changes on
+// the disk is found: result.json and status.json carry their own, result.json
+// also those of config.yaml and the JSONL files, seal.json those of an unfinished
+// run. meta.json and run.log are for people: nothing in them enters a result or a
+// report, so they may be edited and have no checksum.
 package rundir
 
 // Names of the files in a run's folder.
@@ -35,7 +35,7 @@ type Stat struct {
 }
 
 // Metrics is one line of metrics.jsonl: one step (one rollout batch). Pointers
-// are null where the figure does not exist (the mean length of right
+// are null where the value does not exist (the mean length of right
 // completions when none is right; the clip fraction on-policy).
 type Metrics struct {
 	Step    int `json:"step"`    // 1-based: the step that this line closes
@@ -64,7 +64,7 @@ type Metrics struct {
 	FormatReward float64         `json:"format_reward"`
 	Rewards      map[string]Stat `json:"rewards"` // each configured function by name
 
-	FracRewardZeroStd float64  `json:"frac_reward_zero_std"` // share of flat groups
+	FracRewardZeroStd float64  `json:"frac_reward_zero_std"` // share of zero-variance groups
 	Length            float64  `json:"completion_length"`
 	LengthRight       *float64 `json:"completion_length_right"`
 	LengthWrong       *float64 `json:"completion_length_wrong"`
@@ -143,7 +143,7 @@ type Meta struct {
 	Kernel    string `json:"kernel"` // arithmetic kernel, e.g. "avx2"
 	Threads   int    `json:"threads"`
 	// Device is the GPU and its precision, and absent on the CPU; Moves are the
-	// changes of the device that the run went on with.
+	// changes of device after which the run continued.
 	Device     string   `json:"device,omitempty"`
 	Moves      []string `json:"moves,omitempty"`
 	Argv       []string `json:"argv"`
@@ -172,8 +172,8 @@ type Result struct {
 	// DivergedAt is the step at which the run diverged, with the reason.
 	DivergedAt     *int   `json:"diverged_at"`
 	DivergedReason string `json:"diverged_reason,omitempty"`
-	// Verdict says in words what a run that could not learn lacked; empty when
-	// it learned.
+	// Warnings explain why a run that could not learn did not; empty when it
+	// learned.
 	Warnings []string `json:"warnings"`
 
 	Name         string  `json:"name"`
@@ -193,11 +193,10 @@ type Result struct {
 	WeightsSHA256 string  `json:"weights_sha256"`
 	WallS         float64 `json:"wall_s"`
 
-	// Checks counts the invariants that were tested on the way and held.
+	// Checks counts the invariants that were tested during the run and held.
 	Checks int `json:"checks,omitempty"`
-	// Files seals what the figures come from: the SHA-256 of config.yaml and of
-	// the JSONL files as they were when the result was written. Results of
-	// earlier versions have none.
+	// Files holds the SHA-256 of config.yaml and of the JSONL files when the
+	// result was written. Results of earlier versions have none.
 	Files map[string]string `json:"files,omitempty"`
-	// Behind these stands the checksum of the result itself: see [Result.MarshalJSON].
+	// The checksum of the result itself comes last: see [Result.MarshalJSON].
 }

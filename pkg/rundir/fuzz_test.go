@@ -23,7 +23,7 @@ var oddLines = []string{
 var lineOfFuzz = regexp.MustCompile(`^read fuzz: line (\d+)`)
 
 // checkLines checks the laws of a reader of lines: it gives lines, or an error
-// that can be shown and names a line; a torn line costs that line only; and what
+// that can be shown and names a line; a partial line costs that line only; and what
 // was read can be written and read again.
 func checkLines[T any](t *testing.T, data []byte, compare func(a, b []T) error) {
 	t.Helper()
@@ -39,19 +39,19 @@ func checkLines[T any](t *testing.T, data []byte, compare func(a, b []T) error) 
 				t.Fatalf("line %d in %q", n, err)
 			}
 		}
-		var torn *TornError
+		var partial *PartialLineError
 		switch {
-		case errors.As(err, &torn):
-			if torn.Line != len(lines)+1 || torn.Offset != int64(bytes.LastIndexByte(data, '\n')+1) {
-				t.Fatalf("%+v behind %d lines", torn, len(lines))
+		case errors.As(err, &partial):
+			if partial.Line != len(lines)+1 || partial.Offset != int64(bytes.LastIndexByte(data, '\n')+1) {
+				t.Fatalf("%+v after %d lines", partial, len(lines))
 			}
-			whole, err := decodeLines[T]("fuzz", data[:torn.Offset])
+			whole, err := decodeLines[T]("fuzz", data[:partial.Offset])
 			if err != nil || compare(lines, whole) != nil {
-				t.Fatalf("without the torn line: %v, %v", err, compare(lines, whole))
+				t.Fatalf("without the partial line: %v, %v", err, compare(lines, whole))
 			}
 		case err != nil:
 			if lines != nil {
-				t.Fatalf("%d lines beside the error %v", len(lines), err)
+				t.Fatalf("%d lines with the error %v", len(lines), err)
 			}
 			return
 		case len(lines) != bytes.Count(data, []byte("\n")):

@@ -70,7 +70,7 @@ func line1(i int) any {
 }
 
 func TestLimitsOfTheSystem(t *testing.T) {
-	for _, tt := range []struct{ scenario, mend string }{
+	for _, tt := range []struct{ scenario, fix string }{
 		{"size, atomic", "ulimit -f"}, {"size, log", "ulimit -f"}, {"open files", "ulimit -n"},
 	} {
 		t.Run(tt.scenario, func(t *testing.T) {
@@ -83,8 +83,8 @@ func TestLimitsOfTheSystem(t *testing.T) {
 			if !errors.As(err, &exit) || exit.ExitCode() != 1 {
 				t.Fatalf("the child ended with %v: %s", err, out)
 			}
-			if !strings.Contains(string(out), tt.mend) || !strings.Contains(string(out), dir) {
-				t.Errorf("the child said %q, want the path and %q", out, tt.mend)
+			if !strings.Contains(string(out), tt.fix) || !strings.Contains(string(out), dir) {
+				t.Errorf("the child said %q, want the path and %q", out, tt.fix)
 			}
 			unharmed(t, dir)
 		})
@@ -138,7 +138,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	unharmed(t, dir)
-	// With room again, the same log goes on.
+	// With room again, the same log continues.
 	must(t, os.Remove(filepath.Join(dir, "big.json")))
 	must(t, l.TruncateTo(0))
 	must(t, l.Append(line{Step: 1}))

@@ -15,7 +15,7 @@ const LockFile = ".lock"
 type LockedError struct {
 	Dir    string
 	Holder string // its process id, "" when unknown
-	// Hint is how to mend it, "" when waiting is all there is to do.
+	// Hint says how to fix it, "" when one can only wait.
 	Hint string
 }
 

@@ -17,7 +17,7 @@ const dirsCanSync = false
 // holds it, the error is a [*LockedError]; Lock does not wait.
 //
 // This system has no flock(2), so the lock is the existence of [LockFile], and
-// a process that was killed leaves it behind: the error says to remove it.
+// a process that was killed leaves it: the error says to remove it.
 func Lock(dir string) (unlock func() error, err error) {
 	path := filepath.Join(dir, LockFile)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)

@@ -22,6 +22,10 @@ const dirsCanSync = true
 //
 // The lock is an flock(2) on [LockFile]. unlock removes the file; a process
 // that was killed leaves it, and that does no harm.
+//
+// Package gofrs/flock would replace only the system call: it opens the file itself,
+// without the checks of [regular.Create], and offers no way to write the process id
+// into it.
 func Lock(dir string) (unlock func() error, err error) {
 	path := filepath.Join(dir, LockFile)
 	for {

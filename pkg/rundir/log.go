@@ -15,20 +15,20 @@ import (
 )
 
 // Log appends lines to a JSONL file. Each line goes out in one write, newline
-// included, so a crash leaves at most one torn line, and that the last. It is
+// included, so after a crash at most the last line is partial. It is
 // not safe for concurrent use.
 type Log struct {
 	path string
 	f    *os.File
 	size int64
 	sum  hash.Hash // SHA-256 of the size bytes
-	// torn is set when the file ends inside a line.
-	torn bool
+	// partial is set when the file ends inside a line.
+	partial bool
 }
 
 // OpenLog opens the JSONL file at path for appending and creates it if need
-// be; it must be a regular file. A file that ends in a torn line opens, but takes no new line before
-// [Log.TruncateTo] has cut it.
+// be; it must be a regular file. A file that ends in a partial line opens, but
+// takes no new line before [Log.TruncateTo] has cut it.
 func OpenLog(path string) (*Log, error) {
 	f, err := regular.Create(path)
 	if err != nil {
@@ -40,7 +40,7 @@ func OpenLog(path string) (*Log, error) {
 		l.size = info.Size()
 		var whole bool
 		whole, err = l.lineEndsAt(l.size)
-		l.torn = !whole
+		l.partial = !whole
 	}
 	if err == nil {
 		l.sum, err = sumOf(f, l.size)
@@ -68,8 +68,8 @@ func sumOf(r io.ReaderAt, n int64) (hash.Hash, error) {
 // Append writes v as one line (see [Marshal]). When the write fails, say
 // because the disk is full, the part that went out is cut off again.
 func (l *Log) Append(v any) error {
-	if l.torn {
-		return fmt.Errorf("append to %s: its last line is torn (cut it first, as resuming from a checkpoint does)", l.path)
+	if l.partial {
+		return fmt.Errorf("append to %s: its last line is partial (truncate it first, as resuming from a checkpoint does)", l.path)
 	}
 	line, err := Marshal(v)
 	if err != nil {
@@ -81,7 +81,7 @@ func (l *Log) Append(v any) error {
 		err = fmt.Errorf("append to %s: %w", l.path, explain(err))
 		if n > 0 {
 			if terr := l.f.Truncate(l.size); terr != nil {
-				l.torn = true
+				l.partial = true
 				l.size += int64(n)
 				l.sum.Write(line[:n])
 				return errors.Join(err, terr)
@@ -99,9 +99,9 @@ func (l *Log) Append(v any) error {
 func (l *Log) Size() int64 { return l.size }
 
 // Sum is the SHA-256 of the file's content in hex, as this process knows it: of
-// what stood there when it was opened and of the lines appended since. It is
-// kept as lines come, so it costs nothing to ask for, and a byte that changes on
-// the disk afterwards shows as a difference.
+// its content when it was opened and the lines appended since. It is updated with
+// each line, so it costs nothing, and a byte that changes on the disk afterwards
+// shows as a difference.
 func (l *Log) Sum() string { return hex.EncodeToString(l.sum.Sum(nil)) }
 
 // TruncateTo cuts the file to its first n bytes, so that lines written after a
@@ -109,7 +109,7 @@ func (l *Log) Sum() string { return hex.EncodeToString(l.sum.Sum(nil)) }
 // and not beyond the end of the file.
 func (l *Log) TruncateTo(n int64) error {
 	if n < 0 || n > l.size {
-		return fmt.Errorf("truncate %s to %d bytes: it has %d (lines that a checkpoint counts on are lost)", l.path, n, l.size)
+		return fmt.Errorf("truncate %s to %d bytes: it has %d (lines that a checkpoint needs are lost)", l.path, n, l.size)
 	}
 	whole, err := l.lineEndsAt(n)
 	if err != nil {
@@ -128,7 +128,7 @@ func (l *Log) TruncateTo(n int64) error {
 	if err != nil {
 		return fmt.Errorf("truncate log: %w", explain(err))
 	}
-	l.size, l.sum, l.torn = n, sum, false
+	l.size, l.sum, l.partial = n, sum, false
 	return nil
 }
 
@@ -143,18 +143,18 @@ func (l *Log) Sync() error {
 	return l.StillThere()
 }
 
-// StillThere returns an error unless the file at the log's path is the one that
-// is being written.
+// StillThere returns an error unless the file at the log's path is still the one
+// that this Log writes.
 func (l *Log) StillThere() error {
 	held, err := l.f.Stat()
 	if err != nil {
-		return fmt.Errorf("look after log: %w", err)
+		return fmt.Errorf("check log: %w", err)
 	}
 	switch there, err := os.Lstat(l.path); {
 	case err != nil:
-		return fmt.Errorf("look after log: %w", explainWrite(err))
+		return fmt.Errorf("check log: %w", explainWrite(err))
 	case !os.SameFile(held, there):
-		return fmt.Errorf("look after log: %s is not the file that is being written: was the folder replaced in the meantime?", l.path)
+		return fmt.Errorf("check log: %s is not the file that is being written: was the folder replaced in the meantime?", l.path)
 	}
 	return nil
 }
@@ -179,32 +179,32 @@ func (l *Log) lineEndsAt(n int64) (bool, error) {
 	return last[0] == '\n', nil
 }
 
-// TornError reports that a JSONL file ends in a line without its newline: the
+// PartialLineError reports that a JSONL file ends in a line without its newline: the
 // writer died in the middle of it, or is still writing. The lines before it
 // are whole.
-type TornError struct {
+type PartialLineError struct {
 	Path   string
-	Line   int   // number of the torn line, from 1
+	Line   int   // number of the partial line, from 1
 	Offset int64 // where it begins
 }
 
 // Error implements error.
-func (e *TornError) Error() string {
-	return fmt.Sprintf("read %s: line %d is torn (the writer stopped in the middle of it)", e.Path, e.Line)
+func (e *PartialLineError) Error() string {
+	return fmt.Sprintf("read %s: line %d is partial (the writer stopped in the middle of it)", e.Path, e.Line)
 }
 
 // decodeLines decodes the content of the JSONL file at path, strictly: a blank
 // line, an unknown key or a wrong type is an error that names the file and the
 // line. A line counts once its newline is there; when the file ends inside a
 // line, decodeLines returns the whole lines before it together with a
-// [*TornError]. For any other error the lines are nil. Lines are split on \n only.
+// [*PartialLineError]. For any other error the lines are nil. Lines are split on \n only.
 func decodeLines[T any](path string, data []byte) ([]T, error) {
 	var lines []T
 	var offset int64
 	for len(data) > 0 {
 		line, rest, whole := bytes.Cut(data, []byte("\n"))
 		if !whole {
-			return lines, &TornError{Path: path, Line: len(lines) + 1, Offset: offset}
+			return lines, &PartialLineError{Path: path, Line: len(lines) + 1, Offset: offset}
 		}
 		var v T
 		if len(bytes.TrimSpace(line)) == 0 {

@@ -55,7 +55,7 @@ func TestLogSumIsTheFiles(t *testing.T) {
 }
 
 // A log whose file was taken away, or whose folder was replaced, says so when it
-// is synced, and goes on as before otherwise.
+// is synced, and otherwise continues as before.
 func TestLogNoticesThatItsFileIsGone(t *testing.T) {
 	for _, tt := range []struct {
 		name string

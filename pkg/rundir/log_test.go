@@ -107,12 +107,12 @@ func TestLogTruncateRefuses(t *testing.T) {
 	}
 }
 
-func TestLogRefusesToGlueALineToATornOne(t *testing.T) {
+func TestLogRefusesToAppendToAPartialLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.jsonl")
 	whole := `{"step":1,"text":"","x":0}` + "\n"
 	write(t, path, whole+`{"step":2,"te`)
 	l := mustOpen(t, path)
-	if err := l.Append(line{Step: 2}); err == nil || !strings.Contains(err.Error(), "torn") {
+	if err := l.Append(line{Step: 2}); err == nil || !strings.Contains(err.Error(), "partial") {
 		t.Fatalf("error %v", err)
 	}
 	if err := l.TruncateTo(int64(len(whole))); err != nil {
@@ -164,18 +164,18 @@ func TestReadLinesOfEveryPrefix(t *testing.T) {
 		if len(got) != whole {
 			t.Fatalf("cut at %d: %d lines, want %d", n, len(got), whole)
 		}
-		var torn *TornError
+		var partial *PartialLineError
 		if between := n == 0 || full[n-1] == '\n'; between {
 			if err != nil {
 				t.Fatalf("cut at %d, between lines: %v", n, err)
 			}
 			continue
 		}
-		if !errors.As(err, &torn) {
+		if !errors.As(err, &partial) {
 			t.Fatalf("cut at %d, inside a line: %v", n, err)
 		}
-		if torn.Line != whole+1 || torn.Offset != int64(strings.LastIndex(full[:n], "\n")+1) {
-			t.Fatalf("cut at %d: %+v", n, torn)
+		if partial.Line != whole+1 || partial.Offset != int64(strings.LastIndex(full[:n], "\n")+1) {
+			t.Fatalf("cut at %d: %+v", n, partial)
 		}
 	}
 }

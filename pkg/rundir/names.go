@@ -1,6 +1,6 @@
 package rundir
 
-// TrainingPlot is the figure of training panels that a report draws beside
+// TrainingPlot is the figure of training panels that a report draws next to
 // [ValidationPlot].
 const TrainingPlot = "training.png"
 

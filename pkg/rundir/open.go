@@ -16,7 +16,7 @@ import (
 type Run struct {
 	Dir string
 
-	Config  []byte // config.yaml as it stands
+	Config  []byte // content of config.yaml
 	Meta    *Meta
 	Metrics []Metrics
 	Evals   []Eval
@@ -27,8 +27,8 @@ type Run struct {
 	// Missing names the files that a finished run has and this one has not, in
 	// a fixed order.
 	Missing []string
-	// Torn lists the files whose last line is incomplete and was left out.
-	Torn []*TornError
+	// Partial lists the files whose last line is incomplete and was left out.
+	Partial []*PartialLineError
 }
 
 // Finished says whether the run's result is there.
@@ -36,46 +36,46 @@ func (r *Run) Finished() bool { return r.Result != nil }
 
 // Open reads the folder of a run. It is an error when dir holds none of a
 // run's files, when a file can't be decoded, when the lines of metrics.jsonl
-// or eval.jsonl are out of order, when counts don't add up, or when a file is
-// not what the result, or the last checkpoint of an unfinished run, has sealed
-// (the error names the file, and the line where it can be told).
+// or eval.jsonl are out of order, when counts don't add up, or when a file does
+// not match its checksum in the result or, in an unfinished run, in the last
+// checkpoint (the error names the file and, if known, the line).
 func Open(dir string) (*Run, error) {
 	for attempt := 0; ; attempt++ {
 		r, seen, err := readRun(dir)
 		if err == nil {
 			return r, nil
 		}
-		// A run that is under way writes its next checkpoint while this reads.
+		// A running process may write its next checkpoint while this reads.
 		var damaged *DamagedError
-		if now := readSeals(dir); errors.As(err, &damaged) && attempt < 3 && (now.result != seen.result || now.seal != seen.seal) {
+		if now := readChecksums(dir); errors.As(err, &damaged) && attempt < 3 && (now.result != seen.result || now.saved != seen.saved) {
 			continue
 		}
 		return nil, fmt.Errorf("open run: %w", err)
 	}
 }
 
-// seals are the two files that vouch for others, as they stand.
-type seals struct {
-	result, seal string
-	err          error // why seal.json can't be read
+// checksumFiles is the content of the two files that hold checksums of others.
+type checksumFiles struct {
+	result, saved string
+	err           error // why seal.json can't be read
 }
 
-func readSeals(dir string) seals {
+func readChecksums(dir string) checksumFiles {
 	// An error of result.json shows where the run is read.
 	result, _ := regular.Read(filepath.Join(dir, ResultFile), regular.MaxDocument)
 	err := regular.Folder(filepath.Join(dir, CheckpointDir))
 	if err != nil {
-		return seals{result: string(result), err: err}
+		return checksumFiles{result: string(result), err: err}
 	}
-	seal, err := regular.Read(filepath.Join(dir, CheckpointDir, SealFile), regular.MaxDocument)
-	return seals{string(result), string(seal), err}
+	saved, err := regular.Read(filepath.Join(dir, CheckpointDir, ChecksumsFile), regular.MaxDocument)
+	return checksumFiles{string(result), string(saved), err}
 }
 
-func readRun(dir string) (*Run, seals, error) {
+func readRun(dir string) (*Run, checksumFiles, error) {
 	r := &Run{Dir: dir}
-	// The seal comes first: what it vouches for was on the disk before it.
-	seen := readSeals(dir)
-	fail := func(err error) (*Run, seals, error) { return nil, seen, err }
+	// The checksums come first: the files they describe were on the disk before them.
+	seen := readChecksums(dir)
+	fail := func(err error) (*Run, checksumFiles, error) { return nil, seen, err }
 	info, err := os.Stat(dir)
 	var at *fs.PathError
 	switch {
@@ -115,17 +115,17 @@ func readRun(dir string) (*Run, seals, error) {
 	if err := r.checkOrder(); err != nil {
 		return fail(err)
 	}
-	var seal *Seal
+	var saved *Checksums
 	if r.Result == nil && !errors.Is(seen.err, fs.ErrNotExist) {
 		if seen.err != nil {
 			return fail(fmt.Errorf("read %w", seen.err))
 		}
-		seal = new(Seal)
-		if err := Unmarshal([]byte(seen.seal), seal); err != nil {
-			return fail(fmt.Errorf("read %s: %w (continuing the run writes it anew)", filepath.Join(dir, CheckpointDir, SealFile), err))
+		saved = new(Checksums)
+		if err := Unmarshal([]byte(seen.saved), saved); err != nil {
+			return fail(fmt.Errorf("read %s: %w (continuing the run writes it again)", filepath.Join(dir, CheckpointDir, ChecksumsFile), err))
 		}
 	}
-	if err := r.checkSeals(seal, content); err != nil {
+	if err := r.verifyFiles(saved, content); err != nil {
 		return fail(err)
 	}
 	if err := r.checkCounts(); err != nil {
@@ -173,9 +173,9 @@ func decodeOptional[T any](r *Run, content map[string][]byte, name string) (*T, 
 
 func decodeLog[T any](r *Run, content map[string][]byte, name string) ([]T, error) {
 	lines, err := decodeLines[T](filepath.Join(r.Dir, name), content[name])
-	var torn *TornError
-	if errors.As(err, &torn) {
-		r.Torn = append(r.Torn, torn)
+	var partial *PartialLineError
+	if errors.As(err, &partial) {
+		r.Partial = append(r.Partial, partial)
 		return lines, nil
 	}
 	return lines, err

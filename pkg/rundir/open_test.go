@@ -50,8 +50,8 @@ func TestOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !r.Finished() || len(r.Missing) != 0 || len(r.Torn) != 0 {
-		t.Errorf("finished %v, missing %q, torn %v", r.Finished(), r.Missing, r.Torn)
+	if !r.Finished() || len(r.Missing) != 0 || len(r.Partial) != 0 {
+		t.Errorf("finished %v, missing %q, partial %v", r.Finished(), r.Missing, r.Partial)
 	}
 	if string(r.Config) != "seed: 1\n" || r.Meta.Version != "v0" || r.Status.Step != 2 {
 		t.Errorf("config %q, meta %+v, status %+v", r.Config, r.Meta, r.Status)
@@ -88,8 +88,8 @@ func TestOpenOfAHalfFinishedRun(t *testing.T) {
 	if want := []string{SamplesFile, ResultFile}; !slices.Equal(r.Missing, want) {
 		t.Errorf("missing %q, want %q", r.Missing, want)
 	}
-	if len(r.Metrics) != 2 || len(r.Torn) != 1 || r.Torn[0].Line != 3 {
-		t.Errorf("%d metrics, torn %v", len(r.Metrics), r.Torn)
+	if len(r.Metrics) != 2 || len(r.Partial) != 1 || r.Partial[0].Line != 3 {
+		t.Errorf("%d metrics, partial %v", len(r.Metrics), r.Partial)
 	}
 }
 

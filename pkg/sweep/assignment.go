@@ -13,10 +13,9 @@ import (
 
 // The assignment is a study of four sweeps: the learning rate first, then three
 // comparisons of two settings. The rate of the comparisons is the best of the
-// first part, so they can be planned for good only when that has ended; until
-// then they stand with the first rate in its place. Or each comparison is
-// crossed with all rates, and each of its settings is taken at its own best: then
-// nothing has to wait.
+// first part, so their final plan has to wait for it; until then they are planned
+// with the first rate as a stand-in. Or each comparison is crossed with all rates,
+// and each of its settings is taken at its own best: then nothing has to wait.
 
 // RateKey is the key that the first part of the assignment sweeps.
 const RateKey = "train.learning_rate"
@@ -55,7 +54,7 @@ var assignmentParts = []sweepdir.Part{
 }
 
 // NewAssignment plans the assignment. Unless PerArm, its comparisons are
-// stand-ins until [AssignmentPlan.Choose]; what is wrong with them is told here.
+// stand-ins until [AssignmentPlan.Choose]; mistakes in them are reported here.
 func NewAssignment(ask Assignment) (*AssignmentPlan, error) {
 	if len(ask.Rates) == 0 {
 		ask.Rates = AssignmentRates()
@@ -91,21 +90,17 @@ func (p *AssignmentPlan) plan(command string, req Request, flags []config.Flag) 
 	return NewPlan(req, opts)
 }
 
-// identify fills in what tells this study from another: the runs of all parts,
-// with the stand-ins' rate, so that the hash is known before any rate is chosen.
+// identify fills in what identifies this study: the runs of all parts, with the
+// rate of the stand-ins, so that the hash is known before any rate is chosen.
 func (p *AssignmentPlan) identify() {
 	h := sha256.New()
 	for i, part := range p.Study.Parts {
 		fmt.Fprintln(h, part.Name, p.Parts[i].Manifest.Identity())
 	}
 	p.Study.Hash = hex.EncodeToString(h.Sum(nil))[:8]
-	var seeds []string
-	for _, s := range p.Parts[0].Manifest.Seeds {
-		seeds = append(seeds, fmt.Sprint(s))
-	}
 	p.Study.Asked = []sweepdir.Override{
 		{Key: "values", Value: strings.Join(p.rates, ", ")},
-		{Key: "seeds", Value: strings.Join(seeds, ", ")},
+		{Key: "seeds", Value: joinSeeds(p.Parts[0].Manifest.Seeds, ", ")},
 		{Key: "lr-per-arm", Value: fmt.Sprint(p.ask.PerArm)},
 	}
 }

@@ -152,7 +152,7 @@ func TestAssignmentErrors(t *testing.T) {
 	}{
 		{"no number", Assignment{Rates: []string{"fast"}}, "must be a number, not fast"},
 		{"a rate twice", Assignment{Rates: []string{"1e-3", "0.001"}}, "are the same"},
-		{"a rate beside the rates", Assignment{Options: PlanOptions{Set: []string{"lr=1e-3"}}}, "--set lr sets train.learning_rate, which the arms of this sweep vary"},
+		{"a rate next to the rates", Assignment{Options: PlanOptions{Set: []string{"lr=1e-3"}}}, "--set lr sets train.learning_rate, which the arms of this sweep vary"},
 		{"what a comparison varies", Assignment{Options: PlanOptions{Set: []string{"loss_type=grpo_clip"}}}, "part baseline: plan sweep: --set loss_type sets algorithm.loss_type"},
 		{"per arm alike", Assignment{PerArm: true, Options: PlanOptions{Set: []string{"use_std_normalization=true"}}}, "part stdnorm: "},
 	}

@@ -10,16 +10,17 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// What a sweep will take is measured, not guessed: for each class of runs whose
-// steps cost the same, the first few steps are made for real, as many at a time
-// as the sweep makes runs. The rest is arithmetic:
+// How long a sweep will take is measured, not guessed: for each class of runs whose
+// steps cost the same, the first few steps are made, with as many runs at a time
+// as in the sweep. The rest is arithmetic:
 //
 //	run   = setup + steps (rollout + epochs * update) + decodings * decode
-//	sweep = the runs in their order, each on the first place that is free
+//	sweep = the runs in their order, each in the first free slot
 //
-// That holds as far as a late step costs what an early one does. It does where
-// completions keep their length; it does not where a policy learns to ramble or
-// to be brief, or where dynamic sampling draws again ever more often.
+// That holds as long as a late step costs what an early one does: not if
+// completions become longer or shorter, or if dynamic sampling needs more rounds.
+//
+// While a sweep runs, [Remaining] estimates the rest from the pace of its runs.
 
 // Measured are seconds of a run's parts.
 type Measured struct {
@@ -50,8 +51,8 @@ type Estimate struct {
 // to their [Work].
 const maxProbes = 4
 
-// EstimateTime measures what the plan's runs will take with so many jobs
-// (0 = one for each core) on so many cores.
+// EstimateTime measures how long the plan's runs will take, with jobs of them at a
+// time (0 = one for each core).
 func EstimateTime(ctx context.Context, p *Plan, jobs, cores int, probe Probe) (*Estimate, error) {
 	all, err := EstimateParts(ctx, []*Plan{p}, jobs, cores, probe)
 	if err != nil {
@@ -69,7 +70,7 @@ func EstimateParts(ctx context.Context, plans []*Plan, jobs, cores int, probe Pr
 	var out []*Estimate
 	for _, p := range plans {
 		m := p.Manifest
-		e := &Estimate{Jobs: places(jobs, cores, len(m.Runs))}
+		e := &Estimate{Jobs: slots(jobs, cores, len(m.Runs))}
 		e.Threads = max(1, cores/e.Jobs)
 		for i := range m.Arms {
 			cfg, err := frozen(m.Runs[i]) // the first seed's runs come first, arm by arm
@@ -102,23 +103,27 @@ func EstimateParts(ctx context.Context, plans []*Plan, jobs, cores int, probe Pr
 	return out, nil
 }
 
-// places is the number of runs at a time, as [Run] has it.
-func places(jobs, cores, runs int) int {
+// slots is the number of runs at a time, as in [Run].
+func slots(jobs, cores, runs int) int {
 	if jobs <= 0 || jobs > cores {
 		jobs = cores
 	}
 	return max(1, min(jobs, runs))
 }
 
-// Makespan is the time that runs take, in their order, on so many places, when a
-// run of arm i takes arms[i].
+// Makespan is the time that runs take, in their order, with jobs of them at a time,
+// when a run of arm i takes arms[i].
 func Makespan(runs []sweepdir.Entry, arms []float64, jobs int) float64 {
 	free := make([]float64, max(1, jobs))
 	for _, r := range runs {
-		i := slices.Index(free, slices.Min(free))
-		free[i] += arms[r.Arm]
+		enqueue(free, arms[r.Arm])
 	}
 	return slices.Max(free)
+}
+
+// enqueue adds the seconds of a run to the slot that is free first.
+func enqueue(slots []float64, seconds float64) {
+	slots[slices.Index(slots, slices.Min(slots))] += seconds
 }
 
 // class holds what the cost of a step depends on, apart from the number of
@@ -148,7 +153,7 @@ func classOf(c config.Config) class {
 	return out
 }
 
-// measurement is a class's, with the configuration that it was made with.
+// measurement is that of a class, with the configuration that was measured.
 type measurement struct {
 	Measured
 	cfg config.Config

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// Clock is a run as the time left of its sweep sees it.
+// Clock is the progress of a run, for [Remaining].
 type Clock struct {
 	Arm   int
 	Steps int // that it is to make
 	Step  int // that it has made
-	// First is the step behind which its process began: what Seconds were spent
-	// on are the steps after it.
+	// First is the step after which its process began: Seconds were spent on the
+	// steps after it.
 	First   int
 	Seconds float64
 	// Rate is seconds a step, as measured over the steps of this process; 0 while
@@ -29,20 +29,19 @@ type Clock struct {
 // evaluation at its start and the first steps dominate.
 const atLeast = 0.1
 
-// Remaining estimates the seconds until all runs have ended, with so many at a
-// time; ok is false while nothing has been measured.
+// Remaining estimates the seconds until all runs have ended, with jobs of them at
+// a time; ok is false while nothing has been measured.
 //
-// A run takes what the ended runs of its arm took; where there are none, what
-// those at work promise; where its arm has not begun, what the other arms take,
-// in proportion to the work of a run (work[i], see [Work]). A run at work goes on
-// at its own pace. Runs that wait begin in their order, each on the first place
-// that is free.
+// A run takes what the ended runs of its arm took; if there are none, what its
+// running runs suggest; if its arm has not begun, what the other arms take, in
+// proportion to the work of a run (work[i], see [Work]). A running run continues
+// at its own pace. Waiting runs begin in their order, each in the first free slot.
 func Remaining(runs []Clock, work []float64, jobs int) (seconds float64, ok bool) {
 	whole := wholeRuns(runs, work)
 	if whole == nil {
 		return 0, false
 	}
-	var free []float64 // seconds after which each place is free
+	var free []float64 // seconds after which each slot is free
 	for _, r := range runs {
 		if r.Running && !r.Ended {
 			free = append(free, r.left(whole[r.Arm]))
@@ -53,8 +52,7 @@ func Remaining(runs []Clock, work []float64, jobs int) (seconds float64, ok bool
 	}
 	for _, r := range runs {
 		if !r.Running && !r.Ended {
-			i := slices.Index(free, slices.Min(free))
-			free[i] += r.left(whole[r.Arm])
+			enqueue(free, r.left(whole[r.Arm]))
 		}
 	}
 	return slices.Max(free), true

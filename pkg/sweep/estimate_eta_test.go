@@ -22,13 +22,13 @@ func TestRemaining(t *testing.T) {
 		{"nothing measured", []Clock{waits(0), {Steps: 100, Step: 2, Seconds: 5, Running: true, Rate: 1}}, []float64{1}, 2, -1},
 		{"all ended", []Clock{done(0, 10)}, []float64{1}, 2, 0},
 		{"the arm's own runs", []Clock{done(0, 10), done(1, 30), waits(0), waits(1)}, []float64{1, 1}, 1, 40},
-		{"two places", []Clock{done(0, 10), done(1, 30), waits(0), waits(1), waits(0), waits(1)}, []float64{1, 1}, 2, 50},
+		{"two slots", []Clock{done(0, 10), done(1, 30), waits(0), waits(1), waits(0), waits(1)}, []float64{1, 1}, 2, 50},
 		{"an arm that has not begun", []Clock{done(0, 10), done(1, 20), waits(2)}, []float64{1, 2, 5}, 1, 50},
 		{"the mean of an arm", []Clock{done(0, 10), done(0, 20), waits(0)}, []float64{1}, 1, 15},
 		{"at its own pace", []Clock{done(0, 10), {Steps: 100, Step: 50, Seconds: 30, Running: true, Rate: 0.6}}, []float64{1}, 1, 30},
 		{"too early for its own pace", []Clock{done(0, 10), {Steps: 100, Step: 5, Seconds: 4, Running: true, Rate: 0.9}}, []float64{1}, 1, 6},
 		{"late", []Clock{done(0, 10), {Steps: 100, Step: 5, Seconds: 40, Running: true}}, []float64{1}, 1, 0},
-		{"only runs at work", []Clock{{Steps: 100, Step: 50, Seconds: 30, Running: true, Rate: 0.5}, waits(0)}, []float64{1}, 1, 25 + 55},
+		{"only running runs", []Clock{{Steps: 100, Step: 50, Seconds: 30, Running: true, Rate: 0.5}, waits(0)}, []float64{1}, 1, 25 + 55},
 		{"continued", []Clock{{Steps: 100, Step: 100, First: 50, Seconds: 10, Ended: true, Measured: true}, waits(0)}, []float64{1}, 1, 20},
 		{"waits with a checkpoint", []Clock{done(0, 10), {Steps: 100, Step: 60}}, []float64{1}, 1, 4},
 		{"ended early, like the next", []Clock{{Steps: 100, Step: 20, Seconds: 4, Ended: true, Measured: true}, waits(0)}, []float64{1}, 1, 4},
@@ -67,7 +67,7 @@ func TestRemainingWithin20Percent(t *testing.T) {
 			runs[i] = Clock{Arm: i % n, Steps: 200}
 			took[i] = cost[i%n] * rapid.Float64Range(0.98, 1.02).Draw(t, "scatter")
 		}
-		// Runs begin in order on the first free place; time stops when two have ended.
+		// Runs begin in order on the first free slot; time stops when two have ended.
 		free, begins, ends := make([]float64, jobs), make([]float64, len(runs)), make([]float64, len(runs))
 		for i := range runs {
 			p := 0
@@ -97,8 +97,8 @@ func TestRemainingWithin20Percent(t *testing.T) {
 		}
 		got, ok := Remaining(runs, work, jobs)
 		want := end - now
-		// The order of arms on two places can turn on a hair, so a run may end up
-		// on the other place; that is no matter of measuring.
+		// The order of arms in two slots can turn on a hair, so a run may end up
+		// in the other slot; that has nothing to do with measuring.
 		slack := 0.2 * want
 		if jobs == 2 {
 			slack += 0.35 * 3 * 40

@@ -53,7 +53,7 @@ func TestEstimate(t *testing.T) {
 	}{
 		{"epochs are linear", "axes: [{key: num_iterations, values: [1, 4]}]", 0, 2, Estimate{
 			Jobs: 2, Threads: 1, Probes: 1, Arms: []float64{2 + 15*1.5 + evaluation(3), 2 + 15*4.5 + evaluation(3)},
-			Seconds: 2*(2+15*1.5+evaluation(3)) + 2 + 15*4.5 + evaluation(3), // the last long run begins behind two short ones
+			Seconds: 2*(2+15*1.5+evaluation(3)) + 2 + 15*4.5 + evaluation(3), // the last long run begins after two short ones
 		}, 2},
 		{"one job has all cores", "axes: [{key: lr, values: [1, 2]}]", 1, 2, Estimate{
 			Jobs: 1, Threads: 2, Probes: 1, Arms: []float64{2 + 15*1 + evaluation(3), 2 + 15*1 + evaluation(3)}, Seconds: 4 * (2 + 15*1 + evaluation(3)),
@@ -183,8 +183,8 @@ func TestEstimateManyClasses(t *testing.T) {
 	}
 }
 
-// TestMakespan: no schedule beats the work divided by the places or the longest
-// run; one that leaves no place idle while a run waits is within a run of it.
+// TestMakespan: no schedule beats the work divided by the slots or the longest
+// run; one that leaves no slot idle while a run waits is within a run of it.
 func TestMakespan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		arms := rapid.SliceOfN(rapid.Float64Range(0.1, 100), 1, 5).Draw(t, "arms")
@@ -206,7 +206,7 @@ func TestMakespan(t *testing.T) {
 	})
 }
 
-// TestProbe measures the real thing, briefly, and leaves nothing behind.
+// TestProbe measures a real run, briefly, and removes its files.
 func TestProbe(t *testing.T) {
 	scratch := t.TempDir()
 	p := planOf(t, "set: {rollout_batch_size: 32, val_size: 32, unseen_size: 8, test_size: 0}\narms: [{name: a}]", PlanOptions{})

@@ -18,11 +18,11 @@ import (
 
 // Local starts runs as child processes on this machine.
 //
-// A child's standard input is a pipe that nothing is ever written to. Its end
-// tells the child to save and to stop: when this process closes it, and just as
-// well when this process is gone, however it ended, because the system closes
-// it then. So a killed launcher leaves no children behind, on any system, and
-// no signal can hit a child before it can handle it.
+// A child's standard input is the supervision pipe, to which nothing is written.
+// Its end tells the child to save and stop: when this process closes it, and also
+// when this process is gone, however it ended, because the system closes it then.
+// So a killed launcher leaves no children, on any system, and no signal can reach
+// a child before it can handle it.
 //
 // A child is in a process group of its own: Ctrl-C on the terminal reaches the
 // launcher alone.
@@ -82,15 +82,15 @@ func withoutProcs(env []string) []string {
 }
 
 type localProcess struct {
-	cmd   *exec.Cmd
-	leash *os.File
+	cmd         *exec.Cmd
+	supervision *os.File
 }
 
 func (p *localProcess) ID() int { return p.cmd.Process.Pid }
 
 func (p *localProcess) Wait() Exit {
 	err := p.cmd.Wait()
-	p.leash.Close() // closed already after an interruption
+	p.supervision.Close() // closed already after an interruption
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		return Exit{Code: -1, Err: err}
@@ -99,7 +99,7 @@ func (p *localProcess) Wait() Exit {
 }
 
 func (p *localProcess) Interrupt() error {
-	if err := p.leash.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+	if err := p.supervision.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return err
 	}
 	return nil

@@ -125,7 +125,7 @@ func (v *vandal) isChild(pid int) bool {
 	return err == nil && bytes.Contains(text, []byte("task\x00--sweep\x00"+v.dir+"\x00"))
 }
 
-// look remembers results, and tells when one changes.
+// look remembers results, and reports one that changes.
 func (v *vandal) look(s *sweepdir.Sweep) {
 	for _, r := range s.Runs {
 		if r.Run == nil || !r.Run.Finished() {

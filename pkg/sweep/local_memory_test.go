@@ -53,7 +53,7 @@ func TestLocalDiesForMemory(t *testing.T) {
 				t.Errorf("error %v, want one with %q", err, c.want)
 			}
 			if e := j.first(Died); e.Err == nil || !strings.Contains(e.Err.Error(), c.want) {
-				t.Errorf("told of %v, want %q", e.Err, c.want)
+				t.Errorf("reported %v, want %q", e.Err, c.want)
 			}
 		})
 	}

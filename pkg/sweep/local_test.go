@@ -32,8 +32,8 @@ import (
 //	launch DIR   the launcher of the sweep in DIR
 const processEnv = "SWEEP_TEST_PROCESS"
 
-// holdEnv makes a task wait behind this step until it is told to stop, so that
-// what a test does to a run at work never depends on how fast the machine is.
+// holdEnv makes a task wait after this step until it is asked to stop, so that
+// what a test does to a running run never depends on how fast the machine is.
 const holdEnv = "SWEEP_TEST_HOLD"
 
 // hangEnv names a file; the task that makes it hangs at its second step.
@@ -149,7 +149,7 @@ func openSweep(t *testing.T, dir string) *sweepdir.Sweep {
 }
 
 // timeless is a result without its time and without the hash of the lines of
-// metrics, in which times stand; what they say otherwise is compared line by line.
+// metrics, which hold times; what they say otherwise is compared line by line.
 func timeless(r rundir.Result) rundir.Result {
 	r.WallS = 0
 	r.Files = maps.Clone(r.Files)
@@ -225,7 +225,7 @@ func TestLocalFails(t *testing.T) {
 	}
 }
 
-// A child that hangs is found, told, killed and replaced, and nothing is lost.
+// A child that hangs is found, reported, killed and replaced, and nothing is lost.
 func TestLocalHangs(t *testing.T) {
 	long(t)
 	m := realManifest(t, []string{"0.001", "0.003"}, 1, "train.n_grpo_steps=4", "eval.every_n_steps=1")
@@ -266,7 +266,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	t.Fatalf("after a minute still not: %s", what)
 }
 
-// atWork counts runs at which a process is, with at least so many steps made.
+// atWork counts runs on which a process works, with at least this many steps.
 func atWork(s *sweepdir.Sweep, steps int) (n int) {
 	for _, r := range s.Runs {
 		if r.State == rundir.StateRunning && r.Run != nil && len(r.Run.Metrics) >= steps {
@@ -290,7 +290,7 @@ func TestLocalStops(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := writeSweep(t, m)
 			c := launch(t, dir, holdEnv+"=3")
-			eventually(t, "both runs are at work", func() bool { return atWork(openSweep(t, dir), 3) == 2 })
+			eventually(t, "both runs are running", func() bool { return atWork(openSweep(t, dir), 3) == 2 })
 			for _, r := range openSweep(t, dir).Runs {
 				pid := r.Run.Status.PID
 				if group, err := syscall.Getpgid(pid); err != nil || group != pid {

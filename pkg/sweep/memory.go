@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/sweepdir"
 	"grpo/pkg/train"
@@ -35,8 +36,8 @@ func (m memories) of(e sweepdir.Entry, threads int) (train.Memory, bool) {
 	return need, err == nil
 }
 
-// CheckMemory refuses a sweep with a run that is still to be made and that does
-// not fit into the bytes available, even alone. 0 stands for an unknown amount.
+// CheckMemory refuses a sweep with a run that is not finished and does
+// not fit into the bytes available, even alone. 0 means an unknown amount.
 func CheckMemory(dir string, m sweepdir.Manifest, available int64) error {
 	if available <= 0 {
 		return nil
@@ -54,10 +55,10 @@ func CheckMemory(dir string, m sweepdir.Manifest, available int64) error {
 	return nil
 }
 
-// limitPlaces starts fewer runs at a time where the memory would not be enough
+// limitSlots starts fewer runs at a time where the memory would not be enough
 // for those that need the most of it.
-func (r *runner) limitPlaces() {
-	if r.opts.Memory <= 0 || r.places < 2 {
+func (r *runner) limitSlots() {
+	if r.opts.Memory <= 0 || r.slots < 2 {
 		return
 	}
 	known := memories{}
@@ -69,13 +70,13 @@ func (r *runner) limitPlaces() {
 	}
 	slices.SortFunc(needs, func(a, b float64) int { return cmp.Compare(b, a) })
 	var sum float64
-	for n, need := range needs[:min(r.places, len(needs))] {
+	for n, need := range needs[:min(r.slots, len(needs))] {
 		if sum += need; sum <= float64(r.opts.Memory) || n == 0 {
 			continue
 		}
 		r.opts.Observer.Note(fmt.Sprintf("%s at a time instead of %d: a run needs up to %s of memory, and %s are available",
-			plural(n, "run"), r.places, train.Bytes(needs[0]), train.Bytes(float64(r.opts.Memory))))
-		r.places = n
+			textutil.Count(n, "run"), r.slots, train.Bytes(needs[0]), train.Bytes(float64(r.opts.Memory))))
+		r.slots = n
 		return
 	}
 }

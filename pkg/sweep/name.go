@@ -12,13 +12,13 @@ import (
 )
 
 // Names: which key is meant, how a value is written in the name of an arm, and
-// what of a name a file system takes.
+// which characters a folder's name may have.
 
 // shortNames are the keys that arms and folders call by another name than the
 // last part of their path.
 var shortNames = map[string]string{"train.learning_rate": "lr"}
 
-// labels are the keys whose words are not those of their name.
+// labels are those of keys whose names don't read well.
 var labels = map[string]string{
 	"train.n_grpo_steps":         "GRPO steps",
 	"algorithm.beta":             "KL weight (beta)",
@@ -38,7 +38,7 @@ var labels = map[string]string{
 	"algorithm.dynamic_sampling": "dynamic sampling",
 }
 
-// findKey returns the key that a name stands for: a full path, a last part that
+// findKey returns the key that a name means: a full path, a last part that
 // only one key has, an alias such as lr, or TRL's name of the key; as --set
 // takes them. The error of an unknown name proposes a near one.
 func findKey(name string) (config.Key, error) {
@@ -49,18 +49,20 @@ func findKey(name string) (config.Key, error) {
 	keys := config.Keys()
 	for _, is := range []func(config.Key) bool{
 		func(k config.Key) bool { return k.Path == name },
-		func(k config.Key) bool { return k.Alias != "" && (k.Alias == name || beside(k.Path, k.Alias) == name) },
+		func(k config.Key) bool {
+			return k.Alias != "" && (k.Alias == name || replaceLast(k.Path, k.Alias) == name)
+		},
 		func(k config.Key) bool { return lastPart(k.Path) == name },
 	} {
 		if i := slices.IndexFunc(keys, is); i >= 0 {
 			return keys[i], nil
 		}
 	}
-	return config.Key{}, fmt.Errorf("unknown key %q", name) // config.Get knows it by a name that config.Keys does not tell
+	return config.Key{}, fmt.Errorf("unknown key %q", name) // config.Get knows a name that config.Keys does not list
 }
 
-// beside puts another last part behind the section of a path.
-func beside(path, name string) string {
+// replaceLast replaces the last part of a path.
+func replaceLast(path, name string) string {
 	return path[:strings.LastIndexByte(path, '.')+1] + name
 }
 
@@ -74,7 +76,7 @@ func shortName(path string) string {
 	return lastPart(path)
 }
 
-// labelOf is what figures and tables call a key where the request does not say.
+// labelOf is the key's label in figures and tables if the request has none.
 func labelOf(path string) string {
 	if s, ok := labels[path]; ok {
 		return s
@@ -83,8 +85,8 @@ func labelOf(path string) string {
 }
 
 // canonical writes a value as names of arms have it: 3e-5 for 0.00003, lists
-// with one space behind each comma. A text that is no value of the key's type
-// stays as it is; resolving the arm refuses it with the right words.
+// with one space after each comma. A text that is no value of the key's type is
+// returned unchanged; resolving the arm reports it.
 func canonical(k config.Key, text string) string {
 	if k.Type != "a text" {
 		text = strings.TrimSpace(text)

@@ -11,7 +11,7 @@ import (
 	"grpo/pkg/config"
 )
 
-// TestFindKey: a name stands for the key for which --set takes it, whatever
+// TestFindKey: a name means the key for which --set takes it, whatever
 // kind of name it is.
 func TestFindKey(t *testing.T) {
 	var names []string

@@ -15,13 +15,13 @@ import (
 type PlanOptions struct {
 	// Command is "sweep" or "ablate".
 	Command string
-	// Path is what -c says; it takes the place of the request's base.
+	// Path is the value of -c; it replaces the request's base.
 	Path string
 	// Env, Set and Flags are as in [config.LoadOptions].
 	Env   []string
 	Set   []string
 	Flags []config.Flag
-	// Seeds take the place of the request's.
+	// Seeds replace the request's.
 	Seeds []uint64
 	// Argv is the command line, for the record.
 	Argv []string
@@ -34,10 +34,10 @@ type PlanOptions struct {
 //	defaults < base file < environment < the request's set < --set < flags < the arm's own set
 //
 // so that a request's settings can be changed and an arm stays what it is. It
-// writes nothing, and every mistake is told here: unknown keys, values of
-// another type, arms whose configuration is invalid, that come to the same or are
-// evaluated in different ways, a setting of an arm that has no effect, a key that
-// is set although the arms vary it. All of these wrap [config.ErrConfig].
+// writes nothing, and every mistake is reported here: unknown keys, values of the
+// wrong type, arms whose configuration is invalid, identical arms, arms that are
+// evaluated differently, a setting of an arm that has no effect, a key that is set
+// although the arms vary it. All of these wrap [config.ErrConfig].
 func NewPlan(req Request, opts PlanOptions) (*Plan, error) {
 	p := &planner{req: req, opts: opts}
 	for _, step := range []func() error{p.expand, p.checkUser, p.resolveBase, p.resolveArms, p.evaluateAlike, p.checkEffect, p.checkArms} {
@@ -67,7 +67,7 @@ type planner struct {
 	note          string // what [planner.evaluateAlike] settled
 }
 
-// plannedArm is an arm with the places in which its settings were written.
+// plannedArm is an arm and where its settings were written.
 type plannedArm struct {
 	sweepdir.Arm
 	from []string
@@ -188,8 +188,8 @@ func glue(a, between, b string) string {
 	return a + between + b
 }
 
-// checkUser refuses settings of the command line that the arms would override
-// without a word, and takes out of the request's set what the user sets.
+// checkUser refuses settings of the command line that the arms would silently
+// override, and removes from the request's set what the user sets.
 func (p *planner) checkUser() error {
 	varied := map[string]bool{}
 	for _, a := range p.arms {
@@ -257,8 +257,8 @@ func (p *planner) resolveBase() error {
 	return nil
 }
 
-// resolveArms resolves every arm. The seed enters no rule and stands for no
-// other key, so that one resolution serves all seeds.
+// resolveArms resolves every arm. No rule and no other key depends on the
+// seed, so one resolution serves all seeds.
 func (p *planner) resolveArms() error {
 	var problems []string
 	for _, a := range p.arms {

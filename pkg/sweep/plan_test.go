@@ -159,7 +159,7 @@ seeds: [3]
 	}
 }
 
-// TestPlanProblems: every mistake is told before anything is written, and names
+// TestPlanProblems: every mistake is reported before anything is written, and names
 // what is wrong where.
 func TestPlanProblems(t *testing.T) {
 	tests := []struct {
@@ -178,7 +178,7 @@ func TestPlanProblems(t *testing.T) {
 		{"seed in an arm", "arms: [{name: a, set: {seed: 1}}]", PlanOptions{}, []string{`arm "a": seed can't be set here`}},
 		{"seed in set", "set: {seed: 1}\narms: [{name: a}]", PlanOptions{}, []string{"set: seed can't be set here"}},
 		{"--set seed", "arms: [{name: a}]", PlanOptions{Set: []string{"seed=3"}}, []string{"--set seed sets the seed, of which a sweep has several (use --seeds)"}},
-		{"seeds twice", "arms: [{name: a}]", PlanOptions{Seeds: []uint64{1, 1}}, []string{"seed 1 stands there twice"}},
+		{"seeds twice", "arms: [{name: a}]", PlanOptions{Seeds: []uint64{1, 1}}, []string{"seed 1 appears twice"}},
 		{"key twice in an arm", "arms: [{name: a, set: {lr: 1, train.learning_rate: 2}}]", PlanOptions{}, []string{`arm "a": the key train.learning_rate is set twice`}},
 		{"key twice in set", "set: {lr: 1, learning_rate: 2}\narms: [{name: a}]", PlanOptions{}, []string{"set: the key train.learning_rate is set twice"}},
 		{"axis twice", "axes: [{key: lr, values: [1]}, {key: learning_rate, values: [2]}]", PlanOptions{}, []string{"two axes are of the key train.learning_rate"}},
@@ -191,7 +191,7 @@ func TestPlanProblems(t *testing.T) {
 		{"base with a bad value", "set: {lr: -1}\narms: [{name: a}]", PlanOptions{}, []string{"train.learning_rate (-1, x.yaml: line 2) must be at least 0"}},
 		{"same arms", "arms: [{name: a, set: {lr: 1e-3}}, {name: b}]", PlanOptions{}, []string{`the arms "a" and "b" come to the same configuration`}},
 		{"same but for a label", "axes: [{key: name, values: [a, b]}]", PlanOptions{}, []string{`the arms "name=a" and "name=b" come to the same configuration`}},
-		{"invalid arms, all told", "arms: [{name: a, set: {group_size: 7}}, {name: b, set: {epsilon_high: 0.3}}]", PlanOptions{},
+		{"invalid arms, all reported", "arms: [{name: a, set: {group_size: 7}}, {name: b, set: {epsilon_high: 0.3}}]", PlanOptions{},
 			[]string{`arm "a"`, "rollout.group_size (7, ", "multiple", `arm "b"`, "algorithm.epsilon_high (0.3, ", "has no effect"}},
 		{"arm against --set", "arms: [{name: a, set: {use_std_normalization: false}}]", PlanOptions{Set: []string{"scale_rewards=group"}}, []string{`arm "a"`, "use_std_normalization (false, x.yaml: line 2: arm \"a\") contradicts algorithm.scale_rewards"}},
 		{"arms evaluated in different ways", "axes: [{key: eval.temperature, values: [1, 1.3]}]", PlanOptions{},
@@ -202,7 +202,7 @@ func TestPlanProblems(t *testing.T) {
 			[]string{`x.yaml: line 2: arm "cliprange=0.1": algorithm.cliprange (0.1) has no effect, because of algorithm.loss_type ("reinforce_with_baseline") (it is for grpo_clip`, `arm "cliprange=0.3": `}},
 		{"a clip on-policy", "set: {loss_type: grpo_clip}\naxes: [{key: cliprange, values: [0.1, 0.3]}]", PlanOptions{},
 			[]string{`algorithm.cliprange (0.1) has no effect, because of train.train_batch_size (256)`, "set a smaller train_batch_size, or epochs_per_rollout_batch to 2 or more"}},
-		{"a setting without effect beside one that has", "arms: [{name: a, set: {lr: 3e-4, normalize_constant: 9}}, {name: b}]", PlanOptions{}, []string{`arm "a": algorithm.normalize_constant (9) has no effect`}},
+		{"a setting without effect next to one that has", "arms: [{name: a, set: {lr: 3e-4, normalize_constant: 9}}, {name: b}]", PlanOptions{}, []string{`arm "a": algorithm.normalize_constant (9) has no effect`}},
 		{"losses on-policy", "axes: [{key: loss_type, values: [grpo_clip, grpo_no_clip]}]", PlanOptions{},
 			[]string{`the arms "loss_type=grpo_clip" and "loss_type=grpo_no_clip" come to the same configuration: they differ in algorithm.loss_type: grpo_clip, now grpo_no_clip, which has no effect here`}},
 		{"two names of one thing", "arms: [{name: a, set: {scale_rewards: group}}, {name: b, set: {normalizer: group_std}}]", PlanOptions{}, []string{`the arms "a" and "b" come to the same configuration`}},

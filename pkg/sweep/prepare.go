@@ -102,7 +102,7 @@ func sameSweep(dir string, p *Plan) (found *Plan, frozen bool, err error) {
 }
 
 // claim is [rundir.Claim] for the folder of a sweep or a study. Its lock is held
-// for moments only: so it waits, unlike that of a run.
+// only briefly: so it waits, unlike that of a run.
 func claim(dir string, kind rundir.Kind, same func() error) (unlock func() error, err error) {
 	const every, tries = 50 * time.Millisecond, 100
 	for range tries {

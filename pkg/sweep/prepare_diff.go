@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,19 +24,11 @@ func differences(old, now sweepdir.Manifest) []string {
 		}
 		return names
 	}
-	seeds := func(m sweepdir.Manifest) (texts []string) {
-		for _, s := range m.Seeds {
-			texts = append(texts, fmt.Sprint(s))
-		}
-		return texts
+	if a, b := arms(old), arms(now); !sameSet(a, b) {
+		out = append(out, fmt.Sprintf("arms: %s, now %s", strings.Join(a, ", "), strings.Join(b, ", ")))
 	}
-	for _, d := range []struct {
-		what     string
-		old, now []string
-	}{{"arms", arms(old), arms(now)}, {"seeds", seeds(old), seeds(now)}} {
-		if !sameSet(d.old, d.now) {
-			out = append(out, fmt.Sprintf("%s: %s, now %s", d.what, strings.Join(d.old, ", "), strings.Join(d.now, ", ")))
-		}
+	if !sameSet(old.Seeds, now.Seeds) {
+		out = append(out, fmt.Sprintf("seeds: %s, now %s", joinSeeds(old.Seeds, ", "), joinSeeds(now.Seeds, ", ")))
 	}
 	return atMost(append(out, runDifferences(old, now)...))
 }
@@ -47,9 +40,8 @@ func atMost(differences []string) []string {
 	return differences
 }
 
-func sameSet(a, b []string) bool {
-	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
-	return slices.Equal(a, b)
+func sameSet[T cmp.Ordered](a, b []T) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
 // runDifferences compares the runs of the same arm and seed. What changed for

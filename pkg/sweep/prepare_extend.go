@@ -91,9 +91,13 @@ func seedsFlag(seeds []uint64) string {
 	if slices.Equal(seeds, FirstSeeds(len(seeds))) {
 		return fmt.Sprint(len(seeds))
 	}
-	var texts []string
-	for _, s := range seeds {
-		texts = append(texts, fmt.Sprint(s))
+	return "[" + joinSeeds(seeds, ",") + "]"
+}
+
+func joinSeeds(seeds []uint64, separator string) string {
+	texts := make([]string, len(seeds))
+	for i, s := range seeds {
+		texts[i] = fmt.Sprint(s)
 	}
-	return "[" + strings.Join(texts, ",") + "]"
+	return strings.Join(texts, separator)
 }

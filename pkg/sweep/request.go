@@ -135,7 +135,7 @@ func checkSeeds(seeds []uint64) error {
 	}
 	for i, s := range seeds {
 		if slices.Contains(seeds[:i], s) {
-			return fmt.Errorf("seed %d stands there twice", s)
+			return fmt.Errorf("seed %d appears twice", s)
 		}
 	}
 	return nil
@@ -172,19 +172,19 @@ var fixedOfSweep = []string{
 // short; an unknown one is an error.
 func AxesRequest(axes []AxisRequest) (Request, error) {
 	req := Request{Axes: axes}
-	var names, words []string
+	var names, labels []string
 	for _, a := range axes {
 		k, err := findKey(a.Key)
 		if err != nil {
 			return req, configError("read axis", err.Error())
 		}
-		names, words = append(names, shortName(k.Path)), append(words, labelOf(k.Path))
+		names, labels = append(names, shortName(k.Path)), append(labels, labelOf(k.Path))
 	}
 	req.Name = strings.Join(names, "-")
-	if len(words) > 0 {
-		title := strings.Join(words, " and ")
+	if len(labels) > 0 {
+		title := strings.Join(labels, " and ")
 		req.Title = strings.ToUpper(title[:1]) + title[1:]
-		req.Question = "Which " + strings.Join(words, " with which ") + " gives the best validation answer reward?"
+		req.Question = "Which " + strings.Join(labels, " with which ") + " gives the best validation answer reward?"
 	}
 	for _, f := range fixedOfSweep {
 		if !slices.ContainsFunc(axes, func(a AxisRequest) bool { k, err := findKey(a.Key); return err == nil && k.Path == f }) {

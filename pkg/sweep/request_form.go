@@ -46,7 +46,7 @@ func (r *reader) append(what string, n *yaml.Node, to *[]string) {
 		return
 	}
 	if slices.Contains(*to, s) {
-		r.problem(n, "%s: %s stands there twice", what, words.Quote(s))
+		r.problem(n, "%s: %s appears twice", what, words.Quote(s))
 		return
 	}
 	*to = append(*to, s)
@@ -85,7 +85,7 @@ func (r *reader) arm(n *yaml.Node, req *Request) {
 		}},
 		{"label", r.line("label", &arm.Label)},
 		{"set", func(n *yaml.Node) { arm.Set = r.settings(n) }},
-		{"control", r.truth("control", &arm.Control)},
+		{"control", r.boolean("control", &arm.Control)},
 	})
 	if n.Kind == yaml.MappingNode && !met["name"] {
 		r.problem(n, "the arm has no name")

@@ -14,7 +14,7 @@ import (
 
 // ParseRequest reads a request from YAML, as strictly as configurations are
 // read: what the form does not know, or would have to convert, is an error with
-// its line, and all problems are told at once. label is the name of the file in
+// its line, and all problems are reported at once. label is the name of the file in
 // messages. Keys and values of settings are checked when the sweep is planned.
 func ParseRequest(label string, text []byte) (Request, error) {
 	r := &reader{label: label}
@@ -101,7 +101,7 @@ func (r *reader) pairs(n *yaml.Node, f func(key, value *yaml.Node)) {
 		case key.Kind != yaml.ScalarNode || key.Tag == "!!merge" || key.Style&yaml.TaggedStyle != 0:
 			r.problem(key, "want a key, not %s", yamldoc.Kind(key))
 		case twice:
-			r.problem(key, "duplicate key %s: it stands in line %d already", words.Quote(key.Value), first)
+			r.problem(key, "duplicate key %s: it is already in line %d", words.Quote(key.Value), first)
 		default:
 			lines[key.Value] = key.Line
 			f(key, value)
@@ -125,8 +125,8 @@ func (r *reader) line(what string, to *string) func(*yaml.Node) {
 	}
 }
 
-// truth reads true or false.
-func (r *reader) truth(what string, to *bool) func(*yaml.Node) {
+// boolean reads true or false.
+func (r *reader) boolean(what string, to *bool) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.ScalarNode || n.Style != 0 || n.Value != "true" && n.Value != "false" {
 			r.problem(n, "%s must be true or false, not %s", what, yamldoc.Kind(n))

@@ -71,7 +71,7 @@ func TestParseRequest(t *testing.T) {
 	}
 }
 
-// TestParseRequestProblems: each mistake is told with its line and its mend.
+// TestParseRequestProblems: each mistake is reported with its line and its fix.
 func TestParseRequestProblems(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"empty", "", "x.yaml: line 1: the file is empty"},
@@ -80,7 +80,7 @@ func TestParseRequestProblems(t *testing.T) {
 		{"syntax", "name: a\narms: [\n", "x.yaml: line"},
 		{"unknown key", "name: a\nsed: 4\narms: [{name: a}]", `x.yaml: line 2: unknown key "sed" (did you mean "set"?)`},
 		{"unknown far key", "name: a\nzzzzzzzzzz: 4\narms: [{name: a}]", `unknown key "zzzzzzzzzz" (a sweep has name, title`},
-		{"duplicate key", "name: a\nname: b\narms: [{name: a}]", `x.yaml: line 2: duplicate key "name": it stands in line 1 already`},
+		{"duplicate key", "name: a\nname: b\narms: [{name: a}]", `x.yaml: line 2: duplicate key "name": it is already in line 1`},
 		{"no name", "arms: [{name: a}]", "it has no name"},
 		{"nothing to compare", "name: a", "neither arms nor axes"},
 		{"empty arms", "name: a\narms: []", "x.yaml: line 2: arms must not be an empty list"},
@@ -93,7 +93,7 @@ func TestParseRequestProblems(t *testing.T) {
 		{"set no section", "name: a\narms: [{name: a, set: [lr]}]", "set must be a section with keys, not a list"},
 		{"set nested", "name: a\nset: {algorithm: {loss_type: x}}\narms: [{name: a}]", "write the key with dots: algorithm.KEY"},
 		{"set nothing", "name: a\nset:\n  lr:\narms: [{name: a}]", "x.yaml: line 3: lr must be a value, not nothing"},
-		{"set twice", "name: a\nset:\n  lr: 1\n  lr: 2\narms: [{name: a}]", `duplicate key "lr": it stands in line 3`},
+		{"set twice", "name: a\nset:\n  lr: 1\n  lr: 2\narms: [{name: a}]", `duplicate key "lr": it is already in line 3`},
 		{"alias", "name: a\nset: {lr: &x 1, seed: *x}\narms: [{name: a}]", "must be a value, not an alias"},
 		{"merge", "name: a\nset: {<<: {lr: 1}}\narms: [{name: a}]", "want a key"},
 		{"tag", "name: a\nset: {lr: !!str 1}\narms: [{name: a}]", "lr must be a value"},
@@ -103,10 +103,10 @@ func TestParseRequestProblems(t *testing.T) {
 		{"question", "name: a\nquestion: Tell me.\narms: [{name: a}]", "question must end with a question mark"},
 		{"title of two lines", "name: a\ntitle: \"b\\nc\"\narms: [{name: a}]", "title must be one line"},
 		{"empty title", "name: a\ntitle: \"\"\narms: [{name: a}]", "title must not be empty"},
-		{"same note", "name: a\nnotes: [b, b]\narms: [{name: a}]", `notes: "b" stands there twice`},
+		{"same note", "name: a\nnotes: [b, b]\narms: [{name: a}]", `notes: "b" appears twice`},
 		{"seeds of none", "name: a\nseeds: 0\narms: [{name: a}]", "seeds must be a count of 1 to 10000"},
 		{"seeds in quotes", "name: a\nseeds: \"4\"\narms: [{name: a}]", "seeds must be a count"},
-		{"seed twice", "name: a\nseeds: [1, 2, 1]\narms: [{name: a}]", "seeds: seed 1 stands there twice"},
+		{"seed twice", "name: a\nseeds: [1, 2, 1]\narms: [{name: a}]", "seeds: seed 1 appears twice"},
 		{"seed below 0", "name: a\nseeds: [-1]\narms: [{name: a}]", "want an integer of 0 or more"},
 		{"two documents", "name: a\narms: [{name: a}]\n---\nname: b\n", "a second YAML document begins"},
 	}
@@ -123,7 +123,7 @@ func TestParseRequestProblems(t *testing.T) {
 	}
 }
 
-// TestParseRequestAll: all problems of a file are told at once.
+// TestParseRequestAll: all problems of a file are reported at once.
 func TestParseRequestAll(t *testing.T) {
 	_, err := ParseRequest("x.yaml", []byte("nam: a\nseeds: x\narms: []\n"))
 	if err == nil || strings.Count(err.Error(), "x.yaml: line") != 4 {
@@ -166,7 +166,7 @@ func TestParseSeeds(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"": "element 1", "0": "want 1 to 10000", "-3": "want 1 to 10000", "10001": "want 1 to 10000", "x": "element 1", "1,,2": "element 2",
-		"1,2,1": "seed 1 stands there twice", "[1": "bracket", "1.5": "element 1", "1,-2": "element 2",
+		"1,2,1": "seed 1 appears twice", "[1": "bracket", "1.5": "element 1", "1,-2": "element 2",
 	} {
 		if got, err := ParseSeeds(text); err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, config.ErrConfig) {
 			t.Errorf("%q: got %v, %v, want %s", text, got, err, want)

@@ -139,7 +139,7 @@ func quotable(s string) *yaml.Node {
 	return n
 }
 
-// scalar is a number or a truth value, as it is written.
+// scalar is a number or a boolean, as it is written.
 func scalar(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: s} }
 
 // notation is a value in the notation of package config, which is YAML's.

@@ -5,18 +5,19 @@ import (
 	"fmt"
 	"time"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
 
 // How a sweep is run.
 //
-// One goroutine holds all state: it starts processes while there are places,
-// and then waits for the first of three things: a process ends, it is time to
-// look at the folders, the context ends. Each run is in one of the phases
+// One goroutine holds all state: it starts processes while there are free
+// slots, and then waits for the first of three events: a process ends, it is time
+// to read the folders, the context ends. Each run is in one of the phases
 // below. What a run has achieved is never remembered but read from its folder:
 // result.json is the truth, status.json says where the last checkpoint is and
-// why a run failed, the lock says whether a process is at it. So this process
+// why a run failed, the lock says whether a process works on it. So this process
 // may be killed at any moment, and another may work on the same sweep.
 //
 //	waiting -> running -> finished            result.json is there
@@ -25,8 +26,8 @@ import (
 //	              |-> stopped                 interrupted
 //	waiting -> elsewhere -> finished/waiting  another grpo holds the run's lock
 
-// Run does what is missing of the sweep in dir (see [Prepare]) and returns the
-// sweep as it then is, also beside an error of the runs.
+// Run makes the missing runs of the sweep in dir (see [Prepare]) and returns the
+// sweep as it is afterwards, also when runs failed.
 //
 // Errors: a manifest that can't be read; [train.ErrInterrupted] when ctx ended
 // before all runs had their result; [*EarlyDeathsError]; and, where runs
@@ -37,9 +38,9 @@ func Run(ctx context.Context, dir string, opts Options) (*sweepdir.Sweep, error)
 		return nil, err
 	}
 	r := newRunner(s, opts.withDefaults())
-	r.survey(s)
-	r.takeOver()
-	r.limitPlaces()
+	r.scan(s)
+	r.reuseRuns()
+	r.limitSlots()
 	r.loop(ctx)
 	after, err := sweepdir.Open(dir)
 	if err != nil {
@@ -87,26 +88,26 @@ type runner struct {
 	dir      string
 	arms     []sweepdir.Arm
 	jobs     []*job
-	places   int // runs at a time
+	slots    int // runs at a time
 	running  int
 	ends     chan ending
 	started  time.Time
-	lastLook time.Time
+	lastPoll time.Time
 
 	early       int // deaths before the first step
 	interrupted bool
-	halted      error // why no run is started any more
+	halted      error // why no more runs are started
 }
 
 func newRunner(s *sweepdir.Sweep, opts Options) *runner {
 	r := &runner{opts: opts, dir: s.Dir, arms: s.Manifest.Arms, ends: make(chan ending, len(s.Runs))}
 	r.started = opts.Now()
-	r.lastLook = r.started
-	r.places = r.divide()
+	r.lastPoll = r.started
+	r.slots = r.divide()
 	return r
 }
 
-// divide returns how many runs may be at work without two threads on a core.
+// divide returns how many runs can run at a time with one thread per core.
 func (r *runner) divide() int {
 	most := max(1, r.opts.Cores/max(1, r.opts.Threads))
 	if r.opts.Jobs <= 0 {
@@ -129,12 +130,12 @@ func (r *runner) threads() int {
 			active++
 		}
 	}
-	return max(1, r.opts.Cores/max(1, min(r.places, active)))
+	return max(1, r.opts.Cores/max(1, min(r.slots, active)))
 }
 
-// survey sorts the runs into what is done and what is to do, and tells at once
-// which can't be done at all.
-func (r *runner) survey(s *sweepdir.Sweep) {
+// scan sorts the runs into finished and missing ones, and reports at once those
+// that can't be made.
+func (r *runner) scan(s *sweepdir.Sweep) {
 	for _, state := range s.Runs {
 		j := &job{entry: state.Entry, path: state.Path(r.dir)}
 		r.jobs = append(r.jobs, j)
@@ -153,7 +154,7 @@ func (r *runner) survey(s *sweepdir.Sweep) {
 
 func isFinished(s sweepdir.RunState) bool { return s.Run != nil && s.Run.Finished() }
 
-// loop runs until nothing is left that this process could do or wait for.
+// loop runs until this process has nothing left to do or to wait for.
 func (r *runner) loop(ctx context.Context) {
 	tick := time.NewTicker(r.opts.Poll)
 	defer tick.Stop()
@@ -172,7 +173,7 @@ func (r *runner) loop(ctx context.Context) {
 		case e := <-r.ends:
 			r.ended(e.job, e.exit)
 		case <-tick.C:
-			r.look()
+			r.poll()
 		case <-done:
 		}
 	}
@@ -209,15 +210,15 @@ func (r *runner) halt(why error) {
 		}
 	}
 	if r.running > 0 {
-		r.opts.Observer.Note(fmt.Sprintf("waiting for %s to save", plural(r.running, "run")))
+		r.opts.Observer.Note(fmt.Sprintf("waiting for %s to save", textutil.Count(r.running, "run")))
 	}
 }
 
-// fill starts runs while there are places.
+// fill starts runs while there are free slots.
 func (r *runner) fill() {
 	now := r.opts.Now()
 	for _, j := range r.jobs {
-		if r.halted != nil || r.running >= r.places {
+		if r.halted != nil || r.running >= r.slots {
 			return
 		}
 		if j.phase == waiting && !now.Before(j.notBefore) {
@@ -226,7 +227,7 @@ func (r *runner) fill() {
 	}
 }
 
-// begin starts a process for a run, unless another grpo is at it or was.
+// begin starts a process for a run, unless another grpo works on it or finished it.
 func (r *runner) begin(j *job) {
 	switch state := sweepdir.StateOf(r.dir, j.entry); {
 	case isFinished(state):
@@ -234,14 +235,14 @@ func (r *runner) begin(j *job) {
 		r.emit(Event{Kind: Found, State: state}, j)
 		return
 	case state.State == rundir.StateRunning:
-		r.leave(j, state)
+		r.follow(j, state)
 		return
 	}
 	j.attempts++
 	j.killed = nil
 	j.watch = newWatch(j.path)
 	j.saved = max(j.saved, j.watch.base)
-	j.logFrom = printOf(taskLog(j)).size
+	j.logFrom = stampOf(taskLog(j)).size
 	p, err := r.opts.Launcher.Start(r.dir, j.entry, r.threads())
 	if err != nil {
 		r.died(j, sweepdir.StateOf(r.dir, j.entry), err)
@@ -253,8 +254,8 @@ func (r *runner) begin(j *job) {
 	go func() { r.ends <- ending{j, p.Wait()} }()
 }
 
-// leave hands a run to the other grpo that is at it.
-func (r *runner) leave(j *job, state sweepdir.RunState) {
+// follow leaves a run to the other grpo that works on it.
+func (r *runner) follow(j *job, state sweepdir.RunState) {
 	j.phase, j.watch = elsewhere, newWatch(j.path)
 	r.emit(Event{Kind: Elsewhere, State: state}, j)
 }
@@ -263,7 +264,7 @@ func (r *runner) name(j *job) string {
 	return fmt.Sprintf("%s, seed %d", r.arms[j.entry.Arm].Name, j.entry.Seed)
 }
 
-// emit completes an event and tells it.
+// emit completes an event and reports it.
 func (r *runner) emit(e Event, j *job) {
 	e.Entry, e.Arm, e.Time, e.Attempt = j.entry, r.arms[j.entry.Arm], r.opts.Now(), j.attempts
 	r.opts.Observer.Event(e)

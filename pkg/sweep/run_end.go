@@ -12,11 +12,11 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// What follows from the end of a process, and from the lack of an end.
+// What the runner does when a process ends, and when it hangs.
 
 func taskLog(j *job) string { return filepath.Join(j.path, sweepdir.TaskLog) }
 
-// ended reads what a process left and decides.
+// ended reads what a process left and decides what happens to its run.
 //
 // A process that knows why it failed writes that into status.json: another
 // attempt would meet the same, so there is none before the user's next call.
@@ -30,57 +30,57 @@ func (r *runner) ended(j *job, exit Exit) {
 		j.phase = finished
 		r.emit(Event{Kind: Ended, State: state}, j)
 	case state.State == rundir.StateRunning: // another process has the lock
-		r.leave(j, state)
-	case r.saidWhy(j, state), exit.Code == 0 && state.Error != "":
+		r.follow(j, state)
+	case r.reportedFailure(j, state), exit.Code == 0 && state.Error != "":
 		r.giveUp(j, state, errors.New(state.Error))
 	case exit.Code == exitFailed:
-		r.giveUp(j, state, r.withLastWords(j, exit))
+		r.giveUp(j, state, r.exitError(j, exit))
 	case r.halted != nil:
 		j.phase = stopped
 		r.emit(Event{Kind: Stopped, State: state}, j)
 	case j.killed != nil:
 		r.died(j, state, j.killed)
 	default:
-		r.died(j, state, r.withLastWords(j, exit))
+		r.died(j, state, r.exitError(j, exit))
 	}
 }
 
-// saidWhy says whether the status tells of a failure of this very process.
-func (r *runner) saidWhy(j *job, s sweepdir.RunState) bool {
+// reportedFailure says whether the status records a failure of this process.
+func (r *runner) reportedFailure(j *job, s sweepdir.RunState) bool {
 	return s.State == rundir.StateFailed && s.Run != nil && s.Run.Status.PID == j.process.ID()
 }
 
-// withLastWords is the error of an exit with what the program said about it.
-func (r *runner) withLastWords(j *job, exit Exit) error {
+// exitError is the error of an exit with the program's own message.
+func (r *runner) exitError(j *job, exit Exit) error {
 	tail, _ := logTail(j.path, j.logFrom)
-	words := lastWords(tail)
+	message := lastMessage(tail)
 	switch {
-	case ranOutOfMemory(words):
-		return fmt.Errorf("it ran out of memory (%s); %s", words, needLess)
+	case ranOutOfMemory(message):
+		return fmt.Errorf("it ran out of memory (%s); %s", message, needLess)
 	case exit.Signal == "killed":
 		return fmt.Errorf("%s; %s", exit, needLess)
-	case words == "":
+	case message == "":
 		return errors.New(exit.String())
 	case exit.Code == exitFailed:
-		return errors.New(words)
+		return errors.New(message)
 	}
-	return fmt.Errorf("%s: %s", exit, words)
+	return fmt.Errorf("%s: %s", exit, message)
 }
 
-// needLess is what helps runs that take more memory than there is.
+// needLess says what to do when runs need more memory than there is.
 const needLess = "lower --jobs, or let a run need less (raise train.gradient_accumulation_steps, lower rollout.rollout_batch_size)"
 
-// ranOutOfMemory knows the words with which Go's runtime ends a program that the
-// system gives no memory: nothing in the program can catch that.
-func ranOutOfMemory(words string) bool {
+// ranOutOfMemory recognises the messages with which Go's runtime ends a program
+// that gets no memory: nothing in the program can catch that.
+func ranOutOfMemory(message string) bool {
 	return slices.ContainsFunc([]string{"out of memory", "cannot allocate memory", "failed to reserve"}, func(s string) bool {
-		return strings.Contains(words, s)
+		return strings.Contains(message, s)
 	})
 }
 
 // died decides whether a run whose process is gone is tried again.
 func (r *runner) died(j *job, state sweepdir.RunState, why error) {
-	j.watch.look()
+	j.watch.poll()
 	if saved := j.watch.saved(); saved > j.saved {
 		j.saved, j.deaths = saved, 0
 	}
@@ -101,7 +101,7 @@ func (r *runner) died(j *job, state sweepdir.RunState, why error) {
 	}
 }
 
-// giveUp leaves a run to the user's next call.
+// giveUp leaves a run to the next call of the user.
 func (r *runner) giveUp(j *job, state sweepdir.RunState, why error) {
 	j.phase, j.failure = failed, why
 	e := Event{Kind: GaveUp, State: state, Err: why}
@@ -114,13 +114,13 @@ func (r *runner) giveUp(j *job, state sweepdir.RunState, why error) {
 	}
 }
 
-// look goes through the folders of the runs at work.
-func (r *runner) look() {
+// poll reads the folders of the running runs.
+func (r *runner) poll() {
 	now := r.opts.Now()
-	// A laptop that slept, or a stopped process, must not look like an hour of
-	// silence: only time in which this loop turned counts.
-	since := min(now.Sub(r.lastLook), 2*r.opts.Poll)
-	r.lastLook = now
+	// A laptop that slept, or a stopped process, must not count as an hour of
+	// silence: only time in which this loop ran counts.
+	since := min(now.Sub(r.lastPoll), 2*r.opts.Poll)
+	r.lastPoll = now
 	for _, j := range r.jobs {
 		switch j.phase {
 		case running:
@@ -133,7 +133,7 @@ func (r *runner) look() {
 
 // watchOver shows a run's progress, and kills it when it hangs.
 func (r *runner) watchOver(j *job, since time.Duration) {
-	alive, moved := j.watch.look()
+	alive, moved := j.watch.poll()
 	if moved {
 		r.emit(Event{Kind: Progress, State: j.watch.state(j.entry)}, j)
 	}
@@ -155,10 +155,10 @@ func (r *runner) watchOver(j *job, since time.Duration) {
 	}
 }
 
-// wait follows a run that another grpo is at, and takes it over when that one
-// leaves it without a result.
+// wait follows a run that another grpo works on, and continues it when that one
+// ends without a result.
 func (r *runner) wait(j *job) {
-	if _, moved := j.watch.look(); moved {
+	if _, moved := j.watch.poll(); moved {
 		r.emit(Event{Kind: Progress, State: j.watch.state(j.entry)}, j)
 	}
 	if held, known := rundir.Held(j.path); held || !known {

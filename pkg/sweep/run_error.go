@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/sweepdir"
 	"grpo/pkg/train"
 )
@@ -21,15 +22,15 @@ type Failure struct {
 type FailedError struct {
 	Failures []Failure
 	Total    int // runs of the sweep
-	Left     int // runs that were not done because of the failures
+	Left     int // runs that have no result because of the failures
 }
 
 // Error implements error, a line for each run.
 func (e *FailedError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d of %s failed", len(e.Failures), plural(e.Total, "run"))
+	fmt.Fprintf(&b, "%d of %s failed", len(e.Failures), textutil.Count(e.Total, "run"))
 	if e.Left > 0 {
-		fmt.Fprintf(&b, ", and %d were left undone", e.Left)
+		fmt.Fprintf(&b, ", and %d were not finished", e.Left)
 	}
 	if again := e.again(); again != "" {
 		b.WriteString("; " + again)
@@ -53,7 +54,7 @@ func (e *FailedError) again() string {
 	}
 	switch {
 	case broken == len(e.Failures):
-		return "mend the configuration: that makes a new sweep"
+		return "fix the configuration: that makes a new sweep"
 	case broken == 0 && e.Left == 0 && len(e.Failures) == 1:
 		return "the same command tries it again, and only that one"
 	case broken == 0 && e.Left == 0:
@@ -61,7 +62,7 @@ func (e *FailedError) again() string {
 	case broken > 0 && broken < len(e.Failures):
 		return "the same command tries those again that have a valid configuration"
 	}
-	return "the same command does what is missing"
+	return "the same command makes the missing runs"
 }
 
 // EarlyDeathsError reports a sweep that was stopped because process after
@@ -105,18 +106,11 @@ func (r *runner) verdict(s *sweepdir.Sweep) error {
 		if n := len(e.Failures); n > 0 {
 			also = fmt.Sprintf(", %d failed", n)
 		}
-		return fmt.Errorf("%w: %d of %s done%s; the same command continues", train.ErrInterrupted, done, plural(e.Total, "run"), also)
+		return fmt.Errorf("%w: %d of %s done%s; the same command continues", train.ErrInterrupted, done, textutil.Count(e.Total, "run"), also)
 	case stoppedEarly:
 		return early
 	case len(e.Failures) > 0:
 		return e
 	}
 	return nil
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

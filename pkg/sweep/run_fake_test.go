@@ -16,7 +16,7 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// fakeManifest has so many arms "a", "b", ... with so many seeds. Its
+// fakeManifest has that many arms "a", "b", ... and seeds. Its
 // configurations are not looked at by a launcher.
 func fakeManifest(arms, seeds int) sweepdir.Manifest {
 	m := sweepdir.Manifest{Format: sweepdir.FormatVersion, Command: "sweep", Name: "test"}
@@ -141,7 +141,7 @@ func (p *fakeProcess) print(text string) {
 	p.check(f.Close())
 }
 
-// resume goes on from the checkpoint, as the status has it.
+// resume continues from the checkpoint that the status names.
 func (p *fakeProcess) resume() {
 	var s rundir.Status
 	if rundir.ReadJSON(filepath.Join(p.path, rundir.StatusFile), &s) == nil {
@@ -243,7 +243,7 @@ func hangs(n int) act {
 	})
 }
 
-// journal is an observer that writes down what it is told.
+// journal is an observer that records the events.
 type journal struct {
 	mu     sync.Mutex
 	events []Event

@@ -17,7 +17,7 @@ func logTail(dir string, offset int64) (text, path string) {
 	path = filepath.Join(dir, sweepdir.TaskLog)
 	text = lastLines(path, offset)
 	if text == "" {
-		if own := filepath.Join(dir, rundir.LogFile); printOf(own) != (print{}) {
+		if own := filepath.Join(dir, rundir.LogFile); stampOf(own) != (stamp{}) {
 			return lastLines(own, 0), own
 		}
 	}
@@ -53,10 +53,10 @@ func lastLines(path string, from int64) string {
 	return string(bytes.Join(lines, []byte("\n")))
 }
 
-// lastWords is the message with which a program ended, if there is one in its
+// lastMessage is the message with which a program ended, if there is one in its
 // log: the line that begins with "grpo: ", "panic: " or "fatal error: ".
-func lastWords(text string) string {
-	var words string
+func lastMessage(text string) string {
+	var message string
 	for line := range bytes.Lines([]byte(text)) {
 		line = bytes.TrimSpace(line)
 		for _, p := range []string{"panic: ", "fatal error: ", "runtime: "} {
@@ -65,8 +65,8 @@ func lastWords(text string) string {
 			}
 		}
 		if rest, ok := bytes.CutPrefix(line, []byte("grpo: ")); ok {
-			words = string(rest)
+			message = string(rest)
 		}
 	}
-	return words
+	return message
 }

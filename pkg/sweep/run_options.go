@@ -10,13 +10,14 @@ type Options struct {
 	// Jobs is the number of runs at a time; 0 = as many as there are cores,
 	// which is also the most.
 	Jobs int
-	// Threads of each run; 0 = the cores divided by the runs at work.
+	// Threads of each run; 0 = the cores divided by the running runs.
 	Threads  int
 	FailFast bool // stop all at the first run that is given up
-	// Donors are folders of other sweeps. A run that one of them has finished
-	// with the very same configuration (by its hash) is copied, not made again.
-	Donors []string
-	// Siblings are donors outside the study (see [Siblings]): their runs are
+	// StudySweeps are folders of other sweeps of the same study. A run that one of
+	// them has finished with the same configuration (by its hash) is copied, not
+	// made again.
+	StudySweeps []string
+	// Siblings are sweeps outside the study (see [Siblings]): their runs are
 	// verified before they are copied.
 	Siblings []string
 	// Version is that of the program; siblings' runs of another are not copied.
@@ -30,11 +31,11 @@ type Options struct {
 	// The rest is for tests and unusual machines; 0 = the default.
 	Cores     int           // GOMAXPROCS
 	HangAfter time.Duration // 5 minutes without a sign of life, and at least 20 steps' time; below 0 = never
-	Poll      time.Duration // half a second between two looks at the folders
+	Poll      time.Duration // half a second between two reads of the folders
 	Pause     time.Duration // a second before a run that died is tried again
 }
 
-// Limits of patience.
+// When a run is given up.
 const (
 	// maxDeaths is how often in a row a run's process may die without a new
 	// checkpoint.
@@ -60,12 +61,12 @@ func (o Options) withDefaults() Options {
 		o.Cores = runtime.GOMAXPROCS(0)
 	}
 	if o.Observer == nil {
-		o.Observer = nobody{}
+		o.Observer = noObserver{}
 	}
 	return o
 }
 
-type nobody struct{}
+type noObserver struct{}
 
-func (nobody) Event(Event) {}
-func (nobody) Note(string) {}
+func (noObserver) Event(Event) {}
+func (noObserver) Note(string) {}

@@ -70,7 +70,7 @@ func TestRunDoesWhatIsMissing(t *testing.T) {
 	})
 }
 
-// Whatever is asked for, no more threads are at work than there are cores.
+// Whatever is asked for, no more threads run than there are cores.
 func TestRunDividesTheCores(t *testing.T) {
 	tests := []struct {
 		runs, cores, jobs, threads int
@@ -226,7 +226,7 @@ func TestRunWithABrokenArm(t *testing.T) {
 			t.Errorf("states %s", got)
 		}
 		if j.events[0].Kind != GaveUp || j.events[1].Kind != GaveUp {
-			t.Error("it is not told at once")
+			t.Error("it is not reported at once")
 		}
 	})
 }

@@ -12,56 +12,56 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// watch follows a run's folder while a process is at it. It reads only what
-// was added since the last look, so that looking twice a second costs nothing.
+// watch follows a run's folder while a process works on it. It reads only what
+// was added since the last poll, so that two polls a second cost nothing.
 type watch struct {
 	dir     string
 	metrics tail[rundir.Metrics]
 	evals   tail[rundir.Eval]
 	status  *rundir.Status
-	prints  [len(lively)]print
+	stamps  [len(heartbeat)]stamp
 	// started is metrics.jsonl as the process found it, base the step of the
-	// checkpoint that it goes on from.
-	started print
+	// checkpoint from which it continues.
+	started stamp
 	base    int
-	silent  time.Duration // since the last sign of life
+	silent  time.Duration // since the last heartbeat
 }
 
-// lively are the files whose change is a sign of life. A run rewrites
-// status.json only when it saves; the logs grow at every step.
-var lively = [...]string{rundir.StatusFile, rundir.MetricsFile, rundir.EvalFile, rundir.SamplesFile, rundir.LogFile, sweepdir.TaskLog}
+// A change of one of the heartbeat files shows that the process is alive. A run
+// rewrites status.json only when it saves; the logs grow at every step.
+var heartbeat = [...]string{rundir.StatusFile, rundir.MetricsFile, rundir.EvalFile, rundir.SamplesFile, rundir.LogFile, sweepdir.TaskLog}
 
-// print is what a file looks like from outside.
-type print struct {
+// stamp is the size and time of a file, by which a change is seen.
+type stamp struct {
 	size    int64
 	changed time.Time
 }
 
-func printOf(path string) print {
+func stampOf(path string) stamp {
 	info, err := os.Lstat(path)
 	if err != nil {
-		return print{}
+		return stamp{}
 	}
-	return print{info.Size(), info.ModTime()}
+	return stamp{info.Size(), info.ModTime()}
 }
 
-// newWatch begins before the process does.
+// newWatch is called before the process starts.
 func newWatch(dir string) *watch {
 	w := &watch{dir: dir}
 	w.metrics.path = filepath.Join(dir, rundir.MetricsFile)
 	w.evals.path = filepath.Join(dir, rundir.EvalFile)
-	w.started = printOf(w.metrics.path)
-	w.look()
+	w.started = stampOf(w.metrics.path)
+	w.poll()
 	w.base = w.saved()
 	return w
 }
 
-// look reads what is new. alive says that something changed at all, moved that
-// there are new steps, evaluations or a new status to show.
-func (w *watch) look() (alive, moved bool) {
-	for i, name := range lively {
-		if now := printOf(filepath.Join(w.dir, name)); now != w.prints[i] {
-			w.prints[i] = now
+// poll reads what is new. alive says that any file changed, moved that there are
+// new steps, evaluations or a new status to show.
+func (w *watch) poll() (alive, moved bool) {
+	for i, name := range heartbeat {
+		if now := stampOf(filepath.Join(w.dir, name)); now != w.stamps[i] {
+			w.stamps[i] = now
 			alive = true
 		}
 	}
@@ -87,9 +87,9 @@ func (w *watch) saved() int {
 	return w.status.Step
 }
 
-// stepped says whether the process made a step, as of the last look.
+// stepped says whether the process made a step, as of the last poll.
 func (w *watch) stepped() bool {
-	return w.saved() > w.base || len(w.metrics.lines) > w.base && printOf(w.metrics.path) != w.started
+	return w.saved() > w.base || len(w.metrics.lines) > w.base && stampOf(w.metrics.path) != w.started
 }
 
 // state is the run as far as it is followed: without its configuration, meta
@@ -113,7 +113,7 @@ func (w *watch) stepTime() time.Duration {
 }
 
 // tail reads a JSONL file as it grows. A file that was cut, as by a process
-// that goes on from a checkpoint, is read again from its beginning.
+// that continues from a checkpoint, is read again from its beginning.
 type tail[T any] struct {
 	path   string
 	offset int64
@@ -121,13 +121,13 @@ type tail[T any] struct {
 }
 
 // read appends the lines that came since the last read; follows says whether a
-// line can stand behind another. It returns whether there is anything new.
+// line can come after another. It returns whether there is anything new.
 func (t *tail[T]) read(follows func(last, next T) bool) bool {
 	broken, changed := t.readOn(follows)
 	if !broken {
 		return changed
 	}
-	// What does not follow now either stays unread: the next look tries again.
+	// Lines that still don't follow stay unread: the next poll tries again.
 	t.offset, t.lines = 0, nil
 	t.readOn(follows)
 	return true

@@ -56,13 +56,13 @@ func TestWatch(t *testing.T) {
 		{"cut to the checkpoint", func() { put(rundir.MetricsFile, lines(1, 5, 1)) }, true, true, 5, false},
 		{"half a line", func() { put(rundir.MetricsFile, lines(1, 5, 1)+lines(6, 6, 1)[:9]) }, true, false, 5, false},
 		{"the rest of it", func() { put(rundir.MetricsFile, lines(1, 6, 1)) }, true, true, 6, true},
-		{"cut and grown beyond between two looks", func() { put(rundir.MetricsFile, lines(1, 3, 1)+lines(4, 9, 123.25)) }, true, true, 9, true},
+		{"cut and grown beyond between two polls", func() { put(rundir.MetricsFile, lines(1, 3, 1)+lines(4, 9, 123.25)) }, true, true, 9, true},
 		{"replaced to the same length", func() { put(rundir.MetricsFile, lines(1, 3, 1)+lines(4, 9, 321.75)+lines(4, 4, 1)) }, true, true, 9, true},
 		{"gone", func() { os.Remove(metrics) }, true, true, 0, false},
 		{"a checkpoint", func() { status(10) }, true, true, 0, true},
 	} {
 		tt.do()
-		alive, moved := w.look()
+		alive, moved := w.poll()
 		if alive != tt.alive || moved != tt.moved || len(w.metrics.lines) != tt.steps || w.stepped() != tt.stepped {
 			t.Errorf("%s: alive %v, moved %v, %d steps, stepped %v; want %+v", tt.name, alive, moved, len(w.metrics.lines), w.stepped(), tt)
 		}
@@ -107,8 +107,8 @@ func TestLogTail(t *testing.T) {
 			}
 			text, path := logTail(dir, tt.from)
 			lines := strings.Split(text, "\n")
-			if lines[0] != tt.first || lines[len(lines)-1] != tt.last || filepath.Base(path) != tt.file || lastWords(text) != tt.words {
-				t.Errorf("tail %q of %s, last words %q", text, path, lastWords(text))
+			if lines[0] != tt.first || lines[len(lines)-1] != tt.last || filepath.Base(path) != tt.file || lastMessage(text) != tt.words {
+				t.Errorf("tail %q of %s, last words %q", text, path, lastMessage(text))
 			}
 		})
 	}

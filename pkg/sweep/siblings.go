@@ -16,10 +16,10 @@ import (
 
 // A sweep may need runs that a sweep in a folder next to its own has finished:
 // the baseline ablation those of the assignment, a sweep with eight seeds those
-// of the one with four. They are copied (see run_donors.go).
+// of the one with four. They are copied (see run_reuse.go).
 
 const (
-	// maxSiblings bounds the folders that are looked at next to a sweep's own.
+	// maxSiblings bounds the folders next to a sweep's own that are read.
 	maxSiblings = 2000
 	// maxManifest bounds the manifest of such a folder, in bytes.
 	maxManifest = 64 << 20
@@ -27,8 +27,8 @@ const (
 
 // Siblings returns the sweeps in the folders next to dir that have a run in
 // common with one of the plans, parts of studies included, in the order of their
-// names. Only folders of this user count, and no link is followed: the parent
-// may be one in which anybody can write.
+// names. Only folders of this user count, and no link is followed: other users may be
+// able to write into the parent.
 func Siblings(dir string, plans ...*Plan) []string {
 	dir = filepath.Clean(dir)
 	entries, _ := os.ReadDir(filepath.Dir(dir)) // what can't be listed has nothing to copy
@@ -87,10 +87,13 @@ func selfContained(e sweepdir.Entry) bool {
 		slices.Contains([]string{"", "base"}, c.Algorithm.Teacher) && c.Model.Device == "cpu"
 }
 
-// verify returns nil if the run in the folder path is finished, was made by this
-// version of the program from the configuration with this hash, and all of it is
-// what its checksums say.
+// verify returns nil if the run in the folder path is this user's, is finished, was
+// made by this version of the program from the configuration with this hash, and
+// matches its checksums.
 func verify(path, hash, version string) error {
+	if !ownFolder(path) {
+		return fmt.Errorf("%s: it is a link, or the folder of another user", path)
+	}
 	run, err := rundir.Open(path)
 	if err != nil {
 		return err
@@ -129,10 +132,10 @@ func Reused(dir string, p *Plan, siblings []string, version string) map[int]stri
 			missing = append(missing, e)
 		}
 	}
-	found := findDonations(missing, Options{Siblings: siblings, Version: version, Observer: nobody{}})
+	found := findReusable(missing, Options{Siblings: siblings, Version: version, Observer: noObserver{}})
 	for _, e := range missing {
-		if d, ok := found[e.Index]; ok {
-			out[e.Index] = d.dir
+		if run, ok := found[e.Hash]; ok {
+			out[e.Index] = run.sweep
 		}
 	}
 	return out

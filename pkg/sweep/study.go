@@ -14,7 +14,7 @@ import (
 )
 
 // PrepareStudy writes study.json into dir, which is made, and returns the study
-// as it stands there: with the choices of an earlier call, if there was one. The
+// in dir: with the choices of an earlier call, if there was one. The
 // plan of the first part is only read, to say in what another request differs,
 // which is refused ([config.ErrConfig]); so is a folder that holds something
 // else.
@@ -44,9 +44,9 @@ func FindStudy(dir string, st sweepdir.Study, first *Plan) (*sweepdir.Study, err
 	case config.Outside(err):
 		return nil, rundir.Explain(err)
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w (give another --out, or --fresh to begin anew beside it)", config.ErrConfig, err)
+		return nil, fmt.Errorf("%w: %w (give another --out, or --fresh to start over in a new folder next to it)", config.ErrConfig, err)
 	case old.Hash != st.Hash:
-		return nil, fmt.Errorf("%w: %s holds another study (%s); give another --out, or --fresh to begin anew beside it",
+		return nil, fmt.Errorf("%w: %s holds another study (%s); give another --out, or --fresh to start over in a new folder next to it",
 			config.ErrConfig, dir, strings.Join(studyDifferences(dir, old, st, first), "; "))
 	}
 	for _, p := range old.Parts {
@@ -79,8 +79,8 @@ func studyDifferences(dir string, old, now sweepdir.Study, first *Plan) []string
 	return atMost(out)
 }
 
-// Settle writes the choices of a study down, unless others stand there already,
-// and returns the study as it stands: who comes second follows the first.
+// Settle writes the choices of a study, unless an earlier process has written its
+// own, and returns the study in dir: the second process follows the first.
 func Settle(dir string, st sweepdir.Study) (sweepdir.Study, error) {
 	unlock, err := claim(dir, rundir.KindStudy, nil)
 	if err != nil {

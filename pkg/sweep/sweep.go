@@ -28,12 +28,12 @@ const (
 	Ended                      // it has its result: done or diverged
 	Died                       // its process ended without a result; it is tried again or given up
 	GaveUp                     // no attempt is left
-	Hung                       // no sign of life for too long
+	Hung                       // no heartbeat for too long
 	Stopped                    // interrupted with a checkpoint
-	Elsewhere                  // another grpo is at it
+	Elsewhere                  // another grpo works on it
 )
 
-// Event is told to the observer of [Run], one at a time.
+// Event is reported to the observer of [Run], one at a time.
 type Event struct {
 	Kind    EventKind
 	Entry   sweepdir.Entry
@@ -46,7 +46,7 @@ type Event struct {
 	LogPath string
 }
 
-// Observer is told what happens in a sweep, on one goroutine.
+// Observer receives the events of a sweep, on one goroutine.
 type Observer interface {
 	Event(Event)
 	// Note is a line for people.

@@ -32,9 +32,9 @@ type TaskOptions struct {
 //
 // Errors: [config.ErrConfig] for a manifest, an index or a configuration that
 // can't be used; [train.ErrInterrupted] when ctx ended, and also when another
-// process is at the same run; otherwise what [train.Run] returns. A failure is
+// process works on the same run; otherwise what [train.Run] returns. A failure is
 // written into the run's status.json, even one that comes before the run could
-// begin, so that a launcher can tell it from a process that just died.
+// begin, so that a launcher can distinguish it from a process that died.
 func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir.Result, error) {
 	m, err := sweepdir.ReadManifest(dir)
 	if err != nil {
@@ -75,8 +75,8 @@ func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir
 	return res, err
 }
 
-// tidy removes what killed processes left half-written. Where another process
-// is at the run, it says so before anything costly is begun.
+// tidy removes what killed processes left half-written. If another process
+// works on the run, it says so before anything costly begins.
 func tidy(path string) error {
 	unlock, err := rundir.Claim(path, rundir.KindRun, nil)
 	if isLocked(err) {
@@ -98,15 +98,14 @@ func tidy(path string) error {
 	return nil
 }
 
-// isLocked says whether another process is at the run. [Task] makes an
-// interruption of that: a launcher then looks again, and takes it for no
-// failure of the run.
+// isLocked says whether another process works on the run. [Task] returns an
+// interruption then: a launcher looks again, and does not count it as a failure.
 func isLocked(err error) bool {
 	var locked *rundir.LockedError
 	return errors.As(err, &locked)
 }
 
-// quiet is the observer of a run that nobody watches; run.log tells it all.
+// quiet is the observer of a run without one; everything is in run.log.
 type quiet struct{}
 
 func (quiet) Begin(int, int)      {}
@@ -115,8 +114,8 @@ func (quiet) Eval(rundir.Eval)    {}
 func (quiet) Note(string)         {}
 
 // report writes into a run's status how it ended, with the problem if there was
-// one. Where that is impossible (a full disk, say) the process's own message has
-// to do.
+// one. Where that is impossible (a full disk, say) the process's own message has to
+// be enough.
 func report(dir, path string, now func() time.Time, state, problem string) {
 	if _, err := os.Stat(dir); err != nil {
 		return // the sweep was removed, and should not come back as a folder of failures

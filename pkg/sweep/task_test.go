@@ -90,7 +90,7 @@ func TestTaskRefuses(t *testing.T) {
 	}
 }
 
-// A failure before the run can begin is told in its folder too.
+// A failure before the run can begin is reported in its folder too.
 func TestTaskReportsAFailure(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "problems.jsonl")
 	m := realManifest(t, []string{"0.001"}, 1, "data.source=gsm8k", "data.train_file="+file, "data.val_file="+file)

@@ -21,7 +21,7 @@ const (
 	ResultsMD    = "results.md"
 	ReportHTML   = "report.html"
 	// TaskLog in a run's folder is what the run's process printed, panics
-	// included; run.log beside it is the run's own account.
+	// included; run.log next to it is what the run itself logged.
 	TaskLog = rundir.TaskLog
 )
 
@@ -60,7 +60,7 @@ type Arm struct {
 
 // Entry is one run: an arm with a seed.
 type Entry struct {
-	Index int    `json:"index"` // its place in Manifest.Runs
+	Index int    `json:"index"` // in Manifest.Runs
 	Arm   int    `json:"arm"`   // index into Manifest.Arms
 	Seed  uint64 `json:"seed"`
 	Dir   string `json:"dir"`  // below the sweep's folder, slash-separated: "runs/lr-3e-5_seed-1-9f2c1ab4"
@@ -85,10 +85,9 @@ type Manifest struct {
 	// Reference is the name of the arm that the others are compared with. Empty:
 	// every arm is compared with the best one.
 	Reference string `json:"reference"`
-	// BestOver is the key of an axis that is tuned, not asked about: arms that
+	// BestOver is the key of an axis that is tuned, not compared: arms that
 	// differ in nothing else are points of one arm, and each of these is compared
-	// at its own best point. Reference then stands for the arm that it is a point
-	// of. Empty: every arm is compared as it is.
+	// at its own best point. Reference then means the arm of which it is a point. Empty: every arm is compared as it is.
 	BestOver string `json:"best_over,omitempty"`
 	// Notes are caveats that the verdict repeats.
 	Notes []string `json:"notes"`
@@ -110,7 +109,7 @@ type Manifest struct {
 	Base string `json:"base"`
 	// Fresh says that no run of a sweep in another folder is copied into this one.
 	Fresh bool `json:"fresh,omitempty"`
-	// Added tells which seeds were added when there were results already.
+	// Added lists seeds that were added when there were already results.
 	Added []Addition `json:"added,omitempty"`
 }
 
@@ -133,8 +132,8 @@ type Study struct {
 	Name   string   `json:"name"`
 	Title  string   `json:"title"`
 	Argv   []string `json:"argv"`
-	// Asked is what identifies the study as its command's flags have it, for the
-	// message that refuses another request in its folder.
+	// Asked is what identifies the study, as flags of its command, for the message
+	// that refuses another request in its folder.
 	Asked []Override `json:"asked,omitempty"`
 	Parts []Part     `json:"parts"`
 }
@@ -144,10 +143,10 @@ type Part struct {
 	Name string `json:"name"` // "lr": its folder below the study's
 	// Question is the part's question in the handout's terms.
 	Question string `json:"question"`
-	// Chosen says what this part took over from an earlier one, in a sentence:
+	// Chosen says what this part uses from an earlier one, in a sentence:
 	// "learning rate 1e-3, the best validation reward of part lr". Empty: nothing.
 	Chosen string `json:"chosen,omitempty"`
-	// Set is the same as keys with their values. Once it is written it stands:
-	// the part's runs are made with it.
+	// Set is the same as keys with their values. Once written it does not
+	// change: the part's runs are made with it.
 	Set []Override `json:"set,omitempty"`
 }

@@ -11,9 +11,8 @@ import (
 
 // Identity is the value of [Manifest.Hash]: the first 8 hex digits of the
 // SHA-256 over the arms' names (as the first version wrote them, so that its
-// sweeps are found), the seeds and the hashes of the runs'
-// configurations (for a run without one: what its arm sets and the error).
-// Their order does not count: the same runs are the same sweep. Titles, notes
+// sweeps are found), the seeds and the hashes of the runs' configurations (for a
+// run without one: what its arm sets and the error). Their order does not matter: the same runs are the same sweep. Titles, notes
 // and the command line do not enter.
 func (m Manifest) Identity() string {
 	var lines []string

@@ -47,8 +47,8 @@ func decodeManifest(data []byte) (Manifest, error) {
 	return m, m.Check()
 }
 
-// checkFormat looks at the version alone: a file of a later version should not
-// be called broken for its new keys.
+// checkFormat checks only the version: a file of a later version should not be
+// reported as broken because of its new keys.
 func checkFormat(data []byte) error {
 	var head struct {
 		Format *int `json:"format"`
@@ -65,8 +65,7 @@ func checkFormat(data []byte) error {
 	return nil
 }
 
-// withLine puts the line before an error of the JSON decoder that knows its
-// place.
+// withLine puts the line before an error of the JSON decoder that has an offset.
 func withLine(data []byte, err error) error {
 	offset := int64(-1)
 	var syntax *json.SyntaxError
@@ -131,13 +130,13 @@ func (m Manifest) Check() error {
 type plainManifest Manifest
 
 // MarshalJSON implements [json.Marshaler]: it adds the checksum of
-// [rundir.MarshalSealed].
-func (m Manifest) MarshalJSON() ([]byte, error) { return rundir.MarshalSealed(plainManifest(m)) }
+// [rundir.MarshalWithChecksum].
+func (m Manifest) MarshalJSON() ([]byte, error) { return rundir.MarshalWithChecksum(plainManifest(m)) }
 
-// UnmarshalJSON implements [json.Unmarshaler]: it is strict and holds the content
-// to its checksum, if it has one.
+// UnmarshalJSON implements [json.Unmarshaler]: it is strict and verifies the
+// checksum, if there is one.
 func (m *Manifest) UnmarshalJSON(data []byte) error {
-	return rundir.UnmarshalSealed(data, (*plainManifest)(m))
+	return rundir.UnmarshalWithChecksum(data, (*plainManifest)(m))
 }
 
 func (m Manifest) checkAxes() error {

@@ -139,7 +139,7 @@ func TestReadManifestRefuses(t *testing.T) {
 		{"unknown key", strings.Replace(string(unsealed), `"seeds"`, `"sedes"`, 1), `unknown field "sedes"`},
 		{"edited", strings.Replace(string(whole), `"seeds"`, `"sedes"`, 1), "does not match its checksum"},
 		{"broken in line 3", "{\n\"format\": 1,\n\"hash\": 1\n}", "line 3"},
-		{"something behind it", string(whole) + "{}", "after top-level value"},
+		{"something after it", string(whole) + "{}", "after top-level value"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -221,7 +221,7 @@ func TestStudy(t *testing.T) {
 	}
 }
 
-// Whatever byte of a manifest is changed, or lost with all behind it: it is
+// Whatever byte of a manifest is changed, or lost with all after it: it is
 // refused by name, or it is the manifest that it was.
 func TestEveryByteOfAManifestIsHeld(t *testing.T) {
 	if testing.Short() {

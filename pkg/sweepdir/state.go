@@ -11,7 +11,7 @@ import (
 
 // Open reads the sweep in dir: its manifest and, from their folders, the state
 // of each run. Only the manifest can make it fail: a run's folder that can't be
-// read is told in [RunState.Error].
+// read is reported in [RunState.Error].
 func Open(dir string) (*Sweep, error) {
 	m, err := ReadManifest(dir)
 	if err != nil {
@@ -40,7 +40,7 @@ func (e Entry) CheckFolder(dir string) error {
 	return regular.Folder(e.Path(dir))
 }
 
-// StateOf reads what the folder of an entry holds. result.json is the truth;
+// StateOf reads what the folder of an entry holds. result.json decides;
 // without it, a folder whose lock is held is running whatever its status says,
 // because a process that continues a run takes the lock before it writes.
 func StateOf(dir string, e Entry) RunState {
@@ -73,7 +73,7 @@ func StateOf(dir string, e Entry) RunState {
 	return s
 }
 
-// read fills the state as if a process were at a run that has no result yet.
+// read fills the state; a run without a result counts as running.
 func (s *RunState) read(path string) {
 	s.Run, s.Error = nil, ""
 	run, err := rundir.Open(path)
@@ -89,7 +89,7 @@ func (s *RunState) read(path string) {
 	}
 }
 
-// claimed says whether a process wrote that it is at work.
+// claimed says whether the status says that a process is running.
 func (s *RunState) claimed() bool {
 	return s.Run != nil && s.Run.Status != nil && s.Run.Status.State == rundir.StateRunning
 }
@@ -99,13 +99,13 @@ func (s *RunState) finishedSince(path string) bool {
 	return exists(filepath.Join(path, rundir.ResultFile))
 }
 
-// dead fills the state of a run at which nobody is.
+// dead fills the state of a run on which no process works.
 func (s *RunState) dead(path string) {
 	switch {
 	case s.Run == nil && !exists(filepath.Join(path, TaskLog)):
 		s.State = Missing
 	case s.Run == nil || s.Run.Status == nil:
-		s.State, s.Error = Dead, fmt.Sprintf("its process ended before its first sign of life (see %s)", filepath.Join(path, TaskLog))
+		s.State, s.Error = Dead, fmt.Sprintf("its process ended before it wrote a status (see %s)", filepath.Join(path, TaskLog))
 	case s.Run.Status.State == rundir.StateFailed:
 		s.State, s.Error = rundir.StateFailed, s.Run.Status.Error
 	case s.Run.Status.State == rundir.StateInterrupted:

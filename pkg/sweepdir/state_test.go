@@ -53,7 +53,7 @@ func TestStateOf(t *testing.T) {
 		{"empty folder", func(t *testing.T, dir string) { os.MkdirAll(dir, 0o755) }, Missing, "", false},
 		{"the process only began to talk", func(t *testing.T, dir string) { put(t, dir, TaskLog, "grpo task\n") }, Dead, TaskLog, false},
 		{"the same, and it lives", func(t *testing.T, dir string) { put(t, dir, TaskLog, "grpo task\n"); hold(t, dir) }, rundir.StateRunning, "", false},
-		{"killed before the status", func(t *testing.T, dir string) { put(t, dir, rundir.ConfigFile, "seed: 1\n") }, Dead, "before its first sign", true},
+		{"killed before the status", func(t *testing.T, dir string) { put(t, dir, rundir.ConfigFile, "seed: 1\n") }, Dead, "before it wrote a status", true},
 		{"running", func(t *testing.T, dir string) {
 			put(t, dir, rundir.StatusFile, status(rundir.StateRunning))
 			hold(t, dir)

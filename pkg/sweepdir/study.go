@@ -73,11 +73,11 @@ func (s Study) Check() error {
 type plainStudy Study
 
 // MarshalJSON implements [json.Marshaler] as that of [Manifest].
-func (s Study) MarshalJSON() ([]byte, error) { return rundir.MarshalSealed(plainStudy(s)) }
+func (s Study) MarshalJSON() ([]byte, error) { return rundir.MarshalWithChecksum(plainStudy(s)) }
 
 // UnmarshalJSON implements [json.Unmarshaler] as that of [Manifest].
 func (s *Study) UnmarshalJSON(data []byte) error {
-	return rundir.UnmarshalSealed(data, (*plainStudy)(s))
+	return rundir.UnmarshalWithChecksum(data, (*plainStudy)(s))
 }
 
 // IsSweep says whether dir is a sweep's folder.
@@ -86,8 +86,8 @@ func IsSweep(dir string) bool { return exists(filepath.Join(dir, ManifestFile)) 
 // IsStudy says whether dir is a study's folder.
 func IsStudy(dir string) bool { return exists(filepath.Join(dir, StudyFile)) }
 
-// exists says whether there is anything at path. What is no regular file is
-// refused by name where it is read.
+// exists says whether there is anything at path. What is not a regular file is
+// refused when it is read.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil

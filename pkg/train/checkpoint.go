@@ -22,7 +22,7 @@ import (
 //
 // and of a finished run with output.keep "best" the last of these only, and
 //
-//	seal.json                 checksums of the logs as of the newest one (rundir.Seal)
+//	seal.json                 checksums of the logs as of the newest one (rundir.Checksums)
 //
 // A checkpoint is a safetensors file with a checksum
 // (model.Checkpoint.EncodeChecksummed): the
@@ -214,9 +214,9 @@ func (t *trainer) saveBest(step int) error {
 // writeChecksums writes the lengths and checksums of the files that belong to the
 // newest checkpoint.
 func (t *trainer) writeChecksums() error {
-	s := rundir.Seal{Step: t.state.Step, Files: t.logs.prefixes()}
+	s := rundir.Checksums{Step: t.state.Step, Files: t.logs.prefixes()}
 	s.Files[rundir.ConfigFile] = rundir.PrefixOf(config.Marshal(t.cfg))
-	return rundir.WriteJSON(t.path(rundir.CheckpointDir, rundir.SealFile), s)
+	return rundir.WriteJSON(t.path(rundir.CheckpointDir, rundir.ChecksumsFile), s)
 }
 
 func (t *trainer) writeStatus(name, problem string) error {

@@ -74,8 +74,8 @@ func (t *trainer) open() (*rundir.Result, error) {
 // and last: at no moment do they
 // vouch for what is not there.
 func (t *trainer) begin(old, text []byte) error {
-	bare := rundir.Seal{Step: t.state.Step, Files: t.state.Logs}
-	if err := rundir.WriteJSON(t.path(rundir.CheckpointDir, rundir.SealFile), bare); err != nil {
+	bare := rundir.Checksums{Step: t.state.Step, Files: t.state.Logs}
+	if err := rundir.WriteJSON(t.path(rundir.CheckpointDir, rundir.ChecksumsFile), bare); err != nil {
 		return err
 	}
 	for _, f := range t.logs.named() {
@@ -181,8 +181,8 @@ func (t *trainer) nothingSaved(configFile []byte) error {
 		return fmt.Errorf("continue run: %s holds steps, but there is no checkpoint in %s to continue from (restore one, or start over in a new folder with --fresh)",
 			t.path(rundir.MetricsFile), t.path(rundir.CheckpointDir))
 	}
-	var checksums rundir.Seal
-	err := rundir.ReadJSON(t.path(rundir.CheckpointDir, rundir.SealFile), &checksums)
+	var checksums rundir.Checksums
+	err := rundir.ReadJSON(t.path(rundir.CheckpointDir, rundir.ChecksumsFile), &checksums)
 	if want := checksums.Files[rundir.ConfigFile]; t.opts.Resume && err == nil && want.SHA256 != "" && want != rundir.PrefixOf(configFile) {
 		return fmt.Errorf("continue run: %s is not the configuration that the run started with (restore it, or start over with \"grpo train -c\")", t.path(rundir.ConfigFile))
 	}

@@ -237,7 +237,7 @@ func TestFallingBackIsExact(t *testing.T) {
 		{"the first line", func(t *testing.T, dir string) { flip(t, filepath.Join(dir, rundir.MetricsFile), 40) }, 0, "", rundir.MetricsFile},
 		{"a log is gone", func(t *testing.T, dir string) { remove(t, filepath.Join(dir, rundir.EvalFile)) }, 0, "", rundir.EvalFile},
 		{"the best weights", func(t *testing.T, dir string) { flip(t, filepath.Join(dir, ck(bestFile)), -1) }, 5, bestFile, ""},
-		{"the checksums", func(t *testing.T, dir string) { put(t, filepath.Join(dir, ck(rundir.SealFile)), []byte("{")) }, 5, "", ""},
+		{"the checksums", func(t *testing.T, dir string) { put(t, filepath.Join(dir, ck(rundir.ChecksumsFile)), []byte("{")) }, 5, "", ""},
 		{"a leftover of a killed writer", func(t *testing.T, dir string) {
 			put(t, filepath.Join(dir, rundir.CheckpointDir, ".last.safetensors.1-1.grpo-tmp"), []byte("half"))
 			put(t, filepath.Join(dir, ".status.json.1-1.grpo-tmp"), []byte("half"))

@@ -58,23 +58,23 @@ func contents(t *testing.T, path string) map[string]string {
 	return out
 }
 
-// TestRunTakesOver: runs that a donor has finished are copied, whatever their
+// TestRunReuses: runs that another sweep has finished are copied, whatever their
 // outcome; what it has not finished, what has begun here, and what can't be
 // copied is made.
-func TestRunTakesOver(t *testing.T) {
-	donor := writeSweep(t, fakeManifest(5, 1))
+func TestRunReuses(t *testing.T) {
+	other := writeSweep(t, fakeManifest(5, 1))
 	theirs := fakeManifest(5, 1).Runs
-	plant(t, theirs[0].Path(donor), rundir.StateDone)
-	plant(t, theirs[1].Path(donor), rundir.StateDiverged)
-	plant(t, theirs[2].Path(donor), "")
-	plant(t, theirs[3].Path(donor), rundir.StateDone)
-	plant(t, theirs[4].Path(donor), rundir.StateDone)
-	if err := os.Symlink("meta.json", filepath.Join(theirs[4].Path(donor), "link")); err != nil {
+	plant(t, theirs[0].Path(other), rundir.StateDone)
+	plant(t, theirs[1].Path(other), rundir.StateDiverged)
+	plant(t, theirs[2].Path(other), "")
+	plant(t, theirs[3].Path(other), rundir.StateDone)
+	plant(t, theirs[4].Path(other), rundir.StateDone)
+	if err := os.Symlink("meta.json", filepath.Join(theirs[4].Path(other), "link")); err != nil {
 		t.Fatal(err)
 	}
-	before := contents(t, donor)
+	before := contents(t, other)
 
-	m := fakeManifest(3, 2) // six runs, of which the first five are the donor's
+	m := fakeManifest(3, 2) // six runs, of which the first five are the other sweep's
 	dir := writeSweep(t, m)
 	begun := m.Runs[3].Path(dir)
 	if err := os.MkdirAll(begun, 0o755); err != nil {
@@ -89,7 +89,7 @@ func TestRunTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, j := &fakeLauncher{t: t, rest: completes(2)}, &journal{}
 		opts := fakeOptions(l, j)
-		opts.Donors = []string{filepath.Join(dir, "nothing"), donor}
+		opts.StudySweeps = []string{filepath.Join(dir, "nothing"), other}
 		s, err := Run(t.Context(), dir, opts)
 		if err != nil {
 			t.Fatal(err)
@@ -104,14 +104,14 @@ func TestRunTakesOver(t *testing.T) {
 			t.Errorf("events %q, %q, %q", j.of(0), j.of(1), j.of(2))
 		}
 		notes := strings.Join(j.notes, "\n")
-		for _, want := range []string{"nothing: read", "it is neither a file nor a folder", "2 runs copied from " + donor} {
+		for _, want := range []string{"nothing: read", "it is neither a file nor a folder", "2 runs copied from " + other} {
 			if !strings.Contains(notes, want) {
 				t.Errorf("notes lack %q:\n%s", want, notes)
 			}
 		}
 	})
 
-	want := contents(t, theirs[1].Path(donor))
+	want := contents(t, theirs[1].Path(other))
 	delete(want, "/"+rundir.LockFile)
 	delete(want, "/.metrics.jsonl.1-1.grpo-tmp")
 	if got := contents(t, m.Runs[1].Path(dir)); !reflect.DeepEqual(got, want) || len(got) != 4 {
@@ -120,8 +120,8 @@ func TestRunTakesOver(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(m.Runs[1].Path(dir), rundir.MetaFile)); err != nil || info.ModTime().Year() != 2026 || info.ModTime().Month() != 1 {
 		t.Errorf("the copy's time is %v, %v", info.ModTime(), err)
 	}
-	if !reflect.DeepEqual(contents(t, donor), before) {
-		t.Error("the donor was changed")
+	if !reflect.DeepEqual(contents(t, other), before) {
+		t.Error("the other sweep was changed")
 	}
 	entries, err := os.ReadDir(filepath.Join(dir, sweepdir.RunsDir))
 	if err != nil {

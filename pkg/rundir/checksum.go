@@ -14,15 +14,14 @@ import (
 	"grpo/internal/regular"
 )
 
-// SealFile stands in [CheckpointDir] and seals a run that is not finished; the
-// [Result] seals one that is.
-const SealFile = "seal.json"
+// ChecksumsFile in [CheckpointDir] holds the [Checksums] of a run that is not
+// finished; those of a finished run are in its [Result].
+const ChecksumsFile = "seal.json"
 
-// Seal says what the files of an unfinished run held when its newest checkpoint
-// was written: the whole of config.yaml, and of the JSONL files so many of their
-// first bytes. Lines behind that are not sealed; a run that is continued makes
-// them again.
-type Seal struct {
+// Checksums describes the files of an unfinished run when its newest checkpoint
+// was written: all of config.yaml, and the beginning of each JSONL file. Later
+// lines have no checksum; a run that continues makes them again.
+type Checksums struct {
 	Step  int               `json:"step"` // of the checkpoint
 	Files map[string]Prefix `json:"files"`
 }
@@ -61,14 +60,14 @@ func (p Prefix) Holds(path string) error {
 	return p.holds(path, data, "its last checkpoint")
 }
 
-// holds checks the content of a file against what sealed it.
-func (p Prefix) holds(path string, data []byte, sealedBy string) error {
+// holds compares the content of a file with p, which comes from source.
+func (p Prefix) holds(path string, data []byte, source string) error {
 	if int64(len(data)) < p.Bytes {
-		return &DamagedError{path, fmt.Sprintf("it has %d bytes, %s counts on %d: the end is lost", len(data), sealedBy, p.Bytes)}
+		return &DamagedError{path, fmt.Sprintf("it has %d bytes, but %s needs %d: the end is lost", len(data), source, p.Bytes)}
 	}
 	if p.Bytes < 0 || PrefixOf(data[:p.Bytes]) != p {
-		return &DamagedError{path, fmt.Sprintf("%s is not what it was under %s: the file was damaged or changed",
-			suspectLine(path, data[:max(0, p.Bytes)]), sealedBy)}
+		return &DamagedError{path, fmt.Sprintf("%s does not match the checksum in %s: the file was damaged or changed",
+			suspectLine(path, data[:max(0, p.Bytes)]), source)}
 	}
 	return nil
 }
@@ -82,7 +81,7 @@ func suspectLine(path string, data []byte) string {
 	if n := firstBadLine(filepath.Base(path), data); n > 0 {
 		return fmt.Sprintf("line %d", n)
 	}
-	return fmt.Sprintf("a figure or a text in lines 1 to %d", lines)
+	return fmt.Sprintf("a number or a string in lines 1 to %d", lines)
 }
 
 func isLog(path string) bool { return filepath.Ext(path) == ".jsonl" }
@@ -112,29 +111,29 @@ func firstBadLine(name string, data []byte) int {
 	return 0
 }
 
-// checkSeals compares what was read with what sealed it: the result, or the
-// seal of an unfinished run. A file that is missing altogether is no damage
+// verifyFiles compares the files with their checksums: those of the result, or
+// saved, those of an unfinished run. A missing file is not damage
 // ([Run.Missing]): people publish runs without their samples.
-func (r *Run) checkSeals(seal *Seal, content map[string][]byte) error {
-	sealedBy, sealed := "the result", map[string]Prefix{}
+func (r *Run) verifyFiles(saved *Checksums, content map[string][]byte) error {
+	source, expected := "the result", map[string]Prefix{}
 	switch {
 	case r.Result != nil:
 		for name, sum := range r.Result.Files {
-			sealed[name] = Prefix{Bytes: int64(len(content[name])), SHA256: sum}
+			expected[name] = Prefix{Bytes: int64(len(content[name])), SHA256: sum}
 		}
-	case seal != nil:
-		sealedBy, sealed = "the last checkpoint", seal.Files
+	case saved != nil:
+		source, expected = "the last checkpoint", saved.Files
 	}
-	for _, name := range slices.Sorted(maps.Keys(sealed)) {
+	for _, name := range slices.Sorted(maps.Keys(expected)) {
 		data, there := content[name]
 		if !there {
 			continue
 		}
-		p, path := sealed[name], filepath.Join(r.Dir, name)
+		p, path := expected[name], filepath.Join(r.Dir, name)
 		if !isLog(name) && p.Bytes != int64(len(data)) {
-			return &DamagedError{path, fmt.Sprintf("it has %d bytes, under %s it had %d: the file was damaged or changed", len(data), sealedBy, p.Bytes)}
+			return &DamagedError{path, fmt.Sprintf("it has %d bytes, but %d according to %s: the file was damaged or changed", len(data), p.Bytes, source)}
 		}
-		if err := p.holds(path, data, sealedBy); err != nil {
+		if err := p.holds(path, data, source); err != nil {
 			return err
 		}
 	}

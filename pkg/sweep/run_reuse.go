@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,44 +13,44 @@ import (
 	"time"
 
 	"grpo/internal/regular"
+	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
 
-// A run is a function of its configuration, so one that another sweep has made
-// already need not be made again: its folder is copied. The copy keeps what the
-// run was made as (the label in config.yaml and result.json, command and times
-// in meta.json); its place in this sweep is the manifest's affair.
+// A run is a function of its configuration, so a run that another sweep has
+// finished need not be made again: its folder is copied. The copy keeps its label
+// in config.yaml and result.json, and its command and times in meta.json; what it
+// is in this sweep is in the manifest.
 
 // copyPrefix begins the name of a copy that is not complete. The dot and the
-// missing hash keep it apart from every run's folder.
+// missing hash distinguish it from every run's folder.
 const copyPrefix = ".copy-"
 
-// donation is a run of another sweep.
-type donation struct {
-	dir   string // of that sweep
-	entry sweepdir.Entry
+// reusedRun is a finished run of another sweep.
+type reusedRun struct {
+	sweep string // that sweep's folder
+	path  string // the run's folder
 }
 
-// findDonations finds, by index, finished runs of other sweeps with the same
-// configurations as the entries. Donors belong to the same study; the runs of
-// siblings, to which anything may have happened, are verified.
-func findDonations(entries []sweepdir.Entry, opts Options) map[int]donation {
-	wanted, contained := map[string]bool{}, map[string]bool{}
+// findReusable finds, by hash, finished runs of other sweeps with the same
+// configurations as the entries. Those of siblings are verified, since anything
+// may have happened to them.
+func findReusable(entries []sweepdir.Entry, opts Options) map[string]reusedRun {
+	wanted, found := map[string]sweepdir.Entry{}, map[string]reusedRun{}
 	for _, e := range entries {
-		wanted[e.Hash] = true
-		contained[e.Hash] = len(opts.Siblings) > 0 && selfContained(e)
+		wanted[e.Hash] = e
 	}
-	found := map[string]donation{} // by hash
-	for i, dir := range slices.Concat(opts.Donors, opts.Siblings) {
+	search := func(dir string, verify func(path, hash string) error) {
 		m, err := sweepdir.ReadManifest(dir)
 		if err != nil {
 			opts.Observer.Note(fmt.Sprintf("no run is reused from %s: %v", dir, err))
-			continue
+			return
 		}
 		refused := false
 		for _, e := range m.Runs {
-			if _, done := found[e.Hash]; done || e.Config == "" || !wanted[e.Hash] {
+			_, want := wanted[e.Hash]
+			if _, done := found[e.Hash]; done || e.Config == "" || !want {
 				continue
 			}
 			// Without a result, to ask for the state could touch the run's lock.
@@ -57,34 +58,32 @@ func findDonations(entries []sweepdir.Entry, opts Options) map[int]donation {
 			if _, err := os.Stat(filepath.Join(path, rundir.ResultFile)); err != nil || !isFinished(sweepdir.StateOf(dir, e)) {
 				continue
 			}
-			if i >= len(opts.Donors) {
-				if !contained[e.Hash] || !ownFolder(path) {
-					continue
+			if err := verify(path, e.Hash); err != nil {
+				if !refused { // one line for each folder
+					opts.Observer.Note(fmt.Sprintf("a run is not reused: %v", err))
 				}
-				if err := verify(path, e.Hash, opts.Version); err != nil {
-					if !refused { // one line for each folder
-						opts.Observer.Note(fmt.Sprintf("a run is not reused: %v", err))
-					}
-					refused = true
-					continue
-				}
+				refused = true
+				continue
 			}
-			found[e.Hash] = donation{dir, e}
+			found[e.Hash] = reusedRun{dir, path}
 		}
 	}
-	out := map[int]donation{}
-	for _, e := range entries {
-		if d, ok := found[e.Hash]; ok {
-			out[e.Index] = d
-		}
+	for _, dir := range opts.StudySweeps {
+		search(dir, func(string, string) error { return nil })
 	}
-	return out
+	if len(opts.Siblings) > 0 {
+		maps.DeleteFunc(wanted, func(_ string, e sweepdir.Entry) bool { return !selfContained(e) })
+	}
+	for _, dir := range opts.Siblings {
+		search(dir, func(path, hash string) error { return verify(path, hash, opts.Version) })
+	}
+	return found
 }
 
-// takeOver copies what other sweeps have of the runs that have not begun, and
-// reports each as found. What can't be copied is made like any other run.
-func (r *runner) takeOver() {
-	if len(r.opts.Donors)+len(r.opts.Siblings) == 0 {
+// reuseRuns copies what other sweeps have of the runs that have not begun, and
+// reports each as found. A run that can't be copied is made like any other.
+func (r *runner) reuseRuns() {
+	if len(r.opts.StudySweeps)+len(r.opts.Siblings) == 0 {
 		return
 	}
 	var wanted []*job
@@ -94,8 +93,8 @@ func (r *runner) takeOver() {
 			wanted, entries = append(wanted, j), append(entries, j.entry)
 		}
 	}
-	donated := findDonations(entries, r.opts)
-	if len(donated) == 0 {
+	reusable := findReusable(entries, r.opts)
+	if len(reusable) == 0 {
 		return
 	}
 	unlock, err := claim(r.dir, rundir.KindSweep, nil)
@@ -111,25 +110,25 @@ func (r *runner) takeOver() {
 	if err := removeCopies(filepath.Join(r.dir, sweepdir.RunsDir)); err != nil {
 		r.opts.Observer.Note(fmt.Sprintf("remove the rest of an earlier copy: %v", err))
 	}
-	taken := map[string]int{}
+	copied := map[string]int{}
 	for _, j := range wanted {
-		d, ok := donated[j.entry.Index]
+		from, ok := reusable[j.entry.Hash]
 		if !ok {
 			continue
 		}
-		if err := copyRun(d.entry.Path(d.dir), j.path); err != nil {
-			r.opts.Observer.Note(fmt.Sprintf("%s: its run can't be copied from %s and is made again: %v", r.name(j), d.dir, err))
+		if err := copyRun(from.path, j.path); err != nil {
+			r.opts.Observer.Note(fmt.Sprintf("%s: its run can't be copied from %s and is made again: %v", r.name(j), from.sweep, err))
 			continue
 		}
 		if state := sweepdir.StateOf(r.dir, j.entry); isFinished(state) {
 			j.phase = finished
-			taken[d.dir]++
+			copied[from.sweep]++
 			r.emit(Event{Kind: Found, State: state}, j)
 		}
 	}
-	for _, dir := range slices.Concat(r.opts.Donors, r.opts.Siblings) {
-		if n := taken[dir]; n > 0 {
-			r.opts.Observer.Note(fmt.Sprintf("%s copied from %s, which has the very same", plural(n, "run"), dir))
+	for _, dir := range slices.Concat(r.opts.StudySweeps, r.opts.Siblings) {
+		if n := copied[dir]; n > 0 {
+			r.opts.Observer.Note(fmt.Sprintf("%s copied from %s, with the same configuration", textutil.Count(n, "run"), dir))
 		}
 	}
 }
@@ -157,7 +156,7 @@ func copyRun(from, to string) error {
 	temp := filepath.Join(filepath.Dir(to), copyPrefix+filepath.Base(to))
 	err := copyFolder(from, temp)
 	if err == nil {
-		// A folder that came in the meantime is not empty, so that this fails.
+		// This fails if the folder was made in the meantime, because it is not empty.
 		err = os.Rename(temp, to)
 	}
 	if err != nil {
@@ -166,8 +165,8 @@ func copyRun(from, to string) error {
 	return nil
 }
 
-// copyFolder copies files and folders with their times, lock and temporary
-// files apart. A link or a device is nothing that a run has.
+// copyFolder copies files and folders with their times, except the lock and
+// temporary files. A link or a device is an error: a run has none.
 func copyFolder(from, to string) error {
 	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -211,7 +210,7 @@ func copyFile(from, to string) error {
 		err = cerr
 	}
 	if err == nil {
-		err = os.Chtimes(to, time.Time{}, info.ModTime()) // grpo status tells when a run last gave a sign
+		err = os.Chtimes(to, time.Time{}, info.ModTime()) // grpo status shows when a run was last active
 	}
 	return err
 }

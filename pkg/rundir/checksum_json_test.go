@@ -138,7 +138,7 @@ func TestChecksumFindsEveryByte(t *testing.T) {
 	}
 }
 
-// A checksum that stands elsewhere is no checksum.
+// A checksum elsewhere is no checksum.
 func TestChecksumElsewhereIsAnUnknownKey(t *testing.T) {
 	for _, text := range []string{`{"checksum":"ab","status":"done"}`, `{"status":"done","checksum":"ab"}`} {
 		if err := Unmarshal([]byte(text), new(Result)); err == nil || !strings.Contains(err.Error(), "checksum") {

@@ -8,23 +8,23 @@ import (
 	"testing"
 )
 
-// seal writes the seal of an unfinished run whose logs hold whole lines.
-func seal(t *testing.T, dir string) {
+// saveChecksums writes those of an unfinished run whose logs hold whole lines.
+func saveChecksums(t *testing.T, dir string) {
 	t.Helper()
-	s := Seal{Step: 2, Files: map[string]Prefix{}}
+	s := Checksums{Step: 2, Files: map[string]Prefix{}}
 	for _, name := range []string{ConfigFile, MetricsFile, EvalFile, SamplesFile} {
 		s.Files[name] = PrefixOf([]byte(read(t, filepath.Join(dir, name))))
 	}
 	if err := os.MkdirAll(filepath.Join(dir, CheckpointDir), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteJSON(filepath.Join(dir, CheckpointDir, SealFile), s); err != nil {
+	if err := WriteJSON(filepath.Join(dir, CheckpointDir, ChecksumsFile), s); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// sealResult writes the result with the seals of its files.
-func sealResult(t *testing.T, dir string) {
+// saveResult writes the result with the checksums of its files.
+func saveResult(t *testing.T, dir string) {
 	t.Helper()
 	var res Result
 	if err := ReadJSON(filepath.Join(dir, ResultFile), &res); err != nil {
@@ -41,7 +41,7 @@ func sealResult(t *testing.T, dir string) {
 
 func finished(t *testing.T) string {
 	dir := fullRun(t)
-	sealResult(t, dir)
+	saveResult(t, dir)
 	return dir
 }
 
@@ -50,17 +50,17 @@ func unfinished(t *testing.T) string {
 	if err := os.Remove(filepath.Join(dir, ResultFile)); err != nil {
 		t.Fatal(err)
 	}
-	seal(t, dir)
+	saveChecksums(t, dir)
 	return dir
 }
 
-func TestOpenHoldsFilesToTheirSeals(t *testing.T) {
+func TestOpenVerifiesChecksums(t *testing.T) {
 	kinds := map[string]func(*testing.T) string{"finished": finished, "unfinished": unfinished}
 	for _, tt := range []struct {
 		name   string
 		file   string
 		change func(text string) string
-		want   string // beside the file's name
+		want   string // besides the name of the file
 	}{
 		{"a figure of metrics", MetricsFile, func(s string) string { return strings.Replace(s, `"grad_norm":0`, `"grad_norm":1`, 1) }, "lines 1 to 2"},
 		{"a count that adds up", EvalFile, func(s string) string {
@@ -70,7 +70,7 @@ func TestOpenHoldsFilesToTheirSeals(t *testing.T) {
 		{"the configuration", ConfigFile, func(s string) string { return strings.Replace(s, "1", "2", 1) }, "damaged or changed"},
 		{"a longer configuration", ConfigFile, func(s string) string { return s + "# a word\n" }, "damaged or changed"},
 		{"lines that are gone", MetricsFile, func(s string) string { return s[:strings.Index(s, "\n")+1] }, "metrics.jsonl"},
-		{"a torn line", MetricsFile, func(s string) string { return s[:len(s)-4] }, "metrics.jsonl"},
+		{"a partial line", MetricsFile, func(s string) string { return s[:len(s)-4] }, "metrics.jsonl"},
 	} {
 		for kind, run := range kinds {
 			t.Run(kind+": "+tt.name, func(t *testing.T) {
@@ -95,15 +95,16 @@ func TestOpenHoldsFilesToTheirSeals(t *testing.T) {
 	}
 }
 
-// Lines behind the seal are the run's next ones; a missing file is no damage.
-func TestSealsLeaveRoom(t *testing.T) {
+// Later lines than those with a checksum are the run's next ones; a missing file
+// is no damage.
+func TestChecksumsAllowMoreLines(t *testing.T) {
 	dir := unfinished(t)
 	l := mustOpen(t, filepath.Join(dir, MetricsFile))
 	if err := l.Append(Metrics{Step: 3}); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := Open(dir); err != nil || len(r.Metrics) != 3 {
-		t.Errorf("a line behind the seal: %v", err)
+		t.Errorf("a line after those with a checksum: %v", err)
 	}
 	for kind, run := range map[string]func(*testing.T) string{"finished": finished, "unfinished": unfinished} {
 		dir := run(t)
@@ -116,17 +117,17 @@ func TestSealsLeaveRoom(t *testing.T) {
 	}
 }
 
-func TestADamagedSealIsNamed(t *testing.T) {
+func TestDamagedChecksumsFileIsNamed(t *testing.T) {
 	for name, content := range map[string]string{"cut": `{"step": 2`, "empty": "", "changed": `{"step":2,"files":{},"checksum":"` + strings.Repeat("0", 64) + `"}`} {
 		dir := unfinished(t)
-		write(t, filepath.Join(dir, CheckpointDir, SealFile), content)
-		if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), SealFile) {
+		write(t, filepath.Join(dir, CheckpointDir, ChecksumsFile), content)
+		if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), ChecksumsFile) {
 			t.Errorf("%s: error %v", name, err)
 		}
 		// A finished run does not need it.
 		dir = finished(t)
-		seal(t, dir)
-		write(t, filepath.Join(dir, CheckpointDir, SealFile), content)
+		saveChecksums(t, dir)
+		write(t, filepath.Join(dir, CheckpointDir, ChecksumsFile), content)
 		if _, err := Open(dir); err != nil {
 			t.Errorf("%s, finished: %v", name, err)
 		}
@@ -139,7 +140,7 @@ func TestPrefixHolds(t *testing.T) {
 	p := PrefixOf([]byte(lines))
 	for _, tt := range []struct{ name, content, want string }{
 		{"as it was", lines, ""},
-		{"with more behind it", lines + `{"st`, ""},
+		{"with more after it", lines + `{"st`, ""},
 		{"too short", lines[:30], "it has 30 bytes"},
 		{"empty", "", "it has 0 bytes"},
 		{"a digit of line 2", strings.Replace(lines, "0.25", "0.26", 1), "lines 1 to 2"},
