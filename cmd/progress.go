@@ -20,7 +20,7 @@ type progress struct {
 	now     func() time.Time
 	bar     *progressbar.ProgressBar
 	started time.Time
-	first   int // step that this process began behind
+	first   int // step after which this process started
 	steps   int
 	last    rundir.Metrics
 }
@@ -57,7 +57,7 @@ func (p *progress) line(format string, args ...any) {
 func (p *progress) Begin(resumedAt, steps int) {
 	p.started, p.first, p.steps = p.now(), resumedAt, steps
 	if resumedAt > 0 {
-		p.line("continuing behind step %d of %d", resumedAt, steps)
+		p.line("continuing after step %d of %d", resumedAt, steps)
 	}
 	if p.redraw {
 		p.bar = p.newBar(steps, "training")

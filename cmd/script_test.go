@@ -56,7 +56,7 @@ func (h holding) Step(m rundir.Metrics) {
 //	truncate FILE N           cut a file to its first N bytes
 //
 // With HOLD_RUN=DIR:N in its environment, a run of the sweep in DIR waits
-// behind step N until it is told to stop, with HOLD_FOREVER until it is killed.
+// after step N until it is told to stop, with HOLD_FOREVER until it is killed.
 func TestScripts(t *testing.T) {
 	shared, err := filepath.Abs(filepath.Join("..", "..", "shared"))
 	if err != nil {

@@ -21,9 +21,9 @@ type sweepFlags struct {
 }
 
 func (f *sweepFlags) add(fs *pflag.FlagSet) {
-	countVar(fs, &f.jobs, "jobs", 0, 0, maxCount, "runs at a time (0 = one for each core, which is also the most; fewer if memory is short)")
-	fs.BoolVar(&f.keepGoing, "keep-going", false, "when a run fails, do the others (the default)")
-	fs.BoolVar(&f.failFast, "fail-fast", false, "when a run fails, save the others and stop")
+	countVar(fs, &f.jobs, "jobs", 0, 0, maxCount, "parallel runs (0 = one per core, which is also the maximum; fewer if memory is short)")
+	fs.BoolVar(&f.keepGoing, "keep-going", false, "run the others if a run fails (the default)")
+	fs.BoolVar(&f.failFast, "fail-fast", false, "if a run fails, save the others and stop")
 }
 
 func (f *sweepFlags) check() error {
@@ -34,8 +34,8 @@ func (f *sweepFlags) check() error {
 }
 
 // runSweep freezes a plan in dir, or finds it there, and does what is missing
-// of it. The sweep is returned as it then is also beside an error, so that
-// what there is can be reported; it is nil where nothing could be begun. Runs
+// of it. The sweep is returned in its current state even with an error, so that
+// finished runs can be reported; it is nil if nothing could be started. Runs
 // that the sweeps in the folders donors and siblings have finished are copied.
 func runSweep(ctx context.Context, s *State, dir string, p *sweep.Plan, f sweepFlags, obs sweep.Observer, donors, siblings []string) (*sweepdir.Sweep, error) {
 	if err := f.check(); err != nil {
@@ -60,7 +60,7 @@ func runSweep(ctx context.Context, s *State, dir string, p *sweep.Plan, f sweepF
 
 // thisProgram is the path of the program that is running. Linux has a name for
 // it that stays the same program when its file is replaced, so that a sweep is
-// not finished by another build than it was begun by.
+// not finished by another build than it was started by.
 func thisProgram() (string, error) {
 	const self = "/proc/self/exe"
 	if runtime.GOOS == "linux" {
