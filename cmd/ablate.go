@@ -15,16 +15,16 @@ func newAblate(s *State) *cobra.Command {
 	o := &sweepCommand{state: s}
 	c := &cobra.Command{
 		Use:   "ablate NAME|FILE",
-		Short: "Compare the named arms of an ablation, each with several seeds",
-		Long: `Ablate runs a prepared comparison: arms that differ in what the question asks
-about and agree in everything else. "grpo ablate list" tells what there is.
+		Short: "Compare the arms of an ablation with several seeds",
+		Long: `Ablate runs a prepared comparison: arms that differ only in the setting under
+test. "grpo ablate list" lists the embedded ones.
 
-An ablation is data: a YAML file of arms ("grpo ablate show baseline" prints one,
-with an explanation of every key). A file of your own works the same, and so does
-the sweep.yaml in the folder of any sweep, which repeats it with the same runs.
-What arms set stands; --set, --lr and --steps change what they share.
+An ablation is a YAML file ("grpo ablate show baseline" prints one that explains
+every key). Use the name of an embedded one, your own file, or the sweep.yaml of
+any sweep, which repeats that sweep with the same runs. --set, --lr and --steps
+change settings that the arms share; they can't override an arm's own settings.
 
-As with grpo sweep, the same command again does only what is missing.`,
+As with "grpo sweep", run the same command again to do only what is missing.`,
 		Example: `  grpo ablate list
   grpo ablate baseline
   grpo ablate stdnorm --seeds 8 --lr 3e-4
@@ -35,7 +35,7 @@ As with grpo sweep, the same command again does only what is missing.`,
   grpo ablate results/sweep-1a2b3c4d/sweep.yaml --fresh --out again`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return errors.New("name an ablation or a file (grpo ablate list tells what there is)")
+				return errors.New("name an ablation or a file (\"grpo ablate list\" lists the embedded ones)")
 			}
 			return takes("one ablation or file", 1, 1)(cmd, args)
 		},
@@ -71,7 +71,7 @@ func newAblateList(s *State) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:     "list",
-		Short:   "List the ablations that come with the program",
+		Short:   "List the embedded ablations",
 		Example: "  grpo ablate list",
 		RunE: func(*cobra.Command, []string) error {
 			if asJSON {
@@ -92,7 +92,7 @@ func newAblateList(s *State) *cobra.Command {
 func newAblateShow(s *State) *cobra.Command {
 	return &cobra.Command{
 		Use:     "show NAME",
-		Short:   "Print the file of an ablation, to read or to begin one's own with",
+		Short:   "Print the YAML file of an ablation, as a template for your own",
 		Example: "  grpo ablate show baseline > my.yaml",
 		Args:    takes("the name of an ablation (grpo ablate list)", 1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {

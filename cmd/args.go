@@ -172,5 +172,5 @@ const (
 )
 
 func addThreads(fs *pflag.FlagSet, to *int, more string) {
-	countVar(fs, to, "threads", 0, 0, maxThreads, "worker threads (0 = one for each core)"+more)
+	countVar(fs, to, "threads", 0, 0, maxThreads, "worker threads (0 = one per core)"+more)
 }

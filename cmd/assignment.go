@@ -11,7 +11,7 @@ import (
 
 // assignmentKeys are the keys with flags of their own; learning rates are
 // --values.
-var assignmentKeys = []keyFlag{{"steps", "train.n_grpo_steps", "number of rollout batches"}, stopDiverged}
+var assignmentKeys = []keyFlag{{"steps", "train.n_grpo_steps", "int", "number of GRPO steps"}, stopDiverged}
 
 // assignmentOptions are the inputs of `grpo assignment`.
 type assignmentOptions struct {
@@ -35,21 +35,21 @@ func newAssignment(s *State) *cobra.Command {
 	o := &assignmentCommand{sweepCommand: sweepCommand{state: s}}
 	c := &cobra.Command{
 		Use:   "assignment",
-		Short: "Do all four experiments of CS336's assignment 5, section 8, in one go",
-		Long: `Assignment answers four questions, each with several seeds: which learning rate,
-does a baseline help, how to normalize for length, does it help to divide by the
-group's standard deviation.
+		Short: "Run the four experiments of CS336 assignment 5, section 8",
+		Long: `Assignment answers four questions, each with several seeds: Which learning rate
+is best? Does a baseline help? How should losses be normalized for length? Does
+dividing by the group's standard deviation help?
 
-The sweep of learning rates comes first. Its best rate, by mean final validation
-reward among those that did not diverge, goes into the three comparisons; a run
-that the sweep has made already is copied, not made again. That rate was tuned
-with one of the settings that are compared. With --lr-per-arm every setting is
-trained at every rate and compared at its own best: the fair comparison, for
-more runs.
+The learning-rate sweep runs first. The three comparisons use its best rate: the
+one with the highest mean final validation reward among those that did not
+diverge. Runs that the sweep has already trained are copied. The rate was tuned
+with one of the compared settings, which gives that setting an advantage. For a
+fair comparison, --lr-per-arm trains every setting at every rate and compares
+each at its own best; this takes more runs.
 
-The folder holds a sweep for each question (lr, baseline, lengthnorm, stdnorm),
-each with a report of its own, and above them one report that answers the four in
-order. The same command again does only what is missing.`,
+The folder contains one sweep per question (lr, baseline, lengthnorm, stdnorm),
+each with its own report, and one report that answers all four. Run the same
+command again to do only what is missing.`,
 		Example: `  grpo assignment
   grpo assignment --dry-run
   grpo assignment --seeds 8 --lr-per-arm
@@ -67,13 +67,13 @@ order. The same command again does only what is missing.`,
 	o.config.add(c, config.Names())
 	addKeyFlags(c, assignmentKeys)
 	fs := c.Flags()
-	fs.StringVar(&o.seeds, "seeds", "", "a count (4: the seeds 1 to 4) or a list (1,2,5); default 4")
-	fs.StringVar(&o.values, "values", "", "learning rates to sweep (default 1e-4,3e-4,1e-3,1e-2)")
-	fs.BoolVar(&o.perArm, "lr-per-arm", false, "train every compared setting at every learning rate, and compare each at its own best")
+	fs.StringVar(&o.seeds, "seeds", "", "`N` for seeds 1 to N, or a list such as 1,2,5 (default 4)")
+	fs.StringVar(&o.values, "values", "", "learning rates to sweep, as `floats` (default 1e-4,3e-4,1e-3,1e-2)")
+	fs.BoolVar(&o.perArm, "lr-per-arm", false, "train every setting at every learning rate and compare each at its own best")
 	o.addOut(fs)
-	fs.Lookup("out").Usage = "the study's folder (default results/assignment-<hash of its runs>, so that the same command finds it again)"
+	fs.Lookup("out").Usage = "`folder` of the study (default results/assignment-<hash of its runs>: the same command finds it again)"
 	o.run.add(fs)
-	fs.BoolVar(&o.dryRun, "dry-run", false, "print the runs of all parts and an estimate of the time, and write nothing")
+	fs.BoolVar(&o.dryRun, "dry-run", false, "list the runs of all parts with a time estimate and write nothing")
 	return c
 }
 

@@ -17,7 +17,7 @@ import (
 // stateCopy is the state of a run that an earlier part makes.
 const stateCopy = "copy"
 
-// waitsForRate stands for the learning rate of the comparisons while it is not
+// waitsForRate is shown as the learning rate of the comparisons while it is not
 // known.
 const waitsForRate = "(best of part lr)"
 
@@ -124,7 +124,7 @@ func dryAssignment(ctx context.Context, o *assignmentOptions) error {
 
 func (d dryStudy) write(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "part\tindex\tarm\tseed\tstate\tabout\tsets")
+	fmt.Fprintln(w, "part\tindex\tarm\tseed\tstate\ttime\tsettings")
 	for _, p := range d.Parts {
 		for _, r := range p.Runs {
 			textutil.Fprintf(w, "%s\t%d\t%s\t%d\t%s\t%s\t%s\n", p.Part, r.Index, r.Arm, r.Seed, r.State, shortTime(r.About), settings(r.Set))
@@ -135,12 +135,12 @@ func (d dryStudy) write(out io.Writer) error {
 	}
 	text := fmt.Sprintf("\n%s in %s in %s", textutil.Count(d.Runs, "run"), textutil.Count(len(d.Parts), "part"), textutil.Printable(d.Dir, 0))
 	if d.Copies > 0 {
-		text += fmt.Sprintf(", %d of them copies of runs of an earlier part", d.Copies)
+		text += fmt.Sprintf(", %d of them copied from an earlier part", d.Copies)
 	}
 	if d.Missing == 0 && d.Copies == 0 && d.Reused == 0 {
-		text += "; all are done"
+		text += "; all done"
 	} else {
-		text += fmt.Sprintf(", %d to make", d.Missing)
+		text += fmt.Sprintf(", %d to train", d.Missing)
 	}
 	text += "\n"
 	for _, p := range d.Parts {

@@ -19,7 +19,7 @@ import (
 type assignmentRun struct {
 	*assignmentOptions
 	table    *sweepTable
-	analyses []*report.Analysis // nil for a part that has not begun
+	analyses []*report.Analysis // nil for a part that has not started
 	files    []string
 }
 
@@ -140,7 +140,7 @@ func (r *assignmentRun) parts(ctx context.Context) error {
 }
 
 // choose takes the best rate of the first part over into the others. A choice
-// that was made before stands, whatever the first part says now.
+// that was made before is kept, whatever the first part says now.
 func (r *assignmentRun) choose() error {
 	p := r.plan
 	waits := p.Waits()
@@ -150,7 +150,7 @@ func (r *assignmentRun) choose() error {
 	rate, why, err := r.analyses[0].BestValue(sweep.RateKey)
 	if !waits {
 		if had := p.Study.Parts[1].Set[0].Value; err == nil && had != rate {
-			r.table.Note(fmt.Sprintf("the comparisons were begun with learning rate %s and go on with it; now %s has %s (--fresh begins anew beside it)", had, rate, why))
+			r.table.Note(fmt.Sprintf("the comparisons were started with learning rate %s and keep it, although %s now has %s (--fresh starts over in a new folder)", had, rate, why))
 		}
 		return nil
 	}
@@ -167,7 +167,7 @@ func (r *assignmentRun) choose() error {
 	return p.Adopt(st)
 }
 
-// head stands above the runs of a part.
+// head is the line above the runs of a part.
 func (r *assignmentRun) head(i int) string {
 	part := r.plan.Study.Parts[i]
 	text := fmt.Sprintf("part %d of %d: %s", i+1, len(r.plan.Study.Parts), part.Name)
@@ -209,7 +209,7 @@ func (r *assignmentRun) report() error {
 		return err
 	}
 	if !r.quiet {
-		for _, f := range files { // those of the parts are beside their runs
+		for _, f := range files { // those of the parts are in their own folders
 			textutil.Fprintf(r.state.Err, "wrote %s\n", filepath.ToSlash(f))
 		}
 	}

@@ -16,18 +16,18 @@ func newBenchKernels(s *State) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "kernels",
-		Short: "GFLOP/s of each kernel and shape beside the peak of a core",
-		Long: `Kernels measures the arithmetic on one thread: matrix products at the shapes that
-training meets and at those by which libraries are compared, in GFLOP/s beside
-the peak of a loop of multiply-adds on registers, and the other kernels in
-nanoseconds for each hidden unit, logit or weight. Medians over the samples.`,
+		Short: "Measure GFLOP/s of each kernel and the peak of a core",
+		Long: `Kernels measures the arithmetic on one thread: matmuls at the shapes of training
+and at common benchmark shapes, in GFLOP/s and relative to the peak of a loop of
+multiply-adds on registers; the other kernels in nanoseconds per hidden unit,
+logit or weight. All numbers are medians over the samples.`,
 		Example: `  grpo bench kernels
   grpo bench kernels --json
   GRPO_KERNEL=go grpo bench kernels    the portable version`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runBenchKernels(cmd.Context(), s, o, asJSON) },
 	}
-	countVar(c.Flags(), &o.Repeats, "repeats", 9, 1, maxCount, "samples of each kernel")
-	c.Flags().DurationVar(&o.Sample, "sample", 20*time.Millisecond, "least time of a sample")
+	countVar(c.Flags(), &o.Repeats, "repeats", 9, 1, maxCount, "samples per kernel")
+	c.Flags().DurationVar(&o.Sample, "sample", 20*time.Millisecond, "minimum duration of a sample")
 	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
 	return c
 }
@@ -40,7 +40,7 @@ func runBenchKernels(ctx context.Context, s *State, o bench.Options, asJSON bool
 	if asJSON {
 		return printJSON(s.Out, k)
 	}
-	if _, err := textutil.Fprintf(s.Out, "kernel %s, one thread; peak %.1f GFLOP/s, fastest product %.1f\n", k.Path, k.Peak, k.Best); err != nil {
+	if _, err := textutil.Fprintf(s.Out, "kernel %s, one thread; peak %.1f GFLOP/s, fastest matmul %.1f\n", k.Path, k.Peak, k.Best); err != nil {
 		return err
 	}
 	for _, r := range k.Rows {

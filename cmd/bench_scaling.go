@@ -29,10 +29,10 @@ func newBenchScaling(s *State) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "scaling",
-		Short: "How the time of a step grows with tokens, prompts, group, hidden size and threads",
-		Long: `Scaling measures the step that the flags describe with one size varied at a time,
-and prints a table; --out also writes it with a figure (` + scalingTable + `, ` + scalingPlot + `).
-A minute or two.`,
+		Short: "Measure how the time of a step grows with each size and with threads",
+		Long: `Scaling measures the step that the flags describe, varying one size at a time, and
+prints a table. --out also writes the table and a figure (` + scalingTable + `, ` + scalingPlot + `).
+It takes a minute or two.`,
 		Example: `  grpo bench scaling --threads 1
   grpo bench scaling --threads 1 --out docs/performance`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -41,7 +41,7 @@ A minute or two.`,
 		},
 	}
 	addBenchFlags(c.Flags(), &o)
-	c.Flags().StringVar(&out, "out", "", "folder to write table and figure to")
+	c.Flags().StringVar(&out, "out", "", "`folder` to write table and figure to")
 	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
 	return c
 }

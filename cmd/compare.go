@@ -26,10 +26,10 @@ func newCompare(s *State) *cobra.Command {
 	o := compareOptions{state: s}
 	c := &cobra.Command{
 		Use:   "compare DIR...",
-		Short: "Put runs and the arms of sweeps side by side in one table",
-		Long: `Compare reads the folders of runs, sweeps and studies and prints a table with a
-row for each run and for each arm of a sweep. It tests nothing: rows of different
-folders may differ in anything. What a sweep can claim, "grpo report" says.
+		Short: "Compare runs and arms of sweeps in one table",
+		Long: `Compare reads the folders of runs, sweeps and studies and prints one table with a
+row per run and per arm of a sweep. It does no statistical test, because rows of
+different folders can differ in anything; for tests see "grpo report".
 
 Columns to sort by: ` + wrapped(report.CompareColumns(), 80) + `.`,
 		Example: `  grpo compare results/sweep-1a2b3c4d
@@ -52,9 +52,9 @@ Columns to sort by: ` + wrapped(report.CompareColumns(), 80) + `.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.sortBy, "sort-by", "", "sort by a column, numbers from the highest, with a \"-\" before the name from the lowest")
-	f.IntVar(&o.top, "top", 0, "print only the first rows (default all)")
-	f.BoolVar(&o.csv, "csv", false, "print as CSV, every figure with its interval")
+	f.StringVar(&o.sortBy, "sort-by", "", "sort by a `column`, highest number first; with \"-\" before the name, lowest first")
+	f.IntVar(&o.top, "top", 0, "print only the first n rows (default all)")
+	f.BoolVar(&o.csv, "csv", false, "print as CSV, every metric with its interval")
 	f.BoolVar(&o.json, "json", false, "print as JSON")
 	f.BoolVar(&o.md, "md", false, "print as a Markdown table")
 	// The error says that the flag does not exist, which would be a mistake here.
@@ -92,9 +92,9 @@ func runCompare(o *compareOptions) error {
 	return report.WriteCompareText(w, rows)
 }
 
-// wrapped joins words by commas in lines of at most so many characters.
+// wrapped joins words with commas, in lines of at most width characters.
 func wrapped(words []string, width int) string {
-	out, line := "", 24 // what stands before the list
+	out, line := "", 24 // the length of the text before the list
 	for i, w := range words {
 		if i > 0 {
 			out += ","

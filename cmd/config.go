@@ -28,9 +28,9 @@ func newConfigShow(s *State) *cobra.Command {
 	var origin, docs, asJSON bool
 	c := &cobra.Command{
 		Use:   "show",
-		Short: "Print the resolved configuration: defaults < file < environment < --set < flags",
+		Short: "Print the resolved configuration (defaults < file < environment < --set < flags)",
 		Example: `  grpo config show                     as YAML, ready for -c
-  grpo config show --docs              what each key means and what it may be
+  grpo config show --docs              the meaning and the possible values of each key
   GRPO_SEED=3 grpo config show --origin --set group_size=4`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := config.Load(f.options(cmd, s, trainKeys))
@@ -83,7 +83,7 @@ func newConfigCheck(s *State) *cobra.Command {
 	var sft bool
 	c := &cobra.Command{
 		Use:     "check FILE",
-		Short:   "Check a configuration file; say what is wrong, with line and mend",
+		Short:   "Check a configuration file; report errors with line and fix",
 		Example: "  grpo config check my.yaml\n  grpo config check --sft my-base.yaml",
 		Args:    takes("one configuration file", 1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -106,7 +106,7 @@ func newConfigCheck(s *State) *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().BoolVar(&sft, "sft", false, "FILE is a recipe of `grpo sft`")
+	c.Flags().BoolVar(&sft, "sft", false, "FILE is a recipe of \"grpo sft\"")
 	return c
 }
 

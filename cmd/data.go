@@ -22,7 +22,7 @@ import (
 func newData(s *State) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "data",
-		Short: "Generate problems and describe files of them",
+		Short: "Generate problems; describe problem files",
 		Example: `  grpo data generate --out problems
   grpo data stats problems/val.jsonl`,
 	}
@@ -35,10 +35,10 @@ func newDataGenerate(s *State) *cobra.Command {
 	var dir string
 	c := &cobra.Command{
 		Use:   "generate",
-		Short: "Write the generated problems as JSONL in GSM8K's form, a file for each split",
-		Long: `Generate writes the generated problems as JSONL in GSM8K's form, a file for each
-split. The same configuration gives the same files. A file that is there with other
-content is not replaced.`,
+		Short: "Write the generated problems as JSONL in GSM8K format, one file per split",
+		Long: `Generate writes the generated problems as JSONL in GSM8K format, one file per
+split. The same configuration gives the same files. An existing file with other
+content is not overwritten.`,
 		Example: `  grpo data generate --out problems
   grpo data generate --out sums --set data.weight_sub=0 --set data.weight_mul=0 --set data.val_size=200 --set data.test_size=200 --set data.unseen_size=100`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -71,7 +71,7 @@ content is not replaced.`,
 		},
 	}
 	cf.add(c, config.Names())
-	c.Flags().StringVar(&dir, "out", "problems", "folder for sft.jsonl, train.jsonl, val.jsonl, test.jsonl and unseen.jsonl")
+	c.Flags().StringVar(&dir, "out", "problems", "`folder` for sft.jsonl, train.jsonl, val.jsonl, test.jsonl and unseen.jsonl")
 	return c
 }
 
@@ -112,7 +112,7 @@ func newDataStats(s *State) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "stats FILE",
-		Short: "Describe a file of problems: counts, lengths, answers, the majority-answer baseline",
+		Short: "Describe a problem file: counts, lengths, answers, majority-answer baseline",
 		Example: `  grpo data stats problems/val.jsonl
   grpo data stats gsm8k/test.jsonl --json
   grpo data stats broken.jsonl --skip-bad`,
@@ -134,8 +134,8 @@ func newDataStats(s *State) *cobra.Command {
 			return writeStats(s, report, st)
 		},
 	}
-	c.Flags().BoolVar(&opt.SkipBad, "skip-bad", false, "count broken lines and go on")
-	c.Flags().StringVar(&mode, "annotations", "keep", "annotations in worked answers: keep, strip or equation")
+	c.Flags().BoolVar(&opt.SkipBad, "skip-bad", false, "skip and count invalid lines")
+	c.Flags().StringVar(&mode, "annotations", "keep", "annotations in worked answers: `keep|strip|equation`")
 	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
 	return c
 }
@@ -144,14 +144,14 @@ func writeStats(s *State, report gsm8k.ReadReport, st gsm8k.Stats) error {
 	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	textutil.Fprintf(w, "problems\t%d\n", st.Problems)
 	if report.Skipped > 0 {
-		textutil.Fprintf(w, "broken lines skipped\t%d (first: %s)\n", report.Skipped, report.FirstBad)
+		textutil.Fprintf(w, "invalid lines skipped\t%d (first: %s)\n", report.Skipped, report.FirstBad)
 	}
 	for _, t := range st.Types {
 		if t.Type != "" {
 			textutil.Fprintf(w, "  of type %s\t%d\n", t.Type, t.Count)
 		}
 	}
-	textutil.Fprintf(w, "questions that repeat\t%d\n", st.DuplicateQuestions)
+	textutil.Fprintf(w, "duplicate questions\t%d\n", st.DuplicateQuestions)
 	for _, l := range []struct {
 		name string
 		l    gsm8k.Lengths
@@ -159,7 +159,7 @@ func writeStats(s *State, report gsm8k.ReadReport, st gsm8k.Stats) error {
 		textutil.Fprintf(w, "%s\tmin %d, median %g, mean %.1f, max %d characters\n", l.name, l.l.Min, l.l.Median, l.l.Mean, l.l.Max)
 	}
 	textutil.Fprintf(w, "distinct answers\t%d\n", st.DistinctAnswers)
-	textutil.Fprintf(w, "commonest answers\t")
+	textutil.Fprintf(w, "most common answers\t")
 	for i, a := range st.TopAnswers {
 		if i > 0 {
 			textutil.Fprintf(w, ", ")

@@ -23,7 +23,7 @@ import (
 	"grpo/pkg/train"
 )
 
-var evalKeys = []keyFlag{{"seed", "seed", "seed of sampling"}, deviceKey, skipBad}
+var evalKeys = []keyFlag{{"seed", "seed", "uint", "seed of sampling"}, deviceKey, skipBad}
 
 var evalSplits = []string{"val", "test", "unseen", "train"}
 
@@ -45,13 +45,14 @@ func newEval(s *State) *cobra.Command {
 	o.state = s
 	c := &cobra.Command{
 		Use:   "eval [RUN|CHECKPOINT]",
-		Short: "Evaluate a checkpoint: counts of right, wrong and unformatted answers",
-		Long: `Eval decodes a split, sampled and greedily, and counts. It uses the settings in
-the configuration's "eval" section (temperature 1 by default), not those of the
-rollouts. The argument is a run's folder (whose configuration and checkpoint it
-uses), a folder of "grpo sft", or a safetensors file; width and depth come from
-the checkpoint. Without an argument it evaluates the configuration's initial
-weights, the embedded base model by default.`,
+		Short: "Evaluate a checkpoint: count right, wrong and unformatted answers",
+		Long: `Eval decodes the problems of a split with sampling and greedily and counts right,
+wrong and unformatted answers. It uses the settings in the configuration's "eval"
+section (temperature 1 by default), not those of the rollouts. The argument is a
+run's folder (eval uses its configuration and checkpoint), a folder of "grpo sft",
+or a safetensors file; width and depth come from the checkpoint. Without an
+argument it evaluates the configuration's initial weights, by default the embedded
+base model.`,
 		Example: `  grpo eval
   grpo eval results/train-1a2b3c4d --split unseen
   grpo eval my-base/model.safetensors --json
@@ -79,12 +80,12 @@ weights, the embedded base model by default.`,
 	}
 	cf.add(c, config.Names())
 	addKeyFlags(c, evalKeys)
-	c.Flags().StringVar(&o.split, "split", "val", "val, test, unseen or train")
-	c.Flags().StringVar(&which, "which", "last", "checkpoint of a run: last or best; best if the run kept no other")
-	countVar(c.Flags(), &o.samples, "samples", 0, 0, maxCount, "print the first n completions too")
+	c.Flags().StringVar(&o.split, "split", "val", "split: `val|test|unseen|train`")
+	c.Flags().StringVar(&which, "which", "last", "checkpoint of a run: `last|best`; best if the run kept no other")
+	countVar(c.Flags(), &o.samples, "samples", 0, 0, maxCount, "also print the first n completions")
 	addThreads(c.Flags(), &o.threads, "")
 	c.Flags().BoolVar(&o.json, "json", false, "print as JSON")
-	c.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "no notes on standard error")
+	c.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "do not print notes on standard error")
 	_ = c.RegisterFlagCompletionFunc("split", cobra.FixedCompletions(evalSplits, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("which", cobra.FixedCompletions([]string{"last", "best"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -112,9 +113,9 @@ func useCheckpoint(arg, which string, asked bool, opts *config.LoadOptions, note
 	path := checkpointIn(arg, which)
 	if best := checkpointIn(arg, "best"); which == "last" && missing(path) && !missing(best) {
 		if asked {
-			return "", fmt.Errorf("evaluate %s: there is no last checkpoint, because the run kept its best weights only (output.keep=best); leave out --which to evaluate these", arg)
+			return "", fmt.Errorf("evaluate %s: there is no last checkpoint, because the run kept only its best weights (output.keep=best); leave out --which to evaluate these", arg)
 		}
-		note("the run kept its best weights only (output.keep=best): these are evaluated")
+		note("the run kept only its best weights (output.keep=best); evaluating these")
 		path = best
 	}
 	own := filepath.Join(arg, rundir.ConfigFile)
@@ -168,7 +169,7 @@ func runEval(_ context.Context, o *evalOptions) error {
 		return err
 	}
 	textutil.Fprintf(out, "sampled at %s\n", settings)
-	textutil.Fprintf(out, "always answering %s: %.4f\n", e.MajorityAnswer, e.MajorityBaseline)
+	textutil.Fprintf(out, "majority-answer baseline: %.4f (always answering %s)\n", e.MajorityBaseline, e.MajorityAnswer)
 	for _, x := range samples {
 		if _, err := textutil.Fprintf(out, "\n%s (%s, gold %s, reward %g)\n  %s\n", x.Problem, x.Decoding, x.Gold, x.AnswerReward, textutil.Lines(x.Prompt+x.Completion)); err != nil {
 			return err

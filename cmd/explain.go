@@ -18,15 +18,14 @@ import (
 func newExplain(s *State) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain",
-		Short: "Show worked examples of the mathematics, or compute your own numbers",
-		Long: `Explain computes small examples with the functions that training uses, and
-interprets the results: length normalization, advantages, clipping, aggregation,
-overlong filtering, and a whole loss step by step. Flags change the numbers. It
-writes no file; "advantages", "clip" and "aggregation" draw a figure with --out.
+		Short: "Work through the math on small examples or on your own numbers",
+		Long: `Explain computes small worked examples with the functions that training uses:
+length normalization, advantages, clipping, aggregation, overlong filtering, and
+a whole loss step by step. Flags change the numbers. It writes no files, except
+that advantages, clip and aggregation plot a figure with --out.
 
-With --batch it computes the cases of your own file: losses and gradients,
-advantages, rewards. "logprobs" gives the log-probability of each token of a
-completion.`,
+--batch computes losses and gradients, advantages or rewards of your own file.
+"logprobs" prints the log-probability of each token of a completion.`,
 		Example: `  grpo explain lengthnorm
   grpo explain advantages --group 1,1,0,0 --group 1,0,0,0
   grpo explain clip --old-logp -3.9 --logp -2.3
@@ -57,7 +56,7 @@ func showExplained(s *State, c *cobra.Command, asJSON bool, r explained, err err
 type figureFlag struct{ out string }
 
 func (f *figureFlag) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.out, "out", "", "draw the figure too, into this folder (or PNG file)")
+	c.Flags().StringVar(&f.out, "out", "", "also plot the figure, to this `folder` or PNG file")
 }
 
 // draw draws a figure as name.png in the folder that --out says, if it was given.
@@ -87,7 +86,7 @@ func (f *figureFlag) draw(s *State, name string, figure func() (report.ExplainFi
 type batchFlag struct{ path string }
 
 func (f *batchFlag) add(c *cobra.Command, form string) {
-	c.Flags().StringVar(&f.path, "batch", "", "file of cases in "+form+" (\"-\" reads standard input)")
+	c.Flags().StringVar(&f.path, "batch", "", "`file` of cases in "+form+" (\"-\" = standard input)")
 }
 
 // read returns the file and the name that errors call it by.

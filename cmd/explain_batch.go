@@ -22,12 +22,12 @@ func newExplainAdvantages(s *State) *cobra.Command {
 	var batch batchFlag
 	c := &cobra.Command{
 		Use:   "advantages",
-		Short: "Local, global and hybrid advantages; the group whose std explodes; a file's",
-		Long: `Advantages shows four prompts of four rewards under three normalizations, and
-what dividing by the std does to a nearly equal group.
+		Short: "Local, global and hybrid advantages; a group with a tiny std; your own cases",
+		Long: `Advantages shows four prompts with four rewards each under three normalizations,
+and the effect of dividing by the std on a group of nearly equal rewards.
 
 With --batch it computes the advantages of a file with lists "grpo" and "rloo" in
-TRL's form: each case has rewards_per_func (a row of rewards for each completion,
+TRL's format: each case has rewards_per_func (a row of rewards for each completion,
 null = not scorable) and num_generations; grpo cases may have reward_weights,
 scale_rewards (group, batch, none) and multi_objective_aggregation
 (sum_then_normalize, normalize_then_sum); rloo cases reward_weights,
@@ -40,7 +40,7 @@ reward_clip_range, normalize_advantages and beta. --json prints a list of
 			if cmd.Flags().Changed("batch") {
 				for _, other := range []string{"group", "nearly", "out"} {
 					if cmd.Flags().Changed(other) {
-						return &usageError{cmd, fmt.Errorf("--batch brings its own rewards: leave out --%s", other)}
+						return &usageError{cmd, fmt.Errorf("--batch has its own rewards; leave out --%s", other)}
 					}
 				}
 				eps := explain.TRLEps
@@ -66,8 +66,8 @@ reward_clip_range, normalize_advantages and beta. --json prints a list of
 			return fig.draw(s, "advantages", r.Figure)
 		},
 	}
-	c.Flags().StringArrayVar(&groups, "group", nil, "rewards of one prompt's completions, e.g. 1,0,0,1 (repeat for each prompt)")
-	c.Flags().Float64SliceVar(&o.Nearly, "nearly", o.Nearly, "rewards of the nearly equal group")
+	c.Flags().StringArrayVar(&groups, "group", nil, "rewards of one prompt's completions, `floats` such as 1,0,0,1 (repeat for each prompt)")
+	c.Flags().Float64SliceVar(&o.Nearly, "nearly", o.Nearly, "rewards of the nearly equal group, as comma-separated `floats`")
 	c.Flags().Float64Var(&o.Eps, "eps", o.Eps, "added to the standard deviation (with --batch: TRL's 0.0001 unless given)")
 	batch.add(c, "TRL's form")
 	fig.add(c)
@@ -101,7 +101,7 @@ func parseRows(rows []string) ([][]float64, error) {
 		for x := range strings.SplitSeq(row, ",") {
 			v, err := strconv.ParseFloat(strings.TrimSpace(x), 64)
 			if err != nil {
-				return nil, fmt.Errorf("row %d: %q is no number", i, x)
+				return nil, fmt.Errorf("row %d: %q is not a number", i, x)
 			}
 			out[i] = append(out[i], v)
 		}
@@ -114,26 +114,26 @@ func newExplainLoss(s *State) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "loss --batch FILE",
-		Short: "Loss, gradient and metrics of a file's cases, in TRL's or verl's form",
+		Short: "Loss, gradient and metrics of your own cases, in TRL's or verl's format",
 		Long: `Loss computes each case of a file: the loss, its gradient with respect to the
 log-probabilities, and the metrics under the source's names.
 
-"inputs" holds the matrices of B completions by T tokens that all cases share:
+"inputs" holds the matrices (B completions by T tokens) that all cases share:
 mask (0 or 1), per_token_logps, old_per_token_logps (missing = on-policy),
 ref_per_token_logps (for beta), entropies (for entropy_coef and
-top_entropy_quantile), and advantages, one for each completion or one for each
-token. Where the mask is 0 anything may stand, null too.
+top_entropy_quantile), and advantages, one per completion or one per token. Values
+where the mask is 0 are ignored and can be null.
 
-TRL's form: "cases", each with a "config" of GRPOConfig's fields, as loss_type,
+TRL's format: "cases", each with a "config" of GRPOConfig's fields: loss_type,
 epsilon, epsilon_high, delta, beta, importance_sampling_level,
 top_entropy_quantile, entropy_coef, off_policy_mask_threshold,
 use_bias_correction_kl, max_completion_length, gradient_accumulation_steps and
-on_policy. Verl's form: "policy_losses", each with loss_mode, loss_agg_mode and a
+on_policy. verl's format: "policy_losses", each with loss_mode, loss_agg_mode and a
 "config" of clip_ratio, clip_ratio_low, clip_ratio_high, clip_ratio_c,
 loss_scale_factor.
 
 --json prints a list of {"loss", "grad_per_token_logps", "metrics"} in the order of
-the cases. Values that a case expects (loss, gradient, metrics) are compared.`,
+the cases. Expected values in a case (loss, gradient, metrics) are compared.`,
 		Example: `  grpo explain loss --batch cases.json
   grpo explain loss --batch cases.json --json | jq '.[0].loss'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -165,13 +165,13 @@ func newExplainReward(s *State) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "reward --batch FILE",
-		Short: "Verdicts of the assignment's graders on a file's responses",
+		Short: "Grade your own responses with the assignment's graders",
 		Long: `Reward grades each case of a file: "cases", each with a response, a ground_truth
-(a text, a number, or a list of which one must be met) and fn
-(r1_zero_reward_fn if missing, or question_only_reward_fn).
+(a string, a number, or a list of accepted answers) and fn (r1_zero_reward_fn, the
+default, or question_only_reward_fn).
 
 --json prints a list of {"format_reward", "answer_reward", "reward"} in the order
-of the cases. Values that a case expects are compared.`,
+of the cases. Expected values in a case are compared.`,
 		Example: `  grpo explain reward --batch answers.json
   echo '{"cases":[{"response":"x </think> <answer>72</answer>","ground_truth":"72"}]}' | grpo explain reward --batch -`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -204,10 +204,10 @@ func newExplainLogProbs(s *State) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "logprobs --prompt TEXT --completion TEXT",
 		Short: "Log-probability and entropy of each token of a completion",
-		Long: `Logprobs computes the log-probability of each token of a completion and of its
-closing <eos>, and the entropy of the distribution that each is from, at
-temperature 1. The prompt is <bos> and the text exactly as given: the newline that
-ends a question in the default template has to be typed.`,
+		Long: `Logprobs computes the log-probability of each token of a completion, including its
+final <eos>, and the entropy of each token's distribution, at temperature 1. The
+prompt is <bos> and the text exactly as given: type the newline that ends a
+question in the default template.`,
 		Example: `  grpo explain logprobs --prompt $'Tom has 7 pens and gets 5 more. How many?\n' --completion $'7+5=12\n#### 12'
   grpo explain logprobs --checkpoint my-run/checkpoint/last.safetensors --prompt 'Tom' --completion ' has' --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -230,9 +230,9 @@ ends a question in the default template has to be typed.`,
 			return r.WriteText(s.Out)
 		},
 	}
-	c.Flags().StringVar(&checkpoint, "checkpoint", "base", "safetensors file, folder of a run or of grpo sft, or base for the embedded base model")
-	c.Flags().StringVar(&prompt, "prompt", "", "text behind <bos>, exactly as given")
-	c.Flags().StringVar(&completion, "completion", "", "text whose tokens are scored; <eos> is added")
+	c.Flags().StringVar(&checkpoint, "checkpoint", "base", "safetensors `file`, folder of a run or of \"grpo sft\", or base for the embedded base model")
+	c.Flags().StringVar(&prompt, "prompt", "", "`text` after <bos>, exactly as given")
+	c.Flags().StringVar(&completion, "completion", "", "`text` whose tokens are scored; <eos> is added")
 	jsonFlag(c, &asJSON)
 	return c
 }

@@ -33,18 +33,18 @@ func newExplainLengthNorm(s *State) *cobra.Command {
 				o.Masks = append(o.Masks, row)
 			}
 			if len(masks) > 0 && (cmd.Flags().Changed("lengths") || cmd.Flags().Changed("max-length")) {
-				return &usageError{cmd, fmt.Errorf("--masks says the lengths: leave out --lengths and --max-length")}
+				return &usageError{cmd, fmt.Errorf("--masks sets the lengths; leave out --lengths and --max-length")}
 			}
 			r, err := explain.LengthNorm(o)
 			return showExplained(s, cmd, asJSON, r, err)
 		},
 	}
 	c.Flags().IntSliceVar(&o.Lengths, "lengths", o.Lengths, "tokens of each completion")
-	c.Flags().IntVar(&o.MaxLength, "max-length", 0, "tokens of a row (0 = the longest completion)")
-	c.Flags().StringSliceVar(&masks, "masks", nil, "masks instead of lengths, such as 1111000,1111111")
-	c.Flags().Float64SliceVar(&o.Advantages, "advantages", o.Advantages, "advantage of each completion, or one for all")
+	c.Flags().IntVar(&o.MaxLength, "max-length", 0, "tokens per row (0 = the longest completion)")
+	c.Flags().StringSliceVar(&masks, "masks", nil, "masks instead of lengths, e.g. 1111000,1111111")
+	c.Flags().Float64SliceVar(&o.Advantages, "advantages", o.Advantages, "advantages of the completions, as comma-separated `floats`, or one for all")
 	c.Flags().Float64Var(&o.Ratio, "ratio", o.Ratio, "importance ratio of every token")
-	c.Flags().Float64Var(&o.Constant, "constant", 0, "what masked_normalize divides by (0 = tokens of a row)")
+	c.Flags().Float64Var(&o.Constant, "constant", 0, "divisor of masked_normalize (0 = tokens per row)")
 	jsonFlag(c, &asJSON)
 	return c
 }
@@ -66,7 +66,7 @@ func newExplainClip(s *State) *cobra.Command {
 	var fig figureFlag
 	c := &cobra.Command{
 		Use:   "clip",
-		Short: "The clipped objective for both signs of the advantage; a figure with --out",
+		Short: "The clipped objective for both signs of the advantage; plots a figure with --out",
 		Example: `  grpo explain clip
   grpo explain clip --logp -4.2 --epsilon-high 0.2,0.28,0.5 --out clip.png`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -80,8 +80,8 @@ func newExplainClip(s *State) *cobra.Command {
 	c.Flags().Float64Var(&o.OldLogProb, "old-logp", o.OldLogProb, "log-probability of the token at sampling time")
 	c.Flags().Float64Var(&o.LogProb, "logp", o.LogProb, "its log-probability now")
 	c.Flags().Float64Var(&o.Epsilon, "epsilon", o.Epsilon, "lower bound of the ratio is 1 - epsilon (cliprange)")
-	c.Flags().Float64SliceVar(&o.EpsilonHigh, "epsilon-high", o.EpsilonHigh, "upper bounds to compare, 1 + epsilon_high")
-	c.Flags().Float64Var(&o.Advantage, "advantage", o.Advantage, "size of the advantage")
+	c.Flags().Float64SliceVar(&o.EpsilonHigh, "epsilon-high", o.EpsilonHigh, "`floats` to compare; the upper bound of the ratio is 1 + epsilon_high")
+	c.Flags().Float64Var(&o.Advantage, "advantage", o.Advantage, "absolute value of the advantage")
 	c.Flags().Float64Var(&o.DualClip, "dual-clip", o.DualClip, "verl's clip_ratio_c (0 = none)")
 	fig.add(c)
 	jsonFlag(c, &asJSON)
@@ -94,7 +94,7 @@ func newExplainAggregation(s *State) *cobra.Command {
 	var fig figureFlag
 	c := &cobra.Command{
 		Use:   "aggregation",
-		Short: "The weight of short and long responses under each aggregation",
+		Short: "The weight of responses of different lengths under each aggregation",
 		Example: `  grpo explain aggregation
   grpo explain aggregation --lengths 20,200,2000 --constant 4096`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -106,7 +106,7 @@ func newExplainAggregation(s *State) *cobra.Command {
 		},
 	}
 	c.Flags().IntSliceVar(&o.Lengths, "lengths", o.Lengths, "tokens of each response")
-	c.Flags().Float64Var(&o.Constant, "constant", 0, "Z of the aggregations that divide by one (0 = the longest response)")
+	c.Flags().Float64Var(&o.Constant, "constant", 0, "constant divisor Z of the aggregations that have one (0 = the longest response)")
 	fig.add(c)
 	jsonFlag(c, &asJSON)
 	return c
@@ -119,7 +119,7 @@ func newExplainOverlong(s *State) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "overlong",
-		Short: "Overlong filtering: completions that the length limit cut off",
+		Short: "Overlong filtering: completions truncated at the length limit",
 		Example: `  grpo explain overlong
   grpo explain overlong --lengths 100,512,512 --eos yes,yes,no --rewards 1,1,0 --max-length 512`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -139,18 +139,18 @@ func newExplainOverlong(s *State) *cobra.Command {
 		},
 	}
 	c.Flags().IntSliceVar(&o.Lengths, "lengths", o.Lengths, "tokens of each completion of one group")
-	c.Flags().StringSliceVar(&eos, "eos", eos, "whether each ended with <eos>: yes or no")
-	c.Flags().Float64SliceVar(&o.Rewards, "rewards", o.Rewards, "reward of each completion")
-	c.Flags().IntVar(&o.MaxLength, "max-length", o.MaxLength, "limit of a completion in tokens")
-	c.Flags().Float64Var(&o.Constant, "constant", 0, "Z of the aggregations that divide by one (0 = the limit)")
-	c.Flags().IntVar(&o.SoftCache, "soft-cache", 0, "ramp of the soft punishment in tokens (0 = a fifth of the limit)")
+	c.Flags().StringSliceVar(&eos, "eos", eos, "whether each completion ended with <eos>: yes or no")
+	c.Flags().Float64SliceVar(&o.Rewards, "rewards", o.Rewards, "rewards of the completions, as comma-separated `floats`")
+	c.Flags().IntVar(&o.MaxLength, "max-length", o.MaxLength, "maximum tokens of a completion")
+	c.Flags().Float64Var(&o.Constant, "constant", 0, "constant divisor Z of the aggregations that have one (0 = the limit)")
+	c.Flags().IntVar(&o.SoftCache, "soft-cache", 0, "ramp of the soft punishment, in tokens (0 = a fifth of the limit)")
 	aggregationFlag(c, &aggregation)
 	jsonFlag(c, &asJSON)
 	return c
 }
 
 func aggregationFlag(c *cobra.Command, to *string) {
-	c.Flags().StringVar(to, "aggregation", *to, "aggregation: "+strings.Join(rl.Aggregations(), ", "))
+	c.Flags().StringVar(to, "aggregation", *to, "`name` of the aggregation: "+strings.Join(rl.Aggregations(), ", "))
 	_ = c.RegisterFlagCompletionFunc("aggregation", cobra.FixedCompletions(rl.Aggregations(), cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -161,7 +161,7 @@ func newExplainWalkthrough(s *State) *cobra.Command {
 	var noStd, asJSON bool
 	c := &cobra.Command{
 		Use:   "walkthrough",
-		Short: "From rewards to the scalar loss, with every matrix in between",
+		Short: "From rewards to the scalar loss, matrix by matrix",
 		Example: `  grpo explain walkthrough
   grpo explain walkthrough --rewards 1,0,0 --aggregation token-mean --epsilon-high 0.28
   grpo explain walkthrough --rewards 1,0 --logp -0.1,-2 --logp -1 --old-logp -0.2,-2 --old-logp -1.5`,
@@ -184,14 +184,14 @@ func newExplainWalkthrough(s *State) *cobra.Command {
 			return showExplained(s, cmd, asJSON, r, err)
 		},
 	}
-	c.Flags().Float64SliceVar(&o.Rewards, "rewards", o.Rewards, "rewards of the group")
-	c.Flags().StringArrayVar(&logps, "logp", nil, "log-probabilities of one completion's tokens, e.g. -0.1,-2.5 (repeat for each completion)")
-	c.Flags().StringArrayVar(&old, "old-logp", nil, "the same at sampling time (repeat for each completion)")
+	c.Flags().Float64SliceVar(&o.Rewards, "rewards", o.Rewards, "rewards of the group, as comma-separated `floats`")
+	c.Flags().StringArrayVar(&logps, "logp", nil, "log-probabilities of one completion's tokens, `floats` such as -0.1,-2.5 (repeat for each completion)")
+	c.Flags().StringArrayVar(&old, "old-logp", nil, "log-probabilities at sampling time, as `floats` (repeat for each completion)")
 	c.Flags().BoolVar(&noStd, "no-std", false, "do not divide by the group's standard deviation")
 	c.Flags().Float64Var(&o.Eps, "eps", o.Eps, "added to the standard deviation (advantage_eps)")
 	c.Flags().Float64Var(&o.Epsilon, "epsilon", o.Epsilon, "lower bound of the ratio is 1 - epsilon (cliprange)")
 	c.Flags().Float64Var(&o.EpsilonHigh, "epsilon-high", 0, "upper bound is 1 + epsilon_high (0 = epsilon)")
-	c.Flags().Float64Var(&o.Constant, "constant", 0, "Z of the aggregations that divide by one (0 = the longest completion)")
+	c.Flags().Float64Var(&o.Constant, "constant", 0, "constant divisor Z of the aggregations that have one (0 = the longest completion)")
 	aggregationFlag(c, &aggregation)
 	jsonFlag(c, &asJSON)
 	return c

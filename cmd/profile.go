@@ -30,7 +30,7 @@ var profileKinds = []struct{ kind, file, show string }{
 type profileFlag struct{ kind string }
 
 func (p *profileFlag) add(fs *pflag.FlagSet, where string) {
-	fs.StringVar(&p.kind, "profile", "", "record a profile, \"cpu\", \"heap\" or \"trace\", into "+where)
+	fs.StringVar(&p.kind, "profile", "", "write a profile (`cpu|heap|trace`) to "+where)
 }
 
 func (p *profileFlag) check() error {

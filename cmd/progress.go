@@ -20,7 +20,7 @@ type progress struct {
 	now     func() time.Time
 	bar     *progressbar.ProgressBar
 	started time.Time
-	first   int // step that this process began behind
+	first   int // step after which this process started
 	steps   int
 	last    rundir.Metrics
 }

@@ -32,16 +32,16 @@ func newReport(s *State) *cobra.Command {
 	o := reportOptions{state: s}
 	c := &cobra.Command{
 		Use:   "report DIR...",
-		Short: "Draw figures and tables again from the folders of runs, a sweep or a study",
-		Long: `Report reads the folder of a sweep and writes its tables (results.csv,
-results.json, results.md), figures and report.html anew, and prints table and
-verdict; of a study, those of all its parts. Of one run, or of runs that differ
-in their seed alone, it writes validation_reward.png, training.png and
-results.md. Runs that differ in more (a setting, the problems, the version, the
-kernel or the device) are not averaged: they become the arms of a sweep's report.
+		Short: "Regenerate figures and tables of runs, a sweep or a study",
+		Long: `Report regenerates the tables (results.csv, results.json, results.md), figures and
+report.html of a sweep and prints its table and verdict. For a study it does so
+for every part. For one run, or runs that differ only in their seed, it writes
+validation_reward.png, training.png and results.md. Runs that differ in anything
+else (a setting, the problems, the version, the kernel or the device) are not
+averaged: they become the arms of a sweep's report.
 
-It reads files only, so it works on what is unfinished too, and says what is
-missing. --out may not be the folder of another run, sweep or study.`,
+It only reads the files of runs, so it also works on unfinished sweeps and says
+what is missing. --out can't be the folder of another run, sweep or study.`,
 		Example: `  grpo report results/sweep-1a2b3c4d
   grpo report results/train-1a2b3c4d
   grpo report runs/seed=1 runs/seed=2 runs/seed=3 --out runs
@@ -66,7 +66,7 @@ missing. --out may not be the folder of another run, sweep or study.`,
 				return reportOnSweep(&o)
 			}
 			if o.json && len(args) == 1 {
-				return &usageError{cmd, errors.New("--json is of sweeps; result.json in a run's folder is its result")}
+				return &usageError{cmd, errors.New("--json needs a sweep or a study; the result of a run is result.json in its folder")}
 			}
 			if o.out == "" {
 				if len(args) > 1 {
@@ -77,9 +77,9 @@ missing. --out may not be the folder of another run, sweep or study.`,
 			return runReport(&o)
 		},
 	}
-	c.Flags().StringVar(&o.out, "out", "", "folder to write to (default: the folder that is read)")
-	c.Flags().StringVar(&o.title, "title", "", "title of the report or of the validation figure (of runs)")
-	c.Flags().BoolVar(&o.json, "json", false, "print the results as JSON (of a sweep or a study)")
+	c.Flags().StringVar(&o.out, "out", "", "`folder` to write to (default: the folder that is read)")
+	c.Flags().StringVar(&o.title, "title", "", "title `text` of the report or the validation figure (for runs)")
+	c.Flags().BoolVar(&o.json, "json", false, "print the results as JSON (for a sweep or a study)")
 	return c
 }
 
@@ -104,7 +104,7 @@ func runReport(o *reportOptions) error {
 		return writeSweepReport(o, sw)
 	}
 	if o.json {
-		return fmt.Errorf("%w: --json is of sweeps, and these runs are seeds of one configuration", config.ErrConfig)
+		return fmt.Errorf("%w: --json needs a sweep or a study, and these runs are seeds of one configuration", config.ErrConfig)
 	}
 	if err := makeReportFolder(o.out, o.dirs[0]); err != nil {
 		return err
@@ -155,7 +155,7 @@ func writeSweepReport(o *reportOptions, sw *sweepdir.Sweep) error {
 	return o.wrote(paths)
 }
 
-// reportStudy writes the report of every part of a study that has begun, in
+// reportStudy writes the report of every part of a study that has started, in
 // its own folder, and the study's over them.
 func reportStudy(o *reportOptions) error {
 	study, err := sweepdir.ReadStudy(o.dirs[0])

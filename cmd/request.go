@@ -26,8 +26,8 @@ type configFlags struct {
 }
 
 func (f *configFlags) add(c *cobra.Command, names []string) {
-	c.Flags().StringVarP(&f.path, "config", "c", "", "configuration: a YAML file or the name of an embedded one (see \"grpo config list\")")
-	c.Flags().StringArrayVar(&f.set, "set", nil, "set a key, e.g. --set rollout.group_size=4 (repeatable; see \"grpo config show\")")
+	c.Flags().StringVarP(&f.path, "config", "c", "", "configuration: a YAML `file`, or the name of an embedded one (see \"grpo config list\")")
+	c.Flags().StringArrayVar(&f.set, "set", nil, "set a configuration key, `KEY=VALUE`, e.g. --set rollout.group_size=4 (repeatable; see \"grpo config show\")")
 	// The errors of RegisterFlagCompletionFunc say that the flag does not
 	// exist or is registered twice; both would be mistakes right here.
 	_ = c.RegisterFlagCompletionFunc("config", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -42,13 +42,21 @@ func (f *configFlags) add(c *cobra.Command, names []string) {
 	})
 }
 
-// keyFlag is a flag of its own for a key that is set often.
-type keyFlag struct{ flag, key, usage string }
+// keyFlag is a flag of its own for a key that is set often. Help shows kind, or
+// the values to choose from; the flag of a "bool" needs no value.
+type keyFlag struct{ flag, key, kind, usage string }
+
+// keyValue is the text of a keyFlag, which the configuration checks.
+type keyValue struct{ text, kind string }
+
+func (v *keyValue) String() string        { return v.text }
+func (v *keyValue) Type() string          { return v.kind }
+func (v *keyValue) Set(text string) error { v.text = text; return nil }
 
 func addKeyFlags(c *cobra.Command, flags []keyFlag) {
 	for _, f := range flags {
-		c.Flags().String(f.flag, "", f.usage+" ("+f.key+")")
-		if f == skipBad || f == stopDiverged {
+		c.Flags().Var(&keyValue{kind: f.kind}, f.flag, f.usage+" ("+f.key+")")
+		if f.kind == "bool" {
 			c.Flags().Lookup(f.flag).NoOptDefVal = "true"
 		}
 	}
@@ -79,15 +87,15 @@ type outFlags struct {
 }
 
 func (f *outFlags) add(fs *pflag.FlagSet) {
-	fs.StringVar(&f.dir, "out", "", "the run's folder (default results/<command>-<hash of the configuration>, so that the same command finds it again)")
+	fs.StringVar(&f.dir, "out", "", "`folder` of the run (default results/<command>-<hash of the configuration>: the same command finds it again)")
 	fs.BoolVar(&f.fresh, "fresh", false, "start over in a new folder")
 	f.addShow(fs)
-	addThreads(fs, &f.threads, "; the results do not depend on it")
+	addThreads(fs, &f.threads, "; does not affect the results")
 }
 
 func (f *outFlags) addShow(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.json, "json", false, "print the result as JSON")
-	fs.BoolVarP(&f.quiet, "quiet", "q", false, "no progress on standard error")
+	fs.BoolVarP(&f.quiet, "quiet", "q", false, "do not show progress on standard error")
 }
 
 // resolve returns the folder of a run: what --out says, or the one that the

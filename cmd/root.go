@@ -121,21 +121,21 @@ func (o *outWriter) Write(p []byte) (int, error) {
 func newRoot(s *State) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "grpo",
-		Short: "Experiments in reinforcement learning from verifiable rewards, on a laptop",
-		Long: `grpo trains small language models by group-relative policy optimization (GRPO)
-and its relatives on word problems with a verifiable answer, draws
-validation-reward curves, and counts what came out right and wrong.
+		Short: "Reinforcement learning from verifiable rewards: experiments on a laptop",
+		Long: `grpo trains small language models with group-relative policy optimization (GRPO)
+and its relatives on word problems with verifiable answers. It plots validation
+reward and counts right, wrong and unformatted answers.
 
-Without any set-up, "grpo train" takes the embedded base model, which can solve
-the problems and does not prefer to, and brings it out in minutes on a CPU.`,
+"grpo train" needs no setup: it starts from the embedded base model, which can
+solve the problems but rarely does, and trains it in seconds on a CPU.`,
 		Example: `  grpo train                                  the default experiment
-  grpo train -c smoke                         a few seconds, to see that it works
-  grpo train --lr 3e-4 --seed 2 --out my-run  another rate, another seed
-  grpo eval my-run --split test               evaluate what came out
-  grpo sweep lr --values 3e-4,1e-3,3e-3       rates x seeds, figures and a verdict
+  grpo train -c smoke                         a quick check, a few seconds
+  grpo train --lr 3e-4 --seed 2 --out my-run  another learning rate and seed
+  grpo eval my-run --split test               evaluate the trained policy
+  grpo sweep lr --values 3e-4,1e-3,3e-3       learning rates x seeds, with figures and a verdict
   grpo ablate baseline                        a comparison by name
   grpo assignment                             learning rate, baseline, length and std normalization
-  grpo config show                            every setting, with its meaning`,
+  grpo config show                            every setting and its value`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Version:       versionLine(build(s)),
@@ -178,7 +178,7 @@ the problems and does not prefer to, and brings it out in minutes on a CPU.`,
 func checkKernel(env []string) error {
 	for _, kv := range env {
 		if want, ok := strings.CutPrefix(kv, "GRPO_KERNEL="); ok && want != "" && want != kernel.Name() {
-			return fmt.Errorf("%w: GRPO_KERNEL=%s is not to be had here (go, avx2 and avx512 are known; without the variable this machine runs %s)",
+			return fmt.Errorf("%w: GRPO_KERNEL=%s is not available on this machine (kernels: go, avx2, avx512; without the variable it uses %s)",
 				config.ErrConfig, want, kernel.Name())
 		}
 	}

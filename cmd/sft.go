@@ -13,7 +13,7 @@ import (
 	"grpo/pkg/train"
 )
 
-var sftKeys = []keyFlag{{"seed", "seed", "seed of weights, corpora and batch order"}, deviceKey}
+var sftKeys = []keyFlag{{"seed", "seed", "uint", "seed of weights, corpora and batch order"}, deviceKey}
 
 // sftOptions are the inputs of `grpo sft`.
 type sftOptions struct {
@@ -30,13 +30,14 @@ func newSFT(s *State) *cobra.Command {
 	var of outFlags
 	c := &cobra.Command{
 		Use:   "sft",
-		Short: "Train a base model by supervised stages",
-		Long: `Sft trains a base model: first the capability, then, under a corpus of mixed
-quality, the habit of not using it. GRPO elicits it again; it teaches no new
-arithmetic. "make base" makes the embedded base model with it, bit for bit.
+		Short: "Train a base model in supervised stages",
+		Long: `Sft trains a base model with supervised learning. The first stage teaches the
+capability; the second, on a corpus of mixed quality, makes the model use it
+rarely. GRPO then recovers it and teaches no new arithmetic. "make base" rebuilds
+the embedded base model this way, bit for bit.
 
-The same command again shows the record of a finished run and changes nothing; an
-unfinished one starts over. Another recipe in the same folder is refused.`,
+Run the same command again to show the record of a finished run; an unfinished
+one starts over. A different recipe in the same folder is an error.`,
 		Example: `  grpo sft --out my-base
   grpo sft --seed 2 --out other-base && grpo train --set model.init=other-base/model.safetensors
   grpo sft --set stages.1.steps=600 --out short-base`,
@@ -62,7 +63,7 @@ unfinished one starts over. Another recipe in the same folder is refused.`,
 func runSFT(ctx context.Context, o *sftOptions) error {
 	s := o.state
 	p := newProgress(s, o.quiet)
-	p.line("folder %s", o.dir)
+	p.line("run folder %s", o.dir)
 	rec, err := train.RunSFT(ctx, o.cfg, train.SFTOptions{Dir: o.dir, Threads: o.threads, Observer: p, Memory: s.checkMemory})
 	p.done()
 	if err != nil {
@@ -72,7 +73,7 @@ func runSFT(ctx context.Context, o *sftOptions) error {
 		return printJSON(s.Out, rec)
 	}
 	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "stage\tsteps\tloss\tcorpus right\tval sampled\tval greedy\tunseen sampled\tunseen greedy")
+	fmt.Fprintln(w, "stage\tsteps\tloss\tcorpus accuracy\tval sampled\tval greedy\tunseen sampled\tunseen greedy")
 	for _, st := range rec.Stages {
 		unseen := "n/a\tn/a"
 		if st.Unseen.Greedy != nil {

@@ -19,7 +19,7 @@ import (
 // standard error is no terminal, or NO_COLOR is set, nothing is redrawn and
 // nothing is coloured: a line now and then says how far the work is. An error
 // is one line with the program's name, no capital at the start and no full stop
-// at the end; it says what was tried, on what, why it failed and how to mend it.
+// at the end; it says what was tried, on what, why it failed and how to fix it.
 type State struct {
 	Args []string
 	Env  []string

@@ -49,7 +49,7 @@ type statusReport struct {
 	Finished bool           `json:"finished"`
 	Counts   map[string]int `json:"counts"` // of runs by state
 	Continue string         `json:"continue"`
-	Absent   []string       `json:"absent_parts,omitempty"` // parts of a study that have not begun
+	Absent   []string       `json:"absent_parts,omitempty"` // parts of a study that have not started
 	Runs     []statusRow    `json:"runs"`
 	prepared string         // the program, if its command started no run
 }
@@ -58,10 +58,10 @@ func newStatus(s *State) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "status DIR",
-		Short: "Say how far the runs in a folder are, and what is missing",
-		Long: `Status reads the folder of a run, of a sweep or of a study of several sweeps, and
-tells the state of each run: missing, running, dead (its process is gone), stopped,
-failed, done or diverged. It changes nothing and may be called at any time.`,
+		Short: "Show progress of runs",
+		Long: `Status reads the folder of a run, a sweep or a study of several sweeps and shows
+the state of each run: missing, running, dead (its process is gone), interrupted,
+failed, done or diverged. It changes nothing; call it at any time.`,
 		Example: `  grpo status results/sweep-1a2b3c4d
   grpo status results/train-1a2b3c4d --json`,
 		Args: takes("the folder of a run, a sweep or a study", 1, 1),
@@ -260,7 +260,7 @@ func (r *statusReport) write(out io.Writer) error {
 	if r.Kind == "study" {
 		textutil.Fprintf(w, "part\t")
 	}
-	fmt.Fprintln(w, "run\tstate\tstep\tvalidation\tlast sign\tattempts")
+	fmt.Fprintln(w, "run\tstate\tstep\tvalidation\tlast update\tattempts")
 	var errs []error
 	for _, row := range r.Runs {
 		name := row.Dir
@@ -296,14 +296,14 @@ func (r *statusReport) write(out io.Writer) error {
 		textutil.Fprintf(out, "to continue: %s\n", r.Continue)
 	}
 	if i := slices.IndexFunc(r.Runs, func(row statusRow) bool { return row.State != rundir.StateDone && row.State != rundir.StateDiverged }); r.prepared != "" && i >= 0 {
-		textutil.Fprintf(out, "or run by run: %s\n", textutil.CommandLine([]string{r.prepared, "task", "--sweep", r.Dir, "--index", fmt.Sprint(r.Runs[i].Index)}))
+		textutil.Fprintf(out, "or one run at a time: %s\n", textutil.CommandLine([]string{r.prepared, "task", "--sweep", r.Dir, "--index", fmt.Sprint(r.Runs[i].Index)}))
 	}
 	return nil
 }
 
 // summary is the whole in a sentence.
 func (r *statusReport) summary() string {
-	text := fmt.Sprintf("%d of %d runs are finished", r.Counts[rundir.StateDone]+r.Counts[rundir.StateDiverged], len(r.Runs))
+	text := fmt.Sprintf("%d of %d runs finished", r.Counts[rundir.StateDone]+r.Counts[rundir.StateDiverged], len(r.Runs))
 	var parts []string
 	for _, s := range []string{rundir.StateDiverged, rundir.StateRunning, rundir.StateInterrupted, rundir.StateFailed, sweepdir.Dead, sweepdir.Missing} {
 		if n := r.Counts[s]; n > 0 {
@@ -314,7 +314,7 @@ func (r *statusReport) summary() string {
 		text += " (" + strings.Join(parts, ", ") + ")"
 	}
 	if len(r.Absent) > 0 {
-		text += "; parts that have not begun: " + strings.Join(r.Absent, ", ")
+		text += "; parts not started: " + strings.Join(r.Absent, ", ")
 	}
 	return text
 }

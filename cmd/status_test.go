@@ -62,13 +62,13 @@ func TestStatusOfStudy(t *testing.T) {
 	if err := r.write(&out); err != nil {
 		t.Fatal(err)
 	}
-	want := `part  run               state        step    validation  last sign  attempts
-lr    lr=0.001, seed 1  interrupted  20/200              1m30s ago  
-lr    lr=0.003, seed 1  failed       20/200              1m30s ago  2
-lr    lr=0.001, seed 2  dead         20/200              1m30s ago  
-lr    lr=0.003, seed 2  missing      0/200               never      
+	want := `part  run               state        step    validation  last update  attempts
+lr    lr=0.001, seed 1  interrupted  20/200              1m30s ago    
+lr    lr=0.003, seed 1  failed       20/200              1m30s ago    2
+lr    lr=0.001, seed 2  dead         20/200              1m30s ago    
+lr    lr=0.003, seed 2  missing      0/200               never        
 
-0 of 4 runs are finished (1 interrupted, 1 failed, 1 dead, 1 missing); parts that have not begun: baseline
+0 of 4 runs finished (1 interrupted, 1 failed, 1 dead, 1 missing); parts not started: baseline
 lr=0.003, seed 1: no such file
 lr=0.001, seed 2: its process 7 is gone, last seen at 2026-01-02T03:04:05Z
 to continue: grpo assignment --out 'my study'

@@ -22,8 +22,8 @@ import (
 // sweepKeys are the keys with flags of their own; the seed is not among them,
 // because a sweep has several.
 var sweepKeys = []keyFlag{
-	{"lr", "train.learning_rate", "learning rate of all arms"},
-	{"steps", "train.n_grpo_steps", "number of rollout batches"},
+	{"lr", "train.learning_rate", "float", "learning rate of all arms"},
+	{"steps", "train.n_grpo_steps", "int", "number of GRPO steps"},
 	stopDiverged,
 }
 
@@ -55,17 +55,17 @@ func (o *sweepCommand) add(c *cobra.Command) {
 	o.config.add(c, config.Names())
 	addKeyFlags(c, sweepKeys)
 	fs := c.Flags()
-	fs.StringVar(&o.seeds, "seeds", "", "a count (4: the seeds 1 to 4) or a list (1,2,5); default 4, or what the ablation's file says")
+	fs.StringVar(&o.seeds, "seeds", "", "`N` for seeds 1 to N, or a list such as 1,2,5 (default 4, or the ablation's own)")
 	o.addOut(fs)
 	o.run.add(fs)
-	fs.BoolVar(&o.dryRun, "dry-run", false, "print the runs and an estimate of the time, and write nothing")
-	fs.BoolVar(&o.prepare, "prepare", false, "freeze the runs in the folder and start none: for a cluster's array job of \"grpo task\"")
+	fs.BoolVar(&o.dryRun, "dry-run", false, "list the runs with a time estimate and write nothing")
+	fs.BoolVar(&o.prepare, "prepare", false, "write the list of runs and start none, for an array job of \"grpo task\" on a cluster")
 }
 
 // addOut is [outFlags.add] without --threads: the number of jobs decides that.
 func (o *sweepCommand) addOut(fs *pflag.FlagSet) {
-	fs.StringVar(&o.out.dir, "out", "", "the sweep's folder (default results/<command>-<hash of its runs>, so that the same command finds it again)")
-	fs.BoolVar(&o.out.fresh, "fresh", false, "start over in a new folder, and copy no finished run of another")
+	fs.StringVar(&o.out.dir, "out", "", "`folder` of the sweep (default results/<command>-<hash of its runs>: the same command finds it again)")
+	fs.BoolVar(&o.out.fresh, "fresh", false, "start over in a new folder, without copying finished runs of other folders")
 	o.out.addShow(fs)
 }
 
@@ -108,22 +108,22 @@ func newSweep(s *State) *cobra.Command {
 	var axes []string
 	c := &cobra.Command{
 		Use:   "sweep [KEY]",
-		Short: "Run a key's values, or a grid of several keys, each with several seeds",
-		Long: `Sweep trains one run for each value and seed, each in a process of its own, as
-many at a time as there are cores, and compares them: tables, figures and a
-verdict that says what the seeds can carry. Every arm meets the same problems in
-the same order with the same seed, so differences are paired.
+		Short: "Train several values of a key, or a grid of keys, with several seeds",
+		Long: `Sweep trains one run per value and seed, each in its own process, one per core,
+and compares them in tables, figures and a verdict about what the data support.
+With the same seed, every arm sees the same problems in the same order, so
+differences are paired.
 
-KEY is any key of the configuration, by its full path, its last part or a short
-name (lr). The same command again does only what is missing: after Ctrl-C, after a
-crash, after a failed run was mended. With more --seeds it adds those. Any other
-change in the same folder is refused. Finished runs that a folder next to the
-sweep's has of it are copied, unless --fresh is given.
+KEY is any configuration key, by its full path, its last part or its alias (lr).
+Run the same command again after Ctrl-C, a crash or a fixed error: it does only
+what is missing. With more --seeds it adds those seeds. Any other change to a
+sweep in the same folder is an error. Finished runs of the same configuration are
+copied from neighbouring folders unless --fresh is given.
 
---dry-run measures the time: it makes a few steps of each kind of run, with as
-many runs at a time as the sweep would have, and multiplies. When two steps take
-longer than a minute it stops there, and the time is a lower bound.`,
-		Example: `  grpo sweep lr                                       TinyLM's five rates, seeds 1 to 4
+--dry-run estimates the time: it measures a few steps of each kind of run, with
+the sweep's number of parallel runs, and multiplies. If two steps take longer
+than a minute, it stops there and reports a lower bound.`,
+		Example: `  grpo sweep lr                                       TinyLM's five learning rates, seeds 1 to 4
   grpo sweep lr --values 1e-5,3e-5,5e-5,1e-4 --seeds 4
   grpo sweep group_size --values 4,8,16 --lr 3e-4
   grpo sweep --axis lr=3e-4,1e-3 --axis loss_type=no_baseline,reinforce_with_baseline
@@ -154,8 +154,8 @@ longer than a minute it stops there, and the time is a lower bound.`,
 		},
 	}
 	o.add(c)
-	c.Flags().StringVar(&values, "values", "", "values of KEY, e.g. 1e-4,1e-3 (for lr the default is 1e-4,3e-4,1e-3,3e-3,1e-2)")
-	c.Flags().StringArrayVar(&axes, "axis", nil, "an axis of a grid, KEY=V1,V2 (repeatable)")
+	c.Flags().StringVar(&values, "values", "", "values of KEY, `V1,V2`, e.g. 1e-4,1e-3 (default for lr: 1e-4,3e-4,1e-3,3e-3,1e-2)")
+	c.Flags().StringArrayVar(&axes, "axis", nil, "axis of a grid, `KEY=V1,V2` (repeatable)")
 	_ = c.RegisterFlagCompletionFunc("axis", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return sweepableKeys("="), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 	})
@@ -252,7 +252,7 @@ func prepareOnly(o *sweepOptions) error {
 			Runs int    `json:"runs"`
 		}{o.dir, n})
 	}
-	_, err := textutil.Fprintf(o.state.Out, "%s prepared in %s; run N of 0 to %d: grpo task --sweep %s --index N\n", textutil.Count(n, "run"), o.dir, n-1, textutil.CommandLine([]string{o.dir}))
+	_, err := textutil.Fprintf(o.state.Out, "prepared %s in %s; for each N from 0 to %d: grpo task --sweep %s --index N\n", textutil.Count(n, "run"), o.dir, n-1, textutil.CommandLine([]string{o.dir}))
 	return err
 }
 

@@ -91,7 +91,7 @@ func runDry(ctx context.Context, o *sweepOptions) error {
 
 func (d dryRun) write(out io.Writer, arms, seeds int) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "index\tarm\tseed\tstate\tabout\tfolder\tsets")
+	fmt.Fprintln(w, "index\tarm\tseed\tstate\ttime\tfolder\tsettings")
 	for _, r := range d.Runs {
 		textutil.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%s\t%s\n", r.Index, r.Arm, r.Seed, r.State, shortTime(r.About), r.Dir, settings(r.Set))
 	}
@@ -101,9 +101,9 @@ func (d dryRun) write(out io.Writer, arms, seeds int) error {
 	text := fmt.Sprintf("\n%s (%s, %s) in %s", textutil.Count(len(d.Runs), "run"), textutil.Count(arms, "arm"), textutil.Count(seeds, "seed"), textutil.Printable(d.Dir, 0))
 	switch {
 	case d.Missing == 0 && d.Copies == 0:
-		text += "; all are done"
+		text += "; all done"
 	case d.Missing < len(d.Runs):
-		text += fmt.Sprintf(", %d of them missing", d.Missing)
+		text += fmt.Sprintf(", %d missing", d.Missing)
 	}
 	text += "\n" + copiesFrom(d.Runs)
 	if len(d.Added) > 0 {
@@ -138,16 +138,16 @@ func copiesFrom(runs []dryRow) string {
 		}
 	}
 	for _, dir := range slices.Sorted(maps.Keys(n)) {
-		text += fmt.Sprintf("%s copied from %s (--fresh makes all runs, in a new folder)\n", textutil.Count(n[dir], "finished run"), dir)
+		text += fmt.Sprintf("%s copied from %s (--fresh trains all runs again, in a new folder)\n", textutil.Count(n[dir], "finished run"), dir)
 	}
 	return text
 }
 
 // estimated is the line on the time that the missing runs take.
 func estimated(seconds float64, e *sweep.Estimate) string {
-	about, how := "about", "measured on the first steps, so as long as they are typical"
+	about, how := "about", "measured on the first steps, valid if they are typical"
 	if e.AtLeast {
-		about, how = "at least", "measuring stopped at its time limit, before it had seen two steps"
+		about, how = "at least", "the measurement reached its time limit before two steps"
 	}
 	if text := shortTime(seconds); !strings.HasPrefix(text, "more than") {
 		about += " " + text
@@ -164,7 +164,7 @@ func settings(set []sweepdir.Override) string {
 		parts = append(parts, o.Key+"="+o.Value)
 	}
 	if len(parts) == 0 {
-		return "nothing: the base as it is"
+		return "none (base configuration)"
 	}
 	return strings.Join(parts, " ")
 }

@@ -21,11 +21,11 @@ type sweepFlags struct {
 }
 
 func (f *sweepFlags) add(fs *pflag.FlagSet) {
-	countVar(fs, &f.jobs, "jobs", 0, 0, maxCount, "runs at a time (0 = one for each core, which is also the most; fewer if memory is short)")
-	fs.BoolVar(&f.failFast, "fail-fast", false, "when a run fails, save the others and stop (default: the others go on)")
+	countVar(fs, &f.jobs, "jobs", 0, 0, maxCount, "parallel runs (0 = one per core, which is also the maximum; fewer if memory is short)")
+	fs.BoolVar(&f.failFast, "fail-fast", false, "if a run fails, save the others and stop (default: the others continue)")
 	// --keep-going names the default; it remains for scripts that pass it. It is
 	// hidden and not marked as deprecated, since cobra writes that note to stdout.
-	fs.BoolVar(&f.keepGoing, "keep-going", false, "when a run fails, the others go on (the default)")
+	fs.BoolVar(&f.keepGoing, "keep-going", false, "run the others if a run fails (the default)")
 	fs.Lookup("keep-going").Hidden = true
 }
 
@@ -37,8 +37,8 @@ func (f *sweepFlags) check() error {
 }
 
 // runSweep freezes a plan in dir, or finds it there, and does what is missing
-// of it. The sweep is returned as it then is also beside an error, so that
-// what there is can be reported; it is nil where nothing could be begun. Runs
+// of it. The sweep is returned in its current state even with an error, so that
+// finished runs can be reported; it is nil if nothing could be started. Runs
 // that the sweeps in the folders studySweeps and siblings have finished are copied.
 func runSweep(ctx context.Context, s *State, dir string, p *sweep.Plan, f sweepFlags, obs sweep.Observer, studySweeps, siblings []string) (*sweepdir.Sweep, error) {
 	if err := f.check(); err != nil {
@@ -63,7 +63,7 @@ func runSweep(ctx context.Context, s *State, dir string, p *sweep.Plan, f sweepF
 
 // thisProgram is the path of the program that is running. Linux has a name for
 // it that stays the same program when its file is replaced, so that a sweep is
-// not finished by another build than it was begun by.
+// not finished by another build than it was started by.
 func thisProgram() (string, error) {
 	const self = "/proc/self/exe"
 	if runtime.GOOS == "linux" {

@@ -46,7 +46,7 @@ type phase string
 const (
 	phaseWaiting phase = "waiting"
 	phaseRunning phase = "running"
-	phaseOther   phase = "elsewhere" // another grpo is at it
+	phaseOther   phase = "elsewhere" // another grpo process is running it
 	phaseStopped phase = "stopped"   // interrupted, with a checkpoint
 	phaseFailed  phase = "failed"
 	phaseDone    phase = rundir.StateDone
@@ -55,7 +55,7 @@ const (
 
 func (p phase) ended() bool { return p == phaseDone || p == phaseBroke || p == phaseFailed }
 
-// A run's progress is told at most every progressEvery, the whole's every
+// A run's progress is reported at most every progressEvery, the whole's every
 // sumEvery, where nothing can be redrawn.
 const (
 	progressEvery = 10 * time.Second
@@ -150,7 +150,7 @@ func (t *sweepTable) Event(e sweep.Event) {
 		t.event("stopped", fmt.Sprintf("%s: at step %d of %d, with a checkpoint", r.name, r.step, r.steps))
 	case sweep.Elsewhere:
 		r.phase, r.started, r.first = phaseOther, now, r.step
-		t.event("elsewhere", r.name+": another grpo is at it")
+		t.event("elsewhere", r.name+": another grpo process is running it")
 	}
 	t.sum(now, e.Kind == sweep.Ended)
 	t.draw(e.Kind != sweep.Found)
@@ -165,8 +165,8 @@ func (t *sweepTable) event(what, text string) {
 
 // progress tells of a run's new evaluation, not more often than progressEvery.
 func (t *sweepTable) progress(r *tableRun, now time.Time) {
-	if !t.redraw && r.measured && r.step > r.told && now.Sub(later(r.lastLine, r.started)) >= progressEvery {
-		r.lastLine, r.told = now, r.step
+	if !t.redraw && r.measured && r.step > r.reported && now.Sub(later(r.lastLine, r.started)) >= progressEvery {
+		r.lastLine, r.reported = now, r.step
 		t.line("%-9s %s: step %d/%d  validation %.3f", "", r.name, r.step, r.steps, r.reward)
 	}
 	t.sum(now, false)
@@ -207,7 +207,7 @@ func (t *sweepTable) total(now time.Time) string {
 	if n[phaseFailed] > 0 {
 		text += fmt.Sprintf(", %d failed", n[phaseFailed])
 	}
-	text += fmt.Sprintf(", %s gone", shortTime(now.Sub(t.began).Seconds()))
+	text += fmt.Sprintf(", %s elapsed", shortTime(now.Sub(t.began).Seconds()))
 	if left, ok := t.left(now); ok && left > 0 {
 		text += fmt.Sprintf(", about %s left", shortTime(left))
 	}
@@ -242,7 +242,7 @@ func (t *sweepTable) done() {
 		}
 	}
 	if found == len(t.runs) {
-		t.line("all %d runs are done already", found)
+		t.line("all %d runs are already done", found)
 		return
 	}
 	t.line("%s", t.total(t.now()))

@@ -24,12 +24,12 @@ type tableRun struct {
 	attempt     int
 
 	started time.Time // of its process
-	first   int       // step behind which the process began
+	first   int       // step after which the process started
 	rate    float64   // seconds a step
 	seconds float64   // of the process, once it has ended
 
-	lastLine time.Time // when a line told of its progress
-	told     int       // step of the evaluation told last
+	lastLine time.Time // when a line reported its progress
+	reported int       // step of the evaluation reported last
 }
 
 // follow takes what the folder says: steps made, the last evaluation, the pace.
@@ -51,7 +51,7 @@ func (r *tableRun) follow(s sweepdir.RunState) {
 	}
 }
 
-// pace is the seconds a step since the first step behind `first`; 0 while there
+// pace is the seconds a step since the first step after `first`; 0 while there
 // are fewer than two. The clock of the lines runs on when a run is continued.
 func pace(lines []rundir.Metrics, first int) float64 {
 	begin := 0
@@ -77,9 +77,9 @@ func (r *tableRun) end(s sweepdir.RunState) {
 func again(r *tableRun) string {
 	switch {
 	case r.attempt > 1:
-		return fmt.Sprintf(", attempt %d, behind step %d", r.attempt, r.first)
+		return fmt.Sprintf(", attempt %d, after step %d", r.attempt, r.first)
 	case r.first > 0:
-		return fmt.Sprintf(", behind step %d", r.first)
+		return fmt.Sprintf(", after step %d", r.first)
 	}
 	return ""
 }

@@ -36,7 +36,7 @@ lr=0.01, seed 1   0/100                running
 lr=0.01, seed 2                        waiting
 lr=0.001, seed 1  100/100  0.800       done     took 50s
 lr=0.001, seed 2  100/100  0.800       done     took 50s
-[###############.....] 6 of 8 runs, 3m20s gone, about 50s left
+[###############.....] 6 of 8 runs, 3m20s elapsed, about 50s left
 `
 	if got := strings.Join(screen(t, x.out.String()), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -47,7 +47,7 @@ lr=0.001, seed 2  100/100  0.800       done     took 50s
 		x.event(50*time.Second, i, sweep.Event{Kind: sweep.Ended, State: ended(rundir.StateDone, 100, 0.8)})
 	}
 	x.table.done()
-	if got := strings.Join(screen(t, x.out.String()), "\n"); got != "8 of 8 runs, 5m0s gone\n" {
+	if got := strings.Join(screen(t, x.out.String()), "\n"); got != "8 of 8 runs, 5m0s elapsed\n" {
 		t.Errorf("at the end: %q", got)
 	}
 }

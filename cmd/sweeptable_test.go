@@ -106,18 +106,18 @@ died      lr=0.01, seed 1: panic: boom
   s/runs/b/task.log:
     panic: boom
     goroutine 1
-started   lr=0.01, seed 1, attempt 2, behind step 10
+started   lr=0.01, seed 1, attempt 2, after step 10
           lr=0.001, seed 1: step 60/100  validation 0.710
-total     0 of 4 runs, 34s gone, about 1m23s left
+total     0 of 4 runs, 34s elapsed, about 1m23s left
 done      lr=0.001, seed 1: validation 0.871 in 52s
-total     1 of 4 runs, 52s gone, about 1m1s left
+total     1 of 4 runs, 52s elapsed, about 1m1s left
 started   lr=0.001, seed 2
 diverged  lr=0.01, seed 1: validation 0.000 in 40s (at step 20: validation reward fell to 0.000 from 0.162 at step 0)
 failed    lr=0.01, seed 2: open nothing: no such file
 note: a word
 hangs     lr=0.001, seed 2: no sign of life for 5m0s
 stopped   lr=0.001, seed 2: at step 10 of 100, with a checkpoint
-2 of 4 runs (1 diverged), 1 failed, 57s gone
+2 of 4 runs (1 diverged), 1 failed, 57s elapsed
 `
 	if got := x.out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -149,7 +149,7 @@ func TestSweepTableFound(t *testing.T) {
 		x.event(0, i, sweep.Event{Kind: sweep.Found, State: ended(rundir.StateDone, 100, 0.8)})
 	}
 	x.table.done()
-	if got := x.out.String(); got != "all 4 runs are done already\n" {
+	if got := x.out.String(); got != "all 4 runs are already done\n" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -211,7 +211,7 @@ lr=0.001, seed 1  20/100  0.512       running  40s
 lr=0.01, seed 1   0/100               running
 lr=0.001, seed 2                      waiting
 lr=0.01, seed 2                       waiting
-[#...................] 0 of 4 runs, 12s gone, about 1m32s left
+[#...................] 0 of 4 runs, 12s elapsed, about 1m32s left
 `
 	if got := strings.Join(screen(t, x.out.String()), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -227,7 +227,7 @@ lr=0.01, seed 1   0/100                failed
 lr=0.001, seed 2  0/100                running
 lr=0.01, seed 2                        waiting
 lr=0.001, seed 1  100/100  0.871       done     took 54s
-[##########..........] 1 of 4 runs, 1 failed, 54s gone, about 54s left
+[##########..........] 1 of 4 runs, 1 failed, 54s elapsed, about 54s left
 `
 	if got := strings.Join(screen(t, x.out.String()), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -236,7 +236,7 @@ lr=0.001, seed 1  100/100  0.871       done     took 54s
 	want = `failed    lr=0.01, seed 1: no such file
   task.log:
     grpo: no such file
-1 of 4 runs, 1 failed, 54s gone, about 54s left
+1 of 4 runs, 1 failed, 54s elapsed, about 54s left
 `
 	if got := strings.Join(screen(t, x.out.String()), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -270,7 +270,7 @@ func TestSweepTableFits(t *testing.T) {
 						"lr=0.001, seed 1  20/100  0.512       running  40s",
 						"lr=0.001, seed 2                      waiting",
 						"lr=0.01, seed 2                       waiting",
-						"[######..............] 0 of 4 runs, 1 failed, 13s gone, about 1m33s left",
+						"[######..............] 0 of 4 runs, 1 failed, 13s elapsed, about 1m33s left",
 					}
 					if strings.Join(lines, "\n") != strings.Join(want, "\n") {
 						t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))

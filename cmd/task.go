@@ -30,10 +30,10 @@ func newTask(s *State) *cobra.Command {
 	c := &cobra.Command{
 		Use:    "task",
 		Hidden: true,
-		Short:  "Do one run of a sweep",
-		Long: `Task does one run of a sweep that was prepared before, or continues it. The
-sweep's own command starts it for every run; the array job of a cluster can do
-the same, and "grpo report" puts the results together.`,
+		Short:  "Train one run of a sweep",
+		Long: `Task trains or continues one run of a prepared sweep. "grpo sweep" starts it for
+every run; an array job on a cluster can do the same, and "grpo report" combines
+the results.`,
 		Example: `  grpo task --sweep results/sweep-1a2b3c4d --index 3`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.sweep == "" || o.index < 0 {
@@ -43,9 +43,9 @@ the same, and "grpo report" puts the results together.`,
 		},
 		Annotations: saves,
 	}
-	c.Flags().StringVar(&o.sweep, "sweep", "", "the sweep's folder")
-	c.Flags().IntVar(&o.index, "index", -1, "the run's place in the manifest, from 0")
-	addThreads(c.Flags(), &o.threads, "; the results do not depend on it")
+	c.Flags().StringVar(&o.sweep, "sweep", "", "`folder` of the sweep")
+	c.Flags().IntVar(&o.index, "index", -1, "index of the run in the manifest, from 0")
+	addThreads(c.Flags(), &o.threads, "; does not affect the results")
 	c.Flags().BoolVar(&o.supervised, "supervised", false, "save and stop when standard input ends")
 	return c
 }

@@ -18,21 +18,21 @@ import (
 
 // trainKeys are the keys with flags of their own.
 var trainKeys = []keyFlag{
-	{"seed", "seed", "seed of problem order and sampling"},
-	{"lr", "train.learning_rate", "learning rate"},
-	{"steps", "train.n_grpo_steps", "number of rollout batches"},
+	{"seed", "seed", "uint", "seed of problem order and sampling"},
+	{"lr", "train.learning_rate", "float", "learning rate"},
+	{"steps", "train.n_grpo_steps", "int", "number of GRPO steps"},
 	deviceKey,
 	skipBad,
 	stopDiverged,
 }
 
 // deviceKey chooses between the CPU and a GPU.
-var deviceKey = keyFlag{"device", "model.device", "where the arithmetic runs: cpu, cuda or auto"}
+var deviceKey = keyFlag{"device", "model.device", "cpu|cuda|auto", "device to run on"}
 
-// skipBad and stopDiverged are flags without a value.
+// skipBad and stopDiverged need no value.
 var (
-	skipBad      = keyFlag{"skip-bad", "data.skip_bad", "count broken lines of the problem files and go on"}
-	stopDiverged = keyFlag{"stop-on-divergence", "train.stop_on_divergence", "end a run when its validation reward has collapsed"}
+	skipBad      = keyFlag{"skip-bad", "data.skip_bad", "bool", "skip and count invalid lines of the problem files"}
+	stopDiverged = keyFlag{"stop-on-divergence", "train.stop_on_divergence", "bool", "end a run when its validation reward collapses"}
 )
 
 // trainOptions are the inputs of `grpo train`.
@@ -54,24 +54,25 @@ func newTrain(s *State) *cobra.Command {
 	var resume string
 	c := &cobra.Command{
 		Use:   "train",
-		Short: "Train a policy: rollouts, rewards, updates, validation, curves",
-		Long: `Train makes one run. Its folder holds the resolved configuration, metrics,
-evaluations, samples, checkpoints, the result, and the validation curve as PNG.
+		Short: "Train a policy and plot its validation reward",
+		Long: `Train runs one training run. All output goes to one folder: the resolved
+configuration, metrics, evaluations, samples, checkpoints, the result, and PNG
+figures.
 
-The same command again continues an interrupted run, or shows the result of a
-finished one; so does --resume with the run's folder, which needs no other flag.
---fresh begins anew beside it. SIGINT, SIGTERM and SIGHUP end a run after its
-step, with a checkpoint. Another signal, half a second later or more, ends it at
-once, and it continues from the previous checkpoint. A damaged checkpoint falls
-back to the one before it, and says so.
+Run the same command again to continue an interrupted run or to show the result
+of a finished one. "--resume FOLDER" does the same and needs no other flag.
+--fresh starts over in a new folder. SIGINT, SIGTERM and SIGHUP end the run after
+the current step, with a checkpoint. A second signal, at least half a second
+later, ends it at once; it then continues from the previous checkpoint. If a
+checkpoint is damaged, the run continues from the one before and reports it.
 
 The same configuration gives the same numbers, bit for bit, on any number of
-threads. On a GPU (--device cuda) it does so on the same card; a run that moves
-between devices goes on and says so.
+threads. On a GPU (--device cuda) this holds for the same card; a run that moves
+between devices continues and reports it.
 
 Settings that need more memory than this machine has are refused before anything
-is written; GRPO_MEMORY=16GB says how much there is, GRPO_MEMORY=off tries it all
-the same.`,
+is written. GRPO_MEMORY=16GB sets the available memory; GRPO_MEMORY=off disables
+the check.`,
 		Example: `  grpo train
   grpo train --lr 3e-4 --seed 2
   grpo train -c smoke --out /tmp/smoke --json
@@ -108,7 +109,7 @@ the same.`,
 	addKeyFlags(c, trainKeys)
 	of.add(c.Flags())
 	pf.add(c.Flags(), "the run's folder")
-	c.Flags().StringVar(&resume, "resume", "", "continue the run in this folder, under the configuration that stands there")
+	c.Flags().StringVar(&resume, "resume", "", "continue the run in this `folder`, with its own configuration")
 	return c
 }
 
@@ -127,7 +128,7 @@ func resumed(c *cobra.Command, dir string) (config.LoadOptions, error) {
 	}
 	for _, name := range names {
 		if c.Flags().Changed(name) {
-			return config.LoadOptions{}, &usageError{c, fmt.Errorf("--resume continues the run in %s as it was begun, so --%s has no place beside it", dir, name)}
+			return config.LoadOptions{}, &usageError{c, fmt.Errorf("--resume continues the run in %s with its own configuration; --%s can't be combined with --resume", dir, name)}
 		}
 	}
 	path := filepath.Join(dir, rundir.ConfigFile)

@@ -52,7 +52,7 @@ func newVersion(s *State) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:     "version",
-		Short:   "Print version, revision, the arithmetic kernel in use and whether CUDA is built in",
+		Short:   "Print version, revision, arithmetic kernel and CUDA support",
 		Example: "  grpo version --json",
 		RunE: func(*cobra.Command, []string) error {
 			m := build(s)

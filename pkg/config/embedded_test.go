@@ -148,7 +148,7 @@ func TestKeysAreDocumented(t *testing.T) {
 	}
 	i := slices.IndexFunc(Keys(), func(k Key) bool { return k.Path == "train.learning_rate" })
 	want := Key{Path: "train.learning_rate", Type: "a number", Default: "0.001", Env: "GRPO_TRAIN_LEARNING_RATE", Alias: "lr",
-		Doc: "of AdamW, constant; --set lr=... for short"}
+		Doc: "learning rate of AdamW, constant; lr for short"}
 	if got := Keys()[i]; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

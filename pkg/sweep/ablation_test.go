@@ -124,7 +124,7 @@ func TestAblationComments(t *testing.T) {
 				t.Errorf("%s: %s: %v", name, c[0], err)
 			}
 		}
-		for _, mention := range regexp.MustCompile(`(?:grpo ablate|[Aa]blation) ([a-z-]+)`).FindAllStringSubmatch(string(text), -1) {
+		for _, mention := range regexp.MustCompile(`(?:grpo ablate|[Aa]blation) "?([a-z-]+)`).FindAllStringSubmatch(string(text), -1) {
 			if !slices.Contains(append(AblationNames(), "show"), mention[1]) {
 				t.Errorf("%s mentions the ablation %q, which does not exist", name, mention[1])
 			}
