@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"grpo/internal/hostile"
+	"grpo/internal/untrusted"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
@@ -47,7 +47,7 @@ func checkShown(t *testing.T, what, text string) {
 			t.Errorf("%s: a line is forged: %q", what, text)
 		}
 	}
-	hostile.CheckText(t, text)
+	untrusted.CheckText(t, text)
 }
 
 // runHere is a command in this process, with its output checked.

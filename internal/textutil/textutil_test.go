@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"grpo/internal/hostile"
+	"grpo/internal/untrusted"
 )
 
 // odd draws strings of bytes and of runes, among them those that matter.
@@ -31,21 +31,21 @@ func TestPrintableProperties(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := odd().Draw(r, "text")
 		p := Printable(s, 0)
-		hostile.CheckText(t, p)
+		untrusted.CheckText(t, p)
 		oneLine(r, p)
 		if Printable(p, 0) != p {
 			r.Fatalf("%q changes again", p)
 		}
 		limit := rapid.IntRange(1, 30).Draw(r, "limit")
 		cut := Printable(s, limit)
-		hostile.CheckText(t, cut)
+		untrusted.CheckText(t, cut)
 		if n := utf8.RuneCountInString(cut); n > limit || n < limit && cut != p {
 			r.Fatalf("%q has %d characters of %q, limit %d", cut, n, p, limit)
 		}
 		if text := Text(s); strings.Count(text, "\n") != strings.Count(s, "\n") {
 			r.Fatalf("%q has other lines than %q", text, s)
 		} else {
-			hostile.CheckText(t, text)
+			untrusted.CheckText(t, text)
 		}
 	})
 }
@@ -104,7 +104,7 @@ func TestLinesProperties(t *testing.T) {
 				r.Fatalf("%q begins at the margin", line)
 			}
 		}
-		hostile.CheckText(t, Lines(s).printable())
+		untrusted.CheckText(t, Lines(s).printable())
 	})
 }
 
@@ -130,7 +130,7 @@ func TestCommandLine(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := odd().Draw(r, "argument")
 		line := CommandLine([]string{"p", s})
-		hostile.CheckText(t, line)
+		untrusted.CheckText(t, line)
 		oneLine(r, line)
 		if got := unquote(r, strings.TrimPrefix(line, "p ")); got != s {
 			r.Fatalf("%q as %s is %q", s, line, got)

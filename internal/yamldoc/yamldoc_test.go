@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"grpo/internal/hostile"
+	"grpo/internal/untrusted"
 )
 
 var note = File{What: "one file is one note", Folder: "this is a folder, not a note", Max: 2048, Larger: "not a note", Empty: "it says nothing"}
@@ -70,7 +70,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		hostile.Reader.Check(t, len(text), func() {
+		untrusted.Reader.Check(t, len(text), func() {
 			n, p := note.Parse(text)
 			switch {
 			case (n == nil) == (p == nil):
@@ -78,7 +78,7 @@ func FuzzParse(f *testing.F) {
 			case p != nil && (p.Text == "" || p.Line < 0 || p.Line > 1+strings.Count(string(text), "\n")):
 				t.Fatalf("%+v", p)
 			case p != nil:
-				hostile.CheckText(t, p.Text)
+				untrusted.CheckText(t, p.Text)
 			}
 		})
 	})

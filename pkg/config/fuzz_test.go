@@ -11,12 +11,12 @@ import (
 	"strings"
 	"testing"
 
-	"grpo/internal/hostile"
+	"grpo/internal/untrusted"
 )
 
 // fuzzLimit is what a configuration may cost: resolving, even of an empty file,
 // goes through viper key by key.
-var fuzzLimit = hostile.Limit{Base: 64 << 20, PerByte: 4 << 10, Time: hostile.Reader.Time}
+var fuzzLimit = untrusted.Limit{Base: 64 << 20, PerByte: 4 << 10, Time: untrusted.Reader.Time}
 
 // oddYAML are texts that a YAML reader likes to stumble over.
 var oddYAML = []string{
@@ -48,7 +48,7 @@ var lineOfX = regexp.MustCompile(`x\.yaml: line (\d+)`)
 // each problem names a line that the text has, or says that it is empty.
 func checkProblems(t testing.TB, text []byte, err error) {
 	t.Helper()
-	hostile.CheckError(t, err)
+	untrusted.CheckError(t, err)
 	var e *Error
 	if !errors.As(err, &e) || !errors.Is(err, ErrConfig) {
 		t.Fatalf("not an *Error: %v", err)
@@ -160,7 +160,7 @@ func FuzzEnv(f *testing.F) {
 // checkOverride holds for every error of a source beside the file.
 func checkOverride(t testing.TB, err error, from string) {
 	t.Helper()
-	hostile.CheckError(t, err)
+	untrusted.CheckError(t, err)
 	var e *Error
 	if !errors.As(err, &e) {
 		t.Fatalf("not an *Error: %v", err)
@@ -190,7 +190,7 @@ func TestLargeYAML(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			text := []byte(c.text)
-			hostile.Limit{Base: 64 << 20, PerByte: 4 << 10, Time: hostile.Reader.Time}.Check(t, len(text), func() {
+			untrusted.Limit{Base: 64 << 20, PerByte: 4 << 10, Time: untrusted.Reader.Time}.Check(t, len(text), func() {
 				r, err := loadText(text)
 				if err == nil || r != nil {
 					t.Fatalf("accepted as %+v", r)

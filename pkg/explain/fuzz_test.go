@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"grpo/internal/hostile"
+	"grpo/internal/untrusted"
 )
 
 // fuzzLimit is what a batch may cost: the cases of a file share its inputs, so
 // that the work is in proportion to cases times tokens, which maxNumbers bounds.
-var fuzzLimit = hostile.Limit{Base: 1 << 30, PerByte: 64 << 10, Time: hostile.Reader.Time}
+var fuzzLimit = untrusted.Limit{Base: 1 << 30, PerByte: 64 << 10, Time: untrusted.Reader.Time}
 
 // damaged are files that a parser likes to stumble over.
 var damaged = []string{
@@ -45,7 +45,7 @@ func checkBatch(t *testing.T, data []byte, read func() error, write func(io.Writ
 	t.Helper()
 	fuzzLimit.Check(t, len(data), func() {
 		if err := read(); err != nil {
-			hostile.CheckError(t, err)
+			untrusted.CheckError(t, err)
 			if !strings.Contains(err.Error(), "f.json") {
 				t.Fatalf("the error does not name the file: %v", err)
 			}
@@ -58,7 +58,7 @@ func checkBatch(t *testing.T, data []byte, read func() error, write func(io.Writ
 		if err := write(&b); err != nil {
 			t.Fatal(err)
 		}
-		hostile.CheckText(t, b.String())
+		untrusted.CheckText(t, b.String())
 	})
 }
 

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"grpo/internal/hostile"
+	"grpo/internal/untrusted"
 )
 
 // gradeLimit is what grading may cost: the grader compares as polynomials.
-var gradeLimit = hostile.Limit{Base: 512 << 20, PerByte: 64 << 10, Time: hostile.Reader.Time}
+var gradeLimit = untrusted.Limit{Base: 512 << 20, PerByte: 64 << 10, Time: untrusted.Reader.Time}
 
 func FuzzGradeR1Zero(f *testing.F) {
 	for _, p := range [][2]string{

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"grpo/internal/hostile"
+	"grpo/internal/untrusted"
 )
 
 func FuzzParseFinalAnswer(f *testing.F) {
@@ -67,7 +67,7 @@ func FuzzReadJSONL(f *testing.F) {
 	f.Add([]byte(`{"question":"q","answer":"#### 1","id":"../../etc/passwd"}`))
 	f.Add([]byte(strings.Repeat(`{"question":`, 50) + strings.Repeat("[", 50) + "\r\r\n\u2028"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		hostile.Reader.Check(t, len(data), func() { checkReader(t, data, false) })
+		untrusted.Reader.Check(t, len(data), func() { checkReader(t, data, false) })
 	})
 }
 
@@ -79,7 +79,7 @@ func FuzzReadSVAMP(f *testing.F) {
 	f.Add([]byte("[\n{\"Body\":\"b\",\"Question\":\"q\",\"Answer\":1e999,\"ID\":\"\\u001b\"},\n\n{\"Body\":1}]\x1b"))
 	f.Add([]byte(`[{"Body":"b","Question":"q","Answer":` + strings.Repeat("9", 400) + `}]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		hostile.Reader.Check(t, len(data), func() { checkReader(t, data, true) })
+		untrusted.Reader.Check(t, len(data), func() { checkReader(t, data, true) })
 	})
 }
 
@@ -88,7 +88,7 @@ var lineOfX = regexp.MustCompile(`^read problems: x: (?:after )?line (\d+): `)
 // checkRefusal holds for every error of both readers: it can be shown, and it
 // names a line that the file has, unless it is about the file as a whole.
 func checkRefusal(t *testing.T, data []byte, err error) {
-	hostile.CheckError(t, err)
+	untrusted.CheckError(t, err)
 	m := lineOfX.FindStringSubmatch(err.Error())
 	if m == nil {
 		for _, whole := range []string{"the file holds no problems", "all of its ", "not valid UTF-8", "longer than "} {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"grpo/internal/hostile"
+	"grpo/internal/untrusted"
 	"grpo/pkg/model"
 	"grpo/pkg/model/safetensors"
 )
@@ -227,12 +227,12 @@ func FuzzReadCheckpoint(f *testing.F) {
 	c.M, c.V, c.Critic = nil, nil, nil
 	f.Add(encode(f, c))
 	// Read, encoded, read and encoded again, as float32 and as bytes.
-	limit := hostile.Limit{Base: 8 << 20, PerByte: 2 << 10, Time: hostile.Reader.Time}
+	limit := untrusted.Limit{Base: 8 << 20, PerByte: 2 << 10, Time: untrusted.Reader.Time}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		limit.Check(t, len(data), func() {
 			c, err := decode(data)
 			if err != nil {
-				hostile.CheckError(t, err)
+				untrusted.CheckError(t, err)
 				return
 			}
 			once := encode(t, c)

@@ -9,14 +9,14 @@ import (
 	"strings"
 	"testing"
 
-	"grpo/internal/hostile"
+	"grpo/internal/untrusted"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
 
 // fuzzLimit: a table of a few lines needs little, but its columns are as wide as
 // their widest cell.
-var fuzzLimit = hostile.Limit{Base: 32 << 20, PerByte: 16 << 10, Time: hostile.Reader.Time}
+var fuzzLimit = untrusted.Limit{Base: 32 << 20, PerByte: 16 << 10, Time: untrusted.Reader.Time}
 
 // FuzzReport: whatever stands in the files of a run that somebody sent, its
 // report is an error that names the folder, or a table that can be shown.
@@ -50,7 +50,7 @@ func FuzzReport(f *testing.F) {
 		fuzzLimit.Check(t, len(config)+len(metrics)+len(evals), func() {
 			run, err := rundir.Open(dir)
 			if err != nil {
-				hostile.CheckError(t, err)
+				untrusted.CheckError(t, err)
 				return
 			}
 			for _, write := range []func(io.Writer) error{
@@ -59,10 +59,10 @@ func FuzzReport(f *testing.F) {
 			} {
 				var b bytes.Buffer
 				if err := write(&b); err != nil {
-					hostile.CheckError(t, err)
+					untrusted.CheckError(t, err)
 					continue
 				}
-				hostile.CheckText(t, b.String())
+				untrusted.CheckText(t, b.String())
 			}
 		})
 	})
@@ -90,12 +90,12 @@ func FuzzFigures(f *testing.F) {
 			counts.ErrorNum = counts.N - counts.CorrectNum
 			run.Evals = append(run.Evals, rundir.Eval{Step: i * int(step/4), Split: rundir.SplitVal, Sampled: counts, Greedy: &counts, MajorityBaseline: x})
 		}
-		limit := hostile.Limit{Base: 1 << 30, Time: hostile.Reader.Time}
+		limit := untrusted.Limit{Base: 1 << 30, Time: untrusted.Reader.Time}
 		limit.Check(t, 0, func() {
 			for _, draw := range []func(io.Writer, []*rundir.Run, PlotOptions) error{ValidationPlot, TrainingPanels} {
 				var b bytes.Buffer
 				if err := draw(&b, []*rundir.Run{run}, PlotOptions{}); err != nil {
-					hostile.CheckError(t, err)
+					untrusted.CheckError(t, err)
 				} else if !bytes.HasPrefix(b.Bytes(), []byte("\x89PNG")) {
 					t.Fatal("no PNG and no error")
 				}

@@ -45,7 +45,7 @@ func (a *Analysis) signs() ([]string, map[told]bool) {
 			out = append(out, controlText(a, r))
 		}
 	}
-	out = append(out, a.tornLines()...)
+	out = append(out, a.bimodalLines()...)
 	out = append(out, a.clipLines()...)
 	for i := range a.Arms {
 		var beside []int

@@ -146,16 +146,16 @@ func TestVerdict(t *testing.T) {
 		{"a seed that did not learn", two(noise4(0.9, 10), func(seed uint64) fakeRun {
 			return fakeRun{initial: .2, final: []float64{.82, .16, .85, .82}[seed-1]}
 		}), "x and y are not separable",
-			[]string{"y is torn: 1 of 4 seeds did not learn (seed 2, at 16.0%; before training 20.0%), the others end at 82.0% to 85.0%. Its mean"}, []string{"x is torn"}},
+			[]string{"y is bimodal across seeds: 1 of 4 seeds did not learn (seed 2, at 16.0%; before training 20.0%), the others end at 82.0% to 85.0%. Its mean"}, []string{"x is bimodal"}},
 		{"seeds that stayed where they were", two(noise4(0.9, 10), func(seed uint64) fakeRun {
 			return fakeRun{initial: .2, final: []float64{.2, .5, .21, .5}[seed-1]}
-		}), "", []string{"y is torn: 2 of 4 seeds did not learn (seeds 1, 3, at 20.0% to 21.0%; before training 20.0%), the others end at 50.0%."}, nil},
+		}), "", []string{"y is bimodal across seeds: 2 of 4 seeds did not learn (seeds 1, 3, at 20.0% to 21.0%; before training 20.0%), the others end at 50.0%."}, nil},
 		{"seeds far apart that all learned", two(noise4(0.9, 10), func(seed uint64) fakeRun {
 			return fakeRun{initial: .2, final: []float64{.3, .9, .5, .9}[seed-1]}
-		}), "", nil, []string{"torn"}},
+		}), "", nil, []string{"bimodal"}},
 		{"seeds that hardly learned", two(noise4(0.9, 10), func(seed uint64) fakeRun {
 			return fakeRun{initial: .2, final: []float64{.21, .26, .2, .27}[seed-1]}
-		}), "", nil, []string{"torn"}},
+		}), "", nil, []string{"bimodal"}},
 		{"at the ceiling", two(always(fakeRun{initial: .2, final: 1}), always(fakeRun{initial: .2, final: .995})),
 			"", []string{"at the ceiling of the measure"}, nil},
 		{"at the floor", two(always(fakeRun{final: 0}), always(fakeRun{final: .005})),

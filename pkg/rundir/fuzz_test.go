@@ -10,7 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"grpo/internal/hostile"
+	"grpo/internal/untrusted"
 )
 
 // oddLines are lines that a reader of any of the files likes to stumble over.
@@ -27,10 +27,10 @@ var lineOfFuzz = regexp.MustCompile(`^read fuzz: line (\d+)`)
 // was read can be written and read again.
 func checkLines[T any](t *testing.T, data []byte, compare func(a, b []T) error) {
 	t.Helper()
-	hostile.Reader.Check(t, len(data), func() {
+	untrusted.Reader.Check(t, len(data), func() {
 		lines, err := decodeLines[T]("fuzz", data)
 		if err != nil {
-			hostile.CheckError(t, err)
+			untrusted.CheckError(t, err)
 			m := lineOfFuzz.FindStringSubmatch(err.Error())
 			if m == nil {
 				t.Fatalf("no line in %q", err)
@@ -107,7 +107,7 @@ func FuzzFiles(f *testing.F) {
 	seedLines(f, `{"status":"done","diverged_at":null,"warnings":["a"],"seed":18446744073709551615,"final":{"sampled":{"n":1}},"wall_s":1}`,
 		`{"state":"running","pid":1,"updated":"x","validation_reward":null}`, `{"argv":["grpo","\u001b"],"threads":-1}`)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		hostile.Reader.Check(t, len(data), func() {
+		untrusted.Reader.Check(t, len(data), func() {
 			checkFile[Result](t, data)
 			checkFile[Status](t, data)
 			checkFile[Meta](t, data)
@@ -119,7 +119,7 @@ func checkFile[T any](t *testing.T, data []byte) {
 	t.Helper()
 	var v, back T
 	if err := Unmarshal(data, &v); err != nil {
-		hostile.CheckError(t, err)
+		untrusted.CheckError(t, err)
 		return
 	}
 	text, err := Marshal(v)
@@ -158,7 +158,7 @@ func FuzzRun(f *testing.F) {
 			r.Result = nil
 		}
 		if err := errors.Join(r.checkOrder(), r.checkCounts()); err != nil {
-			hostile.CheckError(t, err)
+			untrusted.CheckError(t, err)
 			return
 		}
 		for i, m := range r.Metrics {

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"grpo/internal/hostile"
+	"grpo/internal/untrusted"
 	"grpo/pkg/config"
 )
 
 // fuzzLimit: each arm is resolved as a configuration is.
-var fuzzLimit = hostile.Limit{Base: 1 << 30, PerByte: 1 << 20, Time: hostile.Reader.Time}
+var fuzzLimit = untrusted.Limit{Base: 1 << 30, PerByte: 1 << 20, Time: untrusted.Reader.Time}
 
 var lineOfX = regexp.MustCompile(`x\.yaml: line (\d+)`)
 
@@ -52,7 +52,7 @@ func FuzzParseRequest(f *testing.F) {
 			}
 			plan, err := NewPlan(req, PlanOptions{})
 			if err != nil {
-				if hostile.CheckError(t, err); !errors.Is(err, config.ErrConfig) {
+				if untrusted.CheckError(t, err); !errors.Is(err, config.ErrConfig) {
 					t.Fatalf("not an error of the configuration: %v", err)
 				}
 				return
@@ -88,7 +88,7 @@ func cells(r Request) int {
 
 func checkRefusal(t *testing.T, text []byte, err error) {
 	t.Helper()
-	hostile.CheckError(t, err)
+	untrusted.CheckError(t, err)
 	lines := lineOfX.FindAllStringSubmatch(err.Error(), -1)
 	if !errors.Is(err, config.ErrConfig) || len(lines) == 0 {
 		t.Fatalf("an error without a place: %v", err)
@@ -117,7 +117,7 @@ func FuzzFolder(f *testing.F) {
 		f.Add(s, uint64(1))
 	}
 	f.Fuzz(func(t *testing.T, arm string, seed uint64) {
-		hostile.Reader.Check(t, len(arm), func() {
+		untrusted.Reader.Check(t, len(arm), func() {
 			name := folder(arm, seed, "0123abcd")
 			checkFolder(t, name)
 			if !strings.HasSuffix(name, "_seed-"+strconv.FormatUint(seed, 10)+"-0123abcd") {
@@ -134,15 +134,15 @@ func FuzzAxis(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		hostile.Reader.Check(t, len(s), func() {
+		untrusted.Reader.Check(t, len(s), func() {
 			if seeds, err := ParseSeeds(s); err != nil {
-				hostile.CheckError(t, err)
+				untrusted.CheckError(t, err)
 			} else if len(seeds) == 0 || len(slices.Compact(slices.Sorted(slices.Values(seeds)))) != len(seeds) {
 				t.Fatalf("seeds %v", seeds)
 			}
 			a, err := ParseAxis(s)
 			if err != nil {
-				hostile.CheckError(t, err)
+				untrusted.CheckError(t, err)
 				return
 			}
 			again, err := SplitValues(strings.Join(a.Values, ","))
@@ -150,7 +150,7 @@ func FuzzAxis(f *testing.F) {
 				t.Fatalf("%q splits into %q, and then into %q (%v)", s, a.Values, again, err)
 			}
 			if _, err := axis(a); err != nil {
-				hostile.CheckError(t, err)
+				untrusted.CheckError(t, err)
 			}
 		})
 	})

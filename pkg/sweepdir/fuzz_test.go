@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"grpo/internal/hostile"
+	"grpo/internal/untrusted"
 	"grpo/pkg/rundir"
 )
 
@@ -36,10 +36,10 @@ func FuzzManifest(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		hostile.Reader.Check(t, len(data), func() {
+		untrusted.Reader.Check(t, len(data), func() {
 			m, err := decodeManifest(data)
 			if err != nil {
-				hostile.CheckError(t, err)
+				untrusted.CheckError(t, err)
 				return
 			}
 			root := filepath.Join("some", "sweep")
@@ -62,10 +62,10 @@ func FuzzStudy(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		hostile.Reader.Check(t, len(data), func() {
+		untrusted.Reader.Check(t, len(data), func() {
 			s, err := decodeStudy(data)
 			if err != nil {
-				hostile.CheckError(t, err)
+				untrusted.CheckError(t, err)
 				return
 			}
 			for _, p := range s.Parts {

@@ -4,12 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"grpo/internal/hostile"
+	"grpo/internal/untrusted"
 )
 
 // fuzzLimit is what one comparison may cost. The budget of products is spent on
 // numbers of up to 1024 bits, which come and go.
-var fuzzLimit = hostile.Limit{Base: 256 << 20, PerByte: 32 << 10, Time: hostile.Reader.Time}
+var fuzzLimit = untrusted.Limit{Base: 256 << 20, PerByte: 32 << 10, Time: untrusted.Reader.Time}
 
 // costly are expressions near the limits: they blow up, cancel, nest or factor.
 var costly = []string{

@@ -3,12 +3,12 @@ package safetensors
 import (
 	"testing"
 
-	"grpo/internal/hostile"
+	"grpo/internal/untrusted"
 )
 
 // fuzzLimit is tighter than the rest of the readers': a reader of weights that
 // allocated a thousand times its file would be of no use.
-var fuzzLimit = hostile.Limit{Base: 8 << 20, PerByte: 512, Time: hostile.Reader.Time}
+var fuzzLimit = untrusted.Limit{Base: 8 << 20, PerByte: 512, Time: untrusted.Reader.Time}
 
 // checkRead holds for every input: Read gives a file that holds together or an
 // error that can be shown, and allocates in proportion to the input.
@@ -20,7 +20,7 @@ func checkRead(t *testing.T, b []byte) {
 		case (file == nil) == (err == nil):
 			t.Fatalf("got %v and %v", file, err)
 		case err != nil:
-			hostile.CheckError(t, err)
+			untrusted.CheckError(t, err)
 		default:
 			checkAccepted(t, file)
 		}

@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"grpo/internal/hostile"
+	"grpo/internal/untrusted"
 )
 
 // fuzzLimit: a checkpoint is read, encoded, read and encoded again, as float32
 // and as bytes.
-var fuzzLimit = hostile.Limit{Base: 8 << 20, PerByte: 2 << 10, Time: hostile.Reader.Time}
+var fuzzLimit = untrusted.Limit{Base: 8 << 20, PerByte: 2 << 10, Time: untrusted.Reader.Time}
 
 // checkCheckpoint: whatever is read is written with the bytes that read as the
 // same again, and what is refused is refused in a text that can be shown.
@@ -22,7 +22,7 @@ func checkCheckpoint(t *testing.T, data []byte) {
 	fuzzLimit.Check(t, len(data), func() {
 		c, err := decode(data)
 		if err != nil {
-			hostile.CheckError(t, err)
+			untrusted.CheckError(t, err)
 			return
 		}
 		once := encode(t, c)
@@ -83,7 +83,7 @@ func TestManyTensors(t *testing.T) {
 	b.WriteString("}")
 	data := binary.LittleEndian.AppendUint64(nil, uint64(b.Len()))
 	data = append(append(data, b.Bytes()...), make([]byte, 4)...)
-	limit := hostile.Limit{Base: fuzzLimit.Base, PerByte: fuzzLimit.PerByte, Time: 15 * time.Second}
+	limit := untrusted.Limit{Base: fuzzLimit.Base, PerByte: fuzzLimit.PerByte, Time: 15 * time.Second}
 	limit.Check(t, len(data), func() {
 		if _, err := decode(data); err == nil || !strings.Contains(err.Error(), "needs more numbers than the file's 1") {
 			t.Errorf("got %v", err)

@@ -6,12 +6,12 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"grpo/internal/hostile"
+	"grpo/internal/untrusted"
 )
 
 // fuzzLimit: an int and a few bytes of text for each byte. The base is what the
 // fuzzer itself allocates meanwhile.
-var fuzzLimit = hostile.Limit{Base: 8 << 20, PerByte: 128, Time: hostile.Reader.Time}
+var fuzzLimit = untrusted.Limit{Base: 8 << 20, PerByte: 128, Time: untrusted.Reader.Time}
 
 // FuzzEncode checks, on any bytes, that there is one token in the vocabulary
 // for each rune, and that decoding changes exactly the runes that are not Known.

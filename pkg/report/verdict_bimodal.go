@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// learnedBy: a seed learned where its reward rose by more than so many standard
+	// learnedBy: a seed learned if its reward rose by more than this many standard
 	// errors of a difference of two shares of the problems.
 	learnedBy = 2.0
-	// tornGap: so far lie the seeds that did not learn below those that did.
-	tornGap = 0.1
+	// bimodalGap is the least distance between seeds that learned and seeds that did not.
+	bimodalGap = 0.1
 )
 
-// torn splits an arm's seeds into those that learned and those that did not, by
+// bimodal splits an arm's seeds into those that learned and those that did not, by
 // their places, and says whether a gap lies between them. The mean of such an arm
 // stands where no seed is, and an interval by Student's t presumes seeds of one kind.
-func torn(r *ArmRow) (learned, stayed []int, ok bool) {
+func bimodal(r *ArmRow) (learned, stayed []int, ok bool) {
 	if r.Problems == 0 {
 		return nil, nil, false
 	}
@@ -36,15 +36,15 @@ func torn(r *ArmRow) (learned, stayed []int, ok bool) {
 			stayed, high = append(stayed, i), max(high, q)
 		}
 	}
-	return learned, stayed, len(learned) > 0 && len(stayed) > 0 && low-high >= tornGap
+	return learned, stayed, len(learned) > 0 && len(stayed) > 0 && low-high >= bimodalGap
 }
 
-// tornLines name the arms that are torn, with what became of their seeds.
-func (a *Analysis) tornLines() []string {
+// bimodalLines name the arms that are bimodal across seeds, with what became of their seeds.
+func (a *Analysis) bimodalLines() []string {
 	var out []string
 	for i := range a.Arms {
 		r := &a.Arms[i]
-		learned, stayed, ok := torn(r)
+		learned, stayed, ok := bimodal(r)
 		if !ok {
 			continue
 		}
@@ -67,7 +67,7 @@ func (a *Analysis) tornLines() []string {
 		if len(who) > 1 {
 			seeds = "seeds"
 		}
-		out = append(out, fmt.Sprintf("%s is torn: %d of %d seeds did not learn (%s %s, at %s; before training %s), the others end at %s. Its mean and interval describe neither kind of seed.",
+		out = append(out, fmt.Sprintf("%s is bimodal across seeds: %d of %d seeds did not learn (%s %s, at %s; before training %s), the others end at %s. Its mean and interval describe neither kind of seed.",
 			r.Name(), len(stayed), len(stayed)+len(learned), seeds, strings.Join(who, ", "), ends(stayed), percent(r.of(initialMetric).Mean), ends(learned)))
 	}
 	return out

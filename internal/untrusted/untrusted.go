@@ -3,7 +3,7 @@
 // when it refuses, it does so in a text that a terminal can show. The fuzz
 // targets check these laws beside those of their own package. It is for tests
 // only.
-package hostile
+package untrusted
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package house
+package archtest
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"grpo/internal/hostile"
+	"grpo/internal/untrusted"
 	"grpo/pkg/config"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
@@ -106,7 +106,7 @@ func TestNamesAreNoPaths(t *testing.T) {
 	if err := report.WriteSummary(&text, run); err != nil {
 		t.Fatal(err)
 	}
-	hostile.CheckText(t, text.String())
+	untrusted.CheckText(t, text.String())
 	after := contents(t, root, dir)
 	for path := range before {
 		if after[path] != before[path] {

@@ -1,6 +1,6 @@
 // Package house holds the rules of the project that no compiler knows, as tests
 // that read its sources.
-package house
+package archtest
 
 import (
 	"fmt"
