@@ -112,7 +112,7 @@ func TestSecondSignal(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "s")
 	mustSucceed(t, "sweep", "lr", "--values", "1e-3", "--seeds", "1", "-c", "smoke", "--out", dir, "--prepare")
 	c := grpo(t, "task", "--sweep", dir, "--index", "0")
-	c.Env = append(os.Environ(), "HOLD_RUN="+dir+":2", "HOLD_FOREVER=1")
+	c.Env = append(c.Env, "HOLD_RUN="+dir+":2", "HOLD_FOREVER=1")
 	start(t, c)
 	log := func() string {
 		runs, _ := os.ReadDir(filepath.Join(dir, "runs"))
@@ -189,7 +189,7 @@ func TestDryRunInterrupted(t *testing.T) {
 			temp := t.TempDir()
 			// Four models are measured, one after the other.
 			c := grpo(t, "sweep", "hidden_size", "--values", "16,32,48,64", "--set", "model.init=random", "--seeds", "1", "--dry-run", "--out", filepath.Join(t.TempDir(), "s"))
-			c.Env = append(os.Environ(), "TMPDIR="+temp)
+			c.Env = append(c.Env, "TMPDIR="+temp)
 			start(t, c)
 			waitFor(t, c, func() bool { return strings.Contains(names(t, temp), "grpo-probe-") })
 			c.Process.Signal(sig)

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,6 +26,7 @@ func grpo(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command(os.Args[0], args...)
 	c.Args[0] = "grpo"
+	c.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "GRPO_LONG=") }) // the tests' own
 	c.Stdout, c.Stderr = new(bytes.Buffer), new(bytes.Buffer)
 	t.Cleanup(func() {
 		if c.Process != nil && c.ProcessState == nil {
