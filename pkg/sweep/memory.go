@@ -11,29 +11,50 @@ import (
 	"grpo/pkg/train"
 )
 
-// memories estimates the memory of runs. Problems that several runs share are
-// loaded once.
-type memories map[config.Data]*train.Problems
+// memories estimates the memory of runs, once for each arm: its runs differ in
+// their seed alone, which needs no memory. Problems that arms share are loaded
+// once.
+type memories struct {
+	threads  int
+	problems map[config.Data]*train.Problems
+	arms     map[int]*train.Memory // nil: there is no estimate
+}
 
-// of returns the estimate of a run, and false where there is none: its
-// configuration or its problems can't be read, which the run itself reports.
-func (m memories) of(e sweepdir.Entry, threads int) (train.Memory, bool) {
+func newMemories(threads int) memories {
+	return memories{threads, map[config.Data]*train.Problems{}, map[int]*train.Memory{}}
+}
+
+// of returns the estimate of a run, or nil: its configuration or its problems
+// can't be read, which the run itself reports.
+func (m memories) of(e sweepdir.Entry) *train.Memory {
+	need, known := m.arms[e.Arm]
+	if !known {
+		need = m.estimate(e)
+		m.arms[e.Arm] = need
+	}
+	return need
+}
+
+func (m memories) estimate(e sweepdir.Entry) *train.Memory {
 	cfg, err := frozen(e)
 	if err != nil {
-		return train.Memory{}, false
+		return nil
 	}
-	p, known := m[cfg.Data]
+	p, known := m.problems[cfg.Data]
 	if !known {
 		if p, err = train.LoadProblems(cfg.Data); err != nil {
 			p = nil
 		}
-		m[cfg.Data] = p
+		m.problems[cfg.Data] = p
 	}
 	if p == nil {
-		return train.Memory{}, false
+		return nil
 	}
-	need, err := train.MemoryOf(cfg, p, threads)
-	return need, err == nil
+	need, err := train.MemoryOf(cfg, p, m.threads)
+	if err != nil {
+		return nil
+	}
+	return &need
 }
 
 // CheckMemory refuses a sweep with a run that is not finished and does
@@ -42,10 +63,10 @@ func CheckMemory(dir string, m sweepdir.Manifest, available int64) error {
 	if available <= 0 {
 		return nil
 	}
-	known := memories{}
+	known := newMemories(1)
 	for _, e := range m.Runs {
-		need, ok := known.of(e, 1)
-		if !ok {
+		need := known.of(e)
+		if need == nil {
 			continue
 		}
 		if err := need.Fits(available); err != nil && !isFinished(sweepdir.StateOf(dir, e)) {
@@ -61,10 +82,13 @@ func (r *runner) limitSlots() {
 	if r.opts.Memory <= 0 || r.slots < 2 {
 		return
 	}
-	known := memories{}
+	known := newMemories(r.threads())
 	var needs []float64
 	for _, j := range r.jobs {
-		if need, ok := known.of(j.entry, r.threads()); ok && j.phase == waiting {
+		if j.phase != waiting {
+			continue
+		}
+		if need := known.of(j.entry); need != nil {
 			needs = append(needs, need.Total())
 		}
 	}
