@@ -121,7 +121,7 @@ var tempName = regexp.MustCompile(`^\.(.+)\.\d+-\d+\.grpo-tmp$`)
 
 // ofReport says whether a file is what a process was writing when it was killed,
 // and that of a figure or a table. Such a file stays: a finished run is shown,
-// and drawn anew, by anybody at any time and without its lock, so nobody can tell
+// and drawn again, by anybody at any time and without its lock, so nobody can tell
 // a leftover from a file that another process is writing. Nothing reads it.
 func ofReport(name string) bool {
 	m := tempName.FindStringSubmatch(filepath.Base(name))

@@ -62,7 +62,7 @@ func faults() []fault {
 		{"no inodes left", "a clear error, exit 1; with some again equal to the bit", inodesFull},
 		{"read-only folder", "a clear error, exit 1; writable again equal to the bit", readOnly},
 		{"folder moved away while running", "a clear error, exit 1; the moved folder continues, equal to the bit", folderMoved},
-		{"folder removed while running", "a clear error, exit 1; the same command begins anew, equal to the bit", folderRemoved},
+		{"folder removed while running", "a clear error, exit 1; the same command starts over, equal to the bit", folderRemoved},
 		{"file descriptor limit", "ends well or with a clear error, exit 1; without the limit equal to the bit", fewFiles},
 		{"file size limit", "ends well or with a clear error, exit 1; without the limit equal to the bit", smallFiles},
 		{"address space limit", "ends well or says that memory is out; without the limit equal to the bit", smallMemory},

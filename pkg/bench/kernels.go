@@ -58,11 +58,11 @@ type product struct {
 // libraries are compared.
 var products = []product{
 	{m: 36, n: 192, k: 64, packed: true, use: "a step's gates, H 64"},
-	{m: 36, n: 64, k: 192, packed: true, use: "a step's way back, H 64"},
+	{m: 36, n: 64, k: 192, packed: true, use: "a step's backward pass, H 64"},
 	{m: 192, n: 64, k: 6144, transA: true, use: "gradient of W, H 64"},
 	{m: 128, n: 100, k: 64, packed: true, use: "logits, H 64"},
 	{m: 36, n: 384, k: 128, packed: true, use: "a step's gates, H 128"},
-	{m: 36, n: 128, k: 384, packed: true, use: "a step's way back, H 128"},
+	{m: 36, n: 128, k: 384, packed: true, use: "a step's backward pass, H 128"},
 	{m: 384, n: 128, k: 6144, transA: true, use: "gradient of W, H 128"},
 	{m: 256, n: 192, k: 64, use: "256x64x192"},
 	{m: 256, n: 192, k: 64, transB: true, use: "256x64x192"},

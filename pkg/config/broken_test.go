@@ -116,7 +116,7 @@ var brokenAlgorithm = []broken{
 	{"algorithm.type=ppo skip_flat_groups=true", `there groups of equal reward have advantages too`},
 	{"teacher=base normalizer=whiten_tokens", `algorithm.teacher ("base", --set teacher) contradicts algorithm.normalizer ("whiten_tokens", --set normalizer): the teacher's token rewards are added to advantages of completions (use another normalizer)`},
 
-	// Leaving out flat groups must not change the update.
+	// Leaving out zero-variance groups must not change the update.
 	{"skip_flat_groups=true beta=1", `algorithm.skip_flat_groups (true, --set skip_flat_groups) contradicts algorithm.beta (1, --set beta): groups of equal reward have a gradient then, and skipping them would change the update`},
 	{"skip_flat_groups=true entropy_coef=1", `contradicts algorithm.entropy_coef (1, --set entropy_coef)`},
 	{"skip_flat_groups=true use_adaptive_entropy=true", `contradicts algorithm.use_adaptive_entropy (true, --set use_adaptive_entropy)`},

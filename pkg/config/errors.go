@@ -8,12 +8,12 @@ import (
 )
 
 // ErrConfig is wrapped by every error about a configuration that its author can
-// mend: a missing file, a broken line, an unknown key, a value out of range. A
+// fix: a missing file, a broken line, an unknown key, a value out of range. A
 // command maps it to exit code 2.
 var ErrConfig = errors.New("invalid configuration")
 
 // Error lists everything that is wrong with a configuration, so that it can be
-// mended in one go. It wraps [ErrConfig] and, where a file could not be read,
+// fixed in one go. It wraps [ErrConfig] and, where a file could not be read,
 // the reason.
 type Error struct {
 	// Doing says what was tried, e.g. "load config".

@@ -218,14 +218,14 @@ func multiple(a, b string) rule {
 
 // effective: a key that is not at its neutral value needs other keys to be such
 // that it has an effect, or the run would not be what its author thinks it is,
-// and the arms of a sweep over it would all be the same. The mend completes
+// and the arms of a sweep over it would all be the same. The fix completes
 // "has no effect, because of KEY (VALUE)".
-func effective(key, other, mend string, ok func(v *view) bool) rule {
+func effective(key, other, fix string, ok func(v *view) bool) rule {
 	return rule{keys: []string{key, other}, check: func(v *view, k []string) string {
 		if v.neutral[k[0]] || ok(v) {
 			return ""
 		}
-		return fmt.Sprintf("%s has no effect, because of %s (%s)", v.name(k[0]), v.name(k[1]), mend)
+		return fmt.Sprintf("%s has no effect, because of %s (%s)", v.name(k[0]), v.name(k[1]), fix)
 	}}
 }
 

@@ -55,7 +55,7 @@ func parseScalar(text string, t reflect.Type) (any, error) {
 	return nil, mustBe(t, words.Show(text), "")
 }
 
-// mustBe says what a key wants, what it got, and perhaps the mend.
+// mustBe says what a key wants, what it got, and perhaps the fix.
 func mustBe(t reflect.Type, got, hint string) error {
 	msg := fmt.Sprintf("must be %s, not %s", typeName(t), got)
 	if hint != "" {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
@@ -120,11 +121,11 @@ func armStatus(r *ArmRow) string {
 	var parts []string
 	add := func(n int, what string) {
 		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%s (%d of %s)", what, n, plural(total, "seed")))
+			parts = append(parts, fmt.Sprintf("%s (%d of %s)", what, n, textutil.Count(total, "seed")))
 		}
 	}
 	if r.Diverged > 0 {
-		s := fmt.Sprintf("diverged (%d of %s", r.Diverged, plural(total, "seed"))
+		s := fmt.Sprintf("diverged (%d of %s", r.Diverged, textutil.Count(total, "seed"))
 		if at := stepRange(r.DivergedAt); at != "" {
 			s += ", " + at
 		}
@@ -145,7 +146,7 @@ func armStatus(r *ArmRow) string {
 		return sweepdir.Missing
 	}
 	if r.Done > 0 {
-		parts = append([]string{fmt.Sprintf("done (%d of %s)", r.Done, plural(total, "seed"))}, parts...)
+		parts = append([]string{fmt.Sprintf("done (%d of %s)", r.Done, textutil.Count(total, "seed"))}, parts...)
 	}
 	return strings.Join(parts, ", ")
 }

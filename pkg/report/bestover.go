@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/sweepdir"
 )
 
@@ -176,7 +177,7 @@ func (a *Analysis) tunedLines() []string {
 			}
 			text := fmt.Sprintf("%s %s", a.pointOf(k, axis), percent(r.of(finalMetric).Mean))
 			if r.Diverged > 0 {
-				text += fmt.Sprintf(" (diverged in %d of %s)", r.Diverged, plural(len(r.Runs), "seed"))
+				text += fmt.Sprintf(" (diverged in %d of %s)", r.Diverged, textutil.Count(len(r.Runs), "seed"))
 			}
 			others = append(others, text)
 		}

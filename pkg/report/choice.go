@@ -2,6 +2,8 @@ package report
 
 import (
 	"fmt"
+
+	"grpo/internal/textutil"
 )
 
 // BestValue is the value on an axis (by its full key) of the best arm, which a
@@ -21,15 +23,15 @@ func (a *Analysis) BestValue(key string) (value, why string, err error) {
 	case k < 0:
 		return "", "", fmt.Errorf("%s is no axis of sweep %s", key, m.Name)
 	case a.finished() == 0:
-		return "", "", fmt.Errorf("none of %s has its result", plural(a.runs(), "run"))
+		return "", "", fmt.Errorf("none of %s has its result", textutil.Count(a.runs(), "run"))
 	case a.Best < 0:
 		return "", "", fmt.Errorf("no value of %s is left: each diverged in at least one seed", m.Axes[k].Label)
 	}
 	best := a.Arms[a.Best]
 	if best.of(finalMetric).N < len(best.Runs) {
-		return "", "", fmt.Errorf("the best so far, %s, lacks %d of %s", best.Name(), len(best.Runs)-best.of(finalMetric).N, plural(len(best.Runs), "seed"))
+		return "", "", fmt.Errorf("the best so far, %s, lacks %d of %s", best.Name(), len(best.Runs)-best.of(finalMetric).N, textutil.Count(len(best.Runs), "seed"))
 	}
-	why = fmt.Sprintf("the best mean final validation reward of part %s, %s, %s", m.Name, reward(best.of(finalMetric)), plural(best.of(finalMetric).N, "seed"))
+	why = fmt.Sprintf("the best mean final validation reward of part %s, %s, %s", m.Name, reward(best.of(finalMetric)), textutil.Count(best.of(finalMetric).N, "seed"))
 	var diverged, short []string
 	for _, r := range a.Arms {
 		switch {

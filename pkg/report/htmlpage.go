@@ -210,7 +210,7 @@ func (a *Analysis) lead() string {
 			states = append(states, fmt.Sprintf("%d %s", s.n, s.what))
 		}
 	}
-	out := fmt.Sprintf("%s × %s = %s", plural(len(a.Arms), "arm"), plural(len(a.Sweep.Manifest.Seeds), "seed"), plural(a.runs(), "run"))
+	out := fmt.Sprintf("%s × %s = %s", textutil.Count(len(a.Arms), "arm"), textutil.Count(len(a.Sweep.Manifest.Seeds), "seed"), textutil.Count(a.runs(), "run"))
 	if len(states) > 0 {
 		out += ": " + strings.Join(states, ", ")
 	}
@@ -245,7 +245,7 @@ func programs(runs []*rundir.Run) []string {
 			}
 		}
 		if m.Threads > 0 {
-			s += ", " + plural(m.Threads, "thread") + " a run"
+			s += ", " + textutil.Count(m.Threads, "thread") + " a run"
 		}
 		if s = textutil.Printable(s+".", 0); !slices.Contains(out, s) {
 			out = append(out, s)

@@ -42,9 +42,9 @@ func ArmsOf(runs []*rundir.Run, title string) (*sweepdir.Sweep, error) {
 		return nil, err
 	}
 	if title == "" {
-		title = fmt.Sprintf("%s in %s", plural(len(runs), "run"), plural(len(arms), "arm"))
+		title = fmt.Sprintf("%s in %s", textutil.Count(len(runs), "run"), textutil.Count(len(arms), "arm"))
 	}
-	sw := &sweepdir.Sweep{Dir: plural(len(runs), "run")}
+	sw := &sweepdir.Sweep{Dir: textutil.Count(len(runs), "run")}
 	m := &sw.Manifest
 	m.Format, m.Command, m.Name, m.Title, m.Varied = sweepdir.FormatVersion, "report", "runs", title, differing
 	m.Notes = notesOn(differing)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
@@ -63,7 +64,7 @@ func newStudyPage(dpi int, st sweepdir.Study, parts []*Analysis) (page, error) {
 	}
 	p.Made.Bases = bases
 	p.Made.Programs = programs(runs)
-	p.Lead = fmt.Sprintf("%s, %s, of which %d have ended", plural(len(st.Parts), "question"), plural(total, "run"), ended)
+	p.Lead = fmt.Sprintf("%s, %s, of which %d have ended", textutil.Count(len(st.Parts), "question"), textutil.Count(total, "run"), ended)
 	return p, nil
 }
 

@@ -84,19 +84,12 @@ func headline(r *rundir.Run, a about) string {
 	parts := []string{fmt.Sprintf("%s, %s: %s", a.Name, a.seed(), outcome(r, a))}
 	if res := r.Result; res != nil {
 		parts = append(parts,
-			plural(lastStep(r), "step"), plural(res.Updates, "update"), plural(res.Parameters, "parameter"))
+			textutil.Count(lastStep(r), "step"), textutil.Count(res.Updates, "update"), textutil.Count(res.Parameters, "parameter"))
 		if stats.IsFinite(res.WallS) {
 			parts = append(parts, decimals(res.WallS, 1)+" s")
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-func plural(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
 }
 
 var summaryColumns = []column{
@@ -193,7 +186,7 @@ func lastMetrics(r *rundir.Run) string {
 	if m.ClipFraction != nil {
 		clip = significant(*m.ClipFraction, 3)
 	}
-	return fmt.Sprintf("training, step %d: answer reward %s, length %s, share of flat groups %s,\n"+
+	return fmt.Sprintf("training, step %d: answer reward %s, length %s, share of zero-variance groups %s,\n"+
 		"  entropy (nats) %s, gradient norm %s, clip fraction %s",
 		m.Step, significant(m.AnswerReward, 3), significant(m.Length, 3), significant(m.FracRewardZeroStd, 2),
 		significant(m.Entropy, 3), significant(m.GradNorm, 3), clip)

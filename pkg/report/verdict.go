@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
@@ -53,14 +54,14 @@ func (a *Analysis) runs() int { return len(a.Arms) * len(a.Sweep.Manifest.Seeds)
 func (a *Analysis) headline() string {
 	done, runs := a.finished(), a.runs()
 	if done == 0 {
-		return fmt.Sprintf("Nothing can be said yet: none of %s has its result.", plural(runs, "run"))
+		return fmt.Sprintf("Nothing can be said yet: none of %s has its result.", textutil.Count(runs, "run"))
 	}
 	s := a.answer()
 	if a.armsDiffer(evalSettings) != nil {
 		s = "The arms were evaluated with different settings and are not comparable. As measured: " + s
 	}
 	if done < runs {
-		s = fmt.Sprintf("So far, with %d of %s: %s", done, plural(runs, "run"), s)
+		s = fmt.Sprintf("So far, with %d of %s: %s", done, textutil.Count(runs, "run"), s)
 	}
 	return strings.TrimSuffix(s, ".") + "."
 }
@@ -80,7 +81,7 @@ func (a *Analysis) answer() string {
 		return a.rateAnswer()
 	case len(a.Arms) == 1:
 		r := a.Arms[0]
-		return fmt.Sprintf("%s ends at %s, %s; there is nothing to compare it with", r.Name(), reward(r.of(finalMetric)), plural(r.of(finalMetric).N, "seed"))
+		return fmt.Sprintf("%s ends at %s, %s; there is nothing to compare it with", r.Name(), reward(r.of(finalMetric)), textutil.Count(r.of(finalMetric).N, "seed"))
 	case len(finals) == 1:
 		return finals[0].Text
 	}
@@ -127,7 +128,7 @@ func (a *Analysis) manyAnswer(finals []Comparison) string {
 	if anchor == a.Best && a.BestBadge != "" {
 		verb = "has the highest mean,"
 	}
-	s := fmt.Sprintf("%s %s %s, %s", a.compared(anchor), verb, reward(r.of(finalMetric)), plural(r.of(finalMetric).N, "seed"))
+	s := fmt.Sprintf("%s %s %s, %s", a.compared(anchor), verb, reward(r.of(finalMetric)), textutil.Count(r.of(finalMetric).N, "seed"))
 	if len(beats) > 0 {
 		s += "; it beats " + listed(beats)
 	}
@@ -169,7 +170,7 @@ func (a *Analysis) divergedLines() []string {
 
 // divergence is "3 of 4 seeds (steps 20 to 40)".
 func (a *Analysis) divergence(r ArmRow) string {
-	s := fmt.Sprintf("%d of %s", r.Diverged, plural(len(r.Runs), "seed"))
+	s := fmt.Sprintf("%d of %s", r.Diverged, textutil.Count(len(r.Runs), "seed"))
 	if at := stepRange(r.DivergedAt); at != "" {
 		s += " (" + at + ")"
 	}
@@ -284,11 +285,11 @@ func (a *Analysis) missing() []string {
 		}
 	}
 	if left > mostMissing {
-		out = append(out, fmt.Sprintf("And %s more.", plural(left-mostMissing, "run")))
+		out = append(out, fmt.Sprintf("And %s more.", textutil.Count(left-mostMissing, "run")))
 	}
 	if left > 0 {
 		out = append([]string{fmt.Sprintf("%d of %s %s no result; comparisons use the seeds that both arms have.",
-			left, plural(a.runs(), "run"), map[bool]string{true: "has", false: "have"}[left == 1])}, out...)
+			left, textutil.Count(a.runs(), "run"), map[bool]string{true: "has", false: "have"}[left == 1])}, out...)
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/sweepdir"
 )
 
@@ -115,7 +116,7 @@ func (a *Analysis) rateAnswer() string {
 	case "":
 		what += " of those that did not diverge"
 	}
-	s := fmt.Sprintf("learning rate %s has the %s, %s, %s", arms[at].value(), what, reward(best.of(finalMetric)), plural(best.of(finalMetric).N, "seed"))
+	s := fmt.Sprintf("learning rate %s has the %s, %s, %s", arms[at].value(), what, reward(best.of(finalMetric)), textutil.Count(best.of(finalMetric).N, "seed"))
 	if len(ties) > 0 {
 		s += ", not separable from " + listed(ties)
 	}
@@ -153,7 +154,7 @@ func (a *Analysis) rateLine(r rateArm, i, at int, arms []rateArm) string {
 	n := numbersOf(finalMetric, 0)
 	steps := ""
 	if r.row.Steps > 0 {
-		steps = fmt.Sprintf(" after %s", plural(r.row.Steps, "step"))
+		steps = fmt.Sprintf(" after %s", textutil.Count(r.row.Steps, "step"))
 	}
 	behind := ""
 	if r.against != nil && r.against.N > 1 {

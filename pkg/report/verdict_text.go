@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/stats"
 )
 
@@ -100,7 +101,7 @@ func (a *Analysis) comparisonText(c *Comparison) string {
 		return a.metricLabel(c.Metric) + ": " + a.metricText(c)
 	}
 	if a.identical(pair{c.a, c.b}) {
-		return fmt.Sprintf("%s and %s are the same experiment: their runs are identical to the bit (%s)", a.compared(c.a), a.compared(c.b), plural(c.N, "seed"))
+		return fmt.Sprintf("%s and %s are the same experiment: their runs are identical to the bit (%s)", a.compared(c.a), a.compared(c.b), textutil.Count(c.N, "seed"))
 	}
 	n := numbersOf(metricOf(c.Metric), 0)
 	x, y := a.compared(c.a), a.compared(c.b)
@@ -109,9 +110,9 @@ func (a *Analysis) comparisonText(c *Comparison) string {
 	case !c.Separable:
 		return fmt.Sprintf("%s and %s %s", x, y, notSeparable(c, n))
 	case c.Mean < 0:
-		return fmt.Sprintf("%s is beaten by %s (difference %s), %s", x, y, difference, plural(c.N, "seed"))
+		return fmt.Sprintf("%s is beaten by %s (difference %s), %s", x, y, difference, textutil.Count(c.N, "seed"))
 	}
-	return fmt.Sprintf("%s beats %s by %s, %s", x, y, difference, plural(c.N, "seed"))
+	return fmt.Sprintf("%s beats %s by %s, %s", x, y, difference, textutil.Count(c.N, "seed"))
 }
 
 // notSeparable says that a difference can't be told apart from 0, and why.
@@ -207,5 +208,5 @@ func (a *Analysis) interactionText(c *Comparison, g *grid, first, second []float
 	if e0.Lo > 0 && e1.Hi < 0 || e0.Hi < 0 && e1.Lo > 0 {
 		s = "the effect of " + x.label + " reverses with " + y.label
 	}
-	return fmt.Sprintf("%s: %s (the first effect minus the second: %s, %s)", s, effects, n.difference(c.Mean, c.Lo, c.Hi), plural(c.N, "seed"))
+	return fmt.Sprintf("%s: %s (the first effect minus the second: %s, %s)", s, effects, n.difference(c.Mean, c.Lo, c.Hi), textutil.Count(c.N, "seed"))
 }

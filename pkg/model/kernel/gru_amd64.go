@@ -111,7 +111,7 @@ func pad(to []float32, w int, row []float32, hidden, at, gates int) {
 	}
 }
 
-// unpad is the way back.
+// unpad is the inverse.
 func unpad(from []float32, w int, row []float32, hidden, at, gates int) {
 	for g := range gates {
 		copy(row[g*hidden+at:(g+1)*hidden], from[g*w:(g+1)*w])

@@ -15,7 +15,7 @@ type cellCase struct {
 	gi, gh, bih, bhh, h *guarded
 	out, save, dout     *guarded
 	dgh, dh             *guarded
-	gates               []float32 // save before the way back
+	gates               []float32 // saved before the backward pass
 	biases              bool
 }
 
