@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"grpo/internal/textutil"
+	"grpo/internal/words"
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
 )
@@ -95,7 +96,7 @@ func setting(all []about) string {
 			if !stats.IsFinite(a.Train.LearningRate) {
 				return ""
 			}
-			return "learning rate " + rate(a.Train.LearningRate)
+			return "learning rate " + words.Number(a.Train.LearningRate)
 		},
 		func(a about) string { return a.Algorithm.LossType },
 		func(a about) string {

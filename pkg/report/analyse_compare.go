@@ -94,12 +94,6 @@ func (a *Analysis) compareArms(facts []armFacts) {
 		}
 	}
 	a.Comparisons = append(a.Comparisons, a.compareFamily(facts, p, others)...)
-	for i := range a.Comparisons {
-		c := &a.Comparisons[i]
-		if c.Kind == KindPair {
-			c.Text = a.comparisonText(c)
-		}
-	}
 }
 
 // compareFamily compares the metrics of a plan's pairs and adjusts over all of

@@ -98,19 +98,26 @@ func (g *grid) place(points [4][2]string) *grid {
 // lastPart is "loss_type" of "algorithm.loss_type".
 func lastPart(key string) string { return key[strings.LastIndex(key, ".")+1:] }
 
+// effects are the differences in the final reward, seed by seed, between the
+// second and the first value of the first key: at the first value of the second
+// key, then at its second value.
+func (a *Analysis) effects(g *grid) (first, second []float64) {
+	at := func(y int) []float64 {
+		return stats.Differences(a.Arms[g.arms[1][y]].of(finalMetric).Values, a.Arms[g.arms[0][y]].of(finalMetric).Values)
+	}
+	return at(0), at(1)
+}
+
 // interaction is the difference of differences of a grid in the final reward,
 // seed by seed: the effect of the first key (second value less first) at the
 // first value of the second key, less the same at its second value.
 func (a *Analysis) interaction(facts []armFacts, g *grid) Comparison {
-	at := func(y int) []float64 {
-		return stats.Differences(a.Arms[g.arms[1][y]].of(finalMetric).Values, a.Arms[g.arms[0][y]].of(finalMetric).Values)
-	}
 	resolution := 0.0
 	for _, f := range facts {
 		resolution = max(resolution, finalMetric.resolution(&f))
 	}
 	x, y := g.factors[0], g.factors[1]
-	first, second := at(0), at(1)
+	first, second := a.effects(g)
 	c := newComparison(stats.Differences(first, second), resolution)
 	effect := func(value string) string {
 		return fmt.Sprintf("%s: %s - %s, at %s %s", x.label, x.values[1], x.values[0], y.label, value)
@@ -118,6 +125,5 @@ func (a *Analysis) interaction(facts []armFacts, g *grid) Comparison {
 	c.Kind, c.Metric, c.a, c.b, c.family = KindInteraction, "final", -1, -1, 1
 	c.A, c.B = effect(y.values[0]), effect(y.values[1])
 	c.adjust(c.P)
-	c.Text = a.interactionText(&c, g, first, second)
 	return c
 }

@@ -228,9 +228,6 @@ func TestComparisonNumbers(t *testing.T) {
 	if c.SeedsNeeded != 8 {
 		t.Errorf("%d seeds needed", c.SeedsNeeded)
 	}
-	if want := "x and y are not separable with 4 seeds (difference 25.0 points [-7.5, 57.5]); about 8 would be needed to see a difference of this size"; c.Text != want {
-		t.Errorf("%q\nwant %q", c.Text, want)
-	}
 }
 
 // Only seeds that both arms have are compared.
@@ -318,10 +315,7 @@ func TestAnalyseOfNothing(t *testing.T) {
 	sw := rateSweep(2)
 	sw.Runs = nil
 	a := mustAnalyse(t, sw)
-	if a.Best != -1 || !math.IsNaN(a.Base) || !strings.HasPrefix(a.Verdict.Headline, "Nothing can be said yet") {
-		t.Errorf("%+v", a.Verdict)
-	}
-	if a.Markdown() == "" {
-		t.Error("no table")
+	if a.Best != -1 || !math.IsNaN(a.Base) {
+		t.Errorf("%+v", a)
 	}
 }

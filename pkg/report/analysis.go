@@ -85,22 +85,14 @@ type Comparison struct {
 	// the difference is separable already, where no number can be estimated, and
 	// for metrics other than the final reward.
 	SeedsNeeded int `json:"seeds_needed"`
-	// Text is the sentence of the verdict.
+
+	// Text is the sentence of package report; empty in an analysis.
 	Text string `json:"text"`
 
 	resolution float64 // the unit in which the figure is counted
 	family     int     // size of the family over which P was adjusted
 	a, b       int     // indexes of the arms; -1 for an interaction
 	reversed   bool    // the order of A and B is not that of the plan
-}
-
-// Verdict is what the data can and can't carry, in words.
-type Verdict struct {
-	Question string   `json:"question"`
-	Headline string   `json:"headline"` // one sentence
-	Lines    []string `json:"lines"`    // on the validation reward, then on other figures with a clear trend
-	Caveats  []string `json:"caveats"`  // what was held fixed, rates tuned for another arm, the manifest's notes
-	Missing  []string `json:"missing"`  // what a half-finished sweep lacks
 }
 
 // Analysis is what a report says about a sweep; tables, figures and the HTML
@@ -117,7 +109,6 @@ type Analysis struct {
 	// a control ends higher.
 	BestBadge   string       `json:"-"`
 	Comparisons []Comparison `json:"comparisons"`
-	Verdict     Verdict      `json:"verdict"`
 	// Base and Majority are the base level and the majority-answer baseline; NaN
 	// where the arms differ in it.
 	Base     float64 `json:"base"`

@@ -75,9 +75,9 @@ func (a armView) against(x, y func(*rundir.Run) series, band *valueRange) curve 
 	swap := func(s, at series) series {
 		var out series
 		for _, p := range s {
-			i := slices.IndexFunc(at, func(q plotter.XY) bool { return q.X == p.X })
+			i := slices.IndexFunc(at, func(q point) bool { return q.X == p.X })
 			if i >= 0 {
-				out = append(out, plotter.XY{X: at[i].Y, Y: p.Y})
+				out = append(out, point{X: at[i].Y, Y: p.Y})
 			}
 		}
 		return out
@@ -99,7 +99,7 @@ func intervals(all []series, m series, of valueRange) (lo, hi series) {
 	values := make([][]float64, len(m))
 	for i, p := range m {
 		for _, s := range all {
-			if k := slices.IndexFunc(s, func(q plotter.XY) bool { return q.X == p.X }); k >= 0 {
+			if k := slices.IndexFunc(s, func(q point) bool { return q.X == p.X }); k >= 0 {
 				values[i] = append(values[i], s[k].Y)
 			}
 		}
@@ -107,8 +107,8 @@ func intervals(all []series, m series, of valueRange) (lo, hi series) {
 	for i, p := range m {
 		f := newFigure(values[i], of.resolution, of.least, of.most)
 		if stats.IsFinite(f.Lo) && stats.IsFinite(f.Hi) {
-			lo = append(lo, plotter.XY{X: p.X, Y: f.Lo})
-			hi = append(hi, plotter.XY{X: p.X, Y: f.Hi})
+			lo = append(lo, point{X: p.X, Y: f.Lo})
+			hi = append(hi, point{X: p.X, Y: f.Hi})
 		}
 	}
 	return lo, hi
@@ -123,7 +123,7 @@ func addBand(p *plot.Plot, lo, hi series, l look) bool {
 	for _, q := range slices.Backward(lo) {
 		outline = append(outline, q)
 	}
-	p.Add(&plotter.Polygon{XYs: []plotter.XYs{plotter.XYs(outline)}, Color: alpha(l.color, bandOpacity)})
+	p.Add(&plotter.Polygon{XYs: []plotter.XYs{xys(outline)}, Color: alpha(l.color, bandOpacity)})
 	return true
 }
 
@@ -140,14 +140,14 @@ func (c curve) addTo(p *plot.Plot, l look, style curveStyle) legendEntry {
 	}
 	if style.seedOpacity > 0 && (len(c.seeds) > 1 || len(c.mean) == 0) {
 		for _, s := range c.seeds {
-			p.Add(&plotter.Line{XYs: plotter.XYs(s), LineStyle: draw.LineStyle{
+			p.Add(&plotter.Line{XYs: xys(s), LineStyle: draw.LineStyle{
 				Color: alpha(l.color, style.seedOpacity), Width: vg.Points(thin)}})
 		}
 	}
 	if len(c.mean) == 0 {
 		return entry
 	}
-	p.Add(&plotter.Line{XYs: plotter.XYs(c.mean), LineStyle: entry.line})
+	p.Add(&plotter.Line{XYs: xys(c.mean), LineStyle: entry.line})
 	if l.marker != nil && style.markers > 0 {
 		addMarkers(p, c.mean.some(style.markers, style.offset), entry.glyph)
 	}
@@ -177,9 +177,9 @@ func (s series) some(n, offset int) series {
 }
 
 // last is the last point of the mean.
-func (c curve) last() (plotter.XY, bool) {
+func (c curve) last() (point, bool) {
 	if len(c.mean) == 0 {
-		return plotter.XY{}, false
+		return point{}, false
 	}
 	return c.mean[len(c.mean)-1], true
 }
@@ -198,7 +198,7 @@ func (a armView) divergedMarks(x, y func(*rundir.Run) series) series {
 		if !found {
 			continue
 		}
-		mark := plotter.XY{X: float64(step), Y: at.Y}
+		mark := point{X: float64(step), Y: at.Y}
 		if x != nil {
 			if at, found = x(r).upTo(float64(step)); !found {
 				continue
@@ -211,7 +211,7 @@ func (a armView) divergedMarks(x, y func(*rundir.Run) series) series {
 }
 
 // upTo is the last point of s that is not beyond x.
-func (s series) upTo(x float64) (p plotter.XY, ok bool) {
+func (s series) upTo(x float64) (p point, ok bool) {
 	for _, q := range s {
 		if q.X <= x {
 			p, ok = q, true

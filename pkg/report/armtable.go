@@ -159,7 +159,7 @@ func markdownTable(b *strings.Builder, columns []armColumn, rows [][]string) {
 }
 
 // tableNotes say what the columns are.
-func (a *Analysis) tableNotes() []string {
+func (a *Report) tableNotes() []string {
 	on := "the validation problems"
 	if len(a.Arms) > 0 && a.Arms[0].Problems > 0 && a.sameProblems() {
 		on = fmt.Sprintf("%d validation problems", a.Arms[0].Problems)
@@ -182,7 +182,7 @@ func (a *Analysis) tableNotes() []string {
 
 // levelsText is the base level, called base, and the majority-answer baseline in
 // words, by arm where the arms differ in one.
-func (a *Analysis) levelsText(base string) []string {
+func (a *Report) levelsText(base string) []string {
 	var out []string
 	add := func(name string, shared float64, of func(ArmRow) float64) {
 		if stats.IsFinite(shared) {

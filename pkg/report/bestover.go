@@ -143,7 +143,7 @@ func (a *Analysis) tunedOver() *sweepdir.Axis {
 }
 
 // pointOf is the value of an arm on an axis.
-func (a *Analysis) pointOf(arm int, axis *sweepdir.Axis) string {
+func (a *Report) pointOf(arm int, axis *sweepdir.Axis) string {
 	for i := range a.Sweep.Manifest.Axes {
 		if p := a.Arms[arm].Arm.Point; &a.Sweep.Manifest.Axes[i] == axis && i < len(p) {
 			return p[i]
@@ -154,7 +154,7 @@ func (a *Analysis) pointOf(arm int, axis *sweepdir.Axis) string {
 
 // tunedLines tell for each tuned arm which of its points is best, and how the
 // others ended.
-func (a *Analysis) tunedLines() []string {
+func (a *Report) tunedLines() []string {
 	axis := a.tunedOver()
 	if axis == nil {
 		return nil
@@ -190,7 +190,7 @@ func (a *Analysis) tunedLines() []string {
 }
 
 // tunedCaveat says what tuning does to the numbers.
-func (a *Analysis) tunedCaveat() string {
+func (a *Report) tunedCaveat() string {
 	axis := a.tunedOver()
 	if axis == nil {
 		return ""
@@ -200,7 +200,7 @@ func (a *Analysis) tunedCaveat() string {
 }
 
 // compared is what an arm of a comparison is called: a tuned one with its point.
-func (a *Analysis) compared(arm int) string {
+func (a *Report) compared(arm int) string {
 	if axis := a.tunedOver(); axis != nil {
 		return fmt.Sprintf("%s (%s %s)", labelBeside(&a.Sweep.Manifest, arm, axis.Key), axis.Label, a.pointOf(arm, axis))
 	}

@@ -38,7 +38,7 @@ func tunedSweep(n int) *sweepdir.Sweep {
 
 // TestBestOver: arms are compared at their own best point, and with no other.
 func TestBestOver(t *testing.T) {
-	a := mustAnalyse(t, tunedSweep(4))
+	a := mustReport(t, tunedSweep(4))
 	var finals []string
 	for _, c := range a.Comparisons {
 		if c.Metric == "final" {
@@ -101,7 +101,7 @@ func TestBestOverCases(t *testing.T) {
 			if tt.reference {
 				sw.Manifest.Reference = "loss 0,lr=0.001"
 			}
-			a := mustAnalyse(t, sw)
+			a := mustReport(t, sw)
 			var got []string
 			for _, c := range a.Comparisons {
 				if c.Metric == "final" {
@@ -204,7 +204,7 @@ func TestBestValue(t *testing.T) {
 				}
 				sw.Runs[i] = s
 			}
-			value, why, err := mustAnalyse(t, sw).BestValue(rateKey)
+			value, why, err := mustReport(t, sw).BestValue(rateKey)
 			if err != nil {
 				why = err.Error()
 			}
@@ -213,15 +213,15 @@ func TestBestValue(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := mustAnalyse(t, rateSweep(2)).BestValue("rollout.group_size"); err == nil {
+	if _, _, err := mustReport(t, rateSweep(2)).BestValue("rollout.group_size"); err == nil {
 		t.Error("a value of a key that is no axis")
 	}
 }
 
 // TestSharedCaveats: what every part says is said once, and nothing is lost.
 func TestSharedCaveats(t *testing.T) {
-	part := func(caveats ...string) *Analysis { return &Analysis{Verdict: Verdict{Caveats: caveats}} }
-	parts := []*Analysis{part("a", "one", "b"), nil, part("a", "b", "two")}
+	part := func(caveats ...string) *Report { return &Report{Verdict: Verdict{Caveats: caveats}} }
+	parts := []*Report{part("a", "one", "b"), nil, part("a", "b", "two")}
 	shared, rest := sharedCaveats(parts)
 	if !slices.Equal(shared, []string{"a", "b"}) || !slices.Equal(rest[0].Verdict.Caveats, []string{"one"}) || rest[1] != nil || !slices.Equal(rest[2].Verdict.Caveats, []string{"two"}) {
 		t.Errorf("shared %v, rest %+v", shared, rest)
@@ -229,7 +229,7 @@ func TestSharedCaveats(t *testing.T) {
 	if len(parts[0].Verdict.Caveats) != 3 {
 		t.Error("the part itself was changed")
 	}
-	if shared, rest = sharedCaveats([]*Analysis{part("a"), nil}); len(shared) > 0 || len(rest[0].Verdict.Caveats) != 1 {
+	if shared, rest = sharedCaveats([]*Report{part("a"), nil}); len(shared) > 0 || len(rest[0].Verdict.Caveats) != 1 {
 		t.Errorf("of a single part: shared %v", shared)
 	}
 }

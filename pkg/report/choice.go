@@ -11,7 +11,7 @@ import (
 // there is no best arm, or when seeds of it are missing: a mean over other seeds
 // than those of the other arms is no ground for a choice. Test problems have no
 // say.
-func (a *Analysis) BestValue(key string) (value, why string, err error) {
+func (a *Report) BestValue(key string) (value, why string, err error) {
 	m := &a.Sweep.Manifest
 	k := -1
 	for i, x := range m.Axes {

@@ -23,15 +23,16 @@ func TestCSVHoldsNoFormula(t *testing.T) {
 		m := &sw.Manifest
 		m.Axes = []sweepdir.Axis{{Key: text, Values: []string{text, "1"}}}
 		m.Arms[0].Name, m.Arms[0].Label = text, text
-		a, err := Analyse(sw)
+		analysed, err := Analyse(sw)
 		if err != nil {
 			t.Fatal(err)
 		}
+		a := New(analysed)
 		own, err := a.csv()
 		if err != nil {
 			t.Fatal(err)
 		}
-		study, err := studyCSV(sweepdir.Study{Parts: []sweepdir.Part{{Name: part}}}, []*Analysis{a})
+		study, err := studyCSV(sweepdir.Study{Parts: []sweepdir.Part{{Name: part}}}, []*Report{a})
 		if err != nil {
 			t.Fatal(err)
 		}

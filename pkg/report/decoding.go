@@ -99,7 +99,7 @@ func (a *Analysis) trainingTemperatures() []string {
 }
 
 // comparability says which figures of the arms were not measured in the same way.
-func (a *Analysis) comparability() []string {
+func (a *Report) comparability() []string {
 	var out []string
 	if all := a.armsDiffer(evalSettings); all != nil {
 		out = append(out, "The arms were evaluated with different settings ("+strings.Join(all, "; ")+"), so their rewards are not comparable. Train them again with this version, which evaluates all arms in the same way.")

@@ -86,12 +86,12 @@ func temperatures(eval string) *sweepdir.Sweep {
 // TestArmsEvaluatedDifferently: a sweep of the first release whose arms were
 // evaluated as they sample is no comparison, and the report says so first.
 func TestArmsEvaluatedDifferently(t *testing.T) {
-	v := mustAnalyse(t, temperatures("")).Verdict
+	v := mustReport(t, temperatures("")).Verdict
 	if !strings.HasPrefix(v.Headline, "The arms were evaluated with different settings and are not comparable.") ||
 		!strings.Contains(strings.Join(v.Caveats, "\n"), "(temperature 1; temperature 1.3)") {
 		t.Errorf("headline %s\ncaveats %q", v.Headline, v.Caveats)
 	}
-	v = mustAnalyse(t, temperatures("eval: {temperature: 1}\n")).Verdict
+	v = mustReport(t, temperatures("eval: {temperature: 1}\n")).Verdict
 	if !strings.HasPrefix(v.Headline, "t=1 beats t=1.3") {
 		t.Errorf("headline %s", v.Headline)
 	}
@@ -100,18 +100,18 @@ func TestArmsEvaluatedDifferently(t *testing.T) {
 // TestEntropyOfTemperatures: entropies at different temperatures are not compared,
 // and figure and verdict say why.
 func TestEntropyOfTemperatures(t *testing.T) {
-	a := mustAnalyse(t, temperatures("eval: {temperature: 1}\n"))
+	a := mustReport(t, temperatures("eval: {temperature: 1}\n"))
 	if c := a.find("entropy", 0, 1); c != nil {
-		t.Errorf("entropies are compared: %s", c.Text)
+		t.Errorf("entropies are compared: %+v", c)
 	}
 	if !strings.Contains(strings.Join(a.Verdict.Caveats, "\n"), "Entropy is that of each arm's own sampling temperature (1, 1.3)") {
 		t.Errorf("caveats %q", a.Verdict.Caveats)
 	}
-	fig, ok := newSweepView(a).entropy()
+	fig, ok := newSweepView(a.Analysis).entropy()
 	if text := strings.Join(fig.caption, " "); !ok || !strings.Contains(text, "Each arm at its own sampling temperature (1, 1.3): not comparable between arms.") {
 		t.Errorf("caption %s", text)
 	}
-	same := mustAnalyse(t, configured(temperatures(""), func(int) string { return "rollout: {sampling_temperature: 1.3}\n" }))
+	same := mustReport(t, configured(temperatures(""), func(int) string { return "rollout: {sampling_temperature: 1.3}\n" }))
 	if same.find("entropy", 0, 1) == nil || len(same.comparability()) > 0 {
 		t.Errorf("arms of one temperature: %q", same.comparability())
 	}
@@ -128,7 +128,7 @@ func TestIdenticalArms(t *testing.T) {
 		sw.Manifest.Reference = "a"
 		return sw
 	}
-	v := mustAnalyse(t, sweep()).Verdict
+	v := mustReport(t, sweep()).Verdict
 	if text := v.text(); !strings.Contains(text, "it is the same experiment, to the bit, as b") || !strings.Contains(text, "the same experiment: their runs are identical to the bit (4 seeds)") {
 		t.Error(text)
 	}
@@ -139,7 +139,7 @@ func TestIdenticalArms(t *testing.T) {
 	} {
 		sw := sweep()
 		change(sw.Runs[1].Run)
-		if v := mustAnalyse(t, sw).Verdict; strings.Contains(v.text(), "identical") {
+		if v := mustReport(t, sw).Verdict; strings.Contains(v.text(), "identical") {
 			t.Errorf("%s: %s", name, v.text())
 		}
 	}

@@ -33,14 +33,14 @@ func TestCaptionsHaveTwoLines(t *testing.T) {
 	wide, widened := gridArms([]string{"1e-4", "1e-3"}, []string{"1", "2", "3", "4", "5", "6", "7"})
 	widened[3].diverged, widened[9].absent = 50, 1
 	axes := rateAxis("1e-4", "3e-4", "1e-3", "3e-3", "1e-2")
-	failed := drawnSweep(t, 12, axes, half...)
+	failed := mustAnalyse(t, drawnSweep(12, axes, half...))
 	for i := range failed.Arms {
 		failed.Arms[i].Failed = 3
 	}
 	for name, a := range map[string]*Analysis{
-		"rates": drawnSweep(t, 4, axes, rateArms()...), "long names": drawnSweep(t, 12, axes, long...), "half": drawnSweep(t, 12, axes, half...),
-		"failed": failed, "map": drawnSweep(t, 12, wide, widened...), "panels": drawnSweep(t, 2, nil, manyArms(9)...),
-		"one seed": drawnSweep(t, 1, nil, manyArms(2)...),
+		"rates": mustAnalyse(t, drawnSweep(4, axes, rateArms()...)), "long names": mustAnalyse(t, drawnSweep(12, axes, long...)), "half": mustAnalyse(t, drawnSweep(12, axes, half...)),
+		"failed": failed, "map": mustAnalyse(t, drawnSweep(12, wide, widened...)), "panels": mustAnalyse(t, drawnSweep(2, nil, manyArms(9)...)),
+		"one seed": mustAnalyse(t, drawnSweep(1, nil, manyArms(2)...)),
 	} {
 		v := newSweepView(a)
 		for _, f := range v.figures() {
@@ -89,7 +89,7 @@ func names(f figure) string {
 // level: not in a figure, not in a table.
 func TestBaseLevelOfArmsThatStartApart(t *testing.T) {
 	apart := func(n int) *Analysis {
-		a := drawnSweep(t, 3, nil, manyArms(n)...)
+		a := mustAnalyse(t, drawnSweep(3, nil, manyArms(n)...))
 		for _, s := range a.Sweep.Runs {
 			if s.Arm == 0 {
 				s.Run.Evals[0].Sampled.AnswerReward = 0.017
@@ -102,7 +102,7 @@ func TestBaseLevelOfArmsThatStartApart(t *testing.T) {
 		}
 		return a
 	}
-	same := drawnSweep(t, 3, nil, manyArms(2)...)
+	same := mustAnalyse(t, drawnSweep(3, nil, manyArms(2)...))
 	if !stats.IsFinite(same.Base) {
 		t.Error("arms that start together have no base level")
 	}
@@ -123,11 +123,11 @@ func TestBaseLevelOfArmsThatStartApart(t *testing.T) {
 		t.Errorf("no base level by arm in the panels: %q", got)
 	}
 	own := decimals(a.Arms[1].of(initialMetric).Mean, 3)
-	if got, want := strings.Join(a.tableNotes(), " "), "Base level (before training) by arm: arm number 0 0.017, arm number 1 "+own; !strings.Contains(got, want) {
+	if got, want := strings.Join(New(a).tableNotes(), " "), "Base level (before training) by arm: arm number 0 0.017, arm number 1 "+own; !strings.Contains(got, want) {
 		t.Errorf("no %q in %q", want, got)
 	}
 	var b bytes.Buffer
-	if err := WriteSweepSummary(&b, a); err != nil || !strings.Contains(b.String(), "base level by arm: arm number 0 0.017, arm number 1 "+own+"; majority-answer baseline") {
+	if err := WriteSweepSummary(&b, New(a)); err != nil || !strings.Contains(b.String(), "base level by arm: arm number 0 0.017, arm number 1 "+own+"; majority-answer baseline") {
 		t.Errorf("%v: %s", err, b.String())
 	}
 }

@@ -115,7 +115,7 @@ func FuzzPage(f *testing.F) {
 		f.Add(s)
 	}
 	marks := func(t *testing.T, text string) (counts [3]int) {
-		a := drawnSweep(t, 2, nil, manyArms(2)...)
+		a := mustReport(t, drawnSweep(2, nil, manyArms(2)...))
 		m := &a.Sweep.Manifest
 		m.Title, m.Base, m.Argv = text, text, []string{"grpo", text}
 		m.Fixed = []sweepdir.Override{{Key: text, Value: text}}

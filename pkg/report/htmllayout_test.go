@@ -21,7 +21,7 @@ func wantAnchors(t *testing.T, page string) {
 }
 
 func TestPagesHaveNavigation(t *testing.T) {
-	sweep := pageOf(t, drawnSweep(t, 2, nil, manyArms(2)...))
+	sweep := pageOf(t, mustReport(t, drawnSweep(2, nil, manyArms(2)...)))
 	wantAnchors(t, sweep)
 	dir, _, _ := writeStudy(t)
 	study := read(t, dir, "report.html")
@@ -63,8 +63,8 @@ func TestFiguresFillTheirRows(t *testing.T) {
 // The configuration waits folded up, figures say below them what their captions
 // have no room for, and a table that goes on beyond its edge shows it.
 func TestPageIsNotInTheWay(t *testing.T) {
-	a := drawnSweep(t, 2, rateAxis("1e-4", "3e-4", "1e-3", "3e-3", "1e-2"), rateArms()...)
-	figures, err := drawSweep(a, 36, nil)
+	a := mustReport(t, drawnSweep(2, rateAxis("1e-4", "3e-4", "1e-3", "3e-3", "1e-2"), rateArms()...))
+	figures, err := drawSweep(a.Analysis, 36, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,7 @@ type htmlBase struct{ Heading, Text string }
 // configuration. figures are those of [DrawSweep]. The page needs nothing
 // outside itself; it has links to the figures' own files beside it and, where
 // it lies in the sweep's folder, to those of the runs.
-func WriteHTML(path string, a *Analysis, figures []Drawing) error {
+func WriteHTML(path string, a *Report, figures []Drawing) error {
 	m := a.Sweep.Manifest
 	p := page{Title: titleOf(m), Lead: a.lead(), Sweep: newHTMLSweep(a, figures, "", filepath.Dir(path) == filepath.Clean(a.Sweep.Dir))}
 	p.Made = htmlMade{
@@ -143,7 +143,7 @@ func integrity(text []byte) string {
 
 // newHTMLSweep prepares an analysis for the page; links to files lead below
 // folder, and to runs only where runs says that they are there.
-func newHTMLSweep(a *Analysis, figures []Drawing, folder string, runs bool) *htmlSweep {
+func newHTMLSweep(a *Report, figures []Drawing, folder string, runs bool) *htmlSweep {
 	s := &htmlSweep{
 		Question: a.Verdict.Question, Headline: a.Verdict.Headline,
 		Lines: a.Verdict.Lines, Caveats: a.Verdict.Caveats, Missing: a.Verdict.Missing,
@@ -196,7 +196,7 @@ func titleOf(m sweepdir.Manifest) string {
 
 // lead is the line below the title: "5 arms × 3 seeds = 15 runs: 12 done, 3
 // diverged".
-func (a *Analysis) lead() string {
+func (a *Report) lead() string {
 	var done, diverged, failed, left int
 	for _, r := range a.Arms {
 		done, diverged, failed, left = done+r.Done, diverged+r.Diverged, failed+r.Failed, left+r.Left
@@ -217,7 +217,7 @@ func (a *Analysis) lead() string {
 	return out
 }
 
-func (a *Analysis) allRuns() []*rundir.Run {
+func (a *Report) allRuns() []*rundir.Run {
 	var out []*rundir.Run
 	for _, s := range a.Sweep.Runs {
 		if s.Run != nil {

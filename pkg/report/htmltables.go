@@ -55,7 +55,7 @@ func (c htmlCell) Words() []word {
 }
 
 // armsHTML is the table of arms, with the columns of results.md.
-func (a *Analysis) armsHTML() htmlTable {
+func (a *Report) armsHTML() htmlTable {
 	t := htmlTable{Label: "Results by arm", Notes: a.tableNotes()}
 	columns, rows := fill(armColumns, a.Arms)
 	// The final reward and what became of the arm stand beside its name, where a
@@ -95,7 +95,7 @@ func (a *Analysis) armsHTML() htmlTable {
 
 // comparisonsHTML is the table of the paired differences of the figures that
 // wanted accepts by their JSON names.
-func (a *Analysis) comparisonsHTML(wanted func(metric string) bool) htmlTable {
+func (a *Report) comparisonsHTML(wanted func(metric string) bool) htmlTable {
 	t := htmlTable{
 		Label: "Paired differences",
 		Head: []htmlHead{
@@ -129,7 +129,7 @@ func (a *Analysis) comparisonsHTML(wanted func(metric string) bool) htmlTable {
 }
 
 // runsHTML is the table of runs, linked to their folders where asked for.
-func (a *Analysis) runsHTML(folder string, linked bool) htmlTable {
+func (a *Report) runsHTML(folder string, linked bool) htmlTable {
 	t := htmlTable{
 		Label: "Runs",
 		Head: []htmlHead{
@@ -191,7 +191,7 @@ func runOutcome(s sweepdir.RunState) string {
 }
 
 // madePart says what was held fixed and what differs by arm.
-func (a *Analysis) madePart(heading string) htmlMadePart {
+func (a *Report) madePart(heading string) htmlMadePart {
 	m := a.Sweep.Manifest
 	part := htmlMadePart{Heading: heading, Fixed: m.Fixed}
 	keys := slices.Clone(m.Varied)

@@ -211,7 +211,7 @@ func configTexts(runs []*rundir.Run) []string {
 
 // mixedArms is a caveat on the arms of a sweep whose runs differ in more than
 // their seeds: some were made again by another version, say.
-func (a *Analysis) mixedArms() string {
+func (a *Report) mixedArms() string {
 	var mixed []string
 	for _, r := range a.Arms {
 		var runs []*rundir.Run

@@ -86,7 +86,7 @@ func TestArmsOfUntrustedConfigurations(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := WriteSweepSummary(&b, mustAnalyse(t, sw)); err != nil {
+	if err := WriteSweepSummary(&b, mustReport(t, sw)); err != nil {
 		t.Fatal(err)
 	}
 	if text := b.String() + strings.Join(sw.Manifest.Varied, ""); strings.Contains(text, "\x1b") || !strings.Contains(text, "[2Jkey") {
@@ -179,8 +179,8 @@ func TestArmsWithOtherProblems(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := mustAnalyse(t, sw)
-	fig, ok := newSweepView(a).paired()
+	a := mustReport(t, sw)
+	fig, ok := newSweepView(a.Analysis).paired()
 	if caption := strings.Join(append(fig.caption, fig.notes...), " "); !ok || strings.Contains(caption, "same problems") {
 		t.Errorf("%q", caption)
 	}
@@ -196,11 +196,11 @@ func TestMixedArms(t *testing.T) {
 		sw.Runs[i].Run.Meta, sw.Runs[i].Run.Config = &rundir.Meta{Version: "1", Kernel: "avx2"}, []byte("seed: 1\n")
 	}
 	const want = "Runs of one arm differ in more than their seeds"
-	if text := mustAnalyse(t, sw).Verdict.text(); strings.Contains(text, want) {
+	if text := mustReport(t, sw).Verdict.text(); strings.Contains(text, want) {
 		t.Errorf("equal runs:\n%s", text)
 	}
 	sw.Runs[3].Run.Meta.Kernel, sw.Runs[3].Run.Meta.Version = "go", "2"
-	if text := mustAnalyse(t, sw).Verdict.text(); !strings.Contains(text, want+" (reinforce_with_baseline: kernel, version)") {
+	if text := mustReport(t, sw).Verdict.text(); !strings.Contains(text, want+" (reinforce_with_baseline: kernel, version)") {
 		t.Error(text)
 	}
 }

@@ -40,14 +40,14 @@ type Results struct {
 }
 
 // Results puts the analysis into the form of results.json.
-func (a *Analysis) Results() Results {
+func (a *Report) Results() Results {
 	m := &a.Sweep.Manifest
 	r := Results{
 		Format: resultsFormat, Command: m.Command, Name: m.Name, Title: m.Title, Hash: m.Hash,
 		Seeds: m.Seeds, Level: stats.Level, Interval: "student_t",
 		Runs: a.runs(), Finished: a.finished(),
 		Base: a.Base, Majority: a.Majority, MajorityAnswer: a.MajorityAnswer,
-		Arms: a.Arms, Comparisons: a.Comparisons, Verdict: a.Verdict,
+		Arms: a.Arms, Comparisons: a.comparisonResults(), Verdict: a.Verdict,
 	}
 	if a.Best >= 0 {
 		r.Best = a.Arms[a.Best].Arm.Name
@@ -58,7 +58,7 @@ func (a *Analysis) Results() Results {
 // WriteResults writes results.csv, results.json and results.md of the analysis
 // into dir, each in one atomic move, and returns their paths. The three hold
 // the same numbers: results.json and results.csv exactly, results.md rounded.
-func WriteResults(dir string, a *Analysis) ([]string, error) {
+func WriteResults(dir string, a *Report) ([]string, error) {
 	table, err := a.csv()
 	if err != nil {
 		return nil, fmt.Errorf("write results: %w", err)

@@ -29,7 +29,7 @@ import (
 // by [csvText].
 
 // csv is results.csv.
-func (a *Analysis) csv() ([]byte, error) {
+func (a *Report) csv() ([]byte, error) {
 	m := &a.Sweep.Manifest
 	head := []string{"arm", "label", "control"}
 	for _, x := range m.Axes {
@@ -64,7 +64,7 @@ func (a *Analysis) csv() ([]byte, error) {
 	return b.Bytes(), w.Error()
 }
 
-func (a *Analysis) csvRow(r *ArmRow) []string {
+func (a *Report) csvRow(r *ArmRow) []string {
 	m := &a.Sweep.Manifest
 	row := []string{csvText(r.Arm.Name), csvText(r.Arm.Label), strconv.FormatBool(r.Arm.Control)}
 	for k := range m.Axes {

@@ -10,7 +10,7 @@ import (
 // Markdown is results.md: question, verdict, the table of arms, the comparisons
 // of the final reward, and what the numbers are. Like the other tables it does
 // not say when, where or by which command line it was made; report.html does.
-func (a *Analysis) Markdown() string {
+func (a *Report) Markdown() string {
 	m := &a.Sweep.Manifest
 	var b strings.Builder
 	title := m.Title
@@ -52,7 +52,7 @@ func (a *Analysis) Markdown() string {
 }
 
 // markdownComparisons is the table of differences in the final reward.
-func (a *Analysis) markdownComparisons(b *strings.Builder) {
+func (a *Report) markdownComparisons(b *strings.Builder) {
 	columns := []armColumn{
 		{head: "A", text: true}, {head: "B", text: true}, {head: "mean of A - B, points [95% interval]"}, {head: "each seed"}, {head: "seeds"},
 		{head: "p"}, {head: "p, adjusted"}, {head: "separable", text: true}, {head: "seeds needed"},
@@ -84,7 +84,7 @@ const comparisonNote = "Mean of the differences paired over seeds, with its 95% 
 // comparisonCells are the cells of a comparison in the tables.
 type comparisonCells struct{ a, b, difference, each, separable, needed string }
 
-func (a *Analysis) comparisonCells(c *Comparison, n numbers) comparisonCells {
+func (a *Report) comparisonCells(c *Comparison, n numbers) comparisonCells {
 	out := comparisonCells{a: c.A, b: c.B, difference: n.bare(c.Mean) + n.interval(c.Lo, c.Hi), separable: "no", needed: c.needed()}
 	if c.Kind == KindPair {
 		out.a, out.b = a.Arms[c.a].Name(), a.Arms[c.b].Name()

@@ -40,7 +40,7 @@ func resultsSweeps() map[string]*sweepdir.Sweep {
 	}
 }
 
-func written(t *testing.T, sw *sweepdir.Sweep) (*Analysis, string) {
+func written(t *testing.T, sw *sweepdir.Sweep) (*Report, string) {
 	t.Helper()
 	dir := t.TempDir()
 	a, paths, err := WriteSweep(dir, sw, SweepOptions{TablesOnly: true})

@@ -13,11 +13,23 @@ import (
 
 // series is one figure of a run against the step. Values that are not finite
 // are not in it.
-type series plotter.XYs
+type series []point
+
+// point is a step and the value there.
+type point struct{ X, Y float64 }
+
+// xys is a series as gonum's plotters take it.
+func xys(s series) plotter.XYs {
+	out := make(plotter.XYs, len(s))
+	for i, p := range s {
+		out[i] = plotter.XY(p)
+	}
+	return out
+}
 
 func (s *series) add(step int, value float64) {
 	if stats.IsFinite(value) {
-		*s = append(*s, plotter.XY{X: float64(step), Y: value})
+		*s = append(*s, point{X: float64(step), Y: value})
 	}
 }
 
@@ -69,7 +81,7 @@ func mean(all []series) series {
 	for _, p := range all[0] {
 		if ys := values[p.X]; len(ys) == len(all) {
 			m, _, _ := stats.MeanSD(ys)
-			out = append(out, plotter.XY{X: p.X, Y: m})
+			out = append(out, point{X: p.X, Y: m})
 		}
 	}
 	return out
@@ -91,18 +103,18 @@ func addCurves(p *plot.Plot, all []series, l look, width float64) (entry legendE
 	main := all[0]
 	if len(all) > 1 {
 		for _, s := range all {
-			p.Add(&plotter.Line{XYs: plotter.XYs(s), LineStyle: l.faint()})
+			p.Add(&plotter.Line{XYs: xys(s), LineStyle: l.faint()})
 		}
 		main = mean(all)
 	}
 	entry.line = l.line(width)
 	if len(main) > 0 {
-		p.Add(&plotter.Line{XYs: plotter.XYs(main), LineStyle: entry.line})
+		p.Add(&plotter.Line{XYs: xys(main), LineStyle: entry.line})
 	}
 	if l.marker != nil {
 		entry.glyph = l.glyph(markerRadius)
 		if len(main) > 0 {
-			p.Add(&plotter.Scatter{XYs: plotter.XYs(main), GlyphStyle: entry.glyph})
+			p.Add(&plotter.Scatter{XYs: xys(main), GlyphStyle: entry.glyph})
 		}
 	}
 	return entry, true

@@ -22,12 +22,12 @@ import (
 // study's refers to it. It returns the paths written.
 //
 // It is an error when there are not as many analyses as parts.
-func WriteStudy(dir string, st sweepdir.Study, parts []*Analysis) ([]string, error) {
+func WriteStudy(dir string, st sweepdir.Study, parts []*Report) ([]string, error) {
 	return writeStudyAt(defaultDPI, dir, st, parts)
 }
 
 // writeStudyAt is [WriteStudy] with figures of another resolution.
-func writeStudyAt(dpi int, dir string, st sweepdir.Study, parts []*Analysis) ([]string, error) {
+func writeStudyAt(dpi int, dir string, st sweepdir.Study, parts []*Report) ([]string, error) {
 	st = printableStudy(st)
 	if len(parts) != len(st.Parts) {
 		return nil, fmt.Errorf("write study: %d analyses for %d parts", len(parts), len(st.Parts))
@@ -63,7 +63,7 @@ func writeStudyAt(dpi int, dir string, st sweepdir.Study, parts []*Analysis) ([]
 const notBegun = "Nothing can be said yet: this part has not begun."
 
 // question is what a part asks.
-func question(p sweepdir.Part, a *Analysis) string {
+func question(p sweepdir.Part, a *Report) string {
 	switch {
 	case p.Question != "":
 		return p.Question
@@ -73,7 +73,7 @@ func question(p sweepdir.Part, a *Analysis) string {
 	return p.Name
 }
 
-func headlineOf(a *Analysis) string {
+func headlineOf(a *Report) string {
 	if a == nil {
 		return notBegun
 	}
@@ -97,7 +97,7 @@ type StudyPart struct {
 	Results  *Results `json:"results"`
 }
 
-func newStudyResults(st sweepdir.Study, parts []*Analysis) StudyResults {
+func newStudyResults(st sweepdir.Study, parts []*Report) StudyResults {
 	out := StudyResults{Format: resultsFormat, Name: st.Name, Title: st.Title, Hash: st.Hash}
 	for i, p := range st.Parts {
 		part := StudyPart{Part: p.Name, Question: question(p, parts[i]), Chosen: p.Chosen}
@@ -127,7 +127,7 @@ func ReadStudyResults(dir string) (StudyResults, error) {
 // studyCSV puts the parts' results.csv under each other, with the part's name
 // in a column before. Parts may have different columns (axes, seeds): each cell
 // of a column that a part has not is empty.
-func studyCSV(st sweepdir.Study, parts []*Analysis) ([]byte, error) {
+func studyCSV(st sweepdir.Study, parts []*Report) ([]byte, error) {
 	head := []string{"part"}
 	var tables [][][]string
 	for _, a := range parts {
@@ -188,7 +188,7 @@ const sharedHead = "What holds for all of these answers"
 
 // sharedCaveats takes out of the parts the caveats that all of them repeat, so
 // that they can be said once.
-func sharedCaveats(parts []*Analysis) (shared []string, rest []*Analysis) {
+func sharedCaveats(parts []*Report) (shared []string, rest []*Report) {
 	count, begun := map[string]int{}, 0
 	for _, a := range parts {
 		if a == nil {
@@ -200,7 +200,7 @@ func sharedCaveats(parts []*Analysis) (shared []string, rest []*Analysis) {
 		}
 	}
 	isShared := func(c string) bool { return begun > 1 && count[c] == begun }
-	rest = make([]*Analysis, len(parts))
+	rest = make([]*Report, len(parts))
 	for i, a := range parts {
 		if a == nil {
 			continue
@@ -223,7 +223,7 @@ func sharedCaveats(parts []*Analysis) (shared []string, rest []*Analysis) {
 
 // studyMarkdown is the results.md of a study. Like the other tables it does not
 // say by which command line it was made; report.html does.
-func studyMarkdown(st sweepdir.Study, parts []*Analysis) string {
+func studyMarkdown(st sweepdir.Study, parts []*Report) string {
 	shared, parts := sharedCaveats(parts)
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n", escapeMarkdown(studyTitle(st)))
@@ -241,7 +241,7 @@ func studyMarkdown(st sweepdir.Study, parts []*Analysis) string {
 			continue
 		}
 		b.WriteString(within(a))
-		for _, f := range newSweepView(a).mainFiles() {
+		for _, f := range newSweepView(a.Analysis).mainFiles() {
 			fmt.Fprintf(&b, "\n![%s](%s)\n", f, link(p.Name, f))
 		}
 		fmt.Fprintf(&b, "\nEvery run, and how they trained: [%s](%s).\n", path.Join(p.Name, sweepdir.ReportHTML), link(p.Name, sweepdir.ReportHTML))
@@ -257,10 +257,10 @@ func studyMarkdown(st sweepdir.Study, parts []*Analysis) string {
 
 // within is a sweep's results.md as a section: without its title and question,
 // and with its headings a level lower.
-func within(a *Analysis) string {
-	inner, sweep := *a, *a.Sweep
+func within(a *Report) string {
+	inner, analysis, sweep := *a, *a.Analysis, *a.Sweep
 	sweep.Manifest.Question = ""
-	inner.Sweep = &sweep
+	analysis.Sweep, inner.Analysis = &sweep, &analysis
 	lines := strings.Split(inner.Markdown(), "\n")
 	for i, line := range lines {
 		if strings.HasPrefix(line, "## ") {

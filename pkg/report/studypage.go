@@ -18,7 +18,7 @@ type htmlPart struct {
 
 // newStudyPage prepares the page of a study, with the main figures of each
 // part. A base configuration that several parts start from is shown once.
-func newStudyPage(dpi int, st sweepdir.Study, parts []*Analysis) (page, error) {
+func newStudyPage(dpi int, st sweepdir.Study, parts []*Report) (page, error) {
 	shared, parts := sharedCaveats(parts)
 	p := page{Title: studyTitle(st), SharedHead: sharedHead, Shared: shared}
 	p.Made.Command = commandLine(st.Argv)
@@ -33,7 +33,7 @@ func newStudyPage(dpi int, st sweepdir.Study, parts []*Analysis) (page, error) {
 		}
 		h.Heading = fmt.Sprintf("%d. %s", i+1, h.Question)
 		if a != nil {
-			figures, err := drawSweep(a, dpi, newSweepView(a).isMain)
+			figures, err := drawSweep(a.Analysis, dpi, newSweepView(a.Analysis).isMain)
 			if err != nil {
 				return page{}, fmt.Errorf("part %s: %w", part.Name, err)
 			}

@@ -99,8 +99,7 @@ func (a drawnArm) run(seed uint64, left bool) *rundir.Run {
 }
 
 // drawnSweep analyses a made-up sweep with seeds 1 to n.
-func drawnSweep(t testing.TB, n int, axes []sweepdir.Axis, arms ...drawnArm) *Analysis {
-	t.Helper()
+func drawnSweep(n int, axes []sweepdir.Axis, arms ...drawnArm) *sweepdir.Sweep {
 	sw := &sweepdir.Sweep{Dir: "results/drawn"}
 	m := &sw.Manifest
 	m.Format, m.Hash, m.Command, m.Name, m.Title, m.Axes = 1, "0badcafe", "sweep", "drawn", "Drawn", axes
@@ -126,11 +125,7 @@ func drawnSweep(t testing.TB, n int, axes []sweepdir.Axis, arms ...drawnArm) *An
 			sw.Runs = append(sw.Runs, s)
 		}
 	}
-	a, err := Analyse(sw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
+	return sw
 }
 
 func rateAxis(values ...string) []sweepdir.Axis {
@@ -224,7 +219,7 @@ func TestSweepFiles(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := files(t, drawnSweep(t, tt.seeds, tt.axes, tt.arms...))
+			got := files(t, mustAnalyse(t, drawnSweep(tt.seeds, tt.axes, tt.arms...)))
 			if want := strings.Fields(tt.want); !slices.Equal(got, want) {
 				t.Errorf("drew %v, want %v", got, want)
 			}
@@ -262,7 +257,7 @@ func TestSweepOfBrokenRuns(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			a := drawnSweep(t, 2, nil, drawnArm{name: "a", final: 0.5}, drawnArm{name: "b", final: 0.6})
+			a := mustAnalyse(t, drawnSweep(2, nil, drawnArm{name: "a", final: 0.5}, drawnArm{name: "b", final: 0.6}))
 			for _, s := range a.Sweep.Runs {
 				tt.damage(s.Run)
 			}
@@ -286,17 +281,17 @@ func TestSweepFiguresAgainstGolden(t *testing.T) {
 		file string
 		a    *Analysis
 	}{
-		{"sweep-rates", "validation_reward.png", drawnSweep(t, 4, axes, rateArms()...)},
-		{"sweep-rates-final", "final_vs_lr.png", drawnSweep(t, 4, axes, rateArms()...)},
-		{"sweep-rates-norm", "grad_norm.png", drawnSweep(t, 4, axes, rateArms()...)},
-		{"sweep-rates-length", "response_length.png", drawnSweep(t, 4, axes, rateArms()...)},
-		{"sweep-half", "validation_reward.png", drawnSweep(t, 3, axes, half...)},
-		{"sweep-grid", "final_vs_lr.png", drawnSweep(t, 3, grid, gridded...)},
-		{"sweep-map", "final_vs_lr.png", drawnSweep(t, 3, wide, widened...)},
-		{"sweep-panels", "validation_reward.png", drawnSweep(t, 3, nil, manyArms(8)...)},
-		{"sweep-arms", "final_by_arm.png", drawnSweep(t, 4, nil, manyArms(3)...)},
-		{"sweep-paired", "paired_difference.png", drawnSweep(t, 4, nil, manyArms(3)...)},
-		{"sweep-train", "reward_train_vs_validation.png", drawnSweep(t, 4, nil, manyArms(2)...)},
+		{"sweep-rates", "validation_reward.png", mustAnalyse(t, drawnSweep(4, axes, rateArms()...))},
+		{"sweep-rates-final", "final_vs_lr.png", mustAnalyse(t, drawnSweep(4, axes, rateArms()...))},
+		{"sweep-rates-norm", "grad_norm.png", mustAnalyse(t, drawnSweep(4, axes, rateArms()...))},
+		{"sweep-rates-length", "response_length.png", mustAnalyse(t, drawnSweep(4, axes, rateArms()...))},
+		{"sweep-half", "validation_reward.png", mustAnalyse(t, drawnSweep(3, axes, half...))},
+		{"sweep-grid", "final_vs_lr.png", mustAnalyse(t, drawnSweep(3, grid, gridded...))},
+		{"sweep-map", "final_vs_lr.png", mustAnalyse(t, drawnSweep(3, wide, widened...))},
+		{"sweep-panels", "validation_reward.png", mustAnalyse(t, drawnSweep(3, nil, manyArms(8)...))},
+		{"sweep-arms", "final_by_arm.png", mustAnalyse(t, drawnSweep(4, nil, manyArms(3)...))},
+		{"sweep-paired", "paired_difference.png", mustAnalyse(t, drawnSweep(4, nil, manyArms(3)...))},
+		{"sweep-train", "reward_train_vs_validation.png", mustAnalyse(t, drawnSweep(4, nil, manyArms(2)...))},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -314,7 +309,7 @@ func TestSweepFiguresAgainstGolden(t *testing.T) {
 
 func TestSweepFiguresAreTheSameBytes(t *testing.T) {
 	draw := func() []Drawing {
-		all, err := drawSweep(drawnSweep(t, 3, rateAxis("1e-4", "3e-4", "1e-3", "3e-3", "1e-2"), rateArms()...), goldenDPI, nil)
+		all, err := drawSweep(mustAnalyse(t, drawnSweep(3, rateAxis("1e-4", "3e-4", "1e-3", "3e-3", "1e-2"), rateArms()...)), goldenDPI, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -333,7 +328,7 @@ func TestSweepFiguresAreTheSameBytes(t *testing.T) {
 
 func TestDrawingsAreWritten(t *testing.T) {
 	dir := t.TempDir()
-	a := drawnSweep(t, 2, nil, manyArms(2)...)
+	a := mustAnalyse(t, drawnSweep(2, nil, manyArms(2)...))
 	all, err := drawSweep(a, 36, func(file string) bool { return strings.HasPrefix(file, "validation") })
 	if err != nil {
 		t.Fatal(err)

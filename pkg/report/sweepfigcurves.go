@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"gonum.org/v1/plot/plotter"
 
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
@@ -58,7 +57,7 @@ func (v *sweepView) perStep(figure func(rundir.Metrics) *float64) func(*rundir.R
 			mean, _, _ := stats.MeanSD(values[bin])
 			first, last := bin*width+1, min((bin+1)*width, int(v.xMax))
 			if stats.IsFinite(mean) {
-				out = append(out, plotter.XY{X: float64(first+last) / 2, Y: mean})
+				out = append(out, point{X: float64(first+last) / 2, Y: mean})
 			}
 		}
 		return out

@@ -339,24 +339,24 @@ func drawDots(p *plot.Plot, dots []dot, l look, spread float64, joined bool) boo
 	lines, crosses := dotLines(dots)
 	for _, line := range lines {
 		if joined {
-			p.Add(&plotter.Line{XYs: plotter.XYs(line), LineStyle: l.line(thick)})
+			p.Add(&plotter.Line{XYs: xys(line), LineStyle: l.line(thick)})
 		}
 	}
 	for _, d := range dots {
 		f := d.row.of(finalMetric)
-		mean := plotter.XY{X: d.at, Y: f.Mean}
+		mean := point{X: d.at, Y: f.Mean}
 		if d.row.Diverged == 0 {
 			means = append(means, mean)
 		}
 		if stats.IsFinite(f.Lo) && stats.IsFinite(f.Hi) {
-			bars.XYs = append(bars.XYs, mean)
+			bars.XYs = append(bars.XYs, plotter.XY(mean))
 			bars.YErrors = append(bars.YErrors, struct{ Low, High float64 }{f.Mean - f.Lo, f.Hi - f.Mean})
 		}
 		for i, y := range f.Values {
 			if !stats.IsFinite(y) || len(f.Values) == 1 {
 				continue
 			}
-			at := plotter.XY{X: d.at + spread*(0.45+2.6*jitter(i, len(f.Values))), Y: y}
+			at := point{X: d.at + spread*(0.45+2.6*jitter(i, len(f.Values))), Y: y}
 			if i < len(d.row.DivergedAt) && d.row.DivergedAt[i] != nil {
 				marks = append(marks, at)
 			} else {
@@ -385,7 +385,7 @@ func dotLines(dots []dot) (lines []series, crosses series) {
 		line = nil
 	}
 	for _, d := range dots {
-		mean := plotter.XY{X: d.at, Y: d.row.of(finalMetric).Mean}
+		mean := point{X: d.at, Y: d.row.of(finalMetric).Mean}
 		if d.row.Diverged > 0 {
 			crosses = append(crosses, mean)
 			end()

@@ -77,7 +77,7 @@ func forest(rows []forestRow, xLabel string) (*panel, bool) {
 			if !stats.IsFinite(x) || len(r.values) == 1 {
 				continue
 			}
-			at := plotter.XY{X: x, Y: y - 0.3 + 1.6*jitter(k, len(r.values))}
+			at := point{X: x, Y: y - 0.3 + 1.6*jitter(k, len(r.values))}
 			if k < len(r.diverged) && r.diverged[k] {
 				crossed = append(crossed, at)
 			} else {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"pgregory.net/rapid"
 
@@ -36,16 +35,16 @@ func built(t *testing.T, a *Analysis, file string) figure {
 
 func TestCaptionsSayWhatIsShown(t *testing.T) {
 	axes := rateAxis("1e-4", "3e-4", "1e-3", "3e-3", "1e-2")
-	rates := drawnSweep(t, 4, axes, rateArms()...)
+	rates := mustAnalyse(t, drawnSweep(4, axes, rateArms()...))
 	arms := rateArms()
 	arms[1].left, arms[4].absent = 1, 4
-	half := drawnSweep(t, 4, axes, arms...)
-	single := drawnSweep(t, 1, nil, manyArms(2)...)
+	half := mustAnalyse(t, drawnSweep(4, axes, arms...))
+	single := mustAnalyse(t, drawnSweep(1, nil, manyArms(2)...))
 	zeros := rateArms()
 	for i := range zeros {
 		zeros[i].norm = math.Pow(10, float64(-2*i))
 	}
-	wide := drawnSweep(t, 2, axes, zeros...)
+	wide := mustAnalyse(t, drawnSweep(2, axes, zeros...))
 	tests := []struct {
 		name  string
 		a     *Analysis
@@ -133,7 +132,7 @@ func TestCurveOfAnArm(t *testing.T) {
 // last step it is that of the final reward.
 func TestBandIsTheIntervalOfTheVerdict(t *testing.T) {
 	for _, seeds := range []int{2, 4} {
-		a := drawnSweep(t, seeds, nil, drawnArm{name: "a", final: 0.8}, drawnArm{name: "b", final: 0.99})
+		a := mustAnalyse(t, drawnSweep(seeds, nil, drawnArm{name: "a", final: 0.8}, drawnArm{name: "b", final: 0.99}))
 		v := newSweepView(a)
 		c := chart{xMax: v.xMax, y: validationOf, band: shareOf(v.leastProblems())}
 		_, curves := c.arms(v)
@@ -157,7 +156,7 @@ func TestBandStaysOnTheAxis(t *testing.T) {
 		y := rapid.SliceOfN(rapid.Float64Range(-1e9, 1e9), 2, 8).Draw(t, "y")
 		var k curve
 		for i, v := range y {
-			k.lo, k.hi = append(k.lo, plotter.XY{X: float64(i), Y: v}), append(k.hi, plotter.XY{X: float64(i), Y: v + 1})
+			k.lo, k.hi = append(k.lo, point{X: float64(i), Y: v}), append(k.hi, point{X: float64(i), Y: v + 1})
 		}
 		before := slices.Clone(k.hi)
 		got := k.on(s)
@@ -200,7 +199,7 @@ func TestCurveAgainstTokens(t *testing.T) {
 // bytes.
 func TestFiguresDoNotDependOnTime(t *testing.T) {
 	draw := func(slower float64) []Drawing {
-		a := drawnSweep(t, 2, nil, manyArms(2)...)
+		a := mustAnalyse(t, drawnSweep(2, nil, manyArms(2)...))
 		for _, s := range a.Sweep.Runs {
 			for i := range s.Run.Metrics {
 				s.Run.Metrics[i].Time.ElapsedS *= slower
@@ -229,7 +228,7 @@ func TestPerStepAverages(t *testing.T) {
 	}
 	run.Metrics[4].Entropy = math.NaN() // step 5 has no value
 	got := v.perStep(func(m rundir.Metrics) *float64 { return &m.Entropy })(run)
-	if want := (series{{X: 2, Y: 2}, {X: 5, Y: 5}}); len(got) != 40 || !slices.Equal(got[:2], want) || got[39] != (plotter.XY{X: 119, Y: 118.5}) {
+	if want := (series{{X: 2, Y: 2}, {X: 5, Y: 5}}); len(got) != 40 || !slices.Equal(got[:2], want) || got[39] != (point{X: 119, Y: 118.5}) {
 		t.Errorf("%d points: %v", len(got), got)
 	}
 	v.xMax = 50

@@ -81,7 +81,7 @@ func (m markers) Plot(c draw.Canvas, p *plot.Plot) {
 
 // DataRange implements [plot.DataRanger].
 func (m markers) DataRange() (xmin, xmax, ymin, ymax float64) {
-	return plotter.XYRange(plotter.XYs(m.at))
+	return plotter.XYRange(xys(m.at))
 }
 
 // addMarkers draws points, if there are any, and says whether there are.

@@ -21,16 +21,17 @@ type SweepOptions struct {
 // ([WriteResults]), its figures ([DrawSweep]) and report.html ([WriteHTML]). It
 // returns the analysis and the paths written. It reads and writes files only:
 // called again on the same runs it writes the same bytes.
-func WriteSweep(dir string, sw *sweepdir.Sweep, opt SweepOptions) (*Analysis, []string, error) {
-	a, err := Analyse(sw)
+func WriteSweep(dir string, sw *sweepdir.Sweep, opt SweepOptions) (*Report, []string, error) {
+	analysed, err := Analyse(sw)
 	if err != nil {
 		return nil, nil, err
 	}
+	a := New(analysed)
 	paths, err := WriteResults(dir, a)
 	if err != nil || opt.TablesOnly {
 		return a, paths, err
 	}
-	figures, err := DrawSweep(a)
+	figures, err := DrawSweep(a.Analysis)
 	if err != nil {
 		return a, paths, err
 	}
@@ -48,7 +49,7 @@ func WriteSweep(dir string, sw *sweepdir.Sweep, opt SweepOptions) (*Analysis, []
 
 // WriteVerdict writes the question, the verdict and what is missing as plain
 // text.
-func WriteVerdict(w io.Writer, a *Analysis) error {
+func WriteVerdict(w io.Writer, a *Report) error {
 	var b strings.Builder
 	v := a.Verdict
 	if v.Question != "" {
@@ -76,7 +77,7 @@ func WriteVerdict(w io.Writer, a *Analysis) error {
 
 // WriteSweepSummary writes what came of a sweep for a terminal: a table with an
 // arm a row, the levels to read it by, and the verdict.
-func WriteSweepSummary(w io.Writer, a *Analysis) error {
+func WriteSweepSummary(w io.Writer, a *Report) error {
 	kept, rows := fill(terminalColumns, a.Arms)
 	columns := make([]column, len(kept))
 	for i, c := range kept {
@@ -99,7 +100,7 @@ func WriteSweepSummary(w io.Writer, a *Analysis) error {
 }
 
 // seedCounts is the number of finished seeds of an arm: "n = 4", or "n = 2 to 4".
-func (a *Analysis) seedCounts() string {
+func (a *Report) seedCounts() string {
 	least, most := math.MaxInt, 0
 	for _, r := range a.Arms {
 		least, most = min(least, r.of(finalMetric).N), max(most, r.of(finalMetric).N)
@@ -113,7 +114,7 @@ func (a *Analysis) seedCounts() string {
 // WriteStudySummary writes what came of a study for a terminal: for each part
 // its question in the study's terms and its summary. parts are the analyses in
 // the order of the study's parts, nil for one that has not begun.
-func WriteStudySummary(w io.Writer, st sweepdir.Study, parts []*Analysis) error {
+func WriteStudySummary(w io.Writer, st sweepdir.Study, parts []*Report) error {
 	st = printableStudy(st)
 	shared, parts := sharedCaveats(parts)
 	for i, part := range st.Parts {

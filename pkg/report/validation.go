@@ -191,7 +191,7 @@ func bandOf(runs []*rundir.Run, all []series, decoding string) (lo, hi series) {
 	for _, e := range evalsOf(runs[0], rundir.SplitVal) {
 		if c := decoded(e, decoding); c != nil && c.N > 0 {
 			l, h := stats.Wilson(c.CorrectNum, c.N, stats.Level)
-			lo, hi = append(lo, plotter.XY{X: float64(e.Step), Y: l}), append(hi, plotter.XY{X: float64(e.Step), Y: h})
+			lo, hi = append(lo, point{X: float64(e.Step), Y: l}), append(hi, point{X: float64(e.Step), Y: h})
 		}
 	}
 	return lo, hi
@@ -209,7 +209,7 @@ func addUnseen(p *plot.Plot, all []series, l look) (legendEntry, bool) {
 	}
 	entry := legendEntry{glyph: l.glyph(markerRadius)}
 	for _, s := range all {
-		p.Add(&plotter.Scatter{XYs: plotter.XYs(s), GlyphStyle: entry.glyph})
+		p.Add(&plotter.Scatter{XYs: xys(s), GlyphStyle: entry.glyph})
 	}
 	return entry, len(all) > 0
 }
@@ -233,7 +233,7 @@ func addDiverged(p *plot.Plot, runs []*rundir.Run) (legendEntry, bool) {
 	if len(marks) == 0 {
 		return entry, false
 	}
-	p.Add(&plotter.Scatter{XYs: plotter.XYs(marks), GlyphStyle: entry.glyph})
+	p.Add(&plotter.Scatter{XYs: xys(marks), GlyphStyle: entry.glyph})
 	return entry, true
 }
 

@@ -18,7 +18,7 @@ import (
 // of an arm.
 
 // verdict says what the data carries.
-func (a *Analysis) verdict() Verdict {
+func (a *Report) verdict() Verdict {
 	v := Verdict{Question: a.Sweep.Manifest.Question, Lines: []string{}, Caveats: []string{}, Missing: a.missing()}
 	v.Headline = a.headline()
 	if a.finished() == 0 {
@@ -51,7 +51,7 @@ func (a *Analysis) finished() int {
 func (a *Analysis) runs() int { return len(a.Arms) * len(a.Sweep.Manifest.Seeds) }
 
 // headline is one sentence on the final reward.
-func (a *Analysis) headline() string {
+func (a *Report) headline() string {
 	done, runs := a.finished(), a.runs()
 	if done == 0 {
 		return fmt.Sprintf("Nothing can be said yet: none of %s has its result.", textutil.Count(runs, "run"))
@@ -66,12 +66,12 @@ func (a *Analysis) headline() string {
 	return strings.TrimSuffix(s, ".") + "."
 }
 
-func (a *Analysis) answer() string {
+func (a *Report) answer() string {
 	var finals []Comparison
 	for _, c := range a.Comparisons {
 		switch {
 		case c.Kind == KindInteraction:
-			return c.Text
+			return a.text(&c)
 		case c.Metric == "final":
 			finals = append(finals, c)
 		}
@@ -83,14 +83,14 @@ func (a *Analysis) answer() string {
 		r := a.Arms[0]
 		return fmt.Sprintf("%s ends at %s, %s; there is nothing to compare it with", r.Name(), reward(r.of(finalMetric)), textutil.Count(r.of(finalMetric).N, "seed"))
 	case len(finals) == 1:
-		return finals[0].Text
+		return a.text(&finals[0])
 	}
 	return a.manyAnswer(finals)
 }
 
 // manyAnswer sums up the comparisons with one arm. A signed difference is that of
 // the comparison, first arm minus second.
-func (a *Analysis) manyAnswer(finals []Comparison) string {
+func (a *Report) manyAnswer(finals []Comparison) string {
 	if a.Best < 0 && a.Sweep.Manifest.Reference == "" {
 		return "every arm diverged in at least one seed, so none is proposed"
 	}
@@ -156,7 +156,7 @@ func listed(words []string) string {
 
 // divergedLines tell which arms diverged, before anything is made of their
 // rewards. Controls have their own lines.
-func (a *Analysis) divergedLines() []string {
+func (a *Report) divergedLines() []string {
 	var out []string
 	for _, r := range a.Arms {
 		if r.Diverged == 0 || r.Arm.Control || a.Sweep.Manifest.BestOver != "" { // the lines of tuned arms say it
@@ -179,7 +179,7 @@ func (a *Analysis) divergence(r ArmRow) string {
 
 // finalLines are the comparisons of the final reward, except where the
 // headline is the only one, and a note where the measure has no room left.
-func (a *Analysis) finalLines() []string {
+func (a *Report) finalLines() []string {
 	var out []string
 	var all []Comparison
 	for _, c := range a.Comparisons {
@@ -189,7 +189,7 @@ func (a *Analysis) finalLines() []string {
 	}
 	for _, c := range all {
 		if len(all) > 1 && c.Kind == KindPair {
-			out = append(out, c.Text+".")
+			out = append(out, a.text(&c)+".")
 		}
 	}
 	ceiling, floor := true, true
@@ -208,7 +208,7 @@ func (a *Analysis) finalLines() []string {
 
 // trendLines have a line for each other figure in which arms differ clearly.
 // What a sign has told already is left out.
-func (a *Analysis) trendLines(told map[told]bool) []string {
+func (a *Report) trendLines(told map[told]bool) []string {
 	var out []string
 	for _, spec := range metrics {
 		var clear []Comparison
@@ -226,7 +226,7 @@ func (a *Analysis) trendLines(told map[told]bool) []string {
 
 // trendText joins the clear differences of one metric. An arm that all of them
 // share is named once: first where it is the first of each pair, else last.
-func (a *Analysis) trendText(clear []Comparison) string {
+func (a *Report) trendText(clear []Comparison) string {
 	anchor := sharedArm(clear)
 	var parts []string
 	for _, c := range clear {
@@ -262,13 +262,13 @@ func sharedArm(all []Comparison) int {
 
 // beside says that a comparison is beside the point: how fast an arm got to the
 // best of its own, when it then fell apart.
-func (a *Analysis) beside(c *Comparison) bool {
+func (a *Report) beside(c *Comparison) bool {
 	return c.Metric == "steps_to_90" && (fellApart(&a.Arms[c.a]) || fellApart(&a.Arms[c.b]))
 }
 
 // missing lists what a half-finished sweep lacks: at most mostMissing runs by
 // name.
-func (a *Analysis) missing() []string {
+func (a *Report) missing() []string {
 	const mostMissing = 12
 	out := []string{}
 	left := 0

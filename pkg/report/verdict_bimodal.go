@@ -40,7 +40,7 @@ func bimodal(r *ArmRow) (learned, stayed []int, ok bool) {
 }
 
 // bimodalLines name the arms that are bimodal across seeds, with what became of their seeds.
-func (a *Analysis) bimodalLines() []string {
+func (a *Report) bimodalLines() []string {
 	var out []string
 	for i := range a.Arms {
 		r := &a.Arms[i]

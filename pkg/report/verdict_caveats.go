@@ -9,7 +9,7 @@ import (
 )
 
 // measure says what the numbers of the verdict are.
-func (a *Analysis) measure() []string {
+func (a *Report) measure() []string {
 	on := "the validation problems"
 	if p := a.Arms[0].Problems; p > 0 && a.sameProblems() {
 		on = fmt.Sprintf("%d validation problems", p)
@@ -39,7 +39,7 @@ func (a *Analysis) measure() []string {
 }
 
 // seedCovers names what differs between the seeds.
-func (a *Analysis) seedCovers() string {
+func (a *Report) seedCovers() string {
 	m := &a.Sweep.Manifest
 	if text := m.Base; strings.Contains(text, "init: random") || text == "" && len(m.Runs) > 0 && strings.Contains(m.Runs[0].Config, "init: random") {
 		return "first weights, order of the problems, sampling"
@@ -48,7 +48,7 @@ func (a *Analysis) seedCovers() string {
 }
 
 // setting says what was held fixed and what was not.
-func (a *Analysis) setting() []string {
+func (a *Report) setting() []string {
 	m := &a.Sweep.Manifest
 	out := []string{}
 	if len(m.Fixed) > 0 {
@@ -94,7 +94,7 @@ func (a *Analysis) setting() []string {
 
 // confounded names the compared arms that differ in more than one key, so that
 // no difference between them belongs to one key alone.
-func (a *Analysis) confounded() string {
+func (a *Report) confounded() string {
 	const most = 4
 	var pairs, keys []string
 	all := true
@@ -182,7 +182,7 @@ func flatten(out map[string]string, prefix string, tree map[string]any) {
 }
 
 // sharedRate is the caveat of a learning rate that all arms share.
-func (a *Analysis) sharedRate() string {
+func (a *Report) sharedRate() string {
 	m := &a.Sweep.Manifest
 	if slices.Contains(m.Varied, rateKey) || len(m.Arms) < 2 {
 		return ""

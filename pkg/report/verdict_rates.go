@@ -41,7 +41,7 @@ type rateArm struct {
 }
 
 // rateArms are the arms with a result, from the slowest rate to the fastest.
-func (a *Analysis) rateArms() []rateArm {
+func (a *Report) rateArms() []rateArm {
 	var out []rateArm
 	for i := range a.Arms {
 		row := &a.Arms[i]
@@ -82,7 +82,7 @@ func (r rateArm) slow(best float64) bool { return r.rate < best && r.worse() && 
 func (r rateArm) value() string { return rate(r.rate) }
 
 // rateAnswer names the best rate, and those that learn slowly or collapse.
-func (a *Analysis) rateAnswer() string {
+func (a *Report) rateAnswer() string {
 	if a.Best < 0 {
 		return "every learning rate diverged in at least one seed, so none is proposed"
 	}
@@ -133,7 +133,7 @@ func (a *Analysis) rateAnswer() string {
 }
 
 // rateLines have a line for each rate, from the slowest to the fastest.
-func (a *Analysis) rateLines() []string {
+func (a *Report) rateLines() []string {
 	var out []string
 	arms := a.rateArms()
 	at := slices.IndexFunc(arms, func(r rateArm) bool { return r.arm == a.Best })
@@ -150,7 +150,7 @@ func (a *Analysis) rateLines() []string {
 	return out
 }
 
-func (a *Analysis) rateLine(r rateArm, i, at int, arms []rateArm) string {
+func (a *Report) rateLine(r rateArm, i, at int, arms []rateArm) string {
 	n := numbersOf(finalMetric, 0)
 	steps := ""
 	if r.row.Steps > 0 {

@@ -33,7 +33,7 @@ type told struct {
 func toldOf(c *Comparison) told { return told{c.Metric, min(c.a, c.b), max(c.a, c.b)} }
 
 // signs are the lines on signs, and which comparisons they told.
-func (a *Analysis) signs() ([]string, map[told]bool) {
+func (a *Report) signs() ([]string, map[told]bool) {
 	var out []string
 	done := map[told]bool{}
 	for i := range a.Arms {
@@ -75,7 +75,7 @@ func hacked(r *ArmRow) bool {
 		r.of(trainRewardMetric).Mean-r.of(trainAnswerMetric).Mean >= hackedPay
 }
 
-func (a *Analysis) hackedText(r *ArmRow) string {
+func (a *Report) hackedText(r *ArmRow) string {
 	who := r.Name()
 	if r.Arm.Control {
 		who = controlName(r)
@@ -106,7 +106,7 @@ func fellApart(r *ArmRow) bool {
 }
 
 // endText is how an arm that fell apart ended.
-func (a *Analysis) endText(r *ArmRow) string {
+func (a *Report) endText(r *ArmRow) string {
 	s := "final reward " + reward(r.of(finalMetric))
 	if belowBase(r) {
 		s += fmt.Sprintf(", below the base level of %s", percent(r.of(initialMetric).Mean))
@@ -125,7 +125,7 @@ func controlName(r *ArmRow) string {
 	return "control " + r.Name()
 }
 
-func controlText(a *Analysis, r *ArmRow) string {
+func controlText(a *Report, r *ArmRow) string {
 	g := gain(r)
 	n := numbersOf(finalMetric, 0)
 	switch {
@@ -145,7 +145,7 @@ func offPolicy(r *ArmRow) bool {
 
 // clipLines tell of off-policy arms that fell apart without a clip where
 // others, with as many updates a step, held with one.
-func (a *Analysis) clipLines() []string {
+func (a *Report) clipLines() []string {
 	var out []string
 	for i := range a.Arms {
 		free := &a.Arms[i]
@@ -171,7 +171,7 @@ func (a *Analysis) clipLines() []string {
 
 // short: arm x writes clearly shorter completions than arm y and than before
 // training, beyond what the seeds explain, and both arms are sound.
-func (a *Analysis) short(x, y int) bool {
+func (a *Report) short(x, y int) bool {
 	p, q := &a.Arms[x], &a.Arms[y]
 	if x == y || a.control(x) || a.control(y) || fellApart(p) || fellApart(q) || hacked(p) {
 		return false
@@ -181,7 +181,7 @@ func (a *Analysis) short(x, y int) bool {
 }
 
 // shortText tells of arm x, beside the arms that are longer.
-func (a *Analysis) shortText(x int, beside []int) string {
+func (a *Report) shortText(x int, beside []int) string {
 	p := &a.Arms[x]
 	n := numbersOf(lengthMetric, 0)
 	var others []string
@@ -196,7 +196,7 @@ func (a *Analysis) shortText(x int, beside []int) string {
 
 // undoneLines tell, in a grid, where a short length at one value of a key is
 // gone at the other value of the other key.
-func (a *Analysis) undoneLines() []string {
+func (a *Report) undoneLines() []string {
 	g := gridOf(&a.Sweep.Manifest)
 	if g == nil {
 		return nil

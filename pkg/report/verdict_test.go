@@ -87,13 +87,9 @@ func rewardSweep(n int) *sweepdir.Sweep {
 	return sw
 }
 
-func mustAnalyse(t testing.TB, sw *sweepdir.Sweep) *Analysis {
+func mustReport(t testing.TB, sw *sweepdir.Sweep) *Report {
 	t.Helper()
-	a, err := Analyse(sw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
+	return New(mustAnalyse(t, sw))
 }
 
 // text is everything that a verdict says.
@@ -223,7 +219,7 @@ func TestVerdict(t *testing.T) {
 			"y ends at", []string{"it is beaten by x (by 39.1 points [36.6, 41.5]) and z (by", "x beats y by", "z beats y by", "over the 2 comparisons"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			v := mustAnalyse(t, tt.sweep).Verdict
+			v := mustReport(t, tt.sweep).Verdict
 			if !strings.HasPrefix(v.Headline, tt.headline) {
 				t.Errorf("headline %q\nwant      %q", v.Headline, tt.headline)
 			}
@@ -247,7 +243,7 @@ func TestVerdict(t *testing.T) {
 func TestVerdictDoesNotReadNames(t *testing.T) {
 	for _, build := range []func(int) *sweepdir.Sweep{baselineSweep, clipSweep, rewardSweep, rateSweep} {
 		sw := build(4)
-		before := mustAnalyse(t, sw).Verdict.text()
+		before := mustReport(t, sw).Verdict.text()
 		m := &sw.Manifest
 		for i := range m.Arms {
 			if m.Arms[i].Name == m.Reference {
@@ -256,7 +252,7 @@ func TestVerdictDoesNotReadNames(t *testing.T) {
 			before = strings.ReplaceAll(before, m.Arms[i].Label, fmt.Sprintf("<%d>", i))
 			m.Arms[i].Name, m.Arms[i].Label = fmt.Sprintf("<%d>", i), fmt.Sprintf("<%d>", i)
 		}
-		after := mustAnalyse(t, sw).Verdict.text()
+		after := mustReport(t, sw).Verdict.text()
 		// "learning rate 0.001" is an arm's label and, in two sentences, the rate.
 		for i := range m.Arms {
 			if p := m.Arms[i].Point; len(p) > 0 {

@@ -96,7 +96,7 @@ func percent(v float64) string { return numbersOf(finalMetric, 0).value(v) }
 
 // comparisonText is the sentence, without its full stop, that a comparison
 // allows.
-func (a *Analysis) comparisonText(c *Comparison) string {
+func (a *Report) comparisonText(c *Comparison) string {
 	if c.Metric != "final" {
 		return a.metricLabel(c.Metric) + ": " + a.metricText(c)
 	}
@@ -161,14 +161,14 @@ func pValue(p float64) string {
 }
 
 // metricText is "A 14.6 tokens, B 24.6 tokens (difference -10.0 [...])".
-func (a *Analysis) metricText(c *Comparison) string {
+func (a *Report) metricText(c *Comparison) string {
 	x, y := a.metricMean(c, c.a), a.metricMean(c, c.b)
 	n := a.metricNumbers(c)
 	return fmt.Sprintf("%s %s, %s %s (difference %s)", a.compared(c.a), n.value(x), a.compared(c.b), n.value(y),
 		n.difference(c.Mean, c.Lo, c.Hi))
 }
 
-func (a *Analysis) metricNumbers(c *Comparison) numbers {
+func (a *Report) metricNumbers(c *Comparison) numbers {
 	problems := a.Arms[c.a].Problems
 	if a.Arms[c.b].Problems != problems {
 		problems = 0
@@ -177,7 +177,7 @@ func (a *Analysis) metricNumbers(c *Comparison) numbers {
 }
 
 // metricMean is the arm's mean over the seeds of the comparison.
-func (a *Analysis) metricMean(c *Comparison, arm int) float64 {
+func (a *Report) metricMean(c *Comparison, arm int) float64 {
 	values := a.Arms[arm].of(metricOf(c.Metric)).Values
 	var x []float64
 	for i, d := range c.Diffs {
@@ -189,13 +189,15 @@ func (a *Analysis) metricMean(c *Comparison, arm int) float64 {
 	return mean
 }
 
-func (a *Analysis) metricLabel(metric string) string {
+func (a *Report) metricLabel(metric string) string {
 	label := metricOf(metric).label
 	return strings.ToUpper(label[:1]) + label[1:]
 }
 
 // interactionText says whether the effect of one key depends on the other.
-func (a *Analysis) interactionText(c *Comparison, g *grid, first, second []float64) string {
+func (a *Report) interactionText(c *Comparison) string {
+	g := gridOf(&a.Sweep.Manifest)
+	first, second := a.effects(g)
 	n := numbersOf(finalMetric, 0)
 	x, y := g.factors[0], g.factors[1]
 	e0, e1 := stats.StudentT(first, c.resolution), stats.StudentT(second, c.resolution)

@@ -1,0 +1,40 @@
+package report
+
+// Report is an analysis with its verdict in words.
+type Report struct {
+	*Analysis
+	Verdict Verdict
+}
+
+// Verdict is what the data can and can't carry, in words.
+type Verdict struct {
+	Question string   `json:"question"`
+	Headline string   `json:"headline"` // one sentence
+	Lines    []string `json:"lines"`    // on the validation reward, then on other figures with a clear trend
+	Caveats  []string `json:"caveats"`  // what was held fixed, rates tuned for another arm, the manifest's notes
+	Missing  []string `json:"missing"`  // what a half-finished sweep lacks
+}
+
+// New puts an analysis into words.
+func New(a *Analysis) *Report {
+	r := &Report{Analysis: a}
+	r.Verdict = r.verdict()
+	return r
+}
+
+// comparisonResults are the comparisons with their sentences.
+func (a *Report) comparisonResults() []Comparison {
+	out := append([]Comparison{}, a.Comparisons...)
+	for i := range out {
+		out[i].Text = a.text(&out[i])
+	}
+	return out
+}
+
+// text is the sentence of a comparison.
+func (a *Report) text(c *Comparison) string {
+	if c.Kind == KindInteraction {
+		return a.interactionText(c)
+	}
+	return a.comparisonText(c)
+}
