@@ -135,11 +135,11 @@ func checkSentence(t *rapid.T, a *Report, c Comparison, alone bool) {
 	case c.N > 1 && (c.Mean != 0 || c.SD != 0):
 		inHeadline = "(difference " + difference
 	}
-	if !strings.HasPrefix(a.text(&c), begins) {
-		t.Fatalf("%q does not begin with %q", a.text(&c), begins)
+	if !strings.HasPrefix(c.Text, begins) {
+		t.Fatalf("%q does not begin with %q", c.Text, begins)
 	}
-	if asked := strings.Contains(a.text(&c), "would be needed"); asked != (c.SeedsNeeded > 0) || asked && !strings.Contains(a.text(&c), c.needed()+" would be needed") {
-		t.Fatalf("%q, seeds needed: %s", a.text(&c), c.needed())
+	if asked := strings.Contains(c.Text, "would be needed"); asked != (c.SeedsNeeded > 0) || asked && !strings.Contains(a.text(&c), c.needed()+" would be needed") {
+		t.Fatalf("%q, seeds needed: %s", c.Text, c.needed())
 	}
 	if a.rateAxis() == nil && (alone || c.Separable && (a.Best >= 0 || a.Sweep.Manifest.Reference != "")) && c.N > 1 && (c.Separable || c.SD > 0) && !strings.Contains(a.Verdict.Headline, inHeadline) {
 		t.Fatalf("headline %q lacks %q", a.Verdict.Headline, inHeadline)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
 )
