@@ -19,7 +19,7 @@ import (
 type assignmentRun struct {
 	*assignmentOptions
 	table    *sweepTable
-	analyses []*report.Analysis // nil for a part that has not started
+	analyses []*report.Report // nil for a part that has not started
 	files    []string
 }
 
@@ -38,7 +38,7 @@ func runAssignment(ctx context.Context, o *assignmentOptions) error {
 	if err := o.plan.Adopt(st); err != nil {
 		return err
 	}
-	r := &assignmentRun{assignmentOptions: o, analyses: make([]*report.Analysis, len(st.Parts))}
+	r := &assignmentRun{assignmentOptions: o, analyses: make([]*report.Report, len(st.Parts))}
 	jobs := o.flags.jobs
 	if cores := runtime.GOMAXPROCS(0); jobs <= 0 || jobs > cores {
 		jobs = cores

@@ -16,8 +16,8 @@ import (
 	"grpo/internal/regular"
 	"grpo/internal/textutil"
 	"grpo/internal/words"
+	"grpo/pkg/analysis"
 	"grpo/pkg/config"
-	"grpo/pkg/report"
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
 	"grpo/pkg/train"
@@ -145,7 +145,7 @@ func runEval(_ context.Context, o *evalOptions) error {
 	if err != nil {
 		return err
 	}
-	out, settings := o.state.Out, report.EvalSettings(config.Marshal(o.cfg))
+	out, settings := o.state.Out, analysis.EvalSettings(config.Marshal(o.cfg))
 	if o.json {
 		return printJSON(out, struct {
 			Checkpoint string          `json:"checkpoint"`

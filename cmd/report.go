@@ -13,7 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"grpo/internal/textutil"
+	"grpo/pkg/analysis"
 	"grpo/pkg/config"
+	"grpo/pkg/plots"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -48,7 +50,7 @@ what is missing. --out can't be the folder of another run, sweep or study.`,
   grpo report results/train-* --out all`,
 		Args: takes("the folders of runs, or of one sweep or study", 1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			args = report.Distinct(args)
+			args = analysis.Distinct(args)
 			o.dirs = args
 			for _, dir := range args {
 				if !sweepdir.IsStudy(dir) && !sweepdir.IsSweep(dir) {
@@ -95,7 +97,7 @@ func runReport(o *reportOptions) error {
 		}
 		runs = append(runs, r)
 	}
-	sw, err := report.ArmsOf(runs, o.title)
+	sw, err := analysis.ArmsOf(runs, o.title)
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
@@ -165,7 +167,7 @@ func reportStudy(o *reportOptions) error {
 	if err := makeReportFolder(o.out, o.dirs[0]); err != nil {
 		return err
 	}
-	parts := make([]*report.Analysis, len(study.Parts))
+	parts := make([]*report.Report, len(study.Parts))
 	var all []string
 	for i, part := range study.Parts {
 		sw, err := sweepdir.OpenPart(o.dirs[0], part)
@@ -258,18 +260,18 @@ func drawRuns(dir string, runs []*rundir.Run, title string) ([]string, error) {
 	var paths []string
 	for _, f := range []struct {
 		name string
-		draw func(io.Writer, []*rundir.Run, report.PlotOptions) error
-		opt  report.PlotOptions
+		draw func(io.Writer, []*rundir.Run, plots.PlotOptions) error
+		opt  plots.PlotOptions
 		has  bool
 	}{
-		{rundir.ValidationPlot, report.ValidationPlot, report.PlotOptions{Title: title}, has(func(r *rundir.Run) int { return len(r.Evals) })},
-		{rundir.TrainingPlot, report.TrainingPanels, report.PlotOptions{}, has(func(r *rundir.Run) int { return len(r.Metrics) })},
+		{rundir.ValidationPlot, plots.ValidationPlot, plots.PlotOptions{Title: title}, has(func(r *rundir.Run) int { return len(r.Evals) })},
+		{rundir.TrainingPlot, plots.TrainingPanels, plots.PlotOptions{}, has(func(r *rundir.Run) int { return len(r.Metrics) })},
 	} {
 		if !f.has {
 			continue
 		}
 		path := filepath.Join(dir, f.name)
-		if err := report.WriteFigure(path, func(w io.Writer) error { return f.draw(w, runs, f.opt) }); err != nil {
+		if err := plots.WriteFigure(path, func(w io.Writer) error { return f.draw(w, runs, f.opt) }); err != nil {
 			return nil, fmt.Errorf("draw %s: %w", path, err)
 		}
 		paths = append(paths, path)

@@ -265,9 +265,9 @@ func reportSweep(o *sweepOptions, sw *sweepdir.Sweep) error {
 	}
 	if o.json {
 		return printJSON(o.state.Out, struct {
-			Dir      string           `json:"dir"`
-			Files    []string         `json:"files"`
-			Analysis *report.Analysis `json:"analysis"`
+			Dir      string         `json:"dir"`
+			Files    []string       `json:"files"`
+			Analysis *report.Report `json:"analysis"`
 		}{o.dir, files, analysis})
 	}
 	if err := report.WriteSweepSummary(o.state.Out, analysis); err != nil {

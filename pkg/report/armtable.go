@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"grpo/pkg/analysis"
+
 	"grpo/pkg/stats"
 )
 
@@ -11,109 +13,112 @@ import (
 // arm's row; a column that no arm fills is left out.
 type armColumn struct {
 	head string
-	cell func(*ArmRow) string
+	cell func(*analysis.ArmResult) string
 	// text marks what is no number.
 	text bool
 }
 
-// absent is the cell of a figure that an arm has not.
-const absent = "n/a"
-
 // meanCell prints the mean of a figure, with so many decimals.
-func meanCell(digits int) func(Figure) string {
-	return func(f Figure) string { return decimals(f.Mean, digits) }
+func meanCell(digits int) func(analysis.Summary) string {
+	return func(f analysis.Summary) string { return analysis.Decimals(f.Mean, digits) }
 }
 
 // withInterval is "0.933 [0.912, 0.954]".
-func withInterval(digits int) func(Figure) string {
-	return func(f Figure) string {
-		s := decimals(f.Mean, digits)
+func withInterval(digits int) func(analysis.Summary) string {
+	return func(f analysis.Summary) string {
+		s := analysis.Decimals(f.Mean, digits)
 		if stats.IsFinite(f.Lo) {
-			s += fmt.Sprintf(" [%s, %s]", decimals(f.Lo, digits), decimals(f.Hi, digits))
+			s += fmt.Sprintf(" [%s, %s]", analysis.Decimals(f.Lo, digits), analysis.Decimals(f.Hi, digits))
 		}
 		return s
 	}
 }
 
 // withSeeds is "955.2 (970, 949, 940, 962)": the mean and each seed.
-func withSeeds(digits int) func(Figure) string {
-	return func(f Figure) string {
+func withSeeds(digits int) func(analysis.Summary) string {
+	return func(f analysis.Summary) string {
 		if f.N == 0 {
-			return absent
+			return analysis.Absent
 		}
 		each := make([]string, len(f.Values))
 		for i, v := range f.Values {
-			each[i] = decimals(v, 0)
+			each[i] = analysis.Decimals(v, 0)
 			if !stats.IsFinite(v) {
 				each[i] = "-"
 			}
 		}
-		return decimals(f.Mean, digits) + " (" + strings.Join(each, ", ") + ")"
+		return analysis.Decimals(f.Mean, digits) + " (" + strings.Join(each, ", ") + ")"
 	}
 }
 
 // threeDigits is for figures without a natural unit.
-func threeDigits(f Figure) string {
+func threeDigits(f analysis.Summary) string {
 	if f.N == 0 {
-		return absent
+		return analysis.Absent
 	}
-	return decimals(f.Mean, digitsFor(f.Mean))
+	return analysis.Decimals(f.Mean, analysis.DigitsFor(f.Mean))
 }
 
-func column1(head string, m *metric, cell func(Figure) string) armColumn {
-	return armColumn{head: head, cell: func(r *ArmRow) string { return cell(r.of(m)) }}
+func column1(head string, m *analysis.Metric, cell func(analysis.Summary) string) armColumn {
+	return armColumn{head: head, cell: func(r *analysis.ArmResult) string { return cell(r.Of(m)) }}
 }
 
 // armColumns are the columns of results.md.
 var armColumns = []armColumn{
-	{head: "arm", text: true, cell: func(r *ArmRow) string { return r.Name() }},
-	{head: "seeds", cell: func(r *ArmRow) string { return fmt.Sprint(r.of(finalMetric).N) }},
-	column1("final [95%]", finalMetric, withInterval(3)),
-	column1("best [95%]", bestMetric, withInterval(3)),
-	column1("greedy", greedyMetric, meanCell(3)),
-	column1("test [95%]", testMetric, withInterval(3)),
-	column1("unseen facts", unseenMetric, meanCell(3)),
-	column1("`correct_num`", correctMetric, withSeeds(1)),
-	column1("`error_num`", errorMetric, withSeeds(1)),
-	column1("formatted, right", formattedRightMetric, meanCell(1)),
-	column1("formatted, wrong", formattedWrongMetric, meanCell(1)),
-	column1("unformatted", unformattedMetric, meanCell(1)),
-	column1("steps to 50%", stepsTo50Metric, meanCell(1)),
-	column1("steps to 90%", stepsTo90Metric, meanCell(1)),
-	column1("length", lengthMetric, meanCell(1)),
-	column1("length, right", lengthRightMetric, meanCell(1)),
-	column1("length, wrong", lengthWrongMetric, meanCell(1)),
-	column1("entropy", entropyMetric, threeDigits),
-	column1("gradient norm", gradNormMetric, threeDigits),
-	column1("clip fraction", clipFractionMetric, threeDigits),
-	{head: "status", text: true, cell: func(r *ArmRow) string { return r.Status }},
+	{head: "arm", text: true, cell: func(r *analysis.ArmResult) string { return r.Name() }},
+	{head: "seeds", cell: func(r *analysis.ArmResult) string { return fmt.Sprint(r.Of(analysis.FinalMetric).N) }},
+	column1("final [95%]", analysis.FinalMetric, withInterval(3)),
+	column1("best [95%]", analysis.BestMetric, withInterval(3)),
+	column1("greedy", analysis.GreedyMetric, meanCell(3)),
+	column1("test [95%]", analysis.TestMetric, withInterval(3)),
+	column1("unseen facts", analysis.UnseenMetric, meanCell(3)),
+	column1("`correct_num`", analysis.CorrectMetric, withSeeds(1)),
+	column1("`error_num`", analysis.ErrorMetric, withSeeds(1)),
+	column1("formatted, right", analysis.FormattedRightMetric, meanCell(1)),
+	column1("formatted, wrong", analysis.FormattedWrongMetric, meanCell(1)),
+	column1("unformatted", analysis.UnformattedMetric, meanCell(1)),
+	column1("steps to 50%", analysis.StepsTo50Metric, meanCell(1)),
+	column1("steps to 90%", analysis.StepsTo90Metric, meanCell(1)),
+	column1("length", analysis.LengthMetric, meanCell(1)),
+	column1("length, right", analysis.LengthRightMetric, meanCell(1)),
+	column1("length, wrong", analysis.LengthWrongMetric, meanCell(1)),
+	column1("entropy", analysis.EntropyMetric, threeDigits),
+	column1("gradient norm", analysis.GradNormMetric, threeDigits),
+	column1("clip fraction", analysis.ClipFractionMetric, threeDigits),
+	{head: "status", text: true, cell: func(r *analysis.ArmResult) string { return r.Status }},
 }
 
 // terminalColumns are those that fit a terminal.
 var terminalColumns = []armColumn{
-	{head: "arm", text: true, cell: func(r *ArmRow) string { return r.Name() }},
-	column1("final\n[95% interval]", finalMetric, withInterval(3)),
-	column1("best", bestMetric, meanCell(3)),
-	column1("greedy", greedyMetric, meanCell(3)),
-	column1("test", testMetric, meanCell(3)),
-	{head: "correct/\nerror", cell: func(r *ArmRow) string { return slash(r.of(correctMetric), r.of(errorMetric), 1) }},
-	{head: "formatted\nright/wrong", cell: func(r *ArmRow) string { return slash(r.of(formattedRightMetric), r.of(formattedWrongMetric), 1) }},
-	column1("un-\nformatted", unformattedMetric, meanCell(1)),
-	{head: "steps to\n50%/90%", cell: func(r *ArmRow) string { return slash(r.of(stepsTo50Metric), r.of(stepsTo90Metric), 0) }},
-	column1("length", lengthMetric, meanCell(1)),
-	{head: "status", text: true, cell: func(r *ArmRow) string { return r.Status }},
+	{head: "arm", text: true, cell: func(r *analysis.ArmResult) string { return r.Name() }},
+	column1("final\n[95% interval]", analysis.FinalMetric, withInterval(3)),
+	column1("best", analysis.BestMetric, meanCell(3)),
+	column1("greedy", analysis.GreedyMetric, meanCell(3)),
+	column1("test", analysis.TestMetric, meanCell(3)),
+	{head: "correct/\nerror", cell: func(r *analysis.ArmResult) string {
+		return slash(r.Of(analysis.CorrectMetric), r.Of(analysis.ErrorMetric), 1)
+	}},
+	{head: "formatted\nright/wrong", cell: func(r *analysis.ArmResult) string {
+		return slash(r.Of(analysis.FormattedRightMetric), r.Of(analysis.FormattedWrongMetric), 1)
+	}},
+	column1("un-\nformatted", analysis.UnformattedMetric, meanCell(1)),
+	{head: "steps to\n50%/90%", cell: func(r *analysis.ArmResult) string {
+		return slash(r.Of(analysis.StepsTo50Metric), r.Of(analysis.StepsTo90Metric), 0)
+	}},
+	column1("length", analysis.LengthMetric, meanCell(1)),
+	{head: "status", text: true, cell: func(r *analysis.ArmResult) string { return r.Status }},
 }
 
 // slash is "955.2/68.8".
-func slash(x, y Figure, digits int) string {
+func slash(x, y analysis.Summary, digits int) string {
 	if x.N == 0 && y.N == 0 {
-		return absent
+		return analysis.Absent
 	}
-	return decimals(x.Mean, digits) + "/" + decimals(y.Mean, digits)
+	return analysis.Decimals(x.Mean, digits) + "/" + analysis.Decimals(y.Mean, digits)
 }
 
 // fill prints the arms' cells, leaving out columns that no arm fills.
-func fill(columns []armColumn, arms []ArmRow) ([]armColumn, [][]string) {
+func fill(columns []armColumn, arms []analysis.ArmResult) ([]armColumn, [][]string) {
 	var kept []armColumn
 	rows := make([][]string, len(arms))
 	for _, c := range columns {
@@ -121,7 +126,7 @@ func fill(columns []armColumn, arms []ArmRow) ([]armColumn, [][]string) {
 		some := c.text || len(arms) == 0
 		for i := range arms {
 			cells[i] = c.cell(&arms[i])
-			some = some || cells[i] != absent
+			some = some || cells[i] != analysis.Absent
 		}
 		if !some {
 			continue
@@ -158,10 +163,10 @@ func markdownTable(b *strings.Builder, columns []armColumn, rows [][]string) {
 	}
 }
 
-// tableNotes say what the columns are.
-func (a *Report) tableNotes() []string {
+// TableNotes say what the columns are.
+func (a *Report) TableNotes() []string {
 	on := "the validation problems"
-	if len(a.Arms) > 0 && a.Arms[0].Problems > 0 && a.sameProblems() {
+	if len(a.Arms) > 0 && a.Arms[0].Problems > 0 && a.SameProblems() {
 		on = fmt.Sprintf("%d validation problems", a.Arms[0].Problems)
 	}
 	out := []string{
@@ -184,22 +189,22 @@ func (a *Report) tableNotes() []string {
 // words, by arm where the arms differ in one.
 func (a *Report) levelsText(base string) []string {
 	var out []string
-	add := func(name string, shared float64, of func(ArmRow) float64) {
+	add := func(name string, shared float64, of func(analysis.ArmResult) float64) {
 		if stats.IsFinite(shared) {
-			out = append(out, name+" "+decimals(shared, 3))
+			out = append(out, name+" "+analysis.Decimals(shared, 3))
 			return
 		}
 		var each []string
 		for _, r := range a.Arms {
 			if stats.IsFinite(of(r)) {
-				each = append(each, r.Name()+" "+decimals(of(r), 3))
+				each = append(each, r.Name()+" "+analysis.Decimals(of(r), 3))
 			}
 		}
 		if len(each) > 0 {
 			out = append(out, name+" by arm: "+strings.Join(each, ", "))
 		}
 	}
-	add(base, a.Base, func(r ArmRow) float64 { return r.of(initialMetric).Mean })
-	add("majority-answer baseline", a.Majority, func(r ArmRow) float64 { return r.majority })
+	add(base, a.Base, func(r analysis.ArmResult) float64 { return r.Of(analysis.InitialMetric).Mean })
+	add("majority-answer baseline", a.Majority, func(r analysis.ArmResult) float64 { return r.Majority })
 	return out
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"grpo/pkg/analysis"
+
 	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
@@ -18,11 +20,11 @@ import (
 // CompareRow is a row of a comparison of folders: an arm of a sweep, or a run
 // by itself as an arm of one seed.
 type CompareRow struct {
-	Dir string `json:"dir"` // the folder of the sweep or run
-	Row ArmRow `json:"row"`
+	Dir string             `json:"dir"` // the folder of the sweep or run
+	Row analysis.ArmResult `json:"row"`
 	// WallS is the row's: this table is not written beside the runs, so that it
 	// may hold times.
-	WallS Figure `json:"wall_s"`
+	WallS analysis.Summary `json:"wall_s"`
 }
 
 // CompareFolders reads folders of runs, sweeps and studies and returns a row
@@ -31,7 +33,7 @@ type CompareRow struct {
 // differ in anything. It is an error when a folder is none of the three.
 func CompareFolders(dirs []string) ([]CompareRow, error) {
 	var out []CompareRow
-	for _, dir := range Distinct(dirs) {
+	for _, dir := range analysis.Distinct(dirs) {
 		rows, err := compareFolder(dir)
 		if err != nil {
 			return nil, err
@@ -75,7 +77,7 @@ func compareFolder(dir string) ([]CompareRow, error) {
 	if err != nil {
 		return nil, notAFolder(dir, err)
 	}
-	a, err := readAbout(run)
+	a, err := analysis.ReadInfo(run)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +96,7 @@ func notAFolder(dir string, err error) error {
 }
 
 // sweepOfOne is a run as a sweep of one arm and one seed.
-func sweepOfOne(dir string, a about) *sweepdir.Sweep {
+func sweepOfOne(dir string, a analysis.RunInfo) *sweepdir.Sweep {
 	e := sweepdir.Entry{Dir: ".", Config: "-"}
 	if a.Seed != nil {
 		e.Seed = *a.Seed
@@ -102,7 +104,7 @@ func sweepOfOne(dir string, a about) *sweepdir.Sweep {
 	return &sweepdir.Sweep{
 		Dir: dir,
 		Manifest: sweepdir.Manifest{
-			Arms:  []sweepdir.Arm{{Name: a.Name + ", " + a.seed()}},
+			Arms:  []sweepdir.Arm{{Name: a.Name + ", " + a.SeedText()}},
 			Seeds: []uint64{e.Seed}, Runs: []sweepdir.Entry{e},
 		},
 		Runs: []sweepdir.RunState{sweepdir.StateOf(dir, e)},
@@ -110,13 +112,13 @@ func sweepOfOne(dir string, a about) *sweepdir.Sweep {
 }
 
 func compareRows(dir string, sw *sweepdir.Sweep) ([]CompareRow, error) {
-	a, err := Analyse(sw)
+	a, err := analysis.Analyse(sw)
 	if err != nil {
 		return nil, err
 	}
 	var out []CompareRow
 	for _, r := range a.Arms {
-		out = append(out, CompareRow{Dir: dir, Row: r, WallS: r.of(wallMetric)})
+		out = append(out, CompareRow{Dir: dir, Row: r, WallS: r.Of(analysis.WallMetric)})
 	}
 	return out, nil
 }
@@ -135,10 +137,10 @@ func compareColumns() []compareColumn {
 		{name: "dir", text: func(r *CompareRow) string { return textutil.Printable(filepath.ToSlash(r.Dir), 0) }},
 		{name: "arm", text: func(r *CompareRow) string { return r.Row.Name() }},
 		{name: "status", text: func(r *CompareRow) string { return r.Row.Status }},
-		{name: "seeds", number: func(r *CompareRow) float64 { return float64(r.Row.of(finalMetric).N) }},
+		{name: "seeds", number: func(r *CompareRow) float64 { return float64(r.Row.Of(analysis.FinalMetric).N) }},
 	}
-	for _, spec := range metrics {
-		out = append(out, compareColumn{name: spec.name, number: func(r *CompareRow) float64 { return r.Row.of(spec).Mean }})
+	for _, spec := range analysis.Metrics {
+		out = append(out, compareColumn{name: spec.Name, number: func(r *CompareRow) float64 { return r.Row.Of(spec).Mean }})
 	}
 	return out
 }

@@ -6,30 +6,32 @@ import (
 	"strconv"
 	"strings"
 
+	"grpo/pkg/analysis"
+
 	"grpo/pkg/rundir"
 )
 
 // comparePrinted are the columns for people, behind the folder.
 var comparePrinted = []armColumn{
-	{head: "arm", text: true, cell: func(r *ArmRow) string { return r.Name() }},
-	{head: "seeds", cell: func(r *ArmRow) string { return strconv.Itoa(r.of(finalMetric).N) }},
-	column1("final\n[95% interval]", finalMetric, withInterval(3)),
-	column1("best", bestMetric, meanCell(3)),
-	column1("greedy", greedyMetric, meanCell(3)),
-	column1("test", testMetric, meanCell(3)),
-	column1("`correct_num`", correctMetric, meanCell(1)),
-	column1("`error_num`", errorMetric, meanCell(1)),
-	column1("steps\nto 90%", stepsTo90Metric, meanCell(0)),
-	column1("length", lengthMetric, meanCell(1)),
-	column1("entropy", entropyMetric, threeDigits),
-	column1("gradient\nnorm", gradNormMetric, threeDigits),
-	column1("seconds", wallMetric, meanCell(1)),
-	{head: "status", text: true, cell: func(r *ArmRow) string { return r.Status }},
+	{head: "arm", text: true, cell: func(r *analysis.ArmResult) string { return r.Name() }},
+	{head: "seeds", cell: func(r *analysis.ArmResult) string { return strconv.Itoa(r.Of(analysis.FinalMetric).N) }},
+	column1("final\n[95% interval]", analysis.FinalMetric, withInterval(3)),
+	column1("best", analysis.BestMetric, meanCell(3)),
+	column1("greedy", analysis.GreedyMetric, meanCell(3)),
+	column1("test", analysis.TestMetric, meanCell(3)),
+	column1("`correct_num`", analysis.CorrectMetric, meanCell(1)),
+	column1("`error_num`", analysis.ErrorMetric, meanCell(1)),
+	column1("steps\nto 90%", analysis.StepsTo90Metric, meanCell(0)),
+	column1("length", analysis.LengthMetric, meanCell(1)),
+	column1("entropy", analysis.EntropyMetric, threeDigits),
+	column1("gradient\nnorm", analysis.GradNormMetric, threeDigits),
+	column1("seconds", analysis.WallMetric, meanCell(1)),
+	{head: "status", text: true, cell: func(r *analysis.ArmResult) string { return r.Status }},
 }
 
 // compareCells are the heads and cells of the table for people.
 func compareCells(rows []CompareRow) ([]armColumn, [][]string) {
-	arms := make([]ArmRow, len(rows))
+	arms := make([]analysis.ArmResult, len(rows))
 	for i, r := range rows {
 		arms[i] = r.Row
 	}
@@ -58,7 +60,7 @@ func compareNotes(rows []CompareRow) string {
 			}
 		}
 	}
-	if all := distinct(runs, runSettings); len(all) > 1 {
+	if all := analysis.Unique(runs, analysis.RunSettings); len(all) > 1 {
 		return compareNote + " These were evaluated with different settings (" + strings.Join(all, "; ") + "), so their rewards are not comparable."
 	}
 	return compareNote
@@ -99,7 +101,7 @@ func WriteCompareCSV(w io.Writer, rows []CompareRow) error {
 	out := csv.NewWriter(w)
 	var head []string
 	columns := compareColumns()
-	figures := len(columns) - len(metrics)
+	figures := len(columns) - len(analysis.Metrics)
 	for i, c := range columns {
 		head = append(head, c.name)
 		if i >= figures {
@@ -118,7 +120,7 @@ func WriteCompareCSV(w io.Writer, rows []CompareRow) error {
 			}
 			line = append(line, exact(c.number(&rows[i])))
 			if k >= figures {
-				f := rows[i].Row.of(metrics[k-figures])
+				f := rows[i].Row.Of(analysis.Metrics[k-figures])
 				line = append(line, exact(f.Lo), exact(f.Hi))
 			}
 		}

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"grpo/pkg/plots"
+
 	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -61,7 +63,7 @@ type htmlFigure struct {
 
 // Wide says that the figure needs the width of the page to be read: it has
 // several panels.
-func (f htmlFigure) Wide() bool { return f.Width > int(1.2*pageWidth*defaultDPI) }
+func (f htmlFigure) Wide() bool { return f.Width > int(1.2*plots.PageWidth*plots.DefaultDPI) }
 
 // pairUp gives the last of an odd number of figures that are next to each other
 // in pairs a row of its own, so that no half of a row is empty.
@@ -99,7 +101,7 @@ type htmlBase struct{ Heading, Text string }
 // configuration. figures are those of [DrawSweep]. The page needs nothing
 // outside itself; it has links to the figures' own files beside it and, where
 // it lies in the sweep's folder, to those of the runs.
-func WriteHTML(path string, a *Report, figures []Drawing) error {
+func WriteHTML(path string, a *Report, figures []plots.Drawing) error {
 	m := a.Sweep.Manifest
 	p := page{Title: titleOf(m), Lead: a.lead(), Sweep: newHTMLSweep(a, figures, "", filepath.Dir(path) == filepath.Clean(a.Sweep.Dir))}
 	p.Made = htmlMade{
@@ -143,7 +145,7 @@ func integrity(text []byte) string {
 
 // newHTMLSweep prepares an analysis for the page; links to files lead below
 // folder, and to runs only where runs says that they are there.
-func newHTMLSweep(a *Report, figures []Drawing, folder string, runs bool) *htmlSweep {
+func newHTMLSweep(a *Report, figures []plots.Drawing, folder string, runs bool) *htmlSweep {
 	s := &htmlSweep{
 		Question: a.Verdict.Question, Headline: a.Verdict.Headline,
 		Lines: a.Verdict.Lines, Caveats: a.Verdict.Caveats, Missing: a.Verdict.Missing,
@@ -210,7 +212,7 @@ func (a *Report) lead() string {
 			states = append(states, fmt.Sprintf("%d %s", s.n, s.what))
 		}
 	}
-	out := fmt.Sprintf("%s × %s = %s", textutil.Count(len(a.Arms), "arm"), textutil.Count(len(a.Sweep.Manifest.Seeds), "seed"), textutil.Count(a.runs(), "run"))
+	out := fmt.Sprintf("%s × %s = %s", textutil.Count(len(a.Arms), "arm"), textutil.Count(len(a.Sweep.Manifest.Seeds), "seed"), textutil.Count(a.Runs(), "run"))
 	if len(states) > 0 {
 		out += ": " + strings.Join(states, ", ")
 	}

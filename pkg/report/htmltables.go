@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"grpo/pkg/analysis"
+
 	"go.yaml.in/yaml/v3"
 
 	"grpo/pkg/rundir"
@@ -56,7 +58,7 @@ func (c htmlCell) Words() []word {
 
 // armsHTML is the table of arms, with the columns of results.md.
 func (a *Report) armsHTML() htmlTable {
-	t := htmlTable{Label: "Results by arm", Notes: a.tableNotes()}
+	t := htmlTable{Label: "Results by arm", Notes: a.TableNotes()}
 	columns, rows := fill(armColumns, a.Arms)
 	// The final reward and what became of the arm stand beside its name, where a
 	// narrow screen shows them.
@@ -112,8 +114,8 @@ func (a *Report) comparisonsHTML(wanted func(metric string) bool) htmlTable {
 		if c.N == 0 || !wanted(c.Metric) {
 			continue
 		}
-		n := numbersOf(finalMetric, 0)
-		if c.Kind != KindInteraction {
+		n := analysis.FormatOf(analysis.FinalMetric, 0)
+		if c.Kind != analysis.KindInteraction {
 			n = a.metricNumbers(c)
 		}
 		cells := a.comparisonCells(c, n)
@@ -121,7 +123,7 @@ func (a *Report) comparisonsHTML(wanted func(metric string) bool) htmlTable {
 			{Text: cells.a + " − " + cells.b, Sort: fmt.Sprint(i)},
 			{Text: a.metricLabel(c.Metric), Class: "text short"},
 			{Text: cells.difference}, {Text: cells.each}, {Text: fmt.Sprint(c.N)},
-			{Text: pValue(c.P), Sort: exact(c.P)}, {Text: pValue(c.PHolm), Sort: exact(c.PHolm)},
+			{Text: analysis.PValue(c.P), Sort: exact(c.P)}, {Text: analysis.PValue(c.PHolm), Sort: exact(c.PHolm)},
 			{Text: cells.separable, Class: "text"}, {Text: cells.needed, Sort: fmt.Sprint(c.SeedsNeeded)},
 		}})
 	}
@@ -142,19 +144,19 @@ func (a *Report) runsHTML(folder string, linked bool) htmlTable {
 	for k := range a.Arms {
 		r := &a.Arms[k]
 		for i, s := range r.Runs {
-			value := func(f Figure, digits int) htmlCell {
+			value := func(f analysis.Summary, digits int) htmlCell {
 				if i >= len(f.Values) {
-					return htmlCell{Text: absent}
+					return htmlCell{Text: analysis.Absent}
 				}
-				return htmlCell{Text: decimals(f.Values[i], digits)}
+				return htmlCell{Text: analysis.Decimals(f.Values[i], digits)}
 			}
 			what := htmlCell{Text: runOutcome(s), Class: "text long"}
 			if s.State == rundir.StateDiverged || s.State == rundir.StateFailed || s.State == sweepdir.Dead {
 				what.Class += " bad"
 			}
-			bestStep := htmlCell{Text: absent}
+			bestStep := htmlCell{Text: analysis.Absent}
 			if s.Run != nil {
-				if e := evaluation(s.Run, rundir.SplitVal, best); e != nil {
+				if e := analysis.Evaluation(s.Run, rundir.SplitVal, analysis.AtBest); e != nil {
 					bestStep.Text = fmt.Sprint(e.Step)
 				}
 			}
@@ -163,10 +165,10 @@ func (a *Report) runsHTML(folder string, linked bool) htmlTable {
 				where.Link = link(folder, s.Dir+"/")
 			}
 			t.Rows = append(t.Rows, htmlRow{Cells: []htmlCell{
-				{Text: r.Name(), Sort: fmt.Sprint(k)}, {Text: fmt.Sprint(s.Seed)}, value(r.of(finalMetric), 3), what,
-				value(r.of(bestMetric), 3), bestStep, value(r.of(greedyMetric), 3), value(r.of(testMetric), 3), value(r.of(unseenMetric), 3),
-				value(r.of(correctMetric), 0), value(r.of(errorMetric), 0), value(r.of(lengthMetric), 1),
-				value(r.of(entropyMetric), 4), value(r.of(gradNormMetric), 4), value(r.of(wallMetric), 1), where,
+				{Text: r.Name(), Sort: fmt.Sprint(k)}, {Text: fmt.Sprint(s.Seed)}, value(r.Of(analysis.FinalMetric), 3), what,
+				value(r.Of(analysis.BestMetric), 3), bestStep, value(r.Of(analysis.GreedyMetric), 3), value(r.Of(analysis.TestMetric), 3), value(r.Of(analysis.UnseenMetric), 3),
+				value(r.Of(analysis.CorrectMetric), 0), value(r.Of(analysis.ErrorMetric), 0), value(r.Of(analysis.LengthMetric), 1),
+				value(r.Of(analysis.EntropyMetric), 4), value(r.Of(analysis.GradNormMetric), 4), value(r.Of(analysis.WallMetric), 1), where,
 			}})
 		}
 	}
@@ -178,8 +180,8 @@ func runOutcome(s sweepdir.RunState) string {
 	out := s.State
 	if s.Run != nil {
 		// What can't be read of a configuration is only the number of steps.
-		about, _ := readAbout(s.Run)
-		out = outcome(s.Run, about)
+		about, _ := analysis.ReadInfo(s.Run)
+		out = analysis.Outcome(s.Run, about)
 		if s.State == sweepdir.Dead {
 			out = "dead: " + out
 		}
@@ -214,7 +216,7 @@ func (a *Report) madePart(heading string) htmlMadePart {
 	}
 	for k, arm := range m.Arms {
 		values := settings(m, k)
-		row := htmlRow{Cells: []htmlCell{{Text: ArmRow{Arm: arm}.Name(), Sort: fmt.Sprint(k)}}}
+		row := htmlRow{Cells: []htmlCell{{Text: analysis.ArmResult{Arm: arm}.Name(), Sort: fmt.Sprint(k)}}}
 		for _, key := range keys {
 			row.Cells = append(row.Cells, htmlCell{Text: values(key), Class: "text"})
 		}
@@ -250,7 +252,7 @@ func settings(m sweepdir.Manifest, arm int) func(key string) string {
 					return o.Value
 				}
 			}
-			return absent
+			return analysis.Absent
 		case string:
 			if v == "" {
 				return "(empty)"

@@ -7,6 +7,8 @@ import (
 	"math"
 	"strings"
 
+	"grpo/pkg/analysis"
+
 	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
@@ -20,7 +22,7 @@ func WriteMarkdown(w io.Writer, runs []*rundir.Run) error {
 	if len(runs) == 0 {
 		return errors.New("write markdown: there are no runs")
 	}
-	all, err := aboutAll(runs)
+	all, err := analysis.ReadSeedInfos(runs)
 	if err != nil {
 		return err
 	}
@@ -40,11 +42,11 @@ func WriteMarkdown(w io.Writer, runs []*rundir.Run) error {
 	}
 	b.WriteString(" outcome |\n| --- |" + strings.Repeat(" ---: |", len(columns)) + " --- |\n")
 	for i, r := range runs {
-		fmt.Fprintf(&b, "| %s |", strings.TrimPrefix(all[i].seed(), "seed "))
+		fmt.Fprintf(&b, "| %s |", strings.TrimPrefix(all[i].SeedText(), "seed "))
 		for _, c := range columns {
 			b.WriteString(" " + c.cell(r) + " |")
 		}
-		b.WriteString(" " + escapeMarkdown(outcome(r, all[i])) + " |\n")
+		b.WriteString(" " + escapeMarkdown(analysis.Outcome(r, all[i])) + " |\n")
 	}
 	if len(runs) > 1 {
 		b.WriteString("| mean ± sd |")
@@ -75,7 +77,7 @@ func (c markdownColumn) cell(r *rundir.Run) string {
 	case c.show != nil:
 		return c.show(r)
 	}
-	return decimals(*v, c.digits)
+	return analysis.Decimals(*v, c.digits)
 }
 
 // mean is the mean and the standard deviation over the finished runs that have
@@ -91,9 +93,9 @@ func (c markdownColumn) mean(runs []*rundir.Run) string {
 	m, sd, n := stats.MeanSD(values)
 	// A mean of counts needs a decimal of its own.
 	digits := max(c.digits, 1)
-	s := decimals(m, digits)
+	s := analysis.Decimals(m, digits)
 	if n > 1 {
-		s += " ± " + decimals(sd, digits)
+		s += " ± " + analysis.Decimals(sd, digits)
 	}
 	if n > 0 && n < len(runs) {
 		s += fmt.Sprintf(" (%d of %d runs)", n, len(runs))
@@ -102,33 +104,33 @@ func (c markdownColumn) mean(runs []*rundir.Run) string {
 }
 
 var markdownColumns = []markdownColumn{
-	rewardColumn("before, sampled", rundir.SplitVal, before, rundir.DecodingSampled, nil),
-	rewardColumn("after, sampled [95% interval]", rundir.SplitVal, after, rundir.DecodingSampled,
+	rewardColumn("before, sampled", rundir.SplitVal, analysis.AtStart, rundir.DecodingSampled, nil),
+	rewardColumn("after, sampled [95% interval]", rundir.SplitVal, analysis.AtEnd, rundir.DecodingSampled,
 		func(e rundir.Eval, c rundir.Counts) string { return rewardWithInterval(c) }),
-	rewardColumn("after, greedy", rundir.SplitVal, after, rundir.DecodingGreedy, nil),
-	rewardColumn("best, sampled (step)", rundir.SplitVal, best, rundir.DecodingSampled,
+	rewardColumn("after, greedy", rundir.SplitVal, analysis.AtEnd, rundir.DecodingGreedy, nil),
+	rewardColumn("best, sampled (step)", rundir.SplitVal, analysis.AtBest, rundir.DecodingSampled,
 		func(e rundir.Eval, c rundir.Counts) string {
-			return fmt.Sprintf("%s (%d)", decimals(c.AnswerReward, 3), e.Step)
+			return fmt.Sprintf("%s (%d)", analysis.Decimals(c.AnswerReward, 3), e.Step)
 		}),
 	countColumn("`correct_num`", 0, func(c rundir.Counts) float64 { return float64(c.CorrectNum) }),
 	countColumn("`error_num`", 0, func(c rundir.Counts) float64 { return float64(c.ErrorNum) }),
 	countColumn("formatted, wrong", 0, func(c rundir.Counts) float64 { return float64(c.FormattedWrong) }),
 	countColumn("unformatted", 0, func(c rundir.Counts) float64 { return float64(c.Unformatted) }),
 	countColumn("length", 1, func(c rundir.Counts) float64 { return c.Length }),
-	rewardColumn("unseen facts, sampled", rundir.SplitUnseen, after, rundir.DecodingSampled, nil),
-	rewardColumn("unseen facts, greedy", rundir.SplitUnseen, after, rundir.DecodingGreedy, nil),
-	rewardColumn("test, sampled", rundir.SplitTest, after, rundir.DecodingSampled, nil),
-	rewardColumn("test, greedy", rundir.SplitTest, after, rundir.DecodingGreedy, nil),
+	rewardColumn("unseen facts, sampled", rundir.SplitUnseen, analysis.AtEnd, rundir.DecodingSampled, nil),
+	rewardColumn("unseen facts, greedy", rundir.SplitUnseen, analysis.AtEnd, rundir.DecodingGreedy, nil),
+	rewardColumn("test, sampled", rundir.SplitTest, analysis.AtEnd, rundir.DecodingSampled, nil),
+	rewardColumn("test, greedy", rundir.SplitTest, analysis.AtEnd, rundir.DecodingGreedy, nil),
 }
 
 // rewardColumn is the answer reward of a split and decoding at a moment.
-func rewardColumn(head, split string, when moment, decoding string, show func(rundir.Eval, rundir.Counts) string) markdownColumn {
+func rewardColumn(head, split string, when analysis.EvalPoint, decoding string, show func(rundir.Eval, rundir.Counts) string) markdownColumn {
 	find := func(r *rundir.Run) (*rundir.Eval, *rundir.Counts) {
-		e := evaluation(r, split, when)
+		e := analysis.Evaluation(r, split, when)
 		if e == nil {
 			return nil, nil
 		}
-		return e, decoded(*e, decoding)
+		return e, analysis.DecodedCounts(*e, decoding)
 	}
 	c := markdownColumn{head: head, digits: 3, value: func(r *rundir.Run) *float64 {
 		if _, counts := find(r); counts != nil {
@@ -148,7 +150,7 @@ func rewardColumn(head, split string, when moment, decoding string, show func(ru
 // countColumn is a figure of the last sampled validation.
 func countColumn(head string, digits int, figure func(rundir.Counts) float64) markdownColumn {
 	return markdownColumn{head: head, digits: digits, value: func(r *rundir.Run) *float64 {
-		e := evaluation(r, rundir.SplitVal, after)
+		e := analysis.Evaluation(r, rundir.SplitVal, analysis.AtEnd)
 		if e == nil {
 			return nil
 		}
@@ -161,13 +163,13 @@ func markdownNotes(runs []*rundir.Run) string {
 	var b strings.Builder
 	var evals []rundir.Eval
 	for _, r := range runs {
-		if e := anyValidation(r); e != nil {
+		if e := analysis.AnyValidation(r); e != nil {
 			evals = append(evals, *e)
 		}
 	}
-	sizes := common(evals, func(e rundir.Eval) string {
+	sizes := analysis.Common(evals, func(e rundir.Eval) string {
 		return fmt.Sprintf("%d problems; always answering %q is right on %s of them",
-			e.Sampled.N, e.MajorityAnswer, decimals(e.MajorityBaseline, 3))
+			e.Sampled.N, e.MajorityAnswer, analysis.Decimals(e.MajorityBaseline, 3))
 	})
 	if sizes != "" {
 		b.WriteString("Validation: " + escapeMarkdown(sizes) + ". ")
@@ -185,14 +187,6 @@ func markdownNotes(runs []*rundir.Run) string {
 	}
 	b.WriteString(" The best step is chosen on the same validation problems, so its reward flatters.\n")
 	return b.String()
-}
-
-// anyValidation is the last validation, or the first one if there is no other.
-func anyValidation(r *rundir.Run) *rundir.Eval {
-	if e := evaluation(r, rundir.SplitVal, after); e != nil {
-		return e
-	}
-	return evaluation(r, rundir.SplitVal, before)
 }
 
 // escapeMarkdown keeps foreign text inside its cell or paragraph: it makes no

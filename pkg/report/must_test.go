@@ -3,12 +3,14 @@ package report
 import (
 	"testing"
 
+	"grpo/pkg/analysis"
+
 	"grpo/pkg/sweepdir"
 )
 
-func mustAnalyse(t testing.TB, sw *sweepdir.Sweep) *Analysis {
+func mustAnalyse(t testing.TB, sw *sweepdir.Sweep) *analysis.Analysis {
 	t.Helper()
-	a, err := Analyse(sw)
+	a, err := analysis.Analyse(sw)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,12 @@
 package report
 
+import (
+	"grpo/pkg/analysis"
+)
+
 // Report is an analysis with its verdict in words.
 type Report struct {
-	*Analysis
+	*analysis.Analysis
 	Verdict Verdict
 }
 
@@ -16,15 +20,15 @@ type Verdict struct {
 }
 
 // New puts an analysis into words.
-func New(a *Analysis) *Report {
+func New(a *analysis.Analysis) *Report {
 	r := &Report{Analysis: a}
 	r.Verdict = r.verdict()
 	return r
 }
 
 // comparisonResults are the comparisons with their sentences.
-func (a *Report) comparisonResults() []Comparison {
-	out := append([]Comparison{}, a.Comparisons...)
+func (a *Report) comparisonResults() []analysis.Comparison {
+	out := append([]analysis.Comparison{}, a.Comparisons...)
 	for i := range out {
 		out[i].Text = a.text(&out[i])
 	}
@@ -32,8 +36,8 @@ func (a *Report) comparisonResults() []Comparison {
 }
 
 // text is the sentence of a comparison.
-func (a *Report) text(c *Comparison) string {
-	if c.Kind == KindInteraction {
+func (a *Report) text(c *analysis.Comparison) string {
+	if c.Kind == analysis.KindInteraction {
 		return a.interactionText(c)
 	}
 	return a.comparisonText(c)

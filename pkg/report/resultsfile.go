@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"grpo/pkg/analysis"
+
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
@@ -34,9 +36,9 @@ type Results struct {
 	Majority       float64 `json:"majority"`
 	MajorityAnswer string  `json:"majority_answer"`
 
-	Arms        []ArmRow     `json:"arms"`
-	Comparisons []Comparison `json:"comparisons"`
-	Verdict     Verdict      `json:"verdict"`
+	Arms        []analysis.ArmResult  `json:"arms"`
+	Comparisons []analysis.Comparison `json:"comparisons"`
+	Verdict     Verdict               `json:"verdict"`
 }
 
 // Results puts the analysis into the form of results.json.
@@ -45,7 +47,7 @@ func (a *Report) Results() Results {
 	r := Results{
 		Format: resultsFormat, Command: m.Command, Name: m.Name, Title: m.Title, Hash: m.Hash,
 		Seeds: m.Seeds, Level: stats.Level, Interval: "student_t",
-		Runs: a.runs(), Finished: a.finished(),
+		Runs: a.Runs(), Finished: a.Finished(),
 		Base: a.Base, Majority: a.Majority, MajorityAnswer: a.MajorityAnswer,
 		Arms: a.Arms, Comparisons: a.comparisonResults(), Verdict: a.Verdict,
 	}

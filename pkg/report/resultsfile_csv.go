@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"grpo/pkg/analysis"
+
 	"grpo/internal/words"
 	"grpo/pkg/stats"
 )
@@ -39,15 +41,15 @@ func (a *Report) csv() ([]byte, error) {
 	for _, s := range m.Seeds {
 		head = append(head, fmt.Sprintf("diverged_at_seed%d", s))
 	}
-	for _, metric := range metrics {
-		if metric.timed {
+	for _, metric := range analysis.Metrics {
+		if metric.Timed {
 			continue
 		}
 		for _, part := range []string{"mean", "sd", "lo", "hi", "n"} {
-			head = append(head, metric.name+"_"+part)
+			head = append(head, metric.Name+"_"+part)
 		}
 		for _, s := range m.Seeds {
-			head = append(head, fmt.Sprintf("%s_seed%d", metric.name, s))
+			head = append(head, fmt.Sprintf("%s_seed%d", metric.Name, s))
 		}
 	}
 	var b bytes.Buffer
@@ -64,7 +66,7 @@ func (a *Report) csv() ([]byte, error) {
 	return b.Bytes(), w.Error()
 }
 
-func (a *Report) csvRow(r *ArmRow) []string {
+func (a *Report) csvRow(r *analysis.ArmResult) []string {
 	m := &a.Sweep.Manifest
 	row := []string{csvText(r.Arm.Name), csvText(r.Arm.Label), strconv.FormatBool(r.Arm.Control)}
 	for k := range m.Axes {
@@ -85,11 +87,11 @@ func (a *Report) csvRow(r *ArmRow) []string {
 		}
 		row = append(row, cell)
 	}
-	for _, metric := range metrics {
-		if metric.timed {
+	for _, metric := range analysis.Metrics {
+		if metric.Timed {
 			continue
 		}
-		f := r.of(metric)
+		f := r.Of(metric)
 		row = append(row, exact(f.Mean), exact(f.SD), exact(f.Lo), exact(f.Hi), strconv.Itoa(f.N))
 		for _, v := range f.Values {
 			row = append(row, exact(v))

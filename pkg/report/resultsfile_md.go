@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"grpo/pkg/analysis"
+
 	"grpo/pkg/stats"
 )
 
@@ -46,7 +48,7 @@ func (a *Report) Markdown() string {
 		}
 	}
 	markdownTable(&b, columns, rows)
-	b.WriteString("\n" + strings.Join(a.tableNotes(), " ") + "\n")
+	b.WriteString("\n" + strings.Join(a.TableNotes(), " ") + "\n")
 	a.markdownComparisons(&b)
 	return b.String()
 }
@@ -57,7 +59,7 @@ func (a *Report) markdownComparisons(b *strings.Builder) {
 		{head: "A", text: true}, {head: "B", text: true}, {head: "mean of A - B, points [95% interval]"}, {head: "each seed"}, {head: "seeds"},
 		{head: "p"}, {head: "p, adjusted"}, {head: "separable", text: true}, {head: "seeds needed"},
 	}
-	points := numbersOf(finalMetric, 0)
+	points := analysis.FormatOf(analysis.FinalMetric, 0)
 	var rows [][]string
 	for i := range a.Comparisons {
 		c := &a.Comparisons[i]
@@ -67,7 +69,7 @@ func (a *Report) markdownComparisons(b *strings.Builder) {
 		cells := a.comparisonCells(c, points)
 		rows = append(rows, []string{
 			escapeMarkdown(cells.a), escapeMarkdown(cells.b), cells.difference, cells.each,
-			fmt.Sprint(c.N), pValue(c.P), pValue(c.PHolm), cells.separable, cells.needed,
+			fmt.Sprint(c.N), analysis.PValue(c.P), analysis.PValue(c.PHolm), cells.separable, cells.needed,
 		})
 	}
 	if len(rows) == 0 {
@@ -84,10 +86,10 @@ const comparisonNote = "Mean of the differences paired over seeds, with its 95% 
 // comparisonCells are the cells of a comparison in the tables.
 type comparisonCells struct{ a, b, difference, each, separable, needed string }
 
-func (a *Report) comparisonCells(c *Comparison, n numbers) comparisonCells {
-	out := comparisonCells{a: c.A, b: c.B, difference: n.bare(c.Mean) + n.interval(c.Lo, c.Hi), separable: "no", needed: c.needed()}
-	if c.Kind == KindPair {
-		out.a, out.b = a.Arms[c.a].Name(), a.Arms[c.b].Name()
+func (a *Report) comparisonCells(c *analysis.Comparison, n analysis.NumberFormat) comparisonCells {
+	out := comparisonCells{a: c.A, b: c.B, difference: n.Bare(c.Mean) + n.Interval(c.Lo, c.Hi), separable: "no", needed: c.Needed()}
+	if c.Kind == analysis.KindPair {
+		out.a, out.b = a.Arms[c.ArmA].Name(), a.Arms[c.ArmB].Name()
 	}
 	if c.Separable {
 		out.separable = "yes"
@@ -96,7 +98,7 @@ func (a *Report) comparisonCells(c *Comparison, n numbers) comparisonCells {
 	for i, d := range c.Diffs {
 		each[i] = "-"
 		if stats.IsFinite(d) {
-			each[i] = n.bare(d)
+			each[i] = n.Bare(d)
 		}
 	}
 	out.each = strings.Join(each, ", ")

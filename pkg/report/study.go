@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"grpo/pkg/analysis"
+	"grpo/pkg/plots"
+
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
@@ -23,12 +26,12 @@ import (
 //
 // It is an error when there are not as many analyses as parts.
 func WriteStudy(dir string, st sweepdir.Study, parts []*Report) ([]string, error) {
-	return writeStudyAt(defaultDPI, dir, st, parts)
+	return writeStudyAt(plots.DefaultDPI, dir, st, parts)
 }
 
 // writeStudyAt is [WriteStudy] with figures of another resolution.
 func writeStudyAt(dpi int, dir string, st sweepdir.Study, parts []*Report) ([]string, error) {
-	st = printableStudy(st)
+	st = analysis.PrintableStudy(st)
 	if len(parts) != len(st.Parts) {
 		return nil, fmt.Errorf("write study: %d analyses for %d parts", len(parts), len(st.Parts))
 	}
@@ -241,7 +244,7 @@ func studyMarkdown(st sweepdir.Study, parts []*Report) string {
 			continue
 		}
 		b.WriteString(within(a))
-		for _, f := range newSweepView(a.Analysis).mainFiles() {
+		for _, f := range plots.NewSweepView(a.Analysis).MainFiles() {
 			fmt.Fprintf(&b, "\n![%s](%s)\n", f, link(p.Name, f))
 		}
 		fmt.Fprintf(&b, "\nEvery run, and how they trained: [%s](%s).\n", path.Join(p.Name, sweepdir.ReportHTML), link(p.Name, sweepdir.ReportHTML))

@@ -11,14 +11,17 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/reporttest"
+	"grpo/pkg/analysis"
+
 	"pgregory.net/rapid"
 
 	"grpo/pkg/sweepdir"
 )
 
 func drawnStudy(t *testing.T) (sweepdir.Study, []*Report) {
-	rates := mustReport(t, drawnSweep(2, rateAxis("1e-4", "3e-4", "1e-3", "3e-3", "1e-2"), rateArms()...))
-	arms := mustReport(t, drawnSweep(3, nil, manyArms(2)...))
+	rates := mustReport(t, reporttest.DrawnSweep(2, reporttest.RatesAxis("1e-4", "3e-4", "1e-3", "3e-3", "1e-2"), reporttest.RateArms()...))
+	arms := mustReport(t, reporttest.DrawnSweep(3, nil, reporttest.ManyArms(2)...))
 	return sweepdir.Study{
 		Format: sweepdir.FormatVersion, Hash: "0badcafe", Name: "assignment", Title: "Four experiments", Argv: []string{"grpo", "assignment", "--seeds", "2"},
 		Parts: []sweepdir.Part{
@@ -132,7 +135,7 @@ func TestStudyTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Parts) != 3 || got.Parts[2].Results != nil || got.Parts[1].Chosen == "" || got.Parts[0].Results.Arms[2].of(finalMetric).Mean != parts[0].Arms[2].of(finalMetric).Mean {
+	if len(got.Parts) != 3 || got.Parts[2].Results != nil || got.Parts[1].Chosen == "" || got.Parts[0].Results.Arms[2].Of(analysis.FinalMetric).Mean != parts[0].Arms[2].Of(analysis.FinalMetric).Mean {
 		t.Errorf("read back as %+v", got)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"grpo/pkg/plots"
+
 	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -33,7 +35,7 @@ func newStudyPage(dpi int, st sweepdir.Study, parts []*Report) (page, error) {
 		}
 		h.Heading = fmt.Sprintf("%d. %s", i+1, h.Question)
 		if a != nil {
-			figures, err := drawSweep(a.Analysis, dpi, newSweepView(a.Analysis).isMain)
+			figures, err := plots.DrawSweepAt(a.Analysis, dpi, func(file string) bool { return plots.NewSweepView(a.Analysis).IsMain(file) })
 			if err != nil {
 				return page{}, fmt.Errorf("part %s: %w", part.Name, err)
 			}
@@ -42,7 +44,7 @@ func newStudyPage(dpi int, st sweepdir.Study, parts []*Report) (page, error) {
 			h.Short = fmt.Sprintf("%d. %s", i+1, titleOf(a.Sweep.Manifest))
 			p.Made.Parts = append(p.Made.Parts, a.madePart(h.Short))
 			runs = append(runs, a.allRuns()...)
-			total, ended = total+a.runs(), ended+a.finished()
+			total, ended = total+a.Runs(), ended+a.Finished()
 			if base := a.Sweep.Manifest.Base; base != "" {
 				number := fmt.Sprint(i + 1)
 				k := slices.IndexFunc(bases, func(b htmlBase) bool { return b.Text == base })
@@ -66,23 +68,4 @@ func newStudyPage(dpi int, st sweepdir.Study, parts []*Report) (page, error) {
 	p.Made.Programs = programs(runs)
 	p.Lead = fmt.Sprintf("%s, %s, of which %d have ended", textutil.Count(len(st.Parts), "question"), textutil.Count(total, "run"), ended)
 	return p, nil
-}
-
-// isMain says whether a figure of the sweep is about what it asks.
-func (v *sweepView) isMain(file string) bool {
-	return slices.ContainsFunc(v.figures(), func(f sweepFigure) bool { return f.file == file && f.main })
-}
-
-// mainFiles are the names of the main figures that the sweep has data for.
-func (v *sweepView) mainFiles() []string {
-	var out []string
-	for _, f := range v.figures() {
-		if !f.main {
-			continue
-		}
-		if _, ok := f.build(v); ok {
-			out = append(out, f.file)
-		}
-	}
-	return out
 }

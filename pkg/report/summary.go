@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 
+	"grpo/pkg/analysis"
+
 	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
@@ -18,16 +20,16 @@ import (
 // The assignment counts steps from 0 (n_grpo_idx: 199); here, as everywhere, step
 // 200 is the 200th. ok is false when no validation was made after a step.
 func AssignmentLine(r *rundir.Run) (line string, ok bool, err error) {
-	a, err := readAbout(r)
+	a, err := analysis.ReadInfo(r)
 	if err != nil {
 		return "", false, err
 	}
-	e := evaluation(r, rundir.SplitVal, after)
+	e := analysis.Evaluation(r, rundir.SplitVal, analysis.AtEnd)
 	if e == nil || e.Step < 1 {
 		return "", false, nil
 	}
 	return fmt.Sprintf("learning_rate: %s Eval step: %d correct_num: %d error_num: %d",
-		rate(a.Train.LearningRate), e.Step, e.Sampled.CorrectNum, e.Sampled.ErrorNum), true, nil
+		analysis.Rate(a.Train.LearningRate), e.Step, e.Sampled.CorrectNum, e.Sampled.ErrorNum), true, nil
 }
 
 // WriteSummary writes what came of a run for a terminal: the assignment's line
@@ -37,7 +39,7 @@ func AssignmentLine(r *rundir.Run) (line string, ok bool, err error) {
 // is not finished is summed up as far as it went, and the summary says what is
 // missing.
 func WriteSummary(w io.Writer, r *rundir.Run, figures ...string) error {
-	a, err := readAbout(r)
+	a, err := analysis.ReadInfo(r)
 	if err != nil {
 		return err
 	}
@@ -80,13 +82,13 @@ func WriteSummary(w io.Writer, r *rundir.Run, figures ...string) error {
 }
 
 // headline is one line on what the run was and how it ended.
-func headline(r *rundir.Run, a about) string {
-	parts := []string{fmt.Sprintf("%s, %s: %s", a.Name, a.seed(), outcome(r, a))}
+func headline(r *rundir.Run, a analysis.RunInfo) string {
+	parts := []string{fmt.Sprintf("%s, %s: %s", a.Name, a.SeedText(), analysis.Outcome(r, a))}
 	if res := r.Result; res != nil {
 		parts = append(parts,
-			textutil.Count(lastStep(r), "step"), textutil.Count(res.Updates, "update"), textutil.Count(res.Parameters, "parameter"))
+			textutil.Count(analysis.LastStep(r), "step"), textutil.Count(res.Updates, "update"), textutil.Count(res.Parameters, "parameter"))
 		if stats.IsFinite(res.WallS) {
-			parts = append(parts, decimals(res.WallS, 1)+" s")
+			parts = append(parts, analysis.Decimals(res.WallS, 1)+" s")
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -111,12 +113,12 @@ func summaryRows(r *rundir.Run) [][]string {
 	var rows [][]string
 	for _, split := range reportedSplits {
 		for _, decoding := range []string{rundir.DecodingSampled, rundir.DecodingGreedy} {
-			for _, when := range []moment{before, after, best} {
-				e := evaluation(r, split, when)
-				if e == nil || when == best && split != rundir.SplitVal {
+			for _, when := range []analysis.EvalPoint{analysis.AtStart, analysis.AtEnd, analysis.AtBest} {
+				e := analysis.Evaluation(r, split, when)
+				if e == nil || when == analysis.AtBest && split != rundir.SplitVal {
 					continue
 				}
-				c := decoded(*e, decoding)
+				c := analysis.DecodedCounts(*e, decoding)
 				if c == nil {
 					continue
 				}
@@ -124,20 +126,12 @@ func summaryRows(r *rundir.Run) [][]string {
 					splitName(split), decoding, string(when), fmt.Sprint(e.Step), rewardWithInterval(*c),
 					fmt.Sprintf("%d/%d", c.CorrectNum, c.ErrorNum),
 					fmt.Sprintf("%d/%d", c.FormattedRight, c.FormattedWrong),
-					fmt.Sprint(c.Unformatted), decimals(c.Length, 1),
+					fmt.Sprint(c.Unformatted), analysis.Decimals(c.Length, 1),
 				})
 			}
 		}
 	}
 	return rows
-}
-
-// decoded picks one decoding of an evaluation, nil when it was not made.
-func decoded(e rundir.Eval, decoding string) *rundir.Counts {
-	if decoding == rundir.DecodingGreedy {
-		return e.Greedy
-	}
-	return &e.Sampled
 }
 
 // rewardWithInterval is "0.851 [0.827, 0.871]".
@@ -146,7 +140,7 @@ func rewardWithInterval(c rundir.Counts) string {
 		return "n/a"
 	}
 	lo, hi := stats.Wilson(c.CorrectNum, c.N, stats.Level)
-	return fmt.Sprintf("%s [%s, %s]", decimals(c.AnswerReward, 3), decimals(lo, 3), decimals(hi, 3))
+	return fmt.Sprintf("%s [%s, %s]", analysis.Decimals(c.AnswerReward, 3), analysis.Decimals(lo, 3), analysis.Decimals(hi, 3))
 }
 
 // footnotes say what the table's numbers are.
@@ -154,20 +148,20 @@ func footnotes(r *rundir.Run) string {
 	var b strings.Builder
 	var sizes, majorities []string
 	for _, split := range reportedSplits {
-		e := evaluation(r, split, after)
+		e := analysis.Evaluation(r, split, analysis.AtEnd)
 		if e == nil {
-			e = evaluation(r, split, before)
+			e = analysis.Evaluation(r, split, analysis.AtStart)
 		}
 		if e == nil {
 			continue
 		}
 		sizes = append(sizes, fmt.Sprintf("%s %d", splitName(split), e.Sampled.N))
 		majorities = append(majorities, fmt.Sprintf("%s %s (always %q)",
-			splitName(split), decimals(e.MajorityBaseline, 3), e.MajorityAnswer))
+			splitName(split), analysis.Decimals(e.MajorityBaseline, 3), e.MajorityAnswer))
 	}
 	fmt.Fprintf(&b, "majority-answer baseline: %s\n", strings.Join(majorities, ", "))
 	fmt.Fprintf(&b, "interval: Wilson, over the problems of a split (%s), not over seeds\n", strings.Join(sizes, ", "))
-	if evaluation(r, rundir.SplitVal, best) != nil {
+	if analysis.Evaluation(r, rundir.SplitVal, analysis.AtBest) != nil {
 		b.WriteString("best: chosen by the sampled reward on these same validation problems, so it flatters\n")
 	}
 	return b.String()
@@ -184,10 +178,10 @@ func lastMetrics(r *rundir.Run) string {
 		clip = "n/a (the loss has no clip)"
 	}
 	if m.ClipFraction != nil {
-		clip = significant(*m.ClipFraction, 3)
+		clip = analysis.Significant(*m.ClipFraction, 3)
 	}
 	return fmt.Sprintf("training, step %d: answer reward %s, length %s, share of zero-variance groups %s,\n"+
 		"  entropy (nats) %s, gradient norm %s, clip fraction %s",
-		m.Step, significant(m.AnswerReward, 3), significant(m.Length, 3), significant(m.FracRewardZeroStd, 2),
-		significant(m.Entropy, 3), significant(m.GradNorm, 3), clip)
+		m.Step, analysis.Significant(m.AnswerReward, 3), analysis.Significant(m.Length, 3), analysis.Significant(m.FracRewardZeroStd, 2),
+		analysis.Significant(m.Entropy, 3), analysis.Significant(m.GradNorm, 3), clip)
 }

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/reporttest"
+	"grpo/pkg/plots"
+
 	"grpo/pkg/rundir"
 )
 
@@ -44,12 +47,12 @@ func TestSummaryAgainstGolden(t *testing.T) {
 		name string
 		run  func(*testing.T) *rundir.Run
 	}{
-		{"done", func(t *testing.T) *rundir.Run { return synthRun(t, 1, 200) }},
-		{"half", halfRun},
-		{"diverged", divergedRun},
-		{"off-policy", offPolicyRun},
-		{"fresh", freshRun},
-		{"bare", bareRun},
+		{"done", func(t *testing.T) *rundir.Run { return reporttest.SynthRun(t, 1, 200) }},
+		{"half", reporttest.HalfRun},
+		{"diverged", reporttest.DivergedRun},
+		{"off-policy", reporttest.OffPolicyRun},
+		{"fresh", reporttest.FreshRun},
+		{"bare", reporttest.BareRun},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -57,7 +60,7 @@ func TestSummaryAgainstGolden(t *testing.T) {
 			if err := WriteSummary(&buf, tt.run(t), "results/train-1/validation_reward.png"); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, "summary-"+tt.name+".txt", buf.Bytes())
+			reporttest.Golden(t, "summary-"+tt.name+".txt", buf.Bytes())
 		})
 	}
 }
@@ -67,12 +70,12 @@ func TestMarkdownAgainstGolden(t *testing.T) {
 		name string
 		runs func(*testing.T) []*rundir.Run
 	}{
-		{"one", func(t *testing.T) []*rundir.Run { return []*rundir.Run{synthRun(t, 1, 200)} }},
+		{"one", func(t *testing.T) []*rundir.Run { return []*rundir.Run{reporttest.SynthRun(t, 1, 200)} }},
 		{"seeds", func(t *testing.T) []*rundir.Run {
-			return []*rundir.Run{synthRun(t, 1, 200), synthRun(t, 2, 200), synthRun(t, 3, 200), synthRun(t, 4, 200)}
+			return []*rundir.Run{reporttest.SynthRun(t, 1, 200), reporttest.SynthRun(t, 2, 200), reporttest.SynthRun(t, 3, 200), reporttest.SynthRun(t, 4, 200)}
 		}},
 		{"mixed", func(t *testing.T) []*rundir.Run {
-			return []*rundir.Run{synthRun(t, 1, 200), offPolicyRun(t), divergedRun(t), freshRun(t), bareRun(t)}
+			return []*rundir.Run{reporttest.SynthRun(t, 1, 200), reporttest.OffPolicyRun(t), reporttest.DivergedRun(t), reporttest.FreshRun(t), reporttest.BareRun(t)}
 		}},
 	}
 	for _, tt := range tests {
@@ -81,17 +84,17 @@ func TestMarkdownAgainstGolden(t *testing.T) {
 			if err := WriteMarkdown(&buf, tt.runs(t)); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, "markdown-"+tt.name+".md", buf.Bytes())
+			reporttest.Golden(t, "markdown-"+tt.name+".md", buf.Bytes())
 		})
 	}
 }
 
 // A table's rows all have as many cells as its heading, whatever a run says.
 func TestMarkdownKeepsItsShape(t *testing.T) {
-	r := divergedRun(t)
+	r := reporttest.DivergedRun(t)
 	r.Result.DivergedReason = "a | b\n<script>`x`"
 	var buf bytes.Buffer
-	if err := WriteMarkdown(&buf, []*rundir.Run{r, synthRun(t, 1, 200)}); err != nil {
+	if err := WriteMarkdown(&buf, []*rundir.Run{r, reporttest.SynthRun(t, 1, 200)}); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(buf.String(), "\n")
@@ -121,13 +124,13 @@ func TestTextTable(t *testing.T) {
 }
 
 func TestABrokenConfigurationIsNotGuessed(t *testing.T) {
-	r := synthRun(t, 1, 37)
+	r := reporttest.SynthRun(t, 1, 37)
 	r.Config = []byte("train: [")
 	for name, f := range map[string]func() error{
 		"summary":  func() error { return WriteSummary(&bytes.Buffer{}, r) },
 		"markdown": func() error { return WriteMarkdown(&bytes.Buffer{}, []*rundir.Run{r}) },
-		"plot":     func() error { return ValidationPlot(&bytes.Buffer{}, []*rundir.Run{r}, PlotOptions{}) },
-		"panels":   func() error { return TrainingPanels(&bytes.Buffer{}, []*rundir.Run{r}, PlotOptions{}) },
+		"plot":     func() error { return plots.ValidationPlot(&bytes.Buffer{}, []*rundir.Run{r}, plots.PlotOptions{}) },
+		"panels":   func() error { return plots.TrainingPanels(&bytes.Buffer{}, []*rundir.Run{r}, plots.PlotOptions{}) },
 	} {
 		if err := f(); err == nil || !strings.Contains(err.Error(), rundir.ConfigFile) {
 			t.Errorf("%s: error %v", name, err)
@@ -146,11 +149,11 @@ var errPipe = errors.New("broken pipe")
 func (failingWriter) Write([]byte) (int, error) { return 0, errPipe }
 
 func TestWriteErrorsAreTold(t *testing.T) {
-	runs := []*rundir.Run{synthRun(t, 1, 10)}
+	runs := []*rundir.Run{reporttest.SynthRun(t, 1, 10)}
 	for name, err := range map[string]error{
 		"summary":  WriteSummary(failingWriter{}, runs[0]),
 		"markdown": WriteMarkdown(failingWriter{}, runs),
-		"plot":     ValidationPlot(failingWriter{}, runs, PlotOptions{}),
+		"plot":     plots.ValidationPlot(failingWriter{}, runs, plots.PlotOptions{}),
 	} {
 		if !errors.Is(err, errPipe) {
 			t.Errorf("%s: %v", name, err)

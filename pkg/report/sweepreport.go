@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"grpo/pkg/analysis"
+	"grpo/pkg/plots"
+
 	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
 )
@@ -22,7 +25,7 @@ type SweepOptions struct {
 // returns the analysis and the paths written. It reads and writes files only:
 // called again on the same runs it writes the same bytes.
 func WriteSweep(dir string, sw *sweepdir.Sweep, opt SweepOptions) (*Report, []string, error) {
-	analysed, err := Analyse(sw)
+	analysed, err := analysis.Analyse(sw)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -31,11 +34,11 @@ func WriteSweep(dir string, sw *sweepdir.Sweep, opt SweepOptions) (*Report, []st
 	if err != nil || opt.TablesOnly {
 		return a, paths, err
 	}
-	figures, err := DrawSweep(a.Analysis)
+	figures, err := plots.DrawSweep(a.Analysis)
 	if err != nil {
 		return a, paths, err
 	}
-	written, err := WriteDrawings(dir, figures)
+	written, err := plots.WriteDrawings(dir, figures)
 	paths = append(paths, written...)
 	if err != nil {
 		return a, paths, err
@@ -103,7 +106,7 @@ func WriteSweepSummary(w io.Writer, a *Report) error {
 func (a *Report) seedCounts() string {
 	least, most := math.MaxInt, 0
 	for _, r := range a.Arms {
-		least, most = min(least, r.of(finalMetric).N), max(most, r.of(finalMetric).N)
+		least, most = min(least, r.Of(analysis.FinalMetric).N), max(most, r.Of(analysis.FinalMetric).N)
 	}
 	if least >= most {
 		return fmt.Sprintf("n = %d", most)
@@ -115,7 +118,7 @@ func (a *Report) seedCounts() string {
 // its question in the study's terms and its summary. parts are the analyses in
 // the order of the study's parts, nil for one that has not begun.
 func WriteStudySummary(w io.Writer, st sweepdir.Study, parts []*Report) error {
-	st = printableStudy(st)
+	st = analysis.PrintableStudy(st)
 	shared, parts := sharedCaveats(parts)
 	for i, part := range st.Parts {
 		head := fmt.Sprintf("%d. %s", i+1, part.Question)

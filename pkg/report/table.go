@@ -1,12 +1,8 @@
 package report
 
 import (
-	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"grpo/internal/words"
-	"grpo/pkg/stats"
 )
 
 // column is a column of a text table. A heading may take several lines.
@@ -61,22 +57,3 @@ func textTable(columns []column, rows [][]string) string {
 	}
 	return b.String()
 }
-
-// decimals prints v with so many decimals, n/a when there is no such figure.
-func decimals(v float64, digits int) string {
-	if !stats.IsFinite(v) {
-		return "n/a"
-	}
-	return strconv.FormatFloat(v, 'f', digits, 64)
-}
-
-// significant prints v with so many significant digits.
-func significant(v float64, digits int) string {
-	if !stats.IsFinite(v) {
-		return "not finite"
-	}
-	return words.Exponent(strconv.FormatFloat(v, 'g', digits, 64))
-}
-
-// rate prints a learning rate as it is typed: 0.001, 1e-5.
-func rate(v float64) string { return words.Number(v) }
