@@ -259,19 +259,19 @@ func drawRuns(dir string, runs []*rundir.Run, title string) ([]string, error) {
 	}
 	var paths []string
 	for _, f := range []struct {
-		name string
-		draw func(io.Writer, []*rundir.Run, plots.PlotOptions) error
-		opt  plots.PlotOptions
-		has  bool
+		name  string
+		draw  func(io.Writer, []*rundir.Run, string) error
+		title string
+		has   bool
 	}{
-		{rundir.ValidationPlot, plots.ValidationPlot, plots.PlotOptions{Title: title}, has(func(r *rundir.Run) int { return len(r.Evals) })},
-		{rundir.TrainingPlot, plots.TrainingPanels, plots.PlotOptions{}, has(func(r *rundir.Run) int { return len(r.Metrics) })},
+		{rundir.ValidationPlot, plots.ValidationPlot, title, has(func(r *rundir.Run) int { return len(r.Evals) })},
+		{rundir.TrainingPlot, plots.TrainingPanels, "", has(func(r *rundir.Run) int { return len(r.Metrics) })},
 	} {
 		if !f.has {
 			continue
 		}
 		path := filepath.Join(dir, f.name)
-		if err := plots.WriteFigure(path, func(w io.Writer) error { return f.draw(w, runs, f.opt) }); err != nil {
+		if err := plots.WriteFigure(path, func(w io.Writer) error { return f.draw(w, runs, f.title) }); err != nil {
 			return nil, fmt.Errorf("draw %s: %w", path, err)
 		}
 		paths = append(paths, path)

@@ -1,18 +1,18 @@
 package plots
 
 import (
+	"cmp"
 	"errors"
-	"image/color"
+	"fmt"
 	"io"
 	"math"
-	"strconv"
+	"slices"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
 	"grpo/internal/words"
+	"grpo/pkg/analysis"
 	"grpo/pkg/stats"
 )
 
@@ -53,20 +53,6 @@ type ExplainPoint struct {
 	X, Y float64
 }
 
-// Looks of the curves of an ExplainFigure: colours of Okabe and Ito, and dashes
-// for print without colour.
-var explainLooks = []look{
-	{color: blue},
-	{color: vermillion, dashes: dashed},
-	{color: color.NRGBA{0x00, 0x9e, 0x73, 0xff}, dashes: longDashed}, // bluish green
-	{color: color.NRGBA{0xcc, 0x79, 0xa7, 0xff}, dashes: dashDotted}, // reddish purple
-	{color: color.NRGBA{0xe6, 0x9f, 0x00, 0xff}, dashes: dotted},     // orange
-}
-
-var dashDotted = []vg.Length{vg.Points(6), vg.Points(2.2), vg.Points(1.4), vg.Points(2.2)}
-
-var lookReference = look{color: dark, dashes: dotted}
-
 // Check returns an error when there is no panel, when a range is empty or not
 // finite, or when a logarithmic axis does not begin above 0.
 func (f ExplainFigure) Check() error {
@@ -84,27 +70,21 @@ func ExplainPlot(w io.Writer, f ExplainFigure) error {
 	return fig.render(w)
 }
 
-func (f ExplainFigure) figure() (figure, error) {
+func (f ExplainFigure) figure() (*figure, error) {
 	if len(f.Panels) == 0 {
-		return figure{}, errors.New("draw: the figure has no panel")
+		return nil, errors.New("draw: the figure has no panel")
 	}
-	fig := figure{width: 7.2, panelHeight: 3.2, title: f.Title, setting: f.Setting, Caption: f.Caption}
-	perRow := f.PerRow
-	if perRow <= 0 {
-		perRow = len(f.Panels)
-	}
+	fig := &figure{width: pageWidth, panelHeight: 3.2, title: f.Title, setting: f.Setting, caption: f.Caption}
+	perRow := cmp.Or(f.PerRow, len(f.Panels))
 	if perRow < len(f.Panels) {
 		fig.panelHeight = 2.5
 	}
-	for i, p := range f.Panels {
-		drawn, err := p.panel()
+	for _, e := range f.Panels {
+		p, err := e.panel()
 		if err != nil {
-			return figure{}, err
+			return nil, err
 		}
-		if i%perRow == 0 {
-			fig.Rows = append(fig.Rows, nil)
-		}
-		fig.Rows[i/perRow] = append(fig.Rows[i/perRow], drawn)
+		fig.addPanel(perRow, p)
 	}
 	return fig, nil
 }
@@ -115,64 +95,66 @@ func (e ExplainPanel) panel() (*panel, error) {
 		log    bool
 	}{{e.XMin, e.XMax, e.LogX}, {e.YMin, e.YMax, e.LogY}} {
 		if !(axis.lo < axis.hi) || !stats.IsFinite(axis.lo) || !stats.IsFinite(axis.hi) || axis.log && axis.lo <= 0 {
-			return nil, errors.New("draw: an axis from " + words.Number(axis.lo) + " to " + words.Number(axis.hi) + " is none")
+			return nil, fmt.Errorf("draw: panel %q: an axis can't go from %s to %s",
+				e.Title, words.Number(axis.lo), words.Number(axis.hi))
 		}
 	}
-	p := newPlot(e.XLabel, e.YLabel)
+	p := newPanel(e.XLabel, e.YLabel)
+	p.title = e.Title
 	p.X.Tick.Marker = niceTicks{want: 4}
 	if e.LogX {
-		p.X.Tick.Marker = decades{}
+		p.X.Tick.Marker = logTicks{}
 	}
 	if e.LogY {
-		p.Y.Tick.Marker = decades{}
+		p.Y.Tick.Marker = logTicks{}
 	}
 	if e.XTicks != nil {
-		p.X.Tick.Marker = valueTicks(e.XTicks, e.LogX)
-		if e.LogY {
-			p.Y.Tick.Marker = oneTwoFive{}
+		var ticks plot.ConstantTicks
+		for _, v := range e.XTicks {
+			ticks = append(ticks, plot.Tick{Value: scaled(v, e.LogX), Label: words.Number(v)})
 		}
-	}
-	out := &panel{title: e.Title, plot: p}
-	for _, front := range []bool{false, true} {
-		for _, c := range e.Curves {
-			if c.Reference == front {
-				continue
-			}
-			line := explainLooks[c.Style%len(explainLooks)].line(thick)
-			if c.Reference {
-				line = lookReference.line(medium + 0.2)
-			}
-			for _, part := range e.parts(c) {
-				p.Add(&plotter.Line{XYs: part, LineStyle: line})
-				if e.XTicks != nil && !c.Reference {
-					p.Add(&plotter.Scatter{XYs: part, GlyphStyle: draw.GlyphStyle{Color: line.Color, Radius: vg.Points(markerRadius - 1), Shape: draw.CircleGlyph{}}})
-				}
-			}
-		}
+		p.X.Tick.Marker = ticks
 	}
 	for _, c := range e.Curves {
-		line := explainLooks[c.Style%len(explainLooks)].line(thick)
-		if c.Reference {
-			line = lookReference.line(medium + 0.2)
-		}
-		out.Legend = append(out.Legend, legendEntry{Name: c.Name, line: line})
+		p.legend = append(p.legend, legendEntry{name: c.Name, line: c.line()})
 	}
-	glyph := draw.GlyphStyle{Color: black, Radius: vg.Points(markerRadius), Shape: outline{}}
+	references := func(c ExplainCurve) int { // first, behind the others
+		if c.Reference {
+			return 0
+		}
+		return 1
+	}
+	curves := slices.Clone(e.Curves)
+	slices.SortStableFunc(curves, func(a, b ExplainCurve) int { return references(a) - references(b) })
+	for _, c := range curves {
+		for _, part := range e.parts(c) {
+			p.addLine(part, c.line())
+			if e.XTicks != nil && !c.Reference {
+				p.addMarkers(part, glyph(c.line().Color, markerRadius-1, draw.CircleGlyph{}))
+			}
+		}
+	}
+	hollow := glyph(black, markerRadius, shape{})
 	for _, pt := range e.Points {
-		p.Add(&plotter.Scatter{XYs: plotter.XYs{{X: scaled(pt.X, e.LogX), Y: scaled(pt.Y, e.LogY)}}, GlyphStyle: glyph})
+		p.addMarkers(analysis.Series{{X: scaled(pt.X, e.LogX), Y: scaled(pt.Y, e.LogY)}}, hollow)
 		if pt.Name != "" {
-			out.Legend = append(out.Legend, legendEntry{Name: pt.Name, glyph: glyph})
+			p.legend = append(p.legend, legendEntry{name: pt.Name, glyph: hollow})
 		}
 	}
 	// Adding a curve widens the axes to all of it.
 	p.X.Min, p.X.Max = scaled(e.XMin, e.LogX), scaled(e.XMax, e.LogX)
 	p.Y.Min, p.Y.Max = scaled(e.YMin, e.LogY), scaled(e.YMax, e.LogY)
-	return out, nil
+	return p, nil
 }
 
-// scaled is where a number stands on its axis. A logarithmic axis is a linear one
-// of exponents: with gonum's own scale an axis label would be given room in the
-// arithmetic middle of the range, which is at its end.
+func (c ExplainCurve) line() draw.LineStyle {
+	if c.Reference {
+		return referenceStyle.line(medium)
+	}
+	return armStyles[c.Style%len(armStyles)].line(thick)
+}
+
+// scaled is the place of a number on its axis, see [logTicks].
 func scaled(x float64, log bool) float64 {
 	if log {
 		return math.Log10(x)
@@ -180,72 +162,17 @@ func scaled(x float64, log bool) float64 {
 	return x
 }
 
-// parts are the stretches of a curve that can be drawn on the panel's axes:
-// without what is not finite there.
-func (e ExplainPanel) parts(c ExplainCurve) []plotter.XYs {
-	var out []plotter.XYs
-	var part plotter.XYs
+// parts are the stretches of a curve that are finite on the panel's axes.
+func (e ExplainPanel) parts(c ExplainCurve) []analysis.Series {
+	parts := []analysis.Series{nil}
 	for i := range min(len(c.X), len(c.Y)) {
 		x, y := scaled(c.X[i], e.LogX), scaled(c.Y[i], e.LogY)
-		if stats.IsFinite(x) && stats.IsFinite(y) {
-			part = append(part, plotter.XY{X: x, Y: y})
+		if !stats.IsFinite(x) || !stats.IsFinite(y) {
+			parts = append(parts, nil)
 			continue
 		}
-		if len(part) > 1 {
-			out = append(out, part)
-		}
-		part = nil
+		last := &parts[len(parts)-1]
+		*last = append(*last, analysis.Point{X: x, Y: y})
 	}
-	if len(part) > 1 {
-		out = append(out, part)
-	}
-	return out
-}
-
-// valueTicks labels the given values.
-func valueTicks(values []float64, log bool) plot.ConstantTicks {
-	var ticks plot.ConstantTicks
-	for _, v := range values {
-		ticks = append(ticks, plot.Tick{Value: scaled(v, log), Label: words.Number(v)})
-	}
-	return ticks
-}
-
-// oneTwoFive labels 1, 2 and 5 times each power of ten on an axis of exponents.
-type oneTwoFive struct{}
-
-// Ticks implements [plot.Ticker].
-func (oneTwoFive) Ticks(lo, hi float64) []plot.Tick {
-	var ticks []plot.Tick
-	for k := math.Floor(lo); k <= hi; k++ {
-		for _, m := range []float64{1, 2, 5} {
-			v := m * math.Pow(10, k)
-			if at := math.Log10(v); at >= lo && at <= hi {
-				ticks = append(ticks, plot.Tick{Value: at, Label: words.Number(v)})
-			}
-		}
-	}
-	return ticks
-}
-
-// decades labels powers of ten on an axis of exponents, every one or as many as
-// there is room for.
-type decades struct{}
-
-// Ticks implements [plot.Ticker].
-func (decades) Ticks(lo, hi float64) []plot.Tick {
-	first, last := math.Ceil(lo-1e-9), math.Floor(hi+1e-9)
-	step := max(1, math.Ceil((last-first)/6))
-	var ticks []plot.Tick
-	for k := first; k <= last; k++ {
-		t := plot.Tick{Value: k}
-		if math.Mod(k, step) == 0 {
-			t.Label = "1e" + strconv.FormatFloat(k, 'f', 0, 64)
-			if math.Abs(k) <= 4 {
-				t.Label = strconv.FormatFloat(math.Pow(10, k), 'f', int(max(0, -k)), 64)
-			}
-		}
-		ticks = append(ticks, t)
-	}
-	return ticks
+	return slices.DeleteFunc(parts, func(s analysis.Series) bool { return len(s) < 2 })
 }

@@ -8,8 +8,7 @@ import (
 	"testing"
 
 	"grpo/internal/reporttest"
-
-	"gonum.org/v1/plot/plotter"
+	"grpo/pkg/analysis"
 )
 
 func explainSample() ExplainFigure {
@@ -67,11 +66,11 @@ func TestExplainFigureRefuses(t *testing.T) {
 		set  func(*ExplainPanel)
 		want string
 	}{
-		{"empty range", func(p *ExplainPanel) { p.XMax = p.XMin }, "an axis from 0 to 0"},
-		{"reversed", func(p *ExplainPanel) { p.YMin, p.YMax = 1, 0 }, "an axis from 1 to 0"},
-		{"infinite", func(p *ExplainPanel) { p.XMax = math.Inf(1) }, "an axis from 0 to +Inf"},
-		{"NaN", func(p *ExplainPanel) { p.YMax = math.NaN() }, "an axis from -2 to NaN"},
-		{"logarithm of 0", func(p *ExplainPanel) { p.LogX = true }, "an axis from 0 to 5"},
+		{"empty range", func(p *ExplainPanel) { p.XMax = p.XMin }, "from 0 to 0"},
+		{"reversed", func(p *ExplainPanel) { p.YMin, p.YMax = 1, 0 }, "from 1 to 0"},
+		{"infinite", func(p *ExplainPanel) { p.XMax = math.Inf(1) }, "from 0 to +Inf"},
+		{"NaN", func(p *ExplainPanel) { p.YMax = math.NaN() }, "from -2 to NaN"},
+		{"logarithm of 0", func(p *ExplainPanel) { p.LogX = true }, "from 0 to 5"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -97,33 +96,7 @@ func TestExplainCurveParts(t *testing.T) {
 		t.Errorf("linear: %v", got)
 	}
 	got := ExplainPanel{LogY: true}.parts(c)
-	if len(got) != 1 || len(got[0]) != 2 || got[0][1] != (plotter.XY{X: 2, Y: 1}) {
+	if len(got) != 1 || len(got[0]) != 2 || got[0][1] != (analysis.Point{X: 2, Y: 1}) {
 		t.Errorf("logarithmic: %v", got)
-	}
-}
-
-func TestDecades(t *testing.T) {
-	tests := []struct {
-		name   string
-		lo, hi float64 // exponents
-		want   string
-	}{
-		{"lengths", 1, 4, "10 100 1000 10000"},
-		{"wide", -8, 1, "1e-8 1e-6 0.0001 0.01 1"},
-		{"between decades", 0.5, 2.5, "10 100"},
-		{"large", 4, 7, "10000 1e5 1e6 1e7"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			var labels []string
-			for _, tick := range (decades{}).Ticks(tt.lo, tt.hi) {
-				if tick.Label != "" {
-					labels = append(labels, tick.Label)
-				}
-			}
-			if got := strings.Join(labels, " "); got != tt.want {
-				t.Errorf("got %s, want %s", got, tt.want)
-			}
-		})
 	}
 }

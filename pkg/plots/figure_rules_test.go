@@ -1,8 +1,10 @@
 package plots
 
 import (
+	"fmt"
 	"image/color"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,11 +18,12 @@ import (
 
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
+	"grpo/pkg/sweepdir"
 )
 
 // captionLines is how many lines a figure's caption takes.
-func captionLines(f figure) int {
-	return len(wrap(captionText, strings.Join(f.Caption, " "), vg.Length(f.width)*vg.Inch-2*vg.Points(margin)))
+func captionLines(f *figure) int {
+	return len(wrap(captionText, strings.Join(f.caption, " "), vg.Length(f.width)*vg.Inch-2*vg.Points(margin)))
 }
 
 // No caption takes more than two lines, whatever a sweep or a run is like.
@@ -44,11 +47,11 @@ func TestCaptionsHaveTwoLines(t *testing.T) {
 		"failed": failed, "map": mustAnalyse(t, reporttest.DrawnSweep(12, wide, widened...)), "panels": mustAnalyse(t, reporttest.DrawnSweep(2, nil, reporttest.ManyArms(9)...)),
 		"one seed": mustAnalyse(t, reporttest.DrawnSweep(1, nil, reporttest.ManyArms(2)...)),
 	} {
-		v := NewSweepView(a)
+		v := newView(a)
 		for _, f := range v.figures() {
-			if fig, ok := f.build(v); ok {
+			if fig := v.draw(f); fig != nil {
 				if n := captionLines(fig); n > 2 || n == 0 {
-					t.Errorf("%s, %s: %d lines: %q", name, f.file, n, fig.Caption)
+					t.Errorf("%s, %s: %d lines: %q", name, f.file, n, fig.caption)
 				}
 			}
 		}
@@ -59,30 +62,27 @@ func TestCaptionsHaveTwoLines(t *testing.T) {
 		"one": {reporttest.SynthRun(t, 1, 200)}, "half": {reporttest.HalfRun(t)}, "diverged": {broken},
 		"several": {reporttest.SynthRun(t, 1, 200), reporttest.SynthRun(t, 2, 70), broken, reporttest.FreshRun(t)},
 	} {
-		for figureName, build := range map[string]builder{"validation": ValidationFigure, "training": trainingFigure} {
-			fig, err := build(runs, PlotOptions{})
+		for figureName, build := range map[string]builder{"validation": runsValidation, "training": runsTraining} {
+			fig, err := build(runs)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if n := captionLines(fig); n > 2 {
-				t.Errorf("%s of %s: %d lines: %q", figureName, name, n, fig.Caption)
+				t.Errorf("%s of %s: %d lines: %q", figureName, name, n, fig.caption)
 			}
 		}
 	}
 }
 
 // names are the names in all legends of a figure.
-func names(f figure) string {
-	var out []string
-	for _, e := range f.legend {
-		out = append(out, e.Name)
+func names(f *figure) string {
+	entries := slices.Clone(f.legend)
+	for _, p := range slices.Concat(f.rows...) {
+		entries = append(entries, p.legend...)
 	}
-	for _, row := range f.Rows {
-		for _, p := range row {
-			for _, e := range p.Legend {
-				out = append(out, e.Name)
-			}
-		}
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.name)
 	}
 	return strings.Join(out, "; ")
 }
@@ -118,7 +118,7 @@ func TestBaseLevelOfArmsThatStartApart(t *testing.T) {
 // The unseen facts have a majority answer of their own, and the line of
 // validation says whose it is.
 func TestMajorityOfTheUnseenFacts(t *testing.T) {
-	fig, err := ValidationFigure([]*rundir.Run{reporttest.SynthRun(t, 1, 200)}, PlotOptions{})
+	fig, err := runsValidation([]*rundir.Run{reporttest.SynthRun(t, 1, 200)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestMajorityOfTheUnseenFacts(t *testing.T) {
 			t.Errorf("no %q in %q", want, got)
 		}
 	}
-	fig, err = ValidationFigure([]*rundir.Run{reporttest.SynthRun(t, 1, 70)}, PlotOptions{})
+	fig, err = runsValidation([]*rundir.Run{reporttest.SynthRun(t, 1, 70)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,11 +140,6 @@ func TestMajorityOfTheUnseenFacts(t *testing.T) {
 // A line joins only arms that did not diverge: none leads to one that did or
 // across it.
 func TestNoLineToADivergedArm(t *testing.T) {
-	arm := func(diverged int, final float64) *analysis.ArmResult {
-		r := &analysis.ArmResult{Diverged: diverged}
-		r.Set(analysis.FinalMetric, analysis.NewSummary([]float64{final}, 0, 0, 1))
-		return r
-	}
 	tests := []struct {
 		name     string
 		diverged []int
@@ -157,11 +152,11 @@ func TestNoLineToADivergedArm(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var dots []dot
+			var all []estimate
 			for i, n := range tt.diverged {
-				dots = append(dots, dot{row: arm(n, 0.5), at: float64(i)})
+				all = append(all, estimate{place: float64(i), mean: 0.5, diverged: n > 0})
 			}
-			lines, crosses := dotLines(dots)
+			lines := unbroken(all)
 			if len(lines) != len(tt.want) {
 				t.Fatalf("%d lines, want %d", len(lines), len(tt.want))
 			}
@@ -172,21 +167,15 @@ func TestNoLineToADivergedArm(t *testing.T) {
 					}
 				}
 			}
-			for _, c := range crosses {
-				if tt.diverged[int(c.X)] == 0 {
-					t.Errorf("a cross at %v, which did not diverge", c.X)
-				}
-			}
 		})
 	}
 }
 
 // Markers leave what is below them visible: none paints with white.
 func TestMarkersHaveNoHalo(t *testing.T) {
-	shapes := []draw.GlyphDrawer{outline{}, outline{3}, outline{4}, cross{}, diamond{}, nabla{}, seedGlyph(blue).Shape, divergedGlyph(blue).Shape,
-		lookUnseenSampled.marker, lookUnseenGreedy.marker}
-	for _, l := range armLooks {
-		shapes = append(shapes, l.marker)
+	shapes := []draw.GlyphDrawer{shape{}, shape{corners: 3, filled: true}, cross{}, unseenSampledStyle.marker, unseenGreedyStyle.marker}
+	for _, s := range armStyles {
+		shapes = append(shapes, s.marker)
 	}
 	for _, shape := range shapes {
 		var r recorder.Canvas
@@ -209,9 +198,85 @@ func TestMarkersHaveNoHalo(t *testing.T) {
 	img := vgimg.New(100, 100)
 	c := draw.New(img)
 	c.StrokeLine2(draw.LineStyle{Color: vermillion, Width: 2}, 0, 50, 100, 50)
-	c.DrawGlyph(draw.GlyphStyle{Color: blue, Radius: 8, Shape: outline{}}, vg.Point{X: 50, Y: 50})
+	c.DrawGlyph(draw.GlyphStyle{Color: blue, Radius: 8, Shape: shape{}}, vg.Point{X: 50, Y: 50})
 	b := img.Image().Bounds()
 	if got := color.NRGBAModel.Convert(img.Image().At(b.Dx()/2, b.Dy()/2)); got != vermillion {
 		t.Errorf("the line is %v below the marker", got)
+	}
+}
+
+// A caption says how the evaluations were sampled.
+func TestCaptionsNameTheSettings(t *testing.T) {
+	run := reporttest.SynthRun(t, 1, 200)
+	run.Config = []byte("eval: {temperature: 0.7, max_tokens: 32}\n")
+	fig, err := runsValidation([]*rundir.Run{run})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := strings.Join(fig.caption, " "); !strings.Contains(text, "temperature 0.7, at most 32 tokens") {
+		t.Errorf("caption %s", text)
+	}
+	if got := names(fig); !strings.HasPrefix(got, "sampled, temperature 0.7") {
+		t.Errorf("legend %s", got)
+	}
+}
+
+// The figure of the entropy says that arms with their own temperatures can't be
+// compared.
+func TestEntropyOfTemperatures(t *testing.T) {
+	sw := reporttest.FakeSweep(2,
+		reporttest.FakeArm{Name: "t=1", Run: reporttest.Around(0.94, 0.01, 1)},
+		reporttest.FakeArm{Name: "t=1.3", Run: reporttest.Around(0.85, 0.01, 2)})
+	for i, e := range sw.Manifest.Runs {
+		sw.Manifest.Runs[i].Config = "rollout: {sampling_temperature: " + []string{"1", "1.3"}[e.Arm] + "}\n"
+	}
+	fig := built(t, mustAnalyse(t, sw), "entropy.png")
+	if text := strings.Join(fig.caption, " "); !strings.Contains(text, "temperature (1, 1.3): not comparable") {
+		t.Errorf("caption %s", text)
+	}
+	for i := range sw.Manifest.Runs {
+		sw.Manifest.Runs[i].Config = "rollout: {sampling_temperature: 1.3}\n"
+	}
+	fig = built(t, mustAnalyse(t, sw), "entropy.png")
+	if text := strings.Join(fig.caption, " "); strings.Contains(text, "comparable") {
+		t.Errorf("arms of one temperature: %s", text)
+	}
+}
+
+// Named arms that are crossed with a key are lines of their own in the figure
+// against the key.
+func TestLinesOver(t *testing.T) {
+	tests := []struct {
+		name string
+		sw   *sweepdir.Sweep
+		want string
+	}{
+		{"a sweep of rates is one line", reporttest.RateSweep(2), "[{ [0 1 2 3 4]}]"},
+		{"tuned arms", reporttest.TunedSweep(2), "[{loss 0 [0 1]} {loss 1 [2 3]}]"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a := mustAnalyse(t, tt.sw)
+			if got := fmt.Sprint(newView(a).linesOver(0, -1)); got != tt.want {
+				t.Errorf("lines %s, want %s", got, tt.want)
+			}
+			built(t, a, "final_vs_lr.png")
+		})
+	}
+}
+
+// The main figures are those that [Sweep] draws for a study.
+func TestMainFiles(t *testing.T) {
+	a := mustAnalyse(t, reporttest.RateSweep(2))
+	all, err := Sweep(a, SweepOptions{DPI: 36, MainOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var drawn []string
+	for _, d := range all {
+		drawn = append(drawn, d.File)
+	}
+	if got := MainFiles(a); !slices.Equal(got, drawn) || len(got) != 3 {
+		t.Errorf("main files %v, drawn %v", got, drawn)
 	}
 }

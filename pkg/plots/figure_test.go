@@ -25,11 +25,11 @@ import (
 // goldenDPI keeps the golden pictures small.
 const goldenDPI = 72
 
-type builder func([]*rundir.Run, PlotOptions) (figure, error)
+type builder func([]*rundir.Run) (*figure, error)
 
-func renderSmall(t *testing.T, build builder, runs []*rundir.Run, opt PlotOptions) []byte {
+func renderSmall(t *testing.T, build builder, runs []*rundir.Run) []byte {
 	t.Helper()
-	fig, err := build(runs, opt)
+	fig, err := build(runs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,25 +64,25 @@ func TestFiguresAgainstGolden(t *testing.T) {
 		build builder
 		runs  func(*testing.T) []*rundir.Run
 	}{
-		{"validation-seeds", ValidationFigure, dense},
-		{"validation-one", ValidationFigure, one},
-		{"validation-odd", ValidationFigure, odd},
-		{"training-one", trainingFigure, one},
-		{"training-odd", trainingFigure, odd},
+		{"validation-seeds", runsValidation, dense},
+		{"validation-one", runsValidation, one},
+		{"validation-odd", runsValidation, odd},
+		{"training-one", runsTraining, one},
+		{"training-odd", runsTraining, odd},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			reporttest.Golden(t, tt.name+".png", renderSmall(t, tt.build, tt.runs(t), PlotOptions{}))
+			reporttest.Golden(t, tt.name+".png", renderSmall(t, tt.build, tt.runs(t)))
 		})
 	}
 }
 
 func TestFiguresAreTheSameBytes(t *testing.T) {
 	runs := []*rundir.Run{reporttest.SynthRun(t, 1, 50), reporttest.SynthRun(t, 2, 50), reporttest.SynthRun(t, 3, 50)}
-	for name, build := range map[string]builder{"validation": ValidationFigure, "training": trainingFigure} {
-		first := renderSmall(t, build, runs, PlotOptions{})
+	for name, build := range map[string]builder{"validation": runsValidation, "training": runsTraining} {
+		first := renderSmall(t, build, runs)
 		old := runtime.GOMAXPROCS(1)
-		second := renderSmall(t, build, runs, PlotOptions{})
+		second := renderSmall(t, build, runs)
 		runtime.GOMAXPROCS(old)
 		if !bytes.Equal(first, second) {
 			t.Errorf("%s: the second drawing differs", name)
@@ -133,13 +133,13 @@ func TestFiguresOfUnusualRuns(t *testing.T) {
 			for _, f := range []struct {
 				build builder
 				want  string
-			}{{ValidationFigure, tt.wantValidation}, {trainingFigure, tt.wantTrn}} {
+			}{{runsValidation, tt.wantValidation}, {runsTraining, tt.wantTrn}} {
 				runs := []*rundir.Run{tt.run(t)}
 				if f.want == "" {
-					renderSmall(t, f.build, runs, PlotOptions{})
+					renderSmall(t, f.build, runs)
 					continue
 				}
-				if _, err := f.build(runs, PlotOptions{}); err == nil || !strings.Contains(err.Error(), f.want) {
+				if _, err := f.build(runs); err == nil || !strings.Contains(err.Error(), f.want) {
 					t.Errorf("error %v, want one with %q", err, f.want)
 				}
 			}
@@ -149,7 +149,7 @@ func TestFiguresOfUnusualRuns(t *testing.T) {
 
 func TestPNGSaysItsResolution(t *testing.T) {
 	var buf bytes.Buffer
-	if err := ValidationPlot(&buf, []*rundir.Run{reporttest.SynthRun(t, 1, 20)}, PlotOptions{Title: "Another title"}); err != nil {
+	if err := ValidationPlot(&buf, []*rundir.Run{reporttest.SynthRun(t, 1, 20)}, "Another title"); err != nil {
 		t.Fatal(err)
 	}
 	img, err := png.Decode(bytes.NewReader(buf.Bytes()))
@@ -174,7 +174,7 @@ func TestWriteFigureKeepsTheOldOneOnAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := WriteFigure(path, func(w io.Writer) error {
-		return ValidationPlot(w, []*rundir.Run{reporttest.BareRun(t)}, PlotOptions{})
+		return ValidationPlot(w, []*rundir.Run{reporttest.BareRun(t)}, "")
 	})
 	if err == nil {
 		t.Fatal("no error")
@@ -217,7 +217,7 @@ func TestLegendFits(t *testing.T) {
 		width := vg.Points(rapid.Float64Range(250, 600).Draw(t, "width"))
 		entries := make([]legendEntry, len(names))
 		for i, name := range names {
-			entries[i].Name = name
+			entries[i].name = name
 		}
 		columns := legendColumns(entries, width)
 		var total vg.Length

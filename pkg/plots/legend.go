@@ -1,33 +1,47 @@
 package plots
 
 import (
+	"image/color"
+	"slices"
+
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// legendEntry is a name with the line and marker that it stands for.
+// legendEntry is a name with a sample of its line and marker.
 type legendEntry struct {
-	Name   string
-	line   draw.LineStyle  // zero width: no line
-	glyph  draw.GlyphStyle // nil shape: no marker
-	shaded look            // band behind the line when its colour is set
+	name  string
+	line  draw.LineStyle  // zero width: no line
+	glyph draw.GlyphStyle // nil shape: no marker
+	band  color.NRGBA     // of a band behind the line; transparent: none
 }
 
 const (
-	thumbWidth = 30.0 // points
-	thumbGap   = 5.0
-	entryGap   = 16.0
-	rowGap     = 3.0
+	sampleWidth = 30.0 // points
+	sampleGap   = 5.0
+	entryGap    = 16.0
+	rowGap      = 3.0
 )
 
+// union adds the entries whose names are not there yet.
+func union(all, more []legendEntry) []legendEntry {
+	for _, e := range more {
+		if !slices.ContainsFunc(all, func(have legendEntry) bool { return have.name == e.name }) {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
 // legendColumns arranges entries, row by row, in as many columns as fit into
-// the given width, and returns the width of each column. A legend that stands
-// outside the data can't hide any of it.
+// the given width, and returns the width of each column. A legend outside the data
+// can't hide any of it.
 func legendColumns(entries []legendEntry, width vg.Length) []vg.Length {
 	for n := len(entries); n > 1; n-- {
 		columns := make([]vg.Length, n)
 		for i, e := range entries {
-			columns[i%n] = max(columns[i%n], entryWidth(e))
+			w := vg.Points(sampleWidth+sampleGap) + legendText.Width(e.name)
+			columns[i%n] = max(columns[i%n], w)
 		}
 		total := vg.Points(entryGap) * vg.Length(n-1)
 		for _, w := range columns {
@@ -40,13 +54,9 @@ func legendColumns(entries []legendEntry, width vg.Length) []vg.Length {
 	return []vg.Length{width}
 }
 
-func entryWidth(e legendEntry) vg.Length {
-	return vg.Points(thumbWidth+thumbGap) + legendText.Width(e.Name)
-}
-
 func legendRowHeight() vg.Length { return lineHeight(legendText) + vg.Points(rowGap) }
 
-// legendHeight is the room that entries take at the given width.
+// legendHeight is the room that entries take at the given width, 0 without any.
 func legendHeight(entries []legendEntry, width vg.Length) vg.Length {
 	columns := len(legendColumns(entries, width))
 	rows := (len(entries) + columns - 1) / columns
@@ -71,17 +81,13 @@ func drawLegend(c draw.Canvas, entries []legendEntry) {
 // drawEntry draws one entry with its top left corner at x, top.
 func drawEntry(c draw.Canvas, e legendEntry, x, top vg.Length) {
 	height := lineHeight(legendText)
-	middle := top - height/2
-	end := x + vg.Points(thumbWidth)
-	if e.shaded.color.A > 0 {
-		half := height * 0.36
-		c.FillPolygon(alpha(e.shaded.color, bandOpacity), []vg.Point{
-			{X: x, Y: middle - half}, {X: end, Y: middle - half}, {X: end, Y: middle + half}, {X: x, Y: middle + half},
-		})
+	middle, end := top-height/2, x+vg.Points(sampleWidth)
+	if e.band.A > 0 {
+		c.StrokeLine2(draw.LineStyle{Color: e.band, Width: height * 0.72}, x, middle, end, middle)
 	}
 	if e.line.Width > 0 {
 		c.StrokeLine2(e.line, x, middle, end, middle)
 	}
 	c.DrawGlyphNoClip(e.glyph, vg.Point{X: (x + end) / 2, Y: middle})
-	drawText(c, legendText, end+vg.Points(thumbGap), top, e.Name)
+	drawText(c, legendText, end+vg.Points(sampleGap), top, e.name)
 }

@@ -2,18 +2,21 @@ package plots
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 	"image"
+	"image/color"
 	"image/png"
 	"io"
+	"slices"
 
 	"grpo/pkg/rundir"
 )
 
-// WriteFigure draws a figure into memory and then puts it at path in one
-// atomic move, so that a failed report leaves the old figure.
+// WriteFigure draws a figure into memory and then moves it to path in one atomic
+// step: a failed report leaves the old figure.
 func WriteFigure(path string, render func(io.Writer) error) error {
 	var buf bytes.Buffer
 	if err := render(&buf); err != nil {
@@ -26,11 +29,10 @@ func WriteFigure(path string, render func(io.Writer) error) error {
 // encoder leaves out the pHYs chunk, and without it a document takes a figure for
 // 72 or 96 dpi and shows it at twice its size.
 //
-// The palette is for the size of reports, which hold a dozen figures twice, as
-// files and within their page. The thousands of colours in one are nearly all
-// shades at the edges of letters and lines, so 256 well chosen ones show the same
-// picture in less than half of the bytes, and in half of the time.
-func encodePNG(w io.Writer, img image.Image, dpi int) error {
+// Reports hold a dozen figures twice, as files and in the page. Nearly all of the
+// thousands of colors in one are at the edges of letters and lines, so 256 of them
+// show the same picture in less than half of the bytes and of the time.
+func encodePNG(w io.Writer, img *image.RGBA, dpi int) error {
 	var buf bytes.Buffer
 	if err := png.Encode(&buf, paletted(img)); err != nil {
 		return fmt.Errorf("encode png: %w", err)
@@ -38,11 +40,8 @@ func encodePNG(w io.Writer, img image.Image, dpi int) error {
 	// The signature (8 bytes) and IHDR (4 length, 4 type, 13 data, 4 CRC) come
 	// first in every PNG; pHYs has its place between IHDR and the pixels.
 	const head = 8 + 4 + 4 + 13 + 4
-	data := buf.Bytes()
-	for _, part := range [][]byte{data[:head], resolutionChunk(dpi), data[head:]} {
-		if _, err := w.Write(part); err != nil {
-			return fmt.Errorf("write png: %w", err)
-		}
+	if _, err := w.Write(slices.Insert(buf.Bytes(), head, resolutionChunk(dpi)...)); err != nil {
+		return fmt.Errorf("write png: %w", err)
 	}
 	return nil
 }
@@ -58,4 +57,84 @@ func resolutionChunk(dpi int) []byte {
 	chunk := binary.BigEndian.AppendUint32(nil, uint32(len(body)-4))
 	chunk = append(chunk, body...)
 	return binary.BigEndian.AppendUint32(chunk, crc32.ChecksumIEEE(body))
+}
+
+// maxColors is the size of a PNG palette.
+const maxColors = 256
+
+// colorCount is a color of a picture and the number of its pixels.
+type colorCount struct {
+	color color.RGBA
+	n     int
+}
+
+// paletted is img with a palette of its own colors: all, or 256 of more.
+func paletted(img *image.RGBA) *image.Paletted {
+	count := map[color.RGBA]int{}
+	eachRun(img, func(c color.RGBA, _, n int) { count[c] += n })
+	all := make([]colorCount, 0, len(count))
+	for c, n := range count {
+		all = append(all, colorCount{c, n})
+	}
+	key := func(c color.RGBA) uint32 { return binary.BigEndian.Uint32([]byte{c.R, c.G, c.B, c.A}) }
+	slices.SortFunc(all, func(a, b colorCount) int {
+		return cmp.Or(cmp.Compare(b.n, a.n), cmp.Compare(key(a.color), key(b.color)))
+	})
+	out := image.NewPaletted(img.Bounds(), choosePalette(all))
+	index := make(map[color.RGBA]uint8, len(all))
+	for _, c := range all {
+		index[c.color] = uint8(out.Palette.Index(c.color))
+	}
+	eachRun(img, func(c color.RGBA, start, n int) {
+		for i := range n {
+			out.Pix[start+i] = index[c]
+		}
+	})
+	return out
+}
+
+// eachRun calls f for each run of n equal pixels from the start-th one.
+func eachRun(img *image.RGBA, f func(c color.RGBA, start, n int)) {
+	at := func(i int) color.RGBA {
+		p := img.Pix[4*i : 4*i+4]
+		return color.RGBA{p[0], p[1], p[2], p[3]}
+	}
+	start, last := 0, at(0)
+	for i := range len(img.Pix) / 4 {
+		if c := at(i); c != last {
+			f(last, start, i-start)
+			start, last = i, c
+		}
+	}
+	f(last, start, len(img.Pix)/4-start)
+}
+
+// choosePalette takes the most frequent color, and then, again and again, the one
+// whose pixels the palette so far would change most: their number times the squared
+// distance to the nearest color of the palette. all begins with the most frequent.
+func choosePalette(all []colorCount) color.Palette {
+	chosen := color.Palette{all[0].color}
+	distance := make([]int, len(all))
+	for i, c := range all {
+		distance[i] = squared(c.color, all[0].color)
+	}
+	for len(chosen) < min(maxColors, len(all)) {
+		worst := 0
+		for i := range all {
+			if all[i].n*distance[i] > all[worst].n*distance[worst] {
+				worst = i
+			}
+		}
+		chosen = append(chosen, all[worst].color)
+		for i, c := range all {
+			distance[i] = min(distance[i], squared(c.color, all[worst].color))
+		}
+	}
+	return chosen
+}
+
+// squared is the squared distance of two colors.
+func squared(a, b color.RGBA) int {
+	d := func(x, y uint8) int { v := int(x) - int(y); return v * v }
+	return d(a.R, b.R) + d(a.G, b.G) + d(a.B, b.B) + d(a.A, b.A)
 }

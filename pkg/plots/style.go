@@ -11,19 +11,34 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// defaultDPI of every PNG. Sizes below are in points (1/72 inch), so that a figure
-// can be printed at its own size and still be read at half of it.
-const DefaultDPI = 200
+// defaultDPI of every PNG. Sizes below are in points (1/72 inch): a figure can be
+// printed at its own size and still be read at half of it.
+const defaultDPI = 200
 
-// The palette of Okabe and Ito (Color Universal Design, 2008), which people
-// with any common colour blindness can tell apart. Curves differ in dash and
-// marker as well, for print without colour.
+// Sizes of figures, inches.
+const (
+	pageWidth   = 7.2
+	wideWidth   = 9.6
+	pageHeight  = 4.0
+	panelInches = 2.1 // height of one of many panels
+)
+
+// The palette of Okabe and Ito (Color Universal Design, 2008) without its yellow,
+// which is hardly visible on white. People with any common color blindness can
+// tell it apart.
 var (
 	blue       = color.NRGBA{0x00, 0x72, 0xb2, 0xff}
 	vermillion = color.NRGBA{0xd5, 0x5e, 0x00, 0xff}
-	black      = color.NRGBA{0x00, 0x00, 0x00, 0xff}
-	dark       = color.NRGBA{0x40, 0x40, 0x40, 0xff}
-	pale       = color.NRGBA{0xe4, 0xe4, 0xe4, 0xff}
+	green      = color.NRGBA{0x00, 0x9e, 0x73, 0xff}
+	purple     = color.NRGBA{0xcc, 0x79, 0xa7, 0xff}
+	orange     = color.NRGBA{0xe6, 0x9f, 0x00, 0xff}
+	sky        = color.NRGBA{0x56, 0xb4, 0xe9, 0xff}
+
+	black = color.NRGBA{0x00, 0x00, 0x00, 0xff}
+	dark  = color.NRGBA{0x40, 0x40, 0x40, 0xff}
+	grey  = color.NRGBA{0xc2, 0xc2, 0xc2, 0xff}
+	pale  = color.NRGBA{0xe4, 0xe4, 0xe4, 0xff}
+	white = color.NRGBA{0xff, 0xff, 0xff, 0xff}
 )
 
 // alpha is c at the given opacity.
@@ -32,15 +47,12 @@ func alpha(c color.NRGBA, opacity float64) color.NRGBA {
 	return c
 }
 
-// weightBold is golang.org/x/image/font's WeightBold.
-const weightBold = 3
-
-// textStyle is Liberation Sans, embedded by gonum/plot, so that a figure looks
-// the same on a machine without fonts.
+// textStyle is Liberation Sans, embedded by gonum/plot: a figure is the same on a
+// machine without fonts.
 func textStyle(size float64, bold bool) text.Style {
 	f := font.Font{Typeface: "Liberation", Variant: "Sans", Size: vg.Points(size)}
 	if bold {
-		f.Weight = weightBold
+		f.Weight = 3 // WeightBold of golang.org/x/image/font
 	}
 	return text.Style{Color: black, Font: f, Handler: plot.DefaultTextHandler}
 }
@@ -53,90 +65,135 @@ var (
 	tickText    = textStyle(9.5, false)
 	legendText  = textStyle(9.5, false)
 	captionText = textStyle(8.5, false)
+	// Next to the data, and in the cells of a map: the first line and the others.
+	valueText  = textStyle(9.5, true)
+	detailText = textStyle(9, false)
 )
 
-// look is how a curve is drawn.
-type look struct {
+// style is how a curve is drawn.
+type style struct {
 	color  color.NRGBA
 	dashes []vg.Length
 	marker draw.GlyphDrawer
 }
 
-// In the figure of validation, colour tells the decoding and a hollow marker
-// the unseen facts.
-var (
-	lookUnseenSampled = look{color: blue, marker: outline{4}}
-	lookUnseenGreedy  = look{color: vermillion, marker: outline{3}}
-
-	lookSampled  = look{color: blue, marker: draw.CircleGlyph{}}
-	lookGreedy   = look{color: vermillion, dashes: dashed, marker: draw.PyramidGlyph{}}
-	lookBase     = look{color: dark, dashes: longDashed}
-	lookMajority = look{color: dark, dashes: dotted}
-	// Validation and the unseen facts have a majority answer each.
-	lookUnseenMajority = look{color: dark, dashes: dashDotted}
-	lookTrain          = look{color: vermillion}
-	lookRight          = look{color: blue}
-	lookWrong          = look{color: vermillion, dashes: dashed}
-	lookPlain          = look{color: blue}
-)
-
 var (
 	dashed     = []vg.Length{vg.Points(5), vg.Points(2.5)}
 	longDashed = []vg.Length{vg.Points(9), vg.Points(4)}
 	dotted     = []vg.Length{vg.Points(1.2), vg.Points(2.6)}
+	dashDotted = []vg.Length{vg.Points(6), vg.Points(2.2), vg.Points(1.4), vg.Points(2.2)}
 )
 
-// Widths of lines and markers.
+var (
+	plainStyle   = style{color: blue}
+	trainStyle   = style{color: vermillion}
+	sampledStyle = style{color: blue, marker: draw.CircleGlyph{}}
+	greedyStyle  = style{color: vermillion, dashes: dashed, marker: draw.PyramidGlyph{}}
+	// Unseen facts have the colors of the decoding modes and hollow markers.
+	unseenSampledStyle = style{color: blue, marker: shape{corners: 4}}
+	unseenGreedyStyle  = style{color: vermillion, marker: shape{corners: 3}}
+
+	rightStyle = style{color: blue}
+	wrongStyle = style{color: vermillion, dashes: dashed}
+	otherStyle = style{color: grey} // the other arms, behind the one that a panel shows
+
+	baseStyle           = style{color: dark, dashes: longDashed}
+	majorityStyle       = style{color: dark, dashes: dotted}
+	unseenMajorityStyle = style{color: dark, dashes: dashDotted}
+	referenceStyle      = style{color: dark, dashes: dotted}
+)
+
+// overlayMax is the largest number of arms that share one plot; more arms get a
+// panel each.
+const overlayMax = 6
+
+// armStyles tell arms apart by color, dashes and markers: in print without color
+// two of these are left.
+var armStyles = [overlayMax]style{
+	{color: blue, marker: draw.CircleGlyph{}},
+	{color: vermillion, dashes: points(6, 2.5), marker: draw.PyramidGlyph{}},
+	{color: green, dashes: points(9, 2.5, 2, 2.5), marker: draw.BoxGlyph{}},
+	{color: purple, dashes: points(2, 1.8), marker: shape{corners: 4, filled: true, onTip: true}},
+	{color: orange, dashes: points(12, 3), marker: shape{corners: 3, filled: true, onTip: true}},
+	{color: sky, dashes: points(6, 2, 1.5, 2, 1.5, 2), marker: shape{}},
+}
+
+func points(v ...float64) []vg.Length {
+	out := make([]vg.Length, len(v))
+	for i, x := range v {
+		out[i] = vg.Points(x)
+	}
+	return out
+}
+
+// Widths of lines and radii of markers in points, and opacities.
 const (
-	thick        = 1.9
-	medium       = 1.2
-	thin         = 0.8
-	markerRadius = 2.6
-	seedOpacity  = 0.55
-	bandOpacity  = 0.15
+	thick         = 1.9
+	medium        = 1.3
+	thin          = 0.8
+	markerRadius  = 2.6
+	meanRadius    = 3.8
+	seedRadius    = 2.3
+	crossRadius   = 4.2
+	seedCross     = 2.9 // a seed's cross among others
+	errorBarWidth = 8   // length of the ends of an error bar
+	bandOpacity   = 0.15
 )
 
-func (l look) line(width float64) draw.LineStyle {
-	return draw.LineStyle{Color: l.color, Width: vg.Points(width), Dashes: l.dashes}
+func (s style) line(width float64) draw.LineStyle {
+	return draw.LineStyle{Color: s.color, Width: vg.Points(width), Dashes: s.dashes}
 }
 
-func (l look) glyph(radius float64) draw.GlyphStyle {
-	return draw.GlyphStyle{Color: l.color, Radius: vg.Points(radius), Shape: l.marker}
+// faint is the line of one seed among several: thin, translucent, solid.
+func (s style) faint(opacity float64) draw.LineStyle {
+	return draw.LineStyle{Color: alpha(s.color, opacity), Width: vg.Points(thin)}
 }
 
-// faint is the look of one seed among several: thin, translucent, solid.
-func (l look) faint() draw.LineStyle {
-	return draw.LineStyle{Color: alpha(l.color, seedOpacity), Width: vg.Points(thin)}
+func (s style) glyph(radius float64) draw.GlyphStyle { return glyph(s.color, radius, s.marker) }
+
+func glyph(c color.Color, radius float64, shape draw.GlyphDrawer) draw.GlyphStyle {
+	return draw.GlyphStyle{Color: c, Radius: vg.Points(radius), Shape: shape}
 }
 
-// outline draws the edge of a shape and nothing inside it: what lies below stays
-// visible. gonum's RingGlyph and its kind do the same with a line that is too thin.
-type outline struct{ corners int } // 0: a circle
+// shape is a marker: a regular polygon that rests on a side or on its tip, or a
+// circle where corners is 0. A hollow one paints nothing inside, so that what lies
+// below stays visible; gonum's RingGlyph does that with a line that is too thin.
+type shape struct {
+	corners       int
+	filled, onTip bool
+}
 
 // DrawGlyph implements [draw.GlyphDrawer].
-func (o outline) DrawGlyph(c *draw.Canvas, sty draw.GlyphStyle, pt vg.Point) {
-	c.SetLineStyle(draw.LineStyle{Color: sty.Color, Width: vg.Points(1.3)})
+func (s shape) DrawGlyph(c *draw.Canvas, sty draw.GlyphStyle, pt vg.Point) {
 	var p vg.Path
 	r := sty.Radius * 1.2
-	if o.corners == 0 {
+	if s.corners == 0 {
 		p.Move(vg.Point{X: pt.X + r, Y: pt.Y})
 		p.Arc(pt, r, 0, 2*math.Pi)
 	}
-	for i := range o.corners {
-		// A side lies below.
-		angle := math.Pi * (2*float64(i) + 1 - float64(o.corners)/2) / float64(o.corners)
-		q := vg.Point{X: pt.X + r*vg.Length(math.Cos(angle)), Y: pt.Y + r*vg.Length(math.Sin(angle))}
+	for i := range s.corners {
+		angle := 2*math.Pi*float64(i)/float64(s.corners) - math.Pi/2 // the first corner is at the bottom
+		if !s.onTip {
+			angle += math.Pi / float64(s.corners)
+		}
+		corner := vg.Point{X: pt.X + r*vg.Length(math.Cos(angle)), Y: pt.Y + r*vg.Length(math.Sin(angle))}
 		if i == 0 {
-			p.Move(q)
+			p.Move(corner)
 		} else {
-			p.Line(q)
+			p.Line(corner)
 		}
 	}
 	p.Close()
+	if s.filled {
+		c.SetColor(sty.Color)
+		c.Fill(p)
+		return
+	}
+	c.SetLineStyle(draw.LineStyle{Color: sty.Color, Width: vg.Points(1.3)})
 	c.Stroke(p)
 }
 
-// cross is gonum's CrossGlyph with a line that is still seen at half size.
+// cross is gonum's CrossGlyph with a line that is still visible at half size.
 type cross struct{}
 
 // DrawGlyph implements [draw.GlyphDrawer].
@@ -146,3 +203,5 @@ func (cross) DrawGlyph(c *draw.Canvas, sty draw.GlyphStyle, pt vg.Point) {
 		[]vg.Point{{X: pt.X - r, Y: pt.Y - r}, {X: pt.X + r, Y: pt.Y + r}},
 		[]vg.Point{{X: pt.X - r, Y: pt.Y + r}, {X: pt.X + r, Y: pt.Y - r}})
 }
+
+func divergedGlyph(c color.Color) draw.GlyphStyle { return glyph(c, crossRadius, cross{}) }

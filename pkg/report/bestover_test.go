@@ -1,14 +1,12 @@
 package report
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"grpo/internal/reporttest"
 	"grpo/pkg/analysis"
-	"grpo/pkg/plots"
 
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -111,30 +109,6 @@ func TestLabelBeside(t *testing.T) {
 		if got := analysis.LabelWithout(&m, i, analysis.RateKey); got != want {
 			t.Errorf("%q of %q, want %q", got, m.Arms[i].Label, want)
 		}
-	}
-}
-
-// TestLinesOver: named arms that are crossed with a key are lines of their own
-// in the figure against the key.
-func TestLinesOver(t *testing.T) {
-	tests := []struct {
-		name string
-		sw   *sweepdir.Sweep
-		want string
-	}{
-		{"a sweep of rates is one line", reporttest.RateSweep(2), "[{ [0 1 2 3 4]}]"},
-		{"tuned arms", reporttest.TunedSweep(2), "[{loss 0 [0 1]} {loss 1 [2 3]}]"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			v := plots.NewSweepView(mustAnalyse(t, tt.sw))
-			if got := fmt.Sprint(v.LinesOver(0, -1)); got != tt.want {
-				t.Errorf("lines %s, want %s", got, tt.want)
-			}
-			if _, ok := v.FinalAgainst(0, -1); !ok {
-				t.Error("nothing is drawn")
-			}
-		})
 	}
 }
 

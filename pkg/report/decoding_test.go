@@ -7,7 +7,6 @@ import (
 
 	"grpo/internal/reporttest"
 	"grpo/pkg/analysis"
-	"grpo/pkg/plots"
 
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -39,23 +38,6 @@ func TestEvalSettings(t *testing.T) {
 		if got := analysis.EvalSettingsOf(analysis.FlatConfig(test.config)); got != test.want {
 			t.Errorf("%q: %q, want %q", test.config, got, test.want)
 		}
-	}
-}
-
-// TestCaptionsSayTheSettings: a figure says how its evaluations were sampled, and
-// not what was usual once.
-func TestCaptionsSayTheSettings(t *testing.T) {
-	runs := []*rundir.Run{reporttest.SynthRun(t, 1, 200)}
-	runs[0].Config = []byte("eval: {temperature: 0.7, max_tokens: 32}\n")
-	fig, err := plots.ValidationFigure(runs, plots.PlotOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text := strings.Join(fig.Caption, " "); !strings.Contains(text, "Sampled at temperature 0.7, at most 32 tokens") {
-		t.Errorf("caption %s", text)
-	}
-	if name := fig.Rows[0][0].Legend[0].Name; !strings.HasPrefix(name, "sampled, temperature 0.7") {
-		t.Errorf("legend %s", name)
 	}
 }
 
@@ -102,7 +84,7 @@ func TestArmsEvaluatedDifferently(t *testing.T) {
 }
 
 // TestEntropyOfTemperatures: entropies at different temperatures are not compared,
-// and figure and verdict say why.
+// and the verdict says why.
 func TestEntropyOfTemperatures(t *testing.T) {
 	a := mustReport(t, temperatures("eval: {temperature: 1}\n"))
 	if c := a.Find("entropy", 0, 1); c != nil {
@@ -110,10 +92,6 @@ func TestEntropyOfTemperatures(t *testing.T) {
 	}
 	if !strings.Contains(strings.Join(a.Verdict.Caveats, "\n"), "Entropy is that of each arm's own sampling temperature (1, 1.3)") {
 		t.Errorf("caveats %q", a.Verdict.Caveats)
-	}
-	fig, ok := plots.NewSweepView(a.Analysis).Entropy()
-	if text := strings.Join(fig.Caption, " "); !ok || !strings.Contains(text, "Each arm at its own sampling temperature (1, 1.3): not comparable between arms.") {
-		t.Errorf("caption %s", text)
 	}
 	same := mustReport(t, configured(temperatures(""), func(int) string { return "rollout: {sampling_temperature: 1.3}\n" }))
 	if same.Find("entropy", 0, 1) == nil || len(same.comparability()) > 0 {

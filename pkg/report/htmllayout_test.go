@@ -38,20 +38,20 @@ func TestPagesHaveNavigation(t *testing.T) {
 
 // No figure is next to an empty half of a row: an odd one has a row of its own.
 func TestFiguresFillTheirRows(t *testing.T) {
-	narrow, wide := int(plots.PageWidth*plots.DefaultDPI), int(plots.WideWidth*plots.DefaultDPI)
+	const narrow, wide = false, true
 	tests := []struct {
-		name   string
-		widths []int
-		alone  int // -1: none
+		name  string
+		wide  []bool
+		alone int // -1: none
 	}{
-		{"none", nil, -1}, {"one", []int{narrow}, 0}, {"two", []int{narrow, narrow}, -1}, {"three", []int{narrow, narrow, narrow}, 2},
-		{"wide ones between", []int{narrow, wide, narrow, narrow, wide}, 3}, {"wide ones only", []int{wide, wide}, -1},
+		{"none", nil, -1}, {"one", []bool{narrow}, 0}, {"two", []bool{narrow, narrow}, -1}, {"three", []bool{narrow, narrow, narrow}, 2},
+		{"wide ones between", []bool{narrow, wide, narrow, narrow, wide}, 3}, {"wide ones only", []bool{wide, wide}, -1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var figures []htmlFigure
-			for _, w := range tt.widths {
-				figures = append(figures, htmlFigure{Width: w})
+			for _, w := range tt.wide {
+				figures = append(figures, htmlFigure{Wide: w})
 			}
 			pairUp(figures)
 			for i, f := range figures {
@@ -67,7 +67,7 @@ func TestFiguresFillTheirRows(t *testing.T) {
 // have no room for, and a table that goes on beyond its edge shows it.
 func TestPageIsNotInTheWay(t *testing.T) {
 	a := mustReport(t, reporttest.DrawnSweep(2, reporttest.RatesAxis("1e-4", "3e-4", "1e-3", "3e-3", "1e-2"), reporttest.RateArms()...))
-	figures, err := plots.DrawSweepAt(a.Analysis, 36, nil)
+	figures, err := plots.Sweep(a.Analysis, plots.SweepOptions{DPI: 36})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,19 +58,16 @@ type htmlFigure struct {
 	Notes                  []string
 	Src                    template.URL
 	Width, Height          int
+	Wide                   bool // it needs the width of the page to be read
 	Alone                  bool // no other figure is next to it
 }
-
-// Wide says that the figure needs the width of the page to be read: it has
-// several panels.
-func (f htmlFigure) Wide() bool { return f.Width > int(1.2*plots.PageWidth*plots.DefaultDPI) }
 
 // pairUp gives the last of an odd number of figures that are next to each other
 // in pairs a row of its own, so that no half of a row is empty.
 func pairUp(figures []htmlFigure) {
 	last, n := -1, 0
 	for i, f := range figures {
-		if !f.Wide() {
+		if !f.Wide {
 			last, n = i, n+1
 		}
 	}
@@ -98,7 +95,7 @@ type htmlBase struct{ Heading, Text string }
 
 // WriteHTML writes the report of a sweep to path in one atomic move: the
 // verdict first, then the figures, the tables, and last the command and the
-// configuration. figures are those of [DrawSweep]. The page needs nothing
+// configuration. figures are those of [plots.Sweep]. The page needs nothing
 // outside itself; it has links to the figures' own files beside it and, where
 // it lies in the sweep's folder, to those of the runs.
 func WriteHTML(path string, a *Report, figures []plots.Drawing) error {
@@ -155,7 +152,7 @@ func newHTMLSweep(a *Report, figures []plots.Drawing, folder string, runs bool) 
 	}
 	for _, d := range figures {
 		f := htmlFigure{
-			Title: d.Title, Alt: d.Alt, Notes: d.Notes, File: d.File, Link: link(folder, d.File), Width: d.Width, Height: d.Height,
+			Title: d.Title, Alt: d.Alt, Notes: d.Notes, File: d.File, Link: link(folder, d.File), Width: d.Width, Height: d.Height, Wide: d.Wide,
 			// Safe as it is: base64 of our own bytes.
 			Src: template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(d.PNG)),
 		}

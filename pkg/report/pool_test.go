@@ -69,8 +69,8 @@ func TestArmsOf(t *testing.T) {
 			}
 			for what, err := range map[string]error{
 				"table":      WriteMarkdown(&bytes.Buffer{}, runs),
-				"validation": plots.ValidationPlot(&bytes.Buffer{}, runs, plots.PlotOptions{}),
-				"training":   plots.TrainingPanels(&bytes.Buffer{}, runs, plots.PlotOptions{}),
+				"validation": plots.ValidationPlot(&bytes.Buffer{}, runs, ""),
+				"training":   plots.TrainingPanels(&bytes.Buffer{}, runs, ""),
 			} {
 				if (err == nil) != (tt.differ == nil) || err != nil && !strings.Contains(err.Error(), strings.Join(tt.differ, ", ")) {
 					t.Errorf("%s: %v, differing keys %q", what, err, tt.differ)
@@ -184,9 +184,13 @@ func TestArmsWithOtherProblems(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := mustReport(t, sw)
-	fig, ok := plots.NewSweepView(a.Analysis).Paired()
-	if caption := strings.Join(append(fig.Caption, fig.Notes...), " "); !ok || strings.Contains(caption, "same problems") {
-		t.Errorf("%q", caption)
+	figures, err := plots.Sweep(a.Analysis, plots.SweepOptions{DPI: 36, MainOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	paired := figures[len(figures)-1]
+	if paired.File != "paired_difference.png" || strings.Contains(strings.Join(paired.Notes, " "), "same problems") {
+		t.Errorf("%s: %q", paired.File, paired.Notes)
 	}
 	if text := a.Verdict.text(); !strings.Contains(text, "their rewards are shares of different problems") {
 		t.Error(text)

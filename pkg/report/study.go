@@ -26,10 +26,10 @@ import (
 //
 // It is an error when there are not as many analyses as parts.
 func WriteStudy(dir string, st sweepdir.Study, parts []*Report) ([]string, error) {
-	return writeStudyAt(plots.DefaultDPI, dir, st, parts)
+	return writeStudyAt(0, dir, st, parts)
 }
 
-// writeStudyAt is [WriteStudy] with figures of another resolution.
+// writeStudyAt is [WriteStudy] with figures of another resolution; 0 is the usual one.
 func writeStudyAt(dpi int, dir string, st sweepdir.Study, parts []*Report) ([]string, error) {
 	st = analysis.PrintableStudy(st)
 	if len(parts) != len(st.Parts) {
@@ -244,7 +244,7 @@ func studyMarkdown(st sweepdir.Study, parts []*Report) string {
 			continue
 		}
 		b.WriteString(within(a))
-		for _, f := range plots.NewSweepView(a.Analysis).MainFiles() {
+		for _, f := range plots.MainFiles(a.Analysis) {
 			fmt.Fprintf(&b, "\n![%s](%s)\n", f, link(p.Name, f))
 		}
 		fmt.Fprintf(&b, "\nEvery run, and how they trained: [%s](%s).\n", path.Join(p.Name, sweepdir.ReportHTML), link(p.Name, sweepdir.ReportHTML))

@@ -35,7 +35,7 @@ func newStudyPage(dpi int, st sweepdir.Study, parts []*Report) (page, error) {
 		}
 		h.Heading = fmt.Sprintf("%d. %s", i+1, h.Question)
 		if a != nil {
-			figures, err := plots.DrawSweepAt(a.Analysis, dpi, func(file string) bool { return plots.NewSweepView(a.Analysis).IsMain(file) })
+			figures, err := plots.Sweep(a.Analysis, plots.SweepOptions{DPI: dpi, MainOnly: true})
 			if err != nil {
 				return page{}, fmt.Errorf("part %s: %w", part.Name, err)
 			}

@@ -129,8 +129,8 @@ func TestABrokenConfigurationIsNotGuessed(t *testing.T) {
 	for name, f := range map[string]func() error{
 		"summary":  func() error { return WriteSummary(&bytes.Buffer{}, r) },
 		"markdown": func() error { return WriteMarkdown(&bytes.Buffer{}, []*rundir.Run{r}) },
-		"plot":     func() error { return plots.ValidationPlot(&bytes.Buffer{}, []*rundir.Run{r}, plots.PlotOptions{}) },
-		"panels":   func() error { return plots.TrainingPanels(&bytes.Buffer{}, []*rundir.Run{r}, plots.PlotOptions{}) },
+		"plot":     func() error { return plots.ValidationPlot(&bytes.Buffer{}, []*rundir.Run{r}, "") },
+		"panels":   func() error { return plots.TrainingPanels(&bytes.Buffer{}, []*rundir.Run{r}, "") },
 	} {
 		if err := f(); err == nil || !strings.Contains(err.Error(), rundir.ConfigFile) {
 			t.Errorf("%s: error %v", name, err)
@@ -153,7 +153,7 @@ func TestWriteErrorsAreTold(t *testing.T) {
 	for name, err := range map[string]error{
 		"summary":  WriteSummary(failingWriter{}, runs[0]),
 		"markdown": WriteMarkdown(failingWriter{}, runs),
-		"plot":     plots.ValidationPlot(failingWriter{}, runs, plots.PlotOptions{}),
+		"plot":     plots.ValidationPlot(failingWriter{}, runs, ""),
 	} {
 		if !errors.Is(err, errPipe) {
 			t.Errorf("%s: %v", name, err)

@@ -21,7 +21,7 @@ type SweepOptions struct {
 }
 
 // WriteSweep analyses a sweep and writes into dir, which must exist, its tables
-// ([WriteResults]), its figures ([DrawSweep]) and report.html ([WriteHTML]). It
+// ([WriteResults]), its figures ([plots.Sweep]) and report.html ([WriteHTML]). It
 // returns the analysis and the paths written. It reads and writes files only:
 // called again on the same runs it writes the same bytes.
 func WriteSweep(dir string, sw *sweepdir.Sweep, opt SweepOptions) (*Report, []string, error) {
@@ -34,7 +34,7 @@ func WriteSweep(dir string, sw *sweepdir.Sweep, opt SweepOptions) (*Report, []st
 	if err != nil || opt.TablesOnly {
 		return a, paths, err
 	}
-	figures, err := plots.DrawSweep(a.Analysis)
+	figures, err := plots.Sweep(a.Analysis, plots.SweepOptions{})
 	if err != nil {
 		return a, paths, err
 	}

@@ -20,20 +20,21 @@ import (
 )
 
 // built builds a figure of a sweep.
-func built(t *testing.T, a *analysis.Analysis, file string) figure {
+func built(t *testing.T, a *analysis.Analysis, file string) *figure {
 	t.Helper()
-	v := NewSweepView(a)
+	v := newView(a)
 	for _, f := range v.figures() {
-		if f.file == file {
-			fig, ok := f.build(v)
-			if !ok {
-				t.Fatalf("%s is not drawn", file)
-			}
-			return fig
+		if f.file != file {
+			continue
 		}
+		fig := v.draw(f)
+		if fig == nil {
+			t.Fatalf("%s is not drawn", file)
+		}
+		return fig
 	}
 	t.Fatalf("there is no %s", file)
-	return figure{}
+	return nil
 }
 
 func TestCaptionsSayWhatIsShown(t *testing.T) {
@@ -76,14 +77,14 @@ func TestCaptionsSayWhatIsShown(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			fig := built(t, tt.a, tt.file)
-			got := strings.Join(fig.Caption, " ")
+			got := strings.Join(fig.caption, " ")
 			for _, s := range tt.has {
 				if !strings.Contains(got, s) {
 					t.Errorf("no %q in %q", s, got)
 				}
 			}
 			for _, s := range tt.notes {
-				if notes := strings.Join(fig.Notes, " "); !strings.Contains(notes, s) {
+				if notes := strings.Join(fig.notes, " "); !strings.Contains(notes, s) {
 					t.Errorf("no %q in the notes %q", s, notes)
 				}
 			}
@@ -99,27 +100,27 @@ func TestCaptionsSayWhatIsShown(t *testing.T) {
 // The mean is that of the runs that have ended, at the steps that all of these
 // have; seeds are drawn as far as they go.
 func TestCurveOfAnArm(t *testing.T) {
-	arm := reporttest.DrawnArm{Name: "a", Final: 0.8}
+	whole := reporttest.DrawnArm{Name: "a", Final: 0.8}
 	short := reporttest.DrawnArm{Name: "a", Final: 0.8, Diverged: 50, Stops: true}
-	view := func(runs ...*rundir.Run) armView { return armView{runs: runs} }
+	of := func(runs ...*rundir.Run) arm { return arm{runs: runs} }
 	tests := []struct {
 		name  string
-		arm   armView
+		arm   arm
 		seeds int
 		last  float64 // step of the mean
 		band  int
 	}{
-		{"all ended", view(arm.Run(1, false), arm.Run(2, false)), 2, 120, 13},
-		{"one still runs", view(arm.Run(1, false), arm.Run(2, false), arm.Run(3, true)), 3, 120, 13},
-		{"one has ended", view(arm.Run(1, false), arm.Run(3, true)), 2, 120, 0},
-		{"none has ended", view(arm.Run(1, true), arm.Run(3, true)), 2, 30, 4},
-		{"one stopped early", view(arm.Run(1, false), short.Run(2, false)), 2, 50, 6},
+		{"all ended", of(whole.Run(1, false), whole.Run(2, false)), 2, 120, 13},
+		{"one still runs", of(whole.Run(1, false), whole.Run(2, false), whole.Run(3, true)), 3, 120, 13},
+		{"one has ended", of(whole.Run(1, false), whole.Run(3, true)), 2, 120, 0},
+		{"none has ended", of(whole.Run(1, true), whole.Run(3, true)), 2, 30, 4},
+		{"one stopped early", of(whole.Run(1, false), short.Run(2, false)), 2, 50, 6},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := tt.arm.curveOf(validationOf, shareOf(1024))
-			last, ok := c.last()
-			if !ok || last.X != tt.last || len(c.seeds) != tt.seeds || len(c.lo) != tt.band || len(c.hi) != tt.band {
+			c := tt.arm.curveOf(nil, validationOf, shareOf(1024))
+			last := c.mean[len(c.mean)-1]
+			if last.X != tt.last || len(c.seeds) != tt.seeds || len(c.lo) != tt.band || len(c.hi) != tt.band {
 				t.Errorf("%d seeds, mean to %v, band of %d and %d points", len(c.seeds), last.X, len(c.lo), len(c.hi))
 			}
 			for i, m := range c.mean {
@@ -136,10 +137,9 @@ func TestCurveOfAnArm(t *testing.T) {
 func TestBandIsTheIntervalOfTheVerdict(t *testing.T) {
 	for _, seeds := range []int{2, 4} {
 		a := mustAnalyse(t, reporttest.DrawnSweep(seeds, nil, reporttest.DrawnArm{Name: "a", Final: 0.8}, reporttest.DrawnArm{Name: "b", Final: 0.99}))
-		v := NewSweepView(a)
+		v := newView(a)
 		c := chart{xMax: v.xMax, y: validationOf, band: shareOf(v.leastProblems())}
-		_, curves := c.arms(v)
-		for i, k := range curves {
+		for i, k := range c.curves(v) {
 			last := len(k.lo) - 1
 			if f := a.Arms[i].Of(analysis.FinalMetric); k.lo[last].Y != f.Lo || k.hi[last].Y != f.Hi {
 				t.Errorf("%d seeds: the band ends with [%v, %v], the interval is [%v, %v]", seeds, k.lo[last].Y, k.hi[last].Y, f.Lo, f.Hi)
@@ -152,7 +152,7 @@ func TestBandIsTheIntervalOfTheVerdict(t *testing.T) {
 // that of an interval of two seeds.
 func TestBandStaysOnTheAxis(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := yScale{lo: 0, hi: rapid.Float64Range(0.1, 1e6).Draw(t, "hi"), log: rapid.Bool().Draw(t, "log")}
+		s := yAxis{lo: 0, hi: rapid.Float64Range(0.1, 1e6).Draw(t, "hi"), log: rapid.Bool().Draw(t, "log")}
 		if s.log {
 			s.lo = s.hi / 1000
 		}
@@ -162,7 +162,7 @@ func TestBandStaysOnTheAxis(t *testing.T) {
 			k.lo, k.hi = append(k.lo, analysis.Point{X: float64(i), Y: v}), append(k.hi, analysis.Point{X: float64(i), Y: v + 1})
 		}
 		before := slices.Clone(k.hi)
-		got := k.on(s)
+		got := curve{lo: s.place(k.lo), hi: s.place(k.hi)}
 		lo, hi := s.lo, s.hi
 		if s.log {
 			lo, hi = math.Log10(s.lo), math.Log10(s.hi)
@@ -181,7 +181,7 @@ func TestBandStaysOnTheAxis(t *testing.T) {
 func TestCurveAgainstTokens(t *testing.T) {
 	run := reporttest.DrawnArm{Name: "a", Final: 0.8, Length: 10}.Run(1, false)
 	long := reporttest.DrawnArm{Name: "a", Final: 0.8, Length: 30}.Run(1, false)
-	c := armView{runs: []*rundir.Run{run, long}}.against(tokensOf, validationOf, shareOf(1024))
+	c := arm{runs: []*rundir.Run{run, long}}.curveOf(tokensOf, validationOf, shareOf(1024))
 	// 256 completions a step of 10 or 30 tokens.
 	want := []float64{0, 51.2, 51.2, 25.6, 76.8}
 	for i, got := range []float64{c.mean[0].X, c.mean[1].X, c.lo[1].X, c.seeds[0][1].X, c.seeds[1][1].X} {
@@ -208,7 +208,7 @@ func TestFiguresDoNotDependOnTime(t *testing.T) {
 				s.Run.Metrics[i].Time.ElapsedS *= slower
 			}
 		}
-		all, err := DrawSweepAt(a, 36, nil)
+		all, err := Sweep(a, SweepOptions{DPI: 36})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,7 +224,7 @@ func TestFiguresDoNotDependOnTime(t *testing.T) {
 
 // A long run's metrics are averaged over the same few steps in every run.
 func TestPerStepAverages(t *testing.T) {
-	v := &sweepView{xMax: 120}
+	v := &view{xMax: 120}
 	run := &rundir.Run{}
 	for step := 1; step <= 119; step++ {
 		run.Metrics = append(run.Metrics, rundir.Metrics{Step: step, Entropy: float64(step)})
@@ -247,18 +247,18 @@ func TestDivergedMarks(t *testing.T) {
 	unsaid.Result.DivergedAt = nil
 	first := reporttest.DrawnArm{Name: "a", Final: 0.8, Diverged: 1, Stops: true}.Run(4, false)
 	fine := reporttest.DrawnArm{Name: "a", Final: 0.8}.Run(5, false)
-	a := armView{runs: []*rundir.Run{at, stopped, unsaid, first, fine}}
+	runs := []*rundir.Run{at, stopped, unsaid, first, fine}
 	want := analysis.Series{
 		{X: 35, Y: validationOf(at)[3].Y}, {X: 47, Y: validationOf(stopped)[4].Y},
 		{X: 120, Y: validationOf(unsaid)[12].Y}, {X: 1, Y: validationOf(first)[0].Y},
 	}
-	if got := a.divergedMarks(nil, validationOf); !slices.Equal(got, want) {
+	if got := divergedMarks(runs, nil, validationOf); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	norms := func(r *rundir.Run) analysis.Series {
 		return analysis.MetricSeries(r, func(m rundir.Metrics) *float64 { return &m.GradNorm })
 	}
-	if got := a.divergedMarks(tokensOf, norms); len(got) != 4 || got[0].X != tokensOf(at)[35].Y || got[0].Y != at.Metrics[34].GradNorm {
+	if got := divergedMarks(runs, tokensOf, norms); len(got) != 4 || got[0].X != tokensOf(at)[35].Y || got[0].Y != at.Metrics[34].GradNorm {
 		t.Errorf("against tokens: %v", got)
 	}
 }
@@ -360,6 +360,10 @@ func TestLogTicks(t *testing.T) {
 		{"short", 0.1, 5, "0.1 0.2 0.5 1 2 5"},
 		{"long", 1e-6, 10, "1e-6 0.0001 0.01 1"},
 		{"huge", 1e294, 1e300, "1e294 1e295 1e296 1e297 1e298 1e299 1e300"},
+		{"lengths", 10, 1e4, "10 100 1000 10000"},
+		{"wide", 1e-8, 10, "1e-8 1e-6 0.0001 0.01 1"},
+		{"between decades", math.Sqrt(10), 100 * math.Sqrt(10), "10 100"},
+		{"large", 1e4, 1e7, "10000 1e5 1e6 1e7"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -386,26 +390,26 @@ func TestNiceEnds(t *testing.T) {
 	})
 }
 
-// A palette keeps a picture of few colours as it is, and changes little in one
+// A palette keeps a picture of few colors as it is, and changes little in one
 // of many.
 func TestPalette(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		colours := rapid.IntRange(1, 600).Draw(t, "colours")
+		colors := rapid.IntRange(1, 600).Draw(t, "colors")
 		img := image.NewRGBA(image.Rect(3, 5, 43, 35))
 		for y := 5; y < 35; y++ {
 			for x := 3; x < 43; x++ {
-				k := uint64((y*40 + x) % colours)
+				k := uint64((y*40 + x) % colors)
 				img.SetRGBA(x, y, color.RGBA{uint8(k * 7), uint8(k / 3), uint8(k * 31), 255})
 			}
 		}
 		got := paletted(img)
-		if got.Bounds() != img.Bounds() || len(got.Palette) > maxColours {
-			t.Fatalf("%v, %d colours", got.Bounds(), len(got.Palette))
+		if got.Bounds() != img.Bounds() || len(got.Palette) > maxColors {
+			t.Fatalf("%v, %d colors", got.Bounds(), len(got.Palette))
 		}
 		for y := 5; y < 35; y++ {
 			for x := 3; x < 43; x++ {
 				d := squared(img.RGBAAt(x, y), color.RGBAModel.Convert(got.At(x, y)).(color.RGBA))
-				if colours <= maxColours && d != 0 || d > 3*60*60 {
+				if colors <= maxColors && d != 0 || d > 3*60*60 {
 					t.Fatalf("pixel %d, %d is off by %v", x, y, math.Sqrt(float64(d)))
 				}
 			}
@@ -414,11 +418,11 @@ func TestPalette(t *testing.T) {
 }
 
 // Every arm of an overlay differs from every other without its colour too.
-func TestArmLooksDiffer(t *testing.T) {
-	for i, a := range armLooks {
-		for _, b := range armLooks[:i] {
+func TestArmStylesDiffer(t *testing.T) {
+	for i, a := range armStyles {
+		for _, b := range armStyles[:i] {
 			if a.color == b.color || slices.Equal(a.dashes, b.dashes) || a.marker == b.marker {
-				t.Errorf("look %d is too much like another one", i)
+				t.Errorf("style %d is too much like another one", i)
 			}
 		}
 	}

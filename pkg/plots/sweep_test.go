@@ -18,7 +18,7 @@ import (
 // files draws at a small size and returns the names of what was drawn.
 func files(t testing.TB, a *analysis.Analysis) []string {
 	t.Helper()
-	all, err := DrawSweepAt(a, 36, nil)
+	all, err := Sweep(a, SweepOptions{DPI: 36})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestSweepFiguresAgainstGolden(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			all, err := DrawSweepAt(tt.a, goldenDPI, func(file string) bool { return file == tt.file })
+			all, err := drawSweep(tt.a, goldenDPI, func(f sweepFigure) bool { return f.file == tt.file })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +160,7 @@ func TestSweepFiguresAgainstGolden(t *testing.T) {
 
 func TestSweepFiguresAreTheSameBytes(t *testing.T) {
 	draw := func() []Drawing {
-		all, err := DrawSweepAt(mustAnalyse(t, reporttest.DrawnSweep(3, reporttest.RatesAxis("1e-4", "3e-4", "1e-3", "3e-3", "1e-2"), reporttest.RateArms()...)), goldenDPI, nil)
+		all, err := Sweep(mustAnalyse(t, reporttest.DrawnSweep(3, reporttest.RatesAxis("1e-4", "3e-4", "1e-3", "3e-3", "1e-2"), reporttest.RateArms()...)), SweepOptions{DPI: goldenDPI})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func TestSweepFiguresAreTheSameBytes(t *testing.T) {
 func TestDrawingsAreWritten(t *testing.T) {
 	dir := t.TempDir()
 	a := mustAnalyse(t, reporttest.DrawnSweep(2, nil, reporttest.ManyArms(2)...))
-	all, err := DrawSweepAt(a, 36, func(file string) bool { return strings.HasPrefix(file, "validation") })
+	all, err := drawSweep(a, 36, func(f sweepFigure) bool { return strings.HasPrefix(f.file, "validation") })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,154 @@
+package plots
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"grpo/pkg/analysis"
+	"grpo/pkg/rundir"
+
+	"gonum.org/v1/plot/vg"
+)
+
+// Sentences of captions, which have at most two lines, and of the notes that the
+// page has below a figure of a sweep.
+
+const oneSeed = "One seed an arm: no interval."
+
+// setting is the line below a title: what is compared, and what all runs have
+// in common.
+func (v *view) setting() string {
+	parts := []string{oneLine(v.manifest().Title), analysis.SettingLine(v.infos)}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "  ·  ")
+}
+
+// rewardLabel is the axis label of the validation reward.
+func rewardLabel(runs []*rundir.Run) string {
+	if n := problems(runs, rundir.SplitVal); n != "" {
+		return fmt.Sprintf("validation answer reward (fraction correct of %s)", n)
+	}
+	return "validation answer reward (fraction correct)"
+}
+
+// problems is the number of problems in the evaluations of a split, empty when they
+// differ.
+func problems(runs []*rundir.Run, split string) string {
+	return analysis.Common(evaluations(runs, split), func(e rundir.Eval) string { return fmt.Sprint(e.Sampled.N) })
+}
+
+func evaluations(runs []*rundir.Run, split string) []rundir.Eval {
+	var out []rundir.Eval
+	for _, r := range runs {
+		out = append(out, analysis.EvalsOf(r, split)...)
+	}
+	return out
+}
+
+// heldOut is "1024 held-out problems".
+func (v *view) heldOut() string { return heldOut(v.runs) }
+
+func heldOut(runs []*rundir.Run) string {
+	return strings.TrimSpace(problems(runs, rundir.SplitVal) + " held-out problems")
+}
+
+// seedList is "Seeds 1, 2, 3, 4."
+func (v *view) seedList() string {
+	seeds := strings.Trim(strings.ReplaceAll(fmt.Sprint(v.manifest().Seeds), " ", ", "), "[]")
+	if !v.severalSeeds() {
+		return "Seed " + seeds + "."
+	}
+	return "Seeds " + seeds + "."
+}
+
+func (v *view) severalSeeds() bool { return len(v.manifest().Seeds) > 1 }
+
+func (v *view) meanOver() string {
+	return fmt.Sprintf("Mean over n = %d seeds", len(v.manifest().Seeds))
+}
+
+// meanCaption says what the thick and the thin lines are.
+func (v *view) meanCaption(band bool) string {
+	switch {
+	case !v.severalSeeds():
+		return oneSeed
+	case band:
+		return v.meanOver() + " with its 95% interval (Student's t); thin lines: each seed."
+	}
+	return v.meanOver() + "; thin lines: each seed."
+}
+
+func runsOf(n, of int) string { return fmt.Sprintf("%d of %d runs", n, of) }
+
+// missingCount is "Not finished: 3 of 20 runs; failed: 1 of 20 runs."
+func (v *view) missingCount() []string {
+	left, failed, total := 0, 0, 0
+	for _, a := range v.Arms {
+		left, failed, total = left+a.Left, failed+a.Failed, total+len(a.Runs)
+	}
+	var parts []string
+	if left > 0 {
+		parts = append(parts, "not finished: "+runsOf(left, total))
+	}
+	if failed > 0 {
+		parts = append(parts, "failed: "+runsOf(failed, total))
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	return []string{sentence(strings.Join(parts, "; "))}
+}
+
+// armNotes name the arms that diverged, that are not finished and that failed.
+func (v *view) armNotes() []string {
+	var diverged, left, failed []string
+	add := func(to *[]string, a *analysis.ArmResult, n int, where string) {
+		if n > 0 {
+			name := shorten(captionText, a.Name(), vg.Points(150))
+			*to = append(*to, fmt.Sprintf("%s (%s%s)", name, runsOf(n, len(a.Runs)), where))
+		}
+	}
+	for i := range v.Arms {
+		add(&left, &v.Arms[i], v.Arms[i].Left, "")
+		add(&failed, &v.Arms[i], v.Arms[i].Failed, "")
+	}
+	for _, a := range v.arms {
+		var steps []int
+		for _, r := range a.runs {
+			if step, ok := divergedAt(r); ok {
+				steps = append(steps, step)
+			}
+		}
+		if len(steps) > 0 {
+			add(&diverged, a.ArmResult, len(steps), ", "+stepRange(slices.Min(steps), slices.Max(steps)))
+		}
+	}
+	var out []string
+	if len(diverged) > 0 {
+		out = append(out, "Diverged: "+firstSix(diverged)+".")
+	}
+	if len(left) > 0 {
+		out = append(out, "Not finished: "+firstSix(left)+". "+
+			"Means are over the runs that have ended (all of an arm while none has), up to the last step that all of these have.")
+	}
+	if len(failed) > 0 {
+		out = append(out, "Failed: "+firstSix(failed)+".")
+	}
+	return out
+}
+
+func stepRange(lo, hi int) string {
+	if lo == hi {
+		return fmt.Sprintf("step %d", lo)
+	}
+	return fmt.Sprintf("steps %d to %d", lo, hi)
+}
+
+// firstSix joins at most 6 parts.
+func firstSix(parts []string) string {
+	const most = 6
+	if len(parts) > most {
+		return strings.Join(parts[:most], ", ") + fmt.Sprintf(" and %d more", len(parts)-most)
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,224 @@
+package plots
+
+import (
+	"math"
+
+	"grpo/pkg/analysis"
+	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
+)
+
+// chart is a figure of one quantity with a curve for each arm: in one plot while
+// the arms can be told apart, else in a panel each with the others in grey behind.
+type chart struct {
+	title          string
+	xLabel, yLabel string
+	x              quantity // nil: the step itself
+	y              quantity
+	xMax           float64
+	yMax           float64     // 0: as high as the data
+	band           *valueRange // of the interval of the mean; nil: none
+	levels         bool        // base level and majority baseline
+	values         bool        // the last value after an arm's name
+	log            bool        // the y axis may be logarithmic
+}
+
+// armCurve is an arm with its curve.
+type armCurve struct {
+	arm
+	curve
+}
+
+// curves are the arms of v that the chart has data of.
+func (c chart) curves(v *view) []armCurve {
+	var out []armCurve
+	for _, a := range v.arms {
+		if k := a.curveOf(c.x, c.y, c.band); len(k.seeds) > 0 {
+			out = append(out, armCurve{a, k})
+		}
+	}
+	return out
+}
+
+// curveOf is a quantity of an arm against the step, or against x.
+func (a arm) curveOf(x, y quantity, band *valueRange) curve {
+	c := newCurve(a.runs, a.settled(), y, band)
+	if x == nil {
+		return c
+	}
+	mean := analysis.MeanSeries(analysis.NonEmpty(analysis.ForEach(a.settled(), x)))
+	c.mean, c.lo, c.hi = atSteps(c.mean, mean), atSteps(c.lo, mean), atSteps(c.hi, mean)
+	c.seeds = analysis.NonEmpty(analysis.ForEach(a.runs, func(r *rundir.Run) analysis.Series {
+		return atSteps(y(r), x(r))
+	}))
+	return c
+}
+
+// settled are the runs that a mean is taken of: those that have ended, or all
+// while none has. A run at its first steps would cut the mean of the others to
+// those.
+func (a arm) settled() []*rundir.Run {
+	var ended []*rundir.Run
+	for _, r := range a.runs {
+		if r.Finished() {
+			ended = append(ended, r)
+		}
+	}
+	if len(ended) == 0 {
+		return a.runs
+	}
+	return ended
+}
+
+func (c chart) yAxis(all ...armCurve) yAxis {
+	if c.yMax > 0 {
+		return yAxis{hi: c.yMax}
+	}
+	curves := make([]curve, len(all))
+	for i, k := range all {
+		curves[i] = k.curve
+	}
+	return newYAxis(c.log, curves...)
+}
+
+// draw is nil where no arm has data.
+func (c chart) draw(v *view) *figure {
+	all := c.curves(v)
+	if len(all) == 0 {
+		return nil
+	}
+	fig := &figure{title: c.title, width: pageWidth, panelHeight: pageHeight}
+	y := c.yAxis(all...)
+	if v.panels() {
+		c.addPanels(fig, v, all, y)
+	} else {
+		fig.addPanel(1, c.overlay(v, all, y))
+	}
+	fig.caption = y.notes()
+	return fig
+}
+
+func (c chart) newPanel(y yAxis) *panel {
+	p := newPanel(c.xLabel, c.yLabel)
+	p.X.Min, p.X.Max = 0, c.xMax
+	p.setY(y)
+	return p
+}
+
+// overlay draws all arms in one plot.
+func (c chart) overlay(v *view, all []armCurve, y yAxis) *panel {
+	p := c.newPanel(y)
+	var levels []legendEntry
+	if c.levels {
+		levels = p.addLevels(v.levels())
+	}
+	options := curveOptions{width: thick, seedOpacity: 0.5, markers: 10}
+	if len(all) > 2 {
+		options.seedOpacity = 0.32
+	}
+	for i, k := range all {
+		options.offset = i
+		entry := p.addCurve(k.curve, k.style, options)
+		entry.name = k.label + c.lastValue(k.curve)
+		p.legend = append(p.legend, entry)
+	}
+	p.legend = append(p.legend, levels...)
+	diverged := false
+	for _, k := range all {
+		diverged = p.addDiverged(k.runs, c.x, c.y, k.style) || diverged
+	}
+	if diverged {
+		p.legend = append(p.legend, legendEntry{name: "diverged", glyph: divergedGlyph(dark)})
+	}
+	return p
+}
+
+// addPanels draws each arm in a panel of its own, in front of the others' means.
+func (c chart) addPanels(fig *figure, v *view, all []armCurve, y yAxis) {
+	var levels []legendEntry
+	diverged := false
+	sample := legendEntry{name: "the arm named above the panel"}
+	for i, k := range all {
+		p := c.newPanel(y)
+		p.compact()
+		p.title, p.value = k.Name(), c.lastValue(k.curve)
+		if c.levels {
+			levels = p.addLevels(v.levels())
+			if base := k.Of(analysis.InitialMetric).Mean; v.basesDiffer() && stats.IsFinite(base) {
+				p.addLine(p.across(base, math.Inf(-1), math.Inf(1)), baseStyle.line(medium))
+				levels = append([]legendEntry{ownBase}, levels...)
+			}
+		}
+		for j, other := range all {
+			if j != i {
+				p.addLine(y.place(other.mean), otherStyle.line(thin))
+			}
+		}
+		entry := p.addCurve(k.curve, plainStyle, curveOptions{width: thick, seedOpacity: 0.55})
+		sample.line = entry.line
+		if entry.band.A > 0 {
+			sample.band = entry.band
+		}
+		diverged = p.addDiverged(k.runs, c.x, c.y, plainStyle) || diverged
+		fig.addPanel(v.columns(), p)
+	}
+	fig.legend = append(fig.legend, sample, legendEntry{name: "the other arms, means", line: otherStyle.line(thin)})
+	fig.legend = append(fig.legend, levels...)
+	if diverged {
+		fig.legend = append(fig.legend, legendEntry{name: "diverged", glyph: divergedGlyph(blue)})
+	}
+	fig.width, fig.panelHeight = wideWidth, panelInches
+	fig.xLabel, fig.yLabel = c.xLabel, c.yLabel
+	fig.fitTitles()
+}
+
+// compact removes from one of many panels what the figure has once for all.
+func (p *panel) compact() {
+	p.X.Label.Text, p.Y.Label.Text = "", ""
+	p.X.Tick.Marker = niceTicks{want: 2, integer: true}
+}
+
+func (c chart) lastValue(k curve) string {
+	switch {
+	case !c.values:
+		return ""
+	case c.x != nil:
+		return k.lastValue(0, 0)
+	}
+	return k.lastValue(c.xMax, 0)
+}
+
+// named is one of several quantities in a panel.
+type named struct {
+	name    string
+	y       quantity
+	style   style
+	markers int
+}
+
+// addPairs gives each arm a panel with several quantities.
+func (f *figure) addPairs(v *view, y yAxis, all ...named) {
+	last := all[len(all)-1]
+	diverged := false
+	for _, a := range v.arms {
+		p := newStepPanel(v.xMax, "")
+		p.compact()
+		p.setY(y)
+		p.title = a.Name()
+		for _, n := range all {
+			k := a.curveOf(nil, n.y, nil)
+			if len(k.seeds) == 0 {
+				continue
+			}
+			entry := p.addCurve(k, n.style, curveOptions{width: thick - 0.3, seedOpacity: 0.3, markers: n.markers})
+			entry.name = n.name
+			f.legend = union(f.legend, []legendEntry{entry})
+		}
+		diverged = p.addDiverged(a.runs, nil, last.y, last.style) || diverged
+		f.addPanel(v.columns(), p)
+	}
+	if diverged {
+		f.legend = append(f.legend, legendEntry{name: "diverged", glyph: divergedGlyph(last.style.color)})
+	}
+	f.fitTitles()
+}

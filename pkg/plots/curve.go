@@ -1,0 +1,282 @@
+package plots
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"grpo/pkg/analysis"
+	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
+)
+
+// quantity is something of a run against the step.
+type quantity func(*rundir.Run) analysis.Series
+
+// metric is one value of a line of metrics.jsonl, nil where the line has none.
+type metric func(rundir.Metrics) *float64
+
+func (m metric) series(r *rundir.Run) analysis.Series { return analysis.MetricSeries(r, m) }
+
+func validationOf(r *rundir.Run) analysis.Series {
+	return analysis.EvalSeries(r, rundir.SplitVal, rundir.DecodingSampled)
+}
+
+// curve is a quantity of several runs: each, their mean, and its interval.
+type curve struct {
+	seeds  []analysis.Series
+	mean   analysis.Series
+	lo, hi analysis.Series // empty where there is no interval
+}
+
+// valueRange is what the interval of a mean needs to know of a quantity: its
+// unit ([stats.StudentT]'s resolution) and the range to which the interval is cut.
+type valueRange struct{ resolution, least, most float64 }
+
+// shareOf is the range of a share of n problems; n = 0 while unknown.
+func shareOf(n int) *valueRange {
+	r := &valueRange{most: 1}
+	if n > 0 {
+		r.resolution = 1 / float64(n)
+	}
+	return r
+}
+
+// newCurve takes a quantity of each run. The mean is over those of averaged, at the
+// steps that all of these have; band asks for its interval.
+func newCurve(runs, averaged []*rundir.Run, q quantity, band *valueRange) curve {
+	c := curve{seeds: analysis.NonEmpty(analysis.ForEach(runs, q))}
+	all := analysis.NonEmpty(analysis.ForEach(averaged, q))
+	c.mean = analysis.MeanSeries(all)
+	if band != nil {
+		c.lo, c.hi = intervals(all, c.mean, *band)
+	}
+	return c
+}
+
+// intervals bound the mean over several series at each point of m as tables and
+// verdicts do; there are none for a single series.
+func intervals(all []analysis.Series, m analysis.Series, of valueRange) (lo, hi analysis.Series) {
+	for _, p := range m {
+		var values []float64
+		for _, s := range all {
+			if k := slices.IndexFunc(s, func(q analysis.Point) bool { return q.X == p.X }); k >= 0 {
+				values = append(values, s[k].Y)
+			}
+		}
+		f := analysis.NewSummary(values, of.resolution, of.least, of.most)
+		if stats.IsFinite(f.Lo) && stats.IsFinite(f.Hi) {
+			lo = append(lo, analysis.Point{X: p.X, Y: f.Lo})
+			hi = append(hi, analysis.Point{X: p.X, Y: f.Hi})
+		}
+	}
+	return lo, hi
+}
+
+// atSteps replaces the steps of s by the values that x has at them.
+func atSteps(s, x analysis.Series) analysis.Series {
+	var out analysis.Series
+	for _, p := range s {
+		if i := slices.IndexFunc(x, func(q analysis.Point) bool { return q.X == p.X }); i >= 0 {
+			out = append(out, analysis.Point{X: x[i].Y, Y: p.Y})
+		}
+	}
+	return out
+}
+
+// lastValue is the last value of the mean, for a legend: with its step where that
+// is below xMax, and with the number of runs where not all of them have the
+// quantity.
+func (c curve) lastValue(xMax float64, runs int) string {
+	if len(c.mean) == 0 {
+		return ""
+	}
+	last := c.mean[len(c.mean)-1]
+	out := analysis.Decimals(last.Y, 3)
+	if last.X < xMax {
+		out += fmt.Sprintf(" at step %.0f", last.X)
+	}
+	if len(c.seeds) < runs {
+		out += ", " + runsOf(len(c.seeds), runs)
+	}
+	return " (" + out + ")"
+}
+
+// curveOptions is how much of a curve is drawn.
+type curveOptions struct {
+	width       float64 // of the mean's line
+	seedOpacity float64 // 0: no line for each seed
+	markers     int     // about this many markers on the mean
+	offset      int     // arms that overlap have their markers at different points
+}
+
+const allMarkers = 1 << 20
+
+// addCurve draws a curve: the band, each seed thin, the mean thick with a marker at
+// some of its points. It returns the legend's sample of it.
+func (p *panel) addCurve(c curve, s style, o curveOptions) legendEntry {
+	entry := legendEntry{line: s.line(o.width)}
+	if p.addBand(p.y.place(c.lo), p.y.place(c.hi), s) {
+		entry.band = alpha(s.color, bandOpacity)
+	}
+	if o.seedOpacity > 0 && (len(c.seeds) > 1 || len(c.mean) == 0) {
+		for _, one := range c.seeds {
+			p.addLine(p.y.place(one), s.faint(o.seedOpacity))
+		}
+	}
+	mean := p.y.place(c.mean)
+	p.addLine(mean, entry.line)
+	if o.markers > 0 && s.marker != nil {
+		entry.glyph = s.glyph(markerRadius)
+		p.addMarkers(some(mean, o.markers, o.offset), entry.glyph)
+	}
+	return entry
+}
+
+// some picks about n points, evenly spread, starting near the offset-th part of
+// their distance.
+func some(s analysis.Series, n, offset int) analysis.Series {
+	if len(s) <= n+n/2 {
+		return s
+	}
+	every := max(1, len(s)/n)
+	var out analysis.Series
+	for i := (offset * every / overlayMax) % every; i < len(s); i += every {
+		out = append(out, s[i])
+	}
+	return out
+}
+
+// addDiverged marks where runs diverged and says whether any did.
+func (p *panel) addDiverged(runs []*rundir.Run, x, y quantity, s style) bool {
+	return p.addMarkers(p.y.place(divergedMarks(runs, x, y)), divergedGlyph(s.color))
+}
+
+// divergedMarks are the points at which runs diverged: on the run's own series y, at
+// the step of the divergence or its last point before. x replaces the step where it
+// is not nil.
+func divergedMarks(runs []*rundir.Run, x, y quantity) analysis.Series {
+	var marks analysis.Series
+	for _, r := range runs {
+		step, ok := divergedAt(r)
+		if !ok {
+			continue
+		}
+		mark, found := y(r).UpTo(float64(step))
+		mark.X = float64(step)
+		if found && x != nil {
+			var at analysis.Point
+			at, found = x(r).UpTo(float64(step))
+			mark.X = at.Y
+		}
+		if found {
+			marks = append(marks, mark)
+		}
+	}
+	return marks
+}
+
+// divergedAt is the step at which a run diverged, or its last step where the
+// result does not say.
+func divergedAt(r *rundir.Run) (step int, ok bool) {
+	if r.Result == nil || r.Result.Status != rundir.StateDiverged {
+		return 0, false
+	}
+	if r.Result.DivergedAt != nil {
+		return *r.Result.DivergedAt, true
+	}
+	return analysis.LastStep(r), true
+}
+
+// lastStep is the end of the x axis.
+func lastStep(runs []*rundir.Run) float64 {
+	x := 1
+	for _, r := range runs {
+		x = max(x, analysis.LastStep(r))
+	}
+	return float64(x)
+}
+
+// yAxis is the y axis of all panels of a figure.
+type yAxis struct {
+	lo, hi float64
+	log    bool
+	floor  bool // some values are below lo and drawn at it
+}
+
+const (
+	// logRange is the ratio of the largest to the smallest value from which an
+	// axis is logarithmic.
+	logRange = 30
+	// mostLog is the largest value of a logarithmic axis: the next tick would be
+	// infinite.
+	mostLog = 1e300
+	// logDecades is how far a logarithmic axis goes down from its largest value.
+	logDecades = 6
+)
+
+// newYAxis holds the seeds of curves, from 0 or, where log allows it and they range
+// widely, on a logarithmic axis.
+func newYAxis(log bool, curves ...curve) yAxis {
+	hi, least := 0.0, math.Inf(1)
+	zeros := false
+	for _, c := range curves {
+		for _, p := range slices.Concat(c.seeds...) {
+			hi = max(hi, p.Y)
+			if p.Y > 0 {
+				least = min(least, p.Y)
+			} else {
+				zeros = true
+			}
+		}
+	}
+	switch {
+	case hi <= 0:
+		return yAxis{hi: 1}
+	case !log || hi/least <= logRange:
+		return yAxis{hi: min(hi, math.MaxFloat64/1.05) * 1.05}
+	}
+	hi = min(hi, mostLog)
+	y := yAxis{log: true, floor: zeros}
+	if bottom := hi / math.Pow(10, logDecades); least < bottom {
+		least, y.floor = bottom, true
+	}
+	y.lo, y.hi = niceBelow(least), niceAbove(hi)
+	return y
+}
+
+// setY gives the panel its y axis.
+func (p *panel) setY(y yAxis) {
+	p.y = y
+	p.Y.Min, p.Y.Max = y.lo, y.hi
+	if y.log {
+		p.Y.Min, p.Y.Max = math.Log10(y.lo), math.Log10(y.hi)
+		p.Y.Tick.Marker = logTicks{}
+	}
+}
+
+// place moves values beyond the ends of the axis to the ends, because the interval
+// of two seeds may be many times as wide as the data, and takes logarithms on a
+// logarithmic axis.
+func (y yAxis) place(s analysis.Series) analysis.Series {
+	out := slices.Clone(s)
+	for i := range out {
+		out[i].Y = min(max(out[i].Y, y.lo), y.hi)
+		if y.log {
+			out[i].Y = math.Log10(out[i].Y)
+		}
+	}
+	return out
+}
+
+// notes says where the axis is unusual.
+func (y yAxis) notes() []string {
+	var out []string
+	if y.log {
+		out = append(out, "Logarithmic axis.")
+	}
+	if y.floor {
+		out = append(out, "Smaller values and 0 are at its lower end.")
+	}
+	return out
+}

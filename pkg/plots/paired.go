@@ -1,0 +1,106 @@
+package plots
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"grpo/pkg/analysis"
+
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// rowInches is the height of a row of a horizontal panel.
+const rowInches = 0.62
+
+// rowSpread is the distance of the seeds from their mean, downward.
+const rowSpread = -0.62
+
+// pairedDifference draws the differences of the last validation reward, seed by
+// seed, in points.
+func pairedDifference(v *view) *figure {
+	var all []analysis.Comparison
+	var names []string
+	for _, c := range v.Comparisons {
+		if c.Metric == analysis.FinalMetric.Name && c.N > 0 {
+			all = append(all, c)
+			names = append(names, rowLabel(v.armName(c.A))+"\n"+rowLabel("− "+v.armName(c.B)))
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	p := newRowsPanel("difference of the final validation answer reward (points)", names)
+	var estimates []estimate
+	for i, c := range all {
+		e := estimate{
+			place: float64(len(all) - i), mean: 100 * c.Mean, lo: 100 * c.Lo, hi: 100 * c.Hi, base: math.NaN(),
+			style: style{color: dark, marker: shape{}},
+		}
+		if c.Separable {
+			e.style = style{color: blue, marker: draw.CircleGlyph{}}
+		}
+		for _, d := range c.Diffs {
+			e.values = append(e.values, 100*d)
+		}
+		estimates = append(estimates, e)
+		p.side = append(p.side, sideText{e.place, strings.ReplaceAll(names[i], "\n", " "), DifferenceText(c)})
+	}
+	p.addEstimates(estimates, rowSpread)
+	p.addLine(p.across(0, math.Inf(-1), math.Inf(1)), style{color: black}.line(medium))
+	pad := 0.06 * (p.X.Max - p.X.Min)
+	if pad == 0 {
+		pad = 1
+	}
+	p.X.Min, p.X.Max = p.X.Min-pad, p.X.Max+pad
+
+	fig := &figure{
+		title: "Paired differences of the final validation answer reward", width: pageWidth,
+		panelHeight: rowInches*float64(len(all)) + 0.55, rows: [][]*panel{{p}}, caption: []string{oneSeed},
+	}
+	if v.severalSeeds() {
+		fig.caption = []string{v.meanOver() + " with its 95% interval (Student's t); filled: separable from 0 " +
+			"at the 5% level after Holm's adjustment; small circles: each seed."}
+	}
+	fig.caption = append(fig.caption, "1 point = 1% of "+v.heldOut()+".")
+	if !analysis.OtherProblems(v.manifest().Varied) {
+		fig.notes = []string{"The difference of a seed is between two arms with the same problems in the same order."}
+	}
+	fig.notes = append(fig.notes, "The intervals are not adjusted for the number of comparisons.")
+	return fig
+}
+
+// armName is the label of an arm, or name itself where it is an interaction's.
+func (v *view) armName(name string) string {
+	for _, a := range v.Arms {
+		if a.Arm.Name == name {
+			return a.Name()
+		}
+	}
+	return name
+}
+
+// rowLabel shortens the label of a row.
+func rowLabel(s string) string { return shorten(tickText, s, vg.Points(160)) }
+
+// DifferenceText is the text next to a difference: the number with its interval, and
+// whether it is separable.
+func DifferenceText(c analysis.Comparison) []string {
+	n := analysis.FormatOf(analysis.FinalMetric, 0)
+	number := strings.ReplaceAll(n.Bare(c.Mean)+n.Interval(c.Lo, c.Hi), "-", "−")
+	if c.Mean > 0 {
+		number = "+" + number
+	}
+	switch {
+	case c.N < 2:
+		return []string{number, "one seed: no interval"}
+	case c.Separable:
+		return []string{number, fmt.Sprintf("separable, %d seeds", c.N)}
+	}
+	out := []string{number, fmt.Sprintf("not separable, %d seeds", c.N)}
+	if c.SeedsNeeded > 0 {
+		out = append(out, fmt.Sprintf("(%s needed)", c.Needed()))
+	}
+	return out
+}

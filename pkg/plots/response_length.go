@@ -1,0 +1,39 @@
+package plots
+
+import (
+	"grpo/pkg/rundir"
+)
+
+// responseLength is the length of right and of wrong completions.
+func responseLength(v *view) *figure {
+	c := chart{
+		xLabel: stepLabel, yLabel: "completion length (tokens, mean)", xMax: v.xMax, band: v.metricBand(),
+	}
+	right, wrong := c, c
+	right.y = v.perStep(func(m rundir.Metrics) *float64 { return m.LengthRight })
+	wrong.y = v.perStep(func(m rundir.Metrics) *float64 { return m.LengthWrong })
+	rights, wrongs := right.curves(v), wrong.curves(v)
+	if len(rights)+len(wrongs) == 0 {
+		return nil
+	}
+	y := c.yAxis(append(rights, wrongs...)...)
+	fig := &figure{
+		title: "Response length", width: wideWidth,
+		caption: []string{v.meanCaption(c.band != nil && !v.panels()), "Each point: " + v.batchPoint()},
+		notes:   []string{"A step without a right (or wrong) completion has no such length."},
+	}
+	if v.panels() {
+		fig.panelHeight, fig.xLabel, fig.yLabel = panelInches, c.xLabel, c.yLabel
+		fig.addPairs(v, y,
+			named{"right completions", right.y, rightStyle, 0}, named{"wrong completions", wrong.y, wrongStyle, 0})
+		return fig
+	}
+	fig.panelHeight = 3.3
+	for _, p := range []*panel{right.overlay(v, rights, y), wrong.overlay(v, wrongs, y)} {
+		fig.legend = union(fig.legend, p.legend)
+		p.legend = nil
+		fig.addPanel(2, p)
+	}
+	fig.rows[0][0].title, fig.rows[0][1].title = "Right completions", "Wrong completions"
+	return fig
+}

@@ -1,0 +1,287 @@
+package plots
+
+import (
+	"bytes"
+	"fmt"
+	"image/png"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"grpo/pkg/analysis"
+	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
+	"grpo/pkg/sweepdir"
+
+	"gonum.org/v1/plot/vg"
+)
+
+// Drawing is a figure of a sweep.
+type Drawing struct {
+	File  string // its name in the sweep's folder: "validation_reward.png"
+	Title string
+	Alt   string   // what it shows, in words
+	Notes []string // sentences beyond its caption
+	// Main figures are about the question of the sweep; the others are about how
+	// its runs trained.
+	Main          bool
+	Wide          bool // it has several panels and needs the width of a page
+	PNG           []byte
+	Width, Height int // pixels
+}
+
+// SweepOptions choose what [Sweep] draws.
+type SweepOptions struct {
+	DPI      int  // 0 = 200
+	MainOnly bool // only the figures about the question of the sweep
+}
+
+// Sweep draws the figures that the sweep has data for, those about its question
+// first:
+//
+//	validation_reward.png           each arm: seeds thin, mean thick, band of the mean over seeds
+//	final_vs_<axis>.png             the last validation against a swept key
+//	final_by_arm.png                the same, where arms have no axis or more than two
+//	paired_difference.png           A - B over the seeds, for each comparison
+//	validation_reward_vs_tokens.png, reward_train_vs_validation.png,
+//	response_length.png, entropy.png, grad_norm.png
+//	clip_fraction.png               where updates are off-policy
+//
+// A sweep of which nothing has run yet has no figures. The same analysis gives
+// the same bytes.
+func Sweep(a *analysis.Analysis, opt SweepOptions) ([]Drawing, error) {
+	return drawSweep(a, opt.DPI, func(f sweepFigure) bool { return f.main || !opt.MainOnly })
+}
+
+// MainFiles are the names of the main figures that the sweep has data for.
+func MainFiles(a *analysis.Analysis) []string {
+	v := newView(a)
+	var out []string
+	for _, f := range v.figures() {
+		if f.main && f.build(v) != nil {
+			out = append(out, f.file)
+		}
+	}
+	return out
+}
+
+// WriteDrawings puts figures into dir, each in one atomic move, and returns
+// their paths.
+func WriteDrawings(dir string, all []Drawing) ([]string, error) {
+	var paths []string
+	for _, d := range all {
+		path := filepath.Join(dir, d.File)
+		if err := rundir.WriteFileAtomic(path, d.PNG); err != nil {
+			return paths, fmt.Errorf("write figure: %w", err)
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
+// sweepFigure is a figure that a sweep may have. build returns nil where there is
+// nothing to draw.
+type sweepFigure struct {
+	file  string
+	main  bool
+	build func(*view) *figure
+}
+
+func (v *view) figures() []sweepFigure {
+	all := []sweepFigure{
+		{rundir.ValidationPlot, true, validationReward},
+		v.finalFigure(),
+		{"paired_difference.png", true, pairedDifference},
+		{"validation_reward_vs_tokens.png", false, validationVsTokens},
+		{"reward_train_vs_validation.png", false, trainVsValidation},
+		{"response_length.png", false, responseLength},
+	}
+	for _, m := range perStepFigures {
+		all = append(all, sweepFigure{m.file, false, m.draw})
+	}
+	return all
+}
+
+// finalFigure is the figure of the last validation: against the swept keys where
+// there are one or two, else arm by arm.
+func (v *view) finalFigure() sweepFigure {
+	axes := v.manifest().Axes
+	switch {
+	case !v.onAxes():
+	case len(axes) == 1 && numeric(axes[0].Values) && len(v.linesOver(0, -1)) <= overlayMax:
+		return finalVsAxis(0, -1, axes)
+	case len(axes) == 2:
+		// The axis with numbers lies along x; of two of them, the first.
+		x, lines := 0, 1
+		if !numeric(axes[0].Values) && numeric(axes[1].Values) {
+			x, lines = 1, 0
+		}
+		if len(axes[lines].Values) > overlayMax {
+			return finalMap(x, lines, axes)
+		}
+		return finalVsAxis(x, lines, axes)
+	}
+	return sweepFigure{"final_by_arm.png", true, finalByArm}
+}
+
+// onAxes says whether every arm has its place on the axes.
+func (v *view) onAxes() bool {
+	axes := v.manifest().Axes
+	for _, a := range v.Arms {
+		if len(a.Arm.Point) != len(axes) {
+			return false
+		}
+		for i, value := range a.Arm.Point {
+			if !slices.Contains(axes[i].Values, value) {
+				return false
+			}
+		}
+	}
+	return len(v.Arms) > 0
+}
+
+// drawSweep draws the figures that wanted accepts.
+func drawSweep(a *analysis.Analysis, dpi int, wanted func(sweepFigure) bool) ([]Drawing, error) {
+	v := newView(a)
+	var out []Drawing
+	for _, f := range v.figures() {
+		if !wanted(f) {
+			continue
+		}
+		fig := v.draw(f)
+		if fig == nil {
+			continue
+		}
+		fig.dpi = dpi
+		var buf bytes.Buffer
+		if err := fig.render(&buf); err != nil {
+			return nil, fmt.Errorf("draw %s: %w", f.file, err)
+		}
+		size, err := png.DecodeConfig(bytes.NewReader(buf.Bytes()))
+		if err != nil {
+			return nil, fmt.Errorf("draw %s: %w", f.file, err)
+		}
+		out = append(out, Drawing{
+			File: f.file, Title: fig.title, Alt: fig.altText(), Notes: fig.notes, Main: f.main,
+			Wide: fig.width > pageWidth, PNG: buf.Bytes(), Width: size.Width, Height: size.Height,
+		})
+	}
+	return out, nil
+}
+
+// draw builds a figure and adds what all figures of the sweep have: the setting, the
+// number of missing runs, and notes by arm.
+func (v *view) draw(f sweepFigure) *figure {
+	fig := f.build(v)
+	if fig == nil {
+		return nil
+	}
+	fig.setting = v.setting()
+	fig.caption = append(fig.caption, v.missingCount()...)
+	fig.notes = slices.Concat([]string{v.seedList()}, fig.notes, v.armNotes())
+	return fig
+}
+
+// altText says what a figure shows: its title, and the names in its legends,
+// which hold the last values.
+func (f *figure) altText() string {
+	parts := []string{f.title}
+	for _, e := range f.legend {
+		parts = append(parts, e.name)
+	}
+	for _, p := range slices.Concat(f.rows...) {
+		if p.title != "" {
+			parts = append(parts, p.title)
+		}
+		for _, e := range p.legend {
+			parts = append(parts, e.name)
+		}
+		for _, s := range p.side {
+			parts = append(parts, s.name+": "+strings.Join(s.lines, ", "))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// view is an analysis prepared for drawing.
+type view struct {
+	*analysis.Analysis
+	arms  []arm // those of which something has run
+	runs  []*rundir.Run
+	infos []analysis.RunInfo // of runs
+	xMax  float64            // the last step of any run
+}
+
+// arm is an arm of a sweep with its style.
+type arm struct {
+	*analysis.ArmResult
+	label string
+	style style
+	runs  []*rundir.Run // those with a folder, in the order of the seeds
+}
+
+// labelWidth is the room of an arm's name in a legend: most of a row of the
+// narrower kind of figure.
+const labelWidth = vg.Length(360)
+
+func newView(a *analysis.Analysis) *view {
+	v := &view{Analysis: a}
+	for i := range a.Arms {
+		row := &a.Arms[i]
+		one := arm{ArmResult: row, style: armStyles[i%overlayMax], label: shorten(legendText, row.Name(), labelWidth)}
+		for _, s := range row.Runs {
+			if s.Run != nil && (len(s.Run.Evals) > 0 || len(s.Run.Metrics) > 0) {
+				one.runs = append(one.runs, s.Run)
+			}
+		}
+		if len(one.runs) > 0 {
+			v.arms = append(v.arms, one)
+			v.runs = append(v.runs, one.runs...)
+		}
+	}
+	for _, r := range v.runs {
+		// Tables report a configuration that can't be read.
+		if info, err := analysis.ReadInfo(r); err == nil {
+			v.infos = append(v.infos, info)
+		}
+	}
+	v.xMax = lastStep(v.runs)
+	return v
+}
+
+func (v *view) manifest() *sweepdir.Manifest { return &v.Sweep.Manifest }
+
+// panels says whether the arms get a panel each.
+func (v *view) panels() bool { return len(v.arms) > overlayMax }
+
+// columns is the number of panels side by side. The panels of a grid of two keys
+// are arranged as the grid, where that fits.
+func (v *view) columns() int {
+	if axes := v.manifest().Axes; len(axes) == 2 && len(v.arms) == len(v.Arms) {
+		if n := len(axes[1].Values); n >= 2 && n <= 4 && len(v.arms)%n == 0 {
+			return n
+		}
+	}
+	switch n := len(v.arms); {
+	case n <= 3:
+		return n
+	case n == 4:
+		return 2
+	case n <= 6 || n == 9:
+		return 3
+	}
+	return 4
+}
+
+// levels are the base level and the majority-answer baseline, NaN where the arms
+// differ in them.
+func (v *view) levels() []level {
+	return []level{{"base level", v.Base, baseStyle}, {"majority answer", v.Majority, majorityStyle}}
+}
+
+// basesDiffer says whether each arm has a base level of its own.
+func (v *view) basesDiffer() bool {
+	return !stats.IsFinite(v.Base) && slices.ContainsFunc(v.Arms, func(a analysis.ArmResult) bool {
+		return a.Of(analysis.InitialMetric).N > 0
+	})
+}

@@ -1,0 +1,97 @@
+package plots
+
+import (
+	"image/color"
+	"sort"
+	"strings"
+
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"grpo/internal/textutil"
+)
+
+// drawText draws one line of text with its top left corner at x, top.
+func drawText(c draw.Canvas, style text.Style, x, top vg.Length, s string) {
+	style.XAlign, style.YAlign = draw.XLeft, draw.YTop
+	c.FillText(style, vg.Point{X: x, Y: top}, s)
+}
+
+// drawBlock draws lines from the top left corner of c and returns their height.
+func drawBlock(c draw.Canvas, style text.Style, lines []string) vg.Length {
+	for i, line := range lines {
+		drawText(c, style, c.Min.X, c.Max.Y-vg.Length(i)*lineHeight(style), line)
+	}
+	return blockHeight(style, lines)
+}
+
+func blockHeight(style text.Style, lines []string) vg.Length {
+	return vg.Length(len(lines)) * lineHeight(style)
+}
+
+// lineHeight is the distance of two lines of text.
+func lineHeight(style text.Style) vg.Length { return style.Font.Size * 1.28 }
+
+// drawCentered draws a value and its details, one line each, at x with their
+// middle at y.
+func drawCentered(c draw.Canvas, x, y vg.Length, align text.XAlignment, col color.Color, lines []string) {
+	top := y
+	for i := range lines {
+		top += lineHeight(sideStyle(i)) / 2
+	}
+	for i, line := range lines {
+		style := sideStyle(i)
+		style.Color, style.XAlign, style.YAlign = col, align, draw.YTop
+		c.FillText(style, vg.Point{X: x, Y: top}, line)
+		top -= lineHeight(style)
+	}
+}
+
+// wrap breaks text at spaces into lines of at most the given width; a word
+// that is wider by itself gets a line of its own.
+func wrap(style text.Style, s string, width vg.Length) []string {
+	var lines []string
+	for word := range strings.FieldsSeq(s) {
+		if n := len(lines); n > 0 && style.Width(lines[n-1]+" "+word) <= width {
+			lines[n-1] += " " + word
+		} else {
+			lines = append(lines, word)
+		}
+	}
+	return lines
+}
+
+// twoLines makes at most two lines of s, with the value at the end.
+func twoLines(style text.Style, s, value string, width vg.Length) string {
+	s = oneLine(s)
+	if s == "" || style.Width(s+value) <= width {
+		return s + value
+	}
+	lines := wrap(style, s, width)
+	first := shorten(style, lines[0], width)
+	rest := strings.Join(lines[1:], " ")
+	return first + "\n" + strings.TrimSpace(shorten(style, rest, width-style.Width(value))+value)
+}
+
+// oneLine makes one printable line of a string from a manifest.
+func oneLine(s string) string {
+	return strings.Join(strings.Fields(textutil.Printable(s, 0)), " ")
+}
+
+// shorten makes one line of s that is not wider than width, with an ellipsis for
+// what is left out.
+func shorten(style text.Style, s string, width vg.Length) string {
+	s = oneLine(s)
+	if style.Width(s) <= width {
+		return s
+	}
+	runes := []rune(s)
+	cut := func(n int) string { return strings.TrimRight(string(runes[:n]), " ,;=-") + "…" }
+	// The first length that is too wide; a longer string is never narrower.
+	n := sort.Search(len(runes), func(n int) bool { return style.Width(cut(n)) > width })
+	return cut(max(0, n-1))
+}
+
+// sentence is s with a capital and a full stop.
+func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }

@@ -1,0 +1,29 @@
+package plots
+
+import (
+	"grpo/pkg/rundir"
+)
+
+// trainVsValidation is the reward of the training batches next to that of the
+// validation, arm by arm: a gap says that the policy overfits its problems.
+func trainVsValidation(v *view) *figure {
+	train := v.perStep(func(m rundir.Metrics) *float64 { return &m.AnswerReward })
+	if len(chart{y: train}.curves(v)) == 0 {
+		return nil
+	}
+	fig := &figure{
+		title: "Training and validation answer reward", width: wideWidth, panelHeight: panelInches,
+		xLabel: stepLabel, yLabel: "answer reward (fraction correct)",
+		caption: []string{v.meanCaption(false), "Training: " + v.batchPoint(), "Validation: " + v.heldOut() + "."},
+		notes:   []string{"Training: the answer reward, whatever reward was trained on."},
+	}
+	if v.columns() < 3 {
+		fig.panelHeight = 2.75
+	}
+	if v.columns() == 1 {
+		fig.width = pageWidth
+	}
+	fig.addPairs(v, yAxis{hi: 1},
+		named{"training batch", train, trainStyle, 0}, named{"validation, sampled", validationOf, sampledStyle, 8})
+	return fig
+}

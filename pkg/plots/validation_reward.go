@@ -1,0 +1,227 @@
+package plots
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"grpo/pkg/analysis"
+	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
+
+	"gonum.org/v1/plot/vg"
+)
+
+// validationReward is the validation answer reward of each arm of a sweep against
+// the step.
+func validationReward(v *view) *figure {
+	return v.validationChart(chart{title: "Validation answer reward", xLabel: stepLabel, xMax: v.xMax})
+}
+
+// validationChart draws the validation answer reward on the x axis of c.
+func (v *view) validationChart(c chart) *figure {
+	c.yLabel, c.yMax, c.y = rewardLabel(v.runs), 1, validationOf
+	c.levels, c.values, c.band = true, true, shareOf(v.leastProblems())
+	fig := c.draw(v)
+	if fig != nil {
+		fig.caption = []string{v.meanCaption(true), "Each point: share of " + v.heldOut() + " answered right, " +
+			analysis.SampledAt(v.runs) + "; in brackets: last value."}
+	}
+	return fig
+}
+
+// leastProblems is the smallest number of validation problems of any arm, 0 while
+// unknown: one problem of it is the coarsest unit in which rewards are counted.
+func (v *view) leastProblems() int {
+	least := 0
+	for _, a := range v.arms {
+		if a.Problems > 0 && (least == 0 || a.Problems < least) {
+			least = a.Problems
+		}
+	}
+	return least
+}
+
+// ValidationPlot writes, as PNG, the validation answer reward against the step
+// of one run, or of several seeds of one arm: sampled and greedy; the base level
+// (sampled, before training) and the majority-answer baseline as horizontal lines;
+// and the split of unseen facts, with a majority answer of its own, where it was
+// evaluated. One run is drawn with the Wilson interval of each evaluation, several
+// as a thin line for each seed, a thick mean and its Student's t interval. Crosses
+// mark where runs diverged. The caption names the statistic, the level and n. An
+// empty title is the figure's own.
+//
+// It is an error when no run has a validation.
+func ValidationPlot(w io.Writer, runs []*rundir.Run, title string) error {
+	fig, err := runsValidation(runs)
+	if err != nil {
+		return err
+	}
+	if title != "" {
+		fig.title = title
+	}
+	return fig.render(w)
+}
+
+func runsValidation(runs []*rundir.Run) (*figure, error) {
+	infos, err := analysis.ReadSeedInfos(runs)
+	if err != nil {
+		return nil, err
+	}
+	if len(evaluations(runs, rundir.SplitVal)) == 0 {
+		return nil, errors.New("draw validation reward: no run has a validation yet")
+	}
+	p := newStepPanel(lastStep(runs), rewardLabel(runs))
+	p.setY(yAxis{hi: 1})
+	p.Y.Tick.Marker = niceTicks{want: 5}
+	p.drawValidation(runs)
+	return &figure{
+		width: pageWidth, panelHeight: pageHeight,
+		title: "Validation answer reward under GRPO", setting: analysis.SettingLine(infos),
+		rows: [][]*panel{{p}}, caption: validationCaption(runs, infos),
+	}, nil
+}
+
+// drawValidation adds everything to the plot, from the back to the front.
+func (p *panel) drawValidation(runs []*rundir.Run) {
+	levels := p.addLevels(runLevels(runs))
+	for _, c := range []struct {
+		name, split, decoding string
+		style                 style
+	}{
+		{analysis.SampledTemperature(runs), rundir.SplitVal, rundir.DecodingSampled, sampledStyle},
+		{"greedy", rundir.SplitVal, rundir.DecodingGreedy, greedyStyle},
+		{"unseen facts, sampled", rundir.SplitUnseen, rundir.DecodingSampled, unseenSampledStyle},
+		{"unseen facts, greedy", rundir.SplitUnseen, rundir.DecodingGreedy, unseenGreedyStyle},
+	} {
+		n, _ := strconv.Atoi(problems(runs, c.split)) // 0 where they differ
+		k := newCurve(runs, runs, func(r *rundir.Run) analysis.Series {
+			return analysis.EvalSeries(r, c.split, c.decoding)
+		}, shareOf(n))
+		if len(k.seeds) == 0 {
+			continue
+		}
+		var entry legendEntry
+		if c.split == rundir.SplitUnseen {
+			entry = p.addUnseen(k, c.style)
+		} else {
+			if len(runs) == 1 {
+				k.lo, k.hi = wilson(runs[0], c.decoding)
+			}
+			entry = p.addCurve(k, c.style, curveOptions{width: thick, seedOpacity: 0.55, markers: allMarkers})
+		}
+		entry.name = c.name + k.lastValue(p.X.Max, len(runs))
+		p.legend = append(p.legend, entry)
+	}
+	p.legend = append(p.legend, levels...)
+	if p.addDiverged(runs, nil, validationOf, style{color: black}) {
+		p.legend = append(p.legend, legendEntry{name: "diverged", glyph: divergedGlyph(black)})
+	}
+}
+
+// runLevels are the means over runs of the sampled reward before training and of
+// the majority-answer baseline: that of validation and, where it was evaluated,
+// that of the unseen facts.
+func runLevels(runs []*rundir.Run) []level {
+	var bases []float64
+	for _, r := range runs {
+		if e := analysis.Evaluation(r, rundir.SplitVal, analysis.AtStart); e != nil {
+			bases = append(bases, e.Sampled.AnswerReward)
+		}
+	}
+	majority := func(name, split string, s style) level {
+		evals := evaluations(runs, split)
+		var shares []float64
+		for _, e := range evals {
+			shares = append(shares, e.MajorityBaseline)
+		}
+		if answer := analysis.Common(evals, func(e rundir.Eval) string { return e.MajorityAnswer }); answer != "" {
+			name += ` "` + shorten(legendText, answer, vg.Points(50)) + `"`
+		}
+		share, _, _ := stats.MeanSD(shares)
+		return level{name, share, s}
+	}
+	base, _, _ := stats.MeanSD(bases)
+	out := []level{{"base level, sampled", base, baseStyle}}
+	if len(evaluations(runs, rundir.SplitUnseen)) == 0 {
+		return append(out, majority("majority answer", rundir.SplitVal, majorityStyle))
+	}
+	return append(out, majority("validation: majority answer", rundir.SplitVal, majorityStyle),
+		majority("unseen facts: majority answer", rundir.SplitUnseen, unseenMajorityStyle))
+}
+
+// wilson is the Wilson interval of each validation of a run.
+func wilson(r *rundir.Run, decoding string) (lo, hi analysis.Series) {
+	for _, e := range analysis.EvalsOf(r, rundir.SplitVal) {
+		if c := analysis.DecodedCounts(e, decoding); c != nil && c.N > 0 {
+			l, h := stats.Wilson(c.CorrectNum, c.N, stats.Level)
+			lo, hi = append(lo, analysis.Point{X: float64(e.Step), Y: l}), append(hi, analysis.Point{X: float64(e.Step), Y: h})
+		}
+	}
+	return lo, hi
+}
+
+// addUnseen draws thin curves where a split is evaluated during training, and
+// markers alone where it is evaluated once or twice, because nothing is known of
+// what is between those.
+func (p *panel) addUnseen(k curve, s style) legendEntry {
+	k.lo, k.hi = nil, nil
+	for _, one := range k.seeds {
+		if len(one) > 2 {
+			return p.addCurve(k, s, curveOptions{width: thin, seedOpacity: 0.55, markers: allMarkers})
+		}
+	}
+	for _, one := range k.seeds {
+		p.addMarkers(one, s.glyph(markerRadius))
+	}
+	return legendEntry{glyph: s.glyph(markerRadius)}
+}
+
+func validationCaption(runs []*rundir.Run, infos []analysis.RunInfo) []string {
+	size := heldOut(runs)
+	if n := problems(runs, rundir.SplitUnseen); n != "" {
+		size += " (unseen facts: " + n + ")"
+	}
+	point := " Each point: share of " + size + " answered right"
+	out := []string{fmt.Sprintf("Mean over n = %d runs with its 95%% interval (Student's t); thin lines: each run.", len(runs)) +
+		point + "; in brackets: last value."}
+	if len(runs) == 1 {
+		out = []string{infos[0].OneRun() + point +
+			", with its 95% Wilson interval over the problems, not over seeds; in brackets: last value."}
+	}
+	if s := analysis.SampledAt(runs); strings.Contains(s, ", ") { // the legend has the temperature
+		out = append(out, sentence(s))
+	}
+	return append(out, unfinished(runs, infos)...)
+}
+
+// unfinished says which runs did not simply end: for one run why, for several how
+// many of each kind.
+func unfinished(runs []*rundir.Run, infos []analysis.RunInfo) []string {
+	if len(runs) == 1 {
+		o := analysis.Outcome(runs[0], infos[0])
+		if o == rundir.StateDone {
+			return nil
+		}
+		return []string{shorten(captionText, sentence(o), vg.Points(180))}
+	}
+	diverged, left := 0, 0
+	for _, r := range runs {
+		switch {
+		case r.Result == nil:
+			left++
+		case r.Result.Status != rundir.StateDone:
+			diverged++
+		}
+	}
+	var out []string
+	if diverged > 0 {
+		out = append(out, "Diverged: "+runsOf(diverged, len(runs))+".")
+	}
+	if left > 0 {
+		out = append(out, "Not finished: "+runsOf(left, len(runs))+".")
+	}
+	return out
+}
