@@ -1,11 +1,10 @@
 package plots
 
 import (
-	"math"
+	"slices"
 
 	"grpo/pkg/analysis"
 	"grpo/pkg/rundir"
-	"grpo/pkg/stats"
 )
 
 // chart is a figure of one quantity with a curve for each arm: in one plot while
@@ -16,11 +15,11 @@ type chart struct {
 	x              quantity // nil: the step itself
 	y              quantity
 	xMax           float64
-	yMax           float64     // 0: as high as the data
 	band           *valueRange // of the interval of the mean; nil: none
-	levels         bool        // base level and majority baseline
-	values         bool        // the last value after an arm's name
 	log            bool        // the y axis may be logarithmic
+	// reward charts have an axis from 0 to 1, reference levels, and the last value
+	// after an arm's name.
+	reward bool
 }
 
 // armCurve is an arm with its curve.
@@ -71,8 +70,8 @@ func (a arm) settled() []*rundir.Run {
 }
 
 func (c chart) yAxis(all ...armCurve) yAxis {
-	if c.yMax > 0 {
-		return yAxis{hi: c.yMax}
+	if c.reward {
+		return yAxis{hi: 1}
 	}
 	curves := make([]curve, len(all))
 	for i, k := range all {
@@ -108,79 +107,60 @@ func (c chart) newPanel(y yAxis) *panel {
 // overlay draws all arms in one plot.
 func (c chart) overlay(v *view, all []armCurve, y yAxis) *panel {
 	p := c.newPanel(y)
-	var levels []legendEntry
-	if c.levels {
-		levels = p.addLevels(v.levels())
-	}
 	options := curveOptions{width: thick, seedOpacity: 0.5, markers: 10}
 	if len(all) > 2 {
 		options.seedOpacity = 0.32
 	}
 	for i, k := range all {
 		options.offset = i
-		entry := p.addCurve(k.curve, k.style, options)
-		entry.name = k.label + c.lastValue(k.curve)
-		p.legend = append(p.legend, entry)
+		p.addCurve(k.label+c.lastValue(k.curve), k.curve, k.style, options)
 	}
-	p.legend = append(p.legend, levels...)
-	diverged := false
+	if c.reward {
+		p.addLevels(v.levels()...)
+	}
 	for _, k := range all {
-		diverged = p.addDiverged(k.runs, c.x, c.y, k.style) || diverged
-	}
-	if diverged {
-		p.legend = append(p.legend, legendEntry{name: "diverged", glyph: divergedGlyph(dark)})
+		p.addDiverged(k.runs, c.x, c.y, k.style)
 	}
 	return p
 }
 
 // addPanels draws each arm in a panel of its own, in front of the others' means.
 func (c chart) addPanels(fig *figure, v *view, all []armCurve, y yAxis) {
-	var levels []legendEntry
-	diverged := false
-	sample := legendEntry{name: "the arm named above the panel"}
 	for i, k := range all {
 		p := c.newPanel(y)
-		p.compact()
 		p.title, p.value = k.Name(), c.lastValue(k.curve)
-		if c.levels {
-			levels = p.addLevels(v.levels())
-			if base := k.Of(analysis.InitialMetric).Mean; v.basesDiffer() && stats.IsFinite(base) {
-				p.addLine(p.across(base, math.Inf(-1), math.Inf(1)), baseStyle.line(medium))
-				levels = append([]legendEntry{ownBase}, levels...)
-			}
-		}
 		for j, other := range all {
 			if j != i {
 				p.addLine(y.place(other.mean), otherStyle.line(thin))
 			}
 		}
-		entry := p.addCurve(k.curve, plainStyle, curveOptions{width: thick, seedOpacity: 0.55})
-		sample.line = entry.line
-		if entry.band.A > 0 {
-			sample.band = entry.band
+		p.addCurve("the arm named above the panel", k.curve, plainStyle, curveOptions{width: thick, seedOpacity: 0.55})
+		p.addEntry(legendEntry{name: "the other arms, means", line: otherStyle.line(thin)})
+		if c.reward {
+			p.addOwnBase(v.ownBase(k.ArmResult), 0, c.xMax)
+			p.addLevels(v.levels()...)
 		}
-		diverged = p.addDiverged(k.runs, c.x, c.y, plainStyle) || diverged
+		p.addDiverged(k.runs, c.x, c.y, plainStyle)
 		fig.addPanel(v.columns(), p)
-	}
-	fig.legend = append(fig.legend, sample, legendEntry{name: "the other arms, means", line: otherStyle.line(thin)})
-	fig.legend = append(fig.legend, levels...)
-	if diverged {
-		fig.legend = append(fig.legend, legendEntry{name: "diverged", glyph: divergedGlyph(blue)})
 	}
 	fig.width, fig.panelHeight = wideWidth, panelInches
 	fig.xLabel, fig.yLabel = c.xLabel, c.yLabel
-	fig.fitTitles()
+	fig.compact()
 }
 
-// compact removes from one of many panels what the figure has once for all.
-func (p *panel) compact() {
-	p.X.Label.Text, p.Y.Label.Text = "", ""
-	p.X.Tick.Marker = niceTicks{want: 2, integer: true}
+// compact moves to the figure what its many panels share, and fits their titles.
+func (f *figure) compact() {
+	for _, p := range slices.Concat(f.rows...) {
+		p.X.Label.Text, p.Y.Label.Text = "", ""
+		p.X.Tick.Marker = niceTicks{want: 2, integer: true}
+		p.title = twoLines(panelText, p.title, p.value, f.columnWidth())
+	}
+	f.shareLegend()
 }
 
 func (c chart) lastValue(k curve) string {
 	switch {
-	case !c.values:
+	case !c.reward:
 		return ""
 	case c.x != nil:
 		return k.lastValue(0, 0)
@@ -199,26 +179,16 @@ type named struct {
 // addPairs gives each arm a panel with several quantities.
 func (f *figure) addPairs(v *view, y yAxis, all ...named) {
 	last := all[len(all)-1]
-	diverged := false
 	for _, a := range v.arms {
 		p := newStepPanel(v.xMax, "")
-		p.compact()
 		p.setY(y)
 		p.title = a.Name()
 		for _, n := range all {
-			k := a.curveOf(nil, n.y, nil)
-			if len(k.seeds) == 0 {
-				continue
-			}
-			entry := p.addCurve(k, n.style, curveOptions{width: thick - 0.3, seedOpacity: 0.3, markers: n.markers})
-			entry.name = n.name
-			f.legend = union(f.legend, []legendEntry{entry})
+			p.addCurve(n.name, a.curveOf(nil, n.y, nil), n.style,
+				curveOptions{width: thick - 0.3, seedOpacity: 0.3, markers: n.markers})
 		}
-		diverged = p.addDiverged(a.runs, nil, last.y, last.style) || diverged
+		p.addDiverged(a.runs, nil, last.y, last.style)
 		f.addPanel(v.columns(), p)
 	}
-	if diverged {
-		f.legend = append(f.legend, legendEntry{name: "diverged", glyph: divergedGlyph(last.style.color)})
-	}
-	f.fitTitles()
+	f.compact()
 }

@@ -16,7 +16,10 @@ type quantity func(*rundir.Run) analysis.Series
 // metric is one value of a line of metrics.jsonl, nil where the line has none.
 type metric func(rundir.Metrics) *float64
 
-func (m metric) series(r *rundir.Run) analysis.Series { return analysis.MetricSeries(r, m) }
+// perStep is a metric at each step.
+func perStep(m metric) quantity {
+	return func(r *rundir.Run) analysis.Series { return analysis.MetricSeries(r, m) }
+}
 
 func validationOf(r *rundir.Run) analysis.Series {
 	return analysis.EvalSeries(r, rundir.SplitVal, rundir.DecodingSampled)
@@ -105,7 +108,7 @@ func (c curve) lastValue(xMax float64, runs int) string {
 // curveOptions is how much of a curve is drawn.
 type curveOptions struct {
 	width       float64 // of the mean's line
-	seedOpacity float64 // 0: no line for each seed
+	seedOpacity float64 // of the line of each seed
 	markers     int     // about this many markers on the mean
 	offset      int     // arms that overlap have their markers at different points
 }
@@ -113,13 +116,16 @@ type curveOptions struct {
 const allMarkers = 1 << 20
 
 // addCurve draws a curve: the band, each seed thin, the mean thick with a marker at
-// some of its points. It returns the legend's sample of it.
-func (p *panel) addCurve(c curve, s style, o curveOptions) legendEntry {
-	entry := legendEntry{line: s.line(o.width)}
+// some of its points. A curve without data draws nothing.
+func (p *panel) addCurve(name string, c curve, s style, o curveOptions) {
+	if len(c.seeds) == 0 {
+		return
+	}
+	entry := legendEntry{name: name, line: s.line(o.width)}
 	if p.addBand(p.y.place(c.lo), p.y.place(c.hi), s) {
 		entry.band = alpha(s.color, bandOpacity)
 	}
-	if o.seedOpacity > 0 && (len(c.seeds) > 1 || len(c.mean) == 0) {
+	if len(c.seeds) > 1 || len(c.mean) == 0 {
 		for _, one := range c.seeds {
 			p.addLine(p.y.place(one), s.faint(o.seedOpacity))
 		}
@@ -130,7 +136,7 @@ func (p *panel) addCurve(c curve, s style, o curveOptions) legendEntry {
 		entry.glyph = s.glyph(markerRadius)
 		p.addMarkers(some(mean, o.markers, o.offset), entry.glyph)
 	}
-	return entry
+	p.addEntry(entry)
 }
 
 // some picks about n points, evenly spread, starting near the offset-th part of
@@ -147,14 +153,16 @@ func some(s analysis.Series, n, offset int) analysis.Series {
 	return out
 }
 
-// addDiverged marks where runs diverged and says whether any did.
-func (p *panel) addDiverged(runs []*rundir.Run, x, y quantity, s style) bool {
-	return p.addMarkers(p.y.place(divergedMarks(runs, x, y)), divergedGlyph(s.color))
-}
-
-// divergedMarks are the points at which runs diverged: on the run's own series y, at
+// addDiverged marks the points at which runs diverged: on the run's own series y, at
 // the step of the divergence or its last point before. x replaces the step where it
 // is not nil.
+func (p *panel) addDiverged(runs []*rundir.Run, x, y quantity, s style) {
+	if marks := divergedMarks(runs, x, y); len(marks) > 0 {
+		p.addMarkers(p.y.place(marks), divergedGlyph(s.color))
+		p.addEntry(legendEntry{name: "diverged", glyph: divergedGlyph(dark)})
+	}
+}
+
 func divergedMarks(runs []*rundir.Run, x, y quantity) analysis.Series {
 	var marks analysis.Series
 	for _, r := range runs {

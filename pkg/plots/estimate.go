@@ -25,14 +25,10 @@ type estimate struct {
 // finalEstimate is the last validation reward of an arm.
 func (v *view) finalEstimate(a *analysis.ArmResult, place float64, s style) estimate {
 	f := a.Of(analysis.FinalMetric)
-	e := estimate{
-		place: place, mean: f.Mean, lo: f.Lo, hi: f.Hi, base: math.NaN(), values: f.Values,
+	return estimate{
+		place: place, mean: f.Mean, lo: f.Lo, hi: f.Hi, base: v.ownBase(a), values: f.Values,
 		diverged: a.Diverged > 0, divergedAt: a.DivergedAt, style: s,
 	}
-	if v.basesDiffer() {
-		e.base = a.Of(analysis.InitialMetric).Mean
-	}
-	return e
 }
 
 // finalCaption says what a point and an interval of the final reward are.
@@ -48,49 +44,39 @@ func (v *view) finalPoint() string {
 		analysis.SampledAt(v.runs) + "."
 }
 
-// ownBase is the legend of base levels that each arm has for itself.
-var ownBase = legendEntry{name: "base level of the arm", line: baseStyle.line(medium)}
-
 // addEstimates draws means with error bars and, next to them at a distance of
-// about spread, the seeds. Crosses mark what diverged. It returns the legend.
-func (p *panel) addEstimates(all []estimate, spread float64) []legendEntry {
-	var bases, seeds, crosses bool
+// about spread, the seeds. Crosses mark what diverged.
+func (p *panel) addEstimates(all []estimate, spread float64) {
+	circle := glyph(dark, seedRadius, shape{})
 	for _, e := range all {
-		if stats.IsFinite(e.base) {
-			p.addLine(p.across(e.base, e.place-math.Abs(spread)/2, e.place+math.Abs(spread)/2), baseStyle.line(medium))
-			bases = true
-		}
+		p.addOwnBase(e.base, e.place-math.Abs(spread)/2, e.place+math.Abs(spread)/2)
 		p.addErrorBar(e)
-		var fine, diverged analysis.Series
 		for i, v := range e.values {
-			at := p.point(e.place+spread*(0.45+2.6*jitter(i, len(e.values))), v)
+			at := analysis.Series{p.point(e.place+spread*(0.45+2.6*jitter(i, len(e.values))), v)}
 			switch {
 			case !stats.IsFinite(v) || len(e.values) == 1:
 			case i < len(e.divergedAt) && e.divergedAt[i] != nil:
-				diverged = append(diverged, at)
+				p.addMarkers(at, glyph(e.style.color, seedCross, cross{}))
 			default:
-				fine = append(fine, at)
+				p.addMarkers(at, glyph(e.style.color, seedRadius, shape{}))
+				p.addEntry(legendEntry{name: "a seed", glyph: circle})
 			}
 		}
 		mean := e.style.glyph(meanRadius)
 		if e.diverged {
-			mean, crosses = divergedGlyph(e.style.color), true
+			mean = divergedGlyph(e.style.color)
+			p.addEntry(legendEntry{name: "diverged", glyph: divergedGlyph(dark)})
 		}
-		seeds = p.addMarkers(fine, glyph(e.style.color, seedRadius, shape{})) || seeds
-		crosses = p.addMarkers(diverged, glyph(e.style.color, seedCross, cross{})) || crosses
 		p.addMarkers(analysis.Series{p.point(e.place, e.mean)}, mean)
 	}
-	var legend []legendEntry
-	if bases {
-		legend = append(legend, ownBase)
+}
+
+// addOwnBase draws the base level of one arm, where it is finite.
+func (p *panel) addOwnBase(base, from, to float64) {
+	if stats.IsFinite(base) {
+		p.addLine(p.across(base, from, to), baseStyle.line(medium))
+		p.addEntry(legendEntry{name: "base level of the arm", line: baseStyle.line(medium)})
 	}
-	if seeds {
-		legend = append(legend, legendEntry{name: "a seed", glyph: glyph(dark, seedRadius, shape{})})
-	}
-	if crosses {
-		legend = append(legend, legendEntry{name: "diverged", glyph: divergedGlyph(dark)})
-	}
-	return legend
 }
 
 func (p *panel) addErrorBar(e estimate) {

@@ -60,8 +60,7 @@ func (f ExplainFigure) Check() error {
 	return err
 }
 
-// ExplainPlot writes a figure of functions as PNG, or returns the error that
-// Check has.
+// ExplainPlot writes a figure of functions as PNG, or returns the error of Check.
 func ExplainPlot(w io.Writer, f ExplainFigure) error {
 	fig, err := f.figure()
 	if err != nil {
@@ -116,30 +115,25 @@ func (e ExplainPanel) panel() (*panel, error) {
 		p.X.Tick.Marker = ticks
 	}
 	for _, c := range e.Curves {
-		p.legend = append(p.legend, legendEntry{name: c.Name, line: c.line()})
+		p.addEntry(legendEntry{name: c.Name, line: c.line()})
 	}
-	references := func(c ExplainCurve) int { // first, behind the others
-		if c.Reference {
-			return 0
-		}
-		return 1
-	}
-	curves := slices.Clone(e.Curves)
-	slices.SortStableFunc(curves, func(a, b ExplainCurve) int { return references(a) - references(b) })
-	for _, c := range curves {
-		for _, part := range e.parts(c) {
-			p.addLine(part, c.line())
-			if e.XTicks != nil && !c.Reference {
-				p.addMarkers(part, glyph(c.line().Color, markerRadius-1, draw.CircleGlyph{}))
+	for _, reference := range []bool{true, false} { // references are behind the others
+		for _, c := range e.Curves {
+			if c.Reference != reference {
+				continue
+			}
+			for _, part := range e.parts(c) {
+				p.addLine(part, c.line())
+				if e.XTicks != nil && !reference {
+					p.addMarkers(part, glyph(c.line().Color, markerRadius-1, draw.CircleGlyph{}))
+				}
 			}
 		}
 	}
 	hollow := glyph(black, markerRadius, shape{})
 	for _, pt := range e.Points {
 		p.addMarkers(analysis.Series{{X: scaled(pt.X, e.LogX), Y: scaled(pt.Y, e.LogY)}}, hollow)
-		if pt.Name != "" {
-			p.legend = append(p.legend, legendEntry{name: pt.Name, glyph: hollow})
-		}
+		p.addEntry(legendEntry{name: pt.Name, glyph: hollow})
 	}
 	// Adding a curve widens the axes to all of it.
 	p.X.Min, p.X.Max = scaled(e.XMin, e.LogX), scaled(e.XMax, e.LogX)

@@ -81,15 +81,6 @@ func (f *figure) columnWidth() vg.Length {
 	return (f.textWidth() - f.yLabelWidth() - vg.Points(panelGap)*vg.Length(columns-1)) / vg.Length(columns)
 }
 
-// fitTitles shortens the panels' titles to two lines that end with the value.
-func (f *figure) fitTitles() {
-	for _, row := range f.rows {
-		for _, p := range row {
-			p.title = twoLines(panelText, p.title, p.value, f.columnWidth())
-		}
-	}
-}
-
 // render writes the figure as PNG.
 func (f *figure) render(w io.Writer) error {
 	width, columnWidth := f.textWidth(), f.columnWidth()

@@ -25,7 +25,7 @@ func finalByArm(v *view) *figure {
 		return nil
 	}
 	p := newRowsPanel(rewardLabel(v.runs), names)
-	p.legend = p.addLevels(v.levels())
+	p.addLevels(v.levels()...)
 	var all []estimate
 	for i, a := range rows {
 		e := v.finalEstimate(a, float64(len(rows)-i), styles[i])
@@ -40,7 +40,7 @@ func finalByArm(v *view) *figure {
 		p.side = append(p.side, side)
 		all = append(all, e)
 	}
-	p.legend = append(p.legend, p.addEstimates(all, rowSpread)...)
+	p.addEstimates(all, rowSpread)
 	p.X.Min, p.X.Max = 0, 1
 	return &figure{
 		title: "Final validation answer reward by arm", width: pageWidth,

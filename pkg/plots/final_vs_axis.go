@@ -42,7 +42,6 @@ func (v *view) finalVsAxis(x, lines int) *figure {
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = pos.lo, pos.hi, 0, 1
 	p.X.Tick.Marker = plot.ConstantTicks(pos.stagger(vg.Length(pageWidth) * vg.Inch * 0.86))
 	p.Y.Tick.Marker = niceTicks{want: 5}
-	levels := p.addLevels(v.levels())
 
 	groups := v.linesOver(x, lines)
 	// Lines next to each other, so that intervals don't hide each other.
@@ -74,13 +73,14 @@ func (v *view) finalVsAxis(x, lines int) *figure {
 				p.addLine(line, entry.line)
 			}
 		}
-		p.legend = append(p.legend, entry)
+		p.addEntry(entry)
 		all = append(all, estimates...)
 	}
 	if len(all) == 0 {
 		return nil
 	}
-	p.legend = slices.Concat(p.legend, levels, p.addEstimates(all, spread))
+	p.addLevels(v.levels()...)
+	p.addEstimates(all, spread)
 	fig := &figure{
 		title: "Final validation answer reward against " + axisName(axis), width: pageWidth, panelHeight: pageHeight,
 		rows: [][]*panel{{p}}, caption: v.finalCaption(),

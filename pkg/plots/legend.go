@@ -23,14 +23,24 @@ const (
 	rowGap      = 3.0
 )
 
-// union adds the entries whose names are not there yet.
-func union(all, more []legendEntry) []legendEntry {
+// addEntry adds an entry to the panel's legend unless its name is empty or there
+// already.
+func (p *panel) addEntry(e legendEntry) { p.legend = union(p.legend, e) }
+
+func union(all []legendEntry, more ...legendEntry) []legendEntry {
 	for _, e := range more {
-		if !slices.ContainsFunc(all, func(have legendEntry) bool { return have.name == e.name }) {
+		if e.name != "" && !slices.ContainsFunc(all, func(have legendEntry) bool { return have.name == e.name }) {
 			all = append(all, e)
 		}
 	}
 	return all
+}
+
+// shareLegend makes one legend of those of the panels.
+func (f *figure) shareLegend() {
+	for _, p := range slices.Concat(f.rows...) {
+		f.legend, p.legend = union(f.legend, p.legend...), nil
+	}
 }
 
 // legendColumns arranges entries, row by row, in as many columns as fit into

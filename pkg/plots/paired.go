@@ -48,6 +48,7 @@ func pairedDifference(v *view) *figure {
 		p.side = append(p.side, sideText{e.place, strings.ReplaceAll(names[i], "\n", " "), DifferenceText(c)})
 	}
 	p.addEstimates(estimates, rowSpread)
+	p.legend = nil // the caption says it
 	p.addLine(p.across(0, math.Inf(-1), math.Inf(1)), style{color: black}.line(medium))
 	pad := 0.06 * (p.X.Max - p.X.Min)
 	if pad == 0 {

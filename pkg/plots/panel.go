@@ -110,33 +110,28 @@ func (m markers) Plot(c draw.Canvas, p *plot.Plot) {
 // DataRange implements [plot.DataRanger].
 func (m markers) DataRange() (xmin, xmax, ymin, ymax float64) { return plotter.XYRange(m.XYs) }
 
-// addMarkers draws points, if there are any, and says whether there are.
-func (p *panel) addMarkers(s analysis.Series, glyph draw.GlyphStyle) bool {
+func (p *panel) addMarkers(s analysis.Series, glyph draw.GlyphStyle) {
 	if len(s) > 0 {
 		p.Add(markers{xys(s), glyph})
 	}
-	return len(s) > 0
 }
 
-// level is a reference line across a plot; one that is not finite is not drawn.
+// level is a reference line across a plot.
 type level struct {
 	name  string // in the legend, without its value
 	at    float64
 	style style
 }
 
-// addLevels draws reference lines along the rows or columns of the plot and returns
-// their legend.
-func (p *panel) addLevels(all []level) []legendEntry {
-	var legend []legendEntry
+// addLevels draws reference lines along the rows or columns of the plot, and none
+// for a level that is not finite.
+func (p *panel) addLevels(all ...level) {
 	for _, l := range all {
 		if stats.IsFinite(l.at) {
 			p.addLine(p.across(l.at, math.Inf(-1), math.Inf(1)), l.style.line(medium))
-			name := l.name + " (" + analysis.Decimals(l.at, 3) + ")"
-			legend = append(legend, legendEntry{name: name, line: l.style.line(medium)})
+			p.addEntry(legendEntry{name: l.name + " (" + analysis.Decimals(l.at, 3) + ")", line: l.style.line(medium)})
 		}
 	}
-	return legend
 }
 
 // across is a line at a value, from one place of the other axis to another, at most

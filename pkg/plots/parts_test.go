@@ -230,12 +230,12 @@ func TestPerStepAverages(t *testing.T) {
 		run.Metrics = append(run.Metrics, rundir.Metrics{Step: step, Entropy: float64(step)})
 	}
 	run.Metrics[4].Entropy = math.NaN() // step 5 has no value
-	got := v.perStep(func(m rundir.Metrics) *float64 { return &m.Entropy })(run)
+	got := v.averaged(func(m rundir.Metrics) *float64 { return &m.Entropy })(run)
 	if want := (analysis.Series{{X: 2, Y: 2}, {X: 5, Y: 5}}); len(got) != 40 || !slices.Equal(got[:2], want) || got[39] != (analysis.Point{X: 119, Y: 118.5}) {
 		t.Errorf("%d points: %v", len(got), got)
 	}
 	v.xMax = 50
-	if got := v.perStep(func(m rundir.Metrics) *float64 { return &m.Entropy })(run); len(got) != 118 {
+	if got := v.averaged(func(m rundir.Metrics) *float64 { return &m.Entropy })(run); len(got) != 118 {
 		t.Errorf("%d points of a short run", len(got))
 	}
 }

@@ -43,7 +43,7 @@ func temperaturesDiffer(v *view) []string {
 func (f perStepFigure) draw(v *view) *figure {
 	c := chart{
 		title: f.title, xLabel: stepLabel, yLabel: f.yLabel, xMax: v.xMax,
-		y: v.perStep(f.metric), log: true, band: v.metricBand(),
+		y: v.averaged(f.metric), log: true, band: v.metricBand(),
 	}
 	fig := c.draw(v)
 	if fig == nil {
@@ -81,14 +81,14 @@ func (v *view) batchPoint() string {
 	return "one step's rollout batch."
 }
 
-// perStep is a metric averaged over the steps of each point. The points are in the
+// averaged is a metric averaged over the steps of each point. The points are in the
 // middle of the same steps in every run.
-func (v *view) perStep(m metric) quantity {
+func (v *view) averaged(m metric) quantity {
 	width := v.stepsPerPoint()
 	return func(r *rundir.Run) analysis.Series {
 		var out analysis.Series
 		values := map[int][]float64{}
-		for _, p := range m.series(r) {
+		for _, p := range perStep(m)(r) {
 			bin := (int(p.X) - 1) / width
 			values[bin] = append(values[bin], p.Y)
 		}

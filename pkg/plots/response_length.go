@@ -10,8 +10,8 @@ func responseLength(v *view) *figure {
 		xLabel: stepLabel, yLabel: "completion length (tokens, mean)", xMax: v.xMax, band: v.metricBand(),
 	}
 	right, wrong := c, c
-	right.y = v.perStep(func(m rundir.Metrics) *float64 { return m.LengthRight })
-	wrong.y = v.perStep(func(m rundir.Metrics) *float64 { return m.LengthWrong })
+	right.y = v.averaged(func(m rundir.Metrics) *float64 { return m.LengthRight })
+	wrong.y = v.averaged(func(m rundir.Metrics) *float64 { return m.LengthWrong })
 	rights, wrongs := right.curves(v), wrong.curves(v)
 	if len(rights)+len(wrongs) == 0 {
 		return nil
@@ -29,11 +29,8 @@ func responseLength(v *view) *figure {
 		return fig
 	}
 	fig.panelHeight = 3.3
-	for _, p := range []*panel{right.overlay(v, rights, y), wrong.overlay(v, wrongs, y)} {
-		fig.legend = union(fig.legend, p.legend)
-		p.legend = nil
-		fig.addPanel(2, p)
-	}
+	fig.rows = [][]*panel{{right.overlay(v, rights, y), wrong.overlay(v, wrongs, y)}}
 	fig.rows[0][0].title, fig.rows[0][1].title = "Right completions", "Wrong completions"
+	fig.shareLegend()
 	return fig
 }

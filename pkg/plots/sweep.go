@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"image/png"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -279,9 +280,10 @@ func (v *view) levels() []level {
 	return []level{{"base level", v.Base, baseStyle}, {"majority answer", v.Majority, majorityStyle}}
 }
 
-// basesDiffer says whether each arm has a base level of its own.
-func (v *view) basesDiffer() bool {
-	return !stats.IsFinite(v.Base) && slices.ContainsFunc(v.Arms, func(a analysis.ArmResult) bool {
-		return a.Of(analysis.InitialMetric).N > 0
-	})
+// ownBase is the base level of an arm where the arms differ in it, else NaN.
+func (v *view) ownBase(a *analysis.ArmResult) float64 {
+	if stats.IsFinite(v.Base) {
+		return math.NaN()
+	}
+	return a.Of(analysis.InitialMetric).Mean
 }

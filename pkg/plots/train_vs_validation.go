@@ -7,7 +7,7 @@ import (
 // trainVsValidation is the reward of the training batches next to that of the
 // validation, arm by arm: a gap says that the policy overfits its problems.
 func trainVsValidation(v *view) *figure {
-	train := v.perStep(func(m rundir.Metrics) *float64 { return &m.AnswerReward })
+	train := v.averaged(func(m rundir.Metrics) *float64 { return &m.AnswerReward })
 	if len(chart{y: train}.curves(v)) == 0 {
 		return nil
 	}

@@ -42,18 +42,18 @@ type trainingCurve struct {
 
 var trainingPanels = []trainingPanel{
 	{"Answer reward, sampled", "answer reward", []trainingCurve{
-		{"training batch", metric(func(m rundir.Metrics) *float64 { return &m.AnswerReward }).series, trainStyle, medium},
+		{"training batch", perStep(func(m rundir.Metrics) *float64 { return &m.AnswerReward }), trainStyle, medium},
 		{"validation", validationOf, sampledStyle, thick},
 	}},
 	{"Completion length", "length (tokens, mean)", []trainingCurve{
-		{"right", metric(func(m rundir.Metrics) *float64 { return m.LengthRight }).series, rightStyle, medium},
-		{"wrong", metric(func(m rundir.Metrics) *float64 { return m.LengthWrong }).series, wrongStyle, medium},
+		{"right", perStep(func(m rundir.Metrics) *float64 { return m.LengthRight }), rightStyle, medium},
+		{"wrong", perStep(func(m rundir.Metrics) *float64 { return m.LengthWrong }), wrongStyle, medium},
 	}},
 	{"Token entropy", "entropy (nats, mean over tokens)", []trainingCurve{
-		{"", metric(func(m rundir.Metrics) *float64 { return &m.Entropy }).series, plainStyle, medium},
+		{"", perStep(func(m rundir.Metrics) *float64 { return &m.Entropy }), plainStyle, medium},
 	}},
 	{"Gradient norm", "global norm before clipping", []trainingCurve{
-		{"", metric(func(m rundir.Metrics) *float64 { return &m.GradNorm }).series, plainStyle, medium},
+		{"", perStep(func(m rundir.Metrics) *float64 { return &m.GradNorm }), plainStyle, medium},
 	}},
 }
 
@@ -86,13 +86,7 @@ func runsTraining(runs []*rundir.Run) (*figure, error) {
 			p.setY(yAxis{hi: 1})
 		}
 		for k, c := range t.curves {
-			if len(curves[k].seeds) == 0 {
-				continue
-			}
-			entry := p.addCurve(curves[k], c.style, curveOptions{width: c.width, seedOpacity: 0.55, markers: allMarkers})
-			if entry.name = c.name; c.name != "" {
-				p.legend = append(p.legend, entry)
-			}
+			p.addCurve(c.name, curves[k], c.style, curveOptions{width: c.width, seedOpacity: 0.55, markers: allMarkers})
 		}
 		fig.addPanel(2, p)
 	}

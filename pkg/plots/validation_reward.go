@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,8 +23,8 @@ func validationReward(v *view) *figure {
 
 // validationChart draws the validation answer reward on the x axis of c.
 func (v *view) validationChart(c chart) *figure {
-	c.yLabel, c.yMax, c.y = rewardLabel(v.runs), 1, validationOf
-	c.levels, c.values, c.band = true, true, shareOf(v.leastProblems())
+	c.reward, c.yLabel, c.y = true, rewardLabel(v.runs), validationOf
+	c.band = shareOf(v.leastProblems())
 	fig := c.draw(v)
 	if fig != nil {
 		fig.caption = []string{v.meanCaption(true), "Each point: share of " + v.heldOut() + " answered right, " +
@@ -86,7 +87,6 @@ func runsValidation(runs []*rundir.Run) (*figure, error) {
 
 // drawValidation adds everything to the plot, from the back to the front.
 func (p *panel) drawValidation(runs []*rundir.Run) {
-	levels := p.addLevels(runLevels(runs))
 	for _, c := range []struct {
 		name, split, decoding string
 		style                 style
@@ -100,25 +100,18 @@ func (p *panel) drawValidation(runs []*rundir.Run) {
 		k := newCurve(runs, runs, func(r *rundir.Run) analysis.Series {
 			return analysis.EvalSeries(r, c.split, c.decoding)
 		}, shareOf(n))
-		if len(k.seeds) == 0 {
+		name := c.name + k.lastValue(p.X.Max, len(runs))
+		if c.split == rundir.SplitUnseen {
+			p.addUnseen(name, k, c.style)
 			continue
 		}
-		var entry legendEntry
-		if c.split == rundir.SplitUnseen {
-			entry = p.addUnseen(k, c.style)
-		} else {
-			if len(runs) == 1 {
-				k.lo, k.hi = wilson(runs[0], c.decoding)
-			}
-			entry = p.addCurve(k, c.style, curveOptions{width: thick, seedOpacity: 0.55, markers: allMarkers})
+		if len(runs) == 1 {
+			k.lo, k.hi = wilson(runs[0], c.decoding)
 		}
-		entry.name = c.name + k.lastValue(p.X.Max, len(runs))
-		p.legend = append(p.legend, entry)
+		p.addCurve(name, k, c.style, curveOptions{width: thick, seedOpacity: 0.55, markers: allMarkers})
 	}
-	p.legend = append(p.legend, levels...)
-	if p.addDiverged(runs, nil, validationOf, style{color: black}) {
-		p.legend = append(p.legend, legendEntry{name: "diverged", glyph: divergedGlyph(black)})
-	}
+	p.addLevels(runLevels(runs)...)
+	p.addDiverged(runs, nil, validationOf, style{color: black})
 }
 
 // runLevels are the means over runs of the sampled reward before training and of
@@ -166,17 +159,16 @@ func wilson(r *rundir.Run, decoding string) (lo, hi analysis.Series) {
 // addUnseen draws thin curves where a split is evaluated during training, and
 // markers alone where it is evaluated once or twice, because nothing is known of
 // what is between those.
-func (p *panel) addUnseen(k curve, s style) legendEntry {
+func (p *panel) addUnseen(name string, k curve, s style) {
 	k.lo, k.hi = nil, nil
-	for _, one := range k.seeds {
-		if len(one) > 2 {
-			return p.addCurve(k, s, curveOptions{width: thin, seedOpacity: 0.55, markers: allMarkers})
-		}
+	if slices.ContainsFunc(k.seeds, func(one analysis.Series) bool { return len(one) > 2 }) {
+		p.addCurve(name, k, s, curveOptions{width: thin, seedOpacity: 0.55, markers: allMarkers})
+		return
 	}
 	for _, one := range k.seeds {
 		p.addMarkers(one, s.glyph(markerRadius))
+		p.addEntry(legendEntry{name: name, glyph: s.glyph(markerRadius)})
 	}
-	return legendEntry{glyph: s.glyph(markerRadius)}
 }
 
 func validationCaption(runs []*rundir.Run, infos []analysis.RunInfo) []string {
