@@ -16,7 +16,7 @@ import (
 
 const oneSeed = "One seed an arm: no interval."
 
-// setting is the line below a title: what is compared, and what all runs have
+// setting is the line below a title: the title of the sweep and what all runs have
 // in common.
 func (v *view) setting() string {
 	parts := []string{oneLine(v.manifest().Title), analysis.SettingLine(v.infos)}
@@ -34,7 +34,9 @@ func rewardLabel(runs []*rundir.Run) string {
 // problems is the number of problems in the evaluations of a split, empty when they
 // differ.
 func problems(runs []*rundir.Run, split string) string {
-	return analysis.Common(evaluations(runs, split), func(e rundir.Eval) string { return fmt.Sprint(e.Sampled.N) })
+	return analysis.Common(evaluations(runs, split), func(e rundir.Eval) string {
+		return fmt.Sprint(e.Sampled.N)
+	})
 }
 
 func evaluations(runs []*rundir.Run, split string) []rundir.Eval {
@@ -80,18 +82,14 @@ func (v *view) meanCaption(band bool) string {
 
 func runsOf(n, of int) string { return fmt.Sprintf("%d of %d runs", n, of) }
 
-// missingCount is "Not finished: 3 of 20 runs; failed: 1 of 20 runs."
-func (v *view) missingCount() []string {
-	left, failed, total := 0, 0, 0
-	for _, a := range v.Arms {
-		left, failed, total = left+a.Left, failed+a.Failed, total+len(a.Runs)
-	}
+// tally is the number of runs in each of several states: "Not finished: 3 of 20 runs;
+// failed: 1 of 20 runs." States without a run are left out.
+func tally(total int, states []string, counts ...int) []string {
 	var parts []string
-	if left > 0 {
-		parts = append(parts, "not finished: "+runsOf(left, total))
-	}
-	if failed > 0 {
-		parts = append(parts, "failed: "+runsOf(failed, total))
+	for i, n := range counts {
+		if n > 0 {
+			parts = append(parts, states[i]+": "+runsOf(n, total))
+		}
 	}
 	if len(parts) == 0 {
 		return nil
@@ -99,37 +97,37 @@ func (v *view) missingCount() []string {
 	return []string{sentence(strings.Join(parts, "; "))}
 }
 
+// missing says how many runs have no result.
+func (v *view) missing() []string {
+	left, failed, total := 0, 0, 0
+	for _, a := range v.Arms {
+		left, failed, total = left+a.Left, failed+a.Failed, total+len(a.Runs)
+	}
+	return tally(total, []string{"not finished", "failed"}, left, failed)
+}
+
 // armNotes name the arms that diverged, that are not finished and that failed.
 func (v *view) armNotes() []string {
 	var diverged, left, failed []string
-	add := func(to *[]string, a *analysis.ArmResult, n int, where string) {
-		if n > 0 {
-			name := shorten(captionText, a.Name(), vg.Points(150))
-			*to = append(*to, fmt.Sprintf("%s (%s%s)", name, runsOf(n, len(a.Runs)), where))
-		}
-	}
 	for i := range v.Arms {
-		add(&left, &v.Arms[i], v.Arms[i].Left, "")
-		add(&failed, &v.Arms[i], v.Arms[i].Failed, "")
-	}
-	for _, a := range v.arms {
-		var steps []int
-		for _, r := range a.runs {
-			if step, ok := divergedAt(r); ok {
-				steps = append(steps, step)
+		a := &v.Arms[i]
+		add := func(to *[]string, n int, where string) {
+			if n > 0 {
+				name := shorten(captionText, a.Name(), vg.Points(150))
+				*to = append(*to, fmt.Sprintf("%s (%s%s)", name, runsOf(n, len(a.Runs)), where))
 			}
 		}
-		if len(steps) > 0 {
-			add(&diverged, a.ArmResult, len(steps), ", "+stepRange(slices.Min(steps), slices.Max(steps)))
-		}
+		add(&diverged, a.Diverged, stepRange(a.DivergedAt))
+		add(&left, a.Left, "")
+		add(&failed, a.Failed, "")
 	}
 	var out []string
 	if len(diverged) > 0 {
 		out = append(out, "Diverged: "+firstSix(diverged)+".")
 	}
 	if len(left) > 0 {
-		out = append(out, "Not finished: "+firstSix(left)+". "+
-			"Means are over the runs that have ended (all of an arm while none has), up to the last step that all of these have.")
+		out = append(out, "Not finished: "+firstSix(left)+". Means are over the runs that have ended "+
+			"(all of an arm while none has), up to the last step that all of these have.")
 	}
 	if len(failed) > 0 {
 		out = append(out, "Failed: "+firstSix(failed)+".")
@@ -137,11 +135,22 @@ func (v *view) armNotes() []string {
 	return out
 }
 
-func stepRange(lo, hi int) string {
-	if lo == hi {
-		return fmt.Sprintf("step %d", lo)
+// stepRange is ", step 20" or ", steps 20 to 40"; empty where no step is known.
+func stepRange(at []*int) string {
+	var steps []int
+	for _, s := range at {
+		if s != nil {
+			steps = append(steps, *s)
+		}
 	}
-	return fmt.Sprintf("steps %d to %d", lo, hi)
+	if len(steps) == 0 {
+		return ""
+	}
+	lo, hi := slices.Min(steps), slices.Max(steps)
+	if lo == hi {
+		return fmt.Sprintf(", step %d", lo)
+	}
+	return fmt.Sprintf(", steps %d to %d", lo, hi)
 }
 
 // firstSix joins at most 6 parts.

@@ -124,6 +124,9 @@ func (c chart) overlay(v *view, all []armCurve, y yAxis) *panel {
 	return p
 }
 
+// oneArm is for the only arm of a plot.
+var oneArm = curveOptions{width: thick, seedOpacity: 0.55}
+
 // addPanels draws each arm in a panel of its own, in front of the others' means.
 func (c chart) addPanels(fig *figure, v *view, all []armCurve, y yAxis) {
 	for i, k := range all {
@@ -134,7 +137,7 @@ func (c chart) addPanels(fig *figure, v *view, all []armCurve, y yAxis) {
 				p.addLine(y.place(other.mean), otherStyle.line(thin))
 			}
 		}
-		p.addCurve("the arm named above the panel", k.curve, plainStyle, curveOptions{width: thick, seedOpacity: 0.55})
+		p.addCurve("the arm named above the panel", k.curve, plainStyle, oneArm)
 		p.addEntry(legendEntry{name: "the other arms, means", line: otherStyle.line(thin)})
 		if c.reward {
 			p.addOwnBase(v.ownBase(k.ArmResult), 0, c.xMax)
@@ -168,14 +171,6 @@ func (c chart) lastValue(k curve) string {
 	return k.lastValue(c.xMax, 0)
 }
 
-// named is one of several quantities in a panel.
-type named struct {
-	name    string
-	y       quantity
-	style   style
-	markers int
-}
-
 // addPairs gives each arm a panel with several quantities.
 func (f *figure) addPairs(v *view, y yAxis, all ...named) {
 	last := all[len(all)-1]
@@ -184,8 +179,7 @@ func (f *figure) addPairs(v *view, y yAxis, all ...named) {
 		p.setY(y)
 		p.title = a.Name()
 		for _, n := range all {
-			p.addCurve(n.name, a.curveOf(nil, n.y, nil), n.style,
-				curveOptions{width: thick - 0.3, seedOpacity: 0.3, markers: n.markers})
+			p.addCurve(n.name, a.curveOf(nil, n.y, nil), n.style, n.options)
 		}
 		p.addDiverged(a.runs, nil, last.y, last.style)
 		f.addPanel(v.columns(), p)

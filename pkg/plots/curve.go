@@ -13,13 +13,19 @@ import (
 // quantity is something of a run against the step.
 type quantity func(*rundir.Run) analysis.Series
 
-// metric is one value of a line of metrics.jsonl, nil where the line has none.
-type metric func(rundir.Metrics) *float64
-
-// perStep is a metric at each step.
-func perStep(m metric) quantity {
-	return func(r *rundir.Run) analysis.Series { return analysis.MetricSeries(r, m) }
+// perStep is a value of each line of metrics.jsonl, nil where the line has none.
+func perStep(value func(rundir.Metrics) *float64) quantity {
+	return func(r *rundir.Run) analysis.Series { return analysis.MetricSeries(r, value) }
 }
+
+var (
+	trainReward = perStep(func(m rundir.Metrics) *float64 { return &m.AnswerReward })
+	lengthRight = perStep(func(m rundir.Metrics) *float64 { return m.LengthRight })
+	lengthWrong = perStep(func(m rundir.Metrics) *float64 { return m.LengthWrong })
+	entropy     = perStep(func(m rundir.Metrics) *float64 { return &m.Entropy })
+	gradNorm    = perStep(func(m rundir.Metrics) *float64 { return &m.GradNorm })
+	clipped     = perStep(func(m rundir.Metrics) *float64 { return m.ClipFraction })
+)
 
 func validationOf(r *rundir.Run) analysis.Series {
 	return analysis.EvalSeries(r, rundir.SplitVal, rundir.DecodingSampled)
@@ -114,6 +120,14 @@ type curveOptions struct {
 }
 
 const allMarkers = 1 << 20
+
+// named is one of several quantities in a panel.
+type named struct {
+	name    string // empty: not in the legend
+	y       quantity
+	style   style
+	options curveOptions
+}
 
 // addCurve draws a curve: the band, each seed thin, the mean thick with a marker at
 // some of its points. A curve without data draws nothing.

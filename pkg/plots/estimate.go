@@ -36,7 +36,8 @@ func (v *view) finalCaption() []string {
 	if !v.severalSeeds() {
 		return []string{oneSeed, v.finalPoint()}
 	}
-	return []string{v.meanOver() + " with its 95% interval (Student's t); small circles: each seed.", v.finalPoint()}
+	mean := v.meanOver() + " with its 95% interval (Student's t); small circles: each seed."
+	return []string{mean, v.finalPoint()}
 }
 
 func (v *view) finalPoint() string {
@@ -49,7 +50,8 @@ func (v *view) finalPoint() string {
 func (p *panel) addEstimates(all []estimate, spread float64) {
 	circle := glyph(dark, seedRadius, shape{})
 	for _, e := range all {
-		p.addOwnBase(e.base, e.place-math.Abs(spread)/2, e.place+math.Abs(spread)/2)
+		half := math.Abs(spread) / 2
+		p.addOwnBase(e.base, e.place-half, e.place+half)
 		p.addErrorBar(e)
 		for i, v := range e.values {
 			at := analysis.Series{p.point(e.place+spread*(0.45+2.6*jitter(i, len(e.values))), v)}

@@ -38,8 +38,8 @@ type ExplainPanel struct {
 	Points []ExplainPoint
 }
 
-// ExplainCurve is a curve through points. Curves of the same Style look the same
-// in every panel; a reference is a thin dotted line behind the others.
+// ExplainCurve is a curve through points. Curves of the same Style are drawn
+// alike in every panel; a reference is a thin dotted line behind the others.
 type ExplainCurve struct {
 	Name      string
 	X, Y      []float64
@@ -93,7 +93,8 @@ func (e ExplainPanel) panel() (*panel, error) {
 		lo, hi float64
 		log    bool
 	}{{e.XMin, e.XMax, e.LogX}, {e.YMin, e.YMax, e.LogY}} {
-		if !(axis.lo < axis.hi) || !stats.IsFinite(axis.lo) || !stats.IsFinite(axis.hi) || axis.log && axis.lo <= 0 {
+		finite := stats.IsFinite(axis.lo) && stats.IsFinite(axis.hi)
+		if !finite || axis.lo >= axis.hi || axis.log && axis.lo <= 0 {
 			return nil, fmt.Errorf("draw: panel %q: an axis can't go from %s to %s",
 				e.Title, words.Number(axis.lo), words.Number(axis.hi))
 		}

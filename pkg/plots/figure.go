@@ -96,8 +96,8 @@ func (f *figure) render(w io.Writer) error {
 
 	headings := make([]vg.Length, len(f.rows)) // the highest of each row
 	height := 2*vg.Points(margin+sectionGap) + vg.Points(panelGap)*vg.Length(len(f.rows)-1)
-	height += blockHeight(titleText, title) + blockHeight(settingText, setting) + blockHeight(captionText, caption)
-	height += legend + xLabel
+	height += blockHeight(titleText, title) + blockHeight(settingText, setting) + legend
+	height += blockHeight(captionText, caption) + xLabel
 	for i, row := range f.rows {
 		for _, p := range row {
 			headings[i] = max(headings[i], p.headingHeight(columnWidth))
@@ -111,7 +111,8 @@ func (f *figure) render(w io.Writer) error {
 	}
 	canvas := vgimg.NewWith(vgimg.UseWH(vg.Length(f.width)*vg.Inch, height), vgimg.UseDPI(dpi),
 		vgimg.UseBackgroundColor(color.White))
-	page := draw.Crop(draw.New(canvas), vg.Points(margin), -vg.Points(margin), vg.Points(margin), -vg.Points(margin))
+	edge := vg.Points(margin)
+	page := draw.Crop(draw.New(canvas), edge, -edge, edge, -edge)
 	page.Max.Y -= drawBlock(page, titleText, title)
 	page.Max.Y -= drawBlock(page, settingText, setting)
 	page.Max.Y -= vg.Points(sectionGap)
@@ -184,8 +185,8 @@ func (f *figure) drawSharedLabels(panels draw.Canvas) {
 	panels.FillText(style, vg.Point{X: (panels.Min.X + f.yLabelWidth() + right) / 2, Y: panels.Min.Y}, f.xLabel)
 
 	style.Rotation, style.YAlign = math.Pi/2, draw.YCenter
-	at := vg.Point{X: panels.Min.X + lineHeight(labelText)/2 - vg.Points(2), Y: (panels.Max.Y + panels.Min.Y) / 2}
-	panels.FillText(style, at, f.yLabel)
+	x := panels.Min.X + lineHeight(labelText)/2 - vg.Points(2)
+	panels.FillText(style, vg.Point{X: x, Y: (panels.Max.Y + panels.Min.Y) / 2}, f.yLabel)
 }
 
 func (p *panel) titleLines() []string {

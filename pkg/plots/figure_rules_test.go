@@ -28,10 +28,10 @@ func captionLines(f *figure) int {
 
 // No caption takes more than two lines, whatever a sweep or a run is like.
 func TestCaptionsHaveTwoLines(t *testing.T) {
-	hostile := strings.Repeat("a name that goes on ", 20)
+	untrusted := strings.Repeat("a name that goes on ", 20)
 	long := reporttest.RateArms()
 	for i := range long {
-		long[i].Label, long[i].Norm, long[i].Clip = hostile, math.Pow(10, float64(-2*i)), true
+		long[i].Label, long[i].Norm, long[i].Clip = untrusted, math.Pow(10, float64(-2*i)), true
 	}
 	half := reporttest.RateArms()
 	half[0].Left, half[1].Left, half[3].Absent, half[4].Absent = 1, 2, 3, 12
@@ -57,7 +57,7 @@ func TestCaptionsHaveTwoLines(t *testing.T) {
 		}
 	}
 	broken := reporttest.DivergedRun(t)
-	broken.Result.DivergedReason = hostile
+	broken.Result.DivergedReason = untrusted
 	for name, runs := range map[string][]*rundir.Run{
 		"one": {reporttest.SynthRun(t, 1, 200)}, "half": {reporttest.HalfRun(t)}, "diverged": {broken},
 		"several": {reporttest.SynthRun(t, 1, 200), reporttest.SynthRun(t, 2, 70), broken, reporttest.FreshRun(t)},
@@ -191,7 +191,7 @@ func TestMarkersHaveNoHalo(t *testing.T) {
 			}
 		}
 		if !painted {
-			t.Errorf("%T has no colour", shape)
+			t.Errorf("%T has no color", shape)
 		}
 	}
 	// A line through a hollow marker is seen within it.

@@ -46,7 +46,7 @@ func TestFiguresAgainstGolden(t *testing.T) {
 	odd := func(t *testing.T) []*rundir.Run {
 		return []*rundir.Run{reporttest.SynthRun(t, 1, 200), reporttest.SynthRun(t, 2, 70), reporttest.DivergedRun(t), reporttest.BareRun(t)}
 	}
-	// Unseen facts evaluated beside every validation are curves, not points.
+	// Unseen facts evaluated with every validation are curves, not points.
 	dense := func(t *testing.T) []*rundir.Run {
 		var runs []*rundir.Run
 		for seed := uint64(1); seed <= 4; seed++ {

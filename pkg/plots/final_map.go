@@ -8,20 +8,16 @@ import (
 
 	"grpo/pkg/analysis"
 	"grpo/pkg/stats"
-	"grpo/pkg/sweepdir"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// finalMap is the figure of the last validation over two swept keys as a map with
-// numbers, for more lines than one plot has room for.
-func finalMap(x, y int, axes []sweepdir.Axis) sweepFigure {
-	return sweepFigure{finalName(axes[x].Short), true, func(v *view) *figure { return v.finalMap(axes[x], axes[y], x, y) }}
-}
-
-func (v *view) finalMap(xAxis, yAxis sweepdir.Axis, x, y int) *figure {
+// finalMap draws the last validation over two swept keys as a map with numbers, for
+// more lines than one plot has room for.
+func (v *view) finalMap(x, y int) *figure {
+	xAxis, yAxis := v.manifest().Axes[x], v.manifest().Axes[y]
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, a := range v.Arms {
 		if f := a.Of(analysis.FinalMetric); f.N > 0 {

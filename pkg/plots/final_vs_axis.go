@@ -15,12 +15,6 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// finalVsAxis is the figure of the last validation against axis x, with a line for
-// each of [view.linesOver].
-func finalVsAxis(x, lines int, axes []sweepdir.Axis) sweepFigure {
-	return sweepFigure{finalName(axes[x].Short), true, func(v *view) *figure { return v.finalVsAxis(x, lines) }}
-}
-
 // finalName is the file of the figure against a key with this short name.
 func finalName(short string) string {
 	safe := strings.Map(func(r rune) rune {
@@ -35,6 +29,8 @@ func finalName(short string) string {
 // axisName is an axis in words.
 func axisName(a sweepdir.Axis) string { return cmp.Or(a.Label, a.Key) }
 
+// finalVsAxis draws the last validation against axis x, with a line for each of
+// [view.linesOver].
 func (v *view) finalVsAxis(x, lines int) *figure {
 	axis := v.manifest().Axes[x]
 	pos := newPosition(axis.Values, axis.Log)
@@ -82,8 +78,8 @@ func (v *view) finalVsAxis(x, lines int) *figure {
 	p.addLevels(v.levels()...)
 	p.addEstimates(all, spread)
 	fig := &figure{
-		title: "Final validation answer reward against " + axisName(axis), width: pageWidth, panelHeight: pageHeight,
-		rows: [][]*panel{{p}}, caption: v.finalCaption(),
+		title: "Final validation answer reward against " + axisName(axis),
+		width: pageWidth, panelHeight: pageHeight, rows: [][]*panel{{p}}, caption: v.finalCaption(),
 	}
 	if slices.ContainsFunc(all, func(e estimate) bool { return e.diverged }) {
 		fig.notes = []string{"No line leads to an arm of which a run diverged."}

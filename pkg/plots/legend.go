@@ -43,7 +43,7 @@ func (f *figure) shareLegend() {
 	}
 }
 
-// legendColumns arranges entries, row by row, in as many columns as fit into
+// legendColumns arranges entries, row by row, in all columns that fit into
 // the given width, and returns the width of each column. A legend outside the data
 // can't hide any of it.
 func legendColumns(entries []legendEntry, width vg.Length) []vg.Length {

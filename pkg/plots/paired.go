@@ -66,7 +66,8 @@ func pairedDifference(v *view) *figure {
 	}
 	fig.caption = append(fig.caption, "1 point = 1% of "+v.heldOut()+".")
 	if !analysis.OtherProblems(v.manifest().Varied) {
-		fig.notes = []string{"The difference of a seed is between two arms with the same problems in the same order."}
+		fig.notes = []string{"The difference of a seed is between two arms with the same problems " +
+			"in the same order."}
 	}
 	fig.notes = append(fig.notes, "The intervals are not adjusted for the number of comparisons.")
 	return fig

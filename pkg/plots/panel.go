@@ -79,7 +79,7 @@ func (p *panel) addLine(s analysis.Series, style draw.LineStyle) {
 	}
 }
 
-// addBand fills what lies between lo and hi, if they have several points.
+// addBand fills the area between lo and hi, if they have several points.
 func (p *panel) addBand(lo, hi analysis.Series, s style) bool {
 	if len(lo) < 2 {
 		return false

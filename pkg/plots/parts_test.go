@@ -230,12 +230,12 @@ func TestPerStepAverages(t *testing.T) {
 		run.Metrics = append(run.Metrics, rundir.Metrics{Step: step, Entropy: float64(step)})
 	}
 	run.Metrics[4].Entropy = math.NaN() // step 5 has no value
-	got := v.averaged(func(m rundir.Metrics) *float64 { return &m.Entropy })(run)
+	got := v.averaged(entropy)(run)
 	if want := (analysis.Series{{X: 2, Y: 2}, {X: 5, Y: 5}}); len(got) != 40 || !slices.Equal(got[:2], want) || got[39] != (analysis.Point{X: 119, Y: 118.5}) {
 		t.Errorf("%d points: %v", len(got), got)
 	}
 	v.xMax = 50
-	if got := v.averaged(func(m rundir.Metrics) *float64 { return &m.Entropy })(run); len(got) != 118 {
+	if got := v.averaged(entropy)(run); len(got) != 118 {
 		t.Errorf("%d points of a short run", len(got))
 	}
 }
@@ -255,10 +255,7 @@ func TestDivergedMarks(t *testing.T) {
 	if got := divergedMarks(runs, nil, validationOf); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	norms := func(r *rundir.Run) analysis.Series {
-		return analysis.MetricSeries(r, func(m rundir.Metrics) *float64 { return &m.GradNorm })
-	}
-	if got := divergedMarks(runs, tokensOf, norms); len(got) != 4 || got[0].X != tokensOf(at)[35].Y || got[0].Y != at.Metrics[34].GradNorm {
+	if got := divergedMarks(runs, tokensOf, gradNorm); len(got) != 4 || got[0].X != tokensOf(at)[35].Y || got[0].Y != at.Metrics[34].GradNorm {
 		t.Errorf("against tokens: %v", got)
 	}
 }
@@ -417,7 +414,7 @@ func TestPalette(t *testing.T) {
 	})
 }
 
-// Every arm of an overlay differs from every other without its colour too.
+// Every arm of an overlay differs from every other without its color too.
 func TestArmStylesDiffer(t *testing.T) {
 	for i, a := range armStyles {
 		for _, b := range armStyles[:i] {
@@ -432,7 +429,7 @@ func TestJitterKeepsSeedsApart(t *testing.T) {
 	for n := 2; n < 12; n++ {
 		for i := 1; i < n; i++ {
 			if a, b := jitter(i-1, n), jitter(i, n); b-a < 0.16/float64(n) || math.Abs(b) > 0.09 {
-				t.Errorf("seeds %d and %d of %d stand at %v and %v", i-1, i, n, a, b)
+				t.Errorf("seeds %d and %d of %d are at %v and %v", i-1, i, n, a, b)
 			}
 		}
 	}

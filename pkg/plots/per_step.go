@@ -15,18 +15,17 @@ import (
 // perStepFigure is a figure of one metric of the training steps.
 type perStepFigure struct {
 	file, title, yLabel string
-	metric              metric
+	y                   quantity
 	caption             func(*view) []string // further sentences; nil: none
 }
 
 var perStepFigures = []perStepFigure{
 	{"entropy.png", "Token entropy", "entropy (nats, mean over tokens)",
-		func(m rundir.Metrics) *float64 { return &m.Entropy }, temperaturesDiffer},
+		entropy, temperaturesDiffer},
 	{"grad_norm.png", "Gradient norm", "gradient norm (global L2, before clipping)",
-		func(m rundir.Metrics) *float64 { return &m.GradNorm }, nil},
+		gradNorm, nil},
 	{"clip_fraction.png", "Clip fraction", "fraction of tokens that are clipped",
-		func(m rundir.Metrics) *float64 { return m.ClipFraction },
-		func(*view) []string {
+		clipped, func(*view) []string {
 			return []string{"Arms that are on-policy, or that don't clip, have no clip fraction."}
 		}},
 }
@@ -43,7 +42,7 @@ func temperaturesDiffer(v *view) []string {
 func (f perStepFigure) draw(v *view) *figure {
 	c := chart{
 		title: f.title, xLabel: stepLabel, yLabel: f.yLabel, xMax: v.xMax,
-		y: v.averaged(f.metric), log: true, band: v.metricBand(),
+		y: v.averaged(f.y), log: true, band: v.metricBand(),
 	}
 	fig := c.draw(v)
 	if fig == nil {
@@ -81,14 +80,14 @@ func (v *view) batchPoint() string {
 	return "one step's rollout batch."
 }
 
-// averaged is a metric averaged over the steps of each point. The points are in the
+// averaged is a quantity of the steps averaged over the steps of each point. The points are in the
 // middle of the same steps in every run.
-func (v *view) averaged(m metric) quantity {
+func (v *view) averaged(q quantity) quantity {
 	width := v.stepsPerPoint()
 	return func(r *rundir.Run) analysis.Series {
 		var out analysis.Series
 		values := map[int][]float64{}
-		for _, p := range perStep(m)(r) {
+		for _, p := range q(r) {
 			bin := (int(p.X) - 1) / width
 			values[bin] = append(values[bin], p.Y)
 		}

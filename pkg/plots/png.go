@@ -109,8 +109,8 @@ func eachRun(img *image.RGBA, f func(c color.RGBA, start, n int)) {
 	f(last, start, len(img.Pix)/4-start)
 }
 
-// choosePalette takes the most frequent color, and then, again and again, the one
-// whose pixels the palette so far would change most: their number times the squared
+// choosePalette takes the most frequent color, and then repeatedly the one
+// with the largest error under the palette so far: their number times the squared
 // distance to the nearest color of the palette. all begins with the most frequent.
 func choosePalette(all []colorCount) color.Palette {
 	chosen := color.Palette{all[0].color}

@@ -1,17 +1,13 @@
 package plots
 
-import (
-	"grpo/pkg/rundir"
-)
-
 // responseLength is the length of right and of wrong completions.
 func responseLength(v *view) *figure {
 	c := chart{
 		xLabel: stepLabel, yLabel: "completion length (tokens, mean)", xMax: v.xMax, band: v.metricBand(),
 	}
 	right, wrong := c, c
-	right.y = v.averaged(func(m rundir.Metrics) *float64 { return m.LengthRight })
-	wrong.y = v.averaged(func(m rundir.Metrics) *float64 { return m.LengthWrong })
+	right.y = v.averaged(lengthRight)
+	wrong.y = v.averaged(lengthWrong)
 	rights, wrongs := right.curves(v), wrong.curves(v)
 	if len(rights)+len(wrongs) == 0 {
 		return nil
@@ -24,8 +20,9 @@ func responseLength(v *view) *figure {
 	}
 	if v.panels() {
 		fig.panelHeight, fig.xLabel, fig.yLabel = panelInches, c.xLabel, c.yLabel
-		fig.addPairs(v, y,
-			named{"right completions", right.y, rightStyle, 0}, named{"wrong completions", wrong.y, wrongStyle, 0})
+		options := curveOptions{width: 1.6, seedOpacity: 0.3}
+		fig.addPairs(v, y, named{"right completions", right.y, rightStyle, options},
+			named{"wrong completions", wrong.y, wrongStyle, options})
 		return fig
 	}
 	fig.panelHeight = 3.3

@@ -156,8 +156,8 @@ func glyph(c color.Color, radius float64, shape draw.GlyphDrawer) draw.GlyphStyl
 }
 
 // shape is a marker: a regular polygon that rests on a side or on its tip, or a
-// circle where corners is 0. A hollow one paints nothing inside, so that what lies
-// below stays visible; gonum's RingGlyph does that with a line that is too thin.
+// circle where corners is 0. A hollow one paints nothing inside, so that curves
+// below stay visible; gonum's RingGlyph does that with a line that is too thin.
 type shape struct {
 	corners       int
 	filled, onTip bool

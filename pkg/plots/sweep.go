@@ -1,3 +1,7 @@
+// Package plots draws the figures of runs, of sweeps and of worked examples as PNG.
+// The list of a sweep's figures is in sweep.go and each figure has a file named after
+// it; figure.go lays out the page, panel.go draws inside of a plot, and style.go holds
+// colors, lines, markers and fonts.
 package plots
 
 import (
@@ -107,22 +111,22 @@ func (v *view) figures() []sweepFigure {
 // there are one or two, else arm by arm.
 func (v *view) finalFigure() sweepFigure {
 	axes := v.manifest().Axes
+	x, lines := 0, -1
+	draw := (*view).finalVsAxis
 	switch {
-	case !v.onAxes():
-	case len(axes) == 1 && numeric(axes[0].Values) && len(v.linesOver(0, -1)) <= overlayMax:
-		return finalVsAxis(0, -1, axes)
-	case len(axes) == 2:
-		// The axis with numbers lies along x; of two of them, the first.
-		x, lines := 0, 1
-		if !numeric(axes[0].Values) && numeric(axes[1].Values) {
+	case len(axes) == 1 && v.onAxes() && numeric(axes[0].Values) && len(v.linesOver(0, -1)) <= overlayMax:
+	case len(axes) == 2 && v.onAxes():
+		lines = 1
+		if !numeric(axes[0].Values) && numeric(axes[1].Values) { // numbers belong on the x axis
 			x, lines = 1, 0
 		}
 		if len(axes[lines].Values) > overlayMax {
-			return finalMap(x, lines, axes)
+			draw = (*view).finalMap
 		}
-		return finalVsAxis(x, lines, axes)
+	default:
+		return sweepFigure{"final_by_arm.png", true, finalByArm}
 	}
-	return sweepFigure{"final_by_arm.png", true, finalByArm}
+	return sweepFigure{finalName(axes[x].Short), true, func(v *view) *figure { return draw(v, x, lines) }}
 }
 
 // onAxes says whether every arm has its place on the axes.
@@ -178,7 +182,7 @@ func (v *view) draw(f sweepFigure) *figure {
 		return nil
 	}
 	fig.setting = v.setting()
-	fig.caption = append(fig.caption, v.missingCount()...)
+	fig.caption = append(fig.caption, v.missing()...)
 	fig.notes = slices.Concat([]string{v.seedList()}, fig.notes, v.armNotes())
 	return fig
 }
@@ -229,7 +233,8 @@ func newView(a *analysis.Analysis) *view {
 	v := &view{Analysis: a}
 	for i := range a.Arms {
 		row := &a.Arms[i]
-		one := arm{ArmResult: row, style: armStyles[i%overlayMax], label: shorten(legendText, row.Name(), labelWidth)}
+		label := shorten(legendText, row.Name(), labelWidth)
+		one := arm{ArmResult: row, style: armStyles[i%overlayMax], label: label}
 		for _, s := range row.Runs {
 			if s.Run != nil && (len(s.Run.Evals) > 0 || len(s.Run.Metrics) > 0) {
 				one.runs = append(one.runs, s.Run)

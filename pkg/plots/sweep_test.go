@@ -38,7 +38,7 @@ func TestSweepFiles(t *testing.T) {
 	grid, gridded := reporttest.GridArms([]string{"1e-4", "1e-3"}, []string{"true", "false"})
 	wide, widened := reporttest.GridArms([]string{"1e-4", "1e-3"}, []string{"1", "2", "3", "4", "5", "6", "7"})
 	odd := []sweepdir.Axis{{Key: "reward.functions", Short: "../reward functions", Values: []string{"[answer]", "[format]"}}}
-	hostile := strings.Repeat("</text>\u202e\n\t漢字 🙂 ", 40)
+	untrusted := strings.Repeat("</text>\u202e\n\t漢字 🙂 ", 40)
 	tests := []struct {
 		name  string
 		seeds int
@@ -63,9 +63,9 @@ func TestSweepFiles(t *testing.T) {
 		{"all diverged at once", 2, nil, []reporttest.DrawnArm{{Name: "a", Final: 0.5, Diverged: 1, Stops: true}, {Name: "b", Diverged: 1, Stops: true}},
 			"validation_reward.png final_by_arm.png paired_difference.png " + curveFiles},
 		{"twelve arms", 2, nil, reporttest.ManyArms(12), "validation_reward.png final_by_arm.png paired_difference.png " + curveFiles},
-		{"hostile names", 2, nil, []reporttest.DrawnArm{{Name: "a", Label: hostile, Final: 0.5}, {Name: "b", Label: " \n", Final: 0.6}},
+		{"untrusted names", 2, nil, []reporttest.DrawnArm{{Name: "a", Label: untrusted, Final: 0.5}, {Name: "b", Label: " \n", Final: 0.6}},
 			"validation_reward.png final_by_arm.png paired_difference.png " + curveFiles},
-		{"hostile names in panels", 2, nil, append(reporttest.ManyArms(7), reporttest.DrawnArm{Name: "a", Label: hostile, Final: 0.5}),
+		{"untrusted names in panels", 2, nil, append(reporttest.ManyArms(7), reporttest.DrawnArm{Name: "a", Label: untrusted, Final: 0.5}),
 			"validation_reward.png final_by_arm.png paired_difference.png " + curveFiles},
 	}
 	for _, tt := range tests {

@@ -80,7 +80,7 @@ func oneLine(s string) string {
 }
 
 // shorten makes one line of s that is not wider than width, with an ellipsis for
-// what is left out.
+// the rest.
 func shorten(style text.Style, s string, width vg.Length) string {
 	s = oneLine(s)
 	if style.Width(s) <= width {

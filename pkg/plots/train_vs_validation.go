@@ -1,13 +1,9 @@
 package plots
 
-import (
-	"grpo/pkg/rundir"
-)
-
 // trainVsValidation is the reward of the training batches next to that of the
 // validation, arm by arm: a gap says that the policy overfits its problems.
 func trainVsValidation(v *view) *figure {
-	train := v.averaged(func(m rundir.Metrics) *float64 { return &m.AnswerReward })
+	train := v.averaged(trainReward)
 	if len(chart{y: train}.curves(v)) == 0 {
 		return nil
 	}
@@ -23,7 +19,9 @@ func trainVsValidation(v *view) *figure {
 	if v.columns() == 1 {
 		fig.width = pageWidth
 	}
-	fig.addPairs(v, yAxis{hi: 1},
-		named{"training batch", train, trainStyle, 0}, named{"validation, sampled", validationOf, sampledStyle, 8})
+	steps := curveOptions{width: 1.6, seedOpacity: 0.3}
+	evaluations := curveOptions{width: 1.6, seedOpacity: 0.3, markers: 8}
+	fig.addPairs(v, yAxis{hi: 1}, named{"training batch", train, trainStyle, steps},
+		named{"validation, sampled", validationOf, sampledStyle, evaluations})
 	return fig
 }

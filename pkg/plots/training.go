@@ -27,34 +27,24 @@ func TrainingPanels(w io.Writer, runs []*rundir.Run, title string) error {
 	return fig.render(w)
 }
 
-// trainingPanel is a panel of quantities of a run.
-type trainingPanel struct {
+var (
+	eachStep       = curveOptions{width: medium, seedOpacity: 0.55}
+	eachEvaluation = curveOptions{width: thick, seedOpacity: 0.55, markers: allMarkers}
+)
+
+var trainingPanels = []struct {
 	title, yLabel string
-	curves        []trainingCurve
-}
-
-type trainingCurve struct {
-	name  string // empty: no legend
-	y     quantity
-	style style
-	width float64
-}
-
-var trainingPanels = []trainingPanel{
-	{"Answer reward, sampled", "answer reward", []trainingCurve{
-		{"training batch", perStep(func(m rundir.Metrics) *float64 { return &m.AnswerReward }), trainStyle, medium},
-		{"validation", validationOf, sampledStyle, thick},
+	curves        []named
+}{
+	{"Answer reward, sampled", "answer reward", []named{
+		{"training batch", trainReward, trainStyle, eachStep},
+		{"validation", validationOf, sampledStyle, eachEvaluation},
 	}},
-	{"Completion length", "length (tokens, mean)", []trainingCurve{
-		{"right", perStep(func(m rundir.Metrics) *float64 { return m.LengthRight }), rightStyle, medium},
-		{"wrong", perStep(func(m rundir.Metrics) *float64 { return m.LengthWrong }), wrongStyle, medium},
+	{"Completion length", "length (tokens, mean)", []named{
+		{"right", lengthRight, rightStyle, eachStep}, {"wrong", lengthWrong, wrongStyle, eachStep},
 	}},
-	{"Token entropy", "entropy (nats, mean over tokens)", []trainingCurve{
-		{"", perStep(func(m rundir.Metrics) *float64 { return &m.Entropy }), plainStyle, medium},
-	}},
-	{"Gradient norm", "global norm before clipping", []trainingCurve{
-		{"", perStep(func(m rundir.Metrics) *float64 { return &m.GradNorm }), plainStyle, medium},
-	}},
+	{"Token entropy", "entropy (nats, mean over tokens)", []named{{"", entropy, plainStyle, eachStep}}},
+	{"Gradient norm", "global norm before clipping", []named{{"", gradNorm, plainStyle, eachStep}}},
 }
 
 func runsTraining(runs []*rundir.Run) (*figure, error) {
@@ -86,7 +76,7 @@ func runsTraining(runs []*rundir.Run) (*figure, error) {
 			p.setY(yAxis{hi: 1})
 		}
 		for k, c := range t.curves {
-			p.addCurve(c.name, curves[k], c.style, curveOptions{width: c.width, seedOpacity: 0.55, markers: allMarkers})
+			p.addCurve(c.name, curves[k], c.style, c.options)
 		}
 		fig.addPanel(2, p)
 	}
@@ -96,7 +86,8 @@ func runsTraining(runs []*rundir.Run) (*figure, error) {
 func trainingCaption(runs []*rundir.Run, infos []analysis.RunInfo) []string {
 	first := infos[0].OneRun()
 	if len(runs) > 1 {
-		first = fmt.Sprintf("Mean over n = %d runs at the steps that all of them have; thin lines: each run.", len(runs))
+		first = fmt.Sprintf("Mean over n = %d runs at the steps that all of them have; thin lines: each run.",
+			len(runs))
 	}
 	point := "Each point: one step's rollout batch, or one evaluation on the validation problems."
 	return append([]string{first, point}, unfinished(runs, infos)...)

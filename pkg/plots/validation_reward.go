@@ -108,7 +108,7 @@ func (p *panel) drawValidation(runs []*rundir.Run) {
 		if len(runs) == 1 {
 			k.lo, k.hi = wilson(runs[0], c.decoding)
 		}
-		p.addCurve(name, k, c.style, curveOptions{width: thick, seedOpacity: 0.55, markers: allMarkers})
+		p.addCurve(name, k, c.style, eachEvaluation)
 	}
 	p.addLevels(runLevels(runs)...)
 	p.addDiverged(runs, nil, validationOf, style{color: black})
@@ -150,7 +150,8 @@ func wilson(r *rundir.Run, decoding string) (lo, hi analysis.Series) {
 	for _, e := range analysis.EvalsOf(r, rundir.SplitVal) {
 		if c := analysis.DecodedCounts(e, decoding); c != nil && c.N > 0 {
 			l, h := stats.Wilson(c.CorrectNum, c.N, stats.Level)
-			lo, hi = append(lo, analysis.Point{X: float64(e.Step), Y: l}), append(hi, analysis.Point{X: float64(e.Step), Y: h})
+			lo = append(lo, analysis.Point{X: float64(e.Step), Y: l})
+			hi = append(hi, analysis.Point{X: float64(e.Step), Y: h})
 		}
 	}
 	return lo, hi
@@ -158,7 +159,7 @@ func wilson(r *rundir.Run, decoding string) (lo, hi analysis.Series) {
 
 // addUnseen draws thin curves where a split is evaluated during training, and
 // markers alone where it is evaluated once or twice, because nothing is known of
-// what is between those.
+// the steps between.
 func (p *panel) addUnseen(name string, k curve, s style) {
 	k.lo, k.hi = nil, nil
 	if slices.ContainsFunc(k.seeds, func(one analysis.Series) bool { return len(one) > 2 }) {
@@ -177,8 +178,8 @@ func validationCaption(runs []*rundir.Run, infos []analysis.RunInfo) []string {
 		size += " (unseen facts: " + n + ")"
 	}
 	point := " Each point: share of " + size + " answered right"
-	out := []string{fmt.Sprintf("Mean over n = %d runs with its 95%% interval (Student's t); thin lines: each run.", len(runs)) +
-		point + "; in brackets: last value."}
+	mean := fmt.Sprintf("Mean over n = %d runs with its 95%% interval (Student's t);", len(runs))
+	out := []string{mean + " thin lines: each run." + point + "; in brackets: last value."}
 	if len(runs) == 1 {
 		out = []string{infos[0].OneRun() + point +
 			", with its 95% Wilson interval over the problems, not over seeds; in brackets: last value."}
@@ -208,12 +209,5 @@ func unfinished(runs []*rundir.Run, infos []analysis.RunInfo) []string {
 			diverged++
 		}
 	}
-	var out []string
-	if diverged > 0 {
-		out = append(out, "Diverged: "+runsOf(diverged, len(runs))+".")
-	}
-	if left > 0 {
-		out = append(out, "Not finished: "+runsOf(left, len(runs))+".")
-	}
-	return out
+	return tally(len(runs), []string{"diverged", "not finished"}, diverged, left)
 }
