@@ -42,7 +42,7 @@ func TestWalkthrough(t *testing.T) {
 	if err := r.WriteText(&b); err != nil {
 		t.Fatal(err)
 	}
-	textHas(t, b.String(), "Some texts print another std for this, 0.408, and advantages [1.225, -1.225, 0.000]",
+	textHas(t, b.String(), "another std here, 0.408, and advantages [1.225, -1.225, 0.000]",
 		"The sample std is 0.500 and gives [1.000, -1.000, 0.000]", "loss -0.0398", "3 of 9 tokens lost their gradient to the clip")
 	asJSON(t, r)
 }
