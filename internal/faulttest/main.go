@@ -49,30 +49,39 @@ func (s skip) Error() string { return string(s) }
 
 // faults in the order of the table.
 func faults() []fault {
+	const (
+		equal   = "equal to the bit"
+		refused = "refused with the file's name, "
+		later   = refused + "now or when the file is read, else " + equal
+		ends    = "ends well or with a clear error, exit 1; without the limit " + equal
+		clear   = "a clear error, exit 1; "
+	)
 	return []fault{
-		{"kill -9 at a random moment of a training run", "the same command ends equal to the bit", killTraining},
-		{"kill -9 at a random moment of a sweep", "the same command ends equal to the bit", killSweep},
-		{"SIGTERM at a random moment", "the update is finished, exit 75 (130 before anything was saved); continues, equal to the bit", terminate},
+		{"kill -9 at a random moment of a training run", "the same command ends " + equal, killTraining},
+		{"kill -9 at a random moment of a sweep", "the same command ends " + equal, killSweep},
+		{"SIGTERM at a random moment", "the update is finished, exit 75 (130 if nothing was saved); continues, " + equal, terminate},
 		{"SIGTERM and SIGINT within 20 ms", "one interruption: the same as above", terminateTwice},
-		{"SIGSTOP for a while, SIGCONT", "continues as if nothing had happened, equal to the bit", stopAndGo},
-		{"disk full from the start", "a clear error, exit 1; with room again equal to the bit", diskFull},
-		{"disk filled while running", "a clear error, exit 1; with room again equal to the bit", diskFills},
-		{"no inodes left", "a clear error, exit 1; with some again equal to the bit", inodesFull},
-		{"read-only folder", "a clear error, exit 1; writable again equal to the bit", readOnly},
-		{"folder moved away while running", "a clear error, exit 1; the moved folder continues, equal to the bit", folderMoved},
-		{"folder removed while running", "a clear error, exit 1; the same command starts over, equal to the bit", folderRemoved},
-		{"file descriptor limit", "ends well or with a clear error, exit 1; without the limit equal to the bit", fewFiles},
-		{"file size limit", "ends well or with a clear error, exit 1; without the limit equal to the bit", smallFiles},
-		{"address space limit", "ends well or says that memory is out; without the limit equal to the bit", smallMemory},
-		{"GOMEMLIMIT below what is in use", "slower, equal to the bit", softMemory},
-		{"two processes on one folder", "one writes, the other is refused or shows the result; equal to the bit", twoProcesses},
-		{"a byte flipped in a file of an unfinished run", "refused with the file's name, now or when the file is read, else equal to the bit", flipUnfinished},
-		{"a file of an unfinished run cut short", "refused with the file's name, now or when the file is read, else equal to the bit", cutUnfinished},
-		{"a byte flipped in a file of a finished run", "refused with the file's name, or shown as it was", flipFinished},
-		{"a file of a finished run cut short", "refused with the file's name, or shown as it was", cutFinished},
+		{"SIGSTOP for a while, SIGCONT", "continues as if nothing had happened, " + equal, stopAndGo},
+		{"disk full from the start", clear + "with room again " + equal, diskFull},
+		{"disk filled while running", clear + "with room again " + equal, diskFills},
+		{"no inodes left", clear + "with some again " + equal, inodesFull},
+		{"read-only folder", clear + "writable again " + equal, readOnly},
+		{"folder moved away while running", clear + "the moved folder continues, " + equal, folderMoved},
+		{"folder removed while running", clear + "the same command starts over, " + equal, folderRemoved},
+		{"file descriptor limit", ends, fewFiles},
+		{"file size limit", ends, smallFiles},
+		{"address space limit", "ends well or says that memory is out; without the limit " + equal, smallMemory},
+		{"GOMEMLIMIT below what is in use", "slower, " + equal, softMemory},
+		{"two processes on one folder", "one writes, the other is refused or shows the result; " + equal, twoProcesses},
+		{"a byte flipped in a file of an unfinished run", later, flipUnfinished},
+		{"a file of an unfinished run cut short", later, cutUnfinished},
+		{"a byte flipped in a file of a finished run", refused + "or shown as it was", flipFinished},
+		{"a file of a finished run cut short", refused + "or shown as it was", cutFinished},
 		{"weights that are not finite", "the run is diverged, recorded with the step, exit 0", diverge},
-		{"clock that jumps", "no effect except on times", notHere("it needs its own clock: `go test -run TestClockJumps ./pkg/train` passes one in")},
-		{"a child of a sweep that hangs", "found and reported", notHere("the timeout is five minutes: `go test -run Hang ./pkg/sweep` has a shorter one, and a real child that stops")},
+		{"clock that jumps", "no effect except on times",
+			notHere("it needs its own clock: `go test -run TestClockJumps ./pkg/train` passes one in")},
+		{"a child of a sweep that hangs", "found and reported",
+			notHere("the timeout is five minutes: `go test -run Hang ./pkg/sweep` has a shorter one, and a real child that stops")},
 	}
 }
 
@@ -118,7 +127,8 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s; seed %d; an undisturbed run takes %v; folders in %s\n", l.version, o.seed, l.took.Round(time.Millisecond), l.work)
+	fmt.Printf("%s; seed %d; an undisturbed run takes %v; folders in %s\n",
+		l.version, o.seed, l.took.Round(time.Millisecond), l.work)
 	var rows []row
 	for _, f := range faults() {
 		if only.MatchString(f.name) {

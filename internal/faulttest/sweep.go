@@ -16,7 +16,9 @@ import (
 // smallSweep is the sweep that is broken: two learning rates with two seeds, each run
 // as small as [smallRun].
 var smallSweep = append([]string{"sweep", "lr", "--values", "1e-3,3e-3", "--seeds", "1,2"},
-	slices.DeleteFunc(slices.Clone(smallRun[1:]), func(s string) bool { return slices.Contains([]string{"--threads", "1", "--seed", "7"}, s) })...)
+	slices.DeleteFunc(slices.Clone(smallRun[1:]), func(s string) bool {
+		return slices.Contains([]string{"--threads", "1", "--seed", "7"}, s)
+	})...)
 
 // sweep starts the small sweep in dir. No other sweep may be next to dir: its
 // finished runs would be copied.
@@ -109,8 +111,9 @@ func sameSweep(reference, dir string) error {
 	if err != nil {
 		return err
 	}
-	if want.Manifest.Hash != got.Manifest.Hash || !got.Finished() || len(want.Runs) != len(got.Runs) || len(got.Runs) == 0 {
-		return fmt.Errorf("%s: not the same sweep: hash %s, want %s; finished %v", dir, got.Manifest.Hash, want.Manifest.Hash, got.Finished())
+	a, b := want.Manifest.Hash, got.Manifest.Hash
+	if a != b || !got.Finished() || len(want.Runs) != len(got.Runs) || len(got.Runs) == 0 {
+		return fmt.Errorf("%s: not the same sweep: hash %s, want %s; finished %v", dir, b, a, got.Finished())
 	}
 	for i := range want.Runs {
 		if err := sameRun(want.Runs[i].Path(reference), got.Runs[i].Path(dir)); err != nil {
