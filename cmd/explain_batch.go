@@ -25,8 +25,8 @@ func (f *batchFlags) add(c *cobra.Command, format string) {
 }
 
 // runBatch reads the file, computes its cases and prints them as text or JSON.
-func runBatch[T any](s *State, c *cobra.Command, f batchFlags,
-	compute func(file string, data []byte) ([]T, error), write func(w io.Writer, file string, cases []T) error) error {
+func runBatch[T any](s *State, c *cobra.Command, f batchFlags, compute func(file string, data []byte) ([]T, error),
+	write func(w io.Writer, file string, cases []T) error) error {
 	var data []byte
 	var err error
 	file := f.path
@@ -98,7 +98,8 @@ default, or question_only_reward_fn).
 --json prints a list of {"format_reward", "answer_reward", "reward"} in the order
 of the cases. Expected values in a case are compared.`,
 		Example: `  grpo explain reward --batch answers.json
-  echo '{"cases":[{"response":"x </think> <answer>72</answer>","ground_truth":"72"}]}' | grpo explain reward --batch -`,
+  echo '{"cases":[{"response":"x </think> <answer>72</answer>","ground_truth":"72"}]}' |
+    grpo explain reward --batch -`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runBatch(s, cmd, batch, explain.Rewards, explain.WriteRewards)
 		},
@@ -117,8 +118,9 @@ func newExplainLogProbs(s *State) *cobra.Command {
 final <eos>, and the entropy of each token's distribution, at temperature 1. The
 prompt is <bos> and the text exactly as given: type the newline that ends a
 question in the default template.`,
-		Example: `  grpo explain logprobs --prompt $'Tom has 7 pens and gets 5 more. How many?\n' --completion $'7+5=12\n#### 12'
-  grpo explain logprobs --checkpoint my-run/checkpoint/last.safetensors --prompt 'Tom' --completion ' has' --json`,
+		Example: `  grpo explain logprobs --prompt $'Tom has 7 pens and gets 5 more. How many?\n' \
+    --completion $'7+5=12\n#### 12'
+  grpo explain logprobs --checkpoint my-run --prompt 'Tom' --completion ' has' --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range []string{"prompt", "completion"} {
 				if !cmd.Flags().Changed(name) {

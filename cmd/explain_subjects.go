@@ -43,7 +43,8 @@ func newExplainLengthNorm(s *State) *cobra.Command {
 	c.Flags().IntSliceVar(&o.Lengths, "lengths", o.Lengths, "tokens of each completion")
 	c.Flags().IntVar(&o.MaxLength, "max-length", 0, "tokens per row (0 = the longest completion)")
 	c.Flags().StringSliceVar(&masks, "masks", nil, "masks instead of lengths, e.g. 1111000,1111111")
-	c.Flags().Float64SliceVar(&o.Advantages, "advantages", o.Advantages, "advantages of the completions, as comma-separated `floats`, or one for all")
+	c.Flags().Float64SliceVar(&o.Advantages, "advantages", o.Advantages,
+		"advantages of the completions, as comma-separated `floats`, or one for all")
 	c.Flags().Float64Var(&o.Ratio, "ratio", o.Ratio, "importance ratio of every token")
 	c.Flags().Float64Var(&o.Constant, "constant", 0, "divisor of masked_normalize (0 = tokens per row)")
 	jsonFlag(c, &asJSON)
@@ -120,8 +121,10 @@ reward_clip_range, normalize_advantages and beta. --json prints a list of
 	}
 	c.Flags().StringArrayVar(&groups, "group", nil,
 		"rewards of one prompt's completions, `floats` such as 1,0,0,1 (repeat for each prompt)")
-	c.Flags().Float64SliceVar(&o.Nearly, "nearly", o.Nearly, "rewards of the nearly equal group, as comma-separated `floats`")
-	c.Flags().Float64Var(&o.Eps, "eps", o.Eps, "added to the standard deviation (with --batch: TRL's 0.0001 unless given)")
+	c.Flags().Float64SliceVar(&o.Nearly, "nearly", o.Nearly,
+		"rewards of the nearly equal group, as comma-separated `floats`")
+	c.Flags().Float64Var(&o.Eps, "eps", o.Eps,
+		"added to the standard deviation (with --batch: TRL's 0.0001 unless given)")
 	batch.add(c, "TRL's format")
 	fig.add(c)
 	return c
@@ -165,7 +168,8 @@ func newExplainClip(s *State) *cobra.Command {
 	c.Flags().Float64Var(&o.OldLogProb, "old-logp", o.OldLogProb, "log-probability of the token at sampling time")
 	c.Flags().Float64Var(&o.LogProb, "logp", o.LogProb, "its log-probability now")
 	c.Flags().Float64Var(&o.Epsilon, "epsilon", o.Epsilon, "lower bound of the ratio is 1 - epsilon (cliprange)")
-	c.Flags().Float64SliceVar(&o.EpsilonHigh, "epsilon-high", o.EpsilonHigh, "`floats` to compare; the upper bound of the ratio is 1 + epsilon_high")
+	c.Flags().Float64SliceVar(&o.EpsilonHigh, "epsilon-high", o.EpsilonHigh,
+		"`floats` to compare; the upper bound of the ratio is 1 + epsilon_high")
 	c.Flags().Float64Var(&o.Advantage, "advantage", o.Advantage, "absolute value of the advantage")
 	c.Flags().Float64Var(&o.DualClip, "dual-clip", o.DualClip, "verl's clip_ratio_c (0 = none)")
 	fig.add(c)
@@ -194,7 +198,8 @@ func newExplainAggregation(s *State) *cobra.Command {
 		},
 	}
 	c.Flags().IntSliceVar(&o.Lengths, "lengths", o.Lengths, "tokens of each completion")
-	c.Flags().Float64Var(&o.Constant, "constant", 0, "constant divisor Z of the aggregations that have one (0 = the longest completion)")
+	c.Flags().Float64Var(&o.Constant, "constant", 0,
+		"constant divisor Z of the aggregations that have one (0 = the longest completion)")
 	fig.add(c)
 	jsonFlag(c, &asJSON)
 	return c
@@ -231,18 +236,23 @@ func newExplainOverlong(s *State) *cobra.Command {
 	}
 	c.Flags().IntSliceVar(&o.Lengths, "lengths", o.Lengths, "tokens of each completion of one group")
 	c.Flags().StringSliceVar(&eos, "eos", eos, "whether each completion ended with <eos>: yes or no")
-	c.Flags().Float64SliceVar(&o.Rewards, "rewards", o.Rewards, "rewards of the completions, as comma-separated `floats`")
+	c.Flags().Float64SliceVar(&o.Rewards, "rewards", o.Rewards,
+		"rewards of the completions, as comma-separated `floats`")
 	c.Flags().IntVar(&o.MaxLength, "max-length", o.MaxLength, "maximum tokens of a completion")
-	c.Flags().Float64Var(&o.Constant, "constant", 0, "constant divisor Z of the aggregations that have one (0 = the limit)")
-	c.Flags().IntVar(&o.SoftCache, "soft-cache", 0, "ramp of the soft punishment, in tokens (0 = a fifth of the limit)")
+	c.Flags().Float64Var(&o.Constant, "constant", 0,
+		"constant divisor Z of the aggregations that have one (0 = the limit)")
+	c.Flags().IntVar(&o.SoftCache, "soft-cache", 0,
+		"ramp of the soft punishment, in tokens (0 = a fifth of the limit)")
 	aggregationFlag(c, &aggregation)
 	jsonFlag(c, &asJSON)
 	return c
 }
 
 func aggregationFlag(c *cobra.Command, to *string) {
-	c.Flags().StringVar(to, "aggregation", *to, "`name` of the aggregation: "+strings.Join(rl.Aggregations(), ", "))
-	_ = c.RegisterFlagCompletionFunc("aggregation", cobra.FixedCompletions(rl.Aggregations(), cobra.ShellCompDirectiveNoFileComp))
+	c.Flags().StringVar(to, "aggregation", *to, "`name` of the aggregation: "+strings.Join(rl.Aggregations(),
+		", "))
+	_ = c.RegisterFlagCompletionFunc("aggregation",
+		cobra.FixedCompletions(rl.Aggregations(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 func newExplainWalkthrough(s *State) *cobra.Command {
@@ -278,14 +288,18 @@ func newExplainWalkthrough(s *State) *cobra.Command {
 			return s.result(asJSON, r)
 		},
 	}
-	c.Flags().Float64SliceVar(&o.Rewards, "rewards", o.Rewards, "rewards of the group, as comma-separated `floats`")
-	c.Flags().StringArrayVar(&logps, "logp", nil, "log-probabilities of one completion's tokens, `floats` such as -0.1,-2.5 (repeat for each completion)")
-	c.Flags().StringArrayVar(&old, "old-logp", nil, "log-probabilities at sampling time, as `floats` (repeat for each completion)")
+	c.Flags().Float64SliceVar(&o.Rewards, "rewards", o.Rewards,
+		"rewards of the group, as comma-separated `floats`")
+	c.Flags().StringArrayVar(&logps, "logp", nil,
+		"log-probabilities of one completion's tokens, `floats` such as -0.1,-2.5 (repeat for each completion)")
+	c.Flags().StringArrayVar(&old, "old-logp", nil,
+		"log-probabilities at sampling time, as `floats` (repeat for each completion)")
 	c.Flags().BoolVar(&noStd, "no-std", false, "do not divide by the group's standard deviation")
 	c.Flags().Float64Var(&o.Eps, "eps", o.Eps, "added to the standard deviation (advantage_eps)")
 	c.Flags().Float64Var(&o.Epsilon, "epsilon", o.Epsilon, "lower bound of the ratio is 1 - epsilon (cliprange)")
 	c.Flags().Float64Var(&o.EpsilonHigh, "epsilon-high", 0, "upper bound is 1 + epsilon_high (0 = epsilon)")
-	c.Flags().Float64Var(&o.Constant, "constant", 0, "constant divisor Z of the aggregations that have one (0 = the longest completion)")
+	c.Flags().Float64Var(&o.Constant, "constant", 0,
+		"constant divisor Z of the aggregations that have one (0 = the longest completion)")
 	aggregationFlag(c, &aggregation)
 	jsonFlag(c, &asJSON)
 	return c

@@ -104,7 +104,7 @@ func Advantages(o AdvantageOptions) (out AdvantageResult, err error) {
 	size := len(o.Prompts[0].Rewards)
 	for i, p := range o.Prompts {
 		if len(p.Rewards) != size {
-			return out, fmt.Errorf("group %d has %d rewards, group 0 has %d (all groups of a batch have the same size)",
+			return out, fmt.Errorf("group %d has %d rewards, group 0 has %d (groups of a batch have one size)",
 				i, len(p.Rewards), size)
 		}
 		if err := finite(fmt.Sprintf("a reward of group %d", i), p.Rewards...); err != nil {
@@ -125,7 +125,7 @@ func Advantages(o AdvantageOptions) (out AdvantageResult, err error) {
 		out.Forms = append(out.Forms, f)
 		out.Mean, out.Std, out.FracRewardZeroStd = st.RewardMean, st.RewardStd, st.FracRewardZeroStd
 	}
-	if err := computed("the mean or the standard deviation of the batch", []float64{out.Mean, out.Std}); err != nil {
+	if err := computed("the mean or the std of the batch", []float64{out.Mean, out.Std}); err != nil {
 		return out, err
 	}
 	for _, p := range o.Prompts {
@@ -149,7 +149,7 @@ func (o AdvantageOptions) nearly() (groups []NearlyGroup, odd int, err error) {
 	}
 	n := len(o.Nearly)
 	if n < 2 {
-		return nil, 0, fmt.Errorf("a nearly equal group of %d has no standard deviation (give 2 rewards or more)", n)
+		return nil, 0, fmt.Errorf("a nearly equal group of %d has no standard deviation (give 2 rewards)", n)
 	}
 	st, err := describe(o.Nearly)
 	if err != nil {
@@ -200,7 +200,8 @@ func (o AdvantageOptions) nearlyGroup(r []float64) (g NearlyGroup, err error) {
 	if err != nil {
 		return g, err
 	}
-	return g, computed("a number of the nearly equal group", []float64{g.Std, g.Factor}, g.Local, g.Plain, g.Hybrid)
+	return g, computed("a number of the nearly equal group",
+		[]float64{g.Std, g.Factor}, g.Local, g.Plain, g.Hybrid)
 }
 
 // describe returns the statistics of one group's rewards.

@@ -18,7 +18,8 @@ func (r AdvantageResult) WriteText(w io.Writer) error {
 	p.line("local   (r - group mean) / (group std + eps)   GRPO")
 	p.line("global  (r - batch mean) / (batch std + eps)   one baseline for all prompts")
 	p.line("hybrid  (r - group mean) / (batch std + eps)   Lite PPO")
-	p.title("std is the sample std (divisor n-1), eps %s; batch mean %s, batch std %s", short(r.Eps), num(r.Mean), num(r.Std))
+	p.title("std is the sample std (divisor n-1), eps %s; batch mean %s, batch std %s",
+		short(r.Eps), num(r.Mean), num(r.Std))
 	columns := func(xs []float64) string {
 		return each(xs, " ", func(x float64) string { return fmt.Sprintf("%8s", num(x)) })
 	}
@@ -69,9 +70,9 @@ func (r AdvantageResult) writeForms(p *page) {
 	lo, hi := slices.MinFunc(spread, byStd), slices.MaxFunc(spread, byStd)
 	best := func(form, group int) string { return num(slices.Max(r.Forms[form].Advantages[group])) }
 	if a, b := r.Prompts[lo], r.Prompts[hi]; a.Std < b.Std {
-		p.point(`Local divides each group by its own std, so a difference in reward counts more the smaller the std is:
-			the best completion of "%s" (std %s) gets %s, the best of "%s" (std %s) gets %s. Hybrid divides all groups
-			by the same number, so advantages are proportional to the lead over the group's mean (%s and %s).`,
+		p.point(`Local divides each group by its own std, so a difference in reward counts more the smaller the std
+			is: the best completion of "%s" (std %s) gets %s, the best of "%s" (std %s) gets %s. Hybrid divides all
+			groups by the same number, so advantages are proportional to the lead over the group's mean (%s and %s).`,
 			a.Name, num(a.Std), best(0, lo), b.Name, num(b.Std), best(0, hi), best(2, lo), best(2, hi))
 	}
 }
@@ -96,23 +97,23 @@ func (r AdvantageResult) writeNearly(p *page) {
 	p.gap()
 	p.say("local, hybrid, not divided: the advantage of completion %d; hybrid within the batch above.", odd)
 	p.gap()
-	p.point(`Some texts say that GRPO explodes on a group that is all correct, because its std is 0. It does not: the
-		numerator is 0 too, and the advantages are %s. Such a group has no effect.`, list(equal.Local, short))
+	p.point(`Some texts say that GRPO explodes on a group that is all correct, because its std is 0. It does not:
+		the numerator is 0 too, and the advantages are %s. Such a group has no effect.`, list(equal.Local, short))
 	if near.Factor == 0 {
 		p.point("All rewards of your nearly equal group are equal; give --nearly rewards that differ slightly.")
 		return
 	}
-	p.point(`The explosion happens in the nearly equal group. A difference of %s in reward becomes an advantage of %s,
-		because it is multiplied by %s; a completion that fails completely gets %s. Noise in the reward (a length
-		penalty, a format bonus, rounding) then weighs as much as the answer.`,
+	p.point(`The explosion happens in the nearly equal group. A difference of %s in reward becomes an advantage
+		of %s, because it is multiplied by %s; a completion that fails completely gets %s. Noise in the reward (a
+		length penalty, a format bonus, rounding) then weighs as much as the answer.`,
 		short(round(slices.Max(near.Rewards)-slices.Min(near.Rewards), 9)), num(near.Local[odd]),
 		digits(near.Factor, 4), num(failed.Local[odd]))
 	hybrid := ""
 	if near.Hybrid != nil {
 		hybrid = fmt.Sprintf(", and it stays small when divided by the batch's std (%s)", fixed(near.Hybrid[odd], 5))
 	}
-	p.point(`Without the division the same difference stays small (%s)%s. With only the rewards 0 and 1 a group of %d
-		can't be nearly equal: its std is 0 or at least %s.`,
+	p.point(`Without the division the same difference stays small (%s)%s. With only the rewards 0 and 1 a group
+		of %d can't be nearly equal: its std is 0 or at least %s.`,
 		fixed(near.Plain[odd], 5), hybrid, len(near.Rewards), num(failed.Std))
 }
 
@@ -179,8 +180,9 @@ func (r AdvantageResult) Figure() (fig report.ExplainFigure, err error) {
 		p.Points[0].Name = list(near.Rewards, short)
 	}
 	return report.ExplainFigure{
-		Title:   "Where dividing by the group's std explodes",
-		Setting: fmt.Sprintf("a group of %d, one reward different from the others; sample std, eps %s", len(equal), short(r.Eps)),
+		Title: "Where dividing by the group's std explodes",
+		Setting: fmt.Sprintf("a group of %d, one reward different from the others; sample std, eps %s",
+			len(equal), short(r.Eps)),
 		Panels:  []report.ExplainPanel{p},
 		Caption: caption,
 	}, nil

@@ -94,20 +94,20 @@ func (r AggregationResult) WriteText(w io.Writer) error {
 	}
 	p.table("llll", table...)
 	p.gap()
-	p.say(`Weight of a token: the factor of its loss in the batch's loss. Share: the weights of the completion's tokens
-		over the sum of all weights.`)
+	p.say(`Weight of a token: the factor of its loss in the batch's loss. Share: the weights of the completion's
+		tokens over the sum of all weights.`)
 	p.meaning()
 	norm, constant := r.form(rl.MaskedNormalizeSeq), r.form(rl.Constant)
-	p.point(`Sequence-level: every completion weighs the same (%s), whatever its length, so a token of a long completion
-		counts less than a token of a short one.`, shares(r.form(rl.MaskedMeanSeq)))
-	p.point(`Token-level: every token weighs the same, so a completion weighs in proportion to its length (%s). Long
-		completions, correct or wrong, dominate the update.`, shares(r.form(rl.TokenMean)))
-	p.point(`With a constant every token weighs the same too (%s): masked_normalize differs from token-mean only by a
-		factor, %s here. But this factor depends on the lengths in the batch: token-mean divides by the number of tokens
-		in the batch and the constant does not, so a batch of long completions makes a larger step.`,
+	p.point(`Sequence-level: every completion weighs the same (%s), whatever its length, so a token of a long
+		completion counts less than a token of a short one.`, shares(r.form(rl.MaskedMeanSeq)))
+	p.point(`Token-level: every token weighs the same, so a completion weighs in proportion to its length (%s).
+		Long completions, correct or wrong, dominate the update.`, shares(r.form(rl.TokenMean)))
+	p.point(`With a constant every token weighs the same too (%s): masked_normalize differs from token-mean only
+		by a factor, %s here. But this factor depends on the lengths in the batch: token-mean divides by the number
+		of tokens in the batch and the constant does not, so a batch of long completions makes a larger step.`,
 		shares(norm), digits(norm.Total, 3))
-	p.point(`The sum of the weights acts as a learning rate: 1 for the means, %s for masked_normalize, %s for constant,
-		%s for token-sum. Compare aggregations at equal sums, or state that the sums differ.`,
+	p.point(`The sum of the weights acts as a learning rate: 1 for the means, %s for masked_normalize, %s for
+		constant, %s for token-sum. Compare aggregations at equal sums, or state that the sums differ.`,
 		digits(norm.Total, 3), digits(constant.Total, 3), digits(r.form(rl.TokenSum).Total, 3))
 	return p.writeTo(w)
 }
@@ -115,7 +115,7 @@ func (r AggregationResult) WriteText(w io.Writer) error {
 // Figure plots the share of a second completion against its length.
 func (r AggregationResult) Figure() (report.ExplainFigure, error) {
 	if len(r.Lengths) < 2 {
-		return report.ExplainFigure{}, fmt.Errorf("draw aggregation: the share of a single completion is always 1 (give two lengths)")
+		return report.ExplainFigure{}, fmt.Errorf("draw aggregation: one completion has a share of 1 (give two lengths)")
 	}
 	first, second := r.Lengths[0], r.Lengths[1]
 	lo := min(10, float64(second))
@@ -160,6 +160,8 @@ func (r AggregationResult) Figure() (report.ExplainFigure, error) {
 		Title:   "The weight of a long completion",
 		Setting: fmt.Sprintf("two completions, the first of %s", textutil.Count(first, "token")),
 		Panels:  []report.ExplainPanel{p},
-		Caption: []string{"Share: the weights of the completion's tokens over the sum of all weights in the batch's loss."},
+		Caption: []string{
+			"Share: the weights of the completion's tokens over the sum of all weights in the batch's loss.",
+		},
 	}, nil
 }

@@ -45,7 +45,7 @@ func Read(name string, r io.Reader) ([]byte, error) {
 		return nil, fmt.Errorf("read batch: %w", err)
 	}
 	if len(data) > maxFile {
-		return nil, fmt.Errorf("read batch: %s: more than %d MiB (split its cases over several files)", name, maxFile>>20)
+		return nil, fmt.Errorf("read batch: %s: more than %d MiB (split the cases)", name, maxFile>>20)
 	}
 	return data, nil
 }
@@ -80,19 +80,10 @@ func (v value) index(i int) value {
 
 // kind names the type of a value in an error.
 func (v value) kind() string {
-	switch v.raw[0] {
-	case '{':
-		return "an object"
-	case '[':
-		return "a list"
-	case '"':
-		return "a string"
-	case 't', 'f':
-		return "a boolean"
-	case 'n':
-		return "null"
+	kinds := map[byte]string{
+		'{': "an object", '[': "a list", '"': "a string", 't': "a boolean", 'f': "a boolean", 'n': "null",
 	}
-	return "a number"
+	return cmp.Or(kinds[v.raw[0]], "a number")
 }
 
 // document checks the syntax of a whole file.
@@ -167,7 +158,9 @@ func (v value) decodeTo(to reflect.Value, ignored []string) (err error) {
 	if json.Unmarshal(v.raw, to.Addr().Interface()) == nil {
 		return nil
 	}
-	want := map[reflect.Kind]string{reflect.Float64: "a number", reflect.String: "a string", reflect.Bool: "true or false"}
+	want := map[reflect.Kind]string{
+		reflect.Float64: "a number", reflect.String: "a string", reflect.Bool: "true or false",
+	}
 	if v.kind() == want[to.Kind()] {
 		return v.errorf("%s is out of the range of a 64-bit number", textutil.Cut(string(v.raw), 43))
 	}

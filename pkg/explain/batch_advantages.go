@@ -196,7 +196,7 @@ func rlooCase(v value, eps float64, kl *klInputs) (AdvantageCase, error) {
 	}
 	if c.Beta != 0 {
 		if kl == nil {
-			return AdvantageCase{}, v.errorf("beta is %v: the file has no rloo_beta_inputs to compute the KL from", c.Beta)
+			return AdvantageCase{}, v.errorf("beta is %v, but rloo_beta_inputs is missing", c.Beta)
 		}
 		var err error
 		if c.sum, err = rl.KLInReward(kl.shape, c.sum, kl.old, kl.ref, kl.mask, rl.K1, c.Beta); err != nil {
@@ -258,15 +258,16 @@ func WriteAdvantages(w io.Writer, file string, cases []AdvantageCase, eps float6
 		for g := 0; g*c.GroupSize < len(c.Rewards); g++ {
 			lo, hi := g*c.GroupSize, (g+1)*c.GroupSize
 			table = append(table, []string{
-				number, name, strconv.Itoa(g), each(c.Rewards[lo:hi], " ", reward), each(c.Advantages[lo:hi], " ", signed),
+				number, name, strconv.Itoa(g),
+				each(c.Rewards[lo:hi], " ", reward), each(c.Advantages[lo:hi], " ", signed),
 			})
 			checks = append(checks, check)
 			number, name, check = "", "", nil // only in the first line of a case
 		}
 	}
 	p.caseTable("llllll", table, checks)
-	p.say(`eps %s; standard deviations are sample standard deviations. A reward of n/a was not scored by any function: it
-		is left out of the baseline, and its advantage is 0.`, short(eps))
+	p.say(`eps %s; standard deviations are sample standard deviations. A reward of n/a was not scored by any
+		function: it is left out of the baseline, and its advantage is 0.`, short(eps))
 	p.checks(checks)
 	return p.writeTo(w)
 }

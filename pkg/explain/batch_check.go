@@ -89,10 +89,12 @@ func (p *page) checks(checks []*Check) {
 	p.gap()
 	cases := textutil.Count(checked, "case")
 	if wrong == 0 {
-		p.say("The file has expected values for %s: all %s agree within %s + %s * |expected| (largest difference %s).",
+		p.say(`The file has expected values for %s: all %s agree within %s + %s * |expected| (largest
+			difference %s).`,
 			cases, textutil.Count(all.Values, "number"), short(atol), short(rtol), digits(all.Worst, 1))
 	} else {
-		p.say("The file has expected values for %s, and %d %s by more than %s + %s * |expected| (largest difference %s).",
+		p.say(`The file has expected values for %s, and %d %s by more than %s + %s * |expected| (largest
+			difference %s).`,
 			cases, wrong, plural(wrong, "differs", "differ"), short(atol), short(rtol), digits(all.Worst, 3))
 	}
 }

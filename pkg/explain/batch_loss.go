@@ -74,10 +74,10 @@ func Losses(file string, data []byte) (cases []LossCase, err error) {
 		return nil, err
 	}
 	if len(requests) == 0 {
-		return nil, root.errorf(`no cases: there is neither a list "cases" (TRL's format) nor "policy_losses" (verl's format)`)
+		return nil, root.errorf(`no cases: there is neither a list "cases" (TRL) nor "policy_losses" (verl)`)
 	}
 	if n := batch.Shape.Len(); len(requests) > maxNumbers/n {
-		return nil, root.errorf("%d cases of %d tokens are more than %d numbers (split the cases over several files)",
+		return nil, root.errorf("%d cases of %d tokens are more than %d numbers (split the cases)",
 			len(requests), n, maxNumbers)
 	}
 	for _, r := range requests {
@@ -191,7 +191,8 @@ func readTokens(at value, m [][]float64, s rl.Shape, mask []bool) ([]float64, er
 func flatten(at value, m [][]float64) (x []float64, s rl.Shape, err error) {
 	for i, row := range m {
 		if len(row) != len(m[0]) {
-			return nil, s, at.index(i).errorf("%d numbers; the rows before it have %d (pad the shorter ones)", len(row), len(m[0]))
+			return nil, s, at.index(i).errorf("%d numbers; the rows before it have %d (pad the shorter ones)",
+				len(row), len(m[0]))
 		}
 	}
 	if s.B = len(m); s.B > 0 {
@@ -283,13 +284,13 @@ func WriteLosses(w io.Writer, file string, cases []LossCase) error {
 		table, checks = append(table, row), append(checks, c.Check)
 	}
 	p.caseTable("lllrrrrrrl", table, checks)
-	p.say(`|gradient| is the norm of dL/dlogp over all tokens. clipped, low, high and dual are fractions of the tokens (of
-		the sequences for a sequence-level ratio). --json prints all gradients and metrics.`)
+	p.say(`|gradient| is the norm of dL/dlogp over all tokens. clipped, low, high and dual are fractions of the
+		tokens (of the sequences for a sequence-level ratio). --json prints all gradients and metrics.`)
 	if slices.ContainsFunc(cases, func(c LossCase) bool { return c.OnPolicy }) {
 		p.gap()
-		p.say(`On-policy the ratio is 1, so nothing can be clipped (n/a), and the loss of a ratio form is about minus the
-			mean advantage, 0. Both are correct: the gradient is not 0. In --json the clip fractions are TRL's, which
-			reports 0 there.`)
+		p.say(`On-policy the ratio is 1, so nothing can be clipped (n/a), and the loss of a ratio form is about
+			minus the mean advantage, 0. Both are correct: the gradient is not 0. In --json the clip fractions are
+			TRL's, which reports 0 there.`)
 	}
 	p.checks(checks)
 	return p.writeTo(w)

@@ -108,7 +108,8 @@ func WriteRewards(w io.Writer, file string, cases []RewardCase) error {
 		correct += int(c.AnswerReward)
 	}
 	p.caseTable("lrrrlll", table, checks)
-	p.say("%d formatted and correct, %d formatted and wrong, %d unformatted.", correct, formatted-correct, len(cases)-formatted)
+	p.say("%d formatted and correct, %d formatted and wrong, %d unformatted.",
+		correct, formatted-correct, len(cases)-formatted)
 	p.checks(checks)
 	return p.writeTo(w)
 }

@@ -61,7 +61,8 @@ func trlCase(v value) (r lossRequest, err error) {
 	if err := c.Config.field("loss_type").choice(g.LossType, rl.TRLLossTypes()...); err != nil {
 		return r, err
 	}
-	if err := c.Config.field("importance_sampling_level").choice(g.ImportanceSamplingLevel, "token", "sequence"); err != nil {
+	level := c.Config.field("importance_sampling_level")
+	if err := level.choice(g.ImportanceSamplingLevel, "token", "sequence"); err != nil {
 		return r, err
 	}
 	switch q := g.TopEntropyQuantile; {
@@ -89,8 +90,8 @@ func trlCase(v value) (r lossRequest, err error) {
 	plain.LossType, plain.OnPolicy = g.LossType, g.OnPolicy
 	c.grad = c.Grad
 	return lossRequest{
-		at: v, name: g.LossType + differences(g, plain), cfg: cfg, quantile: g.TopEntropyQuantile, onPolicy: g.OnPolicy,
-		steps: steps, want: c.expected,
+		at: v, name: g.LossType + differences(g, plain), cfg: cfg, quantile: g.TopEntropyQuantile,
+		onPolicy: g.OnPolicy, steps: steps, want: c.expected,
 		metrics: func(res rl.Result) map[string]float64 { return trlMetrics(g.LossType, cfg, res) },
 	}, nil
 }
@@ -188,7 +189,8 @@ func verlMetrics(mode string, r rl.Result) map[string]float64 {
 	}
 	s := r.Stats
 	for name, v := range map[string]*float64{
-		"actor/pg_clipfrac": s.ClipFraction(), "actor/pg_clipfrac_lower": s.ClipFractionDual(), "actor/ppo_kl": s.PPOKL(),
+		"actor/pg_clipfrac": s.ClipFraction(), "actor/pg_clipfrac_lower": s.ClipFractionDual(),
+		"actor/ppo_kl": s.PPOKL(),
 	} {
 		out[name] = 0
 		if v != nil {

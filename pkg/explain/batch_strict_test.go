@@ -144,7 +144,7 @@ func TestAdvantageFilesRefuse(t *testing.T) {
 		{"aggregation", `"scale_rewards": "none"`, `"multi_objective_aggregation": "sum"`, "f.json: grpo[1].multi_objective_aggregation: unknown name"},
 		{"range", `[-1, 1]`, `[1, -1]`, "f.json: rloo[0].reward_clip_range: it must be [lowest, highest]"},
 		{"range of another kind", `[-1, 1]`, `"all"`, "f.json: rloo[0].reward_clip_range: a string"},
-		{"beta", `"reward_clip_range": [-1, 1]`, `"beta": 0.1`, "f.json: rloo[0]: beta is 0.1: the file has no rloo_beta_inputs"},
+		{"beta", `"reward_clip_range": [-1, 1]`, `"beta": 0.1`, "f.json: rloo[0]: beta is 0.1, but rloo_beta_inputs is missing"},
 		{"beta inputs", `"grpo"`, `"rloo_beta_inputs": {"mask": [[1]]}, "grpo"`, "f.json: rloo_beta_inputs.old_per_token_logps: missing"},
 		{"expected advantages", `"scale_rewards": "none"`, `"advantages": [1]`, "f.json: grpo[1].advantages: 1 expected advantages for 2 rewards"},
 		{"expected null", `"scale_rewards": "none"`, `"advantages": [1, null]`, "f.json: grpo[1].advantages[1]: null"},

@@ -160,8 +160,9 @@ func (r ClipResult) WriteText(w io.Writer) error {
 	bounds := len(r.options.EpsilonHigh)
 	for _, c := range r.Cases[:bounds] {
 		if c.Clipped == "high" {
-			p.point(`A > 0, epsilon_high %s: the ratio %s is above %s, so the objective stays at %s and has no gradient.
-				Above %s (%s times the old %s) nothing increases this token's probability until new completions are sampled.`,
+			p.point(`A > 0, epsilon_high %s: the ratio %s is above %s, so the objective stays at %s and has no
+				gradient. Above %s (%s times the old %s) nothing increases this token's probability until new completions
+				are sampled.`,
 				fixed(c.EpsilonHigh, 2), fixed(r.Ratio, 2), fixed(c.Upper, 2), num(c.Objective),
 				percent(c.HighestProb), fixed(c.Upper, 2), percent(r.OldProb))
 		} else {
@@ -171,30 +172,31 @@ func (r ClipResult) WriteText(w io.Writer) error {
 		}
 	}
 	upper := r.Cases[0].Upper
-	p.point(`The bound is relative: a rare token gains little in absolute terms, while a token above %s can never reach
-		the bound (%s times that is 100%%). A larger upper bound (clip-higher, DAPO) gives rare tokens more room and so
-		preserves exploration.`, percent(1/upper), fixed(upper, 2))
+	p.point(`The bound is relative: a rare token gains little in absolute terms, while a token above %s can never
+		reach the bound (%s times that is 100%%). A larger upper bound (clip-higher, DAPO) gives rare tokens more
+		room and so preserves exploration.`, percent(1/upper), fixed(upper, 2))
 	if c := r.Cases[bounds]; c.Clipped == "no" {
-		p.point(`A < 0: the minimum is the unclipped term wherever the ratio is above %s, whatever epsilon_high is. The
-			objective is %s and its gradient %s: the full ratio pushes the token down, harder the more likely it has
-			become. Only below %s is there no gradient.`,
+		p.point(`A < 0: the minimum is the unclipped term wherever the ratio is above %s, whatever epsilon_high is.
+			The objective is %s and its gradient %s: the full ratio pushes the token down, harder the more likely it
+			has become. Only below %s is there no gradient.`,
 			fixed(c.Lower, 2), num(c.Objective), num(c.Gradient), fixed(c.Lower, 2))
 	} else {
-		p.point(`A < 0: the ratio is below %s, so the objective stays at %s and has no gradient: a bad token that has
-			already become this much rarer is not pushed further.`, fixed(c.Lower, 2), num(c.Objective))
+		p.point(`A < 0: the ratio is below %s, so the objective stays at %s and has no gradient: a bad token that
+			has already become this much rarer is not pushed further.`, fixed(c.Lower, 2), num(c.Objective))
 	}
 	if c := r.Cases[len(r.Cases)-1]; c.Clipped == "dual" {
-		p.point("verl's dual clip bounds the last case from below: with c = %s the objective stays at %s and has no gradient.",
-			short(r.DualClip), num(c.Objective))
+		p.point(`verl's dual clip bounds the last case from below: with c = %s the objective stays at %s and has no
+			gradient.`, short(r.DualClip), num(c.Objective))
 	} else if c.DualClip {
-		p.point("verl's dual clip (c = %s) would act for A < 0 only above a ratio of %s.", short(r.DualClip), short(r.DualClip))
+		p.point("verl's dual clip (c = %s) would act for A < 0 only above a ratio of %s.",
+			short(r.DualClip), short(r.DualClip))
 	}
 	rounded := "no number"
 	if old := math.Round(100 * r.OldProb); old != 0 {
 		rounded = fixed(math.Round(100*r.Prob)/old, 2)
 	}
-	p.point(`The table is computed from the log-probabilities. Probabilities rounded to whole percent (%s%% and %s%%)
-		would give a ratio of %s.`, fixed(100*r.OldProb, 0), fixed(100*r.Prob, 0), rounded)
+	p.point(`The table is computed from the log-probabilities. Probabilities rounded to whole percent (%s%% and
+		%s%%) would give a ratio of %s.`, fixed(100*r.OldProb, 0), fixed(100*r.Prob, 0), rounded)
 	return p.writeTo(w)
 }
 
@@ -225,7 +227,9 @@ func (r ClipResult) Figure() (report.ExplainFigure, error) {
 	panel := func(adv float64) report.ExplainPanel {
 		return report.ExplainPanel{
 			Title: fmt.Sprintf("A = %+g", adv), XLabel: "importance ratio r", YLabel: "objective", XMin: 0, XMax: right,
-			Curves: []report.ExplainCurve{{Name: "unclipped, r A", Reference: true, X: []float64{0, right}, Y: []float64{0, right * adv}}},
+			Curves: []report.ExplainCurve{
+				{Name: "unclipped, r A", Reference: true, X: []float64{0, right}, Y: []float64{0, right * adv}},
+			},
 		}
 	}
 	good, bad := panel(o.Advantage), panel(-o.Advantage)

@@ -73,7 +73,7 @@ func LengthNorm(o LengthNormOptions) (out LengthNormResult, err error) {
 	if z == 0 {
 		z = float64(s.T)
 	}
-	if err := finite("the ratio, the constant or an advantage", append([]float64{o.Ratio, z}, adv...)...); err != nil {
+	if err := finite("ratio, constant or an advantage", append([]float64{o.Ratio, z}, adv...)...); err != nil {
 		return out, err
 	}
 	out = LengthNormResult{
@@ -155,12 +155,15 @@ func (r LengthNormResult) WriteText(w io.Writer) error {
 		case rl.Constant:
 			name = "constant (2026)"
 		}
-		table = append(table, []string{name, divisor, list(f.PerSequence, num), num(f.Objective), list(f.TokenGradient, num)})
+		table = append(table, []string{
+			name, divisor, list(f.PerSequence, num), num(f.Objective), list(f.TokenGradient, num),
+		})
 	}
 	p.table("lllll", table...)
 	p.gap()
 	p.say(`Each completion: ratio * advantage, reduced over its tokens. Objective: the mean over completions (for
-		constant: the sum). Gradient: d objective / d ratio, equal for all tokens of a completion and 0 outside the mask.`)
+		constant: the sum). Gradient: d objective / d ratio, equal for all tokens of a completion and 0 outside the
+		mask.`)
 	if r.MaxLength <= widestMatrix {
 		for _, f := range r.Forms[:2] {
 			p.gap()
@@ -175,23 +178,24 @@ func (r LengthNormResult) WriteText(w io.Writer) error {
 	norm, constant := r.Forms[1], r.Forms[2]
 	if shortest == longest {
 		p.point(`All completions have the same length, so masked_mean and masked_normalize differ only by the factor
-			%s/%d, which acts as a learning rate. Give different --lengths to see the rest.`, short(norm.Constant), longest)
+			%s/%d, which acts as a learning rate. Give different --lengths to see the rest.`,
+			short(norm.Constant), longest)
 	} else {
-		p.point(`Under masked_mean a token of the completion of %s weighs %s times as much as one of the completion of
-			%d, because its gradient is divided by its own completion's length. Correct answers (A > 0) are
+		p.point(`Under masked_mean a token of the completion of %s weighs %s times as much as one of the completion
+			of %d, because its gradient is divided by its own completion's length. Correct answers (A > 0) are
 			reinforced more per token when they are short. Wrong answers (A < 0) are penalized less per token when they
 			are long, so a policy that fails can reduce its penalty by failing at greater length.`,
 			textutil.Count(shortest, "token"), digits(float64(longest)/float64(shortest), 3), longest)
-		p.point(`Under masked_normalize every token weighs the same, 1/(B Z) = %s for an advantage of 1, whatever the
-			length. A completion counts in proportion to its length (here %s). Length alone gains or loses nothing.`,
+		p.point(`Under masked_normalize every token weighs the same, 1/(B Z) = %s for an advantage of 1, whatever
+			the length. A completion counts in proportion to its length (here %s). Length alone gains or loses nothing.`,
 			num(1/(float64(len(r.Lengths))*norm.Constant)), r.lengthsOver(norm.Constant))
 	}
-	p.point(`The constant scales the gradient and so acts as a learning rate: halve it, and the gradient doubles. Choose
-		it once (for example the sampling limit) and keep it throughout a comparison.`)
-	p.point(`"Divide by a constant" can mean two things. The 2025 assignment divides each completion's sum by Z and takes
-		the mean over the %d completions. The 2026 assignment divides the sum over all tokens by Z, which is %d times as
-		large here (%s instead of %s). In this project masked_normalize is the 2025 form and constant the 2026 form.`,
-		len(r.Lengths), len(r.Lengths), num(constant.Objective), num(norm.Objective))
+	p.point(`The constant scales the gradient and so acts as a learning rate: halve it, and the gradient doubles.
+		Choose it once (for example the sampling limit) and keep it throughout a comparison.`)
+	p.point(`"Divide by a constant" can mean two things. The 2025 assignment divides each completion's sum by Z
+		and takes the mean over the %d completions. The 2026 assignment divides the sum over all tokens by Z, which
+		is %d times as large here (%s instead of %s). In this project masked_normalize is the 2025 form and constant
+		the 2026 form.`, len(r.Lengths), len(r.Lengths), num(constant.Objective), num(norm.Objective))
 	return p.writeTo(w)
 }
 

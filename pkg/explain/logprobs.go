@@ -38,7 +38,7 @@ type LogProbsResult struct {
 func LogProbs(p *tinylm.Weights, prompt, completion string) (out LogProbsResult, err error) {
 	defer named("logprobs", &err)
 	if p.Vocab != tokenizer.VocabSize {
-		return out, fmt.Errorf("the model has a vocabulary of %d, the tokenizer of %d (the model needs another tokenizer)",
+		return out, fmt.Errorf("the model has a vocabulary of %d, the tokenizer of %d (use a model of this tokenizer)",
 			p.Vocab, tokenizer.VocabSize)
 	}
 	ids := tokenizer.AppendEncode([]int{tokenizer.BOS}, prompt)

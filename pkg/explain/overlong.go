@@ -134,7 +134,8 @@ func Overlong(o OverlongOptions) (out OverlongResult, err error) {
 		c := OverlongCompletion{
 			Length: l, EOS: o.EOS[b], AtLimit: l >= o.MaxLength, Kept: o.EOS[b], Reward: o.Rewards[b],
 			Advantage: adv[b], AdvantageLeftOut: without[b],
-			TokenWeight: weight[b], TokenWeightFiltered: weightFiltered[b], Share: share[b], ShareFiltered: shareFiltered[b],
+			TokenWeight: weight[b], TokenWeightFiltered: weightFiltered[b],
+			Share: share[b], ShareFiltered: shareFiltered[b],
 			SoftPunishment: gsm8k.SoftOverlong(l, o.MaxLength, o.SoftCache),
 		}
 		out.Tokens += l
@@ -170,9 +171,9 @@ func (r OverlongResult) WriteText(w io.Writer) error {
 	p.table("", table...)
 	p.meaning()
 	r.writeFilter(p)
-	p.point(`The soft overlong punishment acts on the reward instead: 0 up to %d tokens, then decreasing to -1 at %d. It
-		depends on the length alone, so a complete answer near the limit is punished too. The policy learns to be
-		shorter, while the filter only removes the signal.`, r.MaxLength-r.SoftCache, r.MaxLength)
+	p.point(`The soft overlong punishment acts on the reward instead: 0 up to %d tokens, then decreasing to -1 at
+		%d. It depends on the length alone, so a complete answer near the limit is punished too. The policy learns
+		to be shorter, while the filter only removes the signal.`, r.MaxLength-r.SoftCache, r.MaxLength)
 	return p.writeTo(w)
 }
 
@@ -202,25 +203,26 @@ func (r OverlongResult) writeFilter(p *page) {
 			changed = c
 		}
 	}
-	p.point(`%s without <eos>: the answer is cut off, and its reward does not tell how it would have ended. The filter
-		masks out %d of %d tokens; otherwise they would carry %s of the loss.`,
+	p.point(`%s without <eos>: the answer is cut off, and its reward does not tell how it would have ended. The
+		filter masks out %d of %d tokens; otherwise they would carry %s of the loss.`,
 		textutil.Count(r.Truncated, "completion"), r.Tokens-r.TokensKept, r.Tokens, percent(truncatedShare))
 	if complete > 0 {
-		p.point(`<eos> decides, not the length. %s %s %d tokens long and complete, with <eos> as the last token: kept. A
-			test for length >= %d would have dropped %s.`, textutil.Count(complete, "completion"),
+		p.point(`<eos> decides, not the length. %s %s %d tokens long and complete, with <eos> as the last token:
+			kept. A test for length >= %d would have dropped %s.`,
+			textutil.Count(complete, "completion"),
 			plural(complete, "is", "are"), r.MaxLength, r.MaxLength, plural(complete, "it", "them"))
 	}
 	if early != nil {
-		p.point(`A completion of %d tokens has no <eos> although it is shorter than the limit (a stop string, an aborted
-			request): the filter masks it out too.`, early.Length)
+		p.point(`A completion of %d tokens has no <eos> although it is shorter than the limit (a stop string, an
+			aborted request): the filter masks it out too.`, early.Length)
 	}
 	if first == nil {
 		p.point("Nothing is left of this group: its loss is 0, and so is its gradient.")
 		return
 	}
 	if changed != nil {
-		p.point(`Truncated completions still count in the group's baseline: the completion of %d tokens has advantage %s;
-			with a baseline of only the kept ones it would be %s.`,
+		p.point(`Truncated completions still count in the group's baseline: the completion of %d tokens has
+			advantage %s; with a baseline of only the kept ones it would be %s.`,
 			changed.Length, num(changed.Advantage), num(changed.AdvantageLeftOut))
 	}
 	factor := digits(first.TokenWeightFiltered/first.TokenWeight, 3)
@@ -228,8 +230,8 @@ func (r OverlongResult) writeFilter(p *page) {
 		p.point(`Under token-mean the masked tokens leave the divisor too (%d, not %d), so each kept token weighs %s
 			times as much as before. Under a constant its weight would not change.`, r.TokensKept, r.Tokens, factor)
 	} else {
-		p.point(`Under %s each token of the first kept completion weighs %s times as much as before. Under token-mean
-			it would be %s times, because the masked tokens leave the divisor.`,
+		p.point(`Under %s each token of the first kept completion weighs %s times as much as before. Under
+			token-mean it would be %s times, because the masked tokens leave the divisor.`,
 			r.Aggregation, factor, digits(float64(r.Tokens)/float64(r.TokensKept), 3))
 	}
 }

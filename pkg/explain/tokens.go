@@ -30,7 +30,7 @@ func lengthMask(lengths []int, t int) (rl.Shape, []bool, error) {
 		t = max(t, n)
 	}
 	if t > maxTokens || len(lengths) > maxTokens/t {
-		return rl.Shape{}, nil, fmt.Errorf("%d completions of up to %d tokens are more than %d tokens (give shorter lengths)",
+		return rl.Shape{}, nil, fmt.Errorf("%d completions of up to %d tokens are more than %d (give shorter lengths)",
 			len(lengths), t, maxTokens)
 	}
 	s := rl.Shape{B: len(lengths), T: t}
@@ -70,7 +70,8 @@ func maskRows(s rl.Shape, mask []bool) [][]int {
 // tokenWeights returns, for each row, the weight of its tokens under an aggregation
 // (the same for all tokens of a row; 0 for a row without tokens) and the share of
 // the row in all weights.
-func tokenWeights(a rl.Aggregation, z float64, s rl.Shape, mask []bool) (token, share []float64, total float64, err error) {
+func tokenWeights(a rl.Aggregation, z float64, s rl.Shape, mask []bool) (
+	token, share []float64, total float64, err error) {
 	weights := make([]float64, s.Len())
 	if _, err := rl.Aggregate(a, z, s, make([]float64, s.Len()), mask, rl.Totals{}, weights); err != nil {
 		return nil, nil, 0, err

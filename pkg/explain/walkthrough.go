@@ -92,7 +92,8 @@ func Walkthrough(o WalkthroughOptions) (out WalkthroughResult, err error) {
 		Rewards: o.Rewards, Eps: o.Eps, UseStd: o.UseStd, Aggregation: o.Aggregation, Mask: maskRows(s, mask),
 		epsilon: o.Epsilon, epsilonHigh: o.EpsilonHigh,
 	}
-	adv, st, err := rl.GroupAdvantages(o.Rewards, len(o.Rewards), rl.AssignmentAdvantages(rl.GRPOClip, o.UseStd, o.Eps))
+	opt := rl.AssignmentAdvantages(rl.GRPOClip, o.UseStd, o.Eps)
+	adv, st, err := rl.GroupAdvantages(o.Rewards, len(o.Rewards), opt)
 	if err != nil {
 		return out, err
 	}
@@ -103,7 +104,9 @@ func Walkthrough(o WalkthroughOptions) (out WalkthroughResult, err error) {
 		return out, err
 	}
 
-	cfg := rl.LossConfig{Loss: rl.GRPOClip, Aggregation: o.Aggregation, Epsilon: o.Epsilon, EpsilonHigh: o.EpsilonHigh}
+	cfg := rl.LossConfig{
+		Loss: rl.GRPOClip, Aggregation: o.Aggregation, Epsilon: o.Epsilon, EpsilonHigh: o.EpsilonHigh,
+	}
 	switch o.Aggregation {
 	case rl.MaskedNormalizeSeq, rl.Constant, rl.SeqMeanTokenSumNorm:
 		if cfg.NormalizeConstant = o.Constant; o.Constant == 0 {
@@ -120,7 +123,8 @@ func Walkthrough(o WalkthroughOptions) (out WalkthroughResult, err error) {
 	if err := rl.TokenLosses(cfg, batch, tokens); err != nil {
 		return out, err
 	}
-	if _, err := rl.Aggregate(cfg.Aggregation, cfg.NormalizeConstant, s, tokens, mask, rl.Totals{}, weights); err != nil {
+	_, err = rl.Aggregate(cfg.Aggregation, cfg.NormalizeConstant, s, tokens, mask, rl.Totals{}, weights)
+	if err != nil {
 		return out, err
 	}
 	// The ratio is the negative unclipped loss at an advantage of 1.
@@ -151,7 +155,8 @@ func Walkthrough(o WalkthroughOptions) (out WalkthroughResult, err error) {
 		return rows(s, x)
 	}
 	out.LogProbs, out.OldLogProbs = masked(logps), masked(old)
-	out.Ratio, out.Clipped, out.Unclipped, out.Bounded = masked(ratio), masked(clipped), masked(unclipped), masked(bounded)
+	out.Ratio, out.Clipped = masked(ratio), masked(clipped)
+	out.Unclipped, out.Bounded = masked(unclipped), masked(bounded)
 	out.TokenLoss, out.Weights, out.Gradient = masked(tokens), masked(weights), masked(loss.Grad)
 	out.Loss, out.Constant, out.ClipFraction = loss.Loss, cfg.NormalizeConstant, loss.Stats.ClipFraction()
 	out.ClippedTokens, out.Tokens = loss.Stats.ClippedLow+loss.Stats.ClippedHigh, loss.Stats.Tokens
@@ -223,7 +228,8 @@ func (r WalkthroughResult) WriteText(w io.Writer) error {
 		p.gap()
 		p.wrap("   ", fmt.Sprintf(`Some texts print another std here, %s, and advantages %s. These use the population
 			std, with divisor n = %d, although their formula has n - 1 = %d. The sample std is %s and gives %s.`,
-			fixed(r.PopulationStd, 3), list(r.PopulationAdvantages, fixed3), n, n-1, fixed(r.Std, 3), list(r.Advantages, fixed3)))
+			fixed3(r.PopulationStd), list(r.PopulationAdvantages, fixed3), n, n-1,
+			fixed3(r.Std), list(r.Advantages, fixed3)))
 	}
 	p.gap()
 	p.line("2. Log-probabilities of the sampled tokens")
@@ -256,14 +262,14 @@ func (r WalkthroughResult) WriteText(w io.Writer) error {
 	p.point(`The loss is %s. The update follows its gradient: a step against it raises the log-probability where
 		dL/dlogp is negative.`, num(r.Loss))
 	if r.ClipFraction != nil {
-		p.point(`%d of %s lost %s gradient to the clip (clip fraction %s): with A > 0 above %s, with A < 0 below %s. On
-			the other side the minimum is the unclipped term, and the gradient remains.`,
+		p.point(`%d of %s lost %s gradient to the clip (clip fraction %s): with A > 0 above %s, with A < 0 below %s.
+			On the other side the minimum is the unclipped term, and the gradient remains.`,
 			r.ClippedTokens, textutil.Count(r.Tokens, "token"), plural(r.ClippedTokens, "its", "their"),
 			num(*r.ClipFraction), upper, lower)
 	}
 	if b := slices.Index(r.Advantages, 0); b >= 0 {
-		p.point(`Completion %d got exactly the group's mean: its advantage is 0, and its tokens have no gradient, whatever
-			their ratios.`, b)
+		p.point(`Completion %d got exactly the group's mean: its advantage is 0, and its tokens have no gradient,
+			whatever their ratios.`, b)
 	}
 	if r.Aggregation == rl.MaskedMeanSeq && n > 1 {
 		p.point(`Under masked_mean a token's weight is 1/(length * %d): see "grpo explain lengthnorm".`, n)
