@@ -116,7 +116,7 @@ var tempName = regexp.MustCompile(`^\.(.+)\.\d+-\d+\.grpo-tmp$`)
 
 // isReportTemp says whether a file is the temporary file of a figure or a table.
 // One that a killed process leaves stays: any process can show a finished run and
-// plot it again without its lock, so a leftover can't be told from a file that is
+// plot it again without its lock, so a leftover looks like a file that is
 // being written. Nothing reads it.
 func isReportTemp(name string) bool {
 	m := tempName.FindStringSubmatch(filepath.Base(name))

@@ -78,12 +78,16 @@ func (l *lab) damageUnfinished(damage func([]byte) (string, []byte)) (string, er
 
 // damageFinished damages a file of a finished run, whose command shows the result.
 func (l *lab) damageFinished(damage func([]byte) (string, []byte)) (string, error) {
-	shown, err := l.train(l.reference, "--json").succeed()
+	from := l.dir() // showing a run plots it again, and other faults read the reference
+	if err := os.CopyFS(from, os.DirFS(l.reference)); err != nil {
+		return "", err
+	}
+	shown, err := l.train(from, "--json").succeed()
 	if err != nil {
 		return "", fmt.Errorf("show the undisturbed run: %w", err)
 	}
-	return l.damaged(l.reference, damage, []string{"--json"}, func(dir, _ string, o outcome) (string, error) {
-		return unaffected, sameJSON(shown.stdout, o.stdout, l.reference, dir)
+	return l.damaged(from, damage, []string{"--json"}, func(dir, _ string, o outcome) (string, error) {
+		return unaffected, sameJSON(shown.stdout, o.stdout, from, dir)
 	})
 }
 

@@ -116,7 +116,7 @@ func TestAdvantagesRefuses(t *testing.T) {
 		want string
 	}{
 		{"no groups", func(o *AdvantageOptions) { o.Prompts = nil }, "no groups"},
-		{"unlike sizes", func(o *AdvantageOptions) { o.Prompts[1].Rewards = []float64{1} }, "group 1 has 1 rewards, group 0 has 4"},
+		{"different sizes", func(o *AdvantageOptions) { o.Prompts[1].Rewards = []float64{1} }, "group 1 has 1 rewards, group 0 has 4"},
 		{"groups of one", func(o *AdvantageOptions) { o.Prompts = []Prompt{{"a", []float64{1}}} }, "group of 1"},
 		{"empty groups", func(o *AdvantageOptions) { o.Prompts = []Prompt{{"a", nil}} }, "group size 0"},
 		{"NaN", func(o *AdvantageOptions) { o.Prompts[0].Rewards = []float64{1, 1, 1, math.NaN()} }, "finite"},

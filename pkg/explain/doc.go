@@ -1,5 +1,5 @@
 // Package explain works through the math of pkg/rl on a few numbers, and says in
-// words what the numbers mean. It is behind `grpo explain`.
+// words what the numbers mean. `grpo explain` is built on it.
 //
 // All numbers are computed by pkg/rl (rewards by pkg/gsm8k, log-probabilities by
 // pkg/model) from inputs that the caller can change; none are constants. The

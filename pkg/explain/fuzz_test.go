@@ -70,7 +70,7 @@ func FuzzLosses(f *testing.F) {
 		var cases []LossCase
 		checkBatch(t, data, func() (err error) {
 			if cases, err = Losses("f.json", data); err != nil && len(cases) > 0 {
-				t.Error("results beside an error")
+				t.Error("results together with an error")
 			}
 			return err
 		}, func(w io.Writer) error {

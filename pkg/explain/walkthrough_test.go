@@ -100,7 +100,7 @@ func TestWalkthroughRefuses(t *testing.T) {
 		{"one completion", func(o *WalkthroughOptions) {
 			o.Rewards, o.LogProbs, o.OldLogProbs = o.Rewards[:1], o.LogProbs[:1], o.OldLogProbs[:1]
 		}, "group of 1"},
-		{"unlike rows", func(o *WalkthroughOptions) { o.LogProbs[1] = []float64{-1} }, "completion 1 has 1 log-probabilities and 3 old ones"},
+		{"rows of different lengths", func(o *WalkthroughOptions) { o.LogProbs[1] = []float64{-1} }, "completion 1 has 1 log-probabilities and 3 old ones"},
 		{"an empty row", func(o *WalkthroughOptions) { o.LogProbs[1], o.OldLogProbs[1] = nil, nil }, "length 0 of completion 1"},
 		{"NaN", func(o *WalkthroughOptions) { o.LogProbs[0][0] = math.NaN() }, "finite"},
 		{"infinite reward", func(o *WalkthroughOptions) { o.Rewards[0] = math.Inf(1) }, "finite"},
