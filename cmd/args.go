@@ -14,26 +14,21 @@ import (
 	"grpo/pkg/config"
 )
 
-// takes is the rule for a command's arguments: at least one of what is named, and
-// at most that many; most < 0 is without limit.
+// takes is the rule for a command's arguments: at least and at most this many of
+// what; most < 0 is without limit.
 func takes(what string, least, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch n := len(args); {
 		case n < least:
 			return fmt.Errorf("%s: give %s", nameOf(c), what)
-		case most >= 0 && n > most:
-			return fmt.Errorf("%s: %s is one argument too many (it takes %s)%s", nameOf(c), words.Quote(args[most]), what, flagFor(c, args[most]))
+		case most < 0 || n <= most:
+			return nil
+		case most == 0:
+			return fmt.Errorf("%s takes no argument, but got %s%s", nameOf(c), words.Quote(args[0]), flagFor(c, args[0]))
 		}
-		return nil
+		return fmt.Errorf("%s: %s is one argument too many (it takes %s)%s",
+			nameOf(c), words.Quote(args[most]), what, flagFor(c, args[most]))
 	}
-}
-
-// takesNone refuses every argument.
-func takesNone(c *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s takes no argument, but got %s%s", nameOf(c), words.Quote(args[0]), flagFor(c, args[0]))
 }
 
 // nameOf is the command without the program, which every error has in front.
@@ -69,8 +64,8 @@ func missingInput(err error) error {
 	return err
 }
 
-// flagError puts an error about flags in the program's own words, with the flag
-// or the key that was probably meant.
+// flagError rewords an error about flags, and proposes the flag or the key that was
+// probably meant.
 func flagError(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var value *pflag.InvalidValueError

@@ -37,10 +37,15 @@ func addBenchFlags(fs *pflag.FlagSet, o *train.BenchOptions) {
 	fs.Uint64Var(&o.Seed, "seed", 1, "seed of weights, prompts and sampling")
 }
 
+// benchStepOptions are the inputs of `grpo bench step`.
+type benchStepOptions struct {
+	train.BenchOptions
+	json    bool
+	profile profileFlag
+}
+
 func newBenchStep(s *State) *cobra.Command {
-	var o train.BenchOptions
-	var asJSON bool
-	var pf profileFlag
+	o := &benchStepOptions{}
 	c := &cobra.Command{
 		Use:   "step",
 		Short: "Measure time, tokens/s and GFLOP/s of a train step",
@@ -50,38 +55,44 @@ informative. Times are means over the steps; medians are next to them.`,
 		Example: `  grpo bench step --threads 1
   grpo bench step --hidden 128 --steps 50 --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := pf.check(); err != nil {
+			if err := o.profile.check(cmd); err != nil {
 				return err
 			}
-			return pf.during(s, ".", func() error { return runBenchStep(cmd.Context(), s, o, asJSON) })
+			return run(cmd, s, o, runBenchStep)
 		},
 	}
-	addBenchFlags(c.Flags(), &o)
-	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
-	pf.add(c.Flags(), "the working folder")
+	addBenchFlags(c.Flags(), &o.BenchOptions)
+	addJSON(c, &o.json)
+	o.profile.add(c.Flags(), "the working folder")
 	return c
 }
 
-func runBenchStep(ctx context.Context, s *State, o train.BenchOptions, asJSON bool) error {
+func runBenchStep(ctx context.Context, s *State, o *benchStepOptions) error {
 	o.Now, o.Memory = s.Now, s.checkMemory
-	r, err := train.Bench(ctx, o)
+	var r *train.BenchResult
+	err := o.profile.during(s, ".", func() (err error) {
+		r, err = train.Bench(ctx, o.BenchOptions)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	if asJSON {
+	if o.json {
 		return printJSON(s.Out, r)
 	}
 	ms := func(s float64) string { return fmt.Sprintf("%8.2f ms", 1000*s) }
-	rows := []struct{ name, value, note string }{
+	type row struct{ name, value, note string }
+	rows := []row{
 		{"rollout", ms(r.RolloutS), fmt.Sprintf("median %s, %.0f tokens/s", ms(r.MedianS.Rollout), r.RolloutTokS)},
 		{"update", ms(r.UpdateS), fmt.Sprintf("median %s, %.0f tokens/s", ms(r.MedianS.Update), r.UpdateTokS)},
 		{"step", ms(r.StepS), fmt.Sprintf("median %s", ms(r.MedianStepS))},
-		{"rate", fmt.Sprintf("%8.1f GFLOP/s", r.GFLOPS), fmt.Sprintf("nominal; update: nominal %.1f, executed %.1f", r.UpdateGFLOPS, r.UpdateExecuted)},
+		{"rate", fmt.Sprintf("%8.1f GFLOP/s", r.GFLOPS),
+			fmt.Sprintf("nominal; update: nominal %.1f, executed %.1f", r.UpdateGFLOPS, r.UpdateExecuted)},
 		{"graph", fmt.Sprintf("%8.2f %%", 100*r.GraphShare), "of the step outside the arithmetic of its nodes"},
 		{"memory", fmt.Sprintf("%8.0f", r.AllocsPerStep), fmt.Sprintf("allocations per step, %.0f KiB", r.BytesPerStep/1024)},
 	}
 	if r.Device != "" {
-		rows = append(rows, struct{ name, value, note string }{"device", fmt.Sprintf("%8.1f MiB", float64(r.DeviceBytes)/(1<<20)),
+		rows = append(rows, row{"device", fmt.Sprintf("%8.1f MiB", float64(r.DeviceBytes)/(1<<20)),
 			fmt.Sprintf("in use, %d allocations from the driver while measuring; %s", r.DeviceRequests, r.Device)})
 	}
 	if _, err := textutil.Fprintf(s.Out, "%d parameters, %d threads, %d steps\n", r.Params, r.Threads, o.Steps); err != nil {

@@ -11,9 +11,14 @@ import (
 	"grpo/pkg/bench"
 )
 
+// benchKernelsOptions are the inputs of `grpo bench kernels`.
+type benchKernelsOptions struct {
+	bench.Options
+	json bool
+}
+
 func newBenchKernels(s *State) *cobra.Command {
-	o := bench.Options{Now: s.Now}
-	var asJSON bool
+	o := &benchKernelsOptions{}
 	c := &cobra.Command{
 		Use:   "kernels",
 		Short: "Measure GFLOP/s of each kernel and the peak of a core",
@@ -24,23 +29,25 @@ logit or weight. All numbers are medians over the samples.`,
 		Example: `  grpo bench kernels
   grpo bench kernels --json
   GRPO_KERNEL=go grpo bench kernels    the portable version`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runBenchKernels(cmd.Context(), s, o, asJSON) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd, s, o, runBenchKernels) },
 	}
 	countVar(c.Flags(), &o.Repeats, "repeats", 9, 1, maxCount, "samples per kernel")
 	c.Flags().DurationVar(&o.Sample, "sample", 20*time.Millisecond, "minimum duration of a sample")
-	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	addJSON(c, &o.json)
 	return c
 }
 
-func runBenchKernels(ctx context.Context, s *State, o bench.Options, asJSON bool) error {
-	k, err := bench.MeasureKernels(ctx, o)
+func runBenchKernels(ctx context.Context, s *State, o *benchKernelsOptions) error {
+	o.Now = s.Now
+	k, err := bench.MeasureKernels(ctx, o.Options)
 	if err != nil {
 		return err
 	}
-	if asJSON {
+	if o.json {
 		return printJSON(s.Out, k)
 	}
-	if _, err := textutil.Fprintf(s.Out, "kernel %s, one thread; peak %.1f GFLOP/s, fastest matmul %.1f\n", k.Path, k.Peak, k.Best); err != nil {
+	if _, err := textutil.Fprintf(s.Out, "kernel %s, one thread; peak %.1f GFLOP/s, fastest matmul %.1f\n",
+		k.Path, k.Peak, k.Best); err != nil {
 		return err
 	}
 	for _, r := range k.Rows {

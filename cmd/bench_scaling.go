@@ -23,10 +23,15 @@ const (
 	scalingPlot  = "scaling.png"
 )
 
+// benchScalingOptions are the inputs of `grpo bench scaling`.
+type benchScalingOptions struct {
+	train.BenchOptions
+	out  string
+	json bool
+}
+
 func newBenchScaling(s *State) *cobra.Command {
-	var o train.BenchOptions
-	var out string
-	var asJSON bool
+	o := &benchScalingOptions{}
 	c := &cobra.Command{
 		Use:   "scaling",
 		Short: "Measure how the time of a step grows with each size and with threads",
@@ -35,25 +40,22 @@ prints a table. --out also writes the table and a figure (` + scalingTable + `, 
 It takes a minute or two.`,
 		Example: `  grpo bench scaling --threads 1
   grpo bench scaling --threads 1 --out docs/performance`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.Now = s.Now
-			return runBenchScaling(cmd.Context(), s, o, out, asJSON)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd, s, o, runBenchScaling) },
 	}
-	addBenchFlags(c.Flags(), &o)
-	c.Flags().StringVar(&out, "out", "", "`folder` to write table and figure to")
-	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	addBenchFlags(c.Flags(), &o.BenchOptions)
+	c.Flags().StringVar(&o.out, "out", "", "`folder` to write table and figure to")
+	addJSON(c, &o.json)
 	return c
 }
 
-func runBenchScaling(ctx context.Context, s *State, o train.BenchOptions, out string, asJSON bool) error {
-	if out != "" { // before a minute of measuring
-		if err := makePlain(out, rundir.KindOther); err != nil {
+func runBenchScaling(ctx context.Context, s *State, o *benchScalingOptions) error {
+	if o.out != "" { // before a minute of measuring
+		if err := makePlain(o.out, rundir.KindOther); err != nil {
 			return fmt.Errorf("write the figures: %w", err)
 		}
 	}
-	o.Memory = s.checkMemory
-	series, err := bench.Scaling(ctx, o, func(name string, value int) {
+	o.Now, o.Memory = s.Now, s.checkMemory
+	series, err := bench.Scaling(ctx, o.BenchOptions, func(name string, value int) {
 		textutil.Fprintf(s.Err, "measuring %s %d\n", name, value)
 	})
 	if err != nil {
@@ -63,17 +65,17 @@ func runBenchScaling(ctx context.Context, s *State, o train.BenchOptions, out st
 	if err := writeScaling(&table, series); err != nil {
 		return err
 	}
-	if out != "" {
-		if err := rundir.WriteFileAtomic(filepath.Join(out, scalingTable), table.Bytes()); err != nil {
+	if o.out != "" {
+		if err := rundir.WriteFileAtomic(filepath.Join(o.out, scalingTable), table.Bytes()); err != nil {
 			return err
 		}
-		path := filepath.Join(out, scalingPlot)
-		figure := scalingFigure(series, o)
+		path := filepath.Join(o.out, scalingPlot)
+		figure := scalingFigure(series, o.BenchOptions)
 		if err := report.WriteFigure(path, func(w io.Writer) error { return report.ExplainPlot(w, figure) }); err != nil {
 			return fmt.Errorf("draw %s: %w", path, err)
 		}
 	}
-	if asJSON {
+	if o.json {
 		return printJSON(s.Out, series)
 	}
 	_, err = table.WriteTo(s.Out)
@@ -107,7 +109,7 @@ func scalingFigure(series []bench.Series, o train.BenchOptions) report.ExplainFi
 		Title: "Time of a training step", PerRow: 3,
 		Setting: fmt.Sprintf("%d prompts of %d tokens, %d completions of %d tokens each, hidden size %d, %d layers, where not varied",
 			o.Prompts, o.PromptLen, o.Group, o.ResponseLen, o.Hidden, o.Layers),
-		Caption: []string{fmt.Sprintf("Median of %d steps at fixed lengths, %s.", o.Steps, count(o.Threads, "thread")), "Dotted: the expected slope through the last update (threads: through the first)."},
+		Caption: []string{fmt.Sprintf("Median of %d steps at fixed lengths, %s.", o.Steps, textutil.Count(o.Threads, "thread")), "Dotted: the expected slope through the last update (threads: through the first)."},
 	}
 	if o.Threads == 0 {
 		f.Caption[0] = fmt.Sprintf("Median of %d steps at fixed lengths, all cores.", o.Steps)
@@ -139,11 +141,4 @@ func scalingFigure(series []bench.Series, o train.BenchOptions) report.ExplainFi
 		})
 	}
 	return f
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -12,6 +12,7 @@ import (
 	"runtime/trace"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"grpo/internal/textutil"
@@ -33,7 +34,7 @@ func (p *profileFlag) add(fs *pflag.FlagSet, where string) {
 	fs.StringVar(&p.kind, "profile", "", "write a profile (`cpu|heap|trace`) to "+where)
 }
 
-func (p *profileFlag) check() error {
+func (p *profileFlag) check(c *cobra.Command) error {
 	var kinds []string
 	for _, k := range profileKinds {
 		if k.kind == p.kind {
@@ -44,11 +45,11 @@ func (p *profileFlag) check() error {
 	if p.kind == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: --profile %q is not known (%s are)", config.ErrConfig, p.kind, strings.Join(kinds, ", "))
+	return usagef(c, "--profile %q is not known (%s are)", p.kind, strings.Join(kinds, ", "))
 }
 
-// during records while f runs, writes the profile into dir, which exists by
-// then, and says how to read it. Without --profile it only runs f.
+// during records while f runs, writes the profile into dir, which f makes, and says
+// how to read it. Without --profile it only runs f.
 func (p *profileFlag) during(s *State, dir string, f func() error) error {
 	var to bytes.Buffer
 	var stop func() error

@@ -2,12 +2,14 @@ package cmd
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,15 +23,15 @@ import (
 
 // reportOptions are the inputs of `grpo report`.
 type reportOptions struct {
-	state *State
 	dirs  []string
+	kind  rundir.Kind // of the folders: runs, or one sweep or study
 	out   string
 	title string
 	json  bool
 }
 
 func newReport(s *State) *cobra.Command {
-	o := reportOptions{state: s}
+	o := &reportOptions{}
 	c := &cobra.Command{
 		Use:   "report DIR...",
 		Short: "Regenerate figures and tables of runs, a sweep or a study",
@@ -48,33 +50,29 @@ what is missing. --out can't be the folder of another run, sweep or study.`,
   grpo report results/train-* --out all`,
 		Args: takes("the folders of runs, or of one sweep or study", 1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			args = report.Distinct(args)
-			o.dirs = args
-			for _, dir := range args {
-				if !sweepdir.IsStudy(dir) && !sweepdir.IsSweep(dir) {
+			o.dirs, o.kind = report.Distinct(args), rundir.KindRun
+			for _, dir := range o.dirs {
+				switch {
+				case sweepdir.IsStudy(dir):
+					o.kind = rundir.KindStudy
+				case sweepdir.IsSweep(dir):
+					o.kind = rundir.KindSweep
+				default:
 					continue
 				}
-				if len(args) > 1 {
-					return &usageError{cmd, fmt.Errorf("%s is the folder of a sweep: report on it by itself (\"grpo compare\" puts several side by side)", dir)}
+				if len(o.dirs) > 1 {
+					return usagef(cmd, "%s is the folder of a sweep: report on it by itself (\"grpo compare\" puts several side by side)", dir)
 				}
-				if o.out == "" {
-					o.out = dir
-				}
-				if sweepdir.IsStudy(dir) {
-					return reportStudy(&o)
-				}
-				return reportOnSweep(&o)
 			}
-			if o.json && len(args) == 1 {
-				return &usageError{cmd, errors.New("--json needs a sweep or a study; the result of a run is result.json in its folder")}
+			switch {
+			case o.kind == rundir.KindRun && o.json && len(o.dirs) == 1:
+				return usagef(cmd, "--json needs a sweep or a study; the result of a run is result.json in its folder")
+			case o.out == "" && len(o.dirs) > 1:
+				return usagef(cmd, "several runs need --out, the folder of their common report")
+			case o.out == "":
+				o.out = o.dirs[0]
 			}
-			if o.out == "" {
-				if len(args) > 1 {
-					return fmt.Errorf("%w: several runs need --out, the folder of their common report", config.ErrConfig)
-				}
-				o.out = args[0]
-			}
-			return runReport(&o)
+			return run(cmd, s, o, runReport)
 		},
 	}
 	c.Flags().StringVar(&o.out, "out", "", "`folder` to write to (default: the folder that is read)")
@@ -83,7 +81,23 @@ what is missing. --out can't be the folder of another run, sweep or study.`,
 	return c
 }
 
-func runReport(o *reportOptions) error {
+func runReport(_ context.Context, s *State, o *reportOptions) error {
+	switch o.kind {
+	case rundir.KindStudy:
+		return reportStudy(s, o)
+	case rundir.KindSweep:
+		sw, err := sweepdir.Open(o.dirs[0])
+		if err != nil {
+			return err
+		}
+		return reportSweep(s, o, sw)
+	}
+	return reportRuns(s, o)
+}
+
+// reportRuns writes the report of one run, of seeds of one setting, or of runs that
+// differ in more, which become the arms of a sweep's report.
+func reportRuns(s *State, o *reportOptions) error {
 	var runs []*rundir.Run
 	for _, dir := range o.dirs {
 		r, err := rundir.Open(dir)
@@ -100,8 +114,9 @@ func runReport(o *reportOptions) error {
 		return fmt.Errorf("report: %w", err)
 	}
 	if len(sw.Manifest.Arms) > 1 {
-		textutil.Fprintf(o.state.Err, "note: the runs differ in more than their seeds and are reported as %d arms (%s)\n", len(sw.Manifest.Arms), strings.Join(sw.Manifest.Varied, ", "))
-		return writeSweepReport(o, sw)
+		textutil.Fprintf(s.Err, "note: the runs differ in more than their seeds and are reported as %d arms (%s)\n",
+			len(sw.Manifest.Arms), strings.Join(sw.Manifest.Varied, ", "))
+		return reportSweep(s, o, sw)
 	}
 	if o.json {
 		return fmt.Errorf("%w: --json needs a sweep or a study, and these runs are seeds of one configuration", config.ErrConfig)
@@ -121,23 +136,14 @@ func runReport(o *reportOptions) error {
 	if err := rundir.WriteFileAtomic(path, table.Bytes()); err != nil {
 		return err
 	}
-	if _, err := table.WriteTo(o.state.Out); err != nil {
+	if _, err := table.WriteTo(s.Out); err != nil {
 		return err
 	}
-	return o.wrote(append(figures, path))
+	return wrote(s, append(figures, path), false)
 }
 
-// reportOnSweep writes the files of a sweep's report and prints table and
-// verdict.
-func reportOnSweep(o *reportOptions) error {
-	sw, err := sweepdir.Open(o.dirs[0])
-	if err != nil {
-		return err
-	}
-	return writeSweepReport(o, sw)
-}
-
-func writeSweepReport(o *reportOptions, sw *sweepdir.Sweep) error {
+// reportSweep writes the files of a sweep's report and prints table and verdict.
+func reportSweep(s *State, o *reportOptions, sw *sweepdir.Sweep) error {
 	if err := makeReportFolder(o.out, o.dirs[0]); err != nil {
 		return err
 	}
@@ -146,18 +152,18 @@ func writeSweepReport(o *reportOptions, sw *sweepdir.Sweep) error {
 		return err
 	}
 	if o.json {
-		if err := printJSON(o.state.Out, a.Results()); err != nil {
+		if err := printJSON(s.Out, a.Results()); err != nil {
 			return err
 		}
-	} else if err := report.WriteSweepSummary(o.state.Out, a); err != nil {
+	} else if err := report.WriteSweepSummary(s.Out, a); err != nil {
 		return err
 	}
-	return o.wrote(paths)
+	return wrote(s, paths, false)
 }
 
 // reportStudy writes the report of every part of a study that has started, in
 // its own folder, and the study's over them.
-func reportStudy(o *reportOptions) error {
+func reportStudy(s *State, o *reportOptions) error {
 	study, err := sweepdir.ReadStudy(o.dirs[0])
 	if err != nil {
 		return err
@@ -197,13 +203,13 @@ func reportStudy(o *reportOptions) error {
 		if err != nil {
 			return err
 		}
-		if err := printJSON(o.state.Out, r); err != nil {
+		if err := printJSON(s.Out, r); err != nil {
 			return err
 		}
-	} else if err := report.WriteStudySummary(o.state.Out, study, parts); err != nil {
+	} else if err := report.WriteStudySummary(s.Out, study, parts); err != nil {
 		return err
 	}
-	return o.wrote(append(all, paths...))
+	return wrote(s, append(all, paths...), false)
 }
 
 // makeReportFolder makes the folder out for the report on the folder read. It
@@ -234,27 +240,11 @@ func makePlain(dir string, kind rundir.Kind) error {
 	return nil
 }
 
-// wrote names the files written.
-func (o *reportOptions) wrote(paths []string) error {
-	for _, p := range paths {
-		if _, err := textutil.Fprintf(o.state.Err, "wrote %s\n", filepath.ToSlash(p)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // drawRuns draws the figures of one run, or of several seeds of one setting,
 // into dir and returns their paths.
 func drawRuns(dir string, runs []*rundir.Run, title string) ([]string, error) {
-	has := func(n func(*rundir.Run) int) bool {
-		for _, r := range runs {
-			if n(r) > 0 {
-				return true
-			}
-		}
-		return false
-	}
+	evaluated := slices.ContainsFunc(runs, func(r *rundir.Run) bool { return len(r.Evals) > 0 })
+	stepped := slices.ContainsFunc(runs, func(r *rundir.Run) bool { return len(r.Metrics) > 0 })
 	var paths []string
 	for _, f := range []struct {
 		name string
@@ -262,8 +252,8 @@ func drawRuns(dir string, runs []*rundir.Run, title string) ([]string, error) {
 		opt  report.PlotOptions
 		has  bool
 	}{
-		{rundir.ValidationPlot, report.ValidationPlot, report.PlotOptions{Title: title}, has(func(r *rundir.Run) int { return len(r.Evals) })},
-		{rundir.TrainingPlot, report.TrainingPanels, report.PlotOptions{}, has(func(r *rundir.Run) int { return len(r.Metrics) })},
+		{rundir.ValidationPlot, report.ValidationPlot, report.PlotOptions{Title: title}, evaluated},
+		{rundir.TrainingPlot, report.TrainingPanels, report.PlotOptions{}, stepped},
 	} {
 		if !f.has {
 			continue

@@ -10,10 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/train"
@@ -26,21 +28,30 @@ type configFlags struct {
 }
 
 func (f *configFlags) add(c *cobra.Command, names []string) {
-	c.Flags().StringVarP(&f.path, "config", "c", "", "configuration: a YAML `file`, or the name of an embedded one (see \"grpo config list\")")
-	c.Flags().StringArrayVar(&f.set, "set", nil, "set a configuration key, `KEY=VALUE`, e.g. --set rollout.group_size=4 (repeatable; see \"grpo config show\")")
-	// The errors of RegisterFlagCompletionFunc say that the flag does not
-	// exist or is registered twice; both would be mistakes right here.
-	_ = c.RegisterFlagCompletionFunc("config", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return names, cobra.ShellCompDirectiveDefault
-	})
-	_ = c.RegisterFlagCompletionFunc("set", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		var keys []string
+	c.Flags().StringVarP(&f.path, "config", "c", "",
+		"configuration: a YAML `file`, or the name of an embedded one (see \"grpo config list\")")
+	c.Flags().StringArrayVar(&f.set, "set", nil,
+		"set a configuration key, `KEY=VALUE`, e.g. --set rollout.group_size=4 (repeatable; see \"grpo config show\")")
+	complete(c, "config", func() []string { return names }, cobra.ShellCompDirectiveDefault)
+	complete(c, "set", func() (keys []string) {
 		for _, k := range config.Keys() {
 			keys = append(keys, k.Path+"=\t"+k.Doc)
 		}
-		return keys, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+		return keys
+	}, cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp)
+}
+
+// complete lists the values of a flag for the shell.
+func complete(c *cobra.Command, flag string, values func() []string, then cobra.ShellCompDirective) {
+	// The error says that the flag does not exist or is registered twice; both would
+	// be mistakes of the caller.
+	_ = c.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return values(), then
 	})
 }
+
+// addJSON adds --json to a command whose whole output becomes JSON.
+func addJSON(c *cobra.Command, to *bool) { c.Flags().BoolVar(to, "json", false, "print as JSON") }
 
 // keyFlag is a flag of its own for a key that is set often. Help shows kind, or
 // the values to choose from; the flag of a "bool" needs no value.
@@ -87,10 +98,14 @@ type outFlags struct {
 }
 
 func (f *outFlags) add(fs *pflag.FlagSet) {
-	fs.StringVar(&f.dir, "out", "", "`folder` of the run (default results/<command>-<hash of the configuration>: the same command finds it again)")
-	fs.BoolVar(&f.fresh, "fresh", false, "start over in a new folder")
+	f.addFolder(fs, "of the run (default results/<command>-<hash of the configuration>: the same command finds it again)", "")
 	f.addShow(fs)
 	addThreads(fs, &f.threads, "; does not affect the results")
+}
+
+func (f *outFlags) addFolder(fs *pflag.FlagSet, what, fresh string) {
+	fs.StringVar(&f.dir, "out", "", "`folder` "+what)
+	fs.BoolVar(&f.fresh, "fresh", false, "start over in a new folder"+fresh)
 }
 
 func (f *outFlags) addShow(fs *pflag.FlagSet) {
@@ -98,9 +113,8 @@ func (f *outFlags) addShow(fs *pflag.FlagSet) {
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "do not show progress on standard error")
 }
 
-// resolve returns the folder of a run: what --out says, or the one that the
-// configuration's hash names; with --fresh the first of DIR, DIR-2, DIR-3 ...
-// that does not exist.
+// resolve returns the folder of a run: --out, or the one that the configuration's
+// hash names; with --fresh the first of DIR, DIR-2, DIR-3 ... that does not exist.
 func (f *outFlags) resolve(command, hash string) (string, error) {
 	dir := f.dir
 	if dir == "" {
@@ -134,4 +148,20 @@ func printJSON(w io.Writer, v any) error {
 	b.WriteByte('\n')
 	_, err = b.WriteTo(w)
 	return err
+}
+
+// newTable returns a writer that aligns columns separated by tabs.
+func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
+
+// wrote names the files written, unless quiet.
+func wrote(s *State, paths []string, quiet bool) error {
+	for _, p := range paths {
+		if quiet {
+			break
+		}
+		if _, err := textutil.Fprintf(s.Err, "wrote %s\n", filepath.ToSlash(p)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

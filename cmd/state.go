@@ -32,6 +32,8 @@ type State struct {
 	Host   func() (string, error)
 	// Memory is what runs may take of the system's, in bytes; nil or 0 = unknown.
 	Memory func() int64
+	// RunF gets the options of a command in place of the function that runs it.
+	RunF func(options any) error
 	// LimitHeap sets the garbage collector's soft limit; nil = leave it alone.
 	LimitHeap func(bytes int64)
 }

@@ -14,8 +14,8 @@ import (
 // The assignment is a study of four sweeps: the learning rate first, then three
 // comparisons of two settings. The rate of the comparisons is the best of the
 // first part, so their final plan has to wait for it; until then they are planned
-// with the first rate as a stand-in. Or each comparison is crossed with all rates,
-// and each of its settings is taken at its own best: then nothing has to wait.
+// with the first rate as a placeholder. Or each comparison is crossed with all
+// rates, and each of its settings is taken at its own best: then nothing waits.
 
 // RateKey is the key that the first part of the assignment sweeps.
 const RateKey = "train.learning_rate"
@@ -54,7 +54,7 @@ var assignmentParts = []sweepdir.Part{
 }
 
 // NewAssignment plans the assignment. Unless PerArm, its comparisons are
-// stand-ins until [AssignmentPlan.Choose]; mistakes in them are reported here.
+// placeholders until [AssignmentPlan.Choose]; mistakes in them are reported here.
 func NewAssignment(ask Assignment) (*AssignmentPlan, error) {
 	if len(ask.Rates) == 0 {
 		ask.Rates = AssignmentRates()
@@ -91,7 +91,7 @@ func (p *AssignmentPlan) plan(command string, req Request, flags []config.Flag) 
 }
 
 // identify fills in what identifies this study: the runs of all parts, with the
-// rate of the stand-ins, so that the hash is known before any rate is chosen.
+// rate of the placeholders, so that the hash is known before any rate is chosen.
 func (p *AssignmentPlan) identify() {
 	h := sha256.New()
 	for i, part := range p.Study.Parts {
@@ -105,7 +105,7 @@ func (p *AssignmentPlan) identify() {
 	}
 }
 
-// Waits says whether the comparisons are stand-ins.
+// Waits says whether the comparisons are placeholders.
 func (p *AssignmentPlan) Waits() bool { return !p.ask.PerArm && len(p.Study.Parts[1].Set) == 0 }
 
 // Choose plans the comparisons with a rate and writes the choice down; why ends
@@ -127,7 +127,7 @@ func (p *AssignmentPlan) Choose(rate, why string) error {
 	return nil
 }
 
-// Adopt plans the comparisons as a study that is there has them.
+// Adopt plans the comparisons as an existing study has them.
 func (p *AssignmentPlan) Adopt(old sweepdir.Study) error {
 	for _, part := range old.Parts[1:] {
 		for _, o := range part.Set {
@@ -205,5 +205,6 @@ func (p *AssignmentPlan) tunedFor(m sweepdir.Manifest, rate string) string {
 			whose = fmt.Sprintf("with the arm %q, and not tuned for the other", arm.Label)
 		}
 	}
-	return fmt.Sprintf("The learning rate, %s, was chosen by validation reward in part lr, %s (grpo assignment --lr-per-arm takes each arm at its own best)", rate, whose)
+	return fmt.Sprintf("The learning rate, %s, was chosen by validation reward in part lr, %s "+
+		"(grpo assignment --lr-per-arm takes each arm at its own best)", rate, whose)
 }

@@ -204,13 +204,13 @@ func TestPrepareStudy(t *testing.T) {
 	if err := second.Choose("0.003", "theirs"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Settle(dir, second.Study); err != nil {
+	if _, err := settle(dir, second.Study); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Choose("0.001", "ours"); err != nil {
 		t.Fatal(err)
 	}
-	st, err := Settle(dir, p.Study)
+	st, err := settle(dir, p.Study)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,14 +265,14 @@ func TestPrepareStudy(t *testing.T) {
 }
 
 // TestEstimateParts: the parts of a study share what was measured.
-func TestEstimateParts(t *testing.T) {
+func TestEstimateTime(t *testing.T) {
 	p := newAssignment(t, Assignment{Options: PlanOptions{Seeds: []uint64{1}}})
 	calls := 0
 	probe := func(context.Context, config.Config, int) (Measured, error) {
 		calls++
 		return Measured{Rollout: 1}, nil
 	}
-	got, err := EstimateParts(t.Context(), p.Parts, 1, 1, probe)
+	got, err := EstimateTime(t.Context(), p.Parts, 1, 1, probe)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,9 +29,13 @@ const probeLimit = time.Minute
 // probePatience is how long an interrupted probe waits for its step to end.
 const probePatience = 2 * time.Second
 
+// Probe measures a configuration by making some steps of it. Problems that can't
+// be read, and anything else that would stop the run, are its errors.
+type Probe func(ctx context.Context, cfg config.Config, threads int) (Measured, error)
+
 // NewProbe returns a probe that trains in a folder below scratch (the system's
 // temporary folder if empty) and removes it again. After [probeLimit] it returns
-// what it has measured by then, with AtLeast if that is less than two steps.
+// the measurement so far, with AtLeast if that is less than two steps.
 func NewProbe(now func() time.Time, scratch string) Probe { return newProbe(now, scratch, probeLimit) }
 
 func newProbe(now func() time.Time, scratch string, limit time.Duration) Probe {
@@ -43,7 +47,8 @@ func newProbe(now func() time.Time, scratch string, limit time.Duration) Probe {
 		defer os.RemoveAll(dir)
 		ctx, stop := context.WithCancel(parent)
 		defer stop()
-		cfg.Data.ValSize, cfg.Data.UnseenSize = min(evaluated(cfg.Data.ValSize, probeProblems), probeProblems), min(cfg.Data.UnseenSize, probeProblems/4)
+		cfg.Data.ValSize = min(orAll(cfg.Data.ValSize, probeProblems), probeProblems)
+		cfg.Data.UnseenSize = min(cfg.Data.UnseenSize, probeProblems/4)
 		if cfg.Data.Source != "generated" || cfg.Data.TestSize > 0 {
 			cfg.Data.TestSize = 1
 		}
@@ -65,7 +70,7 @@ func newProbe(now func() time.Time, scratch string, limit time.Duration) Probe {
 				interrupted = nil
 				timer.Reset(probePatience)
 			case <-timer.C:
-				// The run can stop only between steps; it is left to end on its own.
+				// The run can stop only between steps; it ends on its own.
 				if parent.Err() != nil {
 					return Measured{}, fmt.Errorf("measure the first steps: %w", train.ErrNothingSaved)
 				}
@@ -88,7 +93,7 @@ type prober struct {
 	stop  func()
 	began time.Time
 
-	lock      sync.Mutex // the run goes on while a probe that is over its limit reads the rest
+	lock      sync.Mutex // the run goes on while a probe that is over its limit reads these
 	opened    time.Time
 	evaluated time.Time
 	stepped   time.Time // when the last step ended
@@ -126,8 +131,8 @@ func (p *prober) Step(m rundir.Metrics) {
 // Note implements train.Observer.
 func (p *prober) Note(string) {}
 
-// measured is what the steps took. With fewer than two of them, the part that has
-// not ended takes as long as it has taken so far, or longer.
+// measured is the time of the steps. With fewer than two of them, the part that
+// has not ended takes as long as it has taken so far, or longer.
 func (p *prober) measured(cfg config.Config) Measured {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -141,10 +146,10 @@ func (p *prober) measured(cfg config.Config) Measured {
 	first := cfg
 	first.Train.NGRPOSteps, first.Data.TestSize, first.Data.TestFile = 0, 0, "" // the evaluation before training alone
 	if p.evaluated.IsZero() {
-		out.Decode = now.Sub(p.opened).Seconds() / decodings(first)
+		out.Decode = now.Sub(p.opened).Seconds() / evaluated(first)
 		return out
 	}
-	out.Decode = p.evaluated.Sub(p.opened).Seconds() / decodings(first)
+	out.Decode = p.evaluated.Sub(p.opened).Seconds() / evaluated(first)
 	epochs := float64(cfg.Train.EpochsPerRolloutBatch)
 	if out.AtLeast {
 		step := now.Sub(p.stepped).Seconds()

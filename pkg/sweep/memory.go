@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -16,8 +15,8 @@ import (
 // once.
 type memories struct {
 	threads  int
-	problems map[config.Data]*train.Problems
-	arms     map[int]*train.Memory // nil: there is no estimate
+	problems map[config.Data]*train.Problems // nil: they can't be read
+	arms     map[int]*train.Memory           // nil: there is no estimate
 }
 
 func newMemories(threads int) memories {
@@ -27,39 +26,32 @@ func newMemories(threads int) memories {
 // of returns the estimate of a run, or nil: its configuration or its problems
 // can't be read, which the run itself reports.
 func (m memories) of(e sweepdir.Entry) *train.Memory {
-	need, known := m.arms[e.Arm]
-	if !known {
-		need = m.estimate(e)
-		m.arms[e.Arm] = need
+	if need, known := m.arms[e.Arm]; known {
+		return need
 	}
-	return need
-}
-
-func (m memories) estimate(e sweepdir.Entry) *train.Memory {
+	m.arms[e.Arm] = nil
 	cfg, err := frozen(e)
 	if err != nil {
 		return nil
 	}
-	p, known := m.problems[cfg.Data]
-	if !known {
-		if p, err = train.LoadProblems(cfg.Data); err != nil {
-			p = nil
+	if _, known := m.problems[cfg.Data]; !known {
+		if p, err := train.LoadProblems(cfg.Data); err == nil {
+			m.problems[cfg.Data] = p
+		} else {
+			m.problems[cfg.Data] = nil
 		}
-		m.problems[cfg.Data] = p
 	}
-	if p == nil {
-		return nil
+	if p := m.problems[cfg.Data]; p != nil {
+		if need, err := train.MemoryOf(cfg, p, m.threads); err == nil {
+			m.arms[e.Arm] = &need
+		}
 	}
-	need, err := train.MemoryOf(cfg, p, m.threads)
-	if err != nil {
-		return nil
-	}
-	return &need
+	return m.arms[e.Arm]
 }
 
-// CheckMemory refuses a sweep with a run that is not finished and does
-// not fit into the bytes available, even alone. 0 means an unknown amount.
-func CheckMemory(dir string, m sweepdir.Manifest, available int64) error {
+// checkMemory refuses a sweep with an unfinished run that does not fit into the
+// bytes available, even alone. 0 means an unknown amount.
+func checkMemory(dir string, m sweepdir.Manifest, available int64) error {
 	if available <= 0 {
 		return nil
 	}
@@ -76,8 +68,8 @@ func CheckMemory(dir string, m sweepdir.Manifest, available int64) error {
 	return nil
 }
 
-// limitSlots starts fewer runs at a time where the memory would not be enough
-// for those that need the most of it.
+// limitSlots lowers the number of parallel runs if those that need the most memory
+// would not fit together.
 func (r *runner) limitSlots() {
 	if r.opts.Memory <= 0 || r.slots < 2 {
 		return
@@ -92,14 +84,15 @@ func (r *runner) limitSlots() {
 			needs = append(needs, need.Total())
 		}
 	}
-	slices.SortFunc(needs, func(a, b float64) int { return cmp.Compare(b, a) })
+	slices.Sort(needs)
+	slices.Reverse(needs)
 	var sum float64
 	for n, need := range needs[:min(r.slots, len(needs))] {
 		if sum += need; sum <= float64(r.opts.Memory) || n == 0 {
 			continue
 		}
-		r.opts.Observer.Note(fmt.Sprintf("%s at a time instead of %d: a run needs up to %s of memory, and %s are available",
-			textutil.Count(n, "run"), r.slots, train.Bytes(needs[0]), train.Bytes(float64(r.opts.Memory))))
+		r.note("%s at a time instead of %d: a run needs up to %s of memory, and %s are available",
+			textutil.Count(n, "run"), r.slots, train.Bytes(needs[0]), train.Bytes(float64(r.opts.Memory)))
 		r.slots = n
 		return
 	}

@@ -62,7 +62,9 @@ func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir
 	if err := tidy(path); err != nil {
 		return nil, err
 	}
-	res, err := train.Run(ctx, cfg, train.Options{Dir: path, Threads: opts.Threads, Now: opts.Now, Observer: opts.Observer, Meta: opts.Meta, Memory: opts.Memory})
+	res, err := train.Run(ctx, cfg, train.Options{
+		Dir: path, Threads: opts.Threads, Now: opts.Now, Observer: opts.Observer, Meta: opts.Meta, Memory: opts.Memory,
+	})
 	switch {
 	case isLocked(err):
 		return nil, fmt.Errorf("%w: %w", train.ErrInterrupted, err)
@@ -133,4 +135,21 @@ func report(dir, path string, now func() time.Time, state, problem string) {
 	s.State, s.PID, s.Error = state, os.Getpid(), problem
 	s.Updated = now().UTC().Format(time.RFC3339)
 	_ = rundir.WriteJSON(file, s)
+}
+
+// frozen reads the configuration that a manifest holds for a run. It is what
+// config.Marshal wrote, every key in it, so environment and flags have no
+// effect; its hash shows that it reads back to the same configuration.
+func frozen(e sweepdir.Entry) (config.Config, error) {
+	r, err := config.LoadText(fmt.Sprintf("%s, run %d", sweepdir.ManifestFile, e.Index), []byte(e.Config))
+	if err != nil {
+		return config.Config{}, fmt.Errorf("its frozen configuration can't be read: %w", err)
+	}
+	cfg := r.Config
+	if hash := config.Hash(cfg); hash != e.Hash {
+		return cfg, fmt.Errorf("%w: %s: run %d: its frozen configuration has the hash %s, not %s: "+
+			"the file was edited, or is of another version of grpo (start over with --fresh)",
+			config.ErrConfig, sweepdir.ManifestFile, e.Index, hash, e.Hash)
+	}
+	return cfg, nil
 }

@@ -3,6 +3,7 @@
 package sweep
 
 import (
+	"io/fs"
 	"os"
 	"syscall"
 )
@@ -15,4 +16,10 @@ func signalOf(s *os.ProcessState) string {
 		return w.Signal().String()
 	}
 	return ""
+}
+
+// isOwn says whether a file belongs to the user of this process.
+func isOwn(info fs.FileInfo) bool {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return !ok || int(s.Uid) == os.Geteuid()
 }
