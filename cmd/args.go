@@ -71,12 +71,14 @@ func flagError(c *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	switch {
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
-		err = fmt.Errorf("unknown flag: --%s%s", unknown.GetSpecifiedName(), suggestFlag(c, unknown.GetSpecifiedName()))
+		name := unknown.GetSpecifiedName()
+		err = fmt.Errorf("unknown flag: --%s%s", name, suggestFlag(c, name))
 	case errors.As(err, &value):
 		f := value.GetFlag()
 		want, ok := map[string]string{
-			"int": "a whole number", "uint64": "a whole number of 0 or more", "float64": "a number", "bool": "true or false",
-			"duration": "a time such as 20ms", "intSlice": "whole numbers such as 1,2", "float64Slice": "numbers such as 0.5,1",
+			"int": "a whole number", "uint64": "a whole number of 0 or more", "float64": "a number",
+			"bool": "true or false", "duration": "a time such as 20ms",
+			"intSlice": "whole numbers such as 1,2", "float64Slice": "numbers such as 0.5,1",
 		}[f.Value.Type()]
 		if _, counts := f.Value.(*countFlag); ok && !counts {
 			want = "want " + want

@@ -61,8 +61,10 @@ command again to do only what is missing.`,
 		Annotations: saves,
 	}
 	o.add(c, assignmentKeys, "4", "of the study (default results/assignment-<hash of its runs>")
-	c.Flags().StringVar(&values, "values", "", "learning rates to sweep, as `floats` (default 1e-4,3e-4,1e-3,1e-2)")
-	c.Flags().BoolVar(&o.ask.PerArm, "lr-per-arm", false, "train every setting at every learning rate and compare each at its own best")
+	c.Flags().StringVar(&values, "values", "",
+		"learning rates to sweep, as `floats` (default 1e-4,3e-4,1e-3,1e-2)")
+	c.Flags().BoolVar(&o.ask.PerArm, "lr-per-arm", false,
+		"train every setting at every learning rate and compare each at its own best")
 	return c
 }
 
@@ -77,7 +79,7 @@ func runAssignment(ctx context.Context, s *State, o *assignmentOptions) error {
 	case err != nil:
 		return err
 	case o.dryRun:
-		return previewAssignment(ctx, s, o, plan, dir)
+		return previewAssignment(ctx, s, &o.sweepFlags, plan, dir)
 	}
 	if err := plan.Prepare(dir, s.available()); err != nil {
 		return err
@@ -110,32 +112,26 @@ func runAssignment(ctx context.Context, s *State, o *assignmentOptions) error {
 	if stopped {
 		return err
 	}
-	return errors.Join(err, reportAssignment(s, o, dir, analyses, files))
+	return errors.Join(err, reportAssignment(s, &o.out, dir, analyses, files))
 }
 
 // reportAssignment writes the study's report over those of its parts, and shows it.
-func reportAssignment(s *State, o *assignmentOptions, dir string, analyses []*report.Analysis, files []string) error {
+func reportAssignment(s *State, f *outFlags, dir string, analyses []*report.Analysis, files []string) error {
 	st, err := sweepdir.ReadStudy(dir)
 	if err != nil {
 		return err
 	}
-	own, err := report.WriteStudy(dir, st, analyses)
+	own, results, err := writeStudy(dir, st, analyses)
 	if err != nil {
 		return err
 	}
-	if o.out.json {
-		results, err := report.ReadStudyResults(dir)
-		if err != nil {
-			return err
-		}
-		return printJSON(s.Out, struct {
-			Dir     string              `json:"dir"`
-			Files   []string            `json:"files"`
-			Results report.StudyResults `json:"results"`
-		}{dir, append(files, own...), results})
-	}
-	if err := report.WriteStudySummary(s.Out, st, analyses); err != nil {
+	what := struct {
+		Dir     string              `json:"dir"`
+		Files   []string            `json:"files"`
+		Results report.StudyResults `json:"results"`
+	}{dir, append(files, own...), results}
+	if err := showStudy(s, f.json, st, analyses, what); err != nil || f.json {
 		return err
 	}
-	return wrote(s, own, o.out.quiet) // the files of the parts are in their own folders
+	return wrote(s, own, f.quiet) // the files of the parts are in their own folders
 }

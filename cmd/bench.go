@@ -89,13 +89,15 @@ func runBenchStep(ctx context.Context, s *State, o *benchStepOptions) error {
 		{"rate", fmt.Sprintf("%8.1f GFLOP/s", r.GFLOPS),
 			fmt.Sprintf("nominal; update: nominal %.1f, executed %.1f", r.UpdateGFLOPS, r.UpdateExecuted)},
 		{"graph", fmt.Sprintf("%8.2f %%", 100*r.GraphShare), "of the step outside the arithmetic of its nodes"},
-		{"memory", fmt.Sprintf("%8.0f", r.AllocsPerStep), fmt.Sprintf("allocations per step, %.0f KiB", r.BytesPerStep/1024)},
+		{"memory", fmt.Sprintf("%8.0f", r.AllocsPerStep),
+			fmt.Sprintf("allocations per step, %.0f KiB", r.BytesPerStep/1024)},
 	}
 	if r.Device != "" {
 		rows = append(rows, row{"device", fmt.Sprintf("%8.1f MiB", float64(r.DeviceBytes)/(1<<20)),
 			fmt.Sprintf("in use, %d allocations from the driver while measuring; %s", r.DeviceRequests, r.Device)})
 	}
-	if _, err := textutil.Fprintf(s.Out, "%d parameters, %d threads, %d steps\n", r.Params, r.Threads, o.Steps); err != nil {
+	_, err = textutil.Fprintf(s.Out, "%d parameters, %d threads, %d steps\n", r.Params, r.Threads, o.Steps)
+	if err != nil {
 		return err
 	}
 	for _, row := range rows {

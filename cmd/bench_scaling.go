@@ -88,12 +88,15 @@ func writeScaling(w io.Writer, series []bench.Series) error {
 			return err
 		}
 		if !math.IsNaN(s.FitUpdate) && !s.Threads {
-			textutil.Fprintf(w, "; fitted to the last %d: rollout to the power of %.2f, update %.2f", len(s.Points)-len(s.Points)/2, s.FitRollout, s.FitUpdate)
+			textutil.Fprintf(w, "; fitted to the last %d: rollout to the power of %.2f, update %.2f",
+				len(s.Points)-len(s.Points)/2, s.FitRollout, s.FitUpdate)
 		}
-		textutil.Fprintf(w, ")\n\n| %s | tokens | rollout, ms | update, ms | step, ms | tokens/s | update, GFLOP/s executed |\n| ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n", s.Unit)
+		textutil.Fprintf(w, ")\n\n| %s | tokens | rollout, ms | update, ms | step, ms | tokens/s | "+
+			"update, GFLOP/s executed |\n| ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n", s.Unit)
 		for _, p := range s.Points {
 			if _, err := textutil.Fprintf(w, "| %d | %d | %.2f | %.2f | %.2f | %.0f | %.1f |\n",
-				p.Value, p.Tokens, 1000*p.RolloutS, 1000*p.UpdateS, 1000*p.StepS(), float64(p.Tokens)/p.StepS(), p.GFLOPS); err != nil {
+				p.Value, p.Tokens, 1000*p.RolloutS, 1000*p.UpdateS, 1000*p.StepS(),
+				float64(p.Tokens)/p.StepS(), p.GFLOPS); err != nil {
 				return err
 			}
 		}
@@ -105,14 +108,18 @@ func writeScaling(w io.Writer, series []bench.Series) error {
 // scalingFigure has a panel for each series, on logarithmic axes, with a line of
 // the expected slope through a point of the update.
 func scalingFigure(series []bench.Series, o train.BenchOptions) report.ExplainFigure {
+	threads := textutil.Count(o.Threads, "thread")
+	if o.Threads == 0 {
+		threads = "all cores"
+	}
 	f := report.ExplainFigure{
 		Title: "Time of a training step", PerRow: 3,
-		Setting: fmt.Sprintf("%d prompts of %d tokens, %d completions of %d tokens each, hidden size %d, %d layers, where not varied",
-			o.Prompts, o.PromptLen, o.Group, o.ResponseLen, o.Hidden, o.Layers),
-		Caption: []string{fmt.Sprintf("Median of %d steps at fixed lengths, %s.", o.Steps, textutil.Count(o.Threads, "thread")), "Dotted: the expected slope through the last update (threads: through the first)."},
-	}
-	if o.Threads == 0 {
-		f.Caption[0] = fmt.Sprintf("Median of %d steps at fixed lengths, all cores.", o.Steps)
+		Setting: fmt.Sprintf("%d prompts of %d tokens, %d completions of %d tokens each, hidden size %d, %d layers, "+
+			"where not varied", o.Prompts, o.PromptLen, o.Group, o.ResponseLen, o.Hidden, o.Layers),
+		Caption: []string{
+			fmt.Sprintf("Median of %d steps at fixed lengths, %s.", o.Steps, threads),
+			"Dotted: the expected slope through the last update (threads: through the first).",
+		},
 	}
 	for _, s := range series {
 		if len(s.Points) < 2 {

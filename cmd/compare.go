@@ -44,14 +44,16 @@ Columns to sort by: ` + wrapped(report.CompareColumns(), 80) + `.`,
 			case o.csv && o.json || o.csv && o.md || o.json && o.md:
 				return usagef(cmd, "--csv, --json and --md exclude each other")
 			case o.sortBy != "" && !slices.Contains(report.CompareColumns(), name):
-				return usagef(cmd, "--sort-by %s: there is no such column (there are %s)", name, strings.Join(report.CompareColumns(), ", "))
+				return usagef(cmd, "--sort-by %s: there is no such column (there are %s)",
+					name, strings.Join(report.CompareColumns(), ", "))
 			}
 			o.dirs = args
 			return run(cmd, s, o, runCompare)
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.sortBy, "sort-by", "", "sort by a `column`, highest number first; with \"-\" before the name, lowest first")
+	f.StringVar(&o.sortBy, "sort-by", "",
+		"sort by a `column`, highest number first; with \"-\" before the name, lowest first")
 	f.IntVar(&o.top, "top", 0, "print only the first n rows (default all)")
 	f.BoolVar(&o.csv, "csv", false, "print as CSV, every metric with its interval")
 	addJSON(c, &o.json)

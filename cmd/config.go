@@ -48,7 +48,8 @@ func newConfigShow(s *State) *cobra.Command {
 	addKeyFlags(c, trainKeys)
 	c.Flags().BoolVar(&o.origin, "origin", false, "print where each value comes from")
 	c.Flags().BoolVar(&o.docs, "docs", false, "print what each key means")
-	c.Flags().BoolVar(&o.json, "json", false, "print values and origins (with --docs: defaults and meanings) as JSON")
+	c.Flags().BoolVar(&o.json, "json", false,
+		"print values and origins (with --docs: defaults and meanings) as JSON")
 	return c
 }
 

@@ -97,8 +97,8 @@ func previewSweep(ctx context.Context, s *State, o *sweepOptions, l *sweep.Locat
 }
 
 // previewAssignment says what the study would do and how long it would take.
-func previewAssignment(ctx context.Context, s *State, o *assignmentOptions, p *sweep.AssignmentPlan, dir string) error {
-	v, err := p.Preview(ctx, dir, o.previewOptions(s))
+func previewAssignment(ctx context.Context, s *State, f *sweepFlags, p *sweep.AssignmentPlan, dir string) error {
+	v, err := p.Preview(ctx, dir, f.previewOptions(s))
 	if err != nil {
 		return err
 	}
@@ -110,10 +110,11 @@ func previewAssignment(ctx context.Context, s *State, o *assignmentOptions, p *s
 		d.Runs += len(v.Parts[i])
 		names = append(names, part.Name)
 	}
-	if o.out.json {
+	if f.out.json {
 		return printJSON(s.Out, d)
 	}
-	text := fmt.Sprintf("%s in %s in %s", textutil.Count(d.Runs, "run"), textutil.Count(len(names), "part"), textutil.Printable(dir, 0))
+	text := fmt.Sprintf("%s in %s in %s", textutil.Count(d.Runs, "run"), textutil.Count(len(names), "part"),
+		textutil.Printable(dir, 0))
 	if v.Copies > 0 {
 		text += fmt.Sprintf(", %d of them copied from an earlier part", v.Copies)
 	}
@@ -168,7 +169,8 @@ func writePreview(out io.Writer, parts []string, v *sweep.Preview, summary, afte
 }
 
 func addedLine(seeds []uint64) string {
-	return fmt.Sprintf("%s added to the sweep in this folder: %s", textutil.Count(len(seeds), "seed"), strings.Trim(fmt.Sprint(seeds), "[]"))
+	return fmt.Sprintf("%s added to the sweep in this folder: %s",
+		textutil.Count(len(seeds), "seed"), strings.Trim(fmt.Sprint(seeds), "[]"))
 }
 
 // estimated is the line on the time that the missing runs take.

@@ -80,8 +80,8 @@ base model.`,
 	addThreads(c.Flags(), &o.threads, "")
 	addJSON(c, &o.json)
 	c.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "do not print notes on standard error")
-	_ = c.RegisterFlagCompletionFunc("split", cobra.FixedCompletions(evalSplits, cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("which", cobra.FixedCompletions([]string{"last", "best"}, cobra.ShellCompDirectiveNoFileComp))
+	complete(c, "split", func() []string { return evalSplits }, cobra.ShellCompDirectiveNoFileComp)
+	complete(c, "which", func() []string { return []string{"last", "best"} }, cobra.ShellCompDirectiveNoFileComp)
 	return c
 }
 
@@ -106,8 +106,8 @@ func useCheckpoint(o *evalOptions, note func(string)) (string, error) {
 	path, best := checkpointIn(arg, o.which), checkpointIn(arg, "best")
 	if o.which == "last" && missing(path) && !missing(best) {
 		if o.whichGiven {
-			return "", fmt.Errorf("evaluate %s: there is no last checkpoint, because the run kept only its best weights "+
-				"(output.keep=best); leave out --which to evaluate these", arg)
+			return "", fmt.Errorf("evaluate %s: there is no last checkpoint, because the run kept only its "+
+				"best weights (output.keep=best); leave out --which to evaluate these", arg)
 		}
 		note("the run kept only its best weights (output.keep=best); evaluating these")
 		path = best
@@ -117,7 +117,8 @@ func useCheckpoint(o *evalOptions, note func(string)) (string, error) {
 		o.load.Path = own
 		err = regular.Check(own, regular.MaxDocument)
 	}
-	for _, err := range []error{err, regular.Folder(filepath.Dir(path)), regular.Check(path, regular.MaxCheckpoint)} {
+	checks := []error{err, regular.Folder(filepath.Dir(path)), regular.Check(path, regular.MaxCheckpoint)}
+	for _, err := range checks {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a missing file is reported where it is read
 			return "", fmt.Errorf("evaluate: %w", err)
 		}
@@ -165,8 +166,8 @@ func runEval(_ context.Context, s *State, o *evalOptions) error {
 		"formatted, right\tformatted, wrong\tunformatted\tlength\n")
 	row := func(name string, c rundir.Counts) {
 		lo, hi := stats.Wilson(c.CorrectNum, c.N, 0.95)
-		textutil.Fprintf(w, "%s\t%s\t%.4f\t[%.4f, %.4f]\t%d\t%d\t%d\t%d\t%d\t%.1f\n", e.Split, name, c.AnswerReward, lo, hi,
-			c.CorrectNum, c.ErrorNum, c.FormattedRight, c.FormattedWrong, c.Unformatted, c.Length)
+		textutil.Fprintf(w, "%s\t%s\t%.4f\t[%.4f, %.4f]\t%d\t%d\t%d\t%d\t%d\t%.1f\n",
+			e.Split, name, c.AnswerReward, lo, hi, c.CorrectNum, c.ErrorNum, c.FormattedRight, c.FormattedWrong, c.Unformatted, c.Length)
 	}
 	row("sampled", e.Sampled)
 	if e.Greedy != nil {
@@ -176,7 +177,8 @@ func runEval(_ context.Context, s *State, o *evalOptions) error {
 		return err
 	}
 	textutil.Fprintf(out, "sampled at %s\n", settings)
-	textutil.Fprintf(out, "majority-answer baseline: %.4f (always answering %s)\n", e.MajorityBaseline, e.MajorityAnswer)
+	textutil.Fprintf(out, "majority-answer baseline: %.4f (always answering %s)\n",
+		e.MajorityBaseline, e.MajorityAnswer)
 	for _, x := range samples {
 		if _, err := textutil.Fprintf(out, "\n%s (%s, gold %s, reward %g)\n  %s\n",
 			x.Problem, x.Decoding, x.Gold, x.AnswerReward, textutil.Lines(x.Prompt+x.Completion)); err != nil {

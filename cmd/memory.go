@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -41,7 +42,10 @@ func parseMemory(text string) (int64, error) {
 	for _, u := range []struct {
 		unit   string
 		factor float64
-	}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}} {
+	}{
+		{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
+		{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
+	} {
 		if number, ok := strings.CutSuffix(text, u.unit); ok {
 			text, factor = strings.TrimSpace(number), u.factor
 			break
@@ -49,7 +53,7 @@ func parseMemory(text string) (int64, error) {
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(n*factor >= 1 && n*factor < math.MaxInt64) {
-		return 0, fmt.Errorf("give an amount such as 800MiB or 16GB, or \"off\" for no check of the memory")
+		return 0, errors.New("give an amount such as 800MiB or 16GB, or \"off\" for no check of the memory")
 	}
 	return int64(n * factor), nil
 }

@@ -37,8 +37,8 @@ func newProgress(s *State, quiet bool) *progress {
 func (p *progress) newBar(steps int, what string) *progressbar.ProgressBar {
 	return progressbar.NewOptions(steps,
 		progressbar.OptionSetWriter(p.w), progressbar.OptionSetDescription(what), progressbar.OptionShowCount(),
-		// The bar's time left overflows beyond 292 years.
-		progressbar.OptionSetPredictTime(steps < 1e7), progressbar.OptionSetElapsedTime(true), progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionSetPredictTime(steps < 1e7), // the bar's time left overflows beyond 292 years
+		progressbar.OptionSetElapsedTime(true), progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(24), progressbar.OptionFullWidth())
 }
 
@@ -79,7 +79,8 @@ func (p *progress) Step(m rundir.Metrics) {
 
 // Eval implements train.Observer. It is called before the Step of its step.
 func (p *progress) Eval(e rundir.Eval) {
-	line := fmt.Sprintf("step %*d/%d  validation: sampled %.3f", len(fmt.Sprint(p.steps)), e.Step, p.steps, e.Sampled.AnswerReward)
+	width := len(fmt.Sprint(p.steps))
+	line := fmt.Sprintf("step %*d/%d  validation: sampled %.3f", width, e.Step, p.steps, e.Sampled.AnswerReward)
 	if e.Greedy != nil {
 		line += fmt.Sprintf("  greedy %.3f", e.Greedy.AnswerReward)
 	}
@@ -108,7 +109,7 @@ func (p *progress) SFTStep(s train.SFTStep, steps int) {
 	}
 }
 
-// done takes the bar away before results are printed.
+// done erases the bar before results are printed.
 func (p *progress) done() {
 	if p.bar != nil {
 		_ = p.bar.Clear()

@@ -61,7 +61,8 @@ what is missing. --out can't be the folder of another run, sweep or study.`,
 					continue
 				}
 				if len(o.dirs) > 1 {
-					return usagef(cmd, "%s is the folder of a sweep: report on it by itself (\"grpo compare\" puts several side by side)", dir)
+					return usagef(cmd, "%s is the folder of a sweep: report on it by itself "+
+						"(\"grpo compare\" puts several side by side)", dir)
 				}
 			}
 			switch {
@@ -119,7 +120,8 @@ func reportRuns(s *State, o *reportOptions) error {
 		return reportSweep(s, o, sw)
 	}
 	if o.json {
-		return fmt.Errorf("%w: --json needs a sweep or a study, and these runs are seeds of one configuration", config.ErrConfig)
+		return fmt.Errorf("%w: --json needs a sweep or a study, and these runs are seeds of one configuration",
+			config.ErrConfig)
 	}
 	if err := makeReportFolder(o.out, o.dirs[0]); err != nil {
 		return err
@@ -151,14 +153,18 @@ func reportSweep(s *State, o *reportOptions, sw *sweepdir.Sweep) error {
 	if err != nil {
 		return err
 	}
-	if o.json {
-		if err := printJSON(s.Out, a.Results()); err != nil {
-			return err
-		}
-	} else if err := report.WriteSweepSummary(s.Out, a); err != nil {
+	if err := showSweep(s, o.json, a, a.Results()); err != nil {
 		return err
 	}
 	return wrote(s, paths, false)
+}
+
+// showSweep prints the summary of a sweep, or what as JSON.
+func showSweep(s *State, json bool, a *report.Analysis, what any) error {
+	if json {
+		return printJSON(s.Out, what)
+	}
+	return report.WriteSweepSummary(s.Out, a)
 }
 
 // reportStudy writes the report of every part of a study that has started, in
@@ -194,22 +200,32 @@ func reportStudy(s *State, o *reportOptions) error {
 		}
 		parts[i], all = a, append(all, paths...)
 	}
-	paths, err := report.WriteStudy(o.out, study, parts)
+	paths, results, err := writeStudy(o.out, study, parts)
 	if err != nil {
 		return err
 	}
-	if o.json {
-		r, err := report.ReadStudyResults(o.out)
-		if err != nil {
-			return err
-		}
-		if err := printJSON(s.Out, r); err != nil {
-			return err
-		}
-	} else if err := report.WriteStudySummary(s.Out, study, parts); err != nil {
+	if err := showStudy(s, o.json, study, parts, results); err != nil {
 		return err
 	}
 	return wrote(s, append(all, paths...), false)
+}
+
+// writeStudy writes a study's report over those of its parts.
+func writeStudy(dir string, st sweepdir.Study, parts []*report.Analysis) ([]string, report.StudyResults, error) {
+	paths, err := report.WriteStudy(dir, st, parts)
+	if err != nil {
+		return nil, report.StudyResults{}, err
+	}
+	results, err := report.ReadStudyResults(dir)
+	return paths, results, err
+}
+
+// showStudy prints the summary of a study, or what as JSON.
+func showStudy(s *State, json bool, st sweepdir.Study, parts []*report.Analysis, what any) error {
+	if json {
+		return printJSON(s.Out, what)
+	}
+	return report.WriteStudySummary(s.Out, st, parts)
 }
 
 // makeReportFolder makes the folder out for the report on the folder read. It

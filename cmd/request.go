@@ -75,14 +75,10 @@ func addKeyFlags(c *cobra.Command, flags []keyFlag) {
 
 // options collects the sources of a configuration.
 func (f *configFlags) options(c *cobra.Command, s *State, flags []keyFlag) config.LoadOptions {
-	return config.LoadOptions{Path: f.path, Env: s.Env, Set: f.set, Flags: keyValues(c, flags), Checkpoint: train.FindCheckpoint}
-}
-
-// keyValues returns the flags among these that were given.
-func keyValues(c *cobra.Command, flags []keyFlag) (out []config.Flag) {
+	out := config.LoadOptions{Path: f.path, Env: s.Env, Set: f.set, Checkpoint: train.FindCheckpoint}
 	for _, k := range flags {
-		if fl := c.Flags().Lookup(k.flag); fl != nil && fl.Changed {
-			out = append(out, config.Flag{Key: k.key, Name: "--" + k.flag, Value: fl.Value.String()})
+		if fl := c.Flags().Lookup(k.flag); fl.Changed {
+			out.Flags = append(out.Flags, config.Flag{Key: k.key, Name: "--" + k.flag, Value: fl.Value.String()})
 		}
 	}
 	return out
@@ -98,13 +94,13 @@ type outFlags struct {
 }
 
 func (f *outFlags) add(fs *pflag.FlagSet) {
-	f.addFolder(fs, "of the run (default results/<command>-<hash of the configuration>: the same command finds it again)", "")
+	f.addFolder(fs, "of the run (default results/<command>-<hash of the configuration>", "")
 	f.addShow(fs)
 	addThreads(fs, &f.threads, "; does not affect the results")
 }
 
 func (f *outFlags) addFolder(fs *pflag.FlagSet, what, fresh string) {
-	fs.StringVar(&f.dir, "out", "", "`folder` "+what)
+	fs.StringVar(&f.dir, "out", "", "`folder` "+what+": the same command finds it again)")
 	fs.BoolVar(&f.fresh, "fresh", false, "start over in a new folder"+fresh)
 }
 

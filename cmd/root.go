@@ -235,7 +235,8 @@ func strictHelp(help *cobra.Command) {
 	show := help.Run
 	help.Run = nil
 	help.RunE = func(c *cobra.Command, args []string) error {
-		if found, rest, err := c.Root().Find(args); err != nil || len(rest) > 0 || found == c.Root() && len(args) > 0 {
+		found, rest, err := c.Root().Find(args)
+		if err != nil || len(rest) > 0 || found == c.Root() && len(args) > 0 {
 			topic := strings.Join(args, " ")
 			return usagef(c, "there is no help on %q%s", topic, suggestion(c.Root(), topic))
 		}

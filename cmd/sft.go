@@ -59,7 +59,8 @@ func runSFT(ctx context.Context, s *State, o *sftOptions) error {
 	}
 	p := newProgress(s, o.out.quiet)
 	p.line("run folder %s", dir)
-	rec, err := train.RunSFT(ctx, r.Config, train.SFTOptions{Dir: dir, Threads: o.out.threads, Observer: p, Memory: s.checkMemory})
+	opts := train.SFTOptions{Dir: dir, Threads: o.out.threads, Observer: p, Memory: s.checkMemory}
+	rec, err := train.RunSFT(ctx, r.Config, opts)
 	p.done()
 	if err != nil {
 		return err
@@ -80,6 +81,7 @@ func runSFT(ctx context.Context, s *State, o *sftOptions) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err = textutil.Fprintf(s.Out, "weights: %s (sha256 of the numbers %s)\n", filepath.Join(dir, train.SFTModelFile), rec.Weights)
+	_, err = textutil.Fprintf(s.Out, "weights: %s (sha256 of the numbers %s)\n",
+		filepath.Join(dir, train.SFTModelFile), rec.Weights)
 	return err
 }

@@ -99,10 +99,12 @@ func writeStatus(out io.Writer, st *sweep.Status) error {
 
 // statusSummary is one sentence about the whole.
 func statusSummary(st *sweep.Status) string {
-	text := fmt.Sprintf("%d of %d runs finished", st.Counts[rundir.StateDone]+st.Counts[rundir.StateDiverged], len(st.Runs))
+	finished := st.Counts[rundir.StateDone] + st.Counts[rundir.StateDiverged]
+	text := fmt.Sprintf("%d of %d runs finished", finished, len(st.Runs))
 	var parts []string
 	for _, state := range []string{
-		rundir.StateDiverged, rundir.StateRunning, rundir.StateInterrupted, rundir.StateFailed, sweepdir.Dead, sweepdir.Missing,
+		rundir.StateDiverged, rundir.StateRunning, rundir.StateInterrupted, rundir.StateFailed,
+		sweepdir.Dead, sweepdir.Missing,
 	} {
 		if n := st.Counts[state]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, state))

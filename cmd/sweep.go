@@ -41,11 +41,12 @@ func (f *sweepFlags) add(c *cobra.Command, keys []keyFlag, seeds, folder string)
 	addKeyFlags(c, keys)
 	fs := c.Flags()
 	fs.StringVar(&f.seeds, "seeds", "", "`N` for seeds 1 to N, or a list such as 1,2,5 (default "+seeds+")")
-	f.out.addFolder(fs, folder+": the same command finds it again)", ", without copying finished runs of other folders")
+	f.out.addFolder(fs, folder, ", without copying finished runs of other folders")
 	f.out.addShow(fs)
 	countVar(fs, &f.jobs, "jobs", 0, 0, maxCount,
 		"parallel runs (0 = one per core, which is also the maximum; fewer if memory is short)")
-	fs.BoolVar(&f.failFast, "fail-fast", false, "if a run fails, save the others and stop (default: the others continue)")
+	fs.BoolVar(&f.failFast, "fail-fast", false,
+		"if a run fails, save the others and stop (default: the others continue)")
 	// --keep-going names the default; it remains for scripts that pass it. It is
 	// hidden and not marked as deprecated, since cobra writes that note to stdout.
 	fs.BoolVar(&f.keepGoing, "keep-going", false, "run the others if a run fails (the default)")
@@ -57,7 +58,8 @@ func (f *sweepFlags) add(c *cobra.Command, keys []keyFlag, seeds, folder string)
 func (f *sweepFlags) planOptions(c *cobra.Command, s *State, keys []keyFlag) (sweep.PlanOptions, error) {
 	load := f.config.options(c, s, keys)
 	opts := sweep.PlanOptions{
-		Command: c.Name(), Path: load.Path, Env: load.Env, Set: load.Set, Flags: load.Flags, Argv: s.Args, Fresh: f.out.fresh,
+		Command: c.Name(), Path: load.Path, Env: load.Env, Set: load.Set, Flags: load.Flags,
+		Argv: s.Args, Fresh: f.out.fresh,
 	}
 	if f.keepGoing && f.failFast {
 		return opts, usagef(c, "--keep-going and --fail-fast exclude each other")
@@ -105,8 +107,10 @@ type sweepOptions struct {
 }
 
 func (o *sweepOptions) add(c *cobra.Command) {
-	o.sweepFlags.add(c, sweepKeys, "4, or the ablation's own", "of the sweep (default results/<command>-<hash of its runs>")
-	c.Flags().BoolVar(&o.prepare, "prepare", false, "write the list of runs and start none, for an array job of \"grpo task\" on a cluster")
+	const folder = "of the sweep (default results/<command>-<hash of its runs>"
+	o.sweepFlags.add(c, sweepKeys, "4, or the ablation's own", folder)
+	c.Flags().BoolVar(&o.prepare, "prepare", false,
+		"write the list of runs and start none, for an array job of \"grpo task\" on a cluster")
 }
 
 // noMore completes a first argument and no others.
@@ -160,9 +164,11 @@ than a minute, it stops there and reports a lower bound.`,
 		ValidArgsFunction: noMore(func() []string { return sweepableKeys("") }, cobra.ShellCompDirectiveNoFileComp),
 	}
 	o.add(c)
-	c.Flags().StringVar(&values, "values", "", "values of KEY, `V1,V2`, e.g. 1e-4,1e-3 (default for lr: 1e-4,3e-4,1e-3,3e-3,1e-2)")
+	c.Flags().StringVar(&values, "values", "",
+		"values of KEY, `V1,V2`, e.g. 1e-4,1e-3 (default for lr: 1e-4,3e-4,1e-3,3e-3,1e-2)")
 	c.Flags().StringArrayVar(&axes, "axis", nil, "axis of a grid, `KEY=V1,V2` (repeatable)")
-	complete(c, "axis", func() []string { return sweepableKeys("=") }, cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp)
+	complete(c, "axis", func() []string { return sweepableKeys("=") },
+		cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp)
 	return c
 }
 
@@ -258,14 +264,12 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 	if rerr != nil {
 		return errors.Join(err, rerr)
 	}
-	if o.out.json {
-		return errors.Join(err, printJSON(s.Out, struct {
-			Dir      string           `json:"dir"`
-			Files    []string         `json:"files"`
-			Analysis *report.Analysis `json:"analysis"`
-		}{dir, files, analysis}))
-	}
-	return errors.Join(err, report.WriteSweepSummary(s.Out, analysis), wrote(s, files, o.out.quiet))
+	what := struct {
+		Dir      string           `json:"dir"`
+		Files    []string         `json:"files"`
+		Analysis *report.Analysis `json:"analysis"`
+	}{dir, files, analysis}
+	return errors.Join(err, showSweep(s, o.out.json, analysis, what), wrote(s, files, o.out.quiet || o.out.json))
 }
 
 // prepareSweep writes the sweep's folder without its runs and says how to train
@@ -281,7 +285,7 @@ func prepareSweep(s *State, o *sweepOptions, l *sweep.Located) error {
 			Runs int    `json:"runs"`
 		}{l.Dir, n})
 	}
-	_, err := textutil.Fprintf(s.Out, "prepared %s in %s; for each N from 0 to %d: grpo task --sweep %s --index N\n",
-		textutil.Count(n, "run"), l.Dir, n-1, textutil.CommandLine([]string{l.Dir}))
+	_, err := textutil.Fprintf(s.Out,
+		"prepared %s in %s; for each N from 0 to %d: grpo task --sweep %s --index N\n", textutil.Count(n, "run"), l.Dir, n-1, textutil.CommandLine([]string{l.Dir}))
 	return err
 }

@@ -31,8 +31,10 @@ var deviceKey = keyFlag{"device", "model.device", "cpu|cuda|auto", "device to ru
 
 // skipBad and stopDiverged need no value.
 var (
-	skipBad      = keyFlag{"skip-bad", "data.skip_bad", "bool", "skip and count invalid lines of the problem files"}
-	stopDiverged = keyFlag{"stop-on-divergence", "train.stop_on_divergence", "bool", "end a run when its validation reward collapses"}
+	skipBad = keyFlag{"skip-bad", "data.skip_bad", "bool",
+		"skip and count invalid lines of the problem files"}
+	stopDiverged = keyFlag{"stop-on-divergence", "train.stop_on_divergence", "bool",
+		"end a run when its validation reward collapses"}
 )
 
 // trainOptions are the inputs of `grpo train`.
@@ -109,7 +111,8 @@ func checkResume(c *cobra.Command, dir string) error {
 	}
 	for _, name := range names {
 		if c.Flags().Changed(name) {
-			return usagef(c, "--resume continues the run in %s with its own configuration; --%s can't be combined with --resume", dir, name)
+			return usagef(c, "--resume continues the run in %s with its own configuration; "+
+				"--%s can't be combined with --resume", dir, name)
 		}
 	}
 	return nil
@@ -121,7 +124,8 @@ func resumed(dir string, flags []config.Flag) (config.LoadOptions, error) {
 	path := filepath.Join(dir, rundir.ConfigFile)
 	switch err := regular.Check(path, regular.MaxDocument); {
 	case errors.Is(err, fs.ErrNotExist):
-		return config.LoadOptions{}, fmt.Errorf("%w: resume %s: there is no run in this folder: %w", config.ErrConfig, dir, err)
+		return config.LoadOptions{}, fmt.Errorf("%w: resume %s: there is no run in this folder: %w",
+			config.ErrConfig, dir, err)
 	case err != nil:
 		return config.LoadOptions{}, fmt.Errorf("resume %s: %w", dir, err)
 	}
@@ -150,7 +154,8 @@ func runTrain(ctx context.Context, s *State, o *trainOptions) error {
 	var res *rundir.Result
 	err = o.profile.during(s, dir, func() (err error) {
 		res, err = train.Run(ctx, r.Config, train.Options{
-			Dir: dir, Threads: o.out.threads, Now: s.Now, Observer: p, Meta: build(s), Resume: o.resume != "", Memory: s.checkMemory,
+			Dir: dir, Threads: o.out.threads, Now: s.Now, Observer: p, Meta: build(s),
+			Resume: o.resume != "", Memory: s.checkMemory,
 		})
 		p.done()
 		return err

@@ -103,8 +103,8 @@ func classOf(c config.Config) class {
 	a := c.Algorithm
 	out := class{model: c.Model, rollout: c.Rollout}
 	out.rollout.SamplingTemperature = 0
-	out.others = fmt.Sprintf("%q %q %d %q %v", c.Data.Source, c.Data.PromptTemplate, c.Train.GradientAccumulationSteps, a.Type,
-		[]bool{a.Beta > 0, a.Teacher != "", a.Baseline == "greedy", a.DynamicSampling, a.SkipFlatGroups})
+	out.others = fmt.Sprintf("%q %q %q %d %v", c.Data.Source, c.Data.PromptTemplate, a.Type,
+		c.Train.GradientAccumulationSteps, []bool{a.Beta > 0, a.Teacher != "", a.Baseline == "greedy", a.DynamicSampling, a.SkipFlatGroups})
 	if a.Type == "ppo" { // epochs of the critic are not those of the policy: PPO is measured as it is
 		out.others += fmt.Sprint(c.Train.EpochsPerRolloutBatch, a.ValueEpochs)
 	}
@@ -284,42 +284,43 @@ func (r Clock) hasPace() bool {
 // wholeRuns estimates, for each arm, the seconds of a whole run; nil while
 // nothing has been measured.
 func wholeRuns(runs []Clock, work []float64) []float64 {
-	ended, running := make([]mean, len(work)), make([]mean, len(work))
+	ended, running := make([][]float64, len(work)), make([][]float64, len(work))
 	for _, r := range runs {
 		// Of a run that was continued only the last part was seen.
 		soFar := r.Seconds * float64(r.Step) / float64(r.Step-r.First)
 		switch {
 		case r.Ended && r.Measured && r.Seconds > 0 && r.Step > r.First:
-			ended[r.Arm].add(soFar)
+			ended[r.Arm] = append(ended[r.Arm], soFar)
 		case r.Running && r.hasPace():
-			running[r.Arm].add(r.Rate*float64(r.Steps-r.Step) + soFar)
+			running[r.Arm] = append(running[r.Arm], r.Rate*float64(r.Steps-r.Step)+soFar)
 		}
 	}
 	out := make([]float64, len(work))
-	var perWork mean
+	var perWork []float64
 	for i := range work {
-		if out[i] = ended[i].value(); ended[i].n == 0 {
-			out[i] = running[i].value()
+		if out[i] = mean(ended[i]); len(ended[i]) == 0 {
+			out[i] = mean(running[i])
 		}
 		if out[i] > 0 && work[i] > 0 {
-			perWork.add(out[i] / work[i])
+			perWork = append(perWork, out[i]/work[i])
 		}
 	}
-	if perWork.n == 0 {
+	if len(perWork) == 0 {
 		return nil
 	}
 	for i := range out {
 		if out[i] == 0 {
-			out[i] = perWork.value() * work[i]
+			out[i] = mean(perWork) * work[i]
 		}
 	}
 	return out
 }
 
-type mean struct {
-	sum float64
-	n   int
+// mean is 0 for no values.
+func mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(max(1, len(values)))
 }
-
-func (m *mean) add(x float64) { m.sum += x; m.n++ }
-func (m mean) value() float64 { return m.sum / float64(max(1, m.n)) }

@@ -144,7 +144,8 @@ func (p *prober) measured(cfg config.Config) Measured {
 	}
 	out.Setup = p.opened.Sub(p.began).Seconds()
 	first := cfg
-	first.Train.NGRPOSteps, first.Data.TestSize, first.Data.TestFile = 0, 0, "" // the evaluation before training alone
+	// The evaluation before training alone.
+	first.Train.NGRPOSteps, first.Data.TestSize, first.Data.TestFile = 0, 0, ""
 	if p.evaluated.IsZero() {
 		out.Decode = now.Sub(p.opened).Seconds() / evaluated(first)
 		return out

@@ -109,7 +109,8 @@ func (l Local) Start(dir string, e sweepdir.Entry, threads int) (Process, error)
 	defer read.Close()
 	args := []string{l.Name, "task", "--sweep", dir, "--index", strconv.Itoa(e.Index),
 		"--threads", strconv.Itoa(threads), "--supervised"}
-	env := slices.DeleteFunc(slices.Clone(l.Env), func(kv string) bool { return strings.HasPrefix(kv, "GOMAXPROCS=") })
+	isProcs := func(kv string) bool { return strings.HasPrefix(kv, "GOMAXPROCS=") }
+	env := slices.DeleteFunc(slices.Clone(l.Env), isProcs)
 	c := &exec.Cmd{
 		Path: l.Path, Args: args, Env: append(env, "GOMAXPROCS="+strconv.Itoa(threads)),
 		Stdin: read, Stdout: log, Stderr: log, SysProcAttr: ownGroup(),

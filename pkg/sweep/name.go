@@ -58,7 +58,8 @@ func findKey(name string) (config.Key, error) {
 			return keys[i], nil
 		}
 	}
-	return config.Key{}, fmt.Errorf("unknown key %q", name) // config.Get knows a name that config.Keys does not list
+	// config.Get knows a name that config.Keys does not list.
+	return config.Key{}, fmt.Errorf("unknown key %q", name)
 }
 
 // replaceLast replaces the last part of a path.

@@ -127,7 +127,8 @@ func (p *planner) expand() error {
 // named resolves the arms that have names.
 func (p *planner) named() error {
 	for _, a := range p.req.Arms {
-		arm := plannedArm{Arm: sweepdir.Arm{Name: a.Name, Label: cmp.Or(a.Label, a.Name), Control: a.Control, Set: []sweepdir.Override{}}}
+		arm := plannedArm{Arm: sweepdir.Arm{Name: a.Name, Label: cmp.Or(a.Label, a.Name), Control: a.Control}}
+		arm.Set = []sweepdir.Override{}
 		for _, s := range a.Set {
 			k, err := p.settingKey(s)
 			isAxis := func(x sweepdir.Axis) bool { return x.Key == k.Path }
@@ -207,7 +208,7 @@ func (p *planner) checkUser() error {
 		case key == "seed":
 			problems = append(problems, name+" sets the seed, of which a sweep has several (use --seeds)")
 		case slices.ContainsFunc(p.arms, func(a plannedArm) bool { return a.sets(key) }):
-			problems = append(problems, fmt.Sprintf("%s sets %s, which the arms of this sweep vary (leave it out)", name, key))
+			problems = append(problems, name+" sets "+key+", which the arms of this sweep vary (leave it out)")
 		}
 	}
 	for _, s := range p.opts.Set {
@@ -228,7 +229,8 @@ func (p *planner) checkUser() error {
 		case set[k.Path]:
 			problems = append(problems, fmt.Sprintf("%sset: the key %s is set twice", place(s.From), k.Path))
 		case !user[k.Path]:
-			p.common = append(p.common, config.Flag{Key: k.Path, Name: cmp.Or(s.From, "the sweep's set"), Value: s.Value})
+			from := cmp.Or(s.From, "the sweep's set")
+			p.common = append(p.common, config.Flag{Key: k.Path, Name: from, Value: s.Value})
 		}
 		set[k.Path] = true
 	}
@@ -257,7 +259,8 @@ func (p *planner) resolveArms() error {
 	for _, a := range p.arms {
 		var own []config.Flag
 		for i, o := range a.Set {
-			own = append(own, config.Flag{Key: o.Key, Name: place(a.from[i]) + "arm " + words.Quote(a.Name), Value: o.Value})
+			from := place(a.from[i]) + "arm " + words.Quote(a.Name)
+			own = append(own, config.Flag{Key: o.Key, Name: from, Value: o.Value})
 		}
 		r, err := p.load(own)
 		if err != nil {

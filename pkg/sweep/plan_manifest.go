@@ -30,10 +30,11 @@ func (p *planner) evaluateAlike() error {
 		for _, d := range config.Diff(p.configs[0], c) {
 			key, values, _ := strings.Cut(d, ": ")
 			if ofEvaluation(key) {
-				return planError(fmt.Sprintf("the arms %s and %s differ in %s (%s): arms are compared by their evaluations, "+
-					"which must be the same for all (set it with --set, or in the file's set, for all arms; "+
+				return planError(fmt.Sprintf("the arms %s and %s differ in %s (%s): "+
+					"arms are compared by their evaluations, which must be the same for all (set it with --set, or in the file's set, for all arms; "+
 					"the settings of the rollouts are in the section rollout)",
-					words.Quote(p.arms[0].Name), words.Quote(p.arms[i+1].Name), key, strings.Replace(values, ", now ", " and ", 1)))
+					words.Quote(p.arms[0].Name), words.Quote(p.arms[i+1].Name), key,
+					strings.Replace(values, ", now ", " and ", 1)))
 			}
 		}
 	}
@@ -94,10 +95,10 @@ func whyAlike(a, b config.Config) string {
 		return "their settings differ in nothing that has an effect"
 	}
 	why := fmt.Sprintf("they differ in %s, which has no effect here", strings.Join(different, "; "))
-	t := a.Train
-	if t.EpochsPerRolloutBatch == 1 && t.TrainBatchSize == a.Rollout.RolloutBatchSize && a.Algorithm.LossType != b.Algorithm.LossType {
-		why += " (with one update on each rollout batch every importance ratio is 1, and the losses differ in name only; " +
-			"set a smaller train_batch_size, or epochs_per_rollout_batch to 2 or more)"
+	onPolicy := a.Train.EpochsPerRolloutBatch == 1 && a.Train.TrainBatchSize == a.Rollout.RolloutBatchSize
+	if onPolicy && a.Algorithm.LossType != b.Algorithm.LossType {
+		why += " (with one update on each rollout batch every importance ratio is 1, and the losses differ " +
+			"in name only; set a smaller train_batch_size, or epochs_per_rollout_batch to 2 or more)"
 	}
 	return why
 }
@@ -117,7 +118,8 @@ func (p *planner) checkBestOver() error {
 	case i < 0:
 		return planError(fmt.Sprintf("best_over: %s is no axis of this sweep", k.Path))
 	case len(p.arms) == len(p.axes[i].Values):
-		return planError(fmt.Sprintf("best_over: all arms are points of the axis %s: nothing is left to compare (remove best_over)", k.Path))
+		return planError("best_over: all arms are points of the axis " + k.Path +
+			": nothing is left to compare (remove best_over)")
 	}
 	p.bestOver = k.Path
 	return nil

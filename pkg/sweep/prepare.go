@@ -87,8 +87,8 @@ func sameSweep(dir string, p *Plan) (found *Plan, frozen bool, err error) {
 		if err != nil || bytes.Equal(text, p.Request) {
 			return p, false, err
 		}
-		return nil, false, fmt.Errorf("%w: %s holds a %s but no %s, and the sweep would replace that file; give another --out",
-			config.ErrConfig, dir, sweepdir.RequestFile, sweepdir.ManifestFile)
+		return nil, false, fmt.Errorf("%w: %s holds a %s but no %s, and the sweep would replace that file; "+
+			"give another --out", config.ErrConfig, dir, sweepdir.RequestFile, sweepdir.ManifestFile)
 	case err != nil:
 		return nil, false, unreadable(err)
 	case old.Hash == p.Manifest.Hash:
@@ -134,14 +134,16 @@ func claim(dir string, kind rundir.Kind, same func() error) (unlock func() error
 // withSeeds returns the manifest with the runs of these seeds alone.
 func withSeeds(m sweepdir.Manifest, seeds []uint64) sweepdir.Manifest {
 	m.Seeds = seeds
-	m.Runs = slices.DeleteFunc(slices.Clone(m.Runs), func(e sweepdir.Entry) bool { return !slices.Contains(seeds, e.Seed) })
+	isOther := func(e sweepdir.Entry) bool { return !slices.Contains(seeds, e.Seed) }
+	m.Runs = slices.DeleteFunc(slices.Clone(m.Runs), isOther)
 	return m
 }
 
 // extends returns the seeds that now has in addition to those of old; ok is false
 // if the two differ in anything else.
 func extends(old, now sweepdir.Manifest) (added []uint64, ok bool) {
-	added = slices.DeleteFunc(slices.Clone(now.Seeds), func(s uint64) bool { return slices.Contains(old.Seeds, s) })
+	had := func(s uint64) bool { return slices.Contains(old.Seeds, s) }
+	added = slices.DeleteFunc(slices.Clone(now.Seeds), had)
 	return added, len(added) > 0 && withSeeds(now, old.Seeds).Identity() == old.Hash
 }
 
@@ -159,8 +161,9 @@ func extended(dir string, old, now sweepdir.Manifest) (sweepdir.Manifest, bool) 
 	m.Runs = slices.Clone(old.Runs)
 	for _, seed := range added {
 		for i, arm := range old.Arms {
-			k := slices.IndexFunc(now.Runs, func(e sweepdir.Entry) bool { return e.Seed == seed && now.Arms[e.Arm].Name == arm.Name })
-			e := now.Runs[k]
+			e := now.Runs[slices.IndexFunc(now.Runs, func(e sweepdir.Entry) bool {
+				return e.Seed == seed && now.Arms[e.Arm].Name == arm.Name
+			})]
 			e.Index, e.Arm = len(m.Runs), i
 			m.Runs = append(m.Runs, e)
 		}
@@ -181,7 +184,8 @@ func additions(dir string, old sweepdir.Manifest, added []uint64) []sweepdir.Add
 	if finished == 0 {
 		return old.Added
 	}
-	return append(slices.Clone(old.Added), sweepdir.Addition{Seeds: added, Finished: finished, Runs: len(old.Runs)})
+	last := sweepdir.Addition{Seeds: added, Finished: finished, Runs: len(old.Runs)}
+	return append(slices.Clone(old.Added), last)
 }
 
 // addedTo finds the largest of the siblings that is the sweep now with fewer

@@ -3,6 +3,7 @@ package sweep
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"grpo/pkg/rundir"
@@ -60,20 +61,16 @@ func (p *Located) Preview(ctx context.Context, opts PreviewOptions) (*Preview, e
 // Preview is [Located.Preview] for a study in dir, whose choice of a learning rate
 // the plan takes over.
 func (p *AssignmentPlan) Preview(ctx context.Context, dir string, opts PreviewOptions) (*Preview, error) {
-	old, err := findStudy(dir, p.Study, p.Parts[0])
-	if err == nil && old != nil {
-		err = p.Adopt(*old)
+	if _, err := p.find(dir); err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = p.checkMemory(dir, opts.Memory)
-	}
-	if err != nil {
+	if err := p.checkMemory(dir, opts.Memory); err != nil {
 		return nil, err
 	}
 	v := &Preview{}
 	for i, copied := range p.Copied() {
 		name := p.Study.Parts[i].Name
-		if i > 0 && p.Waits() {
+		if i > 0 && p.waits() {
 			v.add(&Located{Plan: p.Parts[i]}, "", copied, opts)
 			continue
 		}
@@ -96,7 +93,8 @@ func (v *Preview) add(p *Located, prefix string, copied []bool, opts PreviewOpti
 		arm := p.Manifest.Arms[e.Arm]
 		row := PreviewRun{Index: e.Index, Arm: arm.Name, Seed: e.Seed, Set: arm.Set, State: sweepdir.Missing}
 		if p.Dir == "" {
-			row.Set = append(append([]sweepdir.Override{}, arm.Set...), sweepdir.Override{Key: RateKey, Value: "(best of part lr)"})
+			rate := sweepdir.Override{Key: RateKey, Value: "(best of part lr)"}
+			row.Set = append(slices.Clone(arm.Set), rate)
 		} else {
 			row.Dir, row.Hash, row.State = prefix+e.Dir, e.Hash, sweepdir.StateOf(p.Dir, e).State
 		}

@@ -48,7 +48,7 @@ func Siblings(dir string, p *Plan) []string {
 	}
 	var out []string
 	add := func(dir string) {
-		if !ownFile(filepath.Join(dir, sweepdir.ManifestFile)) {
+		if !isMine(dir, fs.ModeDir) || !isMine(filepath.Join(dir, sweepdir.ManifestFile), 0) {
 			return
 		}
 		m, err := sweepdir.ReadManifest(dir)
@@ -59,31 +59,25 @@ func Siblings(dir string, p *Plan) []string {
 	}
 	for _, e := range entries[:min(len(entries), maxSiblings)] {
 		path := filepath.Join(filepath.Dir(dir), e.Name())
-		if path == dir || !ownFolder(path) {
+		if path == dir {
 			continue
 		}
 		add(path)
-		if !ownFile(filepath.Join(path, sweepdir.StudyFile)) {
-			continue
-		}
-		st, _ := sweepdir.ReadStudy(path) // no parts if it can't be read
-		for _, part := range st.Parts {
-			if p := filepath.Join(path, part.Name); ownFolder(p) {
-				add(p)
+		if isMine(path, fs.ModeDir) && isMine(filepath.Join(path, sweepdir.StudyFile), 0) {
+			st, _ := sweepdir.ReadStudy(path) // no parts if it can't be read
+			for _, part := range st.Parts {
+				add(filepath.Join(path, part.Name))
 			}
 		}
 	}
 	return out
 }
 
-func ownFolder(path string) bool {
+// isMine says whether path is a folder (fs.ModeDir) or a file (0) of this user; a
+// file must not be larger than a manifest can be.
+func isMine(path string, kind fs.FileMode) bool {
 	info, err := os.Lstat(path)
-	return err == nil && info.IsDir() && isOwn(info)
-}
-
-func ownFile(path string) bool {
-	info, err := os.Lstat(path)
-	return err == nil && info.Mode().IsRegular() && info.Size() <= maxManifest && isOwn(info)
+	return err == nil && info.Mode().Type() == kind && (info.IsDir() || info.Size() <= maxManifest) && isOwn(info)
 }
 
 // selfContained says whether a run is a function of its configuration alone: a
@@ -91,7 +85,8 @@ func ownFile(path string) bool {
 // the GPU.
 func selfContained(e sweepdir.Entry) bool {
 	c, err := frozen(e)
-	return err == nil && c.Data.Source == "generated" && slices.Contains([]string{"base", "random"}, c.Model.Init) &&
+	return err == nil && c.Data.Source == "generated" &&
+		slices.Contains([]string{"base", "random"}, c.Model.Init) &&
 		slices.Contains([]string{"", "base"}, c.Algorithm.Teacher) && c.Model.Device == "cpu"
 }
 
@@ -99,7 +94,7 @@ func selfContained(e sweepdir.Entry) bool {
 // finished, was made by this version of the program from the configuration with
 // this hash, and matches its checksums.
 func verify(path, hash, version string) error {
-	if !ownFolder(path) {
+	if !isMine(path, fs.ModeDir) {
 		return fmt.Errorf("%s: it is a link, or the folder of another user", path)
 	}
 	run, err := rundir.Open(path)
@@ -136,13 +131,15 @@ type reusedRun struct {
 	path  string // the run's folder
 }
 
-// findReusable finds, by hash, finished runs of other sweeps with the same
-// configurations as the entries. Those of siblings are verified, since they may
-// have been changed in any way.
-func findReusable(entries []sweepdir.Entry, opts Options) map[string]reusedRun {
+// findReusable finds, by hash, finished runs of other sweeps with the configurations
+// of those entries whose folders in dir don't exist. Runs of siblings are verified,
+// since they may have been changed in any way.
+func findReusable(dir string, entries []sweepdir.Entry, opts Options) map[string]reusedRun {
 	wanted, found := map[string]sweepdir.Entry{}, map[string]reusedRun{}
 	for _, e := range entries {
-		wanted[e.Hash] = e
+		if _, err := os.Lstat(e.Path(dir)); e.Config != "" && errors.Is(err, fs.ErrNotExist) {
+			wanted[e.Hash] = e
+		}
 	}
 	search := func(dir string, isSibling bool) {
 		m, err := sweepdir.ReadManifest(dir)
@@ -158,7 +155,8 @@ func findReusable(entries []sweepdir.Entry, opts Options) map[string]reusedRun {
 			}
 			// Without a result, reading the state could touch the run's lock.
 			path := e.Path(dir)
-			if _, err := os.Stat(filepath.Join(path, rundir.ResultFile)); err != nil || !isFinished(sweepdir.StateOf(dir, e)) {
+			_, err := os.Stat(filepath.Join(path, rundir.ResultFile))
+			if err != nil || !isFinished(sweepdir.StateOf(dir, e)) {
 				continue
 			}
 			if isSibling {
@@ -185,15 +183,10 @@ func findReusable(entries []sweepdir.Entry, opts Options) map[string]reusedRun {
 // reused returns, by index, the folders of the sweeps from which [Run] would copy
 // runs of the plan in dir.
 func reused(dir string, p *Plan, siblings []string, version string) map[int]string {
-	var missing []sweepdir.Entry
-	for _, e := range p.Manifest.Runs {
-		if _, err := os.Lstat(e.Path(dir)); e.Config != "" && errors.Is(err, fs.ErrNotExist) {
-			missing = append(missing, e)
-		}
-	}
 	out := map[int]string{}
-	found := findReusable(missing, Options{Siblings: siblings, Version: version, Observer: noObserver{}})
-	for _, e := range missing {
+	opts := Options{Siblings: siblings, Version: version}.withDefaults()
+	found := findReusable(dir, p.Manifest.Runs, opts)
+	for _, e := range p.Manifest.Runs {
 		if run, ok := found[e.Hash]; ok {
 			out[e.Index] = run.sweep
 		}
@@ -207,14 +200,13 @@ func (r *runner) reuseRuns() {
 	if len(r.opts.StudySweeps)+len(r.opts.Siblings) == 0 {
 		return
 	}
-	var wanted []*job
 	var entries []sweepdir.Entry
 	for _, j := range r.jobs {
-		if _, err := os.Lstat(j.path); j.phase == waiting && errors.Is(err, fs.ErrNotExist) {
-			wanted, entries = append(wanted, j), append(entries, j.entry)
+		if j.phase == waiting {
+			entries = append(entries, j.entry)
 		}
 	}
-	reusable := findReusable(entries, r.opts)
+	reusable := findReusable(r.dir, entries, r.opts)
 	if len(reusable) == 0 {
 		return
 	}
@@ -230,9 +222,9 @@ func (r *runner) reuseRuns() {
 	}()
 	r.removeCopies()
 	copied := map[string]int{}
-	for _, j := range wanted {
+	for _, j := range r.jobs {
 		from, ok := reusable[j.entry.Hash]
-		if !ok {
+		if !ok || j.phase != waiting {
 			continue
 		}
 		if err := copyRun(from.path, j.path); err != nil {

@@ -87,12 +87,14 @@ func Run(ctx context.Context, dir string, opts Options) (*sweepdir.Sweep, error)
 		return nil, err
 	}
 	opts = opts.withDefaults()
-	r := &runner{opts: opts, dir: dir, arms: s.Manifest.Arms, ends: make(chan ending, len(s.Runs)), started: opts.Now()}
-	r.lastPoll = r.started
-	r.slots = Slots(opts.Jobs, opts.Cores, len(s.Runs))
+	now := opts.Now()
+	r := &runner{
+		opts: opts, dir: dir, arms: s.Manifest.Arms, ends: make(chan ending, len(s.Runs)),
+		started: now, lastPoll: now, slots: Slots(opts.Jobs, opts.Cores, len(s.Runs)),
+	}
 	if opts.Jobs > opts.Cores {
-		r.note("%d runs at a time instead of %d: this machine has %d cores, and two threads on one would only slow both down",
-			opts.Cores, opts.Jobs, opts.Cores)
+		r.note("%d runs at a time instead of %d: this machine has %d cores, "+
+			"and two threads on one would only slow both down", opts.Cores, opts.Jobs, opts.Cores)
 	}
 	r.scan(s)
 	r.reuseRuns()

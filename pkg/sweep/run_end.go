@@ -58,7 +58,8 @@ func (r *runner) ended(j *job, exit Exit) {
 // exitError is the error of an exit with the program's own message.
 func exitError(j *job, exit Exit) error {
 	// needLess says what to do when runs need more memory than there is.
-	const needLess = "lower --jobs, or let a run need less (raise train.gradient_accumulation_steps, lower rollout.rollout_batch_size)"
+	const needLess = "lower --jobs, or let a run need less " +
+		"(raise train.gradient_accumulation_steps, lower rollout.rollout_batch_size)"
 	tail, _ := logTail(j.path, j.logFrom)
 	message := lastMessage(tail)
 	// Messages with which Go's runtime ends a program that gets no memory:
@@ -95,7 +96,8 @@ func (r *runner) died(j *job, state sweepdir.RunState, why error) {
 		}
 	}
 	if j.deaths >= maxDeaths {
-		r.giveUp(j, state, fmt.Errorf("%d processes in a row died without a new checkpoint; the last: %w", j.deaths, why))
+		why = fmt.Errorf("%d processes in a row died without a new checkpoint; the last: %w", j.deaths, why)
+		r.giveUp(j, state, why)
 	}
 }
 

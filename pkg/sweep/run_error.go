@@ -78,8 +78,8 @@ type EarlyDeathsError struct {
 
 // Error implements error.
 func (e *EarlyDeathsError) Error() string {
-	return fmt.Sprintf("stopped: %d processes died before their first step within a minute; the last, %s: %v (log: %s)",
-		maxEarlyDeaths, e.Run, e.Reason, e.Log)
+	return fmt.Sprintf("stopped: %d processes died before their first step within a minute; "+
+		"the last, %s: %v (log: %s)", maxEarlyDeaths, e.Run, e.Reason, e.Log)
 }
 
 // verdict is the error of a sweep that ended in this state.

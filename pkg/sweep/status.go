@@ -84,7 +84,8 @@ func ReadStatus(dir string, now time.Time) (*Status, error) {
 	}
 	s.Continue = continueWith(argv, dir)
 	if s.Kind == "sweep" && slices.Contains(argv, "--prepare") {
-		s.OneRun = textutil.CommandLine([]string{argv[0], "task", "--sweep", dir, "--index", fmt.Sprint(s.Runs[next].Index)})
+		index := fmt.Sprint(s.Runs[next].Index)
+		s.OneRun = textutil.CommandLine([]string{argv[0], "task", "--sweep", dir, "--index", index})
 	}
 	return s, nil
 }
@@ -150,11 +151,14 @@ func (s *Status) readRun(now time.Time) (argv []string, err error) {
 
 // read fills in steps, reward and the last sign of life of a run.
 func (r *RunStatus) read(run *rundir.Run, now time.Time) {
-	r.Age = -1
+	var last time.Time
 	for _, name := range heartbeat {
-		if t := stampOf(filepath.Join(r.Dir, name)).changed; !t.IsZero() && (r.Age < 0 || now.Sub(t).Seconds() < r.Age) {
-			r.Age = max(0, now.Sub(t).Seconds())
+		if t := stampOf(filepath.Join(r.Dir, name)).changed; t.After(last) {
+			last = t
 		}
+	}
+	if r.Age = -1; !last.IsZero() {
+		r.Age = max(0, now.Sub(last).Seconds())
 	}
 	var err error
 	if r.Attempts, err = attempts(r.Dir); err != nil {

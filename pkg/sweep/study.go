@@ -72,18 +72,90 @@ type StudyOptions struct {
 	Best func() (rate, why string, err error)
 }
 
-// Prepare writes the study's folder, or finds the study there, whose choice of a
-// learning rate the plan takes over. A run that does not fit into the memory is an
-// error before anything is written.
+// Prepare writes study.json into dir, which is made, or finds the study there, whose
+// choice of a learning rate the plan takes over. A run that does not fit into the
+// memory is an error before anything is written; another study in the folder, or
+// something else, is a [config.ErrConfig].
 func (p *AssignmentPlan) Prepare(dir string, memory int64) error {
 	if err := p.checkMemory(dir, memory); err != nil {
 		return err
 	}
-	st, err := PrepareStudy(dir, p.Study, p.Parts[0])
+	found := false
+	unlock, err := claim(dir, rundir.KindStudy, func() (err error) {
+		found, err = p.find(dir)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	return p.Adopt(st)
+	defer unlock()
+	if found {
+		return nil
+	}
+	return sweepdir.WriteStudy(dir, p.Study)
+}
+
+// find takes over the choice of the study in dir, if there is one, which must be the
+// plan's.
+func (p *AssignmentPlan) find(dir string) (bool, error) {
+	old, err := sweepdir.ReadStudy(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, unreadable(err)
+	case old.Hash != p.Study.Hash:
+		return false, fmt.Errorf("%w: %s holds another study (%s); %s", config.ErrConfig, dir,
+			strings.Join(p.differences(dir, old), "; "), elsewhereHint)
+	}
+	for _, part := range old.Parts {
+		if _, err := part.Path(dir); err != nil {
+			return false, err
+		}
+	}
+	return true, p.adopt(old)
+}
+
+// differences says how the study old in dir differs from the plan: in the flags,
+// then in the keys of the first part's configurations.
+func (p *AssignmentPlan) differences(dir string, old sweepdir.Study) []string {
+	was := map[string]string{}
+	for _, o := range old.Asked {
+		was[o.Key] = o.Value
+	}
+	var out []string
+	for _, o := range p.Study.Asked {
+		if value, ok := was[o.Key]; !ok {
+			out = append(out, o.Key+": "+o.Value)
+		} else if value != o.Value {
+			out = append(out, fmt.Sprintf("%s: %s, now %s", o.Key, value, o.Value))
+		}
+	}
+	if m, err := sweepdir.ReadManifest(filepath.Join(dir, old.Parts[0].Name)); err == nil {
+		out = append(out, runDifferences(m, p.Parts[0].Manifest)...)
+	}
+	if len(out) == 0 {
+		out = []string{fmt.Sprintf("the runs of its parts: hash %s, now %s", old.Hash, p.Study.Hash)}
+	}
+	return atMost(out)
+}
+
+// settle writes the plan's choice into the study in dir, unless another process has
+// written its own before: then the plan takes over that one.
+func (p *AssignmentPlan) settle(dir string) error {
+	unlock, err := claim(dir, rundir.KindStudy, nil)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	old, err := sweepdir.ReadStudy(dir)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(old.Parts, func(p sweepdir.Part) bool { return len(p.Set) > 0 }) {
+		return p.adopt(old)
+	}
+	return sweepdir.WriteStudy(dir, p.Study)
 }
 
 func (p *AssignmentPlan) checkMemory(dir string, memory int64) error {
@@ -180,103 +252,18 @@ func (p *AssignmentPlan) chooseBest(dir string, opts StudyOptions) error {
 		return nil // every arm has all rates
 	}
 	rate, why, err := opts.Best()
-	if !p.Waits() {
+	if !p.waits() {
 		if had := p.Study.Parts[1].Set[0].Value; err == nil && had != rate {
-			opts.Observer.Note(fmt.Sprintf("the comparisons were started with learning rate %s and keep it, although %s now has %s "+
-				"(--fresh starts over in a new folder)", had, rate, why))
+			opts.Observer.Note(fmt.Sprintf("the comparisons were started with learning rate %s and keep it, "+
+				"although %s now has %s (--fresh starts over in a new folder)", had, rate, why))
 		}
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("part lr gives no learning rate to the other parts: %w (--lr-per-arm needs none)", err)
 	}
-	if err := p.Choose(rate, why); err != nil {
+	if err := p.choose(rate, why); err != nil {
 		return err
 	}
-	st, err := settle(dir, p.Study)
-	if err != nil {
-		return err
-	}
-	return p.Adopt(st)
-}
-
-// PrepareStudy writes study.json into dir, which is made, and returns the study
-// in dir: with the choices of an earlier call, if there was one. The plan of the
-// first part is only read, for the message that refuses another request
-// ([config.ErrConfig]); a folder that holds something else is refused too.
-func PrepareStudy(dir string, st sweepdir.Study, first *Plan) (sweepdir.Study, error) {
-	var old *sweepdir.Study
-	unlock, err := claim(dir, rundir.KindStudy, func() (err error) {
-		old, err = findStudy(dir, st, first)
-		return err
-	})
-	if err != nil {
-		return st, err
-	}
-	defer unlock()
-	if old != nil {
-		return *old, nil
-	}
-	return st, sweepdir.WriteStudy(dir, st)
-}
-
-// findStudy returns the study in dir, nil if there is none, and refuses another
-// than st, as [PrepareStudy] does. It writes nothing.
-func findStudy(dir string, st sweepdir.Study, first *Plan) (*sweepdir.Study, error) {
-	old, err := sweepdir.ReadStudy(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
-	case err != nil:
-		return nil, unreadable(err)
-	case old.Hash != st.Hash:
-		return nil, fmt.Errorf("%w: %s holds another study (%s); %s", config.ErrConfig, dir,
-			strings.Join(studyDifferences(dir, old, st, first), "; "), elsewhereHint)
-	}
-	for _, p := range old.Parts {
-		if _, err := p.Path(dir); err != nil {
-			return nil, err
-		}
-	}
-	return &old, nil
-}
-
-// studyDifferences says how two studies differ: in the flags, then in the keys of
-// the first part's configurations.
-func studyDifferences(dir string, old, now sweepdir.Study, first *Plan) []string {
-	var out []string
-	for _, o := range now.Asked {
-		i := slices.IndexFunc(old.Asked, func(x sweepdir.Override) bool { return x.Key == o.Key })
-		switch {
-		case i < 0:
-			out = append(out, fmt.Sprintf("%s: %s", o.Key, o.Value))
-		case old.Asked[i].Value != o.Value:
-			out = append(out, fmt.Sprintf("%s: %s, now %s", o.Key, old.Asked[i].Value, o.Value))
-		}
-	}
-	if m, err := sweepdir.ReadManifest(filepath.Join(dir, old.Parts[0].Name)); err == nil {
-		out = append(out, runDifferences(m, first.Manifest)...)
-	}
-	if len(out) == 0 {
-		out = []string{fmt.Sprintf("the runs of its parts: hash %s, now %s", old.Hash, now.Hash)}
-	}
-	return atMost(out)
-}
-
-// settle writes the choices of a study, unless another process has written its own
-// before, and returns the study in dir: the second process follows the first.
-func settle(dir string, st sweepdir.Study) (sweepdir.Study, error) {
-	unlock, err := claim(dir, rundir.KindStudy, nil)
-	if err != nil {
-		return st, err
-	}
-	defer unlock()
-	old, err := sweepdir.ReadStudy(dir)
-	if err != nil {
-		return st, err
-	}
-	if slices.ContainsFunc(old.Parts, func(p sweepdir.Part) bool { return len(p.Set) > 0 }) {
-		return old, nil
-	}
-	return st, sweepdir.WriteStudy(dir, st)
+	return p.settle(dir)
 }

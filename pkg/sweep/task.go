@@ -41,7 +41,8 @@ func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir
 		return nil, config.Invalid(rundir.Explain(err))
 	}
 	if index < 0 || index >= len(m.Runs) {
-		return nil, fmt.Errorf("%w: %s: there is no run %d (the sweep has runs 0 to %d)", config.ErrConfig, dir, index, len(m.Runs)-1)
+		return nil, fmt.Errorf("%w: %s: there is no run %d (the sweep has runs 0 to %d)",
+			config.ErrConfig, dir, index, len(m.Runs)-1)
 	}
 	e := m.Runs[index]
 	if e.Config == "" {
@@ -63,7 +64,8 @@ func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir
 		return nil, err
 	}
 	res, err := train.Run(ctx, cfg, train.Options{
-		Dir: path, Threads: opts.Threads, Now: opts.Now, Observer: opts.Observer, Meta: opts.Meta, Memory: opts.Memory,
+		Dir: path, Threads: opts.Threads, Now: opts.Now, Observer: opts.Observer,
+		Meta: opts.Meta, Memory: opts.Memory,
 	})
 	switch {
 	case isLocked(err):
