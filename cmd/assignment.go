@@ -61,6 +61,7 @@ command again to do only what is missing.`,
 		Annotations: saves,
 	}
 	o.add(c, assignmentKeys, "4", "of the study (default results/assignment-<hash of its runs>")
+	c.Flags().Lookup("dry-run").Usage = "list the runs of all parts with a time estimate and write nothing"
 	c.Flags().StringVar(&values, "values", "",
 		"learning rates to sweep, as `floats` (default 1e-4,3e-4,1e-3,1e-2)")
 	c.Flags().BoolVar(&o.ask.PerArm, "lr-per-arm", false,
@@ -130,8 +131,8 @@ func reportAssignment(s *State, f *outFlags, dir string, analyses []*report.Anal
 		Files   []string            `json:"files"`
 		Results report.StudyResults `json:"results"`
 	}{dir, append(files, own...), results}
-	if err := showStudy(s, f.json, st, analyses, what); err != nil || f.json {
-		return err
+	if !f.quiet && !f.json {
+		wrote(s, own...) // the files of the parts are in their own folders
 	}
-	return wrote(s, own, f.quiet) // the files of the parts are in their own folders
+	return showStudy(s, f.json, st, analyses, what)
 }

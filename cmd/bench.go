@@ -104,14 +104,9 @@ func runBenchStep(ctx context.Context, s *State, o *benchStepOptions) error {
 		rows = append(rows, row{"device", fmt.Sprintf("%8.1f MiB", float64(r.DeviceBytes)/(1<<20)),
 			fmt.Sprintf("in use, %d allocations from the driver while measuring; %s", r.DeviceRequests, r.Device)})
 	}
-	_, err = textutil.Fprintf(s.Out, "%d parameters, %d threads, %d steps\n", r.Params, r.Threads, o.Steps)
-	if err != nil {
-		return err
-	}
+	textutil.Fprintf(s.Out, "%d parameters, %d threads, %d steps\n", r.Params, r.Threads, o.Steps)
 	for _, row := range rows {
-		if _, err := textutil.Fprintf(s.Out, "%-8s %-17s %s\n", row.name, row.value, row.note); err != nil {
-			return err
-		}
+		textutil.Fprintf(s.Out, "%-8s %-17s %s\n", row.name, row.value, row.note)
 	}
 	return nil
 }
@@ -151,10 +146,7 @@ func runBenchKernels(ctx context.Context, s *State, o *benchKernelsOptions) erro
 	if o.json {
 		return printJSON(s.Out, k)
 	}
-	if _, err := textutil.Fprintf(s.Out, "kernel %s, one thread; peak %.1f GFLOP/s, fastest matmul %.1f\n",
-		k.Path, k.Peak, k.Best); err != nil {
-		return err
-	}
+	textutil.Fprintf(s.Out, "kernel %s, one thread; peak %.1f GFLOP/s, fastest matmul %.1f\n", k.Path, k.Peak, k.Best)
 	for _, r := range k.Rows {
 		value := fmt.Sprintf("%9.2f ns/unit", r.NsPerUnit)
 		if r.GFLOPS > 0 {
@@ -163,17 +155,15 @@ func runBenchKernels(ctx context.Context, s *State, o *benchKernelsOptions) erro
 				value += fmt.Sprintf("  %3.0f %%", 100*r.Share)
 			}
 		}
-		if _, err := textutil.Fprintf(s.Out, "%-29s %-48s %s\n", r.Kernel, r.Shape, value); err != nil {
-			return err
-		}
+		textutil.Fprintf(s.Out, "%-29s %-48s %s\n", r.Kernel, r.Shape, value)
 	}
 	return nil
 }
 
 // Files of `grpo bench scaling`.
 const (
-	scalingTable = "scaling.md"
-	scalingPlot  = "scaling.png"
+	scalingFile = "scaling.md"
+	scalingPlot = "scaling.png"
 )
 
 // benchScalingOptions are the inputs of `grpo bench scaling`.
@@ -189,7 +179,7 @@ func newBenchScaling(s *State) *cobra.Command {
 		Use:   "scaling",
 		Short: "Measure how the time of a step grows with each size and with threads",
 		Long: `Scaling measures the step that the flags describe, varying one size at a time, and
-prints a table. --out also writes the table and a figure (` + scalingTable + `, ` + scalingPlot + `).
+prints a table. --out also writes the table and a figure (` + scalingFile + `, ` + scalingPlot + `).
 It takes a minute or two.`,
 		Example: `  grpo bench scaling --threads 1
   grpo bench scaling --threads 1 --out docs/performance`,
@@ -214,12 +204,9 @@ func runBenchScaling(ctx context.Context, s *State, o *benchScalingOptions) erro
 	if err != nil {
 		return err
 	}
-	var table bytes.Buffer
-	if err := writeScaling(&table, series); err != nil {
-		return err
-	}
+	table := scalingTable(series)
 	if o.out != "" {
-		if err := rundir.WriteFileAtomic(filepath.Join(o.out, scalingTable), table.Bytes()); err != nil {
+		if err := rundir.WriteFileAtomic(filepath.Join(o.out, scalingFile), table); err != nil {
 			return err
 		}
 		path := filepath.Join(o.out, scalingPlot)
@@ -231,15 +218,14 @@ func runBenchScaling(ctx context.Context, s *State, o *benchScalingOptions) erro
 	if o.json {
 		return printJSON(s.Out, series)
 	}
-	_, err = table.WriteTo(s.Out)
+	_, err = s.Out.Write(table)
 	return err
 }
 
-func writeScaling(w io.Writer, series []bench.Series) error {
+func scalingTable(series []bench.Series) []byte {
+	w := &bytes.Buffer{}
 	for _, s := range series {
-		if _, err := textutil.Fprintf(w, "**%s** (expected: %s", s.Name, s.Expect); err != nil {
-			return err
-		}
+		textutil.Fprintf(w, "**%s** (expected: %s", s.Name, s.Expect)
 		if !math.IsNaN(s.FitUpdate) && !s.Threads {
 			textutil.Fprintf(w, "; fitted to the last %d: rollout to the power of %.2f, update %.2f",
 				len(s.Points)-len(s.Points)/2, s.FitRollout, s.FitUpdate)
@@ -247,15 +233,13 @@ func writeScaling(w io.Writer, series []bench.Series) error {
 		textutil.Fprintf(w, ")\n\n| %s | tokens | rollout, ms | update, ms | step, ms | tokens/s | "+
 			"update, GFLOP/s executed |\n| ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n", s.Unit)
 		for _, p := range s.Points {
-			if _, err := textutil.Fprintf(w, "| %d | %d | %.2f | %.2f | %.2f | %.0f | %.1f |\n",
+			textutil.Fprintf(w, "| %d | %d | %.2f | %.2f | %.2f | %.0f | %.1f |\n",
 				p.Value, p.Tokens, 1000*p.RolloutS, 1000*p.UpdateS, 1000*p.StepS(),
-				float64(p.Tokens)/p.StepS(), p.GFLOPS); err != nil {
-				return err
-			}
+				float64(p.Tokens)/p.StepS(), p.GFLOPS)
 		}
 		fmt.Fprintln(w)
 	}
-	return nil
+	return w.Bytes()
 }
 
 // scalingFigure has a panel for each series, on logarithmic axes, with a line of

@@ -180,10 +180,8 @@ func runEval(_ context.Context, s *State, o *evalOptions) error {
 	textutil.Fprintf(out, "majority-answer baseline: %.4f (always answering %s)\n",
 		e.MajorityBaseline, e.MajorityAnswer)
 	for _, x := range samples {
-		if _, err := textutil.Fprintf(out, "\n%s (%s, gold %s, reward %g)\n  %s\n",
-			x.Problem, x.Decoding, x.Gold, x.AnswerReward, textutil.Lines(x.Prompt+x.Completion)); err != nil {
-			return err
-		}
+		textutil.Fprintf(out, "\n%s (%s, gold %s, reward %g)\n  %s\n",
+			x.Problem, x.Decoding, x.Gold, x.AnswerReward, textutil.Lines(x.Prompt+x.Completion))
 	}
 	return nil
 }

@@ -309,15 +309,9 @@ func printJSON(w io.Writer, v any) error {
 // newTable returns a writer that aligns columns separated by tabs.
 func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 
-// wrote names the files written, unless quiet.
-func wrote(s *State, paths []string, quiet bool) error {
+// wrote names the files written.
+func wrote(s *State, paths ...string) {
 	for _, p := range paths {
-		if quiet {
-			break
-		}
-		if _, err := textutil.Fprintf(s.Err, "wrote %s\n", filepath.ToSlash(p)); err != nil {
-			return err
-		}
+		textutil.Fprintf(s.Err, "wrote %s\n", filepath.ToSlash(p))
 	}
-	return nil
 }

@@ -22,7 +22,6 @@ type progress struct {
 	started time.Time
 	first   int // step after which this process started
 	steps   int
-	last    rundir.Metrics
 }
 
 // newProgress returns an observer; with quiet it shows nothing.
@@ -67,7 +66,6 @@ func (p *progress) Begin(resumedAt, steps int) {
 
 // Step implements train.Observer.
 func (p *progress) Step(m rundir.Metrics) {
-	p.last = m
 	if p.bar != nil {
 		p.bar.Describe(fmt.Sprintf("train reward %.3f", m.Reward.Mean))
 		_ = p.bar.Set(m.Step)

@@ -141,7 +141,8 @@ func reportRuns(s *State, o *reportOptions) error {
 	if _, err := table.WriteTo(s.Out); err != nil {
 		return err
 	}
-	return wrote(s, append(figures, path), false)
+	wrote(s, append(figures, path)...)
+	return nil
 }
 
 // reportSweep writes the files of a sweep's report and prints table and verdict.
@@ -153,10 +154,8 @@ func reportSweep(s *State, o *reportOptions, sw *sweepdir.Sweep) error {
 	if err != nil {
 		return err
 	}
-	if err := showSweep(s, o.json, a, a.Results()); err != nil {
-		return err
-	}
-	return wrote(s, paths, false)
+	wrote(s, paths...)
+	return showSweep(s, o.json, a, a.Results())
 }
 
 // showSweep prints the summary of a sweep, or what as JSON.
@@ -204,10 +203,8 @@ func reportStudy(s *State, o *reportOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := showStudy(s, o.json, study, parts, results); err != nil {
-		return err
-	}
-	return wrote(s, append(all, paths...), false)
+	wrote(s, append(all, paths...)...)
+	return showStudy(s, o.json, study, parts, results)
 }
 
 // writeStudy writes a study's report over those of its parts.

@@ -116,8 +116,8 @@ func Run(ctx context.Context, s *State) int {
 	return exitCode(err)
 }
 
-// outWriter keeps the first error of writing: cobra does not report those of help
-// and version.
+// outWriter keeps the first error of writing, which [Run] reports: cobra does not
+// report those of help and version, and commands need not check each line.
 type outWriter struct {
 	w   io.Writer
 	err error

@@ -21,15 +21,13 @@ import (
 	"grpo/pkg/train"
 )
 
-// State is everything of the process that a command touches. Tests bring their
-// own.
+// State is the part of the process that commands use. Tests have their own.
 //
-// Manners of the terminal: standard output carries results, and nothing else,
-// so that it can be piped; standard error carries progress and logs. Where
-// standard error is no terminal, or NO_COLOR is set, nothing is redrawn and
-// nothing is coloured: a line now and then says how far the work is. An error
-// is one line with the program's name, no capital at the start and no full stop
-// at the end; it says what was tried, on what, why it failed and how to fix it.
+// Standard output carries only results, so that it can be piped; standard error
+// carries progress and logs. If standard error is not a terminal, or NO_COLOR is
+// set, nothing is redrawn or coloured: lines report the progress. An error is one
+// line with the program's name, without a capital at the start or a full stop at the
+// end; it says what was attempted, on what, why it failed and how to fix it.
 type State struct {
 	Args []string
 	Env  []string

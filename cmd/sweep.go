@@ -269,7 +269,10 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 		Files    []string         `json:"files"`
 		Analysis *report.Analysis `json:"analysis"`
 	}{dir, files, analysis}
-	return errors.Join(err, showSweep(s, o.out.json, analysis, what), wrote(s, files, o.out.quiet || o.out.json))
+	if !o.out.quiet && !o.out.json {
+		wrote(s, files...)
+	}
+	return errors.Join(err, showSweep(s, o.out.json, analysis, what))
 }
 
 // prepareSweep writes the sweep's folder without its runs and says how to train

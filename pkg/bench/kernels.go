@@ -1,5 +1,5 @@
 // Package bench measures the speed of the arithmetic, kernel by kernel and
-// shape by shape, beside what a core can do at most.
+// shape by shape, next to the peak of a core.
 package bench
 
 import (

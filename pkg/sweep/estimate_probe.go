@@ -100,32 +100,34 @@ type prober struct {
 	steps     []rundir.Metrics
 }
 
-// Begin implements train.Observer.
-func (p *prober) Begin(int, int) {
+// record calls f with the time.
+func (p *prober) record(f func(now time.Time)) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	p.opened = p.now()
+	f(p.now())
 }
+
+// Begin implements train.Observer.
+func (p *prober) Begin(int, int) { p.record(func(now time.Time) { p.opened = now }) }
 
 // Eval implements train.Observer.
 func (p *prober) Eval(rundir.Eval) {
-	p.lock.Lock()
-	defer p.lock.Unlock()
-	if p.evaluated.IsZero() {
-		p.evaluated = p.now()
-		p.stepped = p.evaluated
-	}
+	p.record(func(now time.Time) {
+		if p.evaluated.IsZero() {
+			p.evaluated, p.stepped = now, now
+		}
+	})
 }
 
 // Step implements train.Observer.
 func (p *prober) Step(m rundir.Metrics) {
-	p.lock.Lock()
-	defer p.lock.Unlock()
-	p.steps = append(p.steps, m)
-	p.stepped = p.now()
-	if n := len(p.steps); n > probeSteps && (p.stepped.Sub(p.evaluated) >= probeTime || n >= maxProbeSteps) {
-		p.stop()
-	}
+	p.record(func(now time.Time) {
+		p.steps = append(p.steps, m)
+		p.stepped = now
+		if n := len(p.steps); n > probeSteps && (now.Sub(p.evaluated) >= probeTime || n >= maxProbeSteps) {
+			p.stop()
+		}
+	})
 }
 
 // Note implements train.Observer.

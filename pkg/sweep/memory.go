@@ -10,43 +10,34 @@ import (
 	"grpo/pkg/train"
 )
 
-// memories estimates the memory of runs, once for each arm: its runs differ in
-// their seed alone, which needs no memory. Problems that arms share are loaded
-// once.
-type memories struct {
-	threads  int
-	problems map[config.Data]*train.Problems // nil: they can't be read
-	arms     map[int]*train.Memory           // nil: there is no estimate
-}
-
-func newMemories(threads int) memories {
-	return memories{threads, map[config.Data]*train.Problems{}, map[int]*train.Memory{}}
-}
-
-// of returns the estimate of a run, or nil: its configuration or its problems
-// can't be read, which the run itself reports.
-func (m memories) of(e sweepdir.Entry) *train.Memory {
-	if need, known := m.arms[e.Arm]; known {
-		return need
-	}
-	m.arms[e.Arm] = nil
-	cfg, err := frozen(e)
-	if err != nil {
-		return nil
-	}
-	if _, known := m.problems[cfg.Data]; !known {
-		if p, err := train.LoadProblems(cfg.Data); err == nil {
-			m.problems[cfg.Data] = p
-		} else {
-			m.problems[cfg.Data] = nil
+// memories returns a function that estimates the memory of a run, or returns nil if
+// its configuration or its problems can't be read, which the run itself reports. The
+// runs of an arm differ in their seed alone, which needs no memory: each arm is
+// estimated once, and problems that arms share are loaded once.
+func memories(threads int) func(sweepdir.Entry) *train.Memory {
+	problems, arms := map[config.Data]*train.Problems{}, map[int]*train.Memory{}
+	return func(e sweepdir.Entry) *train.Memory {
+		if need, known := arms[e.Arm]; known {
+			return need
 		}
-	}
-	if p := m.problems[cfg.Data]; p != nil {
-		if need, err := train.MemoryOf(cfg, p, m.threads); err == nil {
-			m.arms[e.Arm] = &need
+		arms[e.Arm] = nil
+		cfg, err := frozen(e)
+		if err != nil {
+			return nil
 		}
+		p, known := problems[cfg.Data]
+		if !known {
+			p, _ = train.LoadProblems(cfg.Data)
+			problems[cfg.Data] = p
+		}
+		if p == nil {
+			return nil
+		}
+		if need, err := train.MemoryOf(cfg, p, threads); err == nil {
+			arms[e.Arm] = &need
+		}
+		return arms[e.Arm]
 	}
-	return m.arms[e.Arm]
 }
 
 // checkMemory refuses a sweep with an unfinished run that does not fit into the
@@ -55,9 +46,9 @@ func checkMemory(dir string, m sweepdir.Manifest, available int64) error {
 	if available <= 0 {
 		return nil
 	}
-	known := newMemories(1)
+	of := memories(1)
 	for _, e := range m.Runs {
-		need := known.of(e)
+		need := of(e)
 		if need == nil {
 			continue
 		}
@@ -74,13 +65,13 @@ func (r *runner) limitSlots() {
 	if r.opts.Memory <= 0 || r.slots < 2 {
 		return
 	}
-	known := newMemories(r.threads())
+	of := memories(r.threads())
 	var needs []float64
 	for _, j := range r.jobs {
 		if j.phase != waiting {
 			continue
 		}
-		if need := known.of(j.entry); need != nil {
+		if need := of(j.entry); need != nil {
 			needs = append(needs, need.Total())
 		}
 	}

@@ -14,10 +14,6 @@ import (
 // Names: which key is meant, how a value is written in the name of an arm, and
 // which characters a folder's name may have.
 
-// shortNames are the keys that arms and folders call by another name than the
-// last part of their path.
-var shortNames = map[string]string{"train.learning_rate": "lr"}
-
 // labels are those of keys whose names don't read well.
 var labels = map[string]string{
 	"train.n_grpo_steps":         "GRPO steps",
@@ -50,7 +46,7 @@ func findKey(name string) (config.Key, error) {
 	for _, is := range []func(config.Key) bool{
 		func(k config.Key) bool { return k.Path == name },
 		func(k config.Key) bool {
-			return k.Alias != "" && (k.Alias == name || replaceLast(k.Path, k.Alias) == name)
+			return k.Alias != "" && (k.Alias == name || strings.TrimSuffix(k.Path, lastPart(k.Path))+k.Alias == name)
 		},
 		func(k config.Key) bool { return lastPart(k.Path) == name },
 	} {
@@ -62,17 +58,12 @@ func findKey(name string) (config.Key, error) {
 	return config.Key{}, fmt.Errorf("unknown key %q", name)
 }
 
-// replaceLast replaces the last part of a path.
-func replaceLast(path, name string) string {
-	return path[:strings.LastIndexByte(path, '.')+1] + name
-}
-
 func lastPart(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
 
-// shortName is what arms and folders call a key.
+// shortName is the name of a key in the names of arms and folders.
 func shortName(path string) string {
-	if s, ok := shortNames[path]; ok {
-		return s
+	if path == RateKey {
+		return "lr"
 	}
 	return lastPart(path)
 }

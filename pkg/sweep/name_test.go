@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -40,11 +41,10 @@ func TestFindKey(t *testing.T) {
 
 func TestShortLabels(t *testing.T) {
 	keys := config.Keys()
-	for _, table := range []map[string]string{shortNames, labels} {
-		for path := range table {
-			if !slices.ContainsFunc(keys, func(k config.Key) bool { return k.Path == path }) {
-				t.Errorf("%s is no key", path)
-			}
+	paths := append(slices.Collect(maps.Keys(labels)), RateKey)
+	for _, path := range paths {
+		if !slices.ContainsFunc(keys, func(k config.Key) bool { return k.Path == path }) {
+			t.Errorf("%s is no key", path)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -250,34 +249,33 @@ func sameSet[T cmp.Ordered](a, b []T) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// runDifferences compares the runs of the same arm and seed. A change of all of
-// them is listed once, a change of some with the arms' names.
+// runDifferences compares the runs of the same arm and seed. A difference of all
+// arms is listed once, others with the arms' names.
 func runDifferences(old, now sweepdir.Manifest) []string {
-	name := func(m sweepdir.Manifest, e sweepdir.Entry) string { return fmt.Sprint(e.Seed, m.Arms[e.Arm].Name) }
-	before := map[string]sweepdir.Entry{}
-	for _, e := range old.Runs {
-		before[name(old, e)] = e
-	}
-	common := 0
-	var lines []string // in the order of their first appearance
-	count, arms := map[string]int{}, map[string]map[string]bool{}
+	var lines []string            // in the order of their first appearance
+	arms := map[string][]string{} // that have the difference
+	common := map[string]bool{}   // arms of both
 	for _, e := range now.Runs {
-		o, ok := before[name(now, e)]
-		if !ok {
+		arm := now.Arms[e.Arm].Name
+		i := slices.IndexFunc(old.Runs, func(o sweepdir.Entry) bool {
+			return o.Seed == e.Seed && old.Arms[o.Arm].Name == arm
+		})
+		if i < 0 {
 			continue
 		}
-		common++
-		for _, line := range entryDifferences(o, e) {
-			if count[line]++; count[line] == 1 {
+		common[arm] = true
+		for _, line := range entryDifferences(old.Runs[i], e) {
+			if arms[line] == nil {
 				lines = append(lines, line)
-				arms[line] = map[string]bool{}
 			}
-			arms[line][now.Arms[e.Arm].Name] = true
+			if !slices.Contains(arms[line], arm) {
+				arms[line] = append(arms[line], arm)
+			}
 		}
 	}
 	for i, line := range lines {
-		if count[line] < common {
-			lines[i] = "arm " + strings.Join(slices.Sorted(maps.Keys(arms[line])), ", ") + ": " + line
+		if len(arms[line]) < len(common) {
+			lines[i] = "arm " + strings.Join(slices.Sorted(slices.Values(arms[line])), ", ") + ": " + line
 		}
 	}
 	return lines

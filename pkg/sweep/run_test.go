@@ -116,7 +116,7 @@ func TestRunTriesAgain(t *testing.T) {
 		{"killed once", []act{dies(2, true), completes(4)}, "started, died, started, ended", ""},
 		{"killed without a checkpoint", []act{dies(2, false), dies(2, false), dies(2, false)},
 			"started, died, started, died, started, died, gave up", "3 processes in a row died without a new checkpoint; the last: it was killed"},
-		{"a checkpoint gives new patience", []act{dies(1, false), dies(1, true), dies(1, false), dies(1, false), completes(4)},
+		{"a checkpoint resets the count of deaths", []act{dies(1, false), dies(1, true), dies(1, false), dies(1, false), completes(4)},
 			"started, died, started, died, started, died, started, died, gave up", "3 processes in a row"},
 		{"every process gets on", []act{dies(1, true), dies(1, true), dies(1, true), dies(1, true), dies(1, true), completes(9)},
 			"started, died, started, died, started, died, started, died, started, died, started, ended", ""},
