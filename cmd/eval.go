@@ -167,7 +167,8 @@ func runEval(_ context.Context, s *State, o *evalOptions) error {
 	row := func(name string, c rundir.Counts) {
 		lo, hi := stats.Wilson(c.CorrectNum, c.N, 0.95)
 		textutil.Fprintf(w, "%s\t%s\t%.4f\t[%.4f, %.4f]\t%d\t%d\t%d\t%d\t%d\t%.1f\n",
-			e.Split, name, c.AnswerReward, lo, hi, c.CorrectNum, c.ErrorNum, c.FormattedRight, c.FormattedWrong, c.Unformatted, c.Length)
+			e.Split, name, c.AnswerReward, lo, hi, c.CorrectNum, c.ErrorNum,
+			c.FormattedRight, c.FormattedWrong, c.Unformatted, c.Length)
 	}
 	row("sampled", e.Sampled)
 	if e.Greedy != nil {

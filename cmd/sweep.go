@@ -289,6 +289,7 @@ func prepareSweep(s *State, o *sweepOptions, l *sweep.Located) error {
 		}{l.Dir, n})
 	}
 	_, err := textutil.Fprintf(s.Out,
-		"prepared %s in %s; for each N from 0 to %d: grpo task --sweep %s --index N\n", textutil.Count(n, "run"), l.Dir, n-1, textutil.CommandLine([]string{l.Dir}))
+		"prepared %s in %s; for each N from 0 to %d: grpo task --sweep %s --index N\n",
+		textutil.Count(n, "run"), l.Dir, n-1, textutil.CommandLine([]string{l.Dir}))
 	return err
 }

@@ -46,7 +46,7 @@ func newTableTest(t *testing.T, redraw bool) *tableTest {
 // event reports an event of run i after a pause.
 func (x *tableTest) event(after time.Duration, i int, e sweep.Event) {
 	x.clock = x.clock.Add(after)
-	e.Entry, e.Arm, e.Time = x.m.Runs[i], x.m.Arms[x.m.Runs[i].Arm], x.clock
+	e.Entry = x.m.Runs[i]
 	x.table.Event(e)
 }
 

@@ -103,8 +103,9 @@ func classOf(c config.Config) class {
 	a := c.Algorithm
 	out := class{model: c.Model, rollout: c.Rollout}
 	out.rollout.SamplingTemperature = 0
-	out.others = fmt.Sprintf("%q %q %q %d %v", c.Data.Source, c.Data.PromptTemplate, a.Type,
-		c.Train.GradientAccumulationSteps, []bool{a.Beta > 0, a.Teacher != "", a.Baseline == "greedy", a.DynamicSampling, a.SkipFlatGroups})
+	policies := []bool{a.Beta > 0, a.Teacher != "", a.Baseline == "greedy"}
+	out.others = fmt.Sprintf("%q %q %q %d %v %v %v", c.Data.Source, c.Data.PromptTemplate, a.Type,
+		c.Train.GradientAccumulationSteps, policies, a.DynamicSampling, a.SkipFlatGroups)
 	if a.Type == "ppo" { // epochs of the critic are not those of the policy: PPO is measured as it is
 		out.others += fmt.Sprint(c.Train.EpochsPerRolloutBatch, a.ValueEpochs)
 	}

@@ -84,6 +84,8 @@ func (a plannedArm) sets(key string) bool {
 
 func planError(problems ...string) error { return configError("plan sweep", problems...) }
 
+func planErrorf(format string, args ...any) error { return planError(fmt.Sprintf(format, args...)) }
+
 // expand makes axes, arms and seeds of the request.
 func (p *planner) expand() error {
 	p.seeds = p.opts.Seeds
@@ -104,7 +106,7 @@ func (p *planner) expand() error {
 			return planError(err.Error())
 		}
 		if slices.ContainsFunc(p.axes, func(b sweepdir.Axis) bool { return b.Key == resolved.Key }) {
-			return planError(fmt.Sprintf("two axes are of the key %s", resolved.Key))
+			return planErrorf("two axes are of the key %s", resolved.Key)
 		}
 		p.axes = append(p.axes, resolved)
 		if runs *= len(resolved.Values); runs > maxRuns {
@@ -115,7 +117,7 @@ func (p *planner) expand() error {
 	case len(p.req.Arms) == 0 && len(p.axes) == 0:
 		return planError("there are neither arms nor axes: there is nothing to compare")
 	case runs > maxRuns:
-		return planError(fmt.Sprintf("%d runs or more: a sweep has at most %d", runs, maxRuns))
+		return planErrorf("%d runs or more: a sweep has at most %d", runs, maxRuns)
 	}
 	if err := p.named(); err != nil {
 		return err
@@ -135,17 +137,17 @@ func (p *planner) named() error {
 			where := place(s.From) + "arm " + words.Quote(a.Name)
 			switch {
 			case err != nil:
-				return planError(fmt.Sprintf("%s: %v", where, err))
+				return planErrorf("%s: %v", where, err)
 			case arm.sets(k.Path):
-				return planError(fmt.Sprintf("%s: the key %s is set twice", where, k.Path))
+				return planErrorf("%s: the key %s is set twice", where, k.Path)
 			case slices.ContainsFunc(p.axes, isAxis):
-				return planError(fmt.Sprintf("%s sets %s, which is an axis", where, k.Path))
+				return planErrorf("%s sets %s, which is an axis", where, k.Path)
 			}
 			arm.Set = append(arm.Set, sweepdir.Override{Key: k.Path, Value: canonical(k, s.Value)})
 			arm.from = append(arm.from, s.From)
 		}
 		if slices.ContainsFunc(p.arms, func(b plannedArm) bool { return b.Name == a.Name }) {
-			return planError(fmt.Sprintf("two arms are named %s", words.Quote(a.Name)))
+			return planErrorf("two arms are named %s", words.Quote(a.Name))
 		}
 		p.arms = append(p.arms, arm)
 	}

@@ -30,11 +30,11 @@ func (p *planner) evaluateAlike() error {
 		for _, d := range config.Diff(p.configs[0], c) {
 			key, values, _ := strings.Cut(d, ": ")
 			if ofEvaluation(key) {
-				return planError(fmt.Sprintf("the arms %s and %s differ in %s (%s): "+
-					"arms are compared by their evaluations, which must be the same for all (set it with --set, or in the file's set, for all arms; "+
-					"the settings of the rollouts are in the section rollout)",
+				return planErrorf("the arms %s and %s differ in %s (%s): "+
+					"arms are compared by their evaluations, which must be the same for all "+
+					"(set it with --set, or in the file's set, for all arms; the settings of the rollouts are in the section rollout)",
 					words.Quote(p.arms[0].Name), words.Quote(p.arms[i+1].Name), key,
-					strings.Replace(values, ", now ", " and ", 1)))
+					strings.Replace(values, ", now ", " and ", 1))
 			}
 		}
 	}
@@ -75,14 +75,14 @@ func (p *planner) checkArms() error {
 		names = append(names, a.Name)
 		h := config.Hash(config.Experiment(p.configs[i]))
 		if j, ok := seen[h]; ok {
-			return planError(fmt.Sprintf("the arms %s and %s come to the same configuration: %s",
-				words.Quote(p.arms[j].Name), words.Quote(a.Name), whyAlike(p.configs[j], p.configs[i])))
+			return planErrorf("the arms %s and %s come to the same configuration: %s",
+				words.Quote(p.arms[j].Name), words.Quote(a.Name), whyAlike(p.configs[j], p.configs[i]))
 		}
 		seen[h] = i
 	}
 	if ref := p.req.Reference; ref != "" && !slices.Contains(names, ref) {
-		return planError(fmt.Sprintf("reference: there is no arm %s%s; there are %s",
-			words.Quote(ref), words.DidYouMean(ref, names), strings.Join(names, ", ")))
+		return planErrorf("reference: there is no arm %s%s; there are %s",
+			words.Quote(ref), words.DidYouMean(ref, names), strings.Join(names, ", "))
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (p *planner) checkBestOver() error {
 	i := slices.IndexFunc(p.axes, func(a sweepdir.Axis) bool { return a.Key == k.Path })
 	switch {
 	case i < 0:
-		return planError(fmt.Sprintf("best_over: %s is no axis of this sweep", k.Path))
+		return planErrorf("best_over: %s is no axis of this sweep", k.Path)
 	case len(p.arms) == len(p.axes[i].Values):
 		return planError("best_over: all arms are points of the axis " + k.Path +
 			": nothing is left to compare (remove best_over)")
@@ -195,7 +195,7 @@ func (p *planner) fixed(varied []string) ([]sweepdir.Override, error) {
 		}
 		for _, a := range p.arms {
 			if a.sets(k.Path) {
-				return nil, planError(fmt.Sprintf("fixed: %s is not fixed: arm %q sets it", k.Path, a.Name))
+				return nil, planErrorf("fixed: %s is not fixed: arm %q sets it", k.Path, a.Name)
 			}
 		}
 		again := slices.ContainsFunc(out, func(o sweepdir.Override) bool { return o.Key == k.Path })

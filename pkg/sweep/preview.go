@@ -13,7 +13,7 @@ import (
 // StateCopy is the state of a missing run that would be copied, not trained.
 const StateCopy = "copy"
 
-// PreviewRun is a run of a sweep that has not been started.
+// PreviewRun is a run as the preview shows it.
 type PreviewRun struct {
 	Index int                 `json:"index"`
 	Arm   string              `json:"arm"`

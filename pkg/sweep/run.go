@@ -258,7 +258,7 @@ func (r *runner) name(j *job) string {
 // emit completes an event and reports it; one with an error gets the end of the
 // run's log.
 func (r *runner) emit(e Event, j *job) {
-	e.Entry, e.Arm, e.Time, e.Attempt = j.entry, r.arms[j.entry.Arm], r.opts.Now(), j.attempts
+	e.Entry, e.Attempt = j.entry, j.attempts
 	if e.Err != nil && j.attempts > 0 {
 		e.LogTail, e.LogPath = logTail(j.path, j.logFrom)
 	}

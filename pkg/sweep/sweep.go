@@ -38,8 +38,6 @@ const (
 type Event struct {
 	Kind    EventKind
 	Entry   sweepdir.Entry
-	Arm     sweepdir.Arm
-	Time    time.Time
 	State   sweepdir.RunState // as read from the folder
 	Attempt int
 	Err     error  // of Died, GaveUp and Hung
