@@ -82,7 +82,13 @@ func (a plannedArm) sets(key string) bool {
 	return slices.ContainsFunc(a.Set, func(o sweepdir.Override) bool { return o.Key == key })
 }
 
-func planError(problems ...string) error { return configError("plan sweep", problems...) }
+// planError is nil if there is no problem.
+func planError(problems ...string) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return configError("plan sweep", problems...)
+}
 
 func planErrorf(format string, args ...any) error { return planError(fmt.Sprintf(format, args...)) }
 
@@ -236,10 +242,7 @@ func (p *planner) checkUser() error {
 		}
 		set[k.Path] = true
 	}
-	if len(problems) > 0 {
-		return planError(problems...)
-	}
-	return nil
+	return planError(problems...)
 }
 
 // load resolves a configuration with the settings of an arm on top.
@@ -281,8 +284,5 @@ func (p *planner) resolveArms() error {
 	if len(problems) > maxProblems {
 		problems = append(problems[:maxProblems], "further problems are not listed")
 	}
-	if len(problems) > 0 {
-		return planError(problems...)
-	}
-	return nil
+	return planError(problems...)
 }

@@ -61,10 +61,7 @@ func (p *planner) checkEffect() error {
 			}
 		}
 	}
-	if len(problems) > 0 {
-		return planError(problems...)
-	}
-	return nil
+	return planError(problems...)
 }
 
 // checkArms refuses arms that are the same, and an unknown reference.
@@ -118,8 +115,8 @@ func (p *planner) checkBestOver() error {
 	case i < 0:
 		return planErrorf("best_over: %s is no axis of this sweep", k.Path)
 	case len(p.arms) == len(p.axes[i].Values):
-		return planError("best_over: all arms are points of the axis " + k.Path +
-			": nothing is left to compare (remove best_over)")
+		return planErrorf("best_over: all arms are points of the axis %s: nothing is left to compare "+
+			"(remove best_over)", k.Path)
 	}
 	p.bestOver = k.Path
 	return nil
