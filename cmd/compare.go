@@ -3,6 +3,7 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -81,15 +82,19 @@ func runCompare(o *compareOptions) error {
 		rows = rows[:o.top]
 	}
 	w := o.state.Out
+	table := report.CompareTable(rows)
+	text := table.String
 	switch {
-	case o.csv:
-		return report.WriteCompareCSV(w, rows)
 	case o.json:
 		return printJSON(w, rows)
+	case o.csv:
+		_, err := w.Write(report.CompareCSV(rows))
+		return err
 	case o.md:
-		return report.WriteCompareMarkdown(w, rows)
+		text = table.Markdown
 	}
-	return report.WriteCompareText(w, rows)
+	_, err = io.WriteString(w, text())
+	return err
 }
 
 // wrapped joins words with commas, in lines of at most width characters.

@@ -188,3 +188,85 @@ func SortRows(rows []CompareRow, by string) error {
 	})
 	return nil
 }
+
+// comparePrinted are the columns for people, after the folder.
+var comparePrinted = []armColumn{
+	armName, armSeeds,
+	metricColumn("final\n[95% interval]", analysis.FinalMetric, interval),
+	metricColumn("best", analysis.BestMetric, mean(3)),
+	metricColumn("greedy", analysis.GreedyMetric, mean(3)),
+	metricColumn("test", analysis.TestMetric, mean(3)),
+	metricColumn("`correct_num`", analysis.CorrectMetric, mean(1)),
+	metricColumn("`error_num`", analysis.ErrorMetric, mean(1)),
+	metricColumn("steps\nto 90%", analysis.StepsTo90Metric, mean(0)),
+	metricColumn("length", analysis.LengthMetric, mean(1)),
+	metricColumn("entropy", analysis.EntropyMetric, threeDigits),
+	metricColumn("gradient\nnorm", analysis.GradNormMetric, threeDigits),
+	metricColumn("seconds", analysis.WallMetric, mean(1)),
+	armStatus,
+}
+
+// CompareTable is the table of rows for people, with its notes.
+func CompareTable(rows []CompareRow) Table {
+	arms := make([]analysis.ArmResult, len(rows))
+	for i, r := range rows {
+		arms[i] = r.Row
+	}
+	t := armTable(comparePrinted, arms)
+	t.Columns = slices.Insert(t.Columns, 0, Column{Head: "folder", Text: true})
+	for i := range rows {
+		t.Rows[i].Cells = slices.Insert(t.Rows[i].Cells, 0, Cell{Text: compareColumns()[0].text(&rows[i])})
+	}
+	t.Notes = []string{compareNotes(rows)}
+	return t
+}
+
+// compareNote says what the numbers are.
+const compareNote = "Means over the finished seeds; interval: 95%, Student's t over seeds (a single run has none). Rows of different folders may differ in anything: only arms of one sweep are compared fairly."
+
+// compareNotes adds to the note what keeps these rows from being compared.
+func compareNotes(rows []CompareRow) string {
+	var runs []*rundir.Run
+	for _, r := range rows {
+		for _, s := range r.Row.Runs {
+			if s.Run != nil {
+				runs = append(runs, s.Run)
+			}
+		}
+	}
+	if all := analysis.Unique(runs, analysis.RunSettings); len(all) > 1 {
+		return compareNote + " These were evaluated with different settings (" + strings.Join(all, "; ") + "), so their rewards are not comparable."
+	}
+	return compareNote
+}
+
+// CompareCSV is a CSV file of every column of [CompareColumns], metrics as their
+// mean and the ends of the interval (NAME_lo, NAME_hi), with all their digits; an
+// empty cell is a metric that does not exist.
+func CompareCSV(rows []CompareRow) []byte {
+	var t Table
+	columns := compareColumns()
+	first := len(columns) - len(analysis.Metrics) // of the metrics
+	for k, c := range columns {
+		t.Columns = append(t.Columns, Column{Head: c.name})
+		if k >= first {
+			t.Columns = append(t.Columns, Column{Head: c.name + "_lo"}, Column{Head: c.name + "_hi"})
+		}
+	}
+	for i := range rows {
+		var cells []string
+		for k, c := range columns {
+			if c.number == nil {
+				cells = append(cells, c.text(&rows[i]))
+				continue
+			}
+			cells = append(cells, exact(c.number(&rows[i])))
+			if k >= first {
+				s := rows[i].Row.Of(analysis.Metrics[k-first])
+				cells = append(cells, exact(s.Lo), exact(s.Hi))
+			}
+		}
+		t.add(cells...)
+	}
+	return t.CSV()
+}

@@ -47,9 +47,8 @@ type htmlSweep struct {
 	Question, Headline      string
 	Lines, Caveats, Missing []string
 	Main, Other             []htmlFigure
-	Arms                    htmlTable
-	Comparisons, Others     htmlTable // differences in the final reward and in other figures
-	Runs                    htmlTable
+	Arms, Runs              *Table
+	Comparisons, Others     *Table // differences in the final reward and in other metrics
 }
 
 // htmlFigure is a figure within the page.
@@ -90,7 +89,7 @@ type htmlMade struct {
 type htmlMadePart struct {
 	Heading string
 	Fixed   []sweepdir.Override
-	Differs *htmlTable
+	Differs *Table
 }
 
 // htmlBase is a resolved configuration.
@@ -105,7 +104,7 @@ func WriteHTML(path string, a *Report, figures []plots.Drawing) error {
 	m := a.Sweep.Manifest
 	p := page{Title: titleOf(m), Lead: a.lead(), Sweep: newHTMLSweep(a, figures, "", filepath.Dir(path) == filepath.Clean(a.Sweep.Dir))}
 	p.Made = htmlMade{
-		Parts: []htmlMadePart{a.madePart("")}, Programs: programs(a.allRuns()),
+		Parts: []htmlMadePart{{Fixed: m.Fixed, Differs: a.settingsTable()}}, Programs: programs(a.allRuns()),
 		Command: commandLine(m.Argv),
 	}
 	if m.Base != "" {
@@ -149,10 +148,9 @@ func newHTMLSweep(a *Report, figures []plots.Drawing, folder string, runs bool) 
 	s := &htmlSweep{
 		Question: a.Verdict.Question, Headline: a.Verdict.Headline,
 		Lines: a.Verdict.Lines, Caveats: a.Verdict.Caveats, Missing: a.Verdict.Missing,
-		Arms: a.armsHTML(), Runs: a.runsHTML(folder, runs),
-		Comparisons: a.comparisonsHTML(func(metric string) bool { return metric == "final" }),
-		Others:      a.comparisonsHTML(func(metric string) bool { return metric != "final" }),
 	}
+	arms, all, finals, others := a.armsTable(), a.runsTable(folder, runs), a.comparisonsTable(true), a.comparisonsTable(false)
+	s.Arms, s.Runs, s.Comparisons, s.Others = &arms, &all, &finals, &others
 	for _, d := range figures {
 		f := htmlFigure{
 			Title: d.Title, Alt: d.Alt, Notes: d.Notes, File: d.File, Link: link(folder, d.File), Width: d.Width, Height: d.Height,

@@ -42,7 +42,7 @@ func newStudyPage(dpi int, st sweepdir.Study, parts []*Report) (page, error) {
 			h.Sweep = newHTMLSweep(a, figures, part.Name, false)
 			h.Sweep.Question = "" // the heading says it
 			h.Short = fmt.Sprintf("%d. %s", i+1, titleOf(a.Sweep.Manifest))
-			p.Made.Parts = append(p.Made.Parts, a.madePart(h.Short))
+			p.Made.Parts = append(p.Made.Parts, htmlMadePart{h.Short, a.Sweep.Manifest.Fixed, a.settingsTable()})
 			runs = append(runs, a.allRuns()...)
 			total, ended = total+a.Runs(), ended+a.Finished()
 			if base := a.Sweep.Manifest.Base; base != "" {

@@ -81,13 +81,9 @@ func WriteVerdict(w io.Writer, a *Report) error {
 // WriteSweepSummary writes what came of a sweep for a terminal: a table with an
 // arm a row, the levels to read it by, and the verdict.
 func WriteSweepSummary(w io.Writer, a *Report) error {
-	kept, rows := fill(terminalColumns, a.Arms)
-	columns := make([]column, len(kept))
-	for i, c := range kept {
-		columns[i] = column{head: c.head, right: !c.text}
-	}
+	table := armTable(terminalColumns, a.Arms)
 	var b strings.Builder
-	b.WriteString(textTable(columns, rows))
+	b.WriteString(table.String())
 	if levels := a.levelsText("base level"); len(levels) > 0 {
 		separator := ", "
 		if !stats.IsFinite(a.Base) || !stats.IsFinite(a.Majority) {
