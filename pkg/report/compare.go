@@ -22,15 +22,15 @@ import (
 type CompareRow struct {
 	Dir string             `json:"dir"` // the folder of the sweep or run
 	Row analysis.ArmResult `json:"row"`
-	// WallS is the row's: this table is not written beside the runs, so that it
-	// may hold times.
+	// WallS is the wall-clock time of the runs, which results.json leaves out so
+	// that the same runs give the same bytes.
 	WallS analysis.Summary `json:"wall_s"`
 }
 
-// CompareFolders reads folders of runs, sweeps and studies and returns a row
-// for each run and for each arm, in the order of the folders; a folder that is
-// named twice counts once. Nothing is tested: rows of different folders may
-// differ in anything. It is an error when a folder is none of the three.
+// CompareFolders reads folders of runs, sweeps and studies and returns a row for
+// each run and for each arm, in the order of the folders; a folder that is named
+// twice counts once. It makes no statistical test, because rows of different
+// folders may differ in anything. Any other folder is an error.
 func CompareFolders(dirs []string) ([]CompareRow, error) {
 	var out []CompareRow
 	for _, dir := range analysis.Distinct(dirs) {
@@ -57,7 +57,7 @@ func compareFolder(dir string) ([]CompareRow, error) {
 				return nil, err
 			}
 			if sw == nil {
-				continue // its turn has not come
+				continue // not started
 			}
 			rows, err := compareRows(sw.Dir, sw)
 			if err != nil {
@@ -92,7 +92,7 @@ func notAFolder(dir string, err error) error {
 		}
 		return serr
 	}
-	return fmt.Errorf("%s is the folder of no run, sweep or study: %w", dir, err)
+	return fmt.Errorf("%s is not the folder of a run, sweep or study: %w", dir, err)
 }
 
 // sweepOfOne is a run as a sweep of one arm and one seed.
@@ -123,15 +123,15 @@ func compareRows(dir string, sw *sweepdir.Sweep) ([]CompareRow, error) {
 	return out, nil
 }
 
-// compareColumn is a column by which rows are sorted and printed. number is
-// nil where the column is text.
+// compareColumn is a column by which rows are sorted and printed. number is nil
+// for a column of words.
 type compareColumn struct {
 	name   string
 	text   func(*CompareRow) string
 	number func(*CompareRow) float64
 }
 
-// compareColumns are all columns: what a row is, then its figures.
+// compareColumns are all columns: what a row is, then its metrics.
 func compareColumns() []compareColumn {
 	out := []compareColumn{
 		{name: "dir", text: func(r *CompareRow) string { return textutil.Printable(filepath.ToSlash(r.Dir), 0) }},
@@ -154,12 +154,11 @@ func CompareColumns() []string {
 	return out
 }
 
-// SortRows sorts rows by a column: numbers from the highest, texts from A; with
-// a "-" before the name the other way round. Rows without the figure come last
-// either way; equal rows stay in their order. It is an error when there is no
-// such column.
+// SortRows sorts rows by a column: numbers from the highest, words from A; a "-"
+// before the name reverses the order. Rows without the metric come last either
+// way; equal rows keep their order. An unknown column is an error.
 func SortRows(rows []CompareRow, by string) error {
-	name, turned := strings.CutPrefix(by, "-")
+	name, ascending := strings.CutPrefix(by, "-")
 	columns := compareColumns()
 	at := slices.IndexFunc(columns, func(c compareColumn) bool { return c.name == name })
 	if at < 0 {
@@ -181,7 +180,7 @@ func SortRows(rows []CompareRow, by string) error {
 				return 1
 			}
 		}
-		if turned {
+		if ascending {
 			return -order
 		}
 		return order

@@ -105,7 +105,7 @@ func TestCompareFoldersErrors(t *testing.T) {
 	}
 	for _, tt := range []struct{ name, dir, want string }{
 		{"not there", filepath.Join(empty, "nix"), "nix: no such file"},
-		{"empty", empty, "is the folder of no run, sweep or study"},
+		{"empty", empty, "is not the folder of a run, sweep or study"},
 		{"a broken manifest", broken, sweepdir.ManifestFile},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -97,9 +97,9 @@ type htmlBase struct{ Heading, Text string }
 
 // WriteHTML writes the report of a sweep to path in one atomic move: the
 // verdict first, then the figures, the tables, and last the command and the
-// configuration. figures are those of [DrawSweep]. The page needs nothing
-// outside itself; it has links to the figures' own files beside it and, where
-// it lies in the sweep's folder, to those of the runs.
+// configuration. figures are those of the sweep. The page needs nothing
+// outside itself; it links to the PNG files next to it and, if it is in the
+// sweep's folder, to the folders of the runs.
 func WriteHTML(path string, a *Report, figures []plots.Drawing) error {
 	m := a.Sweep.Manifest
 	p := page{Title: titleOf(m), Lead: a.lead(), Sweep: newHTMLSweep(a, figures, "", filepath.Dir(path) == filepath.Clean(a.Sweep.Dir))}

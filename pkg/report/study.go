@@ -17,16 +17,16 @@ import (
 // WriteStudy writes the report of several sweeps into dir, the study's folder:
 // results.md and report.html with the questions in order, each with its
 // verdict, main figures and table; results.json and results.csv with all parts.
-// parts are the analyses in the order of st.Parts, nil for a part that has not
-// begun. Each part's own report ([WriteSweep]) lies in its folder, and the
-// study's refers to it. It returns the paths written.
+// parts are the reports in the order of st.Parts, nil for a part that has not
+// started. Each part has its own report ([WriteSweep]) in its folder, to which the
+// study's links. It returns the paths written.
 //
-// It is an error when there are not as many analyses as parts.
+// It is an error if the numbers of reports and parts differ.
 func WriteStudy(dir string, st sweepdir.Study, parts []*Report) ([]string, error) {
 	return writeStudyAt(plots.DefaultDPI, dir, st, parts)
 }
 
-// writeStudyAt is [WriteStudy] with figures of another resolution.
+// writeStudyAt is [WriteStudy] with pictures of another resolution.
 func writeStudyAt(dpi int, dir string, st sweepdir.Study, parts []*Report) ([]string, error) {
 	st = analysis.PrintableStudy(st)
 	if len(parts) != len(st.Parts) {
@@ -46,9 +46,9 @@ func writeStudyAt(dpi int, dir string, st sweepdir.Study, parts []*Report) ([]st
 }
 
 // notBegun is the headline of a part without a sweep.
-const notBegun = "Nothing can be said yet: this part has not begun."
+const notBegun = "No results yet: this part has not started."
 
-// question is what a part asks.
+// question is the question of a part.
 func question(p sweepdir.Part, a *Report) string {
 	switch {
 	case p.Question != "":
@@ -75,7 +75,7 @@ type StudyResults struct {
 	Parts  []StudyPart `json:"parts"`
 }
 
-// StudyPart is a part of a study with its results, null where it has not begun.
+// StudyPart is a part of a study with its results, null if it has not started.
 type StudyPart struct {
 	Part     string   `json:"part"`
 	Question string   `json:"question"`
@@ -144,8 +144,8 @@ func studyTable(st sweepdir.Study, parts []*Report) Table {
 	return t
 }
 
-// merge adds the names in more that head lacks, each behind the name that
-// stands before it in more.
+// merge adds the names in more that head lacks, each after the name that precedes
+// it in more.
 func merge(head, more []string) []string {
 	at := 1
 	for _, name := range more {
@@ -159,7 +159,7 @@ func merge(head, more []string) []string {
 	return head
 }
 
-// sharedHead stands above the caveats that hold for every part.
+// sharedHead is the heading of the caveats that hold for every part.
 const sharedHead = "What holds for all of these answers"
 
 // sharedCaveats takes out of the parts the caveats that all of them repeat, so

@@ -15,7 +15,7 @@ import (
 // htmlPart is a question of a study on its page.
 type htmlPart struct {
 	ID, Short, Heading, Question, Headline, Chosen, Link string
-	Sweep                                                *htmlSweep // nil while it has not begun
+	Sweep                                                *htmlSweep // nil while it has not started
 }
 
 // newStudyPage prepares the page of a study, with the main figures of each

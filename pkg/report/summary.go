@@ -33,12 +33,11 @@ func AssignmentLine(r *rundir.Run) (line string, ok bool, err error) {
 		analysis.Rate(a.Train.LearningRate), e.Step, e.Sampled.CorrectNum, e.Sampled.ErrorNum), true, nil
 }
 
-// WriteSummary writes what came of a run for a terminal: the assignment's line
+// WriteSummary writes the results of a run for a terminal: the assignment's line
 // ([AssignmentLine]), a table of every split and decoding before and after
 // training and at the best step, the majority-answer baseline, the result's
-// warnings, and the paths of the figures that the caller has drawn. A run that
-// is not finished is summed up as far as it went, and the summary says what is
-// missing.
+// warnings, and the paths of the figures that the caller has drawn. For a
+// run that is not finished it covers the steps made and says what is missing.
 func WriteSummary(w io.Writer, r *rundir.Run, figures ...string) error {
 	a, err := analysis.ReadInfo(r)
 	if err != nil {
@@ -82,7 +81,7 @@ func WriteSummary(w io.Writer, r *rundir.Run, figures ...string) error {
 	return err
 }
 
-// headline is one line on what the run was and how it ended.
+// headline names the run and says how it ended, in one line.
 func headline(r *rundir.Run, a analysis.RunInfo) string {
 	parts := []string{fmt.Sprintf("%s, %s: %s", a.Name, a.SeedText(), analysis.Outcome(r, a))}
 	if res := r.Result; res != nil {
