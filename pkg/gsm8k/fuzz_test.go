@@ -91,7 +91,7 @@ func checkRefusal(t *testing.T, data []byte, err error) {
 	untrusted.CheckError(t, err)
 	m := lineOfX.FindStringSubmatch(err.Error())
 	if m == nil {
-		for _, whole := range []string{"the file holds no problems", "all of its ", "not valid UTF-8", "longer than "} {
+		for _, whole := range []string{"the file has no problems", "all of its ", "not valid UTF-8", "longer than "} {
 			if strings.HasPrefix(err.Error(), "read problems: x: "+whole) {
 				return
 			}
@@ -129,8 +129,8 @@ func checkReader(t *testing.T, data []byte, svamp bool) {
 	if len(ps) != rep.Problems || len(ps) == 0 {
 		t.Fatalf("%d problems, report %+v", len(ps), rep)
 	}
-	for _, mode := range AnnotationModes() {
-		qs, _, err := read(bytes.NewReader(data), "x", ReadOptions{SkipBad: true, Annotations: AnnotationMode(mode)})
+	for _, mode := range annotationModes {
+		qs, _, err := read(bytes.NewReader(data), "x", ReadOptions{SkipBad: true, Annotations: mode})
 		if err != nil || len(qs) != len(ps) {
 			t.Fatalf("%s: %d problems, %v", mode, len(qs), err)
 		}
