@@ -32,7 +32,7 @@ func TestSameNumber(t *testing.T) {
 		{"no float rounding of decimals", "0.10000000000000000001", "0.1", false},
 		{"zeros inside stay", "10203.0405", "123.45", false},
 		{"exponent is no number", "1e3", "1000", false},
-		{"hostile exponent", "1e999999999", "1e999999999", false},
+		{"huge exponent", "1e999999999", "1e999999999", false},
 		{"fraction is no number", "1/2", "0.5", false},
 		{"bad grouping", "12,34", "1234", false},
 		{"comma at the end", "12,", "12", false},

@@ -5,14 +5,14 @@
 // data set and of PRM800K), quirks included, because rewards are compared with
 // that grader's. The code is our own.
 //
-// An answer is right if either of two routes says so:
+// An answer is right if it is equal to gold by either of two routes:
 //
 //   - spelling ([sameSpelling]): both sides are rewritten by the rules of the
-//     MATH data set (units go, \frac12 becomes \frac{1}{2}, "x = 5" becomes "5")
-//     and must then be the same text;
-//   - value ([sameValue]): both sides become plain text (LaTeX resolved, units and
-//     percent signs gone, numbers canonical). They are equal as text, or they are
-//     tuples of equal length whose members are equal: an integer only to the same
+//     MATH data set (units are removed, \frac12 becomes \frac{1}{2}, "x = 5" becomes
+//     "5") and must then be the same string;
+//   - value ([sameValue]): both sides become plain text (LaTeX converted, units and
+//     percent signs removed, numbers canonical). They are equal as strings, or they
+//     are tuples of equal length whose members are equal: an integer only to the same
 //     integer, a fraction a/b only to the same unreduced fraction, everything
 //     else if the difference of the two expressions is zero.
 //
@@ -23,26 +23,26 @@
 //   - "50%" is 50, not 0.5.
 //   - \frac{1+x}{2} is read as 1+x/2, \sqrt[3]{2} as sqrt(2), and
 //     -1\frac{1}{2} as -1+1/2.
-//   - "1,234,567,890" is not 1234567890: of three commas in a row one stays.
+//   - "1,234,567,890" is not 1234567890: one of the three commas is kept.
 //   - Numbers within 1e-7 of an integer are that integer; integers are compared
 //     as float64, which have 53 bits.
 //
-// # Differences on purpose
+// # Intended differences
 //
-//   - The original hands the two sides, pasted into one expression, to Python's
-//     eval by way of sympy and may run without end. Here each side is parsed by
-//     itself ("2)(\pi" is no expression), nothing is evaluated but arithmetic, and
-//     every cost has a limit ([MaxLength] and the limits in polynomial.go): beyond
-//     a limit answers are unequal unless their spelling agrees.
-//   - An integer with leading zeros is no number in an expression; the original
-//     reads "(01)" as 0 times 1 and finds it equal to "(0)".
+//   - The original joins the two sides into one expression for Python's eval, by way
+//     of sympy, and may never terminate. Here each side is parsed separately
+//     ("2)(\pi" is not an expression), only arithmetic is evaluated, and every cost
+//     has a limit ([MaxLength] and the limits in polynomial.go): beyond a limit
+//     answers are unequal unless their spelling agrees.
+//   - An integer with leading zeros is not a number in an expression; the original
+//     reads "(01)" as 0 times 1, which equals "(0)".
 //   - Arithmetic is exact where sympy rounds to binary floating point: 0.1+0.2
 //     is 0.3, and 2**0.5 is sqrt(2).
 //   - Equality is that of rational expressions in variables, pi, square roots,
 //     logarithms and opaque powers, with factorials of small integers. What
 //     sympy's simplify finds beyond that (nested radicals, Boolean tricks) is
 //     unequal here.
-//   - LaTeX is resolved for the macros of mathematics only (macros.go); an answer
+//   - LaTeX is converted for the macros of mathematics only (latex.go); an answer
 //     with an environment (a matrix), an accent or a \mathbb keeps its source
 //     text, so that only equal spellings are equal.
 package grader
@@ -53,9 +53,9 @@ import "strings"
 // gold answers are unequal to everything.
 const MaxLength = 1024
 
-// Equal reports whether answer is right for gold. If gold holds a \boxed{...},
-// only the content of its last one counts; an unclosed one makes every answer
-// wrong. The answer is taken as it is (see [Boxed]).
+// Equal reports whether answer is right for gold. If gold has a \boxed{...}, only
+// the content of its last one counts; an unclosed one makes every answer wrong. A
+// \boxed in answer is not opened (see [Boxed]).
 func Equal(answer, gold string) bool {
 	if len(answer) > MaxLength || len(gold) > MaxLength {
 		return false
@@ -71,9 +71,9 @@ func Equal(answer, gold string) bool {
 
 const boxedMacro = `\boxed`
 
-// Boxed returns what stands between the braces of the last \boxed{...} of a
-// text. It is false where there is none, where the last one is not closed, and
-// where a brace does not follow at once. The cost is linear.
+// Boxed returns the content of the last \boxed{...} of a text. It is false if there
+// is none, if the last one is not closed, and if a brace does not follow immediately.
+// The cost is linear.
 func Boxed(text string) (content string, ok bool) {
 	i := strings.LastIndex(text, boxedMacro)
 	if i < 0 {
