@@ -117,7 +117,8 @@ func Generate(opt GenOptions) (Splits, error) {
 			return Splits{}, fmt.Errorf("generate problems: %s %d: want at least 0", split.option, size)
 		}
 		if size > len(all) {
-			return Splits{}, fmt.Errorf("generate problems: %s %d: there are only %d such problems with weights add %g, sub %g, mul %g",
+			return Splits{}, fmt.Errorf("generate problems: %s %d: there are only %d such problems "+
+				"with weights add %g, sub %g, mul %g",
 				split.option, size, len(all), opt.WeightAdd, opt.WeightSub, opt.WeightMul)
 		}
 		*split.to = all[:size:size]

@@ -347,7 +347,8 @@ func (c *collector) finish() ([]Problem, ReadReport, error) {
 	case c.report.Problems == 0 && !c.opt.SkipBad:
 		return nil, c.report, fmt.Errorf("%s: %w (0 of %d records are valid)", prefix, c.broken, c.report.Lines)
 	case c.report.Problems == 0:
-		return nil, c.report, fmt.Errorf("%s: all of its %d records are invalid; the first: %w", prefix, c.report.Lines, c.broken)
+		return nil, c.report, fmt.Errorf("%s: all of its %d records are invalid; the first: %w",
+			prefix, c.report.Lines, c.broken)
 	}
 	return c.problems, c.report, nil
 }

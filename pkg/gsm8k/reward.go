@@ -219,7 +219,8 @@ func ThinkFormat(text string) bool {
 // scorable if neither the parameters nor the input have a limit.
 func newSoftOverlong(p RewardParams) (RewardFunc, error) {
 	if p.OverlongMax < 0 || p.OverlongCache < 0 {
-		return nil, fmt.Errorf("limit %d and cache %d must not be negative (0 means the sampling limit, and a fifth of the limit)",
+		return nil, fmt.Errorf("limit %d and cache %d must not be negative "+
+			"(0 means the sampling limit, and a fifth of the limit)",
 			p.OverlongMax, p.OverlongCache)
 	}
 	if p.OverlongMax > 0 && p.OverlongCache > p.OverlongMax {

@@ -64,7 +64,10 @@ type Lengths struct {
 // ComputeStats describes problems. vocab reports whether a vocabulary has a
 // character; nil means that it has all.
 func ComputeStats(problems []Problem, vocab func(rune) bool) Stats {
-	s := Stats{Problems: len(problems), Types: []TypeCount{}, TopAnswers: []AnswerCount{}, OutOfVocabulary: []CharCount{}}
+	s := Stats{
+		Problems: len(problems),
+		Types:    []TypeCount{}, TopAnswers: []AnswerCount{}, OutOfVocabulary: []CharCount{},
+	}
 	types, questions, outside := map[string]int{}, map[string]int{}, map[rune]int{}
 	var questionLengths, answerLengths []int
 	for _, p := range problems {
@@ -130,7 +133,8 @@ func countAnswers(problems []Problem) []AnswerCount {
 		out = append(out, AnswerCount{a, n, float64(n) / float64(len(problems))})
 	}
 	slices.SortFunc(out, func(a, b AnswerCount) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(len(a.Answer), len(b.Answer)), cmp.Compare(a.Answer, b.Answer))
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(len(a.Answer), len(b.Answer)),
+			cmp.Compare(a.Answer, b.Answer))
 	})
 	return out
 }

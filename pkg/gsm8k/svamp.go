@@ -100,7 +100,10 @@ func parseSVAMP(raw []byte) (p Problem, err error) {
 		key      string
 		optional bool
 		to       *string
-	}{{"Body", false, &body}, {"Question", false, &question}, {"ID", true, &p.ID}, {"Type", true, &p.Type}, {"Equation", true, &equation}} {
+	}{
+		{"Body", false, &body}, {"Question", false, &question},
+		{"ID", true, &p.ID}, {"Type", true, &p.Type}, {"Equation", true, &equation},
+	} {
 		if _, ok := fields[f.key]; !ok && f.optional {
 			continue
 		}

