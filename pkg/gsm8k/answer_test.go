@@ -60,7 +60,7 @@ func TestGrade(t *testing.T) {
 		{"wrong and cut", "#### 13", false, "12", "unformatted"},
 		{"alternatives", "#### 12 or 13", true, "12", "unformatted"},
 		{"revised away from the gold", "#### 12\n#### 13", true, "12", "wrong"},
-		{"gold that is no number", "#### 12", true, "", "wrong"},
+		{"gold that is not a number", "#### 12", true, "", "wrong"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := Grade(c.completion, c.ended, c.gold)

@@ -35,7 +35,7 @@ func checkGraders(t *testing.T, response, gold string) {
 	if a, b := GradeR1Zero(response, gold), GradeR1Zero(thinkOpen+response, gold); a != b {
 		t.Fatalf("%+v, but %+v with the prompt's tag", a, b)
 	}
-	// Every reward function takes every input.
+	// Every reward function accepts every input.
 	in := RewardInput{Completion: response, Tokens: len(response), MaxTokens: 64, Problem: Problem{Gold: gold}}
 	for _, name := range Rewards() {
 		fn, err := lookupReward(name)
@@ -68,7 +68,7 @@ func FuzzLastNumber(f *testing.F) {
 			t.Fatalf("%q reads back as %q", value, again)
 		}
 		if !SameNumber(value, value) {
-			t.Fatalf("%q is no number", value)
+			t.Fatalf("%q is not a number", value)
 		}
 	})
 }
@@ -96,7 +96,7 @@ func FuzzGoldAnswers(f *testing.F) {
 			t.Fatalf("%q, %v", golds, err)
 		}
 		if err == nil && !json.Valid(data) {
-			t.Fatalf("%q is no JSON, but read as %q", data, golds)
+			t.Fatalf("%q is not JSON, but read as %q", data, golds)
 		}
 	})
 }

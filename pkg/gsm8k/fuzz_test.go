@@ -22,7 +22,7 @@ func FuzzParseFinalAnswer(f *testing.F) {
 		}
 		if ok {
 			if strings.Trim(value, "-.0123456789") != "" {
-				t.Fatalf("value %q of %q is no plain decimal", value, completion)
+				t.Fatalf("value %q of %q is not a plain decimal", value, completion)
 			}
 			if again, ok := ParseFinalAnswer("#### " + value); !ok || again != value {
 				t.Fatalf("value %q reads back as %q", value, again)
@@ -85,8 +85,8 @@ func FuzzReadSVAMP(f *testing.F) {
 
 var lineOfX = regexp.MustCompile(`^read problems: x: (?:after )?line (\d+): `)
 
-// checkRefusal holds for every error of both readers: it can be shown, and it
-// names a line that the file has, unless it is about the file as a whole.
+// checkRefusal checks an error of either reader: it is printable and, unless it is about
+// the whole file, names a line that the file has.
 func checkRefusal(t *testing.T, data []byte, err error) {
 	untrusted.CheckError(t, err)
 	m := lineOfX.FindStringSubmatch(err.Error())

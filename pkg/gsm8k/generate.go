@@ -28,10 +28,10 @@ func (o GenOptions) weights() []float64 { return []float64{o.WeightAdd, o.Weight
 
 // Splits are disjoint by question.
 type Splits struct {
-	// SFT holds the questions that supervised stages may use: all questions set
+	// SFT has the questions that supervised stages may use: all questions set
 	// aside for them, whatever the weights. The corpora draw from it by type.
 	SFT []Problem
-	// Train holds the prompts of GRPO. Val is for choices, Test for one
+	// Train has the prompts of GRPO. Val is for choices, Test for one
 	// evaluation at the end.
 	Train, Val, Test []Problem
 	// Unseen asks for operand facts that occur in no other split.

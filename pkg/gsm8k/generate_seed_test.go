@@ -26,7 +26,7 @@ func TestGenerateIsDeterministic(t *testing.T) {
 }
 
 // A base model that was trained on SFT of seed 1 keeps its claims about held-out
-// problems only as long as these splits stay what they are. Regenerate the
+// problems only while these splits are unchanged. Regenerate the
 // digests when the generator changes on purpose, and the base model with them.
 func TestGeneratePinned(t *testing.T) {
 	want := map[string]string{
@@ -44,7 +44,7 @@ func TestGeneratePinned(t *testing.T) {
 	}
 }
 
-// What SFT holds may depend on the seed only, or a base model could have seen
+// SFT may depend on the seed only, or a base model could have seen
 // the validation problems of another size.
 func TestGenerateDealIgnoresSizesAndWeights(t *testing.T) {
 	base := generate(t, defaults())
@@ -66,6 +66,6 @@ func TestGenerateDealIgnoresSizesAndWeights(t *testing.T) {
 	half := defaults()
 	half.ValSize = 512
 	if s := generate(t, half); !slices.Equal(s.Val, base.Val[:512]) {
-		t.Error("a smaller validation set is no prefix of a larger one")
+		t.Error("a smaller validation set is not a prefix of a larger one")
 	}
 }

@@ -85,7 +85,7 @@ func TestReadJSONLBadLine(t *testing.T) {
 			}
 			for _, want := range []string{"x.jsonl: line 3: ", c.reason, "pass --skip-bad"} {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("error %q does not hold %q", err, want)
+					t.Errorf("error %q does not contain %q", err, want)
 				}
 			}
 
@@ -113,7 +113,7 @@ func TestReadJSONLNothing(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, _, err := ReadJSONL(strings.NewReader(c.in), "x.jsonl", ReadOptions{SkipBad: true})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want it to hold %q", err, c.want)
+				t.Errorf("error %v, want it to contain %q", err, c.want)
 			}
 		})
 	}
@@ -138,7 +138,7 @@ func TestReadNoneGood(t *testing.T) {
 		}
 		for _, want := range append(c.want, c.name+": line 1: ", "0 of 2 records") {
 			if !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: error %q does not hold %q", c.name, err, want)
+				t.Errorf("%s: error %q does not contain %q", c.name, err, want)
 			}
 		}
 	}
@@ -167,10 +167,10 @@ func TestLineReader(t *testing.T) {
 		{"over the limit at the end", "ab\n1234567890", []string{"ab", "!"}},
 		{"only line feeds end lines", "a\u2028b\nc\rd\n", []string{"a\u2028b", "c\rd"}},
 		{"empty lines", "\n\na", []string{"", "", "a"}},
-		{"mark inside stays", "a\n\xef\xbb\xbfb", []string{"a", "\xef\xbb\xbfb"}},
+		{"mark inside is kept", "a\n\xef\xbb\xbfb", []string{"a", "\xef\xbb\xbfb"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			// One byte at a time, so that no line lies whole in a read.
+			// One byte at a time, so that no read has a whole line.
 			l := newLineReader(iotest.OneByteReader(strings.NewReader(c.in)), 9)
 			var got []string
 			for {

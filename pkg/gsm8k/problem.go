@@ -1,11 +1,11 @@
-// Package gsm8k holds the problems and their rewards: reading GSM8K's JSONL (Cobbe
+// Package gsm8k has the problems and their rewards: reading GSM8K's JSONL (Cobbe
 // et al., "Training verifiers to solve math word problems", 2021) and SVAMP's JSON,
 // the generator of the default experiment, prompts, the corpora of the supervised
 // stages, answer parsing, reward functions and statistics. It uses no model and no
 // tokenizer.
 //
 // Everything generated here uses only the characters of TinyLM: newline and ASCII
-// 32..126. Files may hold any UTF-8; [ComputeStats] counts the characters outside a
+// 32..126. Files may contain any UTF-8; [ComputeStats] counts the characters outside a
 // vocabulary.
 package gsm8k
 
@@ -26,7 +26,7 @@ type Problem struct {
 	// Answer is the worked solution; it ends in a line "#### N".
 	Answer string
 	// Gold is N without commas, spaces, "$", a leading "+" and a trailing full
-	// stop; it is otherwise as written ("72.0" stays "72.0").
+	// stop; it is otherwise as written ("72.0" remains "72.0").
 	Gold string
 	// Type is "add", "sub" or "mul" for generated problems, SVAMP's type in
 	// lower case, and empty for GSM8K.

@@ -44,7 +44,7 @@ func TestLookupTemplateUnknown(t *testing.T) {
 	_, err := LookupTemplate("r1zero")
 	const want = `unknown name "r1zero" (did you mean "r1_zero"? known: plain, question_only, r1_zero)`
 	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("error %v, want it to hold %q", err, want)
+		t.Errorf("error %v, want it to contain %q", err, want)
 	}
 }
 

@@ -123,7 +123,7 @@ func TestGoldAnswers(t *testing.T) {
 			got, err := GoldAnswers(json.RawMessage(c.in))
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
-					t.Fatalf("error %v, want it to hold %q", err, c.err)
+					t.Fatalf("error %v, want it to contain %q", err, c.err)
 				}
 				return
 			}

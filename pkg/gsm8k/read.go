@@ -102,7 +102,7 @@ func ReadFile(path string, opt ReadOptions) ([]Problem, ReadReport, error) {
 	defer f.Close()
 	r := bufio.NewReader(f)
 	if !strings.EqualFold(filepath.Ext(path), ".jsonl") {
-		// A file that starts with more white space than the buffer holds is JSONL.
+		// A file that starts with more white space than fits into the buffer is JSONL.
 		head, err := r.Peek(r.Size())
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, ReadReport{}, fmt.Errorf("read problems: %w", err)
@@ -155,7 +155,7 @@ func ReadJSONL(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport
 // cannot fill the memory. GSM8K's longest line has 1743 bytes.
 const maxLineBytes = 16 << 20
 
-// lineReader splits a stream at "\n" and nothing else: JSON strings may hold raw
+// lineReader splits a stream at "\n" and nothing else: JSON strings may contain raw
 // U+2028, which other readers treat as a line end. It drops a "\r" before "\n" and a
 // byte order mark at the start.
 type lineReader struct {

@@ -24,7 +24,7 @@ func SoftOverlong(length, maxLen, cache int) float64 {
 	return -1
 }
 
-// CosineRange holds the values of [CosineScaled], in the names of open-r1.
+// CosineRange has the values of [CosineScaled], named as in open-r1.
 type CosineRange struct {
 	MinValueWrong, MaxValueWrong     float64
 	MinValueCorrect, MaxValueCorrect float64

@@ -92,7 +92,7 @@ func TestReadSVAMPBroken(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, _, err := ReadSVAMP(strings.NewReader(c.in), "s.json", ReadOptions{SkipBad: true})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want it to hold %q", err, c.want)
+				t.Errorf("error %v, want it to contain %q", err, c.want)
 			}
 		})
 	}

@@ -49,8 +49,8 @@ const (
 	// NormalizerGroupMean divides by the group's mean reward + eps (MaxRL); it
 	// is meant for rewards that are never negative.
 	NormalizerGroupMean Normalizer = "group_mean"
-	// NormalizerWhiten takes the differences, subtracts their mean over the batch
-	// and divides by their sample standard deviation + eps (TRL's RLOO with
+	// NormalizerWhiten subtracts the mean of the differences over the batch and
+	// divides by their sample standard deviation + eps (TRL's RLOO with
 	// normalize_advantages).
 	NormalizerWhiten Normalizer = "whiten"
 	// NormalizerGPG multiplies by N / (number of rewards other than 0), at least
@@ -107,12 +107,12 @@ type AdvantageStats struct {
 //
 //	A_i = (r_i - mean) / (std + eps),   std = sqrt(sum_j (r_j - mean)^2 / (n - 1))
 //
-// Where the scale's standard deviation or mean is exactly 0, the advantages are
-// exactly 0; so they are for a group of equal rewards under every baseline that
-// is taken from the group. A reward of NaN means "not scorable": it is left out
-// of every baseline and scale, and its advantage is 0. A group with a single
-// scored completion has no standard deviation and no leave-one-out baseline;
-// where one of these is needed its advantage is 0.
+// If the standard deviation or mean in the scale is exactly 0, the advantages are
+// exactly 0. So are those of a group of equal rewards under every baseline that is
+// computed from the group. A reward of NaN means "not scorable": every baseline and
+// scale ignores it, and its advantage is 0. A group with a single scored completion has
+// no standard deviation and no leave-one-out baseline; if one of these is needed its
+// advantage is 0.
 //
 // It returns an error for a number of rewards that groupSize does not divide,
 // an infinite reward, an unknown option, a missing input, or a groupSize of 1
@@ -210,7 +210,7 @@ func divide(a []float64, scale, eps float64) {
 	}
 }
 
-// whiten centres and scales the advantages of the scored completions.
+// whiten centers and scales the advantages of the scored completions.
 func whiten(adv, rewards []float64, eps float64) {
 	scored := make([]float64, len(adv))
 	for i := range adv {

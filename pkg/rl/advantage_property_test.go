@@ -35,7 +35,7 @@ func TestEqualRewardsGiveExactlyZero(t *testing.T) {
 				}
 			}
 			if st.ZeroStdGroups < 1 || st.ZeroAdvantageGroups < 1 {
-				rt.Fatalf("a flat group was not counted: %+v", st)
+				rt.Fatalf("a zero-variance group was not counted: %+v", st)
 			}
 		}
 	})

@@ -94,7 +94,7 @@ func (a Aggregation) weight(n, t int, z float64, total Totals) float64 {
 
 // Aggregate reduces a matrix of token losses to one number, and writes the
 // weight of each token, which is the gradient dL/dl, to weights (length B*T, or
-// nil if not needed). total is the zero value for a batch on its own. A
+// nil if not needed). total is the zero value for a whole batch. A
 // batch without any token gives 0.
 func Aggregate(a Aggregation, z float64, s Shape, losses []float64, mask []bool, total Totals,
 	weights []float64) (float64, error) {

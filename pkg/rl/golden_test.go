@@ -64,8 +64,8 @@ func (r *goldenRow) skip(t *testing.T, name, why string) {
 	t.Logf("skipped %s: %s", name, why)
 }
 
-// sharedFile reads a file under the reference data beside the repository, and
-// skips the test where there is none.
+// sharedFile reads a file under the reference data next to the repository, or
+// skips the test.
 func sharedFile(t *testing.T, name string) []byte {
 	t.Helper()
 	return golden.File(t, "golden", name)

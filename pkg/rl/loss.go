@@ -7,7 +7,7 @@ import (
 )
 
 // LossConfig selects the loss. The zero value of an option turns it off, or
-// means its default where one is named.
+// means its default if it has one.
 type LossConfig struct {
 	Loss        LossType
 	Aggregation Aggregation
@@ -149,9 +149,9 @@ func (p *plan) row(b *Batch, row, n int, w float64, into *Result) float64 {
 		if !b.Mask[i] {
 			continue
 		}
-		own, adv := b.logRatio(i), b.advantage(row, i)
-		r := p.ratio(&seq, own)
-		t := p.policyTerm(&seq, b.LogProbs[i], own, r, adv)
+		logR, adv := b.logRatio(i), b.advantage(row, i)
+		r := p.ratio(&seq, logR)
+		t := p.policyTerm(&seq, b.LogProbs[i], logR, r, adv)
 		clips.add(t)
 		if p.OffPolicyMask && adv < 0 && -seq.meanLogRatio > p.OffPolicyMaskThreshold {
 			t = term{}
@@ -172,11 +172,11 @@ func (p *plan) row(b *Batch, row, n int, w float64, into *Result) float64 {
 		if b.OldLogProbs != nil {
 			tokenRatio := r
 			if p.oneRatio() {
-				tokenRatio = math.Exp(own)
+				tokenRatio = math.Exp(logR)
 			}
 			st.ratio.add(r)
-			st.ppoKL.add(-own)
-			st.k3.add(tokenRatio - 1 - own)
+			st.ppoKL.add(-logR)
+			st.k3.add(tokenRatio - 1 - logR)
 		}
 		sum += t.value
 		grad[i] = w * t.dLogProb
@@ -265,8 +265,8 @@ func TokenLosses(cfg LossConfig, b Batch, out []float64) error {
 		seq := p.sequenceOf(&b, row, n)
 		for i := lo; i < hi; i++ {
 			if b.Mask[i] {
-				own := b.logRatio(i)
-				out[i] = p.policyTerm(&seq, b.LogProbs[i], own, p.ratio(&seq, own), b.advantage(row, i)).value
+				logR := b.logRatio(i)
+				out[i] = p.policyTerm(&seq, b.LogProbs[i], logR, p.ratio(&seq, logR), b.advantage(row, i)).value
 			}
 		}
 	}

@@ -39,7 +39,7 @@ var mutants = []struct{ name, file, from, to string }{
 	{"mask dropped in the sequence ratio", "ratio.go", "if !b.Mask[i] {", "if false {"},
 	{"sequence ratio not a mean", "ratio.go", "logRatio: sum * mean", "logRatio: sum"},
 	{"sequence gradient not shared", "loss.go", "grad[i] += g", ""},
-	{"mask dropped in the loss", "loss.go", "if !b.Mask[i] {\n\t\t\tcontinue\n\t\t}\n\t\town", "if false {\n\t\t\tcontinue\n\t\t}\n\t\town"},
+	{"mask dropped in the loss", "loss.go", "if !b.Mask[i] {\n\t\t\tcontinue\n\t\t}\n\t\tlogR", "if false {\n\t\t\tcontinue\n\t\t}\n\t\tlogR"},
 	{"mask dropped in the entropy bonus", "loss.go", "if in && (b.PolicyMask", "if (in || true) && (b.PolicyMask"},
 	{"policy mask ignored", "loss.go", "b.PolicyMask != nil && !b.PolicyMask[i] {\n\t\t\tt = term{}", "false {\n\t\t\tt = term{}"},
 	{"entropy bonus, sign", "loss.go", "into.Loss -= w * sum", "into.Loss += w * sum"},
@@ -68,7 +68,7 @@ func TestMutantsFit(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := strings.Count(string(src), m.from); n != 1 {
-			t.Errorf("%s: %s holds the text to replace %d times; the list is out of date", m.name, m.file, n)
+			t.Errorf("%s: %s has the text to replace %d times; the list is out of date", m.name, m.file, n)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func GAE(s Shape, rewards, values []float64, mask []bool, gamma, lambda float64)
 //	l = 1/2 max((V - R)^2, (clip(V, old - c, old + c) - R)^2)
 //
 // aggregated over tokens. A clip range of 0 means no clip. total is the zero
-// value for a batch on its own.
+// value for a whole batch.
 //
 // Source: verl compute_value_loss; TRL PPOTrainer.
 func ValueLoss(s Shape, values, oldValues, returns []float64, mask []bool, clipRange float64,
@@ -63,8 +63,8 @@ func ValueLoss(s Shape, values, oldValues, returns []float64, mask []bool, clipR
 		if clipRange == 0 {
 			continue
 		}
-		held := clamp(values[i], oldValues[i]-clipRange, oldValues[i]+clipRange)
-		if e := held - returns[i]; e*e > free*free {
+		near := clamp(values[i], oldValues[i]-clipRange, oldValues[i]+clipRange)
+		if e := near - returns[i]; e*e > free*free {
 			losses[i], slope[i] = e*e/2, 0
 			clipped++
 		}

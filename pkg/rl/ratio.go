@@ -68,16 +68,16 @@ func (p *plan) sequenceOf(b *Batch, row, n int) sequence {
 	return s
 }
 
-// ratio returns the importance ratio in use at a token whose own log ratio is
-// own.
-func (p *plan) ratio(s *sequence, own float64) float64 {
+// ratio returns the importance ratio of a token with log ratio logR: its own, or its
+// sequence's.
+func (p *plan) ratio(s *sequence, logR float64) float64 {
 	if p.oneRatio() {
-		own = s.logRatio
+		logR = s.logRatio
 	}
-	if own == 0 {
+	if logR == 0 {
 		return 1 // the common case on-policy
 	}
-	return math.Exp(own)
+	return math.Exp(logR)
 }
 
 func clamp(x, lo, hi float64) float64 { return min(max(x, lo), hi) }

@@ -159,7 +159,7 @@ func RecipeNamed(name string) Recipe {
 	return Recipe{}
 }
 
-// sourceName is the name under which the source knows the recipe.
+// sourceName is the source's own name of the recipe.
 func (r Recipe) sourceName() string {
 	if r.SourceName != "" {
 		return r.SourceName
@@ -178,7 +178,7 @@ func namesOf(s Source) []string {
 	return out
 }
 
-// recipeOf returns the recipe that a source knows under a name.
+// recipeOf returns the recipe of a source's own name.
 func recipeOf(s Source, name string) (Recipe, bool) {
 	for _, r := range recipes {
 		if r.Source == s && r.sourceName() == name {

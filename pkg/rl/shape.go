@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Shape is the shape of a matrix over tokens: B sequences of T tokens, held in a
+// Shape is the shape of a matrix over tokens: B sequences of T tokens, in a
 // flat slice in row-major order (token t of sequence b at b*T + t).
 type Shape struct{ B, T int }
 

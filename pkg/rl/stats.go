@@ -61,7 +61,7 @@ func (m *mean) join(o mean) {
 
 func (m mean) value() *float64 { return only(m.sum/float64(m.n), m.n) }
 
-// The metrics below are nil where they have no meaning: show "n/a", not 0.
+// The metrics below are nil if they are undefined: show "n/a", not 0.
 
 // ClipFraction is the share of units that lost their gradient to the clip; nil
 // on-policy and for losses without a clip. (CS336 clip fraction, TRL
@@ -74,7 +74,7 @@ func (s Stats) ClipFractionLow() *float64 { return ratioOf(s.ClippedLow, s.ClipU
 // ClipFractionHigh is the share clipped at the upper bound (TRL clip_ratio/high_mean).
 func (s Stats) ClipFractionHigh() *float64 { return ratioOf(s.ClippedHigh, s.ClipUnits) }
 
-// ClipFractionDual is the share held by the dual clip (verl pg_clipfrac_lower).
+// ClipFractionDual is the share at the dual clip (verl pg_clipfrac_lower).
 func (s Stats) ClipFractionDual() *float64 { return ratioOf(s.ClippedDual, s.ClipUnits) }
 
 // ClipFractionLowMin is the smallest share clipped low in any sequence (TRL

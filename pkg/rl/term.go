@@ -4,21 +4,21 @@ import "math"
 
 // term is one token's loss l before aggregation, with its two partial
 // derivatives. The chain rule is applied in one place ([LossInto]): at token
-// level dl/dlogp = dLogProb + dLogRatio, at sequence level the dLogRatio of all
-// tokens of a sequence is shared out among them.
+// level dl/dlogp = dLogProb + dLogRatio; at sequence level the dLogRatio of all
+// tokens of a sequence is distributed over them.
 type term struct {
 	value     float64
-	dLogProb  float64 // by the token's log-probability, the ratio held fixed
+	dLogProb  float64 // by the token's log-probability, with a constant ratio
 	dLogRatio float64 // by the log of the importance ratio
 
 	low, high, dual bool // which clip was active
 }
 
-// policyTerm returns the policy part of the loss at one token. lp is the
-// token's log-probability, own the log of its own importance ratio, r the ratio
-// in use and adv its advantage. An advantage of 0 gives exactly 0, also where
-// the ratio overflows.
-func (p *plan) policyTerm(s *sequence, lp, own, r, adv float64) term {
+// policyTerm returns the policy part of the loss at one token, with log-probability lp
+// and advantage adv. logR is the log of the token's own importance ratio, r the ratio
+// in the loss ([plan.ratio]). An advantage of 0 gives exactly 0, even if the ratio
+// overflows.
+func (p *plan) policyTerm(s *sequence, lp, logR, r, adv float64) term {
 	if adv == 0 {
 		return term{}
 	}
@@ -36,7 +36,7 @@ func (p *plan) policyTerm(s *sequence, lp, own, r, adv float64) term {
 	case VESPO:
 		return p.vespo(s, lp, adv)
 	case GeoMean:
-		return p.geoMean(own, r, adv)
+		return p.geoMean(logR, r, adv)
 	}
 	return p.clipped(r, adv)
 }
@@ -154,15 +154,15 @@ func (p *plan) geoMeanClip(lr, adv float64) (clipped float64, side int) {
 }
 
 // geoMean is the token's share of the sequence's loss, where r is the sequence's ratio
-// and own the token's log ratio:
+// and logR the token's log ratio:
 //
 //	l = -r A,   r = exp(mean_t clip(log r_t))
 //
 // The mean over sequences of these losses is [SeqMeanTokenMean] or, the same without
 // empty sequences, [MaskedMeanSeq].
-func (p *plan) geoMean(own, r, adv float64) term {
+func (p *plan) geoMean(logR, r, adv float64) term {
 	t := noClip(r, adv)
-	_, side := p.geoMeanClip(own, adv)
+	_, side := p.geoMeanClip(logR, adv)
 	t.low, t.high = side < 0, side > 0
 	return t
 }

@@ -31,7 +31,7 @@ func ReturnsToGo(s Shape, rewards []float64, mask []bool, gamma float64) ([]floa
 	return out, nil
 }
 
-// WhitenTokens centres and scales the values of all tokens of the batch where
+// WhitenTokens centers and scales the values of all tokens of the batch where
 // the mask is true:
 //
 //	y = (x - mean) / sqrt(var + eps),   var with divisor n-1
@@ -142,8 +142,8 @@ func checkTokens(s Shape, name string, factor float64, mask []bool, xs ...[]floa
 // entropies, the share quantile of them: those at or above the 1-quantile of
 // the entropies of all tokens where mask is true, with linear interpolation.
 // Give it to [Batch].PolicyMask: the policy term then counts only there, while
-// the KL term and the totals stay as they are. Take it over the whole optimizer
-// batch and cut it into micro-batches, so that accumulation stays exact.
+// the KL term and the totals are unchanged. Compute it for the whole
+// optimizer batch and split it into micro-batches, so that accumulation is exact.
 //
 // quantile must be in (0, 1]; 1 keeps every token.
 //

@@ -214,9 +214,8 @@ func parseFloat(s string) (float64, bool) {
 	return x, err == nil
 }
 
-// asciiDigit maps a decimal digit of any script to 0..9, and other runes to -1.
-// Unicode lists the decimal digits of a script as ten neighbours, zero first, in
-// ranges that hold whole sets.
+// asciiDigit maps a decimal digit of any script to 0..9, and other runes to -1. In
+// Unicode the ten digits of a script are consecutive, zero first.
 func asciiDigit(r rune) rune {
 	if !unicode.Is(unicode.Nd, r) {
 		return -1
@@ -228,7 +227,7 @@ func asciiDigit(r rune) rune {
 	return '0' + n%10
 }
 
-// nearInteger reports whether x lies within 1e-7 of an integer.
+// nearInteger reports whether x is within 1e-7 of an integer.
 func nearInteger(x float64) bool { return math.Abs(x-math.RoundToEven(x)) <= 1e-7 }
 
 // integerText writes a float64 without fraction with all its digits.
