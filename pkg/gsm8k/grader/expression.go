@@ -2,6 +2,7 @@ package grader
 
 import (
 	"math/big"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -179,7 +180,9 @@ func (p *parser) primary() quotient {
 	case p.accept("("):
 		return p.inBrackets()
 	case c == '.' || '0' <= c && c <= '9':
-		return p.literal(p.digits())
+		n := decimal.FindStringIndex(p.s[p.i:])[1]
+		p.i += n
+		return p.literal(p.s[p.i-n : p.i])
 	case c != 0:
 		return p.name()
 	}
@@ -194,31 +197,8 @@ func (p *parser) inBrackets() quotient {
 	return q
 }
 
-// digits reads a number's text: digits, a point, an exponent.
-func (p *parser) digits() string {
-	start := p.i
-	run := func() {
-		for p.i < len(p.s) && '0' <= p.s[p.i] && p.s[p.i] <= '9' {
-			p.i++
-		}
-	}
-	run()
-	if p.i < len(p.s) && p.s[p.i] == '.' {
-		p.i++
-		run()
-	}
-	if mantissa := p.i; p.i < len(p.s) && p.s[p.i]|0x20 == 'e' {
-		p.i++
-		if p.i < len(p.s) && (p.s[p.i] == '-' || p.s[p.i] == '+') {
-			p.i++
-		}
-		first := p.i
-		if run(); p.i == first {
-			p.i = mantissa // "2e" is 2 times e
-		}
-	}
-	return p.s[start:p.i]
-}
+// decimal matches a number: digits, a point, an exponent ("2e" is 2 times e).
+var decimal = regexp.MustCompile(`^[0-9]*\.?[0-9]*(?:[eE][-+]?[0-9]+)?`)
 
 // literal is the exact value of a decimal number. As in Python, an integer cannot have
 // leading zeros. Exponents of more than two digits are refused.
@@ -246,15 +226,11 @@ var foreign = map[string]bool{
 
 // name parses a word: a function with its argument, or letters and numbers.
 func (p *parser) name() quotient {
-	start := p.i
-	for p.i < len(p.s) {
-		r, n := utf8.DecodeRuneInString(p.s[p.i:])
-		if !isWord(r) || r == utf8.RuneError {
-			break
-		}
-		p.i += n
+	w := p.s[p.i:]
+	if n := strings.IndexFunc(w, func(r rune) bool { return !isWord(r) }); n >= 0 {
+		w = w[:n]
 	}
-	w := p.s[start:p.i]
+	p.i += len(w)
 	switch {
 	case w == "" || foreign[w]:
 		panic(refusal{})
@@ -273,21 +249,15 @@ func (p *parser) name() quotient {
 	return p.primary()
 }
 
+var wordPart = regexp.MustCompile(`[0-9]+|.`)
+
 // splitWord splits a word into its letters and its runs of digits.
 func splitWord(w string) []string {
-	var parts []string
-	inNumber := false
-	for _, r := range w {
-		digit := '0' <= r && r <= '9'
-		if !digit && !unicode.IsLetter(r) {
+	parts := wordPart.FindAllString(w, -1)
+	for _, part := range parts {
+		if r, _ := utf8.DecodeRuneInString(part); !unicode.IsLetter(r) && (r < '0' || r > '9') {
 			panic(refusal{})
 		}
-		if digit && inNumber {
-			parts[len(parts)-1] += string(r)
-		} else {
-			parts = append(parts, string(r))
-		}
-		inNumber = digit
 	}
 	return parts
 }

@@ -10,9 +10,7 @@ var one = big.NewRat(1, 1)
 
 func (r *ring) number(x *big.Rat) quotient { return quotient{constant(x), constant(one)} }
 
-func (r *ring) letter(name string) quotient {
-	return quotient{r.atom(name, nil), constant(one)}
-}
+func (r *ring) letter(name string) quotient { return quotient{r.atom(name, nil), constant(one)} }
 
 func (r *ring) sum(a, b quotient) quotient {
 	return r.quotient(r.add(r.mul(a.num, b.den), r.mul(b.num, a.den)), r.mul(a.den, b.den))
@@ -155,14 +153,12 @@ func (r *ring) logarithm(a quotient) quotient {
 		return r.letter("ln " + a.text())
 	}
 	sum := polynomial{}
-	add := func(n *big.Int, sign int64) {
+	for i, n := range []*big.Int{x.Num(), x.Denom()} {
 		for _, f := range r.factor(n) {
 			ln := r.atom("ln "+f.base.String(), nil)
-			sum = r.add(sum, r.scale(ln, big.NewRat(sign*int64(f.exponent), 1)))
+			sum = r.add(sum, r.scale(ln, big.NewRat(int64(1-2*i)*int64(f.exponent), 1)))
 		}
 	}
-	add(x.Num(), 1)
-	add(x.Denom(), -1)
 	return quotient{sum, constant(one)}
 }
 
@@ -178,30 +174,23 @@ type factorPower struct {
 func (r *ring) factor(n *big.Int) []factorPower {
 	r.spend(100) // the divisions cost about as much
 	var fs []factorPower
-	rest := new(big.Int).Set(n)
-	for p := int64(2); p < 1<<10 && !rest.IsUint64(); p++ {
-		d, quo, rem := big.NewInt(p), new(big.Int), new(big.Int)
-		k := 0
-		for quo.QuoRem(rest, d, rem); rem.Sign() == 0; quo.QuoRem(rest, d, rem) {
+	rest, quo, rem := new(big.Int).Set(n), new(big.Int), new(big.Int)
+	for p := uint64(2); p < 1<<16; p++ {
+		small := rest.IsUint64()
+		if small && p*p > rest.Uint64() || !small && p >= 1<<10 {
+			break
+		}
+		if small && rest.Uint64()%p != 0 {
+			continue
+		}
+		f := factorPower{base: new(big.Int).SetUint64(p)}
+		for quo.QuoRem(rest, f.base, rem); rem.Sign() == 0; quo.QuoRem(rest, f.base, rem) {
 			rest.Set(quo)
-			k++
+			f.exponent++
 		}
-		if k > 0 {
-			fs = append(fs, factorPower{d, k})
+		if f.exponent > 0 {
+			fs = append(fs, f)
 		}
-	}
-	if rest.IsUint64() {
-		u := rest.Uint64()
-		for p := uint64(2); p < 1<<16 && p*p <= u; p++ {
-			k := 0
-			for ; u%p == 0; u /= p {
-				k++
-			}
-			if k > 0 {
-				fs = append(fs, factorPower{new(big.Int).SetUint64(p), k})
-			}
-		}
-		rest.SetUint64(u)
 	}
 	if rest.IsUint64() && rest.Uint64() == 1 {
 		return fs
