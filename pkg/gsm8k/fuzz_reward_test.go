@@ -9,7 +9,7 @@ import (
 	"grpo/internal/untrusted"
 )
 
-// gradeLimit is what grading may cost: the grader compares as polynomials.
+// gradeLimit is the maximum cost of grading, which compares polynomials.
 var gradeLimit = untrusted.Limit{Base: 512 << 20, PerByte: 64 << 10, Time: untrusted.Reader.Time}
 
 func FuzzGradeR1Zero(f *testing.F) {
@@ -24,14 +24,14 @@ func FuzzGradeR1Zero(f *testing.F) {
 	})
 }
 
-// checkGraders checks the laws of the graders and of every reward function.
+// checkGraders checks properties of the graders and of every reward function.
 func checkGraders(t *testing.T, response, gold string) {
 	for _, v := range []R1Verdict{GradeR1Zero(response, gold), GradeQuestionOnly(response, gold)} {
 		if v != unformatted && v != formattedWrong && v != formattedRight {
 			t.Fatalf("verdict %+v", v)
 		}
 	}
-	// The tag that the prompt ends in belongs to no verdict.
+	// The tag at the end of the prompt does not affect the verdict.
 	if a, b := GradeR1Zero(response, gold), GradeR1Zero(thinkOpen+response, gold); a != b {
 		t.Fatalf("%+v, but %+v with the prompt's tag", a, b)
 	}

@@ -103,7 +103,7 @@ func checkRefusal(t *testing.T, data []byte, err error) {
 	}
 }
 
-// checkReader checks the laws of both readers: the report adds up, every problem
+// checkReader checks properties of both readers: the report adds up, every problem
 // earns its own reward under every annotation mode, strict reading succeeds iff
 // nothing was skipped, and what is written reads back.
 func checkReader(t *testing.T, data []byte, svamp bool) {

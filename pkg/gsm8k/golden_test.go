@@ -134,7 +134,7 @@ func TestGoldenTRLRewards(t *testing.T) {
 	if len(golden.SoftOverlong) == 0 || len(golden.Repetition) == 0 || len(golden.ThinkFormat) == 0 {
 		t.Fatal("a section of the file is empty")
 	}
-	// Each case goes through the named reward function, as in a run.
+	// Each case uses the named reward function, as in a run.
 	check := func(t *testing.T, name string, p RewardParams, in RewardInput, want float64) {
 		t.Helper()
 		fn, err := NewReward(name, p)

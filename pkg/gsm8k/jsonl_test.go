@@ -119,7 +119,7 @@ func TestReadJSONLNothing(t *testing.T) {
 	}
 }
 
-// Where no line can be read, skipping does not help and is not proposed.
+// If no line is valid, skipping does not help and the error does not suggest it.
 func TestReadNoneGood(t *testing.T) {
 	jsonl := `{"input": "a", "target": "1"}` + "\n"
 	svamp := `[{"input": "a", "target": 1},` + "\n" + `{"input": "b", "target": 2}]`

@@ -32,7 +32,7 @@ func TestNewRewardErrors(t *testing.T) {
 			if _, err := NewReward(c.reward, p); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want it to contain %q", err, c.want)
 			}
-			// Parameters bind the rewards that use them and no other.
+			// Parameters are checked only by the rewards that use them.
 			if _, err := NewReward("answer", p); err != nil {
 				t.Errorf("answer reads the parameters of %s: %v", c.reward, err)
 			}

@@ -137,8 +137,8 @@ func (p *plan) entropyBonus(b *Batch, total Totals, into *Result) {
 	into.Loss -= w * sum
 }
 
-// row adds the gradient of one sequence of n tokens, each weighing w, and
-// returns the unweighted sum of its token losses.
+// row adds the gradient of one sequence of n tokens, each with weight w, and returns
+// the unweighted sum of its token losses.
 func (p *plan) row(b *Batch, row, n int, w float64, into *Result) float64 {
 	seq := p.sequenceOf(b, row, n)
 	st, grad := &into.Stats, into.Grad
@@ -153,10 +153,8 @@ func (p *plan) row(b *Batch, row, n int, w float64, into *Result) float64 {
 		r := p.ratio(&seq, logR)
 		t := p.policyTerm(&seq, b.LogProbs[i], logR, r, adv)
 		clips.add(t)
-		if p.OffPolicyMask && adv < 0 && -seq.meanLogRatio > p.OffPolicyMaskThreshold {
-			t = term{}
-		}
-		if b.PolicyMask != nil && !b.PolicyMask[i] {
+		if p.OffPolicyMask && adv < 0 && -seq.meanLogRatio > p.OffPolicyMaskThreshold ||
+			b.PolicyMask != nil && !b.PolicyMask[i] {
 			t = term{}
 		}
 		if p.Beta != 0 {
@@ -199,8 +197,8 @@ func (p *plan) row(b *Batch, row, n int, w float64, into *Result) float64 {
 	return sum
 }
 
-// units turns counts of tokens into a count of one sequence where its tokens
-// share ratio and advantage, so that all or none of them are clipped.
+// units converts counts of tokens to a count of one sequence if its tokens share
+// ratio and advantage, so that all or none of them are clipped.
 func (p *plan) units(b *Batch, c clipCount) clipCount {
 	if p.Level == TokenLevel || p.Loss == GeoMean || len(b.Advantages) != b.Shape.B {
 		return c

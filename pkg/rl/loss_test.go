@@ -146,7 +146,7 @@ func TestLossErrors(t *testing.T) {
 	}
 }
 
-// The on-policy gradients that coincide, of losses that differ.
+// Different losses with the same on-policy gradient.
 func TestOnPolicyIdentities(t *testing.T) {
 	b := Batch{
 		Shape: Shape{2, 3}, LogProbs: []float64{-1, -2, -3, -0.5, nan, nan},

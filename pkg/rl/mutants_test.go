@@ -60,7 +60,7 @@ var mutants = []struct{ name, file, from, to string }{
 	{"value loss takes the smaller side", "ppo.go", "e*e > free*free", "e*e < free*free"},
 }
 
-// TestMutantsFit: the list of faults fits the sources.
+// The text that each fault replaces occurs once in its file.
 func TestMutantsFit(t *testing.T) {
 	for _, m := range mutants {
 		src, err := os.ReadFile(m.file)

@@ -133,14 +133,9 @@ func (c *clipCount) add(t term) {
 
 // addClips adds one sequence's clipCount, of at least one unit.
 func (s *Stats) addClips(c clipCount) {
-	low, high := float64(c.low)/float64(c.units), float64(c.high)/float64(c.units)
-	if s.ClipUnits == 0 {
-		s.clipLowMin, s.clipHighMax = low, high
-	}
-	s.clipLowMin = min(s.clipLowMin, low)
-	s.clipHighMax = max(s.clipHighMax, high)
-	s.ClipUnits += c.units
-	s.ClippedLow += c.low
-	s.ClippedHigh += c.high
-	s.ClippedDual += c.dual
+	n := float64(c.units)
+	s.Add(Stats{
+		ClipUnits: c.units, ClippedLow: c.low, ClippedHigh: c.high, ClippedDual: c.dual,
+		clipLowMin: float64(c.low) / n, clipHighMax: float64(c.high) / n,
+	})
 }

@@ -171,7 +171,7 @@ func TestTooLong(t *testing.T) {
 	}
 }
 
-// answers are strings over the pieces that answers are made of.
+// answers are strings of typical pieces of answers.
 var answers = rapid.Custom(func(t *rapid.T) string {
 	pieces := rapid.SampledFrom([]string{"0", "1", "2", "5", "72", ".", ",", "/", "+", "-", "*", "^", "(", ")", "[", "]",
 		"{", "}", " ", "x", "y", "m", "cm", "$", "%", "=", "!", `\`, `\frac`, `\sqrt`, `\text{`, `\pi`, "sqrt(", "ln(", " and ", "\n"})
@@ -190,8 +190,8 @@ func TestEqualIsReflexiveAndSymmetric(t *testing.T) {
 	})
 }
 
-// Every text here costs the original minutes or gigabytes, or used to cost this
-// package too much; the limits must answer within the test's patience.
+// Every answer here costs the original minutes or gigabytes, or once cost this package
+// too much; the limits must end the comparison in time.
 func TestHostileAnswersAreCheap(t *testing.T) {
 	fill := func(unit string) string { return strings.Repeat(unit, MaxLength/len(unit)) }
 	for name, answer := range map[string]string{
