@@ -73,7 +73,8 @@ content is not overwritten.`,
 		},
 	}
 	cf.add(c, config.Names())
-	c.Flags().StringVar(&dir, "out", "problems", "`folder` for sft.jsonl, train.jsonl, val.jsonl, test.jsonl and unseen.jsonl")
+	c.Flags().StringVar(&dir, "out", "problems",
+		"`folder` for sft.jsonl, train.jsonl, val.jsonl, test.jsonl and unseen.jsonl")
 	return c
 }
 
@@ -170,7 +171,8 @@ func writeStats(s *State, report gsm8k.ReadReport, st gsm8k.Stats) error {
 		}
 		textutil.Fprintf(w, "%s (%d)", a.Answer, a.Count)
 	}
-	textutil.Fprintf(w, "\nmajority-answer baseline\t%.4f (always answering %s)\n", st.MajorityBaseline, st.MajorityAnswer)
+	textutil.Fprintf(w, "\nmajority-answer baseline\t%.4f (always answering %s)\n",
+		st.MajorityBaseline, st.MajorityAnswer)
 	textutil.Fprintf(w, "problems outside the vocabulary\t%d\n", st.OutOfVocabularyProblems)
 	for _, c := range st.OutOfVocabulary {
 		textutil.Fprintf(w, "  %s %s\t%d\n", c.Code, c.Char, c.Count)

@@ -254,7 +254,8 @@ func newCosine(p RewardParams) (RewardFunc, error) {
 		return nil, fmt.Errorf("the correctness reward: %w", unknownName(p.CosineCorrect, CosineBases()))
 	}
 	if p.CosineMaxLen < 0 {
-		return nil, fmt.Errorf("the length limit is %d; it must not be negative (0 means the sampling limit)", p.CosineMaxLen)
+		return nil, fmt.Errorf("the length limit is %d; it must not be negative (0 means the sampling limit)",
+			p.CosineMaxLen)
 	}
 	c := p.Cosine
 	for _, x := range []float64{c.MinValueWrong, c.MaxValueWrong, c.MinValueCorrect, c.MaxValueCorrect} {

@@ -249,8 +249,8 @@ func (opt AdvantageOptions) check(rewards []float64, groupSize int) error {
 			return fmt.Errorf("reward %d is %v; rewards are finite, or NaN for a completion that can't be scored", i, r)
 		}
 		if r < 0 && opt.Normalizer == NormalizerGroupMean {
-			return fmt.Errorf("reward %d is %v; normalizer %q divides by the group's mean and needs rewards of at least 0",
-				i, r, NormalizerGroupMean)
+			return fmt.Errorf("reward %d is %v; normalizer %q divides by the group's mean "+
+				"and needs rewards of at least 0", i, r, NormalizerGroupMean)
 		}
 	}
 	switch groups := n / groupSize; {

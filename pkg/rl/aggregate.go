@@ -54,8 +54,8 @@ func (a Aggregation) check(z float64) error {
 	switch a {
 	case MaskedNormalizeSeq, Constant:
 		if !(z > 0) || math.IsInf(z, 1) {
-			return fmt.Errorf("aggregation %q divides by the normalize constant, which is %v; it must be finite and above 0",
-				a, z)
+			return fmt.Errorf("aggregation %q divides by the normalize constant, which is %v; "+
+				"it must be finite and above 0", a, z)
 		}
 	case SeqMeanTokenSumNorm:
 		if !(z >= 0) || math.IsInf(z, 1) {

@@ -58,7 +58,8 @@ func (p *plan) check() error {
 		}
 	case UsesEpsilonHigh:
 		if !positive(p.EpsilonHigh) {
-			return fmt.Errorf("loss %q: epsilon_high is %v; here it is the largest ratio itself, e.g. 5", p.Loss, p.EpsilonHigh)
+			return fmt.Errorf("loss %q: epsilon_high is %v; here it is the largest ratio itself, e.g. 5",
+				p.Loss, p.EpsilonHigh)
 		}
 	}
 	if err := p.Aggregation.check(p.NormalizeConstant); err != nil {

@@ -151,7 +151,8 @@ func maskedSum(x []float64, mask []bool, shape []int, dim int) (sum []float64, c
 		size *= s
 	}
 	if len(x) != size || len(mask) != size {
-		return nil, nil, fmt.Errorf("shape %v needs %d values; x has %d and the mask %d", shape, size, len(x), len(mask))
+		return nil, nil, fmt.Errorf("shape %v needs %d values; x has %d and the mask %d",
+			shape, size, len(x), len(mask))
 	}
 	outer, n, inner := 1, size, 1
 	if dim != AllDims {

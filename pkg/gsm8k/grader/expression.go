@@ -123,7 +123,8 @@ func (p *parser) product() quotient {
 			q = p.ring.product(q, p.signed())
 		case p.accept("/"):
 			q = p.ratio(q, p.signed())
-		case '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' || strings.IndexByte("(._", c) >= 0 || c >= utf8.RuneSelf:
+		case '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' ||
+			strings.IndexByte("(._", c) >= 0 || c >= utf8.RuneSelf:
 			q = p.ring.product(q, p.signed())
 		default:
 			return q
