@@ -3,6 +3,8 @@ package config
 import (
 	"strings"
 	"testing"
+
+	"grpo/internal/yamldoc"
 )
 
 // TestAdvantages: one choice of baseline and normalizer, under every name.
@@ -51,7 +53,7 @@ func TestAdvantages(t *testing.T) {
 	}
 }
 
-// TestResolveLoss: what a loss type stands for, unless other keys say it.
+// TestResolveLoss: what a loss type implies, unless other keys set it.
 func TestResolveLoss(t *testing.T) {
 	tests := []struct {
 		set, base, aggregation, level string
@@ -183,7 +185,7 @@ func TestNeutralIsDefault(t *testing.T) {
 		case !f.hasNeutral:
 			old++
 		case !f.isNeutral():
-			t.Errorf("%s is %s by default, and neutral at %q", f.path, formatValue(f.value), f.neutral)
+			t.Errorf("%s is %s by default, and neutral at %q", f.path, yamldoc.Format(f.value), f.neutral)
 		}
 	}
 	if old != 50 {

@@ -1,20 +1,22 @@
 package config
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
-// Resolve replaces what stands for the value of other keys:
+// Resolve replaces zeros and empty strings that mean the value of other keys:
 //
 //   - train.train_batch_size 0 is rollout.rollout_batch_size;
 //   - eval.max_tokens 0 is rollout.sampling_max_tokens;
 //   - an empty algorithm.length_normalization or importance_sampling_level, and a
-//     dual_clip of 0, is what the loss type asks for (masked_mean, token and 0
-//     unless it is a name that says otherwise: token-mean for dapo);
+//     dual_clip of 0, is what the recipe of the loss type has (see pkg/rl);
 //   - algorithm.normalize_constant 0 is rollout.sampling_max_tokens; for luspo it
 //     is 1, and for the aggregation constant the train batch's size times that;
-//   - algorithm.use_std_normalization follows normalizer and scale_rewards, where
-//     one of these is given;
+//   - algorithm.use_std_normalization follows normalizer and scale_rewards, if one
+//     of these is given;
 //   - with the reward function cosine, an empty reward.cosine_correct is the first
-//     function beside it that tells right from wrong, or answer;
+//     of the other functions that can decide what is right, or answer;
 //   - for ppo, value_learning_rate and value_epochs 0 are those of the policy.
 //
 // It is idempotent, and what it returns is valid if the argument is.
@@ -23,7 +25,7 @@ func Resolve[T Root](c T) T {
 	return c
 }
 
-// reason says why [Resolve] wrote a key: it took the value from another key, or
+// reason says why [Resolve] wrote a key: the value is that of another key, or
 // another key asked for it.
 type reason struct{ from, askedBy string }
 
@@ -44,7 +46,8 @@ func resolve(root any) map[string]reason {
 	}
 	if r := &c.Reward; r.CosineCorrect == "" && slices.Contains(r.Functions, "cosine") {
 		r.CosineCorrect = "answer"
-		if i := slices.IndexFunc(r.Functions, func(f string) bool { return slices.Contains(CosineBases(), f) }); i >= 0 {
+		isBase := func(f string) bool { return slices.Contains(CosineBases(), f) }
+		if i := slices.IndexFunc(r.Functions, isBase); i >= 0 {
 			r.CosineCorrect = r.Functions[i]
 		}
 		wrote["reward.cosine_correct"] = reason{askedBy: "reward.functions"}
@@ -99,7 +102,7 @@ func (a *Algorithm) resolveLoss(wrote map[string]reason) {
 	}
 }
 
-// stdNormalizer is the normalizer that use_std_normalization stands for.
+// stdNormalizer is the normalizer that use_std_normalization means.
 func (a *Algorithm) stdNormalizer() string {
 	if a.Type == "ppo" {
 		return "whiten_tokens"
@@ -107,9 +110,8 @@ func (a *Algorithm) stdNormalizer() string {
 	return "group_std"
 }
 
-// stdAskedBy returns the key that decides over use_std_normalization in its
-// place, if there is one, and what it asks for. no_baseline has its own sense of
-// the key: it has no effect there.
+// stdAskedBy returns the key that decides use_std_normalization, if there is one,
+// and what it asks for. With no_baseline the key has no effect.
 func (a *Algorithm) stdAskedBy() (key string, std bool) {
 	switch {
 	case a.LossType == "no_baseline":
@@ -120,4 +122,81 @@ func (a *Algorithm) stdAskedBy() (key string, std bool) {
 		return "algorithm.scale_rewards", a.ScaleRewards == "group"
 	}
 	return "", false
+}
+
+// useWholeFiles takes all validation and test problems of files, unless a source
+// gives a size: the default sizes are for generated problems, which are unlimited.
+// The sizes of an embedded configuration count if they differ from the defaults,
+// as in smoke.
+func (l *Loaded[T]) useWholeFiles() {
+	c, ok := any(&l.Config).(*Config)
+	if !ok || c.Data.Source == "generated" {
+		return
+	}
+	usual := Default().Data
+	follow := func(key string, size *int, usual int) {
+		if *size == usual && l.origins[key].Source <= SourceEmbedded {
+			*size, l.origins[key] = 0, Origin{AskedBy: "data.source"}
+		}
+	}
+	follow("data.val_size", &c.Data.ValSize, usual.ValSize)
+	follow("data.test_size", &c.Data.TestSize, usual.TestSize)
+}
+
+// Checkpoint is what a path in model.init or algorithm.teacher names.
+type Checkpoint struct {
+	File                  string // the safetensors file: the path, or one in that folder
+	HiddenSize, NumLayers int
+}
+
+// useCheckpoints replaces a folder in model.init and algorithm.teacher by the
+// weights in it, and takes the size of the model from model.init. A size that the
+// user set to something else is an error. A path without a readable checkpoint is
+// reported when the weights are loaded. broken gets the keys that need no further
+// checks.
+func (l *Loaded[T]) useCheckpoints(
+	find func(path string) (Checkpoint, error), broken map[string]bool,
+) (problems []string) {
+	locate := func(key string, path *string) (c Checkpoint) {
+		if find == nil || *path == "" || *path == "base" || *path == "random" {
+			return c
+		}
+		c, err := find(*path)
+		if err != nil {
+			broken[key] = true
+			problems = append(problems, fmt.Sprintf("%s (%s, %s): %v", key, *path, l.origins[key], err))
+			return Checkpoint{}
+		}
+		if c.File != "" {
+			*path = c.File
+		}
+		return c
+	}
+	var m *Model
+	var found Checkpoint
+	switch c := any(&l.Config).(type) {
+	case *Config:
+		m, found = &c.Model, locate("model.init", &c.Model.Init)
+		locate("algorithm.teacher", &c.Algorithm.Teacher)
+	case *SFT:
+		m, found = &c.Model, locate("model.init", &c.Model.Init)
+	}
+	if found.File == "" {
+		return problems
+	}
+	follow := func(key string, size *int, want int) {
+		o := l.origins[key]
+		switch {
+		case *size == want:
+		case o.Source > SourceEmbedded:
+			problems = append(problems, fmt.Sprintf(
+				"%s (%d, %s) contradicts model.init (%s, %s): the model there has %d; leave %s out and it follows the checkpoint",
+				key, *size, o, m.Init, l.origins["model.init"], want, key))
+		default:
+			*size, l.origins[key] = want, Origin{AskedBy: "model.init"}
+		}
+	}
+	follow("model.hidden_size", &m.HiddenSize, found.HiddenSize)
+	follow("model.num_layers", &m.NumLayers, found.NumLayers)
+	return problems
 }

@@ -3,6 +3,7 @@ package sweep
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,7 +102,7 @@ func spelled(v, first, second string) string {
 
 // isLog reports positive numbers that span a factor of 10 or more.
 func isLog(k config.Key, values []string) bool {
-	if k.Type != "a number" && !strings.HasPrefix(k.Type, "an integer") {
+	if !slices.Contains([]reflect.Kind{reflect.Float64, reflect.Int, reflect.Uint64}, k.Kind) {
 		return false
 	}
 	low, high := math.Inf(1), 0.0

@@ -3,6 +3,7 @@ package sweep
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,17 +89,17 @@ func labelOf(path string) string {
 // with one space after each comma. A text that is no value of the key's type is
 // returned unchanged; resolving the arm reports it.
 func canonical(k config.Key, text string) string {
-	if k.Type != "a text" {
+	if k.Kind != reflect.String {
 		text = strings.TrimSpace(text)
 	}
-	switch {
-	case k.Type == "a number":
+	switch k.Kind {
+	case reflect.Float64:
 		if f, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
 			return words.Number(f + 0)
 		}
-	case strings.HasPrefix(k.Type, "an integer"):
+	case reflect.Int, reflect.Uint64:
 		return strings.TrimPrefix(text, "+")
-	case strings.HasPrefix(k.Type, "a list"):
+	case reflect.Slice, reflect.Array:
 		inner := strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")
 		parts := strings.Split(inner, ",")
 		for i := range parts {

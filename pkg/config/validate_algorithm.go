@@ -1,0 +1,213 @@
+package config
+
+import (
+	"slices"
+
+	"grpo/internal/yamldoc"
+	"grpo/pkg/rl"
+)
+
+func (c *Config) validateAlgorithm(v *validator) {
+	a := &c.Algorithm
+	v.oneOf(&a.Type, "grpo", "ppo")
+	v.oneOf(&a.LossType, rl.RecipeNames()...)
+	v.oneOfOrEmpty(&a.Baseline, rl.Baselines()...)
+	v.oneOfOrEmpty(&a.Normalizer, Normalizers()...)
+	v.oneOfOrEmpty(&a.ScaleRewards, "group", "batch", "none")
+	v.oneOfOrEmpty(&a.ImportanceSamplingLevel, rl.ImportanceLevels()...)
+	v.oneOfOrEmpty(&a.LengthNormalization, rl.Aggregations()...)
+	v.oneOf(&a.KLEstimator, rl.KLEstimators()...)
+	v.oneOf(&a.KLIn, "loss", "reward")
+	v.in(positive, &a.Cliprange, &a.SAPOTemperaturePos, &a.SAPOTemperatureNeg,
+		&a.VESPOKPos, &a.VESPOLambdaPos, &a.VESPOKNeg, &a.VESPOLambdaNeg)
+	v.in(nonNegative, &a.AdvantageEps, &a.EpsilonHigh, &a.Delta, &a.DualClip, &a.NormalizeConstant, &a.Beta,
+		&a.EntropyCoef, &a.EntropyTarget, &a.EntropyCoefDelta, &a.EntropyCoefMin, &a.EntropyCoefMax,
+		&a.OffPolicyMaskThreshold, &a.ValueLearningRate, &a.ValueClip)
+	v.in(positiveUpTo1, &a.Gamma, &a.RefModelMixupAlpha, &a.TopEntropyQuantile)
+	v.in(fraction, &a.TeacherGamma, &a.GAELambda)
+	v.in(counterOrNone, &a.RefModelSyncSteps, &a.ValueEpochs)
+	v.in(interval{low: 1, high: 1000}, &a.DynamicSamplingMaxRounds)
+	if a.DualClip > 0 && a.DualClip <= 1 {
+		v.reject("%s must be more than 1, or 0 for none", &a.DualClip)
+	}
+	if a.Teacher != "" && a.Teacher != "base" && !isPath(a.Teacher) {
+		v.reject("%s must be base, the path of a safetensors file (./NAME for a file in this folder), or empty for none",
+			&a.Teacher)
+	}
+
+	v.ordered(&a.EntropyCoefMin, &a.EntropyCoefMax)
+	inOrder := a.EntropyCoefMin <= a.EntropyCoefMax
+	if a.UseAdaptiveEntropy && inOrder && (a.EntropyCoef < a.EntropyCoefMin || a.EntropyCoef > a.EntropyCoefMax) {
+		v.reject("%s must be at least %s and at most %s", &a.EntropyCoef, &a.EntropyCoefMin, &a.EntropyCoefMax)
+	}
+	high := &a.EpsilonHigh
+	if *high == 0 {
+		high = &a.Cliprange
+	}
+	if a.Delta != 0 && a.Delta <= 1+*high { // it would replace the clip
+		v.reject("%s must be more than 1 + %s, or 0 for none", &a.Delta, high)
+	}
+	a.validateRecipe(v)
+	a.validateAdvantages(v)
+	a.validateTypes(v)
+	c.validateGroups(v)
+}
+
+// validateRecipe: a loss type can imply an aggregation, a level and a constant.
+func (a *Algorithm) validateRecipe(v *validator) {
+	r := a.recipe()
+	if r.Tied && a.LengthNormalization != "" && a.LengthNormalization != string(r.Aggregation) {
+		v.reject("%s contradicts %s, which means %s with %s (use %s to combine it with another)",
+			&a.LengthNormalization, &a.LossType, r.Loss, r.Aggregation, r.Loss)
+	}
+	if r.Level != "" && a.ImportanceSamplingLevel != "" && a.ImportanceSamplingLevel != string(r.Level) {
+		v.reject("%s contradicts %s, which is defined at the level %s (use %s for another)",
+			&a.ImportanceSamplingLevel, &a.LossType, r.Level, r.Loss)
+	}
+	if z := a.NormalizeConstant; r.NormalizeConstant != 0 && z != 0 && z != r.NormalizeConstant {
+		v.reject("%s contradicts %s, which sums over a sequence and divides by %s (use %s with %s for another constant)",
+			&a.NormalizeConstant, &a.LossType, yamldoc.FormatFloat(r.NormalizeConstant), r.Loss, r.Aggregation)
+	}
+	if a.LossType == "cispo" && a.EpsilonHigh == 0 {
+		v.reject("%s must be more than 0, because of %s: it is the largest ratio itself, e.g. 5", &a.EpsilonHigh, &a.LossType)
+	}
+}
+
+// validateAdvantages: one choice of baseline and normalizer has several names, the
+// assignment's, TRL's and our own. None overrides another silently: if two say
+// different things, that is an error with both names.
+func (a *Algorithm) validateAdvantages(v *validator) {
+	const raw = "it uses the raw rewards (use reinforce_with_baseline, the same loss with advantages)"
+	if a.LossType == "no_baseline" {
+		for _, name := range []*string{&a.Baseline, &a.Normalizer} {
+			if *name != "" && *name != "none" {
+				v.contradicts(name, &a.LossType, raw)
+			}
+		}
+		if a.ScaleRewards != "" {
+			v.contradicts(&a.ScaleRewards, &a.LossType, raw)
+		}
+	}
+
+	if scale := scaleNormalizer(a.ScaleRewards); a.ScaleRewards != "" {
+		if a.Baseline != "" && a.Baseline != "group_mean" {
+			v.contradicts(&a.Baseline, &a.ScaleRewards, "that subtracts the group's mean (name the normalizer instead)")
+		}
+		if a.Normalizer != "" && a.Normalizer != scale {
+			v.contradicts(&a.Normalizer, &a.ScaleRewards, "that is "+scale+" (leave one of them out)")
+		}
+	}
+
+	// The default of use_std_normalization gives way to the other names.
+	if v.given(&a.UseStdNormalization) && a.LossType != "no_baseline" {
+		std := a.stdNormalizer()
+		why := "true means " + std + ", false another (leave one of them out)"
+		if a.Normalizer != "" && a.UseStdNormalization != (a.Normalizer == std) {
+			v.contradicts(&a.UseStdNormalization, &a.Normalizer, why)
+		}
+		if a.ScaleRewards != "" && a.UseStdNormalization != (scaleNormalizer(a.ScaleRewards) == std) {
+			v.contradicts(&a.UseStdNormalization, &a.ScaleRewards, why)
+		}
+	}
+
+	if a.PassK { // it has its own advantages
+		alone := func(other any, ok bool) {
+			if !ok {
+				v.contradicts(&a.PassK, other, "the best of a group is compared with the second best")
+			}
+		}
+		alone(&a.LossType, a.LossType != "no_baseline")
+		alone(&a.Type, a.Type == "grpo")
+		alone(&a.Baseline, a.Baseline == "")
+		alone(&a.Normalizer, a.Normalizer == "")
+		alone(&a.ScaleRewards, a.ScaleRewards == "")
+	}
+}
+
+// validateTypes: what ppo, a teacher and skip_flat_groups exclude.
+func (a *Algorithm) validateTypes(v *validator) {
+	if a.Type == "ppo" {
+		without := func(field any, ok bool, why string) {
+			if !ok {
+				v.contradicts(field, &a.Type, why)
+			}
+		}
+		tokenwise := a.Normalizer == "" || a.Normalizer == "none" || a.Normalizer == "whiten_tokens"
+		without(&a.Baseline, a.Baseline == "" || a.Baseline == "none",
+			"the baseline is the critic (use none, or leave this key out)")
+		without(&a.Normalizer, tokenwise, "advantages are per token (use none or whiten_tokens)")
+		without(&a.ScaleRewards, a.ScaleRewards == "", "advantages are per token (use normalizer none or whiten_tokens)")
+		without(&a.LossType, a.LossType != "no_baseline",
+			"the baseline is the critic (use grpo_clip, or reinforce_with_baseline without a ratio)")
+		without(&a.Teacher, a.Teacher == "", "a teacher's token rewards go with grpo")
+		without(&a.SkipFlatGroups, !a.SkipFlatGroups, "groups of equal reward have advantages too")
+	}
+
+	// Leaving out completions of advantage 0 is exact only if nothing else gives
+	// them a gradient.
+	if a.SkipFlatGroups {
+		nothingElse := func(other any, ok bool) {
+			if !ok {
+				v.contradicts(&a.SkipFlatGroups, other,
+					"groups of equal reward have a gradient then, and skipping them would change the update")
+			}
+		}
+		nothingElse(&a.Beta, a.Beta == 0 || a.KLIn == "reward")
+		nothingElse(&a.EntropyCoef, a.EntropyCoef == 0)
+		nothingElse(&a.UseAdaptiveEntropy, !a.UseAdaptiveEntropy)
+		nothingElse(&a.Teacher, a.Teacher == "")
+		nothingElse(&a.Normalizer, a.Normalizer != "whiten_tokens")
+	}
+	if a.Teacher != "" && a.Normalizer == "whiten_tokens" {
+		v.contradicts(&a.Teacher, &a.Normalizer,
+			"the teacher's token rewards are added to advantages of completions (use another normalizer)")
+	}
+}
+
+// validateGroups: what advantages need of groups and rewards.
+func (c *Config) validateGroups(v *validator) {
+	a, r := &c.Algorithm, &c.Reward
+	if a.Normalizer == "group_mean" { // a scale only if no reward is negative
+		const why = "it divides by the group's mean reward, and rewards may be negative"
+		isNegative := func(f string) bool { return f == "soft_overlong" || f == "repetition" || f == "cosine" }
+		if slices.ContainsFunc(r.Functions, isNegative) {
+			v.contradicts(&a.Normalizer, &r.Functions, why)
+		}
+		if slices.ContainsFunc(r.RewardWeights, func(w float64) bool { return w < 0 }) {
+			v.contradicts(&a.Normalizer, &r.RewardWeights, why)
+		}
+		if a.KLIn != "loss" {
+			v.contradicts(&a.Normalizer, &a.KLIn, why)
+		}
+	}
+
+	// The mean of a group of one is its own reward, so every advantage would be 0,
+	// and its sample standard deviation does not exist.
+	if c.Rollout.GroupSize >= 2 {
+		return
+	}
+	baseline, normalizer := a.Advantages()
+	ofGroup := baseline == "group_mean" || baseline == "leave_one_out" || baseline == "length_weighted"
+	var because any
+	switch {
+	case a.PassK:
+		because = &a.PassK
+	case a.DynamicSampling:
+		because = &a.DynamicSampling
+	case r.MultiObjectiveAggregation == "normalize_then_sum":
+		because = &r.MultiObjectiveAggregation
+	case ofGroup && a.Baseline != "":
+		because = &a.Baseline
+	case ofGroup && a.ScaleRewards != "":
+		because = &a.ScaleRewards
+	case ofGroup:
+		because = &a.LossType
+	case normalizer == "group_std" && a.Normalizer != "":
+		because = &a.Normalizer
+	case normalizer == "group_std":
+		because = &a.UseStdNormalization
+	default:
+		return
+	}
+	v.reject("%s must be at least 2, because %s compares the completions of a group", &c.Rollout.GroupSize, because)
+}
