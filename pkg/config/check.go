@@ -81,11 +81,6 @@ func (v *validator) show(f leaf) string {
 	return fmt.Sprintf("%s (%s)", f.path, value)
 }
 
-// given reports a field that some source sets; false if the sources are unknown.
-func (v *validator) given(field any) bool {
-	return v.origins[v.keys[field].path].Source != SourceDefault
-}
-
 // interval is a range of numbers; an infinite end is no limit.
 type interval struct {
 	low, high         float64
@@ -201,16 +196,9 @@ func (v *validator) notEmpty(field *string) {
 }
 
 // atMost checks that no number exceeds another.
-func (v *validator) atMost(field, limit *int) {
+func atMost[N int | float64](v *validator, field, limit *N) {
 	if *field > *limit {
 		v.reject("%s must be at most %s", field, limit)
-	}
-}
-
-// ordered checks that the ends of a range are in order.
-func (v *validator) ordered(low, high *float64) {
-	if *low > *high {
-		v.reject("%s must be at most %s", low, high)
 	}
 }
 
@@ -222,8 +210,11 @@ func (v *validator) multiple(field, of *int) {
 	}
 }
 
-func (v *validator) contradicts(field, other any, why string) {
-	v.reject("%s contradicts %s: %s", field, other, why)
+// compatible reports that a field contradicts another, unless ok.
+func (v *validator) compatible(ok bool, field, other any, why string) {
+	if !ok {
+		v.reject("%s contradicts %s: %s", field, other, why)
+	}
 }
 
 // noEffect reports those of the fields that are not at their neutral value and

@@ -3,8 +3,10 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 
@@ -86,20 +88,31 @@ type Key struct {
 	Kind reflect.Kind
 	// Default in YAML's notation.
 	Default string
-	// Alias is the short or second name that --set takes, if there is one.
-	Alias string
 	// Doc is the comment on the key in the embedded default.yaml, on one line.
 	Doc string
 }
 
 // Keys lists the keys of [Config] in the order of the documentation.
-func Keys() []Key {
-	var out []Key
+func Keys() []Key { return slices.Clone(allKeys()) }
+
+var allKeys = sync.OnceValue(func() (out []Key) {
 	docs := comments("default")
 	for _, f := range leaves(Default()) {
-		out = append(out, Key{f.path, f.value.Kind(), yamldoc.Format(f.value), aliasOf(f.path), docs[f.path]})
+		out = append(out, Key{f.path, f.value.Kind(), yamldoc.Format(f.value), docs[f.path]})
 	}
 	return out
+})
+
+// FindKey returns the key of [Config] that a name means, as for --set: a full path,
+// a last part that only one key has, or an alias. The error of an unknown name
+// proposes a similar one.
+func FindKey(name string) (Key, error) {
+	keys := allKeys()
+	path, err := findKey(strings.TrimSpace(name), paths(Default()))
+	if err != nil {
+		return Key{}, err
+	}
+	return keys[slices.IndexFunc(keys, func(k Key) bool { return k.Path == path })], nil
 }
 
 // comments reads the comments on the keys of an embedded configuration: the lines

@@ -48,21 +48,6 @@ func firstSpellings(root any) {
 	}
 }
 
-// aliasOf returns the short or second name of a key that --set takes, or "".
-func aliasOf(key string) string {
-	for alias, path := range aliases {
-		if path == key {
-			return alias
-		}
-	}
-	for second, path := range secondNames {
-		if path == key {
-			return yamldoc.LastPart(second)
-		}
-	}
-	return ""
-}
-
 // findKey completes the name of a key: a full path, an alias, or a last part
 // that only one key has. Second names count like the keys' own.
 func findKey(name string, keys []string) (string, error) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -29,6 +30,14 @@ func Resolve[T Root](c T) T {
 // another key asked for it.
 type reason struct{ from, askedBy string }
 
+// fill writes a field that is at its zero, and notes the reason.
+func fill[V comparable](wrote map[string]reason, key string, field *V, value V, why reason) {
+	var zero V
+	if *field == zero && value != zero {
+		*field, wrote[key] = value, why
+	}
+}
+
 // resolve returns the keys that it wrote, each with the reason.
 func resolve(root any) map[string]reason {
 	wrote := map[string]reason{}
@@ -36,70 +45,41 @@ func resolve(root any) map[string]reason {
 	if !ok {
 		return wrote
 	}
-	if c.Train.TrainBatchSize == 0 {
-		c.Train.TrainBatchSize = c.Rollout.RolloutBatchSize
-		wrote["train.train_batch_size"] = reason{from: "rollout.rollout_batch_size"}
-	}
-	if c.Eval.MaxTokens == 0 {
-		c.Eval.MaxTokens = c.Rollout.SamplingMaxTokens
-		wrote["eval.max_tokens"] = reason{from: "rollout.sampling_max_tokens"}
-	}
-	if r := &c.Reward; r.CosineCorrect == "" && slices.Contains(r.Functions, "cosine") {
-		r.CosineCorrect = "answer"
+	t, r, a := &c.Train, &c.Reward, &c.Algorithm
+	longest := c.Rollout.SamplingMaxTokens
+	fill(wrote, "train.train_batch_size", &t.TrainBatchSize, c.Rollout.RolloutBatchSize,
+		reason{from: "rollout.rollout_batch_size"})
+	fill(wrote, "eval.max_tokens", &c.Eval.MaxTokens, longest, reason{from: "rollout.sampling_max_tokens"})
+	if slices.Contains(r.Functions, "cosine") {
+		base := "answer"
 		isBase := func(f string) bool { return slices.Contains(CosineBases(), f) }
 		if i := slices.IndexFunc(r.Functions, isBase); i >= 0 {
-			r.CosineCorrect = r.Functions[i]
+			base = r.Functions[i]
 		}
-		wrote["reward.cosine_correct"] = reason{askedBy: "reward.functions"}
+		fill(wrote, "reward.cosine_correct", &r.CosineCorrect, base, reason{askedBy: "reward.functions"})
 	}
-	a := &c.Algorithm
-	a.resolveLoss(wrote)
-	switch {
-	case a.NormalizeConstant != 0:
-	case a.recipe().NormalizeConstant != 0:
-		a.NormalizeConstant = a.recipe().NormalizeConstant
-		wrote["algorithm.normalize_constant"] = reason{askedBy: "algorithm.loss_type"}
-	case a.LengthNormalization == "constant":
-		a.NormalizeConstant = float64(c.Train.TrainBatchSize) * float64(c.Rollout.SamplingMaxTokens)
-		wrote["algorithm.normalize_constant"] = reason{askedBy: "algorithm.length_normalization"}
-	default:
-		a.NormalizeConstant = float64(c.Rollout.SamplingMaxTokens)
-		wrote["algorithm.normalize_constant"] = reason{from: "rollout.sampling_max_tokens"}
+
+	recipe, byLoss := a.recipe(), reason{askedBy: "algorithm.loss_type"}
+	fill(wrote, "algorithm.length_normalization", &a.LengthNormalization, string(recipe.Aggregation), byLoss)
+	fill(wrote, "algorithm.importance_sampling_level", &a.ImportanceSamplingLevel, string(recipe.Level), byLoss)
+	a.ImportanceSamplingLevel = cmp.Or(a.ImportanceSamplingLevel, "token")
+	fill(wrote, "algorithm.dual_clip", &a.DualClip, recipe.DualClip, byLoss)
+	fill(wrote, "algorithm.normalize_constant", &a.NormalizeConstant, recipe.NormalizeConstant, byLoss)
+	if a.LengthNormalization == "constant" {
+		fill(wrote, "algorithm.normalize_constant", &a.NormalizeConstant, float64(t.TrainBatchSize)*float64(longest),
+			reason{askedBy: "algorithm.length_normalization"})
 	}
+	fill(wrote, "algorithm.normalize_constant", &a.NormalizeConstant, float64(longest),
+		reason{from: "rollout.sampling_max_tokens"})
 	if by, std := a.stdAskedBy(); by != "" && a.UseStdNormalization != std {
-		a.UseStdNormalization = std
-		wrote["algorithm.use_std_normalization"] = reason{askedBy: by}
+		a.UseStdNormalization, wrote["algorithm.use_std_normalization"] = std, reason{askedBy: by}
 	}
 	if a.Type == "ppo" {
-		if a.ValueLearningRate == 0 {
-			a.ValueLearningRate = c.Train.LearningRate
-			wrote["algorithm.value_learning_rate"] = reason{from: "train.learning_rate"}
-		}
-		if a.ValueEpochs == 0 {
-			a.ValueEpochs = c.Train.EpochsPerRolloutBatch
-			wrote["algorithm.value_epochs"] = reason{from: "train.epochs_per_rollout_batch"}
-		}
+		fill(wrote, "algorithm.value_learning_rate", &a.ValueLearningRate, t.LearningRate, reason{from: "train.learning_rate"})
+		fill(wrote, "algorithm.value_epochs", &a.ValueEpochs, t.EpochsPerRolloutBatch,
+			reason{from: "train.epochs_per_rollout_batch"})
 	}
 	return wrote
-}
-
-func (a *Algorithm) resolveLoss(wrote map[string]reason) {
-	l := a.recipe()
-	if a.LengthNormalization == "" && l.Aggregation != "" {
-		a.LengthNormalization = string(l.Aggregation)
-		wrote["algorithm.length_normalization"] = reason{askedBy: "algorithm.loss_type"}
-	}
-	if a.ImportanceSamplingLevel == "" {
-		a.ImportanceSamplingLevel = "token"
-		if l.Level != "" {
-			a.ImportanceSamplingLevel = string(l.Level)
-			wrote["algorithm.importance_sampling_level"] = reason{askedBy: "algorithm.loss_type"}
-		}
-	}
-	if a.DualClip == 0 && l.DualClip != 0 {
-		a.DualClip = l.DualClip
-		wrote["algorithm.dual_clip"] = reason{askedBy: "algorithm.loss_type"}
-	}
 }
 
 // stdNormalizer is the normalizer that use_std_normalization means.

@@ -27,7 +27,7 @@ func (c *SFT) validate(v *validator) {
 	c.Model.validateEffect(v)
 	v.in(size, &c.EvalSize)
 	if c.Data.ValSize != 0 {
-		v.atMost(&c.EvalSize, &c.Data.ValSize)
+		atMost(v, &c.EvalSize, &c.Data.ValSize)
 	}
 	if len(c.Stages) == 0 {
 		v.reject("stages must hold at least one stage")
@@ -55,9 +55,9 @@ func (s *Stage) validate(v *validator, d *Data) {
 	v.in(positive, &s.AdamEps)
 	v.in(nonNegative, &s.LearningRate, &s.WeightDecay, &s.MaxGradNorm, &s.PromptLossWeight)
 	v.in(fraction, &s.FinalLRRatio, &s.StopAtSampledAccuracy, &s.AcceptSampledMin, &s.AcceptSampledMax)
-	v.atMost(&s.BatchSize, &s.Examples)
-	v.atMost(&s.WarmupSteps, &s.Steps)
-	v.ordered(&s.AcceptSampledMin, &s.AcceptSampledMax)
+	atMost(v, &s.BatchSize, &s.Examples)
+	atMost(v, &s.WarmupSteps, &s.Steps)
+	atMost(v, &s.AcceptSampledMin, &s.AcceptSampledMax)
 	if s.Corpus != "answers" && d.Source != "generated" {
 		v.reject("%s is made of generated problems and does not go with %s (use answers)", &s.Corpus, &d.Source)
 	}
@@ -112,7 +112,7 @@ func (r *Rollout) validate(v *validator) {
 	v.in(sizeOrNone, &r.SamplingTopK)
 	v.in(anyTokens, &r.SamplingMinTokens)
 	v.in(tokens, &r.SamplingMaxTokens)
-	v.atMost(&r.SamplingMinTokens, &r.SamplingMaxTokens)
+	atMost(v, &r.SamplingMinTokens, &r.SamplingMaxTokens)
 	v.multiple(&r.RolloutBatchSize, &r.GroupSize)
 }
 
@@ -143,7 +143,7 @@ func (c *Config) validateEval(v *validator) {
 	if *longest == 0 {
 		longest = &c.Rollout.SamplingMaxTokens
 	}
-	v.atMost(&e.MinTokens, longest)
+	atMost(v, &e.MinTokens, longest)
 }
 
 func (c *Config) validateOutput(v *validator) {
@@ -162,31 +162,27 @@ func (c *Config) validateReward(v *validator) {
 	v.oneOfOrEmpty(&r.CosineCorrect, CosineBases()...)
 	v.in(moderate, &r.RewardWeights)
 	v.in(moderate, &r.CosineMinWrong, &r.CosineMaxWrong, &r.CosineMinCorrect, &r.CosineMaxCorrect)
-	v.ordered(&r.CosineMinCorrect, &r.CosineMaxCorrect)
-	v.ordered(&r.CosineMinWrong, &r.CosineMaxWrong)
+	atMost(v, &r.CosineMinCorrect, &r.CosineMaxCorrect)
+	atMost(v, &r.CosineMinWrong, &r.CosineMaxWrong)
 	if have, want := len(r.RewardWeights), len(r.Functions); have != want {
 		v.reject("%s must have one weight for each of %s: %d, not %d", &r.RewardWeights, &r.Functions, want, have)
 	}
 	if slices.Contains(r.Functions, "soft_overlong") {
-		v.atMost(&r.OverlongCache, &c.Rollout.SamplingMaxTokens)
+		atMost(v, &r.OverlongCache, &c.Rollout.SamplingMaxTokens)
 	}
 	if r.MultiObjectiveAggregation != "normalize_then_sum" {
 		return
 	}
 	// Each function has its own group mean and standard deviation; the sum is then
 	// whitened. Nothing else can be combined with it.
-	sumOnly := func(field any, ok bool) {
-		if !ok {
-			v.contradicts(&r.MultiObjectiveAggregation, field,
-				"it normalizes each reward function by its groups (use sum_then_normalize)")
-		}
-	}
-	sumOnly(&a.LossType, a.LossType != "no_baseline")
-	sumOnly(&a.Type, a.Type == "grpo")
-	sumOnly(&a.Baseline, a.Baseline == "")
-	sumOnly(&a.Normalizer, a.Normalizer == "")
-	sumOnly(&a.ScaleRewards, a.ScaleRewards == "")
-	sumOnly(&a.UseStdNormalization, a.UseStdNormalization)
-	sumOnly(&a.PassK, !a.PassK)
-	sumOnly(&a.KLIn, a.KLIn == "loss")
+	const why = "it normalizes each reward function by its groups (use sum_then_normalize)"
+	sum := &r.MultiObjectiveAggregation
+	v.compatible(a.LossType != "no_baseline", sum, &a.LossType, why)
+	v.compatible(a.Type == "grpo", sum, &a.Type, why)
+	v.compatible(a.Baseline == "", sum, &a.Baseline, why)
+	v.compatible(a.Normalizer == "", sum, &a.Normalizer, why)
+	v.compatible(a.ScaleRewards == "", sum, &a.ScaleRewards, why)
+	v.compatible(a.UseStdNormalization, sum, &a.UseStdNormalization, why)
+	v.compatible(!a.PassK, sum, &a.PassK, why)
+	v.compatible(a.KLIn == "loss", sum, &a.KLIn, why)
 }

@@ -35,7 +35,7 @@ func (c *Config) validateAlgorithm(v *validator) {
 			&a.Teacher)
 	}
 
-	v.ordered(&a.EntropyCoefMin, &a.EntropyCoefMax)
+	atMost(v, &a.EntropyCoefMin, &a.EntropyCoefMax)
 	inOrder := a.EntropyCoefMin <= a.EntropyCoefMax
 	if a.UseAdaptiveEntropy && inOrder && (a.EntropyCoef < a.EntropyCoefMin || a.EntropyCoef > a.EntropyCoefMax) {
 		v.reject("%s must be at least %s and at most %s", &a.EntropyCoef, &a.EntropyCoefMin, &a.EntropyCoefMax)
@@ -77,91 +77,62 @@ func (a *Algorithm) validateRecipe(v *validator) {
 // assignment's, TRL's and our own. None overrides another silently: if two say
 // different things, that is an error with both names.
 func (a *Algorithm) validateAdvantages(v *validator) {
-	const raw = "it uses the raw rewards (use reinforce_with_baseline, the same loss with advantages)"
 	if a.LossType == "no_baseline" {
-		for _, name := range []*string{&a.Baseline, &a.Normalizer} {
-			if *name != "" && *name != "none" {
-				v.contradicts(name, &a.LossType, raw)
-			}
-		}
-		if a.ScaleRewards != "" {
-			v.contradicts(&a.ScaleRewards, &a.LossType, raw)
-		}
+		const why = "it uses the raw rewards (use reinforce_with_baseline, the same loss with advantages)"
+		v.compatible(a.Baseline == "" || a.Baseline == "none", &a.Baseline, &a.LossType, why)
+		v.compatible(a.Normalizer == "" || a.Normalizer == "none", &a.Normalizer, &a.LossType, why)
+		v.compatible(a.ScaleRewards == "", &a.ScaleRewards, &a.LossType, why)
 	}
-
-	if scale := scaleNormalizer(a.ScaleRewards); a.ScaleRewards != "" {
-		if a.Baseline != "" && a.Baseline != "group_mean" {
-			v.contradicts(&a.Baseline, &a.ScaleRewards, "that subtracts the group's mean (name the normalizer instead)")
-		}
-		if a.Normalizer != "" && a.Normalizer != scale {
-			v.contradicts(&a.Normalizer, &a.ScaleRewards, "that is "+scale+" (leave one of them out)")
-		}
+	scale, std := scaleNormalizer(a.ScaleRewards), a.stdNormalizer()
+	if a.ScaleRewards != "" {
+		v.compatible(a.Baseline == "" || a.Baseline == "group_mean", &a.Baseline, &a.ScaleRewards,
+			"that subtracts the group's mean (name the normalizer instead)")
+		v.compatible(a.Normalizer == "" || a.Normalizer == scale, &a.Normalizer, &a.ScaleRewards,
+			"that is "+scale+" (leave one of them out)")
 	}
-
 	// The default of use_std_normalization gives way to the other names.
-	if v.given(&a.UseStdNormalization) && a.LossType != "no_baseline" {
-		std := a.stdNormalizer()
-		why := "true means " + std + ", false another (leave one of them out)"
-		if a.Normalizer != "" && a.UseStdNormalization != (a.Normalizer == std) {
-			v.contradicts(&a.UseStdNormalization, &a.Normalizer, why)
-		}
-		if a.ScaleRewards != "" && a.UseStdNormalization != (scaleNormalizer(a.ScaleRewards) == std) {
-			v.contradicts(&a.UseStdNormalization, &a.ScaleRewards, why)
-		}
+	given := v.origins["algorithm.use_std_normalization"].Source != SourceDefault
+	if given && a.LossType != "no_baseline" {
+		use, why := a.UseStdNormalization, "true means "+std+", false another (leave one of them out)"
+		v.compatible(a.Normalizer == "" || use == (a.Normalizer == std), &a.UseStdNormalization, &a.Normalizer, why)
+		v.compatible(a.ScaleRewards == "" || use == (scale == std), &a.UseStdNormalization, &a.ScaleRewards, why)
 	}
-
-	if a.PassK { // it has its own advantages
-		alone := func(other any, ok bool) {
-			if !ok {
-				v.contradicts(&a.PassK, other, "the best of a group is compared with the second best")
-			}
-		}
-		alone(&a.LossType, a.LossType != "no_baseline")
-		alone(&a.Type, a.Type == "grpo")
-		alone(&a.Baseline, a.Baseline == "")
-		alone(&a.Normalizer, a.Normalizer == "")
-		alone(&a.ScaleRewards, a.ScaleRewards == "")
+	if a.PassK {
+		const why = "the best of a group is compared with the second best"
+		v.compatible(a.LossType != "no_baseline", &a.PassK, &a.LossType, why)
+		v.compatible(a.Type == "grpo", &a.PassK, &a.Type, why)
+		v.compatible(a.Baseline == "", &a.PassK, &a.Baseline, why)
+		v.compatible(a.Normalizer == "", &a.PassK, &a.Normalizer, why)
+		v.compatible(a.ScaleRewards == "", &a.PassK, &a.ScaleRewards, why)
 	}
 }
 
 // validateTypes: what ppo, a teacher and skip_flat_groups exclude.
 func (a *Algorithm) validateTypes(v *validator) {
 	if a.Type == "ppo" {
-		without := func(field any, ok bool, why string) {
-			if !ok {
-				v.contradicts(field, &a.Type, why)
-			}
-		}
 		tokenwise := a.Normalizer == "" || a.Normalizer == "none" || a.Normalizer == "whiten_tokens"
-		without(&a.Baseline, a.Baseline == "" || a.Baseline == "none",
+		v.compatible(a.Baseline == "" || a.Baseline == "none", &a.Baseline, &a.Type,
 			"the baseline is the critic (use none, or leave this key out)")
-		without(&a.Normalizer, tokenwise, "advantages are per token (use none or whiten_tokens)")
-		without(&a.ScaleRewards, a.ScaleRewards == "", "advantages are per token (use normalizer none or whiten_tokens)")
-		without(&a.LossType, a.LossType != "no_baseline",
+		v.compatible(tokenwise, &a.Normalizer, &a.Type, "advantages are per token (use none or whiten_tokens)")
+		v.compatible(a.ScaleRewards == "", &a.ScaleRewards, &a.Type,
+			"advantages are per token (use normalizer none or whiten_tokens)")
+		v.compatible(a.LossType != "no_baseline", &a.LossType, &a.Type,
 			"the baseline is the critic (use grpo_clip, or reinforce_with_baseline without a ratio)")
-		without(&a.Teacher, a.Teacher == "", "a teacher's token rewards go with grpo")
-		without(&a.SkipFlatGroups, !a.SkipFlatGroups, "groups of equal reward have advantages too")
+		v.compatible(a.Teacher == "", &a.Teacher, &a.Type, "a teacher's token rewards go with grpo")
+		v.compatible(!a.SkipFlatGroups, &a.SkipFlatGroups, &a.Type, "groups of equal reward have advantages too")
 	}
-
 	// Leaving out completions of advantage 0 is exact only if nothing else gives
 	// them a gradient.
 	if a.SkipFlatGroups {
-		nothingElse := func(other any, ok bool) {
-			if !ok {
-				v.contradicts(&a.SkipFlatGroups, other,
-					"groups of equal reward have a gradient then, and skipping them would change the update")
-			}
-		}
-		nothingElse(&a.Beta, a.Beta == 0 || a.KLIn == "reward")
-		nothingElse(&a.EntropyCoef, a.EntropyCoef == 0)
-		nothingElse(&a.UseAdaptiveEntropy, !a.UseAdaptiveEntropy)
-		nothingElse(&a.Teacher, a.Teacher == "")
-		nothingElse(&a.Normalizer, a.Normalizer != "whiten_tokens")
+		const why = "groups of equal reward have a gradient then, and skipping them would change the update"
+		v.compatible(a.Beta == 0 || a.KLIn == "reward", &a.SkipFlatGroups, &a.Beta, why)
+		v.compatible(a.EntropyCoef == 0, &a.SkipFlatGroups, &a.EntropyCoef, why)
+		v.compatible(!a.UseAdaptiveEntropy, &a.SkipFlatGroups, &a.UseAdaptiveEntropy, why)
+		v.compatible(a.Teacher == "", &a.SkipFlatGroups, &a.Teacher, why)
+		v.compatible(a.Normalizer != "whiten_tokens", &a.SkipFlatGroups, &a.Normalizer, why)
 	}
-	if a.Teacher != "" && a.Normalizer == "whiten_tokens" {
-		v.contradicts(&a.Teacher, &a.Normalizer,
-			"the teacher's token rewards are added to advantages of completions (use another normalizer)")
-	}
+	v.compatible(a.Teacher == "" || a.Normalizer != "whiten_tokens", &a.Teacher, &a.Normalizer,
+		"the teacher's token rewards are added to advantages of completions (use another normalizer)")
 }
 
 // validateGroups: what advantages need of groups and rewards.
@@ -169,16 +140,11 @@ func (c *Config) validateGroups(v *validator) {
 	a, r := &c.Algorithm, &c.Reward
 	if a.Normalizer == "group_mean" { // a scale only if no reward is negative
 		const why = "it divides by the group's mean reward, and rewards may be negative"
-		isNegative := func(f string) bool { return f == "soft_overlong" || f == "repetition" || f == "cosine" }
-		if slices.ContainsFunc(r.Functions, isNegative) {
-			v.contradicts(&a.Normalizer, &r.Functions, why)
-		}
-		if slices.ContainsFunc(r.RewardWeights, func(w float64) bool { return w < 0 }) {
-			v.contradicts(&a.Normalizer, &r.RewardWeights, why)
-		}
-		if a.KLIn != "loss" {
-			v.contradicts(&a.Normalizer, &a.KLIn, why)
-		}
+		negative := func(f string) bool { return f == "soft_overlong" || f == "repetition" || f == "cosine" }
+		v.compatible(!slices.ContainsFunc(r.Functions, negative), &a.Normalizer, &r.Functions, why)
+		v.compatible(!slices.ContainsFunc(r.RewardWeights, func(w float64) bool { return w < 0 }),
+			&a.Normalizer, &r.RewardWeights, why)
+		v.compatible(a.KLIn == "loss", &a.Normalizer, &a.KLIn, why)
 	}
 
 	// The mean of a group of one is its own reward, so every advantage would be 0,

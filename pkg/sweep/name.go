@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -39,33 +38,8 @@ var labels = map[string]string{
 	"algorithm.dynamic_sampling": "dynamic sampling",
 }
 
-// findKey returns the key that a name means: a full path, a last part that
-// only one key has, an alias such as lr, or TRL's name of the key; as --set
-// takes them. The error of an unknown name proposes a near one.
-func findKey(name string) (config.Key, error) {
-	name = strings.TrimSpace(name)
-	if _, err := config.Get(config.Default(), name); err != nil {
-		return config.Key{}, fmt.Errorf("%s", problemsOf(err)[0])
-	}
-	keys := config.Keys()
-	for _, is := range []func(config.Key) bool{
-		func(k config.Key) bool { return k.Path == name },
-		func(k config.Key) bool {
-			return k.Alias != "" && (k.Alias == name || replaceLast(k.Path, k.Alias) == name)
-		},
-		func(k config.Key) bool { return lastPart(k.Path) == name },
-	} {
-		if i := slices.IndexFunc(keys, is); i >= 0 {
-			return keys[i], nil
-		}
-	}
-	return config.Key{}, fmt.Errorf("unknown key %q", name) // config.Get knows a name that config.Keys does not list
-}
-
-// replaceLast replaces the last part of a path.
-func replaceLast(path, name string) string {
-	return path[:strings.LastIndexByte(path, '.')+1] + name
-}
+// findKey returns the key that a name means, as --set takes it.
+func findKey(name string) (config.Key, error) { return config.FindKey(name) }
 
 func lastPart(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
 
