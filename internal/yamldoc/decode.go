@@ -34,6 +34,9 @@ type Document struct {
 	// Lines holds the line of each key and of each element of a list that the file
 	// gives, by its path; nil if there is no document.
 	Lines map[string]int
+	// Comments holds the comment on each key, on one line: the lines above it and the
+	// end of its own line.
+	Comments map[string]string
 	// Broken holds the keys that the file gives with a value that does not fit.
 	Broken map[string]bool
 
@@ -54,7 +57,7 @@ func (f *Form) Decode(label string, text []byte, into any) *Document {
 	case p != nil:
 		d.Problem(p.line, "%s", p.text)
 	default:
-		d.Lines = map[string]int{"": max(root.Line, 1)}
+		d.Lines, d.Comments = map[string]int{"": max(root.Line, 1)}, map[string]string{}
 		d.section(root, reflect.ValueOf(into).Elem(), "")
 	}
 	return d
@@ -120,12 +123,24 @@ func (d *Document) section(n *yaml.Node, v reflect.Value, path string) {
 		for i := range v.NumField() {
 			if Name(v.Type().Field(i)) == name {
 				d.Lines[Join(path, name)] = key.Line
+				d.Comments[Join(path, name)] = Prose(key.HeadComment, key.LineComment, value.LineComment)
 				d.value(value, v.Field(i), Join(path, name), key.Line)
 				return
 			}
 		}
 		d.Problem(key.Line, "unknown key %s%s", words.Quote(key.Value), d.suggest(v.Type(), key.Value))
 	})
+}
+
+// Prose joins comments into one line.
+func Prose(comments ...string) string {
+	var all []string
+	for _, c := range comments {
+		for line := range strings.Lines(c) {
+			all = append(all, strings.Fields(strings.TrimLeft(strings.TrimSpace(line), "#"))...)
+		}
+	}
+	return strings.Join(all, " ")
 }
 
 // suggest ends the message about an unknown key of a section.

@@ -15,7 +15,7 @@ import (
 	"slices"
 	"sync"
 
-	"grpo/configs"
+	"grpo/internal/yamldoc"
 )
 
 // Config is the configuration of one GRPO run. The zero value is not usable; start
@@ -164,19 +164,19 @@ type Output struct {
 
 // Default returns the default experiment, configs/default.yaml.
 func Default() Config {
-	c := defaults()
+	c, _ := defaults()
 	c.Reward.Functions = slices.Clone(c.Reward.Functions)
 	c.Reward.RewardWeights = slices.Clone(c.Reward.RewardWeights)
 	return c
 }
 
-var defaults = sync.OnceValue(func() (c Config) {
-	text, err := configs.FS.ReadFile("default.yaml")
+var defaults = sync.OnceValues(func() (c Config, doc *yamldoc.Document) {
+	text, err := readEmbedded("default")
 	if err != nil {
 		panic("config: " + err.Error()) // cannot happen with go:embed
 	}
-	if d := formOf(Config{}).Decode("default.yaml", text, &c); len(d.Problems) > 0 {
-		panic("config: " + d.Problems[0]) // a test reads the file
+	if doc = formOf(c).Decode("default.yaml", text, &c); len(doc.Problems) > 0 {
+		panic("config: " + doc.Problems[0]) // a test reads the file
 	}
-	return c
+	return c, doc
 })

@@ -128,7 +128,14 @@ func TestSmokeIsSmall(t *testing.T) {
 func TestKeysAreDocumented(t *testing.T) {
 	env := map[string]string{}
 	check := func(file string, keys []string, values map[string][]string) {
-		docs := comments(file)
+		text, err := readEmbedded(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs := formOf(SFT{}).Decode(file, text, &SFT{}).Comments
+		if file == "default" {
+			docs = formOf(Config{}).Decode(file, text, &Config{}).Comments
+		}
 		for _, key := range keys {
 			if len(docs[key]) < 5 || strings.HasPrefix(docs[key], ".") {
 				t.Errorf("%s: %s has the doc %q", file, key, docs[key])

@@ -1,16 +1,12 @@
 package config
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
-	"go.yaml.in/yaml/v3"
-
-	"grpo/configs"
 	"grpo/internal/yamldoc"
 )
 
@@ -96,9 +92,9 @@ type Key struct {
 func Keys() []Key { return slices.Clone(allKeys()) }
 
 var allKeys = sync.OnceValue(func() (out []Key) {
-	docs := comments("default")
-	for _, f := range leaves(Default()) {
-		out = append(out, Key{f.path, f.value.Kind(), yamldoc.Format(f.value), docs[f.path]})
+	c, doc := defaults()
+	for _, f := range leaves(c) {
+		out = append(out, Key{f.path, f.value.Kind(), yamldoc.Format(f.value), doc.Comments[f.path]})
 	}
 	return out
 })
@@ -113,49 +109,4 @@ func FindKey(name string) (Key, error) {
 		return Key{}, err
 	}
 	return keys[slices.IndexFunc(keys, func(k Key) bool { return k.Path == path })], nil
-}
-
-// comments reads the comments on the keys of an embedded configuration: the lines
-// above a key and the end of its own line.
-func comments(name string) map[string]string {
-	text, err := configs.FS.ReadFile(name + ".yaml")
-	var doc yaml.Node
-	if err == nil {
-		err = yaml.Unmarshal(text, &doc)
-	}
-	if err != nil {
-		panic("config: " + err.Error()) // a test reads the file
-	}
-	out := map[string]string{}
-	var walk func(n *yaml.Node, path string)
-	walk = func(n *yaml.Node, path string) {
-		switch n.Kind {
-		case yaml.DocumentNode:
-			walk(n.Content[0], path)
-		case yaml.SequenceNode:
-			for i, e := range n.Content {
-				walk(e, yamldoc.Join(path, fmt.Sprint(i)))
-			}
-		case yaml.MappingNode:
-			for i := 0; i+1 < len(n.Content); i += 2 {
-				key, value := n.Content[i], n.Content[i+1]
-				p := yamldoc.Join(path, key.Value)
-				out[p] = prose(key.HeadComment, key.LineComment, value.LineComment)
-				walk(value, p)
-			}
-		}
-	}
-	walk(&doc, "")
-	return out
-}
-
-// prose joins comments into one line.
-func prose(parts ...string) string {
-	var words []string
-	for _, p := range parts {
-		for line := range strings.Lines(p) {
-			words = append(words, strings.Fields(strings.TrimLeft(strings.TrimSpace(line), "#"))...)
-		}
-	}
-	return strings.Join(words, " ")
 }

@@ -66,7 +66,7 @@ func Presets() []Preset {
 			panic("config: " + err.Error()) // cannot happen with go:embed
 		}
 		about, _, _ := strings.Cut(string(text), "\n#\n")
-		out = append(out, Preset{name, prose(about)})
+		out = append(out, Preset{name, yamldoc.Prose(about)})
 	}
 	return out
 }
