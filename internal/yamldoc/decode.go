@@ -85,6 +85,7 @@ func (d *Document) Pairs(n *yaml.Node, path string, f func(key, value *yaml.Node
 	for i := 0; i+1 < len(n.Content) && !d.full(); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		own := d.ownName(Join(path, key.Value))
+		full := words.Quote(Join(path, key.Value))
 		switch before := first[own]; {
 		case key.Tag == "!!merge":
 			d.Problem(key.Line, "merge keys (<<) are not supported (write the keys out)")
@@ -97,10 +98,10 @@ func (d *Document) Pairs(n *yaml.Node, path string, f func(key, value *yaml.Node
 			first[own] = key
 			f(key, value)
 		case before.Value == key.Value:
-			d.Problem(key.Line, "duplicate key %s: it is already in line %d", words.Quote(Join(path, key.Value)), before.Line)
+			d.Problem(key.Line, "duplicate key %s: it is already in line %d", full, before.Line)
 		default:
-			d.Problem(key.Line, "duplicate key %s: it is already in line %d, as %s",
-				words.Quote(Join(path, key.Value)), before.Line, words.Quote(before.Value))
+			d.Problem(key.Line, "duplicate key %s: it is already in line %d, as %s", full, before.Line,
+				words.Quote(before.Value))
 		}
 	}
 }

@@ -36,7 +36,8 @@ var (
 	yamlError = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 	// parserError are the messages of the library's parser, which counts lines
 	// from 0; its scanner counts from 1.
-	parserError = regexp.MustCompile(`^(did not find expected (<document start>|node content|'-' indicator|key|',' or)` +
+	parserError = regexp.MustCompile(`^(did not find expected ` +
+		`(<document start>|node content|'-' indicator|key|',' or)` +
 		`|found (undefined tag handle|duplicate %|incompatible YAML))`)
 	unknownAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced`)
 	tabIndent     = regexp.MustCompile(`(?m)^ *\t`)

@@ -91,7 +91,8 @@ func (f *Form) parse(text []byte) (*yaml.Node, *problem) {
 		return nil, syntax(text, err)
 	}
 	if root := doc.Content[0]; root.Kind != yaml.MappingNode {
-		return nil, &problem{max(root.Line, 1), fmt.Sprintf("want keys (such as %q) at the top, not %s", f.Example, Kind(root))}
+		text := fmt.Sprintf("want keys (such as %q) at the top, not %s", f.Example, Kind(root))
+		return nil, &problem{max(root.Line, 1), text}
 	}
 	return doc.Content[0], nil
 }

@@ -65,7 +65,9 @@ func writeSection(b *bytes.Buffer, v reflect.Value, first, rest string) {
 // The seed enters. So does train.gradient_accumulation_steps, although it is
 // without effect in exact arithmetic: it regroups sums of floats, and a run
 // promises its bits.
-var outsideHash = []string{"name", "output.checkpoint_every_n_steps", "output.keep_checkpoints", "output.keep"}
+var outsideHash = []string{
+	"name", "output.checkpoint_every_n_steps", "output.keep_checkpoints", "output.keep",
+}
 
 // Hash identifies the results of a resolved configuration: the first 8 hex
 // digits of the SHA-256 of "key: value" lines for every key that has an effect

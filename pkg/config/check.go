@@ -38,7 +38,8 @@ type finding struct {
 // newValidator prepares for the configuration that root points to.
 func newValidator[T Root](root *T, origins map[string]Origin) *validator {
 	v := &validator{
-		root: root, origins: origins, keys: map[any]leaf{}, broken: map[string]bool{}, values: map[string][]string{},
+		root: root, origins: origins, keys: map[any]leaf{},
+		broken: map[string]bool{}, values: map[string][]string{},
 	}
 	for _, f := range leaves(root) {
 		v.keys[f.value.Addr().Interface()] = f

@@ -132,7 +132,8 @@ func (c *Config) inert(v *validator) {
 	} else {
 		v.noEffect(&d.Source, "generated problems have no broken lines", &d.SkipBad)
 	}
-	v.reject("%s has no effect here: it changes worked answers, and only grpo sft trains on those", &d.Annotations)
+	v.reject("%s has no effect here: it changes worked answers, and only grpo sft trains on those",
+		&d.Annotations)
 	if d.PromptTemplate == "question_only" {
 		v.reject("%s has no effect here: its text is that of plain", &d.PromptTemplate)
 	}
@@ -144,7 +145,9 @@ func (c *Config) inert(v *validator) {
 		v.reject("%s has no effect here: advantages are not divided by a standard deviation or mean of the rewards",
 			&a.AdvantageEps)
 	}
-	if !slices.Contains([]string{"masked_normalize", "constant", "seq-mean-token-sum-norm"}, a.LengthNormalization) {
+	switch rl.Aggregation(a.LengthNormalization) {
+	case rl.MaskedNormalizeSeq, rl.Constant, rl.SeqMeanTokenSumNorm:
+	default:
 		v.noEffect(&a.LengthNormalization, "it is for masked_normalize, constant and seq-mean-token-sum-norm",
 			&a.NormalizeConstant)
 	}
@@ -157,7 +160,8 @@ func (c *Config) inert(v *validator) {
 			v.noEffect(because, fix, &a.EpsilonHigh)
 		}
 		v.noEffect(because, fix, &a.Cliprange, &a.Delta, &a.DualClip, &a.SAPOTemperaturePos, &a.SAPOTemperatureNeg,
-			&a.VESPOKPos, &a.VESPOLambdaPos, &a.VESPOKNeg, &a.VESPOLambdaNeg, &a.OffPolicyMask, &a.OffPolicyMaskThreshold)
+			&a.VESPOKPos, &a.VESPOLambdaPos, &a.VESPOKNeg, &a.VESPOLambdaNeg,
+			&a.OffPolicyMask, &a.OffPolicyMaskThreshold)
 	}
 	if a.RefModelSyncSteps >= c.Train.NGRPOSteps {
 		v.noEffect(&c.Train.NGRPOSteps, "the reference would first move after the last step",

@@ -79,7 +79,8 @@ func findKey(name string, keys []string) (string, error) {
 	case 0:
 		return "", fmt.Errorf("unknown key %s%s", words.Quote(name), suggestKey(name, keys, keys))
 	}
-	return "", fmt.Errorf("%q is the last part of several keys: write one of %s", name, strings.Join(matches, ", "))
+	return "", fmt.Errorf("%q is the last part of several keys: write one of %s", name,
+		strings.Join(matches, ", "))
 }
 
 // suggestKey ends the message about an unknown key: word as it was written, the

@@ -66,8 +66,8 @@ func resolve(root any) map[string]reason {
 	fill(wrote, "algorithm.dual_clip", &a.DualClip, recipe.DualClip, byLoss)
 	fill(wrote, "algorithm.normalize_constant", &a.NormalizeConstant, recipe.NormalizeConstant, byLoss)
 	if a.LengthNormalization == "constant" {
-		fill(wrote, "algorithm.normalize_constant", &a.NormalizeConstant, float64(t.TrainBatchSize)*float64(longest),
-			reason{askedBy: "algorithm.length_normalization"})
+		fill(wrote, "algorithm.normalize_constant", &a.NormalizeConstant,
+			float64(t.TrainBatchSize)*float64(longest), reason{askedBy: "algorithm.length_normalization"})
 	}
 	fill(wrote, "algorithm.normalize_constant", &a.NormalizeConstant, float64(longest),
 		reason{from: "rollout.sampling_max_tokens"})
@@ -75,7 +75,8 @@ func resolve(root any) map[string]reason {
 		a.UseStdNormalization, wrote["algorithm.use_std_normalization"] = std, reason{askedBy: by}
 	}
 	if a.Type == "ppo" {
-		fill(wrote, "algorithm.value_learning_rate", &a.ValueLearningRate, t.LearningRate, reason{from: "train.learning_rate"})
+		fill(wrote, "algorithm.value_learning_rate", &a.ValueLearningRate, t.LearningRate,
+			reason{from: "train.learning_rate"})
 		fill(wrote, "algorithm.value_epochs", &a.ValueEpochs, t.EpochsPerRolloutBatch,
 			reason{from: "train.epochs_per_rollout_batch"})
 	}
@@ -169,8 +170,8 @@ func (l *Loaded[T]) useCheckpoints(
 		switch {
 		case *size == want:
 		case o.Source > SourceEmbedded:
-			problems = append(problems, fmt.Sprintf(
-				"%s (%d, %s) contradicts model.init (%s, %s): the model there has %d; leave %s out and it follows the checkpoint",
+			problems = append(problems, fmt.Sprintf("%s (%d, %s) contradicts model.init (%s, %s): "+
+				"the model there has %d; leave %s out and it follows the checkpoint",
 				key, *size, o, m.Init, l.origins["model.init"], want, key))
 		default:
 			*size, l.origins[key] = want, Origin{AskedBy: "model.init"}

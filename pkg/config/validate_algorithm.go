@@ -31,13 +31,13 @@ func (c *Config) validateAlgorithm(v *validator) {
 		v.reject("%s must be more than 1, or 0 for none", &a.DualClip)
 	}
 	if a.Teacher != "" && a.Teacher != "base" && !isPath(a.Teacher) {
-		v.reject("%s must be base, the path of a safetensors file (./NAME for a file in this folder), or empty for none",
-			&a.Teacher)
+		v.reject("%s must be base, the path of a safetensors file (./NAME for a file in this folder), "+
+			"or empty for none", &a.Teacher)
 	}
 
 	atMost(v, &a.EntropyCoefMin, &a.EntropyCoefMax)
-	inOrder := a.EntropyCoefMin <= a.EntropyCoefMax
-	if a.UseAdaptiveEntropy && inOrder && (a.EntropyCoef < a.EntropyCoefMin || a.EntropyCoef > a.EntropyCoefMax) {
+	outside := a.EntropyCoef < a.EntropyCoefMin || a.EntropyCoef > a.EntropyCoefMax
+	if a.UseAdaptiveEntropy && outside && a.EntropyCoefMin <= a.EntropyCoefMax {
 		v.reject("%s must be at least %s and at most %s", &a.EntropyCoef, &a.EntropyCoefMin, &a.EntropyCoefMax)
 	}
 	high := &a.EpsilonHigh
@@ -65,11 +65,13 @@ func (a *Algorithm) validateRecipe(v *validator) {
 			&a.ImportanceSamplingLevel, &a.LossType, r.Level, r.Loss)
 	}
 	if z := a.NormalizeConstant; r.NormalizeConstant != 0 && z != 0 && z != r.NormalizeConstant {
-		v.reject("%s contradicts %s, which sums over a sequence and divides by %s (use %s with %s for another constant)",
+		v.reject("%s contradicts %s, which sums over a sequence and divides by %s "+
+			"(use %s with %s for another constant)",
 			&a.NormalizeConstant, &a.LossType, yamldoc.FormatFloat(r.NormalizeConstant), r.Loss, r.Aggregation)
 	}
 	if a.LossType == "cispo" && a.EpsilonHigh == 0 {
-		v.reject("%s must be more than 0, because of %s: it is the largest ratio itself, e.g. 5", &a.EpsilonHigh, &a.LossType)
+		v.reject("%s must be more than 0, because of %s: it is the largest ratio itself, e.g. 5",
+			&a.EpsilonHigh, &a.LossType)
 	}
 }
 
@@ -175,5 +177,6 @@ func (c *Config) validateGroups(v *validator) {
 	default:
 		return
 	}
-	v.reject("%s must be at least 2, because %s compares the completions of a group", &c.Rollout.GroupSize, because)
+	v.reject("%s must be at least 2, because %s compares the completions of a group",
+		&c.Rollout.GroupSize, because)
 }

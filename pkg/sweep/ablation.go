@@ -73,7 +73,8 @@ func LoadRequest(nameOrPath string) (Request, error) {
 func AblationText(name string) ([]byte, error) {
 	names := AblationNames()
 	if !slices.Contains(names, name) {
-		return nil, configError("read sweep", fmt.Sprintf("no ablation %s%s: there are %s; with grpo ablate the path of a YAML file works too",
+		return nil, configError("read sweep", fmt.Sprintf(
+			"no ablation %s%s: there are %s; with grpo ablate the path of a YAML file works too",
 			words.Quote(name), words.DidYouMean(name, names), strings.Join(names, ", ")))
 	}
 	return configs.FS.ReadFile(path.Join(ablationFolder, name+".yaml"))
