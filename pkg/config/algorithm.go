@@ -1,6 +1,10 @@
 package config
 
-import "grpo/pkg/rl"
+import (
+	"cmp"
+
+	"grpo/pkg/rl"
+)
 
 // Algorithm is the mathematics of the update. Names are the assignment's, else
 // TRL's, else verl's.
@@ -17,8 +21,8 @@ type Algorithm struct {
 
 	// Baseline is one of rl.Baselines, Normalizer one of [Normalizers]; empty follows
 	// ScaleRewards, LossType and UseStdNormalization: [Algorithm.Advantages].
-	Baseline   string `yaml:"baseline" neutral:""`
-	Normalizer string `yaml:"normalizer" neutral:""`
+	Baseline   rl.Baseline   `yaml:"baseline" neutral:""`
+	Normalizer rl.Normalizer `yaml:"normalizer" neutral:""`
 	// ScaleRewards is TRL's name for the normalizer: "group", "batch", "none" or
 	// empty.
 	ScaleRewards string `yaml:"scale_rewards" neutral:""`
@@ -42,10 +46,10 @@ type Algorithm struct {
 	DualClip    float64 `yaml:"dual_clip" neutral:"0"` // 0 = none (vanilla: 3)
 	// ImportanceSamplingLevel: "token", "sequence" or "sequence_sum"; empty is
 	// the loss type's own, which [Resolve] fills in.
-	ImportanceSamplingLevel string `yaml:"importance_sampling_level" neutral:"token"`
+	ImportanceSamplingLevel rl.ImportanceLevel `yaml:"importance_sampling_level" neutral:"token"`
 	// LengthNormalization is one of rl.Aggregations; empty is the loss type's own,
 	// which [Resolve] fills in.
-	LengthNormalization string `yaml:"length_normalization"`
+	LengthNormalization rl.Aggregation `yaml:"length_normalization"`
 	// NormalizeConstant is Z of the aggregations that divide by a constant; 0
 	// means sampling_max_tokens (luspo: 1), which [Resolve] fills in.
 	NormalizeConstant float64 `yaml:"normalize_constant"`
@@ -63,7 +67,7 @@ type Algorithm struct {
 	// first weights (0 = none).
 	Beta float64 `yaml:"beta" neutral:"0"`
 	// KLEstimator is one of rl.KLEstimators.
-	KLEstimator string `yaml:"kl_estimator" neutral:"k3"`
+	KLEstimator rl.KLEstimator `yaml:"kl_estimator" neutral:"k3"`
 	// KLIn: "loss" or "reward" (summed over a completion, or token by token if
 	// advantages are per token: ppo, whiten_tokens).
 	KLIn string `yaml:"kl_in" neutral:"loss"`
@@ -120,18 +124,21 @@ type Algorithm struct {
 	ValueClip float64 `yaml:"value_clip" neutral:"0.2"`
 }
 
+// whitenTokens is the normalizer rl.WhitenTokens, which whitens the advantages of
+// all tokens of the batch.
+const whitenTokens rl.Normalizer = "whiten_tokens"
+
 // Normalizers lists the values of algorithm.normalizer, apart from "": those of
-// pkg/rl for completions, and whiten_tokens (rl.WhitenTokens), which whitens the
-// advantages of all tokens of the batch.
-func Normalizers() []string { return append(rl.Normalizers(), "whiten_tokens") }
+// pkg/rl for completions, and whiten_tokens.
+func Normalizers() []string { return append(rl.Normalizers(), string(whitenTokens)) }
 
 // recipe returns what the loss type means; the zero value for an unknown one.
 func (a *Algorithm) recipe() rl.Recipe { return rl.RecipeNamed(a.LossType) }
 
-// BaseLoss returns the loss of pkg/rl (rl.LossType) that the loss type means:
-// grpo_clip for TRL's dapo, itself for sapo. After [Resolve] the aggregation, the
-// level, the constant and the dual clip are in their own keys.
-func (a Algorithm) BaseLoss() string { return string(a.recipe().Loss) }
+// BaseLoss returns the loss that the loss type means: grpo_clip for TRL's dapo,
+// itself for sapo. After [Resolve] the aggregation, the level, the constant and the
+// dual clip are in their own keys.
+func (a Algorithm) BaseLoss() rl.LossType { return a.recipe().Loss }
 
 // EntropyOverAll says whether the loss type divides the entropy bonus by all
 // tokens even if a policy mask keeps only some (rl.LossConfig).
@@ -147,37 +154,35 @@ func (a Algorithm) EntropyOverAll() bool { return a.recipe().EntropyOverAll }
 //
 // It has no meaning with pass_k and normalize_then_sum, which have their own
 // advantages.
-func (a Algorithm) Advantages() (baseline, normalizer string) {
-	baseline, normalizer = "group_mean", "none"
+func (a Algorithm) Advantages() (baseline rl.Baseline, normalizer rl.Normalizer) {
+	baseline, normalizer = rl.BaselineGroupMean, rl.NormalizerNone
 	switch {
-	case a.LossType == "no_baseline":
-		baseline = "none"
-	case a.Type == "ppo":
-		baseline = "none"
-		if a.UseStdNormalization {
-			normalizer = "whiten_tokens"
-		}
-	case a.ScaleRewards != "":
-		normalizer = scaleNormalizer(a.ScaleRewards)
+	case a.BaseLoss() == rl.NoBaseline:
+		baseline = rl.BaselineNone
+	case a.ScaleRewards != "" && a.Type != "ppo":
+		normalizer = a.scaleNormalizer()
 	case a.UseStdNormalization:
-		normalizer = "group_std"
+		normalizer = a.stdNormalizer()
 	}
-	if a.Baseline != "" {
-		baseline = a.Baseline
+	if a.Type == "ppo" {
+		baseline = rl.BaselineNone
 	}
-	if a.Normalizer != "" {
-		normalizer = a.Normalizer
-	}
-	return baseline, normalizer
+	return cmp.Or(a.Baseline, baseline), cmp.Or(a.Normalizer, normalizer)
 }
 
-// scaleNormalizer translates TRL's scale_rewards.
-func scaleNormalizer(scale string) string {
-	switch scale {
-	case "group":
-		return "group_std"
-	case "batch":
-		return "batch_std"
+// scaleNormalizer is the normalizer that scale_rewards means.
+func (a *Algorithm) scaleNormalizer() rl.Normalizer {
+	opt, err := rl.ScaleRewards(a.ScaleRewards, 0)
+	if err != nil {
+		return rl.NormalizerNone
 	}
-	return "none"
+	return opt.Normalizer
+}
+
+// stdNormalizer is the normalizer that use_std_normalization means.
+func (a *Algorithm) stdNormalizer() rl.Normalizer {
+	if a.Type == "ppo" {
+		return whitenTokens
+	}
+	return rl.NormalizerGroupStd
 }

@@ -5,13 +5,16 @@ import (
 	"testing"
 
 	"grpo/internal/yamldoc"
+	"grpo/pkg/rl"
 )
 
 // TestAdvantages: one choice of baseline and normalizer, under every name.
 func TestAdvantages(t *testing.T) {
 	tests := []struct {
-		set, baseline, normalizer string
-		std                       bool // use_std_normalization, resolved
+		set        string
+		baseline   rl.Baseline
+		normalizer rl.Normalizer
+		std        bool // use_std_normalization, resolved
 	}{
 		{"", "group_mean", "group_std", true},
 		{"use_std_normalization=false", "group_mean", "none", false},
@@ -56,8 +59,11 @@ func TestAdvantages(t *testing.T) {
 // TestResolveLoss: what a loss type implies, unless other keys set it.
 func TestResolveLoss(t *testing.T) {
 	tests := []struct {
-		set, base, aggregation, level string
-		constant, dual                float64
+		set            string
+		base           rl.LossType
+		aggregation    rl.Aggregation
+		level          rl.ImportanceLevel
+		constant, dual float64
 	}{
 		{"loss_type=no_baseline", "no_baseline", "masked_mean", "token", 64, 0},
 		{"", "reinforce_with_baseline", "masked_mean", "token", 64, 0},

@@ -156,18 +156,18 @@ func (v *validator) eachIn(r interval, field any, list []float64) {
 }
 
 // oneOf checks that a string is one of values.
-func (v *validator) oneOf(field *string, values ...string) {
+func oneOf[S ~string](v *validator, field *S, values ...string) {
 	v.values[v.keys[field].path] = values
-	if !slices.Contains(values, *field) {
-		v.reject("%s must be one of %s%s", field, strings.Join(values, ", "), words.DidYouMean(*field, values))
+	if s := string(*field); !slices.Contains(values, s) {
+		v.reject("%s must be one of %s%s", field, strings.Join(values, ", "), words.DidYouMean(s, values))
 	}
 }
 
 // oneOfOrEmpty checks that a string is one of values, or empty.
-func (v *validator) oneOfOrEmpty(field *string, values ...string) {
+func oneOfOrEmpty[S ~string](v *validator, field *S, values ...string) {
 	v.values[v.keys[field].path] = values
 	if *field != "" {
-		v.oneOf(field, values...)
+		oneOf(v, field, values...)
 	}
 }
 

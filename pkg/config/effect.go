@@ -87,7 +87,7 @@ func (m *Model) validateEffect(v *validator) {
 // needsLoss: only some losses have the option of these keys.
 func (a *Algorithm) needsLoss(v *validator, option rl.Uses, fields ...any) {
 	losses := rl.LossesWith(option)
-	if slices.Contains(losses, a.BaseLoss()) {
+	if slices.Contains(losses, string(a.BaseLoss())) {
 		return
 	}
 	list := losses[len(losses)-1]
@@ -138,14 +138,14 @@ func (c *Config) inert(v *validator) {
 		v.reject("%s has no effect here: its text is that of plain", &d.PromptTemplate)
 	}
 
-	if a.LossType == "no_baseline" {
+	if a.BaseLoss() == rl.NoBaseline {
 		v.noEffect(&a.LossType, "it uses the raw rewards", &a.UseStdNormalization)
 	}
 	if !c.usesEps() {
 		v.reject("%s has no effect here: advantages are not divided by a standard deviation or mean of the rewards",
 			&a.AdvantageEps)
 	}
-	switch rl.Aggregation(a.LengthNormalization) {
+	switch a.LengthNormalization {
 	case rl.MaskedNormalizeSeq, rl.Constant, rl.SeqMeanTokenSumNorm:
 	default:
 		v.noEffect(&a.LengthNormalization, "it is for masked_normalize, constant and seq-mean-token-sum-norm",
@@ -156,7 +156,7 @@ func (c *Config) inert(v *validator) {
 		const fix = "with one update on each rollout batch the importance ratio is 1; " +
 			"set a smaller train_batch_size, or epochs_per_rollout_batch to 2 or more"
 		because := &c.Train.TrainBatchSize
-		if a.LossType != "cispo" { // whose largest ratio is required, and matters below 1
+		if a.BaseLoss() != rl.CISPO { // whose largest ratio is required, and matters below 1
 			v.noEffect(because, fix, &a.EpsilonHigh)
 		}
 		v.noEffect(because, fix, &a.Cliprange, &a.Delta, &a.DualClip, &a.SAPOTemperaturePos, &a.SAPOTemperatureNeg,
@@ -195,7 +195,11 @@ func (c *Config) usesEps() bool {
 	case a.PassK:
 		return a.UseStdNormalization
 	}
-	return slices.Contains([]string{"group_std", "batch_std", "group_mean", "whiten"}, normalizer)
+	switch normalizer {
+	case rl.NormalizerGroupStd, rl.NormalizerBatchStd, rl.NormalizerGroupMean, rl.NormalizerWhiten:
+		return true
+	}
+	return false
 }
 
 // atDefault returns c with one key at its default.

@@ -1,6 +1,10 @@
 package config
 
-import "reflect"
+import (
+	"reflect"
+
+	"grpo/pkg/rl"
+)
 
 // Experiment returns the configuration in the form in which two that train and
 // evaluate alike (up to the rounding of sums) are equal: what has no effect is at
@@ -20,14 +24,14 @@ func Experiment(c Config) Config {
 	if c.Reward.CosineMaxLen == c.Rollout.SamplingMaxTokens {
 		c.Reward.CosineMaxLen = 0
 	}
-	if a.EpsilonHigh == a.Cliprange && a.BaseLoss() != "cispo" {
+	if a.EpsilonHigh == a.Cliprange && a.BaseLoss() != rl.CISPO {
 		a.EpsilonHigh = 0
 	}
 	if !a.PassK && c.Reward.MultiObjectiveAggregation == "sum_then_normalize" {
 		a.Baseline, a.Normalizer = a.Advantages()
 		a.ScaleRewards, a.UseStdNormalization = "", true
-		if a.LossType == "no_baseline" {
-			a.LossType = "reinforce_with_baseline"
+		if a.BaseLoss() == rl.NoBaseline {
+			a.LossType = string(rl.ReinforceWithBaseline)
 		}
 	}
 	return c
@@ -56,13 +60,14 @@ func withoutInert(c Config) Config {
 // plainKL: the straight-through estimators have the gradient of k2; in the reward,
 // where there is no gradient, they have the values of k1 and k3.
 func (a *Algorithm) plainKL() {
+	straightThrough := a.KLEstimator == rl.K1StraightThrough || a.KLEstimator == rl.K3StraightThrough
 	switch {
-	case a.KLIn == "reward" && a.KLEstimator == "k1+":
-		a.KLEstimator = "k1"
-	case a.KLIn == "reward" && a.KLEstimator == "k3+":
-		a.KLEstimator = "k3"
-	case a.KLIn == "loss" && !a.UseBiasCorrectionKL && (a.KLEstimator == "k1+" || a.KLEstimator == "k3+"):
-		a.KLEstimator = "k2"
+	case a.KLIn == "reward" && a.KLEstimator == rl.K1StraightThrough:
+		a.KLEstimator = rl.K1
+	case a.KLIn == "reward" && a.KLEstimator == rl.K3StraightThrough:
+		a.KLEstimator = rl.K3
+	case a.KLIn == "loss" && !a.UseBiasCorrectionKL && straightThrough:
+		a.KLEstimator = rl.K2
 	}
 }
 
@@ -71,41 +76,41 @@ func (a *Algorithm) plainKL() {
 // ratio, that holds only if all of its tokens weigh the same.
 func (a *Algorithm) plainLoss(offPolicy bool) {
 	bonus := a.EntropyCoef != 0 || a.UseAdaptiveEntropy
-	capped := a.LossType == "cispo" && a.EpsilonHigh < 1
+	capped := a.BaseLoss() == rl.CISPO && a.EpsilonHigh < 1
 	_, normalizer := a.Advantages()
-	ofTokens := a.Type == "ppo" || a.Gamma != 1 || a.Teacher != "" || normalizer == "whiten_tokens" ||
+	ofTokens := a.Type == "ppo" || a.Gamma != 1 || a.Teacher != "" || normalizer == whitenTokens ||
 		a.TopEntropyQuantile < 1 || a.Beta != 0 && a.UseBiasCorrectionKL
 	base, level := a.BaseLoss(), a.ImportanceSamplingLevel
-	oneRatio := level == "sequence" || base == "geo_mean"
+	oneRatio := level == rl.SequenceLevel || base == rl.GeoMean
 	switch {
-	case a.LossType == "no_baseline":
+	case base == rl.NoBaseline:
 	case a.EntropyOverAll() && bonus && a.TopEntropyQuantile < 1:
-	case offPolicy || capped || level == "sequence_sum" && base != "geo_mean" || oneRatio && ofTokens:
-		a.LossType = base
+	case offPolicy || capped || level == rl.SequenceSum && base != rl.GeoMean || oneRatio && ofTokens:
+		a.LossType = string(base)
 	default:
-		a.LossType, a.ImportanceSamplingLevel = "reinforce_with_baseline", "token"
+		a.LossType, a.ImportanceSamplingLevel = string(rl.ReinforceWithBaseline), rl.TokenLevel
 	}
 }
 
 // plainAggregation writes sums over a constant as masked_normalize. If no completion
 // is masked, none is empty, so the number of sequences is that of completions.
 func (a *Algorithm) plainAggregation(completions int) {
-	sum := func(z float64) { a.LengthNormalization, a.NormalizeConstant = "masked_normalize", z }
+	sum := func(z float64) { a.LengthNormalization, a.NormalizeConstant = rl.MaskedNormalizeSeq, z }
 	switch a.LengthNormalization {
-	case "constant":
+	case rl.Constant:
 		sum(a.NormalizeConstant / float64(completions))
-	case "token-sum":
+	case rl.TokenSum:
 		sum(1 / float64(completions))
 	}
 	if a.MaskTruncatedCompletions {
 		return
 	}
 	switch a.LengthNormalization {
-	case "seq-mean-token-mean":
-		a.LengthNormalization = "masked_mean"
-	case "seq-mean-token-sum":
+	case rl.SeqMeanTokenMean:
+		a.LengthNormalization = rl.MaskedMeanSeq
+	case rl.SeqMeanTokenSum:
 		sum(1)
-	case "seq-mean-token-sum-norm":
+	case rl.SeqMeanTokenSumNorm:
 		sum(a.NormalizeConstant)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"grpo/pkg/rl"
 )
 
 // Resolve replaces zeros and empty strings that mean the value of other keys:
@@ -60,12 +62,12 @@ func resolve(root any) map[string]reason {
 	}
 
 	recipe, byLoss := a.recipe(), reason{askedBy: "algorithm.loss_type"}
-	fill(wrote, "algorithm.length_normalization", &a.LengthNormalization, string(recipe.Aggregation), byLoss)
-	fill(wrote, "algorithm.importance_sampling_level", &a.ImportanceSamplingLevel, string(recipe.Level), byLoss)
-	a.ImportanceSamplingLevel = cmp.Or(a.ImportanceSamplingLevel, "token")
+	fill(wrote, "algorithm.length_normalization", &a.LengthNormalization, recipe.Aggregation, byLoss)
+	fill(wrote, "algorithm.importance_sampling_level", &a.ImportanceSamplingLevel, recipe.Level, byLoss)
+	a.ImportanceSamplingLevel = cmp.Or(a.ImportanceSamplingLevel, rl.TokenLevel)
 	fill(wrote, "algorithm.dual_clip", &a.DualClip, recipe.DualClip, byLoss)
 	fill(wrote, "algorithm.normalize_constant", &a.NormalizeConstant, recipe.NormalizeConstant, byLoss)
-	if a.LengthNormalization == "constant" {
+	if a.LengthNormalization == rl.Constant {
 		fill(wrote, "algorithm.normalize_constant", &a.NormalizeConstant,
 			float64(t.TrainBatchSize)*float64(longest), reason{askedBy: "algorithm.length_normalization"})
 	}
@@ -83,19 +85,11 @@ func resolve(root any) map[string]reason {
 	return wrote
 }
 
-// stdNormalizer is the normalizer that use_std_normalization means.
-func (a *Algorithm) stdNormalizer() string {
-	if a.Type == "ppo" {
-		return "whiten_tokens"
-	}
-	return "group_std"
-}
-
 // stdAskedBy returns the key that decides use_std_normalization, if there is one,
 // and what it asks for. With no_baseline the key has no effect.
 func (a *Algorithm) stdAskedBy() (key string, std bool) {
 	switch {
-	case a.LossType == "no_baseline":
+	case a.BaseLoss() == rl.NoBaseline:
 		return "", false
 	case a.Normalizer != "":
 		return "algorithm.normalizer", a.Normalizer == a.stdNormalizer()

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"grpo/internal/words"
+	"grpo/pkg/rl"
 )
 
 func (c *Config) validate(v *validator) {
@@ -46,7 +47,7 @@ func (c *SFT) validate(v *validator) {
 
 func (s *Stage) validate(v *validator, d *Data) {
 	v.notEmpty(&s.Name)
-	v.oneOf(&s.Corpus, "capability", "preference", "answers")
+	oneOf(v, &s.Corpus, "capability", "preference", "answers")
 	v.in(interval{low: 1, high: 1 << 27}, &s.Examples)
 	v.in(size, &s.BatchSize)
 	v.in(counter, &s.Steps, &s.EveryNSteps)
@@ -64,9 +65,9 @@ func (s *Stage) validate(v *validator, d *Data) {
 }
 
 func (d *Data) validate(v *validator) {
-	v.oneOf(&d.Source, "generated", "gsm8k", "svamp")
-	v.oneOf(&d.Annotations, "keep", "strip", "equation")
-	v.oneOf(&d.PromptTemplate, "plain", "question_only", "r1_zero")
+	oneOf(v, &d.Source, "generated", "gsm8k", "svamp")
+	oneOf(v, &d.Annotations, "keep", "strip", "equation")
+	oneOf(v, &d.PromptTemplate, "plain", "question_only", "r1_zero")
 	v.in(nonNegative, &d.WeightAdd, &d.WeightSub, &d.WeightMul)
 	v.in(sizeOrNone, &d.ValSize, &d.TestSize, &d.UnseenSize, &d.TrainSize)
 	if d.WeightAdd == 0 && d.WeightSub == 0 && d.WeightMul == 0 {
@@ -93,8 +94,8 @@ func (d *Data) validate(v *validator) {
 func (m *Model) validate(v *validator) {
 	v.in(interval{low: 1, high: 4096}, &m.HiddenSize)
 	v.in(interval{low: 1, high: 16}, &m.NumLayers)
-	v.oneOf(&m.Device, "cpu", "cuda", "auto")
-	v.oneOf(&m.Precision, "float32", "tf32", "bf16")
+	oneOf(v, &m.Device, "cpu", "cuda", "auto")
+	oneOf(v, &m.Precision, "float32", "tf32", "bf16")
 	if m.Init != "base" && m.Init != "random" && !isPath(m.Init) {
 		v.reject("%s must be base, random or the path of a safetensors file (write ./%s for a file of this name)%s",
 			&m.Init, m.Init, words.DidYouMean(m.Init, []string{"base", "random"}))
@@ -149,17 +150,17 @@ func (c *Config) validateEval(v *validator) {
 func (c *Config) validateOutput(v *validator) {
 	v.in(counterOrNone, &c.Output.CheckpointEveryNSteps)
 	v.in(size, &c.Output.KeepCheckpoints)
-	v.oneOf(&c.Output.Keep, "all", "best")
+	oneOf(v, &c.Output.Keep, "all", "best")
 }
 
 func (c *Config) validateReward(v *validator) {
 	r, a := &c.Reward, &c.Algorithm
 	v.someOf(&r.Functions, RewardFunctions()...)
-	v.oneOf(&r.MultiObjectiveAggregation, "sum_then_normalize", "normalize_then_sum")
+	oneOf(v, &r.MultiObjectiveAggregation, "sum_then_normalize", "normalize_then_sum")
 	v.in(anyTokens, &r.OverlongCache, &r.CosineMaxLen)
 	v.in(interval{low: 1, high: 100}, &r.RepetitionNGrams)
 	v.in(interval{low: -1e6, high: 0}, &r.RepetitionMaxPenalty)
-	v.oneOfOrEmpty(&r.CosineCorrect, CosineBases()...)
+	oneOfOrEmpty(v, &r.CosineCorrect, CosineBases()...)
 	v.in(moderate, &r.RewardWeights)
 	v.in(moderate, &r.CosineMinWrong, &r.CosineMaxWrong, &r.CosineMinCorrect, &r.CosineMaxCorrect)
 	atMost(v, &r.CosineMinCorrect, &r.CosineMaxCorrect)
@@ -177,7 +178,7 @@ func (c *Config) validateReward(v *validator) {
 	// whitened. Nothing else can be combined with it.
 	const why = "it normalizes each reward function by its groups (use sum_then_normalize)"
 	sum := &r.MultiObjectiveAggregation
-	v.compatible(a.LossType != "no_baseline", sum, &a.LossType, why)
+	v.compatible(a.BaseLoss() != rl.NoBaseline, sum, &a.LossType, why)
 	v.compatible(a.Type == "grpo", sum, &a.Type, why)
 	v.compatible(a.Baseline == "", sum, &a.Baseline, why)
 	v.compatible(a.Normalizer == "", sum, &a.Normalizer, why)

@@ -9,15 +9,15 @@ import (
 
 func (c *Config) validateAlgorithm(v *validator) {
 	a := &c.Algorithm
-	v.oneOf(&a.Type, "grpo", "ppo")
-	v.oneOf(&a.LossType, rl.RecipeNames()...)
-	v.oneOfOrEmpty(&a.Baseline, rl.Baselines()...)
-	v.oneOfOrEmpty(&a.Normalizer, Normalizers()...)
-	v.oneOfOrEmpty(&a.ScaleRewards, "group", "batch", "none")
-	v.oneOfOrEmpty(&a.ImportanceSamplingLevel, rl.ImportanceLevels()...)
-	v.oneOfOrEmpty(&a.LengthNormalization, rl.Aggregations()...)
-	v.oneOf(&a.KLEstimator, rl.KLEstimators()...)
-	v.oneOf(&a.KLIn, "loss", "reward")
+	oneOf(v, &a.Type, "grpo", "ppo")
+	oneOf(v, &a.LossType, rl.RecipeNames()...)
+	oneOfOrEmpty(v, &a.Baseline, rl.Baselines()...)
+	oneOfOrEmpty(v, &a.Normalizer, Normalizers()...)
+	oneOfOrEmpty(v, &a.ScaleRewards, "group", "batch", "none")
+	oneOfOrEmpty(v, &a.ImportanceSamplingLevel, rl.ImportanceLevels()...)
+	oneOfOrEmpty(v, &a.LengthNormalization, rl.Aggregations()...)
+	oneOf(v, &a.KLEstimator, rl.KLEstimators()...)
+	oneOf(v, &a.KLIn, "loss", "reward")
 	v.in(positive, &a.Cliprange, &a.SAPOTemperaturePos, &a.SAPOTemperatureNeg,
 		&a.VESPOKPos, &a.VESPOLambdaPos, &a.VESPOKNeg, &a.VESPOLambdaNeg)
 	v.in(nonNegative, &a.AdvantageEps, &a.EpsilonHigh, &a.Delta, &a.DualClip, &a.NormalizeConstant, &a.Beta,
@@ -56,11 +56,11 @@ func (c *Config) validateAlgorithm(v *validator) {
 // validateRecipe: a loss type can imply an aggregation, a level and a constant.
 func (a *Algorithm) validateRecipe(v *validator) {
 	r := a.recipe()
-	if r.Tied && a.LengthNormalization != "" && a.LengthNormalization != string(r.Aggregation) {
+	if r.Tied && a.LengthNormalization != "" && a.LengthNormalization != r.Aggregation {
 		v.reject("%s contradicts %s, which means %s with %s (use %s to combine it with another)",
 			&a.LengthNormalization, &a.LossType, r.Loss, r.Aggregation, r.Loss)
 	}
-	if r.Level != "" && a.ImportanceSamplingLevel != "" && a.ImportanceSamplingLevel != string(r.Level) {
+	if r.Level != "" && a.ImportanceSamplingLevel != "" && a.ImportanceSamplingLevel != r.Level {
 		v.reject("%s contradicts %s, which is defined at the level %s (use %s for another)",
 			&a.ImportanceSamplingLevel, &a.LossType, r.Level, r.Loss)
 	}
@@ -69,7 +69,7 @@ func (a *Algorithm) validateRecipe(v *validator) {
 			"(use %s with %s for another constant)",
 			&a.NormalizeConstant, &a.LossType, yamldoc.FormatFloat(r.NormalizeConstant), r.Loss, r.Aggregation)
 	}
-	if a.LossType == "cispo" && a.EpsilonHigh == 0 {
+	if a.BaseLoss() == rl.CISPO && a.EpsilonHigh == 0 {
 		v.reject("%s must be more than 0, because of %s: it is the largest ratio itself, e.g. 5",
 			&a.EpsilonHigh, &a.LossType)
 	}
@@ -79,29 +79,29 @@ func (a *Algorithm) validateRecipe(v *validator) {
 // assignment's, TRL's and our own. None overrides another silently: if two say
 // different things, that is an error with both names.
 func (a *Algorithm) validateAdvantages(v *validator) {
-	if a.LossType == "no_baseline" {
+	if a.BaseLoss() == rl.NoBaseline {
 		const why = "it uses the raw rewards (use reinforce_with_baseline, the same loss with advantages)"
-		v.compatible(a.Baseline == "" || a.Baseline == "none", &a.Baseline, &a.LossType, why)
-		v.compatible(a.Normalizer == "" || a.Normalizer == "none", &a.Normalizer, &a.LossType, why)
+		v.compatible(a.Baseline == "" || a.Baseline == rl.BaselineNone, &a.Baseline, &a.LossType, why)
+		v.compatible(a.Normalizer == "" || a.Normalizer == rl.NormalizerNone, &a.Normalizer, &a.LossType, why)
 		v.compatible(a.ScaleRewards == "", &a.ScaleRewards, &a.LossType, why)
 	}
-	scale, std := scaleNormalizer(a.ScaleRewards), a.stdNormalizer()
+	scale, std := a.scaleNormalizer(), a.stdNormalizer()
 	if a.ScaleRewards != "" {
-		v.compatible(a.Baseline == "" || a.Baseline == "group_mean", &a.Baseline, &a.ScaleRewards,
+		v.compatible(a.Baseline == "" || a.Baseline == rl.BaselineGroupMean, &a.Baseline, &a.ScaleRewards,
 			"that subtracts the group's mean (name the normalizer instead)")
 		v.compatible(a.Normalizer == "" || a.Normalizer == scale, &a.Normalizer, &a.ScaleRewards,
-			"that is "+scale+" (leave one of them out)")
+			"that is "+string(scale)+" (leave one of them out)")
 	}
 	// The default of use_std_normalization gives way to the other names.
 	given := v.origins["algorithm.use_std_normalization"].Source != SourceDefault
-	if given && a.LossType != "no_baseline" {
-		use, why := a.UseStdNormalization, "true means "+std+", false another (leave one of them out)"
+	if given && a.BaseLoss() != rl.NoBaseline {
+		use, why := a.UseStdNormalization, "true means "+string(std)+", false another (leave one of them out)"
 		v.compatible(a.Normalizer == "" || use == (a.Normalizer == std), &a.UseStdNormalization, &a.Normalizer, why)
 		v.compatible(a.ScaleRewards == "" || use == (scale == std), &a.UseStdNormalization, &a.ScaleRewards, why)
 	}
 	if a.PassK {
 		const why = "the best of a group is compared with the second best"
-		v.compatible(a.LossType != "no_baseline", &a.PassK, &a.LossType, why)
+		v.compatible(a.BaseLoss() != rl.NoBaseline, &a.PassK, &a.LossType, why)
 		v.compatible(a.Type == "grpo", &a.PassK, &a.Type, why)
 		v.compatible(a.Baseline == "", &a.PassK, &a.Baseline, why)
 		v.compatible(a.Normalizer == "", &a.PassK, &a.Normalizer, why)
@@ -112,13 +112,13 @@ func (a *Algorithm) validateAdvantages(v *validator) {
 // validateTypes: what ppo, a teacher and skip_flat_groups exclude.
 func (a *Algorithm) validateTypes(v *validator) {
 	if a.Type == "ppo" {
-		tokenwise := a.Normalizer == "" || a.Normalizer == "none" || a.Normalizer == "whiten_tokens"
-		v.compatible(a.Baseline == "" || a.Baseline == "none", &a.Baseline, &a.Type,
+		tokenwise := a.Normalizer == "" || a.Normalizer == rl.NormalizerNone || a.Normalizer == whitenTokens
+		v.compatible(a.Baseline == "" || a.Baseline == rl.BaselineNone, &a.Baseline, &a.Type,
 			"the baseline is the critic (use none, or leave this key out)")
 		v.compatible(tokenwise, &a.Normalizer, &a.Type, "advantages are per token (use none or whiten_tokens)")
 		v.compatible(a.ScaleRewards == "", &a.ScaleRewards, &a.Type,
 			"advantages are per token (use normalizer none or whiten_tokens)")
-		v.compatible(a.LossType != "no_baseline", &a.LossType, &a.Type,
+		v.compatible(a.BaseLoss() != rl.NoBaseline, &a.LossType, &a.Type,
 			"the baseline is the critic (use grpo_clip, or reinforce_with_baseline without a ratio)")
 		v.compatible(a.Teacher == "", &a.Teacher, &a.Type, "a teacher's token rewards go with grpo")
 		v.compatible(!a.SkipFlatGroups, &a.SkipFlatGroups, &a.Type, "groups of equal reward have advantages too")
@@ -131,16 +131,16 @@ func (a *Algorithm) validateTypes(v *validator) {
 		v.compatible(a.EntropyCoef == 0, &a.SkipFlatGroups, &a.EntropyCoef, why)
 		v.compatible(!a.UseAdaptiveEntropy, &a.SkipFlatGroups, &a.UseAdaptiveEntropy, why)
 		v.compatible(a.Teacher == "", &a.SkipFlatGroups, &a.Teacher, why)
-		v.compatible(a.Normalizer != "whiten_tokens", &a.SkipFlatGroups, &a.Normalizer, why)
+		v.compatible(a.Normalizer != whitenTokens, &a.SkipFlatGroups, &a.Normalizer, why)
 	}
-	v.compatible(a.Teacher == "" || a.Normalizer != "whiten_tokens", &a.Teacher, &a.Normalizer,
+	v.compatible(a.Teacher == "" || a.Normalizer != whitenTokens, &a.Teacher, &a.Normalizer,
 		"the teacher's token rewards are added to advantages of completions (use another normalizer)")
 }
 
 // validateGroups: what advantages need of groups and rewards.
 func (c *Config) validateGroups(v *validator) {
 	a, r := &c.Algorithm, &c.Reward
-	if a.Normalizer == "group_mean" { // a scale only if no reward is negative
+	if a.Normalizer == rl.NormalizerGroupMean { // a scale only if no reward is negative
 		const why = "it divides by the group's mean reward, and rewards may be negative"
 		negative := func(f string) bool { return f == "soft_overlong" || f == "repetition" || f == "cosine" }
 		v.compatible(!slices.ContainsFunc(r.Functions, negative), &a.Normalizer, &r.Functions, why)
@@ -155,7 +155,8 @@ func (c *Config) validateGroups(v *validator) {
 		return
 	}
 	baseline, normalizer := a.Advantages()
-	ofGroup := baseline == "group_mean" || baseline == "leave_one_out" || baseline == "length_weighted"
+	ofGroup := baseline == rl.BaselineGroupMean || baseline == rl.BaselineLeaveOneOut ||
+		baseline == rl.BaselineLengthWeighted
 	var because any
 	switch {
 	case a.PassK:
@@ -170,9 +171,9 @@ func (c *Config) validateGroups(v *validator) {
 		because = &a.ScaleRewards
 	case ofGroup:
 		because = &a.LossType
-	case normalizer == "group_std" && a.Normalizer != "":
+	case normalizer == rl.NormalizerGroupStd && a.Normalizer != "":
 		because = &a.Normalizer
-	case normalizer == "group_std":
+	case normalizer == rl.NormalizerGroupStd:
 		because = &a.UseStdNormalization
 	default:
 		return
