@@ -94,7 +94,7 @@ func runAssignment(ctx context.Context, s *State, o *assignmentOptions) error {
 	if err != nil {
 		return err
 	}
-	analyses := make([]*report.Analysis, len(plan.Parts)) // nil for a part that has not started
+	analyses := make([]*report.Report, len(plan.Parts)) // nil for a part that has not started
 	var files []string
 	stopped, err := plan.Run(ctx, dir, sweep.StudyOptions{
 		Options: opts, Begin: t.begin,
@@ -117,7 +117,7 @@ func runAssignment(ctx context.Context, s *State, o *assignmentOptions) error {
 }
 
 // reportAssignment writes the study's report over those of its parts, and shows it.
-func reportAssignment(s *State, f *outFlags, dir string, analyses []*report.Analysis, files []string) error {
+func reportAssignment(s *State, f *outFlags, dir string, analyses []*report.Report, files []string) error {
 	st, err := sweepdir.ReadStudy(dir)
 	if err != nil {
 		return err

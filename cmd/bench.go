@@ -14,7 +14,7 @@ import (
 
 	"grpo/internal/textutil"
 	"grpo/pkg/bench"
-	"grpo/pkg/report"
+	"grpo/pkg/plots"
 	"grpo/pkg/rundir"
 	"grpo/pkg/train"
 )
@@ -211,7 +211,7 @@ func runBenchScaling(ctx context.Context, s *State, o *benchScalingOptions) erro
 		}
 		path := filepath.Join(o.out, scalingPlot)
 		figure := scalingFigure(series, o.BenchOptions)
-		if err := report.WriteFigure(path, func(w io.Writer) error { return report.ExplainPlot(w, figure) }); err != nil {
+		if err := plots.WriteFigure(path, func(w io.Writer) error { return plots.ExplainPlot(w, figure) }); err != nil {
 			return fmt.Errorf("draw %s: %w", path, err)
 		}
 	}
@@ -244,12 +244,12 @@ func scalingTable(series []bench.Series) []byte {
 
 // scalingFigure has a panel for each series, on logarithmic axes, with a line of
 // the expected slope through a point of the update.
-func scalingFigure(series []bench.Series, o train.BenchOptions) report.ExplainFigure {
+func scalingFigure(series []bench.Series, o train.BenchOptions) plots.ExplainFigure {
 	threads := textutil.Count(o.Threads, "thread")
 	if o.Threads == 0 {
 		threads = "all cores"
 	}
-	f := report.ExplainFigure{
+	f := plots.ExplainFigure{
 		Title: "Time of a training step", PerRow: 3,
 		Setting: fmt.Sprintf("%d prompts of %d tokens, %d completions of %d tokens each, hidden size %d, %d layers, "+
 			"where not varied", o.Prompts, o.PromptLen, o.Group, o.ResponseLen, o.Hidden, o.Layers),
@@ -274,10 +274,10 @@ func scalingFigure(series []bench.Series, o train.BenchOptions) report.ExplainFi
 			expected = append(expected, 1000*at.UpdateS*math.Pow(float64(p.Value)/float64(at.Value), float64(s.Slope)))
 			low, high = min(low, 1000*p.RolloutS, 1000*p.UpdateS), max(high, 1000*p.RolloutS, 1000*p.UpdateS)
 		}
-		f.Panels = append(f.Panels, report.ExplainPanel{
+		f.Panels = append(f.Panels, plots.ExplainPanel{
 			Title: s.Name, XLabel: s.Unit, YLabel: "milliseconds", LogX: true, LogY: true,
 			XMin: x[0] / 1.1, XMax: x[len(x)-1] * 1.1, YMin: low / 1.3, YMax: high * 1.3, XTicks: x,
-			Curves: []report.ExplainCurve{
+			Curves: []plots.ExplainCurve{
 				{Name: "expected", X: x, Y: expected, Reference: true},
 				{Name: "update", X: x, Y: update, Style: 0},
 				{Name: "rollout", X: x, Y: rollout, Style: 1},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -78,16 +79,19 @@ func runCompare(_ context.Context, s *State, o *compareOptions) error {
 	if o.top > 0 && o.top < len(rows) {
 		rows = rows[:o.top]
 	}
-	w := s.Out
+	w, table := s.Out, report.CompareTable(rows)
+	text := table.String
 	switch {
-	case o.csv:
-		return report.WriteCompareCSV(w, rows)
 	case o.json:
 		return printJSON(w, rows)
+	case o.csv:
+		_, err := w.Write(report.CompareCSV(rows))
+		return err
 	case o.md:
-		return report.WriteCompareMarkdown(w, rows)
+		text = table.Markdown
 	}
-	return report.WriteCompareText(w, rows)
+	_, err = io.WriteString(w, text())
+	return err
 }
 
 // wrapped joins words with commas, in lines of at most width characters.

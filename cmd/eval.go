@@ -15,8 +15,8 @@ import (
 	"grpo/internal/regular"
 	"grpo/internal/textutil"
 	"grpo/internal/words"
+	"grpo/pkg/analysis"
 	"grpo/pkg/config"
-	"grpo/pkg/report"
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
 	"grpo/pkg/train"
@@ -152,7 +152,7 @@ func runEval(_ context.Context, s *State, o *evalOptions) error {
 	if err != nil {
 		return err
 	}
-	out, settings := s.Out, report.EvalSettings(config.Marshal(r.Config))
+	out, settings := s.Out, analysis.EvalSettings(config.Marshal(r.Config))
 	if o.json {
 		return printJSON(out, struct {
 			Checkpoint string          `json:"checkpoint"`

@@ -11,7 +11,7 @@ import (
 
 	"grpo/internal/textutil"
 	"grpo/pkg/explain"
-	"grpo/pkg/report"
+	"grpo/pkg/plots"
 	"grpo/pkg/rundir"
 )
 
@@ -60,7 +60,7 @@ func (f *figureFlag) add(c *cobra.Command) {
 }
 
 // draw draws a figure as name.png in the folder that --out says, if it was given.
-func (f *figureFlag) draw(s *State, name string, figure func() (report.ExplainFigure, error)) error {
+func (f *figureFlag) draw(s *State, name string, figure func() (plots.ExplainFigure, error)) error {
 	if f.out == "" {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (f *figureFlag) draw(s *State, name string, figure func() (report.ExplainFi
 	if err := makePlain(filepath.Dir(path), rundir.KindOther); err != nil {
 		return fmt.Errorf("draw %s: %w", path, err)
 	}
-	if err := report.WriteFigure(path, func(w io.Writer) error { return report.ExplainPlot(w, fig) }); err != nil {
+	if err := plots.WriteFigure(path, func(w io.Writer) error { return plots.ExplainPlot(w, fig) }); err != nil {
 		return fmt.Errorf("draw %s: %w", path, err)
 	}
 	_, err = textutil.Fprintf(s.Err, "wrote %s\n", path)

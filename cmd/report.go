@@ -15,7 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"grpo/internal/textutil"
+	"grpo/pkg/analysis"
 	"grpo/pkg/config"
+	"grpo/pkg/plots"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -50,7 +52,7 @@ what is missing. --out can't be the folder of another run, sweep or study.`,
   grpo report results/train-* --out all`,
 		Args: takes("the folders of runs, or of one sweep or study", 1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.dirs, o.kind = report.Distinct(args), rundir.KindRun
+			o.dirs, o.kind = analysis.Distinct(args), rundir.KindRun
 			for _, dir := range o.dirs {
 				switch {
 				case sweepdir.IsStudy(dir):
@@ -110,7 +112,7 @@ func reportRuns(s *State, o *reportOptions) error {
 		}
 		runs = append(runs, r)
 	}
-	sw, err := report.ArmsOf(runs, o.title)
+	sw, err := analysis.ArmsOf(runs, o.title)
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
@@ -159,7 +161,7 @@ func reportSweep(s *State, o *reportOptions, sw *sweepdir.Sweep) error {
 }
 
 // showSweep prints the summary of a sweep, or what as JSON.
-func showSweep(s *State, json bool, a *report.Analysis, what any) error {
+func showSweep(s *State, json bool, a *report.Report, what any) error {
 	if json {
 		return printJSON(s.Out, what)
 	}
@@ -176,7 +178,7 @@ func reportStudy(s *State, o *reportOptions) error {
 	if err := makeReportFolder(o.out, o.dirs[0]); err != nil {
 		return err
 	}
-	parts := make([]*report.Analysis, len(study.Parts))
+	parts := make([]*report.Report, len(study.Parts))
 	var all []string
 	for i, part := range study.Parts {
 		sw, err := sweepdir.OpenPart(o.dirs[0], part)
@@ -208,7 +210,7 @@ func reportStudy(s *State, o *reportOptions) error {
 }
 
 // writeStudy writes a study's report over those of its parts.
-func writeStudy(dir string, st sweepdir.Study, parts []*report.Analysis) ([]string, report.StudyResults, error) {
+func writeStudy(dir string, st sweepdir.Study, parts []*report.Report) ([]string, report.StudyResults, error) {
 	paths, err := report.WriteStudy(dir, st, parts)
 	if err != nil {
 		return nil, report.StudyResults{}, err
@@ -218,7 +220,7 @@ func writeStudy(dir string, st sweepdir.Study, parts []*report.Analysis) ([]stri
 }
 
 // showStudy prints the summary of a study, or what as JSON.
-func showStudy(s *State, json bool, st sweepdir.Study, parts []*report.Analysis, what any) error {
+func showStudy(s *State, json bool, st sweepdir.Study, parts []*report.Report, what any) error {
 	if json {
 		return printJSON(s.Out, what)
 	}
@@ -261,18 +263,18 @@ func drawRuns(dir string, runs []*rundir.Run, title string) ([]string, error) {
 	var paths []string
 	for _, f := range []struct {
 		name string
-		draw func(io.Writer, []*rundir.Run, report.PlotOptions) error
-		opt  report.PlotOptions
+		draw func(io.Writer, []*rundir.Run, plots.PlotOptions) error
+		opt  plots.PlotOptions
 		has  bool
 	}{
-		{rundir.ValidationPlot, report.ValidationPlot, report.PlotOptions{Title: title}, evaluated},
-		{rundir.TrainingPlot, report.TrainingPanels, report.PlotOptions{}, stepped},
+		{rundir.ValidationPlot, plots.ValidationPlot, plots.PlotOptions{Title: title}, evaluated},
+		{rundir.TrainingPlot, plots.TrainingPanels, plots.PlotOptions{}, stepped},
 	} {
 		if !f.has {
 			continue
 		}
 		path := filepath.Join(dir, f.name)
-		if err := report.WriteFigure(path, func(w io.Writer) error { return f.draw(w, runs, f.opt) }); err != nil {
+		if err := plots.WriteFigure(path, func(w io.Writer) error { return f.draw(w, runs, f.opt) }); err != nil {
 			return nil, fmt.Errorf("draw %s: %w", path, err)
 		}
 		paths = append(paths, path)

@@ -265,9 +265,9 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 		return errors.Join(err, rerr)
 	}
 	what := struct {
-		Dir      string           `json:"dir"`
-		Files    []string         `json:"files"`
-		Analysis *report.Analysis `json:"analysis"`
+		Dir      string         `json:"dir"`
+		Files    []string       `json:"files"`
+		Analysis *report.Report `json:"analysis"`
 	}{dir, files, analysis}
 	if !o.out.quiet && !o.out.json {
 		wrote(s, files...)

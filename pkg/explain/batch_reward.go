@@ -21,11 +21,11 @@ type RewardCase struct {
 
 // graders are the reward functions that a case may name, under the assignment's
 // names and this project's.
-var graders = map[string]func(response string, golds []string) gsm8k.R1Verdict{
-	"r1_zero_reward_fn":       gsm8k.GradeR1ZeroAny,
-	"r1_zero":                 gsm8k.GradeR1ZeroAny,
-	"question_only_reward_fn": gsm8k.GradeQuestionOnlyAny,
-	"question_only":           gsm8k.GradeQuestionOnlyAny,
+var graders = map[string]func(response string, golds ...string) gsm8k.R1Verdict{
+	"r1_zero_reward_fn":       gsm8k.GradeR1Zero,
+	"r1_zero":                 gsm8k.GradeR1Zero,
+	"question_only_reward_fn": gsm8k.GradeQuestionOnly,
+	"question_only":           gsm8k.GradeQuestionOnly,
 }
 
 // graderNames lists the names of graders, the default first.
@@ -79,7 +79,7 @@ func readReward(n node) (RewardCase, error) {
 	if err := f.done(); err != nil {
 		return c, err
 	}
-	c.Result = graders[c.Function](c.Response, c.Gold)
+	c.Result = graders[c.Function](c.Response, c.Gold...)
 	check := &Check{}
 	for _, x := range []struct {
 		name string

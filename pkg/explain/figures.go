@@ -4,21 +4,21 @@ import (
 	"fmt"
 	"math"
 
-	"grpo/pkg/report"
+	"grpo/pkg/plots"
 	"grpo/pkg/rl"
 )
 
 // Figure draws the objective against the ratio for both signs of the advantage,
 // with the token's own ratio marked.
-func (r ClipResult) Figure() (report.ExplainFigure, error) {
+func (r ClipResult) Figure() (plots.ExplainFigure, error) {
 	o := r.options
 	right := max(2, 1.12*r.Ratio, 1.15*(1+largest(o.EpsilonHigh)))
 	if r.DualClip != 0 {
 		right = max(right, 1.25*r.DualClip)
 	}
 	const dualStyle = 3
-	curve := func(adv, high, dual float64) (report.ExplainCurve, error) {
-		c := report.ExplainCurve{}
+	curve := func(adv, high, dual float64) (plots.ExplainCurve, error) {
+		c := plots.ExplainCurve{}
 		for _, x := range clipAxis(o, high, dual, right) {
 			at, err := o.at(adv, high, dual, x)
 			if err != nil {
@@ -28,7 +28,7 @@ func (r ClipResult) Figure() (report.ExplainFigure, error) {
 		}
 		return c, nil
 	}
-	fig := report.ExplainFigure{
+	fig := plots.ExplainFigure{
 		Title:   "The clipped objective of one token",
 		Setting: fmt.Sprintf("min(r A, clip(r, 1 - epsilon, 1 + epsilon_high) A), epsilon %s", short(o.Epsilon)),
 		Caption: []string{
@@ -43,10 +43,10 @@ func (r ClipResult) Figure() (report.ExplainFigure, error) {
 	}
 	for _, sign := range []float64{1, -1} {
 		adv := sign * o.Advantage
-		p := report.ExplainPanel{
+		p := plots.ExplainPanel{
 			Title: fmt.Sprintf("A = %+g", adv), XLabel: "importance ratio r", YLabel: "objective", XMin: 0, XMax: right,
 			YMin: 0, YMax: 0,
-			Curves: []report.ExplainCurve{{Name: "unclipped, r A", Reference: true, X: []float64{0, right}, Y: []float64{0, right * adv}}},
+			Curves: []plots.ExplainCurve{{Name: "unclipped, r A", Reference: true, X: []float64{0, right}, Y: []float64{0, right * adv}}},
 		}
 		highs := o.EpsilonHigh
 		if sign < 0 {
@@ -66,7 +66,7 @@ func (r ClipResult) Figure() (report.ExplainFigure, error) {
 			if err != nil {
 				return fig, err
 			}
-			p.Points = append(p.Points, report.ExplainPoint{X: r.Ratio, Y: at.Objective})
+			p.Points = append(p.Points, plots.ExplainPoint{X: r.Ratio, Y: at.Objective})
 			p.YMax = max(p.YMax, 1.6*(1+high)*adv)
 		}
 		if sign < 0 {
@@ -82,7 +82,7 @@ func (r ClipResult) Figure() (report.ExplainFigure, error) {
 				if err != nil {
 					return fig, err
 				}
-				p.Points = append(p.Points, report.ExplainPoint{X: r.Ratio, Y: at.Objective})
+				p.Points = append(p.Points, plots.ExplainPoint{X: r.Ratio, Y: at.Objective})
 			}
 		}
 		p.Points[0].Name = fmt.Sprintf("r = %s", fixed(r.Ratio, 2))
@@ -104,8 +104,8 @@ func clipAxis(o ClipOptions, high, dual, right float64) []float64 {
 
 // Figure draws the advantage of the odd completion of a nearly equal group
 // against how far its reward is from the others'.
-func (r AdvantageResult) Figure() (report.ExplainFigure, error) {
-	var fig report.ExplainFigure
+func (r AdvantageResult) Figure() (plots.ExplainFigure, error) {
+	var fig plots.ExplainFigure
 	if len(r.Nearly) == 0 {
 		return fig, fmt.Errorf("draw advantages: there is no nearly equal group")
 	}
@@ -115,7 +115,7 @@ func (r AdvantageResult) Figure() (report.ExplainFigure, error) {
 	}
 	equal, near := r.Nearly[0].Rewards, r.Nearly[1]
 	const lo, hi = -8, 0 // powers of ten of the difference
-	curves := []report.ExplainCurve{{Name: "divided by the group's std (local)"}, {Name: "not divided", Style: 1}, {Name: "divided by the batch's std (hybrid)", Style: 2}}
+	curves := []plots.ExplainCurve{{Name: "divided by the group's std (local)"}, {Name: "not divided", Style: 1}, {Name: "divided by the batch's std (hybrid)", Style: 2}}
 	for k := float64(lo); k <= hi; k += 0.1 {
 		delta := math.Pow(10, k)
 		rewards := append([]float64(nil), equal...)
@@ -137,22 +137,22 @@ func (r AdvantageResult) Figure() (report.ExplainFigure, error) {
 	for _, c := range curves {
 		top = max(top, largest(c.Y))
 	}
-	p := report.ExplainPanel{
+	p := plots.ExplainPanel{
 		XLabel: "how far the odd reward is from the others'", YLabel: "size of its advantage",
 		XMin: math.Pow(10, lo), XMax: math.Pow(10, hi), YMin: math.Pow(10, lo-0.5), YMax: 6 * top, LogX: true, LogY: true, Curves: curves,
 	}
 	if d, ok := oddDifference(near.Rewards, r.Odd); ok && d >= p.XMin && d <= p.XMax {
 		p.Points = append(p.Points,
-			report.ExplainPoint{Name: listShort(near.Rewards), X: d, Y: math.Abs(near.Local[r.Odd])},
-			report.ExplainPoint{X: d, Y: math.Abs(near.Plain[r.Odd])})
+			plots.ExplainPoint{Name: listShort(near.Rewards), X: d, Y: math.Abs(near.Local[r.Odd])},
+			plots.ExplainPoint{X: d, Y: math.Abs(near.Plain[r.Odd])})
 		if near.Hybrid != nil {
-			p.Points = append(p.Points, report.ExplainPoint{X: d, Y: math.Abs(near.Hybrid[r.Odd])})
+			p.Points = append(p.Points, plots.ExplainPoint{X: d, Y: math.Abs(near.Hybrid[r.Odd])})
 		}
 	}
-	return report.ExplainFigure{
+	return plots.ExplainFigure{
 		Title:   "Where dividing by the group's std explodes",
 		Setting: fmt.Sprintf("a group of %d, one reward unlike the others; sample std, eps %s", len(equal), short(r.Eps)),
-		Panels:  []report.ExplainPanel{p},
+		Panels:  []plots.ExplainPanel{p},
 		Caption: []string{
 			"Divided by its own std, a difference counts as much as any other until it is as small as eps.",
 			"A group of quite equal rewards is not on the axis: its advantages are 0.",
@@ -174,8 +174,8 @@ func oddDifference(rewards []float64, odd int) (d float64, ok bool) {
 }
 
 // Figure draws the share of a long response against its length.
-func (r AggregationResult) Figure() (report.ExplainFigure, error) {
-	var fig report.ExplainFigure
+func (r AggregationResult) Figure() (plots.ExplainFigure, error) {
+	var fig plots.ExplainFigure
 	if len(r.Lengths) < 2 {
 		return fig, fmt.Errorf("draw aggregation: one response has no other to weigh against (give two lengths or more)")
 	}
@@ -187,12 +187,12 @@ func (r AggregationResult) Figure() (report.ExplainFigure, error) {
 		a    rl.Aggregation
 		name string
 	}{{rl.MaskedMeanSeq, "sequence-level (masked_mean)"}, {rl.TokenMean, "token-level (token-mean), and with a constant"}}
-	p := report.ExplainPanel{
+	p := plots.ExplainPanel{
 		XLabel: "length of the second response (tokens)", YLabel: "its share of the batch's loss",
 		XMin: lo, XMax: hi, YMin: 0, YMax: 1, LogX: true,
 	}
 	for i, f := range forms {
-		c := report.ExplainCurve{Name: f.name, Style: i}
+		c := plots.ExplainCurve{Name: f.name, Style: i}
 		for k := 0; k <= 40; k++ {
 			n := int(math.Round(lo * math.Pow(hi/lo, float64(k)/40)))
 			share, err := secondShare(f.a, first, n)
@@ -206,16 +206,16 @@ func (r AggregationResult) Figure() (report.ExplainFigure, error) {
 		if err != nil {
 			return fig, err
 		}
-		pt := report.ExplainPoint{X: float64(second), Y: share}
+		pt := plots.ExplainPoint{X: float64(second), Y: share}
 		if i == 0 {
 			pt.Name = fmt.Sprintf("%d tokens", second)
 		}
 		p.Points = append(p.Points, pt)
 	}
-	return report.ExplainFigure{
+	return plots.ExplainFigure{
 		Title:   "How much a long response weighs",
 		Setting: fmt.Sprintf("two responses, the first of %s", count(first, "token")),
-		Panels:  []report.ExplainPanel{p},
+		Panels:  []plots.ExplainPanel{p},
 		Caption: []string{"Share: the weights of the response's tokens over the sum of all weights in the batch's loss."},
 	}, nil
 }

@@ -3,7 +3,7 @@ package sweep
 import (
 	"fmt"
 	"math"
-	"slices"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -34,29 +34,8 @@ var labels = map[string]string{
 	"algorithm.dynamic_sampling": "dynamic sampling",
 }
 
-// findKey returns the key that a name means: a full path, a last part that
-// only one key has, an alias such as lr, or TRL's name of the key; as --set
-// takes them. The error of an unknown name proposes a near one.
-func findKey(name string) (config.Key, error) {
-	name = strings.TrimSpace(name)
-	if _, err := config.Get(config.Default(), name); err != nil {
-		return config.Key{}, fmt.Errorf("%s", problemsOf(err)[0])
-	}
-	keys := config.Keys()
-	for _, is := range []func(config.Key) bool{
-		func(k config.Key) bool { return k.Path == name },
-		func(k config.Key) bool {
-			return k.Alias != "" && (k.Alias == name || strings.TrimSuffix(k.Path, lastPart(k.Path))+k.Alias == name)
-		},
-		func(k config.Key) bool { return lastPart(k.Path) == name },
-	} {
-		if i := slices.IndexFunc(keys, is); i >= 0 {
-			return keys[i], nil
-		}
-	}
-	// config.Get knows a name that config.Keys does not list.
-	return config.Key{}, fmt.Errorf("unknown key %q", name)
-}
+// findKey returns the key that a name means, as --set takes it.
+func findKey(name string) (config.Key, error) { return config.FindKey(name) }
 
 func lastPart(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
 
@@ -80,17 +59,17 @@ func labelOf(path string) string {
 // with one space after each comma. A text that is no value of the key's type is
 // returned unchanged; resolving the arm reports it.
 func canonical(k config.Key, text string) string {
-	if k.Type != "a text" {
+	if k.Kind != reflect.String {
 		text = strings.TrimSpace(text)
 	}
-	switch {
-	case k.Type == "a number":
+	switch k.Kind {
+	case reflect.Float64:
 		if f, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
 			return words.Number(f + 0)
 		}
-	case strings.HasPrefix(k.Type, "an integer"):
+	case reflect.Int, reflect.Uint64:
 		return strings.TrimPrefix(text, "+")
-	case strings.HasPrefix(k.Type, "a list"):
+	case reflect.Slice, reflect.Array:
 		inner := strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")
 		parts := strings.Split(inner, ",")
 		for i := range parts {

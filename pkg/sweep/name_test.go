@@ -17,7 +17,10 @@ import (
 func TestFindKey(t *testing.T) {
 	var names []string
 	for _, k := range config.Keys() {
-		names = append(names, k.Path, lastPart(k.Path), k.Alias, "train."+k.Alias, "algorithm."+k.Alias)
+		names = append(names, k.Path, lastPart(k.Path))
+	}
+	for _, alias := range []string{"lr", "num_iterations", "epsilon"} {
+		names = append(names, alias, "train."+alias, "algorithm."+alias)
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {

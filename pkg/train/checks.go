@@ -122,8 +122,8 @@ func (t *trainer) sumsToZero() bool {
 	baseline, normalizer := a.Advantages()
 	return a.Type == "grpo" && !a.PassK && !(a.KLIn == "reward" && a.Beta != 0) &&
 		t.cfg.Reward.MultiObjectiveAggregation == "sum_then_normalize" &&
-		(baseline == string(rl.BaselineGroupMean) || baseline == string(rl.BaselineLeaveOneOut)) &&
-		normalizer != string(rl.NormalizerWhiten)
+		(baseline == rl.BaselineGroupMean || baseline == rl.BaselineLeaveOneOut) &&
+		normalizer != rl.NormalizerWhiten
 }
 
 // checkAdvantages: the advantages of a group sum to 0.

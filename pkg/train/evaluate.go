@@ -94,11 +94,11 @@ type counter struct {
 func (c *counter) add(v gsm8k.Verdict, x model.Completion) {
 	c.n++
 	c.length += len(x.Tokens)
-	switch v.Category {
-	case gsm8k.FormattedRight:
+	switch {
+	case v.Right:
 		c.right++
 		c.lengthRight += len(x.Tokens)
-	case gsm8k.FormattedWrong:
+	case v.Formatted:
 		c.wrong++
 	default:
 		c.unformatted++

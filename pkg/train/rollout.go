@@ -83,7 +83,7 @@ func (t *trainer) rollout(step int) (*rollout, error) {
 	if err := t.checkCompletions(kept, step); err != nil {
 		return nil, err
 	}
-	if baseline, _ := a.Advantages(); baseline == string(rl.BaselineGreedy) && a.Type != "ppo" {
+	if baseline, _ := a.Advantages(); baseline == rl.BaselineGreedy && a.Type != "ppo" {
 		return kept, t.rewardGreedy(kept, step)
 	}
 	return kept, nil

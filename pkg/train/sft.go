@@ -190,18 +190,18 @@ func (s *sft) path(name string) string { return filepath.Join(s.opts.Dir, name) 
 func (s *sft) corpus(i int) ([]gsm8k.Example, error) {
 	st, d := s.cfg.Stages[i], s.cfg.Data
 	seed := s.cfg.Seed<<8 + uint64(i)
-	opts := []gsm8k.CorpusOption{
-		gsm8k.WithTemplate(s.template), gsm8k.WithTypeWeights(d.WeightAdd, d.WeightSub, d.WeightMul),
-		gsm8k.WithMaxChars(config.Default().Rollout.SamplingMaxTokens),
+	opts := gsm8k.CorpusOptions{
+		Template: s.template, Weights: [3]float64{d.WeightAdd, d.WeightSub, d.WeightMul},
+		MaxChars: config.Default().Rollout.SamplingMaxTokens,
 	}
 	var c []gsm8k.Example
 	switch st.Corpus {
 	case "capability":
-		c = gsm8k.CapabilityCorpus(s.problems.SFT, st.Examples, seed, opts...)
+		c = gsm8k.CapabilityCorpus(s.problems.SFT, st.Examples, seed, opts)
 	case "preference":
-		c = gsm8k.PreferenceCorpus(s.problems.SFT, st.Examples, seed, opts...)
+		c = gsm8k.PreferenceCorpus(s.problems.SFT, st.Examples, seed, opts)
 	case "answers":
-		c = gsm8k.AnswerCorpus(s.problems.SFT, opts...)
+		c = gsm8k.AnswerCorpus(s.problems.SFT, s.template)
 		c = c[:min(len(c), st.Examples)]
 	default:
 		return nil, fmt.Errorf("stage %q: corpus %q is unknown", st.Name, st.Corpus)
