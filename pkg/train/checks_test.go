@@ -42,7 +42,7 @@ func TestChecksFindWhatTheyAreFor(t *testing.T) {
 		{"too many tokens", func(x *rollout) {
 			c := &x.completions[0]
 			c.Tokens, c.LogProbs = append(c.Tokens, 5, 5, 5, 5, 5), append(c.LogProbs, 0, 0, 0, 0, 0)
-		}, completions, "at most 4 were to be sampled", 4},
+		}, completions, "the limit is 4 tokens", 4},
 		{"an end within", func(x *rollout) { x.completions[0].Tokens[0], x.completions[0].Ended = tokenizer.EOS, false }, completions, "completion 0", 4},
 		{"ended without <eos>", func(x *rollout) {
 			c := &x.completions[3]

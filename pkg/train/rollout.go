@@ -75,8 +75,8 @@ func (t *trainer) rollout(step int) (*rollout, error) {
 		}
 	}
 	if missing := want - kept.groups(); missing > 0 {
-		t.opts.Observer.Note(fmt.Sprintf("step %d: %d of %d groups still have equal rewards after %d rounds of sampling; they are used as they are",
-			step, missing, want, kept.rounds))
+		t.note("step %d: %d of %d groups still have equal rewards after %d rounds of sampling; they are used as they are",
+			step, missing, want, kept.rounds)
 		for g := range missing {
 			kept.add(aside, g)
 		}

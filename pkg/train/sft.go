@@ -181,23 +181,22 @@ func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
 
 func (s *sft) path(name string) string { return filepath.Join(s.opts.Dir, name) }
 
-// corpus returns the examples of a stage.
-func (s *sft) corpus(i int) ([]gsm8k.Example, error) {
+// corpus returns up to limit examples of a stage.
+func (s *sft) corpus(i, limit int) (c []gsm8k.Example, err error) {
 	st, d := s.cfg.Stages[i], s.cfg.Data
 	seed := s.cfg.Seed<<8 + uint64(i)
 	opts := gsm8k.CorpusOptions{
 		Template: s.template, Weights: [3]float64{d.WeightAdd, d.WeightSub, d.WeightMul},
 		MaxChars: config.Default().Rollout.SamplingMaxTokens,
 	}
-	var c []gsm8k.Example
 	switch st.Corpus {
 	case "capability":
-		c = gsm8k.CapabilityCorpus(s.problems.SFT, st.Examples, seed, opts)
+		c = gsm8k.CapabilityCorpus(s.problems.SFT, limit, seed, opts)
 	case "preference":
-		c = gsm8k.PreferenceCorpus(s.problems.SFT, st.Examples, seed, opts)
+		c = gsm8k.PreferenceCorpus(s.problems.SFT, limit, seed, opts)
 	case "answers":
 		c = gsm8k.AnswerCorpus(s.problems.SFT, s.template)
-		c = c[:min(len(c), st.Examples)]
+		c = c[:min(len(c), limit)]
 	default:
 		return nil, fmt.Errorf("stage %q: corpus %q is unknown", st.Name, st.Corpus)
 	}
@@ -230,7 +229,7 @@ func tokenize(tok model.Tokenizer, e gsm8k.Example, promptWeight float64) sftRow
 
 func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 	c := s.cfg.Stages[i]
-	corpus, err := s.corpus(i)
+	corpus, err := s.corpus(i, c.Examples)
 	if err != nil {
 		return nil, err
 	}
