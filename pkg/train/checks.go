@@ -3,6 +3,7 @@ package train
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
@@ -59,7 +60,7 @@ func (t *trainer) checkCompletions(r *rollout, step int) error {
 				i, n, len(c.LogProbs), limit)
 		}
 		for k, id := range c.Tokens {
-			if ends := id == end; ends != (c.Ended && k == n-1) {
+			if ends := slices.Contains(end, id); ends != (c.Ended && k == n-1) {
 				return failed(step, "completion %d of %d tokens, ended %v, has the token %d at %d", i, n, c.Ended, id, k)
 			}
 		}

@@ -219,7 +219,7 @@ func tokenize(tok model.Tokenizer, e gsm8k.Example, promptWeight float64) sftRow
 	weights := slices.Repeat([]float64{promptWeight}, len(tokens))
 	tokens = append(tokens, tok.Encode(e.Completion)...)
 	if e.Ended {
-		tokens = append(tokens, tok.End())
+		tokens = append(tokens, tok.End()[0])
 	}
 	for len(weights) < len(tokens) {
 		weights = append(weights, 1)

@@ -36,10 +36,8 @@ func NewCritic(policy *Weights, o model.AdamWOptions, on model.Device) (*Critic,
 	}
 	copy(w.Flat[:w.backboneParameters()], policy.Flat)
 	c := &Critic{optimizer: model.NewAdamW(w.Params, o), weights: w, grads: w.Zeros()}
-	for _, p := range []*model.Params{w.Params, c.grads} {
-		if err := backendOf(on).Place(p); err != nil {
-			return nil, fmt.Errorf("new critic: %w", err)
-		}
+	if err := place(on, w.Params, c.grads); err != nil {
+		return nil, fmt.Errorf("new critic: %w", err)
 	}
 	values := func(b *builder, t backbone) *G.Node { return b.valueHead(t.top, t.weight, t.bias, t.active) }
 	c.forward = pass{vocab: w.Vocab, build: func(k Capacity) (*graph, error) {
@@ -53,9 +51,8 @@ func NewCritic(policy *Weights, o model.AdamWOptions, on model.Device) (*Critic,
 	return c, nil
 }
 
-// Values implements [model.Critic]. The matrix holds until the next call of
-// Values, through any number of Accumulate and Step: the old values of PPO's
-// clipped loss need no copy.
+// Values implements [model.Critic]. The matrix holds until the next call of Values,
+// so PPO's old values need no copy.
 func (c *Critic) Values(batch *model.Batch) (*model.ValueMatrix, error) {
 	if err := c.forward.run(batch); err != nil {
 		return nil, fmt.Errorf("critic: %w", err)

@@ -89,8 +89,8 @@ func TestAccumulateRefusesBadBatches(t *testing.T) {
 		b          model.Batch
 	}{
 		{"empty", "0 prompts, 0 completions", model.Batch{}},
-		{"empty prompt", "prompt 0 has no tokens", model.Batch{Prompts: [][]int{{}}, Rows: []model.Row{{Prompt: 0, Tokens: []int{1}}}}},
-		{"empty completion", "completion 0 has no tokens", model.Batch{Prompts: [][]int{{1}}, Rows: []model.Row{{Prompt: 0, Tokens: nil}}}},
+		{"empty prompt", "prompt 0: no tokens", model.Batch{Prompts: [][]int{{}}, Rows: []model.Row{{Prompt: 0, Tokens: []int{1}}}}},
+		{"empty completion", "completion 0: no tokens", model.Batch{Prompts: [][]int{{1}}, Rows: []model.Row{{Prompt: 0, Tokens: nil}}}},
 		{"token outside", "token 1 is 20, outside the vocabulary of 20", model.Batch{Prompts: [][]int{{1, 20}}, Rows: []model.Row{{Prompt: 0, Tokens: []int{1}}}}},
 		{"prompt outside", "continues prompt 1 of 1", model.Batch{Prompts: [][]int{{1}}, Rows: []model.Row{{Prompt: 1, Tokens: []int{1}}}}},
 	} {
