@@ -37,10 +37,8 @@ func genGemm() {
 // multiply-add at a time, from 0.
 func genTile(v isa, height, width int) {
 	const unroll = 2
-	TEXT(fmt.Sprintf("tile%dx%d%s", height, width, v.name), NOSPLIT,
+	function(fmt.Sprintf("tile%dx%d%s", height, width, v.name),
 		"func(strips, kb int, a *float32, rowStride, kStride, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)")
-	Doc(fmt.Sprintf("tile%dx%d%s multiplies strips of %d rows by %d packed columns.", height, width, v.name, height, width))
-	Pragma("noescape")
 	perPanel := panelBytes / v.bytes
 	perRow := width / v.lanes()
 	panels := (perRow + perPanel - 1) / perPanel
@@ -137,8 +135,7 @@ func genTile(v isa, height, width int) {
 	}
 	DECQ(strips)
 	JNZ(LabelRef("strip"))
-	VZEROUPPER()
-	RET()
+	finish()
 }
 
 func arg8(name string) reg.GPVirtual {
@@ -166,6 +163,5 @@ func genPeak(v isa) {
 	}
 	DECQ(turns)
 	JNZ(LabelRef("loop"))
-	VZEROUPPER()
-	RET()
+	finish()
 }

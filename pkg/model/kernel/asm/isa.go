@@ -102,3 +102,18 @@ func (r rows) step(by Op) {
 		ADDQ(by, p)
 	}
 }
+
+// function starts a function whose pointers do not escape.
+func function(name, signature string, doc ...string) {
+	TEXT(name, NOSPLIT, signature)
+	if len(doc) > 0 {
+		Doc(doc...)
+	}
+	Pragma("noescape")
+}
+
+// finish returns from the function.
+func finish() {
+	VZEROUPPER()
+	RET()
+}

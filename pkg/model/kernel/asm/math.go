@@ -8,7 +8,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// table holds the constants by name, those of exp.go and log.go in package
+// table holds the constants by name, those of exp.go in package
 // kernel among them; its tests compare the assembly with the portable version.
 var table = map[string]uint32{
 	"one": float(1), "two": float(2),
