@@ -26,7 +26,8 @@ func (o Sampling) Check() error {
 	case o.TopK < 0:
 		return fmt.Errorf("sample: top_k %d must not be negative", o.TopK)
 	case o.MaxTokens < 1 || o.MinTokens < 0 || o.MinTokens > o.MaxTokens:
-		return fmt.Errorf("sample: between %d and %d tokens: the limits must satisfy 0 <= min <= max, 1 <= max", o.MinTokens, o.MaxTokens)
+		return fmt.Errorf("sample: between %d and %d tokens: the limits must satisfy 0 <= min <= max, 1 <= max",
+			o.MinTokens, o.MaxTokens)
 	}
 	return nil
 }

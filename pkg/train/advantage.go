@@ -40,7 +40,8 @@ func (t *trainer) groupAdvantages(r *rollout) error {
 	rewards := r.rewards // (N)
 	var err error
 	if a.KLIn == "reward" && a.Beta != 0 && !whiten {
-		rewards, err = rl.KLInReward(r.shape, rewards, r.old(), r.reference, r.mask, rl.KLEstimator(a.KLEstimator), a.Beta)
+		rewards, err = rl.KLInReward(r.shape, rewards, r.old(), r.reference, r.mask,
+			rl.KLEstimator(a.KLEstimator), a.Beta)
 		if err != nil {
 			return err
 		}

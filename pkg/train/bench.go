@@ -72,7 +72,8 @@ func (o BenchOptions) check() error {
 		n, least int
 	}{
 		{"--prompts", o.Prompts, 1}, {"--group", o.Group, 2}, {"--prompt-len", o.PromptLen, 3},
-		{"--response-len", o.ResponseLen, 1}, {"--hidden", o.Hidden, 1}, {"--layers", o.Layers, 1}, {"--steps", o.Steps, 1},
+		{"--response-len", o.ResponseLen, 1}, {"--hidden", o.Hidden, 1}, {"--layers", o.Layers, 1},
+		{"--steps", o.Steps, 1},
 	} {
 		if s.n < s.least {
 			return fmt.Errorf("%w: measure a step: %s %d must be at least %d", config.ErrConfig, s.name, s.n, s.least)

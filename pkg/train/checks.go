@@ -61,7 +61,8 @@ func (t *trainer) checkCompletions(r *rollout, step int) error {
 		}
 		for k, id := range c.Tokens {
 			if ends := slices.Contains(end, id); ends != (c.Ended && k == n-1) {
-				return failed(step, "completion %d of %d tokens, ended %v, has the token %d at %d", i, n, c.Ended, id, k)
+				return failed(step, "completion %d of %d tokens, ended %v, has the token %d at %d",
+					i, n, c.Ended, id, k)
 			}
 		}
 	}
@@ -79,7 +80,8 @@ func (t *trainer) checkMask(r *rollout, rows []int, x *model.TokenMatrix) error 
 		n := len(r.completions[i].Tokens)
 		for at, in := range x.Mask[k*x.T : (k+1)*x.T] {
 			if in != (at < n) {
-				return fmt.Errorf("check failed: the graph's mask of completion %d, which has %d tokens, is %v at %d", i, n, in, at)
+				return fmt.Errorf("check failed: the graph's mask of completion %d, which has %d tokens, "+
+					"is %v at %d", i, n, in, at)
 			}
 		}
 	}
@@ -106,7 +108,8 @@ func (d device) samplerTolerance() float64 {
 // checkSampler: the policy that sampled is the policy that learns.
 func (t *trainer) checkSampler(step int, s *updateStats) error {
 	if limit := t.device.samplerTolerance(); !(s.maxDiff <= limit) {
-		return failed(step, "the log-probabilities of sampler and graph differ by up to %g, more than %g", s.maxDiff, limit)
+		return failed(step, "the log-probabilities of sampler and graph differ by up to %g, more than %g",
+			s.maxDiff, limit)
 	}
 	t.passed(1)
 	return nil
@@ -199,7 +202,8 @@ func (t *trainer) checkEval(e rundir.Eval) error {
 			continue
 		}
 		if c.AnswerReward != float64(c.CorrectNum)/float64(c.N) {
-			return failed(e.Step, "evaluation of %s: the reward %v is not %d of %d", e.Split, c.AnswerReward, c.CorrectNum, c.N)
+			return failed(e.Step, "evaluation of %s: the reward %v is not %d of %d",
+				e.Split, c.AnswerReward, c.CorrectNum, c.N)
 		}
 		t.passed(1)
 	}

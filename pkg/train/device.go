@@ -70,7 +70,8 @@ func openDevice(c config.Model, pool *kernel.Pool, work float64) (device, error)
 		return onCPU, nil
 	}
 	if auto && work < worthGPU {
-		onCPU.notes = []string{fmt.Sprintf("model.device auto: the CPU, since a step has only %.2g operations (GPUs are used from %.2g)", work, float64(worthGPU))}
+		onCPU.notes = []string{fmt.Sprintf("model.device auto: the CPU, since a step has only %.2g "+
+			"operations (GPUs are used from %.2g)", work, float64(worthGPU))}
 		return onCPU, nil
 	}
 	card, err := gpu.Open(c.Precision)

@@ -52,7 +52,8 @@ func (t *trainer) open() (*rundir.Result, error) {
 	if _, err := os.Lstat(t.path(rundir.ResultFile)); err == nil {
 		run, err := rundir.Open(t.opts.Dir) // verifies the checksums of the files
 		if err != nil {
-			return nil, fmt.Errorf("%w (the run is done: restore the file, or start over in a new folder with --fresh)", err)
+			return nil, fmt.Errorf("%w (the run is done: restore the file, or start over in a new folder "+
+				"with --fresh)", err)
 		}
 		return run.Result, t.keepBest()
 	}
@@ -159,7 +160,8 @@ func (s *sft) sameRequest() error {
 // ownConfig returns the config.yaml in dir, nil if there is none. It must equal
 // want, or be an equivalent configuration in a folder with one of the files marks:
 // without them it is a file of the user's, which a run must not replace.
-func ownConfig(dir string, want []byte, differences func() (diff string, other bool, err error), marks ...string) ([]byte, error) {
+func ownConfig(dir string, want []byte, differences func() (diff string, other bool, err error),
+	marks ...string) ([]byte, error) {
 	old, err := regular.Read(filepath.Join(dir, rundir.ConfigFile), regular.MaxDocument)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -174,7 +176,8 @@ func ownConfig(dir string, want []byte, differences func() (diff string, other b
 	case err != nil:
 		return nil, fmt.Errorf("the folder %s holds a configuration that can't be read: %w", dir, err)
 	case other:
-		return nil, fmt.Errorf("%w: %s holds a run of another configuration (%s) in its %s; give another --out, or --fresh to start in a new folder next to it",
+		return nil, fmt.Errorf("%w: %s holds a run of another configuration (%s) in its %s; give another "+
+			"--out, or --fresh to start in a new folder next to it",
 			config.ErrConfig, dir, diff, rundir.ConfigFile)
 	}
 	for _, name := range marks {

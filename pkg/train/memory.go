@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
@@ -75,7 +74,8 @@ func (m Memory) Fits(available int64) error {
 	if available <= 0 || total <= float64(available) {
 		return nil
 	}
-	parts := slices.SortedStableFunc(slices.Values(m.Parts), func(a, b MemoryPart) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	parts := slices.Clone(m.Parts)
+	slices.SortStableFunc(parts, func(a, b MemoryPart) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	var largest []string
 	for _, p := range parts[:min(3, len(parts))] {
 		if p.Bytes < total/20 {
@@ -91,7 +91,8 @@ func (m Memory) Fits(available int64) error {
 	if m.longPrompts != "" && m.rest <= float64(available) {
 		cause = "the cause is " + m.longPrompts + "; "
 	}
-	return fmt.Errorf("%w: not enough memory: this needs up to %s, and %s are available: %s%s; GRPO_MEMORY=off tries it all the same",
+	return fmt.Errorf("%w: not enough memory: this needs up to %s, and %s are available: %s%s; "+
+		"GRPO_MEMORY=off tries it all the same",
 		config.ErrConfig, Bytes(total), Bytes(float64(available)), cause, strings.Join(largest, ", "))
 }
 
@@ -134,8 +135,11 @@ func MemoryOf(cfg config.Config, p *Problems, threads int) (Memory, error) {
 	if line := p.Train[longest].Line; line > 0 {
 		where = fmt.Sprintf("%s: line %d", cfg.Data.TrainFile, line)
 	}
-	m.longPrompts = fmt.Sprintf("%s, the longest that of %s, which has %d tokens (half of the prompts have %d or fewer): shorten or remove such prompts",
-		textutil.Count(len(lengths)-len(usual), "long prompt"), where, lengths[longest], median)
+	if count := len(lengths) - len(usual); count > 1 {
+		m.longPrompts = fmt.Sprintf("%d long prompts, the longest of them ", count)
+	}
+	m.longPrompts += fmt.Sprintf("the prompt of %s, which has %d tokens (half of the prompts have %d or fewer): "+
+		"shorten or remove it", where, lengths[longest], median)
 	return m, nil
 }
 
@@ -206,7 +210,8 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 	if a.EntropyCoef != 0 || a.UseAdaptiveEntropy {
 		numbers++
 	}
-	if _, normalizer := a.Advantages(); normalizer == "whiten_tokens" || a.Type == "ppo" || a.KLIn == "reward" && a.Beta != 0 {
+	if _, normalizer := a.Advantages(); normalizer == "whiten_tokens" || a.Type == "ppo" ||
+		a.KLIn == "reward" && a.Beta != 0 {
 		numbers++
 		kept += 6 * 8 * tokens
 	}
@@ -241,7 +246,8 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 		{"the critic", critic, accumulate + batch},
 		{"scoring the rollout", scorers, batch},
 		{"the completions of a rollout", sampled + kept, batch},
-		{"an evaluation", evaluation, fmt.Sprintf("lower eval.max_tokens, now %d, or data.%s", cfg.Eval.MaxTokens, split)},
+		{"an evaluation", evaluation, fmt.Sprintf("lower eval.max_tokens, now %d, or data.%s",
+			cfg.Eval.MaxTokens, split)},
 		{"the sampler", size.SamplerBytes(threads), smaller},
 		{"checkpoints", saved, smaller},
 	}, problemParts(lengths, threads, p.Train, p.Val, p.Test, p.Unseen)...)
@@ -249,7 +255,8 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 
 // evaluationBytes is for decoding all problems of a split. During the greedy
 // decoding the completions of the sampled one may still be in memory.
-func evaluationBytes(size model.Size, tok model.Tokenizer, template gsm8k.Template, problems []gsm8k.Problem, maxTokens int, greedy bool) float64 {
+func evaluationBytes(size model.Size, tok model.Tokenizer, template gsm8k.Template,
+	problems []gsm8k.Problem, maxTokens int, greedy bool) float64 {
 	bytes := size.SampledBytes(float64(len(problems)), 1, float64(maxTokens))
 	if greedy {
 		bytes *= 2
@@ -283,10 +290,12 @@ func mayUseGPU(c config.Model) bool { return c.Device != "cpu" && gpu.Built }
 // memoryOfEvaluation is for `grpo eval`.
 func memoryOfEvaluation(cfg config.Config, template gsm8k.Template, problems []gsm8k.Problem, threads int) Memory {
 	size := sizeOf(cfg.Model)
-	completions := evaluationBytes(size, tokenizerOf(cfg.Model), template, problems, cfg.Eval.MaxTokens, cfg.Eval.Greedy)
+	completions := evaluationBytes(size, tokenizerOf(cfg.Model), template, problems, cfg.Eval.MaxTokens,
+		cfg.Eval.Greedy)
 	return Memory{Parts: append([]MemoryPart{
 		{fmt.Sprintf("weights of %v", size), 3 * size.ParamBytes(), ""}, // read, checked and copied
-		{"the completions", completions, fmt.Sprintf("lower eval.max_tokens, now %d, or the number of problems", cfg.Eval.MaxTokens)},
+		{"the completions", completions, fmt.Sprintf("lower eval.max_tokens, now %d, or the number of "+
+			"problems", cfg.Eval.MaxTokens)},
 		{"the sampler", size.SamplerBytes(threads), ""},
 	}, problemParts(nil, threads, problems)...)}
 }
@@ -298,7 +307,8 @@ func (s *sft) memory() (Memory, error) {
 	size, tok := sizeOf(s.cfg.Model), tokenizerOf(s.cfg.Model)
 	evaluation := evaluationBytes(size, tok, s.template, s.val, config.Default().Rollout.SamplingMaxTokens, true)
 	always := append([]MemoryPart{
-		{fmt.Sprintf("weights and moments of %v", size), 4 * size.ParamBytes(), "lower model.hidden_size or model.num_layers"},
+		{fmt.Sprintf("weights and moments of %v", size), 4 * size.ParamBytes(),
+			"lower model.hidden_size or model.num_layers"},
 		{"an evaluation", evaluation, "lower eval_size"},
 		{"the sampler", size.SamplerBytes(s.opts.Threads), ""},
 	}, problemParts(nil, s.opts.Threads, s.problems.SFT, s.problems.Train, s.problems.Val, s.problems.Test, s.problems.Unseen)...)
@@ -326,8 +336,10 @@ func (s *sft) memory() (Memory, error) {
 		}
 		examples := scale * (sum*(8+8+2) + 160*float64(len(corpus))) // text, tokens and a weight for each
 		now := Memory{Parts: append([]MemoryPart{
-			{fmt.Sprintf("activations of a batch of stage %q", st.Name), learner, fmt.Sprintf("lower its batch_size, now %d", st.BatchSize)},
-			{fmt.Sprintf("the corpus of stage %q", st.Name), examples, fmt.Sprintf("lower its examples, now %d", st.Examples)},
+			{fmt.Sprintf("activations of a batch of stage %q", st.Name), learner,
+				fmt.Sprintf("lower its batch_size, now %d", st.BatchSize)},
+			{fmt.Sprintf("the corpus of stage %q", st.Name), examples,
+				fmt.Sprintf("lower its examples, now %d", st.Examples)},
 		}, always...)}
 		if now.Total() > most.Total() {
 			most = now

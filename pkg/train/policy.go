@@ -40,10 +40,11 @@ func newPolicy(c config.Model, init string, seed uint64, on model.Device) (model
 	if w.Spec != spec {
 		fix := "leave model.hidden_size and model.num_layers out, and they follow the checkpoint"
 		if init == "base" {
-			fix = fmt.Sprintf("for a base model of this size: grpo sft --set hidden_size=%d --set num_layers=%d --out DIR, "+
-				"then --set model.init=DIR; model.init=random starts without one", spec.Hidden, spec.Layers)
+			fix = fmt.Sprintf("for a base model of this size: grpo sft --set hidden_size=%d "+
+				"--set num_layers=%d --out DIR, then --set model.init=DIR; model.init=random starts without one", spec.Hidden, spec.Layers)
 		}
-		return nil, config.Invalid(fmt.Errorf("load the initial weights: %s is a %v, the configuration asks for a %v (%s)",
+		return nil, config.Invalid(fmt.Errorf("load the initial weights: %s is a %v, the configuration "+
+			"asks for a %v (%s)",
 			what, w.Spec, spec, fix))
 	}
 	return tinylm.New(w, on), nil
@@ -119,7 +120,8 @@ func FindCheckpoint(path string) (config.Checkpoint, error) {
 
 // weightsIn returns the file of the weights in a folder.
 func weightsIn(dir string) (string, error) {
-	names := []string{SFTModelFile, filepath.Join(rundir.CheckpointDir, lastFile), filepath.Join(rundir.CheckpointDir, bestFile)}
+	names := []string{SFTModelFile, filepath.Join(rundir.CheckpointDir, lastFile),
+		filepath.Join(rundir.CheckpointDir, bestFile)}
 	for _, name := range names {
 		path := filepath.Join(dir, name)
 		err := errors.Join(regular.Folder(filepath.Dir(path)), regular.Check(path, regular.MaxCheckpoint))
@@ -130,7 +132,8 @@ func weightsIn(dir string) (string, error) {
 			return "", err
 		}
 	}
-	return "", fmt.Errorf("there are no weights in this folder: none of %s (give the folder of grpo sft or of a run, or a safetensors file)",
+	return "", fmt.Errorf("there are no weights in this folder: none of %s (give the folder of grpo sft "+
+		"or of a run, or a safetensors file)",
 		strings.Join(names, ", "))
 }
 

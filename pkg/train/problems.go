@@ -76,7 +76,8 @@ func LoadProblems(d config.Data) (*Problems, error) {
 		problems []gsm8k.Problem
 	}{{"validation", p.Val}, {"test", p.Test}} {
 		if n := gsm8k.Overlap(p.Train, s.problems); n > 0 {
-			return nil, config.Invalid(fmt.Errorf("load problems: %d questions of the %s file are also in %s: the metrics would include problems that were trained on; remove them",
+			return nil, config.Invalid(fmt.Errorf("load problems: %d questions of the %s file are also "+
+				"in %s: the metrics would include problems that were trained on; remove them",
 				n, s.name, d.TrainFile))
 		}
 	}

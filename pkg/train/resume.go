@@ -53,7 +53,8 @@ func (t *trainer) restore(configFile []byte) error {
 		t.checkBest()
 		return t.adopt(path, c, s)
 	}
-	return fmt.Errorf("continue run: no checkpoint in %s can be continued: %s (restore one of these files from a copy, or start over in a new folder with --fresh)",
+	return fmt.Errorf("continue run: no checkpoint in %s can be continued: %s (restore one of these "+
+		"files from a copy, or start over in a new folder with --fresh)",
 		t.opts.Dir, strings.Join(damage, "; "))
 }
 
@@ -61,14 +62,16 @@ func (t *trainer) restore(configFile []byte) error {
 // first starts from step 0, one that lost them is refused.
 func (t *trainer) nothingSaved(configFile []byte) error {
 	if info, err := os.Lstat(t.path(rundir.MetricsFile)); err == nil && info.Size() > 0 {
-		return fmt.Errorf("continue run: %s holds steps, but there is no checkpoint in %s to continue from (restore one, or start over in a new folder with --fresh)",
+		return fmt.Errorf("continue run: %s holds steps, but there is no checkpoint in %s to continue "+
+			"from (restore one, or start over in a new folder with --fresh)",
 			t.path(rundir.MetricsFile), t.path(rundir.CheckpointDir))
 	}
 	var checksums rundir.Checksums
 	err := rundir.ReadJSON(t.path(rundir.CheckpointDir, rundir.ChecksumsFile), &checksums)
 	want := checksums.Files[rundir.ConfigFile]
 	if t.opts.Resume && err == nil && want.SHA256 != "" && want != rundir.PrefixOf(configFile) {
-		return fmt.Errorf("continue run: %s is not the configuration that the run started with (restore it, or start over with \"grpo train -c\")",
+		return fmt.Errorf("continue run: %s is not the configuration that the run started with (restore "+
+			"it, or start over with \"grpo train -c\")",
 			t.path(rundir.ConfigFile))
 	}
 	return nil
@@ -100,19 +103,22 @@ func (t *trainer) belongs(path string, c *model.Checkpoint, s *state) error {
 		if format == "" {
 			format = "1"
 		}
-		return fmt.Errorf("%s is a checkpoint of format %s, this version of grpo continues format %s (finish the run with the version that started it, or %s)",
+		return fmt.Errorf("%s is a checkpoint of format %s, this version of grpo continues format %s "+
+			"(finish the run with the version that started it, or %s)",
 			path, format, checkpointFormat, startOver)
 	}
 	// A run that moves to another device gets a note instead.
 	if k := c.Metadata[kernelKey]; t.onCPU(c) && !kernel.SameBits(k, kernel.Name()) {
-		return fmt.Errorf("%s was written by the kernel %s, this is %s, and the last bits would differ (set GRPO_KERNEL=%s on a machine that has it, or %s)",
+		return fmt.Errorf("%s was written by the kernel %s, this is %s, and the last bits would differ "+
+			"(set GRPO_KERNEL=%s on a machine that has it, or %s)",
 			path, k, kernel.Name(), k, startOver)
 	}
 	if err := t.sameConfig(path, c.Metadata[configKey]); err != nil {
 		return fmt.Errorf("%w %s", err, startOver)
 	}
 	if changed := s.Inputs.differ(t.inputs); len(changed) > 0 {
-		return fmt.Errorf("%s was written with other contents of the files that the configuration names: %s: restore them, or %s",
+		return fmt.Errorf("%s was written with other contents of the files that the configuration names: "+
+			"%s: restore them, or %s",
 			path, strings.Join(changed, ", "), startOver)
 	}
 	complete := t.params.Match(c.Params) == nil && c.M != nil &&
@@ -136,16 +142,18 @@ func (t *trainer) sameConfig(path, saved string) error {
 	}
 	old, err := config.LoadText(path, []byte(saved))
 	if err != nil {
-		return fmt.Errorf("the configuration in %s is of another version of grpo (%w): finish the run with that version, or", path, err)
+		return fmt.Errorf("the configuration in %s is of another version of grpo (%w): finish the run "+
+			"with that version, or", path, err)
 	}
 	here := onDeviceOf(old.Config, t.cfg)
 	diff := strings.Join(config.Diff(here, t.cfg), "; ")
 	switch {
 	case t.opts.Resume && diff != "":
-		return fmt.Errorf("%w: %s differs from the configuration in %s (%s): restore it, or",
+		return fmt.Errorf("%w: %s is not what %s was written under (%s): restore it, or",
 			config.ErrConfig, t.path(rundir.ConfigFile), path, diff)
 	case config.Hash(here) != config.Hash(t.cfg):
-		return fmt.Errorf("%w: %s was written under another configuration (%s): go back to that, or", config.ErrConfig, path, diff)
+		return fmt.Errorf("%w: %s was written under another configuration (%s): go back to that, or",
+			config.ErrConfig, path, diff)
 	}
 	return nil
 }

@@ -75,7 +75,8 @@ func (t *trainer) rollout(step int) (*rollout, error) {
 		}
 	}
 	if missing := want - kept.groups(); missing > 0 {
-		t.note("step %d: %d of %d groups still have equal rewards after %d rounds of sampling; they are used as they are",
+		t.note("step %d: %d of %d groups still have equal rewards after %d rounds of sampling; they are "+
+			"used as they are",
 			step, missing, want, kept.rounds)
 		for g := range missing {
 			kept.add(aside, g)

@@ -37,7 +37,8 @@ func (t *trainer) reward(r *rollout, step, round int) error {
 }
 
 // rewardInput decodes a completion and grades it into verdict.
-func (t *trainer) rewardInput(x model.Completion, p gsm8k.Problem, verdict *gsm8k.Verdict, noise float64) gsm8k.RewardInput {
+func (t *trainer) rewardInput(x model.Completion, p gsm8k.Problem, verdict *gsm8k.Verdict,
+	noise float64) gsm8k.RewardInput {
 	text := t.policy.Decode(x.Tokens)
 	*verdict = gsm8k.Grade(text, x.Ended, p.Gold)
 	return gsm8k.RewardInput{

@@ -201,7 +201,8 @@ func (s *sft) corpus(i, limit int) (c []gsm8k.Example, err error) {
 		return nil, fmt.Errorf("stage %q: corpus %q is unknown", st.Name, st.Corpus)
 	}
 	if len(c) == 0 {
-		return nil, fmt.Errorf("stage %q: corpus %q has no examples: data.source %q does not have the problems it needs",
+		return nil, fmt.Errorf("stage %q: corpus %q has no examples: data.source %q does not have the "+
+			"problems it needs",
 			st.Name, st.Corpus, d.Source)
 	}
 	return c, nil
@@ -278,7 +279,8 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 				return nil, err
 			}
 			line.Validation, rec.Validation = &e, e
-			rec.StoppedEarly = c.StopAtSampledAccuracy > 0 && e.Sampled.AnswerReward >= c.StopAtSampledAccuracy && step < c.Steps
+			rec.StoppedEarly = c.StopAtSampledAccuracy > 0 &&
+				e.Sampled.AnswerReward >= c.StopAtSampledAccuracy && step < c.Steps
 		}
 		if err := s.log.Append(line); err != nil {
 			return nil, err
@@ -297,7 +299,8 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 		}
 	}
 	if got := rec.Validation.Sampled.AnswerReward; got < c.AcceptSampledMin || got > c.AcceptSampledMax {
-		return nil, fmt.Errorf("stage %q ended at %.3f sampled validation accuracy, outside the accepted %g to %g: change its seed, steps or rate",
+		return nil, fmt.Errorf("stage %q ended at %.3f sampled validation accuracy, outside the accepted "+
+			"%g to %g: change its seed, steps or rate",
 			c.Name, got, c.AcceptSampledMin, c.AcceptSampledMax)
 	}
 	return rec, nil

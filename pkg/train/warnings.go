@@ -61,7 +61,9 @@ func (t *trainer) stopped() bool {
 	return t.state.Stopped || t.cfg.Train.StopOnDivergence && t.state.DivergedAt != nil
 }
 
-func (t *trainer) note(format string, args ...any) { t.opts.Observer.Note(fmt.Sprintf(format, args...)) }
+func (t *trainer) note(format string, args ...any) {
+	t.opts.Observer.Note(fmt.Sprintf(format, args...))
+}
 
 // noteObstacles notes, before the first step, settings without effect and what
 // will keep the run from learning.
@@ -77,7 +79,8 @@ func (t *trainer) noteObstacles() {
 		}
 	}
 	if outside > 0 {
-		t.note("%d of %d training questions hold characters outside the vocabulary; they are read as <unk>", outside, len(p.Train))
+		t.note("%d of %d training questions hold characters outside the vocabulary; they are read as "+
+			"<unk>", outside, len(p.Train))
 	}
 	if p.Skipped > 0 {
 		t.note("%d broken lines of the problem files were skipped", p.Skipped)
@@ -113,7 +116,8 @@ func (t *trainer) warnings() []string {
 			"%d of %d training completions were right", s.Groups, s.Right, s.Completions)
 	}
 	if s.Step > 0 && slices.Equal(t.params.Flat, t.initial.Flat) {
-		warn("the weights did not move in %d updates (learning rate %s)", t.opt.T, words.Number(t.cfg.Train.LearningRate))
+		warn("the weights did not move in %d updates (learning rate %s)", t.opt.T,
+			words.Number(t.cfg.Train.LearningRate))
 	}
 	if e := s.Final; e.Sampled.AnswerReward <= e.MajorityBaseline {
 		warn("%d correct of %d validation problems, sampled: no better than always answering %s (%.3f)",

@@ -21,7 +21,8 @@ const (
 // overlap A or B. It runs on one thread; see [Pool.Gemm] for more.
 //
 // It panics if a slice is too short for its shape.
-func Gemm(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool, c []float32, ldc int) {
+func Gemm(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool,
+	c []float32, ldc int) {
 	checkGemm(transA, transB, m, n, k, a, lda, b, ldb, c, ldc)
 	gemm(transB, m, n, k, viewA(transA, a, lda), b, ldb, accumulate, c, ldc)
 }
@@ -164,7 +165,8 @@ func checkMatrix(name string, rows, cols int, x []float32, ld int) {
 		return
 	}
 	if ld < cols || len(x) < (rows-1)*ld+cols {
-		panic(fmt.Sprintf("kernel: matrix %s: %d×%d with rows %d apart does not fit in %d elements", name, rows, cols, ld, len(x)))
+		panic(fmt.Sprintf("kernel: matrix %s: %d×%d with rows %d apart does not fit in %d elements",
+			name, rows, cols, ld, len(x)))
 	}
 }
 

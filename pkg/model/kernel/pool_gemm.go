@@ -25,7 +25,8 @@ type gemmJob struct {
 // Gemm is [Gemm] over the pool's threads: C is cut into tiles, never the sum
 // over k, so the result has the same bits for any number of threads. Small
 // ones run in the caller.
-func (p *Pool) Gemm(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool, c []float32, ldc int) {
+func (p *Pool) Gemm(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int,
+	accumulate bool, c []float32, ldc int) {
 	checkGemm(transA, transB, m, n, k, a, lda, b, ldb, c, ldc)
 	p.gemmView(transB, m, n, k, viewA(transA, a, lda), b, ldb, accumulate, c, ldc)
 }
@@ -44,7 +45,8 @@ func (p *Pool) GemmGates(m, n, k int, a []float32, lda, skipAt, skip int, b []fl
 	p.gemmView(false, m, n, k, v, b, ldb, false, c, ldc)
 }
 
-func (p *Pool) gemmView(transB bool, m, n, k int, a matrixA, b []float32, ldb int, accumulate bool, c []float32, ldc int) {
+func (p *Pool) gemmView(transB bool, m, n, k int, a matrixA, b []float32, ldb int, accumulate bool,
+	c []float32, ldc int) {
 	if p.Threads() == 1 || m*n*k < 2*minShare {
 		gemm(transB, m, n, k, a, b, ldb, accumulate, c, ldc)
 		return
@@ -62,7 +64,8 @@ func (p *Pool) gemmView(transB bool, m, n, k int, a matrixA, b []float32, ldb in
 }
 
 // GemmPacked is [GemmPacked] over the pool's threads, with the same bits.
-func (p *Pool) GemmPacked(transA bool, m, n, k int, a []float32, lda int, b *Packed, accumulate bool, c []float32, ldc int) {
+func (p *Pool) GemmPacked(transA bool, m, n, k int, a []float32, lda int, b *Packed, accumulate bool,
+	c []float32, ldc int) {
 	checkGemmPacked(transA, m, n, k, a, lda, b, c, ldc)
 	if p.Threads() == 1 || m*n*k < 2*minShare {
 		gemmPacked(m, viewA(transA, a, lda), b, accumulate, c, ldc)

@@ -15,7 +15,8 @@ import "fmt"
 // positive.
 //
 // It panics if a slice is too short or a target outside [0, n).
-func LogSoftmaxGather(rows, n int, logits []float32, invTemp float32, targets []int, logp []float32, entropy []float32, probs []float32) {
+func LogSoftmaxGather(rows, n int, logits []float32, invTemp float32, targets []int, logp []float32,
+	entropy []float32, probs []float32) {
 	checkTargets(rows, n, targets)
 	checkLen("logits", logits, rows*n)
 	checkLen("probs", probs, rows*n)
@@ -108,7 +109,8 @@ func fold(s *[lanes]float32) float32 {
 // slice as probs. Where p_j = 0, p_j·log p_j counts as 0.
 //
 // It panics if a slice is too short or a target outside [0, n).
-func LogSoftmaxBackward(rows, n int, probs []float32, logp, entropy []float32, targets []int, dlogp, dentropy []float32, invTemp float32, dlogits []float32) {
+func LogSoftmaxBackward(rows, n int, probs []float32, logp, entropy []float32, targets []int, dlogp,
+	dentropy []float32, invTemp float32, dlogits []float32) {
 	checkTargets(rows, n, targets)
 	checkLen("probs", probs, rows*n)
 	checkLen("dlogits", dlogits, rows*n)

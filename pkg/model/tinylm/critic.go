@@ -121,14 +121,16 @@ func (c *Critic) State() *model.CriticState {
 // configuration's.
 func (c *Critic) Restore(s *model.CriticState) error {
 	if s.M == nil {
-		return errors.New("restore critic: the checkpoint holds its weights without moments (a run can't continue from it with the same bits)")
+		return errors.New("restore critic: the checkpoint holds its weights without moments " +
+			"(a run can't continue from it with the same bits)")
 	}
 	if err := c.weights.Match(s.Params); err != nil {
 		return fmt.Errorf("restore critic: the checkpoint's is of another network than %v: %w", c.weights.Spec, err)
 	}
 	c.optimizer.T = s.Updates
-	for _, x := range []struct{ to, from *model.Params }{{c.weights.Params, s.Params}, {c.optimizer.M, s.M}, {c.optimizer.V, s.V}} {
-		if err := x.to.Set(x.from); err != nil {
+	to := []*model.Params{c.weights.Params, c.optimizer.M, c.optimizer.V}
+	for i, from := range []*model.Params{s.Params, s.M, s.V} {
+		if err := to[i].Set(from); err != nil {
 			return fmt.Errorf("restore critic: %w", err)
 		}
 	}

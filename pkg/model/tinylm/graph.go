@@ -154,6 +154,9 @@ func (g *graph) addGrads(sum *model.Params) error {
 // output is what the last run ended in, on the host.
 func (g *graph) output() ([]float32, error) { return g.ops.Read(g.out.Value()) }
 
+// headFunc adds a head on top of the backbone and returns the last node.
+type headFunc func(b *builder, t backbone) *G.Node
+
 // builder adds nodes to a graph and remembers the first failure.
 type builder struct {
 	g   *G.ExprGraph
@@ -196,7 +199,7 @@ type backbone struct {
 // head on top of its backbone. With differentiate, head returns a cost, and the
 // graph holds its gradients with respect to all weights; without, the graph is
 // the forward pass alone and keeps nothing for a backward pass.
-func newGraph(on model.Device, p *Weights, c Capacity, differentiate bool, head func(b *builder, t backbone) *G.Node) (*graph, error) {
+func newGraph(on model.Device, p *Weights, c Capacity, differentiate bool, head headFunc) (*graph, error) {
 	ops, err := backendOf(on).NewOps(p, c)
 	if err != nil {
 		return nil, err
@@ -208,7 +211,7 @@ func newGraph(on model.Device, p *Weights, c Capacity, differentiate bool, head 
 	return out, err
 }
 
-func layOut(ops Ops, p *Weights, c Capacity, differentiate bool, head func(b *builder, t backbone) *G.Node) (*graph, error) {
+func layOut(ops Ops, p *Weights, c Capacity, differentiate bool, head headFunc) (*graph, error) {
 	b := &builder{g: G.NewGraph(), ops: ops}
 	out := &graph{ops: ops}
 	w := b.weights(p)
@@ -246,7 +249,8 @@ func (b *builder) backbone(p *Weights, w G.Nodes, c Capacity, in *inputs) backbo
 		if i > 0 {
 			promptX, rowX = source{x: promptH, wih: w.wih}, source{x: rowH, wih: w.wih}
 		}
-		promptH = b.gru(name("prompt.gru"), promptX, nil, w.whh, w.bih, w.bhh, promptActive, true, c.Prompts, c.PromptInputs)
+		promptH = b.gru(name("prompt.gru"), promptX, nil, w.whh, w.bih, w.bhh, promptActive, true,
+			c.Prompts, c.PromptInputs)
 		first := b.lastState(name("lastState"), promptH, start, promptActive, rowActive, c.Rows)
 		rowH = b.gru(name("completion.gru"), rowX, first, w.whh, w.bih, w.bhh, rowActive, false, c.Rows, c.RowInputs)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash"
 	"hash/fnv"
+	"slices"
 	"time"
 
 	"github.com/chewxy/hm"
@@ -74,7 +75,7 @@ func (o *fusedOp) Do(in ...G.Value) (G.Value, error) {
 }
 
 func (o *fusedOp) Type() hm.Type {
-	return hm.NewFnType(append(append([]hm.Type{}, o.in...), o.out)...)
+	return hm.NewFnType(slices.Concat(o.in, []hm.Type{o.out})...)
 }
 
 func (o *fusedOp) Hashcode() uint32 {
@@ -144,9 +145,9 @@ func (b *builder) fuse(name string, f Op, err error, shape tensor.Shape, inputs 
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		main, err := G.ApplyOp(&fusedOp{
-			name: name + "Grad", in: append(append([]hm.Type{}, op.in...), matrixT, matrixT), out: matrixT, shape: grads[0].Shape(),
+			name: name + "Grad", in: slices.Concat(op.in, []hm.Type{matrixT, matrixT}), out: matrixT, shape: grads[0].Shape(),
 			run: func(vals []G.Value) (G.Value, error) { return grads[0], f.Backward(vals) },
-		}, append(append(G.Nodes{}, ins...), output, grad)...)
+		}, slices.Concat(ins, G.Nodes{output, grad})...)
 		if err != nil {
 			return nil, err
 		}

@@ -26,16 +26,19 @@ type source struct{ x, wih, ids *G.Node }
 //
 // The output holds block 0, the initial states (h0, or zeros where h0 is nil),
 // and then the state after each step: (sequences + inputs)×H.
-func (b *builder) gru(name string, from source, h0, whh, bih, bhh, active *G.Node, prompts bool, rowCap, inCap int) *G.Node {
+func (b *builder) gru(name string, from source, h0, whh, bih, bhh, active *G.Node, prompts bool,
+	rowCap, inCap int) *G.Node {
 	if b.err != nil {
 		return nil
 	}
-	s := GRUSize{Hidden: whh.Shape()[1], Sequences: rowCap, Inputs: inCap, Table: from.ids != nil, SourceRows: from.x.Shape()[0], HasInit: h0 != nil, Prompts: prompts}
+	s := GRUSize{Hidden: whh.Shape()[1], Sequences: rowCap, Inputs: inCap, Table: from.ids != nil,
+		SourceRows: from.x.Shape()[0], HasInit: h0 != nil, Prompts: prompts}
 	second := input{from.wih, matrixT, true}
 	if s.Table {
 		second = input{from.ids, indexT, false}
 	}
-	inputs := []input{{from.x, matrixT, true}, second, {whh, matrixT, true}, {bih, vectorT, true}, {bhh, vectorT, true}, {active, indexT, false}}
+	inputs := []input{{from.x, matrixT, true}, second, {whh, matrixT, true}, {bih, vectorT, true},
+		{bhh, vectorT, true}, {active, indexT, false}}
 	if s.HasInit {
 		inputs = append(inputs, input{h0, matrixT, true})
 	}

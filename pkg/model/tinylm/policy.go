@@ -65,7 +65,8 @@ func NewSampler(p *Weights, on model.Device) *Sampler {
 }
 
 // Sample implements [model.Sampler].
-func (s *Sampler) Sample(prompts [][]int, group int, opt model.Sampling, draws model.Draws) ([]model.Completion, error) {
+func (s *Sampler) Sample(prompts [][]int, group int, opt model.Sampling,
+	draws model.Draws) ([]model.Completion, error) {
 	if err := opt.Check(); err != nil {
 		return nil, err
 	}

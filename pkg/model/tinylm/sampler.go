@@ -65,7 +65,8 @@ func (s *cpuSampler) Refresh() {
 // Close has nothing to free.
 func (s *cpuSampler) Close() {}
 
-func (s *cpuSampler) Decode(out []model.Completion, prompts [][]int, group int, opt model.Sampling, draws model.Draws) error {
+func (s *cpuSampler) Decode(out []model.Completion, prompts [][]int, group int, opt model.Sampling,
+	draws model.Draws) error {
 	states, n := s.readPrompts(prompts), len(out)
 	size := chunkSize(n, s.pool.Threads())
 	s.pool.Run((n+size-1)/size, func(task, worker int) {
@@ -130,7 +131,8 @@ func (s *cpuSampler) step(w *sampleWork, n int) {
 }
 
 // complete samples the completions of out, the first of which is number first.
-func (s *cpuSampler) complete(w *sampleWork, out []model.Completion, first, group int, states [][]float32, opt model.Sampling, draws model.Draws) {
+func (s *cpuSampler) complete(w *sampleWork, out []model.Completion, first, group int,
+	states [][]float32, opt model.Sampling, draws model.Draws) {
 	h, v := s.params.Hidden, s.params.Vocab
 	inv := float32(1)
 	if !opt.Greedy {

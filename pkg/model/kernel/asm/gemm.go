@@ -15,8 +15,9 @@ const panelBytes = 64
 // most; low ones span several panels, to have enough independent sums to hide
 // the latency of the multiply-add. 12×8 is for a last panel that is half empty.
 var tileShapes = map[isa][][2]int{
-	avx2:   {{6, 16}, {5, 16}, {4, 16}, {3, 32}, {3, 16}, {2, 48}, {2, 16}, {1, 64}, {1, 16}, {12, 8}},
-	avx512: {{12, 32}, {12, 16}, {8, 32}, {8, 16}, {6, 32}, {6, 16}, {4, 64}, {4, 16}, {3, 64}, {3, 16}, {2, 64}, {2, 16}, {1, 64}, {1, 16}},
+	avx2: {{6, 16}, {5, 16}, {4, 16}, {3, 32}, {3, 16}, {2, 48}, {2, 16}, {1, 64}, {1, 16}, {12, 8}},
+	avx512: {{12, 32}, {12, 16}, {8, 32}, {8, 16}, {6, 32}, {6, 16}, {4, 64}, {4, 16}, {3, 64}, {3, 16},
+		{2, 64}, {2, 16}, {1, 64}, {1, 16}},
 }
 
 func genGemm() {
@@ -38,7 +39,8 @@ func genGemm() {
 func genTile(v isa, height, width int) {
 	const unroll = 2
 	function(fmt.Sprintf("tile%dx%d%s", height, width, v.name),
-		"func(strips, kb int, a *float32, rowStride, kStride, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)")
+		"func(strips, kb int, a *float32, rowStride, kStride, stripStride int, b *float32, "+
+			"panelStride int, c *float32, ldc int, add bool)")
 	perPanel := panelBytes / v.bytes
 	perRow := width / v.lanes()
 	panels := (perRow + perPanel - 1) / perPanel

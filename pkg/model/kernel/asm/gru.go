@@ -87,7 +87,8 @@ func (c *cell) nextSaved(p reg.GPVirtual) {
 
 // genGRUForward computes vecs ≥ 1 whole vectors of each of rows ≥ 1 rows.
 func genGRUForward(v isa) {
-	function("gruForward"+v.name, "func(rows, vecs, hidden int, gi, gh, bih, bhh, h, out, save *float32)", "gruForward"+v.name+" computes the first vecs vectors of each row of a GRU cell; save may be nil.")
+	function("gruForward"+v.name, "func(rows, vecs, hidden int, gi, gh, bih, bhh, h, out, save *float32)",
+		"computes the first vecs vectors of each row of a GRU cell; save may be nil.")
 	c := newCell(v)
 	k := v.with([]string{"one", "expMin", "expMax", "tanhMax"}, append(tanhNames, expNames...))
 	gi, gh := c.three("gi"), c.three("gh")
@@ -175,7 +176,9 @@ func genGRUForward(v isa) {
 
 // genGRUBackward is the gradient of the same vectors.
 func genGRUBackward(v isa) {
-	function("gruBackward"+v.name, "func(rows, vecs, hidden int, dout, h, save, dgh, dh *float32)", "gruBackward"+v.name+" computes the gradients of the first vecs vectors of each row of a GRU cell, those of the gates in place of the gates.")
+	function("gruBackward"+v.name, "func(rows, vecs, hidden int, dout, h, save, dgh, dh *float32)",
+		"computes the gradients of the first vecs vectors of each row of a GRU cell, those of the gates "+
+			"in place of the gates.")
 	c := newCell(v)
 	dout, h, save := c.one("dout"), c.one("h"), arg("save")
 	dgh, dh := c.three("dgh"), c.one("dh")

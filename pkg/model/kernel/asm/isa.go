@@ -103,11 +103,11 @@ func (r rows) step(by Op) {
 	}
 }
 
-// function starts a function whose pointers do not escape.
-func function(name, signature string, doc ...string) {
+// function starts a function whose pointers do not escape. does describes it.
+func function(name, signature string, does ...string) {
 	TEXT(name, NOSPLIT, signature)
-	if len(doc) > 0 {
-		Doc(doc...)
+	if len(does) > 0 {
+		Doc(append([]string{name + " " + does[0]}, does[1:]...)...)
 	}
 	Pragma("noescape")
 }

@@ -31,7 +31,8 @@ func float(x float32) uint32 { return math.Float32bits(x) }
 var (
 	expNames  = []string{"log2E", "ln2Hi", "ln2Lo", "roundMagic", "expE0", "expE1", "expE2", "expE3", "expE4"}
 	tanhNames = []string{"magnitude", "signBit", "two"}
-	logNames  = []string{"smallest", "logShift", "bias", "mantissa", "root", "one", "ln2Hi", "ln2Lo", "logL0", "logL1", "logL2", "logL3"}
+	logNames  = []string{"smallest", "logShift", "bias", "mantissa", "root", "one", "ln2Hi", "ln2Lo",
+		"logL0", "logL1", "logL2", "logL3"}
 )
 
 // lanewise is an instruction set with constants at hand: in registers as long

@@ -14,7 +14,8 @@ func genPack() {
 
 // genPackRows copies 16 columns of rows that are ldb bytes apart.
 func genPackRows() {
-	function("packRowsAVX2", "func(rows int, b *float32, ldb int, to *float32)", "packRowsAVX2 copies 16 columns of rows ≥ 1 rows, ldb bytes apart, side by side.")
+	function("packRowsAVX2", "func(rows int, b *float32, ldb int, to *float32)",
+		"copies 16 columns of rows ≥ 1 rows, ldb bytes apart, side by side.")
 	n, b, ldb, to := arg("rows"), arg("b"), arg("ldb"), arg("to")
 	row := func(i int) {
 		lo, hi := YMM(), YMM()
@@ -50,7 +51,8 @@ func genPackRows() {
 // time. Loading the rows i and i+4 into the two halves of a vector leaves only
 // shuffles within halves.
 func genPackTranspose() {
-	function("packTransposeAVX2", "func(blocks int, b *float32, ldb int, to *float32)", "packTransposeAVX2 writes 8 rows of 8·blocks numbers, ldb bytes apart, as 8 columns of a panel; blocks ≥ 1.")
+	function("packTransposeAVX2", "func(blocks int, b *float32, ldb int, to *float32)",
+		"writes 8 rows of 8·blocks numbers, ldb bytes apart, as 8 columns of a panel; blocks ≥ 1.")
 	blocks, b, ldb, to := arg("blocks"), arg("b"), arg("ldb"), arg("to")
 	in := newRows(b, ldb, 8)
 	Label("block")

@@ -44,7 +44,8 @@ func fold(x reg.VecVirtual, op func(a, b, to Op)) {
 }
 
 func genRowMax(v isa) {
-	function("rowMax"+v.name, "func(n int, x *float32) float32", "rowMax"+v.name+" returns the largest of n ≥ 16 numbers.")
+	function("rowMax"+v.name, "func(n int, x *float32) float32",
+		"returns the largest of n ≥ 16 numbers.")
 	n, x := arg("n"), arg("x")
 	end := GP64() // of the last whole group; the one that ends with x overlaps it
 	LEAQ(Mem{Base: x, Index: n, Scale: 4, Disp: -group}, end)
@@ -71,7 +72,8 @@ func genRowMax(v isa) {
 // genRowExp: z = (x-top)·invTemp, p = exp z, sum = Σ p, dot = Σ p·max(z, expMin).
 func genRowExp(v isa) {
 	function("rowExp"+v.name, "func(groups int, x, p, tail *float32, top, invTemp float32) (sum, dot float32)",
-		"rowExp"+v.name+" writes exp((x-top)·invTemp) of groups ≥ 0 groups of 16 to p, and that of the group at tail over it, if tail is not nil.",
+		"writes exp((x-top)·invTemp) of groups ≥ 0 groups of 16 to p, and that of the group at tail over "+
+			"it, if tail is not nil.",
 		"It returns the sum of all and their dot product with the exponents, each by 16 partial sums.")
 	n, x, p, tail := arg("groups"), arg("x"), arg("p"), arg("tail")
 	top, invTemp := v.broadcast("top"), v.broadcast("invTemp")
@@ -120,7 +122,8 @@ func genRowExp(v isa) {
 
 // genEntropyGrad: d = p·(g + ge·(log p + h)).
 func genEntropyGrad(v isa) {
-	function("entropyGrad"+v.name, "func(groups int, d, p *float32, base, slope, h float32)", "entropyGrad"+v.name+" writes p·(base + slope·(log p + h)) of groups ≥ 1 groups of 16 to d.")
+	function("entropyGrad"+v.name, "func(groups int, d, p *float32, base, slope, h float32)",
+		"writes p·(base + slope·(log p + h)) of groups ≥ 1 groups of 16 to d.")
 	n, d, p := arg("groups"), arg("d"), arg("p")
 	g, ge, h := v.broadcast("base"), v.broadcast("slope"), v.broadcast("h")
 	k := v.with(nil, logNames)

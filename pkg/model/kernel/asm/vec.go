@@ -23,7 +23,8 @@ func genVec() {
 
 func genAddBias() {
 	v := avx2
-	function("addBiasAVX2", "func(rows, vecs int, x *float32, ldx int, bias *float32)", "addBiasAVX2 adds vecs ≥ 1 vectors of 8 to each of rows ≥ 1 rows, ldx bytes apart.")
+	function("addBiasAVX2", "func(rows, vecs int, x *float32, ldx int, bias *float32)",
+		"adds vecs ≥ 1 vectors of 8 to each of rows ≥ 1 rows, ldx bytes apart.")
 	rows, x, ldx, bias := arg("rows"), arg("x"), arg("ldx"), arg("bias")
 	size := arg("vecs")
 	SHLQ(Imm(5), size)
@@ -47,7 +48,8 @@ func genAddBias() {
 // genColSum keeps the sums of width vectors of columns in registers.
 func genColSum(width int) {
 	v := avx2
-	function(fmt.Sprintf("colSum%dAVX2", 8*width), "func(rows int, x *float32, ldx int, out *float32)", fmt.Sprintf("colSum%dAVX2 adds rows ≥ 1 rows of %d columns, ldx bytes apart, to out.", 8*width, 8*width))
+	function(fmt.Sprintf("colSum%dAVX2", 8*width), "func(rows int, x *float32, ldx int, out *float32)",
+		fmt.Sprintf("adds rows ≥ 1 rows of %d columns, ldx bytes apart, to out.", 8*width))
 	rows, x, ldx, out := arg("rows"), arg("x"), arg("ldx"), arg("out")
 	acc := v.regs(width)
 	for i, r := range acc {
@@ -68,7 +70,8 @@ func genColSum(width int) {
 
 func genScaleTo() {
 	v := avx2
-	function("scaleToAVX2", "func(vecs int, d, x *float32, s float32)", "scaleToAVX2 writes s·x of vecs ≥ 1 vectors of 8 to d.")
+	function("scaleToAVX2", "func(vecs int, d, x *float32, s float32)",
+		"writes s·x of vecs ≥ 1 vectors of 8 to d.")
 	n, d, x, s := arg("vecs"), arg("d"), arg("x"), v.broadcast("s")
 	Label("loop")
 	r := v.reg()
@@ -83,7 +86,8 @@ func genScaleTo() {
 
 func genAxpy() {
 	v := avx2
-	function("axpyAVX2", "func(vecs int, alpha float32, x, y *float32)", "axpyAVX2 adds alpha·x to y, vecs ≥ 1 vectors of 8.")
+	function("axpyAVX2", "func(vecs int, alpha float32, x, y *float32)",
+		"adds alpha·x to y, vecs ≥ 1 vectors of 8.")
 	n, x, y, alpha := arg("vecs"), arg("x"), arg("y"), v.broadcast("alpha")
 	Label("loop")
 	r := v.reg()
@@ -102,7 +106,9 @@ func genAxpy() {
 // addition and a store for each vector.
 func genScatterAdd() {
 	v := avx2
-	function("scatterAddAVX2", "func(rows, vecs int, ids *int, x *float32, ldx int, out *float32, ldo int)", "scatterAddAVX2 adds vecs ≥ 1 vectors of 8 of each of rows ≥ 1 rows of x, ldx bytes apart, to row ids[i] of out, ldo bytes apart.")
+	function("scatterAddAVX2", "func(rows, vecs int, ids *int, x *float32, ldx int, out *float32, ldo int)",
+		"adds vecs ≥ 1 vectors of 8 of each of rows ≥ 1 rows of x, ldx bytes apart, to row ids[i] of "+
+			"out, ldo bytes apart.")
 	rows, ids, x, ldx, out, ldo := arg("rows"), arg("ids"), arg("x"), arg("ldx"), arg("out"), arg("ldo")
 	size := arg("vecs")
 	SHLQ(Imm(5), size)
@@ -133,7 +139,8 @@ func genScatterAdd() {
 // exact in float64, so here fusing changes nothing.
 func genSumSquares() {
 	v := avx2
-	function("sumSquaresAVX2", "func(groups int, x *float32, sums *float64)", "sumSquaresAVX2 adds the squares of groups ≥ 1 groups of 16 to the 16 sums.")
+	function("sumSquaresAVX2", "func(groups int, x *float32, sums *float64)",
+		"adds the squares of groups ≥ 1 groups of 16 to the 16 sums.")
 	n, x, sums := arg("groups"), arg("x"), arg("sums")
 	acc := v.regs(4)
 	for i, r := range acc {
@@ -157,7 +164,8 @@ func genSumSquares() {
 // genAdamW reads the coefficients in the order of adamCoefficients.
 func genAdamW() {
 	v := avx2
-	function("adamWAVX2", "func(vecs int, w, grad, m, v *float32, c *float32)", "adamWAVX2 updates vecs ≥ 1 vectors of 8 weights.")
+	function("adamWAVX2", "func(vecs int, w, grad, m, v *float32, c *float32)",
+		"updates vecs ≥ 1 vectors of 8 weights.")
 	n, w, g, m, vv, c := arg("vecs"), arg("w"), arg("grad"), arg("m"), arg("v"), arg("c")
 	k := v.regs(9)
 	for i, r := range k {
