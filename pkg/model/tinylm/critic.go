@@ -85,11 +85,7 @@ func (c *Critic) evaluate(v, d []float32) (float64, error) {
 		return 0, err
 	}
 	c.loss = loss
-	p.each(func(row, rank int, places []int) {
-		for t, at := range places {
-			d[at+rank] = float32(m.DValues[row*m.T+t])
-		}
-	})
+	p.fromRows(d, m.DValues)
 	return loss, nil
 }
 
@@ -116,9 +112,8 @@ func (c *Critic) State() *model.CriticState {
 	return &model.CriticState{Params: c.weights.Params, M: c.optimizer.M, V: c.optimizer.V, Updates: c.optimizer.T}
 }
 
-// Restore implements [model.Critic], after which the critic continues with the
-// same bits. The optimizer's coefficients are not in a checkpoint: they are the
-// configuration's.
+// Restore implements [model.Critic]. The critic then continues with the same bits.
+// The optimizer's coefficients come from the configuration, not the checkpoint.
 func (c *Critic) Restore(s *model.CriticState) error {
 	if s.M == nil {
 		return errors.New("restore critic: the checkpoint holds its weights without moments " +

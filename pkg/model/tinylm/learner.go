@@ -116,14 +116,9 @@ func (l *Learner) evaluate(logp, d []float32) (float64, error) {
 		return 0, err
 	}
 	l.loss = loss
-	capRows := len(d) / 2
-	p.each(func(row, rank int, places []int) {
-		i := row * m.T
-		for _, at := range places {
-			d[at+rank], d[capRows+at+rank] = float32(m.DLogProbs[i]), float32(m.DEntropy[i])
-			i++
-		}
-	})
+	n := len(d) / 2
+	p.fromRows(d[:n], m.DLogProbs)
+	p.fromRows(d[n:], m.DEntropy)
 	return loss, nil
 }
 
