@@ -116,7 +116,7 @@ type Critic interface {
 	// Step updates the parameters with the accumulated gradient and returns its
 	// norm before clipping.
 	Step(lr, maxNorm float64) (norm float64, err error)
-	// State is what a checkpoint keeps of the critic, in the critic's own memory.
+	// State is the critic's part of a checkpoint, in the critic's own memory.
 	State() *CriticState
 	// Restore copies a state back.
 	Restore(*CriticState) error
@@ -129,7 +129,7 @@ type Critic interface {
 type Device interface{ Close() }
 
 // Work counts floating-point operations of matmuls, two for each
-// multiply-add; what lies between them (gates, softmax) is left out.
+// multiply-add, without the gates and softmax between them.
 type Work struct {
 	// Nominal is the usual count from the network's formulas.
 	Nominal float64

@@ -37,8 +37,8 @@ type Completion struct {
 	// Tokens end in the end token exactly when Ended.
 	Tokens []int
 	// LogProbs has one number for each token: those of softmax(logits/temperature)
-	// over the whole vocabulary, whatever top-k, top-p and the minimum length left
-	// out. A learner computes the same numbers.
+	// over the whole vocabulary, without top-k, top-p or the minimum length. A learner
+	// computes the same numbers.
 	LogProbs []float32
 	Ended    bool
 }

@@ -172,63 +172,56 @@ func batchOf(lengths []int, rows, group, maxTokens int) model.BatchSize {
 	return b
 }
 
+const smallerModel = "lower model.hidden_size or model.num_layers"
+
 func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths []int, threads int) []MemoryPart {
 	size, a, c := sizeOf(cfg.Model), cfg.Algorithm, cfg.Rollout
-	group, rows, width := c.GroupSize, float64(c.RolloutBatchSize), float64(c.SamplingMaxTokens)
 	micro := cfg.Train.TrainBatchSize / max(1, cfg.Train.GradientAccumulationSteps)
-	all := batchOf(lengths, c.RolloutBatchSize, group, c.SamplingMaxTokens)
-	part := batchOf(lengths, micro, group, c.SamplingMaxTokens)
-	one, tokens := size.ParamBytes(), rows*width
-	host := mayUseGPU(cfg.Model)
+	all := batchOf(lengths, c.RolloutBatchSize, c.GroupSize, c.SamplingMaxTokens)
+	part := batchOf(lengths, micro, c.GroupSize, c.SamplingMaxTokens)
+	one, rows, tokens := size.ParamBytes(), all.Completions, all.Tokens
+	chargesKL := a.KLIn == "reward" && a.Beta != 0
 
 	weights, saved := 4*one, 4*one // now, first and two moments; files of three of them and of the best weights
 	numbers := 2.0                 // float64 for each token of a micro-batch: old log-probabilities and gradient
-	sampled := size.SampledBytes(all.Prompts, float64(group), width)
-	kept := 8*tokens + 2*tokens + 400*rows // old log-probabilities and mask as (N,T), and text; verdict and rewards
+	kept := 10*tokens + 400*rows   // old log-probabilities and mask as (N,T), and text; verdict and rewards
+	sampled := size.SampledBytes(all.Prompts, float64(c.GroupSize), all.Longest)
 	if a.DynamicSampling {
 		sampled *= float64(max(1, a.DynamicSamplingMaxRounds))
 	}
-	var scorers, critic float64
-	score := func() {
-		kept += 8 * tokens
-		if !host {
-			scorers += size.ScorerBytes(all, threads)
-		}
-	}
+	scorers := 0.0 // how many
 	if a.Beta != 0 {
-		weights, saved, numbers = weights+one, saved+one, numbers+1
-		score()
+		weights, saved, numbers, scorers = weights+one, saved+one, numbers+1, scorers+1
 	}
 	if a.Teacher != "" {
-		weights += one
-		score()
+		weights, scorers = weights+one, scorers+1
 	}
 	if a.TopEntropyQuantile < 1 {
-		score()
-		kept += 2 * tokens
+		kept, scorers = kept+2*tokens, scorers+1
 	}
 	if a.EntropyCoef != 0 || a.UseAdaptiveEntropy {
 		numbers++
 	}
-	if _, normalizer := a.Advantages(); normalizer == "whiten_tokens" || a.Type == "ppo" ||
-		a.KLIn == "reward" && a.Beta != 0 {
+	if _, normalizer := a.Advantages(); normalizer == "whiten_tokens" || a.Type == "ppo" || chargesKL {
 		numbers++
 		kept += 6 * 8 * tokens
 	}
+	kept += 8 * tokens * scorers
+	learner, critic := one, 0.0
 	if a.Type == "ppo" {
 		kept += 4 * 8 * tokens // values, rewards and returns
-		saved += 3 * one
-		if critic = 4 * one; !host {
+		saved, critic = saved+3*one, 4*one
+	}
+	if mayUseGPU(cfg.Model) {
+		scorers = 0
+	} else {
+		learner, scorers = size.LearnerBytes(part, threads), scorers*size.ScorerBytes(all, threads)
+		if a.Type == "ppo" {
 			critic = size.CriticBytes(all, part, threads)
 		}
 	}
-	learner := one
-	if !host {
-		learner = size.LearnerBytes(part, threads)
-	}
 	learner += 8 * numbers * part.Completions * part.Longest
 
-	const smaller = "lower model.hidden_size or model.num_layers"
 	batch := fmt.Sprintf("lower rollout.rollout_batch_size, now %d, or rollout.sampling_max_tokens, now %d",
 		c.RolloutBatchSize, c.SamplingMaxTokens)
 	accumulate := fmt.Sprintf("raise train.gradient_accumulation_steps, now %d; ", cfg.Train.GradientAccumulationSteps)
@@ -239,29 +232,27 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 	if len(p.Unseen) > len(largest) {
 		split, largest = "unseen_size", p.Unseen
 	}
-	evaluation := evaluationBytes(size, tokenizerOf(cfg.Model), template, largest, cfg.Eval.MaxTokens, cfg.Eval.Greedy)
 	return append([]MemoryPart{
-		{fmt.Sprintf("weights and moments of %v", size), weights, smaller},
+		{fmt.Sprintf("weights and moments of %v", size), weights, smallerModel},
 		{"activations of a micro-batch", learner, accumulate + batch},
 		{"the critic", critic, accumulate + batch},
 		{"scoring the rollout", scorers, batch},
 		{"the completions of a rollout", sampled + kept, batch},
-		{"an evaluation", evaluation, fmt.Sprintf("lower eval.max_tokens, now %d, or data.%s",
-			cfg.Eval.MaxTokens, split)},
-		{"the sampler", size.SamplerBytes(threads), smaller},
-		{"checkpoints", saved, smaller},
+		{"an evaluation", evaluationBytes(cfg.Model, template, largest, cfg.Eval.MaxTokens, cfg.Eval.Greedy),
+			fmt.Sprintf("lower eval.max_tokens, now %d, or data.%s", cfg.Eval.MaxTokens, split)},
+		{"the sampler", size.SamplerBytes(threads), smallerModel},
+		{"checkpoints", saved, smallerModel},
 	}, problemParts(lengths, threads, p.Train, p.Val, p.Test, p.Unseen)...)
 }
 
 // evaluationBytes is for decoding all problems of a split. During the greedy
 // decoding the completions of the sampled one may still be in memory.
-func evaluationBytes(size model.Size, tok model.Tokenizer, template gsm8k.Template,
-	problems []gsm8k.Problem, maxTokens int, greedy bool) float64 {
-	bytes := size.SampledBytes(float64(len(problems)), 1, float64(maxTokens))
+func evaluationBytes(c config.Model, t gsm8k.Template, problems []gsm8k.Problem, maxTokens int, greedy bool) float64 {
+	bytes := sizeOf(c).SampledBytes(float64(len(problems)), 1, float64(maxTokens))
 	if greedy {
 		bytes *= 2
 	}
-	for _, n := range promptLengths(tok, template, problems) {
+	for _, n := range promptLengths(tokenizerOf(c), t, problems) {
 		bytes += 8 * float64(n)
 	}
 	return bytes
@@ -289,61 +280,45 @@ func mayUseGPU(c config.Model) bool { return c.Device != "cpu" && gpu.Built }
 
 // memoryOfEvaluation is for `grpo eval`.
 func memoryOfEvaluation(cfg config.Config, template gsm8k.Template, problems []gsm8k.Problem, threads int) Memory {
-	size := sizeOf(cfg.Model)
-	completions := evaluationBytes(size, tokenizerOf(cfg.Model), template, problems, cfg.Eval.MaxTokens,
-		cfg.Eval.Greedy)
+	size, e := sizeOf(cfg.Model), cfg.Eval
 	return Memory{Parts: append([]MemoryPart{
 		{fmt.Sprintf("weights of %v", size), 3 * size.ParamBytes(), ""}, // read, checked and copied
-		{"the completions", completions, fmt.Sprintf("lower eval.max_tokens, now %d, or the number of "+
-			"problems", cfg.Eval.MaxTokens)},
+		{"the completions", evaluationBytes(cfg.Model, template, problems, e.MaxTokens, e.Greedy),
+			fmt.Sprintf("lower eval.max_tokens, now %d, or the number of problems", e.MaxTokens)},
 		{"the sampler", size.SamplerBytes(threads), ""},
 	}, problemParts(nil, threads, problems)...)}
 }
 
-// memory is the estimate of the stage that needs the most. The examples of a
-// generated corpus are as long as those of a sample of it.
-func (s *sft) memory() (Memory, error) {
-	const corpusSample = 1000
-	size, tok := sizeOf(s.cfg.Model), tokenizerOf(s.cfg.Model)
-	evaluation := evaluationBytes(size, tok, s.template, s.val, config.Default().Rollout.SamplingMaxTokens, true)
+// memory is the estimate of the stage that needs the most. All examples are taken
+// to be as long as the longest prompt with the longest completion.
+func (s *sft) memory() Memory {
+	m, maxTokens := s.cfg.Model, config.Default().Rollout.SamplingMaxTokens
+	size := sizeOf(m)
+	longest := float64(slices.Max(promptLengths(tokenizerOf(m), s.template, s.problems.SFT)) + maxTokens)
 	always := append([]MemoryPart{
-		{fmt.Sprintf("weights and moments of %v", size), 4 * size.ParamBytes(),
-			"lower model.hidden_size or model.num_layers"},
-		{"an evaluation", evaluation, "lower eval_size"},
+		{fmt.Sprintf("weights and moments of %v", size), 4 * size.ParamBytes(), smallerModel},
+		{"an evaluation", evaluationBytes(m, s.template, s.val, maxTokens, true), "lower eval_size"},
 		{"the sampler", size.SamplerBytes(s.opts.Threads), ""},
-	}, problemParts(nil, s.opts.Threads, s.problems.SFT, s.problems.Train, s.problems.Val, s.problems.Test, s.problems.Unseen)...)
+	}, problemParts(nil, s.opts.Threads, s.problems.SFT, s.problems.Train, s.problems.Val, s.problems.Test,
+		s.problems.Unseen)...)
 	var most Memory
-	for i, st := range s.cfg.Stages {
-		limit, scale := st.Examples, 1.0
-		if st.Corpus != "answers" && st.Examples > corpusSample {
-			limit, scale = corpusSample, float64(st.Examples)/corpusSample
+	for _, st := range s.cfg.Stages {
+		rows := float64(st.BatchSize)
+		learner := size.ParamBytes() + 33*rows*longest
+		if !mayUseGPU(m) {
+			learner = size.LearnerBytes(model.BatchSize{Prompts: 1, PromptTokens: 1, LongestPrompt: 1,
+				Completions: rows, Tokens: rows * longest, Longest: longest}, s.opts.Threads)
 		}
-		corpus, err := s.corpus(i, limit)
-		if err != nil {
-			return Memory{}, err
-		}
-		lengths, sum := make([]int, len(corpus)), 0.0
-		for k, e := range corpus {
-			lengths[k] = len(tokenize(tok, e, 0).tokens)
-			sum += float64(lengths[k])
-		}
-		longest := float64(slices.Max(lengths))
-		batch := model.BatchSize{Prompts: 1, PromptTokens: 1, LongestPrompt: 1,
-			Completions: float64(st.BatchSize), Longest: longest, Tokens: float64(st.BatchSize) * longest}
-		learner := size.ParamBytes() + 33*batch.Completions*batch.Longest
-		if !mayUseGPU(s.cfg.Model) {
-			learner = size.LearnerBytes(batch, s.opts.Threads)
-		}
-		examples := scale * (sum*(8+8+2) + 160*float64(len(corpus))) // text, tokens and a weight for each
+		corpus := float64(st.Examples) * (longest*(8+8+2) + 160) // tokens, a weight for each, and text
 		now := Memory{Parts: append([]MemoryPart{
 			{fmt.Sprintf("activations of a batch of stage %q", st.Name), learner,
 				fmt.Sprintf("lower its batch_size, now %d", st.BatchSize)},
-			{fmt.Sprintf("the corpus of stage %q", st.Name), examples,
+			{fmt.Sprintf("the corpus of stage %q", st.Name), corpus,
 				fmt.Sprintf("lower its examples, now %d", st.Examples)},
 		}, always...)}
 		if now.Total() > most.Total() {
 			most = now
 		}
 	}
-	return most, nil
+	return most
 }

@@ -111,11 +111,7 @@ func RunSFT(ctx context.Context, cfg config.SFT, opts SFTOptions) (*SFTRecord, e
 	if s.template, err = gsm8k.LookupTemplate(cfg.Data.PromptTemplate); err != nil {
 		return nil, err
 	}
-	need, err := s.memory()
-	if err != nil {
-		return nil, err
-	}
-	if err := opts.Memory.pass(need); err != nil {
+	if err := opts.Memory.pass(s.memory()); err != nil {
 		return nil, err
 	}
 	s.network, err = openNetwork(cfg.Model, cfg.Seed, opts.Threads, sftWork(cfg))
@@ -181,8 +177,8 @@ func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
 
 func (s *sft) path(name string) string { return filepath.Join(s.opts.Dir, name) }
 
-// corpus returns up to limit examples of a stage.
-func (s *sft) corpus(i, limit int) (c []gsm8k.Example, err error) {
+// corpus returns the examples of a stage.
+func (s *sft) corpus(i int) (c []gsm8k.Example, err error) {
 	st, d := s.cfg.Stages[i], s.cfg.Data
 	seed := s.cfg.Seed<<8 + uint64(i)
 	opts := gsm8k.CorpusOptions{
@@ -191,12 +187,12 @@ func (s *sft) corpus(i, limit int) (c []gsm8k.Example, err error) {
 	}
 	switch st.Corpus {
 	case "capability":
-		c = gsm8k.CapabilityCorpus(s.problems.SFT, limit, seed, opts)
+		c = gsm8k.CapabilityCorpus(s.problems.SFT, st.Examples, seed, opts)
 	case "preference":
-		c = gsm8k.PreferenceCorpus(s.problems.SFT, limit, seed, opts)
+		c = gsm8k.PreferenceCorpus(s.problems.SFT, st.Examples, seed, opts)
 	case "answers":
 		c = gsm8k.AnswerCorpus(s.problems.SFT, s.template)
-		c = c[:min(len(c), limit)]
+		c = c[:min(len(c), st.Examples)]
 	default:
 		return nil, fmt.Errorf("stage %q: corpus %q is unknown", st.Name, st.Corpus)
 	}
@@ -230,7 +226,7 @@ func tokenize(tok model.Tokenizer, e gsm8k.Example, promptWeight float64) sftRow
 
 func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 	c := s.cfg.Stages[i]
-	corpus, err := s.corpus(i, c.Examples)
+	corpus, err := s.corpus(i)
 	if err != nil {
 		return nil, err
 	}

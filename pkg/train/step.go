@@ -176,7 +176,7 @@ func (r *rollout) addMetrics(m *rundir.Metrics, rewardFunctions []string) {
 // addMetrics adds the metrics of the updates.
 func (s *updateStats) addMetrics(m *rundir.Metrics) {
 	m.Loss, m.GradNorm = s.loss/float64(s.updates), s.norm/float64(s.updates)
-	m.Entropy = s.meanEntropy()
+	m.Entropy = s.entropy / float64(max(1, s.entropyTokens))
 	m.ClipFraction, m.RatioMean = s.policy.ClipFraction(), s.policy.MeanRatio()
 	m.ApproxKL, m.ReferenceKL = s.policy.ApproxKL(), s.policy.MeanRefKL()
 	m.ValueLoss = s.valueLoss

@@ -17,7 +17,7 @@ type updater struct {
 	advantages []float64 // (B), or (B,T) where tokens have their own
 }
 
-// updateStats is what the updates of a step add up to.
+// updateStats are the statistics of the updates of a step.
 type updateStats struct {
 	policy        rl.Stats
 	loss, norm    float64 // sums over the updates
@@ -28,16 +28,8 @@ type updateStats struct {
 	valueLoss     *float64 // mean; nil without a critic
 }
 
-// meanEntropy is that of the tokens that the first pass saw; 0 for none.
-func (s *updateStats) meanEntropy() float64 {
-	if s.entropyTokens == 0 {
-		return 0
-	}
-	return s.entropy / float64(s.entropyTokens)
-}
-
-// lossConfig returns the policy loss of the next update. Every option of the
-// loss goes from the configuration to pkg/rl here, and nowhere else.
+// lossConfig returns the policy loss of the next update: the only place that passes
+// options of the loss from the configuration to pkg/rl.
 func (t *trainer) lossConfig() rl.LossConfig {
 	a := t.cfg.Algorithm
 	c := rl.LossConfig{

@@ -6,8 +6,8 @@
 //
 // An element of C = op(A)·op(B) is a function of its row of op(A), its column
 // of op(B), k and, when accumulating, the old element. It does not depend on m
-// or n, on where the element lies, on leading dimensions, on alignment or on
-// the number of threads. The recurrence is
+// or n, on the element's position, on leading dimensions, on alignment or on the
+// number of threads. The recurrence is
 //
 //	for each block of kBlock consecutive p, in ascending order:
 //		acc = 0

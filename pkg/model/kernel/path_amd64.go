@@ -15,9 +15,9 @@ func bestPath() path {
 	}
 }
 
-// Peak runs turns of multiply-adds on registers and returns how many
-// floating-point operations that were, two for each multiply-add: divided by
-// the time, what one core can do at most. Without assembly it returns 0.
+// Peak runs iterations of register-only multiply-adds and returns their number of
+// floating-point operations, two for each multiply-add. Divided by the time this is
+// the peak of one core. Without assembly it returns 0.
 func Peak(turns int) (flops float64) {
 	const sums = 12
 	if turns < 1 {

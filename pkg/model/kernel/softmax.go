@@ -104,8 +104,8 @@ func fold(s *[lanes]float32) float32 {
 //	dlogits_j = invTemp·( dlogp·([j = t] - p_j) - dentropy·p_j·(log p_j + H) )
 //
 // probs (rows×n), logp and entropy are what [LogSoftmaxGather] wrote for the
-// same targets. dlogp and dentropy have rows elements; a nil dentropy stands
-// for zeros, and then logp and entropy are not read. dlogits may be the same
+// same targets. dlogp and dentropy have rows elements; a nil dentropy means
+// zeros, and then logp and entropy are not read. dlogits may be the same
 // slice as probs. Where p_j = 0, p_j·log p_j counts as 0.
 //
 // It panics if a slice is too short or a target outside [0, n).

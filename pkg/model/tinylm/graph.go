@@ -81,12 +81,11 @@ func (p *pass) run(batch *model.Batch) error {
 	return nil
 }
 
-// opError is what an operation of ours reports to Gorgonia's machine.
+// opError is the error of one of our operations in Gorgonia's machine.
 type opError struct{ error }
 
-// runError takes the error of one of our operations out of what Gorgonia's machine
-// wraps around it: a program counter and a dump of an instruction. Errors of its
-// own keep that.
+// runError unwraps the error of one of our operations: Gorgonia's machine adds a
+// program counter and a dump of an instruction. Its own errors keep them.
 func runError(err error) error {
 	for e := err; e != nil; {
 		switch x := e.(type) {
@@ -186,7 +185,7 @@ func (b *builder) index(name string, n int, to *[]int) *G.Node {
 	return b.input(name, tensor.New(tensor.WithShape(n), tensor.WithBacking(*to)))
 }
 
-// backbone is what all networks share, up to the head: the nodes that a head reads.
+// backbone is the part that all networks share: the nodes that a head reads.
 type backbone struct {
 	top          *G.Node // states of the last layer over the completions, the first ones included
 	weight, bias *G.Node // the head's

@@ -47,9 +47,8 @@ func (b *builder) gru(name string, from source, h0, whh, bih, bhh, active *G.Nod
 }
 
 // gru is the CPU's. The input projections live for one step of one chunk, in the
-// first-level cache; the arithmetic of a step is so short that what it writes to
-// memory decides its time. So the backward pass also writes the gradients of
-// the gates over the gates.
+// first-level cache. A step has so little arithmetic that its memory writes decide
+// its time, so the backward pass writes the gradients of the gates over the gates.
 type gru struct {
 	GRUSize
 	pool    *kernel.Pool

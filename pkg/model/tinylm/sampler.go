@@ -211,8 +211,8 @@ func (w *sampleWork) choose(opt model.Sampling, t int, u float64) int {
 const pickGroup = 16
 
 // pick returns the first token at which the sum of w.probs exceeds u times their
-// total. It adds groups up first, four sums side by side, since one addition
-// after the other would wait for each; then it looks inside one group.
+// total. It first adds up groups, with four independent sums to hide the latency of
+// an addition; then it searches one group.
 func (w *sampleWork) pick(u float64) int {
 	p := w.probs
 	sums := w.sums[:0]
@@ -261,7 +261,7 @@ func (w *sampleWork) pick(u float64) int {
 }
 
 // truncate sets the probability of every token to zero that top-k or top-p
-// leaves out. Top-k comes first, then top-p over what it kept.
+// leaves out. Top-k comes first, then top-p over the rest.
 func (w *sampleWork) truncate(opt model.Sampling) {
 	for i := range w.nucleus {
 		w.nucleus[i] = i

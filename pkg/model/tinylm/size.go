@@ -19,7 +19,7 @@ func (s Spec) Forward(inputs, predictions int) model.Work {
 
 // The memory that a model takes on the CPU, in bytes, known before anything is
 // allocated. The formulas follow the allocations of graph.go, op_*.go and
-// sampler_cpu.go; TestMemory compares them with what is allocated. They are
+// sampler.go; TestMemory compares them with what is allocated. They are
 // float64, so that no size can overflow.
 
 // ParamBytes is the memory of one set of weights, or of their gradients, or of
@@ -31,19 +31,19 @@ func (s Spec) setBytes(headRows int) float64 {
 	return 4 * (v*h + l*6*h*(h+1) + float64(headRows)*(h+1))
 }
 
-// LearnerBytes is what a [Learner] takes for batches of up to this size, its
-// gradients included and the weights left out.
+// LearnerBytes is the memory of a [Learner] for batches of up to this size: with its
+// gradients, without the weights.
 func (s Spec) LearnerBytes(b model.BatchSize, threads int) float64 {
 	return s.ParamBytes() + s.graphBytes(b, threads, s.Vocab, true) + b.Completions*b.Longest*(4*8+1)
 }
 
-// ScorerBytes is what a [Scorer] takes, the weights left out.
+// ScorerBytes is the memory of a [Scorer] without the weights.
 func (s Spec) ScorerBytes(b model.BatchSize, threads int) float64 {
 	return s.graphBytes(b, threads, s.Vocab, false) + b.Completions*b.Longest*(2*8+1)
 }
 
-// CriticBytes is what a [Critic] takes that values batches of the size all and
-// learns from those of the size part, its weights and moments included.
+// CriticBytes is the memory of a [Critic] that values batches of the size all and
+// learns from those of the size part, with its weights and moments.
 func (s Spec) CriticBytes(all, part model.BatchSize, threads int) float64 {
 	return 4*s.setBytes(1) + s.graphBytes(all, threads, 1, false) + all.Completions*all.Longest*(8+1) +
 		s.graphBytes(part, threads, 1, true) + part.Completions*part.Longest*(2*8+1)
@@ -88,7 +88,7 @@ func (s Spec) graphBytes(b model.BatchSize, threads, headRows int, differentiate
 	return 4*floats + 8*(ints+batch)
 }
 
-// SamplerBytes is what a [Sampler] takes, apart from what it samples.
+// SamplerBytes is the memory of a [Sampler] without the samples.
 func (s Spec) SamplerBytes(threads int) float64 {
 	h, v, l, workers := float64(s.Hidden), float64(s.Vocab), float64(s.Layers), float64(max(1, threads))
 	floats := v*3*h + 2*l*h*(3*h+15) + h*(v+15)
@@ -96,8 +96,8 @@ func (s Spec) SamplerBytes(threads int) float64 {
 	return 4 * floats
 }
 
-// SampledBytes is what one call of [Sampler.Sample] returns, and the prompts'
-// states on the way.
+// SampledBytes is the result of one call of [Sampler.Sample] with the prompts'
+// states.
 func (s Spec) SampledBytes(prompts, group, maxTokens float64) float64 {
 	const completion, token = 56, 8 + 4
 	return prompts*group*(completion+maxTokens*token) + prompts*(4*float64(s.Layers)*float64(s.Hidden)+8)

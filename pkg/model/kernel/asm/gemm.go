@@ -146,8 +146,8 @@ func arg8(name string) reg.GPVirtual {
 	return r
 }
 
-// genPeak writes the loop that measures what a core can do at most: multiply-adds
-// of registers, twelve sums side by side, which hides their latency.
+// genPeak writes the loop that measures the peak of a core: multiply-adds of
+// registers, with twelve independent sums to hide their latency.
 func genPeak(v isa) {
 	const sums = 12
 	TEXT("peak"+v.name, NOSPLIT, "func(turns int)")

@@ -16,7 +16,7 @@ func genGRU() {
 }
 
 // cell walks over rows of hidden states, a vector of each row at a time. A
-// pointer stands at the first gate; the others lie h4 bytes further each.
+// pointer is at the first gate; each other gate is h4 bytes further.
 type cell struct {
 	v              isa
 	rows, h4, h12  reg.GPVirtual

@@ -35,8 +35,8 @@ var (
 		"logL0", "logL1", "logL2", "logL3"}
 )
 
-// lanewise is an instruction set with constants at hand: in registers as long
-// as there are enough, else in memory, in every lane of the widest vector.
+// lanewise is an instruction set with constants: in registers as long as there are
+// enough, else in memory, in every lane of the widest vector.
 type lanewise struct {
 	isa
 	held map[string]reg.VecVirtual
@@ -102,7 +102,7 @@ func (v isa) broadcast(name string) reg.VecVirtual {
 }
 
 // expm1Core returns 2ⁿ and q with exp x = 2ⁿ·(1+q) for several x, which it
-// overwrites. The vectors take turns, because each waits for itself at every
+// overwrites. The vectors are interleaved, because each depends on itself at every
 // step, and need only three registers each.
 func (l *lanewise) expm1Core(xs ...reg.VecVirtual) (scale, q []reg.VecVirtual) {
 	t, p := l.regs(len(xs)), l.regs(len(xs))

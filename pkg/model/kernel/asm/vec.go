@@ -102,7 +102,7 @@ func genAxpy() {
 }
 
 // genScatterAdd adds rows to the rows of out that ids names, in order. Rows of
-// out may repeat, so each is read back and written at every turn: two loads, an
+// out may repeat, so each is read back and written every time: two loads, an
 // addition and a store for each vector.
 func genScatterAdd() {
 	v := avx2
