@@ -39,9 +39,7 @@ func openNetwork(c config.Model, seed uint64, threads int, work float64) (n netw
 }
 
 func (n *network) close() {
-	if n.device.gpu != nil {
-		n.device.gpu.Close()
-	}
+	n.device.close()
 	n.pool.Close()
 }
 
@@ -58,6 +56,12 @@ func (d device) String() string {
 		return ""
 	}
 	return fmt.Sprintf("%s, %s", d.gpu.Name(), d.gpu.Precision())
+}
+
+func (d device) close() {
+	if d.gpu != nil {
+		d.gpu.Close()
+	}
 }
 
 // openDevice opens the device that model.device asks for. "auto" takes a GPU if
