@@ -41,7 +41,8 @@ func newPolicy(c config.Model, init string, seed uint64, on model.Device) (model
 		fix := "leave model.hidden_size and model.num_layers out, and they follow the checkpoint"
 		if init == "base" {
 			fix = fmt.Sprintf("for a base model of this size: grpo sft --set hidden_size=%d "+
-				"--set num_layers=%d --out DIR, then --set model.init=DIR; model.init=random starts without one", spec.Hidden, spec.Layers)
+				"--set num_layers=%d --out DIR, then "+
+				"--set model.init=DIR; model.init=random starts without one", spec.Hidden, spec.Layers)
 		}
 		return nil, config.Invalid(fmt.Errorf("load the initial weights: %s is a %v, the configuration "+
 			"asks for a %v (%s)",

@@ -33,10 +33,12 @@ type updateStats struct {
 func (t *trainer) lossConfig() rl.LossConfig {
 	a := t.cfg.Algorithm
 	c := rl.LossConfig{
-		Loss: rl.LossType(a.BaseLoss()), Aggregation: rl.Aggregation(a.LengthNormalization), NormalizeConstant: a.NormalizeConstant,
-		Epsilon: a.Cliprange, EpsilonHigh: a.EpsilonHigh, Delta: a.Delta, DualClip: a.DualClip, Level: rl.ImportanceLevel(a.ImportanceSamplingLevel),
+		Loss: rl.LossType(a.BaseLoss()), Level: rl.ImportanceLevel(a.ImportanceSamplingLevel),
+		Aggregation: rl.Aggregation(a.LengthNormalization), NormalizeConstant: a.NormalizeConstant,
+		Epsilon: a.Cliprange, EpsilonHigh: a.EpsilonHigh, Delta: a.Delta, DualClip: a.DualClip,
 		SAPOTempPos: a.SAPOTemperaturePos, SAPOTempNeg: a.SAPOTemperatureNeg,
-		VESPOKPos: a.VESPOKPos, VESPOLambdaPos: a.VESPOLambdaPos, VESPOKNeg: a.VESPOKNeg, VESPOLambdaNeg: a.VESPOLambdaNeg,
+		VESPOKPos: a.VESPOKPos, VESPOLambdaPos: a.VESPOLambdaPos,
+		VESPOKNeg: a.VESPOKNeg, VESPOLambdaNeg: a.VESPOLambdaNeg,
 		EntropyCoef: a.EntropyCoef, EntropyOverAll: a.EntropyOverAll(),
 		OffPolicyMask: a.OffPolicyMask, OffPolicyMaskThreshold: a.OffPolicyMaskThreshold,
 	}

@@ -145,7 +145,8 @@ func (b *builder) fuse(name string, f Op, err error, shape tensor.Shape, inputs 
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		main, err := G.ApplyOp(&fusedOp{
-			name: name + "Grad", in: slices.Concat(op.in, []hm.Type{matrixT, matrixT}), out: matrixT, shape: grads[0].Shape(),
+			name: name + "Grad", in: slices.Concat(op.in, []hm.Type{matrixT, matrixT}),
+			out: matrixT, shape: grads[0].Shape(),
 			run: func(vals []G.Value) (G.Value, error) { return grads[0], f.Backward(vals) },
 		}, slices.Concat(ins, G.Nodes{output, grad})...)
 		if err != nil {
@@ -158,7 +159,8 @@ func (b *builder) fuse(name string, f Op, err error, shape tensor.Shape, inputs 
 				continue
 			}
 			n, err := G.ApplyOp(&fusedOp{
-				name: fmt.Sprintf("%sGrad%d", name, i+1), in: []hm.Type{matrixT}, out: typeOfDims(g.Dims()), shape: g.Shape(),
+				name: fmt.Sprintf("%sGrad%d", name, i+1), in: []hm.Type{matrixT},
+				out: typeOfDims(g.Dims()), shape: g.Shape(),
 				run: func([]G.Value) (G.Value, error) { return g, nil },
 			}, main)
 			if err != nil {

@@ -43,7 +43,8 @@ func (b *builder) head(x, w, bias, targets, active *G.Node, temperature float64)
 	v, h, capRows := w.Shape()[0], w.Shape()[1], x.Shape()[0]
 	f, err := b.ops.Head(capRows, h, v, float32(1/temperature))
 	return b.fuse("headLogProb", f, err, tensor.Shape{2, capRows}, input{x, matrixT, true},
-		input{w, matrixT, true}, input{bias, vectorT, true}, input{targets, indexT, false}, input{active, indexT, false})
+		input{w, matrixT, true}, input{bias, vectorT, true}, input{targets, indexT, false},
+		input{active, indexT, false})
 }
 
 func (c cpu) Head(capRows, hidden, vocab int, inv float32) (Op, error) {
