@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"grpo/internal/textutil"
-	"grpo/pkg/report"
+	"grpo/pkg/plots"
 	"grpo/pkg/rundir"
 )
 
@@ -55,7 +55,7 @@ func (f *figureFlag) add(c *cobra.Command) {
 }
 
 // draw plots a figure to --out, if given, as name.png where that is a folder.
-func (f *figureFlag) draw(s *State, name string, figure func() (report.ExplainFigure, error)) error {
+func (f *figureFlag) draw(s *State, name string, figure func() (plots.ExplainFigure, error)) error {
 	if f.out == "" {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (f *figureFlag) draw(s *State, name string, figure func() (report.ExplainFi
 	if err := makePlain(filepath.Dir(path), rundir.KindOther); err != nil {
 		return fmt.Errorf("draw %s: %w", path, err)
 	}
-	if err := report.WriteFigure(path, func(w io.Writer) error { return report.ExplainPlot(w, fig) }); err != nil {
+	if err := plots.WriteFigure(path, func(w io.Writer) error { return plots.ExplainPlot(w, fig) }); err != nil {
 		return fmt.Errorf("draw %s: %w", path, err)
 	}
 	_, err = textutil.Fprintf(s.Err, "wrote %s\n", path)

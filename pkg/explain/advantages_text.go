@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"grpo/pkg/report"
+	"grpo/pkg/plots"
 )
 
 // WriteText writes the tables and the conclusions.
@@ -119,7 +119,7 @@ func (r AdvantageResult) writeNearly(p *page) {
 
 // Figure plots the advantage of the odd completion of a nearly equal group against
 // the difference of its reward from the others'.
-func (r AdvantageResult) Figure() (fig report.ExplainFigure, err error) {
+func (r AdvantageResult) Figure() (fig plots.ExplainFigure, err error) {
 	if len(r.Nearly) == 0 {
 		return fig, fmt.Errorf("draw advantages: there is no nearly equal group")
 	}
@@ -127,7 +127,7 @@ func (r AdvantageResult) Figure() (fig report.ExplainFigure, err error) {
 	for _, p := range r.Prompts {
 		o.Prompts = append(o.Prompts, p.Prompt)
 	}
-	curves := []report.ExplainCurve{
+	curves := []plots.ExplainCurve{
 		{Name: "divided by the group's std (local)"},
 		{Name: "not divided", Style: 1},
 		{Name: "divided by the batch's std (hybrid)", Style: 2},
@@ -164,7 +164,7 @@ func (r AdvantageResult) Figure() (fig report.ExplainFigure, err error) {
 			curves[i].X, curves[i].Y, top = append(curves[i].X, delta), append(curves[i].Y, y), max(top, y)
 		}
 	}
-	p := report.ExplainPanel{
+	p := plots.ExplainPanel{
 		XLabel: "difference of the odd reward from the others'", YLabel: "size of its advantage",
 		XMin: math.Pow(10, lo), XMax: math.Pow(10, hi), YMin: math.Pow(10, lo-0.5), YMax: 6 * top,
 		LogX: true, LogY: true, Curves: curves,
@@ -175,15 +175,15 @@ func (r AdvantageResult) Figure() (fig report.ExplainFigure, err error) {
 	differs := slices.ContainsFunc(others, func(x float64) bool { return x != usual })
 	if d := math.Abs(near.Rewards[r.Odd] - usual); !differs && d >= p.XMin && d <= p.XMax {
 		for _, y := range sizes(near) {
-			p.Points = append(p.Points, report.ExplainPoint{X: d, Y: y})
+			p.Points = append(p.Points, plots.ExplainPoint{X: d, Y: y})
 		}
 		p.Points[0].Name = list(near.Rewards, short)
 	}
-	return report.ExplainFigure{
+	return plots.ExplainFigure{
 		Title: "Where dividing by the group's std explodes",
 		Setting: fmt.Sprintf("a group of %d, one reward different from the others; sample std, eps %s",
 			len(equal), short(r.Eps)),
-		Panels:  []report.ExplainPanel{p},
+		Panels:  []plots.ExplainPanel{p},
 		Caption: caption,
 	}, nil
 }

@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"grpo/internal/textutil"
-	"grpo/pkg/report"
+	"grpo/pkg/plots"
 	"grpo/pkg/rl"
 )
 
@@ -113,18 +113,18 @@ func (r AggregationResult) WriteText(w io.Writer) error {
 }
 
 // Figure plots the share of a second completion against its length.
-func (r AggregationResult) Figure() (report.ExplainFigure, error) {
+func (r AggregationResult) Figure() (plots.ExplainFigure, error) {
 	if len(r.Lengths) < 2 {
-		return report.ExplainFigure{}, fmt.Errorf("draw aggregation: one completion has a share of 1 (give two lengths)")
+		return plots.ExplainFigure{}, fmt.Errorf("draw aggregation: one completion has a share of 1 (give two lengths)")
 	}
 	first, second := r.Lengths[0], r.Lengths[1]
 	lo := min(10, float64(second))
 	hi := math.Pow(10, math.Ceil(math.Log10(float64(10*max(first, second)))))
 	hi = max(lo+1, min(hi, maxTokens/2))
-	p := report.ExplainPanel{
+	p := plots.ExplainPanel{
 		XLabel: "length of the second completion (tokens)", YLabel: "its share of the batch's loss",
 		XMin: lo, XMax: hi, YMin: 0, YMax: 1, LogX: true,
-		Curves: []report.ExplainCurve{
+		Curves: []plots.ExplainCurve{
 			{Name: "sequence-level (masked_mean)"}, {Name: "token-level (token-mean), and with a constant", Style: 1},
 		},
 	}
@@ -145,21 +145,21 @@ func (r AggregationResult) Figure() (report.ExplainFigure, error) {
 			n := int(math.Round(lo * math.Pow(hi/lo, float64(k)/40)))
 			y, err := share(n)
 			if err != nil {
-				return report.ExplainFigure{}, err
+				return plots.ExplainFigure{}, err
 			}
 			c.X, c.Y = append(c.X, float64(n)), append(c.Y, y)
 		}
 		y, err := share(second)
 		if err != nil {
-			return report.ExplainFigure{}, err
+			return plots.ExplainFigure{}, err
 		}
-		p.Points = append(p.Points, report.ExplainPoint{X: float64(second), Y: y})
+		p.Points = append(p.Points, plots.ExplainPoint{X: float64(second), Y: y})
 	}
 	p.Points[0].Name = fmt.Sprintf("%d tokens", second)
-	return report.ExplainFigure{
+	return plots.ExplainFigure{
 		Title:   "The weight of a long completion",
 		Setting: fmt.Sprintf("two completions, the first of %s", textutil.Count(first, "token")),
-		Panels:  []report.ExplainPanel{p},
+		Panels:  []plots.ExplainPanel{p},
 		Caption: []string{
 			"Share: the weights of the completion's tokens over the sum of all weights in the batch's loss.",
 		},

@@ -21,11 +21,11 @@ type RewardCase struct {
 
 // graders are the reward functions that a case can name, by the assignment's names
 // and this project's.
-var graders = map[string]func(response string, golds []string) gsm8k.R1Verdict{
-	"r1_zero_reward_fn":       gsm8k.GradeR1ZeroAny,
-	"r1_zero":                 gsm8k.GradeR1ZeroAny,
-	"question_only_reward_fn": gsm8k.GradeQuestionOnlyAny,
-	"question_only":           gsm8k.GradeQuestionOnlyAny,
+var graders = map[string]func(response string, golds ...string) gsm8k.R1Verdict{
+	"r1_zero_reward_fn":       gsm8k.GradeR1Zero,
+	"r1_zero":                 gsm8k.GradeR1Zero,
+	"question_only_reward_fn": gsm8k.GradeQuestionOnly,
+	"question_only":           gsm8k.GradeQuestionOnly,
 }
 
 // Rewards reads a batch of responses and grades each, in the order of the file: a
@@ -72,7 +72,7 @@ func rewardCase(v value) (c RewardCase, err error) {
 	if err != nil {
 		return c, in.Gold.errorf("%w", err)
 	}
-	c = RewardCase{R1Verdict: graders[in.Fn](*in.Response, gold), Response: *in.Response, Gold: gold}
+	c = RewardCase{R1Verdict: graders[in.Fn](*in.Response, gold...), Response: *in.Response, Gold: gold}
 	check := &Check{}
 	for _, x := range []struct {
 		name string

@@ -137,7 +137,7 @@ func TestAdvantageFilesRefuse(t *testing.T) {
 		{"ragged rewards", `[[1], [0]]`, `[[1], [0, 1]]`, "f.json: grpo[1].rewards_per_func[1]: 2 numbers"},
 		{"rewards of strings", `[[1], [0]]`, `[["1"], [0]]`, "f.json: grpo[1].rewards_per_func[0][0]: a string"},
 		{"no group size", `"num_generations": 2, "scale_rewards"`, `"scale_rewards"`, "f.json: grpo[1].num_generations: missing"},
-		{"group size of 3", `"num_generations": 2, "scale_rewards"`, `"num_generations": 3, "scale_rewards"`, "f.json: grpo[1]: advantages: 2 rewards are no whole number of groups of 3"},
+		{"group size of 3", `"num_generations": 2, "scale_rewards"`, `"num_generations": 3, "scale_rewards"`, "f.json: grpo[1]: advantages: 2 rewards cannot be split into groups of 3"},
 		{"group size of 0", `"num_generations": 2, "scale_rewards"`, `"num_generations": 0, "scale_rewards"`, "f.json: grpo[1].num_generations: 0; it must be a whole number"},
 		{"weights", `[1, 0.5]`, `[1]`, "f.json: grpo[0].reward_weights: 1 weights for 2 reward functions"},
 		{"scale", `"none"`, `"std"`, `f.json: grpo[1].scale_rewards: unknown name "std" (known: group, batch, none)`},

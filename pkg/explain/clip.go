@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"grpo/pkg/report"
+	"grpo/pkg/plots"
 	"grpo/pkg/rl"
 )
 
@@ -202,11 +202,11 @@ func (r ClipResult) WriteText(w io.Writer) error {
 
 // Figure plots the objective against the ratio for both signs of the advantage and
 // marks the token's own ratio.
-func (r ClipResult) Figure() (report.ExplainFigure, error) {
+func (r ClipResult) Figure() (plots.ExplainFigure, error) {
 	o := r.options
 	right := max(2, 1.12*r.Ratio, 1.15*(1+slices.Max(o.EpsilonHigh)), 1.25*r.DualClip)
 	var err error
-	add := func(p *report.ExplainPanel, name string, style int, adv, high, dual float64) {
+	add := func(p *plots.ExplainPanel, name string, style int, adv, high, dual float64) {
 		objective := func(ratio float64) float64 {
 			c, failed := o.at(adv, high, dual, ratio)
 			if err == nil {
@@ -214,7 +214,7 @@ func (r ClipResult) Figure() (report.ExplainFigure, error) {
 			}
 			return c.Objective
 		}
-		curve := report.ExplainCurve{Name: name, Style: style}
+		curve := plots.ExplainCurve{Name: name, Style: style}
 		last := 0.0
 		for _, x := range []float64{1e-6, 1 - o.Epsilon, 1, 1 + high, dual, right} { // all kinks are among these
 			if x > last && x <= right {
@@ -222,12 +222,12 @@ func (r ClipResult) Figure() (report.ExplainFigure, error) {
 			}
 		}
 		p.Curves = append(p.Curves, curve)
-		p.Points = append(p.Points, report.ExplainPoint{X: r.Ratio, Y: objective(r.Ratio)})
+		p.Points = append(p.Points, plots.ExplainPoint{X: r.Ratio, Y: objective(r.Ratio)})
 	}
-	panel := func(adv float64) report.ExplainPanel {
-		return report.ExplainPanel{
+	panel := func(adv float64) plots.ExplainPanel {
+		return plots.ExplainPanel{
 			Title: fmt.Sprintf("A = %+g", adv), XLabel: "importance ratio r", YLabel: "objective", XMin: 0, XMax: right,
-			Curves: []report.ExplainCurve{
+			Curves: []plots.ExplainCurve{
 				{Name: "unclipped, r A", Reference: true, X: []float64{0, right}, Y: []float64{0, right * adv}},
 			},
 		}
@@ -248,13 +248,13 @@ func (r ClipResult) Figure() (report.ExplainFigure, error) {
 		add(&bad, "dual clip, c = "+short(r.DualClip), dualStyle, -o.Advantage, o.EpsilonHigh[0], r.DualClip)
 		below = "; verl's dual clip bounds it"
 	}
-	for _, p := range []report.ExplainPanel{good, bad} {
+	for _, p := range []plots.ExplainPanel{good, bad} {
 		p.Points[0].Name = "r = " + fixed(r.Ratio, 2)
 	}
-	return report.ExplainFigure{
+	return plots.ExplainFigure{
 		Title:   "The clipped objective of one token",
 		Setting: "min(r A, clip(r, 1 - epsilon, 1 + epsilon_high) A), epsilon " + short(o.Epsilon),
-		Panels:  []report.ExplainPanel{good, bad},
+		Panels:  []plots.ExplainPanel{good, bad},
 		Caption: []string{
 			fmt.Sprintf("r is the ratio of the token's probability now to that at sampling time; marked: %s to %s, r = %s.",
 				percent(r.OldProb), percent(r.Prob), fixed(r.Ratio, 2)),

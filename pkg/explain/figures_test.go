@@ -8,15 +8,15 @@ import (
 
 	"pgregory.net/rapid"
 
-	"grpo/pkg/report"
+	"grpo/pkg/plots"
 )
 
-func draw(t interface{ Fatal(...any) }, f report.ExplainFigure, err error) []byte {
+func draw(t interface{ Fatal(...any) }, f plots.ExplainFigure, err error) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := report.ExplainPlot(&b, f); err != nil {
+	if err := plots.ExplainPlot(&b, f); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -33,7 +33,7 @@ func TestClipFigure(t *testing.T) {
 		t.Fatalf("%d panels, want one for each sign", len(f.Panels))
 	}
 	good, bad := f.Panels[0], f.Panels[1]
-	last := func(c report.ExplainCurve) float64 { return c.Y[len(c.Y)-1] }
+	last := func(c plots.ExplainCurve) float64 { return c.Y[len(c.Y)-1] }
 	same(t, "A > 0: where the curves end", []float64{last(good.Curves[1]), last(good.Curves[2])}, []float64{1.2, 1.28})
 	same(t, "A < 0: where the curves end", []float64{last(bad.Curves[1]), last(bad.Curves[2])}, []float64{-bad.XMax, -3})
 	same(t, "A < 0: where the curve begins", bad.Curves[1].Y[:1], []float64{-0.8})
@@ -102,7 +102,7 @@ func TestAggregationFigure(t *testing.T) {
 // Whatever inputs a table can be made of, a figure can be drawn of.
 func TestFiguresOfUnusualInputs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		check := func(f report.ExplainFigure, err error) {
+		check := func(f plots.ExplainFigure, err error) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -24,7 +24,7 @@ const (
 // critic.
 const criticUpdates = criticSet + "updates"
 
-// Checkpoint is what a file holds, whatever the network.
+// Checkpoint is the content of a file, for any network.
 type Checkpoint struct {
 	Params    *Params
 	M, V      *Params      // AdamW's moments, nil without

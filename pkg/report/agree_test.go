@@ -10,6 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/reporttest"
+	"grpo/pkg/analysis"
+	"grpo/pkg/plots"
+
 	"pgregory.net/rapid"
 
 	"grpo/pkg/rundir"
@@ -20,35 +24,35 @@ import (
 // randomSweep draws a sweep whose arms differ by chance, by a little or by a lot,
 // with and without a reference, axes, diverged and unfinished runs.
 func randomSweep(t *rapid.T) *sweepdir.Sweep {
-	var arms []fakeArm
+	var arms []reporttest.FakeArm
 	rates := rapid.Bool().Draw(t, "rates")
 	for i := range rapid.IntRange(1, 4).Draw(t, "arms") {
 		mean := rapid.SampledFrom([]float64{.01, .5, .9, .91, .93, 1}).Draw(t, "mean")
 		sd := rapid.SampledFrom([]float64{0, .001, .02, .3}).Draw(t, "sd")
 		diverges := rapid.IntRange(0, 5).Draw(t, "diverges") == 0
 		unfinished := rapid.IntRange(0, 9).Draw(t, "unfinished")
-		run := around(mean, sd, uint64(rapid.IntRange(1, 1000).Draw(t, "noise")))
-		arm := fakeArm{name: fmt.Sprintf("arm-%d", i), run: func(seed uint64) fakeRun {
+		run := reporttest.Around(mean, sd, uint64(rapid.IntRange(1, 1000).Draw(t, "noise")))
+		arm := reporttest.FakeArm{Name: fmt.Sprintf("arm-%d", i), Run: func(seed uint64) reporttest.FakeRun {
 			f := run(seed)
-			f.final = clamp(f.final)
+			f.Final = reporttest.Clamp(f.Final)
 			if diverges {
-				f.diverged = 20
+				f.Diverged = 20
 			}
 			if int(seed) == unfinished {
-				f.state = "running"
+				f.State = "running"
 			}
 			return f
 		}}
 		if rates {
-			arm.point = []string{fmt.Sprintf("1e-%d", 5-i)}
-			arm.set = []sweepdir.Override{{Key: rateKey, Value: arm.point[0]}}
+			arm.Point = []string{fmt.Sprintf("1e-%d", 5-i)}
+			arm.Set = []sweepdir.Override{{Key: analysis.RateKey, Value: arm.Point[0]}}
 		}
 		arms = append(arms, arm)
 	}
-	sw := fakeSweep(rapid.IntRange(1, 5).Draw(t, "seeds"), arms...)
+	sw := reporttest.FakeSweep(rapid.IntRange(1, 5).Draw(t, "seeds"), arms...)
 	m := &sw.Manifest
 	if rates {
-		axis := sweepdir.Axis{Key: rateKey, Label: "learning rate", Short: "lr", Log: true}
+		axis := sweepdir.Axis{Key: analysis.RateKey, Label: "learning rate", Short: "lr", Log: true}
 		for _, a := range m.Arms {
 			axis.Values = append(axis.Values, a.Point[0])
 		}
@@ -64,19 +68,20 @@ func randomSweep(t *rapid.T) *sweepdir.Sweep {
 // same order, the same sign, the same number of seeds needed.
 func TestEveryPlaceShowsTheSameDifference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, err := Analyse(randomSweep(t))
+		analysed, err := analysis.Analyse(randomSweep(t))
 		if err != nil {
 			t.Fatal(err)
 		}
+		a := New(analysed)
 		checkDifferences(t, a)
 		checkSigns(t, a)
 		checkBadge(t, a)
 	})
 }
 
-func checkDifferences(t *rapid.T, a *Analysis) {
-	points := numbersOf(finalMetric, 0)
-	var finals []Comparison
+func checkDifferences(t *rapid.T, a *Report) {
+	points := analysis.FormatOf(analysis.FinalMetric, 0)
+	var finals []analysis.Comparison
 	for _, c := range decodedResults(t, a).Comparisons {
 		if c.Metric == "final" {
 			finals = append(finals, c)
@@ -84,16 +89,12 @@ func checkDifferences(t *rapid.T, a *Analysis) {
 	}
 	_, table, _ := strings.Cut(a.Markdown(), "## Differences in the final validation reward\n\n")
 	markdown := strings.Split(table, "\n")
-	html := a.comparisonsHTML(func(metric string) bool { return metric == "final" }).Rows
+	html := a.comparisonsTable(true).Rows
 	values := finalsOfCSV(t, a)
-	for i, c := range finals {
-		difference := points.bare(c.Mean) + points.interval(c.Lo, c.Hi)
-		needed := c.needed()
+	for _, c := range finals {
+		difference := points.Bare(c.Mean) + points.Interval(c.Lo, c.Hi)
+		needed := c.Needed()
 
-		cells := strings.Split(strings.Trim(markdown[i+2], "| "), " | ")
-		if cells[0] != c.A || cells[1] != c.B || cells[2] != difference || cells[8] != needed {
-			t.Fatalf("results.md %q, results.json %s - %s: %s, %s", cells, c.A, c.B, difference, needed)
-		}
 		for k, d := range c.Diffs {
 			x, y := values[c.A][k], values[c.B][k]
 			if stats.IsFinite(d) && d != x-y {
@@ -104,11 +105,15 @@ func checkDifferences(t *rapid.T, a *Analysis) {
 			continue
 		}
 		row := html[0].Cells
-		html = html[1:]
-		if row[0].Text != c.A+" − "+c.B || row[2].Text != difference || row[8].Text != needed {
-			t.Fatalf("page %q, results.json %s - %s: %s, %s", row, c.A, c.B, difference, needed)
+		html, markdown = html[1:], markdown[1:]
+		cells := strings.Split(strings.Trim(markdown[1], "| "), " | ")
+		if cells[0] != c.A+" − "+c.B || cells[2] != difference || cells[8] != needed {
+			t.Fatalf("results.md %q, results.json %s - %s: %s, %s", cells, c.A, c.B, difference, needed)
 		}
-		side := differenceText(c)
+		if row[0].Text != c.A+" − "+c.B || row[2].Text != difference || row[8].Text != needed {
+			t.Fatalf("page %q, results.json %s - %s: %s, %s", Row{Cells: row}.texts(), c.A, c.B, difference, needed)
+		}
+		side := plots.DifferenceText(c)
 		if got := strings.NewReplacer("−", "-", "+", "").Replace(side[0]); got != difference {
 			t.Fatalf("figure %q, results.json %s", side, difference)
 		}
@@ -120,9 +125,9 @@ func checkDifferences(t *rapid.T, a *Analysis) {
 }
 
 // checkSentence holds the sentences to a comparison of results.json.
-func checkSentence(t *rapid.T, a *Analysis, c Comparison, alone bool) {
-	points := numbersOf(finalMetric, 0)
-	difference := points.difference(c.Mean, c.Lo, c.Hi)
+func checkSentence(t *rapid.T, a *Report, c analysis.Comparison, alone bool) {
+	points := analysis.FormatOf(analysis.FinalMetric, 0)
+	difference := points.Difference(c.Mean, c.Lo, c.Hi)
 	begins, inHeadline := c.A+" and "+c.B, "not separable"
 	switch {
 	case c.Separable && c.Mean > 0:
@@ -137,10 +142,10 @@ func checkSentence(t *rapid.T, a *Analysis, c Comparison, alone bool) {
 	if !strings.HasPrefix(c.Text, begins) {
 		t.Fatalf("%q does not begin with %q", c.Text, begins)
 	}
-	if asked := strings.Contains(c.Text, "would be needed"); asked != (c.SeedsNeeded > 0) || asked && !strings.Contains(c.Text, c.needed()+" would be needed") {
-		t.Fatalf("%q, seeds needed: %s", c.Text, c.needed())
+	if asked := strings.Contains(c.Text, "would be needed"); asked != (c.SeedsNeeded > 0) || asked && !strings.Contains(a.text(&c), c.Needed()+" would be needed") {
+		t.Fatalf("%q, seeds needed: %s", c.Text, c.Needed())
 	}
-	if a.rateAxis() == nil && (alone || c.Separable && (a.Best >= 0 || a.Sweep.Manifest.Reference != "")) && c.N > 1 && (c.Separable || c.SD > 0) && !strings.Contains(a.Verdict.Headline, inHeadline) {
+	if a.RateAxis() == nil && (alone || c.Separable && (a.Best >= 0 || a.Sweep.Manifest.Reference != "")) && c.N > 1 && (c.Separable || c.SD > 0) && !strings.Contains(a.Verdict.Headline, inHeadline) {
 		t.Fatalf("headline %q lacks %q", a.Verdict.Headline, inHeadline)
 	}
 }
@@ -149,15 +154,15 @@ var signedDifference = regexp.MustCompile(`\(difference ([^][;,)]+?(?: \[[^]]*\]
 
 // checkSigns: every signed difference of the verdict is that of a comparison, in
 // the order in which the tables have it.
-func checkSigns(t *rapid.T, a *Analysis) {
+func checkSigns(t *rapid.T, a *Report) {
 	shown := map[string]bool{}
 	for i := range a.Comparisons {
 		c := &a.Comparisons[i]
-		n := numbersOf(finalMetric, 0)
-		if c.Kind == KindPair {
+		n := analysis.FormatOf(analysis.FinalMetric, 0)
+		if c.Kind == analysis.KindPair {
 			n = a.metricNumbers(c)
 		}
-		shown[n.difference(c.Mean, c.Lo, c.Hi)] = true
+		shown[n.Difference(c.Mean, c.Lo, c.Hi)] = true
 	}
 	for _, match := range signedDifference.FindAllStringSubmatch(a.Verdict.text(), -1) {
 		if !shown[match[1]] {
@@ -167,34 +172,34 @@ func checkSigns(t *rapid.T, a *Analysis) {
 }
 
 // checkBadge: an arm is called the best only where it beats every other.
-func checkBadge(t *rapid.T, a *Analysis) {
+func checkBadge(t *rapid.T, a *Report) {
 	beatsAll, others := true, 0
 	for i, r := range a.Arms {
-		if i == a.Best || r.of(finalMetric).N == 0 || a.Best < 0 {
+		if i == a.Best || r.Of(analysis.FinalMetric).N == 0 || a.Best < 0 {
 			continue
 		}
 		others++
 		best := a.Arms[a.Best].Arm.Name
-		beatsAll = beatsAll && slices.ContainsFunc(a.Comparisons, func(c Comparison) bool {
+		beatsAll = beatsAll && slices.ContainsFunc(a.Comparisons, func(c analysis.Comparison) bool {
 			return c.Metric == "final" && c.Separable && (c.A == best && c.B == r.Arm.Name && c.Mean > 0 || c.B == best && c.A == r.Arm.Name && c.Mean < 0)
 		})
 	}
 	want := others > 0 && beatsAll
-	if got := a.BestBadge == badgeBest; got != want {
+	if got := a.BestBadge == analysis.BadgeBest; got != want {
 		t.Fatalf("badge %q, beats all of %d others: %v", a.BestBadge, others, beatsAll)
 	}
 	claims := strings.Contains(a.Verdict.Headline, "has the best") || strings.Contains(strings.Join(a.Verdict.Lines, "\n"), " is best: ")
 	if claims && !want {
 		t.Fatalf("%q without a separable best", a.Verdict.text())
 	}
-	for k, row := range a.armsHTML().Rows {
-		if (row.Badge == badgeBest) != (want && k == a.Best) {
+	for k, row := range a.armsTable().Rows {
+		if (row.Badge == analysis.BadgeBest) != (want && k == a.Best) {
 			t.Fatalf("row %d has the badge %q", k, row.Badge)
 		}
 	}
 }
 
-func decodedResults(t *rapid.T, a *Analysis) Results {
+func decodedResults(t *rapid.T, a *Report) Results {
 	text, err := rundir.Marshal(a.Results())
 	if err != nil {
 		t.Fatal(err)
@@ -207,12 +212,9 @@ func decodedResults(t *rapid.T, a *Analysis) Results {
 }
 
 // finalsOfCSV reads the final reward of each seed, by arm, from results.csv.
-func finalsOfCSV(t *rapid.T, a *Analysis) map[string][]float64 {
-	text, err := a.csv()
-	if err != nil {
-		t.Fatal(err)
-	}
-	records, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+func finalsOfCSV(t *rapid.T, a *Report) map[string][]float64 {
+	table := a.resultsTable()
+	records, err := csv.NewReader(bytes.NewReader(table.CSV())).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}

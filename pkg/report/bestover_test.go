@@ -6,39 +6,17 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/reporttest"
+	"grpo/pkg/analysis"
+	"grpo/pkg/plots"
+
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
 
-// tune makes the arms of a sweep the points of tuned arms, so many rates each.
-func tune(sw *sweepdir.Sweep, rates ...string) {
-	m := &sw.Manifest
-	m.BestOver = rateKey
-	m.Axes = []sweepdir.Axis{{Key: rateKey, Label: "learning rate", Short: "lr", Values: rates, Log: true}}
-	m.Varied = []string{"algorithm.loss_type", rateKey}
-	for i := range m.Arms {
-		arm, rate := &m.Arms[i], rates[i%len(rates)]
-		loss := fmt.Sprintf("loss %d", i/len(rates))
-		arm.Set = []sweepdir.Override{{Key: "algorithm.loss_type", Value: loss}, {Key: rateKey, Value: rate}}
-		arm.Point = []string{rate}
-		arm.Name, arm.Label = loss+",lr="+rate, loss+", learning rate "+rate
-	}
-}
-
-// tunedSweep has two losses at two rates: the first is better at the larger one,
-// the second at the smaller.
-func tunedSweep(n int) *sweepdir.Sweep {
-	sw := fakeSweep(n,
-		fakeArm{run: around(0.70, 0.012, 10)}, fakeArm{run: around(0.80, 0.012, 20)},
-		fakeArm{run: around(0.93, 0.012, 30)}, fakeArm{run: around(0.60, 0.012, 40)})
-	tune(sw, "0.001", "0.003")
-	sw.Manifest.Reference = "loss 0,lr=0.001"
-	return sw
-}
-
 // TestBestOver: arms are compared at their own best point, and with no other.
 func TestBestOver(t *testing.T) {
-	a := mustAnalyse(t, tunedSweep(4))
+	a := mustReport(t, reporttest.TunedSweep(4))
 	var finals []string
 	for _, c := range a.Comparisons {
 		if c.Metric == "final" {
@@ -63,45 +41,45 @@ func TestBestOver(t *testing.T) {
 			t.Errorf("the verdict says %q:\n%s", not, text)
 		}
 	}
-	if a.rateAxis() != nil {
+	if a.RateAxis() != nil {
 		t.Error("taken for a sweep of learning rates")
 	}
 }
 
 func TestBestOverCases(t *testing.T) {
-	diverge := func(run func(uint64) fakeRun) func(uint64) fakeRun {
-		return with(run, func(f *fakeRun) { f.diverged = 20 })
+	diverge := func(run func(uint64) reporttest.FakeRun) func(uint64) reporttest.FakeRun {
+		return reporttest.With(run, func(f *reporttest.FakeRun) { f.Diverged = 20 })
 	}
-	absent := func(uint64) fakeRun { return fakeRun{state: sweepdir.Missing} }
+	absent := func(uint64) reporttest.FakeRun { return reporttest.FakeRun{State: sweepdir.Missing} }
 	tests := []struct {
 		name      string
 		reference bool
-		runs      []func(uint64) fakeRun
+		runs      []func(uint64) reporttest.FakeRun
 		want      []string // compared: A - B
 		says      string
 	}{
 		{"without a reference the best arm is the anchor", false,
-			[]func(uint64) fakeRun{around(0.7, 0.01, 1), around(0.8, 0.01, 2), around(0.9, 0.01, 3), around(0.6, 0.01, 4)},
+			[]func(uint64) reporttest.FakeRun{reporttest.Around(0.7, 0.01, 1), reporttest.Around(0.8, 0.01, 2), reporttest.Around(0.9, 0.01, 3), reporttest.Around(0.6, 0.01, 4)},
 			[]string{"loss 1,lr=0.001 - loss 0,lr=0.003"}, "loss 1 (learning rate 0.001) beats loss 0"},
 		{"a point that diverged is not the best", true,
-			[]func(uint64) fakeRun{around(0.7, 0.01, 1), diverge(around(0.8, 0.01, 2)), around(0.9, 0.01, 3), around(0.6, 0.01, 4)},
+			[]func(uint64) reporttest.FakeRun{reporttest.Around(0.7, 0.01, 1), diverge(reporttest.Around(0.8, 0.01, 2)), reporttest.Around(0.9, 0.01, 3), reporttest.Around(0.6, 0.01, 4)},
 			[]string{"loss 1,lr=0.001 - loss 0,lr=0.001"}, "at 0.003 79."},
 		{"unless all did", true,
-			[]func(uint64) fakeRun{diverge(around(0.7, 0.01, 1)), diverge(around(0.8, 0.01, 2)), around(0.9, 0.01, 3), around(0.6, 0.01, 4)},
+			[]func(uint64) reporttest.FakeRun{diverge(reporttest.Around(0.7, 0.01, 1)), diverge(reporttest.Around(0.8, 0.01, 2)), reporttest.Around(0.9, 0.01, 3), reporttest.Around(0.6, 0.01, 4)},
 			[]string{"loss 1,lr=0.001 - loss 0,lr=0.003"}, "although it diverged in 4 of 4 seeds (step 20) there as everywhere"},
 		{"an arm without results is left out", true,
-			[]func(uint64) fakeRun{absent, absent, around(0.9, 0.01, 3), around(0.6, 0.01, 4)},
+			[]func(uint64) reporttest.FakeRun{absent, absent, reporttest.Around(0.9, 0.01, 3), reporttest.Around(0.6, 0.01, 4)},
 			nil, "no two arms can be compared yet"},
-		{"nothing has run", false, []func(uint64) fakeRun{absent, absent, absent, absent}, nil, "none of 16 runs has its result"},
+		{"nothing has run", false, []func(uint64) reporttest.FakeRun{absent, absent, absent, absent}, nil, "none of 16 runs has its result"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			sw := fakeSweep(4, fakeArm{run: tt.runs[0]}, fakeArm{run: tt.runs[1]}, fakeArm{run: tt.runs[2]}, fakeArm{run: tt.runs[3]})
-			tune(sw, "0.001", "0.003")
+			sw := reporttest.FakeSweep(4, reporttest.FakeArm{Run: tt.runs[0]}, reporttest.FakeArm{Run: tt.runs[1]}, reporttest.FakeArm{Run: tt.runs[2]}, reporttest.FakeArm{Run: tt.runs[3]})
+			reporttest.Tune(sw, "0.001", "0.003")
 			if tt.reference {
 				sw.Manifest.Reference = "loss 0,lr=0.001"
 			}
-			a := mustAnalyse(t, sw)
+			a := mustReport(t, sw)
 			var got []string
 			for _, c := range a.Comparisons {
 				if c.Metric == "final" {
@@ -120,9 +98,9 @@ func TestBestOverCases(t *testing.T) {
 
 // TestLabelBeside takes out what the axis adds, wherever it stands.
 func TestLabelBeside(t *testing.T) {
-	m := tunedSweep(1).Manifest
+	m := reporttest.TunedSweep(1).Manifest
 	for i, want := range []string{"loss 0", "loss 0", "loss 1", "loss 1"} {
-		if got := labelBeside(&m, i, rateKey); got != want {
+		if got := analysis.LabelWithout(&m, i, analysis.RateKey); got != want {
 			t.Errorf("%q of %q, want %q", got, m.Arms[i].Label, want)
 		}
 	}
@@ -130,7 +108,7 @@ func TestLabelBeside(t *testing.T) {
 	m.Arms[1].Label, m.Arms[1].Name = "", "loss 0,lr=0.003"
 	m.Arms[2].Label = "by hand"
 	for i, want := range []string{"loss 0", "loss 0", "by hand"} {
-		if got := labelBeside(&m, i, rateKey); got != want {
+		if got := analysis.LabelWithout(&m, i, analysis.RateKey); got != want {
 			t.Errorf("%q of %q, want %q", got, m.Arms[i].Label, want)
 		}
 	}
@@ -144,16 +122,16 @@ func TestLinesOver(t *testing.T) {
 		sw   *sweepdir.Sweep
 		want string
 	}{
-		{"a sweep of rates is one line", rateSweep(2), "[{ [0 1 2 3 4]}]"},
-		{"tuned arms", tunedSweep(2), "[{loss 0 [0 1]} {loss 1 [2 3]}]"},
+		{"a sweep of rates is one line", reporttest.RateSweep(2), "[{ [0 1 2 3 4]}]"},
+		{"tuned arms", reporttest.TunedSweep(2), "[{loss 0 [0 1]} {loss 1 [2 3]}]"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			v := newSweepView(mustAnalyse(t, tt.sw))
-			if got := fmt.Sprint(v.linesOver(0, -1)); got != tt.want {
+			v := plots.NewSweepView(mustAnalyse(t, tt.sw))
+			if got := fmt.Sprint(v.LinesOver(0, -1)); got != tt.want {
 				t.Errorf("lines %s, want %s", got, tt.want)
 			}
-			if _, ok := v.finalAgainst(0, -1); !ok {
+			if _, ok := v.FinalAgainst(0, -1); !ok {
 				t.Error("nothing is drawn")
 			}
 		})
@@ -161,50 +139,50 @@ func TestLinesOver(t *testing.T) {
 }
 
 func TestBestValue(t *testing.T) {
-	fail := func(f *fakeRun) { f.state = rundir.StateFailed }
+	fail := func(f *reporttest.FakeRun) { f.State = rundir.StateFailed }
 	tests := []struct {
 		name   string
-		damage func(arm int, seed uint64, f *fakeRun)
+		damage func(arm int, seed uint64, f *reporttest.FakeRun)
 		value  string
 		says   string
 	}{
 		{"the best", nil, "0.001", "the best mean final validation reward of part lr, 93."},
-		{"another arm lacks a seed", func(arm int, seed uint64, f *fakeRun) {
+		{"another arm lacks a seed", func(arm int, seed uint64, f *reporttest.FakeRun) {
 			if arm == 0 && seed == 2 {
 				fail(f)
 			}
 		}, "0.001", "; 0.01 diverged and could not be chosen; seeds of 0.0001 were missing then"},
-		{"the best lacks a seed", func(arm int, seed uint64, f *fakeRun) {
+		{"the best lacks a seed", func(arm int, seed uint64, f *reporttest.FakeRun) {
 			if arm == 2 && seed == 2 {
 				fail(f)
 			}
 		}, "", "the best so far, learning rate 0.001, lacks 1 of 4 seeds"},
-		{"nothing is done", func(_ int, _ uint64, f *fakeRun) { f.state = sweepdir.Missing }, "", "none of 20 runs has its result"},
-		{"all diverged", func(_ int, seed uint64, f *fakeRun) {
+		{"nothing is done", func(_ int, _ uint64, f *reporttest.FakeRun) { f.State = sweepdir.Missing }, "", "none of 20 runs has its result"},
+		{"all diverged", func(_ int, seed uint64, f *reporttest.FakeRun) {
 			if seed == 3 {
-				f.diverged = 10
+				f.Diverged = 10
 			}
 		}, "", "no value of learning rate is left: each diverged in at least one seed"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			sw := rateSweep(4)
+			sw := reporttest.RateSweep(4)
 			for i, s := range sw.Runs {
-				f := fakeRun{initial: fakeBase, final: []float64{0.56, 0.75, 0.933, 0.92, 0.3}[s.Arm]}
+				f := reporttest.FakeRun{Initial: reporttest.FakeBase, Final: []float64{0.56, 0.75, 0.933, 0.92, 0.3}[s.Arm]}
 				if s.Arm == 4 {
-					f.diverged = 20
+					f.Diverged = 20
 				}
 				if tt.damage != nil {
 					tt.damage(s.Arm, s.Seed, &f)
 				}
-				s.State, s.Run = f.state, nil
-				if f.state == "" {
-					s.Run = f.run(s.Seed)
+				s.State, s.Run = f.State, nil
+				if f.State == "" {
+					s.Run = f.Run(s.Seed)
 					s.State = s.Run.Result.Status
 				}
 				sw.Runs[i] = s
 			}
-			value, why, err := mustAnalyse(t, sw).BestValue(rateKey)
+			value, why, err := mustReport(t, sw).BestValue(analysis.RateKey)
 			if err != nil {
 				why = err.Error()
 			}
@@ -213,15 +191,15 @@ func TestBestValue(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := mustAnalyse(t, rateSweep(2)).BestValue("rollout.group_size"); err == nil {
+	if _, _, err := mustReport(t, reporttest.RateSweep(2)).BestValue("rollout.group_size"); err == nil {
 		t.Error("a value of a key that is no axis")
 	}
 }
 
 // TestSharedCaveats: what every part says is said once, and nothing is lost.
 func TestSharedCaveats(t *testing.T) {
-	part := func(caveats ...string) *Analysis { return &Analysis{Verdict: Verdict{Caveats: caveats}} }
-	parts := []*Analysis{part("a", "one", "b"), nil, part("a", "b", "two")}
+	part := func(caveats ...string) *Report { return &Report{Verdict: Verdict{Caveats: caveats}} }
+	parts := []*Report{part("a", "one", "b"), nil, part("a", "b", "two")}
 	shared, rest := sharedCaveats(parts)
 	if !slices.Equal(shared, []string{"a", "b"}) || !slices.Equal(rest[0].Verdict.Caveats, []string{"one"}) || rest[1] != nil || !slices.Equal(rest[2].Verdict.Caveats, []string{"two"}) {
 		t.Errorf("shared %v, rest %+v", shared, rest)
@@ -229,7 +207,7 @@ func TestSharedCaveats(t *testing.T) {
 	if len(parts[0].Verdict.Caveats) != 3 {
 		t.Error("the part itself was changed")
 	}
-	if shared, rest = sharedCaveats([]*Analysis{part("a"), nil}); len(shared) > 0 || len(rest[0].Verdict.Caveats) != 1 {
+	if shared, rest = sharedCaveats([]*Report{part("a"), nil}); len(shared) > 0 || len(rest[0].Verdict.Caveats) != 1 {
 		t.Errorf("of a single part: shared %v", shared)
 	}
 }

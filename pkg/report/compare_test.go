@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/reporttest"
+	"grpo/pkg/analysis"
+
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
@@ -35,7 +38,7 @@ func sweepFolder(t *testing.T) string {
 		if err := os.MkdirAll(filepath.Join(dir, "runs"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Rename(synthFolder(t, seed+uint64(10*(i%2)), last), filepath.Join(dir, filepath.FromSlash(name))); err != nil {
+		if err := os.Rename(reporttest.SynthFolder(t, seed+uint64(10*(i%2)), last), filepath.Join(dir, filepath.FromSlash(name))); err != nil {
 			t.Fatal(err)
 		}
 		m.Runs = append(m.Runs, sweepdir.Entry{Index: i, Arm: i % 2, Seed: seed, Dir: name, Hash: "0badcaf" + strconv.Itoa(i), Config: "seed: 1\n"})
@@ -48,7 +51,7 @@ func sweepFolder(t *testing.T) string {
 }
 
 func TestCompareFolders(t *testing.T) {
-	sweep, run, half := sweepFolder(t), synthFolder(t, 7, 200), synthFolder(t, 8, 40)
+	sweep, run, half := sweepFolder(t), reporttest.SynthFolder(t, 7, 200), reporttest.SynthFolder(t, 8, 40)
 	study := t.TempDir()
 	if err := os.Rename(sweepFolder(t), filepath.Join(study, "lr")); err != nil {
 		t.Fatal(err)
@@ -78,23 +81,17 @@ func TestCompareFolders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := rows[2].Row; got.of(finalMetric).Mean != r.Result.Final.Sampled.AnswerReward || got.of(finalMetric).N != 1 || stats.IsFinite(got.of(finalMetric).Lo) || rows[2].WallS.Mean != 118.25 {
-		t.Errorf("%+v", got.of(finalMetric))
+	if got := rows[2].Row; got.Of(analysis.FinalMetric).Mean != r.Result.Final.Sampled.AnswerReward || got.Of(analysis.FinalMetric).N != 1 || stats.IsFinite(got.Of(analysis.FinalMetric).Lo) || rows[2].WallS.Mean != 118.25 {
+		t.Errorf("%+v", got.Of(analysis.FinalMetric))
 	}
-	if rows[3].Row.of(finalMetric).N != 0 {
-		t.Errorf("an unfinished run ends at %v", rows[3].Row.of(finalMetric).Mean)
+	if rows[3].Row.Of(analysis.FinalMetric).N != 0 {
+		t.Errorf("an unfinished run ends at %v", rows[3].Row.Of(analysis.FinalMetric).Mean)
 	}
-	for _, w := range []func(*bytes.Buffer) error{
-		func(b *bytes.Buffer) error { return WriteCompareText(b, rows) },
-		func(b *bytes.Buffer) error { return WriteCompareMarkdown(b, rows) },
-	} {
-		var b bytes.Buffer
-		if err := w(&b); err != nil {
-			t.Fatal(err)
-		}
-		for _, want := range []string{"the first", "default, seed 8", "n/a", "118.2", decimals(rows[2].Row.of(finalMetric).Mean, 3)} {
-			if !strings.Contains(b.String(), want) {
-				t.Errorf("no %q in\n%s", want, b.String())
+	table := CompareTable(rows)
+	for _, text := range []string{table.String(), table.Markdown()} {
+		for _, want := range []string{"the first", "default, seed 8", "n/a", "118.2", analysis.Decimals(rows[2].Row.Of(analysis.FinalMetric).Mean, 3)} {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %q in\n%s", want, text)
 			}
 		}
 	}
@@ -108,7 +105,7 @@ func TestCompareFoldersErrors(t *testing.T) {
 	}
 	for _, tt := range []struct{ name, dir, want string }{
 		{"not there", filepath.Join(empty, "nix"), "nix: no such file"},
-		{"empty", empty, "is the folder of no run, sweep or study"},
+		{"empty", empty, "is not the folder of a run, sweep or study"},
 		{"a broken manifest", broken, sweepdir.ManifestFile},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -121,8 +118,8 @@ func TestCompareFoldersErrors(t *testing.T) {
 
 func TestSortRows(t *testing.T) {
 	row := func(name string, final float64) CompareRow {
-		r := CompareRow{Row: ArmRow{Arm: sweepdir.Arm{Name: name}}}
-		r.Row.set(finalMetric, newFigure([]float64{final}, 0, 0, 1))
+		r := CompareRow{Row: analysis.ArmResult{Arm: sweepdir.Arm{Name: name}}}
+		r.Row.Set(analysis.FinalMetric, analysis.NewSummary([]float64{final}, 0, 0, 1))
 		return r
 	}
 	rows := []CompareRow{row("b", .5), row("none", math.NaN()), row("a", .9), row("c", .5)}
@@ -153,23 +150,19 @@ func TestSortRows(t *testing.T) {
 	}
 }
 
-func TestWriteCompareCSV(t *testing.T) {
+func TestCompareCSV(t *testing.T) {
 	rows, err := CompareFolders([]string{sweepFolder(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var b bytes.Buffer
-	if err := WriteCompareCSV(&b, rows); err != nil {
-		t.Fatal(err)
-	}
-	table, err := csv.NewReader(&b).ReadAll()
+	table, err := csv.NewReader(bytes.NewReader(CompareCSV(rows))).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, r := range rows {
-		for _, spec := range metrics {
-			f := r.Row.of(spec)
-			for column, want := range map[string]float64{spec.name: f.Mean, spec.name + "_lo": f.Lo, spec.name + "_hi": f.Hi} {
+		for _, spec := range analysis.Metrics {
+			f := r.Row.Of(spec)
+			for column, want := range map[string]float64{spec.Name: f.Mean, spec.Name + "_lo": f.Lo, spec.Name + "_hi": f.Hi} {
 				got := table[i+1][slices.Index(table[0], column)]
 				if got != exact(want) {
 					t.Errorf("row %d, %s: %q, want %v", i, column, got, want)

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/reporttest"
+	"grpo/pkg/analysis"
+
 	"pgregory.net/rapid"
 
 	"grpo/pkg/sweepdir"
@@ -19,27 +22,18 @@ func TestCSVHoldsNoFormula(t *testing.T) {
 		rapid.StringMatching(`[=+@-][ -~]{0,8}`))
 	rapid.Check(t, func(t *rapid.T) {
 		text, part := name.Draw(t, "text"), name.Draw(t, "part")
-		sw := fakeSweep(2, fakeArm{name: "x", point: []string{text}, run: around(.9, .01, 1)}, fakeArm{name: "y", point: []string{"1"}, run: around(.8, .01, 2)})
+		sw := reporttest.FakeSweep(2, reporttest.FakeArm{Name: "x", Point: []string{text}, Run: reporttest.Around(.9, .01, 1)}, reporttest.FakeArm{Name: "y", Point: []string{"1"}, Run: reporttest.Around(.8, .01, 2)})
 		m := &sw.Manifest
 		m.Axes = []sweepdir.Axis{{Key: text, Values: []string{text, "1"}}}
 		m.Arms[0].Name, m.Arms[0].Label = text, text
-		a, err := Analyse(sw)
+		analysed, err := analysis.Analyse(sw)
 		if err != nil {
 			t.Fatal(err)
 		}
-		own, err := a.csv()
-		if err != nil {
-			t.Fatal(err)
-		}
-		study, err := studyCSV(sweepdir.Study{Parts: []sweepdir.Part{{Name: part}}}, []*Analysis{a})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var compared bytes.Buffer
-		if err := WriteCompareCSV(&compared, []CompareRow{{Dir: part, Row: a.Arms[0]}}); err != nil {
-			t.Fatal(err)
-		}
-		for file, text := range map[string][]byte{"results.csv": own, "a study's": study, "compare": compared.Bytes()} {
+		a := New(analysed)
+		own, study := a.resultsTable(), studyTable(sweepdir.Study{Parts: []sweepdir.Part{{Name: part}}}, []*Report{a})
+		compared := CompareCSV([]CompareRow{{Dir: part, Row: a.Arms[0]}})
+		for file, text := range map[string][]byte{"results.csv": own.CSV(), "a study's": study.CSV(), "compare": compared} {
 			records, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
 			if err != nil {
 				t.Fatal(err)

@@ -5,6 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/reporttest"
+	"grpo/pkg/analysis"
+	"grpo/pkg/plots"
+
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
@@ -32,7 +36,7 @@ func TestEvalSettings(t *testing.T) {
 		{"seed: 1\n", ""},
 		{"]: {", ""},
 	} {
-		if got := evalSettings(flatConfig(test.config)); got != test.want {
+		if got := analysis.EvalSettingsOf(analysis.FlatConfig(test.config)); got != test.want {
 			t.Errorf("%q: %q, want %q", test.config, got, test.want)
 		}
 	}
@@ -41,16 +45,16 @@ func TestEvalSettings(t *testing.T) {
 // TestCaptionsSayTheSettings: a figure says how its evaluations were sampled, and
 // not what was usual once.
 func TestCaptionsSayTheSettings(t *testing.T) {
-	runs := []*rundir.Run{synthRun(t, 1, 200)}
+	runs := []*rundir.Run{reporttest.SynthRun(t, 1, 200)}
 	runs[0].Config = []byte("eval: {temperature: 0.7, max_tokens: 32}\n")
-	fig, err := validationFigure(runs, PlotOptions{})
+	fig, err := plots.ValidationFigure(runs, plots.PlotOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := strings.Join(fig.caption, " "); !strings.Contains(text, "Sampled at temperature 0.7, at most 32 tokens") {
+	if text := strings.Join(fig.Caption, " "); !strings.Contains(text, "Sampled at temperature 0.7, at most 32 tokens") {
 		t.Errorf("caption %s", text)
 	}
-	if name := fig.rows[0][0].legend[0].name; !strings.HasPrefix(name, "sampled, temperature 0.7") {
+	if name := fig.Rows[0][0].Legend[0].Name; !strings.HasPrefix(name, "sampled, temperature 0.7") {
 		t.Errorf("legend %s", name)
 	}
 }
@@ -76,9 +80,9 @@ func TestClipFractionOfALossWithoutClip(t *testing.T) {
 // temperatures is a sweep over the sampling temperature: what the first release
 // made of it with eval empty.
 func temperatures(eval string) *sweepdir.Sweep {
-	a := with(around(0.94, 0.01, 1), func(f *fakeRun) { f.entropy = 0.1 })
-	b := with(around(0.85, 0.01, 2), func(f *fakeRun) { f.entropy = 0.5 })
-	return configured(fakeSweep(4, fakeArm{name: "t=1", run: a}, fakeArm{name: "t=1.3", run: b}), func(arm int) string {
+	a := reporttest.With(reporttest.Around(0.94, 0.01, 1), func(f *reporttest.FakeRun) { f.Entropy = 0.1 })
+	b := reporttest.With(reporttest.Around(0.85, 0.01, 2), func(f *reporttest.FakeRun) { f.Entropy = 0.5 })
+	return configured(reporttest.FakeSweep(4, reporttest.FakeArm{Name: "t=1", Run: a}, reporttest.FakeArm{Name: "t=1.3", Run: b}), func(arm int) string {
 		return fmt.Sprintf("rollout: {sampling_temperature: %s}\n%s", []string{"1", "1.3"}[arm], eval)
 	})
 }
@@ -86,12 +90,12 @@ func temperatures(eval string) *sweepdir.Sweep {
 // TestArmsEvaluatedDifferently: a sweep of the first release whose arms were
 // evaluated as they sample is no comparison, and the report says so first.
 func TestArmsEvaluatedDifferently(t *testing.T) {
-	v := mustAnalyse(t, temperatures("")).Verdict
+	v := mustReport(t, temperatures("")).Verdict
 	if !strings.HasPrefix(v.Headline, "The arms were evaluated with different settings and are not comparable.") ||
 		!strings.Contains(strings.Join(v.Caveats, "\n"), "(temperature 1; temperature 1.3)") {
 		t.Errorf("headline %s\ncaveats %q", v.Headline, v.Caveats)
 	}
-	v = mustAnalyse(t, temperatures("eval: {temperature: 1}\n")).Verdict
+	v = mustReport(t, temperatures("eval: {temperature: 1}\n")).Verdict
 	if !strings.HasPrefix(v.Headline, "t=1 beats t=1.3") {
 		t.Errorf("headline %s", v.Headline)
 	}
@@ -100,19 +104,19 @@ func TestArmsEvaluatedDifferently(t *testing.T) {
 // TestEntropyOfTemperatures: entropies at different temperatures are not compared,
 // and figure and verdict say why.
 func TestEntropyOfTemperatures(t *testing.T) {
-	a := mustAnalyse(t, temperatures("eval: {temperature: 1}\n"))
-	if c := a.find("entropy", 0, 1); c != nil {
-		t.Errorf("entropies are compared: %s", c.Text)
+	a := mustReport(t, temperatures("eval: {temperature: 1}\n"))
+	if c := a.Find("entropy", 0, 1); c != nil {
+		t.Errorf("entropies are compared: %+v", c)
 	}
 	if !strings.Contains(strings.Join(a.Verdict.Caveats, "\n"), "Entropy is that of each arm's own sampling temperature (1, 1.3)") {
 		t.Errorf("caveats %q", a.Verdict.Caveats)
 	}
-	fig, ok := newSweepView(a).entropy()
-	if text := strings.Join(fig.caption, " "); !ok || !strings.Contains(text, "Each arm at its own sampling temperature (1, 1.3): not comparable between arms.") {
+	fig, ok := plots.NewSweepView(a.Analysis).Entropy()
+	if text := strings.Join(fig.Caption, " "); !ok || !strings.Contains(text, "Each arm at its own sampling temperature (1, 1.3): not comparable between arms.") {
 		t.Errorf("caption %s", text)
 	}
-	same := mustAnalyse(t, configured(temperatures(""), func(int) string { return "rollout: {sampling_temperature: 1.3}\n" }))
-	if same.find("entropy", 0, 1) == nil || len(same.comparability()) > 0 {
+	same := mustReport(t, configured(temperatures(""), func(int) string { return "rollout: {sampling_temperature: 1.3}\n" }))
+	if same.Find("entropy", 0, 1) == nil || len(same.comparability()) > 0 {
 		t.Errorf("arms of one temperature: %q", same.comparability())
 	}
 }
@@ -121,14 +125,14 @@ func TestEntropyOfTemperatures(t *testing.T) {
 // one experiment, which "not separable" would hide.
 func TestIdenticalArms(t *testing.T) {
 	sweep := func() *sweepdir.Sweep {
-		sw := fakeSweep(4, fakeArm{name: "a", run: around(0.9, 0.02, 1)}, fakeArm{name: "b", run: around(0.9, 0.02, 1)}, fakeArm{name: "c", run: around(0.8, 0.02, 2)})
+		sw := reporttest.FakeSweep(4, reporttest.FakeArm{Name: "a", Run: reporttest.Around(0.9, 0.02, 1)}, reporttest.FakeArm{Name: "b", Run: reporttest.Around(0.9, 0.02, 1)}, reporttest.FakeArm{Name: "c", Run: reporttest.Around(0.8, 0.02, 2)})
 		for _, s := range sw.Runs {
 			s.Run.Result.WeightsSHA256 = fmt.Sprintf("%s%d", []string{"ab", "ab", "c"}[s.Arm], s.Seed)
 		}
 		sw.Manifest.Reference = "a"
 		return sw
 	}
-	v := mustAnalyse(t, sweep()).Verdict
+	v := mustReport(t, sweep()).Verdict
 	if text := v.text(); !strings.Contains(text, "it is the same experiment, to the bit, as b") || !strings.Contains(text, "the same experiment: their runs are identical to the bit (4 seeds)") {
 		t.Error(text)
 	}
@@ -139,7 +143,7 @@ func TestIdenticalArms(t *testing.T) {
 	} {
 		sw := sweep()
 		change(sw.Runs[1].Run)
-		if v := mustAnalyse(t, sw).Verdict; strings.Contains(v.text(), "identical") {
+		if v := mustReport(t, sw).Verdict; strings.Contains(v.text(), "identical") {
 			t.Errorf("%s: %s", name, v.text())
 		}
 	}

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/reporttest"
+	"grpo/pkg/plots"
+
 	"grpo/internal/untrusted"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -21,7 +24,7 @@ var fuzzLimit = untrusted.Limit{Base: 32 << 20, PerByte: 16 << 10, Time: untrust
 // FuzzReport: whatever stands in the files of a run that somebody sent, its
 // report is an error that names the folder, or a table that can be shown.
 func FuzzReport(f *testing.F) {
-	dir := synthFolder(f, 1, 20)
+	dir := reporttest.SynthFolder(f, 1, 20)
 	read := func(name string) []byte {
 		data, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
@@ -92,9 +95,9 @@ func FuzzFigures(f *testing.F) {
 		}
 		limit := untrusted.Limit{Base: 1 << 30, Time: untrusted.Reader.Time}
 		limit.Check(t, 0, func() {
-			for _, draw := range []func(io.Writer, []*rundir.Run, PlotOptions) error{ValidationPlot, TrainingPanels} {
+			for _, draw := range []func(io.Writer, []*rundir.Run, plots.PlotOptions) error{plots.ValidationPlot, plots.TrainingPanels} {
 				var b bytes.Buffer
-				if err := draw(&b, []*rundir.Run{run}, PlotOptions{}); err != nil {
+				if err := draw(&b, []*rundir.Run{run}, plots.PlotOptions{}); err != nil {
 					untrusted.CheckError(t, err)
 				} else if !bytes.HasPrefix(b.Bytes(), []byte("\x89PNG")) {
 					t.Fatal("no PNG and no error")
@@ -115,7 +118,7 @@ func FuzzPage(f *testing.F) {
 		f.Add(s)
 	}
 	marks := func(t *testing.T, text string) (counts [3]int) {
-		a := drawnSweep(t, 2, nil, manyArms(2)...)
+		a := mustReport(t, reporttest.DrawnSweep(2, nil, reporttest.ManyArms(2)...))
 		m := &a.Sweep.Manifest
 		m.Title, m.Base, m.Argv = text, text, []string{"grpo", text}
 		m.Fixed = []sweepdir.Override{{Key: text, Value: text}}

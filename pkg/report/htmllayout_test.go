@@ -4,6 +4,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"grpo/internal/reporttest"
+	"grpo/pkg/plots"
 )
 
 // wantAnchors: every link within a page leads to a place in it.
@@ -21,7 +24,7 @@ func wantAnchors(t *testing.T, page string) {
 }
 
 func TestPagesHaveNavigation(t *testing.T) {
-	sweep := pageOf(t, drawnSweep(t, 2, nil, manyArms(2)...))
+	sweep := pageOf(t, mustReport(t, reporttest.DrawnSweep(2, nil, reporttest.ManyArms(2)...)))
 	wantAnchors(t, sweep)
 	dir, _, _ := writeStudy(t)
 	study := read(t, dir, "report.html")
@@ -35,7 +38,7 @@ func TestPagesHaveNavigation(t *testing.T) {
 
 // No figure is next to an empty half of a row: an odd one has a row of its own.
 func TestFiguresFillTheirRows(t *testing.T) {
-	narrow, wide := int(pageWidth*defaultDPI), int(wideWidth*defaultDPI)
+	narrow, wide := int(plots.PageWidth*plots.DefaultDPI), int(plots.WideWidth*plots.DefaultDPI)
 	tests := []struct {
 		name   string
 		widths []int
@@ -63,8 +66,8 @@ func TestFiguresFillTheirRows(t *testing.T) {
 // The configuration waits folded up, figures say below them what their captions
 // have no room for, and a table that goes on beyond its edge shows it.
 func TestPageIsNotInTheWay(t *testing.T) {
-	a := drawnSweep(t, 2, rateAxis("1e-4", "3e-4", "1e-3", "3e-3", "1e-2"), rateArms()...)
-	figures, err := drawSweep(a, 36, nil)
+	a := mustReport(t, reporttest.DrawnSweep(2, reporttest.RatesAxis("1e-4", "3e-4", "1e-3", "3e-3", "1e-2"), reporttest.RateArms()...))
+	figures, err := plots.DrawSweepAt(a.Analysis, 36, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"grpo/pkg/plots"
+
 	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -45,9 +47,8 @@ type htmlSweep struct {
 	Question, Headline      string
 	Lines, Caveats, Missing []string
 	Main, Other             []htmlFigure
-	Arms                    htmlTable
-	Comparisons, Others     htmlTable // differences in the final reward and in other figures
-	Runs                    htmlTable
+	Arms, Runs              *Table
+	Comparisons, Others     *Table // differences in the final reward and in other metrics
 }
 
 // htmlFigure is a figure within the page.
@@ -61,7 +62,7 @@ type htmlFigure struct {
 
 // Wide says that the figure needs the width of the page to be read: it has
 // several panels.
-func (f htmlFigure) Wide() bool { return f.Width > int(1.2*pageWidth*defaultDPI) }
+func (f htmlFigure) Wide() bool { return f.Width > int(1.2*plots.PageWidth*plots.DefaultDPI) }
 
 // pairUp gives the last of an odd number of figures that are next to each other
 // in pairs a row of its own, so that no half of a row is empty.
@@ -88,7 +89,7 @@ type htmlMade struct {
 type htmlMadePart struct {
 	Heading string
 	Fixed   []sweepdir.Override
-	Differs *htmlTable
+	Differs *Table
 }
 
 // htmlBase is a resolved configuration.
@@ -96,14 +97,14 @@ type htmlBase struct{ Heading, Text string }
 
 // WriteHTML writes the report of a sweep to path in one atomic move: the
 // verdict first, then the figures, the tables, and last the command and the
-// configuration. figures are those of [DrawSweep]. The page needs nothing
-// outside itself; it has links to the figures' own files beside it and, where
-// it lies in the sweep's folder, to those of the runs.
-func WriteHTML(path string, a *Analysis, figures []Drawing) error {
+// configuration. figures are those of the sweep. The page needs nothing
+// outside itself; it links to the PNG files next to it and, if it is in the
+// sweep's folder, to the folders of the runs.
+func WriteHTML(path string, a *Report, figures []plots.Drawing) error {
 	m := a.Sweep.Manifest
 	p := page{Title: titleOf(m), Lead: a.lead(), Sweep: newHTMLSweep(a, figures, "", filepath.Dir(path) == filepath.Clean(a.Sweep.Dir))}
 	p.Made = htmlMade{
-		Parts: []htmlMadePart{a.madePart("")}, Programs: programs(a.allRuns()),
+		Parts: []htmlMadePart{{Fixed: m.Fixed, Differs: a.settingsTable()}}, Programs: programs(a.allRuns()),
 		Command: commandLine(m.Argv),
 	}
 	if m.Base != "" {
@@ -143,14 +144,13 @@ func integrity(text []byte) string {
 
 // newHTMLSweep prepares an analysis for the page; links to files lead below
 // folder, and to runs only where runs says that they are there.
-func newHTMLSweep(a *Analysis, figures []Drawing, folder string, runs bool) *htmlSweep {
+func newHTMLSweep(a *Report, figures []plots.Drawing, folder string, runs bool) *htmlSweep {
 	s := &htmlSweep{
 		Question: a.Verdict.Question, Headline: a.Verdict.Headline,
 		Lines: a.Verdict.Lines, Caveats: a.Verdict.Caveats, Missing: a.Verdict.Missing,
-		Arms: a.armsHTML(), Runs: a.runsHTML(folder, runs),
-		Comparisons: a.comparisonsHTML(func(metric string) bool { return metric == "final" }),
-		Others:      a.comparisonsHTML(func(metric string) bool { return metric != "final" }),
 	}
+	arms, all, finals, others := a.armsTable(), a.runsTable(folder, runs), a.comparisonsTable(true), a.comparisonsTable(false)
+	s.Arms, s.Runs, s.Comparisons, s.Others = &arms, &all, &finals, &others
 	for _, d := range figures {
 		f := htmlFigure{
 			Title: d.Title, Alt: d.Alt, Notes: d.Notes, File: d.File, Link: link(folder, d.File), Width: d.Width, Height: d.Height,
@@ -196,7 +196,7 @@ func titleOf(m sweepdir.Manifest) string {
 
 // lead is the line below the title: "5 arms × 3 seeds = 15 runs: 12 done, 3
 // diverged".
-func (a *Analysis) lead() string {
+func (a *Report) lead() string {
 	var done, diverged, failed, left int
 	for _, r := range a.Arms {
 		done, diverged, failed, left = done+r.Done, diverged+r.Diverged, failed+r.Failed, left+r.Left
@@ -210,14 +210,14 @@ func (a *Analysis) lead() string {
 			states = append(states, fmt.Sprintf("%d %s", s.n, s.what))
 		}
 	}
-	out := fmt.Sprintf("%s × %s = %s", textutil.Count(len(a.Arms), "arm"), textutil.Count(len(a.Sweep.Manifest.Seeds), "seed"), textutil.Count(a.runs(), "run"))
+	out := fmt.Sprintf("%s × %s = %s", textutil.Count(len(a.Arms), "arm"), textutil.Count(len(a.Sweep.Manifest.Seeds), "seed"), textutil.Count(a.Runs(), "run"))
 	if len(states) > 0 {
 		out += ": " + strings.Join(states, ", ")
 	}
 	return out
 }
 
-func (a *Analysis) allRuns() []*rundir.Run {
+func (a *Report) allRuns() []*rundir.Run {
 	var out []*rundir.Run
 	for _, s := range a.Sweep.Runs {
 		if s.Run != nil {

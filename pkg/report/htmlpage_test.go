@@ -13,6 +13,10 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/reporttest"
+	"grpo/pkg/analysis"
+	"grpo/pkg/plots"
+
 	"pgregory.net/rapid"
 
 	"grpo/pkg/rundir"
@@ -21,11 +25,11 @@ import (
 
 // pageOf writes the report of an analysis with one small figure of each kind
 // and reads it.
-func pageOf(t *testing.T, a *Analysis) string {
+func pageOf(t *testing.T, a *Report) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), sweepdir.ReportHTML)
 	a.Sweep.Dir = filepath.Dir(path)
-	figures := []Drawing{
+	figures := []plots.Drawing{
 		{File: "validation_reward.png", Title: "Validation answer reward", Alt: "what it shows", Main: true, PNG: []byte("png one"), Width: 72, Height: 40},
 		{File: "entropy.png", Title: "Token entropy", Alt: "what it shows", PNG: []byte("png two"), Width: 72, Height: 40},
 	}
@@ -59,7 +63,7 @@ func inOrder(t *testing.T, page string, parts ...string) {
 }
 
 func TestPageIsInOrder(t *testing.T) {
-	a := drawnSweep(t, 2, nil, manyArms(2)...)
+	a := mustReport(t, reporttest.DrawnSweep(2, nil, reporttest.ManyArms(2)...))
 	a.Sweep.Manifest.Fixed = []sweepdir.Override{{Key: "train.n_grpo_steps", Value: "120"}}
 	a.Sweep.Manifest.Base = "seed: 77\nname: the base\n"
 	a.Sweep.Manifest.Argv = []string{"grpo", "sweep", "a b"}
@@ -74,7 +78,7 @@ func TestPageIsInOrder(t *testing.T) {
 // A report is one file: nothing is loaded from elsewhere, and the policy in it
 // admits its own script and style only.
 func TestPageStandsAlone(t *testing.T) {
-	page := pageOf(t, drawnSweep(t, 2, nil, manyArms(2)...))
+	page := pageOf(t, mustReport(t, reporttest.DrawnSweep(2, nil, reporttest.ManyArms(2)...)))
 	for _, m := range regexp.MustCompile(`(?i)(src|href|srcset|action|data|poster)\s*=\s*"([^"]*)"`).FindAllStringSubmatch(page, -1) {
 		to, err := url.Parse(html.UnescapeString(m[2]))
 		if err != nil {
@@ -113,7 +117,7 @@ func TestPageStandsAlone(t *testing.T) {
 // Text from data stays text, wherever it comes from.
 func TestPageEscapesWhatComesFromData(t *testing.T) {
 	evil := `</script><script>alert(1)</script><img src=x onerror=alert(2)>" onmouseover="alert(3) {{.}} &amp; 'q'`
-	a := drawnSweep(t, 2, nil, manyArms(2)...)
+	a := mustReport(t, reporttest.DrawnSweep(2, nil, reporttest.ManyArms(2)...))
 	m := &a.Sweep.Manifest
 	m.Title, m.Base, m.Argv = "title "+evil, "base "+evil, []string{"grpo", "argv " + evil}
 	m.Fixed = []sweepdir.Override{{Key: "key " + evil, Value: "fixed " + evil}}
@@ -150,7 +154,7 @@ func TestPageEscapesWhatComesFromData(t *testing.T) {
 
 // A name must not turn the text around it.
 func TestPageHasNoDirectionControls(t *testing.T) {
-	a := drawnSweep(t, 1, nil, drawnArm{name: "a", label: "left\u202eright\u2067", final: 0.5})
+	a := mustReport(t, reporttest.DrawnSweep(1, nil, reporttest.DrawnArm{Name: "a", Label: "left\u202eright\u2067", Final: 0.5}))
 	page := pageOf(t, a)
 	if strings.ContainsAny(page, "\u202e\u2067") || !strings.Contains(page, `left\u202eright\u2067`) {
 		t.Error("a direction control came through")
@@ -178,26 +182,19 @@ func tableRows(t *testing.T, page, label string) [][]string {
 
 // The page's numbers are those of results.md.
 func TestPageHasTheNumbersOfTheTables(t *testing.T) {
-	a := drawnSweep(t, 3, rateAxis("1e-4", "3e-4", "1e-3", "3e-3", "1e-2"), rateArms()...)
+	a := mustReport(t, reporttest.DrawnSweep(3, reporttest.RatesAxis("1e-4", "3e-4", "1e-3", "3e-3", "1e-2"), reporttest.RateArms()...))
 	page := pageOf(t, a)
 	rows := tableRows(t, page, "Results by arm")
-	columns, want := fill(armColumns, a.Arms)
-	if len(rows) != len(want)+1 {
-		t.Fatalf("%d rows, want a head and %d", len(rows), len(want))
+	want := markdownRows(t, a.Markdown(), "## Arms")
+	if len(rows) != len(a.Arms)+1 || len(want) != len(a.Arms)+2 {
+		t.Fatalf("%d rows, want a head and %d", len(rows), len(a.Arms))
 	}
-	for i, c := range columns {
-		k := slices.Index(rows[0], strings.ReplaceAll(c.head, "`", ""))
-		if k < 0 {
-			t.Errorf("no column %q", c.head)
-			continue
-		}
-		for r := range want {
-			if got := strings.TrimSuffix(rows[r+1][k], " best"); got != want[r][i] {
-				t.Errorf("%s of %s: %q, want %q", c.head, want[r][0], got, want[r][i])
-			}
+	for i := range a.Arms {
+		if rows[i+1][0] = strings.TrimSuffix(rows[i+1][0], " best"); !slices.Equal(rows[i+1], want[i+2]) {
+			t.Errorf("%q, want %q", rows[i+1], want[i+2])
 		}
 	}
-	if got := rows[a.Best+1][0]; !strings.HasSuffix(got, " best") {
+	if got := tableRows(t, page, "Results by arm")[a.Best+1][0]; !strings.HasSuffix(got, " best") {
 		t.Errorf("the best arm is called %q", got)
 	}
 	differences := tableRows(t, page, "Paired differences")
@@ -214,14 +211,14 @@ func TestPageHasTheNumbersOfTheTables(t *testing.T) {
 		t.Errorf("%d differences, want %d", len(differences)-1, finals)
 	}
 	runs := tableRows(t, page, "Runs")
-	if len(runs) != 16 || !strings.HasPrefix(runs[15][3], "diverged at step 20: validation reward fell") || runs[15][2] != decimals(a.Arms[4].of(finalMetric).Values[2], 3) {
+	if len(runs) != 16 || !strings.HasPrefix(runs[15][3], "diverged at step 20: validation reward fell") || runs[15][2] != analysis.Decimals(a.Arms[4].Of(analysis.FinalMetric).Values[2], 3) {
 		t.Errorf("%d runs, the last one %q", len(runs)-1, runs[len(runs)-1])
 	}
 }
 
 // Without the script every head is there to read.
 func TestPageWorksWithoutScript(t *testing.T) {
-	page := pageOf(t, drawnSweep(t, 2, nil, manyArms(2)...))
+	page := pageOf(t, mustReport(t, reporttest.DrawnSweep(2, nil, reporttest.ManyArms(2)...)))
 	body, _, _ := strings.Cut(page, "<script>")
 	if strings.Contains(body, "<button") || strings.Contains(body, "hidden") {
 		t.Error("the page has something that only the script serves")
@@ -236,25 +233,25 @@ func TestPageWorksWithoutScript(t *testing.T) {
 }
 
 func TestPageOfUnusualSweeps(t *testing.T) {
-	failed := drawnSweep(t, 2, nil, manyArms(2)...)
+	failed := mustReport(t, reporttest.DrawnSweep(2, nil, reporttest.ManyArms(2)...))
 	failed.Arms[0].Runs[0].State, failed.Arms[0].Runs[0].Run, failed.Arms[0].Runs[0].Error = rundir.StateFailed, nil, "unknown key \"x\""
-	dead := drawnSweep(t, 2, nil, drawnArm{name: "a", final: 0.5, left: 2})
+	dead := mustReport(t, reporttest.DrawnSweep(2, nil, reporttest.DrawnArm{Name: "a", Final: 0.5, Left: 2}))
 	dead.Arms[0].Runs[0].State = sweepdir.Dead
-	unsaid := drawnSweep(t, 2, nil, manyArms(2)...)
+	unsaid := mustReport(t, reporttest.DrawnSweep(2, nil, reporttest.ManyArms(2)...))
 	unsaid.Sweep.Manifest.Title, unsaid.Sweep.Manifest.Argv, unsaid.Sweep.Manifest.Base = "", nil, ""
 	tests := []struct {
 		name string
-		a    *Analysis
+		a    *Report
 		has  []string
 		not  []string
 	}{
-		{"nothing has run", drawnSweep(t, 2, nil, drawnArm{name: "a", absent: 2}, drawnArm{name: "b", absent: 2}),
+		{"nothing has run", mustReport(t, reporttest.DrawnSweep(2, nil, reporttest.DrawnArm{Name: "a", Absent: 2}, reporttest.DrawnArm{Name: "b", Absent: 2})),
 			[]string{"2 arms × 2 seeds = 4 runs: 4 not finished", "What is missing"}, []string{`aria-label="Paired differences"`}},
-		{"half", drawnSweep(t, 2, nil, drawnArm{name: "a", final: 0.5, left: 1}), []string{"1 done, 1 not finished", "not finished: step 35 of 120, running"}, nil},
+		{"half", mustReport(t, reporttest.DrawnSweep(2, nil, reporttest.DrawnArm{Name: "a", Final: 0.5, Left: 1})), []string{"1 done, 1 not finished", "not finished: step 35 of 120, running"}, nil},
 		{"a failed run", failed, []string{"failed: unknown key &#34;x&#34;"}, nil},
 		{"a dead run", dead, []string{"dead: not finished: step 35 of 120"}, nil},
 		{"no title, command or base", unsaid, []string{"<h1>drawn</h1>"}, []string{"<h3>Command</h3>", "Resolved base"}},
-		{"one arm", drawnSweep(t, 1, nil, manyArms(1)...), []string{"1 arm × 1 seed = 1 run: 1 done"}, []string{`aria-label="Paired differences"`}},
+		{"one arm", mustReport(t, reporttest.DrawnSweep(1, nil, reporttest.ManyArms(1)...)), []string{"1 arm × 1 seed = 1 run: 1 done"}, []string{`aria-label="Paired differences"`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -275,7 +272,7 @@ func TestPageOfUnusualSweeps(t *testing.T) {
 
 // Runs are linked only from the sweep's own folder.
 func TestPageLinksRunsFromTheirSweep(t *testing.T) {
-	a := drawnSweep(t, 1, nil, manyArms(2)...)
+	a := mustReport(t, reporttest.DrawnSweep(1, nil, reporttest.ManyArms(2)...))
 	if page := pageOf(t, a); !strings.Contains(page, `href="runs/arm0%2Cseed=1-0badcafe`) && !strings.Contains(page, `href="runs/arm0,seed=1-0badcafe`) {
 		t.Error("no link to the run")
 	}
@@ -292,7 +289,7 @@ func TestPageLinksRunsFromTheirSweep(t *testing.T) {
 }
 
 func TestWhatDiffersByArm(t *testing.T) {
-	a := drawnSweep(t, 1, nil, manyArms(3)...)
+	a := mustReport(t, reporttest.DrawnSweep(1, nil, reporttest.ManyArms(3)...))
 	m := &a.Sweep.Manifest
 	m.Varied = []string{"algorithm.loss_type", "train.learning_rate"}
 	m.Runs[0].Config = "algorithm: {loss_type: no_baseline}\ntrain: {learning_rate: 0.001}\n"
@@ -300,7 +297,7 @@ func TestWhatDiffersByArm(t *testing.T) {
 	m.Runs[2].Config, m.Runs[2].Error = "", "broken"
 	m.Arms[2].Set = []sweepdir.Override{{Key: "algorithm.loss_type", Value: "nonsense"}}
 	var got []string
-	for _, row := range a.madePart("").Differs.Rows {
+	for _, row := range a.settingsTable().Rows {
 		got = append(got, row.Cells[1].Text+" "+row.Cells[2].Text)
 	}
 	if want := []string{"no_baseline 0.001", "(empty) n/a", "nonsense n/a"}; !slices.Equal(got, want) {

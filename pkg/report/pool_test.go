@@ -9,6 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/reporttest"
+	"grpo/pkg/analysis"
+	"grpo/pkg/plots"
+
 	"pgregory.net/rapid"
 
 	"grpo/pkg/config"
@@ -22,7 +26,7 @@ func poolRun(dir string, seed uint64, change func(*config.Config)) *rundir.Run {
 	if change != nil {
 		change(&c)
 	}
-	run := around(.9, .01, 1)(seed).run(seed)
+	run := reporttest.Around(.9, .01, 1)(seed).Run(seed)
 	run.Dir, run.Config = dir, config.Marshal(c)
 	run.Meta = &rundir.Meta{Version: "1.0", Revision: "abc", Kernel: "avx2", ProblemsHash: "0123456789"}
 	return run
@@ -56,7 +60,7 @@ func TestArmsOf(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			runs := []*rundir.Run{poolRun("x", 1, nil), poolRun("y", 2, tt.change)}
 			tt.made(runs[1])
-			sw, err := ArmsOf(runs, "")
+			sw, err := analysis.ArmsOf(runs, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,8 +69,8 @@ func TestArmsOf(t *testing.T) {
 			}
 			for what, err := range map[string]error{
 				"table":      WriteMarkdown(&bytes.Buffer{}, runs),
-				"validation": ValidationPlot(&bytes.Buffer{}, runs, PlotOptions{}),
-				"training":   TrainingPanels(&bytes.Buffer{}, runs, PlotOptions{}),
+				"validation": plots.ValidationPlot(&bytes.Buffer{}, runs, plots.PlotOptions{}),
+				"training":   plots.TrainingPanels(&bytes.Buffer{}, runs, plots.PlotOptions{}),
 			} {
 				if (err == nil) != (tt.differ == nil) || err != nil && !strings.Contains(err.Error(), strings.Join(tt.differ, ", ")) {
 					t.Errorf("%s: %v, differing keys %q", what, err, tt.differ)
@@ -81,12 +85,12 @@ func TestArmsOfUntrustedConfigurations(t *testing.T) {
 	r := poolRun("y", 2, nil)
 	r.Config = append(r.Config, "\"\\e[2Jkey\": \"\\e[31mvalue\"\n"...)
 	r.Meta.Version = "\x1b[1m2"
-	sw, err := ArmsOf([]*rundir.Run{poolRun("x", 1, nil), r}, "")
+	sw, err := analysis.ArmsOf([]*rundir.Run{poolRun("x", 1, nil), r}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := WriteSweepSummary(&b, mustAnalyse(t, sw)); err != nil {
+	if err := WriteSweepSummary(&b, mustReport(t, sw)); err != nil {
 		t.Fatal(err)
 	}
 	if text := b.String() + strings.Join(sw.Manifest.Varied, ""); strings.Contains(text, "\x1b") || !strings.Contains(text, "[2Jkey") {
@@ -109,7 +113,7 @@ func TestArmsOfErrors(t *testing.T) {
 		{"no configuration", []*rundir.Run{poolRun("x", 1, nil), bare}, "bare has no config.yaml"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := ArmsOf(tt.runs, ""); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := analysis.ArmsOf(tt.runs, ""); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
 			if err := WriteMarkdown(&bytes.Buffer{}, tt.runs); err == nil {
@@ -139,7 +143,7 @@ func TestArmsAreConfigurations(t *testing.T) {
 			r.Meta.Kernel = kernel
 			runs, ids = append(runs, r), append(ids, id)
 		}
-		sw, err := ArmsOf(runs, "")
+		sw, err := analysis.ArmsOf(runs, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +165,7 @@ func TestArmsAreConfigurations(t *testing.T) {
 			}
 			of[ids[i]] = e.Arm
 		}
-		if _, err := Analyse(sw); err != nil {
+		if _, err := analysis.Analyse(sw); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -175,13 +179,13 @@ func TestArmsWithOtherProblems(t *testing.T) {
 		other.Meta.ProblemsHash = "9876543210"
 		runs = append(runs, poolRun(fmt.Sprintf("run-%d", seed), seed, nil), other)
 	}
-	sw, err := ArmsOf(runs, "")
+	sw, err := analysis.ArmsOf(runs, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := mustAnalyse(t, sw)
-	fig, ok := newSweepView(a).paired()
-	if caption := strings.Join(append(fig.caption, fig.notes...), " "); !ok || strings.Contains(caption, "same problems") {
+	a := mustReport(t, sw)
+	fig, ok := plots.NewSweepView(a.Analysis).Paired()
+	if caption := strings.Join(append(fig.Caption, fig.Notes...), " "); !ok || strings.Contains(caption, "same problems") {
 		t.Errorf("%q", caption)
 	}
 	if text := a.Verdict.text(); !strings.Contains(text, "their rewards are shares of different problems") {
@@ -191,16 +195,16 @@ func TestArmsWithOtherProblems(t *testing.T) {
 
 // A sweep's report says which arms hold runs that differ in more than their seeds.
 func TestMixedArms(t *testing.T) {
-	sw := baselineSweep(3)
+	sw := reporttest.BaselineSweep(3)
 	for i := range sw.Runs {
 		sw.Runs[i].Run.Meta, sw.Runs[i].Run.Config = &rundir.Meta{Version: "1", Kernel: "avx2"}, []byte("seed: 1\n")
 	}
 	const want = "Runs of one arm differ in more than their seeds"
-	if text := mustAnalyse(t, sw).Verdict.text(); strings.Contains(text, want) {
+	if text := mustReport(t, sw).Verdict.text(); strings.Contains(text, want) {
 		t.Errorf("equal runs:\n%s", text)
 	}
 	sw.Runs[3].Run.Meta.Kernel, sw.Runs[3].Run.Meta.Version = "go", "2"
-	if text := mustAnalyse(t, sw).Verdict.text(); !strings.Contains(text, want+" (reinforce_with_baseline: kernel, version)") {
+	if text := mustReport(t, sw).Verdict.text(); !strings.Contains(text, want+" (reinforce_with_baseline: kernel, version)") {
 		t.Error(text)
 	}
 }
@@ -218,7 +222,7 @@ func TestDistinct(t *testing.T) {
 	if os.Symlink("a", "link") == nil {
 		dirs = append(dirs, "link")
 	}
-	if got := Distinct(dirs); !slices.Equal(got, want) {
+	if got := analysis.Distinct(dirs); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

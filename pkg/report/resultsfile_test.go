@@ -14,6 +14,9 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/reporttest"
+	"grpo/pkg/analysis"
+
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
@@ -22,25 +25,25 @@ import (
 // resultsSweeps are sweeps whose tables hold every kind of cell: diverged,
 // unfinished and failed runs, off-policy arms, figures that do not exist.
 func resultsSweeps() map[string]*sweepdir.Sweep {
-	half := func(seed uint64) fakeRun {
-		f := around(0.93, 0.012, 30)(seed)
+	half := func(seed uint64) reporttest.FakeRun {
+		f := reporttest.Around(0.93, 0.012, 30)(seed)
 		if seed == 3 {
-			f.state = rundir.StateInterrupted
+			f.State = rundir.StateInterrupted
 		}
 		if seed == 4 {
-			f.state, f.err = rundir.StateFailed, "a | b\nc"
+			f.State, f.Err = rundir.StateFailed, "a | b\nc"
 		}
 		return f
 	}
-	odd := fakeSweep(4, fakeArm{name: "a|b, `c` <d>", run: half}, fakeArm{name: "not begun", run: func(uint64) fakeRun { return fakeRun{state: sweepdir.Missing} }})
+	odd := reporttest.FakeSweep(4, reporttest.FakeArm{Name: "a|b, `c` <d>", Run: half}, reporttest.FakeArm{Name: "not begun", Run: func(uint64) reporttest.FakeRun { return reporttest.FakeRun{State: sweepdir.Missing} }})
 	odd.Manifest.Question = "Is <b> | `c`?"
 	return map[string]*sweepdir.Sweep{
-		"rates": rateSweep(4), "clip": clipSweep(4), "controls": rewardSweep(2), "grid": gridSweep(4), "odd": odd,
-		"one seed": fakeSweep(1, fakeArm{name: "x", run: around(.9, .01, 1)}),
+		"rates": reporttest.RateSweep(4), "clip": reporttest.ClipSweep(4), "controls": reporttest.RewardSweep(2), "grid": reporttest.GridSweep(4), "odd": odd,
+		"one seed": reporttest.FakeSweep(1, reporttest.FakeArm{Name: "x", Run: reporttest.Around(.9, .01, 1)}),
 	}
 }
 
-func written(t *testing.T, sw *sweepdir.Sweep) (*Analysis, string) {
+func written(t *testing.T, sw *sweepdir.Sweep) (*Report, string) {
 	t.Helper()
 	dir := t.TempDir()
 	a, paths, err := WriteSweep(dir, sw, SweepOptions{TablesOnly: true})
@@ -54,8 +57,8 @@ func written(t *testing.T, sw *sweepdir.Sweep) (*Analysis, string) {
 }
 
 // writtenMetrics are the metrics in the tables that are written.
-func writtenMetrics() []*metric {
-	return slices.DeleteFunc(slices.Clone(metrics), func(m *metric) bool { return m.timed })
+func writtenMetrics() []*analysis.Metric {
+	return slices.DeleteFunc(slices.Clone(analysis.Metrics), func(m *analysis.Metric) bool { return m.Timed })
 }
 
 func TestResultsJSONReadsBack(t *testing.T) {
@@ -68,8 +71,8 @@ func TestResultsJSONReadsBack(t *testing.T) {
 			}
 			for i := range a.Arms {
 				for _, m := range writtenMetrics() {
-					if want, back := a.Arms[i].of(m), got.Arms[i].of(m); !sameBits(want, back) {
-						t.Errorf("arm %d, %s: %+v, was %+v", i, m.name, back, want)
+					if want, back := a.Arms[i].Of(m), got.Arms[i].Of(m); !sameBits(want, back) {
+						t.Errorf("arm %d, %s: %+v, was %+v", i, m.Name, back, want)
 					}
 				}
 			}
@@ -89,7 +92,7 @@ func TestResultsJSONReadsBack(t *testing.T) {
 	}
 }
 
-func sameBits(a, b Figure) bool {
+func sameBits(a, b analysis.Summary) bool {
 	x := append([]float64{a.Mean, a.SD, a.Lo, a.Hi}, a.Values...)
 	y := append([]float64{b.Mean, b.SD, b.Lo, b.Hi}, b.Values...)
 	return a.N == b.N && slices.EqualFunc(x, y, func(v, w float64) bool {
@@ -99,7 +102,7 @@ func sameBits(a, b Figure) bool {
 
 // The keys of results.json are the columns of results.csv.
 func TestResultsJSONHasEveryFigure(t *testing.T) {
-	_, dir := written(t, rateSweep(2))
+	_, dir := written(t, reporttest.RateSweep(2))
 	data, err := os.ReadFile(filepath.Join(dir, sweepdir.ResultsJSON))
 	if err != nil {
 		t.Fatal(err)
@@ -111,8 +114,8 @@ func TestResultsJSONHasEveryFigure(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range writtenMetrics() {
-		if _, ok := raw.Arms[0][m.name]; !ok {
-			t.Errorf("%s is not there", m.name)
+		if _, ok := raw.Arms[0][m.Name]; !ok {
+			t.Errorf("%s is not there", m.Name)
 		}
 	}
 	if _, ok := raw.Arms[0]["wall_s"]; ok {
@@ -123,14 +126,14 @@ func TestResultsJSONHasEveryFigure(t *testing.T) {
 // A results.json of another version may lack a metric; a key that this version
 // does not know is an error.
 func TestArmOfAnotherVersion(t *testing.T) {
-	var r ArmRow
+	var r analysis.ArmResult
 	if err := rundir.Unmarshal([]byte(`{"done": 2, "final": {"n": 2, "mean": 0.5, "values": [0.25, 0.75]}}`), &r); err != nil {
 		t.Fatal(err)
 	}
-	if f := r.of(finalMetric); r.Done != 2 || f.N != 2 || f.Mean != 0.5 || !math.IsNaN(f.Lo) {
+	if f := r.Of(analysis.FinalMetric); r.Done != 2 || f.N != 2 || f.Mean != 0.5 || !math.IsNaN(f.Lo) {
 		t.Errorf("%d done, final %+v", r.Done, f)
 	}
-	if f := r.of(testMetric); f.N != 0 || !math.IsNaN(f.Mean) {
+	if f := r.Of(analysis.TestMetric); f.N != 0 || !math.IsNaN(f.Mean) {
 		t.Errorf("a metric that is not there: %+v", f)
 	}
 	for _, text := range []string{`{"finale": {}}`, `{"final": {"avg": 1}}`, `{"final": 1}`, `{"wall_s": {}}`} {
@@ -146,8 +149,8 @@ func TestMetricNames(t *testing.T) {
 		"steps_to_50 steps_to_90 format_reward initial_format_reward completion_length completion_length_right completion_length_wrong " +
 		"initial_completion_length train_reward train_answer_reward entropy grad_norm clip_fraction updates_per_step wall_s"
 	var got []string
-	for _, m := range metrics {
-		got = append(got, m.name)
+	for _, m := range analysis.Metrics {
+		got = append(got, m.Name)
 	}
 	if s := strings.Join(got, " "); s != want {
 		t.Errorf("got\n%s\nwant\n%s", s, want)
@@ -196,16 +199,16 @@ func TestResultsCSVReadsBack(t *testing.T) {
 					t.Errorf("row %d is %v", i, rows[i+1][:6])
 				}
 				for _, m := range writtenMetrics() {
-					want := r.of(m)
-					back := Figure{
-						N: int(number(i, m.name+"_n")), Mean: number(i, m.name+"_mean"), SD: number(i, m.name+"_sd"),
-						Lo: number(i, m.name+"_lo"), Hi: number(i, m.name+"_hi"),
+					want := r.Of(m)
+					back := analysis.Summary{
+						N: int(number(i, m.Name+"_n")), Mean: number(i, m.Name+"_mean"), SD: number(i, m.Name+"_sd"),
+						Lo: number(i, m.Name+"_lo"), Hi: number(i, m.Name+"_hi"),
 					}
 					for _, s := range a.Sweep.Manifest.Seeds {
-						back.Values = append(back.Values, number(i, fmt.Sprintf("%s_seed%d", m.name, s)))
+						back.Values = append(back.Values, number(i, fmt.Sprintf("%s_seed%d", m.Name, s)))
 					}
 					if !sameBits(want, back) {
-						t.Errorf("arm %d, %s: %+v, was %+v", i, m.name, back, want)
+						t.Errorf("arm %d, %s: %+v, was %+v", i, m.Name, back, want)
 					}
 				}
 				for k, s := range a.Sweep.Manifest.Seeds {
@@ -279,7 +282,7 @@ func TestResultsMarkdownHasTheSameNumbers(t *testing.T) {
 				t.Fatalf("%d rows for %d arms", len(rows), len(a.Arms))
 			}
 			for head, figure := range figures {
-				some := slices.ContainsFunc(a.Arms, func(r ArmRow) bool { return r.of(metricOf(figure)).N > 0 })
+				some := slices.ContainsFunc(a.Arms, func(r analysis.ArmResult) bool { return r.Of(analysis.MetricOf(figure)).N > 0 })
 				if slices.Contains(rows[0], head) != some {
 					t.Errorf("column %s is there: %v, has a figure: %v", head, !some, some)
 				}
@@ -293,12 +296,12 @@ func TestResultsMarkdownHasTheSameNumbers(t *testing.T) {
 					if head == "arm" || head == "status" || head == "seeds" {
 						continue
 					}
-					spec := metricOf(figures[head])
-					f := a.Arms[i].of(spec)
+					spec := analysis.MetricOf(figures[head])
+					f := a.Arms[i].Of(spec)
 					var want []float64
 					switch got := numberText.FindAllString(cell, -1); {
 					case f.N == 0:
-						if cell != absent {
+						if cell != analysis.Absent {
 							t.Errorf("%s of arm %d: %q of nothing", head, i, cell)
 						}
 						continue
@@ -339,13 +342,13 @@ func TestResultsMarkdownHasTheSameNumbers(t *testing.T) {
 
 // The comparisons in results.md are those of the analysis.
 func TestResultsMarkdownComparisons(t *testing.T) {
-	a, dir := written(t, gridSweep(4))
+	a, dir := written(t, reporttest.GridSweep(4))
 	data, err := os.ReadFile(filepath.Join(dir, sweepdir.ResultsMD))
 	if err != nil {
 		t.Fatal(err)
 	}
 	rows := markdownRows(t, string(data), "## Differences in the final validation reward")
-	var want []Comparison
+	var want []analysis.Comparison
 	for _, c := range a.Comparisons {
 		if c.Metric == "final" {
 			want = append(want, c)
@@ -377,8 +380,8 @@ func TestResultsAreOfTheRunsAlone(t *testing.T) {
 		}
 		return out
 	}
-	first := read(clipSweep(4))
-	again := clipSweep(4)
+	first := read(reporttest.ClipSweep(4))
+	again := reporttest.ClipSweep(4)
 	again.Dir, again.Manifest.Argv = "elsewhere", []string{"grpo", "report"}
 	for i, s := range again.Runs {
 		s.Run.Result.WallS = float64(1000 + i)

@@ -11,14 +11,17 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/reporttest"
+	"grpo/pkg/analysis"
+
 	"pgregory.net/rapid"
 
 	"grpo/pkg/sweepdir"
 )
 
-func drawnStudy(t *testing.T) (sweepdir.Study, []*Analysis) {
-	rates := drawnSweep(t, 2, rateAxis("1e-4", "3e-4", "1e-3", "3e-3", "1e-2"), rateArms()...)
-	arms := drawnSweep(t, 3, nil, manyArms(2)...)
+func drawnStudy(t *testing.T) (sweepdir.Study, []*Report) {
+	rates := mustReport(t, reporttest.DrawnSweep(2, reporttest.RatesAxis("1e-4", "3e-4", "1e-3", "3e-3", "1e-2"), reporttest.RateArms()...))
+	arms := mustReport(t, reporttest.DrawnSweep(3, nil, reporttest.ManyArms(2)...))
 	return sweepdir.Study{
 		Format: sweepdir.FormatVersion, Hash: "0badcafe", Name: "assignment", Title: "Four experiments", Argv: []string{"grpo", "assignment", "--seeds", "2"},
 		Parts: []sweepdir.Part{
@@ -26,10 +29,10 @@ func drawnStudy(t *testing.T) (sweepdir.Study, []*Analysis) {
 			{Name: "base line", Question: "Does a baseline help?", Chosen: "learning rate 1e-3, the best validation reward of part lr."},
 			{Name: "stdnorm", Question: "Standard deviation?"},
 		},
-	}, []*Analysis{rates, arms, nil}
+	}, []*Report{rates, arms, nil}
 }
 
-func writeStudy(t *testing.T) (dir string, st sweepdir.Study, parts []*Analysis) {
+func writeStudy(t *testing.T) (dir string, st sweepdir.Study, parts []*Report) {
 	t.Helper()
 	dir = t.TempDir()
 	st, parts = drawnStudy(t)
@@ -99,11 +102,8 @@ func TestStudyTables(t *testing.T) {
 		if a == nil {
 			continue
 		}
-		table, err := a.csv()
-		if err != nil {
-			t.Fatal(err)
-		}
-		own, err := csv.NewReader(bytes.NewReader(table)).ReadAll()
+		table := a.resultsTable()
+		own, err := csv.NewReader(bytes.NewReader(table.CSV())).ReadAll()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +132,7 @@ func TestStudyTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Parts) != 3 || got.Parts[2].Results != nil || got.Parts[1].Chosen == "" || got.Parts[0].Results.Arms[2].of(finalMetric).Mean != parts[0].Arms[2].of(finalMetric).Mean {
+	if len(got.Parts) != 3 || got.Parts[2].Results != nil || got.Parts[1].Chosen == "" || got.Parts[0].Results.Arms[2].Of(analysis.FinalMetric).Mean != parts[0].Arms[2].Of(analysis.FinalMetric).Mean {
 		t.Errorf("read back as %+v", got)
 	}
 }
@@ -142,7 +142,7 @@ func TestStudyErrors(t *testing.T) {
 	if _, err := WriteStudy(t.TempDir(), st, parts[:2]); err == nil || !strings.Contains(err.Error(), "2 analyses for 3 parts") {
 		t.Errorf("a part too few: %v", err)
 	}
-	if _, err := WriteStudy(filepath.Join(t.TempDir(), "nowhere"), st, []*Analysis{nil, nil, nil}); err == nil || !strings.Contains(err.Error(), "write study") {
+	if _, err := WriteStudy(filepath.Join(t.TempDir(), "nowhere"), st, []*Report{nil, nil, nil}); err == nil || !strings.Contains(err.Error(), "write study") {
 		t.Errorf("a folder that is not there: %v", err)
 	}
 	if _, err := ReadStudyResults(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {

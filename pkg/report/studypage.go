@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"grpo/pkg/plots"
+
 	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -13,12 +15,12 @@ import (
 // htmlPart is a question of a study on its page.
 type htmlPart struct {
 	ID, Short, Heading, Question, Headline, Chosen, Link string
-	Sweep                                                *htmlSweep // nil while it has not begun
+	Sweep                                                *htmlSweep // nil while it has not started
 }
 
 // newStudyPage prepares the page of a study, with the main figures of each
 // part. A base configuration that several parts start from is shown once.
-func newStudyPage(dpi int, st sweepdir.Study, parts []*Analysis) (page, error) {
+func newStudyPage(dpi int, st sweepdir.Study, parts []*Report) (page, error) {
 	shared, parts := sharedCaveats(parts)
 	p := page{Title: studyTitle(st), SharedHead: sharedHead, Shared: shared}
 	p.Made.Command = commandLine(st.Argv)
@@ -33,16 +35,16 @@ func newStudyPage(dpi int, st sweepdir.Study, parts []*Analysis) (page, error) {
 		}
 		h.Heading = fmt.Sprintf("%d. %s", i+1, h.Question)
 		if a != nil {
-			figures, err := drawSweep(a, dpi, newSweepView(a).isMain)
+			figures, err := plots.DrawSweepAt(a.Analysis, dpi, func(file string) bool { return plots.NewSweepView(a.Analysis).IsMain(file) })
 			if err != nil {
 				return page{}, fmt.Errorf("part %s: %w", part.Name, err)
 			}
 			h.Sweep = newHTMLSweep(a, figures, part.Name, false)
 			h.Sweep.Question = "" // the heading says it
 			h.Short = fmt.Sprintf("%d. %s", i+1, titleOf(a.Sweep.Manifest))
-			p.Made.Parts = append(p.Made.Parts, a.madePart(h.Short))
+			p.Made.Parts = append(p.Made.Parts, htmlMadePart{h.Short, a.Sweep.Manifest.Fixed, a.settingsTable()})
 			runs = append(runs, a.allRuns()...)
-			total, ended = total+a.runs(), ended+a.finished()
+			total, ended = total+a.Runs(), ended+a.Finished()
 			if base := a.Sweep.Manifest.Base; base != "" {
 				number := fmt.Sprint(i + 1)
 				k := slices.IndexFunc(bases, func(b htmlBase) bool { return b.Text == base })
@@ -66,23 +68,4 @@ func newStudyPage(dpi int, st sweepdir.Study, parts []*Analysis) (page, error) {
 	p.Made.Programs = programs(runs)
 	p.Lead = fmt.Sprintf("%s, %s, of which %d have ended", textutil.Count(len(st.Parts), "question"), textutil.Count(total, "run"), ended)
 	return p, nil
-}
-
-// isMain says whether a figure of the sweep is about what it asks.
-func (v *sweepView) isMain(file string) bool {
-	return slices.ContainsFunc(v.figures(), func(f sweepFigure) bool { return f.file == file && f.main })
-}
-
-// mainFiles are the names of the main figures that the sweep has data for.
-func (v *sweepView) mainFiles() []string {
-	var out []string
-	for _, f := range v.figures() {
-		if !f.main {
-			continue
-		}
-		if _, ok := f.build(v); ok {
-			out = append(out, f.file)
-		}
-	}
-	return out
 }

@@ -3,7 +3,10 @@ package report
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
+
+	"grpo/pkg/analysis"
 
 	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
@@ -18,26 +21,25 @@ import (
 // The assignment counts steps from 0 (n_grpo_idx: 199); here, as everywhere, step
 // 200 is the 200th. ok is false when no validation was made after a step.
 func AssignmentLine(r *rundir.Run) (line string, ok bool, err error) {
-	a, err := readAbout(r)
+	a, err := analysis.ReadInfo(r)
 	if err != nil {
 		return "", false, err
 	}
-	e := evaluation(r, rundir.SplitVal, after)
+	e := analysis.Evaluation(r, rundir.SplitVal, analysis.AtEnd)
 	if e == nil || e.Step < 1 {
 		return "", false, nil
 	}
 	return fmt.Sprintf("learning_rate: %s Eval step: %d correct_num: %d error_num: %d",
-		rate(a.Train.LearningRate), e.Step, e.Sampled.CorrectNum, e.Sampled.ErrorNum), true, nil
+		analysis.Rate(a.Train.LearningRate), e.Step, e.Sampled.CorrectNum, e.Sampled.ErrorNum), true, nil
 }
 
-// WriteSummary writes what came of a run for a terminal: the assignment's line
+// WriteSummary writes the results of a run for a terminal: the assignment's line
 // ([AssignmentLine]), a table of every split and decoding before and after
 // training and at the best step, the majority-answer baseline, the result's
-// warnings, and the paths of the figures that the caller has drawn. A run that
-// is not finished is summed up as far as it went, and the summary says what is
-// missing.
+// warnings, and the paths of the figures that the caller has drawn. For a
+// run that is not finished it covers the steps made and says what is missing.
 func WriteSummary(w io.Writer, r *rundir.Run, figures ...string) error {
-	a, err := readAbout(r)
+	a, err := analysis.ReadInfo(r)
 	if err != nil {
 		return err
 	}
@@ -51,11 +53,11 @@ func WriteSummary(w io.Writer, r *rundir.Run, figures ...string) error {
 	}
 	b.WriteString(headline(r, a) + "\n")
 
-	rows := summaryRows(r)
-	if len(rows) == 0 {
+	table := summaryTable(r)
+	if len(table.Rows) == 0 {
 		b.WriteString("no evaluation yet\n")
 	} else {
-		b.WriteString("\n" + textTable(summaryColumns, rows))
+		b.WriteString("\n" + table.String())
 		b.WriteString("\n" + footnotes(r))
 	}
 	if s := lastMetrics(r); s != "" {
@@ -79,65 +81,52 @@ func WriteSummary(w io.Writer, r *rundir.Run, figures ...string) error {
 	return err
 }
 
-// headline is one line on what the run was and how it ended.
-func headline(r *rundir.Run, a about) string {
-	parts := []string{fmt.Sprintf("%s, %s: %s", a.Name, a.seed(), outcome(r, a))}
+// headline names the run and says how it ended, in one line.
+func headline(r *rundir.Run, a analysis.RunInfo) string {
+	parts := []string{fmt.Sprintf("%s, %s: %s", a.Name, a.SeedText(), analysis.Outcome(r, a))}
 	if res := r.Result; res != nil {
 		parts = append(parts,
-			textutil.Count(lastStep(r), "step"), textutil.Count(res.Updates, "update"), textutil.Count(res.Parameters, "parameter"))
+			textutil.Count(analysis.LastStep(r), "step"), textutil.Count(res.Updates, "update"), textutil.Count(res.Parameters, "parameter"))
 		if stats.IsFinite(res.WallS) {
-			parts = append(parts, decimals(res.WallS, 1)+" s")
+			parts = append(parts, analysis.Decimals(res.WallS, 1)+" s")
 		}
 	}
 	return strings.Join(parts, ", ")
 }
 
-var summaryColumns = []column{
-	{head: "split"},
-	{head: "decoding"},
-	{head: "when"},
-	{head: "step", right: true},
-	{head: "answer reward\n[95% interval]"},
-	{head: "correct/\nerror", right: true},
-	{head: "formatted\nright/wrong", right: true},
-	{head: "un-\nformatted", right: true},
-	{head: "length", right: true},
+var summaryColumns = []Column{
+	{Head: "split", Text: true}, {Head: "decoding", Text: true}, {Head: "when", Text: true}, {Head: "step"},
+	{Head: "answer reward\n[95% interval]", Text: true}, {Head: "correct/\nerror"}, {Head: "formatted\nright/wrong"},
+	{Head: "un-\nformatted"}, {Head: "length"},
 }
 
 // reportedSplits in the order of tables.
 var reportedSplits = []string{rundir.SplitVal, rundir.SplitUnseen, rundir.SplitTest}
 
-func summaryRows(r *rundir.Run) [][]string {
-	var rows [][]string
+// summaryTable has a row for each evaluation.
+func summaryTable(r *rundir.Run) Table {
+	t := Table{Columns: summaryColumns}
 	for _, split := range reportedSplits {
 		for _, decoding := range []string{rundir.DecodingSampled, rundir.DecodingGreedy} {
-			for _, when := range []moment{before, after, best} {
-				e := evaluation(r, split, when)
-				if e == nil || when == best && split != rundir.SplitVal {
+			for _, when := range []analysis.EvalPoint{analysis.AtStart, analysis.AtEnd, analysis.AtBest} {
+				e := analysis.Evaluation(r, split, when)
+				if e == nil || when == analysis.AtBest && split != rundir.SplitVal {
 					continue
 				}
-				c := decoded(*e, decoding)
+				c := analysis.DecodedCounts(*e, decoding)
 				if c == nil {
 					continue
 				}
-				rows = append(rows, []string{
+				t.add(
 					splitName(split), decoding, string(when), fmt.Sprint(e.Step), rewardWithInterval(*c),
 					fmt.Sprintf("%d/%d", c.CorrectNum, c.ErrorNum),
 					fmt.Sprintf("%d/%d", c.FormattedRight, c.FormattedWrong),
-					fmt.Sprint(c.Unformatted), decimals(c.Length, 1),
-				})
+					fmt.Sprint(c.Unformatted), analysis.Decimals(c.Length, 1),
+				)
 			}
 		}
 	}
-	return rows
-}
-
-// decoded picks one decoding of an evaluation, nil when it was not made.
-func decoded(e rundir.Eval, decoding string) *rundir.Counts {
-	if decoding == rundir.DecodingGreedy {
-		return e.Greedy
-	}
-	return &e.Sampled
+	return t
 }
 
 // rewardWithInterval is "0.851 [0.827, 0.871]".
@@ -146,7 +135,7 @@ func rewardWithInterval(c rundir.Counts) string {
 		return "n/a"
 	}
 	lo, hi := stats.Wilson(c.CorrectNum, c.N, stats.Level)
-	return fmt.Sprintf("%s [%s, %s]", decimals(c.AnswerReward, 3), decimals(lo, 3), decimals(hi, 3))
+	return fmt.Sprintf("%s [%s, %s]", analysis.Decimals(c.AnswerReward, 3), analysis.Decimals(lo, 3), analysis.Decimals(hi, 3))
 }
 
 // footnotes say what the table's numbers are.
@@ -154,21 +143,21 @@ func footnotes(r *rundir.Run) string {
 	var b strings.Builder
 	var sizes, majorities []string
 	for _, split := range reportedSplits {
-		e := evaluation(r, split, after)
+		e := analysis.Evaluation(r, split, analysis.AtEnd)
 		if e == nil {
-			e = evaluation(r, split, before)
+			e = analysis.Evaluation(r, split, analysis.AtStart)
 		}
 		if e == nil {
 			continue
 		}
 		sizes = append(sizes, fmt.Sprintf("%s %d", splitName(split), e.Sampled.N))
 		majorities = append(majorities, fmt.Sprintf("%s %s (always %q)",
-			splitName(split), decimals(e.MajorityBaseline, 3), e.MajorityAnswer))
+			splitName(split), analysis.Decimals(e.MajorityBaseline, 3), e.MajorityAnswer))
 	}
 	fmt.Fprintf(&b, "majority-answer baseline: %s\n", strings.Join(majorities, ", "))
 	fmt.Fprintf(&b, "interval: Wilson, over the problems of a split (%s), not over seeds\n", strings.Join(sizes, ", "))
-	if evaluation(r, rundir.SplitVal, best) != nil {
-		b.WriteString("best: chosen by the sampled reward on these same validation problems, so it flatters\n")
+	if analysis.Evaluation(r, rundir.SplitVal, analysis.AtBest) != nil {
+		b.WriteString("best: chosen by the sampled reward on these same validation problems, so it is biased upward\n")
 	}
 	return b.String()
 }
@@ -184,10 +173,34 @@ func lastMetrics(r *rundir.Run) string {
 		clip = "n/a (the loss has no clip)"
 	}
 	if m.ClipFraction != nil {
-		clip = significant(*m.ClipFraction, 3)
+		clip = analysis.Significant(*m.ClipFraction, 3)
 	}
 	return fmt.Sprintf("training, step %d: answer reward %s, length %s, share of zero-variance groups %s,\n"+
 		"  entropy (nats) %s, gradient norm %s, clip fraction %s",
-		m.Step, significant(m.AnswerReward, 3), significant(m.Length, 3), significant(m.FracRewardZeroStd, 2),
-		significant(m.Entropy, 3), significant(m.GradNorm, 3), clip)
+		m.Step, analysis.Significant(m.AnswerReward, 3), analysis.Significant(m.Length, 3), analysis.Significant(m.FracRewardZeroStd, 2),
+		analysis.Significant(m.Entropy, 3), analysis.Significant(m.GradNorm, 3), clip)
+}
+
+// gaps lists what a folder lacks, a line each: files that are missing and
+// partial lines.
+func gaps(r *rundir.Run) []string {
+	var out []string
+	if len(r.Missing) > 0 {
+		out = append(out, "missing: "+strings.Join(r.Missing, ", "))
+	}
+	for _, t := range r.Partial {
+		out = append(out, fmt.Sprintf("partial: line %d of %s, left out", t.Line, filepath.Base(t.Path)))
+	}
+	return out
+}
+
+// splitName is a split in the words of tables and figures.
+func splitName(split string) string {
+	switch split {
+	case rundir.SplitVal:
+		return "validation"
+	case rundir.SplitUnseen:
+		return "unseen facts"
+	}
+	return split
 }

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/reporttest"
+	"grpo/pkg/plots"
+
 	"grpo/pkg/rundir"
 )
 
@@ -44,12 +47,12 @@ func TestSummaryAgainstGolden(t *testing.T) {
 		name string
 		run  func(*testing.T) *rundir.Run
 	}{
-		{"done", func(t *testing.T) *rundir.Run { return synthRun(t, 1, 200) }},
-		{"half", halfRun},
-		{"diverged", divergedRun},
-		{"off-policy", offPolicyRun},
-		{"fresh", freshRun},
-		{"bare", bareRun},
+		{"done", func(t *testing.T) *rundir.Run { return reporttest.SynthRun(t, 1, 200) }},
+		{"half", reporttest.HalfRun},
+		{"diverged", reporttest.DivergedRun},
+		{"off-policy", reporttest.OffPolicyRun},
+		{"fresh", reporttest.FreshRun},
+		{"bare", reporttest.BareRun},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -57,23 +60,24 @@ func TestSummaryAgainstGolden(t *testing.T) {
 			if err := WriteSummary(&buf, tt.run(t), "results/train-1/validation_reward.png"); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, "summary-"+tt.name+".txt", buf.Bytes())
+			reporttest.Golden(t, "summary-"+tt.name+".txt", buf.Bytes())
 		})
 	}
 }
 
 func TestMarkdownAgainstGolden(t *testing.T) {
 	tests := []struct {
-		name string
-		runs func(*testing.T) []*rundir.Run
+		name  string
+		runs  func(*testing.T) []*rundir.Run
+		notes []string
 	}{
-		{"one", func(t *testing.T) []*rundir.Run { return []*rundir.Run{synthRun(t, 1, 200)} }},
+		{"one", func(t *testing.T) []*rundir.Run { return []*rundir.Run{reporttest.SynthRun(t, 1, 200)} }, []string{"1024 problems", `"8"`, "Wilson"}},
 		{"seeds", func(t *testing.T) []*rundir.Run {
-			return []*rundir.Run{synthRun(t, 1, 200), synthRun(t, 2, 200), synthRun(t, 3, 200), synthRun(t, 4, 200)}
-		}},
+			return []*rundir.Run{reporttest.SynthRun(t, 1, 200), reporttest.SynthRun(t, 2, 200), reporttest.SynthRun(t, 3, 200), reporttest.SynthRun(t, 4, 200)}
+		}, []string{"n = 4 finished runs", "standard deviation"}},
 		{"mixed", func(t *testing.T) []*rundir.Run {
-			return []*rundir.Run{synthRun(t, 1, 200), offPolicyRun(t), divergedRun(t), freshRun(t), bareRun(t)}
-		}},
+			return []*rundir.Run{reporttest.SynthRun(t, 1, 200), reporttest.OffPolicyRun(t), reporttest.DivergedRun(t), reporttest.FreshRun(t), reporttest.BareRun(t)}
+		}, []string{"n = 3 finished runs"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -81,17 +85,23 @@ func TestMarkdownAgainstGolden(t *testing.T) {
 			if err := WriteMarkdown(&buf, tt.runs(t)); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, "markdown-"+tt.name+".md", buf.Bytes())
+			table, notes, _ := strings.Cut(buf.String(), "\n\n")
+			reporttest.Golden(t, "markdown-"+tt.name+".md", []byte(table+"\n"))
+			for _, fact := range tt.notes {
+				if !strings.Contains(notes, fact) {
+					t.Errorf("no %q in the notes: %s", fact, notes)
+				}
+			}
 		})
 	}
 }
 
 // A table's rows all have as many cells as its heading, whatever a run says.
 func TestMarkdownKeepsItsShape(t *testing.T) {
-	r := divergedRun(t)
+	r := reporttest.DivergedRun(t)
 	r.Result.DivergedReason = "a | b\n<script>`x`"
 	var buf bytes.Buffer
-	if err := WriteMarkdown(&buf, []*rundir.Run{r, synthRun(t, 1, 200)}); err != nil {
+	if err := WriteMarkdown(&buf, []*rundir.Run{r, reporttest.SynthRun(t, 1, 200)}); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(buf.String(), "\n")
@@ -107,9 +117,10 @@ func TestMarkdownKeepsItsShape(t *testing.T) {
 }
 
 func TestTextTable(t *testing.T) {
-	got := textTable(
-		[]column{{head: "name"}, {head: "two\nlines", right: true}, {head: "x"}},
-		[][]string{{"größer", "1", ""}, {"a", "1000000", "end"}})
+	table := Table{Columns: []Column{{Head: "name", Text: true}, {Head: "two\nlines"}, {Head: "x", Text: true}}}
+	table.add("größer", "1", "")
+	table.add("a", "1000000", "end")
+	got := table.String()
 	want := "" +
 		"            two\n" +
 		"name      lines  x\n" +
@@ -121,13 +132,13 @@ func TestTextTable(t *testing.T) {
 }
 
 func TestABrokenConfigurationIsNotGuessed(t *testing.T) {
-	r := synthRun(t, 1, 37)
+	r := reporttest.SynthRun(t, 1, 37)
 	r.Config = []byte("train: [")
 	for name, f := range map[string]func() error{
 		"summary":  func() error { return WriteSummary(&bytes.Buffer{}, r) },
 		"markdown": func() error { return WriteMarkdown(&bytes.Buffer{}, []*rundir.Run{r}) },
-		"plot":     func() error { return ValidationPlot(&bytes.Buffer{}, []*rundir.Run{r}, PlotOptions{}) },
-		"panels":   func() error { return TrainingPanels(&bytes.Buffer{}, []*rundir.Run{r}, PlotOptions{}) },
+		"plot":     func() error { return plots.ValidationPlot(&bytes.Buffer{}, []*rundir.Run{r}, plots.PlotOptions{}) },
+		"panels":   func() error { return plots.TrainingPanels(&bytes.Buffer{}, []*rundir.Run{r}, plots.PlotOptions{}) },
 	} {
 		if err := f(); err == nil || !strings.Contains(err.Error(), rundir.ConfigFile) {
 			t.Errorf("%s: error %v", name, err)
@@ -146,11 +157,11 @@ var errPipe = errors.New("broken pipe")
 func (failingWriter) Write([]byte) (int, error) { return 0, errPipe }
 
 func TestWriteErrorsAreTold(t *testing.T) {
-	runs := []*rundir.Run{synthRun(t, 1, 10)}
+	runs := []*rundir.Run{reporttest.SynthRun(t, 1, 10)}
 	for name, err := range map[string]error{
 		"summary":  WriteSummary(failingWriter{}, runs[0]),
 		"markdown": WriteMarkdown(failingWriter{}, runs),
-		"plot":     ValidationPlot(failingWriter{}, runs, PlotOptions{}),
+		"plot":     plots.ValidationPlot(failingWriter{}, runs, plots.PlotOptions{}),
 	} {
 		if !errors.Is(err, errPipe) {
 			t.Errorf("%s: %v", name, err)

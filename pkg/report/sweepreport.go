@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"grpo/pkg/analysis"
+	"grpo/pkg/plots"
+
 	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
 )
@@ -21,20 +24,21 @@ type SweepOptions struct {
 // ([WriteResults]), its figures ([DrawSweep]) and report.html ([WriteHTML]). It
 // returns the analysis and the paths written. It reads and writes files only:
 // called again on the same runs it writes the same bytes.
-func WriteSweep(dir string, sw *sweepdir.Sweep, opt SweepOptions) (*Analysis, []string, error) {
-	a, err := Analyse(sw)
+func WriteSweep(dir string, sw *sweepdir.Sweep, opt SweepOptions) (*Report, []string, error) {
+	analysed, err := analysis.Analyse(sw)
 	if err != nil {
 		return nil, nil, err
 	}
+	a := New(analysed)
 	paths, err := WriteResults(dir, a)
 	if err != nil || opt.TablesOnly {
 		return a, paths, err
 	}
-	figures, err := DrawSweep(a)
+	figures, err := plots.DrawSweep(a.Analysis)
 	if err != nil {
 		return a, paths, err
 	}
-	written, err := WriteDrawings(dir, figures)
+	written, err := plots.WriteDrawings(dir, figures)
 	paths = append(paths, written...)
 	if err != nil {
 		return a, paths, err
@@ -48,7 +52,7 @@ func WriteSweep(dir string, sw *sweepdir.Sweep, opt SweepOptions) (*Analysis, []
 
 // WriteVerdict writes the question, the verdict and what is missing as plain
 // text.
-func WriteVerdict(w io.Writer, a *Analysis) error {
+func WriteVerdict(w io.Writer, a *Report) error {
 	var b strings.Builder
 	v := a.Verdict
 	if v.Question != "" {
@@ -74,16 +78,12 @@ func WriteVerdict(w io.Writer, a *Analysis) error {
 	return err
 }
 
-// WriteSweepSummary writes what came of a sweep for a terminal: a table with an
-// arm a row, the levels to read it by, and the verdict.
-func WriteSweepSummary(w io.Writer, a *Analysis) error {
-	kept, rows := fill(terminalColumns, a.Arms)
-	columns := make([]column, len(kept))
-	for i, c := range kept {
-		columns[i] = column{head: c.head, right: !c.text}
-	}
+// WriteSweepSummary writes the results of a sweep for a terminal: a table with a
+// row per arm, the base level and the majority baseline, and the verdict.
+func WriteSweepSummary(w io.Writer, a *Report) error {
+	table := armTable(terminalColumns, a.Arms)
 	var b strings.Builder
-	b.WriteString(textTable(columns, rows))
+	b.WriteString(table.String())
 	if levels := a.levelsText("base level"); len(levels) > 0 {
 		separator := ", "
 		if !stats.IsFinite(a.Base) || !stats.IsFinite(a.Majority) {
@@ -99,10 +99,10 @@ func WriteSweepSummary(w io.Writer, a *Analysis) error {
 }
 
 // seedCounts is the number of finished seeds of an arm: "n = 4", or "n = 2 to 4".
-func (a *Analysis) seedCounts() string {
+func (a *Report) seedCounts() string {
 	least, most := math.MaxInt, 0
 	for _, r := range a.Arms {
-		least, most = min(least, r.of(finalMetric).N), max(most, r.of(finalMetric).N)
+		least, most = min(least, r.Of(analysis.FinalMetric).N), max(most, r.Of(analysis.FinalMetric).N)
 	}
 	if least >= most {
 		return fmt.Sprintf("n = %d", most)
@@ -110,11 +110,11 @@ func (a *Analysis) seedCounts() string {
 	return fmt.Sprintf("n = %d to %d", least, most)
 }
 
-// WriteStudySummary writes what came of a study for a terminal: for each part
-// its question in the study's terms and its summary. parts are the analyses in
-// the order of the study's parts, nil for one that has not begun.
-func WriteStudySummary(w io.Writer, st sweepdir.Study, parts []*Analysis) error {
-	st = printableStudy(st)
+// WriteStudySummary writes the results of a study for a terminal: for each part
+// its question and its summary. parts are the reports in the order of the study's
+// parts, nil for one that has not started.
+func WriteStudySummary(w io.Writer, st sweepdir.Study, parts []*Report) error {
+	st = analysis.PrintableStudy(st)
 	shared, parts := sharedCaveats(parts)
 	for i, part := range st.Parts {
 		head := fmt.Sprintf("%d. %s", i+1, part.Question)
@@ -131,13 +131,13 @@ func WriteStudySummary(w io.Writer, st sweepdir.Study, parts []*Analysis) error 
 			return err
 		}
 		if i >= len(parts) || parts[i] == nil {
-			if _, err := io.WriteString(w, "not begun\n"); err != nil {
+			if _, err := io.WriteString(w, "not started\n"); err != nil {
 				return err
 			}
 			continue
 		}
 		inner := *parts[i]
-		inner.Verdict.Question = "" // the head has asked
+		inner.Verdict.Question = "" // the heading has it
 		if err := WriteSweepSummary(w, &inner); err != nil {
 			return err
 		}

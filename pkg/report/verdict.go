@@ -2,8 +2,9 @@ package report
 
 import (
 	"fmt"
-	"slices"
 	"strings"
+
+	"grpo/pkg/analysis"
 
 	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
@@ -18,14 +19,14 @@ import (
 // of an arm.
 
 // verdict says what the data carries.
-func (a *Analysis) verdict() Verdict {
+func (a *Report) verdict() Verdict {
 	v := Verdict{Question: a.Sweep.Manifest.Question, Lines: []string{}, Caveats: []string{}, Missing: a.missing()}
 	v.Headline = a.headline()
-	if a.finished() == 0 {
+	if a.Finished() == 0 {
 		v.Caveats = a.setting()
 		return v
 	}
-	if a.rateAxis() != nil {
+	if a.RateAxis() != nil {
 		v.Lines = append(v.Lines, a.rateLines()...)
 	} else {
 		v.Lines = append(v.Lines, a.tunedLines()...)
@@ -39,25 +40,14 @@ func (a *Analysis) verdict() Verdict {
 	return v
 }
 
-// finished counts the runs that have their result.
-func (a *Analysis) finished() int {
-	n := 0
-	for _, r := range a.Arms {
-		n += r.Done + r.Diverged
-	}
-	return n
-}
-
-func (a *Analysis) runs() int { return len(a.Arms) * len(a.Sweep.Manifest.Seeds) }
-
 // headline is one sentence on the final reward.
-func (a *Analysis) headline() string {
-	done, runs := a.finished(), a.runs()
+func (a *Report) headline() string {
+	done, runs := a.Finished(), a.Runs()
 	if done == 0 {
 		return fmt.Sprintf("Nothing can be said yet: none of %s has its result.", textutil.Count(runs, "run"))
 	}
 	s := a.answer()
-	if a.armsDiffer(evalSettings) != nil {
+	if a.ArmsDiffer(analysis.EvalSettingsOf) != nil {
 		s = "The arms were evaluated with different settings and are not comparable. As measured: " + s
 	}
 	if done < runs {
@@ -66,48 +56,48 @@ func (a *Analysis) headline() string {
 	return strings.TrimSuffix(s, ".") + "."
 }
 
-func (a *Analysis) answer() string {
-	var finals []Comparison
+func (a *Report) answer() string {
+	var finals []analysis.Comparison
 	for _, c := range a.Comparisons {
 		switch {
-		case c.Kind == KindInteraction:
-			return c.Text
+		case c.Kind == analysis.KindInteraction:
+			return a.text(&c)
 		case c.Metric == "final":
 			finals = append(finals, c)
 		}
 	}
 	switch {
-	case a.rateAxis() != nil:
+	case a.RateAxis() != nil:
 		return a.rateAnswer()
 	case len(a.Arms) == 1:
 		r := a.Arms[0]
-		return fmt.Sprintf("%s ends at %s, %s; there is nothing to compare it with", r.Name(), reward(r.of(finalMetric)), textutil.Count(r.of(finalMetric).N, "seed"))
+		return fmt.Sprintf("%s ends at %s, %s; there is nothing to compare it with", r.Name(), analysis.Reward(r.Of(analysis.FinalMetric)), textutil.Count(r.Of(analysis.FinalMetric).N, "seed"))
 	case len(finals) == 1:
-		return finals[0].Text
+		return a.text(&finals[0])
 	}
 	return a.manyAnswer(finals)
 }
 
 // manyAnswer sums up the comparisons with one arm. A signed difference is that of
 // the comparison, first arm minus second.
-func (a *Analysis) manyAnswer(finals []Comparison) string {
+func (a *Report) manyAnswer(finals []analysis.Comparison) string {
 	if a.Best < 0 && a.Sweep.Manifest.Reference == "" {
 		return "every arm diverged in at least one seed, so none is proposed"
 	}
 	if len(finals) == 0 {
 		return "no two arms can be compared yet"
 	}
-	anchor := sharedArm(finals)
+	anchor := analysis.SharedArm(finals)
 	var beats, below, beaten, open, same, unknown []string
 	for _, c := range finals {
-		name, first := a.compared(c.b), true
-		if c.b == anchor {
-			name, first = a.compared(c.a), false
+		name, first := a.compared(c.ArmB), true
+		if c.ArmB == anchor {
+			name, first = a.compared(c.ArmA), false
 		}
-		n := numbersOf(finalMetric, 0)
-		difference := n.difference(c.Mean, c.Lo, c.Hi)
+		n := analysis.FormatOf(analysis.FinalMetric, 0)
+		difference := n.Difference(c.Mean, c.Lo, c.Hi)
 		switch {
-		case a.identical(pair{c.a, c.b}):
+		case a.Identical(analysis.Pair{A: c.ArmA, B: c.ArmB}):
 			same = append(same, name)
 		case c.N < 2:
 			unknown = append(unknown, name)
@@ -128,74 +118,57 @@ func (a *Analysis) manyAnswer(finals []Comparison) string {
 	if anchor == a.Best && a.BestBadge != "" {
 		verb = "has the highest mean,"
 	}
-	s := fmt.Sprintf("%s %s %s, %s", a.compared(anchor), verb, reward(r.of(finalMetric)), textutil.Count(r.of(finalMetric).N, "seed"))
+	s := fmt.Sprintf("%s %s %s, %s", a.compared(anchor), verb, analysis.Reward(r.Of(analysis.FinalMetric)), textutil.Count(r.Of(analysis.FinalMetric).N, "seed"))
 	if len(beats) > 0 {
-		s += "; it beats " + listed(beats)
+		s += "; it beats " + analysis.Listed(beats)
 	}
 	if len(below) > 0 {
-		s += "; " + listed(below) + map[bool]string{true: " ends below it", false: " end below it"}[len(below) == 1]
+		s += "; " + analysis.Listed(below) + map[bool]string{true: " ends below it", false: " end below it"}[len(below) == 1]
 	}
 	for _, part := range []struct {
 		what string
 		of   []string
 	}{{"is beaten by", beaten}, {"is not separable from", open}, {"is the same experiment, to the bit, as", same}, {"can't be compared yet with", unknown}} {
 		if len(part.of) > 0 {
-			s += "; it " + part.what + " " + listed(part.of)
+			s += "; it " + part.what + " " + analysis.Listed(part.of)
 		}
 	}
 	return s
 }
 
-// listed joins words: "a", "a and b", "a, b and c".
-func listed(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
-}
-
 // divergedLines tell which arms diverged, before anything is made of their
 // rewards. Controls have their own lines.
-func (a *Analysis) divergedLines() []string {
+func (a *Report) divergedLines() []string {
 	var out []string
 	for _, r := range a.Arms {
 		if r.Diverged == 0 || r.Arm.Control || a.Sweep.Manifest.BestOver != "" { // the lines of tuned arms say it
 			continue
 		}
 		out = append(out, fmt.Sprintf("%s diverged in %s; the last evaluation counts as its final reward: %s.",
-			r.Name(), a.divergence(r), reward(r.of(finalMetric))))
+			r.Name(), a.Divergence(r), analysis.Reward(r.Of(analysis.FinalMetric))))
 	}
 	return out
 }
 
-// divergence is "3 of 4 seeds (steps 20 to 40)".
-func (a *Analysis) divergence(r ArmRow) string {
-	s := fmt.Sprintf("%d of %s", r.Diverged, textutil.Count(len(r.Runs), "seed"))
-	if at := stepRange(r.DivergedAt); at != "" {
-		s += " (" + at + ")"
-	}
-	return s
-}
-
 // finalLines are the comparisons of the final reward, except where the
 // headline is the only one, and a note where the measure has no room left.
-func (a *Analysis) finalLines() []string {
+func (a *Report) finalLines() []string {
 	var out []string
-	var all []Comparison
+	var all []analysis.Comparison
 	for _, c := range a.Comparisons {
 		if c.Metric == "final" {
 			all = append(all, c)
 		}
 	}
 	for _, c := range all {
-		if len(all) > 1 && c.Kind == KindPair {
-			out = append(out, c.Text+".")
+		if len(all) > 1 && c.Kind == analysis.KindPair {
+			out = append(out, a.text(&c)+".")
 		}
 	}
 	ceiling, floor := true, true
 	for _, r := range a.Arms {
-		ceiling = ceiling && r.of(finalMetric).N > 0 && r.of(finalMetric).Mean >= 0.98
-		floor = floor && r.of(finalMetric).N > 0 && r.of(finalMetric).Mean <= 0.02
+		ceiling = ceiling && r.Of(analysis.FinalMetric).N > 0 && r.Of(analysis.FinalMetric).Mean >= 0.98
+		floor = floor && r.Of(analysis.FinalMetric).N > 0 && r.Of(analysis.FinalMetric).Mean <= 0.02
 	}
 	switch {
 	case len(a.Arms) > 1 && ceiling:
@@ -208,17 +181,17 @@ func (a *Analysis) finalLines() []string {
 
 // trendLines have a line for each other figure in which arms differ clearly.
 // What a sign has told already is left out.
-func (a *Analysis) trendLines(told map[told]bool) []string {
+func (a *Report) trendLines(told map[told]bool) []string {
 	var out []string
-	for _, spec := range metrics {
-		var clear []Comparison
+	for _, spec := range analysis.Metrics {
+		var clear []analysis.Comparison
 		for _, c := range a.Comparisons {
-			if c.Kind == KindPair && c.Metric == spec.name && c.Metric != "final" && c.Separable && !told[toldOf(&c)] && !a.beside(&c) {
+			if c.Kind == analysis.KindPair && c.Metric == spec.Name && c.Metric != "final" && c.Separable && !told[toldOf(&c)] && !a.beside(&c) {
 				clear = append(clear, c)
 			}
 		}
 		if len(clear) > 0 {
-			out = append(out, a.metricLabel(spec.name)+": "+a.trendText(clear)+".")
+			out = append(out, a.metricLabel(spec.Name)+": "+a.trendText(clear)+".")
 		}
 	}
 	return out
@@ -226,49 +199,39 @@ func (a *Analysis) trendLines(told map[told]bool) []string {
 
 // trendText joins the clear differences of one metric. An arm that all of them
 // share is named once: first where it is the first of each pair, else last.
-func (a *Analysis) trendText(clear []Comparison) string {
-	anchor := sharedArm(clear)
+func (a *Report) trendText(clear []analysis.Comparison) string {
+	anchor := analysis.SharedArm(clear)
 	var parts []string
 	for _, c := range clear {
 		if len(clear) == 1 || anchor < 0 {
 			parts = append(parts, a.metricText(&c))
 			continue
 		}
-		n, other := a.metricNumbers(&c), c.a
+		n, other := a.metricNumbers(&c), c.ArmA
 		if other == anchor {
-			other = c.b
+			other = c.ArmB
 		}
-		parts = append(parts, fmt.Sprintf("%s %s (difference %s)", a.compared(other), n.value(a.metricMean(&c, other)), n.difference(c.Mean, c.Lo, c.Hi)))
+		parts = append(parts, fmt.Sprintf("%s %s (difference %s)", a.compared(other), n.Value(a.metricMean(&c, other)), n.Difference(c.Mean, c.Lo, c.Hi)))
 	}
 	if len(clear) == 1 || anchor < 0 {
 		return strings.Join(parts, "; ")
 	}
-	shared := a.compared(anchor) + " " + a.metricNumbers(&clear[0]).value(a.metricMean(&clear[0], anchor))
-	if clear[0].a == anchor {
+	shared := a.compared(anchor) + " " + a.metricNumbers(&clear[0]).Value(a.metricMean(&clear[0], anchor))
+	if clear[0].ArmA == anchor {
 		return shared + " against " + strings.Join(parts, "; ")
 	}
 	return strings.Join(parts, "; ") + " against " + shared
 }
 
-// sharedArm is an arm that stands in all comparisons; -1 where there is none.
-func sharedArm(all []Comparison) int {
-	for _, arm := range []int{all[0].b, all[0].a} {
-		if !slices.ContainsFunc(all, func(c Comparison) bool { return c.a != arm && c.b != arm }) {
-			return arm
-		}
-	}
-	return -1
-}
-
 // beside says that a comparison is beside the point: how fast an arm got to the
 // best of its own, when it then fell apart.
-func (a *Analysis) beside(c *Comparison) bool {
-	return c.Metric == "steps_to_90" && (fellApart(&a.Arms[c.a]) || fellApart(&a.Arms[c.b]))
+func (a *Report) beside(c *analysis.Comparison) bool {
+	return c.Metric == "steps_to_90" && (fellApart(&a.Arms[c.ArmA]) || fellApart(&a.Arms[c.ArmB]))
 }
 
 // missing lists what a half-finished sweep lacks: at most mostMissing runs by
 // name.
-func (a *Analysis) missing() []string {
+func (a *Report) missing() []string {
 	const mostMissing = 12
 	out := []string{}
 	left := 0
@@ -289,7 +252,7 @@ func (a *Analysis) missing() []string {
 	}
 	if left > 0 {
 		out = append([]string{fmt.Sprintf("%d of %s %s no result; comparisons use the seeds that both arms have.",
-			left, textutil.Count(a.runs(), "run"), map[bool]string{true: "has", false: "have"}[left == 1])}, out...)
+			left, textutil.Count(a.Runs(), "run"), map[bool]string{true: "has", false: "have"}[left == 1])}, out...)
 	}
 	return out
 }
@@ -304,7 +267,7 @@ func stateWords(s sweepdir.RunState) string {
 		words = s.Error
 	}
 	if s.Run != nil && s.State != rundir.StateFailed {
-		if step := lastStep(s.Run); step > 0 {
+		if step := analysis.LastStep(s.Run); step > 0 {
 			words += fmt.Sprintf(" after step %d", step)
 		}
 	}
@@ -312,12 +275,4 @@ func stateWords(s sweepdir.RunState) string {
 		words += ": " + strings.TrimSuffix(s.Error, ".")
 	}
 	return words
-}
-
-// control says whether an arm is marked as one.
-func (a *Analysis) control(arm int) bool { return arm >= 0 && a.Arms[arm].Arm.Control }
-
-// sameProblems says whether all arms were validated on as many problems.
-func (a *Analysis) sameProblems() bool {
-	return !slices.ContainsFunc(a.Arms, func(r ArmRow) bool { return r.Problems != a.Arms[0].Problems })
 }

@@ -4,21 +4,24 @@ import (
 	"fmt"
 	"testing"
 
+	"grpo/internal/reporttest"
+	"grpo/pkg/analysis"
+
 	"grpo/internal/statstest"
 	"grpo/pkg/sweepdir"
 )
 
 // aaArms are arms that differ by chance only.
-func aaArms(count, index, purpose int) []fakeArm {
+func aaArms(count, index, purpose int) []reporttest.FakeArm {
 	r := statstest.Rand(purpose, index)
-	arms := make([]fakeArm, count)
+	arms := make([]reporttest.FakeArm, count)
 	for i := range arms {
-		arms[i] = fakeArm{name: fmt.Sprintf("arm %d", i+1), run: func(uint64) fakeRun {
-			return fakeRun{
-				initial: fakeBase, final: statstest.Share(r, 0.9, 0.04), greedy: statstest.Share(r, 0.97, 0.01),
-				format: statstest.Share(r, 0.99, 0.003), length: 24.6 + 0.3*r.NormFloat64(),
-				entropy: 0.04 + 0.004*r.NormFloat64(), gradNorm: 0.14 + 0.01*r.NormFloat64(), rate: 1e-3,
-				evalEvery: 50, metrics: 10,
+		arms[i] = reporttest.FakeArm{Name: fmt.Sprintf("arm %d", i+1), Run: func(uint64) reporttest.FakeRun {
+			return reporttest.FakeRun{
+				Initial: reporttest.FakeBase, Final: statstest.Share(r, 0.9, 0.04), Greedy: statstest.Share(r, 0.97, 0.01),
+				Format: statstest.Share(r, 0.99, 0.003), Length: 24.6 + 0.3*r.NormFloat64(),
+				Entropy: 0.04 + 0.004*r.NormFloat64(), GradNorm: 0.14 + 0.01*r.NormFloat64(), Rate: 1e-3,
+				EvalEvery: 50, Metrics: 10,
 			}
 		}}
 	}
@@ -48,25 +51,25 @@ func TestAAOfVerdicts(t *testing.T) {
 		{"5 arms against the best, 4 seeds", 5, 4, nil},
 		{"5 arms against the best, 8 seeds", 5, 8, nil},
 		{"grid of 2 x 2, 4 seeds", 4, 4, grid},
-		{"2 arms, each at the best of 4 rates, 4 seeds", 8, 4, func(sw *sweepdir.Sweep) { tune(sw, "0.0001", "0.0003", "0.001", "0.01") }},
+		{"2 arms, each at the best of 4 rates, 4 seeds", 8, 4, func(sw *sweepdir.Sweep) { reporttest.Tune(sw, "0.0001", "0.0003", "0.001", "0.01") }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			simulations := *statstest.Simulations / 8
 			var finals, others, interactions, first int
 			for i := range simulations {
-				sw := fakeSweep(tt.seeds, aaArms(tt.arms, i, 50+k)...)
+				sw := reporttest.FakeSweep(tt.seeds, aaArms(tt.arms, i, 50+k)...)
 				if tt.shape != nil {
 					tt.shape(sw)
 				}
-				a, err := Analyse(sw)
+				a, err := analysis.Analyse(sw)
 				if err != nil {
 					t.Fatal(err)
 				}
 				var final, other, interaction bool
 				for _, c := range a.Comparisons {
 					switch {
-					case c.Kind == KindInteraction:
+					case c.Kind == analysis.KindInteraction:
 						interaction = interaction || c.Separable
 					case c.Metric == "final":
 						final = final || c.Separable

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"grpo/pkg/analysis"
+
 	"grpo/pkg/stats"
 )
 
@@ -20,16 +22,16 @@ const (
 // bimodal splits an arm's seeds into those that learned and those that did not, by
 // their places, and says whether a gap lies between them. The mean of such an arm
 // stands where no seed is, and an interval by Student's t presumes seeds of one kind.
-func bimodal(r *ArmRow) (learned, stayed []int, ok bool) {
+func bimodal(r *analysis.ArmResult) (learned, stayed []int, ok bool) {
 	if r.Problems == 0 {
 		return nil, nil, false
 	}
 	low, high := math.Inf(1), math.Inf(-1) // of those that learned, and of those that did not
-	for i, rise := range stats.Differences(r.of(finalMetric).Values, r.of(initialMetric).Values) {
+	for i, rise := range stats.Differences(r.Of(analysis.FinalMetric).Values, r.Of(analysis.InitialMetric).Values) {
 		if math.IsNaN(rise) {
 			continue
 		}
-		p, q := r.of(initialMetric).Values[i], r.of(finalMetric).Values[i]
+		p, q := r.Of(analysis.InitialMetric).Values[i], r.Of(analysis.FinalMetric).Values[i]
 		if rise > learnedBy*math.Sqrt((p*(1-p)+q*(1-q))/float64(r.Problems)) {
 			learned, low = append(learned, i), min(low, q)
 		} else {
@@ -40,7 +42,7 @@ func bimodal(r *ArmRow) (learned, stayed []int, ok bool) {
 }
 
 // bimodalLines name the arms that are bimodal across seeds, with what became of their seeds.
-func (a *Analysis) bimodalLines() []string {
+func (a *Report) bimodalLines() []string {
 	var out []string
 	for i := range a.Arms {
 		r := &a.Arms[i]
@@ -51,9 +53,9 @@ func (a *Analysis) bimodalLines() []string {
 		ends := func(places []int) string {
 			var values []float64
 			for _, at := range places {
-				values = append(values, r.of(finalMetric).Values[at])
+				values = append(values, r.Of(analysis.FinalMetric).Values[at])
 			}
-			lo, hi := percent(slices.Min(values)), percent(slices.Max(values))
+			lo, hi := analysis.Percent(slices.Min(values)), analysis.Percent(slices.Max(values))
 			if lo == hi {
 				return lo
 			}
@@ -68,7 +70,7 @@ func (a *Analysis) bimodalLines() []string {
 			seeds = "seeds"
 		}
 		out = append(out, fmt.Sprintf("%s is bimodal across seeds: %d of %d seeds did not learn (%s %s, at %s; before training %s), the others end at %s. Its mean and interval describe neither kind of seed.",
-			r.Name(), len(stayed), len(stayed)+len(learned), seeds, strings.Join(who, ", "), ends(stayed), percent(r.of(initialMetric).Mean), ends(learned)))
+			r.Name(), len(stayed), len(stayed)+len(learned), seeds, strings.Join(who, ", "), ends(stayed), analysis.Percent(r.Of(analysis.InitialMetric).Mean), ends(learned)))
 	}
 	return out
 }

@@ -5,13 +5,52 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"grpo/pkg/analysis"
+
+	"grpo/pkg/rundir"
 )
 
+// comparability says which figures of the arms were not measured in the same way.
+func (a *Report) comparability() []string {
+	var out []string
+	if all := a.ArmsDiffer(analysis.EvalSettingsOf); all != nil {
+		out = append(out, "The arms were evaluated with different settings ("+strings.Join(all, "; ")+"), so their rewards are not comparable. Train them again with this version, which evaluates all arms in the same way.")
+	}
+	if all := a.TrainingTemperatures(); all != nil {
+		out = append(out, "Entropy is that of each arm's own sampling temperature ("+strings.Join(all, ", ")+") and is not comparable between arms.")
+	}
+	return out
+}
+
+// mixedArms is a caveat on the arms of a sweep whose runs differ in more than
+// their seeds: some were made again by another version, say.
+func (a *Report) mixedArms() string {
+	var mixed []string
+	for _, r := range a.Arms {
+		var runs []*rundir.Run
+		for _, s := range r.Runs {
+			if s.Run != nil && len(s.Run.Config) > 0 {
+				runs = append(runs, s.Run)
+			}
+		}
+		if len(runs) < 2 {
+			continue
+		}
+		// A configuration that is no YAML shows elsewhere.
+		if _, differing, err := analysis.DifferingKeys(runs, analysis.ConfigTexts(runs)); err == nil && len(differing) > 0 {
+			mixed = append(mixed, fmt.Sprintf("%s: %s", r.Name(), strings.Join(differing, ", ")))
+		}
+	}
+	if len(mixed) == 0 {
+		return ""
+	}
+	return "Runs of one arm differ in more than their seeds (" + strings.Join(mixed, "; ") + "): their mean and interval are of unlike runs."
+}
+
 // measure says what the numbers of the verdict are.
-func (a *Analysis) measure() []string {
+func (a *Report) measure() []string {
 	on := "the validation problems"
-	if p := a.Arms[0].Problems; p > 0 && a.sameProblems() {
+	if p := a.Arms[0].Problems; p > 0 && a.SameProblems() {
 		on = fmt.Sprintf("%d validation problems", p)
 	}
 	out := []string{
@@ -20,12 +59,12 @@ func (a *Analysis) measure() []string {
 			"They cover what the seed changes (%s), not other base models and not other validation problems.", a.seedCovers()),
 	}
 	for _, c := range a.Comparisons {
-		if c.Metric != "final" || c.family < 2 {
+		if c.Metric != "final" || c.Family < 2 {
 			continue
 		}
-		over := fmt.Sprintf("over the %d comparisons", c.family)
-		if a.plan().chosen {
-			over = fmt.Sprintf("over all %d pairs of arms, because the results chose the arm that the others are compared with", c.family)
+		over := fmt.Sprintf("over the %d comparisons", c.Family)
+		if a.Plan().Chosen {
+			over = fmt.Sprintf("over all %d pairs of arms, because the results chose the arm that the others are compared with", c.Family)
 		}
 		out = append(out, "A difference counts as separable when its p value, adjusted (Holm) "+over+", is at most 0.05; the brackets are not adjusted.")
 		break
@@ -39,7 +78,7 @@ func (a *Analysis) measure() []string {
 }
 
 // seedCovers names what differs between the seeds.
-func (a *Analysis) seedCovers() string {
+func (a *Report) seedCovers() string {
 	m := &a.Sweep.Manifest
 	if text := m.Base; strings.Contains(text, "init: random") || text == "" && len(m.Runs) > 0 && strings.Contains(m.Runs[0].Config, "init: random") {
 		return "first weights, order of the problems, sampling"
@@ -48,7 +87,7 @@ func (a *Analysis) seedCovers() string {
 }
 
 // setting says what was held fixed and what was not.
-func (a *Analysis) setting() []string {
+func (a *Report) setting() []string {
 	m := &a.Sweep.Manifest
 	out := []string{}
 	if len(m.Fixed) > 0 {
@@ -94,18 +133,18 @@ func (a *Analysis) setting() []string {
 
 // confounded names the compared arms that differ in more than one key, so that
 // no difference between them belongs to one key alone.
-func (a *Analysis) confounded() string {
+func (a *Report) confounded() string {
 	const most = 4
 	var pairs, keys []string
 	all := true
-	for _, q := range a.plan().shown {
-		k := a.differing(q)
+	for _, q := range a.Plan().Shown {
+		k := a.Differing(q)
 		if len(k) < 2 {
 			all = false
 			continue
 		}
 		joined := strings.Join(k, ", ")
-		pairs = append(pairs, fmt.Sprintf("%s and %s: %s", a.Arms[q.a].Name(), a.Arms[q.b].Name(), joined))
+		pairs = append(pairs, fmt.Sprintf("%s and %s: %s", a.Arms[q.A].Name(), a.Arms[q.B].Name(), joined))
 		if !slices.Contains(keys, joined) {
 			keys = append(keys, joined)
 		}
@@ -121,70 +160,10 @@ func (a *Analysis) confounded() string {
 	return "Some arms differ in more than one key (" + strings.Join(pairs, "; ") + "): a difference between them belongs to all of these together."
 }
 
-// differing are the keys in which the resolved configurations of two arms
-// differ; where they can't be read, all that vary in the sweep.
-func (a *Analysis) differing(q pair) []string {
-	m := &a.Sweep.Manifest
-	x, y := a.configOf(q.a), a.configOf(q.b)
-	var out []string
-	for _, key := range m.Varied {
-		if key == m.BestOver { // its values belong to the arms that it tunes
-			continue
-		}
-		v, okV := x[key]
-		w, okW := y[key]
-		if !okV || !okW || v != w {
-			out = append(out, key)
-		}
-	}
-	return out
-}
-
-// configOf is the resolved configuration of an arm's first run, by full keys.
-func (a *Analysis) configOf(arm int) map[string]string {
-	out := map[string]string{}
-	for _, e := range a.Sweep.Manifest.Runs {
-		if e.Arm != arm || e.Config == "" {
-			continue
-		}
-		if out = flatConfig(e.Config); len(out) == 0 {
-			return out
-		}
-		break
-	}
-	for _, o := range a.Sweep.Manifest.Arms[arm].Set {
-		if _, ok := out[o.Key]; !ok { // a kernel, say, which no configuration tells
-			out[o.Key] = o.Value
-		}
-	}
-	return out
-}
-
-// flatConfig is a configuration by full keys; empty where it can't be read, so that
-// every key counts as differing.
-func flatConfig(text string) map[string]string {
-	out := map[string]string{}
-	var tree map[string]any
-	if yaml.Unmarshal([]byte(text), &tree) == nil {
-		flatten(out, "", tree)
-	}
-	return out
-}
-
-func flatten(out map[string]string, prefix string, tree map[string]any) {
-	for key, v := range tree {
-		if sub, ok := v.(map[string]any); ok {
-			flatten(out, prefix+key+".", sub)
-			continue
-		}
-		out[prefix+key] = fmt.Sprint(v)
-	}
-}
-
 // sharedRate is the caveat of a learning rate that all arms share.
-func (a *Analysis) sharedRate() string {
+func (a *Report) sharedRate() string {
 	m := &a.Sweep.Manifest
-	if slices.Contains(m.Varied, rateKey) || len(m.Arms) < 2 {
+	if slices.Contains(m.Varied, analysis.RateKey) || len(m.Arms) < 2 {
 		return ""
 	}
 	at := ""
@@ -193,7 +172,7 @@ func (a *Analysis) sharedRate() string {
 			if s.Run == nil || s.Run.Result == nil {
 				continue
 			}
-			v := rate(s.Run.Result.LearningRate)
+			v := analysis.Rate(s.Run.Result.LearningRate)
 			if at != "" && at != v {
 				return ""
 			}

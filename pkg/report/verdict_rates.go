@@ -6,46 +6,27 @@ import (
 	"slices"
 	"strconv"
 
+	"grpo/pkg/analysis"
+
 	"grpo/internal/textutil"
-	"grpo/pkg/sweepdir"
 )
-
-// rateKey is the key whose sweep is read as a curve from too slow to too fast.
-const rateKey = "train.learning_rate"
-
-// rateAxis is the only axis of a learning-rate sweep; nil for other sweeps.
-func (a *Analysis) rateAxis() *sweepdir.Axis {
-	m := &a.Sweep.Manifest
-	if len(m.Axes) != 1 || m.Axes[0].Key != rateKey || len(m.Arms) < 2 || len(pointsOver(m, rateKey)) > 1 {
-		return nil
-	}
-	for _, arm := range m.Arms {
-		if len(arm.Point) != 1 {
-			return nil
-		}
-		if _, err := strconv.ParseFloat(arm.Point[0], 64); err != nil {
-			return nil
-		}
-	}
-	return &m.Axes[0]
-}
 
 // rateArm is an arm of a learning-rate sweep.
 type rateArm struct {
 	arm  int
 	rate float64
-	row  *ArmRow
+	row  *analysis.ArmResult
 	// against is the best arm less this one; nil for the best, or where there is
 	// no best.
-	against *Comparison
+	against *analysis.Comparison
 }
 
 // rateArms are the arms with a result, from the slowest rate to the fastest.
-func (a *Analysis) rateArms() []rateArm {
+func (a *Report) rateArms() []rateArm {
 	var out []rateArm
 	for i := range a.Arms {
 		row := &a.Arms[i]
-		if row.of(finalMetric).N == 0 {
+		if row.Of(analysis.FinalMetric).N == 0 {
 			continue
 		}
 		v, err := strconv.ParseFloat(row.Arm.Point[0], 64)
@@ -54,7 +35,7 @@ func (a *Analysis) rateArms() []rateArm {
 		}
 		r := rateArm{arm: i, rate: v, row: row}
 		if a.Best >= 0 && a.Best != i {
-			r.against = a.find("final", a.Best, i)
+			r.against = a.Find("final", a.Best, i)
 		}
 		out = append(out, r)
 	}
@@ -73,16 +54,16 @@ func (r rateArm) worse() bool {
 // rises: its reward still grows at the end, by a point or more and by more than
 // the seeds explain.
 func (r rateArm) rises() bool {
-	return r.row.of(lateGainMetric).N > 1 && r.row.of(lateGainMetric).Lo > 0 && r.row.of(lateGainMetric).Mean >= 0.01
+	return r.row.Of(analysis.LateGainMetric).N > 1 && r.row.Of(analysis.LateGainMetric).Lo > 0 && r.row.Of(analysis.LateGainMetric).Mean >= 0.01
 }
 
 // slow: below the best rate, worse than it, and still rising.
 func (r rateArm) slow(best float64) bool { return r.rate < best && r.worse() && r.rises() }
 
-func (r rateArm) value() string { return rate(r.rate) }
+func (r rateArm) value() string { return analysis.Rate(r.rate) }
 
 // rateAnswer names the best rate, and those that learn slowly or collapse.
-func (a *Analysis) rateAnswer() string {
+func (a *Report) rateAnswer() string {
 	if a.Best < 0 {
 		return "every learning rate diverged in at least one seed, so none is proposed"
 	}
@@ -105,20 +86,20 @@ func (a *Analysis) rateAnswer() string {
 	}
 	verb := func(words []string, one, many string) string {
 		if len(words) == 1 {
-			return listed(words) + " " + one
+			return analysis.Listed(words) + " " + one
 		}
-		return listed(words) + " " + many
+		return analysis.Listed(words) + " " + many
 	}
 	what := "highest mean validation reward"
 	switch a.BestBadge {
-	case badgeBest:
+	case analysis.BadgeBest:
 		what = "best validation reward"
 	case "":
 		what += " of those that did not diverge"
 	}
-	s := fmt.Sprintf("learning rate %s has the %s, %s, %s", arms[at].value(), what, reward(best.of(finalMetric)), textutil.Count(best.of(finalMetric).N, "seed"))
+	s := fmt.Sprintf("learning rate %s has the %s, %s, %s", arms[at].value(), what, analysis.Reward(best.Of(analysis.FinalMetric)), textutil.Count(best.Of(analysis.FinalMetric).N, "seed"))
 	if len(ties) > 0 {
-		s += ", not separable from " + listed(ties)
+		s += ", not separable from " + analysis.Listed(ties)
 	}
 	if len(slow) > 0 {
 		s += "; " + verb(slow, "learns", "learn") + " slowly"
@@ -133,7 +114,7 @@ func (a *Analysis) rateAnswer() string {
 }
 
 // rateLines have a line for each rate, from the slowest to the fastest.
-func (a *Analysis) rateLines() []string {
+func (a *Report) rateLines() []string {
 	var out []string
 	arms := a.rateArms()
 	at := slices.IndexFunc(arms, func(r rateArm) bool { return r.arm == a.Best })
@@ -150,39 +131,39 @@ func (a *Analysis) rateLines() []string {
 	return out
 }
 
-func (a *Analysis) rateLine(r rateArm, i, at int, arms []rateArm) string {
-	n := numbersOf(finalMetric, 0)
+func (a *Report) rateLine(r rateArm, i, at int, arms []rateArm) string {
+	n := analysis.FormatOf(analysis.FinalMetric, 0)
 	steps := ""
 	if r.row.Steps > 0 {
 		steps = fmt.Sprintf(" after %s", textutil.Count(r.row.Steps, "step"))
 	}
 	behind := ""
 	if r.against != nil && r.against.N > 1 {
-		behind = fmt.Sprintf(", %s behind the best", n.difference(r.against.Mean, r.against.Lo, r.against.Hi))
+		behind = fmt.Sprintf(", %s behind the best", n.Difference(r.against.Mean, r.against.Lo, r.against.Hi))
 	}
 	rising := ""
 	if r.rises() {
-		rising = fmt.Sprintf(", still rising (%s over the last quarter)", n.difference(r.row.of(lateGainMetric).Mean, r.row.of(lateGainMetric).Lo, r.row.of(lateGainMetric).Hi))
+		rising = fmt.Sprintf(", still rising (%s over the last quarter)", n.Difference(r.row.Of(analysis.LateGainMetric).Mean, r.row.Of(analysis.LateGainMetric).Lo, r.row.Of(analysis.LateGainMetric).Hi))
 	}
 	switch {
 	case r.collapses():
 		return fmt.Sprintf("%s collapses: %s", r.value(), a.endText(r.row))
 	case i == at:
 		verb := "is best"
-		if a.BestBadge != badgeBest {
+		if a.BestBadge != analysis.BadgeBest {
 			verb = "has the highest mean"
 		}
-		return fmt.Sprintf("%s %s: %s%s%s", r.value(), verb, reward(r.row.of(finalMetric)), steps, rising)
+		return fmt.Sprintf("%s %s: %s%s%s", r.value(), verb, analysis.Reward(r.row.Of(analysis.FinalMetric)), steps, rising)
 	case at >= 0 && r.slow(arms[at].rate):
-		return fmt.Sprintf("%s learns slowly: %s%s%s%s", r.value(), reward(r.row.of(finalMetric)), steps, behind, rising)
+		return fmt.Sprintf("%s learns slowly: %s%s%s%s", r.value(), analysis.Reward(r.row.Of(analysis.FinalMetric)), steps, behind, rising)
 	case r.worse():
-		return fmt.Sprintf("%s is worse: %s%s%s", r.value(), reward(r.row.of(finalMetric)), behind, rising)
+		return fmt.Sprintf("%s is worse: %s%s%s", r.value(), analysis.Reward(r.row.Of(analysis.FinalMetric)), behind, rising)
 	case r.against != nil:
 		d, who := *r.against, "the best and it"
-		if d.reversed {
-			d, who = d.turned(), "it and the best"
+		if d.Reversed {
+			d, who = d.Swapped(), "it and the best"
 		}
-		return fmt.Sprintf("%s: %s%s; %s %s", r.value(), reward(r.row.of(finalMetric)), rising, who, notSeparable(&d, n))
+		return fmt.Sprintf("%s: %s%s; %s %s", r.value(), analysis.Reward(r.row.Of(analysis.FinalMetric)), rising, who, notSeparable(&d, n))
 	}
-	return fmt.Sprintf("%s: %s%s", r.value(), reward(r.row.of(finalMetric)), rising)
+	return fmt.Sprintf("%s: %s%s", r.value(), analysis.Reward(r.row.Of(analysis.FinalMetric)), rising)
 }

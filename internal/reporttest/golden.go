@@ -1,0 +1,44 @@
+package reporttest
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"gonum.org/v1/plot/cmpimg"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew; look at them before you commit them")
+
+// Golden compares got with a file in testdata. Pictures may differ by a hair:
+// processors with fused multiply-add round anti-aliased edges otherwise.
+func Golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v (go test -update writes it)", err)
+	}
+	if filepath.Ext(name) == ".png" {
+		if ok, err := cmpimg.EqualApprox("png", got, want, 0.05); err != nil || !ok {
+			failed := filepath.Join(os.TempDir(), "grpo-report-"+name)
+			os.WriteFile(failed, got, 0o644)
+			t.Errorf("the picture is not that of %s (%v); it is in %s", path, err, failed)
+		}
+		return
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("got\n%s\nwant (%s)\n%s", got, path, want)
+	}
+}

@@ -1,0 +1,328 @@
+package analysis
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"grpo/internal/textutil"
+	"grpo/pkg/config"
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+)
+
+// A mean over seeds is one only where the runs differ in their seed alone: same
+// configuration, same problems, same program, kernel and device. This file sorts
+// runs into arms by these, never by the names of runs or folders.
+
+// runArm holds the runs that differ in their seed alone.
+type runArm struct {
+	runs  []int               // places in the list that was sorted
+	seeds []uint64            // of these runs
+	set   []sweepdir.Override // the differing keys with their values
+}
+
+// mostNamedKeys is the largest number of differing keys that name an arm.
+const mostNamedKeys = 3
+
+// ArmsOf sorts runs into the arms of a sweep, in the order of their first runs.
+// Several arms are those of an ad hoc sweep that [WriteSweep] can report on.
+//
+// It is an error when a run is there twice, or when one of several runs does not
+// say what its configuration or its seed was.
+func ArmsOf(runs []*rundir.Run, title string) (*sweepdir.Sweep, error) {
+	arms, texts, differing, err := sortRuns(runs)
+	if err != nil {
+		return nil, err
+	}
+	if title == "" {
+		title = fmt.Sprintf("%s in %s", textutil.Count(len(runs), "run"), textutil.Count(len(arms), "arm"))
+	}
+	sw := &sweepdir.Sweep{Dir: textutil.Count(len(runs), "run")}
+	m := &sw.Manifest
+	m.Format, m.Command, m.Name, m.Title, m.Varied = sweepdir.FormatVersion, "report", "runs", title, differing
+	m.Notes = notesOn(differing)
+	all, err := readInfos(runs)
+	if err != nil {
+		return nil, err
+	}
+	for i, arm := range arms {
+		name, label := nameArm(i, arm, all)
+		m.Arms = append(m.Arms, sweepdir.Arm{Name: name, Label: label, Set: arm.set})
+		for k, at := range arm.runs {
+			e := sweepdir.Entry{Index: len(m.Runs), Arm: i, Seed: arm.seeds[k], Dir: filepath.ToSlash(runs[at].Dir), Config: texts[at]}
+			if !slices.Contains(m.Seeds, e.Seed) {
+				m.Seeds = append(m.Seeds, e.Seed)
+			}
+			s := sweepdir.RunState{Run: runs[at]}
+			if s.Run.Finished() {
+				s.State = s.Run.Result.Status
+			} else { // is a process at it?
+				s = sweepdir.StateOf(s.Run.Dir, sweepdir.Entry{Dir: ".", Config: "-"})
+			}
+			s.Entry = e
+			m.Runs, sw.Runs = append(m.Runs, e), append(sw.Runs, s)
+		}
+	}
+	slices.Sort(m.Seeds)
+	for i, arm := range arms { // every arm with every seed, as in the manifest of a sweep
+		for _, seed := range m.Seeds {
+			if !slices.Contains(arm.seeds, seed) {
+				e := sweepdir.Entry{Index: len(m.Runs), Arm: i, Seed: seed, Dir: "-", Config: texts[arm.runs[0]]}
+				m.Runs, sw.Runs = append(m.Runs, e), append(sw.Runs, sweepdir.RunState{Entry: e, State: sweepdir.Missing, Error: "not among the folders"})
+			}
+		}
+	}
+	m.Hash = m.Identity()
+	return sw, nil
+}
+
+func notesOn(differing []string) []string {
+	if len(differing) == 0 {
+		return nil
+	}
+	out := []string{"The runs were sorted into arms by what differs between them besides the seed: " + strings.Join(differing, ", ")}
+	if OtherProblems(differing) {
+		out = append(out, "The arms differ in their problems, so their rewards are shares of different problems")
+	}
+	return out
+}
+
+// OtherProblems says whether arms that differ in these keys differ in their problems.
+func OtherProblems(differing []string) bool {
+	return slices.ContainsFunc(differing, func(key string) bool { return key == problemsKey || strings.HasPrefix(key, "data.") })
+}
+
+// nameArm names an arm by the differing keys; where they are too many, by the name
+// of its first run, or by its number where that is not its own.
+func nameArm(i int, arm runArm, all []RunInfo) (name, label string) {
+	if len(arm.set) > mostNamedKeys {
+		own := all[arm.runs[0]].Name
+		for at, a := range all {
+			if a.Name == own && !slices.Contains(arm.runs, at) {
+				own = fmt.Sprintf("configuration %d", i+1)
+				break
+			}
+		}
+		return own, own
+	}
+	var names, labels []string
+	for _, o := range arm.set {
+		key := lastPart(o.Key)
+		if slices.ContainsFunc(arm.set, func(p sweepdir.Override) bool { return p.Key != o.Key && lastPart(p.Key) == key }) {
+			key = o.Key
+		}
+		names, labels = append(names, key+"="+o.Value), append(labels, key+" "+o.Value)
+	}
+	if len(names) == 0 {
+		return all[arm.runs[0]].Name, all[arm.runs[0]].Name
+	}
+	return strings.Join(names, ","), strings.Join(labels, ", ")
+}
+
+// sameArm returns an error unless the runs differ in their seed alone.
+func sameArm(runs []*rundir.Run) error {
+	arms, _, differing, err := sortRuns(runs)
+	if err == nil && len(arms) > 1 {
+		err = fmt.Errorf("the %d runs are no seeds of one configuration: they differ in %s", len(runs), strings.Join(differing, ", "))
+	}
+	return err
+}
+
+// sortRuns returns the arms, the configuration of each run as YAML, and the keys
+// that differ between runs, seed aside.
+func sortRuns(runs []*rundir.Run) (arms []runArm, texts, differing []string, err error) {
+	texts = ConfigTexts(runs)
+	all, err := readInfos(runs)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	values, differing, err := DifferingKeys(runs, texts)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if i := slices.IndexFunc(runs, func(r *rundir.Run) bool { return len(r.Config) == 0 }); i >= 0 && len(runs) > 1 {
+		return nil, nil, nil, fmt.Errorf("%s has no %s, so it is not known whether it differs from the other runs in its seed alone: report on it by itself",
+			runs[i].Dir, rundir.ConfigFile)
+	}
+	at := map[string]int{}
+	for i, r := range runs {
+		var set []sweepdir.Override
+		for _, key := range differing {
+			value, ok := values[i][key]
+			if !ok {
+				value = "(absent)"
+			} else if value == "" {
+				value = "(empty)"
+			}
+			set = append(set, sweepdir.Override{Key: key, Value: value})
+		}
+		id := fmt.Sprintf("%q", set)
+		k, ok := at[id]
+		if !ok {
+			k = len(arms)
+			at[id] = k
+			arms = append(arms, runArm{set: set})
+		}
+		arm := &arms[k]
+		if len(runs) > 1 && all[i].Seed == nil {
+			return nil, nil, nil, fmt.Errorf("%s does not say its seed: report on it by itself", r.Dir)
+		}
+		seed := uint64(0)
+		if all[i].Seed != nil {
+			seed = *all[i].Seed
+		}
+		if twin := slices.Index(arm.seeds, seed); twin >= 0 {
+			return nil, nil, nil, fmt.Errorf("%s and %s are one run (seed %d of the same configuration), and a mean over seeds takes each seed once: leave one of them out",
+				runs[arm.runs[twin]].Dir, r.Dir, seed)
+		}
+		arm.runs, arm.seeds = append(arm.runs, i), append(arm.seeds, seed)
+	}
+	return arms, texts, differing, nil
+}
+
+// ConfigTexts are the configurations with every key, so that folders of an earlier
+// version compare by what its absent keys mean. A configuration that this version
+// can't read leaves all of them as they are.
+func ConfigTexts(runs []*rundir.Run) []string {
+	raw, resolved := make([]string, len(runs)), make([]string, len(runs))
+	known := true
+	for i, r := range runs {
+		raw[i] = string(r.Config)
+		if known = known && len(r.Config) > 0; !known {
+			continue
+		}
+		loaded, err := config.LoadText(filepath.Join(r.Dir, rundir.ConfigFile), r.Config)
+		if known = err == nil; known {
+			resolved[i] = string(config.Marshal(loaded.Config))
+		}
+	}
+	if known {
+		return resolved
+	}
+	return raw
+}
+
+// problemsKey is the name of the problems among the differing keys.
+const problemsKey = "problems"
+
+// DifferingKeys returns what each run was made with, by key, and the sorted keys
+// in which runs differ. What the configuration does not tell counts where every
+// run states it.
+func DifferingKeys(runs []*rundir.Run, texts []string) ([]map[string]string, []string, error) {
+	values := make([]map[string]string, len(runs))
+	for i, text := range texts {
+		var tree map[string]any
+		if err := yaml.Unmarshal([]byte(text), &tree); err != nil {
+			return nil, nil, fmt.Errorf("report on %s: %s: %w", runs[i].Dir, rundir.ConfigFile, err)
+		}
+		all := map[string]string{}
+		flatten(all, "", tree)
+		values[i] = map[string]string{}
+		for key, value := range all {
+			// Names and what stays on disk change nothing that a report shows.
+			if key != "name" && key != "seed" && !strings.HasPrefix(key, "output.") {
+				values[i][shown(key)] = shown(value)
+			}
+		}
+	}
+	for _, fact := range []struct {
+		key string
+		of  func(*rundir.Run) string
+	}{
+		{"version", func(r *rundir.Run) string {
+			return ofMeta(r, func(m *rundir.Meta) string { return strings.TrimSpace(m.Version + " " + m.Revision) })
+		}},
+		{"kernel", func(r *rundir.Run) string {
+			return ofMeta(r, func(m *rundir.Meta) string {
+				if m.Kernel == "avx2" || m.Kernel == "avx512" { // the same bits
+					return "avx2 or avx512"
+				}
+				return m.Kernel
+			})
+		}},
+		{"device", func(r *rundir.Run) string {
+			return ofMeta(r, func(m *rundir.Meta) string { return cmp.Or(m.Device, "cpu") })
+		}},
+		{problemsKey, func(r *rundir.Run) string {
+			return ofMeta(r, func(m *rundir.Meta) string { return shortHash(m.ProblemsHash) })
+		}},
+		// Folders of the first version have no hash of their problems.
+		{"validation problems", func(r *rundir.Run) string {
+			e := AnyValidation(r)
+			if e == nil {
+				return ""
+			}
+			return fmt.Sprintf("%d, answer %q on %.4f", e.Sampled.N, e.MajorityAnswer, e.MajorityBaseline)
+		}},
+	} {
+		if slices.ContainsFunc(runs, func(r *rundir.Run) bool { return fact.of(r) == "" }) {
+			continue
+		}
+		if fact.key == "validation problems" && values[0][problemsKey] != "" {
+			continue
+		}
+		for i, r := range runs {
+			values[i][fact.key] = shown(fact.of(r))
+		}
+	}
+	differs := map[string]bool{}
+	for _, v := range values {
+		for _, keys := range []map[string]string{v, values[0]} {
+			for key := range keys {
+				x, okX := v[key]
+				y, okY := values[0][key]
+				differs[key] = differs[key] || x != y || okX != okY
+			}
+		}
+	}
+	var out []string
+	for key, yes := range differs {
+		if yes {
+			out = append(out, key)
+		}
+	}
+	slices.Sort(out)
+	return values, out, nil
+}
+
+func ofMeta(r *rundir.Run, f func(*rundir.Meta) string) string {
+	if r.Meta == nil {
+		return ""
+	}
+	return f(r.Meta)
+}
+
+// shown is a text from a folder as it may be printed; unlike
+// [textutil.Printable] it keeps all different texts apart.
+func shown(s string) string {
+	if textutil.Printable(s, 0) == s {
+		return s
+	}
+	return strconv.Quote(s)
+}
+
+func shortHash(s string) string { return s[:min(len(s), 8)] }
+
+// Distinct leaves out folders that were named before, by whatever path.
+func Distinct(dirs []string) []string {
+	var out []string
+	var seen []os.FileInfo
+	for _, dir := range dirs {
+		info, err := os.Stat(dir)
+		if err == nil && slices.ContainsFunc(seen, func(s os.FileInfo) bool { return os.SameFile(s, info) }) {
+			continue
+		}
+		if err == nil {
+			seen = append(seen, info)
+		}
+		out = append(out, dir) // what can't be read fails where it is read
+	}
+	return out
+}

@@ -1,0 +1,105 @@
+package plots
+
+import (
+	"math"
+	"strconv"
+
+	"gonum.org/v1/plot"
+
+	"grpo/internal/words"
+)
+
+// niceStep is the largest of 1, 2 and 5 times a power of ten that divides
+// span into at least want parts, and so at most about 2.5 times as many.
+func niceStep(span float64, want int) float64 {
+	raw := span / float64(want)
+	power := math.Pow(10, math.Floor(math.Log10(raw)))
+	for _, m := range []float64{5, 2} {
+		if m*power <= raw {
+			return m * power
+		}
+	}
+	return power
+}
+
+// niceTicks labels multiples of a nice step.
+type niceTicks struct {
+	want    int
+	integer bool // the step is at least 1
+}
+
+// Ticks implements [plot.Ticker].
+func (t niceTicks) Ticks(lo, hi float64) []plot.Tick {
+	step := niceStep(hi-lo, t.want)
+	if t.integer {
+		step = max(1, step)
+	}
+	digits := max(0, -int(math.Floor(math.Log10(step)+1e-9)))
+	var ticks []plot.Tick
+	// Multiples are computed from whole numbers, so that 0.3 is not
+	// 0.30000000000000004.
+	for k := math.Ceil(lo/step - 1e-9); k <= math.Floor(hi/step+1e-9); k++ {
+		v := k * step
+		if k == 0 {
+			v = 0 // not -0
+		}
+		label := strconv.FormatFloat(v, 'f', digits, 64)
+		if step >= 1e5 || digits > 4 {
+			label = words.Exponent(strconv.FormatFloat(v, 'g', 3, 64))
+		}
+		ticks = append(ticks, plot.Tick{Value: v, Label: label})
+	}
+	return ticks
+}
+
+// niceBelow and niceAbove are the nearest of 1, 2 and 5 times a power of ten
+// that are not above and not below a positive v.
+func niceBelow(v float64) float64 {
+	power := math.Pow(10, math.Floor(math.Log10(v)+1e-12))
+	for _, m := range []float64{5, 2} {
+		if m*power <= v {
+			return m * power
+		}
+	}
+	return power
+}
+
+func niceAbove(v float64) float64 {
+	power := math.Pow(10, math.Floor(math.Log10(v)+1e-12))
+	for _, m := range []float64{1, 2, 5} {
+		if m*power >= v*(1-1e-12) {
+			return m * power
+		}
+	}
+	return 10 * power
+}
+
+// logTicks labels powers of ten, and 2 and 5 times them too where the axis is
+// shorter than two decades; the rest of 1 to 9 are ticks without a label. The
+// axis holds decimal logarithms.
+type logTicks struct{}
+
+// Ticks implements [plot.Ticker].
+func (logTicks) Ticks(lo, hi float64) []plot.Tick {
+	first, last := math.Floor(lo+1e-9), math.Ceil(hi-1e-9)
+	every := 1
+	if last-first > 6 {
+		every = 2
+	}
+	var ticks []plot.Tick
+	for e := first; e <= last; e++ {
+		for m := 1; m <= 9; m++ {
+			v, err := strconv.ParseFloat(strconv.Itoa(m)+"e"+strconv.Itoa(int(e)), 64)
+			at := math.Log10(v)
+			if err != nil || at < lo-1e-9 || at > hi+1e-9 {
+				continue
+			}
+			label := ""
+			if m == 1 && int(e-first)%every == 0 || (m == 2 || m == 5) && hi-lo < 2 {
+				label = words.Number(v)
+			}
+			ticks = append(ticks, plot.Tick{Value: at, Label: label})
+		}
+	}
+	return ticks
+}
