@@ -102,7 +102,7 @@ func TestOpenRefusesAResultThatContradictsItself(t *testing.T) {
 		want   []string
 	}{
 		{"an answer reward of its own", func(r *Result) { r.Final.Sampled.AnswerReward = 0.99 }, []string{"final: sampled", "answer_reward 0.99 contradicts correct_num 7 of n 8"}},
-		{"another count, which adds up", func(r *Result) { r.Final.Sampled = counts(8, 8, 0) }, []string{"final", "contradicts eval.jsonl: line 2", "sampled.correct_num"}},
+		{"another count, which adds up", func(r *Result) { r.Final.Sampled = counts(8, 8, 0) }, []string{"final", "contradicts eval.jsonl: line 2", "sampled.answer_reward: 1 and 0.875"}},
 		{"a format reward of its own", func(r *Result) { r.Initial.Sampled.FormatReward = 1 }, []string{"initial: sampled", "format_reward 1 contradicts"}},
 		{"more truncated than there are", func(r *Result) { r.Final.Sampled.Truncated = 9 }, []string{"truncated 9"}},
 		{"a length of its own", func(r *Result) {

@@ -33,11 +33,11 @@ var refused = []struct {
 	{"two first halves", `{"\ud83d\ud83d":{}}`, "", `header: byte 2: half of a UTF-16 surrogate pair`},
 	{"second half alone", `{"\ude00":{}}`, "", `header: byte 2: half of a UTF-16 surrogate pair`},
 
-	{"duplicate tensor", `{` + f16("a", "[1]", "[0,2]") + `,` + f16("a", "[1]", "[2,4]") + `}`, "aabb", `duplicate name "a" in the header`},
-	{"duplicate after unescaping", `{` + f16("a", "[1]", "[0,2]") + `,` + f16(`\u0061`, "[1]", "[2,4]") + `}`, "aabb", `duplicate name "a" in the header`},
-	{"duplicate field", `{"a":{"dtype":"F16","dtype":"BF16","shape":[1],"data_offsets":[0,2]}}`, "aa", `tensor "a": duplicate name "dtype" in the header`},
-	{"duplicate metadata", `{"__metadata__":{"k":"1","k":"2"}}`, "", `header: __metadata__: duplicate name "k" in the header`},
-	{"two metadata", `{"__metadata__":{},"__metadata__":{}}`, "", `duplicate name "__metadata__" in the header`},
+	{"duplicate tensor", `{` + f16("a", "[1]", "[0,2]") + `,` + f16("a", "[1]", "[2,4]") + `}`, "aabb", `header: the key "a" appears twice`},
+	{"duplicate after unescaping", `{` + f16("a", "[1]", "[0,2]") + `,` + f16(`\u0061`, "[1]", "[2,4]") + `}`, "aabb", `header: the key "a" appears twice`},
+	{"duplicate field", `{"a":{"dtype":"F16","dtype":"BF16","shape":[1],"data_offsets":[0,2]}}`, "aa", `header: the key "dtype" appears twice`},
+	{"duplicate metadata", `{"__metadata__":{"k":"1","k":"2"}}`, "", `header: the key "k" appears twice`},
+	{"two metadata", `{"__metadata__":{},"__metadata__":{}}`, "", `header: the key "__metadata__" appears twice`},
 	{"metadata of numbers", `{"__metadata__":{"epoch":3}}`, "", `header: __metadata__: "epoch": the number "3": want a string`},
 	{"metadata is null", `{"__metadata__":null}`, "", `header: __metadata__: null: want an object`},
 
@@ -83,7 +83,7 @@ var refused = []struct {
 	{"trailing bytes", `{` + f16("a", "[1]", "[0,2]") + `}`, "aa???", `3 trailing bytes: expected 64 bytes, found 67`},
 	{"data without a tensor", `{}`, "?", `1 trailing bytes: expected 10 bytes, found 11`},
 	{"F64 beyond float32", `{"a":{"dtype":"F64","shape":[2],"data_offsets":[0,16]}}`, "\x00\x00\x00\x00\x00\x00\xf0\x3f\x00\x00\x00\x00\x00\x00\xe0\x7f", `tensor "a": element 1 does not fit in float32`},
-	{"long name", `{"` + strings.Repeat("n", 5000) + `":1}`, "", `tensor "` + strings.Repeat("n", 100) + `"... (5000 bytes): the number "1": want an object`},
+	{"long name", `{"` + strings.Repeat("n", 5000) + `":1}`, "", `tensor "` + strings.Repeat("n", 57) + `...": the number "1": want an object`},
 }
 
 func TestReadRefuses(t *testing.T) {
@@ -113,7 +113,7 @@ func (z zeros) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // A number in the file costs no memory before it is checked.
-func TestHostileNumbersAllocateNothing(t *testing.T) {
+func TestLargeNumbersAllocateNothing(t *testing.T) {
 	file := func(b []byte) (*File, error) { return readBytes(b) }
 	bigHeader := func(n uint64, size int64) func() (*File, error) {
 		return func() (*File, error) { return Read("x", zeros{n}, size) }

@@ -87,12 +87,6 @@ func TestMarshalNonFinite(t *testing.T) {
 
 func TestMarshalRefuses(t *testing.T) {
 	type Inner struct{ X float64 }
-	type cycle struct {
-		F    float64
-		Next *cycle
-	}
-	loop := &cycle{F: math.NaN()}
-	loop.Next = loop
 	tests := []struct {
 		name string
 		v    any
@@ -106,11 +100,10 @@ func TestMarshalRefuses(t *testing.T) {
 			F float64 `json:"f,string"`
 		}{math.NaN()}, `"string"`},
 		{"a map with number keys", map[int]float64{1: math.NaN()}, "keys"},
-		{"a value that holds itself", loop, "nested deeper"},
 		{"a channel", struct {
 			F float64
 			C chan int
-		}{F: math.NaN()}, "C"},
+		}{F: math.NaN()}, "chan int"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -171,7 +164,7 @@ func TestSlowEncoderAgreesWithTheStandardOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got bytes.Buffer
-		if err := encodeValue(&got, reflect.ValueOf(m), "m", 0); err != nil {
+		if err := encode(&got, reflect.ValueOf(m)); err != nil {
 			t.Fatal(err)
 		}
 		if got.String() != string(want) {
