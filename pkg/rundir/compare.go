@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -42,6 +43,10 @@ func compareLines[T any](what string, a, b []T, line func(T) (step int, compared
 	return nil
 }
 
+// notUTF8 finds what the encoder writes for a byte that is not UTF-8; it writes
+// the character itself without an escape.
+var notUTF8 = regexp.MustCompile(`(?:^|[^\\])(?:\\\\)*\\ufffd`)
+
 // same returns an error that names a field in which the JSON of x and y
 // differs. A key that is left out is null.
 func same(x, y any) error {
@@ -51,6 +56,9 @@ func same(x, y any) error {
 		var err error
 		if texts[i], err = Marshal(v); err != nil {
 			return err
+		}
+		if notUTF8.Match(texts[i]) {
+			return fmt.Errorf("a string is not UTF-8: %s", texts[i])
 		}
 	}
 	if bytes.Equal(texts[0], texts[1]) {

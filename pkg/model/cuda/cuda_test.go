@@ -54,14 +54,14 @@ func wantError(t *testing.T, err error, parts ...string) {
 func scaling(t *testing.T, d *Device) *Kernel {
 	t.Helper()
 	base := kernels.Base()
-	k, err := d.Load(base.Name, base.Source, []string{"--std=c++17"}, []string{kernels.Scale})
+	k, err := d.Load(base.Name, base.Source, []string{"--std=c++17"}, []string{kernels.Axpy})
 	must(t, err)
-	return k[kernels.Scale]
+	return k[kernels.Axpy]
 }
 
 // twice doubles n numbers.
 func twice(k *Kernel, n int, x Pointer) error {
-	return k.Launch(Grid{X: 1, ThreadsX: 256}, L(n), F(2), P(x))
+	return k.Launch(Grid{X: 1, ThreadsX: 256}, L(n), F(1), P(x), P(x)) // x += x
 }
 
 func TestLaunchAndCopies(t *testing.T) {
@@ -220,8 +220,8 @@ func TestGemm(t *testing.T) {
 func TestFirstErrorStays(t *testing.T) {
 	d := device(t)
 	_ = d.Do(func() error {
-		first := scaling(t, d).Launch(Grid{X: 1, ThreadsX: 4096}, L(0), F(1), P(0))
-		wantError(t, first, "launch scale with 1 blocks of 4096 threads")
+		first := scaling(t, d).Launch(Grid{X: 1, ThreadsX: 4096}, L(0), F(1), P(0), P(0))
+		wantError(t, first, "launch axpy with 1 blocks of 4096 threads")
 		if err := d.Sync(); err != first {
 			t.Errorf("after it %v, want the same", err)
 		}

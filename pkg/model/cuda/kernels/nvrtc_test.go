@@ -150,7 +150,7 @@ func TestLaunchesFitTheirCards(t *testing.T) {
 				t.Errorf("sm_%d: no table gradient for a vocabulary of 100", c.SM)
 			}
 			all = append(all, a, b, d, e, f, g, c.BiasGrad(h), c.Gather(4096, h), c.ScatterAdd(h, 512), c.Gates(GRUGatesForward, 4096, h),
-				c.Rows(HeadForward, rows), c.Pick(4096, 100), c.Elementwise(Fill, rows))
+				c.Rows(HeadForward, rows), c.Pick(4096, 100), c.Elementwise(Add, rows))
 			for _, l := range all {
 				if n := l.Block[0] * l.Block[1] * l.Block[2]; l.Shared > c.Shared || n > 1024 || l.Grid[1] > 65535 || l.Empty() {
 					t.Errorf("sm_%d, H = %d: %+v", c.SM, h, l)
