@@ -28,7 +28,7 @@ const (
 	mathTF32        = 3
 	realFloat32     = 0        // CUDA_R_32F
 	computeFastBF16 = 75       // CUBLAS_COMPUTE_32F_FAST_16BF: matmuls of bfloat16, sums in float32
-	blasWorkspace   = 32 << 20 // what cuBLAS itself takes on the largest cards
+	blasWorkspace   = 32 << 20 // as cuBLAS itself allocates on the largest cards
 )
 
 func openBLAS(env func(string) string, driverVersion int) (*blas, error) {
@@ -62,7 +62,7 @@ const (
 	BFloat16 Precision = "bf16"    // operands rounded to 8 bits: 2⁻⁸ a product
 )
 
-// start makes the handle; the context is current.
+// start creates the handle; the context is current.
 func (b *blas) start(stream uintptr, workspace *Mem, p Precision) error {
 	h := new(uintptr)
 	if err := b.check(call(b.cublasCreate, uintptr(unsafe.Pointer(h))), "start cuBLAS"); err != nil {
@@ -72,8 +72,7 @@ func (b *blas) start(stream uintptr, workspace *Mem, p Precision) error {
 	if err := b.check(call(b.cublasSetStream, b.handle, stream), "give cuBLAS its stream"); err != nil {
 		return err
 	}
-	// A workspace of our own: the one that cuBLAS takes by itself can't be used
-	// in a captured graph without being leaked.
+	// With its own workspace cuBLAS would leak memory in a captured graph.
 	if err := b.check(call(b.cublasSetWorkspace, b.handle, workspace.ptr, blasWorkspace), "give cuBLAS its workspace"); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"grpo/internal/cudalib"
 )
 
-// compiler is NVRTC, which turns CUDA C into code for a card.
+// compiler is NVRTC, which compiles CUDA C.
 type compiler struct {
 	lib          *cudalib.Library
 	major, minor int
@@ -74,9 +74,9 @@ func (c *compiler) architectures() ([]int, error) {
 	return out, nil
 }
 
-// targetFor names what to compile for a card of compute capability arch: its
-// own machine code where NVRTC knows the card, and otherwise PTX of the newest
-// architecture that it knows, which the driver translates for newer cards.
+// targetFor names the target for a card of compute capability arch: machine code if
+// NVRTC knows the card, and otherwise PTX of the newest architecture that it knows,
+// which the driver translates.
 func targetFor(arch int, known []int) (name string, cubin bool, err error) {
 	if slices.Contains(known, arch) {
 		return fmt.Sprintf("sm_%d", arch), true, nil

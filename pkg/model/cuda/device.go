@@ -13,7 +13,7 @@ import (
 // Options are how a device is opened. The zero value is the first GPU in
 // float32, with the process's environment.
 type Options struct {
-	Ordinal   int       // which GPU, among those that CUDA_VISIBLE_DEVICES leaves
+	Ordinal   int       // of the GPU, among those that CUDA_VISIBLE_DEVICES leaves
 	Precision Precision // of matmuls; empty is Float32
 	// Getenv reads an environment variable; nil is os.Getenv.
 	Getenv func(string) string
@@ -115,7 +115,7 @@ func (d *Device) describe(ordinal int) error {
 	return nil
 }
 
-// start makes the context, the stream and the handle of cuBLAS.
+// start creates the context, the stream and the handle of cuBLAS.
 func (d *Device) start() error {
 	ctx, stream := new(uintptr), new(uintptr)
 	if err := d.drv.check(call(d.drv.cuDevicePrimaryCtxRetain, uintptr(unsafe.Pointer(ctx)), uintptr(d.id)), "make a context on %s", d.name); err != nil {
@@ -155,8 +155,9 @@ func (d *Device) Capability() int  { return d.arch }
 func (d *Device) Processors() int  { return d.sms }
 func (d *Device) SharedLimit() int { return d.shared }
 
-// Do runs f with the goroutine held to its thread and the device's context
-// current there. Calls nest.
+// Do runs f with the goroutine locked to its thread and the device's context
+// current there. It returns the error of f or the device's first failure. Calls
+// may be nested.
 func (d *Device) Do(f func() error) error {
 	if d.failed != nil {
 		return d.failed
@@ -166,27 +167,31 @@ func (d *Device) Do(f func() error) error {
 	if err := d.check(call(d.drv.cuCtxSetCurrent, d.ctx), "take the context of %s", d.name); err != nil {
 		return err
 	}
-	return f()
-}
-
-// check keeps the first failure of the device.
-func (d *Device) check(result int, format string, args ...any) error {
-	if d.failed != nil {
-		return d.failed
+	if err := f(); err != nil {
+		return err
 	}
-	if result == success {
-		return nil
-	}
-	d.failed = d.drv.check(result, format, args...)
 	return d.failed
 }
 
-// Sync waits until the device has done all that was asked of it.
+// fail keeps the first failure of the device.
+func (d *Device) fail(err error) error {
+	if d.failed == nil {
+		d.failed = err
+	}
+	return d.failed
+}
+
+// check keeps and returns the first failure of the device.
+func (d *Device) check(result int, format string, args ...any) error {
+	return d.fail(d.drv.check(result, format, args...))
+}
+
+// Sync waits until the device has finished the queued work.
 func (d *Device) Sync() error {
 	return d.check(call(d.drv.cuStreamSynchronize, d.stream), "wait for %s", d.name)
 }
 
-// Close frees everything. The device is of no use afterwards.
+// Close frees everything. The device can't be used afterwards.
 func (d *Device) Close() error {
 	if d.ctx == 0 {
 		return nil

@@ -27,7 +27,7 @@ type driver struct {
 	cuMemcpyHtoDAsync, cuMemcpyDtoHAsync, cuMemcpyDtoDAsync, cuMemsetD32Async                      uintptr
 }
 
-// Results of the driver that this package looks at.
+// Results of the driver that this package handles.
 const (
 	success            = 0
 	errorOutOfMemory   = 2
@@ -89,9 +89,8 @@ func (d *driver) version() int {
 	return int(*v)
 }
 
-// call calls a C function of integers and pointers and returns its result. An
-// argument that is written uintptr(unsafe.Pointer(p)) in the call itself is kept
-// alive and in its place meanwhile.
+// call calls a C function of integers and pointers. An argument that is written
+// uintptr(unsafe.Pointer(p)) in the call itself stays alive and in place meanwhile.
 //
 //go:uintptrescapes
 func call(fn uintptr, args ...uintptr) int {
@@ -99,8 +98,7 @@ func call(fn uintptr, args ...uintptr) int {
 	return int(int32(r))
 }
 
-// pointer makes a pointer of an address that C gave: memory that the Go runtime
-// knows nothing of and never moves.
+// pointer converts an address of C, memory that the Go runtime does not manage.
 func pointer(a uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&a)) }
 
 // text reads a C string.
@@ -116,7 +114,7 @@ func text(a uintptr) string {
 	return string(unsafe.Slice(p, n))
 }
 
-// reason is the meaning of a result of the driver.
+// reason describes a result of the driver.
 func (d *driver) reason(result int) string {
 	name, words := new(uintptr), new(uintptr)
 	call(d.cuGetErrorName, uintptr(result), uintptr(unsafe.Pointer(name)))
@@ -127,7 +125,7 @@ func (d *driver) reason(result int) string {
 	return fmt.Sprintf("%s (%s)", text(*words), text(*name))
 }
 
-// check turns a result into an error that says what was tried.
+// check turns a result into an error; format says what was attempted.
 func (d *driver) check(result int, format string, args ...any) error {
 	if result == success {
 		return nil

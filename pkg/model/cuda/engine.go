@@ -9,9 +9,9 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Engine lets Gorgonia's tensors use a device's memory. Gorgonia itself
-// computes one thing there, the sum of two gradients of one value; everything
-// else is done by the fused operations, so anything else is an error.
+// Engine lets Gorgonia's tensors use a device's memory. Gorgonia itself computes
+// one thing there, the sum of two gradients of one value. All else is done by the
+// fused operations, and an error here.
 type Engine struct {
 	d *Device
 	// add computes out = a + b over n numbers.
@@ -75,7 +75,7 @@ func (e *Engine) Memcpy(dst, src tensor.Memory) error {
 	})
 }
 
-// Accessible is an error: whoever reads a tensor's numbers has to download them.
+// Accessible is an error: numbers have to be downloaded.
 func (e *Engine) Accessible(tensor.Memory) (tensor.Memory, error) {
 	return nil, fmt.Errorf("read a tensor's memory: it is on %s", e.d.name)
 }
@@ -83,9 +83,8 @@ func (e *Engine) Accessible(tensor.Memory) (tensor.Memory, error) {
 // WorksWith says that matrices are stored by rows.
 func (e *Engine) WorksWith(order tensor.DataOrder) bool { return order.IsRowMajor() }
 
-// Add adds b to a in place: Gorgonia asks for it to sum the gradients of a value
-// that is used twice, with either of the places for the result. Sum and operands
-// have one shape.
+// Add adds b to a in place, or into a tensor to reuse. Gorgonia sums the gradients
+// of a value that is used twice by it. All have one shape.
 func (e *Engine) Add(a, b tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	if !a.Shape().Eq(b.Shape()) {
 		return nil, fmt.Errorf("add tensors on %s: shapes %v and %v differ", e.d.name, a.Shape(), b.Shape())

@@ -34,8 +34,8 @@ func D(v float64) Arg { return Arg(math.Float64bits(v)) }
 // maxKernelArgs bounds the arguments of a kernel.
 const maxKernelArgs = 48
 
-// launchArgs are the arguments of a launch and the pointers to them that the
-// driver wants; it reads both during the call.
+// launchArgs are the arguments of a launch and the pointers to them, which the
+// driver reads during the call.
 type launchArgs struct {
 	words [maxKernelArgs]uint64
 	at    [maxKernelArgs]unsafe.Pointer
@@ -46,20 +46,20 @@ type Kernel struct {
 	d      *Device
 	name   string
 	fn     uintptr
-	shared int // dynamic shared memory that it has been allowed
+	shared int // its limit of dynamic shared memory, if it was raised
 }
 
-// Grid is how many blocks of how many threads run a kernel, with how many
-// bytes of dynamic shared memory each. Zero dimensions count as 1.
+// Grid is a launch configuration: blocks, threads of a block, and bytes of dynamic
+// shared memory. Zero dimensions count as 1.
 type Grid struct {
 	X, Y, Z            int // blocks
 	ThreadsX, ThreadsY int
 	Shared             int
 }
 
-// Load compiles a source, or finds it in the cache, and returns its kernels by
-// name. A second Load of the same source returns the same. Call it within
-// [Device.Do], as all that follows.
+// Load compiles a source, or reads it from the cache, and returns its kernels by
+// name. A second Load of the same source returns the same. Call it, and what
+// follows, within [Device.Do].
 func (d *Device) Load(name, source string, options, kernels []string) (map[string]*Kernel, error) {
 	k := key(append([]string{source}, options...)...)
 	if known := d.loaded[k]; known != nil {
@@ -124,13 +124,13 @@ func (d *Device) module(name string, code []byte) (uintptr, error) {
 	return 0, d.drv.check(r, "load %s on %s", name, d.name)
 }
 
-// allow raises the kernel's limit of dynamic shared memory, where it is above
-// what every kernel may have.
+// allow raises the kernel's limit of dynamic shared memory if it needs more than
+// the default of 48 KiB.
 func (k *Kernel) allow(shared int) error {
 	if shared <= 48<<10 || shared <= k.shared {
 		return nil
 	}
-	err := k.d.check(call(k.d.drv.cuFuncSetAttribute, k.fn, funcAttributeMaxShared, uintptr(shared)), "give the kernel %s %d bytes of shared memory", k.name, shared)
+	err := k.d.check(call(k.d.drv.cuFuncSetAttribute, k.fn, funcAttributeMaxShared, uintptr(shared)), "raise the limit of shared memory of the kernel %s to %d bytes", k.name, shared)
 	if err == nil {
 		k.shared = shared
 	}
@@ -146,10 +146,10 @@ type launchConfig struct {
 	count       uint32
 }
 
-// Clusters is how many clusters of blocks of such a launch the card runs at once;
-// the kernel says itself how many blocks make one. 0: it can't run at all here,
-// as on a part of a card whose multiprocessors don't lie together. That the
-// driver does not answer leaves the device as it is.
+// Clusters is the number of clusters of blocks that run at once in such a launch;
+// the cluster's size is the kernel's. 0: it can't run, as on a MIG partition
+// whose multiprocessors are in different groups. An error here is not a failure
+// of the device.
 func (k *Kernel) Clusters(g Grid) (int, error) {
 	d := k.d
 	if err := k.allow(g.Shared); err != nil {
@@ -172,7 +172,7 @@ func (k *Kernel) Launch(g Grid, args ...Arg) error {
 		return d.failed
 	}
 	if len(args) > maxKernelArgs {
-		return fmt.Errorf("launch %s: %d arguments are more than %d", k.name, len(args), maxKernelArgs)
+		return d.fail(fmt.Errorf("launch %s: %d arguments are more than %d", k.name, len(args), maxKernelArgs))
 	}
 	if err := k.allow(g.Shared); err != nil {
 		return err
