@@ -88,7 +88,8 @@ func libraries() (string, error) {
 		{"nvrtc.cpp", "libnvrtc.so.12", []string{"-ldl"}},
 		{"blas.cpp", "libcublas.so.12", []string{"-L.", "-l:libcuda.so.1", "-Wl,-rpath,$ORIGIN"}},
 	} {
-		args := append([]string{"-std=c++17", "-O2", "-fPIC", "-shared", "-Wl,-soname," + lib.soname, lib.source, "-o", lib.soname}, lib.more...)
+		args := append([]string{"-std=c++17", "-O2", "-fPIC", "-shared", "-Wl,-soname," + lib.soname,
+			lib.source, "-o", lib.soname}, lib.more...)
 		cmd := exec.Command("g++", args...)
 		cmd.Dir = work
 		if out, err := cmd.CombinedOutput(); err != nil {

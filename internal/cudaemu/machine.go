@@ -56,7 +56,10 @@ func Open(t testing.TB) *Machine {
 		m.nvrtc = load(t, emulator(t), "libnvrtc.so.12")
 	}
 	m.must("cuDeviceGet", uintptr(unsafe.Pointer(&device)), 0)
-	attribute := func(to *int32, which uintptr) { m.must("cuDeviceGetAttribute", uintptr(unsafe.Pointer(to)), which, 0) }
+	attribute := func(to *int32, which uintptr) {
+		m.must("cuDeviceGetAttribute", uintptr(unsafe.Pointer(to)),
+			which, 0)
+	}
 	attribute(&major, 75)
 	attribute(&minor, 76)
 	m.SM = int(10*major + minor)
@@ -192,7 +195,8 @@ func (m *Machine) Compile(name, source string, options ...string) *Module {
 func compile(lib uintptr, name, source, target string, options []string) (code []byte, log string, err error) {
 	var prog uintptr
 	src, file := append([]byte(source), 0), append([]byte(name), 0)
-	if r := callIn(lib, "nvrtcCreateProgram", uintptr(unsafe.Pointer(&prog)), uintptr(unsafe.Pointer(&src[0])), uintptr(unsafe.Pointer(&file[0])), 0, 0, 0); r != 0 {
+	if r := callIn(lib, "nvrtcCreateProgram", uintptr(unsafe.Pointer(&prog)), uintptr(unsafe.Pointer(&src[0])),
+		uintptr(unsafe.Pointer(&file[0])), 0, 0, 0); r != 0 {
 		return nil, "", fmt.Errorf("create program %s: result %d", name, r)
 	}
 	all := append([]string{"--gpu-architecture=" + target, "--std=c++17"}, options...)

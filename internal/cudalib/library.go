@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 
 	"github.com/ebitengine/purego"
@@ -89,21 +90,26 @@ func loadCompanions(path, name string) {
 		if !strings.HasPrefix(name, c.library) {
 			continue
 		}
-		beside, _ := filepath.Glob(filepath.Join(filepath.Dir(path), c.pattern)) // the patterns are good
-		for _, p := range beside {
+		near, _ := filepath.Glob(filepath.Join(filepath.Dir(path), c.pattern)) // the patterns are good
+		for _, p := range near {
 			_, _ = purego.Dlopen(p, purego.RTLD_NOW|purego.RTLD_LOCAL)
 		}
 	}
 }
 
-// Bind sets each pointer to the address of the symbol of its name.
-func (l *Library) Bind(symbols map[string]*uintptr) error {
-	for name, to := range symbols {
+// Bind looks up a function for each field of a struct of uintptrs (functions points
+// to it) and stores its address. Its name is the field's with the field's tag
+// "suffix".
+func (l *Library) Bind(functions any) error {
+	v := reflect.ValueOf(functions).Elem()
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		name := field.Name + field.Tag.Get("suffix")
 		address, err := purego.Dlsym(l.Handle, name)
 		if err != nil {
-			return fmt.Errorf("%s has no %s: it is of a version that this program does not know; CUDA 12 and 13 are", l.Path, name)
+			return fmt.Errorf("%s has no %s: its version is not supported (CUDA 12 and 13 are)", l.Path, name)
 		}
-		*to = address
+		*(*uintptr)(v.Field(i).Addr().UnsafePointer()) = address
 	}
 	return nil
 }

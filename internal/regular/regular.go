@@ -104,7 +104,8 @@ func Folder(path string) error {
 // names for them (/dev/stdin, /dev/fd/63); any other pipe or device is refused,
 // because it may be in a folder of unknown origin and never end.
 func Named(path string) (*os.File, error) {
-	if clean := filepath.ToSlash(filepath.Clean(path)); strings.HasPrefix(clean, "/dev/") || strings.HasPrefix(clean, "/proc/self/fd/") {
+	if clean := filepath.ToSlash(filepath.Clean(path)); strings.HasPrefix(clean,
+		"/dev/") || strings.HasPrefix(clean, "/proc/self/fd/") {
 		return os.Open(path)
 	}
 	return open(path, os.O_RDONLY|noWait, true)

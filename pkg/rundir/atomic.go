@@ -49,7 +49,8 @@ func WriteFileAtomic(path string, data []byte) error {
 		return fmt.Errorf("write %s: %w", path, explainWrite(err))
 	}
 	if err := syncDir(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("write %s: written, but not safe from a power cut: sync the folder: %w", path, explainWrite(err))
+		return fmt.Errorf("write %s: written, but not safe from a power cut: sync the folder: %w", path,
+			explainWrite(err))
 	}
 	return nil
 }

@@ -33,7 +33,8 @@ func (c Counts) Check() error {
 	// A missing reward is NaN, which contradicts nothing.
 	n := float64(max(c.N, 1))
 	if want := float64(c.CorrectNum) / n; math.Abs(c.AnswerReward-want) > 1e-6 {
-		return fmt.Errorf("answer_reward %v contradicts correct_num %d of n %d, which is %v", c.AnswerReward, c.CorrectNum, c.N, want)
+		return fmt.Errorf("answer_reward %v contradicts correct_num %d of n %d, which is %v", c.AnswerReward,
+			c.CorrectNum, c.N, want)
 	}
 	if want := float64(c.FormattedRight+c.FormattedWrong) / n; math.Abs(c.FormatReward-want) > 1e-6 {
 		return fmt.Errorf("format_reward %v contradicts formatted_right %d and formatted_wrong %d of n %d, which is %v",
@@ -52,7 +53,8 @@ func (c Counts) checkLengths() error {
 		name string
 		mean *float64
 		n    int
-	}{{"completion_length_right", c.LengthRight, c.CorrectNum}, {"completion_length_wrong", c.LengthWrong, c.ErrorNum}} {
+	}{{"completion_length_right", c.LengthRight, c.CorrectNum}, {"completion_length_wrong", c.LengthWrong,
+		c.ErrorNum}} {
 		switch {
 		case part.mean == nil:
 			known = known && part.n == 0 // some writers leave it out
@@ -89,7 +91,8 @@ func (e Eval) Check() error {
 func (r *Run) checkOrder() error {
 	for i, m := range r.Metrics {
 		if m.Step != i+1 {
-			return fmt.Errorf("%s: line %d: step %d where step %d was due", filepath.Join(r.Dir, MetricsFile), i+1, m.Step, i+1)
+			return fmt.Errorf("%s: line %d: step %d where step %d was due", filepath.Join(r.Dir, MetricsFile),
+				i+1, m.Step, i+1)
 		}
 	}
 	type key struct {
@@ -106,7 +109,8 @@ func (r *Run) checkOrder() error {
 		last = e.Step
 		k := key{e.Step, e.Split}
 		if before, ok := seen[k]; ok {
-			return fmt.Errorf("%s: line %d: split %q at step %d again (first in line %d)", path, i+1, e.Split, e.Step, before)
+			return fmt.Errorf("%s: line %d: split %q at step %d again (first in line %d)", path, i+1, e.Split,
+				e.Step, before)
 		}
 		seen[k] = i + 1
 	}

@@ -143,9 +143,11 @@ func (p Prefix) verify(path string, data []byte, source string) error {
 	const changed = "the file was damaged or changed"
 	switch n := int64(len(data)); {
 	case n < p.Bytes:
-		return &DamagedError{path, fmt.Sprintf("it has %d bytes, but %s needs %d: the end is lost", n, source, p.Bytes)}
+		return &DamagedError{path, fmt.Sprintf("it has %d bytes, but %s needs %d: the end is lost", n, source,
+			p.Bytes)}
 	case n > p.Bytes && !isLog(path):
-		return &DamagedError{path, fmt.Sprintf("it has %d bytes, but %d according to %s: %s", n, p.Bytes, source, changed)}
+		return &DamagedError{path, fmt.Sprintf("it has %d bytes, but %d according to %s: %s", n, p.Bytes,
+			source, changed)}
 	case p.Bytes < 0 || PrefixOf(data[:p.Bytes]) != p:
 		where := suspectLine(path, data[:max(0, p.Bytes)])
 		return &DamagedError{path, fmt.Sprintf("%s does not match the checksum in %s: %s", where, source, changed)}

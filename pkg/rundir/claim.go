@@ -111,9 +111,11 @@ func Allow(dir string, kind Kind, same func() error) error {
 		if list = strings.Trim(list, "[]"); len(names) > most {
 			list += " ..."
 		}
-		return fmt.Errorf("%w: %s holds other files (%s), not %s; give another --out", config.ErrConfig, dir, list, kind)
+		return fmt.Errorf("%w: %s holds other files (%s), not %s; give another --out", config.ErrConfig, dir,
+			list, kind)
 	case kind == KindOther:
-		return fmt.Errorf("%w: %s holds %s, whose files could be replaced; give another --out", config.ErrConfig, dir, is)
+		return fmt.Errorf("%w: %s holds %s, whose files could be replaced; give another --out",
+			config.ErrConfig, dir, is)
 	}
 	return fmt.Errorf("%w: %s holds %s, not %s; give another --out, or --fresh to start in a new folder next to it",
 		config.ErrConfig, dir, is, kind)

@@ -38,7 +38,8 @@ func compareLines[T any](what string, a, b []T, line func(T) (step int, compared
 		}
 	}
 	if len(a) != len(b) {
-		return fmt.Errorf("compare %s: %d lines and %d lines (the first %d are equal)", what, len(a), len(b), min(len(a), len(b)))
+		return fmt.Errorf("compare %s: %d lines and %d lines (the first %d are equal)", what, len(a), len(b),
+			min(len(a), len(b)))
 	}
 	return nil
 }

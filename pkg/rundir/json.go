@@ -137,7 +137,8 @@ func members(v reflect.Value) ([]member, error) {
 		key, option, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case f.Anonymous || option != "" && option != "omitempty":
-			return nil, fmt.Errorf("field %s of %s: embedded fields and the JSON option %q are not supported", f.Name, v.Type(), option)
+			return nil, fmt.Errorf("field %s of %s: embedded fields and the JSON option %q are not supported",
+				f.Name, v.Type(), option)
 		case !f.IsExported() || key == "-":
 			continue
 		case key == "":

@@ -108,7 +108,8 @@ func (l *Log) Sum() string { return hex.EncodeToString(l.sum.Sum(nil)) }
 // and not beyond the end of the file.
 func (l *Log) TruncateTo(n int64) error {
 	if n < 0 || n > l.size {
-		return fmt.Errorf("truncate %s to %d bytes: it has %d (lines that a checkpoint needs are lost)", l.path, n, l.size)
+		return fmt.Errorf("truncate %s to %d bytes: it has %d (lines that a checkpoint needs are lost)", l.path,
+			n, l.size)
 	}
 	whole, err := l.lineEndsAt(n)
 	if err != nil {
@@ -133,7 +134,7 @@ func (l *Log) TruncateTo(n int64) error {
 
 // Sync makes the lines written so far survive a power cut. A checkpoint calls
 // it before it stores [Log.Size]. A file that is no longer the one at its path
-// is an error ([Log.StillThere]): lines would go where nobody finds them, and a
+// is an error ([Log.StillThere]): the lines would be lost, and a
 // checkpoint into another run's folder.
 func (l *Log) Sync() error {
 	if err := l.f.Sync(); err != nil {

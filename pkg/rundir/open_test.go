@@ -185,7 +185,7 @@ func TestOpenRefuses(t *testing.T) {
 			write(t, filepath.Join(dir, ResultFile), `{"status": "done", "initial": {"sampled": {"unformatted": 4}}}`)
 			return dir
 		}, []string{ResultFile, "initial", "unformatted 4"}},
-		{"a figure of the result that was changed", func(t *testing.T, dir string) string {
+		{"a number of the result that was changed", func(t *testing.T, dir string) string {
 			p := filepath.Join(dir, ResultFile)
 			write(t, p, strings.Replace(read(t, p), `"wall_s": 3`, `"wall_s": 4`, 1))
 			return dir

@@ -62,7 +62,8 @@ func (m Manifest) Check() error {
 		pairs[p], dirs[e.Dir] = true, true
 	}
 	if want := len(m.Arms) * len(m.Seeds); len(m.Runs) != want {
-		return fmt.Errorf("%d runs, want %d: each of %d arms with each of %d seeds", len(m.Runs), want, len(m.Arms), len(m.Seeds))
+		return fmt.Errorf("%d runs, want %d: each of %d arms with each of %d seeds", len(m.Runs), want,
+			len(m.Arms), len(m.Seeds))
 	}
 	if id := m.Identity(); m.Hash != id {
 		return fmt.Errorf("hash %q is not that of its runs (%s): the file was edited", m.Hash, id)

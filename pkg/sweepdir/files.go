@@ -76,7 +76,8 @@ func decode[T document](data []byte) (v T, err error) {
 
 func checkFormat(format int) error {
 	if format != FormatVersion {
-		return fmt.Errorf("it is of format %d, this program knows %d (use the version of grpo that wrote it)", format, FormatVersion)
+		return fmt.Errorf("it is of format %d, this program knows %d (use the version of grpo that wrote it)",
+			format, FormatVersion)
 	}
 	return nil
 }

@@ -67,7 +67,8 @@ func (d *Device) Copy(to, from Pointer, bytes int) error {
 	if bytes == 0 {
 		return d.failed
 	}
-	return d.check(call(d.drv.cuMemcpyDtoDAsync, uintptr(to), uintptr(from), uintptr(bytes), d.stream), "copy %d bytes on %s", bytes, d.name)
+	return d.check(call(d.drv.cuMemcpyDtoDAsync, uintptr(to), uintptr(from), uintptr(bytes), d.stream),
+		"copy %d bytes on %s", bytes, d.name)
 }
 
 // Zero sets n float32 or int32 to zero.
@@ -75,5 +76,6 @@ func (d *Device) Zero(to Pointer, n int) error {
 	if n == 0 {
 		return d.failed
 	}
-	return d.check(call(d.drv.cuMemsetD32Async, uintptr(to), 0, uintptr(n), d.stream), "clear %d numbers on %s", n, d.name)
+	return d.check(call(d.drv.cuMemsetD32Async, uintptr(to), 0, uintptr(n), d.stream), "clear %d numbers on %s",
+		n, d.name)
 }

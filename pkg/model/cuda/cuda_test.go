@@ -129,7 +129,7 @@ func TestRecordedWork(t *testing.T) {
 	}))
 }
 
-// The precisions keep as many bits of an operand as they say.
+// Each precision keeps its number of bits of an operand.
 func TestPrecisionRoundsOperands(t *testing.T) {
 	const fine, finer = 1 + 1.0/(1<<9), 1 + 1.0/(1<<12)
 	for p, want := range map[Precision][]float32{Float32: {fine, finer}, TF32: {fine, 1}, BFloat16: {1, 1}} {
@@ -152,7 +152,7 @@ func TestPrecisionRoundsOperands(t *testing.T) {
 	}
 }
 
-// Products of all four forms, with rows that are apart and sums that go on.
+// Matmuls of all four forms, with leading dimensions and accumulation.
 func TestGemm(t *testing.T) {
 	for _, p := range []Precision{Float32, TF32, BFloat16} {
 		env := environment(t)

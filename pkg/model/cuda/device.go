@@ -55,7 +55,8 @@ func Open(o Options) (*Device, error) {
 	if o.Precision == "" {
 		o.Precision = Float32
 	}
-	d := &Device{precision: o.Precision, cache: openCache(o.Getenv), loaded: map[string]map[string]*Kernel{}, args: &launchArgs{}, scalars: new([2]float32)}
+	d := &Device{precision: o.Precision, cache: openCache(o.Getenv), loaded: map[string]map[string]*Kernel{},
+		args: &launchArgs{}, scalars: new([2]float32)}
 	var err error
 	if d.drv, err = openDriver(o.Getenv); err != nil {
 		return nil, err
@@ -92,11 +93,13 @@ func (d *Device) describe(ordinal int) error {
 	if ordinal < 0 || ordinal >= int(*n) {
 		return fmt.Errorf("open GPU %d: there are %d (numbered from 0)", ordinal, *n)
 	}
-	if err := d.drv.check(call(d.drv.cuDeviceGet, uintptr(unsafe.Pointer(id)), uintptr(ordinal)), "open GPU %d", ordinal); err != nil {
+	if err := d.drv.check(call(d.drv.cuDeviceGet, uintptr(unsafe.Pointer(id)), uintptr(ordinal)), "open GPU %d",
+		ordinal); err != nil {
 		return err
 	}
 	d.id = *id
-	if err := d.drv.check(call(d.drv.cuDeviceGetName, uintptr(unsafe.Pointer(&name[0])), uintptr(len(name)-1), uintptr(d.id)), "read the GPU's name"); err != nil {
+	if err := d.drv.check(call(d.drv.cuDeviceGetName, uintptr(unsafe.Pointer(&name[0])), uintptr(len(name)-1),
+		uintptr(d.id)), "read the GPU's name"); err != nil {
 		return err
 	}
 	d.name = text(uintptr(unsafe.Pointer(&name[0])))
@@ -104,9 +107,11 @@ func (d *Device) describe(ordinal int) error {
 	for _, a := range []struct {
 		attribute int
 		to        *int
-	}{{attributeMajor, &major}, {attributeMinor, &minor}, {attributeProcessors, &d.sms}, {attributeSharedOptin, &d.shared}} {
+	}{{attributeMajor, &major}, {attributeMinor, &minor}, {attributeProcessors, &d.sms}, {attributeSharedOptin,
+		&d.shared}} {
 		v := new(int32)
-		if err := d.drv.check(call(d.drv.cuDeviceGetAttribute, uintptr(unsafe.Pointer(v)), uintptr(a.attribute), uintptr(d.id)), "read attribute %d of %s", a.attribute, d.name); err != nil {
+		if err := d.drv.check(call(d.drv.cuDeviceGetAttribute, uintptr(unsafe.Pointer(v)), uintptr(a.attribute),
+			uintptr(d.id)), "read attribute %d of %s", a.attribute, d.name); err != nil {
 			return err
 		}
 		*a.to = int(*v)
@@ -118,14 +123,16 @@ func (d *Device) describe(ordinal int) error {
 // start creates the context, the stream and the handle of cuBLAS.
 func (d *Device) start() error {
 	ctx, stream := new(uintptr), new(uintptr)
-	if err := d.drv.check(call(d.drv.cuDevicePrimaryCtxRetain, uintptr(unsafe.Pointer(ctx)), uintptr(d.id)), "make a context on %s", d.name); err != nil {
+	if err := d.drv.check(call(d.drv.cuDevicePrimaryCtxRetain, uintptr(unsafe.Pointer(ctx)), uintptr(d.id)),
+		"make a context on %s", d.name); err != nil {
 		return err
 	}
 	d.ctx = *ctx
 	if err := d.drv.check(call(d.drv.cuCtxSetCurrent, d.ctx), "take the context of %s", d.name); err != nil {
 		return err
 	}
-	if err := d.drv.check(call(d.drv.cuStreamCreate, uintptr(unsafe.Pointer(stream)), streamNonBlocking), "make a stream on %s", d.name); err != nil {
+	if err := d.drv.check(call(d.drv.cuStreamCreate, uintptr(unsafe.Pointer(stream)), streamNonBlocking),
+		"make a stream on %s", d.name); err != nil {
 		return err
 	}
 	d.stream = *stream
@@ -143,7 +150,8 @@ func (d *Device) Name() string { return d.name }
 // String describes card, precision and libraries in one line.
 func (d *Device) String() string {
 	v := d.drv.version()
-	return fmt.Sprintf("%s (compute capability %d.%d, %s, driver of CUDA %d.%d, NVRTC %s)", d.name, d.arch/10, d.arch%10, d.precision, v/1000, v%1000/10, d.rtc.version())
+	return fmt.Sprintf("%s (compute capability %d.%d, %s, driver of CUDA %d.%d, NVRTC %s)", d.name, d.arch/10,
+		d.arch%10, d.precision, v/1000, v%1000/10, d.rtc.version())
 }
 
 // Precision is how the device computes matmuls.

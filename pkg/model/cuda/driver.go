@@ -11,20 +11,24 @@ import (
 	"grpo/internal/cudalib"
 )
 
-// driver holds the addresses of the CUDA driver's functions (libcuda.so.1). The
-// names are the library's, with the version suffix of the 64-bit forms.
-type driver struct {
-	lib *cudalib.Library
+// driver is the CUDA driver (libcuda.so.1).
+type driver struct{ driverFunctions }
 
-	cuInit, cuDriverGetVersion, cuGetErrorName, cuGetErrorString                                   uintptr
-	cuDeviceGetCount, cuDeviceGet, cuDeviceGetName, cuDeviceGetAttribute                           uintptr
-	cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease, cuCtxSetCurrent                           uintptr
-	cuModuleLoadData, cuModuleUnload, cuModuleGetFunction, cuFuncSetAttribute                      uintptr
-	cuLaunchKernel, cuOccupancyMaxActiveClusters                                                   uintptr
-	cuStreamCreate, cuStreamDestroy, cuStreamSynchronize, cuStreamBeginCapture, cuStreamEndCapture uintptr
-	cuGraphInstantiateWithFlags, cuGraphLaunch, cuGraphExecDestroy, cuGraphDestroy                 uintptr
-	cuMemAlloc, cuMemFree, cuMemAllocHost, cuMemFreeHost, cuMemGetInfo                             uintptr
-	cuMemcpyHtoDAsync, cuMemcpyDtoHAsync, cuMemcpyDtoDAsync, cuMemsetD32Async                      uintptr
+// driverFunctions are the addresses of its functions. Those with a suffix are the
+// 64-bit versions.
+type driverFunctions struct {
+	cuInit, cuDriverGetVersion, cuGetErrorName, cuGetErrorString         uintptr
+	cuDeviceGetCount, cuDeviceGet, cuDeviceGetName, cuDeviceGetAttribute uintptr
+	cuDevicePrimaryCtxRetain, cuCtxSetCurrent                            uintptr
+	cuModuleLoadData, cuModuleUnload, cuModuleGetFunction                uintptr
+	cuFuncSetAttribute, cuLaunchKernel, cuOccupancyMaxActiveClusters     uintptr
+	cuStreamCreate, cuStreamSynchronize, cuStreamEndCapture              uintptr
+	cuGraphInstantiateWithFlags, cuGraphLaunch                           uintptr
+	cuGraphExecDestroy, cuGraphDestroy                                   uintptr
+	cuMemAllocHost, cuMemFree, cuMemAlloc, cuMemGetInfo                  uintptr `suffix:"_v2"`
+	cuMemcpyHtoDAsync, cuMemcpyDtoHAsync, cuMemcpyDtoDAsync              uintptr `suffix:"_v2"`
+	cuDevicePrimaryCtxRelease, cuStreamDestroy, cuStreamBeginCapture     uintptr `suffix:"_v2"`
+	cuMemFreeHost, cuMemsetD32Async                                      uintptr
 }
 
 // Results of the driver that this package handles.
@@ -56,20 +60,8 @@ func openDriver(env func(string) string) (*driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; the driver brings it: install NVIDIA's driver, or give --device cpu", err)
 	}
-	d := &driver{lib: lib}
-	err = lib.Bind(map[string]*uintptr{
-		"cuInit": &d.cuInit, "cuDriverGetVersion": &d.cuDriverGetVersion, "cuGetErrorName": &d.cuGetErrorName, "cuGetErrorString": &d.cuGetErrorString,
-		"cuDeviceGetCount": &d.cuDeviceGetCount, "cuDeviceGet": &d.cuDeviceGet, "cuDeviceGetName": &d.cuDeviceGetName, "cuDeviceGetAttribute": &d.cuDeviceGetAttribute,
-		"cuDevicePrimaryCtxRetain": &d.cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRelease_v2": &d.cuDevicePrimaryCtxRelease, "cuCtxSetCurrent": &d.cuCtxSetCurrent,
-		"cuModuleLoadData": &d.cuModuleLoadData, "cuModuleUnload": &d.cuModuleUnload, "cuModuleGetFunction": &d.cuModuleGetFunction, "cuFuncSetAttribute": &d.cuFuncSetAttribute,
-		"cuLaunchKernel": &d.cuLaunchKernel, "cuOccupancyMaxActiveClusters": &d.cuOccupancyMaxActiveClusters,
-		"cuStreamCreate": &d.cuStreamCreate, "cuStreamDestroy_v2": &d.cuStreamDestroy, "cuStreamSynchronize": &d.cuStreamSynchronize,
-		"cuStreamBeginCapture_v2": &d.cuStreamBeginCapture, "cuStreamEndCapture": &d.cuStreamEndCapture,
-		"cuGraphInstantiateWithFlags": &d.cuGraphInstantiateWithFlags, "cuGraphLaunch": &d.cuGraphLaunch, "cuGraphExecDestroy": &d.cuGraphExecDestroy, "cuGraphDestroy": &d.cuGraphDestroy,
-		"cuMemAlloc_v2": &d.cuMemAlloc, "cuMemFree_v2": &d.cuMemFree, "cuMemAllocHost_v2": &d.cuMemAllocHost, "cuMemFreeHost": &d.cuMemFreeHost, "cuMemGetInfo_v2": &d.cuMemGetInfo,
-		"cuMemcpyHtoDAsync_v2": &d.cuMemcpyHtoDAsync, "cuMemcpyDtoHAsync_v2": &d.cuMemcpyDtoHAsync, "cuMemcpyDtoDAsync_v2": &d.cuMemcpyDtoDAsync, "cuMemsetD32Async": &d.cuMemsetD32Async,
-	})
-	if err != nil {
+	d := &driver{}
+	if err := lib.Bind(&d.driverFunctions); err != nil {
 		return nil, err
 	}
 	if r := call(d.cuInit, 0); r != success {

@@ -28,7 +28,8 @@ func NewEngine(d *Device, add func(n int, a, b, out Pointer) error) *Engine { re
 
 // Tensor is a tensor of float32 over device memory.
 func (e *Engine) Tensor(at Pointer, shape ...int) *tensor.Dense {
-	return tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(shape...), tensor.WithEngine(e), tensor.FromMemory(uintptr(at), uintptr(4*tensor.Shape(shape).TotalSize())))
+	return tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(shape...), tensor.WithEngine(e),
+		tensor.FromMemory(uintptr(at), uintptr(4*tensor.Shape(shape).TotalSize())))
 }
 
 // AllocAccessible is false: Go can't read the memory.
@@ -61,7 +62,8 @@ func (e *Engine) Memset(m tensor.Memory, v any) error {
 	}
 	bits := *(*uint32)(unsafe.Pointer(&f))
 	return e.d.Do(func() error {
-		return e.d.check(call(e.d.drv.cuMemsetD32Async, m.Uintptr(), uintptr(bits), m.MemSize()/4, e.d.stream), "fill a tensor")
+		return e.d.check(call(e.d.drv.cuMemsetD32Async, m.Uintptr(), uintptr(bits), m.MemSize()/4, e.d.stream),
+			"fill a tensor")
 	})
 }
 

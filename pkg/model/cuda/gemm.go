@@ -13,7 +13,8 @@ import (
 //
 // cuBLAS is column-major, so it sees each matrix transposed and computes
 // Cᵀ = op(B)ᵀ·op(A)ᵀ.
-func (d *Device) Gemm(transA, transB bool, m, n, k int, a Pointer, lda int, b Pointer, ldb int, accumulate bool, c Pointer, ldc int) error {
+func (d *Device) Gemm(transA, transB bool, m, n, k int, a Pointer, lda int, b Pointer, ldb int, accumulate bool,
+	c Pointer, ldc int) error {
 	if m == 0 || n == 0 || d.failed != nil {
 		return d.failed
 	}

@@ -14,7 +14,8 @@ type Graph struct {
 // Record records the work that f queues, without running it. f must neither wait
 // nor allocate; each run uses the same memory.
 func (d *Device) Record(f func() error) (*Graph, error) {
-	if err := d.check(call(d.drv.cuStreamBeginCapture, d.stream, captureModeThreadLocal), "begin to record a graph"); err != nil {
+	if err := d.check(call(d.drv.cuStreamBeginCapture, d.stream, captureModeThreadLocal),
+		"begin to record a graph"); err != nil {
 		return nil, err
 	}
 	d.capturing = true
@@ -34,7 +35,8 @@ func (d *Device) Record(f func() error) (*Graph, error) {
 		return nil, err
 	}
 	exec := new(uintptr)
-	if err := d.check(call(d.drv.cuGraphInstantiateWithFlags, uintptr(unsafe.Pointer(exec)), *graph, 0), "prepare a recorded graph"); err != nil {
+	if err := d.check(call(d.drv.cuGraphInstantiateWithFlags, uintptr(unsafe.Pointer(exec)), *graph, 0),
+		"prepare a recorded graph"); err != nil {
 		return nil, err
 	}
 	return &Graph{d, *exec}, nil

@@ -76,7 +76,8 @@ func (d *Device) Load(name, source string, options, kernels []string) (map[strin
 	out := map[string]*Kernel{}
 	for _, kernel := range kernels {
 		fn, symbol := new(uintptr), cstring(kernel)
-		if err := d.drv.check(call(d.drv.cuModuleGetFunction, uintptr(unsafe.Pointer(fn)), module, uintptr(unsafe.Pointer(&symbol[0]))), "find the kernel %s in %s", kernel, name); err != nil {
+		if err := d.drv.check(call(d.drv.cuModuleGetFunction, uintptr(unsafe.Pointer(fn)), module,
+			uintptr(unsafe.Pointer(&symbol[0]))), "find the kernel %s in %s", kernel, name); err != nil {
 			return nil, err
 		}
 		out[kernel] = &Kernel{d: d, name: kernel, fn: *fn}
@@ -130,7 +131,8 @@ func (k *Kernel) allow(shared int) error {
 	if shared <= 48<<10 || shared <= k.shared {
 		return nil
 	}
-	err := k.d.check(call(k.d.drv.cuFuncSetAttribute, k.fn, funcAttributeMaxShared, uintptr(shared)), "raise the limit of shared memory of the kernel %s to %d bytes", k.name, shared)
+	err := k.d.check(call(k.d.drv.cuFuncSetAttribute, k.fn, funcAttributeMaxShared, uintptr(shared)),
+		"raise the limit of shared memory of the kernel %s to %d bytes", k.name, shared)
 	if err == nil {
 		k.shared = shared
 	}
@@ -161,7 +163,8 @@ func (k *Kernel) Clusters(g Grid) (int, error) {
 		shared: uint32(g.Shared), stream: d.stream,
 	}
 	n := new(int32)
-	err := d.drv.check(call(d.drv.cuOccupancyMaxActiveClusters, uintptr(unsafe.Pointer(n)), k.fn, uintptr(unsafe.Pointer(c))), "ask %s how many clusters of %s it runs at once", d.name, k.name)
+	err := d.drv.check(call(d.drv.cuOccupancyMaxActiveClusters, uintptr(unsafe.Pointer(n)), k.fn,
+		uintptr(unsafe.Pointer(c))), "ask %s how many clusters of %s it runs at once", d.name, k.name)
 	return int(*n), err
 }
 
@@ -184,9 +187,11 @@ func (k *Kernel) Launch(g Grid, args ...Arg) error {
 	}
 	dim := func(n int) uintptr { return uintptr(max(1, n)) }
 	params := uintptr(unsafe.Pointer(&a.at[0])) // a is the device's, on the heap
-	r := call(d.drv.cuLaunchKernel, k.fn, dim(g.X), dim(g.Y), dim(g.Z), dim(g.ThreadsX), dim(g.ThreadsY), 1, uintptr(g.Shared), d.stream, params, 0)
+	r := call(d.drv.cuLaunchKernel, k.fn, dim(g.X), dim(g.Y), dim(g.Z), dim(g.ThreadsX), dim(g.ThreadsY), 1,
+		uintptr(g.Shared), d.stream, params, 0)
 	if r == success {
 		return nil
 	}
-	return d.check(r, "launch %s with %d blocks of %d threads and %d bytes of shared memory", k.name, dim(g.X)*dim(g.Y)*dim(g.Z), dim(g.ThreadsX)*dim(g.ThreadsY), g.Shared)
+	return d.check(r, "launch %s with %d blocks of %d threads and %d bytes of shared memory", k.name,
+		dim(g.X)*dim(g.Y)*dim(g.Z), dim(g.ThreadsX)*dim(g.ThreadsY), g.Shared)
 }

@@ -160,7 +160,8 @@ func Pinned[T any](d *Device, n int) ([]T, error) {
 	var zero T
 	bytes := max(1, n) * int(unsafe.Sizeof(zero))
 	ptr := new(uintptr)
-	if err := d.check(call(d.drv.cuMemAllocHost, uintptr(unsafe.Pointer(ptr)), uintptr(bytes)), "lock %s of the host's memory", size(bytes)); err != nil {
+	if err := d.check(call(d.drv.cuMemAllocHost, uintptr(unsafe.Pointer(ptr)), uintptr(bytes)),
+		"lock %s of the host's memory", size(bytes)); err != nil {
 		return nil, err
 	}
 	d.pool.hosts[*ptr] = bytes

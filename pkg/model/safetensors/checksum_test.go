@@ -117,7 +117,7 @@ func TestChecksumProperty(t *testing.T) {
 		at := rapid.IntRange(0, len(data)-1).Draw(t, "at")
 		data[at] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
 		if f, err := readBytes(data); err == nil && f.Checksummed {
-			t.Fatalf("byte %d changed, and nobody noticed", at)
+			t.Fatalf("the change of byte %d was not found", at)
 		}
 	})
 }

@@ -12,7 +12,8 @@ type dtype struct {
 	decode func(src []byte) (float32, bool)
 }
 
-var dtypes = map[string]dtype{"F32": {4, decodeF32}, "F64": {8, decodeF64}, "F16": {2, decodeF16}, "BF16": {2, decodeBF16}}
+var dtypes = map[string]dtype{"F32": {4, decodeF32}, "F64": {8, decodeF64}, "F16": {2, decodeF16},
+	"BF16": {2, decodeBF16}}
 
 func decodeF32(src []byte) (float32, bool) {
 	return math.Float32frombits(binary.LittleEndian.Uint32(src)), true

@@ -141,7 +141,7 @@ func readHeader(r io.ReaderAt, size int64) ([]byte, error) {
 // checkLayout puts entries in the order of their data and checks that they fill
 // the bytes from start to size.
 func checkLayout(entries []entry, start, size int64) error {
-	// An empty tensor goes before the one that begins where it lies.
+	// An empty tensor goes before the one that begins at the same offset.
 	slices.SortStableFunc(entries, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end))
 	})

@@ -47,7 +47,8 @@ func EncodeChecksummed(tensors []Tensor, metadata map[string]string) ([]byte, er
 
 func encode(tensors []Tensor, metadata map[string]string, checksummed bool) ([]byte, error) {
 	if _, ok := metadata[ChecksumKey]; ok {
-		return nil, fmt.Errorf("write safetensors: metadata: the key %q is reserved for the file's checksum", ChecksumKey)
+		return nil, fmt.Errorf("write safetensors: metadata: the key %q is reserved for the file's checksum",
+			ChecksumKey)
 	}
 	if checksummed {
 		all := map[string]string{ChecksumKey: zeroDigest}
@@ -101,7 +102,8 @@ func encodeHeader(tensors []Tensor, metadata map[string]string, limit int) (head
 		if shape == nil {
 			shape = []int{}
 		}
-		h = fmt.Appendf(h, `%s:{"dtype":"F32","shape":%s,"data_offsets":[%d,%d]}`, toJSON(t.Name), toJSON(shape), size, size+n)
+		h = fmt.Appendf(h, `%s:{"dtype":"F32","shape":%s,"data_offsets":[%d,%d]}`, toJSON(t.Name),
+			toJSON(shape), size, size+n)
 		size += n
 	}
 	h = append(h, '}')
@@ -128,7 +130,8 @@ func checkTensor(t Tensor) (int, error) {
 		return 0, errors.New("the name is not valid UTF-8")
 	}
 	if t.Dtype != "F32" && t.Dtype != "" {
-		return 0, fmt.Errorf("dtype %s: only F32 is written (set it to F32 to save the converted numbers)", words.Quote(t.Dtype))
+		return 0, fmt.Errorf("dtype %s: only F32 is written (set it to F32 to save the converted numbers)",
+			words.Quote(t.Dtype))
 	}
 	n, err := elements(t.Shape)
 	if err != nil {
@@ -168,7 +171,8 @@ func verify(r io.ReaderAt, size int64, header []byte, digest string) error {
 		return fmt.Errorf("checksum: %w", err)
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); got != digest {
-		return fmt.Errorf("checksum: the bytes have %s, the file says %s: it was damaged or changed", got, words.Quote(digest))
+		return fmt.Errorf("checksum: the bytes have %s, the file says %s: it was damaged or changed", got,
+			words.Quote(digest))
 	}
 	return nil
 }

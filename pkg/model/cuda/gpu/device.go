@@ -43,7 +43,8 @@ func Open(precision string) (Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &device{dev: dev, stored: map[*storage]bool{}, card: kernels.Card{SM: dev.Capability(), SMs: dev.Processors(), Shared: dev.SharedLimit()}}
+	g := &device{dev: dev, stored: map[*storage]bool{},
+		card: kernels.Card{SM: dev.Capability(), SMs: dev.Processors(), Shared: dev.SharedLimit()}}
 	g.engine = cuda.NewEngine(dev, g.add)
 	if err := dev.Do(g.prepare); err != nil {
 		_ = dev.Close()
@@ -104,14 +105,16 @@ func (g *device) launchOf(module map[string]*cuda.Kernel, l kernels.Launch, args
 }
 
 // gemm is [cuda.Device.Gemm].
-func (g *device) gemm(transA, transB bool, m, n, k int, a cuda.Pointer, lda int, b cuda.Pointer, ldb int, accumulate bool, c cuda.Pointer, ldc int) {
+func (g *device) gemm(transA, transB bool, m, n, k int, a cuda.Pointer, lda int, b cuda.Pointer, ldb int,
+	accumulate bool, c cuda.Pointer, ldc int) {
 	_ = g.dev.Gemm(transA, transB, m, n, k, a, lda, b, ldb, accumulate, c, ldc)
 }
 
 func (g *device) zero(to cuda.Pointer, n int) { _ = g.dev.Zero(to, n) }
 
 func grid(l kernels.Launch) cuda.Grid {
-	return cuda.Grid{X: l.Grid[0], Y: l.Grid[1], Z: l.Grid[2], ThreadsX: l.Block[0], ThreadsY: l.Block[1], Shared: l.Shared}
+	return cuda.Grid{X: l.Grid[0], Y: l.Grid[1], Z: l.Grid[2], ThreadsX: l.Block[0], ThreadsY: l.Block[1],
+		Shared: l.Shared}
 }
 
 // scratch returns memory for n floats, to be used before the next call.
@@ -145,7 +148,8 @@ func (g *device) colSum(rows, width int, x cuda.Pointer, ldx int, weight, out cu
 	if err != nil {
 		return err
 	}
-	g.launch(parts, cuda.I(rows), cuda.I(width), cuda.P(x), cuda.I(ldx), cuda.P(weight), cuda.I(parts.Tile), cuda.P(partial))
+	g.launch(parts, cuda.I(rows), cuda.I(width), cuda.P(x), cuda.I(ldx), cuda.P(weight), cuda.I(parts.Tile),
+		cuda.P(partial))
 	g.launch(sum, cuda.I(parts.Tiles), cuda.I(width), cuda.P(partial), cuda.P(out), cuda.I(0))
 	return nil
 }

@@ -89,7 +89,8 @@ func (l *layer) forward(s *segment, gi, ids cuda.Pointer, w gruWeights, h0, out,
 
 // backward is the backward pass of forward. It replaces gates by their gradients
 // and writes those of the biases to dbih and dbhh.
-func (l *layer) backward(s *segment, dout cuda.Pointer, w gruWeights, states, gates, before, dh0, dbih, dbhh cuda.Pointer) error {
+func (l *layer) backward(s *segment, dout cuda.Pointer, w gruWeights, states, gates, before, dh0, dbih,
+	dbhh cuda.Pointer) error {
 	g, h := l.g, l.hidden
 	var parts cuda.Pointer
 	var tiles int
@@ -104,7 +105,8 @@ func (l *layer) backward(s *segment, dout cuda.Pointer, w gruWeights, states, ga
 				return err
 			}
 		}
-		g.launch(first, cuda.I(s.inputs), cuda.I(4*h), cuda.P(gates), cuda.I(4*h), cuda.P(0), cuda.I(first.Tile), cuda.P(parts))
+		g.launch(first, cuda.I(s.inputs), cuda.I(4*h), cuda.P(gates), cuda.I(4*h), cuda.P(0),
+			cuda.I(first.Tile), cuda.P(parts))
 	} else {
 		launch := l.plan.Backward(s.n0)
 		tiles = launch.Tiles
@@ -184,7 +186,8 @@ func (o *gru) Backward(vals []G.Value) error {
 		if o.HasInit {
 			dh0 = o.grad(6)
 		}
-		if err := o.layer.backward(s, at(vals[len(vals)-1]), w, at(o.out), o.gates, o.before, dh0, o.grad(3), o.grad(4)); err != nil {
+		if err := o.layer.backward(s, at(vals[len(vals)-1]), w, at(o.out), o.gates, o.before, dh0, o.grad(3),
+			o.grad(4)); err != nil {
 			return err
 		}
 		// dW_hh is the gates' gradients times the states before. The candidate's are in

@@ -81,7 +81,8 @@ func (n *ops) LastState(capStates, width, rowCap int) (tinylm.Op, error) {
 func (l *lastState) Forward(vals []G.Value) (G.Value, error) {
 	return l.result(l.do(func(g *device) error {
 		rows := l.ops.rows.n0
-		g.launch(g.card.Gather(rows, l.width), cuda.I(rows), cuda.I(l.width), cuda.P(l.ops.start), cuda.P(at(vals[0])), cuda.P(at(l.out)))
+		g.launch(g.card.Gather(rows, l.width), cuda.I(rows), cuda.I(l.width), cuda.P(l.ops.start),
+			cuda.P(at(vals[0])), cuda.P(at(l.out)))
 		return nil
 	}))
 }
@@ -94,7 +95,8 @@ func (l *lastState) Backward(vals []G.Value) error {
 	return l.do(func(g *device) error {
 		p, rows := &l.ops.prompt, l.ops.rows.n0
 		g.zero(l.grad(0), (p.n0+p.inputs)*l.width)
-		g.launch(g.card.ScatterAdd(l.width, p.n0), cuda.I(rows), cuda.I(l.width), cuda.P(l.ops.start), cuda.P(at(vals[5])), cuda.I(l.width),
+		g.launch(g.card.ScatterAdd(l.width, p.n0), cuda.I(rows), cuda.I(l.width), cuda.P(l.ops.start),
+			cuda.P(at(vals[5])), cuda.I(l.width),
 			cuda.P(l.ops.last), cuda.I(p.n0), cuda.P(l.grad(0)), cuda.I(l.width), cuda.I(0))
 		return nil
 	})
@@ -125,7 +127,8 @@ func (e *head) Forward(vals []G.Value) (G.Value, error) {
 	return e.result(e.do(func(g *device) error {
 		n, v, h, out := e.states(), e.vocab, e.hidden, at(e.out)
 		g.gemm(false, true, n, v, h, at(vals[0]), h, at(vals[1]), h, false, e.logits, v)
-		g.launch(g.card.Rows(kernels.HeadForward, n), cuda.I(n), cuda.I(v), cuda.P(e.logits), cuda.P(at(vals[2])), cuda.F(e.inv),
+		g.launch(g.card.Rows(kernels.HeadForward, n), cuda.I(n), cuda.I(v), cuda.P(e.logits),
+			cuda.P(at(vals[2])), cuda.F(e.inv),
 			cuda.P(e.ops.targets), cuda.P(out), cuda.P(out.Add(e.capRows)), cuda.P(e.stats))
 		return nil
 	}))
@@ -137,14 +140,16 @@ func (e *head) AllocateGrads() ([]*tensor.Dense, error) {
 		return nil, err
 	}
 	e.stats = stats.At(0)
-	return e.allocate(tensor.Shape{e.capRows, e.hidden}, tensor.Shape{e.vocab, e.hidden}, tensor.Shape{e.vocab}, nil, nil)
+	return e.allocate(tensor.Shape{e.capRows, e.hidden}, tensor.Shape{e.vocab, e.hidden}, tensor.Shape{e.vocab},
+		nil, nil)
 }
 
 func (e *head) Backward(vals []G.Value) error {
 	return e.do(func(g *device) error {
 		n, v, h := e.states(), e.vocab, e.hidden
 		x, w, bias, entropy, d := at(vals[0]), at(vals[1]), at(vals[2]), at(e.out).Add(e.capRows), at(vals[6])
-		g.launch(g.card.Rows(kernels.HeadBackward, n), cuda.I(n), cuda.I(v), cuda.P(e.logits), cuda.P(bias), cuda.F(e.inv),
+		g.launch(g.card.Rows(kernels.HeadBackward, n), cuda.I(n), cuda.I(v), cuda.P(e.logits), cuda.P(bias),
+			cuda.F(e.inv),
 			cuda.P(e.ops.targets), cuda.P(e.stats), cuda.P(entropy), cuda.P(d), cuda.P(d.Add(e.capRows)))
 		g.gemm(false, false, n, h, v, e.logits, v, w, h, false, e.grad(0), h)
 		g.gemm(true, false, v, h, n, e.logits, v, x, h, false, e.grad(1), h)
@@ -168,7 +173,8 @@ func (e *valueHead) states() int { return e.ops.rows.n0 + e.ops.rows.inputs }
 func (e *valueHead) Forward(vals []G.Value) (G.Value, error) {
 	return e.result(e.do(func(g *device) error {
 		n := e.states()
-		g.launch(g.card.Rows(kernels.ValueForward, n), cuda.I(n), cuda.I(e.hidden), cuda.P(at(vals[0])), cuda.P(at(vals[1])), cuda.P(at(vals[2])), cuda.P(at(e.out)))
+		g.launch(g.card.Rows(kernels.ValueForward, n), cuda.I(n), cuda.I(e.hidden), cuda.P(at(vals[0])),
+			cuda.P(at(vals[1])), cuda.P(at(vals[2])), cuda.P(at(e.out)))
 		return nil
 	}))
 }
@@ -180,7 +186,8 @@ func (e *valueHead) AllocateGrads() ([]*tensor.Dense, error) {
 func (e *valueHead) Backward(vals []G.Value) error {
 	return e.do(func(g *device) error {
 		n, dv := e.states(), at(vals[5])
-		g.launch(g.card.Rows(kernels.ValueBackward, n), cuda.I(n), cuda.I(e.hidden), cuda.P(dv), cuda.P(at(vals[1])), cuda.P(e.grad(0)))
+		g.launch(g.card.Rows(kernels.ValueBackward, n), cuda.I(n), cuda.I(e.hidden), cuda.P(dv),
+			cuda.P(at(vals[1])), cuda.P(e.grad(0)))
 		if err := g.colSum(n, e.hidden, at(vals[0]), e.hidden, dv, e.grad(1)); err != nil {
 			return err
 		}

@@ -249,7 +249,8 @@ func (g *device) scatterTokens(n, width int, ids, x cuda.Pointer, ldx, vocab int
 	if err != nil {
 		return err
 	}
-	g.launch(parts, cuda.I(n), cuda.I(width), cuda.P(ids), cuda.P(x), cuda.I(ldx), cuda.I(vocab), cuda.I(parts.Tile), cuda.P(partial))
+	g.launch(parts, cuda.I(n), cuda.I(width), cuda.P(ids), cuda.P(x), cuda.I(ldx), cuda.I(vocab),
+		cuda.I(parts.Tile), cuda.P(partial))
 	g.launch(sum, cuda.I(parts.Tiles), cuda.I(vocab*width), cuda.P(partial), cuda.P(out), cuda.I(0))
 	return nil
 }

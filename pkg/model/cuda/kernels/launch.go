@@ -47,7 +47,8 @@ func (c Card) Elementwise(kernel string, n int) Launch {
 // number of parts depends on n alone, so that all cards add in the same order.
 func (c Card) SumSquares(n int) (parts, total Launch) {
 	blocks := min(ceil(n, 4*threads), maxParts)
-	parts = Launch{Kernel: SumSquaresParts, Grid: [3]int{blocks, 1, 1}, Block: [3]int{threads, 1, 1}, Shared: threads * 8, Tiles: blocks}
+	parts = Launch{Kernel: SumSquaresParts, Grid: [3]int{blocks, 1, 1}, Block: [3]int{threads, 1, 1},
+		Shared: threads * 8, Tiles: blocks}
 	total = Launch{Kernel: SumSquaresTotal, Grid: [3]int{1, 1, 1}, Block: [3]int{threads, 1, 1}, Shared: threads * 8}
 	return parts, total
 }
@@ -57,18 +58,21 @@ func (c Card) SumSquares(n int) (parts, total Launch) {
 func (c Card) ColSum(rows, width int) (parts, sum Launch) {
 	chunk := max(64, ceil(rows, maxParts))
 	n := ceil(rows, chunk)
-	parts = Launch{Kernel: ColSumParts, Grid: [3]int{n, ceil(width, 32), 1}, Block: [3]int{32, 8, 1}, Shared: 8 * 32 * 4, Tile: chunk, Tiles: n}
+	parts = Launch{Kernel: ColSumParts, Grid: [3]int{n, ceil(width, 32), 1}, Block: [3]int{32, 8, 1},
+		Shared: 8 * 32 * 4, Tile: chunk, Tiles: n}
 	return parts, c.Sum(n, width)
 }
 
 // Sum is the launch of [SumParts] over count parts of n elements.
 func (c Card) Sum(count, n int) Launch {
-	return Launch{Kernel: SumParts, Grid: [3]int{ceil(n, 32), 1, 1}, Block: [3]int{32, 8, 1}, Shared: 8 * 32 * 4, Tiles: count}
+	return Launch{Kernel: SumParts, Grid: [3]int{ceil(n, 32), 1, 1}, Block: [3]int{32, 8, 1},
+		Shared: 8 * 32 * 4, Tiles: count}
 }
 
 // BiasGrad is the launch of [GRUBiasGrad].
 func (c Card) BiasGrad(hidden int) Launch {
-	return Launch{Kernel: GRUBiasGrad, Grid: [3]int{ceil(4*hidden, 32), 1, 1}, Block: [3]int{32, 8, 1}, Shared: 8 * 32 * 4}
+	return Launch{Kernel: GRUBiasGrad, Grid: [3]int{ceil(4*hidden, 32), 1, 1}, Block: [3]int{32, 8, 1},
+		Shared: 8 * 32 * 4}
 }
 
 // tableColumns is the width of a block of [TableGradParts]: each thread owns a
@@ -96,12 +100,14 @@ func (c Card) Gather(n, width int) Launch {
 
 // ScatterAdd is the launch of [ScatterAddRows] to count targets.
 func (c Card) ScatterAdd(width, count int) Launch {
-	return Launch{Kernel: ScatterAddRows, Grid: [3]int{count, ceil(width, 128), 1}, Block: [3]int{128, 1, 1}, Shared: 128 * 4}
+	return Launch{Kernel: ScatterAddRows, Grid: [3]int{count, ceil(width, 128), 1}, Block: [3]int{128, 1, 1},
+		Shared: 128 * 4}
 }
 
 // Gates is the launch of [GRUGatesForward] or [GRUGatesBackward].
 func (c Card) Gates(kernel string, n, hidden int) Launch {
-	return Launch{Kernel: kernel, Grid: [3]int{ceil(hidden, threads), min(n, 65535), 1}, Block: [3]int{min(roundUp(hidden, 32), threads), 1, 1}}
+	return Launch{Kernel: kernel, Grid: [3]int{ceil(hidden, threads), min(n, 65535), 1},
+		Block: [3]int{min(roundUp(hidden, 32), threads), 1, 1}}
 }
 
 // Rows is the launch of the kernels with a warp for each row: [HeadForward],
@@ -112,7 +118,8 @@ func (c Card) Rows(kernel string, rows int) Launch {
 
 // Pick is the launch of [SamplePick].
 func (c Card) Pick(rows, vocab int) Launch {
-	return Launch{Kernel: SamplePick, Grid: [3]int{ceil(rows, 4), 1, 1}, Block: [3]int{128, 1, 1}, Shared: 4 * pickBytes(vocab)}
+	return Launch{Kernel: SamplePick, Grid: [3]int{ceil(rows, 4), 1, 1}, Block: [3]int{128, 1, 1},
+		Shared: 4 * pickBytes(vocab)}
 }
 
 // pickBytes is the shared memory of a warp that chooses a token: the

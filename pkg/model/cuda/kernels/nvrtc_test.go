@@ -52,7 +52,7 @@ func parseResources(log string) []resources {
 }
 
 // Cards for whose architectures the sources must compile. Shared memory after
-// opting in is NVIDIA's figure for the compute capability.
+// opting in is NVIDIA's number for the compute capability.
 var cards = []Card{
 	{SM: 70, SMs: 80, Shared: 96 << 10}, {SM: 75, SMs: 68, Shared: 64 << 10}, {SM: 80, SMs: 108, Shared: 163 << 10},
 	{SM: 86, SMs: 82, Shared: 99 << 10}, {SM: 89, SMs: 128, Shared: 99 << 10}, {SM: 90, SMs: 132, Shared: 227 << 10},
@@ -81,7 +81,7 @@ func TestNVRTCCompilesEverything(t *testing.T) {
 			}
 			n := threads[strings.TrimSuffix(r.kernel, narrow)]
 			if n > 0 && n < blockThreads {
-				n = blockThreads / n * n // as many blocks as a launch counts on
+				n = blockThreads / n * n // the blocks that a launch assumes
 			}
 			if n*roundUp(r.registers, 8) > 65536 {
 				t.Errorf("%s: %d threads of %d registers don't fit a multiprocessor", r.kernel, n, r.registers)
