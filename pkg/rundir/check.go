@@ -33,8 +33,8 @@ func (c Counts) Check() error {
 	// A missing reward is NaN, which contradicts nothing.
 	n := float64(max(c.N, 1))
 	if want := float64(c.CorrectNum) / n; math.Abs(c.AnswerReward-want) > 1e-6 {
-		return fmt.Errorf("answer_reward %v contradicts correct_num %d of n %d, which is %v", c.AnswerReward,
-			c.CorrectNum, c.N, want)
+		return fmt.Errorf("answer_reward %v contradicts correct_num %d of n %d, which is %v",
+			c.AnswerReward, c.CorrectNum, c.N, want)
 	}
 	if want := float64(c.FormattedRight+c.FormattedWrong) / n; math.Abs(c.FormatReward-want) > 1e-6 {
 		return fmt.Errorf("format_reward %v contradicts formatted_right %d and formatted_wrong %d of n %d, which is %v",
@@ -53,8 +53,10 @@ func (c Counts) checkLengths() error {
 		name string
 		mean *float64
 		n    int
-	}{{"completion_length_right", c.LengthRight, c.CorrectNum}, {"completion_length_wrong", c.LengthWrong,
-		c.ErrorNum}} {
+	}{
+		{"completion_length_right", c.LengthRight, c.CorrectNum},
+		{"completion_length_wrong", c.LengthWrong, c.ErrorNum},
+	} {
 		switch {
 		case part.mean == nil:
 			known = known && part.n == 0 // some writers leave it out

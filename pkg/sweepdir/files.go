@@ -35,13 +35,15 @@ func WriteManifest(dir string, m Manifest) error { return write(filepath.Join(di
 // WriteStudy checks the study and writes it into dir, which must exist.
 func WriteStudy(dir string, s Study) error { return write(filepath.Join(dir, StudyFile), s) }
 
-func read[T document](file string) (v T, err error) {
+func read[T document](file string) (T, error) {
+	var none T
 	data, err := regular.Read(file, regular.MaxDocument)
 	if err != nil {
-		return v, fmt.Errorf("read %w", err)
+		return none, fmt.Errorf("read %w", err)
 	}
-	if v, err = decode[T](data); err != nil {
-		return v, fmt.Errorf("read %s: %w", file, err)
+	v, err := decode[T](data)
+	if err != nil {
+		return none, fmt.Errorf("read %s: %w", file, err)
 	}
 	return v, nil
 }

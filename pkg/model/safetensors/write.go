@@ -47,8 +47,7 @@ func EncodeChecksummed(tensors []Tensor, metadata map[string]string) ([]byte, er
 
 func encode(tensors []Tensor, metadata map[string]string, checksummed bool) ([]byte, error) {
 	if _, ok := metadata[ChecksumKey]; ok {
-		return nil, fmt.Errorf("write safetensors: metadata: the key %q is reserved for the file's checksum",
-			ChecksumKey)
+		return nil, fmt.Errorf("write safetensors: metadata: the key %q is reserved for the checksum", ChecksumKey)
 	}
 	if checksummed {
 		all := map[string]string{ChecksumKey: zeroDigest}
@@ -102,8 +101,8 @@ func encodeHeader(tensors []Tensor, metadata map[string]string, limit int) (head
 		if shape == nil {
 			shape = []int{}
 		}
-		h = fmt.Appendf(h, `%s:{"dtype":"F32","shape":%s,"data_offsets":[%d,%d]}`, toJSON(t.Name),
-			toJSON(shape), size, size+n)
+		h = fmt.Appendf(h, `%s:{"dtype":"F32","shape":%s,"data_offsets":[%d,%d]}`,
+			toJSON(t.Name), toJSON(shape), size, size+n)
 		size += n
 	}
 	h = append(h, '}')
@@ -171,8 +170,8 @@ func verify(r io.ReaderAt, size int64, header []byte, digest string) error {
 		return fmt.Errorf("checksum: %w", err)
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); got != digest {
-		return fmt.Errorf("checksum: the bytes have %s, the file says %s: it was damaged or changed", got,
-			words.Quote(digest))
+		return fmt.Errorf("checksum: the bytes have %s, the file says %s: it was damaged or changed",
+			got, words.Quote(digest))
 	}
 	return nil
 }
