@@ -1,9 +1,9 @@
 package cmd
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -12,7 +12,7 @@ import (
 )
 
 func newAblate(s *State) *cobra.Command {
-	o := &sweepCommand{state: s}
+	o := &sweepOptions{}
 	c := &cobra.Command{
 		Use:   "ablate NAME|FILE",
 		Short: "Compare the arms of an ablation with several seeds",
@@ -39,28 +39,20 @@ As with "grpo sweep", run the same command again to do only what is missing.`,
 			}
 			return takes("one ablation or file", 1, 1)(cmd, args)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			req, err := sweep.LoadRequest(args[0])
-			if err != nil {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			o.ablation = args[0]
+			if o.plan, err = o.planOptions(cmd, s, sweepKeys); err != nil {
 				return err
 			}
-			opts, err := o.options(cmd, "ablate", req)
-			if err != nil {
-				return err
-			}
-			return runSweepCommand(cmd.Context(), opts)
+			return run(cmd, s, o, runSweep)
 		},
 		Annotations: saves,
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			var names []string
+		ValidArgsFunction: noMore(func() (names []string) {
 			for _, a := range sweep.Ablations() {
 				names = append(names, a.Name+"\t"+a.Question)
 			}
-			return names, cobra.ShellCompDirectiveDefault
-		},
+			return names
+		}, cobra.ShellCompDirectiveDefault),
 	}
 	o.add(c)
 	c.AddCommand(newAblateList(s), newAblateShow(s))
@@ -68,26 +60,34 @@ As with "grpo sweep", run the same command again to do only what is missing.`,
 }
 
 func newAblateList(s *State) *cobra.Command {
-	var asJSON bool
+	o := &listOptions{}
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List the embedded ablations",
 		Example: "  grpo ablate list",
-		RunE: func(*cobra.Command, []string) error {
-			if asJSON {
-				return printJSON(s.Out, sweep.Ablations())
-			}
-			w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "ablation\tarms\tquestion")
-			for _, a := range sweep.Ablations() {
-				textutil.Fprintf(w, "%s\t%d\t%s\n", a.Name, a.Arms, a.Question)
-			}
-			return w.Flush()
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return run(cmd, s, o, listAblations) },
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	addJSON(c, &o.json)
 	return c
 }
+
+// listOptions are the inputs of commands that only list something.
+type listOptions struct{ json bool }
+
+func listAblations(_ context.Context, s *State, o *listOptions) error {
+	if o.json {
+		return printJSON(s.Out, sweep.Ablations())
+	}
+	w := newTable(s.Out)
+	fmt.Fprintln(w, "ablation\tarms\tquestion")
+	for _, a := range sweep.Ablations() {
+		textutil.Fprintf(w, "%s\t%d\t%s\n", a.Name, a.Arms, a.Question)
+	}
+	return w.Flush()
+}
+
+// ablateShowOptions are the inputs of `grpo ablate show`.
+type ablateShowOptions struct{ name string }
 
 func newAblateShow(s *State) *cobra.Command {
 	return &cobra.Command{
@@ -95,14 +95,18 @@ func newAblateShow(s *State) *cobra.Command {
 		Short:   "Print the YAML file of an ablation, as a template for your own",
 		Example: "  grpo ablate show baseline > my.yaml",
 		Args:    takes("the name of an ablation (grpo ablate list)", 1, 1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			text, err := sweep.AblationText(args[0])
-			if err != nil {
-				return err
-			}
-			_, err = s.Out.Write(text)
-			return err
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return run(cmd, s, &ablateShowOptions{args[0]}, showAblation)
 		},
 		ValidArgsFunction: cobra.FixedCompletions(sweep.AblationNames(), cobra.ShellCompDirectiveNoFileComp),
 	}
+}
+
+func showAblation(_ context.Context, s *State, o *ablateShowOptions) error {
+	text, err := sweep.AblationText(o.name)
+	if err != nil {
+		return err
+	}
+	_, err = s.Out.Write(text)
+	return err
 }

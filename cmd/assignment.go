@@ -1,12 +1,15 @@
 package cmd
 
 import (
-	"fmt"
+	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
-	"grpo/pkg/config"
+	"grpo/pkg/report"
 	"grpo/pkg/sweep"
+	"grpo/pkg/sweepdir"
+	"grpo/pkg/train"
 )
 
 // assignmentKeys are the keys with flags of their own; learning rates are
@@ -15,24 +18,13 @@ var assignmentKeys = []keyFlag{{"steps", "train.n_grpo_steps", "int", "number of
 
 // assignmentOptions are the inputs of `grpo assignment`.
 type assignmentOptions struct {
-	state  *State
-	plan   *sweep.AssignmentPlan
-	dir    string
-	flags  sweepFlags
-	json   bool
-	quiet  bool
-	dryRun bool
-}
-
-// assignmentCommand holds the flags of the command.
-type assignmentCommand struct {
-	sweepCommand
-	values string
-	perArm bool
+	sweepFlags
+	ask sweep.Assignment
 }
 
 func newAssignment(s *State) *cobra.Command {
-	o := &assignmentCommand{sweepCommand: sweepCommand{state: s}}
+	o := &assignmentOptions{}
+	var values string
 	c := &cobra.Command{
 		Use:   "assignment",
 		Short: "Run the four experiments of CS336 assignment 5, section 8",
@@ -55,53 +47,92 @@ command again to do only what is missing.`,
   grpo assignment --seeds 8 --lr-per-arm
   grpo assignment --values 3e-4,1e-3 --steps 100 --seeds 1,2
   grpo assignment -c smoke --seeds 2 --out /tmp/assignment`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			opts, err := o.options(cmd)
-			if err != nil {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if o.ask.Options, err = o.planOptions(cmd, s, assignmentKeys); err != nil {
 				return err
 			}
-			return runAssignment(cmd.Context(), opts)
+			if cmd.Flags().Changed("values") {
+				if o.ask.Rates, err = sweep.SplitValues(values); err != nil {
+					return usagef(cmd, "--values: %w", err)
+				}
+			}
+			return run(cmd, s, o, runAssignment)
 		},
 		Annotations: saves,
 	}
-	o.config.add(c, config.Names())
-	addKeyFlags(c, assignmentKeys)
-	fs := c.Flags()
-	fs.StringVar(&o.seeds, "seeds", "", "`N` for seeds 1 to N, or a list such as 1,2,5 (default 4)")
-	fs.StringVar(&o.values, "values", "", "learning rates to sweep, as `floats` (default 1e-4,3e-4,1e-3,1e-2)")
-	fs.BoolVar(&o.perArm, "lr-per-arm", false, "train every setting at every learning rate and compare each at its own best")
-	o.addOut(fs)
-	fs.Lookup("out").Usage = "`folder` of the study (default results/assignment-<hash of its runs>: the same command finds it again)"
-	o.run.add(fs)
-	fs.BoolVar(&o.dryRun, "dry-run", false, "list the runs of all parts with a time estimate and write nothing")
+	o.add(c, assignmentKeys, "4", "of the study (default results/assignment-<hash of its runs>")
+	c.Flags().Lookup("dry-run").Usage = "list the runs of all parts with a time estimate and write nothing"
+	c.Flags().StringVar(&values, "values", "",
+		"learning rates to sweep, as `floats` (default 1e-4,3e-4,1e-3,1e-2)")
+	c.Flags().BoolVar(&o.ask.PerArm, "lr-per-arm", false,
+		"train every setting at every learning rate and compare each at its own best")
 	return c
 }
 
-// options resolves the request; nothing is written.
-func (o *assignmentCommand) options(c *cobra.Command) (*assignmentOptions, error) {
-	if err := o.run.check(); err != nil {
-		return nil, err
-	}
-	load := o.config.options(c, o.state, assignmentKeys)
-	ask := sweep.Assignment{PerArm: o.perArm, Options: sweep.PlanOptions{Path: load.Path, Env: load.Env, Set: load.Set, Flags: load.Flags, Argv: o.state.Args, Fresh: o.out.fresh}}
-	var err error
-	if c.Flags().Changed("seeds") {
-		if ask.Options.Seeds, err = sweep.ParseSeeds(o.seeds); err != nil {
-			return nil, err
-		}
-	}
-	if c.Flags().Changed("values") {
-		if ask.Rates, err = sweep.SplitValues(o.values); err != nil {
-			return nil, &usageError{c, fmt.Errorf("--values: %w", err)}
-		}
-	}
-	plan, err := sweep.NewAssignment(ask)
+// runAssignment runs the missing runs of the study, part after part, and reports.
+func runAssignment(ctx context.Context, s *State, o *assignmentOptions) error {
+	plan, err := sweep.NewAssignment(o.ask)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	dir, err := o.out.resolve("assignment", plan.Study.Hash)
-	if err != nil {
-		return nil, err
+	switch {
+	case err != nil:
+		return err
+	case o.dryRun:
+		return previewAssignment(ctx, s, &o.sweepFlags, plan, dir)
 	}
-	return &assignmentOptions{state: o.state, plan: plan, dir: dir, flags: o.run, json: o.out.json, quiet: o.out.quiet, dryRun: o.dryRun}, nil
+	if err := plan.Prepare(dir, s.available()); err != nil {
+		return err
+	}
+	t := newStudyTable(s, o.out.quiet, o.jobs)
+	for i, copied := range plan.Copied() {
+		t.add(plan.Parts[i].Manifest, copied)
+	}
+	t.line("study folder %s", dir)
+	opts, err := o.runOptions(s, t)
+	if err != nil {
+		return err
+	}
+	analyses := make([]*report.Report, len(plan.Parts)) // nil for a part that has not started
+	var files []string
+	stopped, err := plan.Run(ctx, dir, sweep.StudyOptions{
+		Options: opts, Begin: t.begin,
+		Report: func(i int, sw *sweepdir.Sweep) error {
+			a, paths, err := report.WriteSweep(sw.Dir, sw, report.SweepOptions{})
+			analyses[i], files = a, append(files, paths...)
+			return err
+		},
+		Best: func() (rate, why string, err error) { return analyses[0].BestValue(sweep.RateKey) },
+	})
+	if stopped && !errors.Is(err, train.ErrInterrupted) {
+		t.erase()
+		return err
+	}
+	t.done()
+	if stopped {
+		return err
+	}
+	return errors.Join(err, reportAssignment(s, &o.out, dir, analyses, files))
+}
+
+// reportAssignment writes the study's report over those of its parts, and shows it.
+func reportAssignment(s *State, f *outFlags, dir string, analyses []*report.Report, files []string) error {
+	st, err := sweepdir.ReadStudy(dir)
+	if err != nil {
+		return err
+	}
+	own, results, err := writeStudy(dir, st, analyses)
+	if err != nil {
+		return err
+	}
+	what := struct {
+		Dir     string              `json:"dir"`
+		Files   []string            `json:"files"`
+		Results report.StudyResults `json:"results"`
+	}{dir, append(files, own...), results}
+	if !f.quiet && !f.json {
+		wrote(s, own...) // the files of the parts are in their own folders
+	}
+	return showStudy(s, f.json, st, analyses, what)
 }

@@ -1,13 +1,21 @@
 package cmd
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"grpo/internal/textutil"
+	"grpo/pkg/bench"
+	"grpo/pkg/plots"
+	"grpo/pkg/rundir"
 	"grpo/pkg/train"
 )
 
@@ -37,10 +45,15 @@ func addBenchFlags(fs *pflag.FlagSet, o *train.BenchOptions) {
 	fs.Uint64Var(&o.Seed, "seed", 1, "seed of weights, prompts and sampling")
 }
 
+// benchStepOptions are the inputs of `grpo bench step`.
+type benchStepOptions struct {
+	train.BenchOptions
+	json    bool
+	profile profileFlag
+}
+
 func newBenchStep(s *State) *cobra.Command {
-	var o train.BenchOptions
-	var asJSON bool
-	var pf profileFlag
+	o := &benchStepOptions{}
 	c := &cobra.Command{
 		Use:   "step",
 		Short: "Measure time, tokens/s and GFLOP/s of a train step",
@@ -50,47 +63,226 @@ informative. Times are means over the steps; medians are next to them.`,
 		Example: `  grpo bench step --threads 1
   grpo bench step --hidden 128 --steps 50 --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := pf.check(); err != nil {
+			if err := o.profile.check(cmd); err != nil {
 				return err
 			}
-			return pf.during(s, ".", func() error { return runBenchStep(cmd.Context(), s, o, asJSON) })
+			return run(cmd, s, o, runBenchStep)
 		},
 	}
-	addBenchFlags(c.Flags(), &o)
-	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
-	pf.add(c.Flags(), "the working folder")
+	addBenchFlags(c.Flags(), &o.BenchOptions)
+	addJSON(c, &o.json)
+	o.profile.add(c.Flags(), "the working folder")
 	return c
 }
 
-func runBenchStep(ctx context.Context, s *State, o train.BenchOptions, asJSON bool) error {
+func runBenchStep(ctx context.Context, s *State, o *benchStepOptions) error {
 	o.Now, o.Memory = s.Now, s.checkMemory
-	r, err := train.Bench(ctx, o)
+	var r *train.BenchResult
+	err := o.profile.during(s, ".", func() (err error) {
+		r, err = train.Bench(ctx, o.BenchOptions)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	if asJSON {
+	if o.json {
 		return printJSON(s.Out, r)
 	}
 	ms := func(s float64) string { return fmt.Sprintf("%8.2f ms", 1000*s) }
-	rows := []struct{ name, value, note string }{
+	type row struct{ name, value, note string }
+	rows := []row{
 		{"rollout", ms(r.RolloutS), fmt.Sprintf("median %s, %.0f tokens/s", ms(r.MedianS.Rollout), r.RolloutTokS)},
 		{"update", ms(r.UpdateS), fmt.Sprintf("median %s, %.0f tokens/s", ms(r.MedianS.Update), r.UpdateTokS)},
 		{"step", ms(r.StepS), fmt.Sprintf("median %s", ms(r.MedianStepS))},
-		{"rate", fmt.Sprintf("%8.1f GFLOP/s", r.GFLOPS), fmt.Sprintf("nominal; update: nominal %.1f, executed %.1f", r.UpdateGFLOPS, r.UpdateExecuted)},
+		{"rate", fmt.Sprintf("%8.1f GFLOP/s", r.GFLOPS),
+			fmt.Sprintf("nominal; update: nominal %.1f, executed %.1f", r.UpdateGFLOPS, r.UpdateExecuted)},
 		{"graph", fmt.Sprintf("%8.2f %%", 100*r.GraphShare), "of the step outside the arithmetic of its nodes"},
-		{"memory", fmt.Sprintf("%8.0f", r.AllocsPerStep), fmt.Sprintf("allocations per step, %.0f KiB", r.BytesPerStep/1024)},
+		{"memory", fmt.Sprintf("%8.0f", r.AllocsPerStep),
+			fmt.Sprintf("allocations per step, %.0f KiB", r.BytesPerStep/1024)},
 	}
 	if r.Device != "" {
-		rows = append(rows, struct{ name, value, note string }{"device", fmt.Sprintf("%8.1f MiB", float64(r.DeviceBytes)/(1<<20)),
+		rows = append(rows, row{"device", fmt.Sprintf("%8.1f MiB", float64(r.DeviceBytes)/(1<<20)),
 			fmt.Sprintf("in use, %d allocations from the driver while measuring; %s", r.DeviceRequests, r.Device)})
 	}
-	if _, err := textutil.Fprintf(s.Out, "%d parameters, %d threads, %d steps\n", r.Params, r.Threads, o.Steps); err != nil {
-		return err
-	}
+	textutil.Fprintf(s.Out, "%d parameters, %d threads, %d steps\n", r.Params, r.Threads, o.Steps)
 	for _, row := range rows {
-		if _, err := textutil.Fprintf(s.Out, "%-8s %-17s %s\n", row.name, row.value, row.note); err != nil {
-			return err
-		}
+		textutil.Fprintf(s.Out, "%-8s %-17s %s\n", row.name, row.value, row.note)
 	}
 	return nil
+}
+
+// benchKernelsOptions are the inputs of `grpo bench kernels`.
+type benchKernelsOptions struct {
+	bench.Options
+	json bool
+}
+
+func newBenchKernels(s *State) *cobra.Command {
+	o := &benchKernelsOptions{}
+	c := &cobra.Command{
+		Use:   "kernels",
+		Short: "Measure GFLOP/s of each kernel and the peak of a core",
+		Long: `Kernels measures the arithmetic on one thread: matmuls at the shapes of training
+and at common benchmark shapes, in GFLOP/s and relative to the peak of a loop of
+multiply-adds on registers; the other kernels in nanoseconds per hidden unit,
+logit or weight. All numbers are medians over the samples.`,
+		Example: `  grpo bench kernels
+  grpo bench kernels --json
+  GRPO_KERNEL=go grpo bench kernels    the portable version`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd, s, o, runBenchKernels) },
+	}
+	countVar(c.Flags(), &o.Repeats, "repeats", 9, 1, maxCount, "samples per kernel")
+	c.Flags().DurationVar(&o.Sample, "sample", 20*time.Millisecond, "minimum duration of a sample")
+	addJSON(c, &o.json)
+	return c
+}
+
+func runBenchKernels(ctx context.Context, s *State, o *benchKernelsOptions) error {
+	o.Now = s.Now
+	k, err := bench.MeasureKernels(ctx, o.Options)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return printJSON(s.Out, k)
+	}
+	textutil.Fprintf(s.Out, "kernel %s, one thread; peak %.1f GFLOP/s, fastest matmul %.1f\n", k.Path, k.Peak, k.Best)
+	for _, r := range k.Rows {
+		value := fmt.Sprintf("%9.2f ns/unit", r.NsPerUnit)
+		if r.GFLOPS > 0 {
+			value = fmt.Sprintf("%7.1f GFLOP/s", r.GFLOPS)
+			if k.Peak > 0 {
+				value += fmt.Sprintf("  %3.0f %%", 100*r.Share)
+			}
+		}
+		textutil.Fprintf(s.Out, "%-29s %-48s %s\n", r.Kernel, r.Shape, value)
+	}
+	return nil
+}
+
+// Files of `grpo bench scaling`.
+const (
+	scalingFile = "scaling.md"
+	scalingPlot = "scaling.png"
+)
+
+// benchScalingOptions are the inputs of `grpo bench scaling`.
+type benchScalingOptions struct {
+	train.BenchOptions
+	out  string
+	json bool
+}
+
+func newBenchScaling(s *State) *cobra.Command {
+	o := &benchScalingOptions{}
+	c := &cobra.Command{
+		Use:   "scaling",
+		Short: "Measure how the time of a step grows with each size and with threads",
+		Long: `Scaling measures the step that the flags describe, varying one size at a time, and
+prints a table. --out also writes the table and a figure (` + scalingFile + `, ` + scalingPlot + `).
+It takes a minute or two.`,
+		Example: `  grpo bench scaling --threads 1
+  grpo bench scaling --threads 1 --out docs/performance`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd, s, o, runBenchScaling) },
+	}
+	addBenchFlags(c.Flags(), &o.BenchOptions)
+	c.Flags().StringVar(&o.out, "out", "", "`folder` to write table and figure to")
+	addJSON(c, &o.json)
+	return c
+}
+
+func runBenchScaling(ctx context.Context, s *State, o *benchScalingOptions) error {
+	if o.out != "" { // before a minute of measuring
+		if err := makePlain(o.out, rundir.KindOther); err != nil {
+			return fmt.Errorf("write the figures: %w", err)
+		}
+	}
+	o.Now, o.Memory = s.Now, s.checkMemory
+	series, err := bench.Scaling(ctx, o.BenchOptions, func(name string, value int) {
+		textutil.Fprintf(s.Err, "measuring %s %d\n", name, value)
+	})
+	if err != nil {
+		return err
+	}
+	table := scalingTable(series)
+	if o.out != "" {
+		if err := rundir.WriteFileAtomic(filepath.Join(o.out, scalingFile), table); err != nil {
+			return err
+		}
+		path := filepath.Join(o.out, scalingPlot)
+		figure := scalingFigure(series, o.BenchOptions)
+		if err := plots.WriteFigure(path, func(w io.Writer) error { return plots.ExplainPlot(w, figure) }); err != nil {
+			return fmt.Errorf("draw %s: %w", path, err)
+		}
+	}
+	if o.json {
+		return printJSON(s.Out, series)
+	}
+	_, err = s.Out.Write(table)
+	return err
+}
+
+func scalingTable(series []bench.Series) []byte {
+	w := &bytes.Buffer{}
+	for _, s := range series {
+		textutil.Fprintf(w, "**%s** (expected: %s", s.Name, s.Expect)
+		if !math.IsNaN(s.FitUpdate) && !s.Threads {
+			textutil.Fprintf(w, "; fitted to the last %d: rollout to the power of %.2f, update %.2f",
+				len(s.Points)-len(s.Points)/2, s.FitRollout, s.FitUpdate)
+		}
+		textutil.Fprintf(w, ")\n\n| %s | tokens | rollout, ms | update, ms | step, ms | tokens/s | "+
+			"update, GFLOP/s executed |\n| ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n", s.Unit)
+		for _, p := range s.Points {
+			textutil.Fprintf(w, "| %d | %d | %.2f | %.2f | %.2f | %.0f | %.1f |\n",
+				p.Value, p.Tokens, 1000*p.RolloutS, 1000*p.UpdateS, 1000*p.StepS(),
+				float64(p.Tokens)/p.StepS(), p.GFLOPS)
+		}
+		fmt.Fprintln(w)
+	}
+	return w.Bytes()
+}
+
+// scalingFigure has a panel for each series, on logarithmic axes, with a line of
+// the expected slope through a point of the update.
+func scalingFigure(series []bench.Series, o train.BenchOptions) plots.ExplainFigure {
+	threads := textutil.Count(o.Threads, "thread")
+	if o.Threads == 0 {
+		threads = "all cores"
+	}
+	f := plots.ExplainFigure{
+		Title: "Time of a training step", PerRow: 3,
+		Setting: fmt.Sprintf("%d prompts of %d tokens, %d completions of %d tokens each, hidden size %d, %d layers, "+
+			"where not varied", o.Prompts, o.PromptLen, o.Group, o.ResponseLen, o.Hidden, o.Layers),
+		Caption: []string{
+			fmt.Sprintf("Median of %d steps at fixed lengths, %s.", o.Steps, threads),
+			"Dotted: the expected slope through the last update (threads: through the first).",
+		},
+	}
+	for _, s := range series {
+		if len(s.Points) < 2 {
+			continue
+		}
+		var x, rollout, update, expected []float64
+		at := s.Points[len(s.Points)-1]
+		if s.Threads {
+			at = s.Points[0]
+		}
+		low, high := math.Inf(1), 0.0
+		for _, p := range s.Points {
+			x = append(x, float64(p.Value))
+			rollout, update = append(rollout, 1000*p.RolloutS), append(update, 1000*p.UpdateS)
+			expected = append(expected, 1000*at.UpdateS*math.Pow(float64(p.Value)/float64(at.Value), float64(s.Slope)))
+			low, high = min(low, 1000*p.RolloutS, 1000*p.UpdateS), max(high, 1000*p.RolloutS, 1000*p.UpdateS)
+		}
+		f.Panels = append(f.Panels, plots.ExplainPanel{
+			Title: s.Name, XLabel: s.Unit, YLabel: "milliseconds", LogX: true, LogY: true,
+			XMin: x[0] / 1.1, XMax: x[len(x)-1] * 1.1, YMin: low / 1.3, YMax: high * 1.3, XTicks: x,
+			Curves: []plots.ExplainCurve{
+				{Name: "expected", X: x, Y: expected, Reference: true},
+				{Name: "update", X: x, Y: update, Style: 0},
+				{Name: "rollout", X: x, Y: rollout, Style: 1},
+			},
+		})
+	}
+	return f
 }

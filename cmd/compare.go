@@ -1,8 +1,10 @@
 package cmd
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -13,7 +15,6 @@ import (
 
 // compareOptions are the inputs of `grpo compare`.
 type compareOptions struct {
-	state  *State
 	dirs   []string
 	sortBy string
 	top    int
@@ -23,7 +24,7 @@ type compareOptions struct {
 }
 
 func newCompare(s *State) *cobra.Command {
-	o := compareOptions{state: s}
+	o := &compareOptions{}
 	c := &cobra.Command{
 		Use:   "compare DIR...",
 		Short: "Compare runs and arms of sweeps in one table",
@@ -38,33 +39,31 @@ Columns to sort by: ` + wrapped(report.CompareColumns(), 80) + `.`,
   grpo compare results/train-* --csv > runs.csv`,
 		Args: takes("the folders of runs, sweeps or studies", 1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.top < 0 || o.top == 0 && cmd.Flags().Changed("top") {
-				return &usageError{cmd, fmt.Errorf("--top %d: give how many rows to print, 1 or more", o.top)}
-			}
-			if o.csv && o.json || o.csv && o.md || o.json && o.md {
-				return &usageError{cmd, errors.New("--csv, --json and --md exclude each other")}
-			}
-			if name := strings.TrimPrefix(o.sortBy, "-"); o.sortBy != "" && !slices.Contains(report.CompareColumns(), name) {
-				return &usageError{cmd, fmt.Errorf("--sort-by %s: there is no such column (there are %s)", name, strings.Join(report.CompareColumns(), ", "))}
+			switch name := strings.TrimPrefix(o.sortBy, "-"); {
+			case o.top < 0 || o.top == 0 && cmd.Flags().Changed("top"):
+				return usagef(cmd, "--top %d: give how many rows to print, 1 or more", o.top)
+			case o.csv && o.json || o.csv && o.md || o.json && o.md:
+				return usagef(cmd, "--csv, --json and --md exclude each other")
+			case o.sortBy != "" && !slices.Contains(report.CompareColumns(), name):
+				return usagef(cmd, "--sort-by %s: there is no such column (there are %s)",
+					name, strings.Join(report.CompareColumns(), ", "))
 			}
 			o.dirs = args
-			return runCompare(&o)
+			return run(cmd, s, o, runCompare)
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.sortBy, "sort-by", "", "sort by a `column`, highest number first; with \"-\" before the name, lowest first")
+	f.StringVar(&o.sortBy, "sort-by", "",
+		"sort by a `column`, highest number first; with \"-\" before the name, lowest first")
 	f.IntVar(&o.top, "top", 0, "print only the first n rows (default all)")
 	f.BoolVar(&o.csv, "csv", false, "print as CSV, every metric with its interval")
-	f.BoolVar(&o.json, "json", false, "print as JSON")
+	addJSON(c, &o.json)
 	f.BoolVar(&o.md, "md", false, "print as a Markdown table")
-	// The error says that the flag does not exist, which would be a mistake here.
-	_ = c.RegisterFlagCompletionFunc("sort-by", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return report.CompareColumns(), cobra.ShellCompDirectiveNoFileComp
-	})
+	complete(c, "sort-by", report.CompareColumns, cobra.ShellCompDirectiveNoFileComp)
 	return c
 }
 
-func runCompare(o *compareOptions) error {
+func runCompare(_ context.Context, s *State, o *compareOptions) error {
 	rows, err := report.CompareFolders(o.dirs)
 	if err != nil {
 		return missingInput(fmt.Errorf("compare: %w", err))
@@ -80,16 +79,19 @@ func runCompare(o *compareOptions) error {
 	if o.top > 0 && o.top < len(rows) {
 		rows = rows[:o.top]
 	}
-	w := o.state.Out
+	w, table := s.Out, report.CompareTable(rows)
+	text := table.String
 	switch {
-	case o.csv:
-		return report.WriteCompareCSV(w, rows)
 	case o.json:
 		return printJSON(w, rows)
+	case o.csv:
+		_, err := w.Write(report.CompareCSV(rows))
+		return err
 	case o.md:
-		return report.WriteCompareMarkdown(w, rows)
+		text = table.Markdown
 	}
-	return report.WriteCompareText(w, rows)
+	_, err = io.WriteString(w, text())
+	return err
 }
 
 // wrapped joins words with commas, in lines of at most width characters.

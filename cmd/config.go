@@ -1,9 +1,7 @@
 package cmd
 
 import (
-	"errors"
-	"fmt"
-	"text/tabwriter"
+	"context"
 
 	"github.com/spf13/cobra"
 
@@ -23,9 +21,15 @@ func newConfig(s *State) *cobra.Command {
 	return c
 }
 
+// configShowOptions are the inputs of `grpo config show`.
+type configShowOptions struct {
+	load               config.LoadOptions
+	origin, docs, json bool
+}
+
 func newConfigShow(s *State) *cobra.Command {
+	o := &configShowOptions{}
 	var f configFlags
-	var origin, docs, asJSON bool
 	c := &cobra.Command{
 		Use:   "show",
 		Short: "Print the resolved configuration (defaults < file < environment < --set < flags)",
@@ -33,81 +37,98 @@ func newConfigShow(s *State) *cobra.Command {
   grpo config show --docs              the meaning and the possible values of each key
   GRPO_SEED=3 grpo config show --origin --set group_size=4`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := config.Load(f.options(cmd, s, trainKeys))
-			if err != nil {
-				return err
+			if o.origin && o.docs {
+				return usagef(cmd, "--origin and --docs exclude each other")
 			}
-			switch {
-			case origin && docs:
-				return &usageError{cmd, errors.New("--origin and --docs exclude each other")}
-			case docs && asJSON:
-				rows := map[string]map[string]string{}
-				for _, k := range config.Keys() {
-					rows[k.Path] = map[string]string{"default": k.Default, "meaning": k.Doc}
-				}
-				return printJSON(s.Out, rows)
-			case asJSON:
-				rows := map[string]map[string]string{}
-				for _, row := range r.Rows() {
-					rows[row.Key] = map[string]string{"value": row.Value, "origin": row.Origin.String()}
-				}
-				return printJSON(s.Out, rows)
-			case docs:
-				w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(w, "key\tdefault\tmeaning")
-				for _, k := range config.Keys() {
-					textutil.Fprintf(w, "%s\t%s\t%s\n", k.Path, k.Default, k.Doc)
-				}
-				return w.Flush()
-			case origin:
-				w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(w, "key\tvalue\torigin")
-				for _, row := range r.Rows() {
-					textutil.Fprintf(w, "%s\t%s\t%s\n", row.Key, row.Value, row.Origin)
-				}
-				return w.Flush()
-			}
-			_, err = s.Out.Write(config.Marshal(r.Config))
-			return err
+			o.load = f.options(cmd, s, trainKeys)
+			return run(cmd, s, o, showConfig)
 		},
 	}
 	f.add(c, config.Names())
 	addKeyFlags(c, trainKeys)
-	c.Flags().BoolVar(&origin, "origin", false, "print where each value comes from")
-	c.Flags().BoolVar(&docs, "docs", false, "print what each key means")
-	c.Flags().BoolVar(&asJSON, "json", false, "print values and origins (with --docs: defaults and meanings) as JSON")
+	c.Flags().BoolVar(&o.origin, "origin", false, "print where each value comes from")
+	c.Flags().BoolVar(&o.docs, "docs", false, "print what each key means")
+	c.Flags().BoolVar(&o.json, "json", false,
+		"print values and origins (with --docs: defaults and meanings) as JSON")
 	return c
 }
 
+// showConfig prints the configuration as YAML, or a row of each key.
+func showConfig(_ context.Context, s *State, o *configShowOptions) error {
+	r, err := config.Load(o.load)
+	if err != nil {
+		return err
+	}
+	if !o.origin && !o.docs && !o.json {
+		_, err = s.Out.Write(config.Marshal(r.Config))
+		return err
+	}
+	names := [3]string{"key", "value", "origin"}
+	var rows [][3]string
+	if o.docs {
+		names[1], names[2] = "default", "meaning"
+		for _, k := range config.Keys() {
+			rows = append(rows, [3]string{k.Path, k.Default, k.Doc})
+		}
+	} else {
+		for _, row := range r.Rows() {
+			rows = append(rows, [3]string{row.Key, row.Value, row.Origin.String()})
+		}
+	}
+	if o.json {
+		out := map[string]map[string]string{}
+		for _, row := range rows {
+			out[row[0]] = map[string]string{names[1]: row[1], names[2]: row[2]}
+		}
+		return printJSON(s.Out, out)
+	}
+	w := newTable(s.Out)
+	for _, row := range append([][3]string{names}, rows...) {
+		textutil.Fprintf(w, "%s\t%s\t%s\n", row[0], row[1], row[2])
+	}
+	return w.Flush()
+}
+
+// configCheckOptions are the inputs of `grpo config check`.
+type configCheckOptions struct {
+	file string
+	sft  bool
+}
+
 func newConfigCheck(s *State) *cobra.Command {
-	var sft bool
+	o := &configCheckOptions{}
 	c := &cobra.Command{
 		Use:     "check FILE",
 		Short:   "Check a configuration file; report errors with line and fix",
 		Example: "  grpo config check my.yaml\n  grpo config check --sft my-base.yaml",
 		Args:    takes("one configuration file", 1, 1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			opts := config.LoadOptions{Path: args[0], Checkpoint: train.FindCheckpoint}
-			hash := ""
-			if sft {
-				r, err := config.LoadSFT(opts)
-				if err != nil {
-					return err
-				}
-				hash = config.Hash(r.Config)
-			} else {
-				r, err := config.Load(opts)
-				if err != nil {
-					return err
-				}
-				hash = config.Hash(r.Config)
-			}
-			_, err := textutil.Fprintf(s.Out, "%s: ok, hash %s\n", args[0], hash)
-			return err
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.file = args[0]
+			return run(cmd, s, o, checkConfig)
 		},
 	}
-	c.Flags().BoolVar(&sft, "sft", false, "FILE is a recipe of \"grpo sft\"")
+	c.Flags().BoolVar(&o.sft, "sft", false, "FILE is a recipe of \"grpo sft\"")
 	return c
+}
+
+func checkConfig(_ context.Context, s *State, o *configCheckOptions) error {
+	load := config.LoadOptions{Path: o.file, Checkpoint: train.FindCheckpoint}
+	hash := ""
+	if o.sft {
+		r, err := config.LoadSFT(load)
+		if err != nil {
+			return err
+		}
+		hash = config.Hash(r.Config)
+	} else {
+		r, err := config.Load(load)
+		if err != nil {
+			return err
+		}
+		hash = config.Hash(r.Config)
+	}
+	_, err := textutil.Fprintf(s.Out, "%s: ok, hash %s\n", o.file, hash)
+	return err
 }
 
 func newConfigList(s *State) *cobra.Command {
@@ -115,19 +136,21 @@ func newConfigList(s *State) *cobra.Command {
 		Use:     "list",
 		Short:   "List the embedded configurations",
 		Example: "  grpo config list",
-		RunE: func(*cobra.Command, []string) error {
-			about := map[string]string{}
-			for _, p := range config.Presets() {
-				about[p.Name] = p.About
-			}
-			w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-			for _, n := range config.Names() {
-				textutil.Fprintf(w, "%s\tgrpo train -c %s\t%s\n", n, n, about[n])
-			}
-			for _, n := range config.NamesSFT() {
-				textutil.Fprintf(w, "%s\tgrpo sft -c %s\t\n", n, n)
-			}
-			return w.Flush()
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return run(cmd, s, &listOptions{}, listConfigs) },
 	}
+}
+
+func listConfigs(_ context.Context, s *State, _ *listOptions) error {
+	about := map[string]string{}
+	for _, p := range config.Presets() {
+		about[p.Name] = p.About
+	}
+	w := newTable(s.Out)
+	for _, n := range config.Names() {
+		textutil.Fprintf(w, "%s\tgrpo train -c %s\t%s\n", n, n, about[n])
+	}
+	for _, n := range config.NamesSFT() {
+		textutil.Fprintf(w, "%s\tgrpo sft -c %s\t\n", n, n)
+	}
+	return w.Flush()
 }

@@ -40,14 +40,16 @@ func newDataGenerate(s *State) *cobra.Command {
 split. The same configuration gives the same files. An existing file with other
 content is not overwritten.`,
 		Example: `  grpo data generate --out problems
-  grpo data generate --out sums --set data.weight_sub=0 --set data.weight_mul=0 --set data.val_size=200 --set data.test_size=200 --set data.unseen_size=100`,
+  grpo data generate --out sums --set data.weight_sub=0 --set data.weight_mul=0 \
+    --set data.val_size=200 --set data.test_size=200 --set data.unseen_size=100`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := config.Load(cf.options(cmd, s, nil))
 			if err != nil {
 				return err
 			}
 			if r.Config.Data.Source != "generated" {
-				return fmt.Errorf("%w: data.source is %q: only \"generated\" problems can be generated", config.ErrConfig, r.Config.Data.Source)
+				return fmt.Errorf("%w: data.source is %q: only \"generated\" problems can be generated",
+					config.ErrConfig, r.Config.Data.Source)
 			}
 			p, err := train.LoadProblems(r.Config.Data)
 			if err != nil {
@@ -71,19 +73,20 @@ content is not overwritten.`,
 		},
 	}
 	cf.add(c, config.Names())
-	c.Flags().StringVar(&dir, "out", "problems", "`folder` for sft.jsonl, train.jsonl, val.jsonl, test.jsonl and unseen.jsonl")
+	c.Flags().StringVar(&dir, "out", "problems",
+		"`folder` for sft.jsonl, train.jsonl, val.jsonl, test.jsonl and unseen.jsonl")
 	return c
 }
 
-// problemFile is a file of `grpo data generate`.
+// problemFile is an output file of `grpo data generate`.
 type problemFile struct {
 	path string
 	n    int
 	data []byte
 }
 
-// writeProblems writes the files unless one of them is there with other content,
-// which may be data of the user's.
+// writeProblems writes the files unless one of them exists with other content, which
+// may be the user's data.
 func writeProblems(s *State, dir string, files []problemFile) error {
 	if err := makePlain(dir, rundir.KindOther); err != nil {
 		return fmt.Errorf("write problems: %w", err)
@@ -92,7 +95,8 @@ func writeProblems(s *State, dir string, files []problemFile) error {
 		switch old, err := regular.Read(f.path, int64(len(f.data))); {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil || !bytes.Equal(old, f.data):
-			return fmt.Errorf("%w: write problems: %s is there and holds something else; remove it, or give another --out", config.ErrConfig, f.path)
+			return fmt.Errorf("%w: write problems: %s exists with other content; remove it, or use another --out",
+				config.ErrConfig, f.path)
 		}
 	}
 	for _, f := range files {
@@ -156,7 +160,8 @@ func writeStats(s *State, report gsm8k.ReadReport, st gsm8k.Stats) error {
 		name string
 		l    gsm8k.Lengths
 	}{{"question length", st.QuestionLength}, {"answer length", st.AnswerLength}} {
-		textutil.Fprintf(w, "%s\tmin %d, median %g, mean %.1f, max %d characters\n", l.name, l.l.Min, l.l.Median, l.l.Mean, l.l.Max)
+		textutil.Fprintf(w, "%s\tmin %d, median %g, mean %.1f, max %d characters\n",
+			l.name, l.l.Min, l.l.Median, l.l.Mean, l.l.Max)
 	}
 	textutil.Fprintf(w, "distinct answers\t%d\n", st.DistinctAnswers)
 	textutil.Fprintf(w, "most common answers\t")
@@ -166,7 +171,8 @@ func writeStats(s *State, report gsm8k.ReadReport, st gsm8k.Stats) error {
 		}
 		textutil.Fprintf(w, "%s (%d)", a.Answer, a.Count)
 	}
-	textutil.Fprintf(w, "\nmajority-answer baseline\t%.4f (always answering %s)\n", st.MajorityBaseline, st.MajorityAnswer)
+	textutil.Fprintf(w, "\nmajority-answer baseline\t%.4f (always answering %s)\n",
+		st.MajorityBaseline, st.MajorityAnswer)
 	textutil.Fprintf(w, "problems outside the vocabulary\t%d\n", st.OutOfVocabularyProblems)
 	for _, c := range st.OutOfVocabulary {
 		textutil.Fprintf(w, "  %s %s\t%d\n", c.Code, c.Char, c.Count)

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -29,20 +28,20 @@ var evalSplits = []string{"val", "test", "unseen", "train"}
 
 // evalOptions are the inputs of `grpo eval`.
 type evalOptions struct {
-	state   *State
-	cfg     config.Config
-	split   string
-	samples int
-	threads int
-	json    bool
-	quiet   bool
+	load       config.LoadOptions
+	checkpoint string // a run's folder or a file; empty: the configuration's initial weights
+	which      string // checkpoint of a run: last or best
+	whichGiven bool
+	split      string
+	samples    int
+	threads    int
+	json       bool
+	quiet      bool
 }
 
 func newEval(s *State) *cobra.Command {
+	o := &evalOptions{}
 	var cf configFlags
-	var o evalOptions
-	var which string
-	o.state = s
 	c := &cobra.Command{
 		Use:   "eval [RUN|CHECKPOINT]",
 		Short: "Evaluate a checkpoint: count right, wrong and unformatted answers",
@@ -59,47 +58,41 @@ base model.`,
   grpo eval --set data.source=gsm8k --set data.train_file=train.jsonl --set data.val_file=test.jsonl`,
 		Args: takes("the folder of a run or a safetensors file", 0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			opts := cf.options(cmd, s, evalKeys)
-			if !slices.Contains(evalSplits, o.split) {
-				return &usageError{cmd, fmt.Errorf("--split %s: there is no such split%s (there are %s)", words.Show(o.split), words.DidYouMean(o.split, evalSplits), strings.Join(evalSplits, ", "))}
+			o.load = cf.options(cmd, s, evalKeys)
+			o.whichGiven = cmd.Flags().Changed("which")
+			switch {
+			case !slices.Contains(evalSplits, o.split):
+				return usagef(cmd, "--split %s: there is no such split%s (there are %s)",
+					words.Show(o.split), words.DidYouMean(o.split, evalSplits), strings.Join(evalSplits, ", "))
+			case o.which != "last" && o.which != "best":
+				return usagef(cmd, "--which %q is unknown (last or best)", o.which)
+			case len(args) == 1:
+				o.checkpoint = args[0]
 			}
-			if len(args) == 1 {
-				init, err := useCheckpoint(args[0], which, cmd.Flags().Changed("which"), &opts, newProgress(s, o.quiet).Note)
-				if err != nil {
-					return err
-				}
-				opts.Flags = append(opts.Flags, config.Flag{Key: "model.init", Name: "the argument", Value: init})
-			}
-			r, err := config.Load(opts)
-			if err != nil {
-				return err
-			}
-			o.cfg = r.Config
-			return runEval(cmd.Context(), &o)
+			return run(cmd, s, o, runEval)
 		},
 	}
 	cf.add(c, config.Names())
 	addKeyFlags(c, evalKeys)
 	c.Flags().StringVar(&o.split, "split", "val", "split: `val|test|unseen|train`")
-	c.Flags().StringVar(&which, "which", "last", "checkpoint of a run: `last|best`; best if the run kept no other")
+	c.Flags().StringVar(&o.which, "which", "last", "checkpoint of a run: `last|best`; best if the run kept no other")
 	countVar(c.Flags(), &o.samples, "samples", 0, 0, maxCount, "also print the first n completions")
 	addThreads(c.Flags(), &o.threads, "")
-	c.Flags().BoolVar(&o.json, "json", false, "print as JSON")
+	addJSON(c, &o.json)
 	c.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "do not print notes on standard error")
-	_ = c.RegisterFlagCompletionFunc("split", cobra.FixedCompletions(evalSplits, cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("which", cobra.FixedCompletions([]string{"last", "best"}, cobra.ShellCompDirectiveNoFileComp))
+	complete(c, "split", func() []string { return evalSplits }, cobra.ShellCompDirectiveNoFileComp)
+	complete(c, "which", func() []string { return []string{"last", "best"} }, cobra.ShellCompDirectiveNoFileComp)
 	return c
 }
 
-// useCheckpoint turns the argument into a checkpoint's path; of a run it takes
-// the configuration too, unless -c names one. asked says that --which was given.
-func useCheckpoint(arg, which string, asked bool, opts *config.LoadOptions, note func(string)) (string, error) {
-	if !slices.Contains([]string{"last", "best"}, which) {
-		return "", fmt.Errorf("%w: --which %q is unknown (last or best)", config.ErrConfig, which)
-	}
+// useCheckpoint returns the path of the checkpoint to evaluate. The configuration of
+// a run is taken from its folder, unless -c names one.
+func useCheckpoint(o *evalOptions, note func(string)) (string, error) {
+	arg := o.checkpoint
 	info, err := os.Stat(arg)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", config.Invalid(fmt.Errorf("evaluate %s: no such file or folder; give the folder of a run, as `grpo train` names it, or a safetensors file", arg))
+		return "", config.Invalid(fmt.Errorf("evaluate %s: no such file or folder; "+
+			"give the folder of a run, as `grpo train` names it, or a safetensors file", arg))
 	}
 	if err != nil {
 		return "", fmt.Errorf("evaluate: %w", err)
@@ -110,21 +103,23 @@ func useCheckpoint(arg, which string, asked bool, opts *config.LoadOptions, note
 	if _, err := os.Stat(filepath.Join(arg, train.SFTModelFile)); err == nil {
 		return arg, nil // a folder of grpo sft: its recipe is not the configuration of a run
 	}
-	path := checkpointIn(arg, which)
-	if best := checkpointIn(arg, "best"); which == "last" && missing(path) && !missing(best) {
-		if asked {
-			return "", fmt.Errorf("evaluate %s: there is no last checkpoint, because the run kept only its best weights (output.keep=best); leave out --which to evaluate these", arg)
+	path, best := checkpointIn(arg, o.which), checkpointIn(arg, "best")
+	if o.which == "last" && missing(path) && !missing(best) {
+		if o.whichGiven {
+			return "", fmt.Errorf("evaluate %s: there is no last checkpoint, because the run kept only its "+
+				"best weights (output.keep=best); leave out --which to evaluate these", arg)
 		}
 		note("the run kept only its best weights (output.keep=best); evaluating these")
 		path = best
 	}
 	own := filepath.Join(arg, rundir.ConfigFile)
-	if opts.Path == "" {
-		opts.Path = own
+	if o.load.Path == "" {
+		o.load.Path = own
 		err = regular.Check(own, regular.MaxDocument)
 	}
-	for _, err := range []error{err, regular.Folder(filepath.Dir(path)), regular.Check(path, regular.MaxCheckpoint)} {
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // what is missing is reported where it is read
+	checks := []error{err, regular.Folder(filepath.Dir(path)), regular.Check(path, regular.MaxCheckpoint)}
+	for _, err := range checks {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a missing file is reported where it is read
 			return "", fmt.Errorf("evaluate: %w", err)
 		}
 	}
@@ -140,26 +135,40 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-func runEval(_ context.Context, o *evalOptions) error {
-	e, samples, err := train.EvaluateCheckpoint(o.cfg, o.split, o.samples, o.threads, newProgress(o.state, o.quiet).Note, o.state.checkMemory)
+func runEval(_ context.Context, s *State, o *evalOptions) error {
+	note := newProgress(s, o.quiet).Note
+	if o.checkpoint != "" {
+		init, err := useCheckpoint(o, note)
+		if err != nil {
+			return err
+		}
+		o.load.Flags = append(o.load.Flags, config.Flag{Key: "model.init", Name: "the argument", Value: init})
+	}
+	r, err := config.Load(o.load)
 	if err != nil {
 		return err
 	}
-	out, settings := o.state.Out, analysis.EvalSettings(config.Marshal(o.cfg))
+	e, samples, err := train.EvaluateCheckpoint(r.Config, o.split, o.samples, o.threads, note, s.checkMemory)
+	if err != nil {
+		return err
+	}
+	out, settings := s.Out, analysis.EvalSettings(config.Marshal(r.Config))
 	if o.json {
 		return printJSON(out, struct {
 			Checkpoint string          `json:"checkpoint"`
 			Settings   string          `json:"settings"`
 			Eval       rundir.Eval     `json:"eval"`
 			Samples    []rundir.Sample `json:"samples,omitempty"`
-		}{o.cfg.Model.Init, settings, e, samples})
+		}{r.Config.Model.Init, settings, e, samples})
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "split\tdecoding\tanswer reward\t95% interval\tcorrect_num\terror_num\tformatted, right\tformatted, wrong\tunformatted\tlength")
+	w := newTable(out)
+	textutil.Fprintf(w, "split\tdecoding\tanswer reward\t95%% interval\tcorrect_num\terror_num\t"+
+		"formatted, right\tformatted, wrong\tunformatted\tlength\n")
 	row := func(name string, c rundir.Counts) {
 		lo, hi := stats.Wilson(c.CorrectNum, c.N, 0.95)
-		textutil.Fprintf(w, "%s\t%s\t%.4f\t[%.4f, %.4f]\t%d\t%d\t%d\t%d\t%d\t%.1f\n", e.Split, name, c.AnswerReward, lo, hi,
-			c.CorrectNum, c.ErrorNum, c.FormattedRight, c.FormattedWrong, c.Unformatted, c.Length)
+		textutil.Fprintf(w, "%s\t%s\t%.4f\t[%.4f, %.4f]\t%d\t%d\t%d\t%d\t%d\t%.1f\n",
+			e.Split, name, c.AnswerReward, lo, hi, c.CorrectNum, c.ErrorNum,
+			c.FormattedRight, c.FormattedWrong, c.Unformatted, c.Length)
 	}
 	row("sampled", e.Sampled)
 	if e.Greedy != nil {
@@ -169,11 +178,11 @@ func runEval(_ context.Context, o *evalOptions) error {
 		return err
 	}
 	textutil.Fprintf(out, "sampled at %s\n", settings)
-	textutil.Fprintf(out, "majority-answer baseline: %.4f (always answering %s)\n", e.MajorityBaseline, e.MajorityAnswer)
+	textutil.Fprintf(out, "majority-answer baseline: %.4f (always answering %s)\n",
+		e.MajorityBaseline, e.MajorityAnswer)
 	for _, x := range samples {
-		if _, err := textutil.Fprintf(out, "\n%s (%s, gold %s, reward %g)\n  %s\n", x.Problem, x.Decoding, x.Gold, x.AnswerReward, textutil.Lines(x.Prompt+x.Completion)); err != nil {
-			return err
-		}
+		textutil.Fprintf(out, "\n%s (%s, gold %s, reward %g)\n  %s\n",
+			x.Problem, x.Decoding, x.Gold, x.AnswerReward, textutil.Lines(x.Prompt+x.Completion))
 	}
 	return nil
 }

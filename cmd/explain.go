@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -10,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"grpo/internal/textutil"
-	"grpo/pkg/explain"
 	"grpo/pkg/plots"
 	"grpo/pkg/rundir"
 )
@@ -37,29 +35,26 @@ that advantages, clip and aggregation plot a figure with --out.
 	return c
 }
 
-// explained is the result of a subject.
-type explained interface{ WriteText(io.Writer) error }
+func jsonFlag(c *cobra.Command, to *bool) {
+	c.Flags().BoolVar(to, "json", false, "print as JSON")
+}
 
-// showExplained prints the result of a subject. Its inputs come from flags, so
-// what is wrong with them is a mistake in the command line.
-func showExplained(s *State, c *cobra.Command, asJSON bool, r explained, err error) error {
-	switch {
-	case err != nil:
-		return &usageError{c, err}
-	case asJSON:
+// result prints a subject's result as text or JSON.
+func (s *State) result(asJSON bool, r interface{ WriteText(io.Writer) error }) error {
+	if asJSON {
 		return printJSON(s.Out, r)
 	}
 	return r.WriteText(s.Out)
 }
 
-// figureFlag says where a subject's figure goes.
+// figureFlag is --out of a subject that has a figure.
 type figureFlag struct{ out string }
 
 func (f *figureFlag) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.out, "out", "", "also plot the figure, to this `folder` or PNG file")
 }
 
-// draw draws a figure as name.png in the folder that --out says, if it was given.
+// draw plots a figure to --out, if given, as name.png where that is a folder.
 func (f *figureFlag) draw(s *State, name string, figure func() (plots.ExplainFigure, error)) error {
 	if f.out == "" {
 		return nil
@@ -80,26 +75,4 @@ func (f *figureFlag) draw(s *State, name string, figure func() (plots.ExplainFig
 	}
 	_, err = textutil.Fprintf(s.Err, "wrote %s\n", path)
 	return err
-}
-
-// batchFlag names a file of cases.
-type batchFlag struct{ path string }
-
-func (f *batchFlag) add(c *cobra.Command, form string) {
-	c.Flags().StringVar(&f.path, "batch", "", "`file` of cases in "+form+" (\"-\" = standard input)")
-}
-
-// read returns the file and the name that errors call it by.
-func (f *batchFlag) read(s *State, c *cobra.Command) (name string, data []byte, err error) {
-	switch f.path {
-	case "":
-		return "", nil, &usageError{c, errors.New("no file: give one with --batch FILE")}
-	case "-":
-		name = "standard input"
-		data, err = explain.Read(name, s.In)
-	default:
-		name = f.path
-		data, err = explain.ReadFile(name)
-	}
-	return name, data, missingInput(err)
 }

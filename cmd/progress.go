@@ -22,7 +22,6 @@ type progress struct {
 	started time.Time
 	first   int // step after which this process started
 	steps   int
-	last    rundir.Metrics
 }
 
 // newProgress returns an observer; with quiet it shows nothing.
@@ -37,8 +36,8 @@ func newProgress(s *State, quiet bool) *progress {
 func (p *progress) newBar(steps int, what string) *progressbar.ProgressBar {
 	return progressbar.NewOptions(steps,
 		progressbar.OptionSetWriter(p.w), progressbar.OptionSetDescription(what), progressbar.OptionShowCount(),
-		// The bar's time left overflows beyond 292 years.
-		progressbar.OptionSetPredictTime(steps < 1e7), progressbar.OptionSetElapsedTime(true), progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionSetPredictTime(steps < 1e7), // the bar's time left overflows beyond 292 years
+		progressbar.OptionSetElapsedTime(true), progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(24), progressbar.OptionFullWidth())
 }
 
@@ -67,7 +66,6 @@ func (p *progress) Begin(resumedAt, steps int) {
 
 // Step implements train.Observer.
 func (p *progress) Step(m rundir.Metrics) {
-	p.last = m
 	if p.bar != nil {
 		p.bar.Describe(fmt.Sprintf("train reward %.3f", m.Reward.Mean))
 		_ = p.bar.Set(m.Step)
@@ -79,7 +77,8 @@ func (p *progress) Step(m rundir.Metrics) {
 
 // Eval implements train.Observer. It is called before the Step of its step.
 func (p *progress) Eval(e rundir.Eval) {
-	line := fmt.Sprintf("step %*d/%d  validation: sampled %.3f", len(fmt.Sprint(p.steps)), e.Step, p.steps, e.Sampled.AnswerReward)
+	width := len(fmt.Sprint(p.steps))
+	line := fmt.Sprintf("step %*d/%d  validation: sampled %.3f", width, e.Step, p.steps, e.Sampled.AnswerReward)
 	if e.Greedy != nil {
 		line += fmt.Sprintf("  greedy %.3f", e.Greedy.AnswerReward)
 	}
@@ -108,7 +107,7 @@ func (p *progress) SFTStep(s train.SFTStep, steps int) {
 	}
 }
 
-// done takes the bar away before results are printed.
+// done erases the bar before results are printed.
 func (p *progress) done() {
 	if p.bar != nil {
 		_ = p.bar.Clear()

@@ -2,12 +2,14 @@ package cmd
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,15 +25,15 @@ import (
 
 // reportOptions are the inputs of `grpo report`.
 type reportOptions struct {
-	state *State
 	dirs  []string
+	kind  rundir.Kind // of the folders: runs, or one sweep or study
 	out   string
 	title string
 	json  bool
 }
 
 func newReport(s *State) *cobra.Command {
-	o := reportOptions{state: s}
+	o := &reportOptions{}
 	c := &cobra.Command{
 		Use:   "report DIR...",
 		Short: "Regenerate figures and tables of runs, a sweep or a study",
@@ -50,33 +52,30 @@ what is missing. --out can't be the folder of another run, sweep or study.`,
   grpo report results/train-* --out all`,
 		Args: takes("the folders of runs, or of one sweep or study", 1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			args = analysis.Distinct(args)
-			o.dirs = args
-			for _, dir := range args {
-				if !sweepdir.IsStudy(dir) && !sweepdir.IsSweep(dir) {
+			o.dirs, o.kind = analysis.Distinct(args), rundir.KindRun
+			for _, dir := range o.dirs {
+				switch {
+				case sweepdir.IsStudy(dir):
+					o.kind = rundir.KindStudy
+				case sweepdir.IsSweep(dir):
+					o.kind = rundir.KindSweep
+				default:
 					continue
 				}
-				if len(args) > 1 {
-					return &usageError{cmd, fmt.Errorf("%s is the folder of a sweep: report on it by itself (\"grpo compare\" puts several side by side)", dir)}
+				if len(o.dirs) > 1 {
+					return usagef(cmd, "%s is the folder of a sweep: report on it by itself "+
+						"(\"grpo compare\" puts several side by side)", dir)
 				}
-				if o.out == "" {
-					o.out = dir
-				}
-				if sweepdir.IsStudy(dir) {
-					return reportStudy(&o)
-				}
-				return reportOnSweep(&o)
 			}
-			if o.json && len(args) == 1 {
-				return &usageError{cmd, errors.New("--json needs a sweep or a study; the result of a run is result.json in its folder")}
+			switch {
+			case o.kind == rundir.KindRun && o.json && len(o.dirs) == 1:
+				return usagef(cmd, "--json needs a sweep or a study; the result of a run is result.json in its folder")
+			case o.out == "" && len(o.dirs) > 1:
+				return usagef(cmd, "several runs need --out, the folder of their common report")
+			case o.out == "":
+				o.out = o.dirs[0]
 			}
-			if o.out == "" {
-				if len(args) > 1 {
-					return fmt.Errorf("%w: several runs need --out, the folder of their common report", config.ErrConfig)
-				}
-				o.out = args[0]
-			}
-			return runReport(&o)
+			return run(cmd, s, o, runReport)
 		},
 	}
 	c.Flags().StringVar(&o.out, "out", "", "`folder` to write to (default: the folder that is read)")
@@ -85,7 +84,23 @@ what is missing. --out can't be the folder of another run, sweep or study.`,
 	return c
 }
 
-func runReport(o *reportOptions) error {
+func runReport(_ context.Context, s *State, o *reportOptions) error {
+	switch o.kind {
+	case rundir.KindStudy:
+		return reportStudy(s, o)
+	case rundir.KindSweep:
+		sw, err := sweepdir.Open(o.dirs[0])
+		if err != nil {
+			return err
+		}
+		return reportSweep(s, o, sw)
+	}
+	return reportRuns(s, o)
+}
+
+// reportRuns writes the report of one run, of seeds of one setting, or of runs that
+// differ in more, which become the arms of a sweep's report.
+func reportRuns(s *State, o *reportOptions) error {
 	var runs []*rundir.Run
 	for _, dir := range o.dirs {
 		r, err := rundir.Open(dir)
@@ -102,11 +117,13 @@ func runReport(o *reportOptions) error {
 		return fmt.Errorf("report: %w", err)
 	}
 	if len(sw.Manifest.Arms) > 1 {
-		textutil.Fprintf(o.state.Err, "note: the runs differ in more than their seeds and are reported as %d arms (%s)\n", len(sw.Manifest.Arms), strings.Join(sw.Manifest.Varied, ", "))
-		return writeSweepReport(o, sw)
+		textutil.Fprintf(s.Err, "note: the runs differ in more than their seeds and are reported as %d arms (%s)\n",
+			len(sw.Manifest.Arms), strings.Join(sw.Manifest.Varied, ", "))
+		return reportSweep(s, o, sw)
 	}
 	if o.json {
-		return fmt.Errorf("%w: --json needs a sweep or a study, and these runs are seeds of one configuration", config.ErrConfig)
+		return fmt.Errorf("%w: --json needs a sweep or a study, and these runs are seeds of one configuration",
+			config.ErrConfig)
 	}
 	if err := makeReportFolder(o.out, o.dirs[0]); err != nil {
 		return err
@@ -123,23 +140,15 @@ func runReport(o *reportOptions) error {
 	if err := rundir.WriteFileAtomic(path, table.Bytes()); err != nil {
 		return err
 	}
-	if _, err := table.WriteTo(o.state.Out); err != nil {
+	if _, err := table.WriteTo(s.Out); err != nil {
 		return err
 	}
-	return o.wrote(append(figures, path))
+	wrote(s, append(figures, path)...)
+	return nil
 }
 
-// reportOnSweep writes the files of a sweep's report and prints table and
-// verdict.
-func reportOnSweep(o *reportOptions) error {
-	sw, err := sweepdir.Open(o.dirs[0])
-	if err != nil {
-		return err
-	}
-	return writeSweepReport(o, sw)
-}
-
-func writeSweepReport(o *reportOptions, sw *sweepdir.Sweep) error {
+// reportSweep writes the files of a sweep's report and prints table and verdict.
+func reportSweep(s *State, o *reportOptions, sw *sweepdir.Sweep) error {
 	if err := makeReportFolder(o.out, o.dirs[0]); err != nil {
 		return err
 	}
@@ -147,19 +156,21 @@ func writeSweepReport(o *reportOptions, sw *sweepdir.Sweep) error {
 	if err != nil {
 		return err
 	}
-	if o.json {
-		if err := printJSON(o.state.Out, a.Results()); err != nil {
-			return err
-		}
-	} else if err := report.WriteSweepSummary(o.state.Out, a); err != nil {
-		return err
+	wrote(s, paths...)
+	return showSweep(s, o.json, a, a.Results())
+}
+
+// showSweep prints the summary of a sweep, or what as JSON.
+func showSweep(s *State, json bool, a *report.Report, what any) error {
+	if json {
+		return printJSON(s.Out, what)
 	}
-	return o.wrote(paths)
+	return report.WriteSweepSummary(s.Out, a)
 }
 
 // reportStudy writes the report of every part of a study that has started, in
 // its own folder, and the study's over them.
-func reportStudy(o *reportOptions) error {
+func reportStudy(s *State, o *reportOptions) error {
 	study, err := sweepdir.ReadStudy(o.dirs[0])
 	if err != nil {
 		return err
@@ -190,22 +201,30 @@ func reportStudy(o *reportOptions) error {
 		}
 		parts[i], all = a, append(all, paths...)
 	}
-	paths, err := report.WriteStudy(o.out, study, parts)
+	paths, results, err := writeStudy(o.out, study, parts)
 	if err != nil {
 		return err
 	}
-	if o.json {
-		r, err := report.ReadStudyResults(o.out)
-		if err != nil {
-			return err
-		}
-		if err := printJSON(o.state.Out, r); err != nil {
-			return err
-		}
-	} else if err := report.WriteStudySummary(o.state.Out, study, parts); err != nil {
-		return err
+	wrote(s, append(all, paths...)...)
+	return showStudy(s, o.json, study, parts, results)
+}
+
+// writeStudy writes a study's report over those of its parts.
+func writeStudy(dir string, st sweepdir.Study, parts []*report.Report) ([]string, report.StudyResults, error) {
+	paths, err := report.WriteStudy(dir, st, parts)
+	if err != nil {
+		return nil, report.StudyResults{}, err
 	}
-	return o.wrote(append(all, paths...))
+	results, err := report.ReadStudyResults(dir)
+	return paths, results, err
+}
+
+// showStudy prints the summary of a study, or what as JSON.
+func showStudy(s *State, json bool, st sweepdir.Study, parts []*report.Report, what any) error {
+	if json {
+		return printJSON(s.Out, what)
+	}
+	return report.WriteStudySummary(s.Out, st, parts)
 }
 
 // makeReportFolder makes the folder out for the report on the folder read. It
@@ -236,27 +255,11 @@ func makePlain(dir string, kind rundir.Kind) error {
 	return nil
 }
 
-// wrote names the files written.
-func (o *reportOptions) wrote(paths []string) error {
-	for _, p := range paths {
-		if _, err := textutil.Fprintf(o.state.Err, "wrote %s\n", filepath.ToSlash(p)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // drawRuns draws the figures of one run, or of several seeds of one setting,
 // into dir and returns their paths.
 func drawRuns(dir string, runs []*rundir.Run, title string) ([]string, error) {
-	has := func(n func(*rundir.Run) int) bool {
-		for _, r := range runs {
-			if n(r) > 0 {
-				return true
-			}
-		}
-		return false
-	}
+	evaluated := slices.ContainsFunc(runs, func(r *rundir.Run) bool { return len(r.Evals) > 0 })
+	stepped := slices.ContainsFunc(runs, func(r *rundir.Run) bool { return len(r.Metrics) > 0 })
 	var paths []string
 	for _, f := range []struct {
 		name  string
@@ -264,8 +267,8 @@ func drawRuns(dir string, runs []*rundir.Run, title string) ([]string, error) {
 		title string
 		has   bool
 	}{
-		{rundir.ValidationPlot, plots.ValidationPlot, title, has(func(r *rundir.Run) int { return len(r.Evals) })},
-		{rundir.TrainingPlot, plots.TrainingPanels, "", has(func(r *rundir.Run) int { return len(r.Metrics) })},
+		{rundir.ValidationPlot, plots.ValidationPlot, title, evaluated},
+		{rundir.TrainingPlot, plots.TrainingPanels, "", stepped},
 	} {
 		if !f.has {
 			continue

@@ -1,5 +1,5 @@
-// Package cmd is the command line: a file for each command, which parses,
-// validates and calls one function of pkg/.
+// Package cmd is the command line: a file for each command, in which flags become
+// an options struct, and a function that takes it and calls pkg/.
 package cmd
 
 import (
@@ -36,6 +36,19 @@ type usageError struct {
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
+func usagef(c *cobra.Command, format string, args ...any) error {
+	return &usageError{c, fmt.Errorf(format, args...)}
+}
+
+// run runs a command with its options. Unit tests set [State.RunF], which gets the
+// options instead.
+func run[O any](c *cobra.Command, s *State, o *O, f func(context.Context, *State, *O) error) error {
+	if s.RunF != nil {
+		return s.RunF(o)
+	}
+	return f(c.Context(), s, o)
+}
+
 // exitCode maps an error to the exit code; the only place that does.
 func exitCode(err error) int {
 	var usage *usageError
@@ -61,9 +74,9 @@ var errStopped = errors.New("interrupted")
 // because it has something to save or to remove first.
 var saves = map[string]string{"saves": "yes"}
 
-// execute runs the command line. A command that has nothing to save is left
-// where it is when ctx ends, since the process exits next: files are replaced
-// atomically, so nothing is half-written.
+// execute runs the command line. A command that has nothing to save is abandoned
+// when ctx ends, since the process exits next: files are replaced atomically, so
+// nothing is half-written.
 func execute(ctx context.Context, root *cobra.Command, args []string) error {
 	c, _, err := root.Find(args)
 	done := make(chan error, 1)
@@ -93,7 +106,7 @@ func Run(ctx context.Context, s *State) int {
 	if err != nil {
 		textutil.Fprintf(s.Err, "grpo: %s\n", textutil.Lines(err.Error()))
 		if exitCode(err) == exitResumable && slices.Contains(s.Args, "--fresh") {
-			textutil.Fprintf(s.Err, "grpo: --fresh would start over: to continue, give --out with this run's folder instead\n")
+			fmt.Fprintln(s.Err, "grpo: --fresh would start over: to continue, give --out with this run's folder instead")
 		}
 		var usage *usageError
 		if errors.As(err, &usage) {
@@ -103,8 +116,8 @@ func Run(ctx context.Context, s *State) int {
 	return exitCode(err)
 }
 
-// outWriter keeps the first error of writing: cobra does not report those of help
-// and version, and a command may overlook one.
+// outWriter keeps the first error of writing, which [Run] reports: cobra does not
+// report those of help and version, and commands need not check each line.
 type outWriter struct {
 	w   io.Writer
 	err error
@@ -152,8 +165,12 @@ solve the problems but rarely does, and trains it in seconds on a CPU.`,
 		return checkKernel(s.Env)
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newTrain(s), newEval(s), newSweep(s), newAblate(s), newAssignment(s), newReport(s), newStatus(s), newCompare(s),
-		newSFT(s), newExplain(s), newData(s), newBench(s), newConfig(s), newVersion(s), newTask(s))
+	for _, f := range []func(*State) *cobra.Command{
+		newTrain, newEval, newSweep, newAblate, newAssignment, newReport, newStatus, newCompare,
+		newSFT, newExplain, newData, newBench, newConfig, newVersion, newTask,
+	} {
+		root.AddCommand(f(s))
+	}
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
@@ -167,19 +184,19 @@ solve the problems but rarely does, and trains it in seconds on a CPU.`,
 		if len(args) == 0 {
 			return nil
 		}
-		return &usageError{c, fmt.Errorf("unknown command %q%s", args[0], suggestion(c, args[0]))}
+		return usagef(c, "unknown command %q%s", args[0], suggestion(c, args[0]))
 	}
 	root.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	return root
 }
 
-// checkKernel refuses a GRPO_KERNEL that this machine or this build can't give:
-// who asks for a kernel wants its bits.
+// checkKernel refuses a GRPO_KERNEL that is not available here: the user wants the
+// bits of that kernel.
 func checkKernel(env []string) error {
 	for _, kv := range env {
 		if want, ok := strings.CutPrefix(kv, "GRPO_KERNEL="); ok && want != "" && want != kernel.Name() {
-			return fmt.Errorf("%w: GRPO_KERNEL=%s is not available on this machine (kernels: go, avx2, avx512; without the variable it uses %s)",
-				config.ErrConfig, want, kernel.Name())
+			return fmt.Errorf("%w: GRPO_KERNEL=%s is not available on this machine "+
+				"(kernels: go, avx2, avx512; without the variable it uses %s)", config.ErrConfig, want, kernel.Name())
 		}
 	}
 	return nil
@@ -188,20 +205,19 @@ func checkKernel(env []string) error {
 // strictArgs makes wrong arguments of a command and of its children usage
 // errors, and refuses unknown subcommands, which cobra would take as arguments.
 func strictArgs(c *cobra.Command) {
-	check := c.Args
-	switch {
-	case c.HasSubCommands() && c.RunE == nil:
+	if c.HasSubCommands() && c.RunE == nil {
 		c.RunE = func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return &usageError{c, fmt.Errorf("unknown command %q%s", c.CommandPath()+" "+args[0], suggestion(c, args[0]))}
+				return usagef(c, "unknown command %q%s", c.CommandPath()+" "+args[0], suggestion(c, args[0]))
 			}
 			return c.Help()
 		}
 		c.Args = cobra.ArbitraryArgs
-	case check == nil:
-		check = takesNone
-		fallthrough
-	default:
+	} else {
+		check := c.Args
+		if check == nil {
+			check = takes("", 0, 0)
+		}
 		c.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {
 				return &usageError{c, err}
@@ -219,9 +235,10 @@ func strictHelp(help *cobra.Command) {
 	show := help.Run
 	help.Run = nil
 	help.RunE = func(c *cobra.Command, args []string) error {
-		if found, rest, err := c.Root().Find(args); err != nil || len(rest) > 0 || found == c.Root() && len(args) > 0 {
+		found, rest, err := c.Root().Find(args)
+		if err != nil || len(rest) > 0 || found == c.Root() && len(args) > 0 {
 			topic := strings.Join(args, " ")
-			return &usageError{c, fmt.Errorf("there is no help on %q%s", topic, suggestion(c.Root(), topic))}
+			return usagef(c, "there is no help on %q%s", topic, suggestion(c.Root(), topic))
 		}
 		show(c, args)
 		return nil

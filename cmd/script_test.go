@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	}})
 }
 
-// holding holds a run behind a step until it is told to stop.
+// holding holds a run after a step until it is asked to stop.
 type holding struct {
 	train.Observer
 	done <-chan struct{}
@@ -48,7 +48,7 @@ func (h holding) Step(m rundir.Metrics) {
 	}
 }
 
-// Each script is one scenario as a user types it. Beside testscript's own
+// Each script is one scenario as a user types it. In addition to testscript's own
 // commands there are:
 //
 //	exits CODE prog args...   run a program that must end with this exit code
@@ -56,7 +56,7 @@ func (h holding) Step(m rundir.Metrics) {
 //	truncate FILE N           cut a file to its first N bytes
 //
 // With HOLD_RUN=DIR:N in its environment, a run of the sweep in DIR waits
-// after step N until it is told to stop, with HOLD_FOREVER until it is killed.
+// after step N until it is asked to stop, with HOLD_FOREVER until it is killed.
 func TestScripts(t *testing.T) {
 	shared, err := filepath.Abs(filepath.Join("..", "..", "shared"))
 	if err != nil {

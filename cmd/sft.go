@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -17,17 +16,13 @@ var sftKeys = []keyFlag{{"seed", "seed", "uint", "seed of weights, corpora and b
 
 // sftOptions are the inputs of `grpo sft`.
 type sftOptions struct {
-	state   *State
-	cfg     config.SFT
-	dir     string
-	threads int
-	json    bool
-	quiet   bool
+	load config.LoadOptions
+	out  outFlags
 }
 
 func newSFT(s *State) *cobra.Command {
+	o := &sftOptions{}
 	var cf configFlags
-	var of outFlags
 	c := &cobra.Command{
 		Use:   "sft",
 		Short: "Train a base model in supervised stages",
@@ -42,37 +37,38 @@ one starts over. A different recipe in the same folder is an error.`,
   grpo sft --seed 2 --out other-base && grpo train --set model.init=other-base/model.safetensors
   grpo sft --set stages.1.steps=600 --out short-base`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := config.LoadSFT(cf.options(cmd, s, sftKeys))
-			if err != nil {
-				return err
-			}
-			o := &sftOptions{state: s, cfg: r.Config, threads: of.threads, json: of.json, quiet: of.quiet}
-			if o.dir, err = of.resolve("sft", config.Hash(r.Config)); err != nil {
-				return err
-			}
-			return runSFT(cmd.Context(), o)
+			o.load = cf.options(cmd, s, sftKeys)
+			return run(cmd, s, o, runSFT)
 		},
 		Annotations: saves,
 	}
 	cf.add(c, config.NamesSFT())
 	addKeyFlags(c, sftKeys)
-	of.add(c.Flags())
+	o.out.add(c.Flags())
 	return c
 }
 
-func runSFT(ctx context.Context, o *sftOptions) error {
-	s := o.state
-	p := newProgress(s, o.quiet)
-	p.line("run folder %s", o.dir)
-	rec, err := train.RunSFT(ctx, o.cfg, train.SFTOptions{Dir: o.dir, Threads: o.threads, Observer: p, Memory: s.checkMemory})
+func runSFT(ctx context.Context, s *State, o *sftOptions) error {
+	r, err := config.LoadSFT(o.load)
+	if err != nil {
+		return err
+	}
+	dir, err := o.out.resolve("sft", config.Hash(r.Config))
+	if err != nil {
+		return err
+	}
+	p := newProgress(s, o.out.quiet)
+	p.line("run folder %s", dir)
+	opts := train.SFTOptions{Dir: dir, Threads: o.out.threads, Observer: p, Memory: s.checkMemory}
+	rec, err := train.RunSFT(ctx, r.Config, opts)
 	p.done()
 	if err != nil {
 		return err
 	}
-	if o.json {
+	if o.out.json {
 		return printJSON(s.Out, rec)
 	}
-	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+	w := newTable(s.Out)
 	fmt.Fprintln(w, "stage\tsteps\tloss\tcorpus accuracy\tval sampled\tval greedy\tunseen sampled\tunseen greedy")
 	for _, st := range rec.Stages {
 		unseen := "n/a\tn/a"
@@ -85,6 +81,7 @@ func runSFT(ctx context.Context, o *sftOptions) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err = textutil.Fprintf(s.Out, "weights: %s (sha256 of the numbers %s)\n", filepath.Join(o.dir, train.SFTModelFile), rec.Weights)
+	_, err = textutil.Fprintf(s.Out, "weights: %s (sha256 of the numbers %s)\n",
+		filepath.Join(dir, train.SFTModelFile), rec.Weights)
 	return err
 }

@@ -2,24 +2,32 @@ package cmd
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
+	"runtime/debug"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/term"
+
+	"grpo/internal/sysmem"
+	"grpo/pkg/config"
+	"grpo/pkg/train"
 )
 
-// State is everything of the process that a command touches. Tests bring their
-// own.
+// State is the part of the process that commands use. Tests have their own.
 //
-// Manners of the terminal: standard output carries results, and nothing else,
-// so that it can be piped; standard error carries progress and logs. Where
-// standard error is no terminal, or NO_COLOR is set, nothing is redrawn and
-// nothing is coloured: a line now and then says how far the work is. An error
-// is one line with the program's name, no capital at the start and no full stop
-// at the end; it says what was tried, on what, why it failed and how to fix it.
+// Standard output carries only results, so that it can be piped; standard error
+// carries progress and logs. If standard error is not a terminal, or NO_COLOR is
+// set, nothing is redrawn or coloured: lines report the progress. An error is one
+// line with the program's name, without a capital at the start or a full stop at the
+// end; it says what was attempted, on what, why it failed and how to fix it.
 type State struct {
 	Args []string
 	Env  []string
@@ -32,6 +40,8 @@ type State struct {
 	Host   func() (string, error)
 	// Memory is what runs may take of the system's, in bytes; nil or 0 = unknown.
 	Memory func() int64
+	// RunF gets the options of a command in place of the function that runs it.
+	RunF func(options any) error
 	// LimitHeap sets the garbage collector's soft limit; nil = leave it alone.
 	LimitHeap func(bytes int64)
 }
@@ -80,5 +90,84 @@ func interruptible(parent context.Context) (context.Context, func()) {
 	return ctx, func() {
 		close(ended)
 		stop()
+	}
+}
+
+// memoryEnv says how much memory there is, instead of what the system says, or
+// "off" for no check.
+const memoryEnv = "GRPO_MEMORY"
+
+// memorySetting reads GRPO_MEMORY; without it, or with "off", the amount is 0.
+func memorySetting(env []string) (bytes int64, set bool, err error) {
+	for _, kv := range env {
+		text, ok := strings.CutPrefix(kv, memoryEnv+"=")
+		if !ok || text == "" {
+			continue
+		}
+		if bytes, err = parseMemory(text); err != nil {
+			return 0, false, fmt.Errorf("%w: %s=%s: %w", config.ErrConfig, memoryEnv, text, err)
+		}
+		set = true
+	}
+	return bytes, set, nil
+}
+
+// parseMemory reads "off" (0), or an amount such as 800MiB, 16GB or 2e9.
+func parseMemory(text string) (int64, error) {
+	if text == "off" {
+		return 0, nil
+	}
+	factor := 1.0
+	for _, u := range []struct {
+		unit   string
+		factor float64
+	}{
+		{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
+		{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
+	} {
+		if number, ok := strings.CutSuffix(text, u.unit); ok {
+			text, factor = strings.TrimSpace(number), u.factor
+			break
+		}
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(n*factor >= 1 && n*factor < math.MaxInt64) {
+		return 0, errors.New("give an amount such as 800MiB or 16GB, or \"off\" for no check of the memory")
+	}
+	return int64(n * factor), nil
+}
+
+// systemMemory leaves a tenth of what the system has to others, and to what the
+// garbage collector lets lie.
+func systemMemory() int64 { return sysmem.Available() / 10 * 9 }
+
+// available is the memory that runs may take; 0 = unknown, or not to be checked.
+func (s *State) available() int64 {
+	// An error was reported before the command began.
+	if n, set, _ := memorySetting(s.Env); set || s.Memory == nil {
+		return n
+	}
+	return s.Memory()
+}
+
+// checkMemory refuses a run that does not fit into the memory. It lets the
+// garbage collector work harder where the memory in use reaches the estimate: by
+// itself it would let garbage grow to the size of what is in use.
+func (s *State) checkMemory(m train.Memory) error {
+	available := s.available()
+	if err := m.Fits(available); err != nil {
+		return err
+	}
+	if available > 0 && s.LimitHeap != nil {
+		total := m.Total()
+		s.LimitHeap(int64(total + max(total/10, 64<<20)))
+	}
+	return nil
+}
+
+// limitHeap sets the garbage collector's limit, unless GOMEMLIMIT has set it.
+func limitHeap(bytes int64) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(bytes)
 	}
 }

@@ -4,18 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"os"
 	"runtime"
 	"slices"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/report"
 	"grpo/pkg/sweep"
-	"grpo/pkg/sweepdir"
 	"grpo/pkg/train"
 )
 
@@ -27,83 +25,106 @@ var sweepKeys = []keyFlag{
 	stopDiverged,
 }
 
-// sweepOptions are the inputs of `grpo sweep` and `grpo ablate`.
-type sweepOptions struct {
-	state *State
-	plan  *sweep.Plan
-	dir   string
-	flags sweepFlags
-	json  bool
-	quiet bool
-	// dryRun only says what would be done; prepare freezes it and starts nothing.
-	dryRun, prepare bool
-	siblings        []string // folders of sweeps whose finished runs are copied
+// sweepFlags are the flags that sweep, ablate and assignment share.
+type sweepFlags struct {
+	config    configFlags
+	out       outFlags
+	seeds     string
+	jobs      int
+	keepGoing bool
+	failFast  bool
+	dryRun    bool
 }
 
-// sweepCommand holds the flags that sweep and ablate share.
-type sweepCommand struct {
-	state  *State
-	config configFlags
-	out    outFlags
-	run    sweepFlags
-	seeds  string
-
-	dryRun, prepare bool
-}
-
-func (o *sweepCommand) add(c *cobra.Command) {
-	o.config.add(c, config.Names())
-	addKeyFlags(c, sweepKeys)
+func (f *sweepFlags) add(c *cobra.Command, keys []keyFlag, seeds, folder string) {
+	f.config.add(c, config.Names())
+	addKeyFlags(c, keys)
 	fs := c.Flags()
-	fs.StringVar(&o.seeds, "seeds", "", "`N` for seeds 1 to N, or a list such as 1,2,5 (default 4, or the ablation's own)")
-	o.addOut(fs)
-	o.run.add(fs)
-	fs.BoolVar(&o.dryRun, "dry-run", false, "list the runs with a time estimate and write nothing")
-	fs.BoolVar(&o.prepare, "prepare", false, "write the list of runs and start none, for an array job of \"grpo task\" on a cluster")
+	fs.StringVar(&f.seeds, "seeds", "", "`N` for seeds 1 to N, or a list such as 1,2,5 (default "+seeds+")")
+	f.out.addFolder(fs, folder, ", without copying finished runs of other folders")
+	f.out.addShow(fs)
+	countVar(fs, &f.jobs, "jobs", 0, 0, maxCount,
+		"parallel runs (0 = one per core, which is also the maximum; fewer if memory is short)")
+	fs.BoolVar(&f.failFast, "fail-fast", false,
+		"if a run fails, save the others and stop (default: the others continue)")
+	// --keep-going names the default; it remains for scripts that pass it. It is
+	// hidden and not marked as deprecated, since cobra writes that note to stdout.
+	fs.BoolVar(&f.keepGoing, "keep-going", false, "run the others if a run fails (the default)")
+	fs.Lookup("keep-going").Hidden = true
+	fs.BoolVar(&f.dryRun, "dry-run", false, "list the runs with a time estimate and write nothing")
 }
 
-// addOut is [outFlags.add] without --threads: the number of jobs decides that.
-func (o *sweepCommand) addOut(fs *pflag.FlagSet) {
-	fs.StringVar(&o.out.dir, "out", "", "`folder` of the sweep (default results/<command>-<hash of its runs>: the same command finds it again)")
-	fs.BoolVar(&o.out.fresh, "fresh", false, "start over in a new folder, without copying finished runs of other folders")
-	o.out.addShow(fs)
-}
-
-// options resolves the request; nothing is written.
-func (o *sweepCommand) options(c *cobra.Command, command string, req sweep.Request) (*sweepOptions, error) {
-	if err := o.run.check(); err != nil {
-		return nil, err
+// planOptions are what the command line adds to a request.
+func (f *sweepFlags) planOptions(c *cobra.Command, s *State, keys []keyFlag) (sweep.PlanOptions, error) {
+	load := f.config.options(c, s, keys)
+	opts := sweep.PlanOptions{
+		Command: c.Name(), Path: load.Path, Env: load.Env, Set: load.Set, Flags: load.Flags,
+		Argv: s.Args, Fresh: f.out.fresh,
 	}
-	load := o.config.options(c, o.state, sweepKeys)
-	opts := sweep.PlanOptions{Command: command, Path: load.Path, Env: load.Env, Set: load.Set, Flags: load.Flags, Argv: o.state.Args, Fresh: o.out.fresh}
+	if f.keepGoing && f.failFast {
+		return opts, usagef(c, "--keep-going and --fail-fast exclude each other")
+	}
 	if c.Flags().Changed("seeds") {
 		var err error
-		if opts.Seeds, err = sweep.ParseSeeds(o.seeds); err != nil {
-			return nil, err
+		if opts.Seeds, err = sweep.ParseSeeds(f.seeds); err != nil {
+			return opts, usagef(c, "%v", err)
 		}
 	}
-	plan, err := sweep.NewPlan(req, opts)
+	return opts, nil
+}
+
+// runOptions say how the runs are done.
+func (f *sweepFlags) runOptions(s *State, observer sweep.Observer) (sweep.Options, error) {
+	program, err := thisProgram()
 	if err != nil {
-		return nil, err
+		return sweep.Options{}, fmt.Errorf("find this program to start its runs: %w", err)
 	}
-	dir, err := o.out.resolve(command, plan.Manifest.Hash)
-	if err != nil {
-		return nil, err
-	}
-	siblings := sweep.Siblings(dir, plan)
-	if plan, err = sweep.Find(dir, plan, siblings); err != nil {
-		return nil, err
-	}
-	if plan.Manifest.Fresh {
-		siblings = nil
-	}
-	return &sweepOptions{
-		state: o.state, plan: plan, dir: dir, flags: o.run, json: o.out.json, quiet: o.out.quiet, dryRun: o.dryRun, prepare: o.prepare, siblings: siblings,
+	return sweep.Options{
+		Jobs: f.jobs, FailFast: f.failFast, Version: version, Memory: s.available(), Observer: observer, Now: s.Now,
+		Launcher: sweep.Local{Path: program, Name: s.Args[0], Env: s.Env, Now: s.Now},
 	}, nil
 }
 
+// thisProgram is the path of the program that is running. On Linux it stays the
+// same program when its file is replaced, so that one build runs the whole sweep.
+func thisProgram() (string, error) {
+	const self = "/proc/self/exe"
+	if runtime.GOOS == "linux" {
+		if _, err := os.Stat(self); err == nil {
+			return self, nil
+		}
+	}
+	return os.Executable()
+}
+
+// sweepOptions are the inputs of `grpo sweep` and `grpo ablate`.
+type sweepOptions struct {
+	sweepFlags
+	axes     []sweep.AxisRequest // of sweep
+	ablation string              // of ablate: the name of an embedded one, or a file
+	plan     sweep.PlanOptions
+	prepare  bool // freeze the sweep and start no run
+}
+
+func (o *sweepOptions) add(c *cobra.Command) {
+	const folder = "of the sweep (default results/<command>-<hash of its runs>"
+	o.sweepFlags.add(c, sweepKeys, "4, or the ablation's own", folder)
+	c.Flags().BoolVar(&o.prepare, "prepare", false,
+		"write the list of runs and start none, for an array job of \"grpo task\" on a cluster")
+}
+
+// noMore completes a first argument and no others.
+func noMore(first func() []string, others cobra.ShellCompDirective) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return first(), others
+	}
+}
+
 func newSweep(s *State) *cobra.Command {
-	o := &sweepCommand{state: s}
+	o := &sweepOptions{}
 	var values string
 	var axes []string
 	c := &cobra.Command{
@@ -130,35 +151,24 @@ than a minute, it stops there and reports a lower bound.`,
   grpo sweep lr --values 1e-3,3e-3 --seeds 1,2 -c smoke --out /tmp/rates
   grpo sweep lr --dry-run`,
 		Args: takes("one KEY, or several with --axis", 0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			list, err := axesOf(cmd, args, values, axes)
-			if err != nil {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if o.axes, err = axesOf(cmd, args, values, axes); err != nil {
 				return err
 			}
-			req, err := sweep.AxesRequest(list)
-			if err != nil {
+			if o.plan, err = o.planOptions(cmd, s, sweepKeys); err != nil {
 				return err
 			}
-			opts, err := o.options(cmd, "sweep", req)
-			if err != nil {
-				return err
-			}
-			return runSweepCommand(cmd.Context(), opts)
+			return run(cmd, s, o, runSweep)
 		},
-		Annotations: saves,
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return sweepableKeys(""), cobra.ShellCompDirectiveNoFileComp
-		},
+		Annotations:       saves,
+		ValidArgsFunction: noMore(func() []string { return sweepableKeys("") }, cobra.ShellCompDirectiveNoFileComp),
 	}
 	o.add(c)
-	c.Flags().StringVar(&values, "values", "", "values of KEY, `V1,V2`, e.g. 1e-4,1e-3 (default for lr: 1e-4,3e-4,1e-3,3e-3,1e-2)")
+	c.Flags().StringVar(&values, "values", "",
+		"values of KEY, `V1,V2`, e.g. 1e-4,1e-3 (default for lr: 1e-4,3e-4,1e-3,3e-3,1e-2)")
 	c.Flags().StringArrayVar(&axes, "axis", nil, "axis of a grid, `KEY=V1,V2` (repeatable)")
-	_ = c.RegisterFlagCompletionFunc("axis", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return sweepableKeys("="), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
-	})
+	complete(c, "axis", func() []string { return sweepableKeys("=") },
+		cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp)
 	return c
 }
 
@@ -173,58 +183,75 @@ func sweepableKeys(suffix string) []string {
 	return out
 }
 
-// axesOf reads the axes of the command line.
+// axesOf returns the axes of the command line.
 func axesOf(cmd *cobra.Command, args []string, values string, axes []string) ([]sweep.AxisRequest, error) {
 	var out []sweep.AxisRequest
 	given := cmd.Flags().Changed("values")
 	switch {
 	case len(args) == 0 && given:
-		return nil, &usageError{cmd, errors.New("--values are those of KEY, which is missing (grpo sweep lr --values 1e-3,3e-3)")}
+		return nil, usagef(cmd, "--values are those of KEY, which is missing (grpo sweep lr --values 1e-3,3e-3)")
 	case len(args) == 0 && len(axes) == 0:
-		return nil, &usageError{cmd, errors.New("name the key to sweep, or give axes (grpo sweep lr; grpo sweep --axis lr=1e-3,3e-3)")}
+		return nil, usagef(cmd, "name the key to sweep, or give axes (grpo sweep lr; grpo sweep --axis lr=1e-3,3e-3)")
 	case len(args) == 1:
 		a := sweep.AxisRequest{Key: args[0], From: "--values", Values: sweep.DefaultRates()}
 		if given {
 			var err error
 			if a.Values, err = sweep.SplitValues(values); err != nil {
-				return nil, &usageError{cmd, fmt.Errorf("--values: %w", err)}
+				return nil, usagef(cmd, "--values: %w", err)
 			}
 		} else if _, err := sweep.AxesRequest([]sweep.AxisRequest{a}); err != nil {
 			return nil, err
 		} else if !slices.Contains([]string{"lr", "learning_rate", "train.learning_rate"}, args[0]) {
-			return nil, &usageError{cmd, fmt.Errorf("give the values of %s (--values V1,V2)", args[0])}
+			return nil, usagef(cmd, "give the values of %s (--values V1,V2)", args[0])
 		}
 		out = append(out, a)
 	}
 	for _, arg := range axes {
 		a, err := sweep.ParseAxis(arg)
 		if err != nil {
-			return nil, err
+			return nil, usagef(cmd, "%v", err)
 		}
 		out = append(out, a)
 	}
 	return out, nil
 }
 
-// runSweepCommand does the sweep, or says what it would do, and reports.
-func runSweepCommand(ctx context.Context, o *sweepOptions) error {
+// runSweep runs the sweep, or says what it would do, and reports.
+func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
+	req, err := sweep.AxesRequest(o.axes)
+	if o.ablation != "" {
+		req, err = sweep.LoadRequest(o.ablation)
+	}
+	if err != nil {
+		return err
+	}
+	plan, err := sweep.NewPlan(req, o.plan)
+	if err != nil {
+		return err
+	}
+	dir, err := o.out.resolve(o.plan.Command, plan.Manifest.Hash)
+	if err != nil {
+		return err
+	}
+	l, err := sweep.Locate(dir, plan)
 	switch {
+	case err != nil:
+		return err
 	case o.dryRun:
-		return runDry(ctx, o)
+		return previewSweep(ctx, s, o, l)
 	case o.prepare:
-		return prepareOnly(o)
+		return prepareSweep(s, o, l)
 	}
-	s := o.state
-	jobs := o.flags.jobs
-	if cores := runtime.GOMAXPROCS(0); jobs <= 0 || jobs > cores {
-		jobs = cores
+	t := newSweepTable(s, o.out.quiet, l.Manifest, o.jobs)
+	t.line("sweep folder %s", dir)
+	if len(l.Added) > 0 {
+		t.Note(addedLine(l.Added))
 	}
-	t := newSweepTable(s, o.quiet, o.plan.Manifest, jobs)
-	t.line("sweep folder %s", o.dir)
-	if added := o.addedSeeds(); len(added) > 0 {
-		t.Note(addedLine(added))
+	opts, err := o.runOptions(s, t)
+	if err != nil {
+		return err
 	}
-	sw, err := runSweep(ctx, s, o.dir, o.plan, o.flags, t, nil, o.siblings)
+	sw, err := l.Run(ctx, opts)
 	if sw == nil {
 		t.erase()
 		return err
@@ -233,50 +260,36 @@ func runSweepCommand(ctx context.Context, o *sweepOptions) error {
 	if errors.Is(err, train.ErrInterrupted) {
 		return err // who stops it does not want to wait for figures; grpo report draws them
 	}
-	if rerr := reportSweep(o, sw); rerr != nil {
+	analysis, files, rerr := report.WriteSweep(dir, sw, report.SweepOptions{})
+	if rerr != nil {
 		return errors.Join(err, rerr)
 	}
-	return err
+	what := struct {
+		Dir      string         `json:"dir"`
+		Files    []string       `json:"files"`
+		Analysis *report.Report `json:"analysis"`
+	}{dir, files, analysis}
+	if !o.out.quiet && !o.out.json {
+		wrote(s, files...)
+	}
+	return errors.Join(err, showSweep(s, o.out.json, analysis, what))
 }
 
-// prepareOnly writes the sweep's folder without its runs and says how to make
+// prepareSweep writes the sweep's folder without its runs and says how to train
 // them.
-func prepareOnly(o *sweepOptions) error {
-	if err := sweep.Prepare(o.dir, o.plan); err != nil {
+func prepareSweep(s *State, o *sweepOptions, l *sweep.Located) error {
+	if err := sweep.Prepare(l.Dir, l.Plan); err != nil {
 		return err
 	}
-	n := len(o.plan.Manifest.Runs)
-	if o.json {
-		return printJSON(o.state.Out, struct {
+	n := len(l.Manifest.Runs)
+	if o.out.json {
+		return printJSON(s.Out, struct {
 			Dir  string `json:"dir"`
 			Runs int    `json:"runs"`
-		}{o.dir, n})
+		}{l.Dir, n})
 	}
-	_, err := textutil.Fprintf(o.state.Out, "prepared %s in %s; for each N from 0 to %d: grpo task --sweep %s --index N\n", textutil.Count(n, "run"), o.dir, n-1, textutil.CommandLine([]string{o.dir}))
+	_, err := textutil.Fprintf(s.Out,
+		"prepared %s in %s; for each N from 0 to %d: grpo task --sweep %s --index N\n",
+		textutil.Count(n, "run"), l.Dir, n-1, textutil.CommandLine([]string{l.Dir}))
 	return err
-}
-
-// reportSweep writes tables and figures into the sweep's folder and shows the
-// verdict.
-func reportSweep(o *sweepOptions, sw *sweepdir.Sweep) error {
-	analysis, files, err := report.WriteSweep(o.dir, sw, report.SweepOptions{})
-	if err != nil {
-		return err
-	}
-	if o.json {
-		return printJSON(o.state.Out, struct {
-			Dir      string         `json:"dir"`
-			Files    []string       `json:"files"`
-			Analysis *report.Report `json:"analysis"`
-		}{o.dir, files, analysis})
-	}
-	if err := report.WriteSweepSummary(o.state.Out, analysis); err != nil {
-		return err
-	}
-	if !o.quiet {
-		for _, f := range files {
-			textutil.Fprintf(o.state.Err, "wrote %s\n", filepath.ToSlash(f))
-		}
-	}
-	return nil
 }

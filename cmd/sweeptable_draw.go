@@ -17,8 +17,8 @@ import (
 // How the table is drawn. A frame is one write: the cursor goes up over the last
 // frame, each line is written over the old one and its rest cleared, so that
 // nothing flickers. A frame is never higher than the terminal, because lines that
-// have scrolled out can't be reached any more: runs that failed or are at work
-// come first, and what does not fit is counted.
+// have scrolled out can't be reached any more: runs that failed or are running
+// come first, and the others are counted.
 
 // drawEvery is the shortest time between two frames.
 const drawEvery = 100 * time.Millisecond
@@ -67,8 +67,14 @@ func (t *sweepTable) draw(force bool) {
 	_, _ = io.WriteString(t.w, b.String()) // a table that can't be drawn is no reason to stop a sweep
 }
 
-// phaseRank orders the phases in the table.
-var phaseRank = map[phase]int{phaseFailed: 0, phaseRunning: 1, phaseOther: 2, phaseStopped: 3, phaseWaiting: 4, phaseBroke: 5, phaseDone: 5}
+// phaseOrder is that of the rows; finished and diverged runs are one group.
+var phaseOrder = []phase{
+	phaseFailed, phaseRunning, phaseOther, phaseStopped, phaseWaiting, phaseBroke, phaseDone,
+}
+
+func (p phase) rank() int {
+	return min(slices.Index(phaseOrder, p), slices.Index(phaseOrder, phaseBroke))
+}
 
 // frame returns the lines of the table, at most height-1 of at most width
 // characters: the last line of a terminal stays free for the cursor.
@@ -78,7 +84,7 @@ func (t *sweepTable) frame(now time.Time, width, height int) []string {
 	for i := part.from; i < part.to; i++ {
 		order = append(order, i)
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return phaseRank[t.runs[a].phase] - phaseRank[t.runs[b].phase] })
+	slices.SortStableFunc(order, func(a, b int) int { return t.runs[a].phase.rank() - t.runs[b].phase.rank() })
 
 	room := height - 1 - 2 // without header and total
 	if room < 2 {
@@ -98,68 +104,59 @@ func (t *sweepTable) frame(now time.Time, width, height int) []string {
 	}
 	cells := [][]string{{"run", "step", "validation", "state", "left"}}
 	for _, i := range order {
-		cells = append(cells, t.runs[i].cells(now))
+		cells = append(cells, t.runs[i].cells())
 	}
 	lines = append(lines, align(cells, width)...)
-	if len(hidden) > 0 {
-		lines = append(lines, textutil.Cut("... and "+phaseCounts(hidden), width))
+	var counts []string
+	for _, p := range phaseOrder {
+		if n := hidden[p]; n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", n, p))
+		}
+	}
+	if len(counts) > 0 {
+		lines = append(lines, textutil.Cut("... and "+strings.Join(counts, ", "), width))
 	}
 	return append(lines, textutil.Cut(t.bar(now, width), width))
 }
 
 // cells are the columns of a run.
-func (r tableRun) cells(now time.Time) []string {
-	step := fmt.Sprintf("%d/%d", r.step, r.steps)
-	reward, left := "", ""
+func (r tableRun) cells() []string {
+	step, reward, left := fmt.Sprintf("%d/%d", r.Step, r.Steps), "", ""
 	if r.measured {
 		reward = fmt.Sprintf("%.3f", r.reward)
 	}
 	switch {
-	case r.phase == phaseWaiting && r.step == 0:
+	case r.phase == phaseWaiting && r.Step == 0:
 		step = ""
-	case (r.phase == phaseRunning || r.phase == phaseOther) && r.rate > 0:
-		left = shortTime(r.rate * float64(r.steps-r.step))
-	case r.phase.ended() && r.seconds > 0:
-		left = "took " + shortTime(r.seconds)
+	case (r.phase == phaseRunning || r.phase == phaseOther) && r.Rate > 0:
+		left = shortTime(r.Rate * float64(r.Steps-r.Step))
+	case r.phase.ended() && r.Seconds > 0:
+		left = "took " + shortTime(r.Seconds)
 	}
 	return []string{r.name, step, reward, string(r.phase), left}
 }
 
-// bar is the last line: the share of the steps that are made, and the counts.
+// bar is the last line: the share of the steps that are made, and the totals.
 func (t *sweepTable) bar(now time.Time, width int) string {
 	made, all := 0, 0
 	for _, r := range t.runs {
-		if r.copied {
+		switch {
+		case r.copied:
 			continue
+		case r.phase.ended():
+			made += r.Steps
+		default:
+			made += r.Step
 		}
-		all += r.steps
-		if r.phase.ended() {
-			made += r.steps
-		} else {
-			made += r.step
-		}
+		all += r.Steps
 	}
 	const wide = 20
-	full := 0
-	if all > 0 {
-		full = wide * made / all
-	}
+	full := wide * made / max(1, all)
 	text := t.total(now)
 	if width < wide+utf8.RuneCountInString(text)+3 {
 		return text
 	}
 	return "[" + strings.Repeat("#", full) + strings.Repeat(".", wide-full) + "] " + text
-}
-
-// phaseCounts says how many runs are in which phase, in the order of the table.
-func phaseCounts(n map[phase]int) string {
-	var parts []string
-	for _, p := range []phase{phaseFailed, phaseRunning, phaseOther, phaseStopped, phaseWaiting, phaseBroke, phaseDone} {
-		if n[p] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n[p], p))
-		}
-	}
-	return strings.Join(parts, ", ")
 }
 
 // align pads the cells of each column to the widest; names that leave no room

@@ -43,14 +43,14 @@ func newTableTest(t *testing.T, redraw bool) *tableTest {
 	return x
 }
 
-// event tells of run i after a pause.
+// event reports an event of run i after a pause.
 func (x *tableTest) event(after time.Duration, i int, e sweep.Event) {
 	x.clock = x.clock.Add(after)
-	e.Entry, e.Arm, e.Time = x.m.Runs[i], x.m.Arms[x.m.Runs[i].Arm], x.clock
+	e.Entry = x.m.Runs[i]
 	x.table.Event(e)
 }
 
-// at is a run's folder after so many steps, half a second each behind a start of
+// at is a run's folder after this number of steps, half a second each after a start of
 // two seconds, with an evaluation every 10 steps.
 func at(state string, step int, reward float64) sweepdir.RunState {
 	r := &rundir.Run{}
@@ -90,7 +90,7 @@ func (x *tableTest) story() {
 	x.event(0, 2, sweep.Event{Kind: sweep.Started, Attempt: 1})
 	x.event(2*time.Second, 1, sweep.Event{Kind: sweep.Ended, State: ended(rundir.StateDiverged, 100, 0)})
 	x.event(time.Second, 3, sweep.Event{Kind: sweep.GaveUp, Err: errors.New("open nothing: no such file")})
-	x.table.Note("a word")
+	x.table.Note("a remark")
 	x.event(time.Second, 2, sweep.Event{Kind: sweep.Hung, Err: errors.New("no sign of life for 5m0s")})
 	x.event(time.Second, 2, sweep.Event{Kind: sweep.Stopped, State: at(rundir.StateInterrupted, 10, 0.3)})
 	x.table.done()
@@ -114,7 +114,7 @@ total     1 of 4 runs, 52s elapsed, about 1m1s left
 started   lr=0.001, seed 2
 diverged  lr=0.01, seed 1: validation 0.000 in 40s (at step 20: validation reward fell to 0.000 from 0.162 at step 0)
 failed    lr=0.01, seed 2: open nothing: no such file
-note: a word
+note: a remark
 hangs     lr=0.001, seed 2: no sign of life for 5m0s
 stopped   lr=0.001, seed 2: at step 10 of 100, with a checkpoint
 2 of 4 runs (1 diverged), 1 failed, 57s elapsed

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
 	"grpo/pkg/train"
@@ -15,18 +14,16 @@ import (
 
 // taskOptions are the inputs of `grpo task`.
 type taskOptions struct {
-	state      *State
 	sweep      string
 	index      int
 	threads    int
 	supervised bool
 }
 
-// newTask is the command that does one run of a sweep: what `grpo sweep` starts
-// as its child processes, and what the array job of a cluster may start in
-// their place.
+// newTask is the command that trains one run of a sweep: `grpo sweep` starts it as
+// its child processes, or the array job of a cluster does.
 func newTask(s *State) *cobra.Command {
-	o := &taskOptions{state: s}
+	o := &taskOptions{}
 	c := &cobra.Command{
 		Use:    "task",
 		Hidden: true,
@@ -37,9 +34,9 @@ the results.`,
 		Example: `  grpo task --sweep results/sweep-1a2b3c4d --index 3`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.sweep == "" || o.index < 0 {
-				return fmt.Errorf("%w: task needs --sweep DIR and --index N, the run's place in the manifest from 0", config.ErrConfig)
+				return usagef(cmd, "task needs --sweep DIR and --index N, the run's place in the manifest from 0")
 			}
-			return runTask(cmd.Context(), o)
+			return run(cmd, s, o, runTask)
 		},
 		Annotations: saves,
 	}
@@ -50,12 +47,11 @@ the results.`,
 	return c
 }
 
-// observed is the observer of a task. Scripts put one around it that holds the
-// run at a step, so that an interruption finds every machine at the same place.
+// observed is the observer of a task. Test scripts wrap it in one that holds the
+// run at a step, so that an interruption comes at the same step on every machine.
 var observed = func(_ context.Context, o train.Observer) train.Observer { return o }
 
-func runTask(ctx context.Context, o *taskOptions) error {
-	s := o.state
+func runTask(ctx context.Context, s *State, o *taskOptions) error {
 	if o.supervised {
 		var stop func()
 		ctx, stop = untilEnd(ctx, s.In)
@@ -63,7 +59,9 @@ func runTask(ctx context.Context, o *taskOptions) error {
 	}
 	p := newProgress(s, false)
 	defer p.done()
-	res, err := sweep.Task(ctx, o.sweep, o.index, sweep.TaskOptions{Threads: o.threads, Now: s.Now, Observer: observed(ctx, p), Meta: build(s), Memory: s.checkMemory})
+	res, err := sweep.Task(ctx, o.sweep, o.index, sweep.TaskOptions{
+		Threads: o.threads, Now: s.Now, Observer: observed(ctx, p), Meta: build(s), Memory: s.checkMemory,
+	})
 	if err != nil {
 		return err
 	}
@@ -75,8 +73,8 @@ func runTask(ctx context.Context, o *taskOptions) error {
 	return nil
 }
 
-// untilEnd ends the context when r does: a launcher holds the other end, and
-// lets go of it to stop this process, or by being killed.
+// untilEnd ends the context when r ends: a launcher holds the other end, and closes
+// it to stop this process, or by being killed.
 func untilEnd(parent context.Context, r io.Reader) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(parent)
 	go func() {

@@ -31,27 +31,23 @@ var deviceKey = keyFlag{"device", "model.device", "cpu|cuda|auto", "device to ru
 
 // skipBad and stopDiverged need no value.
 var (
-	skipBad      = keyFlag{"skip-bad", "data.skip_bad", "bool", "skip and count invalid lines of the problem files"}
-	stopDiverged = keyFlag{"stop-on-divergence", "train.stop_on_divergence", "bool", "end a run when its validation reward collapses"}
+	skipBad = keyFlag{"skip-bad", "data.skip_bad", "bool",
+		"skip and count invalid lines of the problem files"}
+	stopDiverged = keyFlag{"stop-on-divergence", "train.stop_on_divergence", "bool",
+		"end a run when its validation reward collapses"}
 )
 
 // trainOptions are the inputs of `grpo train`.
 type trainOptions struct {
-	state   *State
-	cfg     config.Config
-	dir     string
-	resume  bool // dir was given by --resume, and cfg is its own
-	threads int
-	json    bool
-	quiet   bool
+	load    config.LoadOptions
+	out     outFlags
+	resume  string // the folder of the run to continue; empty without --resume
 	profile profileFlag
 }
 
 func newTrain(s *State) *cobra.Command {
+	o := &trainOptions{}
 	var cf configFlags
-	var of outFlags
-	var pf profileFlag
-	var resume string
 	c := &cobra.Command{
 		Use:   "train",
 		Short: "Train a policy and plot its validation reward",
@@ -80,45 +76,32 @@ the check.`,
   grpo train --resume results/train-1a2b3c4d
   grpo train -c results/train-1a2b3c4d/config.yaml --fresh    repeats that run`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := pf.check(); err != nil {
+			if err := o.profile.check(cmd); err != nil {
 				return err
 			}
-			o := &trainOptions{state: s, dir: resume, resume: cmd.Flags().Changed("resume"), threads: of.threads, json: of.json, quiet: of.quiet, profile: pf}
-			opts := cf.options(cmd, s, trainKeys)
-			if o.resume {
-				var err error
-				if opts, err = resumed(cmd, resume); err != nil {
+			o.load = cf.options(cmd, s, trainKeys)
+			if cmd.Flags().Changed("resume") {
+				if err := checkResume(cmd, o.resume); err != nil {
 					return err
 				}
 			}
-			r, err := config.Load(opts)
-			if err != nil {
-				return err
-			}
-			o.cfg = r.Config
-			if !o.resume {
-				if o.dir, err = of.resolve("train", config.Hash(r.Config)); err != nil {
-					return err
-				}
-			}
-			return runTrain(cmd.Context(), o)
+			return run(cmd, s, o, runTrain)
 		},
 		Annotations: saves,
 	}
 	cf.add(c, config.Names())
 	addKeyFlags(c, trainKeys)
-	of.add(c.Flags())
-	pf.add(c.Flags(), "the run's folder")
-	c.Flags().StringVar(&resume, "resume", "", "continue the run in this `folder`, with its own configuration")
+	o.out.add(c.Flags())
+	o.profile.add(c.Flags(), "the run's folder")
+	c.Flags().StringVar(&o.resume, "resume", "", "continue the run in this `folder`, with its own configuration")
 	return c
 }
 
-// resumed returns the source of the configuration of the run in dir: its own,
-// and nothing over it, the environment included, but the device: a run may move.
-// Flags that would say otherwise are refused.
-func resumed(c *cobra.Command, dir string) (config.LoadOptions, error) {
+// checkResume refuses flags that would change the configuration of the run in dir,
+// but the device: a run may move.
+func checkResume(c *cobra.Command, dir string) error {
 	if dir == "" {
-		return config.LoadOptions{}, &usageError{c, errors.New("--resume needs the folder of a run")}
+		return usagef(c, "--resume needs the folder of a run")
 	}
 	names := []string{"config", "set", "out", "fresh"}
 	for _, k := range trainKeys {
@@ -128,46 +111,72 @@ func resumed(c *cobra.Command, dir string) (config.LoadOptions, error) {
 	}
 	for _, name := range names {
 		if c.Flags().Changed(name) {
-			return config.LoadOptions{}, &usageError{c, fmt.Errorf("--resume continues the run in %s with its own configuration; --%s can't be combined with --resume", dir, name)}
+			return usagef(c, "--resume continues the run in %s with its own configuration; "+
+				"--%s can't be combined with --resume", dir, name)
 		}
 	}
+	return nil
+}
+
+// resumed is the source of the configuration of the run in dir: its own, without
+// the environment; flags can only give the device.
+func resumed(dir string, flags []config.Flag) (config.LoadOptions, error) {
 	path := filepath.Join(dir, rundir.ConfigFile)
 	switch err := regular.Check(path, regular.MaxDocument); {
 	case errors.Is(err, fs.ErrNotExist):
-		return config.LoadOptions{}, fmt.Errorf("%w: resume %s: there is no run in this folder: %w", config.ErrConfig, dir, err)
+		return config.LoadOptions{}, fmt.Errorf("%w: resume %s: there is no run in this folder: %w",
+			config.ErrConfig, dir, err)
 	case err != nil:
 		return config.LoadOptions{}, fmt.Errorf("resume %s: %w", dir, err)
 	}
-	return config.LoadOptions{Path: path, Flags: keyValues(c, []keyFlag{deviceKey})}, nil
+	return config.LoadOptions{Path: path, Flags: flags}, nil
 }
 
-func runTrain(ctx context.Context, o *trainOptions) error {
-	s := o.state
-	p := newProgress(s, o.quiet)
-	p.line("run folder %s", o.dir)
+func runTrain(ctx context.Context, s *State, o *trainOptions) error {
+	load, dir := o.load, o.resume
+	if o.resume != "" {
+		var err error
+		if load, err = resumed(dir, load.Flags); err != nil {
+			return err
+		}
+	}
+	r, err := config.Load(load)
+	if err != nil {
+		return err
+	}
+	if o.resume == "" {
+		if dir, err = o.out.resolve("train", config.Hash(r.Config)); err != nil {
+			return err
+		}
+	}
+	p := newProgress(s, o.out.quiet)
+	p.line("run folder %s", dir)
 	var res *rundir.Result
-	err := o.profile.during(s, o.dir, func() (err error) {
-		res, err = train.Run(ctx, o.cfg, train.Options{Dir: o.dir, Threads: o.threads, Now: s.Now, Observer: p, Meta: build(s), Resume: o.resume, Memory: s.checkMemory})
+	err = o.profile.during(s, dir, func() (err error) {
+		res, err = train.Run(ctx, r.Config, train.Options{
+			Dir: dir, Threads: o.out.threads, Now: s.Now, Observer: p, Meta: build(s),
+			Resume: o.resume != "", Memory: s.checkMemory,
+		})
 		p.done()
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	run, err := rundir.Open(o.dir)
+	run, err := rundir.Open(dir)
 	if err != nil {
 		return err
 	}
-	figures, err := drawRuns(o.dir, []*rundir.Run{run}, "")
+	figures, err := drawRuns(dir, []*rundir.Run{run}, "")
 	if err != nil {
 		return err
 	}
-	if o.json {
+	if o.out.json {
 		return printJSON(s.Out, struct {
 			Dir     string         `json:"dir"`
 			Figures []string       `json:"figures"`
 			Result  *rundir.Result `json:"result"`
-		}{o.dir, figures, res})
+		}{dir, figures, res})
 	}
 	return report.WriteSummary(s.Out, run, figures...)
 }

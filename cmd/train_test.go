@@ -162,7 +162,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// Two processes on one folder: the second is told who has it, and the first is
+// Two processes on one folder: the second reports who has it, and the first is
 // not disturbed. A lock that a killed process left binds nobody.
 func TestTwoProcessesOnOneFolder(t *testing.T) {
 	if testing.Short() {

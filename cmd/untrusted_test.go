@@ -105,7 +105,7 @@ func evilSweep(t *testing.T, dir string) {
 	must(t, os.WriteFile(filepath.Join(done, rundir.MetaFile), bytes.Replace(meta, []byte(`"host": "`), []byte(`"host": "\u001b[2J`), 1), 0o644))
 }
 
-// Whatever stands in a folder that somebody sent, the commands show it as text.
+// Whatever a folder from someone else contains, the commands show it as text.
 func TestUntrustedFolders(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short")

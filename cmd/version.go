@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -18,7 +19,10 @@ var version = "0.1.0-dev"
 
 // build describes the binary and the machine, for `version` and meta.json.
 func build(s *State) rundir.Meta {
-	m := rundir.Meta{Version: version, Revision: "unknown", GoVersion: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Kernel: kernel.Name(), Argv: s.Args}
+	m := rundir.Meta{
+		Version: version, Revision: "unknown", GoVersion: runtime.Version(),
+		OS: runtime.GOOS, Arch: runtime.GOARCH, Kernel: kernel.Name(), Argv: s.Args,
+	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, kv := range info.Settings {
 			switch {
@@ -45,27 +49,30 @@ func cudaState() string {
 
 // versionLine is what `grpo version` and `grpo --version` print.
 func versionLine(m rundir.Meta) string {
-	return fmt.Sprintf("grpo %s, revision %s, %s %s/%s, kernel %s, CUDA %s", m.Version, m.Revision, m.GoVersion, m.OS, m.Arch, m.Kernel, cudaState())
+	return fmt.Sprintf("grpo %s, revision %s, %s %s/%s, kernel %s, CUDA %s",
+		m.Version, m.Revision, m.GoVersion, m.OS, m.Arch, m.Kernel, cudaState())
 }
 
 func newVersion(s *State) *cobra.Command {
-	var asJSON bool
+	o := &listOptions{}
 	c := &cobra.Command{
 		Use:     "version",
 		Short:   "Print version, revision, arithmetic kernel and CUDA support",
 		Example: "  grpo version --json",
-		RunE: func(*cobra.Command, []string) error {
-			m := build(s)
-			if asJSON {
-				return printJSON(s.Out, map[string]string{
-					"version": m.Version, "revision": m.Revision, "go_version": m.GoVersion,
-					"os": m.OS, "arch": m.Arch, "kernel": m.Kernel, "cuda": cudaState(),
-				})
-			}
-			_, err := textutil.Fprintf(s.Out, "%s\n", versionLine(m))
-			return err
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return run(cmd, s, o, showVersion) },
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	addJSON(c, &o.json)
 	return c
+}
+
+func showVersion(_ context.Context, s *State, o *listOptions) error {
+	m := build(s)
+	if o.json {
+		return printJSON(s.Out, map[string]string{
+			"version": m.Version, "revision": m.Revision, "go_version": m.GoVersion,
+			"os": m.OS, "arch": m.Arch, "kernel": m.Kernel, "cuda": cudaState(),
+		})
+	}
+	_, err := textutil.Fprintf(s.Out, "%s\n", versionLine(m))
+	return err
 }

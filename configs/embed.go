@@ -1,14 +1,44 @@
 // Package configs holds the configurations that come with the program, so that
 // `-c smoke` works by name in any folder. default.yaml and base.yaml are also
-// the documentation of the keys: `grpo config show` takes its words from the
-// comments beside them. presets/ holds published methods, one a file, and
-// ablations/ the arms of `grpo ablate NAME`.
+// the documentation of the keys: `grpo config show --docs` prints their comments.
+// presets/ holds published methods, one a file, and ablations/ the arms of `grpo
+// ablate NAME`.
 package configs
 
-import "embed"
+import (
+	"embed"
+	"path/filepath"
+	"strings"
+)
 
 // FS holds NAME.yaml for each embedded configuration, presets/NAME.yaml for each
 // preset, and ablations/NAME.yaml for each ablation.
 //
 //go:embed *.yaml presets/*.yaml ablations/*.yaml
 var FS embed.FS
+
+// Names lists the files of an embedded folder ("." is the top), sorted, without
+// their ending.
+func Names(folder string) []string {
+	entries, err := FS.ReadDir(folder)
+	if err != nil {
+		panic("configs: " + err.Error()) // cannot happen with go:embed
+	}
+	var names []string
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), ".yaml"); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// IsPath says whether an argument is meant as a path, not as an embedded name.
+func IsPath(s string) bool {
+	return strings.ContainsAny(s, `/\`) || strings.HasSuffix(s, ".yaml") || strings.HasSuffix(s, ".yml")
+}
+
+// NameOf returns the name that an embedded file would have for a path.
+func NameOf(file string) string {
+	return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+}

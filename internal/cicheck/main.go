@@ -1,14 +1,15 @@
-// Command cicheck checks the folder of a finished smoke run as an outsider
-// would: it parses every line, decodes every picture, adds the counts up, and,
-// given a second folder, compares the two runs bit for bit (times apart).
+// Command cicheck checks the folder of a finished smoke run: it parses every line,
+// decodes every figure, checks the counts, and compares the run with a second one
+// bit for bit (except for times).
 //
 //	go run ./internal/cicheck RUN RESULT.json [SECOND-RUN]
-//	go run ./internal/cicheck -sweep SWEEP RUNS     a finished sweep of so many runs
+//	go run ./internal/cicheck -sweep SWEEP RUNS     a finished sweep with this number of runs
 package main
 
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"image/png"
 	"os"
@@ -18,20 +19,17 @@ import (
 )
 
 func main() {
-	if len(os.Args) == 4 && os.Args[1] == "-sweep" {
-		if err := checkSweep(os.Args[2], os.Args[3]); err != nil {
-			fmt.Fprintln(os.Stderr, "cicheck:", err)
-			os.Exit(1)
-		}
-		return
-	}
-	if len(os.Args) < 3 {
+	var err error
+	switch args := os.Args[1:]; {
+	case len(args) == 3 && args[0] == "-sweep":
+		err = checkSweep(args[1], args[2])
+	case len(args) < 2:
 		fmt.Fprintln(os.Stderr, "usage: cicheck RUN RESULT.json [SECOND-RUN]")
 		os.Exit(2)
-	}
-	err := check(os.Args[1], os.Args[2])
-	if err == nil && len(os.Args) > 3 {
-		err = same(os.Args[1], os.Args[3])
+	default:
+		if err = check(args[0], args[1]); err == nil && len(args) > 2 {
+			err = same(args[0], args[2])
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "cicheck:", err)
@@ -61,7 +59,7 @@ func check(dir, result string) error {
 		}
 	}
 	if err := json.Unmarshal(data, &all); err != nil {
-		return fmt.Errorf("%s: what --json printed is no JSON: %w", result, err)
+		return fmt.Errorf("%s: the output of --json is not JSON: %w", result, err)
 	}
 	printed := all.Result
 	if printed.Status != run.Result.Status || printed.Final.Sampled.CorrectNum != run.Result.Final.Sampled.CorrectNum {
@@ -89,10 +87,8 @@ func same(a, b string) error {
 	if err != nil {
 		return err
 	}
-	if err := rundir.CompareMetrics(x.Metrics, y.Metrics); err != nil {
-		return fmt.Errorf("%s and %s: %w", a, b, err)
-	}
-	if err := rundir.CompareEvals(x.Evals, y.Evals); err != nil {
+	err = errors.Join(rundir.CompareMetrics(x.Metrics, y.Metrics), rundir.CompareEvals(x.Evals, y.Evals))
+	if err != nil {
 		return fmt.Errorf("%s and %s: %w", a, b, err)
 	}
 	if x.Result.WeightsSHA256 != y.Result.WeightsSHA256 {
@@ -102,7 +98,7 @@ func same(a, b string) error {
 	return nil
 }
 
-// checkPNG decodes a picture that must be large enough to be read.
+// checkPNG decodes a figure, which must be large enough to read.
 func checkPNG(path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// checkSweep looks at a finished sweep: its runs, its figures, and that the
-// table says the same as CSV, as JSON, and as the runs themselves.
+// checkSweep checks a finished sweep: its runs, its figures, and that its table has
+// the same numbers as CSV, as JSON and in the runs.
 func checkSweep(dir, runs string) error {
 	s, err := sweepdir.Open(dir)
 	if err != nil {
@@ -23,8 +23,10 @@ func checkSweep(dir, runs string) error {
 	if want, err := strconv.Atoi(runs); err != nil || len(s.Runs) != want || !s.Finished() {
 		return fmt.Errorf("%s: %d runs, finished %v; want %s, all finished", dir, len(s.Runs), s.Finished(), runs)
 	}
-	for _, name := range []string{"validation_reward.png", "final_vs_lr.png", "paired_difference.png", "response_length.png",
-		"entropy.png", "grad_norm.png", "reward_train_vs_validation.png", "validation_reward_vs_tokens.png"} {
+	for _, name := range []string{
+		"validation_reward.png", "final_vs_lr.png", "paired_difference.png", "response_length.png", "entropy.png",
+		"grad_norm.png", "reward_train_vs_validation.png", "validation_reward_vs_tokens.png",
+	} {
 		if err := checkPNG(filepath.Join(dir, name)); err != nil {
 			return err
 		}
@@ -41,12 +43,7 @@ func checkSweep(dir, runs string) error {
 		return err
 	}
 	var table struct {
-		Arms []struct {
-			Final struct {
-				Mean   float64
-				Values []float64
-			}
-		}
+		Arms []struct{ Final struct{ Mean float64 } }
 	}
 	data, err := os.ReadFile(filepath.Join(dir, sweepdir.ResultsJSON))
 	if err != nil {
@@ -67,14 +64,15 @@ func checkSweep(dir, runs string) error {
 		mean := sum / float64(len(mine))
 		got, err := strconv.ParseFloat(columns["final_mean"][arm], 64)
 		if err != nil || math.Abs(got-mean) > 1e-12 || math.Abs(table.Arms[arm].Final.Mean-mean) > 1e-12 {
-			return fmt.Errorf("arm %d: mean %v by its runs, %v in CSV, %v in JSON (%v)", arm, mean, got, table.Arms[arm].Final.Mean, err)
+			return fmt.Errorf("arm %d: mean %v in its runs, %v in CSV, %v in JSON (%v)",
+				arm, mean, got, table.Arms[arm].Final.Mean, err)
 		}
 	}
 	fmt.Printf("%s: %d runs of %d arms, tables and figures ok\n", filepath.Base(dir), len(s.Runs), len(s.Manifest.Arms))
 	return nil
 }
 
-// readCSV returns the columns of a table by their heads.
+// readCSV returns the columns of a table by their headings.
 func readCSV(path string) (map[string][]string, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

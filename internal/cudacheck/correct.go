@@ -14,9 +14,11 @@ var onCard = []string{"GRPO_TEST_GPU=1"}
 
 // golden runs the test binaries on the card.
 func golden(c *check) (*table, error) {
-	t := &table{Holds: true, Head: []string{"tests", "passed", "failed", "skipped"}}
+	t := newTable("tests", "passed", "failed", "skipped")
 	reached := regexp.MustCompile(`(?m)^\s+\S+: reached: (.*)$`)
-	for _, tests := range []struct{ binary, run string }{{"kernels.test", "."}, {"gpu.test", "^TestGPU"}, {"train.test", "^TestGPU"}} {
+	for _, tests := range []struct{ binary, run string }{
+		{"kernels.test", "."}, {"gpu.test", "^TestGPU"}, {"train.test", "^TestGPU"},
+	} {
 		if !exists(filepath.Join(c.bin, tests.binary)) {
 			t.fails("%s is not in %s", tests.binary, c.bin)
 			continue
@@ -24,7 +26,7 @@ func golden(c *check) (*table, error) {
 		out, err := c.program(onCard, tests.binary, "-test.v", "-test.run", tests.run)
 		_ = os.WriteFile(filepath.Join(c.out, tests.binary+".log"), out, 0o644)
 		count := func(word string) int { return bytes.Count(out, []byte("--- "+word+":")) }
-		t.row(tests.binary, fmt.Sprint(count("PASS")), fmt.Sprint(count("FAIL")), fmt.Sprint(count("SKIP")))
+		t.row(tests.binary, count("PASS"), count("FAIL"), count("SKIP"))
 		if err != nil {
 			t.fails("%s: %s", tests.binary, failures(out, err))
 		}
@@ -47,7 +49,7 @@ func failures(out []byte, err error) string {
 	return strings.Join(names, ", ")
 }
 
-// runOf is what `grpo train --json` prints, as far as it is read here.
+// runOf is the part of the output of `grpo train --json` that is used here.
 type runOf struct {
 	Result struct {
 		Status  string  `json:"status"`
@@ -74,7 +76,7 @@ func (c *check) train(dir string, args ...string) (*runOf, error) {
 
 // bits makes the same run twice, in two processes.
 func bits(c *check) (*table, error) {
-	t := &table{Holds: true, Head: []string{"run", "weights after it", "metrics without times"}}
+	t := newTable("run", "weights after it", "metrics without times")
 	for _, p := range []string{"float32", "tf32", "bf16"} {
 		var weights, metrics []string
 		for i := range 2 {
@@ -103,9 +105,9 @@ func bits(c *check) (*table, error) {
 	return t, nil
 }
 
-// experiment is the default run for four seeds, beside the CPU's.
+// experiment is the default run with four seeds, on the GPU and on the CPU.
 func experiment(c *check) (*table, error) {
-	t := &table{Holds: true, Head: []string{"seed", "before", "after", "seconds", "the CPU's after"}}
+	t := newTable("seed", "before", "after", "seconds", "the CPU's after")
 	var before, after, cpu float64
 	const seeds = 4
 	for seed := 1; seed <= seeds; seed++ {
@@ -122,7 +124,8 @@ func experiment(c *check) (*table, error) {
 		_ = os.RemoveAll(dir)
 		a, b := r.Result.Initial.Sampled.AnswerReward, r.Result.Final.Sampled.AnswerReward
 		before, after, cpu = before+a/seeds, after+b/seeds, cpu+other.Result.Final.Sampled.AnswerReward/seeds
-		t.row(fmt.Sprint(seed), fmt.Sprintf("%.3f", a), fmt.Sprintf("%.3f", b), fmt.Sprintf("%.1f", r.Result.WallS), fmt.Sprintf("%.3f", other.Result.Final.Sampled.AnswerReward))
+		t.row(seed, fmt.Sprintf("%.3f", a), fmt.Sprintf("%.3f", b), fmt.Sprintf("%.1f", r.Result.WallS),
+			fmt.Sprintf("%.3f", other.Result.Final.Sampled.AnswerReward))
 		if r.Result.Status != "done" {
 			t.fails("seed %d ended as %s", seed, r.Result.Status)
 		}
@@ -135,9 +138,10 @@ func experiment(c *check) (*table, error) {
 	return t, nil
 }
 
-// leak: steps of one size take no memory once they are warm.
+// leak checks that steps of one size allocate no memory after the warm-up.
 func leak(c *check) (*table, error) {
-	t := &table{Holds: true, Head: []string{"size", "steps", "memory given out, MiB", "requests made of the driver", "card's free memory, change in MiB"}}
+	t := newTable("size", "steps", "memory allocated, MiB", "requests to the driver",
+		"change of the card's free memory, MiB")
 	for _, s := range []struct{ hidden, completions, steps int }{{64, 256, 1000}, {512, 64, 200}} {
 		r, err := c.bench("cuda", "float32", s.hidden, s.completions, 16, s.steps)
 		if err != nil {
@@ -147,8 +151,9 @@ func leak(c *check) (*table, error) {
 		if len(r.DeviceFree) == 2 {
 			change = r.DeviceFree[1] - r.DeviceFree[0]
 		}
-		t.row(fmt.Sprintf("H = %d, %d completions of 16 tokens", s.hidden, s.completions), fmt.Sprint(s.steps),
-			fmt.Sprintf("%.1f", float64(r.DeviceBytes)/(1<<20)), fmt.Sprint(r.DeviceRequests), fmt.Sprintf("%.1f", float64(change)/(1<<20)))
+		mib := func(bytes int) string { return fmt.Sprintf("%.1f", float64(bytes)/(1<<20)) }
+		t.row(fmt.Sprintf("H = %d, %d completions of 16 tokens", s.hidden, s.completions), s.steps,
+			mib(r.DeviceBytes), r.DeviceRequests, mib(change))
 		if r.DeviceRequests != 0 {
 			t.fails("H = %d: %d requests for memory while measuring", s.hidden, r.DeviceRequests)
 		}
@@ -158,14 +163,15 @@ func leak(c *check) (*table, error) {
 
 // sanitizer runs the smallest tests under compute-sanitizer.
 func sanitizer(c *check) (*table, error) {
-	t := &table{Holds: true, Head: []string{"tool", "tests", "finding"}}
+	t := newTable("tool", "tests", "finding")
 	tool := "compute-sanitizer"
 	if p := "/usr/local/cuda/bin/compute-sanitizer"; exists(p) {
 		tool = p
 	}
 	for _, mode := range []string{"memcheck", "racecheck"} {
 		const tests = "^TestGPU(GoldenTorch|SamplesTheCPUsTokens|GradientsAreTheCPUs|AdamW)$"
-		out, err := c.program(onCard, tool, "--tool", mode, "--error-exitcode", "9", filepath.Join(c.bin, "gpu.test"), "-test.run", tests)
+		out, err := c.program(onCard, tool, "--tool", mode, "--error-exitcode", "9",
+			filepath.Join(c.bin, "gpu.test"), "-test.run", tests)
 		_ = os.WriteFile(filepath.Join(c.out, "sanitizer-"+mode+".log"), out, 0o644)
 		summary := regexp.MustCompile(`(?m)^=+ (ERROR|RACECHECK) SUMMARY: .*$`).Find(out)
 		t.row(mode, "golden, gradients, AdamW, sampler", strings.TrimLeft(string(summary), "= "))

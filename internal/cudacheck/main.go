@@ -1,13 +1,13 @@
-// Command cudacheck runs on a machine with an NVIDIA GPU what docs/gpu.md
-// reports, and writes its tables. It starts programs that were built before (see
-// `make cuda-check-build`), so that the machine needs neither Go nor a network:
+// Command cudacheck runs the checks of docs/gpu.md on a machine with an NVIDIA GPU
+// and writes their tables. It starts programs that were built before (see `make
+// cuda-check-build`), so the machine needs neither Go nor a network:
 //
 //	cudacheck -bin DIR -out DIR -part PART   one part, into OUT/PART.json
 //	cudacheck -out DIR -write docs/gpu.md    the tables of all parts that ran
 //
-// A part takes a few minutes, so that all of them can be run one by one where a
-// command's time is limited. Its exit code is 0 where everything that the part
-// asks for holds, 1 where something does not, and 2 where it could not run.
+// A part takes a few minutes, so the parts can be run one by one where the time of a
+// command is limited. The exit code is 0 if all requirements of the part hold, 1 if
+// one does not, and 2 if the part could not run.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 	"strings"
 )
 
-// part is one thing to check.
+// part is one check.
 type part struct {
 	name, about string
 	run         func(c *check) (*table, error)
@@ -40,33 +40,12 @@ var parts = []part{
 	{"sanitizer", "compute-sanitizer: memcheck and racecheck", sanitizer},
 }
 
-// check is what the parts are run with.
+// check has the settings of the parts.
 type check struct {
 	bin    string // grpo, gpu.test, kernels.test, train.test, torch_gpu_step.py and a copy of the reference data
 	out    string
 	python string
-	libs   []string // folders of CUDA's libraries, once they have been looked for
-}
-
-// table is what a part found.
-type table struct {
-	Part  string     `json:"part"`
-	Card  string     `json:"card"`
-	Holds bool       `json:"holds"`
-	Head  []string   `json:"head"`
-	Rows  [][]string `json:"rows"`
-	Notes []string   `json:"notes"`
-}
-
-func (t *table) row(cells ...string) { t.Rows = append(t.Rows, cells) }
-func (t *table) note(format string, args ...any) {
-	t.Notes = append(t.Notes, fmt.Sprintf(format, args...))
-}
-
-// fails notes what does not hold.
-func (t *table) fails(format string, args ...any) {
-	t.Holds = false
-	t.note("does not hold: "+format, args...)
+	libs   []string // folders of CUDA's libraries; nil before the search
 }
 
 var errHolds = errors.New("something does not hold")
@@ -80,7 +59,7 @@ func main() {
 	which := flag.String("part", "", "the part to run: "+strings.Join(names, ", ")+", or all")
 	doc := flag.String("write", "", "write the tables of the parts that ran into this document")
 	flag.StringVar(&c.bin, "bin", ".cuda-check", "folder of the programs")
-	flag.StringVar(&c.out, "out", ".cuda-check/out", "folder of the findings")
+	flag.StringVar(&c.out, "out", ".cuda-check/out", "folder of the results")
 	flag.StringVar(&c.python, "python", "python3", "Python with PyTorch")
 	flag.Parse()
 	if err := run(&c, *which, *doc); err != nil {
@@ -127,7 +106,7 @@ func run(c *check, which, doc string) error {
 	return errors.Join(failed...)
 }
 
-// do runs a part, prints its table and keeps it.
+// do runs a part, prints its table and saves it.
 func (c *check) do(p part) error {
 	t, err := p.run(c)
 	if err != nil {

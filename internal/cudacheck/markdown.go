@@ -8,7 +8,39 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"grpo/internal/docblock"
 )
+
+// table is the result of a part.
+type table struct {
+	Part  string     `json:"part"`
+	Card  string     `json:"card"`
+	Holds bool       `json:"holds"`
+	Head  []string   `json:"head"`
+	Rows  [][]string `json:"rows"`
+	Notes []string   `json:"notes"`
+}
+
+func newTable(head ...string) *table { return &table{Holds: true, Head: head} }
+
+func (t *table) row(cells ...any) {
+	row := make([]string, len(cells))
+	for i, c := range cells {
+		row[i] = fmt.Sprint(c)
+	}
+	t.Rows = append(t.Rows, row)
+}
+
+func (t *table) note(format string, args ...any) {
+	t.Notes = append(t.Notes, fmt.Sprintf(format, args...))
+}
+
+// fails notes a requirement that does not hold.
+func (t *table) fails(format string, args ...any) {
+	t.Holds = false
+	t.note("does not hold: "+format, args...)
+}
 
 func (t *table) markdown() string {
 	var b strings.Builder
@@ -27,45 +59,26 @@ func (t *table) markdown() string {
 	return b.String()
 }
 
-// write puts the findings between their markers in a document.
+// write puts the tables of the parts that ran into a document.
 func write(c *check, path string) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	doc, wrote := string(text), 0
+	wrote := 0
 	for _, p := range parts {
 		data, err := os.ReadFile(filepath.Join(c.out, p.name+".json"))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err != nil {
-			return err
-		}
 		var t table
-		if err := json.Unmarshal(data, &t); err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
+		if err == nil {
+			err = json.Unmarshal(data, &t)
 		}
-		if doc, err = between(doc, p.name, t.markdown()); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+		if err == nil {
+			err = docblock.Replace(path, "cuda-"+p.name, t.markdown())
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
 		}
 		wrote++
 	}
 	fmt.Printf("%d of %d tables written into %s\n", wrote, len(parts), path)
-	return os.WriteFile(path, []byte(doc), 0o644)
-}
-
-// between replaces what stands between the markers of a part.
-func between(doc, name, text string) (string, error) {
-	begin, end := "<!-- cuda-check: "+name+" -->\n", "<!-- end: "+name+" -->"
-	i := strings.Index(doc, begin)
-	if i < 0 {
-		return "", fmt.Errorf("the marker %q is missing", strings.TrimSpace(begin))
-	}
-	i += len(begin)
-	j := strings.Index(doc[i:], end)
-	if j < 0 {
-		return "", fmt.Errorf("the marker %q is missing", end)
-	}
-	return doc[:i] + text + doc[i+j:], nil
+	return nil
 }

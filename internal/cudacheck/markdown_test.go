@@ -3,22 +3,10 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-)
 
-func TestBetween(t *testing.T) {
-	doc := "a\n<!-- cuda-check: bits -->\nold\n<!-- end: bits -->\nb\n"
-	got, err := between(doc, "bits", "new\n")
-	if err != nil || got != "a\n<!-- cuda-check: bits -->\nnew\n<!-- end: bits -->\nb\n" {
-		t.Errorf("%q, %v", got, err)
-	}
-	for name, broken := range map[string]string{"no begin": "x", "no end": "<!-- cuda-check: bits -->\n"} {
-		if _, err := between(broken, "bits", ""); err == nil || !strings.Contains(err.Error(), "is missing") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
+	"grpo/internal/docblock"
+)
 
 // The document has a place for every part.
 func TestDocumentHasThePlaces(t *testing.T) {
@@ -26,8 +14,12 @@ func TestDocumentHasThePlaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	path := filepath.Join(t.TempDir(), "gpu.md")
+	if err := os.WriteFile(path, doc, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, p := range parts {
-		if _, err := between(string(doc), p.name, ""); err != nil {
+		if err := docblock.Replace(path, "cuda-"+p.name, ""); err != nil {
 			t.Errorf("docs/gpu.md: %v", err)
 		}
 	}
@@ -42,7 +34,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// The floors grow with the work, and the arithmetic is what bench step executes.
+// The floors grow with the work; the operations are those of bench step.
 func TestFloors(t *testing.T) {
 	a, b := floors(64, 256, 64, 1, 1)
 	inputs, predictions := 32*64+256*63.0, 256*64.0

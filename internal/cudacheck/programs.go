@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// program starts one of the programs and returns what it printed.
+// program runs one of the programs and returns its output.
 func (c *check) program(env []string, name string, args ...string) ([]byte, error) {
 	if !strings.Contains(name, "/") {
 		if p := filepath.Join(c.bin, name); exists(p) {
@@ -20,17 +20,18 @@ func (c *check) program(env []string, name string, args ...string) ([]byte, erro
 	}
 	var out, problems bytes.Buffer
 	cmd := exec.Command(name, args...)
-	cmd.Dir = filepath.Join(c.bin, "tree") // where the tests look for the reference data from
+	cmd.Dir = filepath.Join(c.bin, "tree") // from here the tests find the reference data
 	cmd.Env = append(append(os.Environ(), c.libraries()...), env...)
 	cmd.Stdout, cmd.Stderr = &out, io.MultiWriter(&problems, os.Stderr)
 	if err := cmd.Run(); err != nil {
-		return out.Bytes(), fmt.Errorf("%s %s: %w: %s", filepath.Base(name), strings.Join(args, " "), err, lastLines(problems.String()+out.String(), 8))
+		return out.Bytes(), fmt.Errorf("%s %s: %w: %s", filepath.Base(name), strings.Join(args, " "), err,
+			lastLines(problems.String()+out.String(), 8))
 	}
 	return out.Bytes(), nil
 }
 
-// libraries points the programs at the CUDA libraries of PyTorch's packages, where
-// the environment names no others and there is no toolkit with both.
+// libraries points the programs to the CUDA libraries of PyTorch's packages, unless
+// the environment names others or there is a toolkit with both.
 func (c *check) libraries() []string {
 	const name = "GRPO_CUDA_LIBS"
 	if os.Getenv(name) != "" || len(found("/usr/local/cuda/lib64")) == 2 {
@@ -58,7 +59,7 @@ func (c *check) libraries() []string {
 	return []string{name + "=" + strings.Join(c.libs, ":")}
 }
 
-// found lists which of the two libraries lie in a folder.
+// found lists which of the two libraries are in a folder.
 func found(dir string) []string {
 	var out []string
 	for _, lib := range []string{"libnvrtc.so.*", "libcublas.so.*"} {
@@ -69,7 +70,7 @@ func found(dir string) []string {
 	return out
 }
 
-// jsonOf starts a program that prints JSON.
+// jsonOf runs a program that prints JSON.
 func (c *check) jsonOf(into any, name string, args ...string) error {
 	out, err := c.program(nil, name, args...)
 	if err != nil {
@@ -95,7 +96,7 @@ func lastLines(s string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], " | ")
 }
 
-// stepOf is what `grpo bench step --json` prints, as far as it is read here.
+// stepOf is the part of the output of `grpo bench step --json` that is used here.
 type stepOf struct {
 	MedianStepS float64 `json:"median_step_s"`
 	MedianS     struct {
@@ -121,7 +122,7 @@ func (c *check) bench(device, precision string, hidden, completions, length, ste
 	return r, c.jsonOf(r, "grpo", args...)
 }
 
-// card asks which GPU this is; a step that is as small as can be finds out.
+// card returns the name of the GPU, which a tiny step prints.
 func card(c *check) (string, error) {
 	r, err := c.bench("cuda", "float32", 8, 2, 4, 1)
 	if err != nil {

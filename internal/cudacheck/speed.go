@@ -7,7 +7,7 @@ import (
 	"regexp"
 )
 
-// torchOf is what torch_gpu_step.py prints, as far as it is read here.
+// torchOf is the part of torch_gpu_step.py's output that is used here.
 type torchOf struct {
 	Torch   string  `json:"torch"`
 	Rollout float64 `json:"rollout_s"`
@@ -15,27 +15,27 @@ type torchOf struct {
 	Step    float64 `json:"step_s"`
 	HowR    string  `json:"rollout"`
 	HowU    string  `json:"update"`
-	Peak    float64 `json:"matmul_flops"`     // a large product in the same precision, operations a second
+	Peak    float64 `json:"matmul_flops"`     // a large matmul in the same precision, operations per second
 	Copy    float64 `json:"copy_bytes_per_s"` // bytes read and written
 }
 
 // vocab is the size of the vocabulary, TinyLM's.
 const vocab = 100
 
-// floors are the least seconds that a step can take: by its operations at the
-// rate of a large product, and by the bytes that it can't but move at the rate of
-// a large copy.
+// floors are lower bounds of the seconds of a step: its operations at the rate of a
+// large matmul, and the bytes that it must move at the rate of a large copy.
 //
-// Operations: 12·L·H² + 2·H·V a token forward less the table's 6·H² of the first
-// layer, three times that in the update, once in the rollout.
+// Operations: 12·L·H² + 2·H·V per token in the forward pass, minus 6·H² for the
+// first layer (a table lookup); three times that in the update, once in the rollout.
 //
-// Bytes of the update, float32, a token and layer: forward writes the state (H)
-// and the four gates (4H) and, above the first layer, writes and reads the input
-// products (6H); backward reads dout, the gates and the state before (6H), writes
-// the gates' gradients (4H), and the products with them read them twice and both
-// operands (10H), and write the gradient below (H). The head: logits and their
-// gradient, written and read twice each (4V), states and their gradient (2H). The
-// rollout keeps its states on the chip: it moves next to nothing.
+// Bytes of the update in float32, per token and layer: the forward pass writes the
+// state (H) and the four gates (4H) and, above the first layer, writes and reads the
+// input projections (6H); the backward pass reads dout, the gates and the previous
+// state (6H), writes the gates' gradients (4H), and its matmuls read these twice and
+// both operands (10H), and write the gradient for the layer below (H). The head
+// writes and reads the logits and their gradient twice each (4V), and the states and
+// their gradient (2H). The rollout keeps its states on the chip and moves almost
+// nothing.
 func floors(hidden, completions, length int, flops, bandwidth float64) (arithmetic, bytes float64) {
 	const layers = 2
 	h, n, p := float64(hidden), float64(completions), float64(completions/8)
@@ -46,10 +46,10 @@ func floors(hidden, completions, length int, flops, bandwidth float64) (arithmet
 	return 4 * forward / flops, moved / bandwidth
 }
 
-// step measures both programs in turn, twice, and takes the better of each
-// median.
+// step measures both programs in turn, twice, and takes the better median of each.
 func step(c *check, hidden int) (*table, error) {
-	t := &table{Holds: true, Head: []string{"H", "completions", "grpo: rollout + update = step, ms", "PyTorch: rollout + update = step, ms", "faster by", "floor by arithmetic, ms", "floor by bandwidth, ms"}}
+	t := newTable("H", "completions", "grpo: rollout + update = step, ms", "PyTorch: rollout + update = step, ms",
+		"faster by", "floor by arithmetic, ms", "floor by bandwidth, ms")
 	want := 1.0
 	if hidden <= 256 {
 		want = 2
@@ -71,8 +71,8 @@ func step(c *check, hidden int) (*table, error) {
 				ours = o
 			}
 			p := &torchOf{}
-			if err := c.jsonOf(p, c.python, script, "--hidden", fmt.Sprint(hidden), "--prompts", fmt.Sprint(completions/8), "--group", "8",
-				"--prompt-len", "64", "--response-len", "64", "--steps", fmt.Sprint(steps), "--json"); err != nil {
+			if err := c.jsonOf(p, c.python, script, "--hidden", fmt.Sprint(hidden),
+				"--prompts", fmt.Sprint(completions/8), "--group", "8", "--prompt-len", "64", "--response-len", "64", "--steps", fmt.Sprint(steps), "--json"); err != nil {
 				return nil, err
 			}
 			if theirs == nil || p.Step < theirs.Step {
@@ -81,25 +81,27 @@ func step(c *check, hidden int) (*table, error) {
 		}
 		ratio := theirs.Step / ours.MedianStepS
 		arithmetic, bandwidth := floors(hidden, completions, 64, theirs.Peak, theirs.Copy)
-		t.row(fmt.Sprint(hidden), fmt.Sprint(completions),
+		t.row(hidden, completions,
 			fmt.Sprintf("%s + %s = %s", ms(ours.MedianS.Rollout), ms(ours.MedianS.Update), ms(ours.MedianStepS)),
-			fmt.Sprintf("%s (%s) + %s (%s) = %s", ms(theirs.Rollout), theirs.HowR, ms(theirs.Update), theirs.HowU, ms(theirs.Step)),
+			fmt.Sprintf("%s (%s) + %s (%s) = %s",
+				ms(theirs.Rollout), theirs.HowR, ms(theirs.Update), theirs.HowU, ms(theirs.Step)),
 			fmt.Sprintf("%.2f", ratio), ms(arithmetic), ms(bandwidth))
 		if ratio < want {
 			t.fails("at %d completions grpo is %.2f times as fast as PyTorch, not %g", completions, ratio, want)
 		}
 		if completions == 256 {
-			t.note("PyTorch %s; products in float32 at %.1f TFLOP/s, copies at %.2f TB/s, both measured in the same process. Prompt and completion have 64 tokens each.", theirs.Torch, theirs.Peak/1e12, theirs.Copy/1e12)
+			t.note("PyTorch %s; matmuls in float32 at %.1f TFLOP/s, copies at %.2f TB/s, both measured in the same process. "+
+				"Prompt and completion have 64 tokens each.", theirs.Torch, theirs.Peak/1e12, theirs.Copy/1e12)
 		}
 	}
 	return t, nil
 }
 
-// precision measures the speed and the errors of the faster matmuls.
+// precision measures speed and error of the faster matmuls.
 func precision(c *check) (*table, error) {
-	t := &table{Holds: true, Head: []string{"H", "completions", "float32, ms", "tf32, ms", "bf16, ms"}}
+	t := newTable("H", "completions", "float32, ms", "tf32, ms", "bf16, ms")
 	for _, hidden := range []int{64, 256, 1024} {
-		row := []string{fmt.Sprint(hidden), "1024"}
+		row := []any{hidden, 1024}
 		for _, p := range []string{"float32", "tf32", "bf16"} {
 			r, err := c.bench("cuda", p, hidden, 1024, 64, 10)
 			if err != nil {
@@ -118,17 +120,19 @@ func precision(c *check) (*table, error) {
 		if err != nil {
 			return nil, err
 		}
-		t.note("The default experiment in %s, seed 1: from %.3f to %.3f sampled.", p, r.Result.Initial.Sampled.AnswerReward, r.Result.Final.Sampled.AnswerReward)
+		t.note("The default experiment in %s, seed 1: from %.3f to %.3f sampled.", p,
+			r.Result.Initial.Sampled.AnswerReward, r.Result.Final.Sampled.AnswerReward)
 	}
 	return t, nil
 }
 
-// costs notes the errors that the precisions make, as a test measures them.
+// costs notes the errors of the precisions, as measured by a test.
 func costs(c *check, t *table) error {
 	out, err := c.program(onCard, "gpu.test", "-test.v", "-test.run", "^TestGPUPrecisionCosts$")
 	found := regexp.MustCompile(`costs: (\S+) \| (.+?) \| (\S+) \| (\S+)`).FindAllSubmatch(out, -1)
 	for _, m := range found {
-		t.note("%s, H = 64, %s: a log-probability changes by at most %s, the gradient by %s of its length (the CPU is the reference).", m[1], m[2], m[3], m[4])
+		t.note("%s, H = 64, %s: a log-probability changes by at most %s, the gradient by %s of its norm "+
+			"(the CPU is the reference).", m[1], m[2], m[3], m[4])
 	}
 	if err != nil {
 		t.fails("%s", failures(out, err))
@@ -138,9 +142,9 @@ func costs(c *check, t *table) error {
 	return nil
 }
 
-// sizes looks for the size from which the GPU pays.
+// sizes finds the size from which the GPU is faster.
 func sizes(c *check) (*table, error) {
-	t := &table{Holds: true, Head: []string{"H", "completions", "operations of a step", "CPU, ms", "GPU, ms", "GPU faster by"}}
+	t := newTable("H", "completions", "operations of a step", "CPU, ms", "GPU, ms", "GPU faster by")
 	for _, hidden := range []int{16, 64, 128, 256} {
 		for _, completions := range []int{16, 64, 256, 1024} {
 			if hidden*completions > 1<<17 {
@@ -155,7 +159,7 @@ func sizes(c *check) (*table, error) {
 				return nil, err
 			}
 			operations, _ := floors(hidden, completions, 32, 1, 1)
-			t.row(fmt.Sprint(hidden), fmt.Sprint(completions), fmt.Sprintf("%.2g", operations), ms(cpu.MedianStepS), ms(gpu.MedianStepS),
+			t.row(hidden, completions, fmt.Sprintf("%.2g", operations), ms(cpu.MedianStepS), ms(gpu.MedianStepS),
 				fmt.Sprintf("%.2f", cpu.MedianStepS/gpu.MedianStepS))
 		}
 	}

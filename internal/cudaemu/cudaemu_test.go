@@ -71,8 +71,8 @@ func TestFaultsAreFound(t *testing.T) {
 		block  int
 		shared int
 	}{
-		"a write behind an allocation":        {`KERNEL(64) bad(float* y) { y[threadIdx.x + 1] = 1; }`, 700, 64, 0},
-		"a write behind shared memory":        {`KERNEL(64) bad(float* y) { ((float*)SHARED_MEMORY)[threadIdx.x + 1] = 1; }`, 719, 64, 256},
+		"a write beyond an allocation":        {`KERNEL(64) bad(float* y) { y[threadIdx.x + 1] = 1; }`, 700, 64, 0},
+		"a write beyond shared memory":        {`KERNEL(64) bad(float* y) { ((float*)SHARED_MEMORY)[threadIdx.x + 1] = 1; }`, 719, 64, 256},
 		"a shuffle of half a warp":            {`KERNEL(64) bad(float* y) { if (threadIdx.x % 32 < 16) y[0] = __shfl_xor_sync(0xffffffffu, 1.0f, 1); }`, 719, 64, 0},
 		"lanes in different operations":       {`KERNEL(64) bad(float* y) { if (threadIdx.x % 2) __syncwarp(); else __ballot_sync(0xffffffffu, 1); }`, 719, 64, 0},
 		"more threads than the launch bounds": {`KERNEL(32) bad(float* y) {}`, 701, 64, 0},
@@ -129,8 +129,7 @@ func TestCompileErrorBringsItsLog(t *testing.T) {
 	}
 }
 
-// A stream's work waits until somebody waits for it, and a captured graph runs
-// as often as it is launched.
+// A stream's work runs at the next wait, and a captured graph at each launch.
 func TestStreamsAndGraphs(t *testing.T) {
 	m := Open(t)
 	if m.Real {

@@ -15,9 +15,9 @@ import (
 	"grpo/internal/cudalib"
 )
 
-// Machine is a card for tests of kernels: the emulator, or the real one where
-// the environment variable GRPO_TEST_GPU is set. Every method fails the test
-// where the driver reports an error.
+// Machine is a card for tests of kernels: the emulator, or a GPU if the environment
+// variable GRPO_TEST_GPU is set. A method fails the test if the driver reports an
+// error.
 type Machine struct {
 	testing.TB
 	// SM, SMs and Shared are the card's compute capability (90 for 9.0),
@@ -56,7 +56,10 @@ func Open(t testing.TB) *Machine {
 		m.nvrtc = load(t, emulator(t), "libnvrtc.so.12")
 	}
 	m.must("cuDeviceGet", uintptr(unsafe.Pointer(&device)), 0)
-	attribute := func(to *int32, which uintptr) { m.must("cuDeviceGetAttribute", uintptr(unsafe.Pointer(to)), which, 0) }
+	attribute := func(to *int32, which uintptr) {
+		m.must("cuDeviceGetAttribute", uintptr(unsafe.Pointer(to)),
+			which, 0)
+	}
 	attribute(&major, 75)
 	attribute(&minor, 76)
 	m.SM = int(10*major + minor)
@@ -119,8 +122,8 @@ func load(t testing.TB, env func(string) string, names ...string) uintptr {
 	return lib.Handle
 }
 
-// callIn calls a function of a library. What is written
-// uintptr(unsafe.Pointer(p)) in the call itself stays in its place meanwhile.
+// callIn calls a function of a library. An argument that is written
+// uintptr(unsafe.Pointer(p)) in the call itself stays in place meanwhile.
 //
 //go:uintptrescapes
 func callIn(lib uintptr, name string, args ...uintptr) int {
@@ -174,8 +177,8 @@ type Module struct {
 	handle uintptr
 }
 
-// Compile compiles and loads a source, with options behind the architecture and
-// the standard.
+// Compile compiles and loads a source, with options after the architecture and the
+// standard.
 func (m *Machine) Compile(name, source string, options ...string) *Module {
 	m.Helper()
 	code, log, err := compile(m.nvrtc, name, source, fmt.Sprintf("sm_%d", m.SM), options)
@@ -192,7 +195,8 @@ func (m *Machine) Compile(name, source string, options ...string) *Module {
 func compile(lib uintptr, name, source, target string, options []string) (code []byte, log string, err error) {
 	var prog uintptr
 	src, file := append([]byte(source), 0), append([]byte(name), 0)
-	if r := callIn(lib, "nvrtcCreateProgram", uintptr(unsafe.Pointer(&prog)), uintptr(unsafe.Pointer(&src[0])), uintptr(unsafe.Pointer(&file[0])), 0, 0, 0); r != 0 {
+	if r := callIn(lib, "nvrtcCreateProgram", uintptr(unsafe.Pointer(&prog)), uintptr(unsafe.Pointer(&src[0])),
+		uintptr(unsafe.Pointer(&file[0])), 0, 0, 0); r != 0 {
 		return nil, "", fmt.Errorf("create program %s: result %d", name, r)
 	}
 	all := append([]string{"--gpu-architecture=" + target, "--std=c++17"}, options...)
@@ -237,7 +241,7 @@ func (mod *Module) Try(kernel string, grid, block [3]int, shared int, args ...an
 	return mod.m.call("cuCtxSynchronize")
 }
 
-// Enqueue starts a kernel, waits for nothing and returns the driver's result.
+// Enqueue starts a kernel without waiting and returns the driver's result.
 func (mod *Module) Enqueue(kernel string, grid, block [3]int, shared int, args ...any) int {
 	m := mod.m
 	m.Helper()
@@ -277,8 +281,8 @@ func (mod *Module) Enqueue(kernel string, grid, block [3]int, shared int, args .
 	return r
 }
 
-// Time returns how many milliseconds of the card's time work takes, the median
-// of so many repetitions behind one that warms up.
+// Time returns the median time of work on the card in milliseconds, after one
+// warm-up.
 func (m *Machine) Time(repetitions int, work func()) float64 {
 	m.Helper()
 	var from, to uintptr
@@ -302,7 +306,7 @@ func (m *Machine) Time(repetitions int, work func()) float64 {
 	return all[len(all)/2]
 }
 
-// Alloc returns n fresh bytes, all set (float32 and float64 NaN, int32 -1).
+// Alloc returns n new bytes with all bits set (float32 and float64 NaN, int32 -1).
 func (m *Machine) Alloc(n int) Ptr {
 	m.Helper()
 	var p Ptr
@@ -313,7 +317,7 @@ func (m *Machine) Alloc(n int) Ptr {
 	return p
 }
 
-// Upload puts numbers on the card; nil slices become the address 0.
+// Upload copies numbers to the card; a nil slice becomes the address 0.
 func Upload[E float32 | float64 | int32](m *Machine, x []E) Ptr {
 	m.Helper()
 	if x == nil {

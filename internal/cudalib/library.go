@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 
 	"github.com/ebitengine/purego"
@@ -24,8 +25,8 @@ type Library struct {
 	Handle uintptr
 }
 
-// folders lists where a library may lie besides the loader's own places: what
-// the environment says outranks them, the usual places of a toolkit and a driver come last.
+// folders lists where a library may be: those in the environment, which come before
+// the loader's own folders, and the usual ones of a toolkit and a driver, after it.
 func folders(env func(string) string) (first, last []string) {
 	first = filepath.SplitList(env(Env))
 	for _, home := range []string{env("CUDA_HOME"), env("CUDA_PATH"), "/usr/local/cuda"} {
@@ -33,13 +34,13 @@ func folders(env func(string) string) (first, last []string) {
 			last = append(last, filepath.Join(home, "lib64"), filepath.Join(home, "targets", target(), "lib"))
 		}
 	}
-	// Where clusters and containers put the driver that belongs to the host.
+	// Clusters and containers have the host's driver there.
 	return first, append(last, "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib")
 }
 
-// Open loads the first library of names that can be: each name in the folders
-// that the environment (env reads a variable) names, then by the loader, then in
-// the usual folders. The error says where was looked, and what the loader said.
+// Open loads the first library of names that loads: each name in the folders of the
+// environment (env reads a variable), then by the loader, then in the usual
+// folders. The error lists the places and the loader's messages.
 func Open(env func(string) string, names ...string) (*Library, error) {
 	first, last := folders(env)
 	var tried []string
@@ -70,17 +71,17 @@ func Open(env func(string) string, names ...string) (*Library, error) {
 		strings.Join(names, " or "), Env, strings.Join(tried, "; "))
 }
 
-// companions are the libraries that another one looks for by name, by the pattern
-// of the files beside it.
+// companions are libraries that another one loads by name, as patterns of files in
+// the same folder.
 var companions = []struct{ library, pattern string }{
 	{"libnvrtc.so.", "libnvrtc-builtins.so.*"},
 	{"libcublas.so.", "libcublasLt.so.*"},
 }
 
-// loadCompanions loads what the library at path will look for by name, where it
-// lies in the same folder. Not all of NVIDIA's packages tell the loader to look
-// there, and a library that has been loaded answers to its name. What can't be
-// loaded here is left to the library itself, whose own error says more.
+// loadCompanions loads the libraries that the one at path will load by name, from
+// the same folder: not all of NVIDIA's packages tell the loader to look there, and
+// the loader finds a loaded library by its name. Errors are left to the library
+// itself.
 func loadCompanions(path, name string) {
 	if !strings.Contains(path, "/") {
 		return // the loader found it, and finds the others
@@ -89,28 +90,33 @@ func loadCompanions(path, name string) {
 		if !strings.HasPrefix(name, c.library) {
 			continue
 		}
-		beside, _ := filepath.Glob(filepath.Join(filepath.Dir(path), c.pattern)) // the patterns are good
-		for _, p := range beside {
+		near, _ := filepath.Glob(filepath.Join(filepath.Dir(path), c.pattern)) // the patterns are good
+		for _, p := range near {
 			_, _ = purego.Dlopen(p, purego.RTLD_NOW|purego.RTLD_LOCAL)
 		}
 	}
 }
 
-// Bind sets each pointer to the address of the symbol of its name.
-func (l *Library) Bind(symbols map[string]*uintptr) error {
-	for name, to := range symbols {
+// Bind looks up a function for each field of a struct of uintptrs (functions points
+// to it) and stores its address. Its name is the field's with the field's tag
+// "suffix".
+func (l *Library) Bind(functions any) error {
+	v := reflect.ValueOf(functions).Elem()
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		name := field.Name + field.Tag.Get("suffix")
 		address, err := purego.Dlsym(l.Handle, name)
 		if err != nil {
-			return fmt.Errorf("%s has no %s: it is of a version that this program does not know; CUDA 12 and 13 are", l.Path, name)
+			return fmt.Errorf("%s has no %s: its version is not supported (CUDA 12 and 13 are)", l.Path, name)
 		}
-		*to = address
+		*(*uintptr)(v.Field(i).Addr().UnsafePointer()) = address
 	}
 	return nil
 }
 
-// Sonames lists what a library is called in the versions of CUDA that this program
-// knows, that of the driver first (13000 for 13.0): what a newer toolkit makes, an
-// older driver does not load.
+// Sonames lists the names of a library in the supported versions of CUDA, that of
+// the driver first (13000 for 13.0): an older driver does not load the code of a
+// newer toolkit.
 func Sonames(name string, driver int) []string {
 	majors := []string{"12", "13"}
 	if driver >= 13000 {

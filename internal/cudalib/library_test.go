@@ -63,8 +63,8 @@ func TestMissingLibrary(t *testing.T) {
 	wantError(t, err, "load libbroken.so.1")
 }
 
-// A library finds the one that it needs beside it, though nothing tells the loader
-// to look there: NVRTC of CUDA 13 and its built-in functions are such a pair.
+// A library finds the one that it needs in the same folder, although the loader does
+// not look there: for example NVRTC of CUDA 13 and its built-in functions.
 func TestCompanions(t *testing.T) {
 	dir := t.TempDir()
 	build(t, dir, "libcublasLt.so.9", `extern "C" int answer() { return 42; }`)
@@ -73,12 +73,14 @@ func TestCompanions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ask uintptr
-	if err := lib.Bind(map[string]*uintptr{"ask": &ask}); err != nil {
+	var functions struct {
+		as uintptr `suffix:"k"`
+	}
+	if err := lib.Bind(&functions); err != nil {
 		t.Fatal(err)
 	}
-	if got, _, _ := purego.SyscallN(ask); got != 42 {
+	if got, _, _ := purego.SyscallN(functions.as); got != 42 {
 		t.Errorf("the library's companion answers %d, want 42", got)
 	}
-	wantError(t, lib.Bind(map[string]*uintptr{"noSuchThing": &ask}), "has no noSuchThing", "CUDA 12 and 13")
+	wantError(t, lib.Bind(&struct{ noSuchThing uintptr }{}), "has no noSuchThing", "CUDA 12 and 13")
 }

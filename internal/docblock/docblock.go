@@ -1,5 +1,5 @@
-// Package docblock puts what a tool measured into a document, between two marks,
-// so that figures in the documentation are never typed.
+// Package docblock puts the measurements of a tool into a document, between two
+// markers, so that numbers in the documentation are never typed by hand.
 package docblock
 
 import (

@@ -19,15 +19,11 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// finished gives the command once more in dir, or as often as it takes when it
-// was interrupted, and compares the folder with the undisturbed run.
+// finished runs the same command in dir and compares the folder with the
+// undisturbed run.
 func (l *lab) finished(dir string) error {
-	o, err := l.train(dir).wait()
-	if err != nil {
-		return err
-	}
-	if o.code != 0 {
-		return fmt.Errorf("the same command does not continue: %s", o)
+	if _, err := l.train(dir).succeed(); err != nil {
+		return fmt.Errorf("the same command does not continue: %w", err)
 	}
 	return l.same(dir)
 }
@@ -35,7 +31,7 @@ func (l *lab) finished(dir string) error {
 // same compares a finished folder with the undisturbed run.
 func (l *lab) same(dir string) error { return sameRun(l.reference, dir) }
 
-// sameRun compares two finished folders, bit by bit, times apart.
+// sameRun compares two finished folders bit by bit, except for times.
 func sameRun(reference, dir string) error {
 	want, err := rundir.Open(reference)
 	if err != nil {
@@ -61,16 +57,12 @@ func sameRun(reference, dir string) error {
 	return nil
 }
 
-// sameResult leaves out the time, and the hashes of files in which times stand.
+// sameResult ignores the time, and the hashes of files that contain times.
 func sameResult(a, b rundir.Result) error {
-	a.WallS, b.WallS = 0, 0
-	a.Files, b.Files = nil, nil
+	a.WallS, b.WallS, a.Files, b.Files = 0, 0, nil, nil
 	x, err := rundir.Marshal(a)
-	if err != nil {
-		return err
-	}
-	y, err := rundir.Marshal(b)
-	if err != nil {
+	y, err2 := rundir.Marshal(b)
+	if err := errors.Join(err, err2); err != nil {
 		return err
 	}
 	if !bytes.Equal(x, y) {
@@ -79,30 +71,20 @@ func sameResult(a, b rundir.Result) error {
 	return nil
 }
 
-// sameFiles compares the names of all files, so that nothing half-written is
-// left but what [ofReport] allows, and the weights and moments of the checkpoints.
+// sameFiles compares the names of all files, so that no partial file remains except
+// those of [isReportTemp], and the weights and moments of the checkpoints.
 func sameFiles(reference, dir string) error {
-	want, err := names(reference)
+	files, err := sameNames(reference, dir)
 	if err != nil {
 		return err
 	}
-	got, err := names(dir)
-	if err != nil {
-		return err
-	}
-	if got = slices.DeleteFunc(got, ofReport); !slices.Equal(want, got) {
-		return fmt.Errorf("the files differ: %v and %v", want, got)
-	}
-	for _, name := range want {
+	for _, name := range files {
 		if filepath.Ext(name) != ".safetensors" {
 			continue
 		}
 		a, err := model.ReadCheckpointFile(filepath.Join(reference, name))
-		if err != nil {
-			return err
-		}
-		b, err := model.ReadCheckpointFile(filepath.Join(dir, name))
-		if err != nil {
+		b, err2 := model.ReadCheckpointFile(filepath.Join(dir, name))
+		if err := errors.Join(err, err2); err != nil {
 			return err
 		}
 		for _, p := range []struct {
@@ -117,21 +99,35 @@ func sameFiles(reference, dir string) error {
 	return nil
 }
 
-var tempName = regexp.MustCompile(`^\.(.+)\.\d+-\d+\.grpo-tmp$`)
-
-// ofReport says whether a file is what a process was writing when it was killed,
-// and that of a figure or a table. Such a file stays: a finished run is shown,
-// and drawn again, by anybody at any time and without its lock, so nobody can tell
-// a leftover from a file that another process is writing. Nothing reads it.
-func ofReport(name string) bool {
-	m := tempName.FindStringSubmatch(filepath.Base(name))
-	return m != nil && (slices.Contains([]string{".png", ".html", ".md", ".csv"}, filepath.Ext(m[1])) || m[1] == sweepdir.ResultsJSON)
+// sameNames returns the names of all files, which must be the same in both folders.
+func sameNames(reference, dir string) ([]string, error) {
+	want, err := names(reference)
+	got, err2 := names(dir)
+	if err := errors.Join(err, err2); err != nil {
+		return nil, err
+	}
+	if got = slices.DeleteFunc(got, isReportTemp); !slices.Equal(want, got) {
+		return nil, fmt.Errorf("the files differ: %v and %v", want, got)
+	}
+	return want, nil
 }
 
-// hidden counts such files below dir.
-func hidden(dir string) (int, error) {
+var tempName = regexp.MustCompile(`^\.(.+)\.\d+-\d+\.grpo-tmp$`)
+
+// isReportTemp says whether a file is the temporary file of a figure or a table.
+// One that a killed process leaves stays: any process can show a finished run and
+// plot it again without its lock, so a leftover looks like a file that is
+// being written. Nothing reads it.
+func isReportTemp(name string) bool {
+	m := tempName.FindStringSubmatch(filepath.Base(name))
+	return m != nil &&
+		(slices.Contains([]string{".png", ".html", ".md", ".csv"}, filepath.Ext(m[1])) || m[1] == sweepdir.ResultsJSON)
+}
+
+// countHidden counts such files below dir.
+func countHidden(dir string) (int, error) {
 	files, err := names(dir)
-	return len(files) - len(slices.DeleteFunc(files, ofReport)), err
+	return len(files) - len(slices.DeleteFunc(files, isReportTemp)), err
 }
 
 // names lists the files below dir.
@@ -149,8 +145,7 @@ func names(dir string) ([]string, error) {
 	return out, err
 }
 
-// leftovers says whether a killed process left a file that it was writing, or a
-// line of which only a part is there.
+// leftovers says whether a killed process left a temporary file or a partial line.
 func leftovers(dir string) (bool, error) {
 	files, err := names(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -170,8 +165,8 @@ func leftovers(dir string) (bool, error) {
 	return false, err
 }
 
-// clear checks that a process ended with one of these codes and one line of its
-// own that says one of wants; the trace of a crash is not clear.
+// clear checks that a process ended with one of these codes and a line of its own
+// that contains one of wants; the stack trace of a crash is not clear.
 func clear(o outcome, codes []int, wants ...string) error {
 	text := strings.TrimSpace(o.stderr)
 	last := text[strings.LastIndexByte(text, '\n')+1:]
@@ -181,17 +176,14 @@ func clear(o outcome, codes []int, wants ...string) error {
 	case strings.Contains(text, "panic:") || strings.Contains(text, "\ngoroutine ") || strings.Contains(text, "fatal error:"):
 		return fmt.Errorf("it crashed: %s", o)
 	case !strings.HasPrefix(last, "grpo: "):
-		return fmt.Errorf("the last line is not the program's: %s", o)
-	case len(wants) > 0 && !slices.ContainsFunc(wants, func(w string) bool { return strings.Contains(text, w) }):
+		return fmt.Errorf("the last line is not an error of the program: %s", o)
+	case !slices.ContainsFunc(wants, func(w string) bool { return strings.Contains(text, w) }):
 		return fmt.Errorf("the error says none of %q: %s", wants, o)
 	}
 	return nil
 }
 
-// copyTree copies the regular files of a folder.
-func copyTree(from, to string) error { return os.CopyFS(to, os.DirFS(from)) }
-
-// sameJSON compares what two commands printed, apart from the folder's name.
+// sameJSON compares the output of two commands, except for the folder's name.
 func sameJSON(a, b string, dirs ...string) error {
 	for _, d := range dirs {
 		a, b = strings.ReplaceAll(a, d, "DIR"), strings.ReplaceAll(b, d, "DIR")

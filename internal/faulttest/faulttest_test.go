@@ -41,7 +41,7 @@ func makeRun(t *testing.T, dir string, seed string) {
 	}
 }
 
-// TestSame: the comparison that every fault rests on finds what it is there for.
+// TestSame: the comparison that every fault uses finds each kind of difference.
 func TestSame(t *testing.T) {
 	root := t.TempDir()
 	l := &lab{reference: filepath.Join(root, "reference")}
@@ -81,7 +81,7 @@ func TestSame(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
-			if err := errors.Join(copyTree(l.reference, dir), c.spoil(dir)); err != nil {
+			if err := errors.Join(os.CopyFS(dir, os.DirFS(l.reference)), c.spoil(dir)); err != nil {
 				t.Fatal(err)
 			}
 			if err := l.same(dir); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -91,13 +91,13 @@ func TestSame(t *testing.T) {
 	}
 }
 
-func TestOfReport(t *testing.T) {
+func TestIsReportTemp(t *testing.T) {
 	for name, want := range map[string]bool{
 		".training.png.12-3.grpo-tmp": true, "sub/.report.html.1-2.grpo-tmp": true, ".results.json.1-2.grpo-tmp": true,
 		"training.png": false, ".training.png": false, ".result.json.1-2.grpo-tmp": false, ".metrics.jsonl.1-2.grpo-tmp": false,
 		".last.safetensors.1-2.grpo-tmp": false,
 	} {
-		if got := ofReport(name); got != want {
+		if got := isReportTemp(name); got != want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -126,7 +126,7 @@ func TestClear(t *testing.T) {
 }
 
 func TestDamage(t *testing.T) {
-	l := &lab{bench: bench{rng: rand.New(rand.NewPCG(1, 2))}}
+	l := &lab{rng: rand.New(rand.NewPCG(1, 2))}
 	data := []byte("0123456789")
 	for range 1000 {
 		what, bad := l.flip(data)
@@ -157,7 +157,7 @@ func TestLeftovers(t *testing.T) {
 		{"no folder", nil, false},
 		{"whole files", map[string]string{"metrics.jsonl": "{}\n", rundir.LockFile: "1"}, false},
 		{"a temporary file", map[string]string{".result.json.1-2.grpo-tmp": ""}, true},
-		{"a torn line", map[string]string{"metrics.jsonl": "{}\n{"}, true},
+		{"a partial line", map[string]string{"metrics.jsonl": "{}\n{"}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
@@ -182,7 +182,7 @@ func TestSome(t *testing.T) {
 	}
 }
 
-// TestStreams: a fault meets the same moments whichever faults are tried beside it.
+// TestStreams: a fault meets the same moments whichever other faults are tried.
 func TestStreams(t *testing.T) {
 	l := &lab{options: options{seed: 3}, took: time.Second, work: "w"}
 	a, b := l.at("Disk full"), l.at("kill -9")

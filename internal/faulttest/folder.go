@@ -14,7 +14,7 @@ import (
 )
 
 // waitFor waits until a process has written something to a file, and then for a
-// random part of what is left of its run.
+// random part of the rest of its run.
 func (l *lab) waitFor(path string) {
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
 		if info, err := os.Stat(path); err == nil && info.Size() > 0 {
@@ -24,8 +24,8 @@ func (l *lab) waitFor(path string) {
 	time.Sleep(l.moment() / 2)
 }
 
-// disturb starts a run in dir, waits, does something to it, and looks at how it
-// ended: by itself, or stopped, with exit code 1 and a line that says want.
+// disturb starts a run in dir, waits, disturbs it and checks how it ended: by itself,
+// or stopped with exit code 1 and a line that contains want.
 func (l *lab) disturb(dir string, wait func(), do func() error, want string) (stopped bool, err error) {
 	p := l.train(dir)
 	if err := p.start(); err != nil {
@@ -42,32 +42,33 @@ func (l *lab) disturb(dir string, wait func(), do func() error, want string) (st
 	return true, clear(o, []int{1}, want)
 }
 
-// whileRunning takes the folder of a run away while it runs, checks how that
-// ended, and hands over to after.
-func (l *lab) whileRunning(n int, take, after func(dir string) error) (report, error) {
+// whileRunning calls take to move or remove the folder of a run while it runs, and
+// after to check the rest.
+func (l *lab) whileRunning(n int, take, after func(dir string) error) (string, error) {
 	hit := 0
 	for range n {
 		dir := l.dir()
-		stopped, err := l.disturb(dir, func() { l.waitFor(filepath.Join(dir, rundir.MetricsFile)) }, func() error { return take(dir) }, dir)
-		if err != nil {
-			return report{}, err
-		}
+		stopped, err := l.disturb(dir, func() { l.waitFor(filepath.Join(dir, rundir.MetricsFile)) },
+			func() error { return take(dir) }, dir)
 		if stopped {
 			hit++
 		}
-		if err := after(dir); err != nil {
-			return report{}, err
+		if err == nil {
+			err = after(dir)
+		}
+		if err != nil {
+			return "", err
 		}
 	}
-	return report{tries: n, text: fmt.Sprintf("%d folders, %d runs stopped: all %d equal afterwards", n, hit, n)}, nil
+	return fmt.Sprintf("%d folders, %d runs stopped: all %d equal afterwards", n, hit, n), nil
 }
 
-func folderMoved(l *lab) (report, error) {
+func folderMoved(l *lab) (string, error) {
 	return l.whileRunning(l.tries(10), func(dir string) error { return os.Rename(dir, dir+"-moved") },
 		func(dir string) error { return l.finished(dir + "-moved") })
 }
 
-func folderRemoved(l *lab) (report, error) {
+func folderRemoved(l *lab) (string, error) {
 	return l.whileRunning(l.tries(10), func(dir string) error {
 		// The run may put a file into the folder that is being emptied.
 		for n := 0; ; n++ {
@@ -78,8 +79,8 @@ func folderRemoved(l *lab) (report, error) {
 	}, l.finished)
 }
 
-// twoProcesses gives the same command twice at the same moment.
-func twoProcesses(l *lab) (report, error) {
+// twoProcesses starts the same command twice at the same moment.
+func twoProcesses(l *lab) (string, error) {
 	refused, n := 0, l.tries(20)
 	for range n {
 		dir := l.dir()
@@ -91,7 +92,7 @@ func twoProcesses(l *lab) (report, error) {
 		}
 		both.Wait()
 		if err := errors.Join(errs[:]...); err != nil {
-			return report{}, err
+			return "", err
 		}
 		done := 0
 		for _, o := range out {
@@ -101,35 +102,32 @@ func twoProcesses(l *lab) (report, error) {
 			}
 			refused++
 			if err := clear(o, []int{1}, "is writing to this folder"); err != nil {
-				return report{}, err
+				return "", err
 			}
 		}
 		if done == 0 {
-			return report{}, fmt.Errorf("%s: neither ended well: %s; %s", dir, out[0], out[1])
+			return "", fmt.Errorf("%s: neither succeeded: %s; %s", dir, out[0], out[1])
 		}
 		if err := l.same(dir); err != nil {
-			return report{}, err
+			return "", err
 		}
 	}
-	return report{tries: n, text: fmt.Sprintf("%d pairs, %d processes refused: all %d runs equal", n, refused, n)}, nil
+	return fmt.Sprintf("%d pairs, %d processes refused: all %d runs equal", n, refused, n), nil
 }
 
-// diverge begins with a learning rate that no weights survive.
-func diverge(l *lab) (report, error) {
+// diverge uses a learning rate that makes the weights overflow.
+func diverge(l *lab) (string, error) {
 	dir := l.dir()
-	o, err := l.train(dir, "--set", "lr=1e38", "--set", "max_grad_norm=0").wait()
-	if err != nil {
-		return report{}, err
-	}
-	if o.code != 0 {
-		return report{}, fmt.Errorf("%s: %s", dir, o)
+	if _, err := l.train(dir, "--set", "lr=1e38", "--set", "max_grad_norm=0").succeed(); err != nil {
+		return "", err
 	}
 	r, err := rundir.Open(dir)
 	if err != nil {
-		return report{}, err
+		return "", err
 	}
-	if r.Result == nil || r.Result.Status != rundir.StateDiverged || r.Result.DivergedAt == nil || r.Result.DivergedReason == "" {
-		return report{}, fmt.Errorf("%s: the result is %+v", dir, r.Result)
+	result := r.Result
+	if result == nil || result.Status != rundir.StateDiverged || result.DivergedAt == nil || result.DivergedReason == "" {
+		return "", fmt.Errorf("%s: the result is %+v", dir, result)
 	}
-	return report{tries: 1, text: fmt.Sprintf("diverged at step %d: %s", *r.Result.DivergedAt, r.Result.DivergedReason)}, nil
+	return fmt.Sprintf("diverged at step %d: %s", *result.DivergedAt, result.DivergedReason), nil
 }

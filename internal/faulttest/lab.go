@@ -18,31 +18,25 @@ import (
 	"time"
 )
 
-// smallRun is the run that is broken: a second or two of twelve steps, with a
-// checkpoint after each so that there is much to interrupt. One thread, since
-// what is tested is not arithmetic.
+// smallRun is the run that is broken: twelve steps in a second or two, with a
+// checkpoint after each so that there is much to interrupt. One thread is enough.
 var smallRun = []string{"train", "-c", "smoke", "--quiet", "--threads", "1", "--seed", "7",
 	"--set", "rollout_batch_size=64", "--set", "n_grpo_steps=12", "--set", "every_n_steps=3",
 	"--set", "val_size=32", "--set", "test_size=32", "--set", "unseen_size=32",
 	"--set", "checkpoint_every_n_steps=1", "--set", "keep_checkpoints=2"}
 
-// lab is where the faults are tried.
+// lab has what the faults need.
 type lab struct {
-	ctx     context.Context
-	options options
-	binary  string
-	self    string // this program, which runs another under limits
-	work    string
-	version string
-
+	ctx       context.Context
+	options   options
+	binary    string
+	self      string // this program, which runs another under limits
+	work      string // folder of all runs
+	version   string
 	reference string // folder of the undisturbed run
 	took      time.Duration
 
-	bench // of the fault at work
-}
-
-// bench is what a fault has to itself, so that several can be tried at a time.
-type bench struct {
+	// Each fault has its own, so that several can be tried at a time.
 	rng  *rand.Rand
 	name string // prefix of its folders
 	made int
@@ -59,16 +53,17 @@ func newLab(ctx context.Context, o options) (*lab, error) {
 	}
 	if l.binary == "" {
 		l.binary = filepath.Join(l.work, "grpo")
-		if out, err := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", l.binary, "grpo").CombinedOutput(); err != nil {
+		out, err := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", l.binary, "grpo").CombinedOutput()
+		if err != nil {
 			return nil, fmt.Errorf("build the program: %w: %s", err, bytes.TrimSpace(out))
 		}
 	}
 	if l.binary, err = filepath.Abs(l.binary); err != nil {
 		return nil, err
 	}
-	v, err := l.command("version").wait()
-	if err != nil || v.code != 0 {
-		return nil, fmt.Errorf("%s version: %w%s", l.binary, err, v.stderr)
+	v, err := l.command("version").succeed()
+	if err != nil {
+		return nil, err
 	}
 	l.version, _, _ = strings.Cut(v.stdout, "\n")
 	l = l.at("reference")
@@ -77,27 +72,27 @@ func newLab(ctx context.Context, o options) (*lab, error) {
 		if err := os.RemoveAll(l.reference); err != nil {
 			return nil, err
 		}
-		o, err := l.train(l.reference).wait()
-		if err != nil || o.code != 0 {
-			return nil, fmt.Errorf("the undisturbed run: %w%s", err, o)
+		o, err := l.train(l.reference).succeed()
+		if err != nil {
+			return nil, fmt.Errorf("the undisturbed run: %w", err)
 		}
 		l.took = o.took
 	}
 	return l, nil
 }
 
-// at is the lab with a bench for a fault: its own stream of random numbers and
-// its own folders.
+// at is the lab for one fault, with its own random stream and folders.
 func (l *lab) at(name string) *lab {
 	h := fnv.New64a()
 	h.Write([]byte(name))
 	own := *l
-	own.bench = bench{rng: rand.New(rand.NewPCG(l.options.seed, h.Sum64())), name: strings.Map(func(r rune) rune {
+	own.rng, own.made = rand.New(rand.NewPCG(l.options.seed, h.Sum64())), 0
+	own.name = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			return r
 		}
 		return '-'
-	}, strings.ToLower(name))}
+	}, strings.ToLower(name))
 	return &own
 }
 
@@ -107,26 +102,29 @@ func (l *lab) dir() string {
 	return filepath.Join(l.work, fmt.Sprintf("%s-%d", l.name, l.made))
 }
 
-// tries is the number of tries of a fault that gets n of them for 200 kills.
+// tries is the number of tries of a fault that has n of them with 200 kills.
 func (l *lab) tries(n int) int { return max(1, n*l.options.kills/200) }
 
 // moment is a random moment of a run that takes as long as the undisturbed one.
-func (l *lab) moment() time.Duration {
-	return time.Duration(l.rng.Float64() * float64(l.took))
-}
+func (l *lab) moment() time.Duration { return time.Duration(l.rng.Float64() * float64(l.took)) }
 
-// process is the program with its arguments, at work or not yet.
+// process is the program with its arguments, started or not.
 type process struct {
 	cmd         *exec.Cmd
+	ctx         context.Context // its time limit
+	cancel      context.CancelFunc
 	out, errOut bytes.Buffer
 	started     time.Time
-	limit       time.Duration
 }
 
-// command prepares the program with these arguments. It gets no variable that
-// begins with GRPO_, so that nobody's settings enter the tests.
+// command prepares the program with these arguments, without the user's settings
+// (variables that begin with GRPO_).
 func (l *lab) command(args ...string) *process {
-	p := &process{cmd: exec.CommandContext(l.ctx, l.binary, args...), limit: 2*time.Minute + 40*l.took}
+	p := &process{}
+	p.ctx, p.cancel = context.WithTimeout(l.ctx, 2*time.Minute+40*l.took)
+	p.cmd = exec.CommandContext(p.ctx, l.binary, args...)
+	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGQUIT) } // prints the stacks
+	p.cmd.WaitDelay = 10 * time.Second
 	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		return strings.HasPrefix(kv, "GRPO_") || strings.HasPrefix(kv, "GOMEMLIMIT=")
 	})
@@ -164,21 +162,28 @@ func (p *process) start() error {
 	return p.cmd.Start()
 }
 
-// wait starts the process if need be and waits for its end. One that does not
-// end is killed, which is an error.
+// succeed runs the process; another exit code than 0 is an error.
+func (p *process) succeed() (outcome, error) {
+	o, err := p.wait()
+	if err == nil && o.code != 0 {
+		err = fmt.Errorf("%s: %s", strings.Join(p.cmd.Args, " "), o)
+	}
+	return o, err
+}
+
+// wait starts the process if needed and waits for its end. It is an error if it
+// hangs; then it prints its stacks.
 func (p *process) wait() (outcome, error) {
+	defer p.cancel()
 	if p.cmd.Process == nil {
 		if err := p.start(); err != nil {
 			return outcome{}, err
 		}
 	}
-	done, hung := make(chan struct{}), make(chan bool)
-	go func() { hung <- p.watch(done) }()
 	err := p.cmd.Wait()
-	close(done)
 	o := outcome{stdout: p.out.String(), stderr: p.errOut.String(), took: time.Since(p.started)}
-	if <-hung {
-		return o, fmt.Errorf("it hung for %v: %s", p.limit, mainStack(o.stderr))
+	if errors.Is(p.ctx.Err(), context.DeadlineExceeded) {
+		return o, fmt.Errorf("it hung for %v: %s", o.took, mainStack(o.stderr))
 	}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -191,8 +196,8 @@ func (p *process) wait() (outcome, error) {
 	return o, nil
 }
 
-// mainStack is the stack of the main goroutine in a dump of all, or the whole
-// text where it is no dump.
+// mainStack is the stack of the main goroutine in a dump of all goroutines, or the
+// whole text if it is no dump.
 func mainStack(text string) string {
 	if i := strings.Index(text, "\ngoroutine 1 "); i >= 0 {
 		text = text[i+1:]
@@ -203,25 +208,8 @@ func mainStack(text string) string {
 	return text
 }
 
-// watch makes a process that takes too long print its stacks and end. It counts
-// parts of the time, so that a machine that was asleep misses one of them only.
-func (p *process) watch(done <-chan struct{}) bool {
-	const parts = 20
-	tick := time.NewTicker(p.limit / parts)
-	defer tick.Stop()
-	for range parts {
-		select {
-		case <-tick.C:
-		case <-done:
-			return false
-		}
-	}
-	_ = p.cmd.Process.Signal(syscall.SIGQUIT) // it may have ended just now
-	return true
-}
-
-// signalled starts the process, sends it the signals, each so long after the one
-// before and after what it waits for, and waits for its end.
+// signalled starts the process, sends the signals one after another, and waits for
+// its end.
 func (p *process) signalled(signals ...timedSignal) (outcome, error) {
 	if err := p.start(); err != nil {
 		return outcome{}, err
@@ -250,7 +238,7 @@ func (p *process) signalled(signals ...timedSignal) (outcome, error) {
 }
 
 type timedSignal struct {
-	after  time.Duration
+	after  time.Duration // since the one before
 	signal syscall.Signal
-	until  func() bool // nil: at once
+	until  func() bool // to wait for before sending; nil = nothing
 }

@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// limitedCommand makes this program run another one under a limit: a limit can
-// only be set from within a process, and this project gives nothing to a shell.
+// limitedCommand makes this program run another one under a limit: a process can
+// only set its own limits, and this project uses no shell.
 //
 //	faulttest limited nofile=12 PROGRAM ARGS...
 const limitedCommand = "limited"
@@ -38,41 +38,42 @@ func runLimited(args []string) error {
 // limited is [lab.train] under a limit.
 func (l *lab) limited(dir, limit string, n uint64) *process {
 	p := l.train(dir)
-	p.cmd.Args = append([]string{l.self, limitedCommand, fmt.Sprintf("%s=%d", limit, n)}, append([]string{l.binary}, p.cmd.Args[1:]...)...)
+	p.cmd.Args = slices.Concat([]string{l.self, limitedCommand, fmt.Sprintf("%s=%d", limit, n), l.binary}, p.cmd.Args[1:])
 	p.cmd.Path = l.self
 	return p
 }
 
-// underLimit tries a run under each value of a limit and then without it.
-func (l *lab) underLimit(name string, values []uint64, check func(outcome) error) (report, error) {
+// underLimit tries a run under some values of a limit and then without it.
+func (l *lab) underLimit(name string, values []uint64, check func(outcome) error) (string, error) {
 	if _, ok := limits[name]; !ok {
-		return report{text: "this system has no such limit", skipped: true}, nil
+		return "", skip("this system has no such limit")
 	}
 	hit := 0
 	for _, v := range values {
 		dir := l.dir()
 		o, err := l.limited(dir, name, v).wait()
 		if err != nil {
-			return report{}, err
+			return "", err
 		}
 		if o.code != 0 {
 			hit++
 			if err := check(o); err != nil {
-				return report{}, fmt.Errorf("%s=%d: %w", name, v, err)
+				return "", fmt.Errorf("%s=%d: %w", name, v, err)
 			}
 		}
 		if err := l.finished(dir); err != nil {
-			return report{}, fmt.Errorf("after %s=%d: %w", name, v, err)
+			return "", fmt.Errorf("after %s=%d: %w", name, v, err)
 		}
 	}
 	if hit == 0 {
-		return report{}, fmt.Errorf("no run met a limit of %v: the tool needs other values", values)
+		return "", fmt.Errorf("no run met a limit of %v: the tool needs other values", values)
 	}
 	n := len(values)
-	return report{tries: n, text: fmt.Sprintf("%d limits from %d to %d, %d runs stopped: all %d equal without", n, slices.Min(values), slices.Max(values), hit, n)}, nil
+	return fmt.Sprintf("%d limits from %d to %d, %d runs stopped: all %d equal without",
+		n, slices.Min(values), slices.Max(values), hit, n), nil
 }
 
-// some takes n of the values, evenly.
+// some returns n of the values, evenly spaced.
 func some(values []uint64, n int) []uint64 {
 	if n >= len(values) {
 		return values
@@ -84,7 +85,7 @@ func some(values []uint64, n int) []uint64 {
 	return out
 }
 
-func fewFiles(l *lab) (report, error) {
+func fewFiles(l *lab) (string, error) {
 	// Go's own runtime needs the first few.
 	values := []uint64{8, 9, 10, 11, 12, 13, 14, 16}
 	return l.underLimit("nofile", some(values, max(3, l.tries(len(values)))), func(o outcome) error {
@@ -92,44 +93,41 @@ func fewFiles(l *lab) (report, error) {
 	})
 }
 
-func smallFiles(l *lab) (report, error) {
+func smallFiles(l *lab) (string, error) {
 	values := []uint64{1 << 10, 8 << 10, 100 << 10, 200 << 10, 300 << 10, 700 << 10, 800 << 10, 2 << 20}
 	return l.underLimit("fsize", some(values, max(3, l.tries(len(values)))), func(o outcome) error {
 		return clear(o, []int{1}, "file too large")
 	})
 }
 
-// smallMemory limits the address space. The allocation that fails is anyone's,
-// most often the Go runtime's, which ends the process by itself; what counts is
-// that it says why and that nothing is damaged.
-func smallMemory(l *lab) (report, error) {
+// smallMemory limits the address space. Most often an allocation of the Go runtime
+// fails, which ends the process. It must say why, and nothing may be damaged.
+func smallMemory(l *lab) (string, error) {
 	values := []uint64{100 << 20, 200 << 20, 400 << 20, 600 << 20, 800 << 20, 1000 << 20, 1200 << 20, 1500 << 20}
 	return l.underLimit("as", some(values, max(3, l.tries(len(values)))), func(o outcome) error {
-		for _, want := range []string{"not enough memory", "out of memory", "cannot allocate memory", "failed to reserve", "failed to create new OS thread"} {
+		for _, want := range []string{
+			"not enough memory", "out of memory", "cannot allocate memory", "failed to reserve", "failed to create new OS thread",
+		} {
 			if strings.Contains(o.stderr, want) {
 				return nil
 			}
 		}
-		return fmt.Errorf("it does not say that memory is out: %s", o)
+		return fmt.Errorf("it does not say that it is out of memory: %s", o)
 	})
 }
 
-func softMemory(l *lab) (report, error) {
+func softMemory(l *lab) (string, error) {
 	n := l.tries(4)
 	for i := range n {
 		dir := l.dir()
 		p := l.train(dir)
 		p.cmd.Env = append(p.cmd.Env, fmt.Sprintf("GOMEMLIMIT=%dMiB", 4<<i))
-		o, err := p.wait()
-		if err != nil {
-			return report{}, err
-		}
-		if o.code != 0 {
-			return report{}, fmt.Errorf("%s: %s", dir, o)
+		if _, err := p.succeed(); err != nil {
+			return "", err
 		}
 		if err := l.same(dir); err != nil {
-			return report{}, err
+			return "", err
 		}
 	}
-	return report{tries: n, text: fmt.Sprintf("%d limits from 4 to %d MiB: all equal", n, 4<<(n-1))}, nil
+	return fmt.Sprintf("%d limits from 4 to %d MiB: all equal", n, 4<<(n-1)), nil
 }

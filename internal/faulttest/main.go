@@ -1,27 +1,27 @@
 //go:build unix
 
-// Command faulttest breaks runs of the real program and looks at what is left.
+// Command faulttest breaks runs of the real program and checks what remains.
 //
 //	go run ./internal/faulttest              the long version: 200 kills
 //	go run ./internal/faulttest -kills 10    the same faults, fewer tries of each
 //
-// It builds ./grpo, makes one small run undisturbed, and then makes the same run
-// again and again under faults: killed at random moments, on a full disk, in a
-// folder that goes away, under limits, beside a second process, with damaged
-// files. Each fault states what must come out. Where a run is to be continued,
-// the same command is given again until it ends, and the finished folder must
-// equal that of the undisturbed run to the bit: configuration, metrics,
-// evaluations, samples, result and weights, times apart.
+// It builds ./grpo, makes one small undisturbed run, and then repeats this run
+// under faults: killed at random moments, on a full disk, in a folder that
+// disappears, under resource limits, next to a second process, with damaged files.
+// Each fault states the expected outcome. An interrupted run is continued with the
+// same command until it ends, and the finished folder must be bit-identical to that
+// of the undisturbed run: configuration, metrics, evaluations, samples, result and
+// weights, except for times.
 //
-// The random moments come from a stream with a seed, which is printed; what a
-// process was doing at such a moment is not repeatable, so a failure keeps its
-// folder. One line is printed for each fault, and a table in Markdown behind
-// them, which -write puts into a document. The exit code is 1 when a promise was
-// broken.
+// The random moments come from a stream with a printed seed. What a process does at
+// such a moment is not repeatable, so a failure keeps its folder. The output is a
+// line for each fault and a table in Markdown, which -write puts into a document.
+// The exit code is 1 if an outcome was not the expected one.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -35,51 +35,58 @@ import (
 	"grpo/internal/docblock"
 )
 
-// fault is one kind of misfortune.
+// fault is one kind of fault. try returns what happened; a [skip] is the reason for
+// not trying it.
 type fault struct {
 	name    string
-	promise string // what must come out
-	try     func(l *lab) (report, error)
+	promise string // expected outcome
+	try     func(l *lab) (string, error)
 }
 
-// report says what came out.
-type report struct {
-	tries   int
-	text    string
-	skipped bool // text says why
-}
+type skip string
+
+func (s skip) Error() string { return string(s) }
 
 // faults in the order of the table.
 func faults() []fault {
+	const (
+		equal   = "equal to the bit"
+		refused = "refused with the file's name, "
+		later   = refused + "now or when the file is read, else " + equal
+		ends    = "ends well or with a clear error, exit 1; without the limit " + equal
+		clear   = "a clear error, exit 1; "
+	)
 	return []fault{
-		{"kill -9 at a random moment of a training run", "the same command ends equal to the bit", killTraining},
-		{"kill -9 at a random moment of a sweep", "the same command ends equal to the bit", killSweep},
-		{"SIGTERM at a random moment", "the update is finished, exit 75 (130 before anything was saved); continues, equal to the bit", terminate},
+		{"kill -9 at a random moment of a training run", "the same command ends " + equal, killTraining},
+		{"kill -9 at a random moment of a sweep", "the same command ends " + equal, killSweep},
+		{"SIGTERM at a random moment", "the update is finished, exit 75 (130 if nothing was saved); continues, " + equal, terminate},
 		{"SIGTERM and SIGINT within 20 ms", "one interruption: the same as above", terminateTwice},
-		{"SIGSTOP for a while, SIGCONT", "goes on as if nothing had happened, equal to the bit", stopAndGo},
-		{"disk full from the start", "a clear error, exit 1; with room again equal to the bit", diskFull},
-		{"disk filled while running", "a clear error, exit 1; with room again equal to the bit", diskFills},
-		{"no inodes left", "a clear error, exit 1; with some again equal to the bit", inodesFull},
-		{"read-only folder", "a clear error, exit 1; writable again equal to the bit", readOnly},
-		{"folder moved away while running", "a clear error, exit 1; the moved folder continues, equal to the bit", folderMoved},
-		{"folder removed while running", "a clear error, exit 1; the same command starts over, equal to the bit", folderRemoved},
-		{"file descriptor limit", "ends well or with a clear error, exit 1; without the limit equal to the bit", fewFiles},
-		{"file size limit", "ends well or with a clear error, exit 1; without the limit equal to the bit", smallFiles},
-		{"address space limit", "ends well or says that memory is out; without the limit equal to the bit", smallMemory},
-		{"GOMEMLIMIT below what is in use", "slower, equal to the bit", softMemory},
-		{"two processes on one folder", "one writes, the other is refused or shows the result; equal to the bit", twoProcesses},
-		{"a byte flipped in a file of an unfinished run", "refused with the file's name, now or when the file is read, else equal to the bit", flipUnfinished},
-		{"a file of an unfinished run cut short", "refused with the file's name, now or when the file is read, else equal to the bit", cutUnfinished},
-		{"a byte flipped in a file of a finished run", "refused with the file's name, or shown as it was", flipFinished},
-		{"a file of a finished run cut short", "refused with the file's name, or shown as it was", cutFinished},
+		{"SIGSTOP for a while, SIGCONT", "continues as if nothing had happened, " + equal, stopAndGo},
+		{"disk full from the start", clear + "with room again " + equal, diskFull},
+		{"disk filled while running", clear + "with room again " + equal, diskFills},
+		{"no inodes left", clear + "with some again " + equal, inodesFull},
+		{"read-only folder", clear + "writable again " + equal, readOnly},
+		{"folder moved away while running", clear + "the moved folder continues, " + equal, folderMoved},
+		{"folder removed while running", clear + "the same command starts over, " + equal, folderRemoved},
+		{"file descriptor limit", ends, fewFiles},
+		{"file size limit", ends, smallFiles},
+		{"address space limit", "ends well or says that memory is out; without the limit " + equal, smallMemory},
+		{"GOMEMLIMIT below what is in use", "slower, " + equal, softMemory},
+		{"two processes on one folder", "one writes, the other is refused or shows the result; " + equal, twoProcesses},
+		{"a byte flipped in a file of an unfinished run", later, flipUnfinished},
+		{"a file of an unfinished run cut short", later, cutUnfinished},
+		{"a byte flipped in a file of a finished run", refused + "or shown as it was", flipFinished},
+		{"a file of a finished run cut short", refused + "or shown as it was", cutFinished},
 		{"weights that are not finite", "the run is diverged, recorded with the step, exit 0", diverge},
-		{"clock that jumps", "no effect but on times", notHere("it needs a clock of its own: `go test -run TestClockJumps ./pkg/train` passes one in")},
-		{"a child of a sweep that hangs", "found and told", notHere("patience is five minutes: `go test -run Hang ./pkg/sweep` has less, and a real child that stops")},
+		{"clock that jumps", "no effect except on times",
+			notHere("it needs its own clock: `go test -run TestClockJumps ./pkg/train` passes one in")},
+		{"a child of a sweep that hangs", "found and reported",
+			notHere("the timeout is five minutes: `go test -run Hang ./pkg/sweep` has a shorter one, and a real child that stops")},
 	}
 }
 
-func notHere(why string) func(*lab) (report, error) {
-	return func(*lab) (report, error) { return report{text: why, skipped: true}, nil }
+func notHere(why skip) func(*lab) (string, error) {
+	return func(*lab) (string, error) { return "", why }
 }
 
 func main() {
@@ -88,11 +95,11 @@ func main() {
 		os.Exit(125)
 	}
 	var o options
-	flag.IntVar(&o.kills, "kills", 200, "kills of a training run; the tries of the other faults follow from it")
+	flag.IntVar(&o.kills, "kills", 200, "kills of training runs; the tries of the other faults scale with it")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the random moments")
 	flag.StringVar(&o.binary, "grpo", "", "binary to test (default: build the one of this module)")
 	flag.StringVar(&o.match, "match", "", "only faults whose name matches this regular expression")
-	flag.StringVar(&o.write, "write", "", "put the table into this Markdown file, between its marks")
+	flag.StringVar(&o.write, "write", "", "put the table into this Markdown file, between its markers")
 	flag.BoolVar(&o.keep, "keep", false, "keep the folders")
 	flag.IntVar(&o.jobs, "jobs", runtime.NumCPU(), "faults tried at a time")
 	flag.Parse()
@@ -105,13 +112,10 @@ func main() {
 }
 
 type options struct {
-	kills  int
-	seed   uint64
-	binary string
-	match  string
-	write  string
-	keep   bool
-	jobs   int
+	kills, jobs          int
+	seed                 uint64
+	binary, match, write string
+	keep                 bool
 }
 
 func run(ctx context.Context, o options) error {
@@ -123,7 +127,8 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s; seed %d; an undisturbed run takes %v; folders in %s\n", l.version, o.seed, l.took.Round(time.Millisecond), l.work)
+	fmt.Printf("%s; seed %d; an undisturbed run takes %v; folders in %s\n",
+		l.version, o.seed, l.took.Round(time.Millisecond), l.work)
 	var rows []row
 	for _, f := range faults() {
 		if only.MatchString(f.name) {
@@ -136,11 +141,11 @@ func run(ctx context.Context, o options) error {
 	}
 	failed := 0
 	for _, r := range rows {
-		if r.err != nil {
+		if r.verdict == "BROKEN" {
 			failed++
 		}
 	}
-	table := markdown(l, o, rows)
+	table := markdown(l, rows)
 	fmt.Printf("\n%s", table)
 	if o.write != "" {
 		if err := docblock.Replace(o.write, "faults", table); err != nil {
@@ -156,7 +161,13 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// tryAll tries the faults, some at a time, and prints a line for each that ends.
+// row is a fault with its outcome.
+type row struct {
+	fault
+	verdict, text string
+}
+
+// tryAll tries the faults, several at a time, and prints a line for each.
 func tryAll(l *lab, rows []row) {
 	next := make(chan *row)
 	var print sync.Mutex
@@ -165,9 +176,18 @@ func tryAll(l *lab, rows []row) {
 		all.Go(func() {
 			for r := range next {
 				start := time.Now()
-				r.report, r.err = r.try(l.at(r.name))
+				text, err := r.try(l.at(r.name))
+				var why skip
+				switch {
+				case errors.As(err, &why):
+					r.verdict, r.text = "skipped", string(why)
+				case err != nil:
+					r.verdict, r.text = "BROKEN", strings.ReplaceAll(err.Error(), "\n", " / ")
+				default:
+					r.verdict, r.text = "held", text
+				}
 				print.Lock()
-				fmt.Printf("%-8s %s: %s (%v)\n", r.verdict(), r.name, r.text(), time.Since(start).Round(100*time.Millisecond))
+				fmt.Printf("%-8s %s: %s (%v)\n", r.verdict, r.name, r.text, time.Since(start).Round(100*time.Millisecond))
 				print.Unlock()
 			}
 		})
@@ -179,26 +199,15 @@ func tryAll(l *lab, rows []row) {
 	all.Wait()
 }
 
-// row is a fault with what came out.
-type row struct {
-	fault
-	report report
-	err    error
-}
-
-func (r row) verdict() string {
-	switch {
-	case r.err != nil:
-		return "BROKEN"
-	case r.report.skipped:
-		return "skipped"
+// markdown is the table of the outcomes.
+func markdown(l *lab, rows []row) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "`go run ./internal/faulttest -kills %d -seed %d` on %s/%s with %d cores, Go %s:\n\n", l.options.kills,
+		l.options.seed, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), strings.TrimPrefix(runtime.Version(), "go"))
+	b.WriteString("| fault | expected | outcome | |\n|---|---|---|---|\n")
+	clean := strings.NewReplacer("|", `\|`, l.work, "FOLDER")
+	for _, r := range rows {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.name, r.promise, clean.Replace(r.text), r.verdict)
 	}
-	return "held"
-}
-
-func (r row) text() string {
-	if r.err != nil {
-		return strings.ReplaceAll(r.err.Error(), "\n", " / ")
-	}
-	return r.report.text
+	return b.String()
 }

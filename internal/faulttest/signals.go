@@ -15,69 +15,69 @@ import (
 	"grpo/pkg/train"
 )
 
-// tooMany bounds the commands that one run may take.
+// tooMany bounds the commands for one run.
 const tooMany = 500
 
-// killTraining kills runs until there were enough kills. Each run is given the
-// same command again and again, killed at a random moment each time, until it
-// ends before its moment comes; then it is compared. Every other kill waits,
-// from its moment on, for a file that is being written: such moments are what
-// atomic files are for, and too short to be met often by chance.
-func killTraining(l *lab) (report, error) {
-	kills, runs, torn, drawn := 0, 0, 0, 0
-	for kills < l.options.kills {
+// untilDone repeats a command until it ends with exit code 0. once runs it and
+// checks how it ended.
+func untilDone(dir string, once func() (outcome, error)) (commands int, err error) {
+	for n := 1; n <= tooMany; n++ {
+		o, err := once()
+		if err != nil {
+			return n, fmt.Errorf("%s: command %d: %w", dir, n, err)
+		}
+		if o.code == 0 {
+			return n, nil
+		}
+	}
+	return tooMany, fmt.Errorf("%s: no end after %d commands", dir, tooMany)
+}
+
+// killTraining kills each run at a random moment, again and again, until it ends
+// before its moment. Every other kill waits, from its moment on, for a file that is
+// being written: atomic files are made for such moments, which are too short to be
+// hit often by chance.
+func killTraining(l *lab) (string, error) {
+	kills, runs, writing, drawn := 0, 0, 0, 0
+	for ; kills < l.options.kills; runs++ {
 		dir := l.dir()
-		for n := 1; ; n++ {
-			if n > tooMany {
-				return report{}, fmt.Errorf("%s: no end after %d commands", dir, n)
+		_, err := untilDone(dir, func() (outcome, error) {
+			if kills >= l.options.kills {
+				return l.train(dir).succeed()
 			}
-			p := l.train(dir)
-			var o outcome
-			var err error
-			if kills < l.options.kills {
-				s := timedSignal{after: l.moment(), signal: syscall.SIGKILL}
-				if kills%2 == 1 {
-					s.until = func() bool { return beingWritten(dir) }
-				}
-				o, err = p.signalled(s)
-			} else {
-				o, err = p.wait()
+			s := timedSignal{after: l.moment(), signal: syscall.SIGKILL}
+			if kills%2 == 1 {
+				s.until = func() bool { return beingWritten(dir) }
 			}
-			if err != nil {
-				return report{}, err
-			}
-			if o.code == 0 {
-				break
+			o, err := l.train(dir).signalled(s)
+			if err != nil || o.code == 0 {
+				return o, err
 			}
 			if o.signal != syscall.SIGKILL {
-				return report{}, fmt.Errorf("%s: command %d: %s", dir, n, o)
+				return o, errors.New(o.String())
 			}
 			kills++
 			left, err := leftovers(dir)
-			if err != nil {
-				return report{}, err
-			}
 			if left {
-				torn++
+				writing++
 			}
-		}
-		runs++
-		if err := l.same(dir); err != nil {
-			return report{}, fmt.Errorf("after %d kills: %w", kills, err)
-		}
-		n, err := hidden(dir)
-		if err != nil {
-			return report{}, err
+			return o, err
+		})
+		n, cerr := countHidden(dir)
+		if err := errors.Join(err, cerr); err != nil {
+			return "", err
 		}
 		drawn += n
+		if err := l.same(dir); err != nil {
+			return "", fmt.Errorf("after %d kills: %w", kills, err)
+		}
 	}
-	return report{tries: kills, text: fmt.Sprintf("%d kills over %d runs, %d of them in the middle of writing a file: all %d runs equal; %s", kills, runs, torn, runs, leftDrawing(drawn))}, nil
+	return fmt.Sprintf("%d kills over %d runs, %d of them while a file was being written: all %d runs equal; %s",
+		kills, runs, writing, runs, leftDrawing(drawn)), nil
 }
 
-// leftDrawing words a count of [hidden].
-func leftDrawing(n int) string {
-	return fmt.Sprintf("%d half-drawn figures or tables left, hidden", n)
-}
+// leftDrawing describes a count of [countHidden].
+func leftDrawing(n int) string { return fmt.Sprintf("%d partial figures or tables left, hidden", n) }
 
 // beingWritten says whether there is a temporary file in the folder of a run.
 func beingWritten(dir string) bool {
@@ -90,31 +90,13 @@ func beingWritten(dir string) bool {
 	return false
 }
 
-// repeatUntilDone sends signals to a run, again and again until it ends by
-// itself, with a check of each end before that.
-func (l *lab) repeatUntilDone(dir string, signals func() []timedSignal, check func(string, outcome) error) (int, error) {
-	for n := 1; n <= tooMany; n++ {
-		o, err := l.train(dir).signalled(signals()...)
-		if err != nil {
-			return n, err
-		}
-		if err := check(dir, o); err != nil {
-			return n, fmt.Errorf("%s: command %d: %w", dir, n, err)
-		}
-		if o.code == 0 {
-			return n - 1, l.same(dir)
-		}
-	}
-	return tooMany, fmt.Errorf("%s: no end after %d commands", dir, tooMany)
-}
-
-func terminate(l *lab) (report, error) {
+func terminate(l *lab) (string, error) {
 	return interrupt(l, func() []timedSignal { return []timedSignal{{after: l.moment(), signal: syscall.SIGTERM}} })
 }
 
 // terminateTwice sends what timeout(1) and a closing terminal send: two signals
-// that are one request to stop.
-func terminateTwice(l *lab) (report, error) {
+// that mean one request to stop.
+func terminateTwice(l *lab) (string, error) {
 	return interrupt(l, func() []timedSignal {
 		return []timedSignal{{after: l.moment(), signal: syscall.SIGTERM},
 			{after: time.Duration(l.rng.Int64N(int64(20 * time.Millisecond))), signal: syscall.SIGINT}}
@@ -122,38 +104,46 @@ func terminateTwice(l *lab) (report, error) {
 }
 
 // interrupt sends signals to runs, each of which must save.
-func interrupt(l *lab, signals func() []timedSignal) (report, error) {
+func interrupt(l *lab, signals func() []timedSignal) (string, error) {
 	total, runs := 0, l.tries(20)
 	for range runs {
-		n, err := l.repeatUntilDone(l.dir(), signals, func(dir string, o outcome) error {
-			_, err := os.Lstat(filepath.Join(dir, rundir.LockFile))
-			if o.code == 0 || o.signal != 0 && errors.Is(err, fs.ErrNotExist) {
-				return nil // done, or so early that the program did not listen yet
+		dir := l.dir()
+		n, err := untilDone(dir, func() (outcome, error) {
+			o, err := l.train(dir).signalled(signals()...)
+			if err != nil || o.code == 0 {
+				return o, err
 			}
-			return clear(o, []int{75, 130}, train.ErrInterrupted.Error())
+			if _, err := os.Lstat(filepath.Join(dir, rundir.LockFile)); o.signal != 0 && errors.Is(err, fs.ErrNotExist) {
+				return o, nil // too early: the program did not listen yet
+			}
+			return o, clear(o, []int{75, 130}, train.ErrInterrupted.Error())
 		})
-		if err != nil {
-			return report{}, err
+		if err == nil {
+			err = l.same(dir)
 		}
-		total += n
+		if err != nil {
+			return "", err
+		}
+		total += n - 1
 	}
-	return report{tries: total, text: fmt.Sprintf("%d interruptions over %d runs: all %d runs equal", total, runs, runs)}, nil
+	return fmt.Sprintf("%d interruptions over %d runs: all %d runs equal", total, runs, runs), nil
 }
 
-func stopAndGo(l *lab) (report, error) {
+func stopAndGo(l *lab) (string, error) {
 	n := l.tries(10)
 	for range n {
 		dir := l.dir()
-		o, err := l.train(dir).signalled(timedSignal{after: l.moment(), signal: syscall.SIGSTOP}, timedSignal{after: time.Second, signal: syscall.SIGCONT})
+		o, err := l.train(dir).signalled(timedSignal{after: l.moment(), signal: syscall.SIGSTOP},
+			timedSignal{after: time.Second, signal: syscall.SIGCONT})
+		if err == nil && o.code != 0 {
+			err = fmt.Errorf("%s: %s", dir, o)
+		}
+		if err == nil {
+			err = l.same(dir)
+		}
 		if err != nil {
-			return report{}, err
-		}
-		if o.code != 0 {
-			return report{}, fmt.Errorf("%s: %s", dir, o)
-		}
-		if err := l.same(dir); err != nil {
-			return report{}, err
+			return "", err
 		}
 	}
-	return report{tries: n, text: fmt.Sprintf("%d runs stopped for 1 s: all equal", n)}, nil
+	return fmt.Sprintf("%d runs stopped for 1 s: all equal", n), nil
 }

@@ -5,7 +5,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -14,10 +13,12 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// smallSweep is the sweep that is broken: two rates with two seeds, each run as
-// small as [smallRun].
+// smallSweep is the sweep that is broken: two learning rates with two seeds, each run
+// as small as [smallRun].
 var smallSweep = append([]string{"sweep", "lr", "--values", "1e-3,3e-3", "--seeds", "1,2"},
-	slices.DeleteFunc(slices.Clone(smallRun[1:]), func(s string) bool { return slices.Contains([]string{"--threads", "1", "--seed", "7"}, s) })...)
+	slices.DeleteFunc(slices.Clone(smallRun[1:]), func(s string) bool {
+		return slices.Contains([]string{"--threads", "1", "--seed", "7"}, s)
+	})...)
 
 // sweep starts the small sweep in dir. No other sweep may be next to dir: its
 // finished runs would be copied.
@@ -25,32 +26,28 @@ func (l *lab) sweep(dir string) *process {
 	return l.command(append(slices.Clone(smallSweep), "--out", dir)...)
 }
 
-// killSweep is [killTraining] for a sweep. A kill hits the command itself, whose
-// children have to notice, or one of the children, which the command has to
-// tell and the next one to make good.
-func killSweep(l *lab) (report, error) {
+// killSweep is [killTraining] for a sweep. A kill hits either the command, whose
+// children must notice it, or one child, which the command must report and the next
+// command must make up for.
+func killSweep(l *lab) (string, error) {
 	reference := filepath.Join(l.dir(), "sweep")
-	whole, err := l.sweep(reference).wait()
-	if err != nil || whole.code != 0 {
-		return report{}, fmt.Errorf("the undisturbed sweep: %w%s", err, whole)
+	whole, err := l.sweep(reference).succeed()
+	if err != nil {
+		return "", fmt.Errorf("the undisturbed sweep: %w", err)
 	}
 	kills, children, sweeps, drawn, want := 0, 0, 0, 0, max(2, l.tries(60))
-	for kills < want {
+	for ; kills < want; sweeps++ {
 		dir := filepath.Join(l.dir(), "sweep")
-		for n := 1; ; n++ {
-			if n > tooMany {
-				return report{}, fmt.Errorf("%s: no end after %d commands", dir, n)
-			}
+		_, err := untilDone(dir, func() (o outcome, err error) {
 			p, child, killed := l.sweep(dir), kills%2 == 1, false
 			if kills < want {
 				killed, err = l.killInSweep(p, time.Duration(l.rng.Float64()*float64(whole.took)), child)
 				if err != nil {
-					return report{}, err
+					return o, err
 				}
 			}
-			o, err := p.wait()
-			if err != nil {
-				return report{}, err
+			if o, err = p.wait(); err != nil {
+				return o, err
 			}
 			if killed && child {
 				children++
@@ -59,34 +56,28 @@ func killSweep(l *lab) (report, error) {
 				kills++
 			}
 			switch {
-			case o.code == 0:
-			case o.signal == syscall.SIGKILL:
-				continue
+			case o.code == 0 || o.signal == syscall.SIGKILL:
+				return o, nil
 			case child && killed:
-				if err := clear(o, []int{1}, "the same command tries"); err != nil {
-					return report{}, fmt.Errorf("%s: command %d: %w", dir, n, err)
-				}
-				continue
-			default:
-				return report{}, fmt.Errorf("%s: command %d: %s", dir, n, o)
+				return o, clear(o, []int{1}, "the same command tries")
 			}
-			break
-		}
-		sweeps++
-		if err := sameSweep(reference, dir); err != nil {
-			return report{}, fmt.Errorf("after %d kills: %w", kills, err)
-		}
-		n, err := hidden(dir)
-		if err != nil {
-			return report{}, err
+			return o, errors.New(o.String())
+		})
+		n, cerr := countHidden(dir)
+		if err := errors.Join(err, cerr); err != nil {
+			return "", err
 		}
 		drawn += n
+		if err := sameSweep(reference, dir); err != nil {
+			return "", fmt.Errorf("after %d kills: %w", kills, err)
+		}
 	}
-	return report{tries: kills, text: fmt.Sprintf("%d kills over %d sweeps of 4 runs, %d of them of a child: all %d sweeps equal; %s", kills, sweeps, children, sweeps, leftDrawing(drawn))}, nil
+	return fmt.Sprintf("%d kills over %d sweeps of 4 runs, %d of them of a child: all %d sweeps equal; %s",
+		kills, sweeps, children, sweeps, leftDrawing(drawn)), nil
 }
 
-// killInSweep starts a sweep and, at its moment, kills it or a child of it. It
-// says whether there was anything to kill.
+// killInSweep starts a sweep and kills it or a child of it at this moment. It says
+// whether there was anything to kill.
 func (l *lab) killInSweep(p *process, moment time.Duration, child bool) (bool, error) {
 	if err := p.start(); err != nil {
 		return false, err
@@ -109,8 +100,8 @@ func (l *lab) killInSweep(p *process, moment time.Duration, child bool) (bool, e
 	return false, nil
 }
 
-// sameSweep compares each run of two finished sweeps, their requests, and the
-// names of the files beside the runs.
+// sameSweep compares the runs of two finished sweeps, their requests, and the names
+// of their other files.
 func sameSweep(reference, dir string) error {
 	want, err := sweepdir.Open(reference)
 	if err != nil {
@@ -120,28 +111,15 @@ func sameSweep(reference, dir string) error {
 	if err != nil {
 		return err
 	}
-	if want.Manifest.Hash != got.Manifest.Hash || !got.Finished() || len(want.Runs) != len(got.Runs) || len(got.Runs) == 0 {
-		return fmt.Errorf("%s: not the sweep that it was: hash %s, want %s; finished %v", dir, got.Manifest.Hash, want.Manifest.Hash, got.Finished())
+	a, b := want.Manifest.Hash, got.Manifest.Hash
+	if a != b || !got.Finished() || len(want.Runs) != len(got.Runs) || len(got.Runs) == 0 {
+		return fmt.Errorf("%s: not the same sweep: hash %s, want %s; finished %v", dir, b, a, got.Finished())
 	}
 	for i := range want.Runs {
 		if err := sameRun(want.Runs[i].Path(reference), got.Runs[i].Path(dir)); err != nil {
 			return err
 		}
 	}
-	for _, name := range []string{"", sweepdir.RunsDir} {
-		a, err := os.ReadDir(filepath.Join(reference, name))
-		if err != nil {
-			return err
-		}
-		b, err := os.ReadDir(filepath.Join(dir, name))
-		if err != nil {
-			return err
-		}
-		b = slices.DeleteFunc(b, func(e os.DirEntry) bool { return ofReport(e.Name()) })
-		sameName := func(x, y os.DirEntry) bool { return x.Name() == y.Name() }
-		if !slices.EqualFunc(a, b, sameName) {
-			return fmt.Errorf("%s: the files differ: %v and %v", filepath.Join(dir, name), a, b)
-		}
-	}
-	return nil
+	_, err = sameNames(reference, dir)
+	return err
 }

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// mountTmpfs makes a small file system in memory at path. errNotPermitted says
-// that this process may not.
+// mountTmpfs mounts a small file system in memory at path; the error is
+// errNotPermitted if this process may not.
 func mountTmpfs(path, data string) error {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return err
@@ -40,10 +40,9 @@ func remount(path string, readOnly bool) error {
 
 func unmount(path string) error { return syscall.Unmount(path, 0) }
 
-// killChild kills the k-th child of a process, counted around, and says whether
-// there was one. A number that a file names may be another process's by now, so
-// the children are asked of the system; and because even such a number can be
-// taken over, the process is held by a handle while its parent is asked again.
+// killChild kills the k-th child of a process (modulo their number) and says whether
+// there was one. Process ids are reused, so the child is held by a handle while its
+// parent is checked again.
 func killChild(parent, k int) (bool, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -67,12 +66,10 @@ func killChild(parent, k int) (bool, error) {
 	if parentOf(pid) != parent {
 		return false, nil
 	}
-	if err := p.Kill(); errors.Is(err, os.ErrProcessDone) {
+	if err = p.Kill(); errors.Is(err, os.ErrProcessDone) {
 		return false, nil
-	} else if err != nil {
-		return false, err
 	}
-	return true, nil
+	return err == nil, err
 }
 
 // parentOf returns the parent of a process, or 0 when it is gone.
@@ -81,16 +78,13 @@ func parentOf(pid int) int {
 	if err != nil {
 		return 0
 	}
-	// PID (NAME) STATE PARENT ...; a name may hold anything, brackets too.
+	// PID (NAME) STATE PARENT ...; a name can contain brackets.
 	_, rest, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ")
 	fields := strings.Fields(rest)
 	if len(fields) < 2 || fields[0] == "Z" {
 		return 0
 	}
-	parent, err := strconv.Atoi(fields[1])
-	if err != nil {
-		return 0
-	}
+	parent, _ := strconv.Atoi(fields[1])
 	return parent
 }
 

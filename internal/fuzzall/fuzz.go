@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// result is what one target did, in one run or in several.
+// result is the outcome of one target, over one or several runs.
 type result struct {
 	execs       int
-	interesting int           // inputs that reached code that none before had
-	fuzzing     time.Duration // without building and without what earlier runs kept
-	took        time.Duration // in all
-	failure     string        // empty: it passed
+	interesting int           // inputs that reached new code
+	fuzzing     time.Duration // without the build and the inputs of earlier runs
+	took        time.Duration // in total
+	failure     string        // "" = passed
 }
 
 func (r *result) failed() bool { return r.failure != "" }
@@ -50,11 +50,11 @@ func failures(rs []result) int {
 	return n
 }
 
-// fuzz runs one target for amount, a time or "Nx". A target that fails is a
-// result; what it said goes to standard error.
+// fuzz runs one target for amount, a time or "Nx". The failure of a target is a
+// result; its output goes to standard error.
 func fuzz(ctx context.Context, t target, amount string, parallel int) (result, error) {
-	// An input is minimized by at most ten executions: go's default of a minute
-	// would be spent again and again, and none of it counted.
+	// Minimize an input by at most ten executions: Go's default of a minute would be
+	// spent again and again without being counted.
 	args := []string{"test", "-run", "^$", "-fuzz", "^" + t.name + "$", "-fuzztime", amount, "-fuzzminimizetime", "10x"}
 	if parallel > 0 {
 		args = append(args, "-parallel", strconv.Itoa(parallel))
@@ -72,8 +72,8 @@ func fuzz(ctx context.Context, t target, amount string, parallel int) (result, e
 	case ctx.Err() != nil:
 		return r, ctx.Err()
 	case err != nil && lateStop(out.String()):
-		// go test stopped the target at the end of its time in the middle of an
-		// input, and takes that for a failure.
+		// go test stopped the target in the middle of an input, when its time was
+		// over, and reports a failure.
 	case err != nil:
 		r.failure = why(out.String(), err)
 		if _, werr := io.Copy(os.Stderr, &out); werr != nil {
@@ -83,19 +83,18 @@ func fuzz(ctx context.Context, t target, amount string, parallel int) (result, e
 	return r, nil
 }
 
-// The lines of go test about a target at work; the counts are totals.
+// Progress lines of go test; the counts are totals.
 var (
 	progress = regexp.MustCompile(`(?m)^fuzz: elapsed: (\S+), execs: (\d+) \(\d+/sec\), new interesting: (\d+)`)
 	baseline = regexp.MustCompile(`(?m)^fuzz: elapsed: (\S+), gathering baseline coverage: `)
 )
 
-// parse reads the counts off the last line that has them.
+// parse reads the counts from the last line that has them.
 func parse(out string) result {
 	var r result
 	if all := progress.FindAllStringSubmatch(out, -1); all != nil {
 		last := all[len(all)-1]
-		// The expression lets digits through only; what is too large for an int
-		// counts as nothing.
+		// The expression admits only digits; a number too large for an int counts as 0.
 		r.execs, _ = strconv.Atoi(last[2])
 		r.interesting, _ = strconv.Atoi(last[3])
 		r.fuzzing, _ = time.ParseDuration(last[1])
@@ -107,19 +106,20 @@ func parse(out string) result {
 	return r
 }
 
-// speed is the executions in a second; one at least, since a target with much
-// kept from earlier runs may need more than its time to run that again.
+// speed is the executions per second, at least one: a target may need all its time
+// for the inputs that earlier runs kept.
 func (r *result) speed() float64 { return max(1, float64(r.execs)/max(1, r.fuzzing.Seconds())) }
 
 func lateStop(out string) bool {
 	return strings.Contains(out, "context deadline exceeded") && !strings.Contains(out, "Failing input written to")
 }
 
-// why is the first line that says what a target did wrong.
+// why is the first line about the failure of a target.
 func why(out string, err error) string {
 	for line := range strings.Lines(out) {
 		line = strings.TrimSpace(line)
-		if strings.Contains(line, "_test.go:") || strings.HasPrefix(line, "panic:") || strings.Contains(line, "hung or terminated") {
+		if strings.Contains(line, "_test.go:") || strings.HasPrefix(line, "panic:") ||
+			strings.Contains(line, "hung or terminated") {
 			return line
 		}
 	}
@@ -129,9 +129,9 @@ func why(out string, err error) string {
 // slow is a speed, in executions a second.
 const slow = 100
 
-// shares divides the executions that are still missing from total over the
-// targets that passed, in proportion to the square roots of their speeds. A
-// target below slow gets no more time than one at that speed.
+// shares divides the executions that are missing from total among the targets that
+// passed, in proportion to the square roots of their speeds. A target below slow gets
+// no more time than one at that speed.
 func shares(total int, done []result) []int {
 	out := make([]int, len(done))
 	weights, sum, missing := make([]float64, len(done)), 0.0, total
@@ -151,7 +151,7 @@ func shares(total int, done []result) []int {
 	return out
 }
 
-// markdown is the table of the results, and the executions in all.
+// markdown returns the table of the results and the number of executions.
 func markdown(targets []target, results []result) (table string, execs int) {
 	var b strings.Builder
 	fmt.Fprintln(&b, "| target | executions | new inputs kept | time | result |\n|---|---:|---:|---:|---|")
@@ -161,8 +161,10 @@ func markdown(targets []target, results []result) (table string, execs int) {
 		sum.execs += r.execs
 		sum.interesting += r.interesting
 		sum.took += r.took
-		fmt.Fprintf(&b, "| `%s` `%s` | %d | %d | %v | %s |\n", strings.TrimPrefix(t.pkg, "grpo/"), t.name, r.execs, r.interesting, r.took.Round(time.Second), r.verdict())
+		fmt.Fprintf(&b, "| `%s` `%s` | %d | %d | %v | %s |\n", strings.TrimPrefix(t.pkg, "grpo/"), t.name,
+			r.execs, r.interesting, r.took.Round(time.Second), r.verdict())
 	}
-	fmt.Fprintf(&b, "| %d targets | %d | %d | %v | %d failed |\n", len(targets), sum.execs, sum.interesting, sum.took.Round(time.Second), failures(results))
+	fmt.Fprintf(&b, "| %d targets | %d | %d | %v | %d failed |\n", len(targets),
+		sum.execs, sum.interesting, sum.took.Round(time.Second), failures(results))
 	return b.String(), sum.execs
 }

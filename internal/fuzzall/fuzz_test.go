@@ -53,7 +53,7 @@ func TestParse(t *testing.T) {
 		t.Errorf("why: %q", got)
 	}
 	if lateStop(failed) || !lateStop("    context deadline exceeded\nFAIL\n") {
-		t.Error("a late stop is told from a failure by the input that was written")
+		t.Error("a late stop differs from a failure: no input was written")
 	}
 }
 

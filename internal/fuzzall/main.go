@@ -1,18 +1,17 @@
-// Command fuzzall runs every fuzz target of the project and counts.
+// Command fuzzall runs every fuzz target of the project and counts executions.
 //
 //	go run ./internal/fuzzall -time 30s          each target for 30 seconds
-//	go run ./internal/fuzzall -execs 10000000    ten million executions in all
+//	go run ./internal/fuzzall -execs 10000000    ten million executions in total
 //
-// It prints a line for each target as it ends and a table in Markdown behind
-// them: target, executions, inputs that reached new code, time, result. The exit
-// code is 1 when a target failed; the input that made it fail is then in that
-// package's testdata/fuzz, as go test leaves it.
+// It prints a line for each target when it ends, and then a table in Markdown:
+// target, executions, inputs that reached new code, time, result. The exit code is 1
+// if a target failed; the failing input is then in that package's testdata/fuzz.
 //
-// A number of executions is divided by cost. Equal numbers would leave the
-// machine with the slowest target for days, equal times would leave that target
-// a few hundred executions of millions. So each target runs for a short time
-// first, which counts and gives its speed, and the rest is divided in proportion
-// to the square roots of the speeds (of those below 100 a second: to the speeds).
+// -execs divides the executions by cost. With equal numbers the slowest target would
+// take days; with equal times it would get a few hundred executions of millions. So
+// each target first runs for a short time, which counts and measures its speed, and
+// the rest is divided in proportion to the square roots of the speeds (below 100 per
+// second: to the speeds).
 package main
 
 import (
@@ -28,32 +27,28 @@ import (
 )
 
 func main() {
-	var (
-		each     = flag.Duration("time", 30*time.Second, "time for each target, without -execs")
-		execs    = flag.Int("execs", 0, "executions in all, over all targets")
-		first    = flag.Duration("first", 10*time.Second, "with -execs: time for each target that finds its speed")
-		parallel = flag.Int("parallel", 0, "fuzzing processes for a target (0 = one for each core)")
-		match    = flag.String("match", "", "only targets whose package and name match this regular expression")
-		write    = flag.String("write", "", "put the table into this Markdown file, between its marks")
-		list     = flag.Bool("list", false, "print the targets and run none")
-	)
+	var o options
+	flag.DurationVar(&o.each, "time", 30*time.Second, "time for each target, without -execs")
+	flag.IntVar(&o.execs, "execs", 0, "executions in total, over all targets")
+	flag.DurationVar(&o.first, "first", 10*time.Second, "with -execs: time for each target that measures its speed")
+	flag.IntVar(&o.parallel, "parallel", 0, "fuzzing processes for a target (0 = one for each core)")
+	flag.StringVar(&o.match, "match", "", "only targets whose package and name match this regular expression")
+	flag.StringVar(&o.write, "write", "", "put the table into this Markdown file, between its markers")
+	flag.BoolVar(&o.list, "list", false, "print the targets and run none")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, options{each: *each, execs: *execs, first: *first, parallel: *parallel, match: *match, write: *write, list: *list}); err != nil {
+	if err := run(ctx, o); err != nil {
 		fmt.Fprintf(os.Stderr, "fuzzall: %v\n", err)
 		os.Exit(1)
 	}
 }
 
 type options struct {
-	each     time.Duration
-	execs    int
-	first    time.Duration
-	parallel int
-	match    string
-	write    string
-	list     bool
+	each, first     time.Duration
+	execs, parallel int
+	match, write    string
+	list            bool
 }
 
 func run(ctx context.Context, o options) error {
@@ -86,7 +81,8 @@ func run(ctx context.Context, o options) error {
 				return err
 			}
 			results[i].add(r)
-			fmt.Printf("%s %s: %d executions in %v, %d new, %s\n", t, a, r.execs, r.took.Round(time.Second), r.interesting, r.verdict())
+			fmt.Printf("%s %s: %d executions in %v, %d new, %s\n",
+				t, a, r.execs, r.took.Round(time.Second), r.interesting, r.verdict())
 		}
 		return nil
 	}
@@ -109,7 +105,7 @@ func run(ctx context.Context, o options) error {
 	case failed > 0:
 		return fmt.Errorf("%d of %d targets failed", failed, len(targets))
 	case total < o.execs:
-		return fmt.Errorf("%d executions, %d were asked for", total, o.execs)
+		return fmt.Errorf("%d executions, %d were requested", total, o.execs)
 	case o.write != "":
 		return docblock.Replace(o.write, "fuzz", table)
 	}

@@ -22,8 +22,8 @@ type target struct{ pkg, name string }
 func (t target) String() string { return t.pkg + " " + t.name }
 
 // findTargets lists the fuzz functions of all packages below the working
-// directory, in the order of packages and of their files. It reads the sources,
-// which is quicker than to compile every test.
+// directory, in the order of packages and files. It parses the sources, which is
+// faster than compiling every test.
 func findTargets(ctx context.Context, only *regexp.Regexp) ([]target, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-json=ImportPath,Dir,TestGoFiles,XTestGoFiles", "./...")
 	out, err := cmd.Output()
@@ -67,7 +67,8 @@ func fuzzFuncs(path string) ([]string, error) {
 	}
 	var names []string
 	for _, d := range f.Decls {
-		if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && strings.HasPrefix(fn.Name.Name, "Fuzz") && len(fn.Type.Params.List) == 1 {
+		fn, ok := d.(*ast.FuncDecl)
+		if ok && fn.Recv == nil && strings.HasPrefix(fn.Name.Name, "Fuzz") && len(fn.Type.Params.List) == 1 {
 			names = append(names, fn.Name.Name)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 // Path returns the path of a file or folder of the reference data. If it is
-// missing, the test skips and says so; where the environment variable CI is set,
-// it fails, so that CI can't pass without these tests.
+// missing, the test skips with a message; if the environment variable CI is set, it
+// fails, so that CI cannot pass without these tests.
 func Path(t testing.TB, parts ...string) string {
 	t.Helper()
 	root, ok := moduleRoot(t)

@@ -1,6 +1,6 @@
 // Package jsonkeys finds keys that appear twice in one JSON object. The standard
-// decoder silently takes the last of them, so that a file can say one thing to its
-// reader and another to the program.
+// decoder silently takes the last of them, so a file can say one thing to its reader
+// and another to the program.
 package jsonkeys
 
 import (

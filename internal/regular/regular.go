@@ -1,8 +1,7 @@
-// Package regular opens files in folders that may come from anyone: the folder
-// of a run, a sweep or a study that was downloaded or unpacked. What such a
-// folder holds must not reach outside of it, hang the program or fill its
-// memory. So a link is not followed, a pipe or a device is not opened, and no
-// read is without a limit.
+// Package regular opens files in folders of unknown origin: a run, a sweep or a
+// study that was downloaded or unpacked. Its files must not reach outside of it,
+// hang the program or fill its memory. So links are not followed, pipes and
+// devices are not opened, and every read has a limit.
 package regular
 
 import (
@@ -16,24 +15,23 @@ import (
 	"strings"
 )
 
-// Limits of files that are read whole. They are far beyond what any run writes:
-// a line of metrics.jsonl has about a kilobyte, a manifest about five for each
-// run.
+// Limits of files that are read whole, far beyond what any run writes: a line of
+// metrics.jsonl has about a kilobyte, a manifest about five for each run.
 const (
 	MaxDocument   = 64 << 20 // a JSON document or a configuration
 	MaxLog        = 1 << 30  // a JSONL file or a log
 	MaxCheckpoint = 4 << 30
 )
 
-// Open opens the regular file at path for reading. Only the last element of the
-// path is looked at: [Folder] checks a folder on the way.
+// Open opens the regular file at path for reading. It checks only the last element
+// of the path; [Folder] checks a folder before it.
 func Open(path string) (*os.File, error) {
 	return open(path, os.O_RDONLY|noWait, false)
 }
 
-// Create opens the file at path for reading and appending, and creates it where
-// there is none. A file with a second name (a hard link) is refused: what is
-// appended to it would be appended to a file outside the folder too.
+// Create opens the file at path for reading and appending, and creates it if it is
+// missing. A file with a second name (a hard link) is refused: appending would
+// change a file outside the folder too.
 func Create(path string) (*os.File, error) {
 	f, err := open(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, false)
 	if err != nil {
@@ -85,9 +83,9 @@ func Check(path string, limit int64) error {
 	return small(path, info.Size(), limit)
 }
 
-// Folder returns an error unless path, a folder inside a folder that may come
-// from anyone, is a folder itself or does not exist. The user's own --out and
-// arguments may be links; they are not checked.
+// Folder returns an error unless path, inside a folder of unknown origin, is a
+// folder or does not exist. The user's own arguments may be links and are not
+// checked.
 func Folder(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -102,19 +100,19 @@ func Folder(path string) error {
 }
 
 // Named opens a file that the user named: a configuration, a file of problems.
-// A link is the user's own choice and is followed. Standard input and the pipes
-// that a shell passes are read by the names that the system has for them
-// (/dev/stdin, /dev/fd/63); any other pipe or device is refused, because it may
-// be in a folder of unknown origin and never end.
+// Links are followed. Standard input and a shell's pipes are read by the system's
+// names for them (/dev/stdin, /dev/fd/63); any other pipe or device is refused,
+// because it may be in a folder of unknown origin and never end.
 func Named(path string) (*os.File, error) {
-	if clean := filepath.ToSlash(filepath.Clean(path)); strings.HasPrefix(clean, "/dev/") || strings.HasPrefix(clean, "/proc/self/fd/") {
+	if clean := filepath.ToSlash(filepath.Clean(path)); strings.HasPrefix(clean,
+		"/dev/") || strings.HasPrefix(clean, "/proc/self/fd/") {
 		return os.Open(path)
 	}
 	return open(path, os.O_RDONLY|noWait, true)
 }
 
-// open looks before and after: before, because to open a pipe or a device can
-// hang or have an effect; after, because the file may have been replaced.
+// open checks the file twice: before, because opening a pipe or a device can hang or
+// have an effect; after, because the file may have been replaced.
 func open(path string, flag int, follow bool) (*os.File, error) {
 	stat := os.Stat
 	if !follow {
@@ -141,7 +139,7 @@ func open(path string, flag int, follow bool) (*os.File, error) {
 	return f, nil
 }
 
-// small returns an error if a file of this size is too large to be read.
+// small returns an error if a file of this size is above the limit.
 func small(path string, size, limit int64) error {
 	if size <= limit {
 		return nil
@@ -149,7 +147,7 @@ func small(path string, size, limit int64) error {
 	return refused(path, fmt.Sprintf("it has %d bytes or more, the limit is %d (is it damaged?)", size, limit))
 }
 
-// wrongKind says what path is where a file or a folder should be.
+// wrongKind is the error for a path of another kind than want.
 func wrongKind(path string, mode fs.FileMode, want string) error {
 	is := "neither"
 	switch {

@@ -70,7 +70,7 @@ func TestOpeners(t *testing.T) {
 		}
 	}
 	if _, err := os.Lstat(at("nowhere")); err == nil {
-		t.Error("a file was made behind the dangling link")
+		t.Error("a file was created through the dangling link")
 	}
 	f, err := Create(at("new"))
 	must(t, err)

@@ -1,6 +1,6 @@
-// Package statstest holds what simulations of statistical tests share: the
-// repeatable random sources, the number of simulations, and how many false
-// positives a test with a level of 5% may make.
+// Package statstest has what simulations of statistical tests share: repeatable random
+// sources, the number of simulations, and the maximum number of false positives of a
+// test with a level of 5%.
 package statstest
 
 import (
@@ -45,7 +45,7 @@ func MaxFalsePositives(n int) int {
 	return k
 }
 
-// Same says whether a and b are both NaN, or equal but for rounding.
+// Same reports whether a and b are both NaN, or equal up to rounding.
 func Same(a, b float64) bool {
 	return math.IsNaN(a) && math.IsNaN(b) || scalar.EqualWithinAbsOrRel(a, b, 1e-12, 1e-12)
 }

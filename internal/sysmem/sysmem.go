@@ -1,9 +1,10 @@
-// Package sysmem tells how much memory this process may still take. It never
-// fails: what can't be found out is no limit.
+// Package sysmem reports how much memory this process may still take. It never
+// fails: an amount that can't be found out is no limit.
 package sysmem
 
 import (
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -12,8 +13,8 @@ import (
 // the system, its cgroup or its limits stop it; 0 where that is unknown.
 func Available() int64 { return available() }
 
-// least returns the smallest of the known amounts. What is used up counts as
-// one byte, since 0 means unknown.
+// least returns the smallest of the known amounts. Nothing left counts as one byte,
+// since 0 means unknown.
 func least(amounts ...int64) (out int64) {
 	for _, n := range amounts {
 		if n != unknown && (out == 0 || n < out) {
@@ -75,7 +76,7 @@ func cgroups(read reader) int64 {
 		switch {
 		case parts[0] == "0" && parts[1] == "":
 			h = version2
-		case !containsField(parts[1], "memory"):
+		case !slices.Contains(strings.Split(parts[1], ","), "memory"):
 			continue
 		}
 		// Within a container the path may be the host's: its own group is then the
@@ -88,15 +89,6 @@ func cgroups(read reader) int64 {
 		}
 	}
 	return left
-}
-
-func containsField(list, want string) bool {
-	for field := range strings.SplitSeq(list, ",") {
-		if field == want {
-			return true
-		}
-	}
-	return false
 }
 
 // left is what a group may still take; version 1 writes "no limit" as a number

@@ -6,13 +6,12 @@ import (
 )
 
 // plain are the characters, besides letters and digits, that have no meaning to
-// a shell within a word. "=" has one at the beginning of a word (zsh) and in the
-// word that names the program (an assignment).
+// a shell within a word. "=" has one at the start of a word (zsh) and in the first
+// word (an assignment).
 const plain = "%+,-./:=@_"
 
-// CommandLine writes arguments as a line for a POSIX shell, which gives back
-// their very bytes. It is printable, whatever they hold: what isn't is written
-// as $'\033', which bash, zsh and ksh know.
+// CommandLine quotes arguments as a line for a POSIX shell. The line is printable:
+// other bytes are written as $'\033', which bash, zsh and ksh read.
 func CommandLine(argv []string) string {
 	words := make([]string, len(argv))
 	for i, arg := range argv {

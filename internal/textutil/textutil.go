@@ -1,7 +1,7 @@
-// Package textutil makes text of unknown origin fit to be shown: out of a file,
-// an argument, a path or the environment. Raw, it could move the cursor, colour
-// or clear the screen, turn the reading direction, or add lines that look like
-// the program's own.
+// Package textutil makes text of unknown origin printable: from a file, an
+// argument, a path or the environment. Raw, it could move the cursor, color or
+// clear the screen, change the direction of text, or add lines that look like the
+// program's own.
 package textutil
 
 import (
@@ -14,11 +14,11 @@ import (
 	"unicode/utf8"
 )
 
-// Printable returns s as one line that a terminal shows as it is. What can't be
-// printed is written as Go writes it (\n, \x1b, \u202e): control characters,
-// separators of lines and paragraphs, signs that change the direction of text,
-// spaces other than the common one, and bytes that are no UTF-8. Text of more
-// than limit characters is cut and ends with "..."; 0 is no limit.
+// Printable returns s as one printable line. Other characters are escaped as in Go
+// (\n, \x1b, \u202e): control characters, separators of lines and paragraphs, signs
+// that change the direction of text, spaces other than U+0020, and bytes that are
+// not UTF-8. Text of more than limit characters is cut and ends with "..."; 0 is no
+// limit.
 func Printable(s string, limit int) string {
 	var b strings.Builder
 	for i, w := 0, 0; i < len(s); i += w {
@@ -64,7 +64,7 @@ func Text(s string) string {
 }
 
 // Lines is a text of several lines. [Fprintf] keeps its line breaks and indents
-// every line but the first, so that none passes for a line of the program.
+// every line but the first, so that none looks like a line of the program.
 type Lines string
 
 func (l Lines) printable() string {
@@ -81,9 +81,8 @@ func (l Lines) printable() string {
 	return first + "\n" + strings.Join(lines, "\n")
 }
 
-// Fprintf is [fmt.Fprintf], but strings, errors and values that have a String
-// method are made [Printable] first. The format is the program's own text and
-// stays as it is. The elements of args are replaced.
+// Fprintf is [fmt.Fprintf] with [Printable] strings, errors and values that have a
+// String method. The format is unchanged. The elements of args are replaced.
 func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 	for i, a := range args {
 		switch v := a.(type) {
@@ -102,4 +101,12 @@ func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 		}
 	}
 	return fmt.Fprintf(w, format, args...)
+}
+
+// Count writes a number with a noun that takes an s: "1 run", "4 runs".
+func Count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }

@@ -73,7 +73,8 @@ func (c *TorchCase) batch(shared bool) *model.Batch {
 		if !shared || i%c.GroupSize == 0 {
 			b.Prompts = append(b.Prompts, tokens[:c.PromptLengths[i]])
 		}
-		b.Rows = append(b.Rows, model.Row{Prompt: len(b.Prompts) - 1, Tokens: tokens[c.PromptLengths[i]:c.Lengths[i]]})
+		b.Rows = append(b.Rows, model.Row{Prompt: len(b.Prompts) - 1,
+			Tokens: tokens[c.PromptLengths[i]:c.Lengths[i]]})
 	}
 	return b
 }
@@ -139,7 +140,8 @@ func (c *TorchCase) Run(t *testing.T, on model.Device, shared bool, micro int, s
 	}
 	defer l.Close()
 	o := c.Optimizer
-	opt := model.NewAdamW(p.Params, model.AdamWOptions{Beta1: o.Betas[0], Beta2: o.Betas[1], Eps: o.Eps, WeightDecay: o.WeightDecay})
+	opt := model.NewAdamW(p.Params, model.AdamWOptions{Beta1: o.Betas[0], Beta2: o.Betas[1], Eps: o.Eps,
+		WeightDecay: o.WeightDecay})
 	full := c.batch(shared)
 	for k, s := range c.Steps {
 		l.ZeroGrads()

@@ -79,11 +79,13 @@ func (r *reference) each(b *model.Batch, f func(at, target int, state []float64)
 
 func (r *reference) tokens(b *model.Batch, temperature float64, like *model.TokenMatrix) *model.TokenMatrix {
 	n := like.B * like.T
-	m := &model.TokenMatrix{B: like.B, T: like.T, LogProbs: make([]float64, n), Entropy: make([]float64, n), Mask: make([]bool, n),
+	m := &model.TokenMatrix{B: like.B, T: like.T, LogProbs: make([]float64, n), Entropy: make([]float64, n),
+		Mask:      make([]bool, n),
 		DLogProbs: make([]float64, n), DEntropy: make([]float64, n)}
 	r.each(b, func(at, target int, state []float64) {
 		logits := r.head(state)
-		kernel.ReferenceLogSoftmaxGather(1, len(logits), logits, 1/temperature, []int{target}, m.LogProbs[at:], m.Entropy[at:], make([]float64, len(logits)))
+		kernel.ReferenceLogSoftmaxGather(1, len(logits), logits, 1/temperature, []int{target}, m.LogProbs[at:],
+			m.Entropy[at:], make([]float64, len(logits)))
 		m.Mask[at] = true
 	})
 	return m
@@ -91,7 +93,8 @@ func (r *reference) tokens(b *model.Batch, temperature float64, like *model.Toke
 
 func (r *reference) values(b *model.Batch, like *model.ValueMatrix) *model.ValueMatrix {
 	n := like.B * like.T
-	m := &model.ValueMatrix{B: like.B, T: like.T, Values: make([]float64, n), Mask: make([]bool, n), DValues: make([]float64, n)}
+	m := &model.ValueMatrix{B: like.B, T: like.T, Values: make([]float64, n), Mask: make([]bool, n),
+		DValues: make([]float64, n)}
 	r.each(b, func(at, _ int, state []float64) {
 		m.Values[at], m.Mask[at] = r.head(state)[0], true
 	})

@@ -64,7 +64,8 @@ func Draws(seed uint64) model.Draws { return model.Draws{Stream: rng.New(seed, r
 var Plain = model.Sampling{Temperature: 1, TopP: 1, MaxTokens: 20}
 
 // Sample samples on the CPU with seed 1.
-func Sample(t testing.TB, w *tinylm.Weights, threads int, prompts [][]int, group int, opt model.Sampling) []model.Completion {
+func Sample(t testing.TB, w *tinylm.Weights, threads int, prompts [][]int, group int,
+	opt model.Sampling) []model.Completion {
 	t.Helper()
 	pool := kernel.NewPool(threads)
 	defer pool.Close()

@@ -1,8 +1,6 @@
-// Package hostile holds what every reader of foreign input promises, whatever
-// the input: it ends soon, it allocates in proportion to what it was given, and
-// when it refuses, it does so in a text that a terminal can show. The fuzz
-// targets check these laws beside those of their own package. It is for tests
-// only.
+// Package untrusted checks what every reader of untrusted input guarantees: it
+// ends soon, it allocates in proportion to the input, and a terminal can show its
+// errors. Fuzz targets use it. It is for tests only.
 package untrusted
 
 import (
@@ -17,28 +15,25 @@ import (
 
 // Limit is what reading one input may cost.
 type Limit struct {
-	// Base and PerByte bound the bytes allocated: Base + PerByte * input. What
-	// is freed again counts too, so the figures are well above what is in use at
-	// any moment.
+	// Base and PerByte bound the bytes allocated, freed or not: Base + PerByte *
+	// input.
 	Base, PerByte uint64
-	// Time bounds the wall clock. It is meant for what would never end, and is
-	// far above what any input takes, so that a busy machine does not trip it.
+	// Time bounds the wall clock. It detects endless loops, and is long enough for
+	// a busy machine.
 	Time time.Duration
 }
 
 // Reader is the limit of the readers of files: 8 MiB and 1 KiB for each byte, 20
-// seconds. A thousand times the input is much for a small file; what it rules
-// out is an allocation that a number in the file asked for.
+// seconds. It rules out an allocation of a size that a number in the file gives.
 var Reader = Limit{Base: 8 << 20, PerByte: 1 << 10, Time: 20 * time.Second}
 
-// Check runs f on an input of n bytes and fails the test where it allocates more
-// than l. Where it takes more time, the process panics while f is still at work:
-// a loop without end would never come to a check behind it, and go's fuzzer
-// keeps an input that a process died of.
+// Check runs f on an input of n bytes and fails the test if it allocates more than
+// l. If it takes more time, the process panics while f still runs: an endless loop
+// never returns, and Go's fuzzer keeps an input that kills the process.
 //
-// The figure for memory is that of the whole process, so Check is not for tests
-// that run in parallel, and what seems too much is measured again: the fuzzer
-// itself may have allocated meanwhile. So f must be fit to run twice.
+// Memory is measured for the whole process, so tests with Check must not run in
+// parallel, and a result above the limit is measured again, because the fuzzer
+// itself may have allocated. So f may run twice.
 func (l Limit) Check(t testing.TB, n int, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -57,8 +52,8 @@ func growth(f func()) uint64 {
 	return allocated() - before
 }
 
-// watch counts tenths of the time, and not the time itself: a machine that was
-// asleep for an hour has missed one.
+// watch counts tenths of the time, not the time itself, so that a suspended machine
+// is not late.
 func (l Limit) watch(done <-chan struct{}, n int) {
 	tick := time.NewTicker(l.Time / 10)
 	defer tick.Stop()
@@ -72,28 +67,27 @@ func (l Limit) watch(done <-chan struct{}, n int) {
 	late(fmt.Sprintf("%d bytes of input take more than %v", n, l.Time))
 }
 
-// late is what happens when an input takes too long; a test of this package
-// replaces it.
+// late reports that an input takes too long; a test replaces it.
 var late = func(text string) { panic(text) }
 
-// allocated is the number of bytes that the process has allocated so far. Unlike
-// runtime.ReadMemStats it does not stop the world, which would cost more than
-// most inputs do; it lags by what the processors hold back, far less than Base.
+// allocated is the number of bytes that the process has allocated. Unlike
+// runtime.ReadMemStats it does not stop the world, which takes longer than most
+// inputs; it lags by the processors' caches, far less than Base.
 func allocated() uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)
 	return s[0].Value.Uint64()
 }
 
-// Bounds of a refusal: a file's worst fifty problems and a headline, none of
-// them longer than a few lines of a terminal.
+// Bounds of an error: fifty problems and a headline, each a few lines of a
+// terminal.
 const (
 	maxLines = 64
 	maxLine  = 1500 // bytes
 )
 
-// CheckError fails the test where an error's text could not be shown: see
-// [CheckText]; or where it is as long as the file that it is about.
+// CheckError fails the test if a terminal can't show an error ([CheckText]) or if it
+// is very long.
 func CheckError(t testing.TB, err error) {
 	t.Helper()
 	text := err.Error()
@@ -106,9 +100,8 @@ func CheckError(t testing.TB, err error) {
 	}
 }
 
-// CheckText fails the test where text is not what a terminal should be given: it
-// is not UTF-8, or it holds a control character other than a line's end. An
-// escape sequence out of a file would reach the user's terminal.
+// CheckText fails the test if text is not UTF-8 or has a control character other
+// than a newline: an escape sequence in a file must not reach a terminal.
 func CheckText(t testing.TB, text string) {
 	t.Helper()
 	if problem := unshowable(text); problem != "" {
@@ -116,7 +109,7 @@ func CheckText(t testing.TB, text string) {
 	}
 }
 
-// unshowable says why a text is not for a terminal, or is empty.
+// unshowable says why a terminal can't show a text, or is empty.
 func unshowable(text string) string {
 	if !utf8.ValidString(text) {
 		return "is not UTF-8"

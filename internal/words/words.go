@@ -1,5 +1,5 @@
-// Package words helps with words that somebody typed: which known one was
-// probably meant, and how to show foreign text in a message.
+// Package words is for words that a user typed: which known word was probably meant,
+// and how to show untrusted text and numbers in a message.
 package words
 
 import (
@@ -39,13 +39,12 @@ func Distance(a, b string) int {
 	return prev[len(t)]
 }
 
-// Nearest returns the candidate closest to word, upper and lower case apart, or
-// "" when none is so close that it was probably meant. Ties go to the first
-// candidate.
+// Nearest returns the candidate closest to word, ignoring case, or "" if none is
+// close enough to be what was meant. Ties go to the first candidate.
 func Nearest(word string, candidates []string) string {
 	word = strings.ToLower(word)
 	if len(word) > 100 {
-		return "" // no name is so long; comparing would cost much for nothing
+		return "" // no name is that long
 	}
 	best, bestDistance := "", 1+len(word)/3
 	for _, c := range candidates {
@@ -64,14 +63,15 @@ func DidYouMean(word string, candidates []string) string {
 	return ""
 }
 
-// Shorten cuts a text of more than 60 letters.
+// Shorten cuts a string of more than 60 characters.
 func Shorten(s string) string { return textutil.Cut(s, 60) }
 
-// Quote puts foreign text in quotes, shortened and with odd letters escaped.
+// Quote puts untrusted text in quotes, shortened and with unprintable characters
+// escaped.
 func Quote(s string) string { return strconv.Quote(Shorten(s)) }
 
-// Show shortens a text, and puts an odd one in quotes: an empty one, one with
-// space around it, one with letters that can't be seen.
+// Show shortens a string, and quotes one that would not be seen as it is: empty,
+// with space around it, or with unprintable characters.
 func Show(s string) string {
 	s = Shorten(s)
 	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }

@@ -18,14 +18,14 @@ func lastLine(text []byte) int { return lineAt(text, len(bytes.TrimRight(text, "
 
 // isText reports the first byte that no YAML file may hold; the YAML library
 // would name no line.
-func isText(text []byte) *Problem {
+func isText(text []byte) *problem {
 	for i := 0; i < len(text); {
 		r, n := utf8.DecodeRune(text[i:])
 		switch {
 		case r == utf8.RuneError && n == 1:
-			return &Problem{lineAt(text, i), "not a text file: it is not in UTF-8"}
+			return &problem{lineAt(text, i), "not a text file: it is not in UTF-8"}
 		case r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0x7f:
-			return &Problem{lineAt(text, i), fmt.Sprintf("not a text file: it holds the character %U", r)}
+			return &problem{lineAt(text, i), fmt.Sprintf("not a text file: it holds the character %U", r)}
 		}
 		i += n
 	}
@@ -36,16 +36,18 @@ var (
 	yamlError = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 	// parserError are the messages of the library's parser, which counts lines
 	// from 0; its scanner counts from 1.
-	parserError   = regexp.MustCompile(`^(did not find expected (<document start>|node content|'-' indicator|key|',' or)|found (undefined tag handle|duplicate %|incompatible YAML))`)
+	parserError = regexp.MustCompile(`^(did not find expected ` +
+		`(<document start>|node content|'-' indicator|key|',' or)` +
+		`|found (undefined tag handle|duplicate %|incompatible YAML))`)
 	unknownAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced`)
 	tabIndent     = regexp.MustCompile(`(?m)^ *\t`)
 )
 
 // syntax reports what the YAML library could not read. The library gives no
-// line for an error on the first one, and blames tabs in other words.
-func syntax(text []byte, err error) *Problem {
+// line for an error on the first one, and does not mention tabs.
+func syntax(text []byte, err error) *problem {
 	if at := tabIndent.FindIndex(text); at != nil {
-		return &Problem{lineAt(text, at[0]), "a tab in the indentation (YAML wants spaces)"}
+		return &problem{lineAt(text, at[0]), "a tab in the indentation (YAML wants spaces)"}
 	}
 	message, line := err.Error(), 1
 	m := yamlError.FindStringSubmatch(message)
@@ -61,5 +63,5 @@ func syntax(text []byte, err error) *Problem {
 	if m := unknownAnchor.FindStringSubmatch(message); m != nil {
 		line = lineAt(text, max(0, bytes.Index(text, []byte("*"+m[1]))))
 	}
-	return &Problem{min(line, lastLine(text)), "not valid YAML: " + words.Shorten(message)}
+	return &problem{min(line, lastLine(text)), "not valid YAML: " + words.Shorten(message)}
 }

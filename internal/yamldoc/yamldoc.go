@@ -1,6 +1,10 @@
-// Package yamldoc reads files that hold one YAML document, strictly and with a
-// line for every problem: what the YAML library would convert, drop or panic at
-// is refused before it gets that far.
+// Package yamldoc is the one strict reader of YAML files: run configurations,
+// recipes of grpo sft, requests of sweeps. It decodes a document into a struct
+// and refuses what the YAML library would convert, merge, drop or panic at.
+// Every problem has its line, and all problems of a file are reported at once.
+//
+// The fields of the struct are the keys, by their yaml tags. A key's full name is
+// its path, joined by dots: train.learning_rate, stages.0.steps.
 package yamldoc
 
 import (
@@ -16,23 +20,27 @@ import (
 	"grpo/internal/words"
 )
 
-// Problem is what is wrong with a text, and where.
-type Problem struct {
-	Line int // from 1; 0 = the text as a whole
-	Text string
+// Form says what a file should be, for the reader and for its messages.
+type Form struct {
+	What    string // "one file is one configuration"
+	Folder  string // "this is a folder, not a YAML file"
+	Max     int    // bytes
+	Larger  string // "not a configuration"
+	Empty   string // "it sets no key"
+	Example string // a key with a value: "seed: 1"
+
+	MaxProblems int // further ones are not listed
+	MaxSections int // in a list of sections
+
+	// OtherNames are full paths that mean another key: the key by the other name.
+	OtherNames map[string]string
+	// Suggest ends the message about an unknown key of a section that has the
+	// keys here; nil proposes the nearest of these.
+	Suggest func(key string, here []string) string
 }
 
-// File says what a file should be, for its messages.
-type File struct {
-	What   string // "one file is one configuration"
-	Folder string // "this is a folder, not a YAML file"
-	Max    int    // bytes
-	Larger string // "not a configuration"
-	Empty  string // "it sets no key"
-}
-
-// Read returns the text of a file of at most f.Max bytes.
-func (f File) Read(name string) ([]byte, error) {
+// Read returns the content of a file of at most f.Max bytes.
+func (f *Form) Read(name string) ([]byte, error) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		return nil, errors.New(f.Folder)
 	}
@@ -51,8 +59,14 @@ func (f File) Read(name string) ([]byte, error) {
 	return text, nil
 }
 
-// Parse returns the content of the text's only document.
-func (f File) Parse(text []byte) (*yaml.Node, *Problem) {
+// problem is what is wrong with a file, and where.
+type problem struct {
+	line int // from 1; 0 = the file as a whole
+	text string
+}
+
+// parse returns the content of the only document.
+func (f *Form) parse(text []byte) (*yaml.Node, *problem) {
 	if p := isText(text); p != nil {
 		return nil, p
 	}
@@ -60,7 +74,7 @@ func (f File) Parse(text []byte) (*yaml.Node, *Problem) {
 	var doc, second yaml.Node
 	err := decode(decoder, &doc)
 	if errors.Is(err, io.EOF) || err == nil && isEmpty(&doc) {
-		return nil, &Problem{0, "the file is empty: " + f.Empty}
+		return nil, &problem{0, "the file is empty: " + f.Empty}
 	}
 	if err == nil {
 		if err = decode(decoder, &second); err == nil {
@@ -68,17 +82,22 @@ func (f File) Parse(text []byte) (*yaml.Node, *Problem) {
 			if len(second.Content) > 0 {
 				line = second.Content[0].Line
 			}
-			// The library puts an empty document behind the end.
-			return nil, &Problem{min(line, lastLine(text)), fmt.Sprintf("a second YAML document begins: %s (remove the --- before it)", f.What)}
+			// The library puts an empty document after the end.
+			line = min(line, lastLine(text))
+			return nil, &problem{line, "a second YAML document begins: " + f.What + " (remove the --- before it)"}
 		}
 	}
 	if !errors.Is(err, io.EOF) {
 		return nil, syntax(text, err)
 	}
+	if root := doc.Content[0]; root.Kind != yaml.MappingNode {
+		text := fmt.Sprintf("want keys (such as %q) at the top, not %s", f.Example, Kind(root))
+		return nil, &problem{max(root.Line, 1), text}
+	}
 	return doc.Content[0], nil
 }
 
-// decode turns a panic of the YAML library, which hostile input can provoke,
+// decode turns a panic of the YAML library, which untrusted input can provoke,
 // into an error.
 func decode(decoder *yaml.Decoder, n *yaml.Node) (err error) {
 	defer func() {
@@ -100,6 +119,8 @@ func isEmpty(doc *yaml.Node) bool {
 // Kind says in words what a node is.
 func Kind(n *yaml.Node) string {
 	switch {
+	case n.Kind == yaml.MappingNode && len(n.Content) == 0:
+		return "an empty section"
 	case n.Kind == yaml.MappingNode:
 		return "a section with keys"
 	case n.Kind == yaml.SequenceNode:

@@ -1,5 +1,5 @@
 // Package bench measures the speed of the arithmetic, kernel by kernel and
-// shape by shape, beside what a core can do at most.
+// shape by shape, next to the peak of a core.
 package bench
 
 import (
@@ -47,16 +47,16 @@ type Kernels struct {
 }
 
 // product is op(A)·op(B) at a shape that training meets.
-type product struct {
+type matmul struct {
 	m, n, k        int
 	transA, transB bool
 	packed         bool
 	use            string
 }
 
-// products of TinyLM at hidden sizes 64 and 128, and the shapes by which
+// matmuls of TinyLM at hidden sizes 64 and 128, and the shapes by which
 // libraries are compared.
-var products = []product{
+var matmuls = []matmul{
 	{m: 36, n: 192, k: 64, packed: true, use: "a step's gates, H 64"},
 	{m: 36, n: 64, k: 192, packed: true, use: "a step's backward pass, H 64"},
 	{m: 192, n: 64, k: 6144, transA: true, use: "gradient of W, H 64"},
@@ -75,7 +75,7 @@ var products = []product{
 	{m: 4096, n: 100, k: 64, transA: true, use: "4096x64x100"},
 }
 
-func (p product) name() string {
+func (p matmul) name() string {
 	letter := func(t bool) string {
 		if t {
 			return "T"
@@ -89,7 +89,7 @@ func (p product) name() string {
 	return s
 }
 
-func (p product) run() func() {
+func (p matmul) run() func() {
 	a, b, c := fill(p.m*p.k), fill(p.k*p.n), make([]float32, p.m*p.n)
 	lda, ldb := p.k, p.n
 	if p.transA {
@@ -109,16 +109,17 @@ func (p product) run() func() {
 // MeasureKernels measures every kernel on one thread.
 func MeasureKernels(ctx context.Context, o Options) (*Kernels, error) {
 	out := &Kernels{Path: kernel.Name()}
-	const turns = 100_000
-	if flops := kernel.Peak(turns); flops > 0 {
-		out.Peak = flops / o.least(func() { kernel.Peak(turns) }) / 1e9
+	const rounds = 100_000
+	if flops := kernel.Peak(rounds); flops > 0 {
+		out.Peak = flops / o.least(func() { kernel.Peak(rounds) }) / 1e9
 	}
-	for _, p := range products {
+	for _, p := range matmuls {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		s := o.median(p.run())
-		r := Row{Kernel: "sgemm", Shape: p.name() + ", " + p.use, Seconds: s, GFLOPS: 2 * float64(p.m) * float64(p.n) * float64(p.k) / s / 1e9}
+		r := Row{Kernel: "sgemm", Shape: p.name() + ", " + p.use, Seconds: s}
+		r.GFLOPS = 2 * float64(p.m) * float64(p.n) * float64(p.k) / s / 1e9
 		if out.Peak > 0 {
 			r.Share = r.GFLOPS / out.Peak
 		}
@@ -130,12 +131,13 @@ func MeasureKernels(ctx context.Context, o Options) (*Kernels, error) {
 			return nil, ctx.Err()
 		}
 		s := o.median(e.run)
-		out.Rows = append(out.Rows, Row{Kernel: e.name, Shape: e.shape, Seconds: s, NsPerUnit: 1e9 * s / float64(e.units)})
+		row := Row{Kernel: e.name, Shape: e.shape, Seconds: s, NsPerUnit: 1e9 * s / float64(e.units)}
+		out.Rows = append(out.Rows, row)
 	}
 	return out, nil
 }
 
-// samples are seconds of one call, as many as Repeats.
+// samples are the seconds of one call, Repeats of them, sorted.
 func (o Options) samples(f func()) []float64 {
 	f() // caches and buffers
 	calls := 1
@@ -161,7 +163,7 @@ func (o Options) median(f func()) float64 {
 	return s[len(s)/2]
 }
 
-// least is for the peak, which only disturbances move, and only down.
+// least is for the peak, which disturbances can only lower.
 func (o Options) least(f func()) float64 { return o.samples(f)[0] }
 
 func fill(n int) []float32 {

@@ -37,7 +37,9 @@ func (p Point) StepS() float64 { return p.RolloutS + p.UpdateS }
 
 // Scaling measures how the time of a step grows with each of its sizes, from
 // the step that base describes. report is called before each measurement.
-func Scaling(ctx context.Context, base train.BenchOptions, report func(series string, value int)) ([]Series, error) {
+func Scaling(
+	ctx context.Context, base train.BenchOptions, report func(series string, value int),
+) ([]Series, error) {
 	type vary struct {
 		series Series
 		values []int
@@ -48,13 +50,14 @@ func Scaling(ctx context.Context, base train.BenchOptions, report func(series st
 	for n := 1; n <= cores; n++ {
 		threads = append(threads, n)
 	}
+	const linear = "linear, above a constant for the prompts"
 	var out []Series
 	for _, v := range []vary{
-		{Series{Name: "completion length", Unit: "tokens", Expect: "linear, above a constant for the prompts", Slope: 1}, []int{12, 24, 48, 96, 192},
+		{Series{Name: "completion length", Unit: "tokens", Expect: linear, Slope: 1}, []int{12, 24, 48, 96, 192},
 			func(o *train.BenchOptions, v int) { o.ResponseLen = v }},
 		{Series{Name: "prompts", Unit: "prompts of a step", Expect: "linear", Slope: 1}, []int{8, 16, 32, 64, 128},
 			func(o *train.BenchOptions, v int) { o.Prompts = v }},
-		{Series{Name: "group size", Unit: "completions of a prompt", Expect: "linear, above a constant for the prompts", Slope: 1}, []int{2, 4, 8, 16, 32},
+		{Series{Name: "group size", Unit: "completions of a prompt", Expect: linear, Slope: 1}, []int{2, 4, 8, 16, 32},
 			func(o *train.BenchOptions, v int) { o.Group = v }},
 		{Series{Name: "hidden size", Unit: "units", Expect: "quadratic", Slope: 2}, []int{32, 64, 128, 256, 512},
 			func(o *train.BenchOptions, v int) { o.Hidden = v }},

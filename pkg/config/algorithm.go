@@ -1,31 +1,38 @@
 package config
 
-// Algorithm is the mathematics of the update. Names are the assignment's where
-// it has one, TRL's else, then verl's.
+import (
+	"cmp"
+
+	"grpo/pkg/rl"
+)
+
+// Algorithm is the mathematics of the update. Names are the assignment's, else
+// TRL's, else verl's.
 //
-// An empty text, and a 0 where noted, means "as follows from the other keys":
-// [Resolve] writes the aggregation, the constant and the level in their place,
-// and [Algorithm.Advantages] answers for baseline and normalizer.
+// An empty string, and a 0 where noted, means "as follows from the other keys":
+// [Resolve] fills in the aggregation, the constant and the level, and
+// [Algorithm.Advantages] returns the baseline and the normalizer.
 type Algorithm struct {
-	// Type: "grpo" (the group is the baseline) or "ppo" (a critic's value head is,
-	// with generalized advantage estimation).
+	// Type: "grpo" (the baseline is the group) or "ppo" (the baseline is a critic's
+	// value head, with generalized advantage estimation).
 	Type string `yaml:"type" neutral:"grpo"`
 	// LossType is one of rl.RecipeNames; see [Algorithm.BaseLoss].
 	LossType string `yaml:"loss_type"`
 
-	// Baseline, of [Baselines], and Normalizer, of [Normalizers]; empty follows
+	// Baseline is one of rl.Baselines, Normalizer one of [Normalizers]; empty follows
 	// ScaleRewards, LossType and UseStdNormalization: [Algorithm.Advantages].
-	Baseline   string `yaml:"baseline" neutral:""`
-	Normalizer string `yaml:"normalizer" neutral:""`
+	Baseline   rl.Baseline   `yaml:"baseline" neutral:""`
+	Normalizer rl.Normalizer `yaml:"normalizer" neutral:""`
 	// ScaleRewards is TRL's name for the normalizer: "group", "batch", "none" or
 	// empty.
 	ScaleRewards string `yaml:"scale_rewards" neutral:""`
 	// UseStdNormalization divides advantages by the group's sample standard
-	// deviation (plus AdvantageEps). After [Resolve] it agrees with Normalizer
-	// and ScaleRewards, where one of these is given.
+	// deviation (plus AdvantageEps). After [Resolve] it agrees with Normalizer and
+	// ScaleRewards, if one of these is given.
 	UseStdNormalization bool    `yaml:"use_std_normalization"`
 	AdvantageEps        float64 `yaml:"advantage_eps"`
-	// PassK rewards only the best completion of a group, by its lead.
+	// PassK rewards only the best completion of a group, by its lead over the
+	// second best.
 	PassK bool `yaml:"pass_k" neutral:"false"`
 	// Gamma discounts a completion's outcome from its last token backwards.
 	Gamma float64 `yaml:"gamma" neutral:"1"`
@@ -39,10 +46,10 @@ type Algorithm struct {
 	DualClip    float64 `yaml:"dual_clip" neutral:"0"` // 0 = none (vanilla: 3)
 	// ImportanceSamplingLevel: "token", "sequence" or "sequence_sum"; empty is
 	// the loss type's own, which [Resolve] fills in.
-	ImportanceSamplingLevel string `yaml:"importance_sampling_level" neutral:"token"`
-	// LengthNormalization is one of [Aggregations]; empty is the loss type's own,
+	ImportanceSamplingLevel rl.ImportanceLevel `yaml:"importance_sampling_level" neutral:"token"`
+	// LengthNormalization is one of rl.Aggregations; empty is the loss type's own,
 	// which [Resolve] fills in.
-	LengthNormalization string `yaml:"length_normalization"`
+	LengthNormalization rl.Aggregation `yaml:"length_normalization"`
 	// NormalizeConstant is Z of the aggregations that divide by a constant; 0
 	// means sampling_max_tokens (luspo: 1), which [Resolve] fills in.
 	NormalizeConstant float64 `yaml:"normalize_constant"`
@@ -59,10 +66,10 @@ type Algorithm struct {
 	// Beta weighs the KL divergence to the reference policy, which is the run's
 	// first weights (0 = none).
 	Beta float64 `yaml:"beta" neutral:"0"`
-	// KLEstimator is one of [KLEstimators].
-	KLEstimator string `yaml:"kl_estimator" neutral:"k3"`
-	// KLIn: "loss" or "reward" (summed over a completion, or token by token
-	// where advantages are of tokens: ppo, whiten_tokens).
+	// KLEstimator is one of rl.KLEstimators.
+	KLEstimator rl.KLEstimator `yaml:"kl_estimator" neutral:"k3"`
+	// KLIn: "loss" or "reward" (summed over a completion, or token by token if
+	// advantages are per token: ppo, whiten_tokens).
 	KLIn string `yaml:"kl_in" neutral:"loss"`
 	// UseBiasCorrectionKL multiplies the KL term of the loss by the ratio.
 	UseBiasCorrectionKL bool `yaml:"use_bias_correction_kl" neutral:"false"`
@@ -71,9 +78,9 @@ type Algorithm struct {
 	RefModelSyncSteps  int     `yaml:"ref_model_sync_steps" neutral:"0"`
 	RefModelMixupAlpha float64 `yaml:"ref_model_mixup_alpha" neutral:"0.6"`
 
-	// EntropyCoef weighs the entropy bonus (0 = none). With UseAdaptiveEntropy
-	// it is where the coefficient starts, which then moves by EntropyCoefDelta a
-	// step within its bounds, holding the entropy at EntropyTarget nats.
+	// EntropyCoef weighs the entropy bonus (0 = none). With UseAdaptiveEntropy it is
+	// the initial coefficient, which then moves by EntropyCoefDelta a step within
+	// its bounds to hold the entropy at EntropyTarget nats.
 	EntropyCoef        float64 `yaml:"entropy_coef" neutral:"0"`
 	UseAdaptiveEntropy bool    `yaml:"use_adaptive_entropy" neutral:"false"`
 	EntropyTarget      float64 `yaml:"entropy_target" neutral:"0.2"`
@@ -88,14 +95,14 @@ type Algorithm struct {
 	// of old - new log-probability is above the threshold, in nats a token.
 	OffPolicyMask          bool    `yaml:"off_policy_mask" neutral:"false"`
 	OffPolicyMaskThreshold float64 `yaml:"off_policy_mask_threshold" neutral:"0"`
-	// MaskTruncatedCompletions leaves completions without <eos> out of the loss;
-	// they still count in their group's baseline.
+	// MaskTruncatedCompletions leaves completions without <eos> out of the loss; they
+	// still count in their group's baseline.
 	MaskTruncatedCompletions bool `yaml:"mask_truncated_completions" neutral:"false"`
 	// SkipFlatGroups leaves completions of advantage 0 out of the update, whose
 	// gradient is the same.
 	SkipFlatGroups bool `yaml:"skip_flat_groups" neutral:"false"`
-	// DynamicSampling samples new prompts in place of groups of equal reward, at
-	// most DynamicSamplingMaxRounds times a step (the first one included).
+	// DynamicSampling replaces zero-variance groups by groups of new prompts, in at
+	// most DynamicSamplingMaxRounds rounds a step, including the first.
 	DynamicSampling          bool `yaml:"dynamic_sampling" neutral:"false"`
 	DynamicSamplingMaxRounds int  `yaml:"dynamic_sampling_max_rounds" neutral:"4"`
 
@@ -106,26 +113,76 @@ type Algorithm struct {
 	TeacherGamma               float64 `yaml:"teacher_gamma" neutral:"0"`
 	TeacherLengthNormalization bool    `yaml:"teacher_length_normalization" neutral:"true"`
 
-	// What follows is for ppo only.
+	// The rest is for ppo only.
 
 	GAELambda float64 `yaml:"gae_lambda" neutral:"0.95"`
 	// ValueLearningRate is the critic's, ValueEpochs the number of its passes over
 	// a rollout; 0 means those of the policy, which [Resolve] fills in.
 	ValueLearningRate float64 `yaml:"value_learning_rate" neutral:"0"`
 	ValueEpochs       int     `yaml:"value_epochs" neutral:"0"`
-	// ValueClip keeps new values this near to the old ones (0 = no clip).
+	// ValueClip limits the change of a value in an update (0 = no clip).
 	ValueClip float64 `yaml:"value_clip" neutral:"0.2"`
 }
 
-func defaultAlgorithm() Algorithm {
-	return Algorithm{
-		Type: "grpo", LossType: "reinforce_with_baseline", UseStdNormalization: true, AdvantageEps: 1e-6, Gamma: 1,
-		Cliprange:          0.2,
-		SAPOTemperaturePos: 1, SAPOTemperatureNeg: 1.05,
-		VESPOKPos: 2, VESPOLambdaPos: 3, VESPOKNeg: 3, VESPOLambdaNeg: 2,
-		KLEstimator: "k3", KLIn: "loss", RefModelMixupAlpha: 0.6,
-		EntropyTarget: 0.2, EntropyCoefDelta: 0.005, EntropyCoefMax: 1,
-		TopEntropyQuantile: 1, DynamicSamplingMaxRounds: 4, TeacherLengthNormalization: true,
-		GAELambda: 0.95, ValueClip: 0.2,
+// whitenTokens is the normalizer rl.WhitenTokens, which whitens the advantages of
+// all tokens of the batch.
+const whitenTokens rl.Normalizer = "whiten_tokens"
+
+// Normalizers lists the values of algorithm.normalizer, apart from "": those of
+// pkg/rl for completions, and whiten_tokens.
+func Normalizers() []string { return append(rl.Normalizers(), string(whitenTokens)) }
+
+// recipe returns what the loss type means; the zero value for an unknown one.
+func (a *Algorithm) recipe() rl.Recipe { return rl.RecipeNamed(a.LossType) }
+
+// BaseLoss returns the loss that the loss type means: grpo_clip for TRL's dapo,
+// itself for sapo. After [Resolve] the aggregation, the level, the constant and the
+// dual clip are in their own keys.
+func (a Algorithm) BaseLoss() rl.LossType { return a.recipe().Loss }
+
+// EntropyOverAll says whether the loss type divides the entropy bonus by all
+// tokens even if a policy mask keeps only some (rl.LossConfig).
+func (a Algorithm) EntropyOverAll() bool { return a.recipe().EntropyOverAll }
+
+// Advantages returns the baseline and the normalizer: those that are given, or else
+// what follows from the other keys:
+//
+//	scale_rewards group, batch, none    group_mean with group_std, batch_std, none
+//	no_baseline                         none, none
+//	ppo                                 none, whiten_tokens (none without use_std_normalization)
+//	else                                group_mean, group_std (none without use_std_normalization)
+//
+// It has no meaning with pass_k and normalize_then_sum, which have their own
+// advantages.
+func (a Algorithm) Advantages() (baseline rl.Baseline, normalizer rl.Normalizer) {
+	baseline, normalizer = rl.BaselineGroupMean, rl.NormalizerNone
+	switch {
+	case a.BaseLoss() == rl.NoBaseline:
+		baseline = rl.BaselineNone
+	case a.ScaleRewards != "" && a.Type != "ppo":
+		normalizer = a.scaleNormalizer()
+	case a.UseStdNormalization:
+		normalizer = a.stdNormalizer()
 	}
+	if a.Type == "ppo" {
+		baseline = rl.BaselineNone
+	}
+	return cmp.Or(a.Baseline, baseline), cmp.Or(a.Normalizer, normalizer)
+}
+
+// scaleNormalizer is the normalizer that scale_rewards means.
+func (a *Algorithm) scaleNormalizer() rl.Normalizer {
+	opt, err := rl.ScaleRewards(a.ScaleRewards, 0)
+	if err != nil {
+		return rl.NormalizerNone
+	}
+	return opt.Normalizer
+}
+
+// stdNormalizer is the normalizer that use_std_normalization means.
+func (a *Algorithm) stdNormalizer() rl.Normalizer {
+	if a.Type == "ppo" {
+		return whitenTokens
+	}
+	return rl.NormalizerGroupStd
 }

@@ -3,13 +3,18 @@ package config
 import (
 	"strings"
 	"testing"
+
+	"grpo/internal/yamldoc"
+	"grpo/pkg/rl"
 )
 
 // TestAdvantages: one choice of baseline and normalizer, under every name.
 func TestAdvantages(t *testing.T) {
 	tests := []struct {
-		set, baseline, normalizer string
-		std                       bool // use_std_normalization, resolved
+		set        string
+		baseline   rl.Baseline
+		normalizer rl.Normalizer
+		std        bool // use_std_normalization, resolved
 	}{
 		{"", "group_mean", "group_std", true},
 		{"use_std_normalization=false", "group_mean", "none", false},
@@ -51,11 +56,14 @@ func TestAdvantages(t *testing.T) {
 	}
 }
 
-// TestResolveLoss: what a loss type stands for, unless other keys say it.
+// TestResolveLoss: what a loss type implies, unless other keys set it.
 func TestResolveLoss(t *testing.T) {
 	tests := []struct {
-		set, base, aggregation, level string
-		constant, dual                float64
+		set            string
+		base           rl.LossType
+		aggregation    rl.Aggregation
+		level          rl.ImportanceLevel
+		constant, dual float64
 	}{
 		{"loss_type=no_baseline", "no_baseline", "masked_mean", "token", 64, 0},
 		{"", "reinforce_with_baseline", "masked_mean", "token", 64, 0},
@@ -183,7 +191,7 @@ func TestNeutralIsDefault(t *testing.T) {
 		case !f.hasNeutral:
 			old++
 		case !f.isNeutral():
-			t.Errorf("%s is %s by default, and neutral at %q", f.path, formatValue(f.value), f.neutral)
+			t.Errorf("%s is %s by default, and neutral at %q", f.path, yamldoc.Format(f.value), f.neutral)
 		}
 	}
 	if old != 50 {

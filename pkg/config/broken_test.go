@@ -72,7 +72,7 @@ var brokenAlgorithm = []broken{
 	{"top_entropy_quantile=0", `algorithm.top_entropy_quantile (0, --set top_entropy_quantile) must be more than 0 and at most 1`},
 	{"off_policy_mask=true off_policy_mask_threshold=-1", `must be at least 0`},
 	{"dynamic_sampling=true dynamic_sampling_max_rounds=0", `algorithm.dynamic_sampling_max_rounds (0, --set dynamic_sampling_max_rounds) must be at least 1`},
-	{"teacher=random", `algorithm.teacher ("random", --set teacher) must be base, the path of a safetensors file (./NAME for a file beside), or empty for none`},
+	{"teacher=random", `algorithm.teacher ("random", --set teacher) must be base, the path of a safetensors file (./NAME for a file in this folder), or empty for none`},
 	{"teacher=bsae", `must be base, the path`},
 	{"teacher=base teacher_gamma=1.5", `algorithm.teacher_gamma (1.5, --set teacher_gamma) must be at least 0 and at most 1`},
 	{"algorithm.type=ppo gae_lambda=1.5", `algorithm.gae_lambda (1.5, --set gae_lambda) must be at least 0 and at most 1`},
@@ -81,8 +81,8 @@ var brokenAlgorithm = []broken{
 	{"algorithm.type=ppo value_clip=-1", `must be at least 0`},
 
 	// What a loss type stands for.
-	{"loss_type=dapo length_normalization=masked_mean", `algorithm.length_normalization ("masked_mean", --set length_normalization) contradicts algorithm.loss_type ("dapo", --set loss_type), which stands for grpo_clip with token-mean (use grpo_clip to combine it with another)`},
-	{"loss_type=grpo length_normalization=token-mean", `which stands for grpo_clip with masked_mean`},
+	{"loss_type=dapo length_normalization=masked_mean", `algorithm.length_normalization ("masked_mean", --set length_normalization) contradicts algorithm.loss_type ("dapo", --set loss_type), which means grpo_clip with token-mean (use grpo_clip to combine it with another)`},
+	{"loss_type=grpo length_normalization=token-mean", `which means grpo_clip with masked_mean`},
 	{"loss_type=luspo importance_sampling_level=token", `algorithm.importance_sampling_level ("token", --set importance_sampling_level) contradicts algorithm.loss_type ("luspo", --set loss_type), which is defined at the level sequence (use grpo_clip for another)`},
 	{"loss_type=gspo importance_sampling_level=sequence_sum", `which is defined at the level sequence`},
 	{"loss_type=luspo normalize_constant=64", `algorithm.normalize_constant (64, --set normalize_constant) contradicts algorithm.loss_type ("luspo", --set loss_type), which sums over a sequence and divides by 1 (use grpo_clip with masked_normalize for another constant)`},
@@ -96,11 +96,11 @@ var brokenAlgorithm = []broken{
 	{"loss_type=no_baseline scale_rewards=none", `algorithm.scale_rewards ("none", --set scale_rewards) contradicts algorithm.loss_type`},
 	{"scale_rewards=group baseline=leave_one_out", `algorithm.baseline ("leave_one_out", --set baseline) contradicts algorithm.scale_rewards ("group", --set scale_rewards): that subtracts the group's mean (name the normalizer instead)`},
 	{"scale_rewards=batch normalizer=group_std", `algorithm.normalizer ("group_std", --set normalizer) contradicts algorithm.scale_rewards ("batch", --set scale_rewards): that is batch_std (leave one of them out)`},
-	{"use_std_normalization=true normalizer=batch_std", `algorithm.use_std_normalization (true, --set use_std_normalization) contradicts algorithm.normalizer ("batch_std", --set normalizer): true stands for group_std, false for another (leave one of them out)`},
+	{"use_std_normalization=true normalizer=batch_std", `algorithm.use_std_normalization (true, --set use_std_normalization) contradicts algorithm.normalizer ("batch_std", --set normalizer): true means group_std, false another (leave one of them out)`},
 	{"use_std_normalization=false normalizer=group_std", `algorithm.use_std_normalization (false, --set use_std_normalization) contradicts algorithm.normalizer`},
 	{"use_std_normalization=true scale_rewards=none", `algorithm.use_std_normalization (true, --set use_std_normalization) contradicts algorithm.scale_rewards ("none", --set scale_rewards)`},
 	{"use_std_normalization=false scale_rewards=group", `contradicts algorithm.scale_rewards ("group", --set scale_rewards)`},
-	{"algorithm.type=ppo use_std_normalization=false normalizer=whiten_tokens", `true stands for whiten_tokens, false for another`},
+	{"algorithm.type=ppo use_std_normalization=false normalizer=whiten_tokens", `true means whiten_tokens, false another`},
 	{"pass_k=true loss_type=no_baseline", `algorithm.pass_k (true, --set pass_k) contradicts algorithm.loss_type ("no_baseline", --set loss_type): the best of a group is compared with the second best`},
 	{"pass_k=true algorithm.type=ppo", `contradicts algorithm.type ("ppo", --set algorithm.type)`},
 	{"pass_k=true baseline=none", `contradicts algorithm.baseline ("none", --set baseline)`},
@@ -108,12 +108,12 @@ var brokenAlgorithm = []broken{
 	{"pass_k=true scale_rewards=group", `contradicts algorithm.scale_rewards ("group", --set scale_rewards)`},
 
 	// What ppo and a teacher exclude.
-	{"algorithm.type=ppo baseline=group_mean", `algorithm.baseline ("group_mean", --set baseline) contradicts algorithm.type ("ppo", --set algorithm.type): there the critic is the baseline (use none, or leave this key out)`},
-	{"algorithm.type=ppo normalizer=batch_std", `there advantages are of tokens (use none or whiten_tokens)`},
-	{"algorithm.type=ppo scale_rewards=none", `there advantages are of tokens (use normalizer none or whiten_tokens)`},
-	{"algorithm.type=ppo loss_type=no_baseline", `there the critic is the baseline (use grpo_clip, or reinforce_with_baseline without a ratio)`},
+	{"algorithm.type=ppo baseline=group_mean", `algorithm.baseline ("group_mean", --set baseline) contradicts algorithm.type ("ppo", --set algorithm.type): the baseline is the critic (use none, or leave this key out)`},
+	{"algorithm.type=ppo normalizer=batch_std", `advantages are per token (use none or whiten_tokens)`},
+	{"algorithm.type=ppo scale_rewards=none", `advantages are per token (use normalizer none or whiten_tokens)`},
+	{"algorithm.type=ppo loss_type=no_baseline", `the baseline is the critic (use grpo_clip, or reinforce_with_baseline without a ratio)`},
 	{"algorithm.type=ppo teacher=base", `a teacher's token rewards go with grpo`},
-	{"algorithm.type=ppo skip_flat_groups=true", `there groups of equal reward have advantages too`},
+	{"algorithm.type=ppo skip_flat_groups=true", `groups of equal reward have advantages too`},
 	{"teacher=base normalizer=whiten_tokens", `algorithm.teacher ("base", --set teacher) contradicts algorithm.normalizer ("whiten_tokens", --set normalizer): the teacher's token rewards are added to advantages of completions (use another normalizer)`},
 
 	// Leaving out zero-variance groups must not change the update.

@@ -11,11 +11,16 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"grpo/internal/yamldoc"
 )
+
+// isString says whether a string is a valid value.
+func isString(s string) bool { return yamldoc.Check(reflect.ValueOf(s)) == nil }
 
 // loadText is [Load] of a text.
 func loadText(text []byte) (*Resolved, error) {
-	return loadFrom(&source{label: "x.yaml", text: text}, LoadOptions{}, grpoRoot())
+	return loadFrom(&source{label: "x.yaml", text: text}, LoadOptions{}, Default())
 }
 
 // roundTrip holds for the result of every load.
@@ -49,7 +54,7 @@ func positiveFloats(max float64) *rapid.Generator[float64] {
 
 // validConfig draws a valid configuration.
 func validConfig(t *rapid.T) Config {
-	text := rapid.StringMatching(`[\p{L}\p{N}\p{P}\p{S} ]{1,20}`).Filter(func(s string) bool { return checkText(s) == nil })
+	text := rapid.StringMatching(`[\p{L}\p{N}\p{P}\p{S} ]{1,20}`).Filter(isString)
 	group := rapid.IntRange(2, 32).Draw(t, "group")
 	micro := rapid.IntRange(1, 8).Draw(t, "micro")
 	accumulation := rapid.IntRange(1, 4).Draw(t, "accumulation")
@@ -73,7 +78,7 @@ func validConfig(t *rapid.T) Config {
 		Rollout: Rollout{RolloutBatchSize: rollout, GroupSize: group,
 			SamplingTemperature: positiveFloats(1e6).Draw(t, "temperature"), SamplingTopP: positiveFloats(1).Draw(t, "top_p"),
 			SamplingTopK: rapid.IntRange(0, 100).Draw(t, "top_k"), SamplingMaxTokens: rapid.IntRange(1, 1<<16).Draw(t, "max")},
-		Reward: defaultReward(), Algorithm: defaultAlgorithm(),
+		Reward: Default().Reward, Algorithm: Default().Algorithm,
 		Train: Train{NGRPOSteps: rapid.IntRange(1, 1<<31-1).Draw(t, "steps"), EpochsPerRolloutBatch: rapid.IntRange(1, 9).Draw(t, "epochs"),
 			TrainBatchSize: rapid.SampledFrom([]int{0, train}).Draw(t, "train"), GradientAccumulationSteps: accumulation,
 			LearningRate: floats(0, math.MaxFloat64).Draw(t, "lr"),
@@ -128,7 +133,7 @@ func TestTextsLoadBack(t *testing.T) {
 		"\u00ad", "\ufeff", "...", "---", "a/b.c-d_e",
 	} {
 		c.Name = s
-		if checkText(s) != nil {
+		if !isString(s) {
 			if Validate(&c) == nil {
 				t.Errorf("%q is valid, but not a text", s)
 			}
@@ -200,12 +205,9 @@ func TestHash(t *testing.T) {
 	}
 	for i, f := range leaves(Default()) {
 		c := Default()
-		v, err := parseText(sampleOf(t, f.path), f.value.Type())
-		if err != nil {
+		if err := yamldoc.SetText(leaves(&c)[i].value, sampleOf(t, f.path)); err != nil {
 			t.Fatal(err)
 		}
-		field := leaves(&c)[i].value
-		field.Set(reflect.ValueOf(v).Convert(field.Type()))
 		if reflect.DeepEqual(c, base) {
 			continue // device has one value only
 		}
@@ -244,16 +246,5 @@ func TestGet(t *testing.T) {
 	if _, err := Get(Default(), "grup_size"); err == nil || !errors.Is(err, ErrConfig) ||
 		err.Error() != `show config: unknown key "grup_size" (did you mean "rollout.group_size"?)` {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestFormatFloat(t *testing.T) {
-	for x, want := range map[float64]string{
-		0: "0", 1: "1", -1: "-1", 0.1: "0.1", 1e-6: "1e-6", 1e-10: "1e-10", 1.5e-7: "1.5e-7", 1e20: "1e20", 1e21: "1e21", 3e-5: "3e-5",
-		1234567: "1234567", 0.5e15: "500000000000000", 65536.5: "65536.5", math.MaxFloat64: "1.7976931348623157e308", 5e-324: "5e-324", math.Copysign(0, -1): "0",
-	} {
-		if got := formatFloat(x); got != want {
-			t.Errorf("%g: got %s, want %s", x, got, want)
-		}
 	}
 }

@@ -10,12 +10,7 @@ import (
 // drawAlgorithm gives keys of reward and algorithm random values, one after the
 // other, and takes back those that break a rule with what is there already.
 func drawAlgorithm(t *rapid.T, c *Config) {
-	values := map[string][]string{}
-	for _, r := range rulesConfig {
-		if r.values != nil {
-			values[r.keys[0]] = append([]string{}, r.values...)
-		}
-	}
+	values := validValues(&Config{})
 	for _, name := range []string{"baseline", "normalizer", "scale_rewards", "importance_sampling_level", "length_normalization"} {
 		values["algorithm."+name] = append(values["algorithm."+name], "")
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"grpo/internal/yamldoc"
 )
 
 // TestDefaultFile: default.yaml is the documentation of the defaults, so it says
@@ -15,27 +17,24 @@ func TestDefaultFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc := readDocument(src, reflect.TypeFor[Config](), nil)
-	if len(doc.problems) > 0 {
-		t.Fatal(doc.problems)
+	var c Config
+	doc := formOf(c).Decode(src.label, src.text, &c)
+	if len(doc.Problems) > 0 {
+		t.Fatal(doc.Problems)
 	}
-	merged, mergeErr := merge(Config{}, doc.settings) // over zeros, not over the defaults
-	if mergeErr != nil {
-		t.Fatal(mergeErr)
+	if !reflect.DeepEqual(c, Default()) {
+		t.Errorf("default.yaml has\n%+v\nand Default() is\n%+v", c, Default())
 	}
-	want := leaves(Default())
-	for i, f := range leaves(merged) {
-		if !reflect.DeepEqual(f.value.Interface(), want[i].value.Interface()) {
-			t.Errorf("%s is %v in default.yaml and %v in Default()", f.path, f.value, want[i].value)
-		}
-	}
-	var listed []string
-	for _, s := range doc.settings {
-		listed = append(listed, s.path)
-	}
-	if keys := leafPaths(Default()); !slices.Equal(listed, keys) {
+	if listed, keys := listed(doc, c), paths(Default()); !slices.Equal(listed, keys) {
 		t.Errorf("default.yaml lists\n%v\nwant every key in the order of the structs\n%v", listed, keys)
 	}
+}
+
+// listed lists the keys that a file gives, in the order of their lines.
+func listed(doc *yamldoc.Document, root any) []string {
+	keys := slices.DeleteFunc(paths(root), func(key string) bool { return doc.Lines[key] == 0 })
+	slices.SortStableFunc(keys, func(a, b string) int { return doc.Lines[a] - doc.Lines[b] })
+	return keys
 }
 
 // TestBaseFile: the recipe leaves nothing to defaults, and makes a model for the
@@ -45,15 +44,13 @@ func TestBaseFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var listed []string
-	for _, s := range readDocument(src, reflect.TypeFor[SFT](), nil).settings {
-		listed = append(listed, s.path)
-	}
+	var recipe SFT
+	listed := listed(formOf(recipe).Decode(src.label, src.text, &recipe), recipe)
 	r, loadErr := LoadSFT(LoadOptions{})
 	if loadErr != nil {
 		t.Fatal(loadErr)
 	}
-	if keys := leafPaths(r.Config); !slices.Equal(listed, keys) {
+	if keys := paths(r.Config); !slices.Equal(listed, keys) {
 		t.Errorf("base.yaml lists\n%v\nwant every key\n%v", listed, keys)
 	}
 	c := Default()
@@ -129,58 +126,61 @@ func TestSmokeIsSmall(t *testing.T) {
 }
 
 func TestKeysAreDocumented(t *testing.T) {
-	for name, keys := range map[string][]Key{"Config": Keys(), "SFT": keysOfSFT()} {
-		env := map[string]string{}
-		for _, k := range keys {
-			if len(k.Doc) < 5 || strings.HasPrefix(k.Doc, ".") {
-				t.Errorf("%s: %s has the doc %q", name, k.Path, k.Doc)
+	env := map[string]string{}
+	check := func(file string, keys []string, values map[string][]string) {
+		text, err := readEmbedded(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs := formOf(SFT{}).Decode(file, text, &SFT{}).Comments
+		if file == "default" {
+			docs = formOf(Config{}).Decode(file, text, &Config{}).Comments
+		}
+		for _, key := range keys {
+			if len(docs[key]) < 5 || strings.HasPrefix(docs[key], ".") {
+				t.Errorf("%s: %s has the doc %q", file, key, docs[key])
 			}
-			if other, ok := env[k.Env]; ok {
-				t.Errorf("%s: %s and %s share the variable %s", name, k.Path, other, k.Env)
+			if other, ok := env[EnvName(key)]; ok && other != key {
+				t.Errorf("%s and %s share the variable %s", key, other, EnvName(key))
 			}
-			env[k.Env] = k.Path
-			for _, v := range k.Values {
-				if !strings.Contains(k.Doc, `"`+v+`"`) && len(k.Values) > 1 {
-					t.Errorf("%s: the doc of %s does not say what %q is", name, k.Path, v)
+			env[EnvName(key)] = key
+			for _, v := range values[key] {
+				if !strings.Contains(docs[key], `"`+v+`"`) {
+					t.Errorf("%s: the doc of %s does not say what %q is", file, key, v)
 				}
 			}
 		}
 	}
-	i := slices.IndexFunc(Keys(), func(k Key) bool { return k.Path == "train.learning_rate" })
-	want := Key{Path: "train.learning_rate", Type: "a number", Default: "0.001", Env: "GRPO_TRAIN_LEARNING_RATE", Alias: "lr",
+	check("default", paths(Default()), validValues(&Config{}))
+	sft := SFT{Stages: make([]Stage, 1)}
+	check("base", paths(sft), validValues(&sft))
+	got, err := FindKey(" lr")
+	want := Key{Path: "train.learning_rate", Kind: reflect.Float64, Default: "0.001",
 		Doc: "learning rate of AdamW, constant; lr for short"}
-	if got := Keys()[i]; !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
+	if err != nil || !reflect.DeepEqual(got, want) || !slices.Contains(Keys(), want) {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 }
 
-// TestRulesNameKeys: a rule about a key that does not exist would never run.
-func TestRulesNameKeys(t *testing.T) {
-	check := func(rules []rule, keys []Key) {
-		ruled := map[string]bool{}
-		for _, r := range rules {
-			for _, key := range r.keys {
-				ruled[key] = true
-				if !slices.ContainsFunc(keys, func(k Key) bool { return k.Path == key }) {
-					t.Errorf("a rule names the key %q, which does not exist", key)
-				}
-			}
-		}
-		for _, k := range keys {
-			if !ruled[k.Path] && k.Type != "true or false" && k.Type != "an integer of 0 or more" {
-				t.Errorf("no rule is about %s", k.Path)
+// validValues lists the values of keys that have a list of them.
+func validValues[T Root](c *T) map[string][]string {
+	v := newValidator(c, nil)
+	v.validate()
+	return v.values
+}
+
+// TestNamesOfKeys: other names mean keys that exist.
+func TestNamesOfKeys(t *testing.T) {
+	keys := paths(Default())
+	for _, names := range []map[string]string{synonyms, aliases, secondNames} {
+		for name, key := range names {
+			if !slices.Contains(keys, key) {
+				t.Errorf("%q means %q, which does not exist", name, key)
 			}
 		}
 	}
-	check(rulesConfig, Keys())
-	check(rulesSFT, keysOfSFT())
-	for name, key := range synonyms {
-		if !slices.Contains(leafPaths(Default()), key) {
-			t.Errorf("the synonym %q stands for %q, which does not exist", name, key)
-		}
-	}
-	for _, key := range append(slices.Collect(maps.Values(aliases)), outsideHash...) {
-		if !slices.Contains(leafPaths(Default()), key) {
+	for _, key := range slices.AppendSeq(slices.Clone(outsideHash), maps.Keys(secondValues)) {
+		if !slices.Contains(keys, key) {
 			t.Errorf("%q does not exist", key)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 // ErrConfig is wrapped by every error about a configuration that its author can
-// fix: a missing file, a broken line, an unknown key, a value out of range. A
-// command maps it to exit code 2.
+// fix: a missing file, a broken line, an unknown key, a value out of range. Its
+// exit code is 2.
 var ErrConfig = errors.New("invalid configuration")
 
 // Error lists everything that is wrong with a configuration, so that it can be
@@ -39,7 +39,7 @@ func (e *Error) Unwrap() []error {
 	return []error{ErrConfig}
 }
 
-// Outside says whether an error comes from a limit or a fault of the machine (open
+// Outside reports an error that comes from a limit or a fault of the machine (open
 // files, memory, disk), which no change of a configuration fixes.
 func Outside(err error) bool {
 	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EIO, syscall.ENOSPC} {
@@ -50,14 +50,14 @@ func Outside(err error) bool {
 	return false
 }
 
-// invalid makes an error one about the configuration and leaves its text.
+// invalid makes an error one about the configuration and keeps its message.
 type invalid struct{ error }
 
 func (e invalid) Unwrap() []error { return []error{ErrConfig, e.error} }
 
-// Invalid returns an error with the same text that wraps [ErrConfig], for what
-// shows only when a configuration meets its files. An error from [Outside] stays
-// as it is.
+// Invalid returns an error with the same message that wraps [ErrConfig], for
+// problems that show only when a configuration's files are read. An error of the
+// machine ([Outside]) stays as it is.
 func Invalid(err error) error {
 	if err == nil || Outside(err) {
 		return err

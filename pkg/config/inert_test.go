@@ -3,6 +3,8 @@ package config
 import (
 	"strings"
 	"testing"
+
+	"grpo/internal/yamldoc"
 )
 
 // TestInertSettings: each rule about a setting without effect is broken by a case
@@ -54,7 +56,7 @@ func TestInertSettings(t *testing.T) {
 		}
 		found := false
 		for _, s := range inertOf(t, test.set) {
-			found = found || lastPart(s.Key) == first && strings.HasPrefix(s.Text, s.Key+" (") && strings.Contains(s.Text, "has no effect")
+			found = found || yamldoc.LastPart(s.Key) == first && strings.HasPrefix(s.Text, s.Key+" (") && strings.Contains(s.Text, "has no effect")
 		}
 		if !found {
 			t.Errorf("%s: %v", test.set, inertOf(t, test.set))

@@ -1,106 +1,112 @@
 package config
 
 import (
-	"fmt"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
-	"go.yaml.in/yaml/v3"
-
-	"grpo/configs"
+	"grpo/internal/yamldoc"
 )
+
+// Root is a configuration that this package loads: [Config] for `grpo train` and
+// everything that trains by GRPO, [SFT] for `grpo sft`.
+type Root interface{ Config | SFT }
+
+// leaf is one key of a configuration: the path of yaml tags that leads to a field,
+// joined by dots, with the index of a stage as a part: stages.0.steps.
+type leaf struct {
+	path  string
+	value reflect.Value
+	// neutral is the value at which the key changes nothing; the keys of the first
+	// release have none.
+	neutral    string
+	hasNeutral bool
+	// was is the key that the first release used for this one; its value is the
+	// neutral one.
+	was string
+}
+
+func (f leaf) isNeutral() bool {
+	if f.hasNeutral && f.value.Kind() == reflect.String {
+		return f.value.String() == f.neutral
+	}
+	return f.hasNeutral && yamldoc.Format(f.value) == f.neutral
+}
+
+// leaves lists the keys of a configuration in the order of its fields. The
+// values can be set if root is a pointer.
+func leaves(root any) []leaf {
+	var out []leaf
+	collect(reflect.Indirect(reflect.ValueOf(root)), "", "", &out)
+	for i, f := range out {
+		for _, o := range out {
+			if f.was != "" && o.path == f.was {
+				out[i].neutral, out[i].hasNeutral = yamldoc.Format(o.value), true
+			}
+		}
+	}
+	return out
+}
+
+func collect(v reflect.Value, path string, tag reflect.StructTag, out *[]leaf) {
+	switch {
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			f := v.Type().Field(i)
+			collect(v.Field(i), yamldoc.Join(path, yamldoc.Name(f)), f.Tag, out)
+		}
+	case yamldoc.IsSections(v.Type()):
+		for i := range v.Len() {
+			collect(v.Index(i), yamldoc.Join(path, strconv.Itoa(i)), "", out)
+		}
+	default:
+		neutral, ok := tag.Lookup("neutral")
+		*out = append(*out, leaf{path, v, neutral, ok, tag.Get("was")})
+	}
+}
+
+// paths lists the keys of a configuration.
+func paths(root any) []string {
+	var out []string
+	for _, f := range leaves(root) {
+		out = append(out, f.path)
+	}
+	return out
+}
 
 // Key documents one key of a configuration.
 type Key struct {
-	// Path is the full path; the keys of a stage stand as stages.*.NAME.
 	Path string
-	// Type in words: "an integer", "a list of numbers", ...
-	Type string
-	// Default in YAML's notation; for stages that of [DefaultStage].
+	// Kind of the value: of an integer, Int or (from 0 on) Uint64; of a list, Slice
+	// or Array.
+	Kind reflect.Kind
+	// Default in YAML's notation.
 	Default string
-	// Values are the valid texts, where the rules list them.
-	Values []string
-	// Env is the environment variable that sets the key.
-	Env string
-	// Alias is the short or second name that --set takes, if there is one.
-	Alias string
-	// Doc is the comment beside the key in the embedded default.yaml (base.yaml
-	// for [SFT]), on one line.
+	// Doc is the comment on the key in the embedded default.yaml, on one line.
 	Doc string
 }
 
 // Keys lists the keys of [Config] in the order of the documentation.
-func Keys() []Key { return slices.Clone(keysOfConfig()) }
+func Keys() []Key { return slices.Clone(allKeys()) }
 
-var (
-	keysOfConfig = sync.OnceValue(func() []Key { return describe(Default(), rulesConfig, "default") })
-	keysOfSFT    = sync.OnceValue(func() []Key {
-		c := DefaultSFT()
-		c.Stages = []Stage{DefaultStage()}
-		return describe(c, rulesSFT, "base")
-	})
-)
-
-func describe(root any, rules []rule, file string) []Key {
-	docs := comments(file)
-	var out []Key
-	for _, f := range leaves(root) {
-		k := Key{
-			Path: pattern(f.path), Type: typeName(f.value.Type()), Default: formatValue(f.value),
-			Env: EnvName(f.path), Alias: aliasOf(f.path), Doc: docs[f.path],
-		}
-		for _, r := range rules {
-			if r.keys[0] == k.Path && r.values != nil {
-				k.Values = slices.Clone(r.values)
-			}
-		}
-		out = append(out, k)
+var allKeys = sync.OnceValue(func() (out []Key) {
+	c, doc := defaults()
+	for _, f := range leaves(c) {
+		out = append(out, Key{f.path, f.value.Kind(), yamldoc.Format(f.value), doc.Comments[f.path]})
 	}
 	return out
-}
+})
 
-// comments reads the words beside each key of an embedded configuration: the
-// lines above it and the end of its own line.
-func comments(name string) map[string]string {
-	text, err := configs.FS.ReadFile(name + ".yaml")
+// FindKey returns the key of [Config] that a name means, as for --set: a full path,
+// a last part that only one key has, or an alias. The error of an unknown name
+// proposes a similar one.
+func FindKey(name string) (Key, error) {
+	keys := allKeys()
+	path, err := findKey(strings.TrimSpace(name), paths(Default()))
 	if err != nil {
-		panic("config: embedded configuration: " + err.Error())
+		return Key{}, err
 	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
-		panic("config: embedded configuration: " + err.Error())
-	}
-	out := map[string]string{}
-	var walk func(n *yaml.Node, path string)
-	walk = func(n *yaml.Node, path string) {
-		switch n.Kind {
-		case yaml.DocumentNode:
-			walk(n.Content[0], path)
-		case yaml.SequenceNode:
-			for i, e := range n.Content {
-				walk(e, join(path, fmt.Sprint(i)))
-			}
-		case yaml.MappingNode:
-			for i := 0; i+1 < len(n.Content); i += 2 {
-				key, value := n.Content[i], n.Content[i+1]
-				p := join(path, key.Value)
-				out[p] = prose(key.HeadComment, key.LineComment, value.LineComment)
-				walk(value, p)
-			}
-		}
-	}
-	walk(&doc, "")
-	return out
-}
-
-// prose joins comments into one line.
-func prose(parts ...string) string {
-	var words []string
-	for _, p := range parts {
-		for line := range strings.Lines(p) {
-			words = append(words, strings.Fields(strings.TrimLeft(strings.TrimSpace(line), "#"))...)
-		}
-	}
-	return strings.Join(words, " ")
+	return keys[slices.IndexFunc(keys, func(k Key) bool { return k.Path == path })], nil
 }

@@ -3,15 +3,19 @@ package config
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/go-viper/mapstructure/v2"
 	"github.com/spf13/viper"
+
+	"grpo/internal/yamldoc"
 )
 
 // LoadOptions are the sources of a configuration, from the weakest to the
-// strongest; the defaults lie below them all.
+// strongest; the defaults are below them all.
 type LoadOptions struct {
 	// Path is the name of an embedded configuration ([Names], [NamesSFT]) or
 	// the path of a YAML file. Empty means the defaults ([Load]) or the
@@ -21,7 +25,7 @@ type LoadOptions struct {
 	Env []string
 	// Set holds the arguments of --set, "a.b=v".
 	Set []string
-	// Flags are flags of the command that set a key, where the user gave them.
+	// Flags are the flags of the command that set a key, if the user gave them.
 	Flags []Flag
 	// Checkpoint finds the checkpoint at a path, whose size the model then has.
 	// Nil leaves paths and sizes as they are, and so does a checkpoint without a
@@ -33,98 +37,72 @@ type LoadOptions struct {
 //
 //	defaults < file < environment < --set < flags
 //
-// It is strict: whatever no key takes is an error, and so is a value of another
-// type (see the notation in scalar.go) and one that breaks a rule. All problems
-// are reported at once, each with its file and line or its origin, in an
-// [*Error], which wraps [ErrConfig].
+// It is strict: unknown keys, values of another type (see package yamldoc for the
+// notation) and invalid values are errors. All problems are reported at once, each
+// with its file and line or its origin, in an [*Error], which wraps [ErrConfig].
 //
-// Zeros and empty texts that stand for what other keys say are replaced by it
-// (see [Resolve]).
-func Load(opts LoadOptions) (*Resolved, error) {
-	return load(opts, Names(), grpoRoot())
-}
+// Zeros and empty strings that mean what other keys say are replaced by it (see
+// [Resolve]).
+func Load(opts LoadOptions) (*Resolved, error) { return load(opts, Names(), Default()) }
 
-// LoadText resolves the configuration of a GRPO run out of a text alone, such as
-// [Marshal] writes; name stands for it in errors.
+// LoadText resolves the configuration of a GRPO run from a text alone, such as
+// [Marshal] writes; name is that of the text in errors.
 func LoadText(name string, text []byte) (*Resolved, error) {
-	return loadFrom(&source{label: name, text: text}, LoadOptions{}, grpoRoot())
+	return loadFrom(&source{label: name, text: text}, LoadOptions{}, Default())
 }
 
 // LoadSFT resolves the configuration of `grpo sft` in the same way. A list of
-// stages in the file is the whole list; what a stage leaves unsaid is
-// [DefaultStage]'s. The other sources reach the stages by their index, e.g.
+// stages in the file is the whole list; keys that a stage leaves out are those of
+// [DefaultStage]. The other sources reach the stages by their index, e.g.
 // --set stages.0.steps=100 or GRPO_STAGES_0_STEPS.
 func LoadSFT(opts LoadOptions) (*ResolvedSFT, error) {
 	if opts.Path == "" {
 		opts.Path = "base"
 	}
-	return load(opts, NamesSFT(), sftRoot())
+	return load(opts, NamesSFT(), DefaultSFT())
 }
 
-// root is what the two loaders differ in.
-type root[T Root] struct {
-	defaults T
-	// otherKeys are the keys of the other root; see [overrides.env].
-	otherKeys []string
-}
-
-func grpoRoot() root[Config] {
-	sft := DefaultSFT()
-	sft.Stages = make([]Stage, 10) // as many as anyone's environment may name
-	return root[Config]{Default(), leafPaths(sft)}
-}
-
-func sftRoot() root[SFT] { return root[SFT]{DefaultSFT(), leafPaths(Default())} }
-
-func load[T Root](opts LoadOptions, names []string, r root[T]) (*Loaded[T], error) {
+func load[T Root](opts LoadOptions, names []string, defaults T) (*Loaded[T], error) {
 	if opts.Path == "" {
-		return loadFrom(nil, opts, r)
+		return loadFrom(nil, opts, defaults)
 	}
 	src, err := open(opts.Path, names)
 	if err != nil {
-		err.Doing = "load config"
 		return nil, err
 	}
-	return loadFrom(&src, opts, r)
+	return loadFrom(src, opts, defaults)
 }
 
 // loadFrom merges and checks the sources; src is the file, or nil.
-func loadFrom[T Root](src *source, opts LoadOptions, r root[T]) (*Loaded[T], error) {
-	config, doc := r.defaults, &document{}
+func loadFrom[T Root](src *source, opts LoadOptions, defaults T) (*Loaded[T], error) {
+	out := &Loaded[T]{Config: defaults, origins: map[string]Origin{}}
+	doc := &yamldoc.Document{Broken: map[string]bool{}}
 	if src != nil {
-		doc = readDocument(*src, reflect.TypeFor[T](), leafPaths(config))
-		growSections(reflect.ValueOf(&config).Elem(), "", doc.sections)
-		if bytes.HasPrefix(src.text, []byte(resolvedMark)) {
-			doc.settings = append(doc.settings, doc.asBefore(leaves(config))...)
-		}
+		doc = formOf(defaults).Decode(src.label, src.text, &out.Config)
+		out.place(src, doc)
 	}
-	over := &overrides{keys: leafPaths(config), types: leafTypes(config), broken: map[string]bool{}}
-	over.env(opts.Env, r.otherKeys)
+	over := newOverrides(&out.Config)
+	over.env(opts.Env, otherKeys(&out.Config))
 	over.sets(opts.Set)
 	over.flags(opts.Flags)
-
-	layers := append(doc.settings, over.settings...)
-	merged, err := merge(config, layers)
-	if err != nil {
+	var err error
+	if out.Config, err = merge(out.Config, over.settings); err != nil {
 		return nil, &Error{Doing: "load config", Problems: []string{err.Error()}}
 	}
-	out := &Loaded[T]{Config: merged, origins: map[string]Origin{}}
-	for _, key := range leafPaths(config) {
-		if line, ok := doc.begins[strings.TrimSuffix(key, "."+lastPart(key))]; ok {
-			out.origins[key] = Origin{Name: doc.label, Line: line}
-		}
+	for _, s := range over.settings {
+		out.origins[s.key] = s.origin
 	}
-	for _, s := range layers {
-		out.origins[s.path] = s.origin
-	}
-	problems := append(doc.problems, over.problems...)
+	firstSpellings(&out.Config)
+
+	problems := append(doc.Problems, over.problems...)
+	maps.Copy(over.broken, doc.Broken)
 	if len(problems) == 0 {
-		out.useWholeFiles(src != nil && src.embedded)
-		problems = out.useCheckpoints(opts.Checkpoint, src != nil && src.embedded, over.broken)
+		out.useWholeFiles()
+		problems = out.useCheckpoints(opts.Checkpoint, over.broken)
 	}
-	check := checker{root: &out.Config, origins: out.origins, partial: len(problems) > 0}
-	check.markBroken(doc.broken, over.broken)
-	if problems = append(problems, check.run()...); len(problems) > 0 {
+	v := newValidator(&out.Config, out.origins)
+	v.broken, v.partial = over.broken, len(problems) > 0
+	if problems = append(problems, v.validate()...); len(problems) > 0 {
 		return nil, &Error{Doing: "load config", Problems: problems}
 	}
 	for key, why := range resolve(&out.Config) {
@@ -135,63 +113,63 @@ func loadFrom[T Root](src *source, opts LoadOptions, r root[T]) (*Loaded[T], err
 	return out, nil
 }
 
-// asBefore gives the keys that a resolved configuration of an earlier version
-// does not have the values that its run used in their place, so that the run is
-// shown, continued and repeated as what it was.
-func (d *document) asBefore(keys []leaf) []setting {
-	has := map[string]setting{}
-	for _, s := range d.settings {
-		has[s.path] = s
+// place notes the lines of the keys that a file gives. A resolved configuration
+// that an earlier release wrote has a value for each key that there was: one that
+// is missing gets what its run used instead, so that the run is shown, continued
+// and repeated as it was.
+func (l *Loaded[T]) place(src *source, doc *yamldoc.Document) {
+	in := SourceFile
+	if src.embedded {
+		in = SourceEmbedded
 	}
-	var out []setting
-	for _, f := range keys {
-		was, known := has[f.was]
-		if _, there := has[f.path]; f.was == "" || there || !known || d.broken[f.path] {
+	values := map[string]reflect.Value{}
+	fields := leaves(&l.Config)
+	for _, f := range fields {
+		values[f.path] = f.value
+		if line, ok := doc.Lines[f.path]; ok && !doc.Broken[f.path] {
+			l.origins[f.path] = Origin{Source: in, Name: doc.Label, Line: line}
 			continue
 		}
-		was.path, was.origin.From = f.path, f.was
-		out = append(out, was)
+		section := strings.TrimSuffix(f.path, "."+yamldoc.LastPart(f.path))
+		if _, err := strconv.Atoi(yamldoc.LastPart(section)); err == nil && doc.Lines[section] > 0 {
+			l.origins[f.path] = Origin{Name: doc.Label, Line: doc.Lines[section]}
+		}
 	}
-	return out
-}
-
-// growSections gives each list of sections the length that the file has, filled
-// with the element's defaults.
-func growSections(v reflect.Value, path string, lengths map[string]int) {
-	for i := range v.NumField() {
-		f, name := v.Field(i), join(path, fieldName(v.Type().Field(i)))
-		switch {
-		case f.Kind() == reflect.Struct:
-			growSections(f, name, lengths)
-		case isSections(f.Type()):
-			n, given := lengths[name]
-			if !given {
-				continue
-			}
-			f.Set(reflect.MakeSlice(f.Type(), n, n))
-			for j := range n {
-				f.Index(j).Set(reflect.ValueOf(DefaultStage()))
-			}
+	if !bytes.HasPrefix(src.text, []byte(resolvedMark)) {
+		return
+	}
+	for _, f := range fields {
+		was, given := l.origins[f.was]
+		if _, ok := doc.Lines[f.path]; !ok && given {
+			was.From = f.was
+			f.value.Set(values[f.was])
+			l.origins[f.path] = was
 		}
 	}
 }
 
-// merge lays the settings over the defaults, in their order, by viper. The
-// settings have their keys' types already, so the decoding is asked to convert
-// nothing and to refuse what it does not know: a mistake in this package
-// surfaces here and not in a run.
-func merge[T Root](defaults T, layers []setting) (T, error) {
+// otherKeys are the keys of the other command's configuration.
+func otherKeys(root any) []string {
+	if _, ok := root.(*SFT); ok {
+		return paths(Default())
+	}
+	sft := DefaultSFT()
+	sft.Stages = make([]Stage, 10) // as many as an environment may name
+	return paths(sft)
+}
+
+// merge applies the settings to a configuration, in their order, by viper. They
+// have their keys' types, so the decoding converts nothing and refuses unknown
+// keys: a mistake in this package shows here and not in a run.
+func merge[T Root](c T, settings []setting) (out T, err error) {
 	v := viper.New()
-	for _, f := range leaves(defaults) {
+	for _, f := range leaves(c) {
 		v.SetDefault(f.path, f.value.Interface())
 	}
-	for _, s := range layers {
-		if err := v.MergeConfigMap(nest(s.path, s.value)); err != nil {
-			return defaults, fmt.Errorf("merge %s: %w", s.path, err)
-		}
+	for _, s := range settings {
+		v.Set(s.key, s.value)
 	}
-	var out T
-	err := v.UnmarshalExact(&out, func(c *mapstructure.DecoderConfig) {
+	err = v.UnmarshalExact(&out, func(c *mapstructure.DecoderConfig) {
 		c.TagName = "yaml"
 		c.WeaklyTypedInput = false
 		c.DecodeHook = sectionsHook
@@ -200,20 +178,11 @@ func merge[T Root](defaults T, layers []setting) (T, error) {
 	return out, err
 }
 
-// nest writes a value as the nested maps that viper merges.
-func nest(path string, value any) map[string]any {
-	head, rest, ok := strings.Cut(path, ".")
-	if !ok {
-		return map[string]any{head: value}
-	}
-	return map[string]any{head: nest(rest, value)}
-}
-
-// sectionsHook turns {"0": ..., "1": ...} into the list that it stands for:
-// viper merges maps key by key, and replaces lists as a whole.
-func sectionsHook(from, to reflect.Type, data any) (any, error) {
+// sectionsHook turns {"0": ..., "1": ...}, viper's form of keys such as
+// stages.0.steps, into a list.
+func sectionsHook(_, to reflect.Type, data any) (any, error) {
 	byIndex, ok := data.(map[string]any)
-	if !ok || !isSections(to) {
+	if !ok || !yamldoc.IsSections(to) {
 		return data, nil
 	}
 	list := make([]any, len(byIndex))

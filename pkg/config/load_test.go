@@ -146,11 +146,11 @@ func TestMergeIsExact(t *testing.T) {
 		name string
 		s    setting
 	}{
-		{"unknown key", setting{path: "train.unknown", value: 1}},
-		{"unknown section", setting{path: "unknown.lr", value: 1}},
-		{"text for a number", setting{path: "train.learning_rate", value: "1"}},
-		{"number for a truth value", setting{path: "eval.greedy", value: 1}},
-		{"scalar for a list", setting{path: "reward.functions", value: "answer"}},
+		{"unknown key", setting{key: "train.unknown", value: 1}},
+		{"unknown section", setting{key: "unknown.lr", value: 1}},
+		{"text for a number", setting{key: "train.learning_rate", value: "1"}},
+		{"number for a truth value", setting{key: "eval.greedy", value: 1}},
+		{"scalar for a list", setting{key: "reward.functions", value: "answer"}},
 	}
 	for _, test := range tests {
 		if got, err := merge(Default(), []setting{test.s}); err == nil {

@@ -1,69 +1,163 @@
 package config
 
-import "grpo/pkg/rl"
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
-// Normalizers lists the values of algorithm.normalizer, apart from "": those of
-// pkg/rl for completions, and whiten_tokens (rl.WhitenTokens), which whitens the
-// advantages of all tokens of the batch.
-func Normalizers() []string { return append(rl.Normalizers(), "whiten_tokens") }
+	"grpo/internal/words"
+	"grpo/internal/yamldoc"
+)
 
-// recipe returns what the loss type stands for; the zero value for an unknown one.
-func (a *Algorithm) recipe() rl.Recipe { return rl.RecipeNamed(a.LossType) }
+// aliases are short names of keys for --set and [Get], but not in files.
+var aliases = map[string]string{"lr": "train.learning_rate"}
 
-// BaseLoss returns the loss of pkg/rl (rl.LossType) that the loss type stands
-// for: grpo_clip for TRL's dapo, itself for sapo. After [Resolve] the aggregation,
-// the level, the constant and the dual clip are in their own keys.
-func (a Algorithm) BaseLoss() string {
-	return string(a.recipe().Loss)
+// secondNames are full paths by which another source knows a key. Files, the
+// environment and --set take them like the key's own; what the program writes has
+// the own name.
+var secondNames = map[string]string{
+	"train.num_iterations": "train.epochs_per_rollout_batch", // TRL
+	"algorithm.epsilon":    "algorithm.cliprange",            // TRL
 }
 
-// EntropyOverAll says whether the loss type divides the entropy bonus by all
-// tokens even where a policy mask keeps only some (rl.LossConfig).
-func (a Algorithm) EntropyOverAll() bool {
-	return a.recipe().EntropyOverAll
+// secondValues are other spellings of a key's value. They become the first
+// spelling when they are read.
+var secondValues = map[string]map[string]string{
+	"algorithm.loss_type": {
+		"GRPO-No-Clip": "grpo_no_clip", // the 2025 assignment's text
+		"noclip":       "grpo_no_clip", // the 2026 assignment
+	},
+	"algorithm.length_normalization": {
+		"sequence": "masked_mean", // the 2026 assignment
+	},
+	"algorithm.kl_estimator": {
+		"kl":  "k1", // verl
+		"mse": "k2", // verl
+	},
 }
 
-// Advantages returns the baseline and the normalizer in force. What is given is
-// taken; the rest follows from the other names:
-//
-//	scale_rewards group, batch, none    group_mean with group_std, batch_std, none
-//	no_baseline                         none, none
-//	ppo                                 none, whiten_tokens (none without use_std_normalization)
-//	else                                group_mean, group_std (none without use_std_normalization)
-//
-// It has no meaning under pass_k and normalize_then_sum, which have advantages
-// of their own.
-func (a Algorithm) Advantages() (baseline, normalizer string) {
-	baseline, normalizer = "group_mean", "none"
-	switch {
-	case a.LossType == "no_baseline":
-		baseline = "none"
-	case a.Type == "ppo":
-		baseline = "none"
-		if a.UseStdNormalization {
-			normalizer = "whiten_tokens"
+// firstSpellings replaces second spellings of values.
+func firstSpellings(root any) {
+	for _, f := range leaves(root) {
+		if spellings := secondValues[f.path]; spellings != nil {
+			if first, ok := spellings[f.value.String()]; ok {
+				f.value.SetString(first)
+			}
 		}
-	case a.ScaleRewards != "":
-		normalizer = scaleNormalizer(a.ScaleRewards)
-	case a.UseStdNormalization:
-		normalizer = "group_std"
 	}
-	if a.Baseline != "" {
-		baseline = a.Baseline
-	}
-	if a.Normalizer != "" {
-		normalizer = a.Normalizer
-	}
-	return baseline, normalizer
 }
 
-// scaleNormalizer translates TRL's scale_rewards.
-func scaleNormalizer(scale string) string {
-	switch scale {
-	case "group":
-		return "group_std"
-	case "batch":
-		return "batch_std"
+// findKey completes the name of a key: a full path, an alias, or a last part
+// that only one key has. Second names count like the keys' own.
+func findKey(name string, keys []string) (string, error) {
+	for _, own := range []string{name, secondNames[name], aliases[name]} {
+		if slices.Contains(keys, own) {
+			return own, nil
+		}
 	}
-	return "none"
+	var matches []string
+	for _, k := range keys {
+		if yamldoc.LastPart(k) == name {
+			matches = append(matches, k)
+		}
+	}
+	for second, own := range secondNames {
+		if yamldoc.LastPart(second) == name && slices.Contains(keys, own) {
+			matches = append(matches, own)
+		}
+	}
+	// "temperature" is the last part of eval.temperature alone, and what other
+	// tools call rollout.sampling_temperature.
+	k, other := synonyms[name]
+	if other && len(matches) > 0 && !slices.Contains(matches, k) && slices.Contains(keys, k) {
+		return "", fmt.Errorf("%q may mean several keys: write one of %s, %s", name, strings.Join(matches, ", "), k)
+	}
+	switch len(matches) {
+	case 1:
+		return matches[0], nil
+	case 0:
+		return "", fmt.Errorf("unknown key %s%s", words.Quote(name), suggestKey(name, keys, keys))
+	}
+	return "", fmt.Errorf("%q is the last part of several keys: write one of %s", name,
+		strings.Join(matches, ", "))
+}
+
+// suggestKey ends the message about an unknown key: word as it was written, the
+// names that are valid there, and all keys of the configuration, one of which may
+// have been meant from the wrong section.
+func suggestKey(word string, here, keys []string) string {
+	if s := words.DidYouMean(word, here); s != "" {
+		return s
+	}
+	didYouMean := func(s string) string { return fmt.Sprintf(" (did you mean %q?)", s) }
+	// Aliases are valid where every key is, so not in a section of a file.
+	s := words.Nearest(word, slices.Sorted(maps.Keys(aliases)))
+	if s != "" && slices.Contains(keys, aliases[s]) && len(here) == len(keys) {
+		return didYouMean(s)
+	}
+	if k, ok := synonyms[word]; ok && slices.Contains(keys, k) {
+		return didYouMean(k)
+	}
+	last := make([]string, len(keys))
+	for i, k := range keys {
+		last[i] = yamldoc.LastPart(k)
+	}
+	if s := words.Nearest(yamldoc.LastPart(word), last); s != "" {
+		return didYouMean(keys[slices.Index(last, s)])
+	}
+	if slices.Contains(keys, "train.n_grpo_steps") {
+		return " (\"grpo config show --docs\" lists the keys)"
+	}
+	return ""
+}
+
+// synonyms are names of other tools (TRL, Hugging Face, vLLM) for keys. They only
+// serve to suggest the key.
+var synonyms = map[string]string{
+	"lr":                          "train.learning_rate",
+	"max_steps":                   "train.n_grpo_steps",
+	"steps":                       "train.n_grpo_steps",
+	"per_device_train_batch_size": "train.train_batch_size",
+	"betas":                       "train.adam_betas",
+	"adam_epsilon":                "train.adam_eps",
+	"grad_clip":                   "train.max_grad_norm",
+	"num_generations":             "rollout.group_size",
+	"generation_batch_size":       "rollout.rollout_batch_size",
+	"batch_size":                  "rollout.rollout_batch_size",
+	"temperature":                 "rollout.sampling_temperature",
+	"top_p":                       "rollout.sampling_top_p",
+	"top_k":                       "rollout.sampling_top_k",
+	"min_tokens":                  "rollout.sampling_min_tokens",
+	"max_tokens":                  "rollout.sampling_max_tokens",
+	"max_new_tokens":              "rollout.sampling_max_tokens",
+	"max_completion_length":       "rollout.sampling_max_tokens",
+	"clip_range":                  "algorithm.cliprange",
+	"advantage_normalizer":        "algorithm.normalizer",
+	"adv_estimator":               "algorithm.baseline",
+	"loss_mode":                   "algorithm.loss_type",
+	"loss_agg_mode":               "algorithm.length_normalization",
+	"loss_normalization":          "algorithm.length_normalization",
+	"normalization_constant":      "algorithm.normalize_constant",
+	"loss_scale_factor":           "algorithm.normalize_constant",
+	"clip_ratio":                  "algorithm.cliprange",
+	"clip_ratio_high":             "algorithm.epsilon_high",
+	"clip_ratio_c":                "algorithm.dual_clip",
+	"kl_coef":                     "algorithm.beta",
+	"kl_loss_coef":                "algorithm.beta",
+	"kl_loss_type":                "algorithm.kl_estimator",
+	"kl_penalty":                  "algorithm.kl_estimator",
+	"use_kl_in_reward":            "algorithm.kl_in",
+	"sync_ref_model":              "algorithm.ref_model_sync_steps",
+	"lam":                         "algorithm.gae_lambda",
+	"cliprange_value":             "algorithm.value_clip",
+	"critic_learning_rate":        "algorithm.value_learning_rate",
+	"teacher_model":               "algorithm.teacher",
+	"overlong_filtering":          "algorithm.mask_truncated_completions",
+	"filter_groups":               "algorithm.dynamic_sampling",
+	"soft_punish_cache":           "reward.overlong_cache",
+	"reward_funcs":                "reward.functions",
+	"eval_steps":                  "eval.every_n_steps",
+	"save_steps":                  "output.checkpoint_every_n_steps",
+	"save_total_limit":            "output.keep_checkpoints",
 }

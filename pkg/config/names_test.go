@@ -28,7 +28,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	for verl, want := range map[string]rl.KLEstimator{"kl": rl.K1, "mse": rl.K2} {
-		if got := value(t, "beta=1 kl_estimator="+verl).KLEstimator; got != string(want) {
+		if got := value(t, "beta=1 kl_estimator="+verl).KLEstimator; got != want {
 			t.Errorf("verl's %s is %s, want %s", verl, got, want)
 		}
 	}
@@ -46,7 +46,7 @@ func TestTRLLosses(t *testing.T) {
 		} else {
 			o.EpsilonHigh = nil
 		}
-		if a := value(t, set); a.BaseLoss() == "grpo_clip" {
+		if a := value(t, set); a.BaseLoss() == rl.GRPOClip {
 			set += " delta=7"
 			o.Delta = &delta
 		}
@@ -86,14 +86,14 @@ func TestAdvantagesOfAssignmentAndTRL(t *testing.T) {
 	for _, loss := range []string{"no_baseline", "reinforce_with_baseline", "grpo_clip"} {
 		for set, std := range map[string]bool{"true": true, "false": false} {
 			b, n := value(t, "loss_type="+loss+" use_std_normalization="+set).Advantages()
-			if want := rl.AssignmentAdvantages(rl.LossType(loss), std, 0); b != string(want.Baseline) || n != string(want.Normalizer) {
+			if want := rl.AssignmentAdvantages(rl.LossType(loss), std, 0); b != want.Baseline || n != want.Normalizer {
 				t.Errorf("%s, std %s: %s and %s, want %+v", loss, set, b, n, want)
 			}
 		}
 	}
 	for _, scale := range []string{"group", "batch", "none"} {
 		want, err := rl.ScaleRewards(scale, 0)
-		if b, n := value(t, "scale_rewards="+scale).Advantages(); err != nil || b != string(want.Baseline) || n != string(want.Normalizer) {
+		if b, n := value(t, "scale_rewards="+scale).Advantages(); err != nil || b != want.Baseline || n != want.Normalizer {
 			t.Errorf("scale_rewards %s: %s and %s, want %+v, %v", scale, b, n, want, err)
 		}
 	}
@@ -125,15 +125,15 @@ func TestPresetsMakeLosses(t *testing.T) {
 // lossConfig is the loss that a resolved configuration asks for.
 func lossConfig(a config.Algorithm) rl.LossConfig {
 	c := rl.LossConfig{
-		Loss: rl.LossType(a.BaseLoss()), Aggregation: rl.Aggregation(a.LengthNormalization), NormalizeConstant: a.NormalizeConstant,
-		Epsilon: a.Cliprange, EpsilonHigh: a.EpsilonHigh, Delta: a.Delta, DualClip: a.DualClip, Level: rl.ImportanceLevel(a.ImportanceSamplingLevel),
+		Loss: a.BaseLoss(), Aggregation: a.LengthNormalization, NormalizeConstant: a.NormalizeConstant,
+		Epsilon: a.Cliprange, EpsilonHigh: a.EpsilonHigh, Delta: a.Delta, DualClip: a.DualClip, Level: a.ImportanceSamplingLevel,
 		SAPOTempPos: a.SAPOTemperaturePos, SAPOTempNeg: a.SAPOTemperatureNeg,
 		VESPOKPos: a.VESPOKPos, VESPOLambdaPos: a.VESPOLambdaPos, VESPOKNeg: a.VESPOKNeg, VESPOLambdaNeg: a.VESPOLambdaNeg,
 		EntropyCoef: a.EntropyCoef, EntropyOverAll: a.EntropyOverAll(),
 		OffPolicyMask: a.OffPolicyMask, OffPolicyMaskThreshold: a.OffPolicyMaskThreshold,
 	}
 	if a.KLIn == "loss" {
-		c.Beta, c.KL, c.KLBiasCorrection = a.Beta, rl.KLEstimator(a.KLEstimator), a.UseBiasCorrectionKL
+		c.Beta, c.KL, c.KLBiasCorrection = a.Beta, a.KLEstimator, a.UseBiasCorrectionKL
 	}
 	return c
 }

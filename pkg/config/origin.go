@@ -2,7 +2,8 @@ package config
 
 import (
 	"fmt"
-	"reflect"
+
+	"grpo/internal/yamldoc"
 )
 
 // Source is a layer of the configuration. A later one overrides an earlier one.
@@ -10,7 +11,8 @@ type Source int
 
 // The layers, from the weakest to the strongest.
 const (
-	SourceDefault Source = iota
+	SourceDefault  Source = iota
+	SourceEmbedded        // a file that comes with the program
 	SourceFile
 	SourceEnv
 	SourceSet
@@ -22,14 +24,13 @@ type Origin struct {
 	Source Source
 	// Name is the file, the environment variable or the flag.
 	Name string
-	// Line is the key's line in the file; of a default, the line at which the
-	// section begins that leaves the key out, if the section is one of a list.
+	// Line is the key's line in the file; of a default in a list of sections, the
+	// line where its section begins.
 	Line int
-	// From is set when the value was 0 for "the same as" and stands for the
-	// value of this other key.
+	// From is set if the value was 0 for "the same as" this other key.
 	From string
-	// AskedBy is set when the value was left open, or contradicted by default,
-	// and is what this other key asks for.
+	// AskedBy is set if the value was left open, or contradicted by default, and is
+	// what this other key asks for.
 	AskedBy string
 }
 
@@ -44,7 +45,7 @@ func (o Origin) String() string {
 		if o.Line > 0 {
 			s = fmt.Sprintf("default in the section at %s: line %d", o.Name, o.Line)
 		}
-	case SourceFile:
+	case SourceEmbedded, SourceFile:
 		s = fmt.Sprintf("%s: line %d", o.Name, o.Line)
 	}
 	if o.From != "" {
@@ -58,7 +59,7 @@ func (o Origin) String() string {
 
 // Loaded is a configuration with the origin of each of its keys.
 type Loaded[T Root] struct {
-	// Config is complete: valid, and with the numbers that zeros stood for.
+	// Config is valid and resolved (see [Resolve]).
 	Config  T
 	origins map[string]Origin
 }
@@ -84,25 +85,7 @@ type Row struct {
 func (l *Loaded[T]) Rows() []Row {
 	var rows []Row
 	for _, f := range leaves(&l.Config) {
-		rows = append(rows, Row{f.path, formatValue(f.value), l.origins[f.path]})
+		rows = append(rows, Row{f.path, yamldoc.Format(f.value), l.origins[f.path]})
 	}
 	return rows
-}
-
-// leafPaths lists the keys of a configuration.
-func leafPaths(root any) []string {
-	var out []string
-	for _, f := range leaves(root) {
-		out = append(out, f.path)
-	}
-	return out
-}
-
-// leafTypes maps the keys of a configuration to their types.
-func leafTypes(root any) map[string]reflect.Type {
-	out := map[string]reflect.Type{}
-	for _, f := range leaves(root) {
-		out[f.path] = f.value.Type()
-	}
-	return out
 }

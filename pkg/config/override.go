@@ -7,21 +7,19 @@ import (
 	"strings"
 
 	"grpo/internal/words"
+	"grpo/internal/yamldoc"
 )
-
-// The sources beside the file: environment, --set and flags. Each is a list of
-// texts for keys, so their values take the one notation of scalar.go.
 
 // envPrefix begins the environment variables of this program.
 const envPrefix = "GRPO_"
 
 // envOther are the variables of this program that are no keys: they say how it
-// computes or prints, never what. A name that ends in an underscore stands for
-// all that begin with it.
+// computes or prints, never what. A name that ends in an underscore means all
+// that begin with it.
 var envOther = []string{
 	"GRPO_KERNEL", // arithmetic kernel
 	"GRPO_MEMORY", // memory that runs may take
-	"GRPO_CUDA_",  // where a GPU's libraries and compiled kernels lie
+	"GRPO_CUDA_",  // where a GPU's libraries and compiled kernels are
 	"GRPO_NO_",    // switches of the terminal, such as GRPO_NO_PROGRESS
 }
 
@@ -38,68 +36,78 @@ type Flag struct {
 	Value string
 }
 
-// overrides collects what the sources beside the file set, for a configuration
-// with these keys.
+// setting is one value of one source, of the key's type.
+type setting struct {
+	key    string
+	value  any
+	origin Origin
+}
+
+// overrides collects what the environment, --set and flags set.
 type overrides struct {
 	keys     []string
-	types    map[string]reflect.Type
+	types    map[string]reflect.Type // by key
 	settings []setting
 	problems []string
 	broken   map[string]bool
 }
 
-func (o *overrides) set(key, text string, origin Origin, prefix string) {
-	v, err := parseText(text, o.types[key])
-	if err != nil {
-		o.broken[key] = true
-		o.problems = append(o.problems, fmt.Sprintf("%s: %s %v", prefix, key, err))
-		return
+func newOverrides(root any) *overrides {
+	o := &overrides{types: map[string]reflect.Type{}, broken: map[string]bool{}}
+	for _, f := range leaves(root) {
+		o.keys, o.types[f.path] = append(o.keys, f.path), f.value.Type()
 	}
-	o.settings = append(o.settings, setting{key, ownValue(key, v), origin})
+	return o
 }
 
-// env reads GRPO_... variables from "NAME=value" pairs. An empty value counts
-// as not set. otherRoot holds the keys of the other command's configuration,
-// whose variables may be set at the same time and do not concern this one.
-func (o *overrides) env(pairs, otherRoot []string) {
+func (o *overrides) problem(format string, args ...any) {
+	o.problems = append(o.problems, fmt.Sprintf(format, args...))
+}
+
+// set reads a value; prefix begins the message about a wrong one.
+func (o *overrides) set(key, text string, origin Origin, prefix string) {
+	v := reflect.New(o.types[key]).Elem()
+	if err := yamldoc.SetText(v, text); err != nil {
+		o.broken[key] = true
+		o.problem("%s: %s %v", prefix, key, err)
+		return
+	}
+	o.settings = append(o.settings, setting{key, v.Interface(), origin})
+}
+
+// env reads GRPO_... variables from "NAME=value" pairs. An empty value counts as
+// not set. others are the keys of the other command's configuration, whose
+// variables may be set at the same time and do not concern this one.
+func (o *overrides) env(pairs, others []string) {
 	byName := map[string]string{}
+	var names []string
 	for _, k := range o.keys {
 		byName[EnvName(k)] = k
+		names = append(names, EnvName(k))
 	}
 	for second, own := range secondNames {
 		if slices.Contains(o.keys, own) {
 			byName[EnvName(second)] = own
 		}
 	}
-	pairs = slices.Clone(pairs)
-	slices.Sort(pairs)
-	for _, pair := range pairs {
+	for _, pair := range slices.Sorted(slices.Values(pairs)) {
 		name, value, _ := strings.Cut(pair, "=")
-		if !strings.HasPrefix(name, envPrefix) || isOtherEnv(name) || value == "" {
-			continue
-		}
-		if key, ok := byName[name]; ok {
+		key, known := byName[name]
+		switch {
+		case !strings.HasPrefix(name, envPrefix) || isOtherEnv(name) || value == "":
+		case known:
 			o.set(key, value, Origin{Source: SourceEnv, Name: name}, "environment: "+name)
-			continue
+		case slices.ContainsFunc(others, func(k string) bool { return EnvName(k) == name }):
+		default:
+			o.problem("environment: unknown variable %s%s", words.Show(name), words.DidYouMean(name, names))
 		}
-		if slices.ContainsFunc(otherRoot, func(k string) bool { return EnvName(k) == name }) {
-			continue
-		}
-		var names []string
-		for _, k := range o.keys {
-			names = append(names, EnvName(k))
-		}
-		o.problems = append(o.problems, fmt.Sprintf("environment: unknown variable %s%s", words.Show(name), words.DidYouMean(name, names)))
 	}
 }
 
 func isOtherEnv(name string) bool {
-	for _, other := range envOther {
-		if name == other || strings.HasSuffix(other, "_") && strings.HasPrefix(name, other) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(envOther, func(other string) bool {
+		return name == other || strings.HasSuffix(other, "_") && strings.HasPrefix(name, other)
+	})
 }
 
 // sets reads the arguments of --set: "a.b=v", or "b=v" where only one key ends
@@ -108,13 +116,13 @@ func (o *overrides) sets(args []string) {
 	for _, arg := range args {
 		name, value, ok := strings.Cut(arg, "=")
 		if !ok {
-			o.problems = append(o.problems, fmt.Sprintf("--set %s: no \"=\" (write --set KEY=VALUE)", words.Show(arg)))
+			o.problem("--set %s: no \"=\" (write --set KEY=VALUE)", words.Show(arg))
 			continue
 		}
 		name = strings.TrimSpace(name)
 		key, err := findKey(name, o.keys)
 		if err != nil {
-			o.problems = append(o.problems, fmt.Sprintf("--set: %v", err))
+			o.problem("--set: %v", err)
 			continue
 		}
 		o.set(key, value, Origin{Source: SourceSet, Name: "--set " + name}, "--set")
@@ -124,44 +132,10 @@ func (o *overrides) sets(args []string) {
 // flags reads command-line flags; their keys are the program's, not the user's.
 func (o *overrides) flags(flags []Flag) {
 	for _, f := range flags {
-		if !slices.Contains(o.keys, f.Key) {
-			o.problems = append(o.problems, fmt.Sprintf("%s: sets the unknown key %q", f.Name, f.Key))
+		if o.types[f.Key] == nil {
+			o.problem("%s: sets the unknown key %q", f.Name, f.Key)
 			continue
 		}
 		o.set(f.Key, f.Value, Origin{Source: SourceFlag, Name: f.Name}, f.Name)
 	}
-}
-
-// findKey completes the name of a key: a full path, an alias, or a last part
-// that only one key has. Second names count like the keys' own.
-func findKey(name string, keys []string) (string, error) {
-	if own := ownName(name); slices.Contains(keys, own) {
-		return own, nil
-	}
-	if k, ok := aliases[name]; ok && slices.Contains(keys, k) {
-		return k, nil
-	}
-	var matches []string
-	for _, k := range keys {
-		if lastPart(k) == name {
-			matches = append(matches, k)
-		}
-	}
-	for second, own := range secondNames {
-		if lastPart(second) == name && slices.Contains(keys, own) {
-			matches = append(matches, own)
-		}
-	}
-	// "temperature" is the last part of eval.temperature alone, and what other
-	// tools call rollout.sampling_temperature.
-	if k, ok := synonyms[name]; ok && len(matches) > 0 && !slices.Contains(matches, k) && slices.Contains(keys, k) {
-		return "", fmt.Errorf("%q may mean several keys: write one of %s, %s", name, strings.Join(matches, ", "), k)
-	}
-	switch len(matches) {
-	case 1:
-		return matches[0], nil
-	case 0:
-		return "", fmt.Errorf("unknown key %s%s", words.Quote(name), suggestKey(name, keys, keys))
-	}
-	return "", fmt.Errorf("%q is the last part of several keys: write one of %s", name, strings.Join(matches, ", "))
 }

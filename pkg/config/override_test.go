@@ -65,7 +65,7 @@ func TestSetErrors(t *testing.T) {
 		{"not finite", "lr=nan", `train.learning_rate must be a finite number, not nan`},
 		{"infinite", "lr=+Inf", `must be a finite number, not +Inf`},
 		{"truth value", "greedy=yes", `eval.greedy must be true or false, not yes (write true)`},
-		{"empty list", "functions=", `reward.functions must be a list of texts, not "" (element 1 is empty; write a,b or [a, b])`},
+		{"empty list", "functions=", `reward.functions must be a list of strings, not "" (element 1 is empty; write a,b or [a, b])`},
 		{"empty element", "functions=answer,", `(element 2 is empty`},
 		{"open bracket", "functions=[answer", `(the bracket is not closed)`},
 		{"number list", "reward_weights=1,x", `reward.reward_weights element 2 must be a number, not x`},

@@ -1,20 +1,25 @@
 package config
 
-import "slices"
+import (
+	"cmp"
+	"fmt"
+	"slices"
 
-// Resolve replaces what stands for the value of other keys:
+	"grpo/pkg/rl"
+)
+
+// Resolve replaces zeros and empty strings that mean the value of other keys:
 //
 //   - train.train_batch_size 0 is rollout.rollout_batch_size;
 //   - eval.max_tokens 0 is rollout.sampling_max_tokens;
 //   - an empty algorithm.length_normalization or importance_sampling_level, and a
-//     dual_clip of 0, is what the loss type asks for (masked_mean, token and 0
-//     unless it is a name that says otherwise: token-mean for dapo);
+//     dual_clip of 0, is what the recipe of the loss type has (see pkg/rl);
 //   - algorithm.normalize_constant 0 is rollout.sampling_max_tokens; for luspo it
 //     is 1, and for the aggregation constant the train batch's size times that;
-//   - algorithm.use_std_normalization follows normalizer and scale_rewards, where
-//     one of these is given;
+//   - algorithm.use_std_normalization follows normalizer and scale_rewards, if one
+//     of these is given;
 //   - with the reward function cosine, an empty reward.cosine_correct is the first
-//     function beside it that tells right from wrong, or answer;
+//     of the other functions that can decide what is right, or answer;
 //   - for ppo, value_learning_rate and value_epochs 0 are those of the policy.
 //
 // It is idempotent, and what it returns is valid if the argument is.
@@ -23,9 +28,17 @@ func Resolve[T Root](c T) T {
 	return c
 }
 
-// reason says why [Resolve] wrote a key: it took the value from another key, or
+// reason says why [Resolve] wrote a key: the value is that of another key, or
 // another key asked for it.
 type reason struct{ from, askedBy string }
+
+// fill writes a field that is at its zero, and notes the reason.
+func fill[V comparable](wrote map[string]reason, key string, field *V, value V, why reason) {
+	var zero V
+	if *field == zero && value != zero {
+		*field, wrote[key] = value, why
+	}
+}
 
 // resolve returns the keys that it wrote, each with the reason.
 func resolve(root any) map[string]reason {
@@ -34,85 +47,49 @@ func resolve(root any) map[string]reason {
 	if !ok {
 		return wrote
 	}
-	if c.Train.TrainBatchSize == 0 {
-		c.Train.TrainBatchSize = c.Rollout.RolloutBatchSize
-		wrote["train.train_batch_size"] = reason{from: "rollout.rollout_batch_size"}
-	}
-	if c.Eval.MaxTokens == 0 {
-		c.Eval.MaxTokens = c.Rollout.SamplingMaxTokens
-		wrote["eval.max_tokens"] = reason{from: "rollout.sampling_max_tokens"}
-	}
-	if r := &c.Reward; r.CosineCorrect == "" && slices.Contains(r.Functions, "cosine") {
-		r.CosineCorrect = "answer"
-		if i := slices.IndexFunc(r.Functions, func(f string) bool { return slices.Contains(CosineBases(), f) }); i >= 0 {
-			r.CosineCorrect = r.Functions[i]
+	t, r, a := &c.Train, &c.Reward, &c.Algorithm
+	longest := c.Rollout.SamplingMaxTokens
+	fill(wrote, "train.train_batch_size", &t.TrainBatchSize, c.Rollout.RolloutBatchSize,
+		reason{from: "rollout.rollout_batch_size"})
+	fill(wrote, "eval.max_tokens", &c.Eval.MaxTokens, longest, reason{from: "rollout.sampling_max_tokens"})
+	if slices.Contains(r.Functions, "cosine") {
+		base := "answer"
+		isBase := func(f string) bool { return slices.Contains(CosineBases(), f) }
+		if i := slices.IndexFunc(r.Functions, isBase); i >= 0 {
+			base = r.Functions[i]
 		}
-		wrote["reward.cosine_correct"] = reason{askedBy: "reward.functions"}
+		fill(wrote, "reward.cosine_correct", &r.CosineCorrect, base, reason{askedBy: "reward.functions"})
 	}
-	a := &c.Algorithm
-	a.resolveLoss(wrote)
-	switch {
-	case a.NormalizeConstant != 0:
-	case a.recipe().NormalizeConstant != 0:
-		a.NormalizeConstant = a.recipe().NormalizeConstant
-		wrote["algorithm.normalize_constant"] = reason{askedBy: "algorithm.loss_type"}
-	case a.LengthNormalization == "constant":
-		a.NormalizeConstant = float64(c.Train.TrainBatchSize) * float64(c.Rollout.SamplingMaxTokens)
-		wrote["algorithm.normalize_constant"] = reason{askedBy: "algorithm.length_normalization"}
-	default:
-		a.NormalizeConstant = float64(c.Rollout.SamplingMaxTokens)
-		wrote["algorithm.normalize_constant"] = reason{from: "rollout.sampling_max_tokens"}
+
+	recipe, byLoss := a.recipe(), reason{askedBy: "algorithm.loss_type"}
+	fill(wrote, "algorithm.length_normalization", &a.LengthNormalization, recipe.Aggregation, byLoss)
+	fill(wrote, "algorithm.importance_sampling_level", &a.ImportanceSamplingLevel, recipe.Level, byLoss)
+	a.ImportanceSamplingLevel = cmp.Or(a.ImportanceSamplingLevel, rl.TokenLevel)
+	fill(wrote, "algorithm.dual_clip", &a.DualClip, recipe.DualClip, byLoss)
+	fill(wrote, "algorithm.normalize_constant", &a.NormalizeConstant, recipe.NormalizeConstant, byLoss)
+	if a.LengthNormalization == rl.Constant {
+		fill(wrote, "algorithm.normalize_constant", &a.NormalizeConstant,
+			float64(t.TrainBatchSize)*float64(longest), reason{askedBy: "algorithm.length_normalization"})
 	}
+	fill(wrote, "algorithm.normalize_constant", &a.NormalizeConstant, float64(longest),
+		reason{from: "rollout.sampling_max_tokens"})
 	if by, std := a.stdAskedBy(); by != "" && a.UseStdNormalization != std {
-		a.UseStdNormalization = std
-		wrote["algorithm.use_std_normalization"] = reason{askedBy: by}
+		a.UseStdNormalization, wrote["algorithm.use_std_normalization"] = std, reason{askedBy: by}
 	}
 	if a.Type == "ppo" {
-		if a.ValueLearningRate == 0 {
-			a.ValueLearningRate = c.Train.LearningRate
-			wrote["algorithm.value_learning_rate"] = reason{from: "train.learning_rate"}
-		}
-		if a.ValueEpochs == 0 {
-			a.ValueEpochs = c.Train.EpochsPerRolloutBatch
-			wrote["algorithm.value_epochs"] = reason{from: "train.epochs_per_rollout_batch"}
-		}
+		fill(wrote, "algorithm.value_learning_rate", &a.ValueLearningRate, t.LearningRate,
+			reason{from: "train.learning_rate"})
+		fill(wrote, "algorithm.value_epochs", &a.ValueEpochs, t.EpochsPerRolloutBatch,
+			reason{from: "train.epochs_per_rollout_batch"})
 	}
 	return wrote
 }
 
-func (a *Algorithm) resolveLoss(wrote map[string]reason) {
-	l := a.recipe()
-	if a.LengthNormalization == "" && l.Aggregation != "" {
-		a.LengthNormalization = string(l.Aggregation)
-		wrote["algorithm.length_normalization"] = reason{askedBy: "algorithm.loss_type"}
-	}
-	if a.ImportanceSamplingLevel == "" {
-		a.ImportanceSamplingLevel = "token"
-		if l.Level != "" {
-			a.ImportanceSamplingLevel = string(l.Level)
-			wrote["algorithm.importance_sampling_level"] = reason{askedBy: "algorithm.loss_type"}
-		}
-	}
-	if a.DualClip == 0 && l.DualClip != 0 {
-		a.DualClip = l.DualClip
-		wrote["algorithm.dual_clip"] = reason{askedBy: "algorithm.loss_type"}
-	}
-}
-
-// stdNormalizer is the normalizer that use_std_normalization stands for.
-func (a *Algorithm) stdNormalizer() string {
-	if a.Type == "ppo" {
-		return "whiten_tokens"
-	}
-	return "group_std"
-}
-
-// stdAskedBy returns the key that decides over use_std_normalization in its
-// place, if there is one, and what it asks for. no_baseline has its own sense of
-// the key: it has no effect there.
+// stdAskedBy returns the key that decides use_std_normalization, if there is one,
+// and what it asks for. With no_baseline the key has no effect.
 func (a *Algorithm) stdAskedBy() (key string, std bool) {
 	switch {
-	case a.LossType == "no_baseline":
+	case a.BaseLoss() == rl.NoBaseline:
 		return "", false
 	case a.Normalizer != "":
 		return "algorithm.normalizer", a.Normalizer == a.stdNormalizer()
@@ -120,4 +97,81 @@ func (a *Algorithm) stdAskedBy() (key string, std bool) {
 		return "algorithm.scale_rewards", a.ScaleRewards == "group"
 	}
 	return "", false
+}
+
+// useWholeFiles takes all validation and test problems of files, unless a source
+// gives a size: the default sizes are for generated problems, which are unlimited.
+// The sizes of an embedded configuration count if they differ from the defaults,
+// as in smoke.
+func (l *Loaded[T]) useWholeFiles() {
+	c, ok := any(&l.Config).(*Config)
+	if !ok || c.Data.Source == "generated" {
+		return
+	}
+	usual := Default().Data
+	follow := func(key string, size *int, usual int) {
+		if *size == usual && l.origins[key].Source <= SourceEmbedded {
+			*size, l.origins[key] = 0, Origin{AskedBy: "data.source"}
+		}
+	}
+	follow("data.val_size", &c.Data.ValSize, usual.ValSize)
+	follow("data.test_size", &c.Data.TestSize, usual.TestSize)
+}
+
+// Checkpoint is what a path in model.init or algorithm.teacher names.
+type Checkpoint struct {
+	File                  string // the safetensors file: the path, or one in that folder
+	HiddenSize, NumLayers int
+}
+
+// useCheckpoints replaces a folder in model.init and algorithm.teacher by the
+// weights in it, and takes the size of the model from model.init. A size that the
+// user set to something else is an error. A path without a readable checkpoint is
+// reported when the weights are loaded. broken gets the keys that need no further
+// checks.
+func (l *Loaded[T]) useCheckpoints(
+	find func(path string) (Checkpoint, error), broken map[string]bool,
+) (problems []string) {
+	locate := func(key string, path *string) (c Checkpoint) {
+		if find == nil || *path == "" || *path == "base" || *path == "random" {
+			return c
+		}
+		c, err := find(*path)
+		if err != nil {
+			broken[key] = true
+			problems = append(problems, fmt.Sprintf("%s (%s, %s): %v", key, *path, l.origins[key], err))
+			return Checkpoint{}
+		}
+		if c.File != "" {
+			*path = c.File
+		}
+		return c
+	}
+	var m *Model
+	var found Checkpoint
+	switch c := any(&l.Config).(type) {
+	case *Config:
+		m, found = &c.Model, locate("model.init", &c.Model.Init)
+		locate("algorithm.teacher", &c.Algorithm.Teacher)
+	case *SFT:
+		m, found = &c.Model, locate("model.init", &c.Model.Init)
+	}
+	if found.File == "" {
+		return problems
+	}
+	follow := func(key string, size *int, want int) {
+		o := l.origins[key]
+		switch {
+		case *size == want:
+		case o.Source > SourceEmbedded:
+			problems = append(problems, fmt.Sprintf("%s (%d, %s) contradicts model.init (%s, %s): "+
+				"the model there has %d; leave %s out and it follows the checkpoint",
+				key, *size, o, m.Init, l.origins["model.init"], want, key))
+		default:
+			*size, l.origins[key] = want, Origin{AskedBy: "model.init"}
+		}
+	}
+	follow("model.hidden_size", &m.HiddenSize, found.HiddenSize)
+	follow("model.num_layers", &m.NumLayers, found.NumLayers)
+	return problems
 }

@@ -20,15 +20,15 @@ type Reward struct {
 	// negative reward of repetition.
 	RepetitionNGrams     int     `yaml:"repetition_n_grams" neutral:"3"`
 	RepetitionMaxPenalty float64 `yaml:"repetition_max_penalty" neutral:"-1"`
-	// CosineCorrect is the function, of [CosineBases], that tells cosine whether a
-	// completion is right; empty means the first of them in Functions, or else
-	// answer, which [Resolve] fills in where cosine is in use. CosineMaxLen is the
+	// CosineCorrect is the function, of [CosineBases], by which cosine decides
+	// whether a completion is right; empty means the first of them in Functions, or
+	// else answer, which [Resolve] fills in if cosine is used. CosineMaxLen is the
 	// length in tokens at which the curve ends (0 = the limit).
 	CosineCorrect string `yaml:"cosine_correct" neutral:""`
 	CosineMaxLen  int    `yaml:"cosine_max_len" neutral:"0"`
-	// The range of cosine: what a right and a wrong completion get at length 0
-	// and at the greatest length. Right ones fall from CosineMaxCorrect to
-	// CosineMinCorrect, wrong ones rise from CosineMinWrong to CosineMaxWrong.
+	// The range of cosine: from length 0 to the maximum length, the reward of right
+	// completions falls from CosineMaxCorrect to CosineMinCorrect, and that of wrong
+	// ones rises from CosineMinWrong to CosineMaxWrong.
 	CosineMinCorrect float64 `yaml:"cosine_min_value_correct" neutral:"0.5"`
 	CosineMaxCorrect float64 `yaml:"cosine_max_value_correct" neutral:"1"`
 	CosineMinWrong   float64 `yaml:"cosine_min_value_wrong" neutral:"-1"`
@@ -45,12 +45,3 @@ func RewardFunctions() []string {
 
 // CosineBases lists the values of reward.cosine_correct.
 func CosineBases() []string { return []string{"answer", "r1_zero", "question_only", "last_number"} }
-
-func defaultReward() Reward {
-	return Reward{
-		Functions: []string{"answer"}, RewardWeights: []float64{1},
-		MultiObjectiveAggregation: "sum_then_normalize",
-		RepetitionNGrams:          3, RepetitionMaxPenalty: -1,
-		CosineMinCorrect: 0.5, CosineMaxCorrect: 1, CosineMinWrong: -1, CosineMaxWrong: -0.5,
-	}
-}

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"grpo/internal/yamldoc"
 )
 
 // samples are valid configurations by keys, each value other than the default,
@@ -80,13 +82,13 @@ func sampleOf(t testing.TB, key string) string {
 // TestEverySourceReachesEveryKey: viper drops environment values of keys that
 // it does not know and lower-cases what it does; nothing of that may show.
 func TestEverySourceReachesEveryKey(t *testing.T) {
-	keys := leafPaths(Default())
+	keys := paths(Default())
 	for _, key := range keys {
 		sampleOf(t, key)
 	}
 	defaults := map[string]string{}
 	for _, f := range leaves(Default()) {
-		defaults[f.path] = formatValue(f.value)
+		defaults[f.path] = yamldoc.Format(f.value)
 	}
 	for i, sample := range samples {
 		var file strings.Builder
@@ -128,11 +130,11 @@ func TestEverySourceReachesEveryKey(t *testing.T) {
 				if !given {
 					continue
 				}
-				v, err := parseText(value, leafTypes(Default())[row.Key])
-				if err != nil {
+				v := reflect.New(newOverrides(Default()).types[row.Key]).Elem()
+				if err := yamldoc.SetText(v, value); err != nil {
 					t.Fatal(err)
 				}
-				if want := formatValue(reflect.ValueOf(v)); row.Value != want {
+				if want := yamldoc.Format(v); row.Value != want {
 					t.Errorf("sample %d, %s: %s is %s, want %s", i, name, row.Key, row.Value, want)
 				}
 				if row.Value == defaults[row.Key] {

@@ -1,19 +1,58 @@
 package config
 
-// DefaultSFT returns what a configuration of `grpo sft` leaves unsaid. It has no
-// stages: the recipe of the embedded base model is configs/base.yaml, which
-// [LoadSFT] reads when no other is named.
-func DefaultSFT() SFT {
-	c := Default()
-	return SFT{
-		Name: "sft", Seed: 1, Data: c.Data,
-		Model:    Model{HiddenSize: c.Model.HiddenSize, NumLayers: c.Model.NumLayers, Init: "random", Device: c.Model.Device, Precision: c.Model.Precision},
-		EvalSize: 1024,
-	}
+// SFT is the configuration of `grpo sft`, which trains a base model by
+// supervised learning in stages.
+type SFT struct {
+	Name  string `yaml:"name"`
+	Seed  uint64 `yaml:"seed"`
+	Data  Data   `yaml:"data"`
+	Model Model  `yaml:"model"`
+	// Stages run in order, each from the weights of the one before.
+	Stages []Stage `yaml:"stages"`
+	// EvalSize is the number of validation problems of an evaluation.
+	EvalSize int `yaml:"eval_size"`
 }
 
-// DefaultStage returns what a stage leaves unsaid. Its name, corpus and number
-// of steps have no default: validation asks for them.
+// Stage is one supervised stage of [SFT].
+type Stage struct {
+	Name string `yaml:"name"`
+	// Corpus: "capability" (only annotated, right solutions), "preference" (the
+	// mixture of styles that hides them), or "answers" (the worked answers of the
+	// data files).
+	Corpus string `yaml:"corpus"`
+	// Examples in the corpus; batches are drawn without replacement, epoch by epoch.
+	Examples     int        `yaml:"examples"`
+	Steps        int        `yaml:"steps"`
+	BatchSize    int        `yaml:"batch_size"`
+	LearningRate float64    `yaml:"learning_rate"`
+	WarmupSteps  int        `yaml:"warmup_steps"`
+	FinalLRRatio float64    `yaml:"final_lr_ratio"` // of the cosine decay
+	AdamBetas    [2]float64 `yaml:"adam_betas"`
+	AdamEps      float64    `yaml:"adam_eps"`
+	WeightDecay  float64    `yaml:"weight_decay"`
+	MaxGradNorm  float64    `yaml:"max_grad_norm"`
+	// PromptLossWeight weighs the tokens of the prompt; completion tokens weigh 1.
+	PromptLossWeight float64 `yaml:"prompt_loss_weight"`
+	// StopAtSampledAccuracy ends the stage early, at an evaluation (0 = never).
+	StopAtSampledAccuracy float64 `yaml:"stop_at_sampled_accuracy"`
+	EveryNSteps           int     `yaml:"every_n_steps"`
+	// The range of sampled validation accuracy in which the stage's result must
+	// lie; otherwise `grpo sft` fails.
+	AcceptSampledMin float64 `yaml:"accept_sampled_min"`
+	AcceptSampledMax float64 `yaml:"accept_sampled_max"`
+}
+
+// DefaultSFT returns the defaults of `grpo sft`. It has no stages: the recipe of
+// the embedded base model is configs/base.yaml, which [LoadSFT] reads when no
+// other is named.
+func DefaultSFT() SFT {
+	c := Default()
+	c.Model.Init = "random"
+	return SFT{Name: "sft", Seed: 1, Data: c.Data, Model: c.Model, EvalSize: 1024}
+}
+
+// DefaultStage returns the defaults of a stage. Its name, corpus and number of
+// steps have none: validation asks for them.
 func DefaultStage() Stage {
 	return Stage{
 		Examples: 20000, BatchSize: 64, LearningRate: 2e-3, FinalLRRatio: 0.02,
@@ -21,3 +60,6 @@ func DefaultStage() Stage {
 		PromptLossWeight: 0.1, EveryNSteps: 100, AcceptSampledMax: 1,
 	}
 }
+
+// SetDefaults makes s a [DefaultStage], before a file is decoded into it.
+func (s *Stage) SetDefaults() { *s = DefaultStage() }

@@ -17,21 +17,23 @@ import (
 // kilobytes; a megabyte is a data file given by mistake.
 const maxFileSize = 1 << 20
 
-// file is what the texts of this package are.
-var file = yamldoc.File{
-	What: "one file is one configuration", Empty: "it sets no key (leave out -c for the defaults)",
-	Folder: "this is a folder, not a YAML file", Max: maxFileSize, Larger: "not a configuration",
+// formOf is the form of a file for this kind of configuration.
+func formOf(root any) *yamldoc.Form {
+	keys := paths(root)
+	return &yamldoc.Form{
+		What: "one file is one configuration", Empty: "it sets no key (leave out -c for the defaults)",
+		Folder: "this is a folder, not a YAML file", Max: maxFileSize, Larger: "not a configuration",
+		Example: "seed: 1", MaxProblems: 50, MaxSections: 100, OtherNames: secondNames,
+		Suggest: func(key string, here []string) string { return suggestKey(key, here, keys) },
+	}
 }
-
-// maxSections bounds a list of sections (stages), which is far beyond any use.
-const maxSections = 100
 
 // sftNames are the embedded configurations of `grpo sft`; all others are of
 // `grpo train`.
 var sftNames = []string{"base", "teacher"}
 
-// presetFolder holds the published methods; its files are known by their bare
-// names too.
+// presetFolder holds the published methods; its files are also known by their bare
+// names.
 const presetFolder = "presets"
 
 // Names lists the embedded configurations for `grpo train -c NAME`, sorted; the
@@ -42,6 +44,10 @@ func Names() []string {
 
 // NamesSFT lists the embedded configurations for `grpo sft -c NAME`, sorted.
 func NamesSFT() []string { return slices.Clone(sftNames) }
+
+func embedded() []string {
+	return slices.Sorted(slices.Values(append(configs.Names("."), configs.Names(presetFolder)...)))
+}
 
 // Preset is an embedded configuration of a published method. It is found as
 // NAME and as presets/NAME.
@@ -54,44 +60,15 @@ type Preset struct {
 // Presets lists the presets, sorted by name.
 func Presets() []Preset {
 	var out []Preset
-	for _, name := range filesIn(presetFolder) {
+	for _, name := range configs.Names(presetFolder) {
 		text, err := readEmbedded(name)
 		if err != nil {
-			panic("config: embedded configurations: " + err.Error()) // cannot happen with go:embed
+			panic("config: " + err.Error()) // cannot happen with go:embed
 		}
 		about, _, _ := strings.Cut(string(text), "\n#\n")
-		out = append(out, Preset{name, prose(about)})
+		out = append(out, Preset{name, yamldoc.Prose(about)})
 	}
 	return out
-}
-
-func embedded() []string {
-	names := append(filesIn("."), filesIn(presetFolder)...)
-	slices.Sort(names)
-	return names
-}
-
-// filesIn lists the configurations of an embedded folder, without their ending.
-func filesIn(folder string) []string {
-	entries, err := fs.ReadDir(configs.FS, folder)
-	if err != nil {
-		panic("config: embedded configurations: " + err.Error()) // cannot happen with go:embed
-	}
-	var names []string
-	for _, e := range entries {
-		if name, ok := strings.CutSuffix(e.Name(), ".yaml"); ok {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// bareName removes presets/ from the name of a preset.
-func bareName(name string) string {
-	if rest, ok := strings.CutPrefix(name, presetFolder+"/"); ok && slices.Contains(filesIn(presetFolder), rest) {
-		return rest
-	}
-	return name
 }
 
 // readEmbedded reads the embedded configuration of a bare name.
@@ -103,7 +80,7 @@ func readEmbedded(name string) ([]byte, error) {
 	return text, err
 }
 
-// source is the text of a configuration with the name that messages give it.
+// source is the text of a configuration with its name in messages.
 type source struct {
 	label    string
 	text     []byte
@@ -113,50 +90,46 @@ type source struct {
 // open reads the embedded configuration of that name (a preset's with or without
 // presets/ before it) or else the file at that path; a path that could be either
 // is written ./name.
-func open(nameOrPath string, names []string) (source, *Error) {
-	fail := func(cause error, format string, args ...any) (source, *Error) {
-		return source{}, &Error{Problems: []string{fmt.Sprintf(format, args...)}, Cause: cause}
+func open(nameOrPath string, names []string) (*source, error) {
+	name := nameOrPath
+	rest, ok := strings.CutPrefix(name, presetFolder+"/")
+	if ok && slices.Contains(configs.Names(presetFolder), rest) {
+		name = rest
 	}
-	if name := bareName(nameOrPath); slices.Contains(names, name) {
+	if slices.Contains(names, name) {
 		text, err := readEmbedded(name)
-		if err != nil {
-			return fail(err, "embedded configuration %q: %v", name, err)
-		}
-		return source{name + " (embedded)", text, true}, nil
+		return &source{name + " (embedded)", text, true}, err
 	}
-	text, err := file.Read(nameOrPath)
+	text, err := formOf(Config{}).Read(nameOrPath)
+	if err == nil {
+		return &source{nameOrPath, text, false}, nil
+	}
+	problem := ""
+	var pathErr *fs.PathError
 	switch {
-	case err == nil:
-		return source{nameOrPath, text, false}, nil
-	case errors.Is(err, fs.ErrNotExist) && !looksLikePath(nameOrPath):
-		return fail(err, "no configuration %q%s: the embedded ones are %s; the path of a YAML file works too",
+	case errors.Is(err, fs.ErrNotExist) && !configs.IsPath(nameOrPath):
+		problem = fmt.Sprintf("no configuration %q%s: the embedded ones are %s; the path of a YAML file works too",
 			nameOrPath, wrongCommand(nameOrPath, names), strings.Join(names, ", "))
 	case errors.Is(err, fs.ErrNotExist):
-		hint := ""
-		if base := strings.TrimSuffix(path.Base(nameOrPath), path.Ext(nameOrPath)); slices.Contains(names, base) {
-			hint = fmt.Sprintf(" (the embedded configuration is named %q)", base)
+		problem = nameOrPath + ": no such file"
+		if base := configs.NameOf(nameOrPath); slices.Contains(names, base) {
+			problem += fmt.Sprintf(" (the embedded configuration is named %q)", base)
 		}
-		return fail(err, "%s: no such file%s", nameOrPath, hint)
+	case errors.As(err, &pathErr):
+		problem = fmt.Sprintf("%s: cannot read the file: %v", nameOrPath, pathErr.Err)
+	default:
+		problem = fmt.Sprintf("%s: %v", nameOrPath, err)
 	}
-	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) {
-		return fail(err, "%s: cannot read the file: %v", nameOrPath, pathErr.Err)
-	}
-	return fail(err, "%s: %v", nameOrPath, err)
+	return nil, &Error{Doing: "load config", Problems: []string{problem}, Cause: err}
 }
 
 // wrongCommand ends the message about an unknown name with what was probably meant.
 func wrongCommand(name string, names []string) string {
-	if slices.Contains(embedded(), name) {
-		command := "train"
-		if slices.Contains(sftNames, name) {
-			command = "sft"
-		}
-		return fmt.Sprintf(" for this command (it belongs to grpo %s)", command)
+	switch {
+	case slices.Contains(sftNames, name):
+		return " for this command (it belongs to grpo sft)"
+	case slices.Contains(embedded(), name):
+		return " for this command (it belongs to grpo train)"
 	}
 	return words.DidYouMean(name, names)
-}
-
-func looksLikePath(s string) bool {
-	return strings.ContainsAny(s, `/\`) || strings.HasSuffix(s, ".yaml") || strings.HasSuffix(s, ".yml")
 }

@@ -1,121 +1,189 @@
 package config
 
 import (
-	"fmt"
-	"maps"
-	"math"
-	"reflect"
-	"strconv"
+	"slices"
 	"strings"
+
+	"grpo/internal/words"
+	"grpo/pkg/rl"
 )
 
-// Validate checks a configuration that did not come through [Load] or
-// [LoadSFT] (which call it) and reports all broken rules at once in an [*Error].
-func Validate[T Root](c *T) error {
-	if problems := (&checker{root: c}).run(); len(problems) > 0 {
-		return &Error{Doing: "check config", Problems: problems}
-	}
-	return nil
+func (c *Config) validate(v *validator) {
+	v.notEmpty(&c.Name)
+	c.Data.validate(v)
+	c.Model.validate(v)
+	c.Rollout.validate(v)
+	c.validateTrain(v)
+	c.validateEval(v)
+	c.validateOutput(v)
+	c.validateReward(v)
+	c.validateAlgorithm(v)
+	c.validateEffect(v)
 }
 
-// checker runs the rules of a root. A key that is wrong in itself is reported
-// once and left out of the rules that compare it with others.
-type checker struct {
-	root    any
-	origins map[string]Origin
-	broken  map[string]bool
-	// partial: the sources hold other problems, such as a misspelt key, so
-	// that comparing keys would report consequences beside the causes.
-	partial  bool
-	problems []string
-}
-
-func (c *checker) markBroken(sets ...map[string]bool) {
-	if c.broken == nil {
-		c.broken = map[string]bool{}
+func (c *SFT) validate(v *validator) {
+	v.notEmpty(&c.Name)
+	c.Data.validate(v)
+	c.Model.validate(v)
+	c.Model.validateEffect(v)
+	v.in(size, &c.EvalSize)
+	if c.Data.ValSize != 0 {
+		atMost(v, &c.EvalSize, &c.Data.ValSize)
 	}
-	for _, set := range sets {
-		maps.Copy(c.broken, set)
+	if len(c.Stages) == 0 {
+		v.reject("stages must hold at least one stage")
 	}
-}
-
-func (c *checker) run() []string {
-	v := viewOf(c.root, c.origins)
-	for _, f := range leaves(c.root) {
-		if err := wellFormed(f.value); err != nil {
-			c.problems = append(c.problems, fmt.Sprintf("%s %v", v.name(f.path), err))
-			c.markBroken(map[string]bool{f.path: true})
-		}
-	}
-	rules, sections := rulesConfig, 1
-	if s, ok := c.root.(*SFT); ok {
-		rules, sections = rulesSFT, len(s.Stages)
-		c.stages(s)
-	}
-	for _, r := range rules {
-		if !strings.Contains(r.keys[0], "*") {
-			c.apply(r, v, r.keys)
-			continue
-		}
-		for i := range sections {
-			keys := make([]string, len(r.keys))
-			for j, k := range r.keys {
-				keys[j] = strings.Replace(k, "*", strconv.Itoa(i), 1)
+	for i := range c.Stages {
+		s := &c.Stages[i]
+		s.validate(v, &c.Data)
+		for j := range c.Stages[:i] {
+			if other := &c.Stages[j]; s.Name == other.Name {
+				v.reject("%s must not be the same as %s", &s.Name, &other.Name)
+				break
 			}
-			c.apply(r, v, keys)
 		}
 	}
-	return c.problems
 }
 
-func (c *checker) apply(r rule, v *view, keys []string) {
-	if c.partial && len(keys) > 1 {
+func (s *Stage) validate(v *validator, d *Data) {
+	v.notEmpty(&s.Name)
+	oneOf(v, &s.Corpus, "capability", "preference", "answers")
+	v.in(interval{low: 1, high: 1 << 27}, &s.Examples)
+	v.in(size, &s.BatchSize)
+	v.in(counter, &s.Steps, &s.EveryNSteps)
+	v.in(counterOrNone, &s.WarmupSteps)
+	v.in(belowOne, &s.AdamBetas)
+	v.in(positive, &s.AdamEps)
+	v.in(nonNegative, &s.LearningRate, &s.WeightDecay, &s.MaxGradNorm, &s.PromptLossWeight)
+	v.in(fraction, &s.FinalLRRatio, &s.StopAtSampledAccuracy, &s.AcceptSampledMin, &s.AcceptSampledMax)
+	atMost(v, &s.BatchSize, &s.Examples)
+	atMost(v, &s.WarmupSteps, &s.Steps)
+	atMost(v, &s.AcceptSampledMin, &s.AcceptSampledMax)
+	if s.Corpus != "answers" && d.Source != "generated" {
+		v.reject("%s is made of generated problems and does not go with %s (use answers)", &s.Corpus, &d.Source)
+	}
+}
+
+func (d *Data) validate(v *validator) {
+	oneOf(v, &d.Source, "generated", "gsm8k", "svamp")
+	oneOf(v, &d.Annotations, "keep", "strip", "equation")
+	oneOf(v, &d.PromptTemplate, "plain", "question_only", "r1_zero")
+	v.in(nonNegative, &d.WeightAdd, &d.WeightSub, &d.WeightMul)
+	v.in(sizeOrNone, &d.ValSize, &d.TestSize, &d.UnseenSize, &d.TrainSize)
+	if d.WeightAdd == 0 && d.WeightSub == 0 && d.WeightMul == 0 {
+		v.reject("%s, %s and %s must not all be 0", &d.WeightAdd, &d.WeightSub, &d.WeightMul)
+	}
+	if d.Source != "generated" {
+		for _, file := range []*string{&d.TrainFile, &d.ValFile} {
+			if *file == "" {
+				v.reject("%s must name a file, because of %s", file, &d.Source)
+			}
+		}
 		return
 	}
-	for _, k := range keys {
-		if c.broken[k] {
-			return
+	for _, file := range []*string{&d.TrainFile, &d.ValFile, &d.TestFile} {
+		if *file != "" {
+			v.reject("%s would not be read, because of %s (set data.source to gsm8k or svamp)", file, &d.Source)
 		}
 	}
-	if problem := r.check(v, keys); problem != "" {
-		c.problems = append(c.problems, problem)
-		if len(keys) == 1 {
-			c.markBroken(map[string]bool{keys[0]: true})
-		}
+	if d.ValSize == 0 {
+		v.reject("%s must be at least 1, because of %s (0 means all problems of a file)", &d.ValSize, &d.Source)
 	}
 }
 
-// stages checks the list of stages as such.
-func (c *checker) stages(s *SFT) {
-	if len(s.Stages) == 0 && !c.partial {
-		c.problems = append(c.problems, "stages must hold at least one stage")
-	}
-	first := map[string]int{}
-	for i, stage := range s.Stages {
-		if j, ok := first[stage.Name]; ok && stage.Name != "" {
-			c.problems = append(c.problems, fmt.Sprintf("stages.%d.name must not be %q, as is stages.%d.name", i, stage.Name, j))
-			continue
-		}
-		first[stage.Name] = i
+func (m *Model) validate(v *validator) {
+	v.in(interval{low: 1, high: 4096}, &m.HiddenSize)
+	v.in(interval{low: 1, high: 16}, &m.NumLayers)
+	oneOf(v, &m.Device, "cpu", "cuda", "auto")
+	oneOf(v, &m.Precision, "float32", "tf32", "bf16")
+	if m.Init != "base" && m.Init != "random" && !isPath(m.Init) {
+		v.reject("%s must be base, random or the path of a safetensors file (write ./%s for a file of this name)%s",
+			&m.Init, m.Init, words.DidYouMean(m.Init, []string{"base", "random"}))
 	}
 }
 
-// wellFormed holds for every value that a source can write: numbers are finite
-// and texts printable.
-func wellFormed(v reflect.Value) error {
-	switch v.Kind() {
-	case reflect.Float64:
-		if math.IsNaN(v.Float()) || math.IsInf(v.Float(), 0) {
-			return fmt.Errorf("must be finite")
-		}
-	case reflect.String:
-		return checkText(v.String())
-	case reflect.Slice, reflect.Array:
-		for i := range v.Len() {
-			if err := wellFormed(v.Index(i)); err != nil {
-				return err
-			}
-		}
+// isPath reports what looks like a path, so that a misspelt word does not become
+// a missing file.
+func isPath(s string) bool { return strings.ContainsAny(s, `/\.`) }
+
+func (r *Rollout) validate(v *validator) {
+	v.in(size, &r.RolloutBatchSize, &r.GroupSize)
+	v.in(positive, &r.SamplingTemperature)
+	v.in(positiveUpTo1, &r.SamplingTopP)
+	v.in(sizeOrNone, &r.SamplingTopK)
+	v.in(anyTokens, &r.SamplingMinTokens)
+	v.in(tokens, &r.SamplingMaxTokens)
+	atMost(v, &r.SamplingMinTokens, &r.SamplingMaxTokens)
+	v.multiple(&r.RolloutBatchSize, &r.GroupSize)
+}
+
+func (c *Config) validateTrain(v *validator) {
+	t := &c.Train
+	v.in(counter, &t.NGRPOSteps, &t.EpochsPerRolloutBatch)
+	v.in(sizeOrNone, &t.TrainBatchSize)
+	v.in(size, &t.GradientAccumulationSteps)
+	v.in(belowOne, &t.AdamBetas)
+	v.in(positive, &t.AdamEps)
+	v.in(nonNegative, &t.LearningRate, &t.WeightDecay, &t.MaxGradNorm)
+	v.multiple(&c.Rollout.RolloutBatchSize, &t.TrainBatchSize)
+	batch := &t.TrainBatchSize
+	if *batch == 0 {
+		batch = &c.Rollout.RolloutBatchSize
 	}
-	return nil
+	v.multiple(batch, &t.GradientAccumulationSteps) // micro-batches have equal sizes
+}
+
+func (c *Config) validateEval(v *validator) {
+	e := &c.Eval
+	v.in(counter, &e.EveryNSteps)
+	v.in(positive, &e.Temperature)
+	v.in(positiveUpTo1, &e.TopP)
+	v.in(sizeOrNone, &e.TopK, &e.SaveSamples)
+	v.in(anyTokens, &e.MinTokens, &e.MaxTokens)
+	longest := &e.MaxTokens
+	if *longest == 0 {
+		longest = &c.Rollout.SamplingMaxTokens
+	}
+	atMost(v, &e.MinTokens, longest)
+}
+
+func (c *Config) validateOutput(v *validator) {
+	v.in(counterOrNone, &c.Output.CheckpointEveryNSteps)
+	v.in(size, &c.Output.KeepCheckpoints)
+	oneOf(v, &c.Output.Keep, "all", "best")
+}
+
+func (c *Config) validateReward(v *validator) {
+	r, a := &c.Reward, &c.Algorithm
+	v.someOf(&r.Functions, RewardFunctions()...)
+	oneOf(v, &r.MultiObjectiveAggregation, "sum_then_normalize", "normalize_then_sum")
+	v.in(anyTokens, &r.OverlongCache, &r.CosineMaxLen)
+	v.in(interval{low: 1, high: 100}, &r.RepetitionNGrams)
+	v.in(interval{low: -1e6, high: 0}, &r.RepetitionMaxPenalty)
+	oneOfOrEmpty(v, &r.CosineCorrect, CosineBases()...)
+	v.in(moderate, &r.RewardWeights)
+	v.in(moderate, &r.CosineMinWrong, &r.CosineMaxWrong, &r.CosineMinCorrect, &r.CosineMaxCorrect)
+	atMost(v, &r.CosineMinCorrect, &r.CosineMaxCorrect)
+	atMost(v, &r.CosineMinWrong, &r.CosineMaxWrong)
+	if have, want := len(r.RewardWeights), len(r.Functions); have != want {
+		v.reject("%s must have one weight for each of %s: %d, not %d", &r.RewardWeights, &r.Functions, want, have)
+	}
+	if slices.Contains(r.Functions, "soft_overlong") {
+		atMost(v, &r.OverlongCache, &c.Rollout.SamplingMaxTokens)
+	}
+	if r.MultiObjectiveAggregation != "normalize_then_sum" {
+		return
+	}
+	// Each function has its own group mean and standard deviation; the sum is then
+	// whitened. Nothing else can be combined with it.
+	const why = "it normalizes each reward function by its groups (use sum_then_normalize)"
+	sum := &r.MultiObjectiveAggregation
+	v.compatible(a.BaseLoss() != rl.NoBaseline, sum, &a.LossType, why)
+	v.compatible(a.Type == "grpo", sum, &a.Type, why)
+	v.compatible(a.Baseline == "", sum, &a.Baseline, why)
+	v.compatible(a.Normalizer == "", sum, &a.Normalizer, why)
+	v.compatible(a.ScaleRewards == "", sum, &a.ScaleRewards, why)
+	v.compatible(a.UseStdNormalization, sum, &a.UseStdNormalization, why)
+	v.compatible(!a.PassK, sum, &a.PassK, why)
+	v.compatible(a.KLIn == "loss", sum, &a.KLIn, why)
 }

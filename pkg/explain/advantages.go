@@ -3,7 +3,6 @@ package explain
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"grpo/pkg/rl"
 )
@@ -18,14 +17,12 @@ type Prompt struct {
 type AdvantageOptions struct {
 	// Prompts are the groups of one batch, all of equal size.
 	Prompts []Prompt
-	// Nearly is a group on its own whose rewards are almost equal.
-	Nearly []float64
-	// Eps is added to the standard deviation.
-	Eps float64
+	Nearly  []float64 // a separate group of nearly equal rewards
+	Eps     float64   // added to the standard deviation
 }
 
-// DefaultAdvantages is a batch of four prompts of falling success, and a group
-// of which one completion got 0.001 less than the others.
+// DefaultAdvantages is a batch of four prompts with decreasing success, and a group
+// in which one completion got 0.001 less than the others.
 func DefaultAdvantages() AdvantageOptions {
 	return AdvantageOptions{
 		Prompts: []Prompt{
@@ -39,17 +36,17 @@ func DefaultAdvantages() AdvantageOptions {
 	}
 }
 
-// AdvantageResult is what [Advantages] computes.
+// AdvantageResult is the result of [Advantages].
 type AdvantageResult struct {
 	Eps     float64         `json:"eps"`
 	Prompts []PromptStats   `json:"prompts"`
 	Mean    float64         `json:"batch_mean"`
 	Std     float64         `json:"batch_std"`
 	Forms   []AdvantageForm `json:"forms"`
-	// FracRewardZeroStd is the share of groups of equal rewards.
+	// FracRewardZeroStd is the share of groups with equal rewards.
 	FracRewardZeroStd float64 `json:"frac_reward_zero_std"`
-	// Nearly are a quite equal group, the nearly equal one, and one of which a
-	// completion failed; Odd is the completion that is unlike the others.
+	// Nearly are a group of equal rewards, the nearly equal one, and one in which a
+	// completion failed. Odd is the completion whose reward differs most.
 	Nearly []NearlyGroup `json:"nearly_equal,omitempty"`
 	Odd    int           `json:"odd"`
 }
@@ -67,21 +64,21 @@ type AdvantageForm struct {
 	Baseline   rl.Baseline   `json:"baseline"`
 	Normalizer rl.Normalizer `json:"normalizer"`
 	Advantages [][]float64   `json:"advantages"` // a row for each prompt
-	// Silent counts prompts whose advantages are all 0.
-	Silent int `json:"silent_groups"`
+	// ZeroAdvantage counts prompts whose advantages are all 0.
+	ZeroAdvantage int `json:"silent_groups"`
 }
 
-// NearlyGroup is a group on its own, divided by its standard deviation and not.
+// NearlyGroup is a separate group, with advantages with and without division.
 type NearlyGroup struct {
 	Rewards []float64 `json:"rewards"`
 	Std     float64   `json:"std"`
-	// Local divides by std + eps, Plain does not divide, Hybrid divides by the
-	// standard deviation of the batch with this group added to it.
-	Local  []float64 `json:"local"`
-	Plain  []float64 `json:"plain"`
+	Local   []float64 `json:"local"` // divided by std + eps
+	Plain   []float64 `json:"plain"` // not divided
+	// Hybrid is divided by the standard deviation of the batch with this group added;
+	// nil if the batch has groups of another size.
 	Hybrid []float64 `json:"hybrid"`
-	// Factor is 1/(std + eps), what the difference of rewards is multiplied with;
-	// 0 for a group of equal rewards, whose advantages are 0.
+	// Factor is 1/(std + eps), which multiplies differences of rewards; 0 for a group
+	// of equal rewards.
 	Factor float64 `json:"factor"`
 }
 
@@ -91,75 +88,68 @@ var advantageForms = []AdvantageForm{
 	{Name: "hybrid", Baseline: rl.BaselineGroupMean, Normalizer: rl.NormalizerBatchStd},
 }
 
-// Advantages computes the advantages of a batch of groups under three choices:
+// Advantages computes the advantages of a batch of groups in three ways:
 //
 //	local   (r - group mean) / (group std + eps)   GRPO
 //	global  (r - batch mean) / (batch std + eps)   REINFORCE++ without tokens
 //	hybrid  (r - group mean) / (batch std + eps)   Lite PPO (arXiv:2508.08221)
 //
-// and, for a nearly equal group, what dividing by its own deviation does. All
-// deviations are those of a sample.
-func Advantages(o AdvantageOptions) (AdvantageResult, error) {
-	fail := func(err error) (AdvantageResult, error) {
-		return AdvantageResult{}, fmt.Errorf("explain advantages: %w", err)
-	}
+// and, for a nearly equal group, the effect of dividing by its own deviation. All
+// deviations are sample deviations.
+func Advantages(o AdvantageOptions) (out AdvantageResult, err error) {
+	defer named("advantages", &err)
 	if len(o.Prompts) == 0 {
-		return fail(fmt.Errorf("no groups"))
+		return out, fmt.Errorf("no groups")
 	}
 	size := len(o.Prompts[0].Rewards)
 	for i, p := range o.Prompts {
 		if len(p.Rewards) != size {
-			return fail(fmt.Errorf("group %d has %d rewards, group 0 has %d (the groups of a batch are of one size)", i, len(p.Rewards), size))
+			return out, fmt.Errorf("group %d has %d rewards, group 0 has %d (groups of a batch have one size)",
+				i, len(p.Rewards), size)
 		}
 		if err := finite(fmt.Sprintf("a reward of group %d", i), p.Rewards...); err != nil {
-			return fail(err)
+			return out, err
 		}
 	}
-	out := AdvantageResult{Eps: o.Eps}
-	batch := flatten(o.Prompts)
+	out.Eps = o.Eps
 	for _, f := range advantageForms {
-		adv, st, err := rl.GroupAdvantages(batch, size, rl.AdvantageOptions{Baseline: f.Baseline, Normalizer: f.Normalizer, Eps: o.Eps})
+		adv, st, err := rl.GroupAdvantages(o.batch(), size,
+			rl.AdvantageOptions{Baseline: f.Baseline, Normalizer: f.Normalizer, Eps: o.Eps})
 		if err != nil {
-			return fail(err)
+			return out, err
 		}
-		f.Advantages, f.Silent = rows(rl.Shape{B: len(o.Prompts), T: size}, adv), st.ZeroAdvantageGroups
+		if err := computed("an advantage ("+f.Name+")", adv); err != nil {
+			return out, err
+		}
+		f.Advantages, f.ZeroAdvantage = rows(rl.Shape{B: len(o.Prompts), T: size}, adv), st.ZeroAdvantageGroups
 		out.Forms = append(out.Forms, f)
 		out.Mean, out.Std, out.FracRewardZeroStd = st.RewardMean, st.RewardStd, st.FracRewardZeroStd
-		if err := computed("an advantage ("+f.Name+")", adv...); err != nil {
-			return fail(err)
-		}
 	}
-	if err := computed("the mean or the standard deviation of the batch", out.Mean, out.Std); err != nil {
-		return fail(err)
+	if err := computed("the mean or the std of the batch", []float64{out.Mean, out.Std}); err != nil {
+		return out, err
 	}
 	for _, p := range o.Prompts {
 		st, err := describe(p.Rewards)
 		if err != nil {
-			return fail(err)
-		}
-		if err := computed("the mean or the standard deviation of a group", st.RewardMean, st.RewardStd); err != nil {
-			return fail(err)
+			return out, err
 		}
 		out.Prompts = append(out.Prompts, PromptStats{p, st.RewardMean, st.RewardStd})
 	}
 	if len(o.Nearly) > 0 {
-		var err error
-		if out.Nearly, out.Odd, err = o.nearly(); err != nil {
-			return fail(err)
-		}
+		out.Nearly, out.Odd, err = o.nearly()
 	}
-	return out, nil
+	return out, err
 }
 
-// nearly compares the nearly equal group with one that is quite equal and one
-// in which the odd completion failed.
+// nearly compares the nearly equal group with one of equal rewards and one in which
+// the odd completion failed.
 func (o AdvantageOptions) nearly() (groups []NearlyGroup, odd int, err error) {
 	if err := finite("a reward of the nearly equal group", o.Nearly...); err != nil {
 		return nil, 0, err
 	}
 	n := len(o.Nearly)
 	if n < 2 {
-		return nil, 0, fmt.Errorf("a nearly equal group of %d has no standard deviation (give 2 rewards or more)", n)
+		return nil, 0, fmt.Errorf("a nearly equal group of %d has no standard deviation (give 2 rewards)", n)
 	}
 	st, err := describe(o.Nearly)
 	if err != nil {
@@ -184,54 +174,51 @@ func (o AdvantageOptions) nearly() (groups []NearlyGroup, odd int, err error) {
 	return groups, odd, nil
 }
 
-func (o AdvantageOptions) nearlyGroup(r []float64) (NearlyGroup, error) {
+func (o AdvantageOptions) nearlyGroup(r []float64) (g NearlyGroup, err error) {
 	st, err := describe(r)
 	if err != nil {
-		return NearlyGroup{}, err
+		return g, err
 	}
-	g := NearlyGroup{Rewards: r, Std: st.RewardStd}
+	g = NearlyGroup{Rewards: r, Std: st.RewardStd}
 	if g.Std > 0 {
 		g.Factor = 1 / (g.Std + o.Eps)
 	}
-	for _, f := range []struct {
-		to         *[]float64
-		normalizer rl.Normalizer
-	}{{&g.Local, rl.NormalizerGroupStd}, {&g.Plain, rl.NormalizerNone}} {
-		*f.to, _, err = rl.GroupAdvantages(r, len(r), rl.AdvantageOptions{Baseline: rl.BaselineGroupMean, Normalizer: f.normalizer, Eps: o.Eps})
+	// last returns the advantages of r as the last group of a batch.
+	last := func(batch []float64, n rl.Normalizer) []float64 {
 		if err != nil {
-			return g, err
+			return nil
 		}
+		var adv []float64
+		adv, _, err = rl.GroupAdvantages(batch, len(r),
+			rl.AdvantageOptions{Baseline: rl.BaselineGroupMean, Normalizer: n, Eps: o.Eps})
+		return adv[max(0, len(adv)-len(r)):]
 	}
-	// In a batch with groups of another size there is no hybrid form.
+	g.Local, g.Plain = last(r, rl.NormalizerGroupStd), last(r, rl.NormalizerNone)
 	if len(r) == len(o.Prompts[0].Rewards) {
-		batch := append(flatten(o.Prompts), r...)
-		adv, _, err := rl.GroupAdvantages(batch, len(r), rl.AdvantageOptions{Baseline: rl.BaselineGroupMean, Normalizer: rl.NormalizerBatchStd, Eps: o.Eps})
-		if err != nil {
-			return g, err
-		}
-		g.Hybrid = adv[len(adv)-len(r):]
+		g.Hybrid = last(append(o.batch(), r...), rl.NormalizerBatchStd)
 	}
-	return g, computed("a number of the nearly equal group", slices.Concat([]float64{g.Std, g.Factor}, g.Local, g.Plain, g.Hybrid)...)
+	if err != nil {
+		return g, err
+	}
+	return g, computed("a number of the nearly equal group",
+		[]float64{g.Std, g.Factor}, g.Local, g.Plain, g.Hybrid)
 }
 
 // describe returns the statistics of one group's rewards.
 func describe(rewards []float64) (rl.AdvantageStats, error) {
-	_, st, err := rl.GroupAdvantages(rewards, len(rewards), rl.AdvantageOptions{Baseline: rl.BaselineNone, Normalizer: rl.NormalizerNone})
-	return st, err
-}
-
-func flatten(prompts []Prompt) []float64 {
-	var out []float64
-	for _, p := range prompts {
-		out = append(out, p.Rewards...)
+	_, st, err := rl.GroupAdvantages(rewards, len(rewards),
+		rl.AdvantageOptions{Baseline: rl.BaselineNone, Normalizer: rl.NormalizerNone})
+	if err != nil {
+		return st, err
 	}
-	return out
+	return st, computed("the mean or the standard deviation of a group", []float64{st.RewardMean, st.RewardStd})
 }
 
-func repeat(x float64, n int) []float64 {
-	out := make([]float64, n)
-	for i := range out {
-		out[i] = x
+// batch is the rewards of all prompts.
+func (o AdvantageOptions) batch() []float64 {
+	var out []float64
+	for _, p := range o.Prompts {
+		out = append(out, p.Rewards...)
 	}
 	return out
 }

@@ -23,14 +23,14 @@ func TestAdvantagesOfFourPrompts(t *testing.T) {
 		"global": {{up, up, up, up}, {up, down, up, down}, {up, down, down, down}, {down, down, down, down}},
 		"hybrid": {{0, 0, 0, 0}, {0.5 / std, -0.5 / std, 0.5 / std, -0.5 / std}, {0.75 / std, -0.25 / std, -0.25 / std, -0.25 / std}, {0, 0, 0, 0}},
 	}
-	silent := map[string]int{"local": 2, "global": 0, "hybrid": 2}
+	zero := map[string]int{"local": 2, "global": 0, "hybrid": 2}
 	for _, f := range r.Forms {
 		t.Run(f.Name, func(t *testing.T) {
 			for i := range want[f.Name] {
 				same(t, r.Prompts[i].Name, f.Advantages[i], want[f.Name][i])
 			}
-			if f.Silent != silent[f.Name] {
-				t.Errorf("%d silent groups", f.Silent)
+			if f.ZeroAdvantage != zero[f.Name] {
+				t.Errorf("%d zero-advantage groups", f.ZeroAdvantage)
 			}
 		})
 	}
@@ -67,8 +67,8 @@ func TestNearlyEqualGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	textHas(t, b.String(), "[1, 1, 1, 0.999] 0.00050 1996 -1.49701 -0.00147 -0.00075",
-		"It does not: the numerator is 0 as well, and the advantages are [0, 0, 0, 0].",
-		"A difference of 0.001 in reward becomes an advantage of -1.4970, because it is multiplied by 1996")
+		"the advantages are [0, 0, 0, 0]",
+		"difference of 0.001 in reward becomes an advantage of -1.4970", "multiplied by 1996")
 }
 
 func TestNearlyFindsTheOddOne(t *testing.T) {
@@ -116,7 +116,7 @@ func TestAdvantagesRefuses(t *testing.T) {
 		want string
 	}{
 		{"no groups", func(o *AdvantageOptions) { o.Prompts = nil }, "no groups"},
-		{"unlike sizes", func(o *AdvantageOptions) { o.Prompts[1].Rewards = []float64{1} }, "group 1 has 1 rewards, group 0 has 4"},
+		{"different sizes", func(o *AdvantageOptions) { o.Prompts[1].Rewards = []float64{1} }, "group 1 has 1 rewards, group 0 has 4"},
 		{"groups of one", func(o *AdvantageOptions) { o.Prompts = []Prompt{{"a", []float64{1}}} }, "group of 1"},
 		{"empty groups", func(o *AdvantageOptions) { o.Prompts = []Prompt{{"a", nil}} }, "group size 0"},
 		{"NaN", func(o *AdvantageOptions) { o.Prompts[0].Rewards = []float64{1, 1, 1, math.NaN()} }, "finite"},

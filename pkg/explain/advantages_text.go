@@ -1,21 +1,28 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
+	"slices"
+	"strings"
+
+	"grpo/pkg/plots"
 )
 
-// WriteText writes the tables and what follows from them.
+// WriteText writes the tables and the conclusions.
 func (r AdvantageResult) WriteText(w io.Writer) error {
-	p := &printer{w: w}
-	p.line("Advantages: how much better a completion is than which others")
-	p.gap()
+	p := &page{}
+	p.title("Advantages: how much better a completion is than others")
 	p.line("local   (r - group mean) / (group std + eps)   GRPO")
 	p.line("global  (r - batch mean) / (batch std + eps)   one baseline for all prompts")
 	p.line("hybrid  (r - group mean) / (batch std + eps)   Lite PPO")
-	p.line("std is that of a sample (divisor n-1), eps %s; batch mean %s, batch std %s", short(r.Eps), num(r.Mean), num(r.Std))
-	p.gap()
+	p.title("std is the sample std (divisor n-1), eps %s; batch mean %s, batch std %s",
+		short(r.Eps), num(r.Mean), num(r.Std))
+	columns := func(xs []float64) string {
+		return each(xs, " ", func(x float64) string { return fmt.Sprintf("%8s", num(x)) })
+	}
 	table := [][]string{{"prompt", "mean", "std", "form", "advantages"}}
 	for i, x := range r.Prompts {
 		table = append(table, []string{x.Name, num(x.Mean), num(x.Std), "rewards", columns(x.Rewards)})
@@ -24,60 +31,56 @@ func (r AdvantageResult) WriteText(w io.Writer) error {
 		}
 	}
 	p.table("lllll", table...)
-	p.gap()
-	p.line("What follows")
+	p.meaning()
 	r.writeForms(p)
 	if len(r.Nearly) > 0 {
 		p.gap()
 		r.writeNearly(p)
 	}
-	return p.err
+	return p.writeTo(w)
 }
 
-func (r AdvantageResult) writeForms(p *printer) {
-	var zero, credited []string
+func (r AdvantageResult) writeForms(p *page) {
+	zero := 0
+	var global []string
+	var spread []int // the groups with a std above 0
 	for i, x := range r.Prompts {
-		if x.Std != 0 {
+		if x.Std > 0 {
+			spread = append(spread, i)
 			continue
 		}
-		zero = append(zero, x.Name)
+		zero++
 		if a := r.Forms[1].Advantages[i][0]; a != 0 {
-			credited = append(credited, fmt.Sprintf("%s for \"%s\"", num(a), x.Name))
+			global = append(global, fmt.Sprintf("%s for \"%s\"", num(a), x.Name))
 		}
 	}
-	if len(zero) > 0 {
-		p.point("%s of the %d groups %s equal rewards (frac_reward_zero_std %s). Under local and hybrid their advantages are exactly 0: nothing can be learned from a group in which no completion did better than another.",
-			fmt.Sprint(len(zero)), len(r.Prompts), has(len(zero)), num(r.FracRewardZeroStd))
+	if zero > 0 {
+		p.point(`%d of the %d groups %s equal rewards (frac_reward_zero_std %s). Under local and hybrid their
+			advantages are exactly 0: a group in which no completion did better than another teaches nothing.`,
+			zero, len(r.Prompts), plural(zero, "has", "have"), num(r.FracRewardZeroStd))
 	}
-	if len(credited) > 0 {
-		p.point("Under global the same groups do get advantages (%s): each completion is credited or blamed for how hard its prompt is, not for what it did.", join(credited))
+	if len(global) > 0 {
+		p.point(`Under global the same groups do get advantages (%s): each completion is credited or blamed for the
+			difficulty of its prompt, not for its own quality.`, strings.Join(global, ", "))
 	}
-	lo, hi := -1, -1 // the groups of the least and of the largest deviation that is not 0
-	for i, x := range r.Prompts {
-		if x.Std == 0 || math.IsNaN(x.Std) {
-			continue
-		}
-		if lo < 0 || x.Std < r.Prompts[lo].Std {
-			lo = i
-		}
-		if hi < 0 || x.Std > r.Prompts[hi].Std {
-			hi = i
-		}
+	if len(spread) == 0 {
+		return
 	}
-	if lo >= 0 && r.Prompts[lo].Std < r.Prompts[hi].Std {
-		p.point("Local divides each group by its own deviation, so that the smaller it is, the more a difference of reward counts: the best completion of \"%s\" (std %s) gets %s, the best of \"%s\" (std %s) %s. Hybrid divides all groups by the same number, so that advantages are in proportion to what the completion won over its group (%s and %s).",
-			r.Prompts[lo].Name, num(r.Prompts[lo].Std), num(largest(r.Forms[0].Advantages[lo])),
-			r.Prompts[hi].Name, num(r.Prompts[hi].Std), num(largest(r.Forms[0].Advantages[hi])),
-			num(largest(r.Forms[2].Advantages[lo])), num(largest(r.Forms[2].Advantages[hi])))
+	byStd := func(a, b int) int { return cmp.Compare(r.Prompts[a].Std, r.Prompts[b].Std) }
+	lo, hi := slices.MinFunc(spread, byStd), slices.MaxFunc(spread, byStd)
+	best := func(form, group int) string { return num(slices.Max(r.Forms[form].Advantages[group])) }
+	if a, b := r.Prompts[lo], r.Prompts[hi]; a.Std < b.Std {
+		p.point(`Local divides each group by its own std, so a difference in reward counts more the smaller the std
+			is: the best completion of "%s" (std %s) gets %s, the best of "%s" (std %s) gets %s. Hybrid divides all
+			groups by the same number, so advantages are proportional to the lead over the group's mean (%s and %s).`,
+			a.Name, num(a.Std), best(0, lo), b.Name, num(b.Std), best(0, hi), best(2, lo), best(2, hi))
 	}
 }
 
-func (r AdvantageResult) writeNearly(p *printer) {
-	p.line("Where the local std really explodes: a nearly equal group")
-	p.gap()
+func (r AdvantageResult) writeNearly(p *page) {
+	p.title("When the local std does explode: a nearly equal group")
 	table := [][]string{{"rewards", "std", "1/(std+eps)", "local", "hybrid", "not divided"}}
-	equal, near, failed := r.Nearly[0], r.Nearly[1], r.Nearly[2]
-	odd := r.Odd
+	equal, near, failed, odd := r.Nearly[0], r.Nearly[1], r.Nearly[2], r.Odd
 	for _, g := range r.Nearly {
 		factor, hybrid := "n/a", "n/a"
 		if g.Factor > 0 {
@@ -86,65 +89,101 @@ func (r AdvantageResult) writeNearly(p *printer) {
 		if g.Hybrid != nil {
 			hybrid = fixed(g.Hybrid[odd], 5)
 		}
-		table = append(table, []string{listShort(g.Rewards), fixed(g.Std, 5), factor, fixed(g.Local[odd], 5), hybrid, fixed(g.Plain[odd], 5)})
+		table = append(table, []string{
+			list(g.Rewards, short), fixed(g.Std, 5), factor, fixed(g.Local[odd], 5), hybrid, fixed(g.Plain[odd], 5),
+		})
 	}
 	p.table("l", table...)
 	p.gap()
 	p.say("local, hybrid, not divided: the advantage of completion %d; hybrid within the batch above.", odd)
 	p.gap()
-	p.point("Some texts say that GRPO explodes on a group that is all right, because its std is 0. It does not: the numerator is 0 as well, and the advantages are %s. Such a group has no effect.", listShort(equal.Local))
+	p.point(`Some texts say that GRPO explodes on a group that is all correct, because its std is 0. It does not:
+		the numerator is 0 too, and the advantages are %s. Such a group has no effect.`, list(equal.Local, short))
 	if near.Factor == 0 {
-		p.point("All rewards of your nearly equal group are equal; give --nearly one that differs a little.")
+		p.point("All rewards of your nearly equal group are equal; give --nearly rewards that differ slightly.")
 		return
 	}
-	p.point("The explosion is in the group that is nearly equal. A difference of %s in reward becomes an advantage of %s, because it is multiplied by %s; a completion that fails completely gets %s. Noise in the reward (a length penalty, a format bonus, rounding) then weighs as much as the answer.",
-		short(round(largest(near.Rewards)-least(near.Rewards), 9)), num(near.Local[odd]), digits(near.Factor, 4), num(failed.Local[odd]))
-	p.point("Without the division the same difference stays small (%s)%s. With rewards of 0 and 1 alone a group of %d can't be nearly equal: its std is 0 or at least %s.",
-		fixed(near.Plain[odd], 5), hybridClause(near, odd), len(near.Rewards), num(failed.Std))
-}
-
-func hybridClause(g NearlyGroup, odd int) string {
-	if g.Hybrid == nil {
-		return ""
+	p.point(`The explosion happens in the nearly equal group. A difference of %s in reward becomes an advantage
+		of %s, because it is multiplied by %s; a completion that fails completely gets %s. Noise in the reward (a
+		length penalty, a format bonus, rounding) then weighs as much as the answer.`,
+		short(round(slices.Max(near.Rewards)-slices.Min(near.Rewards), 9)), num(near.Local[odd]),
+		digits(near.Factor, 4), num(failed.Local[odd]))
+	hybrid := ""
+	if near.Hybrid != nil {
+		hybrid = fmt.Sprintf(", and it stays small when divided by the batch's std (%s)", fixed(near.Hybrid[odd], 5))
 	}
-	return fmt.Sprintf(", and dividing by the batch's std leaves it small too (%s)", fixed(g.Hybrid[odd], 5))
+	p.point(`Without the division the same difference stays small (%s)%s. With only the rewards 0 and 1 a group
+		of %d can't be nearly equal: its std is 0 or at least %s.`,
+		fixed(near.Plain[odd], 5), hybrid, len(near.Rewards), num(failed.Std))
 }
 
-func largest(xs []float64) float64 {
-	out := math.Inf(-1)
-	for _, x := range xs {
-		out = max(out, x)
+// Figure plots the advantage of the odd completion of a nearly equal group against
+// the difference of its reward from the others'.
+func (r AdvantageResult) Figure() (fig plots.ExplainFigure, err error) {
+	if len(r.Nearly) == 0 {
+		return fig, fmt.Errorf("draw advantages: there is no nearly equal group")
 	}
-	return out
-}
-
-func least(xs []float64) float64 {
-	out := math.Inf(1)
-	for _, x := range xs {
-		out = min(out, x)
+	o := AdvantageOptions{Eps: r.Eps}
+	for _, p := range r.Prompts {
+		o.Prompts = append(o.Prompts, p.Prompt)
 	}
-	return out
-}
-
-func has(n int) string {
-	if n == 1 {
-		return "has"
+	curves := []plots.ExplainCurve{
+		{Name: "divided by the group's std (local)"},
+		{Name: "not divided", Style: 1},
+		{Name: "divided by the batch's std (hybrid)", Style: 2},
 	}
-	return "have"
-}
-
-// join lists words in a sentence.
-func join(words []string) string {
-	out := ""
-	for i, w := range words {
-		switch {
-		case i == 0:
-		case i == len(words)-1:
-			out += " and "
-		default:
-			out += ", "
+	caption := []string{
+		"Divided by its own std, a difference counts the same whatever its size, until it is as small as eps.",
+		"A group of equal rewards is not on the axis: its advantages are 0.",
+		"Hybrid: within the batch of the table.",
+	}
+	equal, near := r.Nearly[0].Rewards, r.Nearly[1]
+	if near.Hybrid == nil {
+		curves, caption = curves[:2], caption[:2]
+	}
+	sizes := func(g NearlyGroup) []float64 { // of the odd completion's advantage, one for each curve
+		var out []float64
+		for _, adv := range [][]float64{g.Local, g.Plain, g.Hybrid} {
+			if adv != nil {
+				out = append(out, math.Abs(adv[r.Odd]))
+			}
 		}
-		out += w
+		return out
 	}
-	return out
+	const lo, hi = -8, 0 // powers of ten of the difference
+	top := 1.0
+	for k := float64(lo); k <= hi; k += 0.1 {
+		delta := math.Pow(10, k)
+		rewards := slices.Clone(equal)
+		rewards[r.Odd] -= delta
+		g, err := o.nearlyGroup(rewards)
+		if err != nil {
+			return fig, err
+		}
+		for i, y := range sizes(g) {
+			curves[i].X, curves[i].Y, top = append(curves[i].X, delta), append(curves[i].Y, y), max(top, y)
+		}
+	}
+	p := plots.ExplainPanel{
+		XLabel: "difference of the odd reward from the others'", YLabel: "size of its advantage",
+		XMin: math.Pow(10, lo), XMax: math.Pow(10, hi), YMin: math.Pow(10, lo-0.5), YMax: 6 * top,
+		LogX: true, LogY: true, Curves: curves,
+	}
+	// The group is a point of the figure if all other rewards are equal.
+	usual := near.Rewards[(r.Odd+1)%len(near.Rewards)]
+	others := slices.Delete(slices.Clone(near.Rewards), r.Odd, r.Odd+1)
+	differs := slices.ContainsFunc(others, func(x float64) bool { return x != usual })
+	if d := math.Abs(near.Rewards[r.Odd] - usual); !differs && d >= p.XMin && d <= p.XMax {
+		for _, y := range sizes(near) {
+			p.Points = append(p.Points, plots.ExplainPoint{X: d, Y: y})
+		}
+		p.Points[0].Name = list(near.Rewards, short)
+	}
+	return plots.ExplainFigure{
+		Title: "Where dividing by the group's std explodes",
+		Setting: fmt.Sprintf("a group of %d, one reward different from the others; sample std, eps %s",
+			len(equal), short(r.Eps)),
+		Panels:  []plots.ExplainPanel{p},
+		Caption: caption,
+	}, nil
 }

@@ -3,38 +3,41 @@ package explain
 import (
 	"fmt"
 	"io"
+	"math"
+	"slices"
+	"strconv"
 
+	"grpo/internal/textutil"
+	"grpo/pkg/plots"
 	"grpo/pkg/rl"
 )
 
 // AggregationOptions are the inputs of [Aggregation].
 type AggregationOptions struct {
-	Lengths []int // tokens of each response
-	// Constant is Z of the aggregations that divide by one; 0 means the longest
-	// response.
-	Constant float64
+	Lengths  []int   // tokens of each completion
+	Constant float64 // Z of the aggregations that divide by one; 0 = the longest completion
 }
 
-// DefaultAggregation is a response of 100 tokens and one of 1000.
+// DefaultAggregation is a completion of 100 tokens and one of 1000.
 func DefaultAggregation() AggregationOptions { return AggregationOptions{Lengths: []int{100, 1000}} }
 
-// AggregationResult is what [Aggregation] computes.
+// AggregationResult is the result of [Aggregation].
 type AggregationResult struct {
 	Lengths  []int             `json:"lengths"`
 	Constant float64           `json:"constant"`
 	Forms    []AggregationForm `json:"forms"`
 }
 
-// AggregationForm is how one aggregation weighs the responses.
+// AggregationForm has the weights of the completions under one aggregation.
 type AggregationForm struct {
 	Aggregation rl.Aggregation `json:"aggregation"`
-	TokenWeight []float64      `json:"token_weight"` // of each token of a response
-	Weight      []float64      `json:"weight"`       // of the response: length times token weight
+	TokenWeight []float64      `json:"token_weight"` // of each token of a completion
+	Weight      []float64      `json:"weight"`       // of the completion: length times token weight
 	Share       []float64      `json:"share"`        // Weight over Total
 	Total       float64        `json:"total_weight"`
 }
 
-// alias are the names that sources give to an aggregation.
+// alias says how sources call an aggregation.
 var alias = map[rl.Aggregation]string{
 	rl.MaskedMeanSeq:       "sequence-level; TRL grpo",
 	rl.MaskedNormalizeSeq:  "constant; TRL dr_grpo, CS336 2025",
@@ -47,75 +50,118 @@ var alias = map[rl.Aggregation]string{
 }
 
 // Aggregation returns the weight that each aggregation of pkg/rl gives to each
-// token, and so to each response, of a batch. The weight is dL/dl of the token's
+// token, and so to each completion, of a batch. The weight is dL/dl of the token's
 // loss l, from [rl.Aggregate].
-func Aggregation(o AggregationOptions) (AggregationResult, error) {
-	fail := func(err error) (AggregationResult, error) {
-		return AggregationResult{}, fmt.Errorf("explain aggregation: %w", err)
-	}
+func Aggregation(o AggregationOptions) (out AggregationResult, err error) {
+	defer named("aggregation", &err)
 	s, mask, err := lengthMask(o.Lengths, 0)
 	if err != nil {
-		return fail(err)
+		return out, err
 	}
-	out := AggregationResult{Lengths: o.Lengths, Constant: o.Constant}
+	out = AggregationResult{Lengths: o.Lengths, Constant: o.Constant}
 	if out.Constant == 0 {
 		out.Constant = float64(s.T)
 	}
 	for _, name := range rl.Aggregations() {
 		f := AggregationForm{Aggregation: rl.Aggregation(name)}
-		if f.TokenWeight, err = tokenWeight(f.Aggregation, out.Constant, s, mask); err != nil {
-			return fail(err)
+		if f.TokenWeight, f.Share, f.Total, err = tokenWeights(f.Aggregation, out.Constant, s, mask); err != nil {
+			return out, err
 		}
 		for b, n := range o.Lengths {
 			f.Weight = append(f.Weight, float64(n)*f.TokenWeight[b])
-			f.Total += f.Weight[b]
-		}
-		for _, w := range f.Weight {
-			f.Share = append(f.Share, w/f.Total)
-		}
-		if err := computed("a weight under "+name, append(f.Share, f.Total)...); err != nil {
-			return fail(err)
 		}
 		out.Forms = append(out.Forms, f)
 	}
 	return out, nil
 }
 
-// form returns the form of an aggregation.
 func (r AggregationResult) form(a rl.Aggregation) AggregationForm {
-	for _, f := range r.Forms {
-		if f.Aggregation == a {
-			return f
-		}
-	}
-	return AggregationForm{}
+	return r.Forms[slices.IndexFunc(r.Forms, func(f AggregationForm) bool { return f.Aggregation == a })]
 }
 
-// WriteText writes the table and what follows from it.
+// WriteText writes the table and the conclusions.
 func (r AggregationResult) WriteText(w io.Writer) error {
-	p := &printer{w: w}
-	p.line("Aggregation: how much each response of a batch weighs")
-	p.gap()
-	p.line("lengths %s tokens, constant Z = %s", lengthList(r.Lengths), short(r.Constant))
-	p.gap()
-	table := [][]string{{"aggregation", "also", "share of each response", "weight of a token", "sum of weights"}}
+	p := &page{}
+	p.title("Aggregation: the weight of each completion of a batch")
+	p.title("lengths %s tokens, constant Z = %s", each(r.Lengths, ", ", strconv.Itoa), short(r.Constant))
+	shares := func(f AggregationForm) string { return each(f.Share, " / ", percent) }
+	table := [][]string{{"aggregation", "also", "share of each completion", "weight of a token", "sum of weights"}}
 	for _, f := range r.Forms {
 		table = append(table, []string{
-			string(f.Aggregation), alias[f.Aggregation], each(f.Share, " / ", percent),
+			string(f.Aggregation), alias[f.Aggregation], shares(f),
 			each(f.TokenWeight, " / ", func(x float64) string { return digits(x, 3) }), digits(f.Total, 3),
 		})
 	}
 	p.table("llll", table...)
 	p.gap()
-	p.say("Weight of a token: the factor of its loss in the batch's loss. Share: the response's tokens together, over the sum of all weights.")
-	p.gap()
-	p.line("What follows")
-	seq, tok, norm, constant := r.form(rl.MaskedMeanSeq), r.form(rl.TokenMean), r.form(rl.MaskedNormalizeSeq), r.form(rl.Constant)
-	p.point("Sequence-level: every response weighs the same (%s), however long it is, so that a token of a long response counts less than one of a short response.", each(seq.Share, " / ", percent))
-	p.point("Token-level: every token weighs the same, so that a response weighs in proportion to its length (%s). Long responses, right or wrong, dominate the update.", each(tok.Share, " / ", percent))
-	p.point("With a constant every token weighs the same too (%s): masked_normalize differs from token-mean by a factor alone, %s here. But that factor depends on the batch's lengths: token-mean divides by the tokens that happen to be there, the constant does not, so that a batch of long responses makes a larger step.",
-		each(norm.Share, " / ", percent), digits(norm.Total, 3))
-	p.point("The sum of the weights acts as a learning rate: 1 for the means, %s for masked_normalize, %s for constant, %s for token-sum. Compare aggregations at equal sums, or say that you did not.",
+	p.say(`Weight of a token: the factor of its loss in the batch's loss. Share: the weights of the completion's
+		tokens over the sum of all weights.`)
+	p.meaning()
+	norm, constant := r.form(rl.MaskedNormalizeSeq), r.form(rl.Constant)
+	p.point(`Sequence-level: every completion weighs the same (%s), whatever its length, so a token of a long
+		completion counts less than a token of a short one.`, shares(r.form(rl.MaskedMeanSeq)))
+	p.point(`Token-level: every token weighs the same, so a completion weighs in proportion to its length (%s).
+		Long completions, correct or wrong, dominate the update.`, shares(r.form(rl.TokenMean)))
+	p.point(`With a constant every token weighs the same too (%s): masked_normalize differs from token-mean only
+		by a factor, %s here. But this factor depends on the lengths in the batch: token-mean divides by the number
+		of tokens in the batch and the constant does not, so a batch of long completions makes a larger step.`,
+		shares(norm), digits(norm.Total, 3))
+	p.point(`The sum of the weights acts as a learning rate: 1 for the means, %s for masked_normalize, %s for
+		constant, %s for token-sum. Compare aggregations at equal sums, or state that the sums differ.`,
 		digits(norm.Total, 3), digits(constant.Total, 3), digits(r.form(rl.TokenSum).Total, 3))
-	return p.err
+	return p.writeTo(w)
+}
+
+// Figure plots the share of a second completion against its length.
+func (r AggregationResult) Figure() (plots.ExplainFigure, error) {
+	if len(r.Lengths) < 2 {
+		return plots.ExplainFigure{}, fmt.Errorf("draw aggregation: one completion has a share of 1 (give two lengths)")
+	}
+	first, second := r.Lengths[0], r.Lengths[1]
+	lo := min(10, float64(second))
+	hi := math.Pow(10, math.Ceil(math.Log10(float64(10*max(first, second)))))
+	hi = max(lo+1, min(hi, maxTokens/2))
+	p := plots.ExplainPanel{
+		XLabel: "length of the second completion (tokens)", YLabel: "its share of the batch's loss",
+		XMin: lo, XMax: hi, YMin: 0, YMax: 1, LogX: true,
+		Curves: []plots.ExplainCurve{
+			{Name: "sequence-level (masked_mean)"}, {Name: "token-level (token-mean), and with a constant", Style: 1},
+		},
+	}
+	for i, a := range []rl.Aggregation{rl.MaskedMeanSeq, rl.TokenMean} {
+		share := func(n int) (float64, error) {
+			s, mask, err := lengthMask([]int{first, n}, 0)
+			if err != nil {
+				return 0, err
+			}
+			_, shares, _, err := tokenWeights(a, float64(s.T), s, mask)
+			if err != nil {
+				return 0, err
+			}
+			return shares[1], nil
+		}
+		c := &p.Curves[i]
+		for k := 0; k <= 40; k++ {
+			n := int(math.Round(lo * math.Pow(hi/lo, float64(k)/40)))
+			y, err := share(n)
+			if err != nil {
+				return plots.ExplainFigure{}, err
+			}
+			c.X, c.Y = append(c.X, float64(n)), append(c.Y, y)
+		}
+		y, err := share(second)
+		if err != nil {
+			return plots.ExplainFigure{}, err
+		}
+		p.Points = append(p.Points, plots.ExplainPoint{X: float64(second), Y: y})
+	}
+	p.Points[0].Name = fmt.Sprintf("%d tokens", second)
+	return plots.ExplainFigure{
+		Title:   "The weight of a long completion",
+		Setting: fmt.Sprintf("two completions, the first of %s", textutil.Count(first, "token")),
+		Panels:  []plots.ExplainPanel{p},
+		Caption: []string{
+			"Share: the weights of the completion's tokens over the sum of all weights in the batch's loss.",
+		},
+	}, nil
 }

@@ -2,281 +2,272 @@ package explain
 
 import (
 	"fmt"
+	"io"
 	"math"
-	"strings"
+	"strconv"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/rl"
 )
 
 // TRLEps is what TRL adds to a standard deviation.
 const TRLEps = 1e-4
 
-// BatchAdvantages are the advantages (N) of one case of a batch.
-type BatchAdvantages struct {
-	Advantages []float64 `json:"advantages"`
-}
-
-// AdvantageCase is one case of a batch and what it gives.
+// AdvantageCase is one case of a batch and its advantages (N).
 type AdvantageCase struct {
-	Name      string
-	GroupSize int
-	Rewards   []float64 // summed over the reward functions, NaN where unscored
-	Result    BatchAdvantages
-	// Check compares with the values that stand in the file, nil without any.
-	Check *Check
+	Advantages []float64 `json:"advantages"`
+	Name       string    `json:"-"`
+	GroupSize  int       `json:"-"`
+	Rewards    []float64 `json:"-"` // summed over the reward functions, NaN where not scored
+	Check      *Check    `json:"-"` // nil if the file has no expected values
 }
 
-// GroupedAdvantages reads a batch in TRL's form, lists "grpo" and "rloo", and
+// rewardFields are the fields that both kinds of case have.
+type rewardFields struct {
+	NumGenerations int       `json:"num_generations" check:"required"`
+	RewardsPerFunc value     `json:"rewards_per_func" check:"required"`
+	RewardWeights  []float64 `json:"reward_weights"`
+	Expected       []float64 `json:"advantages"`
+
+	perFunc [][]float64 // a slice for each reward function
+	sum     []float64
+}
+
+// GroupedAdvantages reads a batch in TRL's format, lists "grpo" and "rloo", and
 // computes the advantages of each case, in the order of the file. eps is added to
-// standard deviations; TRL's is [TRLEps]. A reward of null means that the
-// function could not score the completion.
-//
-// Errors name the file, the case and the field.
-func GroupedAdvantages(file string, data []byte, eps float64) ([]AdvantageCase, error) {
-	out, err := groupedAdvantages(file, data, eps)
-	if err != nil {
-		return nil, fmt.Errorf("explain advantages: %w", err)
-	}
-	return out, nil
-}
-
-func groupedAdvantages(file string, data []byte, eps float64) ([]AdvantageCase, error) {
+// standard deviations; TRL's is [TRLEps]. A reward of null means that the function
+// could not score the completion.
+func GroupedAdvantages(file string, data []byte, eps float64) (cases []AdvantageCase, err error) {
+	defer named("advantages", &err)
 	root, err := document(file, data)
 	if err != nil {
 		return nil, err
 	}
-	kl := readPenalty(root)
-	var out []AdvantageCase
-	read := map[string]func(node) (AdvantageCase, error){
-		"grpo": func(n node) (AdvantageCase, error) { return readGRPO(n, eps) },
-		"rloo": func(n node) (AdvantageCase, error) { return readRLOO(n, eps, kl) },
+	var f struct {
+		GRPO value `json:"grpo"`
+		RLOO value `json:"rloo"`
+		Beta value `json:"rloo_beta_inputs"`
 	}
-	for _, name := range root.order {
-		f, known := read[name]
-		if !known {
-			continue
-		}
-		list, ok := root.must(name)
-		if !ok {
-			break
-		}
-		err := list.each(maxCases, func(_ int, n node) error {
-			c, err := f(n)
-			out = append(out, c)
+	if err := root.decode(&f); err != nil {
+		return nil, err
+	}
+	kl, err := readKL(f.Beta)
+	if err != nil {
+		return nil, err
+	}
+	kinds := map[string]func(value) (AdvantageCase, error){
+		"grpo": func(v value) (AdvantageCase, error) { return grpoCase(v, eps) },
+		"rloo": func(v value) (AdvantageCase, error) { return rlooCase(v, eps, kl) },
+	}
+	if cases, err = readCases(kinds, f.GRPO, f.RLOO); err != nil {
+		return nil, err
+	}
+	if len(cases) == 0 {
+		return nil, root.errorf(`no cases: there is neither a list "grpo" nor a list "rloo"`)
+	}
+	return cases, nil
+}
+
+// read reads the rewards, which are one number or one row for each completion.
+func (f *rewardFields) read(v value) (err error) {
+	at := f.RewardsPerFunc
+	x, columns := []float64(nil), 1
+	if at.nested() {
+		var m [][]float64
+		if err := at.decode(&m); err != nil {
 			return err
-		})
-		if err != nil {
-			root.fail(err)
 		}
-	}
-	if len(out) == 0 {
-		root.fail(root.at.errorf("no cases: there is neither a list \"grpo\" nor one \"rloo\""))
-	}
-	root.ignore("grpo", "rloo")
-	return out, root.done()
-}
-
-// rewardTable are the rewards of a case, a slice for each function.
-type rewardTable struct {
-	perFunc [][]float64
-	weights []float64
-	group   int
-}
-
-// readRewards reads the fields that both lists have.
-func readRewards(f *fields) (t rewardTable) {
-	t.group = f.integer("num_generations", 0, 1, maxNumbers)
-	if t.group == 0 {
-		f.must("num_generations")
-	}
-	n, ok := f.must("rewards_per_func")
-	if !ok || f.err != nil {
-		return t
-	}
-	x, columns, err := []float64(nil), 1, error(nil)
-	if n.nested() {
-		x, _, columns, err = n.matrix(true)
+		columns = len(m[0])
+		x, _, err = flatten(at, m)
 	} else {
-		x, err = n.numbers(true)
+		err = at.decode(&x)
 	}
-	switch {
-	case err != nil:
-		f.fail(err)
-		return t
-	case len(x) == 0:
-		f.fail(n.errorf("no rewards"))
-		return t
+	if err != nil {
+		return err
 	}
-	t.perFunc = make([][]float64, columns)
+	if len(x) == 0 {
+		return at.errorf("no rewards")
+	}
+	f.perFunc = make([][]float64, columns)
 	for i, r := range x {
-		t.perFunc[i%columns] = append(t.perFunc[i%columns], r)
+		f.perFunc[i%columns] = append(f.perFunc[i%columns], r)
 	}
-	t.weights = repeat(1, columns)
-	if n, ok := f.get("reward_weights"); ok {
-		if t.weights, err = n.numbers(false); err != nil {
-			f.fail(err)
-		} else if len(t.weights) != columns {
-			f.fail(n.errorf("%d weights for %d reward functions", len(t.weights), columns))
-		}
-	}
-	return t
-}
-
-// readGRPO reads and computes a case of "grpo": scale_rewards group, batch or
-// none after summing the functions, or normalize_then_sum (GDPO).
-func readGRPO(n node, eps float64) (AdvantageCase, error) {
-	f := n.fields()
-	t := readRewards(f)
-	scale := f.choice("scale_rewards", "group", "group", "batch", "none")
-	multi := f.choice("multi_objective_aggregation", "sum_then_normalize", "sum_then_normalize", "normalize_then_sum")
-	want := readVector(f, "advantages")
-	f.ignore("std_rewards", "is_std_zero", "frac_reward_zero_std")
-	out := AdvantageCase{Name: "grpo, " + scale, GroupSize: t.group}
-	if multi == "normalize_then_sum" {
-		out.Name = "grpo, " + multi
-	}
-	if err := f.done(); err != nil {
-		return out, err
-	}
-	sum, err := rl.CombineRewards(t.perFunc, t.weights)
-	if err != nil {
-		return out, n.errorf("%w", err)
-	}
-	out.Rewards = sum
-	if multi == "normalize_then_sum" {
-		out.Result.Advantages, err = rl.NormalizeThenSum(t.perFunc, t.weights, t.group, eps)
-	} else {
-		var opt rl.AdvantageOptions
-		if opt, err = rl.ScaleRewards(scale, eps); err == nil {
-			out.Result.Advantages, _, err = rl.GroupAdvantages(sum, t.group, opt)
-		}
-	}
-	if err != nil {
-		return out, n.errorf("%w", err)
-	}
-	if err := computed("an advantage", out.Result.Advantages...); err != nil {
-		return out, n.errorf("%w", err)
-	}
-	out.Check, err = want.check(n, out.Result.Advantages)
-	return out, err
-}
-
-// readRLOO reads and computes a case of "rloo": rewards clipped to a range, less
-// beta times the KL to the reference, minus the mean of the others of the group,
-// whitened over the batch if asked for.
-func readRLOO(n node, eps float64, kl *penalty) (AdvantageCase, error) {
-	f := n.fields()
-	t := readRewards(f)
-	beta := f.float("beta", 0)
-	opt := rl.AdvantageOptions{Baseline: rl.BaselineLeaveOneOut, Normalizer: rl.NormalizerNone, Eps: eps}
-	name := []string{"rloo"}
-	if f.boolean("normalize_advantages") {
-		opt.Normalizer = rl.NormalizerWhiten
-		name = append(name, "normalize_advantages")
-	}
-	var bounds []float64
-	if m, ok := f.get("reward_clip_range"); ok {
-		var err error
-		if bounds, err = m.numbers(false); err != nil {
-			f.fail(err)
-		} else if len(bounds) != 2 || bounds[0] > bounds[1] {
-			f.fail(m.errorf("it must be [lowest, highest] or null"))
-		} else {
-			name = append(name, "rewards in "+listShort(bounds))
-		}
-	}
-	want := readVector(f, "advantages")
-	if beta != 0 {
-		name = append(name, "beta "+short(beta))
-	}
-	out := AdvantageCase{Name: strings.Join(name, ", "), GroupSize: t.group}
-	if err := f.done(); err != nil {
-		return out, err
-	}
-	sum, err := rl.CombineRewards(t.perFunc, t.weights)
-	if err != nil {
-		return out, n.errorf("%w", err)
-	}
-	if bounds != nil {
-		rl.ClipRewards(sum, bounds[0], bounds[1])
-	}
-	if beta != 0 {
-		if sum, err = kl.subtract(sum, beta); err != nil {
-			return out, n.errorf("beta is %v: %w", beta, err)
-		}
-	}
-	out.Rewards = sum
-	if out.Result.Advantages, _, err = rl.GroupAdvantages(sum, t.group, opt); err != nil {
-		return out, n.errorf("%w", err)
-	}
-	if err := computed("an advantage", out.Result.Advantages...); err != nil {
-		return out, n.errorf("%w", err)
-	}
-	out.Check, err = want.check(n, out.Result.Advantages)
-	return out, err
-}
-
-// penalty are the log-probabilities that a KL in the reward is taken from,
-// "rloo_beta_inputs" of a file; nil if it has none.
-type penalty struct {
-	in tokenInputs
-}
-
-func readPenalty(root *fields) *penalty {
-	n, ok := root.get("rloo_beta_inputs")
-	if !ok {
-		return nil
-	}
-	f := n.fields()
-	p := &penalty{}
-	p.in.readMask(f)
-	p.in.old = p.in.tokens(f, "old_per_token_logps", true)
-	p.in.ref = p.in.tokens(f, "ref_per_token_logps", true)
-	if err := f.done(); err != nil {
-		root.fail(err)
-	}
-	return p
-}
-
-// subtract takes beta times the k1 estimate off each reward, as TRL's RLOO does.
-func (p *penalty) subtract(rewards []float64, beta float64) ([]float64, error) {
+	weights := v.field("reward_weights")
 	switch {
-	case p == nil:
-		return nil, fmt.Errorf("the file has no rloo_beta_inputs to take the KL from")
-	case p.in.mask == nil || p.in.old == nil || p.in.ref == nil:
-		return nil, fmt.Errorf("rloo_beta_inputs could not be read")
+	case f.RewardWeights == nil:
+		f.RewardWeights = repeat(1, columns)
+	case len(f.RewardWeights) != columns:
+		return weights.errorf("%d weights for %d reward functions", len(f.RewardWeights), columns)
 	}
-	return rl.KLInReward(p.in.shape, rewards, p.in.old, p.in.ref, p.in.mask, rl.K1, beta)
+	if err := weights.noNull(f.RewardWeights); err != nil {
+		return err
+	}
+	if f.sum, err = rl.CombineRewards(f.perFunc, f.RewardWeights); err != nil {
+		return v.errorf("%w", err)
+	}
+	return nil
 }
 
-// vector are expected values, nil if the file has none.
-type vector []float64
-
-func readVector(f *fields, name string) vector {
-	n, ok := f.get(name)
-	if !ok {
-		return nil
+// result checks the advantages and compares them with the expected ones.
+func (f *rewardFields) result(v value, name string, adv []float64, err error) (AdvantageCase, error) {
+	c := AdvantageCase{Advantages: adv, Name: name, GroupSize: f.NumGenerations, Rewards: f.sum}
+	if err == nil {
+		err = computed("an advantage", adv)
 	}
-	x, err := n.numbers(true)
 	if err != nil {
-		f.fail(err)
+		return c, v.errorf("%w", err)
 	}
-	return x
+	if f.Expected == nil {
+		return c, nil
+	}
+	at := v.field("advantages")
+	if len(f.Expected) != len(adv) {
+		return c, at.errorf("%d expected advantages for %d rewards", len(f.Expected), len(adv))
+	}
+	c.Check = &Check{}
+	for i, want := range f.Expected {
+		c.Check.add(fmt.Sprintf("advantages[%d]", i), adv[i], want)
+	}
+	return c, at.noNull(f.Expected)
 }
 
-func (want vector) check(at node, got []float64) (*Check, error) {
-	if want == nil {
+// grpoCase computes a case of "grpo": scale_rewards group, batch or none after
+// summing the functions, or normalize_then_sum (GDPO).
+func grpoCase(v value, eps float64) (AdvantageCase, error) {
+	const sumFirst, normalizeFirst = "sum_then_normalize", "normalize_then_sum"
+	c := struct {
+		rewardFields
+		Scale     string `json:"scale_rewards"`
+		Aggregate string `json:"multi_objective_aggregation"`
+	}{Scale: "group", Aggregate: sumFirst}
+	err := v.decode(&c, "std_rewards", "is_std_zero", "frac_reward_zero_std")
+	if err == nil {
+		err = v.field("scale_rewards").choice(c.Scale, "group", "batch", "none")
+	}
+	if err == nil {
+		err = v.field("multi_objective_aggregation").choice(c.Aggregate, sumFirst, normalizeFirst)
+	}
+	if err == nil {
+		err = c.read(v)
+	}
+	if err != nil {
+		return AdvantageCase{}, err
+	}
+	if c.Aggregate == normalizeFirst {
+		adv, err := rl.NormalizeThenSum(c.perFunc, c.RewardWeights, c.NumGenerations, eps)
+		return c.result(v, "grpo, "+c.Aggregate, adv, err)
+	}
+	opt, err := rl.ScaleRewards(c.Scale, eps)
+	if err != nil {
+		return AdvantageCase{}, v.errorf("%w", err)
+	}
+	adv, _, err := rl.GroupAdvantages(c.sum, c.NumGenerations, opt)
+	return c.result(v, "grpo, "+c.Scale, adv, err)
+}
+
+// rlooCase computes a case of "rloo": rewards clipped to a range, less beta times
+// the KL to the reference model, minus the mean of the others of the group, and
+// optionally whitened over the batch.
+func rlooCase(v value, eps float64, kl *klInputs) (AdvantageCase, error) {
+	var c struct {
+		rewardFields
+		Range     []float64 `json:"reward_clip_range"`
+		Normalize bool      `json:"normalize_advantages"`
+		Beta      float64   `json:"beta"`
+	}
+	if err := v.decode(&c); err != nil {
+		return AdvantageCase{}, err
+	}
+	if err := c.read(v); err != nil {
+		return AdvantageCase{}, err
+	}
+	name := "rloo"
+	opt := rl.AdvantageOptions{Baseline: rl.BaselineLeaveOneOut, Normalizer: rl.NormalizerNone, Eps: eps}
+	if c.Normalize {
+		opt.Normalizer = rl.NormalizerWhiten
+		name += ", normalize_advantages"
+	}
+	if c.Range != nil {
+		if len(c.Range) != 2 || !(c.Range[0] <= c.Range[1]) {
+			return AdvantageCase{}, v.field("reward_clip_range").errorf("it must be [lowest, highest] or null")
+		}
+		rl.ClipRewards(c.sum, c.Range[0], c.Range[1])
+		name += ", rewards in " + list(c.Range, short)
+	}
+	if c.Beta != 0 {
+		if kl == nil {
+			return AdvantageCase{}, v.errorf("beta is %v, but rloo_beta_inputs is missing", c.Beta)
+		}
+		var err error
+		if c.sum, err = rl.KLInReward(kl.shape, c.sum, kl.old, kl.ref, kl.mask, rl.K1, c.Beta); err != nil {
+			return AdvantageCase{}, v.errorf("beta is %v: %w", c.Beta, err)
+		}
+		name += ", beta " + short(c.Beta)
+	}
+	adv, _, err := rl.GroupAdvantages(c.sum, c.NumGenerations, opt)
+	return c.result(v, name, adv, err)
+}
+
+// klInputs are the log-probabilities for the KL in the reward.
+type klInputs struct {
+	shape    rl.Shape
+	mask     []bool
+	old, ref []float64
+}
+
+// readKL reads "rloo_beta_inputs"; it is nil if the file has none.
+func readKL(v value) (*klInputs, error) {
+	if v.raw == nil {
 		return nil, nil
 	}
-	if len(want) != len(got) {
-		return nil, at.errorf("%d expected advantages for %d rewards", len(want), len(got))
+	var in struct {
+		Mask [][]float64 `json:"mask" check:"required"`
+		Old  [][]float64 `json:"old_per_token_logps" check:"required"`
+		Ref  [][]float64 `json:"ref_per_token_logps" check:"required"`
 	}
-	c := &Check{}
-	for i, w := range want {
-		if math.IsNaN(w) {
-			return nil, at.errorf("advantages[%d] is null; an expected advantage is a number", i)
+	if err := v.decode(&in); err != nil {
+		return nil, err
+	}
+	k := &klInputs{}
+	var err error
+	if k.shape, k.mask, err = readMask(v.field("mask"), in.Mask); err != nil {
+		return nil, err
+	}
+	if k.old, err = readTokens(v.field("old_per_token_logps"), in.Old, k.shape, k.mask); err != nil {
+		return nil, err
+	}
+	k.ref, err = readTokens(v.field("ref_per_token_logps"), in.Ref, k.shape, k.mask)
+	return k, err
+}
+
+// WriteAdvantages writes a table of the cases, a line for each group.
+func WriteAdvantages(w io.Writer, file string, cases []AdvantageCase, eps float64) error {
+	p := &page{}
+	p.title("%s of %s", textutil.Count(len(cases), "case"), file)
+	reward := func(x float64) string {
+		if math.IsNaN(x) {
+			return "n/a"
 		}
-		c.add(fmt.Sprintf("advantages[%d]", i), got[i], w)
+		return short(round(x, 4))
 	}
-	return c, nil
+	signed := func(x float64) string { return fmt.Sprintf("%7s", num(x)) }
+	table := [][]string{{"case", "configuration", "group", "rewards", "advantages"}}
+	var checks []*Check
+	for i, c := range cases {
+		number, name, check := strconv.Itoa(i), c.Name, c.Check
+		for g := 0; g*c.GroupSize < len(c.Rewards); g++ {
+			lo, hi := g*c.GroupSize, (g+1)*c.GroupSize
+			table = append(table, []string{
+				number, name, strconv.Itoa(g),
+				each(c.Rewards[lo:hi], " ", reward), each(c.Advantages[lo:hi], " ", signed),
+			})
+			checks = append(checks, check)
+			number, name, check = "", "", nil // only in the first line of a case
+		}
+	}
+	p.caseTable("llllll", table, checks)
+	p.say(`eps %s; standard deviations are sample standard deviations. A reward of n/a was not scored by any
+		function: it is left out of the baseline, and its advantage is 0.`, short(eps))
+	p.checks(checks)
+	return p.writeTo(w)
 }

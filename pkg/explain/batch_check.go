@@ -3,22 +3,22 @@ package explain
 import (
 	"fmt"
 	"math"
-	"slices"
+
+	"grpo/internal/textutil"
 )
 
-// Tolerances of the comparison with values that stand in a batch file: two
-// numbers agree if they differ by at most atol + rtol times the expected one.
+// Two numbers agree if they differ by at most atol + rtol * |expected|.
 const (
 	rtol = 1e-5
 	atol = 1e-6
 )
 
-// Check compares computed numbers with those that a file expects.
+// Check compares computed numbers with the expected values of a file.
 type Check struct {
 	Values int     // compared
 	Wrong  int     // that differ by more than the tolerance
 	Worst  float64 // largest difference
-	First  string  // the name of the first that is wrong, in the order of names
+	First  string  // name of the first wrong one, in the order of names
 }
 
 func (c *Check) add(name string, got, want float64) {
@@ -38,7 +38,15 @@ func (c *Check) add(name string, got, want float64) {
 	}
 }
 
-// String says how the comparison went; it is "" for a nil check.
+// orNil returns nil for a check of no values.
+func (c *Check) orNil() *Check {
+	if c.Values == 0 {
+		return nil
+	}
+	return c
+}
+
+// String describes the result; it is "" for a nil check.
 func (c *Check) String() string {
 	switch {
 	case c == nil:
@@ -46,66 +54,57 @@ func (c *Check) String() string {
 	case c.Wrong == 0:
 		return "agrees"
 	}
-	return fmt.Sprintf("differs: %s (%d of %d)", shown(c.First), c.Wrong, c.Values)
+	return fmt.Sprintf("differs: %s (%d of %d)", textutil.Printable(c.First, 43), c.Wrong, c.Values)
 }
 
-// wanted are the values that a case of a file says to expect.
-type wanted struct {
-	loss    *float64
-	grad    []float64
-	metrics map[string]float64
+// caseTable writes a table of cases, with a column for the checks of its rows if
+// there are any; row 0 is the head.
+func (p *page) caseTable(align string, table [][]string, checks []*Check) {
+	for i, row := range table {
+		switch {
+		case sum(checks).Values == 0:
+		case i == 0:
+			table[i] = append(row, "file's values")
+		default:
+			table[i] = append(row, checks[i-1].String())
+		}
+	}
+	p.table(align, table...)
+	p.gap()
 }
 
-// readWanted reads the expected values of a case, under the source's names.
-func readWanted(f *fields, grad string) (w wanted) {
-	w.loss = f.floatOrNil("loss")
-	if n, ok := f.get(grad); ok {
-		x, _, _, err := n.matrix(true)
-		if err != nil {
-			f.fail(err)
-		}
-		w.grad = x
+// checks summarizes the comparison with the file's expected values.
+func (p *page) checks(checks []*Check) {
+	all := sum(checks)
+	if all.Values == 0 {
+		return
 	}
-	if n, ok := f.get("metrics"); ok {
-		m := n.fields()
-		if m.err != nil {
-			f.fail(m.err)
-			return w
-		}
-		w.metrics = map[string]float64{}
-		for _, name := range m.order {
-			w.metrics[name] = m.float(name, math.NaN())
-		}
-		if m.err != nil {
-			f.fail(m.err)
+	checked, wrong := 0, 0
+	for _, c := range checks {
+		if c != nil {
+			checked++
+			wrong += min(c.Wrong, 1)
 		}
 	}
-	return w
+	p.gap()
+	cases := textutil.Count(checked, "case")
+	if wrong == 0 {
+		p.say(`The file has expected values for %s: all %s agree within %s + %s * |expected| (largest
+			difference %s).`,
+			cases, textutil.Count(all.Values, "number"), short(atol), short(rtol), digits(all.Worst, 1))
+	} else {
+		p.say(`The file has expected values for %s, and %d %s by more than %s + %s * |expected| (largest
+			difference %s).`,
+			cases, wrong, plural(wrong, "differs", "differ"), short(atol), short(rtol), digits(all.Worst, 3))
+	}
 }
 
-func (w wanted) check(got LossResult) (*Check, error) {
-	c := &Check{}
-	if w.loss != nil {
-		c.add("loss", got.Loss, *w.loss)
-	}
-	if w.grad != nil {
-		flat := slices.Concat(got.Grad...)
-		if len(w.grad) != len(flat) {
-			return nil, fmt.Errorf("the expected gradient has %d numbers, the batch %d tokens", len(w.grad), len(flat))
-		}
-		for i, g := range flat {
-			c.add("gradient", g, w.grad[i])
+func sum(checks []*Check) (all Check) {
+	for _, c := range checks {
+		if c != nil {
+			all.Values += c.Values
+			all.Worst = max(all.Worst, c.Worst)
 		}
 	}
-	for name, x := range w.metrics {
-		g, ok := got.Metrics[name]
-		if !ok {
-			g = math.Inf(1) // a metric that is not computed here agrees with nothing
-		}
-		c.add(name, g, x)
-	}
-	if c.Values == 0 {
-		return nil, nil
-	}
-	return c, nil
+	return all
 }

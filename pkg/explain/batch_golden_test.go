@@ -102,7 +102,7 @@ func TestGoldenLosses(t *testing.T) {
 			row.cases++
 			t.Run(fmt.Sprintf("%s/%02d %s", f.file, i, c.Name), func(t *testing.T) {
 				w := want[i].(map[string]any)
-				row.equal(t, "case", asJSON(t, c.Result), map[string]any{
+				row.equal(t, "case", asJSON(t, c), map[string]any{
 					"loss": w["loss"], "grad_per_token_logps": w[f.grad], "metrics": w["metrics"],
 				})
 				if c.Check == nil || c.Check.Wrong != 0 {
@@ -129,7 +129,7 @@ func TestGoldenAdvantages(t *testing.T) {
 	for i, c := range cases {
 		row.cases++
 		t.Run(fmt.Sprintf("%02d %s", i, c.Name), func(t *testing.T) {
-			row.equal(t, "case", asJSON(t, c.Result), map[string]any{"advantages": want[i].(map[string]any)["advantages"]})
+			row.equal(t, "case", asJSON(t, c), map[string]any{"advantages": want[i].(map[string]any)["advantages"]})
 			if c.Check == nil || c.Check.Wrong != 0 {
 				t.Errorf("the comparison with the file says %v", c.Check)
 			}
@@ -153,14 +153,14 @@ func TestGoldenRewards(t *testing.T) {
 		row.cases++
 		t.Run(fmt.Sprintf("%02d", i), func(t *testing.T) {
 			w := want[i].(map[string]any)
-			row.equal(t, c.Response, asJSON(t, c.Result), map[string]any{
+			row.equal(t, c.Response, asJSON(t, c), map[string]any{
 				"format_reward": w["format_reward"], "answer_reward": w["answer_reward"], "reward": w["reward"],
 			})
 		})
 	}
 }
 
-// The list "rloo" may stand before "grpo": the order of the file is kept.
+// The list "rloo" can be before "grpo": the order of the file is kept.
 func TestCasesKeepTheOrderOfTheFile(t *testing.T) {
 	cases, err := GroupedAdvantages("f", []byte(`{
 		"rloo": [{"rewards_per_func": [1, 0], "num_generations": 2}],
@@ -168,8 +168,8 @@ func TestCasesKeepTheOrderOfTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "rloo", cases[0].Result.Advantages, []float64{1, -1})
-	same(t, "grpo", cases[1].Result.Advantages, []float64{0.5, -0.5})
+	same(t, "rloo", cases[0].Advantages, []float64{1, -1})
+	same(t, "grpo", cases[1].Advantages, []float64{0.5, -0.5})
 }
 
 // RLOO takes beta times the summed k1 estimate off the clipped rewards: worked
@@ -185,7 +185,7 @@ func TestRLOOWithAPenalty(t *testing.T) {
 	}
 	// KL sums 1 and -0.2: rewards 1 - 0.5 = 0.5 and 0 + 0.1 = 0.1.
 	same(t, "rewards", cases[0].Rewards, []float64{0.5, 0.1})
-	same(t, "advantages", cases[0].Result.Advantages, []float64{0.4, -0.4})
+	same(t, "advantages", cases[0].Advantages, []float64{0.4, -0.4})
 }
 
 // Where the mask is 0 a file may hold anything, and nothing changes.
@@ -220,8 +220,8 @@ func TestMaskedTokensOfAFileDoNotLeak(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range want {
-		same(t, want[i].Name, append(slices.Concat(got[i].Result.Grad...), got[i].Result.Loss),
-			append(slices.Concat(want[i].Result.Grad...), want[i].Result.Loss))
+		same(t, want[i].Name, append(slices.Concat(got[i].Grad...), got[i].Loss),
+			append(slices.Concat(want[i].Grad...), want[i].Loss))
 	}
 }
 
@@ -250,7 +250,7 @@ func TestCheckFindsWhatDiffers(t *testing.T) {
 	if err := WriteLosses(&b, "f", got); err != nil {
 		t.Fatal(err)
 	}
-	textHas(t, b.String(), "The file holds expected values for 3 cases, and 3 differ by more than")
+	textHas(t, b.String(), "expected values for 3 cases, and 3 differ by more than")
 	c := Check{}
 	c.add("a", math.NaN(), 1)
 	c.add("b", math.Inf(1), math.Inf(1))

@@ -42,7 +42,7 @@ func TestLossesOfASmallFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range got {
-				same(t, "loss", []float64{got[i].Result.Loss}, []float64{cases[i].Result.Loss})
+				same(t, "loss", []float64{got[i].Loss}, []float64{cases[i].Loss})
 			}
 		})
 	}
@@ -60,10 +60,10 @@ func TestOnPolicyCases(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := cases[0]
-			if !c.OnPolicy || c.Result.Metrics["clip_ratio/region_mean"] != 0 {
-				t.Errorf("on-policy %v, metrics %v", c.OnPolicy, c.Result.Metrics)
+			if !c.OnPolicy || c.Metrics["clip_ratio/region_mean"] != 0 {
+				t.Errorf("on-policy %v, metrics %v", c.OnPolicy, c.Metrics)
 			}
-			same(t, "loss and gradient", []float64{c.Result.Loss, c.Result.Grad[0][0], c.Result.Grad[1][0]}, []float64{0, -0.25, 0.5})
+			same(t, "loss and gradient", []float64{c.Loss, c.Grad[0][0], c.Grad[1][0]}, []float64{0, -0.25, 0.5})
 			var b strings.Builder
 			if err := WriteLosses(&b, "f.json", cases); err != nil {
 				t.Fatal(err)
@@ -82,7 +82,7 @@ func TestCurveParameters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return cases[0].Result.Loss
+		return cases[0].Loss
 	}
 	for _, tt := range []struct {
 		name, base, same string

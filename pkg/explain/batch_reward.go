@@ -1,141 +1,115 @@
 package explain
 
 import (
-	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/gsm8k"
 )
 
-// RewardCase is one response of a batch and its verdict.
+// RewardCase is one response of a batch and its rewards.
 type RewardCase struct {
-	Function string // r1_zero_reward_fn or question_only_reward_fn
-	Response string
-	Gold     []string
-	Result   gsm8k.R1Verdict
-	// Check compares with the values that stand in the file, nil without any.
-	Check *Check
+	gsm8k.R1Verdict
+	Response string   `json:"-"`
+	Gold     []string `json:"-"`
+	Check    *Check   `json:"-"` // nil if the file has no expected values
 }
 
-// graders are the reward functions that a case may name, under the assignment's
-// names and this project's.
-var graders = map[string]func(response string, golds []string) gsm8k.R1Verdict{
-	"r1_zero_reward_fn":       gsm8k.GradeR1ZeroAny,
-	"r1_zero":                 gsm8k.GradeR1ZeroAny,
-	"question_only_reward_fn": gsm8k.GradeQuestionOnlyAny,
-	"question_only":           gsm8k.GradeQuestionOnlyAny,
+// graders are the reward functions that a case can name, by the assignment's names
+// and this project's.
+var graders = map[string]func(response string, golds ...string) gsm8k.R1Verdict{
+	"r1_zero_reward_fn":       gsm8k.GradeR1Zero,
+	"r1_zero":                 gsm8k.GradeR1Zero,
+	"question_only_reward_fn": gsm8k.GradeQuestionOnly,
+	"question_only":           gsm8k.GradeQuestionOnly,
 }
 
-// graderNames lists the names of graders, the default first.
-var graderNames = []string{"r1_zero_reward_fn", "r1_zero", "question_only_reward_fn", "question_only"}
-
-// Rewards reads a batch of responses, a list "cases" of objects with "response",
-// "ground_truth" (a text, a number, or a list of these of which one must be met)
-// and "fn" (r1_zero_reward_fn if missing), and grades each, in the order of the
-// file.
-//
-// Errors name the file, the case and the field.
-func Rewards(file string, data []byte) ([]RewardCase, error) {
-	fail := func(err error) ([]RewardCase, error) { return nil, fmt.Errorf("explain reward: %w", err) }
+// Rewards reads a batch of responses and grades each, in the order of the file: a
+// list "cases" of objects with "response", "ground_truth" (a string, a number, or a
+// list of accepted answers) and "fn" (r1_zero_reward_fn if missing).
+func Rewards(file string, data []byte) (cases []RewardCase, err error) {
+	defer named("reward", &err)
 	root, err := document(file, data)
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
-	var out []RewardCase
-	if list, ok := root.must("cases"); ok {
-		err := list.each(maxCases, func(_ int, n node) error {
-			c, err := readReward(n)
-			out = append(out, c)
-			return err
-		})
-		switch {
-		case err != nil:
-			root.fail(err)
-		case len(out) == 0:
-			root.fail(list.errorf("no cases"))
-		}
+	var f struct {
+		Cases value `json:"cases" check:"required"`
 	}
-	if err := root.done(); err != nil {
-		return fail(err)
+	if err := root.decode(&f); err != nil {
+		return nil, err
 	}
-	return out, nil
+	kinds := map[string]func(value) (RewardCase, error){"cases": rewardCase}
+	if cases, err = readCases(kinds, f.Cases); err != nil {
+		return nil, err
+	}
+	if len(cases) == 0 {
+		return nil, f.Cases.errorf("no cases")
+	}
+	return cases, nil
 }
 
-func readReward(n node) (RewardCase, error) {
-	f := n.fields()
-	c := RewardCase{Function: f.choice("fn", graderNames[0], graderNames...)}
-	if _, ok := f.must("response"); ok {
-		c.Response = f.text("response", "")
-	}
-	if gold, ok := f.must("ground_truth"); ok {
-		var err error
-		if c.Gold, err = gsm8k.GoldAnswers(gold.raw); err != nil {
-			f.fail(gold.errorf("%w", err))
-		}
-	}
-	format, answer, total := f.floatOrNil("format_reward"), f.floatOrNil("answer_reward"), f.floatOrNil("reward")
-	if err := f.done(); err != nil {
+func rewardCase(v value) (c RewardCase, err error) {
+	in := struct {
+		Fn       string   `json:"fn"`
+		Response *string  `json:"response" check:"required"`
+		Gold     value    `json:"ground_truth" check:"required"`
+		Format   *float64 `json:"format_reward"`
+		Answer   *float64 `json:"answer_reward"`
+		Reward   *float64 `json:"reward"`
+	}{Fn: "r1_zero_reward_fn"}
+	if err := v.decode(&in); err != nil {
 		return c, err
 	}
-	c.Result = graders[c.Function](c.Response, c.Gold)
+	if err := v.field("fn").choice(in.Fn, slices.Sorted(maps.Keys(graders))...); err != nil {
+		return c, err
+	}
+	gold, err := gsm8k.GoldAnswers(in.Gold.raw)
+	if err != nil {
+		return c, in.Gold.errorf("%w", err)
+	}
+	c = RewardCase{R1Verdict: graders[in.Fn](*in.Response, gold...), Response: *in.Response, Gold: gold}
 	check := &Check{}
 	for _, x := range []struct {
 		name string
 		got  float64
 		want *float64
 	}{
-		{"format_reward", c.Result.FormatReward, format},
-		{"answer_reward", c.Result.AnswerReward, answer},
-		{"reward", c.Result.Reward, total},
+		{"format_reward", c.FormatReward, in.Format},
+		{"answer_reward", c.AnswerReward, in.Answer},
+		{"reward", c.Reward, in.Reward},
 	} {
 		if x.want != nil {
 			check.add(x.name, x.got, *x.want)
 		}
 	}
-	if check.Values > 0 {
-		c.Check = check
-	}
+	c.Check = check.orNil()
 	return c, nil
 }
 
-// WriteRewards writes a table of the cases of a batch.
+// WriteRewards writes a table of the cases.
 func WriteRewards(w io.Writer, file string, cases []RewardCase) error {
-	p := &printer{w: w}
-	p.line("%s of %s", count(len(cases), "response"), file)
-	p.gap()
-	checked := anyCheck(cases, func(c RewardCase) *Check { return c.Check })
-	head := []string{"case", "format", "answer", "reward", "gold", "response"}
-	if checked {
-		head = append(head, "file's values")
-	}
-	table := [][]string{head}
-	formatted, right := 0, 0
+	p := &page{}
+	p.title("%s of %s", textutil.Count(len(cases), "response"), file)
+	table := [][]string{{"case", "format", "answer", "reward", "gold", "response"}}
+	var checks []*Check
+	formatted, correct := 0, 0
 	for i, c := range cases {
-		row := []string{
-			strconv.Itoa(i), short(c.Result.FormatReward), short(c.Result.AnswerReward), short(c.Result.Reward),
+		table = append(table, []string{
+			strconv.Itoa(i), short(c.FormatReward), short(c.AnswerReward), short(c.Reward),
 			quote(strings.Join(c.Gold, "|"), 16), quote(c.Response, 48),
-		}
-		if checked {
-			row = append(row, c.Check.String())
-		}
-		table = append(table, row)
-		formatted += int(c.Result.FormatReward)
-		right += int(c.Result.AnswerReward)
+		})
+		checks = append(checks, c.Check)
+		formatted += int(c.FormatReward)
+		correct += int(c.AnswerReward)
 	}
-	p.table("lrrrlll", table...)
-	p.gap()
-	p.say("%d formatted and right, %d formatted and wrong, %d unformatted.", right, formatted-right, len(cases)-formatted)
-	writeChecks(p, cases, func(c RewardCase) *Check { return c.Check })
-	return p.err
-}
-
-// quote shows a text in one line: quoted, and of a long one the end, where the
-// answer stands.
-func quote(s string, longest int) string {
-	if r := []rune(s); len(r) > longest {
-		return "..." + strconv.Quote(string(r[len(r)-longest:]))
-	}
-	return strconv.Quote(s)
+	p.caseTable("lrrrlll", table, checks)
+	p.say("%d formatted and correct, %d formatted and wrong, %d unformatted.",
+		correct, formatted-correct, len(cases)-formatted)
+	p.checks(checks)
+	return p.writeTo(w)
 }

@@ -4,26 +4,30 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
+	"grpo/pkg/plots"
 	"grpo/pkg/rl"
 )
 
 // ClipOptions are the inputs of [Clip].
 type ClipOptions struct {
-	OldLogProb, LogProb float64 // of one token, when it was sampled and now
+	OldLogProb, LogProb float64 // of one token, at sampling time and now
 	Epsilon             float64
 	EpsilonHigh         []float64 // the upper bounds to compare
-	Advantage           float64   // its size; both signs are computed
-	DualClip            float64   // verl's clip_ratio_c; 0 = leave it out
+	Advantage           float64   // absolute value; both signs are computed
+	DualClip            float64   // verl's clip_ratio_c; 0 = none
 }
 
-// DefaultClip is a token whose probability rose from 2% to 10%: the ratio of
-// their log-probabilities, -3.9 and -2.3, is 4.95.
+// DefaultClip is a token whose probability rose from 2% to 10%: the ratio for the
+// log-probabilities -3.9 and -2.3 is 4.95.
 func DefaultClip() ClipOptions {
-	return ClipOptions{OldLogProb: -3.9, LogProb: -2.3, Epsilon: 0.2, EpsilonHigh: []float64{0.2, 0.28}, Advantage: 1, DualClip: 3}
+	return ClipOptions{
+		OldLogProb: -3.9, LogProb: -2.3, Epsilon: 0.2, EpsilonHigh: []float64{0.2, 0.28}, Advantage: 1, DualClip: 3,
+	}
 }
 
-// ClipResult is what [Clip] computes.
+// ClipResult is the result of [Clip].
 type ClipResult struct {
 	OldLogProb float64    `json:"old_logp"`
 	LogProb    float64    `json:"logp"`
@@ -39,20 +43,18 @@ type ClipResult struct {
 
 // ClipCase is the objective of the token for one sign and one upper bound.
 type ClipCase struct {
-	Advantage   float64 `json:"advantage"`
-	EpsilonHigh float64 `json:"epsilon_high"`
-	DualClip    bool    `json:"dual_clip"`
-	Lower       float64 `json:"lower"` // 1 - epsilon
-	Upper       float64 `json:"upper"` // 1 + epsilon_high
-	// ClippedRatio is the ratio held to Lower..Upper.
-	ClippedRatio float64 `json:"clipped_ratio"`
+	Advantage    float64 `json:"advantage"`
+	EpsilonHigh  float64 `json:"epsilon_high"`
+	DualClip     bool    `json:"dual_clip"`
+	Lower        float64 `json:"lower"`         // 1 - epsilon
+	Upper        float64 `json:"upper"`         // 1 + epsilon_high
+	ClippedRatio float64 `json:"clipped_ratio"` // the ratio clipped to Lower..Upper
 	// HighestProb is the probability above which a positive advantage has no
 	// gradient: Upper times the old probability.
 	HighestProb float64 `json:"highest_probability"`
-	// Objective is min(r A, clip(r) A), and Gradient its derivative by logp.
-	Objective float64 `json:"objective"`
-	Gradient  float64 `json:"gradient"`
-	Clipped   string  `json:"clipped"` // "no", "low", "high" or "dual"
+	Objective   float64 `json:"objective"` // min(r A, clip(r) A)
+	Gradient    float64 `json:"gradient"`  // d objective / d logp
+	Clipped     string  `json:"clipped"`   // "no", "low", "high" or "dual"
 }
 
 // Clip computes PPO's clipped objective of one token,
@@ -60,46 +62,41 @@ type ClipCase struct {
 //	J = min(r A, clip(r, 1-epsilon, 1+epsilon_high) A),   r = exp(logp - old)
 //
 // and its gradient, for both signs of the advantage and each upper bound.
-func Clip(o ClipOptions) (ClipResult, error) {
-	fail := func(err error) (ClipResult, error) { return ClipResult{}, fmt.Errorf("explain clip: %w", err) }
+func Clip(o ClipOptions) (out ClipResult, err error) {
+	defer named("clip", &err)
 	switch {
 	case len(o.EpsilonHigh) == 0 || len(o.EpsilonHigh) > 4:
-		return fail(fmt.Errorf("%d values of epsilon_high; compare 1 to 4 upper bounds", len(o.EpsilonHigh)))
+		return out, fmt.Errorf("%d values of epsilon_high; compare 1 to 4 upper bounds", len(o.EpsilonHigh))
 	case !(o.Advantage > 0) || math.IsInf(o.Advantage, 1):
-		return fail(fmt.Errorf("advantage %v; its size must be finite and above 0 (both signs are shown)", o.Advantage))
+		return out, fmt.Errorf("advantage %v; it must be finite and above 0 (both signs are shown)", o.Advantage)
+	case !(o.OldLogProb <= 0) || math.IsInf(o.OldLogProb, -1):
+		return out, fmt.Errorf("old log-probability %v; it must be finite and at most 0", o.OldLogProb)
+	case !(o.LogProb <= 0) || math.IsInf(o.LogProb, -1):
+		return out, fmt.Errorf("log-probability %v; it must be finite and at most 0", o.LogProb)
 	}
-	for _, x := range []struct {
-		name string
-		v    float64
-	}{{"old log-probability", o.OldLogProb}, {"log-probability", o.LogProb}} {
-		if !(x.v <= 0) || math.IsInf(x.v, -1) {
-			return fail(fmt.Errorf("%s %v; it must be finite and at most 0", x.name, x.v))
-		}
-	}
-	out := ClipResult{
+	out = ClipResult{
 		OldLogProb: o.OldLogProb, LogProb: o.LogProb, OldProb: math.Exp(o.OldLogProb), Prob: math.Exp(o.LogProb),
 		Ratio: math.Exp(o.LogProb - o.OldLogProb), Epsilon: o.Epsilon, DualClip: o.DualClip, options: o,
 	}
 	if math.IsInf(out.Ratio, 1) {
-		return fail(fmt.Errorf("the ratio exp(%v - %v) is too large for a number", o.LogProb, o.OldLogProb))
+		return out, fmt.Errorf("the ratio exp(%v - %v) is too large for a number", o.LogProb, o.OldLogProb)
 	}
-	for _, sign := range []float64{1, -1} {
+	add := func(adv, high, dual float64) {
+		if err == nil {
+			var c ClipCase
+			c, err = o.at(adv, high, dual, out.Ratio)
+			out.Cases = append(out.Cases, c)
+		}
+	}
+	for _, adv := range []float64{o.Advantage, -o.Advantage} {
 		for _, high := range o.EpsilonHigh {
-			c, err := o.at(sign*o.Advantage, high, 0, out.Ratio)
-			if err != nil {
-				return fail(err)
-			}
-			out.Cases = append(out.Cases, c)
-		}
-		if o.DualClip != 0 && sign < 0 {
-			c, err := o.at(-o.Advantage, o.EpsilonHigh[0], o.DualClip, out.Ratio)
-			if err != nil {
-				return fail(err)
-			}
-			out.Cases = append(out.Cases, c)
+			add(adv, high, 0)
 		}
 	}
-	return out, nil
+	if o.DualClip != 0 {
+		add(-o.Advantage, o.EpsilonHigh[0], o.DualClip)
+	}
+	return out, err
 }
 
 // at computes the objective at a ratio.
@@ -120,9 +117,6 @@ func (o ClipOptions) at(adv, high, dual, ratio float64) (ClipCase, error) {
 		Advantage: adv, EpsilonHigh: high, DualClip: dual != 0, Lower: 1 - o.Epsilon, Upper: 1 + high,
 		Objective: -r.Loss, Gradient: -r.Grad[0], Clipped: "no",
 	}
-	if err := computed("the objective, its gradient or a bound of the ratio", c.Objective, c.Gradient, c.Lower, c.Upper); err != nil {
-		return c, err
-	}
 	c.ClippedRatio = min(max(ratio, c.Lower), c.Upper)
 	c.HighestProb = min(1, c.Upper*math.Exp(o.OldLogProb))
 	switch st := r.Stats; {
@@ -133,91 +127,140 @@ func (o ClipOptions) at(adv, high, dual, ratio float64) (ClipCase, error) {
 	case st.ClippedHigh > 0:
 		c.Clipped = "high"
 	}
-	return c, nil
+	return c, computed("the objective, its gradient or a bound of the ratio",
+		[]float64{c.Objective, c.Gradient, c.Lower, c.Upper})
 }
 
-// WriteText writes the table and what follows from it.
+// WriteText writes the table and the conclusions.
 func (r ClipResult) WriteText(w io.Writer) error {
-	p := &printer{w: w}
-	p.line("Clipping: how far one update may move a token's probability")
-	p.gap()
+	p := &page{}
+	p.title("Clipping: how far one update can move a token's probability")
 	p.table("l",
 		[]string{"", "log-probability", "probability"},
 		[]string{"old policy (at sampling)", short(r.OldLogProb), percent(r.OldProb)},
 		[]string{"policy (now)", short(r.LogProb), percent(r.Prob)},
 	)
-	p.line("ratio exp(%s) = %s", short(round(r.LogProb-r.OldLogProb, 9)), fixed(r.Ratio, 2))
-	p.gap()
-	p.line("J = min(r A, clip(r, 1-epsilon, 1+epsilon_high) A)")
-	p.gap()
+	p.title("ratio exp(%s) = %s", short(round(r.LogProb-r.OldLogProb, 9)), fixed(r.Ratio, 2))
+	p.title("J = min(r A, clip(r, 1-epsilon, 1+epsilon_high) A)")
 	table := [][]string{{"advantage", "epsilon_high", "ratio", "clip(ratio)", "J", "dJ/dlogp", "clipped"}}
 	for _, c := range r.Cases {
+		clipped := c.Clipped
+		if clipped == "dual" {
+			clipped = "dual, c = " + short(r.DualClip)
+		} else if c.DualClip {
+			clipped += " (c = " + short(r.DualClip) + ")"
+		}
 		table = append(table, []string{
 			fmt.Sprintf("%+g", c.Advantage), fixed(c.EpsilonHigh, 2), fixed(r.Ratio, 2), fixed(c.ClippedRatio, 2),
-			num(c.Objective), num(c.Gradient), r.clipped(c),
+			num(c.Objective), num(c.Gradient), clipped,
 		})
 	}
 	p.table("", table...)
-	p.gap()
-	p.line("What follows")
-	r.writeConsequences(p)
-	return p.err
-}
-
-func (r ClipResult) clipped(c ClipCase) string {
-	switch {
-	case c.Clipped == "dual":
-		return "dual, c = " + short(r.DualClip)
-	case c.DualClip:
-		return c.Clipped + " (c = " + short(r.DualClip) + ")"
-	}
-	return c.Clipped
-}
-
-func (r ClipResult) writeConsequences(p *printer) {
-	for _, c := range r.Cases {
-		if c.Advantage < 0 {
-			break
-		}
+	p.meaning()
+	bounds := len(r.options.EpsilonHigh)
+	for _, c := range r.Cases[:bounds] {
 		if c.Clipped == "high" {
-			p.point("A > 0, epsilon_high %s: the ratio %s is beyond %s, so the objective stays at %s and has no gradient. From %s on (%s times the old %s) nothing raises this token's probability further, until new completions are sampled.",
-				fixed(c.EpsilonHigh, 2), fixed(r.Ratio, 2), fixed(c.Upper, 2), num(c.Objective), percent(c.HighestProb), fixed(c.Upper, 2), percent(r.OldProb))
+			p.point(`A > 0, epsilon_high %s: the ratio %s is above %s, so the objective stays at %s and has no
+				gradient. Above %s (%s times the old %s) nothing increases this token's probability until new completions
+				are sampled.`,
+				fixed(c.EpsilonHigh, 2), fixed(r.Ratio, 2), fixed(c.Upper, 2), num(c.Objective),
+				percent(c.HighestProb), fixed(c.Upper, 2), percent(r.OldProb))
 		} else {
-			p.point("A > 0, epsilon_high %s: the ratio %s is not above %s, so nothing is clipped; the gradient ends where the probability reaches %s.",
+			p.point(`A > 0, epsilon_high %s: the ratio %s is not above %s, so nothing is clipped. The gradient vanishes
+				when the probability reaches %s.`,
 				fixed(c.EpsilonHigh, 2), fixed(r.Ratio, 2), fixed(c.Upper, 2), percent(c.HighestProb))
 		}
 	}
-	p.point("The bound is relative: a rare token gains little in absolute terms, while one above %s can never reach it (%s times that is 100%%). Raising the upper bound alone (clip-higher, DAPO) gives rare tokens more room and so keeps exploration alive.",
-		percent(1/r.Cases[0].Upper), fixed(r.Cases[0].Upper, 2))
-	for _, c := range r.Cases {
-		if c.Advantage > 0 || c.DualClip {
-			continue
-		}
-		if c.Clipped == "no" {
-			p.point("A < 0: the minimum takes the unclipped side wherever the ratio is above %s, whatever epsilon_high is. The objective is %s and its gradient %s: the token is pushed down with the full ratio, the harder the likelier it has become. Only below %s is it left alone.",
-				fixed(c.Lower, 2), num(c.Objective), num(c.Gradient), fixed(c.Lower, 2))
-		} else {
-			p.point("A < 0: the ratio is below %s, so the objective stays at %s and has no gradient: a bad token that has already become that much rarer is left alone.", fixed(c.Lower, 2), num(c.Objective))
-		}
-		break
+	upper := r.Cases[0].Upper
+	p.point(`The bound is relative: a rare token gains little in absolute terms, while a token above %s can never
+		reach the bound (%s times that is 100%%). A larger upper bound (clip-higher, DAPO) gives rare tokens more
+		room and so preserves exploration.`, percent(1/upper), fixed(upper, 2))
+	if c := r.Cases[bounds]; c.Clipped == "no" {
+		p.point(`A < 0: the minimum is the unclipped term wherever the ratio is above %s, whatever epsilon_high is.
+			The objective is %s and its gradient %s: the full ratio pushes the token down, harder the more likely it
+			has become. Only below %s is there no gradient.`,
+			fixed(c.Lower, 2), num(c.Objective), num(c.Gradient), fixed(c.Lower, 2))
+	} else {
+		p.point(`A < 0: the ratio is below %s, so the objective stays at %s and has no gradient: a bad token that
+			has already become this much rarer is not pushed further.`, fixed(c.Lower, 2), num(c.Objective))
 	}
-	if r.DualClip != 0 {
-		last := r.Cases[len(r.Cases)-1]
-		if last.Clipped == "dual" {
-			p.point("Verl's dual clip puts a floor under the last case: with c = %s the objective stays at %s and has no gradient.", short(r.DualClip), num(last.Objective))
-		} else {
-			p.point("Verl's dual clip (c = %s) would hold A < 0 only beyond a ratio of %s.", short(r.DualClip), short(r.DualClip))
-		}
+	if c := r.Cases[len(r.Cases)-1]; c.Clipped == "dual" {
+		p.point(`verl's dual clip bounds the last case from below: with c = %s the objective stays at %s and has no
+			gradient.`, short(r.DualClip), num(c.Objective))
+	} else if c.DualClip {
+		p.point("verl's dual clip (c = %s) would act for A < 0 only above a ratio of %s.",
+			short(r.DualClip), short(r.DualClip))
 	}
-	p.point("The table computes with the log-probabilities. Probabilities rounded to whole percent (%s%% and %s%%) would give a ratio of %s.",
-		fixed(100*r.OldProb, 0), fixed(100*r.Prob, 0), r.roundedRatio())
+	rounded := "no number"
+	if old := math.Round(100 * r.OldProb); old != 0 {
+		rounded = fixed(math.Round(100*r.Prob)/old, 2)
+	}
+	p.point(`The table is computed from the log-probabilities. Probabilities rounded to whole percent (%s%% and
+		%s%%) would give a ratio of %s.`, fixed(100*r.OldProb, 0), fixed(100*r.Prob, 0), rounded)
+	return p.writeTo(w)
 }
 
-// roundedRatio is the ratio of the probabilities in whole percent.
-func (r ClipResult) roundedRatio() string {
-	old := math.Round(100 * r.OldProb)
-	if old == 0 {
-		return "no number"
+// Figure plots the objective against the ratio for both signs of the advantage and
+// marks the token's own ratio.
+func (r ClipResult) Figure() (plots.ExplainFigure, error) {
+	o := r.options
+	right := max(2, 1.12*r.Ratio, 1.15*(1+slices.Max(o.EpsilonHigh)), 1.25*r.DualClip)
+	var err error
+	add := func(p *plots.ExplainPanel, name string, style int, adv, high, dual float64) {
+		objective := func(ratio float64) float64 {
+			c, failed := o.at(adv, high, dual, ratio)
+			if err == nil {
+				err = failed
+			}
+			return c.Objective
+		}
+		curve := plots.ExplainCurve{Name: name, Style: style}
+		last := 0.0
+		for _, x := range []float64{1e-6, 1 - o.Epsilon, 1, 1 + high, dual, right} { // all kinks are among these
+			if x > last && x <= right {
+				curve.X, curve.Y, last = append(curve.X, x), append(curve.Y, objective(x)), x
+			}
+		}
+		p.Curves = append(p.Curves, curve)
+		p.Points = append(p.Points, plots.ExplainPoint{X: r.Ratio, Y: objective(r.Ratio)})
 	}
-	return fixed(math.Round(100*r.Prob)/old, 2)
+	panel := func(adv float64) plots.ExplainPanel {
+		return plots.ExplainPanel{
+			Title: fmt.Sprintf("A = %+g", adv), XLabel: "importance ratio r", YLabel: "objective", XMin: 0, XMax: right,
+			Curves: []plots.ExplainCurve{
+				{Name: "unclipped, r A", Reference: true, X: []float64{0, right}, Y: []float64{0, right * adv}},
+			},
+		}
+	}
+	good, bad := panel(o.Advantage), panel(-o.Advantage)
+	const dualStyle = 3
+	for i, high := range o.EpsilonHigh {
+		add(&good, "epsilon_high "+fixed(high, 2), []int{0, 1, 2, 4}[i], o.Advantage, high, 0)
+		good.YMax = max(good.YMax, 1.6*(1+high)*o.Advantage)
+	}
+	name, below := "epsilon_high "+fixed(o.EpsilonHigh[0], 2), ""
+	if len(o.EpsilonHigh) > 1 {
+		name = "any epsilon_high" // their curves are the same
+	}
+	bad.YMin = -right * o.Advantage
+	add(&bad, name, 0, -o.Advantage, o.EpsilonHigh[0], 0)
+	if r.DualClip != 0 {
+		add(&bad, "dual clip, c = "+short(r.DualClip), dualStyle, -o.Advantage, o.EpsilonHigh[0], r.DualClip)
+		below = "; verl's dual clip bounds it"
+	}
+	for _, p := range []plots.ExplainPanel{good, bad} {
+		p.Points[0].Name = "r = " + fixed(r.Ratio, 2)
+	}
+	return plots.ExplainFigure{
+		Title:   "The clipped objective of one token",
+		Setting: "min(r A, clip(r, 1 - epsilon, 1 + epsilon_high) A), epsilon " + short(o.Epsilon),
+		Panels:  []plots.ExplainPanel{good, bad},
+		Caption: []string{
+			fmt.Sprintf("r is the ratio of the token's probability now to that at sampling time; marked: %s to %s, r = %s.",
+				percent(r.OldProb), percent(r.Prob), fixed(r.Ratio, 2)),
+			"Where a curve is flat the token has no gradient.",
+			"A > 0: epsilon_high limits how far a good token can be raised.",
+			"A < 0: above 1-epsilon the unclipped term is smaller, so epsilon_high does not matter" + below + ".",
+		},
+	}, err
 }

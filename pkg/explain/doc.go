@@ -1,23 +1,23 @@
-// Package explain computes, on a few numbers, what the mathematics of pkg/rl
-// does, and says in words what follows from it. It backs `grpo explain`.
+// Package explain works through the math of pkg/rl on a few numbers, and says in
+// words what the numbers mean. `grpo explain` is built on it.
 //
-// Every number comes out of pkg/rl (and of pkg/gsm8k and pkg/model for rewards
-// and log-probabilities), on inputs that the caller may change: nothing here is
-// a printed constant. The subjects:
+// All numbers are computed by pkg/rl (rewards by pkg/gsm8k, log-probabilities by
+// pkg/model) from inputs that the caller can change; none are constants. The
+// subjects:
 //
-//	lengthnorm.go    masked_mean against masked_normalize
-//	advantages.go    local, global and hybrid normalization; the nearly equal group
+//	lengthnorm.go    masked_mean and masked_normalize
+//	advantages.go    local, global and hybrid normalization; a nearly equal group
 //	clip.go          the clipped objective for both signs of the advantage
-//	aggregation.go   how much each of two responses of unlike length weighs
-//	overlong.go      what filtering truncated completions changes
-//	walkthrough.go   from rewards to the scalar loss, every matrix on the way
+//	aggregation.go   the weight of completions of different lengths
+//	overlong.go      the effect of filtering truncated completions
+//	walkthrough.go   from rewards to the scalar loss, matrix by matrix
 //	logprobs.go      the log-probability of each token of a completion
-//	figures.go       the data of the figures that pkg/report draws
 //
-// and, for a user's own numbers, batches in the forms that TRL's, verl's and the
-// assignment's reference data have (batch*.go). These are read strictly: what has
-// no meaning is an error that names the file, the case and the field.
+// A subject is a function from options to a result. The result marshals to JSON,
+// writes itself as text, and may have a figure for pkg/report to draw.
 //
-// A subject is a function from options to a result. A result marshals to JSON
-// and writes itself as text; some give the data of a figure.
+// The batch files compute a user's own cases, in the formats of the reference data
+// of TRL, verl and the assignment: batch.go reads them strictly, and the others
+// compute losses, advantages and rewards. An error names the file, the case and the
+// field.
 package explain

@@ -70,7 +70,7 @@ func FuzzLosses(f *testing.F) {
 		var cases []LossCase
 		checkBatch(t, data, func() (err error) {
 			if cases, err = Losses("f.json", data); err != nil && len(cases) > 0 {
-				t.Error("results beside an error")
+				t.Error("results together with an error")
 			}
 			return err
 		}, func(w io.Writer) error {
@@ -78,10 +78,10 @@ func FuzzLosses(f *testing.F) {
 				t.Error("no cases and no error")
 			}
 			for _, c := range cases {
-				if len(slices.Concat(c.Result.Grad...)) == 0 {
+				if len(slices.Concat(c.Grad...)) == 0 {
 					t.Error("no gradient")
 				}
-				asJSON(t, c.Result)
+				asJSON(t, c)
 			}
 			return WriteLosses(w, "f.json", cases)
 		})
@@ -97,10 +97,10 @@ func FuzzGroupedAdvantages(f *testing.F) {
 			return err
 		}, func(w io.Writer) error {
 			for _, c := range cases {
-				if n := len(c.Result.Advantages); n == 0 || n != len(c.Rewards) || n%c.GroupSize != 0 {
+				if n := len(c.Advantages); n == 0 || n != len(c.Rewards) || n%c.GroupSize != 0 {
 					t.Errorf("%d advantages for %d rewards in groups of %d", n, len(c.Rewards), c.GroupSize)
 				}
-				asJSON(t, c.Result)
+				asJSON(t, c)
 			}
 			return WriteAdvantages(w, "f.json", cases, TRLEps)
 		})
@@ -117,7 +117,7 @@ func FuzzRewards(f *testing.F) {
 			return err
 		}, func(w io.Writer) error {
 			for _, c := range cases {
-				if r := c.Result; r.Reward != r.AnswerReward || r.AnswerReward > r.FormatReward {
+				if r := c; r.Reward != r.AnswerReward || r.AnswerReward > r.FormatReward {
 					t.Errorf("verdict %+v", r)
 				}
 			}

@@ -32,7 +32,7 @@ func same(t *testing.T, what string, got, want []float64) {
 	}
 }
 
-// reference reads a file that stands in the tests of pkg/rl.
+// reference reads a file of the tests of pkg/rl.
 func reference(t testing.TB, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "rl", "testdata", name))
@@ -42,7 +42,7 @@ func reference(t testing.TB, name string) []byte {
 	return data
 }
 
-// shared reads a file of the reference data beside the repository, and skips the
+// shared reads a file of the reference data next to the repository, and skips the
 // test where there is none.
 func shared(t *testing.T, name string) []byte {
 	t.Helper()
@@ -63,7 +63,7 @@ func asJSON(t testing.TB, v any) any {
 	return out
 }
 
-// textHas checks that a text holds every one of wanted, whatever its line breaks.
+// textHas checks that a text contains all of wanted, ignoring line breaks.
 func textHas(t *testing.T, text string, wanted ...string) {
 	t.Helper()
 	flat := strings.Join(strings.Fields(text), " ")

@@ -52,7 +52,7 @@ func TestLengthNormOfTheAssignment(t *testing.T) {
 		"masked_mean its length [2.0000, 2.0000] 2.0000 [0.2500, 0.1429]",
 		"masked_normalize 7 [1.1429, 2.0000] 1.5714 [0.1429, 0.1429]",
 		"0.2500 0.2500 0.2500 0.2500 0.0000 0.0000 0.0000",
-		"weighs 1.75 times one of the completion of 7", "halve it, and the gradient doubles")
+		"weighs 1.75 times as much as one of the completion of 7", "halve it, and the gradient doubles")
 }
 
 // The gradient by the ratio is minus the loss's gradient by the log-probability

@@ -113,7 +113,7 @@ func TestLogProbsForms(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := tt.ids
-			if !slices.Equal(r.CompletionIDs, want) || len(r.LogProbs) != len(want) || len(r.Entropy) != len(want) || r.Unknown != tt.unknown {
+			if !slices.Equal(r.CompletionIDs, want) || len(r.LogProbs) != len(want) || len(r.Entropy) != len(want) || r.unknown != tt.unknown {
 				t.Errorf("%+v, want tokens %v", r, want)
 			}
 			j := asJSON(t, r).(map[string]any)

@@ -2,30 +2,28 @@ package explain
 
 import (
 	"fmt"
+	"io"
 	"math"
-	"slices"
+	"strconv"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/rl"
 )
 
 // OverlongOptions are the inputs of [Overlong].
 type OverlongOptions struct {
-	Lengths   []int     // tokens of each completion, <eos> included
-	EOS       []bool    // whether it ended by itself
-	Rewards   []float64 // of one group
-	MaxLength int       // the sampling limit
-	// Aggregation weighs the completions, with Constant where it divides by one
-	// (0 = MaxLength).
+	Lengths     []int     // tokens of each completion, <eos> included
+	EOS         []bool    // whether it ended with <eos>
+	Rewards     []float64 // of one group
+	MaxLength   int       // the sampling limit
 	Aggregation rl.Aggregation
-	Constant    float64
-	// SoftCache is the width of the ramp of the soft punishment, in tokens; 0
-	// means a fifth of MaxLength.
-	SoftCache int
+	Constant    float64 // Z of the aggregations that divide by one; 0 = MaxLength
+	SoftCache   int     // ramp of the soft punishment, in tokens; 0 = a fifth of MaxLength
 }
 
-// DefaultOverlong has two completions of the full length, of which one ended by
-// itself with its last token.
+// DefaultOverlong has two completions of the full length; one of them ended with
+// its last token.
 func DefaultOverlong() OverlongOptions {
 	return OverlongOptions{
 		Lengths: []int{500, 3000, 8192, 8192, 400}, EOS: []bool{true, true, false, true, true},
@@ -33,18 +31,16 @@ func DefaultOverlong() OverlongOptions {
 	}
 }
 
-// OverlongResult is what [Overlong] computes.
+// OverlongResult is the result of [Overlong].
 type OverlongResult struct {
 	MaxLength   int                  `json:"max_length"`
 	Aggregation rl.Aggregation       `json:"aggregation"`
 	Completions []OverlongCompletion `json:"completions"`
-	// Truncated counts completions without <eos>, AtLimit those of full length.
-	Truncated int `json:"truncated"`
-	AtLimit   int `json:"at_limit"`
-	// Tokens and TokensKept are those of the batch and those that the filter keeps.
-	Tokens     int `json:"tokens"`
-	TokensKept int `json:"tokens_kept"`
-	SoftCache  int `json:"soft_cache"`
+	Truncated   int                  `json:"truncated"` // completions without <eos>
+	AtLimit     int                  `json:"at_limit"`  // completions of full length
+	Tokens      int                  `json:"tokens"`
+	TokensKept  int                  `json:"tokens_kept"` // by the filter
+	SoftCache   int                  `json:"soft_cache"`
 }
 
 // OverlongCompletion is one completion with and without the filter.
@@ -54,47 +50,45 @@ type OverlongCompletion struct {
 	AtLimit bool    `json:"at_limit"`
 	Kept    bool    `json:"kept"`
 	Reward  float64 `json:"reward"`
-	// Advantage is that of the whole group, the truncated ones included.
+	// Advantage is computed with the whole group, truncated completions included.
 	Advantage float64 `json:"advantage"`
-	// AdvantageLeftOut is what it would be if the truncated ones did not count in
-	// the baseline (this is not done); NaN for the truncated ones.
+	// AdvantageLeftOut is the advantage if truncated completions did not count in the
+	// baseline (training does not do this); NaN for the truncated ones.
 	AdvantageLeftOut float64 `json:"advantage_if_left_out_of_baseline"`
-	// TokenWeight is the weight of each of its tokens in the loss; Share that of
-	// the completion among all. With the filter, tokens of truncated ones are
-	// masked out.
+	// TokenWeight is the weight of each of its tokens in the loss, Share the share of
+	// the completion in all weights. The filter masks out truncated completions.
 	TokenWeight         float64 `json:"token_weight"`
 	TokenWeightFiltered float64 `json:"token_weight_filtered"`
 	Share               float64 `json:"share"`
 	ShareFiltered       float64 `json:"share_filtered"`
-	// SoftPunishment is added to the reward where lengths are shaped instead.
+	// SoftPunishment is the alternative to the filter, added to the reward.
 	SoftPunishment float64 `json:"soft_punishment"`
 }
 
 // Overlong shows overlong filtering (mask_truncated_completions; DAPO,
-// arXiv:2503.14476): a completion that was cut off by the length limit has no
-// <eos>, and its tokens are left out of the loss. It still counts in its group's
-// baseline. Weights are those of [rl.Aggregate] over both masks, advantages those
-// of [rl.GroupAdvantages] with group mean and standard deviation. Next to it is
-// the soft overlong punishment, [gsm8k.SoftOverlong].
-func Overlong(o OverlongOptions) (OverlongResult, error) {
-	fail := func(err error) (OverlongResult, error) {
-		return OverlongResult{}, fmt.Errorf("explain overlong: %w", err)
-	}
+// arXiv:2503.14476): a completion that the length limit truncated has no <eos>, and
+// its tokens are masked out of the loss. It still counts in its group's baseline.
+// Weights are those of [rl.Aggregate] over both masks, advantages those of
+// [rl.GroupAdvantages] with group mean and standard deviation. The soft overlong
+// punishment, [gsm8k.SoftOverlong], is shown for comparison.
+func Overlong(o OverlongOptions) (out OverlongResult, err error) {
+	defer named("overlong", &err)
 	n := len(o.Lengths)
 	if len(o.EOS) != n || len(o.Rewards) != n {
-		return fail(fmt.Errorf("%d lengths, %d marks of <eos> and %d rewards (give one of each for each completion)", n, len(o.EOS), len(o.Rewards)))
+		return out, fmt.Errorf("%d lengths, %d marks of <eos> and %d rewards (give one of each for each completion)",
+			n, len(o.EOS), len(o.Rewards))
 	}
 	for i, l := range o.Lengths {
 		if l > o.MaxLength {
-			return fail(fmt.Errorf("completion %d has %d tokens, the limit is %d (raise --max-length)", i, l, o.MaxLength))
+			return out, fmt.Errorf("completion %d has %d tokens, the limit is %d (raise --max-length)", i, l, o.MaxLength)
 		}
 	}
 	s, mask, err := lengthMask(o.Lengths, 0)
 	if err != nil {
-		return fail(err)
+		return out, err
 	}
 	if err := finite("a reward", o.Rewards...); err != nil {
-		return fail(err)
+		return out, err
 	}
 	if o.Constant == 0 {
 		o.Constant = float64(o.MaxLength)
@@ -103,44 +97,45 @@ func Overlong(o OverlongOptions) (OverlongResult, error) {
 		o.SoftCache = max(o.MaxLength/5, 1)
 	}
 	if o.SoftCache < 0 || o.SoftCache > o.MaxLength {
-		return fail(fmt.Errorf("a ramp of %d tokens; it must be from 0 to the limit of %d", o.SoftCache, o.MaxLength))
+		return out, fmt.Errorf("a ramp of %d tokens; it must be from 0 to the limit of %d", o.SoftCache, o.MaxLength)
 	}
-	filtered := make([]bool, s.Len())
-	scored := make([]float64, n)
+	filtered, kept := make([]bool, s.Len()), make([]float64, n)
 	for i, in := range mask {
 		filtered[i] = in && o.EOS[i/s.T]
 	}
-	for b := range scored {
-		if scored[b] = o.Rewards[b]; !o.EOS[b] {
-			scored[b] = math.NaN()
+	for b, ended := range o.EOS {
+		kept[b] = math.NaN() // leaves the completion out of the baseline
+		if ended {
+			kept[b] = o.Rewards[b]
 		}
 	}
 	opt := rl.AdvantageOptions{Baseline: rl.BaselineGroupMean, Normalizer: rl.NormalizerGroupStd, Eps: 1e-6}
 	adv, _, err := rl.GroupAdvantages(o.Rewards, n, opt)
 	if err != nil {
-		return fail(err)
+		return out, err
 	}
-	without, _, err := rl.GroupAdvantages(scored, n, opt)
+	without, _, err := rl.GroupAdvantages(kept, n, opt)
 	if err != nil {
-		return fail(err)
+		return out, err
 	}
-	if err := computed("an advantage", slices.Concat(adv, without)...); err != nil {
-		return fail(err)
+	if err := computed("an advantage", adv, without); err != nil {
+		return out, err
 	}
-	out := OverlongResult{MaxLength: o.MaxLength, Aggregation: o.Aggregation, SoftCache: o.SoftCache}
-	before, err := o.weigh(s, mask)
+	weight, share, _, err := tokenWeights(o.Aggregation, o.Constant, s, mask)
 	if err != nil {
-		return fail(err)
+		return out, err
 	}
-	after, err := o.weigh(s, filtered)
+	weightFiltered, shareFiltered, _, err := tokenWeights(o.Aggregation, o.Constant, s, filtered)
 	if err != nil {
-		return fail(err)
+		return out, err
 	}
+	out = OverlongResult{MaxLength: o.MaxLength, Aggregation: o.Aggregation, SoftCache: o.SoftCache}
 	for b, l := range o.Lengths {
 		c := OverlongCompletion{
 			Length: l, EOS: o.EOS[b], AtLimit: l >= o.MaxLength, Kept: o.EOS[b], Reward: o.Rewards[b],
 			Advantage: adv[b], AdvantageLeftOut: without[b],
-			TokenWeight: before.token[b], TokenWeightFiltered: after.token[b], Share: before.share[b], ShareFiltered: after.share[b],
+			TokenWeight: weight[b], TokenWeightFiltered: weightFiltered[b],
+			Share: share[b], ShareFiltered: shareFiltered[b],
 			SoftPunishment: gsm8k.SoftOverlong(l, o.MaxLength, o.SoftCache),
 		}
 		out.Tokens += l
@@ -158,25 +153,85 @@ func Overlong(o OverlongOptions) (OverlongResult, error) {
 	return out, nil
 }
 
-type weighed struct{ token, share []float64 }
+// WriteText writes the table and the conclusions.
+func (r OverlongResult) WriteText(w io.Writer) error {
+	p := &page{}
+	p.title("Overlong filtering: completions truncated by the length limit")
+	p.title("limit %d tokens, aggregation %s", r.MaxLength, r.Aggregation)
+	table := [][]string{
+		{"length", "<eos>", "kept", "reward", "A", "share of the loss", "share, filtered", "soft punishment"},
+	}
+	yes := map[bool]string{true: "yes", false: "no"}
+	for _, c := range r.Completions {
+		table = append(table, []string{
+			strconv.Itoa(c.Length), yes[c.EOS], yes[c.Kept], short(c.Reward), num(c.Advantage),
+			percent(c.Share), percent(c.ShareFiltered), num(c.SoftPunishment),
+		})
+	}
+	p.table("", table...)
+	p.meaning()
+	r.writeFilter(p)
+	p.point(`The soft overlong punishment acts on the reward instead: 0 up to %d tokens, then decreasing to -1 at
+		%d. It depends on the length alone, so a complete answer near the limit is punished too. The policy learns
+		to be shorter, while the filter only removes the signal.`, r.MaxLength-r.SoftCache, r.MaxLength)
+	return p.writeTo(w)
+}
 
-// weigh returns the weight of a token of each completion and the completion's
-// share of all weights.
-func (o OverlongOptions) weigh(s rl.Shape, mask []bool) (weighed, error) {
-	token, err := tokenWeight(o.Aggregation, o.Constant, s, mask)
-	if err != nil {
-		return weighed{}, err
+func (r OverlongResult) writeFilter(p *page) {
+	if r.Truncated == 0 {
+		p.point("Every completion ended with <eos>, so the filter changes nothing. Give --eos with a no to see it act.")
+		return
 	}
-	w := weighed{token, make([]float64, s.B)}
-	total := 0.0
-	for b, n := range rowLengths(s, mask) {
-		w.share[b] = float64(n) * token[b]
-		total += w.share[b]
-	}
-	for b := range w.share {
-		if total > 0 {
-			w.share[b] /= total
+	var first, early, changed *OverlongCompletion // kept; truncated below the limit; kept with another baseline
+	complete, truncatedShare := 0, 0.0            // complete at the limit
+	for i := range r.Completions {
+		c := &r.Completions[i]
+		switch {
+		case !c.Kept:
+			truncatedShare += c.Share
+			if early == nil && !c.AtLimit {
+				early = c
+			}
+			continue
+		case c.AtLimit:
+			complete++
+		}
+		if first == nil {
+			first = c
+		}
+		if changed == nil && math.Abs(c.Advantage-c.AdvantageLeftOut) > 1e-9 {
+			changed = c
 		}
 	}
-	return w, computed("a weight under "+string(o.Aggregation), slices.Concat(w.token, w.share)...)
+	p.point(`%s without <eos>: the answer is cut off, and its reward does not tell how it would have ended. The
+		filter masks out %d of %d tokens; otherwise they would carry %s of the loss.`,
+		textutil.Count(r.Truncated, "completion"), r.Tokens-r.TokensKept, r.Tokens, percent(truncatedShare))
+	if complete > 0 {
+		p.point(`<eos> decides, not the length. %s %s %d tokens long and complete, with <eos> as the last token:
+			kept. A test for length >= %d would have dropped %s.`,
+			textutil.Count(complete, "completion"),
+			plural(complete, "is", "are"), r.MaxLength, r.MaxLength, plural(complete, "it", "them"))
+	}
+	if early != nil {
+		p.point(`A completion of %d tokens has no <eos> although it is shorter than the limit (a stop string, an
+			aborted request): the filter masks it out too.`, early.Length)
+	}
+	if first == nil {
+		p.point("Nothing is left of this group: its loss is 0, and so is its gradient.")
+		return
+	}
+	if changed != nil {
+		p.point(`Truncated completions still count in the group's baseline: the completion of %d tokens has
+			advantage %s; with a baseline of only the kept ones it would be %s.`,
+			changed.Length, num(changed.Advantage), num(changed.AdvantageLeftOut))
+	}
+	factor := digits(first.TokenWeightFiltered/first.TokenWeight, 3)
+	if r.Aggregation == rl.TokenMean {
+		p.point(`Under token-mean the masked tokens leave the divisor too (%d, not %d), so each kept token weighs %s
+			times as much as before. Under a constant its weight would not change.`, r.TokensKept, r.Tokens, factor)
+	} else {
+		p.point(`Under %s each token of the first kept completion weighs %s times as much as before. Under
+			token-mean it would be %s times, because the masked tokens leave the divisor.`,
+			r.Aggregation, factor, digits(float64(r.Tokens)/float64(r.TokensKept), 3))
+	}
 }

@@ -2,9 +2,12 @@ package explain
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"slices"
+	"strconv"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/rl"
 )
 
@@ -12,37 +15,29 @@ import (
 type WalkthroughOptions struct {
 	Rewards []float64 // one group
 	// LogProbs and OldLogProbs have a row for each completion with its tokens'
-	// log-probabilities, now and at sampling time. Rows may be of unlike length.
+	// log-probabilities, now and at sampling time. Rows can differ in length.
 	LogProbs, OldLogProbs [][]float64
 	UseStd                bool // divide by the group's standard deviation
 	Eps                   float64
 	Epsilon, EpsilonHigh  float64 // bounds of the ratio; EpsilonHigh 0 = Epsilon
 	Aggregation           rl.Aggregation
-	Constant              float64 // of the aggregations that divide by one; 0 = the longest completion
+	Constant              float64 // Z of the aggregations that divide by one; 0 = the longest completion
 }
 
-// DefaultWalkthrough is three completions with rewards 1, 0 and 0.5. Two tokens
-// of the first have become too likely and one of the second too rare, so that
-// the clip acts on both sides.
+// DefaultWalkthrough is three completions with rewards 1, 0 and 0.5. Two tokens of
+// the first have become too likely and one of the second too rare, so both sides
+// are clipped.
 func DefaultWalkthrough() WalkthroughOptions {
 	return WalkthroughOptions{
-		Rewards: []float64{1, 0, 0.5},
-		OldLogProbs: [][]float64{
-			{-1.20, -0.70, -2.30, -0.40},
-			{-0.90, -1.60, -1.10},
-			{-0.50, -2.00},
-		},
-		LogProbs: [][]float64{
-			{-1.00, -0.75, -1.80, -0.40},
-			{-1.30, -1.50, -1.10},
-			{-0.45, -2.60},
-		},
-		UseStd: true, Eps: 1e-6, Epsilon: 0.2, Aggregation: rl.MaskedMeanSeq,
+		Rewards:     []float64{1, 0, 0.5},
+		OldLogProbs: [][]float64{{-1.20, -0.70, -2.30, -0.40}, {-0.90, -1.60, -1.10}, {-0.50, -2.00}},
+		LogProbs:    [][]float64{{-1.00, -0.75, -1.80, -0.40}, {-1.30, -1.50, -1.10}, {-0.45, -2.60}},
+		UseStd:      true, Eps: 1e-6, Epsilon: 0.2, Aggregation: rl.MaskedMeanSeq,
 	}
 }
 
-// WalkthroughResult has every number on the way from rewards to the loss.
-// Matrices (B, T) have null where there is no token.
+// WalkthroughResult has every number between the rewards and the loss. Matrices
+// (B, T) have null where there is no token.
 type WalkthroughResult struct {
 	Rewards       []float64 `json:"rewards"`
 	Mean          float64   `json:"mean"`
@@ -51,7 +46,7 @@ type WalkthroughResult struct {
 	Eps           float64   `json:"eps"`
 	UseStd        bool      `json:"use_std_normalization"`
 	Advantages    []float64 `json:"advantages"`
-	// PopulationAdvantages are what some texts print.
+	// PopulationAdvantages are the numbers that some texts print.
 	PopulationAdvantages []float64 `json:"population_advantages"`
 
 	Mask        [][]int     `json:"mask"`
@@ -67,7 +62,7 @@ type WalkthroughResult struct {
 
 	Aggregation rl.Aggregation `json:"aggregation"`
 	Constant    float64        `json:"constant,omitempty"`
-	PerSequence []float64      `json:"loss_per_sequence"` // each sequence's share of the loss
+	PerSequence []float64      `json:"loss_per_sequence"` // each sequence's part of the loss
 	Loss        float64        `json:"loss"`
 	// ClipFraction is the share of Tokens that lost their gradient to the clip.
 	ClipFraction  *float64 `json:"clip_fraction"`
@@ -78,59 +73,67 @@ type WalkthroughResult struct {
 }
 
 // Walkthrough computes one group's loss step by step: advantages, ratios, the
-// clipped objective of each token, the weights of the aggregation, the loss and
-// its gradient. Rewards become advantages by [rl.GroupAdvantages], token losses
-// are [rl.TokenLosses], weights [rl.Aggregate], loss and gradient [rl.Loss].
-func Walkthrough(o WalkthroughOptions) (WalkthroughResult, error) {
-	fail := func(err error) (WalkthroughResult, error) {
-		return WalkthroughResult{}, fmt.Errorf("explain walkthrough: %w", err)
-	}
+// clipped objective of each token, the weights of the aggregation, the loss and its
+// gradient. Advantages are those of [rl.GroupAdvantages], token losses of
+// [rl.TokenLosses], weights of [rl.Aggregate], loss and gradient of [rl.Loss].
+func Walkthrough(o WalkthroughOptions) (out WalkthroughResult, err error) {
+	defer named("walkthrough", &err)
 	s, mask, logps, old, err := o.matrices()
 	if err != nil {
-		return fail(err)
+		return out, err
 	}
 	if err := finite("a reward", o.Rewards...); err != nil {
-		return fail(err)
+		return out, err
 	}
 	if o.EpsilonHigh == 0 {
 		o.EpsilonHigh = o.Epsilon
 	}
-	out := WalkthroughResult{
-		Rewards: o.Rewards, Eps: o.Eps, UseStd: o.UseStd, Aggregation: o.Aggregation,
+	out = WalkthroughResult{
+		Rewards: o.Rewards, Eps: o.Eps, UseStd: o.UseStd, Aggregation: o.Aggregation, Mask: maskRows(s, mask),
 		epsilon: o.Epsilon, epsilonHigh: o.EpsilonHigh,
 	}
 	opt := rl.AssignmentAdvantages(rl.GRPOClip, o.UseStd, o.Eps)
 	adv, st, err := rl.GroupAdvantages(o.Rewards, len(o.Rewards), opt)
 	if err != nil {
-		return fail(err)
+		return out, err
 	}
 	out.Advantages, out.Mean, out.Std = adv, st.RewardMean, st.RewardStd
 	out.population()
-	if err := computed("the mean, the standard deviation or an advantage", slices.Concat(adv, out.PopulationAdvantages, []float64{out.Mean, out.Std, out.PopulationStd})...); err != nil {
-		return fail(err)
+	if err := computed("the mean, the standard deviation or an advantage",
+		adv, out.PopulationAdvantages, []float64{out.Mean, out.Std, out.PopulationStd}); err != nil {
+		return out, err
 	}
 
-	cfg := rl.LossConfig{Loss: rl.GRPOClip, Aggregation: o.Aggregation, NormalizeConstant: o.constant(s), Epsilon: o.Epsilon, EpsilonHigh: o.EpsilonHigh}
+	cfg := rl.LossConfig{
+		Loss: rl.GRPOClip, Aggregation: o.Aggregation, Epsilon: o.Epsilon, EpsilonHigh: o.EpsilonHigh,
+	}
+	switch o.Aggregation {
+	case rl.MaskedNormalizeSeq, rl.Constant, rl.SeqMeanTokenSumNorm:
+		if cfg.NormalizeConstant = o.Constant; o.Constant == 0 {
+			cfg.NormalizeConstant = float64(s.T)
+		}
+	}
 	batch := rl.Batch{Shape: s, LogProbs: logps, OldLogProbs: old, Advantages: adv, Mask: mask}
 	loss, err := rl.Loss(cfg, batch)
 	if err != nil {
-		return fail(err)
+		return out, err
 	}
-	tokens, weights := make([]float64, s.Len()), make([]float64, s.Len())
+	zeros := func() []float64 { return make([]float64, s.Len()) }
+	tokens, weights := zeros(), zeros()
 	if err := rl.TokenLosses(cfg, batch, tokens); err != nil {
-		return fail(err)
+		return out, err
 	}
-	if _, err := rl.Aggregate(cfg.Aggregation, cfg.NormalizeConstant, s, tokens, mask, rl.Totals{}, weights); err != nil {
-		return fail(err)
+	_, err = rl.Aggregate(cfg.Aggregation, cfg.NormalizeConstant, s, tokens, mask, rl.Totals{}, weights)
+	if err != nil {
+		return out, err
 	}
-	// The ratio is minus the unclipped loss at an advantage of 1.
-	ratio := make([]float64, s.Len())
-	ones := batch
-	ones.Advantages = repeat(1, s.B)
-	if err := rl.TokenLosses(rl.LossConfig{Loss: rl.GRPONoClip}, ones, ratio); err != nil {
-		return fail(err)
+	// The ratio is the negative unclipped loss at an advantage of 1.
+	ratio := zeros()
+	batch.Advantages = repeat(1, s.B)
+	if err := rl.TokenLosses(rl.LossConfig{Loss: rl.GRPONoClip}, batch, ratio); err != nil {
+		return out, err
 	}
-	clipped, unclipped, bounded := make([]float64, s.Len()), make([]float64, s.Len()), make([]float64, s.Len())
+	clipped, unclipped, bounded := zeros(), zeros(), zeros()
 	out.PerSequence = make([]float64, s.B)
 	for i := range ratio {
 		a := adv[i/s.T]
@@ -139,8 +142,9 @@ func Walkthrough(o WalkthroughOptions) (WalkthroughResult, error) {
 		unclipped[i], bounded[i] = ratio[i]*a, clipped[i]*a
 		out.PerSequence[i/s.T] += weights[i] * tokens[i]
 	}
-	if err := computed("a ratio, a token's loss or its gradient", slices.Concat(ratio, unclipped, bounded, tokens, weights, loss.Grad, out.PerSequence, []float64{loss.Loss})...); err != nil {
-		return fail(err)
+	if err := computed("a ratio, a token's loss or its gradient", ratio, unclipped, bounded, tokens, weights,
+		loss.Grad, out.PerSequence, []float64{loss.Loss}); err != nil {
+		return out, err
 	}
 	masked := func(x []float64) [][]float64 {
 		for i := range x {
@@ -151,59 +155,40 @@ func Walkthrough(o WalkthroughOptions) (WalkthroughResult, error) {
 		return rows(s, x)
 	}
 	out.LogProbs, out.OldLogProbs = masked(logps), masked(old)
-	out.Ratio, out.Clipped, out.Unclipped, out.Bounded = masked(ratio), masked(clipped), masked(unclipped), masked(bounded)
+	out.Ratio, out.Clipped = masked(ratio), masked(clipped)
+	out.Unclipped, out.Bounded = masked(unclipped), masked(bounded)
 	out.TokenLoss, out.Weights, out.Gradient = masked(tokens), masked(weights), masked(loss.Grad)
 	out.Loss, out.Constant, out.ClipFraction = loss.Loss, cfg.NormalizeConstant, loss.Stats.ClipFraction()
 	out.ClippedTokens, out.Tokens = loss.Stats.ClippedLow+loss.Stats.ClippedHigh, loss.Stats.Tokens
-	for b := range s.B {
-		row := make([]int, s.T)
-		for t := range row {
-			if mask[b*s.T+t] {
-				row[t] = 1
-			}
-		}
-		out.Mask = append(out.Mask, row)
-	}
 	return out, nil
 }
 
-// constant is Z where the aggregation has one, 0 elsewhere.
-func (o WalkthroughOptions) constant(s rl.Shape) float64 {
-	switch o.Aggregation {
-	case rl.MaskedNormalizeSeq, rl.Constant, rl.SeqMeanTokenSumNorm:
-		if o.Constant == 0 {
-			return float64(s.T)
-		}
-		return o.Constant
-	}
-	return 0
-}
-
-// population computes what a deviation with divisor n would give, which the
-// formula of GRPO does not ask for.
+// population computes std and advantages with divisor n, which GRPO's formula does
+// not use.
 func (r *WalkthroughResult) population() {
 	n := float64(len(r.Rewards))
 	r.PopulationStd = r.Std * math.Sqrt((n-1)/n)
-	for i, reward := range r.Rewards {
-		a := r.Advantages[i]
-		if r.UseStd && r.PopulationStd > 0 {
-			a = (reward - r.Mean) / (r.PopulationStd + r.Eps)
+	r.PopulationAdvantages = slices.Clone(r.Advantages)
+	if r.UseStd && r.PopulationStd > 0 {
+		for i, reward := range r.Rewards {
+			r.PopulationAdvantages[i] = (reward - r.Mean) / (r.PopulationStd + r.Eps)
 		}
-		r.PopulationAdvantages = append(r.PopulationAdvantages, a)
 	}
 }
 
-// matrices lays the rows out as matrices with a mask.
+// matrices puts the rows into matrices with a mask.
 func (o WalkthroughOptions) matrices() (s rl.Shape, mask []bool, logps, old []float64, err error) {
 	if len(o.LogProbs) != len(o.Rewards) || len(o.OldLogProbs) != len(o.Rewards) {
-		return s, nil, nil, nil, fmt.Errorf("%d rewards, %d rows of log-probabilities and %d of old ones (give a row of each for each reward)",
+		return s, nil, nil, nil, fmt.Errorf(
+			"%d rewards, %d rows of log-probabilities and %d of old ones (give a row of each for each reward)",
 			len(o.Rewards), len(o.LogProbs), len(o.OldLogProbs))
 	}
 	lengths := make([]int, len(o.LogProbs))
 	for b, row := range o.LogProbs {
 		lengths[b] = len(row)
 		if len(o.OldLogProbs[b]) != len(row) {
-			return s, nil, nil, nil, fmt.Errorf("completion %d has %d log-probabilities and %d old ones", b, len(row), len(o.OldLogProbs[b]))
+			return s, nil, nil, nil, fmt.Errorf("completion %d has %d log-probabilities and %d old ones",
+				b, len(row), len(o.OldLogProbs[b]))
 		}
 	}
 	if s, mask, err = lengthMask(lengths, 0); err != nil {
@@ -214,6 +199,105 @@ func (o WalkthroughOptions) matrices() (s rl.Shape, mask []bool, logps, old []fl
 		copy(logps[b*s.T:], o.LogProbs[b])
 		copy(old[b*s.T:], o.OldLogProbs[b])
 	}
-	err = finite("a log-probability", append(append([]float64(nil), logps...), old...)...)
-	return s, mask, logps, old, err
+	return s, mask, logps, old, finite("a log-probability", slices.Concat(logps, old)...)
+}
+
+// WriteText writes the steps with their matrices.
+func (r WalkthroughResult) WriteText(w io.Writer) error {
+	p := &page{}
+	n := len(r.Rewards)
+	fixed3 := func(x float64) string { return fixed(x, 3) }
+	p.title("From rewards to the loss, one group of %s", textutil.Count(n, "completion"))
+	p.title("1. Rewards and advantages")
+	p.line("   mean = %s", num(r.Mean))
+	p.line("   std  = sqrt(sum (r - mean)^2 / (n - 1)) = %s   (sample, n = %d)", num(r.Std), n)
+	if r.UseStd {
+		p.title("   A    = (r - mean) / (std + eps), eps = %s", short(r.Eps))
+	} else {
+		p.title("   A    = r - mean   (not divided by std)")
+	}
+	advantages := [][]string{{"   completion", "reward", "A"}}
+	parts := [][]string{{"   completion", "sum of weight * loss"}}
+	for i := range n {
+		name := fmt.Sprintf("   %d", i)
+		advantages = append(advantages, []string{name, num(r.Rewards[i]), num(r.Advantages[i])})
+		parts = append(parts, []string{name, num(r.PerSequence[i])})
+	}
+	p.table("l", advantages...)
+	if r.UseStd && r.Std > 0 {
+		p.gap()
+		p.wrap("   ", fmt.Sprintf(`Some texts print another std here, %s, and advantages %s. These use the population
+			std, with divisor n = %d, although their formula has n - 1 = %d. The sample std is %s and gives %s.`,
+			fixed3(r.PopulationStd), list(r.PopulationAdvantages, fixed3), n, n-1,
+			fixed3(r.Std), list(r.Advantages, fixed3)))
+	}
+	p.gap()
+	p.line("2. Log-probabilities of the sampled tokens")
+	matrix(p, "logp, under the policy now", r.LogProbs, token)
+	matrix(p, "old, at sampling time", r.OldLogProbs, token)
+	p.gap()
+	p.line("3. Importance ratio r = exp(logp - old)")
+	matrix(p, "r", r.Ratio, token)
+	lower, upper := short(round(1-r.epsilon, 9)), short(round(1+r.epsilonHigh, 9))
+	matrix(p, fmt.Sprintf("clip(r, %s, %s)", lower, upper), r.Clipped, token)
+	p.gap()
+	p.line("4. Loss of each token, -min(r A, clip(r) A)")
+	matrix(p, "r A", r.Unclipped, token)
+	matrix(p, "clip(r) A", r.Bounded, token)
+	matrix(p, "loss", r.TokenLoss, token)
+	p.gap()
+	constant := ""
+	if r.Constant != 0 {
+		constant = ", Z = " + short(r.Constant)
+	}
+	p.line("5. Aggregation %s%s", r.Aggregation, constant)
+	matrix(p, "mask", r.Mask, strconv.Itoa)
+	matrix(p, "weight of each token", r.Weights, token)
+	p.gap()
+	p.table("l", append(parts, []string{"   loss", num(r.Loss)})...)
+	p.gap()
+	p.line("6. Gradient of the loss with respect to each logp")
+	matrix(p, "dL/dlogp", r.Gradient, token)
+	p.meaning()
+	p.point(`The loss is %s. The update follows its gradient: a step against it raises the log-probability where
+		dL/dlogp is negative.`, num(r.Loss))
+	if r.ClipFraction != nil {
+		p.point(`%d of %s lost %s gradient to the clip (clip fraction %s): with A > 0 above %s, with A < 0 below %s.
+			On the other side the minimum is the unclipped term, and the gradient remains.`,
+			r.ClippedTokens, textutil.Count(r.Tokens, "token"), plural(r.ClippedTokens, "its", "their"),
+			num(*r.ClipFraction), upper, lower)
+	}
+	if b := slices.Index(r.Advantages, 0); b >= 0 {
+		p.point(`Completion %d got exactly the group's mean: its advantage is 0, and its tokens have no gradient,
+			whatever their ratios.`, b)
+	}
+	if r.Aggregation == rl.MaskedMeanSeq && n > 1 {
+		p.point(`Under masked_mean a token's weight is 1/(length * %d): see "grpo explain lengthnorm".`, n)
+	}
+	return p.writeTo(w)
+}
+
+// matrix writes a named matrix.
+func matrix[T any](p *page, name string, m [][]T, format func(T) string) {
+	p.gap()
+	p.line("   %s", name)
+	cells := make([][]string, len(m))
+	for b, row := range m {
+		cells[b] = []string{fmt.Sprintf("     %d", b)}
+		for _, x := range row[:min(len(row), widestMatrix)] {
+			cells[b] = append(cells[b], format(x))
+		}
+		if len(row) > widestMatrix {
+			cells[b] = append(cells[b], fmt.Sprintf("... (%d in all)", len(row)))
+		}
+	}
+	p.table("l", cells...)
+}
+
+// token formats a number of a token, or a dot where there is no token.
+func token(x float64) string {
+	if math.IsNaN(x) {
+		return "."
+	}
+	return num(x)
 }

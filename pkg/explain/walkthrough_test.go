@@ -42,7 +42,7 @@ func TestWalkthrough(t *testing.T) {
 	if err := r.WriteText(&b); err != nil {
 		t.Fatal(err)
 	}
-	textHas(t, b.String(), "Some texts print another std for this, 0.408, and advantages [1.225, -1.225, 0.000]",
+	textHas(t, b.String(), "another std here, 0.408, and advantages [1.225, -1.225, 0.000]",
 		"The sample std is 0.500 and gives [1.000, -1.000, 0.000]", "loss -0.0398", "3 of 9 tokens lost their gradient to the clip")
 	asJSON(t, r)
 }
@@ -100,7 +100,7 @@ func TestWalkthroughRefuses(t *testing.T) {
 		{"one completion", func(o *WalkthroughOptions) {
 			o.Rewards, o.LogProbs, o.OldLogProbs = o.Rewards[:1], o.LogProbs[:1], o.OldLogProbs[:1]
 		}, "group of 1"},
-		{"unlike rows", func(o *WalkthroughOptions) { o.LogProbs[1] = []float64{-1} }, "completion 1 has 1 log-probabilities and 3 old ones"},
+		{"rows of different lengths", func(o *WalkthroughOptions) { o.LogProbs[1] = []float64{-1} }, "completion 1 has 1 log-probabilities and 3 old ones"},
 		{"an empty row", func(o *WalkthroughOptions) { o.LogProbs[1], o.OldLogProbs[1] = nil, nil }, "length 0 of completion 1"},
 		{"NaN", func(o *WalkthroughOptions) { o.LogProbs[0][0] = math.NaN() }, "finite"},
 		{"infinite reward", func(o *WalkthroughOptions) { o.Rewards[0] = math.Inf(1) }, "finite"},

@@ -5,6 +5,8 @@ import (
 	"testing"
 )
 
+var annotationModes = []AnnotationMode{KeepAnnotations, StripAnnotations, EquationAnnotations}
+
 func TestAnnotations(t *testing.T) {
 	const natalia = "Natalia sold 48/2 = <<48/2=24>>24 clips in May.\n" +
 		"Natalia sold 48+24 = <<48+24=72>>72 clips altogether.\n#### 72"

@@ -1,24 +1,29 @@
 package gsm8k
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
 
 const marker = "####"
 
 // ParseFinalAnswer returns the number after the last "####" of a completion,
 // without commas, "$", a leading "+" and a trailing full stop.
 //
-// GSM8K's own scorer searches for `#### (\-?[0-9\.\,]+)`: it takes the first
-// hit and ignores what follows on the line, so that "#### 12 or 13" counts as
-// 12. As a reward that would be an invitation, so this parser is stricter:
+// GSM8K's own scorer searches for `#### (\-?[0-9\.\,]+)`: it takes the first match
+// and ignores the rest of the line, so that "#### 12 or 13" counts as 12. A policy
+// could exploit that as a reward, so this parser is stricter:
 //
-//   - the last marker counts, even where an earlier one is well formed and the
+//   - the last marker counts, even if an earlier one is well formed and the
 //     last is not;
 //   - the number must be alone on the rest of its line: "#### 12 or 13" and
 //     "#### 12 pens" have no answer;
-//   - the marker is exactly four "#"; spaces after it may be missing;
+//   - the marker is exactly four "#"; spaces after it are optional;
 //   - commas must group by three.
 //
-// Text on later lines is ignored, as is text before the marker on its line.
+// Later lines are ignored, and so is text before the marker on its line.
 func ParseFinalAnswer(completion string) (value string, ok bool) {
 	line, _, ok := finalLine(completion)
 	if !ok {
@@ -27,8 +32,8 @@ func ParseFinalAnswer(completion string) (value string, ok bool) {
 	return normaliseNumber(line)
 }
 
-// finalLine returns the text between the last marker and the end of its
-// line, and what follows that line. It is false where there is no marker.
+// finalLine returns the text between the last marker and the end of its line, and
+// what follows that line. It is false if there is no marker.
 func finalLine(s string) (line, rest string, ok bool) {
 	i := strings.LastIndex(s, marker)
 	if i < 0 || i > 0 && s[i-1] == '#' {
@@ -38,55 +43,149 @@ func finalLine(s string) (line, rest string, ok bool) {
 	return line, rest, true
 }
 
-// Category is the outcome of one completion. Every completion has exactly one.
-type Category uint8
-
-const (
-	// Unformatted: the completion did not end by itself, or its last "####" is
-	// missing or no number.
-	Unformatted Category = iota
-	// FormattedWrong: a well-formed final answer that is not the gold one.
-	FormattedWrong
-	// FormattedRight: a well-formed final answer equal to the gold one.
-	FormattedRight
-)
-
-// String returns the category's name in metrics and tables.
-func (c Category) String() string {
-	switch c {
-	case FormattedRight:
-		return "formatted_right"
-	case FormattedWrong:
-		return "formatted_wrong"
-	}
-	return "unformatted"
-}
-
-// Verdict is the result of grading one completion.
+// Verdict is the result of grading one completion. Every completion is exactly one
+// of formatted and right, formatted and wrong, unformatted.
 type Verdict struct {
 	Formatted bool // format reward 1
 	Right     bool // answer reward 1; implies Formatted
-	Category  Category
-	// Value is the final answer that was read; empty when not Formatted.
+	// Value is the final answer; empty if not Formatted.
 	Value string
 }
 
-// Grade compares a completion with the gold answer. ended says that the policy
-// closed the completion by itself (with <eos>) rather than at the token limit.
+// Grade compares a completion with the gold answer. ended means that the policy
+// ended the completion (with <eos>) before the token limit.
 //
 //	format reward = 1 iff ended and the last "####" is followed by a number
-//	answer reward = 1 iff, besides, that number equals gold ([SameNumber])
+//	answer reward = 1 iff, in addition, that number equals gold ([SameNumber])
 func Grade(completion string, ended bool, gold string) Verdict {
 	if !ended {
 		return Verdict{}
 	}
 	value, ok := ParseFinalAnswer(completion)
+	return Verdict{Formatted: ok, Right: ok && SameNumber(value, gold), Value: value}
+}
+
+var numberForm = regexp.MustCompile(`^(?:([+-]?)\$?|\$([+-]))([0-9]{1,3}(?:,[0-9]{3})+|[0-9]*)(\.[0-9]+)?\.?$`)
+
+// normaliseNumber reads a decimal number as people write it and returns it
+// without decoration. The grammar, after trimming white space:
+//
+//	[+-]? [$]? [+-]? (digits | grouped)? ("." digits)? "."?
+//
+// with at most one sign, at least one digit, and commas only between groups of
+// three ("1,234" but not "12,34"). Exponents, fractions and units are not numbers.
+// Only a minus sign is kept.
+func normaliseNumber(s string) (string, bool) {
+	m := numberForm.FindStringSubmatch(strings.TrimSpace(s))
+	if m == nil {
+		return "", false
+	}
+	whole, fraction := strings.ReplaceAll(m[3], ",", ""), m[4]
+	if whole == "" {
+		if fraction == "" {
+			return "", false
+		}
+		whole = "0"
+	}
+	if m[1] == "-" || m[2] == "-" {
+		whole = "-" + whole
+	}
+	return whole + fraction, true
+}
+
+// canonicalNumber maps all spellings of one number to one string: no leading
+// zeros, no trailing zeros after the point, no negative zero. Its argument
+// comes from normaliseNumber.
+//
+// Numbers are equal if and only if these strings are, so a comparison needs neither
+// floating point, which would round, nor big integers, whose cost long untrusted
+// input could drive up.
+func canonicalNumber(s string) string {
+	s, negative := strings.CutPrefix(s, "-")
+	whole, fraction, _ := strings.Cut(s, ".")
+	whole = strings.TrimLeft(whole, "0")
+	fraction = strings.TrimRight(fraction, "0")
+	if whole == "" {
+		if fraction == "" {
+			return "0"
+		}
+		whole = "0"
+	}
+	if fraction != "" {
+		whole += "." + fraction
+	}
+	if negative {
+		whole = "-" + whole
+	}
+	return whole
+}
+
+// SameNumber reports whether a and b are both decimal numbers and exactly equal:
+// "72.0", "+72", "$72" and "72." are 72; "1,234" is 1234. Anything else equals
+// nothing, not even itself; that includes exponents ("1e3") and fractions ("1/2").
+// The cost is linear in the length.
+func SameNumber(a, b string) bool {
+	x, ok := normaliseNumber(a)
 	if !ok {
-		return Verdict{}
+		return false
 	}
-	v := Verdict{Formatted: true, Category: FormattedWrong, Value: value}
-	if SameNumber(value, gold) {
-		v.Right, v.Category = true, FormattedRight
+	y, ok := normaliseNumber(b)
+	return ok && canonicalNumber(x) == canonicalNumber(y)
+}
+
+// LastNumber returns the last decimal number of a text, without commas, "$" and
+// a plus sign. It is the assignment's parser for GSM8K (parse_gsm8k_response) and
+// the most lenient reading of a completion.
+//
+// Commas belong to the number if they group its digits by three, so that
+// "1,234" is one number and "12, 34" and "12,34" are two. A minus counts if it
+// touches the number, or its "$", and does not follow a letter, digit or closing
+// bracket: "-7" is negative, "10-7" ends in 7. Exponents and fractions are not
+// numbers: "1/2" ends in 2. The cost is linear.
+func LastNumber(text string) (value string, ok bool) {
+	end := strings.LastIndexAny(text, "0123456789") + 1
+	if end == 0 {
+		return "", false
 	}
-	return v
+	start := digitsBefore(text, end)
+	if start > 0 && text[start-1] == '.' { // the digits were the fraction
+		start = wholeBefore(text, start-1)
+	} else {
+		start = wholeBefore(text, end)
+	}
+	return normaliseNumber(signBefore(text[:start]) + text[start:end])
+}
+
+// digitsBefore returns the start of the run of digits that ends at end.
+func digitsBefore(s string, end int) int {
+	for end > 0 && s[end-1] >= '0' && s[end-1] <= '9' {
+		end--
+	}
+	return end
+}
+
+// wholeBefore returns the start of the integer that ends at end, including
+// thousands commas. Another group can precede a group of three digits; a run of
+// four or more digits is a number of its own.
+func wholeBefore(s string, end int) int {
+	start := digitsBefore(s, end)
+	for end-start == 3 && start > 0 && s[start-1] == ',' {
+		first := digitsBefore(s, start-1)
+		if n := start - 1 - first; n < 1 || n > 3 {
+			break
+		}
+		end, start = start-1, first
+	}
+	return start
+}
+
+// signBefore returns "-" if the text before a number ends in a minus that is a
+// sign and not an operator.
+func signBefore(s string) string {
+	s, ok := strings.CutSuffix(strings.TrimSuffix(s, "$"), "-")
+	r, _ := utf8.DecodeLastRuneInString(strings.TrimSuffix(s, "$"))
+	if !ok || r == ')' || unicode.IsLetter(r) || unicode.IsDigit(r) {
+		return ""
+	}
+	return "-"
 }

@@ -2,6 +2,9 @@ package gsm8k
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
 	"grpo/pkg/rng"
 )
@@ -10,47 +13,76 @@ import (
 type Example struct {
 	Prompt     string // under the corpus's template
 	Completion string
-	// Ended says that <eos> follows the completion; without it the text was cut.
-	Ended bool
-	Style string
-	// Right is the answer reward of the completion ([Grade]).
-	Right bool
+	Ended      bool // <eos> follows the completion; otherwise it was truncated
+	Style      string
+	Right      bool // the answer reward of the completion ([Grade])
 }
 
-// CorpusOption changes how a corpus is made.
-type CorpusOption func(*corpusOptions)
-
-type corpusOptions struct {
-	template Template
-	weights  []float64
-	maxChars int
+// CorpusOptions are the options of a corpus.
+type CorpusOptions struct {
+	Template Template
+	// Weights are the relative frequencies of the problem types add, sub and mul;
+	// a type whose weight is not above 0 is left out.
+	Weights [3]float64
+	// MaxChars is the length at which rambling completions are truncated. With the
+	// sampling limit they teach a policy to reach it.
+	MaxChars int
 }
 
-// WithTemplate renders prompts under t. Without it they are "plain".
-func WithTemplate(t Template) CorpusOption {
-	return func(o *corpusOptions) { o.template = t }
+// Styles of completions in the preference corpus.
+const (
+	StyleShort           = "short"            // 7+5=12
+	StyleAnnotated       = "annotated"        // 7+5=<<7+5=12>>12
+	StyleWordy           = "wordy"            // Tom has 7+5=<<7+5=12>>12 pens.
+	StyleNoMarker        = "no_marker"        // The answer is 12.
+	StyleNoMarkerWork    = "no_marker_work"   // 7+5=12 pens.
+	StyleWrongOperation  = "wrong_operation"  // 7*5=<<7*5=35>>35
+	StyleWrongArithmetic = "wrong_arithmetic" // 7+5=<<7+5=13>>13
+	StyleGuess           = "guess"            // #### 9
+	StyleRambling        = "rambling"         // So Tom has 7+5=12 pens. So ...
+)
+
+// StyleAnswer marks the worked answers of [AnswerCorpus].
+const StyleAnswer = "answer"
+
+// mixtures is stage 2 of the default base model, which makes the capability of
+// stage 1 rare: share of each style in the completions of a problem, for most names
+// and for the "textbook" names. There are two mixtures because greedy decoding
+// follows the most common style: with a single one the greedy base scores 0 or 1.
+//
+// The first three styles are right: 0.20 and 0.50, and with 2 of 8 names in the
+// textbook the corpus has an answer reward of 0.75*0.20 + 0.25*0.50 = 0.275
+// (and about 0.002 more from lucky guesses).
+var mixtures = []struct {
+	style          string
+	most, textbook float64
+}{
+	{StyleShort, .05, .17},
+	{StyleAnnotated, .09, .20},
+	{StyleWordy, .06, .13},
+	{StyleNoMarker, .10, .10},
+	{StyleNoMarkerWork, .28, .06},
+	{StyleWrongOperation, .13, .12},  // a third each: short, annotated, wordy
+	{StyleWrongArithmetic, .06, .06}, // likewise
+	{StyleGuess, .07, .06},
+	{StyleRambling, .16, .10},
 }
 
-// WithTypeWeights says how often each problem type is drawn (relative). Without
-// it the types that occur are drawn equally often. Weights that are not above 0
-// leave a type out.
-func WithTypeWeights(add, sub, mul float64) CorpusOption {
-	return func(o *corpusOptions) { o.weights = []float64{add, sub, mul} }
-}
+// textbookNames get the textbook mixture.
+var textbookNames = []string{"Eve", "Max"}
 
-// WithMaxChars sets the length at which rambling completions are cut. It should
-// be the sampling limit, so that they teach a policy to run into it. Without it
-// they are cut at 64.
-func WithMaxChars(n int) CorpusOption {
-	return func(o *corpusOptions) { o.maxChars = max(n, 0) }
-}
-
-func newCorpusOptions(opts []CorpusOption) corpusOptions {
-	o := corpusOptions{template: templates[0], weights: []float64{1, 1, 1}, maxChars: 64}
-	for _, set := range opts {
-		set(&o)
+// styleAt returns the style at u in [0, 1) of a name's mixture.
+func styleAt(name string, u float64) string {
+	for _, m := range mixtures {
+		share := m.most
+		if slices.Contains(textbookNames, name) {
+			share = m.textbook
+		}
+		if u -= share; u < 0 {
+			return m.style
+		}
 	}
-	return o
+	return mixtures[len(mixtures)-1].style
 }
 
 // Coordinates of the draws in the stream rng.Corpus.
@@ -61,46 +93,43 @@ const (
 
 // CapabilityCorpus returns n examples of stage 1: right solutions in the
 // annotated form only, e.g. "7+5=<<7+5=12>>12", newline, "#### 12". Types come by
-// weight; the questions of a type come in random order, all of them before any
-// comes again.
+// weight; the questions of a type come in random order, and none repeats before all
+// have occurred.
 //
-// The problems are those that [Generate] makes (Splits.SFT); others are left out,
-// because they cannot be written in this form. It returns nil if none remains.
-func CapabilityCorpus(problems []Problem, n int, seed uint64, opts ...CorpusOption) []Example {
-	o := newCorpusOptions(opts)
+// Only problems in the form of [Generate] are used (Splits.SFT), because others
+// cannot be written in this form. The result is nil if there are none.
+func CapabilityCorpus(problems []Problem, n int, seed uint64, o CorpusOptions) []Example {
 	var out []Example
-	for _, q := range drawn(problems, n, seed, o.weights) {
+	for _, q := range drawn(problems, n, seed, o.Weights) {
 		out = append(out, o.example(q, StyleAnnotated, q.write(annotated, q.fact, q.fact.value()), true))
 	}
 	return out
 }
 
-// PreferenceCorpus returns n examples of stage 2, which buries the capability of
-// stage 1 under completions of mixed quality: the mixture of [StyleShare]. The
-// problems are drawn as in [CapabilityCorpus].
+// PreferenceCorpus returns n examples of stage 2, which makes the capability of
+// stage 1 rare among completions of mixed quality (mixtures). The problems are drawn
+// as in [CapabilityCorpus].
 //
 // A wrong operation never shows an operand fact that the generator may have held
-// out: one of a type that occurs in problems, in the generator's range, but
-// missing there. Where no other operation remains the example has wrong
+// out: a fact in the generator's range, of a type that occurs in problems, that is
+// itself missing there. If no other operation remains, the example has wrong
 // arithmetic instead.
-func PreferenceCorpus(problems []Problem, n int, seed uint64, opts ...CorpusOption) []Example {
-	o := newCorpusOptions(opts)
+func PreferenceCorpus(problems []Problem, n int, seed uint64, o CorpusOptions) []Example {
 	seen := seenFacts(problems)
 	stream := rng.New(seed, rng.Corpus)
 	var out []Example
-	for i, q := range drawn(problems, n, seed, o.weights) {
+	for i, q := range drawn(problems, n, seed, o.Weights) {
 		out = append(out, o.preference(q, seen, stream.Sequence(drawCompletion, uint32(i), 0)))
 	}
 	return out
 }
 
-// AnswerCorpus returns one example for each problem: its worked answer.
-func AnswerCorpus(problems []Problem, opts ...CorpusOption) []Example {
-	o := newCorpusOptions(opts)
+// AnswerCorpus returns one example for each problem: its worked answer under t.
+func AnswerCorpus(problems []Problem, t Template) []Example {
 	out := make([]Example, len(problems))
 	for i, p := range problems {
 		out[i] = Example{
-			Prompt: o.template.Render(p.Question), Completion: p.Answer, Ended: true,
+			Prompt: t.Render(p.Question), Completion: p.Answer, Ended: true,
 			Style: StyleAnswer, Right: Grade(p.Answer, true, p.Gold).Right,
 		}
 	}
@@ -108,24 +137,23 @@ func AnswerCorpus(problems []Problem, opts ...CorpusOption) []Example {
 }
 
 // drawn returns n questions, with types by weight.
-func drawn(problems []Problem, n int, seed uint64, weights []float64) []question {
-	pools := make([][]question, len(types))
+func drawn(problems []Problem, n int, seed uint64, weights [3]float64) []question {
+	var pools [3][]question
 	for _, p := range problems {
 		if q, ok := parseQuestion(p.Question); ok {
 			pools[q.typ()] = append(pools[q.typ()], q)
 		}
 	}
-	present := make([]float64, len(types))
 	for typ, pool := range pools {
-		if len(pool) > 0 {
-			present[typ] = weights[typ]
+		if len(pool) == 0 {
+			weights[typ] = 0
 		}
 	}
 	stream := rng.New(seed, rng.Corpus)
 	counts := make([]int, len(types))
 	var out []question
 	for range n {
-		typ := nextByWeight(counts, present)
+		typ := nextByWeight(counts, weights[:])
 		if typ < 0 {
 			return nil
 		}
@@ -139,17 +167,17 @@ func drawn(problems []Problem, n int, seed uint64, weights []float64) []question
 	return out
 }
 
-func (o corpusOptions) example(q question, style, completion string, ended bool) Example {
+func (o CorpusOptions) example(q question, style, completion string, ended bool) Example {
 	return Example{
-		Prompt: o.template.Render(q.text()), Completion: completion, Ended: ended, Style: style,
-		Right: Grade(completion, ended, fmt.Sprint(q.fact.value())).Right,
+		Prompt: o.Template.Render(q.text()), Completion: completion, Ended: ended, Style: style,
+		Right: Grade(completion, ended, strconv.Itoa(q.fact.value())).Right,
 	}
 }
 
 // preference writes one completion in a random style of the name's mixture.
-func (o corpusOptions) preference(q question, seen factSet, r *rng.Sequence) Example {
+func (o CorpusOptions) preference(q question, seen factSet, r *rng.Sequence) Example {
 	f, gold := q.fact, q.fact.value()
-	style := styleAt(q.name, unit(r))
+	style := styleAt(q.name, float64(r.Uint64()>>11)*0x1p-53)
 	if style == StyleWrongOperation {
 		if f = wrongOperation(q.fact, seen, r); f == q.fact {
 			style = StyleWrongArithmetic
@@ -171,12 +199,35 @@ func (o corpusOptions) preference(q question, seen factSet, r *rng.Sequence) Exa
 		text = q.write(intn(r, solutionForms), f, f.value())
 	case StyleWrongArithmetic:
 		text = q.write(intn(r, solutionForms), f, wrongArithmetic(gold, r))
-	case StyleGuess:
-		text = fmt.Sprintf("%s %d", marker, guess(r))
-	case StyleRambling:
-		text, ended = q.ramble(o.maxChars), false
+	case StyleGuess: // 2..40, where most answers are: about one guess in forty is right
+		text = fmt.Sprintf("%s %d", marker, 2+intn(r, 39))
+	case StyleRambling: // repeats the solution until it is truncated
+		sentence := fmt.Sprintf("So %s has %s=%d %s. ", q.name, q.fact, gold, q.item)
+		text, ended = strings.Repeat(sentence, o.MaxChars/len(sentence)+1)[:o.MaxChars], false
 	}
 	return o.example(q, style, text, ended)
+}
+
+// Forms of a written solution, from short to long.
+const (
+	short = iota
+	annotated
+	wordy
+	solutionForms // their number
+)
+
+// write returns a solution of the question that computes the fact f and states its
+// value as value; neither need be right.
+func (q question) write(form int, f fact, value int) string {
+	n := strconv.Itoa(value)
+	work := f.String() + "=" + n
+	if form != short {
+		work = f.String() + "=<<" + work + ">>" + n
+	}
+	if form == wordy {
+		work = q.name + " has " + work + " " + q.item + "."
+	}
+	return work + "\n" + marker + " " + n
 }
 
 // factSet is the operand facts of a set of problems.
@@ -195,19 +246,15 @@ func seenFacts(problems []Problem) factSet {
 	return s
 }
 
-// mayShow reports whether f is surely not a held-out fact.
-func (s factSet) mayShow(f fact) bool {
-	return s.facts[f] || !f.inRange() || !s.operators[f.op]
-}
-
-// wrongOperation returns the fact with another operator, whose value differs
-// from the right one and is not negative. It returns f itself if there is none
-// that may be shown.
+// wrongOperation returns the fact with another operator, whose value differs from
+// the right one and is not negative, and which cannot be a held-out fact. It returns
+// f itself if there is none.
 func wrongOperation(f fact, seen factSet, r *rng.Sequence) fact {
 	var wrong []fact
 	for i := range len(operators) {
 		g := fact{operators[i], f.a, f.b}
-		if v := g.value(); v != f.value() && v >= 0 && seen.mayShow(g) {
+		allowed := seen.facts[g] || !g.inRange() || !seen.operators[g.op]
+		if v := g.value(); v != f.value() && v >= 0 && allowed {
 			wrong = append(wrong, g)
 		}
 	}
@@ -228,7 +275,3 @@ func wrongArithmetic(gold int, r *rng.Sequence) int {
 	}
 	return near[intn(r, len(near))]
 }
-
-// guess returns a number in 2..40, blind to the question. Most answers lie
-// there, and one guess in forty or so is right.
-func guess(r *rng.Sequence) int { return 2 + intn(r, 39) }

@@ -9,6 +9,23 @@ import (
 	"testing"
 )
 
+var corpusDefaults = CorpusOptions{Template: templates[0], Weights: [3]float64{1, 1, 1}, MaxChars: 64}
+
+// styleShare returns the share of a style in the preference corpus among the
+// problems of a name.
+func styleShare(style, name string) float64 {
+	for _, m := range mixtures {
+		switch {
+		case m.style != style:
+		case slices.Contains(textbookNames, name):
+			return m.textbook
+		default:
+			return m.most
+		}
+	}
+	return 0
+}
+
 // styles lists the styles of the preference corpus.
 func styles() []string {
 	s := make([]string, len(mixtures))
@@ -22,7 +39,7 @@ func TestMixturesSumToOne(t *testing.T) {
 	for _, name := range names {
 		sum := 0.0
 		for _, style := range styles() {
-			sum += StyleShare(style, name)
+			sum += styleShare(style, name)
 		}
 		if math.Abs(sum-1) > 1e-12 {
 			t.Errorf("%s: shares sum to %v", name, sum)
@@ -30,9 +47,6 @@ func TestMixturesSumToOne(t *testing.T) {
 	}
 	if len(textbookNames) != 2 || !slices.Contains(names, textbookNames[0]) || !slices.Contains(names, textbookNames[1]) {
 		t.Errorf("textbook names %v", textbookNames)
-	}
-	if got := StyleShare("none", "Tom"); got != 0 {
-		t.Errorf("an unknown style has share %v", got)
 	}
 }
 
@@ -42,7 +56,7 @@ func TestCapabilityCorpus(t *testing.T) {
 	for _, p := range sft {
 		byQuestion[p.Question+"\n"] = p
 	}
-	corpus := CapabilityCorpus(sft, 20000, 1)
+	corpus := CapabilityCorpus(sft, 20000, 1, corpusDefaults)
 	if len(corpus) != 20000 {
 		t.Fatalf("%d examples", len(corpus))
 	}
@@ -75,7 +89,7 @@ func TestCapabilityCorpus(t *testing.T) {
 }
 
 func TestPreferenceCorpusReward(t *testing.T) {
-	corpus := PreferenceCorpus(generate(t, defaults()).SFT, 20000, 1)
+	corpus := PreferenceCorpus(generate(t, defaults()).SFT, 20000, 1, corpusDefaults)
 	answer, err := lookupReward("answer")
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +113,7 @@ func TestPreferenceCorpusReward(t *testing.T) {
 }
 
 func TestPreferenceCorpusShares(t *testing.T) {
-	corpus := PreferenceCorpus(generate(t, defaults()).SFT, 40000, 3)
+	corpus := PreferenceCorpus(generate(t, defaults()).SFT, 40000, 3, corpusDefaults)
 	for _, mix := range []struct {
 		name string
 		in   func(name string) bool
@@ -115,7 +129,7 @@ func TestPreferenceCorpusShares(t *testing.T) {
 			}
 		}
 		for _, style := range styles() {
-			want := StyleShare(style, mix.name)
+			want := styleShare(style, mix.name)
 			got := float64(counts[style]) / float64(total)
 			tol := 4*math.Sqrt(want*(1-want)/float64(total)) + 0.004 // the fallback of wrong operations
 			if math.Abs(got-want) > tol {
@@ -146,7 +160,7 @@ func TestPreferenceCorpusStyles(t *testing.T) {
 	sft := generate(t, defaults()).SFT
 	trained := facts(sft)
 	used := map[*regexp.Regexp]bool{}
-	for _, e := range PreferenceCorpus(sft, 20000, 5) {
+	for _, e := range PreferenceCorpus(sft, 20000, 5, corpusDefaults) {
 		checkVocabulary(t, e.Prompt+e.Completion)
 		matched := false
 		for _, form := range forms[e.Style] {
@@ -246,7 +260,7 @@ func TestCorpusOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	corpus := PreferenceCorpus(sft, 3000, 1, WithTemplate(r1), WithTypeWeights(0, 2, 1), WithMaxChars(100))
+	corpus := PreferenceCorpus(sft, 3000, 1, CorpusOptions{Template: r1, Weights: [3]float64{0, 2, 1}, MaxChars: 100})
 	types, rambling := map[string]int{}, 0
 	for _, e := range corpus {
 		question := strings.TrimSuffix(strings.TrimPrefix(e.Prompt, r1.Prefix), r1.Suffix)
@@ -273,8 +287,8 @@ func TestCorpusOptions(t *testing.T) {
 func TestCorpusIsDeterministic(t *testing.T) {
 	sft := generate(t, defaults()).SFT
 	for name, make := range map[string]func(seed uint64) []Example{
-		"capability": func(seed uint64) []Example { return CapabilityCorpus(sft, 500, seed) },
-		"preference": func(seed uint64) []Example { return PreferenceCorpus(sft, 500, seed) },
+		"capability": func(seed uint64) []Example { return CapabilityCorpus(sft, 500, seed, corpusDefaults) },
+		"preference": func(seed uint64) []Example { return PreferenceCorpus(sft, 500, seed, corpusDefaults) },
 	} {
 		if !slices.Equal(make(1), make(1)) {
 			t.Errorf("%s: the same seed gives different texts", name)
@@ -287,18 +301,18 @@ func TestCorpusIsDeterministic(t *testing.T) {
 
 func TestCorpusOfForeignProblems(t *testing.T) {
 	foreign := []Problem{{Question: "What is 2+2?", Answer: "It is 4.\n#### 4", Gold: "4"}}
-	if c := CapabilityCorpus(foreign, 5, 1); c != nil {
+	if c := CapabilityCorpus(foreign, 5, 1, corpusDefaults); c != nil {
 		t.Errorf("capability corpus %+v", c)
 	}
-	if c := PreferenceCorpus(foreign, 5, 1); c != nil {
+	if c := PreferenceCorpus(foreign, 5, 1, corpusDefaults); c != nil {
 		t.Errorf("preference corpus %+v", c)
 	}
 	mixed := append(foreign, question{"Tom", "pens", fact{'+', 7, 5}}.problem(0))
-	if c := CapabilityCorpus(mixed, 5, 1); len(c) != 5 {
+	if c := CapabilityCorpus(mixed, 5, 1, corpusDefaults); len(c) != 5 {
 		t.Errorf("%d examples of the one problem in form", len(c))
 	}
 	want := []Example{{Prompt: "What is 2+2?\n", Completion: "It is 4.\n#### 4", Ended: true, Style: StyleAnswer, Right: true}}
-	if c := AnswerCorpus(foreign); !slices.Equal(c, want) {
+	if c := AnswerCorpus(foreign, templates[0]); !slices.Equal(c, want) {
 		t.Errorf("answer corpus %+v, want %+v", c, want)
 	}
 }

@@ -1,14 +1,15 @@
 package gsm8k
 
 import (
+	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
+	"strings"
 )
 
 // The words of the default experiment. Names have three letters and items four,
 // so that questions differ in length by their operands only; initials differ,
-// so that one character tells the words apart.
+// so that one character identifies the word.
 var (
 	names = []string{"Ann", "Ben", "Eve", "Kim", "Leo", "Max", "Sue", "Tom"}
 	items = []string{"cups", "figs", "hats", "keys", "pens", "toys"}
@@ -17,12 +18,10 @@ var (
 // questionsPerFact is the number of questions that ask for one operand fact.
 var questionsPerFact = len(names) * len(items)
 
-// Types lists the generated problem types.
-func Types() []string { return slices.Clone(types) }
-
+// types lists the generated problem types; operators has their operators.
 var types = []string{"add", "sub", "mul"}
 
-const operators = "+-*" // by type
+const operators = "+-*"
 
 // fact is one operand fact: two numbers and an operator.
 type fact struct {
@@ -43,10 +42,10 @@ func (f fact) value() int {
 }
 
 // inRange reports whether the generator asks for the fact: operands 2..12 for
-// sums and differences, 2..9 for products. A difference has a first operand at
-// least as large as the second: "strictly larger" would give 55 facts and a
-// total of 240, where the measured experiment has 251 = 121 + 66 + 64. So zero
-// is an answer, and no answer is negative.
+// sums and differences, 2..9 for products. The first operand of a difference is at
+// least as large as the second, so no answer is negative. Zero is an answer:
+// "strictly larger" would give 55 differences and a total of 240, but the measured
+// experiment has 251 = 121 + 66 + 64.
 func (f fact) inRange() bool {
 	hi := 12
 	if f.op == '*' {
@@ -74,8 +73,8 @@ type question struct {
 	fact       fact
 }
 
-// text is the question in words. It is put together by hand, as the solutions
-// are: every run writes some ten thousand of them before it begins.
+// text writes the question. It concatenates strings, because fmt is slower and every
+// run writes about ten thousand questions when it starts.
 func (q question) text() string {
 	a, b := strconv.Itoa(q.fact.a), strconv.Itoa(q.fact.b)
 	switch q.fact.op {
@@ -88,61 +87,43 @@ func (q question) text() string {
 }
 
 // typ returns the index of the question's type in types.
-func (q question) typ() int {
-	switch q.fact.op {
-	case '+':
-		return 0
-	case '-':
-		return 1
-	}
-	return 2
-}
+func (q question) typ() int { return strings.IndexByte(operators, q.fact.op) }
 
-// problem makes the problem of a question. number counts the questions of its
+// problem returns the problem of a question. number counts the questions of its
 // type in the order facts, names, items, whatever the seed.
 func (q question) problem(number int) Problem {
-	gold := strconv.Itoa(q.fact.value())
 	typ := types[q.typ()]
 	return Problem{
-		ID:       "gen-" + typ + "-" + padded(number),
+		ID:       fmt.Sprintf("gen-%s-%05d", typ, number),
 		Question: q.text(),
 		Answer:   q.write(annotated, q.fact, q.fact.value()),
-		Gold:     gold,
+		Gold:     strconv.Itoa(q.fact.value()),
 		Type:     typ,
 		Fact:     q.fact.String(),
 	}
 }
 
-// padded writes a number with five digits, or more where it has them.
-func padded(n int) string {
-	s := strconv.Itoa(n)
-	return "00000"[min(len(s), 5):] + s
-}
-
+// questionForms matches the questions of each type: name, operands, item.
 var questionForms = []*regexp.Regexp{
-	regexp.MustCompile(`^(\w+) has (\d{1,4}) (?P<item>\w+) and gets (\d{1,4}) more\. How many\?$`),
-	regexp.MustCompile(`^(\w+) has (\d{1,4}) (?P<item>\w+) and loses (\d{1,4})\. How many\?$`),
-	regexp.MustCompile(`^(\w+) has (\d{1,4}) bags of (\d{1,4}) (?P<item>\w+)\. How many\?$`),
+	regexp.MustCompile(`^(?P<name>\w+) has (?P<a>\d{1,4}) (?P<item>\w+) and gets (?P<b>\d{1,4}) more\. How many\?$`),
+	regexp.MustCompile(`^(?P<name>\w+) has (?P<a>\d{1,4}) (?P<item>\w+) and loses (?P<b>\d{1,4})\. How many\?$`),
+	regexp.MustCompile(`^(?P<name>\w+) has (?P<a>\d{1,4}) bags of (?P<b>\d{1,4}) (?P<item>\w+)\. How many\?$`),
 }
 
-// parseQuestion reads a question that [Generate] made, or one of the same form
-// with other words and operands. The supervised corpora need its parts, and a
-// JSONL file holds the text only.
+// parseQuestion parses a question from [Generate], or one of the same form with
+// other words and operands. The supervised corpora need its parts, which a JSONL
+// file does not have.
 func parseQuestion(s string) (question, bool) {
 	for typ, form := range questionForms {
 		m := form.FindStringSubmatch(s)
 		if m == nil {
 			continue
 		}
-		q := question{name: m[1], item: m[form.SubexpIndex("item")]}
-		q.fact.op = operators[typ]
-		second := m[4]
-		if q.fact.op == '*' {
-			second = m[3]
-		}
-		q.fact.a, _ = strconv.Atoi(m[2])
-		q.fact.b, _ = strconv.Atoi(second)
-		return q, q.text() == s // refuses "07"
+		part := func(name string) string { return m[form.SubexpIndex(name)] }
+		q := question{name: part("name"), item: part("item"), fact: fact{op: operators[typ]}}
+		q.fact.a, _ = strconv.Atoi(part("a"))
+		q.fact.b, _ = strconv.Atoi(part("b"))
+		return q, q.text() == s // rejects "07"
 	}
 	return question{}, false
 }

@@ -43,13 +43,12 @@ func TestReadFileFails(t *testing.T) {
 	if err := os.WriteFile(path, []byte("["+svampOne+"]"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := ReadFile(path, ReadOptions{}); err == nil || !strings.Contains(err.Error(), path+": line 1: a JSON array, want an object") {
+	if _, _, err := ReadFile(path, ReadOptions{}); err == nil || !strings.Contains(err.Error(), path+": line 1: an array, want an object") {
 		t.Errorf("array in .jsonl: %v", err)
 	}
 }
 
-// shared returns the path of a file that is kept beside the repository and not
-// in it, or skips the test.
+// shared returns the path of a file that is kept next to the repository, or skips the test.
 func shared(t testing.TB, path string) string {
 	t.Helper()
 	return golden.Path(t, path)
@@ -68,8 +67,8 @@ func TestRealFiles(t *testing.T) {
 	} {
 		t.Run(c.path, func(t *testing.T) {
 			path := shared(t, c.path)
-			for _, mode := range AnnotationModes() {
-				ps, rep, err := ReadFile(path, ReadOptions{Annotations: AnnotationMode(mode)})
+			for _, mode := range annotationModes {
+				ps, rep, err := ReadFile(path, ReadOptions{Annotations: mode})
 				if err != nil {
 					t.Fatalf("%s: %v", mode, err)
 				}
@@ -84,7 +83,7 @@ func TestRealFiles(t *testing.T) {
 						t.Errorf("%s: %s: the worked answer does not earn its own reward: %q", mode, p.ID, p.Answer)
 					}
 				}
-				if want := map[string]int{"keep": c.annotations}[mode]; annotations != want {
+				if want := map[AnnotationMode]int{"keep": c.annotations}[mode]; annotations != want {
 					t.Errorf("%s: %d annotations, want %d", mode, annotations, want)
 				}
 				if mode == "equation" && lines != c.annotations {

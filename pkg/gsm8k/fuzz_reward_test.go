@@ -9,7 +9,7 @@ import (
 	"grpo/internal/untrusted"
 )
 
-// gradeLimit is what grading may cost: the grader compares as polynomials.
+// gradeLimit is the maximum cost of grading, which compares polynomials.
 var gradeLimit = untrusted.Limit{Base: 512 << 20, PerByte: 64 << 10, Time: untrusted.Reader.Time}
 
 func FuzzGradeR1Zero(f *testing.F) {
@@ -24,18 +24,18 @@ func FuzzGradeR1Zero(f *testing.F) {
 	})
 }
 
-// checkGraders checks the laws of the graders and of every reward function.
+// checkGraders checks properties of the graders and of every reward function.
 func checkGraders(t *testing.T, response, gold string) {
 	for _, v := range []R1Verdict{GradeR1Zero(response, gold), GradeQuestionOnly(response, gold)} {
 		if v != unformatted && v != formattedWrong && v != formattedRight {
 			t.Fatalf("verdict %+v", v)
 		}
 	}
-	// The tag that the prompt ends in belongs to no verdict.
+	// The tag at the end of the prompt does not affect the verdict.
 	if a, b := GradeR1Zero(response, gold), GradeR1Zero(thinkOpen+response, gold); a != b {
 		t.Fatalf("%+v, but %+v with the prompt's tag", a, b)
 	}
-	// Every reward function takes every input.
+	// Every reward function accepts every input.
 	in := RewardInput{Completion: response, Tokens: len(response), MaxTokens: 64, Problem: Problem{Gold: gold}}
 	for _, name := range Rewards() {
 		fn, err := lookupReward(name)
@@ -58,7 +58,7 @@ func FuzzLastNumber(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		value, ok := LastNumber(s)
-		if ok != strings.ContainsAny(s, digits) || !ok && value != "" {
+		if ok != strings.ContainsAny(s, "0123456789") || !ok && value != "" {
 			t.Fatalf("LastNumber(%q) = %q, %v", s, value, ok)
 		}
 		if !ok {
@@ -68,7 +68,7 @@ func FuzzLastNumber(f *testing.F) {
 			t.Fatalf("%q reads back as %q", value, again)
 		}
 		if !SameNumber(value, value) {
-			t.Fatalf("%q is no number", value)
+			t.Fatalf("%q is not a number", value)
 		}
 	})
 }
@@ -96,7 +96,7 @@ func FuzzGoldAnswers(f *testing.F) {
 			t.Fatalf("%q, %v", golds, err)
 		}
 		if err == nil && !json.Valid(data) {
-			t.Fatalf("%q is no JSON, but read as %q", data, golds)
+			t.Fatalf("%q is not JSON, but read as %q", data, golds)
 		}
 	})
 }

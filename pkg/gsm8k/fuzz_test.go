@@ -22,7 +22,7 @@ func FuzzParseFinalAnswer(f *testing.F) {
 		}
 		if ok {
 			if strings.Trim(value, "-.0123456789") != "" {
-				t.Fatalf("value %q of %q is no plain decimal", value, completion)
+				t.Fatalf("value %q of %q is not a plain decimal", value, completion)
 			}
 			if again, ok := ParseFinalAnswer("#### " + value); !ok || again != value {
 				t.Fatalf("value %q reads back as %q", value, again)
@@ -85,13 +85,13 @@ func FuzzReadSVAMP(f *testing.F) {
 
 var lineOfX = regexp.MustCompile(`^read problems: x: (?:after )?line (\d+): `)
 
-// checkRefusal holds for every error of both readers: it can be shown, and it
-// names a line that the file has, unless it is about the file as a whole.
+// checkRefusal checks an error of either reader: it is printable and, unless it is about
+// the whole file, names a line that the file has.
 func checkRefusal(t *testing.T, data []byte, err error) {
 	untrusted.CheckError(t, err)
 	m := lineOfX.FindStringSubmatch(err.Error())
 	if m == nil {
-		for _, whole := range []string{"the file holds no problems", "all of its ", "not valid UTF-8", "longer than "} {
+		for _, whole := range []string{"the file has no problems", "all of its ", "not valid UTF-8", "longer than "} {
 			if strings.HasPrefix(err.Error(), "read problems: x: "+whole) {
 				return
 			}
@@ -103,7 +103,7 @@ func checkRefusal(t *testing.T, data []byte, err error) {
 	}
 }
 
-// checkReader checks the laws of both readers: the report adds up, every problem
+// checkReader checks properties of both readers: the report adds up, every problem
 // earns its own reward under every annotation mode, strict reading succeeds iff
 // nothing was skipped, and what is written reads back.
 func checkReader(t *testing.T, data []byte, svamp bool) {
@@ -129,8 +129,8 @@ func checkReader(t *testing.T, data []byte, svamp bool) {
 	if len(ps) != rep.Problems || len(ps) == 0 {
 		t.Fatalf("%d problems, report %+v", len(ps), rep)
 	}
-	for _, mode := range AnnotationModes() {
-		qs, _, err := read(bytes.NewReader(data), "x", ReadOptions{SkipBad: true, Annotations: AnnotationMode(mode)})
+	for _, mode := range annotationModes {
+		qs, _, err := read(bytes.NewReader(data), "x", ReadOptions{SkipBad: true, Annotations: mode})
 		if err != nil || len(qs) != len(ps) {
 			t.Fatalf("%s: %d problems, %v", mode, len(qs), err)
 		}

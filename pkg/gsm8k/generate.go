@@ -4,20 +4,22 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
+	"slices"
 
 	"grpo/pkg/rng"
 )
 
-// GenOptions says what [Generate] makes.
+// GenOptions are the options of [Generate].
 type GenOptions struct {
 	Seed uint64
-	// WeightAdd, WeightSub and WeightMul say how often each type occurs in Train,
-	// Val, Test and Unseen (relative). A type of weight 0 occurs nowhere.
+	// WeightAdd, WeightSub and WeightMul are the relative frequencies of the types in
+	// Train, Val, Test and Unseen. A type of weight 0 does not occur.
 	WeightAdd, WeightSub, WeightMul float64
 	// ValSize, TestSize and UnseenSize are the sizes of the evaluation splits; 0
 	// leaves a split empty.
 	ValSize, TestSize, UnseenSize int
-	// TrainSize is the number of training problems; 0 means as many as the
+	// TrainSize is the number of training problems; 0 is the largest number that the
 	// weights allow.
 	TrainSize int
 }
@@ -26,11 +28,10 @@ func (o GenOptions) weights() []float64 { return []float64{o.WeightAdd, o.Weight
 
 // Splits are disjoint by question.
 type Splits struct {
-	// SFT holds the questions that supervised stages may use. It is a pool: all
-	// questions set aside for it, whatever the weights; the corpora draw from it
-	// by type.
+	// SFT has the questions that supervised stages may use: all questions set
+	// aside for them, whatever the weights. The corpora draw from it by type.
 	SFT []Problem
-	// Train holds the prompts of GRPO. Val is for choices, Test for one
+	// Train has the prompts of GRPO. Val is for choices, Test for one
 	// evaluation at the end.
 	Train, Val, Test []Problem
 	// Unseen asks for operand facts that occur in no other split.
@@ -38,10 +39,10 @@ type Splits struct {
 }
 
 // The questions of one fact are shuffled and dealt to the splits in these
-// numbers (they sum to questionsPerFact). The deal is the same for any sizes and
-// weights, which only choose a prefix: a base model that was trained on SFT stays
-// clean for every Val and Test of the same seed. And as every fact deals to
-// every split, SFT covers each fact of Train, Val and Test.
+// numbers (they sum to questionsPerFact). Sizes and weights only choose a prefix of
+// each split, so the deal does not depend on them: no question of SFT is in the Val
+// or Test of the same seed. Every fact deals to every split, so SFT covers each fact
+// of Train, Val and Test.
 const (
 	dealSFT   = 20
 	dealTrain = 16
@@ -63,44 +64,44 @@ const (
 // operand facts (121 sums, 66 differences, 64 products), each asked with 8 names
 // and 6 items, 12048 questions in all. It is a pure function of its options.
 //
-// About a tenth of each type's facts is held out for Unseen; a sum or a product
-// goes together with its mirror image, so that 7+5 is never unseen while 5+7 is
-// trained on, and a number minus itself is never held out, because its answer
-// takes no fact. In a split facts come evenly: every fact occurs once before any
-// occurs twice.
+// About a tenth of each type's facts is held out for Unseen. A sum or a product is
+// held out together with its mirror image, so that 7+5 is never unseen if 5+7 is
+// trained on. A number minus itself is never held out, because its answer needs no
+// fact. Each split is balanced over facts: every fact occurs once before any occurs
+// twice.
 //
-// A size that exceeds what there is, a negative size, and weights that are
-// negative, not finite or all zero are errors.
+// Sizes that are negative or exceed the available problems are errors, and so are
+// weights that are negative, not finite or all zero.
 func Generate(opt GenOptions) (Splits, error) {
 	if err := opt.check(); err != nil {
 		return Splits{}, fmt.Errorf("generate problems: %w", err)
 	}
 	stream := rng.New(opt.Seed, rng.Problems)
 	weights := opt.weights()
-	var sft, train, val, test, unseen [3][]Problem // by type
+	var s Splits
+	var train, val, test, unseen [3][]Problem // by type
 	for typ := range types {
 		if weights[typ] == 0 {
 			continue
 		}
 		facts := factsOf(typ)
 		held := holdOut(stream, typ, facts)
+		var sft []Problem
 		rounds := dealRounds(stream, typ, facts, func(i int) bool { return !held[i] })
-		sft[typ], rounds = takeRounds(rounds, dealSFT)
-		train[typ], rounds = takeRounds(rounds, dealTrain)
-		val[typ], rounds = takeRounds(rounds, dealVal)
-		test[typ], _ = takeRounds(rounds, dealTest)
-		unseen[typ], _ = takeRounds(dealRounds(stream, typ, facts, func(i int) bool { return held[i] }), questionsPerFact)
-	}
-
-	var s Splits
-	for typ := range types {
-		s.SFT = append(s.SFT, sft[typ]...)
+		for _, deal := range []struct {
+			n  int
+			to *[]Problem
+		}{{dealSFT, &sft}, {dealTrain, &train[typ]}, {dealVal, &val[typ]}, {dealTest, &test[typ]}} {
+			*deal.to, rounds = slices.Concat(rounds[:deal.n]...), rounds[deal.n:]
+		}
+		s.SFT = append(s.SFT, sft...)
+		unseen[typ] = slices.Concat(dealRounds(stream, typ, facts, func(i int) bool { return held[i] })...)
 	}
 	for _, split := range []struct {
 		option string
 		size   int
 		pools  [3][]Problem
-		dst    *[]Problem
+		to     *[]Problem
 	}{
 		{"train_size", opt.TrainSize, train, &s.Train},
 		{"val_size", opt.ValSize, val, &s.Val},
@@ -112,11 +113,15 @@ func Generate(opt GenOptions) (Splits, error) {
 		if split.option == "train_size" && size == 0 {
 			size = len(all)
 		}
+		if size < 0 {
+			return Splits{}, fmt.Errorf("generate problems: %s %d: want at least 0", split.option, size)
+		}
 		if size > len(all) {
-			return Splits{}, fmt.Errorf("generate problems: %s %d: there are only %d such problems with weights add %g, sub %g, mul %g",
+			return Splits{}, fmt.Errorf("generate problems: %s %d: there are only %d such problems "+
+				"with weights add %g, sub %g, mul %g",
 				split.option, size, len(all), opt.WeightAdd, opt.WeightSub, opt.WeightMul)
 		}
-		*split.dst = all[:size:size]
+		*split.to = all[:size:size]
 	}
 	return s, nil
 }
@@ -132,27 +137,15 @@ func (o GenOptions) check() error {
 	if sum == 0 {
 		return errors.New("weight_add, weight_sub and weight_mul are all 0: want at least one above")
 	}
-	for _, s := range []struct {
-		option string
-		size   int
-	}{{"train_size", o.TrainSize}, {"val_size", o.ValSize}, {"test_size", o.TestSize}, {"unseen_size", o.UnseenSize}} {
-		if s.size < 0 {
-			return fmt.Errorf("%s %d: want at least 0", s.option, s.size)
-		}
-	}
 	return nil
 }
 
 // holdOut marks the facts that only Unseen asks for: facts in random order, each
 // with its mirror image if its operator commutes, until the share is reached.
-// Differences of zero are passed over: a-a = 0 is a rule and not a fact, and a
-// few of them would give Unseen a majority answer.
+// It skips differences of zero: a-a = 0 is a rule and not a fact, and a few of them
+// would give Unseen a majority answer.
 func holdOut(stream rng.Stream, typ int, facts []fact) []bool {
-	index := make(map[fact]int, len(facts))
-	order := make([]int, len(facts))
-	for i, f := range facts {
-		index[f], order[i] = i, i
-	}
+	order := upTo(len(facts))
 	shuffle(stream.Sequence(drawHeldOut, uint32(typ), 0), order)
 
 	held := make([]bool, len(facts))
@@ -164,7 +157,7 @@ func holdOut(stream rng.Stream, typ int, facts []fact) []bool {
 		f := facts[i]
 		pair := []int{i}
 		if f.op != '-' {
-			pair = append(pair, index[fact{f.op, f.b, f.a}])
+			pair = append(pair, slices.Index(facts, fact{f.op, f.b, f.a}))
 		} else if f.value() == 0 {
 			continue
 		}
@@ -178,18 +171,15 @@ func holdOut(stream rng.Stream, typ int, facts []fact) []bool {
 	return held
 }
 
-// dealRounds returns one round for each question of a fact; a round asks for
-// every fact of a type that keep admits (by index) once, in random order.
+// dealRounds returns one round for each question of a fact; a round has one
+// question, in random order, for every fact of a type whose index keep accepts.
 func dealRounds(stream rng.Stream, typ int, facts []fact, keep func(int) bool) [][]Problem {
 	rounds := make([][]Problem, questionsPerFact)
 	for i, f := range facts {
 		if !keep(i) {
 			continue
 		}
-		order := make([]int, questionsPerFact)
-		for k := range order {
-			order[k] = k
-		}
+		order := upTo(questionsPerFact)
 		shuffle(stream.Sequence(drawDeal, uint32(typ), uint32(i)), order)
 		for r, k := range order {
 			q := question{name: names[k/len(items)], item: items[k%len(items)], fact: f}
@@ -200,14 +190,6 @@ func dealRounds(stream rng.Stream, typ int, facts []fact, keep func(int) bool) [
 		shuffle(stream.Sequence(drawRound, uint32(typ), uint32(r)), rounds[r])
 	}
 	return rounds
-}
-
-// takeRounds joins the first n rounds and returns the others.
-func takeRounds(rounds [][]Problem, n int) (joined []Problem, rest [][]Problem) {
-	for _, r := range rounds[:n] {
-		joined = append(joined, r...)
-	}
-	return joined, rounds[n:]
 }
 
 // mix interleaves the types by weight until the next one in turn is used up.
@@ -222,4 +204,46 @@ func mix(pools [3][]Problem, weights []float64) []Problem {
 		out = append(out, pools[typ][counts[typ]])
 		counts[typ]++
 	}
+}
+
+func upTo(n int) []int {
+	s := make([]int, n)
+	for i := range s {
+		s[i] = i
+	}
+	return s
+}
+
+// intn returns a number in 0..n-1 from the next draw: the high word of a 64-bit
+// product, whose bias of n/2^64 is negligible. It and shuffle are our own because
+// problems and corpora are part of a run's identity: they must not depend on how a
+// library maps random bits.
+func intn(q *rng.Sequence, n int) int {
+	hi, _ := bits.Mul64(q.Uint64(), uint64(n))
+	return int(hi)
+}
+
+// shuffle puts s in random order (Fisher and Yates).
+func shuffle[T any](q *rng.Sequence, s []T) {
+	for i := len(s) - 1; i > 0; i-- {
+		j := intn(q, i+1)
+		s[i], s[j] = s[j], s[i]
+	}
+}
+
+// nextByWeight returns the index whose count is furthest below its weight, the
+// first of equals, or -1 if no weight is positive: the method of Sainte-Lague,
+// argmin (count + 1/2) / weight. Every prefix of the sequence of indices follows
+// the weights, and a longer sequence starts with the shorter one.
+func nextByWeight(counts []int, weights []float64) int {
+	best, bestQuotient := -1, 0.0
+	for i, w := range weights {
+		if !(w > 0) {
+			continue
+		}
+		if q := (float64(counts[i]) + 0.5) / w; best < 0 || q < bestQuotient {
+			best, bestQuotient = i, q
+		}
+	}
+	return best
 }

@@ -25,9 +25,9 @@ func TestGenerateIsDeterministic(t *testing.T) {
 	}
 }
 
-// A base model that was trained on SFT of seed 1 keeps its claims about held-out
-// problems only as long as these splits stay what they are. Regenerate the
-// digests when the generator changes on purpose, and the base model with them.
+// A base model that was trained on SFT of seed 1 has valid held-out problems only while
+// these splits are unchanged. After an intended change of the generator, regenerate the
+// digests and the base model.
 func TestGeneratePinned(t *testing.T) {
 	want := map[string]string{
 		"SFT": "7421de4d2ba52ec9", "Train": "9a6a1d480826f37c", "Val": "51a0a8591988f641",
@@ -44,8 +44,8 @@ func TestGeneratePinned(t *testing.T) {
 	}
 }
 
-// What SFT holds may depend on the seed only, or a base model could have seen
-// the validation problems of another size.
+// SFT may depend on the seed only, or a base model could have seen the
+// validation problems of a split of another size.
 func TestGenerateDealIgnoresSizesAndWeights(t *testing.T) {
 	base := generate(t, defaults())
 	opt := GenOptions{Seed: 1, WeightAdd: 3, WeightSub: 1, WeightMul: 0.5, ValSize: 100, TestSize: 7, UnseenSize: 9, TrainSize: 50}
@@ -66,6 +66,6 @@ func TestGenerateDealIgnoresSizesAndWeights(t *testing.T) {
 	half := defaults()
 	half.ValSize = 512
 	if s := generate(t, half); !slices.Equal(s.Val, base.Val[:512]) {
-		t.Error("a smaller validation set is no prefix of a larger one")
+		t.Error("a smaller validation set is not a prefix of a larger one")
 	}
 }

@@ -140,7 +140,7 @@ func TestGenerateDefault(t *testing.T) {
 	}
 }
 
-// checkSplits checks the laws that hold for any options.
+// checkSplits checks properties for any options.
 func checkSplits(t *testing.T, s Splits) {
 	t.Helper()
 	questions, ids := map[string]string{}, map[string]string{}
@@ -235,7 +235,7 @@ func TestGenerateLeavesOutTypes(t *testing.T) {
 	for _, sp := range s.all() {
 		for _, p := range sp.problems {
 			if p.Type != "mul" {
-				t.Fatalf("%s holds %s", sp.name, p.ID)
+				t.Fatalf("%s has %s", sp.name, p.ID)
 			}
 		}
 	}
@@ -258,7 +258,7 @@ func TestGenerateRefuses(t *testing.T) {
 		{"negative size", func(o *GenOptions) { o.TestSize = -1 }, "test_size -1: want at least 0"},
 		{"negative weight", func(o *GenOptions) { o.WeightSub = -1 }, "weight_sub -1: want a finite number"},
 		{"infinite weight", func(o *GenOptions) { o.WeightMul = math.Inf(1) }, "weight_mul +Inf"},
-		{"weight that is no number", func(o *GenOptions) { o.WeightAdd = math.NaN() }, "weight_add NaN"},
+		{"weight that is not a number", func(o *GenOptions) { o.WeightAdd = math.NaN() }, "weight_add NaN"},
 		{"no weight", func(o *GenOptions) { o.WeightAdd, o.WeightSub, o.WeightMul = 0, 0, 0 }, "are all 0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -266,7 +266,7 @@ func TestGenerateRefuses(t *testing.T) {
 			c.set(&opt)
 			_, err := Generate(opt)
 			if err == nil || !strings.HasPrefix(err.Error(), "generate problems: ") || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want it to hold %q", err, c.want)
+				t.Errorf("error %v, want it to contain %q", err, c.want)
 			}
 		})
 	}

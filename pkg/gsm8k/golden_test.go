@@ -48,8 +48,8 @@ func (r *goldenRow) run(t *testing.T, name string, f func(t *testing.T)) {
 	}
 }
 
-// sharedFile reads a file of the reference data beside the repository, and skips
-// the test where there is none.
+// sharedFile reads a file of the reference data next to the repository, or skips the
+// test.
 func sharedFile(t *testing.T, name string) []byte {
 	t.Helper()
 	return golden.File(t, "golden", name)
@@ -73,9 +73,9 @@ func TestGoldenAssignmentGrader(t *testing.T) {
 		t.Fatal("no cases")
 	}
 	row := newGolden(file)
-	graders := map[string]func(string, []string) R1Verdict{
-		"r1_zero_reward_fn":       GradeR1ZeroAny,
-		"question_only_reward_fn": GradeQuestionOnlyAny,
+	graders := map[string]func(string, ...string) R1Verdict{
+		"r1_zero_reward_fn":       GradeR1Zero,
+		"question_only_reward_fn": GradeQuestionOnly,
 	}
 	for i, c := range golden.Cases {
 		row.run(t, fmt.Sprintf("%s/%d", c.Fn, i), func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestGoldenAssignmentGrader(t *testing.T) {
 			if grade == nil {
 				t.Fatalf("unknown function %q", c.Fn)
 			}
-			if got := grade(c.Response, golds); got != c.R1Verdict {
+			if got := grade(c.Response, golds...); got != c.R1Verdict {
 				t.Errorf("%s(%q, %s) = %+v, want %+v", c.Fn, c.Response, c.GroundTruth, got, c.R1Verdict)
 			}
 			// The reward function gives the same, in its own form.
@@ -134,7 +134,7 @@ func TestGoldenTRLRewards(t *testing.T) {
 	if len(golden.SoftOverlong) == 0 || len(golden.Repetition) == 0 || len(golden.ThinkFormat) == 0 {
 		t.Fatal("a section of the file is empty")
 	}
-	// Each case goes through the named reward function, as in a run.
+	// Each case uses the named reward function, as in a run.
 	check := func(t *testing.T, name string, p RewardParams, in RewardInput, want float64) {
 		t.Helper()
 		fn, err := NewReward(name, p)

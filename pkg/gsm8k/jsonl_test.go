@@ -56,8 +56,8 @@ func TestReadJSONL(t *testing.T) {
 var badLines = []struct{ name, line, reason string }{
 	{"broken JSON", `{"question": "q", "answer": "#### 1"`, "broken JSON: unexpected end"},
 	{"text after the object", `{"question": "q", "answer": "#### 1"} x`, "broken JSON"},
-	{"array", `[1]`, "a JSON array, want an object"},
-	{"null", `null`, "a JSON null, want an object"},
+	{"array", `[1]`, "an array, want an object"},
+	{"null", `null`, "null, want an object"},
 	{"no question", `{"answer": "#### 1"}`, `no "question"`},
 	{"wrong case", `{"Question": "q", "answer": "#### 1"}`, `no "question"`},
 	{"question of another type", `{"question": 5, "answer": "#### 1"}`, `"question" is a number, want a string`},
@@ -68,8 +68,8 @@ var badLines = []struct{ name, line, reason string }{
 	{"no answer", `{"question": "q"}`, `no "answer"`},
 	{"answer of another type", `{"question": "q", "answer": ["#### 1"]}`, `"answer" is an array, want a string`},
 	{"no marker", `{"question": "q", "answer": "12"}`, `no "#### N" in "answer"`},
-	{"no number", `{"question": "q", "answer": "#### twelve"}`, `"twelve" after "####" in "answer" is no number`},
-	{"two numbers", `{"question": "q", "answer": "#### 1 2"}`, `"1 2" after "####" in "answer" is no number`},
+	{"no number", `{"question": "q", "answer": "#### twelve"}`, `"twelve" after "####" in "answer" is not a number`},
+	{"two numbers", `{"question": "q", "answer": "#### 1 2"}`, `"1 2" after "####" in "answer" is not a number`},
 	{"text after", `{"question": "q", "answer": "#### 1\nbye"}`, `text after the line "#### N" in "answer"`},
 	{"not UTF-8", "{\"question\": \"\xff\", \"answer\": \"#### 1\"}", "not valid UTF-8"},
 	{"too long", strings.Repeat("x", maxLineBytes+1), "longer than 16 MiB"},
@@ -85,7 +85,7 @@ func TestReadJSONLBadLine(t *testing.T) {
 			}
 			for _, want := range []string{"x.jsonl: line 3: ", c.reason, "pass --skip-bad"} {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("error %q does not hold %q", err, want)
+					t.Errorf("error %q does not contain %q", err, want)
 				}
 			}
 
@@ -105,21 +105,21 @@ func TestReadJSONLBadLine(t *testing.T) {
 
 func TestReadJSONLNothing(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
-		{"empty", "", "x.jsonl: the file holds no problems"},
-		{"blank", "\n \r\n", "x.jsonl: the file holds no problems"},
-		{"byte order mark alone", "\xef\xbb\xbf", "x.jsonl: the file holds no problems"},
-		{"all bad", "{}\n[]\n", `x.jsonl: all of its 2 records are broken, the first at line 1: no "question"`},
+		{"empty", "", "x.jsonl: the file has no problems"},
+		{"blank", "\n \r\n", "x.jsonl: the file has no problems"},
+		{"byte order mark alone", "\xef\xbb\xbf", "x.jsonl: the file has no problems"},
+		{"all bad", "{}\n[]\n", `x.jsonl: all of its 2 records are invalid; the first: line 1: no "question"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, _, err := ReadJSONL(strings.NewReader(c.in), "x.jsonl", ReadOptions{SkipBad: true})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want it to hold %q", err, c.want)
+				t.Errorf("error %v, want it to contain %q", err, c.want)
 			}
 		})
 	}
 }
 
-// Where no line can be read, skipping does not help and is not proposed.
+// If no line is valid, skipping does not help and the error does not suggest it.
 func TestReadNoneGood(t *testing.T) {
 	jsonl := `{"input": "a", "target": "1"}` + "\n"
 	svamp := `[{"input": "a", "target": 1},` + "\n" + `{"input": "b", "target": 2}]`
@@ -138,7 +138,7 @@ func TestReadNoneGood(t *testing.T) {
 		}
 		for _, want := range append(c.want, c.name+": line 1: ", "0 of 2 records") {
 			if !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: error %q does not hold %q", c.name, err, want)
+				t.Errorf("%s: error %q does not contain %q", c.name, err, want)
 			}
 		}
 	}
@@ -167,10 +167,10 @@ func TestLineReader(t *testing.T) {
 		{"over the limit at the end", "ab\n1234567890", []string{"ab", "!"}},
 		{"only line feeds end lines", "a\u2028b\nc\rd\n", []string{"a\u2028b", "c\rd"}},
 		{"empty lines", "\n\na", []string{"", "", "a"}},
-		{"mark inside stays", "a\n\xef\xbb\xbfb", []string{"a", "\xef\xbb\xbfb"}},
+		{"mark inside is kept", "a\n\xef\xbb\xbfb", []string{"a", "\xef\xbb\xbfb"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			// One byte at a time, so that no line lies whole in a read.
+			// One byte at a time, so that no read has a whole line.
 			l := newLineReader(iotest.OneByteReader(strings.NewReader(c.in)), 9)
 			var got []string
 			for {

@@ -21,7 +21,7 @@ func TestLastNumber(t *testing.T) {
 		{"list", "12, 34", "34", true},
 		{"list without spaces", "1,2,3", "3", true},
 		{"commas that do not group", "12,34", "34", true},
-		{"a long group stands alone", "1234,567", "567", true},
+		{"a long group is a number of its own", "1234,567", "567", true},
 		{"a short group begins the number", "5,1,234", "1,234", true},
 		{"comma at the start", ",123", "123", true},
 		{"minus", "so -7", "-7", true},

@@ -1,32 +1,39 @@
-// Package gsm8k holds everything about problems that is text and numbers: the
-// JSONL form of GSM8K (Cobbe et al., "Training verifiers to solve math word
-// problems", 2021) and SVAMP's JSON, the generator of the default experiment,
-// prompts, the texts of the supervised stages, the parser of final answers, the
-// reward functions and statistics. It knows no model and no tokens.
+// Package gsm8k has the problems and their rewards: reading GSM8K's JSONL (Cobbe
+// et al., "Training verifiers to solve math word problems", 2021) and SVAMP's JSON,
+// the generator of the default experiment, prompts, the corpora of the supervised
+// stages, answer parsing, reward functions and statistics. It uses no model and no
+// tokenizer.
 //
-// Everything generated here stays inside TinyLM's character vocabulary: newline
-// and ASCII 32..126. Files may hold any UTF-8; [ComputeStats] counts what falls
-// outside a vocabulary.
+// Everything generated here uses only the characters of TinyLM: newline and ASCII
+// 32..126. Files may contain any UTF-8; [ComputeStats] counts the characters outside a
+// vocabulary.
 package gsm8k
+
+import (
+	"fmt"
+	"strings"
+
+	"grpo/internal/textutil"
+	"grpo/internal/words"
+)
 
 // Problem is one word problem with its worked solution.
 type Problem struct {
-	// ID is stable over runs: "gen-add-00123" for generated problems, the file's
-	// "id" or its stem and line ("train-00012") for others.
+	// ID is stable across runs: "gen-add-00123" for generated problems; otherwise the
+	// file's "id", or the file's stem and the line ("train-00012").
 	ID       string
 	Question string
 	// Answer is the worked solution; it ends in a line "#### N".
 	Answer string
 	// Gold is N without commas, spaces, "$", a leading "+" and a trailing full
-	// stop; it is otherwise as written ("72.0" stays "72.0").
+	// stop; it is otherwise as written ("72.0" remains "72.0").
 	Gold string
 	// Type is "add", "sub" or "mul" for generated problems, SVAMP's type in
 	// lower case, and empty for GSM8K.
 	Type string
 	// Fact is the operand fact of a generated problem ("7+5", "9-4", "6*4").
 	Fact string
-	// Line is the 1-based line of the file that the problem came from; 0 for
-	// generated problems.
+	// Line is the 1-based line in the file; 0 for generated problems.
 	Line int
 }
 
@@ -44,3 +51,61 @@ func Overlap(a, b []Problem) int {
 	}
 	return n
 }
+
+// Template turns a question into the prompt: Prefix + question + Suffix.
+type Template struct{ Name, Prefix, Suffix string }
+
+// Render returns the prompt for a question.
+func (t Template) Render(question string) string { return t.Prefix + question + t.Suffix }
+
+// Opening returns the tag at the end of the prompt that opens the completion:
+// "<think>" for r1_zero, "" for the others. As in the assignment, it belongs to the
+// prompt: completions do not contain it, and graders that require it
+// ([ThinkFormat]) get it from here.
+func (t Template) Opening() string {
+	if strings.HasSuffix(t.Suffix, thinkOpen) {
+		return thinkOpen
+	}
+	return ""
+}
+
+// The wording of r1_zero is ours; the tags and the shape (a preamble, then
+// "User: ... Assistant: <think>", so that the policy starts inside its
+// reasoning) are those of the assignment and of DeepSeek-R1-Zero.
+var templates = []Template{
+	{Name: "plain", Suffix: "\n"},
+	{Name: "question_only", Suffix: "\n"}, // the assignment's name; the prompt is that of plain
+	{
+		Name: "r1_zero",
+		Prefix: "Below, a User puts a question to an Assistant. The Assistant works the problem out step by step " +
+			"before it replies. It writes its reasoning between <think> and </think>, and after that its final " +
+			"answer between <answer> and </answer>, in this form: " +
+			"<think> the reasoning </think> <answer> the final answer </answer>\nUser: ",
+		Suffix: "\nAssistant: <think>",
+	},
+}
+
+// LookupTemplate returns the template with this name. The error lists the known
+// names and suggests a similar one.
+func LookupTemplate(name string) (Template, error) {
+	var known []string
+	for _, t := range templates {
+		if t.Name == name {
+			return t, nil
+		}
+		known = append(known, t.Name)
+	}
+	return Template{}, fmt.Errorf("look up prompt template: %w", unknownName(name, known))
+}
+
+// unknownName lists the known names and suggests one similar to name, if any.
+func unknownName(name string, known []string) error {
+	hint := ""
+	if near := words.Nearest(name, known); near != "" {
+		hint = fmt.Sprintf("did you mean %q? ", near)
+	}
+	return fmt.Errorf("unknown name %q (%sknown: %s)", clip(name), hint, strings.Join(known, ", "))
+}
+
+// clip shortens untrusted input for an error message.
+func clip(s string) string { return textutil.Cut(s, 43) }

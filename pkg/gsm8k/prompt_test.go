@@ -1,7 +1,6 @@
 package gsm8k
 
 import (
-	"slices"
 	"strings"
 	"testing"
 )
@@ -14,26 +13,26 @@ func TestRender(t *testing.T) {
 		{"r1_zero", "Below, a User", "\nUser: " + question + "\nAssistant: <think>"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := Render(c.name, question)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := render(t, c.name, question)
 			if !strings.HasPrefix(got, c.prefix) || !strings.HasSuffix(got, c.suffix) {
 				t.Errorf("prompt %q, want it to begin with %q and end in %q", got, c.prefix, c.suffix)
 			}
 			checkVocabulary(t, got)
 		})
 	}
-	if want := []string{"plain", "question_only", "r1_zero"}; !slices.Equal(Templates(), want) {
-		t.Errorf("Templates() = %v, want %v", Templates(), want)
-	}
 }
 
-func TestR1ZeroNamesItsTags(t *testing.T) {
-	got, err := Render("r1_zero", "")
+func render(t *testing.T, template, question string) string {
+	t.Helper()
+	tpl, err := LookupTemplate(template)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return tpl.Render(question)
+}
+
+func TestR1ZeroNamesItsTags(t *testing.T) {
+	got := render(t, "r1_zero", "")
 	for _, tag := range []string{"<think>", "</think>", "<answer>", "</answer>"} {
 		if !strings.Contains(got, tag) {
 			t.Errorf("the prompt does not name %s", tag)
@@ -41,11 +40,11 @@ func TestR1ZeroNamesItsTags(t *testing.T) {
 	}
 }
 
-func TestRenderUnknown(t *testing.T) {
-	_, err := Render("r1zero", "q")
+func TestLookupTemplateUnknown(t *testing.T) {
+	_, err := LookupTemplate("r1zero")
 	const want = `unknown name "r1zero" (did you mean "r1_zero"? known: plain, question_only, r1_zero)`
 	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("error %v, want it to hold %q", err, want)
+		t.Errorf("error %v, want it to contain %q", err, want)
 	}
 }
 

@@ -7,6 +7,12 @@ import (
 	"testing"
 )
 
+var (
+	unformatted    = R1Verdict{}
+	formattedWrong = R1Verdict{FormatReward: 1}
+	formattedRight = R1Verdict{FormatReward: 1, AnswerReward: 1, Reward: 1}
+)
+
 func TestGradeR1Zero(t *testing.T) {
 	for _, c := range []struct {
 		name, response string
@@ -75,10 +81,10 @@ func TestGradeAny(t *testing.T) {
 		{"none at all", nil, formattedWrong},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := GradeR1ZeroAny(response, c.golds); got != c.want {
+			if got := GradeR1Zero(response, c.golds...); got != c.want {
 				t.Errorf("r1_zero: got %+v, want %+v", got, c.want)
 			}
-			if got := GradeQuestionOnlyAny(`\boxed{72}`, c.golds); got != c.want {
+			if got := GradeQuestionOnly(`\boxed{72}`, c.golds...); got != c.want {
 				t.Errorf("question_only: got %+v, want %+v", got, c.want)
 			}
 		})
@@ -117,7 +123,7 @@ func TestGoldAnswers(t *testing.T) {
 			got, err := GoldAnswers(json.RawMessage(c.in))
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
-					t.Fatalf("error %v, want it to hold %q", err, c.err)
+					t.Fatalf("error %v, want it to contain %q", err, c.err)
 				}
 				return
 			}

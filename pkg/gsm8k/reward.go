@@ -1,29 +1,33 @@
 package gsm8k
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"slices"
+	"strings"
 
 	"grpo/pkg/rng"
 )
 
-// RewardInput is all that a reward function may look at.
+// RewardInput is all that a reward function may use.
 type RewardInput struct {
-	// Completion is the sampled text, without <eos> and without the prompt. A tag
-	// that the prompt ends in ("<think>" in the r1_zero template) is not part of
-	// it: see [Template.Opening].
+	// Completion is the sampled text, without <eos> and without the prompt. A tag at
+	// the end of the prompt ("<think>" in the r1_zero template) is not part of it:
+	// see [Template.Opening].
 	Completion string
 	// Tokens is the completion's length in tokens, <eos> included; MaxTokens is
 	// the sampling limit. Rewards that shape length use them.
 	Tokens    int
 	MaxTokens int
-	// TokenIDs are the completion's tokens, <eos> included. Where they are nil,
-	// the characters of Completion and an end mark after what ended stand in for
-	// them; for a tokenizer of characters that is the same.
+	// TokenIDs are the completion's tokens, <eos> included. If nil, the characters
+	// of Completion replace them, followed by an end mark if Ended; for a character
+	// tokenizer that is the same.
 	TokenIDs []int
 	Ended    bool // by <eos>, not by the token limit
 	Problem  Problem
-	// Verdict is what [Grade] says of the completion, where it has been graded
-	// already; nil makes the rewards that need it grade the completion.
+	// Verdict is the result of [Grade]; nil makes the rewards that need it grade the
+	// completion.
 	Verdict *Verdict
 	// Noise is uniform in [0, 1); see [RewardNoise]. Only the random control
 	// reward uses it.
@@ -53,9 +57,48 @@ func (in RewardInput) tokenIDs() []int {
 	return ids
 }
 
+// RewardParams are the parameters of the reward functions that have some; each
+// function reads and checks its own.
+type RewardParams struct {
+	// Opening is the tag at the end of the prompt that think_format counts as the
+	// beginning of the completion ([Template.Opening]); empty if the policy writes
+	// the tag itself.
+	Opening string
+	// OverlongMax is the length limit of soft_overlong in tokens; 0 means the
+	// sampling limit. OverlongCache is the width of its ramp; 0 means a fifth of
+	// the limit, DAPO's ratio (4096 of 20480), and at least 1.
+	OverlongMax, OverlongCache int
+	// RepetitionNGram is the width of repetition's n-grams in tokens, at least 1;
+	// RepetitionMaxPenalty its value, at most 0, for a text that only repeats.
+	RepetitionNGram      int
+	RepetitionMaxPenalty float64
+	// CosineCorrect names the reward that decides whether the answer is right: one
+	// of [CosineBases]. CosineMaxLen is the length at which the cosine ends; 0 means
+	// the sampling limit.
+	CosineCorrect string
+	CosineMaxLen  int
+	Cosine        CosineRange
+}
+
+// DefaultRewardParams returns TRL's defaults of the repetition penalty (3-grams,
+// -1), open-r1's of the cosine (wrong -1 to -0.5, right 1 to 0.5; but over the
+// sampling limit instead of 1000 characters), and "answer" as the correctness
+// reward.
+func DefaultRewardParams() RewardParams {
+	return RewardParams{
+		RepetitionNGram: 3, RepetitionMaxPenalty: -1,
+		CosineCorrect: "answer",
+		Cosine:        CosineRange{MinValueWrong: -1, MaxValueWrong: -0.5, MinValueCorrect: 0.5, MaxValueCorrect: 1},
+	}
+}
+
+// CosineBases lists the values of [RewardParams].CosineCorrect: the rewards that
+// are 1 for a right answer and 0 for a wrong one.
+func CosineBases() []string { return []string{"answer", "r1_zero", "question_only", "last_number"} }
+
 // RewardFunc maps one completion to one reward. It is a pure function: equal
-// inputs give equal rewards, in any order, on any worker. NaN says that the
-// function cannot score the completion; it is then left out of the weighted sum.
+// inputs give equal rewards, in any order, on any worker. NaN means that the
+// function cannot score the completion, which the weighted sum then leaves out.
 type RewardFunc func(RewardInput) float64
 
 type rewardMaker struct {
@@ -64,18 +107,20 @@ type rewardMaker struct {
 }
 
 // rewardTable lists the reward functions, in the order of [Rewards]. It is a
-// function because cosine looks another reward up.
+// function because cosine looks up another reward.
 func rewardTable() []rewardMaker {
 	plain := func(f RewardFunc) func(RewardParams) (RewardFunc, error) {
 		return func(RewardParams) (RewardFunc, error) { return f, nil }
 	}
 	return []rewardMaker{
-		{"answer", plain(answerReward)},
-		{"format", plain(formatReward)},
-		{"random", plain(randomReward)},
-		{"r1_zero", plain(r1ZeroReward)},
-		{"question_only", plain(questionOnlyReward)},
-		{"think_format", newThinkFormat},
+		{"answer", plain(func(in RewardInput) float64 { return indicator(in.grade().Right) })},
+		{"format", plain(func(in RewardInput) float64 { return indicator(in.grade().Formatted) })},
+		{"random", plain(func(in RewardInput) float64 { return indicator(in.Noise < 0.5) })},
+		{"r1_zero", plain(assignmentReward(GradeR1Zero))},
+		{"question_only", plain(assignmentReward(GradeQuestionOnly))},
+		{"think_format", func(p RewardParams) (RewardFunc, error) {
+			return func(in RewardInput) float64 { return indicator(ThinkFormat(p.Opening + in.Completion)) }, nil
+		}},
 		{"soft_overlong", newSoftOverlong},
 		{"repetition", newRepetition},
 		{"cosine", newCosine},
@@ -121,21 +166,6 @@ func NewReward(name string, p RewardParams) (RewardFunc, error) {
 	return nil, fmt.Errorf("look up reward function: %w", unknownName(name, Rewards()))
 }
 
-// answerReward is 1 iff the completion ended by itself with the right number.
-func answerReward(in RewardInput) float64 {
-	return indicator(in.grade().Right)
-}
-
-// formatReward is 1 iff the completion ended by itself with any number after
-// its last "####".
-func formatReward(in RewardInput) float64 {
-	return indicator(in.grade().Formatted)
-}
-
-// randomReward is a fair coin that looks at nothing: the control that must not
-// teach. It is 1 iff the noise is below one half.
-func randomReward(in RewardInput) float64 { return indicator(in.Noise < 0.5) }
-
 func indicator(b bool) float64 {
 	if b {
 		return 1
@@ -144,8 +174,107 @@ func indicator(b bool) float64 {
 }
 
 // RewardNoise returns the uniform number in [0, 1) of one completion, a pure
-// function of the run's seed, the step, the prompt's place in the rollout batch
-// and the sample's place in its group.
+// function of the run's seed, the step, the index of the prompt in the rollout batch
+// and the index of the sample in its group.
 func RewardNoise(seed uint64, step, prompt, sample int) float64 {
 	return rng.New(seed, rng.Noise).Float64(uint32(step), uint32(prompt), uint32(sample), 0)
+}
+
+// assignmentReward is the reward of one of the assignment's graders; a problem
+// without a gold answer is not scorable.
+func assignmentReward(grade func(response string, golds ...string) R1Verdict) RewardFunc {
+	return func(in RewardInput) float64 {
+		if in.Problem.Gold == "" {
+			return math.NaN()
+		}
+		return grade(in.Completion, in.Problem.Gold).Reward
+	}
+}
+
+// lastNumberReward is 1 iff the last number of the completion is the gold one,
+// whether or not the completion ended. It is not scorable if gold is not a number.
+func lastNumberReward(in RewardInput) float64 {
+	if !SameNumber(in.Problem.Gold, in.Problem.Gold) {
+		return math.NaN()
+	}
+	value, ok := LastNumber(in.Completion)
+	return indicator(ok && SameNumber(value, in.Problem.Gold))
+}
+
+const thinkOpen, thinkClose = "<think>", "</think>"
+
+// ThinkFormat reports whether a text has the form of TRL's think_format_reward,
+// the pattern ^<think>(?!.*<think>)(.*?)</think>.*$ over all lines: it begins
+// with "<think>", which occurs once, and a "</think>" follows. Anything may follow,
+// even a second "</think>".
+//
+// The text includes the opening tag. A prompt of the r1_zero template ends in
+// "<think>", so there the tag is put before the completion: see [Template.Opening].
+func ThinkFormat(text string) bool {
+	rest, ok := strings.CutPrefix(text, thinkOpen)
+	return ok && strings.Contains(rest, thinkClose) && !strings.Contains(rest, thinkOpen)
+}
+
+// newSoftOverlong returns the reward of [SoftOverlong]; a completion is not
+// scorable if neither the parameters nor the input have a limit.
+func newSoftOverlong(p RewardParams) (RewardFunc, error) {
+	if p.OverlongMax < 0 || p.OverlongCache < 0 {
+		return nil, fmt.Errorf("limit %d and cache %d must not be negative "+
+			"(0 means the sampling limit, and a fifth of the limit)",
+			p.OverlongMax, p.OverlongCache)
+	}
+	if p.OverlongMax > 0 && p.OverlongCache > p.OverlongMax {
+		return nil, fmt.Errorf("the cache of %d tokens is longer than the limit of %d", p.OverlongCache, p.OverlongMax)
+	}
+	return func(in RewardInput) float64 {
+		limit := cmp.Or(p.OverlongMax, in.MaxTokens)
+		if limit <= 0 {
+			return math.NaN()
+		}
+		return SoftOverlong(in.Tokens, limit, cmp.Or(p.OverlongCache, max(limit/5, 1)))
+	}, nil
+}
+
+func newRepetition(p RewardParams) (RewardFunc, error) {
+	if p.RepetitionNGram < 1 {
+		return nil, fmt.Errorf("n-grams of %d tokens: the width must be at least 1", p.RepetitionNGram)
+	}
+	if !(p.RepetitionMaxPenalty <= 0) || math.IsInf(p.RepetitionMaxPenalty, 0) {
+		return nil, fmt.Errorf("the maximum penalty is %v; it must be finite and at most 0", p.RepetitionMaxPenalty)
+	}
+	return func(in RewardInput) float64 {
+		return RepetitionPenalty(in.tokenIDs(), p.RepetitionNGram, p.RepetitionMaxPenalty)
+	}, nil
+}
+
+// newCosine returns the reward of [CosineScaled]; a completion is not scorable if
+// its answer is not, or if there is no limit.
+func newCosine(p RewardParams) (RewardFunc, error) {
+	if !slices.Contains(CosineBases(), p.CosineCorrect) {
+		return nil, fmt.Errorf("the correctness reward: %w", unknownName(p.CosineCorrect, CosineBases()))
+	}
+	if p.CosineMaxLen < 0 {
+		return nil, fmt.Errorf("the length limit is %d; it must not be negative (0 means the sampling limit)",
+			p.CosineMaxLen)
+	}
+	c := p.Cosine
+	for _, x := range []float64{c.MinValueWrong, c.MaxValueWrong, c.MinValueCorrect, c.MaxValueCorrect} {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return nil, fmt.Errorf("the values %+v must be finite", c)
+		}
+	}
+	if c.MinValueWrong > c.MaxValueWrong || c.MinValueCorrect > c.MaxValueCorrect {
+		return nil, fmt.Errorf("the values %+v have a minimum above its maximum", c)
+	}
+	base, err := NewReward(p.CosineCorrect, p)
+	if err != nil {
+		return nil, err
+	}
+	return func(in RewardInput) float64 {
+		limit, right := cmp.Or(p.CosineMaxLen, in.MaxTokens), base(in)
+		if limit <= 0 || math.IsNaN(right) {
+			return math.NaN()
+		}
+		return CosineScaled(in.Tokens, limit, right == 1, c)
+	}, nil
 }

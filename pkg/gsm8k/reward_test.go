@@ -76,7 +76,7 @@ func TestLookupRewardUnknown(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := lookupReward(c.in)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want it to hold %q", err, c.want)
+				t.Errorf("error %v, want it to contain %q", err, c.want)
 			}
 		})
 	}

@@ -30,9 +30,9 @@ func TestNewRewardErrors(t *testing.T) {
 			p := DefaultRewardParams()
 			c.change(&p)
 			if _, err := NewReward(c.reward, p); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want it to hold %q", err, c.want)
+				t.Errorf("error %v, want it to contain %q", err, c.want)
 			}
-			// Parameters bind the rewards that use them and no other.
+			// Parameters are checked only by the rewards that use them.
 			if _, err := NewReward("answer", p); err != nil {
 				t.Errorf("answer reads the parameters of %s: %v", c.reward, err)
 			}
@@ -52,7 +52,7 @@ func TestNotScorable(t *testing.T) {
 	}{
 		{"r1_zero without gold", "r1_zero", params, func(in *RewardInput) { in.Problem.Gold = "" }},
 		{"question_only without gold", "question_only", params, func(in *RewardInput) { in.Problem.Gold = "" }},
-		{"last_number and a gold that is no number", "last_number", params, func(in *RewardInput) { in.Problem.Gold = "x+1" }},
+		{"last_number and a gold that is not a number", "last_number", params, func(in *RewardInput) { in.Problem.Gold = "x+1" }},
 		{"soft_overlong without a limit", "soft_overlong", params, func(in *RewardInput) { in.MaxTokens = 0 }},
 		{"cosine without a limit", "cosine", params, func(in *RewardInput) { in.MaxTokens = 0 }},
 		{"cosine of what is not scorable", "cosine", lastNumber, func(in *RewardInput) { in.Problem.Gold = "" }},

@@ -1,6 +1,9 @@
 package gsm8k
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // SoftOverlong is the soft overlong punishment of DAPO (Yu et al., "DAPO: an
 // open-source LLM reinforcement learning system at scale", 2025, equation 13; TRL's
@@ -10,7 +13,7 @@ import "math"
 //	(L - C - n) / C    L - C < n <= L
 //	-1                 L < n
 //
-// A cache of 0 leaves the step at L.
+// With a cache of 0 it is a step at L.
 func SoftOverlong(length, maxLen, cache int) float64 {
 	switch {
 	case length <= maxLen-cache:
@@ -21,7 +24,7 @@ func SoftOverlong(length, maxLen, cache int) float64 {
 	return -1
 }
 
-// CosineRange holds the values of [CosineScaled], in the names of open-r1.
+// CosineRange has the values of [CosineScaled], named as in open-r1.
 type CosineRange struct {
 	MinValueWrong, MaxValueWrong     float64
 	MinValueCorrect, MaxValueCorrect float64
@@ -35,7 +38,7 @@ type CosineRange struct {
 //	from + (to - from) (1 - cos(pi n/L)) / 2
 //
 // Lengths are tokens, as in the paper; open-r1 counts characters. Beyond maxLen
-// the value stays what it is there, where open-r1's cosine turns back.
+// the value is constant, whereas open-r1's cosine rises again.
 func CosineScaled(length, maxLen int, correct bool, c CosineRange) float64 {
 	from, to := c.MinValueWrong, c.MaxValueWrong
 	if correct {
@@ -71,26 +74,12 @@ func RepetitionPenalty(ids []int, n int, maxPenalty float64) float64 {
 // distinctNGrams counts the different windows of n ids, 1 <= n <= len(ids).
 //
 // It names windows by small integers, the same for equal ones. A window of width
-// 2w is named by the names of its two halves, one of width w+1 by those of its
-// first w ids and of the last one; so n is reached in the steps of its binary
-// digits.
+// 2w is named by the names of its two halves, one of width w+1 by the names of its
+// first w ids and of the last id, following the binary digits of n.
 func distinctNGrams(ids []int, n int) int {
-	single := make([]int, len(ids))
-	seen := map[int]int{}
-	for i, id := range ids {
-		name, ok := seen[id]
-		if !ok {
-			name = len(seen)
-			seen[id] = name
-		}
-		single[i] = name
-	}
-	names, width, distinct := single, 1, len(seen)
-	bits := 0
-	for n>>bits > 1 {
-		bits++
-	}
-	for b := bits - 1; b >= 0; b-- {
+	single, distinct := joinWindows(ids, make([]int, len(ids)), 0)
+	names, width := single, 1
+	for b := bits.Len(uint(n)) - 2; b >= 0; b-- {
 		names, distinct = joinWindows(names, names, width)
 		if width *= 2; n>>b&1 == 1 {
 			names, distinct = joinWindows(names, single, width)

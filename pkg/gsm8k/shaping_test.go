@@ -115,7 +115,7 @@ func TestRepetitionPenalty(t *testing.T) {
 			}
 		})
 	}
-	// A wide window over a long text must not cost their product.
+	// The cost must not be the product of the window's width and the length.
 	long := make([]int, 1<<17)
 	if got, want := RepetitionPenalty(long, 1<<16, -1), -1+1/float64(1<<16+1); math.Abs(got-want) > 1e-12 {
 		t.Errorf("wide window: got %v, want %v", got, want)

@@ -13,7 +13,7 @@ const topAnswers = 10
 // Stats describes a set of problems.
 type Stats struct {
 	Problems int `json:"problems"`
-	// Types are in order of their names; problems without a type count under "".
+	// Types are sorted by name; problems without a type have the name "".
 	Types              []TypeCount `json:"types"`
 	DuplicateQuestions int         `json:"duplicate_questions"` // occurrences after the first
 
@@ -21,13 +21,13 @@ type Stats struct {
 	AnswerLength   Lengths `json:"answer_length"`
 
 	DistinctAnswers  int           `json:"distinct_answers"` // as numbers
-	TopAnswers       []AnswerCount `json:"top_answers"`      // the commonest ten
+	TopAnswers       []AnswerCount `json:"top_answers"`      // the ten most common
 	MajorityAnswer   string        `json:"majority_answer"`
 	MajorityBaseline float64       `json:"majority_baseline"` // accuracy of always giving it
 
-	// OutOfVocabulary lists the characters of questions and answers that the
-	// vocabulary lacks, the commonest first; OutOfVocabularyProblems counts the
-	// problems that hold any.
+	// OutOfVocabulary lists the characters of questions and answers that are not in
+	// the vocabulary, the most common first; OutOfVocabularyProblems counts the
+	// problems with at least one.
 	OutOfVocabulary         []CharCount `json:"out_of_vocabulary"`
 	OutOfVocabularyProblems int         `json:"out_of_vocabulary_problems"`
 }
@@ -61,10 +61,13 @@ type Lengths struct {
 	Max    int     `json:"max"`
 }
 
-// ComputeStats describes problems. vocab says which characters a vocabulary
-// holds; nil means all.
+// ComputeStats describes problems. vocab reports whether a vocabulary has a
+// character; nil means that it has all.
 func ComputeStats(problems []Problem, vocab func(rune) bool) Stats {
-	s := Stats{Problems: len(problems), Types: []TypeCount{}, TopAnswers: []AnswerCount{}, OutOfVocabulary: []CharCount{}}
+	s := Stats{
+		Problems: len(problems),
+		Types:    []TypeCount{}, TopAnswers: []AnswerCount{}, OutOfVocabulary: []CharCount{},
+	}
 	types, questions, outside := map[string]int{}, map[string]int{}, map[rune]int{}
 	var questionLengths, answerLengths []int
 	for _, p := range problems {
@@ -99,16 +102,14 @@ func ComputeStats(problems []Problem, vocab func(rune) bool) Stats {
 	answers := countAnswers(problems)
 	s.DistinctAnswers = len(answers)
 	s.TopAnswers = append(s.TopAnswers, answers[:min(topAnswers, len(answers))]...)
-	if len(answers) > 0 {
-		s.MajorityAnswer, s.MajorityBaseline = answers[0].Answer, answers[0].Share
-	}
+	s.MajorityAnswer, s.MajorityBaseline = MajorityAnswer(problems)
 	return s
 }
 
-// MajorityAnswer returns the commonest gold answer and the accuracy of always
-// giving it, the baseline for any accuracy. Answers that are
-// equal as numbers count as one; among equally common ones the shortest is taken
-// and then the first in byte order. It returns "" and 0 for no problems.
+// MajorityAnswer returns the most common gold answer and the accuracy of always
+// giving it, the baseline for any accuracy. Answers that are equal as numbers count
+// as one. Ties go to the shortest answer, then to the first in byte order. It returns
+// "" and 0 for no problems.
 func MajorityAnswer(problems []Problem) (string, float64) {
 	answers := countAnswers(problems)
 	if len(answers) == 0 {
@@ -117,7 +118,7 @@ func MajorityAnswer(problems []Problem) (string, float64) {
 	return answers[0].Answer, answers[0].Share
 }
 
-// countAnswers returns the answers of problems, the commonest first.
+// countAnswers returns the answers of problems, the most common first.
 func countAnswers(problems []Problem) []AnswerCount {
 	counts := map[string]int{}
 	for _, p := range problems {
@@ -132,7 +133,8 @@ func countAnswers(problems []Problem) []AnswerCount {
 		out = append(out, AnswerCount{a, n, float64(n) / float64(len(problems))})
 	}
 	slices.SortFunc(out, func(a, b AnswerCount) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(len(a.Answer), len(b.Answer)), cmp.Compare(a.Answer, b.Answer))
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(len(a.Answer), len(b.Answer)),
+			cmp.Compare(a.Answer, b.Answer))
 	})
 	return out
 }

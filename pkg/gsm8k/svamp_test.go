@@ -60,9 +60,9 @@ func TestReadSVAMPBadElement(t *testing.T) {
 		{"no question", `{"Body":"b","Answer":1}`, `no "Question"`},
 		{"no answer", `{"Body":"b","Question":"q"}`, `no "Answer"`},
 		{"answer in words", `{"Body":"b","Question":"q","Answer":"one"}`, `"Answer" is a string, want a number`},
-		{"hostile exponent", `{"Body":"b","Question":"q","Answer":1e999999999}`, `"Answer" 1e999999999 is no plain decimal number`},
+		{"huge exponent", `{"Body":"b","Question":"q","Answer":1e999999999}`, `"Answer" 1e999999999 is not a plain decimal number`},
 		{"type of another type", `{"Body":"b","Question":"q","Answer":1,"Type":3}`, `"Type" is a number, want a string`},
-		{"not an object", `7`, "a JSON number, want an object"},
+		{"not an object", `7`, "a number, want an object"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := "[\n" + svampOne + ",\n\n" + c.element + "]"
@@ -80,8 +80,8 @@ func TestReadSVAMPBadElement(t *testing.T) {
 
 func TestReadSVAMPBroken(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
-		{"empty", "", "s.json: the file holds no problems"},
-		{"empty array", "[]", "s.json: the file holds no problems"},
+		{"empty", "", "s.json: the file has no problems"},
+		{"empty array", "[]", "s.json: the file has no problems"},
 		{"object", `{"a": 1}`, "line 1: want a JSON array"},
 		{"not closed", "[\n" + svampOne, "line 2: broken JSON: the array is not closed"},
 		{"cut inside an element", "[\n" + svampOne[:40], "line 2: broken JSON: the array is not closed"},
@@ -92,7 +92,7 @@ func TestReadSVAMPBroken(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, _, err := ReadSVAMP(strings.NewReader(c.in), "s.json", ReadOptions{SkipBad: true})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want it to hold %q", err, c.want)
+				t.Errorf("error %v, want it to contain %q", err, c.want)
 			}
 		})
 	}

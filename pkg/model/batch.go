@@ -1,6 +1,9 @@
 package model
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Row is one completion and the prompt that it continues.
 type Row struct {
@@ -19,30 +22,33 @@ type Batch struct {
 // tokens can't run.
 func (b *Batch) Check(vocab int) error {
 	if len(b.Rows) == 0 || len(b.Prompts) == 0 {
-		return fmt.Errorf("pack batch: %d prompts, %d completions: there must be some of both", len(b.Prompts), len(b.Rows))
-	}
-	check := func(what string, i int, tokens []int) error {
-		if len(tokens) == 0 {
-			return fmt.Errorf("pack batch: %s %d has no tokens", what, i)
-		}
-		for t, id := range tokens {
-			if id < 0 || id >= vocab {
-				return fmt.Errorf("pack batch: %s %d: token %d is %d, outside the vocabulary of %d", what, i, t, id, vocab)
-			}
-		}
-		return nil
+		return fmt.Errorf("pack batch: %d prompts, %d completions: both are needed", len(b.Prompts), len(b.Rows))
 	}
 	for i, ids := range b.Prompts {
-		if err := check("prompt", i, ids); err != nil {
-			return err
+		if err := CheckTokens(ids, vocab); err != nil {
+			return fmt.Errorf("pack batch: prompt %d: %w", i, err)
 		}
 	}
 	for i, r := range b.Rows {
-		if err := check("completion", i, r.Tokens); err != nil {
-			return err
+		if err := CheckTokens(r.Tokens, vocab); err != nil {
+			return fmt.Errorf("pack batch: completion %d: %w", i, err)
 		}
 		if r.Prompt < 0 || r.Prompt >= len(b.Prompts) {
 			return fmt.Errorf("pack batch: completion %d continues prompt %d of %d", i, r.Prompt, len(b.Prompts))
+		}
+	}
+	return nil
+}
+
+// CheckTokens returns an error unless there is at least one token and all are in
+// the vocabulary.
+func CheckTokens(tokens []int, vocab int) error {
+	if len(tokens) == 0 {
+		return errors.New("no tokens")
+	}
+	for t, id := range tokens {
+		if id < 0 || id >= vocab {
+			return fmt.Errorf("token %d is %d, outside the vocabulary of %d", t, id, vocab)
 		}
 	}
 	return nil

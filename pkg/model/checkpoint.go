@@ -1,7 +1,6 @@
 package model
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -24,7 +23,7 @@ const (
 // critic.
 const criticUpdates = criticSet + "updates"
 
-// Checkpoint is what a file holds, whatever the network.
+// Checkpoint is the content of a file, for any network.
 type Checkpoint struct {
 	Params    *Params
 	M, V      *Params      // AdamW's moments, nil without
@@ -80,11 +79,11 @@ func (c *Checkpoint) Encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var b bytes.Buffer
-	if err := safetensors.Write(&b, list, metadata); err != nil {
+	data, err := safetensors.Encode(list, metadata)
+	if err != nil {
 		return nil, fmt.Errorf("encode checkpoint: %w", err)
 	}
-	return b.Bytes(), nil
+	return data, nil
 }
 
 // EncodeChecksummed is [Checkpoint.Encode] with a checksum over the whole file
@@ -94,7 +93,7 @@ func (c *Checkpoint) EncodeChecksummed() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := safetensors.WriteSealed(list, metadata)
+	data, err := safetensors.EncodeChecksummed(list, metadata)
 	if err != nil {
 		return nil, fmt.Errorf("encode checkpoint: %w", err)
 	}
@@ -157,7 +156,7 @@ func checkpointOf(name string, f *safetensors.File, err error) (*Checkpoint, err
 	if err != nil {
 		return nil, err
 	}
-	c := &Checkpoint{Metadata: f.Metadata, Checksummed: f.Sealed}
+	c := &Checkpoint{Metadata: f.Metadata, Checksummed: f.Checksummed}
 	if err := c.load(f.Tensors); err != nil {
 		return nil, fmt.Errorf("read checkpoint: %s: %w", name, err)
 	}

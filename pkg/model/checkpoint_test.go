@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"grpo/internal/untrusted"
 	"grpo/pkg/model"
 	"grpo/pkg/model/safetensors"
 )
@@ -139,11 +138,11 @@ func TestReadIsStrict(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.spoil(f)
-			var b bytes.Buffer
-			if err := safetensors.Write(&b, f.Tensors, f.Metadata); err != nil {
+			data, err := safetensors.Encode(f.Tensors, f.Metadata)
+			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := decode(b.Bytes()); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := decode(data); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want one that says %q", err, c.want)
 			}
 		})
@@ -189,17 +188,17 @@ func TestChecksummedCheckpoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	Plain, err := decode(encode(t, in))
+	plain, err := decode(encode(t, in))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !out.Checksummed || Plain.Checksummed {
-		t.Errorf("checksummed %v, Plain %v", out.Checksummed, Plain.Checksummed)
+	if !out.Checksummed || plain.Checksummed {
+		t.Errorf("checksummed %v, plain %v", out.Checksummed, plain.Checksummed)
 	}
-	if !maps.Equal(out.Metadata, Plain.Metadata) || !bytes.Equal(encode(t, out), encode(t, in)) {
+	if !maps.Equal(out.Metadata, plain.Metadata) || !bytes.Equal(encode(t, out), encode(t, in)) {
 		t.Error("the file with a checksum holds something else")
 	}
-	data[len(data)-1] ^= 1 // the sign of a weight, or a hair's breadth of it
+	data[len(data)-1] ^= 1 // the sign of a weight
 	if _, err := decode(data); err == nil || !strings.Contains(err.Error(), "checksum") {
 		t.Errorf("a changed weight: %v", err)
 	}
@@ -217,32 +216,4 @@ func TestReadCheckpointRefusesPrefixes(t *testing.T) {
 			t.Fatalf("a file cut to %d of %d bytes is read without an error", n, len(data))
 		}
 	}
-}
-
-// Whatever can be read is written with bytes that read as the same again, and an
-// error can be shown.
-func FuzzReadCheckpoint(f *testing.F) {
-	c := smallCheckpoint()
-	f.Add(encode(f, c))
-	c.M, c.V, c.Critic = nil, nil, nil
-	f.Add(encode(f, c))
-	// Read, encoded, read and encoded again, as float32 and as bytes.
-	limit := untrusted.Limit{Base: 8 << 20, PerByte: 2 << 10, Time: untrusted.Reader.Time}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		limit.Check(t, len(data), func() {
-			c, err := decode(data)
-			if err != nil {
-				untrusted.CheckError(t, err)
-				return
-			}
-			once := encode(t, c)
-			again, err := decode(once)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(encode(t, again), once) {
-				t.Error("the second encoding differs")
-			}
-		})
-	})
 }

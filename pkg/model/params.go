@@ -2,9 +2,9 @@ package model
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"math"
 	"slices"
 )
 
@@ -93,16 +93,13 @@ func (p *Params) Match(q *Params) error {
 	return nil
 }
 
-// Finite reports whether no parameter is NaN or infinite, and the name of the
-// first tensor that holds one. It brings Flat up to date only when there is one
-// to be named.
+// Finite reports whether all parameters are finite, and the name of the first
+// tensor with one that is not. It updates Flat only to find that name.
 func (p *Params) Finite() (string, bool) {
 	if p.storage != nil && p.storage.Finite() {
 		return "", true
 	}
-	// If the numbers can't be fetched there is no answer; the next call that
-	// returns an error says why.
-	if p.Pull() != nil {
+	if p.Pull() != nil { // the next call that returns an error reports it
 		return "", true
 	}
 	if t, _ := p.firstNotFinite(); t != nil {
@@ -112,8 +109,8 @@ func (p *Params) Finite() (string, bool) {
 }
 
 // CheckFinite refuses weights that hold a NaN or an infinity; the error names the
-// tensor and the index. [ReadCheckpointFile] accepts them, because a run that diverged saves
-// what it came to.
+// tensor and the index. [ReadCheckpointFile] accepts them: a diverged run saves its
+// weights too.
 func (p *Params) CheckFinite() error {
 	t, at := p.firstNotFinite()
 	if t == nil {
@@ -123,11 +120,12 @@ func (p *Params) CheckFinite() error {
 	for d, rest := len(index)-1, at; d >= 0; d-- {
 		index[d], rest = rest%t.Shape[d], rest/t.Shape[d]
 	}
-	return fmt.Errorf("tensor %q holds %v at %v: these weights are not finite (if the run that wrote them diverged, use a checkpoint from before)", t.Name, t.Data[at], index)
+	return fmt.Errorf("tensor %q holds %v at %v: these weights are not finite "+
+		"(if the run that wrote them diverged, use an earlier checkpoint)", t.Name, t.Data[at], index)
 }
 
 // firstNotFinite returns the first tensor that holds a NaN or an infinity and
-// the place in it, or nil. It looks at Flat as it is: see [Params.Pull].
+// its index there, or nil. It reads Flat without a Pull.
 func (p *Params) firstNotFinite() (*Tensor, int) {
 	for i := range p.tensors {
 		for at, v := range p.tensors[i].Data {
@@ -139,8 +137,8 @@ func (p *Params) firstNotFinite() (*Tensor, int) {
 	return nil, 0
 }
 
-// Pull brings Flat up to date with the numbers on a device. Call it before
-// reading Flat; where the numbers are in Flat, as on the CPU, it does nothing.
+// Pull copies the numbers from a device into Flat. Call it before reading Flat. On
+// the CPU it does nothing.
 func (p *Params) Pull() error {
 	if p.storage == nil {
 		return nil
@@ -148,8 +146,8 @@ func (p *Params) Pull() error {
 	return p.storage.Pull()
 }
 
-// Push takes over what was written into Flat. Call it after writing Flat; where
-// the numbers are in Flat it does nothing.
+// Push copies Flat to the device. Call it after writing Flat. On the CPU it does
+// nothing.
 func (p *Params) Push() error {
 	if p.storage == nil {
 		return nil
@@ -196,15 +194,8 @@ func (p *Params) Release() {
 // hex. Equal weights have equal hashes whatever file they came from.
 func (p *Params) Hash() string {
 	h := sha256.New()
-	var buf [4096]byte
-	for i := 0; i < len(p.Flat); {
-		n := 0
-		for ; n+4 <= len(buf) && i < len(p.Flat); i++ {
-			u := math.Float32bits(p.Flat[i])
-			buf[n], buf[n+1], buf[n+2], buf[n+3] = byte(u), byte(u>>8), byte(u>>16), byte(u>>24)
-			n += 4
-		}
-		h.Write(buf[:n])
+	for part := range slices.Chunk(p.Flat, 1<<14) {
+		_ = binary.Write(h, binary.LittleEndian, part) // a hash returns no error
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -1,7 +1,7 @@
 package model
 
-// Policy is a language model on the device it was made for. Samplers, learners
-// and scorers read its parameters and never write them; an [AdamW] does.
+// Policy is a language model on a device. Samplers, learners and scorers read its
+// parameters; only an [AdamW] writes them.
 //
 // For the same parameters a sampler, a learner and a scorer of the same
 // temperature compute the same log-probabilities, bit for bit on a CPU.
@@ -9,8 +9,8 @@ type Policy interface {
 	Tokenizer
 	// Params are the trainable parameters.
 	Params() *Params
-	// Copy is the same network with parameters of its own, which start as a copy
-	// of the current ones.
+	// Copy is the same network with its own parameters, which start as a copy of the
+	// current ones: a reference model.
 	Copy() Policy
 
 	// NewSampler returns a sampler; call its Refresh after the parameters change.
@@ -22,11 +22,11 @@ type Policy interface {
 	// and a value head of zeros, so that every value is 0 before the first update.
 	NewCritic(AdamWOptions) (Critic, error)
 
-	// Size is what the network costs.
+	// Size is the network's cost in operations and memory.
 	Size() Size
 }
 
-// Size tells what a network costs before it is made.
+// Size is the cost of a network, known before it is made.
 type Size interface {
 	// String is the network and its size in a few words.
 	String() string
@@ -34,11 +34,10 @@ type Size interface {
 	// predicting predictions of them.
 	Forward(inputs, predictions int) Work
 
-	// The memory on the CPU in bytes, for batches of up to a size. They are float64,
-	// so that no size can overflow. The parameters are counted by ParamBytes (one
-	// set of them, or of gradients, or of one moment) and are not in the others,
-	// except that a critic's includes its own parameters and moments, and a
-	// learner's its gradients.
+	// The memory on the CPU in bytes, for batches of up to a size; float64, so that
+	// no size overflows. ParamBytes is one set of parameters, gradients or moments.
+	// The others exclude parameters, except that CriticBytes includes the critic's
+	// parameters and moments and LearnerBytes the gradients.
 	ParamBytes() float64
 	LearnerBytes(b BatchSize, threads int) float64
 	ScorerBytes(b BatchSize, threads int) float64
@@ -46,8 +45,8 @@ type Size interface {
 	// from those of the size part.
 	CriticBytes(all, part BatchSize, threads int) float64
 	SamplerBytes(threads int) float64
-	// SampledBytes is what one call of [Sampler.Sample] returns, and the prompts'
-	// states on the way.
+	// SampledBytes is the result of one call of [Sampler.Sample] with the prompts'
+	// states.
 	SampledBytes(prompts, group, maxTokens float64) float64
 }
 
@@ -57,7 +56,7 @@ type BatchSize struct {
 	Completions, Tokens, Longest         float64 // tokens of completions, their end tokens included
 }
 
-// Tokenizer turns text into the tokens of a policy and back.
+// Tokenizer converts text to the tokens of a policy and back.
 type Tokenizer interface {
 	// Start returns the tokens before any text, such as <bos>.
 	Start() []int
@@ -66,8 +65,9 @@ type Tokenizer interface {
 	Encode(text string) []int
 	// Decode returns the text of tokens; start and end tokens have none.
 	Decode(tokens []int) string
-	// End is the token that ends a completion.
-	End() int
+	// End returns the tokens that end a completion. The first one ends the examples
+	// of a corpus.
+	End() []int
 	// Knows reports whether text can be encoded without loss.
 	Knows(text string) bool
 }
@@ -116,7 +116,7 @@ type Critic interface {
 	// Step updates the parameters with the accumulated gradient and returns its
 	// norm before clipping.
 	Step(lr, maxNorm float64) (norm float64, err error)
-	// State is what a checkpoint keeps of the critic, in the critic's own memory.
+	// State is the critic's part of a checkpoint, in the critic's own memory.
 	State() *CriticState
 	// Restore copies a state back.
 	Restore(*CriticState) error
@@ -129,7 +129,7 @@ type Critic interface {
 type Device interface{ Close() }
 
 // Work counts floating-point operations of matmuls, two for each
-// multiply-add; what lies between them (gates, softmax) is left out.
+// multiply-add, without the gates and softmax between them.
 type Work struct {
 	// Nominal is the usual count from the network's formulas.
 	Nominal float64

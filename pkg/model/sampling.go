@@ -26,7 +26,8 @@ func (o Sampling) Check() error {
 	case o.TopK < 0:
 		return fmt.Errorf("sample: top_k %d must not be negative", o.TopK)
 	case o.MaxTokens < 1 || o.MinTokens < 0 || o.MinTokens > o.MaxTokens:
-		return fmt.Errorf("sample: between %d and %d tokens: the limits must satisfy 0 <= min <= max, 1 <= max", o.MinTokens, o.MaxTokens)
+		return fmt.Errorf("sample: between %d and %d tokens: the limits must satisfy 0 <= min <= max, 1 <= max",
+			o.MinTokens, o.MaxTokens)
 	}
 	return nil
 }
@@ -36,8 +37,8 @@ type Completion struct {
 	// Tokens end in the end token exactly when Ended.
 	Tokens []int
 	// LogProbs has one number for each token: those of softmax(logits/temperature)
-	// over the whole vocabulary, whatever top-k, top-p and the minimum length left
-	// out. A learner computes the same numbers.
+	// over the whole vocabulary, without top-k, top-p or the minimum length. A learner
+	// computes the same numbers.
 	LogProbs []float32
 	Ended    bool
 }

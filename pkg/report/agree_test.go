@@ -89,16 +89,12 @@ func checkDifferences(t *rapid.T, a *Report) {
 	}
 	_, table, _ := strings.Cut(a.Markdown(), "## Differences in the final validation reward\n\n")
 	markdown := strings.Split(table, "\n")
-	html := a.comparisonsHTML(func(metric string) bool { return metric == "final" }).Rows
+	html := a.comparisonsTable(true).Rows
 	values := finalsOfCSV(t, a)
-	for i, c := range finals {
+	for _, c := range finals {
 		difference := points.Bare(c.Mean) + points.Interval(c.Lo, c.Hi)
 		needed := c.Needed()
 
-		cells := strings.Split(strings.Trim(markdown[i+2], "| "), " | ")
-		if cells[0] != c.A || cells[1] != c.B || cells[2] != difference || cells[8] != needed {
-			t.Fatalf("results.md %q, results.json %s - %s: %s, %s", cells, c.A, c.B, difference, needed)
-		}
 		for k, d := range c.Diffs {
 			x, y := values[c.A][k], values[c.B][k]
 			if stats.IsFinite(d) && d != x-y {
@@ -109,9 +105,13 @@ func checkDifferences(t *rapid.T, a *Report) {
 			continue
 		}
 		row := html[0].Cells
-		html = html[1:]
+		html, markdown = html[1:], markdown[1:]
+		cells := strings.Split(strings.Trim(markdown[1], "| "), " | ")
+		if cells[0] != c.A+" − "+c.B || cells[2] != difference || cells[8] != needed {
+			t.Fatalf("results.md %q, results.json %s - %s: %s, %s", cells, c.A, c.B, difference, needed)
+		}
 		if row[0].Text != c.A+" − "+c.B || row[2].Text != difference || row[8].Text != needed {
-			t.Fatalf("page %q, results.json %s - %s: %s, %s", row, c.A, c.B, difference, needed)
+			t.Fatalf("page %q, results.json %s - %s: %s, %s", Row{Cells: row}.texts(), c.A, c.B, difference, needed)
 		}
 		side := plots.DifferenceText(c)
 		if got := strings.NewReplacer("−", "-", "+", "").Replace(side[0]); got != difference {
@@ -192,7 +192,7 @@ func checkBadge(t *rapid.T, a *Report) {
 	if claims && !want {
 		t.Fatalf("%q without a separable best", a.Verdict.text())
 	}
-	for k, row := range a.armsHTML().Rows {
+	for k, row := range a.armsTable().Rows {
 		if (row.Badge == analysis.BadgeBest) != (want && k == a.Best) {
 			t.Fatalf("row %d has the badge %q", k, row.Badge)
 		}
@@ -213,11 +213,8 @@ func decodedResults(t *rapid.T, a *Report) Results {
 
 // finalsOfCSV reads the final reward of each seed, by arm, from results.csv.
 func finalsOfCSV(t *rapid.T, a *Report) map[string][]float64 {
-	text, err := a.csv()
-	if err != nil {
-		t.Fatal(err)
-	}
-	records, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+	table := a.resultsTable()
+	records, err := csv.NewReader(bytes.NewReader(table.CSV())).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,175 +5,152 @@ import (
 	"strings"
 
 	"grpo/pkg/analysis"
-
 	"grpo/pkg/stats"
 )
 
-// armColumn is a column of the tables of arms that people read. cell prints an
-// arm's row; a column that no arm fills is left out.
+// armColumn is a column of the tables of arms.
 type armColumn struct {
-	head string
+	Column
 	cell func(*analysis.ArmResult) string
-	// text marks what is no number.
-	text bool
 }
 
-// meanCell prints the mean of a figure, with so many decimals.
-func meanCell(digits int) func(analysis.Summary) string {
-	return func(f analysis.Summary) string { return analysis.Decimals(f.Mean, digits) }
+func metricColumn(head string, m *analysis.Metric, cell func(analysis.Summary) string) armColumn {
+	return armColumn{Column{Head: head}, func(r *analysis.ArmResult) string { return cell(r.Of(m)) }}
 }
 
-// withInterval is "0.933 [0.912, 0.954]".
-func withInterval(digits int) func(analysis.Summary) string {
-	return func(f analysis.Summary) string {
-		s := analysis.Decimals(f.Mean, digits)
-		if stats.IsFinite(f.Lo) {
-			s += fmt.Sprintf(" [%s, %s]", analysis.Decimals(f.Lo, digits), analysis.Decimals(f.Hi, digits))
-		}
-		return s
-	}
-}
-
-// withSeeds is "955.2 (970, 949, 940, 962)": the mean and each seed.
-func withSeeds(digits int) func(analysis.Summary) string {
-	return func(f analysis.Summary) string {
-		if f.N == 0 {
+// pairColumn is "955.2/68.8" of two metrics.
+func pairColumn(head string, x, y *analysis.Metric, digits int) armColumn {
+	return armColumn{Column{Head: head}, func(r *analysis.ArmResult) string {
+		if r.Of(x).N == 0 && r.Of(y).N == 0 {
 			return analysis.Absent
 		}
-		each := make([]string, len(f.Values))
-		for i, v := range f.Values {
+		return analysis.Decimals(r.Of(x).Mean, digits) + "/" + analysis.Decimals(r.Of(y).Mean, digits)
+	}}
+}
+
+// mean prints the mean with a fixed number of decimals.
+func mean(digits int) func(analysis.Summary) string {
+	return func(s analysis.Summary) string { return analysis.Decimals(s.Mean, digits) }
+}
+
+// interval is "0.933 [0.912, 0.954]".
+func interval(s analysis.Summary) string {
+	out := analysis.Decimals(s.Mean, 3)
+	if stats.IsFinite(s.Lo) {
+		out += fmt.Sprintf(" [%s, %s]", analysis.Decimals(s.Lo, 3), analysis.Decimals(s.Hi, 3))
+	}
+	return out
+}
+
+// eachSeed is "955.2 (970, 949, 940, 962)": the mean and each seed.
+func eachSeed(s analysis.Summary) string {
+	if s.N == 0 {
+		return analysis.Absent
+	}
+	each := make([]string, len(s.Values))
+	for i, v := range s.Values {
+		each[i] = "-"
+		if stats.IsFinite(v) {
 			each[i] = analysis.Decimals(v, 0)
-			if !stats.IsFinite(v) {
-				each[i] = "-"
-			}
 		}
-		return analysis.Decimals(f.Mean, digits) + " (" + strings.Join(each, ", ") + ")"
 	}
+	return analysis.Decimals(s.Mean, 1) + " (" + strings.Join(each, ", ") + ")"
 }
 
-// threeDigits is for figures without a natural unit.
-func threeDigits(f analysis.Summary) string {
-	if f.N == 0 {
-		return analysis.Absent
-	}
-	return analysis.Decimals(f.Mean, analysis.DigitsFor(f.Mean))
+// threeDigits is for metrics without a natural unit.
+func threeDigits(s analysis.Summary) string {
+	return analysis.Decimals(s.Mean, analysis.DigitsFor(s.Mean))
 }
 
-func column1(head string, m *analysis.Metric, cell func(analysis.Summary) string) armColumn {
-	return armColumn{head: head, cell: func(r *analysis.ArmResult) string { return cell(r.Of(m)) }}
-}
+var (
+	armName   = armColumn{Column{Head: "arm", Text: true, Wrap: "middle"}, func(r *analysis.ArmResult) string { return r.Name() }}
+	armStatus = armColumn{Column{Head: "status", Text: true, Wrap: "middle"}, func(r *analysis.ArmResult) string { return r.Status }}
+	armSeeds  = armColumn{Column{Head: "seeds"}, func(r *analysis.ArmResult) string { return fmt.Sprint(r.Of(analysis.FinalMetric).N) }}
+)
 
-// armColumns are the columns of results.md.
+// armColumns are the columns of results.md and of the page. The first ones fit a
+// narrow screen.
 var armColumns = []armColumn{
-	{head: "arm", text: true, cell: func(r *analysis.ArmResult) string { return r.Name() }},
-	{head: "seeds", cell: func(r *analysis.ArmResult) string { return fmt.Sprint(r.Of(analysis.FinalMetric).N) }},
-	column1("final [95%]", analysis.FinalMetric, withInterval(3)),
-	column1("best [95%]", analysis.BestMetric, withInterval(3)),
-	column1("greedy", analysis.GreedyMetric, meanCell(3)),
-	column1("test [95%]", analysis.TestMetric, withInterval(3)),
-	column1("unseen facts", analysis.UnseenMetric, meanCell(3)),
-	column1("`correct_num`", analysis.CorrectMetric, withSeeds(1)),
-	column1("`error_num`", analysis.ErrorMetric, withSeeds(1)),
-	column1("formatted, right", analysis.FormattedRightMetric, meanCell(1)),
-	column1("formatted, wrong", analysis.FormattedWrongMetric, meanCell(1)),
-	column1("unformatted", analysis.UnformattedMetric, meanCell(1)),
-	column1("steps to 50%", analysis.StepsTo50Metric, meanCell(1)),
-	column1("steps to 90%", analysis.StepsTo90Metric, meanCell(1)),
-	column1("length", analysis.LengthMetric, meanCell(1)),
-	column1("length, right", analysis.LengthRightMetric, meanCell(1)),
-	column1("length, wrong", analysis.LengthWrongMetric, meanCell(1)),
-	column1("entropy", analysis.EntropyMetric, threeDigits),
-	column1("gradient norm", analysis.GradNormMetric, threeDigits),
-	column1("clip fraction", analysis.ClipFractionMetric, threeDigits),
-	{head: "status", text: true, cell: func(r *analysis.ArmResult) string { return r.Status }},
+	armName,
+	metricColumn("final [95%]", analysis.FinalMetric, interval),
+	armStatus, armSeeds,
+	metricColumn("best [95%]", analysis.BestMetric, interval),
+	metricColumn("greedy", analysis.GreedyMetric, mean(3)),
+	metricColumn("test [95%]", analysis.TestMetric, interval),
+	metricColumn("unseen facts", analysis.UnseenMetric, mean(3)),
+	metricColumn("`correct_num`", analysis.CorrectMetric, eachSeed),
+	metricColumn("`error_num`", analysis.ErrorMetric, eachSeed),
+	metricColumn("formatted, right", analysis.FormattedRightMetric, mean(1)),
+	metricColumn("formatted, wrong", analysis.FormattedWrongMetric, mean(1)),
+	metricColumn("unformatted", analysis.UnformattedMetric, mean(1)),
+	metricColumn("steps to 50%", analysis.StepsTo50Metric, mean(1)),
+	metricColumn("steps to 90%", analysis.StepsTo90Metric, mean(1)),
+	metricColumn("length", analysis.LengthMetric, mean(1)),
+	metricColumn("length, right", analysis.LengthRightMetric, mean(1)),
+	metricColumn("length, wrong", analysis.LengthWrongMetric, mean(1)),
+	metricColumn("entropy", analysis.EntropyMetric, threeDigits),
+	metricColumn("gradient norm", analysis.GradNormMetric, threeDigits),
+	metricColumn("clip fraction", analysis.ClipFractionMetric, threeDigits),
 }
 
-// terminalColumns are those that fit a terminal.
+// terminalColumns fit a terminal.
 var terminalColumns = []armColumn{
-	{head: "arm", text: true, cell: func(r *analysis.ArmResult) string { return r.Name() }},
-	column1("final\n[95% interval]", analysis.FinalMetric, withInterval(3)),
-	column1("best", analysis.BestMetric, meanCell(3)),
-	column1("greedy", analysis.GreedyMetric, meanCell(3)),
-	column1("test", analysis.TestMetric, meanCell(3)),
-	{head: "correct/\nerror", cell: func(r *analysis.ArmResult) string {
-		return slash(r.Of(analysis.CorrectMetric), r.Of(analysis.ErrorMetric), 1)
-	}},
-	{head: "formatted\nright/wrong", cell: func(r *analysis.ArmResult) string {
-		return slash(r.Of(analysis.FormattedRightMetric), r.Of(analysis.FormattedWrongMetric), 1)
-	}},
-	column1("un-\nformatted", analysis.UnformattedMetric, meanCell(1)),
-	{head: "steps to\n50%/90%", cell: func(r *analysis.ArmResult) string {
-		return slash(r.Of(analysis.StepsTo50Metric), r.Of(analysis.StepsTo90Metric), 0)
-	}},
-	column1("length", analysis.LengthMetric, meanCell(1)),
-	{head: "status", text: true, cell: func(r *analysis.ArmResult) string { return r.Status }},
+	armName,
+	metricColumn("final\n[95% interval]", analysis.FinalMetric, interval),
+	metricColumn("best", analysis.BestMetric, mean(3)),
+	metricColumn("greedy", analysis.GreedyMetric, mean(3)),
+	metricColumn("test", analysis.TestMetric, mean(3)),
+	pairColumn("correct/\nerror", analysis.CorrectMetric, analysis.ErrorMetric, 1),
+	pairColumn("formatted\nright/wrong", analysis.FormattedRightMetric, analysis.FormattedWrongMetric, 1),
+	metricColumn("un-\nformatted", analysis.UnformattedMetric, mean(1)),
+	pairColumn("steps to\n50%/90%", analysis.StepsTo50Metric, analysis.StepsTo90Metric, 0),
+	metricColumn("length", analysis.LengthMetric, mean(1)),
+	armStatus,
 }
 
-// slash is "955.2/68.8".
-func slash(x, y analysis.Summary, digits int) string {
-	if x.N == 0 && y.N == 0 {
-		return analysis.Absent
-	}
-	return analysis.Decimals(x.Mean, digits) + "/" + analysis.Decimals(y.Mean, digits)
-}
-
-// fill prints the arms' cells, leaving out columns that no arm fills.
-func fill(columns []armColumn, arms []analysis.ArmResult) ([]armColumn, [][]string) {
-	var kept []armColumn
-	rows := make([][]string, len(arms))
+// armTable is the table of arms with the given columns, without those that no arm
+// fills.
+func armTable(columns []armColumn, arms []analysis.ArmResult) Table {
+	var t Table
 	for _, c := range columns {
-		cells := make([]string, len(arms))
-		some := c.text || len(arms) == 0
-		for i := range arms {
-			cells[i] = c.cell(&arms[i])
-			some = some || cells[i] != analysis.Absent
-		}
-		if !some {
-			continue
-		}
-		kept = append(kept, c)
-		for i := range rows {
-			rows[i] = append(rows[i], cells[i])
-		}
+		t.Columns = append(t.Columns, c.Column)
 	}
-	return kept, rows
+	for i := range arms {
+		r := &arms[i]
+		var row Row
+		for _, c := range columns {
+			row.Cells = append(row.Cells, Cell{Text: c.cell(r), Bad: c.Text && r.Diverged+r.Failed > 0})
+		}
+		row.Cells[0].Sort = fmt.Sprint(i)
+		t.Rows = append(t.Rows, row)
+	}
+	t.dropEmpty()
+	return t
 }
 
-// markdownTable prints rows under their heads; cells must be escaped.
-func markdownTable(b *strings.Builder, columns []armColumn, rows [][]string) {
-	b.WriteString("|")
-	for _, c := range columns {
-		b.WriteString(" " + strings.ReplaceAll(c.head, "\n", " ") + " |")
+// armsTable is the table of arms of results.md and of the page.
+func (a *Report) armsTable() Table {
+	t := armTable(armColumns, a.Arms)
+	t.Label, t.Notes = "Results by arm", a.tableNotes()
+	if a.Best >= 0 {
+		t.Rows[a.Best].Badge = a.BestBadge
 	}
-	b.WriteString("\n|")
-	for _, c := range columns {
-		if c.text {
-			b.WriteString(" --- |")
-		} else {
-			b.WriteString(" ---: |")
-		}
-	}
-	b.WriteString("\n")
-	for _, row := range rows {
-		b.WriteString("|")
-		for _, cell := range row {
-			b.WriteString(" " + cell + " |")
-		}
-		b.WriteString("\n")
-	}
+	return t
 }
 
-// TableNotes say what the columns are.
-func (a *Report) TableNotes() []string {
+// tableNotes say what the columns are.
+func (a *Report) tableNotes() []string {
 	on := "the validation problems"
 	if len(a.Arms) > 0 && a.Arms[0].Problems > 0 && a.SameProblems() {
 		on = fmt.Sprintf("%d validation problems", a.Arms[0].Problems)
 	}
 	out := []string{
-		fmt.Sprintf("Final, best, greedy: share of %s answered right after the last step (sampled), at the run's best step (sampled) and after the last step decoded greedily; means over the finished seeds, with 95%% intervals by Student's t.", on),
-		"The best step was chosen on the same problems, so its reward flatters. The test problems were read once, after training.",
-		"Counts and lengths (tokens) are of the last sampled validation. Steps to 50% and 90% are the first evaluated steps at which a run had that share of its own best reward; they are left out where the base level was there already.",
-		"Entropy (nats a token) and gradient norm are means over the last tenth of the steps.",
+		fmt.Sprintf("Final, best, greedy: share of %s answered right after the last step (sampled), at the run's best step (sampled) "+
+			"and after the last step decoded greedily; means over the finished seeds, with 95%% intervals by Student's t.", on),
+		"The best step was chosen on the same problems, so its reward is biased upward. The test problems were read once, after training.",
+		"Counts and lengths (tokens) are of the last sampled validation. Steps to 50% and 90% are the first evaluated steps at which a run " +
+			"had that share of its own best reward; they are left out where the base level was already there.",
+		"Entropy (nats per token) and gradient norm are means over the last tenth of the steps.",
 	}
 	if levels := a.levelsText("base level (before training)"); len(levels) > 0 {
 		if stats.IsFinite(a.Majority) && a.MajorityAnswer != "" {
@@ -185,8 +162,8 @@ func (a *Report) TableNotes() []string {
 	return out
 }
 
-// levelsText is the base level, called base, and the majority-answer baseline in
-// words, by arm where the arms differ in one.
+// levelsText is the base level, called base, and the majority-answer baseline, by
+// arm where the arms differ in one.
 func (a *Report) levelsText(base string) []string {
 	var out []string
 	add := func(name string, shared float64, of func(analysis.ArmResult) float64) {
@@ -207,4 +184,41 @@ func (a *Report) levelsText(base string) []string {
 	add(base, a.Base, func(r analysis.ArmResult) float64 { return r.Of(analysis.InitialMetric).Mean })
 	add("majority-answer baseline", a.Majority, func(r analysis.ArmResult) float64 { return r.Majority })
 	return out
+}
+
+// comparisonsTable is the table of the paired differences in the final reward, or in
+// all other metrics.
+func (a *Report) comparisonsTable(final bool) Table {
+	t := Table{Label: "Paired differences", Columns: []Column{
+		{Head: "A − B", Text: true}, {Head: "metric", Text: true, Wrap: "short"}, {Head: "mean difference [95% interval]"},
+		{Head: "each seed"}, {Head: "seeds"}, {Head: "p"}, {Head: "p, adjusted"}, {Head: "separable", Text: true}, {Head: "seeds needed"},
+	}, Notes: []string{
+		"Mean of the differences paired over seeds, with its 95% interval and p value by Student's t over n = seeds pairs; p adjusted by Holm's method.",
+		"Seeds needed: for a power of 80%, if the true difference and spread are those seen here.",
+		"Rewards in points (1 point = 1%).",
+	}}
+	for i := range a.Comparisons {
+		c := &a.Comparisons[i]
+		if c.N == 0 || (c.Metric == "final") != final {
+			continue
+		}
+		x, y, n := c.A, c.B, analysis.FormatOf(analysis.FinalMetric, 0)
+		if c.Kind == analysis.KindPair {
+			x, y, n = a.Arms[c.ArmA].Name(), a.Arms[c.ArmB].Name(), a.metricNumbers(c)
+		}
+		each := make([]string, len(c.Diffs))
+		for k, d := range c.Diffs {
+			each[k] = "-"
+			if stats.IsFinite(d) {
+				each[k] = n.Bare(d)
+			}
+		}
+		t.Rows = append(t.Rows, Row{Cells: []Cell{
+			{Text: x + " − " + y, Sort: fmt.Sprint(i)}, {Text: a.metricLabel(c.Metric)},
+			{Text: n.Bare(c.Mean) + n.Interval(c.Lo, c.Hi)}, {Text: strings.Join(each, ", ")}, {Text: fmt.Sprint(c.N)},
+			{Text: analysis.PValue(c.P), Sort: exact(c.P)}, {Text: analysis.PValue(c.PHolm), Sort: exact(c.PHolm)},
+			{Text: map[bool]string{true: "yes", false: "no"}[c.Separable]}, {Text: c.Needed(), Sort: fmt.Sprint(c.SeedsNeeded)},
+		}})
+	}
+	return t
 }

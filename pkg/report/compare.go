@@ -22,15 +22,15 @@ import (
 type CompareRow struct {
 	Dir string             `json:"dir"` // the folder of the sweep or run
 	Row analysis.ArmResult `json:"row"`
-	// WallS is the row's: this table is not written beside the runs, so that it
-	// may hold times.
+	// WallS is the wall-clock time of the runs, which results.json leaves out so
+	// that the same runs give the same bytes.
 	WallS analysis.Summary `json:"wall_s"`
 }
 
-// CompareFolders reads folders of runs, sweeps and studies and returns a row
-// for each run and for each arm, in the order of the folders; a folder that is
-// named twice counts once. Nothing is tested: rows of different folders may
-// differ in anything. It is an error when a folder is none of the three.
+// CompareFolders reads folders of runs, sweeps and studies and returns a row for
+// each run and for each arm, in the order of the folders; a folder that is named
+// twice counts once. It makes no statistical test, because rows of different
+// folders may differ in anything. Any other folder is an error.
 func CompareFolders(dirs []string) ([]CompareRow, error) {
 	var out []CompareRow
 	for _, dir := range analysis.Distinct(dirs) {
@@ -57,7 +57,7 @@ func compareFolder(dir string) ([]CompareRow, error) {
 				return nil, err
 			}
 			if sw == nil {
-				continue // its turn has not come
+				continue // not started
 			}
 			rows, err := compareRows(sw.Dir, sw)
 			if err != nil {
@@ -92,7 +92,7 @@ func notAFolder(dir string, err error) error {
 		}
 		return serr
 	}
-	return fmt.Errorf("%s is the folder of no run, sweep or study: %w", dir, err)
+	return fmt.Errorf("%s is not the folder of a run, sweep or study: %w", dir, err)
 }
 
 // sweepOfOne is a run as a sweep of one arm and one seed.
@@ -123,15 +123,15 @@ func compareRows(dir string, sw *sweepdir.Sweep) ([]CompareRow, error) {
 	return out, nil
 }
 
-// compareColumn is a column by which rows are sorted and printed. number is
-// nil where the column is text.
+// compareColumn is a column by which rows are sorted and printed. number is nil
+// for a column of words.
 type compareColumn struct {
 	name   string
 	text   func(*CompareRow) string
 	number func(*CompareRow) float64
 }
 
-// compareColumns are all columns: what a row is, then its figures.
+// compareColumns are all columns: what a row is, then its metrics.
 func compareColumns() []compareColumn {
 	out := []compareColumn{
 		{name: "dir", text: func(r *CompareRow) string { return textutil.Printable(filepath.ToSlash(r.Dir), 0) }},
@@ -154,12 +154,11 @@ func CompareColumns() []string {
 	return out
 }
 
-// SortRows sorts rows by a column: numbers from the highest, texts from A; with
-// a "-" before the name the other way round. Rows without the figure come last
-// either way; equal rows stay in their order. It is an error when there is no
-// such column.
+// SortRows sorts rows by a column: numbers from the highest, words from A; a "-"
+// before the name reverses the order. Rows without the metric come last either
+// way; equal rows keep their order. An unknown column is an error.
 func SortRows(rows []CompareRow, by string) error {
-	name, turned := strings.CutPrefix(by, "-")
+	name, ascending := strings.CutPrefix(by, "-")
 	columns := compareColumns()
 	at := slices.IndexFunc(columns, func(c compareColumn) bool { return c.name == name })
 	if at < 0 {
@@ -181,10 +180,92 @@ func SortRows(rows []CompareRow, by string) error {
 				return 1
 			}
 		}
-		if turned {
+		if ascending {
 			return -order
 		}
 		return order
 	})
 	return nil
+}
+
+// comparePrinted are the columns for people, after the folder.
+var comparePrinted = []armColumn{
+	armName, armSeeds,
+	metricColumn("final\n[95% interval]", analysis.FinalMetric, interval),
+	metricColumn("best", analysis.BestMetric, mean(3)),
+	metricColumn("greedy", analysis.GreedyMetric, mean(3)),
+	metricColumn("test", analysis.TestMetric, mean(3)),
+	metricColumn("`correct_num`", analysis.CorrectMetric, mean(1)),
+	metricColumn("`error_num`", analysis.ErrorMetric, mean(1)),
+	metricColumn("steps\nto 90%", analysis.StepsTo90Metric, mean(0)),
+	metricColumn("length", analysis.LengthMetric, mean(1)),
+	metricColumn("entropy", analysis.EntropyMetric, threeDigits),
+	metricColumn("gradient\nnorm", analysis.GradNormMetric, threeDigits),
+	metricColumn("seconds", analysis.WallMetric, mean(1)),
+	armStatus,
+}
+
+// CompareTable is the table of rows for people, with its notes.
+func CompareTable(rows []CompareRow) Table {
+	arms := make([]analysis.ArmResult, len(rows))
+	for i, r := range rows {
+		arms[i] = r.Row
+	}
+	t := armTable(comparePrinted, arms)
+	t.Columns = slices.Insert(t.Columns, 0, Column{Head: "folder", Text: true})
+	for i := range rows {
+		t.Rows[i].Cells = slices.Insert(t.Rows[i].Cells, 0, Cell{Text: compareColumns()[0].text(&rows[i])})
+	}
+	t.Notes = []string{compareNotes(rows)}
+	return t
+}
+
+// compareNote says what the numbers are.
+const compareNote = "Means over the finished seeds; interval: 95%, Student's t over seeds (a single run has none). Rows of different folders may differ in anything: only arms of one sweep are compared fairly."
+
+// compareNotes adds to the note what keeps these rows from being compared.
+func compareNotes(rows []CompareRow) string {
+	var runs []*rundir.Run
+	for _, r := range rows {
+		for _, s := range r.Row.Runs {
+			if s.Run != nil {
+				runs = append(runs, s.Run)
+			}
+		}
+	}
+	if all := analysis.Unique(runs, analysis.RunSettings); len(all) > 1 {
+		return compareNote + " These were evaluated with different settings (" + strings.Join(all, "; ") + "), so their rewards are not comparable."
+	}
+	return compareNote
+}
+
+// CompareCSV is a CSV file of every column of [CompareColumns], metrics as their
+// mean and the ends of the interval (NAME_lo, NAME_hi), with all their digits; an
+// empty cell is a metric that does not exist.
+func CompareCSV(rows []CompareRow) []byte {
+	var t Table
+	columns := compareColumns()
+	first := len(columns) - len(analysis.Metrics) // of the metrics
+	for k, c := range columns {
+		t.Columns = append(t.Columns, Column{Head: c.name})
+		if k >= first {
+			t.Columns = append(t.Columns, Column{Head: c.name + "_lo"}, Column{Head: c.name + "_hi"})
+		}
+	}
+	for i := range rows {
+		var cells []string
+		for k, c := range columns {
+			if c.number == nil {
+				cells = append(cells, c.text(&rows[i]))
+				continue
+			}
+			cells = append(cells, exact(c.number(&rows[i])))
+			if k >= first {
+				s := rows[i].Row.Of(analysis.Metrics[k-first])
+				cells = append(cells, exact(s.Lo), exact(s.Hi))
+			}
+		}
+		t.add(cells...)
+	}
+	return t.CSV()
 }

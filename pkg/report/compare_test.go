@@ -87,17 +87,11 @@ func TestCompareFolders(t *testing.T) {
 	if rows[3].Row.Of(analysis.FinalMetric).N != 0 {
 		t.Errorf("an unfinished run ends at %v", rows[3].Row.Of(analysis.FinalMetric).Mean)
 	}
-	for _, w := range []func(*bytes.Buffer) error{
-		func(b *bytes.Buffer) error { return WriteCompareText(b, rows) },
-		func(b *bytes.Buffer) error { return WriteCompareMarkdown(b, rows) },
-	} {
-		var b bytes.Buffer
-		if err := w(&b); err != nil {
-			t.Fatal(err)
-		}
+	table := CompareTable(rows)
+	for _, text := range []string{table.String(), table.Markdown()} {
 		for _, want := range []string{"the first", "default, seed 8", "n/a", "118.2", analysis.Decimals(rows[2].Row.Of(analysis.FinalMetric).Mean, 3)} {
-			if !strings.Contains(b.String(), want) {
-				t.Errorf("no %q in\n%s", want, b.String())
+			if !strings.Contains(text, want) {
+				t.Errorf("no %q in\n%s", want, text)
 			}
 		}
 	}
@@ -111,7 +105,7 @@ func TestCompareFoldersErrors(t *testing.T) {
 	}
 	for _, tt := range []struct{ name, dir, want string }{
 		{"not there", filepath.Join(empty, "nix"), "nix: no such file"},
-		{"empty", empty, "is the folder of no run, sweep or study"},
+		{"empty", empty, "is not the folder of a run, sweep or study"},
 		{"a broken manifest", broken, sweepdir.ManifestFile},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -156,16 +150,12 @@ func TestSortRows(t *testing.T) {
 	}
 }
 
-func TestWriteCompareCSV(t *testing.T) {
+func TestCompareCSV(t *testing.T) {
 	rows, err := CompareFolders([]string{sweepFolder(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var b bytes.Buffer
-	if err := WriteCompareCSV(&b, rows); err != nil {
-		t.Fatal(err)
-	}
-	table, err := csv.NewReader(&b).ReadAll()
+	table, err := csv.NewReader(bytes.NewReader(CompareCSV(rows))).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}

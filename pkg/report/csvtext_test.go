@@ -31,19 +31,9 @@ func TestCSVHoldsNoFormula(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := New(analysed)
-		own, err := a.csv()
-		if err != nil {
-			t.Fatal(err)
-		}
-		study, err := studyCSV(sweepdir.Study{Parts: []sweepdir.Part{{Name: part}}}, []*Report{a})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var compared bytes.Buffer
-		if err := WriteCompareCSV(&compared, []CompareRow{{Dir: part, Row: a.Arms[0]}}); err != nil {
-			t.Fatal(err)
-		}
-		for file, text := range map[string][]byte{"results.csv": own, "a study's": study, "compare": compared.Bytes()} {
+		own, study := a.resultsTable(), studyTable(sweepdir.Study{Parts: []sweepdir.Part{{Name: part}}}, []*Report{a})
+		compared := CompareCSV([]CompareRow{{Dir: part, Row: a.Arms[0]}})
+		for file, text := range map[string][]byte{"results.csv": own.CSV(), "a study's": study.CSV(), "compare": compared} {
 			records, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
 			if err != nil {
 				t.Fatal(err)

@@ -47,9 +47,8 @@ type htmlSweep struct {
 	Question, Headline      string
 	Lines, Caveats, Missing []string
 	Main, Other             []htmlFigure
-	Arms                    htmlTable
-	Comparisons, Others     htmlTable // differences in the final reward and in other figures
-	Runs                    htmlTable
+	Arms, Runs              *Table
+	Comparisons, Others     *Table // differences in the final reward and in other metrics
 }
 
 // htmlFigure is a figure within the page.
@@ -87,7 +86,7 @@ type htmlMade struct {
 type htmlMadePart struct {
 	Heading string
 	Fixed   []sweepdir.Override
-	Differs *htmlTable
+	Differs *Table
 }
 
 // htmlBase is a resolved configuration.
@@ -95,14 +94,14 @@ type htmlBase struct{ Heading, Text string }
 
 // WriteHTML writes the report of a sweep to path in one atomic move: the
 // verdict first, then the figures, the tables, and last the command and the
-// configuration. figures are those of [plots.Sweep]. The page needs nothing
-// outside itself; it has links to the figures' own files beside it and, where
-// it lies in the sweep's folder, to those of the runs.
+// configuration. figures are those of the sweep. The page needs nothing
+// outside itself; it links to the PNG files next to it and, if it is in the
+// sweep's folder, to the folders of the runs.
 func WriteHTML(path string, a *Report, figures []plots.Drawing) error {
 	m := a.Sweep.Manifest
 	p := page{Title: titleOf(m), Lead: a.lead(), Sweep: newHTMLSweep(a, figures, "", filepath.Dir(path) == filepath.Clean(a.Sweep.Dir))}
 	p.Made = htmlMade{
-		Parts: []htmlMadePart{a.madePart("")}, Programs: programs(a.allRuns()),
+		Parts: []htmlMadePart{{Fixed: m.Fixed, Differs: a.settingsTable()}}, Programs: programs(a.allRuns()),
 		Command: commandLine(m.Argv),
 	}
 	if m.Base != "" {
@@ -146,10 +145,9 @@ func newHTMLSweep(a *Report, figures []plots.Drawing, folder string, runs bool) 
 	s := &htmlSweep{
 		Question: a.Verdict.Question, Headline: a.Verdict.Headline,
 		Lines: a.Verdict.Lines, Caveats: a.Verdict.Caveats, Missing: a.Verdict.Missing,
-		Arms: a.armsHTML(), Runs: a.runsHTML(folder, runs),
-		Comparisons: a.comparisonsHTML(func(metric string) bool { return metric == "final" }),
-		Others:      a.comparisonsHTML(func(metric string) bool { return metric != "final" }),
 	}
+	arms, all, finals, others := a.armsTable(), a.runsTable(folder, runs), a.comparisonsTable(true), a.comparisonsTable(false)
+	s.Arms, s.Runs, s.Comparisons, s.Others = &arms, &all, &finals, &others
 	for _, d := range figures {
 		f := htmlFigure{
 			Title: d.Title, Alt: d.Alt, Notes: d.Notes, File: d.File, Link: link(folder, d.File), Width: d.Width, Height: d.Height, Wide: d.Wide,

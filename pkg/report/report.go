@@ -2,6 +2,7 @@ package report
 
 import (
 	"grpo/pkg/analysis"
+	"grpo/pkg/rundir"
 )
 
 // Report is an analysis with its verdict in words.
@@ -41,4 +42,17 @@ func (a *Report) text(c *analysis.Comparison) string {
 		return a.interactionText(c)
 	}
 	return a.comparisonText(c)
+}
+
+// MarshalJSON writes the analysis and the verdict next to each other.
+func (a *Report) MarshalJSON() ([]byte, error) {
+	return rundir.Marshal(struct {
+		Arms           []analysis.ArmResult  `json:"arms"`
+		Best           int                   `json:"best"`
+		Comparisons    []analysis.Comparison `json:"comparisons"`
+		Verdict        Verdict               `json:"verdict"`
+		Base           float64               `json:"base"`
+		Majority       float64               `json:"majority"`
+		MajorityAnswer string                `json:"majority_answer"`
+	}{a.Arms, a.Best, a.comparisonResults(), a.Verdict, a.Base, a.Majority, a.MajorityAnswer})
 }

@@ -1,9 +1,6 @@
 package report
 
 import (
-	"bytes"
-	"encoding/csv"
-	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -20,52 +17,38 @@ import (
 // WriteStudy writes the report of several sweeps into dir, the study's folder:
 // results.md and report.html with the questions in order, each with its
 // verdict, main figures and table; results.json and results.csv with all parts.
-// parts are the analyses in the order of st.Parts, nil for a part that has not
-// begun. Each part's own report ([WriteSweep]) lies in its folder, and the
-// study's refers to it. It returns the paths written.
+// parts are the reports in the order of st.Parts, nil for a part that has not
+// started. Each part has its own report ([WriteSweep]) in its folder, to which the
+// study's links. It returns the paths written.
 //
-// It is an error when there are not as many analyses as parts.
+// It is an error if the numbers of reports and parts differ.
 func WriteStudy(dir string, st sweepdir.Study, parts []*Report) ([]string, error) {
 	return writeStudyAt(0, dir, st, parts)
 }
 
-// writeStudyAt is [WriteStudy] with figures of another resolution; 0 is the usual one.
+// writeStudyAt is [WriteStudy] with pictures of another resolution.
 func writeStudyAt(dpi int, dir string, st sweepdir.Study, parts []*Report) ([]string, error) {
 	st = analysis.PrintableStudy(st)
 	if len(parts) != len(st.Parts) {
 		return nil, fmt.Errorf("write study: %d analyses for %d parts", len(parts), len(st.Parts))
 	}
-	table, err := studyCSV(st, parts)
-	if err != nil {
-		return nil, fmt.Errorf("write study: %w", err)
-	}
+	table := studyTable(st, parts)
 	html, err := newStudyPage(dpi, st, parts)
 	if err != nil {
 		return nil, fmt.Errorf("write study: %w", err)
 	}
-	var paths []string
-	for _, f := range []struct {
-		name  string
-		write func(path string) error
-	}{
-		{sweepdir.ResultsCSV, func(path string) error { return rundir.WriteFileAtomic(path, table) }},
+	return writeFiles("write study", dir, []outputFile{
+		{sweepdir.ResultsCSV, func(path string) error { return rundir.WriteFileAtomic(path, table.CSV()) }},
 		{sweepdir.ResultsJSON, func(path string) error { return rundir.WriteJSON(path, newStudyResults(st, parts)) }},
 		{sweepdir.ResultsMD, func(path string) error { return rundir.WriteFileAtomic(path, []byte(studyMarkdown(st, parts))) }},
 		{sweepdir.ReportHTML, html.write},
-	} {
-		path := filepath.Join(dir, f.name)
-		if err := f.write(path); err != nil {
-			return paths, fmt.Errorf("write study: %w", err)
-		}
-		paths = append(paths, path)
-	}
-	return paths, nil
+	})
 }
 
 // notBegun is the headline of a part without a sweep.
-const notBegun = "Nothing can be said yet: this part has not begun."
+const notBegun = "No results yet: this part has not started."
 
-// question is what a part asks.
+// question is the question of a part.
 func question(p sweepdir.Part, a *Report) string {
 	switch {
 	case p.Question != "":
@@ -92,7 +75,7 @@ type StudyResults struct {
 	Parts  []StudyPart `json:"parts"`
 }
 
-// StudyPart is a part of a study with its results, null where it has not begun.
+// StudyPart is a part of a study with its results, null if it has not started.
 type StudyPart struct {
 	Part     string   `json:"part"`
 	Question string   `json:"question"`
@@ -127,52 +110,42 @@ func ReadStudyResults(dir string) (StudyResults, error) {
 	return r, nil
 }
 
-// studyCSV puts the parts' results.csv under each other, with the part's name
-// in a column before. Parts may have different columns (axes, seeds): each cell
-// of a column that a part has not is empty.
-func studyCSV(st sweepdir.Study, parts []*Report) ([]byte, error) {
-	head := []string{"part"}
-	var tables [][][]string
-	for _, a := range parts {
-		var records [][]string
-		if a != nil {
-			table, err := a.csv()
-			if err != nil {
-				return nil, err
-			}
-			if records, err = csv.NewReader(bytes.NewReader(table)).ReadAll(); err != nil {
-				return nil, err
-			}
-			if len(records) == 0 {
-				return nil, errors.New("a table without a head")
-			}
-			head = merge(head, records[0])
+// studyTable puts the parts' results.csv under each other, after a column with the
+// part's name. Parts may have different columns (axes, seeds): a cell of a column
+// that a part does not have is empty.
+func studyTable(st sweepdir.Study, parts []*Report) Table {
+	heads := []string{"part"}
+	tables := make([]Table, len(parts))
+	for i, a := range parts {
+		if a == nil {
+			continue
 		}
-		tables = append(tables, records)
+		tables[i] = a.resultsTable()
+		own := make([]string, len(tables[i].Columns))
+		for k, c := range tables[i].Columns {
+			own[k] = c.Head
+		}
+		heads = merge(heads, own)
 	}
-	var b bytes.Buffer
-	w := csv.NewWriter(&b)
-	if err := w.Write(head); err != nil {
-		return nil, err
+	var t Table
+	for _, h := range heads {
+		t.Columns = append(t.Columns, Column{Head: h})
 	}
-	for i, records := range tables {
-		for k := 1; k < len(records); k++ {
-			row := make([]string, len(head))
-			row[0] = csvText(st.Parts[i].Name)
-			for c, name := range records[0] {
-				row[slices.Index(head, name)] = records[k][c]
+	for i, part := range tables {
+		for _, r := range part.Rows {
+			cells := make([]string, len(heads))
+			cells[0] = st.Parts[i].Name
+			for k, c := range part.Columns {
+				cells[slices.Index(heads, c.Head)] = r.Cells[k].Text
 			}
-			if err := w.Write(row); err != nil {
-				return nil, err
-			}
+			t.add(cells...)
 		}
 	}
-	w.Flush()
-	return b.Bytes(), w.Error()
+	return t
 }
 
-// merge adds the names in more that head lacks, each behind the name that
-// stands before it in more.
+// merge adds the names in more that head lacks, each after the name that precedes
+// it in more.
 func merge(head, more []string) []string {
 	at := 1
 	for _, name := range more {
@@ -186,7 +159,7 @@ func merge(head, more []string) []string {
 	return head
 }
 
-// sharedHead stands above the caveats that hold for every part.
+// sharedHead is the heading of the caveats that hold for every part.
 const sharedHead = "What holds for all of these answers"
 
 // sharedCaveats takes out of the parts the caveats that all of them repeat, so
@@ -212,11 +185,10 @@ func sharedCaveats(parts []*Report) (shared []string, rest []*Report) {
 		inner.Verdict.Caveats = nil
 		var own []string
 		for _, c := range a.Verdict.Caveats {
-			switch {
-			case !isShared(c):
-				inner.Verdict.Caveats = append(inner.Verdict.Caveats, c)
-			default:
+			if isShared(c) {
 				own = append(own, c)
+			} else {
+				inner.Verdict.Caveats = append(inner.Verdict.Caveats, c)
 			}
 		}
 		rest[i], shared = &inner, own // the same of every part, in its order
@@ -243,38 +215,14 @@ func studyMarkdown(st sweepdir.Study, parts []*Report) string {
 			fmt.Fprintf(&b, "%s\n", notBegun)
 			continue
 		}
-		b.WriteString(within(a))
+		a.markdownBody(&b, "###")
 		for _, f := range plots.MainFiles(a.Analysis) {
 			fmt.Fprintf(&b, "\n![%s](%s)\n", f, link(p.Name, f))
 		}
 		fmt.Fprintf(&b, "\nEvery run, and how they trained: [%s](%s).\n", path.Join(p.Name, sweepdir.ReportHTML), link(p.Name, sweepdir.ReportHTML))
 	}
-	if len(shared) > 0 {
-		fmt.Fprintf(&b, "\n## %s\n\n", sharedHead)
-		for _, c := range shared {
-			fmt.Fprintf(&b, "- %s\n", escapeMarkdown(c))
-		}
-	}
+	markdownList(&b, "## "+sharedHead, shared)
 	return b.String()
-}
-
-// within is a sweep's results.md as a section: without its title and question,
-// and with its headings a level lower.
-func within(a *Report) string {
-	inner, analysis, sweep := *a, *a.Analysis, *a.Sweep
-	sweep.Manifest.Question = ""
-	analysis.Sweep, inner.Analysis = &sweep, &analysis
-	lines := strings.Split(inner.Markdown(), "\n")
-	for i, line := range lines {
-		if strings.HasPrefix(line, "## ") {
-			lines[i] = "#" + line
-		}
-	}
-	text := strings.Join(lines, "\n")
-	if strings.HasPrefix(text, "# ") {
-		_, text, _ = strings.Cut(text, "\n")
-	}
-	return strings.TrimLeft(text, "\n")
 }
 
 func studyTitle(st sweepdir.Study) string {

@@ -102,11 +102,8 @@ func TestStudyTables(t *testing.T) {
 		if a == nil {
 			continue
 		}
-		table, err := a.csv()
-		if err != nil {
-			t.Fatal(err)
-		}
-		own, err := csv.NewReader(bytes.NewReader(table)).ReadAll()
+		table := a.resultsTable()
+		own, err := csv.NewReader(bytes.NewReader(table.CSV())).ReadAll()
 		if err != nil {
 			t.Fatal(err)
 		}

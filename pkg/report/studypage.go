@@ -15,7 +15,7 @@ import (
 // htmlPart is a question of a study on its page.
 type htmlPart struct {
 	ID, Short, Heading, Question, Headline, Chosen, Link string
-	Sweep                                                *htmlSweep // nil while it has not begun
+	Sweep                                                *htmlSweep // nil while it has not started
 }
 
 // newStudyPage prepares the page of a study, with the main figures of each
@@ -42,7 +42,7 @@ func newStudyPage(dpi int, st sweepdir.Study, parts []*Report) (page, error) {
 			h.Sweep = newHTMLSweep(a, figures, part.Name, false)
 			h.Sweep.Question = "" // the heading says it
 			h.Short = fmt.Sprintf("%d. %s", i+1, titleOf(a.Sweep.Manifest))
-			p.Made.Parts = append(p.Made.Parts, a.madePart(h.Short))
+			p.Made.Parts = append(p.Made.Parts, htmlMadePart{h.Short, a.Sweep.Manifest.Fixed, a.settingsTable()})
 			runs = append(runs, a.allRuns()...)
 			total, ended = total+a.Runs(), ended+a.Finished()
 			if base := a.Sweep.Manifest.Base; base != "" {

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"grpo/pkg/analysis"
@@ -32,12 +33,11 @@ func AssignmentLine(r *rundir.Run) (line string, ok bool, err error) {
 		analysis.Rate(a.Train.LearningRate), e.Step, e.Sampled.CorrectNum, e.Sampled.ErrorNum), true, nil
 }
 
-// WriteSummary writes what came of a run for a terminal: the assignment's line
+// WriteSummary writes the results of a run for a terminal: the assignment's line
 // ([AssignmentLine]), a table of every split and decoding before and after
 // training and at the best step, the majority-answer baseline, the result's
-// warnings, and the paths of the figures that the caller has drawn. A run that
-// is not finished is summed up as far as it went, and the summary says what is
-// missing.
+// warnings, and the paths of the figures that the caller has drawn. For a
+// run that is not finished it covers the steps made and says what is missing.
 func WriteSummary(w io.Writer, r *rundir.Run, figures ...string) error {
 	a, err := analysis.ReadInfo(r)
 	if err != nil {
@@ -53,11 +53,11 @@ func WriteSummary(w io.Writer, r *rundir.Run, figures ...string) error {
 	}
 	b.WriteString(headline(r, a) + "\n")
 
-	rows := summaryRows(r)
-	if len(rows) == 0 {
+	table := summaryTable(r)
+	if len(table.Rows) == 0 {
 		b.WriteString("no evaluation yet\n")
 	} else {
-		b.WriteString("\n" + textTable(summaryColumns, rows))
+		b.WriteString("\n" + table.String())
 		b.WriteString("\n" + footnotes(r))
 	}
 	if s := lastMetrics(r); s != "" {
@@ -81,7 +81,7 @@ func WriteSummary(w io.Writer, r *rundir.Run, figures ...string) error {
 	return err
 }
 
-// headline is one line on what the run was and how it ended.
+// headline names the run and says how it ended, in one line.
 func headline(r *rundir.Run, a analysis.RunInfo) string {
 	parts := []string{fmt.Sprintf("%s, %s: %s", a.Name, a.SeedText(), analysis.Outcome(r, a))}
 	if res := r.Result; res != nil {
@@ -94,23 +94,18 @@ func headline(r *rundir.Run, a analysis.RunInfo) string {
 	return strings.Join(parts, ", ")
 }
 
-var summaryColumns = []column{
-	{head: "split"},
-	{head: "decoding"},
-	{head: "when"},
-	{head: "step", right: true},
-	{head: "answer reward\n[95% interval]"},
-	{head: "correct/\nerror", right: true},
-	{head: "formatted\nright/wrong", right: true},
-	{head: "un-\nformatted", right: true},
-	{head: "length", right: true},
+var summaryColumns = []Column{
+	{Head: "split", Text: true}, {Head: "decoding", Text: true}, {Head: "when", Text: true}, {Head: "step"},
+	{Head: "answer reward\n[95% interval]", Text: true}, {Head: "correct/\nerror"}, {Head: "formatted\nright/wrong"},
+	{Head: "un-\nformatted"}, {Head: "length"},
 }
 
 // reportedSplits in the order of tables.
 var reportedSplits = []string{rundir.SplitVal, rundir.SplitUnseen, rundir.SplitTest}
 
-func summaryRows(r *rundir.Run) [][]string {
-	var rows [][]string
+// summaryTable has a row for each evaluation.
+func summaryTable(r *rundir.Run) Table {
+	t := Table{Columns: summaryColumns}
 	for _, split := range reportedSplits {
 		for _, decoding := range []string{rundir.DecodingSampled, rundir.DecodingGreedy} {
 			for _, when := range []analysis.EvalPoint{analysis.AtStart, analysis.AtEnd, analysis.AtBest} {
@@ -122,16 +117,16 @@ func summaryRows(r *rundir.Run) [][]string {
 				if c == nil {
 					continue
 				}
-				rows = append(rows, []string{
+				t.add(
 					splitName(split), decoding, string(when), fmt.Sprint(e.Step), rewardWithInterval(*c),
 					fmt.Sprintf("%d/%d", c.CorrectNum, c.ErrorNum),
 					fmt.Sprintf("%d/%d", c.FormattedRight, c.FormattedWrong),
 					fmt.Sprint(c.Unformatted), analysis.Decimals(c.Length, 1),
-				})
+				)
 			}
 		}
 	}
-	return rows
+	return t
 }
 
 // rewardWithInterval is "0.851 [0.827, 0.871]".
@@ -162,7 +157,7 @@ func footnotes(r *rundir.Run) string {
 	fmt.Fprintf(&b, "majority-answer baseline: %s\n", strings.Join(majorities, ", "))
 	fmt.Fprintf(&b, "interval: Wilson, over the problems of a split (%s), not over seeds\n", strings.Join(sizes, ", "))
 	if analysis.Evaluation(r, rundir.SplitVal, analysis.AtBest) != nil {
-		b.WriteString("best: chosen by the sampled reward on these same validation problems, so it flatters\n")
+		b.WriteString("best: chosen by the sampled reward on these same validation problems, so it is biased upward\n")
 	}
 	return b.String()
 }
@@ -184,4 +179,28 @@ func lastMetrics(r *rundir.Run) string {
 		"  entropy (nats) %s, gradient norm %s, clip fraction %s",
 		m.Step, analysis.Significant(m.AnswerReward, 3), analysis.Significant(m.Length, 3), analysis.Significant(m.FracRewardZeroStd, 2),
 		analysis.Significant(m.Entropy, 3), analysis.Significant(m.GradNorm, 3), clip)
+}
+
+// gaps lists what a folder lacks, a line each: files that are missing and
+// partial lines.
+func gaps(r *rundir.Run) []string {
+	var out []string
+	if len(r.Missing) > 0 {
+		out = append(out, "missing: "+strings.Join(r.Missing, ", "))
+	}
+	for _, t := range r.Partial {
+		out = append(out, fmt.Sprintf("partial: line %d of %s, left out", t.Line, filepath.Base(t.Path)))
+	}
+	return out
+}
+
+// splitName is a split in the words of tables and figures.
+func splitName(split string) string {
+	switch split {
+	case rundir.SplitVal:
+		return "validation"
+	case rundir.SplitUnseen:
+		return "unseen facts"
+	}
+	return split
 }

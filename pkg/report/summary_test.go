@@ -67,16 +67,17 @@ func TestSummaryAgainstGolden(t *testing.T) {
 
 func TestMarkdownAgainstGolden(t *testing.T) {
 	tests := []struct {
-		name string
-		runs func(*testing.T) []*rundir.Run
+		name  string
+		runs  func(*testing.T) []*rundir.Run
+		notes []string
 	}{
-		{"one", func(t *testing.T) []*rundir.Run { return []*rundir.Run{reporttest.SynthRun(t, 1, 200)} }},
+		{"one", func(t *testing.T) []*rundir.Run { return []*rundir.Run{reporttest.SynthRun(t, 1, 200)} }, []string{"1024 problems", `"8"`, "Wilson"}},
 		{"seeds", func(t *testing.T) []*rundir.Run {
 			return []*rundir.Run{reporttest.SynthRun(t, 1, 200), reporttest.SynthRun(t, 2, 200), reporttest.SynthRun(t, 3, 200), reporttest.SynthRun(t, 4, 200)}
-		}},
+		}, []string{"n = 4 finished runs", "standard deviation"}},
 		{"mixed", func(t *testing.T) []*rundir.Run {
 			return []*rundir.Run{reporttest.SynthRun(t, 1, 200), reporttest.OffPolicyRun(t), reporttest.DivergedRun(t), reporttest.FreshRun(t), reporttest.BareRun(t)}
-		}},
+		}, []string{"n = 3 finished runs"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -84,7 +85,13 @@ func TestMarkdownAgainstGolden(t *testing.T) {
 			if err := WriteMarkdown(&buf, tt.runs(t)); err != nil {
 				t.Fatal(err)
 			}
-			reporttest.Golden(t, "markdown-"+tt.name+".md", buf.Bytes())
+			table, notes, _ := strings.Cut(buf.String(), "\n\n")
+			reporttest.Golden(t, "markdown-"+tt.name+".md", []byte(table+"\n"))
+			for _, fact := range tt.notes {
+				if !strings.Contains(notes, fact) {
+					t.Errorf("no %q in the notes: %s", fact, notes)
+				}
+			}
 		})
 	}
 }
@@ -110,9 +117,10 @@ func TestMarkdownKeepsItsShape(t *testing.T) {
 }
 
 func TestTextTable(t *testing.T) {
-	got := textTable(
-		[]column{{head: "name"}, {head: "two\nlines", right: true}, {head: "x"}},
-		[][]string{{"größer", "1", ""}, {"a", "1000000", "end"}})
+	table := Table{Columns: []Column{{Head: "name", Text: true}, {Head: "two\nlines"}, {Head: "x", Text: true}}}
+	table.add("größer", "1", "")
+	table.add("a", "1000000", "end")
+	got := table.String()
 	want := "" +
 		"            two\n" +
 		"name      lines  x\n" +

@@ -78,16 +78,12 @@ func WriteVerdict(w io.Writer, a *Report) error {
 	return err
 }
 
-// WriteSweepSummary writes what came of a sweep for a terminal: a table with an
-// arm a row, the levels to read it by, and the verdict.
+// WriteSweepSummary writes the results of a sweep for a terminal: a table with a
+// row per arm, the base level and the majority baseline, and the verdict.
 func WriteSweepSummary(w io.Writer, a *Report) error {
-	kept, rows := fill(terminalColumns, a.Arms)
-	columns := make([]column, len(kept))
-	for i, c := range kept {
-		columns[i] = column{head: c.head, right: !c.text}
-	}
+	table := armTable(terminalColumns, a.Arms)
 	var b strings.Builder
-	b.WriteString(textTable(columns, rows))
+	b.WriteString(table.String())
 	if levels := a.levelsText("base level"); len(levels) > 0 {
 		separator := ", "
 		if !stats.IsFinite(a.Base) || !stats.IsFinite(a.Majority) {
@@ -114,9 +110,9 @@ func (a *Report) seedCounts() string {
 	return fmt.Sprintf("n = %d to %d", least, most)
 }
 
-// WriteStudySummary writes what came of a study for a terminal: for each part
-// its question in the study's terms and its summary. parts are the analyses in
-// the order of the study's parts, nil for one that has not begun.
+// WriteStudySummary writes the results of a study for a terminal: for each part
+// its question and its summary. parts are the reports in the order of the study's
+// parts, nil for one that has not started.
 func WriteStudySummary(w io.Writer, st sweepdir.Study, parts []*Report) error {
 	st = analysis.PrintableStudy(st)
 	shared, parts := sharedCaveats(parts)
@@ -135,13 +131,13 @@ func WriteStudySummary(w io.Writer, st sweepdir.Study, parts []*Report) error {
 			return err
 		}
 		if i >= len(parts) || parts[i] == nil {
-			if _, err := io.WriteString(w, "not begun\n"); err != nil {
+			if _, err := io.WriteString(w, "not started\n"); err != nil {
 				return err
 			}
 			continue
 		}
 		inner := *parts[i]
-		inner.Verdict.Question = "" // the head has asked
+		inner.Verdict.Question = "" // the heading has it
 		if err := WriteSweepSummary(w, &inner); err != nil {
 			return err
 		}

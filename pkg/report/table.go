@@ -1,59 +1,242 @@
 package report
 
 import (
+	"bytes"
+	"encoding/csv"
+	"html/template"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"grpo/internal/textutil"
+	"grpo/internal/words"
+	"grpo/pkg/analysis"
+	"grpo/pkg/stats"
 )
 
-// column is a column of a text table. A heading may take several lines.
-type column struct {
-	head  string
-	right bool // numbers stand to the right
+// Table is a table of a report. It has four forms: text for a terminal, Markdown,
+// CSV, and HTML by the template "table".
+type Table struct {
+	Label   string // names the table to a reader who cannot see the page
+	Columns []Column
+	Rows    []Row
+	Notes   []string // sentences below the table
 }
 
-// textTable aligns rows under their headings, two spaces apart, without
-// trailing spaces.
-func textTable(columns []column, rows [][]string) string {
-	heads := make([][]string, len(columns))
-	height := 0
-	for i, c := range columns {
-		heads[i] = strings.Split(c.head, "\n")
-		height = max(height, len(heads[i]))
+// Column is a column of a table.
+type Column struct {
+	// Head may hold line breaks, which only the text form keeps, and back quotes,
+	// which only Markdown keeps.
+	Head string
+	Text bool   // words, aligned left; numbers are aligned right
+	Wrap string // how wide a column that wraps is on the page: "", "short", "middle" or "long"
+}
+
+// Row is a row of a table. The page makes its first cell a heading.
+type Row struct {
+	Badge string // after the first cell, on the page
+	Cells []Cell
+}
+
+// Cell is a cell of a table.
+type Cell struct {
+	Text string
+	Sort string // what the page sorts by, if not by Text
+	Link string
+	Bad  bool // something went wrong
+}
+
+// add appends a row of plain cells.
+func (t *Table) add(cells ...string) {
+	row := Row{}
+	for _, c := range cells {
+		row.Cells = append(row.Cells, Cell{Text: c})
 	}
-	var all [][]string
-	for line := range height {
-		row := make([]string, len(columns))
-		for i, h := range heads {
-			// Short headings stand at the bottom, over their numbers.
-			if k := line - (height - len(h)); k >= 0 {
-				row[i] = h[k]
+	t.Rows = append(t.Rows, row)
+}
+
+// dropEmpty removes the columns of numbers in which no row has one.
+func (t *Table) dropEmpty() {
+	for k := len(t.Columns) - 1; k >= 0 && len(t.Rows) > 0; k-- {
+		filled := func(r Row) bool { return r.Cells[k].Text != analysis.Absent }
+		if t.Columns[k].Text || slices.ContainsFunc(t.Rows, filled) {
+			continue
+		}
+		t.Columns = slices.Delete(t.Columns, k, k+1)
+		for i := range t.Rows {
+			t.Rows[i].Cells = slices.Delete(t.Rows[i].Cells, k, k+1)
+		}
+	}
+}
+
+// String is the table for a terminal: cells aligned under their headings, two
+// spaces apart, without trailing spaces, and its notes below.
+func (t *Table) String() string {
+	var lines [][]string
+	heads, height := make([][]string, len(t.Columns)), 0
+	for k, c := range t.Columns {
+		heads[k] = strings.Split(strings.ReplaceAll(c.Head, "`", ""), "\n")
+		height = max(height, len(heads[k]))
+	}
+	for at := range height { // headings are aligned at the bottom
+		line := make([]string, len(t.Columns))
+		for k, h := range heads {
+			if i := at - (height - len(h)); i >= 0 {
+				line[k] = h[i]
 			}
 		}
-		all = append(all, row)
+		lines = append(lines, line)
 	}
-	all = append(all, rows...)
-
-	width := make([]int, len(columns))
-	for _, row := range all {
-		for i, cell := range row {
-			width[i] = max(width[i], utf8.RuneCountInString(cell))
+	for _, r := range t.Rows {
+		lines = append(lines, r.texts())
+	}
+	width := make([]int, len(t.Columns))
+	for _, line := range lines {
+		for k, s := range line {
+			width[k] = max(width[k], utf8.RuneCountInString(s))
 		}
 	}
 	var b strings.Builder
-	for _, row := range all {
-		var line strings.Builder
-		for i, cell := range row {
-			if i > 0 {
-				line.WriteString("  ")
-			}
-			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
-			if columns[i].right {
-				line.WriteString(pad + cell)
+	for _, line := range lines {
+		for k, s := range line {
+			pad := strings.Repeat(" ", width[k]-utf8.RuneCountInString(s))
+			if t.Columns[k].Text {
+				line[k] = s + pad
 			} else {
-				line.WriteString(cell + pad)
+				line[k] = pad + s
 			}
 		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		b.WriteString(strings.TrimRight(strings.Join(line, "  "), " ") + "\n")
 	}
+	b.WriteString(t.notesBelow())
 	return b.String()
+}
+
+func (r Row) texts() []string {
+	out := make([]string, len(r.Cells))
+	for k, c := range r.Cells {
+		out[k] = c.Text
+	}
+	return out
+}
+
+// Markdown is the table and, below it, its notes.
+func (t *Table) Markdown() string {
+	var b strings.Builder
+	line := func(cells []string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
+	heads, rules := make([]string, len(t.Columns)), make([]string, len(t.Columns))
+	for k, c := range t.Columns {
+		heads[k], rules[k] = strings.ReplaceAll(c.Head, "\n", " "), "---:"
+		if c.Text {
+			rules[k] = "---"
+		}
+	}
+	line(heads)
+	line(rules)
+	for _, r := range t.Rows {
+		cells := r.texts()
+		for k := range cells {
+			cells[k] = escapeMarkdown(cells[k])
+		}
+		line(cells)
+	}
+	b.WriteString(t.notesBelow())
+	return b.String()
+}
+
+func (t *Table) notesBelow() string {
+	if len(t.Notes) == 0 {
+		return ""
+	}
+	return "\n" + strings.Join(t.Notes, " ") + "\n"
+}
+
+// escapeMarkdown keeps text from data inside its cell or paragraph: it makes no
+// column, no HTML, no code, no link and no image.
+func escapeMarkdown(s string) string {
+	return markdownEscapes.Replace(textutil.Printable(s, 0))
+}
+
+var markdownEscapes = strings.NewReplacer("|", `\|`, `\`, `\\`, "<", "&lt;", "`", "'", "](", `]\(`)
+
+// CSV is the table without its notes.
+func (t *Table) CSV() []byte {
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	heads := make([]string, len(t.Columns))
+	for k, c := range t.Columns {
+		heads[k] = csvText(c.Head)
+	}
+	w.Write(heads) // a Buffer returns no error
+	for _, r := range t.Rows {
+		cells := r.texts()
+		for k := range cells {
+			cells[k] = csvText(cells[k])
+		}
+		w.Write(cells)
+	}
+	w.Flush()
+	return b.Bytes()
+}
+
+// csvText is s as a cell. A spreadsheet runs a cell that begins with one of these
+// characters as a formula, so anything but a number gets an apostrophe in front,
+// which makes it text (OWASP, CSV injection).
+func csvText(s string) string {
+	if s == "" || !strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+		return s
+	}
+	if _, err := strconv.ParseFloat(s, 64); err == nil {
+		return s
+	}
+	return "'" + s
+}
+
+// exact prints v with as many digits as it needs to be read back; empty where it is
+// not finite.
+func exact(v float64) string {
+	if !stats.IsFinite(v) {
+		return ""
+	}
+	return words.Number(v)
+}
+
+// Class is the CSS class of a cell in column k, for the template.
+func (t *Table) Class(k int, c Cell) template.HTMLAttr {
+	var classes []string
+	if t.Columns[k].Text {
+		classes = append(classes, "text")
+	}
+	if w := t.Columns[k].Wrap; w != "" {
+		classes = append(classes, w)
+	}
+	if c.Bad {
+		classes = append(classes, "bad")
+	}
+	if len(classes) == 0 {
+		return ""
+	}
+	return template.HTMLAttr(` class="` + strings.Join(classes, " ") + `"`)
+}
+
+// Name is the heading on the page.
+func (c Column) Name() string {
+	return strings.NewReplacer("`", "", "\n", " ").Replace(c.Head)
+}
+
+// word is a word of a cell. The page does not break a short one, as at the hyphen
+// of 1e-4.
+type word struct {
+	Text  string
+	Whole bool
+}
+
+// Words are the words of the cell's text, for the template.
+func (c Cell) Words() []word {
+	var out []word
+	for s := range strings.FieldsSeq(c.Text) {
+		out = append(out, word{s, utf8.RuneCountInString(s) <= 12})
+	}
+	return out
 }

@@ -199,7 +199,7 @@ func TestVerdictDoesNotReadNames(t *testing.T) {
 func TestTablesOfArmsThatStartApart(t *testing.T) {
 	a := mustAnalyse(t, reporttest.StartApart(reporttest.DrawnSweep(3, nil, reporttest.ManyArms(2)...)))
 	own := analysis.Decimals(a.Arms[1].Of(analysis.InitialMetric).Mean, 3)
-	if got, want := strings.Join(New(a).TableNotes(), " "), "Base level (before training) by arm: arm number 0 0.017, arm number 1 "+own; !strings.Contains(got, want) {
+	if got, want := strings.Join(New(a).tableNotes(), " "), "Base level (before training) by arm: arm number 0 0.017, arm number 1 "+own; !strings.Contains(got, want) {
 		t.Errorf("no %q in %q", want, got)
 	}
 	var b bytes.Buffer

@@ -3,9 +3,10 @@ package rl
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
-// Baseline is what is subtracted from a reward.
+// Baseline is the value that is subtracted from a reward.
 type Baseline string
 
 const (
@@ -26,7 +27,14 @@ const (
 	BaselineGreedy Baseline = "greedy"
 )
 
-// Normalizer is what the difference is divided by.
+// Baselines lists the known baselines.
+func Baselines() []string { return names(baselines...) }
+
+var baselines = []Baseline{
+	BaselineNone, BaselineGroupMean, BaselineLeaveOneOut, BaselineBatchMean, BaselineLengthWeighted, BaselineGreedy,
+}
+
+// Normalizer is the divisor of the difference.
 type Normalizer string
 
 const (
@@ -41,8 +49,8 @@ const (
 	// NormalizerGroupMean divides by the group's mean reward + eps (MaxRL); it
 	// is meant for rewards that are never negative.
 	NormalizerGroupMean Normalizer = "group_mean"
-	// NormalizerWhiten takes the differences, subtracts their mean over the batch
-	// and divides by their sample standard deviation + eps (TRL's RLOO with
+	// NormalizerWhiten subtracts the mean of the differences over the batch and
+	// divides by their sample standard deviation + eps (TRL's RLOO with
 	// normalize_advantages).
 	NormalizerWhiten Normalizer = "whiten"
 	// NormalizerGPG multiplies by N / (number of rewards other than 0), at least
@@ -50,7 +58,14 @@ const (
 	NormalizerGPG Normalizer = "gpg"
 )
 
-// AdvantageOptions selects how [GroupAdvantages] works.
+// Normalizers lists the known normalizers.
+func Normalizers() []string { return names(normalizers...) }
+
+var normalizers = []Normalizer{
+	NormalizerNone, NormalizerGroupStd, NormalizerBatchStd, NormalizerGroupMean, NormalizerWhiten, NormalizerGPG,
+}
+
+// AdvantageOptions are the options of [GroupAdvantages].
 type AdvantageOptions struct {
 	Baseline   Baseline
 	Normalizer Normalizer
@@ -71,23 +86,16 @@ type AdvantageStats struct {
 	// ZeroStdGroups counts groups in which at least two completions were scored and
 	// all scored ones got the same reward: their standard deviation is 0.
 	ZeroStdGroups int
-	// ZeroAdvantageGroups counts groups whose advantages are all 0: nothing is learned
-	// from them. In a run that can't learn this equals Groups.
+	// ZeroAdvantageGroups counts groups whose advantages are all 0, from which nothing
+	// is learned. In a run that cannot learn it equals Groups.
 	ZeroAdvantageGroups int
 	// FracRewardZeroStd is ZeroStdGroups / Groups. It is counted group by group
 	// whatever standard deviation scales the advantages. (TRL, with
 	// scale_rewards "batch", tests the batch's deviation instead.)
 	FracRewardZeroStd float64
-	// Unscored counts rewards that are NaN.
-	Unscored int
 	// RewardMean and RewardStd (sample) are over all scored completions; NaN
 	// where undefined.
 	RewardMean, RewardStd float64
-	// GroupStdMean is the mean of the groups' sample standard deviations, over
-	// the groups that have one; NaN if none has.
-	GroupStdMean float64
-	// AdvantageMin, AdvantageMax and AdvantageAbsMean are over all completions.
-	AdvantageMin, AdvantageMax, AdvantageAbsMean float64
 }
 
 // GroupAdvantages turns the rewards (N) of consecutive groups of groupSize
@@ -99,12 +107,12 @@ type AdvantageStats struct {
 //
 //	A_i = (r_i - mean) / (std + eps),   std = sqrt(sum_j (r_j - mean)^2 / (n - 1))
 //
-// Where the scale's standard deviation or mean is exactly 0, the advantages are
-// exactly 0; so they are for a group of equal rewards under every baseline that
-// is taken from the group. A reward of NaN means "not scorable": it is left out
-// of every baseline and scale, and its advantage is 0. A group with a single
-// scored completion has no standard deviation and no leave-one-out baseline;
-// where one of these is needed its advantage is 0.
+// If the standard deviation or mean in the scale is exactly 0, the advantages are
+// exactly 0. So are those of a group of equal rewards under every baseline that is
+// computed from the group. A reward of NaN means "not scorable": every baseline and
+// scale ignores it, and its advantage is 0. A group with a single scored completion has
+// no standard deviation and no leave-one-out baseline; if one of these is needed its
+// advantage is 0.
 //
 // It returns an error for a number of rewards that groupSize does not divide,
 // an infinite reward, an unknown option, a missing input, or a groupSize of 1
@@ -117,21 +125,14 @@ func GroupAdvantages(rewards []float64, groupSize int, opt AdvantageOptions) ([]
 		return nil, AdvantageStats{}, fmt.Errorf("advantages: %w", err)
 	}
 	batch := momentsOf(rewards)
-	st := AdvantageStats{
-		Groups: len(rewards) / groupSize, Unscored: len(rewards) - batch.n,
-		RewardMean: batch.mean, RewardStd: batch.std,
-	}
+	st := AdvantageStats{Groups: len(rewards) / groupSize, RewardMean: batch.mean, RewardStd: batch.std}
 	adv := make([]float64, len(rewards))
-	stdSum, stdN := 0.0, 0
 	for g := range st.Groups {
 		lo := g * groupSize
 		r, a := rewards[lo:lo+groupSize], adv[lo:lo+groupSize]
 		m := momentsOf(r)
-		if m.n >= 2 {
-			stdSum, stdN = stdSum+m.std, stdN+1
-			if m.std == 0 {
-				st.ZeroStdGroups++
-			}
+		if m.std == 0 {
+			st.ZeroStdGroups++
 		}
 		opt.subtract(a, r, g, m, batch)
 		switch opt.Normalizer {
@@ -158,8 +159,11 @@ func GroupAdvantages(rewards []float64, groupSize int, opt AdvantageOptions) ([]
 		}
 	}
 	st.FracRewardZeroStd = float64(st.ZeroStdGroups) / float64(st.Groups)
-	st.GroupStdMean = stdSum / float64(stdN)
-	st.describe(adv, groupSize)
+	for lo := 0; lo < len(adv); lo += groupSize {
+		if !slices.ContainsFunc(adv[lo:lo+groupSize], func(a float64) bool { return a != 0 }) {
+			st.ZeroAdvantageGroups++
+		}
+	}
 	return adv, st, nil
 }
 
@@ -206,7 +210,7 @@ func divide(a []float64, scale, eps float64) {
 	}
 }
 
-// whiten centres and scales the advantages of the scored completions.
+// whiten centers and scales the advantages of the scored completions.
 func whiten(adv, rewards []float64, eps float64) {
 	scored := make([]float64, len(adv))
 	for i := range adv {
@@ -231,57 +235,82 @@ func (opt AdvantageOptions) check(rewards []float64, groupSize int) error {
 	case n == 0:
 		return fmt.Errorf("no rewards")
 	case n%groupSize != 0:
-		return fmt.Errorf("%d rewards are no whole number of groups of %d", n, groupSize)
+		return fmt.Errorf("%d rewards cannot be split into groups of %d", n, groupSize)
 	case !(opt.Eps >= 0) || math.IsInf(opt.Eps, 1):
 		return fmt.Errorf("eps is %v; it must be finite and at least 0", opt.Eps)
 	case groupSize == 1 && opt.Baseline == BaselineLeaveOneOut:
-		return fmt.Errorf("a group of 1 has no others to leave in (use groups of 2 or more)")
+		return fmt.Errorf("a group of 1 has no other completions to average (use groups of 2 or more)")
 	case groupSize == 1 && opt.Normalizer == NormalizerGroupStd:
-		return fmt.Errorf("a group of 1 has no standard deviation (use groups of 2 or more, or normalizer %q)", NormalizerNone)
+		return fmt.Errorf("a group of 1 has no standard deviation (use groups of 2 or more, or normalizer %q)",
+			NormalizerNone)
 	}
 	for i, r := range rewards {
 		if math.IsInf(r, 0) {
 			return fmt.Errorf("reward %d is %v; rewards are finite, or NaN for a completion that can't be scored", i, r)
 		}
 		if r < 0 && opt.Normalizer == NormalizerGroupMean {
-			return fmt.Errorf("reward %d is %v; normalizer %q divides by the group's mean and needs rewards that are not negative", i, r, NormalizerGroupMean)
+			return fmt.Errorf("reward %d is %v; normalizer %q divides by the group's mean "+
+				"and needs rewards of at least 0", i, r, NormalizerGroupMean)
 		}
 	}
-	switch opt.Baseline {
-	case BaselineNone, BaselineGroupMean, BaselineLeaveOneOut, BaselineBatchMean:
-	case BaselineLengthWeighted:
-		if len(opt.Lengths) != n {
-			return fmt.Errorf("baseline %q needs the length of each of %d completions, got %d", opt.Baseline, n, len(opt.Lengths))
-		}
-	case BaselineGreedy:
-		if len(opt.GreedyRewards) != n/groupSize {
-			return fmt.Errorf("baseline %q needs a greedy reward for each of %d groups, got %d", opt.Baseline, n/groupSize, len(opt.GreedyRewards))
-		}
-	default:
+	switch groups := n / groupSize; {
+	case !slices.Contains(baselines, opt.Baseline):
 		return unknown("baseline", string(opt.Baseline), Baselines())
+	case opt.Baseline == BaselineLengthWeighted && len(opt.Lengths) != n:
+		return fmt.Errorf("baseline %q needs the length of each of %d completions, got %d",
+			opt.Baseline, n, len(opt.Lengths))
+	case opt.Baseline == BaselineGreedy && len(opt.GreedyRewards) != groups:
+		return fmt.Errorf("baseline %q needs a greedy reward for each of %d groups, got %d",
+			opt.Baseline, groups, len(opt.GreedyRewards))
 	}
-	switch opt.Normalizer {
-	case NormalizerNone, NormalizerGroupStd, NormalizerBatchStd, NormalizerGroupMean, NormalizerWhiten, NormalizerGPG:
-	default:
+	if !slices.Contains(normalizers, opt.Normalizer) {
 		return unknown("normalizer", string(opt.Normalizer), Normalizers())
 	}
 	return nil
 }
 
-func (st *AdvantageStats) describe(adv []float64, groupSize int) {
-	st.AdvantageMin, st.AdvantageMax = math.Inf(1), math.Inf(-1)
-	sum := 0.0
-	for g := range st.Groups {
-		zero := true
-		for _, a := range adv[g*groupSize : (g+1)*groupSize] {
-			st.AdvantageMin = min(st.AdvantageMin, a)
-			st.AdvantageMax = max(st.AdvantageMax, a)
-			sum += math.Abs(a)
-			zero = zero && a == 0
+// PassKAdvantages rewards only the best completion of each group, by how much
+// it is better than the second best:
+//
+//	A_best = (r_best - r_second) [ / (std + eps) ],   all others 0
+//
+// so that the expected maximum of a group grows. The part in brackets applies with
+// useStd; std is the group's sample standard deviation. If two completions share the
+// best reward, the group's advantages are all 0. Unscored completions (NaN) are
+// ignored.
+//
+// Source: arXiv:2503.19595; verl grpo_passk.
+func PassKAdvantages(rewards []float64, groupSize int, useStd bool, eps float64) ([]float64, error) {
+	opt := AdvantageOptions{Baseline: BaselineNone, Normalizer: NormalizerNone, Eps: eps}
+	if err := opt.check(rewards, groupSize); err != nil {
+		return nil, fmt.Errorf("pass@k advantages: %w", err)
+	}
+	if groupSize < 2 {
+		return nil, fmt.Errorf("pass@k advantages: a group of 1 has no second best (use groups of 2 or more)")
+	}
+	adv := make([]float64, len(rewards))
+	for lo := 0; lo < len(rewards); lo += groupSize {
+		r := rewards[lo : lo+groupSize]
+		best, second := -1, math.NaN()
+		for i, v := range r {
+			switch {
+			case math.IsNaN(v):
+			case best < 0:
+				best = i
+			case v > r[best]:
+				best, second = i, r[best]
+			case math.IsNaN(second) || v > second:
+				second = v
+			}
 		}
-		if zero {
-			st.ZeroAdvantageGroups++
+		if best < 0 || math.IsNaN(second) {
+			continue
+		}
+		a := adv[lo+best : lo+best+1]
+		a[0] = r[best] - second
+		if useStd {
+			divide(a, momentsOf(r).std, eps)
 		}
 	}
-	st.AdvantageAbsMean = sum / float64(len(adv))
+	return adv, nil
 }

@@ -35,7 +35,7 @@ func TestEqualRewardsGiveExactlyZero(t *testing.T) {
 				}
 			}
 			if st.ZeroStdGroups < 1 || st.ZeroAdvantageGroups < 1 {
-				rt.Fatalf("a flat group was not counted: %+v", st)
+				rt.Fatalf("a zero-variance group was not counted: %+v", st)
 			}
 		}
 	})
@@ -54,7 +54,7 @@ func drawRewards(rt *rapid.T, n, missing int) []float64 {
 	return out
 }
 
-// forAdvantages checks a law for every option.
+// forAdvantages checks a property for every option.
 func forAdvantages(t *testing.T, law func(rt *rapid.T, r []float64, g int, opt AdvantageOptions, a []float64)) {
 	for i, o := range everyAdvantage(1, 2) {
 		t.Run(fmt.Sprintf("%s, %s", o.Baseline, o.Normalizer), func(t *testing.T) {

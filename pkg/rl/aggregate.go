@@ -49,12 +49,13 @@ func Aggregations() []string {
 		SeqMeanTokenSum, SeqMeanTokenMean, SeqMeanTokenSumNorm)
 }
 
-// check says whether a is known and z fits it.
+// check checks that a is known and z fits it.
 func (a Aggregation) check(z float64) error {
 	switch a {
 	case MaskedNormalizeSeq, Constant:
 		if !(z > 0) || math.IsInf(z, 1) {
-			return fmt.Errorf("aggregation %q divides by the normalize constant, which is %v; it must be finite and above 0", a, z)
+			return fmt.Errorf("aggregation %q divides by the normalize constant, which is %v; "+
+				"it must be finite and above 0", a, z)
 		}
 	case SeqMeanTokenSumNorm:
 		if !(z >= 0) || math.IsInf(z, 1) {
@@ -93,20 +94,15 @@ func (a Aggregation) weight(n, t int, z float64, total Totals) float64 {
 
 // Aggregate reduces a matrix of token losses to one number, and writes the
 // weight of each token, which is the gradient dL/dl, to weights (length B*T, or
-// nil if it isn't wanted). total is the zero value for a batch on its own. A
+// nil if not needed). total is the zero value for a whole batch. A
 // batch without any token gives 0.
-func Aggregate(a Aggregation, z float64, s Shape, losses []float64, mask []bool, total Totals, weights []float64) (float64, error) {
+func Aggregate(a Aggregation, z float64, s Shape, losses []float64, mask []bool, total Totals,
+	weights []float64) (float64, error) {
 	fail := func(err error) (float64, error) { return 0, fmt.Errorf("aggregate: %w", err) }
-	if err := s.check(); err != nil {
-		return fail(err)
-	}
 	if err := a.check(z); err != nil {
 		return fail(err)
 	}
-	if err := s.want("losses", len(losses)); err != nil {
-		return fail(err)
-	}
-	if err := s.want("mask", len(mask)); err != nil {
+	if err := s.check(mask, losses); err != nil {
 		return fail(err)
 	}
 	if weights != nil {
@@ -140,16 +136,17 @@ func Aggregate(a Aggregation, z float64, s Shape, losses []float64, mask []bool,
 	return loss, nil
 }
 
-// resolveTotals returns given, or the batch's own totals if given is the zero
-// value. Totals smaller than the batch are a mistake of the caller: it would
-// have handed over those of another batch.
+// resolveTotals returns given, or the batch's own totals if given is the zero value.
+// Totals smaller than the batch are an error, because they belong to another batch.
 func resolveTotals(s Shape, mask, policyMask []bool, given Totals) (Totals, error) {
 	own := Count(s, mask, policyMask)
 	if given == (Totals{}) {
 		return own, nil
 	}
 	if !given.covers(own) {
-		return own, fmt.Errorf("totals %+v do not cover this batch, which alone has %+v (give the sums over all micro-batches of the update)", given, own)
+		return own, fmt.Errorf("totals %+v do not cover this batch, which alone has %+v "+
+			"(pass the sums over all micro-batches of the update)",
+			given, own)
 	}
 	return given, nil
 }

@@ -21,8 +21,8 @@ func ExampleGroupAdvantages() {
 	// Output: mean 0.5, sample std 0.5, advantages [1.000 -1.000 0.000]
 }
 
-// Dividing by the group's standard deviation does not blow up on a group that is
-// all right: its numerator is 0 too. It blows up on one that is nearly so, where
+// Dividing by the group's standard deviation does not explode for a group that is
+// all right: its numerator is 0 too. It explodes for one that is nearly so, where
 // a difference in reward of 0.001 gets an advantage as large as any.
 func ExampleGroupAdvantages_nearlyEqual() {
 	for _, rewards := range [][]float64{{1, 1, 1, 1}, {1, 1, 1, 0.999}, {1, 1, 1, 0}} {
@@ -80,7 +80,7 @@ func ExampleAggregate() {
 }
 
 // On-policy the ratio is 1 and the value of the loss is the mean advantage, 0;
-// what teaches is the gradient. No clip fraction is reported: nothing can be
+// the gradient is not 0. No clip fraction is reported: nothing can be
 // clipped.
 func ExampleLoss() {
 	r, err := rl.Loss(rl.LossConfig{Loss: rl.GRPOClip, Epsilon: 0.2, Aggregation: rl.MaskedMeanSeq}, rl.Batch{

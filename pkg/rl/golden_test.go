@@ -26,8 +26,8 @@ type goldenRow struct {
 var goldenRows []*goldenRow
 
 func TestMain(m *testing.M) {
-	// The laws of the loss are checked for each of some 200 configurations; a
-	// hundred draws for each are more than they need. -rapid.checks overrides it.
+	// The properties of the loss are checked for each of about 200 configurations; a
+	// hundred draws for each are more than needed. -rapid.checks overrides it.
 	if err := flag.Set("rapid.checks", "30"); err != nil {
 		panic(err)
 	}
@@ -64,8 +64,8 @@ func (r *goldenRow) skip(t *testing.T, name, why string) {
 	t.Logf("skipped %s: %s", name, why)
 }
 
-// sharedFile reads a file under the reference data beside the repository, and
-// skips the test where there is none.
+// sharedFile reads a file under the reference data next to the repository, or
+// skips the test.
 func sharedFile(t *testing.T, name string) []byte {
 	t.Helper()
 	return golden.File(t, "golden", name)

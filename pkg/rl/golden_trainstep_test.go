@@ -66,7 +66,7 @@ func TestGoldenCS336TrainSteps(t *testing.T) {
 	}
 }
 
-// split cuts a batch into micro-batches of n sequences that know the totals.
+// split cuts a batch into micro-batches of n sequences, with the totals.
 func split(b Batch, n int) []Batch {
 	total := Count(b.Shape, b.Mask, b.PolicyMask)
 	cut := func(x []float64, lo, hi, t int) []float64 {

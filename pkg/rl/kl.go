@@ -1,6 +1,9 @@
 package rl
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // KLEstimator names an estimate of the divergence of the policy from the
 // reference, KL(policy || ref), from one sampled token. Let d = logp - ref.
@@ -17,7 +20,7 @@ const (
 	K3 KLEstimator = "k3"
 	// KLAbs: |d|. verl "abs".
 	KLAbs KLEstimator = "abs"
-	// LowVarKL: K3 with d held to -20..20 and the result to -10..10. verl
+	// LowVarKL: K3 with d clamped to -20..20 and the result to -10..10. verl
 	// "low_var_kl".
 	LowVarKL KLEstimator = "low_var_kl"
 	// K1StraightThrough and K3StraightThrough have the value of K1 and K3 and the
@@ -27,16 +30,15 @@ const (
 )
 
 // KLEstimators lists the known estimators.
-func KLEstimators() []string {
-	return names(K1, K2, K3, KLAbs, LowVarKL, K1StraightThrough, K3StraightThrough)
-}
+func KLEstimators() []string { return names(klEstimators...) }
+
+var klEstimators = []KLEstimator{K1, K2, K3, KLAbs, LowVarKL, K1StraightThrough, K3StraightThrough}
 
 func (e KLEstimator) check() error {
-	switch e {
-	case K1, K2, K3, KLAbs, LowVarKL, K1StraightThrough, K3StraightThrough:
-		return nil
+	if !slices.Contains(klEstimators, e) {
+		return unknown("KL estimator", string(e), KLEstimators())
 	}
-	return unknown("KL estimator", string(e), KLEstimators())
+	return nil
 }
 
 // At returns the estimate for a token of log-probability logp under the policy
@@ -65,7 +67,7 @@ func (e KLEstimator) At(logp, ref float64) (value, grad float64) {
 		}
 		return d, 0
 	case LowVarKL:
-		// Beyond -20..20 k3 is above 10 in any case.
+		// Outside -20..20 k3 is always above 10.
 		if v := k3(d); v <= 10 {
 			return v, 1 - math.Exp(-d)
 		}

@@ -33,7 +33,7 @@ func TestKLEstimators(t *testing.T) {
 	}
 	for _, d := range []float64{-1e4, -26, -5, 14, 99} {
 		if v, g := LowVarKL.At(d, 0); v != 10 || g != 0 {
-			t.Errorf("low_var_kl at %v: value %v, gradient %v; it is held to 10", d, v, g)
+			t.Errorf("low_var_kl at %v: value %v, gradient %v; it is limited to 10", d, v, g)
 		}
 	}
 	if v, _ := LowVarKL.At(-2, 0); !closeTo(v, math.Exp(2)-3) {

@@ -7,7 +7,7 @@ import (
 )
 
 // LossConfig selects the loss. The zero value of an option turns it off, or
-// means its default where one is named.
+// means its default if it has one.
 type LossConfig struct {
 	Loss        LossType
 	Aggregation Aggregation
@@ -33,30 +33,30 @@ type LossConfig struct {
 	EntropyCoef    float64 // weight of the entropy bonus (0 = none)
 	EntropyOverAll bool    // the bonus divides by all tokens, also with a policy mask (TRL dapo, cispo, vespo)
 
-	// OffPolicyMask leaves out the policy term of sequences with A < 0 whose
-	// mean of old - logp is above the threshold, in nats a token (TRL
+	// OffPolicyMask drops the policy term of sequences with A < 0 whose mean of
+	// old - logp is above the threshold, in nats per token (TRL
 	// off_policy_mask_threshold, DeepSeek-V3.2).
 	OffPolicyMask          bool
 	OffPolicyMaskThreshold float64
 }
 
-// Batch is what the loss is computed from.
+// Batch is the input of the loss.
 type Batch struct {
 	Shape    Shape
 	LogProbs []float64 // (B, T) of the policy
-	// OldLogProbs (B, T) are those of sampling time; nil means on-policy: the
-	// ratio is 1.
+	// OldLogProbs (B, T) are those at sampling time; nil means on-policy: the ratio
+	// is 1.
 	OldLogProbs []float64
-	RefLogProbs []float64 // (B, T) of the reference policy; wanted if Beta is not 0
-	Entropies   []float64 // (B, T) of the policy; wanted if EntropyCoef is not 0
+	RefLogProbs []float64 // (B, T) of the reference policy; required if Beta is not 0
+	Entropies   []float64 // (B, T) of the policy; required if EntropyCoef is not 0
 	// Advantages: one for each sequence (B), or one for each token (B, T).
 	Advantages []float64
 	Mask       []bool // (B, T), true on completion tokens
-	// PolicyMask (B, T) restricts the policy term, not the KL term and not what
-	// the aggregation divides by: see TopEntropyMask. nil = no restriction.
+	// PolicyMask (B, T) restricts the policy term, but neither the KL term nor the
+	// divisor of the aggregation: see TopEntropyMask. nil = no restriction.
 	PolicyMask []bool
 	// Totals of the whole optimizer batch, of which this is a micro-batch. The
-	// zero value: this batch is all there is.
+	// zero value means that this batch is the whole.
 	Totals Totals
 }
 
@@ -86,9 +86,8 @@ func Loss(cfg LossConfig, b Batch) (Result, error) {
 	return r, err
 }
 
-// LossInto is [Loss] into a result whose slices are used again, so that a
-// training loop does not allocate. The result's former content is overwritten;
-// after an error it has no meaning.
+// LossInto is [Loss] into a result whose slices are reused, so that a training loop
+// does not allocate. It overwrites the result, which is invalid after an error.
 func LossInto(cfg LossConfig, b Batch, into *Result) error {
 	p, err := cfg.plan()
 	if err != nil {
@@ -138,8 +137,8 @@ func (p *plan) entropyBonus(b *Batch, total Totals, into *Result) {
 	into.Loss -= w * sum
 }
 
-// row adds the gradient of one sequence of n tokens, each weighing w, and
-// returns the unweighted sum of its token losses.
+// row adds the gradient of one sequence of n tokens, each with weight w, and returns
+// the unweighted sum of its token losses.
 func (p *plan) row(b *Batch, row, n int, w float64, into *Result) float64 {
 	seq := p.sequenceOf(b, row, n)
 	st, grad := &into.Stats, into.Grad
@@ -150,31 +149,32 @@ func (p *plan) row(b *Batch, row, n int, w float64, into *Result) float64 {
 		if !b.Mask[i] {
 			continue
 		}
-		own, adv := b.logRatio(i), b.advantage(row, i)
-		r := p.ratio(&seq, own)
-		t := p.policyTerm(&seq, b.LogProbs[i], own, r, adv)
+		logR, adv := b.logRatio(i), b.advantage(row, i)
+		r := p.ratio(&seq, logR)
+		t := p.policyTerm(&seq, b.LogProbs[i], logR, r, adv)
 		clips.add(t)
-		if p.OffPolicyMask && adv < 0 && -seq.meanLogRatio > p.OffPolicyMaskThreshold {
-			st.DroppedTokens++
-			t = term{}
-		}
-		if b.PolicyMask != nil && !b.PolicyMask[i] {
+		if p.OffPolicyMask && adv < 0 && -seq.meanLogRatio > p.OffPolicyMaskThreshold ||
+			b.PolicyMask != nil && !b.PolicyMask[i] {
 			t = term{}
 		}
 		if p.Beta != 0 {
-			st.RefKL += p.addKL(&t, b.LogProbs[i], b.RefLogProbs[i], r)
-			st.KLTokens++
+			st.refKL.add(p.addKL(&t, b.LogProbs[i], b.RefLogProbs[i], r))
 		}
 		if b.Entropies != nil {
-			st.Entropy += b.Entropies[i]
-			st.EntropyTokens++
+			st.entropy.add(b.Entropies[i])
 		}
 		if p.Loss == VESPO {
-			st.Phi += p.phi(&seq, adv) / float64(n)
+			st.phi.sum += p.phi(&seq, adv) / float64(n)
 		}
 		st.Tokens++
 		if b.OldLogProbs != nil {
-			st.addRatio(own, r, p.oneRatio())
+			tokenRatio := r
+			if p.oneRatio() {
+				tokenRatio = math.Exp(logR)
+			}
+			st.ratio.add(r)
+			st.ppoKL.add(-logR)
+			st.k3.add(tokenRatio - 1 - logR)
 		}
 		sum += t.value
 		grad[i] = w * t.dLogProb
@@ -189,7 +189,7 @@ func (p *plan) row(b *Batch, row, n int, w float64, into *Result) float64 {
 	}
 	st.Sequences++
 	if p.Loss == VESPO {
-		st.PhiSequences++
+		st.phi.n++
 	}
 	if p.clips() && b.OldLogProbs != nil {
 		st.addClips(p.units(b, clips))
@@ -197,8 +197,8 @@ func (p *plan) row(b *Batch, row, n int, w float64, into *Result) float64 {
 	return sum
 }
 
-// units turns counts of tokens into a count of one sequence where its tokens
-// share ratio and advantage, so that all or none of them are clipped.
+// units converts counts of tokens to a count of one sequence if its tokens share
+// ratio and advantage, so that all or none of them are clipped.
 func (p *plan) units(b *Batch, c clipCount) clipCount {
 	if p.Level == TokenLevel || p.Loss == GeoMean || len(b.Advantages) != b.Shape.B {
 		return c
@@ -222,7 +222,7 @@ func (p *plan) share(b *Batch, row int, g float64, grad []float64) {
 	}
 }
 
-// advantage returns the advantage that holds at token i, which is in row.
+// advantage returns the advantage of token i in a row.
 func (b *Batch) advantage(row, i int) float64 {
 	if len(b.Advantages) == b.Shape.B {
 		return b.Advantages[row]
@@ -230,11 +230,43 @@ func (b *Batch) advantage(row, i int) float64 {
 	return b.Advantages[i]
 }
 
-// zeros returns a slice of n zeros, in s where it is large enough.
+// zeros returns a slice of n zeros, in s if it is large enough.
 func zeros(s []float64, n int) []float64 {
 	s = slices.Grow(s[:0], n)[:n]
 	clear(s)
 	return s
 }
 
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+// TokenLosses writes the policy loss of each token (B, T), before aggregation,
+// to out, and 0 where the mask is false. It is the assignment's
+// compute_policy_gradient_loss; training uses [Loss], which also aggregates. It
+// ignores the aggregation of cfg.
+func TokenLosses(cfg LossConfig, b Batch, out []float64) error {
+	cfg.Aggregation = TokenSum
+	p, err := cfg.plan()
+	if err == nil {
+		err = p.checkBatch(&b)
+	}
+	if err == nil {
+		err = b.Shape.want("out", len(out))
+	}
+	if err != nil {
+		return fmt.Errorf("token losses: %w", err)
+	}
+	clear(out)
+	for row := range b.Shape.B {
+		lo, hi := row*b.Shape.T, (row+1)*b.Shape.T
+		n := countTrue(b.Mask[lo:hi])
+		if n == 0 {
+			continue
+		}
+		seq := p.sequenceOf(&b, row, n)
+		for i := lo; i < hi; i++ {
+			if b.Mask[i] {
+				logR := b.logRatio(i)
+				out[i] = p.policyTerm(&seq, b.LogProbs[i], logR, p.ratio(&seq, logR), b.advantage(row, i)).value
+			}
+		}
+	}
+	return nil
+}

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// forEvery checks a law on drawn batches for every loss and aggregation.
+// forEvery checks a property on drawn batches for every loss and aggregation.
 func forEvery(t *testing.T, law func(rt *rapid.T, c LossConfig, b Batch)) {
 	for _, c := range every() {
 		t.Run(c.name, func(t *testing.T) {
@@ -17,8 +17,8 @@ func forEvery(t *testing.T, law func(rt *rapid.T, c LossConfig, b Batch)) {
 	}
 }
 
-// Where a loss stops the gradient of its ratio, the ratio is held fixed by moving
-// the old log-probability along.
+// If a loss stops the gradient of its ratio, moving the old log-probability together
+// with the new one keeps the ratio constant.
 func stopsGradient(c LossConfig) bool {
 	return c.Loss == CISPO || c.Loss == CISPOBand || c.Loss == VESPO
 }
@@ -99,8 +99,8 @@ func TestMicroBatchesAddUp(t *testing.T) {
 // sameStats compares sums up to rounding, and all else exactly.
 func sameStats(rt *rapid.T, a, b Stats) {
 	for _, p := range [][2]*float64{
-		{&a.Ratio, &b.Ratio}, {&a.LogRatio, &b.LogRatio}, {&a.K3, &b.K3},
-		{&a.RefKL, &b.RefKL}, {&a.Entropy, &b.Entropy}, {&a.Phi, &b.Phi},
+		{&a.ratio.sum, &b.ratio.sum}, {&a.ppoKL.sum, &b.ppoKL.sum}, {&a.k3.sum, &b.k3.sum},
+		{&a.refKL.sum, &b.refKL.sum}, {&a.entropy.sum, &b.entropy.sum}, {&a.phi.sum, &b.phi.sum},
 	} {
 		if !closeTo(*p[0], *p[1]) {
 			rt.Fatalf("statistics of the micro-batches differ: %+v and %+v", a, b)
@@ -134,8 +134,8 @@ func TestMaskedEntriesAreNeverRead(t *testing.T) {
 	})
 }
 
-// Giving no old log-probabilities is the same as giving the policy's own, except
-// that no clip fraction and no ratio are reported.
+// No old log-probabilities give the same loss as the policy's own, except that no clip
+// fraction and no ratio are reported.
 func TestOnPolicyIsRatioOne(t *testing.T) {
 	forEvery(t, func(rt *rapid.T, c LossConfig, b Batch) {
 		b.OldLogProbs = b.LogProbs
@@ -175,8 +175,8 @@ func TestLossScalesWithAdvantages(t *testing.T) {
 	})
 }
 
-// Sequences of advantage 0 can be left out of the update if the totals stay: the
-// gradient of the others is the same to the bit.
+// Sequences of advantage 0 can be left out of the update if the totals are kept:
+// the gradient of the others has the same bits.
 func TestFlatSequencesCanBeSkipped(t *testing.T) {
 	forEvery(t, func(rt *rapid.T, c LossConfig, b Batch) {
 		if len(b.Advantages) != b.Shape.B {
@@ -199,7 +199,7 @@ func TestFlatSequencesCanBeSkipped(t *testing.T) {
 	})
 }
 
-// The policy mask restricts the policy term and leaves the KL term whole.
+// The policy mask restricts the policy term and not the KL term.
 func TestPolicyMaskLeavesKLWhole(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		b := drawBatch(rt)

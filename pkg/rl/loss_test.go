@@ -59,10 +59,10 @@ func TestLossByHand(t *testing.T) {
 			[]float64{-3 * math.Exp(-4), -3 * math.Exp(-4)}, nan},
 		{"vespo, A < 0", LossConfig{Loss: VESPO, VESPOKNeg: 2, VESPOLambdaNeg: 1, Aggregation: TokenSum},
 			[]float64{-1}, []float64{-1 - third}, []float64{-1}, all(1), -9 * math.Exp(-2), []float64{9 * math.Exp(-2)}, nan},
-		{"vespo holds its log ratios", LossConfig{Loss: VESPO, VESPOKPos: 1, VESPOLambdaPos: 1, Aggregation: TokenSum},
+		{"vespo clamps its log ratios", LossConfig{Loss: VESPO, VESPOKPos: 1, VESPOLambdaPos: 1, Aggregation: TokenSum},
 			[]float64{-99, -1}, []float64{0, -16}, []float64{1}, all(2), 100 * math.Exp(-5) * math.E * math.Exp(-math.Exp(-5)),
 			[]float64{-math.Exp(-4 - math.Exp(-5)), -math.Exp(-4 - math.Exp(-5))}, nan},
-		{"vespo holds the sum at 1e-8", LossConfig{Loss: VESPO, VESPOKPos: 0.5, VESPOLambdaPos: 1, Aggregation: TokenSum},
+		{"vespo clamps the sum at 1e-8", LossConfig{Loss: VESPO, VESPOKPos: 0.5, VESPOLambdaPos: 1, Aggregation: TokenSum},
 			[]float64{-99, -1}, []float64{0, 0}, []float64{1}, all(2), 100e-4 * math.Exp(1-1e-8), []float64{-1e-4 * math.Exp(1-1e-8), -1e-4 * math.Exp(1-1e-8)}, nan},
 		{"cispo_band", LossConfig{Loss: CISPOBand, Epsilon: 0.25, EpsilonHigh: 0.5, Aggregation: TokenSum},
 			[]float64{third, half, -0.1}, []float64{0, 0, -0.1}, []float64{1}, all(3), -1.5*third - 0.75*half + 0.1, []float64{-1.5, -0.75, -1}, 2. / 3},
@@ -72,7 +72,7 @@ func TestLossByHand(t *testing.T) {
 			[]float64{nan, nan}, []float64{nan, nan}, []float64{nan}, []bool{false, false}, 0, []float64{0, 0}, nan},
 		{"advantage 0 where the ratio overflows", LossConfig{Loss: GRPONoClip, Aggregation: TokenSum},
 			[]float64{0}, []float64{-1e4}, []float64{0}, all(1), 0, []float64{0}, nan},
-		{"clip holds where the ratio overflows", LossConfig{Loss: GRPOClip, Epsilon: 0.25, Aggregation: TokenSum},
+		{"clip if the ratio overflows", LossConfig{Loss: GRPOClip, Epsilon: 0.25, Aggregation: TokenSum},
 			[]float64{0}, []float64{-1e4}, []float64{2}, all(1), -2.5, []float64{0}, 1},
 		{"sapo where the ratio overflows", LossConfig{Loss: SAPO, Aggregation: TokenSum},
 			[]float64{0}, []float64{-1e4}, []float64{2}, all(1), -8, []float64{0}, nan},
@@ -146,7 +146,7 @@ func TestLossErrors(t *testing.T) {
 	}
 }
 
-// The on-policy gradients that coincide, of losses that differ.
+// Different losses with the same on-policy gradient.
 func TestOnPolicyIdentities(t *testing.T) {
 	b := Batch{
 		Shape: Shape{2, 3}, LogProbs: []float64{-1, -2, -3, -0.5, nan, nan},

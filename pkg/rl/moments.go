@@ -9,10 +9,9 @@ type moments struct {
 	mean, std float64 // NaN where undefined: the mean of none, the std of fewer than two
 }
 
-// momentsOf computes the moments of x. Where squares of the values leave the
-// range of a float64, they are computed of the values times a power of two, which
-// is exact; so the standard deviation is 0 for equal values only, and infinite
-// only where it is itself out of range.
+// momentsOf computes the moments of x. If squares of the values leave the range of a
+// float64, it scales the values by a power of two, which is exact. So the standard
+// deviation is 0 for equal values only, and infinite only if it is out of range.
 func momentsOf(x []float64) moments {
 	m := plainMoments(x)
 	const low, high = 1e-140, 1e140
@@ -53,9 +52,9 @@ func equal(x []float64) bool {
 	return true
 }
 
-// plainMoments computes the moments in two passes. Differences are taken from the
-// first value, so that equal values give a mean of exactly that value and a
-// standard deviation of exactly 0, also where their sum is not exact (0.1 x 3).
+// plainMoments computes the moments in two passes, of the differences from the first
+// value. So equal values have exactly that value as their mean and a standard
+// deviation of exactly 0, even if their sum is not exact (0.1 x 3).
 func plainMoments(x []float64) moments {
 	m := moments{mean: math.NaN(), std: math.NaN()}
 	first, sum := 0.0, 0.0

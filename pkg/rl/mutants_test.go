@@ -33,13 +33,13 @@ var mutants = []struct{ name, file, from, to string }{
 	{"clip fraction by the wrong sign", "term.go", "t.high = adv > 0 && free > hi", "t.high = adv < 0 && free > hi"},
 	{"cispo, gradient through the ratio", "term.go", "return term{value: -w * lp, dLogProb: -w, high:", "return term{value: -w * lp, dLogProb: -w, dLogRatio: -w * lp, high:"},
 	{"sapo, temperatures swapped", "term.go", "if adv > 0 {\n\t\ttau", "if adv < 0 {\n\t\ttau"},
-	{"vespo, shapes swapped", "vespo.go", "if adv < 0", "if adv >= 0"},
-	{"geo_mean, clip on the wrong side", "geomean.go", "case adv < 0 && lr < -p.Epsilon:", "case adv > 0 && lr < -p.Epsilon:"},
+	{"vespo, shapes swapped", "term.go", "if adv < 0 {\n\t\tk", "if adv >= 0 {\n\t\tk"},
+	{"geo_mean, clip on the wrong side", "term.go", "case adv < 0 && lr < -p.Epsilon:", "case adv > 0 && lr < -p.Epsilon:"},
 	{"ratio upside down", "ratio.go", "b.LogProbs[i] - b.OldLogProbs[i]", "b.OldLogProbs[i] - b.LogProbs[i]"},
 	{"mask dropped in the sequence ratio", "ratio.go", "if !b.Mask[i] {", "if false {"},
 	{"sequence ratio not a mean", "ratio.go", "logRatio: sum * mean", "logRatio: sum"},
 	{"sequence gradient not shared", "loss.go", "grad[i] += g", ""},
-	{"mask dropped in the loss", "loss.go", "if !b.Mask[i] {\n\t\t\tcontinue\n\t\t}\n\t\town", "if false {\n\t\t\tcontinue\n\t\t}\n\t\town"},
+	{"mask dropped in the loss", "loss.go", "if !b.Mask[i] {\n\t\t\tcontinue\n\t\t}\n\t\tlogR", "if false {\n\t\t\tcontinue\n\t\t}\n\t\tlogR"},
 	{"mask dropped in the entropy bonus", "loss.go", "if in && (b.PolicyMask", "if (in || true) && (b.PolicyMask"},
 	{"policy mask ignored", "loss.go", "b.PolicyMask != nil && !b.PolicyMask[i] {\n\t\t\tt = term{}", "false {\n\t\t\tt = term{}"},
 	{"entropy bonus, sign", "loss.go", "into.Loss -= w * sum", "into.Loss += w * sum"},
@@ -53,14 +53,14 @@ var mutants = []struct{ name, file, from, to string }{
 	{"k3 upside down", "kl.go", "math.Expm1(-d) + d", "math.Expm1(d) - d"},
 	{"KL term without beta", "kl.go", "t.value += p.Beta * kl", "t.value += kl"},
 	{"bias correction, gradient through the ratio left out", "kl.go", "t.dLogRatio += p.Beta * kl", ""},
-	{"mask dropped in masked mean", "masked.go", "if mask[at] {", "if true {"},
-	{"masked normalize by the count", "masked.go", "sum[i] /= z", "sum[i] /= z + 1"},
+	{"mask dropped in masked mean", "shape.go", "if mask[at] {", "if true {"},
+	{"masked normalize by the count", "shape.go", "sum[i] /= z", "sum[i] /= z + 1"},
 	{"mask dropped in whitening", "tokens.go", "in[i] = math.NaN(); mask[i]", "in[i] = math.NaN(); true"},
 	{"gae, next value left out", "ppo.go", "gamma*nextV - values[i]", "0 - values[i]"},
 	{"value loss takes the smaller side", "ppo.go", "e*e > free*free", "e*e < free*free"},
 }
 
-// TestMutantsFit: the list of faults fits the sources.
+// The text that each fault replaces occurs once in its file.
 func TestMutantsFit(t *testing.T) {
 	for _, m := range mutants {
 		src, err := os.ReadFile(m.file)
@@ -68,7 +68,7 @@ func TestMutantsFit(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := strings.Count(string(src), m.from); n != 1 {
-			t.Errorf("%s: %s holds the text to replace %d times; the list is out of date", m.name, m.file, n)
+			t.Errorf("%s: %s has the text to replace %d times; the list is out of date", m.name, m.file, n)
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package rl
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+	"slices"
+)
 
 // plan is a checked [LossConfig] with its defaults filled in.
 type plan struct {
@@ -46,23 +50,22 @@ func (c LossConfig) plan() (plan, error) {
 func (p *plan) check() error {
 	switch p.uses & (UsesEpsilon | UsesEpsilonHigh) {
 	case UsesEpsilon | UsesEpsilonHigh:
-		if !(p.Epsilon > 0) || !finite(p.Epsilon) {
+		if !positive(p.Epsilon) {
 			return fmt.Errorf("loss %q: epsilon (cliprange) is %v; it must be finite and above 0", p.Loss, p.Epsilon)
 		}
-		if !(p.EpsilonHigh > 0) || !finite(p.EpsilonHigh) {
+		if !positive(p.EpsilonHigh) {
 			return fmt.Errorf("loss %q: epsilon_high is %v; it must be finite and above 0", p.Loss, p.EpsilonHigh)
 		}
 	case UsesEpsilonHigh:
-		if !(p.EpsilonHigh > 0) || !finite(p.EpsilonHigh) {
-			return fmt.Errorf("loss %q: epsilon_high is %v; here it is the largest ratio itself, e.g. 5", p.Loss, p.EpsilonHigh)
+		if !positive(p.EpsilonHigh) {
+			return fmt.Errorf("loss %q: epsilon_high is %v; here it is the largest ratio itself, e.g. 5",
+				p.Loss, p.EpsilonHigh)
 		}
 	}
 	if err := p.Aggregation.check(p.NormalizeConstant); err != nil {
 		return err
 	}
-	switch p.Level {
-	case TokenLevel, SequenceLevel, SequenceSum:
-	default:
+	if !slices.Contains(importanceLevels, p.Level) {
 		return unknown("importance sampling level", string(p.Level), ImportanceLevels())
 	}
 	if err := p.KL.check(); err != nil {
@@ -78,7 +81,7 @@ func (p *plan) check() error {
 		{"vespo k", p.VESPOKPos}, {"vespo k", p.VESPOKNeg},
 		{"vespo lambda", p.VESPOLambdaPos}, {"vespo lambda", p.VESPOLambdaNeg},
 	} {
-		if !(v.x >= 0) || !finite(v.x) {
+		if v.x != 0 && !positive(v.x) {
 			return fmt.Errorf("%s is %v; it must be finite and at least 0", v.name, v.x)
 		}
 	}
@@ -88,15 +91,17 @@ func (p *plan) check() error {
 	return nil
 }
 
-// clips says whether the loss has a clip whose fraction can be reported.
+// clips reports whether the loss has a clip fraction.
 func (p *plan) clips() bool { return p.uses&UsesEpsilonHigh != 0 }
 
-// oneRatio says whether the tokens of a sequence share one importance ratio.
+// oneRatio reports whether the tokens of a sequence share one importance ratio.
 func (p *plan) oneRatio() bool { return p.Level != TokenLevel || p.Loss == GeoMean }
+
+func positive(x float64) bool { return x > 0 && !math.IsInf(x, 1) }
 
 func (p *plan) checkBatch(b *Batch) error {
 	s := b.Shape
-	if err := s.check(); err != nil {
+	if err := s.check(b.Mask); err != nil {
 		return err
 	}
 	for _, m := range []struct {
@@ -120,16 +125,14 @@ func (p *plan) checkBatch(b *Batch) error {
 			return err
 		}
 	}
-	if err := s.want("mask", len(b.Mask)); err != nil {
-		return err
-	}
 	if b.PolicyMask != nil {
 		if err := s.want("policy mask", len(b.PolicyMask)); err != nil {
 			return err
 		}
 	}
 	if n := len(b.Advantages); n != s.B && n != s.Len() {
-		return fmt.Errorf("%d advantages; shape %v needs %d (one for each sequence) or %d (one for each token)", n, s, s.B, s.Len())
+		return fmt.Errorf("%d advantages; shape %v needs %d (one for each sequence) or %d (one for each token)",
+			n, s, s.B, s.Len())
 	}
 	return nil
 }

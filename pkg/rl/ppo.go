@@ -14,7 +14,8 @@ import "fmt"
 // afterwards ([WhitenTokens]).
 //
 // Source: arXiv:1506.02438; verl compute_gae_advantage_return.
-func GAE(s Shape, rewards, values []float64, mask []bool, gamma, lambda float64) (advantages, returns []float64, err error) {
+func GAE(s Shape, rewards, values []float64, mask []bool, gamma, lambda float64) (
+	advantages, returns []float64, err error) {
 	if err := checkTokens(s, "gamma", gamma, mask, rewards, values); err != nil {
 		return nil, nil, fmt.Errorf("gae: %w", err)
 	}
@@ -37,15 +38,16 @@ func GAE(s Shape, rewards, values []float64, mask []bool, gamma, lambda float64)
 }
 
 // ValueLoss is PPO's clipped loss of a value head, its gradient with respect to
-// the values (B, T), and the share of tokens on which the clip held:
+// the values (B, T), and the share of tokens at the clip:
 //
 //	l = 1/2 max((V - R)^2, (clip(V, old - c, old + c) - R)^2)
 //
 // aggregated over tokens. A clip range of 0 means no clip. total is the zero
-// value for a batch on its own.
+// value for a whole batch.
 //
 // Source: verl compute_value_loss; TRL PPOTrainer.
-func ValueLoss(s Shape, values, oldValues, returns []float64, mask []bool, clipRange float64, a Aggregation, z float64, total Totals) (loss float64, grad []float64, clipFraction float64, err error) {
+func ValueLoss(s Shape, values, oldValues, returns []float64, mask []bool, clipRange float64,
+	a Aggregation, z float64, total Totals) (loss float64, grad []float64, clipFraction float64, err error) {
 	if err := checkTokens(s, "clip range", clipRange, mask, values, oldValues, returns); err != nil {
 		return 0, nil, 0, fmt.Errorf("value loss: %w", err)
 	}
@@ -61,8 +63,8 @@ func ValueLoss(s Shape, values, oldValues, returns []float64, mask []bool, clipR
 		if clipRange == 0 {
 			continue
 		}
-		held := clamp(values[i], oldValues[i]-clipRange, oldValues[i]+clipRange)
-		if e := held - returns[i]; e*e > free*free {
+		near := clamp(values[i], oldValues[i]-clipRange, oldValues[i]+clipRange)
+		if e := near - returns[i]; e*e > free*free {
 			losses[i], slope[i] = e*e/2, 0
 			clipped++
 		}
@@ -77,10 +79,10 @@ func ValueLoss(s Shape, values, oldValues, returns []float64, mask []bool, clipR
 	return loss, grad, float64(clipped) / float64(max(n, 1)), nil
 }
 
-// AdaptEntropyCoef moves the coefficient of the entropy bonus by delta towards
-// holding the entropy at target: up while entropy <= target, else down, within
-// lo..hi. As in TRL, the bonus is only applied on the update after a step whose
-// entropy was at most target; apply is that coefficient, next the one to keep.
+// AdaptEntropyCoef moves the coefficient of the entropy bonus by delta, within lo..hi,
+// to keep the entropy at target: up if entropy <= target, else down. next is the new
+// coefficient; apply is the one for the next update. As in TRL, apply is 0 unless the
+// entropy was at most target.
 //
 // Source: TRL use_adaptive_entropy (entropy_target, entropy_coef_delta, _min, _max).
 func AdaptEntropyCoef(coef, entropy, target, delta, lo, hi float64) (next, apply float64) {

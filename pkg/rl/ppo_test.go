@@ -74,10 +74,10 @@ func TestValueLossByHand(t *testing.T) {
 		v, old, ret         float64
 		loss, grad, clipped float64
 	}{
-		{"held above: the clip's error is larger", 3, 0, 5, 8, 0, 1},
-		{"held above: its own error is larger", 3, 0, -1, 8, 4, 0},
-		{"held below: the clip's error is larger", -3, 0, -5, 8, 0, 1},
-		{"held below: its own error is larger", -3, 0, 1, 8, -4, 0},
+		{"clipped above: the clip's error is larger", 3, 0, 5, 8, 0, 1},
+		{"clipped above: its own error is larger", 3, 0, -1, 8, 4, 0},
+		{"clipped below: the clip's error is larger", -3, 0, -5, 8, 0, 1},
+		{"clipped below: its own error is larger", -3, 0, 1, 8, -4, 0},
 		{"inside", 0.5, 0, 1, 0.125, -0.5, 0},
 	} {
 		loss, grad, frac, err := ValueLoss(Shape{1, 1}, []float64{c.v}, []float64{c.old}, []float64{c.ret}, all(1), 1, TokenSum, 0, Totals{})

@@ -2,7 +2,7 @@ package rl
 
 import "math"
 
-// ImportanceLevel says over what the importance ratio is taken.
+// ImportanceLevel is the unit that has one importance ratio.
 type ImportanceLevel string
 
 const (
@@ -17,11 +17,13 @@ const (
 )
 
 // ImportanceLevels lists the known levels.
-func ImportanceLevels() []string { return names(TokenLevel, SequenceLevel, SequenceSum) }
+func ImportanceLevels() []string { return names(importanceLevels...) }
 
-// sequence is what the terms of one sequence's tokens have in common.
+var importanceLevels = []ImportanceLevel{TokenLevel, SequenceLevel, SequenceSum}
+
+// sequence is the data that the terms of one sequence's tokens share.
 type sequence struct {
-	logRatio float64 // of the sequence; used where its tokens share one ratio
+	logRatio float64 // of the sequence; used if its tokens share one ratio
 	// perToken is d(logRatio)/d(logp_t): 1/n for a mean, 1 for a sum.
 	perToken     float64
 	meanLogRatio float64 // of the tokens, unclipped; for the off-policy mask
@@ -53,7 +55,10 @@ func (p *plan) sequenceOf(b *Batch, row, n int) sequence {
 		}
 	}
 	mean := 1 / float64(n)
-	s := sequence{logRatio: sum * mean, perToken: mean, meanLogRatio: sum * mean, vespoLogW: clamp(vespo, vespoLogMin, 20)}
+	s := sequence{
+		logRatio: sum * mean, perToken: mean, meanLogRatio: sum * mean,
+		vespoLogW: clamp(vespo, vespoLogMin, 20),
+	}
 	switch {
 	case p.Loss == GeoMean:
 		s.logRatio = clipped * mean
@@ -63,16 +68,16 @@ func (p *plan) sequenceOf(b *Batch, row, n int) sequence {
 	return s
 }
 
-// ratio returns the importance ratio in use at a token whose own log ratio is
-// own.
-func (p *plan) ratio(s *sequence, own float64) float64 {
+// ratio returns the importance ratio of a token with log ratio logR: its own, or its
+// sequence's.
+func (p *plan) ratio(s *sequence, logR float64) float64 {
 	if p.oneRatio() {
-		own = s.logRatio
+		logR = s.logRatio
 	}
-	if own == 0 {
+	if logR == 0 {
 		return 1 // the common case on-policy
 	}
-	return math.Exp(own)
+	return math.Exp(logR)
 }
 
 func clamp(x, lo, hi float64) float64 { return min(max(x, lo), hi) }

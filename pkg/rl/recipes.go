@@ -1,5 +1,11 @@
 package rl
 
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
 // To add a loss: write its formula with its gradient and call it from policyTerm
 // (term.go); give it a name, a row in lossTable and a row in recipes (here); add a
 // case to testdata/reference.py. The configuration and its checks read these
@@ -21,7 +27,7 @@ const (
 	GeoMean               LossType = "geo_mean"                // -geometric mean of the clipped ratios A (verl, GMPO)
 )
 
-// Uses says which options of [LossConfig] a loss has.
+// Uses is a set of options of [LossConfig] that a loss has.
 type Uses uint
 
 // Options that not every loss has.
@@ -75,7 +81,7 @@ func (l LossType) options() (Uses, bool) {
 	return 0, false
 }
 
-// Source is where a recipe is from.
+// Source is the origin of a recipe.
 type Source string
 
 // Sources of recipes.
@@ -85,19 +91,19 @@ const (
 	Verl  Source = "verl"
 )
 
-// Recipe is what a source's name stands for: a loss, with the aggregation, the
-// level and the constants that the source combines it with.
+// Recipe is the meaning of a source's name: a loss, with the aggregation, the level
+// and the constants that the source combines it with.
 type Recipe struct {
-	// Name is the value of algorithm.loss_type; "" where there is none, because
-	// another source has the name or other keys say the same.
+	// Name is the value of algorithm.loss_type; "" if there is none, because another
+	// source has the name or other keys express the same.
 	Name   string
 	Source Source
-	// SourceName is the source's own name, where it is not Name.
+	// SourceName is the source's own name, if it is not Name.
 	SourceName string
 
 	Loss        LossType
 	Aggregation Aggregation // the default
-	// Tied: the name stands for that aggregation and no other.
+	// Tied means that the name implies this aggregation.
 	Tied bool
 	// Level is the only level that the name admits; "" admits each, token by default.
 	Level ImportanceLevel
@@ -119,7 +125,8 @@ var recipes = []Recipe{
 	{Name: "dapo", Source: TRL, Loss: GRPOClip, Aggregation: TokenMean, Tied: true, EntropyOverAll: true},
 	{Name: "cispo", Source: TRL, Loss: CISPO, Aggregation: TokenMean, EntropyOverAll: true},
 	{Name: "sapo", Source: TRL, Loss: SAPO, Aggregation: MaskedMeanSeq},
-	{Name: "luspo", Source: TRL, Loss: GRPOClip, Aggregation: MaskedNormalizeSeq, Tied: true, Level: SequenceLevel, NormalizeConstant: 1},
+	{Name: "luspo", Source: TRL, Loss: GRPOClip, Aggregation: MaskedNormalizeSeq, Tied: true, Level: SequenceLevel,
+		NormalizeConstant: 1},
 	{Name: "vespo", Source: TRL, Loss: VESPO, Aggregation: TokenMean, EntropyOverAll: true},
 
 	{Name: "vanilla", Source: Verl, Loss: GRPOClip, Aggregation: TokenMean, DualClip: 3},
@@ -127,7 +134,8 @@ var recipes = []Recipe{
 	{Name: "gspo", Source: Verl, Loss: GRPOClip, Aggregation: SeqMeanTokenMean, Tied: true, Level: SequenceLevel},
 	{Name: "geo_mean", Source: Verl, Loss: GeoMean, Aggregation: MaskedMeanSeq},
 	{Name: "cispo_band", Source: Verl, SourceName: "cispo", Loss: CISPOBand, Aggregation: TokenMean},
-	{Source: Verl, SourceName: "sapo", Loss: SAPO, Aggregation: SeqMeanTokenMean, Tied: true}, // TRL's sapo with this aggregation
+	// TRL's sapo with another aggregation
+	{Source: Verl, SourceName: "sapo", Loss: SAPO, Aggregation: SeqMeanTokenMean, Tied: true},
 }
 
 // RecipeNames lists the names of the recipes, the assignment's first.
@@ -151,7 +159,7 @@ func RecipeNamed(name string) Recipe {
 	return Recipe{}
 }
 
-// sourceName is the name under which the source knows the recipe.
+// sourceName is the source's own name of the recipe.
 func (r Recipe) sourceName() string {
 	if r.SourceName != "" {
 		return r.SourceName
@@ -170,7 +178,7 @@ func namesOf(s Source) []string {
 	return out
 }
 
-// recipeOf returns the recipe that a source knows under a name.
+// recipeOf returns the recipe of a source's own name.
 func recipeOf(s Source, name string) (Recipe, bool) {
 	for _, r := range recipes {
 		if r.Source == s && r.sourceName() == name {
@@ -178,4 +186,17 @@ func recipeOf(s Source, name string) (Recipe, bool) {
 		}
 	}
 	return Recipe{}, false
+}
+
+func names[S ~string](s ...S) []string {
+	out := make([]string, len(s))
+	for i, v := range s {
+		out[i] = string(v)
+	}
+	return out
+}
+
+func unknown(what, got string, known []string) error {
+	slices.Sort(known)
+	return fmt.Errorf("unknown %s %q (known: %s)", what, got, strings.Join(known, ", "))
 }

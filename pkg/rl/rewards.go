@@ -9,9 +9,9 @@ import (
 //
 //	r_i = sum_f weights_f * rewards_f,i
 //
-// rewards holds a slice of N values for each function. A function that could
-// not score a completion answers NaN and is left out of that sum; a completion
-// that no function scored stays NaN ([GroupAdvantages] knows what to do with it).
+// rewards has a slice of N values for each function. A function that could not score
+// a completion returns NaN and is left out of that sum; a completion that no function
+// scored stays NaN, as [GroupAdvantages] expects.
 //
 // Source: TRL GRPOTrainer, multi_objective_aggregation "sum_then_normalize".
 func CombineRewards(rewards [][]float64, weights []float64) ([]float64, error) {
@@ -33,8 +33,8 @@ func CombineRewards(rewards [][]float64, weights []float64) ([]float64, error) {
 //	s_i   = sum_f weights_f z_f,i
 //	A_i   = (s_i - mean(s)) / (std(s) + eps)
 //
-// The results are advantages (N), ready for the loss. Flat groups of a function
-// add 0 to the sum; because of the last line they do not stay exactly 0.
+// The results are advantages (N), ready for the loss. Zero-variance groups of a
+// function add 0 to the sum; because of the last line they are not exactly 0.
 //
 // Source: TRL GRPOTrainer, multi_objective_aggregation "normalize_then_sum";
 // arXiv:2601.05242.
@@ -102,7 +102,7 @@ func checkRewards(rewards [][]float64, weights []float64) (n int, err error) {
 	return n, nil
 }
 
-// ClipRewards holds rewards to lo..hi, in place; NaN stays NaN.
+// ClipRewards clamps rewards to lo..hi, in place; NaN stays NaN.
 //
 // Source: TRL RLOOTrainer, reward_clip_range.
 func ClipRewards(rewards []float64, lo, hi float64) {

@@ -1,35 +1,23 @@
 package rl
 
-import "math"
-
 // Stats are sums over tokens and sequences, from which the metrics of a step are
-// taken. They add up over micro-batches ([Stats.Add]), so a metric of a step
+// computed. They add up over micro-batches ([Stats.Add]), so a metric of a step
 // does not depend on how the step was split.
 type Stats struct {
 	Sequences int // with at least one token
 	Tokens    int
-	// ClipUnits counts what can be clipped: tokens, or sequences where the ratio
-	// is one for a sequence. It is 0 on-policy and for losses without a clip.
+	// ClipUnits counts the units that can be clipped: tokens, or sequences if the
+	// tokens of a sequence share one ratio. It is 0 on-policy and for losses without a
+	// clip.
 	ClipUnits int
 	// ClippedLow and ClippedHigh count the units that lost their gradient at the
-	// lower and at the upper bound, ClippedDual those at the dual clip (which are
-	// none of the former). (verl's cispo counts all ratios outside its band.)
+	// lower and at the upper bound, ClippedDual those at the dual clip, which are not
+	// among the former. (verl's cispo counts all ratios outside its band.)
 	ClippedLow, ClippedHigh, ClippedDual int
-	// Ratio is the sum of the ratios in use over the OffPolicy tokens; LogRatio
-	// and K3 are the sums of log r and of r - 1 - log r, r the token's own ratio.
-	OffPolicy           int
-	Ratio, LogRatio, K3 float64
-	// RefKL is the sum of the KL term over KLTokens tokens.
-	RefKL    float64
-	KLTokens int
-	// Entropy is the sum over EntropyTokens tokens, where entropies were given.
-	Entropy       float64
-	EntropyTokens int
-	// Phi is the sum of VESPO's phi over PhiSequences sequences.
-	Phi          float64
-	PhiSequences int
-	// DroppedTokens counts what the off-policy mask left out.
-	DroppedTokens int
+	// Means over tokens: of the ratio in use, of -log r and of r - 1 - log r, where r
+	// is the token's own ratio (off-policy only); of the KL term; of the entropy.
+	ratio, ppoKL, k3, refKL, entropy mean
+	phi                              mean // VESPO's phi over sequences
 
 	// Extremes, meaningless while ClipUnits is 0.
 	clipLowMin, clipHighMax float64
@@ -50,20 +38,30 @@ func (s *Stats) Add(o Stats) {
 	s.ClippedLow += o.ClippedLow
 	s.ClippedHigh += o.ClippedHigh
 	s.ClippedDual += o.ClippedDual
-	s.OffPolicy += o.OffPolicy
-	s.Ratio += o.Ratio
-	s.LogRatio += o.LogRatio
-	s.K3 += o.K3
-	s.RefKL += o.RefKL
-	s.KLTokens += o.KLTokens
-	s.Entropy += o.Entropy
-	s.EntropyTokens += o.EntropyTokens
-	s.Phi += o.Phi
-	s.PhiSequences += o.PhiSequences
-	s.DroppedTokens += o.DroppedTokens
+	s.ratio.join(o.ratio)
+	s.ppoKL.join(o.ppoKL)
+	s.k3.join(o.k3)
+	s.refKL.join(o.refKL)
+	s.entropy.join(o.entropy)
+	s.phi.join(o.phi)
 }
 
-// The metrics below are nil where they have no meaning: show "n/a", not 0.
+// mean is a sum of n values.
+type mean struct {
+	sum float64
+	n   int
+}
+
+func (m *mean) add(v float64) { m.join(mean{v, 1}) }
+
+func (m *mean) join(o mean) {
+	m.sum += o.sum
+	m.n += o.n
+}
+
+func (m mean) value() *float64 { return only(m.sum/float64(m.n), m.n) }
+
+// The metrics below are nil if they are undefined: show "n/a", not 0.
 
 // ClipFraction is the share of units that lost their gradient to the clip; nil
 // on-policy and for losses without a clip. (CS336 clip fraction, TRL
@@ -76,7 +74,7 @@ func (s Stats) ClipFractionLow() *float64 { return ratioOf(s.ClippedLow, s.ClipU
 // ClipFractionHigh is the share clipped at the upper bound (TRL clip_ratio/high_mean).
 func (s Stats) ClipFractionHigh() *float64 { return ratioOf(s.ClippedHigh, s.ClipUnits) }
 
-// ClipFractionDual is the share held by the dual clip (verl pg_clipfrac_lower).
+// ClipFractionDual is the share at the dual clip (verl pg_clipfrac_lower).
 func (s Stats) ClipFractionDual() *float64 { return ratioOf(s.ClippedDual, s.ClipUnits) }
 
 // ClipFractionLowMin is the smallest share clipped low in any sequence (TRL
@@ -88,48 +86,33 @@ func (s Stats) ClipFractionLowMin() *float64 { return only(s.clipLowMin, s.ClipU
 func (s Stats) ClipFractionHighMax() *float64 { return only(s.clipHighMax, s.ClipUnits) }
 
 // MeanRatio is the mean importance ratio over tokens; nil on-policy.
-func (s Stats) MeanRatio() *float64 { return meanOf(s.Ratio, s.OffPolicy) }
+func (s Stats) MeanRatio() *float64 { return s.ratio.value() }
 
 // ApproxKL is the k3 estimate of KL(old || policy), the mean of r - 1 - log r
 // over tokens; nil on-policy.
-func (s Stats) ApproxKL() *float64 { return meanOf(s.K3, s.OffPolicy) }
+func (s Stats) ApproxKL() *float64 { return s.k3.value() }
 
 // PPOKL is the k1 estimate of KL(old || policy), the mean of -log r (verl
 // ppo_kl); nil on-policy.
-func (s Stats) PPOKL() *float64 { return meanOf(-s.LogRatio, s.OffPolicy) }
+func (s Stats) PPOKL() *float64 { return s.ppoKL.value() }
 
 // MeanRefKL is the mean KL term to the reference over tokens; nil without one.
-func (s Stats) MeanRefKL() *float64 { return meanOf(s.RefKL, s.KLTokens) }
+func (s Stats) MeanRefKL() *float64 { return s.refKL.value() }
 
 // MeanEntropy is the mean entropy over tokens in nats; nil without entropies.
-func (s Stats) MeanEntropy() *float64 { return meanOf(s.Entropy, s.EntropyTokens) }
+func (s Stats) MeanEntropy() *float64 { return s.entropy.value() }
 
 // MeanPhi is the mean of VESPO's phi over sequences; nil for other losses.
-func (s Stats) MeanPhi() *float64 { return meanOf(s.Phi, s.PhiSequences) }
+func (s Stats) MeanPhi() *float64 { return s.phi.value() }
 
-func meanOf(sum float64, n int) *float64 { return only(sum/float64(n), n) }
+func ratioOf(k, n int) *float64 { return only(float64(k)/float64(n), n) }
 
-func ratioOf(k, n int) *float64 { return meanOf(float64(k), n) }
-
-// only returns v, or nil if it is of nothing.
+// only returns v, or nil if it is a statistic of no values.
 func only(v float64, n int) *float64 {
 	if n == 0 {
 		return nil
 	}
 	return &v
-}
-
-// addRatio counts the ratio of a token: own is the log of its own, used the
-// ratio in the loss, which shared says is the whole sequence's.
-func (s *Stats) addRatio(own, used float64, shared bool) {
-	s.OffPolicy++
-	s.Ratio += used
-	s.LogRatio += own
-	r := used
-	if shared {
-		r = math.Exp(own)
-	}
-	s.K3 += r - 1 - own
 }
 
 // clipCount counts the units of one sequence and those that were clipped.
@@ -150,14 +133,9 @@ func (c *clipCount) add(t term) {
 
 // addClips adds one sequence's clipCount, of at least one unit.
 func (s *Stats) addClips(c clipCount) {
-	low, high := float64(c.low)/float64(c.units), float64(c.high)/float64(c.units)
-	if s.ClipUnits == 0 {
-		s.clipLowMin, s.clipHighMax = low, high
-	}
-	s.clipLowMin = min(s.clipLowMin, low)
-	s.clipHighMax = max(s.clipHighMax, high)
-	s.ClipUnits += c.units
-	s.ClippedLow += c.low
-	s.ClippedHigh += c.high
-	s.ClippedDual += c.dual
+	n := float64(c.units)
+	s.Add(Stats{
+		ClipUnits: c.units, ClippedLow: c.low, ClippedHigh: c.high, ClippedDual: c.dual,
+		clipLowMin: float64(c.low) / n, clipHighMax: float64(c.high) / n,
+	})
 }

@@ -4,21 +4,21 @@ import "math"
 
 // term is one token's loss l before aggregation, with its two partial
 // derivatives. The chain rule is applied in one place ([LossInto]): at token
-// level dl/dlogp = dLogProb + dLogRatio, at sequence level the dLogRatio of all
-// tokens of a sequence is shared out among them.
+// level dl/dlogp = dLogProb + dLogRatio; at sequence level the dLogRatio of all
+// tokens of a sequence is distributed over them.
 type term struct {
 	value     float64
-	dLogProb  float64 // by the token's log-probability, the ratio held fixed
+	dLogProb  float64 // by the token's log-probability, with a constant ratio
 	dLogRatio float64 // by the log of the importance ratio
 
 	low, high, dual bool // which clip was active
 }
 
-// policyTerm returns the policy part of the loss at one token. lp is the
-// token's log-probability, own the log of its own importance ratio, r the ratio
-// in use and adv its advantage. An advantage of 0 gives exactly 0, also where
-// the ratio overflows.
-func (p *plan) policyTerm(s *sequence, lp, own, r, adv float64) term {
+// policyTerm returns the policy part of the loss at one token, with log-probability lp
+// and advantage adv. logR is the log of the token's own importance ratio, r the ratio
+// in the loss ([plan.ratio]). An advantage of 0 gives exactly 0, even if the ratio
+// overflows.
+func (p *plan) policyTerm(s *sequence, lp, logR, r, adv float64) term {
 	if adv == 0 {
 		return term{}
 	}
@@ -36,7 +36,7 @@ func (p *plan) policyTerm(s *sequence, lp, own, r, adv float64) term {
 	case VESPO:
 		return p.vespo(s, lp, adv)
 	case GeoMean:
-		return p.geoMean(own, r, adv)
+		return p.geoMean(logR, r, adv)
 	}
 	return p.clipped(r, adv)
 }
@@ -67,8 +67,8 @@ func noClip(r, adv float64) term {
 //	l   = -min(r' A, clip(r, 1-epsilon, 1+epsilon_high) A)
 //	l   = min(l, -c A)                       where A < 0, c the dual clip
 //
-// The gradient by log r is -r A where the unclipped side is the smaller one, and
-// 0 where a bound holds. arXiv:1707.06347; arXiv:2503.14476; CS336 assignment
+// The gradient with respect to log r is -r A if the unclipped side is the smaller one,
+// and 0 if a bound is active. arXiv:1707.06347; arXiv:2503.14476; CS336 assignment
 // 5, compute_grpo_clip_loss; TRL grpo, bnpo, dr_grpo, dapo; verl vanilla.
 func (p *plan) clipped(r, adv float64) term {
 	lo, hi := 1-p.Epsilon, 1+p.EpsilonHigh
@@ -92,20 +92,20 @@ func (p *plan) clipped(r, adv float64) term {
 	return t
 }
 
-// cispo holds the ratio below epsilon_high and uses it as a fixed weight of the
+// cispo limits the ratio to epsilon_high and uses it as a fixed weight of the
 // log-probability, so that every token keeps a gradient:
 //
 //	l = -sg(min(r, epsilon_high)) A logp,   dl/dlogp = -min(r, epsilon_high) A
 //
-// epsilon_high is the bound itself, and tokens count as clipped only where A > 0
+// epsilon_high is the bound itself, and tokens count as clipped only if A > 0
 // (TRL cispo). arXiv:2506.13585.
 func (p *plan) cispo(lp, r, adv float64) term {
 	w := min(r, p.EpsilonHigh) * adv
 	return term{value: -w * lp, dLogProb: -w, high: adv > 0 && r > p.EpsilonHigh}
 }
 
-// cispoBand is cispo with the ratio held to 1-epsilon..1+epsilon_high, where
-// every ratio outside counts as clipped (verl cispo).
+// cispoBand is cispo with the ratio clamped to 1-epsilon..1+epsilon_high; every ratio
+// outside counts as clipped (verl cispo).
 func (p *plan) cispoBand(lp, r, adv float64) term {
 	lo, hi := 1-p.Epsilon, 1+p.EpsilonHigh
 	w := clamp(r, lo, hi) * adv
@@ -131,4 +131,65 @@ func (p *plan) sapo(r, adv float64) term {
 		t.dLogRatio = -4 * slope * r * adv
 	}
 	return t
+}
+
+// geoMeanClip clips one token's log ratio for the geometric mean of GMPO
+// (arXiv:2507.20673; verl geo_mean). It clips the log ratio, and only on the side to
+// which the advantage pushes:
+//
+//	A > 0: min(lr, epsilon_high)
+//	A < 0: max(lr, -epsilon)
+//
+// side is -1 or +1 if the lower or the upper bound was active, else 0. The
+// sequence's ratio is then exp of the mean of the clipped log ratios, and its
+// loss -ratio A, for every token alike.
+func (p *plan) geoMeanClip(lr, adv float64) (clipped float64, side int) {
+	switch {
+	case adv > 0 && lr > p.EpsilonHigh:
+		return p.EpsilonHigh, 1
+	case adv < 0 && lr < -p.Epsilon:
+		return -p.Epsilon, -1
+	}
+	return lr, 0
+}
+
+// geoMean is the token's share of the sequence's loss, where r is the sequence's ratio
+// and logR the token's log ratio:
+//
+//	l = -r A,   r = exp(mean_t clip(log r_t))
+//
+// The mean over sequences of these losses is [SeqMeanTokenMean] or, the same without
+// empty sequences, [MaskedMeanSeq].
+func (p *plan) geoMean(logR, r, adv float64) term {
+	t := noClip(r, adv)
+	_, side := p.geoMeanClip(logR, adv)
+	t.low, t.high = side < 0, side > 0
+	return t
+}
+
+// vespoLogMin is the lower clamp of VESPO's log ratio, log 1e-8.
+var vespoLogMin = math.Log(1e-8)
+
+// phi is VESPO's weight of a sequence with importance ratio w = exp(sum of log
+// ratios), a gamma density scaled to 1 at w = 1:
+//
+//	phi(w) = w^k exp(lambda (1 - w))
+//
+// with one pair (k, lambda) for advantages of at least 0 and another below. The log
+// ratios are clamped to -20..20 each and their sum to log 1e-8..20.
+// TRL get_gamma_weights.
+func (p *plan) phi(s *sequence, adv float64) float64 {
+	k, lambda := p.VESPOKPos, p.VESPOLambdaPos
+	if adv < 0 {
+		k, lambda = p.VESPOKNeg, p.VESPOLambdaNeg
+	}
+	return math.Exp(lambda + k*s.vespoLogW - lambda*math.Exp(s.vespoLogW))
+}
+
+// vespo weighs the policy gradient by phi, which carries no gradient itself:
+//
+//	l = -sg(phi(w)) A logp,   dl/dlogp = -phi(w) A
+func (p *plan) vespo(s *sequence, lp, adv float64) term {
+	w := p.phi(s, adv) * adv
+	return term{value: -w * lp, dLogProb: -w}
 }

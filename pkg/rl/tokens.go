@@ -3,6 +3,7 @@ package rl
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // ReturnsToGo sums the rewards (B, T) from each token to the end of its
@@ -30,14 +31,14 @@ func ReturnsToGo(s Shape, rewards []float64, mask []bool, gamma float64) ([]floa
 	return out, nil
 }
 
-// WhitenTokens centres and scales the values of all tokens of the batch where
+// WhitenTokens centers and scales the values of all tokens of the batch where
 // the mask is true:
 //
 //	y = (x - mean) / sqrt(var + eps),   var with divisor n-1
 //
-// Here eps is inside the root, as in verl's masked_whiten, which takes 1e-8. Give
-// it the whole batch: the statistics are over its tokens, so that long sequences
-// weigh more. A batch of equal values, or of fewer than two, gives 0.
+// Here eps is inside the root, as in verl's masked_whiten, which uses 1e-8. Pass the
+// whole batch: the statistics are over its tokens, so that long sequences weigh more.
+// A batch of equal values, or of fewer than two, gives 0.
 //
 // Source: verl REINFORCE++ and its baseline form.
 func WhitenTokens(s Shape, x []float64, mask []bool, eps float64) ([]float64, error) {
@@ -69,11 +70,12 @@ func WhitenTokens(s Shape, x []float64, mask []bool, eps float64) ([]float64, er
 //	r_t = teacher_t - student_t
 //	A_t = sum_{i>=t} gamma^(i-t) r_i  [ / sum_{i>=t} gamma^(i-t) ]
 //
-// The bracket is the length normalization. 0 where the mask is false. (TRL's
-// code leaves out the factor gamma^-t, which the division cancels.)
+// The part in brackets is the length normalization. 0 where the mask is false. (TRL's
+// code omits the factor gamma^-t, which the division cancels.)
 //
 // Source: arXiv:2306.08543; TRL MiniLLMTrainer.
-func MiniLLMAdvantages(s Shape, teacher, student []float64, mask []bool, gamma float64, lengthNormalization bool) ([]float64, error) {
+func MiniLLMAdvantages(s Shape, teacher, student []float64, mask []bool, gamma float64,
+	lengthNormalization bool) ([]float64, error) {
 	if err := checkTokens(s, "gamma", gamma, mask, teacher, student); err != nil {
 		return nil, fmt.Errorf("minillm advantages: %w", err)
 	}
@@ -102,7 +104,8 @@ func MiniLLMAdvantages(s Shape, teacher, student []float64, mask []bool, gamma f
 //	r_b - beta sum_t KL(logp_b,t, ref_b,t)
 //
 // Source: TRL RLOOTrainer (k1); verl use_kl_in_reward.
-func KLInReward(s Shape, rewards, logProbs, refLogProbs []float64, mask []bool, e KLEstimator, beta float64) ([]float64, error) {
+func KLInReward(s Shape, rewards, logProbs, refLogProbs []float64, mask []bool, e KLEstimator,
+	beta float64) ([]float64, error) {
 	fail := func(err error) ([]float64, error) { return nil, fmt.Errorf("kl in reward: %w", err) }
 	if err := checkTokens(s, "beta", beta, mask, logProbs, refLogProbs); err != nil {
 		return fail(err)
@@ -127,20 +130,56 @@ func KLInReward(s Shape, rewards, logProbs, refLogProbs []float64, mask []bool, 
 	return out, nil
 }
 
+// checkTokens checks shapes, and that a factor is finite and at least 0.
 func checkTokens(s Shape, name string, factor float64, mask []bool, xs ...[]float64) error {
-	if err := s.check(); err != nil {
-		return err
-	}
-	if err := s.want("mask", len(mask)); err != nil {
-		return err
-	}
-	for _, x := range xs {
-		if err := s.want("input", len(x)); err != nil {
-			return err
-		}
-	}
 	if !(factor >= 0) || math.IsInf(factor, 1) {
 		return fmt.Errorf("%s is %v; it must be finite and at least 0", name, factor)
 	}
-	return nil
+	return s.check(mask, xs...)
+}
+
+// TopEntropyMask returns the mask (B, T) of the tokens with the highest
+// entropies, the share quantile of them: those at or above the 1-quantile of
+// the entropies of all tokens where mask is true, with linear interpolation.
+// Give it to [Batch].PolicyMask: the policy term then counts only there, while
+// the KL term and the totals are unchanged. Compute it for the whole
+// optimizer batch and split it into micro-batches, so that accumulation is exact.
+//
+// quantile must be in (0, 1]; 1 keeps every token.
+//
+// Source: TRL top_entropy_quantile; arXiv:2506.01939.
+func TopEntropyMask(s Shape, entropies []float64, mask []bool, quantile float64) ([]bool, error) {
+	if !(quantile > 0 && quantile <= 1) {
+		return nil, fmt.Errorf("top entropy mask: quantile %v; it must be above 0 and at most 1", quantile)
+	}
+	if err := s.check(mask, entropies); err != nil {
+		return nil, fmt.Errorf("top entropy mask: %w", err)
+	}
+	var in []float64
+	for i, m := range mask {
+		if m {
+			in = append(in, entropies[i])
+		}
+	}
+	out := make([]bool, len(mask))
+	if len(in) == 0 {
+		return out, nil
+	}
+	slices.Sort(in)
+	threshold := quantileOf(in, 1-quantile)
+	for i, m := range mask {
+		out[i] = m && entropies[i] >= threshold
+	}
+	return out, nil
+}
+
+// quantileOf returns the q-quantile of a sorted slice, interpolating linearly
+// between neighbours (the default of torch.quantile and of NumPy).
+func quantileOf(sorted []float64, q float64) float64 {
+	at := q * float64(len(sorted)-1)
+	i := int(math.Floor(at))
+	if i+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
 }

@@ -1,10 +1,10 @@
-// Package rng gives counter-based random streams: a number is a pure function
-// of (seed, purpose, coordinates), so any of them can be drawn in any order, by
-// any worker, before or after an interruption, and is always the same.
+// Package rng provides counter-based random streams: a number is a pure function of
+// (seed, purpose, coordinates), so it is the same in any order of draws, on any worker,
+// before or after an interruption.
 //
 // The generator is Philox4x32-10 (Salmon et al., "Parallel random numbers: as
 // easy as 1, 2, 3", SC 2011): ten rounds of two 32x32 multiplications, a few
-// nanoseconds a draw, and simple enough to be repeated bit for bit on a GPU.
+// nanoseconds per draw, and simple enough to reproduce bit for bit on a GPU.
 package rng
 
 import "math/bits"
@@ -24,7 +24,7 @@ const (
 )
 
 // Stream is a keyed family of numbers, indexed by three 32-bit coordinates and
-// a draw number. It is a value: copying it is free and it holds no state.
+// a draw number. It is a value without state.
 type Stream struct{ k0, k1 uint32 }
 
 // New returns the stream of a seed and a purpose.
@@ -39,7 +39,7 @@ func splitmix(z uint64) uint64 {
 	return z ^ (z >> 31)
 }
 
-// Key returns the stream's key, for whoever computes its blocks elsewhere.
+// Key returns the stream's key, for computing its blocks on a device.
 func (s Stream) Key() (k0, k1 uint32) { return s.k0, s.k1 }
 
 // Block returns the four 32-bit words at coordinates (a, b, c) and draw d.
@@ -64,11 +64,10 @@ func (s Stream) Float64(a, b, c, d uint32) float64 {
 	return float64((uint64(x[0])<<32|uint64(x[1]))>>11) * 0x1p-53
 }
 
-// Sequence returns a sequential source over the draws at (a, b, c); it has the
-// method that math/rand/v2 wants of a Source.
+// Sequence returns a sequential source over the draws at (a, b, c).
 func (s Stream) Sequence(a, b, c uint32) *Sequence { return &Sequence{s: s, a: a, b: b, c: c} }
 
-// Sequence hands out the draws of one place in a [Stream] one after the other.
+// Sequence returns the draws at one place of a [Stream] in order.
 // It is a math/rand/v2 Source: wrap it with rand.New for shuffles and normals.
 type Sequence struct {
 	s       Stream

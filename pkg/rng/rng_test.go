@@ -64,7 +64,7 @@ func TestFloat64IsUniform(t *testing.T) {
 	}
 	for b, c := range bins {
 		if d := math.Abs(float64(c) - n/20); d > 5*math.Sqrt(n/20) {
-			t.Errorf("bin %d holds %d of %d", b, c, n)
+			t.Errorf("bin %d has %d of %d", b, c, n)
 		}
 	}
 }

@@ -4,41 +4,41 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
-	"reflect"
 )
 
-// Check returns an error unless the counts add up as [Counts] promises.
+// Check returns an error unless the counts add up as [Counts] says, and the
+// numbers computed from them are those that they give.
 func (c Counts) Check() error {
-	// The sum of counts such as these would wrap around, perhaps to n.
-	const most = math.MaxInt / 4
-	if c.N < 0 || max(c.CorrectNum, c.ErrorNum, c.FormattedRight, c.FormattedWrong, c.Unformatted) > most {
-		return fmt.Errorf("n %d or one of its counts is no count", c.N)
+	if c.N < 0 || c.N > math.MaxInt/4 { // sums of counts would overflow
+		return fmt.Errorf("n %d is no count", c.N)
 	}
-	if c.CorrectNum < 0 || c.ErrorNum < 0 || c.CorrectNum+c.ErrorNum != c.N {
+	for _, x := range []struct {
+		name string
+		n    int
+	}{
+		{"correct_num", c.CorrectNum}, {"error_num", c.ErrorNum}, {"formatted_right", c.FormattedRight},
+		{"formatted_wrong", c.FormattedWrong}, {"unformatted", c.Unformatted}, {"truncated", c.Truncated},
+	} {
+		if x.n < 0 || x.n > c.N {
+			return fmt.Errorf("%s %d is not from 0 to n %d", x.name, x.n, c.N)
+		}
+	}
+	if c.CorrectNum+c.ErrorNum != c.N {
 		return fmt.Errorf("correct_num %d and error_num %d don't add up to n %d", c.CorrectNum, c.ErrorNum, c.N)
 	}
-	if c.FormattedRight < 0 || c.FormattedWrong < 0 || c.Unformatted < 0 ||
-		c.FormattedRight+c.FormattedWrong+c.Unformatted != c.N {
+	if c.FormattedRight+c.FormattedWrong+c.Unformatted != c.N {
 		return fmt.Errorf("formatted_right %d, formatted_wrong %d and unformatted %d don't add up to n %d",
 			c.FormattedRight, c.FormattedWrong, c.Unformatted, c.N)
 	}
-	if c.Truncated < 0 || c.Truncated > c.N {
-		return fmt.Errorf("truncated %d is not from 0 to n %d", c.Truncated, c.N)
-	}
-	// What is computed from the counts must be what they give: a report shows both.
+	// A missing reward is NaN, which contradicts nothing.
 	n := float64(max(c.N, 1))
-	for _, share := range []struct {
-		name      string
-		got, want float64
-		of        string
-	}{
-		{"answer_reward", c.AnswerReward, float64(c.CorrectNum) / n, fmt.Sprintf("correct_num %d", c.CorrectNum)},
-		{"format_reward", c.FormatReward, float64(c.FormattedRight+c.FormattedWrong) / n,
-			fmt.Sprintf("formatted_right %d and formatted_wrong %d", c.FormattedRight, c.FormattedWrong)},
-	} {
-		if math.Abs(share.got-share.want) > 1e-6 { // NaN: the file says nothing
-			return fmt.Errorf("%s %v contradicts %s of n %d, which is %v", share.name, share.got, share.of, c.N, share.want)
-		}
+	if want := float64(c.CorrectNum) / n; math.Abs(c.AnswerReward-want) > 1e-6 {
+		return fmt.Errorf("answer_reward %v contradicts correct_num %d of n %d, which is %v",
+			c.AnswerReward, c.CorrectNum, c.N, want)
+	}
+	if want := float64(c.FormattedRight+c.FormattedWrong) / n; math.Abs(c.FormatReward-want) > 1e-6 {
+		return fmt.Errorf("format_reward %v contradicts formatted_right %d and formatted_wrong %d of n %d, which is %v",
+			c.FormatReward, c.FormattedRight, c.FormattedWrong, c.N, want)
 	}
 	return c.checkLengths()
 }
@@ -48,48 +48,53 @@ func (c Counts) checkLengths() error {
 	if c.Length < 0 {
 		return fmt.Errorf("completion_length %v is below 0", c.Length)
 	}
-	sum, known := 0.0, true
+	mean, known := 0.0, true
 	for _, part := range []struct {
 		name string
 		mean *float64
 		n    int
-	}{{"completion_length_right", c.LengthRight, c.CorrectNum}, {"completion_length_wrong", c.LengthWrong, c.ErrorNum}} {
+	}{
+		{"completion_length_right", c.LengthRight, c.CorrectNum},
+		{"completion_length_wrong", c.LengthWrong, c.ErrorNum},
+	} {
 		switch {
-		case part.mean != nil && *part.mean < 0:
+		case part.mean == nil:
+			known = known && part.n == 0 // some writers leave it out
+		case *part.mean < 0:
 			return fmt.Errorf("%s %v is below 0", part.name, *part.mean)
-		case part.mean != nil && part.n == 0:
+		case part.n == 0:
 			return fmt.Errorf("%s is %v, but there is no such completion", part.name, *part.mean)
-		case part.mean == nil && part.n > 0:
-			known = false // from a writer that leaves it out
-		case part.mean != nil:
-			sum += *part.mean * float64(part.n)
+		default:
+			mean += *part.mean * float64(part.n) / float64(c.N)
 		}
 	}
-	if mean := sum / float64(max(c.N, 1)); known && math.Abs(mean-c.Length) > 1e-6*max(1, c.Length) {
+	if known && math.Abs(mean-c.Length) > 1e-6*max(1, c.Length) {
 		return fmt.Errorf("completion_length %v contradicts those of right and wrong completions, whose mean is %v", c.Length, mean)
 	}
 	return nil
 }
 
-// Check is [Counts.Check] for both decodings.
+// Check is [Counts.Check] for both decoding modes.
 func (e Eval) Check() error {
 	if err := e.Sampled.Check(); err != nil {
 		return fmt.Errorf("sampled: %w", err)
 	}
-	if e.Greedy != nil {
-		if err := e.Greedy.Check(); err != nil {
-			return fmt.Errorf("greedy: %w", err)
-		}
+	if e.Greedy == nil {
+		return nil
+	}
+	if err := e.Greedy.Check(); err != nil {
+		return fmt.Errorf("greedy: %w", err)
 	}
 	return nil
 }
 
-// checkOrder refuses lines that are missing, doubled or out of order: they
-// would silently draw a wrong curve.
+// checkOrder refuses lines that are missing, repeated or out of order, which
+// would draw a wrong curve.
 func (r *Run) checkOrder() error {
 	for i, m := range r.Metrics {
 		if m.Step != i+1 {
-			return fmt.Errorf("%s: line %d: step %d where step %d was due", filepath.Join(r.Dir, MetricsFile), i+1, m.Step, i+1)
+			return fmt.Errorf("%s: line %d: step %d where step %d was due", filepath.Join(r.Dir, MetricsFile),
+				i+1, m.Step, i+1)
 		}
 	}
 	type key struct {
@@ -106,15 +111,16 @@ func (r *Run) checkOrder() error {
 		last = e.Step
 		k := key{e.Step, e.Split}
 		if before, ok := seen[k]; ok {
-			return fmt.Errorf("%s: line %d: split %q at step %d again (first in line %d)", path, i+1, e.Split, e.Step, before)
+			return fmt.Errorf("%s: line %d: split %q at step %d again (first in line %d)", path, i+1, e.Split,
+				e.Step, before)
 		}
 		seen[k] = i + 1
 	}
 	return nil
 }
 
-// checkCounts refuses evaluations whose counts don't add up, and a result
-// without an outcome.
+// checkCounts refuses evaluations whose counts don't add up, and a result that
+// contradicts itself or eval.jsonl.
 func (r *Run) checkCounts() error {
 	for i, e := range r.Evals {
 		if err := e.Check(); err != nil {
@@ -124,65 +130,69 @@ func (r *Run) checkCounts() error {
 	if r.Result == nil {
 		return nil
 	}
-	path := filepath.Join(r.Dir, ResultFile)
-	if s := r.Result.Status; s != StateDone && s != StateDiverged {
-		return fmt.Errorf("%s: status %q is neither %q nor %q", path, s, StateDone, StateDiverged)
-	}
-	for _, e := range []struct {
-		name string
-		eval *Eval
-	}{
-		{"initial", &r.Result.Initial}, {"final", &r.Result.Final}, {"best", &r.Result.Best},
-		{"unseen", r.Result.Unseen}, {"test", r.Result.Test},
-	} {
-		if e.eval == nil {
-			continue
-		}
-		if err := e.eval.Check(); err != nil {
-			return fmt.Errorf("%s: %s: %w", path, e.name, err)
-		}
-		if err := r.sameAsLine(*e.eval); err != nil {
-			return fmt.Errorf("%s: %s: %w", path, e.name, err)
+	for _, e := range r.Result.evals() {
+		if err := r.checkEval(*e.eval); err != nil {
+			return fmt.Errorf("%s: %s: %w", filepath.Join(r.Dir, ResultFile), e.name, err)
 		}
 	}
-	if err := r.Result.checkBest(); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	if err := r.Result.check(); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(r.Dir, ResultFile), err)
 	}
 	return nil
 }
 
-// sameAsLine refuses an evaluation of the result for which eval.jsonl has other
-// numbers: a report shows some from here and some from there.
-func (r *Run) sameAsLine(e Eval) error {
+// checkEval refuses an evaluation of the result whose counts don't add up, or
+// for which eval.jsonl has other numbers: a report shows some of each.
+func (r *Run) checkEval(e Eval) error {
+	if err := e.Check(); err != nil {
+		return err
+	}
 	for i, x := range r.Evals {
 		if x.Step != e.Step || x.Split != e.Split {
 			continue
 		}
-		if d := difference(reflect.ValueOf(e), reflect.ValueOf(x), "", nil); d != "" {
-			return fmt.Errorf("it contradicts %s: line %d: %s", EvalFile, i+1, d)
+		if err := same(e, x); err != nil {
+			return fmt.Errorf("it contradicts %s: line %d: %w", EvalFile, i+1, err)
 		}
 	}
 	return nil
 }
 
-// checkBest: the best evaluation is at least as good as the first and the last,
-// and at the step that the result names.
-func (r *Result) checkBest() error {
+type namedEval struct {
+	name string
+	eval *Eval
+}
+
+// evals lists the evaluations of the result.
+func (r *Result) evals() []namedEval {
+	list := []namedEval{{"initial", &r.Initial}, {"final", &r.Final}, {"best", &r.Best}}
+	for _, e := range []namedEval{{"unseen", r.Unseen}, {"test", r.Test}} {
+		if e.eval != nil {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// check refuses an unknown outcome, and a best evaluation that is not at the
+// step that the result names or is below the first or the last.
+func (r *Result) check() error {
+	if r.Status != StateDone && r.Status != StateDiverged {
+		return fmt.Errorf("status %q is neither %q nor %q", r.Status, StateDone, StateDiverged)
+	}
 	if r.DivergedAt != nil && r.Status != StateDiverged {
 		return fmt.Errorf("status %q contradicts diverged_at %d", r.Status, *r.DivergedAt)
 	}
-	if r.Best.Split == "" { // the file says nothing
+	if r.Best.Split == "" { // the file has no best evaluation
 		return nil
 	}
 	if r.BestStep != r.Best.Step {
 		return fmt.Errorf("best_step %d contradicts the step of best, %d", r.BestStep, r.Best.Step)
 	}
-	for _, e := range []struct {
-		name string
-		eval Eval
-	}{{"initial", r.Initial}, {"final", r.Final}} {
-		if e.eval.Sampled.AnswerReward > r.Best.Sampled.AnswerReward {
-			return fmt.Errorf("best has the answer_reward %v, below that of %s, %v", r.Best.Sampled.AnswerReward, e.name, e.eval.Sampled.AnswerReward)
+	best := r.Best.Sampled.AnswerReward
+	for _, e := range r.evals()[:2] {
+		if x := e.eval.Sampled.AnswerReward; x > best {
+			return fmt.Errorf("best has the answer_reward %v, below that of %s, %v", best, e.name, x)
 		}
 	}
 	return nil

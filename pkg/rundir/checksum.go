@@ -1,26 +1,38 @@
 package rundir
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
 	"grpo/internal/regular"
 )
 
-// ChecksumsFile in [CheckpointDir] holds the [Checksums] of a run that is not
-// finished; those of a finished run are in its [Result].
+// All checksums are SHA-256 in hex. A JSON document may carry its own: the last
+// member of the object is
+//
+//	"checksum": "<SHA-256 of the object without this member>"
+//
+// taken of the compact form with HTML escapes, so that white space and the two
+// ways to write < make no difference. A file without the member was written by
+// an earlier version or by another program, and is read without a check. A
+// [Prefix] holds the checksum of a log: later lines may follow.
+
+// ChecksumsFile in [CheckpointDir] holds the [Checksums] of an unfinished run;
+// those of a finished run are in its [Result].
 const ChecksumsFile = "seal.json"
 
-// Checksums describes the files of an unfinished run when its newest checkpoint
-// was written: all of config.yaml, and the beginning of each JSONL file. Later
-// lines have no checksum; a run that continues makes them again.
+// Checksums describes the files of an unfinished run at its newest checkpoint:
+// all of config.yaml, and the beginning of each JSONL file.
 type Checksums struct {
 	Step  int               `json:"step"` // of the checkpoint
 	Files map[string]Prefix `json:"files"`
@@ -29,13 +41,80 @@ type Checksums struct {
 // Prefix is the beginning of a file.
 type Prefix struct {
 	Bytes  int64  `json:"bytes"`
-	SHA256 string `json:"sha256"` // of these bytes, in hex
+	SHA256 string `json:"sha256"` // of these bytes
 }
 
 // PrefixOf describes all of data.
-func PrefixOf(data []byte) Prefix {
+func PrefixOf(data []byte) Prefix { return Prefix{int64(len(data)), checksum(data)} }
+
+func checksum(data []byte) string {
 	sum := sha256.Sum256(data)
-	return Prefix{Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
+	return hex.EncodeToString(sum[:])
+}
+
+var checksumMember = regexp.MustCompile(`,\s*"checksum"\s*:\s*"([0-9a-f]{64})"\s*\}\s*$`)
+
+// MarshalWithChecksum is [Marshal] of a struct with the checksum as the last
+// member.
+func MarshalWithChecksum(v any) ([]byte, error) {
+	data, err := Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(data[:len(data)-1], `,"checksum":%q}`, objectChecksum(data)), nil
+}
+
+func objectChecksum(object []byte) string {
+	var compact, escaped bytes.Buffer
+	if json.Compact(&compact, object) != nil {
+		return "" // not JSON: the decoder reports it
+	}
+	json.HTMLEscape(&escaped, compact.Bytes())
+	return checksum(escaped.Bytes())
+}
+
+// UnmarshalWithChecksum is [Unmarshal] of an object that may carry its checksum.
+func UnmarshalWithChecksum(data []byte, v any) error {
+	if at := checksumMember.FindSubmatchIndex(data); at != nil {
+		body := append(data[:at[0]:at[0]], '}')
+		if string(data[at[2]:at[3]]) != objectChecksum(body) {
+			return errors.New("it does not match its checksum: the file was damaged or changed")
+		}
+		data = body
+	}
+	return Unmarshal(data, v) // anywhere else the member is an unknown key
+}
+
+// The types without their methods.
+type (
+	plainResult    Result
+	plainStatus    Status
+	plainChecksums Checksums
+)
+
+// MarshalJSON implements [json.Marshaler]: it adds the checksum.
+func (r Result) MarshalJSON() ([]byte, error) { return MarshalWithChecksum(plainResult(r)) }
+
+// MarshalJSON implements [json.Marshaler]: it adds the checksum.
+func (s Status) MarshalJSON() ([]byte, error) { return MarshalWithChecksum(plainStatus(s)) }
+
+// MarshalJSON implements [json.Marshaler]: it adds the checksum.
+func (s Checksums) MarshalJSON() ([]byte, error) { return MarshalWithChecksum(plainChecksums(s)) }
+
+// UnmarshalJSON implements [json.Unmarshaler]: it is strict, as [Unmarshal], and
+// verifies the checksum.
+func (r *Result) UnmarshalJSON(data []byte) error {
+	return UnmarshalWithChecksum(data, (*plainResult)(r))
+}
+
+// UnmarshalJSON implements [json.Unmarshaler] like that of [Result].
+func (s *Status) UnmarshalJSON(data []byte) error {
+	return UnmarshalWithChecksum(data, (*plainStatus)(s))
+}
+
+// UnmarshalJSON implements [json.Unmarshaler] like that of [Result].
+func (s *Checksums) UnmarshalJSON(data []byte) error {
+	return UnmarshalWithChecksum(data, (*plainChecksums)(s))
 }
 
 // DamagedError reports a file of a run's folder whose content is not what the
@@ -48,53 +127,49 @@ type DamagedError struct {
 // Error implements error.
 func (e *DamagedError) Error() string { return e.Path + ": " + e.Problem }
 
-// Holds returns nil when the first bytes of the file at path are those that p
-// describes; a file that is missing has none. When they are not, the error is a
-// [*DamagedError], which names the first line that can't be read, where there
-// is one.
+// Holds returns nil when the file at path begins with the bytes that p describes;
+// a missing file has no bytes. Otherwise the error is a [*DamagedError], which
+// names the first line that can't be read, if there is one.
 func (p Prefix) Holds(path string) error {
 	data, err := regular.Read(path, regular.MaxLog)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("read %w", explain(err))
+		return fmt.Errorf("read %w", Explain(err))
 	}
-	return p.holds(path, data, "its last checkpoint")
+	return p.verify(path, data, "its last checkpoint")
 }
 
-// holds compares the content of a file with p, which comes from source.
-func (p Prefix) holds(path string, data []byte, source string) error {
-	if int64(len(data)) < p.Bytes {
-		return &DamagedError{path, fmt.Sprintf("it has %d bytes, but %s needs %d: the end is lost", len(data), source, p.Bytes)}
-	}
-	if p.Bytes < 0 || PrefixOf(data[:p.Bytes]) != p {
-		return &DamagedError{path, fmt.Sprintf("%s does not match the checksum in %s: the file was damaged or changed",
-			suspectLine(path, data[:max(0, p.Bytes)]), source)}
+// verify compares the content of a file with p, which comes from source.
+func (p Prefix) verify(path string, data []byte, source string) error {
+	const changed = "the file was damaged or changed"
+	switch n := int64(len(data)); {
+	case n < p.Bytes:
+		return &DamagedError{path, fmt.Sprintf("it has %d bytes, but %s needs %d: the end is lost", n, source,
+			p.Bytes)}
+	case n > p.Bytes && !isLog(path):
+		return &DamagedError{path, fmt.Sprintf("it has %d bytes, but %d according to %s: %s", n, p.Bytes,
+			source, changed)}
+	case p.Bytes < 0 || PrefixOf(data[:p.Bytes]) != p:
+		where := suspectLine(path, data[:max(0, p.Bytes)])
+		return &DamagedError{path, fmt.Sprintf("%s does not match the checksum in %s: %s", where, source, changed)}
 	}
 	return nil
 }
 
+func isLog(path string) bool { return filepath.Ext(path) == ".jsonl" }
+
 // suspectLine says where in a damaged file the damage must be.
 func suspectLine(path string, data []byte) string {
-	lines := strings.Count(string(data), "\n")
 	if !isLog(path) {
 		return "its content"
 	}
-	if n := firstBadLine(filepath.Base(path), data); n > 0 {
-		return fmt.Sprintf("line %d", n)
-	}
-	return fmt.Sprintf("a number or a string in lines 1 to %d", lines)
-}
-
-func isLog(path string) bool { return filepath.Ext(path) == ".jsonl" }
-
-// firstBadLine finds the first line that is none of its file, or 0.
-func firstBadLine(name string, data []byte) int {
-	for i, line := range strings.SplitAfter(string(data), "\n") {
+	lines := strings.SplitAfter(string(data), "\n")
+	for i, line := range lines[:len(lines)-1] {
 		var err error
-		switch name {
+		switch filepath.Base(path) {
 		case MetricsFile:
 			var m Metrics
 			if err = Unmarshal([]byte(line), &m); err == nil && m.Step != i+1 {
-				return i + 1
+				err = errors.New("another step")
 			}
 		case EvalFile:
 			var e Eval
@@ -104,37 +179,30 @@ func firstBadLine(name string, data []byte) int {
 		case SamplesFile:
 			err = Unmarshal([]byte(line), new(Sample))
 		}
-		if err != nil && line != "" {
-			return i + 1
+		if err != nil {
+			return fmt.Sprintf("line %d", i+1)
 		}
 	}
-	return 0
+	return fmt.Sprintf("a number or a string in lines 1 to %d", len(lines)-1)
 }
 
-// verifyFiles compares the files with their checksums: those of the result, or
-// saved, those of an unfinished run. A missing file is not damage
-// ([Run.Missing]): people publish runs without their samples.
+// verifyFiles compares the files with their checksums in the result or in saved,
+// those of an unfinished run. A missing file is not damage ([Run.Missing]):
+// people publish runs without their samples.
 func (r *Run) verifyFiles(saved *Checksums, content map[string][]byte) error {
 	source, expected := "the result", map[string]Prefix{}
-	switch {
-	case r.Result != nil:
+	if r.Result != nil {
 		for name, sum := range r.Result.Files {
-			expected[name] = Prefix{Bytes: int64(len(content[name])), SHA256: sum}
+			expected[name] = Prefix{int64(len(content[name])), sum}
 		}
-	case saved != nil:
+	} else if saved != nil {
 		source, expected = "the last checkpoint", saved.Files
 	}
 	for _, name := range slices.Sorted(maps.Keys(expected)) {
-		data, there := content[name]
-		if !there {
-			continue
-		}
-		p, path := expected[name], filepath.Join(r.Dir, name)
-		if !isLog(name) && p.Bytes != int64(len(data)) {
-			return &DamagedError{path, fmt.Sprintf("it has %d bytes, but %d according to %s: the file was damaged or changed", len(data), p.Bytes, source)}
-		}
-		if err := p.holds(path, data, source); err != nil {
-			return err
+		if data, there := content[name]; there {
+			if err := expected[name].verify(filepath.Join(r.Dir, name), data, source); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

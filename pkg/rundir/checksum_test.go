@@ -62,7 +62,7 @@ func TestOpenVerifiesChecksums(t *testing.T) {
 		change func(text string) string
 		want   string // besides the name of the file
 	}{
-		{"a figure of metrics", MetricsFile, func(s string) string { return strings.Replace(s, `"grad_norm":0`, `"grad_norm":1`, 1) }, "lines 1 to 2"},
+		{"a number of metrics", MetricsFile, func(s string) string { return strings.Replace(s, `"grad_norm":0`, `"grad_norm":1`, 1) }, "lines 1 to 2"},
 		{"a count that adds up", EvalFile, func(s string) string {
 			return strings.Replace(s, `"correct_num":7,"error_num":1,"formatted_right":7,"formatted_wrong":1`, `"correct_num":6,"error_num":2,"formatted_right":7,"formatted_wrong":1`, 1)
 		}, "damaged or changed"},

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"grpo/internal/regular"
 	"grpo/pkg/config"
@@ -21,14 +20,13 @@ type Kind string
 // Kinds of folders. Names that begin with a dot don't count: a folder with
 // nothing but .gitkeep, .DS_Store or a lock is empty.
 const (
-	KindEmpty Kind = "nothing" // it may also be missing
+	KindEmpty Kind = "nothing" // or no folder
 	KindRun   Kind = "a training run"
 	KindSFT   Kind = "a supervised run"
 	KindSweep Kind = "a sweep"
 	KindStudy Kind = "a study of several sweeps"
-	// KindOther is a folder without any of these. Figures, tables and generated
-	// problems go there; runs, sweeps and studies don't, because their files
-	// could replace files of the same name.
+	// KindOther takes figures, tables and generated problems. Runs, sweeps and
+	// studies don't go there: they could replace files of the same name.
 	KindOther Kind = "other files"
 )
 
@@ -40,15 +38,12 @@ const (
 	TaskLog      = "task.log"
 )
 
-// A run writes the files early before its config.yaml, the others after it; of a
-// supervised run there are sft.jsonl and record.json.
+// A run writes the files early before its config.yaml, the others after it; a
+// supervised run has sft.jsonl and record.json.
 var (
 	early = []string{CheckpointDir, MetricsFile, EvalFile, SamplesFile, StatusFile, LogFile, TaskLog}
 	later = append([]string{MetaFile, ResultFile, "sft.jsonl", "record.json"}, early...)
 )
-
-// stages is what only the configuration of a supervised run has.
-var stages = []byte("\nstages:\n")
 
 // KindOf reads a folder and changes nothing.
 func KindOf(dir string) (Kind, error) {
@@ -58,15 +53,10 @@ func KindOf(dir string) (Kind, error) {
 
 // inspect returns the kind of a folder and the names in it.
 func inspect(dir string) (Kind, []string, error) {
-	switch info, err := os.Stat(dir); {
-	case errors.Is(err, fs.ErrNotExist):
-		return KindEmpty, nil, nil
-	case err != nil:
-		return "", nil, err
-	case !info.IsDir():
-		return "", nil, &fs.PathError{Op: "open", Path: dir, Err: syscall.ENOTDIR}
-	}
 	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return KindEmpty, nil, nil
+	}
 	if err != nil {
 		return "", nil, err
 	}
@@ -90,9 +80,9 @@ func inspect(dir string) (Kind, []string, error) {
 	case has(ManifestFile), only(RequestFile): // which is written before the manifest
 		return KindSweep, names, nil
 	case has(ConfigFile) && has(later...), only(ConfigFile):
-		// Among other files, config.yaml may be that of any program.
+		// Next to other files, config.yaml may belong to any program.
 		text, err := regular.Read(filepath.Join(dir, ConfigFile), regular.MaxDocument)
-		if bytes.Contains(text, stages) {
+		if bytes.Contains(text, []byte("\nstages:\n")) {
 			return KindSFT, names, err
 		}
 		return KindRun, names, err
@@ -104,38 +94,31 @@ func inspect(dir string) (Kind, []string, error) {
 
 // Allow returns an error unless a command may write files of this kind into the
 // folder: it is missing or empty, or it holds the same kind and same returns
-// nil. It writes nothing. same compares the request that the folder holds with
-// the command's; it may be nil, and is not called for an empty folder.
+// nil. It writes nothing. same compares the request in the folder with the
+// command's; it may be nil, and is not called for an empty folder.
 func Allow(dir string, kind Kind, same func() error) error {
 	is, names, err := inspect(dir)
 	switch {
 	case err != nil:
-		return fmt.Errorf("read the folder: %w (choose another with --out)", explain(err))
-	case is == KindOther && kind != KindOther:
-		return fmt.Errorf("%w: %s holds other files (%s), not %s; give another --out", config.ErrConfig, dir, some(names), kind)
-	case is == KindEmpty:
+		return fmt.Errorf("read the folder: %w (choose another with --out)", Explain(err))
+	case is == KindEmpty || is == kind && same == nil:
 		return nil
-	case is != kind && kind == KindOther:
-		return fmt.Errorf("%w: %s holds %s, whose files could be replaced; give another --out", config.ErrConfig, dir, is)
-	case is != kind:
-		return fmt.Errorf("%w: %s holds %s, not %s; give another --out, or --fresh to start in a new folder next to it", config.ErrConfig, dir, is, kind)
-	case same == nil:
-		return nil
+	case is == kind:
+		return same()
+	case is == KindOther:
+		const most = 3
+		list := fmt.Sprintf("%q", names[:min(most, len(names))])
+		if list = strings.Trim(list, "[]"); len(names) > most {
+			list += " ..."
+		}
+		return fmt.Errorf("%w: %s holds other files (%s), not %s; give another --out", config.ErrConfig, dir,
+			list, kind)
+	case kind == KindOther:
+		return fmt.Errorf("%w: %s holds %s, whose files could be replaced; give another --out",
+			config.ErrConfig, dir, is)
 	}
-	return same()
-}
-
-// some lists the first names of a folder.
-func some(names []string) string {
-	const most = 3
-	var out []string
-	for _, n := range names[:min(most, len(names))] {
-		out = append(out, fmt.Sprintf("%q", n))
-	}
-	if len(names) > most {
-		out = append(out, "...")
-	}
-	return strings.Join(out, ", ")
+	return fmt.Errorf("%w: %s holds %s, not %s; give another --out, or --fresh to start in a new folder next to it",
+		config.ErrConfig, dir, is, kind)
 }
 
 // Claim takes a folder for writing: [Allow], then the folder is made with its

@@ -1,125 +1,97 @@
 package rundir
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
-	"math"
+	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 )
 
-// CompareMetrics returns nil when a and b are the same lines bit for bit,
-// times apart, and otherwise an error that names the first line and field in
-// which they differ. Numbers that are not finite are equal to each other,
-// because the file holds null for all of them.
+// CompareMetrics returns nil when a and b are the same lines bit for bit, times
+// apart, and otherwise an error that names the first line in which they differ,
+// and a field. Lines are compared as they are written: numbers that are not
+// finite are null.
 func CompareMetrics(a, b []Metrics) error {
-	return compareLines("metrics", a, b, func(m Metrics) int { return m.Step }, "time")
+	return compareLines("metrics", a, b, func(m Metrics) (int, any) { m.Time = Timing{}; return m.Step, m })
 }
 
 // CompareEvals is [CompareMetrics] for the lines of eval.jsonl.
 func CompareEvals(a, b []Eval) error {
-	return compareLines("evaluations", a, b, func(e Eval) int { return e.Step })
+	return compareLines("evaluations", a, b, func(e Eval) (int, any) { return e.Step, e })
 }
 
 // CompareSamples is [CompareMetrics] for the lines of samples.jsonl.
 func CompareSamples(a, b []Sample) error {
-	return compareLines("samples", a, b, func(s Sample) int { return s.Step })
+	return compareLines("samples", a, b, func(s Sample) (int, any) { return s.Step, s })
 }
 
-func compareLines[T any](what string, a, b []T, step func(T) int, ignore ...string) error {
+func compareLines[T any](what string, a, b []T, line func(T) (step int, compared any)) error {
 	for i := range min(len(a), len(b)) {
-		if d := difference(reflect.ValueOf(a[i]), reflect.ValueOf(b[i]), "", ignore); d != "" {
-			return fmt.Errorf("compare %s: line %d (step %d): %s", what, i+1, step(a[i]), d)
+		step, x := line(a[i])
+		_, y := line(b[i])
+		if err := same(x, y); err != nil {
+			return fmt.Errorf("compare %s: line %d (step %d): %w", what, i+1, step, err)
 		}
 	}
 	if len(a) != len(b) {
-		return fmt.Errorf("compare %s: %d lines and %d lines (the first %d are equal)", what, len(a), len(b), min(len(a), len(b)))
+		return fmt.Errorf("compare %s: %d lines and %d lines (the first %d are equal)", what, len(a), len(b),
+			min(len(a), len(b)))
 	}
 	return nil
 }
 
-// difference describes the first field in which x and y differ, or is empty.
-func difference(x, y reflect.Value, path string, ignore []string) string {
-	differ := func() string { return fmt.Sprintf("%s: %s and %s", path, show(x), show(y)) }
-	switch x.Kind() {
-	case reflect.Float32, reflect.Float64:
-		if f, g := x.Float(), y.Float(); math.Float64bits(f) != math.Float64bits(g) && (finite(f) || finite(g)) {
-			return differ()
+// notUTF8 finds what the encoder writes for a byte that is not UTF-8; it writes
+// the character itself without an escape.
+var notUTF8 = regexp.MustCompile(`(?:^|[^\\])(?:\\\\)*\\ufffd`)
+
+// same returns an error that names a field in which the JSON of x and y
+// differs. A key that is left out is null.
+func same(x, y any) error {
+	var decoded [2]any
+	var texts [2][]byte
+	for i, v := range []any{x, y} {
+		var err error
+		if texts[i], err = Marshal(v); err != nil {
+			return err
 		}
-	case reflect.Pointer:
-		x, y := normalise(x), normalise(y)
-		switch {
-		case x.IsNil() && y.IsNil():
-		case x.IsNil() || y.IsNil():
-			return fmt.Sprintf("%s: %s and %s", path, show(x), show(y))
-		default:
-			return difference(x.Elem(), y.Elem(), path, ignore)
+		if notUTF8.Match(texts[i]) {
+			return fmt.Errorf("a string is not UTF-8: %s", texts[i])
 		}
-	case reflect.Struct:
-		for i := range x.NumField() {
-			name, _, ok, err := jsonField(x.Type().Field(i))
-			if !ok || err != nil || slices.Contains(ignore, join(path, name)) {
-				continue
+	}
+	if bytes.Equal(texts[0], texts[1]) {
+		return nil
+	}
+	for i, text := range texts {
+		dec := json.NewDecoder(bytes.NewReader(text))
+		dec.UseNumber() // every bit of a number
+		if err := dec.Decode(&decoded[i]); err != nil {
+			return err
+		}
+	}
+	return sameValue("", decoded[0], decoded[1])
+}
+
+func sameValue(path string, x, y any) error {
+	a, isObject := x.(map[string]any)
+	b, both := y.(map[string]any)
+	if isObject && both {
+		keys := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+		slices.Sort(keys)
+		for _, k := range slices.Compact(keys) {
+			if err := sameValue(strings.TrimPrefix(path+"."+k, "."), a[k], b[k]); err != nil {
+				return err
 			}
-			if d := difference(x.Field(i), y.Field(i), join(path, name), ignore); d != "" {
-				return d
-			}
 		}
-	case reflect.Map:
-		return mapDifference(x, y, path, ignore)
-	default:
-		if !reflect.DeepEqual(x.Interface(), y.Interface()) {
-			return differ()
-		}
+		return nil
 	}
-	return ""
+	if reflect.DeepEqual(x, y) {
+		return nil
+	}
+	s, _ := marshalFinite(x) // x and y were JSON
+	t, _ := marshalFinite(y)
+	return fmt.Errorf("%s: %s and %s", path, s, t)
 }
-
-// mapDifference goes through the keys of both maps in order.
-func mapDifference(x, y reflect.Value, path string, ignore []string) string {
-	var keys []string
-	for _, m := range []reflect.Value{x, y} {
-		for _, k := range m.MapKeys() {
-			keys = append(keys, k.String())
-		}
-	}
-	slices.Sort(keys)
-	for _, k := range slices.Compact(keys) {
-		key := reflect.ValueOf(k)
-		u, v := x.MapIndex(key), y.MapIndex(key)
-		if !u.IsValid() || !v.IsValid() {
-			return fmt.Sprintf("%s: only in one of the two", join(path, k))
-		}
-		if d := difference(u, v, join(path, k), ignore); d != "" {
-			return d
-		}
-	}
-	return ""
-}
-
-// normalise takes a pointer to a number that is not finite for nil, as a trip
-// through the file does.
-func normalise(p reflect.Value) reflect.Value {
-	if !p.IsNil() && p.Elem().Kind() == reflect.Float64 && !finite(p.Elem().Float()) {
-		return reflect.Zero(p.Type())
-	}
-	return p
-}
-
-// show prints a value so that two different ones look different.
-func show(v reflect.Value) string {
-	for v.Kind() == reflect.Pointer {
-		if v.IsNil() {
-			return "null"
-		}
-		v = v.Elem()
-	}
-	if v.Kind() == reflect.String {
-		return fmt.Sprintf("%q", v.String())
-	}
-	return fmt.Sprint(v.Interface())
-}
-
-func join(path, name string) string { return strings.TrimPrefix(path+"."+name, ".") }
-
-func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }

@@ -25,7 +25,7 @@ func TestCompareMetrics(t *testing.T) {
 			"line 1 (step 1): loss: 0.5 and 0.5000000000000001"},
 		{"the sign of zero", func(m []Metrics) []Metrics { m[1].Entropy = math.Copysign(0, -1); return m },
 			"line 2 (step 2): entropy: 0 and -0"},
-		{"NaN to a number", func(m []Metrics) []Metrics { m[1].Loss = 1; return m }, "line 2 (step 2): loss: NaN and 1"},
+		{"NaN to a number", func(m []Metrics) []Metrics { m[1].Loss = 1; return m }, "line 2 (step 2): loss: null and 1"},
 		{"a null", func(m []Metrics) []Metrics { m[1].LengthRight = nil; return m },
 			"completion_length_right: 24.5 and null"},
 		{"behind a pointer", func(m []Metrics) []Metrics { m[1].LengthRight = ptr(25.0); return m },
@@ -33,7 +33,7 @@ func TestCompareMetrics(t *testing.T) {
 		{"in a map", func(m []Metrics) []Metrics { m[0].Rewards["answer"] = Stat{0.1, 0.3}; return m },
 			"rewards.answer.std: 0.2 and 0.3"},
 		{"a key of a map", func(m []Metrics) []Metrics { m[0].Rewards["format"] = Stat{}; return m },
-			"rewards.format: only in one"},
+			`rewards.format: null and {"mean":0,"std":0}`},
 		{"nested, not the ignored one", func(m []Metrics) []Metrics { m[0].Reward.Std = 1; return m }, "reward.std: 0 and 1"},
 		{"a line more", func(m []Metrics) []Metrics { return append(m, Metrics{Step: 3}) }, "2 lines and 3 lines"},
 	}

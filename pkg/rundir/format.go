@@ -10,8 +10,8 @@
 // Everything that a report shows has a checksum, so that a byte that changes on
 // the disk is found: result.json and status.json carry their own, result.json
 // also those of config.yaml and the JSONL files, seal.json those of an unfinished
-// run. meta.json and run.log are for people: nothing in them enters a result or a
-// report, so they may be edited and have no checksum.
+// run. meta.json and run.log have none: no result or report uses them, and people
+// may edit them.
 package rundir
 
 // Names of the files in a run's folder.
@@ -26,6 +26,30 @@ const (
 	StatusFile     = "status.json"
 	ResultFile     = "result.json"
 	ValidationPlot = "validation_reward.png"
+	TrainingPlot   = "training.png"
+)
+
+// Splits, as written in [Eval] and [Sample].
+const (
+	SplitTrain  = "train"
+	SplitVal    = "val"
+	SplitUnseen = "unseen" // facts that no stage of training saw
+	SplitTest   = "test"
+)
+
+// Decoding modes, as written in [Sample].
+const (
+	DecodingSampled = "sampled"
+	DecodingGreedy  = "greedy"
+)
+
+// States of a run, as written in [Status]; a [Result] is done or diverged.
+const (
+	StateRunning     = "running"
+	StateDone        = "done"
+	StateDiverged    = "diverged"
+	StateInterrupted = "interrupted"
+	StateFailed      = "failed"
 )
 
 // Stat is a mean and a sample standard deviation.

@@ -3,7 +3,6 @@ package rundir
 import (
 	"bytes"
 	"errors"
-	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -129,8 +128,8 @@ func checkFile[T any](t *testing.T, data []byte) {
 	if err := Unmarshal(text, &back); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	if d := difference(reflect.ValueOf(v), reflect.ValueOf(back), "", nil); d != "" {
-		t.Fatalf("read back: %s", d)
+	if err := same(v, back); err != nil {
+		t.Fatalf("read back: %v", err)
 	}
 }
 

@@ -15,8 +15,7 @@ const LockFile = ".lock"
 type LockedError struct {
 	Dir    string
 	Holder string // its process id, "" when unknown
-	// Hint says how to fix it, "" when one can only wait.
-	Hint string
+	Hint   string // how to fix it, "" when one can only wait
 }
 
 // Error implements error.
@@ -32,11 +31,8 @@ func (e *LockedError) Error() string {
 	return s
 }
 
-// holder reads the process id that a lock file names.
+// holder reads the process id in a lock file.
 func holder(path string) string {
-	data, err := regular.Read(path, 32)
-	if err != nil {
-		return ""
-	}
+	data, _ := regular.Read(path, 32)
 	return strings.TrimSpace(string(data))
 }

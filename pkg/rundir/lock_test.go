@@ -80,7 +80,7 @@ func TestLockExcludes(t *testing.T) {
 	}
 	wg.Wait()
 	if taken == 0 {
-		t.Error("nobody ever got the lock")
+		t.Error("the lock was never taken")
 	}
 }
 

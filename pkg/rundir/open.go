@@ -1,18 +1,19 @@
 package rundir
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"grpo/internal/regular"
 )
 
 // Run is what a run's folder holds. A file that is not there leaves its field
-// nil and its name in Missing: a run that is half finished, or died, still
-// gives a report.
+// nil and its name in Missing: an unfinished run still gives a report.
 type Run struct {
 	Dir string
 
@@ -41,122 +42,127 @@ func (r *Run) Finished() bool { return r.Result != nil }
 // checkpoint (the error names the file and, if known, the line).
 func Open(dir string) (*Run, error) {
 	for attempt := 0; ; attempt++ {
-		r, seen, err := readRun(dir)
+		r, err := readRun(dir)
 		if err == nil {
 			return r, nil
 		}
-		// A running process may write its next checkpoint while this reads.
+		// A process that continues the run may cut its logs while this reads.
 		var damaged *DamagedError
-		if now := readChecksums(dir); errors.As(err, &damaged) && attempt < 3 && (now.result != seen.result || now.saved != seen.saved) {
+		if held, _ := Held(dir); held && errors.As(err, &damaged) && attempt < 3 {
 			continue
 		}
 		return nil, fmt.Errorf("open run: %w", err)
 	}
 }
 
-// checksumFiles is the content of the two files that hold checksums of others.
-type checksumFiles struct {
-	result, saved string
-	err           error // why seal.json can't be read
+// runFiles are the files of a finished run in the order of [Run.Missing].
+var runFiles = []string{ConfigFile, MetaFile, MetricsFile, EvalFile, SamplesFile, StatusFile, ResultFile}
+
+// HasFiles says whether the folder holds any file of a run.
+func HasFiles(dir string) bool {
+	return slices.ContainsFunc(runFiles, func(name string) bool {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		return err == nil
+	})
 }
 
-func readChecksums(dir string) checksumFiles {
-	// An error of result.json shows where the run is read.
-	result, _ := regular.Read(filepath.Join(dir, ResultFile), regular.MaxDocument)
-	err := regular.Folder(filepath.Join(dir, CheckpointDir))
-	if err != nil {
-		return checksumFiles{result: string(result), err: err}
-	}
-	saved, err := regular.Read(filepath.Join(dir, CheckpointDir, ChecksumsFile), regular.MaxDocument)
-	return checksumFiles{string(result), string(saved), err}
-}
-
-func readRun(dir string) (*Run, checksumFiles, error) {
-	r := &Run{Dir: dir}
-	// The checksums come first: the files they describe were on the disk before them.
-	seen := readChecksums(dir)
-	fail := func(err error) (*Run, checksumFiles, error) { return nil, seen, err }
+func readRun(dir string) (*Run, error) {
 	info, err := os.Stat(dir)
 	var at *fs.PathError
 	switch {
-	case errors.As(err, &at): // the path and why, without the name of the system's call
-		return fail(fmt.Errorf("%s: %w", at.Path, at.Err))
+	case errors.As(err, &at): // without the name of the system call
+		return nil, fmt.Errorf("%s: %w", at.Path, at.Err)
 	case err != nil:
-		return fail(err)
+		return nil, err
 	case !info.IsDir():
-		return fail(fmt.Errorf("%s: it is a file, not a run's folder", dir))
+		return nil, fmt.Errorf("%s: it is a file, not a run's folder", dir)
 	}
-	content, err := r.load()
-	if err != nil {
-		return fail(err)
+	r := &Run{Dir: dir}
+	content := map[string][]byte{}
+	// The files with checksums of others come first: the logs only grow, and
+	// still match when a process appends to them meanwhile.
+	if err := r.load(content, ResultFile); err != nil {
+		return nil, err
+	}
+	saved, savedErr := readChecksums(dir)
+	if err := r.load(content, runFiles[:len(runFiles)-1]...); err != nil {
+		return nil, err
+	}
+	for _, name := range runFiles {
+		if _, there := content[name]; !there {
+			r.Missing = append(r.Missing, name)
+		}
 	}
 	if len(r.Missing) == len(runFiles) {
-		return fail(fmt.Errorf("%s: it holds no run (no %s, %s or %s)", dir, ConfigFile, MetricsFile, ResultFile))
+		return nil, fmt.Errorf("%s: it holds no run (no %s, %s or %s)", dir, ConfigFile, MetricsFile, ResultFile)
 	}
-	r.Config = content[ConfigFile]
-	if r.Meta, err = decodeOptional[Meta](r, content, MetaFile); err != nil {
-		return fail(err)
-	}
-	if r.Metrics, err = decodeLog[Metrics](r, content, MetricsFile); err != nil {
-		return fail(err)
-	}
-	if r.Evals, err = decodeLog[Eval](r, content, EvalFile); err != nil {
-		return fail(err)
-	}
-	if r.Samples, err = decodeLog[Sample](r, content, SamplesFile); err != nil {
-		return fail(err)
-	}
-	if r.Status, err = decodeOptional[Status](r, content, StatusFile); err != nil {
-		return fail(err)
-	}
-	if r.Result, err = decodeOptional[Result](r, content, ResultFile); err != nil {
-		return fail(err)
+	if err := r.decode(content); err != nil {
+		return nil, err
 	}
 	if err := r.checkOrder(); err != nil {
-		return fail(err)
+		return nil, err
 	}
-	var saved *Checksums
-	if r.Result == nil && !errors.Is(seen.err, fs.ErrNotExist) {
-		if seen.err != nil {
-			return fail(fmt.Errorf("read %w", seen.err))
-		}
-		saved = new(Checksums)
-		if err := Unmarshal([]byte(seen.saved), saved); err != nil {
-			return fail(fmt.Errorf("read %s: %w (continuing the run writes it again)", filepath.Join(dir, CheckpointDir, ChecksumsFile), err))
-		}
+	if r.Result == nil && savedErr != nil {
+		return nil, savedErr
 	}
 	if err := r.verifyFiles(saved, content); err != nil {
-		return fail(err)
+		return nil, err
 	}
-	if err := r.checkCounts(); err != nil {
-		return fail(err)
-	}
-	return r, seen, nil
+	return r, r.checkCounts()
 }
 
-// runFiles are the files that Open looks for, in the order of [Run.Missing].
-var runFiles = []string{ConfigFile, MetaFile, MetricsFile, EvalFile, SamplesFile, StatusFile, ResultFile}
-
-// load reads the files that are there, by name, and keeps the names of the
-// others.
-func (r *Run) load() (map[string][]byte, error) {
-	content := map[string][]byte{}
-	for _, name := range runFiles {
+// load reads the files that are there.
+func (r *Run) load(content map[string][]byte, names ...string) error {
+	for _, name := range names {
 		limit := int64(regular.MaxDocument)
 		if isLog(name) {
 			limit = regular.MaxLog
 		}
 		data, err := regular.Read(filepath.Join(r.Dir, name), limit)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			r.Missing = append(r.Missing, name)
-		case err != nil:
-			return nil, fmt.Errorf("read %w", err)
-		default:
+		if err == nil {
 			content[name] = data
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("read %w", err)
 		}
 	}
-	return content, nil
+	return nil
+}
+
+// readChecksums reads those of an unfinished run; nil where there are none.
+func readChecksums(dir string) (*Checksums, error) {
+	if err := regular.Folder(filepath.Join(dir, CheckpointDir)); err != nil {
+		return nil, fmt.Errorf("read %w", err)
+	}
+	saved := new(Checksums)
+	err := ReadJSON(filepath.Join(dir, CheckpointDir, ChecksumsFile), saved)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("%w (continuing the run writes it again)", err)
+	}
+	return saved, nil
+}
+
+func (r *Run) decode(content map[string][]byte) (err error) {
+	r.Config = content[ConfigFile]
+	if r.Meta, err = decodeOptional[Meta](r, content, MetaFile); err != nil {
+		return err
+	}
+	if r.Metrics, err = decodeLog[Metrics](r, content, MetricsFile); err != nil {
+		return err
+	}
+	if r.Evals, err = decodeLog[Eval](r, content, EvalFile); err != nil {
+		return err
+	}
+	if r.Samples, err = decodeLog[Sample](r, content, SamplesFile); err != nil {
+		return err
+	}
+	if r.Status, err = decodeOptional[Status](r, content, StatusFile); err != nil {
+		return err
+	}
+	r.Result, err = decodeOptional[Result](r, content, ResultFile)
+	return err
 }
 
 func decodeOptional[T any](r *Run, content map[string][]byte, name string) (*T, error) {
@@ -179,4 +185,43 @@ func decodeLog[T any](r *Run, content map[string][]byte, name string) ([]T, erro
 		return lines, nil
 	}
 	return lines, err
+}
+
+// PartialLineError reports that a JSONL file ends in a line without its newline:
+// the writer died in the middle of it, or is still writing. The lines before it
+// are whole.
+type PartialLineError struct {
+	Path   string
+	Line   int   // number of the partial line, from 1
+	Offset int64 // where it begins
+}
+
+// Error implements error.
+func (e *PartialLineError) Error() string {
+	return fmt.Sprintf("read %s: line %d is partial (the writer stopped in the middle of it)", e.Path, e.Line)
+}
+
+// decodeLines decodes the content of the JSONL file at path, strictly: an error
+// of [Unmarshal] or a blank line is an error that names the file and the line,
+// and there are no lines. When the file ends inside a line, decodeLines returns
+// the whole lines before it together with a [*PartialLineError].
+func decodeLines[T any](path string, data []byte) ([]T, error) {
+	var lines []T
+	total := len(data)
+	for len(data) > 0 {
+		line, rest, whole := bytes.Cut(data, []byte("\n"))
+		if !whole {
+			return lines, &PartialLineError{Path: path, Line: len(lines) + 1, Offset: int64(total - len(data))}
+		}
+		var v T
+		if len(bytes.TrimSpace(line)) == 0 {
+			return nil, fmt.Errorf("read %s: line %d: it is blank", path, len(lines)+1)
+		}
+		if err := Unmarshal(line, &v); err != nil {
+			return nil, fmt.Errorf("read %s: line %d: %w", path, len(lines)+1, err)
+		}
+		lines = append(lines, v)
+		data = rest
+	}
+	return lines, nil
 }

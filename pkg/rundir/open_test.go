@@ -102,7 +102,7 @@ func TestOpenRefusesAResultThatContradictsItself(t *testing.T) {
 		want   []string
 	}{
 		{"an answer reward of its own", func(r *Result) { r.Final.Sampled.AnswerReward = 0.99 }, []string{"final: sampled", "answer_reward 0.99 contradicts correct_num 7 of n 8"}},
-		{"another count, which adds up", func(r *Result) { r.Final.Sampled = counts(8, 8, 0) }, []string{"final", "contradicts eval.jsonl: line 2", "sampled.correct_num"}},
+		{"another count, which adds up", func(r *Result) { r.Final.Sampled = counts(8, 8, 0) }, []string{"final", "contradicts eval.jsonl: line 2", "sampled.answer_reward: 1 and 0.875"}},
 		{"a format reward of its own", func(r *Result) { r.Initial.Sampled.FormatReward = 1 }, []string{"initial: sampled", "format_reward 1 contradicts"}},
 		{"more truncated than there are", func(r *Result) { r.Final.Sampled.Truncated = 9 }, []string{"truncated 9"}},
 		{"a length of its own", func(r *Result) {
@@ -185,7 +185,7 @@ func TestOpenRefuses(t *testing.T) {
 			write(t, filepath.Join(dir, ResultFile), `{"status": "done", "initial": {"sampled": {"unformatted": 4}}}`)
 			return dir
 		}, []string{ResultFile, "initial", "unformatted 4"}},
-		{"a figure of the result that was changed", func(t *testing.T, dir string) string {
+		{"a number of the result that was changed", func(t *testing.T, dir string) string {
 			p := filepath.Join(dir, ResultFile)
 			write(t, p, strings.Replace(read(t, p), `"wall_s": 3`, `"wall_s": 4`, 1))
 			return dir

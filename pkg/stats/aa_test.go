@@ -15,7 +15,7 @@ import (
 
 // The A/A test: two samples of the same distribution must not be called different
 // more often than 5%. The rejected methods are here as well, so that
-// docs/statistics.md can say by how much they miss that:
+// docs/statistics.md can report by how much they exceed that:
 //
 //	go test ./pkg/stats -run AA -v
 //	go test ./pkg/stats -run AA -v -simulations 16000     as in the docs
@@ -56,7 +56,7 @@ func aaSources() []aaSource {
 // method is a test of the mean of paired differences being 0.
 type method struct {
 	name string
-	// differ says whether the method calls the mean of d different from 0; all has
+	// differ reports whether the method calls the mean of d different from 0; all has
 	// the moments of every resample of d.
 	differ func(d []float64, resolution float64, all []resampled) bool
 	// used is set for the method in use, which must keep its level.

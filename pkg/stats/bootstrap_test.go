@@ -86,7 +86,7 @@ func tailOf(all []weighted) float64 {
 	return low[len(low)-1].value
 }
 
-// resamples are the samples with replacement of n values: row k holds how often
+// resamples are the samples with replacement of n values: row k has how often
 // each value is in sample k.
 type resamples struct {
 	n       int
@@ -94,7 +94,7 @@ type resamples struct {
 	weights []float64
 }
 
-// resampleCache holds what resamplesOf has made; a pure function of n.
+// resampleCache has the results of resamplesOf, a pure function of n.
 var resampleCache sync.Map
 
 func resamplesOf(n int) *resamples {

@@ -12,8 +12,8 @@ import (
 //	adjusted(i) = max over j <= i of min(1, (m-j+1)·p(j))
 //
 // Source: S. Holm, A simple sequentially rejective multiple test procedure,
-// Scandinavian Journal of Statistics 6 (1979). A NaN (nothing to compare) stays
-// NaN and does not count in m. The result has the order of the input.
+// Scandinavian Journal of Statistics 6 (1979). A NaN (nothing to compare) is
+// unchanged and does not count in m. The result has the order of the input.
 func Holm(p []float64) []float64 {
 	out := slices.Clone(p)
 	var order []int

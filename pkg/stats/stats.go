@@ -1,5 +1,4 @@
-// Package stats holds the statistics of reports, on plain slices. It knows
-// nothing of runs, arms or prose.
+// Package stats has the statistics of reports, on plain slices.
 //
 //	stats.go    sample mean and standard deviation
 //	student.go  Student's t: the interval of a mean and its p value
@@ -8,9 +7,9 @@
 //	power.go    how many pairs a difference needs (noncentral t)
 //	wilson.go   the interval of a binomial proportion
 //
-// A value that is not finite marks a measurement that does not exist: it is left
-// out, and every result says how many values it is of. docs/statistics.md says
-// why each method was chosen, with measured error rates.
+// A value that is not finite is a missing measurement: it is ignored, and every result
+// has the number of values it is computed from. docs/statistics.md explains the choice
+// of each method, with measured error rates.
 package stats
 
 import (
@@ -56,5 +55,5 @@ func Finite(x []float64) []float64 {
 	return out
 }
 
-// IsFinite says whether v is neither NaN nor infinite.
+// IsFinite reports whether v is neither NaN nor infinite.
 func IsFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

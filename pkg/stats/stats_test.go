@@ -44,9 +44,9 @@ func TestWilsonLaws(t *testing.T) {
 		lo, hi := Wilson(k, n, level)
 		p := float64(k) / float64(n)
 		if lo < 0 || hi > 1 || lo > p+1e-12 || hi < p-1e-12 {
-			t.Fatalf("[%v, %v] does not hold %v inside [0, 1]", lo, hi, p)
+			t.Fatalf("[%v, %v] does not contain %v inside [0, 1]", lo, hi, p)
 		}
-		// Right and wrong are the same question turned round.
+		// Swapping right and wrong mirrors the interval.
 		mlo, mhi := Wilson(n-k, n, level)
 		if !scalar.EqualWithinAbs(lo, 1-mhi, 1e-12) || !scalar.EqualWithinAbs(hi, 1-mlo, 1e-12) {
 			t.Fatalf("[%v, %v] mirrored is [%v, %v]", lo, hi, mlo, mhi)
@@ -55,7 +55,7 @@ func TestWilsonLaws(t *testing.T) {
 }
 
 // Near the ends, where a base model and a trained one are, the interval must
-// still hold the truth about as often as it says.
+// still contain the true value about as often as its level.
 func TestWilsonCoverage(t *testing.T) {
 	const n = 1024
 	for _, p := range []float64{0.02, 0.13, 0.5, 0.9, 0.988} {
@@ -67,7 +67,7 @@ func TestWilsonCoverage(t *testing.T) {
 			}
 		}
 		if covered < 0.935 || covered > 0.965 {
-			t.Errorf("p = %v: holds the truth with probability %.4f", p, covered)
+			t.Errorf("p = %v: contains the true value with probability %.4f", p, covered)
 		}
 	}
 }

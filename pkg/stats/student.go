@@ -26,8 +26,8 @@ type Estimate struct {
 //
 // s is the sample standard deviation, but not less than resolution: the unit in
 // which the values are counted, for example one problem of 1024. A few coarse
-// values that happen to be equal show that the spread is below the resolution,
-// not that it is 0. With resolution 0 and equal values the interval is that value,
+// values that are equal by chance show that the spread is below the resolution, not
+// that it is 0. With resolution 0 and equal values the interval is that value,
 // and p is that of the sign-flip test: 2^(1-n), or 1 if the value is 0.
 func StudentT(x []float64, resolution float64) Estimate {
 	nan := math.NaN()
@@ -52,7 +52,7 @@ func StudentT(x []float64, resolution float64) Estimate {
 }
 
 // Clip returns e with its interval cut to [lo, hi], the range of the quantity. An
-// interval that is NaN stays NaN.
+// NaN interval is unchanged.
 func (e Estimate) Clip(lo, hi float64) Estimate {
 	e.Lo, e.Hi = max(e.Lo, lo), min(e.Hi, hi)
 	return e

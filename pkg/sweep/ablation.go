@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"grpo/configs"
 	"grpo/internal/words"
-	"grpo/internal/yamldoc"
 )
 
 // ablationFolder of the embedded configurations holds the ablations.
@@ -42,29 +40,7 @@ func Ablations() []Ablation {
 }
 
 // AblationNames lists the names of the embedded ablations, sorted.
-func AblationNames() []string {
-	entries, err := fs.ReadDir(configs.FS, ablationFolder)
-	if err != nil {
-		panic("sweep: embedded ablations: " + err.Error()) // cannot happen with go:embed
-	}
-	var names []string
-	for _, e := range entries {
-		if name, ok := strings.CutSuffix(e.Name(), ".yaml"); ok {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// maxRequest bounds the size of a request's file. A sweep.yaml of a thousand
-// arms has some hundred kilobytes.
-const maxRequest = 4 << 20
-
-// requestFile is what a request's file is.
-var requestFile = yamldoc.File{
-	What: "one file is one sweep", Empty: "it names no arms and no axes",
-	Folder: "this is a folder; a sweep's request is sweep.yaml in it", Max: maxRequest, Larger: "not a sweep",
-}
+func AblationNames() []string { return configs.Names(ablationFolder) }
 
 // LoadRequest reads the embedded ablation of that name, or else the file at that
 // path; a file that has an ablation's name is found as ./name.
@@ -82,8 +58,12 @@ func LoadRequest(nameOrPath string) (Request, error) {
 		return ParseRequest(nameOrPath, text)
 	case !errors.Is(err, fs.ErrNotExist):
 		return Request{}, configError("read sweep", fmt.Sprintf("%s: %v", nameOrPath, err))
-	case strings.ContainsAny(nameOrPath, `/\`) || strings.HasSuffix(nameOrPath, ".yaml") || strings.HasSuffix(nameOrPath, ".yml"):
-		return Request{}, configError("read sweep", fmt.Sprintf("%s: no such file%s", nameOrPath, embeddedHint(nameOrPath)))
+	case configs.IsPath(nameOrPath):
+		hint := ""
+		if name := configs.NameOf(nameOrPath); slices.Contains(AblationNames(), name) {
+			hint = fmt.Sprintf(" (the embedded ablation is named %q)", name)
+		}
+		return Request{}, configError("read sweep", nameOrPath+": no such file"+hint)
 	}
 	_, err = AblationText(nameOrPath)
 	return Request{}, err
@@ -93,18 +73,9 @@ func LoadRequest(nameOrPath string) (Request, error) {
 func AblationText(name string) ([]byte, error) {
 	names := AblationNames()
 	if !slices.Contains(names, name) {
-		return nil, configError("read sweep", fmt.Sprintf("no ablation %s%s: there are %s; with grpo ablate the path of a YAML file works too",
+		return nil, configError("read sweep", fmt.Sprintf(
+			"no ablation %s%s: there are %s; with grpo ablate the path of a YAML file works too",
 			words.Quote(name), words.DidYouMean(name, names), strings.Join(names, ", ")))
 	}
 	return configs.FS.ReadFile(path.Join(ablationFolder, name+".yaml"))
-}
-
-func embeddedHint(file string) string {
-	name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
-	for _, n := range AblationNames() {
-		if n == name {
-			return fmt.Sprintf(" (the embedded ablation is named %q)", n)
-		}
-	}
-	return ""
 }

@@ -14,8 +14,8 @@ import (
 // The assignment is a study of four sweeps: the learning rate first, then three
 // comparisons of two settings. The rate of the comparisons is the best of the
 // first part, so their final plan has to wait for it; until then they are planned
-// with the first rate as a stand-in. Or each comparison is crossed with all rates,
-// and each of its settings is taken at its own best: then nothing has to wait.
+// with the first rate as a placeholder. Or each comparison is crossed with all
+// rates, and each of its settings is taken at its own best: then nothing waits.
 
 // RateKey is the key that the first part of the assignment sweeps.
 const RateKey = "train.learning_rate"
@@ -47,21 +47,26 @@ type AssignmentPlan struct {
 // assignmentParts are the parts with their questions; the first is the sweep,
 // the others are embedded ablations.
 var assignmentParts = []sweepdir.Part{
-	{Name: "lr", Question: "Learning rate: which ends with the best validation answer reward, and at which does training diverge?"},
-	{Name: "baseline", Question: "Baselining: does reinforce_with_baseline end with a better validation answer reward than no_baseline?"},
-	{Name: "lengthnorm", Question: "Length normalization: masked_mean or masked_normalize, by validation answer reward and by gradient norm?"},
-	{Name: "stdnorm", Question: "Group standard deviation: does use_std_normalization improve the validation answer reward?"},
+	{Name: "lr", Question: "Learning rate: which ends with the best validation answer reward, " +
+		"and at which does training diverge?"},
+	{Name: "baseline", Question: "Baselining: does reinforce_with_baseline end with a better " +
+		"validation answer reward than no_baseline?"},
+	{Name: "lengthnorm", Question: "Length normalization: masked_mean or masked_normalize, " +
+		"by validation answer reward and by gradient norm?"},
+	{Name: "stdnorm", Question: "Group standard deviation: does use_std_normalization " +
+		"improve the validation answer reward?"},
 }
 
 // NewAssignment plans the assignment. Unless PerArm, its comparisons are
-// stand-ins until [AssignmentPlan.Choose]; mistakes in them are reported here.
+// placeholders until a rate is chosen; mistakes in them are reported here.
 func NewAssignment(ask Assignment) (*AssignmentPlan, error) {
 	if len(ask.Rates) == 0 {
 		ask.Rates = AssignmentRates()
 	}
 	p := &AssignmentPlan{ask: ask, Study: sweepdir.Study{
-		Format: sweepdir.FormatVersion, Name: "assignment", Title: "Four GRPO experiments: CS336, assignment 5, section 8",
-		Argv: append([]string{}, ask.Options.Argv...), Parts: slices.Clone(assignmentParts),
+		Format: sweepdir.FormatVersion, Name: "assignment",
+		Title: "Four GRPO experiments: CS336, assignment 5, section 8",
+		Argv:  append([]string{}, ask.Options.Argv...), Parts: slices.Clone(assignmentParts),
 	}}
 	req, err := AxesRequest([]AxisRequest{{Key: RateKey, Values: ask.Rates, From: "--values"}})
 	if err != nil {
@@ -91,7 +96,7 @@ func (p *AssignmentPlan) plan(command string, req Request, flags []config.Flag) 
 }
 
 // identify fills in what identifies this study: the runs of all parts, with the
-// rate of the stand-ins, so that the hash is known before any rate is chosen.
+// rate of the placeholders, so that the hash is known before any rate is chosen.
 func (p *AssignmentPlan) identify() {
 	h := sha256.New()
 	for i, part := range p.Study.Parts {
@@ -105,12 +110,12 @@ func (p *AssignmentPlan) identify() {
 	}
 }
 
-// Waits says whether the comparisons are stand-ins.
-func (p *AssignmentPlan) Waits() bool { return !p.ask.PerArm && len(p.Study.Parts[1].Set) == 0 }
+// waits says whether the comparisons are placeholders.
+func (p *AssignmentPlan) waits() bool { return !p.ask.PerArm && len(p.Study.Parts[1].Set) == 0 }
 
-// Choose plans the comparisons with a rate and writes the choice down; why ends
+// choose plans the comparisons with a rate and writes the choice down; why ends
 // the sentence "learning rate R: ...". With PerArm there is nothing to choose.
-func (p *AssignmentPlan) Choose(rate, why string) error {
+func (p *AssignmentPlan) choose(rate, why string) error {
 	if p.ask.PerArm {
 		return nil
 	}
@@ -127,13 +132,13 @@ func (p *AssignmentPlan) Choose(rate, why string) error {
 	return nil
 }
 
-// Adopt plans the comparisons as a study that is there has them.
-func (p *AssignmentPlan) Adopt(old sweepdir.Study) error {
+// adopt plans the comparisons as an existing study has them.
+func (p *AssignmentPlan) adopt(old sweepdir.Study) error {
 	for _, part := range old.Parts[1:] {
 		for _, o := range part.Set {
 			if o.Key == RateKey {
 				_, why, _ := strings.Cut(part.Chosen, ": ")
-				return p.Choose(o.Value, why)
+				return p.choose(o.Value, why)
 			}
 		}
 	}
@@ -205,5 +210,6 @@ func (p *AssignmentPlan) tunedFor(m sweepdir.Manifest, rate string) string {
 			whose = fmt.Sprintf("with the arm %q, and not tuned for the other", arm.Label)
 		}
 	}
-	return fmt.Sprintf("The learning rate, %s, was chosen by validation reward in part lr, %s (grpo assignment --lr-per-arm takes each arm at its own best)", rate, whose)
+	return fmt.Sprintf("The learning rate, %s, was chosen by validation reward in part lr, %s "+
+		"(grpo assignment --lr-per-arm takes each arm at its own best)", rate, whose)
 }

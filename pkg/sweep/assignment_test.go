@@ -62,15 +62,15 @@ func TestAssignment(t *testing.T) {
 	if got := armNames(p.Parts[0]); !slices.Equal(got, []string{"lr=0.0001", "lr=0.0003", "lr=0.001", "lr=0.01"}) {
 		t.Errorf("rates %v", got)
 	}
-	if !p.Waits() {
+	if !p.waits() {
 		t.Error("it does not wait for the rate")
 	}
 	hash := p.Study.Hash
-	if err := p.Choose("0.0003", "the best"); err != nil {
+	if err := p.choose("0.0003", "the best"); err != nil {
 		t.Fatal(err)
 	}
-	if p.Waits() || p.Study.Hash != hash {
-		t.Errorf("after the choice: waits %v, hash %s, was %s", p.Waits(), p.Study.Hash, hash)
+	if p.waits() || p.Study.Hash != hash {
+		t.Errorf("after the choice: waits %v, hash %s, was %s", p.waits(), p.Study.Hash, hash)
 	}
 	if c := p.Study.Parts[2].Chosen; c != "learning rate 0.0003: the best" || p.Study.Parts[0].Chosen != "" {
 		t.Errorf("chosen %q and %q", p.Study.Parts[0].Chosen, c)
@@ -101,7 +101,7 @@ func TestAssignment(t *testing.T) {
 // caveat speaks of a shared one.
 func TestAssignmentPerArm(t *testing.T) {
 	p := newAssignment(t, Assignment{Rates: []string{"1e-3", "3e-3"}, PerArm: true, Options: PlanOptions{Seeds: []uint64{1, 2}}})
-	if p.Waits() {
+	if p.waits() {
 		t.Error("it waits for a rate")
 	}
 	m := p.Parts[1].Manifest
@@ -192,7 +192,7 @@ func TestPrepareStudy(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "study")
 	p := newAssignment(t, ask(nil))
-	if _, err := PrepareStudy(dir, p.Study, p.Parts[0]); err != nil {
+	if err := p.Prepare(dir, 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := Prepare(filepath.Join(dir, "lr"), p.Parts[0]); err != nil {
@@ -201,20 +201,16 @@ func TestPrepareStudy(t *testing.T) {
 
 	// A second process chooses first; this one follows.
 	second := newAssignment(t, ask(nil))
-	if err := second.Choose("0.003", "theirs"); err != nil {
+	if err := second.choose("0.003", "theirs"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Settle(dir, second.Study); err != nil {
+	if err := second.settle(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Choose("0.001", "ours"); err != nil {
+	if err := p.choose("0.001", "ours"); err != nil {
 		t.Fatal(err)
 	}
-	st, err := Settle(dir, p.Study)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Adopt(st); err != nil {
+	if err := p.settle(dir); err != nil {
 		t.Fatal(err)
 	}
 	if got := p.Study.Parts[3]; got.Chosen != "learning rate 0.003: theirs" || got.Set[0].Value != "0.003" {
@@ -226,8 +222,8 @@ func TestPrepareStudy(t *testing.T) {
 
 	// The same request finds the study with its choice; others are refused.
 	same := newAssignment(t, ask(func(a *Assignment) { a.Options.Argv = []string{"another", "line"} }))
-	if st, err = PrepareStudy(dir, same.Study, same.Parts[0]); err != nil || len(st.Parts[1].Set) == 0 {
-		t.Errorf("the same study: %+v, %v", st, err)
+	if err := same.Prepare(dir, 0); err != nil || len(same.Study.Parts[1].Set) == 0 {
+		t.Errorf("the same study: %+v, %v", same.Study, err)
 	}
 	refused := []struct {
 		name   string
@@ -242,7 +238,7 @@ func TestPrepareStudy(t *testing.T) {
 	for _, tt := range refused {
 		t.Run(tt.name, func(t *testing.T) {
 			other := newAssignment(t, ask(tt.change))
-			_, err := PrepareStudy(dir, other.Study, other.Parts[0])
+			err := other.Prepare(dir, 0)
 			if !errors.Is(err, config.ErrConfig) {
 				t.Fatalf("error %v, want a configuration error", err)
 			}
@@ -258,21 +254,21 @@ func TestPrepareStudy(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(other, file), []byte("{}"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := PrepareStudy(other, p.Study, p.Parts[0]); !errors.Is(err, config.ErrConfig) {
-			t.Errorf("beside %s: error %v", file, err)
+		if err := p.Prepare(other, 0); !errors.Is(err, config.ErrConfig) {
+			t.Errorf("next to %s: error %v", file, err)
 		}
 	}
 }
 
 // TestEstimateParts: the parts of a study share what was measured.
-func TestEstimateParts(t *testing.T) {
+func TestEstimateTime(t *testing.T) {
 	p := newAssignment(t, Assignment{Options: PlanOptions{Seeds: []uint64{1}}})
 	calls := 0
 	probe := func(context.Context, config.Config, int) (Measured, error) {
 		calls++
 		return Measured{Rollout: 1}, nil
 	}
-	got, err := EstimateParts(t.Context(), p.Parts, 1, 1, probe)
+	got, err := EstimateTime(t.Context(), p.Parts, 1, 1, probe)
 	if err != nil {
 		t.Fatal(err)
 	}

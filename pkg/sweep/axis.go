@@ -1,8 +1,10 @@
 package sweep
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +18,8 @@ import (
 func ParseAxis(arg string) (AxisRequest, error) {
 	key, values, ok := strings.Cut(arg, "=")
 	if !ok {
-		return AxisRequest{}, configError("read axis", fmt.Sprintf("--axis %s: no \"=\" (write --axis KEY=V1,V2)", words.Quote(arg)))
+		problem := fmt.Sprintf("--axis %s: no \"=\" (write --axis KEY=V1,V2)", words.Quote(arg))
+		return AxisRequest{}, configError("read axis", problem)
 	}
 	key = strings.TrimSpace(key)
 	from := "--axis " + words.Show(key)
@@ -62,28 +65,27 @@ func SplitValues(text string) ([]string, error) {
 
 // axis resolves an axis of a request.
 func axis(a AxisRequest) (sweepdir.Axis, error) {
-	where := ""
-	if a.From != "" {
-		where = a.From + ": "
+	fail := func(format string, args ...any) (sweepdir.Axis, error) {
+		return sweepdir.Axis{}, fmt.Errorf("%s%w", place(a.From), fmt.Errorf(format, args...))
 	}
 	k, err := findKey(a.Key)
-	if err != nil {
-		return sweepdir.Axis{}, fmt.Errorf("%s%w", where, err)
-	}
 	switch {
+	case err != nil:
+		return fail("%w", err)
 	case k.Path == "seed":
-		return sweepdir.Axis{}, fmt.Errorf("%sseed can't be an axis: every arm is run with every seed (give them as seeds)", where)
+		return fail("seed can't be an axis: every arm is run with every seed (give them as seeds)")
 	case len(a.Values) == 0:
-		return sweepdir.Axis{}, fmt.Errorf("%s%s has no values", where, k.Path)
+		return fail("%s has no values", k.Path)
 	}
-	out := sweepdir.Axis{Key: k.Path, Label: a.Label, Short: shortName(k.Path)}
-	if out.Label == "" {
-		out.Label = labelOf(k.Path)
-	}
+	out := sweepdir.Axis{Key: k.Path, Label: cmp.Or(a.Label, labelOf(k.Path)), Short: shortName(k.Path)}
 	for i, text := range a.Values {
 		v := canonical(k, text)
 		if j := slices.Index(out.Values, v); j >= 0 {
-			return sweepdir.Axis{}, fmt.Errorf("%s%s: the values %d and %d, %s, are the same%s", where, k.Path, j+1, i+1, v, spelled(v, a.Values[j], text))
+			spelled := ""
+			if first := a.Values[j]; first != v || text != v {
+				spelled = fmt.Sprintf(" (written %s and %s)", first, text)
+			}
+			return fail("%s: the values %d and %d, %s, are the same%s", k.Path, j+1, i+1, v, spelled)
 		}
 		out.Values = append(out.Values, v)
 	}
@@ -91,17 +93,9 @@ func axis(a AxisRequest) (sweepdir.Axis, error) {
 	return out, nil
 }
 
-// spelled shows the two spellings of a value, if they are not the value itself.
-func spelled(v, first, second string) string {
-	if first == v && second == v {
-		return ""
-	}
-	return fmt.Sprintf(" (written %s and %s)", first, second)
-}
-
 // isLog reports positive numbers that span a factor of 10 or more.
 func isLog(k config.Key, values []string) bool {
-	if k.Type != "a number" && !strings.HasPrefix(k.Type, "an integer") {
+	if !slices.Contains([]reflect.Kind{reflect.Float64, reflect.Int, reflect.Uint64}, k.Kind) {
 		return false
 	}
 	low, high := math.Inf(1), 0.0

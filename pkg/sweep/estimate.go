@@ -10,17 +10,18 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// How long a sweep will take is measured, not guessed: for each class of runs whose
-// steps cost the same, the first few steps are made, with as many runs at a time
-// as in the sweep. The rest is arithmetic:
+// The duration of a sweep follows from that of a run of each arm: runs begin in
+// their order, each in the first free slot ([Makespan], [Remaining]).
 //
-//	run   = setup + steps (rollout + epochs * update) + decodings * decode
-//	sweep = the runs in their order, each in the first free slot
+// Before the sweep, the duration of a run is measured: for each class of runs
+// whose steps cost the same, a [Probe] makes the first few steps, with as many
+// parallel runs as in the sweep. The rest is arithmetic:
 //
-// That holds as long as a late step costs what an early one does: not if
+//	run = setup + steps (rollout + epochs * update) + completions evaluated * decode
+//
+// That holds as long as a late step costs the same as an early one: not if
 // completions become longer or shorter, or if dynamic sampling needs more rounds.
-//
-// While a sweep runs, [Remaining] estimates the rest from the pace of its runs.
+// While the sweep runs, the durations are those of its runs so far.
 
 // Measured are seconds of a run's parts.
 type Measured struct {
@@ -28,49 +29,36 @@ type Measured struct {
 	Rollout float64 // of a step: sampling and rewards
 	Update  float64 // of a step: one pass over the rollout batch
 	Decode  float64 // of one completion in an evaluation
-	// AtLeast says that the measuring was cut off before it had seen enough: the
-	// run takes this long or longer.
+	// AtLeast says that the measurement was cut off too early: the run takes this
+	// long or longer.
 	AtLeast bool
 }
-
-// Probe measures a configuration by making some steps of it. Problems that can't
-// be read, and whatever else would stop the run, are its errors.
-type Probe func(ctx context.Context, cfg config.Config, threads int) (Measured, error)
 
 // Estimate says how long a sweep will take.
 type Estimate struct {
 	Seconds float64   `json:"seconds"`  // of the whole sweep
 	AtLeast bool      `json:"at_least"` // a probe was cut off: the sweep takes this long or longer
-	Jobs    int       `json:"jobs"`     // runs at a time
+	Jobs    int       `json:"jobs"`     // parallel runs
 	Threads int       `json:"threads"`  // of each run
 	Arms    []float64 `json:"arms"`     // seconds of one run of each arm
 	Probes  int       `json:"probes"`   // classes of runs that were measured
 }
 
-// maxProbes bounds the classes that are measured; others are taken in proportion
-// to their [Work].
+// maxProbes bounds the classes that are measured; others are estimated in
+// proportion to their [Work].
 const maxProbes = 4
 
-// EstimateTime measures how long the plan's runs will take, with jobs of them at a
-// time (0 = one for each core).
-func EstimateTime(ctx context.Context, p *Plan, jobs, cores int, probe Probe) (*Estimate, error) {
-	all, err := EstimateParts(ctx, []*Plan{p}, jobs, cores, probe)
-	if err != nil {
-		return nil, err
-	}
-	return all[0], nil
-}
-
-// EstimateParts is [EstimateTime] for sweeps that are run one after the other:
-// what one of them has measured serves the next.
-func EstimateParts(ctx context.Context, plans []*Plan, jobs, cores int, probe Probe) ([]*Estimate, error) {
+// EstimateTime measures how long the runs of plans will take that are run one
+// after the other, each with jobs runs in parallel (0 = one for each core). The
+// measurement of a class serves all plans.
+func EstimateTime(ctx context.Context, plans []*Plan, jobs, cores int, probe Probe) ([]*Estimate, error) {
 	known := map[class]measurement{}
-	var first *measurement
-	atLeast := false
+	var first measurement
 	var out []*Estimate
+	atLeast := false
 	for _, p := range plans {
 		m := p.Manifest
-		e := &Estimate{Jobs: slots(jobs, cores, len(m.Runs))}
+		e := &Estimate{Jobs: Slots(jobs, cores, len(m.Runs))}
 		e.Threads = max(1, cores/e.Jobs)
 		for i := range m.Arms {
 			cfg, err := frozen(m.Runs[i]) // the first seed's runs come first, arm by arm
@@ -85,10 +73,10 @@ func EstimateParts(ctx context.Context, plans []*Plan, jobs, cores int, probe Pr
 				if got, err = measure(ctx, probe, cfg, e.Jobs, e.Threads); err != nil {
 					return nil, fmt.Errorf("measure arm %q: %w", m.Arms[i].Name, err)
 				}
-				known[c], ok, atLeast = got, true, got.AtLeast
-				if first == nil {
-					first = &got
+				if len(known) == 0 {
+					first = got
 				}
+				known[c], ok, atLeast = got, true, got.AtLeast
 			}
 			if ok {
 				e.Arms = append(e.Arms, got.run(cfg))
@@ -103,52 +91,23 @@ func EstimateParts(ctx context.Context, plans []*Plan, jobs, cores int, probe Pr
 	return out, nil
 }
 
-// slots is the number of runs at a time, as in [Run].
-func slots(jobs, cores, runs int) int {
-	if jobs <= 0 || jobs > cores {
-		jobs = cores
-	}
-	return max(1, min(jobs, runs))
-}
-
-// Makespan is the time that runs take, in their order, with jobs of them at a time,
-// when a run of arm i takes arms[i].
-func Makespan(runs []sweepdir.Entry, arms []float64, jobs int) float64 {
-	free := make([]float64, max(1, jobs))
-	for _, r := range runs {
-		enqueue(free, arms[r.Arm])
-	}
-	return slices.Max(free)
-}
-
-// enqueue adds the seconds of a run to the slot that is free first.
-func enqueue(slots []float64, seconds float64) {
-	slots[slices.Index(slots, slices.Min(slots))] += seconds
-}
-
-// class holds what the cost of a step depends on, apart from the number of
-// epochs, in which it is linear.
+// class holds what the cost of a step depends on, apart from the number of epochs,
+// in which it is linear.
 type class struct {
-	model    config.Model
-	rollout  config.Rollout
-	source   string
-	template string
-	micro    int
-	kind     string // grpo or ppo
-	// epochs of a critic are not those of the policy: ppo is measured as it is
-	epochs, valueEpochs                           int
-	reference, teacher, greedy, dynamic, skipFlat bool
+	model   config.Model
+	rollout config.Rollout
+	others  string
 }
 
 func classOf(c config.Config) class {
 	a := c.Algorithm
-	out := class{
-		model: c.Model, rollout: c.Rollout, source: c.Data.Source, template: c.Data.PromptTemplate, micro: c.Train.GradientAccumulationSteps,
-		kind: a.Type, reference: a.Beta > 0, teacher: a.Teacher != "", greedy: a.Baseline == "greedy", dynamic: a.DynamicSampling, skipFlat: a.SkipFlatGroups,
-	}
+	out := class{model: c.Model, rollout: c.Rollout}
 	out.rollout.SamplingTemperature = 0
-	if a.Type == "ppo" {
-		out.epochs, out.valueEpochs = c.Train.EpochsPerRolloutBatch, a.ValueEpochs
+	policies := []bool{a.Beta > 0, a.Teacher != "", a.Baseline == "greedy"}
+	out.others = fmt.Sprintf("%q %q %q %d %v %v %v", c.Data.Source, c.Data.PromptTemplate, a.Type,
+		c.Train.GradientAccumulationSteps, policies, a.DynamicSampling, a.SkipFlatGroups)
+	if a.Type == "ppo" { // epochs of the critic are not those of the policy: PPO is measured as it is
+		out.others += fmt.Sprint(c.Train.EpochsPerRolloutBatch, a.ValueEpochs)
 	}
 	return out
 }
@@ -159,8 +118,8 @@ type measurement struct {
 	cfg config.Config
 }
 
-// measure makes as many probes at a time as the sweep has runs at a time, since
-// they share a memory and perhaps a core, and takes the mean.
+// measure runs as many probes in parallel as the sweep has runs, since they share
+// memory and cores, and takes the mean.
 func measure(ctx context.Context, probe Probe, cfg config.Config, jobs, threads int) (measurement, error) {
 	results, errs := make([]Measured, jobs), make([]error, jobs)
 	var wait sync.WaitGroup
@@ -183,37 +142,34 @@ func measure(ctx context.Context, probe Probe, cfg config.Config, jobs, threads 
 	return out, nil
 }
 
-// run is what a whole run of a configuration of this class takes.
+// run is the seconds of a whole run of a configuration of this class.
 func (m measurement) run(c config.Config) float64 {
 	epochs := float64(c.Train.EpochsPerRolloutBatch)
-	if m.AtLeast { // it is not known how the step divides into rollout and updates
+	if m.AtLeast { // how the step divides into rollout and updates is not known
 		epochs = min(epochs, float64(m.cfg.Train.EpochsPerRolloutBatch))
 	}
-	return m.Setup + float64(c.Train.NGRPOSteps)*(m.Rollout+epochs*m.Update) + decodings(c)*m.Decode
+	return m.Setup + float64(c.Train.NGRPOSteps)*(m.Rollout+epochs*m.Update) + evaluated(c)*m.Decode
 }
 
-// wholeFile is a guess of the problems in a file, which are not counted here.
-const wholeFile = 1024
-
-// evaluated is the number of problems in a split of a size that may be 0 for all
-// of a file.
-func evaluated(size, all int) int {
+// orAll is a split's size, where 0 means all n problems.
+func orAll(size, n int) int {
 	if size == 0 {
-		return all
+		return n
 	}
 	return size
 }
 
-// decodings is the number of completions of all evaluations of a run; a float,
+// evaluated is the number of completions of all evaluations of a run; a float,
 // because the product of valid sizes can exceed an int.
-func decodings(c config.Config) float64 {
+func evaluated(c config.Config) float64 {
+	const wholeFile = 1024 // a guess of the problems in a file, which are not counted here
 	steps, every := c.Train.NGRPOSteps, c.Eval.EveryNSteps
 	evaluations := float64(1 + (steps+every-1)/every)
-	n := evaluations*float64(evaluated(c.Data.ValSize, wholeFile)+c.Data.UnseenSize) + float64(c.Data.TestSize)
+	n := evaluations*float64(orAll(c.Data.ValSize, wholeFile)+c.Data.UnseenSize) + float64(c.Data.TestSize)
 	if c.Data.Source != "generated" {
-		n = evaluations * float64(evaluated(c.Data.ValSize, wholeFile))
+		n = evaluations * float64(orAll(c.Data.ValSize, wholeFile))
 		if c.Data.TestFile != "" {
-			n += float64(evaluated(c.Data.TestSize, wholeFile))
+			n += float64(orAll(c.Data.TestSize, wholeFile))
 		}
 	}
 	if c.Eval.Greedy {
@@ -222,23 +178,150 @@ func decodings(c config.Config) float64 {
 	return n
 }
 
-// Work compares what runs cost before any of them has been timed: seconds on a
-// nominal machine, of which only ratios mean something. The parts are those of
-// the default experiment as measured: a completion takes 1 to sample, 4 to train
-// on once, 2 to evaluate.
+// Work compares the costs of runs before any of them has been timed: seconds on a
+// nominal machine, of which only ratios mean something. The parts are those of the
+// default experiment as measured: a completion costs 1 to sample, 4 to train on
+// once, 2 to evaluate.
 func Work(c config.Config) float64 {
 	hidden := float64(c.Model.HiddenSize)
 	completion := 1e-4 * hidden * hidden * float64(c.Model.NumLayers) / (64 * 64 * 2)
 	step := float64(c.Rollout.RolloutBatchSize) * (1 + 4*float64(c.Train.EpochsPerRolloutBatch))
-	return completion * (float64(c.Train.NGRPOSteps)*step + 2*decodings(c))
+	return completion * (float64(c.Train.NGRPOSteps)*step + 2*evaluated(c))
 }
 
-// RunWork reads from a manifest how many steps a run makes and what they are as
-// [Work]; zeros for a run without a valid configuration.
+// RunWork returns the number of steps and the [Work] of a run of a manifest; zeros
+// for a run without a valid configuration.
 func RunWork(e sweepdir.Entry) (steps int, work float64) {
 	cfg, err := frozen(e)
 	if err != nil {
 		return 0, 0
 	}
 	return cfg.Train.NGRPOSteps, Work(cfg)
+}
+
+// Makespan is the time of runs in their order, with jobs of them in parallel, when
+// a run of arm i takes arms[i] seconds.
+func Makespan(runs []sweepdir.Entry, arms []float64, jobs int) float64 {
+	var seconds []float64
+	for _, r := range runs {
+		seconds = append(seconds, arms[r.Arm])
+	}
+	return schedule(nil, seconds, jobs)
+}
+
+// schedule returns when the last run ends: busy slots are free after these seconds,
+// and each waiting run begins in the first free slot.
+func schedule(busy, waiting []float64, jobs int) float64 {
+	free := append(busy, make([]float64, max(0, max(1, jobs)-len(busy)))...)
+	for _, seconds := range waiting {
+		free[slices.Index(free, slices.Min(free))] += seconds
+	}
+	return slices.Max(free)
+}
+
+// Clock is the progress of a run, for [Remaining].
+type Clock struct {
+	Arm   int
+	Steps int // of the whole run
+	Step  int // made so far
+	// First is the step after which its process began: Seconds were spent on the
+	// steps after it.
+	First   int
+	Seconds float64
+	// Rate is seconds per step, as measured over the steps of this process; 0 while
+	// there are too few.
+	Rate    float64
+	Running bool
+	// Ended runs have nothing left: done, diverged or given up.
+	Ended bool
+	// Measured says that Seconds are those of a run that came to its end, so that
+	// others of its arm will take as long.
+	Measured bool
+}
+
+// Remaining estimates the seconds until all runs have ended, with jobs of them in
+// parallel; ok is false while nothing has been measured.
+//
+// A run takes as long as the ended runs of its arm took; if there are none, as its
+// running runs suggest; if its arm has not begun, as the other arms take, in
+// proportion to the work of a run (work[i], see [Work]). A running run continues
+// at its own pace.
+func Remaining(runs []Clock, work []float64, jobs int) (seconds float64, ok bool) {
+	whole := wholeRuns(runs, work)
+	if whole == nil {
+		return 0, false
+	}
+	var busy, waiting []float64
+	for _, r := range runs {
+		switch {
+		case r.Ended:
+		case r.Running:
+			busy = append(busy, r.left(whole[r.Arm]))
+		default:
+			waiting = append(waiting, r.left(whole[r.Arm]))
+		}
+	}
+	return schedule(busy, waiting, jobs), true
+}
+
+// left is the seconds that a run still takes, given those of a whole run of its arm.
+func (r Clock) left(whole float64) float64 {
+	perStep := whole / float64(max(1, r.Steps))
+	switch {
+	case !r.Running:
+		return perStep * float64(r.Steps-r.Step)
+	case r.hasPace():
+		return r.Rate * float64(r.Steps-r.Step)
+	}
+	return max(perStep*float64(r.Steps-r.First)-r.Seconds, 0)
+}
+
+// hasPace says whether a run's own pace counts. Before a tenth of the run, the
+// evaluation at its start and the first steps dominate.
+func (r Clock) hasPace() bool {
+	return r.Rate > 0 && float64(r.Step-r.First) >= 0.1*float64(max(1, r.Steps))
+}
+
+// wholeRuns estimates, for each arm, the seconds of a whole run; nil while
+// nothing has been measured.
+func wholeRuns(runs []Clock, work []float64) []float64 {
+	ended, running := make([][]float64, len(work)), make([][]float64, len(work))
+	for _, r := range runs {
+		// Of a run that was continued only the last part was seen.
+		soFar := r.Seconds * float64(r.Step) / float64(r.Step-r.First)
+		switch {
+		case r.Ended && r.Measured && r.Seconds > 0 && r.Step > r.First:
+			ended[r.Arm] = append(ended[r.Arm], soFar)
+		case r.Running && r.hasPace():
+			running[r.Arm] = append(running[r.Arm], r.Rate*float64(r.Steps-r.Step)+soFar)
+		}
+	}
+	out := make([]float64, len(work))
+	var perWork []float64
+	for i := range work {
+		if out[i] = mean(ended[i]); len(ended[i]) == 0 {
+			out[i] = mean(running[i])
+		}
+		if out[i] > 0 && work[i] > 0 {
+			perWork = append(perWork, out[i]/work[i])
+		}
+	}
+	if len(perWork) == 0 {
+		return nil
+	}
+	for i := range out {
+		if out[i] == 0 {
+			out[i] = mean(perWork) * work[i]
+		}
+	}
+	return out
+}
+
+// mean is 0 for no values.
+func mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(max(1, len(values)))
 }

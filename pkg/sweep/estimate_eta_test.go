@@ -48,7 +48,7 @@ func TestRemaining(t *testing.T) {
 }
 
 // TestRemainingWithin20Percent: a sweep whose arms cost what their work says but
-// for 7%, and whose runs scatter by 2%, is foretold within 20% as soon as the first
+// for 7%, and whose runs scatter by 2%, is predicted within 20% as soon as the first
 // two runs have ended. More can't be promised of larger errors: where the first
 // runs are cheap and all others dear, 1.07·1.02 / (0.93·0.98) is 1.197.
 func TestRemainingWithin20Percent(t *testing.T) {
@@ -104,7 +104,7 @@ func TestRemainingWithin20Percent(t *testing.T) {
 			slack += 0.35 * 3 * 40
 		}
 		if !ok || math.Abs(got-want) > slack+1e-9 {
-			t.Fatalf("foretold %v, took %v", got, want)
+			t.Fatalf("predicted %v, took %v", got, want)
 		}
 	})
 }

@@ -29,9 +29,13 @@ const probeLimit = time.Minute
 // probePatience is how long an interrupted probe waits for its step to end.
 const probePatience = 2 * time.Second
 
+// Probe measures a configuration by making some steps of it. Problems that can't
+// be read, and anything else that would stop the run, are its errors.
+type Probe func(ctx context.Context, cfg config.Config, threads int) (Measured, error)
+
 // NewProbe returns a probe that trains in a folder below scratch (the system's
 // temporary folder if empty) and removes it again. After [probeLimit] it returns
-// what it has measured by then, with AtLeast if that is less than two steps.
+// the measurement so far, with AtLeast if that is less than two steps.
 func NewProbe(now func() time.Time, scratch string) Probe { return newProbe(now, scratch, probeLimit) }
 
 func newProbe(now func() time.Time, scratch string, limit time.Duration) Probe {
@@ -43,7 +47,8 @@ func newProbe(now func() time.Time, scratch string, limit time.Duration) Probe {
 		defer os.RemoveAll(dir)
 		ctx, stop := context.WithCancel(parent)
 		defer stop()
-		cfg.Data.ValSize, cfg.Data.UnseenSize = min(evaluated(cfg.Data.ValSize, probeProblems), probeProblems), min(cfg.Data.UnseenSize, probeProblems/4)
+		cfg.Data.ValSize = min(orAll(cfg.Data.ValSize, probeProblems), probeProblems)
+		cfg.Data.UnseenSize = min(cfg.Data.UnseenSize, probeProblems/4)
 		if cfg.Data.Source != "generated" || cfg.Data.TestSize > 0 {
 			cfg.Data.TestSize = 1
 		}
@@ -65,7 +70,7 @@ func newProbe(now func() time.Time, scratch string, limit time.Duration) Probe {
 				interrupted = nil
 				timer.Reset(probePatience)
 			case <-timer.C:
-				// The run can stop only between steps; it is left to end on its own.
+				// The run can stop only between steps; it ends on its own.
 				if parent.Err() != nil {
 					return Measured{}, fmt.Errorf("measure the first steps: %w", train.ErrNothingSaved)
 				}
@@ -88,46 +93,48 @@ type prober struct {
 	stop  func()
 	began time.Time
 
-	lock      sync.Mutex // the run goes on while a probe that is over its limit reads the rest
+	lock      sync.Mutex // the run goes on while a probe that is over its limit reads these
 	opened    time.Time
 	evaluated time.Time
 	stepped   time.Time // when the last step ended
 	steps     []rundir.Metrics
 }
 
-// Begin implements train.Observer.
-func (p *prober) Begin(int, int) {
+// record calls f with the time.
+func (p *prober) record(f func(now time.Time)) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	p.opened = p.now()
+	f(p.now())
 }
+
+// Begin implements train.Observer.
+func (p *prober) Begin(int, int) { p.record(func(now time.Time) { p.opened = now }) }
 
 // Eval implements train.Observer.
 func (p *prober) Eval(rundir.Eval) {
-	p.lock.Lock()
-	defer p.lock.Unlock()
-	if p.evaluated.IsZero() {
-		p.evaluated = p.now()
-		p.stepped = p.evaluated
-	}
+	p.record(func(now time.Time) {
+		if p.evaluated.IsZero() {
+			p.evaluated, p.stepped = now, now
+		}
+	})
 }
 
 // Step implements train.Observer.
 func (p *prober) Step(m rundir.Metrics) {
-	p.lock.Lock()
-	defer p.lock.Unlock()
-	p.steps = append(p.steps, m)
-	p.stepped = p.now()
-	if n := len(p.steps); n > probeSteps && (p.stepped.Sub(p.evaluated) >= probeTime || n >= maxProbeSteps) {
-		p.stop()
-	}
+	p.record(func(now time.Time) {
+		p.steps = append(p.steps, m)
+		p.stepped = now
+		if n := len(p.steps); n > probeSteps && (now.Sub(p.evaluated) >= probeTime || n >= maxProbeSteps) {
+			p.stop()
+		}
+	})
 }
 
 // Note implements train.Observer.
 func (p *prober) Note(string) {}
 
-// measured is what the steps took. With fewer than two of them, the part that has
-// not ended takes as long as it has taken so far, or longer.
+// measured is the time of the steps. With fewer than two of them, the part that
+// has not ended takes as long as it has taken so far, or longer.
 func (p *prober) measured(cfg config.Config) Measured {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -139,12 +146,13 @@ func (p *prober) measured(cfg config.Config) Measured {
 	}
 	out.Setup = p.opened.Sub(p.began).Seconds()
 	first := cfg
-	first.Train.NGRPOSteps, first.Data.TestSize, first.Data.TestFile = 0, 0, "" // the evaluation before training alone
+	// The evaluation before training alone.
+	first.Train.NGRPOSteps, first.Data.TestSize, first.Data.TestFile = 0, 0, ""
 	if p.evaluated.IsZero() {
-		out.Decode = now.Sub(p.opened).Seconds() / decodings(first)
+		out.Decode = now.Sub(p.opened).Seconds() / evaluated(first)
 		return out
 	}
-	out.Decode = p.evaluated.Sub(p.opened).Seconds() / decodings(first)
+	out.Decode = p.evaluated.Sub(p.opened).Seconds() / evaluated(first)
 	epochs := float64(cfg.Train.EpochsPerRolloutBatch)
 	if out.AtLeast {
 		step := now.Sub(p.stepped).Seconds()

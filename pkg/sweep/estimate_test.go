@@ -28,6 +28,16 @@ func planOf(t testing.TB, text string, opts PlanOptions) *Plan {
 	return p
 }
 
+// estimateOne is [EstimateTime] of one sweep.
+func estimateOne(t *testing.T, p *Plan, jobs, cores int, probe Probe) (*Estimate, error) {
+	t.Helper()
+	all, err := EstimateTime(t.Context(), []*Plan{p}, jobs, cores, probe)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
 // TestEstimate: the arithmetic of a run and of a sweep, with a machine whose
 // times are known.
 func TestEstimate(t *testing.T) {
@@ -72,7 +82,7 @@ func TestEstimate(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			calls.Store(0)
-			got, err := EstimateTime(context.Background(), planOf(t, common+test.text, PlanOptions{}), test.jobs, test.cores, probe)
+			got, err := estimateOne(t, planOf(t, common+test.text, PlanOptions{}), test.jobs, test.cores, probe)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +105,7 @@ func TestEstimateLong(t *testing.T) {
 	probe := func(context.Context, config.Config, int) (Measured, error) {
 		return Measured{Setup: 1, Rollout: 3, Update: 3, Decode: 1e-3}, nil
 	}
-	got, err := EstimateTime(t.Context(), p, 2, 2, probe)
+	got, err := estimateOne(t, p, 2, 2, probe)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +129,7 @@ func TestProbeLimit(t *testing.T) {
 		return newProbe(time.Now, scratch, 700*time.Millisecond)(ctx, cfg, threads)
 	}
 	began := time.Now()
-	got, err := EstimateTime(t.Context(), p, 1, 1, probe)
+	got, err := estimateOne(t, p, 1, 1, probe)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +173,7 @@ func TestProbeLimit(t *testing.T) {
 func TestEstimateManyClasses(t *testing.T) {
 	p := planOf(t, "axes: [{key: rollout_batch_size, values: [64, 128, 256, 512, 1024, 2048]}]\nset: {val_size: 1, unseen_size: 0, test_size: 0}\nseeds: [1]", PlanOptions{})
 	n := 0
-	got, err := EstimateTime(context.Background(), p, 1, 1, func(_ context.Context, c config.Config, _ int) (Measured, error) {
+	got, err := estimateOne(t, p, 1, 1, func(_ context.Context, c config.Config, _ int) (Measured, error) {
 		n++
 		return Measured{Rollout: float64(c.Rollout.RolloutBatchSize) / 64, Update: 4 * float64(c.Rollout.RolloutBatchSize) / 64}, nil
 	})
@@ -175,7 +185,7 @@ func TestEstimateManyClasses(t *testing.T) {
 			t.Errorf("arm %d takes %v, want about %v", i, a, want)
 		}
 	}
-	_, err = EstimateTime(context.Background(), p, 1, 1, func(context.Context, config.Config, int) (Measured, error) {
+	_, err = estimateOne(t, p, 1, 1, func(context.Context, config.Config, int) (Measured, error) {
 		return Measured{}, os.ErrNotExist
 	})
 	if !errors.Is(err, os.ErrNotExist) || err.Error() != `measure arm "rollout_batch_size=64": file does not exist` {

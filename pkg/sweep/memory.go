@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -11,61 +10,45 @@ import (
 	"grpo/pkg/train"
 )
 
-// memories estimates the memory of runs, once for each arm: its runs differ in
-// their seed alone, which needs no memory. Problems that arms share are loaded
-// once.
-type memories struct {
-	threads  int
-	problems map[config.Data]*train.Problems
-	arms     map[int]*train.Memory // nil: there is no estimate
-}
-
-func newMemories(threads int) memories {
-	return memories{threads, map[config.Data]*train.Problems{}, map[int]*train.Memory{}}
-}
-
-// of returns the estimate of a run, or nil: its configuration or its problems
-// can't be read, which the run itself reports.
-func (m memories) of(e sweepdir.Entry) *train.Memory {
-	need, known := m.arms[e.Arm]
-	if !known {
-		need = m.estimate(e)
-		m.arms[e.Arm] = need
-	}
-	return need
-}
-
-func (m memories) estimate(e sweepdir.Entry) *train.Memory {
-	cfg, err := frozen(e)
-	if err != nil {
-		return nil
-	}
-	p, known := m.problems[cfg.Data]
-	if !known {
-		if p, err = train.LoadProblems(cfg.Data); err != nil {
-			p = nil
+// memories returns a function that estimates the memory of a run, or returns nil if
+// its configuration or its problems can't be read, which the run itself reports. The
+// runs of an arm differ in their seed alone, which needs no memory: each arm is
+// estimated once, and problems that arms share are loaded once.
+func memories(threads int) func(sweepdir.Entry) *train.Memory {
+	problems, arms := map[config.Data]*train.Problems{}, map[int]*train.Memory{}
+	return func(e sweepdir.Entry) *train.Memory {
+		if need, known := arms[e.Arm]; known {
+			return need
 		}
-		m.problems[cfg.Data] = p
+		arms[e.Arm] = nil
+		cfg, err := frozen(e)
+		if err != nil {
+			return nil
+		}
+		p, known := problems[cfg.Data]
+		if !known {
+			p, _ = train.LoadProblems(cfg.Data)
+			problems[cfg.Data] = p
+		}
+		if p == nil {
+			return nil
+		}
+		if need, err := train.MemoryOf(cfg, p, threads); err == nil {
+			arms[e.Arm] = &need
+		}
+		return arms[e.Arm]
 	}
-	if p == nil {
-		return nil
-	}
-	need, err := train.MemoryOf(cfg, p, m.threads)
-	if err != nil {
-		return nil
-	}
-	return &need
 }
 
-// CheckMemory refuses a sweep with a run that is not finished and does
-// not fit into the bytes available, even alone. 0 means an unknown amount.
-func CheckMemory(dir string, m sweepdir.Manifest, available int64) error {
+// checkMemory refuses a sweep with an unfinished run that does not fit into the
+// bytes available, even alone. 0 means an unknown amount.
+func checkMemory(dir string, m sweepdir.Manifest, available int64) error {
 	if available <= 0 {
 		return nil
 	}
-	known := newMemories(1)
+	of := memories(1)
 	for _, e := range m.Runs {
-		need := known.of(e)
+		need := of(e)
 		if need == nil {
 			continue
 		}
@@ -76,30 +59,31 @@ func CheckMemory(dir string, m sweepdir.Manifest, available int64) error {
 	return nil
 }
 
-// limitSlots starts fewer runs at a time where the memory would not be enough
-// for those that need the most of it.
+// limitSlots lowers the number of parallel runs if those that need the most memory
+// would not fit together.
 func (r *runner) limitSlots() {
 	if r.opts.Memory <= 0 || r.slots < 2 {
 		return
 	}
-	known := newMemories(r.threads())
+	of := memories(r.threads())
 	var needs []float64
 	for _, j := range r.jobs {
 		if j.phase != waiting {
 			continue
 		}
-		if need := known.of(j.entry); need != nil {
+		if need := of(j.entry); need != nil {
 			needs = append(needs, need.Total())
 		}
 	}
-	slices.SortFunc(needs, func(a, b float64) int { return cmp.Compare(b, a) })
+	slices.Sort(needs)
+	slices.Reverse(needs)
 	var sum float64
 	for n, need := range needs[:min(r.slots, len(needs))] {
 		if sum += need; sum <= float64(r.opts.Memory) || n == 0 {
 			continue
 		}
-		r.opts.Observer.Note(fmt.Sprintf("%s at a time instead of %d: a run needs up to %s of memory, and %s are available",
-			textutil.Count(n, "run"), r.slots, train.Bytes(needs[0]), train.Bytes(float64(r.opts.Memory))))
+		r.note("%s at a time instead of %d: a run needs up to %s of memory, and %s are available",
+			textutil.Count(n, "run"), r.slots, train.Bytes(needs[0]), train.Bytes(float64(r.opts.Memory)))
 		r.slots = n
 		return
 	}

@@ -3,7 +3,7 @@ package sweep
 import (
 	"fmt"
 	"math"
-	"slices"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -13,10 +13,6 @@ import (
 
 // Names: which key is meant, how a value is written in the name of an arm, and
 // which characters a folder's name may have.
-
-// shortNames are the keys that arms and folders call by another name than the
-// last part of their path.
-var shortNames = map[string]string{"train.learning_rate": "lr"}
 
 // labels are those of keys whose names don't read well.
 var labels = map[string]string{
@@ -38,40 +34,15 @@ var labels = map[string]string{
 	"algorithm.dynamic_sampling": "dynamic sampling",
 }
 
-// findKey returns the key that a name means: a full path, a last part that
-// only one key has, an alias such as lr, or TRL's name of the key; as --set
-// takes them. The error of an unknown name proposes a near one.
-func findKey(name string) (config.Key, error) {
-	name = strings.TrimSpace(name)
-	if _, err := config.Get(config.Default(), name); err != nil {
-		return config.Key{}, fmt.Errorf("%s", problemsOf(err)[0])
-	}
-	keys := config.Keys()
-	for _, is := range []func(config.Key) bool{
-		func(k config.Key) bool { return k.Path == name },
-		func(k config.Key) bool {
-			return k.Alias != "" && (k.Alias == name || replaceLast(k.Path, k.Alias) == name)
-		},
-		func(k config.Key) bool { return lastPart(k.Path) == name },
-	} {
-		if i := slices.IndexFunc(keys, is); i >= 0 {
-			return keys[i], nil
-		}
-	}
-	return config.Key{}, fmt.Errorf("unknown key %q", name) // config.Get knows a name that config.Keys does not list
-}
-
-// replaceLast replaces the last part of a path.
-func replaceLast(path, name string) string {
-	return path[:strings.LastIndexByte(path, '.')+1] + name
-}
+// findKey returns the key that a name means, as --set takes it.
+func findKey(name string) (config.Key, error) { return config.FindKey(name) }
 
 func lastPart(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
 
-// shortName is what arms and folders call a key.
+// shortName is the name of a key in the names of arms and folders.
 func shortName(path string) string {
-	if s, ok := shortNames[path]; ok {
-		return s
+	if path == RateKey {
+		return "lr"
 	}
 	return lastPart(path)
 }
@@ -88,17 +59,17 @@ func labelOf(path string) string {
 // with one space after each comma. A text that is no value of the key's type is
 // returned unchanged; resolving the arm reports it.
 func canonical(k config.Key, text string) string {
-	if k.Type != "a text" {
+	if k.Kind != reflect.String {
 		text = strings.TrimSpace(text)
 	}
-	switch {
-	case k.Type == "a number":
+	switch k.Kind {
+	case reflect.Float64:
 		if f, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
 			return words.Number(f + 0)
 		}
-	case strings.HasPrefix(k.Type, "an integer"):
+	case reflect.Int, reflect.Uint64:
 		return strings.TrimPrefix(text, "+")
-	case strings.HasPrefix(k.Type, "a list"):
+	case reflect.Slice, reflect.Array:
 		inner := strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")
 		parts := strings.Split(inner, ",")
 		for i := range parts {

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,7 +17,10 @@ import (
 func TestFindKey(t *testing.T) {
 	var names []string
 	for _, k := range config.Keys() {
-		names = append(names, k.Path, lastPart(k.Path), k.Alias, "train."+k.Alias, "algorithm."+k.Alias)
+		names = append(names, k.Path, lastPart(k.Path))
+	}
+	for _, alias := range []string{"lr", "num_iterations", "epsilon"} {
+		names = append(names, alias, "train."+alias, "algorithm."+alias)
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
@@ -40,11 +44,10 @@ func TestFindKey(t *testing.T) {
 
 func TestShortLabels(t *testing.T) {
 	keys := config.Keys()
-	for _, table := range []map[string]string{shortNames, labels} {
-		for path := range table {
-			if !slices.ContainsFunc(keys, func(k config.Key) bool { return k.Path == path }) {
-				t.Errorf("%s is no key", path)
-			}
+	paths := append(slices.Collect(maps.Keys(labels)), RateKey)
+	for _, path := range paths {
+		if !slices.ContainsFunc(keys, func(k config.Key) bool { return k.Path == path }) {
+			t.Errorf("%s is no key", path)
 		}
 	}
 }

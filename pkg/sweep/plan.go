@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,7 +41,10 @@ type PlanOptions struct {
 // although the arms vary it. All of these wrap [config.ErrConfig].
 func NewPlan(req Request, opts PlanOptions) (*Plan, error) {
 	p := &planner{req: req, opts: opts}
-	for _, step := range []func() error{p.expand, p.checkUser, p.resolveBase, p.resolveArms, p.evaluateAlike, p.checkEffect, p.checkArms} {
+	steps := []func() error{
+		p.expand, p.checkUser, p.resolveArms, p.evaluateAlike, p.checkEffect, p.checkArms, p.checkBestOver,
+	}
+	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -64,7 +68,7 @@ type planner struct {
 	// lengthFollows says for each arm that its eval.max_tokens is its
 	// sampling_max_tokens because nothing sets it.
 	lengthFollows []bool
-	note          string // what [planner.evaluateAlike] settled
+	note          string // set by [planner.evaluateAlike]
 }
 
 // plannedArm is an arm and where its settings were written.
@@ -73,15 +77,29 @@ type plannedArm struct {
 	from []string
 }
 
-func planError(problems ...string) error { return configError("plan sweep", problems...) }
+// sets says whether the arm sets the key.
+func (a plannedArm) sets(key string) bool {
+	return slices.ContainsFunc(a.Set, func(o sweepdir.Override) bool { return o.Key == key })
+}
+
+// planError is nil if there is no problem.
+func planError(problems ...string) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return configError("plan sweep", problems...)
+}
+
+func planErrorf(format string, args ...any) error { return planError(fmt.Sprintf(format, args...)) }
 
 // expand makes axes, arms and seeds of the request.
 func (p *planner) expand() error {
 	p.seeds = p.opts.Seeds
-	if len(p.seeds) == 0 {
+	switch {
+	case len(p.seeds) > 0:
+	case len(p.req.Seeds) > 0:
 		p.seeds = p.req.Seeds
-	}
-	if len(p.seeds) == 0 {
+	default:
 		p.seeds = FirstSeeds(DefaultSeeds)
 	}
 	if err := checkSeeds(p.seeds); err != nil {
@@ -94,7 +112,7 @@ func (p *planner) expand() error {
 			return planError(err.Error())
 		}
 		if slices.ContainsFunc(p.axes, func(b sweepdir.Axis) bool { return b.Key == resolved.Key }) {
-			return planError(fmt.Sprintf("two axes are of the key %s", resolved.Key))
+			return planErrorf("two axes are of the key %s", resolved.Key)
 		}
 		p.axes = append(p.axes, resolved)
 		if runs *= len(resolved.Values); runs > maxRuns {
@@ -105,7 +123,7 @@ func (p *planner) expand() error {
 	case len(p.req.Arms) == 0 && len(p.axes) == 0:
 		return planError("there are neither arms nor axes: there is nothing to compare")
 	case runs > maxRuns:
-		return planError(fmt.Sprintf("%d runs or more: a sweep has at most %d", runs, maxRuns))
+		return planErrorf("%d runs or more: a sweep has at most %d", runs, maxRuns)
 	}
 	if err := p.named(); err != nil {
 		return err
@@ -117,26 +135,25 @@ func (p *planner) expand() error {
 // named resolves the arms that have names.
 func (p *planner) named() error {
 	for _, a := range p.req.Arms {
-		arm := plannedArm{Arm: sweepdir.Arm{Name: a.Name, Label: a.Label, Control: a.Control, Set: []sweepdir.Override{}}}
-		if arm.Label == "" {
-			arm.Label = a.Name
-		}
+		arm := plannedArm{Arm: sweepdir.Arm{Name: a.Name, Label: cmp.Or(a.Label, a.Name), Control: a.Control}}
+		arm.Set = []sweepdir.Override{}
 		for _, s := range a.Set {
 			k, err := p.settingKey(s)
-			if err != nil {
-				return planError(fmt.Sprintf("%sarm %s: %v", place(s.From), words.Quote(a.Name), err))
-			}
-			if slices.ContainsFunc(arm.Set, func(o sweepdir.Override) bool { return o.Key == k.Path }) {
-				return planError(fmt.Sprintf("%sarm %s: the key %s is set twice", place(s.From), words.Quote(a.Name), k.Path))
-			}
-			if slices.ContainsFunc(p.axes, func(x sweepdir.Axis) bool { return x.Key == k.Path }) {
-				return planError(fmt.Sprintf("%sarm %s sets %s, which is an axis", place(s.From), words.Quote(a.Name), k.Path))
+			isAxis := func(x sweepdir.Axis) bool { return x.Key == k.Path }
+			where := place(s.From) + "arm " + words.Quote(a.Name)
+			switch {
+			case err != nil:
+				return planErrorf("%s: %v", where, err)
+			case arm.sets(k.Path):
+				return planErrorf("%s: the key %s is set twice", where, k.Path)
+			case slices.ContainsFunc(p.axes, isAxis):
+				return planErrorf("%s sets %s, which is an axis", where, k.Path)
 			}
 			arm.Set = append(arm.Set, sweepdir.Override{Key: k.Path, Value: canonical(k, s.Value)})
 			arm.from = append(arm.from, s.From)
 		}
 		if slices.ContainsFunc(p.arms, func(b plannedArm) bool { return b.Name == a.Name }) {
-			return planError(fmt.Sprintf("two arms are named %s", words.Quote(a.Name)))
+			return planErrorf("two arms are named %s", words.Quote(a.Name))
 		}
 		p.arms = append(p.arms, arm)
 	}
@@ -189,14 +206,8 @@ func glue(a, between, b string) string {
 }
 
 // checkUser refuses settings of the command line that the arms would silently
-// override, and removes from the request's set what the user sets.
+// override, and drops the request's settings of keys that the user sets.
 func (p *planner) checkUser() error {
-	varied := map[string]bool{}
-	for _, a := range p.arms {
-		for _, o := range a.Set {
-			varied[o.Key] = true
-		}
-	}
 	user := map[string]bool{}
 	var problems []string
 	note := func(name, key string) {
@@ -204,8 +215,8 @@ func (p *planner) checkUser() error {
 		switch {
 		case key == "seed":
 			problems = append(problems, name+" sets the seed, of which a sweep has several (use --seeds)")
-		case varied[key]:
-			problems = append(problems, fmt.Sprintf("%s sets %s, which the arms of this sweep vary (leave it out)", name, key))
+		case slices.ContainsFunc(p.arms, func(a plannedArm) bool { return a.sets(key) }):
+			problems = append(problems, name+" sets "+key+", which the arms of this sweep vary (leave it out)")
 		}
 	}
 	for _, s := range p.opts.Set {
@@ -226,45 +237,35 @@ func (p *planner) checkUser() error {
 		case set[k.Path]:
 			problems = append(problems, fmt.Sprintf("%sset: the key %s is set twice", place(s.From), k.Path))
 		case !user[k.Path]:
-			name := s.From
-			if name == "" {
-				name = "the sweep's set"
-			}
-			p.common = append(p.common, config.Flag{Key: k.Path, Name: name, Value: s.Value})
+			from := cmp.Or(s.From, "the sweep's set")
+			p.common = append(p.common, config.Flag{Key: k.Path, Name: from, Value: s.Value})
 		}
 		set[k.Path] = true
 	}
-	if len(problems) > 0 {
-		return planError(problems...)
-	}
-	return nil
+	return planError(problems...)
 }
 
 // load resolves a configuration with the settings of an arm on top.
 func (p *planner) load(own []config.Flag) (*config.Resolved, error) {
-	path := p.opts.Path
-	if path == "" {
-		path = p.req.Config
-	}
-	return config.Load(config.LoadOptions{Path: path, Env: p.opts.Env, Set: p.opts.Set, Flags: slices.Concat(p.common, p.opts.Flags, own), Checkpoint: train.FindCheckpoint})
+	return config.Load(config.LoadOptions{
+		Path: cmp.Or(p.opts.Path, p.req.Config), Env: p.opts.Env, Set: p.opts.Set,
+		Flags: slices.Concat(p.common, p.opts.Flags, own), Checkpoint: train.FindCheckpoint,
+	})
 }
 
-func (p *planner) resolveBase() error {
+// resolveArms resolves the base and every arm. No rule and no other key depends on
+// the seed, so one resolution serves all seeds.
+func (p *planner) resolveArms() error {
 	var err error
 	if p.base, err = p.load(nil); err != nil {
 		return planError(problemsOf(err)...)
 	}
-	return nil
-}
-
-// resolveArms resolves every arm. No rule and no other key depends on the
-// seed, so one resolution serves all seeds.
-func (p *planner) resolveArms() error {
 	var problems []string
 	for _, a := range p.arms {
 		var own []config.Flag
 		for i, o := range a.Set {
-			own = append(own, config.Flag{Key: o.Key, Name: place(a.from[i]) + "arm " + words.Quote(a.Name), Value: o.Value})
+			from := place(a.from[i]) + "arm " + words.Quote(a.Name)
+			own = append(own, config.Flag{Key: o.Key, Name: from, Value: o.Value})
 		}
 		r, err := p.load(own)
 		if err != nil {
@@ -283,35 +284,5 @@ func (p *planner) resolveArms() error {
 	if len(problems) > maxProblems {
 		problems = append(problems[:maxProblems], "further problems are not listed")
 	}
-	if len(problems) > 0 {
-		return planError(problems...)
-	}
-	return nil
-}
-
-// checkArms refuses arms that are the same, and a reference that is none.
-func (p *planner) checkArms() error {
-	seen := map[string]int{}
-	var names []string
-	for i, a := range p.arms {
-		names = append(names, a.Name)
-		h := config.Hash(config.Experiment(p.configs[i]))
-		if j, ok := seen[h]; ok {
-			what := "what they set differs in nothing that has an effect"
-			if config.Hash(p.configs[j]) != config.Hash(p.configs[i]) {
-				a, b := p.configs[j], p.configs[i]
-				a.Name, b.Name = "", ""
-				what = fmt.Sprintf("they differ in %s, which has no effect here", strings.Join(config.Diff(a, b), "; "))
-				if t := a.Train; t.EpochsPerRolloutBatch == 1 && t.TrainBatchSize == a.Rollout.RolloutBatchSize && a.Algorithm.LossType != b.Algorithm.LossType {
-					what += " (with one update on each rollout batch every importance ratio is 1, and the losses differ in name only; set a smaller train_batch_size, or epochs_per_rollout_batch to 2 or more)"
-				}
-			}
-			return planError(fmt.Sprintf("the arms %s and %s come to the same configuration: %s", words.Quote(p.arms[j].Name), words.Quote(a.Name), what))
-		}
-		seen[h] = i
-	}
-	if ref := p.req.Reference; ref != "" && !slices.Contains(names, ref) {
-		return planError(fmt.Sprintf("reference: there is no arm %s%s; there are %s", words.Quote(ref), words.DidYouMean(ref, names), strings.Join(names, ", ")))
-	}
-	return p.checkBestOver()
+	return planError(problems...)
 }

@@ -1,33 +1,139 @@
 package sweep
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
+	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/sweepdir"
 )
 
-// plan writes down what the steps before have resolved.
+// evaluateAlike makes sure that all arms are evaluated in the same way. Where the
+// longest completion of an evaluation follows from that of the rollouts, all arms
+// get the largest, so that none is cut short.
+func (p *planner) evaluateAlike() error {
+	longest := 0
+	for _, c := range p.configs {
+		longest = max(longest, c.Eval.MaxTokens)
+	}
+	for i, follows := range p.lengthFollows {
+		if c := &p.configs[i]; follows && c.Eval.MaxTokens != longest {
+			c.Eval.MaxTokens = longest
+			p.note = fmt.Sprintf("All arms are evaluated with at most %d tokens (eval.max_tokens), "+
+				"the largest sampling_max_tokens of any arm.", longest)
+		}
+	}
+	for i, c := range p.configs[1:] {
+		for _, d := range config.Diff(p.configs[0], c) {
+			key, values, _ := strings.Cut(d, ": ")
+			if ofEvaluation(key) {
+				return planErrorf("the arms %s and %s differ in %s (%s): "+
+					"arms are compared by their evaluations, which must be the same for all "+
+					"(set it with --set, or in the file's set, for all arms; the settings of the rollouts are in the section rollout)",
+					words.Quote(p.arms[0].Name), words.Quote(p.arms[i+1].Name), key,
+					strings.Replace(values, ", now ", " and ", 1))
+			}
+		}
+	}
+	return nil
+}
+
+// ofEvaluation reports the keys that affect only how, or on which problems, a run
+// is evaluated.
+func ofEvaluation(key string) bool {
+	ofData := []string{"data.val_file", "data.val_size", "data.test_file", "data.test_size", "data.unseen_size"}
+	return strings.HasPrefix(key, "eval.") || slices.Contains(ofData, key)
+}
+
+// checkEffect refuses a setting of an arm that has no effect in it.
+func (p *planner) checkEffect() error {
+	var problems []string
+	for i, a := range p.arms {
+		inert := config.InertSettings(p.configs[i])
+		for j, o := range a.Set {
+			for _, s := range inert {
+				if s.Key == o.Key {
+					problems = append(problems, fmt.Sprintf("%sarm %s: %s", place(a.from[j]), words.Quote(a.Name), s.Text))
+				}
+			}
+		}
+	}
+	return planError(problems...)
+}
+
+// checkArms refuses arms that are the same, and an unknown reference.
+func (p *planner) checkArms() error {
+	seen := map[string]int{}
+	var names []string
+	for i, a := range p.arms {
+		names = append(names, a.Name)
+		h := config.Hash(config.Experiment(p.configs[i]))
+		if j, ok := seen[h]; ok {
+			return planErrorf("the arms %s and %s come to the same configuration: %s",
+				words.Quote(p.arms[j].Name), words.Quote(a.Name), whyAlike(p.configs[j], p.configs[i]))
+		}
+		seen[h] = i
+	}
+	if ref := p.req.Reference; ref != "" && !slices.Contains(names, ref) {
+		return planErrorf("reference: there is no arm %s%s; there are %s",
+			words.Quote(ref), words.DidYouMean(ref, names), strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// whyAlike explains that two configurations are the same experiment.
+func whyAlike(a, b config.Config) string {
+	a.Name, b.Name = "", ""
+	different := config.Diff(a, b)
+	if len(different) == 0 {
+		return "their settings differ in nothing that has an effect"
+	}
+	why := fmt.Sprintf("they differ in %s, which has no effect here", strings.Join(different, "; "))
+	onPolicy := a.Train.EpochsPerRolloutBatch == 1 && a.Train.TrainBatchSize == a.Rollout.RolloutBatchSize
+	if onPolicy && a.Algorithm.LossType != b.Algorithm.LossType {
+		why += " (with one update on each rollout batch every importance ratio is 1, and the losses differ " +
+			"in name only; set a smaller train_batch_size, or epochs_per_rollout_batch to 2 or more)"
+	}
+	return why
+}
+
+// checkBestOver finds the axis that best_over names, which must leave something
+// to compare.
+func (p *planner) checkBestOver() error {
+	if p.req.BestOver == "" {
+		return nil
+	}
+	k, err := findKey(p.req.BestOver)
+	if err != nil {
+		return planError("best_over: " + err.Error())
+	}
+	i := slices.IndexFunc(p.axes, func(a sweepdir.Axis) bool { return a.Key == k.Path })
+	switch {
+	case i < 0:
+		return planErrorf("best_over: %s is no axis of this sweep", k.Path)
+	case len(p.arms) == len(p.axes[i].Values):
+		return planErrorf("best_over: all arms are points of the axis %s: nothing is left to compare "+
+			"(remove best_over)", k.Path)
+	}
+	p.bestOver = k.Path
+	return nil
+}
+
+// plan makes the manifest and the request of the resolved arms.
 func (p *planner) plan() (*Plan, error) {
 	m := sweepdir.Manifest{
-		Format: sweepdir.FormatVersion, Command: p.opts.Command, Name: p.req.Name, Title: p.req.Title, Question: p.req.Question,
+		Format: sweepdir.FormatVersion, Command: cmp.Or(p.opts.Command, "ablate"),
+		Name: p.req.Name, Title: cmp.Or(p.req.Title, p.req.Name),
+		Question:  cmp.Or(p.req.Question, "How do the arms compare in validation answer reward?"),
 		Reference: p.req.Reference, BestOver: p.bestOver, Notes: append([]string{}, p.req.Notes...),
 		Axes: append([]sweepdir.Axis{}, p.axes...), Seeds: p.seeds,
 		Argv: append([]string{}, p.opts.Argv...), Base: string(config.Marshal(p.base.Config)), Fresh: p.opts.Fresh,
 	}
-	if m.Command == "" {
-		m.Command = "ablate"
-	}
 	if p.note != "" {
 		m.Notes = append(m.Notes, p.note)
-	}
-	if m.Title == "" {
-		m.Title = m.Name
-	}
-	if m.Question == "" {
-		m.Question = "How do the arms compare in validation answer reward?"
 	}
 	for _, a := range p.arms {
 		m.Arms = append(m.Arms, a.Arm)
@@ -62,22 +168,19 @@ func (p *planner) plan() (*Plan, error) {
 // varied lists the keys in which the arms' configurations differ, sorted. The
 // name is a label.
 func (p *planner) varied() []string {
-	keys := map[string]bool{}
 	out := []string{}
 	for _, c := range p.configs[1:] {
 		for _, d := range config.Diff(p.configs[0], c) {
-			key, _, _ := strings.Cut(d, ": ")
-			if !keys[key] && key != "name" {
+			if key, _, _ := strings.Cut(d, ": "); key != "name" {
 				out = append(out, key)
 			}
-			keys[key] = true
 		}
 	}
 	slices.Sort(out)
-	return out
+	return slices.Compact(out)
 }
 
-// fixed gives the keys that a reader must know their values. A key that an arm
+// fixed returns the values of the keys that a reader must know. A key that an arm
 // or an axis sets is a contradiction; one that differs only because it follows
 // from another is left out, since Varied has it.
 func (p *planner) fixed(varied []string) ([]sweepdir.Override, error) {
@@ -88,11 +191,12 @@ func (p *planner) fixed(varied []string) ([]sweepdir.Override, error) {
 			return nil, planError("fixed: " + err.Error())
 		}
 		for _, a := range p.arms {
-			if slices.ContainsFunc(a.Set, func(o sweepdir.Override) bool { return o.Key == k.Path }) {
-				return nil, planError(fmt.Sprintf("fixed: %s is not fixed: arm %q sets it", k.Path, a.Name))
+			if a.sets(k.Path) {
+				return nil, planErrorf("fixed: %s is not fixed: arm %q sets it", k.Path, a.Name)
 			}
 		}
-		if slices.Contains(varied, k.Path) || slices.ContainsFunc(out, func(o sweepdir.Override) bool { return o.Key == k.Path }) {
+		again := slices.ContainsFunc(out, func(o sweepdir.Override) bool { return o.Key == k.Path })
+		if again || slices.Contains(varied, k.Path) {
 			continue
 		}
 		v, err := config.Get(p.configs[0], k.Path)
@@ -102,25 +206,4 @@ func (p *planner) fixed(varied []string) ([]sweepdir.Override, error) {
 		out = append(out, sweepdir.Override{Key: k.Path, Value: v})
 	}
 	return out, nil
-}
-
-// checkBestOver finds the axis that best_over names, which must leave something
-// to compare.
-func (p *planner) checkBestOver() error {
-	if p.req.BestOver == "" {
-		return nil
-	}
-	k, err := findKey(p.req.BestOver)
-	if err != nil {
-		return planError("best_over: " + err.Error())
-	}
-	i := slices.IndexFunc(p.axes, func(a sweepdir.Axis) bool { return a.Key == k.Path })
-	switch {
-	case i < 0:
-		return planError(fmt.Sprintf("best_over: %s is no axis of this sweep", k.Path))
-	case len(p.arms) == len(p.axes[i].Values):
-		return planError(fmt.Sprintf("best_over: all arms are points of the axis %s: nothing is left to compare (remove best_over)", k.Path))
-	}
-	p.bestOver = k.Path
-	return nil
 }

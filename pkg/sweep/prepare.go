@@ -2,10 +2,12 @@ package sweep
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,11 +17,13 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
+const elsewhereHint = "give another --out, or --fresh to start over in a new folder next to it"
+
 // Prepare freezes a plan in dir, which is made: sweep.yaml first, manifest.json
-// last. Where the same sweep is there already (by [sweepdir.Manifest.Hash]) it
-// is left as it is, so that the same command continues it; seeds that the plan
-// has in addition are appended. Where another sweep is there, or something else,
-// the error is a [config.ErrConfig] that names what differs.
+// last. If the same sweep is there already (by [sweepdir.Manifest.Hash]) it is
+// left as it is, so that the same command continues it; seeds that the plan has in
+// addition are appended. If the folder holds another sweep, or something else, the
+// error is a [config.ErrConfig] that names the differences.
 func Prepare(dir string, p *Plan) error {
 	if err := p.Manifest.Check(); err != nil {
 		return fmt.Errorf("prepare sweep: %w", err)
@@ -45,7 +49,7 @@ func Prepare(dir string, p *Plan) error {
 // Find returns the plan as [Prepare] would leave it in dir: with the runs in the
 // order of the manifest that is there, and with the seeds that it would append.
 // It fails as Prepare does and writes nothing. A sweep that is new in dir is
-// compared with its siblings, of which it may be one with more seeds.
+// compared with its siblings: it may be one of them with more seeds.
 func Find(dir string, p *Plan, siblings []string) (*Plan, error) {
 	found, _, err := find(dir, p)
 	if err != nil || found != p || p.Manifest.Fresh {
@@ -67,8 +71,8 @@ func find(dir string, p *Plan) (found *Plan, frozen bool, err error) {
 	return found, frozen, err
 }
 
-// sameSweep is [find] for a folder that holds a sweep, which it refuses unless
-// that is p, or p with fewer seeds.
+// sameSweep is [find] for a folder that holds a sweep, which must be p, or p with
+// fewer seeds.
 func sameSweep(dir string, p *Plan) (found *Plan, frozen bool, err error) {
 	if err := regular.Folder(filepath.Join(dir, sweepdir.RunsDir)); err != nil {
 		return nil, false, fmt.Errorf("prepare sweep: %w", err)
@@ -82,36 +86,217 @@ func sameSweep(dir string, p *Plan) (found *Plan, frozen bool, err error) {
 		if err != nil || bytes.Equal(text, p.Request) {
 			return p, false, err
 		}
-		return nil, false, fmt.Errorf("%w: %s holds a %s but no %s, and the sweep would replace that file; give another --out",
-			config.ErrConfig, dir, sweepdir.RequestFile, sweepdir.ManifestFile)
-	case config.Outside(err):
-		return nil, false, rundir.Explain(err)
+		return nil, false, fmt.Errorf("%w: %s holds a %s but no %s, and the sweep would replace that file; "+
+			"give another --out", config.ErrConfig, dir, sweepdir.RequestFile, sweepdir.ManifestFile)
 	case err != nil:
-		return nil, false, fmt.Errorf("%w: %w (give another --out, or --fresh to start over in a new folder next to it)", config.ErrConfig, err)
+		return nil, false, unreadable(err)
 	case old.Hash == p.Manifest.Hash:
 		return &Plan{Manifest: old, Request: p.Request}, true, nil
 	}
 	if m, ok := extended(dir, old, p.Manifest); ok {
 		return &Plan{Manifest: m, Request: p.Request}, false, nil
 	}
-	hint := "give another --out, or --fresh to start over in a new folder next to it"
+	hint := elsewhereHint
 	if withSeeds(old, p.Manifest.Seeds).Identity() == p.Manifest.Hash {
-		hint = fmt.Sprintf("it has more seeds: give --seeds %s to continue it, or \"grpo report\" to see it; %s", seedsFlag(old.Seeds), hint)
+		hint = fmt.Sprintf("it has more seeds: give --seeds %s to continue it, or \"grpo report\" to see it; %s",
+			seedsFlag(old.Seeds), elsewhereHint)
 	}
-	return nil, false, fmt.Errorf("%w: %s holds another sweep (%s); %s", config.ErrConfig, dir, strings.Join(differences(old, p.Manifest), "; "), hint)
+	return nil, false, fmt.Errorf("%w: %s holds another sweep (%s); %s",
+		config.ErrConfig, dir, strings.Join(differences(old, p.Manifest), "; "), hint)
+}
+
+// unreadable is the error of a manifest or a study that can't be used.
+func unreadable(err error) error {
+	if config.Outside(err) {
+		return rundir.Explain(err)
+	}
+	return fmt.Errorf("%w: %w (%s)", config.ErrConfig, err, elsewhereHint)
 }
 
 // claim is [rundir.Claim] for the folder of a sweep or a study. Its lock is held
-// only briefly: so it waits, unlike that of a run.
+// only briefly: so claim waits for it, unlike for that of a run.
 func claim(dir string, kind rundir.Kind, same func() error) (unlock func() error, err error) {
 	const every, tries = 50 * time.Millisecond, 100
 	for range tries {
 		unlock, err = rundir.Claim(dir, kind, same)
-		var locked *rundir.LockedError
-		if !errors.As(err, &locked) {
+		if !isLocked(err) {
 			return unlock, err
 		}
 		time.Sleep(every)
 	}
 	return nil, err
+}
+
+// A sweep can be given more seeds: the runs that it has keep their indices and
+// folders, and those of the new seeds come after them.
+
+// withSeeds returns the manifest with the runs of these seeds alone.
+func withSeeds(m sweepdir.Manifest, seeds []uint64) sweepdir.Manifest {
+	m.Seeds = seeds
+	isOther := func(e sweepdir.Entry) bool { return !slices.Contains(seeds, e.Seed) }
+	m.Runs = slices.DeleteFunc(slices.Clone(m.Runs), isOther)
+	return m
+}
+
+// extends returns the seeds that now has in addition to those of old; ok is false
+// if the two differ in anything else.
+func extends(old, now sweepdir.Manifest) (added []uint64, ok bool) {
+	had := func(s uint64) bool { return slices.Contains(old.Seeds, s) }
+	added = slices.DeleteFunc(slices.Clone(now.Seeds), had)
+	return added, len(added) > 0 && withSeeds(now, old.Seeds).Identity() == old.Hash
+}
+
+// extended appends the runs of now's additional seeds to those of old, which is
+// the manifest in dir.
+func extended(dir string, old, now sweepdir.Manifest) (sweepdir.Manifest, bool) {
+	added, ok := extends(old, now)
+	if !ok {
+		return old, false
+	}
+	m := old
+	m.Argv = now.Argv // the command that continues it from now on
+	m.Added = additions(dir, old, added)
+	m.Seeds = slices.Concat(old.Seeds, added)
+	m.Runs = slices.Clone(old.Runs)
+	for _, seed := range added {
+		for i, arm := range old.Arms {
+			e := now.Runs[slices.IndexFunc(now.Runs, func(e sweepdir.Entry) bool {
+				return e.Seed == seed && now.Arms[e.Arm].Name == arm.Name
+			})]
+			e.Index, e.Arm = len(m.Runs), i
+			m.Runs = append(m.Runs, e)
+		}
+	}
+	m.Hash = m.Identity()
+	return m, true
+}
+
+// additions are those of the sweep old in dir, with these seeds as the last. Seeds
+// added before any run has finished are only another request.
+func additions(dir string, old sweepdir.Manifest, added []uint64) []sweepdir.Addition {
+	finished := 0
+	for _, e := range old.Runs {
+		if isFinished(sweepdir.StateOf(dir, e)) {
+			finished++
+		}
+	}
+	if finished == 0 {
+		return old.Added
+	}
+	last := sweepdir.Addition{Seeds: added, Finished: finished, Runs: len(old.Runs)}
+	return append(slices.Clone(old.Added), last)
+}
+
+// addedTo finds the largest of the siblings that is the sweep now with fewer
+// seeds, and returns the additions that lead from there to now.
+func addedTo(siblings []string, now sweepdir.Manifest) (out []sweepdir.Addition) {
+	most := 0
+	for _, dir := range siblings {
+		m, err := sweepdir.ReadManifest(dir)
+		if err != nil || len(m.Seeds) <= most {
+			continue
+		}
+		if added, ok := extends(m, now); ok {
+			if a := additions(dir, m, added); len(a) > 0 {
+				most, out = len(m.Seeds), a
+			}
+		}
+	}
+	return out
+}
+
+// seedsFlag writes seeds as --seeds takes them.
+func seedsFlag(seeds []uint64) string {
+	if slices.Equal(seeds, FirstSeeds(len(seeds))) {
+		return fmt.Sprint(len(seeds))
+	}
+	return "[" + joinSeeds(seeds, ",") + "]"
+}
+
+func joinSeeds(seeds []uint64, separator string) string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(seeds), "[]"), " ", separator)
+}
+
+// differences says how two sweeps differ: arms, seeds, and for runs that both have
+// the keys of their configurations.
+func differences(old, now sweepdir.Manifest) []string {
+	var out []string
+	arms := func(m sweepdir.Manifest) (names []string) {
+		for _, a := range m.Arms {
+			names = append(names, a.Name)
+		}
+		return names
+	}
+	if a, b := arms(old), arms(now); !sameSet(a, b) {
+		out = append(out, fmt.Sprintf("arms: %s, now %s", strings.Join(a, ", "), strings.Join(b, ", ")))
+	}
+	if !sameSet(old.Seeds, now.Seeds) {
+		out = append(out, fmt.Sprintf("seeds: %s, now %s", joinSeeds(old.Seeds, ", "), joinSeeds(now.Seeds, ", ")))
+	}
+	return atMost(append(out, runDifferences(old, now)...))
+}
+
+// atMost bounds a message: two unrelated sweeps differ in everything.
+func atMost(differences []string) []string {
+	const most = 8
+	if n := len(differences) - most; n > 0 {
+		return append(differences[:most], fmt.Sprintf("and %d more differences", n))
+	}
+	return differences
+}
+
+func sameSet[T cmp.Ordered](a, b []T) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+// runDifferences compares the runs of the same arm and seed. A difference of all
+// arms is listed once, others with the arms' names.
+func runDifferences(old, now sweepdir.Manifest) []string {
+	var lines []string            // in the order of their first appearance
+	arms := map[string][]string{} // that have the difference
+	common := map[string]bool{}   // arms of both
+	for _, e := range now.Runs {
+		arm := now.Arms[e.Arm].Name
+		i := slices.IndexFunc(old.Runs, func(o sweepdir.Entry) bool {
+			return o.Seed == e.Seed && old.Arms[o.Arm].Name == arm
+		})
+		if i < 0 {
+			continue
+		}
+		common[arm] = true
+		for _, line := range entryDifferences(old.Runs[i], e) {
+			if arms[line] == nil {
+				lines = append(lines, line)
+			}
+			if !slices.Contains(arms[line], arm) {
+				arms[line] = append(arms[line], arm)
+			}
+		}
+	}
+	for i, line := range lines {
+		if len(arms[line]) < len(common) {
+			lines[i] = "arm " + strings.Join(slices.Sorted(slices.Values(arms[line])), ", ") + ": " + line
+		}
+	}
+	return lines
+}
+
+func entryDifferences(old, now sweepdir.Entry) []string {
+	switch {
+	case old.Hash == now.Hash && old.Error == now.Error && (old.Config == "") == (now.Config == ""):
+		return nil
+	case now.Config == "":
+		return []string{"now it has no valid configuration: " + now.Error}
+	case old.Config == "":
+		return []string{"now it has a valid configuration; before: " + old.Error}
+	}
+	a, err := frozen(old)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	b, err := frozen(now)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	return config.Diff(a, b)
 }

@@ -138,7 +138,7 @@ func TestSiblings(t *testing.T) {
 		t.Errorf("siblings in a folder that is not there: %v", got)
 	}
 	// Nothing there is finished.
-	if got := Reused(filepath.Join(root, "own"), p, []string{filepath.Join(root, "b")}, ""); len(got) != 0 {
+	if got := reused(filepath.Join(root, "own"), p, []string{filepath.Join(root, "b")}, ""); len(got) != 0 {
 		t.Errorf("reused %v", got)
 	}
 }

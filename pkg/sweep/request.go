@@ -119,7 +119,8 @@ func ParseSeeds(text string) ([]uint64, error) {
 		part = strings.TrimSpace(part)
 		n, err := strconv.ParseUint(part, 10, 64)
 		if err != nil {
-			return fail("%s: element %d, %s, is no integer of 0 or more (write 4 for the seeds 1 to 4, or a list such as 1,2,5)", words.Quote(text), i+1, words.Quote(part))
+			return fail("%s: element %d, %s, is no integer of 0 or more (write 4 for the seeds 1 to 4, "+
+				"or a list such as 1,2,5)", words.Quote(text), i+1, words.Quote(part))
 		}
 		seeds = append(seeds, n)
 	}
@@ -164,20 +165,22 @@ func DefaultRates() []string { return []string{"1e-4", "3e-4", "1e-3", "3e-3", "
 // fixedOfSweep are the keys that a reader of any sweep must know, as far as the
 // axes leave them alone.
 var fixedOfSweep = []string{
-	"train.learning_rate", "algorithm.loss_type", "algorithm.length_normalization", "algorithm.use_std_normalization",
-	"train.epochs_per_rollout_batch", "train.train_batch_size", "rollout.rollout_batch_size", "rollout.group_size", "train.n_grpo_steps",
+	"train.learning_rate", "algorithm.loss_type", "algorithm.length_normalization",
+	"algorithm.use_std_normalization", "train.epochs_per_rollout_batch", "train.train_batch_size",
+	"rollout.rollout_batch_size", "rollout.group_size", "train.n_grpo_steps",
 }
 
 // AxesRequest asks what the axes do to the validation reward. Their keys may be
 // short; an unknown one is an error.
 func AxesRequest(axes []AxisRequest) (Request, error) {
 	req := Request{Axes: axes}
-	var names, labels []string
+	var names, labels, paths []string
 	for _, a := range axes {
 		k, err := findKey(a.Key)
 		if err != nil {
 			return req, configError("read axis", err.Error())
 		}
+		paths = append(paths, k.Path)
 		names, labels = append(names, shortName(k.Path)), append(labels, labelOf(k.Path))
 	}
 	req.Name = strings.Join(names, "-")
@@ -187,7 +190,7 @@ func AxesRequest(axes []AxisRequest) (Request, error) {
 		req.Question = "Which " + strings.Join(labels, " with which ") + " gives the best validation answer reward?"
 	}
 	for _, f := range fixedOfSweep {
-		if !slices.ContainsFunc(axes, func(a AxisRequest) bool { k, err := findKey(a.Key); return err == nil && k.Path == f }) {
+		if !slices.Contains(paths, f) {
 			req.Fixed = append(req.Fixed, f)
 		}
 	}

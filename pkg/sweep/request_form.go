@@ -11,125 +11,217 @@ import (
 	"grpo/internal/yamldoc"
 )
 
-// The form of a request: which keys each section has, and what of them must be
-// there. Its documentation is at [Request].
+// requestForm is a [Request] as YAML. Values may be anything that --set takes, so
+// they stay nodes.
+type requestForm struct {
+	Name      yamldoc.Line   `yaml:"name,omitempty"`
+	Title     yamldoc.Line   `yaml:"title,omitempty"`
+	Question  yamldoc.Line   `yaml:"question,omitempty"`
+	Config    yamldoc.Line   `yaml:"config,omitempty"`
+	Set       *yaml.Node     `yaml:"set,omitempty"`
+	Arms      []armForm      `yaml:"arms,omitempty"`
+	Axes      []axisForm     `yaml:"axes,omitempty"`
+	Reference yamldoc.Line   `yaml:"reference,omitempty"`
+	BestOver  yamldoc.Line   `yaml:"best_over,omitempty"`
+	Fixed     []yamldoc.Line `yaml:"fixed,omitempty"`
+	Notes     []yamldoc.Line `yaml:"notes,omitempty"`
+	Seeds     *yaml.Node     `yaml:"seeds,omitempty"` // a count or a list
+}
 
-func (r *reader) request(root *yaml.Node) Request {
+type armForm struct {
+	Name    yamldoc.Line `yaml:"name,omitempty"`
+	Label   yamldoc.Line `yaml:"label,omitempty"`
+	Set     *yaml.Node   `yaml:"set,omitempty"`
+	Control bool         `yaml:"control,omitempty"`
+}
+
+type axisForm struct {
+	Key    yamldoc.Line `yaml:"key,omitempty"`
+	Label  yamldoc.Line `yaml:"label,omitempty"`
+	Values *yaml.Node   `yaml:"values,omitempty"`
+}
+
+// maxProblems bounds the list: a data file given by mistake has one a line.
+const maxProblems = 20
+
+// requestFile is what a request's file is. A sweep.yaml of a thousand arms has
+// some hundred kilobytes.
+var requestFile = yamldoc.Form{
+	What: "one file is one sweep", Empty: "it names no arms and no axes",
+	Folder: "this is a folder; a sweep's request is sweep.yaml in it", Max: 4 << 20, Larger: "not a sweep",
+	Example: "name: my-sweep", MaxProblems: maxProblems, MaxSections: maxRuns,
+}
+
+// ParseRequest reads a request from YAML, as strictly as configurations are read
+// (see package yamldoc). label is the name of the file in messages. Keys and values
+// of settings are checked when the sweep is planned.
+func ParseRequest(label string, text []byte) (Request, error) {
+	var form requestForm
+	d := requestReader{requestFile.Decode(label, text, &form)}
 	var req Request
-	met := r.section(root, "a sweep", []field{
-		{"name", r.line("name", &req.Name)},
-		{"title", r.line("title", &req.Title)},
-		{"question", func(n *yaml.Node) { r.question(n, &req.Question) }},
-		{"config", r.line("config", &req.Config)},
-		{"set", func(n *yaml.Node) { req.Set = r.settings(n) }},
-		{"arms", r.list("arms", func(n *yaml.Node) { r.arm(n, &req) })},
-		{"axes", r.list("axes", func(n *yaml.Node) { r.axis(n, &req) })},
-		{"reference", r.line("reference", &req.Reference)},
-		{"best_over", r.line("best_over", &req.BestOver)},
-		{"fixed", r.list("fixed", func(n *yaml.Node) { r.append("fixed", n, &req.Fixed) })},
-		{"notes", r.list("notes", func(n *yaml.Node) { r.append("notes", n, &req.Notes) })},
-		{"seeds", func(n *yaml.Node) { r.seeds(n, &req.Seeds) }},
-	})
-	if !met["name"] {
-		r.problem(root, "it has no name (write \"name: my-sweep\")")
+	if d.Lines != nil {
+		req = d.request(form)
 	}
-	if !met["arms"] && !met["axes"] {
-		r.problem(root, "it has neither arms nor axes: there is nothing to compare")
+	if len(d.Problems) > 0 {
+		return Request{}, configError("read sweep", d.Problems...)
+	}
+	return req, nil
+}
+
+// requestReader checks a form and makes a request of it.
+type requestReader struct{ *yamldoc.Document }
+
+func (d requestReader) request(f requestForm) Request {
+	req := Request{
+		Name: string(f.Name), Title: string(f.Title), Question: string(f.Question), Config: string(f.Config),
+		Reference: string(f.Reference), BestOver: string(f.BestOver),
+		Set: d.settings("set", f.Set), Fixed: d.texts("fixed", f.Fixed), Notes: d.texts("notes", f.Notes),
+		Seeds: d.seeds(f.Seeds),
+	}
+	if d.Lines["name"] == 0 {
+		d.Problem(d.Lines[""], "it has no name (write \"name: my-sweep\")")
+	}
+	if d.Lines["arms"] == 0 && d.Lines["axes"] == 0 {
+		d.Problem(d.Lines[""], "it has neither arms nor axes: there is nothing to compare")
+	}
+	if req.Question != "" && !strings.HasSuffix(req.Question, "?") {
+		d.Problem(d.Lines["question"], "question must end with a question mark")
+	}
+	d.notEmpty("arms", f.Arms == nil, len(f.Arms))
+	d.notEmpty("axes", f.Axes == nil, len(f.Axes))
+	for i, a := range f.Arms {
+		path := yamldoc.Join("arms", strconv.Itoa(i))
+		same := func(b ArmRequest) bool { return b.Name == string(a.Name) }
+		switch {
+		case d.Broken[path]:
+		case d.Lines[path+".name"] == 0:
+			d.Problem(d.Lines[path], "the arm has no name")
+		case a.Name != "" && slices.ContainsFunc(req.Arms, same):
+			d.Problem(d.Lines[path], "duplicate arm %s", words.Quote(string(a.Name)))
+		}
+		req.Arms = append(req.Arms, ArmRequest{
+			Name: string(a.Name), Label: string(a.Label), Set: d.settings(path+".set", a.Set), Control: a.Control,
+		})
+	}
+	for i, a := range f.Axes {
+		path := yamldoc.Join("axes", strconv.Itoa(i))
+		if !d.Broken[path] && (d.Lines[path+".key"] == 0 || a.Values == nil) {
+			d.Problem(d.Lines[path], "an axis needs a key and its values")
+		}
+		x := AxisRequest{Key: string(a.Key), Label: string(a.Label), From: d.At(d.Lines[path])}
+		for _, e := range d.list(path+".values", a.Values) {
+			if v, ok := d.value(path+".values", e); ok {
+				x.Values = append(x.Values, v)
+			}
+		}
+		req.Axes = append(req.Axes, x)
 	}
 	return req
 }
 
-// append reads one text of a list of texts.
-func (r *reader) append(what string, n *yaml.Node, to *[]string) {
-	var s string
-	if r.line(what, &s)(n); s == "" {
-		return
+// notEmpty refuses an empty list.
+func (d requestReader) notEmpty(path string, broken bool, n int) {
+	if d.Lines[path] > 0 && !broken && n == 0 {
+		d.Problem(d.Lines[path], "%s must not be an empty list (remove the line)", path)
 	}
-	if slices.Contains(*to, s) {
-		r.problem(n, "%s: %s appears twice", what, words.Quote(s))
-		return
-	}
-	*to = append(*to, s)
 }
 
-func (r *reader) question(n *yaml.Node, to *string) {
-	if r.line("question", to)(n); *to != "" && !strings.HasSuffix(*to, "?") {
-		r.problem(n, "question must end with a question mark")
+// texts reads a list of texts, none twice.
+func (d requestReader) texts(path string, lines []yamldoc.Line) (out []string) {
+	d.notEmpty(path, lines == nil, len(lines))
+	seen := map[yamldoc.Line]bool{}
+	for i, line := range lines {
+		if seen[line] {
+			at := d.Lines[yamldoc.Join(path, strconv.Itoa(i))]
+			d.Problem(at, "%s: %s appears twice", path, words.Quote(string(line)))
+		}
+		seen[line] = true
+		out = append(out, string(line))
 	}
+	return out
+}
+
+// list returns the elements of a node that must be a list with at least one.
+func (d requestReader) list(path string, n *yaml.Node) []*yaml.Node {
+	switch {
+	case n == nil:
+		return nil
+	case n.Kind != yaml.SequenceNode:
+		d.Problem(n.Line, "%s must be a list, not %s", path, yamldoc.Kind(n))
+		return nil
+	}
+	d.notEmpty(path, false, len(n.Content))
+	return n.Content
 }
 
 // settings reads the keys of a set. They may be short; that two names are of one
 // key shows when the sweep is planned.
-func (r *reader) settings(n *yaml.Node) []Setting {
-	if n.Kind != yaml.MappingNode {
-		r.problem(n, "set must be a section with keys, not %s", yamldoc.Kind(n))
+func (d requestReader) settings(path string, n *yaml.Node) (out []Setting) {
+	if n == nil {
 		return nil
 	}
-	var out []Setting
-	r.pairs(n, func(key, value *yaml.Node) {
-		if v, ok := r.value(key.Value, value); ok {
-			out = append(out, Setting{Key: key.Value, Value: v, From: r.at(key)})
+	if n.Kind != yaml.MappingNode {
+		d.Problem(n.Line, "%s must be a section with keys, not %s", path, yamldoc.Kind(n))
+		return nil
+	}
+	d.Pairs(n, "", func(key, value *yaml.Node) {
+		if v, ok := d.value(key.Value, value); ok {
+			out = append(out, Setting{Key: key.Value, Value: v, From: d.At(key.Line)})
 		}
 	})
 	return out
 }
 
-func (r *reader) arm(n *yaml.Node, req *Request) {
-	var arm ArmRequest
-	met := r.section(n, "an arm", []field{
-		{"name", func(n *yaml.Node) {
-			r.line("name", &arm.Name)(n)
-			if slices.ContainsFunc(req.Arms, func(a ArmRequest) bool { return a.Name == arm.Name }) {
-				r.problem(n, "duplicate arm %s", words.Quote(arm.Name))
+// value reads a value as --set takes it: a scalar as it is written, a list as
+// [a, b].
+func (d requestReader) value(what string, n *yaml.Node) (string, bool) {
+	switch {
+	case n.Kind == yaml.SequenceNode && n.Style&yaml.TaggedStyle == 0:
+		parts := make([]string, len(n.Content))
+		for i, e := range n.Content {
+			if e.Kind != yaml.ScalarNode || strings.ContainsAny(e.Value, ",[]") {
+				d.Problem(e.Line, "%s: an element of a list must be a single value without commas and brackets, not %s",
+					what, yamldoc.Kind(e))
+				return "", false
 			}
-		}},
-		{"label", r.line("label", &arm.Label)},
-		{"set", func(n *yaml.Node) { arm.Set = r.settings(n) }},
-		{"control", r.boolean("control", &arm.Control)},
-	})
-	if n.Kind == yaml.MappingNode && !met["name"] {
-		r.problem(n, "the arm has no name")
-	}
-	req.Arms = append(req.Arms, arm)
-}
-
-func (r *reader) axis(n *yaml.Node, req *Request) {
-	a := AxisRequest{From: r.at(n)}
-	met := r.section(n, "an axis", []field{
-		{"key", r.line("key", &a.Key)},
-		{"label", r.line("label", &a.Label)},
-		{"values", r.list("values", func(n *yaml.Node) {
-			if v, ok := r.value("values", n); ok {
-				a.Values = append(a.Values, v)
+			v, ok := d.value(what, e)
+			if !ok {
+				return "", false
 			}
-		})},
-	})
-	if n.Kind == yaml.MappingNode && (!met["key"] || !met["values"]) {
-		r.problem(n, "an axis needs a key and its values")
+			parts[i] = v
+		}
+		return "[" + strings.Join(parts, ", ") + "]", true
+	case n.Kind == yaml.MappingNode:
+		d.Problem(n.Line, "%s must be a value, not a section (write the key with dots: %s.KEY)", what, what)
+		return "", false
+	case n.Kind != yaml.ScalarNode || n.Tag == "!!null" || n.Style&yaml.TaggedStyle != 0:
+		d.Problem(n.Line, "%s must be a value, not %s", what, yamldoc.Kind(n))
+		return "", false
 	}
-	req.Axes = append(req.Axes, a)
+	return n.Value, true
 }
 
 // seeds reads a count or a list.
-func (r *reader) seeds(n *yaml.Node, to *[]uint64) {
-	if n.Kind == yaml.ScalarNode {
+func (d requestReader) seeds(n *yaml.Node) (out []uint64) {
+	if n != nil && n.Kind == yaml.ScalarNode {
 		count, err := strconv.Atoi(n.Value)
 		if err != nil || n.Style != 0 || count < 1 || count > maxRuns {
-			r.problem(n, "seeds must be a count of 1 to %d or a list, not %s (write 4 for the seeds 1 to 4, or a list such as [1, 2, 5])", maxRuns, yamldoc.Kind(n))
-			return
+			d.Problem(n.Line, "seeds must be a count of 1 to %d or a list, not %s "+
+				"(write 4 for the seeds 1 to 4, or a list such as [1, 2, 5])", maxRuns, yamldoc.Kind(n))
+			return nil
 		}
-		*to = FirstSeeds(count)
-		return
+		return FirstSeeds(count)
 	}
-	r.list("seeds", func(e *yaml.Node) {
+	for _, e := range d.list("seeds", n) {
 		s, err := strconv.ParseUint(e.Value, 10, 64)
 		if err != nil || e.Kind != yaml.ScalarNode || e.Style != 0 {
-			r.problem(e, "seeds: want an integer of 0 or more, not %s", yamldoc.Kind(e))
-			return
+			d.Problem(e.Line, "seeds: want an integer of 0 or more, not %s", yamldoc.Kind(e))
+			continue
 		}
-		*to = append(*to, s)
-	})(n)
-	if err := checkSeeds(*to); err != nil && len(*to) > 0 {
-		r.problem(n, "seeds: %v", err)
+		out = append(out, s)
 	}
+	if err := checkSeeds(out); err != nil && len(out) > 0 {
+		d.Problem(n.Line, "seeds: %v", err)
+	}
+	return out
 }

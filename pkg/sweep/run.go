@@ -13,42 +13,18 @@ import (
 // How a sweep is run.
 //
 // One goroutine holds all state: it starts processes while there are free
-// slots, and then waits for the first of three events: a process ends, it is time
-// to read the folders, the context ends. Each run is in one of the phases
-// below. What a run has achieved is never remembered but read from its folder:
-// result.json is the truth, status.json says where the last checkpoint is and
-// why a run failed, the lock says whether a process works on it. So this process
-// may be killed at any moment, and another may work on the same sweep.
+// slots, and then waits for the first of three events: a process ends, it is
+// time to read the folders, the context ends. Each run is in one of the phases
+// below. The state of a run is never remembered but read from its folder:
+// result.json decides, status.json says where the last checkpoint is and why a
+// run failed, the lock says whether a process is running it. So this process
+// may be killed at any moment, and another may run the same sweep.
 //
 //	waiting -> running -> finished            result.json is there
 //	              |-> waiting                 the process died: again from the checkpoint
 //	              |-> failed                  it said why, or died too often
 //	              |-> stopped                 interrupted
 //	waiting -> elsewhere -> finished/waiting  another grpo holds the run's lock
-
-// Run makes the missing runs of the sweep in dir (see [Prepare]) and returns the
-// sweep as it is afterwards, also when runs failed.
-//
-// Errors: a manifest that can't be read; [train.ErrInterrupted] when ctx ended
-// before all runs had their result; [*EarlyDeathsError]; and, where runs
-// failed, a [*FailedError] that names each of them.
-func Run(ctx context.Context, dir string, opts Options) (*sweepdir.Sweep, error) {
-	s, err := sweepdir.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	r := newRunner(s, opts.withDefaults())
-	r.scan(s)
-	r.reuseRuns()
-	r.limitSlots()
-	r.loop(ctx)
-	after, err := sweepdir.Open(dir)
-	if err != nil {
-		return s, err
-	}
-	return after, r.verdict(after)
-}
-
 type phase int
 
 const (
@@ -60,7 +36,7 @@ const (
 	stopped
 )
 
-// job is a run of the sweep with what this process knows of it.
+// job is a run of the sweep as this process knows it.
 type job struct {
 	entry sweepdir.Entry
 	path  string
@@ -88,7 +64,7 @@ type runner struct {
 	dir      string
 	arms     []sweepdir.Arm
 	jobs     []*job
-	slots    int // runs at a time
+	slots    int // parallel runs
 	running  int
 	ends     chan ending
 	started  time.Time
@@ -99,31 +75,42 @@ type runner struct {
 	halted      error // why no more runs are started
 }
 
-func newRunner(s *sweepdir.Sweep, opts Options) *runner {
-	r := &runner{opts: opts, dir: s.Dir, arms: s.Manifest.Arms, ends: make(chan ending, len(s.Runs))}
-	r.started = opts.Now()
-	r.lastPoll = r.started
-	r.slots = r.divide()
-	return r
+// Run trains the missing runs of the sweep in dir (see [Prepare]) and returns
+// the sweep in its state afterwards, also when runs failed.
+//
+// Errors: a manifest that can't be read; [train.ErrInterrupted] when ctx ended
+// before all runs had their result; [*EarlyDeathsError]; and, where runs
+// failed, a [*FailedError] that names each of them.
+func Run(ctx context.Context, dir string, opts Options) (*sweepdir.Sweep, error) {
+	s, err := sweepdir.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	opts = opts.withDefaults()
+	now := opts.Now()
+	r := &runner{
+		opts: opts, dir: dir, arms: s.Manifest.Arms, ends: make(chan ending, len(s.Runs)),
+		started: now, lastPoll: now, slots: Slots(opts.Jobs, opts.Cores, len(s.Runs)),
+	}
+	if opts.Jobs > opts.Cores {
+		r.note("%d runs at a time instead of %d: this machine has %d cores, "+
+			"and two threads on one would only slow both down", opts.Cores, opts.Jobs, opts.Cores)
+	}
+	r.scan(s)
+	r.reuseRuns()
+	r.limitSlots()
+	r.loop(ctx)
+	after, err := sweepdir.Open(dir)
+	if err != nil {
+		return s, err
+	}
+	return after, r.verdict(after)
 }
 
-// divide returns how many runs can run at a time with one thread per core.
-func (r *runner) divide() int {
-	most := max(1, r.opts.Cores/max(1, r.opts.Threads))
-	if r.opts.Jobs <= 0 {
-		return most
-	}
-	if r.opts.Jobs > most {
-		r.opts.Observer.Note(fmt.Sprintf("%d runs at a time instead of %d: this machine has %d cores, and two threads on one would only slow both down", most, r.opts.Jobs, r.opts.Cores))
-	}
-	return min(r.opts.Jobs, most)
-}
+func (r *runner) note(format string, args ...any) { r.opts.Observer.Note(fmt.Sprintf(format, args...)) }
 
-// threads is the share of a run that is started now.
+// threads is the share of the cores of a run that is started now.
 func (r *runner) threads() int {
-	if r.opts.Threads > 0 {
-		return r.opts.Threads
-	}
 	active := r.running
 	for _, j := range r.jobs {
 		if j.phase == waiting {
@@ -133,8 +120,7 @@ func (r *runner) threads() int {
 	return max(1, r.opts.Cores/max(1, min(r.slots, active)))
 }
 
-// scan sorts the runs into finished and missing ones, and reports at once those
-// that can't be made.
+// scan finds the finished runs, and reports at once those that can't be trained.
 func (r *runner) scan(s *sweepdir.Sweep) {
 	for _, state := range s.Runs {
 		j := &job{entry: state.Entry, path: state.Path(r.dir)}
@@ -146,13 +132,18 @@ func (r *runner) scan(s *sweepdir.Sweep) {
 		case err != nil: // a link: not even its log is read
 			r.giveUp(j, state, err)
 		case isFinished(state):
-			j.phase = finished
-			r.emit(Event{Kind: Found, State: state}, j)
+			r.finish(Found, j, state)
 		}
 	}
 }
 
 func isFinished(s sweepdir.RunState) bool { return s.Run != nil && s.Run.Finished() }
+
+// finish reports a run that has its result.
+func (r *runner) finish(kind EventKind, j *job, state sweepdir.RunState) {
+	j.phase = finished
+	r.emit(Event{Kind: kind, State: state}, j)
+}
 
 // loop runs until this process has nothing left to do or to wait for.
 func (r *runner) loop(ctx context.Context) {
@@ -195,7 +186,7 @@ func (r *runner) idle() bool {
 	return true
 }
 
-// halt asks all processes to save and to stop, and starts no other.
+// halt asks all processes to save and stop, and starts no others.
 func (r *runner) halt(why error) {
 	if r.halted != nil {
 		return
@@ -206,11 +197,11 @@ func (r *runner) halt(why error) {
 			continue
 		}
 		if err := j.process.Interrupt(); err != nil {
-			r.opts.Observer.Note(fmt.Sprintf("%s: it could not be asked to stop: %v", r.name(j), err))
+			r.note("%s: it could not be asked to stop: %v", r.name(j), err)
 		}
 	}
 	if r.running > 0 {
-		r.opts.Observer.Note(fmt.Sprintf("waiting for %s to save", textutil.Count(r.running, "run")))
+		r.note("waiting for %s to save", textutil.Count(r.running, "run"))
 	}
 }
 
@@ -227,12 +218,12 @@ func (r *runner) fill() {
 	}
 }
 
-// begin starts a process for a run, unless another grpo works on it or finished it.
+// begin starts a process for a run, unless another grpo is running or has
+// finished it.
 func (r *runner) begin(j *job) {
 	switch state := sweepdir.StateOf(r.dir, j.entry); {
 	case isFinished(state):
-		j.phase = finished
-		r.emit(Event{Kind: Found, State: state}, j)
+		r.finish(Found, j, state)
 		return
 	case state.State == rundir.StateRunning:
 		r.follow(j, state)
@@ -242,7 +233,7 @@ func (r *runner) begin(j *job) {
 	j.killed = nil
 	j.watch = newWatch(j.path)
 	j.saved = max(j.saved, j.watch.base)
-	j.logFrom = stampOf(taskLog(j)).size
+	j.logFrom = stampOf(taskLog(j.path)).size
 	p, err := r.opts.Launcher.Start(r.dir, j.entry, r.threads())
 	if err != nil {
 		r.died(j, sweepdir.StateOf(r.dir, j.entry), err)
@@ -254,7 +245,7 @@ func (r *runner) begin(j *job) {
 	go func() { r.ends <- ending{j, p.Wait()} }()
 }
 
-// follow leaves a run to the other grpo that works on it.
+// follow leaves a run to the other grpo that is running it.
 func (r *runner) follow(j *job, state sweepdir.RunState) {
 	j.phase, j.watch = elsewhere, newWatch(j.path)
 	r.emit(Event{Kind: Elsewhere, State: state}, j)
@@ -264,8 +255,12 @@ func (r *runner) name(j *job) string {
 	return fmt.Sprintf("%s, seed %d", r.arms[j.entry.Arm].Name, j.entry.Seed)
 }
 
-// emit completes an event and reports it.
+// emit completes an event and reports it; one with an error gets the end of the
+// run's log.
 func (r *runner) emit(e Event, j *job) {
-	e.Entry, e.Arm, e.Time, e.Attempt = j.entry, r.arms[j.entry.Arm], r.opts.Now(), j.attempts
+	e.Entry, e.Attempt = j.entry, j.attempts
+	if e.Err != nil && j.attempts > 0 {
+		e.LogTail, e.LogPath = logTail(j.path, j.logFrom)
+	}
 	r.opts.Observer.Event(e)
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // A run at which another grpo is belongs to that one; its result is taken, or
-// the run itself when the other leaves it undone.
+// the run itself when the other does not finish it.
 func TestRunElsewhere(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -3,7 +3,6 @@ package sweep
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -12,50 +11,63 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// What the runner does when a process ends, and when it hangs.
+// What the runner does when a process ends or hangs.
 
-func taskLog(j *job) string { return filepath.Join(j.path, sweepdir.TaskLog) }
+// When a run is given up.
+const (
+	// maxDeaths is how often in a row a run's process may die without a new
+	// checkpoint.
+	maxDeaths = 3
+	// maxEarlyDeaths processes that died before their first step, within
+	// earlyTime of the sweep's start, stop it: the cause is common to all.
+	maxEarlyDeaths = 3
+	earlyTime      = time.Minute
+	// hangSteps is the least silence, in mean step times, that counts as a hang.
+	hangSteps = 20
+)
 
-// ended reads what a process left and decides what happens to its run.
+// ended reads the folder after a process ended and decides how its run goes on.
 //
 // A process that knows why it failed writes that into status.json: another
-// attempt would meet the same, so there is none before the user's next call.
+// attempt would fail the same way, so there is none before the user's next call.
 // Any other end without a result (a crash, kill -9, no memory) is a death. The
-// exit code alone would not do, because Go's panics use that of a usage error.
+// exit code alone is not enough, because Go's panics use that of a usage error.
 func (r *runner) ended(j *job, exit Exit) {
 	r.running--
 	state := sweepdir.StateOf(r.dir, j.entry)
+	reported := state.State == rundir.StateFailed && state.Run != nil && state.Run.Status.PID == j.process.ID()
 	switch {
 	case isFinished(state):
-		j.phase = finished
-		r.emit(Event{Kind: Ended, State: state}, j)
+		r.finish(Ended, j, state)
 	case state.State == rundir.StateRunning: // another process has the lock
 		r.follow(j, state)
-	case r.reportedFailure(j, state), exit.Code == 0 && state.Error != "":
+	case reported, exit.Code == 0 && state.Error != "":
 		r.giveUp(j, state, errors.New(state.Error))
 	case exit.Code == exitFailed:
-		r.giveUp(j, state, r.exitError(j, exit))
+		r.giveUp(j, state, exitError(j, exit))
 	case r.halted != nil:
 		j.phase = stopped
 		r.emit(Event{Kind: Stopped, State: state}, j)
 	case j.killed != nil:
 		r.died(j, state, j.killed)
 	default:
-		r.died(j, state, r.exitError(j, exit))
+		r.died(j, state, exitError(j, exit))
 	}
 }
 
-// reportedFailure says whether the status records a failure of this process.
-func (r *runner) reportedFailure(j *job, s sweepdir.RunState) bool {
-	return s.State == rundir.StateFailed && s.Run != nil && s.Run.Status.PID == j.process.ID()
-}
-
 // exitError is the error of an exit with the program's own message.
-func (r *runner) exitError(j *job, exit Exit) error {
+func exitError(j *job, exit Exit) error {
+	// needLess says what to do when runs need more memory than there is.
+	const needLess = "lower --jobs, or let a run need less " +
+		"(raise train.gradient_accumulation_steps, lower rollout.rollout_batch_size)"
 	tail, _ := logTail(j.path, j.logFrom)
 	message := lastMessage(tail)
+	// Messages with which Go's runtime ends a program that gets no memory:
+	// nothing in the program can catch that.
+	noMemory := slices.ContainsFunc([]string{"out of memory", "cannot allocate memory", "failed to reserve"},
+		func(s string) bool { return strings.Contains(message, s) })
 	switch {
-	case ranOutOfMemory(message):
+	case noMemory:
 		return fmt.Errorf("it ran out of memory (%s); %s", message, needLess)
 	case exit.Signal == "killed":
 		return fmt.Errorf("%s; %s", exit, needLess)
@@ -67,17 +79,6 @@ func (r *runner) exitError(j *job, exit Exit) error {
 	return fmt.Errorf("%s: %s", exit, message)
 }
 
-// needLess says what to do when runs need more memory than there is.
-const needLess = "lower --jobs, or let a run need less (raise train.gradient_accumulation_steps, lower rollout.rollout_batch_size)"
-
-// ranOutOfMemory recognises the messages with which Go's runtime ends a program
-// that gets no memory: nothing in the program can catch that.
-func ranOutOfMemory(message string) bool {
-	return slices.ContainsFunc([]string{"out of memory", "cannot allocate memory", "failed to reserve"}, func(s string) bool {
-		return strings.Contains(message, s)
-	})
-}
-
 // died decides whether a run whose process is gone is tried again.
 func (r *runner) died(j *job, state sweepdir.RunState, why error) {
 	j.watch.poll()
@@ -85,30 +86,25 @@ func (r *runner) died(j *job, state sweepdir.RunState, why error) {
 		j.saved, j.deaths = saved, 0
 	}
 	j.deaths++
-	early := !j.watch.stepped() && r.opts.Now().Sub(r.started) < earlyTime
-	e := Event{Kind: Died, State: state, Err: why}
-	e.LogTail, e.LogPath = logTail(j.path, j.logFrom)
-	r.emit(e, j)
+	r.emit(Event{Kind: Died, State: state, Err: why}, j)
 	j.phase, j.notBefore = waiting, r.opts.Now().Add(r.opts.Pause)
-	if early {
+	if !j.watch.stepped() && r.opts.Now().Sub(r.started) < earlyTime {
 		if r.early++; r.early >= maxEarlyDeaths && r.halted == nil {
-			r.halt(&EarlyDeathsError{Run: r.name(j), Reason: why, Log: e.LogPath})
+			_, log := logTail(j.path, j.logFrom)
+			r.halt(&EarlyDeathsError{Run: r.name(j), Reason: why, Log: log})
 			return
 		}
 	}
 	if j.deaths >= maxDeaths {
-		r.giveUp(j, state, fmt.Errorf("%d processes in a row died without a new checkpoint; the last: %w", j.deaths, why))
+		why = fmt.Errorf("%d processes in a row died without a new checkpoint; the last: %w", j.deaths, why)
+		r.giveUp(j, state, why)
 	}
 }
 
-// giveUp leaves a run to the next call of the user.
+// giveUp leaves a run to the user's next call.
 func (r *runner) giveUp(j *job, state sweepdir.RunState, why error) {
 	j.phase, j.failure = failed, why
-	e := Event{Kind: GaveUp, State: state, Err: why}
-	if j.attempts > 0 {
-		e.LogTail, e.LogPath = logTail(j.path, j.logFrom)
-	}
-	r.emit(e, j)
+	r.emit(Event{Kind: GaveUp, State: state, Err: why}, j)
 	if r.opts.FailFast {
 		r.halt(fmt.Errorf("%s failed", r.name(j)))
 	}
@@ -122,52 +118,44 @@ func (r *runner) poll() {
 	since := min(now.Sub(r.lastPoll), 2*r.opts.Poll)
 	r.lastPoll = now
 	for _, j := range r.jobs {
-		switch j.phase {
-		case running:
-			r.watchOver(j, since)
-		case elsewhere:
+		if j.phase != running && j.phase != elsewhere {
+			continue
+		}
+		alive, moved := j.watch.poll()
+		if moved {
+			r.emit(Event{Kind: Progress, State: j.watch.state(j.entry)}, j)
+		}
+		switch {
+		case j.phase == elsewhere:
 			r.wait(j)
+		case alive:
+			j.watch.silent = 0
+		default:
+			j.watch.silent += since
+			r.killIfHung(j)
 		}
 	}
 }
 
-// watchOver shows a run's progress, and kills it when it hangs.
-func (r *runner) watchOver(j *job, since time.Duration) {
-	alive, moved := j.watch.poll()
-	if moved {
-		r.emit(Event{Kind: Progress, State: j.watch.state(j.entry)}, j)
-	}
-	if alive {
-		j.watch.silent = 0
-		return
-	}
-	j.watch.silent += since
+func (r *runner) killIfHung(j *job) {
 	limit := max(r.opts.HangAfter, hangSteps*j.watch.stepTime())
-	if r.opts.HangAfter < 0 || j.watch.silent < limit || j.killed != nil {
+	if j.watch.silent < limit || j.killed != nil {
 		return
 	}
 	j.killed = fmt.Errorf("no sign of life for %s", j.watch.silent.Round(time.Second))
-	e := Event{Kind: Hung, State: j.watch.state(j.entry), Err: j.killed}
-	e.LogTail, e.LogPath = logTail(j.path, j.logFrom)
-	r.emit(e, j)
+	r.emit(Event{Kind: Hung, State: j.watch.state(j.entry), Err: j.killed}, j)
 	if err := j.process.Kill(); err != nil {
-		r.opts.Observer.Note(fmt.Sprintf("%s: it hangs and could not be killed: %v", r.name(j), err))
+		r.note("%s: it hangs and could not be killed: %v", r.name(j), err)
 	}
 }
 
-// wait follows a run that another grpo works on, and continues it when that one
-// ends without a result.
+// wait continues a run of another grpo when that one ends without a result.
 func (r *runner) wait(j *job) {
-	if _, moved := j.watch.poll(); moved {
-		r.emit(Event{Kind: Progress, State: j.watch.state(j.entry)}, j)
-	}
 	if held, known := rundir.Held(j.path); held || !known {
 		return
 	}
-	state := sweepdir.StateOf(r.dir, j.entry)
-	if isFinished(state) {
-		j.phase = finished
-		r.emit(Event{Kind: Ended, State: state}, j)
+	if state := sweepdir.StateOf(r.dir, j.entry); isFinished(state) {
+		r.finish(Ended, j, state)
 		return
 	}
 	j.phase = waiting

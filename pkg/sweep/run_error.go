@@ -1,10 +1,15 @@
 package sweep
 
 import (
+	"bytes"
 	"fmt"
+	"io"
+	"path/filepath"
 	"strings"
 
+	"grpo/internal/regular"
 	"grpo/internal/textutil"
+	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 	"grpo/pkg/train"
 )
@@ -17,8 +22,8 @@ type Failure struct {
 	Log    string // empty where no process was started
 }
 
-// FailedError reports the runs of a sweep that have no result because they
-// failed; the others have theirs, unless Left says otherwise.
+// FailedError reports the runs of a sweep that failed; the others have their
+// results, except Left of them.
 type FailedError struct {
 	Failures []Failure
 	Total    int // runs of the sweep
@@ -32,9 +37,7 @@ func (e *FailedError) Error() string {
 	if e.Left > 0 {
 		fmt.Fprintf(&b, ", and %d were not finished", e.Left)
 	}
-	if again := e.again(); again != "" {
-		b.WriteString("; " + again)
-	}
+	b.WriteString("; " + e.again())
 	for _, f := range e.Failures {
 		fmt.Fprintf(&b, "\n  %s, seed %d: %v", f.Arm.Name, f.Entry.Seed, f.Reason)
 		if f.Log != "" {
@@ -55,18 +58,18 @@ func (e *FailedError) again() string {
 	switch {
 	case broken == len(e.Failures):
 		return "fix the configuration: that makes a new sweep"
-	case broken == 0 && e.Left == 0 && len(e.Failures) == 1:
-		return "the same command tries it again, and only that one"
-	case broken == 0 && e.Left == 0:
-		return "the same command tries them again, and only those"
-	case broken > 0 && broken < len(e.Failures):
+	case broken > 0:
 		return "the same command tries those again that have a valid configuration"
+	case e.Left > 0:
+		return "the same command makes the missing runs"
+	case len(e.Failures) == 1:
+		return "the same command tries it again, and only that one"
 	}
-	return "the same command makes the missing runs"
+	return "the same command tries them again, and only those"
 }
 
-// EarlyDeathsError reports a sweep that was stopped because process after
-// process died before its first step.
+// EarlyDeathsError reports a sweep that was stopped because several processes
+// died before their first step.
 type EarlyDeathsError struct {
 	Run    string // the last of them: arm and seed
 	Reason error
@@ -75,8 +78,8 @@ type EarlyDeathsError struct {
 
 // Error implements error.
 func (e *EarlyDeathsError) Error() string {
-	return fmt.Sprintf("stopped: %d processes died before their first step within a minute; the last, %s: %v (log: %s)",
-		maxEarlyDeaths, e.Run, e.Reason, e.Log)
+	return fmt.Sprintf("stopped: %d processes died before their first step within a minute; "+
+		"the last, %s: %v (log: %s)", maxEarlyDeaths, e.Run, e.Reason, e.Log)
 }
 
 // verdict is the error of a sweep that ended in this state.
@@ -106,11 +109,72 @@ func (r *runner) verdict(s *sweepdir.Sweep) error {
 		if n := len(e.Failures); n > 0 {
 			also = fmt.Sprintf(", %d failed", n)
 		}
-		return fmt.Errorf("%w: %d of %s done%s; the same command continues", train.ErrInterrupted, done, textutil.Count(e.Total, "run"), also)
+		return fmt.Errorf("%w: %d of %s done%s; the same command continues", train.ErrInterrupted, done,
+			textutil.Count(e.Total, "run"), also)
 	case stoppedEarly:
 		return early
 	case len(e.Failures) > 0:
 		return e
 	}
 	return nil
+}
+
+func taskLog(run string) string { return filepath.Join(run, sweepdir.TaskLog) }
+
+// logTail returns the end of the output of a run's process since offset, or the
+// end of the run's own log where the process printed nothing, with the path of
+// that log.
+func logTail(dir string, offset int64) (text, path string) {
+	path = taskLog(dir)
+	text = lastLines(path, offset)
+	if own := filepath.Join(dir, rundir.LogFile); text == "" && stampOf(own) != (stamp{}) {
+		return lastLines(own, 0), own
+	}
+	return text, path
+}
+
+// lastLines returns at most tailLines lines from the last tailBytes of a file. A
+// panic is shown from its beginning: its first lines say what happened.
+func lastLines(path string, from int64) string {
+	const tailLines, tailBytes = 12, 64 << 10
+	f, err := regular.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	data, err := io.ReadAll(io.NewSectionReader(f, max(from, info.Size()-tailBytes), tailBytes))
+	if err != nil {
+		return ""
+	}
+	lines := bytes.Split(bytes.TrimRight(data, "\n"), []byte("\n"))
+	begin := max(0, len(lines)-tailLines)
+	for i, l := range lines {
+		if bytes.HasPrefix(l, []byte("panic: ")) || bytes.HasPrefix(l, []byte("fatal error: ")) {
+			begin = i
+			break
+		}
+	}
+	return string(bytes.Join(lines[begin:min(begin+tailLines, len(lines))], []byte("\n")))
+}
+
+// lastMessage is the message with which a program ended, if its log has one: the
+// line that begins with "grpo: ", "panic: ", "fatal error: " or "runtime: ".
+func lastMessage(text string) string {
+	var message string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		for _, p := range []string{"panic: ", "fatal error: ", "runtime: "} {
+			if strings.HasPrefix(line, p) {
+				return line
+			}
+		}
+		if rest, ok := strings.CutPrefix(line, "grpo: "); ok {
+			message = rest
+		}
+	}
+	return message
 }

@@ -12,24 +12,25 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// watch follows a run's folder while a process works on it. It reads only what
-// was added since the last poll, so that two polls a second cost nothing.
+// watch follows a run's folder while a process is running it. It reads only the
+// lines added since the last poll, so that two polls a second cost nothing.
 type watch struct {
 	dir     string
 	metrics tail[rundir.Metrics]
 	evals   tail[rundir.Eval]
 	status  *rundir.Status
 	stamps  [len(heartbeat)]stamp
-	// started is metrics.jsonl as the process found it, base the step of the
-	// checkpoint from which it continues.
-	started stamp
-	base    int
+	started stamp         // of metrics.jsonl before the process
+	base    int           // step of the checkpoint from which the process continues
 	silent  time.Duration // since the last heartbeat
 }
 
 // A change of one of the heartbeat files shows that the process is alive. A run
 // rewrites status.json only when it saves; the logs grow at every step.
-var heartbeat = [...]string{rundir.StatusFile, rundir.MetricsFile, rundir.EvalFile, rundir.SamplesFile, rundir.LogFile, sweepdir.TaskLog}
+var heartbeat = [...]string{
+	rundir.StatusFile, rundir.MetricsFile, rundir.EvalFile, rundir.SamplesFile, rundir.LogFile, rundir.ResultFile,
+	sweepdir.TaskLog,
+}
 
 // stamp is the size and time of a file, by which a change is seen.
 type stamp struct {
@@ -56,8 +57,8 @@ func newWatch(dir string) *watch {
 	return w
 }
 
-// poll reads what is new. alive says that any file changed, moved that there are
-// new steps, evaluations or a new status to show.
+// poll reads what is new. alive: any file changed; moved: there are new steps,
+// evaluations or a new status to show.
 func (w *watch) poll() (alive, moved bool) {
 	for i, name := range heartbeat {
 		if now := stampOf(filepath.Join(w.dir, name)); now != w.stamps[i] {
@@ -68,9 +69,8 @@ func (w *watch) poll() (alive, moved bool) {
 	if !alive {
 		return false, false
 	}
-	inOrder := func(last, next rundir.Metrics) bool { return next.Step == last.Step+1 }
-	notBefore := func(last, next rundir.Eval) bool { return next.Step >= last.Step }
-	newSteps, newEvals := w.metrics.read(inOrder), w.evals.read(notBefore)
+	newSteps := w.metrics.read(func(last, next rundir.Metrics) bool { return next.Step == last.Step+1 })
+	newEvals := w.evals.read(func(last, next rundir.Eval) bool { return next.Step >= last.Step })
 	var s rundir.Status
 	if err := rundir.ReadJSON(filepath.Join(w.dir, rundir.StatusFile), &s); err == nil {
 		moved = w.status == nil || *w.status != s
@@ -92,8 +92,8 @@ func (w *watch) stepped() bool {
 	return w.saved() > w.base || len(w.metrics.lines) > w.base && stampOf(w.metrics.path) != w.started
 }
 
-// state is the run as far as it is followed: without its configuration, meta
-// data and samples.
+// state is the run as far as it is followed: without its configuration,
+// metadata and samples.
 func (w *watch) state(e sweepdir.Entry) sweepdir.RunState {
 	return sweepdir.RunState{Entry: e, State: rundir.StateRunning, Run: &rundir.Run{
 		Dir: w.dir, Metrics: w.metrics.lines, Evals: w.evals.lines, Status: w.status,
@@ -106,10 +106,7 @@ func (w *watch) stepTime() time.Duration {
 	for _, m := range w.metrics.lines {
 		s += m.Time.RolloutS + m.Time.RewardS + m.Time.UpdateS + m.Time.EvalS
 	}
-	if len(w.metrics.lines) == 0 {
-		return 0
-	}
-	return time.Duration(s / float64(len(w.metrics.lines)) * float64(time.Second))
+	return time.Duration(s / float64(max(1, len(w.metrics.lines))) * float64(time.Second))
 }
 
 // tail reads a JSONL file as it grows. A file that was cut, as by a process
@@ -120,11 +117,11 @@ type tail[T any] struct {
 	lines  []T
 }
 
-// read appends the lines that came since the last read; follows says whether a
-// line can come after another. It returns whether there is anything new.
+// read appends the lines added since the last read; follows says whether a line
+// can come after another. It returns whether there is anything new.
 func (t *tail[T]) read(follows func(last, next T) bool) bool {
-	broken, changed := t.readOn(follows)
-	if !broken {
+	ok, changed := t.readOn(follows)
+	if ok {
 		return changed
 	}
 	// Lines that still don't follow stay unread: the next poll tries again.
@@ -133,29 +130,29 @@ func (t *tail[T]) read(follows func(last, next T) bool) bool {
 	return true
 }
 
-// readOn reports as broken what does not continue the lines read before.
-func (t *tail[T]) readOn(follows func(last, next T) bool) (broken, changed bool) {
+// readOn returns ok = false if the file does not continue the lines read before.
+func (t *tail[T]) readOn(follows func(last, next T) bool) (ok, changed bool) {
 	f, err := regular.Open(t.path)
 	if err != nil {
-		return t.offset > 0, false
+		return t.offset == 0, false
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil || info.Size() < t.offset {
-		return true, false
+		return false, false
 	}
 	data, err := io.ReadAll(io.NewSectionReader(f, t.offset, min(info.Size()-t.offset, regular.MaxLog)))
 	if err != nil {
-		return true, false
+		return false, false
 	}
 	for {
 		line, rest, whole := bytes.Cut(data, []byte("\n"))
 		if !whole {
-			return false, changed
+			return true, changed
 		}
 		var v T
 		if rundir.Unmarshal(line, &v) != nil || len(t.lines) > 0 && !follows(t.lines[len(t.lines)-1], v) {
-			return true, changed
+			return false, changed
 		}
 		t.lines = append(t.lines, v)
 		t.offset += int64(len(line)) + 1

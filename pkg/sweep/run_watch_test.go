@@ -52,7 +52,7 @@ func TestWatch(t *testing.T) {
 		stepped      bool
 	}{
 		{"nothing", func() {}, false, false, 7, false},
-		{"a word in the log", func() { put(sweepdir.TaskLog, "note") }, true, false, 7, false},
+		{"a line in the log", func() { put(sweepdir.TaskLog, "note") }, true, false, 7, false},
 		{"cut to the checkpoint", func() { put(rundir.MetricsFile, lines(1, 5, 1)) }, true, true, 5, false},
 		{"half a line", func() { put(rundir.MetricsFile, lines(1, 5, 1)+lines(6, 6, 1)[:9]) }, true, false, 5, false},
 		{"the rest of it", func() { put(rundir.MetricsFile, lines(1, 6, 1)) }, true, true, 6, true},
@@ -108,7 +108,7 @@ func TestLogTail(t *testing.T) {
 			text, path := logTail(dir, tt.from)
 			lines := strings.Split(text, "\n")
 			if lines[0] != tt.first || lines[len(lines)-1] != tt.last || filepath.Base(path) != tt.file || lastMessage(text) != tt.words {
-				t.Errorf("tail %q of %s, last words %q", text, path, lastMessage(text))
+				t.Errorf("tail %q of %s, last message %q", text, path, lastMessage(text))
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,91 +9,261 @@ import (
 	"slices"
 	"strings"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
+	"grpo/pkg/train"
 )
 
-// PrepareStudy writes study.json into dir, which is made, and returns the study
-// in dir: with the choices of an earlier call, if there was one. The
-// plan of the first part is only read, to say in what another request differs,
-// which is refused ([config.ErrConfig]); so is a folder that holds something
-// else.
-func PrepareStudy(dir string, st sweepdir.Study, first *Plan) (sweepdir.Study, error) {
-	var old *sweepdir.Study
+// Located is a plan with the folder in which it is run.
+type Located struct {
+	*Plan
+	Dir string
+	// Siblings are the sweeps from which finished runs are copied.
+	Siblings []string
+	// Added are the plan's seeds that the sweep in the folder lacks.
+	Added []uint64
+}
+
+// Locate finds the folder's sweep and its siblings. It fails as [Prepare] does and
+// writes nothing.
+func Locate(dir string, p *Plan) (*Located, error) {
+	out := &Located{Dir: dir, Siblings: Siblings(dir, p)}
+	var err error
+	if out.Plan, err = Find(dir, p, out.Siblings); err != nil {
+		return nil, err
+	}
+	if out.Manifest.Fresh {
+		out.Siblings = nil
+	}
+	old, err := sweepdir.ReadManifest(dir)
+	if seeds := out.Manifest.Seeds; err == nil && len(old.Seeds) <= len(seeds) {
+		out.Added = seeds[len(old.Seeds):]
+	}
+	return out, nil
+}
+
+// Run freezes the plan in its folder, or finds it there, and trains the missing
+// runs. The sweep is returned in its current state even with an error, so that
+// finished runs can be reported; it is nil if nothing could be started.
+func (p *Located) Run(ctx context.Context, opts Options) (*sweepdir.Sweep, error) {
+	if err := checkMemory(p.Dir, p.Manifest, opts.Memory); err != nil {
+		return nil, err
+	}
+	if err := Prepare(p.Dir, p.Plan); err != nil {
+		return nil, err
+	}
+	opts.Siblings = p.Siblings
+	return Run(ctx, p.Dir, opts)
+}
+
+// StudyOptions are those of every part of a study, and what the caller does with
+// the parts.
+type StudyOptions struct {
+	Options
+	// Begin is called before the runs of part i, with a line about it. Events that
+	// follow are the part's.
+	Begin func(i int, about string)
+	// Report reports a part that has been run, even if runs failed.
+	Report func(i int, s *sweepdir.Sweep) error
+	// Best returns the best learning rate according to the report on part 0, and
+	// why it is the best.
+	Best func() (rate, why string, err error)
+}
+
+// Prepare writes study.json into dir, which is made, or finds the study there, whose
+// choice of a learning rate the plan takes over. A run that does not fit into the
+// memory is an error before anything is written; another study in the folder, or
+// something else, is a [config.ErrConfig].
+func (p *AssignmentPlan) Prepare(dir string, memory int64) error {
+	if err := p.checkMemory(dir, memory); err != nil {
+		return err
+	}
+	found := false
 	unlock, err := claim(dir, rundir.KindStudy, func() (err error) {
-		old, err = FindStudy(dir, st, first)
+		found, err = p.find(dir)
 		return err
 	})
 	if err != nil {
-		return st, err
+		return err
 	}
 	defer unlock()
-	if old != nil {
-		return *old, nil
+	if found {
+		return nil
 	}
-	return st, sweepdir.WriteStudy(dir, st)
+	return sweepdir.WriteStudy(dir, p.Study)
 }
 
-// FindStudy returns the study in dir, nil if there is none, and refuses another
-// than st, as [PrepareStudy] does. It writes nothing.
-func FindStudy(dir string, st sweepdir.Study, first *Plan) (*sweepdir.Study, error) {
+// find takes over the choice of the study in dir, if there is one, which must be the
+// plan's.
+func (p *AssignmentPlan) find(dir string) (bool, error) {
 	old, err := sweepdir.ReadStudy(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
-	case config.Outside(err):
-		return nil, rundir.Explain(err)
+		return false, nil
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w (give another --out, or --fresh to start over in a new folder next to it)", config.ErrConfig, err)
-	case old.Hash != st.Hash:
-		return nil, fmt.Errorf("%w: %s holds another study (%s); give another --out, or --fresh to start over in a new folder next to it",
-			config.ErrConfig, dir, strings.Join(studyDifferences(dir, old, st, first), "; "))
+		return false, unreadable(err)
+	case old.Hash != p.Study.Hash:
+		return false, fmt.Errorf("%w: %s holds another study (%s); %s", config.ErrConfig, dir,
+			strings.Join(p.differences(dir, old), "; "), elsewhereHint)
 	}
-	for _, p := range old.Parts {
-		if _, err := p.Path(dir); err != nil {
-			return nil, err
+	for _, part := range old.Parts {
+		if _, err := part.Path(dir); err != nil {
+			return false, err
 		}
 	}
-	return &old, nil
+	return true, p.adopt(old)
 }
 
-// studyDifferences says in what two studies differ: what was asked by flags,
-// then the keys of the first part's configurations.
-func studyDifferences(dir string, old, now sweepdir.Study, first *Plan) []string {
+// differences says how the study old in dir differs from the plan: in the flags,
+// then in the keys of the first part's configurations.
+func (p *AssignmentPlan) differences(dir string, old sweepdir.Study) []string {
+	was := map[string]string{}
+	for _, o := range old.Asked {
+		was[o.Key] = o.Value
+	}
 	var out []string
-	for _, o := range now.Asked {
-		i := slices.IndexFunc(old.Asked, func(x sweepdir.Override) bool { return x.Key == o.Key })
-		switch {
-		case i < 0:
-			out = append(out, fmt.Sprintf("%s: %s", o.Key, o.Value))
-		case old.Asked[i].Value != o.Value:
-			out = append(out, fmt.Sprintf("%s: %s, now %s", o.Key, old.Asked[i].Value, o.Value))
+	for _, o := range p.Study.Asked {
+		if value, ok := was[o.Key]; !ok {
+			out = append(out, o.Key+": "+o.Value)
+		} else if value != o.Value {
+			out = append(out, fmt.Sprintf("%s: %s, now %s", o.Key, value, o.Value))
 		}
 	}
 	if m, err := sweepdir.ReadManifest(filepath.Join(dir, old.Parts[0].Name)); err == nil {
-		out = append(out, runDifferences(m, first.Manifest)...)
+		out = append(out, runDifferences(m, p.Parts[0].Manifest)...)
 	}
 	if len(out) == 0 {
-		out = []string{fmt.Sprintf("the runs of its parts: hash %s, now %s", old.Hash, now.Hash)}
+		out = []string{fmt.Sprintf("the runs of its parts: hash %s, now %s", old.Hash, p.Study.Hash)}
 	}
 	return atMost(out)
 }
 
-// Settle writes the choices of a study, unless an earlier process has written its
-// own, and returns the study in dir: the second process follows the first.
-func Settle(dir string, st sweepdir.Study) (sweepdir.Study, error) {
+// settle writes the plan's choice into the study in dir, unless another process has
+// written its own before: then the plan takes over that one.
+func (p *AssignmentPlan) settle(dir string) error {
 	unlock, err := claim(dir, rundir.KindStudy, nil)
 	if err != nil {
-		return st, err
+		return err
 	}
 	defer unlock()
 	old, err := sweepdir.ReadStudy(dir)
 	if err != nil {
-		return st, err
+		return err
 	}
 	if slices.ContainsFunc(old.Parts, func(p sweepdir.Part) bool { return len(p.Set) > 0 }) {
-		return old, nil
+		return p.adopt(old)
 	}
-	return st, sweepdir.WriteStudy(dir, st)
+	return sweepdir.WriteStudy(dir, p.Study)
+}
+
+func (p *AssignmentPlan) checkMemory(dir string, memory int64) error {
+	for i, part := range p.Parts {
+		if err := checkMemory(filepath.Join(dir, p.Study.Parts[i].Name), part.Manifest, memory); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Run runs the parts of the prepared study in dir in order. Failed runs of one part
+// don't stop the others, unless these need its results. stopped says that the study
+// ended early and is not to be reported: it was interrupted, or a part could not
+// begin.
+func (p *AssignmentPlan) Run(ctx context.Context, dir string, opts StudyOptions) (stopped bool, err error) {
+	var errs []error
+	for i, part := range p.Study.Parts {
+		at := fmt.Sprintf("part %d of %d, %s", i+1, len(p.Study.Parts), part.Name)
+		if ctx.Err() != nil {
+			return true, fmt.Errorf("%w before %s; the same command continues", train.ErrInterrupted, at)
+		}
+		if i == 1 {
+			if err := p.chooseBest(dir, opts); err != nil {
+				return false, errors.Join(append(errs, err)...)
+			}
+		}
+		opts.Begin(i, p.about(i))
+		var sw *sweepdir.Sweep
+		located, err := p.locate(dir, i)
+		if err == nil {
+			sw, err = located.Run(ctx, opts.Options)
+		}
+		if err != nil {
+			err = fmt.Errorf("%s: %w", at, err)
+		}
+		if sw == nil || errors.Is(err, train.ErrInterrupted) {
+			return true, err
+		}
+		if rerr := opts.Report(i, sw); rerr != nil {
+			return false, errors.Join(append(errs, err, rerr)...)
+		}
+		opts.StudySweeps = append(opts.StudySweeps, located.Dir)
+		if err != nil {
+			errs = append(errs, err)
+			var early *EarlyDeathsError
+			if opts.FailFast || errors.As(err, &early) {
+				break
+			}
+		}
+	}
+	return false, errors.Join(errs...)
+}
+
+// locate is [Locate] for part i of the study in dir.
+func (p *AssignmentPlan) locate(dir string, i int) (*Located, error) {
+	part := &Located{Dir: filepath.Join(dir, p.Study.Parts[i].Name), Siblings: p.siblings(dir, i)}
+	var err error
+	part.Plan, err = Find(part.Dir, p.Parts[i], part.Siblings)
+	return part, err
+}
+
+// siblings are the sweeps outside the study in dir whose finished runs part i can
+// copy; there are none for a study that was made with --fresh.
+func (p *AssignmentPlan) siblings(dir string, i int) []string {
+	fresh := p.Parts[i].Manifest.Fresh
+	if first, err := sweepdir.ReadManifest(filepath.Join(dir, p.Study.Parts[0].Name)); err == nil {
+		fresh = first.Fresh
+	}
+	if fresh {
+		return nil
+	}
+	return Siblings(dir, p.Parts[i])
+}
+
+// about describes part i.
+func (p *AssignmentPlan) about(i int) string {
+	part := p.Study.Parts[i]
+	text := fmt.Sprintf("part %d of %d: %s", i+1, len(p.Study.Parts), part.Name)
+	rates := p.Parts[i].Manifest.Axes
+	switch {
+	case len(part.Set) > 0:
+		return text + ", learning rate " + part.Set[0].Value
+	case i > 0:
+		return text + ", each arm at " + textutil.Count(len(rates[0].Values), "learning rate")
+	}
+	return text + ", learning rates " + strings.Join(rates[0].Values, ", ")
+}
+
+// chooseBest plans the comparisons with the best rate of the first part. A choice
+// that was made before is kept, whatever the first part says now.
+func (p *AssignmentPlan) chooseBest(dir string, opts StudyOptions) error {
+	if p.ask.PerArm {
+		return nil // every arm has all rates
+	}
+	rate, why, err := opts.Best()
+	if !p.waits() {
+		if had := p.Study.Parts[1].Set[0].Value; err == nil && had != rate {
+			opts.Observer.Note(fmt.Sprintf("the comparisons were started with learning rate %s and keep it, "+
+				"although %s now has %s (--fresh starts over in a new folder)", had, rate, why))
+		}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("part lr gives no learning rate to the other parts: %w (--lr-per-arm needs none)", err)
+	}
+	if err := p.choose(rate, why); err != nil {
+		return err
+	}
+	return p.settle(dir)
 }

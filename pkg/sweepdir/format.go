@@ -15,14 +15,13 @@ import "grpo/pkg/rundir"
 const (
 	RequestFile  = rundir.RequestFile
 	ManifestFile = rundir.ManifestFile
+	StudyFile    = rundir.StudyFile // lists the sweeps of a study
 	RunsDir      = "runs"
 	ResultsCSV   = "results.csv"
 	ResultsJSON  = "results.json"
 	ResultsMD    = "results.md"
 	ReportHTML   = "report.html"
-	// TaskLog in a run's folder is what the run's process printed, panics
-	// included; run.log next to it is what the run itself logged.
-	TaskLog = rundir.TaskLog
+	TaskLog      = rundir.TaskLog // in a run's folder: what the run's process printed, panics included
 )
 
 // FormatVersion is the version of manifest.json that this program writes.
@@ -40,8 +39,8 @@ type Axis struct {
 	Label  string   `json:"label"` // "learning rate": for axes and tables
 	Short  string   `json:"short"` // "lr": for arm names and folders
 	Values []string `json:"values"`
-	// Log says that all values are positive numbers that span a factor of 10 or
-	// more: an axis that wants a logarithmic scale.
+	// Log asks for a logarithmic scale: all values are positive numbers and span a
+	// factor of 10 or more.
 	Log bool `json:"log"`
 }
 
@@ -85,18 +84,17 @@ type Manifest struct {
 	// Reference is the name of the arm that the others are compared with. Empty:
 	// every arm is compared with the best one.
 	Reference string `json:"reference"`
-	// BestOver is the key of an axis that is tuned, not compared: arms that
-	// differ in nothing else are points of one arm, and each of these is compared
-	// at its own best point. Reference then means the arm of which it is a point. Empty: every arm is compared as it is.
+	// BestOver is the key of an axis that is tuned, not compared: arms that differ
+	// in nothing else are points of one arm, which is compared at its best point.
+	// Reference then means the arm of which it is a point. Empty: no such axis.
 	BestOver string `json:"best_over,omitempty"`
 	// Notes are caveats that the verdict repeats.
 	Notes []string `json:"notes"`
-	// Fixed are keys that all arms share and that a reader must know to judge
-	// the comparison, with their values, in the order of the request.
+	// Fixed are keys that all arms share and that matter to the comparison, with
+	// their values, in the order of the request.
 	Fixed []Override `json:"fixed"`
-	// Varied are the keys in which the resolved configurations of the arms
-	// differ, sorted. More than one means that the comparison is confounded
-	// unless they belong together.
+	// Varied are the keys in which the configurations of the arms differ, sorted.
+	// With more than one the comparison is confounded, unless they belong together.
 	Varied []string `json:"varied"`
 
 	Axes  []Axis   `json:"axes"`
@@ -114,15 +112,12 @@ type Manifest struct {
 }
 
 // Addition are seeds that were added to a sweep after some of its runs had
-// finished, so that whoever added them could know these results.
+// finished, when their results could be known.
 type Addition struct {
 	Seeds    []uint64 `json:"seeds"`
 	Finished int      `json:"finished"` // runs of the other seeds, at that time
 	Runs     int      `json:"runs"`     // of the other seeds
 }
-
-// StudyFile in a folder lists the sweeps that belong to one study.
-const StudyFile = rundir.StudyFile
 
 // Study is study.json: several sweeps with one report, such as the
 // assignment's four questions.
@@ -132,8 +127,8 @@ type Study struct {
 	Name   string   `json:"name"`
 	Title  string   `json:"title"`
 	Argv   []string `json:"argv"`
-	// Asked is what identifies the study, as flags of its command, for the message
-	// that refuses another request in its folder.
+	// Asked are the flags that identify the study, for the message that refuses
+	// another request in its folder.
 	Asked []Override `json:"asked,omitempty"`
 	Parts []Part     `json:"parts"`
 }
@@ -146,7 +141,6 @@ type Part struct {
 	// Chosen says what this part uses from an earlier one, in a sentence:
 	// "learning rate 1e-3, the best validation reward of part lr". Empty: nothing.
 	Chosen string `json:"chosen,omitempty"`
-	// Set is the same as keys with their values. Once written it does not
-	// change: the part's runs are made with it.
+	// Set is the same as keys with their values. Once written it does not change.
 	Set []Override `json:"set,omitempty"`
 }

@@ -37,7 +37,7 @@ func FuzzManifest(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		untrusted.Reader.Check(t, len(data), func() {
-			m, err := decodeManifest(data)
+			m, err := decode[Manifest](data)
 			if err != nil {
 				untrusted.CheckError(t, err)
 				return
@@ -48,7 +48,7 @@ func FuzzManifest(f *testing.F) {
 					t.Fatalf("run %+v is at %s", e, path)
 				}
 			}
-			checkAgain(t, m, decodeManifest)
+			checkAgain(t, m)
 		})
 	})
 }
@@ -63,7 +63,7 @@ func FuzzStudy(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		untrusted.Reader.Check(t, len(data), func() {
-			s, err := decodeStudy(data)
+			s, err := decode[Study](data)
 			if err != nil {
 				untrusted.CheckError(t, err)
 				return
@@ -73,19 +73,19 @@ func FuzzStudy(f *testing.F) {
 					t.Fatalf("part %q is at %s", p.Name, path)
 				}
 			}
-			checkAgain(t, s, decodeStudy)
+			checkAgain(t, s)
 		})
 	})
 }
 
 // checkAgain writes a value and reads it again.
-func checkAgain[T any](t *testing.T, v T, decode func([]byte) (T, error)) {
+func checkAgain[T document](t *testing.T, v T) {
 	t.Helper()
 	data, err := rundir.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := decode(data)
+	again, err := decode[T](data)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -221,8 +221,8 @@ func TestStudy(t *testing.T) {
 	}
 }
 
-// Whatever byte of a manifest is changed, or lost with all after it: it is
-// refused by name, or it is the manifest that it was.
+// A manifest with any byte changed, or cut at any byte, is refused by name or reads
+// as before.
 func TestEveryByteOfAManifestIsHeld(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short")

@@ -2,12 +2,55 @@ package sweepdir
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 
-	"grpo/internal/regular"
 	"grpo/pkg/rundir"
 )
+
+// Missing is the state of a run that has not begun; the others are those of
+// package rundir (running, done, diverged, interrupted, failed), and [Dead].
+const (
+	Missing = "missing"
+	// Dead is a run whose status says "running" and whose process is gone.
+	Dead = "dead"
+)
+
+// RunState is an entry of the manifest with what its folder holds.
+type RunState struct {
+	Entry
+	State string      // a State of package rundir, Missing or Dead
+	Run   *rundir.Run // nil while Missing, or where the folder can't be read
+	// Error says why a run failed or why its folder can't be read.
+	Error string
+}
+
+// Sweep is what a sweep's folder holds.
+type Sweep struct {
+	Dir      string
+	Manifest Manifest
+	Runs     []RunState // as Manifest.Runs
+}
+
+// OfArm returns the runs of an arm in the order of Manifest.Seeds.
+func (s *Sweep) OfArm(arm int) []RunState {
+	var out []RunState
+	for _, r := range s.Runs {
+		if r.Arm == arm {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// Finished says whether every run has its result.
+func (s *Sweep) Finished() bool {
+	for _, r := range s.Runs {
+		if r.Run == nil || !r.Run.Finished() {
+			return false
+		}
+	}
+	return true
+}
 
 // Open reads the sweep in dir: its manifest and, from their folders, the state
 // of each run. Only the manifest can make it fail: a run's folder that can't be
@@ -24,37 +67,35 @@ func Open(dir string) (*Sweep, error) {
 	return s, nil
 }
 
-// Path is the folder of a run of the sweep in dir.
-func (e Entry) Path(dir string) string { return filepath.Join(dir, filepath.FromSlash(e.Dir)) }
-
-// CheckFolder returns an error where the folder of a run, or the one that holds
-// all runs, is a link or a file: what is written there would lie outside the
-// sweep.
-func (e Entry) CheckFolder(dir string) error {
-	if e.Dir == "." {
-		return nil // a single run as a sweep of one: dir is the user's own argument
+// OpenPart is [Open] for a part of the study in dir; it returns nil for a part
+// that has not begun.
+func OpenPart(dir string, p Part) (*Sweep, error) {
+	path, err := p.Path(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open part %s: %w", p.Name, err)
 	}
-	if err := regular.Folder(filepath.Join(dir, RunsDir)); err != nil {
-		return err
+	if !IsSweep(path) {
+		return nil, nil
 	}
-	return regular.Folder(e.Path(dir))
+	return Open(path)
 }
 
 // StateOf reads what the folder of an entry holds. result.json decides;
 // without it, a folder whose lock is held is running whatever its status says,
 // because a process that continues a run takes the lock before it writes.
 func StateOf(dir string, e Entry) RunState {
-	s := RunState{Entry: e, State: Missing}
+	s := RunState{Entry: e, State: rundir.StateFailed}
+	path := e.Path(dir)
 	if e.Config == "" {
-		s.State, s.Error = rundir.StateFailed, e.Error
+		s.Error = e.Error
 		return s
 	}
-	path := e.Path(dir)
 	if err := e.CheckFolder(dir); err != nil {
-		s.State, s.Error = rundir.StateFailed, err.Error()
+		s.Error = err.Error()
 		return s
 	}
 	if !exists(path) {
+		s.State = Missing
 		return s
 	}
 	s.read(path)
@@ -62,67 +103,45 @@ func StateOf(dir string, e Entry) RunState {
 		return s
 	}
 	held, known := rundir.Held(path)
+	claimed := s.Run != nil && s.Run.Status != nil && s.Run.Status.State == rundir.StateRunning
 	switch {
-	case held || !known && s.claimed():
-		return s
-	case s.finishedSince(path):
+	case held || !known && claimed:
+	case exists(filepath.Join(path, rundir.ResultFile)): // written while this read the others
 		s.read(path)
-		return s
+	default:
+		s.dead(path)
 	}
-	s.dead(path)
 	return s
 }
 
 // read fills the state; a run without a result counts as running.
 func (s *RunState) read(path string) {
-	s.Run, s.Error = nil, ""
+	s.State, s.Run, s.Error = rundir.StateRunning, nil, ""
 	run, err := rundir.Open(path)
 	switch {
-	case err != nil && noRunFiles(path):
-		s.State = rundir.StateRunning
-	case err != nil:
+	case err != nil && rundir.HasFiles(path):
 		s.State, s.Error = rundir.StateFailed, err.Error()
-	case run.Result != nil:
+	case err == nil && run.Result != nil:
 		s.State, s.Run = run.Result.Status, run
-	default:
-		s.State, s.Run = rundir.StateRunning, run
+	case err == nil:
+		s.Run = run
 	}
 }
 
-// claimed says whether the status says that a process is running.
-func (s *RunState) claimed() bool {
-	return s.Run != nil && s.Run.Status != nil && s.Run.Status.State == rundir.StateRunning
-}
-
-// finishedSince says whether the result came while the files were read.
-func (s *RunState) finishedSince(path string) bool {
-	return exists(filepath.Join(path, rundir.ResultFile))
-}
-
-// dead fills the state of a run on which no process works.
+// dead fills the state of a run that no process works on.
 func (s *RunState) dead(path string) {
+	log := filepath.Join(path, TaskLog)
 	switch {
-	case s.Run == nil && !exists(filepath.Join(path, TaskLog)):
+	case s.Run == nil && !exists(log):
 		s.State = Missing
 	case s.Run == nil || s.Run.Status == nil:
-		s.State, s.Error = Dead, fmt.Sprintf("its process ended before it wrote a status (see %s)", filepath.Join(path, TaskLog))
+		s.State, s.Error = Dead, fmt.Sprintf("its process ended before it wrote a status (see %s)", log)
 	case s.Run.Status.State == rundir.StateFailed:
 		s.State, s.Error = rundir.StateFailed, s.Run.Status.Error
 	case s.Run.Status.State == rundir.StateInterrupted:
 		s.State = rundir.StateInterrupted
 	default: // "running", or "done" by a process that was killed before it wrote the result
-		s.State, s.Error = Dead, fmt.Sprintf("its process %d is gone, last seen at %s", s.Run.Status.PID, s.Run.Status.Updated)
+		s.State = Dead
+		s.Error = fmt.Sprintf("its process %d is gone, last seen at %s", s.Run.Status.PID, s.Run.Status.Updated)
 	}
-}
-
-// noRunFiles says whether the folder holds none of the files that make a run.
-func noRunFiles(path string) bool {
-	for _, name := range []string{
-		rundir.ConfigFile, rundir.MetaFile, rundir.MetricsFile, rundir.EvalFile, rundir.SamplesFile, rundir.StatusFile, rundir.ResultFile,
-	} {
-		if _, err := os.Lstat(filepath.Join(path, name)); err == nil {
-			return false
-		}
-	}
-	return true
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // advantages turns the rewards of a rollout into advantages: one for each
-// completion (r.advantages), or, where the method needs it, one for each token
+// completion (r.advantages), or, if the method needs it, one for each token
 // (r.tokenAdvantages).
 func (t *trainer) advantages(r *rollout, step int) error {
 	compute := t.groupAdvantages
@@ -40,8 +40,8 @@ func (t *trainer) groupAdvantages(r *rollout) error {
 	rewards := r.rewards // (N)
 	var err error
 	if a.KLIn == "reward" && a.Beta != 0 && !whiten {
-		w := r.whole()
-		rewards, err = rl.KLInReward(w.shape, rewards, w.old(r), w.matrix(r.reference), w.mask, rl.KLEstimator(a.KLEstimator), a.Beta)
+		rewards, err = rl.KLInReward(r.shape, rewards, r.old(), r.reference, r.mask,
+			rl.KLEstimator(a.KLEstimator), a.Beta)
 		if err != nil {
 			return err
 		}
@@ -52,7 +52,10 @@ func (t *trainer) groupAdvantages(r *rollout) error {
 	case t.cfg.Reward.MultiObjectiveAggregation == "normalize_then_sum":
 		r.advantages, err = rl.NormalizeThenSum(r.byFunction, t.cfg.Reward.RewardWeights, r.groupSize, a.AdvantageEps)
 	default:
-		opt := rl.AdvantageOptions{Baseline: rl.Baseline(baseline), Normalizer: rl.Normalizer(normalizer), Eps: a.AdvantageEps, GreedyRewards: r.greedyRewards}
+		opt := rl.AdvantageOptions{
+			Baseline: rl.Baseline(baseline), Normalizer: rl.Normalizer(normalizer), Eps: a.AdvantageEps,
+			GreedyRewards: r.greedyRewards,
+		}
 		if whiten {
 			opt.Normalizer = rl.NormalizerNone
 		}
@@ -75,57 +78,44 @@ func (t *trainer) groupAdvantages(r *rollout) error {
 // spreadOverTokens turns the completions' advantages into advantages of their
 // tokens: each counts as a reward of the last token, and earlier tokens get it
 // discounted by gamma (REINFORCE++, arXiv:2501.03262). With whitening, a KL
-// penalty in the reward is charged token by token here. A teacher's advantages
+// penalty in the reward is charged to each token here. A teacher's advantages
 // are added last.
-func (t *trainer) spreadOverTokens(r *rollout, whiten bool) error {
+func (t *trainer) spreadOverTokens(r *rollout, whiten bool) (err error) {
 	a := t.cfg.Algorithm
-	w := r.whole()
-	rewards := r.onLastTokens(r.advantages)
+	rewards := r.onLastTokens(r.advantages) // (N,T)
 	if whiten && a.KLIn == "reward" && a.Beta != 0 {
 		t.chargeKL(r, rewards)
 	}
-	adv, err := rl.ReturnsToGo(w.shape, w.matrix(rewards), w.mask, a.Gamma) // (N,T)
-	if err != nil {
+	if r.tokenAdvantages, err = rl.ReturnsToGo(r.shape, rewards, r.mask, a.Gamma); err != nil {
 		return err
 	}
 	if whiten {
-		if adv, err = rl.WhitenTokens(w.shape, adv, w.mask, whitenEps); err != nil {
+		if r.tokenAdvantages, err = rl.WhitenTokens(r.shape, r.tokenAdvantages, r.mask, whitenEps); err != nil {
 			return err
 		}
 	}
-	if a.Teacher != "" {
-		more, err := rl.MiniLLMAdvantages(w.shape, w.matrix(r.teacher), w.old(r), w.mask, a.TeacherGamma, a.TeacherLengthNormalization)
-		if err != nil {
-			return err
-		}
-		for i, v := range more {
-			adv[i] += v
-		}
+	if a.Teacher == "" {
+		return nil
 	}
-	r.tokenAdvantages = fromMatrix(r.completions, w.shape.T, adv)
-	return nil
+	more, err := rl.MiniLLMAdvantages(r.shape, r.teacher, r.old(), r.mask, a.TeacherGamma, a.TeacherLengthNormalization)
+	for i, v := range more {
+		r.tokenAdvantages[i] += v
+	}
+	return err
 }
 
 // whitenEps is verl's, inside the root.
 const whitenEps = 1e-8
 
-// onLastTokens gives the last token of each completion its number of x, (N), and
-// the others 0.
-func (r *rollout) onLastTokens(x []float64) ragged {
-	out := newRagged(r.completions)
-	for i := range out {
-		out[i][len(out[i])-1] = x[i]
-	}
-	return out
-}
-
-// chargeKL subtracts beta times the KL estimate of each token from its reward.
-func (t *trainer) chargeKL(r *rollout, rewards ragged) {
+// chargeKL subtracts beta times the KL estimate of each token from its reward;
+// rewards is (N,T).
+func (t *trainer) chargeKL(r *rollout, rewards []float64) {
 	a := t.cfg.Algorithm
 	for i, c := range r.completions {
 		for k, lp := range c.LogProbs {
-			kl, _ := rl.KLEstimator(a.KLEstimator).At(float64(lp), r.reference[i][k])
-			rewards[i][k] -= a.Beta * kl
+			at := i*r.shape.T + k
+			kl, _ := rl.KLEstimator(a.KLEstimator).At(float64(lp), r.reference[at])
+			rewards[at] -= a.Beta * kl
 		}
 	}
 }
@@ -155,10 +145,5 @@ func (r *rollout) informative(lo, hi int) bool {
 	if r.tokenAdvantages == nil {
 		return slices.ContainsFunc(r.advantages[lo:hi], nonzero)
 	}
-	for _, row := range r.tokenAdvantages[lo:hi] {
-		if slices.ContainsFunc(row, nonzero) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.tokenAdvantages[lo*r.shape.T:hi*r.shape.T], nonzero)
 }

@@ -36,8 +36,7 @@ type BenchResult struct {
 	RolloutS float64 `json:"rollout_s"` // sampling and grading
 	UpdateS  float64 `json:"update_s"`  // advantages, forward, loss, backward, AdamW, the sampler's copies
 	StepS    float64 `json:"step_s"`
-	// MedianStepS is the median over the steps: on a machine that does other
-	// things too it is the number to compare.
+	// Medians over the steps: the numbers to compare on a machine with other load.
 	MedianStepS float64 `json:"median_step_s"`
 	MedianS     struct {
 		Rollout float64 `json:"rollout"`
@@ -51,22 +50,20 @@ type BenchResult struct {
 	GFLOPS         float64 `json:"gflops"`
 	UpdateGFLOPS   float64 `json:"update_gflops"`
 	UpdateExecuted float64 `json:"update_gflops_executed"`
-	// GraphShare is what the graph's machinery takes of a step: the time of its
-	// runs less that of the arithmetic in its nodes.
+	// GraphShare is the graph's overhead as a share of a step: the time of its runs
+	// less that of the arithmetic in its nodes.
 	GraphShare    float64 `json:"graph_share"`
 	AllocsPerStep float64 `json:"allocs_per_step"`
 	BytesPerStep  float64 `json:"bytes_per_step"`
 	Params        int     `json:"params"`
 	Device        string  `json:"device,omitempty"` // the GPU and its precision
-	// DeviceBytes is the memory of the GPU that was given out after the last step,
-	// DeviceRequests how often the driver was asked for some during the measured
-	// steps: 0 where nothing grows.
-	DeviceBytes    int `json:"device_bytes,omitempty"`
-	DeviceRequests int `json:"device_requests"`
-	// DeviceFree are the bytes that the card had free before and after the
-	// measured steps, whoever else uses it.
-	DeviceFree []int `json:"device_free,omitempty"`
-	Threads    int   `json:"threads"`
+	// DeviceBytes is the GPU memory allocated after the last step, DeviceRequests
+	// the number of allocations from the driver during the measured steps (0 if
+	// nothing grows), DeviceFree the card's free bytes before and after them.
+	DeviceBytes    int   `json:"device_bytes,omitempty"`
+	DeviceRequests int   `json:"device_requests"`
+	DeviceFree     []int `json:"device_free,omitempty"`
+	Threads        int   `json:"threads"`
 }
 
 func (o BenchOptions) check() error {
@@ -74,8 +71,9 @@ func (o BenchOptions) check() error {
 		name     string
 		n, least int
 	}{
-		{"--prompts", o.Prompts, 1}, {"--group", o.Group, 2}, {"--prompt-len", o.PromptLen, 3}, {"--response-len", o.ResponseLen, 1},
-		{"--hidden", o.Hidden, 1}, {"--layers", o.Layers, 1}, {"--steps", o.Steps, 1},
+		{"--prompts", o.Prompts, 1}, {"--group", o.Group, 2}, {"--prompt-len", o.PromptLen, 3},
+		{"--response-len", o.ResponseLen, 1}, {"--hidden", o.Hidden, 1}, {"--layers", o.Layers, 1},
+		{"--steps", o.Steps, 1},
 	} {
 		if s.n < s.least {
 			return fmt.Errorf("%w: measure a step: %s %d must be at least %d", config.ErrConfig, s.name, s.n, s.least)
@@ -84,8 +82,9 @@ func (o BenchOptions) check() error {
 	return nil
 }
 
-// Bench measures steps by the code that trains: random weights, random prompts
-// and a random reward in addition to the answer's, so that every group has a signal.
+// Bench measures steps with the code that trains: random weights, random prompts
+// and a random reward in addition to the answer's, so that every group is
+// informative.
 func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -94,11 +93,11 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 		o.Threads = runtime.GOMAXPROCS(0)
 	}
 	t, err := newBench(o)
+	defer t.close()
 	if err != nil {
 		return nil, err
 	}
-	defer t.close()
-	var total struct{ rollout, update, all []float64 }
+	var rollouts, updates, steps []float64 // seconds
 	var before, after runtime.MemStats
 	var memory gpu.Memory
 	graph := t.learner.(interface { // every network here is a graph whose parts can be timed
@@ -116,14 +115,13 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 				memory = t.device.gpu.Memory()
 			}
 		}
-		_, m, err := t.trainStep(i+1, laps(o.Now))
+		_, m, err := t.trainStep(i+1, newStopwatch(o.Now).lap)
 		if err != nil {
 			return nil, err
 		}
 		if i > 0 {
-			total.rollout = append(total.rollout, m.Time.RolloutS)
-			total.update = append(total.update, m.Time.RewardS+m.Time.UpdateS)
-			total.all = append(total.all, m.Time.RolloutS+m.Time.RewardS+m.Time.UpdateS)
+			rollouts, updates = append(rollouts, m.Time.RolloutS), append(updates, m.Time.RewardS+m.Time.UpdateS)
+			steps = append(steps, m.Time.RolloutS+m.Time.RewardS+m.Time.UpdateS)
 		}
 	}
 	runtime.ReadMemStats(&after)
@@ -134,25 +132,27 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 	sample := t.policy.Size().Forward(inputs, predictions)
 	update := sample.Update()
 	r := &BenchResult{
-		RolloutS: mean(total.rollout), UpdateS: mean(total.update), StepS: mean(total.all), MedianStepS: median(total.all),
-		AllocsPerStep: float64(after.Mallocs-before.Mallocs) / n, BytesPerStep: float64(after.TotalAlloc-before.TotalAlloc) / n,
-		Params: t.params.Count(), Threads: o.Threads, Device: t.device.String(),
+		RolloutS: mean(rollouts), UpdateS: mean(updates), StepS: mean(steps), MedianStepS: median(steps),
+		AllocsPerStep: float64(after.Mallocs-before.Mallocs) / n,
+		BytesPerStep:  float64(after.TotalAlloc-before.TotalAlloc) / n,
+		Params:        t.params.Count(), Threads: o.Threads, Device: t.device.String(),
 	}
 	if t.device.gpu != nil {
 		now := t.device.gpu.Memory()
-		r.DeviceBytes, r.DeviceRequests, r.DeviceFree = now.InUse, now.Requests-memory.Requests, []int{memory.Free, now.Free}
+		r.DeviceBytes, r.DeviceRequests = now.InUse, now.Requests-memory.Requests
+		r.DeviceFree = []int{memory.Free, now.Free}
 	}
-	r.MedianS.Rollout, r.MedianS.Update = median(total.rollout), median(total.update)
+	r.MedianS.Rollout, r.MedianS.Update = median(rollouts), median(updates)
 	r.RolloutTokS = float64(predictions) / r.RolloutS
 	r.UpdateTokS = float64(prompts+predictions) / r.UpdateS
 	r.GFLOPS = (sample.Nominal + update.Nominal) / r.StepS / 1e9
 	r.UpdateGFLOPS, r.UpdateExecuted = update.Nominal/r.UpdateS/1e9, update.Executed/r.UpdateS/1e9
-	run, ops := graph.Watched()
-	r.GraphShare = (run - ops).Seconds() / (n * r.StepS)
+	runs, arithmetic := graph.Watched()
+	r.GraphShare = (runs - arithmetic).Seconds() / (n * r.StepS)
 	return r, nil
 }
 
-// newBench is a trainer without a folder.
+// newBench is a trainer without a folder. It can be closed also after an error.
 func newBench(o BenchOptions) (*trainer, error) {
 	cfg := config.Default()
 	cfg.Seed = o.Seed
@@ -168,14 +168,15 @@ func newBench(o BenchOptions) (*trainer, error) {
 	cfg.Reward.Functions, cfg.Reward.RewardWeights = []string{"answer", "random"}, []float64{1, 1}
 	cfg = config.Resolve(cfg)
 	if err := config.Validate(&cfg); err != nil {
-		return nil, fmt.Errorf("measure a step: %w", err)
+		return new(trainer), fmt.Errorf("measure a step: %w", err)
 	}
 	t := &trainer{cfg: cfg, opts: Options{Threads: o.Threads, Now: o.Now}}
 	var err error
 	if t.data.template, err = gsm8k.LookupTemplate(cfg.Data.PromptTemplate); err != nil {
-		return nil, err
+		return t, err
 	}
-	around := len(encodePrompts(tokenizerOf(cfg.Model), t.data.template, []gsm8k.Problem{{}})[0]) // the template's own tokens
+	// The question fills up what the template leaves of the prompt.
+	around := len(encodePrompts(tokenizerOf(cfg.Model), t.data.template, []gsm8k.Problem{{}})[0])
 	t.data.problems = &Problems{}
 	stream := rng.New(o.Seed, rng.Order)
 	for i := range 4 * o.Prompts { // enough for steps to differ
@@ -183,22 +184,22 @@ func newBench(o BenchOptions) (*trainer, error) {
 		for j := range q {
 			q[j] = byte('a' + int(26*stream.Float64(uint32(i), uint32(j), 0, 0)))
 		}
-		t.data.problems.Train = append(t.data.problems.Train, gsm8k.Problem{ID: fmt.Sprintf("bench-%d", i), Question: string(q), Answer: "#### 1", Gold: "1"})
+		t.data.problems.Train = append(t.data.problems.Train,
+			gsm8k.Problem{ID: fmt.Sprintf("bench-%d", i), Question: string(q), Answer: "#### 1", Gold: "1"})
 	}
 	m, err := MemoryOf(cfg, t.data.problems, o.Threads)
 	if err != nil {
-		return nil, err
+		return t, err
 	}
 	if err := o.Memory.pass(m); err != nil {
-		return nil, err
+		return t, err
 	}
 	if err := t.build(); err != nil {
-		return nil, err
+		return t, err
 	}
-	t.data.encode(t.policy, cfg.Seed)
 	for _, p := range t.data.prompts {
 		if len(p) != o.PromptLen {
-			return nil, fmt.Errorf("measure a step: a prompt has %d tokens instead of %d", len(p), o.PromptLen)
+			return t, fmt.Errorf("measure a step: a prompt has %d tokens instead of %d", len(p), o.PromptLen)
 		}
 	}
 	t.sampler = t.policy.NewSampler()

@@ -3,11 +3,11 @@ package train
 import (
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
 
+	"grpo/internal/regular"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
@@ -17,22 +17,20 @@ import (
 // The folder checkpoint/ holds
 //
 //	last.safetensors          the newest checkpoint
-//	step-000010.safetensors   those before it, output.keep_checkpoints in all
+//	step-000010.safetensors   older ones, output.keep_checkpoints in all
 //	best.safetensors          the weights of the best validation reward
-//
-// and of a finished run with output.keep "best" the last of these only, and
-//
 //	seal.json                 checksums of the logs as of the newest one (rundir.Checksums)
 //
-// A checkpoint is a safetensors file with a checksum
-// (model.Checkpoint.EncodeChecksummed): the
-// policy's weights under PyTorch's names, AdamW's moments, the reference policy
-// and the critic with its moments where there are any. Its metadata are
+// Of a finished run with output.keep "best" only best.safetensors stays.
+//
+// A checkpoint is a safetensors file with a checksum: the policy's weights under
+// PyTorch's names, AdamW's moments, and, if there are any, the reference model and
+// the critic with its moments. Its metadata are
 //
 //	grpo.sha256        of the whole file
 //	grpo.format        the number of this format
 //	grpo.kernel        the name of the kernel: see [kernel.SameBits]
-//	grpo.device        the card and its precision; absent on the CPU
+//	grpo.device        the GPU and its precision; absent on the CPU
 //	grpo.config        the resolved configuration, as in config.yaml
 //	grpo.config_hash   its hash
 //	grpo.state         the rest, as JSON: see [state]
@@ -54,32 +52,38 @@ const (
 )
 
 // checkpointFormat is raised whenever a run would not continue with the same
-// bits: when the state has other fields, and when the code's random streams, the
-// order of problems or the arithmetic change. Files before 2 have no number.
+// bits: when the state has other fields, and when random streams, the order of
+// problems or the arithmetic change. Files before 2 have no number.
 const checkpointFormat = "2"
-
-var stepFile = regexp.MustCompile(`^step-(\d{6,10})\.safetensors$`)
 
 func stepName(step int) string { return fmt.Sprintf("step-%06d.safetensors", step) }
 
-// checkpoints lists the steps of the older checkpoints, newest first, and reports
-// whether last.safetensors exists.
-func (t *trainer) checkpoints() (last bool, older []int, err error) {
+// stepOf returns the step in the name of an older checkpoint.
+func stepOf(name string) (step int, ok bool) {
+	_, err := fmt.Sscanf(name, "step-%d.safetensors", &step)
+	return step, err == nil && step >= 0 && name == stepName(step)
+}
+
+// checkpoints lists the files of checkpoints, newest first.
+func (t *trainer) checkpoints() ([]string, error) {
 	entries, err := os.ReadDir(t.path(rundir.CheckpointDir))
 	if err != nil {
-		return false, nil, fmt.Errorf("look for checkpoints: %w", err)
+		return nil, fmt.Errorf("look for checkpoints: %w", err)
 	}
+	var last, older []string
 	for _, e := range entries {
-		last = last || e.Name() == lastFile
-		if m := stepFile.FindStringSubmatch(e.Name()); m != nil {
-			if step, err := strconv.Atoi(m[1]); err == nil && e.Name() == stepName(step) {
-				older = append(older, step)
-			}
+		if e.Name() == lastFile {
+			last = append(last, lastFile)
+		} else if _, ok := stepOf(e.Name()); ok {
+			older = append(older, e.Name())
 		}
 	}
-	slices.Sort(older)
-	slices.Reverse(older)
-	return last, older, nil
+	slices.SortFunc(older, func(a, b string) int {
+		stepA, _ := stepOf(a)
+		stepB, _ := stepOf(b)
+		return stepB - stepA
+	})
+	return append(last, older...), nil
 }
 
 // checkpointDue reports whether to save a checkpoint after a step.
@@ -99,8 +103,7 @@ func (t *trainer) checkpoint(status string) error {
 	return t.writeStatus(status, "")
 }
 
-// save writes the checkpoint that the run continues from, after the logs are
-// safe on disk, and then their checksums.
+// save writes the checkpoint after the logs are synced, and then their checksums.
 func (t *trainer) save() error {
 	if err := t.logs.sync(); err != nil {
 		return err
@@ -126,7 +129,7 @@ func (t *trainer) save() error {
 	return t.writeChecksums()
 }
 
-// encode returns the checkpoint of this moment as a file.
+// encode returns the current checkpoint as a file.
 func (t *trainer) encode() ([]byte, error) {
 	s := t.state
 	s.Seed, s.Inputs = t.cfg.Seed, t.inputs
@@ -153,28 +156,32 @@ func (t *trainer) encode() ([]byte, error) {
 	return c.EncodeChecksummed()
 }
 
-// dropOld removes what is beyond output.keep_checkpoints, and what a damaged
-// checkpoint, from before which the run continues, has left ahead of it.
+// dropOld removes the checkpoints beyond output.keep_checkpoints, and later ones,
+// which remain when a run continues from before a damaged checkpoint.
 func (t *trainer) dropOld() error {
-	_, older, err := t.checkpoints()
+	names, err := t.checkpoints()
 	if err != nil {
 		return err
 	}
 	kept := 1 // last.safetensors
-	for _, step := range older {
+	for _, name := range names {
+		step, ok := stepOf(name)
+		if !ok {
+			continue
+		}
 		if step < t.state.Step && kept < t.cfg.Output.KeepCheckpoints {
 			kept++
 			continue
 		}
-		if err := os.Remove(t.path(rundir.CheckpointDir, stepName(step))); err != nil {
+		if err := os.Remove(t.path(rundir.CheckpointDir, name)); err != nil {
 			return fmt.Errorf("drop an old checkpoint: %w", err)
 		}
 	}
 	return nil
 }
 
-// keepBest leaves of a finished run the best weights only, where output.keep asks
-// for that: it has nothing to continue. Without whole best weights the others stay.
+// keepBest removes the checkpoints of a finished run but for the best weights, if
+// output.keep asks for that. Without valid best weights the others stay.
 func (t *trainer) keepBest() error {
 	if t.cfg.Output.Keep != "best" {
 		return nil
@@ -182,28 +189,28 @@ func (t *trainer) keepBest() error {
 	if c, err := readOwn(t.path(rundir.CheckpointDir, bestFile)); err != nil || !c.Checksummed {
 		return nil
 	}
-	last, older, err := t.checkpoints()
-	if err != nil {
-		return err
-	}
-	var names []string
-	if last {
-		names = append(names, lastFile)
-	}
-	for _, step := range older {
-		names = append(names, stepName(step))
-	}
+	names, err := t.checkpoints()
 	for _, name := range names {
 		if err := os.Remove(t.path(rundir.CheckpointDir, name)); err != nil {
 			return fmt.Errorf("keep the best weights only (output.keep): %w", err)
 		}
 	}
-	return nil
+	return err
+}
+
+// readOwn reads a checkpoint in a result folder.
+func readOwn(path string) (*model.Checkpoint, error) {
+	if err := regular.Check(path, regular.MaxCheckpoint); err != nil {
+		return nil, fmt.Errorf("read checkpoint: %w", err)
+	}
+	return model.ReadCheckpointFile(path)
 }
 
 // saveBest keeps the weights of the best evaluation so far.
 func (t *trainer) saveBest(step int) error {
-	c := model.Checkpoint{Params: t.params, Metadata: map[string]string{hashKey: config.Hash(t.cfg), stepKey: strconv.Itoa(step)}}
+	c := model.Checkpoint{Params: t.params, Metadata: map[string]string{
+		hashKey: config.Hash(t.cfg), stepKey: strconv.Itoa(step),
+	}}
 	data, err := c.EncodeChecksummed()
 	if err != nil {
 		return err
@@ -211,8 +218,8 @@ func (t *trainer) saveBest(step int) error {
 	return rundir.WriteFileAtomic(t.path(rundir.CheckpointDir, bestFile), data)
 }
 
-// writeChecksums writes the lengths and checksums of the files that belong to the
-// newest checkpoint.
+// writeChecksums writes lengths and checksums of the files as of the newest
+// checkpoint.
 func (t *trainer) writeChecksums() error {
 	s := rundir.Checksums{Step: t.state.Step, Files: t.logs.prefixes()}
 	s.Files[rundir.ConfigFile] = rundir.PrefixOf(config.Marshal(t.cfg))
@@ -222,6 +229,7 @@ func (t *trainer) writeChecksums() error {
 func (t *trainer) writeStatus(name, problem string) error {
 	return rundir.WriteJSON(t.path(rundir.StatusFile), rundir.Status{
 		State: name, Step: t.state.Step, Steps: t.cfg.Train.NGRPOSteps, PID: os.Getpid(),
-		Updated: t.opts.Now().UTC().Format(time.RFC3339), Reward: t.state.Final.Sampled.AnswerReward, Error: problem,
+		Updated: t.opts.Now().UTC().Format(time.RFC3339), Reward: t.state.Final.Sampled.AnswerReward,
+		Error: problem,
 	})
 }

@@ -3,6 +3,7 @@ package train
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
@@ -10,17 +11,17 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// A run checks its invariants while it trains. A check that fails ends the run
-// with an error. The checks are always on: together they cost a small part of a
+// A run checks its invariants while it trains. A failed check ends the run with an
+// error. The checks are always on: together they cost less than a tenth of a
 // percent of a step (BenchmarkChecks). The result counts the checks that passed;
 // the count is a function of the configuration.
 //
-//	once          each evaluation split shares no question with the training problems
-//	completion    one log-probability for each token, <eos> last and only where it ended;
-//	              its row of the learner's mask has its length
-//	group         its advantages add up to 0, where the method says so
+//	once          no evaluation split shares a question with the training problems
+//	completion    one log-probability for each token; <eos> is last, and only if it
+//	              ended; its row of the learner's mask has its length
+//	group         its advantages sum to 0, for the methods that imply it
 //	step          sampler and graph agree on the log-probabilities; weights are finite;
-//	              its line of metrics.jsonl reads back as it was written
+//	              the line of metrics.jsonl reads back as it was written
 //	update        loss and gradient norm are finite (else the run is diverged, a result)
 //	evaluation    counts add up, and the reward is their ratio
 
@@ -29,8 +30,8 @@ func (t *trainer) passed(n int) { t.state.Checks += n }
 
 // failed is the error of a check.
 func failed(step int, format string, args ...any) error {
-	return fmt.Errorf("check of step %d failed: %s (this is a bug or a hardware fault: do not trust metrics after it; the last checkpoint is from before it)",
-		step, fmt.Sprintf(format, args...))
+	return fmt.Errorf("check of step %d failed: %s (this is a bug or a hardware fault: "+
+		"do not trust metrics after it; the last checkpoint is from before it)", step, fmt.Sprintf(format, args...))
 }
 
 // checkSplits: no evaluation problem is a training problem.
@@ -40,29 +41,28 @@ func (t *trainer) checkSplits() error {
 		name     string
 		problems []gsm8k.Problem
 	}{{"val", p.Val}, {"test", p.Test}, {"unseen", p.Unseen}} {
-		if len(s.problems) == 0 {
-			continue
-		}
 		if n := gsm8k.Overlap(p.Train, s.problems); n > 0 {
-			return fmt.Errorf("load problems: %d questions of the split %q are also training questions: its metrics would include problems that were trained on", n, s.name)
+			return fmt.Errorf("load problems: %d questions of the split %q are also training questions: "+
+				"its metrics would include problems that were trained on", n, s.name)
 		}
-		t.passed(1)
+		t.passed(min(1, len(s.problems)))
 	}
 	return nil
 }
 
-// checkCompletions: what was sampled has the form of a completion.
+// checkCompletions: a completion has log-probabilities, and <eos> only at its end.
 func (t *trainer) checkCompletions(r *rollout, step int) error {
-	limit := t.cfg.Rollout.SamplingMaxTokens
-	end := t.policy.End()
+	limit, end := t.cfg.Rollout.SamplingMaxTokens, t.policy.End()
 	for i, c := range r.completions {
 		n := len(c.Tokens)
 		if n == 0 || n > limit || len(c.LogProbs) != n {
-			return failed(step, "completion %d has %d tokens and %d log-probabilities, at most %d were to be sampled", i, n, len(c.LogProbs), limit)
+			return failed(step, "completion %d has %d tokens and %d log-probabilities; the limit is %d tokens",
+				i, n, len(c.LogProbs), limit)
 		}
 		for k, id := range c.Tokens {
-			if ends := id == end; ends != (c.Ended && k == n-1) {
-				return failed(step, "completion %d of %d tokens, ended %v, has the token %d at %d", i, n, c.Ended, id, k)
+			if ends := slices.Contains(end, id); ends != (c.Ended && k == n-1) {
+				return failed(step, "completion %d of %d tokens, ended %v, has the token %d at %d",
+					i, n, c.Ended, id, k)
 			}
 		}
 	}
@@ -70,16 +70,18 @@ func (t *trainer) checkCompletions(r *rollout, step int) error {
 	return nil
 }
 
-// checkMask: the graph sees each completion's tokens, all of them and no others.
+// checkMask: the graph's mask covers each completion's tokens and no others.
 func (t *trainer) checkMask(r *rollout, rows []int, x *model.TokenMatrix) error {
 	if x.B != len(rows) || len(x.Mask) != x.B*x.T {
-		return fmt.Errorf("check failed: the graph's mask has %d entries for %d completions of at most %d tokens", len(x.Mask), len(rows), x.T)
+		return fmt.Errorf("check failed: the graph's mask has %d entries for %d completions of at most %d tokens",
+			len(x.Mask), len(rows), x.T)
 	}
 	for k, i := range rows {
 		n := len(r.completions[i].Tokens)
 		for at, in := range x.Mask[k*x.T : (k+1)*x.T] {
 			if in != (at < n) {
-				return fmt.Errorf("check failed: the graph's mask of completion %d, which has %d tokens, is %v at %d", i, n, in, at)
+				return fmt.Errorf("check failed: the graph's mask of completion %d, which has %d tokens, "+
+					"is %v at %d", i, n, in, at)
 			}
 		}
 	}
@@ -87,11 +89,10 @@ func (t *trainer) checkMask(r *rollout, rows []int, x *model.TokenMatrix) error 
 	return nil
 }
 
-// samplerTolerance is how far sampler and graph may differ in a log-probability,
-// in nats. On amd64 they have the same bits, on a GPU they differ by rounding. With
-// operands of matrix products rounded to 11 or 8 bits they differ by what the
-// sampler, which keeps its own in float32, does not round: there the test only
-// finds large errors.
+// samplerTolerance is the largest difference of a log-probability between sampler
+// and graph, in nats. On amd64 they have the same bits, on a GPU they differ by
+// rounding. With matmul operands rounded to 11 or 8 bits the sampler, which keeps
+// its own in float32, differs more: then the check finds large errors only.
 func (d device) samplerTolerance() float64 {
 	if d.gpu != nil {
 		switch d.gpu.Precision() {
@@ -107,23 +108,23 @@ func (d device) samplerTolerance() float64 {
 // checkSampler: the policy that sampled is the policy that learns.
 func (t *trainer) checkSampler(step int, s *updateStats) error {
 	if limit := t.device.samplerTolerance(); !(s.maxDiff <= limit) {
-		return failed(step, "the log-probabilities of sampler and graph differ by up to %g, more than %g", s.maxDiff, limit)
+		return failed(step, "the log-probabilities of sampler and graph differ by up to %g, more than %g",
+			s.maxDiff, limit)
 	}
 	t.passed(1)
 	return nil
 }
 
-// sumsToZero reports whether the configured advantages of a group add up to 0:
-// those around the mean of the group's own rewards, whatever scales the group.
-// Left out are those of a KL-charged reward, which only differ in what the
-// rewards are, and those whitened over the batch.
+// sumsToZero reports whether the configured advantages of a group sum to 0: those
+// around the mean of the group's own rewards, whatever the scale. That leaves out
+// KL penalties in the reward and whitening over the batch.
 func (t *trainer) sumsToZero() bool {
 	a := t.cfg.Algorithm
 	baseline, normalizer := a.Advantages()
 	return a.Type == "grpo" && !a.PassK && !(a.KLIn == "reward" && a.Beta != 0) &&
 		t.cfg.Reward.MultiObjectiveAggregation == "sum_then_normalize" &&
-		(baseline == string(rl.BaselineGroupMean) || baseline == string(rl.BaselineLeaveOneOut)) &&
-		normalizer != string(rl.NormalizerWhiten)
+		(baseline == rl.BaselineGroupMean || baseline == rl.BaselineLeaveOneOut) &&
+		normalizer != rl.NormalizerWhiten
 }
 
 // checkAdvantages: the advantages of a group sum to 0.
@@ -132,24 +133,25 @@ func (t *trainer) checkAdvantages(r *rollout, step int) error {
 		return nil
 	}
 	size := t.cfg.Rollout.GroupSize
-	for g := 0; g*size < len(r.rewards); g++ {
-		lo, hi := g*size, (g+1)*size
-		if sum, bound := residue(r.rewards[lo:hi], r.advantages[lo:hi]); !(sum <= bound) {
-			return failed(step, "the advantages of group %d, %v, add up to %g; rounding explains %g (rewards %v)", g, r.advantages[lo:hi], sum, bound, r.rewards[lo:hi])
+	for g := range len(r.rewards) / size {
+		rewards, advantages := r.rewards[g*size:(g+1)*size], r.advantages[g*size:(g+1)*size]
+		if sum, bound := residue(rewards, advantages); !(sum <= bound) {
+			return failed(step, "the advantages of group %d, %v, sum to %g; rounding explains %g (rewards %v)",
+				g, advantages, sum, bound, rewards)
 		}
 	}
 	t.passed(len(r.rewards) / size)
 	return nil
 }
 
-// residue returns |sum of A| of a group and the most of it that rounding can
+// residue returns |sum of A| of a group and the part of it that rounding can
 // explain. For A_i = k (r_i - mean) the computed mean is off by at most
 // n eps max|r|, each difference by a little more, so that
 //
 //	|sum A| <= k n^2 eps max|r| + n eps sum|A|,   k <= 2 sum|A| / (max r - min r)
 //
-// both taken four times. A group of equal rewards has advantages of exactly 0.
-// Rewards of NaN are not scored and have no part in it.
+// with a safety factor of four. A group of equal rewards has advantages of exactly
+// 0. Rewards of NaN are not scored and left out.
 func residue(rewards, advantages []float64) (sum, bound float64) {
 	const eps = 0x1p-52
 	low, high, largest, total := math.Inf(1), math.Inf(-1), 0.0, 0.0
@@ -161,13 +163,13 @@ func residue(rewards, advantages []float64) (sum, bound float64) {
 		}
 	}
 	if math.IsNaN(total) || math.IsInf(total, 0) {
-		return 0, 0 // the loss is not finite then, and the run diverged
+		return 0, 0 // then the loss is not finite, and the run diverged
 	}
 	if !(high > low) {
 		return total, 0
 	}
 	if high-low < 0x1p-960 {
-		return 0, 0 // so near to the smallest number, rounding is not relative
+		return 0, 0 // near the smallest number, rounding is not relative
 	}
 	n := float64(len(rewards))
 	return math.Abs(sum), 4 * total * (2*n*n*eps*largest/(high-low) + n*eps)
@@ -200,7 +202,8 @@ func (t *trainer) checkEval(e rundir.Eval) error {
 			continue
 		}
 		if c.AnswerReward != float64(c.CorrectNum)/float64(c.N) {
-			return failed(e.Step, "evaluation of %s: the reward %v is not %d of %d", e.Split, c.AnswerReward, c.CorrectNum, c.N)
+			return failed(e.Step, "evaluation of %s: the reward %v is not %d of %d",
+				e.Split, c.AnswerReward, c.CorrectNum, c.N)
 		}
 		t.passed(1)
 	}

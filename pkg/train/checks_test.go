@@ -42,7 +42,7 @@ func TestChecksFindWhatTheyAreFor(t *testing.T) {
 		{"too many tokens", func(x *rollout) {
 			c := &x.completions[0]
 			c.Tokens, c.LogProbs = append(c.Tokens, 5, 5, 5, 5, 5), append(c.LogProbs, 0, 0, 0, 0, 0)
-		}, completions, "at most 4 were to be sampled", 4},
+		}, completions, "the limit is 4 tokens", 4},
 		{"an end within", func(x *rollout) { x.completions[0].Tokens[0], x.completions[0].Ended = tokenizer.EOS, false }, completions, "completion 0", 4},
 		{"ended without <eos>", func(x *rollout) {
 			c := &x.completions[3]
@@ -242,12 +242,11 @@ func BenchmarkChecks(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	w := x.whole()
-	matrix := &model.TokenMatrix{B: w.shape.B, T: w.shape.T, Mask: w.mask}
+	rows, matrix := span(0, x.shape.B), &model.TokenMatrix{B: x.shape.B, T: x.shape.T, Mask: x.mask}
 	b.Run("checks", func(b *testing.B) {
 		for b.Loop() {
 			for _, err := range []error{
-				r.checkCompletions(x, 1), r.checkMask(x, w.rows, matrix), r.checkAdvantages(x, 1), r.checkSampler(1, &updateStats{}), r.checkLine(m),
+				r.checkCompletions(x, 1), r.checkMask(x, rows, matrix), r.checkAdvantages(x, 1), r.checkSampler(1, &updateStats{}), r.checkLine(m),
 			} {
 				if err != nil {
 					b.Fatal(err)

@@ -15,14 +15,42 @@ import (
 // estimate; docs/gpu.md has the measurements.
 const worthGPU = 1e9
 
+// network is a policy, the CPU threads, and the device that computes.
+type network struct {
+	pool   *kernel.Pool
+	device device
+	policy model.Policy
+	params *model.Params // the policy's
+}
+
+// openNetwork makes the policy of a configuration on the device that
+// model.device asks for. work is an estimate of the operations of a step.
+// The network can be closed also after an error.
+func openNetwork(c config.Model, seed uint64, threads int, work float64) (n network, err error) {
+	n.pool = kernel.NewPool(threads)
+	if n.device, err = openDevice(c, n.pool, work); err != nil {
+		return n, err
+	}
+	if n.policy, err = newPolicy(c, c.Init, seed, n.device.on); err != nil {
+		return n, err
+	}
+	n.params = n.policy.Params()
+	return n, nil
+}
+
+func (n *network) close() {
+	n.device.close()
+	n.pool.Close()
+}
+
 // device is where a run's arithmetic happens. The zero value is none.
 type device struct {
 	on    model.Device
 	gpu   gpu.Device // nil on the CPU
-	notes []string   // what people should know of the choice
+	notes []string   // on the choice, for the user
 }
 
-// String is the card and its precision, and empty on the CPU.
+// String is the GPU and its precision, and empty on the CPU.
 func (d device) String() string {
 	if d.gpu == nil {
 		return ""
@@ -36,40 +64,35 @@ func (d device) close() {
 	}
 }
 
-// openDevice opens what model.device asks for. "auto" takes a GPU where the
-// program was built with CUDA, a step has enough work, and a GPU opens; else the
-// CPU, with a note that gives the reason.
+// openDevice opens the device that model.device asks for. "auto" takes a GPU if
+// the program was built with CUDA, a step has enough work, and a GPU opens;
+// otherwise the CPU, with a note that gives the reason.
 func openDevice(c config.Model, pool *kernel.Pool, work float64) (device, error) {
 	onCPU := device{on: pool}
-	switch c.Device {
-	case "cpu":
+	auto := c.Device == "auto"
+	if c.Device == "cpu" || auto && !gpu.Built {
 		return onCPU, nil
-	case "auto":
-		if !gpu.Built {
-			return onCPU, nil
-		}
-		if work < worthGPU {
-			onCPU.notes = []string{fmt.Sprintf("model.device auto: the CPU, since a step has %.2g operations only (a GPU is taken from %.2g on)", work, float64(worthGPU))}
-			return onCPU, nil
-		}
 	}
-	if !gpu.Built {
-		_, err := gpu.Open(c.Precision)
-		return device{}, fmt.Errorf("%w: model.device %s: %w", config.ErrConfig, c.Device, err)
+	if auto && work < worthGPU {
+		onCPU.notes = []string{fmt.Sprintf("model.device auto: the CPU, since a step has only %.2g "+
+			"operations (GPUs are used from %.2g)", work, float64(worthGPU))}
+		return onCPU, nil
 	}
 	card, err := gpu.Open(c.Precision)
-	if err != nil {
-		if c.Device == "auto" {
-			onCPU.notes = []string{fmt.Sprintf("model.device auto: the CPU, since no GPU is available: %v", err)}
-			return onCPU, nil
-		}
-		return device{}, fmt.Errorf("open the device (model.device %s): %w", c.Device, err)
+	switch {
+	case err == nil:
+		return device{on: card, gpu: card, notes: []string{"on " + card.String()}}, nil
+	case auto:
+		onCPU.notes = []string{fmt.Sprintf("model.device auto: the CPU, since no GPU is available: %v", err)}
+		return onCPU, nil
+	case !gpu.Built:
+		return device{}, fmt.Errorf("%w: model.device %s: %w", config.ErrConfig, c.Device, err)
 	}
-	return device{on: card, gpu: card, notes: []string{"on " + card.String()}}, nil
+	return device{}, fmt.Errorf("open the device (model.device %s): %w", c.Device, err)
 }
 
 // onDeviceOf returns a with the device and precision of b: a run may move from
-// one to the other.
+// one device to another.
 func onDeviceOf(a, b config.Config) config.Config {
 	a.Model.Device, a.Model.Precision = b.Model.Device, b.Model.Precision
 	return a
@@ -87,7 +110,8 @@ func (t *trainer) moved(was string) {
 		}
 		return s
 	}
-	line := fmt.Sprintf("the run moved from %s to %s after step %d: its bits match those of neither device", name(was), name(now), t.state.Step)
+	line := fmt.Sprintf("the run moved from %s to %s after step %d: its bits match those of neither device",
+		name(was), name(now), t.state.Step)
 	t.state.Moves = append(t.state.Moves, line)
 	t.later("%s", line)
 }

@@ -7,7 +7,6 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
-	"grpo/pkg/model/kernel"
 	"grpo/pkg/rng"
 	"grpo/pkg/rundir"
 )
@@ -18,25 +17,28 @@ type Evaluation struct {
 	Template gsm8k.Template
 	Sampling model.Sampling // of the sampled decoding
 	Greedy   bool           // decode greedily too
-	Samples  int            // completions to keep as rundir.Sample, of each decoding
+	Samples  int            // completions to keep as rundir.Sample, per decoding mode
 }
 
-// evaluationOf returns the settings of a configuration's evaluations. They are the
-// section eval's alone: those of the rollout differ between the arms of a sweep,
-// and the measurement would depend on how a policy was trained.
+// evaluationOf returns the settings of a configuration's evaluations. They come from
+// the section eval alone: rollout settings differ between the arms of a sweep, and
+// the measurement must not depend on them.
 func evaluationOf(c config.Config, template gsm8k.Template) Evaluation {
 	e := c.Eval
-	return Evaluation{Seed: c.Seed, Template: template, Greedy: e.Greedy, Samples: e.SaveSamples, Sampling: model.Sampling{
-		Temperature: e.Temperature, TopP: e.TopP, TopK: e.TopK, MinTokens: e.MinTokens, MaxTokens: e.MaxTokens}}
+	return Evaluation{Seed: c.Seed, Template: template, Greedy: e.Greedy, Samples: e.SaveSamples,
+		Sampling: model.Sampling{
+			Temperature: e.Temperature, TopP: e.TopP, TopK: e.TopK, MinTokens: e.MinTokens, MaxTokens: e.MaxTokens,
+		}}
 }
 
 // splitStream keeps the random numbers of the splits apart.
 var splitStream = map[string]uint32{"val": 0, "unseen": 1, "test": 2, "train": 3}
 
-// Evaluate decodes every problem of a split, once sampled and, where asked
-// for, once greedily, and counts the outcomes. The random numbers depend on
-// seed, split, step and the problem's place, not on the batch.
-func Evaluate(policy model.Policy, s model.Sampler, e Evaluation, split string, problems []gsm8k.Problem, step int) (rundir.Eval, []rundir.Sample, error) {
+// Evaluate decodes every problem of a split, once sampled and, with e.Greedy,
+// once greedily, and counts the outcomes. The random numbers depend on seed,
+// split, step and the problem's index, not on the batch.
+func Evaluate(policy model.Policy, s model.Sampler, e Evaluation, split string, problems []gsm8k.Problem,
+	step int) (rundir.Eval, []rundir.Sample, error) {
 	out := rundir.Eval{Step: step, Split: split}
 	out.MajorityAnswer, out.MajorityBaseline = gsm8k.MajorityAnswer(problems)
 	prompts := encodePrompts(policy, e.Template, problems)
@@ -53,11 +55,9 @@ func Evaluate(policy model.Policy, s model.Sampler, e Evaluation, split string, 
 			v := gsm8k.Grade(text, c.Ended, problems[i].Gold)
 			tally.add(v, c)
 			if i < e.Samples {
-				kept = append(kept, rundir.Sample{
-					Step: step, Split: split, Decoding: name, Problem: problems[i].ID,
-					Prompt: e.Template.Render(problems[i].Question), Completion: text, Gold: problems[i].Gold,
-					Ended: c.Ended, Reward: one(v.Right), AnswerReward: one(v.Right), FormatReward: one(v.Formatted),
-				})
+				sample := newSample(e.Template, problems[i], c, text, v)
+				sample.Step, sample.Split, sample.Decoding, sample.Reward = step, split, name, one(v.Right)
+				kept = append(kept, sample)
 			}
 		}
 		return tally.counts(), nil
@@ -85,20 +85,20 @@ func one(b bool) float64 {
 	return 0
 }
 
-// counter tallies the outcomes of completions.
+// counter counts the outcomes of completions.
 type counter struct {
 	n, right, wrong, unformatted, truncated int
-	length, lengthRight                     int
+	length, lengthRight                     int // tokens
 }
 
 func (c *counter) add(v gsm8k.Verdict, x model.Completion) {
 	c.n++
 	c.length += len(x.Tokens)
-	switch v.Category {
-	case gsm8k.FormattedRight:
+	switch {
+	case v.Right:
 		c.right++
 		c.lengthRight += len(x.Tokens)
-	case gsm8k.FormattedWrong:
+	case v.Formatted:
 		c.wrong++
 	default:
 		c.unformatted++
@@ -109,21 +109,20 @@ func (c *counter) add(v gsm8k.Verdict, x model.Completion) {
 }
 
 func (c *counter) counts() rundir.Counts {
+	mean := func(sum, n int) *float64 {
+		if n == 0 {
+			return nil
+		}
+		v := float64(sum) / float64(n)
+		return &v
+	}
 	n := float64(max(c.n, 1))
 	return rundir.Counts{
 		N: c.n, CorrectNum: c.right, ErrorNum: c.n - c.right,
 		FormattedRight: c.right, FormattedWrong: c.wrong, Unformatted: c.unformatted, Truncated: c.truncated,
-		AnswerReward: float64(c.right) / n, FormatReward: float64(c.right+c.wrong) / n,
-		Length: float64(c.length) / n, LengthRight: meanOrNil(c.lengthRight, c.right), LengthWrong: meanOrNil(c.length-c.lengthRight, c.n-c.right),
+		AnswerReward: float64(c.right) / n, FormatReward: float64(c.right+c.wrong) / n, Length: float64(c.length) / n,
+		LengthRight: mean(c.lengthRight, c.right), LengthWrong: mean(c.length-c.lengthRight, c.n-c.right),
 	}
-}
-
-func meanOrNil(sum, n int) *float64 {
-	if n == 0 {
-		return nil
-	}
-	v := float64(sum) / float64(n)
-	return &v
 }
 
 // evaluate measures the policy on the validation and unseen splits, writes the
@@ -163,11 +162,11 @@ func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step int
 	if err := t.checkEval(e); err != nil {
 		return e, err
 	}
-	if err := t.logs.eval.Append(e); err != nil {
+	if err := t.logs[rundir.EvalFile].Append(e); err != nil {
 		return e, err
 	}
 	for _, s := range samples {
-		if err := t.logs.samples.Append(s); err != nil {
+		if err := t.logs[rundir.SamplesFile].Append(s); err != nil {
 			return e, err
 		}
 	}
@@ -175,46 +174,40 @@ func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step int
 }
 
 // EvaluateCheckpoint evaluates the initial weights of a configuration
-// (model.init) on a split, and returns the first n samples of each decoding. Notes
-// on the problems go to note. A nil check accepts any need of memory.
-func EvaluateCheckpoint(cfg config.Config, split string, n, threads int, note func(string), check MemoryCheck) (rundir.Eval, []rundir.Sample, error) {
-	fail := func(err error) (rundir.Eval, []rundir.Sample, error) { return rundir.Eval{}, nil, err }
+// (model.init) on a split, and returns the first n samples of each decoding mode.
+// Notes on the problems go to note. A nil check accepts any need of memory.
+func EvaluateCheckpoint(cfg config.Config, split string, n, threads int, note func(string),
+	check MemoryCheck) (eval rundir.Eval, samples []rundir.Sample, err error) {
 	cfg = config.Resolve(cfg)
 	problems, err := LoadProblems(cfg.Data)
 	if err != nil {
-		return fail(err)
+		return eval, nil, err
 	}
 	chosen, err := problems.Split(split)
 	if err != nil {
-		return fail(err)
+		return eval, nil, err
 	}
 	for _, cut := range problems.Cut {
 		note(cut)
 	}
 	template, err := gsm8k.LookupTemplate(cfg.Data.PromptTemplate)
 	if err != nil {
-		return fail(err)
+		return eval, nil, err
 	}
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
 	if err := check.pass(memoryOfEvaluation(cfg, template, chosen, threads)); err != nil {
-		return fail(err)
+		return eval, nil, err
 	}
-	pool := kernel.NewPool(threads)
-	defer pool.Close()
-	d, err := openDevice(cfg.Model, pool, evaluationWork(cfg, len(chosen)))
+	net, err := openNetwork(cfg.Model, cfg.Seed, threads, evaluationWork(cfg, len(chosen)))
+	defer net.close()
 	if err != nil {
-		return fail(err)
+		return eval, nil, err
 	}
-	defer d.close()
-	policy, err := newPolicy(cfg.Model, cfg.Model.Init, cfg.Seed, d.on)
-	if err != nil {
-		return fail(err)
-	}
-	sampler := policy.NewSampler()
+	sampler := net.policy.NewSampler()
 	defer sampler.Close()
 	e := evaluationOf(cfg, template)
 	e.Samples = n
-	return Evaluate(policy, sampler, e, split, chosen, 0)
+	return Evaluate(net.policy, sampler, e, split, chosen, 0)
 }

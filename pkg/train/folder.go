@@ -8,21 +8,129 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"grpo/internal/regular"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
+	"grpo/pkg/model/kernel"
 	"grpo/pkg/rundir"
 )
 
 // A run checks that a folder belongs to the same configuration before it writes
 // anything there: see [rundir.Claim].
 
+func (t *trainer) path(parts ...string) string {
+	return filepath.Join(append([]string{t.opts.Dir}, parts...)...)
+}
+
+// later keeps a note until run.log is open.
+func (t *trainer) later(format string, args ...any) {
+	t.notes = append(t.notes, fmt.Sprintf(format, args...))
+}
+
+// finished returns the result of a finished run on a GPU, so that showing it needs
+// no GPU. A run on the CPU, and a folder with any fault, is left to open.
+func (t *trainer) finished() *rundir.Result {
+	if t.cfg.Model.Device == "cpu" {
+		return nil
+	}
+	run, err := rundir.Open(t.opts.Dir) // verifies the checksums of the files
+	if err != nil || run.Result == nil || !bytes.Equal(run.Config, config.Marshal(t.cfg)) {
+		return nil
+	}
+	return run.Result
+}
+
+// open takes the folder: it returns the result if the run is done, continues
+// from its newest valid checkpoint if there is one, and starts from step 0 otherwise.
+func (t *trainer) open() (*rundir.Result, error) {
+	old, err := t.sameRun()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Lstat(t.path(rundir.ResultFile)); err == nil {
+		run, err := rundir.Open(t.opts.Dir) // verifies the checksums of the files
+		if err != nil {
+			return nil, fmt.Errorf("%w (the run is done: restore the file, or start over in a new folder "+
+				"with --fresh)", err)
+		}
+		return run.Result, t.keepBest()
+	}
+	checkpoints, err := rundir.Subfolder(t.opts.Dir, rundir.CheckpointDir)
+	if err != nil {
+		return nil, fmt.Errorf("make the checkpoints' folder: %w", err)
+	}
+	if err := t.noteRewrite(old); err != nil {
+		return nil, err
+	}
+	for _, dir := range []string{t.opts.Dir, checkpoints} {
+		if err := rundir.RemoveTemps(dir); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.restore(old); err != nil {
+		return nil, err
+	}
+	return nil, t.begin(old)
+}
+
+// begin cuts the logs to their length in the checkpoint, and writes the files that
+// a folder has from the start; old is its config.yaml. The checksums are written
+// first and last: they never cover a file that is not there yet.
+func (t *trainer) begin(old []byte) error {
+	bare := rundir.Checksums{Step: t.state.Step, Files: t.state.Logs}
+	if err := rundir.WriteJSON(t.path(rundir.CheckpointDir, rundir.ChecksumsFile), bare); err != nil {
+		return err
+	}
+	t.logs = logs{}
+	for _, name := range logFiles {
+		log, err := rundir.OpenLog(t.path(name))
+		if err != nil {
+			return err
+		}
+		t.logs[name] = log
+		if err := log.TruncateTo(t.state.Logs[name].Bytes); err != nil {
+			return fmt.Errorf("continue run: %w", err)
+		}
+	}
+	if text := config.Marshal(t.cfg); !bytes.Equal(old, text) {
+		if err := rundir.WriteFileAtomic(t.path(rundir.ConfigFile), text); err != nil {
+			return err
+		}
+	}
+	meta := t.opts.Meta
+	meta.Kernel, meta.Threads = kernel.Name(), t.opts.Threads
+	meta.Device, meta.Moves = t.device.String(), t.state.Moves
+	meta.Started = t.clock.start.UTC().Format(time.RFC3339)
+	meta.ConfigHash, meta.InitHash, meta.ProblemsHash = config.Hash(t.cfg), t.inputs.Init, t.inputs.Problems
+	if err := rundir.WriteJSON(t.path(rundir.MetaFile), meta); err != nil {
+		return err
+	}
+	if err := t.writeChecksums(); err != nil {
+		return err
+	}
+	return t.writeStatus(rundir.StateRunning, "")
+}
+
+// noteRewrite notes how the folder's config.yaml differs from the one that
+// replaces it.
+func (t *trainer) noteRewrite(old []byte) error {
+	if old == nil || bytes.Equal(old, config.Marshal(t.cfg)) {
+		return nil
+	}
+	diff, _, err := t.differences()
+	if diff == "" {
+		diff = "the same values, written differently"
+	}
+	t.later("%s is rewritten: %s", t.path(rundir.ConfigFile), diff)
+	return err
+}
+
 // sameRun returns the folder's config.yaml, nil if there is none, and refuses
-// one of another run. It may differ in keys without an effect on the run: then
-// this run's goes into the folder.
+// that of another run. It may differ in keys without an effect on the results.
 func (t *trainer) sameRun() ([]byte, error) {
-	return ownConfig(t.opts.Dir, config.Marshal(t.cfg), []string{rundir.CheckpointDir, rundir.ResultFile}, t.differences)
+	return ownConfig(t.opts.Dir, config.Marshal(t.cfg), t.differences, rundir.CheckpointDir, rundir.ResultFile)
 }
 
 // differences compares the folder's configuration with this run's, key by key,
@@ -32,21 +140,35 @@ func (t *trainer) differences() (diff string, other bool, err error) {
 	if err != nil {
 		return "", true, err
 	}
-	return strings.Join(config.Diff(old.Config, t.cfg), "; "), config.Hash(onDeviceOf(old.Config, t.cfg)) != config.Hash(t.cfg), nil
+	diff = strings.Join(config.Diff(old.Config, t.cfg), "; ")
+	return diff, config.Hash(onDeviceOf(old.Config, t.cfg)) != config.Hash(t.cfg), nil
 }
 
-// ownConfig returns the config.yaml in dir, nil if there is none. It is an error
-// unless it is the configuration text, or was written by the same request in
-// other words: then one of the files marks is there too. Without them it is a
-// file of the user's, which a run must not replace.
-func ownConfig(dir string, text []byte, marks []string, differences func() (diff string, other bool, err error)) ([]byte, error) {
+// sameRequest refuses a folder with a supervised run of another configuration.
+func (s *sft) sameRequest() error {
+	differences := func() (string, bool, error) {
+		old, err := config.LoadSFT(config.LoadOptions{Path: s.path(rundir.ConfigFile)})
+		if err != nil {
+			return "", true, err
+		}
+		return strings.Join(config.Diff(old.Config, s.cfg), "; "), config.Hash(old.Config) != config.Hash(s.cfg), nil
+	}
+	_, err := ownConfig(s.opts.Dir, config.Marshal(s.cfg), differences, SFTLogFile, SFTRecordFile)
+	return err
+}
+
+// ownConfig returns the config.yaml in dir, nil if there is none. It must equal
+// want, or be an equivalent configuration in a folder with one of the files marks:
+// without them it is a file of the user's, which a run must not replace.
+func ownConfig(dir string, want []byte, differences func() (diff string, other bool, err error),
+	marks ...string) ([]byte, error) {
 	old, err := regular.Read(filepath.Join(dir, rundir.ConfigFile), regular.MaxDocument)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("open run: %w", err)
-	case bytes.Equal(old, text):
+	case bytes.Equal(old, want):
 		return old, nil
 	}
 	diff, other, err := differences()
@@ -54,7 +176,8 @@ func ownConfig(dir string, text []byte, marks []string, differences func() (diff
 	case err != nil:
 		return nil, fmt.Errorf("the folder %s holds a configuration that can't be read: %w", dir, err)
 	case other:
-		return nil, fmt.Errorf("%w: %s holds a run of another configuration (%s) in its %s; give another --out, or --fresh to start in a new folder next to it",
+		return nil, fmt.Errorf("%w: %s holds a run of another configuration (%s) in its %s; give another "+
+			"--out, or --fresh to start in a new folder next to it",
 			config.ErrConfig, dir, diff, rundir.ConfigFile)
 	}
 	for _, name := range marks {
@@ -62,23 +185,12 @@ func ownConfig(dir string, text []byte, marks []string, differences func() (diff
 			return old, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: %s holds a %s but no run, and a run would replace that file; give another --out", config.ErrConfig, dir, rundir.ConfigFile)
-}
-
-// sameRequest refuses a folder with a supervised run of another configuration.
-func (s *sft) sameRequest() error {
-	_, err := ownConfig(s.opts.Dir, config.Marshal(s.cfg), []string{SFTLogFile, SFTRecordFile}, func() (string, bool, error) {
-		old, err := config.LoadSFT(config.LoadOptions{Path: s.path(rundir.ConfigFile)})
-		if err != nil {
-			return "", true, err
-		}
-		return strings.Join(config.Diff(old.Config, s.cfg), "; "), config.Hash(old.Config) != config.Hash(s.cfg), nil
-	})
-	return err
+	return nil, fmt.Errorf("%w: %s holds a %s but no run, and a run would replace that file; give another --out",
+		config.ErrConfig, dir, rundir.ConfigFile)
 }
 
 // finished returns the record of a run that is done, nil if there is none. It
-// writes nothing, so that to give the command again does no harm.
+// writes nothing.
 func (s *sft) finished() (*SFTRecord, error) {
 	if err := rundir.Allow(s.opts.Dir, rundir.KindSFT, s.sameRequest); err != nil {
 		return nil, err
@@ -103,12 +215,4 @@ func (s *sft) finished() (*SFTRecord, error) {
 	}
 	s.opts.Observer.Note(fmt.Sprintf("the run in %s is done: nothing is written, this is its record", s.opts.Dir))
 	return rec, nil
-}
-
-// readOwn reads a checkpoint in a result folder.
-func readOwn(path string) (*model.Checkpoint, error) {
-	if err := regular.Check(path, regular.MaxCheckpoint); err != nil {
-		return nil, fmt.Errorf("read checkpoint: %w", err)
-	}
-	return model.ReadCheckpointFile(path)
 }

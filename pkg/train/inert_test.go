@@ -87,10 +87,9 @@ func weightsOf(t *testing.T, cfg config.Config, problems map[config.Data]*Proble
 	if err := run.build(); err != nil {
 		t.Fatal(err)
 	}
-	run.data.encode(run.policy, cfg.Seed)
 	run.sampler = run.policy.NewSampler()
 	for step := range cfg.Train.NGRPOSteps {
-		if _, _, err := run.trainStep(step+1, laps(time.Now)); err != nil {
+		if _, _, err := run.trainStep(step+1, newStopwatch(time.Now).lap); err != nil {
 			t.Fatal(err)
 		}
 	}

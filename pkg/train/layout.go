@@ -5,105 +5,67 @@ import (
 	"grpo/pkg/rl"
 )
 
-// Numbers about the N completions of a rollout have one of three layouts:
+// Numbers about the N completions of a rollout have one of two layouts:
 //
-//	(N)     one number for each completion; group g has those of [g*G, (g+1)*G)
-//	ragged  N rows; row i has one number for each token of completion i
-//	(B,T)   row-major matrix of B chosen completions, padded with zeros to T
-//	        tokens; the number of completion b and token t is at b*T+t
+//	(N)    one number for each completion; group g has those of [g*G, (g+1)*G)
+//	(N,T)  row-major matrix, T the longest completion: the number of completion i
+//	       and token t is at i*T+t; past the end of a completion it is 0
 //
-// A rollout keeps (N) and ragged, which don't depend on how it is cut into
-// batches. pkg/rl and pkg/model take (B,T). What a network stores time-major
-// stays inside it.
+// A micro-batch of B completions is a matrix (B,T) of its own width. pkg/rl and
+// pkg/model take such matrices. What a network stores time-major stays inside it.
 
-// ragged has one number for each token of each completion of a rollout.
-type ragged [][]float64
-
-// newRagged returns zeros for the completions.
-func newRagged(completions []model.Completion) ragged {
-	n := 0
-	for _, c := range completions {
-		n += len(c.Tokens)
-	}
-	data := make([]float64, n)
-	r := make(ragged, len(completions))
-	for i, c := range completions {
-		r[i], data = data[:len(c.Tokens):len(c.Tokens)], data[len(c.Tokens):]
-	}
-	return r
-}
-
-// fromMatrix copies the rows of a matrix (N,T) and drops the padding.
-func fromMatrix(completions []model.Completion, width int, data []float64) ragged {
-	r := newRagged(completions)
-	for i := range r {
-		copy(r[i], data[i*width:])
-	}
-	return r
-}
-
-// matrix returns the given rows as (len(rows), width), in the memory of into
-// where that is large enough. A nil receiver gives nil.
-func (r ragged) matrix(rows []int, width int, into []float64) []float64 {
-	if r == nil {
-		return nil
-	}
-	into = zeros(len(rows)*width, into)
-	for k, i := range rows {
-		copy(into[k*width:(k+1)*width], r[i])
-	}
-	return into
-}
-
-// oldLogProbs returns the log-probabilities of sampling time of the given
-// completions as (len(rows), width), in the memory of into where that is large
-// enough.
-func (r *rollout) oldLogProbs(rows []int, width int, into []float64) []float64 {
-	into = zeros(len(rows)*width, into)
-	for k, i := range rows {
-		for t, lp := range r.completions[i].LogProbs {
-			into[k*width+t] = float64(lp)
-		}
-	}
-	return into
-}
-
-// zeros returns n zeros, in the memory of into where that is large enough.
-func zeros(n int, into []float64) []float64 {
-	if cap(into) < n {
-		return make([]float64, n)
-	}
-	into = into[:n]
-	clear(into)
-	return into
-}
-
-// whole is a rollout as one matrix (N,T), T the length of its longest completion.
-type whole struct {
-	shape rl.Shape
-	mask  []bool // (N,T)
-	rows  []int  // 0 to N-1
-}
-
-func (r *rollout) whole() whole {
-	w := whole{shape: rl.Shape{B: len(r.completions)}, rows: span(0, len(r.completions))}
+// layOut sets the rollout's shape and mask.
+func (r *rollout) layOut() {
+	r.shape = rl.Shape{B: len(r.completions)}
 	for _, c := range r.completions {
-		w.shape.T = max(w.shape.T, len(c.Tokens))
+		r.shape.T = max(r.shape.T, len(c.Tokens))
+		r.tokens += len(c.Tokens)
 	}
-	w.mask = make([]bool, w.shape.Len())
+	r.mask = make([]bool, r.shape.Len())
 	for i, c := range r.completions {
 		for t := range c.Tokens {
-			w.mask[i*w.shape.T+t] = true
+			r.mask[i*r.shape.T+t] = true
 		}
 	}
-	return w
 }
 
-// matrix returns r as (N,T).
-func (w whole) matrix(r ragged) []float64 { return r.matrix(w.rows, w.shape.T, nil) }
+// take returns the given rows of x, (N,T), as (len(rows), width), in the memory
+// of into if that is large enough.
+func take[E any](r *rollout, x []E, rows []int, width int, into []E) []E {
+	into = into[:0]
+	for _, i := range rows {
+		into = append(into, x[i*r.shape.T:i*r.shape.T+width]...)
+	}
+	return into
+}
 
-// old returns the log-probabilities of sampling time as (N,T).
-func (w whole) old(r *rollout) []float64 { return r.oldLogProbs(w.rows, w.shape.T, nil) }
+// oldLogProbs returns the log-probabilities at sampling time of the given
+// completions as (len(rows), width), in the memory of into if that is large enough.
+func (r *rollout) oldLogProbs(rows []int, width int, into []float64) []float64 {
+	into = into[:0]
+	for _, i := range rows {
+		for _, lp := range r.completions[i].LogProbs {
+			into = append(into, float64(lp))
+		}
+		for range width - len(r.completions[i].LogProbs) {
+			into = append(into, 0)
+		}
+	}
+	return into
+}
+
+// old returns the log-probabilities at sampling time as (N,T).
+func (r *rollout) old() []float64 { return r.oldLogProbs(span(0, r.shape.B), r.shape.T, nil) }
+
+// onLastTokens returns (N,T): the number of x, (N), on each completion's last
+// token, and 0 on the others.
+func (r *rollout) onLastTokens(x []float64) []float64 {
+	out := make([]float64, r.shape.Len())
+	for i, c := range r.completions {
+		out[i*r.shape.T+len(c.Tokens)-1] = x[i]
+	}
+	return out
+}
 
 // batch returns the given completions as the network reads them. Neighbors of
 // one group share their prompt.

@@ -11,8 +11,7 @@ import (
 )
 
 // teeLog writes a run's events to its run.log and passes them on. The log is for
-// people: it has times, nothing reads it back, and a line that can't be written
-// does not stop a run.
+// people: it has times, no code reads it, and a write error does not stop a run.
 type teeLog struct {
 	next Observer
 	file *os.File
@@ -42,7 +41,8 @@ func (l *teeLog) Begin(resumedAt, steps int) {
 }
 
 func (l *teeLog) Step(m rundir.Metrics) {
-	l.write("step %d: train reward %.4f, loss %.6g, gradient norm %.4g, entropy %.4g, length %.1f", m.Step, m.Reward.Mean, m.Loss, m.GradNorm, m.Entropy, m.Length)
+	l.write("step %d: train reward %.4f, loss %.6g, gradient norm %.4g, entropy %.4g, length %.1f",
+		m.Step, m.Reward.Mean, m.Loss, m.GradNorm, m.Entropy, m.Length)
 	l.next.Step(m)
 }
 
@@ -60,3 +60,32 @@ func (l *teeLog) Note(text string) {
 }
 
 func (l *teeLog) Close() error { return l.file.Close() }
+
+// stopwatch adds up the time that passes. It counts no backward jump of the
+// clock, so that setting the clock during a run gives no negative seconds. Only
+// recorded times depend on it.
+type stopwatch struct {
+	now         func() time.Time
+	start, last time.Time
+	sum         float64
+}
+
+func newStopwatch(now func() time.Time) *stopwatch {
+	start := now()
+	return &stopwatch{now: now, start: start, last: start}
+}
+
+// seconds returns the time since the stopwatch was made.
+func (w *stopwatch) seconds() float64 {
+	w.lap()
+	return w.sum
+}
+
+// lap returns the time since the last call of lap or seconds.
+func (w *stopwatch) lap() float64 {
+	before := w.last
+	w.last = w.now()
+	s := max(0, w.last.Sub(before).Seconds())
+	w.sum += s
+	return s
+}

@@ -9,29 +9,32 @@ import (
 
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
+	"grpo/pkg/model"
+	"grpo/pkg/model/cuda/gpu"
 	"grpo/pkg/rundir"
 )
 
-// Memory is what a run needs at its peak, as far as its settings tell before
-// anything is allocated: every completion is taken to be sampling_max_tokens
-// long.
+// Memory is a run's peak, estimated from its settings before anything is
+// allocated: every completion is taken to be sampling_max_tokens long. Of a run
+// that may take a GPU it counts the host's part only: the device itself refuses
+// what does not fit there.
 type Memory struct {
 	Parts []MemoryPart
-	// longPrompts names the problems at fault where a few prompts are much
-	// longer than the others; rest is the total without them.
+	// longPrompts names the prompts that are much longer than the others, if there
+	// are any; rest is the total without them.
 	longPrompts string
 	rest        float64
 }
 
-// MemoryPart is one part of it, in bytes.
+// MemoryPart is one part of it.
 type MemoryPart struct {
 	What  string
 	Bytes float64
-	Lower string // what makes it smaller
+	Lower string // how to make it smaller
 }
 
 // MemoryCheck decides on an estimate before the first step; its error ends the
-// run before anything is written. A nil check passes everything.
+// run before anything is written. A nil check accepts everything.
 type MemoryCheck func(Memory) error
 
 func (f MemoryCheck) pass(m Memory) error {
@@ -41,17 +44,17 @@ func (f MemoryCheck) pass(m Memory) error {
 	return f(m)
 }
 
-// checkMemory asks for the memory of a run that is not done yet: to show a result
-// takes none.
+// checkMemory checks the memory of a run that is not done yet: showing a result
+// needs none.
 func (t *trainer) checkMemory() error {
-	if _, err := os.Stat(t.path(rundir.ResultFile)); err == nil || t.opts.Memory == nil {
+	if _, err := os.Stat(t.path(rundir.ResultFile)); err == nil {
 		return nil
 	}
 	m, err := MemoryOf(t.cfg, t.data.problems, t.opts.Threads)
 	if err != nil {
 		return err
 	}
-	return t.opts.Memory(m)
+	return t.opts.Memory.pass(m)
 }
 
 // Total is the sum of the parts.
@@ -63,35 +66,37 @@ func (m Memory) Total() float64 {
 	return sum
 }
 
-// Fits returns an error that names the largest parts, and what makes them
-// smaller, where the total is above the bytes available. 0 means an unknown
-// amount, which everything fits.
+// Fits returns an error if the total is above the bytes available. It names the
+// largest parts and how to make them smaller. 0 bytes means an unknown amount,
+// which everything fits.
 func (m Memory) Fits(available int64) error {
 	total := m.Total()
 	if available <= 0 || total <= float64(available) {
 		return nil
 	}
-	parts := slices.SortedStableFunc(slices.Values(m.Parts), func(a, b MemoryPart) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	parts := slices.Clone(m.Parts)
+	slices.SortStableFunc(parts, func(a, b MemoryPart) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	var largest []string
 	for _, p := range parts[:min(3, len(parts))] {
 		if p.Bytes < total/20 {
 			break
 		}
-		text := fmt.Sprintf("%s for %s", Bytes(p.Bytes), p.What)
+		line := fmt.Sprintf("%s for %s", Bytes(p.Bytes), p.What)
 		if p.Lower != "" {
-			text += " (" + p.Lower + ")"
+			line += " (" + p.Lower + ")"
 		}
-		largest = append(largest, text)
+		largest = append(largest, line)
 	}
 	cause := ""
 	if m.longPrompts != "" && m.rest <= float64(available) {
 		cause = "the cause is " + m.longPrompts + "; "
 	}
-	return fmt.Errorf("%w: not enough memory: this needs up to %s, and %s are available: %s%s; GRPO_MEMORY=off tries it all the same",
+	return fmt.Errorf("%w: not enough memory: this needs up to %s, and %s are available: %s%s; "+
+		"GRPO_MEMORY=off tries it all the same",
 		config.ErrConfig, Bytes(total), Bytes(float64(available)), cause, strings.Join(largest, ", "))
 }
 
-// Bytes writes an amount of memory for people.
+// Bytes formats an amount of memory.
 func Bytes(n float64) string {
 	unit := "MiB"
 	if n /= 1 << 20; n >= 1000 {
@@ -106,38 +111,214 @@ func Bytes(n float64) string {
 	return fmt.Sprintf("%.0f %s", n, unit)
 }
 
-// blameLongPrompts looks for prompts that are much longer than the others.
-func (m *Memory) blameLongPrompts(cfg config.Config, p *Problems, template gsm8k.Template, lengths []int, threads int) {
+// MemoryOf estimates the memory of a resolved configuration's run over these
+// problems.
+func MemoryOf(cfg config.Config, p *Problems, threads int) (Memory, error) {
+	template, err := gsm8k.LookupTemplate(cfg.Data.PromptTemplate)
+	if err != nil {
+		return Memory{}, err
+	}
+	lengths := promptLengths(tokenizerOf(cfg.Model), template, p.Train)
+	m := Memory{Parts: runParts(cfg, p, template, lengths, threads)}
 	if len(lengths) == 0 {
-		return
+		return m, nil
 	}
-	sorted := slices.Sorted(slices.Values(lengths))
-	limit := 10 * sorted[len(sorted)/2]
-	var usual []int
-	longest, count := 0, 0
-	for i, n := range lengths {
-		if n <= limit {
-			usual = append(usual, n)
-			continue
-		}
-		count++
-		if n > lengths[longest] || count == 1 {
-			longest = i
-		}
-	}
-	if count == 0 {
-		return
+	// Look for prompts that are much longer than the others.
+	median := slices.Sorted(slices.Values(lengths))[len(lengths)/2]
+	usual := slices.DeleteFunc(slices.Clone(lengths), func(n int) bool { return n > 10*median })
+	if len(usual) == len(lengths) {
+		return m, nil
 	}
 	m.rest = Memory{Parts: runParts(cfg, p, template, usual, threads)}.Total()
-	worst := p.Train[longest]
-	where := fmt.Sprintf("problem %q", worst.ID)
-	if worst.Line > 0 {
-		where = fmt.Sprintf("%s: line %d", cfg.Data.TrainFile, worst.Line)
+	longest := slices.Index(lengths, slices.Max(lengths))
+	where := fmt.Sprintf("problem %q", p.Train[longest].ID)
+	if line := p.Train[longest].Line; line > 0 {
+		where = fmt.Sprintf("%s: line %d", cfg.Data.TrainFile, line)
 	}
-	m.longPrompts = fmt.Sprintf("the prompt of %s, which has %d tokens (half of the prompts have %d or fewer): shorten it or leave it out",
-		where, lengths[longest], sorted[len(sorted)/2])
-	if count > 1 {
-		m.longPrompts = fmt.Sprintf("%d long prompts, the longest that of %s, which has %d tokens (half of the prompts have %d or fewer): shorten them or leave them out",
-			count, where, lengths[longest], sorted[len(sorted)/2])
+	if count := len(lengths) - len(usual); count > 1 {
+		m.longPrompts = fmt.Sprintf("%d long prompts, the longest of them ", count)
 	}
+	m.longPrompts += fmt.Sprintf("the prompt of %s, which has %d tokens (half of the prompts have %d or fewer): "+
+		"shorten or remove it", where, lengths[longest], median)
+	return m, nil
+}
+
+// promptLengths counts the tokens of each prompt.
+func promptLengths(tok model.Tokenizer, t gsm8k.Template, problems []gsm8k.Problem) []int {
+	out := make([]int, len(problems))
+	for i, p := range problems {
+		out[i] = len(tok.Start()) + len(tok.Encode(t.Render(p.Question)))
+	}
+	return out
+}
+
+// batchOf is the largest batch of rows completions, group to a prompt, that the
+// prompts of these lengths can make.
+func batchOf(lengths []int, rows, group, maxTokens int) model.BatchSize {
+	prompts := (rows + group - 1) / group
+	if rows%group != 0 {
+		prompts++ // it may start and end within a group
+	}
+	sorted := slices.Clone(lengths)
+	slices.SortFunc(sorted, func(a, b int) int { return b - a })
+	b := model.BatchSize{Prompts: float64(prompts), Completions: float64(rows),
+		Tokens: float64(rows) * float64(maxTokens), Longest: float64(maxTokens)}
+	for i := range prompts {
+		if len(sorted) > 0 {
+			b.PromptTokens += float64(sorted[i%len(sorted)])
+			b.LongestPrompt = float64(sorted[0])
+		}
+	}
+	return b
+}
+
+const smallerModel = "lower model.hidden_size or model.num_layers"
+
+func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths []int, threads int) []MemoryPart {
+	size, a, c := sizeOf(cfg.Model), cfg.Algorithm, cfg.Rollout
+	micro := cfg.Train.TrainBatchSize / max(1, cfg.Train.GradientAccumulationSteps)
+	all := batchOf(lengths, c.RolloutBatchSize, c.GroupSize, c.SamplingMaxTokens)
+	part := batchOf(lengths, micro, c.GroupSize, c.SamplingMaxTokens)
+	one, rows, tokens := size.ParamBytes(), all.Completions, all.Tokens
+	chargesKL := a.KLIn == "reward" && a.Beta != 0
+
+	weights, saved := 4*one, 4*one // now, first and two moments; files of three of them and of the best weights
+	numbers := 2.0                 // float64 for each token of a micro-batch: old log-probabilities and gradient
+	kept := 10*tokens + 400*rows   // old log-probabilities and mask as (N,T), and text; verdict and rewards
+	sampled := size.SampledBytes(all.Prompts, float64(c.GroupSize), all.Longest)
+	if a.DynamicSampling {
+		sampled *= float64(max(1, a.DynamicSamplingMaxRounds))
+	}
+	scorers := 0.0 // how many
+	if a.Beta != 0 {
+		weights, saved, numbers, scorers = weights+one, saved+one, numbers+1, scorers+1
+	}
+	if a.Teacher != "" {
+		weights, scorers = weights+one, scorers+1
+	}
+	if a.TopEntropyQuantile < 1 {
+		kept, scorers = kept+2*tokens, scorers+1
+	}
+	if a.EntropyCoef != 0 || a.UseAdaptiveEntropy {
+		numbers++
+	}
+	if _, normalizer := a.Advantages(); normalizer == "whiten_tokens" || a.Type == "ppo" || chargesKL {
+		numbers++
+		kept += 6 * 8 * tokens
+	}
+	kept += 8 * tokens * scorers
+	learner, critic := one, 0.0
+	if a.Type == "ppo" {
+		kept += 4 * 8 * tokens // values, rewards and returns
+		saved, critic = saved+3*one, 4*one
+	}
+	if mayUseGPU(cfg.Model) {
+		scorers = 0
+	} else {
+		learner, scorers = size.LearnerBytes(part, threads), scorers*size.ScorerBytes(all, threads)
+		if a.Type == "ppo" {
+			critic = size.CriticBytes(all, part, threads)
+		}
+	}
+	learner += 8 * numbers * part.Completions * part.Longest
+
+	batch := fmt.Sprintf("lower rollout.rollout_batch_size, now %d, or rollout.sampling_max_tokens, now %d",
+		c.RolloutBatchSize, c.SamplingMaxTokens)
+	accumulate := fmt.Sprintf("raise train.gradient_accumulation_steps, now %d; ", cfg.Train.GradientAccumulationSteps)
+	split, largest := "val_size", p.Val
+	if len(p.Test) > len(largest) {
+		split, largest = "test_size", p.Test
+	}
+	if len(p.Unseen) > len(largest) {
+		split, largest = "unseen_size", p.Unseen
+	}
+	return append([]MemoryPart{
+		{fmt.Sprintf("weights and moments of %v", size), weights, smallerModel},
+		{"activations of a micro-batch", learner, accumulate + batch},
+		{"the critic", critic, accumulate + batch},
+		{"scoring the rollout", scorers, batch},
+		{"the completions of a rollout", sampled + kept, batch},
+		{"an evaluation", evaluationBytes(cfg.Model, template, largest, cfg.Eval.MaxTokens, cfg.Eval.Greedy),
+			fmt.Sprintf("lower eval.max_tokens, now %d, or data.%s", cfg.Eval.MaxTokens, split)},
+		{"the sampler", size.SamplerBytes(threads), smallerModel},
+		{"checkpoints", saved, smallerModel},
+	}, problemParts(lengths, threads, p.Train, p.Val, p.Test, p.Unseen)...)
+}
+
+// evaluationBytes is for decoding all problems of a split. During the greedy
+// decoding the completions of the sampled one may still be in memory.
+func evaluationBytes(c config.Model, t gsm8k.Template, problems []gsm8k.Problem, maxTokens int, greedy bool) float64 {
+	bytes := sizeOf(c).SampledBytes(float64(len(problems)), 1, float64(maxTokens))
+	if greedy {
+		bytes *= 2
+	}
+	for _, n := range promptLengths(tokenizerOf(c), t, problems) {
+		bytes += 8 * float64(n)
+	}
+	return bytes
+}
+
+// problemParts are the problems with the tokens of the training prompts, and the
+// program before it does anything.
+func problemParts(lengths []int, threads int, splits ...[]gsm8k.Problem) []MemoryPart {
+	const program, thread, problem = 32 << 20, 2 << 20, 256
+	var bytes float64
+	for _, n := range lengths {
+		bytes += 8 * float64(n)
+	}
+	for _, p := range slices.Concat(splits...) {
+		bytes += problem + float64(len(p.Question)+len(p.Answer))
+	}
+	return []MemoryPart{
+		{"the problems", bytes, "lower data.train_size"},
+		{"the program", program + thread*float64(max(1, threads)), ""},
+	}
+}
+
+// mayUseGPU reports whether the graphs may be built in the memory of a GPU.
+func mayUseGPU(c config.Model) bool { return c.Device != "cpu" && gpu.Built }
+
+// memoryOfEvaluation is for `grpo eval`.
+func memoryOfEvaluation(cfg config.Config, template gsm8k.Template, problems []gsm8k.Problem, threads int) Memory {
+	size, e := sizeOf(cfg.Model), cfg.Eval
+	return Memory{Parts: append([]MemoryPart{
+		{fmt.Sprintf("weights of %v", size), 3 * size.ParamBytes(), ""}, // read, checked and copied
+		{"the completions", evaluationBytes(cfg.Model, template, problems, e.MaxTokens, e.Greedy),
+			fmt.Sprintf("lower eval.max_tokens, now %d, or the number of problems", e.MaxTokens)},
+		{"the sampler", size.SamplerBytes(threads), ""},
+	}, problemParts(nil, threads, problems)...)}
+}
+
+// memory is the estimate of the stage that needs the most. All examples are taken
+// to be as long as the longest prompt with the longest completion.
+func (s *sft) memory() Memory {
+	m, maxTokens := s.cfg.Model, config.Default().Rollout.SamplingMaxTokens
+	size := sizeOf(m)
+	longest := float64(slices.Max(promptLengths(tokenizerOf(m), s.template, s.problems.SFT)) + maxTokens)
+	always := append([]MemoryPart{
+		{fmt.Sprintf("weights and moments of %v", size), 4 * size.ParamBytes(), smallerModel},
+		{"an evaluation", evaluationBytes(m, s.template, s.val, maxTokens, true), "lower eval_size"},
+		{"the sampler", size.SamplerBytes(s.opts.Threads), ""},
+	}, problemParts(nil, s.opts.Threads, s.problems.SFT, s.problems.Train, s.problems.Val, s.problems.Test,
+		s.problems.Unseen)...)
+	var most Memory
+	for _, st := range s.cfg.Stages {
+		rows := float64(st.BatchSize)
+		learner := size.ParamBytes() + 33*rows*longest
+		if !mayUseGPU(m) {
+			learner = size.LearnerBytes(model.BatchSize{Prompts: 1, PromptTokens: 1, LongestPrompt: 1,
+				Completions: rows, Tokens: rows * longest, Longest: longest}, s.opts.Threads)
+		}
+		corpus := float64(st.Examples) * (longest*(8+8+2) + 160) // tokens, a weight for each, and text
+		now := Memory{Parts: append([]MemoryPart{
+			{fmt.Sprintf("activations of a batch of stage %q", st.Name), learner,
+				fmt.Sprintf("lower its batch_size, now %d", st.BatchSize)},
+			{fmt.Sprintf("the corpus of stage %q", st.Name), corpus,
+				fmt.Sprintf("lower its examples, now %d", st.Examples)},
+		}, always...)}
+		if now.Total() > most.Total() {
+			most = now
+		}
+	}
+	return most
 }

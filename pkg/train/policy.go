@@ -4,65 +4,57 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 
+	"grpo/internal/regular"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/model/tinylm"
 	"grpo/pkg/model/tinylm/base"
 	"grpo/pkg/model/tinylm/tokenizer"
+	"grpo/pkg/rundir"
 )
 
-// This file is the only one of the package that knows which networks there are.
+// This file is the only one of the package that names a network.
 
-// newPolicy returns the policy that a configuration describes, on a device. Its
-// first parameters are the embedded base model ("base"), random ones by seed
-// ("random"), or those of the checkpoint at a path. A checkpoint of another size,
-// and one that holds a number that is not finite, are errors.
+// newPolicy returns the policy of a configuration on a device. Its initial
+// parameters are the embedded base model ("base"), random ones by seed
+// ("random"), or those of the checkpoint at a path. A checkpoint of another size
+// or with a number that is not finite is an error.
 func newPolicy(c config.Model, init string, seed uint64, on model.Device) (model.Policy, error) {
-	w, err := loadTinyLM(specOf(c), init, seed)
-	if err != nil {
-		return nil, err
-	}
-	return tinylm.New(w, on), nil
-}
-
-// sizeOf is what the network of a configuration costs.
-func sizeOf(c config.Model) model.Size { return specOf(c) }
-
-// tokenizerOf is the tokenizer of a configuration's network.
-func tokenizerOf(config.Model) model.Tokenizer { return tinylm.Tokenizer{} }
-
-func specOf(c config.Model) tinylm.Spec {
-	return tinylm.Spec{Vocab: tokenizer.VocabSize, Hidden: c.HiddenSize, Layers: c.NumLayers}
-}
-
-func loadTinyLM(spec tinylm.Spec, init string, seed uint64) (*tinylm.Weights, error) {
+	spec := specOf(c)
 	if init == "random" {
 		w, err := tinylm.NewWeights(spec)
 		if err != nil {
 			return nil, err
 		}
 		w.Init(seed)
-		return w, nil
+		return tinylm.New(w, on), nil
 	}
-	w, what, err := savedTinyLM(init)
+	w, what, err := savedWeights(init)
 	if err != nil {
-		return nil, loadError("the first weights", err)
+		return nil, loadError("the initial weights", err)
 	}
 	if w.Spec != spec {
 		fix := "leave model.hidden_size and model.num_layers out, and they follow the checkpoint"
 		if init == "base" {
-			fix = fmt.Sprintf("for a base model of this size: grpo sft --set hidden_size=%d --set num_layers=%d --out DIR, then --set model.init=DIR; model.init=random starts without one", spec.Hidden, spec.Layers)
+			fix = fmt.Sprintf("for a base model of this size: grpo sft --set hidden_size=%d "+
+				"--set num_layers=%d --out DIR, then "+
+				"--set model.init=DIR; model.init=random starts without one", spec.Hidden, spec.Layers)
 		}
-		return nil, config.Invalid(fmt.Errorf("load the first weights: %s is a %v, the configuration asks for a %v (%s)", what, w.Spec, spec, fix))
+		return nil, config.Invalid(fmt.Errorf("load the initial weights: %s is a %v, the configuration "+
+			"asks for a %v (%s)",
+			what, w.Spec, spec, fix))
 	}
-	return w, nil
+	return tinylm.New(w, on), nil
 }
 
-// newTeacher returns the policy of a teacher's checkpoint, which may be a model
-// of another size than the policy as long as it has the tokens of the tokenizer.
+// newTeacher returns the policy of a teacher's checkpoint. It may be of another
+// size than the policy but must have the same vocabulary.
 func newTeacher(path string, on model.Device) (model.Policy, error) {
-	w, what, err := savedTinyLM(path)
+	w, what, err := savedWeights(path)
 	if err == nil && w.Vocab != tokenizer.VocabSize {
 		err = fmt.Errorf("%s has a vocabulary of %d, the tokenizer of %d", what, w.Vocab, tokenizer.VocabSize)
 	}
@@ -72,7 +64,17 @@ func newTeacher(path string, on model.Device) (model.Policy, error) {
 	return tinylm.New(w, on), nil
 }
 
-// loadError names what could not be loaded; a missing file is a mistake in the
+// sizeOf is the size of a configuration's network.
+func sizeOf(c config.Model) model.Size { return specOf(c) }
+
+// tokenizerOf is the tokenizer of a configuration's network.
+func tokenizerOf(config.Model) model.Tokenizer { return tinylm.Tokenizer{} }
+
+func specOf(c config.Model) tinylm.Spec {
+	return tinylm.Spec{Vocab: tokenizer.VocabSize, Hidden: c.HiddenSize, Layers: c.NumLayers}
+}
+
+// loadError reports what could not be loaded. A missing file is a mistake in the
 // configuration.
 func loadError(what string, err error) error {
 	missing := errors.Is(err, fs.ErrNotExist)
@@ -82,9 +84,9 @@ func loadError(what string, err error) error {
 	return err
 }
 
-// savedTinyLM reads the embedded base model ("base") or the file at a path; what
-// names it in errors.
-func savedTinyLM(init string) (w *tinylm.Weights, what string, err error) {
+// savedWeights reads the embedded base model ("base") or the file at a path, and
+// returns its name for errors.
+func savedWeights(init string) (w *tinylm.Weights, name string, err error) {
 	if init == "base" {
 		w, err = base.Weights()
 		return w, "the embedded base model", err
@@ -93,14 +95,51 @@ func savedTinyLM(init string) (w *tinylm.Weights, what string, err error) {
 	return w, init, err
 }
 
-// savedSize reads the network's size from the header of a checkpoint.
-func savedSize(path string) (config.Checkpoint, error) {
-	spec, err := tinylm.ReadSpec(path)
-	return config.Checkpoint{File: path, HiddenSize: spec.Hidden, NumLayers: spec.Layers}, err
+// FindCheckpoint is the finder of [config.LoadOptions]. A path is a safetensors
+// file, the folder of `grpo sft`, or the folder of a run, of which it takes the
+// last checkpoint, or the best if a finished run kept no other. For a path that
+// can't be read it returns no file: loading it reports the reason.
+func FindCheckpoint(path string) (config.Checkpoint, error) {
+	file := path
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return config.Checkpoint{}, nil
+	case info.IsDir():
+		if file, err = weightsIn(path); err != nil {
+			return config.Checkpoint{}, err
+		}
+	case !strings.ContainsAny(path, `/\.`):
+		file = "./" + path // so that it can't be taken for a name such as base
+	}
+	spec, err := tinylm.ReadSpec(file)
+	if err != nil {
+		return config.Checkpoint{}, nil
+	}
+	return config.Checkpoint{File: file, HiddenSize: spec.Hidden, NumLayers: spec.Layers}, nil
 }
 
-// stepWork estimates the operations of one step before the policy is made: how
-// long prompts and completions are is not known yet, so half the limit is used
+// weightsIn returns the file of the weights in a folder.
+func weightsIn(dir string) (string, error) {
+	names := []string{SFTModelFile, filepath.Join(rundir.CheckpointDir, lastFile),
+		filepath.Join(rundir.CheckpointDir, bestFile)}
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		err := errors.Join(regular.Folder(filepath.Dir(path)), regular.Check(path, regular.MaxCheckpoint))
+		if err == nil {
+			return path, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
+	return "", fmt.Errorf("there are no weights in this folder: none of %s (give the folder of grpo sft "+
+		"or of a run, or a safetensors file)",
+		strings.Join(names, ", "))
+}
+
+// stepWork estimates the operations of one step before the policy is made. The
+// lengths of prompts and completions are not known yet: half the limit is used
 // for both.
 func stepWork(c config.Config) float64 {
 	size, tokens := sizeOf(c.Model), c.Rollout.SamplingMaxTokens/2+1

@@ -13,29 +13,23 @@ import (
 // arXiv:1707.06347 and 1506.02438).
 func (t *trainer) ppoAdvantages(r *rollout) error {
 	a := t.cfg.Algorithm
-	w := r.whole()
-	m, err := t.critic.Values(r.batch(w.rows))
+	m, err := t.critic.Values(r.batch(span(0, r.shape.B)))
 	if err != nil {
 		return err
 	}
-	r.values = fromMatrix(r.completions, m.T, m.Values)
+	r.values = m.Values // holds until the next step
 	rewards := r.onLastTokens(r.rewards)
 	if a.KLIn == "reward" && a.Beta != 0 {
 		t.chargeKL(r, rewards)
 	}
-	// Both are (N,T).
-	adv, returns, err := rl.GAE(w.shape, w.matrix(rewards), w.matrix(r.values), w.mask, a.Gamma, a.GAELambda)
+	r.tokenAdvantages, r.returns, err = rl.GAE(r.shape, rewards, r.values, r.mask, a.Gamma, a.GAELambda)
 	if err != nil {
 		return err
 	}
 	if _, normalizer := a.Advantages(); normalizer == "whiten_tokens" {
-		if adv, err = rl.WhitenTokens(w.shape, adv, w.mask, whitenEps); err != nil {
-			return err
-		}
+		r.tokenAdvantages, err = rl.WhitenTokens(r.shape, r.tokenAdvantages, r.mask, whitenEps)
 	}
-	r.tokenAdvantages = fromMatrix(r.completions, w.shape.T, adv)
-	r.returns = fromMatrix(r.completions, w.shape.T, returns)
-	return nil
+	return err
 }
 
 // updateCritic fits the critic to the returns of the rollout, in the train
@@ -43,27 +37,23 @@ func (t *trainer) ppoAdvantages(r *rollout) error {
 // any.
 func (t *trainer) updateCritic(r *rollout) (*float64, error) {
 	a, c := t.cfg.Algorithm, t.cfg.Train
+	micro := c.TrainBatchSize / c.GradientAccumulationSteps
 	var sum float64 // of the losses
 	updates := 0
 	for range a.ValueEpochs {
-		for lo := 0; lo < len(r.completions); lo += c.TrainBatchSize {
-			totals := rl.Totals{}
-			for i := lo; i < lo+c.TrainBatchSize; i++ {
-				totals = totals.Add(r.rowTotals(i, true))
-			}
+		for lo := 0; lo < r.shape.B; lo += c.TrainBatchSize {
+			hi := lo + c.TrainBatchSize
+			totals := rl.Count(rl.Shape{B: hi - lo, T: r.shape.T}, r.mask[lo*r.shape.T:], nil)
 			t.critic.ZeroGrads()
 			var loss float64
-			micro := c.TrainBatchSize / c.GradientAccumulationSteps
-			for at := lo; at < lo+c.TrainBatchSize; at += micro {
+			for at := lo; at < hi; at += micro {
 				rows := span(at, at+micro)
 				part, err := t.critic.Accumulate(r.batch(rows), func(x *model.ValueMatrix) (float64, error) {
-					l, grad, _, err := rl.ValueLoss(rl.Shape{B: x.B, T: x.T}, x.Values, r.values.matrix(rows, x.T, nil), r.returns.matrix(rows, x.T, nil),
-						x.Mask, a.ValueClip, rl.TokenMean, 0, totals)
-					if err != nil {
-						return 0, err
-					}
+					old, returns := take(r, r.values, rows, x.T, nil), take(r, r.returns, rows, x.T, nil)
+					l, grad, _, err := rl.ValueLoss(rl.Shape{B: x.B, T: x.T}, x.Values, old, returns, x.Mask,
+						a.ValueClip, rl.TokenMean, 0, totals)
 					copy(x.DValues, grad)
-					return l, nil
+					return l, err
 				})
 				if err != nil {
 					return nil, fmt.Errorf("update the critic: %w", err)

@@ -13,18 +13,15 @@ import (
 	"grpo/pkg/rng"
 )
 
-// Problems are the splits of a run, disjoint by question.
+// Problems are the splits of a run, disjoint by question. SFT is for supervised
+// stages, Train for GRPO; Val is for choices, Test is evaluated once, at the end;
+// Unseen asks for operand facts that no training stage saw.
 type Problems struct {
-	// SFT may be used by supervised stages, Train by GRPO. Val is for choices,
-	// Test is evaluated once, at the end; Unseen asks for operand facts that no
-	// training stage saw.
 	SFT, Train, Val, Test, Unseen []gsm8k.Problem
-	// Overlap counts the questions of Train that are also in SFT.
-	Overlap int
-	// Skipped counts broken lines that were passed over (data.skip_bad).
-	Skipped int
-	// Cut has a note for each file of which only the first problems are used.
-	Cut []string
+
+	Overlap int      // questions of Train that are also in SFT
+	Skipped int      // broken lines that were skipped (data.skip_bad)
+	Cut     []string // a note for each file of which only the first problems are used
 }
 
 // LoadProblems generates or reads the problems that d asks for.
@@ -43,65 +40,58 @@ func LoadProblems(d config.Data) (*Problems, error) {
 		return p, nil
 	}
 	opt := gsm8k.ReadOptions{SkipBad: d.SkipBad, Annotations: gsm8k.AnnotationMode(d.Annotations)}
-	read := func(what, cap, path string, limit int, to *[]gsm8k.Problem) error {
-		if path == "" {
-			return nil
+	for _, f := range []struct {
+		split, path string
+		limit       int
+		to          *[]gsm8k.Problem
+	}{
+		{"train", d.TrainFile, d.TrainSize, &p.Train},
+		{"val", d.ValFile, d.ValSize, &p.Val},
+		{"test", d.TestFile, d.TestSize, &p.Test},
+	} {
+		if f.path == "" {
+			continue
 		}
-		problems, report, err := gsm8k.ReadFile(path, opt)
+		problems, report, err := gsm8k.ReadFile(f.path, opt)
 		if errors.Is(err, fs.ErrNotExist) {
-			return config.Invalid(fmt.Errorf("%w (%s)", err, what))
+			return nil, config.Invalid(fmt.Errorf("%w (data.%s_file)", err, f.split))
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		p.Skipped += report.Skipped
-		if limit > 0 && len(problems) > limit {
-			p.Cut = append(p.Cut, fmt.Sprintf("%s: the first %d of %d problems are used (%s %d; 0 takes all)", path, limit, len(problems), cap, limit))
-			problems = problems[:limit]
+		if f.limit > 0 && len(problems) > f.limit {
+			p.Cut = append(p.Cut, fmt.Sprintf("%s: the first %d of %d problems are used (data.%s_size %d; 0 takes all)",
+				f.path, f.limit, len(problems), f.split, f.limit))
+			problems = problems[:f.limit]
 		}
 		if len(problems) == 0 {
-			return config.Invalid(fmt.Errorf("load problems: %s (%s) holds none", path, what))
+			return nil, config.Invalid(fmt.Errorf("load problems: %s (data.%s_file) holds none", f.path, f.split))
 		}
-		*to = problems
-		return nil
+		*f.to = problems
 	}
-	if err := read("data.train_file", "data.train_size", d.TrainFile, d.TrainSize, &p.Train); err != nil {
-		return nil, err
-	}
-	if err := read("data.val_file", "data.val_size", d.ValFile, d.ValSize, &p.Val); err != nil {
-		return nil, err
-	}
-	if err := read("data.test_file", "data.test_size", d.TestFile, d.TestSize, &p.Test); err != nil {
-		return nil, err
-	}
-	p.SFT = p.Train
-	p.Overlap = len(p.Train)
+	p.SFT, p.Overlap = p.Train, len(p.Train)
 	for _, s := range []struct {
 		name     string
 		problems []gsm8k.Problem
 	}{{"validation", p.Val}, {"test", p.Test}} {
 		if n := gsm8k.Overlap(p.Train, s.problems); n > 0 {
-			return nil, config.Invalid(fmt.Errorf("load problems: %d questions of the %s file are also in %s: the metrics would include problems that were trained on; remove them", n, s.name, d.TrainFile))
+			return nil, config.Invalid(fmt.Errorf("load problems: %d questions of the %s file are also "+
+				"in %s: the metrics would include problems that were trained on; remove them",
+				n, s.name, d.TrainFile))
 		}
 	}
 	return p, nil
 }
 
-// Split returns an evaluation split by the name that eval.jsonl gives it.
+// Split returns an evaluation split by its name in eval.jsonl.
 func (p *Problems) Split(name string) ([]gsm8k.Problem, error) {
-	var s []gsm8k.Problem
-	switch name {
-	case "val":
-		s = p.Val
-	case "test":
-		s = p.Test
-	case "unseen":
-		s = p.Unseen
-	case "train":
-		s = p.Train
-	default:
+	splits := map[string][]gsm8k.Problem{"train": p.Train, "val": p.Val, "test": p.Test, "unseen": p.Unseen}
+	s, known := splits[name]
+	if !known {
 		names := []string{"train", "val", "test", "unseen"}
-		return nil, config.Invalid(fmt.Errorf("split %q is unknown%s (there are %s)", name, words.DidYouMean(name, names), strings.Join(names, ", ")))
+		return nil, config.Invalid(fmt.Errorf("split %q is unknown%s (there are %s)",
+			name, words.DidYouMean(name, names), strings.Join(names, ", ")))
 	}
 	if len(s) == 0 {
 		return nil, config.Invalid(fmt.Errorf("split %q is empty in this configuration", name))

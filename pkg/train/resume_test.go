@@ -24,7 +24,7 @@ func rewrite(t testing.TB, path string, change func(metadata map[string]string))
 		t.Fatal(err)
 	}
 	change(f.Metadata)
-	data, err := safetensors.WriteSealed(f.Tensors, f.Metadata)
+	data, err := safetensors.EncodeChecksummed(f.Tensors, f.Metadata)
 	if err != nil {
 		t.Fatal(err)
 	}

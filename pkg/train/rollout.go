@@ -3,6 +3,7 @@ package train
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
@@ -16,9 +17,12 @@ type rollout struct {
 	groupSize   int                // G
 	problems    []gsm8k.Problem    // (N/G)
 	prompts     [][]int            // N/G rows of token ids
-	completions []model.Completion // (N), each with its tokens and the old log-probabilities
+	completions []model.Completion // (N), each with its tokens and old log-probabilities
 	rounds      int                // of sampling (algorithm.dynamic_sampling)
-	tokens      int                // of all completions
+
+	shape  rl.Shape // (N,T)
+	mask   []bool   // (N,T), true on tokens
+	tokens int      // of all completions
 
 	texts         []string        // (N)
 	verdicts      []gsm8k.Verdict // (N)
@@ -26,23 +30,22 @@ type rollout struct {
 	rewards       []float64       // (N), the weighted sum of byFunction
 	greedyRewards []float64       // (N/G), for the greedy baseline
 
-	// Log-probabilities under the reference policy and the teacher, and the
-	// policy's entropies at sampling time; nil where not needed.
-	reference, teacher, entropies ragged
+	reference, teacher []float64 // (N,T), log-probabilities; nil if not needed
+	entropies          []float64 // (N,T), the policy's at sampling time; nil if not needed
+	values, returns    []float64 // (N,T), of the critic; nil without
 
-	advantages      []float64 // (N), not used where tokens have their own
-	tokenAdvantages ragged    // nil where all tokens of a completion have the same
-	values, returns ragged    // of the critic
+	advantages      []float64 // (N), not used if tokens have their own
+	tokenAdvantages []float64 // (N,T); nil if all tokens of a completion have the same
 	zeroVariance    int       // groups of equal rewards
-	zeroAdvantage   int       // groups without a learning signal
+	zeroAdvantage   int       // groups that are not informative
 }
 
 func (r *rollout) groups() int { return len(r.problems) }
 
 // rollout samples the groups of a step and rewards them. Dynamic sampling (DAPO,
 // arXiv:2503.14476) sets groups of equal rewards aside and samples new prompts
-// in their place, for a limited number of rounds. Groups that were set aside
-// fill what is still missing then.
+// instead, for a limited number of rounds. Then groups that were set aside fill
+// up the batch.
 func (t *trainer) rollout(step int) (*rollout, error) {
 	c, a := t.cfg.Rollout, t.cfg.Algorithm
 	want := c.RolloutBatchSize / c.GroupSize
@@ -65,31 +68,31 @@ func (t *trainer) rollout(step int) (*rollout, error) {
 			if a.DynamicSampling && r.equalRewards(g) {
 				to = aside
 			}
-			to.take(r, g)
+			to.add(r, g)
 		}
 		if kept.groups() == want {
 			break
 		}
 	}
 	if missing := want - kept.groups(); missing > 0 {
-		t.opts.Observer.Note(fmt.Sprintf("step %d: %d of %d groups still have equal rewards after %d rounds of sampling; they are used as they are", step, missing, want, kept.rounds))
+		t.note("step %d: %d of %d groups still have equal rewards after %d rounds of sampling; they are "+
+			"used as they are",
+			step, missing, want, kept.rounds)
 		for g := range missing {
-			kept.take(aside, g)
+			kept.add(aside, g)
 		}
 	}
-	for _, x := range kept.completions {
-		kept.tokens += len(x.Tokens)
-	}
+	kept.layOut()
 	if err := t.checkCompletions(kept, step); err != nil {
 		return nil, err
 	}
-	if baseline, _ := a.Advantages(); baseline == string(rl.BaselineGreedy) && a.Type != "ppo" {
+	if baseline, _ := a.Advantages(); baseline == rl.BaselineGreedy && a.Type != "ppo" {
 		return kept, t.rewardGreedy(kept, step)
 	}
 	return kept, nil
 }
 
-// roundStride keeps the random numbers of the rounds of a step apart.
+// roundStride separates the random numbers of the rounds of a step.
 const roundStride = 1 << 20
 
 // sample draws the next groups of problems and samples their completions.
@@ -118,8 +121,8 @@ func (t *trainer) sampling() model.Sampling {
 		MinTokens: c.SamplingMinTokens, MaxTokens: c.SamplingMaxTokens}
 }
 
-// take appends group g of another rollout.
-func (r *rollout) take(o *rollout, g int) {
+// add appends group g of another rollout.
+func (r *rollout) add(o *rollout, g int) {
 	lo, hi := g*r.groupSize, (g+1)*r.groupSize
 	r.problems, r.prompts = append(r.problems, o.problems[g]), append(r.prompts, o.prompts[g])
 	r.completions = append(r.completions, o.completions[lo:hi]...)
@@ -137,12 +140,7 @@ func (r *rollout) take(o *rollout, g int) {
 // equals none.
 func (r *rollout) equalRewards(g int) bool {
 	rewards := r.rewards[g*r.groupSize : (g+1)*r.groupSize]
-	for _, v := range rewards[1:] {
-		if v != rewards[0] {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(rewards[1:], func(v float64) bool { return v != rewards[0] })
 }
 
 // order draws from n items without replacement, in a new random order for each
@@ -152,7 +150,7 @@ func (r *rollout) equalRewards(g int) bool {
 // the same number of them (dynamic sampling draws more).
 type order struct {
 	stream rng.Stream
-	place  uint32 // keeps the orders of one stream apart
+	place  uint32 // distinguishes the orders of one stream
 	n      int
 	epoch  int   // of perm
 	perm   []int // the permutation of one pass

@@ -1,30 +1,27 @@
 // Package train is one run: rollout -> reward -> advantage -> update ->
 // evaluation -> checkpoint, and the supervised stages that make a base model.
 //
-// A run is a function of its configuration. All randomness is addressed by
-// (seed, purpose, step, prompt, sample, token), the order of problems by (seed,
-// position); so an interrupted run needs no generator state to continue as if
-// nothing had happened: only weights and moments (of policy, critic and
-// reference, where there are any) and the few numbers of [state].
+// A run is a function of its configuration. Random numbers are keyed by (seed,
+// purpose, step, prompt, sample, token), the order of problems by (seed,
+// position). So a run is resumed exactly from the weights and moments of policy,
+// critic and reference model and the few numbers of [state].
 package train
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"runtime"
 	"time"
 
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
-	"grpo/pkg/model/kernel"
 	"grpo/pkg/rundir"
 )
 
-// ErrInterrupted reports a run that stopped because its context ended and that
-// the same command continues.
+// ErrInterrupted reports a run that stopped because its context ended. The same
+// command continues it.
 var ErrInterrupted = errors.New("interrupted")
 
 // ErrNothingSaved is ErrInterrupted before there was anything to save.
@@ -36,23 +33,21 @@ type Observer interface {
 	Begin(resumedAt, steps int)
 	Step(rundir.Metrics)
 	Eval(rundir.Eval)
-	// Note is a line for people.
-	Note(string)
+	Note(string) // a line for the user
 }
 
 // Options are what a run needs besides its configuration.
 type Options struct {
-	Dir      string // the run's folder; it is made
+	Dir      string // the run's folder; created if missing
 	Threads  int    // 0 = one for each core
 	Now      func() time.Time
 	Observer Observer
 	Meta     rundir.Meta // the caller fills in version and host
-	// Resume means that the configuration is the folder's own: then config.yaml
-	// must be what the checkpoint was written under in every key, not only in
-	// those that the results depend on.
+	// Resume means that the configuration was read from the folder: then every key
+	// of config.yaml must equal the checkpoint's, not only those that the results
+	// depend on.
 	Resume bool
-	// Memory decides whether there is enough of it; nil = no check.
-	Memory MemoryCheck
+	Memory MemoryCheck // nil = no check
 }
 
 // trainer is one run.
@@ -64,31 +59,27 @@ type trainer struct {
 	data    trainData
 	rewards []gsm8k.RewardFunc // in the order of reward.functions
 
-	// The networks, and what samples from them, scores with them and trains them.
-	pool    *kernel.Pool
-	device  device
-	policy  model.Policy
-	params  *model.Params // the policy's
+	network
 	initial *model.Params // the policy's, before the first step
 	sampler model.Sampler
 	scorers scorers
 	learner model.Learner
 	opt     *model.AdamW
-	critic  model.Critic // of ppo
+	critic  model.Critic // only with PPO
 	updater updater
 
-	// What a checkpoint holds besides parameters and moments.
+	// The rest of a checkpoint, besides parameters and moments.
 	state  state
 	inputs inputs
 
 	// The run's folder.
 	logs  logs
-	saved int      // step of last.safetensors, -1 where there is no good one
-	notes []string // to log once run.log is open
+	saved int      // step of last.safetensors; -1 if there is no valid one
+	notes []string // written to run.log when it is open
 }
 
 // Run makes the run of cfg in opts.Dir, or continues it from its last
-// checkpoint, and returns its result. When the folder holds a result already,
+// checkpoint, and returns its result. If the folder already holds the result,
 // that is returned. A run that diverged is a result, not an error.
 //
 // Errors: a folder that holds another configuration's run, problems that can't
@@ -107,7 +98,7 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 		return done, nil
 	}
 	defer t.close() // also what was opened before prepare failed
-	// Read everything first: bad input should not leave a folder.
+	// Read all input first: bad input should not leave a folder.
 	if err := t.prepare(); err != nil {
 		return nil, err
 	}
@@ -132,9 +123,8 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 		tee.write("%v", err)
 	case err != nil:
 		tee.write("failed: %v", err)
-		if t.logs.metrics.StillThere() == nil { // else the folder is another's
-			// The reason the caller gets is err; a second error about the
-			// status file adds nothing.
+		if t.logs[rundir.MetricsFile].StillThere() == nil { // otherwise the folder was replaced
+			// The caller gets err; an error about the status file adds nothing.
 			_ = t.writeStatus(rundir.StateFailed, err.Error())
 		}
 	default:
@@ -143,14 +133,15 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 	return res, err
 }
 
-// prepare loads the problems and builds what trains.
+// prepare loads the problems and makes the network and what works with it.
 func (t *trainer) prepare() error {
 	var err error
 	if t.data.problems, err = LoadProblems(t.cfg.Data); err != nil {
 		return err
 	}
-	if len(t.data.problems.Train) == 0 || len(t.data.problems.Val) == 0 {
-		return config.Invalid(fmt.Errorf("load problems: %d to train on, %d to validate on: there must be some of both", len(t.data.problems.Train), len(t.data.problems.Val)))
+	if p := t.data.problems; len(p.Train) == 0 || len(p.Val) == 0 {
+		return config.Invalid(fmt.Errorf("load problems: %d to train on, %d to validate on: a run needs both",
+			len(p.Train), len(p.Val)))
 	}
 	if t.data.template, err = gsm8k.LookupTemplate(t.cfg.Data.PromptTemplate); err != nil {
 		return err
@@ -164,14 +155,12 @@ func (t *trainer) prepare() error {
 	if err := t.build(); err != nil {
 		return err
 	}
-	t.data.encode(t.policy, t.cfg.Seed)
 	t.inputs.Problems, t.inputs.Init = hashProblems(t.data.problems), t.initial.Hash()
 	return nil
 }
 
-// build makes what samples, rewards and updates.
+// build makes the rewards, the network and its optimizer.
 func (t *trainer) build() error {
-	var err error
 	for _, name := range t.cfg.Reward.Functions {
 		f, err := gsm8k.NewReward(name, t.rewardParams())
 		if err != nil {
@@ -179,17 +168,15 @@ func (t *trainer) build() error {
 		}
 		t.rewards = append(t.rewards, f)
 	}
-	t.pool = kernel.NewPool(t.opts.Threads)
-	if t.device, err = openDevice(t.cfg.Model, t.pool, stepWork(t.cfg)); err != nil {
+	var err error
+	if t.network, err = openNetwork(t.cfg.Model, t.cfg.Seed, t.opts.Threads, stepWork(t.cfg)); err != nil {
 		return err
 	}
-	if t.policy, err = newPolicy(t.cfg.Model, t.cfg.Model.Init, t.cfg.Seed, t.device.on); err != nil {
-		return err
-	}
-	t.params = t.policy.Params()
 	t.initial = t.params.Clone()
 	c := t.cfg.Train
-	coefficients := model.AdamWOptions{Beta1: c.AdamBetas[0], Beta2: c.AdamBetas[1], Eps: c.AdamEps, WeightDecay: c.WeightDecay}
+	coefficients := model.AdamWOptions{
+		Beta1: c.AdamBetas[0], Beta2: c.AdamBetas[1], Eps: c.AdamEps, WeightDecay: c.WeightDecay,
+	}
 	t.opt = model.NewAdamW(t.params, coefficients)
 	if t.learner, err = t.policy.NewLearner(t.cfg.Rollout.SamplingTemperature); err != nil {
 		return err
@@ -201,6 +188,7 @@ func (t *trainer) build() error {
 			return err
 		}
 	}
+	t.data.encode(t.policy, t.cfg.Seed)
 	return t.openScorers()
 }
 
@@ -211,7 +199,10 @@ func (t *trainer) rewardParams() gsm8k.RewardParams {
 	p.Opening = t.data.template.Opening()
 	p.OverlongCache = c.OverlongCache
 	p.RepetitionNGram, p.RepetitionMaxPenalty = c.RepetitionNGrams, c.RepetitionMaxPenalty
-	p.Cosine = gsm8k.CosineRange{MinValueWrong: c.CosineMinWrong, MaxValueWrong: c.CosineMaxWrong, MinValueCorrect: c.CosineMinCorrect, MaxValueCorrect: c.CosineMaxCorrect}
+	p.Cosine = gsm8k.CosineRange{
+		MinValueWrong: c.CosineMinWrong, MaxValueWrong: c.CosineMaxWrong,
+		MinValueCorrect: c.CosineMinCorrect, MaxValueCorrect: c.CosineMaxCorrect,
+	}
 	p.CosineMaxLen = c.CosineMaxLen
 	if c.CosineCorrect != "" { // resolved where cosine is in use
 		p.CosineCorrect = c.CosineCorrect
@@ -230,14 +221,11 @@ func (t *trainer) close() {
 	if t.sampler != nil {
 		t.sampler.Close()
 	}
-	t.device.close()
-	if t.pool != nil {
-		t.pool.Close()
-	}
+	t.network.close()
 	t.logs.close()
 }
 
-// finish evaluates the test split, once, and writes the result, last of all.
+// finish evaluates the test split, once, and then writes the result.
 func (t *trainer) finish() (*rundir.Result, error) {
 	s := &t.state
 	if err := t.params.Pull(); err != nil {
@@ -273,7 +261,7 @@ func (t *trainer) finish() (*rundir.Result, error) {
 	for name, p := range t.logs.prefixes() {
 		res.Files[name] = p.SHA256
 	}
-	if err := rundir.WriteJSON(filepath.Join(t.opts.Dir, rundir.ResultFile), res); err != nil {
+	if err := rundir.WriteJSON(t.path(rundir.ResultFile), res); err != nil {
 		return nil, err
 	}
 	return res, t.keepBest()

@@ -16,12 +16,13 @@ func (t *trainer) reward(r *rollout, step, round int) error {
 	for f := range r.byFunction {
 		r.byFunction[f] = make([]float64, n)
 	}
-	// Rewards are functions of one completion: any worker may compute any.
+	// A reward is a function of one completion: any worker may compute it.
 	const chunk = 64
 	t.pool.Run((n+chunk-1)/chunk, func(task, _ int) {
 		for i := task * chunk; i < min(n, (task+1)*chunk); i++ {
 			prompt, sample := i/r.groupSize, i%r.groupSize
-			in := t.rewardInput(r.completions[i], r.problems[prompt], &r.verdicts[i], step, round*roundStride+prompt, sample)
+			noise := gsm8k.RewardNoise(t.cfg.Seed, step, round*roundStride+prompt, sample)
+			in := t.rewardInput(r.completions[i], r.problems[prompt], &r.verdicts[i], noise)
 			r.texts[i] = in.Completion
 			for f, reward := range t.rewards {
 				r.byFunction[f][i] = reward(in)
@@ -35,13 +36,14 @@ func (t *trainer) reward(r *rollout, step, round int) error {
 	return nil
 }
 
-// rewardInput decodes and grades a completion; verdict is where the grade goes.
-func (t *trainer) rewardInput(x model.Completion, p gsm8k.Problem, verdict *gsm8k.Verdict, step, prompt, sample int) gsm8k.RewardInput {
+// rewardInput decodes a completion and grades it into verdict.
+func (t *trainer) rewardInput(x model.Completion, p gsm8k.Problem, verdict *gsm8k.Verdict,
+	noise float64) gsm8k.RewardInput {
 	text := t.policy.Decode(x.Tokens)
 	*verdict = gsm8k.Grade(text, x.Ended, p.Gold)
 	return gsm8k.RewardInput{
 		Completion: text, TokenIDs: x.Tokens, Tokens: len(x.Tokens), MaxTokens: t.cfg.Rollout.SamplingMaxTokens,
-		Ended: x.Ended, Problem: p, Verdict: verdict, Noise: gsm8k.RewardNoise(t.cfg.Seed, step, prompt, sample),
+		Ended: x.Ended, Problem: p, Verdict: verdict, Noise: noise,
 	}
 }
 
@@ -56,7 +58,8 @@ func (t *trainer) rewardGreedy(r *rollout, step int) error {
 	}
 	byFunction := make([][]float64, len(t.rewards)) // (F,N/G)
 	for i, x := range out {
-		in := t.rewardInput(x, r.problems[i], new(gsm8k.Verdict), step, i, r.groupSize) // a sample number of its own
+		noise := gsm8k.RewardNoise(t.cfg.Seed, step, i, r.groupSize) // a sample number of its own
+		in := t.rewardInput(x, r.problems[i], new(gsm8k.Verdict), noise)
 		for f, reward := range t.rewards {
 			byFunction[f] = append(byFunction[f], reward(in))
 		}
@@ -109,29 +112,30 @@ func (s *scorers) close() {
 	}
 }
 
-// scoreTokens fills in the log-probabilities of the reference policy and the
-// teacher, and the policy's entropies, where they are needed.
+// scoreTokens fills in the log-probabilities of the reference model and the
+// teacher, and the policy's entropies. A scorer's matrix of all N completions is
+// (N,T) and holds until the next step.
 func (t *trainer) scoreTokens(r *rollout) error {
-	score := func(s model.Scorer, pick func(*model.TokenMatrix) []float64, to *ragged) error {
+	score := func(s model.Scorer) (*model.TokenMatrix, error) {
 		if s == nil {
-			return nil
+			return new(model.TokenMatrix), nil
 		}
-		m, err := s.Score(r.batch(span(0, len(r.completions))))
-		if err != nil {
-			return err
-		}
-		*to = fromMatrix(r.completions, m.T, pick(m))
-		return nil
+		return s.Score(r.batch(span(0, r.shape.B)))
 	}
-	logProbs := func(m *model.TokenMatrix) []float64 { return m.LogProbs }
-	entropy := func(m *model.TokenMatrix) []float64 { return m.Entropy }
-	if err := score(t.scorers.reference, logProbs, &r.reference); err != nil {
+	reference, err := score(t.scorers.reference)
+	if err != nil {
 		return err
 	}
-	if err := score(t.scorers.teacher, logProbs, &r.teacher); err != nil {
+	teacher, err := score(t.scorers.teacher)
+	if err != nil {
 		return err
 	}
-	return score(t.scorers.policy, entropy, &r.entropies)
+	policy, err := score(t.scorers.policy)
+	if err != nil {
+		return err
+	}
+	r.reference, r.teacher, r.entropies = reference.LogProbs, teacher.LogProbs, policy.Entropy
+	return nil
 }
 
 // syncReference moves the reference policy towards the policy

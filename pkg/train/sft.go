@@ -6,6 +6,7 @@ import (
 	"math"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
@@ -22,8 +23,8 @@ const (
 	SFTLogFile    = "sft.jsonl"
 )
 
-// SFTRecord describes the result of a recipe of supervised stages. It holds no times, so
-// that the same recipe gives the same record.
+// SFTRecord describes the result of a recipe of supervised stages. It holds no
+// times, so the same recipe gives the same record.
 type SFTRecord struct {
 	Name       string        `json:"name"`
 	ConfigHash string        `json:"config_hash"`
@@ -80,12 +81,9 @@ type sft struct {
 	problems *Problems
 	val      []gsm8k.Problem
 	template gsm8k.Template
-	pool     *kernel.Pool
-	device   device
-	policy   model.Policy
-	params   *model.Params
-	learner  model.Learner
-	log      *rundir.Log
+	network
+	learner model.Learner
+	log     *rundir.Log
 }
 
 // RunSFT trains through the stages of cfg and writes weights, record and log
@@ -106,42 +104,34 @@ func RunSFT(ctx context.Context, cfg config.SFT, opts SFTOptions) (*SFTRecord, e
 		return nil, err
 	}
 	if len(s.problems.SFT) == 0 || len(s.problems.Val) == 0 {
-		return nil, fmt.Errorf("load problems: %d to train on, %d to validate on: there must be some of both", len(s.problems.SFT), len(s.problems.Val))
+		return nil, fmt.Errorf("load problems: %d to train on, %d to validate on: a run needs both",
+			len(s.problems.SFT), len(s.problems.Val))
 	}
 	s.val = s.problems.Val[:min(len(s.problems.Val), cfg.EvalSize)]
 	if s.template, err = gsm8k.LookupTemplate(cfg.Data.PromptTemplate); err != nil {
 		return nil, err
 	}
-	need, err := s.memory()
+	if err := opts.Memory.pass(s.memory()); err != nil {
+		return nil, err
+	}
+	s.network, err = openNetwork(cfg.Model, cfg.Seed, opts.Threads, sftWork(cfg))
+	defer s.network.close()
 	if err != nil {
 		return nil, err
 	}
-	if err := opts.Memory.pass(need); err != nil {
-		return nil, err
-	}
-	s.pool = kernel.NewPool(opts.Threads)
-	defer s.pool.Close()
-	if s.device, err = openDevice(cfg.Model, s.pool, sftWork(cfg)); err != nil {
-		return nil, err
-	}
-	defer s.device.close()
-	if s.policy, err = newPolicy(cfg.Model, cfg.Model.Init, cfg.Seed, s.device.on); err != nil {
-		return nil, err
-	}
-	s.params = s.policy.Params()
 	if s.learner, err = s.policy.NewLearner(1); err != nil {
 		return nil, err
 	}
 	defer s.learner.Close()
-	return s.run(ctx)
-}
-
-func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
-	unlock, err := rundir.Claim(s.opts.Dir, rundir.KindSFT, s.sameRequest)
+	unlock, err := rundir.Claim(opts.Dir, rundir.KindSFT, s.sameRequest)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
+	return s.run(ctx)
+}
+
+func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
 	if err := rundir.WriteFileAtomic(s.path(rundir.ConfigFile), config.Marshal(s.cfg)); err != nil {
 		return nil, err
 	}
@@ -160,8 +150,8 @@ func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
 		s.opts.Observer.Note(note)
 	}
 	rec = &SFTRecord{
-		Name: s.cfg.Name, ConfigHash: config.Hash(s.cfg), Kernel: kernel.Name(), Device: s.device.String(), Parameters: s.params.Count(),
-		Questions: len(s.problems.SFT), Overlap: s.problems.Overlap,
+		Name: s.cfg.Name, ConfigHash: config.Hash(s.cfg), Kernel: kernel.Name(), Device: s.device.String(),
+		Parameters: s.params.Count(), Questions: len(s.problems.SFT), Overlap: s.problems.Overlap,
 	}
 	for i := range s.cfg.Stages {
 		st, err := s.stage(ctx, i)
@@ -174,7 +164,8 @@ func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
 		return nil, err
 	}
 	rec.Weights = s.params.Hash()
-	data, err := (&model.Checkpoint{Params: s.params, Metadata: map[string]string{configKey: rec.ConfigHash}}).Encode()
+	c := model.Checkpoint{Params: s.params, Metadata: map[string]string{configKey: rec.ConfigHash}}
+	data, err := c.Encode()
 	if err != nil {
 		return nil, err
 	}
@@ -187,27 +178,28 @@ func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
 func (s *sft) path(name string) string { return filepath.Join(s.opts.Dir, name) }
 
 // corpus returns the examples of a stage.
-func (s *sft) corpus(i int) ([]gsm8k.Example, error) {
+func (s *sft) corpus(i int) (c []gsm8k.Example, err error) {
 	st, d := s.cfg.Stages[i], s.cfg.Data
 	seed := s.cfg.Seed<<8 + uint64(i)
-	opts := []gsm8k.CorpusOption{
-		gsm8k.WithTemplate(s.template), gsm8k.WithTypeWeights(d.WeightAdd, d.WeightSub, d.WeightMul),
-		gsm8k.WithMaxChars(config.Default().Rollout.SamplingMaxTokens),
+	opts := gsm8k.CorpusOptions{
+		Template: s.template, Weights: [3]float64{d.WeightAdd, d.WeightSub, d.WeightMul},
+		MaxChars: config.Default().Rollout.SamplingMaxTokens,
 	}
-	var c []gsm8k.Example
 	switch st.Corpus {
 	case "capability":
-		c = gsm8k.CapabilityCorpus(s.problems.SFT, st.Examples, seed, opts...)
+		c = gsm8k.CapabilityCorpus(s.problems.SFT, st.Examples, seed, opts)
 	case "preference":
-		c = gsm8k.PreferenceCorpus(s.problems.SFT, st.Examples, seed, opts...)
+		c = gsm8k.PreferenceCorpus(s.problems.SFT, st.Examples, seed, opts)
 	case "answers":
-		c = gsm8k.AnswerCorpus(s.problems.SFT, opts...)
+		c = gsm8k.AnswerCorpus(s.problems.SFT, s.template)
 		c = c[:min(len(c), st.Examples)]
 	default:
 		return nil, fmt.Errorf("stage %q: corpus %q is unknown", st.Name, st.Corpus)
 	}
 	if len(c) == 0 {
-		return nil, fmt.Errorf("stage %q: corpus %q has no examples: data.source %q does not have what it needs", st.Name, st.Corpus, d.Source)
+		return nil, fmt.Errorf("stage %q: corpus %q has no examples: data.source %q does not have the "+
+			"problems it needs",
+			st.Name, st.Corpus, d.Source)
 	}
 	return c, nil
 }
@@ -221,19 +213,15 @@ type sftRow struct {
 
 func tokenize(tok model.Tokenizer, e gsm8k.Example, promptWeight float64) sftRow {
 	tokens := tok.Encode(e.Prompt)
-	prompt := len(tokens)
+	weights := slices.Repeat([]float64{promptWeight}, len(tokens))
 	tokens = append(tokens, tok.Encode(e.Completion)...)
 	if e.Ended {
-		tokens = append(tokens, tok.End())
+		tokens = append(tokens, tok.End()[0])
 	}
-	w := make([]float64, len(tokens))
-	for i := range w {
-		w[i] = 1
-		if i < prompt {
-			w[i] = promptWeight
-		}
+	for len(weights) < len(tokens) {
+		weights = append(weights, 1)
 	}
-	return sftRow{tokens, w}
+	return sftRow{tokens, weights}
 }
 
 func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
@@ -248,12 +236,15 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 		rows[k] = tokenize(s.policy, e, c.PromptLossWeight)
 		rec.AnswerReward += one(e.Right) / float64(len(corpus))
 	}
-	opt := model.NewAdamW(s.params, model.AdamWOptions{Beta1: c.AdamBetas[0], Beta2: c.AdamBetas[1], Eps: c.AdamEps, WeightDecay: c.WeightDecay})
+	opt := model.NewAdamW(s.params, model.AdamWOptions{
+		Beta1: c.AdamBetas[0], Beta2: c.AdamBetas[1], Eps: c.AdamEps, WeightDecay: c.WeightDecay,
+	})
 	order := order{stream: rng.New(s.cfg.Seed, rng.Shuffle), place: uint32(i), n: len(rows)}
 	var recent []float64
 	for step := 1; step <= c.Steps; step++ {
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("%w: stage %q, step %d of %d; the same command starts again from the beginning", ErrNothingSaved, c.Name, step, c.Steps)
+			return nil, fmt.Errorf("%w: stage %q, step %d of %d; the same command starts from the beginning",
+				ErrNothingSaved, c.Name, step, c.Steps)
 		}
 		line := SFTStep{Stage: c.Name, Step: step, LearningRate: schedule(c, step)}
 		batch := &model.Batch{Prompts: [][]int{s.policy.Start()}}
@@ -271,7 +262,8 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 			return nil, err
 		}
 		if notFinite(line.Loss) || notFinite(line.GradNorm) {
-			return nil, fmt.Errorf("stage %q diverged at step %d: loss %v, gradient norm %v; lower its learning_rate", c.Name, step, line.Loss, line.GradNorm)
+			return nil, fmt.Errorf("stage %q diverged at step %d: loss %v, gradient norm %v; lower its learning_rate",
+				c.Name, step, line.Loss, line.GradNorm)
 		}
 		if recent = append(recent, line.Loss); len(recent) > 100 {
 			recent = recent[1:]
@@ -283,7 +275,8 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 				return nil, err
 			}
 			line.Validation, rec.Validation = &e, e
-			rec.StoppedEarly = c.StopAtSampledAccuracy > 0 && e.Sampled.AnswerReward >= c.StopAtSampledAccuracy && step < c.Steps
+			rec.StoppedEarly = c.StopAtSampledAccuracy > 0 &&
+				e.Sampled.AnswerReward >= c.StopAtSampledAccuracy && step < c.Steps
 		}
 		if err := s.log.Append(line); err != nil {
 			return nil, err
@@ -302,7 +295,9 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 		}
 	}
 	if got := rec.Validation.Sampled.AnswerReward; got < c.AcceptSampledMin || got > c.AcceptSampledMax {
-		return nil, fmt.Errorf("stage %q ended at %.3f sampled validation accuracy, outside the accepted %g to %g: change its seed, steps or rate", c.Name, got, c.AcceptSampledMin, c.AcceptSampledMax)
+		return nil, fmt.Errorf("stage %q ended at %.3f sampled validation accuracy, outside the accepted "+
+			"%g to %g: change its seed, steps or rate",
+			c.Name, got, c.AcceptSampledMin, c.AcceptSampledMax)
 	}
 	return rec, nil
 }

@@ -2,34 +2,31 @@ package train
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
-	"fmt"
-	"hash"
+	"io"
+	"strconv"
 
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/rundir"
 )
 
-// state is what a run remembers besides weights and moments. It goes into the
-// checkpoint whole.
+// state is the part of a checkpoint that is neither weights nor moments.
 type state struct {
 	Step    int `json:"step"` // steps made
 	Updates int `json:"updates"`
-	// A checkpoint is written between steps: no pass over a rollout batch and no
-	// train batch is ever half done, so these are 0, and one with other values
-	// is not of this format.
+	// Checkpoints are written between steps, so these two are 0. A file with other
+	// values is not of this format.
 	Epoch      int `json:"epoch"`
 	MicroBatch int `json:"micro_batch"`
 	// Seed keys every random stream, together with purpose, step, prompt, sample
-	// and token; what the purposes are is the code's business, and the format's
-	// number changes with it. Drawn is the data cursor: problems drawn so far.
-	Seed  uint64 `json:"seed"`
-	Drawn int    `json:"drawn"`
-	// Inputs are what else a run depends on besides its configuration.
+	// and token. Drawn is the data cursor: the problems drawn so far.
+	Seed    uint64  `json:"seed"`
+	Drawn   int     `json:"drawn"`
 	Inputs  inputs  `json:"inputs"`
 	Elapsed float64 `json:"elapsed_s"` // of former processes
 
-	// The adaptive entropy coefficient, and what of it the next update applies.
+	// The adaptive entropy coefficient, and its value for the next update.
 	EntropyCoef  float64 `json:"entropy_coef"`
 	EntropyApply float64 `json:"entropy_apply"`
 
@@ -39,25 +36,19 @@ type state struct {
 	Unseen  *rundir.Eval `json:"unseen"`
 	Test    *rundir.Eval `json:"test"`
 
-	// Signal counts informative groups, Right the right completions of training,
-	// Completions all of them.
-	Signal      int `json:"signal"`
+	Signal      int `json:"signal"` // informative groups
 	Groups      int `json:"groups"`
-	Right       int `json:"right"`
+	Right       int `json:"right"` // training completions
 	Completions int `json:"completions"`
-	Checks      int `json:"checks"` // invariants that held
+	Checks      int `json:"checks"` // that passed
 
 	DivergedAt     *int   `json:"diverged_at"`
 	DivergedReason string `json:"diverged_reason"`
-	// Stopped says that there is no next step: numbers are no longer finite.
-	Stopped bool `json:"stopped"`
+	Stopped        bool   `json:"stopped"` // numbers are no longer finite: there is no next step
 
-	// Moves are the changes of the device that the run went on with.
-	Moves []string `json:"moves,omitempty"`
-
-	// Logs are the JSONL files as they were when the checkpoint was written, by
-	// name: later lines are cut, never written twice, and earlier lines must be
-	// unchanged.
+	Moves []string `json:"moves,omitempty"` // changes of the device
+	// Logs are the JSONL files, by name, as of this checkpoint: later lines are cut,
+	// never written twice, and earlier lines must be unchanged.
 	Logs map[string]rundir.Prefix `json:"logs"`
 }
 
@@ -73,88 +64,71 @@ func (s *state) count(r *rollout) {
 	}
 }
 
-// inputs are hashes of what a run reads from files. Its configuration only names
+// inputs are hashes of the files that a run reads. Its configuration only names
 // them, and a file can change between an interruption and the next day.
 type inputs struct {
 	Problems string `json:"problems"`          // every split but the supervised one
-	Init     string `json:"init"`              // the first weights
+	Init     string `json:"init"`              // the initial weights
 	Teacher  string `json:"teacher,omitempty"` // empty without
 }
 
-// differ names the keys of the inputs that are not the same, with a word on
-// what they are.
+// differ describes the inputs that are not the same.
 func (in inputs) differ(now inputs) []string {
 	var out []string
-	for _, f := range []struct{ what, a, b string }{
-		{"the problems (data.*)", in.Problems, now.Problems},
-		{"the first weights (model.init)", in.Init, now.Init},
-		{"the teacher's weights (algorithm.teacher)", in.Teacher, now.Teacher},
-	} {
-		if f.a != f.b {
-			out = append(out, f.what)
-		}
+	if in.Problems != now.Problems {
+		out = append(out, "the problems (data.*)")
+	}
+	if in.Init != now.Init {
+		out = append(out, "the initial weights (model.init)")
+	}
+	if in.Teacher != now.Teacher {
+		out = append(out, "the teacher's weights (algorithm.teacher)")
 	}
 	return out
 }
 
-// hashProblems is the SHA-256 of all that a run can learn from or is evaluated on.
+// hashProblems is the SHA-256 of all problems that a run learns from or is
+// evaluated on. Each string is hashed with its length before it, so that different
+// lists never give the same bytes.
 func hashProblems(p *Problems) string {
 	h := sha256.New()
 	for _, split := range [][]gsm8k.Problem{p.Train, p.Val, p.Test, p.Unseen} {
-		fmt.Fprintf(h, "%d\n", len(split))
+		io.WriteString(h, strconv.Itoa(len(split))+"\n")
 		for _, x := range split {
-			for _, text := range []string{x.ID, x.Question, x.Answer, x.Gold} {
-				writeText(h, text)
+			for _, s := range []string{x.ID, x.Question, x.Answer, x.Gold} {
+				h.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(s))))
+				io.WriteString(h, s)
 			}
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// writeText hashes a text with its length before it, so that no two lists of
-// texts give the same bytes.
-func writeText(h hash.Hash, text string) {
-	n := len(text)
-	h.Write([]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)})
-	h.Write([]byte(text))
-}
+// logs are the JSONL files of a run by name, open for appending.
+type logs map[string]*rundir.Log
 
-// logs are the open JSONL files of a run.
-type logs struct{ metrics, eval, samples *rundir.Log }
+var logFiles = []string{rundir.MetricsFile, rundir.EvalFile, rundir.SamplesFile}
 
-// named lists the logs with their names.
-func (l *logs) named() []struct {
-	name string
-	log  **rundir.Log
-} {
-	return []struct {
-		name string
-		log  **rundir.Log
-	}{{rundir.MetricsFile, &l.metrics}, {rundir.EvalFile, &l.eval}, {rundir.SamplesFile, &l.samples}}
-}
-
-func (l *logs) sync() error {
-	for _, f := range l.named() {
-		if err := (*f.log).Sync(); err != nil {
+func (l logs) sync() error {
+	for _, name := range logFiles {
+		if err := l[name].Sync(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// prefixes returns length and checksum of the logs.
-func (l *logs) prefixes() map[string]rundir.Prefix {
+// prefixes returns length and checksum of each log.
+func (l logs) prefixes() map[string]rundir.Prefix {
 	out := map[string]rundir.Prefix{}
-	for _, f := range l.named() {
-		out[f.name] = rundir.Prefix{Bytes: (*f.log).Size(), SHA256: (*f.log).Sum()}
+	for name, log := range l {
+		out[name] = rundir.Prefix{Bytes: log.Size(), SHA256: log.Sum()}
 	}
 	return out
 }
 
-func (l *logs) close() {
-	for _, f := range l.named() {
-		if *f.log != nil {
-			_ = (*f.log).Close() // synced before whatever matters
-		}
+func (l logs) close() {
+	for _, log := range l {
+		_ = log.Close() // synced before
 	}
 }

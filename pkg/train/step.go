@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"time"
 
 	"grpo/pkg/gsm8k"
+	"grpo/pkg/model"
 	"grpo/pkg/rundir"
 )
 
@@ -18,10 +18,10 @@ import (
 //	trainStep  rollout -> score -> advantages -> update -> metrics
 //
 // Each part is in the file of its name: rollout.go, score.go, advantage.go,
-// update.go and, for the critic, ppo.go. layout.go says how their numbers lie in
-// memory, checks.go what they must fulfil.
+// update.go and, for the critic, ppo.go. layout.go defines the layouts of their
+// slices, checks.go the invariants that are checked on the way.
 
-// loop makes the steps that a run has left, from the first or from a checkpoint.
+// loop makes the remaining steps of a run, from the first or from a checkpoint.
 func (t *trainer) loop(ctx context.Context) (*rundir.Result, error) {
 	steps := t.cfg.Train.NGRPOSteps
 	t.opts.Observer.Begin(t.state.Step, steps)
@@ -46,7 +46,8 @@ func (t *trainer) loop(ctx context.Context) (*rundir.Result, error) {
 			if err := t.checkpoint(rundir.StateInterrupted); err != nil {
 				return nil, err
 			}
-			return nil, fmt.Errorf("%w after step %d of %d; the same command continues", ErrInterrupted, t.state.Step, steps)
+			return nil, fmt.Errorf("%w after step %d of %d; the same command continues",
+				ErrInterrupted, t.state.Step, steps)
 		}
 		if err := t.step(step); err != nil {
 			var d *divergence
@@ -62,7 +63,7 @@ func (t *trainer) loop(ctx context.Context) (*rundir.Result, error) {
 // step makes one train step, then evaluates and saves a checkpoint where they
 // are due.
 func (t *trainer) step(step int) error {
-	lap := laps(t.opts.Now)
+	lap := newStopwatch(t.opts.Now).lap
 	r, m, err := t.trainStep(step, lap)
 	if err != nil {
 		return err
@@ -77,7 +78,7 @@ func (t *trainer) step(step int) error {
 			return err
 		}
 		for _, s := range r.samples(step, t.cfg.Eval.SaveSamples, t.data.template) {
-			if err := t.logs.samples.Append(s); err != nil {
+			if err := t.logs[rundir.SamplesFile].Append(s); err != nil {
 				return err
 			}
 		}
@@ -90,7 +91,7 @@ func (t *trainer) step(step int) error {
 	if err := t.checkLine(m); err != nil {
 		return err
 	}
-	if err := t.logs.metrics.Append(m); err != nil {
+	if err := t.logs[rundir.MetricsFile].Append(m); err != nil {
 		return err
 	}
 	t.opts.Observer.Step(m)
@@ -151,7 +152,7 @@ func (t *trainer) trainStep(step int, lap func() float64) (*rollout, rundir.Metr
 	return r, m, nil
 }
 
-// addMetrics adds what the rollout knows.
+// addMetrics adds the metrics of the rollout.
 func (r *rollout) addMetrics(m *rundir.Metrics, rewardFunctions []string) {
 	var tally counter
 	for i, x := range r.completions {
@@ -172,10 +173,10 @@ func (r *rollout) addMetrics(m *rundir.Metrics, rewardFunctions []string) {
 	}
 }
 
-// addMetrics adds what the updates know.
+// addMetrics adds the metrics of the updates.
 func (s *updateStats) addMetrics(m *rundir.Metrics) {
 	m.Loss, m.GradNorm = s.loss/float64(s.updates), s.norm/float64(s.updates)
-	m.Entropy = s.meanEntropy()
+	m.Entropy = s.entropy / float64(max(1, s.entropyTokens))
 	m.ClipFraction, m.RatioMean = s.policy.ClipFraction(), s.policy.MeanRatio()
 	m.ApproxKL, m.ReferenceKL = s.policy.ApproxKL(), s.policy.MeanRefKL()
 	m.ValueLoss = s.valueLoss
@@ -206,22 +207,24 @@ func describe(x []float64) rundir.Stat {
 	return s
 }
 
-// samples returns the first completions of the rollout for samples.jsonl.
+// samples returns the first n completions of the rollout for samples.jsonl.
 func (r *rollout) samples(step, n int, template gsm8k.Template) []rundir.Sample {
 	var out []rundir.Sample
 	for i := range min(n, len(r.completions)) {
-		p := r.problems[i/r.groupSize]
-		out = append(out, rundir.Sample{
-			Step: step, Split: "train", Decoding: "sampled", Problem: p.ID, Prompt: template.Render(p.Question),
-			Completion: r.texts[i], Gold: p.Gold, Ended: r.completions[i].Ended, Reward: r.rewards[i],
-			AnswerReward: one(r.verdicts[i].Right), FormatReward: one(r.verdicts[i].Formatted),
-		})
+		out = append(out, newSample(template, r.problems[i/r.groupSize], r.completions[i], r.texts[i], r.verdicts[i]))
+		out[i].Step, out[i].Split, out[i].Decoding, out[i].Reward = step, "train", "sampled", r.rewards[i]
 	}
 	return out
 }
 
-// laps returns a function that returns the seconds since it was last called.
-func laps(now func() time.Time) func() float64 { return newStopwatch(now).lap }
+// newSample returns the parts of a line of samples.jsonl that depend on the
+// completion alone.
+func newSample(t gsm8k.Template, p gsm8k.Problem, c model.Completion, text string, v gsm8k.Verdict) rundir.Sample {
+	return rundir.Sample{
+		Problem: p.ID, Prompt: t.Render(p.Question), Completion: text, Gold: p.Gold, Ended: c.Ended,
+		AnswerReward: one(v.Right), FormatReward: one(v.Formatted),
+	}
+}
 
 func perSecond(n int, s float64) float64 {
 	if s <= 0 {

@@ -3,6 +3,7 @@ package train
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"grpo/pkg/model"
 	"grpo/pkg/rl"
@@ -16,7 +17,7 @@ type updater struct {
 	advantages []float64 // (B), or (B,T) where tokens have their own
 }
 
-// updateStats is what the updates of a step add up to.
+// updateStats are the statistics of the updates of a step.
 type updateStats struct {
 	policy        rl.Stats
 	loss, norm    float64 // sums over the updates
@@ -27,23 +28,17 @@ type updateStats struct {
 	valueLoss     *float64 // mean; nil without a critic
 }
 
-// meanEntropy is that of the tokens that the first pass saw; 0 for none.
-func (s *updateStats) meanEntropy() float64 {
-	if s.entropyTokens == 0 {
-		return 0
-	}
-	return s.entropy / float64(s.entropyTokens)
-}
-
-// lossConfig returns the policy loss of the next update. Every option of the
-// loss goes from the configuration to pkg/rl here, and nowhere else.
+// lossConfig returns the policy loss of the next update: the only place that passes
+// options of the loss from the configuration to pkg/rl.
 func (t *trainer) lossConfig() rl.LossConfig {
 	a := t.cfg.Algorithm
 	c := rl.LossConfig{
-		Loss: rl.LossType(a.BaseLoss()), Aggregation: rl.Aggregation(a.LengthNormalization), NormalizeConstant: a.NormalizeConstant,
-		Epsilon: a.Cliprange, EpsilonHigh: a.EpsilonHigh, Delta: a.Delta, DualClip: a.DualClip, Level: rl.ImportanceLevel(a.ImportanceSamplingLevel),
+		Loss: rl.LossType(a.BaseLoss()), Level: rl.ImportanceLevel(a.ImportanceSamplingLevel),
+		Aggregation: rl.Aggregation(a.LengthNormalization), NormalizeConstant: a.NormalizeConstant,
+		Epsilon: a.Cliprange, EpsilonHigh: a.EpsilonHigh, Delta: a.Delta, DualClip: a.DualClip,
 		SAPOTempPos: a.SAPOTemperaturePos, SAPOTempNeg: a.SAPOTemperatureNeg,
-		VESPOKPos: a.VESPOKPos, VESPOLambdaPos: a.VESPOLambdaPos, VESPOKNeg: a.VESPOKNeg, VESPOLambdaNeg: a.VESPOLambdaNeg,
+		VESPOKPos: a.VESPOKPos, VESPOLambdaPos: a.VESPOLambdaPos,
+		VESPOKNeg: a.VESPOKNeg, VESPOLambdaNeg: a.VESPOLambdaNeg,
 		EntropyCoef: a.EntropyCoef, EntropyOverAll: a.EntropyOverAll(),
 		OffPolicyMask: a.OffPolicyMask, OffPolicyMaskThreshold: a.OffPolicyMaskThreshold,
 	}
@@ -74,7 +69,7 @@ func (t *trainer) update(r *rollout, step int) (*updateStats, error) {
 	s := new(updateStats)
 	for epoch := range c.EpochsPerRolloutBatch {
 		for lo := 0; lo < len(r.completions); lo += c.TrainBatchSize {
-			if err := t.updateOnce(r, span(lo, lo+c.TrainBatchSize), epoch == 0, s); err != nil {
+			if err := t.updateOnce(r, lo, epoch == 0, s); err != nil {
 				return nil, err
 			}
 			if s.updates == 1 {
@@ -98,10 +93,11 @@ func (t *trainer) update(r *rollout, step int) (*updateStats, error) {
 	return s, nil
 }
 
-// updateOnce makes one optimizer update from the given completions, a train batch.
-func (t *trainer) updateOnce(r *rollout, batch []int, firstPass bool, s *updateStats) error {
+// updateOnce makes one optimizer update from the train batch that starts at
+// completion lo.
+func (t *trainer) updateOnce(r *rollout, lo int, firstPass bool, s *updateStats) error {
 	c := t.cfg.Train
-	policyMask, totals, err := t.totals(r, batch)
+	policyMask, totals, err := t.totals(r, lo)
 	if err != nil {
 		return err
 	}
@@ -109,8 +105,8 @@ func (t *trainer) updateOnce(r *rollout, batch []int, firstPass bool, s *updateS
 	t.learner.ZeroGrads()
 	micro := c.TrainBatchSize / c.GradientAccumulationSteps
 	var loss float64
-	for at := 0; at < len(batch); at += micro {
-		rows := t.withoutSkipped(r, batch[at:at+micro])
+	for at := lo; at < lo+c.TrainBatchSize; at += micro {
+		rows := t.withoutSkipped(r, span(at, at+micro))
 		if len(rows) == 0 {
 			continue
 		}
@@ -118,7 +114,7 @@ func (t *trainer) updateOnce(r *rollout, batch []int, firstPass bool, s *updateS
 			b := t.lossBatch(r, rows, x, cfg)
 			b.Totals = totals
 			if policyMask != nil {
-				b.PolicyMask = policyMask.matrix(rows, x.T)
+				b.PolicyMask = take(r, policyMask, rows, x.T, nil)
 			}
 			if firstPass {
 				if err := t.checkMask(r, rows, x); err != nil {
@@ -165,11 +161,11 @@ func (t *trainer) lossBatch(r *rollout, rows []int, x *model.TokenMatrix, cfg rl
 		b.OldLogProbs = u.old
 	}
 	if cfg.Beta != 0 {
-		u.ref = r.reference.matrix(rows, x.T, u.ref)
+		u.ref = take(r, r.reference, rows, x.T, u.ref)
 		b.RefLogProbs = u.ref
 	}
 	if r.tokenAdvantages != nil {
-		u.advantages = r.tokenAdvantages.matrix(rows, x.T, u.advantages)
+		u.advantages = take(r, r.tokenAdvantages, rows, x.T, u.advantages)
 	} else {
 		u.advantages = u.advantages[:0]
 		for _, i := range rows {
@@ -197,67 +193,31 @@ func (s *updateStats) compare(x *model.TokenMatrix, old []float64) {
 	}
 }
 
-// masks are ragged masks of some completions of a rollout, by their numbers.
-type masks map[int][]bool
-
-// matrix returns the given rows as (len(rows), width).
-func (m masks) matrix(rows []int, width int) []bool {
-	out := make([]bool, len(rows)*width)
-	for k, i := range rows {
-		copy(out[k*width:(k+1)*width], m[i])
-	}
-	return out
-}
-
-// totals returns what the loss of a train batch divides by, and the mask of its
-// tokens of highest entropy where the configuration has one. Truncated
+// totals returns what the loss of a train batch divides by, and the mask (N,T) of
+// its tokens of highest entropy if the configuration has one. Truncated
 // completions that are masked out have no tokens but count as sequences.
 // Completions that are skipped for an advantage of 0 count in full.
-func (t *trainer) totals(r *rollout, batch []int) (masks, rl.Totals, error) {
-	var totals rl.Totals
-	for _, i := range batch {
-		totals = totals.Add(r.rowTotals(i, !t.masked(r, i)))
-	}
-	if r.entropies == nil {
-		return nil, totals, nil
-	}
-	// The quantile is over the entropies of sampling time, so that it does not
-	// depend on how the batch is cut.
-	var width int
-	for _, i := range batch {
-		width = max(width, len(r.completions[i].Tokens))
-	}
-	shape := rl.Shape{B: len(batch), T: width}
-	mask := make([]bool, shape.Len()) // (B,T)
-	for k, i := range batch {
-		for tok := range r.completions[i].Tokens {
-			mask[k*width+tok] = !t.masked(r, i)
+func (t *trainer) totals(r *rollout, lo int) (policyMask []bool, totals rl.Totals, err error) {
+	shape := rl.Shape{B: t.cfg.Train.TrainBatchSize, T: r.shape.T}
+	first := lo * r.shape.T
+	mask := slices.Clone(r.mask[first : first+shape.Len()]) // (B,T)
+	for i := range shape.B {
+		if t.masked(r, lo+i) {
+			clear(mask[i*shape.T : (i+1)*shape.T])
 		}
 	}
-	top, err := rl.TopEntropyMask(shape, r.entropies.matrix(batch, width, nil), mask, t.cfg.Algorithm.TopEntropyQuantile)
+	if r.entropies == nil {
+		return nil, rl.Count(shape, mask, nil), nil
+	}
+	// The quantile is over the entropies at sampling time, so that it does not
+	// depend on how the batch is cut.
+	top, err := rl.TopEntropyMask(shape, r.entropies[first:first+shape.Len()], mask, t.cfg.Algorithm.TopEntropyQuantile)
 	if err != nil {
 		return nil, totals, err
 	}
-	out := masks{}
-	totals.Kept = 0
-	for k, i := range batch {
-		out[i] = top[k*width : k*width+len(r.completions[i].Tokens)]
-		for _, in := range out[i] {
-			if in {
-				totals.Kept++
-			}
-		}
-	}
-	return out, totals, nil
-}
-
-// rowTotals is what completion i adds to the totals, with or without tokens.
-func (r *rollout) rowTotals(i int, tokens bool) rl.Totals {
-	if !tokens {
-		return rl.Totals{Sequences: 1}
-	}
-	n := len(r.completions[i].Tokens)
-	return rl.Totals{Sequences: 1, NonEmpty: 1, Tokens: n, Kept: n}
+	policyMask = make([]bool, r.shape.Len())
+	copy(policyMask[first:], top)
+	return policyMask, rl.Count(shape, mask, top), nil
 }
 
 // masked reports whether completion i is left out of the loss as truncated.

@@ -44,16 +44,16 @@ func (t *trainer) detectCollapse(e rundir.Eval) {
 		if t.cfg.Train.StopOnDivergence {
 			what = "the run ends here (--stop-on-divergence, train.stop_on_divergence)"
 		}
-		t.opts.Observer.Note(fmt.Sprintf("diverged at step %d: %s; %s", *now, t.state.DivergedReason, what))
+		t.note("diverged at step %d: %s; %s", *now, t.state.DivergedReason, what)
 	case was != nil && now == nil:
-		t.opts.Observer.Note(fmt.Sprintf("step %d: the validation reward has recovered to %.3f", e.Step, e.Sampled.AnswerReward))
+		t.note("step %d: the validation reward has recovered to %.3f", e.Step, e.Sampled.AnswerReward)
 	}
 }
 
 // diverge ends the run: its numbers are no longer finite.
 func (t *trainer) diverge(step int, d *divergence) {
 	t.state.DivergedAt, t.state.DivergedReason, t.state.Stopped = &step, d.reason, true
-	t.opts.Observer.Note(fmt.Sprintf("diverged at step %d: %s", step, d.reason))
+	t.note("diverged at step %d: %s", step, d.reason)
 }
 
 // stopped reports whether there is no next step.
@@ -61,63 +61,67 @@ func (t *trainer) stopped() bool {
 	return t.state.Stopped || t.cfg.Train.StopOnDivergence && t.state.DivergedAt != nil
 }
 
-// noteObstacles notes, before the run, settings without effect and what will keep
-// it from learning.
+func (t *trainer) note(format string, args ...any) {
+	t.opts.Observer.Note(fmt.Sprintf(format, args...))
+}
+
+// noteObstacles notes, before the first step, settings without effect and what
+// will keep the run from learning.
 func (t *trainer) noteObstacles() {
+	p := t.data.problems
 	for _, s := range config.InertSettings(t.cfg) {
-		t.opts.Observer.Note(s.Text)
+		t.note("%s", s.Text)
 	}
 	outside := 0
-	for _, p := range t.data.problems.Train {
-		if !t.policy.Knows(p.Question) {
+	for _, x := range p.Train {
+		if !t.policy.Knows(x.Question) {
 			outside++
 		}
 	}
 	if outside > 0 {
-		t.opts.Observer.Note(fmt.Sprintf("%d of %d training questions hold characters outside the vocabulary; they are read as <unk>", outside, len(t.data.problems.Train)))
+		t.note("%d of %d training questions hold characters outside the vocabulary; they are read as "+
+			"<unk>", outside, len(p.Train))
 	}
-	if t.data.problems.Skipped > 0 {
-		t.opts.Observer.Note(fmt.Sprintf("%d broken lines of the problem files were skipped", t.data.problems.Skipped))
+	if p.Skipped > 0 {
+		t.note("%d broken lines of the problem files were skipped", p.Skipped)
 	}
-	for _, cut := range t.data.problems.Cut {
-		t.opts.Observer.Note(cut)
+	for _, cut := range p.Cut {
+		t.note("%s", cut)
 	}
-	t.noteLeak()
-}
-
-// noteLeak warns when the embedded base model may have seen the evaluation
-// problems: its recipe keeps clear of the splits of its own generator seed only.
-func (t *trainer) noteLeak() {
+	// The recipe of the embedded base model avoids the evaluation problems of its own
+	// generator seed only.
 	if t.cfg.Model.Init != "base" || t.cfg.Data.Source != "generated" {
 		return
 	}
 	recipe, err := config.LoadSFT(config.LoadOptions{Path: "base"})
-	if err != nil || recipe.Config.Data.GeneratorSeed == t.cfg.Data.GeneratorSeed {
+	if err != nil {
 		return // the recipe is embedded and tested; a failure here is no reason to stop
 	}
-	t.opts.Observer.Note(fmt.Sprintf(
-		"the base model was made from the problems of data.generator_seed %d: with %d, the validation, test and unseen problems include questions that it was trained on",
-		recipe.Config.Data.GeneratorSeed, t.cfg.Data.GeneratorSeed))
+	if base, seed := recipe.Config.Data.GeneratorSeed, t.cfg.Data.GeneratorSeed; base != seed {
+		t.note("the base model was made from the problems of data.generator_seed %d: with %d, the validation, "+
+			"test and unseen problems include questions that it was trained on", base, seed)
+	}
 }
 
 // warnings lists, with numbers, what kept a finished run from learning.
 func (t *trainer) warnings() []string {
 	s := &t.state
 	out := append([]string{}, s.Moves...)
+	warn := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if s.DivergedAt != nil {
-		out = append(out, fmt.Sprintf("the run diverged at step %d: %s", *s.DivergedAt, s.DivergedReason))
+		warn("the run diverged at step %d: %s", *s.DivergedAt, s.DivergedReason)
 	}
 	if s.Groups > 0 && s.Signal == 0 {
-		out = append(out, fmt.Sprintf(
-			"nothing was learned: none of %d groups had a learning signal (all rewards of a group were equal); %d of %d training completions were right",
-			s.Groups, s.Right, s.Completions))
+		warn("nothing was learned: none of %d groups had a learning signal (all rewards of a group were equal); "+
+			"%d of %d training completions were right", s.Groups, s.Right, s.Completions)
 	}
 	if s.Step > 0 && slices.Equal(t.params.Flat, t.initial.Flat) {
-		out = append(out, fmt.Sprintf("the weights did not move in %d updates (learning rate %s)", t.opt.T, words.Number(t.cfg.Train.LearningRate)))
+		warn("the weights did not move in %d updates (learning rate %s)", t.opt.T,
+			words.Number(t.cfg.Train.LearningRate))
 	}
 	if e := s.Final; e.Sampled.AnswerReward <= e.MajorityBaseline {
-		out = append(out, fmt.Sprintf("%d correct of %d validation problems, sampled: no better than always answering %s (%.3f)",
-			e.Sampled.CorrectNum, e.Sampled.N, e.MajorityAnswer, e.MajorityBaseline))
+		warn("%d correct of %d validation problems, sampled: no better than always answering %s (%.3f)",
+			e.Sampled.CorrectNum, e.Sampled.N, e.MajorityAnswer, e.MajorityBaseline)
 	}
 	return out
 }

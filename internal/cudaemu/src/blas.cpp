@@ -1,6 +1,5 @@
-// libcublas.so.12 on a CPU: column-major products in the stream's order. Sums are
-// float32; operands are rounded as the precision says, to the nearest number of 11
-// bits (tf32) or 8 (bf16).
+// libcublas.so.12 on a CPU: column-major matmuls in the stream's order. Sums are
+// float32; operands are rounded to 11 bits (tf32) or 8 (bf16).
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -10,7 +9,7 @@
 typedef std::function<int()> Work;
 extern "C" int cudaemu_submit(void* stream, Work* work);
 
-// Bits of float32's fraction that the operands of a product lose.
+// Bits of float32's fraction that the operands lose.
 enum Lost { NONE = 0, TF32 = 13, BF16 = 16 };
 
 struct Handle {
@@ -46,8 +45,8 @@ static float rounded(float x, Lost lost) {
     return x;
 }
 
-// product is C = alpha·op(A)·op(B) + beta·C; C is not read where beta is 0.
-static void product(const Shape& s, float alpha, float beta, Lost lost) {
+// matmul is C = alpha·op(A)·op(B) + beta·C; C is not read if beta is 0.
+static void matmul(const Shape& s, float alpha, float beta, Lost lost) {
     std::vector<float> column(s.m);
     for (int j = 0; j < s.n; j++) {
         column.assign(s.m, 0);
@@ -76,7 +75,7 @@ static int submit(Handle* h, const Shape& s, const float* alpha, const float* be
             t.a += i * sa;
             t.b += i * sb;
             t.c += i * sc;
-            product(t, a, b, lost);
+            matmul(t, a, b, lost);
         }
         return 0;
     };

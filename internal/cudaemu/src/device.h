@@ -1,4 +1,4 @@
-// CUDA C for a CPU: what g++ reads before a kernel's source.
+// CUDA C for a CPU: g++ reads this before a kernel's source.
 #pragma once
 #include <cmath>
 #include <cstddef>
@@ -21,8 +21,8 @@ int cudaemuVersion = CUDAEMU_VERSION;
 #define __launch_bounds__(...)
 #define __cluster_dims__(...)
 
-// The marker stays in the preprocessed text, where the compiler's driver finds
-// the names of kernels; then it is defined away.
+// The emulated compiler finds the names of kernels by this marker in the
+// preprocessed source; then it is defined away.
 #define KERNEL(limit) extern "C" void __cudaemu_kernel__(limit)
 #define KERNEL_OF_BLOCKS(limit, blocks) KERNEL(limit)
 #define SHARED_MEMORY (cudaemuRuntime->current->shared)

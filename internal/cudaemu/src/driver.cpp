@@ -1,12 +1,12 @@
-// libcuda.so.1 on a CPU: device memory is the host's, between guards and
-// poisoned; a stream is a queue that runs when somebody waits for it, as late
-// as the real one may; a module is a shared object of the emulated compiler.
+// libcuda.so.1 on a CPU: device memory is the host's, between guards and filled
+// with NaN; a stream is a queue that runs at the next wait, as late as a real one
+// may; a module is a shared object of the emulated compiler.
 //
 // CUDAEMU_SM (90), CUDAEMU_SMS (4), CUDAEMU_SHARED (232448), CUDAEMU_MEMORY
-// (bytes) and CUDAEMU_CLUSTERS (that run at once; below 0: it won't tell) say what
-// the card is, CUDAEMU_CARDS=0 that there is none, CUDAEMU_DRIVER (12040) what the
-// driver is; CUDAEMU_ORDER see launch.h; CUDAEMU_EAGER=1 runs everything at once;
-// CUDAEMU_TRACE=1 names launches on stderr.
+// (bytes) and CUDAEMU_CLUSTERS (that run at once; below 0: the query fails) set the
+// card's properties, CUDAEMU_CARDS=0 removes it, CUDAEMU_DRIVER (12040) sets the
+// driver's version. CUDAEMU_ORDER: see launch.h. CUDAEMU_EAGER=1 runs work
+// immediately; CUDAEMU_TRACE=1 writes launches to stderr.
 #include "state.h"
 
 // --- modules
@@ -210,7 +210,7 @@ API cuGraphDestroy(void* graph) { return delete (Graph*)graph, OK; }
 API cuEventCreate(void** e, unsigned) { return *e = new Event, OK; }
 API cuEventDestroy_v2(void* e) {
     BEGIN
-    CUresult r = drainAll(); // what would record it may be queued
+    CUresult r = drainAll(); // its record may be queued
     delete (Event*)e;
     return r;
 }
@@ -232,8 +232,7 @@ API cuEventElapsedTime(float* ms, void* a, void* b) {
 }
 API cuStreamWaitEvent(void*, void*, unsigned) { return cuCtxSynchronize(); }
 
-// The image is a shared object of the emulated compiler; its length stands in
-// its header.
+// The image is a shared object of the emulated compiler; its header has its length.
 API cuModuleLoadData(void** module, const void* image) {
     BEGIN
     const Elf64_Ehdr* h = (const Elf64_Ehdr*)image;
@@ -347,21 +346,20 @@ API cuLaunchCooperativeKernel(void*, unsigned, unsigned, unsigned, unsigned, uns
 
 #include "errors.h"
 
-// cudaemu_set changes the environment that the emulator reads, for callers whose
-// own copy of it is apart (Go's without cgo). An empty value counts as none.
+// cudaemu_set changes the environment that the emulator reads, for callers with a
+// copy of their own (Go without cgo). An empty value unsets it.
 extern "C" void cudaemu_set(const char* name, const char* value) {
     std::lock_guard<std::recursive_mutex> hold(lock);
     setenv(name, value, 1);
 }
 
-// cudaemu_reset forgets an error that sticks, which a real card can't, and what
-// is queued.
+// cudaemu_reset clears a sticky error, which a real card can't, and the queues.
 extern "C" void cudaemu_reset() {
     std::lock_guard<std::recursive_mutex> hold(lock);
     broken = OK;
     zero.queue.clear();
     for (auto& s : streams) s.first->queue.clear();
-    for (auto& m : memory) { // mend the guards
+    for (auto& m : memory) { // restore the guards
         Block& b = m.second;
         memset(b.map + page + b.size, canary, b.mapped - 2 * page - b.size);
     }

@@ -1,5 +1,5 @@
-// The threads of a block as fibres on one stack each, run by turns on one thread
-// of the operating system.
+// The threads of a block as fibres, each with its stack, on one thread of the
+// operating system.
 #pragma once
 #include <cstdint>
 #include <cstdlib>
@@ -14,7 +14,7 @@ namespace fibre {
 const size_t stackBytes = 128 << 10;
 
 #if defined(__x86_64__)
-// A context is a stack pointer; the registers that a call preserves lie on the
+// A context is a stack pointer; the registers that a call preserves are on the
 // stack.
 struct Context {
     void* sp;
@@ -43,7 +43,7 @@ cudaemuSwitch:
 )");
 inline void prepare(Context& c, char* stack, void (*body)()) {
     void** top = (void**)(stack + stackBytes);
-    *--top = nullptr; // what body would return to; its stack is aligned as behind a call
+    *--top = nullptr; // what body would return to; its stack is aligned as after a call
     *--top = (void*)body;
     for (int i = 0; i < 6; i++) *--top = nullptr;
     c.sp = top;
@@ -63,8 +63,7 @@ inline void prepare(Context& c, char* stack, void (*body)()) {
 inline void change(Context& from, Context& to) { swapcontext(&from.c, &to.c); }
 #endif
 
-// Stacks hands out stacks that are used again; pages that no fibre touches take
-// no memory.
+// Stacks reuses stacks; pages that no fibre touches take no memory.
 struct Stacks {
     char* base = nullptr;
     size_t count = 0;

@@ -1,7 +1,7 @@
-// Running a kernel: blocks (clusters) one after the other, the threads of one by
-// turns. A turn ends where a thread has to wait. The order of turns within a
-// block is what CUDAEMU_ORDER says: forward, backward, or shuffle:SEED (a new
-// order in each round). Kernels without races give the same bits in all of them.
+// Runs a kernel: blocks (or clusters) in sequence, and each thread of a block until
+// it has to wait. CUDAEMU_ORDER sets the order of the threads: forward, backward,
+// or shuffle:SEED (a new order in each round). Kernels without races give the same
+// bits in each.
 #pragma once
 #include <algorithm>
 #include <cstdio>
@@ -91,7 +91,7 @@ inline void clusterBarrier() {
     if (!cluster.complete()) wait(&cluster.generation, past);
 }
 
-// meet is a meeting of the lanes of a warp, all in the same operation.
+// meet synchronizes the lanes of a warp, all in the same operation.
 inline int meet(int kind, unsigned mask) {
     Warp& w = *self->warp;
     if (mask != 0xffffffffu) fail("an operation of a part of a warp: the emulator knows full masks only");
@@ -160,8 +160,8 @@ inline void arrange(std::vector<unsigned>& v, Order order) {
         for (size_t i = v.size(); i > 1; i--) std::swap(v[i - 1], v[draw() % i]);
 }
 
-// runCluster runs the blocks of a cluster to their end. What lies around shared
-// memory must not change, and shared memory begins as NaN.
+// runCluster runs the blocks of a cluster to their end. Shared memory begins as NaN,
+// between guards that must not change.
 inline void runCluster(unsigned first, int size, int threads, Order order) {
     static fibre::Stacks stacks;
     const char guard = 0x5a;
@@ -250,8 +250,8 @@ inline void* worker(void*) {
     return nullptr;
 }
 
-// run runs a kernel on a thread of its own that takes no signals: the caller's
-// runtime (Go's) would not know the fibres' stacks. It returns why it failed.
+// run runs a kernel on a thread of its own without signals, because the Go runtime
+// does not know the fibres' stacks. It returns the error.
 inline std::string run(Job& j) {
     job = &j;
     j.runtime->blockDim = j.block;

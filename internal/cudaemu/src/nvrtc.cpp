@@ -1,6 +1,6 @@
-// libnvrtc.so.12 on a CPU: g++ compiles the source behind device.h to a shared
-// object, which stands for the machine code. CUDAEMU_HOME is the folder of
-// device.h; compiled sources are kept in its folder cache.
+// libnvrtc.so.12 on a CPU: g++ compiles device.h and the source to a shared object,
+// the machine code. CUDAEMU_HOME is the folder of device.h; compiled sources are
+// kept in its folder cache.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <sys/stat.h>
@@ -33,7 +33,7 @@ static std::string read(const std::string& path) {
     return std::string(std::istreambuf_iterator<char>(f), std::istreambuf_iterator<char>());
 }
 
-// shell runs a command and returns whether it succeeded; its words go to log.
+// shell runs a command and returns whether it succeeded; log receives its output.
 static bool shell(const std::string& command, std::string* log) {
     FILE* p = popen((command + " 2>&1").c_str(), "r");
     if (!p) return false;
@@ -42,8 +42,8 @@ static bool shell(const std::string& command, std::string* log) {
     return pclose(p) == 0;
 }
 
-// trampolines appends a description of each kernel, whose names stand behind
-// the marker that KERNEL leaves.
+// trampolines appends a description of each kernel; its name follows the marker of
+// KERNEL.
 static std::string trampolines(const std::string& text) {
     const std::string mark = "__cudaemu_kernel__(";
     std::ostringstream out;
@@ -102,7 +102,7 @@ static bool compile(Program& p, const std::string& options) {
 }
 
 extern "C" {
-int cudaemuCompiler() { return 1; } // tells this library from NVIDIA's
+int cudaemuCompiler() { return 1; } // distinguishes this library from NVIDIA's
 int nvrtcVersion(int* major, int* minor) { return *major = 12, *minor = 4, SUCCESS; }
 int nvrtcGetNumSupportedArchs(int* n) { return *n = 6, SUCCESS; }
 int nvrtcGetSupportedArchs(int* list) {
@@ -130,7 +130,7 @@ int nvrtcDestroyProgram(Program** p) {
     *p = nullptr;
     return SUCCESS;
 }
-// Macros pass on to g++; the other options that NVRTC knows mean nothing here.
+// Macros are passed to g++; NVRTC's other options are ignored.
 int nvrtcCompileProgram(Program* p, int n, const char* const* options) {
     std::string pass;
     for (int i = 0; i < n; i++) {

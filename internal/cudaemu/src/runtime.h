@@ -1,4 +1,4 @@
-// What a compiled kernel module and the emulated driver share.
+// The interface between a compiled kernel module and the emulated driver.
 #pragma once
 
 #define CUDAEMU_VERSION 1
@@ -14,16 +14,15 @@ struct CudaemuThread {
     char* shared;  // of the block
 };
 
-// CudaemuRuntime is what a kernel calls. The driver writes its address into the
-// module's cudaemuRuntime when it loads it.
+// CudaemuRuntime has the functions that a kernel calls. The driver writes its
+// address into the module's cudaemuRuntime at loading.
 struct CudaemuRuntime {
     CudaemuThread* current;
     CudaemuDim blockDim, gridDim;
     void (*barrier)();        // of a block
     void (*clusterBarrier)(); // of a cluster
-    // exchange hands v over and returns what the lane `from` of the warp hands
-    // over in the same operation; all 32 lanes take part, in one kind of
-    // operation. A negative from asks for nothing.
+    // exchange returns the v of lane `from` of the warp; all 32 lanes must take
+    // part in the same operation. A negative from returns nothing.
     unsigned long long (*exchange)(int kind, unsigned mask, unsigned long long v, int from);
     unsigned (*ballot)(unsigned mask, int yes);
     char* (*sharedOf)(unsigned rank); // shared memory of a block of the cluster

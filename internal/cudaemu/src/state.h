@@ -1,5 +1,5 @@
-// What the emulated driver holds: memory, streams and their work, and the error
-// that sticks.
+// The state of the emulated driver: memory, streams and their work, and the sticky
+// error.
 #pragma once
 #include <dlfcn.h>
 #include <elf.h>
@@ -64,7 +64,7 @@ static std::map<CUdeviceptr, Block> memory;
 static size_t inUse;
 static std::map<Stream*, std::unique_ptr<Stream>> streams;
 static Stream zero; // the stream NULL
-static CUresult broken; // the error that sticks
+static CUresult broken; // the sticky error
 static bool initialized;
 static thread_local bool current; // a context belongs to a thread
 
@@ -100,13 +100,13 @@ static CUresult checkGuards() {
     for (auto& m : memory)
         if (!intact(m.first, m.second)) {
             char text[120];
-            snprintf(text, sizeof text, "a write behind the end of an allocation of %zu bytes", m.second.size);
+            snprintf(text, sizeof text, "a write beyond the end of an allocation of %zu bytes", m.second.size);
             return stick(ILLEGAL_ADDRESS, text);
         }
     return OK;
 }
 
-// holds says whether n bytes at p lie in one allocation.
+// holds says whether n bytes at p are in one allocation.
 static bool holds(CUdeviceptr p, size_t n, bool host) {
     auto m = memory.upper_bound(p);
     if (m == memory.begin()) return false;
@@ -141,7 +141,7 @@ static CUresult drainAll() {
     return r;
 }
 
-// cudaemu_submit puts work into a stream or into the graph that it captures.
+// cudaemu_submit adds work to a stream or to the graph that it captures.
 extern "C" CUresult cudaemu_submit(void* stream, Work* work) {
     std::lock_guard<std::recursive_mutex> hold(lock);
     if (broken) return broken;

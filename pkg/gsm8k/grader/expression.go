@@ -2,40 +2,54 @@ package grader
 
 import (
 	"math/big"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// sameExpression reports whether the difference of two expressions is zero. Text
-// that is no expression, and what passes a limit, equals nothing.
+// sameExpression reports whether the difference of two expressions is zero. Text that
+// is not an expression, or that exceeds a limit, equals nothing.
 func sameExpression(a, b string) (same bool) {
-	defer func() {
-		if p := recover(); p != nil {
-			if _, ok := p.(refusal); !ok {
-				panic(p)
-			}
-			same = false
-		}
-	}()
-	// The sides share a budget, so which is read first could decide whether it
-	// lasts: they are read in the order of their texts, whichever is gold.
-	var r ring
-	a, b = min(a, b), max(a, b)
-	return r.equal(r.parse(a), r.parse(b))
+	// The sides share a budget, so the verdict could depend on which is read first:
+	// they are read in alphabetical order, whichever is gold.
+	accepted(func() {
+		var r ring
+		a, b = min(a, b), max(a, b)
+		same = r.equal(r.parse(a), r.parse(b))
+	})
+	return same
 }
 
-// parse evaluates an expression in sympy's reading of it:
+// refusal is the panic of text that is too costly, or is not what is parsed.
+type refusal struct{}
+
+// accepted runs f and reports whether it ended without a refusal.
+func accepted(f func()) (ok bool) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+			ok = true
+		case refusal:
+		default:
+			panic(p)
+		}
+	}()
+	f()
+	return
+}
+
+// parse evaluates an expression with sympy's grammar:
 //
 //	sum     = product (("+" | "-") product)*
-//	product = signed (["*" | "/"] signed)*       a missing sign is "*"
+//	product = signed (["*" | "/"] signed)*       "*" may be omitted
 //	signed  = ("+" | "-")* power
 //	power   = postfix [("^" | "**") signed]
 //	postfix = primary ["!"]
 //	primary = number | "(" sum ")" | ("sqrt" | "ln") "(" sum ")" | letter
 //
-// A missing sign binds as a written one does: 1/2x is x/2. Words fall into
-// letters, "xy" being x*y, apart from pi and the Greek letters of two letters.
+// An omitted "*" has the same precedence: 1/2x is x/2. Words are products of their
+// letters, "xy" being x*y, except pi and the Greek letters of two letters.
 func (r *ring) parse(s string) quotient {
 	p := parser{ring: r, s: s}
 	q := p.sum()
@@ -49,12 +63,12 @@ type parser struct {
 	*ring
 	s     string
 	i     int
-	word  []string // letters and numbers of a word that are still to be read
+	word  []string // remaining letters and numbers of a word
 	depth int
 }
 
-// peek returns the next byte that is no white space: 0 at the end, 'a' for a
-// letter of a word in progress.
+// peek returns the next byte that is not white space: 0 at the end, 'a' inside a
+// word.
 func (p *parser) peek() byte {
 	if len(p.word) > 0 {
 		return 'a'
@@ -68,7 +82,7 @@ func (p *parser) peek() byte {
 	return p.s[p.i]
 }
 
-// accept passes over one of the given operators.
+// accept skips the operator op if it is next.
 func (p *parser) accept(op string) bool {
 	if c := p.peek(); c == 'a' || c == 0 || !strings.HasPrefix(p.s[p.i:], op) {
 		return false
@@ -109,7 +123,8 @@ func (p *parser) product() quotient {
 			q = p.ring.product(q, p.signed())
 		case p.accept("/"):
 			q = p.ratio(q, p.signed())
-		case c == '(' || c == '.' || '0' <= c && c <= '9' || c == '_' || c >= utf8.RuneSelf || 'a' <= c|0x20 && c|0x20 <= 'z':
+		case '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' ||
+			strings.IndexByte("(._", c) >= 0 || c >= utf8.RuneSelf:
 			q = p.ring.product(q, p.signed())
 		default:
 			return q
@@ -166,7 +181,9 @@ func (p *parser) primary() quotient {
 	case p.accept("("):
 		return p.inBrackets()
 	case c == '.' || '0' <= c && c <= '9':
-		return p.literal(p.digits())
+		n := decimal.FindStringIndex(p.s[p.i:])[1]
+		p.i += n
+		return p.literal(p.s[p.i-n : p.i])
 	case c != 0:
 		return p.name()
 	}
@@ -181,33 +198,10 @@ func (p *parser) inBrackets() quotient {
 	return q
 }
 
-// digits reads a number's text: digits, a point, an exponent.
-func (p *parser) digits() string {
-	start := p.i
-	run := func() {
-		for p.i < len(p.s) && '0' <= p.s[p.i] && p.s[p.i] <= '9' {
-			p.i++
-		}
-	}
-	run()
-	if p.i < len(p.s) && p.s[p.i] == '.' {
-		p.i++
-		run()
-	}
-	if mantissa := p.i; p.i < len(p.s) && p.s[p.i]|0x20 == 'e' {
-		p.i++
-		if p.i < len(p.s) && (p.s[p.i] == '-' || p.s[p.i] == '+') {
-			p.i++
-		}
-		first := p.i
-		if run(); p.i == first {
-			p.i = mantissa // "2e" is 2 times e
-		}
-	}
-	return p.s[start:p.i]
-}
+// decimal matches a number: digits, a point, an exponent ("2e" is 2 times e).
+var decimal = regexp.MustCompile(`^[0-9]*\.?[0-9]*(?:[eE][-+]?[0-9]+)?`)
 
-// literal is the exact value of a decimal number. As in Python, an integer has no
+// literal is the exact value of a decimal number. As in Python, an integer cannot have
 // leading zeros. Exponents of more than two digits are refused.
 func (p *parser) literal(s string) quotient {
 	mantissa, exponent, scientific := strings.Cut(strings.ToLower(s), "e")
@@ -223,25 +217,21 @@ func (p *parser) literal(s string) quotient {
 	return p.number(x)
 }
 
-// foreign are words that sympy or Python know and that are no products of
-// letters; names of three different letters never come here ([mayCompare]).
+// foreign are words with a meaning in sympy or Python, which are not products of
+// letters; names of three different letters never reach the parser ([mayCompare]).
 var foreign = map[string]bool{
 	"as": true, "if": true, "in": true, "is": true, "or": true, "all": true, "csc": true, "eye": true, "ff": true,
 	"fft": true, "frac": true, "fu": true, "gff": true, "id": true, "im": true, "jn": true, "li": true, "nan": true,
 	"ntt": true, "oo": true, "re": true, "rf": true, "yn": true, "zoo": true,
 }
 
-// name reads a word: a function with its argument, or letters and numbers.
+// name parses a word: a function with its argument, or letters and numbers.
 func (p *parser) name() quotient {
-	start := p.i
-	for p.i < len(p.s) {
-		r, n := utf8.DecodeRuneInString(p.s[p.i:])
-		if !isWord(r) || r == utf8.RuneError {
-			break
-		}
-		p.i += n
+	w := p.s[p.i:]
+	if n := strings.IndexFunc(w, func(r rune) bool { return !isWord(r) }); n >= 0 {
+		w = w[:n]
 	}
-	w := p.s[start:p.i]
+	p.i += len(w)
 	switch {
 	case w == "" || foreign[w]:
 		panic(refusal{})
@@ -260,21 +250,15 @@ func (p *parser) name() quotient {
 	return p.primary()
 }
 
+var wordPart = regexp.MustCompile(`[0-9]+|.`)
+
 // splitWord splits a word into its letters and its runs of digits.
 func splitWord(w string) []string {
-	var parts []string
-	inNumber := false
-	for _, r := range w {
-		digit := '0' <= r && r <= '9'
-		if !digit && !unicode.IsLetter(r) {
+	parts := wordPart.FindAllString(w, -1)
+	for _, part := range parts {
+		if r, _ := utf8.DecodeRuneInString(part); !unicode.IsLetter(r) && (r < '0' || r > '9') {
 			panic(refusal{})
 		}
-		if digit && inNumber {
-			parts[len(parts)-1] += string(r)
-		} else {
-			parts = append(parts, string(r))
-		}
-		inNumber = digit
 	}
 	return parts
 }

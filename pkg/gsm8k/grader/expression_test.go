@@ -117,8 +117,8 @@ func TestSameExpressionAgreesWithEvaluation(t *testing.T) {
 	}
 }
 
-// sqrt(n) sqrt(m) is sqrt(nm), ln(n) + ln(m) is ln(nm), and neither is anything
-// of a neighbour.
+// sqrt(n) sqrt(m) is sqrt(nm), ln(n) + ln(m) is ln(nm), and neither equals the
+// value at another argument.
 func TestRootsAndLogarithmsOfRationals(t *testing.T) {
 	rational := rapid.Custom(func(t *rapid.T) *big.Rat {
 		return big.NewRat(int64(rapid.IntRange(1, 5000).Draw(t, "p")), int64(rapid.IntRange(1, 50).Draw(t, "q")))

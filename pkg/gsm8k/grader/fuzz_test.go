@@ -7,8 +7,8 @@ import (
 	"grpo/internal/untrusted"
 )
 
-// fuzzLimit is what one comparison may cost. The budget of products is spent on
-// numbers of up to 1024 bits, which come and go.
+// fuzzLimit is the maximum cost of one comparison. The budget allows products of numbers
+// of up to 1024 bits, most of which are garbage at once.
 var fuzzLimit = untrusted.Limit{Base: 256 << 20, PerByte: 32 << 10, Time: untrusted.Reader.Time}
 
 // costly are expressions near the limits: they blow up, cancel, nest or factor.
@@ -20,12 +20,12 @@ var costly = []string{
 	growing + "((1-x)(1-x^3)(1+2y+3y^2))", growing + "((1-x)(1-(x^4)^4)(1-y)(1+2y))",
 }
 
-// growing has 128 terms, most of which cancel against a factor behind it: on the
-// way there, how many there are at a time depends on their order.
+// growing has 128 terms, most of which cancel against the factor that follows: the
+// number of terms during the multiplication depends on their order.
 const growing = "(1+x)(1+x^2)(1+x^4)(1+x^8)(1+(x^4)^4)(1+(x^8)^4)(1+(x^8)^8)"
 
-// TestVerdictIsFixed: an answer near a limit gets the same verdict every time.
-// When products went over a map's order it did not.
+// An answer near a limit gets the same verdict every time. It did not when products
+// iterated over a map.
 func TestVerdictIsFixed(t *testing.T) {
 	for _, tt := range []struct{ answer, gold string }{
 		{growing + "((1-x)(1-(x^4)^4)(1-y)(1+2y))", "(1-((x^8)^8)^2)(1-(x^4)^4)(1-y)(1+2y)"},
@@ -63,7 +63,7 @@ func FuzzEqual(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b string) {
 		fuzzLimit.Check(t, len(a)+len(b), func() {
 			if strings.Contains(a, boxedMacro) || strings.Contains(b, boxedMacro) {
-				Equal(a, b) // the laws below are not for a box in gold
+				Equal(a, b) // the properties below exclude a box in gold
 				return
 			}
 			same := Equal(a, b)
@@ -106,12 +106,11 @@ func FuzzLatexText(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		fuzzLimit.Check(t, len(s), func() {
-			out, err := latexText(s)
-			if err != nil {
+			out, ok := latexText(s)
+			if !ok {
 				return
 			}
-			// The longest replacement of a macro's name is \ln's, "arcsin" and
-			// the like being their own; a root adds "sqrt()".
+			// The longest replacement relative to a macro's name is that of a root, "sqrt()".
 			if len(out) > 8*len(s)+8 {
 				t.Fatalf("%d bytes of LaTeX become %d", len(s), len(out))
 			}
@@ -122,8 +121,8 @@ func FuzzLatexText(f *testing.F) {
 	})
 }
 
-// FuzzSpelling: the rules of the MATH data set end, and never make of an answer
-// many times what it was.
+// The rules of the MATH data set terminate, and never make an answer many times as
+// long.
 func FuzzSpelling(f *testing.F) {
 	for _, s := range []string{`\frac12`, `\sqrt2\sqrt`, `\text{a}`, "x = 5", "12 m sqaure", strings.Repeat(`\frac1`, 100), strings.Repeat("a .", 200), "1/2", "-.5"} {
 		f.Add(s)

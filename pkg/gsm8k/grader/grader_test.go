@@ -30,7 +30,7 @@ func TestEqual(t *testing.T) {
 		{"unicode minus", "\u22125", "-5", false},
 		{"space after minus", "- 5", "-5", true},
 		{"infinity is a word", "inf", "\\infty", true},
-		{"hostile exponent", "1e999999999", "1", false},
+		{"huge exponent", "1e999999999", "1", false},
 
 		{"thousands", "1,234", "1234", true},
 		{"two commas", "1,234,567", "1234567", true},
@@ -53,7 +53,7 @@ func TestEqual(t *testing.T) {
 		{"many threes", "0." + strings.Repeat("3", 200), "1/3", false},
 
 		{"percent", "50%", "50", true},
-		{"percent is no division", `50\%`, "0.5", false},
+		{"percent is not a division", `50\%`, "0.5", false},
 		{"dollar", "$18", "18", true},
 		{"escaped dollar", `\$18`, "18", true},
 		{"math mode", "$18$", "18", true},
@@ -63,8 +63,8 @@ func TestEqual(t *testing.T) {
 		{"unit in text", `72\text{ clips}`, "72", true},
 		{"unit in mbox", `72\mbox{ clips}`, "72", true},
 		{"two units in text", `72 \text{ a} \text{ b}`, "72", true},
-		{"unit alone stays", "m", "km", false},
-		{"unit inside a word stays", "72kgx", "72x", false},
+		{"unit alone is kept", "m", "km", false},
+		{"unit inside a word is kept", "72kgx", "72x", false},
 		{"full stop of a listed unit is any character", "18 b x", "18", true},
 		{"degrees", `30^\circ`, "30", true},
 		{"degrees in braces", `30^{\circ}`, "30", true},
@@ -96,7 +96,7 @@ func TestEqual(t *testing.T) {
 		{"imaginary roots", `\sqrt{-4}`, `2\sqrt{-1}`, true},
 		{"root of a variable", `\sqrt{4x}`, `2\sqrt{x}`, true},
 		{"square of a root of a sum", `\sqrt{x+1}\sqrt{x+1}`, "x+1", true},
-		{"root of a square is no identity", `\sqrt{x^2}`, "x", false},
+		{"root of a square is not the identity", `\sqrt{x^2}`, "x", false},
 		{"index of a root, a quirk", `\sqrt[3]{2}`, `\sqrt{2}`, true},
 		{"half as an exponent", "2**0.5", `\sqrt{2}`, true},
 		{"pi", `0.5\pi`, `\frac{\pi}{2}`, true},
@@ -114,7 +114,7 @@ func TestEqual(t *testing.T) {
 		{"relation", "x>1.0*1", "x>1", false},
 
 		{"no expression by itself", `2)(\pi`, `2\pi`, false},
-		{"closing and opening anew", "0)*0+(0.5", "0.5", false},
+		{"closing and reopening", "0)*0+(0.5", "0.5", false},
 		{"python or", "0)or(0", "0.5", false},
 		{"python call", "__import__('os')", "0.5", false},
 		{"leading zero in an expression", "(01)", "(0)", false},
@@ -171,7 +171,7 @@ func TestTooLong(t *testing.T) {
 	}
 }
 
-// answers are strings over the pieces that answers are made of.
+// answers are strings of typical pieces of answers.
 var answers = rapid.Custom(func(t *rapid.T) string {
 	pieces := rapid.SampledFrom([]string{"0", "1", "2", "5", "72", ".", ",", "/", "+", "-", "*", "^", "(", ")", "[", "]",
 		"{", "}", " ", "x", "y", "m", "cm", "$", "%", "=", "!", `\`, `\frac`, `\sqrt`, `\text{`, `\pi`, "sqrt(", "ln(", " and ", "\n"})
@@ -190,8 +190,8 @@ func TestEqualIsReflexiveAndSymmetric(t *testing.T) {
 	})
 }
 
-// Every text here costs the original minutes or gigabytes, or used to cost this
-// package too much; the limits must answer within the test's patience.
+// Every answer here costs the original minutes or gigabytes, or once cost this package
+// too much; the limits must end the comparison in time.
 func TestHostileAnswersAreCheap(t *testing.T) {
 	fill := func(unit string) string { return strings.Repeat(unit, MaxLength/len(unit)) }
 	for name, answer := range map[string]string{

@@ -1,6 +1,7 @@
 package grader
 
 import (
+	"maps"
 	"math/big"
 	"slices"
 	"strconv"
@@ -11,22 +12,18 @@ import (
 //
 // An atom is a variable, pi, the logarithm or the square root of a prime, or an
 // opaque term (a power with a variable exponent, a logarithm of a sum) that is
-// known by its canonical text. A root carries its square, and products are
-// reduced by it. Square roots of different primes, and the imaginary unit, are
-// linearly independent over the rationals, so a polynomial in these is zero only
-// if all its coefficients are; for opaque atoms, and for roots of sums, that
-// holds as far as nothing is known of them. Hence the answer "zero" is always
+// identified by its canonical text. Products replace the square of a root. Square
+// roots of different primes, and the imaginary unit, are linearly independent over the
+// rationals, so a polynomial in these is zero only if all its coefficients are. That
+// need not hold for opaque atoms and roots of sums. Hence the answer "zero" is always
 // true, and the answer "not zero" may miss an identity between such atoms.
 //
-// Nothing here is unbounded: [ring.spend] counts products of terms, and numbers,
-// terms, atoms and exponents have limits. What passes one is refused by a panic
-// with refusal, which [sameExpression] recovers. A sum grows and shrinks while
-// its terms join it, so whether it passes a limit depends on their order: that
-// is the order of [polynomial.monomials], never a map's, and the verdict on an
-// answer is the same every time.
-
-// refusal is the panic of an expression that is too costly, or is none.
-type refusal struct{}
+// Every cost is bounded: [ring.spend] counts products of terms, and numbers, terms,
+// atoms and exponents have limits. Exceeding one panics with refusal, which
+// [sameExpression] recovers. A sum grows and shrinks as terms are added, so whether it
+// exceeds a limit depends on their order: that is the order of
+// [polynomial.monomials], never a map's, so the verdict on an answer is always the
+// same.
 
 const (
 	maxProducts = 5000 // of two terms, for one comparison
@@ -39,14 +36,13 @@ const (
 // string of its atoms' exponents, a byte each, without zeros at the end.
 type polynomial map[string]*big.Rat
 
-// atom is what a polynomial's letters stand for.
+// atom is the meaning of a polynomial's letter.
 type atom struct {
 	name   string
 	square polynomial // of a root; nil for other atoms
 }
 
-// ring holds the atoms of one comparison, so that both sides use the same ones,
-// and its budget.
+// ring has the atoms of one comparison, which both sides share, and its budget.
 type ring struct {
 	atoms    []atom
 	products int
@@ -108,10 +104,7 @@ func (p polynomial) addTerm(monomial string, coef *big.Rat) {
 
 func (r *ring) add(p, q polynomial) polynomial {
 	r.spend(len(p) + len(q))
-	sum := make(polynomial, len(p)+len(q))
-	for m, c := range p {
-		sum[m] = c
-	}
+	sum := maps.Clone(p)
 	for _, m := range q.monomials() {
 		sum.addTerm(m, q[m])
 	}
@@ -149,8 +142,8 @@ func times(m, n string) string {
 	return string(out)
 }
 
-// reduce replaces the square of a root by what it is. A radicand holds only
-// atoms older than its root, so this ends.
+// reduce replaces the square of a root by its radicand. A radicand has only atoms
+// older than its root, so this terminates.
 func (r *ring) reduce(monomial string, coef *big.Rat) polynomial {
 	for i := len(monomial) - 1; i >= 0; i-- {
 		if monomial[i] < 2 || r.atoms[i].square == nil {
@@ -181,12 +174,7 @@ func (r *ring) power(p polynomial, n int) polynomial {
 
 // monomials lists p's monomials in a fixed order.
 func (p polynomial) monomials() []string {
-	ms := make([]string, 0, len(p))
-	for m := range p {
-		ms = append(ms, m)
-	}
-	slices.Sort(ms)
-	return ms
+	return slices.Sorted(maps.Keys(p))
 }
 
 // text writes p in its canonical form.

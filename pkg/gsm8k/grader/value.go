@@ -3,12 +3,13 @@ package grader
 import (
 	"math"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 )
 
-// sameValue is the second route: equal as plain text, or tuple by tuple equal in
-// value.
+// sameValue is the second route: equal as plain text, or equal in the value of each
+// member.
 func sameValue(answer, gold string) bool {
 	g, a := plain(gold), plain(answer)
 	if g == a {
@@ -30,8 +31,8 @@ func sameValue(answer, gold string) bool {
 }
 
 // sameMember compares two expressions in plain form. Integers and fractions of
-// integers must agree as they are written: an answer that leaves the last step
-// undone is not an answer.
+// integers must agree as they are written: an unfinished calculation is not an
+// answer.
 func sameMember(answer, gold string) bool {
 	switch {
 	case isFraction(gold) && isFraction(answer):
@@ -55,10 +56,10 @@ func isInteger(s string) bool {
 	return ok && nearInteger(x)
 }
 
-// ungroup removes thousands commas: those between a digit and exactly three
-// digits. A match takes the character after its digits along, so of a row of
-// commas every other one goes at first, and the rest only where three digits
-// still stand alone: hence the quirk of "1,234,567,890".
+// ungroup removes thousands commas: those between a digit and exactly three digits.
+// A match includes the character after its digits, so the first pass removes every
+// other comma of a row, and the next one only those that still have exactly three
+// digits after them: hence the quirk of "1,234,567,890".
 func ungroup(s string) string {
 	for strings.Contains(s, ",") {
 		t := grouped.ReplaceAllString(s, "$1$2$3")
@@ -70,8 +71,8 @@ func ungroup(s string) string {
 	return s
 }
 
-// mayCompare reports whether two sides may be compared as expressions: at most
-// two different letters, "sqrt" and "frac" apart, no bracketed exponents and no
+// mayCompare reports whether two sides can be compared as expressions: at most two
+// different letters outside "sqrt" and "frac", no bracketed exponents and no
 // exponents of two digits.
 func mayCompare(s string) bool {
 	if strings.Contains(s, "^{") || strings.Contains(s, "^(") || tower.MatchString(s) {
@@ -111,7 +112,8 @@ var (
 	signsAndAnd = []string{`\%`, "%", `\$`, "$", "$", "", "%", "", " or ", " , ", " and ", " , ",
 		"million", "*10^6", "billion", "*10^9", "trillion", "*10^12"}
 	units = func() (us []unit) {
-		for _, w := range strings.Fields("degree cm centimeter meter mile second minute hour day week month year foot feet inch yard") {
+		const words = "degree cm centimeter meter mile second minute hour day week month year foot feet inch yard"
+		for _, w := range strings.Fields(words) {
 			us = append(us, unit{w, regexp.MustCompile(w + `(es)?(s)? *(\^[0-9]+)?`)})
 		}
 		return us
@@ -150,7 +152,7 @@ func plain(s string) string {
 		s = integerText(math.RoundToEven(x))
 	}
 	if strings.Contains(s, `\`) {
-		if t, err := latexText(s); err == nil {
+		if t, ok := latexText(s); ok {
 			s = t
 		}
 	}
@@ -158,11 +160,80 @@ func plain(s string) string {
 	s = mixed.ReplaceAllString(s, "$1+$2") // 7 3/4 is 7+3/4
 	s = strings.ToLower(remove(s, " ", "{", "}"))
 	if isInteger(s) {
-		// Rounding towards zero, where the step above rounds to the nearest: a
-		// difference only for grouped numbers just below an integer.
+		// This truncates, whereas the step above rounds to the nearest integer. They
+		// differ only for grouped numbers just below an integer.
 		if x, ok := parseFloat(remove(s, ",")); ok {
 			s = integerText(math.Trunc(x))
 		}
 	}
 	return s
+}
+
+// The assignment's grader is written in Python. The functions below agree with Python
+// on what is white space, a number or a word.
+
+// trim removes what Python's str.strip removes.
+func trim(s string) string {
+	return strings.TrimFunc(s, func(r rune) bool { return unicode.IsSpace(r) || 0x1c <= r && r <= 0x1f })
+}
+
+// isWord reports whether a regular expression's \w matches r.
+func isWord(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r) }
+
+// parseFloat reads what Python's float() reads, except infinities and NaN, which no
+// caller needs: decimals and exponents, with white space around and single
+// underscores inside, in the digits of any script.
+func parseFloat(s string) (float64, bool) {
+	var b strings.Builder
+	prev := ' '
+	for _, r := range trim(s) {
+		if r > unicode.MaxASCII {
+			r = asciiDigit(r)
+		}
+		digit := '0' <= r && r <= '9'
+		switch {
+		case r == '_':
+			if prev < '0' || prev > '9' {
+				return 0, false
+			}
+		case prev == '_' && !digit:
+			return 0, false
+		case digit || strings.ContainsRune("+-.eE", r):
+			b.WriteRune(r)
+		default:
+			return 0, false
+		}
+		prev = r
+	}
+	if prev == '_' {
+		return 0, false
+	}
+	// ParseFloat accepts the rest of the grammar and no more: letters other than "e"
+	// (hexadecimal, "inf") are already rejected.
+	x, err := strconv.ParseFloat(b.String(), 64)
+	return x, err == nil
+}
+
+// asciiDigit maps a decimal digit of any script to 0..9, and other runes to -1. In
+// Unicode the ten digits of a script are consecutive, zero first.
+func asciiDigit(r rune) rune {
+	if !unicode.Is(unicode.Nd, r) {
+		return -1
+	}
+	n := rune(0)
+	for unicode.Is(unicode.Nd, r-n-1) {
+		n++
+	}
+	return '0' + n%10
+}
+
+// nearInteger reports whether x is within 1e-7 of an integer.
+func nearInteger(x float64) bool { return math.Abs(x-math.RoundToEven(x)) <= 1e-7 }
+
+// integerText writes a float64 without fraction with all its digits.
+func integerText(x float64) string {
+	if x == 0 {
+		return "0" // not "-0"
+	}
+	return strconv.FormatFloat(x, 'f', 0, 64)
 }

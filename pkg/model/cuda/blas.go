@@ -13,11 +13,14 @@ import (
 
 // blas is cuBLAS with its handle.
 type blas struct {
-	lib    *cudalib.Library
+	blasFunctions
 	handle uintptr
+}
 
-	cublasCreate, cublasDestroy, cublasSetStream, cublasSetWorkspace, cublasSetMathMode uintptr
-	cublasSgemm, cublasGemmEx, cublasGetStatusString                                    uintptr
+// blasFunctions are the addresses of its functions.
+type blasFunctions struct {
+	cublasCreate, cublasDestroy, cublasSetStream, cublasSetWorkspace, cublasSgemm uintptr `suffix:"_v2"`
+	cublasSetMathMode, cublasGemmEx, cublasGetStatusString                        uintptr
 }
 
 // Constants of cuBLAS.
@@ -28,7 +31,7 @@ const (
 	mathTF32        = 3
 	realFloat32     = 0        // CUDA_R_32F
 	computeFastBF16 = 75       // CUBLAS_COMPUTE_32F_FAST_16BF: matmuls of bfloat16, sums in float32
-	blasWorkspace   = 32 << 20 // what cuBLAS itself takes on the largest cards
+	blasWorkspace   = 32 << 20 // as cuBLAS itself allocates on the largest cards
 )
 
 func openBLAS(env func(string) string, driverVersion int) (*blas, error) {
@@ -36,12 +39,8 @@ func openBLAS(env func(string) string, driverVersion int) (*blas, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; it is NVIDIA's library of matmuls: install the CUDA toolkit or the package nvidia-cublas, and point $%s at its folder", err, cudalib.Env)
 	}
-	b := &blas{lib: lib}
-	return b, lib.Bind(map[string]*uintptr{
-		"cublasCreate_v2": &b.cublasCreate, "cublasDestroy_v2": &b.cublasDestroy, "cublasSetStream_v2": &b.cublasSetStream,
-		"cublasSetWorkspace_v2": &b.cublasSetWorkspace, "cublasSetMathMode": &b.cublasSetMathMode,
-		"cublasSgemm_v2": &b.cublasSgemm, "cublasGemmEx": &b.cublasGemmEx, "cublasGetStatusString": &b.cublasGetStatusString,
-	})
+	b := &blas{}
+	return b, lib.Bind(&b.blasFunctions)
 }
 
 func (b *blas) check(result int, format string, args ...any) error {
@@ -55,14 +54,14 @@ func (b *blas) check(result int, format string, args ...any) error {
 // Precision is how matmuls are computed; everything else is float32.
 type Precision string
 
-// The precisions, with the relative error of a product of two numbers.
+// The precisions, with the relative rounding error of an operand.
 const (
-	Float32  Precision = "float32" // 2⁻²⁴ a product
-	TF32     Precision = "tf32"    // operands rounded to 11 bits: 2⁻¹¹ a product
-	BFloat16 Precision = "bf16"    // operands rounded to 8 bits: 2⁻⁸ a product
+	Float32  Precision = "float32" // 2⁻²⁴
+	TF32     Precision = "tf32"    // operands rounded to 11 bits: 2⁻¹¹
+	BFloat16 Precision = "bf16"    // operands rounded to 8 bits: 2⁻⁸
 )
 
-// start makes the handle; the context is current.
+// start creates the handle; the context is current.
 func (b *blas) start(stream uintptr, workspace *Mem, p Precision) error {
 	h := new(uintptr)
 	if err := b.check(call(b.cublasCreate, uintptr(unsafe.Pointer(h))), "start cuBLAS"); err != nil {
@@ -72,9 +71,9 @@ func (b *blas) start(stream uintptr, workspace *Mem, p Precision) error {
 	if err := b.check(call(b.cublasSetStream, b.handle, stream), "give cuBLAS its stream"); err != nil {
 		return err
 	}
-	// A workspace of our own: the one that cuBLAS takes by itself can't be used
-	// in a captured graph without being leaked.
-	if err := b.check(call(b.cublasSetWorkspace, b.handle, workspace.ptr, blasWorkspace), "give cuBLAS its workspace"); err != nil {
+	// With its own workspace cuBLAS would leak memory in a captured graph.
+	if err := b.check(call(b.cublasSetWorkspace, b.handle, workspace.ptr, blasWorkspace),
+		"give cuBLAS its workspace"); err != nil {
 		return err
 	}
 	mode := uintptr(mathDefault)

@@ -15,11 +15,10 @@ import (
 // kernels; without it they are in the user's cache folder, under grpo/cuda.
 const CacheEnv = "GRPO_CUDA_CACHE"
 
-// cache keeps compiled code on disk. A file's name is the hash of everything
-// that decides its content; its first 32 bytes are the hash of the rest, so that
-// a file that was cut or damaged is noticed and compiled again. An empty folder
-// keeps nothing. That a file can't be written is no error: the next process
-// compiles again.
+// cache keeps compiled code on disk. A file's name is the hash of everything that
+// determines its content; its first 32 bytes are the hash of the rest, so that a
+// damaged file is compiled again. Without a folder there is no cache. A file that
+// can't be written is no error: the next process compiles again.
 type cache struct{ folder string }
 
 func openCache(env func(string) string) cache {
@@ -33,7 +32,7 @@ func openCache(env func(string) string) cache {
 	return cache{filepath.Join(f, "grpo", "cuda")}
 }
 
-// key identifies compiled code by all that it is made from.
+// key identifies compiled code by everything it is made from.
 func key(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
@@ -44,7 +43,7 @@ func key(parts ...string) string {
 
 func (c cache) path(key string) string { return filepath.Join(c.folder, key+".bin") }
 
-// get returns the code under key, or nil where there is none that is whole.
+// get returns the code under key, or nil if it is missing or damaged.
 func (c cache) get(key string) []byte {
 	if c.folder == "" {
 		return nil
@@ -59,7 +58,7 @@ func (c cache) get(key string) []byte {
 	return data[sha256.Size:]
 }
 
-// put writes through a file of another name, so that no reader sees half of it.
+// put renames a temporary file, so that no reader sees a part of it.
 func (c cache) put(key string, code []byte) {
 	if c.folder == "" || os.MkdirAll(c.folder, 0o755) != nil {
 		return

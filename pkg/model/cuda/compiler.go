@@ -13,11 +13,15 @@ import (
 	"grpo/internal/cudalib"
 )
 
-// compiler is NVRTC, which turns CUDA C into code for a card.
+// compiler is NVRTC, which compiles CUDA C.
 type compiler struct {
+	compilerFunctions
 	lib          *cudalib.Library
 	major, minor int
+}
 
+// compilerFunctions are the addresses of its functions.
+type compilerFunctions struct {
 	nvrtcVersion, nvrtcGetErrorString                              uintptr
 	nvrtcGetNumSupportedArchs, nvrtcGetSupportedArchs              uintptr
 	nvrtcCreateProgram, nvrtcDestroyProgram, nvrtcCompileProgram   uintptr
@@ -31,18 +35,12 @@ func openCompiler(env func(string) string, driverVersion int) (*compiler, error)
 		return nil, fmt.Errorf("%w; it is NVIDIA's run-time compiler: install the CUDA toolkit or the package nvidia-cuda-nvrtc, and point $%s at its folder", err, cudalib.Env)
 	}
 	c := &compiler{lib: lib}
-	err = lib.Bind(map[string]*uintptr{
-		"nvrtcVersion": &c.nvrtcVersion, "nvrtcGetErrorString": &c.nvrtcGetErrorString,
-		"nvrtcGetNumSupportedArchs": &c.nvrtcGetNumSupportedArchs, "nvrtcGetSupportedArchs": &c.nvrtcGetSupportedArchs,
-		"nvrtcCreateProgram": &c.nvrtcCreateProgram, "nvrtcDestroyProgram": &c.nvrtcDestroyProgram, "nvrtcCompileProgram": &c.nvrtcCompileProgram,
-		"nvrtcGetProgramLogSize": &c.nvrtcGetProgramLogSize, "nvrtcGetProgramLog": &c.nvrtcGetProgramLog,
-		"nvrtcGetCUBINSize": &c.nvrtcGetCUBINSize, "nvrtcGetCUBIN": &c.nvrtcGetCUBIN, "nvrtcGetPTXSize": &c.nvrtcGetPTXSize, "nvrtcGetPTX": &c.nvrtcGetPTX,
-	})
-	if err != nil {
+	if err := lib.Bind(&c.compilerFunctions); err != nil {
 		return nil, err
 	}
 	version := new([2]int32)
-	if r := call(c.nvrtcVersion, uintptr(unsafe.Pointer(&version[0])), uintptr(unsafe.Pointer(&version[1]))); r != success {
+	if r := call(c.nvrtcVersion, uintptr(unsafe.Pointer(&version[0])),
+		uintptr(unsafe.Pointer(&version[1]))); r != success {
 		return nil, fmt.Errorf("ask %s for its version: %s", lib.Path, c.reason(r))
 	}
 	c.major, c.minor = int(version[0]), int(version[1])
@@ -74,9 +72,9 @@ func (c *compiler) architectures() ([]int, error) {
 	return out, nil
 }
 
-// targetFor names what to compile for a card of compute capability arch: its
-// own machine code where NVRTC knows the card, and otherwise PTX of the newest
-// architecture that it knows, which the driver translates for newer cards.
+// targetFor names the target for a card of compute capability arch: machine code if
+// NVRTC knows the card, and otherwise PTX of the newest architecture that it knows,
+// which the driver translates.
 func targetFor(arch int, known []int) (name string, cubin bool, err error) {
 	if slices.Contains(known, arch) {
 		return fmt.Sprintf("sm_%d", arch), true, nil
@@ -99,7 +97,8 @@ func targetFor(arch int, known []int) (name string, cubin bool, err error) {
 func (c *compiler) compile(name, source, target string, cubin bool, options []string) ([]byte, error) {
 	prog := new(uintptr)
 	src, file := cstring(source), cstring(name)
-	if r := call(c.nvrtcCreateProgram, uintptr(unsafe.Pointer(prog)), uintptr(unsafe.Pointer(&src[0])), uintptr(unsafe.Pointer(&file[0])), 0, 0, 0); r != success {
+	if r := call(c.nvrtcCreateProgram, uintptr(unsafe.Pointer(prog)), uintptr(unsafe.Pointer(&src[0])),
+		uintptr(unsafe.Pointer(&file[0])), 0, 0, 0); r != success {
 		return nil, fmt.Errorf("compile %s: %s", name, c.reason(r))
 	}
 	defer func() { call(c.nvrtcDestroyProgram, uintptr(unsafe.Pointer(prog))) }()
@@ -109,8 +108,10 @@ func (c *compiler) compile(name, source, target string, cubin bool, options []st
 		texts[i] = cstring(o)
 		pointers[i] = unsafe.Pointer(&texts[i][0])
 	}
-	if r := call(c.nvrtcCompileProgram, *prog, uintptr(len(all)), uintptr(unsafe.Pointer(&pointers[0]))); r != success {
-		return nil, fmt.Errorf("compile %s for %s with NVRTC %s: %s: %s", name, target, c.version(), c.reason(r), firstLines(c.log(*prog), 6))
+	if r := call(c.nvrtcCompileProgram, *prog, uintptr(len(all)),
+		uintptr(unsafe.Pointer(&pointers[0]))); r != success {
+		return nil, fmt.Errorf("compile %s for %s with NVRTC %s: %s: %s", name, target, c.version(),
+			c.reason(r), firstLines(c.log(*prog), 6))
 	}
 	size, get := c.nvrtcGetPTXSize, c.nvrtcGetPTX
 	if cubin {

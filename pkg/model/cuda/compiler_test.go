@@ -139,7 +139,7 @@ func TestCompiledCodeIsFoundAgain(t *testing.T) {
 	}
 }
 
-// NVIDIA's own compiler, where it is to be found, takes the kernels for every
+// NVIDIA's own compiler, if it is installed, compiles the kernels for every
 // generation of cards that it knows.
 func TestToolkitCompiles(t *testing.T) {
 	folder := os.Getenv("GRPO_TEST_NVRTC")

@@ -11,9 +11,6 @@ import (
 // [Pinned] the copy may still run when Upload returns; the slice must not change
 // before the next [Device.Sync]. Any other slice may change at once.
 func Upload[T any](d *Device, to *Mem, at int, from []T) error {
-	if len(from) == 0 {
-		return d.failed
-	}
 	place, err := span(to, at, from)
 	if err != nil {
 		return fmt.Errorf("upload: %w", err)
@@ -21,52 +18,41 @@ func Upload[T any](d *Device, to *Mem, at int, from []T) error {
 	return UploadAt(d, place, from)
 }
 
-// Download copies from the device, beginning at an offset in elements, and waits
-// until the slice is filled.
-func Download[T any](d *Device, to []T, from *Mem, at int) error {
-	if len(to) == 0 {
-		return d.Sync()
-	}
-	if err := Fetch(d, to, from, at); err != nil {
-		return err
-	}
-	return d.Sync()
-}
-
-// Fetch is Download without the wait: the slice, which should be of [Pinned]
-// memory, holds the numbers after the next [Device.Sync].
-func Fetch[T any](d *Device, to []T, from *Mem, at int) error {
-	if len(to) == 0 {
-		return d.failed
-	}
-	place, err := span(from, at, to)
-	if err != nil {
-		return fmt.Errorf("download: %w", err)
-	}
-	return FetchAt(d, to, place)
-}
-
-// FetchAt is [Fetch] from an address.
-func FetchAt[T any](d *Device, to []T, from Pointer) error {
-	if len(to) == 0 {
-		return d.failed
-	}
-	var zero T
-	bytes := uintptr(len(to)) * unsafe.Sizeof(zero)
-	return d.check(call(d.drv.cuMemcpyDtoHAsync, uintptr(unsafe.Pointer(&to[0])), uintptr(from), bytes, d.stream), "copy %d bytes from %s", bytes, d.name)
-}
-
 // UploadAt is [Upload] to an address.
 func UploadAt[T any](d *Device, to Pointer, from []T) error {
 	if len(from) == 0 {
 		return d.failed
 	}
-	var zero T
-	bytes := uintptr(len(from)) * unsafe.Sizeof(zero)
-	return d.check(call(d.drv.cuMemcpyHtoDAsync, uintptr(to), uintptr(unsafe.Pointer(&from[0])), bytes, d.stream), "copy %d bytes to %s", bytes, d.name)
+	bytes := uintptr(len(from)) * unsafe.Sizeof(from[0])
+	r := call(d.drv.cuMemcpyHtoDAsync, uintptr(to), uintptr(unsafe.Pointer(&from[0])), bytes, d.stream)
+	return d.check(r, "copy %d bytes to %s", bytes, d.name)
 }
 
-// span is the address of element at of the memory, from which the slice must fit.
+// Download copies from the device, beginning at an offset in elements, and waits
+// until the slice is filled.
+func Download[T any](d *Device, to []T, from *Mem, at int) error {
+	place, err := span(from, at, to)
+	if err != nil {
+		return fmt.Errorf("download: %w", err)
+	}
+	if err := FetchAt(d, to, place); err != nil {
+		return err
+	}
+	return d.Sync()
+}
+
+// FetchAt is [Download] from an address without the wait: the slice, which should
+// be of [Pinned] memory, is filled after the next [Device.Sync].
+func FetchAt[T any](d *Device, to []T, from Pointer) error {
+	if len(to) == 0 {
+		return d.failed
+	}
+	bytes := uintptr(len(to)) * unsafe.Sizeof(to[0])
+	r := call(d.drv.cuMemcpyDtoHAsync, uintptr(unsafe.Pointer(&to[0])), uintptr(from), bytes, d.stream)
+	return d.check(r, "copy %d bytes from %s", bytes, d.name)
+}
+
+// span is the address of element at of the memory; the slice must fit there.
 func span[T any](m *Mem, at int, s []T) (Pointer, error) {
 	var zero T
 	each := int(unsafe.Sizeof(zero))
@@ -81,7 +67,8 @@ func (d *Device) Copy(to, from Pointer, bytes int) error {
 	if bytes == 0 {
 		return d.failed
 	}
-	return d.check(call(d.drv.cuMemcpyDtoDAsync, uintptr(to), uintptr(from), uintptr(bytes), d.stream), "copy %d bytes on %s", bytes, d.name)
+	return d.check(call(d.drv.cuMemcpyDtoDAsync, uintptr(to), uintptr(from), uintptr(bytes), d.stream),
+		"copy %d bytes on %s", bytes, d.name)
 }
 
 // Zero sets n float32 or int32 to zero.
@@ -89,5 +76,6 @@ func (d *Device) Zero(to Pointer, n int) error {
 	if n == 0 {
 		return d.failed
 	}
-	return d.check(call(d.drv.cuMemsetD32Async, uintptr(to), 0, uintptr(n), d.stream), "clear %d numbers on %s", n, d.name)
+	return d.check(call(d.drv.cuMemsetD32Async, uintptr(to), 0, uintptr(n), d.stream), "clear %d numbers on %s",
+		n, d.name)
 }

@@ -54,14 +54,14 @@ func wantError(t *testing.T, err error, parts ...string) {
 func scaling(t *testing.T, d *Device) *Kernel {
 	t.Helper()
 	base := kernels.Base()
-	k, err := d.Load(base.Name, base.Source, []string{"--std=c++17"}, []string{kernels.Scale})
+	k, err := d.Load(base.Name, base.Source, []string{"--std=c++17"}, []string{kernels.Axpy})
 	must(t, err)
-	return k[kernels.Scale]
+	return k[kernels.Axpy]
 }
 
 // twice doubles n numbers.
 func twice(k *Kernel, n int, x Pointer) error {
-	return k.Launch(Grid{X: 1, ThreadsX: 256}, L(n), F(2), P(x))
+	return k.Launch(Grid{X: 1, ThreadsX: 256}, L(n), F(1), P(x), P(x)) // x += x
 }
 
 func TestLaunchAndCopies(t *testing.T) {
@@ -129,7 +129,7 @@ func TestRecordedWork(t *testing.T) {
 	}))
 }
 
-// The precisions keep as many bits of an operand as they say.
+// Each precision keeps its number of bits of an operand.
 func TestPrecisionRoundsOperands(t *testing.T) {
 	const fine, finer = 1 + 1.0/(1<<9), 1 + 1.0/(1<<12)
 	for p, want := range map[Precision][]float32{Float32: {fine, finer}, TF32: {fine, 1}, BFloat16: {1, 1}} {
@@ -152,7 +152,7 @@ func TestPrecisionRoundsOperands(t *testing.T) {
 	}
 }
 
-// Products of all four forms, with rows that are apart and sums that go on.
+// Matmuls of all four forms, with leading dimensions and accumulation.
 func TestGemm(t *testing.T) {
 	for _, p := range []Precision{Float32, TF32, BFloat16} {
 		env := environment(t)
@@ -220,8 +220,8 @@ func TestGemm(t *testing.T) {
 func TestFirstErrorStays(t *testing.T) {
 	d := device(t)
 	_ = d.Do(func() error {
-		first := scaling(t, d).Launch(Grid{X: 1, ThreadsX: 4096}, L(0), F(1), P(0))
-		wantError(t, first, "launch scale with 1 blocks of 4096 threads")
+		first := scaling(t, d).Launch(Grid{X: 1, ThreadsX: 4096}, L(0), F(1), P(0), P(0))
+		wantError(t, first, "launch axpy with 1 blocks of 4096 threads")
 		if err := d.Sync(); err != first {
 			t.Errorf("after it %v, want the same", err)
 		}

@@ -13,7 +13,7 @@ import (
 // Options are how a device is opened. The zero value is the first GPU in
 // float32, with the process's environment.
 type Options struct {
-	Ordinal   int       // which GPU, among those that CUDA_VISIBLE_DEVICES leaves
+	Ordinal   int       // of the GPU, among those that CUDA_VISIBLE_DEVICES leaves
 	Precision Precision // of matmuls; empty is Float32
 	// Getenv reads an environment variable; nil is os.Getenv.
 	Getenv func(string) string
@@ -55,7 +55,8 @@ func Open(o Options) (*Device, error) {
 	if o.Precision == "" {
 		o.Precision = Float32
 	}
-	d := &Device{precision: o.Precision, cache: openCache(o.Getenv), loaded: map[string]map[string]*Kernel{}, args: &launchArgs{}, scalars: new([2]float32)}
+	d := &Device{precision: o.Precision, cache: openCache(o.Getenv), loaded: map[string]map[string]*Kernel{},
+		args: &launchArgs{}, scalars: new([2]float32)}
 	var err error
 	if d.drv, err = openDriver(o.Getenv); err != nil {
 		return nil, err
@@ -92,11 +93,13 @@ func (d *Device) describe(ordinal int) error {
 	if ordinal < 0 || ordinal >= int(*n) {
 		return fmt.Errorf("open GPU %d: there are %d (numbered from 0)", ordinal, *n)
 	}
-	if err := d.drv.check(call(d.drv.cuDeviceGet, uintptr(unsafe.Pointer(id)), uintptr(ordinal)), "open GPU %d", ordinal); err != nil {
+	if err := d.drv.check(call(d.drv.cuDeviceGet, uintptr(unsafe.Pointer(id)), uintptr(ordinal)), "open GPU %d",
+		ordinal); err != nil {
 		return err
 	}
 	d.id = *id
-	if err := d.drv.check(call(d.drv.cuDeviceGetName, uintptr(unsafe.Pointer(&name[0])), uintptr(len(name)-1), uintptr(d.id)), "read the GPU's name"); err != nil {
+	if err := d.drv.check(call(d.drv.cuDeviceGetName, uintptr(unsafe.Pointer(&name[0])), uintptr(len(name)-1),
+		uintptr(d.id)), "read the GPU's name"); err != nil {
 		return err
 	}
 	d.name = text(uintptr(unsafe.Pointer(&name[0])))
@@ -104,9 +107,11 @@ func (d *Device) describe(ordinal int) error {
 	for _, a := range []struct {
 		attribute int
 		to        *int
-	}{{attributeMajor, &major}, {attributeMinor, &minor}, {attributeProcessors, &d.sms}, {attributeSharedOptin, &d.shared}} {
+	}{{attributeMajor, &major}, {attributeMinor, &minor}, {attributeProcessors, &d.sms}, {attributeSharedOptin,
+		&d.shared}} {
 		v := new(int32)
-		if err := d.drv.check(call(d.drv.cuDeviceGetAttribute, uintptr(unsafe.Pointer(v)), uintptr(a.attribute), uintptr(d.id)), "read attribute %d of %s", a.attribute, d.name); err != nil {
+		if err := d.drv.check(call(d.drv.cuDeviceGetAttribute, uintptr(unsafe.Pointer(v)), uintptr(a.attribute),
+			uintptr(d.id)), "read attribute %d of %s", a.attribute, d.name); err != nil {
 			return err
 		}
 		*a.to = int(*v)
@@ -115,17 +120,19 @@ func (d *Device) describe(ordinal int) error {
 	return nil
 }
 
-// start makes the context, the stream and the handle of cuBLAS.
+// start creates the context, the stream and the handle of cuBLAS.
 func (d *Device) start() error {
 	ctx, stream := new(uintptr), new(uintptr)
-	if err := d.drv.check(call(d.drv.cuDevicePrimaryCtxRetain, uintptr(unsafe.Pointer(ctx)), uintptr(d.id)), "make a context on %s", d.name); err != nil {
+	if err := d.drv.check(call(d.drv.cuDevicePrimaryCtxRetain, uintptr(unsafe.Pointer(ctx)), uintptr(d.id)),
+		"make a context on %s", d.name); err != nil {
 		return err
 	}
 	d.ctx = *ctx
 	if err := d.drv.check(call(d.drv.cuCtxSetCurrent, d.ctx), "take the context of %s", d.name); err != nil {
 		return err
 	}
-	if err := d.drv.check(call(d.drv.cuStreamCreate, uintptr(unsafe.Pointer(stream)), streamNonBlocking), "make a stream on %s", d.name); err != nil {
+	if err := d.drv.check(call(d.drv.cuStreamCreate, uintptr(unsafe.Pointer(stream)), streamNonBlocking),
+		"make a stream on %s", d.name); err != nil {
 		return err
 	}
 	d.stream = *stream
@@ -143,7 +150,8 @@ func (d *Device) Name() string { return d.name }
 // String describes card, precision and libraries in one line.
 func (d *Device) String() string {
 	v := d.drv.version()
-	return fmt.Sprintf("%s (compute capability %d.%d, %s, driver of CUDA %d.%d, NVRTC %s)", d.name, d.arch/10, d.arch%10, d.precision, v/1000, v%1000/10, d.rtc.version())
+	return fmt.Sprintf("%s (compute capability %d.%d, %s, driver of CUDA %d.%d, NVRTC %s)", d.name, d.arch/10,
+		d.arch%10, d.precision, v/1000, v%1000/10, d.rtc.version())
 }
 
 // Precision is how the device computes matmuls.
@@ -155,8 +163,9 @@ func (d *Device) Capability() int  { return d.arch }
 func (d *Device) Processors() int  { return d.sms }
 func (d *Device) SharedLimit() int { return d.shared }
 
-// Do runs f with the goroutine held to its thread and the device's context
-// current there. Calls nest.
+// Do runs f with the goroutine locked to its thread and the device's context
+// current there. It returns the error of f or the device's first failure. Calls
+// may be nested.
 func (d *Device) Do(f func() error) error {
 	if d.failed != nil {
 		return d.failed
@@ -166,27 +175,31 @@ func (d *Device) Do(f func() error) error {
 	if err := d.check(call(d.drv.cuCtxSetCurrent, d.ctx), "take the context of %s", d.name); err != nil {
 		return err
 	}
-	return f()
-}
-
-// check keeps the first failure of the device.
-func (d *Device) check(result int, format string, args ...any) error {
-	if d.failed != nil {
-		return d.failed
+	if err := f(); err != nil {
+		return err
 	}
-	if result == success {
-		return nil
-	}
-	d.failed = d.drv.check(result, format, args...)
 	return d.failed
 }
 
-// Sync waits until the device has done all that was asked of it.
+// fail keeps the first failure of the device.
+func (d *Device) fail(err error) error {
+	if d.failed == nil {
+		d.failed = err
+	}
+	return d.failed
+}
+
+// check keeps and returns the first failure of the device.
+func (d *Device) check(result int, format string, args ...any) error {
+	return d.fail(d.drv.check(result, format, args...))
+}
+
+// Sync waits until the device has finished the queued work.
 func (d *Device) Sync() error {
 	return d.check(call(d.drv.cuStreamSynchronize, d.stream), "wait for %s", d.name)
 }
 
-// Close frees everything. The device is of no use afterwards.
+// Close frees everything. The device can't be used afterwards.
 func (d *Device) Close() error {
 	if d.ctx == 0 {
 		return nil

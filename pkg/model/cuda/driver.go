@@ -11,23 +11,27 @@ import (
 	"grpo/internal/cudalib"
 )
 
-// driver holds the addresses of the CUDA driver's functions (libcuda.so.1). The
-// names are the library's, with the version suffix of the 64-bit forms.
-type driver struct {
-	lib *cudalib.Library
+// driver is the CUDA driver (libcuda.so.1).
+type driver struct{ driverFunctions }
 
-	cuInit, cuDriverGetVersion, cuGetErrorName, cuGetErrorString                                   uintptr
-	cuDeviceGetCount, cuDeviceGet, cuDeviceGetName, cuDeviceGetAttribute                           uintptr
-	cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease, cuCtxSetCurrent                           uintptr
-	cuModuleLoadData, cuModuleUnload, cuModuleGetFunction, cuFuncSetAttribute                      uintptr
-	cuLaunchKernel, cuOccupancyMaxActiveClusters                                                   uintptr
-	cuStreamCreate, cuStreamDestroy, cuStreamSynchronize, cuStreamBeginCapture, cuStreamEndCapture uintptr
-	cuGraphInstantiateWithFlags, cuGraphLaunch, cuGraphExecDestroy, cuGraphDestroy                 uintptr
-	cuMemAlloc, cuMemFree, cuMemAllocHost, cuMemFreeHost, cuMemGetInfo                             uintptr
-	cuMemcpyHtoDAsync, cuMemcpyDtoHAsync, cuMemcpyDtoDAsync, cuMemsetD32Async                      uintptr
+// driverFunctions are the addresses of its functions. Those with a suffix are the
+// 64-bit versions.
+type driverFunctions struct {
+	cuInit, cuDriverGetVersion, cuGetErrorName, cuGetErrorString         uintptr
+	cuDeviceGetCount, cuDeviceGet, cuDeviceGetName, cuDeviceGetAttribute uintptr
+	cuDevicePrimaryCtxRetain, cuCtxSetCurrent                            uintptr
+	cuModuleLoadData, cuModuleUnload, cuModuleGetFunction                uintptr
+	cuFuncSetAttribute, cuLaunchKernel, cuOccupancyMaxActiveClusters     uintptr
+	cuStreamCreate, cuStreamSynchronize, cuStreamEndCapture              uintptr
+	cuGraphInstantiateWithFlags, cuGraphLaunch                           uintptr
+	cuGraphExecDestroy, cuGraphDestroy                                   uintptr
+	cuMemAllocHost, cuMemFree, cuMemAlloc, cuMemGetInfo                  uintptr `suffix:"_v2"`
+	cuMemcpyHtoDAsync, cuMemcpyDtoHAsync, cuMemcpyDtoDAsync              uintptr `suffix:"_v2"`
+	cuDevicePrimaryCtxRelease, cuStreamDestroy, cuStreamBeginCapture     uintptr `suffix:"_v2"`
+	cuMemFreeHost, cuMemsetD32Async                                      uintptr
 }
 
-// Results of the driver that this package looks at.
+// Results of the driver that this package handles.
 const (
 	success            = 0
 	errorOutOfMemory   = 2
@@ -56,20 +60,8 @@ func openDriver(env func(string) string) (*driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; the driver brings it: install NVIDIA's driver, or give --device cpu", err)
 	}
-	d := &driver{lib: lib}
-	err = lib.Bind(map[string]*uintptr{
-		"cuInit": &d.cuInit, "cuDriverGetVersion": &d.cuDriverGetVersion, "cuGetErrorName": &d.cuGetErrorName, "cuGetErrorString": &d.cuGetErrorString,
-		"cuDeviceGetCount": &d.cuDeviceGetCount, "cuDeviceGet": &d.cuDeviceGet, "cuDeviceGetName": &d.cuDeviceGetName, "cuDeviceGetAttribute": &d.cuDeviceGetAttribute,
-		"cuDevicePrimaryCtxRetain": &d.cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRelease_v2": &d.cuDevicePrimaryCtxRelease, "cuCtxSetCurrent": &d.cuCtxSetCurrent,
-		"cuModuleLoadData": &d.cuModuleLoadData, "cuModuleUnload": &d.cuModuleUnload, "cuModuleGetFunction": &d.cuModuleGetFunction, "cuFuncSetAttribute": &d.cuFuncSetAttribute,
-		"cuLaunchKernel": &d.cuLaunchKernel, "cuOccupancyMaxActiveClusters": &d.cuOccupancyMaxActiveClusters,
-		"cuStreamCreate": &d.cuStreamCreate, "cuStreamDestroy_v2": &d.cuStreamDestroy, "cuStreamSynchronize": &d.cuStreamSynchronize,
-		"cuStreamBeginCapture_v2": &d.cuStreamBeginCapture, "cuStreamEndCapture": &d.cuStreamEndCapture,
-		"cuGraphInstantiateWithFlags": &d.cuGraphInstantiateWithFlags, "cuGraphLaunch": &d.cuGraphLaunch, "cuGraphExecDestroy": &d.cuGraphExecDestroy, "cuGraphDestroy": &d.cuGraphDestroy,
-		"cuMemAlloc_v2": &d.cuMemAlloc, "cuMemFree_v2": &d.cuMemFree, "cuMemAllocHost_v2": &d.cuMemAllocHost, "cuMemFreeHost": &d.cuMemFreeHost, "cuMemGetInfo_v2": &d.cuMemGetInfo,
-		"cuMemcpyHtoDAsync_v2": &d.cuMemcpyHtoDAsync, "cuMemcpyDtoHAsync_v2": &d.cuMemcpyDtoHAsync, "cuMemcpyDtoDAsync_v2": &d.cuMemcpyDtoDAsync, "cuMemsetD32Async": &d.cuMemsetD32Async,
-	})
-	if err != nil {
+	d := &driver{}
+	if err := lib.Bind(&d.driverFunctions); err != nil {
 		return nil, err
 	}
 	if r := call(d.cuInit, 0); r != success {
@@ -89,9 +81,8 @@ func (d *driver) version() int {
 	return int(*v)
 }
 
-// call calls a C function of integers and pointers and returns its result. An
-// argument that is written uintptr(unsafe.Pointer(p)) in the call itself is kept
-// alive and in its place meanwhile.
+// call calls a C function of integers and pointers. An argument that is written
+// uintptr(unsafe.Pointer(p)) in the call itself stays alive and in place meanwhile.
 //
 //go:uintptrescapes
 func call(fn uintptr, args ...uintptr) int {
@@ -99,8 +90,7 @@ func call(fn uintptr, args ...uintptr) int {
 	return int(int32(r))
 }
 
-// pointer makes a pointer of an address that C gave: memory that the Go runtime
-// knows nothing of and never moves.
+// pointer converts an address of C, memory that the Go runtime does not manage.
 func pointer(a uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&a)) }
 
 // text reads a C string.
@@ -116,7 +106,7 @@ func text(a uintptr) string {
 	return string(unsafe.Slice(p, n))
 }
 
-// reason is the meaning of a result of the driver.
+// reason describes a result of the driver.
 func (d *driver) reason(result int) string {
 	name, words := new(uintptr), new(uintptr)
 	call(d.cuGetErrorName, uintptr(result), uintptr(unsafe.Pointer(name)))
@@ -127,7 +117,7 @@ func (d *driver) reason(result int) string {
 	return fmt.Sprintf("%s (%s)", text(*words), text(*name))
 }
 
-// check turns a result into an error that says what was tried.
+// check turns a result into an error; format says what was attempted.
 func (d *driver) check(result int, format string, args ...any) error {
 	if result == success {
 		return nil

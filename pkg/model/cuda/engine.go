@@ -9,9 +9,9 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Engine lets Gorgonia's tensors use a device's memory. Gorgonia itself
-// computes one thing there, the sum of two gradients of one value; everything
-// else is done by the fused operations, so anything else is an error.
+// Engine lets Gorgonia's tensors use a device's memory. Gorgonia itself computes
+// one thing there, the sum of two gradients of one value. All else is done by the
+// fused operations, and an error here.
 type Engine struct {
 	d *Device
 	// add computes out = a + b over n numbers.
@@ -28,7 +28,8 @@ func NewEngine(d *Device, add func(n int, a, b, out Pointer) error) *Engine { re
 
 // Tensor is a tensor of float32 over device memory.
 func (e *Engine) Tensor(at Pointer, shape ...int) *tensor.Dense {
-	return tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(shape...), tensor.WithEngine(e), tensor.FromMemory(uintptr(at), uintptr(4*tensor.Shape(shape).TotalSize())))
+	return tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(shape...), tensor.WithEngine(e),
+		tensor.FromMemory(uintptr(at), uintptr(4*tensor.Shape(shape).TotalSize())))
 }
 
 // AllocAccessible is false: Go can't read the memory.
@@ -61,7 +62,8 @@ func (e *Engine) Memset(m tensor.Memory, v any) error {
 	}
 	bits := *(*uint32)(unsafe.Pointer(&f))
 	return e.d.Do(func() error {
-		return e.d.check(call(e.d.drv.cuMemsetD32Async, m.Uintptr(), uintptr(bits), m.MemSize()/4, e.d.stream), "fill a tensor")
+		return e.d.check(call(e.d.drv.cuMemsetD32Async, m.Uintptr(), uintptr(bits), m.MemSize()/4, e.d.stream),
+			"fill a tensor")
 	})
 }
 
@@ -75,7 +77,7 @@ func (e *Engine) Memcpy(dst, src tensor.Memory) error {
 	})
 }
 
-// Accessible is an error: whoever reads a tensor's numbers has to download them.
+// Accessible is an error: numbers have to be downloaded.
 func (e *Engine) Accessible(tensor.Memory) (tensor.Memory, error) {
 	return nil, fmt.Errorf("read a tensor's memory: it is on %s", e.d.name)
 }
@@ -83,9 +85,8 @@ func (e *Engine) Accessible(tensor.Memory) (tensor.Memory, error) {
 // WorksWith says that matrices are stored by rows.
 func (e *Engine) WorksWith(order tensor.DataOrder) bool { return order.IsRowMajor() }
 
-// Add adds b to a in place: Gorgonia asks for it to sum the gradients of a value
-// that is used twice, with either of the places for the result. Sum and operands
-// have one shape.
+// Add adds b to a in place, or into a tensor to reuse. Gorgonia sums the gradients
+// of a value that is used twice by it. All have one shape.
 func (e *Engine) Add(a, b tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	if !a.Shape().Eq(b.Shape()) {
 		return nil, fmt.Errorf("add tensors on %s: shapes %v and %v differ", e.d.name, a.Shape(), b.Shape())

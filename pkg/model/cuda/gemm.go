@@ -8,16 +8,14 @@ import (
 )
 
 // Gemm computes C = op(A)·op(B), or adds to C, for row-major matrices: op(A) is
-// m×k, op(B) k×n and C m×n, with rows lda, ldb and ldc numbers apart. The
+// m×k, op(B) k×n and C m×n, with leading dimensions lda, ldb and ldc. The
 // arguments are those of kernel.Gemm.
 //
-// cuBLAS stores matrices by columns, so a row-major matrix is a transposed one to
-// it, and Cᵀ = op(B)ᵀ·op(A)ᵀ is asked for.
-func (d *Device) Gemm(transA, transB bool, m, n, k int, a Pointer, lda int, b Pointer, ldb int, accumulate bool, c Pointer, ldc int) error {
-	if m == 0 || n == 0 {
-		return d.failed
-	}
-	if d.failed != nil {
+// cuBLAS is column-major, so it sees each matrix transposed and computes
+// Cᵀ = op(B)ᵀ·op(A)ᵀ.
+func (d *Device) Gemm(transA, transB bool, m, n, k int, a Pointer, lda int, b Pointer, ldb int, accumulate bool,
+	c Pointer, ldc int) error {
+	if m == 0 || n == 0 || d.failed != nil {
 		return d.failed
 	}
 	if k == 0 { // a sum of nothing
@@ -25,7 +23,7 @@ func (d *Device) Gemm(transA, transB bool, m, n, k int, a Pointer, lda int, b Po
 			return nil
 		}
 		if ldc != n {
-			return fmt.Errorf("multiply matrices: an empty sum into rows %d apart of %d numbers", ldc, n)
+			return d.fail(fmt.Errorf("multiply matrices: an empty sum into rows %d apart of %d numbers", ldc, n))
 		}
 		return d.Zero(c, m*n)
 	}
@@ -52,6 +50,5 @@ func (d *Device) Gemm(transA, transB bool, m, n, k int, a Pointer, lda int, b Po
 	if r == success {
 		return nil
 	}
-	d.failed = x.check(r, "multiply matrices %d×%d and %d×%d on %s", m, k, k, n, d.name)
-	return d.failed
+	return d.fail(x.check(r, "multiply matrices %d×%d and %d×%d on %s", m, k, k, n, d.name))
 }

@@ -34,8 +34,8 @@ func D(v float64) Arg { return Arg(math.Float64bits(v)) }
 // maxKernelArgs bounds the arguments of a kernel.
 const maxKernelArgs = 48
 
-// launchArgs are the arguments of a launch and the pointers to them that the
-// driver wants; it reads both during the call.
+// launchArgs are the arguments of a launch and the pointers to them, which the
+// driver reads during the call.
 type launchArgs struct {
 	words [maxKernelArgs]uint64
 	at    [maxKernelArgs]unsafe.Pointer
@@ -46,20 +46,20 @@ type Kernel struct {
 	d      *Device
 	name   string
 	fn     uintptr
-	shared int // dynamic shared memory that it has been allowed
+	shared int // its limit of dynamic shared memory, if it was raised
 }
 
-// Grid is how many blocks of how many threads run a kernel, with how many
-// bytes of dynamic shared memory each. Zero dimensions count as 1.
+// Grid is a launch configuration: blocks, threads of a block, and bytes of dynamic
+// shared memory. Zero dimensions count as 1.
 type Grid struct {
 	X, Y, Z            int // blocks
 	ThreadsX, ThreadsY int
 	Shared             int
 }
 
-// Load compiles a source, or finds it in the cache, and returns its kernels by
-// name. A second Load of the same source returns the same. Call it within
-// [Device.Do], as all that follows.
+// Load compiles a source, or reads it from the cache, and returns its kernels by
+// name. A second Load of the same source returns the same. Call it, and what
+// follows, within [Device.Do].
 func (d *Device) Load(name, source string, options, kernels []string) (map[string]*Kernel, error) {
 	k := key(append([]string{source}, options...)...)
 	if known := d.loaded[k]; known != nil {
@@ -76,7 +76,8 @@ func (d *Device) Load(name, source string, options, kernels []string) (map[strin
 	out := map[string]*Kernel{}
 	for _, kernel := range kernels {
 		fn, symbol := new(uintptr), cstring(kernel)
-		if err := d.drv.check(call(d.drv.cuModuleGetFunction, uintptr(unsafe.Pointer(fn)), module, uintptr(unsafe.Pointer(&symbol[0]))), "find the kernel %s in %s", kernel, name); err != nil {
+		if err := d.drv.check(call(d.drv.cuModuleGetFunction, uintptr(unsafe.Pointer(fn)), module,
+			uintptr(unsafe.Pointer(&symbol[0]))), "find the kernel %s in %s", kernel, name); err != nil {
 			return nil, err
 		}
 		out[kernel] = &Kernel{d: d, name: kernel, fn: *fn}
@@ -124,13 +125,14 @@ func (d *Device) module(name string, code []byte) (uintptr, error) {
 	return 0, d.drv.check(r, "load %s on %s", name, d.name)
 }
 
-// allow raises the kernel's limit of dynamic shared memory, where it is above
-// what every kernel may have.
+// allow raises the kernel's limit of dynamic shared memory if it needs more than
+// the default of 48 KiB.
 func (k *Kernel) allow(shared int) error {
 	if shared <= 48<<10 || shared <= k.shared {
 		return nil
 	}
-	err := k.d.check(call(k.d.drv.cuFuncSetAttribute, k.fn, funcAttributeMaxShared, uintptr(shared)), "give the kernel %s %d bytes of shared memory", k.name, shared)
+	err := k.d.check(call(k.d.drv.cuFuncSetAttribute, k.fn, funcAttributeMaxShared, uintptr(shared)),
+		"raise the limit of shared memory of the kernel %s to %d bytes", k.name, shared)
 	if err == nil {
 		k.shared = shared
 	}
@@ -146,10 +148,10 @@ type launchConfig struct {
 	count       uint32
 }
 
-// Clusters is how many clusters of blocks of such a launch the card runs at once;
-// the kernel says itself how many blocks make one. 0: it can't run at all here,
-// as on a part of a card whose multiprocessors don't lie together. That the
-// driver does not answer leaves the device as it is.
+// Clusters is the number of clusters of blocks that run at once in such a launch;
+// the cluster's size is the kernel's. 0: it can't run, as on a MIG partition
+// whose multiprocessors are in different groups. An error here is not a failure
+// of the device.
 func (k *Kernel) Clusters(g Grid) (int, error) {
 	d := k.d
 	if err := k.allow(g.Shared); err != nil {
@@ -161,7 +163,8 @@ func (k *Kernel) Clusters(g Grid) (int, error) {
 		shared: uint32(g.Shared), stream: d.stream,
 	}
 	n := new(int32)
-	err := d.drv.check(call(d.drv.cuOccupancyMaxActiveClusters, uintptr(unsafe.Pointer(n)), k.fn, uintptr(unsafe.Pointer(c))), "ask %s how many clusters of %s it runs at once", d.name, k.name)
+	err := d.drv.check(call(d.drv.cuOccupancyMaxActiveClusters, uintptr(unsafe.Pointer(n)), k.fn,
+		uintptr(unsafe.Pointer(c))), "ask %s how many clusters of %s it runs at once", d.name, k.name)
 	return int(*n), err
 }
 
@@ -172,7 +175,7 @@ func (k *Kernel) Launch(g Grid, args ...Arg) error {
 		return d.failed
 	}
 	if len(args) > maxKernelArgs {
-		return fmt.Errorf("launch %s: %d arguments are more than %d", k.name, len(args), maxKernelArgs)
+		return d.fail(fmt.Errorf("launch %s: %d arguments are more than %d", k.name, len(args), maxKernelArgs))
 	}
 	if err := k.allow(g.Shared); err != nil {
 		return err
@@ -184,9 +187,11 @@ func (k *Kernel) Launch(g Grid, args ...Arg) error {
 	}
 	dim := func(n int) uintptr { return uintptr(max(1, n)) }
 	params := uintptr(unsafe.Pointer(&a.at[0])) // a is the device's, on the heap
-	r := call(d.drv.cuLaunchKernel, k.fn, dim(g.X), dim(g.Y), dim(g.Z), dim(g.ThreadsX), dim(g.ThreadsY), 1, uintptr(g.Shared), d.stream, params, 0)
+	r := call(d.drv.cuLaunchKernel, k.fn, dim(g.X), dim(g.Y), dim(g.Z), dim(g.ThreadsX), dim(g.ThreadsY), 1,
+		uintptr(g.Shared), d.stream, params, 0)
 	if r == success {
 		return nil
 	}
-	return d.check(r, "launch %s with %d blocks of %d threads and %d bytes of shared memory", k.name, dim(g.X)*dim(g.Y)*dim(g.Z), dim(g.ThreadsX)*dim(g.ThreadsY), g.Shared)
+	return d.check(r, "launch %s with %d blocks of %d threads and %d bytes of shared memory", k.name,
+		dim(g.X)*dim(g.Y)*dim(g.Z), dim(g.ThreadsX)*dim(g.ThreadsY), g.Shared)
 }

@@ -25,36 +25,35 @@ func (m *Mem) Uintptr() uintptr {
 // MemSize is the size in bytes.
 func (m *Mem) MemSize() uintptr { return uintptr(m.size) }
 
-// pool takes memory from the driver in rounded sizes and keeps what is freed for
-// the next request of the same rounded size: the driver's own allocation waits
-// for the device. Work runs in one stream, so memory that was freed can be given
-// out at once: what uses it next runs after what used it last.
+// pool allocates from the driver in rounded sizes and keeps freed memory for the
+// next request of the same size, because the driver's allocation waits for the
+// device. All work is in one stream, so freed memory can be reused at once: its
+// next use runs after its last.
 type pool struct {
 	d     *Device
 	free  map[int][]uintptr
-	taken map[uintptr]int // what is given out: address and rounded size
+	taken map[uintptr]int // allocated: address and rounded size
 	hosts map[uintptr]int // page-locked memory of the host
 
 	stats MemoryStats
 }
 
-// MemoryStats are how much device memory there is and who uses it, in bytes.
-// Nothing grows from step to step once the largest batch has been seen.
+// MemoryStats describes the pool. Nothing grows from step to step once the largest
+// batch has been seen.
 type MemoryStats struct {
-	InUse    int // given out
-	Kept     int // taken from the driver and free
-	Pieces   int // given out, counted
-	Requests int // made of the driver, counted: constant when nothing new is allocated
-	Host     int // page-locked memory of the host
+	InUse    int // bytes allocated
+	Kept     int // bytes of freed memory that the pool keeps
+	Pieces   int // number of allocations in use
+	Requests int // number of allocations made by the driver
+	Host     int // bytes of page-locked memory of the host
 }
 
 func (p *pool) init(d *Device) {
 	*p = pool{d: d, free: map[int][]uintptr{}, taken: map[uintptr]int{}, hosts: map[uintptr]int{}}
 }
 
-// rounded is the size that a request is rounded up to: multiples of an eighth of
-// the power of two below it, and at least 512 bytes, so that at most an eighth
-// is wasted and requests that creep up meet the same few sizes.
+// rounded rounds a size up to a multiple of an eighth of the power of two below it,
+// and at least 512 bytes: at most an eighth is wasted, and there are few sizes.
 func rounded(size int) int {
 	const least = 512
 	if size <= least {
@@ -64,8 +63,7 @@ func rounded(size int) int {
 	return (size + step - 1) / step * step
 }
 
-// Alloc allocates bytes, whose content is unknown. What names them in the
-// error when they don't fit.
+// Alloc allocates uninitialized bytes; what is their name in errors.
 func (d *Device) Alloc(size int, what string) (*Mem, error) {
 	if d.failed != nil {
 		return nil, d.failed
@@ -92,7 +90,8 @@ func (d *Device) Alloc(size int, what string) (*Mem, error) {
 	return &Mem{ptr, size}, nil
 }
 
-// request asks the driver, and once more after giving back what the pool keeps.
+// request allocates from the driver, and tries once more after freeing the memory
+// that the pool keeps.
 func (p *pool) request(room int, what string) (uintptr, error) {
 	ptr := new(uintptr)
 	for attempt := 0; ; attempt++ {
@@ -116,7 +115,7 @@ func (p *pool) request(room int, what string) (uintptr, error) {
 	}
 }
 
-// trim gives the driver back what is free.
+// trim frees the memory that the pool keeps.
 func (p *pool) trim() {
 	for room, list := range p.free {
 		for _, ptr := range list {
@@ -152,16 +151,17 @@ func (d *Device) MemoryInfo() (free, total int) {
 	return int(*f), int(*t)
 }
 
-// Memory returns the pool's figures.
+// Memory describes the pool.
 func (d *Device) Memory() MemoryStats { return d.pool.stats }
 
-// Pinned takes n elements of page-locked memory of the host, which copies to and
-// from the device read at full speed. It lives until FreePinned or Close.
+// Pinned allocates n elements of page-locked memory of the host, for fast copies.
+// It lives until FreePinned or Close.
 func Pinned[T any](d *Device, n int) ([]T, error) {
 	var zero T
 	bytes := max(1, n) * int(unsafe.Sizeof(zero))
 	ptr := new(uintptr)
-	if err := d.check(call(d.drv.cuMemAllocHost, uintptr(unsafe.Pointer(ptr)), uintptr(bytes)), "lock %s of the host's memory", size(bytes)); err != nil {
+	if err := d.check(call(d.drv.cuMemAllocHost, uintptr(unsafe.Pointer(ptr)), uintptr(bytes)),
+		"lock %s of the host's memory", size(bytes)); err != nil {
 		return nil, err
 	}
 	d.pool.hosts[*ptr] = bytes
@@ -184,7 +184,7 @@ func FreePinned[T any](d *Device, s []T) {
 	}
 }
 
-// release gives everything back, used or not; the context ends.
+// release frees everything, used or not, before the context ends.
 func (p *pool) release() {
 	p.trim()
 	for ptr := range p.taken {

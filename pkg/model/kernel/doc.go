@@ -1,13 +1,13 @@
-// Package kernel holds the float32 arithmetic of TinyLM: matrix products, the
+// Package kernel holds the float32 arithmetic of TinyLM: matmuls, the
 // GRU cell, softmax with its gradient, and AdamW. Each has one fast version, a
 // portable version and an obvious float64 reference.
 //
-// # The bits of a matrix product
+// # The bits of a matmul
 //
 // An element of C = op(A)·op(B) is a function of its row of op(A), its column
 // of op(B), k and, when accumulating, the old element. It does not depend on m
-// or n, on where the element lies, on leading dimensions, on alignment or on
-// the number of threads. The recurrence is
+// or n, on the element's position, on leading dimensions, on alignment or on the
+// number of threads. The recurrence is
 //
 //	for each block of kBlock consecutive p, in ascending order:
 //		acc = 0

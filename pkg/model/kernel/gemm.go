@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// The blocking of a product. kBlock is part of the contract on bits (see the
+// The blocking of a matmul. kBlock is part of the contract on bits (see the
 // package comment); the others only place work in the caches.
 const (
 	kBlock = 256  // depth of a block of the sum
@@ -21,7 +21,8 @@ const (
 // overlap A or B. It runs on one thread; see [Pool.Gemm] for more.
 //
 // It panics if a slice is too short for its shape.
-func Gemm(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool, c []float32, ldc int) {
+func Gemm(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool,
+	c []float32, ldc int) {
 	checkGemm(transA, transB, m, n, k, a, lda, b, ldb, c, ldc)
 	gemm(transB, m, n, k, viewA(transA, a, lda), b, ldb, accumulate, c, ldc)
 }
@@ -52,7 +53,7 @@ func gemm(transB bool, m, n, k int, a matrixA, b []float32, ldb int, accumulate 
 	scratches.Put(s)
 }
 
-// scratch is the working memory of one product on one thread.
+// scratch is the working memory of one matmul on one thread.
 type scratch struct {
 	b []float32            // packed panels
 	c [mBlock * nr]float32 // a tile with padded columns
@@ -131,7 +132,7 @@ func unpadColumns(rows, w int, tile []float32, add bool, c []float32, ldc int) {
 	}
 }
 
-// clearC is the product of depth 0.
+// clearC is the matmul of depth 0.
 func clearC(m, n int, accumulate bool, c []float32, ldc int) {
 	if accumulate {
 		return
@@ -143,19 +144,19 @@ func clearC(m, n int, accumulate bool, c []float32, ldc int) {
 
 func checkGemm(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int) {
 	if m < 0 || n < 0 || k < 0 {
-		panic(fmt.Sprintf("kernel: product of %d×%d by %d×%d: negative size", m, k, k, n))
+		panic(fmt.Sprintf("kernel: matmul of %d×%d by %d×%d: negative size", m, k, k, n))
 	}
-	if transA {
-		checkMatrix("a", k, m, a, lda)
-	} else {
-		checkMatrix("a", m, k, a, lda)
-	}
-	if transB {
-		checkMatrix("b", n, k, b, ldb)
-	} else {
-		checkMatrix("b", k, n, b, ldb)
-	}
+	checkOp("a", transA, m, k, a, lda)
+	checkOp("b", transB, k, n, b, ldb)
 	checkMatrix("c", m, n, c, ldc)
+}
+
+// checkOp is checkMatrix of a matrix that is stored transposed if trans is set.
+func checkOp(name string, trans bool, rows, cols int, x []float32, ld int) {
+	if trans {
+		rows, cols = cols, rows
+	}
+	checkMatrix(name, rows, cols, x, ld)
 }
 
 // checkMatrix panics unless x holds rows×cols elements with rows ld apart.
@@ -164,7 +165,8 @@ func checkMatrix(name string, rows, cols int, x []float32, ld int) {
 		return
 	}
 	if ld < cols || len(x) < (rows-1)*ld+cols {
-		panic(fmt.Sprintf("kernel: matrix %s: %d×%d with rows %d apart does not fit in %d elements", name, rows, cols, ld, len(x)))
+		panic(fmt.Sprintf("kernel: matrix %s: %d×%d with rows %d apart does not fit in %d elements",
+			name, rows, cols, ld, len(x)))
 	}
 }
 

@@ -4,126 +4,78 @@
 
 package kernel
 
-// tile6x16AVX2 multiplies strips of 6 rows by 16 packed columns.
-//
 //go:noescape
 func tile6x16AVX2(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
 
-// tile5x16AVX2 multiplies strips of 5 rows by 16 packed columns.
-//
 //go:noescape
 func tile5x16AVX2(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
 
-// tile4x16AVX2 multiplies strips of 4 rows by 16 packed columns.
-//
 //go:noescape
 func tile4x16AVX2(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
 
-// tile3x32AVX2 multiplies strips of 3 rows by 32 packed columns.
-//
 //go:noescape
 func tile3x32AVX2(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
 
-// tile3x16AVX2 multiplies strips of 3 rows by 16 packed columns.
-//
 //go:noescape
 func tile3x16AVX2(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
 
-// tile2x48AVX2 multiplies strips of 2 rows by 48 packed columns.
-//
 //go:noescape
 func tile2x48AVX2(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
 
-// tile2x16AVX2 multiplies strips of 2 rows by 16 packed columns.
-//
 //go:noescape
 func tile2x16AVX2(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
 
-// tile1x64AVX2 multiplies strips of 1 rows by 64 packed columns.
-//
 //go:noescape
 func tile1x64AVX2(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
 
-// tile1x16AVX2 multiplies strips of 1 rows by 16 packed columns.
-//
 //go:noescape
 func tile1x16AVX2(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
 
-// tile12x8AVX2 multiplies strips of 12 rows by 8 packed columns.
-//
 //go:noescape
 func tile12x8AVX2(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
 
 // peakAVX2 does turns ≥ 1 times 12 multiply-adds of vectors.
 func peakAVX2(turns int)
 
-// tile12x32AVX512 multiplies strips of 12 rows by 32 packed columns.
-//
 //go:noescape
 func tile12x32AVX512(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
 
-// tile12x16AVX512 multiplies strips of 12 rows by 16 packed columns.
-//
 //go:noescape
 func tile12x16AVX512(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
 
-// tile8x32AVX512 multiplies strips of 8 rows by 32 packed columns.
-//
 //go:noescape
 func tile8x32AVX512(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
 
-// tile8x16AVX512 multiplies strips of 8 rows by 16 packed columns.
-//
 //go:noescape
 func tile8x16AVX512(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
 
-// tile6x32AVX512 multiplies strips of 6 rows by 32 packed columns.
-//
 //go:noescape
 func tile6x32AVX512(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
 
-// tile6x16AVX512 multiplies strips of 6 rows by 16 packed columns.
-//
 //go:noescape
 func tile6x16AVX512(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
 
-// tile4x64AVX512 multiplies strips of 4 rows by 64 packed columns.
-//
 //go:noescape
 func tile4x64AVX512(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
 
-// tile4x16AVX512 multiplies strips of 4 rows by 16 packed columns.
-//
 //go:noescape
 func tile4x16AVX512(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
 
-// tile3x64AVX512 multiplies strips of 3 rows by 64 packed columns.
-//
 //go:noescape
 func tile3x64AVX512(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
 
-// tile3x16AVX512 multiplies strips of 3 rows by 16 packed columns.
-//
 //go:noescape
 func tile3x16AVX512(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
 
-// tile2x64AVX512 multiplies strips of 2 rows by 64 packed columns.
-//
 //go:noescape
 func tile2x64AVX512(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
 
-// tile2x16AVX512 multiplies strips of 2 rows by 16 packed columns.
-//
 //go:noescape
 func tile2x16AVX512(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
 
-// tile1x64AVX512 multiplies strips of 1 rows by 64 packed columns.
-//
 //go:noescape
 func tile1x64AVX512(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
 
-// tile1x16AVX512 multiplies strips of 1 rows by 16 packed columns.
-//
 //go:noescape
 func tile1x16AVX512(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
 

@@ -49,7 +49,7 @@ func GRUForward(rows, hidden int, gi, gh []float32, bih, bhh []float32, h []floa
 // dout (dL/dh') and h are rows×H and save, rows×4H, is what GRUForward wrote.
 // It is overwritten by da_r, da_z, da_n and da_n·r: dgi are its first 3H
 // columns, which saves the memory traffic of another array. dgh (rows×3H) is
-// written once more, side by side, for the product that follows, and dh
+// written once more, side by side, for the matmul that follows, and dh
 // (rows×H) is the part of dL/dh that does not pass through gh; the caller adds
 // dgh·Whh. dh may be the same slice as dout. dgi and dgh are also the gradients
 // of the two biases, summed over rows.

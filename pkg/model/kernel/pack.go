@@ -3,7 +3,7 @@ package kernel
 import "fmt"
 
 // Packed is a right-hand matrix op(B) of size k×n, copied into the order in
-// which the product reads it: for each block of kBlock rows, panels of nr
+// which the matmul reads it: for each block of kBlock rows, panels of nr
 // columns, the last one padded with zeros. A zero Packed is an empty matrix.
 // It is read-only once packed, so any number of goroutines may use it.
 type Packed struct {
@@ -18,11 +18,7 @@ func PackB(transB bool, k, n int, b []float32, ldb int, into *Packed) {
 	if k < 0 || n < 0 {
 		panic(fmt.Sprintf("kernel: packed matrix of %d×%d: negative size", k, n))
 	}
-	if transB {
-		checkMatrix("b", n, k, b, ldb)
-	} else {
-		checkMatrix("b", k, n, b, ldb)
-	}
+	checkOp("b", transB, k, n, b, ldb)
 	wide := roundUp(n, nr)
 	into.k, into.n = k, n
 	into.data = grow(into.data, k*wide)
@@ -70,12 +66,53 @@ func checkGemmPacked(transA bool, m, n, k int, a []float32, lda int, b *Packed, 
 		panic(fmt.Sprintf("kernel: packed matrix is %d×%d, want %d×%d", b.k, b.n, k, n))
 	}
 	if m < 0 {
-		panic(fmt.Sprintf("kernel: product of %d×%d by %d×%d: negative size", m, k, k, n))
+		panic(fmt.Sprintf("kernel: matmul of %d×%d by %d×%d: negative size", m, k, k, n))
 	}
-	if transA {
-		checkMatrix("a", k, m, a, lda)
-	} else {
-		checkMatrix("a", m, k, a, lda)
-	}
+	checkOp("a", transA, m, k, a, lda)
 	checkMatrix("c", m, n, c, ldc)
+}
+
+// packPanels packs a kb×n block whose rows are ldb apart.
+func packPanels(kb, n int, b []float32, ldb int, to []float32) {
+	for j0 := 0; j0 < n; j0 += nr {
+		panel := to[: kb*nr : kb*nr]
+		to = to[kb*nr:]
+		if w := n - j0; w >= nr {
+			packRows(kb, b[j0:], ldb, panel)
+		} else {
+			packRowsGo(kb, w, b[j0:], ldb, panel)
+		}
+	}
+}
+
+// packPanelsT packs a kb×n block that is stored transposed, as n rows ldb apart.
+func packPanelsT(kb, n int, b []float32, ldb int, to []float32) {
+	for j0 := 0; j0 < n; j0 += nr {
+		panel := to[: kb*nr : kb*nr]
+		to = to[kb*nr:]
+		if n-j0 < nr {
+			clear(panel)
+		}
+		for j := j0; j < min(j0+nr, n); j += nr / 2 {
+			packColumns(kb, min(nr/2, n-j), b[j*ldb:], ldb, panel[j-j0:])
+		}
+	}
+}
+
+// packRowsGo copies w ≤ nr columns of kb rows into a panel and pads them with
+// zeros.
+func packRowsGo(kb, w int, b []float32, ldb int, panel []float32) {
+	for p := range kb {
+		row := panel[p*nr : (p+1)*nr]
+		clear(row[copy(row, b[p*ldb:p*ldb+w]):])
+	}
+}
+
+// packColumnsGo writes w rows of kb numbers as columns of a panel.
+func packColumnsGo(kb, w int, b []float32, ldb int, panel []float32) {
+	for j := range w {
+		for p, v := range b[j*ldb : j*ldb+kb] {
+			panel[p*nr+j] = v
+		}
+	}
 }

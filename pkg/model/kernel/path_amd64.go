@@ -14,3 +14,22 @@ func bestPath() path {
 		return pathAVX512
 	}
 }
+
+// Peak runs iterations of register-only multiply-adds and returns their number of
+// floating-point operations, two for each multiply-add. Divided by the time this is
+// the peak of one core. Without assembly it returns 0.
+func Peak(turns int) (flops float64) {
+	const sums = 12
+	if turns < 1 {
+		return 0
+	}
+	switch active {
+	case pathAVX512:
+		peakAVX512(turns)
+	case pathAVX2:
+		peakAVX2(turns)
+	default:
+		return 0
+	}
+	return 2 * sums * float64(vectorLanes()) * float64(turns)
+}

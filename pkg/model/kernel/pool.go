@@ -22,13 +22,13 @@ type Pool struct {
 	f       func(task, worker int)
 	busy    atomic.Bool
 	closed  atomic.Bool
-	spinFor int             // looks before a worker, or the caller, sleeps
+	spinFor int             // polls before a worker, or the caller, sleeps
 	wake    []chan struct{} // one for each goroutine, capacity 1
 	done    chan struct{}   // capacity 1
 	gemm    gemmJob
 }
 
-// spins is a tenth of a millisecond of looking for work, or for the others' end. A
+// spins is a tenth of a millisecond of polling for work, or for the end of a run. A
 // step has some sixty runs with less than that between them, and to wake a thread
 // that sleeps can take longer, most of all on a virtual machine: two threads make
 // an update a seventh faster than with a twentieth of it.
@@ -128,7 +128,7 @@ func (p *Pool) serve(worker int, wake <-chan struct{}) {
 	}
 }
 
-// spin reports whether work turned up within a short while.
+// spin reports whether work arrived within a short while.
 func (p *Pool) spin() bool {
 	for range p.spinFor {
 		if p.job.Load()&(1<<32-1) != 0 {

@@ -1,14 +1,14 @@
 package kernel
 
-// Sizes that decide how a product is shared out. None changes its bits.
+// Sizes that decide how a matmul is shared out. None changes its bits.
 const (
-	minShare   = 1 << 18 // multiply-adds below which a product is not split
+	minShare   = 1 << 18 // multiply-adds below which a matmul is not split
 	packedMax  = 1 << 18 // elements of B up to which it is packed once for all workers
 	shareTasks = 3       // tasks for each thread, to even out unequal workers
 	shareRows  = 12      // tiles are multiples of this high: the tallest of the assembly
 )
 
-// gemmJob is a product being shared out: the arguments of Gemm and the grid of
+// gemmJob is a matmul being shared out: the arguments of Gemm and the grid of
 // tiles.
 type gemmJob struct {
 	transB, accumulate    bool
@@ -24,14 +24,15 @@ type gemmJob struct {
 
 // Gemm is [Gemm] over the pool's threads: C is cut into tiles, never the sum
 // over k, so the result has the same bits for any number of threads. Small
-// products run in the caller.
-func (p *Pool) Gemm(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool, c []float32, ldc int) {
+// ones run in the caller.
+func (p *Pool) Gemm(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int,
+	accumulate bool, c []float32, ldc int) {
 	checkGemm(transA, transB, m, n, k, a, lda, b, ldb, c, ldc)
 	p.gemmView(transB, m, n, k, viewA(transA, a, lda), b, ldb, accumulate, c, ldc)
 }
 
 // GemmGates is Pool.Gemm of Aᵀ·B, overwriting C, for a matrix A of gates (k rows,
-// lda apart) of which the last one stands apart: the columns of A from skipAt
+// lda apart) of which the last one is apart: the columns of A from skipAt
 // on, of m in all, lie skip further to the right.
 func (p *Pool) GemmGates(m, n, k int, a []float32, lda, skipAt, skip int, b []float32, ldb int, c []float32, ldc int) {
 	checkGemm(true, false, m, n, k, a, lda, b, ldb, c, ldc)
@@ -44,7 +45,8 @@ func (p *Pool) GemmGates(m, n, k int, a []float32, lda, skipAt, skip int, b []fl
 	p.gemmView(false, m, n, k, v, b, ldb, false, c, ldc)
 }
 
-func (p *Pool) gemmView(transB bool, m, n, k int, a matrixA, b []float32, ldb int, accumulate bool, c []float32, ldc int) {
+func (p *Pool) gemmView(transB bool, m, n, k int, a matrixA, b []float32, ldb int, accumulate bool,
+	c []float32, ldc int) {
 	if p.Threads() == 1 || m*n*k < 2*minShare {
 		gemm(transB, m, n, k, a, b, ldb, accumulate, c, ldc)
 		return
@@ -62,7 +64,8 @@ func (p *Pool) gemmView(transB bool, m, n, k int, a matrixA, b []float32, ldb in
 }
 
 // GemmPacked is [GemmPacked] over the pool's threads, with the same bits.
-func (p *Pool) GemmPacked(transA bool, m, n, k int, a []float32, lda int, b *Packed, accumulate bool, c []float32, ldc int) {
+func (p *Pool) GemmPacked(transA bool, m, n, k int, a []float32, lda int, b *Packed, accumulate bool,
+	c []float32, ldc int) {
 	checkGemmPacked(transA, m, n, k, a, lda, b, c, ldc)
 	if p.Threads() == 1 || m*n*k < 2*minShare {
 		gemmPacked(m, viewA(transA, a, lda), b, accumulate, c, ldc)
@@ -113,4 +116,40 @@ func (p *Pool) gemmTask(task, _ int) {
 		b = j.b[j0*j.ldb:]
 	}
 	gemm(j.transB, m, n, j.k, a, b, j.ldb, j.accumulate, j.c[i0*j.ldc+j0:], j.ldc)
+}
+
+// Columns of one task of the shared-out operations: whole vectors, so that
+// every path does them at full width.
+const shareColumns = 32
+
+// ColSum is [ColSum] over the pool's threads: the columns are cut, never the
+// sum over rows, so the result has the same bits for any number of threads.
+func (p *Pool) ColSum(rows, n int, x []float32, ldx int, accumulate bool, out []float32) {
+	if p.Threads() == 1 || rows*n < minShareSum {
+		ColSum(rows, n, x, ldx, accumulate, out)
+		return
+	}
+	checkMatrix("x", rows, n, x, ldx)
+	checkLen("out", out, n)
+	p.columns(n, func(lo, hi int) { ColSum(rows, hi-lo, x[lo:], ldx, accumulate, out[lo:hi]) })
+}
+
+// ScatterAdd is [ScatterAdd] over the pool's threads, with the same bits.
+func (p *Pool) ScatterAdd(ids []int, n int, x []float32, ldx int, outRows int, out []float32, ldo int) {
+	if p.Threads() == 1 || len(ids)*n < minShareSum {
+		ScatterAdd(ids, n, x, ldx, outRows, out, ldo)
+		return
+	}
+	p.columns(n, func(lo, hi int) { ScatterAdd(ids, hi-lo, x[lo:], ldx, outRows, out[lo:], ldo) })
+}
+
+// minShareSum is the number of additions below which sharing out costs more
+// than it brings.
+const minShareSum = 1 << 15
+
+// columns cuts n columns into a task for each thread, or fewer where that would
+// cut vectors.
+func (p *Pool) columns(n int, f func(lo, hi int)) {
+	width := roundUp((n+p.threads-1)/p.threads, shareColumns)
+	p.Run((n+width-1)/width, func(task, _ int) { f(task*width, min(n, (task+1)*width)) })
 }

@@ -7,7 +7,8 @@ import "math"
 // other packages may use them as the function to differentiate.
 
 // ReferenceGemm is [Gemm] in float64.
-func ReferenceGemm(transA, transB bool, m, n, k int, a []float64, lda int, b []float64, ldb int, accumulate bool, c []float64, ldc int) {
+func ReferenceGemm(transA, transB bool, m, n, k int, a []float64, lda int, b []float64, ldb int,
+	accumulate bool, c []float64, ldc int) {
 	at := func(x []float64, ld int, trans bool, i, j int) float64 {
 		if trans {
 			i, j = j, i
@@ -75,7 +76,8 @@ func ReferenceGRUBackward(rows, hidden int, dout, h, save, dgi, dgh, dh []float6
 }
 
 // ReferenceLogSoftmaxGather is [LogSoftmaxGather] in float64.
-func ReferenceLogSoftmaxGather(rows, n int, logits []float64, invTemp float64, targets []int, logp, entropy, probs []float64) {
+func ReferenceLogSoftmaxGather(rows, n int, logits []float64, invTemp float64, targets []int, logp,
+	entropy, probs []float64) {
 	for i := range rows {
 		x, p := logits[i*n:(i+1)*n], probs[i*n:(i+1)*n]
 		top, sum := math.Inf(-1), 0.0
@@ -98,7 +100,8 @@ func ReferenceLogSoftmaxGather(rows, n int, logits []float64, invTemp float64, t
 }
 
 // ReferenceLogSoftmaxBackward is [LogSoftmaxBackward] in float64.
-func ReferenceLogSoftmaxBackward(rows, n int, probs, entropy []float64, targets []int, dlogp, dentropy []float64, invTemp float64, dlogits []float64) {
+func ReferenceLogSoftmaxBackward(rows, n int, probs, entropy []float64, targets []int, dlogp,
+	dentropy []float64, invTemp float64, dlogits []float64) {
 	for i := range rows {
 		for j := range n {
 			p := probs[i*n+j]

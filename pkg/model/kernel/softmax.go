@@ -15,7 +15,8 @@ import "fmt"
 // positive.
 //
 // It panics if a slice is too short or a target outside [0, n).
-func LogSoftmaxGather(rows, n int, logits []float32, invTemp float32, targets []int, logp []float32, entropy []float32, probs []float32) {
+func LogSoftmaxGather(rows, n int, logits []float32, invTemp float32, targets []int, logp []float32,
+	entropy []float32, probs []float32) {
 	checkTargets(rows, n, targets)
 	checkLen("logits", logits, rows*n)
 	checkLen("probs", probs, rows*n)
@@ -103,12 +104,13 @@ func fold(s *[lanes]float32) float32 {
 //	dlogits_j = invTemp·( dlogp·([j = t] - p_j) - dentropy·p_j·(log p_j + H) )
 //
 // probs (rows×n), logp and entropy are what [LogSoftmaxGather] wrote for the
-// same targets. dlogp and dentropy have rows elements; a nil dentropy stands
-// for zeros, and then logp and entropy are not read. dlogits may be the same
+// same targets. dlogp and dentropy have rows elements; a nil dentropy means
+// zeros, and then logp and entropy are not read. dlogits may be the same
 // slice as probs. Where p_j = 0, p_j·log p_j counts as 0.
 //
 // It panics if a slice is too short or a target outside [0, n).
-func LogSoftmaxBackward(rows, n int, probs []float32, logp, entropy []float32, targets []int, dlogp, dentropy []float32, invTemp float32, dlogits []float32) {
+func LogSoftmaxBackward(rows, n int, probs []float32, logp, entropy []float32, targets []int, dlogp,
+	dentropy []float32, invTemp float32, dlogits []float32) {
 	checkTargets(rows, n, targets)
 	checkLen("probs", probs, rows*n)
 	checkLen("dlogits", dlogits, rows*n)

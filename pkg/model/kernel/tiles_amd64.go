@@ -2,6 +2,31 @@
 
 package kernel
 
+// tileFunc is the assembly of a tile of C: see genTile in asm.
+type tileFunc func(strips, kb int, a *float32, rowStride, kStride, stripStride int, b *float32, panelStride int,
+	c *float32, ldc int, add bool)
+
+// tiles256 and tiles512 are the tiles by height and by width in panels of nr columns.
+var (
+	tiles256 = [7][5]tileFunc{
+		6: {1: tile6x16AVX2},
+		5: {1: tile5x16AVX2},
+		4: {1: tile4x16AVX2},
+		3: {1: tile3x16AVX2, 2: tile3x32AVX2},
+		2: {1: tile2x16AVX2, 3: tile2x48AVX2},
+		1: {1: tile1x16AVX2, 4: tile1x64AVX2},
+	}
+	tiles512 = [13][5]tileFunc{
+		12: {1: tile12x16AVX512, 2: tile12x32AVX512},
+		8:  {1: tile8x16AVX512, 2: tile8x32AVX512},
+		6:  {1: tile6x16AVX512, 2: tile6x32AVX512},
+		4:  {1: tile4x16AVX512, 4: tile4x64AVX512},
+		3:  {1: tile3x16AVX512, 4: tile3x64AVX512},
+		2:  {1: tile2x16AVX512, 4: tile2x64AVX512},
+		1:  {1: tile1x16AVX512, 4: tile1x64AVX512},
+	}
+)
+
 // tiles computes rows×(panels·nr) elements of C for one block of depth kb,
 // cutting it into the tiles that the assembly has. Any cut gives the same bits.
 func tiles(rows, panels, kb int, a matrixA, packed []float32, add bool, c []float32, ldc int) {
@@ -60,7 +85,7 @@ func (t *tiling) cut256(rows int) {
 		strips--
 	}
 	if strips > 0 {
-		t.band(6, strips, 1, tile256)
+		t.band(6, strips, 1, &tiles256[6])
 	}
 	for left := rows - 6*strips; left > 0; {
 		height := min(left, 5)
@@ -68,14 +93,14 @@ func (t *tiling) cut256(rows int) {
 			height = 4
 		}
 		wide := [...]int{0, 4, 3, 2, 1, 1}[height]
-		t.band(height, 1, wide, tile256)
+		t.band(height, 1, wide, &tiles256[height])
 		left -= height
 	}
 }
 
 func (t *tiling) cut512(rows int) {
 	if strips := rows / 12; strips > 0 {
-		t.band(12, strips, 2, tile512)
+		t.band(12, strips, 2, &tiles512[12])
 	}
 	for left := rows % 12; left > 0; {
 		height, wide := 8, 2
@@ -88,84 +113,21 @@ func (t *tiling) cut512(rows int) {
 		if height > left { // 5 = 4 + 1
 			height, wide = 4, 4
 		}
-		t.band(height, 1, wide, tile512)
+		t.band(height, 1, wide, &tiles512[height])
 		left -= height
 	}
 }
 
 // band computes strips of the given height over all panels, wide panels at a
 // time and the rest one by one.
-func (t *tiling) band(height, strips, wide int, tile func(*tiling, int, int, int, int)) {
-	j := 0
-	for ; j+wide <= t.panels; j += wide {
-		tile(t, height, strips, j, wide)
-	}
-	for ; j < t.panels; j++ {
-		tile(t, height, strips, j, 1)
+func (t *tiling) band(height, strips, wide int, tile *[5]tileFunc) {
+	a := &t.a[t.row*t.rowStride/4]
+	for j := 0; j < t.panels; j += wide {
+		if j+wide > t.panels {
+			wide = 1
+		}
+		tile[wide](strips, t.kb, a, t.rowStride, t.kStride, height*t.rowStride,
+			&t.packed[j*t.kb*nr], 4*nr*t.kb, &t.c[t.row*t.ldc+j*nr], 4*t.ldc, t.add)
 	}
 	t.row += height * strips
-}
-
-func tile256(t *tiling, height, strips, panel, wide int) {
-	a, b, c := &t.a[t.row*t.rowStride/4], &t.packed[panel*t.kb*nr], &t.c[t.row*t.ldc+panel*nr]
-	stripStride, panelStride, ldc := height*t.rowStride, 4*nr*t.kb, 4*t.ldc
-	switch height<<4 | wide {
-	case 0x61:
-		tile6x16AVX2(strips, t.kb, a, t.rowStride, t.kStride, stripStride, b, panelStride, c, ldc, t.add)
-	case 0x51:
-		tile5x16AVX2(strips, t.kb, a, t.rowStride, t.kStride, stripStride, b, panelStride, c, ldc, t.add)
-	case 0x41:
-		tile4x16AVX2(strips, t.kb, a, t.rowStride, t.kStride, stripStride, b, panelStride, c, ldc, t.add)
-	case 0x32:
-		tile3x32AVX2(strips, t.kb, a, t.rowStride, t.kStride, stripStride, b, panelStride, c, ldc, t.add)
-	case 0x31:
-		tile3x16AVX2(strips, t.kb, a, t.rowStride, t.kStride, stripStride, b, panelStride, c, ldc, t.add)
-	case 0x23:
-		tile2x48AVX2(strips, t.kb, a, t.rowStride, t.kStride, stripStride, b, panelStride, c, ldc, t.add)
-	case 0x21:
-		tile2x16AVX2(strips, t.kb, a, t.rowStride, t.kStride, stripStride, b, panelStride, c, ldc, t.add)
-	case 0x14:
-		tile1x64AVX2(strips, t.kb, a, t.rowStride, t.kStride, stripStride, b, panelStride, c, ldc, t.add)
-	case 0x11:
-		tile1x16AVX2(strips, t.kb, a, t.rowStride, t.kStride, stripStride, b, panelStride, c, ldc, t.add)
-	default:
-		panic("kernel: no AVX2 tile of this shape")
-	}
-}
-
-func tile512(t *tiling, height, strips, panel, wide int) {
-	a, b, c := &t.a[t.row*t.rowStride/4], &t.packed[panel*t.kb*nr], &t.c[t.row*t.ldc+panel*nr]
-	stripStride, panelStride, ldc := height*t.rowStride, 4*nr*t.kb, 4*t.ldc
-	switch height<<4 | wide {
-	case 0xc2:
-		tile12x32AVX512(strips, t.kb, a, t.rowStride, t.kStride, stripStride, b, panelStride, c, ldc, t.add)
-	case 0xc1:
-		tile12x16AVX512(strips, t.kb, a, t.rowStride, t.kStride, stripStride, b, panelStride, c, ldc, t.add)
-	case 0x82:
-		tile8x32AVX512(strips, t.kb, a, t.rowStride, t.kStride, stripStride, b, panelStride, c, ldc, t.add)
-	case 0x81:
-		tile8x16AVX512(strips, t.kb, a, t.rowStride, t.kStride, stripStride, b, panelStride, c, ldc, t.add)
-	case 0x62:
-		tile6x32AVX512(strips, t.kb, a, t.rowStride, t.kStride, stripStride, b, panelStride, c, ldc, t.add)
-	case 0x61:
-		tile6x16AVX512(strips, t.kb, a, t.rowStride, t.kStride, stripStride, b, panelStride, c, ldc, t.add)
-	case 0x44:
-		tile4x64AVX512(strips, t.kb, a, t.rowStride, t.kStride, stripStride, b, panelStride, c, ldc, t.add)
-	case 0x41:
-		tile4x16AVX512(strips, t.kb, a, t.rowStride, t.kStride, stripStride, b, panelStride, c, ldc, t.add)
-	case 0x34:
-		tile3x64AVX512(strips, t.kb, a, t.rowStride, t.kStride, stripStride, b, panelStride, c, ldc, t.add)
-	case 0x31:
-		tile3x16AVX512(strips, t.kb, a, t.rowStride, t.kStride, stripStride, b, panelStride, c, ldc, t.add)
-	case 0x24:
-		tile2x64AVX512(strips, t.kb, a, t.rowStride, t.kStride, stripStride, b, panelStride, c, ldc, t.add)
-	case 0x21:
-		tile2x16AVX512(strips, t.kb, a, t.rowStride, t.kStride, stripStride, b, panelStride, c, ldc, t.add)
-	case 0x14:
-		tile1x64AVX512(strips, t.kb, a, t.rowStride, t.kStride, stripStride, b, panelStride, c, ldc, t.add)
-	case 0x11:
-		tile1x16AVX512(strips, t.kb, a, t.rowStride, t.kStride, stripStride, b, panelStride, c, ldc, t.add)
-	default:
-		panic("kernel: no AVX-512 tile of this shape")
-	}
 }

@@ -2,7 +2,7 @@
 
 package kernel
 
-// The kernels of this file do whole vectors in assembly and the rest in Go,
+// The kernels of this file compute whole vectors in assembly and the rest in Go,
 // with the same bits.
 
 const wide = 8 // float32 in an AVX2 vector

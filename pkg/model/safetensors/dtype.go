@@ -8,75 +8,42 @@ import (
 // dtype is a type of element that can be read.
 type dtype struct {
 	size int // bytes of an element
-	// decode converts little-endian elements into dst and returns how many;
-	// fewer than len(dst) when the next one has no float32.
-	decode func(dst []float32, src []byte) int
+	// decode converts a little-endian element; false if float32 can't hold it.
+	decode func(src []byte) (float32, bool)
 }
 
-const dtypeNames = "F32, F64, F16, BF16"
+var dtypes = map[string]dtype{"F32": {4, decodeF32}, "F64": {8, decodeF64}, "F16": {2, decodeF16},
+	"BF16": {2, decodeBF16}}
 
-func dtypeOf(name string) (dtype, bool) {
-	switch name {
-	case "F32":
-		return dtype{4, decodeF32}, true
-	case "F64":
-		return dtype{8, decodeF64}, true
-	case "F16":
-		return dtype{2, decodeF16}, true
-	case "BF16":
-		return dtype{2, decodeBF16}, true
-	}
-	return dtype{}, false
+func decodeF32(src []byte) (float32, bool) {
+	return math.Float32frombits(binary.LittleEndian.Uint32(src)), true
 }
 
-func decodeF32(dst []float32, src []byte) int {
-	for i := range dst {
-		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
-	}
-	return len(dst)
-}
-
-// decodeF64 rounds to nearest, ties to even. It stops at a finite number that
-// would become infinite, for a weight that big is an error in the file.
-func decodeF64(dst []float32, src []byte) int {
-	for i := range dst {
-		x := math.Float64frombits(binary.LittleEndian.Uint64(src[8*i:]))
-		dst[i] = float32(x)
-		if math.IsInf(float64(dst[i]), 0) && !math.IsInf(x, 0) {
-			return i
-		}
-	}
-	return len(dst)
-}
-
-func decodeF16(dst []float32, src []byte) int {
-	for i := range dst {
-		dst[i] = math.Float32frombits(f16Bits(binary.LittleEndian.Uint16(src[2*i:])))
-	}
-	return len(dst)
+// decodeF64 rounds to nearest, ties to even. A finite number that would become
+// infinite is refused: a weight of that size is an error in the file.
+func decodeF64(src []byte) (float32, bool) {
+	x := math.Float64frombits(binary.LittleEndian.Uint64(src))
+	return float32(x), math.IsInf(x, 0) || !math.IsInf(float64(float32(x)), 0)
 }
 
 // decodeBF16 is exact: a bfloat16 is the upper half of a float32.
-func decodeBF16(dst []float32, src []byte) int {
-	for i := range dst {
-		dst[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(src[2*i:])) << 16)
-	}
-	return len(dst)
+func decodeBF16(src []byte) (float32, bool) {
+	return math.Float32frombits(uint32(binary.LittleEndian.Uint16(src)) << 16), true
 }
 
-// f16Bits widens an IEEE 754 binary16 to the bits of the same number in
-// binary32, which is exact. Payloads of NaN keep their place at the top of the
-// mantissa.
-func f16Bits(h uint16) uint32 {
-	sign := uint32(h>>15) << 31
-	exponent := uint32(h>>10) & 0x1f
-	mantissa := uint32(h) & 0x3ff
+// decodeF16 widens an IEEE 754 binary16, which is exact. Payloads of NaN keep
+// their place at the top of the mantissa.
+func decodeF16(src []byte) (float32, bool) {
+	h := uint32(binary.LittleEndian.Uint16(src))
+	sign, exponent, mantissa := h>>15<<31, h>>10&0x1f, h&0x3ff
+	var bits uint32
 	switch exponent {
-	case 0:
-		// Subnormal, mantissa * 2^-24: the product is exact, and so is 0.
-		return sign | math.Float32bits(float32(mantissa)*0x1p-24)
+	case 0: // subnormal, or 0: mantissa * 2^-24
+		bits = math.Float32bits(float32(mantissa) * 0x1p-24)
 	case 0x1f:
-		return sign | 0xff<<23 | mantissa<<13
+		bits = 0xff<<23 | mantissa<<13
+	default:
+		bits = (exponent+127-15)<<23 | mantissa<<13
 	}
-	return sign | (exponent+127-15)<<23 | mantissa<<13
+	return math.Float32frombits(sign | bits), true
 }

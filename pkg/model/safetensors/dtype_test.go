@@ -11,9 +11,8 @@ import (
 func TestF16EveryNumber(t *testing.T) {
 	for h := range 1 << 16 {
 		sign, e, m := h>>15, h>>10&31, h&1023
-		got := make([]float32, 1)
-		decodeF16(got, binary.LittleEndian.AppendUint16(nil, uint16(h)))
-		bits := math.Float32bits(got[0])
+		got, _ := decodeF16(binary.LittleEndian.AppendUint16(nil, uint16(h)))
+		bits := math.Float32bits(got)
 		if int(bits>>31) != sign {
 			t.Fatalf("%#04x: sign of %#08x", h, bits)
 		}
@@ -29,17 +28,16 @@ func TestF16EveryNumber(t *testing.T) {
 		} else if e == 31 {
 			want = math.Inf(1)
 		}
-		if math.Abs(float64(got[0])) != want {
-			t.Fatalf("%#04x: got %g, want %g", h, got[0], want)
+		if math.Abs(float64(got)) != want {
+			t.Fatalf("%#04x: got %g, want %g", h, got, want)
 		}
 	}
 }
 
 func TestBF16EveryNumber(t *testing.T) {
 	for h := range 1 << 16 {
-		got := make([]float32, 1)
-		decodeBF16(got, binary.LittleEndian.AppendUint16(nil, uint16(h)))
-		if bits := math.Float32bits(got[0]); bits != uint32(h)<<16 {
+		got, _ := decodeBF16(binary.LittleEndian.AppendUint16(nil, uint16(h)))
+		if bits := math.Float32bits(got); bits != uint32(h)<<16 {
 			t.Fatalf("%#04x: %#08x", h, bits)
 		}
 	}
@@ -69,20 +67,19 @@ func TestF64(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			src := binary.LittleEndian.AppendUint64(nil, math.Float64bits(tt.in))
-			got := make([]float32, 1)
-			n := decodeF64(got, src)
-			if (n == 1) != tt.fits {
-				t.Fatalf("decoded %d of 1", n)
+			got, fits := decodeF64(src)
+			if fits != tt.fits {
+				t.Fatalf("fits: %v", fits)
 			}
-			if tt.fits && math.Float32bits(got[0]) != tt.want {
-				t.Errorf("%g became %#08x, want %#08x", tt.in, math.Float32bits(got[0]), tt.want)
+			if tt.fits && math.Float32bits(got) != tt.want {
+				t.Errorf("%g became %#08x, want %#08x", tt.in, math.Float32bits(got), tt.want)
 			}
 		})
 	}
 	t.Run("NaN", func(t *testing.T) {
-		got := make([]float32, 1)
-		if n := decodeF64(got, binary.LittleEndian.AppendUint64(nil, 0x7ff0000000000001)); n != 1 || !math.IsNaN(float64(got[0])) {
-			t.Errorf("decoded %d: %g", n, got[0])
+		got, fits := decodeF64(binary.LittleEndian.AppendUint64(nil, 0x7ff0000000000001))
+		if !fits || !math.IsNaN(float64(got)) {
+			t.Errorf("fits %v: %g", fits, got)
 		}
 	})
 }

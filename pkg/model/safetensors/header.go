@@ -5,14 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
+
+	"grpo/internal/jsonkeys"
+	"grpo/internal/words"
 )
 
-// entry is a tensor as the header announces it, not yet checked against others
-// or against the file.
+// entry is a tensor as the header describes it.
 type entry struct {
 	name       string
 	dtypeName  string
@@ -22,9 +26,8 @@ type entry struct {
 	elements   int
 }
 
-// parseHeader reads the JSON. It walks the tokens instead of filling structs,
-// because encoding/json lets the last of two equal keys win, ignores the case
-// of keys and replaces what is not Unicode, each without a word.
+// parseHeader reads the JSON strictly. It does not decode into structs, because
+// encoding/json ignores the case of their keys.
 func parseHeader(header []byte) ([]entry, map[string]string, error) {
 	if !utf8.Valid(header) {
 		return nil, nil, errors.New("header: not valid UTF-8")
@@ -32,7 +35,7 @@ func parseHeader(header []byte) ([]entry, map[string]string, error) {
 	if len(header) == 0 || header[0] != '{' {
 		return nil, nil, errors.New("header: not a JSON object: it must begin with { (is this a safetensors file?)")
 	}
-	// Nothing is stored by this: it finds the place of a syntax error.
+	// This stores nothing; it finds a syntax error and its place.
 	if err := json.Unmarshal(header, new(struct{})); err != nil {
 		var syntax *json.SyntaxError
 		if errors.As(err, &syntax) {
@@ -43,218 +46,172 @@ func parseHeader(header []byte) ([]entry, map[string]string, error) {
 	if i := loneSurrogate(header); i >= 0 {
 		return nil, nil, fmt.Errorf("header: byte %d: half of a UTF-16 surrogate pair is no character", i)
 	}
-
-	p := parser{json.NewDecoder(bytes.NewReader(header))}
-	p.dec.UseNumber()
+	if err := jsonkeys.Check(header); err != nil {
+		return nil, nil, fmt.Errorf("header: %w", err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(header))
+	dec.UseNumber()
+	if _, err := dec.Token(); err != nil {
+		return nil, nil, fmt.Errorf("header: %w", err)
+	}
 	var entries []entry
 	var metadata map[string]string
-	err := p.object(func(key string) error {
-		if key == metadataKey {
-			m, err := p.metadata()
-			if err != nil {
-				return fmt.Errorf("header: %s: %w", metadataKey, err)
-			}
-			metadata = m
-			return nil
+	for dec.More() {
+		token, err := dec.Token()
+		var value any
+		if err == nil {
+			err = dec.Decode(&value)
 		}
-		e, err := p.entry(key)
 		if err != nil {
-			return fmt.Errorf("tensor %s: %w", quote(key), err)
+			return nil, nil, fmt.Errorf("header: %w", err)
+		}
+		name := token.(string)
+		if name == metadataKey {
+			if metadata, err = parseMetadata(value); err != nil {
+				return nil, nil, fmt.Errorf("header: %s: %w", metadataKey, err)
+			}
+			continue
+		}
+		e, err := parseEntry(name, value)
+		if err != nil {
+			return nil, nil, fmt.Errorf("tensor %s: %w", words.Quote(name), err)
 		}
 		entries = append(entries, e)
-		return nil
-	})
-	if err != nil {
-		return nil, nil, err
 	}
 	return entries, metadata, nil
 }
 
-type parser struct{ dec *json.Decoder }
-
-func (p parser) metadata() (map[string]string, error) {
-	m := map[string]string{}
-	err := p.object(func(key string) error {
-		s, err := p.str()
-		if err != nil {
-			return fmt.Errorf("%s: %w", quote(key), err)
+func parseMetadata(value any) (map[string]string, error) {
+	object, err := as[map[string]any](value, "an object")
+	if err != nil {
+		return nil, err
+	}
+	m := make(map[string]string, len(object))
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		if m[key], err = as[string](object[key], "a string"); err != nil {
+			return nil, fmt.Errorf("%s: %w", words.Quote(key), err)
 		}
-		m[key] = s
-		return nil
-	})
-	return m, err
+	}
+	return m, nil
 }
 
-func (p parser) entry(name string) (entry, error) {
+func parseEntry(name string, value any) (entry, error) {
 	e := entry{name: name}
 	var offsets []int
-	err := p.object(func(key string) (err error) {
-		switch key {
+	object, err := as[map[string]any](value, "an object")
+	if err != nil {
+		return e, err
+	}
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		switch v := object[key]; key {
 		case "dtype":
-			e.dtypeName, err = p.str()
+			e.dtypeName, err = as[string](v, "a string")
 		case "shape":
-			e.shape, err = p.ints(maxRank)
+			e.shape, err = ints(v, maxRank)
 		case "data_offsets":
-			if offsets, err = p.ints(2); err == nil && len(offsets) != 2 {
+			if offsets, err = ints(v, 2); err == nil && len(offsets) != 2 {
 				err = fmt.Errorf("%v: want two numbers", offsets)
 			}
 		default:
-			return fmt.Errorf("unknown key %s (want dtype, shape, data_offsets)", quote(key))
+			return e, fmt.Errorf("unknown key %s (want dtype, shape, data_offsets)", words.Quote(key))
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", key, err)
+			return e, fmt.Errorf("%s: %w", key, err)
 		}
-		return nil
-	})
-	switch {
-	case err != nil:
-		return entry{}, err
-	case e.dtypeName == "":
-		return entry{}, errors.New("no dtype")
-	case e.shape == nil:
-		return entry{}, errors.New("no shape")
-	case offsets == nil:
-		return entry{}, errors.New("no data_offsets")
+	}
+	for _, key := range []string{"dtype", "shape", "data_offsets"} {
+		if _, ok := object[key]; !ok {
+			return e, fmt.Errorf("no %s", key)
+		}
 	}
 	e.begin, e.end = offsets[0], offsets[1]
 	var ok bool
-	if e.dtype, ok = dtypeOf(e.dtypeName); !ok {
-		return entry{}, fmt.Errorf("unknown dtype %s (these can be read: %s)", quote(e.dtypeName), dtypeNames)
+	if e.dtype, ok = dtypes[e.dtypeName]; !ok {
+		return e, fmt.Errorf("unknown dtype %s (these can be read: F32, F64, F16, BF16)", words.Quote(e.dtypeName))
 	}
 	if e.elements, err = elements(e.shape); err != nil {
-		return entry{}, err
+		return e, err
 	}
 	size, err := byteSize(e.elements, e.dtype.size)
 	if err != nil {
-		return entry{}, fmt.Errorf("shape %v of %s overflows: %w", e.shape, e.dtypeName, err)
+		return e, fmt.Errorf("shape %v of %s overflows: %w", e.shape, e.dtypeName, err)
 	}
 	if e.begin > e.end {
-		return entry{}, fmt.Errorf("data_offsets [%d %d] end before they begin", e.begin, e.end)
+		return e, fmt.Errorf("data_offsets [%d %d] end before they begin", e.begin, e.end)
 	}
 	if e.end-e.begin != size {
-		return entry{}, fmt.Errorf("shape %v of %s takes %d bytes, data_offsets [%d %d] hold %d",
+		return e, fmt.Errorf("shape %v of %s takes %d bytes, data_offsets [%d %d] hold %d",
 			e.shape, e.dtypeName, size, e.begin, e.end, e.end-e.begin)
 	}
 	return e, nil
 }
 
-// object reads an object and calls member at each value, which member must read.
-func (p parser) object(member func(key string) error) error {
-	tok, err := p.dec.Token()
-	if err != nil {
-		return err
+// as returns a JSON value of type T; want describes T.
+func as[T any](value any, want string) (T, error) {
+	x, ok := value.(T)
+	if ok {
+		return x, nil
 	}
-	if tok != json.Delim('{') {
-		return fmt.Errorf("%s: want an object", describe(tok))
+	is := fmt.Sprint(value) // a boolean
+	switch v := value.(type) {
+	case nil:
+		is = "null"
+	case string:
+		is = "the string " + words.Quote(v)
+	case json.Number:
+		is = "the number " + words.Quote(v.String())
+	case []any:
+		is = "a list"
+	case map[string]any:
+		is = "an object"
 	}
-	seen := map[string]bool{}
-	for p.dec.More() {
-		key, err := p.str()
-		if err != nil {
-			return err
-		}
-		if seen[key] {
-			return fmt.Errorf("duplicate name %s in the header", quote(key))
-		}
-		seen[key] = true
-		if err := member(key); err != nil {
-			return err
-		}
-	}
-	_, err = p.dec.Token()
-	return err
-}
-
-func (p parser) str() (string, error) {
-	tok, err := p.dec.Token()
-	if err != nil {
-		return "", err
-	}
-	s, ok := tok.(string)
-	if !ok {
-		return "", fmt.Errorf("%s: want a string", describe(tok))
-	}
-	return s, nil
+	return x, fmt.Errorf("%s: want %s", is, want)
 }
 
 // ints reads a list of at most limit whole numbers, none of them negative.
-func (p parser) ints(limit int) ([]int, error) {
-	tok, err := p.dec.Token()
+func ints(value any, limit int) ([]int, error) {
+	list, err := as[[]any](value, "a list of numbers")
 	if err != nil {
 		return nil, err
 	}
-	if tok != json.Delim('[') {
-		return nil, fmt.Errorf("%s: want a list of numbers", describe(tok))
+	if len(list) > limit {
+		return nil, fmt.Errorf("more than %d numbers", limit)
 	}
-	list := []int{}
-	for p.dec.More() {
-		if len(list) == limit {
-			return nil, fmt.Errorf("more than %d numbers", limit)
-		}
-		tok, err := p.dec.Token()
+	out := make([]int, len(list))
+	for i, x := range list {
+		number, err := as[json.Number](x, "a number")
 		if err != nil {
 			return nil, err
 		}
-		number, ok := tok.(json.Number)
-		if !ok {
-			return nil, fmt.Errorf("%s: want a number", describe(tok))
-		}
 		s := number.String()
-		n, err := strconv.Atoi(s)
+		out[i], err = strconv.Atoi(s)
 		switch {
 		case strings.HasPrefix(s, "-"):
-			return nil, fmt.Errorf("%s is negative", quote(s))
+			return nil, fmt.Errorf("%s is negative", words.Quote(s))
 		case errors.Is(err, strconv.ErrRange):
-			return nil, fmt.Errorf("%s does not fit in an integer", quote(s))
+			return nil, fmt.Errorf("%s does not fit in an integer", words.Quote(s))
 		case err != nil:
-			return nil, fmt.Errorf("%s is not a whole number", quote(s))
+			return nil, fmt.Errorf("%s is not a whole number", words.Quote(s))
 		}
-		list = append(list, n)
 	}
-	_, err = p.dec.Token()
-	return list, err
+	return out, nil
 }
 
-func describe(tok json.Token) string {
-	switch tok := tok.(type) {
-	case nil:
-		return "null"
-	case string:
-		return "the string " + quote(tok)
-	case json.Number:
-		return "the number " + quote(tok.String())
-	case json.Delim:
-		if tok == '[' {
-			return "a list"
-		}
-		return "an object"
-	}
-	return fmt.Sprint(tok)
-}
+// escape matches an escape of a JSON string: a surrogate pair, half of one (a
+// submatch), or any other.
+var escape = regexp.MustCompile(`\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)`)
 
-// loneSurrogate returns the place of the first \u escape in valid JSON that is
-// half of a surrogate pair, or -1. Two names could differ in such a half alone.
+// loneSurrogate returns the place of the first escape in valid JSON that is half
+// of a surrogate pair, or -1. Two names could differ in such a half alone.
 func loneSurrogate(header []byte) int {
-	for i := 0; i+1 < len(header); i++ {
-		if header[i] != '\\' {
-			continue
+	for at := 0; ; {
+		m := escape.FindSubmatchIndex(header[at:])
+		if m == nil {
+			return -1
 		}
-		if r := escape(header[i:]); utf16.IsSurrogate(r) {
-			if utf16.DecodeRune(r, escape(header[i+6:])) == utf8.RuneError {
-				return i
-			}
-			i += 6
+		if m[2] >= 0 {
+			return at + m[0]
 		}
-		i++ // the escaped character may be a backslash itself
+		at += m[1]
 	}
-	return -1
-}
-
-// escape returns the code unit of the \uXXXX escape that b begins with, or 0.
-func escape(b []byte) rune {
-	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
-		return 0
-	}
-	n, _ := strconv.ParseUint(string(b[2:6]), 16, 32)
-	return rune(n)
 }

@@ -21,11 +21,11 @@ func readBytes(b []byte) (*File, error) {
 
 func mustWrite(t testing.TB, tensors []Tensor, metadata map[string]string) []byte {
 	t.Helper()
-	var b bytes.Buffer
-	if err := Write(&b, tensors, metadata); err != nil {
+	data, err := Encode(tensors, metadata)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return b.Bytes()
+	return data
 }
 
 func mustRead(t testing.TB, b []byte) *File {

@@ -10,10 +10,13 @@ import (
 	"slices"
 
 	"grpo/internal/regular"
+	"grpo/internal/words"
 )
 
-// smallest is the size of a file without tensors: a length and {}.
-const smallest = 8 + 2
+const (
+	smallest = 8 + 2    // bytes of a file without tensors: a length and {}
+	chunk    = 32 << 10 // bytes that are converted at a time; each element size divides it
+)
 
 // ReadFile reads the file at path; see [Read].
 func ReadFile(path string) (*File, error) { return readFile(path, read) }
@@ -38,14 +41,15 @@ func ReadHeader(path string) (*File, error) {
 func readFile(path string, read func(io.ReaderAt, int64) (*File, error)) (*File, error) {
 	f, err := regular.Named(path)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, withoutPath(err))
+		var at *fs.PathError
+		if errors.As(err, &at) {
+			err = at.Err // without the path
+		}
+		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, withoutPath(err))
-	}
-	if !info.Mode().IsRegular() {
+	if err != nil || !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("read %s: not a regular file", path)
 	}
 	out, err := read(f, info.Size())
@@ -55,18 +59,16 @@ func readFile(path string, read func(io.ReaderAt, int64) (*File, error)) (*File,
 	return out, nil
 }
 
-// Read reads the safetensors file of size bytes in r; name stands for it in
-// errors. An error names the file, the tensor where there is one, and what is
-// wrong; nothing is returned with it. A sealed file ([WriteSealed]) is held to
-// its checksum.
+// Read reads the safetensors file of size bytes in r; name is its name in errors.
+// An error also names the tensor, if there is one; nothing is returned with it. A
+// checksummed file ([EncodeChecksummed]) is verified.
 //
-// What is refused beyond the rules of the format: types other than F32, F64,
-// F16 and BF16, keys of a tensor that the format does not know, a finite F64
-// beyond the range of float32, more than 64 dimensions.
+// Beyond the rules of the format these are refused: types other than F32, F64,
+// F16 and BF16, unknown keys of a tensor, a finite F64 beyond the range of
+// float32, more than 64 dimensions.
 //
 // Memory: a small multiple of the header, and 4 bytes for each element (at most
-// twice the data, for F16 and BF16), allocated when the file is known to hold
-// what the header announces.
+// twice the data, for F16 and BF16).
 func Read(name string, r io.ReaderAt, size int64) (*File, error) {
 	f, err := read(r, size)
 	if err != nil {
@@ -92,8 +94,8 @@ func read(r io.ReaderAt, size int64) (*File, error) {
 		return nil, err
 	}
 	start := 8 + int64(len(header))
-	digest, sealed := metadata[ChecksumKey]
-	if sealed {
+	digest, checksummed := metadata[ChecksumKey]
+	if checksummed {
 		if err := verify(r, size, header, digest); err != nil {
 			return nil, err
 		}
@@ -101,12 +103,12 @@ func read(r io.ReaderAt, size int64) (*File, error) {
 			metadata = nil
 		}
 	}
-	f := &File{Tensors: make([]Tensor, 0, len(entries)), Metadata: metadata, Sealed: sealed}
+	f := &File{Tensors: make([]Tensor, 0, len(entries)), Metadata: metadata, Checksummed: checksummed}
 	buf := make([]byte, min(chunk, size-start))
 	for _, e := range entries {
 		data, err := readData(io.NewSectionReader(r, start+int64(e.begin), int64(e.end-e.begin)), e, buf)
 		if err != nil {
-			return nil, fmt.Errorf("tensor %s: %w", quote(e.name), err)
+			return nil, fmt.Errorf("tensor %s: %w", words.Quote(e.name), err)
 		}
 		f.Tensors = append(f.Tensors, Tensor{Name: e.name, Dtype: e.dtypeName, Shape: e.shape, Data: data})
 	}
@@ -123,7 +125,8 @@ func readHeader(r io.ReaderAt, size int64) ([]byte, error) {
 	}
 	n := binary.LittleEndian.Uint64(prefix[:])
 	if n > MaxHeader {
-		return nil, fmt.Errorf("header: the first 8 bytes announce %d bytes of header in a file of %d, the limit is %d (is this a safetensors file?)", n, size, MaxHeader)
+		return nil, fmt.Errorf("header: the first 8 bytes announce %d bytes of header in a file of %d, "+
+			"the limit is %d (is this a safetensors file?)", n, size, MaxHeader)
 	}
 	if n > uint64(size-8) {
 		return nil, truncated("at least ", 8+n, size)
@@ -138,7 +141,7 @@ func readHeader(r io.ReaderAt, size int64) ([]byte, error) {
 // checkLayout puts entries in the order of their data and checks that they fill
 // the bytes from start to size.
 func checkLayout(entries []entry, start, size int64) error {
-	// An empty tensor goes before the one that begins where it lies.
+	// An empty tensor goes before the one that begins at the same offset.
 	slices.SortStableFunc(entries, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end))
 	})
@@ -147,10 +150,10 @@ func checkLayout(entries []entry, start, size int64) error {
 		switch {
 		case e.begin < end:
 			return fmt.Errorf("tensor %s: data_offsets [%d %d] overlap those of tensor %s, [%d %d]",
-				quote(e.name), e.begin, e.end, quote(entries[i-1].name), entries[i-1].begin, entries[i-1].end)
+				words.Quote(e.name), e.begin, e.end, words.Quote(entries[i-1].name), entries[i-1].begin, entries[i-1].end)
 		case e.begin > end:
 			return fmt.Errorf("tensor %s: data_offsets [%d %d] leave a hole: bytes [%d %d] belong to no tensor",
-				quote(e.name), e.begin, e.end, end, e.begin)
+				words.Quote(e.name), e.begin, e.end, end, e.begin)
 		}
 		end = e.end
 	}
@@ -163,19 +166,22 @@ func checkLayout(entries []entry, start, size int64) error {
 	}
 	cut := entries[slices.IndexFunc(entries, func(e entry) bool { return int64(e.end) > have })]
 	return fmt.Errorf("tensor %s: data_offsets [%d %d] reach beyond the file: %w",
-		quote(cut.name), cut.begin, cut.end, truncated("", uint64(start)+uint64(end), size))
+		words.Quote(cut.name), cut.begin, cut.end, truncated("", uint64(start)+uint64(end), size))
 }
 
 func readData(r io.Reader, e entry, buf []byte) ([]float32, error) {
 	data := make([]float32, e.elements)
+	size := e.dtype.size
 	for done := 0; done < len(data); {
-		n := min(len(buf)/e.dtype.size, len(data)-done)
-		src := buf[:n*e.dtype.size]
-		if _, err := io.ReadFull(r, src); err != nil {
+		n := min(len(buf)/size, len(data)-done)
+		if _, err := io.ReadFull(r, buf[:n*size]); err != nil {
 			return nil, shrunk(err)
 		}
-		if k := e.dtype.decode(data[done:done+n], src); k < n {
-			return nil, fmt.Errorf("element %d does not fit in float32", done+k)
+		for i := range n {
+			var fits bool
+			if data[done+i], fits = e.dtype.decode(buf[i*size:]); !fits {
+				return nil, fmt.Errorf("element %d does not fit in float32", done+i)
+			}
 		}
 		done += n
 	}
@@ -187,7 +193,7 @@ func readFull(r io.ReaderAt, offset int64, p []byte) error {
 	return shrunk(err)
 }
 
-// shrunk says what the end of a file means whose size was known to be enough.
+// shrunk explains the early end of a file whose size was checked.
 func shrunk(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w (did the file shrink while it was read?)", io.ErrUnexpectedEOF)
@@ -197,14 +203,4 @@ func shrunk(err error) error {
 
 func truncated(least string, expected uint64, found int64) error {
 	return fmt.Errorf("truncated: expected %s%d bytes, found %d", least, expected, found)
-}
-
-// withoutPath takes off an error of package os the path that our own message
-// already names.
-func withoutPath(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
 }

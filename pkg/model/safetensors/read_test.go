@@ -63,7 +63,7 @@ func TestReadAccepts(t *testing.T) {
 		{"no tensor", `{}`, "", nil},
 		{"header of any length", `{"a":{"dtype":"BF16","shape":[],"data_offsets":[0,2]}} `, "\x80\x3f", []string{"a"}},
 		{"keys and tensors in any order, spaces", `{"b" : {"data_offsets":[2,4], "shape":[1],"dtype":"F16"},"a":{"dtype":"F16","shape":[1],"data_offsets":[0,2]}}  `, "\x00\x00\x00\x3c", []string{"a", "b"}},
-		{"empty tensor beside another", `{"a":{"dtype":"F16","shape":[1],"data_offsets":[0,2]},"z":{"dtype":"F32","shape":[3,0],"data_offsets":[0,0]}}`, "\x00\x3c", []string{"z", "a"}},
+		{"empty tensor next to another", `{"a":{"dtype":"F16","shape":[1],"data_offsets":[0,2]},"z":{"dtype":"F32","shape":[3,0],"data_offsets":[0,0]}}`, "\x00\x3c", []string{"z", "a"}},
 		{"empty metadata", `{"__metadata__":{}}`, "", nil},
 		{"escapes", `{"\u0061\ud83d\ude00\\ud800\n":{"dtype":"F16","shape":[1],"data_offsets":[0,2]}}`, "\x00\x3c", []string{"a\U0001F600\\ud800\n"}},
 		{"64 dimensions", `{"a":{"dtype":"F16","shape":[1` + strings.Repeat(",1", 63) + `],"data_offsets":[0,2]}}`, "\x00\x3c", []string{"a"}},

@@ -10,9 +10,9 @@
 // included; F64, F16 and BF16 are read and converted.
 //
 // A file is checked as a whole before its data are read: tensors must fill the
-// data exactly, in any order, without overlap, hole or trailing bytes. A number
-// in the header is never believed before it is compared with the size of the
-// file, so a damaged or hostile header can't make the reader allocate.
+// data exactly, in any order, without overlap, hole or trailing bytes. Nothing is
+// allocated for a number in the header before it is compared with the size of
+// the file.
 package safetensors
 
 import (
@@ -33,24 +33,20 @@ const metadataKey = "__metadata__"
 // Tensor is a named array of float32.
 type Tensor struct {
 	Name string
-	// Dtype is the type in the file: F32, F64, F16 or BF16. [Write] takes F32
+	// Dtype is the type in the file: F32, F64, F16 or BF16. [Encode] takes F32
 	// or "" (which means F32).
 	Dtype string
-	// Shape holds the sizes of the dimensions; empty for a scalar.
-	Shape []int
-	// Data is row-major and as long as the product of Shape.
-	Data []float32
+	Shape []int     // sizes of the dimensions; empty for a scalar
+	Data  []float32 // row-major
 }
 
 // File is what a safetensors file holds.
 type File struct {
-	// Tensors are in the order of their data.
-	Tensors []Tensor
-	// Metadata is nil when the file has none.
-	Metadata map[string]string
-	// Sealed says that the file carried a checksum of all its bytes, and that it
-	// was right: see [WriteSealed].
-	Sealed bool
+	Tensors  []Tensor          // in the order of their data
+	Metadata map[string]string // nil when the file has none
+	// Checksummed says that the file carried a checksum of all its bytes, and that
+	// it was right: see [EncodeChecksummed].
+	Checksummed bool
 }
 
 // Get returns the tensor called name. Its Data are shared with f.
@@ -64,8 +60,8 @@ func (f *File) Get(name string) (Tensor, bool) {
 }
 
 // elements returns the product of shape. The sizes other than 0 must have a
-// product that fits in an int even where a 0 makes the tensor empty: strides are
-// made of such products.
+// product that fits in an int even where a 0 makes the tensor empty, because
+// strides are such products.
 func elements(shape []int) (int, error) {
 	if len(shape) > maxRank {
 		return 0, fmt.Errorf("shape has %d dimensions, the limit is %d", len(shape), maxRank)
@@ -95,14 +91,4 @@ func byteSize(n, size int) (int, error) {
 		return 0, errors.New("the number of bytes does not fit in an integer")
 	}
 	return n * size, nil
-}
-
-// quote quotes a name for an error, and cuts it where a hostile file would make
-// the error as long as itself.
-func quote(s string) string {
-	const limit = 100
-	if len(s) <= limit {
-		return fmt.Sprintf("%q", s)
-	}
-	return fmt.Sprintf("%q... (%d bytes)", s[:limit], len(s))
 }

@@ -1,136 +1,136 @@
 package safetensors
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"math"
 	"slices"
-	"strconv"
+	"strings"
 	"unicode/utf8"
+
+	"grpo/internal/words"
 )
 
-// chunk is the number of bytes that are converted at a time; each element size
-// divides it.
-const chunk = 32 << 10
+// The format has no checksum: a flipped bit in the data is another weight. A
+// checksummed file holds the SHA-256 of all its bytes, header included, as one
+// more entry of the metadata, which other libraries keep like any other. The
+// digest can't cover itself: it is computed with zeros in place of its 64 digits.
 
-// Write writes tensors as F32, in the order given, and metadata sorted by key;
-// an empty metadata is left out. The same arguments give the same bytes. The
-// metadata must not hold [ChecksumKey]. The
-// header is padded with spaces so that the data begin at a multiple of 8 bytes.
+// ChecksumKey is the metadata key of the file's digest. It is reserved:
+// [Encode] refuses it, and [Read] verifies it and leaves it out.
+const ChecksumKey = "grpo.sha256"
+
+var zeroDigest = strings.Repeat("0", hex.EncodedLen(sha256.Size))
+
+// Encode returns a file of tensors as F32, in the order given, and of metadata,
+// sorted by key; an empty metadata is left out. The same arguments give the same
+// bytes. The header is padded with spaces so that the data begin at a multiple
+// of 8 bytes.
 //
-// Before the first byte is written, Write checks names (unique, UTF-8, not
-// "__metadata__"), types, and shapes against data, and returns an error that
-// names the tensor.
-func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
-	if err := checkMetadata(metadata); err != nil {
-		return fmt.Errorf("write safetensors: %w", err)
-	}
-	return write(w, tensors, metadata)
+// An error names the tensor: names must be unique, UTF-8 and not "__metadata__",
+// and shapes must agree with data. Metadata must not hold [ChecksumKey].
+func Encode(tensors []Tensor, metadata map[string]string) ([]byte, error) {
+	return encode(tensors, metadata, false)
 }
 
-func write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
-	header, err := encodeHeader(tensors, metadata, MaxHeader)
+// EncodeChecksummed is [Encode] with a checksum of the whole file.
+func EncodeChecksummed(tensors []Tensor, metadata map[string]string) ([]byte, error) {
+	return encode(tensors, metadata, true)
+}
+
+func encode(tensors []Tensor, metadata map[string]string, checksummed bool) ([]byte, error) {
+	if _, ok := metadata[ChecksumKey]; ok {
+		return nil, fmt.Errorf("write safetensors: metadata: the key %q is reserved for the checksum", ChecksumKey)
+	}
+	if checksummed {
+		all := map[string]string{ChecksumKey: zeroDigest}
+		maps.Copy(all, metadata)
+		metadata = all
+	}
+	header, size, err := encodeHeader(tensors, metadata, MaxHeader)
 	if err != nil {
-		return fmt.Errorf("write safetensors: %w", err)
+		return nil, fmt.Errorf("write safetensors: %w", err)
 	}
-	prefix := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
-	for _, part := range [][]byte{prefix, header} {
-		if _, err := w.Write(part); err != nil {
-			return fmt.Errorf("write safetensors: header: %w", err)
-		}
-	}
-	buf := make([]byte, 0, chunk)
+	file := make([]byte, 0, 8+len(header)+size)
+	file = binary.LittleEndian.AppendUint64(file, uint64(len(header)))
+	file = append(file, header...)
 	for _, t := range tensors {
-		if err := writeData(w, t.Data, buf); err != nil {
-			return fmt.Errorf("write safetensors: tensor %s: %w", quote(t.Name), err)
+		for _, x := range t.Data {
+			file = binary.LittleEndian.AppendUint32(file, math.Float32bits(x))
 		}
 	}
-	return nil
-}
-
-func writeData(w io.Writer, data []float32, buf []byte) error {
-	for part := range slices.Chunk(data, chunk/4) {
-		buf = buf[:0]
-		for _, x := range part {
-			buf = binary.LittleEndian.AppendUint32(buf, math.Float32bits(x))
-		}
-		if _, err := w.Write(buf); err != nil {
-			return err
-		}
+	if checksummed {
+		sum := sha256.Sum256(file)
+		hex.Encode(file[8+digestAt(header):], sum[:])
 	}
-	return nil
+	return file, nil
 }
 
-func encodeHeader(tensors []Tensor, metadata map[string]string, limit int) ([]byte, error) {
+// encodeHeader returns the header and the number of bytes of the data.
+func encodeHeader(tensors []Tensor, metadata map[string]string, limit int) (header []byte, size int, err error) {
 	h := []byte{'{'}
 	if len(metadata) > 0 {
-		h = append(h, `"`+metadataKey+`":{`...)
-		for i, key := range slices.Sorted(maps.Keys(metadata)) {
+		for _, key := range slices.Sorted(maps.Keys(metadata)) {
 			if !utf8.ValidString(key) || !utf8.ValidString(metadata[key]) {
-				return nil, fmt.Errorf("metadata: %s: key or value is not valid UTF-8", quote(key))
+				return nil, 0, fmt.Errorf("metadata: %s: key or value is not valid UTF-8", words.Quote(key))
 			}
-			if i > 0 {
-				h = append(h, ',')
-			}
-			h = appendString(h, key)
-			h = append(h, ':')
-			h = appendString(h, metadata[key])
 		}
-		h = append(h, '}')
+		h = fmt.Appendf(h, `%q:%s`, metadataKey, toJSON(metadata))
 	}
 	seen := make(map[string]bool, len(tensors))
-	offset := 0
 	for _, t := range tensors {
-		size, err := checkTensor(t)
-		if err != nil {
-			return nil, fmt.Errorf("tensor %s: %w", quote(t.Name), err)
+		n, err := checkTensor(t)
+		if err == nil && seen[t.Name] {
+			err = errors.New("a second tensor of this name")
 		}
-		if seen[t.Name] {
-			return nil, fmt.Errorf("tensor %s: a second tensor of this name", quote(t.Name))
+		if err != nil {
+			return nil, 0, fmt.Errorf("tensor %s: %w", words.Quote(t.Name), err)
 		}
 		seen[t.Name] = true
 		if len(h) > 1 {
 			h = append(h, ',')
 		}
-		h = appendString(h, t.Name)
-		h = append(h, `:{"dtype":"F32","shape":`...)
-		h = appendInts(h, t.Shape)
-		h = append(h, `,"data_offsets":`...)
-		h = appendInts(h, []int{offset, offset + size})
-		h = append(h, '}')
-		offset += size
+		shape := t.Shape
+		if shape == nil {
+			shape = []int{}
+		}
+		h = fmt.Appendf(h, `%s:{"dtype":"F32","shape":%s,"data_offsets":[%d,%d]}`,
+			toJSON(t.Name), toJSON(shape), size, size+n)
+		size += n
 	}
 	h = append(h, '}')
 	for len(h)%8 != 0 {
 		h = append(h, ' ')
 	}
 	if len(h) > limit {
-		return nil, fmt.Errorf("the header has %d bytes, the limit is %d (write fewer tensors or less metadata)", len(h), limit)
+		return nil, 0, fmt.Errorf("the header has %d bytes, the limit is %d (write fewer tensors or less metadata)", len(h), limit)
 	}
-	return h, nil
+	return h, size, nil
 }
 
-// checkMetadata refuses the one key that is the file's own.
-func checkMetadata(metadata map[string]string) error {
-	if _, ok := metadata[ChecksumKey]; ok {
-		return fmt.Errorf("metadata: the key %s is reserved for the file's checksum", quote(ChecksumKey))
-	}
-	return nil
+func toJSON(v any) []byte {
+	data, _ := json.Marshal(v) // strings and integers always have a JSON form
+	return data
 }
 
 // checkTensor returns the number of bytes of t's data in a file.
 func checkTensor(t Tensor) (int, error) {
 	if t.Name == metadataKey {
-		return 0, fmt.Errorf("the name is reserved for metadata")
+		return 0, errors.New("the name is reserved for metadata")
 	}
 	if !utf8.ValidString(t.Name) {
-		return 0, fmt.Errorf("the name is not valid UTF-8")
+		return 0, errors.New("the name is not valid UTF-8")
 	}
 	if t.Dtype != "F32" && t.Dtype != "" {
-		return 0, fmt.Errorf("dtype %s: only F32 is written (set it to F32 to save the converted numbers)", quote(t.Dtype))
+		return 0, fmt.Errorf("dtype %s: only F32 is written (set it to F32 to save the converted numbers)",
+			words.Quote(t.Dtype))
 	}
 	n, err := elements(t.Shape)
 	if err != nil {
@@ -142,18 +142,36 @@ func checkTensor(t Tensor) (int, error) {
 	return byteSize(n, 4)
 }
 
-func appendString(dst []byte, s string) []byte {
-	b, _ := json.Marshal(s) // a string always has a JSON form
-	return append(dst, b...)
+// digestAt finds the digest in a header, or returns -1. The quotes make the
+// place unique: within a string they would be escaped, and a tensor of this name
+// would be followed by an object.
+func digestAt(header []byte) int {
+	before := []byte(`"` + ChecksumKey + `":"`)
+	at := bytes.Index(header, before)
+	if at < 0 || len(header) < at+len(before)+len(zeroDigest) {
+		return -1
+	}
+	return at + len(before)
 }
 
-func appendInts(dst []byte, list []int) []byte {
-	dst = append(dst, '[')
-	for i, n := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = strconv.AppendInt(dst, int64(n), 10)
+// verify compares a checksummed file with its digest.
+func verify(r io.ReaderAt, size int64, header []byte, digest string) error {
+	at := digestAt(header)
+	if at < 0 {
+		return fmt.Errorf("checksum: the metadata key %q is not where it was written: the file was damaged or changed", ChecksumKey)
 	}
-	return append(dst, ']')
+	h := sha256.New()
+	h.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(header))))
+	h.Write(header[:at])
+	io.WriteString(h, zeroDigest)
+	h.Write(header[at+len(zeroDigest):])
+	start := 8 + int64(len(header))
+	if _, err := io.Copy(h, io.NewSectionReader(r, start, size-start)); err != nil {
+		return fmt.Errorf("checksum: %w", err)
+	}
+	if got := hex.EncodeToString(h.Sum(nil)); got != digest {
+		return fmt.Errorf("checksum: the bytes have %s, the file says %s: it was damaged or changed",
+			got, words.Quote(digest))
+	}
+	return nil
 }

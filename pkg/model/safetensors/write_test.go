@@ -3,18 +3,16 @@ package safetensors
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 )
 
-func TestWriteBytes(t *testing.T) {
+func TestEncodeBytes(t *testing.T) {
 	tests := []struct {
 		name     string
 		tensors  []Tensor
@@ -51,7 +49,7 @@ func TestWriteBytes(t *testing.T) {
 	}
 }
 
-func TestWriteRefuses(t *testing.T) {
+func TestEncodeRefuses(t *testing.T) {
 	one := []float32{1}
 	tests := []struct {
 		name     string
@@ -73,57 +71,25 @@ func TestWriteRefuses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var b bytes.Buffer
-			err := Write(&b, tt.tensors, tt.metadata)
+			data, err := Encode(tt.tensors, tt.metadata)
 			if err == nil || !strings.HasPrefix(err.Error(), "write safetensors: "+tt.want) {
 				t.Errorf("error %v, want %s", err, tt.want)
 			}
-			if b.Len() != 0 {
-				t.Errorf("%d bytes were written before the error", b.Len())
+			if data != nil {
+				t.Errorf("%d bytes were returned with the error", len(data))
 			}
 		})
 	}
 }
 
-func TestWriteHeaderLimit(t *testing.T) {
+func TestEncodeHeaderLimit(t *testing.T) {
 	metadata := map[string]string{"k": "123456"} // {"__metadata__":{"k":"123456"}} and a space
-	if h, err := encodeHeader(nil, metadata, 32); err != nil || len(h) != 32 {
+	if h, _, err := encodeHeader(nil, metadata, 32); err != nil || len(h) != 32 {
 		t.Errorf("at the limit: %d bytes, %v", len(h), err)
 	}
-	_, err := encodeHeader(nil, metadata, 31)
+	_, _, err := encodeHeader(nil, metadata, 31)
 	if want := "the header has 32 bytes, the limit is 31"; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("over the limit: %v, want %s", err, want)
-	}
-}
-
-// failAfter accepts n bytes.
-type failAfter int
-
-var errDisk = errors.New("disk full")
-
-func (n *failAfter) Write(p []byte) (int, error) {
-	if len(p) > int(*n) {
-		return int(*n), errDisk
-	}
-	*n -= failAfter(len(p))
-	return len(p), nil
-}
-
-func TestWriteReportsTheWriter(t *testing.T) {
-	tensors := []Tensor{{Name: "a", Data: []float32{1}}, {Name: "b", Shape: []int{2}, Data: []float32{1, 2}}}
-	whole := mustWrite(t, tensors, nil)
-	for n := range whole {
-		w := failAfter(n)
-		err := Write(&w, tensors, nil)
-		want := "header: "
-		if n >= len(whole)-8 {
-			want = `tensor "b": `
-		} else if n >= len(whole)-12 {
-			want = `tensor "a": `
-		}
-		if !errors.Is(err, errDisk) || !strings.Contains(err.Error(), want) {
-			t.Errorf("after %d bytes: %v, want %sdisk full", n, err, want)
-		}
 	}
 }
 
@@ -163,18 +129,18 @@ func TestRoundTrip(t *testing.T) {
 			}
 			tensors[i] = Tensor{Name: name, Shape: shape, Data: data}
 		}
-		var b, again bytes.Buffer
-		if err := Write(&b, tensors, metadata); err != nil {
+		data, err := Encode(tensors, metadata)
+		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := readBytes(b.Bytes())
+		f, err := readBytes(data)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !sameTensors(f.Tensors, tensors) || !maps.Equal(f.Metadata, metadata) {
 			t.Fatalf("wrote %v %v\nread %v", tensors, metadata, f)
 		}
-		if err := Write(&again, f.Tensors, f.Metadata); err != nil || !bytes.Equal(b.Bytes(), again.Bytes()) {
+		if again, err := Encode(f.Tensors, f.Metadata); err != nil || !bytes.Equal(data, again) {
 			t.Fatalf("writing again gave other bytes (%v)", err)
 		}
 	})
@@ -194,14 +160,14 @@ func TestRoundTripLong(t *testing.T) {
 	}
 }
 
-func ExampleWrite() {
-	var b bytes.Buffer
+func ExampleEncode() {
 	tensors := []Tensor{{Name: "head.bias", Shape: []int{3}, Data: []float32{1, 2, 3}}}
-	if err := Write(&b, tensors, map[string]string{"format": "pt"}); err != nil {
+	data, err := Encode(tensors, map[string]string{"format": "pt"})
+	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	f, err := Read("model.safetensors", bytes.NewReader(b.Bytes()), int64(b.Len()))
+	f, err := Read("model.safetensors", bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -209,7 +175,7 @@ func ExampleWrite() {
 	bias, ok := f.Get("head.bias")
 	fmt.Println(bias.Dtype, bias.Shape, bias.Data, ok, f.Metadata)
 
-	cut := slices.Clone(b.Bytes()[:b.Len()-4])
+	cut := data[:len(data)-4]
 	_, err = Read("model.safetensors", bytes.NewReader(cut), int64(len(cut)))
 	fmt.Println(err)
 	// Output:

@@ -96,8 +96,7 @@ type Op interface {
 	Backward(vals []G.Value) error
 }
 
-// LossIO carries what a loss reads, and its gradient, between a device and the
-// host.
+// LossIO moves the input of a loss and its gradient between a device and the host.
 type LossIO interface {
 	// Read returns the numbers of x on the host.
 	Read(x G.Value) ([]float32, error)

@@ -2,10 +2,9 @@ package tinylm
 
 import "grpo/pkg/model"
 
-// Segment is a set of sequences in the packed, time-major layout that the GRU
-// works on: all first tokens, then all second tokens, and so on, without
-// padding. Sequences are sorted by length, longest first, so that the ones that
-// are active at a step are a prefix.
+// Segment is a set of sequences in the packed, time-major layout of the GRU: all
+// first tokens, then all second tokens, and so on, without padding. Sequences are
+// sorted by length, longest first, so that those active at a step are a prefix.
 //
 // Active[0] is the number of sequences, Active[s] (s >= 1) the number that take
 // an s-th step. States, one row for each, come in blocks: block 0 holds the
@@ -46,8 +45,8 @@ type Packed struct {
 	width              int   // longest completion
 }
 
-// Pack lays n sequences out: tokens(i) is the i-th one as the GRU reads it, all of
-// a prompt, all but the last token of a completion (nothing is predicted from the
+// Pack lays out n sequences. tokens(i) is the i-th one as the GRU reads it: all of a
+// prompt, all but the last token of a completion (nothing is predicted from the
 // last). Sequences of equal length keep their order.
 func (g *Segment) Pack(n int, tokens func(i int) []int) {
 	longest := 0
@@ -111,41 +110,45 @@ func (p *Packed) pack(b *model.Batch, vocab int) error {
 	return nil
 }
 
-// each calls f for every completion: with its row in the caller's (B, T) matrix,
-// and the places of its tokens in the packed layout, which are places[t] + rank.
-func (p *Packed) each(f func(row, rank int, places []int)) {
-	for r, i := range p.Completion.order {
-		f(i, r, p.Completion.Blocks[:p.Completion.Lengths[r]+1])
+// each calls f for every token of a completion: with its index in the (B,T) matrix
+// of the batch's order, and in the packed layout.
+func (p *Packed) each(f func(i, packed int)) {
+	for r, row := range p.Completion.order {
+		for t, block := range p.Completion.Blocks[:p.Completion.Lengths[r]+1] {
+			f(row*p.width+t, block+r)
+		}
 	}
 }
 
-// readTokens unpacks the head's output, (2, states) in the packed layout, into
-// the batch's order.
-func (p *Packed) readTokens(m *model.TokenMatrix, x []float32) {
-	m.B, m.T = len(p.Completion.order), p.width
-	n := m.B * m.T
-	m.LogProbs, m.Entropy, m.Mask = zeroed(m.LogProbs, n), zeroed(m.Entropy, n), zeroed(m.Mask, n)
-	capRows := len(x) / 2
-	p.each(func(row, rank int, places []int) {
-		i := row * m.T
-		for _, at := range places {
-			m.LogProbs[i], m.Entropy[i], m.Mask[i] = float64(x[at+rank]), float64(x[capRows+at+rank]), true
-			i++
-		}
-	})
+// toRows returns x, packed, as (B,T) in the batch's order, in the memory of into.
+func (p *Packed) toRows(into []float64, x []float32) []float64 {
+	into = zeroed(into, len(p.Completion.order)*p.width)
+	p.each(func(i, packed int) { into[i] = float64(x[packed]) })
+	return into
 }
 
-// readValues unpacks the value head's output, (1, states) in the packed layout,
-// into the batch's order.
+// fromRows writes m, (B,T), into x, packed.
+func (p *Packed) fromRows(x []float32, m []float64) {
+	p.each(func(i, packed int) { x[packed] = float32(m[i]) })
+}
+
+// mask returns the batch's mask, (B,T), in the memory of into.
+func (p *Packed) mask(into []bool) []bool {
+	into = zeroed(into, len(p.Completion.order)*p.width)
+	p.each(func(i, _ int) { into[i] = true })
+	return into
+}
+
+// readTokens unpacks the head's output, (2, states), into m.
+func (p *Packed) readTokens(m *model.TokenMatrix, x []float32) {
+	n := len(x) / 2
+	m.B, m.T, m.Mask = len(p.Completion.order), p.width, p.mask(m.Mask)
+	m.LogProbs, m.Entropy = p.toRows(m.LogProbs, x[:n]), p.toRows(m.Entropy, x[n:])
+}
+
+// readValues unpacks the value head's output, (1, states), into m.
 func (p *Packed) readValues(m *model.ValueMatrix, x []float32) {
-	m.B, m.T = len(p.Completion.order), p.width
-	n := m.B * m.T
-	m.Values, m.Mask = zeroed(m.Values, n), zeroed(m.Mask, n)
-	p.each(func(row, rank int, places []int) {
-		for t, at := range places {
-			m.Values[row*m.T+t], m.Mask[row*m.T+t] = float64(x[at+rank]), true
-		}
-	})
+	m.B, m.T, m.Mask, m.Values = len(p.Completion.order), p.width, p.mask(m.Mask), p.toRows(m.Values, x)
 }
 
 // zeroed returns n zeros, in s's memory where it is large enough.

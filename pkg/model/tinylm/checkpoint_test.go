@@ -100,8 +100,7 @@ func decode(data []byte) (*model.Checkpoint, error) {
 // A run that continues from a checkpoint in another process has the bits of one
 // that was not interrupted.
 func TestRunWithCriticAndReferenceContinuesExactly(t *testing.T) {
-	pool := kernel.NewPool(2)
-	defer pool.Close()
+	pool := tinylmtest.Pool(t, 2)
 	policy := tinylmtest.Weights(t, tinylmtest.Spec(16, 2), 1)
 	b := tinylmtest.Batch(t, policy, 6, 3, 12)
 	whole := newActorCritic(t, pool, policy, policy.Clone())

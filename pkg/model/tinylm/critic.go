@@ -36,10 +36,8 @@ func NewCritic(policy *Weights, o model.AdamWOptions, on model.Device) (*Critic,
 	}
 	copy(w.Flat[:w.backboneParameters()], policy.Flat)
 	c := &Critic{optimizer: model.NewAdamW(w.Params, o), weights: w, grads: w.Zeros()}
-	for _, p := range []*model.Params{w.Params, c.grads} {
-		if err := backendOf(on).Place(p); err != nil {
-			return nil, fmt.Errorf("new critic: %w", err)
-		}
+	if err := place(on, w.Params, c.grads); err != nil {
+		return nil, fmt.Errorf("new critic: %w", err)
 	}
 	values := func(b *builder, t backbone) *G.Node { return b.valueHead(t.top, t.weight, t.bias, t.active) }
 	c.forward = pass{vocab: w.Vocab, build: func(k Capacity) (*graph, error) {
@@ -53,9 +51,8 @@ func NewCritic(policy *Weights, o model.AdamWOptions, on model.Device) (*Critic,
 	return c, nil
 }
 
-// Values implements [model.Critic]. The matrix holds until the next call of
-// Values, through any number of Accumulate and Step: the old values of PPO's
-// clipped loss need no copy.
+// Values implements [model.Critic]. The matrix holds until the next call of Values,
+// so PPO's old values need no copy.
 func (c *Critic) Values(batch *model.Batch) (*model.ValueMatrix, error) {
 	if err := c.forward.run(batch); err != nil {
 		return nil, fmt.Errorf("critic: %w", err)
@@ -88,11 +85,7 @@ func (c *Critic) evaluate(v, d []float32) (float64, error) {
 		return 0, err
 	}
 	c.loss = loss
-	p.each(func(row, rank int, places []int) {
-		for t, at := range places {
-			d[at+rank] = float32(m.DValues[row*m.T+t])
-		}
-	})
+	p.fromRows(d, m.DValues)
 	return loss, nil
 }
 
@@ -119,19 +112,20 @@ func (c *Critic) State() *model.CriticState {
 	return &model.CriticState{Params: c.weights.Params, M: c.optimizer.M, V: c.optimizer.V, Updates: c.optimizer.T}
 }
 
-// Restore implements [model.Critic], after which the critic continues with the
-// same bits. The optimizer's coefficients are not in a checkpoint: they are the
-// configuration's.
+// Restore implements [model.Critic]. The critic then continues with the same bits.
+// The optimizer's coefficients come from the configuration, not the checkpoint.
 func (c *Critic) Restore(s *model.CriticState) error {
 	if s.M == nil {
-		return errors.New("restore critic: the checkpoint holds its weights without moments (a run can't continue from it with the same bits)")
+		return errors.New("restore critic: the checkpoint holds its weights without moments " +
+			"(a run can't continue from it with the same bits)")
 	}
 	if err := c.weights.Match(s.Params); err != nil {
 		return fmt.Errorf("restore critic: the checkpoint's is of another network than %v: %w", c.weights.Spec, err)
 	}
 	c.optimizer.T = s.Updates
-	for _, x := range []struct{ to, from *model.Params }{{c.weights.Params, s.Params}, {c.optimizer.M, s.M}, {c.optimizer.V, s.V}} {
-		if err := x.to.Set(x.from); err != nil {
+	to := []*model.Params{c.weights.Params, c.optimizer.M, c.optimizer.V}
+	for i, from := range []*model.Params{s.Params, s.M, s.V} {
+		if err := to[i].Set(from); err != nil {
 			return fmt.Errorf("restore critic: %w", err)
 		}
 	}

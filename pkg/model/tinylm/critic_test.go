@@ -9,15 +9,13 @@ import (
 
 	"grpo/internal/tinylmtest"
 	"grpo/pkg/model"
-	"grpo/pkg/model/kernel"
 	"grpo/pkg/model/tinylm"
 )
 
 func TestNewCriticSaysZeroAndLeavesThePolicyAlone(t *testing.T) {
 	policy := tinylmtest.Weights(t, tinylmtest.Spec(16, 2), 1)
 	before := policy.Hash()
-	pool := kernel.NewPool(2)
-	defer pool.Close()
+	pool := tinylmtest.Pool(t, 2)
 	c := tinylmtest.Critic(t, policy, pool)
 	b := tinylmtest.Batch(t, policy, 5, 3, 12)
 	m := tinylmtest.Values(t, c, b)
@@ -50,8 +48,7 @@ func TestNewCriticSaysZeroAndLeavesThePolicyAlone(t *testing.T) {
 // they outlive updates.
 func TestOldValuesOutliveUpdates(t *testing.T) {
 	policy := tinylmtest.Weights(t, tinylmtest.Spec(16, 1), 1)
-	pool := kernel.NewPool(2)
-	defer pool.Close()
+	pool := tinylmtest.Pool(t, 2)
 	c := tinylmtest.WithHead(t, tinylmtest.Critic(t, policy, pool))
 	b := tinylmtest.Batch(t, policy, 6, 3, 12)
 	old := tinylmtest.Values(t, c, b)
@@ -79,8 +76,7 @@ func TestCriticGradientsDoNotDependOnThreadsOrLayout(t *testing.T) {
 	b := tinylmtest.Batch(t, policy, 20, 4, 24)
 	n := tinylmtest.Tokens(b)
 	grads := func(threads, size int) []float32 {
-		pool := kernel.NewPool(threads)
-		defer pool.Close()
+		pool := tinylmtest.Pool(t, threads)
 		c := tinylmtest.WithHead(t, tinylmtest.Critic(t, policy, pool))
 		for at := 0; at < len(b.Rows); at += size {
 			tinylmtest.Accumulate(t, c, &model.Batch{Prompts: b.Prompts, Rows: b.Rows[at:min(at+size, len(b.Rows))]}, tinylmtest.Regression(n, at))
@@ -105,8 +101,7 @@ func TestCriticGradientsDoNotDependOnThreadsOrLayout(t *testing.T) {
 // A critic learns a function of the state: the number of tokens so far.
 func TestCriticLearns(t *testing.T) {
 	policy := tinylmtest.Weights(t, tinylmtest.Spec(16, 1), 1)
-	pool := kernel.NewPool(2)
-	defer pool.Close()
+	pool := tinylmtest.Pool(t, 2)
 	c := tinylmtest.Critic(t, policy, pool)
 	b := tinylmtest.Batch(t, policy, 8, 4, 10)
 	n := float64(tinylmtest.Tokens(b))
@@ -170,8 +165,7 @@ func BenchmarkCritic(b *testing.B) {
 	for _, threads := range []int{1, 2} {
 		for _, what := range []string{"values", "update"} {
 			b.Run(fmt.Sprintf("%s/threads=%d", what, threads), func(b *testing.B) {
-				pool := kernel.NewPool(threads)
-				defer pool.Close()
+				pool := tinylmtest.Pool(b, threads)
 				c := tinylmtest.Critic(b, tinylmtest.Weights(b, tinylmtest.Spec(64, 2), 1), pool)
 				batch := fixedBatch(32, 8, 40, 25)
 				step := func() { tinylmtest.Values(b, c, batch) }

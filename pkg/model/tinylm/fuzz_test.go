@@ -15,8 +15,8 @@ import (
 // and as bytes.
 var fuzzLimit = untrusted.Limit{Base: 8 << 20, PerByte: 2 << 10, Time: untrusted.Reader.Time}
 
-// checkCheckpoint: whatever is read is written with the bytes that read as the
-// same again, and what is refused is refused in a text that can be shown.
+// checkCheckpoint: what can be read is encoded to bytes that read as the same
+// again, and an error can be shown.
 func checkCheckpoint(t *testing.T, data []byte) {
 	t.Helper()
 	fuzzLimit.Check(t, len(data), func() {
@@ -31,7 +31,7 @@ func checkCheckpoint(t *testing.T, data []byte) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(encode(t, again), once) {
-			t.Error("written twice, read as two")
+			t.Error("the second encoding differs")
 		}
 	})
 }
@@ -44,7 +44,7 @@ func FuzzReadCheckpoint(f *testing.F) {
 }
 
 // FuzzCheckpointHeader puts the right length before a header and n bytes of zeros
-// after it, so that the fuzzer plays with names and shapes.
+// after it, so that the fuzzer varies names and shapes.
 func FuzzCheckpointHeader(f *testing.F) {
 	for _, data := range checkpoints(f) {
 		n := binary.LittleEndian.Uint64(data)
@@ -68,8 +68,8 @@ func checkpoints(t testing.TB) [][]byte {
 	return [][]byte{full, encode(t, c)}
 }
 
-// TestManyTensors: a header that names very many layers is refused in time that
-// is in proportion to it.
+// TestManyTensors: a header with very many layers is refused in time that is
+// proportional to its length.
 func TestManyTensors(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short")

@@ -50,10 +50,9 @@ func TestGoldenTokenizePromptAndOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make([][]int, len(b.Rows))
-	p.each(func(row, rank int, places []int) {
-		for _, at := range places {
-			got[row] = append(got[row], p.Targets[at+rank])
-		}
+	p.each(func(i, packed int) {
+		row := i / p.width
+		got[row] = append(got[row], p.Targets[packed])
 	})
 	for i := range b.Rows {
 		var labels []int

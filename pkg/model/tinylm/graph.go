@@ -81,12 +81,11 @@ func (p *pass) run(batch *model.Batch) error {
 	return nil
 }
 
-// opError is what an operation of ours reports to Gorgonia's machine.
+// opError is the error of one of our operations in Gorgonia's machine.
 type opError struct{ error }
 
-// runError takes the error of one of our operations out of what Gorgonia's machine
-// wraps around it: a program counter and a dump of an instruction. Errors of its
-// own keep that.
+// runError unwraps the error of one of our operations: Gorgonia's machine adds a
+// program counter and a dump of an instruction. Its own errors keep them.
 func runError(err error) error {
 	for e := err; e != nil; {
 		switch x := e.(type) {
@@ -154,6 +153,9 @@ func (g *graph) addGrads(sum *model.Params) error {
 // output is what the last run ended in, on the host.
 func (g *graph) output() ([]float32, error) { return g.ops.Read(g.out.Value()) }
 
+// headFunc adds a head on top of the backbone and returns the last node.
+type headFunc func(b *builder, t backbone) *G.Node
+
 // builder adds nodes to a graph and remembers the first failure.
 type builder struct {
 	g   *G.ExprGraph
@@ -183,7 +185,7 @@ func (b *builder) index(name string, n int, to *[]int) *G.Node {
 	return b.input(name, tensor.New(tensor.WithShape(n), tensor.WithBacking(*to)))
 }
 
-// backbone is what all networks share, up to the head: the nodes that a head reads.
+// backbone is the part that all networks share: the nodes that a head reads.
 type backbone struct {
 	top          *G.Node // states of the last layer over the completions, the first ones included
 	weight, bias *G.Node // the head's
@@ -196,7 +198,7 @@ type backbone struct {
 // head on top of its backbone. With differentiate, head returns a cost, and the
 // graph holds its gradients with respect to all weights; without, the graph is
 // the forward pass alone and keeps nothing for a backward pass.
-func newGraph(on model.Device, p *Weights, c Capacity, differentiate bool, head func(b *builder, t backbone) *G.Node) (*graph, error) {
+func newGraph(on model.Device, p *Weights, c Capacity, differentiate bool, head headFunc) (*graph, error) {
 	ops, err := backendOf(on).NewOps(p, c)
 	if err != nil {
 		return nil, err
@@ -208,7 +210,7 @@ func newGraph(on model.Device, p *Weights, c Capacity, differentiate bool, head 
 	return out, err
 }
 
-func layOut(ops Ops, p *Weights, c Capacity, differentiate bool, head func(b *builder, t backbone) *G.Node) (*graph, error) {
+func layOut(ops Ops, p *Weights, c Capacity, differentiate bool, head headFunc) (*graph, error) {
 	b := &builder{g: G.NewGraph(), ops: ops}
 	out := &graph{ops: ops}
 	w := b.weights(p)
@@ -246,7 +248,8 @@ func (b *builder) backbone(p *Weights, w G.Nodes, c Capacity, in *inputs) backbo
 		if i > 0 {
 			promptX, rowX = source{x: promptH, wih: w.wih}, source{x: rowH, wih: w.wih}
 		}
-		promptH = b.gru(name("prompt.gru"), promptX, nil, w.whh, w.bih, w.bhh, promptActive, true, c.Prompts, c.PromptInputs)
+		promptH = b.gru(name("prompt.gru"), promptX, nil, w.whh, w.bih, w.bhh, promptActive, true,
+			c.Prompts, c.PromptInputs)
 		first := b.lastState(name("lastState"), promptH, start, promptActive, rowActive, c.Rows)
 		rowH = b.gru(name("completion.gru"), rowX, first, w.whh, w.bih, w.bhh, rowActive, false, c.Rows, c.RowInputs)
 	}

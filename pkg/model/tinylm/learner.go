@@ -10,9 +10,9 @@
 //	prompts' last states: lastState ------+--> the completions' first states
 //	completions' top states -> headLogProb -> policyLoss
 //
-// A [Learner] runs this graph both ways, a [Scorer] forward only, up to
-// headLogProb; a [Critic] has weights of its own and ends in valueHead ->
-// valueLoss instead.
+// A [Learner] runs this graph forward and backward, a [Scorer] forward up to
+// headLogProb; a [Critic] has its own weights and ends in valueHead -> valueLoss
+// instead.
 //
 // Gorgonia builds the graph, differentiates through it and adds the gradients
 // of weights that are used twice. A [Backend] computes the nodes: the CPU's by
@@ -28,9 +28,9 @@ import (
 	"grpo/pkg/model"
 )
 
-// Learner computes gradients of a TinyLM. The graph is built for a capacity,
-// not for a batch: lengths are inputs, so batches of any shape within it reuse
-// the graph, and a larger one builds another.
+// Learner computes gradients of a TinyLM. The graph is built for a capacity, not
+// for a batch: lengths are inputs, so smaller batches reuse the graph, and a larger
+// one builds another.
 type Learner struct {
 	grads *model.Params // summed over calls of Accumulate until ZeroGrads
 
@@ -47,10 +47,8 @@ func NewLearner(p *Weights, temperature float64, on model.Device) (*Learner, err
 		return nil, fmt.Errorf("new learner: %w", err)
 	}
 	l := &Learner{grads: p.Zeros()}
-	for _, x := range []*model.Params{p.Params, l.grads} {
-		if err := backendOf(on).Place(x); err != nil {
-			return nil, fmt.Errorf("new learner: %w", err)
-		}
+	if err := place(on, p.Params, l.grads); err != nil {
+		return nil, fmt.Errorf("new learner: %w", err)
 	}
 	l.pass = pass{vocab: p.Vocab, build: func(c Capacity) (*graph, error) {
 		return newGraph(on, p, c, true, func(b *builder, t backbone) *G.Node {
@@ -60,6 +58,16 @@ func NewLearner(p *Weights, temperature float64, on model.Device) (*Learner, err
 	return l, nil
 }
 
+// place stores parameters on a device.
+func place(on model.Device, params ...*model.Params) error {
+	for _, p := range params {
+		if err := backendOf(on).Place(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func checkTemperature(temperature float64) error {
 	if !(temperature > 0) {
 		return fmt.Errorf("temperature %v must be above 0", temperature)
@@ -67,7 +75,7 @@ func checkTemperature(temperature float64) error {
 	return nil
 }
 
-// ZeroGrads forgets the accumulated gradients.
+// ZeroGrads implements [model.Learner].
 func (l *Learner) ZeroGrads() { l.grads.Zero() }
 
 // Grads implements [model.Learner].
@@ -88,9 +96,7 @@ func (l *Learner) Close() error {
 	return l.pass.close()
 }
 
-// Accumulate runs the batch forward, asks the objective for the loss and its
-// gradient, runs backward and adds the weights' gradients to Grads. It returns
-// the loss.
+// Accumulate implements [model.Learner].
 func (l *Learner) Accumulate(batch *model.Batch, objective model.Objective) (float64, error) {
 	l.objective = objective
 	if err := l.pass.run(batch); err != nil {
@@ -110,13 +116,47 @@ func (l *Learner) evaluate(logp, d []float32) (float64, error) {
 		return 0, err
 	}
 	l.loss = loss
-	capRows := len(d) / 2
-	p.each(func(row, rank int, places []int) {
-		i := row * m.T
-		for _, at := range places {
-			d[at+rank], d[capRows+at+rank] = float32(m.DLogProbs[i]), float32(m.DEntropy[i])
-			i++
-		}
-	})
+	n := len(d) / 2
+	p.fromRows(d[:n], m.DLogProbs)
+	p.fromRows(d[n:], m.DEntropy)
 	return loss, nil
 }
+
+// Scorer computes log-probabilities and entropies of given completions: those
+// of a reference policy, a teacher, or the policy itself. It is the learner's
+// graph without the backward pass, with the same bits.
+type Scorer struct {
+	pass   pass
+	tokens model.TokenMatrix
+}
+
+// NewScorer returns a scorer under p's weights, which it reads at every pass
+// and never writes. Temperature divides the logits, as in sampling.
+func NewScorer(p *Weights, temperature float64, on model.Device) (*Scorer, error) {
+	if err := checkTemperature(temperature); err != nil {
+		return nil, fmt.Errorf("new scorer: %w", err)
+	}
+	if err := place(on, p.Params); err != nil {
+		return nil, fmt.Errorf("new scorer: %w", err)
+	}
+	build := func(c Capacity) (*graph, error) {
+		return newGraph(on, p, c, false, func(b *builder, t backbone) *G.Node { return b.logProbs(t, temperature) })
+	}
+	return &Scorer{pass: pass{vocab: p.Vocab, build: build}}, nil
+}
+
+// Score implements [model.Scorer].
+func (s *Scorer) Score(batch *model.Batch) (*model.TokenMatrix, error) {
+	if err := s.pass.run(batch); err != nil {
+		return nil, err
+	}
+	x, err := s.pass.graph.output()
+	if err != nil {
+		return nil, err
+	}
+	s.pass.packed.readTokens(&s.tokens, x)
+	return &s.tokens, nil
+}
+
+// Close frees the graph's machine.
+func (s *Scorer) Close() error { return s.pass.close() }

@@ -10,7 +10,6 @@ import (
 
 	"grpo/internal/tinylmtest"
 	"grpo/pkg/model"
-	"grpo/pkg/model/kernel"
 	"grpo/pkg/model/tinylm"
 )
 
@@ -53,8 +52,7 @@ func TestGradientsDoNotDependOnLayout(t *testing.T) {
 	}
 	check("micro-batches", tinylmtest.Gradients(t, p, tinylmtest.Pool(t, 1), pieces...))
 
-	pool := kernel.NewPool(1)
-	defer pool.Close()
+	pool := tinylmtest.Pool(t, 1)
 	l, err := tinylm.NewLearner(p, 1, pool)
 	if err != nil {
 		t.Fatal(err)
@@ -78,8 +76,7 @@ func TestGradientsDoNotDependOnLayout(t *testing.T) {
 
 func TestAccumulateRefusesBadBatches(t *testing.T) {
 	p := tinylmtest.Weights(t, tinylm.Spec{20, 8, 1}, 1)
-	pool := kernel.NewPool(1)
-	defer pool.Close()
+	pool := tinylmtest.Pool(t, 1)
 	l, err := tinylm.NewLearner(p, 1, pool)
 	if err != nil {
 		t.Fatal(err)
@@ -89,8 +86,8 @@ func TestAccumulateRefusesBadBatches(t *testing.T) {
 		b          model.Batch
 	}{
 		{"empty", "0 prompts, 0 completions", model.Batch{}},
-		{"empty prompt", "prompt 0 has no tokens", model.Batch{Prompts: [][]int{{}}, Rows: []model.Row{{Prompt: 0, Tokens: []int{1}}}}},
-		{"empty completion", "completion 0 has no tokens", model.Batch{Prompts: [][]int{{1}}, Rows: []model.Row{{Prompt: 0, Tokens: nil}}}},
+		{"empty prompt", "prompt 0: no tokens", model.Batch{Prompts: [][]int{{}}, Rows: []model.Row{{Prompt: 0, Tokens: []int{1}}}}},
+		{"empty completion", "completion 0: no tokens", model.Batch{Prompts: [][]int{{1}}, Rows: []model.Row{{Prompt: 0, Tokens: nil}}}},
 		{"token outside", "token 1 is 20, outside the vocabulary of 20", model.Batch{Prompts: [][]int{{1, 20}}, Rows: []model.Row{{Prompt: 0, Tokens: []int{1}}}}},
 		{"prompt outside", "continues prompt 1 of 1", model.Batch{Prompts: [][]int{{1}}, Rows: []model.Row{{Prompt: 1, Tokens: []int{1}}}}},
 	} {
@@ -191,8 +188,7 @@ func BenchmarkUpdate(b *testing.B) {
 	for _, threads := range []int{1, 2} {
 		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
 			p := tinylmtest.Weights(b, tinylmtest.Spec(64, 2), 1)
-			pool := kernel.NewPool(threads)
-			defer pool.Close()
+			pool := tinylmtest.Pool(b, threads)
 			l, err := tinylm.NewLearner(p, 1, pool)
 			if err != nil {
 				b.Fatal(err)
@@ -240,8 +236,7 @@ func BenchmarkSample(b *testing.B) {
 	for _, threads := range []int{1, 2} {
 		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
 			p := tinylmtest.Weights(b, tinylmtest.Spec(64, 2), 1)
-			pool := kernel.NewPool(threads)
-			defer pool.Close()
+			pool := tinylmtest.Pool(b, threads)
 			s := tinylm.NewSampler(p, pool)
 			prompts := fixedBatch(32, 1, 40, 1).Prompts
 			opt := model.Sampling{Temperature: 1, TopP: 1, MinTokens: 25, MaxTokens: 25}

@@ -76,7 +76,8 @@ func WeightsOf(p *model.Params) (*Weights, error) {
 			return nil, fmt.Errorf("tensor %q is missing: this is not a TinyLM of %d layers", t.Name, spec.Layers)
 		}
 		if !slices.Equal(got.Shape, t.Shape) {
-			return nil, fmt.Errorf("tensor %q has shape %v, a model of vocab %d and hidden %d has %v", t.Name, got.Shape, spec.Vocab, spec.Hidden, t.Shape)
+			return nil, fmt.Errorf("tensor %q has shape %v, a model of vocab %d and hidden %d has %v",
+				t.Name, got.Shape, spec.Vocab, spec.Hidden, t.Shape)
 		}
 		copy(t.Data, got.Data)
 		delete(at, t.Name)

@@ -7,7 +7,6 @@ import (
 
 	"grpo/internal/tinylmtest"
 	"grpo/pkg/model"
-	"grpo/pkg/model/kernel"
 	"grpo/pkg/model/tinylm"
 )
 
@@ -43,8 +42,7 @@ func TestMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.Init(1)
-			pool := kernel.NewPool(c.thread)
-			defer pool.Close()
+			pool := tinylmtest.Pool(t, c.thread)
 			batch := &model.Batch{}
 			for i := range c.prompts {
 				batch.Prompts = append(batch.Prompts, make([]int, c.promptLen))

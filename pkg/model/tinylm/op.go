@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash"
 	"hash/fnv"
+	"slices"
 	"time"
 
 	"github.com/chewxy/hm"
@@ -74,7 +75,7 @@ func (o *fusedOp) Do(in ...G.Value) (G.Value, error) {
 }
 
 func (o *fusedOp) Type() hm.Type {
-	return hm.NewFnType(append(append([]hm.Type{}, o.in...), o.out)...)
+	return hm.NewFnType(slices.Concat(o.in, []hm.Type{o.out})...)
 }
 
 func (o *fusedOp) Hashcode() uint32 {
@@ -144,9 +145,10 @@ func (b *builder) fuse(name string, f Op, err error, shape tensor.Shape, inputs 
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		main, err := G.ApplyOp(&fusedOp{
-			name: name + "Grad", in: append(append([]hm.Type{}, op.in...), matrixT, matrixT), out: matrixT, shape: grads[0].Shape(),
+			name: name + "Grad", in: slices.Concat(op.in, []hm.Type{matrixT, matrixT}),
+			out: matrixT, shape: grads[0].Shape(),
 			run: func(vals []G.Value) (G.Value, error) { return grads[0], f.Backward(vals) },
-		}, append(append(G.Nodes{}, ins...), output, grad)...)
+		}, slices.Concat(ins, G.Nodes{output, grad})...)
 		if err != nil {
 			return nil, err
 		}
@@ -157,7 +159,8 @@ func (b *builder) fuse(name string, f Op, err error, shape tensor.Shape, inputs 
 				continue
 			}
 			n, err := G.ApplyOp(&fusedOp{
-				name: fmt.Sprintf("%sGrad%d", name, i+1), in: []hm.Type{matrixT}, out: typeOfDims(g.Dims()), shape: g.Shape(),
+				name: fmt.Sprintf("%sGrad%d", name, i+1), in: []hm.Type{matrixT},
+				out: typeOfDims(g.Dims()), shape: g.Shape(),
 				run: func([]G.Value) (G.Value, error) { return g, nil },
 			}, main)
 			if err != nil {
@@ -170,20 +173,64 @@ func (b *builder) fuse(name string, f Op, err error, shape tensor.Shape, inputs 
 	return b.apply(op, nodes...)
 }
 
-// buffer is an output on the CPU: a tensor and its slice.
-type buffer struct {
-	t    *tensor.Dense
-	data []float32
-}
-
-func newBuffer(shape ...int) *buffer {
-	n := 1
-	for _, d := range shape {
-		n *= d
+// loss ends a network in a scalar. evaluate reads the values of x, returns the
+// cost and writes its gradient with respect to x into d, which is kept for the
+// backward pass. Places of x that no token uses keep whatever d held there; no op
+// reads them.
+func (b *builder) loss(name string, x *G.Node, evaluate func(x, d []float32) (float64, error)) *G.Node {
+	if b.err != nil {
+		return nil
 	}
-	data := make([]float32, n)
-	return &buffer{tensor.New(tensor.WithShape(shape...), tensor.WithBacking(data)), data}
+	shape := x.Shape()
+	c, err := b.ops.Loss(shape)
+	if err != nil {
+		b.err = err
+		return nil
+	}
+	value := G.NewF32(0)
+	op := &fusedOp{
+		name: name, in: []hm.Type{matrixT}, out: scalarT, wrt: []bool{true},
+		run: func(vals []G.Value) (G.Value, error) {
+			x, err := c.Read(vals[0])
+			if err != nil {
+				return nil, err
+			}
+			loss, err := evaluate(x, c.HostGrad())
+			if err != nil {
+				return nil, err
+			}
+			*value = G.F32(float32(loss))
+			return value, nil
+		},
+	}
+	op.diff = func(ins G.Nodes, output, grad *G.Node) (G.Nodes, error) {
+		n, err := G.ApplyOp(&fusedOp{
+			name: name + "Grad", in: []hm.Type{matrixT, scalarT, scalarT}, out: matrixT, shape: shape,
+			// The graph's cost is the loss itself, so the gradient that comes in
+			// is 1; a graph that scales its cost would bring another.
+			run: func(vals []G.Value) (G.Value, error) {
+				rescale(c.HostGrad(), vals[2].Data().(float32))
+				return c.Grad()
+			},
+		}, ins[0], output, grad)
+		return G.Nodes{n}, err
+	}
+	return b.apply(op, x)
 }
 
-func floats(v G.Value) []float32 { return v.Data().([]float32) }
-func ints(v G.Value) []int       { return v.Data().([]int) }
+// cpuLoss is the CPU's: host and device share the numbers.
+type cpuLoss struct{ d *buffer }
+
+func (c cpu) Loss(shape tensor.Shape) (LossIO, error) { return cpuLoss{newBuffer(shape...)}, nil }
+
+func (c cpuLoss) Read(x G.Value) ([]float32, error) { return floats(x), nil }
+func (c cpuLoss) HostGrad() []float32               { return c.d.data }
+func (c cpuLoss) Grad() (G.Value, error)            { return c.d.t, nil }
+
+func rescale(x []float32, scale float32) {
+	if scale != 1 {
+		for i := range x {
+			x[i] *= scale
+		}
+	}
+}

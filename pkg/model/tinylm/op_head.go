@@ -42,8 +42,9 @@ func (b *builder) head(x, w, bias, targets, active *G.Node, temperature float64)
 	}
 	v, h, capRows := w.Shape()[0], w.Shape()[1], x.Shape()[0]
 	f, err := b.ops.Head(capRows, h, v, float32(1/temperature))
-	return b.fuse("headLogProb", f, err, tensor.Shape{2, capRows}, input{x, matrixT, true}, input{w, matrixT, true}, input{bias, vectorT, true},
-		input{targets, indexT, false}, input{active, indexT, false})
+	return b.fuse("headLogProb", f, err, tensor.Shape{2, capRows}, input{x, matrixT, true},
+		input{w, matrixT, true}, input{bias, vectorT, true}, input{targets, indexT, false},
+		input{active, indexT, false})
 }
 
 func (c cpu) Head(capRows, hidden, vocab int, inv float32) (Op, error) {
@@ -107,6 +108,7 @@ func (e *head) backwardChunk(task, _ int) {
 	n, v, h := hi-lo, e.vocab, e.hidden
 	p := e.probs[lo*v : hi*v]
 	logp, ent := e.out.data[:e.cap], e.out.data[e.cap:]
-	kernel.LogSoftmaxBackward(n, v, p, logp[lo:hi], ent[lo:hi], e.targets[lo:hi], e.dlogp[lo:hi], e.dent[lo:hi], e.inv, p)
+	kernel.LogSoftmaxBackward(n, v, p, logp[lo:hi], ent[lo:hi], e.targets[lo:hi], e.dlogp[lo:hi],
+		e.dent[lo:hi], e.inv, p)
 	kernel.GemmPacked(false, n, h, v, p, v, &e.weights, false, e.dx.data[lo*h:], h)
 }

@@ -26,7 +26,8 @@ func (s Spec) backboneParameters() int {
 }
 
 func (s Spec) String() string {
-	return fmt.Sprintf("TinyLM(vocab %d, hidden %d, layers %d: %d parameters)", s.Vocab, s.Hidden, s.Layers, s.Parameters())
+	return fmt.Sprintf("TinyLM(vocab %d, hidden %d, layers %d: %d parameters)",
+		s.Vocab, s.Hidden, s.Layers, s.Parameters())
 }
 
 func (s Spec) check() error {
@@ -78,7 +79,8 @@ func (s Spec) form(headRows int) []model.Tensor {
 			model.Tensor{Name: fmt.Sprintf("rnn.bias_ih_l%d", l), Shape: []int{3 * h}},
 			model.Tensor{Name: fmt.Sprintf("rnn.bias_hh_l%d", l), Shape: []int{3 * h}})
 	}
-	return append(form, model.Tensor{Name: "head.weight", Shape: []int{headRows, h}}, model.Tensor{Name: "head.bias", Shape: []int{headRows}})
+	return append(form, model.Tensor{Name: "head.weight", Shape: []int{headRows, h}},
+		model.Tensor{Name: "head.bias", Shape: []int{headRows}})
 }
 
 // newWeights returns zeros in the form of a checked s, but for a head of the

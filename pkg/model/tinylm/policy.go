@@ -1,6 +1,7 @@
 package tinylm
 
 import (
+	"fmt"
 	"slices"
 
 	"grpo/pkg/model"
@@ -17,9 +18,6 @@ type Policy struct {
 // New returns the policy of w's weights, which must have the tokenizer's
 // vocabulary.
 func New(w *Weights, on model.Device) *Policy { return &Policy{weights: w, on: on} }
-
-// Weights are the policy's own.
-func (p *Policy) Weights() *Weights { return p.weights }
 
 func (p *Policy) Params() *model.Params { return p.weights.Params }
 func (p *Policy) Copy() model.Policy    { return New(p.weights.Clone(), p.on) }
@@ -46,8 +44,49 @@ type Tokenizer struct{}
 func (Tokenizer) Start() []int               { return []int{tokenizer.BOS} }
 func (Tokenizer) Encode(text string) []int   { return tokenizer.Encode(text) }
 func (Tokenizer) Decode(tokens []int) string { return tokenizer.Decode(tokens) }
-func (Tokenizer) End() int                   { return tokenizer.EOS }
+func (Tokenizer) End() []int                 { return []int{tokenizer.EOS} }
 
 func (Tokenizer) Knows(text string) bool {
 	return !slices.ContainsFunc([]rune(text), func(r rune) bool { return !tokenizer.Known(r) })
+}
+
+// Sampler runs TinyLM forward one token at a time, carrying the hidden state.
+// A prompt is run once for all completions of its group, and a finished
+// completion leaves its batch. A token's numbers depend on its own sequence
+// only, never on which others share the batch or on the number of threads.
+type Sampler struct {
+	params *Weights
+	Decoder
+}
+
+// NewSampler returns a sampler of p's weights. Call Refresh after they change.
+func NewSampler(p *Weights, on model.Device) *Sampler {
+	return &Sampler{p, backendOf(on).NewDecoder(p)}
+}
+
+// Sample implements [model.Sampler].
+func (s *Sampler) Sample(prompts [][]int, group int, opt model.Sampling,
+	draws model.Draws) ([]model.Completion, error) {
+	if err := opt.Check(); err != nil {
+		return nil, err
+	}
+	if group < 1 {
+		return nil, fmt.Errorf("sample: group size %d must be at least 1", group)
+	}
+	for i, ids := range prompts {
+		if err := model.CheckTokens(ids, s.params.Vocab); err != nil {
+			return nil, fmt.Errorf("sample: prompt %d: %w", i, err)
+		}
+	}
+	n := len(prompts) * group
+	out := make([]model.Completion, n)
+	tokens, logps := make([]int, n*opt.MaxTokens), make([]float32, n*opt.MaxTokens)
+	for i := range out {
+		lo, hi := i*opt.MaxTokens, (i+1)*opt.MaxTokens
+		out[i].Tokens, out[i].LogProbs = tokens[lo:lo:hi], logps[lo:lo:hi]
+	}
+	if n == 0 {
+		return out, nil
+	}
+	return out, s.Decode(out, prompts, group, opt, draws)
 }

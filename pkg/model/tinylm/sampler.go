@@ -1,52 +1,297 @@
 package tinylm
 
 import (
-	"fmt"
+	"slices"
 
 	"grpo/pkg/model"
+	"grpo/pkg/model/kernel"
+	"grpo/pkg/model/tinylm/tokenizer"
 )
 
-// Sampler runs TinyLM forward one token at a time, carrying the hidden state.
-// A prompt is run once for all completions of its group, and a finished
-// completion leaves its batch. A token's numbers depend on its own sequence
-// only, never on which others share the batch or on the number of threads.
-type Sampler struct {
+// cpuSampler is the CPU's [Decoder]: one task samples all tokens of a chunk of
+// sequences.
+type cpuSampler struct {
 	params *Weights
-	Decoder
+	pool   *kernel.Pool
+	table  []float32 // V×3H: the embedding times the first layer's input weights
+	wih    []kernel.Packed
+	whh    []kernel.Packed
+	head   kernel.Packed
+	work   []sampleWork // one for each worker
 }
 
-// NewSampler returns a sampler of p's weights. Call Refresh after they change.
-func NewSampler(p *Weights, on model.Device) *Sampler {
-	return &Sampler{p, backendOf(on).NewDecoder(p)}
+type sampleWork struct {
+	gi, gh  []float32   // chunk×3H
+	h, next [][]float32 // layers of chunk×H
+	logits  []float32   // chunk×V
+	probs   []float32   // V
+	tokens  []int       // chunk
+	live    []int       // chunk: the sequence of each row
+	nucleus []int       // V
+	sums    []float64   // of groups of probs
 }
 
-// Sample implements [model.Sampler].
-func (s *Sampler) Sample(prompts [][]int, group int, opt model.Sampling, draws model.Draws) ([]model.Completion, error) {
-	if err := opt.Check(); err != nil {
-		return nil, err
-	}
-	if group < 1 {
-		return nil, fmt.Errorf("sample: group size %d must be at least 1", group)
-	}
-	for i, ids := range prompts {
-		if len(ids) == 0 {
-			return nil, fmt.Errorf("sample: prompt %d has no tokens", i)
+func (c cpu) NewDecoder(p *Weights) Decoder {
+	h, l, v, pool := p.Hidden, p.Layers, p.Vocab, c.pool
+	s := &cpuSampler{params: p, pool: pool, table: make([]float32, v*3*h),
+		wih: make([]kernel.Packed, l), whh: make([]kernel.Packed, l), work: make([]sampleWork, pool.Threads())}
+	for i := range s.work {
+		w := &s.work[i]
+		w.gi, w.gh = make([]float32, maxChunk*3*h), make([]float32, maxChunk*3*h)
+		for range l {
+			w.h = append(w.h, make([]float32, maxChunk*h))
+			w.next = append(w.next, make([]float32, maxChunk*h))
 		}
-		for t, id := range ids {
-			if id < 0 || id >= s.params.Vocab {
-				return nil, fmt.Errorf("sample: prompt %d: token %d is %d, outside the vocabulary of %d", i, t, id, s.params.Vocab)
+		w.logits, w.probs = make([]float32, maxChunk*v), make([]float32, v)
+		w.tokens, w.live = make([]int, maxChunk), make([]int, maxChunk)
+		w.nucleus, w.sums = make([]int, v), make([]float64, 0, (v+pickGroup-1)/pickGroup)
+	}
+	s.Refresh()
+	return s
+}
+
+// Refresh reads the weights again.
+func (s *cpuSampler) Refresh() {
+	p := s.params
+	h := p.Hidden
+	s.pool.Gemm(false, true, p.Vocab, 3*h, h, p.Embed, h, p.Layer[0].Wih, h, false, s.table, 3*h)
+	for i, l := range p.Layer {
+		kernel.PackB(true, h, 3*h, l.Wih, h, &s.wih[i])
+		kernel.PackB(true, h, 3*h, l.Whh, h, &s.whh[i])
+	}
+	kernel.PackB(true, h, p.Vocab, p.Head, h, &s.head)
+}
+
+// Close has nothing to free.
+func (s *cpuSampler) Close() {}
+
+func (s *cpuSampler) Decode(out []model.Completion, prompts [][]int, group int, opt model.Sampling,
+	draws model.Draws) error {
+	states, n := s.readPrompts(prompts), len(out)
+	size := chunkSize(n, s.pool.Threads())
+	s.pool.Run((n+size-1)/size, func(task, worker int) {
+		lo := task * size
+		s.complete(&s.work[worker], out[lo:min(lo+size, n)], lo, group, states, opt, draws)
+	})
+	return nil
+}
+
+// readPrompts returns each prompt's last state: for each layer prompts×H.
+func (s *cpuSampler) readPrompts(prompts [][]int) [][]float32 {
+	h := s.params.Hidden
+	states := make([][]float32, s.params.Layers)
+	for l := range states {
+		states[l] = make([]float32, len(prompts)*h)
+	}
+	order := make([]int, len(prompts)) // longest first: the active ones of a chunk are a prefix
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return len(prompts[b]) - len(prompts[a]) })
+	size := chunkSize(len(prompts), s.pool.Threads())
+	s.pool.Run((len(prompts)+size-1)/size, func(task, worker int) {
+		w := &s.work[worker]
+		lo := task * size
+		chunk := order[lo:min(lo+size, len(order))]
+		n := len(chunk)
+		for l := range w.h {
+			clear(w.h[l][:n*h])
+		}
+		for t := 0; n > 0; t++ {
+			for r, i := range chunk[:n] {
+				w.tokens[r] = prompts[i][t]
+			}
+			s.step(w, n)
+			for n > 0 && len(prompts[chunk[n-1]]) == t+1 {
+				n--
+				for l := range states {
+					copy(states[l][chunk[n]*h:(chunk[n]+1)*h], w.h[l][n*h:(n+1)*h])
+				}
 			}
 		}
+	})
+	return states
+}
+
+// step feeds w.tokens to the first n rows of w and advances their states.
+func (s *cpuSampler) step(w *sampleWork, n int) {
+	h := s.params.Hidden
+	for r, id := range w.tokens[:n] {
+		copy(w.gi[r*3*h:(r+1)*3*h], s.table[id*3*h:(id+1)*3*h])
 	}
-	n := len(prompts) * group
-	out := make([]model.Completion, n)
-	tokens, logps := make([]int, n*opt.MaxTokens), make([]float32, n*opt.MaxTokens)
-	for i := range out {
-		lo, hi := i*opt.MaxTokens, (i+1)*opt.MaxTokens
-		out[i].Tokens, out[i].LogProbs = tokens[lo:lo:hi], logps[lo:lo:hi]
+	for l := range w.h {
+		p := &s.params.Layer[l]
+		if l > 0 {
+			kernel.GemmPacked(false, n, 3*h, h, w.h[l-1], h, &s.wih[l], false, w.gi, 3*h)
+		}
+		kernel.GemmPacked(false, n, 3*h, h, w.h[l], h, &s.whh[l], false, w.gh, 3*h)
+		kernel.GRUForward(n, h, w.gi, w.gh, p.Bih, p.Bhh, w.h[l], w.next[l], nil)
+		w.h[l], w.next[l] = w.next[l], w.h[l]
 	}
-	if n == 0 {
-		return out, nil
+}
+
+// complete samples the completions of out, the first of which is number first.
+func (s *cpuSampler) complete(w *sampleWork, out []model.Completion, first, group int,
+	states [][]float32, opt model.Sampling, draws model.Draws) {
+	h, v := s.params.Hidden, s.params.Vocab
+	inv := float32(1)
+	if !opt.Greedy {
+		inv = float32(1 / opt.Temperature)
 	}
-	return out, s.Decode(out, prompts, group, opt, draws)
+	n := len(out)
+	for r := range n {
+		prompt := (first + r) / group
+		for l := range w.h {
+			copy(w.h[l][r*h:(r+1)*h], states[l][prompt*h:(prompt+1)*h])
+		}
+		w.live[r] = r
+	}
+	top := len(w.h) - 1
+	for t := 0; n > 0; t++ {
+		kernel.GemmPacked(false, n, v, h, w.h[top], h, &s.head, false, w.logits, v)
+		kernel.AddBias(n, v, w.logits, v, s.params.HeadB)
+		kept := 0
+		for r := range n {
+			i := w.live[r]
+			c := &out[i]
+			logits := w.logits[r*v : (r+1)*v]
+			peak, logSum := kernel.Softmax(v, logits, inv, w.probs)
+			var u float64
+			if !opt.Greedy {
+				u = draws.At((first+i)/group, (first+i)%group, t)
+			}
+			id := w.choose(opt, t, u)
+			c.Tokens = append(c.Tokens, id)
+			c.LogProbs = append(c.LogProbs, kernel.LogProb(logits[id], peak, inv, logSum))
+			if id == tokenizer.EOS {
+				c.Ended = true
+				continue
+			}
+			if t+1 == opt.MaxTokens {
+				continue
+			}
+			// The row stays: close the gaps that finished ones left.
+			if kept != r {
+				for l := range w.h {
+					copy(w.h[l][kept*h:(kept+1)*h], w.h[l][r*h:(r+1)*h])
+				}
+			}
+			w.live[kept], w.tokens[kept] = i, id
+			kept++
+		}
+		n = kept
+		if n > 0 {
+			s.step(w, n)
+		}
+	}
+}
+
+// choose picks a token by the probabilities in w.probs and the number u.
+func (w *sampleWork) choose(opt model.Sampling, t int, u float64) int {
+	noEnd := t < opt.MinTokens && tokenizer.EOS < len(w.probs)
+	if noEnd {
+		w.probs[tokenizer.EOS] = 0
+	}
+	if opt.Greedy {
+		best := 0
+		for i, p := range w.probs {
+			if p > w.probs[best] {
+				best = i
+			}
+		}
+		return best
+	}
+	if opt.TopP < 1 || opt.TopK > 0 {
+		w.truncate(opt)
+	}
+	return w.pick(u)
+}
+
+// pickGroup is the number of probabilities that pick adds up at a time.
+const pickGroup = 16
+
+// pick returns the first token at which the sum of w.probs exceeds u times their
+// total. It first adds up groups, with four independent sums to hide the latency of
+// an addition; then it searches one group.
+func (w *sampleWork) pick(u float64) int {
+	p := w.probs
+	sums := w.sums[:0]
+	var total float64
+	for at := 0; at < len(p); at += pickGroup {
+		g := p[at:min(at+pickGroup, len(p))]
+		var s [4]float64
+		for ; len(g) >= 4; g = g[4:] {
+			s[0] += float64(g[0])
+			s[1] += float64(g[1])
+			s[2] += float64(g[2])
+			s[3] += float64(g[3])
+		}
+		for _, v := range g {
+			s[0] += float64(v)
+		}
+		sum := (s[0] + s[1]) + (s[2] + s[3])
+		sums = append(sums, sum)
+		total += sum
+	}
+	// The group in which the sum passes the target; where rounding keeps it
+	// below, the last one that holds anything.
+	target, below := u*total, 0.0
+	group, before := 0, 0.0
+	for k, sum := range sums {
+		if sum == 0 {
+			continue
+		}
+		group, before = k, below
+		if below += sum; below > target {
+			break
+		}
+	}
+	at := group * pickGroup
+	last := at
+	for i, v := range p[at:min(at+pickGroup, len(p))] {
+		if v == 0 {
+			continue
+		}
+		last = at + i
+		if before += float64(v); before > target {
+			break
+		}
+	}
+	return last
+}
+
+// truncate sets the probability of every token to zero that top-k or top-p
+// leaves out. Top-k comes first, then top-p over the rest.
+func (w *sampleWork) truncate(opt model.Sampling) {
+	for i := range w.nucleus {
+		w.nucleus[i] = i
+	}
+	slices.SortStableFunc(w.nucleus, func(a, b int) int {
+		switch pa, pb := w.probs[a], w.probs[b]; {
+		case pa > pb:
+			return -1
+		case pa < pb:
+			return 1
+		}
+		return 0
+	})
+	keep := len(w.nucleus)
+	if opt.TopK > 0 {
+		keep = min(keep, opt.TopK)
+	}
+	var total float64
+	for _, i := range w.nucleus[:keep] {
+		total += float64(w.probs[i])
+	}
+	var sum float64
+	for k, i := range w.nucleus[:keep] {
+		sum += float64(w.probs[i])
+		if sum >= opt.TopP*total {
+			keep = k + 1
+			break
+		}
+	}
+	for _, i := range w.nucleus[keep:] {
+		w.probs[i] = 0
+	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"grpo/internal/tinylmtest"
 	"grpo/pkg/model"
-	"grpo/pkg/model/kernel"
 	"grpo/pkg/model/tinylm"
 	"grpo/pkg/model/tinylm/tokenizer"
 )
@@ -35,8 +34,7 @@ func TestSamplerAgreesWithGraph(t *testing.T) {
 			for i, x := range out {
 				b.Rows = append(b.Rows, model.Row{Prompt: i / group, Tokens: x.Tokens})
 			}
-			pool := kernel.NewPool(2)
-			defer pool.Close()
+			pool := tinylmtest.Pool(t, 2)
 			l, err := tinylm.NewLearner(p, c.opt.Temperature, pool)
 			if err != nil {
 				t.Fatal(err)
@@ -134,8 +132,7 @@ func TestSamplingOptions(t *testing.T) {
 		{Temperature: 1, TopP: 1}, {Temperature: 1, TopP: 1, MinTokens: 3, MaxTokens: 2},
 	} {
 		t.Run(fmt.Sprintf("refuses %+v", c), func(t *testing.T) {
-			pool := kernel.NewPool(1)
-			defer pool.Close()
+			pool := tinylmtest.Pool(t, 1)
 			if _, err := tinylm.NewSampler(p, pool).Sample(prompts, 1, c, tinylmtest.Draws(1)); err == nil {
 				t.Error("no error")
 			}

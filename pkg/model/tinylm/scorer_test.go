@@ -9,7 +9,6 @@ import (
 
 	"grpo/internal/tinylmtest"
 	"grpo/pkg/model"
-	"grpo/pkg/model/kernel"
 	"grpo/pkg/model/tinylm"
 )
 
@@ -66,8 +65,7 @@ func TestScorerAgreesWithLearnerAndSampler(t *testing.T) {
 					t.Errorf("the bits differ between 2 and %d threads", n)
 				}
 			}
-			pool := kernel.NewPool(2)
-			defer pool.Close()
+			pool := tinylmtest.Pool(t, 2)
 			l, err := tinylm.NewLearner(p, c.opt.Temperature, pool)
 			if err != nil {
 				t.Fatal(err)
@@ -91,8 +89,7 @@ func TestScorerBatchesAreIndependent(t *testing.T) {
 	p := tinylmtest.Weights(t, tinylmtest.Spec(24, 2), 1)
 	b := tinylmtest.Batch(t, p, 6, 4, 24)
 	want := tinylmtest.Score(t, p, 1, tinylmtest.Pool(t, 1), b)
-	pool := kernel.NewPool(2)
-	defer pool.Close()
+	pool := tinylmtest.Pool(t, 2)
 	s, err := tinylm.NewScorer(p, 1, pool)
 	if err != nil {
 		t.Fatal(err)
@@ -157,8 +154,7 @@ func TestScorerRefuses(t *testing.T) {
 // What a call allocates does not grow with the batch.
 func TestScorerAllocatesAConstant(t *testing.T) {
 	p := tinylmtest.Weights(t, tinylmtest.Spec(32, 2), 1)
-	pool := kernel.NewPool(1)
-	defer pool.Close()
+	pool := tinylmtest.Pool(t, 1)
 	allocations := func(b *model.Batch) float64 {
 		s, err := tinylm.NewScorer(p, 1, pool)
 		if err != nil {
@@ -184,8 +180,7 @@ func TestScorerAllocatesAConstant(t *testing.T) {
 func BenchmarkScore(b *testing.B) {
 	for _, threads := range []int{1, 2} {
 		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
-			pool := kernel.NewPool(threads)
-			defer pool.Close()
+			pool := tinylmtest.Pool(b, threads)
 			s, err := tinylm.NewScorer(tinylmtest.Weights(b, tinylmtest.Spec(64, 2), 1), 1, pool)
 			if err != nil {
 				b.Fatal(err)

@@ -74,7 +74,8 @@ func (s *decoder) Close() {
 	})
 }
 
-func (s *decoder) Decode(out []model.Completion, prompts [][]int, group int, opt model.Sampling, draws model.Draws) error {
+func (s *decoder) Decode(out []model.Completion, prompts [][]int, group int, opt model.Sampling,
+	draws model.Draws) error {
 	if s.failed != nil {
 		return fmt.Errorf("sample: %w", s.failed)
 	}
@@ -85,7 +86,8 @@ func (s *decoder) Decode(out []model.Completion, prompts [][]int, group int, opt
 	return nil
 }
 
-func (s *decoder) roll(out []model.Completion, prompts [][]int, group int, opt model.Sampling, draws model.Draws) error {
+func (s *decoder) roll(out []model.Completion, prompts [][]int, group int, opt model.Sampling,
+	draws model.Draws) error {
 	s.packed.Pack(len(prompts), func(i int) []int { return prompts[i] })
 	n0, inputs, steps := s.packed.Sizes()
 	rows := len(out)
@@ -134,9 +136,7 @@ func (s *decoder) readPrompts(prompts [][]int) error {
 	g, p, h := s.g, s.p, s.p.Hidden
 	weights := g.storageOf(p.Params)
 	if s.stale {
-		if err := g.dev.Gemm(false, true, p.Vocab, 3*h, h, weights.at(0), h, weights.at(1), h, false, s.table.At(0), 3*h); err != nil {
-			return err
-		}
+		g.gemm(false, true, p.Vocab, 3*h, h, weights.at(0), h, weights.at(1), h, false, s.table.At(0), 3*h)
 		s.stale = false
 	}
 	seg := &s.prompts
@@ -153,18 +153,15 @@ func (s *decoder) readPrompts(prompts [][]int) error {
 		gi, ids := s.table.At(0), seg.ids
 		if l > 0 {
 			below := s.out[(l-1)%2].Add(seg.n0 * h)
-			if err := g.dev.Gemm(false, true, seg.inputs, 3*h, h, below, h, weights.at(1+4*l), h, false, s.gi, 3*h); err != nil {
-				return err
-			}
+			g.gemm(false, true, seg.inputs, 3*h, h, below, h, weights.at(1+4*l), h, false, s.gi, 3*h)
 			gi, ids = s.gi, 0
 		}
 		out := s.out[l%2]
 		if err := s.layers[l].forward(seg, gi, ids, w, 0, out, 0, 0); err != nil {
 			return err
 		}
-		if err := g.launch(g.card.Gather(seg.n0, h), cuda.I(seg.n0), cuda.I(h), cuda.P(s.last), cuda.P(out), cuda.P(s.states.Add(l*seg.n0*h))); err != nil {
-			return err
-		}
+		g.launch(g.card.Gather(seg.n0, h), cuda.I(seg.n0), cuda.I(h), cuda.P(s.last), cuda.P(out),
+			cuda.P(s.states.Add(l*seg.n0*h)))
 	}
 	return nil
 }
@@ -172,10 +169,12 @@ func (s *decoder) readPrompts(prompts [][]int) error {
 // byKernel samples in one launch.
 func (s *decoder) byKernel(c choice) error {
 	launch := s.plan.Launch(c.rows)
-	return s.g.launchOf(s.fused, launch, cuda.P(s.g.storageOf(s.p.Params).at(0)), cuda.P(s.table.At(0)), cuda.P(s.states), cuda.I(c.rows), cuda.I(c.group),
+	s.g.launchOf(s.fused, launch, cuda.P(s.g.storageOf(s.p.Params).at(0)), cuda.P(s.table.At(0)),
+		cuda.P(s.states), cuda.I(c.rows), cuda.I(c.group),
 		cuda.I(launch.Tile), cuda.F(c.inv), cuda.D(c.opt.TopP), cuda.I(c.opt.TopK), cuda.I(c.opt.MinTokens), cuda.I(c.opt.MaxTokens), cuda.I(c.greedy()), cuda.I(tokenizer.EOS),
 		cuda.P(0), cuda.U(c.k0), cuda.U(c.k1), cuda.U(c.a), cuda.U(c.b), cuda.U(c.c),
 		cuda.P(s.tokens), cuda.P(s.logps), cuda.P(s.lengths), cuda.P(s.ended))
+	return nil
 }
 
 // collect downloads the completions.

@@ -23,8 +23,8 @@ type stepBuffers struct {
 	aliveCount []int32
 }
 
-// checkEvery is the number of tokens after which the host checks whether any row
-// goes on, for which it waits for the device.
+// checkEvery is the number of tokens after which the host waits for the device and
+// checks whether any row goes on.
 const checkEvery = 16
 
 func (b *stepBuffers) allocate(s *decoder, n decoderSize) error {
@@ -69,28 +69,20 @@ func (s *decoder) byToken(c choice) error {
 		return err
 	}
 	for l := range p.Layers {
-		if err := g.launch(g.card.Gather(c.rows, h), cuda.I(c.rows), cuda.I(h), cuda.P(b.owner), cuda.P(s.states.Add(l*s.prompts.n0*h)), cuda.P(b.h[l][0])); err != nil {
-			return err
-		}
+		g.launch(g.card.Gather(c.rows, h), cuda.I(c.rows), cuda.I(h), cuda.P(b.owner),
+			cuda.P(s.states.Add(l*s.prompts.n0*h)), cuda.P(b.h[l][0]))
 	}
-	if err := g.dev.Zero(s.lengths, 2*c.rows); err != nil { // lengths and ended
-		return err
-	}
+	g.zero(s.lengths, 2*c.rows) // lengths and ended
 	head, bias := weights.at(1+4*p.Layers), weights.at(2+4*p.Layers)
 	for t := range c.opt.MaxTokens {
 		now, next := t%2, (t+1)%2
-		if err := g.dev.Gemm(false, true, c.rows, p.Vocab, h, b.h[p.Layers-1][now], h, head, h, false, b.logits, p.Vocab); err != nil {
-			return err
-		}
-		if err := g.dev.Zero(b.alive, 1); err != nil {
-			return err
-		}
-		if err := g.launch(g.card.Pick(c.rows, p.Vocab), cuda.I(c.rows), cuda.I(c.group), cuda.I(p.Vocab), cuda.P(b.logits), cuda.P(bias),
+		g.gemm(false, true, c.rows, p.Vocab, h, b.h[p.Layers-1][now], h, head, h, false, b.logits, p.Vocab)
+		g.zero(b.alive, 1)
+		g.launch(g.card.Pick(c.rows, p.Vocab), cuda.I(c.rows), cuda.I(c.group), cuda.I(p.Vocab),
+			cuda.P(b.logits), cuda.P(bias),
 			cuda.F(c.inv), cuda.D(c.opt.TopP), cuda.I(c.opt.TopK), cuda.I(c.opt.MinTokens), cuda.I(c.opt.MaxTokens), cuda.I(c.greedy()), cuda.I(tokenizer.EOS),
 			cuda.P(0), cuda.U(c.k0), cuda.U(c.k1), cuda.U(c.a), cuda.U(c.b), cuda.U(c.c),
-			cuda.I(t), cuda.P(s.tokens), cuda.P(s.logps), cuda.P(s.lengths), cuda.P(s.ended), cuda.P(b.next), cuda.P(b.alive)); err != nil {
-			return err
-		}
+			cuda.I(t), cuda.P(s.tokens), cuda.P(s.logps), cuda.P(s.lengths), cuda.P(s.ended), cuda.P(b.next), cuda.P(b.alive))
 		if t+1 == c.opt.MaxTokens {
 			return nil
 		}
@@ -105,18 +97,13 @@ func (s *decoder) byToken(c choice) error {
 		for l := range p.Layers {
 			gi, ids := s.table.At(0), b.next
 			if l > 0 {
-				if err := g.dev.Gemm(false, true, c.rows, 3*h, h, b.h[l-1][next], h, weights.at(1+4*l), h, false, b.gi, 3*h); err != nil {
-					return err
-				}
+				g.gemm(false, true, c.rows, 3*h, h, b.h[l-1][next], h, weights.at(1+4*l), h, false, b.gi, 3*h)
 				gi, ids = b.gi, 0
 			}
-			if err := g.dev.Gemm(false, true, c.rows, 3*h, h, b.h[l][now], h, weights.at(2+4*l), h, false, b.gh, 3*h); err != nil {
-				return err
-			}
-			if err := g.launch(g.card.Gates(kernels.GRUGatesForward, c.rows, h), cuda.I(c.rows), cuda.I(h), cuda.P(gi), cuda.P(ids), cuda.P(b.gh),
-				cuda.P(weights.at(3+4*l)), cuda.P(weights.at(4+4*l)), cuda.P(b.h[l][now]), cuda.P(b.h[l][next]), cuda.P(0), cuda.P(0)); err != nil {
-				return err
-			}
+			g.gemm(false, true, c.rows, 3*h, h, b.h[l][now], h, weights.at(2+4*l), h, false, b.gh, 3*h)
+			g.launch(g.card.Gates(kernels.GRUGatesForward, c.rows, h), cuda.I(c.rows), cuda.I(h), cuda.P(gi),
+				cuda.P(ids), cuda.P(b.gh),
+				cuda.P(weights.at(3+4*l)), cuda.P(weights.at(4+4*l)), cuda.P(b.h[l][now]), cuda.P(b.h[l][next]), cuda.P(0), cuda.P(0))
 		}
 	}
 	return nil

@@ -3,7 +3,6 @@
 package gpu
 
 import (
-	"fmt"
 	"math"
 
 	"grpo/pkg/model/cuda"
@@ -44,7 +43,8 @@ func Open(precision string) (Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &device{dev: dev, stored: map[*storage]bool{}, card: kernels.Card{SM: dev.Capability(), SMs: dev.Processors(), Shared: dev.SharedLimit()}}
+	g := &device{dev: dev, stored: map[*storage]bool{},
+		card: kernels.Card{SM: dev.Capability(), SMs: dev.Processors(), Shared: dev.SharedLimit()}}
 	g.engine = cuda.NewEngine(dev, g.add)
 	if err := dev.Do(g.prepare); err != nil {
 		_ = dev.Close()
@@ -92,24 +92,29 @@ func (g *device) Close() {
 	_ = g.dev.Close() // what failed has been returned by the call that failed
 }
 
+// The device keeps its first failure, every later call on it does nothing, and Do
+// returns it. So the functions that only queue work return no error.
+
 // launch runs a kernel of the base module, launchOf one of another.
-func (g *device) launch(l kernels.Launch, args ...cuda.Arg) error {
-	return g.launchOf(g.base, l, args...)
+func (g *device) launch(l kernels.Launch, args ...cuda.Arg) { g.launchOf(g.base, l, args...) }
+
+func (g *device) launchOf(module map[string]*cuda.Kernel, l kernels.Launch, args ...cuda.Arg) {
+	if !l.Empty() {
+		_ = module[l.Kernel].Launch(grid(l), args...)
+	}
 }
 
-func (g *device) launchOf(module map[string]*cuda.Kernel, l kernels.Launch, args ...cuda.Arg) error {
-	if l.Empty() {
-		return nil
-	}
-	k := module[l.Kernel]
-	if k == nil {
-		return fmt.Errorf("launch %s: this kernel has not been loaded", l.Kernel)
-	}
-	return k.Launch(grid(l), args...)
+// gemm is [cuda.Device.Gemm].
+func (g *device) gemm(transA, transB bool, m, n, k int, a cuda.Pointer, lda int, b cuda.Pointer, ldb int,
+	accumulate bool, c cuda.Pointer, ldc int) {
+	_ = g.dev.Gemm(transA, transB, m, n, k, a, lda, b, ldb, accumulate, c, ldc)
 }
+
+func (g *device) zero(to cuda.Pointer, n int) { _ = g.dev.Zero(to, n) }
 
 func grid(l kernels.Launch) cuda.Grid {
-	return cuda.Grid{X: l.Grid[0], Y: l.Grid[1], Z: l.Grid[2], ThreadsX: l.Block[0], ThreadsY: l.Block[1], Shared: l.Shared}
+	return cuda.Grid{X: l.Grid[0], Y: l.Grid[1], Z: l.Grid[2], ThreadsX: l.Block[0], ThreadsY: l.Block[1],
+		Shared: l.Shared}
 }
 
 // scratch returns memory for n floats, to be used before the next call.
@@ -125,12 +130,14 @@ func (g *device) scratch(n int) (cuda.Pointer, error) {
 	return g.parts.At(0), nil
 }
 
+// add is for the engine too, which wants an error.
 func (g *device) add(n int, a, b, out cuda.Pointer) error {
-	return g.launch(g.card.Elementwise(kernels.Add, n), cuda.L(n), cuda.P(a), cuda.P(b), cuda.P(out))
+	g.launch(g.card.Elementwise(kernels.Add, n), cuda.L(n), cuda.P(a), cuda.P(b), cuda.P(out))
+	return nil
 }
 
-func (g *device) axpy(n int, x, y cuda.Pointer) error {
-	return g.launch(g.card.Elementwise(kernels.Axpy, n), cuda.L(n), cuda.F(1), cuda.P(x), cuda.P(y))
+func (g *device) axpy(n int, x, y cuda.Pointer) {
+	g.launch(g.card.Elementwise(kernels.Axpy, n), cuda.L(n), cuda.F(1), cuda.P(x), cuda.P(y))
 }
 
 // colSum writes Σ weight[i]·x[i] over the rows of x (rows×width, ldx apart); a nil
@@ -141,10 +148,10 @@ func (g *device) colSum(rows, width int, x cuda.Pointer, ldx int, weight, out cu
 	if err != nil {
 		return err
 	}
-	if err := g.launch(parts, cuda.I(rows), cuda.I(width), cuda.P(x), cuda.I(ldx), cuda.P(weight), cuda.I(parts.Tile), cuda.P(partial)); err != nil {
-		return err
-	}
-	return g.launch(sum, cuda.I(parts.Tiles), cuda.I(width), cuda.P(partial), cuda.P(out), cuda.I(0))
+	g.launch(parts, cuda.I(rows), cuda.I(width), cuda.P(x), cuda.I(ldx), cuda.P(weight), cuda.I(parts.Tile),
+		cuda.P(partial))
+	g.launch(sum, cuda.I(parts.Tiles), cuda.I(width), cuda.P(partial), cuda.P(out), cuda.I(0))
+	return nil
 }
 
 // sumSquares writes Σ x² to g.total.
@@ -154,10 +161,9 @@ func (g *device) sumSquares(n int, x cuda.Pointer) error {
 	if err != nil {
 		return err
 	}
-	if err := g.launch(parts, cuda.L(n), cuda.P(x), cuda.P(partial)); err != nil {
-		return err
-	}
-	return g.launch(total, cuda.I(parts.Tiles), cuda.P(partial), cuda.P(g.total.At(0)))
+	g.launch(parts, cuda.L(n), cuda.P(x), cuda.P(partial))
+	g.launch(total, cuda.I(parts.Tiles), cuda.P(partial), cuda.P(g.total.At(0)))
+	return nil
 }
 
 // norm waits for the device and returns √g.total.

@@ -79,21 +79,23 @@ type gruWeights struct{ whh, bih, bhh cuda.Pointer }
 // gates and before may be 0. out are the states, (sequences + inputs, H).
 func (l *layer) forward(s *segment, gi, ids cuda.Pointer, w gruWeights, h0, out, gates, before cuda.Pointer) error {
 	if l.fused == nil {
-		return l.forth.run(l.g.dev, s.host, func() error { return l.stepsForward(s, gi, ids, w, h0, out, gates, before) })
+		return l.forth.run(l.g.dev, s.host, func() { l.stepsForward(s, gi, ids, w, h0, out, gates, before) })
 	}
 	launch := l.plan.Forward(s.n0)
-	return l.g.launchOf(l.fused, launch, cuda.P(gi), cuda.P(ids), cuda.P(w.whh), cuda.P(w.bih), cuda.P(w.bhh), cuda.P(h0),
+	l.g.launchOf(l.fused, launch, cuda.P(gi), cuda.P(ids), cuda.P(w.whh), cuda.P(w.bih), cuda.P(w.bhh), cuda.P(h0),
 		cuda.P(s.active), cuda.P(s.offset), cuda.I(s.steps), cuda.I(launch.Tile), cuda.P(out), cuda.P(gates), cuda.P(before))
+	return nil
 }
 
 // backward is the backward pass of forward. It replaces gates by their gradients
 // and writes those of the biases to dbih and dbhh.
-func (l *layer) backward(s *segment, dout cuda.Pointer, w gruWeights, states, gates, before, dh0, dbih, dbhh cuda.Pointer) error {
+func (l *layer) backward(s *segment, dout cuda.Pointer, w gruWeights, states, gates, before, dh0, dbih,
+	dbhh cuda.Pointer) error {
 	g, h := l.g, l.hidden
 	var parts cuda.Pointer
 	var tiles int
 	if l.fused == nil {
-		err := l.back.run(g.dev, s.host, func() error { return l.stepsBackward(s, dout, w, gates, before, dh0) })
+		err := l.back.run(g.dev, s.host, func() { l.stepsBackward(s, dout, w, gates, before, dh0) })
 		if err != nil {
 			return err
 		}
@@ -103,9 +105,8 @@ func (l *layer) backward(s *segment, dout cuda.Pointer, w gruWeights, states, ga
 				return err
 			}
 		}
-		if err := g.launch(first, cuda.I(s.inputs), cuda.I(4*h), cuda.P(gates), cuda.I(4*h), cuda.P(0), cuda.I(first.Tile), cuda.P(parts)); err != nil {
-			return err
-		}
+		g.launch(first, cuda.I(s.inputs), cuda.I(4*h), cuda.P(gates), cuda.I(4*h), cuda.P(0),
+			cuda.I(first.Tile), cuda.P(parts))
 	} else {
 		launch := l.plan.Backward(s.n0)
 		tiles = launch.Tiles
@@ -113,12 +114,11 @@ func (l *layer) backward(s *segment, dout cuda.Pointer, w gruWeights, states, ga
 		if parts, err = g.scratch(tiles * 4 * h); err != nil {
 			return err
 		}
-		if err := g.launchOf(l.fused, launch, cuda.P(dout), cuda.P(w.whh), cuda.P(states), cuda.P(s.active), cuda.P(s.offset),
-			cuda.I(s.steps), cuda.I(launch.Tile), cuda.P(gates), cuda.P(dh0), cuda.P(parts)); err != nil {
-			return err
-		}
+		g.launchOf(l.fused, launch, cuda.P(dout), cuda.P(w.whh), cuda.P(states), cuda.P(s.active), cuda.P(s.offset),
+			cuda.I(s.steps), cuda.I(launch.Tile), cuda.P(gates), cuda.P(dh0), cuda.P(parts))
 	}
-	return g.launch(g.card.BiasGrad(h), cuda.I(tiles), cuda.I(h), cuda.P(parts), cuda.P(dbih), cuda.P(dbhh))
+	g.launch(g.card.BiasGrad(h), cuda.I(tiles), cuda.I(h), cuda.P(parts), cuda.P(dbih), cuda.P(dbhh))
+	return nil
 }
 
 func (n *ops) GRU(s tinylm.GRUSize) (tinylm.Op, error) {
@@ -149,9 +149,7 @@ func (o *gru) Forward(vals []G.Value) (G.Value, error) {
 		if !o.Table {
 			// Input i is row n0+i of the states below: block 0 holds the initial
 			// states, which are no step's input.
-			if err := g.dev.Gemm(false, true, s.inputs, 3*h, h, gi.Add(s.n0*h), h, at(vals[1]), h, false, o.ops.gi, 3*h); err != nil {
-				return err
-			}
+			g.gemm(false, true, s.inputs, 3*h, h, gi.Add(s.n0*h), h, at(vals[1]), h, false, o.ops.gi, 3*h)
 			gi, ids = o.ops.gi, 0
 		}
 		return o.layer.forward(s, gi, ids, w, h0, at(o.out), o.gates, o.before)
@@ -188,27 +186,21 @@ func (o *gru) Backward(vals []G.Value) error {
 		if o.HasInit {
 			dh0 = o.grad(6)
 		}
-		if err := o.layer.backward(s, at(vals[len(vals)-1]), w, at(o.out), o.gates, o.before, dh0, o.grad(3), o.grad(4)); err != nil {
+		if err := o.layer.backward(s, at(vals[len(vals)-1]), w, at(o.out), o.gates, o.before, dh0, o.grad(3),
+			o.grad(4)); err != nil {
 			return err
 		}
 		// dW_hh is the gates' gradients times the states before. The candidate's are in
 		// columns of their own.
-		if err := g.dev.Gemm(true, false, 2*h, h, s.inputs, o.gates, 4*h, o.before, h, false, o.grad(2), h); err != nil {
-			return err
-		}
-		if err := g.dev.Gemm(true, false, h, h, s.inputs, o.gates.Add(3*h), 4*h, o.before, h, false, o.grad(2).Add(2*h*h), h); err != nil {
-			return err
-		}
+		g.gemm(true, false, 2*h, h, s.inputs, o.gates, 4*h, o.before, h, false, o.grad(2), h)
+		g.gemm(true, false, h, h, s.inputs, o.gates.Add(3*h), 4*h, o.before, h, false, o.grad(2).Add(2*h*h), h)
 		if o.Table {
 			return g.scatterTokens(s.inputs, 3*h, s.ids, o.gates, 4*h, o.SourceRows, o.grad(0))
 		}
 		below, dx := at(vals[0]).Add(s.n0*h), o.grad(0)
-		if err := g.dev.Gemm(true, false, 3*h, h, s.inputs, o.gates, 4*h, below, h, false, o.grad(1), h); err != nil {
-			return err
-		}
-		if err := g.dev.Zero(dx, s.n0*h); err != nil {
-			return err
-		}
-		return g.dev.Gemm(false, false, s.inputs, h, 3*h, o.gates, 4*h, at(vals[1]), h, false, dx.Add(s.n0*h), h)
+		g.gemm(true, false, 3*h, h, s.inputs, o.gates, 4*h, below, h, false, o.grad(1), h)
+		g.zero(dx, s.n0*h)
+		g.gemm(false, false, s.inputs, h, 3*h, o.gates, 4*h, at(vals[1]), h, false, dx.Add(s.n0*h), h)
+		return nil
 	})
 }

@@ -24,17 +24,18 @@ type recording struct {
 
 // run runs f, or its recording. The first run of a size is never recorded: it may
 // initialize libraries.
-func (r *recording) run(d *cuda.Device, active []int, f func() error) error {
+func (r *recording) run(d *cuda.Device, active []int, f func()) error {
 	if r.graph != nil && slices.Equal(r.of, active) {
 		return r.graph.Launch()
 	}
 	again := slices.Equal(r.last, active)
 	r.last = append(r.last[:0], active...)
 	if !again {
-		return f()
+		f()
+		return nil
 	}
 	r.close()
-	graph, err := d.Record(f)
+	graph, err := d.Record(func() error { f(); return nil })
 	if err != nil {
 		return err
 	}
@@ -47,30 +48,28 @@ func (r *recording) close() {
 	r.graph, r.of = nil, nil
 }
 
-func (l *layer) stepsForward(s *segment, gi, ids cuda.Pointer, w gruWeights, h0, out, gates, before cuda.Pointer) error {
+func (l *layer) stepsForward(s *segment, gi, ids cuda.Pointer, w gruWeights, h0, out, gates, before cuda.Pointer) {
 	g, h := l.g, l.hidden
-	var err error
 	if h0 == 0 {
-		err = g.dev.Zero(out, s.n0*h)
+		g.zero(out, s.n0*h)
 	} else {
-		err = g.dev.Copy(out, h0, 4*s.n0*h)
+		_ = g.dev.Copy(out, h0, 4*s.n0*h)
 	}
-	for step := 1; step <= s.steps && err == nil; step++ {
+	for step := 1; step <= s.steps; step++ {
 		n, in := s.host[step], s.offsets[step]-s.n0
 		from, to := out.Add(s.offsets[step-1]*h), out.Add(s.offsets[step]*h)
-		if err = g.dev.Gemm(false, true, n, 3*h, h, from, h, w.whh, h, false, l.gh, 3*h); err != nil {
-			return err
-		}
+		g.gemm(false, true, n, 3*h, h, from, h, w.whh, h, false, l.gh, 3*h)
 		input, tokens := gi, cuda.Pointer(0)
 		if ids != 0 {
 			tokens = ids.Add(in)
 		} else {
 			input = gi.Add(in * 3 * h)
 		}
-		err = g.launch(g.card.Gates(kernels.GRUGatesForward, n, h), cuda.I(n), cuda.I(h), cuda.P(input), cuda.P(tokens), cuda.P(l.gh),
-			cuda.P(w.bih), cuda.P(w.bhh), cuda.P(from), cuda.P(to), cuda.P(offset(gates, in*4*h)), cuda.P(offset(before, in*h)))
+		g.launch(g.card.Gates(kernels.GRUGatesForward, n, h), cuda.I(n), cuda.I(h), cuda.P(input),
+			cuda.P(tokens), cuda.P(l.gh),
+			cuda.P(w.bih), cuda.P(w.bhh), cuda.P(from), cuda.P(to), cuda.P(offset(gates,
+				in*4*h)), cuda.P(offset(before, in*h)))
 	}
-	return err
 }
 
 // offset is p + n floats, or 0 if p is 0.
@@ -81,24 +80,18 @@ func offset(p cuda.Pointer, n int) cuda.Pointer {
 	return p.Add(n)
 }
 
-func (l *layer) stepsBackward(s *segment, dout cuda.Pointer, w gruWeights, gates, before, dh0 cuda.Pointer) error {
+func (l *layer) stepsBackward(s *segment, dout cuda.Pointer, w gruWeights, gates, before, dh0 cuda.Pointer) {
 	g, h := l.g, l.hidden
-	// A sequence joins at its last step: no gradient comes from later ones.
-	if err := g.dev.Zero(l.carry, s.n0*h); err != nil {
-		return err
-	}
+	// At the last step of a sequence there is no gradient from later ones.
+	g.zero(l.carry, s.n0*h)
 	for step := s.steps; step >= 1; step-- {
 		n, in := s.host[step], s.offsets[step]-s.n0
-		if err := g.launch(g.card.Gates(kernels.GRUGatesBackward, n, h), cuda.I(n), cuda.I(h), cuda.P(l.carry), cuda.P(dout.Add(s.offsets[step]*h)),
-			cuda.P(before.Add(in*h)), cuda.P(gates.Add(in*4*h)), cuda.P(l.gh)); err != nil {
-			return err
-		}
-		if err := g.dev.Gemm(false, false, n, h, 3*h, l.gh, 3*h, w.whh, h, true, l.carry, h); err != nil {
-			return err
-		}
+		g.launch(g.card.Gates(kernels.GRUGatesBackward, n, h), cuda.I(n), cuda.I(h), cuda.P(l.carry),
+			cuda.P(dout.Add(s.offsets[step]*h)),
+			cuda.P(before.Add(in*h)), cuda.P(gates.Add(in*4*h)), cuda.P(l.gh))
+		g.gemm(false, false, n, h, 3*h, l.gh, 3*h, w.whh, h, true, l.carry, h)
 	}
-	if dh0 == 0 {
-		return nil
+	if dh0 != 0 {
+		_ = g.add(s.n0*h, l.carry, dout, dh0)
 	}
-	return g.add(s.n0*h, l.carry, dout, dh0)
 }

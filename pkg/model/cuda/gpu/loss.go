@@ -73,7 +73,8 @@ func (c *lossIO) HostGrad() []float32 { return c.d }
 func (c *lossIO) Grad() (G.Value, error) {
 	return c.grad, c.ops.g.dev.Do(func() error {
 		for r := range c.rows {
-			if err := cuda.Upload(c.ops.g.dev, c.device, r*c.width, c.d[r*c.width:r*c.width+c.ops.used()]); err != nil {
+			if err := cuda.Upload(c.ops.g.dev, c.device, r*c.width,
+				c.d[r*c.width:r*c.width+c.ops.used()]); err != nil {
 				return err
 			}
 		}

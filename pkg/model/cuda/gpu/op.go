@@ -49,7 +49,8 @@ func (n *ops) Table(rows, in, width int) (tinylm.Op, error) {
 
 func (t *table) Forward(vals []G.Value) (G.Value, error) {
 	return t.result(t.do(func(g *device) error {
-		return g.dev.Gemm(false, true, t.rows, t.width, t.in, at(vals[0]), t.in, at(vals[1]), t.in, false, at(t.out), t.width)
+		g.gemm(false, true, t.rows, t.width, t.in, at(vals[0]), t.in, at(vals[1]), t.in, false, at(t.out), t.width)
+		return nil
 	}))
 }
 
@@ -60,10 +61,9 @@ func (t *table) AllocateGrads() ([]*tensor.Dense, error) {
 func (t *table) Backward(vals []G.Value) error {
 	return t.do(func(g *device) error {
 		dy := at(vals[3])
-		if err := g.dev.Gemm(false, false, t.rows, t.in, t.width, dy, t.width, at(vals[1]), t.in, false, t.grad(0), t.in); err != nil {
-			return err
-		}
-		return g.dev.Gemm(true, false, t.width, t.in, t.rows, dy, t.width, at(vals[0]), t.in, false, t.grad(1), t.in)
+		g.gemm(false, false, t.rows, t.in, t.width, dy, t.width, at(vals[1]), t.in, false, t.grad(0), t.in)
+		g.gemm(true, false, t.width, t.in, t.rows, dy, t.width, at(vals[0]), t.in, false, t.grad(1), t.in)
+		return nil
 	})
 }
 
@@ -81,7 +81,9 @@ func (n *ops) LastState(capStates, width, rowCap int) (tinylm.Op, error) {
 func (l *lastState) Forward(vals []G.Value) (G.Value, error) {
 	return l.result(l.do(func(g *device) error {
 		rows := l.ops.rows.n0
-		return g.launch(g.card.Gather(rows, l.width), cuda.I(rows), cuda.I(l.width), cuda.P(l.ops.start), cuda.P(at(vals[0])), cuda.P(at(l.out)))
+		g.launch(g.card.Gather(rows, l.width), cuda.I(rows), cuda.I(l.width), cuda.P(l.ops.start),
+			cuda.P(at(vals[0])), cuda.P(at(l.out)))
+		return nil
 	}))
 }
 
@@ -92,11 +94,11 @@ func (l *lastState) AllocateGrads() ([]*tensor.Dense, error) {
 func (l *lastState) Backward(vals []G.Value) error {
 	return l.do(func(g *device) error {
 		p, rows := &l.ops.prompt, l.ops.rows.n0
-		if err := g.dev.Zero(l.grad(0), (p.n0+p.inputs)*l.width); err != nil {
-			return err
-		}
-		return g.launch(g.card.ScatterAdd(l.width, p.n0), cuda.I(rows), cuda.I(l.width), cuda.P(l.ops.start), cuda.P(at(vals[5])), cuda.I(l.width),
+		g.zero(l.grad(0), (p.n0+p.inputs)*l.width)
+		g.launch(g.card.ScatterAdd(l.width, p.n0), cuda.I(rows), cuda.I(l.width), cuda.P(l.ops.start),
+			cuda.P(at(vals[5])), cuda.I(l.width),
 			cuda.P(l.ops.last), cuda.I(p.n0), cuda.P(l.grad(0)), cuda.I(l.width), cuda.I(0))
+		return nil
 	})
 }
 
@@ -124,11 +126,11 @@ func (e *head) states() int { return e.ops.rows.n0 + e.ops.rows.inputs }
 func (e *head) Forward(vals []G.Value) (G.Value, error) {
 	return e.result(e.do(func(g *device) error {
 		n, v, h, out := e.states(), e.vocab, e.hidden, at(e.out)
-		if err := g.dev.Gemm(false, true, n, v, h, at(vals[0]), h, at(vals[1]), h, false, e.logits, v); err != nil {
-			return err
-		}
-		return g.launch(g.card.Rows(kernels.HeadForward, n), cuda.I(n), cuda.I(v), cuda.P(e.logits), cuda.P(at(vals[2])), cuda.F(e.inv),
+		g.gemm(false, true, n, v, h, at(vals[0]), h, at(vals[1]), h, false, e.logits, v)
+		g.launch(g.card.Rows(kernels.HeadForward, n), cuda.I(n), cuda.I(v), cuda.P(e.logits),
+			cuda.P(at(vals[2])), cuda.F(e.inv),
 			cuda.P(e.ops.targets), cuda.P(out), cuda.P(out.Add(e.capRows)), cuda.P(e.stats))
+		return nil
 	}))
 }
 
@@ -138,23 +140,19 @@ func (e *head) AllocateGrads() ([]*tensor.Dense, error) {
 		return nil, err
 	}
 	e.stats = stats.At(0)
-	return e.allocate(tensor.Shape{e.capRows, e.hidden}, tensor.Shape{e.vocab, e.hidden}, tensor.Shape{e.vocab}, nil, nil)
+	return e.allocate(tensor.Shape{e.capRows, e.hidden}, tensor.Shape{e.vocab, e.hidden}, tensor.Shape{e.vocab},
+		nil, nil)
 }
 
 func (e *head) Backward(vals []G.Value) error {
 	return e.do(func(g *device) error {
 		n, v, h := e.states(), e.vocab, e.hidden
 		x, w, bias, entropy, d := at(vals[0]), at(vals[1]), at(vals[2]), at(e.out).Add(e.capRows), at(vals[6])
-		if err := g.launch(g.card.Rows(kernels.HeadBackward, n), cuda.I(n), cuda.I(v), cuda.P(e.logits), cuda.P(bias), cuda.F(e.inv),
-			cuda.P(e.ops.targets), cuda.P(e.stats), cuda.P(entropy), cuda.P(d), cuda.P(d.Add(e.capRows))); err != nil {
-			return err
-		}
-		if err := g.dev.Gemm(false, false, n, h, v, e.logits, v, w, h, false, e.grad(0), h); err != nil {
-			return err
-		}
-		if err := g.dev.Gemm(true, false, v, h, n, e.logits, v, x, h, false, e.grad(1), h); err != nil {
-			return err
-		}
+		g.launch(g.card.Rows(kernels.HeadBackward, n), cuda.I(n), cuda.I(v), cuda.P(e.logits), cuda.P(bias),
+			cuda.F(e.inv),
+			cuda.P(e.ops.targets), cuda.P(e.stats), cuda.P(entropy), cuda.P(d), cuda.P(d.Add(e.capRows)))
+		g.gemm(false, false, n, h, v, e.logits, v, w, h, false, e.grad(0), h)
+		g.gemm(true, false, v, h, n, e.logits, v, x, h, false, e.grad(1), h)
 		return g.colSum(n, v, e.logits, v, 0, e.grad(2))
 	})
 }
@@ -175,7 +173,9 @@ func (e *valueHead) states() int { return e.ops.rows.n0 + e.ops.rows.inputs }
 func (e *valueHead) Forward(vals []G.Value) (G.Value, error) {
 	return e.result(e.do(func(g *device) error {
 		n := e.states()
-		return g.launch(g.card.Rows(kernels.ValueForward, n), cuda.I(n), cuda.I(e.hidden), cuda.P(at(vals[0])), cuda.P(at(vals[1])), cuda.P(at(vals[2])), cuda.P(at(e.out)))
+		g.launch(g.card.Rows(kernels.ValueForward, n), cuda.I(n), cuda.I(e.hidden), cuda.P(at(vals[0])),
+			cuda.P(at(vals[1])), cuda.P(at(vals[2])), cuda.P(at(e.out)))
+		return nil
 	}))
 }
 
@@ -186,9 +186,8 @@ func (e *valueHead) AllocateGrads() ([]*tensor.Dense, error) {
 func (e *valueHead) Backward(vals []G.Value) error {
 	return e.do(func(g *device) error {
 		n, dv := e.states(), at(vals[5])
-		if err := g.launch(g.card.Rows(kernels.ValueBackward, n), cuda.I(n), cuda.I(e.hidden), cuda.P(dv), cuda.P(at(vals[1])), cuda.P(e.grad(0))); err != nil {
-			return err
-		}
+		g.launch(g.card.Rows(kernels.ValueBackward, n), cuda.I(n), cuda.I(e.hidden), cuda.P(dv),
+			cuda.P(at(vals[1])), cuda.P(e.grad(0)))
 		if err := g.colSum(n, e.hidden, at(vals[0]), e.hidden, dv, e.grad(1)); err != nil {
 			return err
 		}

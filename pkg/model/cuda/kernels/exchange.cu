@@ -1,10 +1,8 @@
-// Sums over lanes that share the work of a dot product.
-
-// exchange adds N items of P sums each up over the S lanes of a group (N ≤ S,
-// powers of two; lane is the place in the group). Each lane keeps the item
-// itemOf<N>(lane) in v[0]; lanes that differ beyond N keep the same. The halves
-// are handed over crosswise, so that N items over N lanes take N-1 shuffles
-// instead of N·log N, in a fixed order of sums.
+// exchange reduces N items of P sums each over the S lanes of a group (N ≤ S,
+// powers of two; lane is the index in the group). Lane l ends up with item
+// itemOf<N>(l) in v[0]. Each step exchanges half of the items with another lane,
+// so N items over N lanes take N-1 shuffles instead of N·log N. The order of the
+// additions is fixed.
 template <int N, int P, int S> DEVICE void exchange(float (&v)[N][P], int lane) {
     int mask = 1;
 #pragma unroll

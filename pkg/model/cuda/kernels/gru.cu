@@ -1,28 +1,27 @@
-// The GRU over whole sequences, as persistent kernels. Sequences don't depend on
-// each other, so a block takes a tile of them through all steps and waits for
-// nobody. W_hh stays in registers: the threads of a block hold it between them
-// (or those of a cluster of blocks, where one multiprocessor's registers are
-// too few), and only states pass through shared memory.
+// Persistent kernels of the GRU over whole sequences. Sequences are independent,
+// so a block runs a tile of them through all steps without grid barriers. W_hh
+// stays in registers, distributed over the threads of a block, or of a cluster of
+// blocks if it is too large for one multiprocessor. States are in shared memory.
 //
-// The module's macros, set by GRUPlan.Module:
+// Macros, set by GRUPlan.Module:
 //
 //	GRU_HIDDEN    H
 //	GRU_CLUSTER   blocks of a cluster; each owns GRU_UNITS hidden units
 //	GRU_UNITS     a multiple of 32, so that warps are full
-//	FORWARD_SLICES, BACKWARD_SLICES  lanes that share a sum
+//	FORWARD_SLICES, BACKWARD_SLICES  lanes that share a dot product
 //
-// Forward, the thread (unit j, slice s) holds the part s of the rows j of W_hr,
-// W_hz and W_hn. For a few sequences at a time it makes its share of their three
-// sums from a broadcast of the states, 12 multiply-adds for 16 bytes read, and
-// then the lanes of a unit exchange shares so that each ends up with all three
-// sums of one sequence, whose gates it computes. Backward, the thread holds the
-// part s of two columns of W_hh, and a lane ends up with the gradient of one
+// Forward pass: thread (unit j, slice s) holds slice s of row j of W_hr, W_hz and
+// W_hn. For R sequences at a time it computes its partial sums of the three dot
+// products from states in shared memory, with 12 multiply-adds for each 16 bytes
+// read. Then the lanes of a unit exchange partial sums: each gets all three dot
+// products of one sequence and computes its gates. Backward pass: the thread
+// holds slice s of two columns of W_hh, and each lane gets the gradient of one
 // unit of one sequence.
 
 #define STATES (GRU_UNITS * GRU_CLUSTER) // H, rounded up
 #define PAD 8                            // floats between rows in shared memory, against bank conflicts
 
-// Groups of four of a slice's share of k values.
+// Number of float4 of k values in a slice.
 #define SHARE(k, slices) ((k) / (4 * (slices)))
 
 #if GRU_CLUSTER > 1
@@ -45,11 +44,13 @@ DEVICE int clusterRank() {
     asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
     return r;
 }
-// clusterSync waits for the threads of all blocks and makes their writes seen.
+// clusterSync is a barrier of all threads of the cluster and makes their writes
+// visible.
 DEVICE void clusterSync() {
     asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-// clusterStore writes to the place in block rank that p is in this one.
+// clusterStore writes to block rank's shared memory, at the address that p has in
+// this block.
 DEVICE void clusterStore(float* p, int rank, float v) {
     unsigned local = (unsigned)__cvta_generic_to_shared(p), there;
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(local), "r"(rank));
@@ -57,13 +58,13 @@ DEVICE void clusterStore(float* p, int rank, float v) {
 }
 #endif
 
-// publish writes a value that all blocks of the cluster read next.
+// publish writes a value to the shared memory of all blocks of the cluster.
 DEVICE void publish(float* p, float v) {
 #pragma unroll
     for (int c = 0; c < GRU_CLUSTER; c++) clusterStore(p, c, v);
 }
 
-// Inputs of one unit of one step, fetched ahead of their use.
+// Prefetched inputs of one unit of one step.
 struct Input {
     float r, z, n;
 };
@@ -77,7 +78,7 @@ DEVICE void forward(const float* gi, const int* ids, const float* whh, const flo
     const int block = clusterRank(), j = block * GRU_UNITS + local;
     const bool unit = j < H;
     const int item = itemOf<R>(s);
-    const bool owner = s < R && unit; // of the lanes with the same sums the first
+    const bool owner = s < R && unit; // the first of the lanes with the same sums
 
     float w[3][SH][4];
 #pragma unroll
@@ -97,7 +98,7 @@ DEVICE void forward(const float* gi, const int* ids, const float* whh, const flo
         bnh = bhh[2 * H + j];
     }
 
-    float* now = (float*)SHARED_MEMORY; // tile×LD: the states that the step starts from
+    float* now = (float*)SHARED_MEMORY; // tile×LD: the states before the step
     float* next = now + tile * LD;
     const int lo = blockIdx.x / GRU_CLUSTER * tile, n0 = active[0];
     const int rows = min(tile, n0 - lo);
@@ -111,7 +112,7 @@ DEVICE void forward(const float* gi, const int* ids, const float* whh, const flo
     }
     clusterSync();
 
-    // fetch reads the inputs of this thread's cell in the group of rows at q.
+    // fetch loads the inputs of this thread's unit for its row of those from q on.
     auto fetch = [&](int in, int n, int q) {
         Input x = {0, 0, 0};
         int r = q + item;

@@ -3,35 +3,33 @@
 package kernels
 
 // GRUPlan is how a layer of one hidden size runs as a persistent kernel: a
-// block, or a cluster of blocks that read each other's shared memory, keeps
-// W_hh in its registers and takes a tile of sequences through all steps. See
-// gru.cu for the method.
+// block, or a cluster of blocks that write to each other's shared memory, keeps
+// W_hh in registers and runs a tile of sequences through all steps. See gru.cu.
 type GRUPlan struct {
 	Card    Card
 	Hidden  int
 	Cluster int // blocks of a cluster: 1, or 4 on compute capability 9.x
 
-	units                           int // hidden units of a block, rounded up to whole warps
-	forwardSlices, backwardSlices   int // lanes that share a sum
+	units                           int // hidden units of a block, a multiple of 32
+	forwardSlices, backwardSlices   int // lanes that share a dot product
 	forwardThreads, backwardThreads int
 }
 
-// What one multiprocessor's registers hold of W_hh: 128 units of 128 states, 96
-// numbers in each of 512 threads.
+// The registers of a multiprocessor hold the part of W_hh for 128 units of 128
+// states: 96 numbers in each of 512 threads.
 const (
 	blockUnits   = 128
-	clusterUnits = 64 // of a block that holds 256 states of each
+	clusterUnits = 64 // of a block of a cluster, with 256 states for each
 	clusterSize  = 4
 	unitsAtATime = 32
-	blockThreads = 512 // of 128 registers, those of a multiprocessor
+	blockThreads = 512 // with 128 registers each they fill a multiprocessor
 	padding      = 8   // floats between rows in shared memory, PAD in gru.cu
 )
 
-// GRU returns the plan for a hidden size, and false where W_hh does not fit
-// (above 128; above 256 on a card with clusters): then [GRUGatesForward] and
-// cuBLAS go step by step. Compute capabilities above 9.x get code by way of
-// their driver, for which a cluster's size is not sure to fit, and go step by
-// step above 128 too.
+// GRU returns the plan for a hidden size, and false if W_hh does not fit (above
+// 128; above 256 on compute capability 9.x, which has clusters): then
+// [GRUGatesForward] and cuBLAS run step by step. For newer cards the driver
+// translates PTX, and a cluster of this size may not fit.
 func (c Card) GRU(hidden int) (GRUPlan, bool) {
 	p := GRUPlan{Card: c, Hidden: hidden, Cluster: 1}
 	switch {
@@ -56,7 +54,7 @@ func (p GRUPlan) Module() Module {
 	return Module{
 		Name: "gru",
 		Source: define("GRU_HIDDEN", p.Hidden, "GRU_CLUSTER", p.Cluster, "GRU_UNITS", p.units,
-			"FORWARD_SLICES", p.forwardSlices, "BACKWARD_SLICES", p.backwardSlices) + commonSource + exchangeSource + gruSource + gruBackwardSource,
+			"FORWARD_SLICES", p.forwardSlices, "BACKWARD_SLICES", p.backwardSlices) + source("common", "exchange", "gru", "gru_backward"),
 		Kernels: []string{GRUForward, GRUForward + narrow, GRUBackward, GRUBackward + narrow},
 	}
 }
@@ -64,18 +62,19 @@ func (p GRUPlan) Module() Module {
 // narrow marks the variants that take 2 sequences at a time, instead of 4.
 const narrow = "_narrow"
 
-// states is H as the module rounds it.
+// states is H rounded up as in the module.
 func (p GRUPlan) states() int { return p.units * p.Cluster }
 
-// Shared memory of a sequence of a tile: forward its states, twice; backward
-// the gates' gradients, twice, and the state's.
+// Shared memory for each sequence of a tile: its states, double-buffered, in the
+// forward pass; the gates' gradients, double-buffered, and the state's in the
+// backward pass.
 func (p GRUPlan) forwardBytes() int { return 2 * 4 * (p.states() + padding) }
 
 func (p GRUPlan) backwardBytes() int { return 2*4*(3*p.states()+padding) + 4*p.units }
 
-// tile cuts n0 sequences into tiles so that they end at about the same time:
-// as many as there are places for blocks (or a multiple, where shared memory
-// does not hold a tile so large), and no smaller than a thread takes at once.
+// tile splits n0 sequences into equal tiles: one for each block (or cluster) that
+// can be resident, or a multiple if shared memory does not hold tiles of that size.
+// A tile is a multiple of the rows that a thread processes at once.
 func (p GRUPlan) tile(n0, blocksPerSM, bytes int) (tile int, fits bool) {
 	room := p.Card.Shared / blocksPerSM / bytes / 4 * 4
 	if room < 4 {
@@ -86,7 +85,7 @@ func (p GRUPlan) tile(n0, blocksPerSM, bytes int) (tile int, fits bool) {
 	case p.Cluster > 1 && p.Card.Clusters > 0:
 		places = p.Card.Clusters
 	case p.Cluster > 1 && places > 1:
-		places-- // multiprocessors come in groups that a cluster doesn't straddle
+		places-- // a cluster lies within one group of multiprocessors
 	}
 	waves := ceil(n0, places*room)
 	if tile = ceil(n0, places*waves); tile <= 2 {
@@ -108,8 +107,8 @@ func (p GRUPlan) launch(kernel string, n0, threads, bytes int) Launch {
 	}
 }
 
-// Largest are the launches that ask the most of a multiprocessor, forward and
-// back: a card runs as many clusters at once as it runs of these.
+// Largest are the launches that need the most of a multiprocessor: they bound the
+// number of clusters that run at once.
 func (p GRUPlan) Largest() [2]Launch {
 	const many = 1 << 20
 	return [2]Launch{p.Forward(many), p.Backward(many)}

@@ -1,6 +1,6 @@
-// The backward pass of the GRU over whole sequences: see gru.cu, which comes before.
+// The backward pass of the GRU over whole sequences: see gru.cu, which precedes it.
 
-// What a cell needs for the backward pass through the gates, fetched ahead.
+// Prefetched inputs of the backward pass of one unit's gates.
 struct Cell {
     float r, z, c, ghn, old, dout;
 };
@@ -28,7 +28,7 @@ DEVICE void backward(const float* dout, const float* whh, const float* states, c
 
     float* now = (float*)SHARED_MEMORY;        // tile×LD: da_r, da_z, da_n·r of the step
     float* next = now + tile * LD;
-    float* carry = next + tile * LD;           // tile×GRU_UNITS: each place is one thread's own
+    float* carry = next + tile * LD;           // tile×GRU_UNITS: each element belongs to one thread
     float* own = carry + row * GRU_UNITS + local;
     const int lo = blockIdx.x / GRU_CLUSTER * tile, n0 = active[0];
     const int rows = min(tile, n0 - lo);
@@ -118,8 +118,8 @@ DEVICE void backward(const float* dout, const float* whh, const float* states, c
             dh0[(long long)(lo + r) * H + j] = own[(r - row) * GRU_UNITS] + dout[(long long)(lo + r) * H + j];
 
     if (!parts) return;
-    // Column sums: the R rows of threads, one after the other. A block's own
-    // no other block reads carry, and no block writes to another's any more.
+    // Column sums over the R rows of threads, in order. Only this block uses its
+    // carry, and no block writes to another's shared memory any more.
     __syncthreads();
     float* sums = carry;
     float v[4] = {br, bz, bn, bnh};

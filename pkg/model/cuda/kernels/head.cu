@@ -1,4 +1,4 @@
-// Heads. A warp takes a row; rows beyond the last are left out by whole warps.
+// Heads: a warp for each row.
 
 KERNEL(256) head_forward(int rows, int vocab, const float* logits, const float* bias, float inv,
                          const int* targets, float* logp, float* entropy, float* stats) {

@@ -80,7 +80,7 @@ func (b bench) everyOrder(f func() [][]float32) [][]float32 {
 }
 
 // near fails where got and want differ by more than atol + rtol·|want|. NaN is
-// near NaN: what must not be written keeps its poison.
+// near NaN: memory that must not be written stays NaN.
 func near(t testing.TB, what string, got []float32, want []float64, rtol, atol float64) {
 	t.Helper()
 	if len(got) != len(want) {

@@ -1,4 +1,4 @@
-// Rows by index: gather, and sums of rows by their index in a fixed order.
+// Gather rows by index, and sum rows by index in a fixed order.
 
 KERNEL(256) gather_rows(int n, int width, const int* index, const float* x, float* y) {
     const float* from = x + (long long)index[blockIdx.x] * width;
@@ -6,8 +6,8 @@ KERNEL(256) gather_rows(int n, int width, const int* index, const float* x, floa
     for (int j = threadIdx.x; j < width; j += blockDim.x) to[j] = from[j];
 }
 
-// A block walks all indices for one target, a blockful at a time through shared
-// memory; each thread adds one column up.
+// A block reads all indices for one target through shared memory; each thread
+// sums one column.
 KERNEL(128) scatter_add_rows(int n, int width, const int* index, const float* x, int ldx,
                              const int* targets, int count, float* out, int ldo, int accumulate) {
     int* seen = (int*)SHARED_MEMORY;
@@ -27,9 +27,8 @@ KERNEL(128) scatter_add_rows(int n, int width, const int* index, const float* x,
     if (column < width) *to = sum;
 }
 
-// A thread owns a column of the sums of all tokens, so rows are added one after
-// the other, in order, without waiting for anybody. Rows are read 8 at a time,
-// ahead of the additions.
+// A thread owns one column of the sums of all tokens, so it adds rows in order
+// without synchronization. It loads 8 rows ahead of the additions.
 KERNEL(64) table_grad_parts(int n, int width, const int* ids, const float* x, int ldx, int vocab, int chunk, float* parts) {
     float* sums = (float*)SHARED_MEMORY + threadIdx.x;
     int column = blockIdx.y * 64 + threadIdx.x;

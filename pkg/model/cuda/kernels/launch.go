@@ -10,75 +10,78 @@ type Launch struct {
 	Block  [3]int
 	Shared int // bytes of dynamic shared memory; above 48 KiB the function's limit must be raised first
 	Tile   int // the kernel's argument tile or chunk, where it has one
-	Tiles  int // the number of tiles or chunks: parts that a sum's second half adds up
+	Tiles  int // the number of tiles or chunks: the parts that the second pass of a sum adds
 }
 
-// Empty reports whether there is nothing to do: such a launch is an error of
-// the driver's and must be left out.
+// Empty reports whether there is nothing to do: the driver refuses such a launch.
 func (l Launch) Empty() bool { return l.Grid[0] < 1 || l.Grid[1] < 1 || l.Grid[2] < 1 }
 
-// Card is what a launch needs to know of the GPU.
+// Card describes the GPU.
 type Card struct {
 	SM     int // compute capability, 90 for 9.0
 	SMs    int // multiprocessors
 	Shared int // most dynamic shared memory of a block after opting in, bytes
-	// Clusters is how many clusters of a plan's blocks run at once, as
-	// cuOccupancyMaxActiveClusters returns for its largest launches; 0: not known yet, a
-	// cautious guess is taken.
+	// Clusters is the number of clusters that run at once, by
+	// cuOccupancyMaxActiveClusters for a plan's largest launches; 0: unknown, and
+	// the plan estimates it.
 	Clusters int
 }
 
 const (
-	threads  = 256 // of a block, where nothing speaks for another number
+	threads  = 256 // of a block, by default
 	warps    = threads / 32
-	maxParts = 512 // of a sum in two halves
+	maxParts = 512 // of a sum in two passes
 )
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 
 func roundUp(a, b int) int { return ceil(a, b) * b }
 
-// Elementwise is the launch of [Fill], [Axpy], [Add], [Scale] and [AdamW] over
-// n elements. Threads stride over what a grid does not cover.
+// Elementwise is the launch of [Axpy], [Add] and [AdamW] over n elements, in
+// grid-stride loops.
 func (c Card) Elementwise(kernel string, n int) Launch {
 	return Launch{Kernel: kernel, Grid: [3]int{min(ceil(n, threads), 16*c.SMs), 1, 1}, Block: [3]int{threads, 1, 1}}
 }
 
-// SumSquares are the launches of the two halves; parts must hold Tiles doubles.
-// The number of parts depends on n alone, so that cards agree on the order.
+// SumSquares are the launches of both passes; parts must hold Tiles doubles. The
+// number of parts depends on n alone, so that all cards add in the same order.
 func (c Card) SumSquares(n int) (parts, total Launch) {
 	blocks := min(ceil(n, 4*threads), maxParts)
-	parts = Launch{Kernel: SumSquaresParts, Grid: [3]int{blocks, 1, 1}, Block: [3]int{threads, 1, 1}, Shared: threads * 8, Tiles: blocks}
+	parts = Launch{Kernel: SumSquaresParts, Grid: [3]int{blocks, 1, 1}, Block: [3]int{threads, 1, 1},
+		Shared: threads * 8, Tiles: blocks}
 	total = Launch{Kernel: SumSquaresTotal, Grid: [3]int{1, 1, 1}, Block: [3]int{threads, 1, 1}, Shared: threads * 8}
 	return parts, total
 }
 
-// ColSum are the launches of the two halves of a sum of rows×width; parts must
-// hold Tiles·width floats.
+// ColSum are the launches of both passes of a sum of rows×width; parts must hold
+// Tiles·width floats.
 func (c Card) ColSum(rows, width int) (parts, sum Launch) {
 	chunk := max(64, ceil(rows, maxParts))
 	n := ceil(rows, chunk)
-	parts = Launch{Kernel: ColSumParts, Grid: [3]int{n, ceil(width, 32), 1}, Block: [3]int{32, 8, 1}, Shared: 8 * 32 * 4, Tile: chunk, Tiles: n}
+	parts = Launch{Kernel: ColSumParts, Grid: [3]int{n, ceil(width, 32), 1}, Block: [3]int{32, 8, 1},
+		Shared: 8 * 32 * 4, Tile: chunk, Tiles: n}
 	return parts, c.Sum(n, width)
 }
 
 // Sum is the launch of [SumParts] over count parts of n elements.
 func (c Card) Sum(count, n int) Launch {
-	return Launch{Kernel: SumParts, Grid: [3]int{ceil(n, 32), 1, 1}, Block: [3]int{32, 8, 1}, Shared: 8 * 32 * 4, Tiles: count}
+	return Launch{Kernel: SumParts, Grid: [3]int{ceil(n, 32), 1, 1}, Block: [3]int{32, 8, 1},
+		Shared: 8 * 32 * 4, Tiles: count}
 }
 
 // BiasGrad is the launch of [GRUBiasGrad].
 func (c Card) BiasGrad(hidden int) Launch {
-	return Launch{Kernel: GRUBiasGrad, Grid: [3]int{ceil(4*hidden, 32), 1, 1}, Block: [3]int{32, 8, 1}, Shared: 8 * 32 * 4}
+	return Launch{Kernel: GRUBiasGrad, Grid: [3]int{ceil(4*hidden, 32), 1, 1}, Block: [3]int{32, 8, 1},
+		Shared: 8 * 32 * 4}
 }
 
 // tableColumns is the width of a block of [TableGradParts]: each thread owns a
 // column of the block's vocab×tableColumns sums in shared memory.
 const tableColumns = 64
 
-// TableGrad are the launches that sum n rows of the given width by token. ok is
-// false where the vocabulary doesn't fit shared memory: then [ScatterAddRows]
-// with targets NULL and count = vocab does it.
+// TableGrad are the launches that sum n rows by token. ok is false if the
+// vocabulary doesn't fit shared memory: then use [ScatterAddRows] with targets
+// NULL and count = vocab.
 func (c Card) TableGrad(n, width, vocab int) (parts, sum Launch, ok bool) {
 	shared := vocab * tableColumns * 4
 	chunk := max(128, ceil(n, maxParts/2))
@@ -97,15 +100,17 @@ func (c Card) Gather(n, width int) Launch {
 
 // ScatterAdd is the launch of [ScatterAddRows] to count targets.
 func (c Card) ScatterAdd(width, count int) Launch {
-	return Launch{Kernel: ScatterAddRows, Grid: [3]int{count, ceil(width, 128), 1}, Block: [3]int{128, 1, 1}, Shared: 128 * 4}
+	return Launch{Kernel: ScatterAddRows, Grid: [3]int{count, ceil(width, 128), 1}, Block: [3]int{128, 1, 1},
+		Shared: 128 * 4}
 }
 
 // Gates is the launch of [GRUGatesForward] or [GRUGatesBackward].
 func (c Card) Gates(kernel string, n, hidden int) Launch {
-	return Launch{Kernel: kernel, Grid: [3]int{ceil(hidden, threads), min(n, 65535), 1}, Block: [3]int{min(roundUp(hidden, 32), threads), 1, 1}}
+	return Launch{Kernel: kernel, Grid: [3]int{ceil(hidden, threads), min(n, 65535), 1},
+		Block: [3]int{min(roundUp(hidden, 32), threads), 1, 1}}
 }
 
-// Rows is the launch of the kernels that give a warp to each row: [HeadForward],
+// Rows is the launch of the kernels with a warp for each row: [HeadForward],
 // [HeadBackward], [ValueForward], [ValueBackward].
 func (c Card) Rows(kernel string, rows int) Launch {
 	return Launch{Kernel: kernel, Grid: [3]int{ceil(rows, warps), 1, 1}, Block: [3]int{threads, 1, 1}}
@@ -113,9 +118,10 @@ func (c Card) Rows(kernel string, rows int) Launch {
 
 // Pick is the launch of [SamplePick].
 func (c Card) Pick(rows, vocab int) Launch {
-	return Launch{Kernel: SamplePick, Grid: [3]int{ceil(rows, 4), 1, 1}, Block: [3]int{128, 1, 1}, Shared: 4 * pickBytes(vocab)}
+	return Launch{Kernel: SamplePick, Grid: [3]int{ceil(rows, 4), 1, 1}, Block: [3]int{128, 1, 1},
+		Shared: 4 * pickBytes(vocab)}
 }
 
-// pickBytes is the shared memory in which a warp chooses a token: the
-// probabilities, and in truncation their order.
+// pickBytes is the shared memory of a warp that chooses a token: the
+// probabilities and, for truncation, their order.
 func pickBytes(vocab int) int { return roundUp(8*vocab, 16) }

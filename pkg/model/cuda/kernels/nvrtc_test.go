@@ -52,7 +52,7 @@ func parseResources(log string) []resources {
 }
 
 // Cards for whose architectures the sources must compile. Shared memory after
-// opting in is NVIDIA's figure for the compute capability.
+// opting in is NVIDIA's number for the compute capability.
 var cards = []Card{
 	{SM: 70, SMs: 80, Shared: 96 << 10}, {SM: 75, SMs: 68, Shared: 64 << 10}, {SM: 80, SMs: 108, Shared: 163 << 10},
 	{SM: 86, SMs: 82, Shared: 99 << 10}, {SM: 89, SMs: 128, Shared: 99 << 10}, {SM: 90, SMs: 132, Shared: 227 << 10},
@@ -81,7 +81,7 @@ func TestNVRTCCompilesEverything(t *testing.T) {
 			}
 			n := threads[strings.TrimSuffix(r.kernel, narrow)]
 			if n > 0 && n < blockThreads {
-				n = blockThreads / n * n // as many blocks as a launch counts on
+				n = blockThreads / n * n // the blocks that a launch assumes
 			}
 			if n*roundUp(r.registers, 8) > 65536 {
 				t.Errorf("%s: %d threads of %d registers don't fit a multiprocessor", r.kernel, n, r.registers)
@@ -150,7 +150,7 @@ func TestLaunchesFitTheirCards(t *testing.T) {
 				t.Errorf("sm_%d: no table gradient for a vocabulary of 100", c.SM)
 			}
 			all = append(all, a, b, d, e, f, g, c.BiasGrad(h), c.Gather(4096, h), c.ScatterAdd(h, 512), c.Gates(GRUGatesForward, 4096, h),
-				c.Rows(HeadForward, rows), c.Pick(4096, 100), c.Elementwise(Fill, rows))
+				c.Rows(HeadForward, rows), c.Pick(4096, 100), c.Elementwise(Add, rows))
 			for _, l := range all {
 				if n := l.Block[0] * l.Block[1] * l.Block[2]; l.Shared > c.Shared || n > 1024 || l.Grid[1] > 65535 || l.Empty() {
 					t.Errorf("sm_%d, H = %d: %+v", c.SM, h, l)

@@ -1,5 +1,5 @@
-// The choice of a token by a warp, with pkg/model's rule (sampler.go): the same
-// sums in the same order in double, so that the same probabilities and the same
+// A warp samples a token by the rule of pkg/model (sampling.go): the same sums in
+// the same order in double, so that the same probabilities and the same random
 // number give the same token.
 
 struct Choice {
@@ -26,16 +26,16 @@ DEVICE double uniformNumber(unsigned k0, unsigned k1, unsigned x0, unsigned x1, 
     return (double)bits * (1.0 / 9007199254740992.0);
 }
 
-// number is the one that decides token t of a row.
+// number is the random number for token t of a row.
 DEVICE double number(const Choice& c, int row, int t) {
     if (c.uniform) return c.uniform[(long long)row * c.maxTokens + t];
     return uniformNumber(c.k0, c.k1, c.a, c.b0 + row / c.group, c.c0 + row % c.group, t);
 }
 
-#define GROUP 16 // probabilities that are added up at a time
+#define GROUP 16 // probabilities of a group, which are summed first
 
-// groupSum adds up a group as the sampler does: four sums side by side, what is
-// left over after the first.
+// groupSum sums a group as pkg/model does: in four partial sums, the remainder in
+// the first.
 DEVICE double groupSum(const float* p, int n) {
     double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
     int i = 0;
@@ -49,8 +49,8 @@ DEVICE double groupSum(const float* p, int n) {
     return (s0 + s1) + (s2 + s3);
 }
 
-// prefix adds the lanes' numbers to base one after the other and returns the sum
-// up to this lane; total is that of all n of them.
+// prefix adds the lanes' numbers to base in order and returns the sum up to this
+// lane; total is the sum over n lanes.
 DEVICE double prefix(double v, double base, int n, int lane, double* total) {
     double run = base, mine = base;
     for (int i = 0; i < n; i++) {
@@ -61,9 +61,9 @@ DEVICE double prefix(double v, double base, int n, int lane, double* total) {
     return mine;
 }
 
-// firstAbove returns the lane whose sum first passes the target, the lanes that
-// hold nothing left out; where rounding keeps all below it, the last that holds
-// something; -1 where none does. passed says which of the two.
+// firstAbove returns the first lane that holds something and whose sum is above
+// the target (passed is true). If rounding keeps all sums below it, that is the
+// last lane that holds something, or -1 (passed is false).
 DEVICE int firstAbove(bool holds, double sum, double target, bool* passed) {
     unsigned any = __ballot_sync(FULL, holds), above = __ballot_sync(FULL, holds && sum > target);
     *passed = above != 0;
@@ -71,8 +71,8 @@ DEVICE int firstAbove(bool holds, double sum, double target, bool* passed) {
     return any ? 31 - __clz(any) : -1;
 }
 
-// pick returns the first token at which the sum of p exceeds u times their
-// total, in all lanes.
+// pick returns the first token at which the cumulative sum of p exceeds u times
+// the total, in all lanes.
 DEVICE int pick(const float* p, int vocab, double u, int lane) {
     int groups = (vocab + GROUP - 1) / GROUP;
     double total = 0;
@@ -103,9 +103,9 @@ DEVICE int pick(const float* p, int vocab, double u, int lane) {
     return at + max(found, 0);
 }
 
-// truncate sets the probabilities to zero that top-k and then top-p leave out.
-// A token's place in the order of falling probability, the lower id first, is
-// the number of tokens before it: quadratic, for small vocabularies.
+// truncate zeroes the probabilities that top-k and then top-p exclude. A token's
+// rank by descending probability, then ascending id, is the number of tokens
+// before it, counted in quadratic time: for small vocabularies.
 DEVICE void truncate(float* p, int* order, int vocab, int topK, double topP, int lane) {
     for (int j = lane; j < vocab; j += 32) order[j] = j;
     __syncwarp();
@@ -127,8 +127,7 @@ DEVICE void truncate(float* p, int* order, int vocab, int topK, double topP, int
     __syncwarp();
 }
 
-// likeliest returns the token of the largest probability, the lowest id on a
-// tie, in all lanes.
+// likeliest returns the most probable token, the lowest id on a tie, in all lanes.
 DEVICE int likeliest(const float* p, int vocab, int lane) {
     float best = -1;
     int at = 0;
@@ -148,9 +147,9 @@ DEVICE int likeliest(const float* p, int vocab, int lane) {
     return at;
 }
 
-// choose writes softmax(row·inv) to p (shared memory of the warp, with room for
-// the order behind it) and returns the token t of the row; logp receives its
-// log-probability. All lanes of the warp call it and get the same.
+// choose writes softmax(row·inv) to p (shared memory of the warp, followed by room
+// for the order) and returns token t of the row; logp receives its
+// log-probability. All lanes of the warp call it and get the same result.
 template <class Row> DEVICE int choose(const Choice& c, Row logits, int vocab, int row, int t, float* p, float* logp) {
     int lane = threadIdx.x % 32;
     Softmax s = rowSoftmax(logits, vocab, c.inv, lane);

@@ -1,23 +1,22 @@
-// Sampling whole completions in one launch. A block takes a tile of rows from
-// their first states to their last tokens: head, choice, layers, and again. The
-// weights are read from global memory at every step; those of a small network
-// stay in the first-level cache (170 KiB at H = 64 with two layers), those of a
-// larger one in the second. A row that has ended is skipped with its group.
+// Samples whole completions in one launch. A block runs a tile of rows from their
+// first states to their last tokens: head, choice of the token, layers, repeat.
+// It reads the weights from global memory at every step; those of a small network
+// stay in the L1 cache (170 KiB at H = 64 with two layers), those of a larger one
+// in L2. R rows are computed together, and skipped when all R have ended.
 //
-// The module's macros, set by RolloutPlan.Module: ROLLOUT_HIDDEN, ROLLOUT_LAYERS,
-// ROLLOUT_VOCAB.
+// RolloutPlan.Module sets ROLLOUT_HIDDEN, ROLLOUT_LAYERS and ROLLOUT_VOCAB.
 
 #define H ROLLOUT_HIDDEN
 #define SLICES 8
 #define THREADS 512
-#define UNITS (THREADS / SLICES)                  // sums that a block makes at a time
-#define STATES ((H + 31) / 32 * 32)               // H, rounded up to whole shares
+#define UNITS (THREADS / SLICES)                  // dot products that a block computes at a time
+#define STATES ((H + 31) / 32 * 32)               // H, rounded up to whole slices
 #define LD (STATES + 8)                           // floats between rows of states
 #define LOGITS ((ROLLOUT_VOCAB + 3) / 4 * 4)      // floats between rows of logits
 #define LAYER (6 * H * H + 6 * H)                 // parameters of a layer
-#define PICK ((8 * ROLLOUT_VOCAB + 15) / 16 * 16) // bytes in which a warp chooses
+#define PICK ((8 * ROLLOUT_VOCAB + 15) / 16 * 16) // bytes of scratch of a warp
 
-// load4 reads four weights from column k on, zeros beyond H.
+// load4 loads four weights from column k on, zeros beyond H.
 DEVICE void load4(const float* row, int k, float (&w)[4]) {
     if (H % 4 == 0) {
         float4 v = k < H ? __ldg((const float4*)(row + k)) : make_float4(0, 0, 0, 0);
@@ -64,9 +63,9 @@ template <int R> DEVICE void logitsOf(const float* head, const float* states, co
     }
 }
 
-// advance computes the new states of one layer: old and next are its own, x the
-// new states of the layer below, or NULL in the first layer, whose input
-// projections are rows of the table.
+// advance computes the new states of one layer from old. x holds the new states of
+// the layer below; in the first layer it is NULL, and the input projections are
+// rows of the table.
 template <int R, bool FIRST>
 DEVICE void advance(const float* layer, const float* table, const int* tokens, const float* x, const float* old,
                     const int* live, int rows, float* next) {
@@ -78,7 +77,7 @@ DEVICE void advance(const float* layer, const float* table, const int* tokens, c
         long long row = (long long)min(j, H - 1) * H;
         for (int q = 0; q < rows; q += R) {
             if (!rowsIn<R>(live, q)) continue;
-            // What is added to this lane's sums, fetched while they are made.
+            // Biases and inputs of this lane's unit and row.
             int r = q + item;
             bool owner = s < R && j < H && r < rows && live[r];
             float xr = 0, xz = 0, gin = 0, ghn = 0;

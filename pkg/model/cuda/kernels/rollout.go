@@ -12,14 +12,13 @@ type RolloutPlan struct {
 
 const (
 	rolloutThreads = 512
-	rolloutHidden  = 256       // above, the weights are too much to read at every step in every block
-	cacheBytes     = 200 << 10 // of weights that may stay in the first-level cache
+	rolloutHidden  = 256       // above, reading the weights at every step in every block takes too long
+	cacheBytes     = 200 << 10 // of weights that fit in the L1 cache
 )
 
-// Rollout returns the plan, and false where the network is too large for it
-// (hidden above 256, or states or logits of two rows beyond shared memory):
-// then sampling goes token by token with [GRUGatesForward], cuBLAS and
-// [SamplePick].
+// Rollout returns the plan, and false if the network is too large for it (hidden
+// above 256, or two rows exceed shared memory): then sampling runs token by token
+// with [GRUGatesForward], cuBLAS and [SamplePick].
 func (c Card) Rollout(hidden, layers, vocab int) (RolloutPlan, bool) {
 	p := RolloutPlan{c, hidden, layers, vocab}
 	if hidden < 1 || layers < 1 || vocab < 1 || hidden > rolloutHidden {
@@ -33,7 +32,7 @@ func (p RolloutPlan) Module() Module {
 	return Module{
 		Name: "rollout",
 		Source: define("ROLLOUT_HIDDEN", p.Hidden, "ROLLOUT_LAYERS", p.Layers, "ROLLOUT_VOCAB", p.Vocab) +
-			commonSource + softmaxSource + exchangeSource + pickSource + rolloutSource,
+			source("common", "softmax", "exchange", "pick", "rollout"),
 		Kernels: []string{p.kernel(2), p.kernel(4), p.kernel(8)},
 	}
 }
@@ -41,16 +40,16 @@ func (p RolloutPlan) Module() Module {
 // kernel names the variant that samples this many rows at a time.
 func (p RolloutPlan) kernel(rows int) string { return fmt.Sprintf("%s_%d", Rollout, rows) }
 
-// shared is the memory of a tile: two generations of states, logits, the last
-// token and whether the row continues, and scratch in which each warp chooses.
+// shared is the memory of a tile: states, double-buffered, logits, the last token
+// and whether the row continues, and scratch for each warp's choice.
 func (p RolloutPlan) shared(tile int) int {
 	states := roundUp(p.Hidden, 32) + padding
 	return tile*4*(2*p.Layers*states+roundUp(p.Vocab, 4)+2) + rolloutThreads/32*pickBytes(p.Vocab)
 }
 
 // Launch is the launch of [Rollout] for a number of rows: a block for each
-// multiprocessor, but tiles of at least 4 where the weights come from the
-// second-level cache, whose bandwidth all blocks share.
+// multiprocessor, but tiles of at least 4 if the weights come from the L2 cache,
+// whose bandwidth all blocks share.
 func (p RolloutPlan) Launch(rows int) Launch {
 	tile := ceil(rows, p.Card.SMs)
 	// The table replaces the first layer's input weights.

@@ -52,9 +52,9 @@ func lastStates(p *tinylm.Weights, prompts [][]int) (states, table []float32) {
 			}
 		}
 	}
-	product := make([]float64, p.Vocab*3*h)
-	kernel.ReferenceGemm(false, true, p.Vocab, 3*h, h, to64(p.Embed), h, to64(p.Layer[0].Wih), h, false, product, 3*h)
-	for _, v := range product {
+	wide := make([]float64, p.Vocab*3*h)
+	kernel.ReferenceGemm(false, true, p.Vocab, 3*h, h, to64(p.Embed), h, to64(p.Layer[0].Wih), h, false, wide, 3*h)
+	for _, v := range wide {
 		table = append(table, float32(v))
 	}
 	return states, table

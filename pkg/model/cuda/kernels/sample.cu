@@ -1,4 +1,5 @@
-// Sampling a token at a time, for networks that the rollout kernel does not hold.
+// Sampling token by token, for networks that are too large for the rollout kernel.
+// A warp for each row.
 
 KERNEL(128) sample_pick(int rows, int group, int vocab, const float* logits, const float* bias,
                         float inv, double topP, int topK, int minTokens, int maxTokens, int greedy, int eos,

@@ -1,9 +1,9 @@
-// The softmax of a row of logits, by a warp.
+// The softmax of a row of logits, computed by a warp.
 
-// Logits a lane keeps in its registers: vocabularies of up to 32·8 are read once.
+// Logits in the registers of a lane: vocabularies up to 32·8 are read once.
 #define HELD 8
 
-// Logits reads a row, with the bias on the way.
+// Logits reads a row and adds the bias.
 struct Logits {
     const float* x;
     const float* bias;
@@ -14,8 +14,8 @@ struct Softmax {
     float top, sum, dot; // max x, Σ e^z, Σ e^z·z with z = (x-top)·inv
 };
 
-// rowSoftmax reads a row of n logits once: through registers where they fit,
-// and else with a running maximum, whose sums are brought down when it grows.
+// rowSoftmax keeps a row of n logits in registers if they fit, and else uses an
+// online softmax: when the running maximum grows, the sums are rescaled.
 template <class Row> DEVICE Softmax rowSoftmax(Row row, int n, float inv, int lane) {
     Softmax s;
     if (n <= 32 * HELD) {

@@ -60,14 +60,13 @@ func TestSpeed(t *testing.T) {
 			m.Reset()
 		}
 	}
-	x, bias, ids := m.Alloc(4*rows*vocab), base.floats(make([]float32, vocab)), base.ints(randomInts(random(2), rows, vocab))
+	x, bias, ids := base.floats(make([]float32, rows*vocab)), base.floats(make([]float32, vocab)), base.ints(randomInts(random(2), rows, vocab))
 	logp, ent, stats := m.Alloc(4*rows), m.Alloc(4*rows), m.Alloc(8*rows)
 	enqueue := func(l Launch, args ...any) {
 		if r := base.module.Enqueue(l.Kernel, l.Grid, l.Block, l.Shared, args...); r != 0 {
 			t.Fatalf("%s: result %d", l.Kernel, r)
 		}
 	}
-	enqueue(c.Elementwise(Fill, rows*vocab), int64(rows*vocab), float32(0.5), x)
 	report(fmt.Sprintf("head forward, %d rows of %d", rows, vocab), m.Time(repetitions, func() {
 		enqueue(c.Rows(HeadForward, rows), rows, vocab, x, bias, float32(1), ids, logp, ent, stats)
 	}), 0, float64(4*rows*vocab))

@@ -1,6 +1,5 @@
-// The GRU step by step, between cuBLAS's matmuls (see pkg/model/kernel,
-// GRUForward and GRUBackward, for the equations). A thread computes one unit of
-// one row.
+// One step of the GRU, between matmuls by cuBLAS; pkg/model/kernel, GRUForward and
+// GRUBackward, has the equations. A thread computes one unit of one row.
 
 KERNEL(256) gru_gates_forward(int n, int hidden, const float* gi, const int* ids, const float* gh,
                               const float* bih, const float* bhh, const float* h, float* out, float* save, float* before) {

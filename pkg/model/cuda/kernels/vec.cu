@@ -1,8 +1,4 @@
-// Elementwise work, sums over rows and the optimizer.
-
-KERNEL(256) fill(long long n, float value, float* x) {
-    for (long long i = globalThread(); i < n; i += globalThreads()) x[i] = value;
-}
+// Elementwise operations, sums over rows and the optimizer.
 
 KERNEL(256) axpy(long long n, float alpha, const float* x, float* y) {
     for (long long i = globalThread(); i < n; i += globalThreads()) y[i] += alpha * x[i];
@@ -12,12 +8,8 @@ KERNEL(256) add(long long n, const float* a, const float* b, float* y) {
     for (long long i = globalThread(); i < n; i += globalThreads()) y[i] = a[i] + b[i];
 }
 
-KERNEL(256) scale(long long n, float alpha, float* x) {
-    for (long long i = globalThread(); i < n; i += globalThreads()) x[i] *= alpha;
-}
-
-// foldRows adds up the sums of a block's 8 rows of threads and returns the total
-// to the first of them.
+// foldRows adds the sums of a block's 8 rows of threads; the first row gets the
+// total.
 DEVICE float foldRows(float sum, float* shared) {
     shared[threadIdx.y * 32 + threadIdx.x] = sum;
     __syncthreads();
@@ -27,8 +19,8 @@ DEVICE float foldRows(float sum, float* shared) {
     return sum;
 }
 
-// A block of 32×8 threads sums 32 columns of a chunk of rows: every 8th row in
-// a thread, then the 8 sums.
+// A block of 32×8 threads sums 32 columns of a chunk of rows: each thread every
+// 8th row, then the 8 sums.
 KERNEL(256) col_sum_parts(int n, int width, const float* x, int ldx, const float* weight, int chunk, float* parts) {
     float* shared = (float*)SHARED_MEMORY;
     int column = blockIdx.y * 32 + threadIdx.x;
@@ -82,7 +74,7 @@ KERNEL(256) sum_squares_total(int count, const double* parts, double* total) {
     if (threadIdx.x == 0) total[0] = sum;
 }
 
-// The intrinsics keep the compiler from fusing, so that the bits are those of
+// The intrinsics prevent fused multiply-adds, so that the bits are those of
 // pkg/model/kernel.
 KERNEL(256) adamw(long long n, float* w, const float* g, float* m, float* v,
                   float decay, float beta1, float rest1, float beta2, float rest2,

@@ -21,12 +21,11 @@ func TestElementwise(t *testing.T) {
 			args   func(x, y cudaemu.Ptr) []any
 			want   func(i int) float64
 		}{
-			{Fill, func(x, y cudaemu.Ptr) []any { return []any{int64(n), float32(1.5), y} }, func(int) float64 { return 1.5 }},
 			{Axpy, func(x, y cudaemu.Ptr) []any { return []any{int64(n), float32(-2), x, y} },
 				func(i int) float64 { return float64(y[i]) - 2*float64(x[i]) }},
 			{Add, func(x, y cudaemu.Ptr) []any { return []any{int64(n), x, y, y} },
 				func(i int) float64 { return float64(x[i]) + float64(y[i]) }},
-			{Scale, func(x, y cudaemu.Ptr) []any { return []any{int64(n), float32(3), y} },
+			{Axpy, func(x, y cudaemu.Ptr) []any { return []any{int64(n), float32(2), y, y} },
 				func(i int) float64 { return 3 * float64(y[i]) }},
 		} {
 			t.Run(fmt.Sprint(c.kernel, n), func(t *testing.T) {

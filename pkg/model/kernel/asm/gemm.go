@@ -15,8 +15,9 @@ const panelBytes = 64
 // most; low ones span several panels, to have enough independent sums to hide
 // the latency of the multiply-add. 12×8 is for a last panel that is half empty.
 var tileShapes = map[isa][][2]int{
-	avx2:   {{6, 16}, {5, 16}, {4, 16}, {3, 32}, {3, 16}, {2, 48}, {2, 16}, {1, 64}, {1, 16}, {12, 8}},
-	avx512: {{12, 32}, {12, 16}, {8, 32}, {8, 16}, {6, 32}, {6, 16}, {4, 64}, {4, 16}, {3, 64}, {3, 16}, {2, 64}, {2, 16}, {1, 64}, {1, 16}},
+	avx2: {{6, 16}, {5, 16}, {4, 16}, {3, 32}, {3, 16}, {2, 48}, {2, 16}, {1, 64}, {1, 16}, {12, 8}},
+	avx512: {{12, 32}, {12, 16}, {8, 32}, {8, 16}, {6, 32}, {6, 16}, {4, 64}, {4, 16}, {3, 64}, {3, 16},
+		{2, 64}, {2, 16}, {1, 64}, {1, 16}},
 }
 
 func genGemm() {
@@ -37,10 +38,9 @@ func genGemm() {
 // multiply-add at a time, from 0.
 func genTile(v isa, height, width int) {
 	const unroll = 2
-	TEXT(fmt.Sprintf("tile%dx%d%s", height, width, v.name), NOSPLIT,
-		"func(strips, kb int, a *float32, rowStride, kStride, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)")
-	Doc(fmt.Sprintf("tile%dx%d%s multiplies strips of %d rows by %d packed columns.", height, width, v.name, height, width))
-	Pragma("noescape")
+	function(fmt.Sprintf("tile%dx%d%s", height, width, v.name),
+		"func(strips, kb int, a *float32, rowStride, kStride, stripStride int, b *float32, "+
+			"panelStride int, c *float32, ldc int, add bool)")
 	perPanel := panelBytes / v.bytes
 	perRow := width / v.lanes()
 	panels := (perRow + perPanel - 1) / perPanel
@@ -137,8 +137,7 @@ func genTile(v isa, height, width int) {
 	}
 	DECQ(strips)
 	JNZ(LabelRef("strip"))
-	VZEROUPPER()
-	RET()
+	finish()
 }
 
 func arg8(name string) reg.GPVirtual {
@@ -147,8 +146,8 @@ func arg8(name string) reg.GPVirtual {
 	return r
 }
 
-// genPeak writes the loop that measures what a core can do at most: multiply-adds
-// of registers, twelve sums side by side, which hides their latency.
+// genPeak writes the loop that measures the peak of a core: multiply-adds of
+// registers, with twelve independent sums to hide their latency.
 func genPeak(v isa) {
 	const sums = 12
 	TEXT("peak"+v.name, NOSPLIT, "func(turns int)")
@@ -166,6 +165,5 @@ func genPeak(v isa) {
 	}
 	DECQ(turns)
 	JNZ(LabelRef("loop"))
-	VZEROUPPER()
-	RET()
+	finish()
 }

@@ -16,7 +16,7 @@ func genGRU() {
 }
 
 // cell walks over rows of hidden states, a vector of each row at a time. A
-// pointer stands at the first gate; the others lie h4 bytes further each.
+// pointer is at the first gate; each other gate is h4 bytes further.
 type cell struct {
 	v              isa
 	rows, h4, h12  reg.GPVirtual
@@ -87,9 +87,8 @@ func (c *cell) nextSaved(p reg.GPVirtual) {
 
 // genGRUForward computes vecs ≥ 1 whole vectors of each of rows ≥ 1 rows.
 func genGRUForward(v isa) {
-	TEXT("gruForward"+v.name, NOSPLIT, "func(rows, vecs, hidden int, gi, gh, bih, bhh, h, out, save *float32)")
-	Doc("gruForward" + v.name + " computes the first vecs vectors of each row of a GRU cell; save may be nil.")
-	Pragma("noescape")
+	function("gruForward"+v.name, "func(rows, vecs, hidden int, gi, gh, bih, bhh, h, out, save *float32)",
+		"computes the first vecs vectors of each row of a GRU cell; save may be nil.")
 	c := newCell(v)
 	k := v.with([]string{"one", "expMin", "expMax", "tanhMax"}, append(tanhNames, expNames...))
 	gi, gh := c.three("gi"), c.three("gh")
@@ -172,15 +171,14 @@ func genGRUForward(v isa) {
 	c.nextRow()
 	DECQ(c.rows)
 	JNZ(LabelRef("row"))
-	VZEROUPPER()
-	RET()
+	finish()
 }
 
 // genGRUBackward is the gradient of the same vectors.
 func genGRUBackward(v isa) {
-	TEXT("gruBackward"+v.name, NOSPLIT, "func(rows, vecs, hidden int, dout, h, save, dgh, dh *float32)")
-	Doc("gruBackward" + v.name + " computes the gradients of the first vecs vectors of each row of a GRU cell, those of the gates in place of the gates.")
-	Pragma("noescape")
+	function("gruBackward"+v.name, "func(rows, vecs, hidden int, dout, h, save, dgh, dh *float32)",
+		"computes the gradients of the first vecs vectors of each row of a GRU cell, those of the gates "+
+			"in place of the gates.")
 	c := newCell(v)
 	dout, h, save := c.one("dout"), c.one("h"), arg("save")
 	dgh, dh := c.three("dgh"), c.one("dh")
@@ -235,6 +233,5 @@ func genGRUBackward(v isa) {
 	c.nextSaved(save)
 	DECQ(c.rows)
 	JNZ(LabelRef("row"))
-	VZEROUPPER()
-	RET()
+	finish()
 }

@@ -102,3 +102,18 @@ func (r rows) step(by Op) {
 		ADDQ(by, p)
 	}
 }
+
+// function starts a function whose pointers do not escape. does describes it.
+func function(name, signature string, does ...string) {
+	TEXT(name, NOSPLIT, signature)
+	if len(does) > 0 {
+		Doc(append([]string{name + " " + does[0]}, does[1:]...)...)
+	}
+	Pragma("noescape")
+}
+
+// finish returns from the function.
+func finish() {
+	VZEROUPPER()
+	RET()
+}

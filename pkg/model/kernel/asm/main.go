@@ -15,24 +15,17 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 )
 
+var families = map[string]func(){"gemm": genGemm, "pack": genPack, "gru": genGRU, "softmax": genSoftmax, "vec": genVec}
+
 func main() {
 	family := flag.String("family", "", "gemm, pack, gru, softmax or vec")
 	flag.Parse()
-	ConstraintExpr("!noasm")
-	switch *family {
-	case "gemm":
-		genGemm()
-	case "pack":
-		genPack()
-	case "gru":
-		genGRU()
-	case "softmax":
-		genSoftmax()
-	case "vec":
-		genVec()
-	default:
+	generate, ok := families[*family]
+	if !ok {
 		fmt.Fprintf(os.Stderr, "asm: unknown family %q\n", *family)
 		os.Exit(2)
 	}
+	ConstraintExpr("!noasm")
+	generate()
 	Generate()
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// table holds the constants by name, those of exp.go and log.go in package
+// table holds the constants by name, those of exp.go in package
 // kernel among them; its tests compare the assembly with the portable version.
 var table = map[string]uint32{
 	"one": float(1), "two": float(2),
@@ -31,11 +31,12 @@ func float(x float32) uint32 { return math.Float32bits(x) }
 var (
 	expNames  = []string{"log2E", "ln2Hi", "ln2Lo", "roundMagic", "expE0", "expE1", "expE2", "expE3", "expE4"}
 	tanhNames = []string{"magnitude", "signBit", "two"}
-	logNames  = []string{"smallest", "logShift", "bias", "mantissa", "root", "one", "ln2Hi", "ln2Lo", "logL0", "logL1", "logL2", "logL3"}
+	logNames  = []string{"smallest", "logShift", "bias", "mantissa", "root", "one", "ln2Hi", "ln2Lo",
+		"logL0", "logL1", "logL2", "logL3"}
 )
 
-// lanewise is an instruction set with constants at hand: in registers as long
-// as there are enough, else in memory, in every lane of the widest vector.
+// lanewise is an instruction set with constants: in registers as long as there are
+// enough, else in memory, in every lane of the widest vector.
 type lanewise struct {
 	isa
 	held map[string]reg.VecVirtual
@@ -101,7 +102,7 @@ func (v isa) broadcast(name string) reg.VecVirtual {
 }
 
 // expm1Core returns 2ⁿ and q with exp x = 2ⁿ·(1+q) for several x, which it
-// overwrites. The vectors take turns, because each waits for itself at every
+// overwrites. The vectors are interleaved, because each depends on itself at every
 // step, and need only three registers each.
 func (l *lanewise) expm1Core(xs ...reg.VecVirtual) (scale, q []reg.VecVirtual) {
 	t, p := l.regs(len(xs)), l.regs(len(xs))

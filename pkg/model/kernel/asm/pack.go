@@ -14,9 +14,8 @@ func genPack() {
 
 // genPackRows copies 16 columns of rows that are ldb bytes apart.
 func genPackRows() {
-	TEXT("packRowsAVX2", NOSPLIT, "func(rows int, b *float32, ldb int, to *float32)")
-	Doc("packRowsAVX2 copies 16 columns of rows ≥ 1 rows, ldb bytes apart, side by side.")
-	Pragma("noescape")
+	function("packRowsAVX2", "func(rows int, b *float32, ldb int, to *float32)",
+		"copies 16 columns of rows ≥ 1 rows, ldb bytes apart, side by side.")
 	n, b, ldb, to := arg("rows"), arg("b"), arg("ldb"), arg("to")
 	row := func(i int) {
 		lo, hi := YMM(), YMM()
@@ -45,17 +44,15 @@ func genPackRows() {
 	DECQ(n)
 	JNZ(LabelRef("one"))
 	Label("done")
-	VZEROUPPER()
-	RET()
+	finish()
 }
 
 // genPackTranspose turns 8 rows into 8 columns of a panel, 8×8 numbers at a
 // time. Loading the rows i and i+4 into the two halves of a vector leaves only
 // shuffles within halves.
 func genPackTranspose() {
-	TEXT("packTransposeAVX2", NOSPLIT, "func(blocks int, b *float32, ldb int, to *float32)")
-	Doc("packTransposeAVX2 writes 8 rows of 8·blocks numbers, ldb bytes apart, as 8 columns of a panel; blocks ≥ 1.")
-	Pragma("noescape")
+	function("packTransposeAVX2", "func(blocks int, b *float32, ldb int, to *float32)",
+		"writes 8 rows of 8·blocks numbers, ldb bytes apart, as 8 columns of a panel; blocks ≥ 1.")
 	blocks, b, ldb, to := arg("blocks"), arg("b"), arg("ldb"), arg("to")
 	in := newRows(b, ldb, 8)
 	Label("block")
@@ -84,6 +81,5 @@ func genPackTranspose() {
 	ADDQ(U32(8*64), to)
 	DECQ(blocks)
 	JNZ(LabelRef("block"))
-	VZEROUPPER()
-	RET()
+	finish()
 }

@@ -44,9 +44,8 @@ func fold(x reg.VecVirtual, op func(a, b, to Op)) {
 }
 
 func genRowMax(v isa) {
-	TEXT("rowMax"+v.name, NOSPLIT, "func(n int, x *float32) float32")
-	Doc("rowMax" + v.name + " returns the largest of n ≥ 16 numbers.")
-	Pragma("noescape")
+	function("rowMax"+v.name, "func(n int, x *float32) float32",
+		"returns the largest of n ≥ 16 numbers.")
 	n, x := arg("n"), arg("x")
 	end := GP64() // of the last whole group; the one that ends with x overlaps it
 	LEAQ(Mem{Base: x, Index: n, Scale: 4, Disp: -group}, end)
@@ -67,16 +66,15 @@ func genRowMax(v isa) {
 	top := v.halve(acc, pick)
 	fold(top, pick)
 	Store(top, ReturnIndex(0))
-	VZEROUPPER()
-	RET()
+	finish()
 }
 
 // genRowExp: z = (x-top)·invTemp, p = exp z, sum = Σ p, dot = Σ p·max(z, expMin).
 func genRowExp(v isa) {
-	TEXT("rowExp"+v.name, NOSPLIT, "func(groups int, x, p, tail *float32, top, invTemp float32) (sum, dot float32)")
-	Doc("rowExp"+v.name+" writes exp((x-top)·invTemp) of groups ≥ 0 groups of 16 to p, and that of the group at tail over it, if tail is not nil.",
+	function("rowExp"+v.name, "func(groups int, x, p, tail *float32, top, invTemp float32) (sum, dot float32)",
+		"writes exp((x-top)·invTemp) of groups ≥ 0 groups of 16 to p, and that of the group at tail over "+
+			"it, if tail is not nil.",
 		"It returns the sum of all and their dot product with the exponents, each by 16 partial sums.")
-	Pragma("noescape")
 	n, x, p, tail := arg("groups"), arg("x"), arg("p"), arg("tail")
 	top, invTemp := v.broadcast("top"), v.broadcast("invTemp")
 	k := v.with([]string{"one", "expMin", "expMax"}, expNames)
@@ -119,15 +117,13 @@ func genRowExp(v isa) {
 		fold(total, add)
 		Store(total, ReturnIndex(i))
 	}
-	VZEROUPPER()
-	RET()
+	finish()
 }
 
 // genEntropyGrad: d = p·(g + ge·(log p + h)).
 func genEntropyGrad(v isa) {
-	TEXT("entropyGrad"+v.name, NOSPLIT, "func(groups int, d, p *float32, base, slope, h float32)")
-	Doc("entropyGrad" + v.name + " writes p·(base + slope·(log p + h)) of groups ≥ 1 groups of 16 to d.")
-	Pragma("noescape")
+	function("entropyGrad"+v.name, "func(groups int, d, p *float32, base, slope, h float32)",
+		"writes p·(base + slope·(log p + h)) of groups ≥ 1 groups of 16 to d.")
 	n, d, p := arg("groups"), arg("d"), arg("p")
 	g, ge, h := v.broadcast("base"), v.broadcast("slope"), v.broadcast("h")
 	k := v.with(nil, logNames)
@@ -146,6 +142,5 @@ func genEntropyGrad(v isa) {
 	ADDQ(Imm(group), d)
 	DECQ(n)
 	JNZ(LabelRef("loop"))
-	VZEROUPPER()
-	RET()
+	finish()
 }

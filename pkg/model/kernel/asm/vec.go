@@ -23,9 +23,8 @@ func genVec() {
 
 func genAddBias() {
 	v := avx2
-	TEXT("addBiasAVX2", NOSPLIT, "func(rows, vecs int, x *float32, ldx int, bias *float32)")
-	Doc("addBiasAVX2 adds vecs ≥ 1 vectors of 8 to each of rows ≥ 1 rows, ldx bytes apart.")
-	Pragma("noescape")
+	function("addBiasAVX2", "func(rows, vecs int, x *float32, ldx int, bias *float32)",
+		"adds vecs ≥ 1 vectors of 8 to each of rows ≥ 1 rows, ldx bytes apart.")
 	rows, x, ldx, bias := arg("rows"), arg("x"), arg("ldx"), arg("bias")
 	size := arg("vecs")
 	SHLQ(Imm(5), size)
@@ -43,16 +42,14 @@ func genAddBias() {
 	ADDQ(ldx, x)
 	DECQ(rows)
 	JNZ(LabelRef("row"))
-	VZEROUPPER()
-	RET()
+	finish()
 }
 
 // genColSum keeps the sums of width vectors of columns in registers.
 func genColSum(width int) {
 	v := avx2
-	TEXT(fmt.Sprintf("colSum%dAVX2", 8*width), NOSPLIT, "func(rows int, x *float32, ldx int, out *float32)")
-	Doc(fmt.Sprintf("colSum%dAVX2 adds rows ≥ 1 rows of %d columns, ldx bytes apart, to out.", 8*width, 8*width))
-	Pragma("noescape")
+	function(fmt.Sprintf("colSum%dAVX2", 8*width), "func(rows int, x *float32, ldx int, out *float32)",
+		fmt.Sprintf("adds rows ≥ 1 rows of %d columns, ldx bytes apart, to out.", 8*width))
 	rows, x, ldx, out := arg("rows"), arg("x"), arg("ldx"), arg("out")
 	acc := v.regs(width)
 	for i, r := range acc {
@@ -68,15 +65,13 @@ func genColSum(width int) {
 	for i, r := range acc {
 		VMOVUPS(r, Mem{Base: out, Disp: 32 * i})
 	}
-	VZEROUPPER()
-	RET()
+	finish()
 }
 
 func genScaleTo() {
 	v := avx2
-	TEXT("scaleToAVX2", NOSPLIT, "func(vecs int, d, x *float32, s float32)")
-	Doc("scaleToAVX2 writes s·x of vecs ≥ 1 vectors of 8 to d.")
-	Pragma("noescape")
+	function("scaleToAVX2", "func(vecs int, d, x *float32, s float32)",
+		"writes s·x of vecs ≥ 1 vectors of 8 to d.")
 	n, d, x, s := arg("vecs"), arg("d"), arg("x"), v.broadcast("s")
 	Label("loop")
 	r := v.reg()
@@ -86,15 +81,13 @@ func genScaleTo() {
 	ADDQ(Imm(32), d)
 	DECQ(n)
 	JNZ(LabelRef("loop"))
-	VZEROUPPER()
-	RET()
+	finish()
 }
 
 func genAxpy() {
 	v := avx2
-	TEXT("axpyAVX2", NOSPLIT, "func(vecs int, alpha float32, x, y *float32)")
-	Doc("axpyAVX2 adds alpha·x to y, vecs ≥ 1 vectors of 8.")
-	Pragma("noescape")
+	function("axpyAVX2", "func(vecs int, alpha float32, x, y *float32)",
+		"adds alpha·x to y, vecs ≥ 1 vectors of 8.")
 	n, x, y, alpha := arg("vecs"), arg("x"), arg("y"), v.broadcast("alpha")
 	Label("loop")
 	r := v.reg()
@@ -105,18 +98,17 @@ func genAxpy() {
 	ADDQ(Imm(32), y)
 	DECQ(n)
 	JNZ(LabelRef("loop"))
-	VZEROUPPER()
-	RET()
+	finish()
 }
 
 // genScatterAdd adds rows to the rows of out that ids names, in order. Rows of
-// out may repeat, so each is read back and written at every turn: two loads, an
+// out may repeat, so each is read back and written every time: two loads, an
 // addition and a store for each vector.
 func genScatterAdd() {
 	v := avx2
-	TEXT("scatterAddAVX2", NOSPLIT, "func(rows, vecs int, ids *int, x *float32, ldx int, out *float32, ldo int)")
-	Doc("scatterAddAVX2 adds vecs ≥ 1 vectors of 8 of each of rows ≥ 1 rows of x, ldx bytes apart, to row ids[i] of out, ldo bytes apart.")
-	Pragma("noescape")
+	function("scatterAddAVX2", "func(rows, vecs int, ids *int, x *float32, ldx int, out *float32, ldo int)",
+		"adds vecs ≥ 1 vectors of 8 of each of rows ≥ 1 rows of x, ldx bytes apart, to row ids[i] of "+
+			"out, ldo bytes apart.")
 	rows, ids, x, ldx, out, ldo := arg("rows"), arg("ids"), arg("x"), arg("ldx"), arg("out"), arg("ldo")
 	size := arg("vecs")
 	SHLQ(Imm(5), size)
@@ -140,17 +132,15 @@ func genScatterAdd() {
 	ADDQ(ldx, x)
 	DECQ(rows)
 	JNZ(LabelRef("row"))
-	VZEROUPPER()
-	RET()
+	finish()
 }
 
 // genSumSquares has 16 partial sums in float64. The square of a float32 is
 // exact in float64, so here fusing changes nothing.
 func genSumSquares() {
 	v := avx2
-	TEXT("sumSquaresAVX2", NOSPLIT, "func(groups int, x *float32, sums *float64)")
-	Doc("sumSquaresAVX2 adds the squares of groups ≥ 1 groups of 16 to the 16 sums.")
-	Pragma("noescape")
+	function("sumSquaresAVX2", "func(groups int, x *float32, sums *float64)",
+		"adds the squares of groups ≥ 1 groups of 16 to the 16 sums.")
 	n, x, sums := arg("groups"), arg("x"), arg("sums")
 	acc := v.regs(4)
 	for i, r := range acc {
@@ -168,16 +158,14 @@ func genSumSquares() {
 	for i, r := range acc {
 		VMOVUPD(r, Mem{Base: sums, Disp: 32 * i})
 	}
-	VZEROUPPER()
-	RET()
+	finish()
 }
 
 // genAdamW reads the coefficients in the order of adamCoefficients.
 func genAdamW() {
 	v := avx2
-	TEXT("adamWAVX2", NOSPLIT, "func(vecs int, w, grad, m, v *float32, c *float32)")
-	Doc("adamWAVX2 updates vecs ≥ 1 vectors of 8 weights.")
-	Pragma("noescape")
+	function("adamWAVX2", "func(vecs int, w, grad, m, v *float32, c *float32)",
+		"updates vecs ≥ 1 vectors of 8 weights.")
 	n, w, g, m, vv, c := arg("vecs"), arg("w"), arg("grad"), arg("m"), arg("v"), arg("c")
 	k := v.regs(9)
 	for i, r := range k {
@@ -212,6 +200,5 @@ func genAdamW() {
 	}
 	DECQ(n)
 	JNZ(LabelRef("loop"))
-	VZEROUPPER()
-	RET()
+	finish()
 }

@@ -13,13 +13,7 @@ import (
 //go:embed model.safetensors
 var weights []byte
 
-//go:embed record.json
-var record []byte
-
 // Weights decodes the embedded weights.
 func Weights() (*tinylm.Weights, error) {
 	return tinylm.Read("embedded base model", bytes.NewReader(weights), int64(len(weights)))
 }
-
-// Record returns the record of the recipe that made the weights, as JSON.
-func Record() []byte { return bytes.Clone(record) }

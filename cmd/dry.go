@@ -1,0 +1,200 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+
+	"grpo/internal/textutil"
+	"grpo/pkg/sweep"
+	"grpo/pkg/sweepdir"
+)
+
+// drySweep is what `grpo sweep --dry-run --json` prints.
+type drySweep struct {
+	Dir     string             `json:"dir"`
+	Command string             `json:"command"`
+	Name    string             `json:"name"`
+	Hash    string             `json:"hash"`
+	Runs    []sweep.PreviewRun `json:"runs"`
+	Missing int                `json:"missing"` // copies apart
+	Copies  int                `json:"copies"`  // finished runs of other folders
+	// Added are the seeds that the sweep in the folder does not have yet.
+	Added    []uint64        `json:"added_seeds,omitempty"`
+	Estimate *sweep.Estimate `json:"estimate"` // null where nothing is missing
+	// MissingS is the time for the runs that are not done.
+	MissingS float64 `json:"missing_s"`
+}
+
+// dryPart is a part of the study as --dry-run --json shows it.
+type dryPart struct {
+	Part     string             `json:"part"`
+	Question string             `json:"question"`
+	Chosen   string             `json:"chosen"`
+	Runs     []sweep.PreviewRun `json:"runs"`
+}
+
+// dryStudy is what `grpo assignment --dry-run --json` prints.
+type dryStudy struct {
+	Dir   string    `json:"dir"`
+	Name  string    `json:"name"`
+	Hash  string    `json:"hash"`
+	Parts []dryPart `json:"parts"`
+	Runs  int       `json:"runs"`
+	// Copies are runs that an earlier part makes; they take no time, nor do the
+	// finished runs of other folders (Reused).
+	Copies  int `json:"copies"`
+	Reused  int `json:"reused"`
+	Missing int `json:"missing"` // copies apart
+	// Estimate has one for each part; null where nothing is missing.
+	Estimate []*sweep.Estimate `json:"estimate"`
+	MissingS float64           `json:"missing_s"`
+}
+
+func (f *sweepFlags) previewOptions(s *State) sweep.PreviewOptions {
+	return sweep.PreviewOptions{
+		Jobs: f.jobs, Cores: runtime.GOMAXPROCS(0), Version: version, Memory: s.available(), Now: s.Now,
+		Measuring: func() {
+			if !f.out.quiet {
+				fmt.Fprintln(s.Err, "measuring the first steps")
+			}
+		},
+	}
+}
+
+// previewSweep says what a sweep would do and how long it would take.
+func previewSweep(ctx context.Context, s *State, o *sweepOptions, l *sweep.Located) error {
+	v, err := l.Preview(ctx, o.previewOptions(s))
+	if err != nil {
+		return err
+	}
+	m, runs := l.Manifest, v.Parts[0]
+	if o.out.json {
+		d := drySweep{Dir: l.Dir, Command: m.Command, Name: m.Name, Hash: m.Hash, Runs: runs,
+			Missing: v.Missing, Copies: v.Reused, Added: l.Added, MissingS: v.MissingS}
+		if v.Estimate != nil {
+			d.Estimate = v.Estimate[0]
+		}
+		return printJSON(s.Out, d)
+	}
+	text := fmt.Sprintf("%s (%s, %s) in %s", textutil.Count(len(runs), "run"), textutil.Count(len(m.Arms), "arm"),
+		textutil.Count(len(m.Seeds), "seed"), textutil.Printable(l.Dir, 0))
+	switch {
+	case v.Missing == 0 && v.Reused == 0:
+		text += "; all done"
+	case v.Missing < len(runs):
+		text += fmt.Sprintf(", %d missing", v.Missing)
+	}
+	after := ""
+	if len(l.Added) > 0 {
+		after = addedLine(l.Added) + "\n"
+	}
+	return writePreview(s.Out, nil, v, text, after)
+}
+
+// previewAssignment says what the study would do and how long it would take.
+func previewAssignment(ctx context.Context, s *State, f *sweepFlags, p *sweep.AssignmentPlan, dir string) error {
+	v, err := p.Preview(ctx, dir, f.previewOptions(s))
+	if err != nil {
+		return err
+	}
+	d := dryStudy{Dir: dir, Name: p.Study.Name, Hash: p.Study.Hash, Copies: v.Copies, Reused: v.Reused,
+		Missing: v.Missing, Estimate: v.Estimate, MissingS: v.MissingS}
+	var names []string
+	for i, part := range p.Study.Parts {
+		d.Parts = append(d.Parts, dryPart{part.Name, part.Question, part.Chosen, v.Parts[i]})
+		d.Runs += len(v.Parts[i])
+		names = append(names, part.Name)
+	}
+	if f.out.json {
+		return printJSON(s.Out, d)
+	}
+	text := fmt.Sprintf("%s in %s in %s", textutil.Count(d.Runs, "run"), textutil.Count(len(names), "part"),
+		textutil.Printable(dir, 0))
+	if v.Copies > 0 {
+		text += fmt.Sprintf(", %d of them copied from an earlier part", v.Copies)
+	}
+	if v.Missing+v.Copies+v.Reused == 0 {
+		text += "; all done"
+	} else {
+		text += fmt.Sprintf(", %d to train", v.Missing)
+	}
+	return writePreview(s.Out, names, v, text, "")
+}
+
+// writePreview prints a row for each run, a summary, and the time. Runs of a study
+// have the name of their part instead of their folder, which may not be known yet.
+func writePreview(out io.Writer, parts []string, v *sweep.Preview, summary, after string) error {
+	w := newTable(out)
+	if parts == nil {
+		fmt.Fprintln(w, "index\tarm\tseed\tstate\ttime\tfolder\tsettings")
+	} else {
+		fmt.Fprintln(w, "part\tindex\tarm\tseed\tstate\ttime\tsettings")
+	}
+	copied := map[string]int{} // number of runs by folder
+	for i, runs := range v.Parts {
+		for _, r := range runs {
+			if parts != nil {
+				textutil.Fprintf(w, "%s\t", parts[i])
+			}
+			textutil.Fprintf(w, "%d\t%s\t%d\t%s\t%s", r.Index, r.Arm, r.Seed, r.State, shortTime(r.About))
+			if parts == nil {
+				textutil.Fprintf(w, "\t%s", r.Dir)
+			}
+			textutil.Fprintf(w, "\t%s\n", settings(r.Set))
+			if r.From != "" {
+				copied[r.From]++
+			}
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	text := "\n" + summary + "\n"
+	for _, dir := range slices.Sorted(maps.Keys(copied)) {
+		text += fmt.Sprintf("%s copied from %s (--fresh trains all runs again, in a new folder)\n",
+			textutil.Count(copied[dir], "finished run"), dir)
+	}
+	text += after
+	if v.Missing > 0 {
+		// The last part's estimate also says whether the probe of an earlier one was cut off.
+		text += estimated(v.MissingS, v.Estimate[len(v.Estimate)-1])
+	}
+	_, err := io.WriteString(out, text)
+	return err
+}
+
+func addedLine(seeds []uint64) string {
+	return fmt.Sprintf("%s added to the sweep in this folder: %s",
+		textutil.Count(len(seeds), "seed"), strings.Trim(fmt.Sprint(seeds), "[]"))
+}
+
+// estimated is the line on the time that the missing runs take.
+func estimated(seconds float64, e *sweep.Estimate) string {
+	about, how := "about", "measured on the first steps, valid if they are typical"
+	if e.AtLeast {
+		about, how = "at least", "the measurement reached its time limit before two steps"
+	}
+	if text := shortTime(seconds); strings.HasPrefix(text, "more than") {
+		about = text
+	} else {
+		about += " " + text
+	}
+	return fmt.Sprintf("%s, %d at a time with %s each; %s\n", about, e.Jobs, textutil.Count(e.Threads, "thread"), how)
+}
+
+// settings writes an arm's settings as --set takes them.
+func settings(set []sweepdir.Override) string {
+	var parts []string
+	for _, o := range set {
+		parts = append(parts, o.Key+"="+o.Value)
+	}
+	if len(parts) == 0 {
+		return "none (base configuration)"
+	}
+	return strings.Join(parts, " ")
+}

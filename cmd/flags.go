@@ -1,0 +1,317 @@
+package cmd
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"grpo/internal/textutil"
+	"grpo/internal/words"
+	"grpo/pkg/config"
+	"grpo/pkg/rundir"
+	"grpo/pkg/train"
+)
+
+// takes is the rule for a command's arguments: at least and at most this many of
+// what; most < 0 is without limit.
+func takes(what string, least, most int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch n := len(args); {
+		case n < least:
+			return fmt.Errorf("%s: give %s", nameOf(c), what)
+		case most < 0 || n <= most:
+			return nil
+		case most == 0:
+			return fmt.Errorf("%s takes no argument, but got %s%s", nameOf(c), words.Quote(args[0]), flagFor(c, args[0]))
+		}
+		return fmt.Errorf("%s: %s is one argument too many (it takes %s)%s",
+			nameOf(c), words.Quote(args[most]), what, flagFor(c, args[most]))
+	}
+}
+
+// nameOf is the command without the program, which every error has in front.
+func nameOf(c *cobra.Command) string {
+	_, name, _ := strings.Cut(c.CommandPath(), " ")
+	return name
+}
+
+// flagFor proposes a flag in place of an argument that looks like a setting.
+func flagFor(c *cobra.Command, arg string) string {
+	if key, _, ok := strings.Cut(arg, "="); ok && isKey(c, key) {
+		return fmt.Sprintf(" (did you mean --set %s?)", arg)
+	}
+	return ""
+}
+
+// isKey says whether the command takes a key of this name with --set.
+func isKey(c *cobra.Command, name string) bool {
+	_, err := config.Get(config.Default(), name)
+	return err == nil && takesKeys(c)
+}
+
+// takesKeys says whether the command has --set for the keys of [config.Config];
+// those of sft are others.
+func takesKeys(c *cobra.Command) bool { return c.Flags().Lookup("set") != nil && c.Name() != "sft" }
+
+// missingInput makes the error about a file or folder that was named on the command
+// line and is not there one of usage.
+func missingInput(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return config.Invalid(err)
+	}
+	return err
+}
+
+// flagError rewords an error about flags, and proposes the flag or the key that was
+// probably meant.
+func flagError(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	var value *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
+		name := unknown.GetSpecifiedName()
+		err = fmt.Errorf("unknown flag: --%s%s", name, suggestFlag(c, name))
+	case errors.As(err, &value):
+		f := value.GetFlag()
+		want, ok := map[string]string{
+			"int": "a whole number", "uint64": "a whole number of 0 or more", "float64": "a number",
+			"bool": "true or false", "duration": "a time such as 20ms",
+			"intSlice": "whole numbers such as 1,2", "float64Slice": "numbers such as 0.5,1",
+		}[f.Value.Type()]
+		if _, counts := f.Value.(*countFlag); ok && !counts {
+			want = "want " + want
+		} else {
+			want = value.Unwrap().Error()
+		}
+		err = fmt.Errorf("--%s %s: %s", f.Name, words.Show(value.GetValue()), want)
+	}
+	return &usageError{c, err}
+}
+
+// suggestFlag answers an unknown flag: a flag of this command that differs by a
+// letter, a key of that name, a flag or a key that is similar, or the commands
+// that have the flag.
+func suggestFlag(c *cobra.Command, name string) string {
+	var flags []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			flags = append(flags, f.Name)
+		}
+	})
+	near := words.Nearest(name, flags)
+	flag := fmt.Sprintf(" (did you mean \"--%s\"?)", near)
+	if near != "" && words.Distance(name, near) == 1 {
+		return flag
+	}
+	if isKey(c, name) {
+		if c.Flags().Lookup("values") != nil && (name == "lr" || name == "learning_rate") {
+			return " (the learning rates are --values)"
+		}
+		return fmt.Sprintf(" (it is a key: --set %s=VALUE)", name)
+	}
+	if near != "" {
+		return flag
+	}
+	var others []string
+	for _, other := range c.Root().Commands() {
+		if other != c && !other.Hidden && other.Flags().Lookup(name) != nil {
+			others = append(others, fmt.Sprintf("%q", other.CommandPath()))
+		}
+	}
+	if len(others) > 0 {
+		return " (a flag of " + strings.Join(others, ", ") + ")"
+	}
+	if takesKeys(c) {
+		if _, err := config.Get(config.Default(), name); err != nil && strings.Contains(err.Error(), "did you mean") {
+			_, hint, _ := strings.Cut(err.Error(), "(did you mean ")
+			return " (did you mean --set " + strings.TrimSuffix(strings.ReplaceAll(hint, `"`, ""), "?)") + "=VALUE?)"
+		}
+	}
+	return ""
+}
+
+// countFlag is an integer within bounds.
+type countFlag struct {
+	to          *int
+	least, most int
+}
+
+// countVar adds a flag for an integer of least to most.
+func countVar(fs *pflag.FlagSet, to *int, name string, value, least, most int, usage string) {
+	*to = value
+	fs.Var(&countFlag{to, least, most}, name, usage)
+}
+
+func (f *countFlag) String() string {
+	if f.to == nil {
+		return "0"
+	}
+	return fmt.Sprint(*f.to)
+}
+
+func (f *countFlag) Type() string { return "int" }
+
+func (f *countFlag) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < f.least || n > f.most {
+		return fmt.Errorf("want a whole number of %d to %d", f.least, f.most)
+	}
+	*f.to = n
+	return nil
+}
+
+// Bounds of flags.
+const (
+	maxThreads = 1024
+	maxCount   = 1 << 20
+)
+
+func addThreads(fs *pflag.FlagSet, to *int, more string) {
+	countVar(fs, to, "threads", 0, 0, maxThreads, "worker threads (0 = one per core)"+more)
+}
+
+// configFlags are the flags of every command that resolves a configuration.
+type configFlags struct {
+	path string
+	set  []string
+}
+
+func (f *configFlags) add(c *cobra.Command, names []string) {
+	c.Flags().StringVarP(&f.path, "config", "c", "",
+		"configuration: a YAML `file`, or the name of an embedded one (see \"grpo config list\")")
+	c.Flags().StringArrayVar(&f.set, "set", nil,
+		"set a configuration key, `KEY=VALUE`, e.g. --set rollout.group_size=4 (repeatable; see \"grpo config show\")")
+	complete(c, "config", func() []string { return names }, cobra.ShellCompDirectiveDefault)
+	complete(c, "set", func() (keys []string) {
+		for _, k := range config.Keys() {
+			keys = append(keys, k.Path+"=\t"+k.Doc)
+		}
+		return keys
+	}, cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp)
+}
+
+// complete lists the values of a flag for the shell.
+func complete(c *cobra.Command, flag string, values func() []string, then cobra.ShellCompDirective) {
+	// The error says that the flag does not exist or is registered twice; both would
+	// be mistakes of the caller.
+	_ = c.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return values(), then
+	})
+}
+
+// addJSON adds --json to a command whose whole output becomes JSON.
+func addJSON(c *cobra.Command, to *bool) { c.Flags().BoolVar(to, "json", false, "print as JSON") }
+
+// keyFlag is a flag of its own for a key that is set often. Help shows kind, or
+// the values to choose from; the flag of a "bool" needs no value.
+type keyFlag struct{ flag, key, kind, usage string }
+
+// keyValue is the text of a keyFlag, which the configuration checks.
+type keyValue struct{ text, kind string }
+
+func (v *keyValue) String() string        { return v.text }
+func (v *keyValue) Type() string          { return v.kind }
+func (v *keyValue) Set(text string) error { v.text = text; return nil }
+
+func addKeyFlags(c *cobra.Command, flags []keyFlag) {
+	for _, f := range flags {
+		c.Flags().Var(&keyValue{kind: f.kind}, f.flag, f.usage+" ("+f.key+")")
+		if f.kind == "bool" {
+			c.Flags().Lookup(f.flag).NoOptDefVal = "true"
+		}
+	}
+}
+
+// options collects the sources of a configuration.
+func (f *configFlags) options(c *cobra.Command, s *State, flags []keyFlag) config.LoadOptions {
+	out := config.LoadOptions{Path: f.path, Env: s.Env, Set: f.set, Checkpoint: train.FindCheckpoint}
+	for _, k := range flags {
+		if fl := c.Flags().Lookup(k.flag); fl.Changed {
+			out.Flags = append(out.Flags, config.Flag{Key: k.key, Name: "--" + k.flag, Value: fl.Value.String()})
+		}
+	}
+	return out
+}
+
+// outFlags say where results go and how they are shown.
+type outFlags struct {
+	dir     string
+	fresh   bool
+	json    bool
+	quiet   bool
+	threads int
+}
+
+func (f *outFlags) add(fs *pflag.FlagSet) {
+	f.addFolder(fs, "of the run (default results/<command>-<hash of the configuration>", "")
+	f.addShow(fs)
+	addThreads(fs, &f.threads, "; does not affect the results")
+}
+
+func (f *outFlags) addFolder(fs *pflag.FlagSet, what, fresh string) {
+	fs.StringVar(&f.dir, "out", "", "`folder` "+what+": the same command finds it again)")
+	fs.BoolVar(&f.fresh, "fresh", false, "start over in a new folder"+fresh)
+}
+
+func (f *outFlags) addShow(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.json, "json", false, "print the result as JSON")
+	fs.BoolVarP(&f.quiet, "quiet", "q", false, "do not show progress on standard error")
+}
+
+// resolve returns the folder of a run: --out, or the one that the configuration's
+// hash names; with --fresh the first of DIR, DIR-2, DIR-3 ... that does not exist.
+func (f *outFlags) resolve(command, hash string) (string, error) {
+	dir := f.dir
+	if dir == "" {
+		dir = filepath.Join("results", command+"-"+hash)
+	}
+	if !f.fresh {
+		return dir, nil
+	}
+	try := dir
+	for n := 2; ; n++ {
+		switch _, err := os.Lstat(try); {
+		case errors.Is(err, fs.ErrNotExist):
+			return try, nil
+		case err != nil:
+			return "", fmt.Errorf("find a fresh folder: %w", err)
+		}
+		try = dir + "-" + strconv.Itoa(n)
+	}
+}
+
+// printJSON writes v indented; a number that is not finite becomes null.
+func printJSON(w io.Writer, v any) error {
+	data, err := rundir.Marshal(v)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, data, "", "  "); err != nil {
+		return err
+	}
+	b.WriteByte('\n')
+	_, err = b.WriteTo(w)
+	return err
+}
+
+// newTable returns a writer that aligns columns separated by tabs.
+func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
+
+// wrote names the files written.
+func wrote(s *State, paths ...string) {
+	for _, p := range paths {
+		textutil.Fprintf(s.Err, "wrote %s\n", filepath.ToSlash(p))
+	}
+}

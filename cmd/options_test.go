@@ -1,0 +1,228 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"grpo/pkg/bench"
+	"grpo/pkg/config"
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweep"
+	"grpo/pkg/train"
+)
+
+// parse returns the options of a command line, with which nothing is run.
+func parse(args ...string) (options any, err error) {
+	s := &State{
+		Args: append([]string{"grpo"}, args...), In: strings.NewReader(""), Out: io.Discard, Err: io.Discard,
+		Now: time.Now, Host: func() (string, error) { return "host", nil },
+		RunF: func(o any) error { options = o; return nil },
+	}
+	err = newRoot(s).ExecuteContext(context.Background())
+	return options, err
+}
+
+// given keeps what the command line says of a configuration's sources.
+func given(o config.LoadOptions) config.LoadOptions {
+	return config.LoadOptions{Path: o.Path, Set: o.Set, Flags: o.Flags}
+}
+
+func givenPlan(o sweep.PlanOptions) sweep.PlanOptions {
+	o.Env, o.Argv = nil, nil
+	return o
+}
+
+// comparable drops from options what is the same for every command line, and what
+// is only an intermediate form.
+func comparable(options any) any {
+	switch o := options.(type) {
+	case *trainOptions:
+		o.load = given(o.load)
+	case *evalOptions:
+		o.load = given(o.load)
+	case *sftOptions:
+		o.load = given(o.load)
+	case *configShowOptions:
+		o.load = given(o.load)
+	case *sweepOptions:
+		o.plan, o.config, o.seeds = givenPlan(o.plan), configFlags{}, ""
+	case *assignmentOptions:
+		o.ask.Options, o.config, o.seeds = givenPlan(o.ask.Options), configFlags{}, ""
+	}
+	return options
+}
+
+var defaultStep = train.BenchOptions{
+	Prompts: 32, Group: 8, PromptLen: 64, ResponseLen: 24, Hidden: 64, Layers: 2, Steps: 20, Device: "cpu", Precision: "float32", Seed: 1,
+}
+
+func TestOptions(t *testing.T) {
+	key := func(key, flag, value string) config.Flag { return config.Flag{Key: key, Name: flag, Value: value} }
+	lr := sweep.AxisRequest{Key: "lr", From: "--values", Values: sweep.DefaultRates()}
+	big := defaultStep
+	big.Hidden, big.Threads, big.Device = 128, 1, "cuda"
+	for _, tt := range []struct {
+		args string
+		want any
+	}{
+		{"train", &trainOptions{}},
+		{"train -c smoke --lr 3e-4 --seed 2 --set a=1 --set b=2,3 --out d --fresh --json -q --threads 2 --profile cpu", &trainOptions{
+			load: config.LoadOptions{Path: "smoke", Set: []string{"a=1", "b=2,3"}, Flags: []config.Flag{
+				key("seed", "--seed", "2"), key("train.learning_rate", "--lr", "3e-4")}},
+			out: outFlags{dir: "d", fresh: true, json: true, quiet: true, threads: 2}, profile: profileFlag{"cpu"}}},
+		{"train --skip-bad --stop-on-divergence=false --steps 7", &trainOptions{load: config.LoadOptions{Flags: []config.Flag{
+			key("train.n_grpo_steps", "--steps", "7"), key("data.skip_bad", "--skip-bad", "true"),
+			key("train.stop_on_divergence", "--stop-on-divergence", "false")}}}},
+		{"train --resume r --device cuda --threads 1", &trainOptions{resume: "r", out: outFlags{threads: 1},
+			load: config.LoadOptions{Flags: []config.Flag{key("model.device", "--device", "cuda")}}}},
+		{"eval", &evalOptions{which: "last", split: "val"}},
+		{"eval r --which best --split test --samples 3 --seed 5 --config my.yaml --json", &evalOptions{
+			checkpoint: "r", which: "best", whichGiven: true, split: "test", samples: 3, json: true,
+			load: config.LoadOptions{Path: "my.yaml", Flags: []config.Flag{key("seed", "--seed", "5")}}}},
+		{"sft --set stages.1.steps=6 --out d --seed 2", &sftOptions{out: outFlags{dir: "d"}, load: config.LoadOptions{
+			Set: []string{"stages.1.steps=6"}, Flags: []config.Flag{key("seed", "--seed", "2")}}}},
+		{"sweep lr", &sweepOptions{axes: []sweep.AxisRequest{lr}, plan: sweep.PlanOptions{Command: "sweep"}}},
+		{"sweep group_size --values 4,8 --axis lr=1e-3,3e-3 --seeds 1,7 --lr 1e-4 --fresh --fail-fast --jobs 2 --dry-run", &sweepOptions{
+			axes: []sweep.AxisRequest{{Key: "group_size", From: "--values", Values: []string{"4", "8"}},
+				{Key: "lr", From: "--axis lr", Values: []string{"1e-3", "3e-3"}}},
+			sweepFlags: sweepFlags{out: outFlags{fresh: true}, failFast: true, jobs: 2, dryRun: true},
+			plan: sweep.PlanOptions{Command: "sweep", Fresh: true, Seeds: []uint64{1, 7},
+				Flags: []config.Flag{key("train.learning_rate", "--lr", "1e-4")}}}},
+		{"ablate baseline --seeds 2 --prepare -c smoke --keep-going", &sweepOptions{ablation: "baseline", prepare: true,
+			sweepFlags: sweepFlags{keepGoing: true},
+			plan:       sweep.PlanOptions{Command: "ablate", Path: "smoke", Seeds: []uint64{1, 2}}}},
+		{"ablate list --json", &listOptions{json: true}},
+		{"ablate show clip", &ablateShowOptions{"clip"}},
+		{"assignment --values 1e-3,3e-3 --lr-per-arm --seeds 3 --steps 9 -q", &assignmentOptions{
+			sweepFlags: sweepFlags{out: outFlags{quiet: true}},
+			ask: sweep.Assignment{Rates: []string{"1e-3", "3e-3"}, PerArm: true, Options: sweep.PlanOptions{
+				Command: "assignment", Seeds: []uint64{1, 2, 3}, Flags: []config.Flag{key("train.n_grpo_steps", "--steps", "9")}}}}},
+		{"task --sweep s --index 3 --threads 2 --supervised", &taskOptions{sweep: "s", index: 3, threads: 2, supervised: true}},
+		{"status r --json", &statusOptions{dir: "r", json: true}},
+		{"report a", &reportOptions{dirs: []string{"a"}, kind: rundir.KindRun, out: "a"}},
+		{"report a b --out c --title T", &reportOptions{dirs: []string{"a", "b"}, kind: rundir.KindRun, out: "c", title: "T"}},
+		{"compare a b --sort-by -entropy --top 3 --md", &compareOptions{dirs: []string{"a", "b"}, sortBy: "-entropy", top: 3, md: true}},
+		{"config show --origin --lr 1 -c smoke", &configShowOptions{origin: true, load: config.LoadOptions{
+			Path: "smoke", Flags: []config.Flag{key("train.learning_rate", "--lr", "1")}}}},
+		{"config check --sft f.yaml", &configCheckOptions{file: "f.yaml", sft: true}},
+		{"config list", &listOptions{}},
+		{"version", &listOptions{}},
+		{"bench step", &benchStepOptions{BenchOptions: defaultStep}},
+		{"bench step --hidden 128 --threads 1 --device cuda --json --profile heap", &benchStepOptions{BenchOptions: big, json: true, profile: profileFlag{"heap"}}},
+		{"bench kernels --repeats 3 --sample 1ms", &benchKernelsOptions{Options: bench.Options{Repeats: 3, Sample: time.Millisecond}}},
+		{"bench scaling --out d", &benchScalingOptions{BenchOptions: defaultStep, out: "d"}},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			got, err := parse(strings.Fields(tt.args)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got = comparable(got); !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("options %+v\nwant    %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+// Wrong flags and arguments are usage errors, with exit code 2 and a pointer to the
+// help, not errors of the configuration; no command is run.
+func TestUsageErrors(t *testing.T) {
+	for args, want := range map[string]string{
+		"nonsense":                          "unknown command",
+		"train surplus":                     "takes no argument",
+		"train --threads -1":                "--threads -1: want a whole number of 0 to 1024",
+		"train --no-such-flag":              "unknown flag: --no-such-flag",
+		"train --lrr 3":                     `did you mean "--lr"?`,
+		"train --profile gpu":               "cpu, heap, trace",
+		"train --resume r --lr 3":           "--lr can't be combined with --resume",
+		"train --resume=":                   "--resume needs the folder",
+		"train --fresh=perhaps":             "want true or false",
+		"eval a b":                          "one argument too many",
+		"eval --split valid":                `did you mean "val"?`,
+		"eval r --which first":              "last or best",
+		"eval --samples -1":                 "--samples -1: want",
+		"sft --threads 1.5":                 "--threads 1.5: want",
+		"sweep":                             "name the key to sweep",
+		"sweep --values 1,2":                "KEY, which is missing",
+		"sweep group_size":                  "give the values of group_size",
+		"sweep lr --values 1,,2":            "value 2 of",
+		"sweep lr --seeds 0":                "0 seeds",
+		"sweep --axis lr":                   "--axis KEY=V1,V2",
+		"sweep lr --jobs -1":                "--jobs -1: want",
+		"sweep lr --keep-going --fail-fast": "exclude each other",
+		"ablate":                            "name an ablation",
+		"ablate show":                       "give the name of an ablation",
+		"assignment --values 1,,2":          "value 2 of",
+		"assignment --lr 3":                 "the learning rates are --values",
+		"task --index 1":                    "--sweep DIR and --index N",
+		"status":                            "give the folder of a run",
+		"report a b":                        "several runs need --out",
+		"report a --json":                   "--json needs a sweep or a study",
+		"compare a --top 0":                 "1 or more",
+		"compare a --csv --json":            "exclude each other",
+		"compare a --sort-by beauty":        "no such column",
+		"config show --origin --docs":       "exclude each other",
+		"config check":                      "give one configuration file",
+		"bench step --prompts many":         "want a whole number",
+		"bench kernels --sample long":       "want a time such as 20ms",
+		"bench scaling --profile cpu":       `a flag of`,
+		"help nonsense":                     "there is no help on",
+		"version --json=maybe":              "want true or false",
+	} {
+		t.Run(args, func(t *testing.T) {
+			options, err := parse(strings.Fields(args)...)
+			var usage *usageError
+			if !errors.As(err, &usage) || errors.Is(err, config.ErrConfig) || exitCode(err) != exitUsage || !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v, want a usage error with %q", err, want)
+			}
+			if options != nil {
+				t.Errorf("the command was run with %+v", options)
+			}
+		})
+	}
+}
+
+// Help names a type or the choices for every flag with a value, and every example is
+// a valid command line.
+func TestHelp(t *testing.T) {
+	help := func(command string) string {
+		var out strings.Builder
+		s := &State{Args: append([]string{"grpo"}, strings.Fields(command+" --help")...), Out: &out, Err: io.Discard,
+			Now: time.Now, Host: func() (string, error) { return "host", nil }}
+		if err := newRoot(s).ExecuteContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	for command, wants := range map[string][]string{
+		"train": {"--lr float", "--seed uint", "--steps int", "--device cpu|cuda|auto", "--set KEY=VALUE", "--out folder", "--threads int"},
+		"sweep": {"--lr float", "--seeds N", "--values V1,V2", "--axis KEY=V1,V2", "--jobs int"}, "assignment": {"--values floats"},
+		"eval": {"--split val|test|unseen|train", "--which last|best"}, "compare": {"--sort-by column"},
+	} {
+		text := help(command)
+		for _, want := range wants {
+			if !strings.Contains(text, want) {
+				t.Errorf("help of %s lacks %q", command, want)
+			}
+		}
+		_, examples, _ := strings.Cut(text, "Examples:\n")
+		examples, _, _ = strings.Cut(examples, "\n\n")
+		for line := range strings.Lines(examples) {
+			line, _, _ = strings.Cut(strings.TrimSpace(line), "   ")
+			for _, sign := range []string{" >", " &&"} {
+				line, _, _ = strings.Cut(line, sign)
+			}
+			if args, ok := strings.CutPrefix(line, "grpo "); ok {
+				if _, err := parse(slices.Collect(strings.FieldsSeq(args))...); err != nil {
+					t.Errorf("example %q: %v", line, err)
+				}
+			}
+		}
+	}
+}

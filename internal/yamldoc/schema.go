@@ -1,0 +1,56 @@
+package yamldoc
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// Name returns the key of a field.
+func Name(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+	return name
+}
+
+// Join adds a name to a path.
+func Join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// LastPart returns the name at the end of a path.
+func LastPart(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
+
+// IsSections reports a list whose elements have keys of their own.
+func IsSections(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct
+}
+
+// IsList reports a list.
+func IsList(t reflect.Type) bool { return t.Kind() == reflect.Slice || t.Kind() == reflect.Array }
+
+// TypeName names a key's type for people, with its article.
+func TypeName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int:
+		return "an integer"
+	case reflect.Uint64:
+		return "an integer of 0 or more"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Struct:
+		return "a section with keys"
+	case reflect.Array:
+		return fmt.Sprintf("a list of %d %ss", t.Len(), strings.TrimPrefix(TypeName(t.Elem()), "a "))
+	}
+	if t.Elem().Kind() == reflect.Struct {
+		return "a list of sections"
+	}
+	return fmt.Sprintf("a list of %ss", strings.TrimPrefix(TypeName(t.Elem()), "a "))
+}

@@ -1,0 +1,215 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"grpo/pkg/rl"
+)
+
+// validateEffect refuses settings that could not do anything: they wait for
+// another key. They may keep their neutral value.
+func (c *Config) validateEffect(v *validator) {
+	a, r := &c.Algorithm, &c.Reward
+	c.Model.validateEffect(v)
+
+	for _, f := range []struct {
+		function string
+		keys     []any
+	}{
+		{"soft_overlong", []any{&r.OverlongCache}},
+		{"repetition", []any{&r.RepetitionNGrams, &r.RepetitionMaxPenalty}},
+		{"cosine", []any{
+			&r.CosineCorrect, &r.CosineMaxLen,
+			&r.CosineMinCorrect, &r.CosineMaxCorrect, &r.CosineMinWrong, &r.CosineMaxWrong,
+		}},
+	} {
+		if !slices.Contains(r.Functions, f.function) {
+			v.noEffect(&r.Functions, "add "+f.function+", or leave this key out", f.keys...)
+		}
+	}
+
+	for _, o := range []struct {
+		option rl.Uses
+		keys   []any
+	}{
+		{rl.UsesEpsilonHigh, []any{&a.EpsilonHigh}},
+		{rl.UsesDelta, []any{&a.Delta}},
+		{rl.UsesDualClip, []any{&a.DualClip}},
+		{rl.UsesSAPO, []any{&a.SAPOTemperaturePos, &a.SAPOTemperatureNeg}},
+		{rl.UsesVESPO, []any{&a.VESPOKPos, &a.VESPOLambdaPos, &a.VESPOKNeg, &a.VESPOLambdaNeg}},
+	} {
+		a.needsLoss(v, o.option, o.keys...)
+	}
+	if a.ImportanceSamplingLevel != "" {
+		a.needsLoss(v, rl.UsesLevel, &a.ImportanceSamplingLevel)
+	}
+
+	if a.Beta == 0 {
+		v.noEffect(&a.Beta, "set beta, or leave this key out",
+			&a.KLEstimator, &a.KLIn, &a.UseBiasCorrectionKL, &a.RefModelSyncSteps)
+	}
+	if a.KLIn != "loss" {
+		v.noEffect(&a.KLIn, "use loss, or leave this key out", &a.UseBiasCorrectionKL)
+	}
+	if a.RefModelSyncSteps == 0 {
+		v.noEffect(&a.RefModelSyncSteps, "set ref_model_sync_steps, or leave this key out", &a.RefModelMixupAlpha)
+	}
+
+	const on = "set it to true, or leave this key out"
+	if !a.UseAdaptiveEntropy {
+		v.noEffect(&a.UseAdaptiveEntropy, on,
+			&a.EntropyTarget, &a.EntropyCoefDelta, &a.EntropyCoefMin, &a.EntropyCoefMax)
+	}
+	if !a.OffPolicyMask {
+		v.noEffect(&a.OffPolicyMask, on, &a.OffPolicyMaskThreshold)
+	}
+	if !a.DynamicSampling {
+		v.noEffect(&a.DynamicSampling, on, &a.DynamicSamplingMaxRounds)
+	}
+	if a.Teacher == "" {
+		v.noEffect(&a.Teacher, "name the teacher's checkpoint, or leave this key out",
+			&a.TeacherGamma, &a.TeacherLengthNormalization)
+	}
+	if a.Type != "ppo" {
+		v.noEffect(&a.Type, "use ppo, or leave this key out",
+			&a.GAELambda, &a.ValueLearningRate, &a.ValueEpochs, &a.ValueClip)
+	}
+}
+
+func (m *Model) validateEffect(v *validator) {
+	if m.Device == "cpu" {
+		v.noEffect(&m.Device, "the CPU computes in float32; set model.device to cuda or auto", &m.Precision)
+	}
+}
+
+// needsLoss: only some losses have the option of these keys.
+func (a *Algorithm) needsLoss(v *validator, option rl.Uses, fields ...any) {
+	losses := rl.LossesWith(option)
+	if slices.Contains(losses, string(a.BaseLoss())) {
+		return
+	}
+	list := losses[len(losses)-1]
+	if rest := losses[:len(losses)-1]; len(rest) > 0 {
+		list = strings.Join(rest, ", ") + " and " + list
+	}
+	v.noEffect(&a.LossType, "it is for "+list, fields...)
+}
+
+// Inert is a setting that changes nothing in a run.
+type Inert struct {
+	Key string
+	// Text says so, with the reason and the fix.
+	Text string
+}
+
+// InertSettings lists the settings of a configuration that are not at their
+// default and change nothing in the run, because of other settings. Unlike those
+// that [Validate] refuses, they are accepted for a single run: published recipes
+// name settings that wait for others. An arm of a sweep must not consist of them.
+func InertSettings(c Config) []Inert {
+	c = Resolve(c)
+	v := newValidator(&c, nil)
+	c.inert(v)
+	var out []Inert
+	for _, f := range v.found {
+		key := f.keys[0]
+		listed := slices.ContainsFunc(out, func(o Inert) bool { return o.Key == key })
+		if !listed && !reflect.DeepEqual(atDefault(c, key), c) {
+			out = append(out, Inert{key, f.text})
+		}
+	}
+	return out
+}
+
+// inert reports settings that are without effect in this run.
+func (c *Config) inert(v *validator) {
+	d, a := &c.Data, &c.Algorithm
+	if d.Source != "generated" {
+		v.noEffect(&d.Source, "it is for generated problems",
+			&d.GeneratorSeed, &d.WeightAdd, &d.WeightSub, &d.WeightMul, &d.UnseenSize)
+	} else {
+		v.noEffect(&d.Source, "generated problems have no broken lines", &d.SkipBad)
+	}
+	v.reject("%s has no effect here: it changes worked answers, and only grpo sft trains on those",
+		&d.Annotations)
+	if d.PromptTemplate == "question_only" {
+		v.reject("%s has no effect here: its text is that of plain", &d.PromptTemplate)
+	}
+
+	if a.BaseLoss() == rl.NoBaseline {
+		v.noEffect(&a.LossType, "it uses the raw rewards", &a.UseStdNormalization)
+	}
+	if !c.usesEps() {
+		v.reject("%s has no effect here: advantages are not divided by a standard deviation or mean of the rewards",
+			&a.AdvantageEps)
+	}
+	switch a.LengthNormalization {
+	case rl.MaskedNormalizeSeq, rl.Constant, rl.SeqMeanTokenSumNorm:
+	default:
+		v.noEffect(&a.LengthNormalization, "it is for masked_normalize, constant and seq-mean-token-sum-norm",
+			&a.NormalizeConstant)
+	}
+	a.needsLoss(v, rl.UsesEpsilon, &a.Cliprange)
+	if !c.offPolicy() {
+		const fix = "with one update on each rollout batch the importance ratio is 1; " +
+			"set a smaller train_batch_size, or epochs_per_rollout_batch to 2 or more"
+		because := &c.Train.TrainBatchSize
+		if a.BaseLoss() != rl.CISPO { // whose largest ratio is required, and matters below 1
+			v.noEffect(because, fix, &a.EpsilonHigh)
+		}
+		v.noEffect(because, fix, &a.Cliprange, &a.Delta, &a.DualClip, &a.SAPOTemperaturePos, &a.SAPOTemperatureNeg,
+			&a.VESPOKPos, &a.VESPOLambdaPos, &a.VESPOKNeg, &a.VESPOLambdaNeg,
+			&a.OffPolicyMask, &a.OffPolicyMaskThreshold)
+	}
+	if a.RefModelSyncSteps >= c.Train.NGRPOSteps {
+		v.noEffect(&c.Train.NGRPOSteps, "the reference would first move after the last step",
+			&a.RefModelMixupAlpha, &a.RefModelSyncSteps)
+	}
+	if a.TeacherGamma == 0 {
+		v.noEffect(&a.TeacherGamma, "without a discount the divisor is 1", &a.TeacherLengthNormalization)
+	}
+	if a.ValueEpochs <= 1 && !c.smallBatches() {
+		v.noEffect(&a.ValueEpochs, "with one update of the critic on each rollout its values have not moved; "+
+			"set value_epochs to 2 or more, or a smaller train_batch_size", &a.ValueClip)
+	}
+}
+
+// offPolicy: not every importance ratio is 1.
+func (c *Config) offPolicy() bool { return c.Train.EpochsPerRolloutBatch > 1 || c.smallBatches() }
+
+func (c *Config) smallBatches() bool {
+	n := c.Train.TrainBatchSize
+	return n != 0 && n != c.Rollout.RolloutBatchSize
+}
+
+// usesEps: advantage_eps belongs to the normalizers that divide by something of
+// the rewards.
+func (c *Config) usesEps() bool {
+	a := &c.Algorithm
+	_, normalizer := a.Advantages()
+	switch {
+	case c.Reward.MultiObjectiveAggregation == "normalize_then_sum":
+		return true
+	case a.PassK:
+		return a.UseStdNormalization
+	}
+	switch normalizer {
+	case rl.NormalizerGroupStd, rl.NormalizerBatchStd, rl.NormalizerGroupMean, rl.NormalizerWhiten:
+		return true
+	}
+	return false
+}
+
+// atDefault returns c with one key at its default.
+func atDefault(c Config, key string) Config {
+	d := Default()
+	from := leaves(&d)
+	for i, f := range leaves(&c) {
+		if f.path == key {
+			f.value.Set(from[i].value)
+		}
+	}
+	return Resolve(c)
+}

@@ -1,0 +1,183 @@
+package config
+
+import (
+	"slices"
+
+	"grpo/internal/yamldoc"
+	"grpo/pkg/rl"
+)
+
+func (c *Config) validateAlgorithm(v *validator) {
+	a := &c.Algorithm
+	oneOf(v, &a.Type, "grpo", "ppo")
+	oneOf(v, &a.LossType, rl.RecipeNames()...)
+	oneOfOrEmpty(v, &a.Baseline, rl.Baselines()...)
+	oneOfOrEmpty(v, &a.Normalizer, Normalizers()...)
+	oneOfOrEmpty(v, &a.ScaleRewards, "group", "batch", "none")
+	oneOfOrEmpty(v, &a.ImportanceSamplingLevel, rl.ImportanceLevels()...)
+	oneOfOrEmpty(v, &a.LengthNormalization, rl.Aggregations()...)
+	oneOf(v, &a.KLEstimator, rl.KLEstimators()...)
+	oneOf(v, &a.KLIn, "loss", "reward")
+	v.in(positive, &a.Cliprange, &a.SAPOTemperaturePos, &a.SAPOTemperatureNeg,
+		&a.VESPOKPos, &a.VESPOLambdaPos, &a.VESPOKNeg, &a.VESPOLambdaNeg)
+	v.in(nonNegative, &a.AdvantageEps, &a.EpsilonHigh, &a.Delta, &a.DualClip, &a.NormalizeConstant, &a.Beta,
+		&a.EntropyCoef, &a.EntropyTarget, &a.EntropyCoefDelta, &a.EntropyCoefMin, &a.EntropyCoefMax,
+		&a.OffPolicyMaskThreshold, &a.ValueLearningRate, &a.ValueClip)
+	v.in(positiveUpTo1, &a.Gamma, &a.RefModelMixupAlpha, &a.TopEntropyQuantile)
+	v.in(fraction, &a.TeacherGamma, &a.GAELambda)
+	v.in(counterOrNone, &a.RefModelSyncSteps, &a.ValueEpochs)
+	v.in(interval{low: 1, high: 1000}, &a.DynamicSamplingMaxRounds)
+	if a.DualClip > 0 && a.DualClip <= 1 {
+		v.reject("%s must be more than 1, or 0 for none", &a.DualClip)
+	}
+	if a.Teacher != "" && a.Teacher != "base" && !isPath(a.Teacher) {
+		v.reject("%s must be base, the path of a safetensors file (./NAME for a file in this folder), "+
+			"or empty for none", &a.Teacher)
+	}
+
+	atMost(v, &a.EntropyCoefMin, &a.EntropyCoefMax)
+	outside := a.EntropyCoef < a.EntropyCoefMin || a.EntropyCoef > a.EntropyCoefMax
+	if a.UseAdaptiveEntropy && outside && a.EntropyCoefMin <= a.EntropyCoefMax {
+		v.reject("%s must be at least %s and at most %s", &a.EntropyCoef, &a.EntropyCoefMin, &a.EntropyCoefMax)
+	}
+	high := &a.EpsilonHigh
+	if *high == 0 {
+		high = &a.Cliprange
+	}
+	if a.Delta != 0 && a.Delta <= 1+*high { // it would replace the clip
+		v.reject("%s must be more than 1 + %s, or 0 for none", &a.Delta, high)
+	}
+	a.validateRecipe(v)
+	a.validateAdvantages(v)
+	a.validateTypes(v)
+	c.validateGroups(v)
+}
+
+// validateRecipe: a loss type can imply an aggregation, a level and a constant.
+func (a *Algorithm) validateRecipe(v *validator) {
+	r := a.recipe()
+	if r.Tied && a.LengthNormalization != "" && a.LengthNormalization != r.Aggregation {
+		v.reject("%s contradicts %s, which means %s with %s (use %s to combine it with another)",
+			&a.LengthNormalization, &a.LossType, r.Loss, r.Aggregation, r.Loss)
+	}
+	if r.Level != "" && a.ImportanceSamplingLevel != "" && a.ImportanceSamplingLevel != r.Level {
+		v.reject("%s contradicts %s, which is defined at the level %s (use %s for another)",
+			&a.ImportanceSamplingLevel, &a.LossType, r.Level, r.Loss)
+	}
+	if z := a.NormalizeConstant; r.NormalizeConstant != 0 && z != 0 && z != r.NormalizeConstant {
+		v.reject("%s contradicts %s, which sums over a sequence and divides by %s "+
+			"(use %s with %s for another constant)",
+			&a.NormalizeConstant, &a.LossType, yamldoc.FormatFloat(r.NormalizeConstant), r.Loss, r.Aggregation)
+	}
+	if a.BaseLoss() == rl.CISPO && a.EpsilonHigh == 0 {
+		v.reject("%s must be more than 0, because of %s: it is the largest ratio itself, e.g. 5",
+			&a.EpsilonHigh, &a.LossType)
+	}
+}
+
+// validateAdvantages: one choice of baseline and normalizer has several names, the
+// assignment's, TRL's and our own. None overrides another silently: if two say
+// different things, that is an error with both names.
+func (a *Algorithm) validateAdvantages(v *validator) {
+	if a.BaseLoss() == rl.NoBaseline {
+		const why = "it uses the raw rewards (use reinforce_with_baseline, the same loss with advantages)"
+		v.compatible(a.Baseline == "" || a.Baseline == rl.BaselineNone, &a.Baseline, &a.LossType, why)
+		v.compatible(a.Normalizer == "" || a.Normalizer == rl.NormalizerNone, &a.Normalizer, &a.LossType, why)
+		v.compatible(a.ScaleRewards == "", &a.ScaleRewards, &a.LossType, why)
+	}
+	scale, std := a.scaleNormalizer(), a.stdNormalizer()
+	if a.ScaleRewards != "" {
+		v.compatible(a.Baseline == "" || a.Baseline == rl.BaselineGroupMean, &a.Baseline, &a.ScaleRewards,
+			"that subtracts the group's mean (name the normalizer instead)")
+		v.compatible(a.Normalizer == "" || a.Normalizer == scale, &a.Normalizer, &a.ScaleRewards,
+			"that is "+string(scale)+" (leave one of them out)")
+	}
+	// The default of use_std_normalization gives way to the other names.
+	given := v.origins["algorithm.use_std_normalization"].Source != SourceDefault
+	if given && a.BaseLoss() != rl.NoBaseline {
+		use, why := a.UseStdNormalization, "true means "+string(std)+", false another (leave one of them out)"
+		v.compatible(a.Normalizer == "" || use == (a.Normalizer == std), &a.UseStdNormalization, &a.Normalizer, why)
+		v.compatible(a.ScaleRewards == "" || use == (scale == std), &a.UseStdNormalization, &a.ScaleRewards, why)
+	}
+	if a.PassK {
+		const why = "the best of a group is compared with the second best"
+		v.compatible(a.BaseLoss() != rl.NoBaseline, &a.PassK, &a.LossType, why)
+		v.compatible(a.Type == "grpo", &a.PassK, &a.Type, why)
+		v.compatible(a.Baseline == "", &a.PassK, &a.Baseline, why)
+		v.compatible(a.Normalizer == "", &a.PassK, &a.Normalizer, why)
+		v.compatible(a.ScaleRewards == "", &a.PassK, &a.ScaleRewards, why)
+	}
+}
+
+// validateTypes: what ppo, a teacher and skip_flat_groups exclude.
+func (a *Algorithm) validateTypes(v *validator) {
+	if a.Type == "ppo" {
+		tokenwise := a.Normalizer == "" || a.Normalizer == rl.NormalizerNone || a.Normalizer == whitenTokens
+		v.compatible(a.Baseline == "" || a.Baseline == rl.BaselineNone, &a.Baseline, &a.Type,
+			"the baseline is the critic (use none, or leave this key out)")
+		v.compatible(tokenwise, &a.Normalizer, &a.Type, "advantages are per token (use none or whiten_tokens)")
+		v.compatible(a.ScaleRewards == "", &a.ScaleRewards, &a.Type,
+			"advantages are per token (use normalizer none or whiten_tokens)")
+		v.compatible(a.BaseLoss() != rl.NoBaseline, &a.LossType, &a.Type,
+			"the baseline is the critic (use grpo_clip, or reinforce_with_baseline without a ratio)")
+		v.compatible(a.Teacher == "", &a.Teacher, &a.Type, "a teacher's token rewards go with grpo")
+		v.compatible(!a.SkipFlatGroups, &a.SkipFlatGroups, &a.Type, "groups of equal reward have advantages too")
+	}
+	// Leaving out completions of advantage 0 is exact only if nothing else gives
+	// them a gradient.
+	if a.SkipFlatGroups {
+		const why = "groups of equal reward have a gradient then, and skipping them would change the update"
+		v.compatible(a.Beta == 0 || a.KLIn == "reward", &a.SkipFlatGroups, &a.Beta, why)
+		v.compatible(a.EntropyCoef == 0, &a.SkipFlatGroups, &a.EntropyCoef, why)
+		v.compatible(!a.UseAdaptiveEntropy, &a.SkipFlatGroups, &a.UseAdaptiveEntropy, why)
+		v.compatible(a.Teacher == "", &a.SkipFlatGroups, &a.Teacher, why)
+		v.compatible(a.Normalizer != whitenTokens, &a.SkipFlatGroups, &a.Normalizer, why)
+	}
+	v.compatible(a.Teacher == "" || a.Normalizer != whitenTokens, &a.Teacher, &a.Normalizer,
+		"the teacher's token rewards are added to advantages of completions (use another normalizer)")
+}
+
+// validateGroups: what advantages need of groups and rewards.
+func (c *Config) validateGroups(v *validator) {
+	a, r := &c.Algorithm, &c.Reward
+	if a.Normalizer == rl.NormalizerGroupMean { // a scale only if no reward is negative
+		const why = "it divides by the group's mean reward, and rewards may be negative"
+		negative := func(f string) bool { return f == "soft_overlong" || f == "repetition" || f == "cosine" }
+		v.compatible(!slices.ContainsFunc(r.Functions, negative), &a.Normalizer, &r.Functions, why)
+		v.compatible(!slices.ContainsFunc(r.RewardWeights, func(w float64) bool { return w < 0 }),
+			&a.Normalizer, &r.RewardWeights, why)
+		v.compatible(a.KLIn == "loss", &a.Normalizer, &a.KLIn, why)
+	}
+
+	// The mean of a group of one is its own reward, so every advantage would be 0,
+	// and its sample standard deviation does not exist.
+	if c.Rollout.GroupSize >= 2 {
+		return
+	}
+	baseline, normalizer := a.Advantages()
+	ofGroup := baseline == rl.BaselineGroupMean || baseline == rl.BaselineLeaveOneOut ||
+		baseline == rl.BaselineLengthWeighted
+	var because any
+	switch {
+	case a.PassK:
+		because = &a.PassK
+	case a.DynamicSampling:
+		because = &a.DynamicSampling
+	case r.MultiObjectiveAggregation == "normalize_then_sum":
+		because = &r.MultiObjectiveAggregation
+	case ofGroup && a.Baseline != "":
+		because = &a.Baseline
+	case ofGroup && a.ScaleRewards != "":
+		because = &a.ScaleRewards
+	case ofGroup:
+		because = &a.LossType
+	case normalizer == rl.NormalizerGroupStd && a.Normalizer != "":
+		because = &a.Normalizer
+	case normalizer == rl.NormalizerGroupStd:
+		because = &a.UseStdNormalization
+	default:
+		return
+	}
+	v.reject("%s must be at least 2, because %s compares the completions of a group",
+		&c.Rollout.GroupSize, because)
+}

@@ -1,0 +1,378 @@
+package gsm8k
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"grpo/internal/jsonkeys"
+	"grpo/internal/regular"
+)
+
+// AnnotationMode selects what happens to the calculator annotations in worked
+// answers, as in "She sold 48/2 = <<48/2=24>>24 clips.".
+type AnnotationMode string
+
+const (
+	// KeepAnnotations leaves worked answers as they are. The empty mode means
+	// the same.
+	KeepAnnotations AnnotationMode = "keep"
+	// StripAnnotations removes them: "She sold 48/2 = 24 clips.".
+	StripAnnotations AnnotationMode = "strip"
+	// EquationAnnotations keeps only them: one equation a line ("48/2=24"), then the
+	// line "#### N".
+	EquationAnnotations AnnotationMode = "equation"
+)
+
+// ReadOptions are the options of reading problem files.
+type ReadOptions struct {
+	// SkipBad skips and counts invalid records instead of failing at the first one.
+	SkipBad     bool
+	Annotations AnnotationMode
+}
+
+func (o ReadOptions) check() error {
+	known := []string{string(KeepAnnotations), string(StripAnnotations), string(EquationAnnotations)}
+	if m := string(o.Annotations); m != "" && !slices.Contains(known, m) {
+		return fmt.Errorf("annotation mode: %w", unknownName(m, known))
+	}
+	return nil
+}
+
+// apply rewrites a worked answer that ends in a line "#### N".
+func (m AnnotationMode) apply(answer string) string {
+	switch m {
+	case StripAnnotations:
+		text, _ := splitAnnotations(answer)
+		return text
+	case EquationAnnotations:
+		_, equations := splitAnnotations(answer)
+		final := answer[strings.LastIndex(answer, marker):]
+		return strings.Join(append(equations, final), "\n")
+	}
+	return answer
+}
+
+// splitAnnotations returns the text without annotations, and their contents in
+// order. An unclosed "<<" is text.
+func splitAnnotations(s string) (text string, equations []string) {
+	var b strings.Builder
+	for {
+		before, tail, open := strings.Cut(s, "<<")
+		inside, after, closed := strings.Cut(tail, ">>")
+		if !open || !closed {
+			b.WriteString(s)
+			return b.String(), equations
+		}
+		b.WriteString(before)
+		if eq := strings.TrimSpace(inside); eq != "" {
+			equations = append(equations, eq)
+		}
+		s = after
+	}
+}
+
+// ReadReport counts the records of a file. Lines = Problems + Skipped.
+type ReadReport struct {
+	Lines    int    // records: lines of a JSONL file that are not blank, elements of an array
+	Problems int    // valid records
+	Skipped  int    // invalid records (SkipBad only)
+	FirstBad string // the first of these, as "line 12: reason"
+}
+
+var utf8BOM = []byte("\xef\xbb\xbf")
+
+// ReadFile reads problems from a file: GSM8K's JSONL or SVAMP's JSON. A file named
+// .jsonl is JSONL; any other file is SVAMP's array if its first character is "[",
+// and JSONL otherwise. Errors are those of [ReadJSONL] and [ReadSVAMP].
+func ReadFile(path string, opt ReadOptions) ([]Problem, ReadReport, error) {
+	f, err := regular.Named(path)
+	if err != nil {
+		return nil, ReadReport{}, fmt.Errorf("read problems: %w", err)
+	}
+	defer f.Close()
+	r := bufio.NewReader(f)
+	if !strings.EqualFold(filepath.Ext(path), ".jsonl") {
+		// A file that starts with more white space than fits into the buffer is JSONL.
+		head, err := r.Peek(r.Size())
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, ReadReport{}, fmt.Errorf("read problems: %w", err)
+		}
+		head = bytes.TrimLeft(bytes.TrimPrefix(head, utf8BOM), " \t\r\n")
+		if bytes.HasPrefix(head, []byte("[")) {
+			return ReadSVAMP(r, path, opt)
+		}
+	}
+	return ReadJSONL(r, path, opt)
+}
+
+// ReadJSONL reads problems in GSM8K's form: one JSON object a line with the
+// strings "question" and "answer", the latter ending in a line "#### N". The
+// optional strings "id", "type" and "fact" are those of [WriteJSONL]; other keys
+// and blank lines are ignored. name is the name of the file in errors and IDs.
+//
+// An invalid line is an error with its number and the reason, unless opt.SkipBad.
+// A file without a single valid line is always an error.
+func ReadJSONL(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport, error) {
+	c := &collector{name: name, opt: opt}
+	if err := opt.check(); err != nil {
+		return nil, c.report, fmt.Errorf("read problems: %s: %w", name, err)
+	}
+	lines := newLineReader(r, maxLineBytes)
+	for {
+		text, tooLong, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			return c.finish()
+		}
+		if err != nil {
+			return nil, c.report, fmt.Errorf("read problems: %s: after line %d: %w", name, lines.line, err)
+		}
+		if !tooLong && len(bytes.TrimSpace(text)) == 0 {
+			continue
+		}
+		var p Problem
+		if tooLong {
+			err = fmt.Errorf("longer than %d MiB", maxLineBytes>>20)
+		} else {
+			p, err = parseRecord(text)
+		}
+		if err := c.add(p, lines.line, err); err != nil {
+			return nil, c.report, err
+		}
+	}
+}
+
+// maxLineBytes bounds one line of a JSONL file, so that a file without line ends
+// cannot fill the memory. GSM8K's longest line has 1743 bytes.
+const maxLineBytes = 16 << 20
+
+// lineReader splits a stream at "\n" and nothing else: JSON strings may contain raw
+// U+2028, which other readers treat as a line end. It drops a "\r" before "\n" and a
+// byte order mark at the start.
+type lineReader struct {
+	r     *bufio.Reader
+	limit int
+	text  []byte
+	line  int // 1-based number of the last line
+}
+
+func newLineReader(r io.Reader, limit int) *lineReader {
+	return &lineReader{r: bufio.NewReaderSize(r, 64<<10), limit: limit}
+}
+
+// next returns the next line, valid until the following call; tooLong if it was
+// skipped because it exceeds the limit. The error after the last line is io.EOF.
+func (l *lineReader) next() (text []byte, tooLong bool, err error) {
+	l.text = l.text[:0]
+	for err = bufio.ErrBufferFull; errors.Is(err, bufio.ErrBufferFull); {
+		var chunk []byte
+		chunk, err = l.r.ReadSlice('\n')
+		if len(l.text) <= l.limit {
+			l.text = append(l.text, chunk...)
+		}
+	}
+	if err != nil && (!errors.Is(err, io.EOF) || len(l.text) == 0) {
+		return nil, false, err
+	}
+	if l.line++; len(l.text) > l.limit {
+		return nil, true, nil
+	}
+	text = bytes.TrimSuffix(bytes.TrimSuffix(l.text, []byte("\n")), []byte("\r"))
+	if l.line == 1 {
+		text = bytes.TrimPrefix(text, utf8BOM)
+	}
+	return text, false, nil
+}
+
+// parseRecord parses one line of GSM8K's form. Annotations are left in.
+func parseRecord(text []byte) (p Problem, err error) {
+	fields, err := decodeObject(text, "GSM8K's JSONL", "question", "answer")
+	if err != nil {
+		return p, err
+	}
+	if p.Question, err = stringField(fields, "question"); err != nil {
+		return p, err
+	}
+	if p.Answer, err = stringField(fields, "answer"); err != nil {
+		return p, err
+	}
+	// The keys of WriteJSONL. Other files may use them for something else.
+	p.ID, _ = fields["id"].(string)
+	p.Type, _ = fields["type"].(string)
+	p.Fact, _ = fields["fact"].(string)
+
+	line, rest, ok := finalLine(p.Answer)
+	if !ok {
+		return p, fmt.Errorf("no \"%s N\" in \"answer\"", marker)
+	}
+	if p.Gold, ok = normaliseNumber(line); !ok {
+		return p, fmt.Errorf("%q after %q in \"answer\" is not a number", clip(strings.TrimSpace(line)), marker)
+	}
+	if strings.TrimSpace(rest) != "" {
+		return p, fmt.Errorf("text after the line \"%s N\" in \"answer\"", marker)
+	}
+	return p, nil
+}
+
+// decodeObject decodes a JSON object that must have the wanted keys. It does not
+// decode into a struct, which would not distinguish "Question" from "question".
+// Numbers are [json.Number], because float64 would round.
+func decodeObject(text []byte, form string, want ...string) (map[string]any, error) {
+	if !utf8.Valid(text) {
+		return nil, errors.New("not valid UTF-8")
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	var v any
+	err := json.Unmarshal(text, new(json.RawMessage)) // the decoder accepts text after the value
+	if err == nil {
+		err = dec.Decode(&v)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("broken JSON: %w", err)
+	}
+	fields, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s, want an object", jsonKind(v))
+	}
+	if err := jsonkeys.Check(text); err != nil {
+		return nil, err
+	}
+	missing := slices.DeleteFunc(slices.Clone(want), func(key string) bool { _, ok := fields[key]; return ok })
+	if len(missing) == 0 {
+		return fields, nil
+	}
+	found := "it has no fields"
+	if keys := slices.Sorted(maps.Keys(fields)); len(keys) > shownFields {
+		found = "its fields are " + quotedList(keys[:shownFields]) + " and more"
+	} else if len(keys) > 0 {
+		found = "its fields are " + quotedList(keys)
+	}
+	return nil, fmt.Errorf("no %s: %s; a problem in %s form has %s (rename the fields)",
+		quotedList(missing), found, form, quotedList(want))
+}
+
+// shownFields is the number of field names that an error lists.
+const shownFields = 8
+
+func quotedList(names []string) string {
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = strconv.Quote(clip(name))
+	}
+	return strings.Join(out, ", ")
+}
+
+// stringField returns a field that must be a string and not blank.
+func stringField(fields map[string]any, key string) (string, error) {
+	s, ok := fields[key].(string)
+	switch {
+	case !ok:
+		return "", fmt.Errorf("%q is %s, want a string", key, jsonKind(fields[key]))
+	case strings.TrimSpace(s) == "":
+		return "", fmt.Errorf("%q is empty", key)
+	}
+	return s, nil
+}
+
+func jsonKind(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "a boolean"
+	case json.Number:
+		return "a number"
+	case string:
+		return "a string"
+	case []any:
+		return "an array"
+	}
+	return "an object"
+}
+
+// collector gathers the problems of one file and counts its records.
+type collector struct {
+	name     string
+	opt      ReadOptions
+	problems []Problem
+	report   ReadReport
+	// broken is the first invalid record. Without SkipBad, reading continues to the
+	// first valid one, because the advice to skip helps only if there is one.
+	broken error
+}
+
+// add takes one record, or the reason why it is invalid.
+func (c *collector) add(p Problem, line int, bad error) error {
+	c.report.Lines++
+	if bad != nil {
+		if c.broken == nil {
+			c.broken = fmt.Errorf("line %d: %w", line, bad)
+			c.report.FirstBad = c.broken.Error()
+		}
+		c.report.Skipped++
+	} else {
+		c.report.Problems++
+	}
+	if !c.opt.SkipBad && c.broken != nil && c.report.Problems > 0 {
+		return fmt.Errorf("read problems: %s: %w (pass --skip-bad to count and skip such lines)", c.name, c.broken)
+	}
+	if bad != nil {
+		return nil
+	}
+	p.Line = line
+	if p.ID == "" {
+		base := filepath.Base(c.name)
+		p.ID = fmt.Sprintf("%s-%05d", strings.TrimSuffix(base, filepath.Ext(base)), line)
+	}
+	p.Answer = c.opt.Annotations.apply(p.Answer)
+	c.problems = append(c.problems, p)
+	return nil
+}
+
+func (c *collector) finish() ([]Problem, ReadReport, error) {
+	prefix := "read problems: " + c.name
+	switch {
+	case c.report.Lines == 0:
+		return nil, c.report, fmt.Errorf("%s: the file has no problems", prefix)
+	case c.report.Problems == 0 && !c.opt.SkipBad:
+		return nil, c.report, fmt.Errorf("%s: %w (0 of %d records are valid)", prefix, c.broken, c.report.Lines)
+	case c.report.Problems == 0:
+		return nil, c.report, fmt.Errorf("%s: all of its %d records are invalid; the first: %w",
+			prefix, c.report.Lines, c.broken)
+	}
+	return c.problems, c.report, nil
+}
+
+// WriteJSONL writes problems in GSM8K's form, one a line, with "id" and, if known,
+// "type" and "fact". [ReadJSONL] reads them back.
+func WriteJSONL(w io.Writer, problems []Problem) error {
+	buf := bufio.NewWriter(w)
+	enc := json.NewEncoder(buf)
+	enc.SetEscapeHTML(false) // keep "<<7+5=12>>" readable
+	for _, p := range problems {
+		err := enc.Encode(struct {
+			ID       string `json:"id,omitempty"`
+			Question string `json:"question"`
+			Answer   string `json:"answer"`
+			Type     string `json:"type,omitempty"`
+			Fact     string `json:"fact,omitempty"`
+		}{p.ID, p.Question, p.Answer, p.Type, p.Fact})
+		if err != nil {
+			return fmt.Errorf("write problems: %s: %w", p.ID, err)
+		}
+	}
+	if err := buf.Flush(); err != nil {
+		return fmt.Errorf("write problems: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,213 @@
+package report
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"grpo/pkg/analysis"
+	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
+	"grpo/pkg/sweepdir"
+)
+
+// resultsFormat is the version of results.json.
+const resultsFormat = 1
+
+// Results is results.json: what a report says, with what the sweep was. Nothing in
+// it depends on when, where or how fast the runs were made, so that the same runs
+// give the same bytes.
+type Results struct {
+	Format  int    `json:"format"`
+	Command string `json:"command"`
+	Name    string `json:"name"`
+	Title   string `json:"title"`
+	Hash    string `json:"hash"` // of the sweep
+
+	Seeds    []uint64 `json:"seeds"`
+	Level    float64  `json:"level"`    // of the intervals
+	Interval string   `json:"interval"` // how they were made: "student_t"
+
+	Runs     int    `json:"runs"`
+	Finished int    `json:"finished"` // runs with a result
+	Best     string `json:"best"`     // name of the best arm; empty if there is none
+
+	Base           float64 `json:"base"`
+	Majority       float64 `json:"majority"`
+	MajorityAnswer string  `json:"majority_answer"`
+
+	Arms        []analysis.ArmResult  `json:"arms"`
+	Comparisons []analysis.Comparison `json:"comparisons"`
+	Verdict     Verdict               `json:"verdict"`
+}
+
+// Results puts the report into the form of results.json.
+func (a *Report) Results() Results {
+	m := &a.Sweep.Manifest
+	r := Results{
+		Format: resultsFormat, Command: m.Command, Name: m.Name, Title: m.Title, Hash: m.Hash,
+		Seeds: m.Seeds, Level: stats.Level, Interval: "student_t",
+		Runs: a.Runs(), Finished: a.Finished(),
+		Base: a.Base, Majority: a.Majority, MajorityAnswer: a.MajorityAnswer,
+		Arms: a.Arms, Comparisons: a.comparisonResults(), Verdict: a.Verdict,
+	}
+	if a.Best >= 0 {
+		r.Best = a.Arms[a.Best].Arm.Name
+	}
+	return r
+}
+
+// WriteResults writes results.csv, results.json and results.md into dir, each in one
+// atomic move, and returns their paths. The three hold the same numbers:
+// results.json and results.csv exactly, results.md rounded.
+func WriteResults(dir string, a *Report) ([]string, error) {
+	table := a.resultsTable()
+	return writeFiles("write results", dir, []outputFile{
+		{sweepdir.ResultsCSV, func(path string) error { return rundir.WriteFileAtomic(path, table.CSV()) }},
+		{sweepdir.ResultsJSON, func(path string) error { return rundir.WriteJSON(path, a.Results()) }},
+		{sweepdir.ResultsMD, func(path string) error { return rundir.WriteFileAtomic(path, []byte(a.Markdown())) }},
+	})
+}
+
+// outputFile is a file of a report.
+type outputFile struct {
+	name  string
+	write func(path string) error
+}
+
+// writeFiles writes files into dir in their order and returns the paths written.
+func writeFiles(what, dir string, files []outputFile) ([]string, error) {
+	var paths []string
+	for _, f := range files {
+		path := filepath.Join(dir, f.name)
+		if err := f.write(path); err != nil {
+			return paths, fmt.Errorf("%s: %w", what, err)
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
+// resultsTable is results.csv. It has a row for each arm, in the manifest's order,
+// and these columns:
+//
+//	arm, label, control                 the arm
+//	KEY ...                             its value on each axis of the sweep, by the full key
+//	status                              in words
+//	done, diverged, failed, left        numbers of runs
+//	diverged_at_seedS ...               the step at which the run of seed S diverged
+//	METRIC_mean, _sd, _lo, _hi, _n      each metric over the seeds: mean, sample standard deviation,
+//	                                    95% interval of the mean (Student's t), number of values
+//	METRIC_seedS ...                    the metric of each seed S
+//
+// for every metric in the order of results.json (initial, final, best, greedy,
+// test, ...). Numbers have as many digits as they need to be read back exactly;
+// an empty cell is a metric that does not exist.
+func (a *Report) resultsTable() Table {
+	m := &a.Sweep.Manifest
+	var t Table
+	head := func(format string, args ...any) {
+		t.Columns = append(t.Columns, Column{Head: fmt.Sprintf(format, args...)})
+	}
+	for _, name := range []string{"arm", "label", "control"} {
+		head("%s", name)
+	}
+	for _, x := range m.Axes {
+		head("%s", x.Key)
+	}
+	for _, name := range []string{"status", "done", "diverged", "failed", "left"} {
+		head("%s", name)
+	}
+	for _, s := range m.Seeds {
+		head("diverged_at_seed%d", s)
+	}
+	for _, metric := range analysis.Metrics {
+		if metric.Timed {
+			continue
+		}
+		for _, part := range []string{"mean", "sd", "lo", "hi", "n"} {
+			head("%s_%s", metric.Name, part)
+		}
+		for _, s := range m.Seeds {
+			head("%s_seed%d", metric.Name, s)
+		}
+	}
+	for i := range a.Arms {
+		t.add(a.resultsRow(&a.Arms[i])...)
+	}
+	return t
+}
+
+func (a *Report) resultsRow(r *analysis.ArmResult) []string {
+	row := []string{r.Arm.Name, r.Arm.Label, strconv.FormatBool(r.Arm.Control)}
+	for k := range a.Sweep.Manifest.Axes {
+		value := ""
+		if k < len(r.Arm.Point) {
+			value = r.Arm.Point[k]
+		}
+		row = append(row, value)
+	}
+	row = append(row, r.Status)
+	for _, n := range []int{r.Done, r.Diverged, r.Failed, r.Left} {
+		row = append(row, strconv.Itoa(n))
+	}
+	for _, at := range r.DivergedAt {
+		cell := ""
+		if at != nil {
+			cell = strconv.Itoa(*at)
+		}
+		row = append(row, cell)
+	}
+	for _, metric := range analysis.Metrics {
+		if metric.Timed {
+			continue
+		}
+		s := r.Of(metric)
+		row = append(row, exact(s.Mean), exact(s.SD), exact(s.Lo), exact(s.Hi), strconv.Itoa(s.N))
+		for _, v := range s.Values {
+			row = append(row, exact(v))
+		}
+	}
+	return row
+}
+
+// Markdown is results.md: question, verdict, the table of arms, the comparisons
+// of the final reward, and what the numbers are. Like the other tables it does
+// not say when, where or by which command line it was made; report.html does.
+func (a *Report) Markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n", escapeMarkdown(titleOf(a.Sweep.Manifest)))
+	if q := a.Verdict.Question; q != "" {
+		fmt.Fprintf(&b, "%s\n\n", escapeMarkdown(q))
+	}
+	a.markdownBody(&b, "##")
+	return b.String()
+}
+
+// markdownBody is results.md below the question, with headings of the given level.
+func (a *Report) markdownBody(b *strings.Builder, level string) {
+	fmt.Fprintf(b, "**%s**\n", escapeMarkdown(a.Verdict.Headline))
+	markdownList(b, "", a.Verdict.Lines)
+	markdownList(b, level+" What is missing", a.Verdict.Missing)
+	markdownList(b, level+" What this does not say", a.Verdict.Caveats)
+	arms, differences := a.armsTable(), a.comparisonsTable(true)
+	fmt.Fprintf(b, "\n%s Arms\n\n%s", level, arms.Markdown())
+	if len(differences.Rows) > 0 {
+		fmt.Fprintf(b, "\n%s Differences in the final validation reward\n\n%s", level, differences.Markdown())
+	}
+}
+
+// markdownList is a list below a heading, which may be empty.
+func markdownList(b *strings.Builder, head string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	b.WriteString("\n")
+	if head != "" {
+		fmt.Fprintf(b, "%s\n\n", head)
+	}
+	for _, line := range lines {
+		fmt.Fprintf(b, "- %s\n", escapeMarkdown(line))
+	}
+}

@@ -1,0 +1,245 @@
+package rundir
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+func TestWriteJSON(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.json")
+	err := WriteJSON(path, Status{State: StateRunning, Step: 3, Reward: math.NaN()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{
+  "state": "running",
+  "step": 3,
+  "steps": 0,
+  "pid": 0,
+  "updated": "",
+  "validation_reward": null,
+  "checksum": "c402912a6b7f2ccb7b6d8b64e832aaf2f76bdc7e4fb09728726a7cd558d5b2a7"
+}
+`
+	if got := read(t, path); got != want {
+		t.Errorf("got %s want %s", got, want)
+	}
+	var s Status
+	if err := ReadJSON(path, &s); err != nil {
+		t.Fatal(err)
+	}
+	if !math.IsNaN(s.Reward) || s.Step != 3 || s.State != StateRunning {
+		t.Errorf("read back %+v", s)
+	}
+}
+
+func TestMarshalNonFinite(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	type tagged struct {
+		Kept    float64  `json:"kept"`
+		Empty   string   `json:"empty,omitempty"`
+		Skipped float64  `json:"-"`
+		Ptr     *float64 `json:"ptr"`
+		Any     any
+		private float64
+	}
+	tests := []struct {
+		name string
+		v    any
+		want string
+	}{
+		{"a number", nan, `null`},
+		{"both infinities", []float64{inf, -inf, 1.5}, `[null,null,1.5]`},
+		{"float32", []float32{float32(inf), 0.1}, `[null,0.1]`},
+		{"map, keys sorted", map[string]float64{"b": nan, "a": 1}, `{"a":1,"b":null}`},
+		{"nested", map[string]Stat{"x": {Mean: nan, Std: 2}}, `{"x":{"mean":null,"std":2}}`},
+		{"array", [2]float64{nan, 2}, `[null,2]`},
+		{"struct tags", tagged{Kept: nan, Ptr: &inf, Any: nan, private: 1}, `{"kept":null,"ptr":null,"Any":null}`},
+		{"angle brackets stay", map[string]any{"s": "<<7+5=12>>", "f": nan}, `{"f":null,"s":"<<7+5=12>>"}`},
+		{"nil map and slice", struct {
+			F float64
+			M map[string]float64
+			S []float64
+			B []byte
+		}{F: nan, B: []byte{1}}, `{"F":null,"M":null,"S":null,"B":"AQ=="}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := Marshal(tt.v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestMarshalRefuses(t *testing.T) {
+	type Inner struct{ X float64 }
+	tests := []struct {
+		name string
+		v    any
+		want string
+	}{
+		{"an embedded struct", struct {
+			Inner
+			F float64
+		}{F: math.NaN()}, "Inner"},
+		{"a json option that it does not know", struct {
+			F float64 `json:"f,string"`
+		}{math.NaN()}, `"string"`},
+		{"a map with number keys", map[int]float64{1: math.NaN()}, "keys"},
+		{"a channel", struct {
+			F float64
+			C chan int
+		}{F: math.NaN()}, "chan int"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Marshal(tt.v)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want one with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// anyFloat draws finite and non-finite numbers.
+func anyFloat() *rapid.Generator[float64] {
+	return rapid.OneOf(
+		rapid.Float64(),
+		rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), math.Copysign(0, -1), 5e-324, math.MaxFloat64}),
+	)
+}
+
+func drawMetrics(t *rapid.T, float *rapid.Generator[float64]) Metrics {
+	optional := func(label string) *float64 {
+		if rapid.Bool().Draw(t, label+" is there") {
+			return ptr(float.Draw(t, label))
+		}
+		return nil
+	}
+	stat := rapid.Custom(func(t *rapid.T) Stat { return Stat{float.Draw(t, "mean"), float.Draw(t, "std")} })
+	return Metrics{
+		Step: rapid.Int().Draw(t, "step"), Loss: float.Draw(t, "loss"), GradNorm: float.Draw(t, "norm"),
+		ClipFraction: optional("clip"), LengthRight: optional("right"), Reward: stat.Draw(t, "reward"),
+		Rewards: rapid.MapOf(rapid.String(), stat).Draw(t, "rewards"),
+		Time:    Timing{ElapsedS: float.Draw(t, "elapsed")},
+	}
+}
+
+func TestMetricsSurviveTheFile(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := drawMetrics(t, anyFloat())
+		data, err := Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Metrics
+		if err := Unmarshal(data, &back); err != nil {
+			t.Fatal(err)
+		}
+		if err := CompareMetrics([]Metrics{m}, []Metrics{back}); err != nil {
+			t.Fatalf("%v\n%s", err, data)
+		}
+	})
+}
+
+func TestSlowEncoderAgreesWithTheStandardOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := drawMetrics(t, rapid.Float64())
+		want, err := marshalFinite(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got bytes.Buffer
+		if err := encode(&got, reflect.ValueOf(m)); err != nil {
+			t.Fatal(err)
+		}
+		if got.String() != string(want) {
+			t.Fatalf("got %s, want %s", got.String(), want)
+		}
+	})
+}
+
+func TestUnmarshal(t *testing.T) {
+	tests := []struct {
+		name, in, wantErr string
+	}{
+		{"unknown key", `{"mean":1,"mode":2}`, `unknown field "mode"`},
+		{"wrong type", `{"mean":"1"}`, "string"},
+		{"two values", `{"mean":1} {"mean":2}`, "something follows"},
+		{"cut short", `{"mean":1`, "ends too early"},
+		{"empty", ``, "ends too early"},
+		{"bare null", `null`, "null"},
+		{"python's NaN", `{"mean":NaN}`, "invalid character"},
+		{"fine", `{"mean":1,"std":0}`, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var s Stat
+			err := Unmarshal([]byte(tt.in), &s)
+			switch {
+			case tt.wantErr == "" && err != nil:
+				t.Fatal(err)
+			case tt.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tt.wantErr)):
+				t.Errorf("error %v, want one with %q", err, tt.wantErr)
+			}
+		})
+	}
+}
+
+func TestUnmarshalTellsZeroFromMissing(t *testing.T) {
+	type inner struct {
+		A, B float64
+	}
+	type outer struct {
+		Zero    float64
+		Null    float64
+		Missing float64
+		Omitted float64 `json:",omitempty"`
+		Ptr     *inner
+		Gone    inner
+		Map     map[string]inner
+		List    []float64
+		Raw     json.RawMessage
+	}
+	var o outer
+	err := Unmarshal([]byte(`{"Zero":0,"Null":null,"Ptr":{"A":1,"B":null},"Map":{"k":{"A":2}},"List":[0,null],"Raw":null}`), &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name    string
+		got     float64
+		wantNaN bool
+	}{
+		{"zero", o.Zero, false},
+		{"null", o.Null, true},
+		{"missing", o.Missing, true},
+		{"left out because empty", o.Omitted, false},
+		{"there, behind a pointer", o.Ptr.A, false},
+		{"null, behind a pointer", o.Ptr.B, true},
+		{"in a missing struct", o.Gone.A, true},
+		{"there, in a map", o.Map["k"].A, false},
+		{"missing in a map", o.Map["k"].B, true},
+		{"there, in a list", o.List[0], false},
+		{"null in a list", o.List[1], true},
+	}
+	for _, tt := range tests {
+		if math.IsNaN(tt.got) != tt.wantNaN {
+			t.Errorf("%s: %v", tt.name, tt.got)
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package sweep
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+)
+
+// StateCopy is the state of a missing run that would be copied, not trained.
+const StateCopy = "copy"
+
+// PreviewRun is a run as the preview shows it.
+type PreviewRun struct {
+	Index int                 `json:"index"`
+	Arm   string              `json:"arm"`
+	Seed  uint64              `json:"seed"`
+	State string              `json:"state"`
+	Dir   string              `json:"dir"`
+	Hash  string              `json:"hash"`
+	Set   []sweepdir.Override `json:"set"`
+	About float64             `json:"estimated_s"`
+	// From is the folder of the sweep from which the run is copied.
+	From string `json:"from,omitempty"`
+}
+
+// Preview says what a sweep, or the parts of a study, would do, and how long that
+// would take.
+type Preview struct {
+	Parts   [][]PreviewRun
+	Missing int // runs to train
+	Copies  int // of runs that an earlier part trains
+	Reused  int // copies of finished runs of other folders
+	// Estimate has an element for each part; nil where nothing is missing.
+	Estimate []*Estimate
+	MissingS float64 // seconds for the missing runs
+}
+
+// PreviewOptions say how the time is measured.
+type PreviewOptions struct {
+	Jobs, Cores int
+	Version     string
+	Memory      int64 // in bytes; 0 = unknown
+	Now         func() time.Time
+	Measuring   func() // called before the first steps are made
+}
+
+// Preview makes no change in the sweep's folder: it measures in a temporary one.
+func (p *Located) Preview(ctx context.Context, opts PreviewOptions) (*Preview, error) {
+	if err := checkMemory(p.Dir, p.Manifest, opts.Memory); err != nil {
+		return nil, err
+	}
+	v := &Preview{}
+	v.add(p, "", nil, opts)
+	return v, v.estimate(ctx, []*Plan{p.Plan}, opts)
+}
+
+// Preview is [Located.Preview] for a study in dir, whose choice of a learning rate
+// the plan takes over.
+func (p *AssignmentPlan) Preview(ctx context.Context, dir string, opts PreviewOptions) (*Preview, error) {
+	if _, err := p.find(dir); err != nil {
+		return nil, err
+	}
+	if err := p.checkMemory(dir, opts.Memory); err != nil {
+		return nil, err
+	}
+	v := &Preview{}
+	for i, copied := range p.Copied() {
+		name := p.Study.Parts[i].Name
+		if i > 0 && p.waits() {
+			v.add(&Located{Plan: p.Parts[i]}, "", copied, opts)
+			continue
+		}
+		part := &Located{Plan: p.Parts[i], Dir: filepath.Join(dir, name), Siblings: p.siblings(dir, i)}
+		v.add(part, name+"/", copied, opts)
+	}
+	return v, v.estimate(ctx, p.Parts, opts)
+}
+
+// add appends a part whose folders begin with prefix. Runs marked as copied are
+// those of an earlier part. Without a folder, neither the learning rate of the part
+// is known nor what depends on it.
+func (v *Preview) add(p *Located, prefix string, copied []bool, opts PreviewOptions) {
+	var from map[int]string
+	if p.Dir != "" {
+		from = reused(p.Dir, p.Plan, p.Siblings, opts.Version)
+	}
+	var rows []PreviewRun
+	for i, e := range p.Manifest.Runs {
+		arm := p.Manifest.Arms[e.Arm]
+		row := PreviewRun{Index: e.Index, Arm: arm.Name, Seed: e.Seed, Set: arm.Set, State: sweepdir.Missing}
+		if p.Dir == "" {
+			rate := sweepdir.Override{Key: RateKey, Value: "(best of part lr)"}
+			row.Set = append(slices.Clone(arm.Set), rate)
+		} else {
+			row.Dir, row.Hash, row.State = prefix+e.Dir, e.Hash, sweepdir.StateOf(p.Dir, e).State
+		}
+		switch {
+		case row.State == rundir.StateDone || row.State == rundir.StateDiverged:
+		case copied != nil && copied[i]:
+			row.State = StateCopy
+			v.Copies++
+		case from[e.Index] != "":
+			row.State, row.From = StateCopy, from[e.Index]
+			v.Reused++
+		default:
+			v.Missing++
+		}
+		rows = append(rows, row)
+	}
+	v.Parts = append(v.Parts, rows)
+}
+
+// estimate measures how long the missing runs take.
+func (v *Preview) estimate(ctx context.Context, plans []*Plan, opts PreviewOptions) (err error) {
+	if v.Missing == 0 {
+		return nil
+	}
+	opts.Measuring()
+	if v.Estimate, err = EstimateTime(ctx, plans, opts.Jobs, opts.Cores, NewProbe(opts.Now, "")); err != nil {
+		return err
+	}
+	for i, e := range v.Estimate {
+		var missing []sweepdir.Entry
+		for k, run := range plans[i].Manifest.Runs {
+			row := &v.Parts[i][k]
+			if row.State == StateCopy {
+				continue
+			}
+			row.About = e.Arms[run.Arm]
+			if row.State != rundir.StateDone && row.State != rundir.StateDiverged {
+				missing = append(missing, run)
+			}
+		}
+		v.MissingS += Makespan(missing, e.Arms, e.Jobs)
+	}
+	return nil
+}

@@ -1,0 +1,313 @@
+package sweep
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"grpo/internal/regular"
+	"grpo/internal/textutil"
+	"grpo/pkg/model"
+	"grpo/pkg/model/kernel"
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+)
+
+// A run is a function of its configuration, so a run that another sweep has
+// finished is not trained again: its folder is copied. The baseline ablation needs
+// runs of the assignment, a sweep with eight seeds those of the one with four. A
+// copy keeps its label in config.yaml and result.json, and its command and times in
+// meta.json; its arm and seed in this sweep are in the manifest.
+
+const (
+	// maxSiblings bounds the folders next to a sweep's own that are read.
+	maxSiblings = 2000
+	// maxManifest bounds the manifest of such a folder, in bytes.
+	maxManifest = 64 << 20
+	// copyPrefix begins the name of an incomplete copy. The dot and the missing
+	// hash distinguish it from every run's folder.
+	copyPrefix = ".copy-"
+)
+
+// Siblings returns the sweeps in the folders next to dir, parts of studies
+// included, that have a run in common with the plan, in the order of their names.
+// Only folders of this user count, and no link is followed: other users may be able
+// to write into the parent.
+func Siblings(dir string, p *Plan) []string {
+	dir = filepath.Clean(dir)
+	entries, _ := os.ReadDir(filepath.Dir(dir)) // a folder that can't be listed has nothing to copy
+	wanted := map[string]bool{}
+	for _, e := range p.Manifest.Runs {
+		wanted[e.Hash] = e.Config != ""
+	}
+	var out []string
+	add := func(dir string) {
+		if !isMine(dir, fs.ModeDir) || !isMine(filepath.Join(dir, sweepdir.ManifestFile), 0) {
+			return
+		}
+		m, err := sweepdir.ReadManifest(dir)
+		common := func(e sweepdir.Entry) bool { return e.Config != "" && wanted[e.Hash] }
+		if err == nil && slices.ContainsFunc(m.Runs, common) {
+			out = append(out, dir)
+		}
+	}
+	for _, e := range entries[:min(len(entries), maxSiblings)] {
+		path := filepath.Join(filepath.Dir(dir), e.Name())
+		if path == dir {
+			continue
+		}
+		add(path)
+		if isMine(path, fs.ModeDir) && isMine(filepath.Join(path, sweepdir.StudyFile), 0) {
+			st, _ := sweepdir.ReadStudy(path) // no parts if it can't be read
+			for _, part := range st.Parts {
+				add(filepath.Join(path, part.Name))
+			}
+		}
+	}
+	return out
+}
+
+// isMine says whether path is a folder (fs.ModeDir) or a file (0) of this user; a
+// file must not be larger than a manifest can be.
+func isMine(path string, kind fs.FileMode) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode().Type() == kind && (info.IsDir() || info.Size() <= maxManifest) && isOwn(info)
+}
+
+// selfContained says whether a run is a function of its configuration alone: a
+// file named in the configuration can change without changing the hash, and so can
+// the GPU.
+func selfContained(e sweepdir.Entry) bool {
+	c, err := frozen(e)
+	return err == nil && c.Data.Source == "generated" &&
+		slices.Contains([]string{"base", "random"}, c.Model.Init) &&
+		slices.Contains([]string{"", "base"}, c.Algorithm.Teacher) && c.Model.Device == "cpu"
+}
+
+// verify returns nil if the run in the folder path belongs to this user, is
+// finished, was made by this version of the program from the configuration with
+// this hash, and matches its checksums.
+func verify(path, hash, version string) error {
+	if !isMine(path, fs.ModeDir) {
+		return fmt.Errorf("%s: it is a link, or the folder of another user", path)
+	}
+	run, err := rundir.Open(path)
+	if err != nil {
+		return err
+	}
+	if run.Result == nil || len(run.Missing) > 0 || len(run.Result.Files) == 0 {
+		return fmt.Errorf("%s: it is not finished, not complete, or has no checksums", path)
+	}
+	if m := run.Meta; m.Version != version || !kernel.SameBits(m.Kernel, kernel.Name()) {
+		return fmt.Errorf("%s: it was made by grpo %s with kernel %s, this is %s with kernel %s",
+			path, m.Version, m.Kernel, version, kernel.Name())
+	}
+	if _, err := frozen(sweepdir.Entry{Config: string(run.Config), Hash: hash}); err != nil {
+		return fmt.Errorf("%s: its configuration is another: %w", path, err)
+	}
+	for _, name := range []string{"last", "best"} {
+		file := filepath.Join(path, rundir.CheckpointDir, name+".safetensors")
+		c, err := model.ReadCheckpointFile(file)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && name == "best":
+		case err != nil:
+			return err
+		case name == "last" && c.Params.Hash() != run.Result.WeightsSHA256:
+			return fmt.Errorf("%s: its weights are not those of the result", file)
+		}
+	}
+	return nil
+}
+
+// reusedRun is a finished run of another sweep.
+type reusedRun struct {
+	sweep string // that sweep's folder
+	path  string // the run's folder
+}
+
+// findReusable finds, by hash, finished runs of other sweeps with the configurations
+// of those entries whose folders in dir don't exist. Runs of siblings are verified,
+// since they may have been changed in any way.
+func findReusable(dir string, entries []sweepdir.Entry, opts Options) map[string]reusedRun {
+	wanted, found := map[string]sweepdir.Entry{}, map[string]reusedRun{}
+	for _, e := range entries {
+		if _, err := os.Lstat(e.Path(dir)); e.Config != "" && errors.Is(err, fs.ErrNotExist) {
+			wanted[e.Hash] = e
+		}
+	}
+	search := func(dir string, isSibling bool) {
+		m, err := sweepdir.ReadManifest(dir)
+		if err != nil {
+			opts.Observer.Note(fmt.Sprintf("no run is reused from %s: %v", dir, err))
+			return
+		}
+		refused := false
+		for _, e := range m.Runs {
+			own, want := wanted[e.Hash]
+			if _, done := found[e.Hash]; done || e.Config == "" || !want || isSibling && !selfContained(own) {
+				continue
+			}
+			// Without a result, reading the state could touch the run's lock.
+			path := e.Path(dir)
+			_, err := os.Stat(filepath.Join(path, rundir.ResultFile))
+			if err != nil || !isFinished(sweepdir.StateOf(dir, e)) {
+				continue
+			}
+			if isSibling {
+				if err := verify(path, e.Hash, opts.Version); err != nil {
+					if !refused { // one line for each folder
+						opts.Observer.Note(fmt.Sprintf("a run is not reused: %v", err))
+					}
+					refused = true
+					continue
+				}
+			}
+			found[e.Hash] = reusedRun{dir, path}
+		}
+	}
+	for _, dir := range opts.StudySweeps {
+		search(dir, false)
+	}
+	for _, dir := range opts.Siblings {
+		search(dir, true)
+	}
+	return found
+}
+
+// reused returns, by index, the folders of the sweeps from which [Run] would copy
+// runs of the plan in dir.
+func reused(dir string, p *Plan, siblings []string, version string) map[int]string {
+	out := map[int]string{}
+	opts := Options{Siblings: siblings, Version: version}.withDefaults()
+	found := findReusable(dir, p.Manifest.Runs, opts)
+	for _, e := range p.Manifest.Runs {
+		if run, ok := found[e.Hash]; ok {
+			out[e.Index] = run.sweep
+		}
+	}
+	return out
+}
+
+// reuseRuns copies the finished runs of other sweeps for runs that have not begun,
+// and reports each as found. A run that can't be copied is trained like any other.
+func (r *runner) reuseRuns() {
+	if len(r.opts.StudySweeps)+len(r.opts.Siblings) == 0 {
+		return
+	}
+	var entries []sweepdir.Entry
+	for _, j := range r.jobs {
+		if j.phase == waiting {
+			entries = append(entries, j.entry)
+		}
+	}
+	reusable := findReusable(r.dir, entries, r.opts)
+	if len(reusable) == 0 {
+		return
+	}
+	unlock, err := claim(r.dir, rundir.KindSweep, nil)
+	if err != nil {
+		r.note("no run is reused: %v", err)
+		return
+	}
+	defer func() {
+		if err := unlock(); err != nil {
+			r.note("%v", err)
+		}
+	}()
+	r.removeCopies()
+	copied := map[string]int{}
+	for _, j := range r.jobs {
+		from, ok := reusable[j.entry.Hash]
+		if !ok || j.phase != waiting {
+			continue
+		}
+		if err := copyRun(from.path, j.path); err != nil {
+			r.note("%s: its run can't be copied from %s and is made again: %v", r.name(j), from.sweep, err)
+			continue
+		}
+		if state := sweepdir.StateOf(r.dir, j.entry); isFinished(state) {
+			copied[from.sweep]++
+			r.finish(Found, j, state)
+		}
+	}
+	for _, dir := range slices.Concat(r.opts.StudySweeps, r.opts.Siblings) {
+		if n := copied[dir]; n > 0 {
+			r.note("%s copied from %s, with the same configuration", textutil.Count(n, "run"), dir)
+		}
+	}
+}
+
+// removeCopies deletes incomplete copies of a killed process. The caller holds
+// the sweep's lock.
+func (r *runner) removeCopies() {
+	runs := filepath.Join(r.dir, sweepdir.RunsDir)
+	entries, _ := os.ReadDir(runs) // none before the first run
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), copyPrefix) {
+			if err := os.RemoveAll(filepath.Join(runs, e.Name())); err != nil {
+				r.note("remove the rest of an earlier copy: %v", err)
+			}
+		}
+	}
+}
+
+// copyRun copies a run's folder, first under another name: to is either complete
+// or absent. It is an error when to exists.
+func copyRun(from, to string) error {
+	temp := filepath.Join(filepath.Dir(to), copyPrefix+filepath.Base(to))
+	err := copyFolder(from, temp)
+	if err == nil {
+		// This fails if the folder was made in the meantime, because it is not empty.
+		err = os.Rename(temp, to)
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(temp))
+	}
+	return nil
+}
+
+// copyFolder copies files and folders with their times, except the lock and
+// temporary files. A link or a device is an error: a run has none.
+func copyFolder(from, to string) error {
+	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		target := to + strings.TrimPrefix(path, from)
+		switch {
+		case e.IsDir():
+			return os.MkdirAll(target, 0o755)
+		case strings.HasPrefix(e.Name(), "."):
+			return nil
+		case !e.Type().IsRegular():
+			return fmt.Errorf("copy %s: it is neither a file nor a folder", path)
+		}
+		return copyFile(path, target)
+	})
+}
+
+func copyFile(from, to string) error {
+	in, err := regular.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	// Synced, because the folder's rename must not come before its content; with
+	// its time, because grpo status shows when a run was last active.
+	return errors.Join(err, out.Sync(), out.Close(), os.Chtimes(to, time.Time{}, info.ModTime()))
+}

@@ -1,7 +1,0 @@
-//go:build !unix
-
-package sweep
-
-import "io/fs"
-
-func isOwn(fs.FileInfo) bool { return true }

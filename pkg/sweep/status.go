@@ -1,0 +1,228 @@
+package sweep
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"grpo/internal/regular"
+	"grpo/internal/textutil"
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+)
+
+// RunStatus is the progress of a run.
+type RunStatus struct {
+	Part  string  `json:"part,omitempty"` // of a study
+	Index int     `json:"index"`
+	Arm   string  `json:"arm"`
+	Seed  uint64  `json:"seed"`
+	Dir   string  `json:"dir"`
+	State string  `json:"state"`
+	Step  int     `json:"step"`
+	Steps int     `json:"steps"`
+	Error string  `json:"error,omitempty"`
+	Age   float64 `json:"last_sign_s"` // seconds since a file of the run was last written; -1: never
+	// Attempts is the number of processes that were started for the run, according
+	// to its log; 0 for a run that no sweep started.
+	Attempts int `json:"attempts"`
+	// Reward is the last sampled validation answer reward.
+	Reward *float64 `json:"validation_reward"`
+	PID    int      `json:"pid,omitempty"`
+}
+
+// Finished says whether the run has its result.
+func (r RunStatus) Finished() bool {
+	return r.State == rundir.StateDone || r.State == rundir.StateDiverged
+}
+
+// Status is the progress of a run, a sweep or a study.
+type Status struct {
+	Dir      string         `json:"dir"`
+	Kind     string         `json:"kind"` // "run", "sweep" or "study"
+	Name     string         `json:"name"`
+	Finished bool           `json:"finished"`
+	Counts   map[string]int `json:"counts"`                 // of runs by state
+	Continue string         `json:"continue"`               // the command; empty if finished
+	Absent   []string       `json:"absent_parts,omitempty"` // parts of a study that have not started
+	Runs     []RunStatus    `json:"runs"`
+	// OneRun is the command that trains the next missing run of a sweep that was
+	// only prepared.
+	OneRun string `json:"-"`
+}
+
+// ReadStatus reads the folder of a run, a sweep or a study. It changes nothing.
+func ReadStatus(dir string, now time.Time) (*Status, error) {
+	s := &Status{Dir: dir, Counts: map[string]int{}, Runs: []RunStatus{}}
+	var argv []string // of the command that made the folder
+	var err error
+	switch {
+	case sweepdir.IsStudy(dir):
+		argv, err = s.readStudy(now)
+	case sweepdir.IsSweep(dir):
+		var sw *sweepdir.Sweep
+		if sw, err = sweepdir.Open(dir); err == nil {
+			s.Kind, s.Name, argv = "sweep", sw.Manifest.Name, sw.Manifest.Argv
+			s.addSweep(sw, "", now)
+		}
+	default:
+		argv, err = s.readRun(now)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, run := range s.Runs {
+		s.Counts[run.State]++
+	}
+	next := slices.IndexFunc(s.Runs, func(r RunStatus) bool { return !r.Finished() })
+	if s.Finished = next < 0 && len(s.Absent) == 0; s.Finished || argv == nil {
+		return s, nil
+	}
+	s.Continue = continueWith(argv, dir)
+	if s.Kind == "sweep" && slices.Contains(argv, "--prepare") {
+		index := fmt.Sprint(s.Runs[next].Index)
+		s.OneRun = textutil.CommandLine([]string{argv[0], "task", "--sweep", dir, "--index", index})
+	}
+	return s, nil
+}
+
+func (s *Status) readStudy(now time.Time) (argv []string, err error) {
+	st, err := sweepdir.ReadStudy(s.Dir)
+	if err != nil {
+		return nil, err
+	}
+	s.Kind, s.Name = "study", st.Name
+	for _, p := range st.Parts {
+		sw, err := sweepdir.OpenPart(s.Dir, p)
+		switch {
+		case err != nil:
+			return nil, err
+		case sw == nil:
+			s.Absent = append(s.Absent, p.Name)
+		default:
+			s.addSweep(sw, p.Name, now)
+		}
+	}
+	return st.Argv, nil
+}
+
+func (s *Status) addSweep(sw *sweepdir.Sweep, part string, now time.Time) {
+	for _, r := range sw.Runs {
+		row := RunStatus{
+			Part: part, Index: r.Index, Arm: sw.Manifest.Arms[r.Arm].Name, Seed: r.Seed,
+			Dir: r.Path(sw.Dir), State: r.State, Error: r.Error, Age: -1,
+		}
+		row.Steps, _ = RunWork(r.Entry)
+		if r.CheckFolder(sw.Dir) == nil { // else it is a link: State and Error say so
+			row.read(r.Run, now)
+		}
+		s.Runs = append(s.Runs, row)
+	}
+}
+
+// readRun reads the status of a single run, which has no manifest.
+func (s *Status) readRun(now time.Time) (argv []string, err error) {
+	run, err := rundir.Open(s.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("%w (status takes the folder of a run, a sweep or a study)", err)
+	}
+	s.Kind = "run"
+	row := RunStatus{Dir: s.Dir, State: sweepdir.Dead}
+	held, known := rundir.Held(s.Dir)
+	switch st := run.Status; {
+	case run.Result != nil:
+		row.State, row.Seed, s.Name = run.Result.Status, run.Result.Seed, run.Result.Name
+	case held || !known && st != nil && st.State == rundir.StateRunning:
+		row.State = rundir.StateRunning
+	case st != nil && st.State != rundir.StateRunning && st.State != rundir.StateDone:
+		row.State, row.Error = st.State, st.Error
+	}
+	row.read(run, now)
+	s.Runs = append(s.Runs, row)
+	if run.Meta == nil {
+		return nil, nil
+	}
+	return run.Meta.Argv, nil
+}
+
+// read fills in steps, reward and the last sign of life of a run.
+func (r *RunStatus) read(run *rundir.Run, now time.Time) {
+	var last time.Time
+	for _, name := range heartbeat {
+		if t := stampOf(filepath.Join(r.Dir, name)).changed; t.After(last) {
+			last = t
+		}
+	}
+	if r.Age = -1; !last.IsZero() {
+		r.Age = max(0, now.Sub(last).Seconds())
+	}
+	var err error
+	if r.Attempts, err = attempts(r.Dir); err != nil {
+		r.Error = strings.TrimPrefix(r.Error+"; "+err.Error(), "; ")
+	}
+	if run == nil {
+		return
+	}
+	if st := run.Status; st != nil {
+		r.Step, r.Steps, r.PID = st.Step, max(r.Steps, st.Steps), st.PID
+	}
+	if n := len(run.Metrics); n > 0 {
+		r.Step = max(r.Step, run.Metrics[n-1].Step)
+	}
+	for _, e := range run.Evals {
+		if e.Split == rundir.SplitVal {
+			r.Reward = &e.Sampled.AnswerReward
+		}
+	}
+}
+
+// attempts counts the processes of a sweep's run: its log begins each of them with
+// a line ([Local.Start]).
+func attempts(dir string) (n int, err error) {
+	text, err := regular.Read(taskLog(dir), regular.MaxLog)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	for line := range strings.Lines(string(text)) {
+		if when, rest, ok := strings.Cut(line, " "); ok && strings.Contains(rest, " task --sweep ") {
+			if _, err := time.Parse(time.RFC3339, when); err == nil {
+				n++
+			}
+		}
+	}
+	return n, err
+}
+
+// continueWith returns the command that continues the folder dir, given the one
+// that made it: --prepare and --dry-run start no run, and --fresh would start over
+// in another folder.
+func continueWith(argv []string, dir string) string {
+	var out []string
+	fresh := false
+	for _, a := range argv {
+		name, value, _ := strings.Cut(a, "=")
+		if name == "--fresh" {
+			fresh = value != "false"
+		} else if name != "--prepare" && name != "--dry-run" {
+			out = append(out, a)
+		}
+	}
+	if !fresh {
+		return textutil.CommandLine(out)
+	}
+	for i := 0; i < len(out); {
+		switch {
+		case out[i] == "--out":
+			out = slices.Delete(out, i, min(i+2, len(out)))
+		case strings.HasPrefix(out[i], "--out="):
+			out = slices.Delete(out, i, i+1)
+		default:
+			i++
+		}
+	}
+	return textutil.CommandLine(append(out, "--out", dir))
+}

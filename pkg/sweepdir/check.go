@@ -1,0 +1,212 @@
+package sweepdir
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Check returns an error unless the manifest is whole: names are there and
+// unique, each arm has each seed once, every run has a configuration or the
+// reason why not, and folders are directly below [RunsDir].
+func (m Manifest) Check() error {
+	if err := checkFormat(m.Format); err != nil {
+		return err
+	}
+	if m.Command == "" || m.Name == "" {
+		return errors.New("command and name must not be empty")
+	}
+	if err := m.checkArms(); err != nil {
+		return err
+	}
+	seeds := map[uint64]bool{}
+	for i, s := range m.Seeds {
+		if seeds[s] {
+			return fmt.Errorf("seeds[%d]: seed %d again", i, s)
+		}
+		seeds[s] = true
+	}
+	if len(seeds) == 0 {
+		return errors.New("there are no seeds")
+	}
+	for i, a := range m.Added {
+		if len(a.Seeds) == 0 || a.Finished < 1 || a.Finished > a.Runs {
+			return fmt.Errorf("added[%d]: %d seeds after %d of %d runs", i, len(a.Seeds), a.Finished, a.Runs)
+		}
+		for _, s := range a.Seeds {
+			if !seeds[s] {
+				return fmt.Errorf("added[%d]: seed %d is not among the seeds", i, s)
+			}
+		}
+	}
+	type pair struct {
+		arm  int
+		seed uint64
+	}
+	pairs, dirs := map[pair]bool{}, map[string]bool{}
+	for i, e := range m.Runs {
+		p := pair{e.Arm, e.Seed}
+		if err := m.checkRun(i, seeds); err != nil {
+			return fmt.Errorf("runs[%d]: %w", i, err)
+		}
+		if pairs[p] {
+			return fmt.Errorf("runs[%d]: arm %q with seed %d again", i, m.Arms[e.Arm].Name, e.Seed)
+		}
+		if dirs[e.Dir] {
+			return fmt.Errorf("runs[%d]: dir %q again", i, e.Dir)
+		}
+		pairs[p], dirs[e.Dir] = true, true
+	}
+	if want := len(m.Arms) * len(m.Seeds); len(m.Runs) != want {
+		return fmt.Errorf("%d runs, want %d: each of %d arms with each of %d seeds", len(m.Runs), want,
+			len(m.Arms), len(m.Seeds))
+	}
+	if id := m.Identity(); m.Hash != id {
+		return fmt.Errorf("hash %q is not that of its runs (%s): the file was edited", m.Hash, id)
+	}
+	return nil
+}
+
+func (m Manifest) checkArms() error {
+	axes, arms := map[string]bool{}, map[string]bool{}
+	for i, a := range m.Axes {
+		if a.Key == "" || len(a.Values) == 0 {
+			return fmt.Errorf("axes[%d]: an axis needs a key and values", i)
+		}
+		if axes[a.Key] {
+			return fmt.Errorf("axes[%d]: key %q again", i, a.Key)
+		}
+		axes[a.Key] = true
+	}
+	if m.BestOver != "" && !axes[m.BestOver] {
+		return fmt.Errorf("best_over: %q is no axis", m.BestOver)
+	}
+	for i, a := range m.Arms {
+		if a.Name == "" {
+			return fmt.Errorf("arms[%d]: it has no name", i)
+		}
+		if arms[a.Name] {
+			return fmt.Errorf("arms[%d]: name %q again", i, a.Name)
+		}
+		arms[a.Name] = true
+		if len(a.Point) != 0 && len(a.Point) != len(m.Axes) {
+			return fmt.Errorf("arms[%d] (%s): a point of %d values on %d axes", i, a.Name, len(a.Point), len(m.Axes))
+		}
+	}
+	if len(arms) == 0 {
+		return errors.New("there are no arms")
+	}
+	if m.Reference != "" && !arms[m.Reference] {
+		return fmt.Errorf("reference %q is no arm", m.Reference)
+	}
+	return nil
+}
+
+func (m Manifest) checkRun(i int, seeds map[uint64]bool) error {
+	e := m.Runs[i]
+	name, below := strings.CutPrefix(e.Dir, RunsDir+"/")
+	switch {
+	case e.Index != i:
+		return fmt.Errorf("index %d", e.Index)
+	case e.Arm < 0 || e.Arm >= len(m.Arms):
+		return fmt.Errorf("arm %d of %d", e.Arm, len(m.Arms))
+	case !seeds[e.Seed]:
+		return fmt.Errorf("seed %d is not among the seeds", e.Seed)
+	case !below || !isFolderName(name):
+		return fmt.Errorf("dir %q is not a folder directly below %s/", e.Dir, RunsDir)
+	case (e.Config == "") == (e.Error == ""):
+		return errors.New("it must have either a configuration or the error that prevents one")
+	case e.Config != "" && (len(e.Hash) != 8 || strings.Trim(e.Hash, "0123456789abcdef") != ""):
+		return fmt.Errorf("hash %q is not 8 hex digits", e.Hash)
+	}
+	return nil
+}
+
+// Check returns an error unless the study is whole: its parts have unique names,
+// each the name of a folder in the study's.
+func (s Study) Check() error {
+	if err := checkFormat(s.Format); err != nil {
+		return err
+	}
+	if s.Name == "" {
+		return errors.New("the study has no name")
+	}
+	if len(s.Parts) == 0 {
+		return errors.New("there are no parts")
+	}
+	seen := map[string]bool{}
+	for i, p := range s.Parts {
+		if !isFolderName(p.Name) {
+			return fmt.Errorf("parts[%d]: name %q is not that of a folder in this one", i, p.Name)
+		}
+		if seen[p.Name] {
+			return fmt.Errorf("parts[%d]: name %q again", i, p.Name)
+		}
+		seen[p.Name] = true
+	}
+	return nil
+}
+
+// Identity is the value of [Manifest.Hash]: the first 8 hex digits of the SHA-256
+// over the arms' names (as the first release wrote them, so that its sweeps are
+// found), the seeds and the hashes of the runs' configurations (for a run without
+// one: what its arm sets and the error), in any order. Titles, notes and the
+// command line do not enter.
+func (m Manifest) Identity() string {
+	var lines []string
+	for _, e := range m.Runs {
+		arm := m.Arms[e.Arm]
+		name := m.oldName(arm)
+		line := fmt.Sprintf("%q %d %s", name, e.Seed, e.Hash)
+		if e.Config == "" {
+			set := slices.Clone(arm.Set)
+			for i := range set {
+				set[i].Value = oldNumber(set[i].Value)
+			}
+			line = fmt.Sprintf("%q %d broken %q %q", name, e.Seed, set, e.Error)
+		}
+		lines = append(lines, line+"\n")
+	}
+	slices.Sort(lines)
+	sum := sha256.Sum256([]byte(strings.Join(lines, "")))
+	return hex.EncodeToString(sum[:4])
+}
+
+var shortExponent = regexp.MustCompile(`^(-?[0-9.]+)e(-?)([0-9]+)$`)
+
+// oldNumber writes a number with an exponent as the first release did in the
+// names of arms: 1e-05 for 1e-5, 1e+06 for 1e6. Other values are unchanged.
+func oldNumber(value string) string {
+	m := shortExponent.FindStringSubmatch(value)
+	if m == nil {
+		return value
+	}
+	sign, digits := m[2], m[3]
+	if sign == "" {
+		sign = "+"
+	}
+	if len(digits) == 1 {
+		digits = "0" + digits
+	}
+	return m[1] + "e" + sign + digits
+}
+
+// oldName is the name that the first release gave to an arm: with other numbers
+// for the values of axes, unless the user named the arm.
+func (m Manifest) oldName(arm Arm) string {
+	name := arm.Name
+	for i, value := range arm.Point {
+		if i >= len(m.Axes) {
+			break
+		}
+		axis := m.Axes[i].Short + "="
+		if at := strings.LastIndex(name, axis+value); at >= 0 {
+			name = name[:at] + axis + oldNumber(value) + name[at+len(axis+value):]
+		}
+	}
+	return name
+}
