@@ -1,32 +1,65 @@
+// Package analysis reads the runs of a sweep into data: metrics of every arm over
+// its seeds, paired comparisons between arms, and findings. It writes no sentences
+// and draws no figures; packages report and plots do.
+//
+//	runs.go      one run: its evaluations, settings and curves
+//	pool.go      which runs are seeds of one configuration
+//	metrics.go   the metrics of a run, each declared once
+//	analysis.go  the arms of a sweep
+//	compare.go   which arms are compared, grids, tuned arms
+//	findings*.go what follows from the numbers, by rules
+//	numbers.go   how numbers are printed
 package analysis
 
-import "grpo/pkg/sweepdir"
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
 
-// Figure is one quantity of an arm over its seeds. Everything that is not
-// there is NaN, which JSON writes as null.
+	"grpo/internal/textutil"
+	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
+	"grpo/pkg/sweepdir"
+)
+
+// Summary is a quantity of an arm over its seeds. What does not exist is NaN, which
+// JSON writes as null.
 type Summary struct {
 	// Values holds a value for each seed of the manifest, in its order.
 	Values []float64 `json:"values"`
 	N      int       `json:"n"` // finite values
 	Mean   float64   `json:"mean"`
 	SD     float64   `json:"sd"` // sample standard deviation, over seeds
-	// Lo and Hi bound the mean at Level (95%) by Student's t, see [stats.StudentT], cut
-	// to the range of the quantity; NaN for N < 2.
+	// Lo and Hi bound the mean at Level (95%) by Student's t, see [stats.StudentT],
+	// clipped to the range of the quantity; NaN for N < 2.
 	Lo float64 `json:"lo"`
 	Hi float64 `json:"hi"`
 }
 
-// ArmResult is an arm of a sweep with its figures.
+// NewSummary sums up values that are counted in the unit resolution. The interval is
+// clipped to the range of the quantity: no reward is above 1.
+func NewSummary(values []float64, resolution, least, most float64) Summary {
+	return *summaryOf(values, stats.StudentT(values, resolution).Clip(least, most))
+}
+
+func summaryOf(values []float64, e stats.Estimate) *Summary {
+	return &Summary{Values: values, N: e.N, Mean: e.Mean, SD: e.SD, Lo: e.Lo, Hi: e.Hi}
+}
+
+// ArmResult is an arm of a sweep with its metrics.
 type ArmResult struct {
 	Arm  sweepdir.Arm        `json:"arm"`
 	Runs []sweepdir.RunState `json:"-"` // in the order of the seeds
-	// Done, Diverged, Failed and Left count the runs by how they stand; Left is
-	// what has not ended.
+	// Done, Diverged, Failed and Left count the runs by state; Left have not ended.
 	Done     int `json:"done"`
 	Diverged int `json:"diverged"`
 	Failed   int `json:"failed"`
 	Left     int `json:"left"`
-	// Status says the same in words: "done", "diverged (4 of 4 seeds, steps 20 to 40)".
+	// Status is these in words: "done", "diverged (4 of 4 seeds, steps 20 to 40)".
 	Status string `json:"status"`
 	// DivergedAt holds the step at which each seed's run diverged, null where it
 	// did not.
@@ -36,11 +69,14 @@ type ArmResult struct {
 	// Steps is the number of steps that a run of the arm makes; 0 while unknown.
 	Steps int `json:"steps"`
 
-	summaries []Summary // of the metrics, see of
-	Majority  float64   // the majority-answer baseline on the arm's validation problems
+	Majority float64 // the majority-answer baseline on the arm's validation problems
+
+	facts     []runFacts // in the order of the seeds
+	evalEvery float64    // steps between evaluations; 0 while unknown
+	summaries []Summary  // of Metrics
 }
 
-// Name is what the arm is called in words.
+// Name is the label of the arm, or its name without one.
 func (r ArmResult) Name() string {
 	if r.Arm.Label != "" {
 		return r.Arm.Label
@@ -48,67 +84,78 @@ func (r ArmResult) Name() string {
 	return r.Arm.Name
 }
 
-// Kinds of comparisons.
-const (
-	// KindPair is one arm against another.
-	KindPair = "pair"
-	// KindInteraction is a difference of differences in a grid of two keys with
-	// two values each: A and B are no arms, but say in words which differences.
-	KindInteraction = "interaction"
-)
+// Of is the arm's summary of a metric.
+func (r *ArmResult) Of(m *Metric) Summary { return r.summaries[m.index] }
 
-// Comparison is the paired difference A - B of one figure over the seeds that
-// both arms have. The planned comparison fixes the order of A and B, and every
-// sentence, table and figure keeps it: a signed difference is always A - B.
-type Comparison struct {
-	Kind   string    `json:"kind"`
-	A      string    `json:"a"` // arm names
-	B      string    `json:"b"`
-	Metric string    `json:"metric"` // "final", "completion_length", ...: the JSON name of the figure
-	Diffs  []float64 `json:"differences"`
-	N      int       `json:"n"`
-	Mean   float64   `json:"mean"`
-	SD     float64   `json:"sd"`
-	Lo     float64   `json:"lo"`
-	Hi     float64   `json:"hi"`
-	P      float64   `json:"p"` // two-sided
-	// PHolm is P after Holm's adjustment over its family: for the final reward,
-	// the comparisons that were planned, or all pairs of arms where the data chose
-	// the arm that the others are compared with; all comparisons of all other
-	// metrics together are the second family; the interaction stands alone.
-	PHolm float64 `json:"p_adjusted"`
-	// Separable says that the difference is told apart from 0 at the 5% level
-	// after the adjustment.
-	Separable bool `json:"separable"`
-	// SeedsNeeded estimates the seeds for which a difference of this size would
-	// be told apart with a power of 80%; 1001 means more than 1000. It is 0 where
-	// the difference is separable already, where no number can be estimated, and
-	// for metrics other than the final reward.
-	SeedsNeeded int `json:"seeds_needed"`
-
-	// Text is the sentence of package report; empty in an analysis.
-	Text string `json:"text"`
-
-	Resolution float64 // the unit in which the figure is counted
-	Family     int     // size of the family over which P was adjusted
-	ArmA, ArmB int     // indexes of the arms; -1 for an interaction
-	Reversed   bool    // the order of A and B is not that of the plan
+// Set replaces the arm's summary of a metric.
+func (r *ArmResult) Set(m *Metric, s Summary) {
+	if r.summaries == nil {
+		r.summaries = make([]Summary, len(Metrics))
+	}
+	r.summaries[m.index] = s
 }
 
-// Analysis is what a report says about a sweep; tables, figures and the HTML
-// page all draw from it.
+// MarshalJSON writes the arm's fields, then a key for each metric.
+func (r ArmResult) MarshalJSON() ([]byte, error) {
+	type fields ArmResult // without this method
+	data, err := rundir.Marshal(fields(r))
+	if err != nil {
+		return nil, err
+	}
+	data = bytes.TrimSuffix(data, []byte("}"))
+	for _, m := range Metrics {
+		if m.Timed {
+			continue
+		}
+		summary, err := rundir.Marshal(r.Of(m))
+		if err != nil {
+			return nil, err
+		}
+		data = fmt.Appendf(data, ",%q:%s", m.Name, summary)
+	}
+	return append(data, '}'), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON writes. A metric that is not there, as in a
+// file of an earlier version, has no values; an unknown key is an error.
+func (r *ArmResult) UnmarshalJSON(data []byte) error {
+	type fields ArmResult // without this method
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(data, &keys); err != nil {
+		return err
+	}
+	for _, m := range Metrics {
+		text := json.RawMessage("{}")
+		if value, ok := keys[m.Name]; ok && !m.Timed {
+			text = value
+			delete(keys, m.Name)
+		}
+		var s Summary
+		if err := rundir.Unmarshal(text, &s); err != nil {
+			return fmt.Errorf("%s: %w", m.Name, err)
+		}
+		r.Set(m, s)
+	}
+	rest, err := json.Marshal(keys)
+	if err != nil {
+		return err
+	}
+	return rundir.Unmarshal(rest, (*fields)(r))
+}
+
+// Analysis is what tables, figures and verdicts are made of.
 type Analysis struct {
 	Sweep *sweepdir.Sweep `json:"-"`
 	Arms  []ArmResult     `json:"arms"` // in the manifest's order
-	// Best indexes the arm of the best mean final validation reward among those
-	// that are no control and did not diverge; -1 where there is none.
+	// Best indexes the arm of the best mean final validation reward among those that
+	// are not controls and did not diverge; -1 where there is none.
 	Best int `json:"best"`
-	// BestBadge is what tables call that arm: "best" only where it beats every
-	// other arm that has a result, otherwise what can be said of its mean. It is
-	// empty where there is nothing to compare, or where an arm that diverged or is
-	// a control ends higher.
+	// BestBadge is what tables call that arm: "best" only where it beats every other
+	// arm with a result, else what can be said of its mean. It is empty where there is
+	// nothing to compare, or where an arm that diverged or is a control ends higher.
 	BestBadge   string       `json:"-"`
 	Comparisons []Comparison `json:"comparisons"`
+	Findings    []Finding    `json:"findings"`
 	// Base and Majority are the base level and the majority-answer baseline; NaN
 	// where the arms differ in it.
 	Base     float64 `json:"base"`
@@ -116,4 +163,221 @@ type Analysis struct {
 	// MajorityAnswer is the commonest gold answer of the validation set; empty
 	// where the arms differ in it.
 	MajorityAnswer string `json:"majority_answer"`
+}
+
+// Analyse sums up a sweep, which may be unfinished: what has no result yet is left
+// out.
+//
+// Arms are compared with the manifest's reference, without one with the best; in a
+// grid of two keys with two values each, arms are compared that differ in one key.
+// It is an error if the runs of the sweep don't belong to its arms and seeds.
+func Analyse(sw *sweepdir.Sweep) (*Analysis, error) {
+	sw = printableSweep(sw)
+	a := &Analysis{Sweep: sw, Best: -1, Arms: []ArmResult{}, Comparisons: []Comparison{}}
+	for i, arm := range sw.Manifest.Arms {
+		states, err := seedStates(sw, i)
+		if err != nil {
+			return nil, fmt.Errorf("analyse sweep %s: arm %s: %w", sw.Dir, arm.Name, err)
+		}
+		a.Arms = append(a.Arms, armResult(arm, states))
+	}
+	a.levels()
+	a.Best = bestArm(a.Arms, func(r ArmResult) bool { return !r.Arm.Control && r.Diverged == 0 })
+	a.compareArms()
+	a.BestBadge = a.bestBadge()
+	a.Findings = a.findings()
+	return a, nil
+}
+
+// seedStates are the runs of an arm, one for each seed of the manifest.
+func seedStates(sw *sweepdir.Sweep, arm int) ([]sweepdir.RunState, error) {
+	out := make([]sweepdir.RunState, len(sw.Manifest.Seeds))
+	for i, seed := range sw.Manifest.Seeds {
+		out[i] = sweepdir.RunState{Entry: sweepdir.Entry{Arm: arm, Seed: seed}, State: sweepdir.Missing}
+	}
+	for _, s := range sw.OfArm(arm) {
+		i := slices.Index(sw.Manifest.Seeds, s.Seed)
+		if i < 0 {
+			return nil, fmt.Errorf("run %d has seed %d, which is not a seed of the sweep", s.Index, s.Seed)
+		}
+		out[i] = s
+	}
+	return out, nil
+}
+
+func armResult(arm sweepdir.Arm, states []sweepdir.RunState) ArmResult {
+	r := ArmResult{Arm: arm, Runs: states, DivergedAt: make([]*int, len(states))}
+	count := map[string]int{}
+	var majorities []float64
+	for i, s := range states {
+		f := factsOf(s)
+		r.facts, majorities = append(r.facts, f), append(majorities, f.majority)
+		r.Problems, r.Steps = max(r.Problems, f.problems), max(r.Steps, f.steps)
+		r.evalEvery = max(r.evalEvery, f.evalEvery)
+		count[s.State]++
+		if s.State == rundir.StateDiverged && f.result != nil {
+			r.DivergedAt[i] = f.result.DivergedAt
+		}
+	}
+	r.Majority, _, _ = stats.MeanSD(majorities)
+	r.Done, r.Diverged = count[rundir.StateDone], count[rundir.StateDiverged]
+	r.Failed = count[rundir.StateFailed]
+	r.Left = len(states) - r.Done - r.Diverged - r.Failed
+	r.Status = r.status(count)
+	for _, m := range Metrics {
+		r.Set(m, m.summarize(&r))
+	}
+	return r
+}
+
+// status lists the states of the arm's runs.
+func (r *ArmResult) status(count map[string]int) string {
+	if r.Done == len(r.Runs) && r.Done > 0 {
+		return rundir.StateDone
+	}
+	var parts []string
+	for _, state := range []string{
+		rundir.StateDone, rundir.StateDiverged, rundir.StateFailed, rundir.StateRunning,
+		rundir.StateInterrupted, sweepdir.Dead, sweepdir.Missing,
+	} {
+		if count[state] == 0 {
+			continue
+		}
+		s := fmt.Sprintf("%s (%d of %s", state, count[state], textutil.Count(len(r.Runs), "seed"))
+		if at := StepRange(r.DivergedSteps()); state == rundir.StateDiverged && at != "" {
+			s += ", " + at
+		}
+		parts = append(parts, s+")")
+	}
+	return cmp.Or(strings.Join(parts, ", "), sweepdir.Missing)
+}
+
+// DivergedSteps are the steps at which runs diverged, where they are known.
+func (r *ArmResult) DivergedSteps() []int {
+	var steps []int
+	for _, at := range r.DivergedAt {
+		if at != nil {
+			steps = append(steps, *at)
+		}
+	}
+	return steps
+}
+
+// StepRange is "step 20" or "steps 20 to 40"; empty without steps.
+func StepRange(steps []int) string {
+	if len(steps) == 0 {
+		return ""
+	}
+	lo, hi := slices.Min(steps), slices.Max(steps)
+	if lo == hi {
+		return fmt.Sprintf("step %d", lo)
+	}
+	return fmt.Sprintf("steps %d to %d", lo, hi)
+}
+
+// levels fills in the base level and the majority-answer baseline that all arms
+// share.
+func (a *Analysis) levels() {
+	var majorities []float64
+	var answers []string
+	for _, r := range a.Arms {
+		for _, f := range r.facts {
+			majorities, answers = append(majorities, f.majority), append(answers, f.majorityAnswer)
+		}
+	}
+	if all := Unique(answers, func(answer string) string { return answer }); len(all) == 1 {
+		a.MajorityAnswer = all[0]
+	}
+	a.Base, a.Majority = a.sharedBase(), shared(majorities)
+}
+
+// sharedBase is the mean over the arms of the reward before training. It is NaN
+// where two arms differ in it with the same seed (other prompts or base models):
+// the mean over them would be the level of none.
+func (a *Analysis) sharedBase() float64 {
+	var means []float64
+	for i := range a.Sweep.Manifest.Seeds {
+		var values []float64
+		for _, r := range a.Arms {
+			values = append(values, r.Of(InitialMetric).Values[i])
+		}
+		if len(stats.Finite(values)) > 0 && !stats.IsFinite(shared(values)) {
+			return math.NaN()
+		}
+	}
+	for _, r := range a.Arms {
+		means = append(means, r.Of(InitialMetric).Mean)
+	}
+	base, _, _ := stats.MeanSD(means)
+	return base
+}
+
+// shared is the finite value of x if all finite values are equal, else NaN.
+func shared(x []float64) float64 {
+	x = slices.Compact(stats.Finite(x))
+	if len(x) != 1 {
+		return math.NaN()
+	}
+	return x[0]
+}
+
+// BadgeBest is the badge of an arm that beats every other.
+const BadgeBest = "best"
+
+const (
+	badgeTied = "highest mean, not separable"
+	badgeMean = "highest mean"
+)
+
+func (a *Analysis) bestBadge() string {
+	badge := ""
+	for i, r := range a.Arms {
+		if a.Best < 0 || i == a.Best || r.Of(FinalMetric).N == 0 {
+			continue
+		}
+		if r.Of(FinalMetric).Mean > a.Arms[a.Best].Of(FinalMetric).Mean {
+			return ""
+		}
+		switch c := a.Find(FinalMetric.Name, a.Best, i); {
+		case c != nil && !c.Separable:
+			badge = badgeTied
+		case c == nil || c.Mean < 0: // not compared, or lower on the seeds that both have
+			if badge != badgeTied {
+				badge = badgeMean
+			}
+		case badge == "":
+			badge = BadgeBest
+		}
+	}
+	return badge
+}
+
+// bestArm is the arm of the highest mean final reward among those that are
+// eligible, the first of equals; -1 where there is none.
+func bestArm(arms []ArmResult, eligible func(ArmResult) bool) int {
+	best := -1
+	for i, r := range arms {
+		final := r.Of(FinalMetric)
+		if eligible(r) && final.N > 0 && (best < 0 || final.Mean > arms[best].Of(FinalMetric).Mean) {
+			best = i
+		}
+	}
+	return best
+}
+
+// Finished counts the runs that have their result.
+func (a *Analysis) Finished() int {
+	n := 0
+	for _, r := range a.Arms {
+		n += r.Done + r.Diverged
+	}
+	return n
+}
+
+// Runs counts all runs, whatever their state.
+func (a *Analysis) Runs() int { return len(a.Arms) * len(a.Sweep.Manifest.Seeds) }
+
+// SameProblems says whether all arms were validated on the same number of problems.
+func (a *Analysis) SameProblems() bool {
+	return !slices.ContainsFunc(a.Arms, func(r ArmResult) bool { return r.Problems != a.Arms[0].Problems })
 }

@@ -7,7 +7,7 @@ import (
 	"grpo/pkg/stats"
 )
 
-// scale says in which unit a metric is counted and in which range it lies.
+// scale says in which unit a metric is counted and in which range it is.
 type scale int
 
 const (
@@ -20,120 +20,126 @@ const (
 	freeScale                // any number
 )
 
-// Metric is a quantity of a run, summed up over the seeds of an arm. One
-// declaration makes its columns in results.csv and grpo compare, its key in
-// results.json, and its comparison; armtable.go chooses the columns of the others.
+// Metric is a quantity of a run, summed up over the seeds of an arm. One declaration
+// makes its columns in results.csv and grpo compare, its key in results.json, and
+// its comparison.
 type Metric struct {
-	index int    // in [metrics]
-	Name  string // JSON name, and column of results.csv
-	Label string // in words
-	unit  string // after a number, with its space
-	scale scale
-	read  func(*runFacts) float64 // its value of a run
-	// compared: verdicts compare the arms in this metric.
-	compared bool
-	// Timed: it depends on the machine, so it is not in the written tables, which
-	// are the same bytes for the same runs.
-	Timed bool
+	index    int    // in Metrics
+	Name     string // JSON name, and column of results.csv
+	Label    string // for people
+	scale    scale
+	unit     string // after a number, with its space
+	read     reader // its value of a run; NaN where there is none
+	Timed    bool   // it depends on the machine, so it is not in the written tables
+	compared bool   // verdicts compare the arms in this metric
 }
 
-// The metrics, in the order of the tables. Where a run does not have one, it is
-// NaN.
+type (
+	reader = func(*runFacts) float64
+	counts = rundir.Counts
+)
+
+// Metrics are all metrics, in the order of the tables.
+var Metrics []*Metric
+
+func declare(name, label string, scale scale, unit string, read reader) *Metric {
+	m := &Metric{index: len(Metrics), Name: name, Label: label, scale: scale, unit: unit, read: read}
+	Metrics = append(Metrics, m)
+	return m
+}
+
+// compared declares a metric in which verdicts compare the arms.
+func compared(name, label string, scale scale, unit string, read reader) *Metric {
+	m := declare(name, label, scale, unit, read)
+	m.compared = true
+	return m
+}
+
 var (
 	// The sampled validation answer reward before training, after the last step, and
 	// at the best step, which the same problems chose.
-	InitialMetric = declare(Metric{Name: "initial", Label: "validation reward before training", scale: rewardScale,
-		read: firstValidation(func(c *rundir.Counts) float64 { return c.AnswerReward })})
-	FinalMetric = declare(Metric{Name: "final", Label: "final validation reward", scale: rewardScale, compared: true,
-		read: lastValidation(func(c *rundir.Counts) float64 { return c.AnswerReward })})
-	BestMetric = declare(Metric{Name: "best", Label: "best validation reward", scale: rewardScale,
-		read: ofResult(func(r *rundir.Result) float64 { return r.Best.Sampled.AnswerReward })})
+	InitialMetric = declare("initial", "validation reward before training", rewardScale, "",
+		before(func(c *counts) float64 { return c.AnswerReward }))
+	FinalMetric = compared("final", "final validation reward", rewardScale, "",
+		after(func(c *counts) float64 { return c.AnswerReward }))
+	BestMetric = declare("best", "best validation reward", rewardScale, "",
+		ofResult(func(r *rundir.Result) float64 { return r.Best.Sampled.AnswerReward }))
 
 	// After the last step, with greedy decoding.
-	GreedyMetric = declare(Metric{Name: "greedy", Label: "greedy validation reward", scale: rewardScale, compared: true,
-		read: ofResult(func(r *rundir.Result) float64 {
-			if r.Final.Greedy == nil {
-				return math.NaN()
-			}
-			return r.Final.Greedy.AnswerReward
-		})})
+	GreedyMetric = compared("greedy", "greedy validation reward", rewardScale, "",
+		ofResult(func(r *rundir.Result) float64 { return answerReward(r.Final.Greedy) }))
 
-	// Sampled, read once at the end.
-	TestMetric = declare(Metric{Name: "test", Label: "test reward", scale: rewardScale,
-		read: ofResult(func(r *rundir.Result) float64 { return sampledReward(r.Test) })})
-	UnseenMetric = declare(Metric{Name: "unseen", Label: "reward on unseen facts", scale: rewardScale,
-		read: ofResult(func(r *rundir.Result) float64 { return sampledReward(r.Unseen) })})
+	// Sampled, once at the end.
+	TestMetric = declare("test", "test reward", rewardScale, "",
+		ofResult(func(r *rundir.Result) float64 { return sampledReward(r.Test) }))
+	UnseenMetric = declare("unseen", "reward on unseen facts", rewardScale, "",
+		ofResult(func(r *rundir.Result) float64 { return sampledReward(r.Unseen) }))
 
 	// The final reward minus that at the last evaluation between 65% and 75% of the
 	// steps made: above 0 where a run still rises. NaN without such an evaluation.
-	LateGainMetric = declare(Metric{Name: "late_gain", Label: "gain over the last quarter", scale: signedScale,
-		read: (*runFacts).lateGain})
+	LateGainMetric = declare("late_gain", "gain over the last quarter", signedScale, "", (*runFacts).lateGain)
 
 	// Counts of the last sampled validation.
-	CorrectMetric = declare(Metric{Name: "correct_num", Label: "correct", scale: countScale,
-		read: lastValidation(func(c *rundir.Counts) float64 { return float64(c.CorrectNum) })})
-	ErrorMetric = declare(Metric{Name: "error_num", Label: "errors", scale: countScale,
-		read: lastValidation(func(c *rundir.Counts) float64 { return float64(c.ErrorNum) })})
-	FormattedRightMetric = declare(Metric{Name: "formatted_right", Label: "formatted and right", scale: countScale,
-		read: lastValidation(func(c *rundir.Counts) float64 { return float64(c.FormattedRight) })})
-	FormattedWrongMetric = declare(Metric{Name: "formatted_wrong", Label: "formatted and wrong", scale: countScale,
-		read: lastValidation(func(c *rundir.Counts) float64 { return float64(c.FormattedWrong) })})
-	UnformattedMetric = declare(Metric{Name: "unformatted", Label: "unformatted completions", scale: countScale, compared: true,
-		read: lastValidation(func(c *rundir.Counts) float64 { return float64(c.Unformatted) })})
+	CorrectMetric = declare("correct_num", "correct", countScale, "",
+		after(func(c *counts) float64 { return float64(c.CorrectNum) }))
+	ErrorMetric = declare("error_num", "errors", countScale, "",
+		after(func(c *counts) float64 { return float64(c.ErrorNum) }))
+	FormattedRightMetric = declare("formatted_right", "formatted and right", countScale, "",
+		after(func(c *counts) float64 { return float64(c.FormattedRight) }))
+	FormattedWrongMetric = declare("formatted_wrong", "formatted and wrong", countScale, "",
+		after(func(c *counts) float64 { return float64(c.FormattedWrong) }))
+	UnformattedMetric = compared("unformatted", "unformatted completions", countScale, "",
+		after(func(c *counts) float64 { return float64(c.Unformatted) }))
 
 	// The first evaluated steps at which the sampled validation reward reached that
 	// share of the run's own best; NaN where the base level was there already.
-	StepsTo50Metric = declare(Metric{Name: "steps_to_50", Label: "steps to 50% of the best", unit: " steps", scale: stepScale,
-		read: func(f *runFacts) float64 { return f.stepsTo(0.5) }})
-	StepsTo90Metric = declare(Metric{Name: "steps_to_90", Label: "steps to 90% of the best", unit: " steps", scale: stepScale, compared: true,
-		read: func(f *runFacts) float64 { return f.stepsTo(0.9) }})
+	StepsTo50Metric = declare("steps_to_50", "steps to 50% of the best", stepScale, " steps",
+		func(f *runFacts) float64 { return f.stepsTo(0.5) })
+	StepsTo90Metric = compared("steps_to_90", "steps to 90% of the best", stepScale, " steps",
+		func(f *runFacts) float64 { return f.stepsTo(0.9) })
 
 	// The formatted share of the last sampled validation, and before training.
-	FormatMetric = declare(Metric{Name: "format_reward", Label: "formatted share", scale: rewardScale,
-		read: lastValidation(func(c *rundir.Counts) float64 { return c.FormatReward })})
-	InitialFormatMetric = declare(Metric{Name: "initial_format_reward", Label: "formatted share before training", scale: rewardScale,
-		read: firstValidation(func(c *rundir.Counts) float64 { return c.FormatReward })})
+	FormatMetric = declare("format_reward", "formatted share", rewardScale, "",
+		after(func(c *counts) float64 { return c.FormatReward }))
+	InitialFormatMetric = declare("initial_format_reward", "formatted share before training", rewardScale, "",
+		before(func(c *counts) float64 { return c.FormatReward }))
 
-	// Of the last sampled validation, and before training, in tokens.
-	LengthMetric = declare(Metric{Name: "completion_length", Label: "completion length", unit: " tokens", scale: tokenScale, compared: true,
-		read: lastValidation(func(c *rundir.Counts) float64 { return c.Length })})
-	LengthRightMetric = declare(Metric{Name: "completion_length_right", Label: "length of right completions", unit: " tokens", scale: tokenScale,
-		read: lastValidation(func(c *rundir.Counts) float64 { return deref(c.LengthRight) })})
-	LengthWrongMetric = declare(Metric{Name: "completion_length_wrong", Label: "length of wrong completions", unit: " tokens", scale: tokenScale,
-		read: lastValidation(func(c *rundir.Counts) float64 { return deref(c.LengthWrong) })})
-	InitialLengthMetric = declare(Metric{Name: "initial_completion_length", Label: "completion length before training", unit: " tokens", scale: tokenScale,
-		read: firstValidation(func(c *rundir.Counts) float64 { return c.Length })})
+	// Of the last sampled validation, and before training.
+	LengthMetric = compared("completion_length", "completion length", tokenScale, " tokens",
+		after(func(c *counts) float64 { return c.Length }))
+	LengthRightMetric = declare("completion_length_right", "length of right completions", tokenScale, " tokens",
+		after(func(c *counts) float64 { return deref(c.LengthRight) }))
+	LengthWrongMetric = declare("completion_length_wrong", "length of wrong completions", tokenScale, " tokens",
+		after(func(c *counts) float64 { return deref(c.LengthWrong) }))
+	InitialLengthMetric = declare("initial_completion_length", "completion length before training", tokenScale,
+		" tokens", before(func(c *counts) float64 { return c.Length }))
 
 	// Means over the last tenth of the training steps made (at least one). The
-	// training reward is what was trained on, the answer reward that of the same
-	// completions.
-	TrainRewardMetric = declare(Metric{Name: "train_reward", Label: "training reward", scale: freeScale, // penalties may make it negative
-		read: lastSteps(func(m *rundir.Metrics) float64 { return m.Reward.Mean })})
-	TrainAnswerMetric = declare(Metric{Name: "train_answer_reward", Label: "answer reward in training", scale: rewardScale,
-		read: lastSteps(func(m *rundir.Metrics) float64 { return m.AnswerReward })})
-	EntropyMetric = declare(Metric{Name: "entropy", Label: "entropy", unit: " nats a token", scale: plainScale, compared: true,
-		read: lastSteps(func(m *rundir.Metrics) float64 { return m.Entropy })})
-	GradNormMetric = declare(Metric{Name: "grad_norm", Label: "gradient norm", scale: plainScale, compared: true,
-		read: lastSteps(func(m *rundir.Metrics) float64 { return m.GradNorm })})
+	// training reward is what was trained on (penalties may make it negative), the
+	// answer reward that of the same completions.
+	TrainRewardMetric = declare("train_reward", "training reward", freeScale, "",
+		lastSteps(func(m *rundir.Metrics) float64 { return m.Reward.Mean }))
+	TrainAnswerMetric = declare("train_answer_reward", "answer reward in training", rewardScale, "",
+		lastSteps(func(m *rundir.Metrics) float64 { return m.AnswerReward }))
+	EntropyMetric = compared("entropy", "entropy", plainScale, " nats a token",
+		lastSteps(func(m *rundir.Metrics) float64 { return m.Entropy }))
+	GradNormMetric = compared("grad_norm", "gradient norm", plainScale, "",
+		lastSteps(func(m *rundir.Metrics) float64 { return m.GradNorm }))
 
 	// Does not exist on-policy and without a clip.
-	ClipFractionMetric = declare(Metric{Name: "clip_fraction", Label: "clip fraction", scale: plainScale,
-		read: lastSteps(func(m *rundir.Metrics) float64 { return deref(m.ClipFraction) })})
+	ClipFractionMetric = declare("clip_fraction", "clip fraction", plainScale, "",
+		lastSteps(func(m *rundir.Metrics) float64 { return deref(m.ClipFraction) }))
 
 	// Above 1 where a rollout is used for several updates.
-	UpdatesPerStepMetric = declare(Metric{Name: "updates_per_step", Label: "updates a step", scale: plainScale,
-		read: (*runFacts).updatesPerStep})
-	WallMetric = declare(Metric{Name: "wall_s", Label: "seconds", unit: " s", scale: plainScale, Timed: true,
-		read: ofResult(func(r *rundir.Result) float64 { return r.WallS })})
+	UpdatesPerStepMetric = declare("updates_per_step", "updates a step", plainScale, "",
+		(*runFacts).updatesPerStep)
+	WallMetric = timed(declare("wall_s", "seconds", plainScale, " s",
+		ofResult(func(r *rundir.Result) float64 { return r.WallS })))
 )
 
-// metrics are all metrics that were declared, in their order.
-var Metrics []*Metric
-
-func declare(m Metric) *Metric {
-	m.index = len(Metrics)
-	Metrics = append(Metrics, &m)
-	return &m
+func timed(m *Metric) *Metric {
+	m.Timed = true
+	return m
 }
 
 // MetricOf finds a metric by its name, which is a constant of the program.
@@ -143,33 +149,33 @@ func MetricOf(name string) *Metric {
 			return m
 		}
 	}
-	panic("report: no metric is called " + name)
+	panic("analysis: no metric " + name)
 }
 
 // resolution is the unit in which the arm's metric is counted; 0 for a mean over
 // many tokens.
-func (m *Metric) resolution(f *armFacts) float64 {
+func (m *Metric) resolution(r *ArmResult) float64 {
 	switch m.scale {
 	case rewardScale, signedScale:
-		if f.problems > 0 {
-			return 1 / float64(f.problems)
+		if r.Problems > 0 {
+			return 1 / float64(r.Problems)
 		}
 	case countScale:
 		return 1
 	case stepScale:
-		return f.evalEvery
+		return r.evalEvery
 	}
 	return 0
 }
 
 // bounds is the range of the metric.
-func (m *Metric) bounds(f *armFacts) (least, most float64) {
+func (m *Metric) bounds(r *ArmResult) (least, most float64) {
 	switch m.scale {
 	case rewardScale:
 		return 0, 1
 	case countScale:
-		if f.problems > 0 {
-			return 0, float64(f.problems)
+		if r.Problems > 0 {
+			return 0, float64(r.Problems)
 		}
 	case signedScale:
 		return -1, 1
@@ -179,14 +185,14 @@ func (m *Metric) bounds(f *armFacts) (least, most float64) {
 	return 0, math.Inf(1)
 }
 
-// sumUp is the metric over the runs of an arm.
-func (m *Metric) summarize(f *armFacts) Summary {
-	values := make([]float64, len(f.runs))
-	for i := range f.runs {
-		if values[i] = m.read(&f.runs[i]); !stats.IsFinite(values[i]) {
+// summarize is the metric over the runs of an arm.
+func (m *Metric) summarize(r *ArmResult) Summary {
+	values := make([]float64, len(r.facts))
+	for i := range r.facts {
+		if values[i] = m.read(&r.facts[i]); !stats.IsFinite(values[i]) {
 			values[i] = math.NaN()
 		}
 	}
-	least, most := m.bounds(f)
-	return NewSummary(values, m.resolution(f), least, most)
+	least, most := m.bounds(r)
+	return NewSummary(values, m.resolution(r), least, most)
 }

@@ -55,8 +55,8 @@ func factsOf(s sweepdir.RunState) runFacts {
 	return f
 }
 
-// firstValidation reads the sampled validation before training.
-func firstValidation(of func(*rundir.Counts) float64) func(*runFacts) float64 {
+// before reads the sampled validation before training.
+func before(of func(*counts) float64) reader {
 	return func(f *runFacts) float64 {
 		if f.first == nil {
 			return math.NaN()
@@ -66,7 +66,7 @@ func firstValidation(of func(*rundir.Counts) float64) func(*runFacts) float64 {
 }
 
 // ofResult reads the result of a run.
-func ofResult(of func(*rundir.Result) float64) func(*runFacts) float64 {
+func ofResult(of func(*rundir.Result) float64) reader {
 	return func(f *runFacts) float64 {
 		if f.result == nil {
 			return math.NaN()
@@ -75,13 +75,13 @@ func ofResult(of func(*rundir.Result) float64) func(*runFacts) float64 {
 	}
 }
 
-// lastValidation reads the last sampled validation of a run with a result.
-func lastValidation(of func(*rundir.Counts) float64) func(*runFacts) float64 {
+// after reads the last sampled validation of a run with a result.
+func after(of func(*counts) float64) reader {
 	return ofResult(func(r *rundir.Result) float64 { return of(&r.Final.Sampled) })
 }
 
 // lastSteps averages over the last tenth of the training steps.
-func lastSteps(of func(*rundir.Metrics) float64) func(*runFacts) float64 {
+func lastSteps(of func(*rundir.Metrics) float64) reader {
 	return func(f *runFacts) float64 {
 		var x []float64
 		for i := range f.lastMetrics {
@@ -90,6 +90,14 @@ func lastSteps(of func(*rundir.Metrics) float64) func(*runFacts) float64 {
 		mean, _, _ := stats.MeanSD(x)
 		return mean
 	}
+}
+
+// answerReward is NaN for a decoding that was not made.
+func answerReward(c *counts) float64 {
+	if c == nil {
+		return math.NaN()
+	}
+	return c.AnswerReward
 }
 
 // sampledReward is NaN for an evaluation that was not made.

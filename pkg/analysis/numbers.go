@@ -7,22 +7,21 @@ import (
 	"strings"
 
 	"grpo/internal/words"
-
 	"grpo/pkg/stats"
 )
 
-// absent is the cell of a figure that an arm has not.
+// Absent is printed for a number that does not exist.
 const Absent = "n/a"
 
-// Decimals prints v with so many decimals, n/a when there is no such figure.
+// Decimals prints v with this number of decimals.
 func Decimals(v float64, digits int) string {
 	if !stats.IsFinite(v) {
-		return "n/a"
+		return Absent
 	}
 	return strconv.FormatFloat(v, 'f', digits, 64)
 }
 
-// Significant prints v with so many significant digits.
+// Significant prints v with this number of significant digits.
 func Significant(v float64, digits int) string {
 	if !stats.IsFinite(v) {
 		return "not finite"
@@ -33,9 +32,9 @@ func Significant(v float64, digits int) string {
 // Rate prints a learning rate as it is typed: 0.001, 1e-5.
 func Rate(v float64) string { return words.Number(v) }
 
-// numbers prints the values of one figure in the unit in which people read it:
-// rewards and shares in percent, their differences in points, everything else
-// with about three digits.
+// NumberFormat prints the values of one metric in the unit in which people read it:
+// rewards and shares in percent, their differences in points, everything else with
+// about three digits.
 type NumberFormat struct {
 	factor  float64
 	digits  int
@@ -43,26 +42,24 @@ type NumberFormat struct {
 	unit    string
 }
 
-// numbersOf chooses how the figure is printed; of are values that must stay
-// apart when they are.
-func FormatOf(spec *Metric, problems int, of ...float64) NumberFormat {
+// FormatOf chooses how a metric is printed. problems is the size of the validation
+// set, 0 if it is not one size; of are values that must differ in print if they do.
+func FormatOf(m *Metric, problems int, of ...float64) NumberFormat {
 	switch {
-	case spec.scale == rewardScale || spec.scale == signedScale:
+	case m.scale == rewardScale || m.scale == signedScale:
 		return NumberFormat{factor: 100, digits: 1, percent: true}
-	case spec.scale == countScale && problems > 0:
+	case m.scale == countScale && problems > 0:
 		return NumberFormat{factor: 100 / float64(problems), digits: 1, percent: true}
-	case spec.scale == tokenScale:
-		return NumberFormat{factor: 1, digits: 1, unit: spec.unit}
-	case spec.scale == stepScale:
-		return NumberFormat{factor: 1, digits: 0, unit: spec.unit}
+	case m.scale == tokenScale:
+		return NumberFormat{factor: 1, digits: 1, unit: m.unit}
+	case m.scale == stepScale:
+		return NumberFormat{factor: 1, digits: 0, unit: m.unit}
 	}
 	largest := 0.0
-	for _, v := range of {
-		if stats.IsFinite(v) {
-			largest = max(largest, math.Abs(v))
-		}
+	for _, v := range stats.Finite(of) {
+		largest = max(largest, math.Abs(v))
 	}
-	return NumberFormat{factor: 1, digits: DigitsFor(largest), unit: spec.unit}
+	return NumberFormat{factor: 1, digits: DigitsFor(largest), unit: m.unit}
 }
 
 // DigitsFor is the number of decimals that show three digits of v, at most 6.
@@ -75,16 +72,14 @@ func DigitsFor(v float64) int {
 
 // Bare is the number without its unit; never "-0.0".
 func (n NumberFormat) Bare(v float64) string {
-	if !stats.IsFinite(v) {
-		return "n/a"
-	}
-	s := strconv.FormatFloat(v*n.factor, 'f', n.digits, 64)
+	s := Decimals(v*n.factor, n.digits)
 	if strings.HasPrefix(s, "-") && strings.Trim(s, "-0.") == "" {
 		return s[1:]
 	}
 	return s
 }
 
+// Value is the number with its unit: "93.3%", "24.6 tokens".
 func (n NumberFormat) Value(v float64) string {
 	if n.percent {
 		return n.Bare(v) + "%"
@@ -92,15 +87,13 @@ func (n NumberFormat) Value(v float64) string {
 	return n.Bare(v) + n.unit
 }
 
+// Interval is " [91.2, 95.4]"; empty without one.
 func (n NumberFormat) Interval(lo, hi float64) string {
 	if !stats.IsFinite(lo) || !stats.IsFinite(hi) {
 		return ""
 	}
 	return " [" + n.Bare(lo) + ", " + n.Bare(hi) + "]"
 }
-
-// mean is "93.3% [91.2, 95.4]".
-func (n NumberFormat) mean(f Summary) string { return n.Value(f.Mean) + n.Interval(f.Lo, f.Hi) }
 
 // Difference is "4.1 points [1.2, 7.0]", or "-10.0 tokens [-10.6, -9.4]".
 func (n NumberFormat) Difference(mean, lo, hi float64) string {
@@ -111,13 +104,13 @@ func (n NumberFormat) Difference(mean, lo, hi float64) string {
 	return n.Bare(mean) + unit + n.Interval(lo, hi)
 }
 
-// Reward is a reward in words: "93.3% [91.2, 95.4]".
-func Reward(f Summary) string { return FormatOf(FinalMetric, 0).mean(f) }
+// Reward is "93.3% [91.2, 95.4]".
+func Reward(s Summary) string { return Percent(s.Mean) + FormatOf(FinalMetric, 0).Interval(s.Lo, s.Hi) }
 
-// Percent is a share in words.
+// Percent is a share: "93.3%".
 func Percent(v float64) string { return FormatOf(FinalMetric, 0).Value(v) }
 
-// Needed is SeedsNeeded in words; a dash where there is no number.
+// Needed is SeedsNeeded: "about 11", "more than 1000"; a dash where there is none.
 func (c *Comparison) Needed() string {
 	switch {
 	case c.SeedsNeeded == 0:
@@ -131,8 +124,6 @@ func (c *Comparison) Needed() string {
 // PValue prints p with two digits, and never as 0.
 func PValue(p float64) string {
 	switch {
-	case !stats.IsFinite(p):
-		return "n/a"
 	case p < 0.001:
 		return "<0.001"
 	case p < 0.1:

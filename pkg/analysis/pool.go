@@ -3,6 +3,7 @@ package analysis
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,7 +24,7 @@ import (
 
 // runArm holds the runs that differ in their seed alone.
 type runArm struct {
-	runs  []int               // places in the list that was sorted
+	runs  []int               // indexes in the list that was sorted
 	seeds []uint64            // of these runs
 	set   []sweepdir.Override // the differing keys with their values
 }
@@ -32,7 +33,6 @@ type runArm struct {
 const mostNamedKeys = 3
 
 // ArmsOf sorts runs into the arms of a sweep, in the order of their first runs.
-// Several arms are those of an ad hoc sweep that [WriteSweep] can report on.
 //
 // It is an error when a run is there twice, or when one of several runs does not
 // say what its configuration or its seed was.
@@ -41,41 +41,43 @@ func ArmsOf(runs []*rundir.Run, title string) (*sweepdir.Sweep, error) {
 	if err != nil {
 		return nil, err
 	}
-	if title == "" {
-		title = fmt.Sprintf("%s in %s", textutil.Count(len(runs), "run"), textutil.Count(len(arms), "arm"))
-	}
-	sw := &sweepdir.Sweep{Dir: textutil.Count(len(runs), "run")}
-	m := &sw.Manifest
-	m.Format, m.Command, m.Name, m.Title, m.Varied = sweepdir.FormatVersion, "report", "runs", title, differing
-	m.Notes = notesOn(differing)
 	all, err := readInfos(runs)
 	if err != nil {
 		return nil, err
 	}
+	number := textutil.Count(len(runs), "run")
+	sw := &sweepdir.Sweep{Dir: number}
+	m := &sw.Manifest
+	m.Format, m.Command, m.Name, m.Varied = sweepdir.FormatVersion, "report", "runs", differing
+	m.Title = cmp.Or(title, number+" in "+textutil.Count(len(arms), "arm"))
+	m.Notes = notesOn(differing)
+	add := func(s sweepdir.RunState) {
+		s.Index = len(m.Runs)
+		m.Runs, sw.Runs = append(m.Runs, s.Entry), append(sw.Runs, s)
+	}
 	for i, arm := range arms {
 		name, label := nameArm(i, arm, all)
 		m.Arms = append(m.Arms, sweepdir.Arm{Name: name, Label: label, Set: arm.set})
+		m.Seeds = append(m.Seeds, arm.seeds...)
 		for k, at := range arm.runs {
-			e := sweepdir.Entry{Index: len(m.Runs), Arm: i, Seed: arm.seeds[k], Dir: filepath.ToSlash(runs[at].Dir), Config: texts[at]}
-			if !slices.Contains(m.Seeds, e.Seed) {
-				m.Seeds = append(m.Seeds, e.Seed)
-			}
 			s := sweepdir.RunState{Run: runs[at]}
 			if s.Run.Finished() {
 				s.State = s.Run.Result.Status
-			} else { // is a process at it?
+			} else { // is a process at work on it?
 				s = sweepdir.StateOf(s.Run.Dir, sweepdir.Entry{Dir: ".", Config: "-"})
 			}
-			s.Entry = e
-			m.Runs, sw.Runs = append(m.Runs, e), append(sw.Runs, s)
+			dir := filepath.ToSlash(runs[at].Dir)
+			s.Entry = sweepdir.Entry{Arm: i, Seed: arm.seeds[k], Dir: dir, Config: texts[at]}
+			add(s)
 		}
 	}
 	slices.Sort(m.Seeds)
+	m.Seeds = slices.Compact(m.Seeds)
 	for i, arm := range arms { // every arm with every seed, as in the manifest of a sweep
 		for _, seed := range m.Seeds {
 			if !slices.Contains(arm.seeds, seed) {
-				e := sweepdir.Entry{Index: len(m.Runs), Arm: i, Seed: seed, Dir: "-", Config: texts[arm.runs[0]]}
-				m.Runs, sw.Runs = append(m.Runs, e), append(sw.Runs, sweepdir.RunState{Entry: e, State: sweepdir.Missing, Error: "not among the folders"})
+				e := sweepdir.Entry{Arm: i, Seed: seed, Dir: "-", Config: texts[arm.runs[0]]}
+				add(sweepdir.RunState{Entry: e, State: sweepdir.Missing, Error: "not among the folders"})
 			}
 		}
 	}
@@ -87,7 +89,8 @@ func notesOn(differing []string) []string {
 	if len(differing) == 0 {
 		return nil
 	}
-	out := []string{"The runs were sorted into arms by what differs between them besides the seed: " + strings.Join(differing, ", ")}
+	out := []string{"The runs were sorted into arms by what differs between them besides the seed: " +
+		strings.Join(differing, ", ")}
 	if OtherProblems(differing) {
 		out = append(out, "The arms differ in their problems, so their rewards are shares of different problems")
 	}
@@ -96,32 +99,34 @@ func notesOn(differing []string) []string {
 
 // OtherProblems says whether arms that differ in these keys differ in their problems.
 func OtherProblems(differing []string) bool {
-	return slices.ContainsFunc(differing, func(key string) bool { return key == problemsKey || strings.HasPrefix(key, "data.") })
+	return slices.ContainsFunc(differing, func(key string) bool {
+		return key == problemsKey || strings.HasPrefix(key, "data.")
+	})
 }
 
 // nameArm names an arm by the differing keys; where they are too many, by the name
-// of its first run, or by its number where that is not its own.
+// of its first run, or by its number where other arms have that name.
 func nameArm(i int, arm runArm, all []RunInfo) (name, label string) {
+	own := all[arm.runs[0]].Name
 	if len(arm.set) > mostNamedKeys {
-		own := all[arm.runs[0]].Name
 		for at, a := range all {
 			if a.Name == own && !slices.Contains(arm.runs, at) {
 				own = fmt.Sprintf("configuration %d", i+1)
 				break
 			}
 		}
+	}
+	if len(arm.set) > mostNamedKeys || len(arm.set) == 0 {
 		return own, own
 	}
 	var names, labels []string
 	for _, o := range arm.set {
 		key := lastPart(o.Key)
-		if slices.ContainsFunc(arm.set, func(p sweepdir.Override) bool { return p.Key != o.Key && lastPart(p.Key) == key }) {
+		clashes := func(p sweepdir.Override) bool { return p.Key != o.Key && lastPart(p.Key) == key }
+		if slices.ContainsFunc(arm.set, clashes) {
 			key = o.Key
 		}
 		names, labels = append(names, key+"="+o.Value), append(labels, key+" "+o.Value)
-	}
-	if len(names) == 0 {
-		return all[arm.runs[0]].Name, all[arm.runs[0]].Name
 	}
 	return strings.Join(names, ","), strings.Join(labels, ", ")
 }
@@ -130,38 +135,44 @@ func nameArm(i int, arm runArm, all []RunInfo) (name, label string) {
 func sameArm(runs []*rundir.Run) error {
 	arms, _, differing, err := sortRuns(runs)
 	if err == nil && len(arms) > 1 {
-		err = fmt.Errorf("the %d runs are no seeds of one configuration: they differ in %s", len(runs), strings.Join(differing, ", "))
+		err = fmt.Errorf("the %d runs are not seeds of one configuration: they differ in %s",
+			len(runs), strings.Join(differing, ", "))
 	}
 	return err
 }
 
 // sortRuns returns the arms, the configuration of each run as YAML, and the keys
-// that differ between runs, seed aside.
+// that differ between runs, except the seed.
 func sortRuns(runs []*rundir.Run) (arms []runArm, texts, differing []string, err error) {
-	texts = ConfigTexts(runs)
+	texts = configTexts(runs)
 	all, err := readInfos(runs)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	values, differing, err := DifferingKeys(runs, texts)
+	values, differing, err := differingKeys(runs, texts)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if i := slices.IndexFunc(runs, func(r *rundir.Run) bool { return len(r.Config) == 0 }); i >= 0 && len(runs) > 1 {
-		return nil, nil, nil, fmt.Errorf("%s has no %s, so it is not known whether it differs from the other runs in its seed alone: report on it by itself",
-			runs[i].Dir, rundir.ConfigFile)
-	}
 	at := map[string]int{}
 	for i, r := range runs {
+		if len(r.Config) == 0 && len(runs) > 1 {
+			return nil, nil, nil, fmt.Errorf("%s has no %s, so it is not known whether it differs from the other "+
+				"runs in its seed alone: report on it by itself", r.Dir, rundir.ConfigFile)
+		}
+		seed := uint64(0)
+		switch {
+		case all[i].Seed != nil:
+			seed = *all[i].Seed
+		case len(runs) > 1:
+			return nil, nil, nil, fmt.Errorf("%s does not say its seed: report on it by itself", r.Dir)
+		}
 		var set []sweepdir.Override
 		for _, key := range differing {
 			value, ok := values[i][key]
 			if !ok {
 				value = "(absent)"
-			} else if value == "" {
-				value = "(empty)"
 			}
-			set = append(set, sweepdir.Override{Key: key, Value: value})
+			set = append(set, sweepdir.Override{Key: key, Value: cmp.Or(value, "(empty)")})
 		}
 		id := fmt.Sprintf("%q", set)
 		k, ok := at[id]
@@ -171,26 +182,19 @@ func sortRuns(runs []*rundir.Run) (arms []runArm, texts, differing []string, err
 			arms = append(arms, runArm{set: set})
 		}
 		arm := &arms[k]
-		if len(runs) > 1 && all[i].Seed == nil {
-			return nil, nil, nil, fmt.Errorf("%s does not say its seed: report on it by itself", r.Dir)
-		}
-		seed := uint64(0)
-		if all[i].Seed != nil {
-			seed = *all[i].Seed
-		}
 		if twin := slices.Index(arm.seeds, seed); twin >= 0 {
-			return nil, nil, nil, fmt.Errorf("%s and %s are one run (seed %d of the same configuration), and a mean over seeds takes each seed once: leave one of them out",
-				runs[arm.runs[twin]].Dir, r.Dir, seed)
+			return nil, nil, nil, fmt.Errorf("%s and %s are one run (seed %d of the same configuration), and a mean "+
+				"over seeds takes each seed once: leave one of them out", runs[arm.runs[twin]].Dir, r.Dir, seed)
 		}
 		arm.runs, arm.seeds = append(arm.runs, i), append(arm.seeds, seed)
 	}
 	return arms, texts, differing, nil
 }
 
-// ConfigTexts are the configurations with every key, so that folders of an earlier
-// version compare by what its absent keys mean. A configuration that this version
-// can't read leaves all of them as they are.
-func ConfigTexts(runs []*rundir.Run) []string {
+// configTexts are the configurations with every key, so that folders of an earlier
+// version compare by what its absent keys mean. If this version can't read one of
+// them, all stay as they are.
+func configTexts(runs []*rundir.Run) []string {
 	raw, resolved := make([]string, len(runs)), make([]string, len(runs))
 	known := true
 	for i, r := range runs {
@@ -209,13 +213,51 @@ func ConfigTexts(runs []*rundir.Run) []string {
 	return raw
 }
 
-// problemsKey is the name of the problems among the differing keys.
-const problemsKey = "problems"
+const (
+	// problemsKey is the name of the problems among the differing keys.
+	problemsKey = "problems"
+	// validationKey is the same for folders of the first version, which have no hash
+	// of their problems.
+	validationKey = "validation problems"
+)
 
-// DifferingKeys returns what each run was made with, by key, and the sorted keys
-// in which runs differ. What the configuration does not tell counts where every
-// run states it.
-func DifferingKeys(runs []*rundir.Run, texts []string) ([]map[string]string, []string, error) {
+// madeWith are the facts of a run that its configuration does not have; "" where the
+// run does not say.
+var madeWith = []struct {
+	key string
+	of  func(*rundir.Run) string
+}{
+	{"version", ofMeta(func(m *rundir.Meta) string { return strings.TrimSpace(m.Version + " " + m.Revision) })},
+	{"kernel", ofMeta(func(m *rundir.Meta) string {
+		if m.Kernel == "avx2" || m.Kernel == "avx512" { // the same bits
+			return "avx2 or avx512"
+		}
+		return m.Kernel
+	})},
+	{"device", ofMeta(func(m *rundir.Meta) string { return cmp.Or(m.Device, "cpu") })},
+	{problemsKey, ofMeta(func(m *rundir.Meta) string { return m.ProblemsHash[:min(len(m.ProblemsHash), 8)] })},
+	{validationKey, func(r *rundir.Run) string {
+		e := AnyValidation(r)
+		if e == nil {
+			return ""
+		}
+		return fmt.Sprintf("%d, answer %q on %.4f", e.Sampled.N, e.MajorityAnswer, e.MajorityBaseline)
+	}},
+}
+
+func ofMeta(f func(*rundir.Meta) string) func(*rundir.Run) string {
+	return func(r *rundir.Run) string {
+		if r.Meta == nil {
+			return ""
+		}
+		return f(r.Meta)
+	}
+}
+
+// differingKeys returns what each run was made with, by key, and the sorted keys
+// in which runs differ. What the configuration does not have counts where every run
+// states it.
+func differingKeys(runs []*rundir.Run, texts []string) ([]map[string]string, []string, error) {
 	values := make([]map[string]string, len(runs))
 	for i, text := range texts {
 		var tree map[string]any
@@ -232,40 +274,9 @@ func DifferingKeys(runs []*rundir.Run, texts []string) ([]map[string]string, []s
 			}
 		}
 	}
-	for _, fact := range []struct {
-		key string
-		of  func(*rundir.Run) string
-	}{
-		{"version", func(r *rundir.Run) string {
-			return ofMeta(r, func(m *rundir.Meta) string { return strings.TrimSpace(m.Version + " " + m.Revision) })
-		}},
-		{"kernel", func(r *rundir.Run) string {
-			return ofMeta(r, func(m *rundir.Meta) string {
-				if m.Kernel == "avx2" || m.Kernel == "avx512" { // the same bits
-					return "avx2 or avx512"
-				}
-				return m.Kernel
-			})
-		}},
-		{"device", func(r *rundir.Run) string {
-			return ofMeta(r, func(m *rundir.Meta) string { return cmp.Or(m.Device, "cpu") })
-		}},
-		{problemsKey, func(r *rundir.Run) string {
-			return ofMeta(r, func(m *rundir.Meta) string { return shortHash(m.ProblemsHash) })
-		}},
-		// Folders of the first version have no hash of their problems.
-		{"validation problems", func(r *rundir.Run) string {
-			e := AnyValidation(r)
-			if e == nil {
-				return ""
-			}
-			return fmt.Sprintf("%d, answer %q on %.4f", e.Sampled.N, e.MajorityAnswer, e.MajorityBaseline)
-		}},
-	} {
-		if slices.ContainsFunc(runs, func(r *rundir.Run) bool { return fact.of(r) == "" }) {
-			continue
-		}
-		if fact.key == "validation problems" && values[0][problemsKey] != "" {
+	for _, fact := range madeWith {
+		unknown := slices.ContainsFunc(runs, func(r *rundir.Run) bool { return fact.of(r) == "" })
+		if unknown || fact.key == validationKey && values[0][problemsKey] != "" {
 			continue
 		}
 		for i, r := range runs {
@@ -277,38 +288,23 @@ func DifferingKeys(runs []*rundir.Run, texts []string) ([]map[string]string, []s
 		for _, keys := range []map[string]string{v, values[0]} {
 			for key := range keys {
 				x, okX := v[key]
-				y, okY := values[0][key]
-				differs[key] = differs[key] || x != y || okX != okY
+				if y, okY := values[0][key]; x != y || okX != okY {
+					differs[key] = true
+				}
 			}
 		}
 	}
-	var out []string
-	for key, yes := range differs {
-		if yes {
-			out = append(out, key)
-		}
-	}
-	slices.Sort(out)
-	return values, out, nil
+	return values, slices.Sorted(maps.Keys(differs)), nil
 }
 
-func ofMeta(r *rundir.Run, f func(*rundir.Meta) string) string {
-	if r.Meta == nil {
-		return ""
-	}
-	return f(r.Meta)
-}
-
-// shown is a text from a folder as it may be printed; unlike
-// [textutil.Printable] it keeps all different texts apart.
+// shown is a string from a folder as it may be printed; unlike
+// [textutil.Printable] it keeps different strings apart.
 func shown(s string) string {
 	if textutil.Printable(s, 0) == s {
 		return s
 	}
 	return strconv.Quote(s)
 }
-
-func shortHash(s string) string { return s[:min(len(s), 8)] }
 
 // Distinct leaves out folders that were named before, by whatever path.
 func Distinct(dirs []string) []string {

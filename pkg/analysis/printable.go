@@ -7,49 +7,49 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// A sweep's folder may come from anyone. What its manifest says goes into
-// tables, sentences, figures and pages, so it is made printable once, before
-// anything is made of it. Command lines (Argv) stay as they are: they are quoted
-// for a shell where they are shown. The texts of runs are made printable where
-// they are used.
+// A sweep's folder may come from anyone. What its manifest says goes into tables,
+// sentences, figures and pages, so it is made printable once, before the analysis.
+// Command lines (Argv) stay as they are: they are quoted for a shell where they are
+// shown. The strings of runs are made printable where they are used.
+
+// printable replaces strings by what may be shown of them.
+func printable(all ...*string) {
+	for _, s := range all {
+		*s = textutil.Printable(*s, 0)
+	}
+}
 
 // printableSweep is sw with a manifest and with errors that can be shown.
 func printableSweep(sw *sweepdir.Sweep) *sweepdir.Sweep {
 	out := *sw
 	m := &out.Manifest
-	for _, s := range []*string{&m.Command, &m.Name, &m.Title, &m.Question, &m.Reference, &m.BestOver} {
-		*s = textutil.Printable(*s, 0)
-	}
+	printable(&m.Command, &m.Name, &m.Title, &m.Question, &m.Reference, &m.BestOver)
 	m.Base = textutil.Text(m.Base)
-	m.Notes, m.Varied = printableAll(m.Notes), printableAll(m.Varied)
-	m.Fixed = printableOverrides(m.Fixed)
-	m.Axes = slices.Clone(m.Axes)
+	m.Notes, m.Varied, m.Fixed = printableAll(m.Notes), printableAll(m.Varied), printableOverrides(m.Fixed)
+	m.Axes, m.Arms, out.Runs = slices.Clone(m.Axes), slices.Clone(m.Arms), slices.Clone(sw.Runs)
 	for i := range m.Axes {
 		x := &m.Axes[i]
-		x.Key, x.Label, x.Short = textutil.Printable(x.Key, 0), textutil.Printable(x.Label, 0), textutil.Printable(x.Short, 0)
+		printable(&x.Key, &x.Label, &x.Short)
 		x.Values = printableAll(x.Values)
 	}
-	m.Arms = slices.Clone(m.Arms)
 	for i := range m.Arms {
 		a := &m.Arms[i]
-		a.Name, a.Label = textutil.Printable(a.Name, 0), textutil.Printable(a.Label, 0)
+		printable(&a.Name, &a.Label)
 		a.Set, a.Point = printableOverrides(a.Set), printableAll(a.Point)
 	}
-	out.Runs = slices.Clone(sw.Runs)
 	for i := range out.Runs {
-		r := &out.Runs[i]
-		r.State, r.Error = textutil.Printable(r.State, 0), textutil.Printable(r.Error, 0)
+		printable(&out.Runs[i].State, &out.Runs[i].Error)
 	}
 	return &out
 }
 
-// PrintableStudy is [printableSweep] for a study.
+// PrintableStudy is st with strings that can be shown.
 func PrintableStudy(st sweepdir.Study) sweepdir.Study {
-	st.Name, st.Title = textutil.Printable(st.Name, 0), textutil.Printable(st.Title, 0)
+	printable(&st.Name, &st.Title)
 	st.Parts = slices.Clone(st.Parts)
 	for i := range st.Parts {
 		p := &st.Parts[i]
-		p.Name, p.Question, p.Chosen = textutil.Printable(p.Name, 0), textutil.Printable(p.Question, 0), textutil.Printable(p.Chosen, 0)
+		printable(&p.Name, &p.Question, &p.Chosen)
 		p.Set = printableOverrides(p.Set)
 	}
 	return st
@@ -57,16 +57,16 @@ func PrintableStudy(st sweepdir.Study) sweepdir.Study {
 
 func printableAll(list []string) []string {
 	list = slices.Clone(list)
-	for i, s := range list {
-		list[i] = textutil.Printable(s, 0)
+	for i := range list {
+		printable(&list[i])
 	}
 	return list
 }
 
 func printableOverrides(list []sweepdir.Override) []sweepdir.Override {
 	list = slices.Clone(list)
-	for i, o := range list {
-		list[i] = sweepdir.Override{Key: textutil.Printable(o.Key, 0), Value: textutil.Printable(o.Value, 0)}
+	for i := range list {
+		printable(&list[i].Key, &list[i].Value)
 	}
 	return list
 }

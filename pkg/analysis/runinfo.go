@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -15,9 +16,9 @@ import (
 	"grpo/pkg/stats"
 )
 
-// about is what a report needs to know of a run's configuration. It is read
+// RunInfo is what a report needs to know of a run's configuration. It is read
 // leniently, because a report must work on folders of other versions whose
-// configuration has other keys; what is not there stays zero.
+// configuration has other keys; what is not there is zero.
 type RunInfo struct {
 	Name string  `yaml:"name"`
 	Seed *uint64 `yaml:"seed"`
@@ -35,7 +36,7 @@ type RunInfo struct {
 	} `yaml:"train"`
 }
 
-// readAbout takes the configuration first and the result over it.
+// ReadInfo reads the configuration; what the result says replaces it.
 func ReadInfo(r *rundir.Run) (RunInfo, error) {
 	var a RunInfo
 	a.Train.LearningRate = math.NaN()
@@ -51,22 +52,12 @@ func ReadInfo(r *rundir.Run) (RunInfo, error) {
 	if r.Status != nil && a.Train.Steps == 0 {
 		a.Train.Steps = r.Status.Steps
 	}
-	if a.Name == "" {
-		a.Name = filepath.Base(r.Dir)
-	}
-	a.Name, a.Algorithm.LossType = textutil.Printable(a.Name, 0), textutil.Printable(a.Algorithm.LossType, 0)
+	a.Name = textutil.Printable(cmp.Or(a.Name, filepath.Base(r.Dir)), 0)
+	a.Algorithm.LossType = textutil.Printable(a.Algorithm.LossType, 0)
 	return a, nil
 }
 
-// seed is the run's seed in words.
-func (a RunInfo) SeedText() string {
-	if a.Seed == nil {
-		return "seed unknown"
-	}
-	return fmt.Sprintf("seed %d", *a.Seed)
-}
-
-// aboutAll reads what is known of each of several seeds; it is an error when they
+// ReadSeedInfos reads the configurations of several seeds; it is an error when they
 // are not of one configuration.
 func ReadSeedInfos(runs []*rundir.Run) ([]RunInfo, error) {
 	if err := sameArm(runs); err != nil {
@@ -75,7 +66,6 @@ func ReadSeedInfos(runs []*rundir.Run) ([]RunInfo, error) {
 	return readInfos(runs)
 }
 
-// readAll reads what is known of each run.
 func readInfos(runs []*rundir.Run) ([]RunInfo, error) {
 	all := make([]RunInfo, len(runs))
 	for i, r := range runs {
@@ -87,10 +77,22 @@ func readInfos(runs []*rundir.Run) ([]RunInfo, error) {
 	return all, nil
 }
 
-// setting describes what all runs have in common, for the line below a title:
-// a part that differs between them, or that no run states, is left out.
+// SeedText is "seed 1".
+func (a RunInfo) SeedText() string {
+	if a.Seed == nil {
+		return "seed unknown"
+	}
+	return fmt.Sprintf("seed %d", *a.Seed)
+}
+
+// OneRun says in a caption which run is shown.
+func (a RunInfo) OneRun() string { return "One run, " + a.SeedText() + "." }
+
+// SettingLine describes what all runs have in common, for the line below a title:
+// a part that differs between them, or that no run has, is left out.
 func SettingLine(all []RunInfo) string {
-	parts := []func(RunInfo) string{
+	var out []string
+	for _, part := range []func(RunInfo) string{
 		func(a RunInfo) string { return a.Name },
 		func(a RunInfo) string {
 			if !stats.IsFinite(a.Train.LearningRate) {
@@ -100,14 +102,13 @@ func SettingLine(all []RunInfo) string {
 		},
 		func(a RunInfo) string { return a.Algorithm.LossType },
 		func(a RunInfo) string {
-			if a.Rollout.Group <= 0 || a.Rollout.Size <= 0 {
+			r := a.Rollout
+			if r.Group <= 0 || r.Size <= 0 {
 				return ""
 			}
-			return fmt.Sprintf("%d prompts × %d completions a step", a.Rollout.Size/a.Rollout.Group, a.Rollout.Group)
+			return fmt.Sprintf("%d prompts × %d completions a step", r.Size/r.Group, r.Group)
 		},
-	}
-	var out []string
-	for _, part := range parts {
+	} {
 		if s := Common(all, part); s != "" {
 			out = append(out, s)
 		}
@@ -115,17 +116,164 @@ func SettingLine(all []RunInfo) string {
 	return strings.Join(out, "  ·  ")
 }
 
-// Common is what f says of every run, or empty.
+// Common is what f says of every element, or empty.
 func Common[T any](all []T, f func(T) string) string {
+	for _, x := range all {
+		if f(x) != f(all[0]) {
+			return ""
+		}
+	}
 	if len(all) == 0 {
 		return ""
 	}
-	first := f(all[0])
-	if slices.ContainsFunc(all, func(a T) bool { return f(a) != first }) {
-		return ""
-	}
-	return first
+	return f(all[0])
 }
 
-// one says of which run a figure of a single one is.
-func (a RunInfo) OneRun() string { return "One run, " + a.SeedText() + "." }
+// Unique lists what f says of the elements, each once, without empty strings.
+func Unique[T any](of []T, f func(T) string) []string {
+	var out []string
+	for _, x := range of {
+		if s := f(x); s != "" && !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// evalKeys are the settings of sampled evaluations: how a caption writes a value,
+// the value that it leaves out, and the rollout key that the first release used,
+// whose configurations do not have the key.
+var evalKeys = []struct{ key, was, text, off string }{
+	{"eval.temperature", "rollout.sampling_temperature", "temperature %s", ""},
+	{"eval.top_p", "rollout.sampling_top_p", "top-p %s", "1"},
+	{"eval.top_k", "rollout.sampling_top_k", "top-k %s", "0"},
+	{"eval.min_tokens", "rollout.sampling_min_tokens", "at least %s tokens", "0"},
+	{"eval.max_tokens", "rollout.sampling_max_tokens", "at most %s tokens", ""},
+}
+
+// evalSettingsOf describes how the evaluations of a configuration sample; empty
+// where the configuration does not say it.
+func evalSettingsOf(config map[string]string) string {
+	var parts []string
+	for _, k := range evalKeys {
+		v, ok := config[k.key]
+		if !ok {
+			v, ok = config[k.was]
+		}
+		if ok && v != k.off {
+			parts = append(parts, fmt.Sprintf(k.text, textutil.Printable(v, 0)))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// EvalSettings says how a configuration's evaluations sample: "temperature 1, at
+// most 64 tokens".
+func EvalSettings(config []byte) string { return evalSettingsOf(flatConfig(string(config))) }
+
+// RunSettings is EvalSettings of a run.
+func RunSettings(r *rundir.Run) string { return EvalSettings(r.Config) }
+
+// SampledAt says in captions how evaluations were sampled: "sampled at temperature
+// 1, at most 64 tokens".
+func SampledAt(runs []*rundir.Run) string {
+	all := Unique(runs, RunSettings)
+	switch {
+	case len(all) > 1:
+		return "sampled differently for some runs, which are not comparable (" + strings.Join(all, "; ") + ")"
+	case len(all) == 1:
+		return "sampled at " + all[0]
+	}
+	return "sampled"
+}
+
+// SampledTemperature is the same for a legend: "sampled, temperature 1".
+func SampledTemperature(runs []*rundir.Run) string {
+	all := Unique(runs, func(r *rundir.Run) string {
+		s, _, _ := strings.Cut(RunSettings(r), ", ")
+		return s
+	})
+	if len(all) == 1 {
+		return "sampled, " + all[0]
+	}
+	return "sampled"
+}
+
+// armsDiffer lists what a function says of the arms' configurations, if it does not
+// say the same of all.
+func (a *Analysis) armsDiffer(f func(config map[string]string) string) []string {
+	arms := make([]int, len(a.Arms))
+	for i := range arms {
+		arms[i] = i
+	}
+	if all := Unique(arms, func(i int) string { return f(a.ConfigOf(i)) }); len(all) > 1 {
+		return all
+	}
+	return nil
+}
+
+// TrainingTemperatures are the temperatures that the arms sample rollouts at, if
+// they differ: entropy is then of different distributions.
+func (a *Analysis) TrainingTemperatures() []string {
+	return a.armsDiffer(func(c map[string]string) string {
+		return textutil.Printable(c["rollout.sampling_temperature"], 0)
+	})
+}
+
+// differing are the keys in which the resolved configurations of two arms differ;
+// where they can't be read, all that vary in the sweep.
+func (a *Analysis) differing(q pair) []string {
+	m := &a.Sweep.Manifest
+	x, y := a.ConfigOf(q.a), a.ConfigOf(q.b)
+	var out []string
+	for _, key := range m.Varied {
+		v, okV := x[key]
+		w, okW := y[key]
+		// The values of the key that is tuned belong to the tuned arms.
+		if key != m.BestOver && (!okV || !okW || v != w) {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+// ConfigOf is the resolved configuration of an arm's first run, by full keys, with what
+// the arm sets where that does not say.
+func (a *Analysis) ConfigOf(arm int) map[string]string {
+	out := map[string]string{}
+	for _, e := range a.Sweep.Manifest.Runs {
+		if e.Arm == arm && e.Config != "" {
+			if out = flatConfig(e.Config); len(out) == 0 {
+				return out
+			}
+			break
+		}
+	}
+	for _, o := range a.Sweep.Manifest.Arms[arm].Set {
+		if _, ok := out[o.Key]; !ok { // a kernel, say, which is in no configuration
+			out[o.Key] = o.Value
+		}
+	}
+	return out
+}
+
+// flatConfig is a configuration by full keys; empty where it can't be read, so that
+// every key counts as differing.
+func flatConfig(text string) map[string]string {
+	out := map[string]string{}
+	var tree map[string]any
+	if yaml.Unmarshal([]byte(text), &tree) == nil {
+		flatten(out, "", tree)
+	}
+	return out
+}
+
+func flatten(out map[string]string, prefix string, tree map[string]any) {
+	for key, v := range tree {
+		if sub, ok := v.(map[string]any); ok {
+			flatten(out, prefix+key+".", sub)
+			continue
+		}
+		out[prefix+key] = fmt.Sprint(v)
+	}
+}

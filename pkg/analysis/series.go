@@ -7,6 +7,13 @@ import (
 	"grpo/pkg/stats"
 )
 
+// Point is a step and the value there.
+type Point struct{ X, Y float64 }
+
+// Series is one metric of a run against the step. Values that are not finite are
+// left out.
+type Series []Point
+
 // UpTo is the last point of s that is not beyond x.
 func (s Series) UpTo(x float64) (p Point, ok bool) {
 	for _, q := range s {
@@ -17,25 +24,19 @@ func (s Series) UpTo(x float64) (p Point, ok bool) {
 	return p, ok
 }
 
-// Series is one figure of a run against the step. Values that are not finite
-// are not in it.
-type Series []Point
-
-// Point is a step and the value there.
-type Point struct{ X, Y float64 }
-
+// Add appends a value unless it is not finite.
 func (s *Series) Add(step int, value float64) {
 	if stats.IsFinite(value) {
 		*s = append(*s, Point{X: float64(step), Y: value})
 	}
 }
 
-// MetricSeries takes a figure from each line of metrics.jsonl; nil where a
-// line has none.
-func MetricSeries(r *rundir.Run, figure func(rundir.Metrics) *float64) Series {
+// MetricSeries takes a value from each line of metrics.jsonl; nil where a line has
+// none.
+func MetricSeries(r *rundir.Run, value func(rundir.Metrics) *float64) Series {
 	var s Series
 	for _, m := range r.Metrics {
-		if v := figure(m); v != nil {
+		if v := value(m); v != nil {
 			s.Add(m.Step, *v)
 		}
 	}
@@ -62,9 +63,12 @@ func ForEach(runs []*rundir.Run, f func(*rundir.Run) Series) []Series {
 	return out
 }
 
-// mean averages several series at the steps that all of them have. Beyond the
+// MeanSeries averages several series at the steps that all of them have. Beyond the
 // end of the shortest there is no mean: it would jump when a run drops out.
 func MeanSeries(all []Series) Series {
+	if len(all) == 0 {
+		return nil
+	}
 	values := make(map[float64][]float64)
 	for _, s := range all {
 		for _, p := range s {
@@ -72,9 +76,6 @@ func MeanSeries(all []Series) Series {
 		}
 	}
 	var out Series
-	if len(all) == 0 {
-		return out
-	}
 	for _, p := range all[0] {
 		if ys := values[p.X]; len(ys) == len(all) {
 			m, _, _ := stats.MeanSD(ys)

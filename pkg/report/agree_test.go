@@ -128,14 +128,15 @@ func checkDifferences(t *rapid.T, a *Report) {
 func checkSentence(t *rapid.T, a *Report, c analysis.Comparison, alone bool) {
 	points := analysis.FormatOf(analysis.FinalMetric, 0)
 	difference := points.Difference(c.Mean, c.Lo, c.Hi)
-	begins, inHeadline := c.A+" and "+c.B, "not separable"
+	x, y := quote(c.A), quote(c.B)
+	begins, inHeadline := x+" and "+y, "not separable"
 	switch {
 	case c.Separable && c.Mean > 0:
 		inHeadline = "by " + difference
-		begins = c.A + " beats " + c.B + " " + inHeadline
+		begins = x + " beats " + y + " " + inHeadline
 	case c.Separable:
 		inHeadline = "(difference " + difference + ")"
-		begins = c.A + " is beaten by " + c.B + " " + inHeadline
+		begins = x + " is beaten by " + y + " " + inHeadline
 	case c.N > 1 && (c.Mean != 0 || c.SD != 0):
 		inHeadline = "(difference " + difference
 	}

@@ -35,7 +35,7 @@ func TestEvalSettings(t *testing.T) {
 		{"seed: 1\n", ""},
 		{"]: {", ""},
 	} {
-		if got := analysis.EvalSettingsOf(analysis.FlatConfig(test.config)); got != test.want {
+		if got := analysis.EvalSettings([]byte(test.config)); got != test.want {
 			t.Errorf("%q: %q, want %q", test.config, got, test.want)
 		}
 	}
@@ -72,14 +72,16 @@ func temperatures(eval string) *sweepdir.Sweep {
 // TestArmsEvaluatedDifferently: a sweep of the first release whose arms were
 // evaluated as they sample is no comparison, and the report says so first.
 func TestArmsEvaluatedDifferently(t *testing.T) {
-	v := mustReport(t, temperatures("")).Verdict
-	if !strings.HasPrefix(v.Headline, "The arms were evaluated with different settings and are not comparable.") ||
-		!strings.Contains(strings.Join(v.Caveats, "\n"), "(temperature 1; temperature 1.3)") {
-		t.Errorf("headline %s\ncaveats %q", v.Headline, v.Caveats)
+	a := mustReport(t, temperatures(""))
+	wantFinding(t, a, finding{Section: analysis.Headline, Kind: analysis.NotComparable})
+	wantFinding(t, a, finding{Section: analysis.Headline, Kind: analysis.Beats, Arms: []int{0, 1}})
+	wantFinding(t, a, finding{Section: analysis.Caveat, Kind: analysis.EvaluationsDiffer, Values: []string{"temperature 1", "temperature 1.3"}})
+	if h := a.Verdict.Headline; !strings.HasPrefix(h, "The arms were evaluated with different settings and are not comparable.") {
+		t.Errorf("headline %s", h)
 	}
-	v = mustReport(t, temperatures("eval: {temperature: 1}\n")).Verdict
-	if !strings.HasPrefix(v.Headline, "t=1 beats t=1.3") {
-		t.Errorf("headline %s", v.Headline)
+	a = mustReport(t, temperatures("eval: {temperature: 1}\n"))
+	if f := a.Findings[0]; f.Kind != analysis.Beats {
+		t.Errorf("headline %+v", f)
 	}
 }
 
@@ -90,13 +92,12 @@ func TestEntropyOfTemperatures(t *testing.T) {
 	if c := a.Find("entropy", 0, 1); c != nil {
 		t.Errorf("entropies are compared: %+v", c)
 	}
-	if !strings.Contains(strings.Join(a.Verdict.Caveats, "\n"), "Entropy is that of each arm's own sampling temperature (1, 1.3)") {
-		t.Errorf("caveats %q", a.Verdict.Caveats)
-	}
+	wantFinding(t, a, finding{Section: analysis.Caveat, Kind: analysis.EntropyDiffers, Metric: "entropy", Values: []string{"1", "1.3"}})
 	same := mustReport(t, configured(temperatures(""), func(int) string { return "rollout: {sampling_temperature: 1.3}\n" }))
-	if same.Find("entropy", 0, 1) == nil || len(same.comparability()) > 0 {
-		t.Errorf("arms of one temperature: %q", same.comparability())
+	if same.Find("entropy", 0, 1) == nil {
+		t.Error("arms of one temperature are not compared")
 	}
+	neverFinding(t, same, analysis.EntropyDiffers, analysis.EvaluationsDiffer, analysis.NotComparable)
 }
 
 // TestIdenticalArms: arms whose runs end with the same weights and evaluations are
@@ -110,10 +111,10 @@ func TestIdenticalArms(t *testing.T) {
 		sw.Manifest.Reference = "a"
 		return sw
 	}
-	v := mustReport(t, sweep()).Verdict
-	if text := v.text(); !strings.Contains(text, "it is the same experiment, to the bit, as b") || !strings.Contains(text, "the same experiment: their runs are identical to the bit (4 seeds)") {
-		t.Error(text)
-	}
+	a := mustReport(t, sweep())
+	wantFinding(t, a, finding{Section: analysis.Line, Kind: analysis.Identical, Arms: []int{1, 0}})
+	wantFinding(t, a, finding{Section: analysis.Headline, Kind: analysis.Ranking, Arms: []int{0},
+		Parts: []finding{{Kind: analysis.Identical}, {Kind: analysis.BeatenBy}}})
 	for name, change := range map[string]func(*rundir.Run){
 		"other weights":         func(r *rundir.Run) { r.Result.WeightsSHA256 = "x" },
 		"no hash":               func(r *rundir.Run) { r.Result.WeightsSHA256 = "" },
@@ -121,8 +122,7 @@ func TestIdenticalArms(t *testing.T) {
 	} {
 		sw := sweep()
 		change(sw.Runs[1].Run)
-		if v := mustReport(t, sw).Verdict; strings.Contains(v.text(), "identical") {
-			t.Errorf("%s: %s", name, v.text())
-		}
+		t.Log(name)
+		neverFinding(t, mustReport(t, sw), analysis.Identical)
 	}
 }

@@ -1,58 +1,84 @@
 package report
 
 import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
 	"grpo/pkg/analysis"
 	"grpo/pkg/rundir"
 )
 
-// Report is an analysis with its verdict in words.
+// Report is an analysis with its verdict.
 type Report struct {
 	*analysis.Analysis
 	Verdict Verdict
 }
 
-// Verdict is what the data can and can't carry, in words.
+// MarshalJSON writes the fields of the analysis, then the verdict.
+func (a *Report) MarshalJSON() ([]byte, error) {
+	data, err := rundir.Marshal(a.Analysis)
+	if err != nil {
+		return nil, err
+	}
+	verdict, err := rundir.Marshal(a.Verdict)
+	return fmt.Appendf(bytes.TrimSuffix(data, []byte("}")), `,"verdict":%s}`, verdict), err
+}
+
+// Verdict is the findings of an analysis as sentences.
 type Verdict struct {
 	Question string   `json:"question"`
 	Headline string   `json:"headline"` // one sentence
-	Lines    []string `json:"lines"`    // on the validation reward, then on other figures with a clear trend
-	Caveats  []string `json:"caveats"`  // what was held fixed, rates tuned for another arm, the manifest's notes
-	Missing  []string `json:"missing"`  // what a half-finished sweep lacks
+	Lines    []string `json:"lines"`    // on the validation reward, then on other metrics with a clear trend
+	Caveats  []string `json:"caveats"`  // what the numbers are, what was held fixed, the manifest's notes
+	Missing  []string `json:"missing"`  // what an unfinished sweep lacks
 }
 
-// New puts an analysis into words.
+// New puts an analysis into words: its findings and its comparisons.
 func New(a *analysis.Analysis) *Report {
-	r := &Report{Analysis: a}
-	r.Verdict = r.verdict()
+	inner := *a
+	inner.Comparisons = slices.Clone(a.Comparisons)
+	r := &Report{Analysis: &inner}
+	for i := range inner.Comparisons {
+		c := &inner.Comparisons[i]
+		c.Text = r.text(c)
+	}
+	v := Verdict{Lines: []string{}, Caveats: []string{}, Missing: []string{}}
+	v.Question = a.Sweep.Manifest.Question
+	for i := range a.Findings {
+		f := &a.Findings[i]
+		switch s := r.sentence(f); f.Section {
+		case analysis.Headline:
+			v.Headline += s
+		case analysis.Line:
+			v.Lines = append(v.Lines, asSentence(s))
+		case analysis.Caveat:
+			v.Caveats = append(v.Caveats, asSentence(s))
+		case analysis.Missing:
+			v.Missing = append(v.Missing, asSentence(s))
+		}
+	}
+	v.Headline = asSentence(v.Headline)
+	r.Verdict = v
 	return r
 }
 
-// comparisonResults are the comparisons with their sentences.
-func (a *Report) comparisonResults() []analysis.Comparison {
-	out := append([]analysis.Comparison{}, a.Comparisons...)
-	for i := range out {
-		out[i].Text = a.text(&out[i])
-	}
-	return out
-}
-
-// text is the sentence of a comparison.
+// text is the sentence of a comparison, without its full stop.
 func (a *Report) text(c *analysis.Comparison) string {
-	if c.Kind == analysis.KindInteraction {
-		return a.interactionText(c)
+	f := a.FindingOf(c)
+	if f.Kind == analysis.Difference {
+		return a.metricLabel(c.Metric) + ": " + a.sentence(&f)
 	}
-	return a.comparisonText(c)
+	return capital(a.sentence(&f))
 }
 
-// MarshalJSON writes the analysis and the verdict next to each other.
-func (a *Report) MarshalJSON() ([]byte, error) {
-	return rundir.Marshal(struct {
-		Arms           []analysis.ArmResult  `json:"arms"`
-		Best           int                   `json:"best"`
-		Comparisons    []analysis.Comparison `json:"comparisons"`
-		Verdict        Verdict               `json:"verdict"`
-		Base           float64               `json:"base"`
-		Majority       float64               `json:"majority"`
-		MajorityAnswer string                `json:"majority_answer"`
-	}{a.Arms, a.Best, a.comparisonResults(), a.Verdict, a.Base, a.Majority, a.MajorityAnswer})
+// asSentence gives a sentence its capital and its full stop.
+func asSentence(s string) string { return capital(strings.TrimSuffix(s, ".") + ".") }
+
+func capital(s string) string {
+	first, size := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(first)) + s[size:]
 }

@@ -39,6 +39,7 @@ type Results struct {
 
 	Arms        []analysis.ArmResult  `json:"arms"`
 	Comparisons []analysis.Comparison `json:"comparisons"`
+	Findings    []analysis.Finding    `json:"findings"`
 	Verdict     Verdict               `json:"verdict"`
 }
 
@@ -50,7 +51,7 @@ func (a *Report) Results() Results {
 		Seeds: m.Seeds, Level: stats.Level, Interval: "student_t",
 		Runs: a.Runs(), Finished: a.Finished(),
 		Base: a.Base, Majority: a.Majority, MajorityAnswer: a.MajorityAnswer,
-		Arms: a.Arms, Comparisons: a.comparisonResults(), Verdict: a.Verdict,
+		Arms: a.Arms, Comparisons: a.Comparisons, Findings: a.Findings, Verdict: a.Verdict,
 	}
 	if a.Best >= 0 {
 		r.Best = a.Arms[a.Best].Arm.Name

@@ -104,7 +104,7 @@ func (a *Report) settingsTable() *Table {
 	}
 	for k := range a.Arms {
 		row := Row{Cells: []Cell{{Text: a.Arms[k].Name(), Sort: fmt.Sprint(k)}}}
-		values := settings(m, k)
+		values := a.ConfigOf(k)
 		for _, key := range keys {
 			value, ok := values[key]
 			if !ok {
@@ -117,21 +117,4 @@ func (a *Report) settingsTable() *Table {
 		t.Rows = append(t.Rows, row)
 	}
 	return t
-}
-
-// settings is the resolved configuration of an arm by full keys, and what the arm
-// sets where that does not say.
-func settings(m sweepdir.Manifest, arm int) map[string]string {
-	values := map[string]string{}
-	for _, e := range m.Runs {
-		if e.Arm == arm && len(values) == 0 {
-			values = analysis.FlatConfig(e.Config)
-		}
-	}
-	for _, o := range m.Arms[arm].Set {
-		if _, ok := values[o.Key]; !ok {
-			values[o.Key] = o.Value
-		}
-	}
-	return values
 }

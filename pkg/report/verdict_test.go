@@ -3,11 +3,13 @@ package report
 import (
 	"bytes"
 	"fmt"
+	"math"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"grpo/internal/reporttest"
-
 	"grpo/pkg/analysis"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -20,10 +22,74 @@ func mustReport(t testing.TB, sw *sweepdir.Sweep) *Report {
 
 // text is everything that a verdict says.
 func (v Verdict) text() string {
-	return strings.Join(append(append(append([]string{v.Headline}, v.Lines...), v.Missing...), v.Caveats...), "\n")
+	return strings.Join(slices.Concat([]string{v.Headline}, v.Lines, v.Missing, v.Caveats), "\n")
 }
 
-func TestVerdict(t *testing.T) {
+type finding = analysis.Finding
+
+// matches compares the fields of a finding that are set in want; numbers are mean,
+// lo and hi, to within the last printed digit.
+func matches(got, want *finding) bool {
+	if want.Section != "" && got.Section != want.Section || got.Kind != want.Kind || len(want.Parts) > len(got.Parts) {
+		return false
+	}
+	g, w := reflect.ValueOf(*got), reflect.ValueOf(*want)
+	for _, name := range []string{"Arms", "Metric", "Count", "Of", "Seeds", "Steps", "Keys", "Values"} {
+		if x := w.FieldByName(name); !x.IsZero() && !reflect.DeepEqual(x.Interface(), g.FieldByName(name).Interface()) {
+			return false
+		}
+	}
+	for i := range want.Parts {
+		if !matches(&got.Parts[i], &want.Parts[i]) {
+			return false
+		}
+	}
+	if want.Numbers == nil {
+		return true
+	}
+	n, m := got.Numbers, want.Numbers
+	near := func(x, y float64) bool { return math.Abs(x-y) < 0.0006 }
+	return n != nil && n.N == m.N && near(n.Mean, m.Mean) && near(n.Lo, m.Lo) && near(n.Hi, m.Hi)
+}
+
+func wantFinding(t *testing.T, a *Report, want finding) {
+	t.Helper()
+	if !slices.ContainsFunc(a.Findings, func(f finding) bool { return matches(&f, &want) }) {
+		t.Errorf("no finding %s %+v among\n%s", want.Kind, want, listFindings(a))
+	}
+}
+
+func neverFinding(t *testing.T, a *Report, kinds ...analysis.Kind) {
+	t.Helper()
+	for _, f := range a.Findings {
+		if slices.Contains(kinds, f.Kind) {
+			t.Errorf("found %s in\n%s", f.Kind, listFindings(a))
+		}
+	}
+}
+
+func listFindings(a *Report) string {
+	var b strings.Builder
+	for i := range a.Findings {
+		f := &a.Findings[i]
+		fmt.Fprintf(&b, "%s %s %v: %s\n", f.Section, f.Kind, f.Arms, a.sentence(f))
+	}
+	return b.String()
+}
+
+func number(n int, mean, lo, hi float64) *analysis.Summary {
+	return &analysis.Summary{N: n, Mean: mean, Lo: lo, Hi: hi}
+}
+
+type verdictCase struct {
+	name     string
+	sweep    *sweepdir.Sweep
+	headline finding
+	want     []finding
+	never    []analysis.Kind
+}
+
+func verdictCases() []verdictCase {
 	noise4 := func(mean float64, purpose uint64) func(uint64) reporttest.FakeRun {
 		return reporttest.Around(mean, 0.03, purpose)
 	}
@@ -47,150 +113,343 @@ func TestVerdict(t *testing.T) {
 	always := func(f reporttest.FakeRun) func(uint64) reporttest.FakeRun {
 		return func(uint64) reporttest.FakeRun { return f }
 	}
-	for _, tt := range []struct {
-		name     string
-		sweep    *sweepdir.Sweep
-		headline string // its beginning
-		want     []string
-		never    []string
-	}{
+	finals := func(initial float64, finals ...float64) func(uint64) reporttest.FakeRun {
+		return func(seed uint64) reporttest.FakeRun {
+			return reporttest.FakeRun{Initial: initial, Final: finals[seed-1]}
+		}
+	}
+	diverged := func(mean float64, purpose uint64, at int) func(uint64) reporttest.FakeRun {
+		return reporttest.With(reporttest.Around(mean, .01, purpose), func(f *reporttest.FakeRun) { f.Diverged = at })
+	}
+	absent := always(reporttest.FakeRun{State: sweepdir.Missing})
+	identical := two(noise4(.9, 10), noise4(.9, 10))
+	for _, s := range identical.Runs {
+		s.Run.Result.WeightsSHA256 = fmt.Sprint(s.Seed)
+	}
+	twentyArms := func() *sweepdir.Sweep {
+		var arms []reporttest.FakeArm
+		for i := range 5 {
+			arms = append(arms, reporttest.FakeArm{Name: fmt.Sprintf("arm %d", i), Run: absent})
+		}
+		return reporttest.FakeSweep(4, arms...)
+	}
+	const (
+		line, caveat, missing = analysis.Line, analysis.Caveat, analysis.Missing
+	)
+	return []verdictCase{
 		{"a clear difference", reporttest.BaselineSweep(4),
-			"reinforce_with_baseline beats no_baseline by 13.9 points [12.4, 15.4], 4 seeds.",
-			[]string{
-				"no_baseline falls into short completions: 14.6 tokens, where reinforce_with_baseline writes 24.6",
-				"Held fixed: algorithm.length_normalization=masked_mean.",
-				"All arms ran at learning rate 0.001.", "not other base models",
-			}, []string{"not separable", "more than one key"}},
+			finding{Kind: analysis.Beats, Arms: []int{1, 0}, Metric: "final", Numbers: number(4, .139, .124, .154)},
+			[]finding{
+				{Section: line, Kind: analysis.ShortCompletion, Arms: []int{0}, Metric: "completion_length",
+					Parts: []finding{{Kind: analysis.Difference, Arms: []int{1, 0}}}},
+				{Section: caveat, Kind: analysis.HeldFixed, Keys: []string{"algorithm.length_normalization"}, Values: []string{"masked_mean"}},
+				{Section: caveat, Kind: analysis.SharedRate, Values: []string{"0.001"}},
+				{Section: caveat, Kind: analysis.Intervals}, {Section: caveat, Kind: analysis.ChosenOnValidation},
+				{Section: caveat, Kind: analysis.RewardMeasure, Of: 1024},
+			}, []analysis.Kind{analysis.NotSeparable, analysis.Confounded, analysis.SomeConfounded, analysis.Trend}},
 		{"no difference", two(noise4(0.9, 10), noise4(0.9, 20)),
-			"y and x are not separable with 4 seeds (difference", []string{"would be needed to see a difference of this size"}, []string{"beats"}},
+			finding{Kind: analysis.NotSeparable, Arms: []int{1, 0}}, nil, []analysis.Kind{analysis.Beats, analysis.Bimodal}},
 		{"the same in every seed", two(always(reporttest.FakeRun{Initial: .2, Final: .5, Greedy: .9}), always(reporttest.FakeRun{Initial: .2, Final: .5, Greedy: .9})),
-			"x and y are not separable with 4 seeds (no difference in any of them).", nil, []string{"beats", "NaN", "more than 1000"}},
+			finding{Kind: analysis.NotSeparable, Arms: []int{0, 1}, Numbers: number(4, 0, -.0016, .0016)}, nil, nil},
+		{"the same runs", identical, finding{Kind: analysis.Identical, Arms: []int{0, 1}}, nil, nil},
 		{"apart by one problem in every seed", two(always(reporttest.FakeRun{Final: 500. / 1024}), always(reporttest.FakeRun{Final: 501. / 1024})),
-			"y and x are not separable with 4 seeds (difference 0.1 points [-0.1, 0.3])", nil, []string{"beats"}},
+			finding{Kind: analysis.NotSeparable, Arms: []int{1, 0}, Numbers: number(4, .001, -.001, .003)}, nil, nil},
 		{"apart by everything in every seed", two(always(reporttest.FakeRun{Final: 0, Problems: 128}), always(reporttest.FakeRun{Final: 1, Problems: 128})),
-			"y beats x by 100.0 points [98.8, 100.0], 4 seeds.", nil, []string{"not separable"}},
-		{"a seed that did not learn", two(noise4(0.9, 10), func(seed uint64) reporttest.FakeRun {
-			return reporttest.FakeRun{Initial: .2, Final: []float64{.82, .16, .85, .82}[seed-1]}
-		}), "x and y are not separable",
-			[]string{"y is bimodal across seeds: 1 of 4 seeds did not learn (seed 2, at 16.0%; before training 20.0%), the others end at 82.0% to 85.0%. Its mean"}, []string{"x is bimodal"}},
-		{"seeds that stayed where they were", two(noise4(0.9, 10), func(seed uint64) reporttest.FakeRun {
-			return reporttest.FakeRun{Initial: .2, Final: []float64{.2, .5, .21, .5}[seed-1]}
-		}), "", []string{"y is bimodal across seeds: 2 of 4 seeds did not learn (seeds 1, 3, at 20.0% to 21.0%; before training 20.0%), the others end at 50.0%."}, nil},
-		{"seeds far apart that all learned", two(noise4(0.9, 10), func(seed uint64) reporttest.FakeRun {
-			return reporttest.FakeRun{Initial: .2, Final: []float64{.3, .9, .5, .9}[seed-1]}
-		}), "", nil, []string{"bimodal"}},
-		{"seeds that hardly learned", two(noise4(0.9, 10), func(seed uint64) reporttest.FakeRun {
-			return reporttest.FakeRun{Initial: .2, Final: []float64{.21, .26, .2, .27}[seed-1]}
-		}), "", nil, []string{"bimodal"}},
+			finding{Kind: analysis.Beats, Arms: []int{1, 0}, Numbers: number(4, 1, .988, 1)}, nil, nil},
+		{"a seed that did not learn", two(noise4(0.9, 10), finals(.2, .82, .16, .85, .82)),
+			finding{Kind: analysis.NotSeparable, Arms: []int{0, 1}},
+			[]finding{{Section: line, Kind: analysis.Bimodal, Arms: []int{1}, Parts: []finding{
+				{Kind: analysis.SeedsStayed, Seeds: []uint64{2}}, {Kind: analysis.SeedsLearned, Seeds: []uint64{1, 3, 4}}}}}, nil},
+		{"seeds that stayed where they were", two(noise4(0.9, 10), finals(.2, .2, .5, .21, .5)),
+			finding{}, []finding{{Kind: analysis.Bimodal, Arms: []int{1}, Parts: []finding{{Kind: analysis.SeedsStayed, Seeds: []uint64{1, 3}}}}}, nil},
+		{"seeds far apart that all learned", two(noise4(0.9, 10), finals(.2, .3, .9, .5, .9)), finding{}, nil, []analysis.Kind{analysis.Bimodal}},
+		{"seeds that hardly learned", two(noise4(0.9, 10), finals(.2, .21, .26, .2, .27)), finding{}, nil, []analysis.Kind{analysis.Bimodal}},
 		{"at the ceiling", two(always(reporttest.FakeRun{Initial: .2, Final: 1}), always(reporttest.FakeRun{Initial: .2, Final: .995})),
-			"", []string{"at the ceiling of the measure"}, nil},
+			finding{}, []finding{{Section: line, Kind: analysis.AtCeiling}}, []analysis.Kind{analysis.AtFloor}},
 		{"at the floor", two(always(reporttest.FakeRun{Final: 0}), always(reporttest.FakeRun{Final: .005})),
-			"", []string{"at the floor of the measure"}, []string{"ceiling"}},
+			finding{}, []finding{{Section: line, Kind: analysis.AtFloor}}, []analysis.Kind{analysis.AtCeiling}},
 		{"one seed", reporttest.FakeSweep(1, reporttest.FakeArm{Name: "x", Run: reporttest.Around(.9, .01, 1)}, reporttest.FakeArm{Name: "y", Run: reporttest.Around(.5, .01, 2)}),
-			"x and y can't be told apart with 1 seed (difference", []string{"One seed shows what happened once"}, []string{"beats", "n/a", "1 seeds"}},
+			finding{Kind: analysis.NotCompared, Arms: []int{0, 1}}, []finding{{Section: caveat, Kind: analysis.FewSeeds, Count: 1}}, nil},
 		{"one arm", reporttest.FakeSweep(2, reporttest.FakeArm{Name: "x", Run: reporttest.Around(.9, .01, 1)}),
-			"x ends at", []string{"there is nothing to compare it with", "With 2 seeds only large differences"}, nil},
-		{"nothing begun", two(always(reporttest.FakeRun{State: sweepdir.Missing}), always(reporttest.FakeRun{State: sweepdir.Missing})),
-			"Nothing can be said yet: none of 8 runs has its result.",
-			[]string{"8 of 8 runs have no result", "x, seed 1: not begun.", "y, seed 4: not begun."}, []string{"NaN", "n/a"}},
-		{"half-finished", two(noise4(0.9, 10), unfinished(rundir.StateRunning)),
-			"So far, with 6 of 8 runs: ", []string{"2 of 8 runs have no result; comparisons use the seeds that both arms have.", "y, seed 3: running after step 40.", "with 2 seeds"}, nil},
-		{"an arm failed", two(noise4(0.9, 10), unfinished(rundir.StateFailed)),
-			"So far, with 6 of 8 runs: ", []string{"y, seed 3: failed: panic: index out of range."}, nil},
+			finding{Kind: analysis.OnlyArm, Arms: []int{0}}, []finding{{Section: caveat, Kind: analysis.FewSeeds, Count: 2}}, nil},
+		{"nothing begun", two(absent, absent), finding{Kind: analysis.NoResults, Of: 8},
+			[]finding{
+				{Section: missing, Kind: analysis.RunsMissing, Count: 8, Of: 8},
+				{Section: missing, Kind: analysis.RunMissing, Arms: []int{1}, Seeds: []uint64{4}, Values: []string{sweepdir.Missing}},
+			}, []analysis.Kind{analysis.RewardMeasure, analysis.Unfinished}},
+		{"nothing of many arms", twentyArms(), finding{Kind: analysis.NoResults, Of: 20}, []finding{{Kind: analysis.MoreMissing, Count: 8}}, nil},
+		{"half-finished", two(noise4(0.9, 10), unfinished(rundir.StateRunning)), finding{Kind: analysis.NotSeparable, Arms: []int{0, 1}},
+			[]finding{
+				{Section: analysis.Headline, Kind: analysis.Unfinished, Count: 6, Of: 8},
+				{Section: missing, Kind: analysis.RunsMissing, Count: 2, Of: 8},
+				{Kind: analysis.RunMissing, Arms: []int{1}, Seeds: []uint64{3}, Steps: []int{40}},
+			}, nil},
+		{"an arm failed", two(noise4(0.9, 10), unfinished(rundir.StateFailed)), finding{},
+			[]finding{{Kind: analysis.RunMissing, Arms: []int{1}, Seeds: []uint64{3}, Values: []string{rundir.StateFailed, "panic: index out of range"}}}, nil},
 		{"learning rates", reporttest.RateSweep(4),
-			"learning rate 0.001 has the highest mean validation reward, 91.8% [90.9, 92.7], 4 seeds, not separable from 0.003; 0.0001 and 0.0003 learn slowly; 0.01 collapses.",
-			[]string{
-				"0.0001 learns slowly: 56.6% [55.3, 57.9] after 200 steps, 35.2 points [33.8, 36.6] behind the best, still rising",
-				"0.01 collapses: diverged in 4 of 4 seeds (steps 10 to 20), final reward 0.9% [0.4, 1.3], below the base level of 19.7%.",
-				"over all 10 pairs of arms",
-			}, []string{"All arms ran at learning rate", "may be better", "0.001 is best", "0.001 has the highest mean: 91.8% [90.9, 92.7] after 200 steps, still"}},
+			finding{Kind: analysis.BestRate, Arms: []int{2}, Values: []string{"0.001"}, Numbers: number(4, .918, .909, .927), Parts: []finding{
+				{Kind: analysis.RateSlow, Arms: []int{0}}, {Kind: analysis.RateSlow, Arms: []int{1}},
+				{Kind: analysis.RateTied, Arms: []int{3}}, {Kind: analysis.RateCollapsed, Arms: []int{4}}}},
+			[]finding{
+				{Section: line, Kind: analysis.RateSlow, Arms: []int{0}, Values: []string{"0.0001"}, Numbers: number(4, .566, .553, .579),
+					Parts: []finding{{Kind: analysis.StillRising, Metric: "late_gain"}}},
+				{Section: line, Kind: analysis.RateBest, Arms: []int{2}},
+				{Section: line, Kind: analysis.RateCollapsed, Arms: []int{4}, Numbers: number(4, .009, .004, .013)},
+				{Section: caveat, Kind: analysis.AdjustedAll, Count: 10},
+			}, []analysis.Kind{analysis.SharedRate, analysis.BestAtLargest, analysis.BestAtSmallest}},
 		{"the best rate is the last", change(reporttest.RateSweep(4), func(m *sweepdir.Manifest) {
 			for i, v := range []string{"0.00001", "0.00003", "1", "0.0001", "0.00002"} {
 				m.Arms[i].Point = []string{v}
 			}
-		}), "learning rate 1 has the highest mean", []string{"The highest mean is at the largest rate with a result (1): a larger one may be better."}, nil},
+		}), finding{Kind: analysis.BestRate, Values: []string{"1"}}, []finding{{Section: line, Kind: analysis.BestAtLargest, Arms: []int{2}, Values: []string{"1"}}}, nil},
+		{"the best rate is the first", change(reporttest.RateSweep(4), func(m *sweepdir.Manifest) {
+			for i, v := range []string{"1", "3", "0.1", "10", "30"} {
+				m.Arms[i].Point = []string{v}
+			}
+		}), finding{Kind: analysis.BestRate}, []finding{{Kind: analysis.BestAtSmallest, Values: []string{"0.1"}}, {Kind: analysis.RateWorse, Arms: []int{0}}}, []analysis.Kind{analysis.RateSlow}},
+		{"rates with a reference", change(reporttest.RateSweep(4), func(m *sweepdir.Manifest) { m.Reference = "lr=0.0001" }),
+			finding{Kind: analysis.BestRate}, []finding{{Section: line, Kind: analysis.RateUncompared, Arms: []int{1}}}, nil},
 		{"an interaction", reporttest.GridSweep(4),
-			"the effect of loss_type reverses with length_normalization: reinforce_with_baseline instead of no_baseline changes the final reward by 10.9 points",
-			[]string{
-				"with baseline, masked_mean beats no_baseline, masked_mean by 10.9 points",
-				"with baseline, masked_normalize is beaten by no_baseline, masked_normalize (difference -4.5 points",
-				"The short completions belong to loss_type no_baseline together with length_normalization masked_mean: length_normalization masked_normalize (24.6 tokens) or",
-			}, []string{"more than one key"}},
-		{"a grid with a stowaway", change(reporttest.GridSweep(4), func(m *sweepdir.Manifest) {
+			finding{Kind: analysis.Reversal, Keys: []string{"loss_type", "length_normalization"}, Parts: []finding{
+				{Kind: analysis.Effect, Arms: []int{1, 0}, Values: []string{"reinforce_with_baseline", "no_baseline", "masked_mean"}},
+				{Kind: analysis.Effect, Arms: []int{3, 2}, Values: []string{"reinforce_with_baseline", "no_baseline", "masked_normalize"}}}},
+			[]finding{
+				{Section: line, Kind: analysis.Beats, Arms: []int{1, 0}}, {Section: line, Kind: analysis.BeatenBy, Arms: []int{3, 2}},
+				{Section: line, Kind: analysis.ShortReversed, Arms: []int{0}, Values: []string{"no_baseline", "masked_mean"}, Parts: []finding{
+					{Values: []string{"masked_normalize"}, Kind: analysis.ShortReversed, Arms: []int{2}},
+					{Values: []string{"reinforce_with_baseline"}, Kind: analysis.ShortReversed, Arms: []int{1}}}},
+			}, []analysis.Kind{analysis.Confounded, analysis.SomeConfounded}},
+		{"a grid with another key", change(reporttest.GridSweep(4), func(m *sweepdir.Manifest) {
 			m.Varied = append(m.Varied, "train.max_grad_norm")
 			for i, e := range m.Runs {
 				m.Runs[i].Config += fmt.Sprintf("train:\n  max_grad_norm: %d\n", e.Arm/2)
 			}
-		}), "the effect of", []string{"Some arms differ in more than one key (no_baseline, masked_normalize and no_baseline, masked_mean: algorithm.length_normalization, train.max_grad_norm; "}, nil},
+		}), finding{Kind: analysis.Reversal}, []finding{{Section: caveat, Kind: analysis.SomeConfounded, Parts: []finding{
+			{Kind: analysis.Confounded, Arms: []int{2, 0}, Keys: []string{"algorithm.length_normalization", "train.max_grad_norm"}}}}}, nil},
+		{"a grid without interaction", func() *sweepdir.Sweep {
+			sw := reporttest.FakeSweep(4, reporttest.FakeArm{Name: "a", Run: noise4(.9, 1)}, reporttest.FakeArm{Name: "b", Run: noise4(.9, 2)},
+				reporttest.FakeArm{Name: "c", Run: noise4(.9, 3)}, reporttest.FakeArm{Name: "d", Run: noise4(.9, 4)})
+			return change(sw, func(m *sweepdir.Manifest) {
+				for i := range m.Arms {
+					m.Arms[i].Set = []sweepdir.Override{{Key: "k.x", Value: fmt.Sprint(i / 2)}, {Key: "k.y", Value: fmt.Sprint(i % 2)}}
+				}
+			})
+		}(), finding{Kind: analysis.NoInteraction, Keys: []string{"x", "y"}}, nil, nil},
+		{"an interaction of one sign", func() *sweepdir.Sweep {
+			sw := reporttest.GridSweep(4)
+			for i, s := range sw.Runs {
+				run := reporttest.Around([]float64{.2, .9, .6, .9}[s.Arm], .01, uint64(10*s.Arm))(s.Seed).Run(s.Seed)
+				sw.Runs[i].Run = run
+			}
+			return sw
+		}(), finding{Kind: analysis.Interaction}, nil, []analysis.Kind{analysis.Reversal}},
 		{"held by the clip", reporttest.ClipSweep(4),
-			"on-policy has the highest mean",
-			[]string{
-				"free diverged in 4 of 4 seeds (step 70); the last evaluation counts as its final reward: 9.5%",
-				"off-policy, with 4 updates a step and without a clip, free falls apart: diverged in 4 of 4 seeds (step 70), final reward 9.5% [8.1, 10.9], below the base level of 19.7%. With a clip",
-				"the policy holds: symmetric at 67.8% [64.6, 70.9] (the clip binds on 12.0% of the tokens).",
-				"symmetric falls into short completions: 19.6 tokens",
-			}, []string{"hacked", "free falls into short"}},
-		{"controls", reporttest.RewardSweep(4),
-			"plain reward has the highest mean",
-			[]string{
-				"control style: the format is hacked: format reward 1.00 with answer reward 0.02 and 8.0 tokens a completion",
-				"control coin: collapsed as it must (diverged in 4 of 4 seeds (step 20), final reward 0.0% [0.0, 0.2], below the base level of 19.7%).",
-			}, []string{"coin diverged in", "falls into short"}},
+			finding{Kind: analysis.Ranking, Arms: []int{0}, Parts: []finding{{Kind: analysis.BeatenBy, Arms: []int{1, 0}}, {Kind: analysis.BeatenBy, Arms: []int{2, 0}}}},
+			[]finding{
+				{Section: line, Kind: analysis.Diverged, Arms: []int{2}, Count: 4, Of: 4, Steps: []int{70, 70, 70, 70}, Numbers: number(4, .095, .081, .109)},
+				{Section: line, Kind: analysis.ClipHolds, Arms: []int{2, 1}},
+				{Section: line, Kind: analysis.ShortCompletion, Arms: []int{1}},
+			}, []analysis.Kind{analysis.FormatHacked}},
+		{"controls", reporttest.RewardSweep(4), finding{Kind: analysis.Ranking, Arms: []int{0}},
+			[]finding{{Section: line, Kind: analysis.FormatHacked, Arms: []int{1}}, {Section: line, Kind: analysis.ControlFell, Arms: []int{2}, Numbers: number(4, 0, 0, .002)}},
+			[]analysis.Kind{analysis.Diverged, analysis.ShortCompletion}},
 		{"a control that learns", reporttest.FakeSweep(4, reporttest.FakeArm{Name: "x", Run: reporttest.Around(.9, .01, 1)}, reporttest.FakeArm{Name: "coin", Control: true, Run: reporttest.Around(.95, .01, 2)}),
-			"", []string{"control coin: did not collapse but gained"}, []string{"as it must", "coin has the best", "coin has the highest"}},
-		{"all diverge", two(reporttest.With(reporttest.Around(.1, .01, 1), func(f *reporttest.FakeRun) { f.Diverged = 7 }), reporttest.With(reporttest.Around(.05, .01, 2), func(f *reporttest.FakeRun) { f.Diverged = 9 })),
-			"x beats y by", []string{"x diverged in 4 of 4 seeds (step 7)", "y diverged in 4 of 4 seeds (step 9)"}, []string{"has the best mean", "has the highest mean"}},
+			finding{}, []finding{{Section: line, Kind: analysis.ControlGained, Arms: []int{1}}}, []analysis.Kind{analysis.ControlFell}},
+		{"a control that stays", reporttest.FakeSweep(4, reporttest.FakeArm{Name: "x", Run: reporttest.Around(.9, .01, 1)}, reporttest.FakeArm{Name: "coin", Control: true, Run: always(reporttest.FakeRun{Initial: .2, Final: .2})}),
+			finding{}, []finding{{Section: line, Kind: analysis.ControlStayed, Arms: []int{1}}}, nil},
+		{"two diverge", two(diverged(.1, 1, 7), diverged(.05, 2, 9)), finding{Kind: analysis.Beats, Arms: []int{0, 1}},
+			[]finding{{Section: line, Kind: analysis.Diverged, Arms: []int{0}, Steps: []int{7, 7, 7, 7}}, {Kind: analysis.Diverged, Arms: []int{1}, Count: 4, Of: 4}}, nil},
+		{"three diverge", reporttest.FakeSweep(4, reporttest.FakeArm{Name: "x", Run: diverged(.1, 1, 7)}, reporttest.FakeArm{Name: "y", Run: diverged(.1, 2, 7)}, reporttest.FakeArm{Name: "z", Run: diverged(.1, 3, 7)}),
+			finding{Kind: analysis.AllDiverged}, nil, nil},
 		{"several keys at once", change(reporttest.BaselineSweep(4), func(m *sweepdir.Manifest) { m.Varied = []string{"algorithm.loss_type", "train.max_grad_norm"} }),
-			"", []string{"The arms differ in more than one key (algorithm.loss_type, train.max_grad_norm)"}, nil},
-		{"the manifest's notes", change(reporttest.BaselineSweep(4), func(m *sweepdir.Manifest) { m.Notes = []string{"reverses under masked_normalize"} }),
-			"", []string{"reverses under masked_normalize."}, nil},
+			finding{}, []finding{{Section: caveat, Kind: analysis.Confounded, Keys: []string{"algorithm.loss_type", "train.max_grad_norm"}}}, nil},
+		{"notes and added seeds", change(reporttest.BaselineSweep(4), func(m *sweepdir.Manifest) {
+			m.Notes = []string{"reverses under masked_normalize"}
+			m.Added = []sweepdir.Addition{{Seeds: []uint64{4}, Finished: 5, Runs: 6}}
+		}), finding{}, []finding{
+			{Section: caveat, Kind: analysis.Note, Values: []string{"reverses under masked_normalize"}},
+			{Section: caveat, Kind: analysis.SeedsAdded, Seeds: []uint64{4}, Count: 5, Of: 6},
+		}, nil},
 		{"three arms with a reference", change(reporttest.FakeSweep(4, reporttest.FakeArm{Name: "x", Run: reporttest.Around(.9, .01, 1)}, reporttest.FakeArm{Name: "y", Run: reporttest.Around(.5, .01, 2)}, reporttest.FakeArm{Name: "z", Run: reporttest.Around(.9, .01, 3)}),
 			func(m *sweepdir.Manifest) { m.Reference = "y" }),
-			"y ends at", []string{"it is beaten by x (by 39.1 points [36.6, 41.5]) and z (by", "x beats y by", "z beats y by", "over the 2 comparisons"}, nil},
-	} {
+			finding{Kind: analysis.Ranking, Arms: []int{1}, Parts: []finding{
+				{Kind: analysis.Beats, Arms: []int{0, 1}, Numbers: number(4, .391, .366, .415)}, {Kind: analysis.Beats, Arms: []int{2, 1}}}},
+			[]finding{{Section: line, Kind: analysis.Beats, Arms: []int{0, 1}}, {Section: line, Kind: analysis.Beats, Arms: []int{2, 1}}, {Section: caveat, Kind: analysis.AdjustedPlanned, Count: 2}}, nil},
+		{"tuned arms", reporttest.TunedSweep(4), finding{Kind: analysis.Beats, Arms: []int{2, 1}}, []finding{{Section: line, Kind: analysis.TunedBest, Arms: []int{1, 0}}}, nil},
+		{"a trend", two(reporttest.Around(.9, .01, 1), reporttest.With(reporttest.Around(.9, .01, 2), func(f *reporttest.FakeRun) { f.Entropy *= 3 })),
+			finding{Kind: analysis.NotSeparable}, []finding{{Section: line, Kind: analysis.Trend, Metric: "entropy", Parts: []finding{{Kind: analysis.Difference}}}}, nil},
+	}
+}
+
+// What a verdict finds, as data.
+func TestFindings(t *testing.T) {
+	for _, tt := range verdictCases() {
 		t.Run(tt.name, func(t *testing.T) {
-			v := mustReport(t, tt.sweep).Verdict
-			if !strings.HasPrefix(v.Headline, tt.headline) {
-				t.Errorf("headline %q\nwant      %q", v.Headline, tt.headline)
+			a := mustReport(t, tt.sweep)
+			if tt.headline.Kind != "" {
+				tt.headline.Section = analysis.Headline
+				wantFinding(t, a, tt.headline)
 			}
-			text := v.text()
-			for _, want := range tt.want {
-				if !strings.Contains(text, want) {
-					t.Errorf("it does not say %q\n%s", want, text)
-				}
+			for _, f := range tt.want {
+				wantFinding(t, a, f)
 			}
-			for _, never := range append(tt.never, "NaN", "%!", "..", "  ", "-0.0 ") {
-				if strings.Contains(text, never) {
-					t.Errorf("it says %q\n%s", never, text)
-				}
-			}
+			neverFinding(t, a, tt.never...)
 		})
 	}
 }
 
-// What is named is found by the numbers: with other names for the arms the
-// verdict is the same but for them.
-func TestVerdictDoesNotReadNames(t *testing.T) {
+// The findings come back from results.json as they were.
+func TestFindingsAsJSON(t *testing.T) {
+	for _, tt := range verdictCases() {
+		a := mustReport(t, tt.sweep)
+		data, err := rundir.Marshal(a.Findings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back []finding
+		if err := rundir.Unmarshal(data, &back); err != nil {
+			t.Fatal(err)
+		}
+		again, err := rundir.Marshal(back)
+		if err != nil || !bytes.Equal(data, again) {
+			t.Errorf("%s: %v, read back as\n%s\nwas\n%s", tt.name, err, again, data)
+		}
+	}
+}
+
+// A sentence names the arms of its finding, its counts, seeds, keys and values.
+func TestEveryKindHasASentence(t *testing.T) {
+	unseen := map[analysis.Kind]bool{}
+	for _, kind := range sentenceKinds {
+		unseen[kind] = true
+	}
+	check := func(a *Report) {
+		for i := range a.Findings {
+			f := &a.Findings[i]
+			delete(unseen, f.Kind)
+			s := a.sentence(f)
+			facts := slices.Concat(f.Keys, f.Values)
+			for _, arm := range f.Arms {
+				if f.Kind != analysis.TunedBest && f.Kind != analysis.ShortReversed && !strings.HasPrefix(string(f.Kind), "rate") &&
+					!strings.Contains(string(f.Kind), "best") {
+					facts = append(facts, a.label(arm))
+				}
+			}
+			for _, seed := range f.Seeds {
+				facts = append(facts, fmt.Sprint(seed))
+			}
+			switch f.Kind {
+			case analysis.TunedArms, analysis.SharedRate, analysis.AllDiverged:
+				facts = f.Values
+			case analysis.RunMissing: // words for some states
+				facts = facts[len(f.Values):]
+			case analysis.FewSeeds:
+			default:
+				if f.Count > 0 {
+					facts = append(facts, fmt.Sprint(f.Count))
+				}
+			}
+			for _, fact := range facts {
+				if !strings.Contains(s, fact) {
+					t.Errorf("%s: no %q in %q", f.Kind, fact, s)
+				}
+			}
+			if s == "" {
+				t.Errorf("%s: no sentence", f.Kind)
+			}
+		}
+		text := a.Verdict.text()
+		for _, never := range []string{"NaN", "%!", "..", "  ", "-0.0 ", "n/a"} {
+			if strings.Contains(text, never) {
+				t.Errorf("it says %q\n%s", never, text)
+			}
+		}
+		for _, s := range strings.Split(text, "\n") {
+			if first := s[:1]; first != strings.ToUpper(first) || !strings.HasSuffix(s, ".") {
+				t.Errorf("no capital or no full stop: %s", s)
+			}
+		}
+	}
+	for _, tt := range verdictCases() {
+		check(mustReport(t, tt.sweep))
+	}
+	check(mustReport(t, temperatures("")))
+	mixed := reporttest.BaselineSweep(3)
+	for i, s := range mixed.Runs {
+		s.Run.Meta, s.Run.Config = &rundir.Meta{Version: fmt.Sprint(i)}, []byte("seed: 1\n")
+	}
+	check(mustReport(t, mixed))
+	tuned := reporttest.TunedSweep(1)
+	for i := range tuned.Runs[:2] {
+		tuned.Runs[i].Run, tuned.Runs[i].State = nil, sweepdir.Missing
+	}
+	check(mustReport(t, tuned))
+	for kind := range unseen {
+		t.Errorf("no sweep shows %s", kind)
+	}
+}
+
+// sentenceKinds are the kinds of findings that are not only parts of others.
+var sentenceKinds = []analysis.Kind{
+	analysis.NoResults, analysis.Unfinished, analysis.NotComparable, analysis.OnlyArm, analysis.AllDiverged, analysis.NoneCompared,
+	analysis.Ranking, analysis.BestRate, analysis.Interaction, analysis.Reversal, analysis.NoInteraction,
+	analysis.Beats, analysis.BeatenBy, analysis.NotSeparable, analysis.NotCompared, analysis.Identical,
+	analysis.RateBest, analysis.RateSlow, analysis.RateCollapsed, analysis.RateWorse, analysis.RateTied, analysis.RateUncompared,
+	analysis.BestAtLargest, analysis.BestAtSmallest, analysis.TunedBest, analysis.Diverged,
+	analysis.AtCeiling, analysis.AtFloor, analysis.FormatHacked, analysis.ControlFell, analysis.ControlGained, analysis.ControlStayed,
+	analysis.Bimodal, analysis.ClipHolds, analysis.ShortCompletion, analysis.ShortReversed, analysis.Trend,
+	analysis.RewardMeasure, analysis.Intervals, analysis.AdjustedPlanned, analysis.AdjustedAll, analysis.FewSeeds,
+	analysis.ChosenOnValidation, analysis.HeldFixed, analysis.EvaluationsDiffer, analysis.EntropyDiffers, analysis.TunedArms,
+	analysis.Confounded, analysis.SomeConfounded, analysis.SharedRate, analysis.MixedArms, analysis.SeedsAdded, analysis.Note,
+	analysis.RunsMissing, analysis.RunMissing, analysis.MoreMissing,
+}
+
+// Three sentences in full.
+func TestSentences(t *testing.T) {
+	for _, tt := range []struct {
+		sweep *sweepdir.Sweep
+		kind  analysis.Kind
+		want  string
+	}{
+		{reporttest.BaselineSweep(4), analysis.Beats,
+			`"reinforce_with_baseline" beats "no_baseline" by 13.9 points [12.4, 15.4], 4 seeds`},
+		{reporttest.RateSweep(4), analysis.BestRate,
+			"learning rate 0.001 has the highest mean validation reward, 91.8% [90.9, 92.7], 4 seeds, " +
+				"not separable from 0.003; 0.0001 and 0.0003 learn slowly; 0.01 collapses"},
+		{reporttest.ClipSweep(4), analysis.ClipHolds,
+			`off-policy, with 4 updates a step and without a clip, "free" collapses: diverged in 4 of 4 seeds (step 70), ` +
+				`final reward 9.5% [8.1, 10.9], below the base level of 19.7%. With a clip the policy holds: ` +
+				`"symmetric" at 67.8% [64.6, 70.9] (the clip binds on 12.0% of the tokens)`},
+	} {
+		a := mustReport(t, tt.sweep)
+		i := slices.IndexFunc(a.Findings, func(f finding) bool { return f.Kind == tt.kind })
+		if i < 0 {
+			t.Fatalf("no %s", tt.kind)
+		}
+		if got := a.sentence(&a.Findings[i]); got != tt.want {
+			t.Errorf("got  %s\nwant %s", got, tt.want)
+		}
+	}
+}
+
+// With other names for the arms the findings are the same.
+func TestFindingsDoNotReadNames(t *testing.T) {
 	for _, build := range []func(int) *sweepdir.Sweep{reporttest.BaselineSweep, reporttest.ClipSweep, reporttest.RewardSweep, reporttest.RateSweep} {
 		sw := build(4)
-		before := mustReport(t, sw).Verdict.text()
+		before, err := rundir.Marshal(mustReport(t, sw).Findings)
+		if err != nil {
+			t.Fatal(err)
+		}
 		m := &sw.Manifest
 		for i := range m.Arms {
 			if m.Arms[i].Name == m.Reference {
 				m.Reference = fmt.Sprintf("<%d>", i)
 			}
-			before = strings.ReplaceAll(before, m.Arms[i].Label, fmt.Sprintf("<%d>", i))
 			m.Arms[i].Name, m.Arms[i].Label = fmt.Sprintf("<%d>", i), fmt.Sprintf("<%d>", i)
 		}
-		after := mustReport(t, sw).Verdict.text()
-		// "learning rate 0.001" is an arm's label and, in two sentences, the rate.
-		for i := range m.Arms {
-			if p := m.Arms[i].Point; len(p) > 0 {
-				after = strings.ReplaceAll(after, "learning rate "+p[0], fmt.Sprintf("<%d>", i))
-			}
-		}
-		if before != after {
-			t.Errorf("with names:\n%s\nwithout:\n%s", before, after)
+		after, err := rundir.Marshal(mustReport(t, sw).Findings)
+		if err != nil || !bytes.Equal(before, after) {
+			t.Errorf("%v, with names:\n%s\nwithout:\n%s", err, before, after)
 		}
 	}
 }

@@ -1,8 +1,7 @@
 // Package stats has the statistics of reports, on plain slices.
 //
 //	stats.go    sample mean and standard deviation
-//	student.go  Student's t: the interval of a mean and its p value
-//	paired.go   paired differences
+//	student.go  Student's t: the interval of a mean and its p value; paired differences
 //	holm.go     p values of several comparisons
 //	power.go    how many pairs a difference needs (noncentral t)
 //	wilson.go   the interval of a binomial proportion

@@ -206,7 +206,7 @@ func TestWhichArmsAreCompared(t *testing.T) {
 				pairs = 4
 			}
 			if others != 6*pairs {
-				t.Errorf("%d comparisons of other figures for %d pairs", others, pairs)
+				t.Errorf("%d comparisons of other metrics for %d pairs", others, pairs)
 			}
 		})
 	}
@@ -299,7 +299,7 @@ func TestGridOf(t *testing.T) {
 		{"nothing set", arms(nil, nil, nil, nil), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := GridOf(tt.m); (got != nil) != tt.want {
+			if got := gridOf(tt.m); (got != nil) != tt.want {
 				t.Errorf("%+v", got)
 			}
 		})

@@ -1,0 +1,341 @@
+package analysis
+
+import (
+	"slices"
+
+	"grpo/pkg/stats"
+)
+
+// Section is the part of a verdict that a finding belongs to.
+type Section string
+
+const (
+	Headline Section = "headline" // the answer to the question, after what qualifies it
+	Line     Section = "line"
+	Caveat   Section = "caveat"
+	Missing  Section = "missing" // what an unfinished sweep lacks
+)
+
+// Finding is one result of an analysis as data. Which fields it has depends on
+// its kind; package report turns it into a sentence. Findings follow from the
+// numbers and the manifest, never from the name of an arm.
+type Finding struct {
+	Section Section `json:"section,omitempty"` // empty for a part of another finding
+	Kind    Kind    `json:"kind"`
+	// Arms are indexes of arms. The arm that the finding is about is first; of a
+	// difference, it is the arm that the second is subtracted from.
+	Arms   []int  `json:"arms,omitempty"`
+	Metric string `json:"metric,omitempty"` // its name, as in a comparison
+	// Numbers are those of the metric of the first arm, or of a difference.
+	Numbers *Summary  `json:"numbers,omitempty"`
+	Count   int       `json:"count,omitempty"` // Count of Of: finished runs of all runs, say
+	Of      int       `json:"of,omitempty"`
+	Seeds   []uint64  `json:"seeds,omitempty"`
+	Steps   []int     `json:"steps,omitempty"`
+	Keys    []string  `json:"keys,omitempty"`   // of the configuration
+	Values  []string  `json:"values,omitempty"` // of the keys; other labels
+	Parts   []Finding `json:"parts,omitempty"`
+}
+
+// Kind says what a finding is. The comment of each kind names the fields it has.
+type Kind string
+
+// The headline: one answer, after what qualifies it.
+const (
+	NoResults     Kind = "no_results"         // no run of Of has a result
+	Unfinished    Kind = "unfinished"         // Count runs of Of have one
+	NotComparable Kind = "not_comparable"     // the arms were evaluated differently
+	OnlyArm       Kind = "only_arm"           // Arms, Numbers: its final reward
+	AllDiverged   Kind = "all_diverged"       // each arm in a seed; Keys: RateKey if the arms are rates
+	NoneCompared  Kind = "nothing_compared"   // no two arms have a result yet
+	Ranking       Kind = "ranking"            // Arms, Numbers: the arm that all Parts (pairs) compare with
+	BestRate      Kind = "best_learning_rate" // Arms, Numbers, Values: the best rate; Parts: the other rates
+	Interaction   Kind = "interaction"        // the effect of Keys[0] depends on Keys[1]; Parts: its two effects
+	Reversal      Kind = "reversal"           // the same, and the two effects have opposite signs
+	NoInteraction Kind = "no_interaction"     // the two effects are not separable
+	Effect        Kind = "effect"             // Numbers: of Keys[0], Values[0] less Values[1], at Values[2]
+)
+
+// Pairs: Arms[0] less Arms[1] in Metric, with Numbers of the difference.
+const (
+	Beats        Kind = "beats"
+	BeatenBy     Kind = "beaten_by"
+	NotSeparable Kind = "not_separable"
+	NotCompared  Kind = "not_compared" // fewer than two seeds
+	Identical    Kind = "identical"    // to the bit
+	Difference   Kind = "difference"   // a separable one, in a metric other than the final reward
+)
+
+// Lines.
+const (
+	// Learning rates: Arms, Numbers (final reward), Values (the rate); Parts: StillRising.
+	RateBest        Kind = "rate_best"
+	RateSlow        Kind = "rate_slow"      // below the best, worse, and still rising
+	RateCollapsed   Kind = "rate_collapsed" // see fellApart
+	RateWorse       Kind = "rate_worse"
+	RateTied        Kind = "rate_tied"         // not separable from the best
+	RateUncompared  Kind = "rate_uncompared"   // there is no best, or it is not compared with it
+	StillRising     Kind = "still_rising"      // Numbers: the gain over the last quarter
+	BestAtLargest   Kind = "best_at_largest"   // of the rates with a result
+	BestAtSmallest  Kind = "best_at_smallest"  //
+	TunedBest       Kind = "tuned_best"        // Arms: the best point of a tuned arm, then its other points
+	Diverged        Kind = "diverged"          // Arms, Numbers, Count seeds of Of, at Steps
+	AtCeiling       Kind = "at_ceiling"        // all arms, in the final reward
+	AtFloor         Kind = "at_floor"          //
+	FormatHacked    Kind = "format_hacked"     // Arms
+	ControlFell     Kind = "control_collapsed" // Arms
+	ControlGained   Kind = "control_gained"    // Arms, Numbers: the gain over the base level
+	ControlStayed   Kind = "control_unchanged" // Arms
+	Bimodal         Kind = "bimodal"           // Arms, Numbers; Parts: SeedsStayed, SeedsLearned
+	SeedsStayed     Kind = "seeds_not_learned" // Seeds, Numbers
+	SeedsLearned    Kind = "seeds_learned"     // Seeds, Numbers
+	ClipHolds       Kind = "clip_holds"        // Arms: one that fell apart without a clip, those that held with one
+	ShortCompletion Kind = "short_completions" // Arms, Metric, Numbers; Parts: Differences of longer arms
+	ShortReversed   Kind = "short_reversed"    // Arms, Keys, Values: of a grid; Parts: the values that end it
+	Trend           Kind = "trend"             // Metric, Parts: Differences
+)
+
+// Caveats.
+const (
+	RewardMeasure      Kind = "reward_measure"             // Of validation problems; 0 where arms differ in them
+	Intervals          Kind = "intervals"                  // Values: what the seed changes
+	AdjustedPlanned    Kind = "adjusted_over_comparisons"  // Count
+	AdjustedAll        Kind = "adjusted_over_all_pairs"    // Count; because the results chose the anchor
+	FewSeeds           Kind = "few_seeds"                  // Count
+	ChosenOnValidation Kind = "chosen_on_validation"       //
+	HeldFixed          Kind = "held_fixed"                 // Keys, Values
+	EvaluationsDiffer  Kind = "evaluation_settings_differ" // Values
+	EntropyDiffers     Kind = "entropy_not_comparable"     // Values: the temperatures
+	TunedArms          Kind = "tuned_arms"                 // Keys: over which; Values
+	Confounded         Kind = "confounded"                 // Keys in which all compared arms differ
+	SomeConfounded     Kind = "some_confounded"            // Parts: Confounded, with Arms
+	SharedRate         Kind = "shared_learning_rate"       // Values: the rate, where it is known
+	MixedArms          Kind = "mixed_arms"                 // Parts: an arm and the Keys in which its runs differ
+	SeedsAdded         Kind = "seeds_added_later"          // Seeds, when Count runs of Of had finished
+	Note               Kind = "note"                       // Values: a note of the manifest
+)
+
+// Missing runs.
+const (
+	RunsMissing Kind = "runs_missing"      // Count runs of Of
+	RunMissing  Kind = "run_missing"       // Arms, Seeds, Values: state and error; Steps: its last
+	MoreMissing Kind = "more_runs_missing" // Count
+)
+
+// findings are what the analysis found, in the order of a verdict.
+func (a *Analysis) findings() []Finding {
+	var out []Finding
+	add := func(s Section, all ...Finding) {
+		for i := range all {
+			all[i].Section = s
+		}
+		out = append(out, all...)
+	}
+	add(Headline, a.headline()...)
+	if a.Finished() > 0 {
+		if a.RateAxis() != nil {
+			add(Line, a.rateFindings()...)
+		} else {
+			add(Line, a.tunedFindings()...)
+			add(Line, a.divergedArms()...)
+			add(Line, a.finalFindings()...)
+		}
+		add(Line, a.patterns()...)
+		add(Line, a.trends()...)
+		add(Caveat, a.measures()...)
+	}
+	add(Caveat, a.conditions()...)
+	add(Missing, a.missingRuns()...)
+	return out
+}
+
+// armFinding is a finding on an arm, with its numbers of a metric.
+func (a *Analysis) armFinding(kind Kind, arm int, m *Metric) Finding {
+	numbers := a.Arms[arm].Of(m)
+	return Finding{Kind: kind, Arms: []int{arm}, Metric: m.Name, Numbers: &numbers}
+}
+
+func (c *Comparison) summary() *Summary {
+	return &Summary{Values: c.Diffs, N: c.N, Mean: c.Mean, SD: c.SD, Lo: c.Lo, Hi: c.Hi}
+}
+
+// pairFinding is what a comparison of two arms shows.
+func (a *Analysis) pairFinding(c *Comparison) Finding {
+	f := Finding{
+		Kind: NotSeparable, Arms: []int{c.ArmA, c.ArmB}, Metric: c.Metric, Numbers: c.summary(),
+	}
+	switch {
+	case c.Metric != FinalMetric.Name:
+		f.Kind = Difference
+	case a.identical(c.ArmA, c.ArmB):
+		f.Kind = Identical
+	case c.N < 2:
+		f.Kind = NotCompared
+	case c.Separable && c.Mean > 0:
+		f.Kind = Beats
+	case c.Separable:
+		f.Kind = BeatenBy
+	}
+	return f
+}
+
+// FindingOf is what a comparison shows.
+func (a *Analysis) FindingOf(c *Comparison) Finding {
+	if c.Kind == KindInteraction {
+		return a.interactionFinding(c)
+	}
+	return a.pairFinding(c)
+}
+
+// headline answers the question, after what qualifies the answer.
+func (a *Analysis) headline() []Finding {
+	done, runs := a.Finished(), a.Runs()
+	if done == 0 {
+		return []Finding{{Kind: NoResults, Of: runs}}
+	}
+	var out []Finding
+	if done < runs {
+		out = append(out, Finding{Kind: Unfinished, Count: done, Of: runs})
+	}
+	if a.armsDiffer(evalSettingsOf) != nil {
+		out = append(out, Finding{Kind: NotComparable})
+	}
+	return append(out, a.answer())
+}
+
+func (a *Analysis) answer() Finding {
+	finals := a.finals()
+	interaction := slices.IndexFunc(finals, func(c Comparison) bool { return c.Kind == KindInteraction })
+	switch {
+	case interaction >= 0:
+		return a.interactionFinding(&finals[interaction])
+	case a.RateAxis() != nil:
+		return a.bestRate()
+	case len(a.Arms) == 1:
+		return a.armFinding(OnlyArm, 0, FinalMetric)
+	case len(finals) == 1:
+		return a.pairFinding(&finals[0])
+	case a.Best < 0 && a.Sweep.Manifest.Reference == "":
+		return Finding{Kind: AllDiverged}
+	case len(finals) == 0:
+		return Finding{Kind: NoneCompared}
+	}
+	f := a.armFinding(Ranking, sharedArm(finals), FinalMetric)
+	for i := range finals {
+		f.Parts = append(f.Parts, a.pairFinding(&finals[i]))
+	}
+	return f
+}
+
+// finals are the comparisons of the final reward, the interaction of a grid too.
+func (a *Analysis) finals() []Comparison {
+	other := func(c Comparison) bool { return c.Metric != FinalMetric.Name }
+	return slices.DeleteFunc(slices.Clone(a.Comparisons), other)
+}
+
+// interactionFinding says whether the effect of the first key of a grid depends on
+// the second.
+func (a *Analysis) interactionFinding(c *Comparison) Finding {
+	g := gridOf(&a.Sweep.Manifest)
+	x, y := g.Factors[0], g.Factors[1]
+	f := Finding{Kind: NoInteraction, Metric: c.Metric, Keys: []string{x.Label, y.Label}, Numbers: c.summary()}
+	var effects [2]stats.Estimate
+	for j := range effects {
+		diffs := a.effect(g, j)
+		effects[j] = stats.StudentT(diffs, c.Resolution)
+		f.Parts = append(f.Parts, Finding{
+			Kind: Effect, Arms: []int{g.Arms[1][j], g.Arms[0][j]}, Metric: c.Metric,
+			Numbers: summaryOf(diffs, effects[j]), Keys: f.Keys, Values: []string{x.Values[1], x.Values[0], y.Values[j]},
+		})
+	}
+	first, second := effects[0], effects[1]
+	switch {
+	case !c.Separable:
+	case first.Lo > 0 && second.Hi < 0 || first.Hi < 0 && second.Lo > 0:
+		f.Kind = Reversal
+	default:
+		f.Kind = Interaction
+	}
+	return f
+}
+
+// divergedArms are the arms that diverged. Controls have findings of their own, and
+// so do tuned arms.
+func (a *Analysis) divergedArms() []Finding {
+	var out []Finding
+	for i, r := range a.Arms {
+		if r.Diverged == 0 || r.Arm.Control || a.Sweep.Manifest.BestOver != "" {
+			continue
+		}
+		f := a.armFinding(Diverged, i, FinalMetric)
+		f.Count, f.Of, f.Steps = r.Diverged, len(r.Runs), r.DivergedSteps()
+		out = append(out, f)
+	}
+	return out
+}
+
+// A task can't separate arms that are all at or beyond one of these means.
+const (
+	ceilingReward = 0.98
+	floorReward   = 0.02
+)
+
+// finalFindings are the comparisons of the final reward, except where the headline
+// is the only one, and whether the measure has room left.
+func (a *Analysis) finalFindings() []Finding {
+	var out []Finding
+	finals := a.finals()
+	for i := range finals {
+		if len(finals) > 1 && finals[i].Kind == KindPair {
+			out = append(out, a.pairFinding(&finals[i]))
+		}
+	}
+	if len(a.Arms) < 2 {
+		return out
+	}
+	ceiling, floor := true, true
+	for _, r := range a.Arms {
+		final := r.Of(FinalMetric)
+		ceiling, floor = ceiling && final.Mean >= ceilingReward, floor && final.Mean <= floorReward
+	}
+	switch {
+	case ceiling:
+		out = append(out, Finding{Kind: AtCeiling, Metric: FinalMetric.Name})
+	case floor:
+		out = append(out, Finding{Kind: AtFloor, Metric: FinalMetric.Name})
+	}
+	return out
+}
+
+// trends are the other metrics in which arms differ separably, except differences
+// that a pattern has reported, and how fast an arm that fell apart got to its best.
+func (a *Analysis) trends() []Finding {
+	var out []Finding
+	for _, m := range Metrics {
+		f := Finding{Kind: Trend, Metric: m.Name}
+		for _, c := range a.Comparisons {
+			x, y := c.ArmA, c.ArmB
+			switch {
+			case c.Metric != m.Name || m == FinalMetric || !c.Separable:
+			case m == LengthMetric && (a.short(x, y) || a.short(y, x)):
+			case m == StepsTo90Metric && (a.Arms[x].fellApart() || a.Arms[y].fellApart()):
+			default:
+				f.Parts = append(f.Parts, a.pairFinding(&c))
+			}
+		}
+		if len(f.Parts) > 0 {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// sharedArm is an arm that is in all comparisons; -1 where there is none.
+func sharedArm(all []Comparison) int {
+	for _, arm := range []int{all[0].ArmB, all[0].ArmA} {
+		if !slices.ContainsFunc(all, func(c Comparison) bool { return c.ArmA != arm && c.ArmB != arm }) {
+			return arm
+		}
+	}
+	return -1
+}

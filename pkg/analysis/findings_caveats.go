@@ -1,0 +1,175 @@
+package analysis
+
+import (
+	"slices"
+	"strings"
+
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+)
+
+const (
+	fewSeeds    = 4  // fewer seeds have a caveat
+	mostMissing = 12 // runs that are named as missing
+)
+
+// measures say what the numbers of a verdict are.
+func (a *Analysis) measures() []Finding {
+	m := &a.Sweep.Manifest
+	measure := Finding{Kind: RewardMeasure}
+	if a.SameProblems() {
+		measure.Of = a.Arms[0].Problems
+	}
+	intervals := Finding{Kind: Intervals, Values: []string{"order of the problems", "sampling"}}
+	base := m.Base
+	if base == "" && len(m.Runs) > 0 {
+		base = m.Runs[0].Config
+	}
+	if strings.Contains(base, "init: random") {
+		intervals.Values = append([]string{"initial weights"}, intervals.Values...)
+	}
+	out := []Finding{measure, intervals}
+	finals := a.finals()
+	if i := slices.IndexFunc(finals, func(c Comparison) bool { return c.Family > 1 }); i >= 0 {
+		f := Finding{Kind: AdjustedPlanned, Count: finals[i].Family}
+		if a.plan().chosen {
+			f.Kind = AdjustedAll
+		}
+		out = append(out, f)
+	}
+	if n := len(m.Seeds); n < fewSeeds {
+		out = append(out, Finding{Kind: FewSeeds, Count: n})
+	}
+	return append(out, Finding{Kind: ChosenOnValidation})
+}
+
+// conditions say what was held fixed, what was not, and what can't be compared.
+func (a *Analysis) conditions() []Finding {
+	m := &a.Sweep.Manifest
+	var out []Finding
+	if len(m.Fixed) > 0 {
+		f := Finding{Kind: HeldFixed}
+		for _, o := range m.Fixed {
+			f.Keys, f.Values = append(f.Keys, o.Key), append(f.Values, o.Value)
+		}
+		out = append(out, f)
+	}
+	if all := a.armsDiffer(evalSettingsOf); all != nil {
+		out = append(out, Finding{Kind: EvaluationsDiffer, Values: all})
+	}
+	if all := a.TrainingTemperatures(); all != nil {
+		out = append(out, Finding{Kind: EntropyDiffers, Metric: EntropyMetric.Name, Values: all})
+	}
+	if axis := a.TunedOver(); axis != nil {
+		out = append(out, Finding{Kind: TunedArms, Keys: []string{axis.Key}, Values: axis.Values})
+	}
+	out = append(out, a.confounded()...)
+	out = append(out, a.sharedRate()...)
+	out = append(out, a.mixedArms()...)
+	for _, added := range m.Added {
+		out = append(out, Finding{Kind: SeedsAdded, Seeds: added.Seeds, Count: added.Finished, Of: added.Runs})
+	}
+	for _, note := range m.Notes {
+		if note = strings.TrimSpace(note); note != "" {
+			out = append(out, Finding{Kind: Note, Values: []string{note}})
+		}
+	}
+	return out
+}
+
+// confounded finds compared arms that differ in more than one key, so that no
+// difference between them belongs to one key alone.
+func (a *Analysis) confounded() []Finding {
+	some := Finding{Kind: SomeConfounded}
+	all := true
+	for _, q := range a.plan().shown {
+		keys := a.differing(q)
+		if len(keys) < 2 {
+			all = false
+			continue
+		}
+		some.Parts = append(some.Parts, Finding{Kind: Confounded, Arms: []int{q.a, q.b}, Keys: keys})
+	}
+	if len(some.Parts) == 0 {
+		return nil
+	}
+	keys := some.Parts[0].Keys
+	if all && !slices.ContainsFunc(some.Parts, func(f Finding) bool { return !slices.Equal(f.Keys, keys) }) {
+		return []Finding{{Kind: Confounded, Keys: keys}}
+	}
+	return []Finding{some}
+}
+
+// sharedRate is the caveat of a learning rate that all arms share.
+func (a *Analysis) sharedRate() []Finding {
+	m := &a.Sweep.Manifest
+	if slices.Contains(m.Varied, RateKey) || len(m.Arms) < 2 {
+		return nil
+	}
+	rates := Unique(a.Sweep.Runs, func(s sweepdir.RunState) string {
+		if s.Run == nil || s.Run.Result == nil {
+			return ""
+		}
+		return Rate(s.Run.Result.LearningRate)
+	})
+	if len(rates) > 1 {
+		return nil
+	}
+	return []Finding{{Kind: SharedRate, Keys: []string{RateKey}, Values: rates}}
+}
+
+// mixedArms finds arms whose runs differ in more than their seeds: some were made
+// again by another version, say.
+func (a *Analysis) mixedArms() []Finding {
+	f := Finding{Kind: MixedArms}
+	for i, r := range a.Arms {
+		var runs []*rundir.Run
+		for _, s := range r.Runs {
+			if s.Run != nil && len(s.Run.Config) > 0 {
+				runs = append(runs, s.Run)
+			}
+		}
+		if len(runs) < 2 {
+			continue
+		}
+		// A configuration that is not YAML is reported elsewhere.
+		_, keys, err := differingKeys(runs, configTexts(runs))
+		if err == nil && len(keys) > 0 {
+			f.Parts = append(f.Parts, Finding{Kind: MixedArms, Arms: []int{i}, Keys: keys})
+		}
+	}
+	if len(f.Parts) == 0 {
+		return nil
+	}
+	return []Finding{f}
+}
+
+// missingRuns lists what an unfinished sweep lacks: the number of runs, then the
+// first of them.
+func (a *Analysis) missingRuns() []Finding {
+	var runs []Finding
+	for i, r := range a.Arms {
+		for _, s := range r.Runs {
+			if s.State == rundir.StateDone || s.State == rundir.StateDiverged {
+				continue
+			}
+			f := Finding{Kind: RunMissing, Arms: []int{i}, Seeds: []uint64{s.Seed}, Values: []string{s.State}}
+			if s.Error != "" {
+				f.Values = append(f.Values, s.Error)
+			}
+			if s.Run != nil && LastStep(s.Run) > 0 {
+				f.Steps = []int{LastStep(s.Run)}
+			}
+			runs = append(runs, f)
+		}
+	}
+	left := len(runs)
+	if left == 0 {
+		return nil
+	}
+	out := append([]Finding{{Kind: RunsMissing, Count: left, Of: a.Runs()}}, runs[:min(left, mostMissing)]...)
+	if left > mostMissing {
+		out = append(out, Finding{Kind: MoreMissing, Count: left - mostMissing})
+	}
+	return out
+}

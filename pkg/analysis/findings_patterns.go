@@ -1,0 +1,226 @@
+package analysis
+
+import (
+	"math"
+
+	"grpo/pkg/stats"
+)
+
+// Patterns in the metrics of an arm explain its reward or overrule it. Each is a
+// rule on numbers with these thresholds.
+const (
+	// shortShare: a length below this share of another is clearly shorter.
+	shortShare = 0.9
+	// The format is hacked if at least this share of completions is formatted, this
+	// share is formatted and wrong, and training paid this much more than the answers
+	// earned.
+	hackedFormat = 0.9
+	hackedWrong  = 0.8
+	hackedPay    = 0.5
+	// collapsedShare: a final reward below this share of the best on the way is a
+	// collapse, as in the rule of training.
+	collapsedShare = 0.5
+	// learnedBy: a seed learned if its reward rose by more than this many standard
+	// errors of a difference of two shares of the problems.
+	learnedBy = 2.0
+	// bimodalGap is the least distance between seeds that learned and seeds that did not.
+	bimodalGap = 0.1
+	// sameUpdates: numbers of updates a step that are closer than this are equal.
+	sameUpdates = 0.01
+)
+
+// patterns are the findings on single arms.
+func (a *Analysis) patterns() []Finding {
+	var out []Finding
+	for i := range a.Arms {
+		switch r := &a.Arms[i]; {
+		case r.Of(FinalMetric).N == 0:
+		case r.hacked():
+			out = append(out, a.armFinding(FormatHacked, i, FinalMetric))
+		case r.Arm.Control:
+			out = append(out, a.controlFinding(i))
+		}
+	}
+	out = append(out, a.bimodalArms()...)
+	out = append(out, a.heldByClip()...)
+	out = append(out, a.shortArms()...)
+	return append(out, a.shortReversed()...)
+}
+
+// hacked: nearly all completions have the format, more than before training,
+// nearly all of them are wrong, the answers are no better than before, and the
+// training reward paid for that.
+func (r *ArmResult) hacked() bool {
+	if r.Problems == 0 {
+		return false
+	}
+	format, final := r.Of(FormatMetric).Mean, r.Of(FinalMetric).Mean
+	return format >= hackedFormat && format > r.Of(InitialFormatMetric).Mean &&
+		r.Of(FormattedWrongMetric).Mean/float64(r.Problems) >= hackedWrong &&
+		final <= r.Of(InitialMetric).Mean &&
+		r.Of(TrainRewardMetric).Mean-r.Of(TrainAnswerMetric).Mean >= hackedPay
+}
+
+// gains are the changes of the reward over training, seed by seed.
+func (r *ArmResult) gains() []float64 {
+	return stats.Differences(r.Of(FinalMetric).Values, r.Of(InitialMetric).Values)
+}
+
+func (r *ArmResult) gain() stats.Estimate {
+	return stats.StudentT(r.gains(), FinalMetric.resolution(r))
+}
+
+// BelowBase: training lost more than the seeds explain. One seed can't show that.
+func (r *ArmResult) BelowBase() bool { return r.gain().Hi < 0 }
+
+// fellApart: the arm diverged in a seed, ended below its base level, or lost half of
+// its best reward.
+func (r *ArmResult) fellApart() bool {
+	return r.Diverged > 0 || r.BelowBase() || r.Of(FinalMetric).Mean < collapsedShare*r.Of(BestMetric).Mean
+}
+
+// controlFinding: a control must collapse, because its reward says nothing of the
+// answers.
+func (a *Analysis) controlFinding(arm int) Finding {
+	r := &a.Arms[arm]
+	if r.fellApart() {
+		return a.armFinding(ControlFell, arm, FinalMetric)
+	}
+	if g := r.gain(); g.Lo > 0 {
+		f := a.armFinding(ControlGained, arm, FinalMetric)
+		f.Numbers = summaryOf(r.gains(), g)
+		return f
+	}
+	return a.armFinding(ControlStayed, arm, FinalMetric)
+}
+
+// bimodalArms are the arms with a gap between the seeds that learned and those that
+// did not. The mean of such an arm is where no seed is, and an interval by Student's
+// t presumes seeds of one kind.
+func (a *Analysis) bimodalArms() []Finding {
+	var out []Finding
+	for i := range a.Arms {
+		r := &a.Arms[i]
+		if r.Problems == 0 {
+			continue
+		}
+		groups := [2]Finding{{Kind: SeedsStayed, Numbers: &Summary{}}, {Kind: SeedsLearned, Numbers: &Summary{}}}
+		low, high := math.Inf(1), math.Inf(-1) // of those that learned, and of those that did not
+		for k, rise := range r.gains() {
+			if math.IsNaN(rise) {
+				continue
+			}
+			p, q := r.Of(InitialMetric).Values[k], r.Of(FinalMetric).Values[k]
+			group := &groups[0]
+			if rise > learnedBy*math.Sqrt((p*(1-p)+q*(1-q))/float64(r.Problems)) {
+				group, low = &groups[1], min(low, q)
+			} else {
+				high = max(high, q)
+			}
+			group.Seeds = append(group.Seeds, a.Sweep.Manifest.Seeds[k])
+			group.Numbers.Values = append(group.Numbers.Values, q)
+		}
+		if len(groups[0].Seeds) == 0 || len(groups[1].Seeds) == 0 || low-high < bimodalGap {
+			continue
+		}
+		f := a.armFinding(Bimodal, i, FinalMetric)
+		for k := range groups {
+			*groups[k].Numbers = NewSummary(groups[k].Numbers.Values, 1/float64(r.Problems), 0, 1)
+			f.Parts = append(f.Parts, groups[k])
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// heldByClip are the arms that fell apart off-policy without a clip where others,
+// with the same number of updates a step, held with one.
+func (a *Analysis) heldByClip() []Finding {
+	offPolicy := func(r *ArmResult) bool { return !r.Arm.Control && r.Of(UpdatesPerStepMetric).Mean > 1 }
+	var out []Finding
+	for i := range a.Arms {
+		free := &a.Arms[i]
+		if !offPolicy(free) || free.Of(ClipFractionMetric).N > 0 || !free.fellApart() {
+			continue
+		}
+		f := a.armFinding(ClipHolds, i, FinalMetric)
+		updates := free.Of(UpdatesPerStepMetric).Mean
+		for j := range a.Arms {
+			held := &a.Arms[j]
+			same := math.Abs(held.Of(UpdatesPerStepMetric).Mean-updates) < sameUpdates
+			if same && offPolicy(held) && held.Of(ClipFractionMetric).N > 0 && !held.fellApart() {
+				f.Arms = append(f.Arms, j)
+			}
+		}
+		if len(f.Arms) > 1 {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// short: arm x writes clearly shorter completions than arm y and than before
+// training, beyond what the seeds explain, and neither arm fell apart.
+func (a *Analysis) short(x, y int) bool {
+	p, q := &a.Arms[x], &a.Arms[y]
+	if x == y || p.Arm.Control || q.Arm.Control || p.fellApart() || q.fellApart() || p.hacked() {
+		return false
+	}
+	c := a.Find(LengthMetric.Name, x, y)
+	length := p.Of(LengthMetric).Mean
+	return c != nil && c.Separable && length < shortShare*q.Of(LengthMetric).Mean &&
+		length < shortShare*p.Of(InitialLengthMetric).Mean
+}
+
+func (a *Analysis) shortArms() []Finding {
+	var out []Finding
+	for x := range a.Arms {
+		f := a.armFinding(ShortCompletion, x, LengthMetric)
+		for y := range a.Arms {
+			if a.short(x, y) {
+				f.Parts = append(f.Parts, a.pairFinding(a.Find(LengthMetric.Name, y, x)))
+			}
+		}
+		if len(f.Parts) > 0 {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// shortReversed finds, in a grid, completions that are short at one value of a key
+// and no longer at the other value of the other key.
+func (a *Analysis) shortReversed() []Finding {
+	g := gridOf(&a.Sweep.Manifest)
+	if g == nil {
+		return nil
+	}
+	sound := func(arm int) bool { return a.Arms[arm].Of(LengthMetric).N > 0 && !a.Arms[arm].fellApart() }
+	x, y := g.Factors[0], g.Factors[1]
+	var out []Finding
+	for i := range 2 {
+		for j := range 2 {
+			arm, otherX, otherY, opposite := g.Arms[i][j], g.Arms[1-i][j], g.Arms[i][1-j], g.Arms[1-i][1-j]
+			if !sound(otherX) || !sound(otherY) || !sound(opposite) {
+				continue
+			}
+			f := a.armFinding(ShortReversed, arm, LengthMetric)
+			f.Keys, f.Values = []string{x.Label, y.Label}, []string{x.Values[i], y.Values[j]}
+			ends := func(by int, key, value string) {
+				part := a.armFinding(ShortReversed, by, LengthMetric)
+				part.Keys, part.Values = []string{key}, []string{value}
+				f.Parts = append(f.Parts, part)
+			}
+			if a.short(arm, otherX) && !a.short(otherY, opposite) {
+				ends(otherY, y.Label, y.Values[1-j])
+			}
+			if a.short(arm, otherY) && !a.short(otherX, opposite) {
+				ends(otherX, x.Label, x.Values[1-i])
+			}
+			if len(f.Parts) > 0 {
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}

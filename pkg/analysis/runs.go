@@ -1,0 +1,137 @@
+package analysis
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"grpo/internal/textutil"
+	"grpo/pkg/rundir"
+)
+
+// EvalPoint is when a split was evaluated.
+type EvalPoint string
+
+const (
+	AtStart EvalPoint = "before" // before the first step
+	AtEnd   EvalPoint = "after"  // after the last step so far
+	AtBest  EvalPoint = "best"   // after the step with the best sampled validation reward
+)
+
+// Evaluation finds an evaluation of a split, nil when there is none. result.json
+// comes first; eval.jsonl has the rest, and everything of an unfinished run.
+func Evaluation(r *rundir.Run, split string, when EvalPoint) *rundir.Eval {
+	if e := fromResult(r.Result, split, when); e != nil && e.Sampled.N > 0 {
+		return e
+	}
+	lines := EvalsOf(r, split)
+	n := len(lines)
+	switch {
+	case n == 0:
+	case when == AtStart && lines[0].Step == 0:
+		return &lines[0]
+	case when == AtEnd && lines[n-1].Step > 0:
+		return &lines[n-1]
+	case when == AtBest:
+		// The validation problems choose the best step, for the other splits too.
+		best := bestValidation(r)
+		i := slices.IndexFunc(lines, func(e rundir.Eval) bool { return best != nil && e.Step == best.Step })
+		if i >= 0 {
+			return &lines[i]
+		}
+	}
+	return nil
+}
+
+func fromResult(res *rundir.Result, split string, when EvalPoint) *rundir.Eval {
+	if res == nil {
+		return nil
+	}
+	type point struct {
+		split string
+		when  EvalPoint
+	}
+	return map[point]*rundir.Eval{
+		{rundir.SplitVal, AtStart}:  &res.Initial,
+		{rundir.SplitVal, AtEnd}:    &res.Final,
+		{rundir.SplitVal, AtBest}:   &res.Best,
+		{rundir.SplitUnseen, AtEnd}: res.Unseen,
+		{rundir.SplitTest, AtEnd}:   res.Test,
+	}[point{split, when}]
+}
+
+// bestValidation is the validation with the highest sampled reward, the earliest of
+// equals; nil before the first step, when there is nothing to choose from.
+func bestValidation(r *rundir.Run) *rundir.Eval {
+	if r.Result != nil && r.Result.Best.Sampled.N > 0 {
+		return &r.Result.Best
+	}
+	lines := EvalsOf(r, rundir.SplitVal)
+	if len(lines) == 0 || lines[len(lines)-1].Step == 0 {
+		return nil
+	}
+	best := slices.MaxFunc(lines, func(e, f rundir.Eval) int {
+		return cmp.Compare(e.Sampled.AnswerReward, f.Sampled.AnswerReward)
+	})
+	return &best
+}
+
+// AnyValidation is the last validation, or the first one if there is no other.
+func AnyValidation(r *rundir.Run) *rundir.Eval {
+	return cmp.Or(Evaluation(r, rundir.SplitVal, AtEnd), Evaluation(r, rundir.SplitVal, AtStart))
+}
+
+// EvalsOf are the evaluations of a split.
+func EvalsOf(r *rundir.Run, split string) []rundir.Eval {
+	return slices.DeleteFunc(slices.Clone(r.Evals), func(e rundir.Eval) bool { return e.Split != split })
+}
+
+// DecodedCounts picks one decoding of an evaluation, nil when it was not made.
+func DecodedCounts(e rundir.Eval, decoding string) *rundir.Counts {
+	if decoding == rundir.DecodingGreedy {
+		return e.Greedy
+	}
+	return &e.Sampled
+}
+
+// LastStep is the last step that the folder knows of.
+func LastStep(r *rundir.Run) int {
+	step := len(r.Metrics)
+	if n := len(r.Evals); n > 0 {
+		step = max(step, r.Evals[n-1].Step)
+	}
+	if r.Status != nil {
+		step = max(step, r.Status.Step)
+	}
+	if r.Result != nil {
+		step = max(step, r.Result.Final.Step)
+	}
+	return step
+}
+
+// Outcome is how a run ended, or how far it is.
+func Outcome(r *rundir.Run, a RunInfo) string {
+	s, detail := "", ""
+	switch res := r.Result; {
+	case res != nil && res.Status != rundir.StateDiverged:
+		return textutil.Printable(res.Status, 0)
+	case res != nil:
+		s, detail = "diverged", res.DivergedReason
+		if res.DivergedAt != nil {
+			s += fmt.Sprintf(" at step %d", *res.DivergedAt)
+		}
+	default:
+		s = fmt.Sprintf("not finished: step %d", LastStep(r))
+		if a.Train.Steps > 0 {
+			s += fmt.Sprintf(" of %d", a.Train.Steps)
+		}
+		if r.Status != nil {
+			s += ", " + textutil.Printable(r.Status.State, 0)
+			detail = r.Status.Error
+		}
+	}
+	if detail != "" {
+		s += ": " + textutil.Printable(detail, 0)
+	}
+	return s
+}
