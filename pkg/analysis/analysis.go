@@ -2,13 +2,13 @@
 // its seeds, paired comparisons between arms, and findings. It writes no sentences
 // and draws no figures; packages report and plots do.
 //
-//	runs.go      one run: its evaluations, settings and curves
-//	pool.go      which runs are seeds of one configuration
-//	metrics.go   the metrics of a run, each declared once
-//	analysis.go  the arms of a sweep
-//	compare.go   which arms are compared, grids, tuned arms
-//	findings*.go what follows from the numbers, by rules
-//	numbers.go   how numbers are printed
+//	runs.go runinfo.go series.go   one run: its evaluations, settings and curves
+//	pool.go                        which runs are seeds of one configuration
+//	metrics.go metrics_run.go      the metrics of a run, each declared once
+//	analysis.go                    the arms of a sweep
+//	compare.go grid.go tuned.go    which arms are compared, and their differences
+//	findings*.go                   what follows from the numbers, by rules
+//	numbers.go                     how numbers are printed
 package analysis
 
 import (
