@@ -83,7 +83,8 @@ func validConfig(t *rapid.T) Config {
 			TrainBatchSize: rapid.SampledFrom([]int{0, train}).Draw(t, "train"), GradientAccumulationSteps: accumulation,
 			LearningRate: floats(0, math.MaxFloat64).Draw(t, "lr"),
 			AdamBetas:    [2]float64{floats(0, 0.999999).Draw(t, "beta1"), floats(0, 0.999999).Draw(t, "beta2")},
-			AdamEps:      positiveFloats(1).Draw(t, "adam_eps"), WeightDecay: floats(0, 1).Draw(t, "decay"), MaxGradNorm: floats(0, 10).Draw(t, "norm")},
+			AdamEps:      positiveFloats(1).Draw(t, "adam_eps"), WeightDecay: floats(0, 1).Draw(t, "decay"), MaxGradNorm: floats(0, 10).Draw(t, "norm"),
+			LRScheduler: rapid.SampledFrom([]string{"constant", "linear", "cosine"}).Draw(t, "scheduler")},
 		Eval: Eval{EveryNSteps: rapid.IntRange(1, 100).Draw(t, "every"), Temperature: positiveFloats(9).Draw(t, "eval temperature"),
 			TopP: positiveFloats(1).Draw(t, "eval top_p"), TopK: rapid.IntRange(0, 9).Draw(t, "eval top_k"),
 			MaxTokens: rapid.IntRange(0, 99).Draw(t, "eval max"), Greedy: rapid.Bool().Draw(t, "greedy"), SaveSamples: rapid.IntRange(0, 9).Draw(t, "save")},
@@ -93,6 +94,7 @@ func validConfig(t *rapid.T) Config {
 	if rapid.Bool().Draw(t, "files") {
 		c.Data.Source, c.Data.TrainFile, c.Data.ValFile = "gsm8k", text.Draw(t, "train_file"), text.Draw(t, "val_file")
 	}
+	c.Train.WarmupSteps = rapid.IntRange(0, int(min(c.Updates()-1, 1<<31-1))).Draw(t, "warmup")
 	c.Rollout.SamplingMinTokens = rapid.IntRange(0, c.Rollout.SamplingMaxTokens).Draw(t, "min")
 	c.Reward.Functions = functions
 	c.Reward.RewardWeights = rapid.SliceOfN(floats(-1e100, 1e100), len(functions), len(functions)).Draw(t, "weights")

@@ -12,6 +12,7 @@
 package config
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -118,9 +119,29 @@ type Train struct {
 	WeightDecay               float64    `yaml:"weight_decay"`
 	// MaxGradNorm clips the global gradient norm (0 = no clipping).
 	MaxGradNorm float64 `yaml:"max_grad_norm"`
+	// LRScheduler: "constant", "linear" or "cosine". The last two let the learning
+	// rate fall to 0 at the end of the run; transformers' formulas are in
+	// pkg/train/schedule.go. WarmupSteps is the number of optimizer updates over
+	// which it first rises from 0. lr_scheduler_type is TRL's name.
+	LRScheduler string `yaml:"lr_scheduler" neutral:"constant"`
+	WarmupSteps int    `yaml:"warmup_steps" neutral:"0"`
 	// StopOnDivergence ends a run at the evaluation that finds its validation
 	// reward collapsed. A number that is not finite always ends it.
 	StopOnDivergence bool `yaml:"stop_on_divergence" neutral:"false"`
+}
+
+// UpdatesPerStep returns the number of optimizer updates on each rollout batch. It
+// is the same for every step: dynamic sampling always fills the batch, and a train
+// batch whose completions are all skipped still makes an update.
+func (c *Config) UpdatesPerStep() int {
+	r := c.Rollout.RolloutBatchSize
+	return c.Train.EpochsPerRolloutBatch * (r / cmp.Or(c.Train.TrainBatchSize, r, 1))
+}
+
+// Updates returns the number of optimizer updates of the whole run, which may
+// exceed an int.
+func (c *Config) Updates() float64 {
+	return float64(c.Train.NGRPOSteps) * float64(c.UpdatesPerStep())
 }
 
 // Eval says when and how the policy is evaluated. It has its own sampling

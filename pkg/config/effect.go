@@ -167,6 +167,14 @@ func (c *Config) inert(v *validator) {
 		v.noEffect(&c.Train.NGRPOSteps, "the reference would first move after the last step",
 			&a.RefModelMixupAlpha, &a.RefModelSyncSteps)
 	}
+	t := &c.Train
+	if c.Updates()-float64(t.WarmupSteps) <= 1 {
+		v.noEffect(&t.NGRPOSteps, "there is only one update after the warm-up, and its learning rate is the full one",
+			&t.LRScheduler)
+	}
+	if t.LearningRate == 0 && (a.Type != "ppo" || a.ValueLearningRate == 0) {
+		v.noEffect(&t.LearningRate, "there is no learning rate to change", &t.LRScheduler, &t.WarmupSteps)
+	}
 	if a.TeacherGamma == 0 {
 		v.noEffect(&a.TeacherGamma, "without a discount the divisor is 1", &a.TeacherLengthNormalization)
 	}

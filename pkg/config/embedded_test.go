@@ -156,7 +156,7 @@ func TestKeysAreDocumented(t *testing.T) {
 	check("base", paths(sft), validValues(&sft))
 	got, err := FindKey(" lr")
 	want := Key{Path: "train.learning_rate", Kind: reflect.Float64, Default: "0.001",
-		Doc: "learning rate of AdamW, constant; lr for short"}
+		Doc: "learning rate of AdamW, the highest of a schedule; lr for short"}
 	if err != nil || !reflect.DeepEqual(got, want) || !slices.Contains(Keys(), want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}

@@ -42,6 +42,10 @@ func TestInertSettings(t *testing.T) {
 		{"ref_model_sync_steps=200 beta=0.1", "ref_model_sync_steps=100 beta=0.1"},
 		{"ref_model_mixup_alpha=0.5 ref_model_sync_steps=200 beta=0.1", "ref_model_mixup_alpha=0.5 ref_model_sync_steps=100 beta=0.1"},
 		{"teacher_length_normalization=false teacher=base", "teacher_length_normalization=false teacher=base teacher_gamma=0.5"},
+		{"lr_scheduler=linear n_grpo_steps=1", "lr_scheduler=linear n_grpo_steps=1 train_batch_size=128"},
+		{"lr_scheduler=cosine warmup_steps=199", "lr_scheduler=cosine warmup_steps=198"},
+		{"lr_scheduler=linear lr=0", "lr_scheduler=linear lr=0 algorithm.type=ppo loss_type=grpo_clip value_learning_rate=0.1"},
+		{"warmup_steps=5 lr=0", "warmup_steps=5"},
 		{"value_clip=0.1 algorithm.type=ppo loss_type=grpo_clip", "value_clip=0.1 value_epochs=2 algorithm.type=ppo loss_type=grpo_clip"},
 		{"", "loss_type=cispo epsilon_high=5"},                                           // it must be given, on-policy too
 		{"", "loss_type=vanilla"},                                                        // which stands for a dual clip

@@ -17,8 +17,9 @@ var aliases = map[string]string{"lr": "train.learning_rate"}
 // environment and --set take them like the key's own; what the program writes has
 // the own name.
 var secondNames = map[string]string{
-	"train.num_iterations": "train.epochs_per_rollout_batch", // TRL
-	"algorithm.epsilon":    "algorithm.cliprange",            // TRL
+	"train.num_iterations":    "train.epochs_per_rollout_batch", // TRL
+	"train.lr_scheduler_type": "train.lr_scheduler",             // TRL
+	"algorithm.epsilon":       "algorithm.cliprange",            // TRL
 }
 
 // secondValues are other spellings of a key's value. They become the first
@@ -30,6 +31,9 @@ var secondValues = map[string]map[string]string{
 	},
 	"algorithm.length_normalization": {
 		"sequence": "masked_mean", // the 2026 assignment
+	},
+	"train.lr_scheduler": {
+		"constant_with_warmup": "constant", // TRL, whose constant ignores warmup_steps
 	},
 	"algorithm.kl_estimator": {
 		"kl":  "k1", // verl
@@ -122,6 +126,10 @@ var synonyms = map[string]string{
 	"betas":                       "train.adam_betas",
 	"adam_epsilon":                "train.adam_eps",
 	"grad_clip":                   "train.max_grad_norm",
+	"lr_schedule":                 "train.lr_scheduler",
+	"lr_decay_style":              "train.lr_scheduler",
+	"warmup_ratio":                "train.warmup_steps",
+	"lr_warmup_steps":             "train.warmup_steps",
 	"num_generations":             "rollout.group_size",
 	"generation_batch_size":       "rollout.rollout_batch_size",
 	"batch_size":                  "rollout.rollout_batch_size",

@@ -160,6 +160,8 @@ func TestAccepted(t *testing.T) {
 		{"second spelling of a loss", "algorithm:\n  loss_type: GRPO-No-Clip\n", "loss_type", "grpo_no_clip"},
 		{"2026's name of an aggregation", "algorithm:\n  length_normalization: sequence\n", "length_normalization", "masked_mean"},
 		{"verl's name of an estimator", "algorithm: {beta: 1, kl_estimator: mse}\n", "kl_estimator", "k2"},
+		{"TRL's name of the schedule", "train:\n  lr_scheduler_type: linear\n", "lr_scheduler", "linear"},
+		{"TRL's name of a constant rate after warm-up", "train: {lr_scheduler_type: constant_with_warmup, warmup_steps: 3}\n", "lr_scheduler", "constant"},
 		{"other alphabets", "name: größer\n", "name", `"größer"`},
 	}
 	for _, test := range tests {

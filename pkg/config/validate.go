@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"grpo/internal/words"
+	"grpo/internal/yamldoc"
 	"grpo/pkg/rl"
 )
 
@@ -131,6 +132,13 @@ func (c *Config) validateTrain(v *validator) {
 		batch = &c.Rollout.RolloutBatchSize
 	}
 	v.multiple(batch, &t.GradientAccumulationSteps) // micro-batches have equal sizes
+	oneOf(v, &t.LRScheduler, "constant", "linear", "cosine")
+	v.in(counterOrNone, &t.WarmupSteps)
+	if t.WarmupSteps > 0 && float64(t.WarmupSteps) >= c.Updates() {
+		v.reject("%s must be less than the number of optimizer updates, %s: %s times %s, with %s and %s",
+			&t.WarmupSteps, yamldoc.FormatFloat(c.Updates()), &t.NGRPOSteps, &t.EpochsPerRolloutBatch,
+			&c.Rollout.RolloutBatchSize, &t.TrainBatchSize)
+	}
 }
 
 func (c *Config) validateEval(v *validator) {

@@ -87,6 +87,11 @@ var brokenBasics = []broken{
 	{"adam_eps=0", `train.adam_eps (0, --set adam_eps) must be more than 0`},
 	{"weight_decay=-1", `must be at least 0`},
 	{"max_grad_norm=-1", `must be at least 0`},
+	{"lr_scheduler=linaer", `train.lr_scheduler ("linaer", --set lr_scheduler) must be one of constant, linear, cosine (did you mean "linear"?)`},
+	{"warmup_steps=-1", `train.warmup_steps (-1, --set warmup_steps) must be at least 0`},
+	{"warmup_steps=200", `train.warmup_steps (200, --set warmup_steps) must be less than the number of optimizer updates, 200: train.n_grpo_steps (200, default)`},
+	{"warmup_steps=1600 train_batch_size=64 num_iterations=2", `must be less than the number of optimizer updates, 1600: `},
+	{"warmup_steps=5 n_grpo_steps=5 lr_scheduler=linear", `updates, 5: train.n_grpo_steps (5, --set n_grpo_steps)`},
 	{"eval.every_n_steps=0", `eval.every_n_steps (0, --set eval.every_n_steps) must be at least 1`},
 	{"eval.temperature=0", `eval.temperature (0, --set eval.temperature) must be more than 0`},
 	{"eval.top_p=0", `eval.top_p (0, --set eval.top_p) must be more than 0 and at most 1`},
@@ -195,7 +200,8 @@ func TestRulesHoldAtTheEdge(t *testing.T) {
 		"gradient_accumulation_steps=256", "lr=0", "adam_betas=0,0", "sampling_top_p=1", "weight_add=0 weight_sub=0",
 		"test_size=0 unseen_size=0", "data.source=gsm8k train_file=a val_file=b", "init=random", "init=./base",
 		"functions=random", "advantage_eps=0", "max_grad_norm=0", "n_grpo_steps=1", "rollout_batch_size=1048576",
-		"reward_weights=0", "reward_weights=-1",
+		"reward_weights=0", "reward_weights=-1", "warmup_steps=199", "warmup_steps=1599 train_batch_size=64 num_iterations=2",
+		"warmup_steps=2147483647 n_grpo_steps=2147483647 num_iterations=2147483647",
 	} {
 		if _, err := Load(LoadOptions{Set: strings.Fields(set)}); err != nil {
 			t.Errorf("%s: %v", set, err)

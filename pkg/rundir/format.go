@@ -69,7 +69,7 @@ type Metrics struct {
 	GradNorm     float64  `json:"grad_norm"`     // before clipping, mean over updates
 	Entropy      float64  `json:"entropy"`       // mean over completion tokens, nats
 	ClipFraction *float64 `json:"clip_fraction"` // null on-policy
-	LearningRate float64  `json:"learning_rate"`
+	LearningRate float64  `json:"learning_rate"` // of the step's last update
 
 	// These are null (and left out) where the algorithm has no such thing:
 	// RatioMean and ApproxKL (k3, to the policy of sampling time) on-policy,

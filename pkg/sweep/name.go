@@ -21,6 +21,8 @@ var labels = map[string]string{
 	"algorithm.gamma":            "discount (gamma)",
 	"algorithm.type":             "algorithm",
 	"algorithm.gae_lambda":       "GAE lambda",
+	"train.lr_scheduler":         "learning rate schedule",
+	"train.warmup_steps":         "warm-up steps",
 	"train.adam_betas":           "AdamW betas",
 	"train.adam_eps":             "AdamW eps",
 	"rollout.sampling_top_p":     "sampling top-p",

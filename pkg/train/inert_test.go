@@ -67,6 +67,7 @@ var others = map[string][]string{
 	"algorithm.value_learning_rate": {"0.1"}, "algorithm.value_epochs": {"2"}, "algorithm.value_clip": {"0.00001", "0"},
 	"train.n_grpo_steps": {"3"}, "train.epochs_per_rollout_batch": {"2"}, "train.train_batch_size": {"16"}, "train.gradient_accumulation_steps": {"2"}, "train.learning_rate": {"0.1"}, "train.adam_betas": {"[0.5, 0.5]"},
 	"train.adam_eps": {"0.1"}, "train.weight_decay": {"0.1"}, "train.max_grad_norm": {"0.001"},
+	"train.lr_scheduler": {"linear", "cosine"}, "train.warmup_steps": {"1"},
 }
 
 // weightsOf trains without a folder and returns the weights.

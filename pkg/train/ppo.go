@@ -38,6 +38,10 @@ func (t *trainer) ppoAdvantages(r *rollout) error {
 func (t *trainer) updateCritic(r *rollout) (*float64, error) {
 	a, c := t.cfg.Algorithm, t.cfg.Train
 	micro := c.TrainBatchSize / c.GradientAccumulationSteps
+	// The critic follows the schedule of the policy: the updates of both spread over
+	// the same positions of the schedule, however many the critic makes.
+	first := float64(t.opt.T - t.cfg.UpdatesPerStep())
+	spacing := float64(c.EpochsPerRolloutBatch) / float64(a.ValueEpochs)
 	var sum float64 // of the losses
 	updates := 0
 	for range a.ValueEpochs {
@@ -60,7 +64,7 @@ func (t *trainer) updateCritic(r *rollout) (*float64, error) {
 				}
 				loss += part
 			}
-			norm, err := t.critic.Step(a.ValueLearningRate, c.MaxGradNorm)
+			norm, err := t.critic.Step(t.rate(a.ValueLearningRate, first+float64(updates)*spacing), c.MaxGradNorm)
 			if err != nil {
 				return nil, fmt.Errorf("update the critic: %w", err)
 			}

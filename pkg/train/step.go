@@ -109,7 +109,7 @@ func (t *trainer) step(step int) error {
 // trainStep samples a batch of completions and trains the policy on them. It
 // returns the rollout and its metrics.
 func (t *trainer) trainStep(step int, lap func() float64) (*rollout, rundir.Metrics, error) {
-	m := rundir.Metrics{Step: step, LearningRate: t.cfg.Train.LearningRate}
+	m := rundir.Metrics{Step: step}
 
 	// Rollout: sample groups of completions, grade and reward each completion.
 	r, err := t.rollout(step)
@@ -176,6 +176,7 @@ func (r *rollout) addMetrics(m *rundir.Metrics, rewardFunctions []string) {
 // addMetrics adds the metrics of the updates.
 func (s *updateStats) addMetrics(m *rundir.Metrics) {
 	m.Loss, m.GradNorm = s.loss/float64(s.updates), s.norm/float64(s.updates)
+	m.LearningRate = s.rate
 	m.Entropy = s.entropy / float64(max(1, s.entropyTokens))
 	m.ClipFraction, m.RatioMean = s.policy.ClipFraction(), s.policy.MeanRatio()
 	m.ApproxKL, m.ReferenceKL = s.policy.ApproxKL(), s.policy.MeanRefKL()

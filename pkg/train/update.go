@@ -22,6 +22,7 @@ type updateStats struct {
 	policy        rl.Stats
 	loss, norm    float64 // sums over the updates
 	updates       int
+	rate          float64 // learning rate of the last update
 	entropy       float64 // sum over the tokens of the first pass
 	entropyTokens int
 	maxDiff       float64  // largest difference of sampler and learner before the first update
@@ -136,7 +137,8 @@ func (t *trainer) updateOnce(r *rollout, lo int, firstPass bool, s *updateStats)
 		}
 		loss += part
 	}
-	norm, err := t.opt.Step(t.params, t.learner.Grads(), c.LearningRate, c.MaxGradNorm)
+	s.rate = t.rate(c.LearningRate, float64(t.opt.T))
+	norm, err := t.opt.Step(t.params, t.learner.Grads(), s.rate, c.MaxGradNorm)
 	if err != nil {
 		return fmt.Errorf("update: %w", err)
 	}
