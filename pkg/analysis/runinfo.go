@@ -33,6 +33,8 @@ type RunInfo struct {
 	Train struct {
 		Steps        int     `yaml:"n_grpo_steps"`
 		LearningRate float64 `yaml:"learning_rate"`
+		Scheduler    string  `yaml:"lr_scheduler"`
+		Warmup       int     `yaml:"warmup_steps"`
 	} `yaml:"train"`
 }
 
@@ -54,6 +56,7 @@ func ReadInfo(r *rundir.Run) (RunInfo, error) {
 	}
 	a.Name = textutil.Printable(cmp.Or(a.Name, filepath.Base(r.Dir)), 0)
 	a.Algorithm.LossType = textutil.Printable(a.Algorithm.LossType, 0)
+	a.Train.Scheduler = textutil.Printable(a.Train.Scheduler, 0)
 	return a, nil
 }
 
@@ -88,6 +91,18 @@ func (a RunInfo) SeedText() string {
 // OneRun says in a caption which run is shown.
 func (a RunInfo) OneRun() string { return "One run, " + a.SeedText() + "." }
 
+// schedule is "linear decay, warm-up of 5 updates"; empty for a constant rate.
+func (a RunInfo) schedule() string {
+	var parts []string
+	if s := a.Train.Scheduler; s != "" && s != "constant" {
+		parts = append(parts, s+" decay")
+	}
+	if n := a.Train.Warmup; n > 0 {
+		parts = append(parts, "warm-up of "+textutil.Count(n, "update"))
+	}
+	return strings.Join(parts, ", ")
+}
+
 // SettingLine describes what all runs have in common, for the line below a title:
 // a part that differs between them, or that no run has, is left out.
 func SettingLine(all []RunInfo) string {
@@ -100,6 +115,7 @@ func SettingLine(all []RunInfo) string {
 			}
 			return "learning rate " + words.Number(a.Train.LearningRate)
 		},
+		RunInfo.schedule,
 		func(a RunInfo) string { return a.Algorithm.LossType },
 		func(a RunInfo) string {
 			r := a.Rollout

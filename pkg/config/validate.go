@@ -2,6 +2,7 @@ package config
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"grpo/internal/words"
@@ -134,10 +135,10 @@ func (c *Config) validateTrain(v *validator) {
 	v.multiple(batch, &t.GradientAccumulationSteps) // micro-batches have equal sizes
 	oneOf(v, &t.LRScheduler, "constant", "linear", "cosine")
 	v.in(counterOrNone, &t.WarmupSteps)
-	if t.WarmupSteps > 0 && float64(t.WarmupSteps) >= c.Updates() {
-		v.reject("%s must be less than the number of optimizer updates, %s: %s times %s, with %s and %s",
-			&t.WarmupSteps, yamldoc.FormatFloat(c.Updates()), &t.NGRPOSteps, &t.EpochsPerRolloutBatch,
-			&c.Rollout.RolloutBatchSize, &t.TrainBatchSize)
+	perStep := c.UpdatesPerStep()
+	if t.WarmupSteps > 0 && perStep > 0 && float64(t.WarmupSteps) >= c.Updates() {
+		v.reject("%s must be less than the number of optimizer updates, which is %s: %s times %s per step",
+			&t.WarmupSteps, yamldoc.FormatFloat(c.Updates()), &t.NGRPOSteps, strconv.Itoa(perStep))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"grpo/internal/words"
@@ -182,7 +183,8 @@ func (p *planner) varied() []string {
 
 // fixed returns the values of the keys that a reader must know. A key that an arm
 // or an axis sets is a contradiction; one that differs only because it follows
-// from another is left out, since Varied has it.
+// from another is left out, since Varied has it. A schedule of the learning rate
+// belongs to the rate: a reader must know it too.
 func (p *planner) fixed(varied []string) ([]sweepdir.Override, error) {
 	out := []sweepdir.Override{}
 	for _, name := range p.req.Fixed {
@@ -204,6 +206,15 @@ func (p *planner) fixed(varied []string) ([]sweepdir.Override, error) {
 			return nil, planError("fixed: " + err.Error())
 		}
 		out = append(out, sweepdir.Override{Key: k.Path, Value: v})
+	}
+	for _, f := range []struct{ key, value, usual string }{
+		{"train.lr_scheduler", p.configs[0].Train.LRScheduler, "constant"},
+		{"train.warmup_steps", strconv.Itoa(p.configs[0].Train.WarmupSteps), "0"},
+	} {
+		listed := slices.ContainsFunc(out, func(o sweepdir.Override) bool { return o.Key == f.key })
+		if f.value != f.usual && !listed && !slices.Contains(varied, f.key) {
+			out = append(out, sweepdir.Override{Key: f.key, Value: f.value})
+		}
 	}
 	return out, nil
 }

@@ -267,6 +267,46 @@ func TestFixedThatFollows(t *testing.T) {
 	}
 }
 
+// TestFixedSchedule: the learning-rate schedule of a sweep is among its fixed keys,
+// unless it is varied or there is none.
+func TestFixedSchedule(t *testing.T) {
+	plan := func(key string, values []string, set ...string) *Plan {
+		t.Helper()
+		req, err := AxesRequest([]AxisRequest{{Key: key, Values: values}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := NewPlan(req, PlanOptions{Set: set})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	for _, test := range []struct {
+		p    *Plan
+		want []string
+	}{
+		{plan("lr", []string{"1e-3", "3e-3"}), nil},
+		{plan("lr", []string{"1e-3", "3e-3"}, "lr_scheduler=cosine", "warmup_steps=5"),
+			[]string{"train.lr_scheduler=cosine", "train.warmup_steps=5"}},
+		{plan("lr_scheduler", []string{"constant", "linear"}, "warmup_steps=5"), []string{"train.warmup_steps=5"}},
+	} {
+		var got []string
+		for _, o := range test.p.Manifest.Fixed {
+			if strings.HasSuffix(o.Key, "lr_scheduler") || strings.HasSuffix(o.Key, "warmup_steps") {
+				got = append(got, o.Key+"="+o.Value)
+			}
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: fixed %q, want %q", test.p.Manifest.Name, got, test.want)
+		}
+	}
+	p := plan("lr_scheduler_type", []string{"constant", "linear", "cosine"})
+	if a := p.Manifest.Arms[1]; a.Name != "lr_scheduler=linear" || a.Label != "learning rate schedule linear" {
+		t.Errorf("arm %q, label %q", a.Name, a.Label)
+	}
+}
+
 // TestRequestRepeats: `grpo ablate sweep.yaml` makes the same runs again, in any
 // environment that sets nothing else, whatever the base was made of. Values that
 // followed from others follow again: normalize_constant is the arm's token limit.
