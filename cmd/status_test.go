@@ -70,7 +70,7 @@ lr    lr=0.003, seed 2  missing      0/200               never
 
 0 of 4 runs finished (1 interrupted, 1 failed, 1 dead, 1 missing); parts not started: baseline
 lr=0.003, seed 1: no such file
-lr=0.001, seed 2: its process 7 is gone, last seen at 2026-01-02T03:04:05Z
+lr=0.001, seed 2: its process 7 no longer exists (last seen 2026-01-02T03:04:05Z)
 to continue: grpo assignment --out 'my study'
 `
 	if out.String() != want {

@@ -61,7 +61,7 @@ func sources(t *testing.T) []source {
 	return out
 }
 
-// imports says whether a file imports one of these packages.
+// imports reports whether a file imports one of these packages.
 func (s source) imports(paths ...string) bool {
 	return slices.ContainsFunc(s.file.Imports, func(i *ast.ImportSpec) bool {
 		p, err := strconv.Unquote(i.Path.Value)
@@ -88,7 +88,7 @@ func (s source) fault(n ast.Node, text string) string {
 	return fmt.Sprintf("%s:%d: %s", s.name, s.set.Position(n.Pos()).Line, text)
 }
 
-// own says whether a file is part of the program and below one of these folders.
+// own reports whether a file is part of the program and below one of these folders.
 func (s source) own(folders ...string) bool {
 	return !strings.HasSuffix(s.name, "_test.go") && s.file.Name.Name != "main" &&
 		slices.ContainsFunc(folders, func(f string) bool { return strings.HasPrefix(s.name, f+"/") })
@@ -234,7 +234,7 @@ func regularFiles(s source) (faults []string) {
 	return faults
 }
 
-// exclusive says whether os.O_EXCL is among the arguments of a call.
+// exclusive reports whether os.O_EXCL is among the arguments of a call.
 func exclusive(call *ast.CallExpr) (found bool) {
 	for _, arg := range call.Args {
 		ast.Inspect(arg, func(n ast.Node) bool {

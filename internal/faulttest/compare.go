@@ -114,7 +114,7 @@ func sameNames(reference, dir string) ([]string, error) {
 
 var tempName = regexp.MustCompile(`^\.(.+)\.\d+-\d+\.grpo-tmp$`)
 
-// isReportTemp says whether a file is the temporary file of a figure or a table.
+// isReportTemp reports whether a file is the temporary file of a figure or a table.
 // One that a killed process leaves stays: any process can show a finished run and
 // plot it again without its lock, so a leftover looks like a file that is
 // being written. Nothing reads it.
@@ -145,7 +145,7 @@ func names(dir string) ([]string, error) {
 	return out, err
 }
 
-// leftovers says whether a killed process left a temporary file or a partial line.
+// leftovers reports whether a killed process left a temporary file or a partial line.
 func leftovers(dir string) (bool, error) {
 	files, err := names(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -79,7 +79,7 @@ func killTraining(l *lab) (string, error) {
 // leftDrawing describes a count of [countHidden].
 func leftDrawing(n int) string { return fmt.Sprintf("%d partial figures or tables left, hidden", n) }
 
-// beingWritten says whether there is a temporary file in the folder of a run.
+// beingWritten reports whether there is a temporary file in the folder of a run.
 func beingWritten(dir string) bool {
 	for _, sub := range []string{"", rundir.CheckpointDir} {
 		found, err := filepath.Glob(filepath.Join(dir, sub, ".*-tmp"))

@@ -40,7 +40,7 @@ func remount(path string, readOnly bool) error {
 
 func unmount(path string) error { return syscall.Unmount(path, 0) }
 
-// killChild kills the k-th child of a process (modulo their number) and says whether
+// killChild kills the k-th child of a process (modulo their number) and reports whether
 // there was one. Process ids are reused, so the child is held by a handle while its
 // parent is checked again.
 func killChild(parent, k int) (bool, error) {

@@ -140,7 +140,7 @@ func (a *Algorithm) recipe() rl.Recipe { return rl.RecipeNamed(a.LossType) }
 // dual clip are in their own keys.
 func (a Algorithm) BaseLoss() rl.LossType { return a.recipe().Loss }
 
-// EntropyOverAll says whether the loss type divides the entropy bonus by all
+// EntropyOverAll reports whether the loss type divides the entropy bonus by all
 // tokens even if a policy mask keeps only some (rl.LossConfig).
 func (a Algorithm) EntropyOverAll() bool { return a.recipe().EntropyOverAll }
 

@@ -15,7 +15,7 @@ import (
 	"grpo/internal/yamldoc"
 )
 
-// isString says whether a string is a valid value.
+// isString reports whether a string is a valid value.
 func isString(s string) bool { return yamldoc.Check(reflect.ValueOf(s)) == nil }
 
 // loadText is [Load] of a text.

@@ -287,7 +287,7 @@ func (v value) numbers() ([]float64, error) {
 	return x, nil
 }
 
-// nested says whether the value is a list whose first element is a list.
+// nested reports whether the value is a list whose first element is a list.
 func (v value) nested() bool {
 	dec := json.NewDecoder(bytes.NewReader(v.raw))
 	first, _ := dec.Token()

@@ -11,25 +11,23 @@ import (
 	"syscall"
 )
 
-// A file is replaced in four steps: write a temporary file in the same folder,
-// fsync it, rename it over the old one, fsync the folder. At any interruption a
-// reader finds the old content or the new, never a part of either.
+// A file is replaced in four steps: write a temporary file in the same folder, fsync it, rename it
+// over the old one, fsync the folder. After an interruption a reader finds either the old content
+// or the new.
 //
-// Package renameio does not fsync the folder, does not support Windows, and its
-// temporary names (.NAME123) can't be told from a user's files, so [RemoveTemps]
-// could not remove those of a killed process.
+// Package renameio does not fsync the folder or support Windows, and its temporary names (.NAME123)
+// look like a user's, so [RemoveTemps] could not remove those of a killed process.
 
-// tempSuffix ends the names of temporary files, which begin with a dot.
+// tempSuffix ends the names of temporary files, which start with a dot.
 const tempSuffix = ".grpo-tmp"
 
-// tempCounter tells apart the temporary files of one process.
+// tempCounter numbers the temporary files of this process.
 var tempCounter atomic.Uint64
 
-// WriteFileAtomic replaces the file at path by data so that a crash leaves
-// either the old content or the new. On an error the old content is still in
-// place and the temporary file is gone, with one exception, which the error
-// names: when only the fsync of the folder fails, the new content is in place
-// but may not survive a power cut.
+// WriteFileAtomic replaces the file at path by data so that a crash leaves either the old content
+// or the new. On an error the old content is still in place and the temporary file is removed, with
+// one exception, which the error names: if only the fsync of the folder fails, the new content is
+// in place but may not survive a power cut.
 func WriteFileAtomic(path string, data []byte) error {
 	f, err := createTemp(path)
 	if err != nil {
@@ -55,10 +53,9 @@ func WriteFileAtomic(path string, data []byte) error {
 	return nil
 }
 
-// Keep gives the file at path a second name in the same folder, replacing the
-// file that has it, so that [WriteFileAtomic] can replace the first. The file
-// always has a name. Where the file system has no hard links it is renamed
-// instead. The next WriteFileAtomic in the folder makes it durable.
+// Keep gives the file at path a second name in the same folder, replacing any file of that name, so
+// that [WriteFileAtomic] can replace the first. Without hard links the file is renamed. The next
+// WriteFileAtomic in the folder makes it durable.
 func Keep(path, as string) error {
 	err := os.Remove(as)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -73,8 +70,8 @@ func Keep(path, as string) error {
 	return nil
 }
 
-// MkdirAll is [os.MkdirAll] with the usual permissions. It syncs the parents of
-// the folders that it makes, so that their names survive a power cut.
+// MkdirAll is [os.MkdirAll] with the usual permissions. It syncs the parents of new folders so that
+// their names survive a power cut.
 func MkdirAll(dir string) error {
 	var made []string
 	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
@@ -90,8 +87,8 @@ func MkdirAll(dir string) error {
 	return Explain(err)
 }
 
-// createTemp opens a new file next to path, named by the process id and a
-// counter; leftovers of an earlier process with the same id are skipped.
+// createTemp opens a new file next to path, named by process id and counter; it skips leftovers of
+// an earlier process with the same id.
 func createTemp(path string) (*os.File, error) {
 	dir, base := filepath.Split(path)
 	for range 1000 {
@@ -104,8 +101,8 @@ func createTemp(path string) (*os.File, error) {
 	return nil, fmt.Errorf("no free name for a temporary file next to it (remove %s.%s.*%s)", dir, base, tempSuffix)
 }
 
-// syncDir makes a rename inside dir durable. File systems that can't fsync a
-// folder return EINVAL or an unsupported-operation error, which is ignored.
+// syncDir makes a rename inside dir durable. It ignores EINVAL and unsupported-operation errors,
+// which mean that the file system can't fsync a folder.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -119,9 +116,8 @@ func syncDir(dir string) error {
 	return err
 }
 
-// RemoveTemps deletes the temporary files that a killed writer left in dir.
-// Call it while holding [Lock]: it can't tell a leftover from a file that is
-// being written.
+// RemoveTemps deletes the temporary files that a killed writer left in dir. Call it while holding
+// [Lock]: it can't distinguish a leftover from a file being written.
 func RemoveTemps(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -138,7 +134,7 @@ func RemoveTemps(dir string) error {
 	return nil
 }
 
-// stillAt says whether the file at path is the open file f.
+// stillAt reports whether the file at path is the open file f.
 func stillAt(f *os.File, path string) (bool, error) {
 	held, err := f.Stat()
 	if err != nil {
@@ -151,8 +147,7 @@ func stillAt(f *os.File, path string) (bool, error) {
 	return err == nil && os.SameFile(held, there), err
 }
 
-// hints say how to fix what the error of the system reports; the first that
-// matches is used.
+// hints explain how to fix a system error; the first match is used.
 var hints = []struct {
 	err error
 	fix string
@@ -167,7 +162,7 @@ var hints = []struct {
 	{fs.ErrPermission, "no permission to write there: change it, or choose another folder"},
 }
 
-// Explain adds a hint to an error of the file system, if there is one.
+// Explain adds a hint to a file-system error, if there is one.
 func Explain(err error) error {
 	for _, h := range hints {
 		if errors.Is(err, h.err) {
@@ -177,11 +172,10 @@ func Explain(err error) error {
 	return err
 }
 
-// explainWrite is [Explain] for a write into a folder that existed when the run
-// began.
+// explainWrite is [Explain] for a write into a folder that existed when the run started.
 func explainWrite(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w (its folder is gone: was it removed or renamed in the meantime?)", err)
+		return fmt.Errorf("%w (its folder no longer exists: was it removed or renamed?)", err)
 	}
 	return Explain(err)
 }

@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 )
 
-// Check returns an error unless the counts add up as [Counts] says, and the
-// numbers computed from them are those that they give.
+// Check returns an error unless the counts add up as documented at [Counts], and the numbers
+// computed from them match.
 func (c Counts) Check() error {
-	if c.N < 0 || c.N > math.MaxInt/4 { // sums of counts would overflow
-		return fmt.Errorf("n %d is no count", c.N)
+	if c.N < 0 || c.N > math.MaxInt/4 { // sums would overflow
+		return fmt.Errorf("n is %d, not a count", c.N)
 	}
 	for _, x := range []struct {
 		name string
@@ -30,7 +30,7 @@ func (c Counts) Check() error {
 		return fmt.Errorf("formatted_right %d, formatted_wrong %d and unformatted %d don't add up to n %d",
 			c.FormattedRight, c.FormattedWrong, c.Unformatted, c.N)
 	}
-	// A missing reward is NaN, which contradicts nothing.
+	// A missing reward is NaN and contradicts no count.
 	n := float64(max(c.N, 1))
 	if want := float64(c.CorrectNum) / n; math.Abs(c.AnswerReward-want) > 1e-6 {
 		return fmt.Errorf("answer_reward %v contradicts correct_num %d of n %d, which is %v",
@@ -88,8 +88,8 @@ func (e Eval) Check() error {
 	return nil
 }
 
-// checkOrder refuses lines that are missing, repeated or out of order, which
-// would draw a wrong curve.
+// checkOrder returns an error if lines are missing, repeated or out of order: the curve would be
+// wrong.
 func (r *Run) checkOrder() error {
 	for i, m := range r.Metrics {
 		if m.Step != i+1 {
@@ -119,7 +119,7 @@ func (r *Run) checkOrder() error {
 	return nil
 }
 
-// checkCounts refuses evaluations whose counts don't add up, and a result that
+// checkCounts returns an error for evaluations whose counts don't add up, and for a result that
 // contradicts itself or eval.jsonl.
 func (r *Run) checkCounts() error {
 	for i, e := range r.Evals {
@@ -141,8 +141,8 @@ func (r *Run) checkCounts() error {
 	return nil
 }
 
-// checkEval refuses an evaluation of the result whose counts don't add up, or
-// for which eval.jsonl has other numbers: a report shows some of each.
+// checkEval returns an error if an evaluation of the result has counts that don't add up or other
+// numbers than eval.jsonl: a report shows some of each.
 func (r *Run) checkEval(e Eval) error {
 	if err := e.Check(); err != nil {
 		return err
@@ -174,8 +174,8 @@ func (r *Result) evals() []namedEval {
 	return list
 }
 
-// check refuses an unknown outcome, and a best evaluation that is not at the
-// step that the result names or is below the first or the last.
+// check returns an error for an unknown outcome, and for a best evaluation that is not at the
+// result's best step or is below the first or last.
 func (r *Result) check() error {
 	if r.Status != StateDone && r.Status != StateDiverged {
 		return fmt.Errorf("status %q is neither %q nor %q", r.Status, StateDone, StateDiverged)

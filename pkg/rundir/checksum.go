@@ -17,28 +17,27 @@ import (
 	"grpo/internal/regular"
 )
 
-// All checksums are SHA-256 in hex. A JSON document may carry its own: the last
-// member of the object is
+// All checksums are SHA-256 in hex. A JSON document may carry its own: the last member of the
+// object is
 //
 //	"checksum": "<SHA-256 of the object without this member>"
 //
-// taken of the compact form with HTML escapes, so that white space and the two
-// ways to write < make no difference. A file without the member was written by
-// an earlier version or by another program, and is read without a check. A
-// [Prefix] holds the checksum of a log: later lines may follow.
+// over the compact form with HTML escapes, so white space and the two ways to write < make no
+// difference. A file without the member comes from an earlier version or another program and is not
+// checked. A [Prefix] has the checksum of a log: later lines may follow.
 
 // ChecksumsFile in [CheckpointDir] holds the [Checksums] of an unfinished run;
 // those of a finished run are in its [Result].
 const ChecksumsFile = "seal.json"
 
-// Checksums describes the files of an unfinished run at its newest checkpoint:
-// all of config.yaml, and the beginning of each JSONL file.
+// Checksums describes the files of an unfinished run at its newest checkpoint: all of config.yaml,
+// and the start of each JSONL file.
 type Checksums struct {
 	Step  int               `json:"step"` // of the checkpoint
 	Files map[string]Prefix `json:"files"`
 }
 
-// Prefix is the beginning of a file.
+// Prefix is the start of a file.
 type Prefix struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"` // of these bytes
@@ -73,7 +72,7 @@ func objectChecksum(object []byte) string {
 	return checksum(escaped.Bytes())
 }
 
-// UnmarshalWithChecksum is [Unmarshal] of an object that may carry its checksum.
+// UnmarshalWithChecksum is [Unmarshal] of an object that may have its checksum.
 func UnmarshalWithChecksum(data []byte, v any) error {
 	if at := checksumMember.FindSubmatchIndex(data); at != nil {
 		body := append(data[:at[0]:at[0]], '}')
@@ -101,8 +100,8 @@ func (s Status) MarshalJSON() ([]byte, error) { return MarshalWithChecksum(plain
 // MarshalJSON implements [json.Marshaler]: it adds the checksum.
 func (s Checksums) MarshalJSON() ([]byte, error) { return MarshalWithChecksum(plainChecksums(s)) }
 
-// UnmarshalJSON implements [json.Unmarshaler]: it is strict, as [Unmarshal], and
-// verifies the checksum.
+// UnmarshalJSON implements [json.Unmarshaler]: strict like [Unmarshal], and it verifies the
+// checksum.
 func (r *Result) UnmarshalJSON(data []byte) error {
 	return UnmarshalWithChecksum(data, (*plainResult)(r))
 }
@@ -117,8 +116,7 @@ func (s *Checksums) UnmarshalJSON(data []byte) error {
 	return UnmarshalWithChecksum(data, (*plainChecksums)(s))
 }
 
-// DamagedError reports a file of a run's folder whose content is not what the
-// run wrote.
+// DamagedError reports a file of a run folder whose content is not what the run wrote.
 type DamagedError struct {
 	Path    string
 	Problem string
@@ -127,9 +125,9 @@ type DamagedError struct {
 // Error implements error.
 func (e *DamagedError) Error() string { return e.Path + ": " + e.Problem }
 
-// Holds returns nil when the file at path begins with the bytes that p describes;
-// a missing file has no bytes. Otherwise the error is a [*DamagedError], which
-// names the first line that can't be read, if there is one.
+// Holds returns nil if the file at path starts with the bytes that p describes; a missing file has
+// no bytes. Otherwise the error is a [*DamagedError], which names the first unreadable line, if
+// there is one.
 func (p Prefix) Holds(path string) error {
 	data, err := regular.Read(path, regular.MaxLog)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -157,7 +155,7 @@ func (p Prefix) verify(path string, data []byte, source string) error {
 
 func isLog(path string) bool { return filepath.Ext(path) == ".jsonl" }
 
-// suspectLine says where in a damaged file the damage must be.
+// suspectLine describes where the damage in a file must be.
 func suspectLine(path string, data []byte) string {
 	if !isLog(path) {
 		return "its content"

@@ -14,23 +14,23 @@ import (
 	"grpo/pkg/config"
 )
 
-// Kind says what a folder holds, by the files in it.
+// Kind is what a folder contains, judging by the names of its files.
 type Kind string
 
-// Kinds of folders. Names that begin with a dot don't count: a folder with
-// nothing but .gitkeep, .DS_Store or a lock is empty.
+// Kinds of folders. Names that start with a dot don't count: a folder with only .gitkeep, .DS_Store
+// or a lock is empty.
 const (
 	KindEmpty Kind = "nothing" // or no folder
 	KindRun   Kind = "a training run"
 	KindSFT   Kind = "a supervised run"
 	KindSweep Kind = "a sweep"
 	KindStudy Kind = "a study of several sweeps"
-	// KindOther takes figures, tables and generated problems. Runs, sweeps and
-	// studies don't go there: they could replace files of the same name.
+	// KindOther may receive plots, tables and generated problems. Runs, sweeps and studies are
+	// refused: they could replace files of the same name.
 	KindOther Kind = "other files"
 )
 
-// Names of files by which a folder is recognised, as package sweepdir uses them.
+// Names of files that identify a folder, as package sweepdir uses them.
 const (
 	RequestFile  = "sweep.yaml"
 	ManifestFile = "manifest.json"
@@ -38,14 +38,14 @@ const (
 	TaskLog      = "task.log"
 )
 
-// A run writes the files early before its config.yaml, the others after it; a
-// supervised run has sft.jsonl and record.json.
+// A run writes the files early before its config.yaml, the others after it; a supervised run has
+// sft.jsonl and record.json.
 var (
 	early = []string{CheckpointDir, MetricsFile, EvalFile, SamplesFile, StatusFile, LogFile, TaskLog}
 	later = append([]string{MetaFile, ResultFile, "sft.jsonl", "record.json"}, early...)
 )
 
-// KindOf reads a folder and changes nothing.
+// KindOf reads a folder without changing it.
 func KindOf(dir string) (Kind, error) {
 	kind, _, err := inspect(dir)
 	return kind, err
@@ -77,7 +77,7 @@ func inspect(dir string) (Kind, []string, error) {
 		return KindEmpty, nil, nil
 	case has(StudyFile):
 		return KindStudy, names, nil
-	case has(ManifestFile), only(RequestFile): // which is written before the manifest
+	case has(ManifestFile), only(RequestFile): // written before the manifest
 		return KindSweep, names, nil
 	case has(ConfigFile) && has(later...), only(ConfigFile):
 		// Next to other files, config.yaml may belong to any program.
@@ -92,10 +92,10 @@ func inspect(dir string) (Kind, []string, error) {
 	return KindOther, names, nil
 }
 
-// Allow returns an error unless a command may write files of this kind into the
-// folder: it is missing or empty, or it holds the same kind and same returns
-// nil. It writes nothing. same compares the request in the folder with the
-// command's; it may be nil, and is not called for an empty folder.
+// Allow returns an error unless a command may write files of this kind into the folder: it is
+// missing or empty, or it has the same kind and same returns nil. It writes nothing. same compares
+// the request in the folder with the command's; it may be nil and is not called for an empty
+// folder.
 func Allow(dir string, kind Kind, same func() error) error {
 	is, names, err := inspect(dir)
 	switch {
@@ -111,19 +111,19 @@ func Allow(dir string, kind Kind, same func() error) error {
 		if list = strings.Trim(list, "[]"); len(names) > most {
 			list += " ..."
 		}
-		return fmt.Errorf("%w: %s holds other files (%s), not %s; give another --out", config.ErrConfig, dir,
+		return fmt.Errorf("%w: %s has other files (%s), not %s; give another --out", config.ErrConfig, dir,
 			list, kind)
 	case kind == KindOther:
-		return fmt.Errorf("%w: %s holds %s, whose files could be replaced; give another --out",
+		return fmt.Errorf("%w: %s has %s, whose files could be replaced; give another --out",
 			config.ErrConfig, dir, is)
 	}
-	return fmt.Errorf("%w: %s holds %s, not %s; give another --out, or --fresh to start in a new folder next to it",
+	return fmt.Errorf("%w: %s has %s, not %s; give another --out, or --fresh to start in a new folder next to it",
 		config.ErrConfig, dir, is, kind)
 }
 
-// Claim takes a folder for writing: [Allow], then the folder is made with its
-// parents and its [Lock] is taken. Every command that makes a run, a sweep or a
-// study begins with it. A folder that is refused keeps its bytes.
+// Claim takes a folder for writing: after [Allow] it creates the folder with its parents and takes
+// its [Lock]. Every command that starts a run, a sweep or a study calls it first. A refused folder
+// is not changed.
 func Claim(dir string, kind Kind, same func() error) (unlock func() error, err error) {
 	if err := Allow(dir, kind, same); err != nil {
 		return nil, err
@@ -134,15 +134,15 @@ func Claim(dir string, kind Kind, same func() error) (unlock func() error, err e
 	if unlock, err = Lock(dir); err != nil {
 		return nil, err
 	}
-	// Another process may have begun in the folder since the first check.
+	// Another process may have started in the folder since the first check.
 	if err := Allow(dir, kind, same); err != nil {
 		return nil, errors.Join(err, unlock())
 	}
 	return unlock, nil
 }
 
-// Subfolder makes the folder name in dir and returns its path. One that is there
-// must be a folder and not a link, because files in it would lie elsewhere.
+// Subfolder creates the folder name in dir and returns its path. An existing one must be a folder
+// and not a link: its files would be outside dir.
 func Subfolder(dir, name string) (string, error) {
 	path := filepath.Join(dir, name)
 	if err := regular.Folder(path); err != nil {

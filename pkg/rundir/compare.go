@@ -11,9 +11,8 @@ import (
 	"strings"
 )
 
-// CompareMetrics returns nil when a and b are the same lines bit for bit, times
-// apart, and otherwise an error that names the first line in which they differ,
-// and a field. Lines are compared as they are written: numbers that are not
+// CompareMetrics returns nil if a and b are bit-identical apart from times; otherwise the error
+// names the first line and a field that differ. Lines are compared as written: numbers that are not
 // finite are null.
 func CompareMetrics(a, b []Metrics) error {
 	return compareLines("metrics", a, b, func(m Metrics) (int, any) { m.Time = Timing{}; return m.Step, m })
@@ -44,12 +43,12 @@ func compareLines[T any](what string, a, b []T, line func(T) (step int, compared
 	return nil
 }
 
-// notUTF8 finds what the encoder writes for a byte that is not UTF-8; it writes
-// the character itself without an escape.
+// notUTF8 finds how the encoder writes a byte that is not UTF-8; the character itself is written
+// without an escape.
 var notUTF8 = regexp.MustCompile(`(?:^|[^\\])(?:\\\\)*\\ufffd`)
 
-// same returns an error that names a field in which the JSON of x and y
-// differs. A key that is left out is null.
+// same returns an error that names a field in which the JSON of x and y differs. A missing key
+// equals null.
 func same(x, y any) error {
 	var decoded [2]any
 	var texts [2][]byte

@@ -1,17 +1,15 @@
-// Package rundir is the form of a run's folder: the names of its files, the
-// lines of its JSONL files and how they are written so that a crash never
-// leaves half of one. Training writes through it; reports read through it.
+// Package rundir defines a run's folder: the names of its files, the lines of its JSONL files, and
+// atomic writing. Training writes through it; reports read through it.
 //
 //	config.yaml meta.json                 resolved configuration; version, revision, host, argv, times
 //	run.log metrics.jsonl eval.jsonl samples.jsonl
 //	checkpoint/                           safetensors + state, and seal.json
 //	status.json result.json               result.json is written last: its presence means done
 //
-// Everything that a report shows has a checksum, so that a byte that changes on
-// the disk is found: result.json and status.json carry their own, result.json
-// also those of config.yaml and the JSONL files, seal.json those of an unfinished
-// run. meta.json and run.log have none: no result or report uses them, and people
-// may edit them.
+// Everything that a report shows has a checksum, so a changed byte on the disk is found:
+// result.json and status.json include their own, result.json also those of config.yaml and the
+// JSONL files, and seal.json those of an unfinished run. meta.json and run.log have none: no result
+// or report uses them, and people may edit them.
 package rundir
 
 // Names of the files in a run's folder.
@@ -58,11 +56,11 @@ type Stat struct {
 	Std  float64 `json:"std"`
 }
 
-// Metrics is one line of metrics.jsonl: one step (one rollout batch). Pointers
-// are null where the value does not exist (the mean length of right
-// completions when none is right; the clip fraction on-policy).
+// Metrics is one line of metrics.jsonl: one step (one rollout batch). Pointers are null where the
+// value does not exist (the mean length of correct completions if there is none; the clip fraction
+// on-policy).
 type Metrics struct {
-	Step    int `json:"step"`    // 1-based: the step that this line closes
+	Step    int `json:"step"`    // 1-based
 	Updates int `json:"updates"` // optimizer updates made so far
 
 	Loss         float64  `json:"loss"`          // mean over the step's updates
@@ -71,20 +69,19 @@ type Metrics struct {
 	ClipFraction *float64 `json:"clip_fraction"` // null on-policy
 	LearningRate float64  `json:"learning_rate"` // of the step's last update
 
-	// These are null (and left out) where the algorithm has no such thing:
-	// RatioMean and ApproxKL (k3, to the policy of sampling time) on-policy,
-	// ReferenceKL without a reference policy in the loss, EntropyCoef unless it
-	// adapts, ValueLoss without a critic.
+	// Null (and left out) if not applicable: RatioMean and ApproxKL (k3, to the policy at sampling)
+	// on-policy, ReferenceKL without a reference policy in the loss, EntropyCoef unless it adapts,
+	// ValueLoss without a critic.
 	RatioMean   *float64 `json:"ratio_mean,omitempty"`
 	ApproxKL    *float64 `json:"approx_kl,omitempty"`
 	ReferenceKL *float64 `json:"reference_kl,omitempty"`
 	EntropyCoef *float64 `json:"entropy_coef,omitempty"`
 	ValueLoss   *float64 `json:"value_loss,omitempty"`
-	// SamplingRounds is above 1 where dynamic sampling sampled again.
+	// SamplingRounds is above 1 if dynamic sampling needed more rounds.
 	SamplingRounds int `json:"sampling_rounds,omitempty"`
 
 	Reward       Stat            `json:"reward"`        // weighted sum, as trained on
-	AnswerReward float64         `json:"answer_reward"` // mean, whatever was trained on
+	AnswerReward float64         `json:"answer_reward"` // mean, whatever the training reward
 	FormatReward float64         `json:"format_reward"`
 	Rewards      map[string]Stat `json:"rewards"` // each configured function by name
 
@@ -97,7 +94,7 @@ type Metrics struct {
 	// graph| before the first update of the step.
 	SamplerDiff float64 `json:"sampler_logprob_max_diff"`
 
-	// Everything under Time is left out when runs are compared bit by bit.
+	// Comparisons of runs bit by bit leave out Time.
 	Time Timing `json:"time"`
 }
 
@@ -111,8 +108,8 @@ type Timing struct {
 	ElapsedS   float64 `json:"elapsed_s"`
 }
 
-// Counts are the outcomes of one decoding of a split. CorrectNum + ErrorNum
-// and FormattedRight + FormattedWrong + Unformatted both equal N.
+// Counts are the outcomes of decoding a split once. CorrectNum + ErrorNum and FormattedRight +
+// FormattedWrong + Unformatted both equal N.
 type Counts struct {
 	N              int     `json:"n"`
 	CorrectNum     int     `json:"correct_num"`
@@ -135,8 +132,8 @@ type Eval struct {
 	Split   string  `json:"split"` // "val", "unseen" (facts no stage saw), "test"
 	Sampled Counts  `json:"sampled"`
 	Greedy  *Counts `json:"greedy"` // null when greedy decoding is off
-	// MajorityAnswer is the commonest gold answer of the split, MajorityBaseline
-	// the accuracy of always giving it.
+	// MajorityAnswer is the most frequent gold answer of the split, MajorityBaseline the accuracy
+	// of always giving it.
 	MajorityAnswer   string  `json:"majority_answer"`
 	MajorityBaseline float64 `json:"majority_baseline"`
 }
@@ -156,7 +153,7 @@ type Sample struct {
 	FormatReward float64 `json:"format_reward"`
 }
 
-// Meta is meta.json: what made the run. Nothing in it enters the results.
+// Meta is meta.json: how the run was made. The results do not depend on it.
 type Meta struct {
 	Version   string `json:"version"`
 	Revision  string `json:"revision"`
@@ -166,20 +163,20 @@ type Meta struct {
 	Arch      string `json:"arch"`
 	Kernel    string `json:"kernel"` // arithmetic kernel, e.g. "avx2"
 	Threads   int    `json:"threads"`
-	// Device is the GPU and its precision, and absent on the CPU; Moves are the
-	// changes of device after which the run continued.
+	// Device is the GPU and its precision, absent on the CPU. Moves are the changes of device on
+	// continuing.
 	Device     string   `json:"device,omitempty"`
 	Moves      []string `json:"moves,omitempty"`
 	Argv       []string `json:"argv"`
 	Started    string   `json:"started"` // RFC 3339
 	ConfigHash string   `json:"config_hash"`
-	// InitHash is the SHA-256 of the first weights, ProblemsHash that of the
-	// problems of all splits. Runs of the first version have no ProblemsHash.
+	// InitHash is the SHA-256 of the initial weights, ProblemsHash of the problems of all splits.
+	// Runs of the first version have no ProblemsHash.
 	InitHash     string `json:"init_hash"`
 	ProblemsHash string `json:"problems_hash,omitempty"`
 }
 
-// Status is status.json: what the run is doing, rewritten as it goes.
+// Status is status.json: the current state of the run, rewritten as it progresses.
 type Status struct {
 	State   string  `json:"state"` // "running", "done", "diverged", "interrupted", "failed"
 	Step    int     `json:"step"`
@@ -196,8 +193,7 @@ type Result struct {
 	// DivergedAt is the step at which the run diverged, with the reason.
 	DivergedAt     *int   `json:"diverged_at"`
 	DivergedReason string `json:"diverged_reason,omitempty"`
-	// Warnings explain why a run that could not learn did not; empty when it
-	// learned.
+	// Warnings explain why a run did not learn; empty if it did.
 	Warnings []string `json:"warnings"`
 
 	Name         string  `json:"name"`
@@ -209,7 +205,7 @@ type Result struct {
 
 	Initial  Eval  `json:"initial"`   // validation before training
 	Final    Eval  `json:"final"`     // validation after the last step
-	BestStep int   `json:"best_step"` // by sampled validation reward
+	BestStep int   `json:"best_step"` // best sampled validation reward
 	Best     Eval  `json:"best"`
 	Unseen   *Eval `json:"unseen"` // facts that no stage saw, after the last step
 	Test     *Eval `json:"test"`   // once, after the last step
@@ -217,10 +213,10 @@ type Result struct {
 	WeightsSHA256 string  `json:"weights_sha256"`
 	WallS         float64 `json:"wall_s"`
 
-	// Checks counts the invariants that were tested during the run and held.
+	// Checks counts the invariant checks that passed during the run.
 	Checks int `json:"checks,omitempty"`
-	// Files holds the SHA-256 of config.yaml and of the JSONL files when the
-	// result was written. Results of earlier versions have none.
+	// Files has the SHA-256 of config.yaml and of the JSONL files when the result was written.
+	// Results of earlier versions have none.
 	Files map[string]string `json:"files,omitempty"`
 	// The checksum of the result itself comes last: see [Result.MarshalJSON].
 }

@@ -16,10 +16,9 @@ import (
 	"grpo/internal/regular"
 )
 
-// JSON has no NaN and no infinity, and a run that diverged must still be
-// recorded. So a float that is not finite is written as null, and null (or a
-// missing key) is read as NaN into a plain float. NaN and the infinities can't
-// be told apart afterwards. A *float64 reads null as nil.
+// JSON has no NaN and no infinity, and a diverged run must still be recorded. So a float that is
+// not finite is written as null, and null (or a missing key) is read into a plain float as NaN: the
+// distinction between NaN and the infinities is lost. A *float64 reads null as nil.
 
 // Marshal encodes v in compact JSON like [json.Marshal], with two differences:
 // floats that are not finite become null, and <, > and & are not escaped, so
@@ -59,8 +58,8 @@ func WriteJSON(path string, v any) error {
 	return WriteFileAtomic(path, b.Bytes())
 }
 
-// ReadJSON decodes the file at path into v like [Unmarshal]. A missing file is
-// an error for which errors.Is(err, fs.ErrNotExist) holds.
+// ReadJSON decodes the file at path into v like [Unmarshal]. For a missing file, errors.Is(err,
+// fs.ErrNotExist) is true.
 func ReadJSON(path string, v any) error {
 	data, err := regular.Read(path, regular.MaxDocument)
 	if err != nil {
@@ -72,10 +71,9 @@ func ReadJSON(path string, v any) error {
 	return nil
 }
 
-// Unmarshal decodes one JSON value into v (a pointer), strictly. Errors are: an
-// unknown key, a key that appears twice, a wrong type, a bare null, anything
-// after the value, and bytes that are not UTF-8. A plain float whose key is null
-// or missing becomes NaN.
+// Unmarshal decodes one JSON value into v (a pointer), strictly. Errors: unknown or duplicate keys,
+// wrong types, a bare null, data after the value, and bytes that are not UTF-8. A plain float whose
+// key is null or missing becomes NaN.
 func Unmarshal(data []byte, v any) error {
 	if !utf8.Valid(data) {
 		return errors.New("it is not UTF-8")
@@ -86,7 +84,7 @@ func Unmarshal(data []byte, v any) error {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return errors.New("the JSON ends too early")
 		}
-		const limit = 300 // the error quotes the key or the number
+		const limit = 300 // for keys and numbers quoted in errors
 		if text := err.Error(); len(text) > limit {
 			return errors.New(strings.ToValidUTF8(text[:limit], "") + "...")
 		}
@@ -98,8 +96,7 @@ func Unmarshal(data []byte, v any) error {
 	if err := jsonkeys.Check(data); err != nil {
 		return err
 	}
-	// The decoder leaves a float unchanged at null; decoding without types shows
-	// which floats are missing.
+	// The decoder ignores null for a float; an untyped decode finds the missing floats.
 	var raw any
 	if err := json.Unmarshal(data, &raw); err != nil {
 		return err
@@ -118,8 +115,7 @@ type member struct {
 	omitEmpty bool
 }
 
-// members lists those of a struct or of a map with string keys in the order in
-// which encoding/json writes them.
+// members lists the members of a struct or of a map with string keys in the order of encoding/json.
 func members(v reflect.Value) ([]member, error) {
 	var list []member
 	if v.Kind() == reflect.Map {
@@ -149,7 +145,7 @@ func members(v reflect.Value) ([]member, error) {
 	return list, nil
 }
 
-// isEmpty says whether omitempty leaves the value out.
+// isEmpty reports whether omitempty leaves the value out.
 func isEmpty(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Array, reflect.Map, reflect.Slice:
@@ -237,7 +233,7 @@ func fillNaN(v reflect.Value, raw any) {
 		}
 	case reflect.Struct, reflect.Map:
 		object, _ := raw.(map[string]any)
-		list, _ := members(v) // what it does not support has no NaN
+		list, _ := members(v) // unsupported types have no NaN
 		for _, m := range list {
 			value, there := object[m.key]
 			switch {

@@ -7,15 +7,14 @@ import (
 	"grpo/internal/regular"
 )
 
-// LockFile is the name of the lock in a run's folder while a process writes
-// there. It holds that process's id.
+// LockFile is the lock in a folder that a process writes to. It contains the process id.
 const LockFile = ".lock"
 
 // LockedError reports that another process writes to the folder.
 type LockedError struct {
 	Dir    string
 	Holder string // its process id, "" when unknown
-	Hint   string // how to fix it, "" when one can only wait
+	Hint   string // how to fix it, "" if waiting is the only way
 }
 
 // Error implements error.

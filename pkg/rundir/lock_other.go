@@ -13,11 +13,11 @@ import (
 // dirsCanSync: this system can't fsync a folder.
 const dirsCanSync = false
 
-// Lock takes the folder for this process until unlock is called. When another
-// holds it, the error is a [*LockedError]; Lock does not wait.
+// Lock takes the folder for this process until unlock is called. If another process has it, the
+// error is a [*LockedError]; Lock does not wait.
 //
-// This system has no flock(2), so the lock is the existence of [LockFile]. A
-// process that was killed leaves it: the error says to remove it.
+// This system has no flock(2), so the lock is the existence of [LockFile]. A killed process leaves
+// the file behind: the error explains that it can be removed.
 func Lock(dir string) (unlock func() error, err error) {
 	path := filepath.Join(dir, LockFile)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)

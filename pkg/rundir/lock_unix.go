@@ -16,14 +16,12 @@ import (
 // dirsCanSync: this system can fsync a folder.
 const dirsCanSync = true
 
-// Lock takes the folder for this process until unlock is called or the
-// process ends, however it ends. When another holds it, the error is a
-// [*LockedError]; Lock does not wait.
+// Lock takes the folder for this process until unlock is called or the process ends in any way. If
+// another process has it, the error is a [*LockedError]; Lock does not wait.
 //
-// The lock is an flock(2) on [LockFile]. unlock removes the file; a killed
-// process leaves it, which does no harm. Package gofrs/flock would replace the
-// system call only: it opens the file itself, without the checks of
-// [regular.Create], and can't write the process id into it.
+// The lock is an flock(2) on [LockFile]. unlock removes the file; one left by a killed process is
+// harmless. Package gofrs/flock would only replace the system call: it opens the file itself,
+// without the checks of [regular.Create], and can't write the process id.
 func Lock(dir string) (unlock func() error, err error) {
 	path := filepath.Join(dir, LockFile)
 	for {
@@ -38,8 +36,8 @@ func Lock(dir string) (unlock func() error, err error) {
 		}
 		var same bool
 		if err == nil {
-			// Between the open and the lock the former holder may have removed the
-			// file; then no other process will ever open this one.
+			// Between open and lock the previous holder may have removed the file; then no other
+			// process will ever open this one.
 			same, err = stillAt(f, path)
 		}
 		if err != nil {
@@ -50,8 +48,7 @@ func Lock(dir string) (unlock func() error, err error) {
 			f.Close()
 			continue
 		}
-		// The id only improves the message to other processes: a full disk is no
-		// failure here.
+		// The id only improves a message: a full disk is not a failure here.
 		if f.Truncate(0) == nil {
 			fmt.Fprintf(f, "%d\n", os.Getpid())
 		}
@@ -59,9 +56,8 @@ func Lock(dir string) (unlock func() error, err error) {
 	}
 }
 
-// Held reports whether a process holds the lock of the folder; known is false
-// if that can't be determined. It changes nothing: it opens the file for reading
-// and takes a shared lock for an instant.
+// Held reports whether a process holds the lock of the folder; known is false if that can't be
+// determined. It changes nothing: it opens the file for reading and briefly takes a shared lock.
 func Held(dir string) (held, known bool) {
 	f, err := regular.Open(filepath.Join(dir, LockFile))
 	if err != nil {
@@ -83,8 +79,8 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// release removes the file before it gives up the lock, because after that the
-// file may be the next holder's. So it may be if the folder was replaced.
+// release removes the file before unlocking, because afterwards it may be the next holder's. It
+// does not remove the file of a folder that was replaced.
 func release(f *os.File, path string) error {
 	same, err := stillAt(f, path)
 	if same {

@@ -13,9 +13,8 @@ import (
 	"grpo/internal/regular"
 )
 
-// Log appends lines to a JSONL file. Each line goes out in one write, newline
-// included, so after a crash at most the last line is partial. It is
-// not safe for concurrent use.
+// Log appends lines to a JSONL file. It writes each line in one call, newline included, so after a
+// crash at most the last line is partial. It is not safe for concurrent use.
 type Log struct {
 	path    string
 	f       *os.File
@@ -24,9 +23,8 @@ type Log struct {
 	partial bool      // the file ends inside a line
 }
 
-// OpenLog opens the JSONL file at path for appending and creates it if need
-// be; it must be a regular file. A file that ends in a partial line takes no new
-// line before [Log.TruncateTo] has cut it.
+// OpenLog opens the JSONL file at path for appending and creates it if needed; it must be a regular
+// file. A file that ends in a partial line must be cut with [Log.TruncateTo] before the next line.
 func OpenLog(path string) (*Log, error) {
 	f, err := regular.Create(path)
 	if err != nil {
@@ -66,8 +64,8 @@ func (l *Log) sumOf(n int64) (hash.Hash, error) {
 	return nil, io.ErrUnexpectedEOF
 }
 
-// Append writes v as one line (see [Marshal]). When the write fails, say
-// because the disk is full, the part that went out is cut off again.
+// Append writes v as one line (see [Marshal]). If the write fails, for example on a full disk, the
+// part that was written is cut off.
 func (l *Log) Append(v any) error {
 	if l.partial {
 		return fmt.Errorf("append to %s: its last line is partial (truncate it first, as resuming from a checkpoint does)", l.path)
@@ -94,18 +92,16 @@ func (l *Log) Append(v any) error {
 	return err
 }
 
-// Size is the length of the file in bytes: what a checkpoint stores and hands
-// to [Log.TruncateTo] later.
+// Size is the length of the file in bytes: a checkpoint stores it for [Log.TruncateTo].
 func (l *Log) Size() int64 { return l.size }
 
-// Sum is the SHA-256 in hex of the content when the file was opened and the lines
-// appended since. It is updated with each line and not read from the disk, so a
-// byte that changes there shows as a difference.
+// Sum is the SHA-256 in hex of the content at opening and the lines appended since. It is updated
+// in memory, so a byte that changes on the disk shows as a difference.
 func (l *Log) Sum() string { return hex.EncodeToString(l.sum.Sum(nil)) }
 
-// TruncateTo cuts the file to its first n bytes, so that lines written after a
-// checkpoint are written again and not doubled. n must be the end of a line
-// and not beyond the end of the file.
+// TruncateTo cuts the file to its first n bytes, so that lines after a checkpoint are not
+// duplicated when the run repeats them. n must be the end of a line and not beyond the end of the
+// file.
 func (l *Log) TruncateTo(n int64) error {
 	if n < 0 || n > l.size {
 		return fmt.Errorf("truncate %s to %d bytes: it has %d (lines that a checkpoint needs are lost)", l.path,
@@ -132,10 +128,9 @@ func (l *Log) TruncateTo(n int64) error {
 	return nil
 }
 
-// Sync makes the lines written so far survive a power cut. A checkpoint calls
-// it before it stores [Log.Size]. A file that is no longer the one at its path
-// is an error ([Log.StillThere]): the lines would be lost, and a
-// checkpoint into another run's folder.
+// Sync makes the lines written so far survive a power cut. A checkpoint calls it before it stores
+// [Log.Size]. It is an error if another file is now at the log's path ([Log.StillThere]): the lines
+// would be lost.
 func (l *Log) Sync() error {
 	if err := l.f.Sync(); err != nil {
 		return fmt.Errorf("sync log: %w", Explain(err))
@@ -143,12 +138,11 @@ func (l *Log) Sync() error {
 	return l.StillThere()
 }
 
-// StillThere returns an error unless the file at the log's path is still the one
-// that this Log writes.
+// StillThere returns an error unless the file at the log's path is still the one this Log writes.
 func (l *Log) StillThere() error {
 	same, err := stillAt(l.f, l.path)
 	if err == nil && !same {
-		err = fmt.Errorf("%s is no longer the file that is being written: "+
+		err = fmt.Errorf("%s was replaced while it was being written:"+
 			"was its folder replaced, removed or renamed in the meantime?", l.path)
 	}
 	if err != nil {
@@ -165,7 +159,7 @@ func (l *Log) Close() error {
 	return nil
 }
 
-// lineEndsAt says whether the first n bytes of the file are whole lines.
+// lineEndsAt reports whether the first n bytes of the file are complete lines.
 func (l *Log) lineEndsAt(n int64) (bool, error) {
 	if n == 0 {
 		return true, nil

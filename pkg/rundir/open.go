@@ -12,8 +12,8 @@ import (
 	"grpo/internal/regular"
 )
 
-// Run is what a run's folder holds. A file that is not there leaves its field
-// nil and its name in Missing: an unfinished run still gives a report.
+// Run is the content of a run's folder. For a missing file, the field is nil and Missing has its
+// name, so an unfinished run can be reported too.
 type Run struct {
 	Dir string
 
@@ -25,28 +25,26 @@ type Run struct {
 	Status  *Status
 	Result  *Result // nil until the run is done
 
-	// Missing names the files that a finished run has and this one has not, in
-	// a fixed order.
+	// Missing names the files that a finished run would have, in a fixed order.
 	Missing []string
-	// Partial lists the files whose last line is incomplete and was left out.
+	// Partial lists the files whose incomplete last line was left out.
 	Partial []*PartialLineError
 }
 
-// Finished says whether the run's result is there.
+// Finished reports whether the run has a result.
 func (r *Run) Finished() bool { return r.Result != nil }
 
-// Open reads the folder of a run. It is an error when dir holds none of a
-// run's files, when a file can't be decoded, when the lines of metrics.jsonl
-// or eval.jsonl are out of order, when counts don't add up, or when a file does
-// not match its checksum in the result or, in an unfinished run, in the last
-// checkpoint (the error names the file and, if known, the line).
+// Open reads the folder of a run. Errors: dir has no file of a run, a file can't be decoded, lines
+// of metrics.jsonl or eval.jsonl are out of order, counts don't add up, or a file does not match
+// its checksum in the result or (unfinished run) in the last checkpoint. The error names the file
+// and, if known, the line.
 func Open(dir string) (*Run, error) {
 	for attempt := 0; ; attempt++ {
 		r, err := readRun(dir)
 		if err == nil {
 			return r, nil
 		}
-		// A process that continues the run may cut its logs while this reads.
+		// A process that continues the run may cut its logs during the read.
 		var damaged *DamagedError
 		if held, _ := Held(dir); held && errors.As(err, &damaged) && attempt < 3 {
 			continue
@@ -58,7 +56,7 @@ func Open(dir string) (*Run, error) {
 // runFiles are the files of a finished run in the order of [Run.Missing].
 var runFiles = []string{ConfigFile, MetaFile, MetricsFile, EvalFile, SamplesFile, StatusFile, ResultFile}
 
-// HasFiles says whether the folder holds any file of a run.
+// HasFiles reports whether the folder has any file of a run.
 func HasFiles(dir string) bool {
 	return slices.ContainsFunc(runFiles, func(name string) bool {
 		_, err := os.Lstat(filepath.Join(dir, name))
@@ -70,7 +68,7 @@ func readRun(dir string) (*Run, error) {
 	info, err := os.Stat(dir)
 	var at *fs.PathError
 	switch {
-	case errors.As(err, &at): // without the name of the system call
+	case errors.As(err, &at): // drops the name of the system call
 		return nil, fmt.Errorf("%s: %w", at.Path, at.Err)
 	case err != nil:
 		return nil, err
@@ -79,8 +77,8 @@ func readRun(dir string) (*Run, error) {
 	}
 	r := &Run{Dir: dir}
 	content := map[string][]byte{}
-	// The files with checksums of others come first: the logs only grow, and
-	// still match when a process appends to them meanwhile.
+	// Read the files with checksums of others first: the logs only grow, and still match if a
+	// process appends to them during the read.
 	if err := r.load(content, ResultFile); err != nil {
 		return nil, err
 	}
@@ -94,7 +92,7 @@ func readRun(dir string) (*Run, error) {
 		}
 	}
 	if len(r.Missing) == len(runFiles) {
-		return nil, fmt.Errorf("%s: it holds no run (no %s, %s or %s)", dir, ConfigFile, MetricsFile, ResultFile)
+		return nil, fmt.Errorf("%s: not a run folder (no %s, %s or %s)", dir, ConfigFile, MetricsFile, ResultFile)
 	}
 	if err := r.decode(content); err != nil {
 		return nil, err
@@ -111,7 +109,7 @@ func readRun(dir string) (*Run, error) {
 	return r, r.checkCounts()
 }
 
-// load reads the files that are there.
+// load reads the files that exist.
 func (r *Run) load(content map[string][]byte, names ...string) error {
 	for _, name := range names {
 		limit := int64(regular.MaxDocument)
@@ -128,7 +126,7 @@ func (r *Run) load(content map[string][]byte, names ...string) error {
 	return nil
 }
 
-// readChecksums reads those of an unfinished run; nil where there are none.
+// readChecksums reads the checksums of an unfinished run, nil if there are none.
 func readChecksums(dir string) (*Checksums, error) {
 	if err := regular.Folder(filepath.Join(dir, CheckpointDir)); err != nil {
 		return nil, fmt.Errorf("read %w", err)
@@ -187,13 +185,12 @@ func decodeLog[T any](r *Run, content map[string][]byte, name string) ([]T, erro
 	return lines, err
 }
 
-// PartialLineError reports that a JSONL file ends in a line without its newline:
-// the writer died in the middle of it, or is still writing. The lines before it
-// are whole.
+// PartialLineError reports that a JSONL file ends in a line without its newline: the writer died or
+// is still writing. The earlier lines are complete.
 type PartialLineError struct {
 	Path   string
 	Line   int   // number of the partial line, from 1
-	Offset int64 // where it begins
+	Offset int64 // where it starts
 }
 
 // Error implements error.
@@ -201,10 +198,9 @@ func (e *PartialLineError) Error() string {
 	return fmt.Sprintf("read %s: line %d is partial (the writer stopped in the middle of it)", e.Path, e.Line)
 }
 
-// decodeLines decodes the content of the JSONL file at path, strictly: an error
-// of [Unmarshal] or a blank line is an error that names the file and the line,
-// and there are no lines. When the file ends inside a line, decodeLines returns
-// the whole lines before it together with a [*PartialLineError].
+// decodeLines decodes the content of the JSONL file at path, strictly: after an error of
+// [Unmarshal] or a blank line it returns no lines, and the error names the file and the line. If
+// the file ends inside a line, it returns the complete lines with a [*PartialLineError].
 func decodeLines[T any](path string, data []byte) ([]T, error) {
 	var lines []T
 	total := len(data)

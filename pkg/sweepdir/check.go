@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Check returns an error unless the manifest is whole: names are there and
-// unique, each arm has each seed once, every run has a configuration or the
-// reason why not, and folders are directly below [RunsDir].
+// Check returns an error unless the manifest is consistent: names exist and are unique, each arm
+// has each seed once, every run has a configuration or an error, and folders are directly below
+// [RunsDir].
 func (m Manifest) Check() error {
 	if err := checkFormat(m.Format); err != nil {
 		return err
@@ -31,7 +31,7 @@ func (m Manifest) Check() error {
 		seeds[s] = true
 	}
 	if len(seeds) == 0 {
-		return errors.New("there are no seeds")
+		return errors.New("no seeds")
 	}
 	for i, a := range m.Added {
 		if len(a.Seeds) == 0 || a.Finished < 1 || a.Finished > a.Runs {
@@ -83,7 +83,7 @@ func (m Manifest) checkArms() error {
 		axes[a.Key] = true
 	}
 	if m.BestOver != "" && !axes[m.BestOver] {
-		return fmt.Errorf("best_over: %q is no axis", m.BestOver)
+		return fmt.Errorf("best_over: %q is not an axis", m.BestOver)
 	}
 	for i, a := range m.Arms {
 		if a.Name == "" {
@@ -98,10 +98,10 @@ func (m Manifest) checkArms() error {
 		}
 	}
 	if len(arms) == 0 {
-		return errors.New("there are no arms")
+		return errors.New("no arms")
 	}
 	if m.Reference != "" && !arms[m.Reference] {
-		return fmt.Errorf("reference %q is no arm", m.Reference)
+		return fmt.Errorf("reference %q is not an arm", m.Reference)
 	}
 	return nil
 }
@@ -126,8 +126,8 @@ func (m Manifest) checkRun(i int, seeds map[uint64]bool) error {
 	return nil
 }
 
-// Check returns an error unless the study is whole: its parts have unique names,
-// each the name of a folder in the study's.
+// Check returns an error unless the study is consistent: its parts have unique names, each valid as
+// the name of a folder in the study's.
 func (s Study) Check() error {
 	if err := checkFormat(s.Format); err != nil {
 		return err
@@ -136,7 +136,7 @@ func (s Study) Check() error {
 		return errors.New("the study has no name")
 	}
 	if len(s.Parts) == 0 {
-		return errors.New("there are no parts")
+		return errors.New("no parts")
 	}
 	seen := map[string]bool{}
 	for i, p := range s.Parts {
@@ -151,11 +151,10 @@ func (s Study) Check() error {
 	return nil
 }
 
-// Identity is the value of [Manifest.Hash]: the first 8 hex digits of the SHA-256
-// over the arms' names (as the first release wrote them, so that its sweeps are
-// found), the seeds and the hashes of the runs' configurations (for a run without
-// one: what its arm sets and the error), in any order. Titles, notes and the
-// command line do not enter.
+// Identity is the value of [Manifest.Hash]: the first 8 hex digits of the SHA-256 over the arms'
+// names (as the first release wrote them, so that its sweeps are found), the seeds and the hashes
+// of the runs' configurations (for a run without one: the settings of its arm and the error), in
+// any order. Titles, notes and the command line are not part of it.
 func (m Manifest) Identity() string {
 	var lines []string
 	for _, e := range m.Runs {
@@ -178,8 +177,8 @@ func (m Manifest) Identity() string {
 
 var shortExponent = regexp.MustCompile(`^(-?[0-9.]+)e(-?)([0-9]+)$`)
 
-// oldNumber writes a number with an exponent as the first release did in the
-// names of arms: 1e-05 for 1e-5, 1e+06 for 1e6. Other values are unchanged.
+// oldNumber writes a number with an exponent as the first release did in names of arms: 1e-05 for
+// 1e-5, 1e+06 for 1e6. Other values are unchanged.
 func oldNumber(value string) string {
 	m := shortExponent.FindStringSubmatch(value)
 	if m == nil {
@@ -195,8 +194,8 @@ func oldNumber(value string) string {
 	return m[1] + "e" + sign + digits
 }
 
-// oldName is the name that the first release gave to an arm: with other numbers
-// for the values of axes, unless the user named the arm.
+// oldName is the first release's name for an arm. Only the numbers of axis values differ, and only
+// if the user did not name the arm.
 func (m Manifest) oldName(arm Arm) string {
 	name := arm.Name
 	for i, value := range arm.Point {

@@ -13,15 +13,14 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// document is a JSON file of a sweep's or a study's folder. It carries its
-// checksum.
+// document is a JSON file of a sweep or study folder, with a checksum.
 type document interface {
 	Manifest | Study
 	Check() error
 }
 
-// ReadManifest reads and checks the manifest of the sweep in dir. A missing
-// file is an error for which errors.Is(err, fs.ErrNotExist) holds.
+// ReadManifest reads and checks the manifest of the sweep in dir. For a missing file,
+// errors.Is(err, fs.ErrNotExist) is true.
 func ReadManifest(dir string) (Manifest, error) {
 	return read[Manifest](filepath.Join(dir, ManifestFile))
 }
@@ -55,8 +54,7 @@ func write[T document](file string, v T) error {
 	return rundir.WriteJSON(file, v)
 }
 
-// decode checks the version first: a file of a later version should not be
-// reported as broken because of its new keys.
+// decode checks the version first: the new keys of a later version are not an error in the file.
 func decode[T document](data []byte) (v T, err error) {
 	var head struct {
 		Format *int `json:"format"`
@@ -78,7 +76,7 @@ func decode[T document](data []byte) (v T, err error) {
 
 func checkFormat(format int) error {
 	if format != FormatVersion {
-		return fmt.Errorf("it is of format %d, this program knows %d (use the version of grpo that wrote it)",
+		return fmt.Errorf("it has format %d, this program reads %d (use the version of grpo that wrote it)",
 			format, FormatVersion)
 	}
 	return nil
@@ -123,14 +121,13 @@ func (s *Study) UnmarshalJSON(data []byte) error {
 	return rundir.UnmarshalWithChecksum(data, (*plainStudy)(s))
 }
 
-// IsSweep says whether dir is a sweep's folder.
+// IsSweep reports whether dir is the folder of a sweep.
 func IsSweep(dir string) bool { return exists(filepath.Join(dir, ManifestFile)) }
 
-// IsStudy says whether dir is a study's folder.
+// IsStudy reports whether dir is the folder of a study.
 func IsStudy(dir string) bool { return exists(filepath.Join(dir, StudyFile)) }
 
-// exists says whether there is anything at path. What is not a regular file is
-// refused when it is read.
+// exists reports whether there is anything at path. Reading refuses anything but a regular file.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
@@ -139,11 +136,11 @@ func exists(path string) bool {
 // Path is the folder of a run of the sweep in dir.
 func (e Entry) Path(dir string) string { return filepath.Join(dir, filepath.FromSlash(e.Dir)) }
 
-// CheckFolder returns an error where the folder of a run, or the one that holds
-// all runs, is a link or a file: files written there would be outside the sweep.
+// CheckFolder returns an error if the folder of a run, or the folder of all runs, is a link or a
+// file: its files would be outside the sweep.
 func (e Entry) CheckFolder(dir string) error {
 	if e.Dir == "." {
-		return nil // a single run as a sweep of one: dir is the user's own argument
+		return nil // a single run: dir is the user's own argument
 	}
 	if err := regular.Folder(filepath.Join(dir, RunsDir)); err != nil {
 		return err
@@ -158,9 +155,8 @@ func (p Part) Path(dir string) (string, error) {
 	return path, regular.Folder(path)
 }
 
-// isFolderName says whether name is one element of a path on every system: a
-// manifest may come from elsewhere, and must not make this program write
-// outside its folder.
+// isFolderName reports whether name is one element of a path on every system: a manifest from
+// elsewhere must not make this program write outside its folder.
 func isFolderName(name string) bool {
 	return name != "" && !strings.ContainsAny(name, "/\\:\x00") && name == path.Clean(name) &&
 		name != "." && name != ".." && filepath.IsLocal(name)

@@ -1,12 +1,12 @@
-// Package sweepdir is the form of a sweep's folder, as pkg/rundir is that of a
-// run's: what is written by pkg/sweep and read by pkg/report.
+// Package sweepdir defines a sweep's folder, as pkg/rundir defines a run's: pkg/sweep writes it,
+// pkg/analysis reads it.
 //
 //	sweep.yaml  manifest.json               # the request; the frozen list of runs
 //	runs/lr-3e-5_seed-1-9f2c1ab4/          # run folders (package rundir)
 //	results.csv results.json results.md report.html *.png
 //
-// An ablation is a sweep whose arms have names; the assignment is a folder of
-// sweeps, one for each question (see [Study]).
+// An ablation is a sweep with named arms; the assignment is a folder of sweeps, one per question
+// (see [Study]).
 package sweepdir
 
 import "grpo/pkg/rundir"
@@ -21,13 +21,13 @@ const (
 	ResultsJSON  = "results.json"
 	ResultsMD    = "results.md"
 	ReportHTML   = "report.html"
-	TaskLog      = rundir.TaskLog // in a run's folder: what the run's process printed, panics included
+	TaskLog      = rundir.TaskLog // in a run's folder: the output of the run's process, panics included
 )
 
 // FormatVersion is the version of manifest.json that this program writes.
 const FormatVersion = 1
 
-// Override is one key with its value, as --set takes them.
+// Override is one key with its value, as passed to --set.
 type Override struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
@@ -39,8 +39,7 @@ type Axis struct {
 	Label  string   `json:"label"` // "learning rate": for axes and tables
 	Short  string   `json:"short"` // "lr": for arm names and folders
 	Values []string `json:"values"`
-	// Log asks for a logarithmic scale: all values are positive numbers and span a
-	// factor of 10 or more.
+	// Log asks for a logarithmic scale: the values are positive and span a factor of 10 or more.
 	Log bool `json:"log"`
 }
 
@@ -48,12 +47,11 @@ type Axis struct {
 type Arm struct {
 	Name  string     `json:"name"`  // unique in the sweep: "lr=3e-5", "no_baseline"
 	Label string     `json:"label"` // for legends: "learning rate 3e-5", "no baseline"
-	Set   []Override `json:"set"`   // what makes the arm
-	// Point holds the arm's value on each axis of the manifest; empty where the
-	// sweep has no axes.
+	Set   []Override `json:"set"`   // the settings of the arm
+	// Point has the arm's value on each axis of the manifest; empty without axes.
 	Point []string `json:"point,omitempty"`
-	// Control marks an arm that is expected to fail (random reward, say): it is
-	// compared, and never proposed as the best.
+	// Control marks an arm that is expected to fail (random reward, for example): it is compared
+	// but never proposed as the best.
 	Control bool `json:"control,omitempty"`
 }
 
@@ -64,55 +62,53 @@ type Entry struct {
 	Seed  uint64 `json:"seed"`
 	Dir   string `json:"dir"`  // below the sweep's folder, slash-separated: "runs/lr-3e-5_seed-1-9f2c1ab4"
 	Hash  string `json:"hash"` // of the resolved configuration
-	// Config is the resolved configuration as YAML; empty where Error says why
-	// there is none (an arm with a broken setting).
+	// Config is the resolved configuration as YAML; empty if Error explains why there is none (an
+	// arm with a broken setting).
 	Config string `json:"config"`
 	Error  string `json:"error,omitempty"`
 }
 
-// Manifest is manifest.json: what the sweep asks and the frozen list of its
-// runs. Runs are ordered by seed, then arm, so that a sweep that is stopped
-// early has whole seeds.
+// Manifest is manifest.json: the question of the sweep and the frozen list of its runs. Runs are
+// ordered by seed, then arm, so that a sweep stopped early has complete seeds.
 type Manifest struct {
 	Format  int    `json:"format"`
-	Hash    string `json:"hash"`    // 8 hex over what identifies the sweep: arms, seeds and configurations
+	Hash    string `json:"hash"`    // 8 hex of arms, seeds and configurations
 	Command string `json:"command"` // "sweep" or "ablate"
 	Name    string `json:"name"`    // "lr", "baseline", the name in a user's YAML
 	Title   string `json:"title"`   // "Learning rate"
-	// Question is what the sweep asks, in a sentence that ends with "?".
+	// Question is the question of the sweep, ending with "?".
 	Question string `json:"question"`
-	// Reference is the name of the arm that the others are compared with. Empty:
-	// every arm is compared with the best one.
+	// Reference names the arm that the others are compared with. Empty: compare with the best arm.
 	Reference string `json:"reference"`
-	// BestOver is the key of an axis that is tuned, not compared: arms that differ
-	// in nothing else are points of one arm, which is compared at its best point.
-	// Reference then means the arm of which it is a point. Empty: no such axis.
+	// BestOver is the key of an axis that is tuned, not compared: arms that differ only there are
+	// points of one arm, which is compared at its best point. Reference then means the arm of which
+	// it is a point. Empty: no such axis.
 	BestOver string `json:"best_over,omitempty"`
 	// Notes are caveats that the verdict repeats.
 	Notes []string `json:"notes"`
-	// Fixed are keys that all arms share and that matter to the comparison, with
-	// their values, in the order of the request.
+	// Fixed are keys with values that all arms share and that matter to the comparison, in the
+	// order of the request.
 	Fixed []Override `json:"fixed"`
-	// Varied are the keys in which the configurations of the arms differ, sorted.
-	// With more than one the comparison is confounded, unless they belong together.
+	// Varied are the keys in which the configurations of the arms differ, sorted. Unless they
+	// belong together, more than one confounds the comparison.
 	Varied []string `json:"varied"`
 
 	Axes  []Axis   `json:"axes"`
 	Arms  []Arm    `json:"arms"`
 	Seeds []uint64 `json:"seeds"`
 	Runs  []Entry  `json:"runs"`
-	// Argv is the command that made the sweep. It does not identify it.
+	// Argv is the command that made the sweep; not part of its identity.
 	Argv []string `json:"argv"`
 	// Base is the configuration that the arms start from, resolved, as YAML.
 	Base string `json:"base"`
-	// Fresh says that no run of a sweep in another folder is copied into this one.
+	// Fresh means that no run of a sweep in another folder is copied into this one.
 	Fresh bool `json:"fresh,omitempty"`
 	// Added lists seeds that were added when there were already results.
 	Added []Addition `json:"added,omitempty"`
 }
 
-// Addition are seeds that were added to a sweep after some of its runs had
-// finished, when their results could be known.
+// Addition are seeds added to a sweep after some of its runs had finished, when their results could
+// be known.
 type Addition struct {
 	Seeds    []uint64 `json:"seeds"`
 	Finished int      `json:"finished"` // runs of the other seeds, at that time
@@ -127,8 +123,8 @@ type Study struct {
 	Name   string   `json:"name"`
 	Title  string   `json:"title"`
 	Argv   []string `json:"argv"`
-	// Asked are the flags that identify the study, for the message that refuses
-	// another request in its folder.
+	// Asked are the flags that identify the study, for the error about a different request in its
+	// folder.
 	Asked []Override `json:"asked,omitempty"`
 	Parts []Part     `json:"parts"`
 }
@@ -138,9 +134,9 @@ type Part struct {
 	Name string `json:"name"` // "lr": its folder below the study's
 	// Question is the part's question in the handout's terms.
 	Question string `json:"question"`
-	// Chosen says what this part uses from an earlier one, in a sentence:
-	// "learning rate 1e-3, the best validation reward of part lr". Empty: nothing.
+	// Chosen explains what this part uses from an earlier one: "learning rate 1e-3, the best
+	// validation reward of part lr". Empty: nothing.
 	Chosen string `json:"chosen,omitempty"`
-	// Set is the same as keys with their values. Once written it does not change.
+	// Set is Chosen as keys with their values. Once written it does not change.
 	Set []Override `json:"set,omitempty"`
 }

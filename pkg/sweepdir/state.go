@@ -7,24 +7,24 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// Missing is the state of a run that has not begun; the others are those of
-// package rundir (running, done, diverged, interrupted, failed), and [Dead].
+// Missing is the state of a run that has not started; the others are [Dead] and those of package
+// rundir (running, done, diverged, interrupted, failed).
 const (
 	Missing = "missing"
-	// Dead is a run whose status says "running" and whose process is gone.
+	// Dead is a run whose status is "running" but whose process no longer exists.
 	Dead = "dead"
 )
 
-// RunState is an entry of the manifest with what its folder holds.
+// RunState is an entry of the manifest with the content of its folder.
 type RunState struct {
 	Entry
 	State string      // a State of package rundir, Missing or Dead
-	Run   *rundir.Run // nil while Missing, or where the folder can't be read
-	// Error says why a run failed or why its folder can't be read.
+	Run   *rundir.Run // nil if Missing or unreadable
+	// Error explains why a run failed or why its folder can't be read.
 	Error string
 }
 
-// Sweep is what a sweep's folder holds.
+// Sweep is the content of a sweep's folder.
 type Sweep struct {
 	Dir      string
 	Manifest Manifest
@@ -42,7 +42,7 @@ func (s *Sweep) OfArm(arm int) []RunState {
 	return out
 }
 
-// Finished says whether every run has its result.
+// Finished reports whether every run has its result.
 func (s *Sweep) Finished() bool {
 	for _, r := range s.Runs {
 		if r.Run == nil || !r.Run.Finished() {
@@ -52,9 +52,8 @@ func (s *Sweep) Finished() bool {
 	return true
 }
 
-// Open reads the sweep in dir: its manifest and, from their folders, the state
-// of each run. Only the manifest can make it fail: a run's folder that can't be
-// read is reported in [RunState.Error].
+// Open reads the manifest of the sweep in dir and the state of each run from its folder. Only the
+// manifest can make it fail: an unreadable run folder is reported in [RunState.Error].
 func Open(dir string) (*Sweep, error) {
 	m, err := ReadManifest(dir)
 	if err != nil {
@@ -67,8 +66,7 @@ func Open(dir string) (*Sweep, error) {
 	return s, nil
 }
 
-// OpenPart is [Open] for a part of the study in dir; it returns nil for a part
-// that has not begun.
+// OpenPart is [Open] for a part of the study in dir; nil if the part has not started.
 func OpenPart(dir string, p Part) (*Sweep, error) {
 	path, err := p.Path(dir)
 	if err != nil {
@@ -80,9 +78,9 @@ func OpenPart(dir string, p Part) (*Sweep, error) {
 	return Open(path)
 }
 
-// StateOf reads what the folder of an entry holds. result.json decides;
-// without it, a folder whose lock is held is running whatever its status says,
-// because a process that continues a run takes the lock before it writes.
+// StateOf reads the folder of an entry. result.json decides. Without it, a folder whose lock is
+// held is running whatever its status, because a process that continues a run takes the lock before
+// it writes.
 func StateOf(dir string, e Entry) RunState {
 	s := RunState{Entry: e, State: rundir.StateFailed}
 	path := e.Path(dir)
@@ -106,7 +104,7 @@ func StateOf(dir string, e Entry) RunState {
 	claimed := s.Run != nil && s.Run.Status != nil && s.Run.Status.State == rundir.StateRunning
 	switch {
 	case held || !known && claimed:
-	case exists(filepath.Join(path, rundir.ResultFile)): // written while this read the others
+	case exists(filepath.Join(path, rundir.ResultFile)): // written during this read
 		s.read(path)
 	default:
 		s.dead(path)
@@ -128,7 +126,7 @@ func (s *RunState) read(path string) {
 	}
 }
 
-// dead fills the state of a run that no process works on.
+// dead fills the state of a run without a process.
 func (s *RunState) dead(path string) {
 	log := filepath.Join(path, TaskLog)
 	switch {
@@ -142,6 +140,6 @@ func (s *RunState) dead(path string) {
 		s.State = rundir.StateInterrupted
 	default: // "running", or "done" by a process that was killed before it wrote the result
 		s.State = Dead
-		s.Error = fmt.Sprintf("its process %d is gone, last seen at %s", s.Run.Status.PID, s.Run.Status.Updated)
+		s.Error = fmt.Sprintf("its process %d no longer exists (last seen %s)", s.Run.Status.PID, s.Run.Status.Updated)
 	}
 }

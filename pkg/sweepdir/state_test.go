@@ -61,14 +61,14 @@ func TestStateOf(t *testing.T) {
 		{"killed", func(t *testing.T, dir string) {
 			put(t, dir, rundir.StatusFile, status(rundir.StateRunning))
 			put(t, dir, rundir.LockFile, "4711\n")
-		}, Dead, "process 4711 is gone, last seen at 2026-01-02T03:04:05Z", true},
+		}, Dead, "process 4711 no longer exists (last seen 2026-01-02T03:04:05Z)", true},
 		{"interrupted", func(t *testing.T, dir string) { put(t, dir, rundir.StatusFile, status(rundir.StateInterrupted)) }, rundir.StateInterrupted, "", true},
 		{"interrupted, and at it again", func(t *testing.T, dir string) {
 			put(t, dir, rundir.StatusFile, status(rundir.StateInterrupted))
 			hold(t, dir)
 		}, rundir.StateRunning, "", true},
 		{"failed", func(t *testing.T, dir string) { put(t, dir, rundir.StatusFile, status(rundir.StateFailed)) }, rundir.StateFailed, "no space left", true},
-		{"killed between status and result", func(t *testing.T, dir string) { put(t, dir, rundir.StatusFile, status(rundir.StateDone)) }, Dead, "is gone", true},
+		{"killed between status and result", func(t *testing.T, dir string) { put(t, dir, rundir.StatusFile, status(rundir.StateDone)) }, Dead, "no longer exists", true},
 		{"done", func(t *testing.T, dir string) { put(t, dir, rundir.ResultFile, result(rundir.StateDone)) }, rundir.StateDone, "", true},
 		{"diverged", func(t *testing.T, dir string) { put(t, dir, rundir.ResultFile, result(rundir.StateDiverged)) }, rundir.StateDiverged, "", true},
 		{"done, whatever the status says", func(t *testing.T, dir string) {

@@ -75,11 +75,10 @@ func (t *trainer) groupAdvantages(r *rollout) error {
 	return nil
 }
 
-// spreadOverTokens turns the completions' advantages into advantages of their
-// tokens: each counts as a reward of the last token, and earlier tokens get it
-// discounted by gamma (REINFORCE++, arXiv:2501.03262). With whitening, a KL
-// penalty in the reward is charged to each token here. A teacher's advantages
-// are added last.
+// spreadOverTokens gives every token an advantage: the completion's advantage is the reward of its
+// last token, and earlier tokens get it discounted by gamma (REINFORCE++, arXiv:2501.03262). With
+// whitening, a KL penalty in the reward is subtracted per token here. The teacher's advantages are
+// added last.
 func (t *trainer) spreadOverTokens(r *rollout, whiten bool) (err error) {
 	a := t.cfg.Algorithm
 	rewards := r.onLastTokens(r.advantages) // (N,T)
@@ -104,11 +103,10 @@ func (t *trainer) spreadOverTokens(r *rollout, whiten bool) (err error) {
 	return err
 }
 
-// whitenEps is verl's, inside the root.
+// whitenEps is verl's value; it is added inside the root.
 const whitenEps = 1e-8
 
-// chargeKL subtracts beta times the KL estimate of each token from its reward;
-// rewards is (N,T).
+// chargeKL subtracts beta times each token's KL estimate from its reward; rewards is (N,T).
 func (t *trainer) chargeKL(r *rollout, rewards []float64) {
 	a := t.cfg.Algorithm
 	for i, c := range r.completions {

@@ -13,16 +13,16 @@ import (
 	"grpo/pkg/rng"
 )
 
-// BenchOptions are the sizes of a measured step: prompts × group completions,
-// all prompts and all completions of one length.
+// BenchOptions are the sizes of a measured step: prompts × group completions, with all prompts of
+// one length and all completions of one length.
 type BenchOptions struct {
 	Prompts     int    `json:"prompts"`
 	Group       int    `json:"group"`
 	PromptLen   int    `json:"prompt_len"`   // tokens, <bos> and newline included; at least 3
-	ResponseLen int    `json:"response_len"` // tokens; nothing ends early
+	ResponseLen int    `json:"response_len"` // tokens; no completion ends early
 	Hidden      int    `json:"hidden"`
 	Layers      int    `json:"layers"`
-	Steps       int    `json:"steps"`   // that are measured, after one that is not
+	Steps       int    `json:"steps"`   // measured steps, after one warm-up step
 	Threads     int    `json:"threads"` // 0 = one for each core
 	Device      string `json:"device"`  // cpu, cuda or auto
 	Precision   string `json:"precision"`
@@ -33,33 +33,33 @@ type BenchOptions struct {
 
 // BenchResult holds means over the measured steps.
 type BenchResult struct {
-	RolloutS float64 `json:"rollout_s"` // sampling and grading
+	RolloutS float64 `json:"rollout_s"` // sampling, grading
 	UpdateS  float64 `json:"update_s"`  // advantages, forward, loss, backward, AdamW, the sampler's copies
 	StepS    float64 `json:"step_s"`
-	// Medians over the steps: the numbers to compare on a machine with other load.
+	// Medians over the steps: compare these on a busy machine.
 	MedianStepS float64 `json:"median_step_s"`
 	MedianS     struct {
 		Rollout float64 `json:"rollout"`
 		Update  float64 `json:"update"`
 	} `json:"median_s"`
 
-	RolloutTokS float64 `json:"rollout_tok_s"` // sampled tokens a second of rollout
-	UpdateTokS  float64 `json:"update_tok_s"`  // prompt and completion tokens a second of update
-	// GFLOPS is model.Work.Nominal of rollout and update over the step's
-	// seconds, in 1e9 a second; the others are of the update alone.
+	RolloutTokS float64 `json:"rollout_tok_s"` // sampled tokens per second of rollout
+	UpdateTokS  float64 `json:"update_tok_s"`  // prompt and completion tokens per second of update
+	// GFLOPS is model.Work.Nominal of rollout and update per second of the step; the others are of
+	// the update alone.
 	GFLOPS         float64 `json:"gflops"`
 	UpdateGFLOPS   float64 `json:"update_gflops"`
 	UpdateExecuted float64 `json:"update_gflops_executed"`
-	// GraphShare is the graph's overhead as a share of a step: the time of its runs
-	// less that of the arithmetic in its nodes.
+	// GraphShare is the graph's overhead as a share of a step: the time of its runs minus the
+	// arithmetic in its nodes.
 	GraphShare    float64 `json:"graph_share"`
 	AllocsPerStep float64 `json:"allocs_per_step"`
 	BytesPerStep  float64 `json:"bytes_per_step"`
 	Params        int     `json:"params"`
 	Device        string  `json:"device,omitempty"` // the GPU and its precision
-	// DeviceBytes is the GPU memory allocated after the last step, DeviceRequests
-	// the number of allocations from the driver during the measured steps (0 if
-	// nothing grows), DeviceFree the card's free bytes before and after them.
+	// DeviceBytes is the GPU memory allocated after the last step. DeviceRequests counts
+	// allocations from the driver during the measured steps (0 if no buffer grows). DeviceFree is
+	// the card's free memory before and after them.
 	DeviceBytes    int   `json:"device_bytes,omitempty"`
 	DeviceRequests int   `json:"device_requests"`
 	DeviceFree     []int `json:"device_free,omitempty"`
@@ -82,9 +82,8 @@ func (o BenchOptions) check() error {
 	return nil
 }
 
-// Bench measures steps with the code that trains: random weights, random prompts
-// and a random reward in addition to the answer's, so that every group is
-// informative.
+// Bench measures training steps with random weights, random prompts, and a random reward added to
+// the answer's so that every group is informative.
 func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -100,7 +99,7 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 	var rollouts, updates, steps []float64 // seconds
 	var before, after runtime.MemStats
 	var memory gpu.Memory
-	graph := t.learner.(interface { // every network here is a graph whose parts can be timed
+	graph := t.learner.(interface { // every network is a graph that times its parts
 		Watch(now func() time.Time)
 		Watched() (runs, arithmetic time.Duration)
 	})
@@ -108,7 +107,7 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 		if ctx.Err() != nil {
 			return nil, ErrNothingSaved
 		}
-		if i == 1 { // graph and buffers are built
+		if i == 1 { // builds graph and buffers
 			graph.Watch(o.Now)
 			runtime.ReadMemStats(&before)
 			if t.device.gpu != nil {
@@ -152,7 +151,7 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 	return r, nil
 }
 
-// newBench is a trainer without a folder. It can be closed also after an error.
+// newBench returns a trainer without a folder. Close it even after an error.
 func newBench(o BenchOptions) (*trainer, error) {
 	cfg := config.Default()
 	cfg.Seed = o.Seed
@@ -175,11 +174,11 @@ func newBench(o BenchOptions) (*trainer, error) {
 	if t.data.template, err = gsm8k.LookupTemplate(cfg.Data.PromptTemplate); err != nil {
 		return t, err
 	}
-	// The question fills up what the template leaves of the prompt.
+	// The question fills the rest of the prompt.
 	around := len(encodePrompts(tokenizerOf(cfg.Model), t.data.template, []gsm8k.Problem{{}})[0])
 	t.data.problems = &Problems{}
 	stream := rng.New(o.Seed, rng.Order)
-	for i := range 4 * o.Prompts { // enough for steps to differ
+	for i := range 4 * o.Prompts { // so that steps differ
 		q := make([]byte, max(0, o.PromptLen-around))
 		for j := range q {
 			q[j] = byte('a' + int(26*stream.Float64(uint32(i), uint32(j), 0, 0)))

@@ -51,9 +51,9 @@ const (
 	stepKey   = "grpo.step" // of best.safetensors
 )
 
-// checkpointFormat is raised whenever a run would not continue with the same
-// bits: when the state has other fields, and when random streams, the order of
-// problems or the arithmetic change. Files before 2 have no number.
+// checkpointFormat is raised whenever a run could not continue with the same bits: when the fields
+// of the state, random streams, the order of problems or the arithmetic change. Files before 2 have
+// no number.
 const checkpointFormat = "2"
 
 func stepName(step int) string { return fmt.Sprintf("step-%06d.safetensors", step) }
@@ -68,7 +68,7 @@ func stepOf(name string) (step int, ok bool) {
 func (t *trainer) checkpoints() ([]string, error) {
 	entries, err := os.ReadDir(t.path(rundir.CheckpointDir))
 	if err != nil {
-		return nil, fmt.Errorf("look for checkpoints: %w", err)
+		return nil, fmt.Errorf("list checkpoints: %w", err)
 	}
 	var last, older []string
 	for _, e := range entries {
@@ -86,7 +86,7 @@ func (t *trainer) checkpoints() ([]string, error) {
 	return append(last, older...), nil
 }
 
-// checkpointDue reports whether to save a checkpoint after a step.
+// checkpointDue reports whether to save a checkpoint after this step.
 func (t *trainer) checkpointDue(step int, evaluated bool) bool {
 	every := t.cfg.Output.CheckpointEveryNSteps
 	if every == 0 {
@@ -95,7 +95,7 @@ func (t *trainer) checkpointDue(step int, evaluated bool) bool {
 	return step%every == 0 || step == t.cfg.Train.NGRPOSteps
 }
 
-// checkpoint saves, and writes the run's new status.
+// checkpoint saves a checkpoint and the run's status.
 func (t *trainer) checkpoint(status string) error {
 	if err := t.save(); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (t *trainer) checkpoint(status string) error {
 	return t.writeStatus(status, "")
 }
 
-// save writes the checkpoint after the logs are synced, and then their checksums.
+// save syncs the logs, writes the checkpoint, and then writes their checksums.
 func (t *trainer) save() error {
 	if err := t.logs.sync(); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (t *trainer) save() error {
 	return t.writeChecksums()
 }
 
-// encode returns the current checkpoint as a file.
+// encode returns the current checkpoint as the bytes of a file.
 func (t *trainer) encode() ([]byte, error) {
 	s := t.state
 	s.Seed, s.Inputs = t.cfg.Seed, t.inputs
@@ -156,8 +156,8 @@ func (t *trainer) encode() ([]byte, error) {
 	return c.EncodeChecksummed()
 }
 
-// dropOld removes the checkpoints beyond output.keep_checkpoints, and later ones,
-// which remain when a run continues from before a damaged checkpoint.
+// dropOld removes checkpoints beyond output.keep_checkpoints, and any that are newer than the step
+// at which a run resumed after damage.
 func (t *trainer) dropOld() error {
 	names, err := t.checkpoints()
 	if err != nil {
@@ -180,8 +180,8 @@ func (t *trainer) dropOld() error {
 	return nil
 }
 
-// keepBest removes the checkpoints of a finished run but for the best weights, if
-// output.keep asks for that. Without valid best weights the others stay.
+// keepBest removes the checkpoints of a finished run except the best weights, if output.keep is
+// "best". Without valid best weights it keeps the others.
 func (t *trainer) keepBest() error {
 	if t.cfg.Output.Keep != "best" {
 		return nil
@@ -218,8 +218,7 @@ func (t *trainer) saveBest(step int) error {
 	return rundir.WriteFileAtomic(t.path(rundir.CheckpointDir, bestFile), data)
 }
 
-// writeChecksums writes lengths and checksums of the files as of the newest
-// checkpoint.
+// writeChecksums writes lengths and checksums of the files as of the newest checkpoint.
 func (t *trainer) writeChecksums() error {
 	s := rundir.Checksums{Step: t.state.Step, Files: t.logs.prefixes()}
 	s.Files[rundir.ConfigFile] = rundir.PrefixOf(config.Marshal(t.cfg))

@@ -28,7 +28,7 @@ import (
 // passed counts checks that passed.
 func (t *trainer) passed(n int) { t.state.Checks += n }
 
-// failed is the error of a check.
+// failed returns the error of a failed check.
 func failed(step int, format string, args ...any) error {
 	return fmt.Errorf("check of step %d failed: %s (this is a bug or a hardware fault: "+
 		"do not trust metrics after it; the last checkpoint is from before it)", step, fmt.Sprintf(format, args...))
@@ -89,10 +89,10 @@ func (t *trainer) checkMask(r *rollout, rows []int, x *model.TokenMatrix) error 
 	return nil
 }
 
-// samplerTolerance is the largest difference of a log-probability between sampler
-// and graph, in nats. On amd64 they have the same bits, on a GPU they differ by
-// rounding. With matmul operands rounded to 11 or 8 bits the sampler, which keeps
-// its own in float32, differs more: then the check finds large errors only.
+// samplerTolerance is the largest allowed difference between the log-probabilities of sampler and
+// graph, in nats. On amd64 they are bit-identical; on a GPU they differ by rounding. If matmul
+// operands are rounded to 11 or 8 bits, the sampler (always float32) differs more, and the check
+// finds only large errors.
 func (d device) samplerTolerance() float64 {
 	if d.gpu != nil {
 		switch d.gpu.Precision() {
@@ -115,9 +115,9 @@ func (t *trainer) checkSampler(step int, s *updateStats) error {
 	return nil
 }
 
-// sumsToZero reports whether the configured advantages of a group sum to 0: those
-// around the mean of the group's own rewards, whatever the scale. That leaves out
-// KL penalties in the reward and whitening over the batch.
+// sumsToZero reports whether the configured advantages of a group sum to 0: those centered on the
+// mean of the group's own rewards, at any scale, without a KL penalty in the reward or whitening
+// over the batch.
 func (t *trainer) sumsToZero() bool {
 	a := t.cfg.Algorithm
 	baseline, normalizer := a.Advantages()
@@ -163,7 +163,7 @@ func residue(rewards, advantages []float64) (sum, bound float64) {
 		}
 	}
 	if math.IsNaN(total) || math.IsInf(total, 0) {
-		return 0, 0 // then the loss is not finite, and the run diverged
+		return 0, 0 // the loss is not finite: the run diverged
 	}
 	if !(high > low) {
 		return total, 0

@@ -9,10 +9,9 @@ import (
 	"grpo/pkg/model/kernel"
 )
 
-// worthGPU is the number of floating-point operations of a step (rollout and
-// update, as model.Work counts them) from which model.device "auto" takes a GPU:
-// below it, a GPU mostly waits for the next step of a sequence. It is an
-// estimate; docs/gpu.md has the measurements.
+// worthGPU is the number of floating-point operations per step (rollout and update, as model.Work
+// counts them) from which model.device "auto" takes a GPU; a smaller step mostly waits for kernel
+// launches. It is an estimate; docs/gpu.md has the measurements.
 const worthGPU = 1e9
 
 // network is a policy, the CPU threads, and the device that computes.
@@ -23,9 +22,8 @@ type network struct {
 	params *model.Params // the policy's
 }
 
-// openNetwork makes the policy of a configuration on the device that
-// model.device asks for. work is an estimate of the operations of a step.
-// The network can be closed also after an error.
+// openNetwork makes the policy of a configuration on the device named by model.device. work is an
+// estimate of the operations per step. Close the network even after an error.
 func openNetwork(c config.Model, seed uint64, threads int, work float64) (n network, err error) {
 	n.pool = kernel.NewPool(threads)
 	if n.device, err = openDevice(c, n.pool, work); err != nil {
@@ -43,14 +41,14 @@ func (n *network) close() {
 	n.pool.Close()
 }
 
-// device is where a run's arithmetic happens. The zero value is none.
+// device is where a run's arithmetic happens. The zero value means no device.
 type device struct {
 	on    model.Device
 	gpu   gpu.Device // nil on the CPU
-	notes []string   // on the choice, for the user
+	notes []string   // why this device, for the user
 }
 
-// String is the GPU and its precision, and empty on the CPU.
+// String names the GPU and its precision; it is empty on the CPU.
 func (d device) String() string {
 	if d.gpu == nil {
 		return ""
@@ -91,14 +89,13 @@ func openDevice(c config.Model, pool *kernel.Pool, work float64) (device, error)
 	return device{}, fmt.Errorf("open the device (model.device %s): %w", c.Device, err)
 }
 
-// onDeviceOf returns a with the device and precision of b: a run may move from
-// one device to another.
+// onDeviceOf returns a with the device and precision of b: a run may move between devices.
 func onDeviceOf(a, b config.Config) config.Config {
 	a.Model.Device, a.Model.Precision = b.Model.Device, b.Model.Precision
 	return a
 }
 
-// moved notes that the run continues on another device than its checkpoint's.
+// moved notes that the run continues on a different device than its checkpoint's.
 func (t *trainer) moved(was string) {
 	now := t.device.String()
 	if was == now {

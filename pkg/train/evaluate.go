@@ -31,7 +31,7 @@ func evaluationOf(c config.Config, template gsm8k.Template) Evaluation {
 		}}
 }
 
-// splitStream keeps the random numbers of the splits apart.
+// splitStream gives each split its own random numbers.
 var splitStream = map[string]uint32{"val": 0, "unseen": 1, "test": 2, "train": 3}
 
 // Evaluate decodes every problem of a split, once sampled and, with e.Greedy,
@@ -173,9 +173,9 @@ func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step int
 	return e, nil
 }
 
-// EvaluateCheckpoint evaluates the initial weights of a configuration
-// (model.init) on a split, and returns the first n samples of each decoding mode.
-// Notes on the problems go to note. A nil check accepts any need of memory.
+// EvaluateCheckpoint evaluates the initial weights of a configuration (model.init) on a split and
+// returns the first n samples of each decoding mode. Notes about the problems go to note. A nil
+// check accepts any memory estimate.
 func EvaluateCheckpoint(cfg config.Config, split string, n, threads int, note func(string),
 	check MemoryCheck) (eval rundir.Eval, samples []rundir.Sample, err error) {
 	cfg = config.Resolve(cfg)

@@ -29,8 +29,8 @@ func (t *trainer) later(format string, args ...any) {
 	t.notes = append(t.notes, fmt.Sprintf(format, args...))
 }
 
-// finished returns the result of a finished run on a GPU, so that showing it needs
-// no GPU. A run on the CPU, and a folder with any fault, is left to open.
+// finished returns the result of a finished GPU run, so that showing it needs no GPU. For a CPU run
+// or a damaged folder it returns nil and open decides.
 func (t *trainer) finished() *rundir.Result {
 	if t.cfg.Model.Device == "cpu" {
 		return nil
@@ -42,8 +42,8 @@ func (t *trainer) finished() *rundir.Result {
 	return run.Result
 }
 
-// open takes the folder: it returns the result if the run is done, continues
-// from its newest valid checkpoint if there is one, and starts from step 0 otherwise.
+// open returns the result if the run is done, continues from the newest valid checkpoint if there
+// is one, and starts from step 0 otherwise.
 func (t *trainer) open() (*rundir.Result, error) {
 	old, err := t.sameRun()
 	if err != nil {
@@ -75,9 +75,9 @@ func (t *trainer) open() (*rundir.Result, error) {
 	return nil, t.begin(old)
 }
 
-// begin cuts the logs to their length in the checkpoint, and writes the files that
-// a folder has from the start; old is its config.yaml. The checksums are written
-// first and last: they never cover a file that is not there yet.
+// begin cuts the logs to their length in the checkpoint and writes a folder's first files; old is
+// its config.yaml. The checksums are written first and last, so they never cover a file that does
+// not exist yet.
 func (t *trainer) begin(old []byte) error {
 	bare := rundir.Checksums{Step: t.state.Step, Files: t.state.Logs}
 	if err := rundir.WriteJSON(t.path(rundir.CheckpointDir, rundir.ChecksumsFile), bare); err != nil {
@@ -113,8 +113,7 @@ func (t *trainer) begin(old []byte) error {
 	return t.writeStatus(rundir.StateRunning, "")
 }
 
-// noteRewrite notes how the folder's config.yaml differs from the one that
-// replaces it.
+// noteRewrite notes how the folder's config.yaml differs from its replacement.
 func (t *trainer) noteRewrite(old []byte) error {
 	if old == nil || bytes.Equal(old, config.Marshal(t.cfg)) {
 		return nil
@@ -127,14 +126,14 @@ func (t *trainer) noteRewrite(old []byte) error {
 	return err
 }
 
-// sameRun returns the folder's config.yaml, nil if there is none, and refuses
-// that of another run. It may differ in keys without an effect on the results.
+// sameRun returns the folder's config.yaml, or nil if there is none. Another run's configuration is
+// an error; keys without an effect on the results may differ.
 func (t *trainer) sameRun() ([]byte, error) {
 	return ownConfig(t.opts.Dir, config.Marshal(t.cfg), t.differences, rundir.CheckpointDir, rundir.ResultFile)
 }
 
-// differences compares the folder's configuration with this run's, key by key,
-// and reports whether the results could differ.
+// differences lists the keys in which the folder's configuration differs from this run's, and
+// reports whether the results could differ.
 func (t *trainer) differences() (diff string, other bool, err error) {
 	old, err := config.Load(config.LoadOptions{Path: t.path(rundir.ConfigFile)})
 	if err != nil {
@@ -144,7 +143,7 @@ func (t *trainer) differences() (diff string, other bool, err error) {
 	return diff, config.Hash(onDeviceOf(old.Config, t.cfg)) != config.Hash(t.cfg), nil
 }
 
-// sameRequest refuses a folder with a supervised run of another configuration.
+// sameRequest returns an error if the folder has a supervised run of another configuration.
 func (s *sft) sameRequest() error {
 	differences := func() (string, bool, error) {
 		old, err := config.LoadSFT(config.LoadOptions{Path: s.path(rundir.ConfigFile)})
@@ -157,9 +156,9 @@ func (s *sft) sameRequest() error {
 	return err
 }
 
-// ownConfig returns the config.yaml in dir, nil if there is none. It must equal
-// want, or be an equivalent configuration in a folder with one of the files marks:
-// without them it is a file of the user's, which a run must not replace.
+// ownConfig returns the config.yaml in dir, or nil if there is none. It must equal want, or be an
+// equivalent configuration next to one of the files marks. Without those files it belongs to the
+// user and must not be replaced.
 func ownConfig(dir string, want []byte, differences func() (diff string, other bool, err error),
 	marks ...string) ([]byte, error) {
 	old, err := regular.Read(filepath.Join(dir, rundir.ConfigFile), regular.MaxDocument)
@@ -174,9 +173,9 @@ func ownConfig(dir string, want []byte, differences func() (diff string, other b
 	diff, other, err := differences()
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the folder %s holds a configuration that can't be read: %w", dir, err)
+		return nil, fmt.Errorf("the configuration in folder %s can't be read: %w", dir, err)
 	case other:
-		return nil, fmt.Errorf("%w: %s holds a run of another configuration (%s) in its %s; give another "+
+		return nil, fmt.Errorf("%w: %s has a run of another configuration (%s) in its %s; give another "+
 			"--out, or --fresh to start in a new folder next to it",
 			config.ErrConfig, dir, diff, rundir.ConfigFile)
 	}
@@ -185,12 +184,11 @@ func ownConfig(dir string, want []byte, differences func() (diff string, other b
 			return old, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: %s holds a %s but no run, and a run would replace that file; give another --out",
+	return nil, fmt.Errorf("%w: %s has a %s but no run; a run would replace that file; give another --out",
 		config.ErrConfig, dir, rundir.ConfigFile)
 }
 
-// finished returns the record of a run that is done, nil if there is none. It
-// writes nothing.
+// finished returns the record of a finished run, or nil. It writes no files.
 func (s *sft) finished() (*SFTRecord, error) {
 	if err := rundir.Allow(s.opts.Dir, rundir.KindSFT, s.sameRequest); err != nil {
 		return nil, err
@@ -213,6 +211,6 @@ func (s *sft) finished() (*SFTRecord, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w (the run is done: put the file back, or start in a new folder with --fresh)", err)
 	}
-	s.opts.Observer.Note(fmt.Sprintf("the run in %s is done: nothing is written, this is its record", s.opts.Dir))
+	s.opts.Observer.Note(fmt.Sprintf("the run in %s is done; this is its record (no file was changed)", s.opts.Dir))
 	return rec, nil
 }

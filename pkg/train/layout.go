@@ -57,8 +57,8 @@ func (r *rollout) oldLogProbs(rows []int, width int, into []float64) []float64 {
 // old returns the log-probabilities at sampling time as (N,T).
 func (r *rollout) old() []float64 { return r.oldLogProbs(span(0, r.shape.B), r.shape.T, nil) }
 
-// onLastTokens returns (N,T): the number of x, (N), on each completion's last
-// token, and 0 on the others.
+// onLastTokens returns (N,T) with the numbers of x, (N), on the completions' last tokens and 0
+// elsewhere.
 func (r *rollout) onLastTokens(x []float64) []float64 {
 	out := make([]float64, r.shape.Len())
 	for i, c := range r.completions {
@@ -67,8 +67,8 @@ func (r *rollout) onLastTokens(x []float64) []float64 {
 	return out
 }
 
-// batch returns the given completions as the network reads them. Neighbors of
-// one group share their prompt.
+// batch returns the given completions as input of the network. Adjacent completions of one group
+// share their prompt.
 func (r *rollout) batch(rows []int) *model.Batch {
 	b := &model.Batch{}
 	last := -1

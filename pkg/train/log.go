@@ -10,15 +10,15 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// teeLog writes a run's events to its run.log and passes them on. The log is for
-// people: it has times, no code reads it, and a write error does not stop a run.
+// teeLog appends a run's events to run.log and passes them on. The log has times and is for people:
+// no code reads it, and a write error does not stop the run.
 type teeLog struct {
 	next Observer
 	file *os.File
 	now  func() time.Time
 }
 
-// openTee opens the log for appending: a continued run continues its log.
+// openTee opens the log for appending.
 func openTee(path string, next Observer, now func() time.Time) (*teeLog, error) {
 	f, err := regular.Create(path)
 	if err != nil {
@@ -61,9 +61,8 @@ func (l *teeLog) Note(text string) {
 
 func (l *teeLog) Close() error { return l.file.Close() }
 
-// stopwatch adds up the time that passes. It counts no backward jump of the
-// clock, so that setting the clock during a run gives no negative seconds. Only
-// recorded times depend on it.
+// stopwatch adds up elapsed time. It ignores backward jumps of the clock, so recorded times are
+// never negative.
 type stopwatch struct {
 	now         func() time.Time
 	start, last time.Time

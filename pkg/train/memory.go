@@ -14,27 +14,26 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// Memory is a run's peak, estimated from its settings before anything is
-// allocated: every completion is taken to be sampling_max_tokens long. Of a run
-// that may take a GPU it counts the host's part only: the device itself refuses
-// what does not fit there.
+// Memory is the estimated peak memory of a run. It assumes that every completion has
+// sampling_max_tokens tokens. For a run that may use a GPU it counts host memory only: the device
+// refuses what does not fit.
 type Memory struct {
 	Parts []MemoryPart
-	// longPrompts names the prompts that are much longer than the others, if there
-	// are any; rest is the total without them.
+	// longPrompts names prompts that are much longer than the others, if any; rest is the total
+	// without them.
 	longPrompts string
 	rest        float64
 }
 
-// MemoryPart is one part of it.
+// MemoryPart is one part of the estimate.
 type MemoryPart struct {
 	What  string
 	Bytes float64
 	Lower string // how to make it smaller
 }
 
-// MemoryCheck decides on an estimate before the first step; its error ends the
-// run before anything is written. A nil check accepts everything.
+// MemoryCheck accepts or rejects an estimate before the first step; its error ends the run before
+// any file is written. A nil check accepts everything.
 type MemoryCheck func(Memory) error
 
 func (f MemoryCheck) pass(m Memory) error {
@@ -44,8 +43,7 @@ func (f MemoryCheck) pass(m Memory) error {
 	return f(m)
 }
 
-// checkMemory checks the memory of a run that is not done yet: showing a result
-// needs none.
+// checkMemory checks the memory of an unfinished run; showing a result needs none.
 func (t *trainer) checkMemory() error {
 	if _, err := os.Stat(t.path(rundir.ResultFile)); err == nil {
 		return nil
@@ -66,9 +64,8 @@ func (m Memory) Total() float64 {
 	return sum
 }
 
-// Fits returns an error if the total is above the bytes available. It names the
-// largest parts and how to make them smaller. 0 bytes means an unknown amount,
-// which everything fits.
+// Fits returns an error if the total exceeds the available bytes. The error names the largest parts
+// and how to make them smaller. available 0 means unknown: everything fits.
 func (m Memory) Fits(available int64) error {
 	total := m.Total()
 	if available <= 0 || total <= float64(available) {
@@ -123,7 +120,7 @@ func MemoryOf(cfg config.Config, p *Problems, threads int) (Memory, error) {
 	if len(lengths) == 0 {
 		return m, nil
 	}
-	// Look for prompts that are much longer than the others.
+	// Find prompts that are much longer than the others.
 	median := slices.Sorted(slices.Values(lengths))[len(lengths)/2]
 	usual := slices.DeleteFunc(slices.Clone(lengths), func(n int) bool { return n > 10*median })
 	if len(usual) == len(lengths) {
@@ -152,8 +149,8 @@ func promptLengths(tok model.Tokenizer, t gsm8k.Template, problems []gsm8k.Probl
 	return out
 }
 
-// batchOf is the largest batch of rows completions, group to a prompt, that the
-// prompts of these lengths can make.
+// batchOf is the largest batch of rows completions, in groups of group, that prompts of these
+// lengths can make.
 func batchOf(lengths []int, rows, group, maxTokens int) model.BatchSize {
 	prompts := (rows + group - 1) / group
 	if rows%group != 0 {
@@ -182,14 +179,14 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 	one, rows, tokens := size.ParamBytes(), all.Completions, all.Tokens
 	chargesKL := a.KLIn == "reward" && a.Beta != 0
 
-	weights, saved := 4*one, 4*one // now, first and two moments; files of three of them and of the best weights
+	weights, saved := 4*one, 4*one // current, initial, two moments; in files: three of these and the best weights
 	numbers := 2.0                 // float64 for each token of a micro-batch: old log-probabilities and gradient
 	kept := 10*tokens + 400*rows   // old log-probabilities and mask as (N,T), and text; verdict and rewards
 	sampled := size.SampledBytes(all.Prompts, float64(c.GroupSize), all.Longest)
 	if a.DynamicSampling {
 		sampled *= float64(max(1, a.DynamicSamplingMaxRounds))
 	}
-	scorers := 0.0 // how many
+	scorers := 0.0 // number of scorers
 	if a.Beta != 0 {
 		weights, saved, numbers, scorers = weights+one, saved+one, numbers+1, scorers+1
 	}
@@ -245,8 +242,8 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 	}, problemParts(lengths, threads, p.Train, p.Val, p.Test, p.Unseen)...)
 }
 
-// evaluationBytes is for decoding all problems of a split. During the greedy
-// decoding the completions of the sampled one may still be in memory.
+// evaluationBytes is the memory for decoding all problems of a split. Greedy decoding may start
+// while the sampled completions are still in memory.
 func evaluationBytes(c config.Model, t gsm8k.Template, problems []gsm8k.Problem, maxTokens int, greedy bool) float64 {
 	bytes := sizeOf(c).SampledBytes(float64(len(problems)), 1, float64(maxTokens))
 	if greedy {
@@ -258,8 +255,7 @@ func evaluationBytes(c config.Model, t gsm8k.Template, problems []gsm8k.Problem,
 	return bytes
 }
 
-// problemParts are the problems with the tokens of the training prompts, and the
-// program before it does anything.
+// problemParts are the problems, the tokens of the training prompts, and the idle program.
 func problemParts(lengths []int, threads int, splits ...[]gsm8k.Problem) []MemoryPart {
 	const program, thread, problem = 32 << 20, 2 << 20, 256
 	var bytes float64
@@ -278,7 +274,7 @@ func problemParts(lengths []int, threads int, splits ...[]gsm8k.Problem) []Memor
 // mayUseGPU reports whether the graphs may be built in the memory of a GPU.
 func mayUseGPU(c config.Model) bool { return c.Device != "cpu" && gpu.Built }
 
-// memoryOfEvaluation is for `grpo eval`.
+// memoryOfEvaluation is the estimate for `grpo eval`.
 func memoryOfEvaluation(cfg config.Config, template gsm8k.Template, problems []gsm8k.Problem, threads int) Memory {
 	size, e := sizeOf(cfg.Model), cfg.Eval
 	return Memory{Parts: append([]MemoryPart{
@@ -289,8 +285,8 @@ func memoryOfEvaluation(cfg config.Config, template gsm8k.Template, problems []g
 	}, problemParts(nil, threads, problems)...)}
 }
 
-// memory is the estimate of the stage that needs the most. All examples are taken
-// to be as long as the longest prompt with the longest completion.
+// memory is the estimate of the most expensive stage. It assumes that every example is as long as
+// the longest prompt plus the longest completion.
 func (s *sft) memory() Memory {
 	m, maxTokens := s.cfg.Model, config.Default().Rollout.SamplingMaxTokens
 	size := sizeOf(m)

@@ -17,12 +17,11 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// This file is the only one of the package that names a network.
+// This is the only file of the package that names a network.
 
-// newPolicy returns the policy of a configuration on a device. Its initial
-// parameters are the embedded base model ("base"), random ones by seed
-// ("random"), or those of the checkpoint at a path. A checkpoint of another size
-// or with a number that is not finite is an error.
+// newPolicy returns the policy of a configuration on a device. Its initial parameters are the
+// embedded base model ("base"), random ones by seed ("random"), or those of the checkpoint at a
+// path. A checkpoint of another size or with NaN or Inf is an error.
 func newPolicy(c config.Model, init string, seed uint64, on model.Device) (model.Policy, error) {
 	spec := specOf(c)
 	if init == "random" {
@@ -51,8 +50,8 @@ func newPolicy(c config.Model, init string, seed uint64, on model.Device) (model
 	return tinylm.New(w, on), nil
 }
 
-// newTeacher returns the policy of a teacher's checkpoint. It may be of another
-// size than the policy but must have the same vocabulary.
+// newTeacher returns the policy of a teacher's checkpoint. It may have another size than the policy
+// but must have the same vocabulary.
 func newTeacher(path string, on model.Device) (model.Policy, error) {
 	w, what, err := savedWeights(path)
 	if err == nil && w.Vocab != tokenizer.VocabSize {
@@ -64,18 +63,17 @@ func newTeacher(path string, on model.Device) (model.Policy, error) {
 	return tinylm.New(w, on), nil
 }
 
-// sizeOf is the size of a configuration's network.
+// sizeOf returns the size of a configuration's network.
 func sizeOf(c config.Model) model.Size { return specOf(c) }
 
-// tokenizerOf is the tokenizer of a configuration's network.
+// tokenizerOf returns the tokenizer of a configuration's network.
 func tokenizerOf(config.Model) model.Tokenizer { return tinylm.Tokenizer{} }
 
 func specOf(c config.Model) tinylm.Spec {
 	return tinylm.Spec{Vocab: tokenizer.VocabSize, Hidden: c.HiddenSize, Layers: c.NumLayers}
 }
 
-// loadError reports what could not be loaded. A missing file is a mistake in the
-// configuration.
+// loadError wraps an error of loading weights. A missing file is a mistake in the configuration.
 func loadError(what string, err error) error {
 	missing := errors.Is(err, fs.ErrNotExist)
 	if err = fmt.Errorf("load %s: %w", what, err); missing {
@@ -95,10 +93,9 @@ func savedWeights(init string) (w *tinylm.Weights, name string, err error) {
 	return w, init, err
 }
 
-// FindCheckpoint is the finder of [config.LoadOptions]. A path is a safetensors
-// file, the folder of `grpo sft`, or the folder of a run, of which it takes the
-// last checkpoint, or the best if a finished run kept no other. For a path that
-// can't be read it returns no file: loading it reports the reason.
+// FindCheckpoint is the finder of [config.LoadOptions]. A path is a safetensors file, a folder of
+// `grpo sft`, or a run folder, of which it takes the last checkpoint (the best if the finished run
+// kept only that). For an unreadable path it returns no file: loading it reports the reason.
 func FindCheckpoint(path string) (config.Checkpoint, error) {
 	file := path
 	info, err := os.Stat(path)
@@ -110,7 +107,7 @@ func FindCheckpoint(path string) (config.Checkpoint, error) {
 			return config.Checkpoint{}, err
 		}
 	case !strings.ContainsAny(path, `/\.`):
-		file = "./" + path // so that it can't be taken for a name such as base
+		file = "./" + path // not a name such as "base"
 	}
 	spec, err := tinylm.ReadSpec(file)
 	if err != nil {
@@ -119,7 +116,7 @@ func FindCheckpoint(path string) (config.Checkpoint, error) {
 	return config.Checkpoint{File: file, HiddenSize: spec.Hidden, NumLayers: spec.Layers}, nil
 }
 
-// weightsIn returns the file of the weights in a folder.
+// weightsIn returns the weights file in a folder.
 func weightsIn(dir string) (string, error) {
 	names := []string{SFTModelFile, filepath.Join(rundir.CheckpointDir, lastFile),
 		filepath.Join(rundir.CheckpointDir, bestFile)}
@@ -133,14 +130,13 @@ func weightsIn(dir string) (string, error) {
 			return "", err
 		}
 	}
-	return "", fmt.Errorf("there are no weights in this folder: none of %s (give the folder of grpo sft "+
+	return "", fmt.Errorf("no weights in this folder: none of %s (give the folder of grpo sft "+
 		"or of a run, or a safetensors file)",
 		strings.Join(names, ", "))
 }
 
-// stepWork estimates the operations of one step before the policy is made. The
-// lengths of prompts and completions are not known yet: half the limit is used
-// for both.
+// stepWork estimates the operations per step before the policy is made. Lengths are unknown: it
+// uses half the limit for prompts and for completions.
 func stepWork(c config.Config) float64 {
 	size, tokens := sizeOf(c.Model), c.Rollout.SamplingMaxTokens/2+1
 	rows := c.Rollout.RolloutBatchSize

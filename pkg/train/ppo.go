@@ -7,17 +7,16 @@ import (
 	"grpo/pkg/rl"
 )
 
-// ppoAdvantages computes generalized advantage estimates: the last token of a
-// completion gets its reward, each token its KL penalty where the reward has
-// one, and the critic's values are the baseline (Schulman et al.,
-// arXiv:1707.06347 and 1506.02438).
+// ppoAdvantages computes generalized advantage estimates. The last token of a completion gets its
+// reward, each token its KL penalty if the reward has one, and the critic's values are the baseline
+// (Schulman et al., arXiv:1707.06347 and 1506.02438).
 func (t *trainer) ppoAdvantages(r *rollout) error {
 	a := t.cfg.Algorithm
 	m, err := t.critic.Values(r.batch(span(0, r.shape.B)))
 	if err != nil {
 		return err
 	}
-	r.values = m.Values // holds until the next step
+	r.values = m.Values // valid until the next step
 	rewards := r.onLastTokens(r.rewards)
 	if a.KLIn == "reward" && a.Beta != 0 {
 		t.chargeKL(r, rewards)
@@ -32,9 +31,8 @@ func (t *trainer) ppoAdvantages(r *rollout) error {
 	return err
 }
 
-// updateCritic fits the critic to the returns of the rollout, in the train
-// batches of the policy. It returns the mean loss of its updates, nil without
-// any.
+// updateCritic fits the critic to the returns of the rollout, in the policy's train batches. It
+// returns the mean loss, or nil if there was no update.
 func (t *trainer) updateCritic(r *rollout) (*float64, error) {
 	a, c := t.cfg.Algorithm, t.cfg.Train
 	micro := c.TrainBatchSize / c.GradientAccumulationSteps

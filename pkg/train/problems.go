@@ -13,15 +13,15 @@ import (
 	"grpo/pkg/rng"
 )
 
-// Problems are the splits of a run, disjoint by question. SFT is for supervised
-// stages, Train for GRPO; Val is for choices, Test is evaluated once, at the end;
-// Unseen asks for operand facts that no training stage saw.
+// Problems are the splits of a run, disjoint by question. SFT is for supervised stages and Train
+// for GRPO. Val is for model selection, Test is evaluated once at the end, and Unseen asks for
+// operand facts that no training stage saw.
 type Problems struct {
 	SFT, Train, Val, Test, Unseen []gsm8k.Problem
 
 	Overlap int      // questions of Train that are also in SFT
 	Skipped int      // broken lines that were skipped (data.skip_bad)
-	Cut     []string // a note for each file of which only the first problems are used
+	Cut     []string // a note for each file that was cut to its first problems
 }
 
 // LoadProblems generates or reads the problems that d asks for.
@@ -61,12 +61,12 @@ func LoadProblems(d config.Data) (*Problems, error) {
 		}
 		p.Skipped += report.Skipped
 		if f.limit > 0 && len(problems) > f.limit {
-			p.Cut = append(p.Cut, fmt.Sprintf("%s: the first %d of %d problems are used (data.%s_size %d; 0 takes all)",
+			p.Cut = append(p.Cut, fmt.Sprintf("%s: using the first %d of %d problems (data.%s_size %d; 0 = all)",
 				f.path, f.limit, len(problems), f.split, f.limit))
 			problems = problems[:f.limit]
 		}
 		if len(problems) == 0 {
-			return nil, config.Invalid(fmt.Errorf("load problems: %s (data.%s_file) holds none", f.path, f.split))
+			return nil, config.Invalid(fmt.Errorf("load problems: %s (data.%s_file) has no problems", f.path, f.split))
 		}
 		*f.to = problems
 	}
@@ -117,7 +117,7 @@ type trainData struct {
 	order    order   // in which the training problems are drawn
 }
 
-// encode fills in prompts and order; problems and template are known.
+// encode fills in prompts and order from the problems and the template.
 func (d *trainData) encode(tok model.Tokenizer, seed uint64) {
 	d.prompts = encodePrompts(tok, d.template, d.problems.Train)
 	d.order = order{stream: rng.New(seed, rng.Order), n: len(d.problems.Train)}

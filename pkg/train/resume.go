@@ -11,9 +11,8 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// restore loads the newest valid checkpoint whose logs are intact, if there is
-// any checkpoint at all. A run from an older one makes the steps since then again,
-// with the same lines.
+// restore loads the newest valid checkpoint whose logs are intact, if any checkpoint exists. From
+// an older one, the run repeats the steps since then, with the same lines.
 func (t *trainer) restore(configFile []byte) error {
 	t.saved = -1
 	names, err := t.checkpoints()
@@ -31,7 +30,7 @@ func (t *trainer) restore(configFile []byte) error {
 			if err := t.belongs(path, c, s); err != nil {
 				return fmt.Errorf("continue run: %w", err)
 			}
-			if err = t.logsHold(s); err == nil && !s.Stopped { // a diverged run may have stopped for such numbers
+			if err = t.logsHold(s); err == nil && !s.Stopped { // a diverged run may have NaN weights
 				if err = c.Params.CheckFinite(); err != nil {
 					err = fmt.Errorf("read %s: %w", path, err)
 				}
@@ -58,11 +57,11 @@ func (t *trainer) restore(configFile []byte) error {
 		t.opts.Dir, strings.Join(damage, "; "))
 }
 
-// nothingSaved is for a folder without a checkpoint: a run that ended before its
-// first starts from step 0, one that lost them is refused.
+// nothingSaved handles a folder without a checkpoint: a run that ended before its first starts at
+// step 0; a run that lost its checkpoints is refused.
 func (t *trainer) nothingSaved(configFile []byte) error {
 	if info, err := os.Lstat(t.path(rundir.MetricsFile)); err == nil && info.Size() > 0 {
-		return fmt.Errorf("continue run: %s holds steps, but there is no checkpoint in %s to continue "+
+		return fmt.Errorf("continue run: %s has steps, but there is no checkpoint in %s to continue "+
 			"from (restore one, or start over in a new folder with --fresh)",
 			t.path(rundir.MetricsFile), t.path(rundir.CheckpointDir))
 	}
@@ -94,8 +93,8 @@ func readCheckpoint(path string) (*model.Checkpoint, *state, error) {
 	return c, s, nil
 }
 
-// belongs refuses an intact checkpoint from which this run would not continue
-// with the same bits.
+// belongs returns an error if this run would not continue from an intact checkpoint with the same
+// bits.
 func (t *trainer) belongs(path string, c *model.Checkpoint, s *state) error {
 	const startOver = "start over in a new folder with --fresh"
 	if s == nil {
@@ -107,7 +106,7 @@ func (t *trainer) belongs(path string, c *model.Checkpoint, s *state) error {
 			"(finish the run with the version that started it, or %s)",
 			path, format, checkpointFormat, startOver)
 	}
-	// A run that moves to another device gets a note instead.
+	// A move to another device gets a note instead.
 	if k := c.Metadata[kernelKey]; t.onCPU(c) && !kernel.SameBits(k, kernel.Name()) {
 		return fmt.Errorf("%s was written by the kernel %s, this is %s, and the last bits would differ "+
 			"(set GRPO_KERNEL=%s on a machine that has it, or %s)",
@@ -129,8 +128,7 @@ func (t *trainer) belongs(path string, c *model.Checkpoint, s *state) error {
 	return nil
 }
 
-// onCPU reports whether the checkpoint was written on the CPU and this run is on
-// the CPU too.
+// onCPU reports whether both the checkpoint's run and this one are on the CPU.
 func (t *trainer) onCPU(c *model.Checkpoint) bool {
 	return c.Metadata[deviceKey] == "" && t.device.String() == ""
 }
@@ -158,7 +156,7 @@ func (t *trainer) sameConfig(path, saved string) error {
 	return nil
 }
 
-// logsHold returns an error unless the logs begin with their content as of s.
+// logsHold returns an error unless the logs start with their content as of s.
 func (t *trainer) logsHold(s *state) error {
 	for _, name := range logFiles {
 		if err := s.Logs[name].Holds(t.path(name)); err != nil {
@@ -168,7 +166,7 @@ func (t *trainer) logsHold(s *state) error {
 	return nil
 }
 
-// adopt takes over weights, moments and state of a checkpoint.
+// adopt copies weights, moments and state from a checkpoint.
 func (t *trainer) adopt(path string, c *model.Checkpoint, s *state) error {
 	if t.critic != nil {
 		if err := t.critic.Restore(c.Critic); err != nil {
@@ -193,8 +191,7 @@ func (t *trainer) adopt(path string, c *model.Checkpoint, s *state) error {
 	return nil
 }
 
-// checkBest notes damage to best.safetensors, which a continued run may never
-// write again.
+// checkBest notes damage to best.safetensors: the continued run may never write it again.
 func (t *trainer) checkBest() {
 	path := t.path(rundir.CheckpointDir, bestFile)
 	c, err := readOwn(path)

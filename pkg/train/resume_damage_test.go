@@ -231,7 +231,7 @@ func TestFallingBackIsExact(t *testing.T) {
 				flip(t, filepath.Join(dir, ck(name)), -1)
 			}
 		}, 0, "", "can be continued"},
-		{"no checkpoint is left", func(t *testing.T, dir string) { remove(t, filepath.Join(dir, rundir.CheckpointDir)) }, 0, "", "holds steps, but there is no checkpoint"},
+		{"no checkpoint is left", func(t *testing.T, dir string) { remove(t, filepath.Join(dir, rundir.CheckpointDir)) }, 0, "", "has steps, but there is no checkpoint"},
 		{"a line behind the one before", func(t *testing.T, dir string) { flip(t, filepath.Join(dir, rundir.MetricsFile), -20) }, 4, rundir.MetricsFile, ""},
 		{"the end of a log", func(t *testing.T, dir string) { cutOff(t, filepath.Join(dir, rundir.MetricsFile), 30) }, 4, rundir.MetricsFile, ""},
 		{"the first line", func(t *testing.T, dir string) { flip(t, filepath.Join(dir, rundir.MetricsFile), 40) }, 0, "", rundir.MetricsFile},

@@ -27,7 +27,7 @@ type rollout struct {
 	texts         []string        // (N)
 	verdicts      []gsm8k.Verdict // (N)
 	byFunction    [][]float64     // (F,N), one row for each reward function
-	rewards       []float64       // (N), the weighted sum of byFunction
+	rewards       []float64       // (N), weighted sum of byFunction
 	greedyRewards []float64       // (N/G), for the greedy baseline
 
 	reference, teacher []float64 // (N,T), log-probabilities; nil if not needed
@@ -36,16 +36,15 @@ type rollout struct {
 
 	advantages      []float64 // (N), not used if tokens have their own
 	tokenAdvantages []float64 // (N,T); nil if all tokens of a completion have the same
-	zeroVariance    int       // groups of equal rewards
+	zeroVariance    int       // groups with equal rewards
 	zeroAdvantage   int       // groups that are not informative
 }
 
 func (r *rollout) groups() int { return len(r.problems) }
 
-// rollout samples the groups of a step and rewards them. Dynamic sampling (DAPO,
-// arXiv:2503.14476) sets groups of equal rewards aside and samples new prompts
-// instead, for a limited number of rounds. Then groups that were set aside fill
-// up the batch.
+// rollout samples the groups of a step and rewards them. Dynamic sampling (DAPO, arXiv:2503.14476)
+// sets aside zero-variance groups and samples new prompts instead, for a limited number of rounds;
+// then the groups set aside fill up the batch.
 func (t *trainer) rollout(step int) (*rollout, error) {
 	c, a := t.cfg.Rollout, t.cfg.Algorithm
 	want := c.RolloutBatchSize / c.GroupSize
@@ -136,18 +135,16 @@ func (r *rollout) add(o *rollout, g int) {
 	}
 }
 
-// equalRewards reports whether all rewards of group g are equal. A reward of NaN
-// equals none.
+// equalRewards reports whether all rewards of group g are equal. NaN equals nothing.
 func (r *rollout) equalRewards(g int) bool {
 	rewards := r.rewards[g*r.groupSize : (g+1)*r.groupSize]
 	return !slices.ContainsFunc(rewards[1:], func(v float64) bool { return v != rewards[0] })
 }
 
-// order draws from n items without replacement, in a new random order for each
-// pass. It is a function of its stream and the position, so a resumed run needs
-// the position only. The stream depends on the seed alone: arms of a sweep with
-// the same seed get the same problems in the same order, as long as they draw
-// the same number of them (dynamic sampling draws more).
+// order draws from n items without replacement, in a new random order for each pass. It depends
+// only on its stream and the position, so a resumed run stores only the position. The stream
+// depends on the seed alone: arms with the same seed get the same problems in the same order, as
+// long as they draw equally many (dynamic sampling draws more).
 type order struct {
 	stream rng.Stream
 	place  uint32 // distinguishes the orders of one stream

@@ -24,7 +24,7 @@ import (
 // command continues it.
 var ErrInterrupted = errors.New("interrupted")
 
-// ErrNothingSaved is ErrInterrupted before there was anything to save.
+// ErrNothingSaved is ErrInterrupted before the first checkpoint.
 var ErrNothingSaved = fmt.Errorf("%w before anything could be saved", ErrInterrupted)
 
 // Observer gets the events of a run, on its goroutine.
@@ -43,9 +43,8 @@ type Options struct {
 	Now      func() time.Time
 	Observer Observer
 	Meta     rundir.Meta // the caller fills in version and host
-	// Resume means that the configuration was read from the folder: then every key
-	// of config.yaml must equal the checkpoint's, not only those that the results
-	// depend on.
+	// Resume means that the configuration was read from the folder: then every key of config.yaml
+	// must equal the checkpoint's, including keys without an effect on the results.
 	Resume bool
 	Memory MemoryCheck // nil = no check
 }
@@ -74,17 +73,15 @@ type trainer struct {
 
 	// The run's folder.
 	logs  logs
-	saved int      // step of last.safetensors; -1 if there is no valid one
+	saved int      // step of last.safetensors; -1 = no valid one
 	notes []string // written to run.log when it is open
 }
 
-// Run makes the run of cfg in opts.Dir, or continues it from its last
-// checkpoint, and returns its result. If the folder already holds the result,
-// that is returned. A run that diverged is a result, not an error.
+// Run makes the run of cfg in opts.Dir, continues it from its last checkpoint, or returns the
+// result already in the folder. A run that diverged is a result, not an error.
 //
-// Errors: a folder that holds another configuration's run, problems that can't
-// be read, a checkpoint of another size, files that can't be written; and
-// [ErrInterrupted] when ctx ended.
+// Errors: a folder with another configuration's run, unreadable problems, a checkpoint of another
+// size, files that can't be written; and [ErrInterrupted] if ctx ended.
 func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, error) {
 	cfg = config.Resolve(cfg)
 	if err := config.Validate(&cfg); err != nil {
@@ -97,7 +94,7 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 	if done := t.finished(); done != nil {
 		return done, nil
 	}
-	defer t.close() // also what was opened before prepare failed
+	defer t.close() // also after prepare failed
 	// Read all input first: bad input should not leave a folder.
 	if err := t.prepare(); err != nil {
 		return nil, err
@@ -124,7 +121,7 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 	case err != nil:
 		tee.write("failed: %v", err)
 		if t.logs[rundir.MetricsFile].StillThere() == nil { // otherwise the folder was replaced
-			// The caller gets err; an error about the status file adds nothing.
+			// A failure to write the status is less important than err.
 			_ = t.writeStatus(rundir.StateFailed, err.Error())
 		}
 	default:
@@ -133,7 +130,7 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 	return res, err
 }
 
-// prepare loads the problems and makes the network and what works with it.
+// prepare loads the problems and builds the network, rewards and optimizer.
 func (t *trainer) prepare() error {
 	var err error
 	if t.data.problems, err = LoadProblems(t.cfg.Data); err != nil {
@@ -204,7 +201,7 @@ func (t *trainer) rewardParams() gsm8k.RewardParams {
 		MinValueCorrect: c.CosineMinCorrect, MaxValueCorrect: c.CosineMaxCorrect,
 	}
 	p.CosineMaxLen = c.CosineMaxLen
-	if c.CosineCorrect != "" { // resolved where cosine is in use
+	if c.CosineCorrect != "" { // resolved if cosine is in use
 		p.CosineCorrect = c.CosineCorrect
 	}
 	return p

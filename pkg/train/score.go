@@ -16,7 +16,7 @@ func (t *trainer) reward(r *rollout, step, round int) error {
 	for f := range r.byFunction {
 		r.byFunction[f] = make([]float64, n)
 	}
-	// A reward is a function of one completion: any worker may compute it.
+	// A reward is a function of one completion, so any worker may compute it.
 	const chunk = 64
 	t.pool.Run((n+chunk-1)/chunk, func(task, _ int) {
 		for i := task * chunk; i < min(n, (task+1)*chunk); i++ {
@@ -47,8 +47,8 @@ func (t *trainer) rewardInput(x model.Completion, p gsm8k.Problem, verdict *gsm8
 	}
 }
 
-// rewardGreedy decodes each prompt greedily and rewards that: the baseline of
-// ReMax (arXiv:2310.10505).
+// rewardGreedy decodes each prompt greedily and computes its reward: the baseline of ReMax
+// (arXiv:2310.10505).
 func (t *trainer) rewardGreedy(r *rollout, step int) error {
 	opt := t.sampling()
 	opt.Greedy = true
@@ -58,7 +58,7 @@ func (t *trainer) rewardGreedy(r *rollout, step int) error {
 	}
 	byFunction := make([][]float64, len(t.rewards)) // (F,N/G)
 	for i, x := range out {
-		noise := gsm8k.RewardNoise(t.cfg.Seed, step, i, r.groupSize) // a sample number of its own
+		noise := gsm8k.RewardNoise(t.cfg.Seed, step, i, r.groupSize) // a sample number after the group's
 		in := t.rewardInput(x, r.problems[i], new(gsm8k.Verdict), noise)
 		for f, reward := range t.rewards {
 			byFunction[f] = append(byFunction[f], reward(in))
@@ -68,8 +68,8 @@ func (t *trainer) rewardGreedy(r *rollout, step int) error {
 	return err
 }
 
-// scorers compute log-probabilities and entropies of sampled tokens. Each is nil
-// unless the configuration needs it.
+// scorers compute log-probabilities and entropies of sampled tokens. A scorer that the
+// configuration does not need is nil.
 type scorers struct {
 	referencePolicy model.Policy // of the KL term
 	reference       model.Scorer
@@ -112,9 +112,9 @@ func (s *scorers) close() {
 	}
 }
 
-// scoreTokens fills in the log-probabilities of the reference model and the
-// teacher, and the policy's entropies. A scorer's matrix of all N completions is
-// (N,T) and holds until the next step.
+// scoreTokens fills in the log-probabilities of the reference model and the teacher, and the
+// policy's entropies. A scorer's matrix of all N completions is (N,T) and valid until the next
+// step.
 func (t *trainer) scoreTokens(r *rollout) error {
 	score := func(s model.Scorer) (*model.TokenMatrix, error) {
 		if s == nil {

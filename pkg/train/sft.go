@@ -23,15 +23,15 @@ const (
 	SFTLogFile    = "sft.jsonl"
 )
 
-// SFTRecord describes the result of a recipe of supervised stages. It holds no
-// times, so the same recipe gives the same record.
+// SFTRecord describes the result of a recipe of supervised stages. It has no times, so the same
+// recipe gives the same record.
 type SFTRecord struct {
 	Name       string        `json:"name"`
 	ConfigHash string        `json:"config_hash"`
 	Kernel     string        `json:"kernel"`
-	Device     string        `json:"device,omitempty"` // the GPU and its precision, where one did it
+	Device     string        `json:"device,omitempty"` // the GPU and its precision; empty on the CPU
 	Parameters int           `json:"parameters"`
-	Questions  int           `json:"questions"`            // that the corpora draw from
+	Questions  int           `json:"questions"`            // the corpora draw from these
 	Overlap    int           `json:"overlap_with_rollout"` // of these, GRPO's training prompts
 	Stages     []StageRecord `json:"stages"`
 	Weights    string        `json:"weights_sha256"` // Params.Hash of the result
@@ -42,10 +42,10 @@ type StageRecord struct {
 	Name         string      `json:"name"`
 	Corpus       string      `json:"corpus"`
 	Examples     int         `json:"examples"`
-	AnswerReward float64     `json:"corpus_answer_reward"` // share of right completions
+	AnswerReward float64     `json:"corpus_answer_reward"` // share of correct completions
 	Steps        int         `json:"steps"`
 	StoppedEarly bool        `json:"stopped_early"`
-	Loss         float64     `json:"loss"` // weighted nats a token, mean of the last 100 steps
+	Loss         float64     `json:"loss"` // weighted nats per token, mean of the last 100 steps
 	Validation   rundir.Eval `json:"validation"`
 	Unseen       rundir.Eval `json:"unseen"`
 }
@@ -57,7 +57,7 @@ type SFTStep struct {
 	Loss         float64      `json:"loss"`
 	GradNorm     float64      `json:"grad_norm"`
 	LearningRate float64      `json:"learning_rate"`
-	Validation   *rundir.Eval `json:"validation"` // where one is due
+	Validation   *rundir.Eval `json:"validation"` // nil between evaluations
 }
 
 // SFTObserver gets the events of a supervised run.
@@ -86,10 +86,9 @@ type sft struct {
 	log     *rundir.Log
 }
 
-// RunSFT trains through the stages of cfg and writes weights, record and log
-// into opts.Dir. A stage whose sampled validation accuracy ends outside its
-// accepted range is an error: greedy and sampled accuracy fluctuate during
-// the second stage, so a recipe checks its result.
+// RunSFT trains through the stages of cfg and writes weights, record and log into opts.Dir. If a
+// stage's sampled validation accuracy ends outside the accepted range, that is an error: accuracy
+// fluctuates during the second stage, so a recipe checks its result.
 func RunSFT(ctx context.Context, cfg config.SFT, opts SFTOptions) (*SFTRecord, error) {
 	cfg = config.Resolve(cfg)
 	if opts.Threads <= 0 {
@@ -302,7 +301,7 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 	return rec, nil
 }
 
-// schedule is a linear warm-up and a cosine decay to final_lr_ratio.
+// schedule is linear warm-up, then cosine decay to final_lr_ratio.
 func schedule(c config.Stage, step int) float64 {
 	if step <= c.WarmupSteps {
 		return c.LearningRate * float64(step) / float64(c.WarmupSteps)

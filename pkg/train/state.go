@@ -15,8 +15,7 @@ import (
 type state struct {
 	Step    int `json:"step"` // steps made
 	Updates int `json:"updates"`
-	// Checkpoints are written between steps, so these two are 0. A file with other
-	// values is not of this format.
+	// Checkpoints are written between steps, so these two are 0; other values are another format.
 	Epoch      int `json:"epoch"`
 	MicroBatch int `json:"micro_batch"`
 	// Seed keys every random stream, together with purpose, step, prompt, sample
@@ -24,7 +23,7 @@ type state struct {
 	Seed    uint64  `json:"seed"`
 	Drawn   int     `json:"drawn"`
 	Inputs  inputs  `json:"inputs"`
-	Elapsed float64 `json:"elapsed_s"` // of former processes
+	Elapsed float64 `json:"elapsed_s"` // of earlier processes
 
 	// The adaptive entropy coefficient, and its value for the next update.
 	EntropyCoef  float64 `json:"entropy_coef"`
@@ -36,19 +35,19 @@ type state struct {
 	Unseen  *rundir.Eval `json:"unseen"`
 	Test    *rundir.Eval `json:"test"`
 
-	Signal      int `json:"signal"` // informative groups
+	Signal      int `json:"signal"` // number of informative groups
 	Groups      int `json:"groups"`
-	Right       int `json:"right"` // training completions
+	Right       int `json:"right"` // number of correct training completions
 	Completions int `json:"completions"`
-	Checks      int `json:"checks"` // that passed
+	Checks      int `json:"checks"` // number of passed checks
 
 	DivergedAt     *int   `json:"diverged_at"`
 	DivergedReason string `json:"diverged_reason"`
-	Stopped        bool   `json:"stopped"` // numbers are no longer finite: there is no next step
+	Stopped        bool   `json:"stopped"` // numbers are no longer finite: no next step
 
-	Moves []string `json:"moves,omitempty"` // changes of the device
-	// Logs are the JSONL files, by name, as of this checkpoint: later lines are cut,
-	// never written twice, and earlier lines must be unchanged.
+	Moves []string `json:"moves,omitempty"` // device changes
+	// Logs are the JSONL files, by name, as of this checkpoint: later lines are cut so that none is
+	// written twice, and earlier lines must be unchanged.
 	Logs map[string]rundir.Prefix `json:"logs"`
 }
 
@@ -64,15 +63,15 @@ func (s *state) count(r *rollout) {
 	}
 }
 
-// inputs are hashes of the files that a run reads. Its configuration only names
-// them, and a file can change between an interruption and the next day.
+// inputs are hashes of the files that a run reads: a file can change between an interruption and
+// the continuation.
 type inputs struct {
-	Problems string `json:"problems"`          // every split but the supervised one
+	Problems string `json:"problems"`          // every split except the supervised one
 	Init     string `json:"init"`              // the initial weights
 	Teacher  string `json:"teacher,omitempty"` // empty without
 }
 
-// differ describes the inputs that are not the same.
+// differ describes the inputs that have changed.
 func (in inputs) differ(now inputs) []string {
 	var out []string
 	if in.Problems != now.Problems {
@@ -87,9 +86,8 @@ func (in inputs) differ(now inputs) []string {
 	return out
 }
 
-// hashProblems is the SHA-256 of all problems that a run learns from or is
-// evaluated on. Each string is hashed with its length before it, so that different
-// lists never give the same bytes.
+// hashProblems is the SHA-256 of all problems that a run trains or is evaluated on. Each string is
+// hashed after its length, so different lists never give the same bytes.
 func hashProblems(p *Problems) string {
 	h := sha256.New()
 	for _, split := range [][]gsm8k.Problem{p.Train, p.Val, p.Test, p.Unseen} {

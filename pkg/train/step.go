@@ -21,7 +21,7 @@ import (
 // update.go and, for the critic, ppo.go. layout.go defines the layouts of their
 // slices, checks.go the invariants that are checked on the way.
 
-// loop makes the remaining steps of a run, from the first or from a checkpoint.
+// loop runs the remaining steps.
 func (t *trainer) loop(ctx context.Context) (*rundir.Result, error) {
 	steps := t.cfg.Train.NGRPOSteps
 	t.opts.Observer.Begin(t.state.Step, steps)
@@ -29,7 +29,7 @@ func (t *trainer) loop(ctx context.Context) (*rundir.Result, error) {
 		t.opts.Observer.Note(n)
 	}
 	t.sampler = t.policy.NewSampler()
-	if t.state.Initial.Split == "" { // nothing has been evaluated yet
+	if t.state.Initial.Split == "" { // not evaluated yet
 		if ctx.Err() != nil {
 			return nil, ErrNothingSaved
 		}
@@ -60,8 +60,7 @@ func (t *trainer) loop(ctx context.Context) (*rundir.Result, error) {
 	return t.finish()
 }
 
-// step makes one train step, then evaluates and saves a checkpoint where they
-// are due.
+// step makes one train step, then evaluates and saves a checkpoint if due.
 func (t *trainer) step(step int) error {
 	lap := newStopwatch(t.opts.Now).lap
 	r, m, err := t.trainStep(step, lap)
@@ -152,7 +151,7 @@ func (t *trainer) trainStep(step int, lap func() float64) (*rollout, rundir.Metr
 	return r, m, nil
 }
 
-// addMetrics adds the metrics of the rollout.
+// addMetrics adds the rollout's metrics.
 func (r *rollout) addMetrics(m *rundir.Metrics, rewardFunctions []string) {
 	var tally counter
 	for i, x := range r.completions {
@@ -173,7 +172,7 @@ func (r *rollout) addMetrics(m *rundir.Metrics, rewardFunctions []string) {
 	}
 }
 
-// addMetrics adds the metrics of the updates.
+// addMetrics adds the updates' metrics.
 func (s *updateStats) addMetrics(m *rundir.Metrics) {
 	m.Loss, m.GradNorm = s.loss/float64(s.updates), s.norm/float64(s.updates)
 	m.LearningRate = s.rate
@@ -218,8 +217,7 @@ func (r *rollout) samples(step, n int, template gsm8k.Template) []rundir.Sample 
 	return out
 }
 
-// newSample returns the parts of a line of samples.jsonl that depend on the
-// completion alone.
+// newSample returns the fields of a line of samples.jsonl that depend only on the completion.
 func newSample(t gsm8k.Template, p gsm8k.Problem, c model.Completion, text string, v gsm8k.Verdict) rundir.Sample {
 	return rundir.Sample{
 		Problem: p.ID, Prompt: t.Render(p.Question), Completion: text, Gold: p.Gold, Ended: c.Ended,

@@ -14,7 +14,7 @@ import (
 type updater struct {
 	res        rl.Result
 	old, ref   []float64 // (B,T), log-probabilities
-	advantages []float64 // (B), or (B,T) where tokens have their own
+	advantages []float64 // (B), or (B,T) for advantages per token
 }
 
 // updateStats are the statistics of the updates of a step.
@@ -23,14 +23,14 @@ type updateStats struct {
 	loss, norm    float64 // sums over the updates
 	updates       int
 	rate          float64 // learning rate of the last update
-	entropy       float64 // sum over the tokens of the first pass
+	entropy       float64 // sum over tokens, first pass
 	entropyTokens int
 	maxDiff       float64  // largest difference of sampler and learner before the first update
 	valueLoss     *float64 // mean; nil without a critic
 }
 
-// lossConfig returns the policy loss of the next update: the only place that passes
-// options of the loss from the configuration to pkg/rl.
+// lossConfig returns the policy loss of the next update. Only here do options of the loss pass from
+// the configuration to pkg/rl.
 func (t *trainer) lossConfig() rl.LossConfig {
 	a := t.cfg.Algorithm
 	c := rl.LossConfig{
@@ -52,19 +52,19 @@ func (t *trainer) lossConfig() rl.LossConfig {
 	return c
 }
 
-// onPolicy reports whether the policy has not moved since it sampled: one pass
-// over one train batch. Then the ratio is 1, and nothing can be clipped.
+// onPolicy reports whether the policy is still the one that sampled: one pass over one train batch.
+// Then the ratio is 1 and nothing is clipped.
 func (t *trainer) onPolicy() bool {
 	return t.cfg.Train.EpochsPerRolloutBatch == 1 && t.cfg.Train.TrainBatchSize == t.cfg.Rollout.RolloutBatchSize
 }
 
-// update makes the optimizer updates of one step. It stops at the first loss or
-// gradient that is not finite.
+// update makes the optimizer updates of one step. It stops at the first loss or gradient that is
+// not finite.
 //
-// A rollout is cut into train batches of whole completions in their order, and a
-// train batch into micro-batches. A loss divides by the totals of the train
-// batch, so the gradients of the micro-batches add up to exactly its gradient.
-// The old log-probabilities are those of sampling, for all passes.
+// A rollout is cut into train batches of whole completions in their order, and a train batch into
+// micro-batches. The loss divides by the totals of the train batch, so the gradients of its
+// micro-batches sum to exactly its gradient. All passes use the log-probabilities of sampling as
+// old ones.
 func (t *trainer) update(r *rollout, step int) (*updateStats, error) {
 	c := t.cfg.Train
 	s := new(updateStats)
@@ -153,8 +153,8 @@ func (t *trainer) updateOnce(r *rollout, lo int, firstPass bool, s *updateStats)
 	return nil
 }
 
-// lossBatch lays out what the loss needs of a micro-batch besides its totals and
-// its mask of high-entropy tokens.
+// lossBatch lays out a micro-batch for the loss, except its totals and its mask of high-entropy
+// tokens.
 func (t *trainer) lossBatch(r *rollout, rows []int, x *model.TokenMatrix, cfg rl.LossConfig) rl.Batch {
 	u := &t.updater
 	b := rl.Batch{Shape: rl.Shape{B: x.B, T: x.T}, LogProbs: x.LogProbs, Entropies: x.Entropy, Mask: x.Mask}
@@ -180,8 +180,8 @@ func (t *trainer) lossBatch(r *rollout, rows []int, x *model.TokenMatrix, cfg rl
 
 func notFinite(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
 
-// compare adds up the entropies and finds the largest difference of the sampler's
-// log-probabilities, (B,T), to the learner's.
+// compare sums the entropies and finds the largest difference between the log-probabilities of
+// sampler, (B,T), and learner.
 func (s *updateStats) compare(x *model.TokenMatrix, old []float64) {
 	for i, in := range x.Mask {
 		if !in {
@@ -195,10 +195,9 @@ func (s *updateStats) compare(x *model.TokenMatrix, old []float64) {
 	}
 }
 
-// totals returns what the loss of a train batch divides by, and the mask (N,T) of
-// its tokens of highest entropy if the configuration has one. Truncated
-// completions that are masked out have no tokens but count as sequences.
-// Completions that are skipped for an advantage of 0 count in full.
+// totals returns the denominators of a train batch's loss, and the mask (N,T) of its
+// highest-entropy tokens if the configuration asks for one. Masked-out truncated completions have
+// no tokens but count as sequences. Completions skipped because their advantage is 0 count in full.
 func (t *trainer) totals(r *rollout, lo int) (policyMask []bool, totals rl.Totals, err error) {
 	shape := rl.Shape{B: t.cfg.Train.TrainBatchSize, T: r.shape.T}
 	first := lo * r.shape.T
@@ -211,8 +210,8 @@ func (t *trainer) totals(r *rollout, lo int) (policyMask []bool, totals rl.Total
 	if r.entropies == nil {
 		return nil, rl.Count(shape, mask, nil), nil
 	}
-	// The quantile is over the entropies at sampling time, so that it does not
-	// depend on how the batch is cut.
+	// The quantile is over the entropies at sampling time, so it does not depend on how the batch
+	// is split.
 	top, err := rl.TopEntropyMask(shape, r.entropies[first:first+shape.Len()], mask, t.cfg.Algorithm.TopEntropyQuantile)
 	if err != nil {
 		return nil, totals, err
@@ -227,8 +226,8 @@ func (t *trainer) masked(r *rollout, i int) bool {
 	return t.cfg.Algorithm.MaskTruncatedCompletions && !r.completions[i].Ended
 }
 
-// withoutSkipped drops the completions that add nothing to the gradient by
-// configuration: truncated ones, and those with an advantage of 0.
+// withoutSkipped drops the completions that contribute no gradient by configuration: truncated
+// ones, and those with advantage 0.
 func (t *trainer) withoutSkipped(r *rollout, rows []int) []int {
 	if !t.cfg.Algorithm.MaskTruncatedCompletions && !t.cfg.Algorithm.SkipFlatGroups {
 		return rows

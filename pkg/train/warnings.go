@@ -15,10 +15,9 @@ type divergence struct{ reason string }
 
 func (d *divergence) Error() string { return d.reason }
 
-// collapse decides whether the validation reward has collapsed: it is below
-// half of the best so far, and the gap is more than four standard errors of
-// the difference of two such counts. A run that recovers is no longer
-// collapsed; the step that is kept is the first of the last stretch.
+// collapse updates whether the validation reward has collapsed: it is below half of the best so
+// far, and the gap exceeds four standard errors of the difference of two such counts. A run can
+// recover; the recorded step is the first of the last collapse.
 func (s *state) collapse(e rundir.Eval) {
 	best, now, n := s.Best.Sampled.AnswerReward, e.Sampled.AnswerReward, float64(e.Sampled.N)
 	se := math.Sqrt((best*(1-best) + now*(1-now)) / n)
@@ -33,8 +32,7 @@ func (s *state) collapse(e rundir.Eval) {
 	}
 }
 
-// detectCollapse updates the run's divergence after an evaluation, and notes
-// changes.
+// detectCollapse updates the run's divergence after an evaluation and notes changes.
 func (t *trainer) detectCollapse(e rundir.Eval) {
 	was := t.state.DivergedAt
 	t.state.collapse(e)
@@ -50,13 +48,13 @@ func (t *trainer) detectCollapse(e rundir.Eval) {
 	}
 }
 
-// diverge ends the run: its numbers are no longer finite.
+// diverge ends the run because its numbers are no longer finite.
 func (t *trainer) diverge(step int, d *divergence) {
 	t.state.DivergedAt, t.state.DivergedReason, t.state.Stopped = &step, d.reason, true
 	t.note("diverged at step %d: %s", step, d.reason)
 }
 
-// stopped reports whether there is no next step.
+// stopped reports whether the run has ended early.
 func (t *trainer) stopped() bool {
 	return t.state.Stopped || t.cfg.Train.StopOnDivergence && t.state.DivergedAt != nil
 }
@@ -65,8 +63,8 @@ func (t *trainer) note(format string, args ...any) {
 	t.opts.Observer.Note(fmt.Sprintf(format, args...))
 }
 
-// noteObstacles notes, before the first step, settings without effect and what
-// will keep the run from learning.
+// noteObstacles notes, before the first step, settings without effect and anything that will
+// prevent learning.
 func (t *trainer) noteObstacles() {
 	p := t.data.problems
 	for _, s := range config.InertSettings(t.cfg) {
@@ -95,7 +93,7 @@ func (t *trainer) noteObstacles() {
 	}
 	recipe, err := config.LoadSFT(config.LoadOptions{Path: "base"})
 	if err != nil {
-		return // the recipe is embedded and tested; a failure here is no reason to stop
+		return // the embedded recipe is tested; do not stop for it
 	}
 	if base, seed := recipe.Config.Data.GeneratorSeed, t.cfg.Data.GeneratorSeed; base != seed {
 		t.note("the base model was made from the problems of data.generator_seed %d: with %d, the validation, "+
@@ -103,7 +101,7 @@ func (t *trainer) noteObstacles() {
 	}
 }
 
-// warnings lists, with numbers, what kept a finished run from learning.
+// warnings explains, with numbers, what kept a finished run from learning.
 func (t *trainer) warnings() []string {
 	s := &t.state
 	out := append([]string{}, s.Moves...)
@@ -112,7 +110,7 @@ func (t *trainer) warnings() []string {
 		warn("the run diverged at step %d: %s", *s.DivergedAt, s.DivergedReason)
 	}
 	if s.Groups > 0 && s.Signal == 0 {
-		warn("nothing was learned: none of %d groups had a learning signal (all rewards of a group were equal); "+
+		warn("the run learned nothing: none of %d groups had a learning signal (in each, all rewards were equal); "+
 			"%d of %d training completions were right", s.Groups, s.Right, s.Completions)
 	}
 	if s.Step > 0 && slices.Equal(t.params.Flat, t.initial.Flat) {

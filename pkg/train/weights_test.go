@@ -148,7 +148,7 @@ func TestModelSizeFollowsTheCheckpoint(t *testing.T) {
 	}{
 		"another width":   {[]string{"model.init=base16", "hidden_size=64"}, "model.hidden_size (64, --set hidden_size) contradicts model.init (base16/model.safetensors, --set model.init): the model there has 16"},
 		"another depth":   {[]string{"model.init=base16", "num_layers=2"}, "model.num_layers (2, --set num_layers) contradicts model.init"},
-		"an empty folder": {[]string{"model.init=empty"}, "model.init (empty, --set model.init): there are no weights in this folder: none of model.safetensors, checkpoint/last.safetensors, checkpoint/best.safetensors"},
+		"an empty folder": {[]string{"model.init=empty"}, "model.init (empty, --set model.init): no weights in this folder: none of model.safetensors, checkpoint/last.safetensors, checkpoint/best.safetensors"},
 		"a slip":          {[]string{"model.init=bas"}, `did you mean "base"?`},
 	} {
 		if _, err := load(tt.set...); err == nil || !strings.Contains(err.Error(), tt.want) {

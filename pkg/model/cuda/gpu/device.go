@@ -10,7 +10,7 @@ import (
 	"grpo/pkg/model/tinylm"
 )
 
-// Built says whether the program was built with CUDA, so that [Open] can open a GPU.
+// Built reports whether the program was built with CUDA, so that [Open] can open a GPU.
 const Built = true
 
 // device implements [Device] and [tinylm.Backend]. Weights, moments, activations

@@ -7,7 +7,7 @@ import (
 	"runtime"
 )
 
-// Built says whether the program was built with CUDA, so that [Open] can open a GPU.
+// Built reports whether the program was built with CUDA, so that [Open] can open a GPU.
 const Built = false
 
 // Open is an error in a program that was built without CUDA.
