@@ -1,6 +1,5 @@
-# The project's tasks. Every target but those of cuda-check works on a machine
-# that has Go and nothing else; cgo is not needed (and not used, except by the race
-# detector).
+# The project's tasks. All targets except those of cuda-check need only Go. cgo is used only by the
+# race detector.
 
 GO ?= go
 export CGO_ENABLED ?= 0
@@ -16,20 +15,19 @@ all: build
 build: ## the binary ./grpo
 	$(GO) build -trimpath -o grpo .
 
-cuda: ## the binary ./grpo that can use an NVIDIA GPU; nothing of CUDA is needed to build it
+cuda: ## the binary ./grpo with support for NVIDIA GPUs; building it needs no CUDA
 	$(GO) build -trimpath -tags withcuda -o grpo .
 
-# The tests of the GPU's code run it on an emulator, where there is a g++; where
-# there is a GPU, on that too.
-cuda-test: ## vet and test what the tag withcuda adds
+# The tests of the GPU code use an emulator, which needs g++, and a GPU if there is one.
+cuda-test: ## vet and test the code with the tag withcuda
 	$(GO) vet -tags withcuda ./...
 	GOARCH=arm64 $(GO) vet -tags withcuda ./...
 	$(GO) test -tags withcuda ./pkg/model/cuda/... ./internal/cudaemu ./internal/cudalib
 	$(GO) test -tags withcuda -run 'GPU|OnTheCard' ./pkg/train
 
-# What docs/gpu.md reports needs a GPU and Python with PyTorch. The programs may be
-# built elsewhere and carried: copy the folder, then run on the machine with the
-# GPU, part by part (each takes a few minutes),
+# The measurements of docs/gpu.md need a GPU and Python with PyTorch. The programs may be built
+# elsewhere and carried: copy the folder, then run on the machine with the GPU, part by part (each
+# takes a few minutes),
 #   .cuda-check/cudacheck -part golden
 # and bring .cuda-check/out back for
 #   .cuda-check/cudacheck -write docs/gpu.md
@@ -49,7 +47,7 @@ cuda-check-build: ## the programs of cuda-check, with the reference data, in .cu
 	@if test -d ../shared/golden; then cp ../shared/golden/tinylm_torch.json $(CHECK)/shared/golden/; \
 	else echo "../shared/golden is not here: the golden tests will be skipped"; fi
 
-test: vet ## the whole test suite; -race where there is concurrency and a C compiler
+test: vet ## all tests; with -race for concurrent code if there is a C compiler
 	$(GO) test ./...
 	@test -d ../shared/golden || echo "skipped: the golden tests that need ../shared, which is not here (in CI they fail)"
 	@if command -v $${CC:-gcc} >/dev/null 2>&1; then \
@@ -62,14 +60,14 @@ test: vet ## the whole test suite; -race where there is concurrency and a C comp
 vet:
 	$(GO) vet ./...
 
-lint: ## format, and vet for every platform that the project builds on
+lint: ## format, and vet for every platform
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "gofmt would change these files"; exit 1; }
 	GOOS=linux GOARCH=amd64 $(GO) vet ./...
 	GOOS=linux GOARCH=arm64 $(GO) vet ./...
 	GOOS=darwin GOARCH=arm64 $(GO) vet ./...
 	$(GO) mod verify
 
-base: build ## make the embedded base model anew and say whether it is the same to the bit
+base: build ## rebuild the embedded base model and compare it bit for bit
 	rm -rf results/base-build
 	./grpo sft -c base --out results/base-build
 	cp results/base-build/record.json pkg/model/tinylm/base/record.json
@@ -91,11 +89,11 @@ fuzz: ## every fuzz target in turn, FUZZTIME each, or FUZZEXECS executions over 
 		$(if $(filter 10000000,$(FUZZEXECS)),-write docs/reliability.md)
 
 # Each fault (a sign, a mask, a divisor, a bound) must fail a test of pkg/rl.
-mutants: ## put faults into the mathematics, one at a time, and check that the tests catch each (2 minutes)
+mutants: ## put bugs into the math, one at a time, and check that the tests catch each (2 minutes)
 	$(GO) test ./pkg/rl -run Mutants -timeout 30m -args -mutants
 
 KILLS ?= 200
-faults: ## break real runs in every way there is; KILLS=10 is the short version
+faults: ## break real runs in every known way; KILLS=10 is the short version
 	$(GO) run ./internal/faulttest -kills $(KILLS) $(if $(filter 200,$(KILLS)),-write docs/reliability.md)
 
 clean:

@@ -199,7 +199,7 @@ def main():
             f()
             torch.cuda.synchronize()
             table[name] = f
-        except Exception as e:  # noqa: BLE001 (whatever PyTorch raises, the way is left out)
+        except Exception as e:  # noqa: BLE001 (leave out variants in which PyTorch fails)
             left_out[name] = f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}"
             torch.cuda.synchronize()
 

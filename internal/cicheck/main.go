@@ -94,7 +94,7 @@ func same(a, b string) error {
 	if x.Result.WeightsSHA256 != y.Result.WeightsSHA256 {
 		return fmt.Errorf("weights differ: %s and %s", x.Result.WeightsSHA256, y.Result.WeightsSHA256)
 	}
-	fmt.Println("the two runs are the same to the bit")
+	fmt.Println("the two runs are bit-identical")
 	return nil
 }
 

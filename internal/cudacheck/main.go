@@ -1,13 +1,13 @@
-// Command cudacheck runs the checks of docs/gpu.md on a machine with an NVIDIA GPU
-// and writes their tables. It starts programs that were built before (see `make
-// cuda-check-build`), so the machine needs neither Go nor a network:
+// Command cudacheck runs the checks of docs/gpu.md on a machine with an NVIDIA GPU and writes their
+// tables. It starts programs that were built before (see `make cuda-check-build`), so the machine
+// needs neither Go nor a network:
 //
 //	cudacheck -bin DIR -out DIR -part PART   one part, into OUT/PART.json
 //	cudacheck -out DIR -write docs/gpu.md    the tables of all parts that ran
 //
-// A part takes a few minutes, so the parts can be run one by one where the time of a
-// command is limited. The exit code is 0 if all requirements of the part hold, 1 if
-// one does not, and 2 if the part could not run.
+// A part takes a few minutes, so parts can be run one by one if the time of a command is limited.
+// The exit code is 0 if the part meets all its requirements, 1 if it fails one, and 2 if it could
+// not run.
 package main
 
 import (

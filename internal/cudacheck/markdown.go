@@ -36,7 +36,7 @@ func (t *table) note(format string, args ...any) {
 	t.Notes = append(t.Notes, fmt.Sprintf(format, args...))
 }
 
-// fails notes a requirement that does not hold.
+// fails notes a requirement that is not met.
 func (t *table) fails(format string, args ...any) {
 	t.Holds = false
 	t.note("does not hold: "+format, args...)

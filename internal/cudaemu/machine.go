@@ -23,7 +23,7 @@ type Machine struct {
 	// SM, SMs and Shared are the card's compute capability (90 for 9.0),
 	// multiprocessors and most shared memory of a block.
 	SM, SMs, Shared int
-	// Real says that this is a GPU.
+	// Real is true for a GPU.
 	Real bool
 
 	driver, nvrtc uintptr

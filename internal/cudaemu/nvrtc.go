@@ -15,8 +15,8 @@ import (
 // cards: it needs no GPU.
 type NVRTC struct{ lib uintptr }
 
-// OpenNVRTC loads libnvrtc from where pkg/model/cuda would, and skips the test
-// where there is none, or only the emulator's.
+// OpenNVRTC loads libnvrtc from where pkg/model/cuda would. It skips the test if there is none, or
+// only the emulator's.
 func OpenNVRTC(t testing.TB) *NVRTC {
 	t.Helper()
 	for _, name := range cudalib.Sonames("libnvrtc", 13000) {
@@ -24,7 +24,7 @@ func OpenNVRTC(t testing.TB) *NVRTC {
 		if err != nil {
 			continue
 		}
-		// Where the emulator is loaded already, its library answers to the name.
+		// If the emulator is already loaded, the name finds its library.
 		if _, err := purego.Dlsym(lib.Handle, "cudaemuCompiler"); err != nil {
 			return &NVRTC{lib.Handle}
 		}

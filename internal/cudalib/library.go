@@ -13,20 +13,19 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// Env names the environment variable of a folder (or several, separated
-// by colons) in which the libraries are looked for before anywhere else.
+// Env names the environment variable with folders (separated by colons) that are searched for the
+// libraries first.
 const Env = "GRPO_CUDA_LIBS"
 
-// Library is a shared library that has been loaded. It is never unloaded: the
-// driver keeps threads of its own.
+// Library is a loaded shared library. It is never unloaded: the driver has its own threads.
 type Library struct {
 	Name   string // as it was asked for, e.g. libnvrtc.so.12
 	Path   string // as it was found
 	Handle uintptr
 }
 
-// folders lists where a library may be: those in the environment, which come before
-// the loader's own folders, and the usual ones of a toolkit and a driver, after it.
+// folders lists where a library may be: the folders in the environment, to be searched before the
+// loader's, and the usual folders of a toolkit and a driver, after them.
 func folders(env func(string) string) (first, last []string) {
 	first = filepath.SplitList(env(Env))
 	for _, home := range []string{env("CUDA_HOME"), env("CUDA_PATH"), "/usr/local/cuda"} {
@@ -34,7 +33,7 @@ func folders(env func(string) string) (first, last []string) {
 			last = append(last, filepath.Join(home, "lib64"), filepath.Join(home, "targets", target(), "lib"))
 		}
 	}
-	// Clusters and containers have the host's driver there.
+	// Clusters and containers have the host's driver here.
 	return first, append(last, "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib")
 }
 
@@ -78,10 +77,9 @@ var companions = []struct{ library, pattern string }{
 	{"libcublas.so.", "libcublasLt.so.*"},
 }
 
-// loadCompanions loads the libraries that the one at path will load by name, from
-// the same folder: not all of NVIDIA's packages tell the loader to look there, and
-// the loader finds a loaded library by its name. Errors are left to the library
-// itself.
+// loadCompanions loads the libraries that the one at path will load by name, from the same folder:
+// not all NVIDIA packages configure the loader for that, and the loader finds a loaded library by
+// name. Errors are left to the library itself.
 func loadCompanions(path, name string) {
 	if !strings.Contains(path, "/") {
 		return // the loader found it, and finds the others

@@ -1,5 +1,5 @@
-// Package docblock puts the measurements of a tool into a document, between two
-// markers, so that numbers in the documentation are never typed by hand.
+// Package docblock writes the measurements of a tool into a document, between two markers, so that
+// numbers in the documentation are never typed by hand.
 package docblock
 
 import (
@@ -10,8 +10,8 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// Replace puts text between the lines <!-- name:begin --> and <!-- name:end -->
-// of the file at path. A file without them is an error and stays as it is.
+// Replace puts text between the lines <!-- name:begin --> and <!-- name:end --> of the file at
+// path. A file without the markers is an error and not changed.
 func Replace(path, name, text string) error {
 	old, err := os.ReadFile(path)
 	if err != nil {

@@ -19,8 +19,7 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// finished runs the same command in dir and compares the folder with the
-// undisturbed run.
+// finished runs the same command in dir and compares the folder with the reference run.
 func (l *lab) finished(dir string) error {
 	if _, err := l.train(dir).succeed(); err != nil {
 		return fmt.Errorf("the same command does not continue: %w", err)
@@ -28,7 +27,7 @@ func (l *lab) finished(dir string) error {
 	return l.same(dir)
 }
 
-// same compares a finished folder with the undisturbed run.
+// same compares a finished folder with the reference run.
 func (l *lab) same(dir string) error { return sameRun(l.reference, dir) }
 
 // sameRun compares two finished folders bit by bit, except for times.
@@ -43,7 +42,7 @@ func sameRun(reference, dir string) error {
 	}
 	switch {
 	case len(want.Metrics) == 0 || len(want.Evals) == 0 || len(want.Samples) == 0 || want.Result == nil:
-		return errors.New("the undisturbed run has nothing to compare with")
+		return errors.New("the reference run has nothing to compare")
 	case got.Result == nil:
 		return fmt.Errorf("%s: there is no result", dir)
 	case !bytes.Equal(want.Config, got.Config):
@@ -114,10 +113,9 @@ func sameNames(reference, dir string) ([]string, error) {
 
 var tempName = regexp.MustCompile(`^\.(.+)\.\d+-\d+\.grpo-tmp$`)
 
-// isReportTemp reports whether a file is the temporary file of a figure or a table.
-// One that a killed process leaves stays: any process can show a finished run and
-// plot it again without its lock, so a leftover looks like a file that is
-// being written. Nothing reads it.
+// isReportTemp reports whether a file is the temporary file of a figure or a table. A leftover of a
+// killed process is not removed: any process can plot a finished run without its lock, so the file
+// might still be in use. Nothing reads it.
 func isReportTemp(name string) bool {
 	m := tempName.FindStringSubmatch(filepath.Base(name))
 	return m != nil &&
@@ -165,8 +163,8 @@ func leftovers(dir string) (bool, error) {
 	return false, err
 }
 
-// clear checks that a process ended with one of these codes and a line of its own
-// that contains one of wants; the stack trace of a crash is not clear.
+// clear checks that a process ended with one of these codes and with an error line that contains
+// one of wants; a stack trace is not acceptable.
 func clear(o outcome, codes []int, wants ...string) error {
 	text := strings.TrimSpace(o.stderr)
 	last := text[strings.LastIndexByte(text, '\n')+1:]

@@ -53,7 +53,7 @@ func cutUnfinished(l *lab) (string, error)  { return l.damageUnfinished(l.cut) }
 func flipFinished(l *lab) (string, error)   { return l.damageFinished(l.flip) }
 func cutFinished(l *lab) (string, error)    { return l.damageFinished(l.cut) }
 
-const unaffected = "as if nothing had happened"
+const unaffected = "unaffected"
 
 // damageUnfinished damages a file of an unfinished run and continues it.
 func (l *lab) damageUnfinished(damage func([]byte) (string, []byte)) (string, error) {
@@ -66,13 +66,13 @@ func (l *lab) damageUnfinished(damage func([]byte) (string, []byte)) (string, er
 		if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, name)) {
 			return unaffected, err
 		}
-		// The run never reads this file again, but a reader gets an error. All other
-		// files must be right.
+		// The run never reads this file again, but a reader gets an error. All other files must be
+		// correct.
 		data, rerr := os.ReadFile(filepath.Join(l.reference, name))
 		if rerr == nil {
 			rerr = os.WriteFile(filepath.Join(dir, name), data, 0o644)
 		}
-		return "refused when read", errors.Join(rerr, l.same(dir))
+		return "rejected when read", errors.Join(rerr, l.same(dir))
 	})
 }
 
@@ -84,7 +84,7 @@ func (l *lab) damageFinished(damage func([]byte) (string, []byte)) (string, erro
 	}
 	shown, err := l.train(from, "--json").succeed()
 	if err != nil {
-		return "", fmt.Errorf("show the undisturbed run: %w", err)
+		return "", fmt.Errorf("show the reference run: %w", err)
 	}
 	return l.damaged(from, damage, []string{"--json"}, func(dir, _ string, o outcome) (string, error) {
 		return unaffected, sameJSON(shown.stdout, o.stdout, from, dir)

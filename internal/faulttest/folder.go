@@ -13,8 +13,8 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// waitFor waits until a process has written something to a file, and then for a
-// random part of the rest of its run.
+// waitFor waits until a process has written to a file, and then for a random part of the rest of
+// its run.
 func (l *lab) waitFor(path string) {
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
 		if info, err := os.Stat(path); err == nil && info.Size() > 0 {
@@ -24,8 +24,8 @@ func (l *lab) waitFor(path string) {
 	time.Sleep(l.moment() / 2)
 }
 
-// disturb starts a run in dir, waits, disturbs it and checks how it ended: by itself,
-// or stopped with exit code 1 and a line that contains want.
+// disturb starts a run in dir, waits, calls do and checks how the run ended: normally, or stopped
+// with exit code 1 and a line that contains want.
 func (l *lab) disturb(dir string, wait func(), do func() error, want string) (stopped bool, err error) {
 	p := l.train(dir)
 	if err := p.start(); err != nil {
@@ -70,7 +70,7 @@ func folderMoved(l *lab) (string, error) {
 
 func folderRemoved(l *lab) (string, error) {
 	return l.whileRunning(l.tries(10), func(dir string) error {
-		// The run may put a file into the folder that is being emptied.
+		// The run may create a file in the folder while it is being emptied.
 		for n := 0; ; n++ {
 			if err := os.RemoveAll(dir); err == nil || n == 1000 {
 				return err

@@ -18,14 +18,14 @@ import (
 	"time"
 )
 
-// smallRun is the run that is broken: twelve steps in a second or two, with a
-// checkpoint after each so that there is much to interrupt. One thread is enough.
+// smallRun is the run under test: twelve steps in a second or two, with a checkpoint after each so
+// that there is much to interrupt, on one thread.
 var smallRun = []string{"train", "-c", "smoke", "--quiet", "--threads", "1", "--seed", "7",
 	"--set", "rollout_batch_size=64", "--set", "n_grpo_steps=12", "--set", "every_n_steps=3",
 	"--set", "val_size=32", "--set", "test_size=32", "--set", "unseen_size=32",
 	"--set", "checkpoint_every_n_steps=1", "--set", "keep_checkpoints=2"}
 
-// lab has what the faults need.
+// lab has what all faults share.
 type lab struct {
 	ctx       context.Context
 	options   options
@@ -33,10 +33,10 @@ type lab struct {
 	self      string // this program, which runs another under limits
 	work      string // folder of all runs
 	version   string
-	reference string // folder of the undisturbed run
+	reference string // folder of the reference run
 	took      time.Duration
 
-	// Each fault has its own, so that several can be tried at a time.
+	// Each fault has its own, so that faults can be tried in parallel.
 	rng  *rand.Rand
 	name string // prefix of its folders
 	made int
@@ -74,7 +74,7 @@ func newLab(ctx context.Context, o options) (*lab, error) {
 		}
 		o, err := l.train(l.reference).succeed()
 		if err != nil {
-			return nil, fmt.Errorf("the undisturbed run: %w", err)
+			return nil, fmt.Errorf("the reference run: %w", err)
 		}
 		l.took = o.took
 	}
@@ -102,10 +102,10 @@ func (l *lab) dir() string {
 	return filepath.Join(l.work, fmt.Sprintf("%s-%d", l.name, l.made))
 }
 
-// tries is the number of tries of a fault that has n of them with 200 kills.
+// tries scales a fault's number of tries n, which is for 200 kills.
 func (l *lab) tries(n int) int { return max(1, n*l.options.kills/200) }
 
-// moment is a random moment of a run that takes as long as the undisturbed one.
+// moment is a random time within the duration of the reference run.
 func (l *lab) moment() time.Duration { return time.Duration(l.rng.Float64() * float64(l.took)) }
 
 // process is the program with its arguments, started or not.
@@ -117,8 +117,7 @@ type process struct {
 	started     time.Time
 }
 
-// command prepares the program with these arguments, without the user's settings
-// (variables that begin with GRPO_).
+// command prepares the program without the user's settings (variables that start with GRPO_).
 func (l *lab) command(args ...string) *process {
 	p := &process{}
 	p.ctx, p.cancel = context.WithTimeout(l.ctx, 2*time.Minute+40*l.took)
@@ -132,14 +131,14 @@ func (l *lab) command(args ...string) *process {
 	return p
 }
 
-// train is the command that is broken, in a folder.
+// train is the command under test, in a folder.
 func (l *lab) train(dir string, more ...string) *process {
 	return l.command(append(append(slices.Clone(smallRun), "--out", dir), more...)...)
 }
 
 // outcome is how a process ended.
 type outcome struct {
-	code           int // -1 when a signal ended it
+	code           int // -1 if a signal ended it
 	signal         syscall.Signal
 	stdout, stderr string
 	took           time.Duration
@@ -196,8 +195,8 @@ func (p *process) wait() (outcome, error) {
 	return o, nil
 }
 
-// mainStack is the stack of the main goroutine in a dump of all goroutines, or the
-// whole text if it is no dump.
+// mainStack is the stack of the main goroutine in a dump of all goroutines, or the whole text if it
+// is not a dump.
 func mainStack(text string) string {
 	if i := strings.Index(text, "\ngoroutine 1 "); i >= 0 {
 		text = text[i+1:]

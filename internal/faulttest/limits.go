@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// limitedCommand makes this program run another one under a limit: a process can
-// only set its own limits, and this project uses no shell.
+// limitedCommand makes this program run another one under a limit: a process can only set its own
+// limits, and this project uses no shell.
 //
 //	faulttest limited nofile=12 PROGRAM ARGS...
 const limitedCommand = "limited"
@@ -100,8 +100,8 @@ func smallFiles(l *lab) (string, error) {
 	})
 }
 
-// smallMemory limits the address space. Most often an allocation of the Go runtime
-// fails, which ends the process. It must say why, and nothing may be damaged.
+// smallMemory limits the address space. Usually an allocation of the Go runtime fails, which ends
+// the process. Its message must say why, and no file may be damaged.
 func smallMemory(l *lab) (string, error) {
 	values := []uint64{100 << 20, 200 << 20, 400 << 20, 600 << 20, 800 << 20, 1000 << 20, 1200 << 20, 1500 << 20}
 	return l.underLimit("as", some(values, max(3, l.tries(len(values)))), func(o outcome) error {

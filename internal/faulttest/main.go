@@ -5,18 +5,16 @@
 //	go run ./internal/faulttest              the long version: 200 kills
 //	go run ./internal/faulttest -kills 10    the same faults, fewer tries of each
 //
-// It builds ./grpo, makes one small undisturbed run, and then repeats this run
-// under faults: killed at random moments, on a full disk, in a folder that
-// disappears, under resource limits, next to a second process, with damaged files.
-// Each fault states the expected outcome. An interrupted run is continued with the
-// same command until it ends, and the finished folder must be bit-identical to that
-// of the undisturbed run: configuration, metrics, evaluations, samples, result and
-// weights, except for times.
+// It builds ./grpo, makes one small reference run, and then repeats it under faults: killed at
+// random moments, on a full disk, in a folder that disappears, under resource limits, next to a
+// second process, with damaged files. Each fault states the expected outcome. An interrupted run is
+// continued with the same command until it ends, and the finished folder must be bit-identical to
+// that of the reference run: configuration, metrics, evaluations, samples, result and weights,
+// except for times.
 //
-// The random moments come from a stream with a printed seed. What a process does at
-// such a moment is not repeatable, so a failure keeps its folder. The output is a
-// line for each fault and a table in Markdown, which -write puts into a document.
-// The exit code is 1 if an outcome was not the expected one.
+// The random moments come from a stream with a printed seed. A process's state at such a moment is
+// not repeatable, so a failure keeps its folder. The output is a line for each fault and a table in
+// Markdown, which -write puts into a document. The exit code is 1 if an outcome was unexpected.
 package main
 
 import (
@@ -50,18 +48,18 @@ func (s skip) Error() string { return string(s) }
 // faults in the order of the table.
 func faults() []fault {
 	const (
-		equal   = "equal to the bit"
-		refused = "refused with the file's name, "
-		later   = refused + "now or when the file is read, else " + equal
-		ends    = "ends well or with a clear error, exit 1; without the limit " + equal
+		equal   = "bit-identical"
+		refused = "an error with the file's name, "
+		later   = refused + "now or when the file is read, or " + equal
+		ends    = "succeeds or a clear error, exit 1; without the limit " + equal
 		clear   = "a clear error, exit 1; "
 	)
 	return []fault{
-		{"kill -9 at a random moment of a training run", "the same command ends " + equal, killTraining},
-		{"kill -9 at a random moment of a sweep", "the same command ends " + equal, killSweep},
+		{"kill -9 at a random moment of a training run", "the same command finishes, " + equal, killTraining},
+		{"kill -9 at a random moment of a sweep", "the same command finishes, " + equal, killSweep},
 		{"SIGTERM at a random moment", "the update is finished, exit 75 (130 if nothing was saved); continues, " + equal, terminate},
 		{"SIGTERM and SIGINT within 20 ms", "one interruption: the same as above", terminateTwice},
-		{"SIGSTOP for a while, SIGCONT", "continues as if nothing had happened, " + equal, stopAndGo},
+		{"SIGSTOP for a while, SIGCONT", "continues normally, " + equal, stopAndGo},
 		{"disk full from the start", clear + "with room again " + equal, diskFull},
 		{"disk filled while running", clear + "with room again " + equal, diskFills},
 		{"no inodes left", clear + "with some again " + equal, inodesFull},
@@ -70,17 +68,17 @@ func faults() []fault {
 		{"folder removed while running", clear + "the same command starts over, " + equal, folderRemoved},
 		{"file descriptor limit", ends, fewFiles},
 		{"file size limit", ends, smallFiles},
-		{"address space limit", "ends well or says that memory is out; without the limit " + equal, smallMemory},
-		{"GOMEMLIMIT below what is in use", "slower, " + equal, softMemory},
+		{"address space limit", "succeeds or reports that memory is exhausted; without the limit " + equal, smallMemory},
+		{"GOMEMLIMIT below the memory in use", "slower, " + equal, softMemory},
 		{"two processes on one folder", "one writes, the other is refused or shows the result; " + equal, twoProcesses},
 		{"a byte flipped in a file of an unfinished run", later, flipUnfinished},
 		{"a file of an unfinished run cut short", later, cutUnfinished},
-		{"a byte flipped in a file of a finished run", refused + "or shown as it was", flipFinished},
-		{"a file of a finished run cut short", refused + "or shown as it was", cutFinished},
+		{"a byte flipped in a file of a finished run", refused + "or the original content is shown", flipFinished},
+		{"a file of a finished run cut short", refused + "or the original content is shown", cutFinished},
 		{"weights that are not finite", "the run is diverged, recorded with the step, exit 0", diverge},
-		{"clock that jumps", "no effect except on times",
+		{"clock jumps", "no effect except on times",
 			notHere("it needs its own clock: `go test -run TestClockJumps ./pkg/train` passes one in")},
-		{"a child of a sweep that hangs", "found and reported",
+		{"a hanging child of a sweep", "found and reported",
 			notHere("the timeout is five minutes: `go test -run Hang ./pkg/sweep` has a shorter one, and a real child that stops")},
 	}
 }
@@ -127,7 +125,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s; seed %d; an undisturbed run takes %v; folders in %s\n",
+	fmt.Printf("%s; seed %d; the reference run takes %v; folders in %s\n",
 		l.version, o.seed, l.took.Round(time.Millisecond), l.work)
 	var rows []row
 	for _, f := range faults() {
@@ -141,7 +139,7 @@ func run(ctx context.Context, o options) error {
 	}
 	failed := 0
 	for _, r := range rows {
-		if r.verdict == "BROKEN" {
+		if r.verdict == "FAILED" {
 			failed++
 		}
 	}
@@ -153,7 +151,7 @@ func run(ctx context.Context, o options) error {
 		}
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d of %d promises were broken; the folders are kept in %s", failed, len(rows), l.work)
+		return fmt.Errorf("%d of %d expectations were not met; the folders are kept in %s", failed, len(rows), l.work)
 	}
 	if !o.keep {
 		return os.RemoveAll(l.work)
@@ -182,9 +180,9 @@ func tryAll(l *lab, rows []row) {
 				case errors.As(err, &why):
 					r.verdict, r.text = "skipped", string(why)
 				case err != nil:
-					r.verdict, r.text = "BROKEN", strings.ReplaceAll(err.Error(), "\n", " / ")
+					r.verdict, r.text = "FAILED", strings.ReplaceAll(err.Error(), "\n", " / ")
 				default:
-					r.verdict, r.text = "held", text
+					r.verdict, r.text = "passed", text
 				}
 				print.Lock()
 				fmt.Printf("%-8s %s: %s (%v)\n", r.verdict, r.name, r.text, time.Since(start).Round(100*time.Millisecond))

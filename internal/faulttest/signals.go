@@ -18,8 +18,7 @@ import (
 // tooMany bounds the commands for one run.
 const tooMany = 500
 
-// untilDone repeats a command until it ends with exit code 0. once runs it and
-// checks how it ended.
+// untilDone repeats a command until its exit code is 0. once runs it and checks how it ended.
 func untilDone(dir string, once func() (outcome, error)) (commands int, err error) {
 	for n := 1; n <= tooMany; n++ {
 		o, err := once()
@@ -33,10 +32,8 @@ func untilDone(dir string, once func() (outcome, error)) (commands int, err erro
 	return tooMany, fmt.Errorf("%s: no end after %d commands", dir, tooMany)
 }
 
-// killTraining kills each run at a random moment, again and again, until it ends
-// before its moment. Every other kill waits, from its moment on, for a file that is
-// being written: atomic files are made for such moments, which are too short to be
-// hit often by chance.
+// killTraining kills each run at random moments until it finishes before the next kill. Every other
+// kill also waits for a temporary file to appear: writes are too short to be hit often by chance.
 func killTraining(l *lab) (string, error) {
 	kills, runs, writing, drawn := 0, 0, 0, 0
 	for ; kills < l.options.kills; runs++ {
@@ -94,8 +91,8 @@ func terminate(l *lab) (string, error) {
 	return interrupt(l, func() []timedSignal { return []timedSignal{{after: l.moment(), signal: syscall.SIGTERM}} })
 }
 
-// terminateTwice sends what timeout(1) and a closing terminal send: two signals
-// that mean one request to stop.
+// terminateTwice sends what timeout(1) and a closing terminal send: two signals for one request to
+// stop.
 func terminateTwice(l *lab) (string, error) {
 	return interrupt(l, func() []timedSignal {
 		return []timedSignal{{after: l.moment(), signal: syscall.SIGTERM},
@@ -114,7 +111,7 @@ func interrupt(l *lab, signals func() []timedSignal) (string, error) {
 				return o, err
 			}
 			if _, err := os.Lstat(filepath.Join(dir, rundir.LockFile)); o.signal != 0 && errors.Is(err, fs.ErrNotExist) {
-				return o, nil // too early: the program did not listen yet
+				return o, nil // too early: no signal handler yet
 			}
 			return o, clear(o, []int{75, 130}, train.ErrInterrupted.Error())
 		})

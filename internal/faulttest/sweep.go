@@ -13,8 +13,8 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// smallSweep is the sweep that is broken: two learning rates with two seeds, each run
-// as small as [smallRun].
+// smallSweep is the sweep under test: two learning rates with two seeds, each run as small as
+// [smallRun].
 var smallSweep = append([]string{"sweep", "lr", "--values", "1e-3,3e-3", "--seeds", "1,2"},
 	slices.DeleteFunc(slices.Clone(smallRun[1:]), func(s string) bool {
 		return slices.Contains([]string{"--threads", "1", "--seed", "7"}, s)
@@ -26,14 +26,13 @@ func (l *lab) sweep(dir string) *process {
 	return l.command(append(slices.Clone(smallSweep), "--out", dir)...)
 }
 
-// killSweep is [killTraining] for a sweep. A kill hits either the command, whose
-// children must notice it, or one child, which the command must report and the next
-// command must make up for.
+// killSweep is [killTraining] for a sweep. A kill hits either the command, whose children must
+// notice, or one child, which the command must report and the next command must repeat.
 func killSweep(l *lab) (string, error) {
 	reference := filepath.Join(l.dir(), "sweep")
 	whole, err := l.sweep(reference).succeed()
 	if err != nil {
-		return "", fmt.Errorf("the undisturbed sweep: %w", err)
+		return "", fmt.Errorf("the reference sweep: %w", err)
 	}
 	kills, children, sweeps, drawn, want := 0, 0, 0, 0, max(2, l.tries(60))
 	for ; kills < want; sweeps++ {
@@ -76,8 +75,8 @@ func killSweep(l *lab) (string, error) {
 		kills, sweeps, children, sweeps, leftDrawing(drawn)), nil
 }
 
-// killInSweep starts a sweep and kills it or a child of it at this moment. It says
-// whether there was anything to kill.
+// killInSweep starts a sweep and, at this moment, kills it or one of its children. It reports
+// whether there was a process to kill.
 func (l *lab) killInSweep(p *process, moment time.Duration, child bool) (bool, error) {
 	if err := p.start(); err != nil {
 		return false, err

@@ -40,9 +40,8 @@ func remount(path string, readOnly bool) error {
 
 func unmount(path string) error { return syscall.Unmount(path, 0) }
 
-// killChild kills the k-th child of a process (modulo their number) and reports whether
-// there was one. Process ids are reused, so the child is held by a handle while its
-// parent is checked again.
+// killChild kills the k-th child of a process (modulo their number) and reports whether there was
+// one. Process ids are reused, so it opens a handle of the child and then checks the parent again.
 func killChild(parent, k int) (bool, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -72,7 +71,7 @@ func killChild(parent, k int) (bool, error) {
 	return err == nil, err
 }
 
-// parentOf returns the parent of a process, or 0 when it is gone.
+// parentOf returns the parent of a process, or 0 if it has ended.
 func parentOf(pid int) int {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -13,8 +13,7 @@ func unmount(string) error { return nil }
 // killChild finds no child here.
 func killChild(int, int) (bool, error) { return false, nil }
 
-// limits is empty: only Linux's are known to act on a Go program as they are
-// tried here.
+// limits is empty: the limits are known to affect Go programs only on Linux.
 var limits = map[string]int{}
 
 func setLimit(int, uint64) error { return errors.ErrUnsupported }

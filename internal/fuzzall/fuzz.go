@@ -53,8 +53,8 @@ func failures(rs []result) int {
 // fuzz runs one target for amount, a time or "Nx". The failure of a target is a
 // result; its output goes to standard error.
 func fuzz(ctx context.Context, t target, amount string, parallel int) (result, error) {
-	// Minimize an input by at most ten executions: Go's default of a minute would be
-	// spent again and again without being counted.
+	// Minimize an input by at most ten executions: Go's default is a minute each time, which the
+	// counts leave out.
 	args := []string{"test", "-run", "^$", "-fuzz", "^" + t.name + "$", "-fuzztime", amount, "-fuzzminimizetime", "10x"}
 	if parallel > 0 {
 		args = append(args, "-parallel", strconv.Itoa(parallel))
@@ -72,8 +72,8 @@ func fuzz(ctx context.Context, t target, amount string, parallel int) (result, e
 	case ctx.Err() != nil:
 		return r, ctx.Err()
 	case err != nil && lateStop(out.String()):
-		// go test stopped the target in the middle of an input, when its time was
-		// over, and reports a failure.
+		// go test stopped the target during an input because its time was over, and reports a
+		// failure.
 	case err != nil:
 		r.failure = why(out.String(), err)
 		if _, werr := io.Copy(os.Stderr, &out); werr != nil {
@@ -106,8 +106,8 @@ func parse(out string) result {
 	return r
 }
 
-// speed is the executions per second, at least one: a target may need all its time
-// for the inputs that earlier runs kept.
+// speed is the executions per second, at least one: a target may spend all its time on inputs of
+// earlier runs.
 func (r *result) speed() float64 { return max(1, float64(r.execs)/max(1, r.fuzzing.Seconds())) }
 
 func lateStop(out string) bool {
@@ -126,12 +126,11 @@ func why(out string, err error) string {
 	return err.Error()
 }
 
-// slow is a speed, in executions a second.
+// slow is a speed, in executions per second.
 const slow = 100
 
-// shares divides the executions that are missing from total among the targets that
-// passed, in proportion to the square roots of their speeds. A target below slow gets
-// no more time than one at that speed.
+// shares divides the executions missing from total among the targets that passed, in proportion to
+// the square roots of their speeds. A target below slow gets the time of one at that speed.
 func shares(total int, done []result) []int {
 	out := make([]int, len(done))
 	weights, sum, missing := make([]float64, len(done)), 0.0, total

@@ -1,6 +1,5 @@
-// Package jsonkeys finds keys that appear twice in one JSON object. The standard
-// decoder silently takes the last of them, so a file can say one thing to its reader
-// and another to the program.
+// Package jsonkeys finds duplicate keys in a JSON object. The standard decoder silently takes the
+// last one, so readers and the program could see different values.
 package jsonkeys
 
 import (
@@ -11,8 +10,8 @@ import (
 	"grpo/internal/words"
 )
 
-// Check returns an error that names the first key that appears twice in one object
-// of data, at any depth. Data that is not JSON is left for the decoder to refuse.
+// Check returns an error that names the first key that appears twice in one object of data, at any
+// depth. Invalid JSON is left to the decoder.
 func Check(data []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()

@@ -1,7 +1,6 @@
-// Package regular opens files in folders of unknown origin: a run, a sweep or a
-// study that was downloaded or unpacked. Its files must not reach outside of it,
-// hang the program or fill its memory. So links are not followed, pipes and
-// devices are not opened, and every read has a limit.
+// Package regular opens files in folders of unknown origin: a run, a sweep or a study that was
+// downloaded or unpacked. Its files must not lead outside the folder, hang the program or fill its
+// memory. So links are not followed, pipes and devices are not opened, and every read has a limit.
 package regular
 
 import (
@@ -15,8 +14,8 @@ import (
 	"strings"
 )
 
-// Limits of files that are read whole, far beyond what any run writes: a line of
-// metrics.jsonl has about a kilobyte, a manifest about five for each run.
+// Limits of files that are read whole, far above what any run writes: a line of metrics.jsonl has
+// about a kilobyte, a manifest about five per run.
 const (
 	MaxDocument   = 64 << 20 // a JSON document or a configuration
 	MaxLog        = 1 << 30  // a JSONL file or a log
@@ -99,10 +98,9 @@ func Folder(path string) error {
 	return nil
 }
 
-// Named opens a file that the user named: a configuration, a file of problems.
-// Links are followed. Standard input and a shell's pipes are read by the system's
-// names for them (/dev/stdin, /dev/fd/63); any other pipe or device is refused,
-// because it may be in a folder of unknown origin and never end.
+// Named opens a file that the user named: a configuration, a file of problems. Links are followed.
+// Standard input and shell pipes can be read by their system names (/dev/stdin, /dev/fd/63). Any
+// other pipe or device is refused: a folder of unknown origin could contain one that never ends.
 func Named(path string) (*os.File, error) {
 	if clean := filepath.ToSlash(filepath.Clean(path)); strings.HasPrefix(clean,
 		"/dev/") || strings.HasPrefix(clean, "/proc/self/fd/") {
@@ -139,7 +137,7 @@ func open(path string, flag int, follow bool) (*os.File, error) {
 	return f, nil
 }
 
-// small returns an error if a file of this size is above the limit.
+// small returns an error if size is above the limit.
 func small(path string, size, limit int64) error {
 	if size <= limit {
 		return nil

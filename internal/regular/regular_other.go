@@ -4,7 +4,7 @@ package regular
 
 import "io/fs"
 
-// The checks before and after opening have to do here.
+// This system has no such flags; the checks before and after opening must do.
 const noFollow, noWait = 0, 0
 
 func links(fs.FileInfo) uint64 { return 1 }

@@ -17,10 +17,10 @@ type DrawnArm struct {
 	Norm        float64 // gradient norm; 0 = 0.15
 	Length      float64 // 0 = 24.6
 	Clip        bool
-	Diverged    int // step; 0 = it did not
+	Diverged    int // step; 0 = never
 	Stops       bool
-	Left        int // seeds, from the last one, that have only begun
-	Absent      int // seeds, from the last one, without a folder
+	Left        int // number of seeds, from the last one, that have only started
+	Absent      int // number of seeds, from the last one, without a folder
 }
 
 const drawnSteps = 120
@@ -45,7 +45,7 @@ func (a DrawnArm) Run(seed uint64, left bool) *rundir.Run {
 	}
 	salt := uint64(len(a.Name)) + uint64(1000*a.Final)
 	reward := func(step int, purpose uint64, wide float64) float64 {
-		if step == 0 { // arms start together: from the same model with the same random numbers
+		if step == 0 { // all arms start from the same model with the same random numbers
 			return 0.19 + wide*noise(seed, 0, purpose)
 		}
 		x := 1 - math.Exp(-float64(step)/scale)
@@ -127,7 +127,7 @@ func RatesAxis(values ...string) []sweepdir.Axis {
 	return []sweepdir.Axis{{Key: "train.learning_rate", Label: "learning rate", Short: "lr", Values: values, Log: true}}
 }
 
-// ratesArms is a sweep of learning rates as the default task gives it.
+// RateArms is a sweep of learning rates as the default task gives it.
 func RateArms() []DrawnArm {
 	return []DrawnArm{
 		{Name: "lr=1e-4", Label: "learning rate 1e-4", Point: []string{"1e-4"}, Final: 0.6, gain: 80},

@@ -12,8 +12,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew; look at them before you commit them")
 
-// Golden compares got with a file in testdata. Pictures may differ by a hair:
-// processors with fused multiply-add round anti-aliased edges otherwise.
+// Golden compares got with a file in testdata. Pictures may differ slightly: processors with fused
+// multiply-add round anti-aliased edges differently.
 func Golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)

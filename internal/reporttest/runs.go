@@ -25,8 +25,7 @@ func DivergedRun(t *testing.T) *rundir.Run {
 	return r
 }
 
-// OffPolicyRun has a clip fraction, no greedy decoding and no right completion
-// in its last step.
+// OffPolicyRun has a clip fraction, no greedy decoding and no correct completion in its last step.
 func OffPolicyRun(t *testing.T) *rundir.Run {
 	r := SynthRun(t, 2, 200)
 	for i := range r.Metrics {
@@ -45,7 +44,7 @@ func OffPolicyRun(t *testing.T) *rundir.Run {
 // FreshRun has evaluated the base model and made no step.
 func FreshRun(t *testing.T) *rundir.Run { return SynthRun(t, 5, 0) }
 
-// BareRun has a configuration and nothing else, as when it has just begun.
+// BareRun has only a configuration, as if it had just started.
 func BareRun(t *testing.T) *rundir.Run {
 	full := SynthFolder(t, 6, 0)
 	dir := filepath.Join(t.TempDir(), "train-6")
@@ -84,9 +83,8 @@ func HalfRun(t *testing.T) *rundir.Run {
 	return r
 }
 
-// The tests draw and sum up synthetic runs whose curves have the shape of the
-// default experiment. Their noise is a fixed function of seed and step, so
-// that golden files stay what they are.
+// The tests plot and summarize synthetic runs whose curves have the shape of the default
+// experiment. Their noise is a fixed function of seed and step, so golden files do not change.
 
 // noise is a repeatable number in [-1, 1).
 func noise(seed, step, purpose uint64) float64 {
@@ -174,8 +172,7 @@ func synthMetrics(seed uint64, step int) rundir.Metrics {
 	}
 }
 
-// SynthFolder writes the folder of a run that went to the given step of 200
-// and is done when that is all of them.
+// SynthFolder writes the folder of a run up to the given step of 200; with all of them it is done.
 func SynthFolder(t testing.TB, seed uint64, last int) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), fmt.Sprintf("train-%d", seed))
@@ -232,7 +229,7 @@ func SynthFolder(t testing.TB, seed uint64, last int) string {
 	return dir
 }
 
-// SynthRun is the run in [synthFolder].
+// SynthRun is the run in [SynthFolder].
 func SynthRun(t testing.TB, seed uint64, last int) *rundir.Run {
 	t.Helper()
 	r, err := rundir.Open(SynthFolder(t, seed, last))

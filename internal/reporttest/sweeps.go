@@ -8,11 +8,11 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// FakeRun is a run in memory: a validation curve that goes from initial to
-// final, with the figures that an analysis reads.
+// FakeRun is a run in memory: a validation curve from initial to final, with the metrics that an
+// analysis reads.
 type FakeRun struct {
 	Initial, Final float64
-	// best, where above final, is reached half-way.
+	// best is reached half-way if above final.
 	best      float64
 	Greedy    float64
 	Format    float64 // formatted share after training; 0 = 1
@@ -20,17 +20,17 @@ type FakeRun struct {
 	Entropy   float64
 	GradNorm  float64
 	Clip      float64 // 0 = none
-	Updates   int     // a step; 0 = 1
-	Diverged  int     // step; 0 = it did not
+	Updates   int     // per step; 0 = 1
+	Diverged  int     // step; 0 = never
 	State     string  // of a run without a result; empty = finished
 	Err       string
 	Rate      float64
-	paid      float64 // training reward; 0 = the answers
+	paid      float64 // training reward; 0 = the answer reward
 	Problems  int     // 0 = 1024
 	Linear    bool
 	Wall      float64
 	EvalEvery int
-	Metrics   int // lines of metrics; 0 = one a step
+	Metrics   int // lines of metrics; 0 = one per step
 }
 
 const (
@@ -175,7 +175,7 @@ func spread(seed, purpose uint64) float64 {
 	return sum * math.Sqrt(3) / 2
 }
 
-// Around draws rewards of a sound arm: mean with the given spread over seeds.
+// Around returns rewards of an arm that learns: mean with the given spread over seeds.
 func Around(mean, sd float64, purpose uint64) func(uint64) FakeRun {
 	return func(seed uint64) FakeRun {
 		return FakeRun{
@@ -195,7 +195,7 @@ func With(run func(uint64) FakeRun, change func(*FakeRun)) func(uint64) FakeRun 
 	}
 }
 
-// Tune makes the arms of a sweep the points of tuned arms, so many rates each.
+// Tune makes the arms of a sweep the points of tuned arms, len(rates) each.
 func Tune(sw *sweepdir.Sweep, rates ...string) {
 	m := &sw.Manifest
 	m.BestOver = "train.learning_rate"
@@ -221,7 +221,7 @@ func TunedSweep(n int) *sweepdir.Sweep {
 	return sw
 }
 
-// RateSweep is a learning-rate sweep with the shape of the assignment's.
+// RateSweep is a learning-rate sweep like the assignment's.
 func RateSweep(n int) *sweepdir.Sweep {
 	arm := func(value string, run func(uint64) FakeRun) FakeArm {
 		return FakeArm{Name: "lr=" + value, Set: []sweepdir.Override{{Key: "train.learning_rate", Value: value}}, Point: []string{value}, Run: run}
@@ -262,7 +262,7 @@ func BaselineSweep(n int) *sweepdir.Sweep {
 	return sw
 }
 
-// GridSweep is baseline x length normalization as BASE_MODEL's figures have it.
+// GridSweep is baseline x length normalization with the rewards measured for the base model.
 func GridSweep(n int) *sweepdir.Sweep {
 	set := func(loss, norm string) []sweepdir.Override {
 		return []sweepdir.Override{{Key: "algorithm.loss_type", Value: loss}, {Key: "algorithm.length_normalization", Value: norm}}

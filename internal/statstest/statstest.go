@@ -14,8 +14,8 @@ import (
 	"grpo/pkg/rng"
 )
 
-// Simulations is the number of A/A comparisons of each kind; whole sweeps make
-// an eighth of it. Tests set it by -simulations.
+// Simulations is the number of A/A comparisons of each kind; simulations of whole sweeps make an
+// eighth of it. Tests set it by -simulations.
 var Simulations = flag.Int("simulations", 1600, "A/A comparisons of each kind; an eighth of it in whole sweeps")
 
 // Problems is the size of the simulated validation sets.
@@ -26,8 +26,8 @@ func Rand(purpose, index int) *rand.Rand {
 	return rand.New(rng.New(20, 0x6161).Sequence(uint32(purpose), uint32(index), 0))
 }
 
-// Share draws the share of [Problems] that are answered right, where the true
-// share is normal with mean p and standard deviation sd, cut to [0, 1].
+// Share draws the share of [Problems] answered correctly, where the true share is normal with mean
+// p and standard deviation sd, cut to [0, 1].
 func Share(r *rand.Rand, p, sd float64) float64 {
 	q := min(1, max(0, p+sd*r.NormFloat64()))
 	return distuv.Binomial{N: Problems, P: q, Src: r}.Rand() / Problems

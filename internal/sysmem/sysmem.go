@@ -1,5 +1,5 @@
-// Package sysmem reports how much memory this process may still take. It never
-// fails: an amount that can't be found out is no limit.
+// Package sysmem reports how much memory this process may still allocate. It never fails: an
+// unknown amount is no limit.
 package sysmem
 
 import (
@@ -9,12 +9,11 @@ import (
 	"strings"
 )
 
-// Available returns the bytes of memory that this process may still take before
-// the system, its cgroup or its limits stop it; 0 where that is unknown.
+// Available returns the bytes of memory that this process may still allocate before the system, its
+// cgroup or its limits stop it; 0 if unknown.
 func Available() int64 { return available() }
 
-// least returns the smallest of the known amounts. Nothing left counts as one byte,
-// since 0 means unknown.
+// least returns the smallest of the known amounts. 0 bytes left counts as 1, since 0 means unknown.
 func least(amounts ...int64) (out int64) {
 	for _, n := range amounts {
 		if n != unknown && (out == 0 || n < out) {
@@ -24,13 +23,13 @@ func least(amounts ...int64) (out int64) {
 	return out
 }
 
-// unknown is an amount that could not be found out, or no limit.
+// unknown is an amount that could not be determined, or no limit.
 const unknown = int64(1<<63 - 1)
 
-// reader reads a small file; "" where that fails.
+// reader reads a small file; "" on failure.
 type reader func(name string) string
 
-// linux is [Available] on Linux, apart from the limits of the process.
+// linux is [Available] on Linux, without the limits of the process.
 func linux(read reader) int64 {
 	return least(meminfo(read("/proc/meminfo")), cgroups(read))
 }
@@ -54,8 +53,8 @@ func meminfo(text string) int64 {
 	return unknown
 }
 
-// hierarchy is one version of cgroups: where its groups are, and the files of
-// each. Memory that only caches files is given back when it is needed.
+// hierarchy is one version of cgroups: the root of its groups, and the files in each. The cache is
+// subtracted from the usage: it is freed on demand.
 type hierarchy struct{ root, limit, usage, cache string }
 
 var (
@@ -63,8 +62,7 @@ var (
 	version1 = hierarchy{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"}
 )
 
-// cgroups returns what is left in the group of this process and in each of its
-// parents.
+// cgroups returns the memory left in this process's group and each of its parents.
 func cgroups(read reader) int64 {
 	left := unknown
 	for line := range strings.Lines(read("/proc/self/cgroup")) {
@@ -79,8 +77,8 @@ func cgroups(read reader) int64 {
 		case !slices.Contains(strings.Split(parts[1], ","), "memory"):
 			continue
 		}
-		// Within a container the path may be the host's: its own group is then the
-		// root of what it sees, which this loop reaches last.
+		// In a container the path may be the host's: the container's group is then the root, which
+		// this loop reaches last.
 		for dir := path.Clean("/" + parts[2]); ; dir = path.Dir(dir) {
 			left = min(left, h.left(read, dir))
 			if dir == "/" {
@@ -91,8 +89,7 @@ func cgroups(read reader) int64 {
 	return left
 }
 
-// left is what a group may still take; version 1 writes "no limit" as a number
-// near 2^63.
+// left is the memory that a group may still use; version 1 writes "no limit" as a number near 2^63.
 func (h hierarchy) left(read reader, dir string) int64 {
 	file := func(name string) string { return strings.TrimSpace(read(path.Join(h.root, dir, name))) }
 	limit, usage := number(file(h.limit)), number(file(h.usage))

@@ -9,13 +9,13 @@ import (
 
 func available() int64 {
 	read := func(name string) string {
-		data, _ := os.ReadFile(name) // a file that is missing is no limit
+		data, _ := os.ReadFile(name) // a missing file means no limit
 		return string(data)
 	}
 	return least(linux(read), addressSpace(read))
 }
 
-// addressSpace is what RLIMIT_AS (ulimit -v) leaves.
+// addressSpace is the rest of RLIMIT_AS (ulimit -v).
 func addressSpace(read reader) int64 {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_AS, &limit); err != nil || limit.Cur >= 1<<60 {

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// plain are the characters, besides letters and digits, that have no meaning to
-// a shell within a word. "=" has one at the start of a word (zsh) and in the first
-// word (an assignment).
+// plain are the characters, besides letters and digits, without a meaning to a shell within a word.
+// "=" has one at the start of a word (zsh) and in the first word (an assignment).
 const plain = "%+,-./:=@_"
 
 // CommandLine quotes arguments as a line for a POSIX shell. The line is printable:

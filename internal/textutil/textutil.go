@@ -1,7 +1,6 @@
-// Package textutil makes text of unknown origin printable: from a file, an
-// argument, a path or the environment. Raw, it could move the cursor, color or
-// clear the screen, change the direction of text, or add lines that look like the
-// program's own.
+// Package textutil makes strings of unknown origin printable: from a file, an argument, a path or
+// the environment. Raw, they could move the cursor, color or clear the screen, change the direction
+// of text, or imitate the program's own lines.
 package textutil
 
 import (
@@ -14,11 +13,10 @@ import (
 	"unicode/utf8"
 )
 
-// Printable returns s as one printable line. Other characters are escaped as in Go
-// (\n, \x1b, \u202e): control characters, separators of lines and paragraphs, signs
-// that change the direction of text, spaces other than U+0020, and bytes that are
-// not UTF-8. Text of more than limit characters is cut and ends with "..."; 0 is no
-// limit.
+// Printable returns s as one printable line. Other characters are escaped as in Go (\n, \x1b,
+// \u202e): control characters, separators of lines and paragraphs, signs that change the direction
+// of text, spaces other than U+0020, and bytes that are not UTF-8. A string of more than limit
+// characters is cut and ends with "..."; 0 means no limit.
 func Printable(s string, limit int) string {
 	var b strings.Builder
 	for i, w := 0, 0; i < len(s); i += w {
@@ -63,8 +61,8 @@ func Text(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Lines is a text of several lines. [Fprintf] keeps its line breaks and indents
-// every line but the first, so that none looks like a line of the program.
+// Lines is a string of several lines. [Fprintf] keeps its line breaks and indents every line but
+// the first, so that none looks like a line of the program.
 type Lines string
 
 func (l Lines) printable() string {
@@ -103,7 +101,7 @@ func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 	return fmt.Fprintf(w, format, args...)
 }
 
-// Count writes a number with a noun that takes an s: "1 run", "4 runs".
+// Count formats a number with a noun whose plural adds an s: "1 run", "4 runs".
 func Count(n int, noun string) string {
 	if n != 1 {
 		noun += "s"

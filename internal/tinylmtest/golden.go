@@ -11,7 +11,7 @@ import (
 	"grpo/pkg/model/tinylm"
 )
 
-// TorchCase is TinyLM in PyTorch (float64): see golden/README.md.
+// TorchCase is a TinyLM training case computed by PyTorch (float64): see golden/README.md.
 type TorchCase struct {
 	VocabSize     int         `json:"vocab_size"`
 	HiddenSize    int         `json:"hidden_size"`
@@ -66,7 +66,7 @@ func (c *TorchCase) params(t *testing.T) *tinylm.Weights {
 	return p
 }
 
-// batch builds the batch, with each group's prompt once or once for each row.
+// batch builds the batch; shared gives each group's prompt once instead of once per row.
 func (c *TorchCase) batch(shared bool) *model.Batch {
 	b := &model.Batch{}
 	for i, tokens := range c.Tokens {
@@ -101,8 +101,8 @@ func (c *TorchCase) objective(total int, advantages []float64) model.Objective {
 	}
 }
 
-// ReadTorchCase reads the file of the reference data; the test skips, saying so,
-// without it.
+// ReadTorchCase reads the file of the reference data; without it the test is skipped with a
+// message.
 func ReadTorchCase(t *testing.T) *TorchCase {
 	t.Helper()
 	c := &TorchCase{}
@@ -115,8 +115,7 @@ func ReadTorchCase(t *testing.T) *TorchCase {
 // Tolerance allows a distance of Atol + Rtol·|want|.
 type Tolerance struct{ Rtol, Atol float64 }
 
-// reached compares by a tolerance and keeps the largest error as a share of what
-// is allowed.
+// reached compares within a tolerance and keeps the largest error as a fraction of the allowed one.
 type reached struct {
 	Tolerance
 	worst float64
@@ -128,9 +127,9 @@ func (e *reached) near(got, want float64) bool {
 	return share <= 1
 }
 
-// Run makes the file's steps on a device. shared gives each group's prompt once
-// instead of once for each row; micro is the number of micro-batches. What the
-// steps compute is within steps of the file, the weights after them within weights.
+// Run makes the file's steps on a device. shared gives each group's prompt once instead of once for
+// each row; micro is the number of micro-batches. Losses and gradients must agree with the file
+// within steps, the final weights within weights.
 func (c *TorchCase) Run(t *testing.T, on model.Device, shared bool, micro int, steps, weights Tolerance) {
 	e, after := &reached{Tolerance: steps}, &reached{Tolerance: weights}
 	p := c.params(t)

@@ -134,9 +134,9 @@ func closeTo(t *testing.T, what string, got, want []float64, gotMask, mask []boo
 	}
 }
 
-// CheckLearner compares a learner with the reference network: log-probabilities
-// and entropies, and the gradients with finite differences, for a loss with
-// another weight for each log-probability and each entropy.
+// CheckLearner compares a learner with the reference network: log-probabilities and entropies, and
+// the gradients with finite differences, for a loss with a different weight for each
+// log-probability and entropy.
 func CheckLearner(t *testing.T, on model.Device, w *tinylm.Weights, b *model.Batch) {
 	t.Helper()
 	const temperature = 0.8
@@ -174,8 +174,7 @@ func CheckLearner(t *testing.T, on model.Device, w *tinylm.Weights, b *model.Bat
 	})
 }
 
-// CheckCritic does the same with a critic: a value is that of the state which
-// predicts the token.
+// CheckCritic does the same for a critic: a value belongs to the state that predicts the token.
 func CheckCritic(t *testing.T, on model.Device, policy *tinylm.Weights, b *model.Batch) {
 	t.Helper()
 	c := WithHead(t, Critic(t, policy, on))

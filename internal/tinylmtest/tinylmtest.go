@@ -1,6 +1,5 @@
-// Package tinylmtest has what tests of TinyLM on any device share: weights and
-// batches, a reference network, and PyTorch's reference case. It is for tests
-// only.
+// Package tinylmtest has helpers for tests of TinyLM on any device: weights and batches, a
+// reference network, and PyTorch's reference case. It is for tests only.
 package tinylmtest
 
 import (
@@ -21,7 +20,7 @@ func Spec(hidden, layers int) tinylm.Spec {
 	return tinylm.Spec{Vocab: tokenizer.VocabSize, Hidden: hidden, Layers: layers}
 }
 
-// Weights are random weights whose completions end now and then.
+// Weights are random weights with completions of varying lengths.
 func Weights(t testing.TB, spec tinylm.Spec, seed uint64) *tinylm.Weights {
 	t.Helper()
 	w, err := tinylm.NewWeights(spec)

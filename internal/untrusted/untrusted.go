@@ -1,6 +1,6 @@
-// Package untrusted checks what every reader of untrusted input guarantees: it
-// ends soon, it allocates in proportion to the input, and a terminal can show its
-// errors. Fuzz targets use it. It is for tests only.
+// Package untrusted checks the guarantees of every reader of untrusted input: it ends soon, it
+// allocates in proportion to the input, and its errors are safe to print in a terminal. Fuzz
+// targets use it. It is for tests only.
 package untrusted
 
 import (
@@ -15,16 +15,15 @@ import (
 
 // Limit is what reading one input may cost.
 type Limit struct {
-	// Base and PerByte bound the bytes allocated, freed or not: Base + PerByte *
-	// input.
+	// Base and PerByte bound the total bytes allocated: Base + PerByte * input.
 	Base, PerByte uint64
 	// Time bounds the wall clock. It detects endless loops, and is long enough for
 	// a busy machine.
 	Time time.Duration
 }
 
-// Reader is the limit of the readers of files: 8 MiB and 1 KiB for each byte, 20
-// seconds. It rules out an allocation of a size that a number in the file gives.
+// Reader is the limit for readers of files: 8 MiB and 1 KiB for each byte, 20 seconds. It detects
+// allocations whose size comes from a number in the file.
 var Reader = Limit{Base: 8 << 20, PerByte: 1 << 10, Time: 20 * time.Second}
 
 // Check runs f on an input of n bytes and fails the test if it allocates more than
@@ -109,7 +108,7 @@ func CheckText(t testing.TB, text string) {
 	}
 }
 
-// unshowable says why a terminal can't show a text, or is empty.
+// unshowable explains why a terminal can't show a string; "" if it can.
 func unshowable(text string) string {
 	if !utf8.ValidString(text) {
 		return "is not UTF-8"
@@ -122,7 +121,7 @@ func unshowable(text string) string {
 	return ""
 }
 
-// long says what is too long about an error, or is empty.
+// long explains what is too long about an error; "" if nothing is.
 func long(text string) string {
 	lines := strings.Split(text, "\n")
 	if len(lines) > maxLines {

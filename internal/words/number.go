@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Number writes a number as people type it, in as few digits as read back to it:
-// 1e-5 and 1e6, not Go's 1e-05 and 1e+06.
+// Number formats a number as people type it, with the fewest digits that read back to it: 1e-5 and
+// 1e6, not Go's 1e-05 and 1e+06.
 func Number(v float64) string { return Exponent(strconv.FormatFloat(v, 'g', -1, 64)) }
 
-// Exponent writes the exponent of a number that Go formatted as people type it.
+// Exponent rewrites the exponent of a number that Go formatted as people type it.
 func Exponent(number string) string {
 	mantissa, exponent, ok := strings.Cut(number, "e")
 	if !ok || exponent == "" {

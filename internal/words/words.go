@@ -1,5 +1,5 @@
-// Package words is for words that a user typed: which known word was probably meant,
-// and how to show untrusted text and numbers in a message.
+// Package words suggests which known word a user probably meant, and shows untrusted strings and
+// numbers in messages.
 package words
 
 import (
@@ -39,8 +39,8 @@ func Distance(a, b string) int {
 	return prev[len(t)]
 }
 
-// Nearest returns the candidate closest to word, ignoring case, or "" if none is
-// close enough to be what was meant. Ties go to the first candidate.
+// Nearest returns the candidate closest to word, ignoring case, or "" if none is close enough. Ties
+// go to the first candidate.
 func Nearest(word string, candidates []string) string {
 	word = strings.ToLower(word)
 	if len(word) > 100 {
@@ -55,7 +55,7 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
-// DidYouMean is the end of the message about an unknown word, or "".
+// DidYouMean returns the end of the message about an unknown word, or "".
 func DidYouMean(word string, candidates []string) string {
 	if s := Nearest(word, candidates); s != "" {
 		return fmt.Sprintf(" (did you mean %q?)", s)
@@ -70,8 +70,8 @@ func Shorten(s string) string { return textutil.Cut(s, 60) }
 // escaped.
 func Quote(s string) string { return strconv.Quote(Shorten(s)) }
 
-// Show shortens a string, and quotes one that would not be seen as it is: empty,
-// with space around it, or with unprintable characters.
+// Show shortens a string, and quotes it if it would be misread: empty, with space around it, or
+// with unprintable characters.
 func Show(s string) string {
 	s = Shorten(s)
 	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }

@@ -11,11 +11,11 @@ import (
 	"grpo/internal/words"
 )
 
-// Line is a field of one line of text, which any scalar is: it is trimmed, must
-// not be empty, and may end in a line break, as YAML's folded text does.
+// Line is a one-line string field, which accepts any scalar: it is trimmed, must not be empty, and
+// may end in a line break, as folded YAML strings do.
 type Line string
 
-// MarshalYAML writes quotes only where YAML would read something else.
+// MarshalYAML writes quotes only if YAML would read another type.
 func (l Line) MarshalYAML() (any, error) {
 	n := &yaml.Node{}
 	n.SetString(string(l))
@@ -27,27 +27,26 @@ var (
 	nodeType = reflect.TypeFor[*yaml.Node]()
 )
 
-// Document is what [Form.Decode] found.
+// Document is the result of [Form.Decode].
 type Document struct {
 	Label    string
 	Problems []string
-	// Lines holds the line of each key and of each element of a list that the file
-	// gives, by its path; nil if there is no document.
+	// Lines has the line of each key and list element in the file, by path; nil if there is no
+	// document.
 	Lines map[string]int
-	// Comments holds the comment on each key, on one line: the lines above it and the
-	// end of its own line.
+	// Comments has the comment on each key as one line: the lines above it and the end of its own
+	// line.
 	Comments map[string]string
-	// Broken holds the keys that the file gives with a value that does not fit.
+	// Broken has the keys whose value in the file is invalid.
 	Broken map[string]bool
 
 	form *Form
 }
 
-// Decode reads a document into the struct that into points to. Keys that the file
-// does not give, or gives wrongly, keep their values; the elements of a list of
-// sections start from what their method SetDefaults makes of them, if they have
-// one. A field of the type *yaml.Node is left for the caller to read. label is
-// the name of the file in messages.
+// Decode reads a document into the struct that into points to. Missing and invalid keys keep their
+// values; elements of a list of sections start from their method SetDefaults, if they have one. A
+// field of the type *yaml.Node is left for the caller to read. label is the name of the file in
+// messages.
 func (f *Form) Decode(label string, text []byte, into any) *Document {
 	d := &Document{Label: label, Broken: map[string]bool{}, form: f}
 	root, p := f.parse(text)
@@ -78,8 +77,8 @@ func (d *Document) full() bool { return len(d.Problems) > d.form.MaxProblems }
 // At names a line: "x.yaml: line 3".
 func (d *Document) At(line int) string { return fmt.Sprintf("%s: line %d", d.Label, line) }
 
-// Pairs calls f with each key of the section n at path, and its value. What is no
-// plain key, or appears twice, is a problem.
+// Pairs calls f with each key of the section n at path, and its value. A key that is not plain or
+// appears twice is a problem.
 func (d *Document) Pairs(n *yaml.Node, path string, f func(key, value *yaml.Node)) {
 	first := map[string]*yaml.Node{}
 	for i := 0; i+1 < len(n.Content) && !d.full(); i += 2 {
@@ -106,7 +105,7 @@ func (d *Document) Pairs(n *yaml.Node, path string, f func(key, value *yaml.Node
 	}
 }
 
-// ownName returns the key of a full path that may be another name of it.
+// ownName returns the key for a full path, which may be another name of it.
 func (d *Document) ownName(path string) string {
 	if own, ok := d.form.OtherNames[path]; ok {
 		return own
@@ -213,9 +212,8 @@ func (d *Document) sections(n *yaml.Node, v reflect.Value, path string) error {
 	return nil
 }
 
-// leaf reads a scalar or a list of scalars. A YAML value has a kind of its own
-// (the string "8" in quotes is no number, the bare word 8 is no string), which
-// must be the key's.
+// leaf reads a scalar or a list of scalars. A YAML value has its own type (quoted "8" is not a
+// number, bare 8 is not a string), which must match the key's.
 func (d *Document) leaf(n *yaml.Node, v reflect.Value, path string) error {
 	t := v.Type()
 	if IsList(t) {

@@ -14,8 +14,8 @@ import (
 	"grpo/internal/words"
 )
 
-// Values have one notation, in a file, the environment, --set or a flag. It is
-// narrower than YAML's, so that nothing is converted silently:
+// Values have one notation, in a file, the environment, --set or a flag. It is narrower than
+// YAML's, so that no value is converted silently:
 //
 //   - an integer is decimal digits with an optional sign: not 8.0, 1e2, 0x10,
 //     010 or 1_000;
@@ -27,8 +27,8 @@ var (
 	numberForm  = regexp.MustCompile(`^[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$`)
 )
 
-// mustBe says what a key wants, what it got, and perhaps the fix. The error
-// completes a sentence that begins with the key.
+// mustBe is the error for a value of the wrong type: the type wanted, the value, and perhaps a fix.
+// It completes a sentence that starts with the key.
 func mustBe(t reflect.Type, got, hint string) error {
 	msg := fmt.Sprintf("must be %s, not %s", TypeName(t), got)
 	if hint != "" {
@@ -37,7 +37,7 @@ func mustBe(t reflect.Type, got, hint string) error {
 	return errors.New(msg)
 }
 
-// setScalar reads text into v.
+// setScalar parses text into v.
 func setScalar(v reflect.Value, text string) error {
 	t, shown := v.Type(), words.Show(text)
 	switch v.Kind() {
@@ -146,8 +146,8 @@ func SetText(v reflect.Value, text string) error {
 	return setList(v, len(parts), func(i int, e reflect.Value) error { return setScalar(e, parts[i]) })
 }
 
-// Check holds for every value that can be written and read back: numbers are
-// finite and strings printable.
+// Check accepts every value that can be written and read back: finite numbers and printable
+// strings.
 func Check(v reflect.Value) error {
 	switch v.Kind() {
 	case reflect.Float64:
@@ -188,7 +188,7 @@ func booleanHint(text string) string {
 	return ""
 }
 
-// integerHint proposes the integer that was probably meant.
+// integerHint suggests the integer that was probably meant.
 func integerHint(text string) string {
 	if plain := strings.ReplaceAll(text, "_", ""); integerForm.MatchString(plain) {
 		return "write " + plain
@@ -223,8 +223,8 @@ func Format(v reflect.Value) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// FormatFloat gives a decimal that reads back to f, as people write it: 1e-6
-// and not 1e-06, 1048576 and not 1.048576e+06.
+// FormatFloat returns a decimal that reads back to f, as people write it: 1e-6 and not 1e-06,
+// 1048576 and not 1.048576e+06.
 func FormatFloat(f float64) string {
 	if f == math.Trunc(f) && math.Abs(f) < 1e15 {
 		return strconv.FormatFloat(f+0, 'f', 0, 64)
@@ -232,8 +232,8 @@ func FormatFloat(f float64) string {
 	return words.Number(f)
 }
 
-// plainForm is a string that YAML reads as itself without quotes; specialWords
-// are excepted, which some YAML reader takes for a boolean or null.
+// plainForm matches a string that YAML reads as itself without quotes, except specialWords, which
+// some YAML readers take for a boolean or null.
 var (
 	plainForm    = regexp.MustCompile(`^[A-Za-z_./][A-Za-z0-9_./-]*$`)
 	specialWords = regexp.MustCompile(`^(?i:y|n|yes|no|on|off|true|false|null|[.]+|[.](inf|nan)|[.][0-9].*)$`)

@@ -10,14 +10,14 @@ import (
 	"grpo/internal/words"
 )
 
-// lineAt returns the 1-based number of the line that holds the byte at i.
+// lineAt returns the 1-based number of the line that contains the byte at i.
 func lineAt(text []byte, i int) int { return 1 + bytes.Count(text[:i], []byte("\n")) }
 
-// lastLine returns the number of the last line with something in it.
+// lastLine returns the number of the last non-empty line.
 func lastLine(text []byte) int { return lineAt(text, len(bytes.TrimRight(text, "\n"))) }
 
-// isText reports the first byte that no YAML file may hold; the YAML library
-// would name no line.
+// isText reports the first byte that no YAML file may contain; the YAML library would not report
+// its line.
 func isText(text []byte) *problem {
 	for i := 0; i < len(text); {
 		r, n := utf8.DecodeRune(text[i:])
@@ -43,8 +43,8 @@ var (
 	tabIndent     = regexp.MustCompile(`(?m)^ *\t`)
 )
 
-// syntax reports what the YAML library could not read. The library gives no
-// line for an error on the first one, and does not mention tabs.
+// syntax reports a syntax error. The YAML library gives no line for an error on the first one, and
+// does not mention tabs.
 func syntax(text []byte, err error) *problem {
 	if at := tabIndent.FindIndex(text); at != nil {
 		return &problem{lineAt(text, at[0]), "a tab in the indentation (YAML wants spaces)"}

@@ -1,10 +1,10 @@
-// Package yamldoc is the one strict reader of YAML files: run configurations,
-// recipes of grpo sft, requests of sweeps. It decodes a document into a struct
-// and refuses what the YAML library would convert, merge, drop or panic at.
-// Every problem has its line, and all problems of a file are reported at once.
+// Package yamldoc is the one strict reader of YAML files: run configurations, recipes of grpo sft,
+// requests of sweeps. It decodes a document into a struct and refuses input that the YAML library
+// would convert, merge, drop or panic at. Every problem has its line, and all problems of a file
+// are reported at once.
 //
-// The fields of the struct are the keys, by their yaml tags. A key's full name is
-// its path, joined by dots: train.learning_rate, stages.0.steps.
+// The fields of the struct are the keys, by their yaml tags. A key's full name is its path, joined
+// by dots: train.learning_rate, stages.0.steps.
 package yamldoc
 
 import (
@@ -20,7 +20,7 @@ import (
 	"grpo/internal/words"
 )
 
-// Form says what a file should be, for the reader and for its messages.
+// Form describes what a file should contain, for the reader and for its messages.
 type Form struct {
 	What    string // "one file is one configuration"
 	Folder  string // "this is a folder, not a YAML file"
@@ -29,13 +29,13 @@ type Form struct {
 	Empty   string // "it sets no key"
 	Example string // a key with a value: "seed: 1"
 
-	MaxProblems int // further ones are not listed
+	MaxProblems int // maximum listed
 	MaxSections int // in a list of sections
 
-	// OtherNames are full paths that mean another key: the key by the other name.
+	// OtherNames maps alternative full paths to their keys.
 	OtherNames map[string]string
-	// Suggest ends the message about an unknown key of a section that has the
-	// keys here; nil proposes the nearest of these.
+	// Suggest ends the message about an unknown key of a section that has the keys here; nil
+	// suggests the nearest of these.
 	Suggest func(key string, here []string) string
 }
 
@@ -59,7 +59,7 @@ func (f *Form) Read(name string) ([]byte, error) {
 	return text, nil
 }
 
-// problem is what is wrong with a file, and where.
+// problem is an error in a file, and where.
 type problem struct {
 	line int // from 1; 0 = the file as a whole
 	text string
@@ -82,7 +82,7 @@ func (f *Form) parse(text []byte) (*yaml.Node, *problem) {
 			if len(second.Content) > 0 {
 				line = second.Content[0].Line
 			}
-			// The library puts an empty document after the end.
+			// The library puts an empty document after the last line.
 			line = min(line, lastLine(text))
 			return nil, &problem{line, "a second YAML document begins: " + f.What + " (remove the --- before it)"}
 		}
@@ -116,7 +116,7 @@ func isEmpty(doc *yaml.Node) bool {
 	return n.Tag == "!!null" || n.Kind == yaml.MappingNode && len(n.Content) == 0
 }
 
-// Kind says in words what a node is.
+// Kind describes a node's type.
 func Kind(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode && len(n.Content) == 0:

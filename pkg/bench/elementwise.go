@@ -6,7 +6,7 @@ import (
 	"grpo/pkg/model/kernel"
 )
 
-// work is a kernel that is no matrix product.
+// work is a kernel that is not a matmul.
 type work struct {
 	name, shape string
 	units       int

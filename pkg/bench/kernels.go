@@ -17,7 +17,7 @@ type Options struct {
 	Now func() time.Time
 	// Repeats is the number of samples of each case; the median counts.
 	Repeats int
-	// Sample is how long one sample takes at least.
+	// Sample is the minimum duration of a sample.
 	Sample time.Duration
 }
 
@@ -27,8 +27,8 @@ type Row struct {
 	Shape  string `json:"shape"`
 	// Seconds of one call, the median of the samples.
 	Seconds float64 `json:"seconds"`
-	// GFLOPS counts multiplications and additions of matrix products only; it
-	// is 0 for the other kernels, whose cost is in NsPerUnit.
+	// GFLOPS counts multiplications and additions of matmuls only; it is 0 for the other kernels,
+	// whose cost is in NsPerUnit.
 	GFLOPS float64 `json:"gflops,omitempty"`
 	// Share is GFLOPS over the measured peak of one core.
 	Share float64 `json:"share_of_peak,omitempty"`
@@ -36,17 +36,17 @@ type Row struct {
 	NsPerUnit float64 `json:"ns_per_unit,omitempty"`
 }
 
-// Kernels is what [MeasureKernels] found.
+// Kernels is the result of [MeasureKernels].
 type Kernels struct {
 	Path string `json:"kernel"` // "avx512", "avx2" or "go"
-	// Peak is that of a loop of multiply-adds on registers; 0 without assembly.
+	// Peak is the rate of a loop of multiply-adds on registers; 0 without assembly.
 	Peak float64 `json:"peak_gflops"`
-	// Best is the rate of the fastest product of the list.
+	// Best is the rate of the fastest matmul of the list.
 	Best float64 `json:"best_gflops"`
 	Rows []Row   `json:"rows"`
 }
 
-// product is op(A)·op(B) at a shape that training meets.
+// matmul is op(A)·op(B) at a shape used in training.
 type matmul struct {
 	m, n, k        int
 	transA, transB bool
@@ -139,7 +139,7 @@ func MeasureKernels(ctx context.Context, o Options) (*Kernels, error) {
 
 // samples are the seconds of one call, Repeats of them, sorted.
 func (o Options) samples(f func()) []float64 {
-	f() // caches and buffers
+	f() // warms caches and buffers
 	calls := 1
 	var out []float64
 	for len(out) < o.Repeats {
@@ -163,7 +163,7 @@ func (o Options) median(f func()) float64 {
 	return s[len(s)/2]
 }
 
-// least is for the peak, which disturbances can only lower.
+// least is for the peak, which interference can only lower.
 func (o Options) least(f func()) float64 { return o.samples(f)[0] }
 
 func fill(n int) []float32 {

@@ -8,13 +8,13 @@ import (
 	"grpo/pkg/train"
 )
 
-// Series is one size of a step varied while the others stay.
+// Series varies one size of a step and keeps the others fixed.
 type Series struct {
 	Name   string `json:"name"`  // "hidden size"
 	Unit   string `json:"unit"`  // of the values, for axes
 	Expect string `json:"cost"`  // how the cost should grow, in words
 	Slope  int    `json:"slope"` // the same as a power of the value; 0 = constant
-	// Threads marks the series over threads, whose values are no size.
+	// Threads marks the series over threads, whose values are not sizes.
 	Threads bool    `json:"threads"`
 	Points  []Point `json:"points"`
 	// Fit is the power that fits the seconds of the last half of the points, for

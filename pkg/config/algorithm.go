@@ -6,12 +6,11 @@ import (
 	"grpo/pkg/rl"
 )
 
-// Algorithm is the mathematics of the update. Names are the assignment's, else
-// TRL's, else verl's.
+// Algorithm is the mathematics of the update. Names are the assignment's, else TRL's, else verl's.
 //
-// An empty string, and a 0 where noted, means "as follows from the other keys":
-// [Resolve] fills in the aggregation, the constant and the level, and
-// [Algorithm.Advantages] returns the baseline and the normalizer.
+// An empty string, and a 0 where noted, means "derive it from the other keys": [Resolve] fills in
+// the aggregation, the constant and the level, and [Algorithm.Advantages] returns the baseline and
+// the normalizer.
 type Algorithm struct {
 	// Type: "grpo" (the baseline is the group) or "ppo" (the baseline is a critic's
 	// value head, with generalized advantage estimation).
@@ -34,7 +33,7 @@ type Algorithm struct {
 	// PassK rewards only the best completion of a group, by its lead over the
 	// second best.
 	PassK bool `yaml:"pass_k" neutral:"false"`
-	// Gamma discounts a completion's outcome from its last token backwards.
+	// Gamma discounts a completion's reward backwards from its last token.
 	Gamma float64 `yaml:"gamma" neutral:"1"`
 
 	// Cliprange is the assignment's name of epsilon; files and --set take both.
@@ -63,8 +62,7 @@ type Algorithm struct {
 	VESPOKNeg      float64 `yaml:"vespo_k_neg" neutral:"3"`
 	VESPOLambdaNeg float64 `yaml:"vespo_lambda_neg" neutral:"2"`
 
-	// Beta weighs the KL divergence to the reference policy, which is the run's
-	// first weights (0 = none).
+	// Beta weighs the KL divergence to the reference policy, the run's initial weights (0 = none).
 	Beta float64 `yaml:"beta" neutral:"0"`
 	// KLEstimator is one of rl.KLEstimators.
 	KLEstimator rl.KLEstimator `yaml:"kl_estimator" neutral:"k3"`
@@ -101,8 +99,8 @@ type Algorithm struct {
 	// SkipFlatGroups leaves completions of advantage 0 out of the update, whose
 	// gradient is the same.
 	SkipFlatGroups bool `yaml:"skip_flat_groups" neutral:"false"`
-	// DynamicSampling replaces zero-variance groups by groups of new prompts, in at
-	// most DynamicSamplingMaxRounds rounds a step, including the first.
+	// DynamicSampling replaces zero-variance groups by groups of new prompts, in at most
+	// DynamicSamplingMaxRounds rounds per step, including the first.
 	DynamicSampling          bool `yaml:"dynamic_sampling" neutral:"false"`
 	DynamicSamplingMaxRounds int  `yaml:"dynamic_sampling_max_rounds" neutral:"4"`
 
@@ -116,8 +114,8 @@ type Algorithm struct {
 	// The rest is for ppo only.
 
 	GAELambda float64 `yaml:"gae_lambda" neutral:"0.95"`
-	// ValueLearningRate is the critic's, ValueEpochs the number of its passes over
-	// a rollout; 0 means those of the policy, which [Resolve] fills in.
+	// ValueLearningRate and ValueEpochs are the critic's learning rate and passes over a rollout; 0
+	// means those of the policy, which [Resolve] fills in.
 	ValueLearningRate float64 `yaml:"value_learning_rate" neutral:"0"`
 	ValueEpochs       int     `yaml:"value_epochs" neutral:"0"`
 	// ValueClip limits the change of a value in an update (0 = no clip).
@@ -135,25 +133,23 @@ func Normalizers() []string { return append(rl.Normalizers(), string(whitenToken
 // recipe returns what the loss type means; the zero value for an unknown one.
 func (a *Algorithm) recipe() rl.Recipe { return rl.RecipeNamed(a.LossType) }
 
-// BaseLoss returns the loss that the loss type means: grpo_clip for TRL's dapo,
-// itself for sapo. After [Resolve] the aggregation, the level, the constant and the
-// dual clip are in their own keys.
+// BaseLoss returns the loss that the loss type is built on: grpo_clip for TRL's dapo, itself for
+// sapo. After [Resolve] the aggregation, the level, the constant and the dual clip are in their own
+// keys.
 func (a Algorithm) BaseLoss() rl.LossType { return a.recipe().Loss }
 
 // EntropyOverAll reports whether the loss type divides the entropy bonus by all
 // tokens even if a policy mask keeps only some (rl.LossConfig).
 func (a Algorithm) EntropyOverAll() bool { return a.recipe().EntropyOverAll }
 
-// Advantages returns the baseline and the normalizer: those that are given, or else
-// what follows from the other keys:
+// Advantages returns the baseline and the normalizer, as given or derived from the other keys:
 //
 //	scale_rewards group, batch, none    group_mean with group_std, batch_std, none
 //	no_baseline                         none, none
 //	ppo                                 none, whiten_tokens (none without use_std_normalization)
 //	else                                group_mean, group_std (none without use_std_normalization)
 //
-// It has no meaning with pass_k and normalize_then_sum, which have their own
-// advantages.
+// Not used with pass_k and normalize_then_sum, which define their own advantages.
 func (a Algorithm) Advantages() (baseline rl.Baseline, normalizer rl.Normalizer) {
 	baseline, normalizer = rl.BaselineGroupMean, rl.NormalizerNone
 	switch {

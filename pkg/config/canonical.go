@@ -13,8 +13,8 @@ import (
 	"grpo/internal/yamldoc"
 )
 
-// resolvedMark begins what [Marshal] writes. It has every key of its release, so a
-// missing one joined later.
+// resolvedMark is the first line of a file written by [Marshal], which has every key of its
+// release: a missing key was added later.
 const resolvedMark = "# resolved by grpo"
 
 // Marshal writes the canonical YAML of a resolved configuration: every key, in
@@ -56,29 +56,26 @@ func writeSection(b *bytes.Buffer, v reflect.Value, first, rest string) {
 	}
 }
 
-// outsideHash are the keys that do not enter [Hash]: changing them changes
-// neither the weights nor any line of metrics, evaluations and samples.
+// outsideHash are the keys that do not enter [Hash]: changing them changes neither the weights nor
+// any line of metrics, evaluations and samples.
 //
 //   - name is a label;
-//   - output.* says which weights stay on disk, not what they are.
+//   - output.* selects which weights are kept on disk.
 //
-// The seed enters. So does train.gradient_accumulation_steps, although it is
-// without effect in exact arithmetic: it regroups sums of floats, and a run
-// promises its bits.
+// The seed is part of the hash, and so is train.gradient_accumulation_steps: it regroups sums of
+// floats, which changes the last bits of the results.
 var outsideHash = []string{
 	"name", "output.checkpoint_every_n_steps", "output.keep_checkpoints", "output.keep",
 }
 
-// Hash identifies the results of a resolved configuration: the first 8 hex
-// digits of the SHA-256 of "key: value" lines for every key that has an effect
-// on them (all but name and output.*).
+// Hash identifies the results of a resolved configuration: the first 8 hex digits of the SHA-256 of
+// "key: value" lines for every key that has an effect on them (all but name and output.*).
 //
-// A key that joined after the first release is left out at its neutral value, at
-// which a run is what it was before: so the hash of an older configuration, which
-// names folders, stays. A neutral value therefore never changes, not even together
-// with the default. For a key with the tag was it is the value of the key that the
-// first release used: training and evaluation at temperature 1.3 have the hash that
-// they had, training at 1.3 with evaluation at 1 has another.
+// A key added after the first release is left out at its neutral value, at which it has no effect,
+// so that older configurations keep their hash, which is part of folder names. A neutral value
+// therefore never changes, even if the default does. For a key with the tag was, the neutral value
+// is that of the key the first release used: training and evaluation at temperature 1.3 keep their
+// old hash; training at 1.3 with evaluation at 1 gets a new one.
 func Hash[T Root](c T) string {
 	c = Resolve(c)
 	h := sha256.New()
@@ -90,9 +87,9 @@ func Hash[T Root](c T) string {
 	return hex.EncodeToString(h.Sum(nil))[:8]
 }
 
-// Diff names the keys in which two configurations differ, in the order of the
-// documentation, with both values: "train.learning_rate: 0.001, now 0.0003".
-// Both are resolved first. A stage that only one of them has counts by its keys.
+// Diff names the keys in which two configurations differ, in the order of the documentation, with
+// both values: "train.learning_rate: 0.001, now 0.0003". Both are resolved first. A stage that only
+// one of them has is listed key by key.
 func Diff[T Root](a, b T) []string {
 	values := func(c T) (order []string, byKey map[string]string) {
 		byKey = map[string]string{}
@@ -116,8 +113,8 @@ func Diff[T Root](a, b T) []string {
 	return out
 }
 
-// Get returns the value of a key in YAML's notation. The key is a full path, a
-// last part that only one key has, or an alias, as for --set.
+// Get returns the value of a key in YAML's notation. The key is a full path, a unique last part, or
+// an alias, as for --set.
 func Get[T Root](c T, key string) (string, error) {
 	fields := leaves(c)
 	path, err := findKey(strings.TrimSpace(key), paths(c))

@@ -12,20 +12,19 @@ import (
 	"grpo/internal/yamldoc"
 )
 
-// validator collects what is wrong with a configuration. Its methods take the
-// addresses of fields; messages then show key, value and origin:
-// seed (7, x.yaml: line 4).
+// validator collects the problems of a configuration. Its methods take the addresses of fields, so
+// that messages show key, value and origin: seed (7, x.yaml: line 4).
 type validator struct {
 	root    any
 	keys    map[any]leaf      // by the field's address
 	origins map[string]Origin // nil: unknown
 	// broken keys have no valid value and are already reported.
 	broken map[string]bool
-	// partial: the sources hold other problems, such as a misspelt key, so that
-	// comparing keys would report consequences next to the causes.
+	// partial: the sources have other problems, such as a misspelled key. Comparing keys would
+	// report their consequences.
 	partial bool
 	found   []finding
-	// values are those of keys with a list of valid values.
+	// values has the keys that accept only listed values.
 	values map[string][]string
 }
 
@@ -47,8 +46,8 @@ func newValidator[T Root](root *T, origins map[string]Origin) *validator {
 	return v
 }
 
-// reject reports a problem. A field's address among the arguments is shown as its
-// key. A key is reported once: further problems of a broken key are left out.
+// reject reports a problem. A field's address among the arguments is shown as its key. Each broken
+// key is reported once.
 func (v *validator) reject(format string, args ...any) {
 	var keys []string
 	shown := slices.Clone(args)
@@ -67,7 +66,7 @@ func (v *validator) reject(format string, args ...any) {
 	v.found = append(v.found, finding{keys, fmt.Sprintf(format, shown...)})
 }
 
-// show writes a key with its value and origin.
+// show formats a key with its value and origin.
 func (v *validator) show(f leaf) string {
 	value := yamldoc.Format(f.value)
 	if f.value.Kind() == reflect.String {
@@ -82,7 +81,7 @@ func (v *validator) show(f leaf) string {
 	return fmt.Sprintf("%s (%s)", f.path, value)
 }
 
-// interval is a range of numbers; an infinite end is no limit.
+// interval is a range of numbers; an infinite end means no limit.
 type interval struct {
 	low, high         float64
 	lowOpen, highOpen bool
@@ -112,11 +111,9 @@ var (
 	fraction      = interval{low: 0, high: 1}
 	positiveUpTo1 = interval{low: 0, high: 1, lowOpen: true}
 	belowOne      = interval{low: 0, high: 1, highOpen: true}
-	// moderate is for rewards, which are multiplied and added: the results must
-	// stay finite.
+	// moderate is for rewards, which are multiplied and added: results must be finite.
 	moderate = interval{low: -1e100, high: 1e100}
-	// size is for what is counted in memory: a typing error must not ask for
-	// terabytes.
+	// size is for objects in memory: a typing error must not ask for terabytes.
 	size       = interval{low: 1, high: 1 << 20}
 	sizeOrNone = interval{low: 0, high: 1 << 20}
 	tokens     = interval{low: 1, high: 1 << 16}
@@ -218,9 +215,9 @@ func (v *validator) compatible(ok bool, field, other any, why string) {
 	}
 }
 
-// noEffect reports those of the fields that are not at their neutral value and
-// change nothing, because of another. Without the report, a run would not be what
-// its author thinks it is, and all arms of a sweep over the key would be equal.
+// noEffect reports those of the fields that are not at their neutral value but have no effect
+// because of another. Otherwise a run would differ from what its author expects, and all arms of a
+// sweep over the key would be equal.
 func (v *validator) noEffect(because any, fix string, fields ...any) {
 	for _, field := range fields {
 		if !v.keys[field].isNeutral() {
@@ -229,7 +226,7 @@ func (v *validator) noEffect(because any, fix string, fields ...any) {
 	}
 }
 
-// validate checks everything and returns the problems.
+// validate returns all problems.
 func (v *validator) validate() []string {
 	for _, f := range leaves(v.root) {
 		if err := yamldoc.Check(f.value); err != nil {
@@ -253,8 +250,8 @@ func (v *validator) validate() []string {
 	return problems
 }
 
-// Validate checks a configuration that did not come through [Load] or [LoadSFT]
-// (which call it) and reports all problems at once in an [*Error].
+// Validate checks a configuration that was not made by [Load] or [LoadSFT] (which call it) and
+// reports all problems at once in an [*Error].
 func Validate[T Root](c *T) error {
 	if problems := newValidator(c, nil).validate(); len(problems) > 0 {
 		return &Error{Doing: "check config", Problems: problems}

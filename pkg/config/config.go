@@ -1,14 +1,12 @@
-// Package config holds the typed configuration of a run: structs whose yaml tags
-// are the keys, the sources that set them (load.go), validation (validate.go) and
-// a canonical hash that identifies a run (canonical.go). The defaults are in
-// configs/default.yaml.
+// Package config holds the typed configuration of a run: structs whose yaml tags are the keys, the
+// sources that set them (load.go), validation (validate.go) and a canonical hash that identifies a
+// run (canonical.go). The defaults are in configs/default.yaml.
 //
-// Names follow the assignment (Stanford CS336, assignment 5) first and TRL
-// second, so that a reader finds an option by the name that its source gives it.
-// The names of losses, baselines, aggregations and KL estimators are pkg/rl's.
+// Names follow the assignment (Stanford CS336, assignment 5) first and TRL second. The names of
+// losses, baselines, aggregations and KL estimators are pkg/rl's.
 //
-// A key that joined after the first release has a tag with its neutral value, at
-// which it changes nothing. See [Hash].
+// A key added after the first release has a tag with its neutral value, at which it has no effect.
+// See [Hash].
 package config
 
 import (
@@ -22,7 +20,7 @@ import (
 // Config is the configuration of one GRPO run. The zero value is not usable; start
 // from [Default].
 type Config struct {
-	// Name is a label for tables and plots; it does not enter the hash.
+	// Name is a label for tables and plots; not part of the hash.
 	Name string `yaml:"name"`
 	// Seed drives random initial weights, problem order and sampling.
 	Seed uint64 `yaml:"seed"`
@@ -37,7 +35,7 @@ type Config struct {
 	Output    Output    `yaml:"output"`
 }
 
-// Data says where problems come from and how they become prompts.
+// Data describes where problems come from and how they become prompts.
 type Data struct {
 	// Source: "generated" (the word-problem generator), "gsm8k" (JSONL files) or "svamp".
 	Source string `yaml:"source"`
@@ -60,10 +58,9 @@ type Data struct {
 	WeightAdd float64 `yaml:"weight_add"`
 	WeightSub float64 `yaml:"weight_sub"`
 	WeightMul float64 `yaml:"weight_mul"`
-	// ValSize, TestSize and UnseenSize cap the number of problems in each
-	// evaluation split. For files, ValSize and TestSize 0 mean all problems, which
-	// is what [Load] uses if no source sets a size. Unseen problems use operand
-	// facts that no stage of training saw.
+	// ValSize, TestSize and UnseenSize cap the number of problems in each evaluation split. For
+	// files, ValSize and TestSize 0 mean all problems, the default if no source sets a size. Unseen
+	// problems use operand facts that no stage of training saw.
 	ValSize    int `yaml:"val_size"`
 	TestSize   int `yaml:"test_size"`
 	UnseenSize int `yaml:"unseen_size"`
@@ -71,22 +68,22 @@ type Data struct {
 	TrainSize int `yaml:"train_size"`
 }
 
-// Model says what the policy is and where its first weights come from.
+// Model describes the policy and its initial weights.
 type Model struct {
 	HiddenSize int `yaml:"hidden_size"`
 	NumLayers  int `yaml:"num_layers"`
 	// Init: "base" (the embedded base model), "random", or the path of a
 	// safetensors checkpoint.
 	Init string `yaml:"init"`
-	// Device: "cpu", "cuda" (an NVIDIA GPU, in a binary built with CUDA) or "auto"
-	// (a GPU if there is one and it is faster). It enters the hash: the devices'
-	// results differ in their last bits.
+	// Device: "cpu", "cuda" (an NVIDIA GPU, in a binary built with CUDA) or "auto" (a GPU if there
+	// is one and it is faster). It is part of the hash: results differ between devices in their
+	// last bits.
 	Device string `yaml:"device"`
 	// Precision of matmuls on a GPU: "float32", "tf32" or "bf16".
 	Precision string `yaml:"precision" neutral:"float32"`
 }
 
-// Rollout says how completions are sampled.
+// Rollout configures the sampling of completions.
 type Rollout struct {
 	// RolloutBatchSize is the number of completions of one step, a multiple of
 	// GroupSize.
@@ -125,8 +122,8 @@ type Train struct {
 	// which it first rises from 0. lr_scheduler_type is TRL's name.
 	LRScheduler string `yaml:"lr_scheduler" neutral:"constant"`
 	WarmupSteps int    `yaml:"warmup_steps" neutral:"0"`
-	// StopOnDivergence ends a run at the evaluation that finds its validation
-	// reward collapsed. A number that is not finite always ends it.
+	// StopOnDivergence ends a run at the evaluation that finds its validation reward collapsed. NaN
+	// and infinite numbers always end it.
 	StopOnDivergence bool `yaml:"stop_on_divergence" neutral:"false"`
 }
 
@@ -144,18 +141,17 @@ func (c *Config) Updates() float64 {
 	return float64(c.Train.NGRPOSteps) * float64(c.UpdatesPerStep())
 }
 
-// Eval says when and how the policy is evaluated. It has its own sampling
-// settings: runs that train at different temperatures are only comparable if they
-// are evaluated at the same one.
+// Eval configures evaluation. It has its own sampling settings: runs that train at different
+// temperatures are only comparable if evaluated at the same one.
 //
-// The first release evaluated with the settings of the rollout. The tag was names
-// the key that it used, whose value is the neutral one (see [Hash]) and the value
-// of this key in a configuration that the first release wrote.
+// The first release evaluated with the settings of the rollout. The tag was names the key that it
+// used: its value is the neutral one (see [Hash]) and the value of this key in a configuration of
+// the first release.
 type Eval struct {
 	// EveryNSteps: validation after each k-th step, and always before the first
 	// and after the last.
 	EveryNSteps int `yaml:"every_n_steps"`
-	// Temperature, TopP and TopK are those of the sampled decoding.
+	// Temperature, TopP and TopK are for sampled decoding.
 	Temperature float64 `yaml:"temperature" was:"rollout.sampling_temperature"`
 	TopP        float64 `yaml:"top_p" was:"rollout.sampling_top_p"` // 1 = off
 	TopK        int     `yaml:"top_k" was:"rollout.sampling_top_k"` // 0 = off
@@ -170,13 +166,13 @@ type Eval struct {
 	SaveSamples int `yaml:"save_samples"`
 }
 
-// Output says what a run keeps.
+// Output configures the files that a run keeps.
 type Output struct {
 	// CheckpointEveryNSteps: a killed run continues from its newest checkpoint; 0 =
 	// one after each evaluation.
 	CheckpointEveryNSteps int `yaml:"checkpoint_every_n_steps"`
-	// KeepCheckpoints is how many of the newest are kept, besides the best weights.
-	// If one is damaged, the run continues from the one before.
+	// KeepCheckpoints is how many of the newest are kept, besides the best weights. If one is
+	// damaged, the run continues from the previous one.
 	KeepCheckpoints int `yaml:"keep_checkpoints"`
 	// Keep: "all", or "best" to keep only the best weights of a finished run, which
 	// take a fraction of the disk space of its checkpoints.

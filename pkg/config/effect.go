@@ -8,8 +8,8 @@ import (
 	"grpo/pkg/rl"
 )
 
-// validateEffect refuses settings that could not do anything: they wait for
-// another key. They may keep their neutral value.
+// validateEffect rejects settings without any possible effect because another key is not set. They
+// may keep their neutral value.
 func (c *Config) validateEffect(v *validator) {
 	a, r := &c.Algorithm, &c.Reward
 	c.Model.validateEffect(v)
@@ -84,7 +84,7 @@ func (m *Model) validateEffect(v *validator) {
 	}
 }
 
-// needsLoss: only some losses have the option of these keys.
+// needsLoss rejects options that the loss does not have.
 func (a *Algorithm) needsLoss(v *validator, option rl.Uses, fields ...any) {
 	losses := rl.LossesWith(option)
 	if slices.Contains(losses, string(a.BaseLoss())) {
@@ -97,17 +97,17 @@ func (a *Algorithm) needsLoss(v *validator, option rl.Uses, fields ...any) {
 	v.noEffect(&a.LossType, "it is for "+list, fields...)
 }
 
-// Inert is a setting that changes nothing in a run.
+// Inert is a setting without effect in a run.
 type Inert struct {
 	Key string
-	// Text says so, with the reason and the fix.
+	// Text explains it, with the reason and the fix.
 	Text string
 }
 
-// InertSettings lists the settings of a configuration that are not at their
-// default and change nothing in the run, because of other settings. Unlike those
-// that [Validate] refuses, they are accepted for a single run: published recipes
-// name settings that wait for others. An arm of a sweep must not consist of them.
+// InertSettings lists the settings of a configuration that are not at their default and change
+// nothing in the run, because of other settings. [Validate] accepts them, because published recipes
+// include settings that only matter together with others. An arm of a sweep must not consist of
+// them.
 func InertSettings(c Config) []Inert {
 	c = Resolve(c)
 	v := newValidator(&c, nil)
@@ -123,7 +123,7 @@ func InertSettings(c Config) []Inert {
 	return out
 }
 
-// inert reports settings that are without effect in this run.
+// inert reports settings without effect in this run.
 func (c *Config) inert(v *validator) {
 	d, a := &c.Data, &c.Algorithm
 	if d.Source != "generated" {
@@ -156,7 +156,7 @@ func (c *Config) inert(v *validator) {
 		const fix = "with one update on each rollout batch the importance ratio is 1; " +
 			"set a smaller train_batch_size, or epochs_per_rollout_batch to 2 or more"
 		because := &c.Train.TrainBatchSize
-		if a.BaseLoss() != rl.CISPO { // whose largest ratio is required, and matters below 1
+		if a.BaseLoss() != rl.CISPO { // its largest ratio is required, and matters below 1
 			v.noEffect(because, fix, &a.EpsilonHigh)
 		}
 		v.noEffect(because, fix, &a.Cliprange, &a.Delta, &a.DualClip, &a.SAPOTemperaturePos, &a.SAPOTemperatureNeg,
@@ -192,8 +192,8 @@ func (c *Config) smallBatches() bool {
 	return n != 0 && n != c.Rollout.RolloutBatchSize
 }
 
-// usesEps: advantage_eps belongs to the normalizers that divide by something of
-// the rewards.
+// usesEps reports whether a normalizer divides by a statistic of the rewards, to which
+// advantage_eps is added.
 func (c *Config) usesEps() bool {
 	a := &c.Algorithm
 	_, normalizer := a.Advantages()

@@ -12,15 +12,14 @@ import (
 // exit code is 2.
 var ErrConfig = errors.New("invalid configuration")
 
-// Error lists everything that is wrong with a configuration, so that it can be
-// fixed in one go. It wraps [ErrConfig] and, where a file could not be read,
-// the reason.
+// Error lists all problems of a configuration. It wraps [ErrConfig] and, if a file could not be
+// read, the reason.
 type Error struct {
-	// Doing says what was tried, e.g. "load config".
+	// Doing is what was attempted, e.g. "load config".
 	Doing string
 	// Problems, in the order of the sources, one sentence each.
 	Problems []string
-	// Cause is the error of the file system, if that is what failed.
+	// Cause is the error of the file system, if any.
 	Cause error
 }
 
@@ -31,7 +30,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %d problems:\n  %s", e.Doing, len(e.Problems), strings.Join(e.Problems, "\n  "))
 }
 
-// Unwrap makes errors.Is(err, ErrConfig) hold.
+// Unwrap makes errors.Is(err, ErrConfig) true.
 func (e *Error) Unwrap() []error {
 	if e.Cause != nil {
 		return []error{ErrConfig, e.Cause}
@@ -39,8 +38,8 @@ func (e *Error) Unwrap() []error {
 	return []error{ErrConfig}
 }
 
-// Outside reports an error that comes from a limit or a fault of the machine (open
-// files, memory, disk), which no change of a configuration fixes.
+// Outside reports an error from a limit or a fault of the machine (open files, memory, disk), which
+// no change of a configuration fixes.
 func Outside(err error) bool {
 	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EIO, syscall.ENOSPC} {
 		if errors.Is(err, e) {
@@ -50,14 +49,14 @@ func Outside(err error) bool {
 	return false
 }
 
-// invalid makes an error one about the configuration and keeps its message.
+// invalid marks an error as one of the configuration and keeps its message.
 type invalid struct{ error }
 
 func (e invalid) Unwrap() []error { return []error{ErrConfig, e.error} }
 
-// Invalid returns an error with the same message that wraps [ErrConfig], for
-// problems that show only when a configuration's files are read. An error of the
-// machine ([Outside]) stays as it is.
+// Invalid returns an error with the same message that wraps [ErrConfig], for problems that show
+// only when a configuration's files are read. An error of the machine ([Outside]) is returned
+// unchanged.
 func Invalid(err error) error {
 	if err == nil || Outside(err) {
 		return err

@@ -6,12 +6,11 @@ import (
 	"grpo/pkg/rl"
 )
 
-// Experiment returns the configuration in the form in which two that train and
-// evaluate alike (up to the rounding of sums) are equal: what has no effect is at
-// its default, and of several names of one thing one is used. It is for comparing
-// by [Hash] and not necessarily valid.
+// Experiment normalizes a configuration so that two that train and evaluate alike (up to the
+// rounding of sums) become equal: settings without effect are at their default, and synonyms are
+// replaced. Compare the results by [Hash]; they need not be valid.
 //
-// What depends on the data stays as it is, e.g. a limit that nothing reaches.
+// Settings whose effect depends on the data are kept, e.g. a limit that no completion reaches.
 func Experiment(c Config) Config {
 	c = Resolve(c)
 	c.Algorithm.plainKL()
@@ -19,7 +18,7 @@ func Experiment(c Config) Config {
 	c = withoutInert(c)
 	a := &c.Algorithm
 	a.plainAggregation(c.Train.TrainBatchSize)
-	// Both save time or memory and leave the gradient as it is.
+	// Both save time or memory and do not change the gradient.
 	c.Train.GradientAccumulationSteps, a.SkipFlatGroups = 1, false
 	if c.Reward.CosineMaxLen == c.Rollout.SamplingMaxTokens {
 		c.Reward.CosineMaxLen = 0
@@ -37,8 +36,8 @@ func Experiment(c Config) Config {
 	return c
 }
 
-// withoutInert resets what has no effect, one key at a time, because others may
-// follow from it.
+// withoutInert resets settings without effect, one at a time, because resetting one may affect
+// others.
 func withoutInert(c Config) Config {
 	for range leaves(c) {
 		v := newValidator(&c, nil)
@@ -57,8 +56,8 @@ func withoutInert(c Config) Config {
 	return c
 }
 
-// plainKL: the straight-through estimators have the gradient of k2; in the reward,
-// where there is no gradient, they have the values of k1 and k3.
+// plainKL: the straight-through estimators have the gradient of k2; in the reward, without a
+// gradient, they have the values of k1 and k3.
 func (a *Algorithm) plainKL() {
 	straightThrough := a.KLEstimator == rl.K1StraightThrough || a.KLEstimator == rl.K3StraightThrough
 	switch {
@@ -71,9 +70,9 @@ func (a *Algorithm) plainKL() {
 	}
 }
 
-// plainLoss replaces a name by the loss that it means. On-policy the ratio is 1, and
-// every loss has the gradient of the one without a ratio. If a sequence has one
-// ratio, that holds only if all of its tokens weigh the same.
+// plainLoss replaces a loss type by the loss it is built on. On-policy the ratio is 1, and every
+// loss has the gradient of the one without a ratio; with one ratio per sequence only if all tokens
+// of a sequence have the same weight.
 func (a *Algorithm) plainLoss(offPolicy bool) {
 	bonus := a.EntropyCoef != 0 || a.UseAdaptiveEntropy
 	capped := a.BaseLoss() == rl.CISPO && a.EpsilonHigh < 1
@@ -92,8 +91,8 @@ func (a *Algorithm) plainLoss(offPolicy bool) {
 	}
 }
 
-// plainAggregation writes sums over a constant as masked_normalize. If no completion
-// is masked, none is empty, so the number of sequences is that of completions.
+// plainAggregation writes sums over a constant as masked_normalize. Without masked completions none
+// is empty, so sequences and completions are equal in number.
 func (a *Algorithm) plainAggregation(completions int) {
 	sum := func(z float64) { a.LengthNormalization, a.NormalizeConstant = rl.MaskedNormalizeSeq, z }
 	switch a.LengthNormalization {

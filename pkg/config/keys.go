@@ -14,17 +14,15 @@ import (
 // everything that trains by GRPO, [SFT] for `grpo sft`.
 type Root interface{ Config | SFT }
 
-// leaf is one key of a configuration: the path of yaml tags that leads to a field,
-// joined by dots, with the index of a stage as a part: stages.0.steps.
+// leaf is one key of a configuration: the path of yaml tags to a field, joined by dots, with the
+// index of a stage as a part: stages.0.steps.
 type leaf struct {
 	path  string
 	value reflect.Value
-	// neutral is the value at which the key changes nothing; the keys of the first
-	// release have none.
+	// neutral is the value without effect; empty for the keys of the first release.
 	neutral    string
 	hasNeutral bool
-	// was is the key that the first release used for this one; its value is the
-	// neutral one.
+	// was is the key that the first release used instead; its value is the neutral one.
 	was string
 }
 
@@ -99,9 +97,8 @@ var allKeys = sync.OnceValue(func() (out []Key) {
 	return out
 })
 
-// FindKey returns the key of [Config] that a name means, as for --set: a full path,
-// a last part that only one key has, or an alias. The error of an unknown name
-// proposes a similar one.
+// FindKey returns the key of [Config] for a name, as for --set: a full path, a unique last part, or
+// an alias. The error of an unknown name suggests a similar one.
 func FindKey(name string) (Key, error) {
 	keys := allKeys()
 	path, err := findKey(strings.TrimSpace(name), paths(Default()))

@@ -14,8 +14,8 @@ import (
 	"grpo/internal/yamldoc"
 )
 
-// LoadOptions are the sources of a configuration, from the weakest to the
-// strongest; the defaults are below them all.
+// LoadOptions are the sources of a configuration, from the weakest to the strongest, all stronger
+// than the defaults.
 type LoadOptions struct {
 	// Path is the name of an embedded configuration ([Names], [NamesSFT]) or
 	// the path of a YAML file. Empty means the defaults ([Load]) or the
@@ -27,9 +27,8 @@ type LoadOptions struct {
 	Set []string
 	// Flags are the flags of the command that set a key, if the user gave them.
 	Flags []Flag
-	// Checkpoint finds the checkpoint at a path, whose size the model then has.
-	// Nil leaves paths and sizes as they are, and so does a checkpoint without a
-	// file, where there is none that can be read.
+	// Checkpoint finds the checkpoint at a path; the model takes its size. If it is nil or returns
+	// no file, paths and sizes are unchanged.
 	Checkpoint func(path string) (Checkpoint, error)
 }
 
@@ -37,24 +36,22 @@ type LoadOptions struct {
 //
 //	defaults < file < environment < --set < flags
 //
-// It is strict: unknown keys, values of another type (see package yamldoc for the
-// notation) and invalid values are errors. All problems are reported at once, each
-// with its file and line or its origin, in an [*Error], which wraps [ErrConfig].
+// It is strict: unknown keys, values of another type (see package yamldoc for the notation) and
+// invalid values are errors. All problems are reported at once, each with its file and line or its
+// origin, in an [*Error], which wraps [ErrConfig].
 //
-// Zeros and empty strings that mean what other keys say are replaced by it (see
-// [Resolve]).
+// Zeros and empty strings that mean the value of another key are filled in (see [Resolve]).
 func Load(opts LoadOptions) (*Resolved, error) { return load(opts, Names(), Default()) }
 
-// LoadText resolves the configuration of a GRPO run from a text alone, such as
-// [Marshal] writes; name is that of the text in errors.
+// LoadText resolves the configuration of a GRPO run from YAML alone, such as the output of
+// [Marshal]; name identifies it in errors.
 func LoadText(name string, text []byte) (*Resolved, error) {
 	return loadFrom(&source{label: name, text: text}, LoadOptions{}, Default())
 }
 
-// LoadSFT resolves the configuration of `grpo sft` in the same way. A list of
-// stages in the file is the whole list; keys that a stage leaves out are those of
-// [DefaultStage]. The other sources reach the stages by their index, e.g.
-// --set stages.0.steps=100 or GRPO_STAGES_0_STEPS.
+// LoadSFT resolves the configuration of `grpo sft` in the same way. A list of stages in the file
+// replaces the default list; missing keys of a stage are those of [DefaultStage]. The other sources
+// reach the stages by their index, e.g. --set stages.0.steps=100 or GRPO_STAGES_0_STEPS.
 func LoadSFT(opts LoadOptions) (*ResolvedSFT, error) {
 	if opts.Path == "" {
 		opts.Path = "base"
@@ -113,10 +110,9 @@ func loadFrom[T Root](src *source, opts LoadOptions, defaults T) (*Loaded[T], er
 	return out, nil
 }
 
-// place notes the lines of the keys that a file gives. A resolved configuration
-// that an earlier release wrote has a value for each key that there was: one that
-// is missing gets what its run used instead, so that the run is shown, continued
-// and repeated as it was.
+// place notes the lines of the keys in a file. A resolved configuration of an earlier release has
+// every key of that release: a missing key gets the value its run used in effect, so that the run
+// is shown, continued and repeated unchanged.
 func (l *Loaded[T]) place(src *source, doc *yamldoc.Document) {
 	in := SourceFile
 	if src.embedded {
@@ -148,7 +144,7 @@ func (l *Loaded[T]) place(src *source, doc *yamldoc.Document) {
 	}
 }
 
-// otherKeys are the keys of the other command's configuration.
+// otherKeys lists the keys of the other command's configuration.
 func otherKeys(root any) []string {
 	if _, ok := root.(*SFT); ok {
 		return paths(Default())
@@ -158,9 +154,9 @@ func otherKeys(root any) []string {
 	return paths(sft)
 }
 
-// merge applies the settings to a configuration, in their order, by viper. They
-// have their keys' types, so the decoding converts nothing and refuses unknown
-// keys: a mistake in this package shows here and not in a run.
+// merge applies the settings to a configuration in order, by viper. They already have their keys'
+// types, so decoding converts nothing and rejects unknown keys: a mistake in this package shows
+// here and not in a run.
 func merge[T Root](c T, settings []setting) (out T, err error) {
 	v := viper.New()
 	for _, f := range leaves(c) {

@@ -13,17 +13,15 @@ import (
 // aliases are short names of keys for --set and [Get], but not in files.
 var aliases = map[string]string{"lr": "train.learning_rate"}
 
-// secondNames are full paths by which another source knows a key. Files, the
-// environment and --set take them like the key's own; what the program writes has
-// the own name.
+// secondNames are full paths by which another source knows a key. Files, the environment and --set
+// accept them; the program writes the key's own name.
 var secondNames = map[string]string{
 	"train.num_iterations":    "train.epochs_per_rollout_batch", // TRL
 	"train.lr_scheduler_type": "train.lr_scheduler",             // TRL
 	"algorithm.epsilon":       "algorithm.cliprange",            // TRL
 }
 
-// secondValues are other spellings of a key's value. They become the first
-// spelling when they are read.
+// secondValues are alternative spellings of values, replaced by the first spelling on reading.
 var secondValues = map[string]map[string]string{
 	"algorithm.loss_type": {
 		"GRPO-No-Clip": "grpo_no_clip", // the 2025 assignment's text
@@ -52,8 +50,8 @@ func firstSpellings(root any) {
 	}
 }
 
-// findKey completes the name of a key: a full path, an alias, or a last part
-// that only one key has. Second names count like the keys' own.
+// findKey completes the name of a key: a full path, an alias, or a unique last part. Second names
+// are accepted too.
 func findKey(name string, keys []string) (string, error) {
 	for _, own := range []string{name, secondNames[name], aliases[name]} {
 		if slices.Contains(keys, own) {
@@ -71,8 +69,8 @@ func findKey(name string, keys []string) (string, error) {
 			matches = append(matches, own)
 		}
 	}
-	// "temperature" is the last part of eval.temperature alone, and what other
-	// tools call rollout.sampling_temperature.
+	// "temperature" is the last part of eval.temperature alone, but other tools mean
+	// rollout.sampling_temperature.
 	k, other := synonyms[name]
 	if other && len(matches) > 0 && !slices.Contains(matches, k) && slices.Contains(keys, k) {
 		return "", fmt.Errorf("%q may mean several keys: write one of %s, %s", name, strings.Join(matches, ", "), k)
@@ -87,15 +85,14 @@ func findKey(name string, keys []string) (string, error) {
 		strings.Join(matches, ", "))
 }
 
-// suggestKey ends the message about an unknown key: word as it was written, the
-// names that are valid there, and all keys of the configuration, one of which may
-// have been meant from the wrong section.
+// suggestKey ends the message about an unknown key. here are the keys valid in its place; keys are
+// all keys, in case a key of another section was meant.
 func suggestKey(word string, here, keys []string) string {
 	if s := words.DidYouMean(word, here); s != "" {
 		return s
 	}
 	didYouMean := func(s string) string { return fmt.Sprintf(" (did you mean %q?)", s) }
-	// Aliases are valid where every key is, so not in a section of a file.
+	// Aliases are valid only where full paths are, so not within a section of a file.
 	s := words.Nearest(word, slices.Sorted(maps.Keys(aliases)))
 	if s != "" && slices.Contains(keys, aliases[s]) && len(here) == len(keys) {
 		return didYouMean(s)
@@ -116,8 +113,7 @@ func suggestKey(word string, here, keys []string) string {
 	return ""
 }
 
-// synonyms are names of other tools (TRL, Hugging Face, vLLM) for keys. They only
-// serve to suggest the key.
+// synonyms are other tools' names (TRL, Hugging Face, vLLM) for keys, used only in suggestions.
 var synonyms = map[string]string{
 	"lr":                          "train.learning_rate",
 	"max_steps":                   "train.n_grpo_steps",

@@ -19,24 +19,23 @@ const (
 	SourceFlag
 )
 
-// Origin says where a key's value comes from.
+// Origin is where a key's value comes from.
 type Origin struct {
 	Source Source
 	// Name is the file, the environment variable or the flag.
 	Name string
-	// Line is the key's line in the file; of a default in a list of sections, the
-	// line where its section begins.
+	// Line is the key's line in the file; for a default in a list of sections, the first line of
+	// its section.
 	Line int
 	// From is set if the value was 0 for "the same as" this other key.
 	From string
-	// AskedBy is set if the value was left open, or contradicted by default, and is
-	// what this other key asks for.
+	// AskedBy is the key that determined the value, if it was left open or its default contradicted
+	// that key.
 	AskedBy string
 }
 
-// String writes an origin as messages and tables show it: "default",
-// "x.yaml: line 4", "GRPO_SEED", "--set seed", "--seed"; followed by the key that
-// decided a value that was left open.
+// String formats an origin for messages and tables: "default", "x.yaml: line 4", "GRPO_SEED",
+// "--set seed", "--seed"; followed by the key that determined a value left open.
 func (o Origin) String() string {
 	s := o.Name
 	switch o.Source {

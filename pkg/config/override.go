@@ -10,12 +10,11 @@ import (
 	"grpo/internal/yamldoc"
 )
 
-// envPrefix begins the environment variables of this program.
+// envPrefix starts the names of this program's environment variables.
 const envPrefix = "GRPO_"
 
-// envOther are the variables of this program that are no keys: they say how it
-// computes or prints, never what. A name that ends in an underscore means all
-// that begin with it.
+// envOther are variables of this program that are not keys: they affect how it computes or prints,
+// not the results. A name that ends in an underscore means all with this prefix.
 var envOther = []string{
 	"GRPO_KERNEL", // arithmetic kernel
 	"GRPO_MEMORY", // memory that runs may take
@@ -43,7 +42,7 @@ type setting struct {
 	origin Origin
 }
 
-// overrides collects what the environment, --set and flags set.
+// overrides collects the settings of the environment, --set and flags.
 type overrides struct {
 	keys     []string
 	types    map[string]reflect.Type // by key
@@ -64,7 +63,7 @@ func (o *overrides) problem(format string, args ...any) {
 	o.problems = append(o.problems, fmt.Sprintf(format, args...))
 }
 
-// set reads a value; prefix begins the message about a wrong one.
+// set parses a value; prefix starts the error message.
 func (o *overrides) set(key, text string, origin Origin, prefix string) {
 	v := reflect.New(o.types[key]).Elem()
 	if err := yamldoc.SetText(v, text); err != nil {
@@ -75,9 +74,8 @@ func (o *overrides) set(key, text string, origin Origin, prefix string) {
 	o.settings = append(o.settings, setting{key, v.Interface(), origin})
 }
 
-// env reads GRPO_... variables from "NAME=value" pairs. An empty value counts as
-// not set. others are the keys of the other command's configuration, whose
-// variables may be set at the same time and do not concern this one.
+// env reads GRPO_... variables from "NAME=value" pairs. An empty value counts as not set. others
+// are the keys of the other command's configuration: their variables are ignored.
 func (o *overrides) env(pairs, others []string) {
 	byName := map[string]string{}
 	var names []string
@@ -110,8 +108,8 @@ func isOtherEnv(name string) bool {
 	})
 }
 
-// sets reads the arguments of --set: "a.b=v", or "b=v" where only one key ends
-// in b, or an alias. Later ones override earlier ones.
+// sets parses the arguments of --set: "a.b=v", or "b=v" if only one key ends in b, or an alias.
+// Later ones override earlier ones.
 func (o *overrides) sets(args []string) {
 	for _, arg := range args {
 		name, value, ok := strings.Cut(arg, "=")
@@ -129,7 +127,7 @@ func (o *overrides) sets(args []string) {
 	}
 }
 
-// flags reads command-line flags; their keys are the program's, not the user's.
+// flags applies command-line flags; the program, not the user, names their keys.
 func (o *overrides) flags(flags []Flag) {
 	for _, f := range flags {
 		if o.types[f.Key] == nil {

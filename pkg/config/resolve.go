@@ -22,17 +22,16 @@ import (
 //     of the other functions that can decide what is right, or answer;
 //   - for ppo, value_learning_rate and value_epochs 0 are those of the policy.
 //
-// It is idempotent, and what it returns is valid if the argument is.
+// It is idempotent and preserves validity.
 func Resolve[T Root](c T) T {
 	resolve(&c)
 	return c
 }
 
-// reason says why [Resolve] wrote a key: the value is that of another key, or
-// another key asked for it.
+// reason is why [Resolve] wrote a key: it copied another key, or another key asked for the value.
 type reason struct{ from, askedBy string }
 
-// fill writes a field that is at its zero, and notes the reason.
+// fill writes a field that is zero and notes the reason.
 func fill[V comparable](wrote map[string]reason, key string, field *V, value V, why reason) {
 	var zero V
 	if *field == zero && value != zero {
@@ -85,8 +84,8 @@ func resolve(root any) map[string]reason {
 	return wrote
 }
 
-// stdAskedBy returns the key that decides use_std_normalization, if there is one,
-// and what it asks for. With no_baseline the key has no effect.
+// stdAskedBy returns the key that determines use_std_normalization, if any, and the value it
+// implies. With no_baseline the key has no effect.
 func (a *Algorithm) stdAskedBy() (key string, std bool) {
 	switch {
 	case a.BaseLoss() == rl.NoBaseline:
@@ -99,10 +98,9 @@ func (a *Algorithm) stdAskedBy() (key string, std bool) {
 	return "", false
 }
 
-// useWholeFiles takes all validation and test problems of files, unless a source
-// gives a size: the default sizes are for generated problems, which are unlimited.
-// The sizes of an embedded configuration count if they differ from the defaults,
-// as in smoke.
+// useWholeFiles takes all validation and test problems of files unless a source gives a size: the
+// default sizes are for generated problems, which are unlimited. Sizes in an embedded configuration
+// count if they differ from the defaults, as in smoke.
 func (l *Loaded[T]) useWholeFiles() {
 	c, ok := any(&l.Config).(*Config)
 	if !ok || c.Data.Source == "generated" {
@@ -118,17 +116,16 @@ func (l *Loaded[T]) useWholeFiles() {
 	follow("data.test_size", &c.Data.TestSize, usual.TestSize)
 }
 
-// Checkpoint is what a path in model.init or algorithm.teacher names.
+// Checkpoint is the file named by a path in model.init or algorithm.teacher.
 type Checkpoint struct {
 	File                  string // the safetensors file: the path, or one in that folder
 	HiddenSize, NumLayers int
 }
 
-// useCheckpoints replaces a folder in model.init and algorithm.teacher by the
-// weights in it, and takes the size of the model from model.init. A size that the
-// user set to something else is an error. A path without a readable checkpoint is
-// reported when the weights are loaded. broken gets the keys that need no further
-// checks.
+// useCheckpoints replaces a folder in model.init and algorithm.teacher by the weights in it, and
+// takes the size of the model from model.init. A different size set by the user is an error. An
+// unreadable checkpoint is reported when the weights are loaded. broken collects the keys that need
+// no further checks.
 func (l *Loaded[T]) useCheckpoints(
 	find func(path string) (Checkpoint, error), broken map[string]bool,
 ) (problems []string) {

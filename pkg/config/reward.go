@@ -1,16 +1,14 @@
 package config
 
-// Reward names the reward functions of training, their weights and their
-// parameters. Lengths are in tokens, <eos> included, and the longest completion
-// is rollout.sampling_max_tokens.
+// Reward names the reward functions of training, their weights and their parameters. Lengths are in
+// tokens including <eos>; the maximum is rollout.sampling_max_tokens.
 type Reward struct {
 	// Functions are of [RewardFunctions].
 	Functions     []string  `yaml:"functions"`
 	RewardWeights []float64 `yaml:"reward_weights"` // one for each function
-	// MultiObjectiveAggregation says how several functions become advantages:
-	// "sum_then_normalize" (the weighted sum is one reward) or
-	// "normalize_then_sum" (GDPO: each is normalized in its groups, then summed
-	// with the weights, then whitened over the batch).
+	// MultiObjectiveAggregation is how several functions become advantages: "sum_then_normalize"
+	// (the weighted sum is one reward) or "normalize_then_sum" (GDPO: each is normalized in its
+	// groups, then summed with the weights, then whitened over the batch).
 	MultiObjectiveAggregation string `yaml:"multi_objective_aggregation" neutral:"sum_then_normalize"`
 
 	// OverlongCache is the length of soft_overlong's slope, in tokens: DAPO's
@@ -20,10 +18,10 @@ type Reward struct {
 	// negative reward of repetition.
 	RepetitionNGrams     int     `yaml:"repetition_n_grams" neutral:"3"`
 	RepetitionMaxPenalty float64 `yaml:"repetition_max_penalty" neutral:"-1"`
-	// CosineCorrect is the function, of [CosineBases], by which cosine decides
-	// whether a completion is right; empty means the first of them in Functions, or
-	// else answer, which [Resolve] fills in if cosine is used. CosineMaxLen is the
-	// length in tokens at which the curve ends (0 = the limit).
+	// CosineCorrect is the function, of [CosineBases], by which cosine decides whether a completion
+	// is right; empty means the first of them in Functions, or else answer ([Resolve] fills it in
+	// if cosine is used). CosineMaxLen is the length in tokens at which the curve ends (0 = the
+	// limit).
 	CosineCorrect string `yaml:"cosine_correct" neutral:""`
 	CosineMaxLen  int    `yaml:"cosine_max_len" neutral:"0"`
 	// The range of cosine: from length 0 to the maximum length, the reward of right

@@ -36,23 +36,22 @@ type Stage struct {
 	// StopAtSampledAccuracy ends the stage early, at an evaluation (0 = never).
 	StopAtSampledAccuracy float64 `yaml:"stop_at_sampled_accuracy"`
 	EveryNSteps           int     `yaml:"every_n_steps"`
-	// The range of sampled validation accuracy in which the stage's result must
-	// lie; otherwise `grpo sft` fails.
+	// The stage's final sampled validation accuracy must be in this range; otherwise `grpo sft`
+	// fails.
 	AcceptSampledMin float64 `yaml:"accept_sampled_min"`
 	AcceptSampledMax float64 `yaml:"accept_sampled_max"`
 }
 
-// DefaultSFT returns the defaults of `grpo sft`. It has no stages: the recipe of
-// the embedded base model is configs/base.yaml, which [LoadSFT] reads when no
-// other is named.
+// DefaultSFT returns the defaults of `grpo sft`, without stages: the recipe of the embedded base
+// model is configs/base.yaml, which [LoadSFT] reads by default.
 func DefaultSFT() SFT {
 	c := Default()
 	c.Model.Init = "random"
 	return SFT{Name: "sft", Seed: 1, Data: c.Data, Model: c.Model, EvalSize: 1024}
 }
 
-// DefaultStage returns the defaults of a stage. Its name, corpus and number of
-// steps have none: validation asks for them.
+// DefaultStage returns the defaults of a stage. Name, corpus and number of steps have no default
+// and are required.
 func DefaultStage() Stage {
 	return Stage{
 		Examples: 20000, BatchSize: 64, LearningRate: 2e-3, FinalLRRatio: 0.02,
@@ -61,5 +60,5 @@ func DefaultStage() Stage {
 	}
 }
 
-// SetDefaults makes s a [DefaultStage], before a file is decoded into it.
+// SetDefaults resets s to [DefaultStage] before a file is decoded into it.
 func (s *Stage) SetDefaults() { *s = DefaultStage() }

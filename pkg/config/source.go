@@ -13,11 +13,11 @@ import (
 	"grpo/internal/yamldoc"
 )
 
-// maxFileSize bounds a configuration file. The largest embedded one has a few
-// kilobytes; a megabyte is a data file given by mistake.
+// maxFileSize bounds a configuration file. Embedded ones have a few kilobytes; a megabyte is
+// probably a data file.
 const maxFileSize = 1 << 20
 
-// formOf is the form of a file for this kind of configuration.
+// formOf describes a file of this kind of configuration.
 func formOf(root any) *yamldoc.Form {
 	keys := paths(root)
 	return &yamldoc.Form{
@@ -36,8 +36,7 @@ var sftNames = []string{"base", "teacher"}
 // names.
 const presetFolder = "presets"
 
-// Names lists the embedded configurations for `grpo train -c NAME`, sorted; the
-// presets are among them.
+// Names lists the embedded configurations for `grpo train -c NAME`, sorted, presets included.
 func Names() []string {
 	return slices.DeleteFunc(embedded(), func(n string) bool { return slices.Contains(sftNames, n) })
 }
@@ -80,16 +79,15 @@ func readEmbedded(name string) ([]byte, error) {
 	return text, err
 }
 
-// source is the text of a configuration with its name in messages.
+// source is a configuration's text and its name in messages.
 type source struct {
 	label    string
 	text     []byte
 	embedded bool
 }
 
-// open reads the embedded configuration of that name (a preset's with or without
-// presets/ before it) or else the file at that path; a path that could be either
-// is written ./name.
+// open reads the embedded configuration of that name (presets/ is optional), or else the file at
+// that path; write ./name for a file with an embedded name.
 func open(nameOrPath string, names []string) (*source, error) {
 	name := nameOrPath
 	rest, ok := strings.CutPrefix(name, presetFolder+"/")
@@ -123,7 +121,7 @@ func open(nameOrPath string, names []string) (*source, error) {
 	return nil, &Error{Doing: "load config", Problems: []string{problem}, Cause: err}
 }
 
-// wrongCommand ends the message about an unknown name with what was probably meant.
+// wrongCommand ends the message about an unknown name with a suggestion.
 func wrongCommand(name string, names []string) string {
 	switch {
 	case slices.Contains(sftNames, name):

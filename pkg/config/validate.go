@@ -33,7 +33,7 @@ func (c *SFT) validate(v *validator) {
 		atMost(v, &c.EvalSize, &c.Data.ValSize)
 	}
 	if len(c.Stages) == 0 {
-		v.reject("stages must hold at least one stage")
+		v.reject("stages must have at least one stage")
 	}
 	for i := range c.Stages {
 		s := &c.Stages[i]
@@ -62,7 +62,7 @@ func (s *Stage) validate(v *validator, d *Data) {
 	atMost(v, &s.WarmupSteps, &s.Steps)
 	atMost(v, &s.AcceptSampledMin, &s.AcceptSampledMax)
 	if s.Corpus != "answers" && d.Source != "generated" {
-		v.reject("%s is made of generated problems and does not go with %s (use answers)", &s.Corpus, &d.Source)
+		v.reject("%s consists of generated problems and can't be combined with %s (use answers)", &s.Corpus, &d.Source)
 	}
 }
 
@@ -104,8 +104,8 @@ func (m *Model) validate(v *validator) {
 	}
 }
 
-// isPath reports what looks like a path, so that a misspelt word does not become
-// a missing file.
+// isPath reports whether a string looks like a path: a misspelled name should not become a missing
+// file.
 func isPath(s string) bool { return strings.ContainsAny(s, `/\.`) }
 
 func (r *Rollout) validate(v *validator) {
@@ -183,8 +183,8 @@ func (c *Config) validateReward(v *validator) {
 	if r.MultiObjectiveAggregation != "normalize_then_sum" {
 		return
 	}
-	// Each function has its own group mean and standard deviation; the sum is then
-	// whitened. Nothing else can be combined with it.
+	// Each function has its own group mean and standard deviation; the sum is then whitened. No
+	// other normalization can be combined with it.
 	const why = "it normalizes each reward function by its groups (use sum_then_normalize)"
 	sum := &r.MultiObjectiveAggregation
 	v.compatible(a.BaseLoss() != rl.NoBaseline, sum, &a.LossType, why)

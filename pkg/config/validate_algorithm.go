@@ -53,7 +53,7 @@ func (c *Config) validateAlgorithm(v *validator) {
 	c.validateGroups(v)
 }
 
-// validateRecipe: a loss type can imply an aggregation, a level and a constant.
+// validateRecipe checks the aggregation, level and constant that a loss type implies.
 func (a *Algorithm) validateRecipe(v *validator) {
 	r := a.recipe()
 	if r.Tied && a.LengthNormalization != "" && a.LengthNormalization != r.Aggregation {
@@ -75,9 +75,9 @@ func (a *Algorithm) validateRecipe(v *validator) {
 	}
 }
 
-// validateAdvantages: one choice of baseline and normalizer has several names, the
-// assignment's, TRL's and our own. None overrides another silently: if two say
-// different things, that is an error with both names.
+// validateAdvantages checks that baseline and normalizer agree. They have several names: the
+// assignment's, TRL's and ours. None overrides another silently: a contradiction is an error with
+// both names.
 func (a *Algorithm) validateAdvantages(v *validator) {
 	if a.BaseLoss() == rl.NoBaseline {
 		const why = "it uses the raw rewards (use reinforce_with_baseline, the same loss with advantages)"
@@ -92,7 +92,7 @@ func (a *Algorithm) validateAdvantages(v *validator) {
 		v.compatible(a.Normalizer == "" || a.Normalizer == scale, &a.Normalizer, &a.ScaleRewards,
 			"that is "+string(scale)+" (leave one of them out)")
 	}
-	// The default of use_std_normalization gives way to the other names.
+	// The default of use_std_normalization yields to the other names.
 	given := v.origins["algorithm.use_std_normalization"].Source != SourceDefault
 	if given && a.BaseLoss() != rl.NoBaseline {
 		use, why := a.UseStdNormalization, "true means "+string(std)+", false another (leave one of them out)"
@@ -109,7 +109,7 @@ func (a *Algorithm) validateAdvantages(v *validator) {
 	}
 }
 
-// validateTypes: what ppo, a teacher and skip_flat_groups exclude.
+// validateTypes checks for options that ppo, a teacher and skip_flat_groups exclude.
 func (a *Algorithm) validateTypes(v *validator) {
 	if a.Type == "ppo" {
 		tokenwise := a.Normalizer == "" || a.Normalizer == rl.NormalizerNone || a.Normalizer == whitenTokens
@@ -123,8 +123,7 @@ func (a *Algorithm) validateTypes(v *validator) {
 		v.compatible(a.Teacher == "", &a.Teacher, &a.Type, "a teacher's token rewards go with grpo")
 		v.compatible(!a.SkipFlatGroups, &a.SkipFlatGroups, &a.Type, "groups of equal reward have advantages too")
 	}
-	// Leaving out completions of advantage 0 is exact only if nothing else gives
-	// them a gradient.
+	// Skipping completions of advantage 0 is exact only if they have no gradient from other terms.
 	if a.SkipFlatGroups {
 		const why = "groups of equal reward have a gradient then, and skipping them would change the update"
 		v.compatible(a.Beta == 0 || a.KLIn == "reward", &a.SkipFlatGroups, &a.Beta, why)
@@ -137,7 +136,7 @@ func (a *Algorithm) validateTypes(v *validator) {
 		"the teacher's token rewards are added to advantages of completions (use another normalizer)")
 }
 
-// validateGroups: what advantages need of groups and rewards.
+// validateGroups checks the groups and rewards that advantages need.
 func (c *Config) validateGroups(v *validator) {
 	a, r := &c.Algorithm, &c.Reward
 	if a.Normalizer == rl.NormalizerGroupMean { // a scale only if no reward is negative
@@ -149,8 +148,7 @@ func (c *Config) validateGroups(v *validator) {
 		v.compatible(a.KLIn == "loss", &a.Normalizer, &a.KLIn, why)
 	}
 
-	// The mean of a group of one is its own reward, so every advantage would be 0,
-	// and its sample standard deviation does not exist.
+	// With a group of one, every advantage would be 0 and the sample standard deviation undefined.
 	if c.Rollout.GroupSize >= 2 {
 		return
 	}

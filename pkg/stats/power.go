@@ -11,16 +11,15 @@ import (
 // MaxPairs is the largest number that [PairsForPower] returns.
 const MaxPairs = 1000
 
-// PairsForPower returns the smallest number of pairs with which a two-sided t
-// test at level alpha finds a true mean difference with the given power. effect
-// is that difference in standard deviations of the differences, without sign. It
-// returns 0 when more than [MaxPairs] pairs are needed, or when effect is not
-// positive.
+// PairsForPower returns the smallest number of pairs with which a two-sided t test at level alpha
+// detects a true mean difference with the given power. effect is that difference in standard
+// deviations of the differences, without sign. It returns 0 when more than [MaxPairs] pairs are
+// needed, or when effect is not positive.
 //
-// It is exact for normal differences (noncentral t with n-1 degrees of freedom
-// and noncentrality effect·√n; Cohen, Statistical Power Analysis, 1988, chapter
-// 2). If effect is estimated from the same few pairs, the result is a rough
-// guide: n = 4 leaves the effect uncertain by a factor of two and more.
+// It is exact for normal differences (noncentral t with n-1 degrees of freedom and noncentrality
+// effect·√n; Cohen, Statistical Power Analysis, 1988, chapter 2). If effect is estimated from the
+// same few pairs, the result is a rough guide: n = 4 leaves the effect uncertain by a factor of two
+// and more.
 func PairsForPower(effect, alpha, power float64) int {
 	if !(effect > 0) || math.IsInf(effect, 1) && power >= 1 {
 		return 0

@@ -87,7 +87,7 @@ func (t *trainer) update(r *rollout, step int) (*updateStats, error) {
 		}
 	}
 	if name, ok := t.params.Finite(); !ok {
-		return nil, &divergence{fmt.Sprintf("%s holds a number that is not finite", name)}
+		return nil, &divergence{fmt.Sprintf("%s has a value that is not finite", name)}
 	}
 	t.passed(1 + 2*s.updates) // weights; loss and gradient norm of each update
 	t.sampler.Refresh()
