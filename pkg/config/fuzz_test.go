@@ -37,7 +37,7 @@ var laughs = func() string {
 }()
 
 // noLine are the problems without a line: they are of what is not there.
-var noLine = []string{"x.yaml: the file is empty", "x.yaml: further problems", "stages must hold"}
+var noLine = []string{"x.yaml: the file is empty", "x.yaml: further problems", "stages must have"}
 
 // yamlBreak is what YAML takes for the end of a line.
 var yamlBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")

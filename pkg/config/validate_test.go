@@ -235,7 +235,7 @@ func TestRulesSFT(t *testing.T) {
 		{"stages.0.adam_betas=1,0", `element 1 must be at least 0 and less than 1`},
 		{"stages.1.accept_sampled_min=0.5", `stages.1.accept_sampled_min (0.5, --set stages.1.accept_sampled_min) must be at most stages.1.accept_sampled_max (0.25`},
 		{"eval_size=1025", `eval_size (1025, --set eval_size) must be at most data.val_size (1024, default)`},
-		{"data.source=gsm8k data.train_file=a data.val_file=b stages.0.corpus=answers", `stages.1.corpus ("preference", FILE: line 9) is made of generated problems and does not go with data.source ("gsm8k", --set data.source) (use answers)`},
+		{"data.source=gsm8k data.train_file=a data.val_file=b stages.0.corpus=answers", `stages.1.corpus ("preference", FILE: line 9) consists of generated problems and can't be combined with data.source ("gsm8k", --set data.source) (use answers)`},
 		{"steps=5", `--set: "steps" is the last part of several keys: write one of stages.0.steps, stages.1.steps`},
 		{"stages.2.steps=5", `--set: unknown key "stages.2.steps"`},
 		{"lr=5", `--set: unknown key "lr"`},
@@ -248,7 +248,7 @@ func TestRulesSFT(t *testing.T) {
 			}
 		})
 	}
-	if _, err := LoadSFT(LoadOptions{Path: write(t, "seed: 1\n")}); err == nil || !strings.Contains(err.Error(), "stages must hold at least one stage") {
+	if _, err := LoadSFT(LoadOptions{Path: write(t, "seed: 1\n")}); err == nil || !strings.Contains(err.Error(), "stages must have at least one stage") {
 		t.Errorf("no stages: got %v", err)
 	}
 }

@@ -11,8 +11,8 @@ type Row struct {
 	Tokens []int // the completion, with its end token if it has one; not empty
 }
 
-// Batch is what one forward pass reads: distinct prompts, and completions that
-// share them, so that a network can run each prompt once for its group.
+// Batch is the input of a forward pass: distinct prompts, and completions that share them, so that
+// a network can run each prompt once for its group.
 type Batch struct {
 	Prompts [][]int // token ids, each at least one
 	Rows    []Row
@@ -54,37 +54,36 @@ func CheckTokens(tokens []int, vocab int) error {
 	return nil
 }
 
-// TokenMatrix is what an objective sees of a forward pass. All slices are
-// (B,T), row-major: one row for each completion in the batch's order, one column
-// for each token. Where Mask is false there is no token, and the numbers mean
-// nothing.
+// TokenMatrix is the input and output of an objective. All slices are (B,T), row-major: one row for
+// each completion in the batch's order, one column for each token. Entries where Mask is false are
+// undefined.
 type TokenMatrix struct {
 	B, T     int
 	LogProbs []float64 // (B,T), of the tokens at the learner's temperature
 	Entropy  []float64 // (B,T), nats
 	Mask     []bool    // (B,T)
 
-	// The objective writes its gradient here. The slices come zeroed, and are nil
-	// in a [Scorer]'s matrix.
+	// The objective writes its gradient here. The slices are zeroed before, and nil in a [Scorer]'s
+	// matrix.
 	DLogProbs []float64 // (B,T)
 	DEntropy  []float64 // (B,T)
 }
 
-// Objective computes a scalar loss from log-probabilities and writes its
-// gradient into the matrix. It is where pkg/rl meets the network.
+// Objective computes a scalar loss from log-probabilities and writes its gradient into the matrix.
+// It connects pkg/rl to the network.
 type Objective func(m *TokenMatrix) (loss float64, err error)
 
 // ValueMatrix is a critic's output for a batch, in the layout of [TokenMatrix].
 type ValueMatrix struct {
 	B, T int
-	// Values holds V(s), (B,T), of the state s that the token is sampled from: the
-	// prompt and the completion's earlier tokens. So column 0 is the value of the
-	// prompt alone, and there is no value after the last token.
+	// Values has V(s), (B,T), of the state s that the token is sampled from: the prompt and the
+	// completion's earlier tokens. Column 0 is the value of the prompt alone; there is no value
+	// after the last token.
 	Values []float64
 	Mask   []bool // (B,T)
 
-	// The objective writes its gradient here. It comes zeroed, and is nil in the
-	// matrix that [Critic.Values] returns.
+	// The objective writes its gradient here. It is zeroed before, and nil in the matrix that
+	// [Critic.Values] returns.
 	DValues []float64 // (B,T)
 }
 

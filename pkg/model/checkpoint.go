@@ -30,31 +30,28 @@ type Checkpoint struct {
 	Reference *Params      // a reference model of the policy's form, nil without
 	Critic    *CriticState // nil without
 	Metadata  map[string]string
-	// Checksummed is true for a checkpoint that was read if its file had a
-	// checksum, which was right: see
+	// Checksummed is true if the file that was read had a checksum, and it matched: see
 	// [Checkpoint.EncodeChecksummed].
 	Checksummed bool
 }
 
-// CriticState is a critic's parameters and its moments with their number of
-// updates, as a checkpoint keeps them.
+// CriticState is a critic's parameters, moments and number of updates.
 type CriticState struct {
 	Params  *Params
 	M, V    *Params // nil without moments
 	Updates int
 }
 
-// set is a set of tensors under one prefix, and the set whose form it has.
+// set is a set of tensors under one prefix, and the set that has the same names and shapes.
 type set struct {
 	prefix string
 	params **Params
-	form   **Params // nil: a form of its own
-	// with is the set it comes with: both are in a file, or neither is.
+	form   **Params // nil: any form
+	// with is the set that must be in the same file: both or neither.
 	with **Params
 }
 
-// sets lists the sets in the order of the file. A prefix comes before those that
-// begin with it.
+// sets lists the sets in the order of the file. A prefix comes before those that start with it.
 func (c *Checkpoint) sets(critic *CriticState) []set {
 	return []set{
 		{prefix: "", params: &c.Params},
@@ -67,13 +64,11 @@ func (c *Checkpoint) sets(critic *CriticState) []set {
 	}
 }
 
-// Encode returns a safetensors file of the policy's parameters under the
-// network's own names and, after them, whatever else the checkpoint has: moments
-// under adamw.m. and adamw.v., the reference model under ref., the critic under
-// critic., its moments under critic.adamw.m. and critic.adamw.v., with the
-// number of its updates in the metadata under critic.updates. The same arguments
-// give the same bytes. A set of another form than it must have is an error that
-// names it.
+// Encode returns a safetensors file of the policy's parameters under the network's own names and,
+// after them, the optional parts: moments under adamw.m. and adamw.v., the reference model under
+// ref., the critic under critic., its moments under critic.adamw.m. and critic.adamw.v., with the
+// number of its updates in the metadata under critic.updates. The same arguments give the same
+// bytes. A set of the wrong form is an error that names it.
 func (c *Checkpoint) Encode() ([]byte, error) {
 	list, metadata, err := c.layout()
 	if err != nil {
@@ -86,8 +81,8 @@ func (c *Checkpoint) Encode() ([]byte, error) {
 	return data, nil
 }
 
-// EncodeChecksummed is [Checkpoint.Encode] with a checksum over the whole file
-// in the metadata, by which a reader finds any damage.
+// EncodeChecksummed is [Checkpoint.Encode] with a checksum over the whole file in the metadata, so
+// that a reader finds any damage.
 func (c *Checkpoint) EncodeChecksummed() ([]byte, error) {
 	list, metadata, err := c.layout()
 	if err != nil {
@@ -137,10 +132,9 @@ func (c *Checkpoint) layout() ([]safetensors.Tensor, map[string]string, error) {
 	return list, metadata, nil
 }
 
-// ReadCheckpoint decodes a safetensors file into its sets, each with the tensors
-// in the order of their data. Which tensors the parameters must have is the
-// network's business. A set that is incomplete, or of another form than the one
-// it belongs to, is an error that names the tensor.
+// ReadCheckpoint decodes a safetensors file into its sets, each with the tensors in the order of
+// their data. The network checks which tensors the parameters must have. An incomplete set, or one
+// whose form differs from the parameters', is an error that names the tensor.
 func ReadCheckpoint(name string, r io.ReaderAt, size int64) (*Checkpoint, error) {
 	f, err := safetensors.Read(name, r, size)
 	return checkpointOf(name, f, err)
@@ -185,7 +179,7 @@ func (c *Checkpoint) load(tensors []safetensors.Tensor) error {
 		*s.params = p
 	}
 	if c.Params == nil {
-		return errors.New("there are no weights")
+		return errors.New("no weights")
 	}
 	for _, s := range sets {
 		if *s.params == nil {

@@ -27,12 +27,11 @@ func NewAdamW(p *Params, o AdamWOptions) *AdamW {
 	return &AdamW{AdamWOptions: o, M: p.Zeros(), V: p.Zeros()}
 }
 
-// Step makes one update of w with gradient g at learning rate lr. The gradient
-// is scaled to norm maxNorm where it is longer (0: never), by
-// maxNorm/(norm + 1e-6) as PyTorch's clip_grad_norm_ does. It returns the norm
-// before clipping. A norm that is not finite leaves weights and moments as they
-// were. The update is made where the weights are stored, and the moments join
-// them there; an error is that storage's.
+// Step makes one update of w with gradient g at learning rate lr. The gradient is scaled to norm
+// maxNorm if it is longer (0: never), by maxNorm/(norm + 1e-6) as PyTorch's clip_grad_norm_ does.
+// It returns the norm before clipping. If the norm is not finite, weights and moments do not
+// change. The update runs where the weights are stored, and moves the moments there; errors are
+// those of the storage.
 func (a *AdamW) Step(w, g *Params, lr, maxNorm float64) (norm float64, err error) {
 	if w.storage != nil {
 		return w.storage.Update(a, w, g, lr, maxNorm)

@@ -23,8 +23,8 @@ type Params struct {
 	storage Storage // nil: Flat itself
 }
 
-// Storage holds the numbers of a [Params] where that is not Flat: in the memory
-// of a GPU. Flat is then a copy on the host, brought up to date by Pull.
+// Storage has the numbers of a [Params] outside Flat, in the memory of a GPU. Flat is then a copy
+// on the host, updated by Pull.
 type Storage interface {
 	Pull() error
 	Push() error
@@ -76,12 +76,11 @@ func (p *Params) Clone() *Params {
 	return q
 }
 
-// Match returns an error that names the first tensor in which q's form differs
-// from p's.
+// Match returns an error that names the first tensor in which q's form differs from p's.
 func (p *Params) Match(q *Params) error {
 	for i, t := range p.tensors {
 		if i >= len(q.tensors) || q.tensors[i].Name != t.Name {
-			return fmt.Errorf("tensor %q is missing or not in its place", t.Name)
+			return fmt.Errorf("tensor %q is missing or out of order", t.Name)
 		}
 		if !slices.Equal(q.tensors[i].Shape, t.Shape) {
 			return fmt.Errorf("tensor %q has shape %v, want %v", t.Name, q.tensors[i].Shape, t.Shape)
@@ -108,9 +107,8 @@ func (p *Params) Finite() (string, bool) {
 	return "", true
 }
 
-// CheckFinite refuses weights that hold a NaN or an infinity; the error names the
-// tensor and the index. [ReadCheckpointFile] accepts them: a diverged run saves its
-// weights too.
+// CheckFinite returns an error for weights with NaN or infinite values; it names the tensor and the
+// index. [ReadCheckpointFile] accepts them: a diverged run saves its weights too.
 func (p *Params) CheckFinite() error {
 	t, at := p.firstNotFinite()
 	if t == nil {
@@ -120,12 +118,12 @@ func (p *Params) CheckFinite() error {
 	for d, rest := len(index)-1, at; d >= 0; d-- {
 		index[d], rest = rest%t.Shape[d], rest/t.Shape[d]
 	}
-	return fmt.Errorf("tensor %q holds %v at %v: these weights are not finite "+
+	return fmt.Errorf("tensor %q has %v at %v: these weights are not finite "+
 		"(if the run that wrote them diverged, use an earlier checkpoint)", t.Name, t.Data[at], index)
 }
 
-// firstNotFinite returns the first tensor that holds a NaN or an infinity and
-// its index there, or nil. It reads Flat without a Pull.
+// firstNotFinite returns the first tensor with a NaN or infinite value and its index there, or nil.
+// It reads Flat without a Pull.
 func (p *Params) firstNotFinite() (*Tensor, int) {
 	for i := range p.tensors {
 		for at, v := range p.tensors[i].Data {
@@ -155,7 +153,7 @@ func (p *Params) Push() error {
 	return p.storage.Push()
 }
 
-// Set copies the numbers of q, of the same size, wherever either is stored.
+// Set copies the numbers of q, of the same size, between any storages.
 func (p *Params) Set(q *Params) error {
 	if len(p.Flat) != len(q.Flat) {
 		return fmt.Errorf("copy parameters: %d numbers into %d", len(q.Flat), len(p.Flat))
@@ -176,13 +174,13 @@ func (p *Params) Zero() {
 	clear(p.Flat)
 }
 
-// Storage is where the numbers are; nil means Flat itself.
+// Storage is the storage of the numbers; nil means Flat itself.
 func (p *Params) Storage() Storage { return p.storage }
 
-// Store moves the numbers to s; nil leaves them in Flat as it is.
+// Store moves the numbers to s; nil moves them to Flat without copying.
 func (p *Params) Store(s Storage) { p.storage = s }
 
-// Release frees the storage; Flat stays as it is.
+// Release frees the storage; Flat is unchanged.
 func (p *Params) Release() {
 	if p.storage != nil {
 		p.storage.Release()
@@ -190,8 +188,8 @@ func (p *Params) Release() {
 	}
 }
 
-// Hash is the SHA-256 of the numbers as little-endian float32 in their order, in
-// hex. Equal weights have equal hashes whatever file they came from.
+// Hash is the SHA-256 of the numbers as little-endian float32 in their order, in hex. It depends on
+// the values only, not on the file format.
 func (p *Params) Hash() string {
 	h := sha256.New()
 	for part := range slices.Chunk(p.Flat, 1<<14) {
@@ -200,16 +198,14 @@ func (p *Params) Hash() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// MixInto moves the parameters of a reference model towards the policy's,
-// elementwise:
+// MixInto moves the parameters of a reference model towards the policy's, elementwise:
 //
 //	ref <- alpha·policy + (1-alpha)·ref
 //
-// It is TRL's ref_model_mixup_alpha (Gorbatovski et al., "Learn your reference
-// model for real good alignment", 2024): 1 copies the policy, 0 leaves the
-// reference as it is. Computed in float64 and rounded once, so that numbers
-// that agree stay as they are. Parameters of another form and an alpha outside
-// [0, 1] are errors. A [Scorer] of ref sees the new numbers at its next pass.
+// It is TRL's ref_model_mixup_alpha (Gorbatovski et al., "Learn your reference model for real good
+// alignment", 2024): 1 copies the policy, 0 leaves the reference as it is. Computed in float64 and
+// rounded once, so that equal numbers do not change. Parameters of another form and an alpha
+// outside [0, 1] are errors. A [Scorer] of ref sees the new numbers at its next pass.
 func MixInto(ref, policy *Params, alpha float64) error {
 	const doing = "mix the policy into the reference"
 	if err := ref.Match(policy); err != nil {
@@ -229,8 +225,8 @@ func MixInto(ref, policy *Params, alpha float64) error {
 		copy(ref.Flat, policy.Flat)
 	default:
 		for i, w := range policy.Flat {
-			// The conversions forbid the compiler to fuse, which would give other
-			// bits on other processors.
+			// The conversions keep the compiler from fusing, which would give other bits on other
+			// processors.
 			ref.Flat[i] = float32(float64(alpha*float64(w)) + float64((1-alpha)*float64(ref.Flat[i])))
 		}
 	}

@@ -219,7 +219,7 @@ func TestMatch(t *testing.T) {
 	}{
 		{form("a", "bb"), form("a", "bb"), ""},
 		{form("a", "bb"), form("a"), `"bb" is missing`},
-		{form("a", "bb"), form("bb", "a"), `"a" is missing or not in its place`},
+		{form("a", "bb"), form("bb", "a"), `"a" is missing or out of order`},
 		{form("a"), form("a", "bb"), `"bb" is unknown`},
 		{form("a"), model.NewParams([]model.Tensor{{Name: "a", Shape: []int{2, 1}}}), "shape [2 1], want [1 2]"},
 	} {

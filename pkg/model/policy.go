@@ -9,8 +9,8 @@ type Policy interface {
 	Tokenizer
 	// Params are the trainable parameters.
 	Params() *Params
-	// Copy is the same network with its own parameters, which start as a copy of the
-	// current ones: a reference model.
+	// Copy returns the same network with its own parameters, initialized with the current ones: a
+	// reference model.
 	Copy() Policy
 
 	// NewSampler returns a sampler; call its Refresh after the parameters change.
@@ -18,20 +18,19 @@ type Policy interface {
 	// NewLearner and NewScorer divide the logits by temperature, as sampling does.
 	NewLearner(temperature float64) (Learner, error)
 	NewScorer(temperature float64) (Scorer, error)
-	// NewCritic returns a critic that starts with a copy of the policy's network
-	// and a value head of zeros, so that every value is 0 before the first update.
+	// NewCritic returns a critic with a copy of the policy's network and a value head of zeros, so
+	// every value is 0 before the first update.
 	NewCritic(AdamWOptions) (Critic, error)
 
 	// Size is the network's cost in operations and memory.
 	Size() Size
 }
 
-// Size is the cost of a network, known before it is made.
+// Size is the cost of a network, known before it is built.
 type Size interface {
 	// String is the network and its size in a few words.
 	String() string
-	// Forward counts the floating-point operations of reading inputs tokens and
-	// predicting predictions of them.
+	// Forward counts the floating-point operations for a number of input tokens and of predictions.
 	Forward(inputs, predictions int) Work
 
 	// The memory on the CPU in bytes, for batches of up to a size; float64, so that
@@ -41,8 +40,8 @@ type Size interface {
 	ParamBytes() float64
 	LearnerBytes(b BatchSize, threads int) float64
 	ScorerBytes(b BatchSize, threads int) float64
-	// CriticBytes is for a critic that values batches of the size all and learns
-	// from those of the size part.
+	// CriticBytes is for a critic that scores batches of the size all and trains on batches of the
+	// size part.
 	CriticBytes(all, part BatchSize, threads int) float64
 	SamplerBytes(threads int) float64
 	// SampledBytes is the result of one call of [Sampler.Sample] with the prompts'
@@ -50,7 +49,7 @@ type Size interface {
 	SampledBytes(prompts, group, maxTokens float64) float64
 }
 
-// BatchSize bounds the batches that a network will get.
+// BatchSize bounds the batches that a network will receive.
 type BatchSize struct {
 	Prompts, PromptTokens, LongestPrompt float64
 	Completions, Tokens, Longest         float64 // tokens of completions, their end tokens included
@@ -63,7 +62,7 @@ type Tokenizer interface {
 	// Encode returns the tokens of text, without those of Start and without an
 	// end token.
 	Encode(text string) []int
-	// Decode returns the text of tokens; start and end tokens have none.
+	// Decode returns the text of tokens, without start and end tokens.
 	Decode(tokens []int) string
 	// End returns the tokens that end a completion. The first one ends the examples
 	// of a corpus.
@@ -97,18 +96,16 @@ type Learner interface {
 // Scorer computes log-probabilities and entropies of given completions: those
 // of a reference model, of a teacher, or of the policy itself.
 type Scorer interface {
-	// Score runs the batch forward. The matrix holds until the next call; its
-	// gradients are nil.
+	// Score runs the batch forward. The matrix is valid until the next call; its gradients are nil.
 	Score(batch *Batch) (*TokenMatrix, error)
 	Close() error
 }
 
-// Critic estimates the value of the state before each completion token, for
-// PPO. It is a network of its own, as in TRL, OpenRLHF and verl: its loss does
-// not pull at the policy's parameters.
+// Critic estimates the value of the state before each completion token, for PPO. It is a separate
+// network, as in TRL, OpenRLHF and verl: its loss does not affect the policy's parameters.
 type Critic interface {
-	// Values runs the batch forward. The matrix holds until the next call of
-	// Values, through any number of updates.
+	// Values runs the batch forward. The matrix is valid until the next call of Values, through any
+	// number of updates.
 	Values(batch *Batch) (*ValueMatrix, error)
 	// Accumulate is [Learner.Accumulate] for the critic's own parameters.
 	Accumulate(batch *Batch, objective ValueObjective) (loss float64, err error)
@@ -123,9 +120,8 @@ type Critic interface {
 	Close() error
 }
 
-// Device is where a policy's arithmetic runs: a *kernel.Pool, which is the CPU,
-// or a GPU. It is chosen where the policy is made; nothing else depends on it
-// but for the last bits of the numbers.
+// Device is where a policy's arithmetic runs: a *kernel.Pool, which is the CPU, or a GPU. It is
+// chosen where the policy is made; elsewhere only the last bits of the numbers depend on it.
 type Device interface{ Close() }
 
 // Work counts floating-point operations of matmuls, two for each
@@ -133,11 +129,10 @@ type Device interface{ Close() }
 type Work struct {
 	// Nominal is the usual count from the network's formulas.
 	Nominal float64
-	// Executed leaves out what the implementation avoids.
+	// Executed leaves out the operations that the implementation avoids.
 	Executed float64
 }
 
-// Update is the work of a forward and a backward pass, given that of the
-// forward pass: the backward pass has two matmuls for each, one for its input and
-// one for its weights.
+// Update is the work of a forward and a backward pass, given the forward pass: the backward pass
+// has two matmuls for each of the forward pass, one for the input and one for the weights.
 func (w Work) Update() Work { return Work{3 * w.Nominal, 3 * w.Executed} }

@@ -16,7 +16,7 @@ type Sampling struct {
 	Greedy      bool    // the likeliest token, the lowest id on a tie
 }
 
-// Check returns an error for settings that make no sense.
+// Check returns an error for invalid settings.
 func (o Sampling) Check() error {
 	switch {
 	case !o.Greedy && !(o.Temperature > 0):
@@ -43,14 +43,14 @@ type Completion struct {
 	Ended    bool
 }
 
-// Draws are the uniform numbers in [0, 1) that decide tokens, at a place in a
-// counter-based stream, so that any thread or device can compute any of them.
+// Draws are the uniform numbers in [0, 1) that select tokens, at one place of a counter-based
+// stream, so that any thread or device can compute any of them.
 type Draws struct {
 	Stream  rng.Stream
 	A, B, C uint32
 }
 
-// At is the number that decides a token of a sample of a prompt.
+// At is the number that selects a token of a sample of a prompt.
 func (d Draws) At(prompt, sample, token int) float64 {
 	return d.Stream.Float64(d.A, d.B+uint32(prompt), d.C+uint32(sample), uint32(token))
 }

@@ -89,7 +89,7 @@ func TestResumeRefusesWeightsThatAreNotFinite(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Run(t.Context(), cfg, options(dir, &watch{}, 1))
-	if err == nil || !strings.Contains(err.Error(), `tensor "embed.weight" holds +Inf at [0 0]`) {
+	if err == nil || !strings.Contains(err.Error(), `tensor "embed.weight" has +Inf at [0 0]`) {
 		t.Errorf("error %v", err)
 	}
 }

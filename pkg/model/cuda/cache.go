@@ -15,10 +15,9 @@ import (
 // kernels; without it they are in the user's cache folder, under grpo/cuda.
 const CacheEnv = "GRPO_CUDA_CACHE"
 
-// cache keeps compiled code on disk. A file's name is the hash of everything that
-// determines its content; its first 32 bytes are the hash of the rest, so that a
-// damaged file is compiled again. Without a folder there is no cache. A file that
-// can't be written is no error: the next process compiles again.
+// cache keeps compiled code on disk. A file's name is the hash of everything that determines its
+// content; its first 32 bytes are the hash of the rest, so a damaged file is compiled again.
+// Without a folder, or if a file can't be written, every process compiles again.
 type cache struct{ folder string }
 
 func openCache(env func(string) string) cache {
@@ -32,7 +31,7 @@ func openCache(env func(string) string) cache {
 	return cache{filepath.Join(f, "grpo", "cuda")}
 }
 
-// key identifies compiled code by everything it is made from.
+// key hashes everything that the code is compiled from.
 func key(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {

@@ -54,7 +54,7 @@ func (c *compiler) reason(result int) string {
 	return text(p)
 }
 
-// architectures lists the compute capabilities that NVRTC knows: 90 for 9.0.
+// architectures lists the compute capabilities that NVRTC supports: 90 for 9.0.
 func (c *compiler) architectures() ([]int, error) {
 	n := new(int32)
 	if r := call(c.nvrtcGetNumSupportedArchs, uintptr(unsafe.Pointer(n))); r != success {
@@ -72,9 +72,8 @@ func (c *compiler) architectures() ([]int, error) {
 	return out, nil
 }
 
-// targetFor names the target for a card of compute capability arch: machine code if
-// NVRTC knows the card, and otherwise PTX of the newest architecture that it knows,
-// which the driver translates.
+// targetFor names the target for a card of compute capability arch: machine code if NVRTC supports
+// the card, and otherwise PTX of the newest architecture it supports, which the driver translates.
 func targetFor(arch int, known []int) (name string, cubin bool, err error) {
 	if slices.Contains(known, arch) {
 		return fmt.Sprintf("sm_%d", arch), true, nil
@@ -86,14 +85,14 @@ func targetFor(arch int, known []int) (name string, cubin bool, err error) {
 		}
 	}
 	if best == 0 {
-		return "", false, fmt.Errorf("the card's compute capability is %d.%d, the oldest that the compiler knows is %d.%d: install an older CUDA (12) or give --device cpu",
+		return "", false, fmt.Errorf("the card's compute capability is %d.%d, the oldest that the compiler supports is %d.%d: install an older CUDA (12) or give --device cpu",
 			arch/10, arch%10, known[0]/10, known[0]%10)
 	}
 	return fmt.Sprintf("compute_%d", best), false, nil
 }
 
-// compile returns the machine code or PTX of a source. A failure holds the first
-// lines of the compiler's log.
+// compile returns the machine code or PTX of a source. An error has the first lines of the
+// compiler's log.
 func (c *compiler) compile(name, source, target string, cubin bool, options []string) ([]byte, error) {
 	prog := new(uintptr)
 	src, file := cstring(source), cstring(name)

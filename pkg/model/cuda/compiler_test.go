@@ -24,7 +24,7 @@ func TestTargets(t *testing.T) {
 		{"a card that the compiler knows", 90, []int{70, 80, 90}, "sm_90", true, ""},
 		{"a newer card", 120, []int{70, 80, 90}, "compute_90", false, ""},
 		{"a card between", 86, []int{80, 90}, "compute_80", false, ""},
-		{"a card that is too old", 61, []int{75, 80}, "", false, "compute capability is 6.1, the oldest that the compiler knows is 7.5"},
+		{"a card that is too old", 61, []int{75, 80}, "", false, "compute capability is 6.1, the oldest that the compiler supports is 7.5"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, cubin, err := targetFor(c.arch, c.known)

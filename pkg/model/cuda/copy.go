@@ -7,9 +7,9 @@ import (
 	"unsafe"
 )
 
-// Upload copies a slice to the device, at an offset in elements. From memory of
-// [Pinned] the copy may still run when Upload returns; the slice must not change
-// before the next [Device.Sync]. Any other slice may change at once.
+// Upload copies a slice to the device, at an offset in elements. From [Pinned] memory the copy may
+// still be running when Upload returns; the slice must not change before the next [Device.Sync].
+// Other slices may change at once.
 func Upload[T any](d *Device, to *Mem, at int, from []T) error {
 	place, err := span(to, at, from)
 	if err != nil {
@@ -28,8 +28,7 @@ func UploadAt[T any](d *Device, to Pointer, from []T) error {
 	return d.check(r, "copy %d bytes to %s", bytes, d.name)
 }
 
-// Download copies from the device, beginning at an offset in elements, and waits
-// until the slice is filled.
+// Download copies from the device, from an offset in elements, and waits until the slice is filled.
 func Download[T any](d *Device, to []T, from *Mem, at int) error {
 	place, err := span(from, at, to)
 	if err != nil {
@@ -41,8 +40,8 @@ func Download[T any](d *Device, to []T, from *Mem, at int) error {
 	return d.Sync()
 }
 
-// FetchAt is [Download] from an address without the wait: the slice, which should
-// be of [Pinned] memory, is filled after the next [Device.Sync].
+// FetchAt is [Download] from an address without waiting: the slice, which should be [Pinned]
+// memory, is filled after the next [Device.Sync].
 func FetchAt[T any](d *Device, to []T, from Pointer) error {
 	if len(to) == 0 {
 		return d.failed
@@ -57,12 +56,12 @@ func span[T any](m *Mem, at int, s []T) (Pointer, error) {
 	var zero T
 	each := int(unsafe.Sizeof(zero))
 	if at < 0 || (at+len(s))*each > m.size {
-		return 0, fmt.Errorf("%d elements from %d on do not lie in %d bytes", len(s), at, m.size)
+		return 0, fmt.Errorf("%d elements from %d on exceed %d bytes", len(s), at, m.size)
 	}
 	return Pointer(m.ptr + uintptr(at*each)), nil
 }
 
-// Copy copies bytes from one place of the device to another.
+// Copy copies bytes within the device.
 func (d *Device) Copy(to, from Pointer, bytes int) error {
 	if bytes == 0 {
 		return d.failed

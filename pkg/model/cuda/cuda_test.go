@@ -88,8 +88,8 @@ func TestLaunchAndCopies(t *testing.T) {
 				t.Errorf("number %d is %v, want %v", i+40, v, want)
 			}
 		}
-		wantError(t, Upload(d, x, 1, in), "100 elements from 1 on do not lie in 400 bytes")
-		wantError(t, Download(d, in, x, 1), "do not lie in")
+		wantError(t, Upload(d, x, 1, in), "100 elements from 1 on exceed 400 bytes")
+		wantError(t, Download(d, in, x, 1), "exceed")
 		return nil
 	}))
 }
@@ -254,7 +254,7 @@ func TestOpenRefuses(t *testing.T) {
 		name, value string
 		want        []string
 	}{
-		{"CUDAEMU_CARDS", "0", []string{"there is no NVIDIA GPU here", "CUDA_VISIBLE_DEVICES", "--device cpu"}},
+		{"CUDAEMU_CARDS", "0", []string{"no NVIDIA GPU found", "CUDA_VISIBLE_DEVICES", "--device cpu"}},
 		{"CUDAEMU_DRIVER", "11080", []string{"the driver is of CUDA 11.8, at least 12.0 is needed", "525 or newer", "--device cpu"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -280,6 +280,6 @@ func TestLoadRefuses(t *testing.T) {
 		wantError(t, d.Do(func() error {
 			_, err := d.module("base", []byte("no code that this driver knows"))
 			return err
-		}), "load base on emulated card", "the driver knows CUDA 12.4", "NVRTC 12.4", "update NVIDIA's driver", cudalib.Env)
+		}), "load base on emulated card", "the driver supports CUDA 12.4", "NVRTC 12.4", "update NVIDIA's driver", cudalib.Env)
 	})
 }

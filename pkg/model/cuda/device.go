@@ -10,10 +10,10 @@ import (
 	"unsafe"
 )
 
-// Options are how a device is opened. The zero value is the first GPU in
-// float32, with the process's environment.
+// Options select and configure a device. The zero value is the first GPU in float32, with the
+// process's environment.
 type Options struct {
-	Ordinal   int       // of the GPU, among those that CUDA_VISIBLE_DEVICES leaves
+	Ordinal   int       // number of the GPU among those visible (CUDA_VISIBLE_DEVICES)
 	Precision Precision // of matmuls; empty is Float32
 	// Getenv reads an environment variable; nil is os.Getenv.
 	Getenv func(string) string
@@ -46,8 +46,8 @@ type Device struct {
 
 // Open opens a GPU. Nothing is compiled yet: see [Device.Load].
 //
-// Errors, each in one line: a library that is missing, no GPU, a driver older
-// than CUDA 12, a GPU that the compiler does not know.
+// Errors, each in one line: a missing library, no GPU, a driver older than CUDA 12, a GPU that the
+// compiler does not support.
 func Open(o Options) (*Device, error) {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
@@ -84,7 +84,7 @@ func Open(o Options) (*Device, error) {
 	return d, nil
 }
 
-// describe picks the GPU and reads what it is.
+// describe picks the GPU and reads its properties.
 func (d *Device) describe(ordinal int) error {
 	n, id, name := new(int32), new(int32), make([]byte, 256)
 	if err := d.drv.check(call(d.drv.cuDeviceGetCount, uintptr(unsafe.Pointer(n))), "count the GPUs"); err != nil {
@@ -154,7 +154,7 @@ func (d *Device) String() string {
 		d.arch%10, d.precision, v/1000, v%1000/10, d.rtc.version())
 }
 
-// Precision is how the device computes matmuls.
+// Precision is the precision of matmuls.
 func (d *Device) Precision() Precision { return d.precision }
 
 // Capability is the compute capability, 90 for 9.0; Processors the number of
@@ -181,7 +181,7 @@ func (d *Device) Do(f func() error) error {
 	return d.failed
 }
 
-// fail keeps the first failure of the device.
+// fail records the first failure of the device.
 func (d *Device) fail(err error) error {
 	if d.failed == nil {
 		d.failed = err
@@ -189,7 +189,7 @@ func (d *Device) fail(err error) error {
 	return d.failed
 }
 
-// check keeps and returns the first failure of the device.
+// check records and returns the first failure of the device.
 func (d *Device) check(result int, format string, args ...any) error {
 	return d.fail(d.drv.check(result, format, args...))
 }
@@ -212,7 +212,7 @@ func (d *Device) Close() error {
 	return err
 }
 
-// shut releases what start acquired, also if start failed.
+// shut releases the resources of start, even if it failed.
 func (d *Device) shut() {
 	if d.ctx == 0 {
 		return

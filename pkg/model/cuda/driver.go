@@ -67,7 +67,7 @@ func openDriver(env func(string) string) (*driver, error) {
 	if r := call(d.cuInit, 0); r != success {
 		why := d.reason(r)
 		if r == errorNoDevice {
-			why = "there is no NVIDIA GPU here, or it is hidden (CUDA_VISIBLE_DEVICES)"
+			why = "no NVIDIA GPU found, or it is hidden (CUDA_VISIBLE_DEVICES)"
 		}
 		return nil, fmt.Errorf("start the CUDA driver: %s; give --device cpu to go on without", why)
 	}
@@ -81,8 +81,8 @@ func (d *driver) version() int {
 	return int(*v)
 }
 
-// call calls a C function of integers and pointers. An argument that is written
-// uintptr(unsafe.Pointer(p)) in the call itself stays alive and in place meanwhile.
+// call calls a C function of integers and pointers. An argument written as
+// uintptr(unsafe.Pointer(p)) in the call itself stays alive and in place during the call.
 //
 //go:uintptrescapes
 func call(fn uintptr, args ...uintptr) int {
@@ -117,7 +117,7 @@ func (d *driver) reason(result int) string {
 	return fmt.Sprintf("%s (%s)", text(*words), text(*name))
 }
 
-// check turns a result into an error; format says what was attempted.
+// check turns a result into an error; format describes the attempted operation.
 func (d *driver) check(result int, format string, args ...any) error {
 	if result == success {
 		return nil

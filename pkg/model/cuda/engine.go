@@ -9,9 +9,9 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Engine lets Gorgonia's tensors use a device's memory. Gorgonia itself computes
-// one thing there, the sum of two gradients of one value. All else is done by the
-// fused operations, and an error here.
+// Engine lets Gorgonia's tensors use a device's memory. Gorgonia itself computes only the sum of
+// two gradients of one value there. The fused operations do everything else; any other call is an
+// error.
 type Engine struct {
 	d *Device
 	// add computes out = a + b over n numbers.
@@ -44,11 +44,11 @@ func (e *Engine) Alloc(size int64) (m tensor.Memory, err error) {
 	return m, err
 }
 
-// Free gives it back.
+// Free returns it to the pool.
 func (e *Engine) Free(m tensor.Memory, _ int64) error {
 	mem, ok := m.(*Mem)
 	if !ok {
-		return fmt.Errorf("free a tensor: %T is no memory of a GPU", m)
+		return fmt.Errorf("free a tensor: %T is not GPU memory", m)
 	}
 	e.d.Free(mem)
 	return nil
@@ -67,7 +67,7 @@ func (e *Engine) Memset(m tensor.Memory, v any) error {
 	})
 }
 
-// Memclr clears the memory. A failure is the device's and shows at its next call.
+// Memclr clears the memory. The device returns a failure from its next call.
 func (e *Engine) Memclr(m tensor.Memory) { _ = e.Memset(m, float32(0)) }
 
 // Memcpy copies between memories of the device.
@@ -77,16 +77,16 @@ func (e *Engine) Memcpy(dst, src tensor.Memory) error {
 	})
 }
 
-// Accessible is an error: numbers have to be downloaded.
+// Accessible returns an error: numbers have to be downloaded.
 func (e *Engine) Accessible(tensor.Memory) (tensor.Memory, error) {
 	return nil, fmt.Errorf("read a tensor's memory: it is on %s", e.d.name)
 }
 
-// WorksWith says that matrices are stored by rows.
+// WorksWith accepts row-major matrices.
 func (e *Engine) WorksWith(order tensor.DataOrder) bool { return order.IsRowMajor() }
 
-// Add adds b to a in place, or into a tensor to reuse. Gorgonia sums the gradients
-// of a value that is used twice by it. All have one shape.
+// Add adds b to a in place, or into a tensor to reuse. Gorgonia calls it to sum the gradients of a
+// value that is used twice. All tensors have one shape.
 func (e *Engine) Add(a, b tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	if !a.Shape().Eq(b.Shape()) {
 		return nil, fmt.Errorf("add tensors on %s: shapes %v and %v differ", e.d.name, a.Shape(), b.Shape())
@@ -105,7 +105,7 @@ func (e *Engine) Add(a, b tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor,
 	})
 }
 
-// AddScalar is not offered.
+// AddScalar is not supported.
 func (e *Engine) AddScalar(tensor.Tensor, any, bool, ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return nil, fmt.Errorf("add a scalar to a tensor on %s: no network needs it", e.d.name)
 }

@@ -18,7 +18,7 @@ func (d *Device) Gemm(transA, transB bool, m, n, k int, a Pointer, lda int, b Po
 	if m == 0 || n == 0 || d.failed != nil {
 		return d.failed
 	}
-	if k == 0 { // a sum of nothing
+	if k == 0 { // an empty sum
 		if accumulate {
 			return nil
 		}

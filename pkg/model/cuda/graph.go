@@ -4,15 +4,15 @@ package cuda
 
 import "unsafe"
 
-// Graph is recorded work that one call runs: faster where kernels take less time
-// than their launches.
+// Graph is recorded work that runs in one call: faster if kernels take less time than their
+// launches.
 type Graph struct {
 	d    *Device
 	exec uintptr
 }
 
-// Record records the work that f queues, without running it. f must neither wait
-// nor allocate; each run uses the same memory.
+// Record records the work that f queues, without running it. f must not wait or allocate; each run
+// uses the same memory.
 func (d *Device) Record(f func() error) (*Graph, error) {
 	if err := d.check(call(d.drv.cuStreamBeginCapture, d.stream, captureModeThreadLocal),
 		"begin to record a graph"); err != nil {

@@ -16,7 +16,7 @@ type Pointer uintptr
 // At is the address n elements of 4 bytes after the start of the memory.
 func (m *Mem) At(n int) Pointer { return Pointer(m.Uintptr()) + Pointer(4*n) }
 
-// Add is the address n elements of 4 bytes further on.
+// Add is the address n elements of 4 bytes after p.
 func (p Pointer) Add(n int) Pointer { return p + Pointer(4*n) }
 
 // Arg is an argument of a kernel in the low bytes of a word.
@@ -34,8 +34,8 @@ func D(v float64) Arg { return Arg(math.Float64bits(v)) }
 // maxKernelArgs bounds the arguments of a kernel.
 const maxKernelArgs = 48
 
-// launchArgs are the arguments of a launch and the pointers to them, which the
-// driver reads during the call.
+// launchArgs are the arguments of a launch and the pointers to them that the driver reads during
+// the call.
 type launchArgs struct {
 	words [maxKernelArgs]uint64
 	at    [maxKernelArgs]unsafe.Pointer
@@ -57,9 +57,8 @@ type Grid struct {
 	Shared             int
 }
 
-// Load compiles a source, or reads it from the cache, and returns its kernels by
-// name. A second Load of the same source returns the same. Call it, and what
-// follows, within [Device.Do].
+// Load compiles a source, or reads it from the cache, and returns its kernels by name. A second
+// Load of the same source returns the same kernels. Call it and the kernels within [Device.Do].
 func (d *Device) Load(name, source string, options, kernels []string) (map[string]*Kernel, error) {
 	k := key(append([]string{source}, options...)...)
 	if known := d.loaded[k]; known != nil {
@@ -111,7 +110,7 @@ func (d *Device) code(name, source string, options []string) ([]byte, error) {
 
 func (d *Device) module(name string, code []byte) (uintptr, error) {
 	m := new(uintptr)
-	image := append(code[:len(code):len(code)], 0) // PTX is text and ends in a zero
+	image := append(code[:len(code):len(code)], 0) // PTX must be zero-terminated
 	r := call(d.drv.cuModuleLoadData, uintptr(unsafe.Pointer(m)), uintptr(unsafe.Pointer(&image[0])))
 	switch r {
 	case success:
@@ -119,7 +118,7 @@ func (d *Device) module(name string, code []byte) (uintptr, error) {
 		return *m, nil
 	case errorNoBinary, errorInvalidPTX, errorPTXVersion, errorInvalidImage, errorInvalidSource:
 		v := d.drv.version()
-		return 0, fmt.Errorf("load %s on %s: %s: the driver knows CUDA %d.%d, the kernels were compiled by NVRTC %s: update NVIDIA's driver, or point $%s at the libraries of an older CUDA",
+		return 0, fmt.Errorf("load %s on %s: %s: the driver supports CUDA %d.%d, the kernels were compiled by NVRTC %s: update NVIDIA's driver, or point $%s at the libraries of an older CUDA",
 			name, d.name, d.drv.reason(r), v/1000, v%1000/10, d.rtc.version(), cudalib.Env)
 	}
 	return 0, d.drv.check(r, "load %s on %s", name, d.name)

@@ -25,10 +25,9 @@ func (m *Mem) Uintptr() uintptr {
 // MemSize is the size in bytes.
 func (m *Mem) MemSize() uintptr { return uintptr(m.size) }
 
-// pool allocates from the driver in rounded sizes and keeps freed memory for the
-// next request of the same size, because the driver's allocation waits for the
-// device. All work is in one stream, so freed memory can be reused at once: its
-// next use runs after its last.
+// pool allocates from the driver in rounded sizes and keeps freed memory for requests of the same
+// size, because the driver's allocation waits for the device. All work is in one stream, so freed
+// memory can be reused at once.
 type pool struct {
 	d     *Device
 	free  map[int][]uintptr
@@ -38,8 +37,8 @@ type pool struct {
 	stats MemoryStats
 }
 
-// MemoryStats describes the pool. Nothing grows from step to step once the largest
-// batch has been seen.
+// MemoryStats describes the pool. It does not grow from step to step once the largest batch has
+// been seen.
 type MemoryStats struct {
 	InUse    int // bytes allocated
 	Kept     int // bytes of freed memory that the pool keeps
@@ -63,7 +62,7 @@ func rounded(size int) int {
 	return (size + step - 1) / step * step
 }
 
-// Alloc allocates uninitialized bytes; what is their name in errors.
+// Alloc allocates uninitialized bytes; what names them in errors.
 func (d *Device) Alloc(size int, what string) (*Mem, error) {
 	if d.failed != nil {
 		return nil, d.failed
@@ -90,8 +89,7 @@ func (d *Device) Alloc(size int, what string) (*Mem, error) {
 	return &Mem{ptr, size}, nil
 }
 
-// request allocates from the driver, and tries once more after freeing the memory
-// that the pool keeps.
+// request allocates from the driver, and retries once after freeing the memory that the pool keeps.
 func (p *pool) request(room int, what string) (uintptr, error) {
 	ptr := new(uintptr)
 	for attempt := 0; ; attempt++ {
@@ -126,7 +124,7 @@ func (p *pool) trim() {
 	clear(p.free)
 }
 
-// Free gives memory back to the pool; a nil Mem is no memory.
+// Free returns memory to the pool; m may be nil.
 func (d *Device) Free(m *Mem) {
 	if m == nil || m.ptr == 0 {
 		return
@@ -144,7 +142,7 @@ func (d *Device) Free(m *Mem) {
 	m.ptr = 0
 }
 
-// MemoryInfo returns the bytes that are free on the card and those it has.
+// MemoryInfo returns the free and the total bytes of the card.
 func (d *Device) MemoryInfo() (free, total int) {
 	f, t := new(uint64), new(uint64)
 	call(d.drv.cuMemGetInfo, uintptr(unsafe.Pointer(f)), uintptr(unsafe.Pointer(t)))
@@ -154,8 +152,8 @@ func (d *Device) MemoryInfo() (free, total int) {
 // Memory describes the pool.
 func (d *Device) Memory() MemoryStats { return d.pool.stats }
 
-// Pinned allocates n elements of page-locked memory of the host, for fast copies.
-// It lives until FreePinned or Close.
+// Pinned allocates n elements of page-locked host memory, for fast copies, until FreePinned or
+// Close.
 func Pinned[T any](d *Device, n int) ([]T, error) {
 	var zero T
 	bytes := max(1, n) * int(unsafe.Sizeof(zero))
@@ -171,7 +169,7 @@ func Pinned[T any](d *Device, n int) ([]T, error) {
 	return s, nil
 }
 
-// FreePinned gives the memory of a slice of [Pinned] back.
+// FreePinned frees a slice of [Pinned].
 func FreePinned[T any](d *Device, s []T) {
 	if cap(s) == 0 {
 		return
@@ -184,7 +182,7 @@ func FreePinned[T any](d *Device, s []T) {
 	}
 }
 
-// release frees everything, used or not, before the context ends.
+// release frees everything before the context ends.
 func (p *pool) release() {
 	p.trim()
 	for ptr := range p.taken {
@@ -196,7 +194,7 @@ func (p *pool) release() {
 	p.init(p.d)
 }
 
-// size writes a number of bytes for people.
+// size formats a number of bytes for people.
 func size(n int) string {
 	switch {
 	case n >= 1<<30:

@@ -69,12 +69,12 @@ func tanh32(x float32) float32 {
 	return math.Float32frombits(math.Float32bits(u/(u+2)) | bits&sign)
 }
 
-// logSum returns the natural logarithm of a sum s ≥ 1 of exponentials, in
-// float64 arithmetic that no compiler may fuse, so that it has the same bits
-// everywhere: s = 2ᵉ·m with m in [√½, √2), log m = 2·atanh((m-1)/(m+1)).
+// logSum returns the natural logarithm of a sum s ≥ 1 of exponentials, in float64 arithmetic that
+// no compiler may fuse, so it has the same bits everywhere: s = 2ᵉ·m with m in [√½, √2), log m =
+// 2·atanh((m-1)/(m+1)).
 func logSum(s float32) float32 {
 	if !(s > 0) || s > math.MaxFloat32 {
-		return s - s // NaN and infinities: the row held one
+		return s - s // NaN and infinities: the row had one
 	}
 	m, e := math.Frexp(float64(s))
 	if m < math.Sqrt2/2 {

@@ -5,20 +5,19 @@ import (
 	"sync"
 )
 
-// The blocking of a matmul. kBlock is part of the contract on bits (see the
-// package comment); the others only place work in the caches.
+// The blocking of a matmul. kBlock determines the bits (see the package comment); the others only
+// affect cache use.
 const (
 	kBlock = 256  // depth of a block of the sum
 	nr     = 16   // columns of a packed panel of B
 	nBlock = 1024 // columns of B packed at a time by Gemm
-	mBlock = 96   // rows of A that stay in the cache while the panels of B pass by
+	mBlock = 96   // rows of A kept in the cache for all panels of B
 )
 
-// Gemm computes C = op(A)·op(B), or C += op(A)·op(B) when accumulate is set,
-// with op(A) of size m×k, op(B) of size k×n and C of size m×n, all row-major.
-// op(X) is X, or its transpose where transX is set: A is stored as m×k (or k×m)
-// with rows lda apart, B as k×n (or n×k) with rows ldb apart. C must not
-// overlap A or B. It runs on one thread; see [Pool.Gemm] for more.
+// Gemm computes C = op(A)·op(B), or C += op(A)·op(B) when accumulate is set, with op(A) of size
+// m×k, op(B) of size k×n and C of size m×n, all row-major. op(X) is X, or its transpose if transX
+// is set: A is stored as m×k (or k×m) with rows lda apart, B as k×n (or n×k) with rows ldb apart. C
+// must not overlap A or B. It runs on one thread; see [Pool.Gemm] for more.
 //
 // It panics if a slice is too short for its shape.
 func Gemm(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool,
@@ -95,7 +94,7 @@ func (a matrixA) deeper(p0 int) matrixA {
 	return a
 }
 
-// upTo cuts a number of rows short where the next one skips.
+// upTo returns the number of rows, of at most rows, before the next skip.
 func (a matrixA) upTo(rows int) int {
 	if a.skip > 0 && a.skipAt < rows {
 		return a.skipAt
@@ -159,7 +158,7 @@ func checkOp(name string, trans bool, rows, cols int, x []float32, ld int) {
 	checkMatrix(name, rows, cols, x, ld)
 }
 
-// checkMatrix panics unless x holds rows×cols elements with rows ld apart.
+// checkMatrix panics unless x has rows×cols elements with rows ld apart.
 func checkMatrix(name string, rows, cols int, x []float32, ld int) {
 	if rows == 0 || cols == 0 {
 		return
@@ -170,7 +169,7 @@ func checkMatrix(name string, rows, cols int, x []float32, ld int) {
 	}
 }
 
-// checkLen panics unless x holds n elements.
+// checkLen panics unless x has n elements.
 func checkLen(name string, x []float32, n int) {
 	if len(x) < n {
 		panic(fmt.Sprintf("kernel: %s: %d elements, want at least %d", name, len(x), n))
@@ -179,8 +178,8 @@ func checkLen(name string, x []float32, n int) {
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
-// grow returns a slice of length n, reusing x's memory where it suffices. The
-// contents are unspecified.
+// grow returns a slice of length n, in x's memory if that is large enough. The contents are
+// unspecified.
 func grow(x []float32, n int) []float32 {
 	if cap(x) < n {
 		return make([]float32, n)

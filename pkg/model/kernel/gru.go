@@ -1,7 +1,7 @@
 package kernel
 
-// GRUForward computes the gates and the new state of a GRU cell for rows
-// states of size H = hidden, with PyTorch's equations (torch.nn.GRU):
+// GRUForward computes the gates and the new state of a GRU cell for rows states of size H = hidden,
+// with PyTorch's equations (torch.nn.GRU):
 //
 //	r  = σ(gi_r + gh_r)
 //	z  = σ(gi_z + gh_z)
@@ -10,11 +10,10 @@ package kernel
 //
 // where gi = x·Wihᵀ + bih and gh = h·Whhᵀ + bhh.
 //
-// gi and gh are rows×3H, the gates r, z, n side by side in each row. bih and
-// bhh have 3H elements and are added here; nil means that they already are in
-// gi or gh. h and out are rows×H and may be the same slice. save, rows×4H,
-// receives r, z, n and gh_n (its bias included) for [GRUBackward]; nil drops
-// them.
+// gi and gh are rows×3H, the gates r, z, n next to each other in each row. bih and bhh have 3H
+// elements and are added here; nil means that gi or gh already includes them. h and out are rows×H
+// and may be the same slice. save, rows×4H, receives r, z, n and gh_n (its bias included) for
+// [GRUBackward]; nil drops them.
 //
 // It panics if a slice is too short.
 func GRUForward(rows, hidden int, gi, gh []float32, bih, bhh []float32, h []float32, out []float32, save []float32) {
@@ -37,7 +36,7 @@ func GRUForward(rows, hidden int, gi, gh []float32, bih, bhh []float32, h []floa
 	gruForward(rows, hidden, gi, gh, bih, bhh, h, out, save)
 }
 
-// GRUBackward takes the gradient of h' back through [GRUForward]:
+// GRUBackward is the backward pass of [GRUForward]:
 //
 //	dn   = dout·(1-z)        da_n = dn·(1-n²)
 //	dz   = dout·(h-n)        da_z = dz·z·(1-z)
@@ -46,13 +45,11 @@ func GRUForward(rows, hidden int, gi, gh []float32, bih, bhh []float32, h []floa
 //	dgh  = (da_r, da_z, da_n·r)
 //	dh   = dout·z
 //
-// dout (dL/dh') and h are rows×H and save, rows×4H, is what GRUForward wrote.
-// It is overwritten by da_r, da_z, da_n and da_n·r: dgi are its first 3H
-// columns, which saves the memory traffic of another array. dgh (rows×3H) is
-// written once more, side by side, for the matmul that follows, and dh
-// (rows×H) is the part of dL/dh that does not pass through gh; the caller adds
-// dgh·Whh. dh may be the same slice as dout. dgi and dgh are also the gradients
-// of the two biases, summed over rows.
+// dout (dL/dh') and h are rows×H and save, rows×4H, is what GRUForward wrote. It is overwritten by
+// da_r, da_z, da_n and da_n·r: dgi are its first 3H columns, which saves the memory traffic of
+// another array. dgh (rows×3H) is also written contiguously for the next matmul, and dh (rows×H) is
+// the part of dL/dh that does not pass through gh; the caller adds dgh·Whh. dh may be the same
+// slice as dout. dgi and dgh are also the gradients of the two biases, summed over rows.
 //
 // It panics if a slice is too short.
 func GRUBackward(rows, hidden int, dout []float32, h []float32, save []float32, dgh []float32, dh []float32) {

@@ -44,8 +44,7 @@ func gruForwardVecs(rows, vecs, hidden int, gi, gh, bih, bhh, h, out, save []flo
 	}
 }
 
-// gruForwardTail runs the last columns of each row, fewer than a vector, in a
-// padded cell of its own.
+// gruForwardTail runs the last columns of each row, fewer than a vector, in a padded cell.
 func gruForwardTail(rows, hidden, left, w int, gi, gh, bih, bhh, h, out, save []float32) {
 	var pgi, pgh, pbih, pbhh [3 * lanes]float32
 	var ph, pout [lanes]float32

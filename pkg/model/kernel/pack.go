@@ -11,9 +11,9 @@ type Packed struct {
 	data []float32
 }
 
-// PackB copies op(B), of size k×n, into the packed form; B is stored as k×n, or
-// as n×k where transB is set, with rows ldb apart. It reuses into's memory.
-// The packed copy does not follow later changes of b.
+// PackB copies op(B), of size k×n, into the packed form; B is stored as k×n, or as n×k if transB is
+// set, with rows ldb apart. It reuses into's memory. The packed copy does not follow later changes
+// of b.
 func PackB(transB bool, k, n int, b []float32, ldb int, into *Packed) {
 	if k < 0 || n < 0 {
 		panic(fmt.Sprintf("kernel: packed matrix of %d×%d: negative size", k, n))

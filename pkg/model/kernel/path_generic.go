@@ -54,5 +54,5 @@ func sumSquares(x []float32) float64 {
 
 func adamW(w, g, m, v []float32, c *adamCoefficients) { adamWGo(w, g, m, v, c) }
 
-// Peak measures nothing without assembly.
+// Peak returns 0 without assembly.
 func Peak(int) (flops float64) { return 0 }

@@ -5,17 +5,14 @@ import (
 	"sync/atomic"
 )
 
-// Pool is a team of goroutines that run the tasks of one caller at a time:
-// fork, work, join. Its goroutines live until Close. A nil *Pool is a team of
-// one, the caller.
+// Pool is a group of goroutines that run the tasks of one caller at a time: fork, work, join. Its
+// goroutines live until Close. A nil *Pool runs everything in the caller.
 //
-// Tasks are handed out dynamically, so which worker runs a task is not fixed:
-// results must depend on the task alone.
+// Tasks are assigned dynamically, so results must depend on the task alone, not on the worker.
 type Pool struct {
 	threads int
-	// job holds a counter of calls (upper half) and the number of tasks not yet
-	// handed out (lower half) in one word, so that a worker that wakes late can
-	// only take a task of the call that it has seen.
+	// job has a counter of calls (upper half) and the number of unassigned tasks (lower half) in
+	// one word, so that a worker that wakes late can only take a task of the call it has seen.
 	job     atomic.Uint64
 	pending atomic.Int64 // tasks not yet finished
 	tasks   int
@@ -28,10 +25,9 @@ type Pool struct {
 	gemm    gemmJob
 }
 
-// spins is a tenth of a millisecond of polling for work, or for the end of a run. A
-// step has some sixty runs with less than that between them, and to wake a thread
-// that sleeps can take longer, most of all on a virtual machine: two threads make
-// an update a seventh faster than with a twentieth of it.
+// spins is a tenth of a millisecond of polling for work, or for the end of a run. A step has about
+// sixty runs with shorter gaps, and waking a sleeping thread can take longer, especially on a
+// virtual machine: with two threads an update is a seventh faster than with a twentieth of it.
 const spins = 200_000
 
 // NewPool starts a pool of the given number of threads, the caller included;
@@ -40,7 +36,7 @@ func NewPool(threads int) *Pool {
 	p := &Pool{threads: max(1, threads), done: make(chan struct{}, 1)}
 	p.gemm.task = p.gemmTask
 	if runtime.GOMAXPROCS(0) >= p.threads {
-		p.spinFor = spins // else it would take the processor from those it waits for
+		p.spinFor = spins // otherwise it would occupy a processor that a worker needs
 	}
 	for w := 1; w < p.threads; w++ {
 		ch := make(chan struct{}, 1)
@@ -58,13 +54,12 @@ func (p *Pool) Threads() int {
 	return p.threads
 }
 
-// Run calls f(task, worker) once for each task in [0, tasks) and returns when
-// all are done. worker is in [0, Threads()), and calls with the same worker
-// never overlap, so it may index scratch memory. The caller works too, as
-// worker 0. Run itself allocates nothing.
+// Run calls f(task, worker) once for each task in [0, tasks) and returns when all are done. worker
+// is in [0, Threads()), and calls with the same worker never overlap, so it may index scratch
+// memory. The caller is worker 0. Run does not allocate.
 //
-// A pool serves one Run at a time: f must not call Run, and a second caller
-// panics. A panic in f on another worker ends the program.
+// A pool serves one Run at a time: f must not call Run, and a second caller panics. A panic in f on
+// another worker ends the program.
 func (p *Pool) Run(tasks int, f func(task, worker int)) {
 	if p.Threads() == 1 || tasks <= 1 {
 		for i := range tasks {
@@ -107,8 +102,8 @@ func (p *Pool) work(worker int) {
 		if !p.job.CompareAndSwap(word, word-1) {
 			continue
 		}
-		// The task is ours and unfinished, so Run has not returned and f and
-		// tasks belong to this call.
+		// The task belongs to this call and is unfinished, so Run has not returned and f and tasks
+		// are still valid.
 		p.f(p.tasks-int(left), worker)
 		if p.pending.Add(-1) == 0 {
 			p.done <- struct{}{}

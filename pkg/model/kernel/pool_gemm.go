@@ -1,15 +1,14 @@
 package kernel
 
-// Sizes that decide how a matmul is shared out. None changes its bits.
+// Sizes that control how a matmul is split. None changes its bits.
 const (
-	minShare   = 1 << 18 // multiply-adds below which a matmul is not split
+	minShare   = 1 << 18 // minimum multiply-adds to split a matmul
 	packedMax  = 1 << 18 // elements of B up to which it is packed once for all workers
 	shareTasks = 3       // tasks for each thread, to even out unequal workers
 	shareRows  = 12      // tiles are multiples of this high: the tallest of the assembly
 )
 
-// gemmJob is a matmul being shared out: the arguments of Gemm and the grid of
-// tiles.
+// gemmJob is a matmul being split: the arguments of Gemm and the grid of tiles.
 type gemmJob struct {
 	transB, accumulate    bool
 	m, n, k               int
@@ -31,9 +30,8 @@ func (p *Pool) Gemm(transA, transB bool, m, n, k int, a []float32, lda int, b []
 	p.gemmView(transB, m, n, k, viewA(transA, a, lda), b, ldb, accumulate, c, ldc)
 }
 
-// GemmGates is Pool.Gemm of Aᵀ·B, overwriting C, for a matrix A of gates (k rows,
-// lda apart) of which the last one is apart: the columns of A from skipAt
-// on, of m in all, lie skip further to the right.
+// GemmGates is Pool.Gemm of Aᵀ·B, overwriting C, for a matrix A of gates (k rows, lda apart) whose
+// last gate is separate: of the m columns of A, those from skipAt on are skip further to the right.
 func (p *Pool) GemmGates(m, n, k int, a []float32, lda, skipAt, skip int, b []float32, ldb int, c []float32, ldc int) {
 	checkGemm(true, false, m, n, k, a, lda, b, ldb, c, ldc)
 	if skipAt < 0 || skipAt > m || skip < 0 {
@@ -79,9 +77,9 @@ func (p *Pool) GemmPacked(transA bool, m, n, k int, a []float32, lda int, b *Pac
 	p.runGemm()
 }
 
-// runGemm cuts C and runs the tiles. Only rows are cut where B is packed.
-// Otherwise each task packs its part of B, so there is a tile for each thread
-// and no more, and the cut is across the side that divides more evenly.
+// runGemm splits C and runs the tiles. If B is packed, only rows are split. Otherwise each task
+// packs its part of B, so there is one tile per thread, and the split is across the side that
+// divides more evenly.
 func (p *Pool) runGemm() {
 	j := &p.gemm
 	want := min(shareTasks*p.threads, max(2, j.m*j.n*j.k/minShare))
@@ -118,8 +116,7 @@ func (p *Pool) gemmTask(task, _ int) {
 	gemm(j.transB, m, n, j.k, a, b, j.ldb, j.accumulate, j.c[i0*j.ldc+j0:], j.ldc)
 }
 
-// Columns of one task of the shared-out operations: whole vectors, so that
-// every path does them at full width.
+// Columns per task of the split operations: whole vectors, so that every path runs at full width.
 const shareColumns = 32
 
 // ColSum is [ColSum] over the pool's threads: the columns are cut, never the
@@ -143,12 +140,10 @@ func (p *Pool) ScatterAdd(ids []int, n int, x []float32, ldx int, outRows int, o
 	p.columns(n, func(lo, hi int) { ScatterAdd(ids, hi-lo, x[lo:], ldx, outRows, out[lo:], ldo) })
 }
 
-// minShareSum is the number of additions below which sharing out costs more
-// than it brings.
+// minShareSum is the number of additions below which splitting costs more than it saves.
 const minShareSum = 1 << 15
 
-// columns cuts n columns into a task for each thread, or fewer where that would
-// cut vectors.
+// columns splits n columns into a task for each thread, or fewer to keep vectors whole.
 func (p *Pool) columns(n int, f func(lo, hi int)) {
 	width := roundUp((n+p.threads-1)/p.threads, shareColumns)
 	p.Run((n+width-1)/width, func(task, _ int) { f(task*width, min(n, (task+1)*width)) })

@@ -2,9 +2,8 @@ package kernel
 
 import "math"
 
-// The references are the formulas of the kernels, written for reading, in
-// float64. Tests compare the kernels with them; finite-difference tests of
-// other packages may use them as the function to differentiate.
+// The references are the kernels' formulas in readable float64. Tests compare the kernels with
+// them; finite-difference tests of other packages may use them too.
 
 // ReferenceGemm is [Gemm] in float64.
 func ReferenceGemm(transA, transB bool, m, n, k int, a []float64, lda int, b []float64, ldb int,

@@ -98,15 +98,14 @@ func fold(s *[lanes]float32) float32 {
 	return s[0]
 }
 
-// LogSoftmaxBackward takes the gradients of the log-probability and of the
-// entropy back to the logits, with H the row's entropy:
+// LogSoftmaxBackward computes the gradient of the logits from those of the log-probability and the
+// entropy, with H the row's entropy:
 //
 //	dlogits_j = invTemp·( dlogp·([j = t] - p_j) - dentropy·p_j·(log p_j + H) )
 //
-// probs (rows×n), logp and entropy are what [LogSoftmaxGather] wrote for the
-// same targets. dlogp and dentropy have rows elements; a nil dentropy means
-// zeros, and then logp and entropy are not read. dlogits may be the same
-// slice as probs. Where p_j = 0, p_j·log p_j counts as 0.
+// probs (rows×n), logp and entropy are what [LogSoftmaxGather] wrote for the same targets. dlogp
+// and dentropy have rows elements; a nil dentropy means zeros, and then logp and entropy are not
+// read. dlogits may be the same slice as probs. Where p_j = 0, p_j·log p_j counts as 0.
 //
 // It panics if a slice is too short or a target outside [0, n).
 func LogSoftmaxBackward(rows, n int, probs []float32, logp, entropy []float32, targets []int, dlogp,
@@ -132,8 +131,8 @@ func LogSoftmaxBackward(rows, n int, probs []float32, logp, entropy []float32, t
 	}
 }
 
-// entropyGradGo sets d_j = p_j·(g + ge·(log p_j + h)). Below 2⁻¹²⁶ log p is
-// taken there: finite, so that p = 0 gives 0, and too small to matter.
+// entropyGradGo sets d_j = p_j·(g + ge·(log p_j + h)). Below 2⁻¹²⁶ it takes log p at 2⁻¹²⁶: finite,
+// so that p = 0 gives 0, and too small to matter.
 func entropyGradGo(d, p []float32, g, ge, h float32) {
 	for j, v := range p {
 		d[j] = v * (float32(ge*(log32(max(v, 0x1p-126))+h)) + g)

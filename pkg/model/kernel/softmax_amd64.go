@@ -12,8 +12,7 @@ var negInfs = func() (x [lanes]float32) {
 	return x
 }()
 
-// softmaxRow is softmaxRowGo with vectors: whole groups of 16 in place, the
-// rest in a padded group of its own.
+// softmaxRow is softmaxRowGo with vectors: whole groups of 16 in place, the rest in a padded group.
 func softmaxRow(x []float32, invTemp float32, p []float32) (top, sum, dot float32) {
 	if active == pathGo {
 		return softmaxRowGo(x, invTemp, p)

@@ -27,8 +27,8 @@ var (
 	}
 )
 
-// tiles computes rows×(panels·nr) elements of C for one block of depth kb,
-// cutting it into the tiles that the assembly has. Any cut gives the same bits.
+// tiles computes rows×(panels·nr) elements of C for one block of depth kb, split into tiles that
+// the assembly has. Any split gives the same bits.
 func tiles(rows, panels, kb int, a matrixA, packed []float32, add bool, c []float32, ldc int) {
 	if active == pathGo {
 		tilesGo(rows, panels, kb, a, packed, add, c, ldc)
@@ -42,8 +42,8 @@ func tiles(rows, panels, kb int, a matrixA, packed []float32, add bool, c []floa
 	}
 }
 
-// lastTiles computes the panel of which only w columns are in use, into the nr
-// columns of c. Those that are not in use are unspecified.
+// lastTiles computes the panel of which only w columns are used, into the nr columns of c. Unused
+// columns are unspecified.
 func lastTiles(rows, w, kb int, a matrixA, packed, c []float32) {
 	if active != pathAVX2 || w > nr/2 {
 		tiles(rows, 1, kb, a, packed, false, c, nr)
@@ -66,7 +66,7 @@ func newTiling(panels, kb int, a matrixA, packed []float32, add bool, c []float3
 	}
 }
 
-// tiling is a block that is being cut, from the top down.
+// tiling is a block that is being split, from the top down.
 type tiling struct {
 	kb, panels         int
 	add                bool
@@ -118,8 +118,8 @@ func (t *tiling) cut512(rows int) {
 	}
 }
 
-// band computes strips of the given height over all panels, wide panels at a
-// time and the rest one by one.
+// band computes strips of the given height over all panels: wide panels at a time, the rest one by
+// one.
 func (t *tiling) band(height, strips, wide int, tile *[5]tileFunc) {
 	a := &t.a[t.row*t.rowStride/4]
 	for j := 0; j < t.panels; j += wide {

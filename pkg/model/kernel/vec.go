@@ -33,9 +33,8 @@ func Axpy(alpha float32, x, y []float32) {
 	axpy(alpha, x, y)
 }
 
-// ScatterAdd adds the rows of x (len(ids)×n, ldx apart) to rows of out
-// (outRows×n, ldo apart): row i to row ids[i], in ascending order of i. It
-// panics where an id is outside [0, outRows).
+// ScatterAdd adds the rows of x (len(ids)×n, ldx apart) to rows of out (outRows×n, ldo apart): row
+// i to row ids[i], in ascending order of i. It panics if an id is outside [0, outRows).
 func ScatterAdd(ids []int, n int, x []float32, ldx int, outRows int, out []float32, ldo int) {
 	checkMatrix("x", len(ids), n, x, ldx)
 	checkMatrix("out", outRows, n, out, ldo)

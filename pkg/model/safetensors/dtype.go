@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// dtype is a type of element that can be read.
+// dtype is an element type that can be read.
 type dtype struct {
 	size int // bytes of an element
 	// decode converts a little-endian element; false if float32 can't hold it.
@@ -19,8 +19,8 @@ func decodeF32(src []byte) (float32, bool) {
 	return math.Float32frombits(binary.LittleEndian.Uint32(src)), true
 }
 
-// decodeF64 rounds to nearest, ties to even. A finite number that would become
-// infinite is refused: a weight of that size is an error in the file.
+// decodeF64 rounds to nearest, ties to even. A finite number that would become infinite is an
+// error: no valid weight is that large.
 func decodeF64(src []byte) (float32, bool) {
 	x := math.Float64frombits(binary.LittleEndian.Uint64(src))
 	return float32(x), math.IsInf(x, 0) || !math.IsInf(float64(float32(x)), 0)
@@ -31,8 +31,7 @@ func decodeBF16(src []byte) (float32, bool) {
 	return math.Float32frombits(uint32(binary.LittleEndian.Uint16(src)) << 16), true
 }
 
-// decodeF16 widens an IEEE 754 binary16, which is exact. Payloads of NaN keep
-// their place at the top of the mantissa.
+// decodeF16 widens an IEEE 754 binary16 exactly. Payloads of NaN stay at the top of the mantissa.
 func decodeF16(src []byte) (float32, bool) {
 	h := uint32(binary.LittleEndian.Uint16(src))
 	sign, exponent, mantissa := h>>15<<31, h>>10&0x1f, h&0x3ff

@@ -35,7 +35,7 @@ func parseHeader(header []byte) ([]entry, map[string]string, error) {
 	if len(header) == 0 || header[0] != '{' {
 		return nil, nil, errors.New("header: not a JSON object: it must begin with { (is this a safetensors file?)")
 	}
-	// This stores nothing; it finds a syntax error and its place.
+	// This stores no value; it finds syntax errors with their position.
 	if err := json.Unmarshal(header, new(struct{})); err != nil {
 		var syntax *json.SyntaxError
 		if errors.As(err, &syntax) {
@@ -44,7 +44,7 @@ func parseHeader(header []byte) ([]entry, map[string]string, error) {
 		return nil, nil, fmt.Errorf("header: not valid JSON: %w", err)
 	}
 	if i := loneSurrogate(header); i >= 0 {
-		return nil, nil, fmt.Errorf("header: byte %d: half of a UTF-16 surrogate pair is no character", i)
+		return nil, nil, fmt.Errorf("header: byte %d: half of a UTF-16 surrogate pair is not a character", i)
 	}
 	if err := jsonkeys.Check(header); err != nil {
 		return nil, nil, fmt.Errorf("header: %w", err)
@@ -140,7 +140,7 @@ func parseEntry(name string, value any) (entry, error) {
 		return e, fmt.Errorf("data_offsets [%d %d] end before they begin", e.begin, e.end)
 	}
 	if e.end-e.begin != size {
-		return e, fmt.Errorf("shape %v of %s takes %d bytes, data_offsets [%d %d] hold %d",
+		return e, fmt.Errorf("shape %v of %s takes %d bytes, data_offsets [%d %d] have %d",
 			e.shape, e.dtypeName, size, e.begin, e.end, e.end-e.begin)
 	}
 	return e, nil
@@ -201,8 +201,8 @@ func ints(value any, limit int) ([]int, error) {
 // submatch), or any other.
 var escape = regexp.MustCompile(`\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)`)
 
-// loneSurrogate returns the place of the first escape in valid JSON that is half
-// of a surrogate pair, or -1. Two names could differ in such a half alone.
+// loneSurrogate returns the position of the first escape in valid JSON that is half of a surrogate
+// pair, or -1. Two names could differ only in such a half.
 func loneSurrogate(header []byte) int {
 	for at := 0; ; {
 		m := escape.FindSubmatchIndex(header[at:])

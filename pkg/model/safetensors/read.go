@@ -21,9 +21,8 @@ const (
 // ReadFile reads the file at path; see [Read].
 func ReadFile(path string) (*File, error) { return readFile(path, read) }
 
-// ReadHeader reads what the file at path holds without its data, which is left
-// out of the tensors; the checksum is not verified. It costs the same for a
-// model of any size.
+// ReadHeader reads the file at path without its data, which is left out of the tensors; the
+// checksum is not verified. The cost does not depend on the size of the model.
 func ReadHeader(path string) (*File, error) {
 	return readFile(path, func(r io.ReaderAt, size int64) (*File, error) {
 		entries, metadata, _, err := readLayout(r, size)
@@ -141,7 +140,7 @@ func readHeader(r io.ReaderAt, size int64) ([]byte, error) {
 // checkLayout puts entries in the order of their data and checks that they fill
 // the bytes from start to size.
 func checkLayout(entries []entry, start, size int64) error {
-	// An empty tensor goes before the one that begins at the same offset.
+	// An empty tensor sorts before the one that starts at the same offset.
 	slices.SortStableFunc(entries, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end))
 	})

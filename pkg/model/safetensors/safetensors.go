@@ -1,18 +1,17 @@
-// Package safetensors reads and writes the safetensors format, in which
-// PyTorch users keep checkpoints (https://github.com/huggingface/safetensors):
+// Package safetensors reads and writes the safetensors format, in which PyTorch users keep
+// checkpoints (https://github.com/huggingface/safetensors):
 //
 //	8 bytes   n, the length of the header, little-endian
 //	n bytes   JSON: {"__metadata__": {"key": "value"}, "name": {"dtype": "F32",
 //	          "shape": [2, 3], "data_offsets": [0, 24]}, ...}, padded with spaces
 //	the rest  the elements, little-endian, row-major; data_offsets count from here
 //
-// Weights are float32 here. F32 is read and written bit for bit, NaN payloads
-// included; F64, F16 and BF16 are read and converted.
+// Weights are float32 here. F32 is read and written bit for bit, NaN payloads included; F64, F16
+// and BF16 are read and converted.
 //
-// A file is checked as a whole before its data are read: tensors must fill the
-// data exactly, in any order, without overlap, hole or trailing bytes. Nothing is
-// allocated for a number in the header before it is compared with the size of
-// the file.
+// A file is checked as a whole before its data are read: tensors must fill the data exactly, in any
+// order, without overlap, hole or trailing bytes. Numbers in the header are compared with the size
+// of the file before memory is allocated for them.
 package safetensors
 
 import (
@@ -27,7 +26,7 @@ const MaxHeader = 100_000_000
 // maxRank is the largest number of dimensions, which is PyTorch's and NumPy's.
 const maxRank = 64
 
-// metadataKey is the one name in a header that is no tensor.
+// metadataKey is the one name in a header that is not a tensor.
 const metadataKey = "__metadata__"
 
 // Tensor is a named array of float32.
@@ -40,12 +39,12 @@ type Tensor struct {
 	Data  []float32 // row-major
 }
 
-// File is what a safetensors file holds.
+// File is the content of a safetensors file.
 type File struct {
 	Tensors  []Tensor          // in the order of their data
 	Metadata map[string]string // nil when the file has none
-	// Checksummed says that the file carried a checksum of all its bytes, and that
-	// it was right: see [EncodeChecksummed].
+	// Checksummed is true if the file had a checksum of all its bytes, and it matched: see
+	// [EncodeChecksummed].
 	Checksummed bool
 }
 

@@ -18,10 +18,10 @@ import (
 	"grpo/internal/words"
 )
 
-// The format has no checksum: a flipped bit in the data is another weight. A
-// checksummed file holds the SHA-256 of all its bytes, header included, as one
-// more entry of the metadata, which other libraries keep like any other. The
-// digest can't cover itself: it is computed with zeros in place of its 64 digits.
+// The format has no checksum: a flipped bit in the data changes a weight unnoticed. A checksummed
+// file has the SHA-256 of all its bytes, header included, as an entry of the metadata, which other
+// libraries keep. The digest can't cover itself: it is computed with zeros in place of its 64
+// digits.
 
 // ChecksumKey is the metadata key of the file's digest. It is reserved:
 // [Encode] refuses it, and [Read] verifies it and leaves it out.
@@ -29,13 +29,12 @@ const ChecksumKey = "grpo.sha256"
 
 var zeroDigest = strings.Repeat("0", hex.EncodedLen(sha256.Size))
 
-// Encode returns a file of tensors as F32, in the order given, and of metadata,
-// sorted by key; an empty metadata is left out. The same arguments give the same
-// bytes. The header is padded with spaces so that the data begin at a multiple
-// of 8 bytes.
+// Encode returns a file of tensors as F32, in the order given, and of metadata, sorted by key; an
+// empty metadata is left out. The same arguments give the same bytes. The header is padded with
+// spaces so that the data start at a multiple of 8 bytes.
 //
-// An error names the tensor: names must be unique, UTF-8 and not "__metadata__",
-// and shapes must agree with data. Metadata must not hold [ChecksumKey].
+// An error names the tensor: names must be unique, UTF-8 and not "__metadata__", and shapes must
+// agree with data. Metadata must not contain [ChecksumKey].
 func Encode(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 	return encode(tensors, metadata, false)
 }
@@ -142,9 +141,8 @@ func checkTensor(t Tensor) (int, error) {
 	return byteSize(n, 4)
 }
 
-// digestAt finds the digest in a header, or returns -1. The quotes make the
-// place unique: within a string they would be escaped, and a tensor of this name
-// would be followed by an object.
+// digestAt finds the digest in a header, or returns -1. The quotes make the match unique: within a
+// string they would be escaped, and a tensor of this name would be followed by an object.
 func digestAt(header []byte) int {
 	before := []byte(`"` + ChecksumKey + `":"`)
 	at := bytes.Index(header, before)
@@ -170,7 +168,7 @@ func verify(r io.ReaderAt, size int64, header []byte, digest string) error {
 		return fmt.Errorf("checksum: %w", err)
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); got != digest {
-		return fmt.Errorf("checksum: the bytes have %s, the file says %s: it was damaged or changed",
+		return fmt.Errorf("checksum: computed %s, stored %s: the file was damaged or changed",
 			got, words.Quote(digest))
 	}
 	return nil

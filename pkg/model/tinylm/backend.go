@@ -10,16 +10,16 @@ import (
 	"grpo/pkg/model/kernel"
 )
 
-// Backend is a [model.Device] that computes TinyLM. The CPU's is in this
-// package; others are in packages of their own, which implement Backend and the
-// interfaces that it returns. Layouts: see [Segment] and [Ops].
+// Backend is a [model.Device] that computes TinyLM. The CPU's is in this package; others are
+// separate packages that implement Backend and the interfaces that it returns. Layouts: see
+// [Segment] and [Ops].
 type Backend interface {
 	// Place stores p's numbers on the device: see [model.Params.Store].
 	Place(p *model.Params) error
 	// NewOps prepares the operations of one graph of w's form and capacity c. The
 	// weights have been placed.
 	NewOps(w *Weights, c Capacity) (Ops, error)
-	// NewDecoder prepares sampling under w, which it places if need be.
+	// NewDecoder prepares sampling under w, which it places if needed.
 	NewDecoder(w *Weights) Decoder
 }
 
@@ -36,13 +36,12 @@ func backendOf(on model.Device) Backend {
 	panic(fmt.Sprintf("tinylm: a %T computes no TinyLM", on))
 }
 
-// Ops makes the operations of one graph. Each method returns an operation that
-// owns its output and its gradients.
+// Ops makes the operations of one graph. Each method returns an operation that owns its output and
+// its gradients.
 //
-// All values are row-major float32 matrices or vectors, but for the integer
-// inputs (int): the ids, Active, Start and Targets of [Packed], which are always
-// on the host. "States" are packed: see [Segment]. Values have the sizes of the
-// capacity; rows that the batch does not use mean nothing.
+// All values are row-major float32 matrices or vectors, but for the integer inputs (int): the ids,
+// Active, Start and Targets of [Packed], which are always on the host. "States" are packed: see
+// [Segment]. Values have the sizes of the capacity; rows that the batch does not use are undefined.
 //
 // H is the hidden size, V the vocabulary.
 type Ops interface {
@@ -50,7 +49,7 @@ type Ops interface {
 	VMOptions() []G.VMOpt
 	// Weight is the i-th of w.Tensors, not a copy.
 	Weight(w *Weights, i int) *tensor.Dense
-	// Load takes over the batch of the next run.
+	// Load sets the batch of the next run.
 	Load(b *Packed) error
 
 	// Table is embedding·W_ihᵀ. Inputs: embedding (rows, in), W_ih (out, in).
@@ -73,23 +72,21 @@ type Ops interface {
 	// Loss connects a loss, which the host computes, with a value of this shape.
 	Loss(shape tensor.Shape) (LossIO, error)
 
-	// Read returns an output, (1 or 2, states), on the host. It holds until the
-	// next Read.
+	// Read returns an output, (1 or 2, states), on the host. It is valid until the next Read.
 	Read(v G.Value) ([]float32, error)
 	// AccumulateGrads adds gradients, in the order of sum.Tensors, to sum.
 	AccumulateGrads(grads []G.Value, sum *model.Params) error
-	// Close frees what the operations took.
+	// Close frees the memory of the operations.
 	Close()
 }
 
 // Op is the arithmetic of one operation of a graph, forward and backward.
 type Op interface {
-	// Forward computes the output from the values of the inputs. It holds until
-	// the next Forward.
+	// Forward computes the output from the values of the inputs. It is valid until the next
+	// Forward.
 	Forward(in []G.Value) (G.Value, error)
-	// AllocateGrads makes room for the gradients of the inputs and returns them: one
-	// for each, nil where there is none. If it is never called, Forward keeps
-	// nothing for a backward pass.
+	// AllocateGrads allocates the gradients of the inputs and returns them, nil for inputs without
+	// one. If it is never called, Forward keeps no data for a backward pass.
 	AllocateGrads() ([]*tensor.Dense, error)
 	// Backward fills these gradients. vals are the inputs, then the output of the
 	// last Forward, then the gradient of the output.
@@ -100,8 +97,8 @@ type Op interface {
 type LossIO interface {
 	// Read returns the numbers of x on the host.
 	Read(x G.Value) ([]float32, error)
-	// HostGrad is where the loss writes its gradient with respect to x. Numbers of
-	// places that no token uses are never read.
+	// HostGrad is where the loss writes its gradient with respect to x. Entries that no token uses
+	// are never read.
 	HostGrad() []float32
 	// Grad returns that gradient on the device.
 	Grad() (G.Value, error)
@@ -115,7 +112,7 @@ type Decoder interface {
 	// i·group to (i+1)·group. Tokens and LogProbs are empty, with a capacity of
 	// opt.MaxTokens.
 	Decode(out []model.Completion, prompts [][]int, group int, opt model.Sampling, draws model.Draws) error
-	// Close frees what the device keeps for the sampler.
+	// Close frees the memory of the sampler.
 	Close()
 }
 
@@ -125,14 +122,13 @@ type Capacity struct {
 	Rows, RowInputs, RowSteps          int // of the completions
 }
 
-// GRUSize is the form of a layer over one segment.
+// GRUSize is the size of a layer over one segment.
 type GRUSize struct {
 	Hidden    int
 	Sequences int // capacity
 	Inputs    int // capacity
-	// Table says that the source is a table (SourceRows = V, 3H) of which ids name
-	// the rows: the embedding times W_ih. Else it is the states of the layer below,
-	// (SourceRows, H).
+	// Table means that the source is a table (SourceRows = V, 3H) indexed by ids: the embedding
+	// times W_ih. Otherwise it is the states of the layer below, (SourceRows, H).
 	Table      bool
 	SourceRows int
 	HasInit    bool // initial states are an input; else they are zeros

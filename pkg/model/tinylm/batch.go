@@ -2,21 +2,20 @@ package tinylm
 
 import "grpo/pkg/model"
 
-// Segment is a set of sequences in the packed, time-major layout of the GRU: all
-// first tokens, then all second tokens, and so on, without padding. Sequences are
-// sorted by length, longest first, so that those active at a step are a prefix.
+// Segment is a set of sequences in the packed, time-major layout of the GRU: all first tokens, then
+// all second tokens, and so on, without padding. Sequences are sorted by length, longest first, so
+// that those active at a step are a prefix.
 //
-// Active[0] is the number of sequences, Active[s] (s >= 1) the number that take
-// an s-th step. States, one row for each, come in blocks: block 0 holds the
-// initial states, block s those after step s, and it starts at row Blocks[s] =
-// Σ Active[:s]. Inputs have no block 0: the input of step s starts at row Σ
-// Active[1:s]. Within a block, a sequence is at its rank.
+// Active[0] is the number of sequences, Active[s] (s >= 1) the number that take an s-th step.
+// States, one per row, are in blocks: block 0 has the initial states, block s those after step s.
+// It starts at row Blocks[s] = Σ Active[:s]. Inputs have no block 0: the input of step s starts at
+// row Σ Active[1:s]. Within a block, a sequence is at its rank.
 type Segment struct {
 	Active  []int // one more than steps
 	IDs     []int // token ids of the inputs, packed
 	Rank    []int // rank of each sequence, in the order of the batch
 	Lengths []int // steps of each sequence, by rank
-	Blocks  []int // row of the states at which each step's block begins
+	Blocks  []int // first row of each step's block of states
 	order   []int // the inverse of Rank
 }
 
@@ -45,9 +44,9 @@ type Packed struct {
 	width              int   // longest completion
 }
 
-// Pack lays out n sequences. tokens(i) is the i-th one as the GRU reads it: all of a
-// prompt, all but the last token of a completion (nothing is predicted from the
-// last). Sequences of equal length keep their order.
+// Pack lays out n sequences. tokens(i) is the i-th input of the GRU: a whole prompt, or a
+// completion without its last token, from which nothing is predicted. Sequences of equal length
+// keep their order.
 func (g *Segment) Pack(n int, tokens func(i int) []int) {
 	longest := 0
 	for i := range n {
@@ -151,7 +150,7 @@ func (p *Packed) readValues(m *model.ValueMatrix, x []float32) {
 	m.B, m.T, m.Mask, m.Values = len(p.Completion.order), p.width, p.mask(m.Mask), p.toRows(m.Values, x)
 }
 
-// zeroed returns n zeros, in s's memory where it is large enough.
+// zeroed returns n zeros, in s's memory if it is large enough.
 func zeroed[E any](s []E, n int) []E {
 	if cap(s) < n {
 		return make([]E, n)

@@ -8,7 +8,7 @@ import (
 	"grpo/pkg/model/kernel"
 )
 
-// cpu computes by pkg/model/kernel, on the slices of the weights themselves.
+// cpu computes with pkg/model/kernel, on the slices of the weights themselves.
 type cpu struct{ pool *kernel.Pool }
 
 func (c cpu) NewOps(*Weights, Capacity) (Ops, error) { return c, nil }
@@ -48,8 +48,8 @@ func newBuffer(shape ...int) *buffer {
 func floats(v G.Value) []float32 { return v.Data().([]float32) }
 func ints(v G.Value) []int       { return v.Data().([]int) }
 
-// A task runs all steps of a chunk of sequences. Sequences are independent, so tasks
-// never wait, the states stay in the cache, and the chunk size changes no bit.
+// A task runs all steps of a chunk of sequences. Sequences are independent, so tasks never wait,
+// the states stay in the cache, and the chunk size does not change the bits.
 const (
 	maxChunk = 36 // of sequences: a multiple of the tiles' height
 	minChunk = 12 // below this the tiles' overhead outweighs a second thread

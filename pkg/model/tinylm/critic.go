@@ -9,15 +9,15 @@ import (
 	"grpo/pkg/model"
 )
 
-// Critic implements [model.Critic]: a network of the policy's form below the
-// head, with a head of one output and an optimizer of its own.
+// Critic implements [model.Critic]: the policy's network below the head, a head of one output, and
+// its own optimizer.
 type Critic struct {
 	optimizer *model.AdamW
 	weights   *Weights
 	grads     *model.Params
 
 	forward   pass // Values
-	backward  pass // Accumulate; a second pass, since its batches are smaller and keep much more
+	backward  pass // Accumulate; separate, since its batches are smaller and keep much more
 	objective model.ValueObjective
 	values    model.ValueMatrix // of Values
 	learned   model.ValueMatrix // of Accumulate
@@ -51,8 +51,8 @@ func NewCritic(policy *Weights, o model.AdamWOptions, on model.Device) (*Critic,
 	return c, nil
 }
 
-// Values implements [model.Critic]. The matrix holds until the next call of Values,
-// so PPO's old values need no copy.
+// Values implements [model.Critic]. The matrix is valid until the next call of Values, so PPO's old
+// values need no copy.
 func (c *Critic) Values(batch *model.Batch) (*model.ValueMatrix, error) {
 	if err := c.forward.run(batch); err != nil {
 		return nil, fmt.Errorf("critic: %w", err)
@@ -112,11 +112,11 @@ func (c *Critic) State() *model.CriticState {
 	return &model.CriticState{Params: c.weights.Params, M: c.optimizer.M, V: c.optimizer.V, Updates: c.optimizer.T}
 }
 
-// Restore implements [model.Critic]. The critic then continues with the same bits.
-// The optimizer's coefficients come from the configuration, not the checkpoint.
+// Restore implements [model.Critic]. The critic then continues with the same bits. The optimizer's
+// coefficients come from the configuration.
 func (c *Critic) Restore(s *model.CriticState) error {
 	if s.M == nil {
-		return errors.New("restore critic: the checkpoint holds its weights without moments " +
+		return errors.New("restore critic: the checkpoint has its weights without moments " +
 			"(a run can't continue from it with the same bits)")
 	}
 	if err := c.weights.Match(s.Params); err != nil {

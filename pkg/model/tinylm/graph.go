@@ -14,8 +14,8 @@ func (c Capacity) holds(d Capacity) bool {
 		d.Rows <= c.Rows && d.RowInputs <= c.RowInputs && d.RowSteps <= c.RowSteps
 }
 
-// grow returns a capacity that holds both, with an eighth to spare where it
-// had to grow, so that batches that creep up don't build a graph each time.
+// grow returns a capacity for both, with an eighth to spare where it had to grow, so that slowly
+// growing batches do not rebuild the graph each time.
 func (c Capacity) grow(d Capacity) Capacity {
 	up := func(have, need int) int {
 		if need <= have {
@@ -35,8 +35,7 @@ func (p *Packed) capacity() Capacity {
 	return Capacity{n, in, steps, rows, max(rin, 1), max(rsteps, 1)}
 }
 
-// pass runs batches through a graph of enough capacity: it keeps the one that
-// it has, and builds a larger one where a batch does not fit.
+// pass runs batches through a graph, and builds a larger one if a batch does not fit.
 type pass struct {
 	vocab int
 	build func(c Capacity) (*graph, error)
@@ -84,8 +83,8 @@ func (p *pass) run(batch *model.Batch) error {
 // opError is the error of one of our operations in Gorgonia's machine.
 type opError struct{ error }
 
-// runError unwraps the error of one of our operations: Gorgonia's machine adds a
-// program counter and a dump of an instruction. Its own errors keep them.
+// runError unwraps the error of one of our operations, to which Gorgonia's machine adds a program
+// counter and a dump of an instruction. The machine's own errors keep them.
 func runError(err error) error {
 	for e := err; e != nil; {
 		switch x := e.(type) {
@@ -131,7 +130,7 @@ func (in *inputs) fill(p *Packed) {
 	set(in.target, p.Targets)
 }
 
-// graph is a compiled Gorgonia graph with its inputs and its ends.
+// graph is a compiled Gorgonia graph with its inputs and outputs.
 type graph struct {
 	vm    G.VM
 	ops   Ops
@@ -150,13 +149,13 @@ func (g *graph) addGrads(sum *model.Params) error {
 	return g.ops.AccumulateGrads(vals, sum)
 }
 
-// output is what the last run ended in, on the host.
+// output is the result of the last run, on the host.
 func (g *graph) output() ([]float32, error) { return g.ops.Read(g.out.Value()) }
 
 // headFunc adds a head on top of the backbone and returns the last node.
 type headFunc func(b *builder, t backbone) *G.Node
 
-// builder adds nodes to a graph and remembers the first failure.
+// builder adds nodes to a graph and records the first failure.
 type builder struct {
 	g   *G.ExprGraph
 	ops Ops
@@ -185,7 +184,7 @@ func (b *builder) index(name string, n int, to *[]int) *G.Node {
 	return b.input(name, tensor.New(tensor.WithShape(n), tensor.WithBacking(*to)))
 }
 
-// backbone is the part that all networks share: the nodes that a head reads.
+// backbone has the nodes that all networks share and a head reads.
 type backbone struct {
 	top          *G.Node // states of the last layer over the completions, the first ones included
 	weight, bias *G.Node // the head's
@@ -194,10 +193,10 @@ type backbone struct {
 	in           *inputs
 }
 
-// newGraph lays the network of p's form out (see the package comment), with
-// head on top of its backbone. With differentiate, head returns a cost, and the
-// graph holds its gradients with respect to all weights; without, the graph is
-// the forward pass alone and keeps nothing for a backward pass.
+// newGraph builds the network of p's form (see the package comment), with head on top of its
+// backbone. With differentiate, head returns a cost, and the graph computes its gradients with
+// respect to all weights; otherwise the graph is the forward pass alone and keeps no data for a
+// backward pass.
 func newGraph(on model.Device, p *Weights, c Capacity, differentiate bool, head headFunc) (*graph, error) {
 	ops, err := backendOf(on).NewOps(p, c)
 	if err != nil {

@@ -1,22 +1,20 @@
-// Package tinylm is TinyLM, a small recurrent language model (embedding, GRU
-// layers, linear head), as a Gorgonia graph for learning and as a plain loop for
-// sampling. It implements [model.Policy].
+// Package tinylm is TinyLM, a small recurrent language model (embedding, GRU layers, linear head),
+// as a Gorgonia graph for learning and as a plain loop for sampling. It implements [model.Policy].
 //
-// The graph is few, fused nodes. For each of the two segments of a batch, the
-// prompts (once for a group) and the completions:
+// The graph has few, fused nodes. For each of the two segments of a batch, the prompts (once for a
+// group) and the completions:
 //
 //	table(embedding, W_ih) -> gru -> gru ...
 //	                                      |
 //	prompts' last states: lastState ------+--> the completions' first states
 //	completions' top states -> headLogProb -> policyLoss
 //
-// A [Learner] runs this graph forward and backward, a [Scorer] forward up to
-// headLogProb; a [Critic] has its own weights and ends in valueHead -> valueLoss
-// instead.
+// A [Learner] runs this graph forward and backward, a [Scorer] forward up to headLogProb; a
+// [Critic] has its own weights and ends in valueHead -> valueLoss instead.
 //
-// Gorgonia builds the graph, differentiates through it and adds the gradients
-// of weights that are used twice. A [Backend] computes the nodes: the CPU's by
-// pkg/model/kernel. Losses are those of pkg/rl ([model.Objective]).
+// Gorgonia builds the graph, differentiates through it and adds the gradients of weights that are
+// used twice. A [Backend] computes the nodes; the CPU's uses pkg/model/kernel. Losses come from
+// pkg/rl ([model.Objective]).
 package tinylm
 
 import (
@@ -40,8 +38,8 @@ type Learner struct {
 	loss      float64
 }
 
-// NewLearner returns a learner of p's weights, which it reads at every pass and
-// never writes. Temperature divides the logits, as in sampling.
+// NewLearner returns a learner of p's weights, which it reads at every pass and never changes.
+// Temperature divides the logits, as in sampling.
 func NewLearner(p *Weights, temperature float64, on model.Device) (*Learner, error) {
 	if err := checkTemperature(temperature); err != nil {
 		return nil, fmt.Errorf("new learner: %w", err)
@@ -81,11 +79,11 @@ func (l *Learner) ZeroGrads() { l.grads.Zero() }
 // Grads implements [model.Learner].
 func (l *Learner) Grads() *model.Params { return l.grads }
 
-// Watch counts time from now on: see Watched.
+// Watch starts measuring time: see Watched.
 func (l *Learner) Watch(now func() time.Time) { l.pass.watch = stopwatch{now: now} }
 
-// Watched returns how long the graph's runs took since Watch, and how much of
-// it was the arithmetic of its nodes; the rest is Gorgonia's machine.
+// Watched returns the time of the graph's runs since Watch, and the part spent in the arithmetic of
+// its nodes; the rest is Gorgonia's machine.
 func (l *Learner) Watched() (runs, arithmetic time.Duration) {
 	return l.pass.watch.runs, l.pass.watch.busy
 }
@@ -130,8 +128,8 @@ type Scorer struct {
 	tokens model.TokenMatrix
 }
 
-// NewScorer returns a scorer under p's weights, which it reads at every pass
-// and never writes. Temperature divides the logits, as in sampling.
+// NewScorer returns a scorer of p's weights, which it reads at every pass and never changes.
+// Temperature divides the logits, as in sampling.
 func NewScorer(p *Weights, temperature float64, on model.Device) (*Scorer, error) {
 	if err := checkTemperature(temperature); err != nil {
 		return nil, fmt.Errorf("new scorer: %w", err)

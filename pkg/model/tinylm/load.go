@@ -10,10 +10,9 @@ import (
 	"grpo/pkg/model/safetensors"
 )
 
-// Read decodes a safetensors file of TinyLM weights; the size of the model
-// follows from the shapes. A missing or surplus tensor, a wrong shape, and a
-// number that is not finite are errors that name the tensor. A file of weights alone, from PyTorch or an earlier
-// version, is read as well as a checkpoint of a run.
+// Read decodes a safetensors file of TinyLM weights; the size of the model follows from the shapes.
+// A missing or surplus tensor, a wrong shape, and NaN or Inf are errors that name the tensor. It
+// reads files of weights alone (from PyTorch or an earlier version) and checkpoints of runs.
 func Read(name string, r io.ReaderAt, size int64) (*Weights, error) {
 	c, err := model.ReadCheckpoint(name, r, size)
 	return fromCheckpoint(name, c, err)
@@ -39,8 +38,7 @@ func fromCheckpoint(name string, c *model.Checkpoint, err error) (*Weights, erro
 	return w, nil
 }
 
-// ReadSpec returns the size of the model in the file at path, of which it reads
-// the header only.
+// ReadSpec returns the size of the model in the file at path, from its header only.
 func ReadSpec(path string) (Spec, error) {
 	f, err := safetensors.ReadHeader(path)
 	if err != nil {
@@ -57,10 +55,10 @@ func ReadSpec(path string) (Spec, error) {
 	return spec, nil
 }
 
-// WeightsOf takes the weights out of p, whose tensors may be in any order.
+// WeightsOf takes the weights from p, whose tensors may be in any order.
 func WeightsOf(p *model.Params) (*Weights, error) {
-	// A header can name a million tensors: look them up by name instead of
-	// searching all of them for each.
+	// A header can name a million tensors: look them up by name instead of searching all of them
+	// for each one.
 	at := make(map[string]model.Tensor, len(p.Tensors()))
 	for _, t := range p.Tensors() {
 		at[t.Name] = t
@@ -90,7 +88,7 @@ func WeightsOf(p *model.Params) (*Weights, error) {
 	return w, nil
 }
 
-// specOf reads the size of the model off the shapes.
+// specOf derives the size of the model from the shapes.
 func specOf(at map[string]model.Tensor) (Spec, error) {
 	e, ok := at["embed.weight"]
 	if !ok {
@@ -117,8 +115,8 @@ func specOf(at map[string]model.Tensor) (Spec, error) {
 	if s.Layers == 0 {
 		return s, errors.New(`tensor "rnn.weight_hh_l0" is missing: this is not a TinyLM`)
 	}
-	// The sizes come from a header that may be damaged: allocate no more memory
-	// than a file of these tensors would hold. Each factor is at most have.
+	// The sizes come from a header that may be damaged: allocate no more memory than a file of
+	// these tensors would need. Each factor is at most have.
 	if h, v := float64(s.Hidden), float64(s.Vocab); 2*v*h+float64(s.Layers)*6*h*h > float64(have) {
 		return s, fmt.Errorf("%v needs more numbers than the file's %d", s, have)
 	}

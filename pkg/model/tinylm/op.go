@@ -12,11 +12,11 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// fusedOp is a Gorgonia operation whose arithmetic is ours. It owns its output:
-// Do fills the same tensor at every run, so that a step allocates no matrices.
+// fusedOp is a Gorgonia operation with our own arithmetic. It owns its output: Do fills the same
+// tensor at every run, so a step allocates no matrices.
 //
-// Gorgonia merges nodes of equal hash, and two layers of the same shape would
-// hash alike; so each op carries its own name, unique in the graph.
+// Gorgonia merges nodes of equal hash, and two layers of the same shape would hash alike; so each
+// op has a name, unique in the graph.
 type fusedOp struct {
 	name  string
 	in    []hm.Type
@@ -28,7 +28,7 @@ type fusedOp struct {
 	// nil for gradient ops, which are not differentiated again.
 	diff func(inputs G.Nodes, output, grad *G.Node) (G.Nodes, error)
 	wrt  []bool
-	// watch counts the time of run where it is set.
+	// watch, if set, measures the time of run.
 	watch *stopwatch
 }
 
@@ -106,8 +106,8 @@ func typeOfDims(n int) hm.Type {
 	return matrixT
 }
 
-// apply adds op to the graph. The builder keeps the first failure; after it
-// every further step does nothing, so that a network reads without checks.
+// apply adds op to the graph. The builder keeps the first failure and then ignores further calls,
+// so that a network can be built without checks.
 func (b *builder) apply(op *fusedOp, inputs ...*G.Node) *G.Node {
 	n, err := G.ApplyOp(op, inputs...)
 	if err != nil {
@@ -123,10 +123,9 @@ type input struct {
 	diff bool
 }
 
-// fuse adds an operation of the given output to the graph. Its gradient is one
-// operation too, which yields the gradient of the first input; the others are
-// parts of it, filled at the same time, and depend on it so that they come after it
-// in the order of execution.
+// fuse adds an operation of the given output to the graph. Its gradient is one operation too, which
+// returns the gradient of the first input; the gradients of the others are filled at the same time,
+// and their nodes depend on it to run after it.
 func (b *builder) fuse(name string, f Op, err error, shape tensor.Shape, inputs ...input) *G.Node {
 	if err != nil && b.err == nil {
 		b.err = fmt.Errorf("%s: %w", name, err)
@@ -173,10 +172,9 @@ func (b *builder) fuse(name string, f Op, err error, shape tensor.Shape, inputs 
 	return b.apply(op, nodes...)
 }
 
-// loss ends a network in a scalar. evaluate reads the values of x, returns the
-// cost and writes its gradient with respect to x into d, which is kept for the
-// backward pass. Places of x that no token uses keep whatever d held there; no op
-// reads them.
+// loss ends a network in a scalar. evaluate reads the values of x, returns the cost and writes its
+// gradient with respect to x into d, which is kept for the backward pass. Entries of x that no
+// token uses are left as they are in d; no op reads them.
 func (b *builder) loss(name string, x *G.Node, evaluate func(x, d []float32) (float64, error)) *G.Node {
 	if b.err != nil {
 		return nil
@@ -206,8 +204,8 @@ func (b *builder) loss(name string, x *G.Node, evaluate func(x, d []float32) (fl
 	op.diff = func(ins G.Nodes, output, grad *G.Node) (G.Nodes, error) {
 		n, err := G.ApplyOp(&fusedOp{
 			name: name + "Grad", in: []hm.Type{matrixT, scalarT, scalarT}, out: matrixT, shape: shape,
-			// The graph's cost is the loss itself, so the gradient that comes in
-			// is 1; a graph that scales its cost would bring another.
+			// The graph's cost is the loss itself, so the incoming gradient is 1; a graph that
+			// scales its cost would pass another.
 			run: func(vals []G.Value) (G.Value, error) {
 				rescale(c.HostGrad(), vals[2].Data().(float32))
 				return c.Grad()
@@ -218,7 +216,7 @@ func (b *builder) loss(name string, x *G.Node, evaluate func(x, d []float32) (fl
 	return b.apply(op, x)
 }
 
-// cpuLoss is the CPU's: host and device share the numbers.
+// cpuLoss is the CPU's: host and device share the memory.
 type cpuLoss struct{ d *buffer }
 
 func (c cpu) Loss(shape tensor.Shape) (LossIO, error) { return cpuLoss{newBuffer(shape...)}, nil }

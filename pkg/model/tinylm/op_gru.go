@@ -7,25 +7,22 @@ import (
 	"grpo/pkg/model/kernel"
 )
 
-// source is where a layer's input comes from: a table with the rows that tokens
-// name (ids), or the states of the layer below with the weights (3H×H) of the
-// input.
+// source is a layer's input: a table with one row per token, indexed by ids, or the states of the
+// layer below with the input weights (3H×H).
 type source struct{ x, wih, ids *G.Node }
 
-// gru is one layer over one segment, input projections and recurrence in one,
-// PyTorch's equations:
+// gru is one layer over one segment, input projections and recurrence in one, PyTorch's equations:
 //
 //	r = σ(gi_r + b_ir + W_hr·h + b_hr)
 //	z = σ(gi_z + b_iz + W_hz·h + b_hz)
 //	n = tanh(gi_n + b_in + r ∘ (W_hn·h + b_hn))
 //	h' = (1-z) ∘ n + z ∘ h
 //
-// gi is W_ih·x for the states x of the layer below, or, in the first layer, the
-// row of a table that a token names: the embedding already multiplied by W_ih
-// (V projections instead of one for each token).
+// gi is W_ih·x for the states x of the layer below, or, in the first layer, the token's row of a
+// table: the embedding already multiplied by W_ih (V projections instead of one for each token).
 //
-// The output holds block 0, the initial states (h0, or zeros where h0 is nil),
-// and then the state after each step: (sequences + inputs)×H.
+// The output is block 0, the initial states (h0, or zeros if h0 is nil), and then the state after
+// each step: (sequences + inputs)×H.
 func (b *builder) gru(name string, from source, h0, whh, bih, bhh, active *G.Node, prompts bool,
 	rowCap, inCap int) *G.Node {
 	if b.err != nil {
@@ -46,9 +43,9 @@ func (b *builder) gru(name string, from source, h0, whh, bih, bhh, active *G.Nod
 	return b.fuse(name, f, err, tensor.Shape{rowCap + inCap, s.Hidden}, inputs...)
 }
 
-// gru is the CPU's. The input projections live for one step of one chunk, in the
-// first-level cache. A step has so little arithmetic that its memory writes decide
-// its time, so the backward pass writes the gradients of the gates over the gates.
+// gru is the CPU's. The input projections of one step of one chunk stay in the first-level cache. A
+// step does so little arithmetic that memory writes dominate its time, so the backward pass writes
+// the gradients of the gates over the gates.
 type gru struct {
 	GRUSize
 	pool    *kernel.Pool
@@ -150,12 +147,11 @@ func (g *gru) forwardChunk(task, worker int) {
 	}
 }
 
-// gruBack holds what a layer saves for its backward pass, and its gradients.
+// gruBack has the data that a layer saves for its backward pass, and its gradients.
 type gruBack struct {
-	before []float32 // inCap×H: the state that each step started from
-	// gates, inCap×4H: r, z, n and W_hn·h+b_hn of each step, until the backward
-	// pass puts the gradients of the matmuls there: da_r, da_z, da_n (those of gi)
-	// and da_n·r (with the first two, those of gh).
+	before []float32 // inCap×H: the state before each step
+	// gates, inCap×4H: r, z, n and W_hn·h+b_hn of each step. The backward pass replaces them by
+	// gradients: da_r, da_z, da_n (those of gi) and da_n·r (with the first two, those of gh).
 	gates      []float32
 	dout       []float32 // of the current pass
 	dx         *buffer   // as the source: the table's gradient, or that of the states below
@@ -207,9 +203,8 @@ func (g *gru) Backward(vals []G.Value) error {
 	return nil
 }
 
-// biases sums the gates' gradients over all inputs. The reset and update gates
-// add both matmuls up, so there both biases have one gradient; only the
-// candidate's differ.
+// biases sums the gates' gradients over all inputs. The reset and update gates add both matmuls, so
+// both their biases have one gradient; only the candidate's differ.
 func (g *gru) biases(rows int) {
 	h, b := g.Hidden, g.back
 	g.pool.ColSum(rows, 3*h, b.gates, 4*h, false, b.dbih.data)

@@ -7,8 +7,8 @@ import (
 	"grpo/pkg/model/kernel"
 )
 
-// headChunk is the number of states of one task of the head: their logits stay
-// in the second-level cache between the matmul and the softmax.
+// headChunk is the number of states per task of the head: their logits stay in the second-level
+// cache between the matmul and the softmax.
 const headChunk = 128
 
 // head is the CPU's: see [builder.head].

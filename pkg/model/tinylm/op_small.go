@@ -7,9 +7,8 @@ import (
 	"grpo/pkg/model/kernel"
 )
 
-// table is E·Wᵀ for the embedding E (V×H) and the first layer's input weights W
-// (3H×H): what each token of the vocabulary brings to the gates, without the
-// biases, which the layer adds itself.
+// table is E·Wᵀ for the embedding E (V×H) and the first layer's input weights W (3H×H): each
+// token's input projection, without the biases, which the layer adds.
 func (b *builder) table(name string, embedding, w *G.Node) *G.Node {
 	if b.err != nil {
 		return nil
@@ -47,9 +46,8 @@ func (t *table) Backward(vals []G.Value) error {
 	return nil
 }
 
-// lastState hands each completion the last state of its prompt: y[i] =
-// states[start[i]]. Completions of a group read the same row; their gradients
-// add up there.
+// lastState gives each completion the last state of its prompt: y[i] = states[start[i]].
+// Completions of a group read the same row; their gradients are summed there.
 func (b *builder) lastState(name string, states, start, promptActive, active *G.Node, rowCap int) *G.Node {
 	if b.err != nil {
 		return nil

@@ -48,8 +48,8 @@ type LayerParams struct {
 
 // Weights are TinyLM's parameters: the flat numbers, and views into them.
 //
-// The weights of a critic have the same form, with a head of one row: a sampler
-// or a learner can't use them.
+// The weights of a critic have the same form with a head of one row: a sampler or a learner can't
+// use them.
 type Weights struct {
 	Spec
 	*model.Params
@@ -107,11 +107,10 @@ func view(s Spec, p *model.Params) *Weights {
 // Clone returns a copy of the numbers on the host: see [model.Params.Pull].
 func (w *Weights) Clone() *Weights { return view(w.Spec, w.Params.Clone()) }
 
-// Init sets the weights that a base model starts from: embeddings N(0, 1),
-// Xavier-uniform input weights for each gate, an orthogonal recurrent block
-// for each gate (repeated matmuls neither fade nor grow over a prompt's length), a
-// uniform head in ±1/√H, zero biases but for +1 on the update gate in bias_ih,
-// which makes a new cell keep its state.
+// Init sets the weights that a base model starts from: embeddings N(0, 1), Xavier-uniform input
+// weights for each gate, an orthogonal recurrent block for each gate (repeated matmuls neither fade
+// nor grow over a prompt's length), a uniform head in ±1/√H, zero biases except +1 on the update
+// gate in bias_ih, which makes a new cell keep its state.
 func (p *Weights) Init(seed uint64) {
 	clear(p.Flat)
 	h := p.Hidden

@@ -15,8 +15,7 @@ type Policy struct {
 	on      model.Device
 }
 
-// New returns the policy of w's weights, which must have the tokenizer's
-// vocabulary.
+// New returns the policy of w's weights, which must have the tokenizer's vocabulary.
 func New(w *Weights, on model.Device) *Policy { return &Policy{weights: w, on: on} }
 
 func (p *Policy) Params() *model.Params { return p.weights.Params }
@@ -50,10 +49,9 @@ func (Tokenizer) Knows(text string) bool {
 	return !slices.ContainsFunc([]rune(text), func(r rune) bool { return !tokenizer.Known(r) })
 }
 
-// Sampler runs TinyLM forward one token at a time, carrying the hidden state.
-// A prompt is run once for all completions of its group, and a finished
-// completion leaves its batch. A token's numbers depend on its own sequence
-// only, never on which others share the batch or on the number of threads.
+// Sampler runs TinyLM forward one token at a time. It runs a prompt once for all completions of its
+// group, and removes finished completions from the batch. A token's numbers depend on its own
+// sequence only, never on the rest of the batch or on the number of threads.
 type Sampler struct {
 	params *Weights
 	Decoder

@@ -62,7 +62,7 @@ func (s *cpuSampler) Refresh() {
 	kernel.PackB(true, h, p.Vocab, p.Head, h, &s.head)
 }
 
-// Close has nothing to free.
+// Close does nothing: there is no device memory.
 func (s *cpuSampler) Close() {}
 
 func (s *cpuSampler) Decode(out []model.Completion, prompts [][]int, group int, opt model.Sampling,
@@ -130,7 +130,7 @@ func (s *cpuSampler) step(w *sampleWork, n int) {
 	}
 }
 
-// complete samples the completions of out, the first of which is number first.
+// complete samples the completions of out; the first one has the number first.
 func (s *cpuSampler) complete(w *sampleWork, out []model.Completion, first, group int,
 	states [][]float32, opt model.Sampling, draws model.Draws) {
 	h, v := s.params.Hidden, s.params.Vocab
@@ -170,7 +170,7 @@ func (s *cpuSampler) complete(w *sampleWork, out []model.Completion, first, grou
 			if t+1 == opt.MaxTokens {
 				continue
 			}
-			// The row stays: close the gaps that finished ones left.
+			// The row continues: close the gaps that finished ones left.
 			if kept != r {
 				for l := range w.h {
 					copy(w.h[l][kept*h:(kept+1)*h], w.h[l][r*h:(r+1)*h])
@@ -186,7 +186,7 @@ func (s *cpuSampler) complete(w *sampleWork, out []model.Completion, first, grou
 	}
 }
 
-// choose picks a token by the probabilities in w.probs and the number u.
+// choose picks a token from the probabilities in w.probs by the number u.
 func (w *sampleWork) choose(opt model.Sampling, t int, u float64) int {
 	noEnd := t < opt.MinTokens && tokenizer.EOS < len(w.probs)
 	if noEnd {
@@ -233,8 +233,8 @@ func (w *sampleWork) pick(u float64) int {
 		sums = append(sums, sum)
 		total += sum
 	}
-	// The group in which the sum passes the target; where rounding keeps it
-	// below, the last one that holds anything.
+	// The group in which the sum passes the target; if rounding keeps it below, the last nonempty
+	// one.
 	target, below := u*total, 0.0
 	group, before := 0, 0.0
 	for k, sum := range sums {
@@ -260,8 +260,7 @@ func (w *sampleWork) pick(u float64) int {
 	return last
 }
 
-// truncate sets the probability of every token to zero that top-k or top-p
-// leaves out. Top-k comes first, then top-p over the rest.
+// truncate zeroes the probabilities that top-k, and then top-p over the rest, exclude.
 func (w *sampleWork) truncate(opt model.Sampling) {
 	for i := range w.nucleus {
 		w.nucleus[i] = i

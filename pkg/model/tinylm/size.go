@@ -4,9 +4,9 @@ import (
 	"grpo/pkg/model"
 )
 
-// Forward is the work of reading inputs tokens and predicting predictions of
-// them: 12·L·H² and 2·H·V each. The first layer's input projections are looked
-// up in a table of V rows, so that 6·H² of each token are not executed.
+// Forward is the work for a number of input tokens and of predictions: 12·L·H² and 2·H·V each. The
+// first layer's input projections are looked up in a table of V rows, so 6·H² of each token are not
+// executed.
 func (s Spec) Forward(inputs, predictions int) model.Work {
 	h, l, v := float64(s.Hidden), float64(s.Layers), float64(s.Vocab)
 	n, p := float64(inputs), float64(predictions)
@@ -17,10 +17,9 @@ func (s Spec) Forward(inputs, predictions int) model.Work {
 	}
 }
 
-// The memory that a model takes on the CPU, in bytes, known before anything is
-// allocated. The formulas follow the allocations of graph.go, op_*.go and
-// sampler.go; TestMemory compares them with what is allocated. They are
-// float64, so that no size can overflow.
+// The CPU memory of a model in bytes, known before allocation. The formulas follow the allocations
+// of graph.go, op_*.go and sampler.go; TestMemory compares them with what is allocated. They are
+// float64 so that no size can overflow.
 
 // ParamBytes is the memory of one set of weights, or of their gradients, or of
 // one moment.
@@ -42,8 +41,8 @@ func (s Spec) ScorerBytes(b model.BatchSize, threads int) float64 {
 	return s.graphBytes(b, threads, s.Vocab, false) + b.Completions*b.Longest*(2*8+1)
 }
 
-// CriticBytes is the memory of a [Critic] that values batches of the size all and
-// learns from those of the size part, with its weights and moments.
+// CriticBytes is the memory of a [Critic] that scores batches of the size all and trains on batches
+// of the size part, with its weights and moments.
 func (s Spec) CriticBytes(all, part model.BatchSize, threads int) float64 {
 	return 4*s.setBytes(1) + s.graphBytes(all, threads, 1, false) + all.Completions*all.Longest*(8+1) +
 		s.graphBytes(part, threads, 1, true) + part.Completions*part.Longest*(2*8+1)
@@ -59,7 +58,7 @@ func (s Spec) graphBytes(b model.BatchSize, threads, headRows int, differentiate
 	states, rowStates := n+in, rows+rowIn
 	panels := func(n float64) float64 { return (n + 15) - float64(int64(n+15)%16) } // a packed matrix's columns
 	packed := max(h*panels(3*h), 3*h*panels(h))
-	var back float64 // 1 where there is a backward pass
+	var back float64 // 1 with a backward pass
 	if differentiate {
 		back = 1
 	}

@@ -12,9 +12,9 @@ import (
 	"grpo/pkg/model/tinylm/tokenizer"
 )
 
-// decoder implements [tinylm.Decoder]. It runs the prompts as a segment, as a
-// learner does, and then samples: in one fused kernel if the network fits it, else
-// token by token. Tokens and log-probabilities are downloaded once, at the end.
+// decoder implements [tinylm.Decoder]. It runs the prompts as a segment, like a learner, and then
+// samples: in one fused kernel if the network fits, else token by token. It downloads tokens and
+// log-probabilities once, at the end.
 type decoder struct {
 	g      *device
 	p      *tinylm.Weights
@@ -30,9 +30,9 @@ type decoder struct {
 	have    decoderSize
 	table   *cuda.Mem // (V, 3H), the embedding times the first layer's W_ih
 	work    []*cuda.Mem
-	out     [2]cuda.Pointer // packed states of a layer over the prompts, in turn
+	out     [2]cuda.Pointer // packed states of a layer over the prompts, alternating
 	gi      cuda.Pointer    // (inputs, 3H), packed
-	last    cuda.Pointer    // for each prompt: the row of its last state
+	last    cuda.Pointer    // for each prompt, the row of its last state
 	states  cuda.Pointer    // (layers, prompts, H), those last states
 	step    stepBuffers
 
@@ -115,7 +115,7 @@ func (s *decoder) roll(out []model.Completion, prompts [][]int, group int, opt m
 	return s.collect(out, opt.MaxTokens)
 }
 
-// choice is how tokens are chosen, as arguments of the kernels.
+// choice are the sampling settings as arguments of the kernels.
 type choice struct {
 	opt             model.Sampling
 	group, rows     int

@@ -4,7 +4,7 @@ package gpu
 
 import "grpo/pkg/model/cuda"
 
-// decoderSize is the size of a rollout that the buffers have room for.
+// decoderSize is the size of the largest rollout that fits the buffers.
 type decoderSize struct{ prompts, inputs, steps, rows, tokens int }
 
 func (s decoderSize) holds(t decoderSize) bool {
@@ -39,7 +39,7 @@ func (s *decoder) alloc(floats int, what string) (cuda.Pointer, error) {
 	return m.At(0), nil
 }
 
-// fit makes room for a rollout and frees buffers that are too small.
+// fit grows buffers that are too small for a rollout.
 func (s *decoder) fit(need decoderSize) error {
 	if s.have.holds(need) {
 		return nil

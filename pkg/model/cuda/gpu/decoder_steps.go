@@ -8,9 +8,9 @@ import (
 	"grpo/pkg/model/tinylm/tokenizer"
 )
 
-// stepBuffers are the buffers of sampling token by token, for networks that do not
-// fit the fused kernel. A row that has ended stays in the batch, unchanged, until
-// all have. rows is the number of completions.
+// stepBuffers are the buffers of sampling token by token, for networks that do not fit the fused
+// kernel. A finished row stays in the batch, unchanged, until all have finished. rows is the number
+// of completions.
 type stepBuffers struct {
 	promptGH   cuda.Pointer      // (prompts, 3H): scratch of the layers over the prompts
 	h          [][2]cuda.Pointer // of each layer: (rows, H), now and next
@@ -23,8 +23,8 @@ type stepBuffers struct {
 	aliveCount []int32
 }
 
-// checkEvery is the number of tokens after which the host waits for the device and
-// checks whether any row goes on.
+// checkEvery is the number of tokens after which the host waits for the device and checks whether
+// any row is unfinished.
 const checkEvery = 16
 
 func (b *stepBuffers) allocate(s *decoder, n decoderSize) error {

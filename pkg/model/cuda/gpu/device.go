@@ -21,9 +21,9 @@ type device struct {
 	card   kernels.Card
 	engine *cuda.Engine
 	base   map[string]*cuda.Kernel // kernels.Base
-	stored map[*storage]bool       // all that are in use
+	stored map[*storage]bool       // those in use
 
-	// parts holds the partial sums of a reduction, total the result of one.
+	// parts has the partial sums of a reduction, total its result.
 	parts *cuda.Mem
 	total *cuda.Mem
 	sum   []float64 // page-locked, 1
@@ -34,10 +34,9 @@ var compileOptions = []string{"--std=c++17"}
 
 var _ tinylm.Backend = (*device)(nil)
 
-// Open opens the first GPU (of those that CUDA_VISIBLE_DEVICES leaves) and
-// compiles the kernels for it, or reads them from the cache on disk. Precision is
-// that of matmuls: float32, tf32 or bf16. The errors are those of [cuda.Open] and
-// of the compiler.
+// Open opens the first GPU (of those visible, CUDA_VISIBLE_DEVICES) and compiles the kernels for
+// it, or reads them from the cache on disk. Precision is that of matmuls: float32, tf32 or bf16.
+// The errors are those of [cuda.Open] and of the compiler.
 func Open(precision string) (Device, error) {
 	dev, err := cuda.Open(cuda.Options{Precision: cuda.Precision(precision)})
 	if err != nil {
@@ -75,25 +74,24 @@ func (g *device) Precision() string { return string(g.dev.Precision()) }
 func (g *device) Memory() Memory {
 	m := g.dev.Memory()
 	out := Memory{InUse: m.InUse, Requests: m.Requests}
-	_ = g.dev.Do(func() error { // a device that failed has nothing free to speak of
+	_ = g.dev.Do(func() error { // after a failure, no free memory is reported
 		out.Free, _ = g.dev.MemoryInfo()
 		return nil
 	})
 	return out
 }
 
-// Close releases the GPU. Parameters that were stored there keep in Flat what was
-// pulled last.
+// Close releases the GPU. Parameters stored there keep in Flat the values of the last Pull.
 func (g *device) Close() {
 	for s := range g.stored {
 		s.p.Store(nil)
 	}
 	clear(g.stored)
-	_ = g.dev.Close() // what failed has been returned by the call that failed
+	_ = g.dev.Close() // failures were returned by the failing calls
 }
 
-// The device keeps its first failure, every later call on it does nothing, and Do
-// returns it. So the functions that only queue work return no error.
+// The device keeps its first failure; later calls do nothing, and Do returns it. So functions that
+// only queue work return no error.
 
 // launch runs a kernel of the base module, launchOf one of another.
 func (g *device) launch(l kernels.Launch, args ...cuda.Arg) { g.launchOf(g.base, l, args...) }
@@ -130,7 +128,7 @@ func (g *device) scratch(n int) (cuda.Pointer, error) {
 	return g.parts.At(0), nil
 }
 
-// add is for the engine too, which wants an error.
+// add is also the engine's, which needs an error.
 func (g *device) add(n int, a, b, out cuda.Pointer) error {
 	g.launch(g.card.Elementwise(kernels.Add, n), cuda.L(n), cuda.P(a), cuda.P(b), cuda.P(out))
 	return nil

@@ -1,9 +1,9 @@
-// Package gpu is a NVIDIA GPU as a [model.Device]: it computes the networks of
-// pkg/model there. [Open] and [Built] are all that other packages need; without
-// the build tag withcuda, Open returns an error and there is nothing else.
+// Package gpu is a NVIDIA GPU as a [model.Device]: it computes the networks of pkg/model there.
+// Other packages need only [Open] and [Built]. Without the build tag withcuda, Open returns an
+// error.
 //
-// Below it, package cuda has memory, streams and cuBLAS, and package kernels the
-// CUDA kernels with their launch sizes.
+// Below it, package cuda has memory, streams and cuBLAS, and package kernels the CUDA kernels with
+// their launch sizes.
 package gpu
 
 import "grpo/pkg/model"
@@ -26,5 +26,5 @@ type Device interface {
 type Memory struct {
 	InUse    int // allocated to models
 	Requests int // number of allocations made by the driver
-	Free     int // on the card, whoever uses the rest
+	Free     int // on the card, also counting other processes
 }

@@ -21,8 +21,8 @@ type gru struct {
 	op
 	tinylm.GRUSize
 	layer layer
-	// For the backward pass, 0 without one: the gates (Inputs, 4H) and the state
-	// that each step started from (Inputs, H).
+	// For the backward pass, else 0: the gates (Inputs, 4H) and the state before each step (Inputs,
+	// H).
 	gates, before cuda.Pointer
 }
 
@@ -60,11 +60,11 @@ func (g *device) recurrence(hidden int) (plan kernels.GRUPlan, fused map[string]
 		for _, l := range plan.Largest() {
 			n, err := fused[l.Kernel].Clusters(grid(l))
 			if err != nil {
-				return nil // the driver does not know: the plan estimates it
+				return nil // unknown to the driver: the plan estimates it
 			}
 			least = min(least, n)
 		}
-		if plan.Card.Clusters = least; least == 0 { // no room for one, as on a part of a card
+		if plan.Card.Clusters = least; least == 0 { // no room for one, as on a MIG partition
 			fused = nil
 		}
 		return nil
@@ -87,8 +87,8 @@ func (l *layer) forward(s *segment, gi, ids cuda.Pointer, w gruWeights, h0, out,
 	return nil
 }
 
-// backward is the backward pass of forward. It replaces gates by their gradients
-// and writes those of the biases to dbih and dbhh.
+// backward is the backward pass of forward. It replaces gates by their gradients and writes the
+// biases' gradients to dbih and dbhh.
 func (l *layer) backward(s *segment, dout cuda.Pointer, w gruWeights, states, gates, before, dh0, dbih,
 	dbhh cuda.Pointer) error {
 	g, h := l.g, l.hidden
@@ -147,8 +147,8 @@ func (o *gru) Forward(vals []G.Value) (G.Value, error) {
 		w, h0 := o.input(vals)
 		gi, ids := at(vals[0]), s.ids
 		if !o.Table {
-			// Input i is row n0+i of the states below: block 0 holds the initial
-			// states, which are no step's input.
+			// Input i is row n0+i of the states below: block 0 has the initial states, which are
+			// not inputs.
 			g.gemm(false, true, s.inputs, 3*h, h, gi.Add(s.n0*h), h, at(vals[1]), h, false, o.ops.gi, 3*h)
 			gi, ids = o.ops.gi, 0
 		}
@@ -190,8 +190,8 @@ func (o *gru) Backward(vals []G.Value) error {
 			o.grad(4)); err != nil {
 			return err
 		}
-		// dW_hh is the gates' gradients times the states before. The candidate's are in
-		// columns of their own.
+		// dW_hh is the gates' gradients times the previous states. The candidate's gradients are in
+		// separate columns.
 		g.gemm(true, false, 2*h, h, s.inputs, o.gates, 4*h, o.before, h, false, o.grad(2), h)
 		g.gemm(true, false, h, h, s.inputs, o.gates.Add(3*h), 4*h, o.before, h, false, o.grad(2).Add(2*h*h), h)
 		if o.Table {

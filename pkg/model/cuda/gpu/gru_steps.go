@@ -9,11 +9,10 @@ import (
 	"grpo/pkg/model/cuda/kernels"
 )
 
-// A layer that is too large for the fused kernel runs step by step: for each step
-// one matmul by cuBLAS and one kernel for the gates, some hundreds of launches.
-// When the same sizes follow each other, the launches are recorded as a CUDA graph
-// and replayed by one call. Other batches run without: recording takes longer than
-// a run.
+// A layer that is too large for the fused kernel runs step by step: one cuBLAS matmul and one
+// kernel for the gates per step, hundreds of launches. If consecutive batches have the same sizes,
+// the launches are recorded as a CUDA graph and replayed by one call. Other batches are not
+// recorded: recording takes longer than a run.
 
 // recording runs work whose launches depend on the numbers of active sequences
 // alone: the addresses stay the same.

@@ -12,8 +12,8 @@ import (
 	"grpo/pkg/model/tinylm"
 )
 
-// lossIO implements [tinylm.LossIO]. Only what tokens use is copied: the first
-// ops.used() elements of each row.
+// lossIO implements [tinylm.LossIO]. It copies only the part that tokens use: the first ops.used()
+// elements of each row.
 type lossIO struct {
 	ops         *ops
 	rows, width int       // of x

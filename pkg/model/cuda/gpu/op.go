@@ -11,9 +11,8 @@ import (
 	"grpo/pkg/model/tinylm"
 )
 
-// op is what the operations share: the graph's ops, the output and the gradients
-// of the inputs. [tinylm.Ops] documents what each operation computes, and the
-// order of vals.
+// op has the common parts of operations: the graph's ops, the output and the gradients of the
+// inputs. [tinylm.Ops] documents what each operation computes, and the order of vals.
 type op struct {
 	ops   *ops
 	out   *tensor.Dense
@@ -24,7 +23,7 @@ func (o *op) do(f func(g *device) error) error {
 	return o.ops.g.dev.Do(func() error { return f(o.ops.g) })
 }
 
-// result is what Forward returns.
+// result is the return value of Forward.
 func (o *op) result(err error) (G.Value, error) { return o.out, err }
 
 // allocate allocates the gradients, of these shapes.

@@ -26,8 +26,8 @@ type ops struct {
 	last         cuda.Pointer // for each prompt, by rank: that row
 	targets      cuda.Pointer // for each state of the completions, packed
 
-	// Scratch that holds nothing between operations: the input projections of a
-	// layer over states, and the buffers of a layer that runs step by step.
+	// Scratch, undefined between operations: the input projections of a layer over states, and the
+	// buffers of a layer that runs step by step.
 	gi, gh, carry cuda.Pointer
 	recordings    []*recording
 }
@@ -109,7 +109,7 @@ func (n *ops) tensor(shape ...int) (*tensor.Dense, error) {
 	return n.g.engine.Tensor(m.At(0), shape...), nil
 }
 
-// tensors allocates several; there is none for a nil shape.
+// tensors allocates several; a nil shape gives nil.
 func (n *ops) tensors(shapes ...tensor.Shape) ([]*tensor.Dense, error) {
 	out := make([]*tensor.Dense, len(shapes))
 	for i, s := range shapes {
@@ -216,7 +216,7 @@ func (s *segment) fill(g *tinylm.Segment) {
 	toInt32(s.staged[s.stagedAt(s.ids):], g.IDs)
 }
 
-// upload copies what is staged to the device, with the given number of ids.
+// upload copies the staged numbers to the device, with the given number of ids.
 func (s *segment) upload(g *device, ids int) error {
 	return cuda.Upload(g.dev, s.buffer, 0, s.staged[:2*(s.stepCap+1)+s.extra+ids])
 }

@@ -10,13 +10,12 @@ import (
 	"grpo/pkg/model/cuda/kernels"
 )
 
-// storage implements [model.Storage]: one block of the GPU's memory, laid out as
-// Flat.
+// storage implements [model.Storage]: one block of GPU memory with the layout of Flat.
 type storage struct {
 	g   *device
 	p   *model.Params
 	mem *cuda.Mem
-	// synced is true while Flat holds the same numbers.
+	// synced is true while Flat has the same numbers.
 	synced bool
 }
 
@@ -39,7 +38,7 @@ func (g *device) Place(p *model.Params) error {
 	})
 }
 
-// storageOf is the storage of p, which has been placed.
+// storageOf is the storage of p, which must be placed.
 func (g *device) storageOf(p *model.Params) *storage { return p.Storage().(*storage) }
 
 // at is the address of the i-th tensor.
@@ -66,7 +65,7 @@ func (s *storage) Push() error {
 	return err
 }
 
-// Zero returns no error: a device that failed returns it from its next call.
+// Zero returns no error: the device returns a failure from its next call.
 func (s *storage) Zero() {
 	_ = s.g.dev.Do(func() error { return s.g.dev.Zero(s.mem.At(0), len(s.p.Flat)) })
 	s.synced = false

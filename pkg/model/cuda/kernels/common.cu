@@ -14,7 +14,7 @@ extern __shared__ float4 dynamicShared[];
 
 #define DEVICE __device__ __forceinline__
 
-// The mask of all lanes of a warp.
+// All lanes of a warp.
 #define FULL 0xffffffffu
 
 // exp is 0 below this. As a lower bound of z it avoids 0·(-Inf) = NaN.

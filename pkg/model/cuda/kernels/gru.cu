@@ -78,7 +78,7 @@ DEVICE void forward(const float* gi, const int* ids, const float* whh, const flo
     const int block = clusterRank(), j = block * GRU_UNITS + local;
     const bool unit = j < H;
     const int item = itemOf<R>(s);
-    const bool owner = s < R && unit; // the first of the lanes with the same sums
+    const bool owner = s < R && unit; // first of the lanes with equal sums
 
     float w[3][SH][4];
 #pragma unroll

@@ -2,9 +2,9 @@
 
 package kernels
 
-// GRUPlan is how a layer of one hidden size runs as a persistent kernel: a
-// block, or a cluster of blocks that write to each other's shared memory, keeps
-// W_hh in registers and runs a tile of sequences through all steps. See gru.cu.
+// GRUPlan is how a layer of one hidden size runs as a persistent kernel: a block, or a cluster of
+// blocks that write to each other's shared memory, keeps W_hh in registers and runs a tile of
+// sequences through all steps. See gru.cu.
 type GRUPlan struct {
 	Card    Card
 	Hidden  int
@@ -59,7 +59,7 @@ func (p GRUPlan) Module() Module {
 	}
 }
 
-// narrow marks the variants that take 2 sequences at a time, instead of 4.
+// narrow marks the variants that take 2 sequences at a time instead of 4.
 const narrow = "_narrow"
 
 // states is H rounded up as in the module.
@@ -72,9 +72,9 @@ func (p GRUPlan) forwardBytes() int { return 2 * 4 * (p.states() + padding) }
 
 func (p GRUPlan) backwardBytes() int { return 2*4*(3*p.states()+padding) + 4*p.units }
 
-// tile splits n0 sequences into equal tiles: one for each block (or cluster) that
-// can be resident, or a multiple if shared memory does not hold tiles of that size.
-// A tile is a multiple of the rows that a thread processes at once.
+// tile splits n0 sequences into equal tiles: one for each block (or cluster) that can be resident,
+// or a multiple if tiles of that size do not fit in shared memory. A tile is a multiple of the rows
+// that a thread processes at once.
 func (p GRUPlan) tile(n0, blocksPerSM, bytes int) (tile int, fits bool) {
 	room := p.Card.Shared / blocksPerSM / bytes / 4 * 4
 	if room < 4 {
@@ -85,7 +85,7 @@ func (p GRUPlan) tile(n0, blocksPerSM, bytes int) (tile int, fits bool) {
 	case p.Cluster > 1 && p.Card.Clusters > 0:
 		places = p.Card.Clusters
 	case p.Cluster > 1 && places > 1:
-		places-- // a cluster lies within one group of multiprocessors
+		places-- // a cluster needs multiprocessors of one group
 	}
 	waves := ceil(n0, places*room)
 	if tile = ceil(n0, places*waves); tile <= 2 {
@@ -107,8 +107,8 @@ func (p GRUPlan) launch(kernel string, n0, threads, bytes int) Launch {
 	}
 }
 
-// Largest are the launches that need the most of a multiprocessor: they bound the
-// number of clusters that run at once.
+// Largest are the launches that need the largest share of a multiprocessor: they bound the number
+// of clusters that run at once.
 func (p GRUPlan) Largest() [2]Launch {
 	const many = 1 << 20
 	return [2]Launch{p.Forward(many), p.Backward(many)}
@@ -119,8 +119,7 @@ func (p GRUPlan) Forward(n0 int) Launch {
 	return p.launch(GRUForward, n0, p.forwardThreads, p.forwardBytes())
 }
 
-// Backward is the launch of [GRUBackward] over n0 sequences; parts must hold
-// Tiles·4H floats.
+// Backward is the launch of [GRUBackward] over n0 sequences; parts needs Tiles·4H floats.
 func (p GRUPlan) Backward(n0 int) Launch {
 	return p.launch(GRUBackward, n0, p.backwardThreads, p.backwardBytes())
 }

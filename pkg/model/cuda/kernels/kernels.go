@@ -1,38 +1,36 @@
 //go:build withcuda
 
-// Package kernels holds TinyLM's arithmetic for an NVIDIA GPU: CUDA C sources,
-// embedded for NVRTC, with the name, signature and launch size of each kernel.
-// It makes no driver calls; tests run the same sources on the CPU.
+// Package kernels is TinyLM's arithmetic for an NVIDIA GPU: CUDA C sources, embedded for NVRTC,
+// with the name, signature and launch size of each kernel. It makes no driver calls; tests run the
+// same sources on the CPU.
 //
-// Matrices are float32 and row-major, indices int32, pointers device memory.
-// "Packed" is the time-major layout of pkg/model: sequences sorted by length,
-// longest first; active[0] is their number, active[s] that of the sequences with
-// an s-th step. Block s of the states begins at row offset[s] = Σ active[:s]; the
-// input of step s of the sequence with rank r is row offset[s] - active[0] + r.
-// Kernels read active[0..steps] and offset[0..steps]. More sequences or steps
-// than active has (zeros after the last step, offset filled as far) do no harm,
-// so one captured launch serves smaller batches.
+// Matrices are float32 and row-major, indices int32, pointers device memory. "Packed" is the
+// time-major layout of pkg/model: sequences sorted by length, longest first; active[0] is their
+// number, active[s] that of the sequences with an s-th step. Block s of the states starts at row
+// offset[s] = Σ active[:s]; the input of step s of the sequence with rank r is row offset[s] -
+// active[0] + r. Kernels read active[0..steps] and offset[0..steps]. A launch with more sequences
+// or steps than active has (zeros after the last step, offset filled as far) is harmless, so one
+// captured launch serves smaller batches.
 //
-// Sums have a fixed order (no float atomics), so the same launch on the same data
-// gives the same bits. No kernel allocates, and none reads what another block of
-// the same launch writes to global memory. The caller must skip a launch with an
-// empty grid: see [Launch.Empty].
+// Sums have a fixed order (no float atomics), so the same launch on the same data gives the same
+// bits. No kernel allocates, and none reads global memory written by another block of the same
+// launch. The caller must skip a launch with an empty grid: see [Launch.Empty].
 //
 // # Cost of an update
 //
-// With R completions of 64 tokens in groups of 8, prompts of 64 tokens and two
-// layers, the recurrence runs over 71·R tokens. A token costs 18·H² FLOPs in the
-// forward pass, twice that in the backward pass, and moves about 35·H floats for
-// each layer. On an H200 (67 TFLOP/s in float32, 4.8 TB/s) that is at least
+// With R completions of 64 tokens in groups of 8, prompts of 64 tokens and two layers, the
+// recurrence runs over 71·R tokens. A token costs 18·H² FLOPs in the forward pass, twice that in
+// the backward pass, and moves about 35·H floats for each layer. On an H200 (67 TFLOP/s in float32,
+// 4.8 TB/s) that is at least
 //
 //	            R = 256              R = 4096
 //	H = 64      0.07 ms, 0.07 ms     1.1 ms, 1.1 ms    (arithmetic, memory)
 //	H = 256     1.0 ms,  0.3 ms      16 ms,  4.4 ms
 //	H = 1024    16 ms,   1.1 ms      250 ms, 18 ms
 //
-// A second bound is the latency of the 508 dependent steps (64 + 63 for each
-// layer and direction). So the GRU kernels keep W_hh in registers and process a
-// whole sequence in one launch: 8 launches for an update instead of some 1000.
+// A second bound is the latency of the 508 dependent steps (64 + 63 for each layer and direction).
+// So the GRU kernels keep W_hh in registers and process a whole sequence in one launch: 8 launches
+// for an update instead of some 1000.
 package kernels
 
 // Kernels of [Base]: elementwise operations and sums.
@@ -49,15 +47,14 @@ const (
 	//
 	//	gather_rows(int n, int width, const int* index, const float* x, float* y)
 	GatherRows = "gather_rows"
-	// ScatterAddRows sums rows by their index: for each k < count, with
-	// t = targets[k] (k itself if targets is NULL),
+	// ScatterAddRows sums rows by their index: for each k < count, with t = targets[k] (k itself if
+	// targets is NULL),
 	//
 	//	out[t] (+)= Σ x[i] over i ascending with index[i] = t
 	//
-	// Other rows of out are unchanged. Targets are distinct. x is n×width with
-	// rows ldx apart, out ?×width with rows ldo apart. Each target reads all of
-	// index, so this is for few targets or few rows. It overwrites the rows unless
-	// accumulate is not 0.
+	// Other rows of out are unchanged. Targets are distinct. x is n×width with rows ldx apart, out
+	// ?×width with rows ldo apart. Each target reads all of index: use it for few targets or few
+	// rows. It overwrites the rows unless accumulate is not 0.
 	//
 	//	scatter_add_rows(int n, int width, const int* index, const float* x, int ldx,
 	//	    const int* targets, int count, float* out, int ldo, int accumulate)
@@ -94,11 +91,10 @@ const (
 	//
 	//	sum_squares_total(int count, const double* parts, double* total)
 	SumSquaresTotal = "sum_squares_total"
-	// AdamW makes one update with the same bits as pkg/model/kernel, whose
-	// coefficients it takes: decay = 1-lr·λ, step = lr/(1-β1ᵗ), invBias =
-	// 1/√(1-β2ᵗ). The gradient is scaled by min(1, maxNorm/(√total + 1e-6)), in
-	// double, if maxNorm > 0; total is that of SumSquaresTotal. If √total is not
-	// finite nothing is written. total NULL: no scaling and no check.
+	// AdamW makes one update with the same bits as pkg/model/kernel and the same coefficients:
+	// decay = 1-lr·λ, step = lr/(1-β1ᵗ), invBias = 1/√(1-β2ᵗ). The gradient is scaled by min(1,
+	// maxNorm/(√total + 1e-6)), in double, if maxNorm > 0; total is that of SumSquaresTotal. If
+	// √total is not finite nothing is written. total NULL: no scaling and no check.
 	//
 	//	adamw(long long n, float* w, const float* g, float* m, float* v,
 	//	    float decay, float beta1, float rest1, float beta2, float rest2,
@@ -106,9 +102,8 @@ const (
 	AdamW = "adamw"
 )
 
-// Kernels of [Base]: one step of the GRU, for hidden sizes without a [GRUPlan].
-// cuBLAS computes gh = h·W_hhᵀ (n×3H) before, and carry += dgh·W_hh after.
-// Pointers are to the step's first row.
+// Kernels of [Base]: one step of the GRU, for hidden sizes without a [GRUPlan]. cuBLAS computes gh
+// = h·W_hhᵀ (n×3H) before it, and carry += dgh·W_hh after it. Pointers are to the step's first row.
 const (
 	// GRUGatesForward computes the gates and the new state of n rows. gi is n×3H,
 	// or with ids (n) a table V×3H of which row i uses row ids[i]. gh (n×3H) has no
@@ -158,12 +153,11 @@ const (
 	//
 	//	value_backward(int rows, int hidden, const float* dv, const float* w, float* dx)
 	ValueBackward = "value_backward"
-	// SamplePick samples token t of each row from its logits (rows×vocab, without
-	// bias) by the rule of pkg/model (sampling.go). It skips rows with
-	// lengths[r] ≠ t or ended[r] ≠ 0. It writes tokens[r·maxTokens+t] and logps
-	// likewise, lengths[r] = t+1, ended[r] = (token = eos), next[r] = token, and
-	// adds the number of rows that go on to alive[0], which the caller zeroes.
-	// lengths and ended begin as zeros. Random numbers: see [Rollout].
+	// SamplePick samples token t of each row from its logits (rows×vocab, without bias) by the rule
+	// of pkg/model (sampling.go). It skips rows with lengths[r] ≠ t or ended[r] ≠ 0. It writes
+	// tokens[r·maxTokens+t] and logps likewise, lengths[r] = t+1, ended[r] = (token = eos), next[r]
+	// = token, and adds the number of unfinished rows to alive[0], which the caller zeroes. lengths
+	// and ended start as zeros. Random numbers: see [Rollout].
 	//
 	//	sample_pick(int rows, int group, int vocab, const float* logits, const float* bias,
 	//	    float inv, double topP, int topK, int minTokens, int maxTokens, int greedy, int eos,
@@ -186,16 +180,16 @@ const (
 	// zeros. out is (active[0]+inputs)×H, with the initial states first. save
 	// (inputs×4H) and before (inputs×H) may be NULL. tile is Launch.Tile.
 	GRUForward = "gru_forward"
-	// GRUBackward is its backward pass.
+	// GRUBackward is the backward pass of GRUForward.
+	//
 	//
 	//	gru_backward(const float* dout, const float* whh, const float* states, const int* active,
 	//	    const int* offset, int steps, int tile, float* gates, float* dh0, float* parts)
 	//
-	// dout and states (out of the forward pass) are (active[0]+inputs)×H. gates
-	// (inputs×4H) is save on entry and da_r, da_z, da_n, da_n·r on return: dgi are
-	// its columns 0..3H, dgh columns 0..2H and 3H..4H. dh0 (active[0]×H, or NULL)
-	// includes block 0 of dout. parts (Launch.Tiles×4H, or NULL) receives column
-	// sums of gates for [GRUBiasGrad].
+	// dout and states (out of the forward pass) are (active[0]+inputs)×H. gates (inputs×4H) is save
+	// on entry and da_r, da_z, da_n, da_n·r on return: dgi are its columns 0..3H, dgh columns 0..2H
+	// and 3H..4H. dh0 (active[0]×H, or NULL) includes block 0 of dout. parts (Launch.Tiles×4H, or
+	// NULL) receives column sums of gates for [GRUBiasGrad].
 	GRUBackward = "gru_backward"
 )
 

@@ -2,18 +2,18 @@
 
 package kernels
 
-// Launch is how a kernel is started. All counts are at least 1 unless the
-// work is empty.
+// Launch is the configuration of a kernel launch. All counts are at least 1 unless there is no
+// work.
 type Launch struct {
 	Kernel string
 	Grid   [3]int
 	Block  [3]int
 	Shared int // bytes of dynamic shared memory; above 48 KiB the function's limit must be raised first
-	Tile   int // the kernel's argument tile or chunk, where it has one
+	Tile   int // the kernel's argument tile or chunk, if any
 	Tiles  int // the number of tiles or chunks: the parts that the second pass of a sum adds
 }
 
-// Empty reports whether there is nothing to do: the driver refuses such a launch.
+// Empty reports whether there is no work: the driver refuses such a launch.
 func (l Launch) Empty() bool { return l.Grid[0] < 1 || l.Grid[1] < 1 || l.Grid[2] < 1 }
 
 // Card describes the GPU.
@@ -43,8 +43,8 @@ func (c Card) Elementwise(kernel string, n int) Launch {
 	return Launch{Kernel: kernel, Grid: [3]int{min(ceil(n, threads), 16*c.SMs), 1, 1}, Block: [3]int{threads, 1, 1}}
 }
 
-// SumSquares are the launches of both passes; parts must hold Tiles doubles. The
-// number of parts depends on n alone, so that all cards add in the same order.
+// SumSquares are the launches of both passes; parts needs room for Tiles doubles. The number of
+// parts depends on n alone, so all cards add in the same order.
 func (c Card) SumSquares(n int) (parts, total Launch) {
 	blocks := min(ceil(n, 4*threads), maxParts)
 	parts = Launch{Kernel: SumSquaresParts, Grid: [3]int{blocks, 1, 1}, Block: [3]int{threads, 1, 1},
@@ -53,8 +53,8 @@ func (c Card) SumSquares(n int) (parts, total Launch) {
 	return parts, total
 }
 
-// ColSum are the launches of both passes of a sum of rows×width; parts must hold
-// Tiles·width floats.
+// ColSum are the launches of both passes of a sum of rows×width; parts needs room for Tiles·width
+// floats.
 func (c Card) ColSum(rows, width int) (parts, sum Launch) {
 	chunk := max(64, ceil(rows, maxParts))
 	n := ceil(rows, chunk)

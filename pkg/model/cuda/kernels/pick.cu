@@ -61,9 +61,8 @@ DEVICE double prefix(double v, double base, int n, int lane, double* total) {
     return mine;
 }
 
-// firstAbove returns the first lane that holds something and whose sum is above
-// the target (passed is true). If rounding keeps all sums below it, that is the
-// last lane that holds something, or -1 (passed is false).
+// firstAbove returns the first lane with a token whose sum is above the target (passed is true). If
+// rounding keeps all sums below it, it returns the last lane with a token, or -1 (passed is false).
 DEVICE int firstAbove(bool holds, double sum, double target, bool* passed) {
     unsigned any = __ballot_sync(FULL, holds), above = __ballot_sync(FULL, holds && sum > target);
     *passed = above != 0;
@@ -127,7 +126,7 @@ DEVICE void truncate(float* p, int* order, int vocab, int topK, double topP, int
     __syncwarp();
 }
 
-// likeliest returns the most probable token, the lowest id on a tie, in all lanes.
+// likeliest returns the most probable token (the lowest id on a tie) in all lanes.
 DEVICE int likeliest(const float* p, int vocab, int lane) {
     float best = -1;
     int at = 0;

@@ -63,9 +63,8 @@ template <int R> DEVICE void logitsOf(const float* head, const float* states, co
     }
 }
 
-// advance computes the new states of one layer from old. x holds the new states of
-// the layer below; in the first layer it is NULL, and the input projections are
-// rows of the table.
+// advance computes the new states of one layer from old. x has the new states of the layer below;
+// in the first layer it is NULL, and the input projections are rows of the table.
 template <int R, bool FIRST>
 DEVICE void advance(const float* layer, const float* table, const int* tokens, const float* x, const float* old,
                     const int* live, int rows, float* next) {

@@ -1,6 +1,6 @@
-// Package base holds the base model of the default experiment: a TinyLM that
-// can solve the word problems but rarely does. `make base` rebuilds it bit for
-// bit from the recipe configs/base.yaml; record.json describes the result.
+// Package base embeds the base model of the default experiment: a TinyLM that can solve the word
+// problems but rarely does. `make base` rebuilds it bit for bit from the recipe configs/base.yaml;
+// record.json describes the result.
 package base
 
 import (

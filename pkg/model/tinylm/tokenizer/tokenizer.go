@@ -1,7 +1,6 @@
-// Package tokenizer is TinyLM's character vocabulary: one token for each
-// printable ASCII character and for newline, and four special tokens. A table
-// of 100 rows keeps the embedding and the head small, and every digit is a token
-// of its own, which is what the arithmetic needs.
+// Package tokenizer is TinyLM's character vocabulary: one token for each printable ASCII character
+// and for newline, and four special tokens. A table of 100 rows keeps the embedding and the head
+// small, and every digit is a separate token, as the arithmetic needs.
 //
 //	0 <pad>   1 <bos>   2 <eos>   3 <unk>   4 newline   5..99 ASCII 32..126
 package tokenizer
@@ -45,9 +44,8 @@ func AppendEncode(dst []int, text string) []int {
 	return dst
 }
 
-// Decode returns the text of ids. Pad, BOS and EOS stand for no text and are
-// left out. Unk, and an id that is no token at all, become U+FFFD, so that what
-// was lost stays visible in a sample. It is the inverse of [Encode] on text
+// Decode returns the text of ids. Pad, BOS and EOS have no text. Unk and ids outside the vocabulary
+// become U+FFFD, so that losses are visible in a sample. It is the inverse of [Encode] on text
 // whose runes are all [Known].
 func Decode(ids []int) string {
 	var b strings.Builder
@@ -66,7 +64,7 @@ func Decode(ids []int) string {
 	return b.String()
 }
 
-// Known reports whether r has a token of its own: newline and ASCII 32..126.
+// Known reports whether r has its own token: newline and ASCII 32..126.
 func Known(r rune) bool { return token(r) != Unk }
 
 func token(r rune) int {
