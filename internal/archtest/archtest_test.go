@@ -1,5 +1,5 @@
-// Package house holds the rules of the project that no compiler knows, as tests
-// that read its sources.
+// Package archtest has the rules of the project that no compiler checks, as tests that read its
+// sources.
 package archtest
 
 import (
@@ -83,7 +83,7 @@ func (s source) calls(visit func(pkg, name string, call *ast.CallExpr)) {
 	})
 }
 
-// fault says where a rule is broken, how, and what to do.
+// fault describes a broken rule: where, how, and the fix.
 func (s source) fault(n ast.Node, text string) string {
 	return fmt.Sprintf("%s:%d: %s", s.name, s.set.Position(n.Pos()).Line, text)
 }
@@ -94,7 +94,7 @@ func (s source) own(folders ...string) bool {
 		slices.ContainsFunc(folders, func(f string) bool { return strings.HasPrefix(s.name, f+"/") })
 }
 
-// rules are what every file is held to; each returns what is wrong with one.
+// rules are checked for every file; each returns the faults of one file.
 var rules = map[string]func(source) []string{
 	"no shell": noShell, "no patterns": noPatterns, "packages keep to themselves": ownProcess, "text is made printable": printed,
 	"regular files": regularFiles,
@@ -110,11 +110,10 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// interpreters take a string and run what stands in it.
+// interpreters execute a string.
 var interpreters = []string{"sh", "bash", "dash", "zsh", "ksh", "fish", "busybox", "env", "xargs", "eval", "cmd", "cmd.exe", "powershell", "powershell.exe", "pwsh"}
 
-// shellOf returns the name of the shell that a text in a source is, or begins
-// with as a command line does.
+// shellOf returns the name of the shell that a string is, or starts with like a command line.
 func shellOf(text string) string {
 	word, _, _ := strings.Cut(text, " ")
 	if base := path.Base(strings.ReplaceAll(word, `\`, "/")); slices.Contains(interpreters, base) {
@@ -123,9 +122,9 @@ func shellOf(text string) string {
 	return ""
 }
 
-// noShell: no program is started by way of a shell, which would take what stands
-// in a run's name or in a file for commands. Programs are started with a list of
-// arguments, and no text in a file that can start one names a shell.
+// noShell: no program is started through a shell, which could execute parts of a run's name or of a
+// file. Programs are started with a list of arguments, and files that start programs contain no
+// shell's name.
 func noShell(s source) (faults []string) {
 	if s.imports("os/exec") {
 		ast.Inspect(s.file, func(n ast.Node) bool {
@@ -154,9 +153,8 @@ func noShell(s source) (faults []string) {
 	return faults
 }
 
-// noPatterns: the name of a folder is the user's, and in a pattern a folder
-// called runs[1] stands for another one, runs1. So files are found by reading
-// folders, never by patterns.
+// noPatterns: users choose folder names, and as a pattern the name runs[1] matches another folder,
+// runs1. So files are found by reading folders, never by patterns.
 func noPatterns(s source) (faults []string) {
 	if !s.own("pkg", "cmd") {
 		return nil
@@ -169,8 +167,8 @@ func noPatterns(s source) (faults []string) {
 	return faults
 }
 
-// ownProcess: what is below pkg/ has no hold of the process: no standard streams,
-// no exit, no clock of its own, no global random source.
+// ownProcess: packages below pkg/ do not touch the process: no standard streams, exit, clock or
+// global random source.
 func ownProcess(s source) (faults []string) {
 	if !s.own("pkg") {
 		return nil
@@ -195,9 +193,8 @@ func ownProcess(s source) (faults []string) {
 	return faults
 }
 
-// printed: what a command prints may hold the text of a file, a path or an
-// argument, so it prints through textutil.Fprintf, which makes that printable.
-// Only the table that is redrawn writes control characters of its own.
+// printed: output may contain strings from files, paths or arguments, so commands print through
+// textutil.Fprintf, which makes them printable. Only the redrawn table writes control characters.
 func printed(s source) (faults []string) {
 	if !s.own("cmd") || s.name == "cmd/sweeptable_draw.go" {
 		return nil
@@ -217,9 +214,8 @@ func printed(s source) (faults []string) {
 	return faults
 }
 
-// regularFiles: the folder of a run may come from anyone, so its files are opened
-// by package regular, which follows no link and opens no pipe. A new file
-// (O_EXCL) is safe.
+// regularFiles: a run folder may come from anyone, so its files are opened by package regular,
+// which follows no links and opens no pipes. A new file (O_EXCL) is safe.
 func regularFiles(s source) (faults []string) {
 	others := []string{"pkg/rundir/atomic.go", "pkg/model/cuda/cache.go"} // a folder; the user's cache
 	if !s.own("pkg", "cmd") || slices.Contains(others, s.name) {
@@ -246,7 +242,7 @@ func exclusive(call *ast.CallExpr) (found bool) {
 	return found
 }
 
-// TestRulesFind: each rule finds what it is there for.
+// TestRulesFind: each rule finds the faults it is for.
 func TestRulesFind(t *testing.T) {
 	const text = `package zz
 

@@ -12,8 +12,7 @@ import (
 const cudaPackages = "grpo/pkg/model/cuda"
 
 // gpuFaults: all GPU code is below pkg/model/cuda, and the program uses it through
-// pkg/model/cuda/gpu. What pkg/model itself and the networks share with it are the
-// interfaces that it implements.
+// pkg/model/cuda/gpu. pkg/model itself and the networks see only the interfaces that it implements.
 func gpuFaults(s source, text string) (faults []string) {
 	if strings.HasPrefix(s.name, "pkg/model/cuda/") {
 		return nil
@@ -47,7 +46,7 @@ func TestGPUCodeIsBelowCuda(t *testing.T) {
 		for _, fault := range gpuFaults(s, string(text)) {
 			t.Error(fault)
 		}
-		// The rule finds what it is for: the same files elsewhere.
+		// The rule finds the same files in other folders.
 		if strings.HasPrefix(s.name, "pkg/model/cuda/gpu/") && strings.Contains(string(text), "withcuda &&") {
 			s.name = "pkg/model/tinylm/" + filepath.Base(s.name)
 			if len(gpuFaults(s, string(text))) == 0 {

@@ -19,7 +19,7 @@ import (
 	"grpo/pkg/train"
 )
 
-// nobody is an observer of a run that looks at nothing.
+// nobody is an observer that ignores all events.
 type nobody struct{}
 
 func (nobody) Begin(int, int)      {}
@@ -27,8 +27,7 @@ func (nobody) Step(rundir.Metrics) {}
 func (nobody) Eval(rundir.Eval)    {}
 func (nobody) Note(string)         {}
 
-// contents maps the files below root, but for those below except, to what they
-// hold.
+// contents maps the files below root, except those below except, to their content.
 func contents(t *testing.T, root, except string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -57,16 +56,15 @@ func errorOr(err, other error) error {
 	return other
 }
 
-// TestNamesAreNoPaths: whatever stands in a name or in a file of problems, a run
-// and its report write below the run's folder only, and a folder's own name is no
-// pattern.
+// TestNamesAreNoPaths: whatever a name or a file of problems contains, a run and its report write
+// only below the run's folder, and a folder's name is not a pattern.
 func TestNamesAreNoPaths(t *testing.T) {
 	root := t.TempDir()
 	outside := filepath.Join(root, "outside")
 	dir := filepath.Join(root, "a", "run[12]")
-	// What a pattern made of the folder's name would meet.
+	// The folder that the name would match as a pattern.
 	neighbour := filepath.Join(root, "a", "run1", "checkpoint", "step-000001.safetensors")
-	// A name that reaches, from the run's folder, a file that is there.
+	// A name that leads from the run's folder to an existing file.
 	evil := "../../outside/evil"
 	for path, text := range map[string]string{
 		neighbour:                           "another run's",
@@ -119,11 +117,11 @@ func TestNamesAreNoPaths(t *testing.T) {
 		}
 	}
 	if len(run.Samples) == 0 || !slices.ContainsFunc(run.Samples, func(s rundir.Sample) bool { return strings.Contains(s.Problem, "evil") }) {
-		t.Error("the hostile names did not come as far as the samples")
+		t.Error("the malicious names did not reach the samples")
 	}
 }
 
-// problems are a few in GSM8K's form, with such an ID.
+// problems returns a few problems in GSM8K's form, with this ID.
 func problems(id string, from int) string {
 	var b strings.Builder
 	for i := range 8 {

@@ -9,7 +9,7 @@ import (
 )
 
 // The document has a place for every part.
-func TestDocumentHasThePlaces(t *testing.T) {
+func TestDocumentHasTheMarkers(t *testing.T) {
 	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "gpu.md"))
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"unsafe"
 )
 
-// A grid of blocks that use everything the kernels use: shared memory, barriers,
-// shuffles, ballots, a two-dimensional grid.
+// A grid of blocks that uses every feature the kernels use: shared memory, barriers, shuffles,
+// ballots, two dimensions.
 const goodSource = `
 KERNEL(64) good(int n, float scale, const float* x, float* y) {
     float* s = (float*)SHARED_MEMORY;

@@ -30,7 +30,7 @@ func wantError(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	for _, p := range parts {
 		if err == nil || !strings.Contains(err.Error(), p) {
-			t.Errorf("the error %v does not say %q", err, p)
+			t.Errorf("the error %v does not contain %q", err, p)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func build(t *testing.T, dir, lib, source string, more ...string) {
 	}
 }
 
-// Libraries that are missing or broken are named, with where was looked.
+// The error names missing or broken libraries and the folders searched.
 func TestMissingLibrary(t *testing.T) {
 	_, err := Open(in(t.TempDir()), "libnothere.so.12", "libnothere.so.13")
 	wantError(t, err, "load libnothere.so.12 or libnothere.so.13", "$"+Env, "$CUDA_HOME/lib64")
@@ -63,8 +63,8 @@ func TestMissingLibrary(t *testing.T) {
 	wantError(t, err, "load libbroken.so.1")
 }
 
-// A library finds the one that it needs in the same folder, although the loader does
-// not look there: for example NVRTC of CUDA 13 and its built-in functions.
+// A library finds its dependency in the same folder, although the loader does not search there: for
+// example NVRTC of CUDA 13 and its built-in functions.
 func TestCompanions(t *testing.T) {
 	dir := t.TempDir()
 	build(t, dir, "libcublasLt.so.9", `extern "C" int answer() { return 42; }`)

@@ -182,7 +182,7 @@ func TestSome(t *testing.T) {
 	}
 }
 
-// TestStreams: a fault meets the same moments whichever other faults are tried.
+// TestStreams: a fault's random moments do not depend on which other faults are tried.
 func TestStreams(t *testing.T) {
 	l := &lab{options: options{seed: 3}, took: time.Second, work: "w"}
 	a, b := l.at("Disk full"), l.at("kill -9")

@@ -71,7 +71,7 @@ func TestShares(t *testing.T) {
 	if ratio := float64(got[1]) / float64(got[0]); ratio < 9.9 || ratio > 10.1 {
 		t.Errorf("100 times the speed got %.2f times the share, want 10", ratio)
 	}
-	// Equal times below 100 a second: a tenth of the speed, a tenth of the share.
+	// Equal times below 100 per second: a tenth of the speed, a tenth of the share.
 	got = shares(1_000_000, []result{{execs: 2, fuzzing: second}, {execs: 20, fuzzing: second}, {execs: 2000, fuzzing: second}})
 	if ratio := float64(got[1]) / float64(got[0]); ratio < 9.9 || ratio > 10.1 {
 		t.Errorf("two slow targets got %v", got)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// recorder notes how a test ended. Unlike a test it goes on.
+// recorder notes how a test ended, and continues.
 type recorder struct {
 	testing.TB
 	ended string

@@ -19,8 +19,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// Every function meets everything that a path can lead to. want is what errors
-// must say; "" is success.
+// Every function gets every kind of file. want is part of the error; "" is success.
 func TestOpeners(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

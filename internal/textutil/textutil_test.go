@@ -13,7 +13,7 @@ import (
 	"grpo/internal/untrusted"
 )
 
-// odd draws strings of bytes and of runes, among them those that matter.
+// odd draws strings of bytes and of runes, with the critical ones among them.
 func odd() *rapid.Generator[string] {
 	special := rapid.SampledFrom([]string{"\x1b[31m", "\x1b]0;title\a", "\n", "\r", "\t", "\b", "\x00", "\x7f", "\u0085", "\u009b2J",
 		"\u202e", "\u2066", "\u2069", "\u2028", "\u2029", "\u200b", "\ufeff", "\u00a0", "\xff", "\xc3", "\xed\xa0\x80", "'", `\`, `"`, "$(id)", "é", "数", "🙂", "�", "~", "=", " ", ""})
@@ -95,7 +95,7 @@ func TestFprintf(t *testing.T) {
 	}
 }
 
-// Lines never start at the margin, but the first.
+// Only the first of Lines starts at the margin.
 func TestLinesProperties(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := odd().Draw(r, "text")
@@ -108,8 +108,8 @@ func TestLinesProperties(t *testing.T) {
 	})
 }
 
-// A shell would give back the bytes (the scripts of the command line ask a real
-// one): this reads the three forms as one does.
+// The three quoted forms read back to the original bytes (scripts of the command line test real
+// shells).
 func TestCommandLine(t *testing.T) {
 	for _, tt := range []struct {
 		argv []string

@@ -115,7 +115,7 @@ func unshowable(text string) string {
 	}
 	for _, r := range text {
 		if !unicode.IsPrint(r) && r != '\n' {
-			return fmt.Sprintf("holds the character %U", r)
+			return fmt.Sprintf("contains the character %U", r)
 		}
 	}
 	return ""

@@ -22,8 +22,8 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-// A change of one letter is at distance 1, from both sides, and nothing is
-// further than the longer text is long.
+// A change of one letter is at distance 1, in both directions, and no distance exceeds the longer
+// string's length.
 func TestDistanceLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.StringN(0, 12, -1).Draw(t, "a"), rapid.StringN(0, 12, -1).Draw(t, "b")

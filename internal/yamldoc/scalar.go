@@ -172,7 +172,7 @@ func checkString(s string) error {
 	}
 	for _, r := range s {
 		if !unicode.IsPrint(r) {
-			return fmt.Errorf("must be one line of printable text: it holds the character %U", r)
+			return fmt.Errorf("must be one line of printable text: it contains the character %U", r)
 		}
 	}
 	return nil

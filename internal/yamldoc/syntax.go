@@ -25,7 +25,7 @@ func isText(text []byte) *problem {
 		case r == utf8.RuneError && n == 1:
 			return &problem{lineAt(text, i), "not a text file: it is not in UTF-8"}
 		case r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0x7f:
-			return &problem{lineAt(text, i), fmt.Sprintf("not a text file: it holds the character %U", r)}
+			return &problem{lineAt(text, i), fmt.Sprintf("not a text file: it contains the character %U", r)}
 		}
 		i += n
 	}

@@ -31,7 +31,7 @@ func TestParse(t *testing.T) {
 		{"second document", "a: 1\n---\nb: 2\n", 3, "one file is one note (remove the --- before it)"},
 		{"second and empty", "a: 1\n---\n", 2, "a second YAML document"},
 		{"tab", "a:\n\tb: 1\n", 2, "a tab in the indentation"},
-		{"control character", "a: 1\nb: \x1b[31m\n", 2, "not a text file: it holds the character U+001B"},
+		{"control character", "a: 1\nb: \x1b[31m\n", 2, "not a text file: it contains the character U+001B"},
 		{"not UTF-8", "a: 1\n\nb: \xff\n", 3, "it is not in UTF-8"},
 		{"bracket left open", "a: [1\n", 1, "not valid YAML: did not find expected ',' or ']'"},
 		{"unknown alias", "a: 1\nb: *x\n", 2, "not valid YAML: unknown anchor 'x' referenced"},
@@ -69,7 +69,7 @@ type part struct {
 
 func (p *part) SetDefaults() { p.Size = 7 }
 
-// TestDecode: what the file gives replaces what is there, and each key has its line.
+// TestDecode: values in the file replace existing ones, and each key has its line.
 func TestDecode(t *testing.T) {
 	p := page{Count: 5, Pair: [2]float64{1, 2}}
 	d := note.Decode("x.yaml", []byte(`title: >
@@ -158,11 +158,10 @@ func TestFormatFloat(t *testing.T) {
 	}
 }
 
-// lineBreak is what YAML takes for the end of a line.
+// lineBreak is a line break in YAML.
 var lineBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")
 
-// FuzzParse: a node or a problem, never both, and the line of a problem is one
-// that the text has.
+// FuzzParse: a node or a problem, never both, and the line of a problem exists.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"a: 1\n", "a: [1\n", "---\n---\n", "\t", "a: *x", "? ", "%YAML 3\n", "a: &a [*a]", "\xff", "- - - -", "!!binary a", "{a: {b: {c: ", "\r0"} {
 		f.Add([]byte(s))

@@ -56,7 +56,7 @@ func TestAdvantages(t *testing.T) {
 	}
 }
 
-// TestResolveLoss: what a loss type implies, unless other keys set it.
+// TestResolveLoss: the settings that a loss type implies, unless other keys set them.
 func TestResolveLoss(t *testing.T) {
 	tests := []struct {
 		set            string
@@ -106,8 +106,8 @@ func TestResolveLoss(t *testing.T) {
 	}
 }
 
-// TestResolvePPO: the critic learns as the policy does, unless told otherwise;
-// without ppo its keys stay as they are, for the sake of the hash.
+// TestResolvePPO: by default the critic trains like the policy; without ppo its keys are unchanged,
+// because of the hash.
 func TestResolvePPO(t *testing.T) {
 	for set, want := range map[string][2]float64{
 		"lr=1e-4 epochs_per_rollout_batch=3":                                                            {0, 0},
@@ -126,7 +126,7 @@ func TestResolvePPO(t *testing.T) {
 	}
 }
 
-// TestResolveCosine: cosine takes the answer reward beside it for the truth.
+// TestResolveCosine: cosine uses the answer reward among the functions for correctness.
 func TestResolveCosine(t *testing.T) {
 	for set, want := range map[string]string{
 		"functions=answer": "",
@@ -142,7 +142,7 @@ func TestResolveCosine(t *testing.T) {
 	}
 }
 
-// TestOriginOfResolved: a value that another key asked for says so.
+// TestOriginOfResolved: the origin of a value that another key asked for names that key.
 func TestOriginOfResolved(t *testing.T) {
 	r, err := Load(LoadOptions{Set: []string{"loss_type=luspo", "scale_rewards=none", "algorithm.type=grpo"}})
 	if err != nil {
@@ -162,8 +162,8 @@ func TestOriginOfResolved(t *testing.T) {
 	}
 }
 
-// TestHashOfOldKeys: configurations of the first version keep their hash
-// whatever keys joined since; these were made by it.
+// TestHashOfOldKeys: configurations of the first version keep their hash whatever keys were added
+// since; that version computed these hashes.
 func TestHashOfOldKeys(t *testing.T) {
 	for set, want := range map[string]string{
 		"":                            "38acda8e",
@@ -182,8 +182,8 @@ func TestHashOfOldKeys(t *testing.T) {
 	}
 }
 
-// TestNeutralIsDefault: where a key is neutral by default, leaving it out of the
-// hash is leaving out a default; and every key that joined has the tag.
+// TestNeutralIsDefault: if a key's default is neutral, leaving it out of the hash is leaving out a
+// default; and every added key has the tag.
 func TestNeutralIsDefault(t *testing.T) {
 	old := 0
 	for _, f := range leaves(Resolve(Default())) {

@@ -80,7 +80,7 @@ var brokenAlgorithm = []broken{
 	{"algorithm.type=ppo value_epochs=-1", `must be at least 0`},
 	{"algorithm.type=ppo value_clip=-1", `must be at least 0`},
 
-	// What a loss type stands for.
+	// Settings implied by a loss type.
 	{"loss_type=dapo length_normalization=masked_mean", `algorithm.length_normalization ("masked_mean", --set length_normalization) contradicts algorithm.loss_type ("dapo", --set loss_type), which means grpo_clip with token-mean (use grpo_clip to combine it with another)`},
 	{"loss_type=grpo length_normalization=token-mean", `which means grpo_clip with masked_mean`},
 	{"loss_type=luspo importance_sampling_level=token", `algorithm.importance_sampling_level ("token", --set importance_sampling_level) contradicts algorithm.loss_type ("luspo", --set loss_type), which is defined at the level sequence (use grpo_clip for another)`},
@@ -90,7 +90,7 @@ var brokenAlgorithm = []broken{
 	{"loss_type=grpo_clip delta=1.2", `algorithm.delta (1.2, --set delta) must be more than 1 + algorithm.cliprange (0.2, default), or 0 for none`},
 	{"loss_type=grpo_clip epsilon_high=3 delta=4", `algorithm.delta (4, --set delta) must be more than 1 + algorithm.epsilon_high (3, --set epsilon_high), or 0 for none`},
 
-	// Names for one choice that say different things.
+	// Contradicting names for one choice.
 	{"loss_type=no_baseline baseline=group_mean", `algorithm.baseline ("group_mean", --set baseline) contradicts algorithm.loss_type ("no_baseline", --set loss_type): it uses the raw rewards (use reinforce_with_baseline, the same loss with advantages)`},
 	{"loss_type=no_baseline normalizer=batch_std", `algorithm.normalizer ("batch_std", --set normalizer) contradicts algorithm.loss_type`},
 	{"loss_type=no_baseline scale_rewards=none", `algorithm.scale_rewards ("none", --set scale_rewards) contradicts algorithm.loss_type`},

@@ -18,12 +18,12 @@ import (
 // isString reports whether a string is a valid value.
 func isString(s string) bool { return yamldoc.Check(reflect.ValueOf(s)) == nil }
 
-// loadText is [Load] of a text.
+// loadText is [Load] of a string.
 func loadText(text []byte) (*Resolved, error) {
 	return loadFrom(&source{label: "x.yaml", text: text}, LoadOptions{}, Default())
 }
 
-// roundTrip holds for the result of every load.
+// roundTrip checks the result of a load.
 func roundTrip(t testing.TB, r *Resolved, err error) {
 	t.Helper()
 	if err != nil {
@@ -102,7 +102,7 @@ func validConfig(t *rapid.T) Config {
 	return c
 }
 
-// TestMarshalLoadsBack: a resolved configuration repeats the run, to the bit.
+// TestMarshalLoadsBack: a resolved configuration repeats the run, bit for bit.
 func TestMarshalLoadsBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := validConfig(t)
@@ -125,9 +125,9 @@ func TestMarshalLoadsBack(t *testing.T) {
 	})
 }
 
-// TestTextsLoadBack: every printable text survives as a name, whatever YAML
-// would like to make of it.
-func TestTextsLoadBack(t *testing.T) {
+// TestStringsLoadBack: every printable string survives as a name, whatever YAML would convert it
+// to.
+func TestStringsLoadBack(t *testing.T) {
 	c := Default()
 	for _, s := range []string{
 		"null", "~", "true", "No", "y", "on", "1", "1e3", ".5", ".inf", ".", "..", "-", "- a", "a: b", "a #b", "#", "'", `"`,
@@ -137,7 +137,7 @@ func TestTextsLoadBack(t *testing.T) {
 		c.Name = s
 		if !isString(s) {
 			if Validate(&c) == nil {
-				t.Errorf("%q is valid, but not a text", s)
+				t.Errorf("%q is valid, but not a string", s)
 			}
 			continue
 		}

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawAlgorithm gives keys of reward and algorithm random values, one after the
-// other, and takes back those that break a rule with what is there already.
+// drawAlgorithm gives keys of reward and algorithm random values, one at a time, and reverts those
+// that break a rule.
 func drawAlgorithm(t *rapid.T, c *Config) {
 	values := validValues(&Config{})
 	for _, name := range []string{"baseline", "normalizer", "scale_rewards", "importance_sampling_level", "length_normalization"} {

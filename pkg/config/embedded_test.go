@@ -10,8 +10,7 @@ import (
 	"grpo/internal/yamldoc"
 )
 
-// TestDefaultFile: default.yaml is the documentation of the defaults, so it says
-// the same as [Default], of every key.
+// TestDefaultFile: default.yaml documents the defaults, so it equals [Default] in every key.
 func TestDefaultFile(t *testing.T) {
 	src, err := open("default", Names())
 	if err != nil {
@@ -37,8 +36,8 @@ func listed(doc *yamldoc.Document, root any) []string {
 	return keys
 }
 
-// TestBaseFile: the recipe leaves nothing to defaults, and makes a model for the
-// default experiment, from the same problems.
+// TestBaseFile: the recipe relies on no default, and makes a model for the default experiment, from
+// the same problems.
 func TestBaseFile(t *testing.T) {
 	src, err := open("base", NamesSFT())
 	if err != nil {
@@ -90,7 +89,7 @@ func TestEmbeddedLoad(t *testing.T) {
 	}
 }
 
-// TestAssignmentFile holds a5-2025 to the assignment's own numbers.
+// TestAssignmentFile compares a5-2025 with the assignment's own numbers.
 func TestAssignmentFile(t *testing.T) {
 	r, err := Load(LoadOptions{Path: "a5-2025"})
 	if err != nil {
@@ -109,8 +108,8 @@ func TestAssignmentFile(t *testing.T) {
 	}
 }
 
-// TestSmokeIsSmall keeps smoke within a few seconds: its sampled completions,
-// in training and evaluation, are few.
+// TestSmokeIsSmall limits smoke to a few seconds: few sampled completions, in training and
+// evaluation.
 func TestSmokeIsSmall(t *testing.T) {
 	r, err := Load(LoadOptions{Path: "smoke"})
 	if err != nil {
@@ -146,7 +145,7 @@ func TestKeysAreDocumented(t *testing.T) {
 			env[EnvName(key)] = key
 			for _, v := range values[key] {
 				if !strings.Contains(docs[key], `"`+v+`"`) {
-					t.Errorf("%s: the doc of %s does not say what %q is", file, key, v)
+					t.Errorf("%s: the doc of %s does not explain %q", file, key, v)
 				}
 			}
 		}
@@ -169,7 +168,7 @@ func validValues[T Root](c *T) map[string][]string {
 	return v.values
 }
 
-// TestNamesOfKeys: other names mean keys that exist.
+// TestNamesOfKeys: other names map to keys that exist.
 func TestNamesOfKeys(t *testing.T) {
 	keys := paths(Default())
 	for _, names := range []map[string]string{synonyms, aliases, secondNames} {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestInvalid: the text stays, the error is one of the configuration unless the
-// machine is to blame.
+// TestInvalid: the message is unchanged, and the error wraps ErrConfig unless the machine is the
+// cause.
 func TestInvalid(t *testing.T) {
 	missing := fmt.Errorf("read a.jsonl: %w", fs.ErrNotExist)
 	if err := Invalid(missing); !errors.Is(err, ErrConfig) || !errors.Is(err, fs.ErrNotExist) || err.Error() != missing.Error() {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// before is what the first release wrote for c: without the keys that joined the
-// section eval later, where it evaluated as it sampled.
+// before is the YAML that the first release wrote for c: without the later keys of the section
+// eval; it evaluated with the rollout's sampling settings.
 func before(t *testing.T, c Config) string {
 	t.Helper()
 	var lines []string
@@ -24,9 +24,8 @@ func before(t *testing.T, c Config) string {
 	return strings.Join(lines, "")
 }
 
-// TestEvaluationOfItsOwn: what a run trains with says nothing about how it is
-// evaluated.
-func TestEvaluationOfItsOwn(t *testing.T) {
+// TestEvaluationSettingsAreSeparate: training settings do not affect evaluation settings.
+func TestEvaluationSettingsAreSeparate(t *testing.T) {
 	r, err := Load(LoadOptions{Set: []string{"sampling_temperature=1.3", "sampling_top_p=0.9", "sampling_top_k=5", "sampling_min_tokens=4"}})
 	if err != nil {
 		t.Fatal(err)
@@ -39,9 +38,9 @@ func TestEvaluationOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestFirstReleaseEvaluation: a configuration of the first release stands for
-// evaluations as the rollout samples. It is read so, with the hash that named its
-// folder, and differs from what the same settings mean now.
+// TestFirstReleaseEvaluation: in a configuration of the first release, evaluations use the
+// rollout's sampling settings. It is read like that, with the hash in its folder's name, and
+// differs from the current meaning of the same settings.
 func TestFirstReleaseEvaluation(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -97,7 +96,7 @@ func TestFirstReleaseFile(t *testing.T) {
 	if o := r.Origin("eval.temperature").String(); o != path+": line 29, the same as rollout.sampling_temperature" {
 		t.Errorf("origin %s", o)
 	}
-	// What is set on top is about training alone.
+	// Further --set flags change training alone.
 	if r, err = Load(LoadOptions{Path: path, Set: []string{"sampling_temperature=0.7"}}); err != nil || r.Config.Eval.Temperature != 1.3 {
 		t.Errorf("evaluated at %v, %v", r.Config.Eval.Temperature, err)
 	}

@@ -2,8 +2,8 @@ package config
 
 import "testing"
 
-// The default sizes are for generated problems. Of a file that is evaluated, all
-// problems are taken unless somebody gave a size.
+// The default sizes are for generated problems. Files for evaluation are used whole unless a source
+// sets a size.
 func TestSizesOfFiles(t *testing.T) {
 	files := []string{"data.source=gsm8k", "train_file=t.jsonl", "val_file=v.jsonl", "test_file=u.jsonl"}
 	for _, tt := range []struct {

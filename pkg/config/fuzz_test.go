@@ -14,11 +14,11 @@ import (
 	"grpo/internal/untrusted"
 )
 
-// fuzzLimit is what a configuration may cost: resolving, even of an empty file,
-// goes through viper key by key.
+// fuzzLimit is the maximum cost of loading a configuration: resolving goes through viper key by
+// key, even for an empty file.
 var fuzzLimit = untrusted.Limit{Base: 64 << 20, PerByte: 4 << 10, Time: untrusted.Reader.Time}
 
-// oddYAML are texts that a YAML reader likes to stumble over.
+// oddYAML are strings that often break YAML readers.
 var oddYAML = []string{
 	"rollout:\n  group_size: 8.5\n", "seed: &a 1\ndata: {generator_seed: *a}\n", "- 1\n", "a: b: c", "\t", "---\n---\n", "? [a]\n: b\n",
 	"name: |\n  a\n", "train: {learning_rate: 1e-3, adam_betas: [0, 0]}\n", "seed: !!int '1'\n", "name: \"\\u2028\"\n", "%YAML 1.1\n---\nseed: 1\n",
@@ -26,7 +26,7 @@ var oddYAML = []string{
 	"/\n---", "train: {lte:\r,e-earnine,a: 1}", laughs, "stages:\n  - name: a\n",
 }
 
-// laughs is the "billion laughs": each alias stands for ten of the one before.
+// laughs is the "billion laughs": each alias expands to ten of the previous one.
 var laughs = func() string {
 	var b strings.Builder
 	b.WriteString("a0: &a0 [lol, lol]\n")
@@ -36,16 +36,16 @@ var laughs = func() string {
 	return b.String() + "name: *a12\n"
 }()
 
-// noLine are the problems without a line: they are of what is not there.
+// noLine are problems without a line: about missing content.
 var noLine = []string{"x.yaml: the file is empty", "x.yaml: further problems", "stages must have"}
 
-// yamlBreak is what YAML takes for the end of a line.
+// yamlBreak is a line break in YAML.
 var yamlBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")
 
 var lineOfX = regexp.MustCompile(`x\.yaml: line (\d+)`)
 
-// checkProblems holds for every error of a load of a text called x.yaml alone:
-// each problem names a line that the text has, or says that it is empty.
+// checkProblems checks an error of loading the string x.yaml alone: each problem names a line that
+// exists, or that the file is empty.
 func checkProblems(t testing.TB, text []byte, err error) {
 	t.Helper()
 	untrusted.CheckError(t, err)
@@ -67,9 +67,8 @@ func checkProblems(t testing.TB, text []byte, err error) {
 	}
 }
 
-// FuzzYAML: whatever a file holds, the answer is a configuration that reads back
-// from its own YAML, or an error that names a line, in bounded time and memory;
-// and so it is when the same file is given to grpo sft.
+// FuzzYAML: any file gives a configuration that reads back from its own YAML, or an error that
+// names a line, in bounded time and memory; so does grpo sft.
 func FuzzYAML(f *testing.F) {
 	for _, name := range embedded() {
 		src, _ := open(name, embedded())
@@ -109,8 +108,8 @@ func roundTripSFT(t testing.TB, s *ResolvedSFT) {
 	}
 }
 
-// FuzzSet: whatever the arguments of --set are, a line each, the answer is a
-// configuration that reads back from its own YAML, or an error about them.
+// FuzzSet: any arguments of --set, one per line, give a configuration that reads back from its own
+// YAML, or an error about them.
 func FuzzSet(f *testing.F) {
 	for _, s := range []string{
 		"lr=1e-3", "train.adam_betas=[0.9, 0.95]", "functions=answer,format", "name=\"'#: -", "seed=18446744073709551615",
@@ -133,8 +132,8 @@ func FuzzSet(f *testing.F) {
 	})
 }
 
-// FuzzEnv is [FuzzSet] for a variable of the environment; the last of equal
-// names wins or loses, but never by chance.
+// FuzzEnv is [FuzzSet] for an environment variable; of equal names the last one wins or loses
+// consistently.
 func FuzzEnv(f *testing.F) {
 	for _, s := range [][2]string{
 		{"GRPO_SEED", "7"}, {"GRPO_TRAIN_LEARNING_RATE", "1e-3"}, {"GRPO_NO_PROGRESS", "1"}, {"GRPO_\x1b[31m", "1"}, {"GRPO_SEED", "\x1b"},
@@ -157,7 +156,7 @@ func FuzzEnv(f *testing.F) {
 	})
 }
 
-// checkOverride holds for every error of a source beside the file.
+// checkOverride checks an error of a source other than the file.
 func checkOverride(t testing.TB, err error, from string) {
 	t.Helper()
 	untrusted.CheckError(t, err)
@@ -167,13 +166,13 @@ func checkOverride(t testing.TB, err error, from string) {
 	}
 	for _, p := range e.Problems {
 		if !strings.Contains(p, from) {
-			t.Fatalf("%q does not say where it is from (%s)", p, from)
+			t.Fatalf("%q does not name its source (%s)", p, from)
 		}
 	}
 }
 
-// TestLargeYAML: the costliest shapes at a quarter of the largest size that is read
-// (at all of it where GRPO_LONG is set).
+// TestLargeYAML: the costliest shapes at a quarter of the largest accepted size (the full size with
+// GRPO_LONG).
 func TestLargeYAML(t *testing.T) {
 	size := maxFileSize / 4
 	if os.Getenv("GRPO_LONG") != "" {

@@ -7,8 +7,8 @@ import (
 	"grpo/internal/yamldoc"
 )
 
-// TestInertSettings: each rule about a setting without effect is broken by a case
-// and held by one that differs in what the text names.
+// TestInertSettings: each rule about a setting without effect has a case that breaks it, and one
+// that satisfies it.
 func TestInertSettings(t *testing.T) {
 	const files = " data.source=gsm8k train_file=a.jsonl val_file=b.jsonl"
 	for _, test := range []struct{ set, with string }{ // inert; with effect
@@ -77,7 +77,7 @@ func inertOf(t *testing.T, set string) []Inert {
 	return InertSettings(r.Config)
 }
 
-// TestPresetsHaveEffect: nothing in a published recipe is without effect.
+// TestPresetsHaveEffect: every setting of a published recipe has an effect.
 func TestPresetsHaveEffect(t *testing.T) {
 	for _, name := range Names() {
 		r, err := Load(LoadOptions{Path: name})

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// write puts a text into a file of a fresh folder and returns its path.
+// write puts a string into a file of a new folder and returns its path.
 func write(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.yaml")
@@ -20,8 +20,7 @@ func write(t *testing.T, text string) string {
 	return path
 }
 
-// TestOrder: defaults < file < environment < --set < flags, and the origin says
-// which one it was.
+// TestOrder: defaults < file < environment < --set < flags, and the origin names the source.
 func TestOrder(t *testing.T) {
 	path := write(t, "# comment\ntrain:\n  learning_rate: 2e-3\n")
 	opts := LoadOptions{}
@@ -55,8 +54,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestResolvedZeros: what stands for another key's value is written out, after
-// all sources have spoken.
+// TestResolvedZeros: zeros that mean another key's value are replaced after all sources are
+// applied.
 func TestResolvedZeros(t *testing.T) {
 	r, err := Load(LoadOptions{Set: []string{"rollout_batch_size=64", "sampling_max_tokens=48"}})
 	if err != nil {
@@ -125,7 +124,7 @@ func TestLoadFiles(t *testing.T) {
 	if _, err := Load(LoadOptions{Path: "nowhere/x.yaml"}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v does not wrap fs.ErrNotExist", err)
 	}
-	t.Run("a file beside the embedded name", func(t *testing.T) {
+	t.Run("a file with the embedded name", func(t *testing.T) {
 		t.Chdir(dir)
 		if err := os.WriteFile("smoke", []byte("seed: 5\n"), 0o666); err != nil {
 			t.Fatal(err)
@@ -139,8 +138,7 @@ func TestLoadFiles(t *testing.T) {
 	})
 }
 
-// TestMergeIsExact: the strictness of the readers does not rest on itself; the
-// decoding refuses what they might let through.
+// TestMergeIsExact: the decoding rejects what the readers might let through.
 func TestMergeIsExact(t *testing.T) {
 	tests := []struct {
 		name string

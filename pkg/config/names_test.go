@@ -80,8 +80,8 @@ func TestVerlLosses(t *testing.T) {
 	}
 }
 
-// TestAdvantagesOfAssignmentAndTRL: the names stand for the same baseline and
-// normalizer in both packages.
+// TestAdvantagesOfAssignmentAndTRL: the names mean the same baseline and normalizer in both
+// packages.
 func TestAdvantagesOfAssignmentAndTRL(t *testing.T) {
 	for _, loss := range []string{"no_baseline", "reinforce_with_baseline", "grpo_clip"} {
 		for set, std := range map[string]bool{"true": true, "false": false} {
@@ -99,8 +99,7 @@ func TestAdvantagesOfAssignmentAndTRL(t *testing.T) {
 	}
 }
 
-// TestPresetsMakeLosses: what the presets say is a loss that pkg/rl takes, with
-// advantages that it knows.
+// TestPresetsMakeLosses: every preset gives a loss and advantages that pkg/rl accepts.
 func TestPresetsMakeLosses(t *testing.T) {
 	for _, name := range config.Names() {
 		r, err := config.Load(config.LoadOptions{Path: name})
@@ -122,7 +121,7 @@ func TestPresetsMakeLosses(t *testing.T) {
 	}
 }
 
-// lossConfig is the loss that a resolved configuration asks for.
+// lossConfig is the loss of a resolved configuration.
 func lossConfig(a config.Algorithm) rl.LossConfig {
 	c := rl.LossConfig{
 		Loss: a.BaseLoss(), Aggregation: a.LengthNormalization, NormalizeConstant: a.NormalizeConstant,

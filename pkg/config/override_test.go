@@ -70,7 +70,7 @@ func TestSetErrors(t *testing.T) {
 		{"open bracket", "functions=[answer", `(the bracket is not closed)`},
 		{"number list", "reward_weights=1,x", `reward.reward_weights element 2 must be a number, not x`},
 		{"pair of three", "adam_betas=1,2,3", `must be a list of 2 numbers, not of 3`},
-		{"unprintable", "name=a\x1b[31m", `must be one line of printable text: it holds the character U+001B`},
+		{"unprintable", "name=a\x1b[31m", `must be one line of printable text: it contains the character U+001B`},
 		{"not UTF-8", "name=\xff", `name must be UTF-8 text, not "\xff"`},
 	}
 	for _, test := range tests {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestPresets: the published methods are there, found by both names, each with
-// its source, and each trains TinyLM from the embedded base.
+// TestPresets: every published method exists under both names, names its source, and trains TinyLM
+// from the embedded base.
 func TestPresets(t *testing.T) {
 	want := []string{"a5-2025", "a5-2026", "aligned", "cispo", "dapo", "dr-grpo", "grpo-original", "gspo", "lite-ppo",
 		"maxrl", "minillm", "ppo", "reinforce-plus-plus", "rft", "rloo"}
@@ -42,7 +42,7 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-// TestPresetKeys: what makes each method what it is.
+// TestPresetKeys: the defining settings of each method.
 func TestPresetKeys(t *testing.T) {
 	tests := []struct{ name, keys string }{
 		{"a5-2026", "loss_type=reinforce_with_baseline length_normalization=masked_mean use_std_normalization=true train_batch_size=256"},

@@ -9,9 +9,9 @@ import (
 	"grpo/internal/yamldoc"
 )
 
-// samples are valid configurations by keys, each value other than the default,
-// so that a source that does not reach a key shows. Together they hold every
-// key; no single valid configuration could.
+// samples are valid configurations as keys with values other than the default, so that a source
+// that does not reach a key is detected. Together they have every key; no single valid
+// configuration could.
 var samples = []map[string]string{
 	{
 		"name": "other", "seed": "18446744073709551615",
@@ -80,8 +80,8 @@ func sampleOf(t testing.TB, key string) string {
 	return ""
 }
 
-// TestEverySourceReachesEveryKey: viper drops environment values of keys that
-// it does not know and lower-cases what it does; nothing of that may show.
+// TestEverySourceReachesEveryKey: viper drops environment values of unknown keys and lower-cases
+// known ones; neither may affect the result.
 func TestEverySourceReachesEveryKey(t *testing.T) {
 	keys := paths(Default())
 	for _, key := range keys {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestStrict: texts that YAML or viper would take, drop or bend in silence, and
-// the message for each. FILE stands for the path.
+// TestStrict: documents that YAML or viper would silently accept, drop or convert, and the message
+// for each. FILE is replaced by the path.
 func TestStrict(t *testing.T) {
 	tests := []struct{ name, yaml, want string }{
 		// Keys.
@@ -60,16 +60,16 @@ func TestStrict(t *testing.T) {
 		{"hexadecimal number", "train:\n  learning_rate: 0x1p-3\n", `must be a number, not 0x1p-3`},
 		{"comma in a number", "train:\n  learning_rate: 0,001\n", `must be a number, not 0,001`},
 
-		// Truth values, texts, lists.
+		// Booleans, strings, lists.
 		{"yes", "eval:\n  greedy: yes\n", `eval.greedy must be true or false, not yes (write true)`},
 		{"capital truth value", "eval:\n  greedy: False\n", `not False (write false)`},
 		{"one for true", "eval:\n  greedy: 1\n", `must be true or false, not 1 (write true)`},
-		{"number for a text", "name: 2025\n", `name must be a string, not the value 2025 (write "2025", in quotes)`},
-		{"date for a text", "name: 2025-01-01\n", `(write "2025-01-01", in quotes)`},
-		{"truth value for a text", "name: true\n", `name must be a string, not the value true (write "true", in quotes)`},
-		{"nothing for a text", "name: ~\n", `name must be a string, not nothing`},
-		{"two lines of text", "name: |\n  a\n  b\n", `name must be one line of printable text: it holds the character U+000A`},
-		{"escape in a text", "name: \"a\\eb\"\n", `it holds the character U+001B`},
+		{"number for a string", "name: 2025\n", `name must be a string, not the value 2025 (write "2025", in quotes)`},
+		{"date for a string", "name: 2025-01-01\n", `(write "2025-01-01", in quotes)`},
+		{"boolean for a string", "name: true\n", `name must be a string, not the value true (write "true", in quotes)`},
+		{"null for a string", "name: ~\n", `name must be a string, not nothing`},
+		{"two lines of text", "name: |\n  a\n  b\n", `name must be one line of printable text: it contains the character U+000A`},
+		{"escape in a string", "name: \"a\\eb\"\n", `it contains the character U+001B`},
 		{"scalar for a list", "reward:\n  functions: answer\n", `reward.functions must be a list of strings, not the value answer (write [a, b])`},
 		{"number in a list of strings", "reward:\n  functions: [answer, 1]\n", `reward.functions element 2 must be a string, not the value 1`},
 		{"text in a list of numbers", "reward:\n  reward_weights: [x]\n", `reward.reward_weights element 1 must be a number, not x`},
@@ -94,7 +94,7 @@ func TestStrict(t *testing.T) {
 		{"unclosed quote", "seed: 1\nname: 'a\n# end\n", `FILE: line 2: not valid YAML: found unexpected end of stream`},
 		{"two colons", "seed: 1\nname: a: b\n", `FILE: line 2: not valid YAML: mapping values are not allowed in this context`},
 		{"unknown alias", "seed: 1\nname: *b\n", `FILE: line 2: not valid YAML: unknown anchor 'b' referenced`},
-		{"control character", "seed: 1\nname: a\x00b\n", `FILE: line 2: not a text file: it holds the character U+0000`},
+		{"control character", "seed: 1\nname: a\x00b\n", `FILE: line 2: not a text file: it contains the character U+0000`},
 		{"invalid UTF-8", "seed: 1\nname: \xff\xfe\n", `FILE: line 2: not a text file: it is not in UTF-8`},
 		{"UTF-16", "\xff\xfes\x00", `FILE: line 1: not a text file: it is not in UTF-8`},
 		{"alias", "seed: &a 1\ndata:\n  generator_seed: *a\n", `line 3: data.generator_seed is the alias *a: aliases are not supported (write the value out)`},
@@ -142,7 +142,7 @@ func TestStrictSFT(t *testing.T) {
 	}
 }
 
-// TestAccepted: spellings that look odd and are right.
+// TestAccepted: unusual but valid spellings.
 func TestAccepted(t *testing.T) {
 	tests := []struct{ name, yaml, key, want string }{
 		{"byte order mark", "\xef\xbb\xbfseed: 5\n", "seed", "5"},
@@ -177,8 +177,7 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
-// TestAllProblemsAtOnce: everything that is wrong is reported, each thing once,
-// and nothing that only follows from it.
+// TestAllProblemsAtOnce: every problem is reported once, without its consequences.
 func TestAllProblemsAtOnce(t *testing.T) {
 	path := write(t, `seeed: 1
 rollout:
@@ -202,8 +201,8 @@ train:
 	}
 }
 
-// TestHostile: sizes and depths that must end soon and in an error.
-func TestHostile(t *testing.T) {
+// TestHugeDocuments: huge sizes and depths must soon end in an error.
+func TestHugeDocuments(t *testing.T) {
 	bomb := "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
 	for c := 'b'; c < 'k'; c++ {
 		bomb += strings.ReplaceAll("N: &N [*P,*P,*P,*P,*P,*P,*P,*P,*P,*P]\n", "N", string(c))

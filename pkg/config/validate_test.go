@@ -15,8 +15,7 @@ import (
 	"testing"
 )
 
-// broken is a configuration by --set that breaks one rule, and what the message
-// says.
+// broken is a configuration by --set that breaks one rule, with the message.
 type broken struct{ set, want string }
 
 // brokenBasics are about the sections other than reward and algorithm.
@@ -126,9 +125,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestEveryCheckFails: a check that no case above fails might be one that nothing
-// fails. Every key but booleans and seeds is named by a message, and every message
-// of the checks appears.
+// TestEveryCheckFails: every check fails in some case. Every key but booleans and seeds is named by
+// a message, and every message of the checks appears.
 func TestEveryCheckFails(t *testing.T) {
 	var problems []string
 	for _, test := range slices.Concat(brokenBasics, brokenReward, brokenAlgorithm) {
@@ -193,8 +191,8 @@ func receiver(f *ast.FuncDecl) string {
 	return fmt.Sprint(star.X)
 }
 
-// TestRulesHoldAtTheEdge: the last value that each rule still allows.
-func TestRulesHoldAtTheEdge(t *testing.T) {
+// TestRulesAtTheirLimits: the most extreme value that each rule allows.
+func TestRulesAtTheirLimits(t *testing.T) {
 	for _, set := range []string{
 		"group_size=1 loss_type=no_baseline", "group_size=256", "sampling_min_tokens=64", "train_batch_size=256",
 		"gradient_accumulation_steps=256", "lr=0", "adam_betas=0,0", "sampling_top_p=1", "weight_add=0 weight_sub=0",
@@ -285,8 +283,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestValidateEveryValue: no number may be NaN or infinite and no text
-// unprintable, whichever key it is, for it could not be written and read back.
+// TestValidateEveryValue: no number may be NaN or infinite and no string unprintable, because it
+// could not be written and read back.
 func TestValidateEveryValue(t *testing.T) {
 	for i, f := range leaves(Default()) {
 		var bad []reflect.Value

@@ -77,8 +77,7 @@ type NearlyGroup struct {
 	// Hybrid is divided by the standard deviation of the batch with this group added;
 	// nil if the batch has groups of another size.
 	Hybrid []float64 `json:"hybrid"`
-	// Factor is 1/(std + eps), which multiplies differences of rewards; 0 for a group
-	// of equal rewards.
+	// Factor is 1/(std + eps), which multiplies reward differences; 0 for a group of equal rewards.
 	Factor float64 `json:"factor"`
 }
 
@@ -141,8 +140,8 @@ func Advantages(o AdvantageOptions) (out AdvantageResult, err error) {
 	return out, err
 }
 
-// nearly compares the nearly equal group with one of equal rewards and one in which
-// the odd completion failed.
+// nearly compares the nearly equal group with a group of equal rewards and one in which the odd
+// completion failed.
 func (o AdvantageOptions) nearly() (groups []NearlyGroup, odd int, err error) {
 	if err := finite("a reward of the nearly equal group", o.Nearly...); err != nil {
 		return nil, 0, err

@@ -95,7 +95,7 @@ func (r AdvantageResult) writeNearly(p *page) {
 	}
 	p.table("l", table...)
 	p.gap()
-	p.say("local, hybrid, not divided: the advantage of completion %d; hybrid within the batch above.", odd)
+	p.paragraph("local, hybrid, not divided: the advantage of completion %d; hybrid within the batch above.", odd)
 	p.gap()
 	p.point(`Some texts say that GRPO explodes on a group that is all correct, because its std is 0. It does not:
 		the numerator is 0 too, and the advantages are %s. Such a group has no effect.`, list(equal.Local, short))

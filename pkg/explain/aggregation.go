@@ -37,7 +37,7 @@ type AggregationForm struct {
 	Total       float64        `json:"total_weight"`
 }
 
-// alias says how sources call an aggregation.
+// alias is the name of an aggregation in other sources.
 var alias = map[rl.Aggregation]string{
 	rl.MaskedMeanSeq:       "sequence-level; TRL grpo",
 	rl.MaskedNormalizeSeq:  "constant; TRL dr_grpo, CS336 2025",
@@ -49,9 +49,8 @@ var alias = map[rl.Aggregation]string{
 	rl.SeqMeanTokenSumNorm: "constant; verl",
 }
 
-// Aggregation returns the weight that each aggregation of pkg/rl gives to each
-// token, and so to each completion, of a batch. The weight is dL/dl of the token's
-// loss l, from [rl.Aggregate].
+// Aggregation returns the weight that each aggregation of pkg/rl gives each token, and so each
+// completion, of a batch. The weight is dL/dl of the token's loss l, from [rl.Aggregate].
 func Aggregation(o AggregationOptions) (out AggregationResult, err error) {
 	defer named("aggregation", &err)
 	s, mask, err := lengthMask(o.Lengths, 0)
@@ -94,7 +93,7 @@ func (r AggregationResult) WriteText(w io.Writer) error {
 	}
 	p.table("llll", table...)
 	p.gap()
-	p.say(`Weight of a token: the factor of its loss in the batch's loss. Share: the weights of the completion's
+	p.paragraph(`Weight of a token: the factor of its loss in the batch's loss. Share: the weights of the completion's
 		tokens over the sum of all weights.`)
 	p.meaning()
 	norm, constant := r.form(rl.MaskedNormalizeSeq), r.form(rl.Constant)

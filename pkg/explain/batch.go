@@ -18,8 +18,8 @@ import (
 	"grpo/internal/words"
 )
 
-// Limits of a batch file. The reference files have about 50 KB; the limits keep a
-// damaged or malicious file from using up the memory.
+// Limits of a batch file. The reference files have about 50 KB; the limits keep a damaged or
+// malicious file from exhausting memory.
 const (
 	maxFile  = 32 << 20 // bytes
 	maxCases = 100_000
@@ -38,7 +38,7 @@ func ReadFile(path string) ([]byte, error) {
 	return Read(path, f)
 }
 
-// Read reads a batch of at most 32 MiB; errors call it name.
+// Read reads a batch of at most 32 MiB; name identifies it in errors.
 func Read(name string, r io.Reader) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err != nil {
@@ -78,7 +78,7 @@ func (v value) index(i int) value {
 	return value{file: v.file, path: v.path + "[" + strconv.Itoa(i) + "]"}
 }
 
-// kind names the type of a value in an error.
+// kind names the type of a value for an error.
 func (v value) kind() string {
 	kinds := map[byte]string{
 		'{': "an object", '[': "a list", '"': "a string", 't': "a boolean", 'f': "a boolean", 'n': "null",
@@ -104,19 +104,18 @@ func document(name string, data []byte) (value, error) {
 	return root, root.errorf("line %d: %w%s", 1+bytes.Count(data[:at], []byte("\n")), syntax, hint)
 }
 
-// decode reads a value into the variable that to points to, more strictly than
-// encoding/json, whose errors don't tell which case they are about. The names of an
-// object's fields must match the json tags of the struct exactly, except that
-// ignored names and those that begin with "_" are skipped. A null counts as missing.
-// A tag check:"required" refuses a missing field, check:"positive" a number that is
-// not above 0. In lists of numbers null is NaN, and booleans are 0 and 1.
+// decode reads a value into the variable that to points to. It is stricter than encoding/json, and
+// its errors name the case. The names of an object's fields must match the json tags of the struct
+// exactly; ignored names and those that start with "_" are skipped. A null counts as missing. A tag
+// check:"required" rejects a missing field, check:"positive" a number that is not above 0. In lists
+// of numbers null is NaN, and booleans are 0 and 1.
 func (v value) decode(to any, ignored ...string) error {
 	return v.decodeTo(reflect.ValueOf(to).Elem(), ignored)
 }
 
 func (v value) decodeTo(to reflect.Value, ignored []string) (err error) {
 	switch x := to.Addr().Interface().(type) {
-	case *value: // to be decoded later
+	case *value: // decoded later
 		*x = v
 		return nil
 	case *[]float64:
@@ -254,7 +253,7 @@ func (v value) elements(f func(value) error) error {
 	return nil
 }
 
-// numbers reads a list of numbers, without a raw copy of each.
+// numbers reads a list of numbers without copying each one.
 func (v value) numbers() ([]float64, error) {
 	dec := json.NewDecoder(bytes.NewReader(v.raw))
 	if t, _ := dec.Token(); t != json.Delim('[') {
@@ -316,8 +315,8 @@ func suggest(name string, known []string) string {
 	return cmp.Or(words.DidYouMean(name, known), " (known: "+strings.Join(known, ", ")+")")
 }
 
-// readCases reads the lists of cases, in the order of the file. The kinds are by
-// the name of the list.
+// readCases reads the lists of cases in the order of the file. kinds has a reader for each name of
+// a list.
 func readCases[T any](kinds map[string]func(value) (T, error), lists ...value) ([]T, error) {
 	slices.SortFunc(lists, func(a, b value) int { return cmp.Compare(a.order, b.order) })
 	var out []T

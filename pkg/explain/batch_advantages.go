@@ -10,7 +10,7 @@ import (
 	"grpo/pkg/rl"
 )
 
-// TRLEps is what TRL adds to a standard deviation.
+// TRLEps is added to standard deviations by TRL.
 const TRLEps = 1e-4
 
 // AdvantageCase is one case of a batch and its advantages (N).
@@ -165,9 +165,8 @@ func grpoCase(v value, eps float64) (AdvantageCase, error) {
 	return c.result(v, "grpo, "+c.Scale, adv, err)
 }
 
-// rlooCase computes a case of "rloo": rewards clipped to a range, less beta times
-// the KL to the reference model, minus the mean of the others of the group, and
-// optionally whitened over the batch.
+// rlooCase computes a case of "rloo": clipped rewards minus beta times the KL to the reference
+// model, minus the mean of the other completions in the group, optionally whitened over the batch.
 func rlooCase(v value, eps float64, kl *klInputs) (AdvantageCase, error) {
 	var c struct {
 		rewardFields
@@ -266,7 +265,7 @@ func WriteAdvantages(w io.Writer, file string, cases []AdvantageCase, eps float6
 		}
 	}
 	p.caseTable("llllll", table, checks)
-	p.say(`eps %s; standard deviations are sample standard deviations. A reward of n/a was not scored by any
+	p.paragraph(`eps %s; standard deviations are sample standard deviations. A reward of n/a was not scored by any
 		function: it is left out of the baseline, and its advantage is 0.`, short(eps))
 	p.checks(checks)
 	return p.writeTo(w)

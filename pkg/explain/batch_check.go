@@ -15,10 +15,10 @@ const (
 
 // Check compares computed numbers with the expected values of a file.
 type Check struct {
-	Values int     // compared
-	Wrong  int     // that differ by more than the tolerance
+	Values int     // number compared
+	Wrong  int     // number outside the tolerance
 	Worst  float64 // largest difference
-	First  string  // name of the first wrong one, in the order of names
+	First  string  // first wrong one, in the order of names
 }
 
 func (c *Check) add(name string, got, want float64) {
@@ -38,7 +38,7 @@ func (c *Check) add(name string, got, want float64) {
 	}
 }
 
-// orNil returns nil for a check of no values.
+// orNil returns nil for a check without values.
 func (c *Check) orNil() *Check {
 	if c.Values == 0 {
 		return nil
@@ -46,7 +46,7 @@ func (c *Check) orNil() *Check {
 	return c
 }
 
-// String describes the result; it is "" for a nil check.
+// String describes the result; "" for a nil check.
 func (c *Check) String() string {
 	switch {
 	case c == nil:
@@ -57,8 +57,8 @@ func (c *Check) String() string {
 	return fmt.Sprintf("differs: %s (%d of %d)", textutil.Printable(c.First, 43), c.Wrong, c.Values)
 }
 
-// caseTable writes a table of cases, with a column for the checks of its rows if
-// there are any; row 0 is the head.
+// caseTable writes a table of cases, with a column for the checks of its rows if there are any; row
+// 0 is the header.
 func (p *page) caseTable(align string, table [][]string, checks []*Check) {
 	for i, row := range table {
 		switch {
@@ -89,11 +89,11 @@ func (p *page) checks(checks []*Check) {
 	p.gap()
 	cases := textutil.Count(checked, "case")
 	if wrong == 0 {
-		p.say(`The file has expected values for %s: all %s agree within %s + %s * |expected| (largest
+		p.paragraph(`The file has expected values for %s: all %s agree within %s + %s * |expected| (largest
 			difference %s).`,
 			cases, textutil.Count(all.Values, "number"), short(atol), short(rtol), digits(all.Worst, 1))
 	} else {
-		p.say(`The file has expected values for %s, and %d %s by more than %s + %s * |expected| (largest
+		p.paragraph(`The file has expected values for %s, and %d %s by more than %s + %s * |expected| (largest
 			difference %s).`,
 			cases, wrong, plural(wrong, "differs", "differ"), short(atol), short(rtol), digits(all.Worst, 3))
 	}

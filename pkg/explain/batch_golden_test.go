@@ -38,8 +38,7 @@ func newGolden(file string) *goldenRow {
 	return r
 }
 
-// equal compares what the command line would print as JSON with the reference,
-// by names and shapes too.
+// equal compares the JSON of the command line with the reference, names and shapes included.
 func (r *goldenRow) equal(t *testing.T, where string, got, want any) {
 	t.Helper()
 	switch want := want.(type) {
@@ -70,7 +69,7 @@ func (r *goldenRow) equal(t *testing.T, where string, got, want any) {
 			r.wrong++
 		}
 	default:
-		t.Errorf("%s: the reference holds %v", where, want)
+		t.Errorf("%s: the reference has %v", where, want)
 	}
 }
 
@@ -106,7 +105,7 @@ func TestGoldenLosses(t *testing.T) {
 					"loss": w["loss"], "grad_per_token_logps": w[f.grad], "metrics": w["metrics"],
 				})
 				if c.Check == nil || c.Check.Wrong != 0 {
-					t.Errorf("the comparison with the file says %v", c.Check)
+					t.Errorf("the comparison with the file gives %v", c.Check)
 				}
 			})
 		}
@@ -131,7 +130,7 @@ func TestGoldenAdvantages(t *testing.T) {
 		t.Run(fmt.Sprintf("%02d %s", i, c.Name), func(t *testing.T) {
 			row.equal(t, "case", asJSON(t, c), map[string]any{"advantages": want[i].(map[string]any)["advantages"]})
 			if c.Check == nil || c.Check.Wrong != 0 {
-				t.Errorf("the comparison with the file says %v", c.Check)
+				t.Errorf("the comparison with the file gives %v", c.Check)
 			}
 		})
 	}
@@ -172,8 +171,8 @@ func TestCasesKeepTheOrderOfTheFile(t *testing.T) {
 	same(t, "grpo", cases[1].Advantages, []float64{0.5, -0.5})
 }
 
-// RLOO takes beta times the summed k1 estimate off the clipped rewards: worked
-// out by hand on two completions.
+// RLOO subtracts beta times the summed k1 estimate from the clipped rewards: worked out by hand on
+// two completions.
 func TestRLOOWithAPenalty(t *testing.T) {
 	const file = `{
 		"rloo": [{"rewards_per_func": [[3], [0]], "num_generations": 2, "beta": 0.5, "reward_clip_range": [-1, 1]}],
@@ -188,7 +187,7 @@ func TestRLOOWithAPenalty(t *testing.T) {
 	same(t, "advantages", cases[0].Advantages, []float64{0.4, -0.4})
 }
 
-// Where the mask is 0 a file may hold anything, and nothing changes.
+// Values where the mask is 0 have no effect.
 func TestMaskedTokensOfAFileDoNotLeak(t *testing.T) {
 	const file = "trl_loss_cases.json"
 	data := reference(t, file)
@@ -213,7 +212,7 @@ func TestMaskedTokensOfAFileDoNotLeak(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(poisoned), "null,null") {
-		t.Fatal("nothing was poisoned")
+		t.Fatal("no value was poisoned")
 	}
 	got, err := Losses(file, poisoned)
 	if err != nil {

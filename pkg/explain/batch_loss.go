@@ -32,12 +32,12 @@ type lossRequest struct {
 	cfg      rl.LossConfig
 	quantile float64 // top_entropy_quantile; 1 = all
 	onPolicy bool
-	steps    int // micro-batches: the batch's totals are multiplied by this
+	steps    int // micro-batches: multiplies the batch's totals
 	metrics  func(rl.Result) map[string]float64
 	want     expected
 }
 
-// expected are the values that a case says to expect, nil where it has none.
+// expected are the expected values of a case, nil if missing.
 type expected struct {
 	Loss    *float64           `json:"loss"`
 	Metrics map[string]float64 `json:"metrics"`
@@ -102,7 +102,7 @@ func readInputs(v value) (b rl.Batch, err error) {
 		Entropies  [][]float64 `json:"entropies"`
 		Advantages value       `json:"advantages" check:"required"`
 	}
-	// The reference data has fields that no loss needs.
+	// The reference data has unused fields.
 	if err := v.decode(&in, "lens", "rewards", "num_generations", "token_level_rewards", "index"); err != nil {
 		return b, err
 	}
@@ -238,7 +238,7 @@ func (r lossRequest) compute(b rl.Batch) (c LossCase, err error) {
 	return c, err
 }
 
-// check compares with the expected values; it is nil if there are none.
+// check compares with the expected values; nil if there are none.
 func (w expected) check(got LossCase) (*Check, error) {
 	c := &Check{}
 	if w.Loss != nil {
@@ -256,7 +256,7 @@ func (w expected) check(got LossCase) (*Check, error) {
 	for name, x := range w.Metrics {
 		g, ok := got.Metrics[name]
 		if !ok {
-			g = math.Inf(1) // a metric that is not computed here agrees with nothing
+			g = math.Inf(1) // a metric that is not computed here never agrees
 		}
 		c.add(name, g, x)
 	}
@@ -284,11 +284,11 @@ func WriteLosses(w io.Writer, file string, cases []LossCase) error {
 		table, checks = append(table, row), append(checks, c.Check)
 	}
 	p.caseTable("lllrrrrrrl", table, checks)
-	p.say(`|gradient| is the norm of dL/dlogp over all tokens. clipped, low, high and dual are fractions of the
+	p.paragraph(`|gradient| is the norm of dL/dlogp over all tokens. clipped, low, high and dual are fractions of the
 		tokens (of the sequences for a sequence-level ratio). --json prints all gradients and metrics.`)
 	if slices.ContainsFunc(cases, func(c LossCase) bool { return c.OnPolicy }) {
 		p.gap()
-		p.say(`On-policy the ratio is 1, so nothing can be clipped (n/a), and the loss of a ratio form is about
+		p.paragraph(`On-policy the ratio is 1, so nothing can be clipped (n/a), and the loss of a ratio form is about
 			minus the mean advantage, 0. Both are correct: the gradient is not 0. In --json the clip fractions are
 			TRL's, which reports 0 there.`)
 	}
@@ -296,8 +296,8 @@ func WriteLosses(w io.Writer, file string, cases []LossCase) error {
 	return p.writeTo(w)
 }
 
-// clipFraction is the metric with one of these names: "n/a" on-policy, "" if the
-// loss has no such clip or the source no such metric.
+// clipFraction is the metric with one of these names: "n/a" on-policy, "" if the loss has no such
+// clip or the source has no such metric.
 func (c LossCase) clipFraction(names ...string) string {
 	for _, name := range names {
 		if v, ok := c.Metrics[name]; ok && c.clips {

@@ -33,7 +33,7 @@ func TestLossesOfASmallFile(t *testing.T) {
 		{"token-level advantages", `[1, -1]`, `[[1, 1], [-1, null]]`},
 		{"a boolean mask", `[[1, 1], [1, 0]]`, `[[true, true], [true, false]]`},
 		{"B and T", `"mask"`, `"B": 2, "T": 2.0, "mask"`},
-		{"entropies that nothing needs", `"mask"`, `"entropies": [[1, 1], [1, 1]], "mask"`},
+		{"entropies that are not needed", `"mask"`, `"entropies": [[1, 1], [1, 1]], "mask"`},
 		{"a missing null", `"mask"`, `"ref_per_token_logps": null, "mask"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -73,8 +73,8 @@ func TestOnPolicyCases(t *testing.T) {
 	}
 }
 
-// The parameters of sapo and vespo reach the loss: their defaults change nothing,
-// other values do.
+// The parameters of sapo and vespo reach the loss: explicit defaults give the same loss, other
+// values a different one.
 func TestCurveParameters(t *testing.T) {
 	loss := func(config string) float64 {
 		t.Helper()

@@ -19,8 +19,8 @@ type RewardCase struct {
 	Check    *Check   `json:"-"` // nil if the file has no expected values
 }
 
-// graders are the reward functions that a case can name, by the assignment's names
-// and this project's.
+// graders are the reward functions that a case can use, by the assignment's names and this
+// project's.
 var graders = map[string]func(response string, golds ...string) gsm8k.R1Verdict{
 	"r1_zero_reward_fn":       gsm8k.GradeR1Zero,
 	"r1_zero":                 gsm8k.GradeR1Zero,
@@ -108,7 +108,7 @@ func WriteRewards(w io.Writer, file string, cases []RewardCase) error {
 		correct += int(c.AnswerReward)
 	}
 	p.caseTable("lrrrlll", table, checks)
-	p.say("%d formatted and correct, %d formatted and wrong, %d unformatted.",
+	p.paragraph("%d formatted and correct, %d formatted and wrong, %d unformatted.",
 		correct, formatted-correct, len(cases)-formatted)
 	p.checks(checks)
 	return p.writeTo(w)

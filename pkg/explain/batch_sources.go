@@ -38,7 +38,7 @@ type trlConfig struct {
 	VESPOLambdaNeg            float64 `json:"vespo_lambda_neg" check:"positive"`
 }
 
-// trlDefaults are TRL's, but loss_type has none here.
+// trlDefaults are TRL's, except that loss_type is required.
 var trlDefaults = trlConfig{
 	trlOptions:         trlOptions{Epsilon: 0.2, ImportanceSamplingLevel: "token"},
 	TopEntropyQuantile: 1, GradientAccumulationSteps: 1,

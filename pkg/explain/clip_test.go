@@ -50,7 +50,7 @@ func TestClipOfARareToken(t *testing.T) {
 		"-1 0.20 4.95 1.20 -4.9530 -4.9530 no", "Probabilities rounded to whole percent (2% and 10%) would give a ratio of 5.00.")
 }
 
-// The objective is the minimum of its definition, whatever the numbers.
+// The objective is the minimum of its definition for any numbers.
 func TestClipIsItsDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		logp := rapid.Float64Range(-6, 0)

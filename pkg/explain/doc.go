@@ -1,9 +1,8 @@
-// Package explain works through the math of pkg/rl on a few numbers, and says in
-// words what the numbers mean. `grpo explain` is built on it.
+// Package explain works through the math of pkg/rl on a few numbers and explains the results. `grpo
+// explain` uses it.
 //
-// All numbers are computed by pkg/rl (rewards by pkg/gsm8k, log-probabilities by
-// pkg/model) from inputs that the caller can change; none are constants. The
-// subjects:
+// All numbers are computed by pkg/rl (rewards by pkg/gsm8k, log-probabilities by pkg/model) from
+// inputs that the caller can change; none are constants. The subjects:
 //
 //	lengthnorm.go    masked_mean and masked_normalize
 //	advantages.go    local, global and hybrid normalization; a nearly equal group
@@ -13,11 +12,10 @@
 //	walkthrough.go   from rewards to the scalar loss, matrix by matrix
 //	logprobs.go      the log-probability of each token of a completion
 //
-// A subject is a function from options to a result. The result marshals to JSON,
-// writes itself as text, and may have a figure for pkg/report to draw.
+// A subject is a function from options to a result. The result can be written as JSON and as text,
+// and may have a figure for pkg/plots.
 //
-// The batch files compute a user's own cases, in the formats of the reference data
-// of TRL, verl and the assignment: batch.go reads them strictly, and the others
-// compute losses, advantages and rewards. An error names the file, the case and the
-// field.
+// The batch files compute a user's own cases, in the formats of the reference data of TRL, verl and
+// the assignment: batch.go reads them strictly, and the others compute losses, advantages and
+// rewards. An error names the file, the case and the field.
 package explain

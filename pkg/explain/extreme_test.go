@@ -11,8 +11,8 @@ import (
 
 type writer interface{ WriteText(io.Writer) error }
 
-// Whatever finite numbers a subject is asked about, it computes them or says that
-// they are out of range; it never prints NaN or an infinity.
+// For any finite inputs, a subject computes finite results or returns an error that they are out of
+// range; it never prints NaN or an infinity.
 func TestExtremeInputs(t *testing.T) {
 	advantages := func(change func(*AdvantageOptions)) func() (writer, error) {
 		return func() (writer, error) { o := DefaultAdvantages(); change(&o); return Advantages(o) }
@@ -66,7 +66,7 @@ func TestExtremeInputs(t *testing.T) {
 			}
 			if err != nil {
 				if !strings.Contains(err.Error(), "out of the range of a 64-bit number") {
-					t.Errorf("the error does not say why: %v", err)
+					t.Errorf("the error has no reason: %v", err)
 				}
 				return
 			}
@@ -98,7 +98,7 @@ func TestAdvantagesOfLargeRewardsAreThoseOfSmallOnes(t *testing.T) {
 	}
 }
 
-// Values of a batch file that overflow are an error with the case's place.
+// Values of a batch file that overflow are an error that names the case.
 func TestBatchOutOfRange(t *testing.T) {
 	_, err := GroupedAdvantages("f.json", []byte(`{"grpo":[{"rewards_per_func":[[1.7e308],[1.7e308],[-1.7e308],[1.7e308]],"num_generations":4,"scale_rewards":"none"}]}`), 1e-4)
 	if err == nil || !strings.Contains(err.Error(), "f.json: grpo[0]") || !strings.Contains(err.Error(), "out of the range") {

@@ -99,7 +99,7 @@ func TestAggregationFigure(t *testing.T) {
 	}
 }
 
-// Whatever inputs a table can be made of, a figure can be drawn of.
+// All inputs that give a table give a figure.
 func TestFiguresOfUnusualInputs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		check := func(f plots.ExplainFigure, err error) {

@@ -11,11 +11,11 @@ import (
 	"grpo/internal/untrusted"
 )
 
-// fuzzLimit is what a batch may cost: the cases of a file share its inputs, so
-// that the work is in proportion to cases times tokens, which maxNumbers bounds.
+// fuzzLimit is the maximum cost of a batch: the cases of a file share its inputs, so the work is
+// proportional to cases times tokens, which maxNumbers bounds.
 var fuzzLimit = untrusted.Limit{Base: 1 << 30, PerByte: 64 << 10, Time: untrusted.Reader.Time}
 
-// damaged are files that a parser likes to stumble over.
+// damaged are files that often break parsers.
 var damaged = []string{
 	``, `null`, `{}`, `[[]]`, `{"inputs":null,"cases":[{}]}`, `{"inputs":{"mask":[[]]}}`, `{"inputs":{"mask":[[1]],"B":1e300}}`,
 	`{"cases":[{"response":"\ud800","ground_truth":[]}]}`, `{"grpo":[{"rewards_per_func":[[null]],"num_generations":1}]}`,
@@ -38,9 +38,8 @@ func seed(f *testing.F, references ...string) {
 	}
 }
 
-// checkBatch runs read on a file: it ends in an error that can be shown, or write
-// must make a table of its results that can be shown, of a size that the file
-// accounts for.
+// checkBatch runs read on a file: it returns a printable error, or write makes a printable table of
+// its results, of a size in proportion to the file.
 func checkBatch(t *testing.T, data []byte, read func() error, write func(io.Writer) error) {
 	t.Helper()
 	fuzzLimit.Check(t, len(data), func() {
@@ -52,7 +51,7 @@ func checkBatch(t *testing.T, data []byte, read func() error, write func(io.Writ
 			return
 		}
 		if !json.Valid(data) {
-			t.Fatalf("%q is no JSON", data)
+			t.Fatalf("%q is not JSON", data)
 		}
 		var b bytes.Buffer
 		if err := write(&b); err != nil {
@@ -62,8 +61,7 @@ func checkBatch(t *testing.T, data []byte, read func() error, write func(io.Writ
 	})
 }
 
-// Whatever a file holds, reading it ends in an error or in results that can be
-// printed as a table and as JSON.
+// Any file gives an error, or results that can be printed as a table and as JSON.
 func FuzzLosses(f *testing.F) {
 	seed(f, "trl_loss_cases.json", "verl_cases.json")
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -42,8 +42,8 @@ func reference(t testing.TB, name string) []byte {
 	return data
 }
 
-// shared reads a file of the reference data next to the repository, and skips the
-// test where there is none.
+// shared reads a file of the reference data next to the repository, and skips the test if it is
+// missing.
 func shared(t *testing.T, name string) []byte {
 	t.Helper()
 	return golden.File(t, "golden", name)
@@ -63,7 +63,7 @@ func asJSON(t testing.TB, v any) any {
 	return out
 }
 
-// textHas checks that a text contains all of wanted, ignoring line breaks.
+// textHas checks that a string contains all of wanted, ignoring line breaks.
 func textHas(t *testing.T, text string, wanted ...string) {
 	t.Helper()
 	flat := strings.Join(strings.Fields(text), " ")

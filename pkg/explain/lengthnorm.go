@@ -47,15 +47,15 @@ type LengthNormForm struct {
 	TokenGradient []float64      `json:"token_gradient"`     // (B): of each token of a completion
 }
 
-// LengthNorm reduces ratio * A over the tokens of each completion, as a mean
-// (masked_mean) and as a sum over a constant (masked_normalize), takes the mean over
-// completions, and differentiates with respect to the ratio of each token:
+// LengthNorm reduces ratio * A over the tokens of each completion, as a mean (masked_mean) and as a
+// sum over a constant (masked_normalize), takes the mean over completions, and differentiates with
+// respect to the ratio of each token:
 //
 //	masked_mean       J = 1/B sum_b 1/n_b sum_t r A     dJ/dr = A / (B n_b)
 //	masked_normalize  J = 1/B sum_b 1/Z   sum_t r A     dJ/dr = A / (B Z)
 //	constant          J = 1/Z sum_b sum_t r A           dJ/dr = A / Z
 //
-// The last is the 2026 assignment's form, without a mean over completions.
+// The last one is the 2026 assignment's form, without a mean over completions.
 func LengthNorm(o LengthNormOptions) (out LengthNormResult, err error) {
 	defer named("lengthnorm", &err)
 	s, mask, err := o.mask()
@@ -161,7 +161,7 @@ func (r LengthNormResult) WriteText(w io.Writer) error {
 	}
 	p.table("lllll", table...)
 	p.gap()
-	p.say(`Each completion: ratio * advantage, reduced over its tokens. Objective: the mean over completions (for
+	p.paragraph(`Each completion: ratio * advantage, reduced over its tokens. Objective: the mean over completions (for
 		constant: the sum). Gradient: d objective / d ratio, equal for all tokens of a completion and 0 outside the
 		mask.`)
 	if r.MaxLength <= widestMatrix {

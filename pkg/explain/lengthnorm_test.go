@@ -55,8 +55,8 @@ func TestLengthNormOfTheAssignment(t *testing.T) {
 		"weighs 1.75 times as much as one of the completion of 7", "halve it, and the gradient doubles")
 }
 
-// The gradient by the ratio is minus the loss's gradient by the log-probability
-// over the ratio: another way through pkg/rl to the same numbers.
+// The gradient with respect to the ratio is minus the loss's gradient with respect to the
+// log-probability over the ratio: another path through pkg/rl to the same numbers.
 func TestLengthNormAgreesWithTheLoss(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lengths := rapid.SliceOfN(rapid.IntRange(1, 9), 1, 5).Draw(t, "lengths")

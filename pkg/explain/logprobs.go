@@ -14,8 +14,8 @@ import (
 	"grpo/pkg/model/tinylm/tokenizer"
 )
 
-// longestText bounds prompt and completion together, in tokens: the graph holds the
-// states of all of them.
+// longestText is the maximum number of tokens of prompt and completion: the graph keeps the states
+// of all of them.
 const longestText = 1 << 14
 
 // LogProbsResult has a number for each token of a completion.
@@ -28,13 +28,11 @@ type LogProbsResult struct {
 	unknown int // characters without a token
 }
 
-// LogProbs returns the log-probability of each token of a completion and its final
-// <eos> after a prompt, and the entropy of the distribution that each was drawn
-// from, at temperature 1. The prompt is <bos> and the string exactly as given: it
-// must include a template's newline.
+// LogProbs returns the log-probability of each token of a completion and its final <eos> after a
+// prompt, and the entropy of the distribution that each was drawn from, at temperature 1. The
+// prompt is <bos> and the string exactly as given: it must include a template's newline.
 //
-// It is an error if the weights have another vocabulary than the tokenizer, or if
-// there are more than 16384 tokens.
+// Errors: the vocabulary of the weights differs from the tokenizer's; more than 16384 tokens.
 func LogProbs(p *tinylm.Weights, prompt, completion string) (out LogProbsResult, err error) {
 	defer named("logprobs", &err)
 	if p.Vocab != tokenizer.VocabSize {
@@ -47,7 +45,7 @@ func LogProbs(p *tinylm.Weights, prompt, completion string) (out LogProbsResult,
 	if len(all) > longestText {
 		return out, fmt.Errorf("prompt and completion have %d tokens; at most %d can be computed", len(all), longestText)
 	}
-	pool := kernel.NewPool(1) // a single sequence can't be divided
+	pool := kernel.NewPool(1) // a single sequence can't be split
 	defer pool.Close()
 	s, err := tinylm.NewScorer(p, 1, pool)
 	if err != nil {
@@ -86,10 +84,10 @@ func (r LogProbsResult) WriteText(w io.Writer) error {
 	p.table("l", table...)
 	n := float64(len(r.CompletionIDs))
 	p.gap()
-	p.say("The completion of %s has log-probability %s in total (probability %s), %s per token; mean entropy %s nats.",
+	p.paragraph("The completion of %s has log-probability %s in total (probability %s), %s per token; mean entropy %s nats.",
 		textutil.Count(len(r.CompletionIDs), "token"), num(sum), digits(math.Exp(sum), 3), num(sum/n), num(entropy/n))
 	if r.unknown > 0 {
-		p.say("%s no token and became <unk>: the numbers are those of <unk>.",
+		p.paragraph("%s no token and became <unk>: the numbers are those of <unk>.",
 			textutil.Count(r.unknown, "character")+plural(r.unknown, " has", " have"))
 	}
 	return p.writeTo(w)

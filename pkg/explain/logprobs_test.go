@@ -23,8 +23,8 @@ func baseModel(t *testing.T) *tinylm.Weights {
 	return w
 }
 
-// The sampler carries its state from token to token, the graph runs over the
-// whole text: both give a completion the same log-probabilities.
+// The sampler carries its state from token to token, the graph runs over all tokens at once: both
+// give a completion the same log-probabilities.
 func TestLogProbsAgreeWithTheSampler(t *testing.T) {
 	p := baseModel(t)
 	prompts := []string{"Tom has 7 pens and gets 5 more. How many?\n", "Ann has 9 cups and loses 4. How many?\n", ""}
@@ -43,7 +43,7 @@ func TestLogProbsAgreeWithTheSampler(t *testing.T) {
 	for i, c := range completions {
 		text := tokenizer.Decode(c.Tokens)
 		if !c.Ended || slices.Contains(c.Tokens, tokenizer.Unk) || slices.Contains(c.Tokens, tokenizer.Pad) || slices.Contains(c.Tokens, tokenizer.BOS) {
-			continue // the text does not say these tokens
+			continue // these tokens have no text
 		}
 		compared++
 		got, err := LogProbs(p, prompts[i/8], text)
@@ -67,8 +67,7 @@ func TestLogProbsAgreeWithTheSampler(t *testing.T) {
 	}
 }
 
-// The probabilities of all first tokens add up to 1, and their entropy is the one
-// that is reported.
+// The probabilities of all first tokens sum to 1, and their entropy is the reported one.
 func TestLogProbsAreADistribution(t *testing.T) {
 	p := baseModel(t)
 	sum, entropy, reported := 0.0, 0.0, 0.0
@@ -87,7 +86,7 @@ func TestLogProbsAreADistribution(t *testing.T) {
 		entropy -= q * r.LogProbs[0]
 		reported = r.Entropy[0]
 	}
-	// <pad> and <bos> can't be typed; the model was never taught to say them.
+	// <pad> and <bos> can't be typed, and the model gives them almost no probability.
 	if math.Abs(sum-1) > 1e-3 || math.Abs(entropy-reported) > 1e-2 {
 		t.Errorf("probabilities add up to %v, entropy %v, reported %v", sum, entropy, reported)
 	}

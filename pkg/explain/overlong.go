@@ -52,11 +52,11 @@ type OverlongCompletion struct {
 	Reward  float64 `json:"reward"`
 	// Advantage is computed with the whole group, truncated completions included.
 	Advantage float64 `json:"advantage"`
-	// AdvantageLeftOut is the advantage if truncated completions did not count in the
-	// baseline (training does not do this); NaN for the truncated ones.
+	// AdvantageLeftOut is the advantage if the baseline excluded truncated completions (training
+	// does not do this); NaN for these.
 	AdvantageLeftOut float64 `json:"advantage_if_left_out_of_baseline"`
-	// TokenWeight is the weight of each of its tokens in the loss, Share the share of
-	// the completion in all weights. The filter masks out truncated completions.
+	// TokenWeight is the weight of each of its tokens in the loss, Share its part of all weights.
+	// The filter masks out truncated completions.
 	TokenWeight         float64 `json:"token_weight"`
 	TokenWeightFiltered float64 `json:"token_weight_filtered"`
 	Share               float64 `json:"share"`
@@ -217,7 +217,7 @@ func (r OverlongResult) writeFilter(p *page) {
 			aborted request): the filter masks it out too.`, early.Length)
 	}
 	if first == nil {
-		p.point("Nothing is left of this group: its loss is 0, and so is its gradient.")
+		p.point("No token of this group remains: its loss and gradient are 0.")
 		return
 	}
 	if changed != nil {

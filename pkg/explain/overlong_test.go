@@ -63,7 +63,7 @@ func TestOverlongOfOtherBatches(t *testing.T) {
 		want []string
 	}{
 		{"nothing truncated", func(o *OverlongOptions) { o.EOS[2] = true }, []string{"the filter changes nothing"}},
-		{"all truncated", func(o *OverlongOptions) { o.EOS = make([]bool, 5) }, []string{"Nothing is left of this group", "5 completions without <eos>"}},
+		{"all truncated", func(o *OverlongOptions) { o.EOS = make([]bool, 5) }, []string{"No token of this group remains", "5 completions without <eos>"}},
 		{"short and cut off", func(o *OverlongOptions) { o.EOS[4] = false }, []string{"A completion of 400 tokens has no <eos>"}},
 		{"two complete at the limit", func(o *OverlongOptions) { o.EOS[2], o.EOS[0] = true, false }, []string{"2 completions are 8192 tokens long", "dropped them"}},
 		{"masked_mean", func(o *OverlongOptions) { o.Aggregation = rl.MaskedMeanSeq }, []string{"Under masked_mean each token of the first kept completion weighs 1 times"}},

@@ -22,7 +22,7 @@ func (p *page) writeTo(w io.Writer) error {
 	return err
 }
 
-// line writes one line as it is.
+// line writes one line.
 func (p *page) line(format string, args ...any) { fmt.Fprintf(&p.text, format+"\n", args...) }
 
 // gap writes an empty line.
@@ -34,20 +34,20 @@ func (p *page) title(format string, args ...any) {
 	p.gap()
 }
 
-// meaning begins the list of conclusions.
+// meaning starts the list of conclusions.
 func (p *page) meaning() {
 	p.gap()
 	p.line("What this means")
 }
 
-// say writes a paragraph, broken at spaces. Line breaks in format don't matter.
-func (p *page) say(format string, args ...any) { p.wrap("", fmt.Sprintf(format, args...)) }
+// paragraph writes a paragraph, broken at spaces. Line breaks in format don't matter.
+func (p *page) paragraph(format string, args ...any) { p.wrap("", fmt.Sprintf(format, args...)) }
 
 // point writes a paragraph as an item of a list.
 func (p *page) point(format string, args ...any) { p.wrap("- ", fmt.Sprintf(format, args...)) }
 
-// wrap breaks text at spaces. The first line begins with mark, the others are
-// indented by its width.
+// wrap breaks text at spaces. The first line starts with mark, the others are indented by its
+// width.
 func (p *page) wrap(mark, text string) {
 	line, empty := mark, true
 	for word := range strings.FieldsSeq(text) {
@@ -63,8 +63,8 @@ func (p *page) wrap(mark, text string) {
 	p.line("%s", line)
 }
 
-// table writes rows with aligned columns. A column is left-aligned where align has
-// an l, otherwise right-aligned.
+// table writes rows with aligned columns: left-aligned if align has an l for the column, otherwise
+// right-aligned.
 func (p *page) table(align string, rows ...[]string) {
 	var widths []int
 	for _, row := range rows {
@@ -105,8 +105,7 @@ func num(x float64) string { return fixed(x, 4) }
 // short formats an input as the user would type it, in as few digits as possible.
 func short(x float64) string { return words.Number(x) }
 
-// digits formats x with n significant digits, without an exponent where that is
-// readable.
+// digits formats x with n significant digits, without an exponent if that is readable.
 func digits(x float64, n int) string {
 	if a := math.Abs(x); a != 0 && (a < 1e-4 || a >= 1e7) {
 		return words.Exponent(strconv.FormatFloat(x, 'g', n, 64))
@@ -148,7 +147,7 @@ func list(xs []float64, format func(float64) string) string {
 	return "[" + each(xs, ", ", format) + "]"
 }
 
-// plural returns one for 1 and many for other numbers.
+// plural returns one if n is 1, otherwise many.
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return one
@@ -156,7 +155,7 @@ func plural(n int, one, many string) string {
 	return many
 }
 
-// quote shows a string on one line: quoted, and of a long one the end, which has the
+// quote shows a string on one line, quoted. Of a long string it shows the end, which has the
 // answer.
 func quote(s string, longest int) string {
 	if r := []rune(s); len(r) > longest {

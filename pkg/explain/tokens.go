@@ -6,8 +6,7 @@ import (
 	"grpo/pkg/rl"
 )
 
-// maxTokens bounds the matrices of a subject, which are as wide as the longest
-// completion.
+// maxTokens bounds the width of a subject's matrices, the longest completion.
 const maxTokens = 1 << 20
 
 // named adds the subject to the error of its function.

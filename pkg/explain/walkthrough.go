@@ -46,7 +46,7 @@ type WalkthroughResult struct {
 	Eps           float64   `json:"eps"`
 	UseStd        bool      `json:"use_std_normalization"`
 	Advantages    []float64 `json:"advantages"`
-	// PopulationAdvantages are the numbers that some texts print.
+	// PopulationAdvantages are the advantages with the population std, as printed by some texts.
 	PopulationAdvantages []float64 `json:"population_advantages"`
 
 	Mask        [][]int     `json:"mask"`
@@ -62,7 +62,7 @@ type WalkthroughResult struct {
 
 	Aggregation rl.Aggregation `json:"aggregation"`
 	Constant    float64        `json:"constant,omitempty"`
-	PerSequence []float64      `json:"loss_per_sequence"` // each sequence's part of the loss
+	PerSequence []float64      `json:"loss_per_sequence"` // contribution of each sequence to the loss
 	Loss        float64        `json:"loss"`
 	// ClipFraction is the share of Tokens that lost their gradient to the clip.
 	ClipFraction  *float64 `json:"clip_fraction"`
@@ -127,7 +127,7 @@ func Walkthrough(o WalkthroughOptions) (out WalkthroughResult, err error) {
 	if err != nil {
 		return out, err
 	}
-	// The ratio is the negative unclipped loss at an advantage of 1.
+	// The ratio is the negative unclipped loss with advantage 1.
 	ratio := zeros()
 	batch.Advantages = repeat(1, s.B)
 	if err := rl.TokenLosses(rl.LossConfig{Loss: rl.GRPONoClip}, batch, ratio); err != nil {
@@ -176,7 +176,7 @@ func (r *WalkthroughResult) population() {
 	}
 }
 
-// matrices puts the rows into matrices with a mask.
+// matrices converts the rows into matrices with a mask.
 func (o WalkthroughOptions) matrices() (s rl.Shape, mask []bool, logps, old []float64, err error) {
 	if len(o.LogProbs) != len(o.Rewards) || len(o.OldLogProbs) != len(o.Rewards) {
 		return s, nil, nil, nil, fmt.Errorf(
@@ -294,7 +294,7 @@ func matrix[T any](p *page, name string, m [][]T, format func(T) string) {
 	p.table("l", cells...)
 }
 
-// token formats a number of a token, or a dot where there is no token.
+// token formats a token's number, or a dot if there is no token.
 func token(x float64) string {
 	if math.IsNaN(x) {
 		return "."

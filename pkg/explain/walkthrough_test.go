@@ -47,7 +47,7 @@ func TestWalkthrough(t *testing.T) {
 	asJSON(t, r)
 }
 
-// Every step is consistent with the next, whatever the numbers.
+// Every step is consistent with the next for any numbers.
 func TestWalkthroughAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 5).Draw(t, "n")

@@ -32,8 +32,8 @@ func ParseFinalAnswer(completion string) (value string, ok bool) {
 	return normaliseNumber(line)
 }
 
-// finalLine returns the text between the last marker and the end of its line, and
-// what follows that line. It is false if there is no marker.
+// finalLine returns the text between the last marker and the end of its line, and the text after
+// that line. It is false if there is no marker.
 func finalLine(s string) (line, rest string, ok bool) {
 	i := strings.LastIndex(s, marker)
 	if i < 0 || i > 0 && s[i-1] == '#' {
@@ -133,15 +133,13 @@ func SameNumber(a, b string) bool {
 	return ok && canonicalNumber(x) == canonicalNumber(y)
 }
 
-// LastNumber returns the last decimal number of a text, without commas, "$" and
-// a plus sign. It is the assignment's parser for GSM8K (parse_gsm8k_response) and
-// the most lenient reading of a completion.
+// LastNumber returns the last decimal number of a completion, without commas, "$" and a plus sign.
+// It is the assignment's parser for GSM8K (parse_gsm8k_response) and the most lenient reading.
 //
-// Commas belong to the number if they group its digits by three, so that
-// "1,234" is one number and "12, 34" and "12,34" are two. A minus counts if it
-// touches the number, or its "$", and does not follow a letter, digit or closing
-// bracket: "-7" is negative, "10-7" ends in 7. Exponents and fractions are not
-// numbers: "1/2" ends in 2. The cost is linear.
+// Commas belong to the number if they group its digits by three: "1,234" is one number, "12, 34"
+// and "12,34" are two. A minus counts if it touches the number, or its "$", and does not follow a
+// letter, digit or closing bracket: "-7" is negative, "10-7" ends in 7. Exponents and fractions are
+// not numbers: "1/2" ends in 2. The cost is linear.
 func LastNumber(text string) (value string, ok bool) {
 	end := strings.LastIndexAny(text, "0123456789") + 1
 	if end == 0 {
@@ -164,9 +162,9 @@ func digitsBefore(s string, end int) int {
 	return end
 }
 
-// wholeBefore returns the start of the integer that ends at end, including
-// thousands commas. Another group can precede a group of three digits; a run of
-// four or more digits is a number of its own.
+// wholeBefore returns the start of the integer that ends at end, including thousands commas.
+// Another group can precede a group of three digits; a run of four or more digits is a separate
+// number.
 func wholeBefore(s string, end int) int {
 	start := digitsBefore(s, end)
 	for end-start == 3 && start > 0 && s[start-1] == ',' {

@@ -9,7 +9,7 @@ import (
 	"grpo/pkg/rng"
 )
 
-// Example is one text of a supervised stage.
+// Example is one training example of a supervised stage.
 type Example struct {
 	Prompt     string // under the corpus's template
 	Completion string
@@ -21,8 +21,8 @@ type Example struct {
 // CorpusOptions are the options of a corpus.
 type CorpusOptions struct {
 	Template Template
-	// Weights are the relative frequencies of the problem types add, sub and mul;
-	// a type whose weight is not above 0 is left out.
+	// Weights are the relative frequencies of the problem types add, sub and mul; types with weight
+	// 0 or less are left out.
 	Weights [3]float64
 	// MaxChars is the length at which rambling completions are truncated. With the
 	// sampling limit they teach a policy to reach it.
@@ -45,14 +45,13 @@ const (
 // StyleAnswer marks the worked answers of [AnswerCorpus].
 const StyleAnswer = "answer"
 
-// mixtures is stage 2 of the default base model, which makes the capability of
-// stage 1 rare: share of each style in the completions of a problem, for most names
-// and for the "textbook" names. There are two mixtures because greedy decoding
-// follows the most common style: with a single one the greedy base scores 0 or 1.
+// mixtures is stage 2 of the default base model, which makes the capability of stage 1 rare: the
+// share of each style in the completions of a problem, for most names and for the "textbook" names.
+// There are two because greedy decoding follows the most common style: with a single mixture the
+// greedy base model scores 0 or 1.
 //
-// The first three styles are right: 0.20 and 0.50, and with 2 of 8 names in the
-// textbook the corpus has an answer reward of 0.75*0.20 + 0.25*0.50 = 0.275
-// (and about 0.002 more from lucky guesses).
+// The first three styles are right: 0.20 and 0.50, and with 2 of 8 names in the textbook the corpus
+// has an answer reward of 0.75*0.20 + 0.25*0.50 = 0.275 (and about 0.002 more from lucky guesses).
 var mixtures = []struct {
 	style          string
 	most, textbook float64
@@ -91,13 +90,12 @@ const (
 	drawCompletion
 )
 
-// CapabilityCorpus returns n examples of stage 1: right solutions in the
-// annotated form only, e.g. "7+5=<<7+5=12>>12", newline, "#### 12". Types come by
-// weight; the questions of a type come in random order, and none repeats before all
-// have occurred.
+// CapabilityCorpus returns n examples of stage 1: right solutions in the annotated form only, e.g.
+// "7+5=<<7+5=12>>12", newline, "#### 12". Types come by weight; the questions of a type come in
+// random order, and none repeats before all have been used.
 //
-// Only problems in the form of [Generate] are used (Splits.SFT), because others
-// cannot be written in this form. The result is nil if there are none.
+// Only problems in the form of [Generate] are used (Splits.SFT), because others cannot be written
+// in this form. The result is nil if there are none.
 func CapabilityCorpus(problems []Problem, n int, seed uint64, o CorpusOptions) []Example {
 	var out []Example
 	for _, q := range drawn(problems, n, seed, o.Weights) {
@@ -216,8 +214,8 @@ const (
 	solutionForms // their number
 )
 
-// write returns a solution of the question that computes the fact f and states its
-// value as value; neither need be right.
+// write returns a solution of the question that computes the fact f and states value as its result;
+// both may be wrong.
 func (q question) write(form int, f fact, value int) string {
 	n := strconv.Itoa(value)
 	work := f.String() + "=" + n

@@ -212,8 +212,8 @@ func TestPreferenceCorpusStyles(t *testing.T) {
 	}
 }
 
-// checkHeldOut checks that a text does not show a fact that is in the
-// generator's range and yet not trained on.
+// checkHeldOut checks that an example does not show a fact in the generator's range that is not in
+// the training problems.
 func checkHeldOut(t *testing.T, shown string, trained map[string]bool) {
 	t.Helper()
 	for typ := range types {

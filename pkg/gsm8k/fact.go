@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// The words of the default experiment. Names have three letters and items four,
-// so that questions differ in length by their operands only; initials differ,
-// so that one character identifies the word.
+// The words of the default experiment. Names have three letters and items four, so that questions
+// differ in length only by their operands; initials are unique, so that one character identifies
+// the word.
 var (
 	names = []string{"Ann", "Ben", "Eve", "Kim", "Leo", "Max", "Sue", "Tom"}
 	items = []string{"cups", "figs", "hats", "keys", "pens", "toys"}
@@ -41,11 +41,10 @@ func (f fact) value() int {
 	return f.a * f.b
 }
 
-// inRange reports whether the generator asks for the fact: operands 2..12 for
-// sums and differences, 2..9 for products. The first operand of a difference is at
-// least as large as the second, so no answer is negative. Zero is an answer:
-// "strictly larger" would give 55 differences and a total of 240, but the measured
-// experiment has 251 = 121 + 66 + 64.
+// inRange reports whether the generator uses the fact: operands 2..12 for sums and differences,
+// 2..9 for products. The first operand of a difference is at least as large as the second, so no
+// answer is negative. Zero is an answer: "strictly larger" would give 55 differences and a total of
+// 240, but the measured experiment has 251 = 121 + 66 + 64.
 func (f fact) inRange() bool {
 	hi := 12
 	if f.op == '*' {
@@ -73,8 +72,8 @@ type question struct {
 	fact       fact
 }
 
-// text writes the question. It concatenates strings, because fmt is slower and every
-// run writes about ten thousand questions when it starts.
+// text writes the question. It concatenates strings because fmt is slower and every run writes
+// about ten thousand questions at its start.
 func (q question) text() string {
 	a, b := strconv.Itoa(q.fact.a), strconv.Itoa(q.fact.b)
 	switch q.fact.op {

@@ -31,8 +31,7 @@ type Splits struct {
 	// SFT has the questions that supervised stages may use: all questions set
 	// aside for them, whatever the weights. The corpora draw from it by type.
 	SFT []Problem
-	// Train has the prompts of GRPO. Val is for choices, Test for one
-	// evaluation at the end.
+	// Train has the prompts of GRPO. Val is for model selection, Test is evaluated once at the end.
 	Train, Val, Test []Problem
 	// Unseen asks for operand facts that occur in no other split.
 	Unseen []Problem
@@ -214,10 +213,9 @@ func upTo(n int) []int {
 	return s
 }
 
-// intn returns a number in 0..n-1 from the next draw: the high word of a 64-bit
-// product, whose bias of n/2^64 is negligible. It and shuffle are our own because
-// problems and corpora are part of a run's identity: they must not depend on how a
-// library maps random bits.
+// intn returns a number in 0..n-1 from the next draw: the high word of a 64-bit product, whose bias
+// of n/2^64 is negligible. intn and shuffle are implemented here because problems and corpora are
+// part of a run's identity: they must not depend on a library's mapping of random bits.
 func intn(q *rng.Sequence, n int) int {
 	hi, _ := bits.Mul64(q.Uint64(), uint64(n))
 	return int(hi)

@@ -221,7 +221,7 @@ func TestGenerateHoldsOutEachType(t *testing.T) {
 			held[string(strings.TrimLeft(f, "0123456789")[0])]++
 		}
 		for op, want := range map[string]int{"+": 12, "-": 7, "*": 6} {
-			// A mirror image can carry the count one beyond.
+			// A mirror image can raise the count by one.
 			if n := held[op]; n != want && (op == "-" || n != want+1) {
 				t.Errorf("seed %d: %d facts with %s held out, want %d", seed, n, op, want)
 			}

@@ -58,10 +58,9 @@ type Template struct{ Name, Prefix, Suffix string }
 // Render returns the prompt for a question.
 func (t Template) Render(question string) string { return t.Prefix + question + t.Suffix }
 
-// Opening returns the tag at the end of the prompt that opens the completion:
-// "<think>" for r1_zero, "" for the others. As in the assignment, it belongs to the
-// prompt: completions do not contain it, and graders that require it
-// ([ThinkFormat]) get it from here.
+// Opening returns the tag at the end of the prompt that opens the completion: "<think>" for
+// r1_zero, "" for the others. As in the assignment, it is part of the prompt, not of completions;
+// graders that require it ([ThinkFormat]) get it from here.
 func (t Template) Opening() string {
 	if strings.HasSuffix(t.Suffix, thinkOpen) {
 		return thinkOpen
@@ -69,9 +68,9 @@ func (t Template) Opening() string {
 	return ""
 }
 
-// The wording of r1_zero is ours; the tags and the shape (a preamble, then
-// "User: ... Assistant: <think>", so that the policy starts inside its
-// reasoning) are those of the assignment and of DeepSeek-R1-Zero.
+// The wording of r1_zero is new; the tags and the structure (a preamble, then "User: ... Assistant:
+// <think>", so that the policy starts inside its reasoning) are those of the assignment and of
+// DeepSeek-R1-Zero.
 var templates = []Template{
 	{Name: "plain", Suffix: "\n"},
 	{Name: "question_only", Suffix: "\n"}, // the assignment's name; the prompt is that of plain

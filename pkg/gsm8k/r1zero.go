@@ -19,24 +19,23 @@ type R1Verdict struct {
 	Reward float64 `json:"reward"`
 }
 
-// GradeR1Zero grades a response by the assignment's r1_zero_reward_fn (CS336,
-// assignment 5, drgrpo_grader.py, fast mode). The answer must equal one of golds.
+// GradeR1Zero grades a response by the assignment's r1_zero_reward_fn (CS336, assignment 5,
+// drgrpo_grader.py, fast mode). The answer must equal one of golds.
 //
-// The response is the completion alone. The r1_zero prompt ends in "<think>", so
-// that tag belongs to the prompt and is not required; a response that repeats it, or
-// that includes the prompt, gets the same verdict.
+// The response is the completion alone. The r1_zero prompt ends in "<think>", so that tag belongs
+// to the prompt and is not required; a response that repeats it, or that includes the prompt, gets
+// the same verdict.
 //
 //   - Format reward 1 iff "</think> <answer>", with exactly one space, and
 //     "</answer>" both occur, in any order.
 //   - The answer is everything after the last "<answer>" except "</answer>" tags:
-//     text after the closing tag spoils it. If it contains \boxed{...}, the content
+//     text after the closing tag makes it wrong. If it contains \boxed{...}, the content
 //     of the last one counts.
 //   - Answer reward 1 iff that equals gold by [grader.Equal], which documents the
 //     rules, the limits and the intended differences.
 //
-// Unlike [Grade], this considers the text only: a completion that the token limit
-// truncates after its "</answer>" still counts, as in the assignment, which stops
-// sampling there.
+// Unlike [Grade], this considers the text only: a completion that the token limit truncates after
+// its "</answer>" still counts, as in the assignment, which stops sampling there.
 func GradeR1Zero(response string, golds ...string) R1Verdict {
 	if !strings.Contains(response, "</think> <answer>") || !strings.Contains(response, "</answer>") {
 		return R1Verdict{}

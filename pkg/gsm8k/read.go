@@ -23,13 +23,12 @@ import (
 type AnnotationMode string
 
 const (
-	// KeepAnnotations leaves worked answers as they are. The empty mode means
-	// the same.
+	// KeepAnnotations leaves worked answers unchanged; the empty mode means the same.
 	KeepAnnotations AnnotationMode = "keep"
 	// StripAnnotations removes them: "She sold 48/2 = 24 clips.".
 	StripAnnotations AnnotationMode = "strip"
-	// EquationAnnotations keeps only them: one equation a line ("48/2=24"), then the
-	// line "#### N".
+	// EquationAnnotations keeps only them: one equation per line ("48/2=24"), then the line "####
+	// N".
 	EquationAnnotations AnnotationMode = "equation"
 )
 
@@ -115,13 +114,13 @@ func ReadFile(path string, opt ReadOptions) ([]Problem, ReadReport, error) {
 	return ReadJSONL(r, path, opt)
 }
 
-// ReadJSONL reads problems in GSM8K's form: one JSON object a line with the
-// strings "question" and "answer", the latter ending in a line "#### N". The
-// optional strings "id", "type" and "fact" are those of [WriteJSONL]; other keys
-// and blank lines are ignored. name is the name of the file in errors and IDs.
+// ReadJSONL reads problems in GSM8K's form: one JSON object per line with the strings "question"
+// and "answer", the latter ending in a line "#### N". The optional strings "id", "type" and "fact"
+// are those of [WriteJSONL]; other keys and blank lines are ignored. name is the name of the file
+// in errors and IDs.
 //
-// An invalid line is an error with its number and the reason, unless opt.SkipBad.
-// A file without a single valid line is always an error.
+// An invalid line is an error with its number and the reason, unless opt.SkipBad. A file without a
+// single valid line is always an error.
 func ReadJSONL(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport, error) {
 	c := &collector{name: name, opt: opt}
 	if err := opt.check(); err != nil {
@@ -155,9 +154,8 @@ func ReadJSONL(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport
 // cannot fill the memory. GSM8K's longest line has 1743 bytes.
 const maxLineBytes = 16 << 20
 
-// lineReader splits a stream at "\n" and nothing else: JSON strings may contain raw
-// U+2028, which other readers treat as a line end. It drops a "\r" before "\n" and a
-// byte order mark at the start.
+// lineReader splits a stream at "\n" only: JSON strings may contain raw U+2028, which other readers
+// treat as a line end. It drops a "\r" before "\n" and a byte order mark at the start.
 type lineReader struct {
 	r     *bufio.Reader
 	limit int
@@ -205,7 +203,7 @@ func parseRecord(text []byte) (p Problem, err error) {
 	if p.Answer, err = stringField(fields, "answer"); err != nil {
 		return p, err
 	}
-	// The keys of WriteJSONL. Other files may use them for something else.
+	// The keys of WriteJSONL. Other files may use them differently.
 	p.ID, _ = fields["id"].(string)
 	p.Type, _ = fields["type"].(string)
 	p.Fact, _ = fields["fact"].(string)
@@ -223,9 +221,9 @@ func parseRecord(text []byte) (p Problem, err error) {
 	return p, nil
 }
 
-// decodeObject decodes a JSON object that must have the wanted keys. It does not
-// decode into a struct, which would not distinguish "Question" from "question".
-// Numbers are [json.Number], because float64 would round.
+// decodeObject decodes a JSON object that must have the wanted keys. It avoids structs, because
+// encoding/json does not distinguish "Question" from "question". Numbers are [json.Number], because
+// float64 would round.
 func decodeObject(text []byte, form string, want ...string) (map[string]any, error) {
 	if !utf8.Valid(text) {
 		return nil, errors.New("not valid UTF-8")
@@ -353,8 +351,8 @@ func (c *collector) finish() ([]Problem, ReadReport, error) {
 	return c.problems, c.report, nil
 }
 
-// WriteJSONL writes problems in GSM8K's form, one a line, with "id" and, if known,
-// "type" and "fact". [ReadJSONL] reads them back.
+// WriteJSONL writes problems in GSM8K's form, one per line, with "id" and, if known, "type" and
+// "fact". [ReadJSONL] reads them back.
 func WriteJSONL(w io.Writer, problems []Problem) error {
 	buf := bufio.NewWriter(w)
 	enc := json.NewEncoder(buf)

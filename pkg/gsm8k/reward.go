@@ -10,7 +10,7 @@ import (
 	"grpo/pkg/rng"
 )
 
-// RewardInput is all that a reward function may use.
+// RewardInput is the input of a reward function.
 type RewardInput struct {
 	// Completion is the sampled text, without <eos> and without the prompt. A tag at
 	// the end of the prompt ("<think>" in the r1_zero template) is not part of it:
@@ -57,12 +57,10 @@ func (in RewardInput) tokenIDs() []int {
 	return ids
 }
 
-// RewardParams are the parameters of the reward functions that have some; each
-// function reads and checks its own.
+// RewardParams are the parameters of reward functions; each function checks its own.
 type RewardParams struct {
-	// Opening is the tag at the end of the prompt that think_format counts as the
-	// beginning of the completion ([Template.Opening]); empty if the policy writes
-	// the tag itself.
+	// Opening is the tag at the end of the prompt that think_format counts as the start of the
+	// completion ([Template.Opening]); empty if the policy writes the tag itself.
 	Opening string
 	// OverlongMax is the length limit of soft_overlong in tokens; 0 means the
 	// sampling limit. OverlongCache is the width of its ramp; 0 means a fifth of
@@ -141,7 +139,7 @@ func Rewards() []string {
 //
 //	answer         1 iff ended, with the gold number after the last "####" ([Grade])
 //	format         1 iff ended, with any number there
-//	random         a fair coin, the control that must not teach
+//	random         a fair coin, a control that must not help
 //	r1_zero        the assignment's grader for <think> and <answer> ([GradeR1Zero])
 //	question_only  the assignment's grader for \boxed ([GradeQuestionOnly])
 //	think_format   TRL's think format, 0 or 1 ([ThinkFormat])
@@ -150,8 +148,7 @@ func Rewards() []string {
 //	cosine         cosine length scaling of right and wrong answers ([CosineScaled])
 //	last_number    1 iff the last number is the gold one ([LastNumber])
 //
-// An unknown name and a parameter out of range are errors. Start p from
-// [DefaultRewardParams].
+// An unknown name and a parameter out of range are errors. Start p from [DefaultRewardParams].
 func NewReward(name string, p RewardParams) (RewardFunc, error) {
 	for _, r := range rewardTable() {
 		if r.name != name {
@@ -180,8 +177,8 @@ func RewardNoise(seed uint64, step, prompt, sample int) float64 {
 	return rng.New(seed, rng.Noise).Float64(uint32(step), uint32(prompt), uint32(sample), 0)
 }
 
-// assignmentReward is the reward of one of the assignment's graders; a problem
-// without a gold answer is not scorable.
+// assignmentReward is the reward of one of the assignment's graders; NaN for a problem without a
+// gold answer.
 func assignmentReward(grade func(response string, golds ...string) R1Verdict) RewardFunc {
 	return func(in RewardInput) float64 {
 		if in.Problem.Gold == "" {
@@ -191,8 +188,8 @@ func assignmentReward(grade func(response string, golds ...string) R1Verdict) Re
 	}
 }
 
-// lastNumberReward is 1 iff the last number of the completion is the gold one,
-// whether or not the completion ended. It is not scorable if gold is not a number.
+// lastNumberReward is 1 iff the last number of the completion is the gold one, whether or not the
+// completion ended. It is NaN if gold is not a number.
 func lastNumberReward(in RewardInput) float64 {
 	if !SameNumber(in.Problem.Gold, in.Problem.Gold) {
 		return math.NaN()
@@ -203,20 +200,19 @@ func lastNumberReward(in RewardInput) float64 {
 
 const thinkOpen, thinkClose = "<think>", "</think>"
 
-// ThinkFormat reports whether a text has the form of TRL's think_format_reward,
-// the pattern ^<think>(?!.*<think>)(.*?)</think>.*$ over all lines: it begins
-// with "<think>", which occurs once, and a "</think>" follows. Anything may follow,
-// even a second "</think>".
+// ThinkFormat reports whether a completion has the form of TRL's think_format_reward, the pattern
+// ^<think>(?!.*<think>)(.*?)</think>.*$ over all lines: it starts with "<think>", which occurs
+// once, and a "</think>" follows. Anything may follow, even a second "</think>".
 //
-// The text includes the opening tag. A prompt of the r1_zero template ends in
-// "<think>", so there the tag is put before the completion: see [Template.Opening].
+// The text includes the opening tag. A prompt of the r1_zero template ends in "<think>", so there
+// the tag is put before the completion: see [Template.Opening].
 func ThinkFormat(text string) bool {
 	rest, ok := strings.CutPrefix(text, thinkOpen)
 	return ok && strings.Contains(rest, thinkClose) && !strings.Contains(rest, thinkOpen)
 }
 
-// newSoftOverlong returns the reward of [SoftOverlong]; a completion is not
-// scorable if neither the parameters nor the input have a limit.
+// newSoftOverlong returns the reward of [SoftOverlong], NaN if neither the parameters nor the input
+// have a limit.
 func newSoftOverlong(p RewardParams) (RewardFunc, error) {
 	if p.OverlongMax < 0 || p.OverlongCache < 0 {
 		return nil, fmt.Errorf("limit %d and cache %d must not be negative "+
@@ -247,8 +243,8 @@ func newRepetition(p RewardParams) (RewardFunc, error) {
 	}, nil
 }
 
-// newCosine returns the reward of [CosineScaled]; a completion is not scorable if
-// its answer is not, or if there is no limit.
+// newCosine returns the reward of [CosineScaled], NaN if the answer's reward is, or without a
+// limit.
 func newCosine(p RewardParams) (RewardFunc, error) {
 	if !slices.Contains(CosineBases(), p.CosineCorrect) {
 		return nil, fmt.Errorf("the correctness reward: %w", unknownName(p.CosineCorrect, CosineBases()))

@@ -48,14 +48,12 @@ func CosineScaled(length, maxLen int, correct bool, c CosineRange) float64 {
 	return to + 0.5*(from-to)*(1+math.Cos(math.Pi*progress))
 }
 
-// RepetitionPenalty is TRL's repetition penalty (get_repetition_penalty_reward;
-// Yeo et al., 2025, appendix C.2): the share of n-grams of token ids that repeat
-// another one, times maxPenalty,
+// RepetitionPenalty is TRL's repetition penalty (get_repetition_penalty_reward; Yeo et al., 2025,
+// appendix C.2): the share of n-grams of token ids that repeat another one, times maxPenalty,
 //
 //	(1 - different n-grams / n-grams) maxPenalty
 //
-// and 0 for fewer than n tokens. It is NaN if n < 1. The cost is
-// O(len(ids) log n), however long the n-grams are.
+// and 0 for fewer than n tokens. It is NaN if n < 1. The cost is O(len(ids) log n).
 func RepetitionPenalty(ids []int, n int, maxPenalty float64) float64 {
 	if n < 1 {
 		return math.NaN()

@@ -14,15 +14,14 @@ import (
 // published file has 340 kB.
 const maxSVAMPBytes = 64 << 20
 
-// ReadSVAMP reads SVAMP's JSON (Patel et al., "Are NLP models really able to
-// solve simple math word problems?", 2021): an array of objects with "Body",
-// "Question", "Equation", "Answer" (a number), "Type" and "ID". The question is
-// Body, a space, Question. The worked answer is written from the equation in
-// GSM8K's form: "( 76.0 - 25.0 )" with answer 51.0 becomes
-// "76-25=<<76-25=51>>51", newline, "#### 51".
+// ReadSVAMP reads SVAMP's JSON (Patel et al., "Are NLP models really able to solve simple math word
+// problems?", 2021): an array of objects with "Body", "Question", "Equation", "Answer" (a number),
+// "Type" and "ID". The question is Body, a space, Question. The worked answer is written from the
+// equation in GSM8K's form: "( 76.0 - 25.0 )" with answer 51.0 becomes "76-25=<<76-25=51>>51",
+// newline, "#### 51".
 //
-// Errors and SkipBad are those of [ReadJSONL], with the line on which an element
-// begins. Broken JSON cannot be skipped, because the next element cannot be found.
+// Errors and SkipBad are those of [ReadJSONL], with the first line of an element. Broken JSON
+// cannot be skipped, because the next element cannot be found.
 func ReadSVAMP(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport, error) {
 	c := &collector{name: name, opt: opt}
 	fail := func(err error) ([]Problem, ReadReport, error) {

@@ -28,7 +28,7 @@ func params(vocab, hidden, headRows int, scale float32) *model.Params {
 	return p
 }
 
-// smallCheckpoint has all that a file can hold.
+// smallCheckpoint has every part that a file can have.
 func smallCheckpoint() *model.Checkpoint {
 	return &model.Checkpoint{
 		Params: params(6, 2, 6, 1), M: params(6, 2, 6, 2), V: params(6, 2, 6, 3), Reference: params(6, 2, 6, 4),
@@ -50,8 +50,7 @@ func decode(data []byte) (*model.Checkpoint, error) {
 	return model.ReadCheckpoint("x", bytes.NewReader(data), int64(len(data)))
 }
 
-// A set's tensors have its prefix; a file without a set has none of its names. What
-// was written is read.
+// A set's tensors have its prefix; a file without a set has none of its names. Files read back.
 func TestCheckpointNames(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -143,7 +142,7 @@ func TestReadIsStrict(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := decode(data); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one that says %q", err, c.want)
+				t.Errorf("error %v, want one with %q", err, c.want)
 			}
 		})
 	}
@@ -171,13 +170,13 @@ func TestEncodeRefuses(t *testing.T) {
 			x := smallCheckpoint()
 			c.spoil(x)
 			if _, err := x.Encode(); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one that says %q", err, c.want)
+				t.Errorf("error %v, want one with %q", err, c.want)
 			}
 		})
 	}
 }
 
-// A checkpoint with a checksum holds the same, and any change of it is found.
+// A checkpoint with a checksum has the same content, and any change of it is detected.
 func TestChecksummedCheckpoint(t *testing.T) {
 	in := smallCheckpoint()
 	data, err := in.EncodeChecksummed()
@@ -196,7 +195,7 @@ func TestChecksummedCheckpoint(t *testing.T) {
 		t.Errorf("checksummed %v, plain %v", out.Checksummed, plain.Checksummed)
 	}
 	if !maps.Equal(out.Metadata, plain.Metadata) || !bytes.Equal(encode(t, out), encode(t, in)) {
-		t.Error("the file with a checksum holds something else")
+		t.Error("the file with a checksum has other content")
 	}
 	data[len(data)-1] ^= 1 // the sign of a weight
 	if _, err := decode(data); err == nil || !strings.Contains(err.Error(), "checksum") {

@@ -9,8 +9,7 @@ import (
 	"grpo/pkg/model/kernel"
 )
 
-// Updates are the reference's, with the gradient scaled to the maximal norm if it
-// is longer.
+// Updates match the reference, with the gradient scaled to the maximum norm if it is longer.
 func TestAdamWAgainstReference(t *testing.T) {
 	o := model.AdamWOptions{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0.1}
 	for _, maxNorm := range []float64{0, 1e9, 0.5} {

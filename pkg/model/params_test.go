@@ -60,8 +60,8 @@ func filled(hidden int, v float32) *model.Params {
 	return p
 }
 
-// Each element is the formula's, rounded once. It is between the two that it mixes,
-// and equal to both where they agree.
+// Each element is the formula's, rounded once. It lies between the two mixed numbers, and equals
+// both if they are equal.
 func TestMixIntoLaws(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		alpha := rapid.Float64Range(0, 1).Draw(r, "alpha")
@@ -89,7 +89,7 @@ func TestMixIntoLaws(t *testing.T) {
 	})
 }
 
-// device stores numbers elsewhere than in Flat, and fails while err is set.
+// device stores numbers outside Flat, and fails while err is set.
 type device struct {
 	p        *model.Params
 	numbers  []float32
@@ -117,7 +117,7 @@ func (d *device) Update(*model.AdamW, *model.Params, *model.Params, float64, flo
 	return 3, d.err
 }
 
-// Everything that reads or writes parameters does so where they are stored.
+// All functions read and write the parameters where they are stored.
 func TestParamsOnADevice(t *testing.T) {
 	p := filled(3, 1)
 	d := stored(p)
@@ -192,7 +192,7 @@ func TestParams(t *testing.T) {
 	}
 }
 
-// The hash is that of the numbers' bytes, whatever the names.
+// The hash depends on the numbers' bytes, not on names.
 func TestHash(t *testing.T) {
 	p := model.NewParams([]model.Tensor{{Name: "a", Shape: []int{2000}}})
 	data := make([]byte, 0, 4*2000)

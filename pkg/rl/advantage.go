@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Baseline is the value that is subtracted from a reward.
+// Baseline is the value subtracted from a reward.
 type Baseline string
 
 const (
@@ -86,8 +86,8 @@ type AdvantageStats struct {
 	// ZeroStdGroups counts groups in which at least two completions were scored and
 	// all scored ones got the same reward: their standard deviation is 0.
 	ZeroStdGroups int
-	// ZeroAdvantageGroups counts groups whose advantages are all 0, from which nothing
-	// is learned. In a run that cannot learn it equals Groups.
+	// ZeroAdvantageGroups counts groups whose advantages are all 0: they have no learning signal.
+	// In a run that cannot learn it equals Groups.
 	ZeroAdvantageGroups int
 	// FracRewardZeroStd is ZeroStdGroups / Groups. It is counted group by group
 	// whatever standard deviation scales the advantages. (TRL, with
@@ -98,8 +98,8 @@ type AdvantageStats struct {
 	RewardMean, RewardStd float64
 }
 
-// GroupAdvantages turns the rewards (N) of consecutive groups of groupSize
-// completions into advantages (N):
+// GroupAdvantages turns the rewards (N) of consecutive groups of groupSize completions into
+// advantages (N):
 //
 //	A_i = (r_i - baseline_i) / scale_i
 //
@@ -107,19 +107,17 @@ type AdvantageStats struct {
 //
 //	A_i = (r_i - mean) / (std + eps),   std = sqrt(sum_j (r_j - mean)^2 / (n - 1))
 //
-// If the standard deviation or mean in the scale is exactly 0, the advantages are
-// exactly 0. So are those of a group of equal rewards under every baseline that is
-// computed from the group. A reward of NaN means "not scorable": every baseline and
-// scale ignores it, and its advantage is 0. A group with a single scored completion has
-// no standard deviation and no leave-one-out baseline; if one of these is needed its
-// advantage is 0.
+// If the standard deviation or mean in the scale is exactly 0, the advantages are exactly 0. So are
+// those of a group of equal rewards under every baseline computed from the group. A reward of NaN
+// means "not scorable": it is ignored by every baseline and scale and has advantage 0. A group with
+// a single scored completion has no standard deviation and no leave-one-out baseline; if one of
+// these is needed its advantage is 0.
 //
-// It returns an error for a number of rewards that groupSize does not divide,
-// an infinite reward, an unknown option, a missing input, or a groupSize of 1
-// where two are needed.
+// It returns an error for a number of rewards that groupSize does not divide, an infinite reward,
+// an unknown option, a missing input, or a groupSize of 1 where two are needed.
 //
-// Sources: CS336 assignment 5, compute_group_normalized_rewards; TRL
-// GRPOTrainer and RLOOTrainer; verl core_algos.py.
+// Sources: CS336 assignment 5, compute_group_normalized_rewards; TRL GRPOTrainer and RLOOTrainer;
+// verl core_algos.py.
 func GroupAdvantages(rewards []float64, groupSize int, opt AdvantageOptions) ([]float64, AdvantageStats, error) {
 	if err := opt.check(rewards, groupSize); err != nil {
 		return nil, AdvantageStats{}, fmt.Errorf("advantages: %w", err)
@@ -199,7 +197,7 @@ func (opt AdvantageOptions) subtract(a, r []float64, g int, group, batch moments
 	}
 }
 
-// divide divides by scale + eps, and gives 0 where the scale is 0 or undefined.
+// divide divides by scale + eps, and gives 0 if the scale is 0 or undefined.
 func divide(a []float64, scale, eps float64) {
 	if scale == 0 || math.IsNaN(scale) {
 		clear(a)
@@ -269,15 +267,14 @@ func (opt AdvantageOptions) check(rewards []float64, groupSize int) error {
 	return nil
 }
 
-// PassKAdvantages rewards only the best completion of each group, by how much
-// it is better than the second best:
+// PassKAdvantages rewards only the best completion of each group, by its margin over the second
+// best:
 //
 //	A_best = (r_best - r_second) [ / (std + eps) ],   all others 0
 //
-// so that the expected maximum of a group grows. The part in brackets applies with
-// useStd; std is the group's sample standard deviation. If two completions share the
-// best reward, the group's advantages are all 0. Unscored completions (NaN) are
-// ignored.
+// so that the expected maximum of a group grows. The part in brackets applies with useStd; std is
+// the group's sample standard deviation. If two completions share the best reward, the group's
+// advantages are all 0. Unscored completions (NaN) are ignored.
 //
 // Source: arXiv:2503.19595; verl grpo_passk.
 func PassKAdvantages(rewards []float64, groupSize int, useStd bool, eps float64) ([]float64, error) {

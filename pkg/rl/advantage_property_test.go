@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The sum of three times 0.1 over 3 is not 0.1 in floating point; the advantages
-// of such a group must be 0 all the same.
+// The sum of three times 0.1 over 3 is not 0.1 in floating point; the advantages of such a group
+// must still be 0.
 func TestEqualRewardsGiveExactlyZero(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g := rapid.IntRange(2, 9).Draw(rt, "group")

@@ -27,16 +27,16 @@ const (
 	// mean over sequences: S times [MaskedNormalizeSeq]. CS336 assignment 5 of
 	// 2026 (constant).
 	Constant Aggregation = "constant"
-	// TokenMean: w = 1/N. Every token of the batch weighs the same. verl
-	// token-mean, TRL dapo (and bnpo, which TRL normalizes by the micro-batch).
+	// TokenMean: w = 1/N. Every token of the batch has the same weight. verl token-mean, TRL dapo
+	// (and bnpo, which TRL normalizes by the micro-batch).
 	TokenMean Aggregation = "token-mean"
 	// TokenSum: w = 1. verl token-sum.
 	TokenSum Aggregation = "token-sum"
 	// SeqMeanTokenSum: w = 1/E. verl seq-mean-token-sum; with S for E, TRL luspo
 	// ([MaskedNormalizeSeq] with Z = 1).
 	SeqMeanTokenSum Aggregation = "seq-mean-token-sum"
-	// SeqMeanTokenMean: w = 1/(n_b E). verl seq-mean-token-mean; it differs from
-	// [MaskedMeanSeq] where sequences are empty.
+	// SeqMeanTokenMean: w = 1/(n_b E). verl seq-mean-token-mean; it differs from [MaskedMeanSeq] if
+	// sequences are empty.
 	SeqMeanTokenMean Aggregation = "seq-mean-token-mean"
 	// SeqMeanTokenSumNorm: w = 1/(Z E), Z = T if none is given. verl
 	// seq-mean-token-sum-norm (loss_scale_factor is Z).
@@ -136,8 +136,8 @@ func Aggregate(a Aggregation, z float64, s Shape, losses []float64, mask []bool,
 	return loss, nil
 }
 
-// resolveTotals returns given, or the batch's own totals if given is the zero value.
-// Totals smaller than the batch are an error, because they belong to another batch.
+// resolveTotals returns given, or the batch's own totals if given is the zero value. Totals smaller
+// than the batch are an error.
 func resolveTotals(s Shape, mask, policyMask []bool, given Totals) (Totals, error) {
 	own := Count(s, mask, policyMask)
 	if given == (Totals{}) {

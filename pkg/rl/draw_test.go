@@ -49,7 +49,7 @@ func drawBatch(rt *rapid.T) Batch {
 	return b
 }
 
-// clean replaces NaN by 7, a value that would show if it were read.
+// clean replaces NaN by 7, a value that would change the result if it were read.
 func clean(x []float64) []float64 {
 	out := slices.Clone(x)
 	for i, v := range out {

@@ -21,9 +21,9 @@ func ExampleGroupAdvantages() {
 	// Output: mean 0.5, sample std 0.5, advantages [1.000 -1.000 0.000]
 }
 
-// Dividing by the group's standard deviation does not explode for a group that is
-// all right: its numerator is 0 too. It explodes for one that is nearly so, where
-// a difference in reward of 0.001 gets an advantage as large as any.
+// Dividing by the group's standard deviation does not explode for a group that is all right: its
+// numerator is 0 too. It explodes for one that is nearly so, where a reward difference of 0.001
+// gets an advantage as large as any other.
 func ExampleGroupAdvantages_nearlyEqual() {
 	for _, rewards := range [][]float64{{1, 1, 1, 1}, {1, 1, 1, 0.999}, {1, 1, 1, 0}} {
 		scaled, _, err := rl.GroupAdvantages(rewards, 4, rl.AdvantageOptions{
@@ -48,9 +48,8 @@ func ExampleGroupAdvantages_nearlyEqual() {
 	// [1 1 1 0]: std on [0.500 0.500 0.500 -1.500], std off [0.25000 0.25000 0.25000 -0.75000]
 }
 
-// Two completions of 4 and 7 tokens, a ratio of 1 and advantages of 2: under
-// masked_mean each token of the short one weighs more, under masked_normalize
-// all tokens weigh the same.
+// Two completions of 4 and 7 tokens, a ratio of 1 and advantages of 2: under masked_mean each token
+// of the short one has more weight, under masked_normalize all tokens have the same weight.
 func ExampleAggregate() {
 	s := rl.Shape{B: 2, T: 7}
 	ratioTimesAdvantage := make([]float64, s.Len())

@@ -112,8 +112,8 @@ func TestGoldenReference(t *testing.T) {
 	}
 }
 
-// referenceLoss is the configuration of one loss and what it gives: the value,
-// and the gradient of the tokens within the mask.
+// referenceLoss is the configuration of one loss and its results: the value, and the gradient of
+// the tokens within the mask.
 type referenceLoss struct {
 	Loss                    LossType
 	Aggregation             Aggregation

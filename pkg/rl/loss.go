@@ -6,17 +6,16 @@ import (
 	"slices"
 )
 
-// LossConfig selects the loss. The zero value of an option turns it off, or
-// means its default if it has one.
+// LossConfig selects the loss. The zero value of an option disables it or means its default.
 type LossConfig struct {
 	Loss        LossType
 	Aggregation Aggregation
 	// NormalizeConstant is Z of the aggregations that divide by a constant.
 	NormalizeConstant float64
 
-	// Epsilon bounds the ratio below at 1-Epsilon (the assignment's cliprange),
-	// EpsilonHigh above at 1+EpsilonHigh (0: the same as Epsilon). For CISPO,
-	// EpsilonHigh is the largest ratio itself, and Epsilon has no meaning.
+	// Epsilon bounds the ratio below at 1-Epsilon (the assignment's cliprange), EpsilonHigh above
+	// at 1+EpsilonHigh (0: the same as Epsilon). For CISPO, EpsilonHigh is the largest ratio
+	// itself, and Epsilon is unused.
 	Epsilon, EpsilonHigh float64
 	Delta                float64         // TRL: upper bound of the unclipped ratio (0 = none)
 	DualClip             float64         // verl clip_ratio_c, OpenRLHF dual_clip: > 1 (0 = none)
@@ -55,14 +54,14 @@ type Batch struct {
 	// PolicyMask (B, T) restricts the policy term, but neither the KL term nor the
 	// divisor of the aggregation: see TopEntropyMask. nil = no restriction.
 	PolicyMask []bool
-	// Totals of the whole optimizer batch, of which this is a micro-batch. The
-	// zero value means that this batch is the whole.
+	// Totals of the whole optimizer batch, of which this is a micro-batch. The zero value means
+	// that this is the whole batch.
 	Totals Totals
 }
 
 // Result is the loss of a (micro-)batch and its gradients.
 type Result struct {
-	// Loss is this batch's share: the micro-batches of an update add up to it.
+	// Loss is this batch's part: the losses of an update's micro-batches sum to the total.
 	Loss float64
 	// PolicyLoss is Loss without the entropy bonus.
 	PolicyLoss float64
@@ -86,8 +85,8 @@ func Loss(cfg LossConfig, b Batch) (Result, error) {
 	return r, err
 }
 
-// LossInto is [Loss] into a result whose slices are reused, so that a training loop
-// does not allocate. It overwrites the result, which is invalid after an error.
+// LossInto is [Loss] into a result whose slices are reused, so that a training loop does not
+// allocate. After an error the result is invalid.
 func LossInto(cfg LossConfig, b Batch, into *Result) error {
 	p, err := cfg.plan()
 	if err != nil {
@@ -197,8 +196,8 @@ func (p *plan) row(b *Batch, row, n int, w float64, into *Result) float64 {
 	return sum
 }
 
-// units converts counts of tokens to a count of one sequence if its tokens share
-// ratio and advantage, so that all or none of them are clipped.
+// units returns the clip counts in units: tokens, or one sequence if its tokens share ratio and
+// advantage, so that all or none are clipped.
 func (p *plan) units(b *Batch, c clipCount) clipCount {
 	if p.Level == TokenLevel || p.Loss == GeoMean || len(b.Advantages) != b.Shape.B {
 		return c
@@ -206,8 +205,8 @@ func (p *plan) units(b *Batch, c clipCount) clipCount {
 	return clipCount{1, min(c.low, 1), min(c.high, 1), min(c.dual, 1)}
 }
 
-// share adds a sequence's common derivative to each of its tokens; under
-// GeoMean only to those whose own ratio was not clipped.
+// share adds a sequence's common derivative to each of its tokens; for GeoMean only to those whose
+// own ratio was not clipped.
 func (p *plan) share(b *Batch, row int, g float64, grad []float64) {
 	for i := row * b.Shape.T; i < (row+1)*b.Shape.T; i++ {
 		if !b.Mask[i] {

@@ -175,9 +175,9 @@ func TestLossScalesWithAdvantages(t *testing.T) {
 	})
 }
 
-// Sequences of advantage 0 can be left out of the update if the totals are kept:
-// the gradient of the others has the same bits.
-func TestFlatSequencesCanBeSkipped(t *testing.T) {
+// Sequences with advantage 0 can be left out of the update if the totals are kept: the gradient of
+// the others has the same bits.
+func TestZeroAdvantageCanBeSkipped(t *testing.T) {
 	forEvery(t, func(rt *rapid.T, c LossConfig, b Batch) {
 		if len(b.Advantages) != b.Shape.B {
 			return

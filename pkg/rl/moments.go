@@ -9,9 +9,9 @@ type moments struct {
 	mean, std float64 // NaN where undefined: the mean of none, the std of fewer than two
 }
 
-// momentsOf computes the moments of x. If squares of the values leave the range of a
-// float64, it scales the values by a power of two, which is exact. So the standard
-// deviation is 0 for equal values only, and infinite only if it is out of range.
+// momentsOf computes the moments of x. If squares of the values leave the range of a float64, it
+// scales the values by a power of two, which is exact. So the standard deviation is 0 only for
+// equal values, and infinite only if out of range.
 func momentsOf(x []float64) moments {
 	m := plainMoments(x)
 	const low, high = 1e-140, 1e140

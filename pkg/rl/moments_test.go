@@ -33,8 +33,8 @@ func TestMomentsOfExtremeValues(t *testing.T) {
 	}
 }
 
-// Within the range of squares the numbers are those of the plain formula, to the
-// bit: runs depend on it.
+// Within the range of squares the numbers are bit-identical to the plain formula's: runs depend on
+// it.
 func TestMomentsAreThePlainOnesInRange(t *testing.T) {
 	for _, x := range [][]float64{{1, 0, 0.5}, {0.1, 0.1, 0.1}, {0, 0}, {1e100, -3, 2}, {1e-100, 0}} {
 		if got, want := momentsOf(x), plainMoments(x); got != want {

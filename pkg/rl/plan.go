@@ -12,7 +12,7 @@ type plan struct {
 	uses Uses
 }
 
-// Check returns what is wrong with the configuration, or nil.
+// Check returns an error for an invalid configuration.
 func (c LossConfig) Check() error {
 	_, err := c.plan()
 	return err

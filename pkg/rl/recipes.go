@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// To add a loss: write its formula with its gradient and call it from policyTerm
-// (term.go); give it a name, a row in lossTable and a row in recipes (here); add a
-// case to testdata/reference.py. The configuration and its checks read these
-// tables. Tests fail until the case and a line in docs/algorithms.md are there.
+// To add a loss: write its formula with its gradient and call it from policyTerm (term.go); give it
+// a name, a row in lossTable and a row in recipes (here); add a case to testdata/reference.py. The
+// configuration and its checks read these tables. Tests fail until the case and a line in
+// docs/algorithms.md exist.
 
 // LossType names the policy loss of one token. A is the advantage (or the raw
 // reward), r the importance ratio.
@@ -27,7 +27,7 @@ const (
 	GeoMean               LossType = "geo_mean"                // -geometric mean of the clipped ratios A (verl, GMPO)
 )
 
-// Uses is a set of options of [LossConfig] that a loss has.
+// Uses is a set of options of [LossConfig] that a loss uses.
 type Uses uint
 
 // Options that not every loss has.
@@ -91,11 +91,11 @@ const (
 	Verl  Source = "verl"
 )
 
-// Recipe is the meaning of a source's name: a loss, with the aggregation, the level
-// and the constants that the source combines it with.
+// Recipe is the meaning of a source's name: a loss with the aggregation, level and constants that
+// the source combines it with.
 type Recipe struct {
-	// Name is the value of algorithm.loss_type; "" if there is none, because another
-	// source has the name or other keys express the same.
+	// Name is the value of algorithm.loss_type; "" if another source has the name or other keys
+	// express the recipe.
 	Name   string
 	Source Source
 	// SourceName is the source's own name, if it is not Name.
@@ -105,7 +105,7 @@ type Recipe struct {
 	Aggregation Aggregation // the default
 	// Tied means that the name implies this aggregation.
 	Tied bool
-	// Level is the only level that the name admits; "" admits each, token by default.
+	// Level is the only level that the name allows; "" allows all, token by default.
 	Level ImportanceLevel
 	// NormalizeConstant is Z; 0 is the maximum length of a completion.
 	NormalizeConstant float64

@@ -1,8 +1,7 @@
 package rl
 
-// Stats are sums over tokens and sequences, from which the metrics of a step are
-// computed. They add up over micro-batches ([Stats.Add]), so a metric of a step
-// does not depend on how the step was split.
+// Stats are sums over tokens and sequences for the metrics of a step. They add up over
+// micro-batches ([Stats.Add]), so the metrics do not depend on how the step was split.
 type Stats struct {
 	Sequences int // with at least one token
 	Tokens    int

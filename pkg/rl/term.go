@@ -133,16 +133,14 @@ func (p *plan) sapo(r, adv float64) term {
 	return t
 }
 
-// geoMeanClip clips one token's log ratio for the geometric mean of GMPO
-// (arXiv:2507.20673; verl geo_mean). It clips the log ratio, and only on the side to
-// which the advantage pushes:
+// geoMeanClip clips one token's log ratio for the geometric mean of GMPO (arXiv:2507.20673; verl
+// geo_mean). It clips the log ratio, only in the direction of the advantage:
 //
 //	A > 0: min(lr, epsilon_high)
 //	A < 0: max(lr, -epsilon)
 //
-// side is -1 or +1 if the lower or the upper bound was active, else 0. The
-// sequence's ratio is then exp of the mean of the clipped log ratios, and its
-// loss -ratio A, for every token alike.
+// side is -1 or +1 if the lower or the upper bound was active, else 0. The sequence's ratio is then
+// exp of the mean of the clipped log ratios, and its loss -ratio A, for every token alike.
 func (p *plan) geoMeanClip(lr, adv float64) (clipped float64, side int) {
 	switch {
 	case adv > 0 && lr > p.EpsilonHigh:
@@ -186,7 +184,7 @@ func (p *plan) phi(s *sequence, adv float64) float64 {
 	return math.Exp(lambda + k*s.vespoLogW - lambda*math.Exp(s.vespoLogW))
 }
 
-// vespo weighs the policy gradient by phi, which carries no gradient itself:
+// vespo weights the policy gradient by phi, through which no gradient flows:
 //
 //	l = -sg(phi(w)) A logp,   dl/dlogp = -phi(w) A
 func (p *plan) vespo(s *sequence, lp, adv float64) term {

@@ -31,14 +31,13 @@ func ReturnsToGo(s Shape, rewards []float64, mask []bool, gamma float64) ([]floa
 	return out, nil
 }
 
-// WhitenTokens centers and scales the values of all tokens of the batch where
-// the mask is true:
+// WhitenTokens centers and scales the values of all tokens of the batch where the mask is true:
 //
 //	y = (x - mean) / sqrt(var + eps),   var with divisor n-1
 //
-// Here eps is inside the root, as in verl's masked_whiten, which uses 1e-8. Pass the
-// whole batch: the statistics are over its tokens, so that long sequences weigh more.
-// A batch of equal values, or of fewer than two, gives 0.
+// Here eps is inside the root, as in verl's masked_whiten, which uses 1e-8. Pass the whole batch:
+// the statistics are over its tokens, so long sequences have more weight. A batch of equal values,
+// or of fewer than two, gives 0.
 //
 // Source: verl REINFORCE++ and its baseline form.
 func WhitenTokens(s Shape, x []float64, mask []bool, eps float64) ([]float64, error) {
@@ -64,14 +63,14 @@ func WhitenTokens(s Shape, x []float64, mask []bool, eps float64) ([]float64, er
 	return out, nil
 }
 
-// MiniLLMAdvantages are token-level advantages from a teacher's log-probs
-// (B, T), the negative reverse KL to the teacher from each token on:
+// MiniLLMAdvantages are token-level advantages from a teacher's log-probs (B, T), the negative
+// reverse KL to the teacher from each token on:
 //
 //	r_t = teacher_t - student_t
 //	A_t = sum_{i>=t} gamma^(i-t) r_i  [ / sum_{i>=t} gamma^(i-t) ]
 //
-// The part in brackets is the length normalization. 0 where the mask is false. (TRL's
-// code omits the factor gamma^-t, which the division cancels.)
+// The part in brackets is the length normalization. 0 where the mask is false. (TRL's code omits
+// the factor gamma^-t, which cancels in the division.)
 //
 // Source: arXiv:2306.08543; TRL MiniLLMTrainer.
 func MiniLLMAdvantages(s Shape, teacher, student []float64, mask []bool, gamma float64,
@@ -138,12 +137,11 @@ func checkTokens(s Shape, name string, factor float64, mask []bool, xs ...[]floa
 	return s.check(mask, xs...)
 }
 
-// TopEntropyMask returns the mask (B, T) of the tokens with the highest
-// entropies, the share quantile of them: those at or above the 1-quantile of
-// the entropies of all tokens where mask is true, with linear interpolation.
-// Give it to [Batch].PolicyMask: the policy term then counts only there, while
-// the KL term and the totals are unchanged. Compute it for the whole
-// optimizer batch and split it into micro-batches, so that accumulation is exact.
+// TopEntropyMask returns the mask (B, T) of the tokens with the highest entropies, the share
+// quantile of them: those at or above the 1-quantile of the entropies of all tokens where mask is
+// true, with linear interpolation. Pass it as [Batch].PolicyMask: it restricts the policy term, not
+// the KL term or the totals. Compute it for the whole optimizer batch and split it into
+// micro-batches, so accumulation is exact.
 //
 // quantile must be in (0, 1]; 1 keeps every token.
 //

@@ -148,7 +148,7 @@ func TestWriteJSONKeepsTheOldContentOnAnEncodingError(t *testing.T) {
 
 func TestRemoveTemps(t *testing.T) {
 	dir := t.TempDir()
-	// What a writer leaves that is killed between write and rename.
+	// The leftovers of a writer that is killed between write and rename.
 	f, err := createTemp(filepath.Join(dir, "result.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -200,7 +200,7 @@ func TestKeep(t *testing.T) {
 	if read(t, path) != "two" || read(t, older) != "one" {
 		t.Errorf("%q, and before %q", read(t, path), read(t, older))
 	}
-	// Damage to the one must not reach the other.
+	// Damage to one must not affect the other.
 	write(t, path, "three")
 	if read(t, older) != "one" {
 		t.Error("both names are of one file")

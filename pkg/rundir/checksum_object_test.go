@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// someResult has what can go wrong on the way: NaN, nil, text that HTML escapes.
+// someResult has values that are hard to encode: NaN, nil, characters that HTML escapes.
 func someResult() Result {
 	eval := Eval{Step: 4, Split: SplitVal, Sampled: counts(8, 3, 2), Greedy: ptr(counts(8, 5, 1)), MajorityAnswer: "<12>"}
 	return Result{
@@ -22,7 +22,7 @@ func someResult() Result {
 	}
 }
 
-func TestChecksumStandsLast(t *testing.T) {
+func TestChecksumIsLast(t *testing.T) {
 	data, err := Marshal(someResult())
 	if err != nil {
 		t.Fatal(err)
@@ -36,8 +36,8 @@ func TestChecksumStandsLast(t *testing.T) {
 	}
 }
 
-// Every way to write and read gives the same value: indented, escaped for HTML,
-// inside another value, and without a checksum, as earlier versions wrote it.
+// Every form of the file gives the same value: indented, escaped for HTML, inside another value,
+// and without a checksum, as earlier versions wrote it.
 func TestChecksumSurvivesOtherForms(t *testing.T) {
 	want := someResult()
 	compact, err := Marshal(want)
@@ -53,7 +53,7 @@ func TestChecksumSurvivesOtherForms(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(escaped) == string(compact) {
-		t.Fatal("nothing was escaped: the case shows nothing")
+		t.Fatal("no character was escaped: the case tests nothing")
 	}
 	indented := filepath.Join(t.TempDir(), ResultFile)
 	if err := WriteJSON(indented, &want); err != nil {
@@ -101,8 +101,7 @@ func TestStatusSurvivesTheFile(t *testing.T) {
 	})
 }
 
-// Any single byte that changes, and any cut, is an error, or the value is the
-// same.
+// Any changed byte, and any cut, gives an error or the same value.
 func TestChecksumFindsEveryByte(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short")
@@ -138,7 +137,7 @@ func TestChecksumFindsEveryByte(t *testing.T) {
 	}
 }
 
-// A checksum elsewhere is no checksum.
+// A checksum in another place is an unknown key.
 func TestChecksumElsewhereIsAnUnknownKey(t *testing.T) {
 	for _, text := range []string{`{"checksum":"ab","status":"done"}`, `{"status":"done","checksum":"ab"}`} {
 		if err := Unmarshal([]byte(text), new(Result)); err == nil || !strings.Contains(err.Error(), "checksum") {

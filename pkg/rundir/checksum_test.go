@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// saveChecksums writes those of an unfinished run whose logs hold whole lines.
+// saveChecksums writes the checksums of an unfinished run whose logs have complete lines.
 func saveChecksums(t *testing.T, dir string) {
 	t.Helper()
 	s := Checksums{Step: 2, Files: map[string]Prefix{}}
@@ -69,7 +69,7 @@ func TestOpenVerifiesChecksums(t *testing.T) {
 		{"a completion", SamplesFile, func(s string) string { return strings.Replace(s, "12>>", "13>>", 1) }, "damaged or changed"},
 		{"the configuration", ConfigFile, func(s string) string { return strings.Replace(s, "1", "2", 1) }, "damaged or changed"},
 		{"a longer configuration", ConfigFile, func(s string) string { return s + "# a word\n" }, "damaged or changed"},
-		{"lines that are gone", MetricsFile, func(s string) string { return s[:strings.Index(s, "\n")+1] }, "metrics.jsonl"},
+		{"missing lines", MetricsFile, func(s string) string { return s[:strings.Index(s, "\n")+1] }, "metrics.jsonl"},
 		{"a partial line", MetricsFile, func(s string) string { return s[:len(s)-4] }, "metrics.jsonl"},
 	} {
 		for kind, run := range kinds {
@@ -82,7 +82,7 @@ func TestOpenVerifiesChecksums(t *testing.T) {
 				before := read(t, path)
 				after := tt.change(before)
 				if after == before {
-					t.Fatal("nothing was changed: the case shows nothing")
+					t.Fatal("no byte was changed: the case tests nothing")
 				}
 				write(t, path, after)
 				_, err := Open(dir)
@@ -95,8 +95,7 @@ func TestOpenVerifiesChecksums(t *testing.T) {
 	}
 }
 
-// Later lines than those with a checksum are the run's next ones; a missing file
-// is no damage.
+// Lines after those with a checksum are the run's next ones; a missing file is not damage.
 func TestChecksumsAllowMoreLines(t *testing.T) {
 	dir := unfinished(t)
 	l := mustOpen(t, filepath.Join(dir, MetricsFile))
@@ -144,7 +143,7 @@ func TestPrefixHolds(t *testing.T) {
 		{"too short", lines[:30], "it has 30 bytes"},
 		{"empty", "", "it has 0 bytes"},
 		{"a digit of line 2", strings.Replace(lines, "0.25", "0.26", 1), "lines 1 to 2"},
-		{"line 2 is no JSON", strings.Replace(lines, `"step":2`, `"step";2`, 1), "line 2"},
+		{"line 2 is not JSON", strings.Replace(lines, `"step":2`, `"step";2`, 1), "line 2"},
 		{"line 2 is of another step", strings.Replace(lines, `"step":2`, `"step":3`, 1), "line 2"},
 		{"line 1 has another key", strings.Replace(lines, `"loss":0.5`, `"lost":0.5`, 1), "line 1"},
 	} {
@@ -166,7 +165,7 @@ func TestPrefixHolds(t *testing.T) {
 		t.Error("a file that is gone holds")
 	}
 	if err := (Prefix{}).Holds(filepath.Join(t.TempDir(), MetricsFile)); err == nil {
-		// A zero Prefix has the hash "": it is of no content, not of any.
+		// A zero Prefix has the hash "", which no content has.
 		t.Error("a prefix without a hash holds")
 	}
 }

@@ -65,7 +65,7 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// Every kind is refused to every other, with its bytes and names as they were.
+// Every kind is refused for every other kind, without any change to the folder.
 func TestClaimRefuses(t *testing.T) {
 	folders := map[Kind]map[string]string{
 		KindRun: {ConfigFile: "seed: 1\n", MetricsFile: ""}, KindSFT: {ConfigFile: "name: x\nstages:\n", "sft.jsonl": ""},
@@ -95,8 +95,7 @@ func TestClaimRefuses(t *testing.T) {
 	}
 }
 
-// Whether a process holds the lock is found out without changing a byte, and
-// without following a link.
+// Held does not change a byte and follows no link.
 func TestHeld(t *testing.T) {
 	dir := t.TempDir()
 	is := func(want, wantKnown bool) {

@@ -12,7 +12,7 @@ import (
 	"grpo/internal/untrusted"
 )
 
-// oddLines are lines that a reader of any of the files likes to stumble over.
+// oddLines are lines that often break readers.
 var oddLines = []string{
 	"\n\n", "null\n", "{\"step\":1}\n{\"st", "{}\n", "[]\n", "{\"step\":1.5}\n", "{\"step\":1}\r\n", "\xff\n", "{\"\x1b[31m\":1}\n", "{\"\\u001b[31m\":1}\n",
 	"{\"step\":1,\"step\":2}\n", "{\"STEP\":1}\n", "{\"step\":1e400}\n", "{\"step\":" + strings.Repeat("9", 3000) + "}\n", strings.Repeat("[", 11000) + "\n",
@@ -21,9 +21,9 @@ var oddLines = []string{
 
 var lineOfFuzz = regexp.MustCompile(`^read fuzz: line (\d+)`)
 
-// checkLines checks the laws of a reader of lines: it gives lines, or an error
-// that can be shown and names a line; a partial line costs that line only; and what
-// was read can be written and read again.
+// checkLines checks the properties of a reader of lines: it returns lines, or a printable error
+// that names a line; a partial line loses only that line; and lines that were read can be written
+// and read again.
 func checkLines[T any](t *testing.T, data []byte, compare func(a, b []T) error) {
 	t.Helper()
 	untrusted.Reader.Check(t, len(data), func() {
@@ -100,8 +100,7 @@ func FuzzSamples(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) { checkLines(t, data, CompareSamples) })
 }
 
-// FuzzFiles: the files of one value are read or refused, and read back from what
-// is written.
+// FuzzFiles: a file with one value is read or refused, and reads back after writing.
 func FuzzFiles(f *testing.F) {
 	seedLines(f, `{"status":"done","diverged_at":null,"warnings":["a"],"seed":18446744073709551615,"final":{"sampled":{"n":1}},"wall_s":1}`,
 		`{"state":"running","pid":1,"updated":"x","validation_reward":null}`, `{"argv":["grpo","\u001b"],"threads":-1}`)
@@ -133,7 +132,7 @@ func checkFile[T any](t *testing.T, data []byte) {
 	}
 }
 
-// FuzzRun: what the checks of a run's folder let pass is in order and adds up.
+// FuzzRun: a run folder that passes the checks is in order and adds up.
 func FuzzRun(f *testing.F) {
 	for _, s := range [][3]string{
 		{"{\"step\":1}\n{\"step\":2}\n", "{\"step\":0,\"split\":\"val\"}\n{\"step\":2,\"split\":\"val\"}\n", `{"status":"done"}`},

@@ -13,11 +13,10 @@ import (
 	"testing"
 )
 
-// The faults here are real ones of the system: a full disk, a limit on the size
-// of files, one on the number of open files, a file system without writes. The
-// limits bind a whole process, so they are tried in a child.
+// These tests use real faults of the system: a full disk, limits on the size and number of open
+// files, a read-only file system. Limits apply to a whole process, so they run in a child process.
 
-// limitChildEnv makes the test binary play out a scenario and end.
+// limitChildEnv makes the test binary run a scenario and exit.
 const limitChildEnv = "GRPO_TEST_LIMIT"
 
 func init() {
@@ -91,7 +90,7 @@ func TestLimitsOfTheSystem(t *testing.T) {
 	}
 }
 
-// unharmed: nothing half written, nothing left over.
+// unharmed: no partial file and no leftover.
 func unharmed(t *testing.T, dir string) {
 	t.Helper()
 	if got := read(t, filepath.Join(dir, "big.json")); got != "old" {
@@ -110,7 +109,7 @@ func unharmed(t *testing.T, dir string) {
 	}
 }
 
-// mount needs root; where it may not be, the test says so.
+// mount needs root; otherwise the test is skipped with a message.
 func mount(t *testing.T, options string) string {
 	t.Helper()
 	dir := t.TempDir()

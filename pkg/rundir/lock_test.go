@@ -45,8 +45,8 @@ func TestLockFails(t *testing.T) {
 	}
 }
 
-// However many try at once, and although every holder removes the file, never
-// do two hold the lock.
+// However many processes try at once, and although every holder removes the file, no two hold the
+// lock at a time.
 func TestLockExcludes(t *testing.T) {
 	dir := t.TempDir()
 	var wg sync.WaitGroup

@@ -11,8 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever was appended, cut and opened again, the running sum is that of the
-// file.
+// After any sequence of appending, cutting and reopening, the running sum is that of the file.
 func TestLogSumIsTheFiles(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
@@ -54,9 +53,9 @@ func TestLogSumIsTheFiles(t *testing.T) {
 	})
 }
 
-// A log whose file was taken away, or whose folder was replaced, says so when it
-// is synced, and otherwise continues as before.
-func TestLogNoticesThatItsFileIsGone(t *testing.T) {
+// If its file was removed, or its folder replaced, a log returns an error at Sync, and otherwise
+// continues.
+func TestLogDetectsAReplacedFile(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		harm func(t *testing.T, dir string)

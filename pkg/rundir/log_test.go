@@ -55,7 +55,7 @@ func TestLogAppendsAndResumes(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// As after a crash: the checkpoint is of step 2, the file goes on to 4.
+	// As after a crash: the checkpoint is at step 2, the file has lines up to 4.
 	l = mustOpen(t, path)
 	if err := l.TruncateTo(mark); err != nil {
 		t.Fatal(err)
@@ -148,8 +148,8 @@ func TestOpenLogFails(t *testing.T) {
 	}
 }
 
-// Cut at any byte, a file gives the whole lines before the cut, and says so
-// unless the cut is between two lines.
+// A file cut at any byte gives the complete lines before the cut, and reports the cut unless it is
+// between two lines.
 func TestReadLinesOfEveryPrefix(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "m.jsonl")

@@ -93,26 +93,26 @@ func TestOpenOfAHalfFinishedRun(t *testing.T) {
 	}
 }
 
-// A result that was edited by hand and lost its checksum, or has one that fits, is
-// held to its own counts and to eval.jsonl.
+// A result that was edited by hand, with a correct checksum or none, must still agree with its own
+// counts and with eval.jsonl.
 func TestOpenRefusesAResultThatContradictsItself(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(r *Result)
 		want   []string
 	}{
-		{"an answer reward of its own", func(r *Result) { r.Final.Sampled.AnswerReward = 0.99 }, []string{"final: sampled", "answer_reward 0.99 contradicts correct_num 7 of n 8"}},
+		{"a different answer reward", func(r *Result) { r.Final.Sampled.AnswerReward = 0.99 }, []string{"final: sampled", "answer_reward 0.99 contradicts correct_num 7 of n 8"}},
 		{"another count, which adds up", func(r *Result) { r.Final.Sampled = counts(8, 8, 0) }, []string{"final", "contradicts eval.jsonl: line 2", "sampled.answer_reward: 1 and 0.875"}},
-		{"a format reward of its own", func(r *Result) { r.Initial.Sampled.FormatReward = 1 }, []string{"initial: sampled", "format_reward 1 contradicts"}},
+		{"a different format reward", func(r *Result) { r.Initial.Sampled.FormatReward = 1 }, []string{"initial: sampled", "format_reward 1 contradicts"}},
 		{"more truncated than there are", func(r *Result) { r.Final.Sampled.Truncated = 9 }, []string{"truncated 9"}},
-		{"a length of its own", func(r *Result) {
+		{"a different length", func(r *Result) {
 			c := &r.Final.Sampled
 			c.LengthRight, c.LengthWrong, c.Length = ptr(10.0), ptr(20.0), 5
 		}, []string{"completion_length 5 contradicts", "11.25"}},
 		{"a length of no completion", func(r *Result) { r.Final.Greedy.LengthWrong = ptr(3.0) }, []string{"final: greedy", "no such completion"}},
 		{"a best below the last", func(r *Result) { r.BestStep, r.Best = 0, r.Initial }, []string{"best has the answer_reward 0.125, below that of final, 0.875"}},
 		{"another best step", func(r *Result) { r.BestStep = 1 }, []string{"best_step 1 contradicts"}},
-		{"a split of its own", func(r *Result) { r.Unseen = &Eval{Step: 2, Split: SplitUnseen, Sampled: counts(4, 4, 0)} }, []string{"unseen", "line 3"}},
+		{"a different split", func(r *Result) { r.Unseen = &Eval{Step: 2, Split: SplitUnseen, Sampled: counts(4, 4, 0)} }, []string{"unseen", "line 3"}},
 		{"done and diverged", func(r *Result) { r.DivergedAt = ptr(1) }, []string{"diverged_at 1"}},
 	} {
 		for _, sum := range []bool{true, false} {

@@ -11,9 +11,9 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// FuzzManifest: a manifest is refused in a text that can be shown, or it is whole:
-// every run has an arm, and a folder that is one element below runs/. It may come
-// from elsewhere, and must not make this program write elsewhere.
+// FuzzManifest: a manifest is refused with a printable error, or it is consistent: every run has an
+// arm, and a folder directly below runs/. It may be malicious, and must not make this program write
+// elsewhere.
 func FuzzManifest(f *testing.F) {
 	add := func(change func(m *Manifest)) {
 		m := small()

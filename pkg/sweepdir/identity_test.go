@@ -2,8 +2,8 @@ package sweepdir
 
 import "testing"
 
-// The first version wrote 1e-05 in the names of arms. A sweep that it began is
-// the same sweep as the one that the same command asks for now.
+// The first version wrote 1e-05 in the names of arms. Its sweeps have the same identity as those of
+// the same command now.
 func TestIdentityOfFormerNames(t *testing.T) {
 	manifest := func(value, typed string) Manifest {
 		return Manifest{

@@ -156,7 +156,7 @@ func TestReadManifestRefuses(t *testing.T) {
 	}
 }
 
-// The identity follows the runs, and neither their order nor words about them.
+// The identity depends on the runs, not on their order or on titles.
 func TestIdentity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := small()
@@ -221,9 +221,8 @@ func TestStudy(t *testing.T) {
 	}
 }
 
-// A manifest with any byte changed, or cut at any byte, is refused by name or reads
-// as before.
-func TestEveryByteOfAManifestIsHeld(t *testing.T) {
+// A manifest with any byte changed, or cut at any byte, is refused by name or reads as before.
+func TestEveryByteOfAManifestIsChecked(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short")
 	}
@@ -267,7 +266,7 @@ func TestEveryByteOfAManifestIsHeld(t *testing.T) {
 			changed[i] ^= 1 << (i % 8)
 			try("changed", i, changed)
 		}
-		// White space may be another; nothing else may.
+		// Only white space may differ.
 		if least := 2 * len(whole) * 3 / 4; refused < least {
 			t.Errorf("%s: %d of %d refused", name, refused, 2*len(whole))
 		}

@@ -9,7 +9,7 @@ import (
 	"grpo/pkg/rl"
 )
 
-// A group has zero variance exactly where pkg/rl finds a standard deviation of 0.
+// A group has zero variance exactly if pkg/rl finds a standard deviation of 0.
 func TestZeroVariance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		group := rapid.SliceOfN(rapid.SampledFrom([]float64{0, 1, 0.1, 1e-200, math.NaN()}), 1, 5).Draw(t, "group")

@@ -77,7 +77,7 @@ func TestVariantsTrainAndAccumulate(t *testing.T) {
 	}
 }
 
-// What a variant remembers from step to step stands in the checkpoint.
+// The checkpoint has all state of a variant.
 func TestVariantsResumeExactly(t *testing.T) {
 	long(t)
 	for _, v := range variants {
@@ -103,11 +103,11 @@ func metricsOf(t *testing.T, set ...string) []rundir.Metrics {
 	return mustRun(t, small(append([]string{"n_grpo_steps=4", "data.val_size=10", "data.test_size=0", "data.unseen_size=0", "eval.greedy=false"}, set...)...), t.TempDir(), 1).Metrics
 }
 
-func TestSkippingFlatGroupsKeepsTheGradient(t *testing.T) {
+func TestSkippingZeroAdvantageKeepsTheGradient(t *testing.T) {
 	long(t)
 	a, b := metricsOf(t, "group_size=4"), metricsOf(t, "group_size=4", "skip_flat_groups=true")
 	if a[0].FracRewardZeroStd == 0 {
-		t.Fatal("no zero-variance group in the first step: the case shows nothing")
+		t.Fatal("no zero-variance group in the first step: the case tests nothing")
 	}
 	if !close(a[0].GradNorm, b[0].GradNorm, 1e-5) || !close(a[0].Loss, b[0].Loss, 1e-5) {
 		t.Errorf("norm and loss %v, %v; without the zero-variance groups %v, %v", a[0].GradNorm, a[0].Loss, b[0].GradNorm, b[0].Loss)
@@ -118,7 +118,7 @@ func TestDynamicSampling(t *testing.T) {
 	long(t)
 	plain, dynamic := metricsOf(t, "group_size=4"), metricsOf(t, "group_size=4", "dynamic_sampling=true", "dynamic_sampling_max_rounds=8")
 	if plain[0].FracRewardZeroStd == 0 {
-		t.Fatal("no zero-variance group without dynamic sampling: the case shows nothing")
+		t.Fatal("no zero-variance group without dynamic sampling: the case tests nothing")
 	}
 	if dynamic[0].FracRewardZeroStd != 0 || dynamic[0].SamplingRounds < 2 {
 		t.Errorf("%v flat after %d rounds, want none after several", dynamic[0].FracRewardZeroStd, dynamic[0].SamplingRounds)
@@ -133,8 +133,8 @@ func TestDynamicSampling(t *testing.T) {
 	}
 }
 
-// The reference policy is the first weights: no divergence before the first
-// update, some after it, and less where the reference follows.
+// The reference policy has the initial weights: no divergence before the first update, some after
+// it, and less if the reference is synced.
 func TestReferencePolicy(t *testing.T) {
 	long(t)
 	fixed := metricsOf(t, "beta=0.001")
@@ -164,13 +164,13 @@ func TestCriticLearns(t *testing.T) {
 	}
 }
 
-// Truncated completions leave the loss but not their group's baseline.
+// Truncated completions are left out of the loss but count in their group's baseline.
 func TestOverlongFiltering(t *testing.T) {
 	long(t)
 	set := []string{"sampling_max_tokens=20", "n_grpo_steps=1"}
 	a, b := metricsOf(t, set...), metricsOf(t, append(set, "mask_truncated_completions=true")...)
 	if a[0].FracTruncated == 0 || a[0].FracTruncated == 1 {
-		t.Fatalf("%v truncated: the case shows nothing", a[0].FracTruncated)
+		t.Fatalf("%v truncated: the case tests nothing", a[0].FracTruncated)
 	}
 	if a[0].GradNorm == b[0].GradNorm || a[0].FracRewardZeroStd != b[0].FracRewardZeroStd {
 		t.Errorf("norm %v and %v, flat %v and %v", a[0].GradNorm, b[0].GradNorm, a[0].FracRewardZeroStd, b[0].FracRewardZeroStd)

@@ -11,8 +11,7 @@ import (
 	"grpo/pkg/config"
 )
 
-// TestBench: a measured step learns as a real one does, and its figures agree
-// with each other.
+// TestBench: a measured step learns like a real one, and its numbers are consistent.
 func TestBench(t *testing.T) {
 	o := BenchOptions{Prompts: 8, Group: 4, PromptLen: 9, ResponseLen: 5, Hidden: 8, Layers: 2, Steps: 3, Threads: 1, Seed: 1, Now: time.Now}
 	r, err := Bench(context.Background(), o)
@@ -39,7 +38,7 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// TestBenchLengths: nothing ends early, and every group has a signal.
+// TestBenchLengths: no completion ends early, and every group has a signal.
 func TestBenchLengths(t *testing.T) {
 	b, err := newBench(BenchOptions{Prompts: 4, Group: 3, PromptLen: 6, ResponseLen: 7, Hidden: 8, Layers: 1, Threads: 1, Seed: 2, Now: time.Now})
 	if err != nil {

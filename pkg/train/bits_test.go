@@ -7,9 +7,9 @@ import (
 	"grpo/pkg/model/kernel"
 )
 
-// smokeWeights is the SHA-256 of the weights that "grpo train -c smoke" ends
-// with. It changes only when the arithmetic, the random streams or the order of
-// the problems change: then checkpointFormat must change too.
+// smokeWeights is the SHA-256 of the final weights of "grpo train -c smoke". It changes only if the
+// arithmetic, the random streams or the order of the problems change: then checkpointFormat must
+// change too.
 const smokeWeights = "a505f1b029bad1a805d119c9cb0351034aa2ed03f94a3d128ae052f2466f91a3"
 
 func TestSmokeRunKeepsItsBits(t *testing.T) {

@@ -28,8 +28,8 @@ func ready(t testing.TB, cfg config.Config) *trainer {
 	return r
 }
 
-// Each check finds what it is for, and counts what it let pass.
-func TestChecksFindWhatTheyAreFor(t *testing.T) {
+// Each check finds the faults it is for, and counts its successes.
+func TestChecksFindFaults(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		spoil func(r *rollout)
@@ -78,7 +78,7 @@ func TestChecksFindWhatTheyAreFor(t *testing.T) {
 func completions(r *trainer, x *rollout) error { return r.checkCompletions(x, 1) }
 func advantages(r *trainer, x *rollout) error  { return r.checkAdvantages(x, 1) }
 
-// mask holds the rollout against a mask of full rows, as it was sampled.
+// mask compares the rollout with a mask of full rows, as it was sampled.
 func mask(r *trainer, x *rollout) error {
 	m := &model.TokenMatrix{B: len(x.completions), T: 4, Mask: make([]bool, 4*len(x.completions))}
 	for i := range m.Mask {
@@ -97,7 +97,7 @@ func TestCheckOfSamplerAndGraph(t *testing.T) {
 			t.Errorf("a difference of %g: %v", tt.diff, err)
 		}
 	}
-	// In a real step: old log-probabilities of another policy than the graph's.
+	// In a real step: old log-probabilities of a policy other than the graph's.
 	x, err := r.rollout(1)
 	if err != nil {
 		t.Fatal(err)
@@ -163,14 +163,14 @@ func TestCheckOfLines(t *testing.T) {
 	if err := r.checkLine(rundir.Metrics{Step: 1, Loss: 0.1 + 0.2, GradNorm: nan, Rewards: map[string]rundir.Stat{"a": {Std: nan}}}); err != nil || r.state.Checks != 1 {
 		t.Errorf("%d checks, %v", r.state.Checks, err)
 	}
-	// A name that is no UTF-8 reads back as another.
+	// A name that is not UTF-8 reads back changed.
 	if err := r.checkLine(rundir.Metrics{Step: 1, Rewards: map[string]rundir.Stat{"a\xff": {}}}); err == nil || !strings.Contains(err.Error(), "reads back") {
 		t.Errorf("error %v", err)
 	}
 }
 
-// The bound on what advantages add up to is never met by rounding, also where
-// rewards differ in their last bit, and always by a change that matters.
+// Rounding never reaches the bound on the sum of advantages, even if rewards differ only in their
+// last bit; a change that matters always exceeds it.
 func TestAdvantagesAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(2, 16).Draw(t, "size")
@@ -213,7 +213,7 @@ func TestAdvantagesAddUp(t *testing.T) {
 	})
 }
 
-// Where a method's advantages need not add up to 0, nothing is asked of them.
+// Methods whose advantages need not sum to 0 are not checked.
 func TestWhereAdvantagesAddUp(t *testing.T) {
 	for _, tt := range []struct {
 		set  []string
@@ -234,8 +234,8 @@ func TestWhereAdvantagesAddUp(t *testing.T) {
 	}
 }
 
-// BenchmarkChecks measures what the checks add to a step of the default size
-// (256 completions of up to 64 tokens), and the step beside it.
+// BenchmarkChecks measures the cost of the checks in a step of the default size (256 completions of
+// up to 64 tokens), and the step itself.
 func BenchmarkChecks(b *testing.B) {
 	r := ready(b, config.Default())
 	x, m, err := r.trainStep(1, newStopwatch(time.Now).lap)

@@ -29,7 +29,7 @@ func emulated(t *testing.T) {
 	}
 }
 
-// tiny is a run that the emulator does in seconds.
+// tiny is a run that takes the emulator seconds.
 func tiny(set ...string) config.Config {
 	return small(append([]string{
 		"train.n_grpo_steps=3", "eval.every_n_steps=2", "rollout_batch_size=16", "data.val_size=12", "data.test_size=6", "data.unseen_size=6",
@@ -37,9 +37,8 @@ func tiny(set ...string) config.Config {
 	}, set...)...)
 }
 
-// A run on a GPU sees the CPU's problems and samples the CPU's tokens, and its
-// numbers differ by rounding only, as long as rounding has not grown into another
-// token: over three steps of the base model it has not.
+// A run on a GPU gets the CPU's problems and samples the CPU's tokens; its numbers differ by
+// rounding only, until rounding changes a token: in three steps of the base model it does not.
 func TestGPURunIsTheCPUs(t *testing.T) {
 	emulated(t)
 	for name, set := range map[string][]string{
@@ -69,7 +68,7 @@ func TestGPURunIsTheCPUs(t *testing.T) {
 				}
 			}
 			if got.Meta.Device == "" || want.Meta.Device != "" {
-				t.Errorf("meta.json says %q of the GPU's run and %q of the CPU's", got.Meta.Device, want.Meta.Device)
+				t.Errorf("meta.json has %q for the GPU's run and %q for the CPU's", got.Meta.Device, want.Meta.Device)
 			}
 		})
 	}
@@ -94,8 +93,8 @@ func interruptAfter(t *testing.T, cfg config.Config, dir string, step int) {
 	}
 }
 
-// A run may go on elsewhere, and says so in its notes, its meta.json and its
-// result; what else differs in the configuration still keeps it from going on.
+// A run may continue on another device; its notes, meta.json and result record that. Other
+// differences in the configuration still prevent it from continuing.
 func TestGPURunMoves(t *testing.T) {
 	emulated(t)
 	for _, c := range []struct{ from, to string }{{"cpu", "cuda"}, {"cuda", "cpu"}} {
@@ -110,13 +109,13 @@ func TestGPURunMoves(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if w.begun != 1 || res.Steps != 3 {
-				t.Errorf("continued after step %d to step %d, want 1 and 3", w.begun, res.Steps)
+			if w.resumed != 1 || res.Steps != 3 {
+				t.Errorf("continued after step %d to step %d, want 1 and 3", w.resumed, res.Steps)
 			}
 			run := open(t, dir)
 			for what, lines := range map[string][]string{"the notes": w.notes, "the result": res.Warnings, "meta.json": run.Meta.Moves} {
 				if all := strings.Join(lines, "\n"); !strings.Contains(all, "moved from ") || !strings.Contains(all, "after step 1") {
-					t.Errorf("%s do not say that the run moved: %q", what, all)
+					t.Errorf("%s do not mention that the run moved: %q", what, all)
 				}
 			}
 			if run.Status.State != rundir.StateDone {
@@ -126,8 +125,7 @@ func TestGPURunMoves(t *testing.T) {
 	}
 }
 
-// auto stays on the CPU where a step has little work, and takes the GPU where it
-// has enough.
+// auto stays on the CPU for steps with little work, and takes the GPU for larger ones.
 func TestGPUAuto(t *testing.T) {
 	emulated(t)
 	for name, c := range map[string]struct {
@@ -145,7 +143,7 @@ func TestGPUAuto(t *testing.T) {
 	}
 }
 
-// A measured step on a GPU asks for no memory once it is warm.
+// A measured step on a GPU allocates no memory after the warm-up.
 func TestGPUBench(t *testing.T) {
 	emulated(t)
 	o := BenchOptions{Prompts: 4, Group: 2, PromptLen: 9, ResponseLen: 5, Hidden: 8, Layers: 2, Steps: 3, Threads: 1, Seed: 1, Now: options("", nil, 1).Now, Device: "cuda"}

@@ -14,8 +14,8 @@ import (
 	"grpo/pkg/rl"
 )
 
-// contexts are configurations in which every key is varied. Together they reach
-// the places where a key has an effect and those where it has none.
+// contexts are configurations in which every key is varied. Together they cover cases where a key
+// has an effect and where it has none.
 var contexts = []string{
 	"",
 	"loss_type=grpo_clip",
@@ -97,8 +97,8 @@ func weightsOf(t *testing.T, cfg config.Config, problems map[config.Data]*Proble
 	return run.params.Flat
 }
 
-// reached says of a setting that is a limit or a case that these short runs do not
-// reach: longer ones do, so it is no setting without effect.
+// reached reports whether these short runs reach the limit or case that a setting is about; longer
+// ones do, so the setting is not without effect.
 func reached(key, v string) bool {
 	switch key + "=" + v {
 	case "algorithm.delta=1.3", "algorithm.epsilon_high=7", "algorithm.kl_estimator=low_var_kl",
@@ -108,7 +108,7 @@ func reached(key, v string) bool {
 	return true
 }
 
-// rounding is what AdamW may make of another order of sums, a tenth of its rate here.
+// rounding is the possible effect of another order of sums on AdamW, a tenth of its rate here.
 const rounding = 3e-4
 
 // distance is the largest difference of two weights.
@@ -119,10 +119,9 @@ func distance(a, b []float32) (d float64) {
 	return d
 }
 
-// TestNoSilentSetting trains pairs of configurations that differ in one key: either
-// the weights differ, or the two are known to be the same experiment, which is what
-// a sweep refuses.
-func TestNoSilentSetting(t *testing.T) {
+// TestEverySettingHasAnEffect trains pairs of configurations that differ in one key: either the weights
+// differ, or the two are known to be the same experiment, which a sweep refuses.
+func TestEverySettingHasAnEffect(t *testing.T) {
 	long(t)
 	base := []string{"n_grpo_steps=2", "rollout_batch_size=32", "data.val_size=8", "data.test_size=0", "data.unseen_size=0", "sampling_max_tokens=30", "group_size=4", "lr=0.003"}
 	load := func(set ...string) (config.Config, error) {
@@ -144,7 +143,7 @@ func TestNoSilentSetting(t *testing.T) {
 			}
 			first, experiment := weightsOf(t, cfg, problems), config.Hash(config.Experiment(cfg))
 			for _, key := range slices.Sorted(maps.Keys(others)) {
-				// What is sampled, and from which problems, does not depend on the loss.
+				// Sampling and its problems do not depend on the loss.
 				if section, _, _ := strings.Cut(key, "."); c != "" && slices.Contains([]string{"data", "model", "rollout"}, section) {
 					continue
 				}
@@ -156,7 +155,7 @@ func TestNoSilentSetting(t *testing.T) {
 					alike := config.Hash(config.Experiment(other)) == experiment
 					switch d := distance(first, weightsOf(t, other, problems)); {
 					case d == 0 && !alike && reached(key, v):
-						t.Errorf("%s=%s changes no bit of the weights and is taken for an experiment of its own", key, v)
+						t.Errorf("%s=%s changes no bit of the weights and is taken for a different experiment", key, v)
 					case d > rounding && alike:
 						t.Errorf("%s=%s moves the weights by %g and is taken for the same experiment", key, v, d)
 					}

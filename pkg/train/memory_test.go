@@ -32,8 +32,8 @@ func memoryOf(t testing.TB, cfg config.Config) Memory {
 	return m
 }
 
-// TestMemoryOfARun compares the estimate with what a run of one step allocates.
-// With completions of a fixed length less than a third of that is garbage.
+// TestMemoryOfARun compares the estimate with the allocations of a run of one step. With
+// completions of a fixed length less than a third of that is garbage.
 func TestMemoryOfARun(t *testing.T) {
 	long(t)
 	fixed := []string{"n_grpo_steps=1", "sampling_min_tokens=48", "sampling_max_tokens=48", "data.val_size=16", "data.test_size=0", "data.unseen_size=0", "eval.greedy=false"}
@@ -59,7 +59,7 @@ func TestMemoryOfARun(t *testing.T) {
 	}
 }
 
-// The estimate has no size at which it turns over, and grows with each setting.
+// The estimate never overflows, and grows with each setting.
 func TestMemoryOfHugeSettings(t *testing.T) {
 	huge := small("model.init=random", "hidden_size=4096", "num_layers=16", "rollout_batch_size=1048576", "group_size=1024",
 		"sampling_max_tokens=65536", "beta=0.1", "algorithm.type=ppo", "loss_type=grpo_clip", "kl_in=reward")
@@ -105,12 +105,12 @@ func TestMemoryFits(t *testing.T) {
 	}
 }
 
-// have is a check on a machine of so much memory.
+// have is a check on a machine with this much available memory.
 func have(available int64) MemoryCheck {
 	return func(m Memory) error { return m.Fits(available) }
 }
 
-// A run without enough memory writes nothing; a finished one is shown anyway.
+// A run without enough memory writes no file; a finished one is shown anyway.
 func TestRunWithoutMemory(t *testing.T) {
 	cfg := mini(t)
 	opts := options(filepath.Join(t.TempDir(), "run"), &watch{}, 1)
@@ -131,8 +131,7 @@ func TestRunWithoutMemory(t *testing.T) {
 	}
 }
 
-// One long question is named with its file and line, and only where it is the
-// cause.
+// One long question is named with its file and line, but only if it is the cause.
 func TestMemoryNamesLongPrompts(t *testing.T) {
 	cfg := mini(t)
 	f, err := os.OpenFile(cfg.Data.TrainFile, os.O_APPEND|os.O_WRONLY, 0)
@@ -157,7 +156,7 @@ func TestMemoryNamesLongPrompts(t *testing.T) {
 	}
 }
 
-// The other commands ask too.
+// The other commands check memory too.
 func TestOthersAskForMemory(t *testing.T) {
 	no := errors.New("no memory")
 	var asked Memory
@@ -187,7 +186,7 @@ func TestBatchOf(t *testing.T) {
 	if b.Prompts != 3 || b.PromptTokens != 113 || b.LongestPrompt != 100 || b.Completions != 24 || b.Tokens != 240 || b.Longest != 10 {
 		t.Errorf("%+v", b)
 	}
-	// A micro-batch that is no multiple of the group may begin and end within one.
+	// A micro-batch that is not a multiple of the group may start and end within one.
 	if b := batchOf([]int{5}, 12, 8, 10); b.Prompts != 3 || b.PromptTokens != 15 {
 		t.Errorf("%+v", b)
 	}

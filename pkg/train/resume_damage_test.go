@@ -15,7 +15,7 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// reported is everything that a report says of a run, pictures apart.
+// reported is all that a report shows of a run, without pictures.
 func reported(r *rundir.Run) (string, error) {
 	var b bytes.Buffer
 	if err := report.WriteSummary(&b, r); err != nil {
@@ -25,12 +25,12 @@ func reported(r *rundir.Run) (string, error) {
 	return b.String(), err
 }
 
-// Whatever byte of a run's folder is damaged: opening and reporting it gives
-// an error that names the file, or all that they gave before.
-func TestEveryByteOfARunIsHeld(t *testing.T) {
+// Whichever byte of a run folder is damaged: opening and reporting it gives an error that names the
+// file, or the same output as before.
+func TestEveryByteOfARunIsChecked(t *testing.T) {
 	t.Parallel()
 	cfg := mini(t)
-	for name, dir := range map[string]string{"finished": undisturbed(t, cfg).Dir, "unfinished": interrupted(t, cfg, 3)} {
+	for name, dir := range map[string]string{"finished": uninterrupted(t, cfg).Dir, "unfinished": interrupted(t, cfg, 3)} {
 		t.Run(name, func(t *testing.T) {
 			want := open(t, dir)
 			text, err := reported(want)
@@ -63,7 +63,7 @@ func TestEveryByteOfARunIsHeld(t *testing.T) {
 	}
 }
 
-// sameData compares all that figures come from.
+// sameData compares the data of all plots.
 func sameData(a, b *rundir.Run) bool {
 	result := func(r *rundir.Run) string {
 		data, _ := rundir.Marshal(r.Result)
@@ -73,7 +73,7 @@ func sameData(a, b *rundir.Run) bool {
 		rundir.CompareEvals(a.Evals, b.Evals) == nil && rundir.CompareSamples(a.Samples, b.Samples) == nil
 }
 
-// position is where a run would go on: weights, moments and state.
+// position is where a run would continue: weights, moments and state.
 func position(t testing.TB, r *trainer) string {
 	t.Helper()
 	s := r.state
@@ -84,10 +84,10 @@ func position(t testing.TB, r *trainer) string {
 	return fmt.Sprint(r.params.Hash(), r.opt.M.Hash(), r.opt.V.Hash(), r.opt.T, string(text))
 }
 
-// Whatever byte of an unfinished run is damaged: a run that goes on does so from
-// where it would have, or from the checkpoint before and says so, or refuses and
-// names the file. Both checkpoints lead to the same end, bit for bit.
-func TestEveryByteOfAnUnfinishedRunIsHeldOnResume(t *testing.T) {
+// Whichever byte of an unfinished run is damaged: the run continues from the same point, or from
+// the previous checkpoint with a note, or refuses and names the file. Both checkpoints lead to the
+// same end, bit for bit.
+func TestEveryByteIsCheckedOnResume(t *testing.T) {
 	t.Parallel()
 	cfg := mini(t)
 	dir := interrupted(t, cfg, 3)
@@ -135,12 +135,12 @@ func TestEveryByteOfAnUnfinishedRunIsHeldOnResume(t *testing.T) {
 				}
 			case got == newest:
 				if same++; said != (base == bestFile) {
-					t.Errorf("%s: goes on as if nothing were, notes %q", what, notes)
+					t.Errorf("%s: continues without a note, notes %q", what, notes)
 				}
 			case got == before && said:
 				back++
 			default:
-				t.Errorf("%s: goes on from elsewhere, notes %q", what, notes)
+				t.Errorf("%s: continues from another point, notes %q", what, notes)
 			}
 		})
 		t.Logf("%s: %d from the newest checkpoint, %d from the one before, %d refused", base, same, back, refused)
@@ -150,8 +150,8 @@ func TestEveryByteOfAnUnfinishedRunIsHeldOnResume(t *testing.T) {
 	}
 }
 
-// No byte of a checkpoint can change unseen.
-func TestEveryByteOfACheckpointIsHeld(t *testing.T) {
+// Every changed byte of a checkpoint is detected.
+func TestEveryByteOfACheckpointIsChecked(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(interrupted(t, mini(t), 3), rundir.CheckpointDir, lastFile)
 	damages(t, path, 1, func(what string) {
@@ -165,7 +165,7 @@ func TestEveryByteOfACheckpointIsHeld(t *testing.T) {
 
 // A damaged configuration is refused, or it is the same configuration and is
 // rewritten, with a note.
-func TestEveryByteOfTheConfigurationIsHeldOnResume(t *testing.T) {
+func TestEveryByteOfTheConfigurationIsCheckedOnResume(t *testing.T) {
 	t.Parallel()
 	cfg := mini(t)
 	dir := interrupted(t, cfg, 3)
@@ -187,7 +187,7 @@ func TestEveryByteOfTheConfigurationIsHeldOnResume(t *testing.T) {
 				}
 				if err == nil {
 					if mended++; !bytes.Equal(config.Marshal(c.Config), text) || !strings.Contains(strings.Join(r.notes, "\n"), path) {
-						t.Errorf("%s: goes on under another configuration, notes %q", what, r.notes)
+						t.Errorf("%s: continues with another configuration, notes %q", what, r.notes)
 					}
 				}
 			} else {
@@ -203,21 +203,21 @@ func TestEveryByteOfTheConfigurationIsHeldOnResume(t *testing.T) {
 	})
 	t.Logf("%d refused, %d mended", refused, mended)
 	if refused == 0 || mended == 0 && !testing.Short() {
-		t.Error("the cases show nothing")
+		t.Error("the cases test nothing")
 	}
 }
 
-// Runs that go on from damage end as the undisturbed one, to the bit.
+// Runs that continue after damage end like the uninterrupted one, bit for bit.
 func TestFallingBackIsExact(t *testing.T) {
 	cfg := mini(t, "output.keep_checkpoints=3", "n_grpo_steps=6")
-	want := undisturbed(t, cfg)
+	want := uninterrupted(t, cfg)
 	ck := func(name string) string { return filepath.Join(rundir.CheckpointDir, name) }
 	for _, tt := range []struct {
-		name   string
-		harm   func(t *testing.T, dir string)
-		begun  int
-		note   string
-		refuse string
+		name    string
+		harm    func(t *testing.T, dir string)
+		resumed int
+		note    string
+		refuse  string
 	}{
 		{"nothing", func(*testing.T, string) {}, 5, "", ""},
 		{"the newest", func(t *testing.T, dir string) { flip(t, filepath.Join(dir, ck(lastFile)), -1) }, 4, lastFile, ""},
@@ -225,17 +225,17 @@ func TestFallingBackIsExact(t *testing.T) {
 			flip(t, filepath.Join(dir, ck(lastFile)), 100)
 			flip(t, filepath.Join(dir, ck(stepName(4))), -5)
 		}, 2, stepName(4), ""},
-		{"the newest is gone", func(t *testing.T, dir string) { remove(t, filepath.Join(dir, ck(lastFile))) }, 4, "", ""},
+		{"the newest is missing", func(t *testing.T, dir string) { remove(t, filepath.Join(dir, ck(lastFile))) }, 4, "", ""},
 		{"all of them", func(t *testing.T, dir string) {
 			for _, name := range []string{lastFile, stepName(4), stepName(2)} {
 				flip(t, filepath.Join(dir, ck(name)), -1)
 			}
 		}, 0, "", "can be continued"},
-		{"no checkpoint is left", func(t *testing.T, dir string) { remove(t, filepath.Join(dir, rundir.CheckpointDir)) }, 0, "", "has steps, but there is no checkpoint"},
-		{"a line behind the one before", func(t *testing.T, dir string) { flip(t, filepath.Join(dir, rundir.MetricsFile), -20) }, 4, rundir.MetricsFile, ""},
+		{"no checkpoint", func(t *testing.T, dir string) { remove(t, filepath.Join(dir, rundir.CheckpointDir)) }, 0, "", "has steps, but there is no checkpoint"},
+		{"a damaged line after the previous checkpoint", func(t *testing.T, dir string) { flip(t, filepath.Join(dir, rundir.MetricsFile), -20) }, 4, rundir.MetricsFile, ""},
 		{"the end of a log", func(t *testing.T, dir string) { cutOff(t, filepath.Join(dir, rundir.MetricsFile), 30) }, 4, rundir.MetricsFile, ""},
 		{"the first line", func(t *testing.T, dir string) { flip(t, filepath.Join(dir, rundir.MetricsFile), 40) }, 0, "", rundir.MetricsFile},
-		{"a log is gone", func(t *testing.T, dir string) { remove(t, filepath.Join(dir, rundir.EvalFile)) }, 0, "", rundir.EvalFile},
+		{"a log is missing", func(t *testing.T, dir string) { remove(t, filepath.Join(dir, rundir.EvalFile)) }, 0, "", rundir.EvalFile},
 		{"the best weights", func(t *testing.T, dir string) { flip(t, filepath.Join(dir, ck(bestFile)), -1) }, 5, bestFile, ""},
 		{"the checksums", func(t *testing.T, dir string) { put(t, filepath.Join(dir, ck(rundir.ChecksumsFile)), []byte("{")) }, 5, "", ""},
 		{"a leftover of a killed writer", func(t *testing.T, dir string) {
@@ -266,14 +266,14 @@ func TestFallingBackIsExact(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if w.begun != tt.begun {
-				t.Errorf("goes on after step %d, want %d", w.begun, tt.begun)
+			if w.resumed != tt.resumed {
+				t.Errorf("continues after step %d, want %d", w.resumed, tt.resumed)
 			}
 			if notes := strings.Join(w.notes, "\n"); !strings.Contains(notes, tt.note) || tt.note == "" && notes != "" {
 				t.Errorf("notes %q, want %q", notes, tt.note)
 			}
 			if log := string(slurp(t, filepath.Join(dir, rundir.LogFile))); !strings.Contains(log, tt.note) {
-				t.Errorf("run.log does not say %q", tt.note)
+				t.Errorf("run.log does not contain %q", tt.note)
 			}
 			got := open(t, dir)
 			sameBits(t, want, got)
@@ -290,7 +290,7 @@ func TestFallingBackIsExact(t *testing.T) {
 				}
 			}
 			if len(files) != len(filesOf(t, want.Dir)) {
-				t.Errorf("the files are %q, an undisturbed run has %d", files, len(filesOf(t, want.Dir)))
+				t.Errorf("the files are %q, an uninterrupted run has %d", files, len(filesOf(t, want.Dir)))
 			}
 		})
 	}

@@ -28,12 +28,12 @@ func (a *atStep) Step(m rundir.Metrics) {
 	}
 }
 
-// A disk that fills up under a run: the error says so, the newest checkpoint is
-// whole, and with room again the run ends as the undisturbed one.
+// A disk fills up during a run: the error names the cause, the newest checkpoint is intact, and
+// after space is freed the run ends like the uninterrupted one.
 func TestDiskThatFillsUp(t *testing.T) {
 	cfg := mini(t, "n_grpo_steps=6")
-	want := undisturbed(t, cfg)
-	for _, free := range []int64{0, 5000, 9_000, 13_000} { // room for nothing, a line, two files, almost a checkpoint
+	want := uninterrupted(t, cfg)
+	for _, free := range []int64{0, 5000, 9_000, 13_000} { // room for 0 bytes, a line, two files, almost a checkpoint
 		mnt := t.TempDir()
 		if err := syscall.Mount("tmpfs", mnt, "tmpfs", 0, "size=1m"); err != nil {
 			t.Skipf("no small file system to be had here: %v", err)
@@ -71,11 +71,11 @@ func TestDiskThatFillsUp(t *testing.T) {
 	}
 }
 
-// A folder that is taken away under a run: the run ends and says so, and leaves
-// what stands there now alone. Where it was only moved, it continues there.
-func TestFolderThatIsTakenAway(t *testing.T) {
+// A run's folder is removed or moved: the run ends with an error and does not touch what is at the
+// path now. A moved folder can be continued.
+func TestFolderRemovedOrMoved(t *testing.T) {
 	cfg := mini(t, "n_grpo_steps=6")
-	want := undisturbed(t, cfg)
+	want := uninterrupted(t, cfg)
 	for _, tt := range []struct {
 		name string
 		take func(dir, away string)

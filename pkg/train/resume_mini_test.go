@@ -14,8 +14,8 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// The tests here damage every byte of every file of a run, so the run is as
-// small as one can be: a few problems of its own, a network of width 4.
+// The tests here damage every byte of every file of a run, so the run is as small as possible: a
+// few problems, a network of width 4.
 
 // mini returns a configuration whose files are of a few kilobytes.
 func mini(t testing.TB, set ...string) config.Config {
@@ -44,7 +44,7 @@ func mini(t testing.TB, set ...string) config.Config {
 	return r.Config
 }
 
-// interrupted makes a run that ends behind a step and can go on.
+// interrupted makes a run that ends after a step and can continue.
 func interrupted(t testing.TB, cfg config.Config, after int) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
@@ -55,7 +55,7 @@ func interrupted(t testing.TB, cfg config.Config, after int) string {
 	return dir
 }
 
-func undisturbed(t testing.TB, cfg config.Config) *rundir.Run {
+func uninterrupted(t testing.TB, cfg config.Config) *rundir.Run {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
 	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err != nil {
@@ -84,8 +84,7 @@ func put(t testing.TB, path string, data []byte) {
 	}
 }
 
-// filesOf lists the files of a folder with its subfolders, run.log apart: that
-// is for people, and nothing reads it.
+// filesOf lists the files of a folder with its subfolders, except run.log, which no code reads.
 func filesOf(t testing.TB, dir string) []string {
 	t.Helper()
 	var out []string
@@ -101,15 +100,13 @@ func filesOf(t testing.TB, dir string) []string {
 	return out
 }
 
-// damages calls try with damaged forms of the file at path, which stand in its
-// place then: cut at every stride-th byte, and with that byte changed in one bit.
-// Unless GRPO_LONG is set, as in CI, only a part of that is done, from another
-// place in each file.
+// damages calls try with damaged forms of the file at path, written in its place: cut at every
+// stride-th byte, and with one bit of that byte changed. Unless GRPO_LONG is set, as in CI, it does
+// only a part, starting at a different offset in each file.
 func damages(t *testing.T, path string, stride int, try func(what string)) {
 	t.Helper()
 	whole := slurp(t, path)
-	// In place: some file systems wait for the disk when a file is cut to nothing
-	// and written again.
+	// In place: some file systems wait for the disk when a file is truncated and written again.
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	must := func(err error) {
 		t.Helper()
@@ -143,11 +140,11 @@ func damages(t *testing.T, path string, stride int, try func(what string)) {
 	}
 }
 
-// isTensors tells the files that only a resume reads. They are many times
-// larger than the others.
+// isTensors reports whether only a resume reads the file. Such files are many times larger than the
+// others.
 func isTensors(path string) bool { return filepath.Ext(path) == ".safetensors" }
 
-// flip changes one byte of a file, counted from the end where negative.
+// flip changes one byte of a file; a negative offset counts from the end.
 func flip(t testing.TB, path string, at int) {
 	t.Helper()
 	data := slurp(t, path)

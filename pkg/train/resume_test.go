@@ -15,8 +15,8 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// rewrite changes the metadata of a checkpoint and renews its checksum: it is whole
-// and says something else.
+// rewrite changes the metadata of a checkpoint and updates its checksum: it is intact but
+// different.
 func rewrite(t testing.TB, path string, change func(metadata map[string]string)) {
 	t.Helper()
 	f, err := safetensors.ReadFile(path)
@@ -40,8 +40,8 @@ func metadataOf(t testing.TB, path string) map[string]string {
 	return c.Metadata
 }
 
-// A whole checkpoint from which the bits would differ is refused, and nothing
-// falls back behind it.
+// An intact checkpoint that would give other bits is refused, and the run does not fall back to an
+// earlier one.
 func TestRefusesCheckpointsOfOthers(t *testing.T) {
 	cfg := mini(t)
 	set := func(key string, change func(string) string) func(*testing.T, string) {
@@ -106,7 +106,7 @@ func TestContinuesUnderAKernelOfTheSameBits(t *testing.T) {
 	cfg := mini(t)
 	dir := interrupted(t, cfg, 3)
 	rewrite(t, filepath.Join(dir, rundir.CheckpointDir, lastFile), func(m map[string]string) { m[kernelKey] = other })
-	sameBits(t, mustRun(t, cfg, dir, 1), undisturbed(t, cfg))
+	sameBits(t, mustRun(t, cfg, dir, 1), uninterrupted(t, cfg))
 	if log := string(slurp(t, filepath.Join(dir, rundir.LogFile))); !strings.Contains(log, "written by the kernel "+other+", this is "+kernel.Name()) {
 		t.Errorf("the log does not tell of the kernel:\n%s", log)
 	}
@@ -135,8 +135,8 @@ func TestRefusesCheckpointsOfEarlierVersions(t *testing.T) {
 	}
 }
 
-// A checkpoint holds what its documentation says.
-func TestWhatACheckpointHolds(t *testing.T) {
+// A checkpoint has the documented contents.
+func TestCheckpointContents(t *testing.T) {
 	cfg := small("algorithm.type=ppo", "loss_type=grpo_clip", "beta=0.01", "kl_in=reward", "n_grpo_steps=2", "eval.every_n_steps=1", "data.val_size=10", "seed=5", "save_samples=2")
 	dir := filepath.Join(t.TempDir(), "run")
 	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err != nil {
@@ -157,7 +157,7 @@ func TestWhatACheckpointHolds(t *testing.T) {
 	}
 	for _, name := range []string{rundir.MetricsFile, rundir.EvalFile, rundir.SamplesFile} {
 		if s.Logs[name] != rundir.PrefixOf(slurp(t, filepath.Join(dir, name))) {
-			t.Errorf("%s: %+v is not what it holds", name, s.Logs[name])
+			t.Errorf("%s: %+v does not match the file", name, s.Logs[name])
 		}
 	}
 	best := metadataOf(t, filepath.Join(dir, rundir.CheckpointDir, bestFile))
@@ -166,10 +166,10 @@ func TestWhatACheckpointHolds(t *testing.T) {
 	}
 }
 
-// Checkpoints at their own pace, the newest few of them; the run is the same.
-func TestCheckpointPace(t *testing.T) {
+// Checkpoints at their own interval, keeping the newest few; the run is the same.
+func TestCheckpointInterval(t *testing.T) {
 	base := []string{"n_grpo_steps=6"}
-	want := undisturbed(t, mini(t, base...))
+	want := uninterrupted(t, mini(t, base...))
 	for _, tt := range []struct {
 		set   []string
 		files string
@@ -181,7 +181,7 @@ func TestCheckpointPace(t *testing.T) {
 		{[]string{"output.checkpoint_every_n_steps=5", "output.keep_checkpoints=9"}, "best last step-000000 step-000005"},
 		{[]string{"output.keep=best"}, "best"},
 	} {
-		got := undisturbed(t, mini(t, append(tt.set, base...)...))
+		got := uninterrupted(t, mini(t, append(tt.set, base...)...))
 		sameBits(t, want, got)
 		var names []string
 		for _, path := range filesOf(t, got.Dir) {
@@ -195,9 +195,8 @@ func TestCheckpointPace(t *testing.T) {
 	}
 }
 
-// A run keeps what it continues from until it is done, and only then the best
-// weights alone; the same command again shows its result, and removes what a crash
-// after result.json left.
+// A run keeps what it continues from until it is done, and only then the best weights alone; the
+// same command again shows its result, and removes the leftovers of a crash after result.json.
 func TestKeepBest(t *testing.T) {
 	cfg := mini(t, "n_grpo_steps=6", "output.keep=best")
 	all := cfg
@@ -218,7 +217,7 @@ func TestKeepBest(t *testing.T) {
 		}
 		mustRun(t, cfg, dir, 1)
 	}
-	// Weights that can't be read are no reason to lose the others.
+	// Unreadable weights must not cause the loss of the others.
 	if err := os.WriteFile(last, slurp(t, filepath.Join(dir, rundir.CheckpointDir, bestFile)), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -229,9 +228,9 @@ func TestKeepBest(t *testing.T) {
 	slurp(t, last)
 }
 
-// Under the folder's own configuration every key must be as it was; a command
-// that asks for the run again may ask for another name.
-func TestResumeHoldsTheConfigurationToTheLetter(t *testing.T) {
+// With --resume every key must equal the folder's; a command that asks for the run again may use
+// another name.
+func TestResumeComparesEveryKey(t *testing.T) {
 	cfg := mini(t)
 	dir := interrupted(t, cfg, 3)
 	cfg.Name = "other"
@@ -258,7 +257,7 @@ func TestResumeHoldsTheConfigurationToTheLetter(t *testing.T) {
 	}
 }
 
-// A run without a checkpoint yet has only seal.json to tell what it was started with.
+// A run without a checkpoint yet has only seal.json to record its settings.
 func TestResumeBeforeTheFirstCheckpoint(t *testing.T) {
 	cfg := mini(t)
 	dir := interrupted(t, cfg, 1)
@@ -280,13 +279,13 @@ func TestResumeBeforeTheFirstCheckpoint(t *testing.T) {
 	if _, err := Run(context.Background(), cfg, opts); err != nil {
 		t.Fatal(err)
 	}
-	sameBits(t, undisturbed(t, cfg), open(t, dir))
+	sameBits(t, uninterrupted(t, cfg), open(t, dir))
 }
 
 // A finished run whose files were changed is not shown as its result.
-func TestAFinishedRunIsHeldToItsSeals(t *testing.T) {
+func TestFinishedRunsAreVerified(t *testing.T) {
 	cfg := mini(t)
-	dir := undisturbed(t, cfg).Dir
+	dir := uninterrupted(t, cfg).Dir
 	path := filepath.Join(dir, rundir.EvalFile)
 	flip(t, path, 80)
 	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err == nil || !strings.Contains(err.Error(), path) {

@@ -29,13 +29,13 @@ func small(set ...string) config.Config {
 
 // watch is an observer that can end the run's context after a step.
 type watch struct {
-	after  int
-	cancel context.CancelFunc
-	begun  int
-	notes  []string
+	after   int
+	cancel  context.CancelFunc
+	resumed int
+	notes   []string
 }
 
-func (w *watch) Begin(resumedAt, _ int) { w.begun = resumedAt }
+func (w *watch) Begin(resumedAt, _ int) { w.resumed = resumedAt }
 func (w *watch) Step(m rundir.Metrics) {
 	if w.cancel != nil && m.Step == w.after {
 		w.cancel()
@@ -56,8 +56,8 @@ func mustRun(t *testing.T, cfg config.Config, dir string, threads int) *rundir.R
 	return open(t, dir)
 }
 
-// long marks tests that the race detector (-short) need not run: what they
-// show does not depend on threads, and it makes them ten times slower.
+// long marks tests that the race detector (-short) can skip: they do not depend on threads, and it
+// makes them ten times slower.
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -88,8 +88,8 @@ func sameBits(t *testing.T, a, b *rundir.Run) {
 	}
 }
 
-// A run that is interrupted after any of its steps and continued equals the
-// undisturbed one to the bit, and so does one on another number of threads.
+// A run that is interrupted after any of its steps and continued is bit-identical to the
+// uninterrupted one, and so is one with another number of threads.
 func TestResumeIsExact(t *testing.T) {
 	cfg := small("output.checkpoint_every_n_steps=2")
 	want := mustRun(t, cfg, t.TempDir(), 2)
@@ -107,7 +107,7 @@ func TestResumeIsExact(t *testing.T) {
 		if r := open(t, dir); r.Status.State != rundir.StateInterrupted || r.Status.Step != step {
 			t.Errorf("interrupted after step %d: status %+v", step, *r.Status)
 		}
-		// Lines behind the checkpoint, and a torn one, are cut.
+		// Lines after the checkpoint, and a partial one, are cut.
 		f, err := os.OpenFile(filepath.Join(dir, rundir.MetricsFile), os.O_APPEND|os.O_WRONLY, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -122,8 +122,8 @@ func TestResumeIsExact(t *testing.T) {
 		if _, err := Run(context.Background(), cfg, options(dir, w, 3)); err != nil {
 			t.Fatalf("continue after step %d: %v", step, err)
 		}
-		if w.begun != step {
-			t.Errorf("continued after step %d, want %d", w.begun, step)
+		if w.resumed != step {
+			t.Errorf("continued after step %d, want %d", w.resumed, step)
 		}
 		sameBits(t, want, open(t, dir))
 	}
@@ -154,9 +154,9 @@ func TestCheckpointsAreKept(t *testing.T) {
 	}
 }
 
-// Micro-batches change memory, not the result: the first update has the same
-// gradient norm and loss up to rounding, for every loss and aggregation, also
-// where they cut groups and where updates are off-policy.
+// Micro-batches change memory, not the result: the first update has the same gradient norm and loss
+// up to rounding, for every loss and aggregation, even if they split groups and updates are
+// off-policy.
 func TestGradientAccumulationIsInvariant(t *testing.T) {
 	long(t)
 	for _, loss := range []string{"no_baseline", "reinforce_with_baseline", "grpo_clip", "grpo_no_clip"} {
@@ -180,8 +180,7 @@ func TestGradientAccumulationIsInvariant(t *testing.T) {
 
 func close(a, b, rtol float64) bool { return math.Abs(a-b) <= rtol*math.Abs(b)+1e-7 }
 
-// On-policy there is nothing to clip, and the figure says so by its absence;
-// with several passes over a rollout there is.
+// On-policy no clip fraction is reported; with several passes over a rollout there is one.
 func TestClipFraction(t *testing.T) {
 	long(t)
 	on := mustRun(t, small("loss_type=grpo_clip", "n_grpo_steps=2"), t.TempDir(), 1).Metrics
@@ -202,7 +201,7 @@ func TestClipFraction(t *testing.T) {
 	}
 }
 
-// A run that can't learn says so, and why.
+// A run that can't learn has a warning with the reason.
 func TestRunsThatCannotLearn(t *testing.T) {
 	long(t)
 	for _, c := range []struct {
@@ -213,7 +212,7 @@ func TestRunsThatCannotLearn(t *testing.T) {
 	}{
 		{"no rate", []string{"learning_rate=0"}, "the weights did not move in 8 updates (learning rate 0)", rundir.StateDone},
 		{"no signal", []string{"model.init=random", "sampling_max_tokens=3"}, "none of 48 groups had a learning signal", rundir.StateDone},
-		{"nothing right", []string{"model.init=random", "sampling_max_tokens=3"}, "0 correct of 60 validation problems", rundir.StateDone},
+		{"none right", []string{"model.init=random", "sampling_max_tokens=3"}, "0 correct of 60 validation problems", rundir.StateDone},
 		{"collapse", []string{"learning_rate=0.1", "data.val_size=400"}, "validation reward fell to", rundir.StateDiverged},
 		{"not finite", []string{"learning_rate=1e38", "adam_eps=1e-30"}, "the run diverged at step", rundir.StateDiverged},
 	} {
@@ -224,7 +223,7 @@ func TestRunsThatCannotLearn(t *testing.T) {
 				t.Errorf("status %s, want %s", r.Result.Status, c.status)
 			}
 			if !slices.ContainsFunc(r.Result.Warnings, func(w string) bool { return strings.Contains(w, c.want) }) {
-				t.Errorf("warnings %q, want one that says %q", r.Result.Warnings, c.want)
+				t.Errorf("warnings %q, want one with %q", r.Result.Warnings, c.want)
 			}
 		})
 	}
@@ -233,8 +232,8 @@ func TestRunsThatCannotLearn(t *testing.T) {
 	}
 }
 
-// Validation draws don't depend on what else is evaluated, the test split is
-// read once, and the counts add up.
+// Validation draws don't depend on other evaluations, the test split is read once, and the counts
+// add up.
 func TestEvaluationLines(t *testing.T) {
 	long(t)
 	r := mustRun(t, small(), t.TempDir(), 1)
@@ -270,8 +269,8 @@ func TestEvaluationLines(t *testing.T) {
 	}
 }
 
-// Seeds are paired: arms of one seed meet the same problems in the same order.
-func TestArmsMeetTheSameProblems(t *testing.T) {
+// Seeds are paired: arms of one seed get the same problems in the same order.
+func TestArmsGetTheSameProblems(t *testing.T) {
 	long(t)
 	problems := func(set ...string) (out []string) {
 		for _, s := range mustRun(t, small(append(set, "save_samples=48", "n_grpo_steps=2", "eval.every_n_steps=1")...), t.TempDir(), 1).Samples {
@@ -301,7 +300,7 @@ func TestRefusesAnotherRunsFolder(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Run(context.Background(), small("n_grpo_steps=1", c.set), options(dir, &watch{}, 1))
 			if !errors.Is(err, config.ErrConfig) || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one that says %q", err, c.want)
+				t.Errorf("error %v, want one with %q", err, c.want)
 			}
 		})
 	}
@@ -327,8 +326,8 @@ func TestOrderGoesThroughAllProblems(t *testing.T) {
 	}
 }
 
-// TestEvaluationIsNotTheRollouts: with weights that don't move, runs that sample in
-// different ways evaluate to the same counts.
+// TestEvaluationIsNotTheRollouts: with constant weights, runs with different rollout sampling have
+// the same evaluation counts.
 func TestEvaluationIsNotTheRollouts(t *testing.T) {
 	still := []string{"lr=0", "n_grpo_steps=1", "every_n_steps=1"}
 	want := mustRun(t, small(still...), t.TempDir(), 2)

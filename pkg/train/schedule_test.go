@@ -189,8 +189,8 @@ func TestContinuesARunWithoutSchedule(t *testing.T) {
 	}
 	rewriteConfig(t, dir, text)
 	w := &watch{}
-	if _, err := Run(context.Background(), old.Config, options(dir, w, 1)); err != nil || w.begun != 2 {
-		t.Fatalf("continued after step %d, want 2: %v", w.begun, err)
+	if _, err := Run(context.Background(), old.Config, options(dir, w, 1)); err != nil || w.resumed != 2 {
+		t.Fatalf("continued after step %d, want 2: %v", w.resumed, err)
 	}
 	sameBits(t, mustRun(t, cfg, t.TempDir(), 1), open(t, dir))
 }

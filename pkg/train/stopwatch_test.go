@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// However the clock jumps, no time is negative, and nothing but times depends on
-// it.
+// If the clock jumps, no time is negative, and only times change.
 func TestClockJumps(t *testing.T) {
 	cfg := mini(t)
-	want := undisturbed(t, cfg)
+	want := uninterrupted(t, cfg)
 	clock, calls := time.Unix(1e9, 0), 0
 	jumps := []time.Duration{time.Second, -time.Hour, 30 * time.Minute, -24 * time.Hour, 0, 48 * time.Hour, -time.Nanosecond}
 	now := func() time.Time {

@@ -9,13 +9,13 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// A run that diverged, and was killed between its last checkpoint and its
-// result, has the result that it would have had.
+// A diverged run that is killed between its last checkpoint and its result gets the same result
+// when continued.
 func TestDivergenceIsRemembered(t *testing.T) {
 	cfg := mini(t, "learning_rate=1e38", "adam_eps=1e-30", "reward.functions=random", "n_grpo_steps=6")
-	want := undisturbed(t, cfg)
+	want := uninterrupted(t, cfg)
 	if want.Result.Status != rundir.StateDiverged || want.Result.Steps == 6 {
-		t.Fatalf("the case shows nothing: %+v", want.Result)
+		t.Fatalf("the case tests nothing: %+v", want.Result)
 	}
 	for _, gone := range []string{rundir.ResultFile, filepath.Join(rundir.CheckpointDir, lastFile)} {
 		remove(t, filepath.Join(want.Dir, rundir.ResultFile))
@@ -31,8 +31,8 @@ func TestDivergenceIsRemembered(t *testing.T) {
 	}
 }
 
-// A collapse is noted; it ends the run where that is asked for, and also when
-// the run is continued from just there.
+// A collapse is noted; with stop_on_divergence it ends the run, also if the run is continued from
+// exactly there.
 func TestStopOnDivergence(t *testing.T) {
 	long(t)
 	base := []string{"learning_rate=0.1", "data.val_size=400", "n_grpo_steps=7"}
@@ -55,7 +55,7 @@ func TestStopOnDivergence(t *testing.T) {
 	if off.Result.Steps != at || at >= 7 || len(off.Metrics) != at || off.Result.Final.Step != at || !strings.Contains(strings.Join(w.notes, "\n"), "the run ends here") {
 		t.Errorf("diverged at %d, ended after %d steps, notes %q", at, off.Result.Steps, w.notes)
 	}
-	// As if it had been killed behind the checkpoint of that step.
+	// As if killed after the checkpoint of that step.
 	remove(t, filepath.Join(dir, rundir.ResultFile))
 	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err != nil {
 		t.Fatal(err)

@@ -37,8 +37,8 @@ func writeWeights(t *testing.T, path string, hidden, layers int, spoil func(*tin
 	}
 }
 
-// Weights that are not finite are refused wherever they come from, with the
-// tensor and the index: an evaluation of them would count 0 right answers.
+// Weights with NaN or Inf are refused wherever they come from, with the tensor and the index: an
+// evaluation of them would count 0 correct answers.
 func TestWeightsThatAreNotFinite(t *testing.T) {
 	for name, v := range map[string]float64{"NaN": math.NaN(), "+Inf": math.Inf(1), "-Inf": math.Inf(-1)} {
 		path := filepath.Join(t.TempDir(), "w.safetensors")
@@ -52,7 +52,7 @@ func TestWeightsThatAreNotFinite(t *testing.T) {
 			}
 			for _, w := range want {
 				if !strings.Contains(err.Error(), w) {
-					t.Errorf("%s: error %q does not hold %q", what, err, w)
+					t.Errorf("%s: error %q does not contain %q", what, err, w)
 				}
 			}
 		}
@@ -61,7 +61,7 @@ func TestWeightsThatAreNotFinite(t *testing.T) {
 		_, err := Run(t.Context(), cfg, options(dir, &watch{}, 1))
 		check("model.init", err)
 		if _, err := os.Stat(dir); err == nil {
-			t.Error("a folder was left behind")
+			t.Error("a folder was created")
 		}
 		_, _, err = EvaluateCheckpoint(cfg, "val", 0, 1, func(string) {}, nil)
 		check("evaluation", err)
@@ -70,8 +70,8 @@ func TestWeightsThatAreNotFinite(t *testing.T) {
 	}
 }
 
-// A checkpoint whose weights are not finite is damage: the run continues from the
-// one before, unless it stopped because of such numbers.
+// A checkpoint with NaN or Inf weights is damage: the run continues from the previous one, unless
+// it stopped because of such numbers.
 func TestResumeRefusesWeightsThatAreNotFinite(t *testing.T) {
 	cfg := mini(t, "output.keep_checkpoints=1")
 	dir := interrupted(t, cfg, 3)
@@ -94,8 +94,8 @@ func TestResumeRefusesWeightsThatAreNotFinite(t *testing.T) {
 	}
 }
 
-// The width and depth of a model are its checkpoint's, in every form in which
-// model.init names one, and the resolved configuration repeats them.
+// The width and depth of a model are its checkpoint's, in every form in which model.init names one,
+// and the resolved configuration has them.
 func TestModelSizeFollowsTheCheckpoint(t *testing.T) {
 	t.Chdir(t.TempDir())
 	writeWeights(t, "base16/model.safetensors", 16, 1, nil)

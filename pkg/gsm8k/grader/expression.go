@@ -11,8 +11,8 @@ import (
 // sameExpression reports whether the difference of two expressions is zero. Text that
 // is not an expression, or that exceeds a limit, equals nothing.
 func sameExpression(a, b string) (same bool) {
-	// The sides share a budget, so the verdict could depend on which is read first:
-	// they are read in alphabetical order, whichever is gold.
+	// The sides share a budget, so the verdict could depend on which is read first: they are read
+	// in alphabetical order.
 	accepted(func() {
 		var r ring
 		a, b = min(a, b), max(a, b)
@@ -21,7 +21,7 @@ func sameExpression(a, b string) (same bool) {
 	return same
 }
 
-// refusal is the panic of text that is too costly, or is not what is parsed.
+// refusal is the panic value for text that is too costly or can't be parsed.
 type refusal struct{}
 
 // accepted runs f and reports whether it ended without a refusal.
@@ -217,8 +217,8 @@ func (p *parser) literal(s string) quotient {
 	return p.number(x)
 }
 
-// foreign are words with a meaning in sympy or Python, which are not products of
-// letters; names of three different letters never reach the parser ([mayCompare]).
+// foreign are words with a meaning in sympy or Python, so not products of letters; names of three
+// different letters never reach the parser ([mayCompare]).
 var foreign = map[string]bool{
 	"as": true, "if": true, "in": true, "is": true, "or": true, "all": true, "csc": true, "eye": true, "ff": true,
 	"fft": true, "frac": true, "fu": true, "gff": true, "id": true, "im": true, "jn": true, "li": true, "nan": true,

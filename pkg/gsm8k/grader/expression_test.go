@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// formula is an expression as text and as a function of x and y; the function
-// is nil where the value is not defined.
+// formula is an expression as a string and as a function of x and y; the function is nil where the
+// value is undefined.
 type formula struct {
 	text  string
 	value func(x, y *big.Rat) *big.Rat
@@ -109,7 +109,7 @@ func TestSameExpressionAgreesWithEvaluation(t *testing.T) {
 			equal++
 		}
 		if got := sameExpression(a.text, b.text); got != want {
-			t.Fatalf("sameExpression(%q, %q) = %v, but their values say %v", a.text, b.text, got, want)
+			t.Fatalf("sameExpression(%q, %q) = %v, but by their values %v", a.text, b.text, got, want)
 		}
 	})
 	if checked < 20 || equal < 5 {

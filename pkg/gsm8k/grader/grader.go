@@ -1,9 +1,8 @@
-// Package grader decides whether an answer, written as people and models write
-// mathematics, is the gold answer. Its verdicts are those of the assignment's
-// grader (Stanford CS336, assignment 5: drgrpo_grader.py in its fast mode, which
-// descends from Dr. GRPO's understand-r1-zero and from the graders of the MATH
-// data set and of PRM800K), quirks included, because rewards are compared with
-// that grader's. The code is our own.
+// Package grader decides whether an answer, written as people and models write mathematics, is the
+// gold answer. Its verdicts are those of the assignment's grader (Stanford CS336, assignment 5:
+// drgrpo_grader.py in its fast mode, which descends from Dr. GRPO's understand-r1-zero and from the
+// graders of the MATH data set and of PRM800K), quirks included, because rewards are compared with
+// that grader's. This is an independent implementation.
 //
 // An answer is right if it is equal to gold by either of two routes:
 //

@@ -8,14 +8,13 @@ import (
 // maxNesting limits braces in LaTeX and brackets in expressions.
 const maxNesting = 64
 
-// latexText converts LaTeX to the plain text that pylatexenc's latex2text writes for
-// the macros of mathematics: symbols become their characters or words, \frac{a}{b}
-// becomes a/b and \sqrt{a} sqrt(a), without brackets around a and b and without the
-// index of a root; other macros vanish and leave their arguments. It is false for
-// LaTeX that it does not convert. The cost is linear; nesting is limited.
+// latexText converts LaTeX to the plain text that pylatexenc's latex2text writes for the macros of
+// mathematics: symbols become their characters or words, \frac{a}{b} becomes a/b and \sqrt{a}
+// sqrt(a), without brackets around a and b and without the index of a root; other macros vanish and
+// leave their arguments. It is false for unsupported LaTeX. The cost is linear; nesting is limited.
 func latexText(s string) (text string, ok bool) {
 	ok = accepted(func() {
-		// The space keeps a mixed number apart: 1\frac{1}{2} is "1 1/2".
+		// The space separates a mixed number: 1\frac{1}{2} is "1 1/2".
 		s = strings.NewReplacer(`\tfrac`, ` \frac`, `\dfrac`, ` \frac`, `\frac`, ` \frac`).Replace(s)
 		r := latexReader{s: s}
 		r.run(0)
@@ -45,7 +44,7 @@ func (r *latexReader) run(depth int) {
 		}
 		if r.i++; depth > 0 {
 			return
-		} // else the brace closes nothing and is dropped
+		} // otherwise drop the unmatched brace
 	}
 }
 
@@ -74,7 +73,7 @@ func (r *latexReader) one(depth int) {
 func (r *latexReader) argument(depth int) {
 	r.skipSpace()
 	for depth == 0 && strings.HasPrefix(r.s[r.i:], "}") {
-		r.i++ // it closes nothing
+		r.i++ // an unmatched brace
 	}
 	if r.i >= len(r.s) || r.s[r.i] == '}' {
 		panic(refusal{})
@@ -174,9 +173,9 @@ func set(words string) map[string]bool {
 // discarding are the macros that vanish together with their argument.
 var discarding = set("mbox textsf texttt hspace vspace color label ensuremath")
 
-// refused are the macros that latexText does not convert: environments, and those
-// that change letters (accents, alphabets, text letters). An answer with one of them
-// keeps its source text, so that \mathbb{R} is not R.
+// refused are the macros that latexText does not convert: environments, and those that change
+// letters (accents, alphabets, text letters). Such an answer keeps its source text, so \mathbb{R}
+// is not R.
 var refused = set("begin end hat bar vec dot ddot tilde check acute grave breve not " +
 	"mathbf mathit mathsf mathtt mathbb mathcal mathfrak mathscr ss ae oe o l i j aa AA " +
 	"b c d r u v k H footnote cite ref url item ' ` ^ \" ~ = . -")

@@ -10,20 +10,17 @@ import (
 
 // Arithmetic of the value route: polynomials with rational coefficients in atoms.
 //
-// An atom is a variable, pi, the logarithm or the square root of a prime, or an
-// opaque term (a power with a variable exponent, a logarithm of a sum) that is
-// identified by its canonical text. Products replace the square of a root. Square
-// roots of different primes, and the imaginary unit, are linearly independent over the
-// rationals, so a polynomial in these is zero only if all its coefficients are. That
-// need not hold for opaque atoms and roots of sums. Hence the answer "zero" is always
-// true, and the answer "not zero" may miss an identity between such atoms.
+// An atom is a variable, pi, the logarithm or the square root of a prime, or an opaque term (a
+// power with a variable exponent, a logarithm of a sum) that is identified by its canonical text.
+// Products replace the square of a root. Square roots of different primes, and the imaginary unit,
+// are linearly independent over the rationals, so a polynomial in these is zero only if all its
+// coefficients are. Opaque atoms and roots of sums may be dependent. So "zero" is always correct,
+// but "not zero" may miss an identity between such atoms.
 //
-// Every cost is bounded: [ring.spend] counts products of terms, and numbers, terms,
-// atoms and exponents have limits. Exceeding one panics with refusal, which
-// [sameExpression] recovers. A sum grows and shrinks as terms are added, so whether it
-// exceeds a limit depends on their order: that is the order of
-// [polynomial.monomials], never a map's, so the verdict on an answer is always the
-// same.
+// Every cost is bounded: [ring.spend] counts products of terms, and numbers, terms, atoms and
+// exponents have limits. Exceeding one panics with refusal, which [sameExpression] recovers. A sum
+// grows and shrinks as terms are added, so whether it exceeds a limit depends on their order: it is
+// the order of [polynomial.monomials], never a map's, so verdicts are deterministic.
 
 const (
 	maxProducts = 5000 // of two terms, for one comparison

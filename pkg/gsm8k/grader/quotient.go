@@ -167,10 +167,9 @@ type factorPower struct {
 	exponent int
 }
 
-// factor splits a positive integer into primes: completely below 2^32, and beyond that
-// by trial division up to 2^16 (2^10 while the rest has more than 64 bits) and a test
-// for a square. The rest is one factor: treating it as a prime may miss an equality,
-// but never invents one.
+// factor splits a positive integer into primes: completely below 2^32, and beyond that by trial
+// division up to 2^16 (2^10 while the rest has more than 64 bits) and a test for a square. The rest
+// is one factor: treating it as a prime may miss an equality but never gives a false one.
 func (r *ring) factor(n *big.Int) []factorPower {
 	r.spend(100) // the divisions cost about as much
 	var fs []factorPower

@@ -23,8 +23,7 @@ func spelling(s string) string {
 	return s
 }
 
-// insideText returns the content of a \text{...} that encloses all of s but for
-// one last line break.
+// insideText returns the content of a \text{...} that encloses all of s except one last line break.
 func insideText(s string) (string, bool) {
 	inner, ok := strings.CutPrefix(strings.TrimSuffix(s, "\n"), `\text{`)
 	if !ok {
@@ -179,9 +178,8 @@ func removeUnits(s string) string {
 	return s
 }
 
-// removeWord replaces (^|\W)word($|\W) by the two groups, from left to right; a
-// character at the end of one match does not begin another. (With package regexp,
-// grading is several times slower.)
+// removeWord replaces (^|\W)word($|\W) by the two groups, from left to right; a character at the
+// end of one match does not start another. (With package regexp, grading is several times slower.)
 func removeWord(s, word string) string {
 	if stem, _, _ := strings.Cut(word, "."); !strings.Contains(s, stem) {
 		return s

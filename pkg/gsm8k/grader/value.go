@@ -169,8 +169,8 @@ func plain(s string) string {
 	return s
 }
 
-// The assignment's grader is written in Python. The functions below agree with Python
-// on what is white space, a number or a word.
+// The assignment's grader is written in Python. The functions below treat white space, numbers and
+// words like Python.
 
 // trim removes what Python's str.strip removes.
 func trim(s string) string {
@@ -208,8 +208,8 @@ func parseFloat(s string) (float64, bool) {
 	if prev == '_' {
 		return 0, false
 	}
-	// ParseFloat accepts the rest of the grammar and no more: letters other than "e"
-	// (hexadecimal, "inf") are already rejected.
+	// ParseFloat accepts exactly the rest of the grammar: letters other than "e" (hexadecimal,
+	// "inf") are already rejected.
 	x, err := strconv.ParseFloat(b.String(), 64)
 	return x, err == nil
 }

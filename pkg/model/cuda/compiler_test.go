@@ -21,7 +21,7 @@ func TestTargets(t *testing.T) {
 		cubin bool
 		fails string
 	}{
-		{"a card that the compiler knows", 90, []int{70, 80, 90}, "sm_90", true, ""},
+		{"a card that the compiler supports", 90, []int{70, 80, 90}, "sm_90", true, ""},
 		{"a newer card", 120, []int{70, 80, 90}, "compute_90", false, ""},
 		{"a card between", 86, []int{80, 90}, "compute_80", false, ""},
 		{"a card that is too old", 61, []int{75, 80}, "", false, "compute capability is 6.1, the oldest that the compiler supports is 7.5"},
@@ -57,7 +57,7 @@ func TestFirstLines(t *testing.T) {
 	}
 }
 
-// Compiled code is found again, and a file that was cut or changed is not.
+// Compiled code is found again; a file that was cut or changed is not used.
 func TestCache(t *testing.T) {
 	c := cache{filepath.Join(t.TempDir(), "new")}
 	k := key("source", "sm_90", "12.4")
@@ -139,8 +139,8 @@ func TestCompiledCodeIsFoundAgain(t *testing.T) {
 	}
 }
 
-// NVIDIA's own compiler, if it is installed, compiles the kernels for every
-// generation of cards that it knows.
+// NVIDIA's own compiler, if installed, compiles the kernels for every generation of cards it
+// supports.
 func TestToolkitCompiles(t *testing.T) {
 	folder := os.Getenv("GRPO_TEST_NVRTC")
 	if folder == "" {
@@ -150,7 +150,7 @@ func TestToolkitCompiles(t *testing.T) {
 	must(t, err)
 	known, err := c.architectures()
 	must(t, err)
-	t.Logf("NVRTC %s knows %v", c.version(), known)
+	t.Logf("NVRTC %s supports %v", c.version(), known)
 	card := kernels.Card{SM: 90, SMs: 132, Shared: 227 << 10}
 	for _, arch := range []int{70, 80, 86, 90} {
 		target, cubin, err := targetFor(arch, known)

@@ -42,7 +42,7 @@ func wantError(t *testing.T, err error, parts ...string) {
 	}
 	for _, p := range parts {
 		if !strings.Contains(err.Error(), p) {
-			t.Errorf("error %q does not say %q", err, p)
+			t.Errorf("error %q does not contain %q", err, p)
 		}
 	}
 	if strings.Contains(err.Error(), "\n") {
@@ -265,7 +265,7 @@ func TestOpenRefuses(t *testing.T) {
 	must(t, open(0))
 }
 
-// A card that the compiler no longer knows, and kernels that the driver can't load.
+// A card that the compiler no longer supports, and kernels that the driver can't load.
 func TestLoadRefuses(t *testing.T) {
 	t.Run("an old card", func(t *testing.T) {
 		cudaemu.Setenv(t, "CUDAEMU_SM", "52")
@@ -278,7 +278,7 @@ func TestLoadRefuses(t *testing.T) {
 	t.Run("code of a newer compiler", func(t *testing.T) {
 		d := device(t)
 		wantError(t, d.Do(func() error {
-			_, err := d.module("base", []byte("no code that this driver knows"))
+			_, err := d.module("base", []byte("code that the driver can't load"))
 			return err
 		}), "load base on emulated card", "the driver supports CUDA 12.4", "NVRTC 12.4", "update NVIDIA's driver", cudalib.Env)
 	})

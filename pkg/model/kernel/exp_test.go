@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// curves are the elementwise functions as every path computes them: exp by way
-// of Softmax's shift, sigmoid and tanh by way of a GRU cell.
+// curves are the elementwise functions as every path computes them: exp through Softmax's shift,
+// sigmoid and tanh through a GRU cell.
 var curves = []struct {
 	name  string
 	exact func(float64) float64
@@ -99,8 +99,8 @@ func TestCurvesAtTheEnds(t *testing.T) {
 	})
 }
 
-// TestCurvesMonotone: the functions never step back over neighbouring numbers
-// by more than their last bit, across the seams of the range reduction too.
+// TestCurvesMonotone: over neighbouring numbers the functions never decrease by more than their
+// last bit, including the seams of the range reduction.
 func TestCurvesMonotone(t *testing.T) {
 	onEachPath(t, func(t *testing.T) {
 		for _, gate := range []int{0, 2} {

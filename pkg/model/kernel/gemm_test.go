@@ -9,14 +9,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// product is a product with all its arguments, in guarded memory.
+// product is a matmul with all its arguments, in guarded memory.
 type product struct {
 	transA, transB, accumulate bool
 	m, n, k                    int
 	a, b, c                    *guarded
 }
 
-// newProduct fills a product; leading dimensions exceed the rows by gap.
+// newProduct fills a matmul; leading dimensions exceed the rows by gap.
 func newProduct(r *rand.Rand, transA, transB, accumulate bool, m, n, k, gap int) *product {
 	p := &product{transA: transA, transB: transB, accumulate: accumulate, m: m, n: n, k: k}
 	matrix := func(trans bool, rows, cols int) *guarded {
@@ -29,7 +29,7 @@ func newProduct(r *rand.Rand, transA, transB, accumulate bool, m, n, k, gap int)
 	return p
 }
 
-// run computes the product by gemm into a copy of c and returns it.
+// run computes the matmul by gemm into a copy of c and returns it.
 func (p *product) run(t testing.TB, gemm func(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool, c []float32, ldc int)) *guarded {
 	t.Helper()
 	c := *p.c
@@ -88,8 +88,8 @@ var modes = []struct {
 	transA, transB bool
 }{{"NN", false, false}, {"NT", false, true}, {"TN", true, false}, {"TT", true, true}}
 
-// TestGemmBits holds every way to compute a product to the recurrence, bit for
-// bit, over all heights of tiles, column tails and several blocks of k.
+// TestGemmBits compares every version of the matmul with the recurrence, bit for bit, over all
+// heights of tiles, column tails and several blocks of k.
 func TestGemmBits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short")
@@ -118,8 +118,7 @@ func TestGemmBits(t *testing.T) {
 	})
 }
 
-// TestGemmReference compares with the float64 reference, whose code shares
-// nothing with the kernels.
+// TestGemmReference compares with the float64 reference, which shares no code with the kernels.
 func TestGemmReference(t *testing.T) {
 	onEachPath(t, func(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
@@ -136,8 +135,8 @@ func TestGemmReference(t *testing.T) {
 	})
 }
 
-// TestGemmStable: an element of a large product equals that of the product of
-// its row and its column alone, and threads change nothing.
+// TestGemmStable: an element of a large matmul equals the matmul of its row and its column alone,
+// for any number of threads.
 func TestGemmStable(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short")
@@ -204,8 +203,8 @@ func TestPoolGemmBits(t *testing.T) {
 	}
 }
 
-// TestGemmNonFinite: NaN and infinities reach exactly the elements that they
-// should, and old contents of an overwritten C none.
+// TestGemmNonFinite: NaN and infinities reach exactly the elements they should; old contents of an
+// overwritten C do not matter.
 func TestGemmNonFinite(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	onEachPath(t, func(t *testing.T) {

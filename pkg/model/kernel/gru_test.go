@@ -44,7 +44,7 @@ func (c *cellCase) backward() {
 	GRUBackward(c.rows, c.hidden, c.dout.x, c.h.x, c.save.x, c.dgh.x, c.dh.x)
 }
 
-// dgi are the gradients that stand in place of the gates.
+// dgi are the gradients written over the gates.
 func (c *cellCase) dgi() []float32 {
 	var x []float32
 	for i := range c.rows {
@@ -60,7 +60,7 @@ func (c *cellCase) check(t testing.TB) {
 	}
 }
 
-// compare holds both directions to the float64 reference.
+// compare compares both passes with the float64 reference.
 func (c *cellCase) compare(t testing.TB) {
 	t.Helper()
 	c.forward(true)
@@ -84,7 +84,7 @@ func (c *cellCase) compare(t testing.TB) {
 	near(t, "dh", c.dh.x, dh, 1e-6, 0)
 	for i := range c.rows {
 		from := (i*4 + 3) * c.hidden
-		sameBits(t, "da_n·r beside dgi", c.save.x[from:from+c.hidden], c.dgh.x[(i*3+2)*c.hidden:][:c.hidden])
+		sameBits(t, "da_n·r next to dgi", c.save.x[from:from+c.hidden], c.dgh.x[(i*3+2)*c.hidden:][:c.hidden])
 	}
 }
 
@@ -99,9 +99,8 @@ func TestGRU(t *testing.T) {
 	})
 }
 
-// TestGRUPlace: a column has the same bits wherever it stands, and whether the
-// gates are saved or not.
-func TestGRUPlace(t *testing.T) {
+// TestGRUColumnPosition: a column has the same bits at any position, whether the gates are saved or not.
+func TestGRUColumnPosition(t *testing.T) {
 	onEachPath(t, func(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
 			r := rand.New(rand.NewSource(rapid.Int64().Draw(rt, "seed")))
@@ -170,8 +169,8 @@ func TestGRUNonFinite(t *testing.T) {
 	})
 }
 
-// TestReferenceGRUGradient holds the reference gradient to finite differences
-// of the reference cell.
+// TestReferenceGRUGradient compares the reference gradient with finite differences of the reference
+// cell.
 func TestReferenceGRUGradient(t *testing.T) {
 	const rows, hidden, eps = 2, 3, 1e-6
 	r := rand.New(rand.NewSource(4))

@@ -15,7 +15,7 @@ func usePath(t testing.TB, p path) {
 	t.Cleanup(func() { active = old })
 }
 
-// onEachPath runs f once for each path that this processor has.
+// onEachPath runs f once for each path that this processor supports.
 func onEachPath(t *testing.T, f func(t *testing.T)) {
 	for p := pathGo; p <= bestPath(); p++ {
 		t.Run(p.String(), func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestFMA32(t *testing.T) {
 		{1, 1, 0x1p-24, 1},                           // a tie goes to even
 		{1 + 0x1p-12, 1 - 0x1p-12, 0x1p-24, 1},       // exact
 		{1, 1 + ulp, 0x1p-24, 1 + 2*ulp},             // a tie goes to even, upwards
-		{0x1p-60, 0x1p-60, 1 + 0x1p-23, 1 + 0x1p-23}, // a tiny product changes nothing
+		{0x1p-60, 0x1p-60, 1 + 0x1p-23, 1 + 0x1p-23}, // a tiny product has no effect
 		{0x1p-40, 0x1p-40, float32(math.Inf(1)), float32(math.Inf(1))},
 	} {
 		if got := fma32(c.a, c.b, c.c); got != c.want {

@@ -38,8 +38,8 @@ func TestPoolRunsEachTaskOnce(t *testing.T) {
 	}
 }
 
-// TestPoolManyShortCalls looks for tasks of one call that run in another, with
-// results that only the call's own writes explain.
+// TestPoolManyShortCalls checks that no task of one call runs in another one, by results that only
+// the call's own writes explain.
 func TestPoolManyShortCalls(t *testing.T) {
 	for _, procs := range []int{1, 4} {
 		t.Run(fmt.Sprint("GOMAXPROCS ", procs), func(t *testing.T) {
@@ -122,7 +122,7 @@ func BenchmarkPoolRun(b *testing.B) {
 	}
 }
 
-// TestPoolColumns: the shared-out sums have the bits of the plain ones.
+// TestPoolColumns: the split sums have the bits of the plain ones.
 func TestPoolColumns(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
 	for _, threads := range []int{1, 2, 3, 5} {
@@ -149,7 +149,7 @@ func TestPoolColumns(t *testing.T) {
 	}
 }
 
-// TestPoolGemmGates: a gate that stands apart changes no bit.
+// TestPoolGemmGates: a separate gate does not change the bits.
 func TestPoolGemmGates(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
 	for _, threads := range []int{1, 2, 3} {

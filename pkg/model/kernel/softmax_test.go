@@ -68,7 +68,7 @@ func TestLogSoftmax(t *testing.T) {
 	})
 }
 
-// TestSoftmaxSampler: the sampler's log-probabilities are the trainer's, to the bit.
+// TestSoftmaxSampler: the sampler's log-probabilities are bit-identical to the trainer's.
 func TestSoftmaxSampler(t *testing.T) {
 	onEachPath(t, func(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
@@ -113,7 +113,7 @@ func TestLogSoftmaxEdges(t *testing.T) {
 					t.Errorf("n=%d: dlogits[%d] = %v, want %v", n, j, v, want)
 				}
 			}
-			// A NaN anywhere makes the row NaN, and only the row.
+			// A NaN makes its row NaN, and only its row.
 			for at := range n {
 				two := make([]float32, 2*n)
 				two[at] = nan

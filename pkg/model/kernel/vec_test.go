@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestVec compares with loops that do the same operations in the stated order:
-// the bits must be theirs on every path.
+// TestVec compares with loops that do the same operations in the documented order: the bits must be
+// equal on every path.
 func TestVec(t *testing.T) {
 	onEachPath(t, func(t *testing.T) {
 		r := rand.New(rand.NewSource(1))
@@ -180,8 +180,8 @@ func BenchmarkVec(b *testing.B) {
 	}
 }
 
-// FuzzVec holds the element-wise kernels to the portable version, bit for bit,
-// over sizes, tails, offsets and numbers that need not be finite.
+// FuzzVec compares the element-wise kernels with the portable version, bit for bit, over sizes,
+// tails, offsets and numbers that need not be finite.
 func FuzzVec(f *testing.F) {
 	f.Add(uint8(3), uint8(17), uint8(1), int64(1), float32(1))
 	f.Add(uint8(40), uint8(64), uint8(5), int64(2), float32(math.Inf(1)))

@@ -45,7 +45,7 @@ func TestChecksummedFileReads(t *testing.T) {
 	if alone, err := EncodeChecksummed(nil, nil); err != nil {
 		t.Error(err)
 	} else if g, err := readBytes(alone); err != nil || !g.Checksummed || g.Metadata != nil {
-		t.Errorf("nothing, with a checksum: %+v, %v", g, err)
+		t.Errorf("an empty file with a checksum: %+v, %v", g, err)
 	}
 }
 
@@ -58,8 +58,8 @@ func TestChecksumKeyIsReserved(t *testing.T) {
 	}
 }
 
-// Every byte that changes is found: none gives a file that passes for a whole
-// one. Where the change hides the checksum itself, the file reads as one without.
+// Every changed byte is detected. If the change hides the checksum itself, the file reads as one
+// without.
 func TestChecksumFindsEveryByte(t *testing.T) {
 	data := checksummedFile(t)
 	hidden := 0

@@ -6,12 +6,12 @@ import (
 	"grpo/internal/untrusted"
 )
 
-// fuzzLimit is tighter than the rest of the readers': a reader of weights that
-// allocated a thousand times its file would be of no use.
+// fuzzLimit is stricter than for other readers: a reader of weights must not allocate a thousand
+// times its file.
 var fuzzLimit = untrusted.Limit{Base: 8 << 20, PerByte: 512, Time: untrusted.Reader.Time}
 
-// checkRead holds for every input: Read gives a file that holds together or an
-// error that can be shown, and allocates in proportion to the input.
+// checkRead checks one input: Read returns a consistent file or a printable error, and allocates in
+// proportion to the input.
 func checkRead(t *testing.T, b []byte) {
 	t.Helper()
 	fuzzLimit.Check(t, len(b), func() {
@@ -27,7 +27,7 @@ func checkRead(t *testing.T, b []byte) {
 	})
 }
 
-// FuzzRead: no input makes Read panic, and what it accepts holds together.
+// FuzzRead: no input makes Read panic, and accepted files are consistent.
 func FuzzRead(f *testing.F) {
 	f.Add(small(f))
 	for _, tt := range refused {

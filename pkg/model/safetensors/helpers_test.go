@@ -51,8 +51,8 @@ func sameTensors(a, b []Tensor) bool {
 	})
 }
 
-// checkAccepted checks what must hold of any file that Read accepts: shapes
-// agree with data, and it can be written and read again without a change.
+// checkAccepted checks properties of any file that Read accepts: shapes agree with data, and it can
+// be written and read again without a change.
 func checkAccepted(t testing.TB, f *File) {
 	t.Helper()
 	again := make([]Tensor, len(f.Tensors))

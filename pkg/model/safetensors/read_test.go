@@ -54,7 +54,7 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// What the format allows and a reader could trip over.
+// Valid files that are unusual.
 func TestReadAccepts(t *testing.T) {
 	tests := []struct {
 		name, header, data string
@@ -108,7 +108,7 @@ func TestReadFileErrors(t *testing.T) {
 	}
 }
 
-// A source that is shorter than its announced size: the file shrank meanwhile.
+// A source that is shorter than its announced size: the file shrank during the read.
 func TestReadShrunkFile(t *testing.T) {
 	whole := mustWrite(t, []Tensor{{Name: "w", Shape: []int{2}, Data: []float32{1, 2}}}, nil)
 	for n := range whole {

@@ -112,7 +112,7 @@ func (z zeros) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// A number in the file costs no memory before it is checked.
+// Numbers in the file cost no memory before they are checked.
 func TestLargeNumbersAllocateNothing(t *testing.T) {
 	file := func(b []byte) (*File, error) { return readBytes(b) }
 	bigHeader := func(n uint64, size int64) func() (*File, error) {
@@ -125,7 +125,7 @@ func TestLargeNumbersAllocateNothing(t *testing.T) {
 	}{
 		{"header of 2^60 bytes", bigHeader(1<<60, 1000), "header: the first 8 bytes announce 1152921504606846976 bytes of header in a file of 1000, the limit is 100000000"},
 		{"header of 2^64-1 bytes", bigHeader(math.MaxUint64, 1000), "header: the first 8 bytes announce 18446744073709551615 bytes"},
-		{"header one byte over the limit, in a file that holds it", bigHeader(MaxHeader+1, 1<<40), "header: the first 8 bytes announce 100000001 bytes"},
+		{"header one byte over the limit, in a file of that size", bigHeader(MaxHeader+1, 1<<40), "header: the first 8 bytes announce 100000001 bytes"},
 		{"header at the limit, beyond the file", bigHeader(MaxHeader, 1000), "truncated: expected at least 100000008 bytes, found 1000"},
 		{"header one byte beyond the file", bigHeader(93, 100), "truncated: expected at least 101 bytes, found 100"},
 		{"tensor of 2^62 bytes", func() (*File, error) {
@@ -148,7 +148,7 @@ func TestLargeNumbersAllocateNothing(t *testing.T) {
 	}
 }
 
-// small is a file with every kind of thing in it.
+// small is a file with every feature.
 func small(t testing.TB) []byte {
 	header := `{"__metadata__":{"format":"pt"},` + f16("h", "[2]", "[0,4]") + `,"e":{"dtype":"F32","shape":[0,2],"data_offsets":[4,4]},` +
 		`"d":{"dtype":"F64","shape":[],"data_offsets":[4,12]},"w":{"dtype":"F32","shape":[2,1],"data_offsets":[12,20]}} `
@@ -170,7 +170,8 @@ func TestTruncatedEverywhere(t *testing.T) {
 	}
 }
 
-// After a change of any byte, Read returns an error or a consistent file; a change in the data never spoils the reading of the rest.
+// After a change of any byte, Read returns an error or a consistent file; a change in the data
+// affects only that element.
 func TestEveryByteFlipped(t *testing.T) {
 	b := small(t)
 	data := len(b) - 20

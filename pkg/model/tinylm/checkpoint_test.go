@@ -12,8 +12,8 @@ import (
 	"grpo/pkg/model/tinylm"
 )
 
-// actorCritic is a small run of PPO's form: a policy and a reference that
-// follows it, a critic, two optimizers.
+// actorCritic is a small PPO run: a policy, a reference that follows it, a critic and two
+// optimizers.
 type actorCritic struct {
 	policy, ref *tinylm.Weights
 	opt         *model.AdamW
@@ -36,7 +36,7 @@ func newActorCritic(t testing.TB, pool *kernel.Pool, policy, ref *tinylm.Weights
 	return a
 }
 
-// step makes an update in which everything depends on everything.
+// step makes an update that uses all parts.
 func (a *actorCritic) step(t testing.TB, b *model.Batch) {
 	t.Helper()
 	n := float64(tinylmtest.Tokens(b))
@@ -158,7 +158,7 @@ func TestTensorNames(t *testing.T) {
 	}
 }
 
-// smallCheckpoint has all that a file can hold, of a model of one layer.
+// smallCheckpoint has every part that a file can have, for a model of one layer.
 func smallCheckpoint(t testing.TB) *model.Checkpoint {
 	p := tinylmtest.Weights(t, tinylm.Spec{Vocab: 6, Hidden: 2, Layers: 1}, 1)
 	return newActorCritic(t, nil, p, p.Clone()).checkpoint(map[string]string{"k": "v"})

@@ -12,7 +12,7 @@ import (
 	"grpo/pkg/model/tinylm"
 )
 
-func TestNewCriticSaysZeroAndLeavesThePolicyAlone(t *testing.T) {
+func TestNewCriticIsZeroAndSeparate(t *testing.T) {
 	policy := tinylmtest.Weights(t, tinylmtest.Spec(16, 2), 1)
 	before := policy.Hash()
 	pool := tinylmtest.Pool(t, 2)
@@ -44,8 +44,8 @@ func TestNewCriticSaysZeroAndLeavesThePolicyAlone(t *testing.T) {
 	}
 }
 
-// Old values, and the values that an objective sees, are the same bits; and
-// they outlive updates.
+// Old values, and the values in the objective, are bit-identical; and they remain valid after
+// updates.
 func TestOldValuesOutliveUpdates(t *testing.T) {
 	policy := tinylmtest.Weights(t, tinylmtest.Spec(16, 1), 1)
 	pool := tinylmtest.Pool(t, 2)
@@ -159,8 +159,8 @@ func TestCriticRefuses(t *testing.T) {
 	}
 }
 
-// BenchmarkCritic is what a value head costs: the batch of BenchmarkUpdate,
-// old values and then one update.
+// BenchmarkCritic measures the cost of a value head: the batch of BenchmarkUpdate, old values and
+// then one update.
 func BenchmarkCritic(b *testing.B) {
 	for _, threads := range []int{1, 2} {
 		for _, what := range []string{"values", "update"} {

@@ -15,8 +15,8 @@ import (
 // and as bytes.
 var fuzzLimit = untrusted.Limit{Base: 8 << 20, PerByte: 2 << 10, Time: untrusted.Reader.Time}
 
-// checkCheckpoint: what can be read is encoded to bytes that read as the same
-// again, and an error can be shown.
+// checkCheckpoint: a readable file is encoded to bytes that read back the same, and errors are
+// printable.
 func checkCheckpoint(t *testing.T, data []byte) {
 	t.Helper()
 	fuzzLimit.Check(t, len(data), func() {

@@ -10,10 +10,9 @@ import (
 	"grpo/pkg/model"
 )
 
-// The assignment's tokenize_prompt_and_output (2026) concatenates prompt and
-// output, shifts the labels by one and masks what is not output.
-// The packed layout must predict the same tokens in the same order: the labels
-// where the mask is true.
+// The assignment's tokenize_prompt_and_output (2026) concatenates prompt and output, shifts the
+// labels by one and masks all tokens outside the output. The packed layout must predict the same
+// tokens in the same order: the labels where the mask is true.
 func TestGoldenTokenizePromptAndOutput(t *testing.T) {
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(golden.File(t, "golden", "cs336-2026", "expected.json"), &all); err != nil {
@@ -64,7 +63,7 @@ func TestGoldenTokenizePromptAndOutput(t *testing.T) {
 		if !slices.Equal(got[i], labels) {
 			t.Errorf("row %d predicts %v, the assignment's labels are %v", i, got[i], labels)
 		}
-		// input_ids leave the last token out, as nothing is predicted from it.
+		// input_ids omit the last token: nothing is predicted from it.
 		inputs := slices.Concat(b.Prompts[i], b.Rows[i].Tokens)
 		n := min(len(inputs), len(want.InputIDs.Data[i]))
 		if !slices.Equal(inputs[:n], want.InputIDs.Data[i][:n]) {

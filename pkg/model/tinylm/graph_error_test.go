@@ -8,8 +8,8 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// TestRunError: an error of an operation comes out of the graph as it is, without
-// the machine's program counter and instruction.
+// TestRunError: the graph returns an operation's error unchanged, without the machine's program
+// counter and instruction.
 func TestRunError(t *testing.T) {
 	why := errors.New("token 7 is not in the vocabulary")
 	op := &fusedOp{name: "broken", in: nil, out: scalarT, run: func([]G.Value) (G.Value, error) { return nil, why }}
@@ -24,7 +24,7 @@ func TestRunError(t *testing.T) {
 	defer vm.Close()
 	err := vm.RunAll()
 	if err == nil || !strings.Contains(err.Error(), "PC ") {
-		t.Fatalf("the machine says %v", err)
+		t.Fatalf("the machine returned %v", err)
 	}
 	if got := runError(err); got != why {
 		t.Errorf("got %v, want %v", got, why)

@@ -24,8 +24,8 @@ func TestGradientsDoNotDependOnThreads(t *testing.T) {
 	}
 }
 
-// Sharing a prompt, cutting the batch, and using a graph that was built for a
-// larger batch change the gradient by rounding only.
+// Sharing a prompt, splitting the batch, and using a graph built for a larger batch change the
+// gradient by rounding only.
 func TestGradientsDoNotDependOnLayout(t *testing.T) {
 	p := tinylmtest.Weights(t, tinylmtest.Spec(24, 2), 1)
 	b := tinylmtest.Batch(t, p, 6, 4, 24)
@@ -93,7 +93,7 @@ func TestAccumulateRefusesBadBatches(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, err := l.Accumulate(&c.b, tinylmtest.MeanLogProb(1)); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one that says %q", err, c.want)
+				t.Errorf("error %v, want one with %q", err, c.want)
 			}
 		})
 	}
@@ -181,9 +181,8 @@ func TestSpecs(t *testing.T) {
 	}
 }
 
-// BenchmarkUpdate is one update of the default experiment's size: 32 prompts
-// of 40 tokens, 8 completions each of 25. Run it with -benchmem: what it
-// allocates is Gorgonia's bookkeeping, a constant.
+// BenchmarkUpdate is one update of the default experiment's size: 32 prompts of 40 tokens, 8
+// completions each of 25. With -benchmem it shows Gorgonia's bookkeeping, a constant.
 func BenchmarkUpdate(b *testing.B) {
 	for _, threads := range []int{1, 2} {
 		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {

@@ -7,7 +7,7 @@ import (
 	"grpo/internal/tinylmtest"
 )
 
-// PyTorch's numbers, with prompts that are shared and not, and micro-batches.
+// PyTorch's numbers, with shared and separate prompts, and micro-batches.
 func TestGoldenTorch(t *testing.T) {
 	c := tinylmtest.ReadTorchCase(t)
 	for _, shared := range []bool{true, false} {

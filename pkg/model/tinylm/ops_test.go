@@ -13,8 +13,7 @@ import (
 	"grpo/pkg/model/kernel"
 )
 
-// opCase is one op under test: floats are its float inputs (places that are
-// NaN are poison: no sequence reads them).
+// opCase is one op under test. floats are its float inputs; NaN entries must not be read.
 type opCase struct {
 	name   string
 	floats [][]float64
@@ -185,7 +184,7 @@ func TestOpsAgainstReferenceAndFiniteDifferences(t *testing.T) {
 			}
 			vm := G.NewTapeMachine(b.g)
 			defer vm.Close()
-			for pass := range 2 { // the second pass shows that the first left nothing
+			for pass := range 2 { // the second pass detects leftovers of the first
 				vm.Reset()
 				if err := vm.RunAll(); err != nil {
 					t.Fatal(err)

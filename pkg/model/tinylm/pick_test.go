@@ -6,9 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestPick: the token is the first at which the running sum passes u times the
-// total. Probabilities are multiples of 2^-12, so that every sum is exact and
-// the order of addition can't matter.
+// TestPick: the first token at which the running sum exceeds u times the total. Probabilities are
+// multiples of 2^-12, so every sum is exact and the order of addition can't matter.
 func TestPick(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 100).Draw(rt, "tokens")
@@ -36,8 +35,8 @@ func TestPick(t *testing.T) {
 			rt.Fatalf("pick(%v) = %d, want %d of %v", u, got, want, w.probs)
 		}
 	})
-	// Where rounding leaves nothing above the target, the last token that can
-	// be drawn is drawn, whatever zeros follow.
+	// If rounding keeps all sums below the target, the last token with a positive probability is
+	// drawn.
 	w := &sampleWork{probs: make([]float32, 60)}
 	w.probs[3], w.probs[20] = 0.5, 0.5
 	if got := w.pick(1); got != 20 {

@@ -2,9 +2,8 @@ package tinylm
 
 import "math"
 
-// The obvious references of the fused ops, in float64, on the packed layout.
-// Output places that no sequence uses are NaN: the harness neither compares
-// them nor sends a gradient there, but poisons them.
+// Simple float64 references of the fused ops, on the packed layout. Output entries that no sequence
+// uses are NaN: the tests do not compare them, send no gradient there, and poison them.
 
 func nans(n int) []float64 {
 	x := make([]float64, n)

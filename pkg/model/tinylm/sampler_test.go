@@ -62,8 +62,8 @@ func TestSamplerAgreesWithGraph(t *testing.T) {
 	}
 }
 
-// A completion is a function of its prompt and its random numbers: not of the
-// other rows, and not of the number of threads.
+// A completion depends only on its prompt and its random numbers, not on other rows or the number
+// of threads.
 func TestSamplesDoNotDependOnBatchOrThreads(t *testing.T) {
 	p := tinylmtest.Weights(t, tinylmtest.Spec(32, 2), 2)
 	prompts := tinylmtest.Prompts(40, 15)
@@ -104,7 +104,7 @@ func TestSamplingOptions(t *testing.T) {
 			t.Errorf("lengths from %d to %d, want from 6 or more to 9", short, long)
 		}
 		if short, _ := lengths(tinylmtest.Sample(t, p, 1, prompts, 20, tinylmtest.Plain)); short >= 6 {
-			t.Errorf("without a minimum the shortest completion has %d tokens: the case shows nothing", short)
+			t.Errorf("without a minimum the shortest completion has %d tokens: the case tests nothing", short)
 		}
 	})
 	greedy := tinylmtest.Plain
@@ -140,7 +140,7 @@ func TestSamplingOptions(t *testing.T) {
 	}
 }
 
-// First tokens come as often as their probability says.
+// The frequencies of first tokens match their probabilities.
 func TestSamplerFollowsTheDistribution(t *testing.T) {
 	p := tinylmtest.Weights(t, tinylmtest.Spec(16, 1), 4)
 	const n = 20000
@@ -158,7 +158,7 @@ func TestSamplerFollowsTheDistribution(t *testing.T) {
 	}
 }
 
-// A policy whose weights are not finite must not hang or crash the sampler.
+// NaN or Inf weights must not hang or crash the sampler.
 func TestSamplerSurvivesNaN(t *testing.T) {
 	p := tinylmtest.Weights(t, tinylmtest.Spec(16, 1), 5)
 	p.Layer[0].Whh[3] = float32(math.NaN())

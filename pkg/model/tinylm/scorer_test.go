@@ -17,8 +17,7 @@ func sameTokens(a, b *model.TokenMatrix) bool {
 		slices.Equal(a.LogProbs, b.LogProbs) && slices.Equal(a.Entropy, b.Entropy)
 }
 
-// The scorer has the learner's bits, whatever the number of threads, and the
-// sampler's numbers.
+// The scorer has the learner's bits for any number of threads, and the sampler's numbers.
 func TestScorerAgreesWithLearnerAndSampler(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -83,8 +82,8 @@ func TestScorerAgreesWithLearnerAndSampler(t *testing.T) {
 	}
 }
 
-// A row's bits depend neither on the rest of its batch nor on earlier batches, and
-// new weights take effect without a call.
+// A row's bits depend neither on the rest of its batch nor on earlier batches, and new weights take
+// effect immediately.
 func TestScorerBatchesAreIndependent(t *testing.T) {
 	p := tinylmtest.Weights(t, tinylmtest.Spec(24, 2), 1)
 	b := tinylmtest.Batch(t, p, 6, 4, 24)
@@ -151,7 +150,7 @@ func TestScorerRefuses(t *testing.T) {
 	}
 }
 
-// What a call allocates does not grow with the batch.
+// Allocations per call do not grow with the batch.
 func TestScorerAllocatesAConstant(t *testing.T) {
 	p := tinylmtest.Weights(t, tinylmtest.Spec(32, 2), 1)
 	pool := tinylmtest.Pool(t, 1)
@@ -175,8 +174,8 @@ func TestScorerAllocatesAConstant(t *testing.T) {
 	}
 }
 
-// BenchmarkScore is what a reference policy costs: the batch of
-// BenchmarkUpdate, forward only.
+// BenchmarkScore measures the cost of a reference policy: the batch of BenchmarkUpdate, forward
+// only.
 func BenchmarkScore(b *testing.B) {
 	for _, threads := range []int{1, 2} {
 		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {

@@ -12,7 +12,7 @@ import (
 	"grpo/pkg/model/tinylm"
 )
 
-// The same work gives the same bits, also on a device that was opened again.
+// The same work gives the same bits, also on a device that was reopened.
 func TestGPUSameBits(t *testing.T) {
 	run := func() (weights []float32, out []model.Completion) {
 		g := testGPU(t, "float32")
@@ -54,8 +54,8 @@ func TestGPUSameBits(t *testing.T) {
 	}
 }
 
-// Once the largest batch has been seen, steps allocate no memory of the driver, and
-// closing frees everything but what the device itself keeps.
+// Once the largest batch has been seen, steps allocate no driver memory, and closing frees
+// everything except what the device keeps.
 func TestGPUMemoryIsConstant(t *testing.T) {
 	for _, steps := range []bool{false, true} {
 		t.Run(fmt.Sprintf("step by step %v", steps), func(t *testing.T) {

@@ -13,9 +13,8 @@ import (
 	"grpo/pkg/rng"
 )
 
-// A GPU chooses the CPU's tokens, by the same numbers, with log-probabilities
-// that differ by rounding: with every option, from a stream and from a function,
-// in one kernel and token by token.
+// A GPU samples the CPU's tokens with the same random numbers, and log-probabilities that differ by
+// rounding: with every option, from a stream and from a function, in one kernel and token by token.
 func TestGPUSamplesTheCPUsTokens(t *testing.T) {
 	place := model.Draws{Stream: rng.New(3, rng.Rollout), A: 7, B: 1 << 20, C: 2}
 	for _, c := range []struct {
@@ -72,8 +71,7 @@ func sameCompletions(t *testing.T, name string, got, want []model.Completion) {
 	}
 }
 
-// The sampler reads new weights after Refresh, and rollouts of any size follow
-// each other.
+// The sampler reads new weights after Refresh, and handles rollouts of any sequence of sizes.
 func TestGPUSamplerFollowsWeightsAndSizes(t *testing.T) {
 	g := testGPU(t, "float32")
 	p := tinylmtest.Weights(t, tinylmtest.Spec(16, 2), 1)

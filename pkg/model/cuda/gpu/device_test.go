@@ -37,8 +37,8 @@ func testGPU(t testing.TB, precision string) *device {
 	return g.(*device)
 }
 
-// If the machine has a GPU, the tests of this package whose names begin with GPU
-// also run on it, in a process of their own.
+// If the machine has a GPU, the tests of this package whose names start with GPU also run on it, in
+// a separate process.
 func TestOnTheCard(t *testing.T) {
 	if onCard() {
 		t.Skip("this process runs on the card")

@@ -30,8 +30,8 @@ func TestGPUGoldenTorch(t *testing.T) {
 	}
 }
 
-// stepByStep takes away the shared memory that fused kernels need, so that a small
-// network runs step by step, as a large one does.
+// stepByStep removes the shared memory that fused kernels need, so that a small network runs step
+// by step like a large one.
 func stepByStep(g *device, yes bool) *device {
 	if yes {
 		g.card.Shared = 1 << 10
@@ -72,8 +72,8 @@ func TestGPUCriticAgainstReferenceAndFiniteDifferences(t *testing.T) {
 	netCases(t, func(t *testing.T, g *device, p *tinylm.Weights, b *model.Batch) { tinylmtest.CheckCritic(t, g, p, b) })
 }
 
-// If a card has no room for a cluster, as on a part of one, a layer that needs one
-// runs step by step.
+// If a card has no room for a cluster, as on a MIG partition, a layer that needs one runs step by
+// step.
 func TestGPUWithoutRoomForAClusterRunsStepByStep(t *testing.T) {
 	g := testGPU(t, "float32")
 	plan, whole, err := g.recurrence(132)
@@ -83,7 +83,7 @@ func TestGPUWithoutRoomForAClusterRunsStepByStep(t *testing.T) {
 	if onCard() {
 		t.Skipf("the card runs %d clusters at once", plan.Card.Clusters)
 	}
-	cudaemu.Setenv(t, "CUDAEMU_CLUSTERS", "-1") // a driver that does not say
+	cudaemu.Setenv(t, "CUDAEMU_CLUSTERS", "-1") // the driver gives no number
 	if plan, whole, err = g.recurrence(132); err != nil || whole == nil || plan.Card.Clusters != 0 {
 		t.Fatalf("unasked there are %d clusters and %d kernels: %v", plan.Card.Clusters, len(whole), err)
 	}
@@ -95,8 +95,8 @@ func TestGPUWithoutRoomForAClusterRunsStepByStep(t *testing.T) {
 	tinylmtest.CheckLearner(t, g, p, tinylmtest.Batch(t, p, 1, 2, 3))
 }
 
-// The GPU's gradients are the CPU's but for rounding, for batches that fit the
-// graph and for some that make it grow, at the default size.
+// The GPU's gradients equal the CPU's up to rounding, for batches that fit the graph and for some
+// that make it grow, at the default size.
 func TestGPUGradientsAreTheCPUs(t *testing.T) {
 	for _, steps := range []bool{false, true} {
 		t.Run(fmt.Sprintf("step by step %v", steps), func(t *testing.T) {
@@ -199,8 +199,8 @@ func TestGPUScorerIsTheLearner(t *testing.T) {
 	}
 }
 
-// Three updates with clipping and decay have the CPU's numbers, and a gradient
-// that is not finite changes nothing.
+// Three updates with clipping and decay match the CPU; a gradient with NaN changes neither weights
+// nor moments.
 func TestGPUAdamW(t *testing.T) {
 	g := testGPU(t, "float32")
 	spec := tinylmtest.Spec(16, 2)

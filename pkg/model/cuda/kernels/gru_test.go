@@ -14,7 +14,7 @@ import (
 	"grpo/pkg/model/kernel"
 )
 
-// layer is a GRU layer over a segment, with what the kernels read.
+// layer is a GRU layer over a segment, with the inputs of the kernels.
 type layer struct {
 	packedLengths
 	h                 int
@@ -197,8 +197,8 @@ func (b bench) checkLayer(t *testing.T, p GRUPlan, l *layer, narrowly bool) {
 	}
 	near(t, "gradients of the biases", sums, want, 1e-4, 1e-4)
 
-	// A grid for more sequences and more steps than there are does no harm: a
-	// captured launch may be used again for a smaller batch.
+	// A grid for more sequences and steps than there are is harmless: a captured launch may be
+	// reused for a smaller batch.
 	larger := *l
 	larger.active = append(slices.Clone(l.active), 0, 0)
 	larger.offset = append(slices.Clone(l.offset), l.offset[l.steps], l.offset[l.steps])
@@ -217,8 +217,8 @@ func (b bench) checkLayer(t *testing.T, p GRUPlan, l *layer, narrowly bool) {
 		}
 	}
 
-	// Without a backward pass the states have the same bits, and the plan's own
-	// launch gives them too: where tiles begin changes nothing.
+	// Without a backward pass the states have the same bits, and so they have with the plan's own
+	// launch: tile boundaries do not matter.
 	for _, other := range []Launch{forward, p.Forward(l.n0)} {
 		for i, v := range l.onCard(b, other, backward, false)[0] {
 			if math.Float32bits(v) != math.Float32bits(got[0][i]) {
@@ -229,8 +229,8 @@ func (b bench) checkLayer(t *testing.T, p GRUPlan, l *layer, narrowly bool) {
 	}
 }
 
-// The backward pass is the derivative of the forward pass: central differences of the
-// float64 reference, by the inputs and the first states.
+// The backward pass is the derivative of the forward pass: central differences of the float64
+// reference, for the inputs and the initial states.
 func TestGRUFiniteDifferences(t *testing.T) {
 	m := cudaemu.Open(t)
 	const h = 3

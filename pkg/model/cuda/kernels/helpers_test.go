@@ -11,10 +11,10 @@ import (
 	"grpo/internal/cudaemu"
 )
 
-// The tests run on the emulator (skipped where there is no g++), and with
-// GRPO_TEST_GPU=1 on the card of this machine.
+// The tests run on the emulator (skipped without g++), and with GRPO_TEST_GPU=1 on this machine's
+// card.
 
-// card is the machine as the launches know it.
+// card describes the machine for launches.
 func card(m *cudaemu.Machine) Card { return Card{SM: m.SM, SMs: m.SMs, Shared: m.Shared} }
 
 // bench is a machine with a module loaded.
@@ -53,9 +53,9 @@ func (b bench) readF64(p cudaemu.Ptr, n int) []float64 {
 	return cudaemu.Download[float64](b.Machine, p, n)
 }
 
-// everyOrder runs f with the threads of a block in several orders, demands the
-// same bits of all, and returns them. On a card it runs f as often. The card's
-// memory is freed after each run.
+// everyOrder runs f with the threads of a block in several orders, requires the same bits of all,
+// and returns them. On a real card it runs f as many times. The card's memory is freed after each
+// run.
 func (b bench) everyOrder(f func() [][]float32) [][]float32 {
 	b.Helper()
 	var first [][]float32
@@ -79,8 +79,8 @@ func (b bench) everyOrder(f func() [][]float32) [][]float32 {
 	return first
 }
 
-// near fails where got and want differ by more than atol + rtol·|want|. NaN is
-// near NaN: memory that must not be written stays NaN.
+// near fails if got and want differ by more than atol + rtol·|want|. NaN is near NaN: memory that
+// must not be written stays NaN.
 func near(t testing.TB, what string, got []float32, want []float64, rtol, atol float64) {
 	t.Helper()
 	if len(got) != len(want) {

@@ -24,8 +24,7 @@ func TestGatherRows(t *testing.T) {
 	}
 }
 
-// Sums of rows by index: both ways give the same sums, and leave rows alone
-// that no index names.
+// Both sums of rows by index give the same result and do not change rows that no index names.
 func TestScatterAddAndTableGrad(t *testing.T) {
 	b := newBench(t, Base())
 	c := card(b.Machine)

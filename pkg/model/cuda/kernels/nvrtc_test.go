@@ -13,7 +13,7 @@ import (
 	"grpo/internal/cudaemu"
 )
 
-// resources are what ptxas says of a kernel.
+// resources are a kernel's resources reported by ptxas.
 type resources struct {
 	kernel                   string
 	registers, spills, stack int // spills: bytes stored and loaded
@@ -126,8 +126,7 @@ func TestNVRTCCompilesEverything(t *testing.T) {
 	}
 }
 
-// No launch asks for more shared memory than its card has, for any size that
-// the sources are used with.
+// No launch needs more shared memory than its card has, for any size in use.
 func TestLaunchesFitTheirCards(t *testing.T) {
 	for _, c := range cards {
 		for _, h := range []int{64, 128, 256, 1024} {

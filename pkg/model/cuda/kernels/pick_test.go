@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// chosen is the rule by its definition, in float64: the first token of what
-// top-k, top-p and the minimum length leave at which the sum of probabilities
-// passes u times their total. near says that rounding might choose another.
+// chosen is the rule by its definition, in float64: of the tokens that top-k, top-p and the minimum
+// length keep, the first at which the sum of probabilities exceeds u times their total. near means
+// that rounding might choose another one.
 func chosen(logits []float64, topK int, topP float64, noEnd, greedy bool, eos int, u float64) (id int, logp []float64, near bool) {
 	const slack = 1e-6
 	peak := slices.Max(logits)
@@ -190,7 +190,7 @@ func TestSamplePick(t *testing.T) {
 					}
 				}
 				if int(alive) != going {
-					t.Errorf("%d rows go on, counted %d", going, alive)
+					t.Errorf("%d unfinished rows, counted %d", going, alive)
 				}
 				if compared < rows/2 {
 					t.Errorf("only %d rows could be compared", compared)

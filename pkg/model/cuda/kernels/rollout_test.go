@@ -60,7 +60,7 @@ func lastStates(p *tinylm.Weights, prompts [][]int) (states, table []float32) {
 	return states, table
 }
 
-// The rollout chooses the tokens that pkg/model's sampler chooses.
+// The rollout samples the same tokens as pkg/model's sampler.
 func TestRollout(t *testing.T) {
 	for _, spec := range []tinylm.Spec{
 		{Vocab: 7, Hidden: 5, Layers: 1}, {Vocab: 100, Hidden: 64, Layers: 2}, {Vocab: 40, Hidden: 34, Layers: 3}, {Vocab: 70, Hidden: 100, Layers: 1},

@@ -9,9 +9,8 @@ import (
 	"grpo/internal/cudaemu"
 )
 
-// TestSpeed prints what the kernels take on a card, next to what they compute and
-// move: GRPO_TEST_GPU=1, with -v. Under the emulator it runs tiny sizes, so that
-// it works when there is a card.
+// TestSpeed prints the kernels' times on a card, with their operations and memory traffic:
+// GRPO_TEST_GPU=1, with -v. On the emulator it runs tiny sizes, to test the code.
 func TestSpeed(t *testing.T) {
 	m := cudaemu.Open(t)
 	const vocab = 100

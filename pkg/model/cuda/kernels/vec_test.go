@@ -105,8 +105,8 @@ func TestColSumAndBiasGrad(t *testing.T) {
 	})
 }
 
-// AdamW has the bits of pkg/model/kernel for the same gradient and scale, and
-// leaves everything alone where the norm is not finite.
+// AdamW has the bits of pkg/model/kernel for the same gradient and scale, and changes no memory if
+// the norm is not finite.
 func TestAdamWAndNorm(t *testing.T) {
 	b := newBench(t, Base())
 	c := card(b.Machine)

@@ -37,7 +37,7 @@ func TestEmbedded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := w.Hash(); got != rec.Weights {
-		t.Errorf("the embedded weights hash to %s, their record says %s: run `make base`", got, rec.Weights)
+		t.Errorf("the embedded weights hash to %s, their record has %s: run `make base`", got, rec.Weights)
 	}
 	recipe, err := config.LoadSFT(config.LoadOptions{Path: "base"})
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"grpo/internal/untrusted"
 )
 
-// fuzzLimit: an int and a few bytes of text for each byte. The base is what the
-// fuzzer itself allocates meanwhile.
+// fuzzLimit: an int and a few bytes of text per byte. The base covers the fuzzer's own allocations.
 var fuzzLimit = untrusted.Limit{Base: 8 << 20, PerByte: 128, Time: untrusted.Reader.Time}
 
 // FuzzEncode checks, on any bytes, that there is one token in the vocabulary
@@ -44,8 +43,8 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// FuzzDecode checks, on any numbers, that what is no token shows, that the three
-// tokens without text leave none, and that a second trip changes nothing.
+// FuzzDecode checks, for any numbers, that ids outside the vocabulary are visible, that the three
+// tokens without text leave none, and that encoding and decoding again is stable.
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{"\x01\x1c\x10\x02", "\x00\x03\x63\x64\xff", ""} {
 		f.Add([]byte(s), 1)

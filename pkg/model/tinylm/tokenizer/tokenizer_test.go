@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// alphabet is every character with a token of its own, in the order of its ids.
+// alphabet is every character that has its own token, in the order of ids.
 var alphabet = func() string {
 	var b strings.Builder
 	b.WriteByte('\n')
