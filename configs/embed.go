@@ -1,8 +1,7 @@
-// Package configs holds the configurations that come with the program, so that
-// `-c smoke` works by name in any folder. default.yaml and base.yaml are also
-// the documentation of the keys: `grpo config show --docs` prints their comments.
-// presets/ holds published methods, one a file, and ablations/ the arms of `grpo
-// ablate NAME`.
+// Package configs holds the configurations that come with the program, so that `-c smoke` works by
+// name in any folder. default.yaml and base.yaml are also the documentation of the keys: `grpo
+// config show --docs` prints their comments. presets/ has published methods, one per file, and
+// ablations/ the arms of `grpo ablate NAME`.
 package configs
 
 import (
@@ -11,8 +10,8 @@ import (
 	"strings"
 )
 
-// FS holds NAME.yaml for each embedded configuration, presets/NAME.yaml for each
-// preset, and ablations/NAME.yaml for each ablation.
+// FS has NAME.yaml for each embedded configuration, presets/NAME.yaml for each preset, and
+// ablations/NAME.yaml for each ablation.
 //
 //go:embed *.yaml presets/*.yaml ablations/*.yaml
 var FS embed.FS
@@ -33,7 +32,7 @@ func Names(folder string) []string {
 	return names
 }
 
-// IsPath says whether an argument is meant as a path, not as an embedded name.
+// IsPath reports whether an argument is a path rather than an embedded name.
 func IsPath(s string) bool {
 	return strings.ContainsAny(s, `/\`) || strings.HasSuffix(s, ".yaml") || strings.HasSuffix(s, ".yml")
 }

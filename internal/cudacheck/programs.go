@@ -76,7 +76,7 @@ func (c *check) jsonOf(into any, name string, args ...string) error {
 	if err != nil {
 		return err
 	}
-	// Libraries may print lines of their own before.
+	// Libraries may print before the JSON.
 	if i := bytes.IndexByte(out, '{'); i > 0 {
 		out = out[i:]
 	}

@@ -9,10 +9,10 @@ import (
 func TestReplace(t *testing.T) {
 	const doc = "# A\n<!-- x:begin -->\nold\n<!-- x:end -->\nend\n"
 	for _, c := range []struct{ name, doc, block, want string }{
-		{"between the marks", doc, "x", "# A\n<!-- x:begin -->\nnew\n<!-- x:end -->\nend\n"},
-		{"nothing there yet", "<!-- x:begin -->\n<!-- x:end -->\n", "x", "<!-- x:begin -->\nnew\n<!-- x:end -->\n"},
+		{"between the markers", doc, "x", "# A\n<!-- x:begin -->\nnew\n<!-- x:end -->\nend\n"},
+		{"no text yet", "<!-- x:begin -->\n<!-- x:end -->\n", "x", "<!-- x:begin -->\nnew\n<!-- x:end -->\n"},
 		{"other marks", doc, "y", ""},
-		{"marks in the wrong order", "<!-- x:end -->\n<!-- x:begin -->\n", "x", ""},
+		{"markers in the wrong order", "<!-- x:end -->\n<!-- x:begin -->\n", "x", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "a.md")

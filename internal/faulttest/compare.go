@@ -44,7 +44,7 @@ func sameRun(reference, dir string) error {
 	case len(want.Metrics) == 0 || len(want.Evals) == 0 || len(want.Samples) == 0 || want.Result == nil:
 		return errors.New("the reference run has nothing to compare")
 	case got.Result == nil:
-		return fmt.Errorf("%s: there is no result", dir)
+		return fmt.Errorf("%s: no result", dir)
 	case !bytes.Equal(want.Config, got.Config):
 		return fmt.Errorf("%s: the configuration differs", dir)
 	}
@@ -176,7 +176,7 @@ func clear(o outcome, codes []int, wants ...string) error {
 	case !strings.HasPrefix(last, "grpo: "):
 		return fmt.Errorf("the last line is not an error of the program: %s", o)
 	case !slices.ContainsFunc(wants, func(w string) bool { return strings.Contains(text, w) }):
-		return fmt.Errorf("the error says none of %q: %s", wants, o)
+		return fmt.Errorf("the error has none of %q: %s", wants, o)
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func smallMemory(l *lab) (string, error) {
 				return nil
 			}
 		}
-		return fmt.Errorf("it does not say that it is out of memory: %s", o)
+		return fmt.Errorf("its error does not mention memory: %s", o)
 	})
 }
 

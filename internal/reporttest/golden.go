@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/plot/cmpimg"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew; look at them before you commit them")
+var update = flag.Bool("update", false, "rewrite the golden files; check them before committing")
 
 // Golden compares got with a file in testdata. Pictures may differ slightly: processors with fused
 // multiply-add round anti-aliased edges differently.

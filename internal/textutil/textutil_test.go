@@ -101,7 +101,7 @@ func TestLinesProperties(t *testing.T) {
 		s := odd().Draw(r, "text")
 		for i, line := range strings.Split(Lines(s).printable(), "\n") {
 			if i > 0 && line != "" && !strings.HasPrefix(line, "  ") {
-				r.Fatalf("%q begins at the margin", line)
+				r.Fatalf("%q starts at the margin", line)
 			}
 		}
 		untrusted.CheckText(t, Lines(s).printable())

@@ -23,12 +23,12 @@ func Join(path, name string) string {
 // LastPart returns the name at the end of a path.
 func LastPart(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
 
-// IsSections reports a list whose elements have keys of their own.
+// IsSections reports whether a type is a list whose elements have their own keys.
 func IsSections(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct
 }
 
-// IsList reports a list.
+// IsList reports whether a type is a list.
 func IsList(t reflect.Type) bool { return t.Kind() == reflect.Slice || t.Kind() == reflect.Array }
 
 // TypeName names a key's type for people, with its article.

@@ -14,7 +14,7 @@ import (
 	"grpo/internal/untrusted"
 )
 
-var note = Form{What: "one file is one note", Folder: "this is a folder, not a note", Max: 2048, Larger: "not a note", Empty: "it says nothing",
+var note = Form{What: "one file is one note", Folder: "this is a folder, not a note", Max: 2048, Larger: "not a note", Empty: "it has no note",
 	Example: "a: 1", MaxProblems: 3, MaxSections: 2,
 }
 
@@ -24,7 +24,7 @@ func TestParse(t *testing.T) {
 		line       int
 		want       string
 	}{
-		{"empty", "", 0, "the file is empty: it says nothing"},
+		{"empty", "", 0, "the file is empty: it has no note"},
 		{"comments only", "# a\n", 0, "the file is empty"},
 		{"null", "null\n", 0, "the file is empty"},
 		{"no keys", "{}\n", 0, "the file is empty"},

@@ -14,7 +14,7 @@ func TestSizesOfFiles(t *testing.T) {
 		{"generated", "", nil, 1024, 1024},
 		{"files", "", files, 0, 0},
 		{"files under an embedded configuration with the default sizes", "default", files, 0, 0},
-		{"files under one with sizes of its own", "smoke", files, 128, 128},
+		{"files with a configuration that sets sizes", "smoke", files, 128, 128},
 		{"a size that was given", "", append([]string{"val_size=1024"}, files...), 1024, 0},
 		{"sizes that were given", "", append([]string{"val_size=5", "test_size=7"}, files...), 5, 7},
 	} {

@@ -48,7 +48,7 @@ func TestInertSettings(t *testing.T) {
 		{"warmup_steps=5 lr=0", "warmup_steps=5"},
 		{"value_clip=0.1 algorithm.type=ppo loss_type=grpo_clip", "value_clip=0.1 value_epochs=2 algorithm.type=ppo loss_type=grpo_clip"},
 		{"", "loss_type=cispo epsilon_high=5"},                                           // it must be given, on-policy too
-		{"", "loss_type=vanilla"},                                                        // which stands for a dual clip
+		{"", "loss_type=vanilla"},                                                        // which implies a dual clip
 		{"", "loss_type=grpo_clip cliprange=0.2 normalize_constant=64 annotations=keep"}, // the defaults, given
 	} {
 		first, _, _ := strings.Cut(test.set, "=")

@@ -21,9 +21,9 @@ type LoadOptions struct {
 	// the path of a YAML file. Empty means the defaults ([Load]) or the
 	// embedded recipe "base" ([LoadSFT]).
 	Path string
-	// Env holds the environment as "NAME=value" pairs; only GRPO_... matters.
+	// Env is the environment as "NAME=value" pairs; only GRPO_... matters.
 	Env []string
-	// Set holds the arguments of --set, "a.b=v".
+	// Set has the arguments of --set, "a.b=v".
 	Set []string
 	// Flags are the flags of the command that set a key, if the user gave them.
 	Flags []Flag

@@ -147,7 +147,7 @@ func TestMergeIsExact(t *testing.T) {
 		{"unknown key", setting{key: "train.unknown", value: 1}},
 		{"unknown section", setting{key: "unknown.lr", value: 1}},
 		{"text for a number", setting{key: "train.learning_rate", value: "1"}},
-		{"number for a truth value", setting{key: "eval.greedy", value: 1}},
+		{"number for a boolean", setting{key: "eval.greedy", value: 1}},
 		{"scalar for a list", setting{key: "reward.functions", value: "answer"}},
 	}
 	for _, test := range tests {

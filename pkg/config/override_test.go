@@ -64,7 +64,7 @@ func TestSetErrors(t *testing.T) {
 		{"space", "group_size= 8", `must be an integer, not " 8"`},
 		{"not finite", "lr=nan", `train.learning_rate must be a finite number, not nan`},
 		{"infinite", "lr=+Inf", `must be a finite number, not +Inf`},
-		{"truth value", "greedy=yes", `eval.greedy must be true or false, not yes (write true)`},
+		{"boolean", "greedy=yes", `eval.greedy must be true or false, not yes (write true)`},
 		{"empty list", "functions=", `reward.functions must be a list of strings, not "" (element 1 is empty; write a,b or [a, b])`},
 		{"empty element", "functions=answer,", `(element 2 is empty`},
 		{"open bracket", "functions=[answer", `(the bracket is not closed)`},

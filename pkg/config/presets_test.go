@@ -18,7 +18,7 @@ func TestPresets(t *testing.T) {
 	for _, p := range Presets() {
 		names = append(names, p.Name)
 		if len(p.About) > 250 || !source.MatchString(p.About) || strings.Contains(p.About, "http") {
-			t.Errorf("%s says about itself %q: want a sentence with its source, and no address", p.Name, p.About)
+			t.Errorf("%s describes itself as %q: want a sentence with its source, without an address", p.Name, p.About)
 		}
 		short, err := Load(LoadOptions{Path: p.Name})
 		if err != nil {
@@ -96,7 +96,7 @@ func TestCommandsInComments(t *testing.T) {
 				case "--set":
 					opts.Set = append(opts.Set, words[i+1])
 				default:
-					i = len(words) // words beside the command
+					i = len(words) // words next to the command
 				}
 			}
 			if _, err := Load(opts); err != nil {
@@ -121,6 +121,6 @@ func TestTeacherFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(teacher.Config.Stages) != 1 || teacher.Config.Stages[0] != base.Config.Stages[0] || teacher.Config.Model != base.Config.Model || teacher.Config.Data != base.Config.Data {
-		t.Errorf("teacher.yaml makes %+v, base.yaml begins with %+v", teacher.Config, base.Config.Stages[0])
+		t.Errorf("teacher.yaml makes %+v, base.yaml starts with %+v", teacher.Config, base.Config.Stages[0])
 	}
 }

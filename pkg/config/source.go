@@ -32,8 +32,7 @@ func formOf(root any) *yamldoc.Form {
 // `grpo train`.
 var sftNames = []string{"base", "teacher"}
 
-// presetFolder holds the published methods; its files are also known by their bare
-// names.
+// presetFolder has the published methods; their files are also known by their bare names.
 const presetFolder = "presets"
 
 // Names lists the embedded configurations for `grpo train -c NAME`, sorted, presets included.

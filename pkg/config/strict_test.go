@@ -42,7 +42,7 @@ func TestStrict(t *testing.T) {
 		{"underscore", "seed: 1_000\n", `not 1_000 (write 1000)`},
 		{"text for an integer", "seed: abc\n", `seed must be an integer of 0 or more, not abc`},
 		{"quoted integer", "rollout:\n  group_size: \"8\"\n", `must be an integer, not the string "8" (remove the quotes)`},
-		{"truth value for an integer", "rollout:\n  group_size: true\n", `must be an integer, not true`},
+		{"boolean for an integer", "rollout:\n  group_size: true\n", `must be an integer, not true`},
 		{"list for an integer", "rollout:\n  group_size: [8]\n", `must be an integer, not a list`},
 		{"section for an integer", "rollout:\n  group_size:\n    a: 1\n", `must be an integer, not a section with keys`},
 		{"nothing for an integer", "rollout:\n  group_size:\n", `must be an integer, not nothing (give a value or remove the line)`},
@@ -62,7 +62,7 @@ func TestStrict(t *testing.T) {
 
 		// Booleans, strings, lists.
 		{"yes", "eval:\n  greedy: yes\n", `eval.greedy must be true or false, not yes (write true)`},
-		{"capital truth value", "eval:\n  greedy: False\n", `not False (write false)`},
+		{"capitalized boolean", "eval:\n  greedy: False\n", `not False (write false)`},
 		{"one for true", "eval:\n  greedy: 1\n", `must be true or false, not 1 (write true)`},
 		{"number for a string", "name: 2025\n", `name must be a string, not the value 2025 (write "2025", in quotes)`},
 		{"date for a string", "name: 2025-01-01\n", `(write "2025-01-01", in quotes)`},
@@ -152,7 +152,7 @@ func TestAccepted(t *testing.T) {
 		{"integer for a number", "train:\n  learning_rate: 1\n", "lr", "1"},
 		{"number without a zero", "train:\n  learning_rate: .5\n", "lr", "0.5"},
 		{"negative zero", "train:\n  learning_rate: -0.0\n", "lr", "0"},
-		{"word that is a truth value elsewhere", "name: yes\n", "name", `"yes"`},
+		{"word that is a boolean elsewhere", "name: yes\n", "name", `"yes"`},
 		{"list in lines", "reward:\n  functions:\n    - answer\n    - format\n  reward_weights:\n    - 1\n    - .5\n", "reward_weights", "[1, 0.5]"},
 		{"largest seed", "seed: 18446744073709551615\n", "seed", "18446744073709551615"},
 		{"second name", "train:\n  num_iterations: 3\n", "epochs_per_rollout_batch", "3"},

@@ -121,7 +121,7 @@ func (r AdvantageResult) writeNearly(p *page) {
 // the difference of its reward from the others'.
 func (r AdvantageResult) Figure() (fig plots.ExplainFigure, err error) {
 	if len(r.Nearly) == 0 {
-		return fig, fmt.Errorf("draw advantages: there is no nearly equal group")
+		return fig, fmt.Errorf("draw advantages: no nearly equal group")
 	}
 	o := AdvantageOptions{Eps: r.Eps}
 	for _, p := range r.Prompts {

@@ -36,7 +36,7 @@ func TestClipFigure(t *testing.T) {
 	last := func(c plots.ExplainCurve) float64 { return c.Y[len(c.Y)-1] }
 	same(t, "A > 0: where the curves end", []float64{last(good.Curves[1]), last(good.Curves[2])}, []float64{1.2, 1.28})
 	same(t, "A < 0: where the curves end", []float64{last(bad.Curves[1]), last(bad.Curves[2])}, []float64{-bad.XMax, -3})
-	same(t, "A < 0: where the curve begins", bad.Curves[1].Y[:1], []float64{-0.8})
+	same(t, "A < 0: where the curve starts", bad.Curves[1].Y[:1], []float64{-0.8})
 	same(t, "A > 0: points", []float64{good.Points[0].Y, good.Points[1].Y}, []float64{1.2, 1.28})
 	same(t, "A < 0: points", []float64{bad.Points[0].Y, bad.Points[1].Y}, []float64{-math.Exp(1.6), -3})
 	for _, p := range f.Panels {

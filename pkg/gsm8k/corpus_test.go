@@ -291,10 +291,10 @@ func TestCorpusIsDeterministic(t *testing.T) {
 		"preference": func(seed uint64) []Example { return PreferenceCorpus(sft, 500, seed, corpusDefaults) },
 	} {
 		if !slices.Equal(make(1), make(1)) {
-			t.Errorf("%s: the same seed gives different texts", name)
+			t.Errorf("%s: the same seed gives different examples", name)
 		}
 		if slices.Equal(make(1), make(2)) {
-			t.Errorf("%s: another seed gives the same texts", name)
+			t.Errorf("%s: another seed gives the same examples", name)
 		}
 	}
 }

@@ -15,7 +15,7 @@ func TestSoftOverlong(t *testing.T) {
 		want               float64
 	}{
 		{"short", 0, 100, 20, 0},
-		{"where the ramp begins", 80, 100, 20, 0},
+		{"start of the ramp", 80, 100, 20, 0},
 		{"first token of the ramp", 81, 100, 20, -0.05},
 		{"limit", 100, 100, 20, -1},
 		{"beyond", 101, 100, 20, -1},

@@ -148,7 +148,7 @@ func TestReadIsStrict(t *testing.T) {
 	}
 }
 
-// drop removes the tensors that begin with any of the prefixes.
+// drop removes the tensors that start with any of the prefixes.
 func drop(prefixes ...string) func(f *safetensors.File) {
 	return func(f *safetensors.File) {
 		f.Tensors = slices.DeleteFunc(f.Tensors, func(t safetensors.Tensor) bool {

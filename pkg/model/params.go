@@ -30,7 +30,7 @@ type Storage interface {
 	Push() error
 	Zero()
 	Finite() bool
-	// Update is [AdamW.Step] where the parameters are stored.
+	// Update is [AdamW.Step] in the storage of the parameters.
 	Update(a *AdamW, w, g *Params, lr, maxNorm float64) (norm float64, err error)
 	Release()
 }
@@ -220,7 +220,7 @@ func MixInto(ref, policy *Params, alpha float64) error {
 		}
 	}
 	switch alpha {
-	case 0: // not 0·policy, which is NaN where the policy is not finite
+	case 0: // not 0·policy, which is NaN if the policy is not finite
 	case 1:
 		copy(ref.Flat, policy.Flat)
 	default:

@@ -59,17 +59,17 @@ func noClip(r, adv float64) term {
 	return term{value: -r * adv, dLogRatio: -r * adv}
 }
 
-// clipped is PPO's clipped objective with separate bounds (clip-higher, DAPO),
-// an optional upper bound delta on the unclipped ratio (TRL, two-sided clipping)
-// and an optional dual clip (verl, OpenRLHF):
+// clipped is PPO's clipped objective with separate bounds (clip-higher, DAPO), an optional upper
+// bound delta on the unclipped ratio (TRL, two-sided clipping) and an optional dual clip (verl,
+// OpenRLHF):
 //
 //	r'  = min(r, delta)
 //	l   = -min(r' A, clip(r, 1-epsilon, 1+epsilon_high) A)
-//	l   = min(l, -c A)                       where A < 0, c the dual clip
+//	l   = min(l, -c A)                       if A < 0, c the dual clip
 //
-// The gradient with respect to log r is -r A if the unclipped side is the smaller one,
-// and 0 if a bound is active. arXiv:1707.06347; arXiv:2503.14476; CS336 assignment
-// 5, compute_grpo_clip_loss; TRL grpo, bnpo, dr_grpo, dapo; verl vanilla.
+// The gradient with respect to log r is -r A if the unclipped side is the smaller one, and 0 if a
+// bound is active. arXiv:1707.06347; arXiv:2503.14476; CS336 assignment 5, compute_grpo_clip_loss;
+// TRL grpo, bnpo, dr_grpo, dapo; verl vanilla.
 func (p *plan) clipped(r, adv float64) term {
 	lo, hi := 1-p.Epsilon, 1+p.EpsilonHigh
 	free, dFree := r, r

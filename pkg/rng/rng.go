@@ -9,7 +9,7 @@ package rng
 
 import "math/bits"
 
-// Purpose keeps streams of different uses apart.
+// Purpose separates streams of different uses.
 type Purpose uint32
 
 const (
@@ -18,7 +18,7 @@ const (
 	Order                         // the order of problems in training
 	Rollout                       // tokens of training completions
 	Evaluation                    // tokens of validation and test completions
-	Corpus                        // texts of the supervised stages
+	Corpus                        // examples of the supervised stages
 	Shuffle                       // batch order of the supervised stages
 	Noise                         // the random control reward
 )

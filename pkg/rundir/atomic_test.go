@@ -49,7 +49,7 @@ func TestWriteFileAtomic(t *testing.T) {
 		}
 	}
 	if got := names(t, dir); len(got) != 1 {
-		t.Errorf("the folder holds %q, want the file alone", got)
+		t.Errorf("the folder has %q, want only the file", got)
 	}
 }
 
@@ -115,7 +115,7 @@ func TestWriteFileAtomicFails(t *testing.T) {
 				t.Errorf("error %q does not name %s", err, target)
 			}
 			if after := names(t, dir); len(after) != len(before) {
-				t.Errorf("the folder holds %q, before it held %q", after, before)
+				t.Errorf("the folder has %q, before it had %q", after, before)
 			}
 			for _, name := range before {
 				if p := filepath.Join(dir, name); !isDir(p) && read(t, p) != "old" {
@@ -142,7 +142,7 @@ func TestWriteJSONKeepsTheOldContentOnAnEncodingError(t *testing.T) {
 		t.Errorf("content %q", got)
 	}
 	if got := names(t, dir); len(got) != 1 {
-		t.Errorf("the folder holds %q", got)
+		t.Errorf("the folder has %q", got)
 	}
 }
 

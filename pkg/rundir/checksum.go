@@ -26,8 +26,8 @@ import (
 // difference. A file without the member comes from an earlier version or another program and is not
 // checked. A [Prefix] has the checksum of a log: later lines may follow.
 
-// ChecksumsFile in [CheckpointDir] holds the [Checksums] of an unfinished run;
-// those of a finished run are in its [Result].
+// ChecksumsFile in [CheckpointDir] has the [Checksums] of an unfinished run; those of a finished
+// run are in its [Result].
 const ChecksumsFile = "seal.json"
 
 // Checksums describes the files of an unfinished run at its newest checkpoint: all of config.yaml,

@@ -162,10 +162,10 @@ func TestPrefixHolds(t *testing.T) {
 		})
 	}
 	if err := p.Holds(filepath.Join(t.TempDir(), MetricsFile)); err == nil {
-		t.Error("a file that is gone holds")
+		t.Error("a missing file passes")
 	}
 	if err := (Prefix{}).Holds(filepath.Join(t.TempDir(), MetricsFile)); err == nil {
 		// A zero Prefix has the hash "", which no content has.
-		t.Error("a prefix without a hash holds")
+		t.Error("a prefix without a hash passes")
 	}
 }

@@ -84,14 +84,14 @@ func TestClaimRefuses(t *testing.T) {
 				t.Errorf("%s to %s: %v", is, want, err)
 			}
 			if got := names(t, dir); !slices.Equal(got, slices.Sorted(maps.Keys(files))) {
-				t.Errorf("%s to %s: holds %q", is, want, got)
+				t.Errorf("%s to %s: content %q", is, want, got)
 			}
 		}
 	}
 	dir := lay(t, folders[KindRun])
 	other := errors.New("another request")
 	if _, err := Claim(dir, KindRun, func() error { return other }); !errors.Is(err, other) || len(names(t, dir)) != 2 {
-		t.Errorf("error %v, holds %q", err, names(t, dir))
+		t.Errorf("error %v, content %q", err, names(t, dir))
 	}
 }
 
@@ -116,7 +116,7 @@ func TestHeld(t *testing.T) {
 	write(t, filepath.Join(dir, LockFile), "4711\n") // of a killed process
 	is(false, true)
 	if got := read(t, filepath.Join(dir, LockFile)); got != "4711\n" {
-		t.Errorf("the lock now holds %q", got)
+		t.Errorf("the lock now contains %q", got)
 	}
 	outside := filepath.Join(t.TempDir(), "precious")
 	write(t, outside, "precious")
@@ -124,6 +124,6 @@ func TestHeld(t *testing.T) {
 	must(t, os.Symlink(outside, filepath.Join(dir, LockFile)))
 	is(false, false)
 	if _, err := Lock(dir); err == nil || !strings.Contains(err.Error(), LockFile) || read(t, outside) != "precious" {
-		t.Errorf("error %v, and the file outside holds %q", err, read(t, outside))
+		t.Errorf("error %v, and the file outside contains %q", err, read(t, outside))
 	}
 }

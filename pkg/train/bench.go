@@ -31,7 +31,7 @@ type BenchOptions struct {
 	Memory      MemoryCheck      `json:"-"` // nil = no check
 }
 
-// BenchResult holds means over the measured steps.
+// BenchResult has means over the measured steps.
 type BenchResult struct {
 	RolloutS float64 `json:"rollout_s"` // sampling, grading
 	UpdateS  float64 `json:"update_s"`  // advantages, forward, loss, backward, AdamW, the sampler's copies

@@ -14,18 +14,18 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// The folder checkpoint/ holds
+// The folder checkpoint/ contains
 //
 //	last.safetensors          the newest checkpoint
 //	step-000010.safetensors   older ones, output.keep_checkpoints in all
 //	best.safetensors          the weights of the best validation reward
 //	seal.json                 checksums of the logs as of the newest one (rundir.Checksums)
 //
-// Of a finished run with output.keep "best" only best.safetensors stays.
+// A finished run with output.keep "best" keeps only best.safetensors.
 //
-// A checkpoint is a safetensors file with a checksum: the policy's weights under
-// PyTorch's names, AdamW's moments, and, if there are any, the reference model and
-// the critic with its moments. Its metadata are
+// A checkpoint is a safetensors file with a checksum: the policy's weights under PyTorch's names,
+// AdamW's moments, and, if there are any, the reference model and the critic with its moments. Its
+// metadata are
 //
 //	grpo.sha256        of the whole file
 //	grpo.format        the number of this format
@@ -35,9 +35,8 @@ import (
 //	grpo.config_hash   its hash
 //	grpo.state         the rest, as JSON: see [state]
 //
-// A run continues only from a checkpoint of its own format and configuration,
-// written by a kernel that gives the same bits; otherwise its bits would change
-// unnoticed.
+// A run continues only from a checkpoint of its own format and configuration, written by a kernel
+// that gives the same bits; otherwise its results would change unnoticed.
 const (
 	lastFile = "last.safetensors"
 	bestFile = "best.safetensors"

@@ -11,8 +11,8 @@ import (
 //	(N,T)  row-major matrix, T the longest completion: the number of completion i
 //	       and token t is at i*T+t; past the end of a completion it is 0
 //
-// A micro-batch of B completions is a matrix (B,T) of its own width. pkg/rl and
-// pkg/model take such matrices. What a network stores time-major stays inside it.
+// A micro-batch of B completions is a matrix (B,T) with its own T. pkg/rl and pkg/model take such
+// matrices. Time-major layouts are internal to a network.
 
 // layOut sets the rollout's shape and mask.
 func (r *rollout) layOut() {

@@ -9,8 +9,7 @@ import (
 	"grpo/pkg/rl"
 )
 
-// updater holds the buffers of the updates. It reuses them from one micro-batch
-// to the next.
+// updater has the buffers of the updates, reused from one micro-batch to the next.
 type updater struct {
 	res        rl.Result
 	old, ref   []float64 // (B,T), log-probabilities

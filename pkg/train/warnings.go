@@ -86,8 +86,8 @@ func (t *trainer) noteObstacles() {
 	for _, cut := range p.Cut {
 		t.note("%s", cut)
 	}
-	// The recipe of the embedded base model avoids the evaluation problems of its own
-	// generator seed only.
+	// The recipe of the embedded base model avoids only the evaluation problems of its own
+	// generator seed.
 	if t.cfg.Model.Init != "base" || t.cfg.Data.Source != "generated" {
 		return
 	}

@@ -43,7 +43,7 @@ func TestWeightsThatAreNotFinite(t *testing.T) {
 	for name, v := range map[string]float64{"NaN": math.NaN(), "+Inf": math.Inf(1), "-Inf": math.Inf(-1)} {
 		path := filepath.Join(t.TempDir(), "w.safetensors")
 		writeWeights(t, path, 8, 2, func(p *tinylm.Weights) { p.Layer[1].Whh[19] = float32(v) })
-		want := []string{path, `tensor "rnn.weight_hh_l1" holds ` + name + " at [2 3]"}
+		want := []string{path, `tensor "rnn.weight_hh_l1" has ` + name + " at [2 3]"}
 		check := func(what string, err error) {
 			t.Helper()
 			if err == nil {

@@ -70,9 +70,8 @@ func Equal(answer, gold string) bool {
 
 const boxedMacro = `\boxed`
 
-// Boxed returns the content of the last \boxed{...} of a text. It is false if there
-// is none, if the last one is not closed, and if a brace does not follow immediately.
-// The cost is linear.
+// Boxed returns the content of the last \boxed{...} of a string. It is false if there is none, if
+// the last one is not closed, and if a brace does not follow immediately. The cost is linear.
 func Boxed(text string) (content string, ok bool) {
 	i := strings.LastIndex(text, boxedMacro)
 	if i < 0 {

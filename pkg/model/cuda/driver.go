@@ -69,7 +69,7 @@ func openDriver(env func(string) string) (*driver, error) {
 		if r == errorNoDevice {
 			why = "no NVIDIA GPU found, or it is hidden (CUDA_VISIBLE_DEVICES)"
 		}
-		return nil, fmt.Errorf("start the CUDA driver: %s; give --device cpu to go on without", why)
+		return nil, fmt.Errorf("start the CUDA driver: %s; use --device cpu to run without it", why)
 	}
 	return d, nil
 }

@@ -33,7 +33,7 @@ func parseHeader(header []byte) ([]entry, map[string]string, error) {
 		return nil, nil, errors.New("header: not valid UTF-8")
 	}
 	if len(header) == 0 || header[0] != '{' {
-		return nil, nil, errors.New("header: not a JSON object: it must begin with { (is this a safetensors file?)")
+		return nil, nil, errors.New("header: not a JSON object: it must start with { (is this a safetensors file?)")
 	}
 	// This stores no value; it finds syntax errors with their position.
 	if err := json.Unmarshal(header, new(struct{})); err != nil {
@@ -137,7 +137,7 @@ func parseEntry(name string, value any) (entry, error) {
 		return e, fmt.Errorf("shape %v of %s overflows: %w", e.shape, e.dtypeName, err)
 	}
 	if e.begin > e.end {
-		return e, fmt.Errorf("data_offsets [%d %d] end before they begin", e.begin, e.end)
+		return e, fmt.Errorf("data_offsets [%d %d] end before they start", e.begin, e.end)
 	}
 	if e.end-e.begin != size {
 		return e, fmt.Errorf("shape %v of %s takes %d bytes, data_offsets [%d %d] have %d",

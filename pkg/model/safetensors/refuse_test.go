@@ -21,7 +21,7 @@ var refused = []struct {
 }{
 	{"empty header", ``, "????", `header: not a JSON object`},
 	{"header is a list", `[]`, "", `header: not a JSON object`},
-	{"space before the header", ` {}`, "", `header: not a JSON object: it must begin with {`},
+	{"space before the header", ` {}`, "", `header: not a JSON object: it must start with {`},
 	{"byte order mark", "\ufeff{}", "", `header: not a JSON object`},
 	{"unfinished JSON", `{"a":`, "", `header: not valid JSON: byte 5: unexpected end of JSON input`},
 	{"broken JSON", `{"a":{"dtype":F16}}`, "", `header: not valid JSON: byte 15: `},
@@ -68,7 +68,7 @@ var refused = []struct {
 	{"one offset", `{` + f16("a", "[1]", "[2]") + `}`, "aa", `tensor "a": data_offsets: [2]: want two numbers`},
 	{"three offsets", `{` + f16("a", "[1]", "[0,2,4]") + `}`, "aa", `tensor "a": data_offsets: more than 2 numbers`},
 	{"negative offset", `{` + f16("a", "[1]", "[-2,0]") + `}`, "aa", `tensor "a": data_offsets: "-2" is negative`},
-	{"offsets reversed", `{` + f16("a", "[1]", "[2,0]") + `}`, "aa", `tensor "a": data_offsets [2 0] end before they begin`},
+	{"offsets reversed", `{` + f16("a", "[1]", "[2,0]") + `}`, "aa", `tensor "a": data_offsets [2 0] end before they start`},
 	{"offsets too close", `{` + f16("a", "[2]", "[0,2]") + `}`, "aa", `tensor "a": shape [2] of F16 takes 4 bytes, data_offsets [0 2] have 2`},
 	{"offsets too far apart", `{` + f16("a", "[1]", "[0,4]") + `}`, "aaaa", `tensor "a": shape [1] of F16 takes 2 bytes, data_offsets [0 4] have 4`},
 	{"scalar of no bytes", `{` + f16("a", "[]", "[0,0]") + `}`, "", `tensor "a": shape [] of F16 takes 2 bytes, data_offsets [0 0] have 0`},

@@ -58,9 +58,8 @@ func (f *File) Get(name string) (Tensor, bool) {
 	return Tensor{}, false
 }
 
-// elements returns the product of shape. The sizes other than 0 must have a
-// product that fits in an int even where a 0 makes the tensor empty, because
-// strides are such products.
+// elements returns the product of shape. The product of the nonzero sizes must fit in an int even
+// if a 0 makes the tensor empty, because strides are such products.
 func elements(shape []int) (int, error) {
 	if len(shape) > maxRank {
 		return 0, fmt.Errorf("shape has %d dimensions, the limit is %d", len(shape), maxRank)

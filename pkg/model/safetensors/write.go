@@ -156,7 +156,7 @@ func digestAt(header []byte) int {
 func verify(r io.ReaderAt, size int64, header []byte, digest string) error {
 	at := digestAt(header)
 	if at < 0 {
-		return fmt.Errorf("checksum: the metadata key %q is not where it was written: the file was damaged or changed", ChecksumKey)
+		return fmt.Errorf("checksum: the metadata key %q is at another position than when written: the file was damaged or changed", ChecksumKey)
 	}
 	h := sha256.New()
 	h.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(header))))

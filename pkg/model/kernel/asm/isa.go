@@ -63,8 +63,8 @@ func copyOf(r reg.GPVirtual) reg.GPVirtual {
 	return c
 }
 
-// rows addresses count rows that lie stride bytes apart with a pointer for each
-// three of them, so that a row is reached by a scaled index alone.
+// rows addresses count rows, stride bytes apart, with one pointer per three rows, so that a scaled
+// index reaches each row.
 type rows struct {
 	ptr    []reg.GPVirtual
 	stride reg.GPVirtual

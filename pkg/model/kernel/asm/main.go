@@ -1,10 +1,8 @@
-// Command asm writes the assembly of package kernel with avo. It is a module
-// of its own, so that the program does not depend on the generator. Run it by
-// `go generate` in the kernel's folder.
+// Command asm writes the assembly of package kernel with avo. It is a separate module, so that the
+// program does not depend on the generator. Run it by `go generate` in the kernel's folder.
 //
-// Each kernel is written once, over the vector type of an instruction set, so
-// the AVX2 and the AVX-512 versions do the same operations on each element in
-// the same order.
+// Each kernel is written once, over the vector type of an instruction set, so the AVX2 and the
+// AVX-512 versions do the same operations on each element in the same order.
 package main
 
 import (

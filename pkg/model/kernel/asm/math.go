@@ -146,7 +146,7 @@ func (l *lanewise) finishExp(scale, q reg.VecVirtual) reg.VecVirtual {
 	return q
 }
 
-// A sigmoid 1/(1+e⁻ˣ) begins and ends by these, with expm1Core in between.
+// beginSigmoid and finishSigmoid compute a sigmoid 1/(1+e⁻ˣ), with expm1Core in between.
 func (l *lanewise) beginSigmoid(x reg.VecVirtual) {
 	VXORPS(l.k("signBit"), x, x)
 	l.clamp(x)
@@ -159,7 +159,7 @@ func (l *lanewise) finishSigmoid(scale, q reg.VecVirtual) reg.VecVirtual {
 	return e
 }
 
-// A tanh u/(u+2) with u = exp(2|x|) - 1 and the sign of x does by these.
+// beginTanh and finishTanh do the same for a tanh u/(u+2) with u = exp(2|x|) - 1 and the sign of x.
 func (l *lanewise) beginTanh(x reg.VecVirtual) reg.VecVirtual {
 	y := l.reg()
 	VANDPS(l.k("magnitude"), x, y)

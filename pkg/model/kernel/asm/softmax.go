@@ -34,7 +34,7 @@ func (v isa) halve(r []reg.VecVirtual, op func(a, b, to Op)) reg.VecVirtual {
 	return hi
 }
 
-// fold goes on from halve's 4 numbers to one.
+// fold reduces halve's 4 numbers to one.
 func fold(x reg.VecVirtual, op func(a, b, to Op)) {
 	t := XMM()
 	VPERMILPD(Imm(1), x, t)
