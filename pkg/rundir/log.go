@@ -142,7 +142,7 @@ func (l *Log) Sync() error {
 func (l *Log) StillThere() error {
 	same, err := stillAt(l.f, l.path)
 	if err == nil && !same {
-		err = fmt.Errorf("%s was replaced while it was being written:"+
+		err = fmt.Errorf("%s was replaced while it was being written: "+
 			"was its folder replaced, removed or renamed in the meantime?", l.path)
 	}
 	if err != nil {
