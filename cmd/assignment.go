@@ -122,7 +122,7 @@ func reportAssignment(s *State, f *outFlags, dir string, analyses []*report.Repo
 	if err != nil {
 		return err
 	}
-	own, results, err := writeStudy(dir, st, analyses)
+	r, err := report.WriteStudyReport(dir, st, analyses)
 	if err != nil {
 		return err
 	}
@@ -130,9 +130,9 @@ func reportAssignment(s *State, f *outFlags, dir string, analyses []*report.Repo
 		Dir     string              `json:"dir"`
 		Files   []string            `json:"files"`
 		Results report.StudyResults `json:"results"`
-	}{dir, append(files, own...), results}
+	}{dir, append(files, r.Files...), r.Results}
 	if !f.quiet && !f.json {
-		wrote(s, own...) // the files of the parts are in their own folders
+		wrote(s, r.Files...) // the files of the parts are in their own folders
 	}
-	return showStudy(s, f.json, st, analyses, what)
+	return showStudy(s, f.json, r, what)
 }

@@ -15,6 +15,7 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/bench"
 	"grpo/pkg/plots"
+	"grpo/pkg/report"
 	"grpo/pkg/rundir"
 	"grpo/pkg/train"
 )
@@ -193,7 +194,7 @@ It takes a minute or two.`,
 
 func runBenchScaling(ctx context.Context, s *State, o *benchScalingOptions) error {
 	if o.out != "" { // before a minute of measuring
-		if err := makePlain(o.out, rundir.KindOther); err != nil {
+		if err := report.MakeFolder(o.out, ""); err != nil {
 			return fmt.Errorf("write the figures: %w", err)
 		}
 	}

@@ -2,11 +2,12 @@ package cmd
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"text/tabwriter"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +16,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model/tinylm/tokenizer"
+	"grpo/pkg/report"
 	"grpo/pkg/rundir"
 	"grpo/pkg/train"
 )
@@ -30,9 +32,15 @@ func newData(s *State) *cobra.Command {
 	return c
 }
 
+// dataGenerateOptions are the inputs of `grpo data generate`.
+type dataGenerateOptions struct {
+	load config.LoadOptions
+	out  string
+}
+
 func newDataGenerate(s *State) *cobra.Command {
+	o := &dataGenerateOptions{}
 	var cf configFlags
-	var dir string
 	c := &cobra.Command{
 		Use:   "generate",
 		Short: "Write the generated problems as JSONL in GSM8K format, one file per split",
@@ -43,39 +51,44 @@ content is not overwritten.`,
   grpo data generate --out sums --set data.weight_sub=0 --set data.weight_mul=0 \
     --set data.val_size=200 --set data.test_size=200 --set data.unseen_size=100`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := config.Load(cf.options(cmd, s, nil))
-			if err != nil {
-				return err
-			}
-			if r.Config.Data.Source != "generated" {
-				return fmt.Errorf("%w: data.source is %q: only \"generated\" problems can be generated",
-					config.ErrConfig, r.Config.Data.Source)
-			}
-			p, err := train.LoadProblems(r.Config.Data)
-			if err != nil {
-				return err
-			}
-			var files []problemFile
-			for _, f := range []struct {
-				name     string
-				problems []gsm8k.Problem
-			}{{"sft", p.SFT}, {"train", p.Train}, {"val", p.Val}, {"test", p.Test}, {"unseen", p.Unseen}} {
-				if len(f.problems) == 0 {
-					continue
-				}
-				var b bytes.Buffer
-				if err := gsm8k.WriteJSONL(&b, f.problems); err != nil {
-					return err
-				}
-				files = append(files, problemFile{filepath.Join(dir, f.name+".jsonl"), len(f.problems), b.Bytes()})
-			}
-			return writeProblems(s, dir, files)
+			o.load = cf.options(cmd, s, nil)
+			return run(cmd, s, o, generateProblems)
 		},
 	}
 	cf.add(c, config.Names())
-	c.Flags().StringVar(&dir, "out", "problems",
+	c.Flags().StringVar(&o.out, "out", "problems",
 		"`folder` for sft.jsonl, train.jsonl, val.jsonl, test.jsonl and unseen.jsonl")
 	return c
+}
+
+func generateProblems(_ context.Context, s *State, o *dataGenerateOptions) error {
+	r, err := config.Load(o.load)
+	if err != nil {
+		return err
+	}
+	if r.Config.Data.Source != "generated" {
+		return fmt.Errorf("%w: data.source is %q: only \"generated\" problems can be generated",
+			config.ErrConfig, r.Config.Data.Source)
+	}
+	p, err := train.LoadProblems(r.Config.Data)
+	if err != nil {
+		return err
+	}
+	var files []problemFile
+	for _, f := range []struct {
+		name     string
+		problems []gsm8k.Problem
+	}{{"sft", p.SFT}, {"train", p.Train}, {"val", p.Val}, {"test", p.Test}, {"unseen", p.Unseen}} {
+		if len(f.problems) == 0 {
+			continue
+		}
+		var b bytes.Buffer
+		if err := gsm8k.WriteJSONL(&b, f.problems); err != nil {
+			return err
+		}
+		files = append(files, problemFile{filepath.Join(o.out, f.name+".jsonl"), len(f.problems), b.Bytes()})
+	}
+	return writeProblems(s, o.out, files)
 }
 
 // problemFile is an output file of `grpo data generate`.
@@ -88,7 +101,7 @@ type problemFile struct {
 // writeProblems writes the files unless one of them exists with other content, which
 // may be the user's data.
 func writeProblems(s *State, dir string, files []problemFile) error {
-	if err := makePlain(dir, rundir.KindOther); err != nil {
+	if err := report.MakeFolder(dir, ""); err != nil {
 		return fmt.Errorf("write problems: %w", err)
 	}
 	for _, f := range files {
@@ -110,10 +123,15 @@ func writeProblems(s *State, dir string, files []problemFile) error {
 	return nil
 }
 
+// dataStatsOptions are the inputs of `grpo data stats`.
+type dataStatsOptions struct {
+	file string
+	read gsm8k.ReadOptions
+	json bool
+}
+
 func newDataStats(s *State) *cobra.Command {
-	var opt gsm8k.ReadOptions
-	var mode string
-	var asJSON bool
+	o := &dataStatsOptions{}
 	c := &cobra.Command{
 		Use:   "stats FILE",
 		Short: "Describe a problem file: counts, lengths, answers, majority-answer baseline",
@@ -121,34 +139,39 @@ func newDataStats(s *State) *cobra.Command {
   grpo data stats gsm8k/test.jsonl --json
   grpo data stats broken.jsonl --skip-bad`,
 		Args: takes("one file of problems", 1, 1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			opt.Annotations = gsm8k.AnnotationMode(mode)
-			problems, report, err := gsm8k.ReadFile(args[0], opt)
-			if err != nil {
-				return missingInput(err)
-			}
-			st := gsm8k.ComputeStats(problems, tokenizer.Known)
-			if asJSON {
-				return printJSON(s.Out, struct {
-					File    string `json:"file"`
-					Skipped int    `json:"skipped"`
-					gsm8k.Stats
-				}{args[0], report.Skipped, st})
-			}
-			return writeStats(s, report, st)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.file = args[0]
+			return run(cmd, s, o, describeProblems)
 		},
 	}
-	c.Flags().BoolVar(&opt.SkipBad, "skip-bad", false, "skip and count invalid lines")
-	c.Flags().StringVar(&mode, "annotations", "keep", "annotations in worked answers: `keep|strip|equation`")
-	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	c.Flags().BoolVar(&o.read.SkipBad, "skip-bad", false, "skip and count invalid lines")
+	c.Flags().StringVar((*string)(&o.read.Annotations), "annotations", "keep",
+		"annotations in worked answers: `keep|strip|equation`")
+	addJSON(c, &o.json)
 	return c
 }
 
-func writeStats(s *State, report gsm8k.ReadReport, st gsm8k.Stats) error {
-	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+func describeProblems(_ context.Context, s *State, o *dataStatsOptions) error {
+	problems, skipped, err := gsm8k.ReadFile(o.file, o.read)
+	if err != nil {
+		return missingInput(err)
+	}
+	st := gsm8k.ComputeStats(problems, tokenizer.Known)
+	if o.json {
+		return printJSON(s.Out, struct {
+			File    string `json:"file"`
+			Skipped int    `json:"skipped"`
+			gsm8k.Stats
+		}{o.file, skipped.Skipped, st})
+	}
+	return writeStats(s, skipped, st)
+}
+
+func writeStats(s *State, read gsm8k.ReadReport, st gsm8k.Stats) error {
+	w := newTable(s.Out)
 	textutil.Fprintf(w, "problems\t%d\n", st.Problems)
-	if report.Skipped > 0 {
-		textutil.Fprintf(w, "invalid lines skipped\t%d (first: %s)\n", report.Skipped, report.FirstBad)
+	if read.Skipped > 0 {
+		textutil.Fprintf(w, "invalid lines skipped\t%d (first: %s)\n", read.Skipped, read.FirstBad)
 	}
 	for _, t := range st.Types {
 		if t.Type != "" {
@@ -164,14 +187,12 @@ func writeStats(s *State, report gsm8k.ReadReport, st gsm8k.Stats) error {
 			l.name, l.l.Min, l.l.Median, l.l.Mean, l.l.Max)
 	}
 	textutil.Fprintf(w, "distinct answers\t%d\n", st.DistinctAnswers)
-	textutil.Fprintf(w, "most common answers\t")
-	for i, a := range st.TopAnswers {
-		if i > 0 {
-			textutil.Fprintf(w, ", ")
-		}
-		textutil.Fprintf(w, "%s (%d)", a.Answer, a.Count)
+	var common []string
+	for _, a := range st.TopAnswers {
+		common = append(common, fmt.Sprintf("%s (%d)", a.Answer, a.Count))
 	}
-	textutil.Fprintf(w, "\nmajority-answer baseline\t%.4f (always answering %s)\n",
+	textutil.Fprintf(w, "most common answers\t%s\n", strings.Join(common, ", "))
+	textutil.Fprintf(w, "majority-answer baseline\t%.4f (always answering %s)\n",
 		st.MajorityBaseline, st.MajorityAnswer)
 	textutil.Fprintf(w, "problems outside the vocabulary\t%d\n", st.OutOfVocabularyProblems)
 	for _, c := range st.OutOfVocabulary {

@@ -1,16 +1,18 @@
 package cmd
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"grpo/internal/textutil"
 	"grpo/pkg/plots"
-	"grpo/pkg/rundir"
+	"grpo/pkg/report"
 )
 
 func newExplain(s *State) *cobra.Command {
@@ -35,44 +37,95 @@ that advantages, clip and aggregation plot a figure with --out.
 	return c
 }
 
-func jsonFlag(c *cobra.Command, to *bool) {
-	c.Flags().BoolVar(to, "json", false, "print as JSON")
+// explainOptions are the inputs of a worked example.
+type explainOptions[N any] struct {
+	numbers N
+	json    bool
+	out     string // folder or PNG file of the figure; empty: none
 }
 
-// result prints a subject's result as text or JSON.
-func (s *State) result(asJSON bool, r interface{ WriteText(io.Writer) error }) error {
+// explained is the result of a worked example.
+type explained interface{ WriteText(io.Writer) error }
+
+// worked gives c the flags and the function of a worked example with these
+// numbers by default. Numbers that compute refuses are usage errors.
+func worked[N any, R explained](
+	s *State, c *cobra.Command, numbers N, compute func(N) (R, error),
+) *explainOptions[N] {
+	o := &explainOptions[N]{numbers: numbers}
+	addJSON(c, &o.json)
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		return run(cmd, s, o, func(_ context.Context, s *State, o *explainOptions[N]) error {
+			r, err := compute(o.numbers)
+			if err != nil {
+				return &usageError{cmd, err}
+			}
+			if err := showExplained(s, o.json, r); err != nil || o.out == "" {
+				return err
+			}
+			figure, err := any(r).(drawable).Figure()
+			if err != nil {
+				return &usageError{cmd, err}
+			}
+			return drawExplained(s, o.out, cmd.Name()+".png", figure)
+		})
+	}
+	return o
+}
+
+// showExplained prints a result as text or JSON.
+func showExplained(s *State, asJSON bool, r explained) error {
 	if asJSON {
 		return printJSON(s.Out, r)
 	}
 	return r.WriteText(s.Out)
 }
 
-// figureFlag is --out of a subject that has a figure.
-type figureFlag struct{ out string }
-
-func (f *figureFlag) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.out, "out", "", "also plot the figure, to this `folder` or PNG file")
+// drawable is a result with a figure; hasFigure adds the flag for it.
+type drawable interface {
+	Figure() (plots.ExplainFigure, error)
 }
 
-// draw plots a figure to --out, if given, as name.png where that is a folder.
-func (f *figureFlag) draw(s *State, name string, figure func() (plots.ExplainFigure, error)) error {
-	if f.out == "" {
-		return nil
-	}
-	path := f.out
+func hasFigure(c *cobra.Command, to *string) {
+	c.Flags().StringVar(to, "out", "", "also plot the figure, to this `folder` or PNG file")
+}
+
+// drawExplained plots a figure to the PNG file out, or to the file name in the
+// folder out.
+func drawExplained(s *State, out, name string, figure plots.ExplainFigure) error {
+	path := out
 	if !strings.HasSuffix(strings.ToLower(path), ".png") {
-		path = filepath.Join(path, name+".png")
+		path = filepath.Join(path, name)
 	}
-	fig, err := figure()
-	if err != nil {
-		return err
-	}
-	if err := makePlain(filepath.Dir(path), rundir.KindOther); err != nil {
+	if err := report.MakeFolder(filepath.Dir(path), ""); err != nil {
 		return fmt.Errorf("draw %s: %w", path, err)
 	}
-	if err := plots.WriteFigure(path, func(w io.Writer) error { return plots.ExplainPlot(w, fig) }); err != nil {
+	if err := plots.WriteFigure(path, func(w io.Writer) error { return plots.ExplainPlot(w, figure) }); err != nil {
 		return fmt.Errorf("draw %s: %w", path, err)
 	}
-	_, err = textutil.Fprintf(s.Err, "wrote %s\n", path)
+	_, err := textutil.Fprintf(s.Err, "wrote %s\n", path)
 	return err
+}
+
+// listVar adds a repeatable flag, a value of which gives one or more elements.
+// Together they replace the default.
+func listVar[T any](fs *pflag.FlagSet, to *[]T, name, usage string, parse func(text string) ([]T, error)) {
+	n := 0
+	fs.Func(name, usage, func(text string) error {
+		more, err := parse(text)
+		if err != nil {
+			return err
+		}
+		*to = append((*to)[:n:n], more...)
+		n = len(*to)
+		return nil
+	})
+}
+
+// rowVar is [listVar] for rows of numbers: each value is a row.
+func rowVar(fs *pflag.FlagSet, to *[][]float64, name, usage string) {
+	listVar(fs, to, name, usage, func(text string) ([][]float64, error) {
+		row, err := parseRow(text)
+		return [][]float64{row}, err
+	})
 }

@@ -1,7 +1,7 @@
 package cmd
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"io"
 
@@ -13,30 +13,46 @@ import (
 	"grpo/pkg/train"
 )
 
-// batchFlags are the flags of a subject that computes a file of cases.
-type batchFlags struct {
-	path   string
-	asJSON bool
+// batchOptions are the inputs of a command that computes a file of cases.
+type batchOptions struct {
+	file string // "-" = standard input
+	eps  float64
+	json bool
 }
 
-func (f *batchFlags) add(c *cobra.Command, format string) {
-	c.Flags().StringVar(&f.path, "batch", "", "`file` of cases in "+format+" (\"-\" = standard input)")
-	jsonFlag(c, &f.asJSON)
+func (o *batchOptions) add(c *cobra.Command, format string) {
+	c.Flags().StringVar(&o.file, "batch", "", "`file` of cases in "+format+" (\"-\" = standard input)")
+}
+
+// batch gives c the flags and the function of a command that computes a file.
+func batch[T any](s *State, c *cobra.Command, format string,
+	compute func(file string, data []byte) ([]T, error), write func(w io.Writer, file string, cases []T) error,
+) *cobra.Command {
+	o := &batchOptions{}
+	o.add(c, format)
+	addJSON(c, &o.json)
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		if o.file == "" {
+			return usagef(cmd, "no file: give one with --batch FILE")
+		}
+		return run(cmd, s, o, func(_ context.Context, s *State, o *batchOptions) error {
+			return runBatch(s, o, compute, write)
+		})
+	}
+	return c
 }
 
 // runBatch reads the file, computes its cases and prints them as text or JSON.
-func runBatch[T any](s *State, c *cobra.Command, f batchFlags, compute func(file string, data []byte) ([]T, error),
-	write func(w io.Writer, file string, cases []T) error) error {
+func runBatch[T any](s *State, o *batchOptions, compute func(file string, data []byte) ([]T, error),
+	write func(w io.Writer, file string, cases []T) error,
+) error {
 	var data []byte
 	var err error
-	file := f.path
-	switch file {
-	case "":
-		return &usageError{c, errors.New("no file: give one with --batch FILE")}
-	case "-":
+	file := o.file
+	if file == "-" {
 		file = "standard input"
 		data, err = explain.Read(file, s.In)
-	default:
+	} else {
 		data, err = explain.ReadFile(file)
 	}
 	if err != nil {
@@ -46,14 +62,13 @@ func runBatch[T any](s *State, c *cobra.Command, f batchFlags, compute func(file
 	if err != nil {
 		return err
 	}
-	if f.asJSON {
+	if o.json {
 		return printJSON(s.Out, cases)
 	}
 	return write(s.Out, file, cases)
 }
 
 func newExplainLoss(s *State) *cobra.Command {
-	var batch batchFlags
 	c := &cobra.Command{
 		Use:   "loss --batch FILE",
 		Short: "Loss, gradient and metrics of your own cases, in TRL's or verl's format",
@@ -78,16 +93,11 @@ loss_scale_factor.
 the cases. Expected values in a case (loss, gradient, metrics) are compared.`,
 		Example: `  grpo explain loss --batch cases.json
   grpo explain loss --batch cases.json --json | jq '.[0].loss'`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runBatch(s, cmd, batch, explain.Losses, explain.WriteLosses)
-		},
 	}
-	batch.add(c, "TRL's or verl's format")
-	return c
+	return batch(s, c, "TRL's or verl's format", explain.Losses, explain.WriteLosses)
 }
 
 func newExplainReward(s *State) *cobra.Command {
-	var batch batchFlags
 	c := &cobra.Command{
 		Use:   "reward --batch FILE",
 		Short: "Grade your own responses with the assignment's graders",
@@ -100,17 +110,18 @@ of the cases. Expected values in a case are compared.`,
 		Example: `  grpo explain reward --batch answers.json
   echo '{"cases":[{"response":"x </think> <answer>72</answer>","ground_truth":"72"}]}' |
     grpo explain reward --batch -`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runBatch(s, cmd, batch, explain.Rewards, explain.WriteRewards)
-		},
 	}
-	batch.add(c, "the format of the assignment's grader cases")
-	return c
+	return batch(s, c, "the format of the assignment's grader cases", explain.Rewards, explain.WriteRewards)
+}
+
+// logProbsOptions are the inputs of `grpo explain logprobs`.
+type logProbsOptions struct {
+	checkpoint, prompt, completion string
+	json                           bool
 }
 
 func newExplainLogProbs(s *State) *cobra.Command {
-	var checkpoint, prompt, completion string
-	var asJSON bool
+	o := &logProbsOptions{}
 	c := &cobra.Command{
 		Use:   "logprobs --prompt TEXT --completion TEXT",
 		Short: "Log-probability and entropy of each token of a completion",
@@ -124,26 +135,30 @@ question in the default template.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range []string{"prompt", "completion"} {
 				if !cmd.Flags().Changed(name) {
-					return &usageError{cmd, fmt.Errorf("no %s: give one with --%s TEXT", name, name)}
+					return usagef(cmd, "no %s: give one with --%s TEXT", name, name)
 				}
 			}
-			weights, err := loadWeights(checkpoint)
-			if err != nil {
-				return missingInput(err)
-			}
-			r, err := explain.LogProbs(weights, prompt, completion)
-			if err != nil {
-				return err
-			}
-			return s.result(asJSON, r)
+			return run(cmd, s, o, runLogProbs)
 		},
 	}
-	c.Flags().StringVar(&checkpoint, "checkpoint", "base",
+	c.Flags().StringVar(&o.checkpoint, "checkpoint", "base",
 		"safetensors `file`, folder of a run or of \"grpo sft\", or base for the embedded base model")
-	c.Flags().StringVar(&prompt, "prompt", "", "`text` after <bos>, exactly as given")
-	c.Flags().StringVar(&completion, "completion", "", "`text` whose tokens are scored; <eos> is added")
-	jsonFlag(c, &asJSON)
+	c.Flags().StringVar(&o.prompt, "prompt", "", "`text` after <bos>, exactly as given")
+	c.Flags().StringVar(&o.completion, "completion", "", "`text` whose tokens are scored; <eos> is added")
+	addJSON(c, &o.json)
 	return c
+}
+
+func runLogProbs(_ context.Context, s *State, o *logProbsOptions) error {
+	weights, err := loadWeights(o.checkpoint)
+	if err != nil {
+		return missingInput(err)
+	}
+	r, err := explain.LogProbs(weights, o.prompt, o.completion)
+	if err != nil {
+		return err
+	}
+	return showExplained(s, o.json, r)
 }
 
 // loadWeights returns the weights of a checkpoint, named as in model.init, or of the

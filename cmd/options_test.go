@@ -12,6 +12,8 @@ import (
 
 	"grpo/pkg/bench"
 	"grpo/pkg/config"
+	"grpo/pkg/explain"
+	"grpo/pkg/gsm8k"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
 	"grpo/pkg/train"
@@ -49,6 +51,8 @@ func comparable(options any) any {
 	case *sftOptions:
 		o.load = given(o.load)
 	case *configShowOptions:
+		o.load = given(o.load)
+	case *dataGenerateOptions:
 		o.load = given(o.load)
 	case *sweepOptions:
 		o.plan, o.config, o.seeds = givenPlan(o.plan), configFlags{}, ""
@@ -116,6 +120,35 @@ func TestOptions(t *testing.T) {
 		{"bench step", &benchStepOptions{BenchOptions: defaultStep}},
 		{"bench step --hidden 128 --threads 1 --device cuda --json --profile heap", &benchStepOptions{BenchOptions: big, json: true, profile: profileFlag{"heap"}}},
 		{"bench kernels --repeats 3 --sample 1ms", &benchKernelsOptions{Options: bench.Options{Repeats: 3, Sample: time.Millisecond}}},
+		{"data generate --out p --set data.val_size=2 -c smoke", &dataGenerateOptions{out: "p", load: config.LoadOptions{
+			Path: "smoke", Set: []string{"data.val_size=2"}}}},
+		{"data generate", &dataGenerateOptions{out: "problems"}},
+		{"data stats f --skip-bad --annotations strip --json", &dataStatsOptions{file: "f", json: true,
+			read: gsm8k.ReadOptions{SkipBad: true, Annotations: gsm8k.StripAnnotations}}},
+		{"explain lengthnorm --masks 10,11 --masks 01 --ratio 2", &explainOptions[explain.LengthNormOptions]{
+			numbers: explain.LengthNormOptions{Lengths: []int{4, 7}, Masks: [][]bool{{true, false}, {true, true}, {false, true}},
+				Advantages: []float64{2}, Ratio: 2}}},
+		{"explain advantages", &explainOptions[explain.AdvantageOptions]{numbers: explain.DefaultAdvantages()}},
+		{"explain advantages --group 1,0 --group 0,0 --nearly 1,0.9 --eps 0 --out f --json",
+			&explainOptions[explain.AdvantageOptions]{json: true, out: "f", numbers: explain.AdvantageOptions{
+				Prompts: []explain.Prompt{{Name: "prompt 0", Rewards: []float64{1, 0}}, {Name: "prompt 1", Rewards: []float64{0, 0}}},
+				Nearly:  []float64{1, 0.9}}}},
+		{"explain advantages --batch f --json", &batchOptions{file: "f", eps: explain.TRLEps, json: true}},
+		{"explain advantages --batch f --eps 0.5", &batchOptions{file: "f", eps: 0.5}},
+		{"explain clip --logp -1 --epsilon-high 0.3,0.4 --out c.png", &explainOptions[explain.ClipOptions]{out: "c.png",
+			numbers: explain.ClipOptions{OldLogProb: -3.9, LogProb: -1, Epsilon: 0.2, EpsilonHigh: []float64{0.3, 0.4}, Advantage: 1, DualClip: 3}}},
+		{"explain aggregation --lengths 3,5 --constant 8", &explainOptions[explain.AggregationOptions]{
+			numbers: explain.AggregationOptions{Lengths: []int{3, 5}, Constant: 8}}},
+		{"explain overlong --lengths 1,2 --eos yes,no --rewards 1,0 --max-length 2 --aggregation token-sum",
+			&explainOptions[explain.OverlongOptions]{numbers: explain.OverlongOptions{Lengths: []int{1, 2}, EOS: []bool{true, false},
+				Rewards: []float64{1, 0}, MaxLength: 2, Aggregation: "token-sum"}}},
+		{"explain walkthrough --rewards 1,0 --logp -1,-2 --logp -3 --old-logp -1 --old-logp -2,-3 --no-std",
+			&explainOptions[explain.WalkthroughOptions]{numbers: explain.WalkthroughOptions{Rewards: []float64{1, 0},
+				LogProbs: [][]float64{{-1, -2}, {-3}}, OldLogProbs: [][]float64{{-1}, {-2, -3}}, Eps: 1e-6, Epsilon: 0.2,
+				Aggregation: explain.DefaultWalkthrough().Aggregation}}},
+		{"explain loss --batch f --json", &batchOptions{file: "f", json: true}},
+		{"explain reward --batch -", &batchOptions{file: "-"}},
+		{"explain logprobs --prompt p --completion= --json", &logProbsOptions{checkpoint: "base", prompt: "p", json: true}},
 		{"bench scaling --out d", &benchScalingOptions{BenchOptions: defaultStep, out: "d"}},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
@@ -134,46 +167,58 @@ func TestOptions(t *testing.T) {
 // help, not errors of the configuration; no command is run.
 func TestUsageErrors(t *testing.T) {
 	for args, want := range map[string]string{
-		"nonsense":                          "unknown command",
-		"train surplus":                     "takes no argument",
-		"train --threads -1":                "--threads -1: want a whole number of 0 to 1024",
-		"train --no-such-flag":              "unknown flag: --no-such-flag",
-		"train --lrr 3":                     `did you mean "--lr"?`,
-		"train --profile gpu":               "cpu, heap, trace",
-		"train --resume r --lr 3":           "--lr can't be combined with --resume",
-		"train --resume=":                   "--resume needs the folder",
-		"train --fresh=perhaps":             "want true or false",
-		"eval a b":                          "one argument too many",
-		"eval --split valid":                `did you mean "val"?`,
-		"eval r --which first":              "last or best",
-		"eval --samples -1":                 "--samples -1: want",
-		"sft --threads 1.5":                 "--threads 1.5: want",
-		"sweep":                             "name the key to sweep",
-		"sweep --values 1,2":                "KEY, which is missing",
-		"sweep group_size":                  "give the values of group_size",
-		"sweep lr --values 1,,2":            "value 2 of",
-		"sweep lr --seeds 0":                "0 seeds",
-		"sweep --axis lr":                   "--axis KEY=V1,V2",
-		"sweep lr --jobs -1":                "--jobs -1: want",
-		"sweep lr --keep-going --fail-fast": "exclude each other",
-		"ablate":                            "name an ablation",
-		"ablate show":                       "give the name of an ablation",
-		"assignment --values 1,,2":          "value 2 of",
-		"assignment --lr 3":                 "the learning rates are --values",
-		"task --index 1":                    "--sweep DIR and --index N",
-		"status":                            "give the folder of a run",
-		"report a b":                        "several runs need --out",
-		"report a --json":                   "--json needs a sweep or a study",
-		"compare a --top 0":                 "1 or more",
-		"compare a --csv --json":            "exclude each other",
-		"compare a --sort-by beauty":        "no such column",
-		"config show --origin --docs":       "exclude each other",
-		"config check":                      "give one configuration file",
-		"bench step --prompts many":         "want a whole number",
-		"bench kernels --sample long":       "want a time such as 20ms",
-		"bench scaling --profile cpu":       `a flag of`,
-		"help nonsense":                     "there is no help on",
-		"version --json=maybe":              "want true or false",
+		"nonsense":                                 "unknown command",
+		"train surplus":                            "takes no argument",
+		"train --threads -1":                       "--threads -1: want a whole number of 0 to 1024",
+		"train --no-such-flag":                     "unknown flag: --no-such-flag",
+		"train --lrr 3":                            `did you mean "--lr"?`,
+		"train --profile gpu":                      "cpu, heap, trace",
+		"train --resume r --lr 3":                  "--lr can't be combined with --resume",
+		"train --resume=":                          "--resume needs the folder",
+		"train --fresh=perhaps":                    "want true or false",
+		"eval a b":                                 "one argument too many",
+		"eval --split valid":                       `did you mean "val"?`,
+		"eval r --which first":                     "last or best",
+		"eval --samples -1":                        "--samples -1: want",
+		"sft --threads 1.5":                        "--threads 1.5: want",
+		"sweep":                                    "name the key to sweep",
+		"sweep --values 1,2":                       "KEY, which is missing",
+		"sweep group_size":                         "give the values of group_size",
+		"sweep lr --values 1,,2":                   "value 2 of",
+		"sweep lr --seeds 0":                       "0 seeds",
+		"sweep --axis lr":                          "--axis KEY=V1,V2",
+		"sweep lr --jobs -1":                       "--jobs -1: want",
+		"sweep lr --keep-going --fail-fast":        "exclude each other",
+		"ablate":                                   "name an ablation",
+		"ablate show":                              "give the name of an ablation",
+		"assignment --values 1,,2":                 "value 2 of",
+		"assignment --lr 3":                        "the learning rates are --values",
+		"task --index 1":                           "--sweep DIR and --index N",
+		"status":                                   "give the folder of a run",
+		"report a b":                               "several runs need --out",
+		"report a --json":                          "--json needs a sweep or a study",
+		"compare a --top 0":                        "1 or more",
+		"compare a --csv --json":                   "exclude each other",
+		"compare a --sort-by beauty":               "no such column",
+		"config show --origin --docs":              "exclude each other",
+		"config check":                             "give one configuration file",
+		"bench step --prompts many":                "want a whole number",
+		"bench kernels --sample long":              "want a time such as 20ms",
+		"bench scaling --profile cpu":              `a flag of`,
+		"help nonsense":                            "there is no help on",
+		"data generate p":                          "takes no argument",
+		"data stats":                               "give one file of problems",
+		"explain lengthnorm --masks 12":            "character 1 is '2'",
+		"explain lengthnorm --masks 1 --lengths 1": "leave out --lengths",
+		"explain advantages --group 1,x":           `"x" is not a number`,
+		"explain advantages --batch f --nearly 1":  "leave out --nearly",
+		"explain overlong --eos perhaps":           `"perhaps" is neither yes nor no`,
+		"explain walkthrough --logp one":           `"one" is not a number`,
+		"explain walkthrough --no-std=perhaps":     "--no-std",
+		"explain loss":                             "--batch FILE",
+		"explain reward --json":                    "--batch FILE",
+		"explain logprobs --prompt p":              "--completion TEXT",
+		"version --json=maybe":                     "want true or false",
 	} {
 		t.Run(args, func(t *testing.T) {
 			options, err := parse(strings.Fields(args)...)

@@ -1,15 +1,10 @@
 package cmd
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,7 +12,6 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/analysis"
 	"grpo/pkg/config"
-	"grpo/pkg/plots"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -87,7 +81,12 @@ what is missing. --out can't be the folder of another run, sweep or study.`,
 func runReport(_ context.Context, s *State, o *reportOptions) error {
 	switch o.kind {
 	case rundir.KindStudy:
-		return reportStudy(s, o)
+		r, files, err := report.WriteStudyFolder(o.dirs[0], o.out)
+		if err != nil {
+			return err
+		}
+		wrote(s, append(files, r.Files...)...)
+		return showStudy(s, o.json, r, r.Results)
 	case rundir.KindSweep:
 		sw, err := sweepdir.Open(o.dirs[0])
 		if err != nil {
@@ -125,31 +124,23 @@ func reportRuns(s *State, o *reportOptions) error {
 		return fmt.Errorf("%w: --json needs a sweep or a study, and these runs are seeds of one configuration",
 			config.ErrConfig)
 	}
-	if err := makeReportFolder(o.out, o.dirs[0]); err != nil {
+	if err := report.MakeFolder(o.out, o.dirs[0]); err != nil {
 		return err
 	}
-	figures, err := drawRuns(o.out, runs, o.title)
+	paths, table, err := report.WriteRuns(o.out, runs, o.title)
 	if err != nil {
 		return err
 	}
-	var table bytes.Buffer
-	if err := report.WriteMarkdown(&table, runs); err != nil {
+	if _, err := s.Out.Write(table); err != nil {
 		return err
 	}
-	path := filepath.Join(o.out, "results.md")
-	if err := rundir.WriteFileAtomic(path, table.Bytes()); err != nil {
-		return err
-	}
-	if _, err := table.WriteTo(s.Out); err != nil {
-		return err
-	}
-	wrote(s, append(figures, path)...)
+	wrote(s, paths...)
 	return nil
 }
 
 // reportSweep writes the files of a sweep's report and prints table and verdict.
 func reportSweep(s *State, o *reportOptions, sw *sweepdir.Sweep) error {
-	if err := makeReportFolder(o.out, o.dirs[0]); err != nil {
+	if err := report.MakeFolder(o.out, o.dirs[0]); err != nil {
 		return err
 	}
 	a, paths, err := report.WriteSweep(o.out, sw, report.SweepOptions{})
@@ -168,116 +159,10 @@ func showSweep(s *State, json bool, a *report.Report, what any) error {
 	return report.WriteSweepSummary(s.Out, a)
 }
 
-// reportStudy writes the report of every part of a study that has started, in
-// its own folder, and the study's over them.
-func reportStudy(s *State, o *reportOptions) error {
-	study, err := sweepdir.ReadStudy(o.dirs[0])
-	if err != nil {
-		return err
-	}
-	if err := makeReportFolder(o.out, o.dirs[0]); err != nil {
-		return err
-	}
-	parts := make([]*report.Report, len(study.Parts))
-	var all []string
-	for i, part := range study.Parts {
-		sw, err := sweepdir.OpenPart(o.dirs[0], part)
-		if err != nil {
-			return err
-		}
-		if sw == nil {
-			continue // its turn has not come
-		}
-		out, err := part.Path(o.out)
-		if err == nil {
-			err = makeReportFolder(out, sw.Dir)
-		}
-		if err != nil {
-			return fmt.Errorf("write report: %w", err)
-		}
-		a, paths, err := report.WriteSweep(out, sw, report.SweepOptions{})
-		if err != nil {
-			return err
-		}
-		parts[i], all = a, append(all, paths...)
-	}
-	paths, results, err := writeStudy(o.out, study, parts)
-	if err != nil {
-		return err
-	}
-	wrote(s, append(all, paths...)...)
-	return showStudy(s, o.json, study, parts, results)
-}
-
-// writeStudy writes a study's report over those of its parts.
-func writeStudy(dir string, st sweepdir.Study, parts []*report.Report) ([]string, report.StudyResults, error) {
-	paths, err := report.WriteStudy(dir, st, parts)
-	if err != nil {
-		return nil, report.StudyResults{}, err
-	}
-	results, err := report.ReadStudyResults(dir)
-	return paths, results, err
-}
-
 // showStudy prints the summary of a study, or what as JSON.
-func showStudy(s *State, json bool, st sweepdir.Study, parts []*report.Report, what any) error {
+func showStudy(s *State, json bool, r *report.StudyReport, what any) error {
 	if json {
 		return printJSON(s.Out, what)
 	}
-	return report.WriteStudySummary(s.Out, st, parts)
-}
-
-// makeReportFolder makes the folder out for the report on the folder read. It
-// may be that folder itself, or any that holds no other run, sweep or study,
-// whose own report would be replaced.
-func makeReportFolder(out, read string) error {
-	kind := rundir.KindOther
-	x, errX := os.Stat(out)
-	y, errY := os.Stat(read)
-	if errX == nil && errY == nil && os.SameFile(x, y) {
-		var err error
-		if kind, err = rundir.KindOf(out); err != nil {
-			return fmt.Errorf("write report: %w", err)
-		}
-	}
-	return makePlain(out, kind)
-}
-
-// makePlain makes a folder for files that belong to no request, such as figures,
-// unless it holds something of another kind.
-func makePlain(dir string, kind rundir.Kind) error {
-	if err := rundir.Allow(dir, kind, nil); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("%w (--out says where)", err)
-	}
-	return nil
-}
-
-// drawRuns draws the figures of one run, or of several seeds of one setting,
-// into dir and returns their paths.
-func drawRuns(dir string, runs []*rundir.Run, title string) ([]string, error) {
-	evaluated := slices.ContainsFunc(runs, func(r *rundir.Run) bool { return len(r.Evals) > 0 })
-	stepped := slices.ContainsFunc(runs, func(r *rundir.Run) bool { return len(r.Metrics) > 0 })
-	var paths []string
-	for _, f := range []struct {
-		name  string
-		draw  func(io.Writer, []*rundir.Run, string) error
-		title string
-		has   bool
-	}{
-		{rundir.ValidationPlot, plots.ValidationPlot, title, evaluated},
-		{rundir.TrainingPlot, plots.TrainingPanels, "", stepped},
-	} {
-		if !f.has {
-			continue
-		}
-		path := filepath.Join(dir, f.name)
-		if err := plots.WriteFigure(path, func(w io.Writer) error { return f.draw(w, runs, f.title) }); err != nil {
-			return nil, fmt.Errorf("draw %s: %w", path, err)
-		}
-		paths = append(paths, path)
-	}
-	return paths, nil
+	return report.WriteStudySummary(s.Out, r.Study, r.Parts)
 }

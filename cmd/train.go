@@ -167,7 +167,7 @@ func runTrain(ctx context.Context, s *State, o *trainOptions) error {
 	if err != nil {
 		return err
 	}
-	figures, err := drawRuns(dir, []*rundir.Run{run}, "")
+	figures, err := report.DrawRuns(dir, []*rundir.Run{run}, "")
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,132 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"grpo/pkg/plots"
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+)
+
+// MakeFolder makes the folder out for the report on the folder read, or for other
+// files if read is empty. It may be the folder read itself, or any that holds no
+// other run, sweep or study, whose own report would be replaced.
+func MakeFolder(out, read string) error {
+	kind := rundir.KindOther
+	x, errX := os.Stat(out)
+	y, errY := os.Stat(read)
+	if errX == nil && errY == nil && os.SameFile(x, y) {
+		var err error
+		if kind, err = rundir.KindOf(out); err != nil {
+			return fmt.Errorf("write report: %w", err)
+		}
+	}
+	if err := rundir.Allow(out, kind, nil); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return fmt.Errorf("%w (choose another with --out)", err)
+	}
+	return nil
+}
+
+// DrawRuns draws the figures of one run, or of several seeds of one setting, into
+// dir and returns their paths.
+func DrawRuns(dir string, runs []*rundir.Run, title string) ([]string, error) {
+	evaluated := slices.ContainsFunc(runs, func(r *rundir.Run) bool { return len(r.Evals) > 0 })
+	stepped := slices.ContainsFunc(runs, func(r *rundir.Run) bool { return len(r.Metrics) > 0 })
+	var paths []string
+	for _, f := range []struct {
+		name string
+		draw func(io.Writer, []*rundir.Run, plots.PlotOptions) error
+		opt  plots.PlotOptions
+		has  bool
+	}{
+		{rundir.ValidationPlot, plots.ValidationPlot, plots.PlotOptions{Title: title}, evaluated},
+		{rundir.TrainingPlot, plots.TrainingPanels, plots.PlotOptions{}, stepped},
+	} {
+		if !f.has {
+			continue
+		}
+		path := filepath.Join(dir, f.name)
+		if err := plots.WriteFigure(path, func(w io.Writer) error { return f.draw(w, runs, f.opt) }); err != nil {
+			return nil, fmt.Errorf("draw %s: %w", path, err)
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
+// WriteRuns writes the report of one run, or of several seeds of one setting, into
+// dir. It returns the paths written and the content of results.md.
+func WriteRuns(dir string, runs []*rundir.Run, title string) (paths []string, table []byte, err error) {
+	if paths, err = DrawRuns(dir, runs, title); err != nil {
+		return nil, nil, err
+	}
+	var b bytes.Buffer
+	if err := WriteMarkdown(&b, runs); err != nil {
+		return nil, nil, err
+	}
+	path := filepath.Join(dir, sweepdir.ResultsMD)
+	return append(paths, path), b.Bytes(), rundir.WriteFileAtomic(path, b.Bytes())
+}
+
+// StudyReport is the report of a study.
+type StudyReport struct {
+	Study   sweepdir.Study
+	Parts   []*Report // nil for a part that has not started
+	Results StudyResults
+	Files   []string // of the study itself
+}
+
+// WriteStudyReport writes the report of a study over those of its parts into dir.
+func WriteStudyReport(dir string, st sweepdir.Study, parts []*Report) (*StudyReport, error) {
+	files, err := WriteStudy(dir, st, parts)
+	if err != nil {
+		return nil, err
+	}
+	results, err := ReadStudyResults(dir)
+	return &StudyReport{st, parts, results, files}, err
+}
+
+// WriteStudyFolder writes into out the report of every part of the study in dir
+// that has started, each in a folder of its own, and the study's report over them.
+// files are the paths written in those folders.
+func WriteStudyFolder(dir, out string) (r *StudyReport, files []string, err error) {
+	st, err := sweepdir.ReadStudy(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := MakeFolder(out, dir); err != nil {
+		return nil, nil, err
+	}
+	parts := make([]*Report, len(st.Parts))
+	for i, part := range st.Parts {
+		sw, err := sweepdir.OpenPart(dir, part)
+		if err != nil {
+			return nil, nil, err
+		}
+		if sw == nil {
+			continue
+		}
+		to, err := part.Path(out)
+		if err == nil {
+			err = MakeFolder(to, sw.Dir)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("write report: %w", err)
+		}
+		a, written, err := WriteSweep(to, sw, SweepOptions{})
+		if err != nil {
+			return nil, nil, err
+		}
+		parts[i], files = a, append(files, written...)
+	}
+	r, err = WriteStudyReport(out, st, parts)
+	return r, files, err
+}
