@@ -12,27 +12,23 @@ import (
 )
 
 // The assignment is a study of four sweeps: the learning rate first, then three
-// comparisons of two settings. The rate of the comparisons is the best of the
-// first part, so their final plan has to wait for it; until then they are planned
-// with the first rate as a placeholder. Or each comparison is crossed with all
-// rates, and each of its settings is taken at its own best: then nothing waits.
+// comparisons of two settings with the best rate of the first part. Until it is
+// known, they are planned with the first rate as a placeholder. Or each comparison
+// is crossed with all rates, to compare its settings each at its own best rate.
 
 // RateKey is the key that the first part of the assignment sweeps.
 const RateKey = "train.learning_rate"
 
-// AssignmentRates are the learning rates of the assignment for TinyLM: one that
-// is slow, one that is good, the best, and one at which training collapses.
+// AssignmentRates are the learning rates of the assignment for TinyLM: slow, good,
+// best, and one at which training collapses.
 func AssignmentRates() []string { return []string{"1e-4", "3e-4", "1e-3", "1e-2"} }
 
 // Assignment asks for the four experiments of section 8 of Stanford CS336's
 // assignment 5.
 type Assignment struct {
-	// Rates are the values of the first part; none means [AssignmentRates].
-	Rates []string
-	// PerArm crosses each comparison with all rates.
-	PerArm bool
-	// Options are those of every part; Command is chosen by part.
-	Options PlanOptions
+	Rates   []string    // of the first part; none means [AssignmentRates]
+	PerArm  bool        // cross each comparison with all rates
+	Options PlanOptions // of every part, without Command
 }
 
 // AssignmentPlan is the assignment with everything resolved and nothing written.
@@ -72,7 +68,7 @@ func NewAssignment(ask Assignment) (*AssignmentPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	lr, err := p.plan("sweep", req, nil)
+	lr, err := p.plan("sweep", req)
 	if err != nil {
 		return nil, err
 	}
@@ -89,14 +85,14 @@ func NewAssignment(ask Assignment) (*AssignmentPlan, error) {
 	return p, nil
 }
 
-func (p *AssignmentPlan) plan(command string, req Request, flags []config.Flag) (*Plan, error) {
+func (p *AssignmentPlan) plan(command string, req Request, flags ...config.Flag) (*Plan, error) {
 	opts := p.ask.Options
 	opts.Command, opts.Flags = command, slices.Concat(opts.Flags, flags)
 	return NewPlan(req, opts)
 }
 
-// identify fills in what identifies this study: the runs of all parts, with the
-// rate of the placeholders, so that the hash is known before any rate is chosen.
+// identify sets the study's hash: that of the runs of all parts, with the rate of
+// the placeholders, so that it is known before a rate is chosen.
 func (p *AssignmentPlan) identify() {
 	h := sha256.New()
 	for i, part := range p.Study.Parts {
@@ -113,8 +109,8 @@ func (p *AssignmentPlan) identify() {
 // waits says whether the comparisons are placeholders.
 func (p *AssignmentPlan) waits() bool { return !p.ask.PerArm && len(p.Study.Parts[1].Set) == 0 }
 
-// choose plans the comparisons with a rate and writes the choice down; why ends
-// the sentence "learning rate R: ...". With PerArm there is nothing to choose.
+// choose plans the comparisons with a rate; why ends the sentence "learning rate R:
+// ...". With PerArm there is nothing to choose.
 func (p *AssignmentPlan) choose(rate, why string) error {
 	if p.ask.PerArm {
 		return nil
@@ -132,7 +128,7 @@ func (p *AssignmentPlan) choose(rate, why string) error {
 	return nil
 }
 
-// adopt plans the comparisons as an existing study has them.
+// adopt plans the comparisons with the rate of an existing study.
 func (p *AssignmentPlan) adopt(old sweepdir.Study) error {
 	for _, part := range old.Parts[1:] {
 		for _, o := range part.Set {
@@ -145,18 +141,14 @@ func (p *AssignmentPlan) adopt(old sweepdir.Study) error {
 	return nil
 }
 
-// Copied marks, in the order of the parts' runs, those that an earlier part
-// makes already: they will be copied from there.
+// Copied marks the runs of each part that will be copied from an earlier part.
 func (p *AssignmentPlan) Copied() [][]bool {
 	seen := map[string]bool{}
 	var out [][]bool
 	for _, plan := range p.Parts {
 		marks := make([]bool, len(plan.Manifest.Runs))
-		for i, e := range plan.Manifest.Runs {
-			marks[i] = seen[e.Hash]
-		}
-		for _, e := range plan.Manifest.Runs {
-			seen[e.Hash] = true
+		for i, e := range plan.Manifest.Runs { // no two have the same hash
+			marks[i], seen[e.Hash] = seen[e.Hash], true
 		}
 		out = append(out, marks)
 	}
@@ -170,15 +162,15 @@ func (p *AssignmentPlan) comparison(name, rate string) (*Plan, error) {
 		return nil, err
 	}
 	if p.ask.PerArm {
-		return p.plan("ablate", tuned(req, p.ask.Rates, p.rates[0]), nil)
+		return p.plan("ablate", tuned(req, p.ask.Rates, p.rates[0]))
 	}
-	flags := []config.Flag{{Key: RateKey, Name: "the rate of part lr", Value: rate}}
-	plan, err := p.plan("ablate", req, flags)
+	flag := config.Flag{Key: RateKey, Name: "the rate of part lr", Value: rate}
+	plan, err := p.plan("ablate", req, flag)
 	if err != nil {
 		return nil, err
 	}
 	req.Notes = append(req.Notes, p.tunedFor(plan.Manifest, rate))
-	return p.plan("ablate", req, flags)
+	return p.plan("ablate", req, flag)
 }
 
 // tuned crosses an ablation with the rates, each arm to be compared at its own
@@ -197,8 +189,8 @@ func tuned(req Request, rates []string, first string) Request {
 	return req
 }
 
-// tunedFor is the caveat of a rate that was chosen with one of the arms: the one
-// that is the same as the first part's arm at that rate.
+// tunedFor is the caveat about a rate that was chosen with one of the arms: the one
+// with the same run as the first part.
 func (p *AssignmentPlan) tunedFor(m sweepdir.Manifest, rate string) string {
 	made := map[string]bool{}
 	for _, e := range p.Parts[0].Manifest.Runs {

@@ -10,18 +10,17 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// The duration of a sweep follows from that of a run of each arm: runs begin in
+// The duration of a sweep follows from that of a run of each arm: runs start in
 // their order, each in the first free slot ([Makespan], [Remaining]).
 //
-// Before the sweep, the duration of a run is measured: for each class of runs
-// whose steps cost the same, a [Probe] makes the first few steps, with as many
-// parallel runs as in the sweep. The rest is arithmetic:
+// Before the sweep, a [Probe] measures the first steps of each class of runs whose
+// steps cost the same, with the sweep's number of parallel runs. Then
 //
 //	run = setup + steps (rollout + epochs * update) + completions evaluated * decode
 //
-// That holds as long as a late step costs the same as an early one: not if
-// completions become longer or shorter, or if dynamic sampling needs more rounds.
-// While the sweep runs, the durations are those of its runs so far.
+// if late steps cost the same as early ones: not if completions become longer or
+// shorter, or if dynamic sampling needs more rounds. While the sweep runs, the
+// durations are those of its runs so far.
 
 // Measured are seconds of a run's parts.
 type Measured struct {
@@ -29,15 +28,13 @@ type Measured struct {
 	Rollout float64 // of a step: sampling and rewards
 	Update  float64 // of a step: one pass over the rollout batch
 	Decode  float64 // of one completion in an evaluation
-	// AtLeast says that the measurement was cut off too early: the run takes this
-	// long or longer.
-	AtLeast bool
+	AtLeast bool    // the time limit ended the measurement: the run takes this long or longer
 }
 
-// Estimate says how long a sweep will take.
+// Estimate is how long a sweep will take.
 type Estimate struct {
 	Seconds float64   `json:"seconds"`  // of the whole sweep
-	AtLeast bool      `json:"at_least"` // a probe was cut off: the sweep takes this long or longer
+	AtLeast bool      `json:"at_least"` // the time limit ended a probe: the sweep takes this long or longer
 	Jobs    int       `json:"jobs"`     // parallel runs
 	Threads int       `json:"threads"`  // of each run
 	Arms    []float64 `json:"arms"`     // seconds of one run of each arm
@@ -48,9 +45,9 @@ type Estimate struct {
 // proportion to their [Work].
 const maxProbes = 4
 
-// EstimateTime measures how long the runs of plans will take that are run one
-// after the other, each with jobs runs in parallel (0 = one for each core). The
-// measurement of a class serves all plans.
+// EstimateTime measures how long plans take that are run one after the other, each
+// with jobs runs in parallel (0 = one per core). Plans share the measurement of a
+// class.
 func EstimateTime(ctx context.Context, plans []*Plan, jobs, cores int, probe Probe) ([]*Estimate, error) {
 	known := map[class]measurement{}
 	var first measurement
@@ -67,7 +64,7 @@ func EstimateTime(ctx context.Context, plans []*Plan, jobs, cores int, probe Pro
 			}
 			c := classOf(cfg)
 			got, ok := known[c]
-			// A probe that was cut off may still be computing, which would slow down
+			// After its time limit a probe may still be computing, which would slow down
 			// another one.
 			if !ok && len(known) < maxProbes && !atLeast {
 				if got, err = measure(ctx, probe, cfg, e.Jobs, e.Threads); err != nil {
@@ -91,7 +88,7 @@ func EstimateTime(ctx context.Context, plans []*Plan, jobs, cores int, probe Pro
 	return out, nil
 }
 
-// class holds what the cost of a step depends on, apart from the number of epochs,
+// class holds what the cost of a step depends on, except for the number of epochs,
 // in which it is linear.
 type class struct {
 	model   config.Model
@@ -118,8 +115,8 @@ type measurement struct {
 	cfg config.Config
 }
 
-// measure runs as many probes in parallel as the sweep has runs, since they share
-// memory and cores, and takes the mean.
+// measure is the mean of jobs parallel probes, which share memory and cores as the
+// sweep's runs will.
 func measure(ctx context.Context, probe Probe, cfg config.Config, jobs, threads int) (measurement, error) {
 	results, errs := make([]Measured, jobs), make([]error, jobs)
 	var wait sync.WaitGroup
@@ -145,7 +142,7 @@ func measure(ctx context.Context, probe Probe, cfg config.Config, jobs, threads 
 // run is the seconds of a whole run of a configuration of this class.
 func (m measurement) run(c config.Config) float64 {
 	epochs := float64(c.Train.EpochsPerRolloutBatch)
-	if m.AtLeast { // how the step divides into rollout and updates is not known
+	if m.AtLeast { // the shares of rollout and updates in a step are not known
 		epochs = min(epochs, float64(m.cfg.Train.EpochsPerRolloutBatch))
 	}
 	return m.Setup + float64(c.Train.NGRPOSteps)*(m.Rollout+epochs*m.Update) + evaluated(c)*m.Decode
@@ -162,7 +159,7 @@ func orAll(size, n int) int {
 // evaluated is the number of completions of all evaluations of a run; a float,
 // because the product of valid sizes can exceed an int.
 func evaluated(c config.Config) float64 {
-	const wholeFile = 1024 // a guess of the problems in a file, which are not counted here
+	const wholeFile = 1024 // a guess: problems in files are not counted
 	steps, every := c.Train.NGRPOSteps, c.Eval.EveryNSteps
 	evaluations := float64(1 + (steps+every-1)/every)
 	n := evaluations*float64(orAll(c.Data.ValSize, wholeFile)+c.Data.UnseenSize) + float64(c.Data.TestSize)
@@ -178,10 +175,9 @@ func evaluated(c config.Config) float64 {
 	return n
 }
 
-// Work compares the costs of runs before any of them has been timed: seconds on a
-// nominal machine, of which only ratios mean something. The parts are those of the
-// default experiment as measured: a completion costs 1 to sample, 4 to train on
-// once, 2 to evaluate.
+// Work is the nominal cost of a run, of which only ratios mean something. In the
+// default experiment a completion costs 1 to sample, 4 to train on once, 2 to
+// evaluate.
 func Work(c config.Config) float64 {
 	hidden := float64(c.Model.HiddenSize)
 	completion := 1e-4 * hidden * hidden * float64(c.Model.NumLayers) / (64 * 64 * 2)
@@ -210,7 +206,7 @@ func Makespan(runs []sweepdir.Entry, arms []float64, jobs int) float64 {
 }
 
 // schedule returns when the last run ends: busy slots are free after these seconds,
-// and each waiting run begins in the first free slot.
+// and each waiting run starts in the first free slot.
 func schedule(busy, waiting []float64, jobs int) float64 {
 	free := append(busy, make([]float64, max(0, max(1, jobs)-len(busy)))...)
 	for _, seconds := range waiting {
@@ -221,31 +217,23 @@ func schedule(busy, waiting []float64, jobs int) float64 {
 
 // Clock is the progress of a run, for [Remaining].
 type Clock struct {
-	Arm   int
-	Steps int // of the whole run
-	Step  int // made so far
-	// First is the step after which its process began: Seconds were spent on the
-	// steps after it.
-	First   int
-	Seconds float64
-	// Rate is seconds per step, as measured over the steps of this process; 0 while
-	// there are too few.
-	Rate    float64
-	Running bool
-	// Ended runs have nothing left: done, diverged or given up.
-	Ended bool
-	// Measured says that Seconds are those of a run that came to its end, so that
-	// others of its arm will take as long.
-	Measured bool
+	Arm      int
+	Steps    int     // of the whole run
+	Step     int     // made so far
+	First    int     // step after which its process started
+	Seconds  float64 // of the steps after First
+	Rate     float64 // seconds per step of this process; 0 while there are too few steps
+	Running  bool
+	Ended    bool // done, diverged or given up
+	Measured bool // it has its result, so other runs of its arm take the same time
 }
 
 // Remaining estimates the seconds until all runs have ended, with jobs of them in
 // parallel; ok is false while nothing has been measured.
 //
-// A run takes as long as the ended runs of its arm took; if there are none, as its
-// running runs suggest; if its arm has not begun, as the other arms take, in
-// proportion to the work of a run (work[i], see [Work]). A running run continues
-// at its own pace.
+// The time of a run is that of the measured runs of its arm; else that of its
+// running runs; else that of other arms, in proportion to the work of a run
+// (work[i], see [Work]). A running run continues at its own pace.
 func Remaining(runs []Clock, work []float64, jobs int) (seconds float64, ok bool) {
 	whole := wholeRuns(runs, work)
 	if whole == nil {
@@ -276,8 +264,8 @@ func (r Clock) left(whole float64) float64 {
 	return max(perStep*float64(r.Steps-r.First)-r.Seconds, 0)
 }
 
-// hasPace says whether a run's own pace counts. Before a tenth of the run, the
-// evaluation at its start and the first steps dominate.
+// hasPace says whether a run's own pace counts. In the first tenth of a run, the
+// first evaluation and the first steps dominate.
 func (r Clock) hasPace() bool {
 	return r.Rate > 0 && float64(r.Step-r.First) >= 0.1*float64(max(1, r.Steps))
 }

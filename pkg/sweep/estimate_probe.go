@@ -13,24 +13,20 @@ import (
 	"grpo/pkg/train"
 )
 
-// A probe makes at least probeSteps steps, and more until probeTime has gone by,
-// but no more than maxProbeSteps. The first step is left out: it warms caches.
+// A probe makes at least probeSteps steps, and more until probeTime has passed, but
+// at most maxProbeSteps. The first step is left out: it warms caches.
 const (
 	probeSteps    = 3
 	maxProbeSteps = 20
 	probeTime     = 500 * time.Millisecond
 	probeProblems = 128 // of the evaluation
+
+	// Steps are not interrupted, and one step of a large configuration can take hours.
+	probeLimit = time.Minute     // for the whole probe
+	probeGrace = 2 * time.Second // for the last step of an interrupted probe
 )
 
-// probeLimit is how long a probe may take. Steps are not interrupted, and one step
-// of a large configuration can take hours.
-const probeLimit = time.Minute
-
-// probePatience is how long an interrupted probe waits for its step to end.
-const probePatience = 2 * time.Second
-
-// Probe measures a configuration by making some steps of it. Problems that can't
-// be read, and anything else that would stop the run, are its errors.
+// Probe measures some steps of a configuration. It fails as the run would.
 type Probe func(ctx context.Context, cfg config.Config, threads int) (Measured, error)
 
 // NewProbe returns a probe that trains in a folder below scratch (the system's
@@ -68,7 +64,7 @@ func newProbe(now func() time.Time, scratch string, limit time.Duration) Probe {
 				running = false
 			case <-interrupted:
 				interrupted = nil
-				timer.Reset(probePatience)
+				timer.Reset(probeGrace)
 			case <-timer.C:
 				// The run can stop only between steps; it ends on its own.
 				if parent.Err() != nil {
@@ -87,54 +83,51 @@ func newProbe(now func() time.Time, scratch string, limit time.Duration) Probe {
 	}
 }
 
-// prober is the observer of a probe; it ends the run when it has seen enough.
+// prober is the observer of a probe; it ends the run after enough steps.
 type prober struct {
 	now   func() time.Time
 	stop  func()
 	began time.Time
 
-	lock      sync.Mutex // the run goes on while a probe that is over its limit reads these
+	lock      sync.Mutex // after its time limit the probe reads these while the run continues
 	opened    time.Time
 	evaluated time.Time
 	stepped   time.Time // when the last step ended
 	steps     []rundir.Metrics
 }
 
-// record calls f with the time.
-func (p *prober) record(f func(now time.Time)) {
+// Begin implements train.Observer.
+func (p *prober) Begin(int, int) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	f(p.now())
+	p.opened = p.now()
 }
-
-// Begin implements train.Observer.
-func (p *prober) Begin(int, int) { p.record(func(now time.Time) { p.opened = now }) }
 
 // Eval implements train.Observer.
 func (p *prober) Eval(rundir.Eval) {
-	p.record(func(now time.Time) {
-		if p.evaluated.IsZero() {
-			p.evaluated, p.stepped = now, now
-		}
-	})
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	if p.evaluated.IsZero() {
+		p.evaluated = p.now()
+		p.stepped = p.evaluated
+	}
 }
 
 // Step implements train.Observer.
 func (p *prober) Step(m rundir.Metrics) {
-	p.record(func(now time.Time) {
-		p.steps = append(p.steps, m)
-		p.stepped = now
-		if n := len(p.steps); n > probeSteps && (now.Sub(p.evaluated) >= probeTime || n >= maxProbeSteps) {
-			p.stop()
-		}
-	})
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	p.steps, p.stepped = append(p.steps, m), p.now()
+	if n := len(p.steps); n > probeSteps && (p.stepped.Sub(p.evaluated) >= probeTime || n >= maxProbeSteps) {
+		p.stop()
+	}
 }
 
 // Note implements train.Observer.
 func (p *prober) Note(string) {}
 
-// measured is the time of the steps. With fewer than two of them, the part that
-// has not ended takes as long as it has taken so far, or longer.
+// measured is the time of the steps. With fewer than two of them, the time of the
+// unfinished part so far is a lower bound.
 func (p *prober) measured(cfg config.Config) Measured {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -145,8 +138,7 @@ func (p *prober) measured(cfg config.Config) Measured {
 		return out
 	}
 	out.Setup = p.opened.Sub(p.began).Seconds()
-	first := cfg
-	// The evaluation before training alone.
+	first := cfg // with the evaluation before training alone
 	first.Train.NGRPOSteps, first.Data.TestSize, first.Data.TestFile = 0, 0, ""
 	if p.evaluated.IsZero() {
 		out.Decode = now.Sub(p.opened).Seconds() / evaluated(first)

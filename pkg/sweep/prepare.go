@@ -20,10 +20,9 @@ import (
 const elsewhereHint = "give another --out, or --fresh to start over in a new folder next to it"
 
 // Prepare freezes a plan in dir, which is made: sweep.yaml first, manifest.json
-// last. If the same sweep is there already (by [sweepdir.Manifest.Hash]) it is
-// left as it is, so that the same command continues it; seeds that the plan has in
-// addition are appended. If the folder holds another sweep, or something else, the
-// error is a [config.ErrConfig] that names the differences.
+// last. If dir holds the same sweep (by [sweepdir.Manifest.Hash]) it is left as it
+// is, or gets the seeds that it lacks. Another sweep, or something else, is a
+// [config.ErrConfig] that names the differences.
 func Prepare(dir string, p *Plan) error {
 	if err := p.Manifest.Check(); err != nil {
 		return fmt.Errorf("prepare sweep: %w", err)
@@ -46,10 +45,9 @@ func Prepare(dir string, p *Plan) error {
 	return sweepdir.WriteManifest(dir, found.Manifest)
 }
 
-// Find returns the plan as [Prepare] would leave it in dir: with the runs in the
-// order of the manifest that is there, and with the seeds that it would append.
-// It fails as Prepare does and writes nothing. A sweep that is new in dir is
-// compared with its siblings: it may be one of them with more seeds.
+// Find returns the plan as [Prepare] would leave it in dir: the runs in the order of
+// the manifest there, and new seeds after them. It fails as Prepare does and writes
+// nothing. A sweep that is new in dir may be one of its siblings with more seeds.
 func Find(dir string, p *Plan, siblings []string) (*Plan, error) {
 	found, _, err := find(dir, p)
 	if err != nil || found != p || p.Manifest.Fresh {
@@ -60,8 +58,8 @@ func Find(dir string, p *Plan, siblings []string) (*Plan, error) {
 	return &out, nil
 }
 
-// find is [Find]; frozen says that the manifest in dir is that of the result. The
-// plan itself is returned where dir holds no sweep.
+// find is [Find] without the siblings. frozen means that dir has the manifest of the
+// result. It returns the plan itself if dir holds no sweep.
 func find(dir string, p *Plan) (found *Plan, frozen bool, err error) {
 	found = p
 	err = rundir.Allow(dir, rundir.KindSweep, func() (err error) {
@@ -71,7 +69,7 @@ func find(dir string, p *Plan) (found *Plan, frozen bool, err error) {
 	return found, frozen, err
 }
 
-// sameSweep is [find] for a folder that holds a sweep, which must be p, or p with
+// sameSweep is [find] for the folder of a sweep, which must be p with the same or
 // fewer seeds.
 func sameSweep(dir string, p *Plan) (found *Plan, frozen bool, err error) {
 	if err := regular.Folder(filepath.Join(dir, sweepdir.RunsDir)); err != nil {
@@ -105,7 +103,7 @@ func sameSweep(dir string, p *Plan) (found *Plan, frozen bool, err error) {
 		config.ErrConfig, dir, strings.Join(differences(old, p.Manifest), "; "), hint)
 }
 
-// unreadable is the error of a manifest or a study that can't be used.
+// unreadable is the error about a manifest or a study that can't be used.
 func unreadable(err error) error {
 	if config.Outside(err) {
 		return rundir.Explain(err)
@@ -113,8 +111,8 @@ func unreadable(err error) error {
 	return fmt.Errorf("%w: %w (%s)", config.ErrConfig, err, elsewhereHint)
 }
 
-// claim is [rundir.Claim] for the folder of a sweep or a study. Its lock is held
-// only briefly: so claim waits for it, unlike for that of a run.
+// claim is [rundir.Claim] for the folder of a sweep or a study, whose lock is held
+// only briefly: it waits for the lock.
 func claim(dir string, kind rundir.Kind, same func() error) (unlock func() error, err error) {
 	const every, tries = 50 * time.Millisecond, 100
 	for range tries {
@@ -126,9 +124,6 @@ func claim(dir string, kind rundir.Kind, same func() error) (unlock func() error
 	}
 	return nil, err
 }
-
-// A sweep can be given more seeds: the runs that it has keep their indices and
-// folders, and those of the new seeds come after them.
 
 // withSeeds returns the manifest with the runs of these seeds alone.
 func withSeeds(m sweepdir.Manifest, seeds []uint64) sweepdir.Manifest {
@@ -146,8 +141,8 @@ func extends(old, now sweepdir.Manifest) (added []uint64, ok bool) {
 	return added, len(added) > 0 && withSeeds(now, old.Seeds).Identity() == old.Hash
 }
 
-// extended appends the runs of now's additional seeds to those of old, which is
-// the manifest in dir.
+// extended appends the runs of now's additional seeds to those of old, the manifest
+// in dir, which keep their indices and folders.
 func extended(dir string, old, now sweepdir.Manifest) (sweepdir.Manifest, bool) {
 	added, ok := extends(old, now)
 	if !ok {
@@ -160,9 +155,7 @@ func extended(dir string, old, now sweepdir.Manifest) (sweepdir.Manifest, bool) 
 	m.Runs = slices.Clone(old.Runs)
 	for _, seed := range added {
 		for i, arm := range old.Arms {
-			e := now.Runs[slices.IndexFunc(now.Runs, func(e sweepdir.Entry) bool {
-				return e.Seed == seed && now.Arms[e.Arm].Name == arm.Name
-			})]
+			e := *runOf(now, arm.Name, seed)
 			e.Index, e.Arm = len(m.Runs), i
 			m.Runs = append(m.Runs, e)
 		}
@@ -171,19 +164,28 @@ func extended(dir string, old, now sweepdir.Manifest) (sweepdir.Manifest, bool) 
 	return m, true
 }
 
-// additions are those of the sweep old in dir, with these seeds as the last. Seeds
-// added before any run has finished are only another request.
-func additions(dir string, old sweepdir.Manifest, added []uint64) []sweepdir.Addition {
-	finished := 0
-	for _, e := range old.Runs {
-		if isFinished(sweepdir.StateOf(dir, e)) {
-			finished++
+// runOf returns the run of an arm and a seed; nil if there is none.
+func runOf(m sweepdir.Manifest, arm string, seed uint64) *sweepdir.Entry {
+	for i, e := range m.Runs {
+		if e.Seed == seed && m.Arms[e.Arm].Name == arm {
+			return &m.Runs[i]
 		}
 	}
-	if finished == 0 {
+	return nil
+}
+
+// additions are those of the sweep old in dir, and these seeds. Seeds that are added
+// before any run has finished are not listed.
+func additions(dir string, old sweepdir.Manifest, added []uint64) []sweepdir.Addition {
+	last := sweepdir.Addition{Seeds: added, Runs: len(old.Runs)}
+	for _, e := range old.Runs {
+		if isFinished(sweepdir.StateOf(dir, e)) {
+			last.Finished++
+		}
+	}
+	if last.Finished == 0 {
 		return old.Added
 	}
-	last := sweepdir.Addition{Seeds: added, Finished: finished, Runs: len(old.Runs)}
 	return append(slices.Clone(old.Added), last)
 }
 
@@ -217,8 +219,8 @@ func joinSeeds(seeds []uint64, separator string) string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(seeds), "[]"), " ", separator)
 }
 
-// differences says how two sweeps differ: arms, seeds, and for runs that both have
-// the keys of their configurations.
+// differences lists how two sweeps differ: in arms, in seeds, and in keys of the
+// runs that both have.
 func differences(old, now sweepdir.Manifest) []string {
 	var out []string
 	arms := func(m sweepdir.Manifest) (names []string) {
@@ -249,22 +251,20 @@ func sameSet[T cmp.Ordered](a, b []T) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// runDifferences compares the runs of the same arm and seed. A difference of all
-// arms is listed once, others with the arms' names.
+// runDifferences compares the runs of the same arm and seed. A difference that not
+// all arms have is listed with the arms' names.
 func runDifferences(old, now sweepdir.Manifest) []string {
 	var lines []string            // in the order of their first appearance
 	arms := map[string][]string{} // that have the difference
 	common := map[string]bool{}   // arms of both
 	for _, e := range now.Runs {
 		arm := now.Arms[e.Arm].Name
-		i := slices.IndexFunc(old.Runs, func(o sweepdir.Entry) bool {
-			return o.Seed == e.Seed && old.Arms[o.Arm].Name == arm
-		})
-		if i < 0 {
+		was := runOf(old, arm, e.Seed)
+		if was == nil {
 			continue
 		}
 		common[arm] = true
-		for _, line := range entryDifferences(old.Runs[i], e) {
+		for _, line := range entryDifferences(*was, e) {
 			if arms[line] == nil {
 				lines = append(lines, line)
 			}

@@ -138,7 +138,8 @@ func TestSiblings(t *testing.T) {
 		t.Errorf("siblings in a folder that is not there: %v", got)
 	}
 	// Nothing there is finished.
-	if got := reused(filepath.Join(root, "own"), p, []string{filepath.Join(root, "b")}, ""); len(got) != 0 {
+	opts := Options{Siblings: []string{filepath.Join(root, "b")}}
+	if got := findReusable(filepath.Join(root, "own"), p.Manifest.Runs, opts, t.Logf); len(got) != 0 {
 		t.Errorf("reused %v", got)
 	}
 }

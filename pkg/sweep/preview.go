@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
 
@@ -27,8 +26,9 @@ type PreviewRun struct {
 	From string `json:"from,omitempty"`
 }
 
-// Preview says what a sweep, or the parts of a study, would do, and how long that
-// would take.
+func (r PreviewRun) finished() bool { return isResult(r.State) }
+
+// Preview is what a sweep, or a study, would do, and how long that would take.
 type Preview struct {
 	Parts   [][]PreviewRun
 	Missing int // runs to train
@@ -54,12 +54,12 @@ func (p *Located) Preview(ctx context.Context, opts PreviewOptions) (*Preview, e
 		return nil, err
 	}
 	v := &Preview{}
-	v.add(p, "", nil, opts)
+	v.add(p, "", make([]bool, len(p.Manifest.Runs)), opts)
 	return v, v.estimate(ctx, []*Plan{p.Plan}, opts)
 }
 
-// Preview is [Located.Preview] for a study in dir, whose choice of a learning rate
-// the plan takes over.
+// Preview is [Located.Preview] for a study in dir, whose learning rate the plan
+// adopts.
 func (p *AssignmentPlan) Preview(ctx context.Context, dir string, opts PreviewOptions) (*Preview, error) {
 	if _, err := p.find(dir); err != nil {
 		return nil, err
@@ -69,24 +69,25 @@ func (p *AssignmentPlan) Preview(ctx context.Context, dir string, opts PreviewOp
 	}
 	v := &Preview{}
 	for i, copied := range p.Copied() {
-		name := p.Study.Parts[i].Name
-		if i > 0 && p.waits() {
-			v.add(&Located{Plan: p.Parts[i]}, "", copied, opts)
-			continue
+		name, part := p.Study.Parts[i].Name, &Located{Plan: p.Parts[i]}
+		if i == 0 || !p.waits() {
+			var err error
+			if part, err = Locate(filepath.Join(dir, name), p.Parts[i]); err != nil {
+				return nil, err
+			}
 		}
-		part := &Located{Plan: p.Parts[i], Dir: filepath.Join(dir, name), Siblings: p.siblings(dir, i)}
 		v.add(part, name+"/", copied, opts)
 	}
 	return v, v.estimate(ctx, p.Parts, opts)
 }
 
 // add appends a part whose folders begin with prefix. Runs marked as copied are
-// those of an earlier part. Without a folder, neither the learning rate of the part
-// is known nor what depends on it.
+// those of an earlier part. A part without a folder has no learning rate yet.
 func (v *Preview) add(p *Located, prefix string, copied []bool, opts PreviewOptions) {
-	var from map[int]string
+	var from map[string]reusedRun
 	if p.Dir != "" {
-		from = reused(p.Dir, p.Plan, p.Siblings, opts.Version)
+		reuse := Options{Siblings: p.Siblings, Version: opts.Version}
+		from = findReusable(p.Dir, p.Manifest.Runs, reuse, func(string, ...any) {})
 	}
 	var rows []PreviewRun
 	for i, e := range p.Manifest.Runs {
@@ -99,12 +100,12 @@ func (v *Preview) add(p *Located, prefix string, copied []bool, opts PreviewOpti
 			row.Dir, row.Hash, row.State = prefix+e.Dir, e.Hash, sweepdir.StateOf(p.Dir, e).State
 		}
 		switch {
-		case row.State == rundir.StateDone || row.State == rundir.StateDiverged:
-		case copied != nil && copied[i]:
+		case row.finished():
+		case copied[i]:
 			row.State = StateCopy
 			v.Copies++
-		case from[e.Index] != "":
-			row.State, row.From = StateCopy, from[e.Index]
+		case from[e.Hash].sweep != "":
+			row.State, row.From = StateCopy, from[e.Hash].sweep
 			v.Reused++
 		default:
 			v.Missing++
@@ -131,7 +132,7 @@ func (v *Preview) estimate(ctx context.Context, plans []*Plan, opts PreviewOptio
 				continue
 			}
 			row.About = e.Arms[run.Arm]
-			if row.State != rundir.StateDone && row.State != rundir.StateDiverged {
+			if !row.finished() {
 				missing = append(missing, run)
 			}
 		}

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -19,11 +20,10 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// A run is a function of its configuration, so a run that another sweep has
-// finished is not trained again: its folder is copied. The baseline ablation needs
-// runs of the assignment, a sweep with eight seeds those of the one with four. A
-// copy keeps its label in config.yaml and result.json, and its command and times in
-// meta.json; its arm and seed in this sweep are in the manifest.
+// A run is a function of its configuration, so a run that another sweep has finished
+// is copied: the baseline ablation needs runs of the assignment, a sweep with eight
+// seeds those of the one with four. A copy keeps its name, command and times; its arm
+// and seed in this sweep are in the manifest.
 
 const (
 	// maxSiblings bounds the folders next to a sweep's own that are read.
@@ -80,9 +80,8 @@ func isMine(path string, kind fs.FileMode) bool {
 	return err == nil && info.Mode().Type() == kind && (info.IsDir() || info.Size() <= maxManifest) && isOwn(info)
 }
 
-// selfContained says whether a run is a function of its configuration alone: a
-// file named in the configuration can change without changing the hash, and so can
-// the GPU.
+// selfContained says whether a run depends on its configuration alone: a file named
+// in the configuration, or the GPU, can change while the hash stays the same.
 func selfContained(e sweepdir.Entry) bool {
 	c, err := frozen(e)
 	return err == nil && c.Data.Source == "generated" &&
@@ -134,68 +133,53 @@ type reusedRun struct {
 // findReusable finds, by hash, finished runs of other sweeps with the configurations
 // of those entries whose folders in dir don't exist. Runs of siblings are verified,
 // since they may have been changed in any way.
-func findReusable(dir string, entries []sweepdir.Entry, opts Options) map[string]reusedRun {
+func findReusable(
+	dir string, entries []sweepdir.Entry, opts Options, note func(format string, args ...any),
+) map[string]reusedRun {
 	wanted, found := map[string]sweepdir.Entry{}, map[string]reusedRun{}
 	for _, e := range entries {
 		if _, err := os.Lstat(e.Path(dir)); e.Config != "" && errors.Is(err, fs.ErrNotExist) {
 			wanted[e.Hash] = e
 		}
 	}
-	search := func(dir string, isSibling bool) {
-		m, err := sweepdir.ReadManifest(dir)
+	for i, from := range slices.Concat(opts.StudySweeps, opts.Siblings) {
+		isSibling := i >= len(opts.StudySweeps)
+		m, err := sweepdir.ReadManifest(from)
 		if err != nil {
-			opts.Observer.Note(fmt.Sprintf("no run is reused from %s: %v", dir, err))
-			return
+			note("no run is reused from %s: %v", from, err)
+			continue
 		}
-		refused := false
+		var refused error
 		for _, e := range m.Runs {
-			own, want := wanted[e.Hash]
-			if _, done := found[e.Hash]; done || e.Config == "" || !want || isSibling && !selfContained(own) {
+			own, ok := wanted[e.Hash]
+			if !ok || e.Config == "" || isSibling && !selfContained(own) {
 				continue
 			}
 			// Without a result, reading the state could touch the run's lock.
-			path := e.Path(dir)
+			path := e.Path(from)
 			_, err := os.Stat(filepath.Join(path, rundir.ResultFile))
-			if err != nil || !isFinished(sweepdir.StateOf(dir, e)) {
+			if err != nil || !isFinished(sweepdir.StateOf(from, e)) {
 				continue
 			}
 			if isSibling {
-				if err := verify(path, e.Hash, opts.Version); err != nil {
-					if !refused { // one line for each folder
-						opts.Observer.Note(fmt.Sprintf("a run is not reused: %v", err))
-					}
-					refused = true
-					continue
-				}
+				err = verify(path, e.Hash, opts.Version)
 			}
-			found[e.Hash] = reusedRun{dir, path}
+			if err != nil {
+				refused = cmp.Or(refused, err)
+				continue
+			}
+			found[e.Hash] = reusedRun{from, path}
+			delete(wanted, e.Hash)
 		}
-	}
-	for _, dir := range opts.StudySweeps {
-		search(dir, false)
-	}
-	for _, dir := range opts.Siblings {
-		search(dir, true)
+		if refused != nil { // one line for each folder
+			note("a run is not reused: %v", refused)
+		}
 	}
 	return found
 }
 
-// reused returns, by index, the folders of the sweeps from which [Run] would copy
-// runs of the plan in dir.
-func reused(dir string, p *Plan, siblings []string, version string) map[int]string {
-	out := map[int]string{}
-	opts := Options{Siblings: siblings, Version: version}.withDefaults()
-	found := findReusable(dir, p.Manifest.Runs, opts)
-	for _, e := range p.Manifest.Runs {
-		if run, ok := found[e.Hash]; ok {
-			out[e.Index] = run.sweep
-		}
-	}
-	return out
-}
-
-// reuseRuns copies the finished runs of other sweeps for runs that have not begun,
-// and reports each as found. A run that can't be copied is trained like any other.
+// reuseRuns copies the finished runs of other sweeps for runs that have not
+// started, and reports each as found. A run that can't be copied is trained.
 func (r *runner) reuseRuns() {
 	if len(r.opts.StudySweeps)+len(r.opts.Siblings) == 0 {
 		return
@@ -206,7 +190,7 @@ func (r *runner) reuseRuns() {
 			entries = append(entries, j.entry)
 		}
 	}
-	reusable := findReusable(r.dir, entries, r.opts)
+	reusable := findReusable(r.dir, entries, r.opts, r.note)
 	if len(reusable) == 0 {
 		return
 	}
@@ -228,7 +212,7 @@ func (r *runner) reuseRuns() {
 			continue
 		}
 		if err := copyRun(from.path, j.path); err != nil {
-			r.note("%s: its run can't be copied from %s and is made again: %v", r.name(j), from.sweep, err)
+			r.note("%s: its run can't be copied from %s and is trained again: %v", r.name(j), from.sweep, err)
 			continue
 		}
 		if state := sweepdir.StateOf(r.dir, j.entry); isFinished(state) {

@@ -36,9 +36,10 @@ type RunStatus struct {
 }
 
 // Finished says whether the run has its result.
-func (r RunStatus) Finished() bool {
-	return r.State == rundir.StateDone || r.State == rundir.StateDiverged
-}
+func (r RunStatus) Finished() bool { return isResult(r.State) }
+
+// isResult says whether a run in this state has its result.
+func isResult(state string) bool { return state == rundir.StateDone || state == rundir.StateDiverged }
 
 // Status is the progress of a run, a sweep or a study.
 type Status struct {

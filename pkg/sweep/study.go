@@ -19,11 +19,9 @@ import (
 // Located is a plan with the folder in which it is run.
 type Located struct {
 	*Plan
-	Dir string
-	// Siblings are the sweeps from which finished runs are copied.
-	Siblings []string
-	// Added are the plan's seeds that the sweep in the folder lacks.
-	Added []uint64
+	Dir      string
+	Siblings []string // sweeps from which finished runs are copied
+	Added    []uint64 // seeds that the sweep in the folder does not have yet
 }
 
 // Locate finds the folder's sweep and its siblings. It fails as [Prepare] does and
@@ -45,8 +43,8 @@ func Locate(dir string, p *Plan) (*Located, error) {
 }
 
 // Run freezes the plan in its folder, or finds it there, and trains the missing
-// runs. The sweep is returned in its current state even with an error, so that
-// finished runs can be reported; it is nil if nothing could be started.
+// runs. It returns the sweep even with an error, so that finished runs can be
+// reported; nil if nothing could be started.
 func (p *Located) Run(ctx context.Context, opts Options) (*sweepdir.Sweep, error) {
 	if err := checkMemory(p.Dir, p.Manifest, opts.Memory); err != nil {
 		return nil, err
@@ -58,24 +56,21 @@ func (p *Located) Run(ctx context.Context, opts Options) (*sweepdir.Sweep, error
 	return Run(ctx, p.Dir, opts)
 }
 
-// StudyOptions are those of every part of a study, and what the caller does with
-// the parts.
+// StudyOptions are the options of every part of a study, with functions that are
+// called for part i: Begin before its runs, with a line about it, and Report after
+// them, even if runs failed. Best returns the best learning rate according to the
+// report on part 0, and the reason.
 type StudyOptions struct {
 	Options
-	// Begin is called before the runs of part i, with a line about it. Events that
-	// follow are the part's.
-	Begin func(i int, about string)
-	// Report reports a part that has been run, even if runs failed.
+	Begin  func(i int, about string)
 	Report func(i int, s *sweepdir.Sweep) error
-	// Best returns the best learning rate according to the report on part 0, and
-	// why it is the best.
-	Best func() (rate, why string, err error)
+	Best   func() (rate, why string, err error)
 }
 
-// Prepare writes study.json into dir, which is made, or finds the study there, whose
-// choice of a learning rate the plan takes over. A run that does not fit into the
-// memory is an error before anything is written; another study in the folder, or
-// something else, is a [config.ErrConfig].
+// Prepare writes study.json into dir, which is made, or finds the study there and
+// adopts its learning rate. A run that does not fit into the memory is an error
+// before anything is written; another study in the folder, or something else, is a
+// [config.ErrConfig].
 func (p *AssignmentPlan) Prepare(dir string, memory int64) error {
 	if err := p.checkMemory(dir, memory); err != nil {
 		return err
@@ -95,8 +90,8 @@ func (p *AssignmentPlan) Prepare(dir string, memory int64) error {
 	return sweepdir.WriteStudy(dir, p.Study)
 }
 
-// find takes over the choice of the study in dir, if there is one, which must be the
-// plan's.
+// find adopts the learning rate and the runs of the study in dir. If there is one,
+// it must be the plan's.
 func (p *AssignmentPlan) find(dir string) (bool, error) {
 	old, err := sweepdir.ReadStudy(dir)
 	switch {
@@ -113,7 +108,22 @@ func (p *AssignmentPlan) find(dir string) (bool, error) {
 			return false, err
 		}
 	}
-	return true, p.adopt(old)
+	// Whether the study was made with --fresh counts, not whether this command has it.
+	if first, err := sweepdir.ReadManifest(filepath.Join(dir, old.Parts[0].Name)); err == nil {
+		p.ask.Options.Fresh = first.Fresh
+		for _, part := range p.Parts {
+			part.Manifest.Fresh = first.Fresh
+		}
+	}
+	if err := p.adopt(old); err != nil {
+		return false, err
+	}
+	for i, part := range old.Parts {
+		if p.Parts[i], err = Find(filepath.Join(dir, part.Name), p.Parts[i], nil); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // differences says how the study old in dir differs from the plan: in the flags,
@@ -140,8 +150,8 @@ func (p *AssignmentPlan) differences(dir string, old sweepdir.Study) []string {
 	return atMost(out)
 }
 
-// settle writes the plan's choice into the study in dir, unless another process has
-// written its own before: then the plan takes over that one.
+// settle writes the plan's learning rate into the study in dir, unless another
+// process has written its own: then the plan adopts that one.
 func (p *AssignmentPlan) settle(dir string) error {
 	unlock, err := claim(dir, rundir.KindStudy, nil)
 	if err != nil {
@@ -168,9 +178,8 @@ func (p *AssignmentPlan) checkMemory(dir string, memory int64) error {
 }
 
 // Run runs the parts of the prepared study in dir in order. Failed runs of one part
-// don't stop the others, unless these need its results. stopped says that the study
-// ended early and is not to be reported: it was interrupted, or a part could not
-// begin.
+// don't stop the others, unless these need its results. stopped means that the study
+// was interrupted, or that a part could not start: there is nothing to report.
 func (p *AssignmentPlan) Run(ctx context.Context, dir string, opts StudyOptions) (stopped bool, err error) {
 	var errs []error
 	for i, part := range p.Study.Parts {
@@ -185,7 +194,7 @@ func (p *AssignmentPlan) Run(ctx context.Context, dir string, opts StudyOptions)
 		}
 		opts.Begin(i, p.about(i))
 		var sw *sweepdir.Sweep
-		located, err := p.locate(dir, i)
+		located, err := Locate(filepath.Join(dir, part.Name), p.Parts[i])
 		if err == nil {
 			sw, err = located.Run(ctx, opts.Options)
 		}
@@ -210,27 +219,6 @@ func (p *AssignmentPlan) Run(ctx context.Context, dir string, opts StudyOptions)
 	return false, errors.Join(errs...)
 }
 
-// locate is [Locate] for part i of the study in dir.
-func (p *AssignmentPlan) locate(dir string, i int) (*Located, error) {
-	part := &Located{Dir: filepath.Join(dir, p.Study.Parts[i].Name), Siblings: p.siblings(dir, i)}
-	var err error
-	part.Plan, err = Find(part.Dir, p.Parts[i], part.Siblings)
-	return part, err
-}
-
-// siblings are the sweeps outside the study in dir whose finished runs part i can
-// copy; there are none for a study that was made with --fresh.
-func (p *AssignmentPlan) siblings(dir string, i int) []string {
-	fresh := p.Parts[i].Manifest.Fresh
-	if first, err := sweepdir.ReadManifest(filepath.Join(dir, p.Study.Parts[0].Name)); err == nil {
-		fresh = first.Fresh
-	}
-	if fresh {
-		return nil
-	}
-	return Siblings(dir, p.Parts[i])
-}
-
 // about describes part i.
 func (p *AssignmentPlan) about(i int) string {
 	part := p.Study.Parts[i]
@@ -245,8 +233,8 @@ func (p *AssignmentPlan) about(i int) string {
 	return text + ", learning rates " + strings.Join(rates[0].Values, ", ")
 }
 
-// chooseBest plans the comparisons with the best rate of the first part. A choice
-// that was made before is kept, whatever the first part says now.
+// chooseBest plans the comparisons with the best rate of the first part. A rate that
+// was chosen before is kept.
 func (p *AssignmentPlan) chooseBest(dir string, opts StudyOptions) error {
 	if p.ask.PerArm {
 		return nil // every arm has all rates

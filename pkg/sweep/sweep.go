@@ -3,31 +3,29 @@
 package sweep
 
 import (
+	"cmp"
 	"runtime"
 	"time"
 
 	"grpo/pkg/sweepdir"
 )
 
-// Plan is a sweep that is ready to be run: everything resolved, nothing
-// written.
+// Plan is a sweep with everything resolved and nothing written.
 type Plan struct {
 	Manifest sweepdir.Manifest
-	// Request is the content of sweep.yaml: `grpo ablate` of that file repeats
-	// the sweep.
-	Request []byte
+	Request  []byte // content of sweep.yaml, with which `grpo ablate` repeats the sweep
 }
 
-// EventKind says what happened to a run.
+// EventKind is what happened to a run.
 type EventKind int
 
 // Kinds of events.
 const (
-	Found     EventKind = iota // it was finished already
-	Started                    // its process began; Attempt counts from 1
-	Progress                   // there are new steps, evaluations or a new status
+	Found     EventKind = iota // it was already finished
+	Started                    // its process started; Attempt counts from 1
+	Progress                   // new steps, evaluations or a new status
 	Ended                      // it has its result: done or diverged
-	Died                       // its process ended without a result; it is tried again or given up
+	Died                       // its process ended without a result; the run is tried again or given up
 	GaveUp                     // no attempt is left
 	Hung                       // no heartbeat for too long
 	Stopped                    // interrupted with a checkpoint
@@ -52,31 +50,21 @@ type Observer interface {
 	Note(string)
 }
 
-type noObserver struct{}
-
-func (noObserver) Event(Event) {}
-func (noObserver) Note(string) {}
-
-// Options say how a sweep is run. Observer may be nil.
+// Options say how a sweep is run.
 type Options struct {
 	// Jobs is the number of parallel runs; 0 = one per core, which is also the
 	// maximum.
 	Jobs     int
 	FailFast bool // stop all at the first run that is given up
-	// StudySweeps are folders of other sweeps of the same study. A run that one of
-	// them has finished with the same configuration (by its hash) is copied
-	// instead of trained.
-	StudySweeps []string
-	// Siblings are sweeps outside the study (see [Siblings]): their runs are
-	// verified before they are copied.
-	Siblings []string
-	// Version of the program; siblings' runs of another version are not copied.
-	Version string
-	// Memory is what all runs together may take, in bytes; 0 = unknown.
-	Memory   int64
-	Launcher Launcher
-	Observer Observer
-	Now      func() time.Time
+	// Finished runs with the same configuration (by its hash) are copied from
+	// StudySweeps, other sweeps of the same study, and, after verification, from
+	// Siblings (see [Siblings]).
+	StudySweeps, Siblings []string
+	Version               string // of the program; siblings' runs of another version are not copied
+	Memory                int64  // for all runs together, in bytes; 0 = unknown
+	Launcher              Launcher
+	Observer              Observer
+	Now                   func() time.Time
 
 	// The rest is for tests; 0 = the default.
 	Cores     int           // GOMAXPROCS
@@ -86,25 +74,14 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	def := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	def(&o.HangAfter, 5*time.Minute)
-	def(&o.Poll, 500*time.Millisecond)
-	def(&o.Pause, time.Second)
-	if o.Cores <= 0 {
-		o.Cores = runtime.GOMAXPROCS(0)
-	}
-	if o.Observer == nil {
-		o.Observer = noObserver{}
-	}
+	o.Cores = cmp.Or(o.Cores, runtime.GOMAXPROCS(0))
+	o.HangAfter = cmp.Or(o.HangAfter, 5*time.Minute)
+	o.Poll = cmp.Or(o.Poll, 500*time.Millisecond)
+	o.Pause = cmp.Or(o.Pause, time.Second)
 	return o
 }
 
-// Slots is the number of parallel runs, when jobs are asked for (0 = one per
-// core).
+// Slots is the number of parallel runs if jobs are requested (0 = one per core).
 func Slots(jobs, cores, runs int) int {
 	if jobs <= 0 || jobs > cores {
 		jobs = cores
