@@ -1,11 +1,9 @@
 package cmd
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"path/filepath"
 	"time"
 
@@ -89,25 +87,21 @@ func runBenchStep(ctx context.Context, s *State, o *benchStepOptions) error {
 	if o.json {
 		return printJSON(s.Out, r)
 	}
-	ms := func(s float64) string { return fmt.Sprintf("%8.2f ms", 1000*s) }
-	type row struct{ name, value, note string }
-	rows := []row{
-		{"rollout", ms(r.RolloutS), fmt.Sprintf("median %s, %.0f tokens/s", ms(r.MedianS.Rollout), r.RolloutTokS)},
-		{"update", ms(r.UpdateS), fmt.Sprintf("median %s, %.0f tokens/s", ms(r.MedianS.Update), r.UpdateTokS)},
-		{"step", ms(r.StepS), fmt.Sprintf("median %s", ms(r.MedianStepS))},
-		{"rate", fmt.Sprintf("%8.1f GFLOP/s", r.GFLOPS),
-			fmt.Sprintf("nominal; update: nominal %.1f, executed %.1f", r.UpdateGFLOPS, r.UpdateExecuted)},
-		{"graph", fmt.Sprintf("%8.2f %%", 100*r.GraphShare), "of the step outside the arithmetic of its nodes"},
-		{"memory", fmt.Sprintf("%8.0f", r.AllocsPerStep),
-			fmt.Sprintf("allocations per step, %.0f KiB", r.BytesPerStep/1024)},
-	}
-	if r.Device != "" {
-		rows = append(rows, row{"device", fmt.Sprintf("%8.1f MiB", float64(r.DeviceBytes)/(1<<20)),
-			fmt.Sprintf("in use, %d allocations from the driver while measuring; %s", r.DeviceRequests, r.Device)})
-	}
 	textutil.Fprintf(s.Out, "%d parameters, %d threads, %d steps\n", r.Params, r.Threads, o.Steps)
-	for _, row := range rows {
-		textutil.Fprintf(s.Out, "%-8s %-17s %s\n", row.name, row.value, row.note)
+	row := func(name, value, note string, args ...any) {
+		textutil.Fprintf(s.Out, "%-8s %-17s %s\n", name, value, fmt.Sprintf(note, args...))
+	}
+	ms := func(s float64) string { return fmt.Sprintf("%8.2f ms", 1000*s) }
+	row("rollout", ms(r.RolloutS), "median %s, %.0f tokens/s", ms(r.MedianS.Rollout), r.RolloutTokS)
+	row("update", ms(r.UpdateS), "median %s, %.0f tokens/s", ms(r.MedianS.Update), r.UpdateTokS)
+	row("step", ms(r.StepS), "median %s", ms(r.MedianStepS))
+	row("rate", fmt.Sprintf("%8.1f GFLOP/s", r.GFLOPS), "nominal; update: nominal %.1f, executed %.1f",
+		r.UpdateGFLOPS, r.UpdateExecuted)
+	row("graph", fmt.Sprintf("%8.2f %%", 100*r.GraphShare), "of the step outside the arithmetic of its nodes")
+	row("memory", fmt.Sprintf("%8.0f", r.AllocsPerStep), "allocations per step, %.0f KiB", r.BytesPerStep/1024)
+	if r.Device != "" {
+		row("device", fmt.Sprintf("%8.1f MiB", float64(r.DeviceBytes)/(1<<20)),
+			"in use, %d allocations from the driver while measuring; %s", r.DeviceRequests, r.Device)
 	}
 	return nil
 }
@@ -205,13 +199,13 @@ func runBenchScaling(ctx context.Context, s *State, o *benchScalingOptions) erro
 	if err != nil {
 		return err
 	}
-	table := scalingTable(series)
+	table := bench.ScalingTable(series)
 	if o.out != "" {
 		if err := rundir.WriteFileAtomic(filepath.Join(o.out, scalingFile), table); err != nil {
 			return err
 		}
 		path := filepath.Join(o.out, scalingPlot)
-		figure := scalingFigure(series, o.BenchOptions)
+		figure := bench.ScalingFigure(series, o.BenchOptions)
 		if err := plots.WriteFigure(path, func(w io.Writer) error { return plots.ExplainPlot(w, figure) }); err != nil {
 			return fmt.Errorf("draw %s: %w", path, err)
 		}
@@ -221,69 +215,4 @@ func runBenchScaling(ctx context.Context, s *State, o *benchScalingOptions) erro
 	}
 	_, err = s.Out.Write(table)
 	return err
-}
-
-func scalingTable(series []bench.Series) []byte {
-	w := &bytes.Buffer{}
-	for _, s := range series {
-		textutil.Fprintf(w, "**%s** (expected: %s", s.Name, s.Expect)
-		if !math.IsNaN(s.FitUpdate) && !s.Threads {
-			textutil.Fprintf(w, "; fitted to the last %d: rollout to the power of %.2f, update %.2f",
-				len(s.Points)-len(s.Points)/2, s.FitRollout, s.FitUpdate)
-		}
-		textutil.Fprintf(w, ")\n\n| %s | tokens | rollout, ms | update, ms | step, ms | tokens/s | "+
-			"update, GFLOP/s executed |\n| ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n", s.Unit)
-		for _, p := range s.Points {
-			textutil.Fprintf(w, "| %d | %d | %.2f | %.2f | %.2f | %.0f | %.1f |\n",
-				p.Value, p.Tokens, 1000*p.RolloutS, 1000*p.UpdateS, 1000*p.StepS(),
-				float64(p.Tokens)/p.StepS(), p.GFLOPS)
-		}
-		fmt.Fprintln(w)
-	}
-	return w.Bytes()
-}
-
-// scalingFigure has a panel for each series, on logarithmic axes, with a line of
-// the expected slope through a point of the update.
-func scalingFigure(series []bench.Series, o train.BenchOptions) plots.ExplainFigure {
-	threads := textutil.Count(o.Threads, "thread")
-	if o.Threads == 0 {
-		threads = "all cores"
-	}
-	f := plots.ExplainFigure{
-		Title: "Time of a training step", PerRow: 3,
-		Setting: fmt.Sprintf("%d prompts of %d tokens, %d completions of %d tokens each, hidden size %d, %d layers, "+
-			"where not varied", o.Prompts, o.PromptLen, o.Group, o.ResponseLen, o.Hidden, o.Layers),
-		Caption: []string{
-			fmt.Sprintf("Median of %d steps at fixed lengths, %s.", o.Steps, threads),
-			"Dotted: the expected slope through the last update (threads: through the first).",
-		},
-	}
-	for _, s := range series {
-		if len(s.Points) < 2 {
-			continue
-		}
-		var x, rollout, update, expected []float64
-		at := s.Points[len(s.Points)-1]
-		if s.Threads {
-			at = s.Points[0]
-		}
-		low, high := math.Inf(1), 0.0
-		for _, p := range s.Points {
-			x = append(x, float64(p.Value))
-			rollout, update = append(rollout, 1000*p.RolloutS), append(update, 1000*p.UpdateS)
-			expected = append(expected, 1000*at.UpdateS*math.Pow(float64(p.Value)/float64(at.Value), float64(s.Slope)))
-			low, high = min(low, 1000*p.RolloutS, 1000*p.UpdateS), max(high, 1000*p.RolloutS, 1000*p.UpdateS)
-		}
-		f.Panels = append(f.Panels, plots.ExplainPanel{
-			Title: s.Name, XLabel: s.Unit, YLabel: "milliseconds", LogX: true, LogY: true,
-			XMin: x[0] / 1.1, XMax: x[len(x)-1] * 1.1, YMin: low / 1.3, YMax: high * 1.3, XTicks: x,
-			Curves: []plots.ExplainCurve{
-				{Name: "expected", X: x, Y: expected, Reference: true},
-				{Name: "update", X: x, Y: update, Style: 0},
-				{Name: "rollout", X: x, Y: rollout, Style: 1},
-			},
-		})
-	}
-	return f
 }

@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	case "task":
 		err = taskProcess(ctx, os.Args[2:])
 	case "launch":
-		_, err = Run(ctx, os.Args[2], Options{Launcher: local(), Now: time.Now, Poll: 20 * time.Millisecond, Pause: 10 * time.Millisecond, Cores: 2})
+		_, err = Run(ctx, os.Args[2], Options{Launcher: local(), Observer: &journal{}, Now: time.Now, Poll: 20 * time.Millisecond, Pause: 10 * time.Millisecond, Cores: 2})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "grpo:", err)
@@ -83,7 +83,7 @@ func taskProcess(ctx context.Context, args []string) error {
 		io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
-	o := TaskOptions{Threads: *threads, Now: time.Now}
+	o := TaskOptions{Threads: *threads, Now: time.Now, Observer: quiet{}}
 	if step, err := strconv.Atoi(os.Getenv(holdEnv)); err == nil {
 		o.Observer = holding{done: ctx.Done(), step: step}
 	}
@@ -212,13 +212,13 @@ func TestLocalFails(t *testing.T) {
 	m.Runs[1] = broken.Runs[1]
 	m.Hash = m.Identity()
 	dir := writeSweep(t, m)
-	s, err := Run(t.Context(), dir, Options{Launcher: local(), Now: time.Now, Cores: 2, Poll: 20 * time.Millisecond})
+	s, err := Run(t.Context(), dir, Options{Launcher: local(), Observer: &journal{}, Now: time.Now, Cores: 2, Poll: 20 * time.Millisecond})
 	if err == nil || !strings.Contains(err.Error(), "lr=0.003, seed 1: ") || !strings.Contains(err.Error(), file) || states(s) != "done failed" {
 		t.Errorf("error %v, states %s", err, states(s))
 	}
 	l := local()
 	l.Path = filepath.Join(t.TempDir(), "none")
-	_, err = Run(t.Context(), dir, Options{Launcher: l, Now: time.Now, Poll: time.Millisecond, Pause: time.Millisecond})
+	_, err = Run(t.Context(), dir, Options{Launcher: l, Observer: &journal{}, Now: time.Now, Poll: time.Millisecond, Pause: time.Millisecond})
 	var early *EarlyDeathsError
 	if !errors.As(err, &early) || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("a program that is not there: %v", err)

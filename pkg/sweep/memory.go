@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -10,10 +11,9 @@ import (
 	"grpo/pkg/train"
 )
 
-// memories returns a function that estimates the memory of a run, or returns nil if
-// its configuration or its problems can't be read, which the run itself reports. The
-// runs of an arm differ in their seed alone, which needs no memory: each arm is
-// estimated once, and problems that arms share are loaded once.
+// memories returns a function that estimates the memory of a run; nil if its
+// configuration or its problems can't be read, which the run itself reports. Each arm
+// is estimated once, and problems that arms share are loaded once.
 func memories(threads int) func(sweepdir.Entry) *train.Memory {
 	problems, arms := map[config.Data]*train.Problems{}, map[int]*train.Memory{}
 	return func(e sweepdir.Entry) *train.Memory {
@@ -60,23 +60,19 @@ func checkMemory(dir string, m sweepdir.Manifest, available int64) error {
 }
 
 // limitSlots lowers the number of parallel runs if those that need the most memory
-// would not fit together.
+// don't fit together.
 func (r *runner) limitSlots() {
 	if r.opts.Memory <= 0 || r.slots < 2 {
 		return
 	}
 	of := memories(r.threads())
 	var needs []float64
-	for _, j := range r.jobs {
-		if j.phase != waiting {
-			continue
-		}
+	for _, j := range r.in(waiting) {
 		if need := of(j.entry); need != nil {
 			needs = append(needs, need.Total())
 		}
 	}
-	slices.Sort(needs)
-	slices.Reverse(needs)
+	slices.SortFunc(needs, func(a, b float64) int { return cmp.Compare(b, a) })
 	var sum float64
 	for n, need := range needs[:min(r.slots, len(needs))] {
 		if sum += need; sum <= float64(r.opts.Memory) || n == 0 {

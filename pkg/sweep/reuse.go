@@ -185,10 +185,8 @@ func (r *runner) reuseRuns() {
 		return
 	}
 	var entries []sweepdir.Entry
-	for _, j := range r.jobs {
-		if j.phase == waiting {
-			entries = append(entries, j.entry)
-		}
+	for _, j := range r.in(waiting) {
+		entries = append(entries, j.entry)
 	}
 	reusable := findReusable(r.dir, entries, r.opts, r.note)
 	if len(reusable) == 0 {
@@ -206,9 +204,9 @@ func (r *runner) reuseRuns() {
 	}()
 	r.removeCopies()
 	copied := map[string]int{}
-	for _, j := range r.jobs {
+	for _, j := range r.in(waiting) {
 		from, ok := reusable[j.entry.Hash]
-		if !ok || j.phase != waiting {
+		if !ok {
 			continue
 		}
 		if err := copyRun(from.path, j.path); err != nil {

@@ -10,21 +10,18 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// How a sweep is run.
+// One goroutine owns all state of a sweep: it starts processes while there are free
+// slots, and then waits until a process ends, the folders are due to be read, or the
+// context ends. Each run is in one of the phases below. Its state is always read
+// from its folder: result.json means finished, status.json has the last checkpoint
+// and the reason of a failure, the lock means that a process is running it. So this
+// process may be killed at any time, and another may run the same sweep.
 //
-// One goroutine holds all state: it starts processes while there are free
-// slots, and then waits for the first of three events: a process ends, it is
-// time to read the folders, the context ends. Each run is in one of the phases
-// below. The state of a run is never remembered but read from its folder:
-// result.json decides, status.json says where the last checkpoint is and why a
-// run failed, the lock says whether a process is running it. So this process
-// may be killed at any moment, and another may run the same sweep.
-//
-//	waiting -> running -> finished            result.json is there
+//	waiting -> running -> finished            result.json exists
 //	              |-> waiting                 the process died: again from the checkpoint
-//	              |-> failed                  it said why, or died too often
+//	              |-> failed                  it reported an error, or died too often
 //	              |-> stopped                 interrupted
-//	waiting -> elsewhere -> finished/waiting  another grpo holds the run's lock
+//	waiting -> elsewhere -> finished/waiting  another grpo has the run's lock
 type phase int
 
 const (
@@ -44,7 +41,7 @@ type job struct {
 
 	process  Process
 	watch    *watch // while running or elsewhere
-	logFrom  int64  // where the process's part of the log begins
+	logFrom  int64  // offset of the process's part of the log
 	attempts int    // processes started
 	killed   error  // why this program killed the process
 
@@ -54,11 +51,6 @@ type job struct {
 	failure   error
 }
 
-type ending struct {
-	job  *job
-	exit Exit
-}
-
 type runner struct {
 	opts     Options
 	dir      string
@@ -66,7 +58,7 @@ type runner struct {
 	jobs     []*job
 	slots    int // parallel runs
 	running  int
-	ends     chan ending
+	ends     chan func() // a process has ended; the function handles it
 	started  time.Time
 	lastPoll time.Time
 
@@ -75,12 +67,12 @@ type runner struct {
 	halted      error // why no more runs are started
 }
 
-// Run trains the missing runs of the sweep in dir (see [Prepare]) and returns
-// the sweep in its state afterwards, also when runs failed.
+// Run trains the missing runs of the sweep in dir (see [Prepare]) and returns the
+// sweep afterwards, also if runs failed.
 //
 // Errors: a manifest that can't be read; [train.ErrInterrupted] when ctx ended
-// before all runs had their result; [*EarlyDeathsError]; and, where runs
-// failed, a [*FailedError] that names each of them.
+// before all runs had their result; [*EarlyDeathsError]; and a [*FailedError] that
+// names each failed run.
 func Run(ctx context.Context, dir string, opts Options) (*sweepdir.Sweep, error) {
 	s, err := sweepdir.Open(dir)
 	if err != nil {
@@ -89,7 +81,7 @@ func Run(ctx context.Context, dir string, opts Options) (*sweepdir.Sweep, error)
 	opts = opts.withDefaults()
 	now := opts.Now()
 	r := &runner{
-		opts: opts, dir: dir, arms: s.Manifest.Arms, ends: make(chan ending, len(s.Runs)),
+		opts: opts, dir: dir, arms: s.Manifest.Arms, ends: make(chan func(), len(s.Runs)),
 		started: now, lastPoll: now, slots: Slots(opts.Jobs, opts.Cores, len(s.Runs)),
 	}
 	if opts.Jobs > opts.Cores {
@@ -109,15 +101,20 @@ func Run(ctx context.Context, dir string, opts Options) (*sweepdir.Sweep, error)
 
 func (r *runner) note(format string, args ...any) { r.opts.Observer.Note(fmt.Sprintf(format, args...)) }
 
-// threads is the share of the cores of a run that is started now.
-func (r *runner) threads() int {
-	active := r.running
+// in returns the runs in a phase.
+func (r *runner) in(p phase) (out []*job) {
 	for _, j := range r.jobs {
-		if j.phase == waiting {
-			active++
+		if j.phase == p {
+			out = append(out, j)
 		}
 	}
-	return max(1, r.opts.Cores/max(1, min(r.slots, active)))
+	return out
+}
+
+// threads is the share of the cores for a run that is started now.
+func (r *runner) threads() int {
+	active := min(r.slots, r.running+len(r.in(waiting)))
+	return max(1, r.opts.Cores/max(1, active))
 }
 
 // scan finds the finished runs, and reports at once those that can't be trained.
@@ -161,8 +158,8 @@ func (r *runner) loop(ctx context.Context) {
 			return
 		}
 		select {
-		case e := <-r.ends:
-			r.ended(e.job, e.exit)
+		case handle := <-r.ends:
+			handle()
 		case <-tick.C:
 			r.poll()
 		case <-done:
@@ -172,18 +169,7 @@ func (r *runner) loop(ctx context.Context) {
 
 // idle says whether there is nothing to wait for.
 func (r *runner) idle() bool {
-	if r.running > 0 {
-		return false
-	}
-	if r.halted != nil {
-		return true
-	}
-	for _, j := range r.jobs {
-		if j.phase == waiting || j.phase == elsewhere {
-			return false
-		}
-	}
-	return true
+	return r.running == 0 && (r.halted != nil || len(r.in(waiting))+len(r.in(elsewhere)) == 0)
 }
 
 // halt asks all processes to save and stop, and starts no others.
@@ -192,10 +178,7 @@ func (r *runner) halt(why error) {
 		return
 	}
 	r.halted = why
-	for _, j := range r.jobs {
-		if j.phase != running {
-			continue
-		}
+	for _, j := range r.in(running) {
 		if err := j.process.Interrupt(); err != nil {
 			r.note("%s: it could not be asked to stop: %v", r.name(j), err)
 		}
@@ -208,11 +191,11 @@ func (r *runner) halt(why error) {
 // fill starts runs while there are free slots.
 func (r *runner) fill() {
 	now := r.opts.Now()
-	for _, j := range r.jobs {
+	for _, j := range r.in(waiting) {
 		if r.halted != nil || r.running >= r.slots {
 			return
 		}
-		if j.phase == waiting && !now.Before(j.notBefore) {
+		if !now.Before(j.notBefore) {
 			r.begin(j)
 		}
 	}
@@ -242,10 +225,13 @@ func (r *runner) begin(j *job) {
 	j.process, j.phase = p, running
 	r.running++
 	r.emit(Event{Kind: Started, State: j.watch.state(j.entry)}, j)
-	go func() { r.ends <- ending{j, p.Wait()} }()
+	go func() {
+		exit := p.Wait()
+		r.ends <- func() { r.ended(j, exit) }
+	}()
 }
 
-// follow leaves a run to the other grpo that is running it.
+// follow leaves a run to another grpo that is running it.
 func (r *runner) follow(j *job, state sweepdir.RunState) {
 	j.phase, j.watch = elsewhere, newWatch(j.path)
 	r.emit(Event{Kind: Elsewhere, State: state}, j)
@@ -255,8 +241,8 @@ func (r *runner) name(j *job) string {
 	return fmt.Sprintf("%s, seed %d", r.arms[j.entry.Arm].Name, j.entry.Seed)
 }
 
-// emit completes an event and reports it; one with an error gets the end of the
-// run's log.
+// emit completes an event and reports it, with the end of the run's log if it has an
+// error.
 func (r *runner) emit(e Event, j *job) {
 	e.Entry, e.Attempt = j.entry, j.attempts
 	if e.Err != nil && j.attempts > 0 {

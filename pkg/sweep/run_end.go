@@ -11,27 +11,23 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// What the runner does when a process ends or hangs.
-
-// When a run is given up.
 const (
-	// maxDeaths is how often in a row a run's process may die without a new
-	// checkpoint.
+	// A run is given up after maxDeaths processes in a row without a new checkpoint.
 	maxDeaths = 3
-	// maxEarlyDeaths processes that died before their first step, within
-	// earlyTime of the sweep's start, stop it: the cause is common to all.
+	// A sweep is stopped after maxEarlyDeaths processes that died before their first
+	// step within earlyTime of its start: they have a common cause.
 	maxEarlyDeaths = 3
 	earlyTime      = time.Minute
-	// hangSteps is the least silence, in mean step times, that counts as a hang.
+	// A process hangs after at least hangSteps mean step times without a heartbeat.
 	hangSteps = 20
 )
 
-// ended reads the folder after a process ended and decides how its run goes on.
+// ended handles the end of a run's process.
 //
-// A process that knows why it failed writes that into status.json: another
-// attempt would fail the same way, so there is none before the user's next call.
-// Any other end without a result (a crash, kill -9, no memory) is a death. The
-// exit code alone is not enough, because Go's panics use that of a usage error.
+// A process that reported an error in status.json would fail the same way again, so
+// its run is given up. Any other end without a result (a crash, kill -9, no memory)
+// is a death. The exit code alone is not enough: a panic of Go has that of a usage
+// error.
 func (r *runner) ended(j *job, exit Exit) {
 	r.running--
 	state := sweepdir.StateOf(r.dir, j.entry)
@@ -57,13 +53,11 @@ func (r *runner) ended(j *job, exit Exit) {
 
 // exitError is the error of an exit with the program's own message.
 func exitError(j *job, exit Exit) error {
-	// needLess says what to do when runs need more memory than there is.
 	const needLess = "lower --jobs, or let a run need less " +
 		"(raise train.gradient_accumulation_steps, lower rollout.rollout_batch_size)"
 	tail, _ := logTail(j.path, j.logFrom)
 	message := lastMessage(tail)
-	// Messages with which Go's runtime ends a program that gets no memory:
-	// nothing in the program can catch that.
+	// Go's runtime ends a program that gets no memory with one of these messages.
 	noMemory := slices.ContainsFunc([]string{"out of memory", "cannot allocate memory", "failed to reserve"},
 		func(s string) bool { return strings.Contains(message, s) })
 	switch {
@@ -79,7 +73,7 @@ func exitError(j *job, exit Exit) error {
 	return fmt.Errorf("%s: %s", exit, message)
 }
 
-// died decides whether a run whose process is gone is tried again.
+// died decides whether a run whose process died is tried again.
 func (r *runner) died(j *job, state sweepdir.RunState, why error) {
 	j.watch.poll()
 	if saved := j.watch.saved(); saved > j.saved {
@@ -101,7 +95,7 @@ func (r *runner) died(j *job, state sweepdir.RunState, why error) {
 	}
 }
 
-// giveUp leaves a run to the user's next call.
+// giveUp leaves a run to the user's next command.
 func (r *runner) giveUp(j *job, state sweepdir.RunState, why error) {
 	j.phase, j.failure = failed, why
 	r.emit(Event{Kind: GaveUp, State: state, Err: why}, j)
@@ -113,14 +107,10 @@ func (r *runner) giveUp(j *job, state sweepdir.RunState, why error) {
 // poll reads the folders of the running runs.
 func (r *runner) poll() {
 	now := r.opts.Now()
-	// A laptop that slept, or a stopped process, must not count as an hour of
-	// silence: only time in which this loop ran counts.
+	// The time that a laptop slept, or this process was stopped, does not count.
 	since := min(now.Sub(r.lastPoll), 2*r.opts.Poll)
 	r.lastPoll = now
-	for _, j := range r.jobs {
-		if j.phase != running && j.phase != elsewhere {
-			continue
-		}
+	for _, j := range slices.Concat(r.in(running), r.in(elsewhere)) {
 		alive, moved := j.watch.poll()
 		if moved {
 			r.emit(Event{Kind: Progress, State: j.watch.state(j.entry)}, j)
@@ -149,7 +139,7 @@ func (r *runner) killIfHung(j *job) {
 	}
 }
 
-// wait continues a run of another grpo when that one ends without a result.
+// wait takes over a run of another grpo that ended without a result.
 func (r *runner) wait(j *job) {
 	if held, known := rundir.Held(j.path); held || !known {
 		return

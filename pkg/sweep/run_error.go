@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"grpo/internal/regular"
@@ -16,14 +17,13 @@ import (
 
 // Failure is a run that was given up.
 type Failure struct {
-	Entry  sweepdir.Entry
-	Arm    sweepdir.Arm
+	Run    string // arm and seed
 	Reason error
-	Log    string // empty where no process was started
+	Log    string // empty if no process was started
+	broken bool   // it has no valid configuration
 }
 
-// FailedError reports the runs of a sweep that failed; the others have their
-// results, except Left of them.
+// FailedError reports the runs of a sweep that failed.
 type FailedError struct {
 	Failures []Failure
 	Total    int // runs of the sweep
@@ -32,40 +32,27 @@ type FailedError struct {
 
 // Error implements error, a line for each run.
 func (e *FailedError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d of %s failed", len(e.Failures), textutil.Count(e.Total, "run"))
+	text := fmt.Sprintf("%d of %s failed", len(e.Failures), textutil.Count(e.Total, "run"))
 	if e.Left > 0 {
-		fmt.Fprintf(&b, ", and %d were not finished", e.Left)
+		text += fmt.Sprintf(", and %d were not finished", e.Left)
 	}
-	b.WriteString("; " + e.again())
-	for _, f := range e.Failures {
-		fmt.Fprintf(&b, "\n  %s, seed %d: %v", f.Arm.Name, f.Entry.Seed, f.Reason)
-		if f.Log != "" {
-			fmt.Fprintf(&b, " (log: %s)", f.Log)
-		}
-	}
-	return b.String()
-}
-
-// again says what the same command would do.
-func (e *FailedError) again() string {
-	broken := 0
-	for _, f := range e.Failures {
-		if f.Entry.Config == "" {
-			broken++
-		}
-	}
-	switch {
-	case broken == len(e.Failures):
-		return "fix the configuration: that makes a new sweep"
-	case broken > 0:
-		return "the same command tries those again that have a valid configuration"
+	again := "the same command tries only these again"
+	switch broken := func(f Failure) bool { return f.broken }; {
 	case e.Left > 0:
-		return "the same command makes the missing runs"
-	case len(e.Failures) == 1:
-		return "the same command tries it again, and only that one"
+		again = "the same command trains the missing runs"
+	case !slices.ContainsFunc(e.Failures, func(f Failure) bool { return !f.broken }):
+		again = "fix the configuration: that makes a new sweep"
+	case slices.ContainsFunc(e.Failures, broken):
+		again = "the same command tries those again that have a valid configuration"
 	}
-	return "the same command tries them again, and only those"
+	text += "; " + again
+	for _, f := range e.Failures {
+		text += fmt.Sprintf("\n  %s: %v", f.Run, f.Reason)
+		if f.Log != "" {
+			text += fmt.Sprintf(" (log: %s)", f.Log)
+		}
+	}
+	return text
 }
 
 // EarlyDeathsError reports a sweep that was stopped because several processes
@@ -91,11 +78,8 @@ func (r *runner) verdict(s *sweepdir.Sweep) error {
 		}
 	}
 	e := &FailedError{Total: len(s.Runs)}
-	for _, j := range r.jobs {
-		if j.phase != failed {
-			continue
-		}
-		f := Failure{Entry: j.entry, Arm: r.arms[j.entry.Arm], Reason: j.failure}
+	for _, j := range r.in(failed) {
+		f := Failure{Run: r.name(j), Reason: j.failure, broken: j.entry.Config == ""}
 		if j.attempts > 0 {
 			_, f.Log = logTail(j.path, j.logFrom)
 		}
@@ -121,9 +105,8 @@ func (r *runner) verdict(s *sweepdir.Sweep) error {
 
 func taskLog(run string) string { return filepath.Join(run, sweepdir.TaskLog) }
 
-// logTail returns the end of the output of a run's process since offset, or the
-// end of the run's own log where the process printed nothing, with the path of
-// that log.
+// logTail returns the end of the output of a run's process since offset, or of the
+// run's own log if the process printed nothing, and the path of that log.
 func logTail(dir string, offset int64) (text, path string) {
 	path = taskLog(dir)
 	text = lastLines(path, offset)
@@ -133,8 +116,8 @@ func logTail(dir string, offset int64) (text, path string) {
 	return text, path
 }
 
-// lastLines returns at most tailLines lines from the last tailBytes of a file. A
-// panic is shown from its beginning: its first lines say what happened.
+// lastLines returns at most tailLines lines from the last tailBytes of a file, and of
+// a panic the first lines, which have the message.
 func lastLines(path string, from int64) string {
 	const tailLines, tailBytes = 12, 64 << 10
 	f, err := regular.Open(path)
@@ -161,8 +144,7 @@ func lastLines(path string, from int64) string {
 	return string(bytes.Join(lines[begin:min(begin+tailLines, len(lines))], []byte("\n")))
 }
 
-// lastMessage is the message with which a program ended, if its log has one: the
-// line that begins with "grpo: ", "panic: ", "fatal error: " or "runtime: ".
+// lastMessage is the message with which a program ended, if its log has one.
 func lastMessage(text string) string {
 	var message string
 	for line := range strings.Lines(text) {

@@ -12,8 +12,8 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// watch follows a run's folder while a process is running it. It reads only the
-// lines added since the last poll, so that two polls a second cost nothing.
+// watch follows the folder of a run with a process. It reads only the lines added
+// since the last poll, so that two polls a second cost nothing.
 type watch struct {
 	dir     string
 	metrics tail[rundir.Metrics]
@@ -25,14 +25,13 @@ type watch struct {
 	silent  time.Duration // since the last heartbeat
 }
 
-// A change of one of the heartbeat files shows that the process is alive. A run
-// rewrites status.json only when it saves; the logs grow at every step.
+// A change of one of these files shows that the process is alive.
 var heartbeat = [...]string{
 	rundir.StatusFile, rundir.MetricsFile, rundir.EvalFile, rundir.SamplesFile, rundir.LogFile, rundir.ResultFile,
 	sweepdir.TaskLog,
 }
 
-// stamp is the size and time of a file, by which a change is seen.
+// stamp is the size and time of a file, which show a change.
 type stamp struct {
 	size    int64
 	changed time.Time
@@ -57,8 +56,8 @@ func newWatch(dir string) *watch {
 	return w
 }
 
-// poll reads what is new. alive: any file changed; moved: there are new steps,
-// evaluations or a new status to show.
+// poll reads what is new. alive: a file changed; moved: there are new steps,
+// evaluations or a new status.
 func (w *watch) poll() (alive, moved bool) {
 	for i, name := range heartbeat {
 		if now := stampOf(filepath.Join(w.dir, name)); now != w.stamps[i] {
@@ -87,13 +86,12 @@ func (w *watch) saved() int {
 	return w.status.Step
 }
 
-// stepped says whether the process made a step, as of the last poll.
+// stepped says whether the process had made a step at the last poll.
 func (w *watch) stepped() bool {
 	return w.saved() > w.base || len(w.metrics.lines) > w.base && stampOf(w.metrics.path) != w.started
 }
 
-// state is the run as far as it is followed: without its configuration,
-// metadata and samples.
+// state is the run without its configuration, metadata and samples.
 func (w *watch) state(e sweepdir.Entry) sweepdir.RunState {
 	return sweepdir.RunState{Entry: e, State: rundir.StateRunning, Run: &rundir.Run{
 		Dir: w.dir, Metrics: w.metrics.lines, Evals: w.evals.lines, Status: w.status,
@@ -109,28 +107,28 @@ func (w *watch) stepTime() time.Duration {
 	return time.Duration(s / float64(max(1, len(w.metrics.lines))) * float64(time.Second))
 }
 
-// tail reads a JSONL file as it grows. A file that was cut, as by a process
-// that continues from a checkpoint, is read again from its beginning.
+// tail reads a JSONL file as it grows. A file that was cut, by a process that
+// continues from a checkpoint, is read again from its start.
 type tail[T any] struct {
 	path   string
 	offset int64
 	lines  []T
 }
 
-// read appends the lines added since the last read; follows says whether a line
-// can come after another. It returns whether there is anything new.
+// read appends the new lines and returns whether there are any; follows says whether
+// a line can come after another.
 func (t *tail[T]) read(follows func(last, next T) bool) bool {
 	ok, changed := t.readOn(follows)
 	if ok {
 		return changed
 	}
-	// Lines that still don't follow stay unread: the next poll tries again.
+	// Lines that still don't follow are left to the next poll.
 	t.offset, t.lines = 0, nil
 	t.readOn(follows)
 	return true
 }
 
-// readOn returns ok = false if the file does not continue the lines read before.
+// readOn is read; ok = false if the file does not continue the lines read before.
 func (t *tail[T]) readOn(follows func(last, next T) bool) (ok, changed bool) {
 	f, err := regular.Open(t.path)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,25 +20,24 @@ import (
 	"grpo/pkg/train"
 )
 
-// TaskOptions are what one run of a sweep needs besides the sweep's folder.
+// TaskOptions are the options of one run of a sweep.
 type TaskOptions struct {
 	Threads  int // 0 = one for each core
 	Now      func() time.Time
-	Observer train.Observer // may be nil
-	Meta     rundir.Meta    // the caller fills in version and host
+	Observer train.Observer
+	Meta     rundir.Meta // the caller fills in version and host
 	Memory   train.MemoryCheck
 }
 
-// Task does run number index of the sweep in dir, or continues it, and returns
-// its result; a run that is done already is not done again. It knows nothing of
-// other runs and of who started it, so that anything that can count can launch
-// a sweep: [Run], or the array job of a cluster.
+// Task trains or continues run number index of the sweep in dir and returns its
+// result; a finished run is not trained again. It needs to know nothing of other
+// runs, so that [Run] or the array job of a cluster can launch a sweep.
 //
 // Errors: [config.ErrConfig] for a manifest, an index or a configuration that
-// can't be used; [train.ErrInterrupted] when ctx ended, and also when another
-// process works on the same run; otherwise what [train.Run] returns. A failure is
-// written into the run's status.json, even one that comes before the run could
-// begin, so that a launcher can distinguish it from a process that died.
+// can't be used; [train.ErrInterrupted] when ctx ended, and when another process
+// is running the same run; otherwise those of [train.Run]. A failure is written into
+// the run's status.json, so that a launcher can distinguish it from a process that
+// died.
 func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir.Result, error) {
 	m, err := sweepdir.ReadManifest(dir)
 	if err != nil {
@@ -62,12 +60,6 @@ func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir
 		report(dir, path, opts.Now, rundir.StateFailed, err.Error())
 		return nil, err
 	}
-	if opts.Observer == nil {
-		opts.Observer = quiet{}
-	}
-	if err := tidy(path); err != nil {
-		return nil, err
-	}
 	res, err := train.Run(ctx, cfg, train.Options{
 		Dir: path, Threads: opts.Threads, Now: opts.Now, Observer: opts.Observer,
 		Meta: opts.Meta, Memory: opts.Memory,
@@ -84,47 +76,15 @@ func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir
 	return res, err
 }
 
-// tidy removes what killed processes left half-written. If another process
-// works on the run, it says so before anything costly begins.
-func tidy(path string) error {
-	unlock, err := rundir.Claim(path, rundir.KindRun, nil)
-	if isLocked(err) {
-		return fmt.Errorf("%w: %w", train.ErrInterrupted, err)
-	}
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	checkpoints := filepath.Join(path, rundir.CheckpointDir)
-	if err := regular.Folder(checkpoints); err != nil {
-		return err
-	}
-	for _, dir := range []string{path, checkpoints} {
-		if err := rundir.RemoveTemps(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
-}
-
-// isLocked says whether another process works on the run. [Task] returns an
-// interruption then: a launcher looks again, and does not count it as a failure.
+// isLocked says whether another process has the run's lock. [Task] then returns an
+// interruption, which a launcher does not count as a failure.
 func isLocked(err error) bool {
 	var locked *rundir.LockedError
 	return errors.As(err, &locked)
 }
 
-// quiet is the observer of a run without one; everything is in run.log.
-type quiet struct{}
-
-func (quiet) Begin(int, int)      {}
-func (quiet) Step(rundir.Metrics) {}
-func (quiet) Eval(rundir.Eval)    {}
-func (quiet) Note(string)         {}
-
 // report writes into a run's status how it ended, with the problem if there was
-// one. Where that is impossible (a full disk, say) the process's own message has to
-// be enough.
+// one. If that fails (a full disk, say) the log has the process's message.
 func report(dir, path string, now func() time.Time, state, problem string) {
 	if _, err := os.Stat(dir); err != nil {
 		return // the sweep was removed, and should not come back as a folder of failures
@@ -144,9 +104,8 @@ func report(dir, path string, now func() time.Time, state, problem string) {
 	_ = rundir.WriteJSON(file, s)
 }
 
-// frozen reads the configuration that a manifest holds for a run. It is what
-// config.Marshal wrote, every key in it, so environment and flags have no
-// effect; its hash shows that it reads back to the same configuration.
+// frozen reads a run's configuration in the manifest. It has every key, so
+// environment and flags have no effect; the hash shows that it was not changed.
 func frozen(e sweepdir.Entry) (config.Config, error) {
 	r, err := config.LoadText(fmt.Sprintf("%s, run %d", sweepdir.ManifestFile, e.Index), []byte(e.Config))
 	if err != nil {
@@ -216,10 +175,9 @@ const (
 //
 // A child's standard input is the supervision pipe, to which nothing is written.
 // When it closes, the child saves and stops: this process closes it to interrupt
-// the child, and the system closes it when this process ends. So a killed launcher
-// leaves no children, on any system, and no signal reaches a child before it can
-// handle it. A child is in a process group of its own: Ctrl-C on the terminal
-// reaches the launcher alone.
+// the child, and the system closes it when this process ends, so that a killed
+// launcher leaves no children. A child has a process group of its own: Ctrl-C on the
+// terminal reaches the launcher alone.
 type Local struct {
 	// Path is the program, called as `Name task --sweep DIR --index N --threads T
 	// --supervised`.

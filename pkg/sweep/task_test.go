@@ -15,7 +15,15 @@ import (
 	"grpo/pkg/train"
 )
 
-func taskOptions() TaskOptions { return TaskOptions{Threads: 1, Now: time.Now} }
+// quiet is an observer that does nothing.
+type quiet struct{}
+
+func (quiet) Begin(int, int)      {}
+func (quiet) Step(rundir.Metrics) {}
+func (quiet) Eval(rundir.Eval)    {}
+func (quiet) Note(string)         {}
+
+func taskOptions() TaskOptions { return TaskOptions{Threads: 1, Now: time.Now, Observer: quiet{}} }
 
 func TestTask(t *testing.T) {
 	m := realManifest(t, []string{"0.001"}, 1)
