@@ -15,25 +15,25 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// sweepTable shows a sweep on standard error: on a terminal a table that is
-// redrawn in place (sweeptable_draw.go), otherwise a line for each event and, now
-// and then, one for the whole. Of a study it shows the runs of one part, with the
-// totals of all parts.
+// sweepTable shows a sweep on standard error: on a terminal as a table that is
+// redrawn in place (sweeptable_draw.go), otherwise as a line per event and
+// occasional totals. For a study it shows the runs of one part, with the totals of
+// all parts.
 type sweepTable struct {
 	w      io.Writer
 	redraw bool
 	now    func() time.Time
 	size   func() (width, height int)
 
-	parts []tablePart
-	part  int        // that is running
-	runs  []tableRun // of all parts
-	work  []float64  // of a whole run of each arm of all parts
-	jobs  int
-	began time.Time
+	parts   []tablePart
+	part    int        // that is running
+	runs    []tableRun // of all parts
+	work    []float64  // of a run of each arm of all parts
+	jobs    int
+	started time.Time
 
-	drawn             int // lines of the table on the screen
-	lastDraw, lastSum time.Time
+	drawn               int // lines of the table on the screen
+	lastDraw, lastTotal time.Time
 }
 
 // tablePart is a sweep of the table: runs[from:to].
@@ -46,37 +46,35 @@ type tablePart struct {
 type tableRun struct {
 	sweep.Clock
 	phase    phase
-	name     string  // arm and seed
-	reward   float64 // last validation answer reward, sampled
-	measured bool    // there is one
-	found    bool    // it was done before this sweep began
-	copied   bool    // it will be copied: an earlier part makes the same run
-	attempt  int
+	name     string    // arm and seed
+	reward   *float64  // last validation answer reward, sampled
+	found    bool      // it was already finished
+	copied   bool      // it will be copied from an earlier part
 	started  time.Time // of its process
-	lastLine time.Time // when a line reported its progress
+	lastLine time.Time // of its start, or of the last line about its progress
 	reported int       // step of the evaluation reported last
 }
 
-// phases of a run, as the table calls them.
+// phase of a run as the table shows it.
 type phase string
 
 const (
-	phaseWaiting phase = "waiting"
-	phaseRunning phase = "running"
-	phaseOther   phase = "elsewhere" // another grpo process is running it
-	phaseStopped phase = "stopped"   // interrupted, with a checkpoint
-	phaseFailed  phase = "failed"
-	phaseDone    phase = rundir.StateDone
-	phaseBroke   phase = rundir.StateDiverged
+	phaseWaiting  phase = "waiting"
+	phaseRunning  phase = "running"
+	phaseOther    phase = "elsewhere" // another grpo process is running it
+	phaseStopped  phase = "stopped"   // interrupted, with a checkpoint
+	phaseFailed   phase = "failed"
+	phaseDone     phase = rundir.StateDone
+	phaseDiverged phase = rundir.StateDiverged
 )
 
-func (p phase) ended() bool { return p == phaseDone || p == phaseBroke || p == phaseFailed }
+func (p phase) ended() bool { return p == phaseDone || p == phaseDiverged || p == phaseFailed }
 
-// A run's progress is reported at most every progressEvery, the whole's every
-// sumEvery, where nothing can be redrawn.
+// Without a table, a run's progress is printed at most every progressEvery, and the
+// totals every totalEvery.
 const (
 	progressEvery = 10 * time.Second
-	sumEvery      = 30 * time.Second
+	totalEvery    = 30 * time.Second
 )
 
 // newSweepTable returns an observer of the sweep; with quiet it shows nothing.
@@ -90,7 +88,7 @@ func newSweepTable(s *State, quiet bool, m sweepdir.Manifest, jobs int) *sweepTa
 func newStudyTable(s *State, quiet bool, jobs int) *sweepTable {
 	now := s.Now()
 	t := &sweepTable{
-		w: s.Err, redraw: s.Redraw && !quiet, now: s.Now, size: terminalSize(s.Err), began: now, lastSum: now,
+		w: s.Err, redraw: s.Redraw && !quiet, now: s.Now, size: terminalSize(s.Err), started: now, lastTotal: now,
 		jobs: sweep.Slots(jobs, runtime.GOMAXPROCS(0), math.MaxInt),
 	}
 	if quiet {
@@ -113,7 +111,7 @@ func (t *sweepTable) add(m sweepdir.Manifest, copied []bool) {
 	t.parts = append(t.parts, tablePart{from: from, to: len(t.runs)})
 }
 
-// begin shows another part, whose events follow.
+// begin shows another part, which gets the events that follow.
 func (t *sweepTable) begin(part int, head string) {
 	t.part, t.parts[part].head = part, textutil.Printable(head, 0)
 	if !t.redraw {
@@ -145,12 +143,20 @@ func (t *sweepTable) Event(e sweep.Event) {
 		r.end(e.State)
 		r.found = true
 	case sweep.Started:
-		r.phase, r.started, r.attempt = phaseRunning, now, e.Attempt
-		r.First, r.Rate = r.Step, 0
-		t.event("started", r.name+r.again())
+		r.start(phaseRunning, now)
+		again := ""
+		if e.Attempt > 1 {
+			again = fmt.Sprintf(", attempt %d", e.Attempt)
+		}
+		if e.Attempt > 1 || r.First > 0 {
+			again += fmt.Sprintf(", after step %d", r.First)
+		}
+		t.event("started", r.name+again)
 	case sweep.Progress:
-		t.progress(r, now)
-		return
+		if !t.redraw && r.reward != nil && r.Step > r.reported && now.Sub(r.lastLine) >= progressEvery {
+			r.lastLine, r.reported = now, r.Step
+			t.event("", fmt.Sprintf("%s: step %d/%d  validation %s", r.name, r.Step, r.Steps, r.rewardText()))
+		}
 	case sweep.Ended:
 		r.end(e.State)
 		took, why := "", ""
@@ -161,7 +167,7 @@ func (t *sweepTable) Event(e sweep.Event) {
 		if run := e.State.Run; run != nil && run.Result != nil && run.Result.DivergedAt != nil {
 			why = fmt.Sprintf(" (at step %d: %s)", *run.Result.DivergedAt, run.Result.DivergedReason)
 		}
-		t.event(string(r.phase), fmt.Sprintf("%s: validation %.3f%s%s", r.name, r.reward, took, why))
+		t.event(string(r.phase), fmt.Sprintf("%s: validation %s%s%s", r.name, r.rewardText(), took, why))
 	case sweep.Died:
 		r.phase = phaseWaiting
 		t.failed("died", r, e)
@@ -174,11 +180,18 @@ func (t *sweepTable) Event(e sweep.Event) {
 		r.phase = phaseStopped
 		t.event("stopped", fmt.Sprintf("%s: at step %d of %d, with a checkpoint", r.name, r.Step, r.Steps))
 	case sweep.Elsewhere:
-		r.phase, r.started, r.First = phaseOther, now, r.Step
+		r.start(phaseOther, now)
 		t.event("elsewhere", r.name+": another grpo process is running it")
 	}
-	t.sum(now, e.Kind == sweep.Ended)
-	t.draw(e.Kind != sweep.Found)
+	every := totalEvery
+	if e.Kind == sweep.Ended {
+		every /= 3
+	}
+	if !t.redraw && now.Sub(t.lastTotal) >= every {
+		t.lastTotal = now
+		t.event("total", t.total(now))
+	}
+	t.draw(e.Kind != sweep.Found && e.Kind != sweep.Progress)
 }
 
 // failed reports a failure with the end of the run's log, indented.
@@ -191,39 +204,11 @@ func (t *sweepTable) failed(what string, r *tableRun, e sweep.Event) {
 	t.line("%-9s %s: %v%s", what, r.name, e.Err, log)
 }
 
-// event prints an event where there is no table to show it.
+// event prints an event if there is no table to show it.
 func (t *sweepTable) event(what, text string) {
 	if !t.redraw {
 		t.line("%-9s %s", what, text)
 	}
-}
-
-// progress prints a run's new evaluation, at most every progressEvery.
-func (t *sweepTable) progress(r *tableRun, now time.Time) {
-	last := r.started
-	if r.lastLine.After(last) {
-		last = r.lastLine
-	}
-	if !t.redraw && r.measured && r.Step > r.reported && now.Sub(last) >= progressEvery {
-		r.lastLine, r.reported = now, r.Step
-		t.line("%-9s %s: step %d/%d  validation %.3f", "", r.name, r.Step, r.Steps, r.reward)
-	}
-	t.sum(now, false)
-	t.draw(false)
-}
-
-// sum prints the totals, at most every sumEvery; at the end of a run after a third
-// of that.
-func (t *sweepTable) sum(now time.Time, atEnd bool) {
-	every := sumEvery
-	if atEnd {
-		every /= 3
-	}
-	if t.redraw || now.Sub(t.lastSum) < every {
-		return
-	}
-	t.lastSum = now
-	t.line("%-9s %s", "total", t.total(now))
 }
 
 // total is a line of totals: counts, elapsed and remaining time.
@@ -232,14 +217,14 @@ func (t *sweepTable) total(now time.Time) string {
 	for _, r := range t.runs {
 		n[r.phase]++
 	}
-	text := fmt.Sprintf("%d of %d runs", n[phaseDone]+n[phaseBroke], len(t.runs))
-	if n[phaseBroke] > 0 {
-		text += fmt.Sprintf(" (%d diverged)", n[phaseBroke])
+	text := fmt.Sprintf("%d of %d runs", n[phaseDone]+n[phaseDiverged], len(t.runs))
+	if n[phaseDiverged] > 0 {
+		text += fmt.Sprintf(" (%d diverged)", n[phaseDiverged])
 	}
 	if n[phaseFailed] > 0 {
 		text += fmt.Sprintf(", %d failed", n[phaseFailed])
 	}
-	text += fmt.Sprintf(", %s elapsed", shortTime(now.Sub(t.began).Seconds()))
+	text += fmt.Sprintf(", %s elapsed", shortTime(now.Sub(t.started).Seconds()))
 	if left, ok := t.left(now); ok && left > 0 {
 		text += fmt.Sprintf(", about %s left", shortTime(left))
 	}
@@ -251,10 +236,9 @@ func (t *sweepTable) left(now time.Time) (float64, bool) {
 	var clocks []sweep.Clock
 	for _, r := range t.runs {
 		c := r.Clock
-		c.Measured = r.phase == phaseDone || r.phase == phaseBroke
-		c.Running = r.phase == phaseRunning || r.phase == phaseOther
+		c.Measured = r.phase == phaseDone || r.phase == phaseDiverged
 		c.Ended = r.phase.ended() || r.phase == phaseStopped || r.copied
-		if c.Running {
+		if c.Running = r.phase == phaseRunning || r.phase == phaseOther; c.Running {
 			c.Seconds = now.Sub(r.started).Seconds()
 		}
 		clocks = append(clocks, c)
@@ -272,6 +256,11 @@ func (t *sweepTable) done() {
 	t.line("%s", t.total(t.now()))
 }
 
+// start sets the clock of a run whose process starts now.
+func (r *tableRun) start(p phase, now time.Time) {
+	r.phase, r.started, r.lastLine, r.First, r.Rate = p, now, now, r.Step, 0
+}
+
 // follow takes steps, the last evaluation and the pace from the run's folder.
 func (r *tableRun) follow(s sweepdir.RunState) {
 	if s.Run == nil {
@@ -284,21 +273,21 @@ func (r *tableRun) follow(s sweepdir.RunState) {
 		r.Step = max(r.Step, s.Run.Metrics[n-1].Step)
 		r.Rate = pace(s.Run.Metrics, r.First)
 	}
-	for _, e := range s.Run.Evals {
+	for i, e := range s.Run.Evals {
 		if e.Split == rundir.SplitVal {
-			r.reward, r.measured = e.Sampled.AnswerReward, true
+			r.reward = &s.Run.Evals[i].Sampled.AnswerReward
 		}
 	}
 }
 
-// pace is the seconds per step since the first step after `first`; 0 while there
-// are fewer than two. The elapsed time runs on when a run is continued.
+// pace is the seconds per step since the first step after `first`; 0 if there are
+// fewer than two. The elapsed time of a run includes that before it was continued.
 func pace(lines []rundir.Metrics, first int) float64 {
-	begin := slices.IndexFunc(lines, func(m rundir.Metrics) bool { return m.Step > first })
-	if begin < 0 || len(lines)-begin < 2 {
+	i := slices.IndexFunc(lines, func(m rundir.Metrics) bool { return m.Step > first })
+	if i < 0 || len(lines)-i < 2 {
 		return 0
 	}
-	a, b := lines[begin], lines[len(lines)-1]
+	a, b := lines[i], lines[len(lines)-1]
 	return (b.Time.ElapsedS - a.Time.ElapsedS) / float64(b.Step-a.Step)
 }
 
@@ -307,24 +296,19 @@ func (r *tableRun) end(s sweepdir.RunState) {
 	r.phase = phase(s.State)
 	if s.Run != nil && s.Run.Result != nil {
 		res := s.Run.Result
-		r.Step, r.reward, r.measured, r.Seconds = res.Steps, res.Final.Sampled.AnswerReward, true, res.WallS
+		r.Step, r.reward, r.Seconds = res.Steps, &res.Final.Sampled.AnswerReward, res.WallS
 	}
 }
 
-func (r *tableRun) again() string {
-	text := ""
-	if r.attempt > 1 {
-		text = fmt.Sprintf(", attempt %d", r.attempt)
+func (r *tableRun) rewardText() string {
+	if r.reward == nil {
+		return ""
 	}
-	if r.attempt > 1 || r.First > 0 {
-		text += fmt.Sprintf(", after step %d", r.First)
-	}
-	return text
+	return fmt.Sprintf("%.3f", *r.reward)
 }
 
-// shortTime rounds seconds to 9s, 1m20s, 2h5m, 40 days or 12 years. It takes a float
-// because a time.Duration ends at 292 years, which the estimate of a long sweep
-// exceeds.
+// shortTime rounds seconds to 9s, 1m20s, 2h5m, 40 days or 12 years. The estimate of a
+// long sweep can exceed a time.Duration, which ends at 292 years.
 func shortTime(seconds float64) string {
 	const day, year = 24 * 3600, 365.25 * 24 * 3600
 	switch {

@@ -14,17 +14,16 @@ import (
 	"grpo/internal/textutil"
 )
 
-// How the table is drawn. A frame is one write: the cursor goes up over the last
-// frame, each line is written over the old one and its rest cleared, so that
-// nothing flickers. A frame is never higher than the terminal, because lines that
-// have scrolled out can't be reached any more: runs that failed or are running
-// come first, and the others are counted.
+// A frame of the table is one write over the last frame, so that nothing flickers.
+// It is never higher than the terminal, because the cursor can't reach lines that
+// have scrolled out: runs that failed or are running come first, and runs that have
+// no room are counted.
 
 // drawEvery is the shortest time between two frames.
 const drawEvery = 100 * time.Millisecond
 
 // terminalSize returns a function that asks the terminal for its size; 80 x 24
-// where there is none to ask.
+// without a terminal.
 func terminalSize(w io.Writer) func() (int, int) {
 	return func() (int, int) {
 		if f, ok := w.(*os.File); ok {
@@ -36,7 +35,7 @@ func terminalSize(w io.Writer) func() (int, int) {
 	}
 }
 
-// erase takes the table off the screen and leaves the cursor where it began.
+// erase removes the table from the screen.
 func (t *sweepTable) erase() {
 	if t.drawn > 0 {
 		fmt.Fprintf(t.w, "\x1b[%dA\r\x1b[J", t.drawn)
@@ -44,7 +43,7 @@ func (t *sweepTable) erase() {
 	}
 }
 
-// draw shows the table; without force not more often than drawEvery.
+// draw shows the table; without force at most every drawEvery.
 func (t *sweepTable) draw(force bool) {
 	now := t.now()
 	if !t.redraw || !force && now.Sub(t.lastDraw) < drawEvery {
@@ -69,15 +68,15 @@ func (t *sweepTable) draw(force bool) {
 
 // phaseOrder is that of the rows; finished and diverged runs are one group.
 var phaseOrder = []phase{
-	phaseFailed, phaseRunning, phaseOther, phaseStopped, phaseWaiting, phaseBroke, phaseDone,
+	phaseFailed, phaseRunning, phaseOther, phaseStopped, phaseWaiting, phaseDiverged, phaseDone,
 }
 
 func (p phase) rank() int {
-	return min(slices.Index(phaseOrder, p), slices.Index(phaseOrder, phaseBroke))
+	return min(slices.Index(phaseOrder, p), slices.Index(phaseOrder, phaseDiverged))
 }
 
 // frame returns the lines of the table, at most height-1 of at most width
-// characters: the last line of a terminal stays free for the cursor.
+// characters: the last line of the terminal is for the cursor.
 func (t *sweepTable) frame(now time.Time, width, height int) []string {
 	part := t.parts[t.part]
 	var order []int
@@ -121,10 +120,7 @@ func (t *sweepTable) frame(now time.Time, width, height int) []string {
 
 // cells are the columns of a run.
 func (r tableRun) cells() []string {
-	step, reward, left := fmt.Sprintf("%d/%d", r.Step, r.Steps), "", ""
-	if r.measured {
-		reward = fmt.Sprintf("%.3f", r.reward)
-	}
+	step, left := fmt.Sprintf("%d/%d", r.Step, r.Steps), ""
 	switch {
 	case r.phase == phaseWaiting && r.Step == 0:
 		step = ""
@@ -133,10 +129,10 @@ func (r tableRun) cells() []string {
 	case r.phase.ended() && r.Seconds > 0:
 		left = "took " + shortTime(r.Seconds)
 	}
-	return []string{r.name, step, reward, string(r.phase), left}
+	return []string{r.name, step, r.rewardText(), string(r.phase), left}
 }
 
-// bar is the last line: the share of the steps that are made, and the totals.
+// bar is the last line: the share of the finished steps, and the totals.
 func (t *sweepTable) bar(now time.Time, width int) string {
 	made, all := 0, 0
 	for _, r := range t.runs {

@@ -14,31 +14,24 @@ import (
 
 // PlanOptions are what the command line adds to a request.
 type PlanOptions struct {
-	// Command is "sweep" or "ablate".
-	Command string
-	// Path is the value of -c; it replaces the request's base.
-	Path string
-	// Env, Set and Flags are as in [config.LoadOptions].
-	Env   []string
-	Set   []string
-	Flags []config.Flag
-	// Seeds replace the request's.
-	Seeds []uint64
-	// Argv is the command line, for the record.
-	Argv []string
-	// Fresh is [sweepdir.Manifest.Fresh].
-	Fresh bool
+	Command  string   // "sweep" or "ablate"
+	Path     string   // of -c; it replaces the request's base
+	Env, Set []string // as in [config.LoadOptions]
+	Flags    []config.Flag
+	Seeds    []uint64 // they replace the request's
+	Argv     []string // the command line, for the record
+	Fresh    bool     // as [sweepdir.Manifest.Fresh]
 }
 
 // NewPlan resolves a request: the base, and each arm with each seed, by
 //
 //	defaults < base file < environment < the request's set < --set < flags < the arm's own set
 //
-// so that a request's settings can be changed and an arm stays what it is. It
-// writes nothing, and every mistake is reported here: unknown keys, values of the
-// wrong type, arms whose configuration is invalid, identical arms, arms that are
-// evaluated differently, a setting of an arm that has no effect, a key that is set
-// although the arms vary it. All of these wrap [config.ErrConfig].
+// so that the user can change a request's settings but not those of an arm. It writes
+// nothing and reports every mistake: unknown keys, values of the wrong type, invalid
+// configurations, identical arms, arms that are evaluated differently, settings
+// without effect, a key that both the user and the arms set. All are
+// [config.ErrConfig].
 func NewPlan(req Request, opts PlanOptions) (*Plan, error) {
 	p := &planner{req: req, opts: opts}
 	steps := []func() error{
@@ -59,25 +52,23 @@ type planner struct {
 	seeds []uint64
 	axes  []sweepdir.Axis
 	arms  []plannedArm
-	// bestOver is the full key of the request's.
-	bestOver string
+	bestOver string // the full key of the request's
 
-	common  []config.Flag // the request's set, as far as the user leaves it alone
+	common  []config.Flag // the request's set without the keys that the user sets
 	base    *config.Resolved
 	configs []config.Config // of the arms, with the first seed
-	// lengthFollows says for each arm that its eval.max_tokens is its
+	// lengthFollows is true for arms whose eval.max_tokens is their
 	// sampling_max_tokens because nothing sets it.
 	lengthFollows []bool
 	note          string // set by [planner.evaluateAlike]
 }
 
-// plannedArm is an arm and where its settings were written.
+// plannedArm is an arm with the sources of its settings.
 type plannedArm struct {
 	sweepdir.Arm
 	from []string
 }
 
-// sets says whether the arm sets the key.
 func (a plannedArm) sets(key string) bool {
 	return slices.ContainsFunc(a.Set, func(o sweepdir.Override) bool { return o.Key == key })
 }
@@ -92,14 +83,12 @@ func planError(problems ...string) error {
 
 func planErrorf(format string, args ...any) error { return planError(fmt.Sprintf(format, args...)) }
 
-// expand makes axes, arms and seeds of the request.
+// expand resolves seeds, axes and arms of the request.
 func (p *planner) expand() error {
-	p.seeds = p.opts.Seeds
-	switch {
-	case len(p.seeds) > 0:
-	case len(p.req.Seeds) > 0:
+	if p.seeds = p.opts.Seeds; len(p.seeds) == 0 {
 		p.seeds = p.req.Seeds
-	default:
+	}
+	if len(p.seeds) == 0 {
 		p.seeds = FirstSeeds(DefaultSeeds)
 	}
 	if err := checkSeeds(p.seeds); err != nil {
@@ -121,7 +110,7 @@ func (p *planner) expand() error {
 	}
 	switch {
 	case len(p.req.Arms) == 0 && len(p.axes) == 0:
-		return planError("there are neither arms nor axes: there is nothing to compare")
+		return planErrorf("there are neither arms nor axes: there is nothing to compare")
 	case runs > maxRuns:
 		return planErrorf("%d runs or more: a sweep has at most %d", runs, maxRuns)
 	}
@@ -135,12 +124,13 @@ func (p *planner) expand() error {
 // named resolves the arms that have names.
 func (p *planner) named() error {
 	for _, a := range p.req.Arms {
-		arm := plannedArm{Arm: sweepdir.Arm{Name: a.Name, Label: cmp.Or(a.Label, a.Name), Control: a.Control}}
-		arm.Set = []sweepdir.Override{}
+		arm := plannedArm{Arm: sweepdir.Arm{
+			Name: a.Name, Label: cmp.Or(a.Label, a.Name), Control: a.Control, Set: []sweepdir.Override{},
+		}}
 		for _, s := range a.Set {
 			k, err := p.settingKey(s)
 			isAxis := func(x sweepdir.Axis) bool { return x.Key == k.Path }
-			where := place(s.From) + "arm " + words.Quote(a.Name)
+			where := armAt(s.From, a.Name)
 			switch {
 			case err != nil:
 				return planErrorf("%s: %v", where, err)
@@ -169,12 +159,10 @@ func (p *planner) settingKey(s Setting) (config.Key, error) {
 	return k, err
 }
 
-func place(from string) string {
-	if from == "" {
-		return ""
-	}
-	return from + ": "
-}
+// place begins a message with the source of a setting, if it is known.
+func place(from string) string { return glue(from, ": ", "") }
+
+func armAt(from, name string) string { return place(from) + "arm " + words.Quote(name) }
 
 // cross multiplies the arms by the axes; the last axis moves fastest.
 func (p *planner) cross() {
@@ -205,8 +193,8 @@ func glue(a, between, b string) string {
 	return a + between + b
 }
 
-// checkUser refuses settings of the command line that the arms would silently
-// override, and drops the request's settings of keys that the user sets.
+// checkUser refuses settings of the command line that the arms would override, and
+// drops the request's settings of keys that the user sets.
 func (p *planner) checkUser() error {
 	user := map[string]bool{}
 	var problems []string
@@ -221,7 +209,7 @@ func (p *planner) checkUser() error {
 	}
 	for _, s := range p.opts.Set {
 		name, _, _ := strings.Cut(s, "=")
-		if k, err := findKey(name); err == nil { // else loading the base says so
+		if k, err := findKey(name); err == nil { // else loading the base reports it
 			note("--set "+strings.TrimSpace(name), k.Path)
 		}
 	}
@@ -264,8 +252,7 @@ func (p *planner) resolveArms() error {
 	for _, a := range p.arms {
 		var own []config.Flag
 		for i, o := range a.Set {
-			from := place(a.from[i]) + "arm " + words.Quote(a.Name)
-			own = append(own, config.Flag{Key: o.Key, Name: from, Value: o.Value})
+			own = append(own, config.Flag{Key: o.Key, Name: armAt(a.from[i], a.Name), Value: o.Value})
 		}
 		r, err := p.load(own)
 		if err != nil {

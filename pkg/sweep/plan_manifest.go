@@ -12,9 +12,8 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// evaluateAlike makes sure that all arms are evaluated in the same way. Where the
-// longest completion of an evaluation follows from that of the rollouts, all arms
-// get the largest, so that none is cut short.
+// evaluateAlike ensures that all arms are evaluated in the same way. Arms whose
+// maximum length of an evaluation follows from that of the rollouts get the largest.
 func (p *planner) evaluateAlike() error {
 	longest := 0
 	for _, c := range p.configs {
@@ -42,8 +41,7 @@ func (p *planner) evaluateAlike() error {
 	return nil
 }
 
-// ofEvaluation reports the keys that affect only how, or on which problems, a run
-// is evaluated.
+// ofEvaluation says whether a key affects only how a run is evaluated.
 func ofEvaluation(key string) bool {
 	ofData := []string{"data.val_file", "data.val_size", "data.test_file", "data.test_size", "data.unseen_size"}
 	return strings.HasPrefix(key, "eval.") || slices.Contains(ofData, key)
@@ -57,7 +55,7 @@ func (p *planner) checkEffect() error {
 		for j, o := range a.Set {
 			for _, s := range inert {
 				if s.Key == o.Key {
-					problems = append(problems, fmt.Sprintf("%sarm %s: %s", place(a.from[j]), words.Quote(a.Name), s.Text))
+					problems = append(problems, armAt(a.from[j], a.Name)+": "+s.Text)
 				}
 			}
 		}
