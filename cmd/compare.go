@@ -69,7 +69,7 @@ func runCompare(_ context.Context, s *State, o *compareOptions) error {
 		return missingInput(fmt.Errorf("compare: %w", err))
 	}
 	if len(rows) == 0 {
-		return errors.New("compare: the folders hold no run yet")
+		return errors.New("compare: the folders have no run yet")
 	}
 	if o.sortBy != "" {
 		if err := report.SortRows(rows, o.sortBy); err != nil {

@@ -21,16 +21,15 @@ type drySweep struct {
 	Name    string             `json:"name"`
 	Hash    string             `json:"hash"`
 	Runs    []sweep.PreviewRun `json:"runs"`
-	Missing int                `json:"missing"` // copies apart
+	Missing int                `json:"missing"` // without copies
 	Copies  int                `json:"copies"`  // finished runs of other folders
 	// Added are the seeds that the sweep in the folder does not have yet.
 	Added    []uint64        `json:"added_seeds,omitempty"`
-	Estimate *sweep.Estimate `json:"estimate"` // null where nothing is missing
-	// MissingS is the time for the runs that are not done.
-	MissingS float64 `json:"missing_s"`
+	Estimate *sweep.Estimate `json:"estimate"`  // null if nothing is missing
+	MissingS float64         `json:"missing_s"` // time for the missing runs
 }
 
-// dryPart is a part of the study as --dry-run --json shows it.
+// dryPart is a part of a dryStudy.
 type dryPart struct {
 	Part     string             `json:"part"`
 	Question string             `json:"question"`
@@ -40,18 +39,15 @@ type dryPart struct {
 
 // dryStudy is what `grpo assignment --dry-run --json` prints.
 type dryStudy struct {
-	Dir   string    `json:"dir"`
-	Name  string    `json:"name"`
-	Hash  string    `json:"hash"`
-	Parts []dryPart `json:"parts"`
-	Runs  int       `json:"runs"`
-	// Copies are runs that an earlier part makes; they take no time, nor do the
-	// finished runs of other folders (Reused).
-	Copies  int `json:"copies"`
-	Reused  int `json:"reused"`
-	Missing int `json:"missing"` // copies apart
-	// Estimate has one for each part; null where nothing is missing.
-	Estimate []*sweep.Estimate `json:"estimate"`
+	Dir      string            `json:"dir"`
+	Name     string            `json:"name"`
+	Hash     string            `json:"hash"`
+	Parts    []dryPart         `json:"parts"`
+	Runs     int               `json:"runs"`
+	Copies   int               `json:"copies"`   // runs that an earlier part trains
+	Reused   int               `json:"reused"`   // finished runs of other folders
+	Missing  int               `json:"missing"`  // without copies
+	Estimate []*sweep.Estimate `json:"estimate"` // of each part; null if nothing is missing
 	MissingS float64           `json:"missing_s"`
 }
 
@@ -66,7 +62,7 @@ func (f *sweepFlags) previewOptions(s *State) sweep.PreviewOptions {
 	}
 }
 
-// previewSweep says what a sweep would do and how long it would take.
+// previewSweep prints what a sweep would do and how long it would take.
 func previewSweep(ctx context.Context, s *State, o *sweepOptions, l *sweep.Located) error {
 	v, err := l.Preview(ctx, o.previewOptions(s))
 	if err != nil {
@@ -96,7 +92,7 @@ func previewSweep(ctx context.Context, s *State, o *sweepOptions, l *sweep.Locat
 	return writePreview(s.Out, nil, v, text, after)
 }
 
-// previewAssignment says what the study would do and how long it would take.
+// previewAssignment prints what the study would do and how long it would take.
 func previewAssignment(ctx context.Context, s *State, f *sweepFlags, p *sweep.AssignmentPlan, dir string) error {
 	v, err := p.Preview(ctx, dir, f.previewOptions(s))
 	if err != nil {
@@ -127,7 +123,7 @@ func previewAssignment(ctx context.Context, s *State, f *sweepFlags, p *sweep.As
 }
 
 // writePreview prints a row for each run, a summary, and the time. Runs of a study
-// have the name of their part instead of their folder, which may not be known yet.
+// have the name of their part; their folder may not be known yet.
 func writePreview(out io.Writer, parts []string, v *sweep.Preview, summary, after string) error {
 	w := newTable(out)
 	if parts == nil {
@@ -135,7 +131,7 @@ func writePreview(out io.Writer, parts []string, v *sweep.Preview, summary, afte
 	} else {
 		fmt.Fprintln(w, "part\tindex\tarm\tseed\tstate\ttime\tsettings")
 	}
-	copied := map[string]int{} // number of runs by folder
+	copied := map[string]int{} // runs of each folder
 	for i, runs := range v.Parts {
 		for _, r := range runs {
 			if parts != nil {
@@ -161,7 +157,7 @@ func writePreview(out io.Writer, parts []string, v *sweep.Preview, summary, afte
 	}
 	text += after
 	if v.Missing > 0 {
-		// The last part's estimate also says whether the probe of an earlier one was cut off.
+		// The last estimate is a lower bound if an earlier one is.
 		text += estimated(v.MissingS, v.Estimate[len(v.Estimate)-1])
 	}
 	_, err := io.WriteString(out, text)
@@ -173,7 +169,7 @@ func addedLine(seeds []uint64) string {
 		textutil.Count(len(seeds), "seed"), strings.Trim(fmt.Sprint(seeds), "[]"))
 }
 
-// estimated is the line on the time that the missing runs take.
+// estimated is the line about the time of the missing runs.
 func estimated(seconds float64, e *sweep.Estimate) string {
 	about, how := "about", "measured on the first steps, valid if they are typical"
 	if e.AtLeast {

@@ -23,8 +23,8 @@ import (
 	"grpo/pkg/train"
 )
 
-// takes is the rule for a command's arguments: at least and at most this many of
-// what; most < 0 is without limit.
+// takes is the rule for a command's arguments: least to most of what; most < 0 is
+// without limit.
 func takes(what string, least, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch n := len(args); {
@@ -40,13 +40,13 @@ func takes(what string, least, most int) cobra.PositionalArgs {
 	}
 }
 
-// nameOf is the command without the program, which every error has in front.
+// nameOf is the command without the program, with which every error starts.
 func nameOf(c *cobra.Command) string {
 	_, name, _ := strings.Cut(c.CommandPath(), " ")
 	return name
 }
 
-// flagFor proposes a flag in place of an argument that looks like a setting.
+// flagFor proposes --set for an argument that looks like a setting.
 func flagFor(c *cobra.Command, arg string) string {
 	if key, _, ok := strings.Cut(arg, "="); ok && isKey(c, key) {
 		return fmt.Sprintf(" (did you mean --set %s?)", arg)
@@ -64,8 +64,8 @@ func isKey(c *cobra.Command, name string) bool {
 // those of sft are others.
 func takesKeys(c *cobra.Command) bool { return c.Flags().Lookup("set") != nil && c.Name() != "sft" }
 
-// missingInput makes the error about a file or folder that was named on the command
-// line and is not there one of usage.
+// missingInput turns the error about a missing file or folder, named on the command
+// line, into one with the exit code of usage errors.
 func missingInput(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return config.Invalid(err)
@@ -73,8 +73,7 @@ func missingInput(err error) error {
 	return err
 }
 
-// flagError rewords an error about flags, and proposes the flag or the key that was
-// probably meant.
+// flagError rewords an error about flags, with a suggestion.
 func flagError(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var value *pflag.InvalidValueError
@@ -99,9 +98,8 @@ func flagError(c *cobra.Command, err error) error {
 	return &usageError{c, err}
 }
 
-// suggestFlag answers an unknown flag: a flag of this command that differs by a
-// letter, a key of that name, a flag or a key that is similar, or the commands
-// that have the flag.
+// suggestFlag suggests, for an unknown flag, a flag of this command that differs by a
+// letter, a key of that name, a similar flag or key, or the commands that have it.
 func suggestFlag(c *cobra.Command, name string) string {
 	var flags []string
 	c.Flags().VisitAll(func(f *pflag.Flag) {
@@ -203,8 +201,8 @@ func (f *configFlags) add(c *cobra.Command, names []string) {
 
 // complete lists the values of a flag for the shell.
 func complete(c *cobra.Command, flag string, values func() []string, then cobra.ShellCompDirective) {
-	// The error says that the flag does not exist or is registered twice; both would
-	// be mistakes of the caller.
+	// An error means that the flag does not exist or is registered twice, a mistake of
+	// the caller.
 	_ = c.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return values(), then
 	})
@@ -213,11 +211,11 @@ func complete(c *cobra.Command, flag string, values func() []string, then cobra.
 // addJSON adds --json to a command whose whole output becomes JSON.
 func addJSON(c *cobra.Command, to *bool) { c.Flags().BoolVar(to, "json", false, "print as JSON") }
 
-// keyFlag is a flag of its own for a key that is set often. Help shows kind, or
-// the values to choose from; the flag of a "bool" needs no value.
+// keyFlag is a flag for a key that is set often. Help shows its kind or values; the
+// flag of a "bool" needs no value.
 type keyFlag struct{ flag, key, kind, usage string }
 
-// keyValue is the text of a keyFlag, which the configuration checks.
+// keyValue is the string of a keyFlag, which the configuration checks.
 type keyValue struct{ text, kind string }
 
 func (v *keyValue) String() string        { return v.text }
@@ -244,7 +242,7 @@ func (f *configFlags) options(c *cobra.Command, s *State, flags []keyFlag) confi
 	return out
 }
 
-// outFlags say where results go and how they are shown.
+// outFlags are the folder of the results and how they are shown.
 type outFlags struct {
 	dir     string
 	fresh   bool
@@ -269,8 +267,8 @@ func (f *outFlags) addShow(fs *pflag.FlagSet) {
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "do not show progress on standard error")
 }
 
-// resolve returns the folder of a run: --out, or the one that the configuration's
-// hash names; with --fresh the first of DIR, DIR-2, DIR-3 ... that does not exist.
+// resolve returns the folder of a run: --out, or the one named by the configuration's
+// hash; with --fresh the first of DIR, DIR-2, DIR-3 ... that does not exist.
 func (f *outFlags) resolve(command, hash string) (string, error) {
 	dir := f.dir
 	if dir == "" {

@@ -55,7 +55,7 @@ func (p *profileFlag) check(c *cobra.Command) error {
 	return usagef(c, "--profile %q is not known (%s are)", p.kind, strings.Join(kinds, ", "))
 }
 
-// during records while f runs, writes the profile into dir, which f makes, and says
+// during records while f runs, writes the profile into dir, which f makes, and prints
 // how to read it. Without --profile it only runs f.
 func (p *profileFlag) during(s *State, dir string, f func() error) error {
 	for _, k := range profileKinds {

@@ -44,7 +44,7 @@ func (p *progress) newBar(steps int, what string) *progressbar.ProgressBar {
 // line prints a line above the bar.
 func (p *progress) line(format string, args ...any) {
 	if p.bar != nil {
-		_ = p.bar.Clear() // a bar that can't be drawn is no reason to stop a run
+		_ = p.bar.Clear() // failing to draw the bar is no reason to stop a run
 	}
 	textutil.Fprintf(p.w, format+"\n", args...)
 	if p.bar != nil {

@@ -38,7 +38,7 @@ validation_reward.png, training.png and results.md. Runs that differ in anything
 else (a setting, the problems, the version, the kernel or the device) are not
 averaged: they become the arms of a sweep's report.
 
-It only reads the files of runs, so it also works on unfinished sweeps and says
+It only reads the files of runs, so it also works on unfinished sweeps and lists
 what is missing. --out can't be the folder of another run, sweep or study.`,
 		Example: `  grpo report results/sweep-1a2b3c4d
   grpo report results/train-1a2b3c4d

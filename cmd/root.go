@@ -1,5 +1,5 @@
-// Package cmd is the command line: a file for each command, in which flags become
-// an options struct, and a function that takes it and calls pkg/.
+// Package cmd is the command line. Each command turns its flags into an options
+// struct and has a function that takes it and calls pkg/.
 package cmd
 
 import (
@@ -40,8 +40,7 @@ func usagef(c *cobra.Command, format string, args ...any) error {
 	return &usageError{c, fmt.Errorf(format, args...)}
 }
 
-// run runs a command with its options. Unit tests set [State.RunF], which gets the
-// options instead.
+// run calls f, or in unit tests [State.RunF], with the options of a command.
 func run[O any](c *cobra.Command, s *State, o *O, f func(context.Context, *State, *O) error) error {
 	if s.RunF != nil {
 		return s.RunF(o)
@@ -70,13 +69,12 @@ func exitCode(err error) int {
 // errStopped is the end of a command that had nothing to save.
 var errStopped = errors.New("interrupted")
 
-// saves marks a command that returns by itself soon after its context ends,
-// because it has something to save or to remove first.
+// saves marks a command that saves or removes something when its context ends, and
+// then returns.
 var saves = map[string]string{"saves": "yes"}
 
-// execute runs the command line. A command that has nothing to save is abandoned
-// when ctx ends, since the process exits next: files are replaced atomically, so
-// nothing is half-written.
+// execute runs the command line. When ctx ends it does not wait for a command that
+// has nothing to save: the process exits next, and files are replaced atomically.
 func execute(ctx context.Context, root *cobra.Command, args []string) error {
 	c, _, err := root.Find(args)
 	done := make(chan error, 1)
@@ -92,8 +90,7 @@ func execute(ctx context.Context, root *cobra.Command, args []string) error {
 	}
 }
 
-// Run executes one command line and returns the exit code. Only usage errors
-// point at the usage.
+// Run executes one command line and returns the exit code.
 func Run(ctx context.Context, s *State) int {
 	out := &outWriter{w: s.Out}
 	state := *s
@@ -116,8 +113,8 @@ func Run(ctx context.Context, s *State) int {
 	return exitCode(err)
 }
 
-// outWriter keeps the first error of writing, which [Run] reports: cobra does not
-// report those of help and version, and commands need not check each line.
+// outWriter keeps the first write error, which [Run] reports: cobra reports none of
+// help and version, and commands need not check each line.
 type outWriter struct {
 	w   io.Writer
 	err error
@@ -190,8 +187,8 @@ solve the problems but rarely does, and trains it in seconds on a CPU.`,
 	return root
 }
 
-// checkKernel refuses a GRPO_KERNEL that is not available here: the user wants the
-// bits of that kernel.
+// checkKernel refuses a GRPO_KERNEL that is not available on this machine, whose bits
+// the user wants.
 func checkKernel(env []string) error {
 	for _, kv := range env {
 		if want, ok := strings.CutPrefix(kv, "GRPO_KERNEL="); ok && want != "" && want != kernel.Name() {
@@ -202,8 +199,8 @@ func checkKernel(env []string) error {
 	return nil
 }
 
-// strictArgs makes wrong arguments of a command and of its children usage
-// errors, and refuses unknown subcommands, which cobra would take as arguments.
+// strictArgs turns wrong arguments of a command and its children into usage errors,
+// and refuses unknown subcommands, which cobra would take as arguments.
 func strictArgs(c *cobra.Command) {
 	if c.HasSubCommands() && c.RunE == nil {
 		c.RunE = func(c *cobra.Command, args []string) error {
@@ -230,7 +227,7 @@ func strictArgs(c *cobra.Command) {
 	}
 }
 
-// strictHelp makes an unknown topic of "grpo help" a usage error.
+// strictHelp turns an unknown topic of "grpo help" into a usage error.
 func strictHelp(help *cobra.Command) {
 	show := help.Run
 	help.Run = nil

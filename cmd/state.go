@@ -23,27 +23,20 @@ import (
 
 // State is the part of the process that commands use. Tests have their own.
 //
-// Standard output carries only results, so that it can be piped; standard error
-// carries progress and logs. If standard error is not a terminal, or NO_COLOR is
-// set, nothing is redrawn or coloured: lines report the progress. An error is one
-// line with the program's name, without a capital at the start or a full stop at the
-// end; it says what was attempted, on what, why it failed and how to fix it.
+// Standard output has only results, so that it can be piped; progress and logs go to
+// standard error. If that is not a terminal, or NO_COLOR is set, nothing is redrawn
+// or colored, and lines report the progress. An error is one line that starts with the
+// program's name and has what was attempted, on what, why it failed and how to fix it.
 type State struct {
-	Args []string
-	Env  []string
-	In   io.Reader
-	Out  io.Writer
-	Err  io.Writer
-	// Redraw says that standard error is a terminal that a bar may redraw.
-	Redraw bool
-	Now    func() time.Time
-	Host   func() (string, error)
-	// Memory is what runs may take of the system's, in bytes; nil or 0 = unknown.
-	Memory func() int64
-	// RunF gets the options of a command in place of the function that runs it.
-	RunF func(options any) error
-	// LimitHeap sets the garbage collector's soft limit; nil = leave it alone.
-	LimitHeap func(bytes int64)
+	Args, Env []string
+	In        io.Reader
+	Out, Err  io.Writer
+	Redraw    bool // standard error is a terminal that a bar may redraw
+	Now       func() time.Time
+	Host      func() (string, error)
+	Memory    func() int64            // available to runs, in bytes; nil or 0 = unknown
+	RunF      func(options any) error // gets the options instead of the command's function
+	LimitHeap func(bytes int64)       // sets the garbage collector's soft limit; nil = don't
 }
 
 func processState() *State {
@@ -62,15 +55,14 @@ func Main() int {
 	return Run(ctx, processState())
 }
 
-// oneRequest is how long after the first signal others are part of the same
-// request to stop. Programs such as timeout(1) signal the process and then its
-// group; a closing terminal signals the process and its shell does too.
+// oneRequest is the time after the first signal in which others belong to the same
+// request to stop: timeout(1) signals the process and then its group, a closing
+// terminal and its shell both signal.
 const oneRequest = 500 * time.Millisecond
 
-// interruptible ends the context at the first SIGINT, SIGTERM or SIGHUP, so that
-// a run can finish its step and save. Once oneRequest has passed the signals have
-// their default effect again: a second one ends the process at once. Under
-// nohup(1), which ignores SIGHUP, it stays ignored.
+// interruptible ends the context at the first SIGINT, SIGTERM or SIGHUP, so that a
+// run can finish its step and save. After oneRequest a second signal ends the process
+// at once. SIGHUP stays ignored under nohup(1).
 func interruptible(parent context.Context) (context.Context, func()) {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -81,7 +73,7 @@ func interruptible(parent context.Context) (context.Context, func()) {
 	go func() {
 		<-ctx.Done()
 		select {
-		case <-ended: // not a signal: the first timer of a process needs a free file descriptor
+		case <-ended: // not a signal: a process's first timer needs a free file descriptor
 		default:
 			time.Sleep(oneRequest)
 			stop()
@@ -93,8 +85,7 @@ func interruptible(parent context.Context) (context.Context, func()) {
 	}
 }
 
-// memoryEnv says how much memory there is, instead of what the system says, or
-// "off" for no check.
+// memoryEnv has the available memory, or "off" for no check.
 const memoryEnv = "GRPO_MEMORY"
 
 // memorySetting reads GRPO_MEMORY; without it, or with "off", the amount is 0.
@@ -137,22 +128,21 @@ func parseMemory(text string) (int64, error) {
 	return int64(n * factor), nil
 }
 
-// systemMemory leaves a tenth of what the system has to others, and to what the
-// garbage collector lets lie.
+// systemMemory leaves a tenth of the system's memory to other programs and to
+// uncollected garbage.
 func systemMemory() int64 { return sysmem.Available() / 10 * 9 }
 
-// available is the memory that runs may take; 0 = unknown, or not to be checked.
+// available is the memory available to runs; 0 = unknown, or not to be checked.
 func (s *State) available() int64 {
-	// An error was reported before the command began.
+	// An error was reported before the command started.
 	if n, set, _ := memorySetting(s.Env); set || s.Memory == nil {
 		return n
 	}
 	return s.Memory()
 }
 
-// checkMemory refuses a run that does not fit into the memory. It lets the
-// garbage collector work harder where the memory in use reaches the estimate: by
-// itself it would let garbage grow to the size of what is in use.
+// checkMemory refuses a run that does not fit into the memory, and limits the heap to
+// the estimate: by default garbage may grow to the size of the memory in use.
 func (s *State) checkMemory(m train.Memory) error {
 	available := s.available()
 	if err := m.Fits(available); err != nil {

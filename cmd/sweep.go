@@ -47,8 +47,8 @@ func (f *sweepFlags) add(c *cobra.Command, keys []keyFlag, seeds, folder string)
 		"parallel runs (0 = one per core, which is also the maximum; fewer if memory is short)")
 	fs.BoolVar(&f.failFast, "fail-fast", false,
 		"if a run fails, save the others and stop (default: the others continue)")
-	// --keep-going names the default; it remains for scripts that pass it. It is
-	// hidden and not marked as deprecated, since cobra writes that note to stdout.
+	// --keep-going, the default, remains for scripts that pass it. It is hidden and not
+	// marked as deprecated, because cobra writes that note to stdout.
 	fs.BoolVar(&f.keepGoing, "keep-going", false, "run the others if a run fails (the default)")
 	fs.Lookup("keep-going").Hidden = true
 	fs.BoolVar(&f.dryRun, "dry-run", false, "list the runs with a time estimate and write nothing")
@@ -73,7 +73,7 @@ func (f *sweepFlags) planOptions(c *cobra.Command, s *State, keys []keyFlag) (sw
 	return opts, nil
 }
 
-// runOptions say how the runs are done.
+// runOptions are the options of the sweep's runs.
 func (f *sweepFlags) runOptions(s *State, observer sweep.Observer) (sweep.Options, error) {
 	program, err := thisProgram()
 	if err != nil {
@@ -85,8 +85,8 @@ func (f *sweepFlags) runOptions(s *State, observer sweep.Observer) (sweep.Option
 	}, nil
 }
 
-// thisProgram is the path of the program that is running. On Linux it stays the
-// same program when its file is replaced, so that one build runs the whole sweep.
+// thisProgram is the path of the running program; on Linux one that stays valid when
+// its file is replaced, so that one build runs the whole sweep.
 func thisProgram() (string, error) {
 	const self = "/proc/self/exe"
 	if runtime.GOOS == "linux" {
@@ -216,7 +216,7 @@ func axesOf(cmd *cobra.Command, args []string, values string, axes []string) ([]
 	return out, nil
 }
 
-// runSweep runs the sweep, or says what it would do, and reports.
+// runSweep runs and reports the sweep, or only previews or prepares it.
 func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 	req, err := sweep.AxesRequest(o.axes)
 	if o.ablation != "" {
@@ -258,7 +258,7 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 	}
 	t.done()
 	if errors.Is(err, train.ErrInterrupted) {
-		return err // who stops it does not want to wait for figures; grpo report draws them
+		return err // the user does not want to wait for figures; grpo report draws them
 	}
 	analysis, files, rerr := report.WriteSweep(dir, sw, report.SweepOptions{})
 	if rerr != nil {
@@ -275,7 +275,7 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 	return errors.Join(err, showSweep(s, o.out.json, analysis, what))
 }
 
-// prepareSweep writes the sweep's folder without its runs and says how to train
+// prepareSweep writes the sweep's folder without its runs and prints how to train
 // them.
 func prepareSweep(s *State, o *sweepOptions, l *sweep.Located) error {
 	if err := sweep.Prepare(l.Dir, l.Plan); err != nil {

@@ -47,8 +47,8 @@ the results.`,
 	return c
 }
 
-// observed is the observer of a task. Test scripts wrap it in one that holds the
-// run at a step, so that an interruption comes at the same step on every machine.
+// observed is the observer of a task. Test scripts wrap it in one that stops the run
+// at a step, so that they interrupt it at the same step on every machine.
 var observed = func(_ context.Context, o train.Observer) train.Observer { return o }
 
 func runTask(ctx context.Context, s *State, o *taskOptions) error {
@@ -73,8 +73,8 @@ func runTask(ctx context.Context, s *State, o *taskOptions) error {
 	return nil
 }
 
-// untilEnd ends the context when r ends: a launcher holds the other end, and closes
-// it to stop this process, or by being killed.
+// untilEnd ends the context when r ends: when the launcher at the other end closes
+// it, or is killed.
 func untilEnd(parent context.Context, r io.Reader) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(parent)
 	go func() {

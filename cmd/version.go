@@ -39,7 +39,7 @@ func build(s *State) rundir.Meta {
 	return m
 }
 
-// cudaState says whether the program can use a GPU.
+// cudaState is whether the program can use a GPU.
 func cudaState() string {
 	if gpu.Built {
 		return "built in"
