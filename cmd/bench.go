@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"fmt"
-	"io"
 	"path/filepath"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 
 	"grpo/internal/textutil"
 	"grpo/pkg/bench"
-	"grpo/pkg/plots"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
 	"grpo/pkg/train"
@@ -141,7 +139,8 @@ func runBenchKernels(ctx context.Context, s *State, o *benchKernelsOptions) erro
 	if o.json {
 		return printJSON(s.Out, k)
 	}
-	textutil.Fprintf(s.Out, "kernel %s, one thread; peak %.1f GFLOP/s, fastest matmul %.1f\n", k.Path, k.Peak, k.Best)
+	textutil.Fprintf(s.Out, "kernel %s, one thread; peak %.1f GFLOP/s, fastest matmul %.1f\n",
+		k.Path, k.Peak, k.Best)
 	for _, r := range k.Rows {
 		value := fmt.Sprintf("%9.2f ns/unit", r.NsPerUnit)
 		if r.GFLOPS > 0 {
@@ -206,8 +205,8 @@ func runBenchScaling(ctx context.Context, s *State, o *benchScalingOptions) erro
 		}
 		path := filepath.Join(o.out, scalingPlot)
 		figure := bench.ScalingFigure(series, o.BenchOptions)
-		if err := plots.WriteFigure(path, func(w io.Writer) error { return plots.ExplainPlot(w, figure) }); err != nil {
-			return fmt.Errorf("draw %s: %w", path, err)
+		if err := writeExplainFigure(path, figure); err != nil {
+			return err
 		}
 	}
 	if o.json {

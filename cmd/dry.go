@@ -77,8 +77,8 @@ func previewSweep(ctx context.Context, s *State, o *sweepOptions, l *sweep.Locat
 		}
 		return printJSON(s.Out, d)
 	}
-	text := fmt.Sprintf("%s (%s, %s) in %s", textutil.Count(len(runs), "run"), textutil.Count(len(m.Arms), "arm"),
-		textutil.Count(len(m.Seeds), "seed"), textutil.Printable(l.Dir, 0))
+	text := fmt.Sprintf("%s (%s, %s) in %s", textutil.Count(len(runs), "run"),
+		textutil.Count(len(m.Arms), "arm"), textutil.Count(len(m.Seeds), "seed"), textutil.Printable(l.Dir, 0))
 	switch {
 	case v.Missing == 0 && v.Reused == 0:
 		text += "; all done"
@@ -93,7 +93,9 @@ func previewSweep(ctx context.Context, s *State, o *sweepOptions, l *sweep.Locat
 }
 
 // previewAssignment prints what the study would do and how long it would take.
-func previewAssignment(ctx context.Context, s *State, f *sweepFlags, p *sweep.AssignmentPlan, dir string) error {
+func previewAssignment(
+	ctx context.Context, s *State, f *sweepFlags, p *sweep.AssignmentPlan, dir string,
+) error {
 	v, err := p.Preview(ctx, dir, f.previewOptions(s))
 	if err != nil {
 		return err
@@ -180,7 +182,8 @@ func estimated(seconds float64, e *sweep.Estimate) string {
 	} else {
 		about += " " + text
 	}
-	return fmt.Sprintf("%s, %d at a time with %s each; %s\n", about, e.Jobs, textutil.Count(e.Threads, "thread"), how)
+	return fmt.Sprintf("%s, %d at a time with %s each; %s\n", about, e.Jobs,
+		textutil.Count(e.Threads, "thread"), how)
 }
 
 // settings writes an arm's settings as --set takes them.

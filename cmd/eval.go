@@ -75,7 +75,8 @@ base model.`,
 	cf.add(c, config.Names())
 	addKeyFlags(c, evalKeys)
 	c.Flags().StringVar(&o.split, "split", "val", "split: `val|test|unseen|train`")
-	c.Flags().StringVar(&o.which, "which", "last", "checkpoint of a run: `last|best`; best if the run kept no other")
+	c.Flags().StringVar(&o.which, "which", "last",
+		"checkpoint of a run: `last|best`; best if the run kept no other")
 	countVar(c.Flags(), &o.samples, "samples", 0, 0, maxCount, "also print the first n completions")
 	addThreads(c.Flags(), &o.threads, "")
 	addJSON(c, &o.json)

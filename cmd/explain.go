@@ -32,8 +32,9 @@ that advantages, clip and aggregation plot a figure with --out.
   grpo explain walkthrough --rewards 1,0,0.5
   grpo explain loss --batch my-cases.json --json`,
 	}
-	c.AddCommand(newExplainLengthNorm(s), newExplainAdvantages(s), newExplainClip(s), newExplainAggregation(s),
-		newExplainOverlong(s), newExplainWalkthrough(s), newExplainLoss(s), newExplainReward(s), newExplainLogProbs(s))
+	c.AddCommand(newExplainLengthNorm(s), newExplainAdvantages(s), newExplainClip(s),
+		newExplainAggregation(s), newExplainOverlong(s), newExplainWalkthrough(s),
+		newExplainLoss(s), newExplainReward(s), newExplainLogProbs(s))
 	return c
 }
 
@@ -100,11 +101,19 @@ func drawExplained(s *State, out, name string, figure plots.ExplainFigure) error
 	if err := report.MakeFolder(filepath.Dir(path), ""); err != nil {
 		return fmt.Errorf("draw %s: %w", path, err)
 	}
-	if err := plots.WriteFigure(path, func(w io.Writer) error { return plots.ExplainPlot(w, figure) }); err != nil {
-		return fmt.Errorf("draw %s: %w", path, err)
+	if err := writeExplainFigure(path, figure); err != nil {
+		return err
 	}
 	_, err := textutil.Fprintf(s.Err, "wrote %s\n", path)
 	return err
+}
+
+func writeExplainFigure(path string, figure plots.ExplainFigure) error {
+	err := plots.WriteFigure(path, func(w io.Writer) error { return plots.ExplainPlot(w, figure) })
+	if err != nil {
+		return fmt.Errorf("draw %s: %w", path, err)
+	}
+	return nil
 }
 
 // listVar adds a repeatable flag, a value of which gives one or more elements.

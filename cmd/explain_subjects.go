@@ -182,8 +182,10 @@ func newExplainOverlong(s *State) *cobra.Command {
 	o := &worked(s, c, explain.DefaultOverlong(), explain.Overlong).numbers
 	f := c.Flags()
 	f.IntSliceVar(&o.Lengths, "lengths", o.Lengths, lengthsHelp+" of one group")
-	listVar(f, &o.EOS, "eos", "whether each completion ended with <eos>: `yes|no` (default yes,yes,no,yes,yes)", parseYesNo)
-	f.Float64SliceVar(&o.Rewards, "rewards", o.Rewards, "rewards of the completions, as comma-separated `floats`")
+	listVar(f, &o.EOS, "eos",
+		"whether each completion ended with <eos>: `yes|no` (default yes,yes,no,yes,yes)", parseYesNo)
+	f.Float64SliceVar(&o.Rewards, "rewards", o.Rewards,
+		"rewards of the completions, as comma-separated `floats`")
 	f.IntVar(&o.MaxLength, "max-length", o.MaxLength, "maximum tokens of a completion")
 	f.Float64Var(&o.Constant, "constant", 0, constantHelp+"(0 = the limit)")
 	f.IntVar(&o.SoftCache, "soft-cache", 0, "ramp of the soft punishment, in tokens (0 = a fifth of the limit)")

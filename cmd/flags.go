@@ -33,7 +33,8 @@ func takes(what string, least, most int) cobra.PositionalArgs {
 		case most < 0 || n <= most:
 			return nil
 		case most == 0:
-			return fmt.Errorf("%s takes no argument, but got %s%s", nameOf(c), words.Quote(args[0]), flagFor(c, args[0]))
+			return fmt.Errorf("%s takes no argument, but got %s%s",
+				nameOf(c), words.Quote(args[0]), flagFor(c, args[0]))
 		}
 		return fmt.Errorf("%s: %s is one argument too many (it takes %s)%s",
 			nameOf(c), words.Quote(args[most]), what, flagFor(c, args[most]))
@@ -131,8 +132,8 @@ func suggestFlag(c *cobra.Command, name string) string {
 		return " (a flag of " + strings.Join(others, ", ") + ")"
 	}
 	if takesKeys(c) {
-		if _, err := config.Get(config.Default(), name); err != nil && strings.Contains(err.Error(), "did you mean") {
-			_, hint, _ := strings.Cut(err.Error(), "(did you mean ")
+		_, err := config.Get(config.Default(), name)
+		if _, hint, ok := strings.Cut(fmt.Sprint(err), "(did you mean "); ok {
 			return " (did you mean --set " + strings.TrimSuffix(strings.ReplaceAll(hint, `"`, ""), "?)") + "=VALUE?)"
 		}
 	}
@@ -189,7 +190,8 @@ func (f *configFlags) add(c *cobra.Command, names []string) {
 	c.Flags().StringVarP(&f.path, "config", "c", "",
 		"configuration: a YAML `file`, or the name of an embedded one (see \"grpo config list\")")
 	c.Flags().StringArrayVar(&f.set, "set", nil,
-		"set a configuration key, `KEY=VALUE`, e.g. --set rollout.group_size=4 (repeatable; see \"grpo config show\")")
+		"set a configuration key, `KEY=VALUE`, e.g. --set rollout.group_size=4 "+
+			"(repeatable; see \"grpo config show\")")
 	complete(c, "config", func() []string { return names }, cobra.ShellCompDirectiveDefault)
 	complete(c, "set", func() (keys []string) {
 		for _, k := range config.Keys() {
@@ -203,9 +205,8 @@ func (f *configFlags) add(c *cobra.Command, names []string) {
 func complete(c *cobra.Command, flag string, values func() []string, then cobra.ShellCompDirective) {
 	// An error means that the flag does not exist or is registered twice, a mistake of
 	// the caller.
-	_ = c.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return values(), then
-	})
+	list := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) { return values(), then }
+	_ = c.RegisterFlagCompletionFunc(flag, list)
 }
 
 // addJSON adds --json to a command whose whole output becomes JSON.

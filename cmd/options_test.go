@@ -30,7 +30,7 @@ func parse(args ...string) (options any, err error) {
 	return options, err
 }
 
-// given keeps what the command line says of a configuration's sources.
+// given keeps the configuration sources of the command line.
 func given(o config.LoadOptions) config.LoadOptions {
 	return config.LoadOptions{Path: o.Path, Set: o.Set, Flags: o.Flags}
 }

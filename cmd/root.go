@@ -103,7 +103,8 @@ func Run(ctx context.Context, s *State) int {
 	if err != nil {
 		textutil.Fprintf(s.Err, "grpo: %s\n", textutil.Lines(err.Error()))
 		if exitCode(err) == exitResumable && slices.Contains(s.Args, "--fresh") {
-			fmt.Fprintln(s.Err, "grpo: --fresh would start over: to continue, give --out with this run's folder instead")
+			fmt.Fprintln(s.Err,
+				"grpo: --fresh would start over: to continue, give --out with this run's folder instead")
 		}
 		var usage *usageError
 		if errors.As(err, &usage) {

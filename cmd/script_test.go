@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	}})
 }
 
-// holding holds a run after a step until it is asked to stop.
+// holding stops a run after a step until it is interrupted.
 type holding struct {
 	train.Observer
 	done <-chan struct{}

@@ -93,8 +93,8 @@ func TestFirstSignalEndsWhatOnlyReads(t *testing.T) {
 				if got == -1 {
 					continue
 				}
-				if said := c.Stderr.(*bytes.Buffer).String(); got != exitInterrupted || !strings.HasSuffix(said, "grpo: interrupted\n") {
-					t.Errorf("exit code %d, want %d: %s", got, exitInterrupted, said)
+				if stderr := c.Stderr.(*bytes.Buffer).String(); got != exitInterrupted || !strings.HasSuffix(stderr, "grpo: interrupted\n") {
+					t.Errorf("exit code %d, want %d: %s", got, exitInterrupted, stderr)
 				}
 				return
 			}

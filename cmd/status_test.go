@@ -12,7 +12,7 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// TestStatusOfStudy: parts that have begun, parts that have not, and runs in
+// TestStatusOfStudy: parts that have started, parts that have not, and runs in
 // every state that a folder can show without a process.
 func TestStatusOfStudy(t *testing.T) {
 	dir := t.TempDir()

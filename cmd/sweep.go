@@ -191,7 +191,8 @@ func axesOf(cmd *cobra.Command, args []string, values string, axes []string) ([]
 	case len(args) == 0 && given:
 		return nil, usagef(cmd, "--values are those of KEY, which is missing (grpo sweep lr --values 1e-3,3e-3)")
 	case len(args) == 0 && len(axes) == 0:
-		return nil, usagef(cmd, "name the key to sweep, or give axes (grpo sweep lr; grpo sweep --axis lr=1e-3,3e-3)")
+		return nil, usagef(cmd,
+			"name the key to sweep, or give axes (grpo sweep lr; grpo sweep --axis lr=1e-3,3e-3)")
 	case len(args) == 1:
 		a := sweep.AxisRequest{Key: args[0], From: "--values", Values: sweep.DefaultRates()}
 		if given {

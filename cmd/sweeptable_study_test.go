@@ -9,7 +9,7 @@ import (
 	"grpo/pkg/sweep"
 )
 
-// TestStudyTable: of a study the rows are those of the part at work, the bar and
+// TestStudyTable: the rows of a study are those of the running part, the bar and
 // the counts are over all of them, and what will be copied costs nothing.
 func TestStudyTable(t *testing.T) {
 	x := newTableTest(t, true)

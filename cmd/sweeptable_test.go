@@ -159,7 +159,7 @@ func TestSweepTableQuiet(t *testing.T) {
 	x.table = newSweepTable(&State{Err: &x.out, Redraw: true, Now: func() time.Time { return x.clock }}, true, x.m, 2)
 	x.story()
 	if x.out.Len() > 0 {
-		t.Errorf("quiet, and said %q", x.out.String())
+		t.Errorf("quiet, but wrote %q", x.out.String())
 	}
 }
 

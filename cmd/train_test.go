@@ -65,8 +65,8 @@ func slow(dir string) []string {
 		"--set", "checkpoint_every_n_steps=2", "--out", dir, "--quiet"}
 }
 
-// begun starts a run and waits until it has written a step.
-func begun(t *testing.T, dir string) *exec.Cmd {
+// startRun starts a run and waits until it has written a step.
+func startRun(t *testing.T, dir string) *exec.Cmd {
 	t.Helper()
 	c := grpo(t, slow(dir)...)
 	if err := c.Start(); err != nil {
@@ -104,7 +104,7 @@ func sameRuns(t *testing.T, a, b string) {
 	}
 }
 
-// However a process ends, the run that goes on ends as the undisturbed one.
+// However a process ends, the continued run has the results of an uninterrupted one.
 func TestSignals(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short")
@@ -143,7 +143,7 @@ func TestSignals(t *testing.T) {
 				signal.Ignore(syscall.SIGHUP) // processes inherit it
 				defer signal.Reset(syscall.SIGHUP)
 			}
-			c := begun(t, dir)
+			c := startRun(t, dir)
 			done := make(chan error, 1)
 			go func() { done <- c.Wait() }()
 			ended := make(chan struct{})
@@ -154,7 +154,7 @@ func TestSignals(t *testing.T) {
 				t.Errorf("exit code %d, want %d: %s", got, tt.want, c.Stderr)
 			}
 			if got == exitResumable && !strings.Contains(c.Stderr.(*bytes.Buffer).String(), "the same command continues") {
-				t.Errorf("it said %q", c.Stderr)
+				t.Errorf("stderr: %q", c.Stderr)
 			}
 			mustSucceed(t, "train", "--resume", dir, "--quiet")
 			sameRuns(t, whole, dir)
@@ -169,14 +169,14 @@ func TestTwoProcessesOnOneFolder(t *testing.T) {
 		t.Skip("left out with -short")
 	}
 	dir := filepath.Join(t.TempDir(), "run")
-	first := begun(t, dir)
+	first := startRun(t, dir)
 	for _, args := range [][]string{slow(dir), {"train", "--resume", dir}} {
 		second := grpo(t, args...)
 		if got := code(t, second.Run()); got != exitFailed {
 			t.Errorf("exit code %d, want %d", got, exitFailed)
 		}
-		if said := second.Stderr.(*bytes.Buffer).String(); !strings.Contains(said, "process "+strconv.Itoa(first.Process.Pid)+" is writing to this folder") || !strings.Contains(said, dir) {
-			t.Errorf("it said %q", said)
+		if stderr := second.Stderr.(*bytes.Buffer).String(); !strings.Contains(stderr, "process "+strconv.Itoa(first.Process.Pid)+" is writing to this folder") || !strings.Contains(stderr, dir) {
+			t.Errorf("stderr: %q", stderr)
 		}
 	}
 	if err := first.Process.Kill(); err != nil {

@@ -38,7 +38,7 @@ const evil = "x\x1b[2J\x1b]0;t\a\u202eY\u2028\u009b\x7f\xff\r\nto continue: rm -
 // shownEvil begins every faithful display of evil.
 const shownEvil = `x\x1b[2J`
 
-// checkShown fails where a text could do something to a terminal, or holds a
+// checkShown fails where a text could do something to a terminal, or has a
 // forged line.
 func checkShown(t *testing.T, what, text string) {
 	t.Helper()
@@ -72,14 +72,14 @@ func must(t *testing.T, err error) {
 }
 
 // evilSweep is a sweep whose files hold evil wherever a text may stand: one run
-// is finished, one failed, one is not begun.
+// is finished, one failed, one has not started.
 func evilSweep(t *testing.T, dir string) {
 	t.Helper()
-	if code, _, said := runHere(t, nil, "sweep", "lr", "--values", "1e-3,3e-3", "--seeds", "2", "-c", "smoke", "--steps", "1", "--out", dir, "--prepare"); code != 0 {
-		t.Fatal(said)
+	if code, _, stderr := runHere(t, nil, "sweep", "lr", "--values", "1e-3,3e-3", "--seeds", "2", "-c", "smoke", "--steps", "1", "--out", dir, "--prepare"); code != 0 {
+		t.Fatal(stderr)
 	}
-	if code, _, said := runHere(t, nil, "task", "--sweep", dir, "--index", "0"); code != 0 {
-		t.Fatal(said)
+	if code, _, stderr := runHere(t, nil, "task", "--sweep", dir, "--index", "0"); code != 0 {
+		t.Fatal(stderr)
 	}
 	m, err := sweepdir.ReadManifest(dir)
 	must(t, err)
@@ -143,9 +143,9 @@ func TestUntrustedFolders(t *testing.T) {
 		{[]string{"ablate", "study/lr/manifest.json", "--dry-run"}, false},
 	} {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
-			_, out, said := runHere(t, nil, tt.args...)
-			if tt.shows && !strings.Contains(out+said, `\x1b[2J`) {
-				t.Errorf("it does not show the text:\n%s%s", out, said)
+			_, out, stderr := runHere(t, nil, tt.args...)
+			if tt.shows && !strings.Contains(out+stderr, `\x1b[2J`) {
+				t.Errorf("it does not show the text:\n%s%s", out, stderr)
 			}
 		})
 	}
@@ -191,9 +191,9 @@ func TestUntrustedProblems(t *testing.T) {
 		{"explain rewards --batch batch.json", false},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
-			_, out, said := runHere(t, nil, strings.Fields(tt.args)...)
-			if tt.shows && !strings.Contains(out+said, `\x1b[2J`) {
-				t.Errorf("it does not show the text:\n%s%s", out, said)
+			_, out, stderr := runHere(t, nil, strings.Fields(tt.args)...)
+			if tt.shows && !strings.Contains(out+stderr, `\x1b[2J`) {
+				t.Errorf("it does not show the text:\n%s%s", out, stderr)
 			}
 		})
 	}
@@ -217,23 +217,23 @@ func TestUntrustedArguments(t *testing.T) {
 		{"ablate", evil}, {"ablate", "show", evil}, {"task", "--sweep", evil, "--index", "0"}, {"explain", evil}, {"explain", "advantages", "--group", evil},
 		{"explain", "loss", "--batch", evil}, {"bench", "step", "--device", evil}, {"assignment", "--values", evil},
 	} {
-		if code, _, said := runHere(t, nil, args...); code == 0 || !strings.Contains(said, shownEvil) && !strings.Contains(said, "x\\") {
-			t.Errorf("%q: exit code %d: %s", args, code, said)
+		if code, _, stderr := runHere(t, nil, args...); code == 0 || !strings.Contains(stderr, shownEvil) && !strings.Contains(stderr, "x\\") {
+			t.Errorf("%q: exit code %d: %s", args, code, stderr)
 		}
 	}
 	runHere(t, nil, "help", evil)
 	for _, kv := range []string{"GRPO_SEED=" + evil, "GRPO_" + evil + "=1", "GRPO_KERNEL=" + evil} {
-		if code, _, said := runHere(t, []string{kv}, "config", "show"); code == 0 {
-			t.Errorf("%q: exit code %d: %s", kv, code, said)
+		if code, _, stderr := runHere(t, []string{kv}, "config", "show"); code == 0 {
+			t.Errorf("%q: exit code %d: %s", kv, code, stderr)
 		}
 	}
 	// What a user calls a folder is shown, and quoted where it can be copied.
 	dir := "new\nline's \x1b[2J"
-	code, out, said := runHere(t, nil, "sweep", "lr", "--values", "1e-3", "--seeds", "1", "-c", "smoke", "--out", dir, "--prepare")
+	code, out, stderr := runHere(t, nil, "sweep", "lr", "--values", "1e-3", "--seeds", "1", "-c", "smoke", "--out", dir, "--prepare")
 	if want := `grpo task --sweep $'new\012line\047s \033[2J' --index N`; code != 0 || !strings.Contains(out, want) {
-		t.Errorf("exit code %d, want %s: %s%s", code, want, out, said)
+		t.Errorf("exit code %d, want %s: %s%s", code, want, out, stderr)
 	}
-	if code, out, said := runHere(t, nil, "sweep", "lr", "--values", "1e-3", "--seeds", "1", "-c", "smoke", "--out", dir, "--dry-run", "--quiet"); code != 0 || !strings.Contains(out, `new\nline's \x1b[2J`) {
-		t.Errorf("exit code %d: %s%s", code, out, said)
+	if code, out, stderr := runHere(t, nil, "sweep", "lr", "--values", "1e-3", "--seeds", "1", "-c", "smoke", "--out", dir, "--dry-run", "--quiet"); code != 0 || !strings.Contains(out, `new\nline's \x1b[2J`) {
+		t.Errorf("exit code %d: %s%s", code, out, stderr)
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // TestAblations: every shipped ablation resolves from the defaults and from the
-// documented default file, says what it asks and what it holds fixed, and has
+// documented default file, has a question and fixed keys, and has
 // the arms that its name promises.
 func TestAblations(t *testing.T) {
 	if testing.Short() {
@@ -46,7 +46,7 @@ func TestAblations(t *testing.T) {
 		}
 		for _, base := range []string{"", "default", "smoke"} {
 			set := []string{}
-			if base == "smoke" { // 128 completions, where the arms speak of 256
+			if base == "smoke" { // 128 completions, where the arms name 256
 				set = append(set, "rollout_batch_size=256")
 			}
 			p, err := NewPlan(req, PlanOptions{Path: base, Set: set})
@@ -72,7 +72,7 @@ func TestAblations(t *testing.T) {
 				t.Errorf("%s: name %q, title %q, reference %q, %d fixed, %d notes, %d seeds", name, m.Name, m.Title, m.Reference, len(m.Fixed), len(m.Notes), len(m.Seeds))
 			}
 			if len(m.Fixed) != len(req.Fixed) {
-				t.Errorf("%s says that it fixes %v, and fixes %v (varied: %v)", name, req.Fixed, m.Fixed, m.Varied)
+				t.Errorf("%s lists the fixed keys %v, and fixes %v (varied: %v)", name, req.Fixed, m.Fixed, m.Varied)
 			}
 		}
 	}

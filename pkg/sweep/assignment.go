@@ -183,7 +183,7 @@ func tuned(req Request, rates []string, first string) Request {
 		req.Reference += "," + shortName(RateKey) + "=" + first
 	}
 	req.Fixed = slices.DeleteFunc(slices.Clone(req.Fixed), func(name string) bool {
-		k, err := findKey(name)
+		k, err := config.FindKey(name)
 		return err == nil && k.Path == RateKey
 	})
 	return req

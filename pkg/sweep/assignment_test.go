@@ -98,7 +98,7 @@ func TestAssignment(t *testing.T) {
 }
 
 // TestAssignmentPerArm: every comparison is crossed with the rates, and no
-// caveat speaks of a shared one.
+// caveat is about a shared one.
 func TestAssignmentPerArm(t *testing.T) {
 	p := newAssignment(t, Assignment{Rates: []string{"1e-3", "3e-3"}, PerArm: true, Options: PlanOptions{Seeds: []uint64{1, 2}}})
 	if p.waits() {
@@ -133,7 +133,7 @@ func TestAssignmentPerArm(t *testing.T) {
 }
 
 // TestAssignmentOfAnotherSetting: with a loss that no arm of the comparison has,
-// nothing can be copied and the caveat says so.
+// nothing can be copied as the caveat says.
 func TestAssignmentOfAnotherSetting(t *testing.T) {
 	p := newAssignment(t, Assignment{Rates: []string{"1e-3"}, Options: PlanOptions{Env: []string{"GRPO_ALGORITHM_LOSS_TYPE=grpo_clip"}, Seeds: []uint64{1}}})
 	if n := count(p.Copied()[1]); n != 0 {

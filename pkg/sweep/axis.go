@@ -68,7 +68,7 @@ func axis(a AxisRequest) (sweepdir.Axis, error) {
 	fail := func(format string, args ...any) (sweepdir.Axis, error) {
 		return sweepdir.Axis{}, fmt.Errorf("%s%w", place(a.From), fmt.Errorf(format, args...))
 	}
-	k, err := findKey(a.Key)
+	k, err := config.FindKey(a.Key)
 	switch {
 	case err != nil:
 		return fail("%w", err)

@@ -23,7 +23,7 @@ func TestRemaining(t *testing.T) {
 		{"all ended", []Clock{done(0, 10)}, []float64{1}, 2, 0},
 		{"the arm's own runs", []Clock{done(0, 10), done(1, 30), waits(0), waits(1)}, []float64{1, 1}, 1, 40},
 		{"two slots", []Clock{done(0, 10), done(1, 30), waits(0), waits(1), waits(0), waits(1)}, []float64{1, 1}, 2, 50},
-		{"an arm that has not begun", []Clock{done(0, 10), done(1, 20), waits(2)}, []float64{1, 2, 5}, 1, 50},
+		{"an arm that has not started", []Clock{done(0, 10), done(1, 20), waits(2)}, []float64{1, 2, 5}, 1, 50},
 		{"the mean of an arm", []Clock{done(0, 10), done(0, 20), waits(0)}, []float64{1}, 1, 15},
 		{"at its own pace", []Clock{done(0, 10), {Steps: 100, Step: 50, Seconds: 30, Running: true, Rate: 0.6}}, []float64{1}, 1, 30},
 		{"too early for its own pace", []Clock{done(0, 10), {Steps: 100, Step: 5, Seconds: 4, Running: true, Rate: 0.9}}, []float64{1}, 1, 6},
@@ -32,7 +32,7 @@ func TestRemaining(t *testing.T) {
 		{"continued", []Clock{{Steps: 100, Step: 100, First: 50, Seconds: 10, Ended: true, Measured: true}, waits(0)}, []float64{1}, 1, 20},
 		{"waits with a checkpoint", []Clock{done(0, 10), {Steps: 100, Step: 60}}, []float64{1}, 1, 4},
 		{"ended early, like the next", []Clock{{Steps: 100, Step: 20, Seconds: 4, Ended: true, Measured: true}, waits(0)}, []float64{1}, 1, 4},
-		{"given up tells nothing", []Clock{done(0, 10), {Steps: 100, Step: 3, Seconds: 99, Ended: true}, waits(0)}, []float64{1}, 1, 10},
+		{"a failed run is not measured", []Clock{done(0, 10), {Steps: 100, Step: 3, Seconds: 99, Ended: true}, waits(0)}, []float64{1}, 1, 10},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestRemaining(t *testing.T) {
 	}
 }
 
-// TestRemainingWithin20Percent: a sweep whose arms cost what their work says but
+// TestRemainingWithin20Percent: a sweep whose arms cost what their work predicts but
 // for 7%, and whose runs scatter by 2%, is predicted within 20% as soon as the first
 // two runs have ended. More can't be promised of larger errors: where the first
 // runs are cheap and all others dear, 1.07·1.02 / (0.93·0.98) is 1.197.
@@ -97,7 +97,7 @@ func TestRemainingWithin20Percent(t *testing.T) {
 		}
 		got, ok := Remaining(runs, work, jobs)
 		want := end - now
-		// The order of arms in two slots can turn on a hair, so a run may end up
+		// The order of arms in two slots can depend on rounding, so a run may end up
 		// in the other slot; that has nothing to do with measuring.
 		slack := 0.2 * want
 		if jobs == 2 {

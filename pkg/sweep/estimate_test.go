@@ -118,8 +118,8 @@ func TestEstimateLong(t *testing.T) {
 	}
 }
 
-// TestProbeLimit: a probe that is cut off says what it has seen as a lower bound,
-// and the estimate says that it is one and measures no other class.
+// TestProbeLimit: a probe at its time limit returns a lower bound,
+// the estimate is one too, and no other class is measured.
 func TestProbeLimit(t *testing.T) {
 	p := planOf(t, "axes: [{key: group_size, values: [4, 8]}]\nset: {epochs_per_rollout_batch: 200, rollout_batch_size: 64, val_size: 8, unseen_size: 0, test_size: 0, n_grpo_steps: 1000}\nseeds: 1", PlanOptions{})
 	scratch := t.TempDir()

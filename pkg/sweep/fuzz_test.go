@@ -18,7 +18,7 @@ var fuzzLimit = untrusted.Limit{Base: 1 << 30, PerByte: 1 << 20, Time: untrusted
 
 var lineOfX = regexp.MustCompile(`x\.yaml: line (\d+)`)
 
-// FuzzParseRequest: whatever a file holds, it is refused with a line that it has,
+// FuzzParseRequest: whatever a file contains, it is refused with a line number,
 // or it can be planned or is refused; and what was planned can be read and
 // planned again, to the same sweep.
 func FuzzParseRequest(f *testing.F) {

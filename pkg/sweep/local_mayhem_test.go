@@ -21,12 +21,12 @@ import (
 
 var mayhem = flag.Int("mayhem", 1, "how many sweeps TestLocalMayhem kills at random moments")
 
-// Whatever is killed at whatever moment, the same command ends with the results
-// of an undisturbed sweep, and no run is done a second time.
+// Whatever is killed at any time, the same command ends with the results
+// of an uninterrupted sweep, and no run is done a second time.
 func TestLocalMayhem(t *testing.T) {
 	long(t)
 	m := realManifest(t, []string{"0.001", "0.003", "0.01"}, 2, "train.n_grpo_steps=16", "eval.every_n_steps=4")
-	want := undisturbed(t, m)
+	want := uninterrupted(t, m)
 	for round := range *mayhem {
 		seed := uint64(round + 1)
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
@@ -65,7 +65,7 @@ type vandal struct {
 // ravage repeats one command until it ends well, and kills it and its children
 // at random moments: at first early, then later and later, so that it ends.
 func (v *vandal) ravage() {
-	for patience := 300; ; patience += 200 {
+	for limit := 300; ; limit += 200 {
 		c := launch(v.t, v.dir)
 		v.launchers++
 		ended := make(chan error, 1)
@@ -75,7 +75,7 @@ func (v *vandal) ravage() {
 			select {
 			case err = <-ended:
 				alive = false
-			case <-time.After(time.Duration(v.random.IntN(patience)) * time.Millisecond):
+			case <-time.After(time.Duration(v.random.IntN(limit)) * time.Millisecond):
 				v.look(openSweep(v.t, v.dir))
 				if v.random.IntN(3) == 0 {
 					c.Process.Kill()

@@ -100,7 +100,7 @@ func taskProcess(ctx context.Context, args []string) error {
 	return err
 }
 
-// holding is an observer that holds a run at a step.
+// holding is an observer that stops a run at a step.
 type holding struct {
 	quiet
 	done <-chan struct{}
@@ -127,8 +127,8 @@ func long(t *testing.T) {
 	}
 }
 
-// undisturbed runs a sweep in this process, run after run.
-func undisturbed(t *testing.T, m sweepdir.Manifest) *sweepdir.Sweep {
+// uninterrupted runs a sweep in this process, run after run.
+func uninterrupted(t *testing.T, m sweepdir.Manifest) *sweepdir.Sweep {
 	t.Helper()
 	dir := writeSweep(t, m)
 	for i := range m.Runs {
@@ -194,7 +194,7 @@ func TestLocal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, s, undisturbed(t, m))
+	same(t, s, uninterrupted(t, m))
 	if j.count(Started) != 4 || j.count(Ended) != 4 || j.count(Progress) == 0 {
 		t.Errorf("%d started, %d ended, %d times progress", j.count(Started), j.count(Ended), j.count(Progress))
 	}
@@ -236,7 +236,7 @@ func TestLocalHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, s, undisturbed(t, m))
+	same(t, s, uninterrupted(t, m))
 	e := j.first(Hung)
 	if e.Err == nil || !strings.Contains(e.Err.Error(), "no sign of life for 3s") || !strings.Contains(j.of(e.Entry.Index), "started, hung, died, started, ended") {
 		t.Errorf("%v: %s", e.Err, j.of(e.Entry.Index))
@@ -281,7 +281,7 @@ func atWork(s *sweepdir.Sweep, steps int) (n int) {
 func TestLocalStops(t *testing.T) {
 	long(t)
 	m := realManifest(t, []string{"0.001", "0.003"}, 1, "train.n_grpo_steps=12", "eval.every_n_steps=6")
-	want := undisturbed(t, m)
+	want := uninterrupted(t, m)
 	for _, tt := range []struct {
 		name   string
 		signal syscall.Signal
@@ -305,7 +305,7 @@ func TestLocalStops(t *testing.T) {
 				t.Errorf("exit code %d, want %d: %s", got, tt.code, c.Stderr)
 			}
 			if tt.code == exitInterrupted && !strings.Contains(fmt.Sprint(c.Stderr), "grpo: interrupted: 0 of 2 runs done; the same command continues") {
-				t.Errorf("it said %s", c.Stderr)
+				t.Errorf("stderr: %s", c.Stderr)
 			}
 			if tt.code != exitInterrupted {
 				eventually(t, "the children stopped", func() bool { return atWork(openSweep(t, dir), 0) == 0 })
@@ -342,7 +342,7 @@ func TestLocalTwiceAtOnce(t *testing.T) {
 	for _, r := range openSweep(t, dir).Runs {
 		text, err := os.ReadFile(filepath.Join(r.Path(dir), rundir.LogFile))
 		if n := strings.Count(string(text), "starting, "); err != nil || n != 1 {
-			t.Errorf("run %d was begun %d times, %v", r.Index, n, err)
+			t.Errorf("run %d was started %d times, %v", r.Index, n, err)
 		}
 	}
 }

@@ -11,10 +11,7 @@ import (
 	"grpo/pkg/config"
 )
 
-// Names: which key is meant, how a value is written in the name of an arm, and
-// which characters a folder's name may have.
-
-// labels are those of keys whose names don't read well.
+// labels of keys whose names don't read well.
 var labels = map[string]string{
 	"train.n_grpo_steps":         "GRPO steps",
 	"algorithm.beta":             "KL weight (beta)",
@@ -36,9 +33,6 @@ var labels = map[string]string{
 	"algorithm.dynamic_sampling": "dynamic sampling",
 }
 
-// findKey returns the key that a name means, as --set takes it.
-func findKey(name string) (config.Key, error) { return config.FindKey(name) }
-
 func lastPart(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
 
 // shortName is the name of a key in the names of arms and folders.
@@ -49,7 +43,7 @@ func shortName(path string) string {
 	return lastPart(path)
 }
 
-// labelOf is the key's label in figures and tables if the request has none.
+// labelOf is the default label of a key in figures and tables.
 func labelOf(path string) string {
 	if s, ok := labels[path]; ok {
 		return s
@@ -57,9 +51,9 @@ func labelOf(path string) string {
 	return strings.ReplaceAll(lastPart(path), "_", " ")
 }
 
-// canonical writes a value as names of arms have it: 3e-5 for 0.00003, lists
-// with one space after each comma. A text that is no value of the key's type is
-// returned unchanged; resolving the arm reports it.
+// canonical writes a value as in the name of an arm: 3e-5 for 0.00003, lists with one
+// space after each comma. A string that is no value of the key's type is unchanged;
+// resolving the arm reports it.
 func canonical(k config.Key, text string) string {
 	if k.Kind != reflect.String {
 		text = strings.TrimSpace(text)
@@ -82,13 +76,11 @@ func canonical(k config.Key, text string) string {
 	return text
 }
 
-// maxFolder bounds the name of a run's folder; file systems take 255 bytes, and
-// a table should show it.
+// maxFolder bounds the name of a run's folder, in bytes, so that it fits into tables.
 const maxFolder = 100
 
-// folder is the name of a run's folder: the arm and the seed, in characters that
-// shells, file systems and URLs take as they are, and the hash, which alone
-// identifies the run.
+// folder is the name of a run's folder: arm and seed, in characters that are safe in
+// shells, file systems and URLs, and the hash, which identifies the run.
 func folder(arm string, seed uint64, hash string) string {
 	tail := fmt.Sprintf("_seed-%d-%s", seed, hash)
 	name := safeName(arm)
@@ -98,8 +90,8 @@ func folder(arm string, seed uint64, hash string) string {
 	return name + tail
 }
 
-// safeName keeps letters, digits and ".-" of a name and writes "=" as "-"; any
-// other characters become an underscore, several in a row one.
+// safeName keeps letters, digits and ".-", writes "=" as "-", and replaces other
+// characters, also several in a row, by an underscore.
 func safeName(s string) string {
 	var b strings.Builder
 	for _, r := range s {

@@ -24,9 +24,9 @@ func TestFindKey(t *testing.T) {
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		k, err := findKey(name)
+		k, err := config.FindKey(name)
 		if _, wantErr := config.Get(config.Default(), name); (err == nil) != (wantErr == nil) {
-			t.Errorf("%s: found %q, %v; config.Get says %v", name, k.Path, err, wantErr)
+			t.Errorf("%s: found %q, %v; config.Get returns %v", name, k.Path, err, wantErr)
 		}
 		if err != nil {
 			continue
@@ -37,7 +37,7 @@ func TestFindKey(t *testing.T) {
 			continue // a key of texts that takes a question mark
 		}
 		if !strings.Contains(err.Error(), k.Path) {
-			t.Errorf("%s: found %s; --set says %v", name, k.Path, err)
+			t.Errorf("%s: found %s; --set returns %v", name, k.Path, err)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func TestFolderIsSafe(t *testing.T) {
 // TestCanonical: a value is the same under its canonical spelling, for the one
 // who reads it: config.
 func TestCanonical(t *testing.T) {
-	key, err := findKey("lr")
+	key, err := config.FindKey("lr")
 	if err != nil {
 		t.Fatal(err)
 	}

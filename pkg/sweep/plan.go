@@ -47,11 +47,11 @@ func NewPlan(req Request, opts PlanOptions) (*Plan, error) {
 
 // planner carries a request through the steps of [NewPlan].
 type planner struct {
-	req   Request
-	opts  PlanOptions
-	seeds []uint64
-	axes  []sweepdir.Axis
-	arms  []plannedArm
+	req      Request
+	opts     PlanOptions
+	seeds    []uint64
+	axes     []sweepdir.Axis
+	arms     []plannedArm
 	bestOver string // the full key of the request's
 
 	common  []config.Flag // the request's set without the keys that the user sets
@@ -152,7 +152,7 @@ func (p *planner) named() error {
 
 // settingKey finds the key of a setting of the request.
 func (p *planner) settingKey(s Setting) (config.Key, error) {
-	k, err := findKey(s.Key)
+	k, err := config.FindKey(s.Key)
 	if err == nil && k.Path == "seed" {
 		err = fmt.Errorf("seed can't be set here: every arm is run with every seed (give them as seeds)")
 	}
@@ -209,7 +209,7 @@ func (p *planner) checkUser() error {
 	}
 	for _, s := range p.opts.Set {
 		name, _, _ := strings.Cut(s, "=")
-		if k, err := findKey(name); err == nil { // else loading the base reports it
+		if k, err := config.FindKey(name); err == nil { // else loading the base reports it
 			note("--set "+strings.TrimSpace(name), k.Path)
 		}
 	}

@@ -32,7 +32,8 @@ func (p *planner) evaluateAlike() error {
 			if ofEvaluation(key) {
 				return planErrorf("the arms %s and %s differ in %s (%s): "+
 					"arms are compared by their evaluations, which must be the same for all "+
-					"(set it with --set, or in the file's set, for all arms; the settings of the rollouts are in the section rollout)",
+					"(set it with --set, or in the file's set, for all arms; the settings of the rollouts are in the "+
+					"section rollout)",
 					words.Quote(p.arms[0].Name), words.Quote(p.arms[i+1].Name), key,
 					strings.Replace(values, ", now ", " and ", 1))
 			}
@@ -71,7 +72,7 @@ func (p *planner) checkArms() error {
 		names = append(names, a.Name)
 		h := config.Hash(config.Experiment(p.configs[i]))
 		if j, ok := seen[h]; ok {
-			return planErrorf("the arms %s and %s come to the same configuration: %s",
+			return planErrorf("the arms %s and %s have the same configuration: %s",
 				words.Quote(p.arms[j].Name), words.Quote(a.Name), whyAlike(p.configs[j], p.configs[i]))
 		}
 		seen[h] = i
@@ -105,7 +106,7 @@ func (p *planner) checkBestOver() error {
 	if p.req.BestOver == "" {
 		return nil
 	}
-	k, err := findKey(p.req.BestOver)
+	k, err := config.FindKey(p.req.BestOver)
 	if err != nil {
 		return planError("best_over: " + err.Error())
 	}
@@ -186,7 +187,7 @@ func (p *planner) varied() []string {
 func (p *planner) fixed(varied []string) ([]sweepdir.Override, error) {
 	out := []sweepdir.Override{}
 	for _, name := range p.req.Fixed {
-		k, err := findKey(name)
+		k, err := config.FindKey(name)
 		if err != nil {
 			return nil, planError("fixed: " + err.Error())
 		}

@@ -189,8 +189,8 @@ func TestPlanProblems(t *testing.T) {
 		{"the user's typing error", "arms: [{name: a}]", PlanOptions{Set: []string{"lrr=0.3"}}, []string{`--set: unknown key "lrr"`}},
 		{"no such base", "arms: [{name: a}]", PlanOptions{Path: "smok"}, []string{`no configuration "smok"`}},
 		{"base with a bad value", "set: {lr: -1}\narms: [{name: a}]", PlanOptions{}, []string{"train.learning_rate (-1, x.yaml: line 2) must be at least 0"}},
-		{"same arms", "arms: [{name: a, set: {lr: 1e-3}}, {name: b}]", PlanOptions{}, []string{`the arms "a" and "b" come to the same configuration`}},
-		{"same but for a label", "axes: [{key: name, values: [a, b]}]", PlanOptions{}, []string{`the arms "name=a" and "name=b" come to the same configuration`}},
+		{"same arms", "arms: [{name: a, set: {lr: 1e-3}}, {name: b}]", PlanOptions{}, []string{`the arms "a" and "b" have the same configuration`}},
+		{"same but for a label", "axes: [{key: name, values: [a, b]}]", PlanOptions{}, []string{`the arms "name=a" and "name=b" have the same configuration`}},
 		{"invalid arms, all reported", "arms: [{name: a, set: {group_size: 7}}, {name: b, set: {epsilon_high: 0.3}}]", PlanOptions{},
 			[]string{`arm "a"`, "rollout.group_size (7, ", "multiple", `arm "b"`, "algorithm.epsilon_high (0.3, ", "has no effect"}},
 		{"arm against --set", "arms: [{name: a, set: {use_std_normalization: false}}]", PlanOptions{Set: []string{"scale_rewards=group"}}, []string{`arm "a"`, "use_std_normalization (false, x.yaml: line 2: arm \"a\") contradicts algorithm.scale_rewards"}},
@@ -204,8 +204,8 @@ func TestPlanProblems(t *testing.T) {
 			[]string{`algorithm.cliprange (0.1) has no effect, because of train.train_batch_size (256)`, "set a smaller train_batch_size, or epochs_per_rollout_batch to 2 or more"}},
 		{"a setting without effect next to one that has", "arms: [{name: a, set: {lr: 3e-4, normalize_constant: 9}}, {name: b}]", PlanOptions{}, []string{`arm "a": algorithm.normalize_constant (9) has no effect`}},
 		{"losses on-policy", "axes: [{key: loss_type, values: [grpo_clip, grpo_no_clip]}]", PlanOptions{},
-			[]string{`the arms "loss_type=grpo_clip" and "loss_type=grpo_no_clip" come to the same configuration: they differ in algorithm.loss_type: grpo_clip, now grpo_no_clip, which has no effect here`}},
-		{"two names of one thing", "arms: [{name: a, set: {scale_rewards: group}}, {name: b, set: {normalizer: group_std}}]", PlanOptions{}, []string{`the arms "a" and "b" come to the same configuration`}},
+			[]string{`the arms "loss_type=grpo_clip" and "loss_type=grpo_no_clip" have the same configuration: they differ in algorithm.loss_type: grpo_clip, now grpo_no_clip, which has no effect here`}},
+		{"two names of one thing", "arms: [{name: a, set: {scale_rewards: group}}, {name: b, set: {normalizer: group_std}}]", PlanOptions{}, []string{`the arms "a" and "b" have the same configuration`}},
 		{"no such reference", "arms: [{name: grpo}]\nreference: grp", PlanOptions{}, []string{`reference: there is no arm "grp" (did you mean "grpo"?); there are grpo`}},
 		{"fixed that is varied", "arms: [{name: a, set: {lr: 1}}, {name: b}]\nfixed: [lr]", PlanOptions{}, []string{`fixed: train.learning_rate is not fixed: arm "a" sets it`}},
 		{"too many runs", "axes: [{key: lr, values: [1, 2]}]\nseeds: 10000", PlanOptions{}, []string{"a sweep has at most 10000"}},
@@ -229,7 +229,7 @@ func TestPlanProblems(t *testing.T) {
 }
 
 // TestOneLengthOfEvaluation: arms that sample to different lengths are evaluated to
-// the largest of them, and the notes say so.
+// the largest of them; a note reports it.
 func TestOneLengthOfEvaluation(t *testing.T) {
 	text := "axes: [{key: sampling_max_tokens, values: [32, 48]}]"
 	p, err := NewPlan(parsed(t, text), PlanOptions{})
@@ -371,7 +371,7 @@ func TestRequestRepeats(t *testing.T) {
 	}
 }
 
-// TestPlanIsFinite: a plan of drawn arms, axes and seeds is whole, and every arm
+// TestPlanIsFinite: a plan of drawn arms, axes and seeds is valid, and every arm
 // has every seed.
 func TestPlanIsFinite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -106,7 +106,7 @@ func TestPrepareNamesWhatDiffers(t *testing.T) {
 				}
 			}
 			if strings.Contains(err.Error(), tt.not) {
-				t.Errorf("error %q speaks of %q", err, tt.not)
+				t.Errorf("error %q mentions %q", err, tt.not)
 			}
 		})
 	}
@@ -115,10 +115,10 @@ func TestPrepareNamesWhatDiffers(t *testing.T) {
 func TestPrepareRefuses(t *testing.T) {
 	plan := &Plan{Manifest: realManifest(t, []string{"0.001"}, 1)}
 	for name, tt := range map[string]struct{ file, text, want string }{
-		"the folder of a run":      {rundir.ConfigFile, "seed: 1\n", "has a training run"},
-		"the folder of a study":    {sweepdir.StudyFile, "{}", "has a study"},
-		"a manifest in ruins":      {sweepdir.ManifestFile, "{", sweepdir.ManifestFile},
-		"a manifest from tomorrow": {sweepdir.ManifestFile, `{"format": 9}`, "format 9"},
+		"the folder of a run":           {rundir.ConfigFile, "seed: 1\n", "holds a training run"},
+		"the folder of a study":         {sweepdir.StudyFile, "{}", "holds a study"},
+		"a broken manifest":             {sweepdir.ManifestFile, "{", sweepdir.ManifestFile},
+		"a manifest of a later version": {sweepdir.ManifestFile, `{"format": 9}`, "format 9"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -134,7 +134,7 @@ func TestPrepareRefuses(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a plan that is not whole", func(t *testing.T) {
+	t.Run("an invalid plan", func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "x")
 		if err := Prepare(dir, &Plan{}); err == nil {
 			t.Error("it was written")
@@ -145,7 +145,7 @@ func TestPrepareRefuses(t *testing.T) {
 	})
 }
 
-// Several commands at the same moment: one writes, the others find it.
+// Several commands at the same time: one writes, the others find it.
 func TestPrepareAtOnce(t *testing.T) {
 	dir, p := t.TempDir(), &Plan{Manifest: realManifest(t, []string{"0.001"}, 1)}
 	other := &Plan{Manifest: realManifest(t, []string{"0.002"}, 1)}

@@ -11,8 +11,8 @@ import (
 	"grpo/pkg/config"
 )
 
-// Request is what a sweep asks: sweep.yaml in a sweep's folder, the files of
-// configs/ablations and a user's own are of this one form.
+// Request is what a sweep compares. It is the content of sweep.yaml in a sweep's
+// folder, of the files in configs/ablations, and of a user's own:
 //
 //	name: clip                        # of the folder's tables; short
 //	title: Clipping                   # above figures and tables
@@ -33,57 +33,45 @@ import (
 //	    values: [3e-4, 1e-3]
 //	reference: symmetric,lr=0.001     # the arm that the others are compared with; none = the best
 //	best_over: lr                     # an axis to tune: arms are compared each at its own best value
-//	fixed: [learning_rate]            # keys that all arms share and a reader must know
+//	fixed: [learning_rate]            # keys that all arms share and that readers need to know
 //	notes: [One rate for all arms.]   # caveats that the verdict repeats
 //	seeds: 4                          # 1 to 4, or a list: [1, 2, 5]
 type Request struct {
-	Name      string
-	Title     string
-	Question  string
-	Config    string
-	Set       []Setting
-	Arms      []ArmRequest
-	Axes      []AxisRequest
-	Reference string
-	// BestOver is the key of an axis over which each arm is tuned: see
-	// [sweepdir.Manifest.BestOver].
-	BestOver string
-	Fixed    []string
-	Notes    []string
-	// Seeds are the seeds of every arm; none means [DefaultSeeds] of them.
-	Seeds []uint64
+	Name, Title, Question string
+	Config                string
+	Set                   []Setting
+	Arms                  []ArmRequest
+	Axes                  []AxisRequest
+	Reference, BestOver   string
+	Fixed, Notes          []string
+	Seeds                 []uint64 // none means [DefaultSeeds] of them
 }
 
 // Setting is a key with its value, as --set takes them.
 type Setting struct {
 	Key, Value string
-	// From says where it was written ("clip.yaml: line 12"), for messages.
-	From string
+	From       string // its source ("clip.yaml: line 12"), for messages
 }
 
 // ArmRequest is a named setting.
 type ArmRequest struct {
-	Name    string
-	Label   string
-	Set     []Setting
-	Control bool
+	Name, Label string
+	Set         []Setting
+	Control     bool
 }
 
-// AxisRequest is a key with the values that it takes in turn.
+// AxisRequest is a key with its values.
 type AxisRequest struct {
-	Key    string
-	Label  string
-	Values []string
-	// From says where it was written, for messages.
-	From string
+	Key, Label string
+	Values     []string
+	From       string // its source, for messages
 }
 
-// DefaultSeeds is the number of seeds of a sweep that does not say: the fewest
-// with which an interval over seeds is worth printing.
+// DefaultSeeds is the default number of seeds of a sweep: the smallest with which an
+// interval over seeds is worth printing.
 const DefaultSeeds = 4
 
-// maxRuns bounds a sweep; a slip of the finger in a count of seeds should not
-// fill the disk.
+// maxRuns bounds a sweep, so that a typo in a count of seeds does not fill the disk.
 const maxRuns = 10000
 
 // FirstSeeds returns 1 to n.
@@ -95,8 +83,8 @@ func FirstSeeds(n int) []uint64 {
 	return out
 }
 
-// ParseSeeds reads the value of --seeds: a count ("4" means 1 to 4), a list
-// ("1,2,5"), or a list in brackets ("[7]" is the seed 7 alone).
+// ParseSeeds reads the value of --seeds: a count ("4" means 1 to 4) or a list ("1,2,5"
+// or "[7]").
 func ParseSeeds(text string) ([]uint64, error) {
 	fail := func(format string, args ...any) ([]uint64, error) {
 		return nil, configError("read seeds", fmt.Sprintf(format, args...))
@@ -142,12 +130,12 @@ func checkSeeds(seeds []uint64) error {
 	return nil
 }
 
-// configError is an error about what a user wrote.
+// configError is an error about the user's input.
 func configError(doing string, problems ...string) error {
 	return &config.Error{Doing: doing, Problems: problems}
 }
 
-// problemsOf takes the sentences out of an error of package config.
+// problemsOf returns the sentences of an error of package config.
 func problemsOf(err error) []string {
 	var e *config.Error
 	if errors.As(err, &e) {
@@ -156,27 +144,23 @@ func problemsOf(err error) []string {
 	return []string{err.Error()}
 }
 
-// Sweep requests of one or more axes, as `grpo sweep` makes them.
-
-// DefaultRates are the learning rates of `grpo sweep lr` without --values: for
-// TinyLM from too slow over good to collapse.
+// DefaultRates are the learning rates of `grpo sweep lr` without --values: for TinyLM
+// from too slow to collapse.
 func DefaultRates() []string { return []string{"1e-4", "3e-4", "1e-3", "3e-3", "1e-2"} }
 
-// fixedOfSweep are the keys that a reader of any sweep must know, as far as the
-// axes leave them alone.
+// fixedOfSweep are the fixed keys of a sweep, except those of its axes.
 var fixedOfSweep = []string{
 	"train.learning_rate", "algorithm.loss_type", "algorithm.length_normalization",
 	"algorithm.use_std_normalization", "train.epochs_per_rollout_batch", "train.train_batch_size",
 	"rollout.rollout_batch_size", "rollout.group_size", "train.n_grpo_steps",
 }
 
-// AxesRequest asks what the axes do to the validation reward. Their keys may be
-// short; an unknown one is an error.
+// AxesRequest is the request of `grpo sweep`. An unknown key is an error.
 func AxesRequest(axes []AxisRequest) (Request, error) {
 	req := Request{Axes: axes}
 	var names, labels, paths []string
 	for _, a := range axes {
-		k, err := findKey(a.Key)
+		k, err := config.FindKey(a.Key)
 		if err != nil {
 			return req, configError("read axis", err.Error())
 		}

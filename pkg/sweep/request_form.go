@@ -41,20 +41,19 @@ type axisForm struct {
 	Values *yaml.Node   `yaml:"values,omitempty"`
 }
 
-// maxProblems bounds the list: a data file given by mistake has one a line.
+// maxProblems bounds the list: a data file given by mistake has one per line.
 const maxProblems = 20
 
-// requestFile is what a request's file is. A sweep.yaml of a thousand arms has
-// some hundred kilobytes.
+// requestFile is the form of a request's file; a thousand arms take about 100 KB.
 var requestFile = yamldoc.Form{
 	What: "one file is one sweep", Empty: "it names no arms and no axes",
 	Folder: "this is a folder; a sweep's request is sweep.yaml in it", Max: 4 << 20, Larger: "not a sweep",
 	Example: "name: my-sweep", MaxProblems: maxProblems, MaxSections: maxRuns,
 }
 
-// ParseRequest reads a request from YAML, as strictly as configurations are read
-// (see package yamldoc). label is the name of the file in messages. Keys and values
-// of settings are checked when the sweep is planned.
+// ParseRequest reads a request from YAML as strictly as a configuration (see package
+// yamldoc). label is the name of the file in messages. [NewPlan] checks the keys and
+// values of settings.
 func ParseRequest(label string, text []byte) (Request, error) {
 	var form requestForm
 	d := requestReader{requestFile.Decode(label, text, &form)}
@@ -68,7 +67,7 @@ func ParseRequest(label string, text []byte) (Request, error) {
 	return req, nil
 }
 
-// requestReader checks a form and makes a request of it.
+// requestReader checks a form and converts it to a request.
 type requestReader struct{ *yamldoc.Document }
 
 func (d requestReader) request(f requestForm) Request {
@@ -126,7 +125,7 @@ func (d requestReader) notEmpty(path string, broken bool, n int) {
 	}
 }
 
-// texts reads a list of texts, none twice.
+// texts reads a list of different strings.
 func (d requestReader) texts(path string, lines []yamldoc.Line) (out []string) {
 	d.notEmpty(path, lines == nil, len(lines))
 	seen := map[yamldoc.Line]bool{}
@@ -154,8 +153,7 @@ func (d requestReader) list(path string, n *yaml.Node) []*yaml.Node {
 	return n.Content
 }
 
-// settings reads the keys of a set. They may be short; that two names are of one
-// key shows when the sweep is planned.
+// settings reads the keys of a set.
 func (d requestReader) settings(path string, n *yaml.Node) (out []Setting) {
 	if n == nil {
 		return nil
@@ -172,8 +170,7 @@ func (d requestReader) settings(path string, n *yaml.Node) (out []Setting) {
 	return out
 }
 
-// value reads a value as --set takes it: a scalar as it is written, a list as
-// [a, b].
+// value reads a value as --set takes it: a scalar, or a list as [a, b].
 func (d requestReader) value(what string, n *yaml.Node) (string, bool) {
 	switch {
 	case n.Kind == yaml.SequenceNode && n.Style&yaml.TaggedStyle == 0:

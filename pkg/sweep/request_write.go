@@ -14,10 +14,9 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// request writes what was planned as a request of the same form. The base is
-// written by value: what file, environment, request and command line set, and no
-// more. Values that follow from others are left to follow again, because the arms
-// may change what they follow from.
+// request writes the plan as a request. Its base is a set of all values that file,
+// environment, request and command line set. Values that follow from others are left
+// out, because the arms may change what they follow from.
 func (p *planner) request(m sweepdir.Manifest) ([]byte, error) {
 	f := requestForm{
 		Name: yamldoc.Line(m.Name), Title: yamldoc.Line(m.Title), Question: yamldoc.Line(m.Question),
@@ -28,7 +27,7 @@ func (p *planner) request(m sweepdir.Manifest) ([]byte, error) {
 	for _, a := range p.req.Arms {
 		set := &yaml.Node{Kind: yaml.MappingNode}
 		for _, s := range a.Set {
-			if k, err := findKey(s.Key); err == nil { // planned already: the key is known
+			if k, err := config.FindKey(s.Key); err == nil { // planned already: the key is known
 				set.Content = append(set.Content, quotable(k.Path), valueNode(k, s.Value))
 			}
 		}
@@ -36,7 +35,7 @@ func (p *planner) request(m sweepdir.Manifest) ([]byte, error) {
 	}
 	for _, a := range m.Axes {
 		values := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
-		if k, err := findKey(a.Key); err == nil {
+		if k, err := config.FindKey(a.Key); err == nil {
 			for _, v := range a.Values {
 				values.Content = append(values.Content, valueNode(k, v))
 			}
@@ -66,8 +65,7 @@ func asLines(texts []string) (out []yamldoc.Line) {
 	return out
 }
 
-// baseSettings are the keys of the base that some source set. Name and seed are
-// the runs' own.
+// baseSettings are the keys of the base that some source set, except name and seed.
 func (p *planner) baseSettings() *yaml.Node {
 	set := &yaml.Node{Kind: yaml.MappingNode}
 	for _, row := range p.base.Rows() {
@@ -90,7 +88,7 @@ func quotable(s string) *yaml.Node {
 // plain is a number or a boolean, as it is written.
 func plain(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: s} }
 
-// notation is a value in the notation of package config, which is YAML's.
+// notation is a value as package config writes it, in YAML.
 func notation(s string) *yaml.Node {
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(s), &doc); err != nil || len(doc.Content) != 1 {

@@ -16,7 +16,7 @@ import (
 )
 
 // plant makes a folder of a run with a checkpoint, a lock and a leftover;
-// result says how it ended, empty = not yet.
+// result is how it ended, empty = not yet.
 func plant(t *testing.T, path, result string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(path, rundir.CheckpointDir), 0o755); err != nil {
@@ -59,7 +59,7 @@ func contents(t *testing.T, path string) map[string]string {
 }
 
 // TestRunReuses: runs that another sweep has finished are copied, whatever their
-// outcome; what it has not finished, what has begun here, and what can't be
+// outcome; what it has not finished, what has started here, and what can't be
 // copied is made.
 func TestRunReuses(t *testing.T) {
 	other := writeSweep(t, fakeManifest(5, 1))
@@ -76,11 +76,11 @@ func TestRunReuses(t *testing.T) {
 
 	m := fakeManifest(3, 2) // six runs, of which the first five are the other sweep's
 	dir := writeSweep(t, m)
-	begun := m.Runs[3].Path(dir)
-	if err := os.MkdirAll(begun, 0o755); err != nil {
+	partial := m.Runs[3].Path(dir)
+	if err := os.MkdirAll(partial, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(begun, sweepdir.TaskLog), []byte("begun\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(partial, sweepdir.TaskLog), []byte("started\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	leftover := filepath.Join(dir, sweepdir.RunsDir, copyPrefix+"a,seed=1")
@@ -153,6 +153,6 @@ func TestCopyRunIsAllOrNothing(t *testing.T) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 2 {
-		t.Errorf("the folder holds %v, %v", entries, err)
+		t.Errorf("the folder has %v, %v", entries, err)
 	}
 }

@@ -47,7 +47,7 @@ func TestRunElsewhere(t *testing.T) {
 			})
 		})
 	}
-	t.Run("it was faster by a moment", func(t *testing.T) {
+	t.Run("it was slightly faster", func(t *testing.T) {
 		m := fakeManifest(1, 1)
 		dir := writeSweep(t, m)
 		synctest.Test(t, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 )
 
 // fakeManifest has that many arms "a", "b", ... and seeds. Its
-// configurations are not looked at by a launcher.
+// configurations are not read by a launcher.
 func fakeManifest(arms, seeds int) sweepdir.Manifest {
 	m := sweepdir.Manifest{Format: sweepdir.FormatVersion, Command: "sweep", Name: "test"}
 	for a := range arms {
@@ -46,7 +46,7 @@ func writeSweep(t *testing.T, m sweepdir.Manifest) string {
 	return dir
 }
 
-// fakeLauncher plays processes in goroutines. The acts of a run are those of
+// fakeLauncher runs fake processes in goroutines. The acts of a run are those of
 // its processes, in order; the last one is repeated.
 type fakeLauncher struct {
 	t    *testing.T
@@ -60,7 +60,7 @@ type fakeLauncher struct {
 	lastID int
 }
 
-// act plays a process from beginning to end.
+// act is a fake process from start to end.
 type act func(p *fakeProcess) Exit
 
 func (l *fakeLauncher) Start(dir string, e sweepdir.Entry, threads int) (Process, error) {
@@ -114,7 +114,7 @@ func (p *fakeProcess) check(err error) {
 	}
 }
 
-// locked plays with the run's lock, as a real process does, or gives way to
+// locked acts with the run's lock, as a real process does, or ends for
 // the process that has it.
 func locked(play act) act {
 	return func(p *fakeProcess) Exit {
@@ -161,7 +161,7 @@ func (p *fakeProcess) append(m rundir.Metrics) {
 	p.check(l.Close())
 }
 
-// steps makes n steps of a second; save says whether a checkpoint follows each.
+// steps makes n steps of a second; save = a checkpoint after each.
 // It returns early, with false, when the process was asked to stop or killed.
 func (p *fakeProcess) steps(n int, save bool) bool {
 	for range n {
@@ -222,7 +222,7 @@ func panics(p *fakeProcess) Exit {
 	return Exit{Code: 2}
 }
 
-// fails says why and ends, as a task does that can't go on.
+// fails reports an error and ends, as a task that fails.
 func fails(code int, why string) act {
 	return locked(func(p *fakeProcess) Exit {
 		p.status(rundir.StateFailed, why)

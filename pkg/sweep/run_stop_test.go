@@ -78,12 +78,12 @@ func TestRunHang(t *testing.T) {
 			p.check(rundir.WriteJSON(filepath.Join(p.path, rundir.ResultFile), rundir.Result{Status: rundir.StateDone}))
 			return Exit{}
 		}), func(*Options) {}, false},
-		{"shorter patience", hangs(1), func(o *Options) { o.HangAfter = 25 * time.Second }, true},
+		{"shorter HangAfter", hangs(1), func(o *Options) { o.HangAfter = 25 * time.Second }, true},
 		{"a machine that slept", completes(4), func(o *Options) {
-			begun := time.Now()
+			start := time.Now()
 			o.Now = func() time.Time { // from the second second on, it is an hour later
 				now := time.Now()
-				if now.Sub(begun) > 1500*time.Millisecond {
+				if now.Sub(start) > 1500*time.Millisecond {
 					now = now.Add(time.Hour)
 				}
 				return now
@@ -98,7 +98,7 @@ func TestRunHang(t *testing.T) {
 				j := &journal{}
 				o := fakeOptions(l, j)
 				tt.set(&o)
-				begun := time.Now()
+				start := time.Now()
 				var hung time.Time
 				j.on = func(e Event) {
 					if e.Kind == Hung {
@@ -113,8 +113,8 @@ func TestRunHang(t *testing.T) {
 				if got := strings.Contains(j.of(0), "hung, died"); got != tt.kills || j.count(Hung) > 0 != tt.kills {
 					t.Errorf("events %s", j.of(0))
 				}
-				if tt.kills && (!strings.Contains(e.Err.Error(), "no sign of life") || hung.Sub(begun) > 6*time.Minute) {
-					t.Errorf("after %s: %v", hung.Sub(begun), e.Err)
+				if tt.kills && (!strings.Contains(e.Err.Error(), "no sign of life") || hung.Sub(start) > 6*time.Minute) {
+					t.Errorf("after %s: %v", hung.Sub(start), e.Err)
 				}
 			})
 		})
@@ -147,7 +147,7 @@ func TestRunInterrupted(t *testing.T) {
 		cancel()
 		l := &fakeLauncher{t: t, rest: completes(20)}
 		if _, err := Run(ctx, dir, fakeOptions(l, &journal{})); !errors.Is(err, train.ErrInterrupted) || len(l.starts) > 0 {
-			t.Errorf("interrupted before it began: error %v, started %v", err, l.starts)
+			t.Errorf("interrupted before it started: error %v, started %v", err, l.starts)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {

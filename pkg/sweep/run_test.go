@@ -118,13 +118,13 @@ func TestRunTriesAgain(t *testing.T) {
 			"started, died, started, died, started, died, gave up", "3 processes in a row died without a new checkpoint; the last: it was killed"},
 		{"a checkpoint resets the count of deaths", []act{dies(1, false), dies(1, true), dies(1, false), dies(1, false), completes(4)},
 			"started, died, started, died, started, died, started, died, gave up", "3 processes in a row"},
-		{"every process gets on", []act{dies(1, true), dies(1, true), dies(1, true), dies(1, true), dies(1, true), completes(9)},
+		{"every process saves a checkpoint", []act{dies(1, true), dies(1, true), dies(1, true), dies(1, true), dies(1, true), completes(9)},
 			"started, died, started, died, started, died, started, died, started, died, started, ended", ""},
-		{"somebody else stopped it", []act{locked(func(p *fakeProcess) Exit { p.resume(); p.steps(1, true); return p.stop() }), completes(4)},
+		{"another program stopped it", []act{locked(func(p *fakeProcess) Exit { p.resume(); p.steps(1, true); return p.stop() }), completes(4)},
 			"started, died, started, ended", ""},
-		{"it said why", []act{fails(1, "write x: no space left")}, "started, gave up", "a, seed 1: write x: no space left"},
+		{"it reported an error", []act{fails(1, "write x: no space left")}, "started, gave up", "a, seed 1: write x: no space left"},
 		{"broken configuration", []act{fails(2, "seed: unknown")}, "started, gave up", "seed: unknown"},
-		{"it could not even write why", []act{func(p *fakeProcess) Exit {
+		{"it could not report its error", []act{func(p *fakeProcess) Exit {
 			p.print("grpo: write status.json: no space left\n")
 			return Exit{Code: 1}
 		}}, "started, gave up", "write status.json: no space left"},

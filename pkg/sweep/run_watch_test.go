@@ -92,7 +92,7 @@ func TestLogTail(t *testing.T) {
 		{"of this process", "grpo: old\ngrpo: new\n", "", 10, "grpo: new", "grpo: new", sweepdir.TaskLog, "new"},
 		{"a panic", "note\npanic: out of range\n" + many(40), "", 0, "panic: out of range", "line 10", sweepdir.TaskLog, "panic: out of range"},
 		{"no memory", "fatal error: runtime: out of memory\n\n" + many(3), "", 0, "fatal error: runtime: out of memory", "line 2", sweepdir.TaskLog, "fatal error: runtime: out of memory"},
-		{"it said nothing", "old\n", many(20), 4, "line 8", "line 19", rundir.LogFile, ""},
+		{"no output", "old\n", many(20), 4, "line 8", "line 19", rundir.LogFile, ""},
 		{"there is no log", "", "", 0, "", "", sweepdir.TaskLog, ""},
 	}
 	for _, tt := range tests {

@@ -27,8 +27,7 @@ type RunStatus struct {
 	Steps int     `json:"steps"`
 	Error string  `json:"error,omitempty"`
 	Age   float64 `json:"last_sign_s"` // seconds since a file of the run was last written; -1: never
-	// Attempts is the number of processes that were started for the run, according
-	// to its log; 0 for a run that no sweep started.
+	// Attempts is the number of processes that a sweep started for the run.
 	Attempts int `json:"attempts"`
 	// Reward is the last sampled validation answer reward.
 	Reward *float64 `json:"validation_reward"`
@@ -118,7 +117,7 @@ func (s *Status) addSweep(sw *sweepdir.Sweep, part string, now time.Time) {
 			Dir: r.Path(sw.Dir), State: r.State, Error: r.Error, Age: -1,
 		}
 		row.Steps, _ = RunWork(r.Entry)
-		if r.CheckFolder(sw.Dir) == nil { // else it is a link: State and Error say so
+		if r.CheckFolder(sw.Dir) == nil { // else State and Error report that it is a link
 			row.read(r.Run, now)
 		}
 		s.Runs = append(s.Runs, row)
@@ -150,7 +149,7 @@ func (s *Status) readRun(now time.Time) (argv []string, err error) {
 	return run.Meta.Argv, nil
 }
 
-// read fills in steps, reward and the last sign of life of a run.
+// read fills in steps, reward and the time of the last change of a run.
 func (r *RunStatus) read(run *rundir.Run, now time.Time) {
 	var last time.Time
 	for _, name := range heartbeat {
@@ -181,8 +180,8 @@ func (r *RunStatus) read(run *rundir.Run, now time.Time) {
 	}
 }
 
-// attempts counts the processes of a sweep's run: its log begins each of them with
-// a line ([Local.Start]).
+// attempts counts the processes of a sweep's run: [Local.Start] writes a line about
+// each into its log.
 func attempts(dir string) (n int, err error) {
 	text, err := regular.Read(taskLog(dir), regular.MaxLog)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -198,32 +197,30 @@ func attempts(dir string) (n int, err error) {
 	return n, err
 }
 
-// continueWith returns the command that continues the folder dir, given the one
-// that made it: --prepare and --dry-run start no run, and --fresh would start over
-// in another folder.
+// continueWith returns the command that continues the folder dir, given the one that
+// made it: without --prepare and --dry-run, which start no run, and with --out for
+// --fresh, which would start over in another folder.
 func continueWith(argv []string, dir string) string {
-	var out []string
 	fresh := false
 	for _, a := range argv {
-		name, value, _ := strings.Cut(a, "=")
-		if name == "--fresh" {
+		if name, value, _ := strings.Cut(a, "="); name == "--fresh" {
 			fresh = value != "false"
-		} else if name != "--prepare" && name != "--dry-run" {
-			out = append(out, a)
 		}
 	}
-	if !fresh {
-		return textutil.CommandLine(out)
-	}
-	for i := 0; i < len(out); {
-		switch {
-		case out[i] == "--out":
-			out = slices.Delete(out, i, min(i+2, len(out)))
-		case strings.HasPrefix(out[i], "--out="):
-			out = slices.Delete(out, i, i+1)
+	var out []string
+	for i := 0; i < len(argv); i++ {
+		switch name, _, joined := strings.Cut(argv[i], "="); {
+		case name == "--fresh", name == "--prepare", name == "--dry-run":
+		case name == "--out" && fresh:
+			if !joined {
+				i++ // its value
+			}
 		default:
-			i++
+			out = append(out, argv[i])
 		}
 	}
-	return textutil.CommandLine(append(out, "--out", dir))
+	if fresh {
+		out = append(out, "--out", dir)
+	}
+	return textutil.CommandLine(out)
 }

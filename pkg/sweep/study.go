@@ -129,16 +129,13 @@ func (p *AssignmentPlan) find(dir string) (bool, error) {
 // differences says how the study old in dir differs from the plan: in the flags,
 // then in the keys of the first part's configurations.
 func (p *AssignmentPlan) differences(dir string, old sweepdir.Study) []string {
-	was := map[string]string{}
-	for _, o := range old.Asked {
-		was[o.Key] = o.Value
-	}
 	var out []string
 	for _, o := range p.Study.Asked {
-		if value, ok := was[o.Key]; !ok {
+		i := slices.IndexFunc(old.Asked, func(was sweepdir.Override) bool { return was.Key == o.Key })
+		if i < 0 {
 			out = append(out, o.Key+": "+o.Value)
-		} else if value != o.Value {
-			out = append(out, fmt.Sprintf("%s: %s, now %s", o.Key, value, o.Value))
+		} else if was := old.Asked[i].Value; was != o.Value {
+			out = append(out, fmt.Sprintf("%s: %s, now %s", o.Key, was, o.Value))
 		}
 	}
 	if m, err := sweepdir.ReadManifest(filepath.Join(dir, old.Parts[0].Name)); err == nil {

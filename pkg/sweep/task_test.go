@@ -66,7 +66,7 @@ func TestTaskRefuses(t *testing.T) {
 		index   int
 		damage  func(m *sweepdir.Manifest)
 		want    string
-		reports bool // the folder tells it too
+		reports bool // also reported in the folder
 	}{
 		{"a run that is not there", 1, func(*sweepdir.Manifest) {}, "there is no run 1 (the sweep has runs 0 to 0)", false},
 		{"a negative index", -1, func(*sweepdir.Manifest) {}, "there is no run -1", false},
