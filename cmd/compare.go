@@ -96,19 +96,13 @@ func runCompare(_ context.Context, s *State, o *compareOptions) error {
 
 // wrapped joins words with commas, in lines of at most width characters.
 func wrapped(words []string, width int) string {
-	out, line := "", 24 // the length of the text before the list
-	for i, w := range words {
-		if i > 0 {
-			out += ","
-			if line += 2 + len(w); line > width {
-				out, line = out+"\n", len(w)
-			} else {
-				out += " "
-			}
-		} else {
-			line += len(w)
+	out, line := words[0], 24+len(words[0]) // 24 characters are before the list
+	for _, w := range words[1:] {
+		separator := ", "
+		if line += 2 + len(w); line > width {
+			separator, line = ",\n", len(w)
 		}
-		out += w
+		out += separator + w
 	}
 	return out
 }

@@ -6,7 +6,7 @@ import (
 	"grpo/pkg/model/kernel"
 )
 
-// work is a kernel that is not a matmul.
+// work is a kernel other than a matmul.
 type work struct {
 	name, shape string
 	units       int
@@ -23,7 +23,9 @@ func elementwise() []work {
 		shape := fmt.Sprintf("%d states of %d", rows, h)
 		kernel.GRUForward(rows, h, gi, gh, bias, bias, state, next, gates)
 		out = append(out,
-			work{"gru forward", shape, rows * h, func() { kernel.GRUForward(rows, h, gi, gh, bias, bias, state, next, save) }},
+			work{"gru forward", shape, rows * h, func() {
+				kernel.GRUForward(rows, h, gi, gh, bias, bias, state, next, save)
+			}},
 			work{"gru backward", shape + ", with a copy of the gates", rows * h, func() {
 				copy(save, gates)
 				kernel.GRUBackward(rows, h, state, next, save, dgh, dh)
@@ -52,7 +54,9 @@ func elementwise() []work {
 	}
 	x := fill(len(ids) * table)
 	return append(out,
-		work{"adamw", fmt.Sprintf("%d weights", n), n, func() { kernel.AdamW(w, g, m, s, 1e-6, 0.9, 0.95, 1e-8, 0, 1, 1) }},
+		work{"adamw", fmt.Sprintf("%d weights", n), n, func() {
+			kernel.AdamW(w, g, m, s, 1e-6, 0.9, 0.95, 1e-8, 0, 1, 1)
+		}},
 		work{"sum of squares", fmt.Sprintf("%d weights", n), n, func() { kernel.SumSquares(g) }},
 		work{"scatter-add", fmt.Sprintf("%d rows of %d", len(ids), table), len(ids) * table, func() {
 			kernel.ScatterAdd(ids, table, x, table, v, sums, table)

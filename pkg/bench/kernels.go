@@ -27,8 +27,8 @@ type Row struct {
 	Shape  string `json:"shape"`
 	// Seconds of one call, the median of the samples.
 	Seconds float64 `json:"seconds"`
-	// GFLOPS counts multiplications and additions of matmuls only; it is 0 for the other kernels,
-	// whose cost is in NsPerUnit.
+	// GFLOPS counts multiplications and additions of matmuls; it is 0 for the other
+	// kernels, whose cost is NsPerUnit.
 	GFLOPS float64 `json:"gflops,omitempty"`
 	// Share is GFLOPS over the measured peak of one core.
 	Share float64 `json:"share_of_peak,omitempty"`
@@ -41,12 +41,12 @@ type Kernels struct {
 	Path string `json:"kernel"` // "avx512", "avx2" or "go"
 	// Peak is the rate of a loop of multiply-adds on registers; 0 without assembly.
 	Peak float64 `json:"peak_gflops"`
-	// Best is the rate of the fastest matmul of the list.
+	// Best is the rate of the fastest matmul.
 	Best float64 `json:"best_gflops"`
 	Rows []Row   `json:"rows"`
 }
 
-// matmul is op(A)·op(B) at a shape used in training.
+// matmul is op(A)·op(B) at a shape.
 type matmul struct {
 	m, n, k        int
 	transA, transB bool
@@ -54,8 +54,7 @@ type matmul struct {
 	use            string
 }
 
-// matmuls of TinyLM at hidden sizes 64 and 128, and the shapes by which
-// libraries are compared.
+// matmuls of TinyLM at hidden sizes 64 and 128, and common benchmark shapes.
 var matmuls = []matmul{
 	{m: 36, n: 192, k: 64, packed: true, use: "a step's gates, H 64"},
 	{m: 36, n: 64, k: 192, packed: true, use: "a step's backward pass, H 64"},
@@ -163,7 +162,7 @@ func (o Options) median(f func()) float64 {
 	return s[len(s)/2]
 }
 
-// least is for the peak, which interference can only lower.
+// least is for the peak, which other load can only lower.
 func (o Options) least(f func()) float64 { return o.samples(f)[0] }
 
 func fill(n int) []float32 {

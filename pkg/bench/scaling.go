@@ -8,7 +8,7 @@ import (
 	"grpo/pkg/train"
 )
 
-// Series varies one size of a step and keeps the others fixed.
+// Series varies one size of a step and keeps the others.
 type Series struct {
 	Name   string `json:"name"`  // "hidden size"
 	Unit   string `json:"unit"`  // of the values, for axes

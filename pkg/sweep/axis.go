@@ -30,9 +30,8 @@ func ParseAxis(arg string) (AxisRequest, error) {
 	return AxisRequest{Key: key, Values: list, From: from}, nil
 }
 
-// SplitValues splits a list of values at its commas. A comma within brackets
-// belongs to the value, which is a list itself: "[answer],[answer, format]" are
-// two.
+// SplitValues splits a list of values at its commas, except those within brackets:
+// "[answer],[answer, format]" has two values.
 func SplitValues(text string) ([]string, error) {
 	var out []string
 	depth, start := 0, 0

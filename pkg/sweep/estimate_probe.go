@@ -50,7 +50,7 @@ func newProbe(now func() time.Time, scratch string, limit time.Duration) Probe {
 		}
 		cfg.Train.NGRPOSteps, cfg.Eval.EveryNSteps = max(cfg.Train.NGRPOSteps, 2*maxProbeSteps), 2*maxProbeSteps
 		cfg.Output.CheckpointEveryNSteps = 0
-		p := &prober{now: now, stop: stop, began: now()}
+		p := &prober{now: now, stop: stop, started: now()}
 		ended := make(chan error, 1)
 		go func() {
 			_, err := train.Run(ctx, cfg, train.Options{Dir: dir, Threads: threads, Now: now, Observer: p})
@@ -87,7 +87,7 @@ func newProbe(now func() time.Time, scratch string, limit time.Duration) Probe {
 type prober struct {
 	now   func() time.Time
 	stop  func()
-	began time.Time
+	started time.Time
 
 	lock      sync.Mutex // after its time limit the probe reads these while the run continues
 	opened    time.Time
@@ -134,10 +134,10 @@ func (p *prober) measured(cfg config.Config) Measured {
 	now := p.now()
 	out := Measured{AtLeast: len(p.steps) < 2}
 	if p.opened.IsZero() {
-		out.Setup = now.Sub(p.began).Seconds()
+		out.Setup = now.Sub(p.started).Seconds()
 		return out
 	}
-	out.Setup = p.opened.Sub(p.began).Seconds()
+	out.Setup = p.opened.Sub(p.started).Seconds()
 	first := cfg // with the evaluation before training alone
 	first.Train.NGRPOSteps, first.Data.TestSize, first.Data.TestFile = 0, 0, ""
 	if p.evaluated.IsZero() {

@@ -145,7 +145,7 @@ func TestProbeLimit(t *testing.T) {
 		cfg := config.Default()
 		cfg.Data.ValSize, cfg.Data.UnseenSize, cfg.Eval.Greedy = 10, 0, false
 		cfg.Train.EpochsPerRolloutBatch = 2
-		pr := &prober{now: func() time.Time { return clock }, stop: func() {}, began: clock}
+		pr := &prober{now: func() time.Time { return clock }, stop: func() {}, started: clock}
 		check := func(want Measured) {
 			t.Helper()
 			if got := pr.measured(cfg); got != want {

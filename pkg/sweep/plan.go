@@ -159,7 +159,7 @@ func (p *planner) settingKey(s Setting) (config.Key, error) {
 	return k, err
 }
 
-// place begins a message with the source of a setting, if it is known.
+// place is the source of a setting at the start of a message, if it is known.
 func place(from string) string { return glue(from, ": ", "") }
 
 func armAt(from, name string) string { return place(from) + "arm " + words.Quote(name) }

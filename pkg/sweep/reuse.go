@@ -30,7 +30,7 @@ const (
 	maxSiblings = 2000
 	// maxManifest bounds the manifest of such a folder, in bytes.
 	maxManifest = 64 << 20
-	// copyPrefix begins the name of an incomplete copy. The dot and the missing
+	// copyPrefix starts the name of an incomplete copy. The dot and the missing
 	// hash distinguish it from every run's folder.
 	copyPrefix = ".copy-"
 )

@@ -196,14 +196,14 @@ func (r *runner) fill() {
 			return
 		}
 		if !now.Before(j.notBefore) {
-			r.begin(j)
+			r.start(j)
 		}
 	}
 }
 
-// begin starts a process for a run, unless another grpo is running or has
+// start starts a process for a run, unless another grpo is running or has
 // finished it.
-func (r *runner) begin(j *job) {
+func (r *runner) start(j *job) {
 	switch state := sweepdir.StateOf(r.dir, j.entry); {
 	case isFinished(state):
 		r.finish(Found, j, state)

@@ -36,7 +36,7 @@ func (e *FailedError) Error() string {
 	if e.Left > 0 {
 		text += fmt.Sprintf(", and %d were not finished", e.Left)
 	}
-	again := "the same command tries only these again"
+	again := "the same command tries only failed runs again"
 	switch broken := func(f Failure) bool { return f.broken }; {
 	case e.Left > 0:
 		again = "the same command trains the missing runs"

@@ -187,7 +187,7 @@ func TestRunAgainAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &fakeLauncher{t: t, rest: completes(2), acts: map[int][]act{1: {fails(1, "no such file")}}}
 		_, err := Run(t.Context(), dir, fakeOptions(l, &journal{}))
-		want := "1 of 4 runs failed; the same command tries only these again\n  b, seed 1: no such file (log: " +
+		want := "1 of 4 runs failed; the same command tries only failed runs again\n  b, seed 1: no such file (log: " +
 			filepath.Join(dir, "runs", "b,seed=1", sweepdir.TaskLog) + ")"
 		if err == nil || err.Error() != want {
 			t.Errorf("error %v\nwant  %s", err, want)

@@ -123,7 +123,7 @@ func frozen(e sweepdir.Entry) (config.Config, error) {
 // Launcher starts the processes of runs. They must do what [Task] does, on any
 // machine.
 type Launcher interface {
-	// Start begins run e of the sweep in dir with this many threads. The output of
+	// Start starts run e of the sweep in dir with this many threads. The output of
 	// the process goes to [sweepdir.TaskLog] in the run's folder.
 	Start(dir string, e sweepdir.Entry, threads int) (Process, error)
 }
