@@ -85,8 +85,8 @@ func newProbe(now func() time.Time, scratch string, limit time.Duration) Probe {
 
 // prober is the observer of a probe; it ends the run after enough steps.
 type prober struct {
-	now   func() time.Time
-	stop  func()
+	now     func() time.Time
+	stop    func()
 	started time.Time
 
 	lock      sync.Mutex // after its time limit the probe reads these while the run continues
