@@ -42,19 +42,19 @@ func DrawRuns(dir string, runs []*rundir.Run, title string) ([]string, error) {
 	stepped := slices.ContainsFunc(runs, func(r *rundir.Run) bool { return len(r.Metrics) > 0 })
 	var paths []string
 	for _, f := range []struct {
-		name string
-		draw func(io.Writer, []*rundir.Run, plots.PlotOptions) error
-		opt  plots.PlotOptions
-		has  bool
+		name  string
+		draw  func(io.Writer, []*rundir.Run, string) error
+		title string
+		has   bool
 	}{
-		{rundir.ValidationPlot, plots.ValidationPlot, plots.PlotOptions{Title: title}, evaluated},
-		{rundir.TrainingPlot, plots.TrainingPanels, plots.PlotOptions{}, stepped},
+		{rundir.ValidationPlot, plots.ValidationPlot, title, evaluated},
+		{rundir.TrainingPlot, plots.TrainingPanels, "", stepped},
 	} {
 		if !f.has {
 			continue
 		}
 		path := filepath.Join(dir, f.name)
-		if err := plots.WriteFigure(path, func(w io.Writer) error { return f.draw(w, runs, f.opt) }); err != nil {
+		if err := plots.WriteFigure(path, func(w io.Writer) error { return f.draw(w, runs, f.title) }); err != nil {
 			return nil, fmt.Errorf("draw %s: %w", path, err)
 		}
 		paths = append(paths, path)
