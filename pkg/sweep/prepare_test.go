@@ -115,8 +115,8 @@ func TestPrepareNamesWhatDiffers(t *testing.T) {
 func TestPrepareRefuses(t *testing.T) {
 	plan := &Plan{Manifest: realManifest(t, []string{"0.001"}, 1)}
 	for name, tt := range map[string]struct{ file, text, want string }{
-		"the folder of a run":           {rundir.ConfigFile, "seed: 1\n", "holds a training run"},
-		"the folder of a study":         {sweepdir.StudyFile, "{}", "holds a study"},
+		"the folder of a run":           {rundir.ConfigFile, "seed: 1\n", "has a training run"},
+		"the folder of a study":         {sweepdir.StudyFile, "{}", "has a study"},
 		"a broken manifest":             {sweepdir.ManifestFile, "{", sweepdir.ManifestFile},
 		"a manifest of a later version": {sweepdir.ManifestFile, `{"format": 9}`, "format 9"},
 	} {
