@@ -1,0 +1,197 @@
+package bpe
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// file is tokenizer.json as far as byte-level BPE needs it.
+type file struct {
+	AddedTokens []addedToken `json:"added_tokens"`
+	Normalizer  *struct {
+		Type string `json:"type"`
+	} `json:"normalizer"`
+	PreTokenizer  *preTokenizer  `json:"pre_tokenizer"`
+	PostProcessor *postProcessor `json:"post_processor"`
+	Decoder       *struct {
+		Type string `json:"type"`
+	} `json:"decoder"`
+	Model struct {
+		Type         string           `json:"type"`
+		Vocab        map[string]int32 `json:"vocab"`
+		Merges       []merge          `json:"merges"`
+		IgnoreMerges bool             `json:"ignore_merges"`
+		Dropout      *float64         `json:"dropout"`
+		Prefix       string           `json:"continuing_subword_prefix"`
+		Suffix       string           `json:"end_of_word_suffix"`
+		ByteFallback bool             `json:"byte_fallback"`
+	} `json:"model"`
+}
+
+type addedToken struct {
+	ID         int32  `json:"id"`
+	Content    string `json:"content"`
+	SingleWord bool   `json:"single_word"`
+	LStrip     bool   `json:"lstrip"`
+	RStrip     bool   `json:"rstrip"`
+	Normalized bool   `json:"normalized"`
+	Special    bool   `json:"special"`
+}
+
+type preTokenizer struct {
+	Type             string         `json:"type"`
+	PreTokenizers    []preTokenizer `json:"pretokenizers"`
+	IndividualDigits bool           `json:"individual_digits"`
+	AddPrefixSpace   bool           `json:"add_prefix_space"`
+	UseRegex         *bool          `json:"use_regex"` // absent means true
+	Behavior         string         `json:"behavior"`
+	Invert           bool           `json:"invert"`
+	Pattern          struct{ Regex string }
+}
+
+type postProcessor struct {
+	Type       string          `json:"type"`
+	Processors []postProcessor `json:"processors"`
+	Single     []templatePiece `json:"single"`
+	Special    map[string]struct {
+		IDs []int32 `json:"ids"`
+	} `json:"special_tokens"`
+}
+
+// templatePiece is a special token or the text (sequence A).
+type templatePiece struct {
+	SpecialToken *struct {
+		ID string `json:"id"`
+	} `json:"SpecialToken"`
+	Sequence *struct{} `json:"Sequence"`
+}
+
+// merge is a pair of tokens, written as "a b" or as ["a", "b"].
+type merge [2]string
+
+func (m *merge) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '[' {
+		var pair []string
+		if err := json.Unmarshal(data, &pair); err != nil {
+			return err
+		}
+		if len(pair) != 2 {
+			return fmt.Errorf("a merge of %d tokens", len(pair))
+		}
+		m[0], m[1] = pair[0], pair[1]
+		return nil
+	}
+	var s string
+	if err := json.Unmarshal(data, &s); err != nil {
+		return err
+	}
+	a, b, ok := strings.Cut(s, " ")
+	if !ok {
+		return fmt.Errorf("merge %q is not two tokens", s)
+	}
+	m[0], m[1] = a, b
+	return nil
+}
+
+// splitterOf recognises a pre-tokenizer; the error names those that are supported.
+func (p *preTokenizer) splitterOf() (s *splitter, prefixSpace bool, err error) {
+	if p == nil {
+		return nil, false, fmt.Errorf("it has no pre-tokenizer; %s", supported)
+	}
+	parts := []preTokenizer{*p}
+	if p.Type == "Sequence" {
+		parts = p.PreTokenizers
+	}
+	last := len(parts) - 1
+	if last < 0 || last > 1 || parts[last].Type != "ByteLevel" {
+		return nil, false, fmt.Errorf("pre-tokenizer %s is not supported; %s", p.describe(), supported)
+	}
+	regex := parts[last].UseRegex == nil || *parts[last].UseRegex
+	prefixSpace = parts[last].AddPrefixSpace
+	if last == 0 && regex {
+		return newSplitter(false, false, 0), prefixSpace, nil
+	}
+	if last == 1 {
+		first := parts[0]
+		whole := first.Behavior == "Isolated" && !first.Invert || first.Behavior == "Removed" && first.Invert
+		switch {
+		case first.Type == "Digits" && first.IndividualDigits && regex:
+			return newSplitter(true, false, 0), prefixSpace, nil
+		case first.Type != "Split" || regex || !whole:
+		case first.Pattern.Regex == patternCl100k:
+			return newSplitter(false, true, 3), prefixSpace, nil
+		case first.Pattern.Regex == patternQwen:
+			return newSplitter(false, true, 1), prefixSpace, nil
+		case first.Pattern.Regex == patternGPT2:
+			return newSplitter(false, false, 0), prefixSpace, nil
+		}
+	}
+	return nil, false, fmt.Errorf("pre-tokenizer %s is not supported; %s", p.describe(), supported)
+}
+
+const supported = "supported are those of GPT-2, Llama 3 (cl100k), Qwen2, Qwen3 and SmolLM2"
+
+// describe is the pre-tokenizer in short, for errors.
+func (p *preTokenizer) describe() string {
+	if p.Type == "Sequence" {
+		var parts []string
+		for i := range p.PreTokenizers {
+			parts = append(parts, p.PreTokenizers[i].describe())
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	if p.Pattern.Regex != "" {
+		r := []rune(p.Pattern.Regex)
+		if len(r) > 60 {
+			r = append(r[:60], '…')
+		}
+		return fmt.Sprintf("%s(%q)", p.Type, string(r))
+	}
+	return p.Type
+}
+
+// template is the tokens that a post-processor puts before and after the text.
+func (p *postProcessor) template() (before, after []int32, err error) {
+	if p == nil {
+		return nil, nil, nil
+	}
+	switch p.Type {
+	case "ByteLevel": // changes offsets only
+		return nil, nil, nil
+	case "Sequence":
+		for i := range p.Processors {
+			b, a, err := p.Processors[i].template()
+			if err != nil {
+				return nil, nil, err
+			}
+			before, after = append(b, before...), append(after, a...)
+		}
+		return before, after, nil
+	case "TemplateProcessing":
+		text := false
+		for _, piece := range p.Single {
+			if piece.Sequence != nil {
+				text = true
+				continue
+			}
+			if piece.SpecialToken == nil {
+				return nil, nil, fmt.Errorf("a template with a piece that is neither a token nor the text")
+			}
+			ids := p.Special[piece.SpecialToken.ID].IDs
+			if len(ids) == 0 {
+				return nil, nil, fmt.Errorf("the template's token %q has no id", piece.SpecialToken.ID)
+			}
+			if text {
+				after = append(after, ids...)
+			} else {
+				before = append(before, ids...)
+			}
+		}
+		if !text {
+			return nil, nil, fmt.Errorf("the template lacks the text")
+		}
+		return before, after, nil
+	}
+	return nil, nil, fmt.Errorf("post-processor %s is not supported; supported are ByteLevel and TemplateProcessing", p.Type)
+}

@@ -1,0 +1,330 @@
+package bpe
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// Tokenizer encodes and decodes text. It is safe for concurrent use.
+type Tokenizer struct {
+	splitter    *splitter
+	merger      *merger
+	nfc         bool
+	prefixSpace bool
+	raw         matcher  // added tokens that are found in the text as it is
+	normalized  matcher  // those that are found after NFC
+	tokens      []string // the bytes of each id; of an added token its content
+	special     map[int32]bool
+	ids         map[string]int32 // by content, of added tokens and of the vocabulary
+	before      []int32          // the template
+	after       []int32
+}
+
+// maxID bounds the ids of a tokenizer; the largest public vocabularies have 262,144.
+const maxID = 1 << 21
+
+// Parse reads a tokenizer.json. The error names the part that is not supported or
+// contradicts another.
+func Parse(data []byte) (*Tokenizer, error) {
+	var f file
+	if err := json.Unmarshal(data, &f); err != nil {
+		return nil, fmt.Errorf("read tokenizer: %w", err)
+	}
+	t, err := f.tokenizer()
+	if err != nil {
+		return nil, fmt.Errorf("read tokenizer: %w", err)
+	}
+	return t, nil
+}
+
+func (f *file) tokenizer() (*Tokenizer, error) {
+	m := &f.Model
+	switch {
+	case m.Type != "BPE":
+		return nil, fmt.Errorf("model %q is not supported; supported is byte-level BPE", m.Type)
+	case m.Dropout != nil && *m.Dropout != 0, m.Prefix != "", m.Suffix != "", m.ByteFallback:
+		return nil, fmt.Errorf("BPE with dropout, a word prefix or suffix, or byte fallback is not supported")
+	case f.Normalizer != nil && f.Normalizer.Type != "NFC":
+		return nil, fmt.Errorf("normalizer %q is not supported; supported is NFC", f.Normalizer.Type)
+	case f.Decoder == nil || f.Decoder.Type != "ByteLevel":
+		return nil, fmt.Errorf("only the ByteLevel decoder is supported")
+	}
+	t := &Tokenizer{nfc: f.Normalizer != nil, special: map[int32]bool{}, ids: m.Vocab}
+	var err error
+	if t.splitter, t.prefixSpace, err = f.PreTokenizer.splitterOf(); err != nil {
+		return nil, err
+	}
+	if t.before, t.after, err = f.PostProcessor.template(); err != nil {
+		return nil, err
+	}
+	if t.merger, err = newMerger(m.Vocab, m.Merges, m.IgnoreMerges); err != nil {
+		return nil, err
+	}
+	for content, id := range m.Vocab {
+		if err := t.setToken(id, content, bytesOf(content)); err != nil {
+			return nil, err
+		}
+	}
+	for _, a := range f.AddedTokens {
+		if a.Content == "" {
+			continue
+		}
+		if err := t.setToken(a.ID, a.Content, a.Content); err != nil {
+			return nil, err
+		}
+		t.ids[a.Content] = a.ID
+		t.special[a.ID] = a.Special
+		if a.Normalized && t.nfc {
+			a.Content = norm.NFC.String(a.Content)
+			t.normalized.add(a)
+		} else {
+			t.raw.add(a)
+		}
+	}
+	for _, id := range slices.Concat(t.before, t.after) {
+		if id < 0 || int(id) >= len(t.tokens) {
+			return nil, fmt.Errorf("the template's token %d is not in the vocabulary", id)
+		}
+	}
+	return t, nil
+}
+
+func (t *Tokenizer) setToken(id int32, content, text string) error {
+	if id < 0 || id >= maxID {
+		return fmt.Errorf("token %q has id %d, outside 0 to %d", content, id, maxID-1)
+	}
+	if int(id) >= len(t.tokens) {
+		t.tokens = append(t.tokens, make([]string, int(id)+1-len(t.tokens))...)
+	}
+	if old := t.tokens[id]; old != "" && old != text && old != bytesOf(text) {
+		return fmt.Errorf("tokens %q and %q have the same id %d", old, content, id)
+	}
+	t.tokens[id] = text
+	return nil
+}
+
+// newMerger checks that each merge makes a token.
+func newMerger(vocab map[string]int32, merges []merge, ignoreMerges bool) (*merger, error) {
+	m := &merger{merges: make(map[uint64]merged, len(merges)), vocab: make(map[string]int32, len(vocab)), ignoreMerges: ignoreMerges, cache: map[string][]int32{}}
+	for content, id := range vocab {
+		m.vocab[bytesOf(content)] = id
+	}
+	for b := range 256 {
+		id, ok := m.vocab[string([]byte{byte(b)})]
+		if !ok {
+			id = noToken
+		}
+		m.bytes[b] = id
+	}
+	for rank, pair := range merges {
+		a, okA := vocab[pair[0]]
+		b, okB := vocab[pair[1]]
+		id, ok := vocab[pair[0]+pair[1]]
+		if !okA || !okB || !ok {
+			return nil, fmt.Errorf("merge %d, %q and %q: the two or their concatenation are not in the vocabulary", rank, pair[0], pair[1])
+		}
+		if _, ok := m.merges[pairOf(a, b)]; !ok {
+			m.merges[pairOf(a, b)] = merged{int32(rank), id}
+		}
+	}
+	return m, nil
+}
+
+// Encode returns the ids of text. Added tokens in it, such as <|im_end|>, become their
+// own ids. The template's tokens are not added; see [Tokenizer.Template].
+func (t *Tokenizer) Encode(text string) []int32 { return t.encode(text, false) }
+
+// EncodePlain is Encode, but special tokens in the text are encoded as plain text:
+// what users typed cannot end a turn.
+func (t *Tokenizer) EncodePlain(text string) []int32 { return t.encode(text, true) }
+
+func (t *Tokenizer) encode(text string, plain bool) []int32 {
+	var out []int32
+	t.raw.each(text, plain, func(id int32) { out = append(out, id) }, func(part string) {
+		if t.nfc {
+			part = norm.NFC.String(part)
+		}
+		t.normalized.each(part, plain, func(id int32) { out = append(out, id) }, func(part string) {
+			if t.prefixSpace && !strings.HasPrefix(part, " ") {
+				part = " " + part
+			}
+			t.splitter.split(part, func(piece string) {
+				if piece != "" {
+					out = t.merger.encode(out, piece)
+				}
+			})
+		})
+	})
+	return out
+}
+
+// Template puts the tokens of the tokenizer's template, such as a begin token, around
+// ids.
+func (t *Tokenizer) Template(ids []int32) []int32 { return slices.Concat(t.before, ids, t.after) }
+
+// Decode returns the text of ids. With skipSpecial, special tokens are left out. Bytes
+// that are not UTF-8, as at the end of a cut completion, become U+FFFD; ids outside
+// the vocabulary are left out.
+func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) string {
+	var b strings.Builder
+	for _, id := range ids {
+		if id >= 0 && int(id) < len(t.tokens) && !(skipSpecial && t.special[id]) {
+			b.WriteString(t.tokens[id])
+		}
+	}
+	return validUTF8(b.String())
+}
+
+// Size is one more than the largest id.
+func (t *Tokenizer) Size() int { return len(t.tokens) }
+
+// ID returns the id of a token by its content, as in tokenizer.json.
+func (t *Tokenizer) ID(content string) (id int32, ok bool) {
+	id, ok = t.ids[content]
+	return id, ok
+}
+
+// Special reports whether id is a special token.
+func (t *Tokenizer) Special(id int32) bool { return t.special[id] }
+
+// validUTF8 replaces what is not UTF-8 as Rust's from_utf8_lossy does: one U+FFFD for
+// each longest prefix of a character that is cut short, one for any other byte.
+func validUTF8(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && n == 1 {
+			b.WriteRune(utf8.RuneError)
+			i += brokenPrefix(s[i:])
+			continue
+		}
+		b.WriteString(s[i : i+n])
+		i += n
+	}
+	return b.String()
+}
+
+// brokenPrefix is the length of the longest prefix of s that could begin a character
+// (table 3-7 of the Unicode standard), at least 1.
+func brokenPrefix(s string) int {
+	need, lo, hi := 0, byte(0x80), byte(0xbf)
+	switch b := s[0]; {
+	case 0xc2 <= b && b <= 0xdf:
+		need = 1
+	case 0xe0 <= b && b <= 0xef:
+		need = 2
+		if b == 0xe0 {
+			lo = 0xa0
+		} else if b == 0xed {
+			hi = 0x9f
+		}
+	case 0xf0 <= b && b <= 0xf4:
+		need = 3
+		if b == 0xf0 {
+			lo = 0x90
+		} else if b == 0xf4 {
+			hi = 0x8f
+		}
+	}
+	n := 1
+	for ; n <= need && n < len(s) && lo <= s[n] && s[n] <= hi; n++ {
+		lo, hi = 0x80, 0xbf
+	}
+	return n
+}
+
+// matcher finds added tokens in a text: the leftmost, and the longest of those.
+type matcher struct {
+	byFirst [256][]addedToken // by the first byte, longest first
+}
+
+func (m *matcher) add(a addedToken) {
+	list := &m.byFirst[a.Content[0]]
+	*list = append(*list, a)
+	slices.SortStableFunc(*list, func(x, y addedToken) int { return len(y.Content) - len(x.Content) })
+}
+
+// each calls token for the added tokens in s and text for what is between them. With
+// plain, special tokens are text.
+func (m *matcher) each(s string, plain bool, token func(int32), text func(string)) {
+	start := 0
+	for i := 0; i < len(s); i++ {
+		for _, a := range m.byFirst[s[i]] {
+			if plain && a.Special || !strings.HasPrefix(s[i:], a.Content) {
+				continue
+			}
+			from, to := i, i+len(a.Content)
+			if a.SingleWord && (endsInWord(s[:from]) || startsWord(s[to:])) {
+				continue
+			}
+			if a.LStrip {
+				from = start + len(strings.TrimRightFunc(s[start:from], unicode.IsSpace))
+			}
+			if a.RStrip {
+				to = len(s) - len(strings.TrimLeftFunc(s[to:], unicode.IsSpace))
+			}
+			if start < from {
+				text(s[start:from])
+			}
+			token(a.ID)
+			start, i = to, to-1
+			break
+		}
+	}
+	if start < len(s) {
+		text(s[start:])
+	}
+}
+
+func endsInWord(s string) bool {
+	r, _ := utf8.DecodeLastRuneInString(s)
+	return s != "" && wordRune(r)
+}
+
+func startsWord(s string) bool {
+	r, _ := utf8.DecodeRuneInString(s)
+	return s != "" && wordRune(r)
+}
+
+// wordRune is \w of Rust's regular expressions.
+func wordRune(r rune) bool {
+	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic, unicode.Join_Control)
+}
+
+// byteOf maps the characters by which byte-level BPE writes bytes to those bytes:
+// printable Latin-1 characters are themselves, the others follow from U+0100.
+var byteOf = func() map[rune]byte {
+	out := map[rune]byte{}
+	next := rune(0x100)
+	for b := range 256 {
+		r := rune(b)
+		if !('!' <= r && r <= '~' || 0xa1 <= r && r <= 0xac || 0xae <= r) {
+			r, next = next, next+1
+		}
+		out[r] = byte(b)
+	}
+	return out
+}()
+
+// bytesOf is the bytes that a token of the vocabulary stands for; a token with a
+// character outside the byte alphabet is itself.
+func bytesOf(token string) string {
+	out := make([]byte, 0, len(token))
+	for _, r := range token {
+		b, ok := byteOf[r]
+		if !ok {
+			return token
+		}
+		out = append(out, b)
+	}
+	return string(out)
+}

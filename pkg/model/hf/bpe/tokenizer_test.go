@@ -1,0 +1,118 @@
+package bpe
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"grpo/internal/golden"
+)
+
+// tiny is a tokenizer.json of single bytes and a few merges, to change in tests.
+func tiny(change func(map[string]any)) []byte {
+	vocab := map[string]int{}
+	for r, b := range byteOf {
+		vocab[string(r)] = int(b)
+	}
+	vocab["th"], vocab["the"], vocab["Ġthe"] = 256, 257, 258
+	f := map[string]any{
+		"added_tokens":  []any{map[string]any{"id": 259, "content": "<end>", "special": true}, map[string]any{"id": 260, "content": "<think>"}},
+		"pre_tokenizer": map[string]any{"type": "ByteLevel"},
+		"decoder":       map[string]any{"type": "ByteLevel"},
+		"model":         map[string]any{"type": "BPE", "vocab": vocab, "merges": []any{"t h", []string{"th", "e"}, "Ġ the"}},
+	}
+	if change != nil {
+		change(f)
+	}
+	data, err := json.Marshal(f)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+func TestEncode(t *testing.T) {
+	tok, err := Parse(tiny(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := tok.Encode("the the<end>"), []int32{257, 258, 259}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got, want := tok.EncodePlain("<end><think>"), []int32{'<', 'e', 'n', 'd', '>', 260}; !slices.Equal(got, want) {
+		t.Errorf("as plain text %v, want %v", got, want)
+	}
+	if got := tok.Decode([]int32{257, 259, 0xe2, 0x82, 'x', 5000, -1}, true); got != "the\ufffdx" {
+		t.Errorf("decoded %q", got)
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	model := func(f map[string]any) map[string]any { return f["model"].(map[string]any) }
+	tests := []struct {
+		name, says string
+		change     func(map[string]any)
+	}{
+		{"a word-piece model", `"WordPiece"`, func(f map[string]any) { model(f)["type"] = "WordPiece" }},
+		{"SentencePiece", "byte fallback", func(f map[string]any) { model(f)["byte_fallback"] = true }},
+		{"an unknown pattern", `Split("foo+")`, func(f map[string]any) {
+			f["pre_tokenizer"] = map[string]any{"type": "Sequence", "pretokenizers": []any{
+				map[string]any{"type": "Split", "behavior": "Isolated", "pattern": map[string]any{"Regex": "foo+"}},
+				map[string]any{"type": "ByteLevel", "use_regex": false}}}
+		}},
+		{"no pre-tokenizer", "no pre-tokenizer", func(f map[string]any) { delete(f, "pre_tokenizer") }},
+		{"another normalizer", `"Lowercase"`, func(f map[string]any) { f["normalizer"] = map[string]any{"type": "Lowercase"} }},
+		{"no decoder", "decoder", func(f map[string]any) { delete(f, "decoder") }},
+		{"a merge of unknown tokens", "merge 0", func(f map[string]any) { model(f)["merges"] = []any{"q u"} }},
+		{"half a merge", "not two tokens", func(f map[string]any) { model(f)["merges"] = []any{"qu"} }},
+		{"a huge id", "outside", func(f map[string]any) { model(f)["vocab"].(map[string]int)["x"] = 1 << 30 }},
+		{"one id twice", "same id", func(f map[string]any) { model(f)["vocab"].(map[string]int)["the"] = 256 }},
+		{"a template without the text", "lacks the text", func(f map[string]any) {
+			f["post_processor"] = map[string]any{"type": "TemplateProcessing"}
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := Parse(tiny(tt.change)); err == nil || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("error %v, want %q", err, tt.says)
+			}
+		})
+	}
+}
+
+// Whatever a tokenizer.json is, reading it ends in a tokenizer or an error, and a
+// tokenizer encodes any text to ids below its size.
+func FuzzParse(f *testing.F) {
+	f.Add(tiny(nil), "the <end>")
+	f.Add([]byte(`{"model":{"type":"BPE"}}`), "")
+	f.Fuzz(func(t *testing.T, data []byte, text string) {
+		tok, err := Parse(data)
+		if err != nil {
+			return
+		}
+		for _, id := range tok.Encode(text) {
+			if id < 0 || int(id) >= tok.Size() {
+				t.Fatalf("id %d of %d", id, tok.Size())
+			}
+		}
+	})
+}
+
+func BenchmarkEncode(b *testing.B) {
+	data, err := os.ReadFile(filepath.Join(golden.Path(b, "data"), "gsm8k", "train.jsonl"))
+	if err != nil {
+		b.Skip(err)
+	}
+	for _, name := range []string{"smollm2", "qwen3"} {
+		tok := load(b, name)
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(data)))
+			for b.Loop() {
+				tok.Encode(string(data))
+			}
+		})
+	}
+}
