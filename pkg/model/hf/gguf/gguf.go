@@ -1,0 +1,255 @@
+// Package gguf reads GGUF files, versions 2 and 3: metadata and tensors, which it
+// dequantises to float32 (F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K,
+// Q6_K). A file may come from anyone: every length is checked against the file's size
+// before memory is allocated for it.
+//
+// Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+package gguf
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// File is a GGUF file that was read. Its tensors refer to the bytes it was read from.
+type File struct {
+	Metadata map[string]any // values of the types that [Parse] lists
+	Tensors  map[string]Tensor
+	Names    []string // of the tensors, in the order of the file
+}
+
+// Tensor is a tensor of a file. Shape is row-major: the first dimension changes
+// slowest, the reverse of the file's order.
+type Tensor struct {
+	Shape []int
+	Type  Type
+	data  []byte
+}
+
+// Size is the number of elements.
+func (t Tensor) Size() int {
+	n := 1
+	for _, d := range t.Shape {
+		n *= d
+	}
+	return n
+}
+
+const (
+	magic         = "GGUF"
+	maxDims       = 4
+	maxArrayDepth = 4
+)
+
+// Parse reads a GGUF file. Metadata values are uint64 for unsigned integers, int64 for
+// signed ones, float64, bool, string, or []any of these. The error says at which
+// byte and in which key or tensor the file is wrong.
+func Parse(data []byte) (*File, error) {
+	f, err := parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("read GGUF: %w", err)
+	}
+	return f, nil
+}
+
+func parse(data []byte) (*File, error) {
+	r := &reader{data: data}
+	if string(r.take(4)) != magic {
+		return nil, fmt.Errorf("it does not begin with %q", magic)
+	}
+	version := r.uint32()
+	if r.err == nil && version != 2 && version != 3 {
+		return nil, fmt.Errorf("version %d is not supported; supported are 2 and 3", version)
+	}
+	// A tensor takes at least 24 bytes of the file, a metadata entry 13.
+	tensors, entries := r.count(24), r.count(13)
+	f := &File{Metadata: make(map[string]any, entries), Tensors: make(map[string]Tensor, tensors)}
+	for range entries {
+		key := r.string()
+		value := r.value(r.uint32(), 0)
+		if r.err != nil {
+			return nil, fmt.Errorf("metadata %.80q: %w", key, r.err)
+		}
+		if _, ok := f.Metadata[key]; ok {
+			return nil, fmt.Errorf("metadata key %.80q appears twice", key)
+		}
+		f.Metadata[key] = value
+	}
+	offsets := make(map[string]uint64, tensors)
+	for range tensors {
+		name := r.string()
+		t, offset := r.tensor()
+		if r.err != nil {
+			return nil, fmt.Errorf("tensor %.80q: %w", name, r.err)
+		}
+		if _, ok := f.Tensors[name]; ok {
+			return nil, fmt.Errorf("tensor %.80q appears twice", name)
+		}
+		f.Tensors[name], offsets[name] = t, offset
+		f.Names = append(f.Names, name)
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	alignment := uint64(32)
+	if v, ok := f.Metadata["general.alignment"].(uint64); ok {
+		if alignment = v; alignment == 0 || alignment&(alignment-1) != 0 || alignment > 1<<20 {
+			return nil, fmt.Errorf("alignment %d is not a power of two", alignment)
+		}
+	}
+	start := (uint64(r.at) + alignment - 1) / alignment * alignment
+	for name, t := range f.Tensors {
+		size, err := t.Type.bytes(t.Shape)
+		if err != nil {
+			return nil, fmt.Errorf("tensor %.80q: %w", name, err)
+		}
+		from := start + offsets[name]
+		if offsets[name] > uint64(len(data)) || from > uint64(len(data)) || uint64(size) > uint64(len(data))-from {
+			return nil, fmt.Errorf("tensor %.80q: its %d bytes at %d are beyond the end of the file, %d", name, size, from, len(data))
+		}
+		t.data = data[from : from+uint64(size)]
+		f.Tensors[name] = t
+	}
+	return f, nil
+}
+
+// reader reads little-endian values. After the first error it returns zeros.
+type reader struct {
+	data []byte
+	at   int
+	err  error
+}
+
+func (r *reader) fail(format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf("at byte %d: %w", r.at, fmt.Errorf(format, args...))
+	}
+}
+
+func (r *reader) take(n uint64) []byte {
+	if r.err == nil && n > uint64(len(r.data)-r.at) {
+		r.fail("%d bytes are needed, %d are left", n, len(r.data)-r.at)
+	}
+	if r.err != nil {
+		return make([]byte, min(n, 8))
+	}
+	b := r.data[r.at : r.at+int(n)]
+	r.at += int(n)
+	return b
+}
+
+func (r *reader) uint32() uint32 { return binary.LittleEndian.Uint32(r.take(4)) }
+func (r *reader) uint64() uint64 { return binary.LittleEndian.Uint64(r.take(8)) }
+
+// count is a number of things that take at least size bytes each.
+func (r *reader) count(size uint64) int {
+	n := r.uint64()
+	if left := uint64(len(r.data) - r.at); r.err == nil && n > left/size {
+		r.fail("%d elements do not fit in the %d bytes left", n, left)
+		return 0
+	}
+	if r.err != nil {
+		return 0
+	}
+	return int(n)
+}
+
+func (r *reader) string() string {
+	n := r.uint64()
+	if r.err != nil {
+		return ""
+	}
+	return string(r.take(n))
+}
+
+// scalarSizes are the sizes of the value types 0 to 12, 0 for those that have none.
+var scalarSizes = [13]uint64{1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8}
+
+const (
+	typeString = 8
+	typeArray  = 9
+)
+
+func (r *reader) value(kind uint32, depth int) any {
+	if r.err != nil {
+		return nil
+	}
+	switch {
+	case kind == typeString:
+		return r.string()
+	case kind == typeArray:
+		return r.array(depth)
+	case kind >= uint32(len(scalarSizes)):
+		r.fail("unknown value type %d", kind)
+		return nil
+	}
+	var wide [8]byte
+	b := r.take(scalarSizes[kind])
+	copy(wide[:], b)
+	u := binary.LittleEndian.Uint64(wide[:])
+	signed := func(bits int) int64 { return int64(u<<(64-bits)) >> (64 - bits) }
+	switch kind {
+	case 1:
+		return signed(8)
+	case 3:
+		return signed(16)
+	case 5:
+		return signed(32)
+	case 11:
+		return signed(64)
+	case 6:
+		return float64(math.Float32frombits(uint32(u)))
+	case 12:
+		return math.Float64frombits(u)
+	case 7:
+		return u != 0
+	}
+	return u
+}
+
+func (r *reader) array(depth int) any {
+	if depth >= maxArrayDepth {
+		r.fail("arrays are nested more than %d deep", maxArrayDepth)
+		return nil
+	}
+	kind := r.uint32()
+	size := uint64(8) // of a string's or an array's length
+	if kind < uint32(len(scalarSizes)) && scalarSizes[kind] > 0 {
+		size = scalarSizes[kind]
+	}
+	n := r.count(size)
+	out := make([]any, 0, n)
+	for range n {
+		out = append(out, r.value(kind, depth+1))
+		if r.err != nil {
+			return nil
+		}
+	}
+	return out
+}
+
+func (r *reader) tensor() (t Tensor, offset uint64) {
+	dims := r.uint32()
+	if r.err == nil && (dims == 0 || dims > maxDims) {
+		r.fail("%d dimensions; 1 to %d are supported", dims, maxDims)
+	}
+	if r.err != nil {
+		return t, 0
+	}
+	t.Shape = make([]int, dims)
+	size := uint64(1)
+	for i := range t.Shape {
+		d := r.uint64()
+		if r.err == nil && (d == 0 || d > math.MaxInt32 || size > math.MaxInt64/8/d) {
+			r.fail("dimension %d is %d", i, d)
+		}
+		if r.err != nil {
+			return t, 0
+		}
+		size *= d
+		t.Shape[int(dims)-1-i] = int(d)
+	}
+	t.Type = Type(r.uint32())
+	return t, r.uint64()
+}

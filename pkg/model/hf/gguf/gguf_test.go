@@ -1,0 +1,124 @@
+package gguf
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func reference(t testing.TB) []byte {
+	t.Helper()
+	data, err := os.ReadFile("testdata/types.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// Values equal those of the gguf package, which wrote the file (testdata/reference.py).
+func TestTypes(t *testing.T) {
+	f, err := Parse(reference(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want map[string]struct {
+		Shape  []int
+		Sum    float64
+		Values []float64
+	}
+	data, err := os.ReadFile("testdata/types.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &want); err != nil {
+		t.Fatal(err)
+	}
+	if len(want) != len(blocks) || len(f.Tensors) != len(blocks) {
+		t.Errorf("%d types in the reference, %d in the file, %d supported", len(want), len(f.Tensors), len(blocks))
+	}
+	for name, w := range want {
+		tensor := f.Tensors["t."+name]
+		if tensor.Type.String() != name || !reflect.DeepEqual(tensor.Shape, w.Shape) {
+			t.Errorf("%s has type %s and shape %v", name, tensor.Type, tensor.Shape)
+			continue
+		}
+		out := make([]float32, tensor.Size())
+		tensor.Float32(out)
+		sum := 0.0
+		for _, v := range out {
+			sum += float64(v)
+		}
+		if math.Abs(sum-w.Sum) > 1e-4*max(1, math.Abs(w.Sum)) {
+			t.Errorf("%s: sum %v, want %v", name, sum, w.Sum)
+		}
+		for i, v := range w.Values {
+			if got := float64(out[37*i]); math.Abs(got-v) > 1e-6*max(1, math.Abs(v)) {
+				t.Errorf("%s: element %d is %v, want %v", name, 37*i, got, v)
+				break
+			}
+		}
+	}
+}
+
+func TestMetadata(t *testing.T) {
+	f, err := Parse(reference(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]any{
+		"general.architecture": "llama", "llama.block_count": uint64(2), "llama.eps": float64(float32(1e-5)), "flag": true,
+		"tokens": []any{"a", "ü", "<|x|>"}, "neg": int64(-7), "types": []any{int64(1), int64(2), int64(3)},
+	} {
+		if got := f.Metadata[key]; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is %#v, want %#v", key, got, want)
+		}
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	good := reference(t)
+	change := func(f func(b []byte) []byte) []byte { return f(append([]byte(nil), good...)) }
+	tests := []struct {
+		name, says string
+		data       []byte
+	}{
+		{"empty", "GGUF", nil},
+		{"another format", "GGUF", []byte("PK\x03\x04 and more")},
+		{"version 1", "version 1", change(func(b []byte) []byte { b[4] = 1; return b })},
+		{"too many tensors", "do not fit", change(func(b []byte) []byte { b[14] = 1; return b })},
+		{"too many entries", "do not fit", change(func(b []byte) []byte { b[22] = 1; return b })},
+		{"cut", "beyond the end", good[:len(good)-100]},
+		{"an unknown type", "not supported", change(func(b []byte) []byte {
+			i := strings.Index(string(b), "t.Q6_K") + len("t.Q6_K") + 4 + 16
+			b[i] = 200
+			return b
+		})},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := Parse(tt.data); err == nil || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("error %v, want %q", err, tt.says)
+			}
+		})
+	}
+}
+
+// Whatever a file is, reading it ends in an error or in tensors that can be read.
+func FuzzParse(f *testing.F) {
+	f.Add(reference(f))
+	f.Add([]byte("GGUF\x03\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, err := Parse(data)
+		if err != nil {
+			return
+		}
+		for _, tensor := range file.Tensors {
+			if tensor.Size() < 1<<20 {
+				tensor.Float32(make([]float32, tensor.Size()))
+			}
+		}
+	})
+}
