@@ -1,0 +1,292 @@
+package hf
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"grpo/internal/regular"
+	"grpo/pkg/model/hf/bpe"
+	"grpo/pkg/model/hf/gguf"
+	"grpo/pkg/model/safetensors"
+)
+
+// Checkpoint is a model on disk: its shape, tokenizer, chat template and weights.
+type Checkpoint struct {
+	Path         string
+	Config       *Config
+	Tokenizer    *bpe.Tokenizer
+	ChatTemplate string // Jinja; empty if there is none
+	// read writes the elements of a tensor to out; shape is the one expected.
+	read  func(name string, shape []int, out []float32) error
+	close func() error
+}
+
+// Close releases the files.
+func (c *Checkpoint) Close() error { return c.close() }
+
+// Open opens a Hugging Face folder or a GGUF file. Weights are read by [Checkpoint.Read].
+// Errors name the file and what is wrong with it.
+func Open(path string) (*Checkpoint, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("open model: %w", err)
+	}
+	var c *Checkpoint
+	if info.IsDir() {
+		c, err = openFolder(path)
+	} else {
+		c, err = openGGUF(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open model %s: %w", path, err)
+	}
+	c.Path = path
+	if n := c.Tokenizer.Size(); n > c.Config.Vocab {
+		c.Close()
+		return nil, fmt.Errorf("open model %s: the tokenizer has %d tokens, the embedding %d rows: they do not belong together", path, n, c.Config.Vocab)
+	}
+	return c, nil
+}
+
+// Read returns a tensor by its Hugging Face name, row-major, with the shape that
+// [Config.Shapes] gives.
+func (c *Checkpoint) Read(name string) ([]float32, error) {
+	_, shapes := c.Config.Shapes()
+	shape, ok := shapes[name]
+	if !ok {
+		return nil, fmt.Errorf("read model %s: it has no tensor %s", c.Path, name)
+	}
+	size := 1
+	for _, d := range shape {
+		size *= d
+	}
+	out := make([]float32, size)
+	if err := c.read(name, shape, out); err != nil {
+		return nil, fmt.Errorf("read model %s: tensor %s: %w", c.Path, name, err)
+	}
+	for i, v := range out {
+		if v-v != 0 { // NaN or infinite
+			return nil, fmt.Errorf("read model %s: tensor %s: element %d is %v", c.Path, name, i, v)
+		}
+	}
+	return out, nil
+}
+
+// optional reads a file that a folder may lack.
+func optional(dir, name string) ([]byte, error) {
+	data, err := regular.Read(filepath.Join(dir, name), regular.MaxDocument)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return data, err
+}
+
+func openFolder(dir string) (*Checkpoint, error) {
+	config, err := regular.Read(filepath.Join(dir, "config.json"), regular.MaxDocument)
+	if err != nil {
+		return nil, fmt.Errorf("a Hugging Face folder needs config.json: %w", err)
+	}
+	generation, err := optional(dir, "generation_config.json")
+	if err != nil {
+		return nil, err
+	}
+	c := &Checkpoint{close: func() error { return nil }}
+	if c.Config, err = ParseConfig(config, generation); err != nil {
+		return nil, err
+	}
+	data, err := regular.Read(filepath.Join(dir, "tokenizer.json"), regular.MaxDocument)
+	if err != nil {
+		return nil, fmt.Errorf("a Hugging Face folder needs tokenizer.json: %w", err)
+	}
+	if c.Tokenizer, err = bpe.Parse(data); err != nil {
+		return nil, err
+	}
+	if c.ChatTemplate, err = folderTemplate(dir); err != nil {
+		return nil, err
+	}
+	shards, err := newShards(dir)
+	if err != nil {
+		return nil, err
+	}
+	c.read = shards.read
+	return c, nil
+}
+
+// folderTemplate is the chat template of chat_template.jinja or tokenizer_config.json.
+func folderTemplate(dir string) (string, error) {
+	data, err := optional(dir, "chat_template.jinja")
+	if data != nil || err != nil {
+		return string(data), err
+	}
+	if data, err = optional(dir, "tokenizer_config.json"); data == nil || err != nil {
+		return "", err
+	}
+	var f struct {
+		ChatTemplate json.RawMessage `json:"chat_template"`
+	}
+	if err := json.Unmarshal(data, &f); err != nil {
+		return "", fmt.Errorf("read tokenizer_config.json: %w", err)
+	}
+	if len(f.ChatTemplate) == 0 || string(f.ChatTemplate) == "null" {
+		return "", nil
+	}
+	var one string
+	if json.Unmarshal(f.ChatTemplate, &one) == nil {
+		return one, nil
+	}
+	var named []struct{ Name, Template string }
+	if err := json.Unmarshal(f.ChatTemplate, &named); err != nil {
+		return "", fmt.Errorf("read tokenizer_config.json: chat_template is neither a template nor a list of them")
+	}
+	for _, t := range named {
+		if t.Name == "default" {
+			return t.Template, nil
+		}
+	}
+	return "", nil
+}
+
+// shards are the safetensors files of a folder. The one read last is kept, because
+// tensors are read in the order of the network.
+type shards struct {
+	dir    string
+	fileOf map[string]string // by tensor; nil for a single file
+	name   string
+	file   *safetensors.File
+}
+
+const singleFile, indexFile = "model.safetensors", "model.safetensors.index.json"
+
+func newShards(dir string) (*shards, error) {
+	data, err := optional(dir, indexFile)
+	if err != nil {
+		return nil, err
+	}
+	if data == nil {
+		if err := regular.Check(filepath.Join(dir, singleFile), 1<<40); err != nil {
+			return nil, fmt.Errorf("a Hugging Face folder needs %s or %s: %w", singleFile, indexFile, err)
+		}
+		return &shards{dir: dir}, nil
+	}
+	var index struct {
+		WeightMap map[string]string `json:"weight_map"`
+	}
+	if err := json.Unmarshal(data, &index); err != nil {
+		return nil, fmt.Errorf("read %s: %w", indexFile, err)
+	}
+	for tensor, file := range index.WeightMap {
+		if file == "" || file != filepath.Base(file) || strings.ContainsAny(file, `/\`) {
+			return nil, fmt.Errorf("read %s: tensor %.80q is in %.80q, which is not a file of the folder", indexFile, tensor, file)
+		}
+	}
+	return &shards{dir: dir, fileOf: index.WeightMap}, nil
+}
+
+func (s *shards) read(name string, shape []int, out []float32) error {
+	file := singleFile
+	if s.fileOf != nil {
+		var ok bool
+		if file, ok = s.fileOf[name]; !ok {
+			return fmt.Errorf("%s does not list it", indexFile)
+		}
+	}
+	if s.name != file {
+		s.name, s.file = "", nil // free the last one first
+		f, err := safetensors.ReadFile(filepath.Join(s.dir, file))
+		if err != nil {
+			return err
+		}
+		s.name, s.file = file, f
+	}
+	t, ok := s.file.Get(name)
+	if !ok {
+		return fmt.Errorf("it is not in %s", file)
+	}
+	if !slices.Equal(t.Shape, shape) {
+		return fmt.Errorf("its shape is %v, want %v", t.Shape, shape)
+	}
+	copy(out, t.Data)
+	return nil
+}
+
+func openGGUF(path string) (*Checkpoint, error) {
+	data, unmap, err := mapFile(path)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newGGUF(data)
+	if err != nil {
+		unmap()
+		return nil, err
+	}
+	c.close = unmap
+	return c, nil
+}
+
+func newGGUF(data []byte) (*Checkpoint, error) {
+	f, err := gguf.Parse(data)
+	if err != nil {
+		return nil, err
+	}
+	config, err := configOfGGUF(f)
+	if err != nil {
+		return nil, err
+	}
+	tokenizer, err := tokenizerOfGGUF(f)
+	if err != nil {
+		return nil, err
+	}
+	template, _ := f.Metadata["tokenizer.chat_template"].(string)
+	return &Checkpoint{Config: config, Tokenizer: tokenizer, ChatTemplate: template, read: func(name string, shape []int, out []float32) error {
+		t, ok := f.Tensors[ggufName(name)]
+		if !ok {
+			return fmt.Errorf("the file has no tensor %s", ggufName(name))
+		}
+		if !slices.Equal(t.Shape, shape) {
+			return fmt.Errorf("the shape of %s is %v, want %v", ggufName(name), t.Shape, shape)
+		}
+		t.Float32(out)
+		if permuted(config.Arch, name) {
+			unpermute(out, shape[0], len(out)/shape[0], config.HeadDim)
+		}
+		return nil
+	}}, nil
+}
+
+// tokenizerOfGGUF makes the tokenizer of a GGUF file. The name of its pre-tokenizer
+// stands for a pattern; an unknown name is an error.
+func tokenizerOfGGUF(f *gguf.File) (*bpe.Tokenizer, error) {
+	if model, _ := f.Metadata["tokenizer.ggml.model"].(string); model != "gpt2" {
+		return nil, fmt.Errorf("read GGUF: tokenizer %.40q is not supported; supported is byte-level BPE (gpt2)", model)
+	}
+	texts := func(key string) []string {
+		list, _ := f.Metadata[key].([]any)
+		out := make([]string, len(list))
+		for i, v := range list {
+			out[i], _ = v.(string)
+		}
+		return out
+	}
+	var types []int64
+	list, _ := f.Metadata["tokenizer.ggml.token_type"].([]any)
+	for _, v := range list {
+		n, _ := v.(int64)
+		types = append(types, n)
+	}
+	pre, _ := f.Metadata["tokenizer.ggml.pre"].(string)
+	t, err := bpe.FromGGUF(pre, texts("tokenizer.ggml.tokens"), types, texts("tokenizer.ggml.merges"))
+	if err != nil {
+		return nil, fmt.Errorf("read GGUF: %w", err)
+	}
+	bos, ok := f.Metadata["tokenizer.ggml.bos_token_id"].(uint64)
+	if add, _ := f.Metadata["tokenizer.ggml.add_bos_token"].(bool); add && ok && bos < uint64(t.Size()) {
+		t.SetTemplate([]int32{int32(bos)}, nil)
+	}
+	return t, nil
+}

