@@ -1,0 +1,44 @@
+package hf
+
+import (
+	"fmt"
+
+	"github.com/ardanlabs/jinja"
+)
+
+// Message is a turn of a conversation.
+type Message struct {
+	Role    string `json:"role" yaml:"role"` // "system", "user" or "assistant"
+	Content string `json:"content" yaml:"content"`
+}
+
+// ChatTemplate renders conversations as a model expects them.
+type ChatTemplate struct{ template *jinja.Template }
+
+// NewChatTemplate compiles a Jinja template. The error says what is wrong with it.
+func NewChatTemplate(source string) (*ChatTemplate, error) {
+	t, err := jinja.Compile(source)
+	if err != nil {
+		return nil, fmt.Errorf("compile the chat template: %w", err)
+	}
+	return &ChatTemplate{t}, nil
+}
+
+// Render is the text of a conversation. With prompt, it ends where the assistant's next
+// turn begins. vars are further variables of the template, such as bos_token and
+// enable_thinking.
+func (c *ChatTemplate) Render(messages []Message, prompt bool, vars map[string]any) (string, error) {
+	turns := make([]any, len(messages))
+	for i, m := range messages {
+		turns[i] = map[string]any{"role": m.Role, "content": m.Content}
+	}
+	data := map[string]any{"messages": turns, "add_generation_prompt": prompt}
+	for k, v := range vars {
+		data[k] = v
+	}
+	text, err := c.template.Render(data)
+	if err != nil {
+		return "", fmt.Errorf("render the chat template: %w", err)
+	}
+	return text, nil
+}

@@ -1,0 +1,79 @@
+package hf
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"grpo/internal/golden"
+	"grpo/pkg/model/hf/bpe"
+)
+
+// Rendered conversations equal those of transformers, byte for byte.
+func TestGoldenChatTemplates(t *testing.T) {
+	var g struct {
+		Templates map[string]struct {
+			Variables map[string]any
+			Template  string
+		}
+		Conversations map[string]json.RawMessage
+		Renders       []struct {
+			Template, Conversation string
+			Prompt                 bool `json:"add_generation_prompt"`
+			Tools                  bool
+			Kwargs                 map[string]any
+			Text, Tokenizer        string
+			IDs                    []int32
+		}
+	}
+	readJSON(t, golden.Path(t, "golden", "trl2", "chat_templates.json"), &g)
+	tokenizers := map[string]*bpe.Tokenizer{}
+	rendered := 0
+	for _, r := range g.Renders {
+		var messages []Message
+		var raw []map[string]any
+		if err := json.Unmarshal(g.Conversations[r.Conversation], &raw); err != nil {
+			t.Fatal(err)
+		}
+		plain := !r.Tools
+		for _, m := range raw {
+			plain = plain && len(m) == 2 // tool calls and reasoning are not turns of ours
+		}
+		if !plain || json.Unmarshal(g.Conversations[r.Conversation], &messages) != nil {
+			continue
+		}
+		rendered++
+		template, err := NewChatTemplate(g.Templates[r.Template].Template)
+		if err != nil {
+			t.Fatalf("%s: %v", r.Template, err)
+		}
+		vars := map[string]any{}
+		for k, v := range g.Templates[r.Template].Variables {
+			vars[k] = v
+		}
+		for k, v := range r.Kwargs {
+			vars[k] = v
+		}
+		got, err := template.Render(messages, r.Prompt, vars)
+		if err != nil || got != r.Text {
+			t.Errorf("%s, %s, %v: %v\n got %q\nwant %q", r.Template, r.Conversation, r.Kwargs, err, got, r.Text)
+			continue
+		}
+		if r.Tokenizer == "" {
+			continue
+		}
+		tok := tokenizers[r.Tokenizer]
+		if tok == nil {
+			if tok, err = bpe.Parse(golden.File(t, "tokenizers", r.Tokenizer, "tokenizer.json")); err != nil {
+				t.Fatal(err)
+			}
+			tokenizers[r.Tokenizer] = tok
+		}
+		if ids := tok.Encode(got); !slices.Equal(ids, r.IDs) {
+			t.Errorf("%s, %s: ids %v, want %v", r.Template, r.Conversation, ids, r.IDs)
+		}
+	}
+	if rendered < len(g.Renders)/2 {
+		t.Errorf("only %d of %d renders were tried", rendered, len(g.Renders))
+	}
+}
