@@ -88,16 +88,8 @@ func optional(dir, name string) ([]byte, error) {
 }
 
 func openFolder(dir string) (*Checkpoint, error) {
-	config, err := regular.Read(filepath.Join(dir, "config.json"), regular.MaxDocument)
+	c, err := OpenWeights(dir)
 	if err != nil {
-		return nil, fmt.Errorf("a Hugging Face folder needs config.json: %w", err)
-	}
-	generation, err := optional(dir, "generation_config.json")
-	if err != nil {
-		return nil, err
-	}
-	c := &Checkpoint{close: func() error { return nil }}
-	if c.Config, err = ParseConfig(config, generation); err != nil {
 		return nil, err
 	}
 	data, err := regular.Read(filepath.Join(dir, "tokenizer.json"), regular.MaxDocument)
@@ -110,11 +102,6 @@ func openFolder(dir string) (*Checkpoint, error) {
 	if c.ChatTemplate, err = folderTemplate(dir); err != nil {
 		return nil, err
 	}
-	shards, err := newShards(dir)
-	if err != nil {
-		return nil, err
-	}
-	c.read = shards.read
 	return c, nil
 }
 
@@ -289,4 +276,26 @@ func tokenizerOfGGUF(f *gguf.File) (*bpe.Tokenizer, error) {
 		t.SetTemplate([]int32{int32(bos)}, nil)
 	}
 	return t, nil
+}
+
+// OpenWeights opens a Hugging Face folder for its configuration and weights only.
+func OpenWeights(dir string) (*Checkpoint, error) {
+	config, err := regular.Read(filepath.Join(dir, "config.json"), regular.MaxDocument)
+	if err != nil {
+		return nil, fmt.Errorf("a Hugging Face folder needs config.json: %w", err)
+	}
+	generation, err := optional(dir, "generation_config.json")
+	if err != nil {
+		return nil, err
+	}
+	c := &Checkpoint{Path: dir, close: func() error { return nil }}
+	if c.Config, err = ParseConfig(config, generation); err != nil {
+		return nil, err
+	}
+	shards, err := newShards(dir)
+	if err != nil {
+		return nil, err
+	}
+	c.read = shards.read
+	return c, nil
 }

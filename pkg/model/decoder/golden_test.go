@@ -1,0 +1,200 @@
+package decoder
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"grpo/internal/golden"
+	"grpo/pkg/model/hf"
+	"grpo/pkg/model/kernel"
+)
+
+// goldenCase is a checkpoint of the reference data with what transformers computed.
+type goldenCase struct {
+	InputIDs       [][]int32   `json:"input_ids"`
+	Attention      [][]int     `json:"attention_mask"`
+	CompletionMask [][]float64 `json:"completion_mask"`
+	Advantages     []float64
+	OldLogps       [][]float64 `json:"old_logps"`
+	Logits         [][][]float64
+	Logps          [][]float64
+	PG, Clip       struct {
+		Loss  float64
+		Grads map[string]struct {
+			Norm    float64
+			Entries [][2]float64
+		}
+	}
+}
+
+func goldenFolders(t *testing.T, f func(t *testing.T, net *Network, c *goldenCase)) {
+	files, err := filepath.Glob(filepath.Join(golden.Path(t, "golden", "decoder"), "*", "config.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no folders: %v", err)
+	}
+	for _, file := range files {
+		dir := filepath.Dir(file)
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			checkpoint, err := hf.OpenWeights(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			net, err := Load(checkpoint)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := os.ReadFile(filepath.Join(dir, "case.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var c goldenCase
+			if err := json.Unmarshal(data, &c); err != nil {
+				t.Fatal(err)
+			}
+			f(t, net, &c)
+		})
+	}
+}
+
+// sequences are the two sequences of a case as roots, and the rows and targets of
+// their predictions.
+func (c *goldenCase) sequences() (segments []Segment, places, targets []int) {
+	at := 0
+	for b, ids := range c.InputIDs {
+		n := 0
+		for _, m := range c.Attention[b] {
+			n += m
+		}
+		segments = append(segments, Segment{-1, ids[:n]})
+		for i := range n - 1 {
+			places, targets = append(places, at+i), append(targets, int(ids[i+1]))
+		}
+		at += n
+	}
+	return segments, places, targets
+}
+
+func newTestPass(t testing.TB, net *Network, segments []Segment, threads int) *pass {
+	t.Helper()
+	tree, err := newTree(segments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := kernel.NewPool(threads)
+	t.Cleanup(pool.Close)
+	p := newPass(net, pool, tree)
+	p.forward()
+	return p
+}
+
+// Log-probabilities, and the gradient of every parameter for a policy-gradient and a
+// clipped loss, equal those of transformers.
+func TestGoldenDecoder(t *testing.T) {
+	goldenFolders(t, func(t *testing.T, net *Network, c *goldenCase) {
+		segments, places, targets := c.sequences()
+		var mask, adv, old, want []float64
+		total := 0.0
+		for b, s := range segments {
+			for i := range len(s.Tokens) - 1 {
+				mask, adv = append(mask, c.CompletionMask[b][i]), append(adv, c.Advantages[b])
+				old, want = append(old, c.OldLogps[b][i]), append(want, c.Logps[b][i])
+				total += c.CompletionMask[b][i]
+			}
+		}
+		for name, loss := range map[string]func(i int, logp float64) (value, grad float64){
+			"pg": func(i int, logp float64) (float64, float64) { return adv[i] * logp, adv[i] },
+			"clip": func(i int, logp float64) (float64, float64) {
+				r := math.Exp(logp - old[i])
+				free, clipped := r*adv[i], max(0.8, min(1.2, r))*adv[i]
+				if free <= clipped {
+					return free, free
+				}
+				return clipped, 0
+			},
+		} {
+			p := newTestPass(t, net, segments, 2)
+			grads := newNetwork(net.Config)
+			dfinal := make([]float32, len(p.final))
+			got := 0.0
+			logp, _ := p.logProbs(places, targets, 1, func(logp, _ []float32) ([]float32, []float32) {
+				d := make([]float32, len(logp))
+				for i, l := range logp {
+					v, g := loss(i, float64(l))
+					got -= mask[i] * v / total
+					d[i] = float32(-mask[i] * g / total)
+				}
+				return d, make([]float32, len(logp))
+			}, dfinal, grads)
+			for i, w := range want {
+				if math.Abs(float64(logp[i])-w) > 1e-4 {
+					t.Fatalf("log-probability %d is %v, want %v", i, logp[i], w)
+				}
+			}
+			p.backward(dfinal, grads)
+			ref := c.PG
+			if name == "clip" {
+				ref = c.Clip
+			}
+			if math.Abs(got-ref.Loss) > 1e-5*max(1, math.Abs(ref.Loss)) {
+				t.Errorf("%s: loss %v, want %v", name, got, ref.Loss)
+			}
+			if len(ref.Grads) != len(grads.named) {
+				t.Errorf("%d gradients, want %d", len(grads.named), len(ref.Grads))
+			}
+			for param, w := range ref.Grads {
+				square, largest := 0.0, 0.0
+				for _, g := range grads.named[param] {
+					square += float64(g) * float64(g)
+					largest = max(largest, math.Abs(float64(g)))
+				}
+				if norm := math.Sqrt(square); math.Abs(norm-w.Norm) > 1e-4*w.Norm {
+					t.Errorf("%s: gradient of %s has norm %v, want %v", name, param, norm, w.Norm)
+				}
+				for _, e := range w.Entries {
+					if d := float64(grads.named[param][int(e[0])]) - e[1]; math.Abs(d) > 2e-4*largest {
+						t.Errorf("%s: gradient of %s at %v is off by %v", name, param, e[0], d)
+					}
+				}
+			}
+		}
+	})
+}
+
+// A shared prefix changes no bit: the log-probabilities of a tree are those of each
+// sequence by itself.
+func TestGoldenTreeIsTheSequences(t *testing.T) {
+	goldenFolders(t, func(t *testing.T, net *Network, c *goldenCase) {
+		ids := c.InputIDs[0]
+		a, b, end := ids[:4], ids[4:7], []int32{7, 3, 9}
+		tree := []Segment{{-1, a}, {0, b}, {1, ids[7:]}, {1, end}, {0, end}}
+		p := newTestPass(t, net, tree, 2)
+		for s, whole := range map[int][]int32{
+			2: ids, 3: append(append(append([]int32{}, a...), b...), end...), 4: append(append([]int32{}, a...), end...),
+		} {
+			path := append([]int{}, p.tree.visible(s)...)
+			var chain []Segment // the same segments, one below the other, alone
+			for i, k := range path {
+				chain = append(chain, Segment{i - 1, tree[k].Tokens})
+			}
+			alone := newTestPass(t, net, chain, 1)
+			n := len(tree[s].Tokens)
+			h := net.Config.Hidden
+			got := p.final[p.tree.start[s]*h : (p.tree.start[s]+n)*h]
+			want := alone.final[alone.tree.start[len(chain)-1]*h:]
+			for i := range got {
+				if got[i] != want[i] {
+					t.Fatalf("segment %d: element %d is %v in the tree, %v alone", s, i, got[i], want[i])
+				}
+			}
+			flat := newTestPass(t, net, []Segment{{-1, whole}}, 1)
+			for i, w := range flat.final[(len(whole)-n)*h:] {
+				if math.Abs(float64(got[i]-w)) > 1e-5*max(1, math.Abs(float64(w))) {
+					t.Fatalf("segment %d: element %d is %v, in one piece %v", s, i, got[i], w)
+				}
+			}
+		}
+	})
+}

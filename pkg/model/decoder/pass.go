@@ -1,0 +1,165 @@
+package decoder
+
+import (
+	"grpo/pkg/model/kernel"
+)
+
+// pass runs a network over a tree. All slices are (tokens, ...), tokens in the order of
+// the tree.
+type pass struct {
+	net      *Network
+	pool     *kernel.Pool
+	tree     *tree
+	attn     attention
+	cos, sin []float32 // (tokens, dim/2)
+	layers   []saved
+	x        []float32 // the residual stream after the last layer, (tokens, hidden)
+	final    []float32 // its RMSNorm
+	rstd     []float32
+	scratch  [][]float32 // of each worker: probabilities and their gradients
+}
+
+// saved is what the backward pass needs of a layer.
+type saved struct {
+	in, mid             []float32 // the residual stream before attention and before the feed-forward layer
+	inNorm, midNorm     []float32 // their RMSNorms
+	inRstd, midRstd     []float32
+	qkv                 []float32 // (tokens, q + 2 kv), after the rotation
+	raw                 []float32 // the same before q/k norms and rotation; only with q/k norms
+	qRstd, kRstd        []float32 // (tokens, heads)
+	attn                []float32 // (tokens, q)
+	gateUp, activations []float32 // (tokens, 2 ffn), (tokens, ffn)
+}
+
+// newPass prepares a pass over a tree.
+func newPass(net *Network, pool *kernel.Pool, t *tree) *pass {
+	c, n := net.Config, len(t.tokens)
+	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+	p := &pass{net: net, pool: pool, tree: t, attn: attention{c.Heads, c.KVHeads, c.HeadDim, q + 2*kv}}
+	half := c.HeadDim / 2
+	p.cos, p.sin = make([]float32, n*half), make([]float32, n*half)
+	net.rotations(t.positions, p.cos, p.sin)
+	most := 0
+	for s := range t.segments {
+		m := len(t.segments[s].Tokens)
+		most = max(most, m*(t.before[s]+m))
+	}
+	for range pool.Threads() {
+		p.scratch = append(p.scratch, make([]float32, 2*most))
+	}
+	return p
+}
+
+// forward computes the residual stream of every token and keeps what backward needs.
+func (p *pass) forward() {
+	c, n := p.net.Config, len(p.tree.tokens)
+	h := c.Hidden
+	p.x = make([]float32, n*h)
+	for i, id := range p.tree.tokens {
+		copy(p.x[i*h:(i+1)*h], p.net.embed[int(id)*h:(int(id)+1)*h])
+	}
+	p.layers = make([]saved, c.Layers)
+	for i := range p.layers {
+		p.layers[i] = p.block(&p.net.layers[i])
+	}
+	p.final, p.rstd = make([]float32, n*h), make([]float32, n)
+	kernel.RMSNorm(n, h, p.x, p.net.norm, c.NormEps, p.final, p.rstd)
+}
+
+// block adds a layer's attention and feed-forward outputs to the residual stream.
+func (p *pass) block(l *layer) saved {
+	c, n := p.net.Config, len(p.tree.tokens)
+	h, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+	width := q + 2*kv
+	s := saved{in: p.x, inNorm: make([]float32, n*h), inRstd: make([]float32, n), qkv: make([]float32, n*width)}
+	kernel.RMSNorm(n, h, s.in, l.attnNorm, c.NormEps, s.inNorm, s.inRstd)
+	linear(p.pool, n, h, width, s.inNorm, l.qkv, false, s.qkv)
+	if l.qkvBias != nil {
+		kernel.AddBias(n, width, s.qkv, width, l.qkvBias)
+	}
+	if l.qNorm != nil {
+		s.raw = append([]float32(nil), s.qkv...)
+		s.qRstd, s.kRstd = make([]float32, n*c.Heads), make([]float32, n*c.KVHeads)
+		for i := range n {
+			row := s.qkv[i*width:]
+			kernel.RMSNorm(c.Heads, c.HeadDim, row[:q], l.qNorm, c.NormEps, row[:q], s.qRstd[i*c.Heads:])
+			kernel.RMSNorm(c.KVHeads, c.HeadDim, row[q:q+kv], l.kNorm, c.NormEps, row[q:q+kv], s.kRstd[i*c.KVHeads:])
+		}
+	}
+	kernel.RoPE(n, c.Heads+c.KVHeads, c.HeadDim, s.qkv, width, p.cos, p.sin, 1) // keys follow the queries
+	s.attn = make([]float32, n*q)
+	p.pool.Run(len(p.tree.segments)*c.Heads, func(task, worker int) {
+		p.attn.forward(p.tree, task/c.Heads, task%c.Heads, s.qkv, s.qkv[q:], s.qkv[q+kv:], p.scratch[worker], s.attn)
+	})
+	s.mid = append([]float32(nil), s.in...)
+	linear(p.pool, n, q, h, s.attn, l.out, true, s.mid)
+
+	s.midNorm, s.midRstd = make([]float32, n*h), make([]float32, n)
+	kernel.RMSNorm(n, h, s.mid, l.ffnNorm, c.NormEps, s.midNorm, s.midRstd)
+	s.gateUp, s.activations = make([]float32, n*2*c.FFN), make([]float32, n*c.FFN)
+	linear(p.pool, n, h, 2*c.FFN, s.midNorm, l.gateUp, false, s.gateUp)
+	kernel.SwiGLU(n, c.FFN, s.gateUp, s.activations)
+	p.x = append([]float32(nil), s.mid...)
+	linear(p.pool, n, c.FFN, h, s.activations, l.down, true, p.x)
+	return s
+}
+
+// backward adds the gradients of all parameters to g, from dfinal, the gradient of
+// p.final, (tokens, hidden). It overwrites what forward kept.
+func (p *pass) backward(dfinal []float32, g *Network) {
+	c, n := p.net.Config, len(p.tree.tokens)
+	h := c.Hidden
+	dx := make([]float32, n*h)
+	kernel.RMSNormBackward(n, h, p.x, p.net.norm, p.rstd, dfinal, dx, g.norm)
+	for i := c.Layers - 1; i >= 0; i-- {
+		p.blockBackward(&p.net.layers[i], &g.layers[i], &p.layers[i], dx)
+		p.layers[i] = saved{}
+	}
+	for i, id := range p.tree.tokens {
+		row := g.embed[int(id)*h : (int(id)+1)*h]
+		for j, d := range dx[i*h : (i+1)*h] {
+			row[j] += d
+		}
+	}
+}
+
+// blockBackward replaces dx, the gradient of a layer's output, by that of its input.
+func (p *pass) blockBackward(l, g *layer, s *saved, dx []float32) {
+	c, n := p.net.Config, len(p.tree.tokens)
+	h, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+	width := q + 2*kv
+
+	da, dnorm := make([]float32, n*c.FFN), make([]float32, n*h)
+	linearBackward(p.pool, n, c.FFN, h, s.activations, l.down, dx, false, da, g.down)
+	kernel.SwiGLUBackward(n, c.FFN, s.gateUp, da)
+	linearBackward(p.pool, n, h, 2*c.FFN, s.midNorm, l.gateUp, s.gateUp, false, dnorm, g.gateUp)
+	kernel.RMSNormBackward(n, h, s.mid, l.ffnNorm, s.midRstd, dnorm, dx, g.ffnNorm)
+
+	do, dqkv := make([]float32, n*q), make([]float32, n*width)
+	linearBackward(p.pool, n, q, h, s.attn, l.out, dx, false, do, g.out)
+	p.pool.Run(c.KVHeads, func(head, worker int) { // a task owns the gradients of its keys and values
+		scratch := p.scratch[worker]
+		for seg := range p.tree.segments {
+			for i := range c.Heads / c.KVHeads {
+				p.attn.backward(p.tree, seg, head*(c.Heads/c.KVHeads)+i, s.qkv, s.qkv[q:], s.qkv[q+kv:], do,
+					dqkv, dqkv[q:], dqkv[q+kv:], scratch[:len(scratch)/2], scratch[len(scratch)/2:])
+			}
+		}
+	})
+	kernel.RoPE(n, c.Heads+c.KVHeads, c.HeadDim, dqkv, width, p.cos, p.sin, -1)
+	if l.qNorm != nil {
+		for i := range n {
+			raw, d := s.raw[i*width:], dqkv[i*width:]
+			dq, dk := make([]float32, q), make([]float32, kv)
+			kernel.RMSNormBackward(c.Heads, c.HeadDim, raw[:q], l.qNorm, s.qRstd[i*c.Heads:], d[:q], dq, g.qNorm)
+			kernel.RMSNormBackward(c.KVHeads, c.HeadDim, raw[q:q+kv], l.kNorm, s.kRstd[i*c.KVHeads:], d[q:q+kv], dk, g.kNorm)
+			copy(d, dq)
+			copy(d[q:], dk)
+		}
+	}
+	if l.qkvBias != nil {
+		kernel.ColSum(n, width, dqkv, width, true, g.qkvBias)
+	}
+	linearBackward(p.pool, n, h, width, s.inNorm, l.qkv, dqkv, false, dnorm, g.qkv)
+	kernel.RMSNormBackward(n, h, s.in, l.attnNorm, s.inRstd, dnorm, dx, g.attnNorm)
+}
