@@ -6,81 +6,127 @@ import (
 	"grpo/pkg/model/kernel"
 )
 
-// attention is grouped-query attention over a tree. Layouts: q and o are (tokens, heads,
-// dim), k and v (tokens, kv heads, dim), with rows ld apart in q, k and v, which are
-// parts of one matrix. Scores are kept for one segment and head at a time.
+// attention is grouped-query attention over a tree. Queries, keys and values are parts
+// of one (tokens, q + 2 kv) matrix, (heads, dim) each; outputs are (tokens, q).
 type attention struct {
 	heads, kvHeads, dim int
-	ld                  int
 }
 
-// scores writes the probabilities of a segment's queries of one head over the keys of
-// its ancestors and its own, (segment tokens, before + segment tokens), to p. Keys after
-// a query have probability 0.
-func (a attention) scores(t *tree, s, head int, q, k, p []float32) {
-	n, width, kv := len(t.segments[s].Tokens), t.before[s]+len(t.segments[s].Tokens), head/(a.heads/a.kvHeads)
-	qs := q[t.start[s]*a.ld+head*a.dim:]
-	at := 0
-	for _, c := range t.visible(s) {
-		m := len(t.segments[c].Tokens)
-		kernel.Gemm(false, true, n, m, a.dim, qs, a.ld, k[t.start[c]*a.ld+kv*a.dim:], a.ld, false, p[at:], width)
-		at += m
+func (a attention) q() int     { return a.heads * a.dim }
+func (a attention) kv() int    { return a.kvHeads * a.dim }
+func (a attention) width() int { return a.q() + 2*a.kv() }
+func (a attention) group() int { return a.heads / a.kvHeads } // query heads of a key head
+func (a attention) scale() float32 {
+	return float32(1 / math.Sqrt(float64(a.dim)))
+}
+
+// scratch is the memory of one worker: n is the most tokens of a segment, t the most of
+// a sequence.
+type scratch struct {
+	k, v, dk, dv []float32 // (t, dim): keys and values of one head from the root on
+	p, dp        []float32 // (n, t): probabilities
+}
+
+func newScratch(t *tree, dim int, backward bool) *scratch {
+	most := 0
+	for s := range t.segments {
+		most = max(most, len(t.segments[s].Tokens)*(t.before[s]+len(t.segments[s].Tokens)))
 	}
-	scale := float32(1 / math.Sqrt(float64(a.dim)))
+	w := &scratch{k: make([]float32, t.longest*dim), v: make([]float32, t.longest*dim), p: make([]float32, most)}
+	if backward {
+		w.dk, w.dv, w.dp = make([]float32, t.longest*dim), make([]float32, t.longest*dim), make([]float32, most)
+	}
+	return w
+}
+
+// gather copies the rows of one part of qkv that segment s sees, from column at on, to
+// out.
+func (a attention) gather(t *tree, s int, qkv []float32, at int, out []float32) {
+	copyRows := func(c int) {
+		for i := t.start[c]; i < t.start[c]+len(t.segments[c].Tokens); i++ {
+			out = out[copy(out[:a.dim], qkv[i*a.width()+at:]):]
+		}
+	}
+	for _, c := range t.context[s] {
+		copyRows(c)
+	}
+	copyRows(s)
+}
+
+// scatter adds rows that [attention.gather] has copied to where they came from.
+func (a attention) scatter(t *tree, s int, rows []float32, dqkv []float32, at int) {
+	add := func(c int) {
+		for i := t.start[c]; i < t.start[c]+len(t.segments[c].Tokens); i++ {
+			d := dqkv[i*a.width()+at:]
+			for j, x := range rows[:a.dim] {
+				d[j] += x
+			}
+			rows = rows[a.dim:]
+		}
+	}
+	for _, c := range t.context[s] {
+		add(c)
+	}
+	add(s)
+}
+
+// probabilities writes those of a segment's queries of one head over the keys in w.k to
+// w.p. Keys after a query have probability 0.
+func (a attention) probabilities(t *tree, s, head int, qkv []float32, w *scratch) {
+	n := len(t.segments[s].Tokens)
+	width := t.before[s] + n
+	kernel.Gemm(false, true, n, width, a.dim, qkv[t.start[s]*a.width()+head*a.dim:], a.width(), w.k, a.dim, false, w.p, width)
 	for i := range n {
-		row, seen := p[i*width:(i+1)*width], t.before[s]+i+1
-		kernel.Softmax(seen, row[:seen], scale, row[:seen])
+		row, seen := w.p[i*width:(i+1)*width], t.before[s]+i+1
+		kernel.Softmax(seen, row[:seen], a.scale(), row[:seen])
 		clear(row[seen:])
 	}
 }
 
-// forward writes the attention's output of one segment and head to o (rows of
-// heads·dim).
-func (a attention) forward(t *tree, s, head int, q, k, v, p, o []float32) {
-	a.scores(t, s, head, q, k, p)
-	n, width, kv := len(t.segments[s].Tokens), t.before[s]+len(t.segments[s].Tokens), head/(a.heads/a.kvHeads)
-	out, ldo := o[t.start[s]*a.heads*a.dim+head*a.dim:], a.heads*a.dim
-	at := 0
-	for i, c := range t.visible(s) {
-		m := len(t.segments[c].Tokens)
-		kernel.Gemm(false, false, n, a.dim, m, p[at:], width, v[t.start[c]*a.ld+kv*a.dim:], a.ld, i > 0, out, ldo)
-		at += m
+// forward writes the outputs of a segment for the query heads of one key head to out.
+func (a attention) forward(t *tree, s, kvHead int, qkv, out []float32, w *scratch) {
+	a.gather(t, s, qkv, a.q()+kvHead*a.dim, w.k)
+	a.gather(t, s, qkv, a.q()+a.kv()+kvHead*a.dim, w.v)
+	n, before := len(t.segments[s].Tokens), t.before[s]
+	width := before + n
+	for head := kvHead * a.group(); head < (kvHead+1)*a.group(); head++ {
+		a.probabilities(t, s, head, qkv, w)
+		o := out[t.start[s]*a.q()+head*a.dim:]
+		if !t.segments[s].Sampled {
+			kernel.Gemm(false, false, n, a.dim, width, w.p, width, w.v, a.dim, false, o, a.q())
+			continue
+		}
+		kernel.Gemm(false, false, n, a.dim, before, w.p, width, w.v, a.dim, false, o, a.q())
+		kernel.Gemm(false, false, n, a.dim, n, w.p[before:], width, w.v[before*a.dim:], a.dim, true, o, a.q())
 	}
 }
 
-// backward adds the gradients of one segment and head to dq, dk and dv (laid out as q, k
-// and v), from do (as o). p and dp are scratch for (segment tokens, before + segment
-// tokens).
-func (a attention) backward(t *tree, s, head int, q, k, v, do, dq, dk, dv, p, dp []float32) {
-	a.scores(t, s, head, q, k, p)
-	n, width, kv := len(t.segments[s].Tokens), t.before[s]+len(t.segments[s].Tokens), head/(a.heads/a.kvHeads)
-	gout, ldo := do[t.start[s]*a.heads*a.dim+head*a.dim:], a.heads*a.dim
-	own := t.start[s]*a.ld + head*a.dim
-	context := t.visible(s)
-	at := 0
-	for _, c := range context {
-		m, kvAt := len(t.segments[c].Tokens), t.start[c]*a.ld+kv*a.dim
-		kernel.Gemm(true, false, m, a.dim, n, p[at:], width, gout, ldo, true, dv[kvAt:], a.ld)
-		kernel.Gemm(false, true, n, m, a.dim, gout, ldo, v[kvAt:], a.ld, false, dp[at:], width)
-		at += m
-	}
-	// Of softmax: ds = p·(dp - Σ p·dp)·scale.
-	scale := float32(1 / math.Sqrt(float64(a.dim)))
-	for i := range n {
-		pi, di := p[i*width:(i+1)*width], dp[i*width:(i+1)*width]
-		dot := 0.0
-		for j, x := range pi {
-			dot += float64(x) * float64(di[j])
+// backward adds the gradients of a segment's queries of one key head's group, and of the
+// keys and values that they see, to dqkv, from dout.
+func (a attention) backward(t *tree, s, kvHead int, qkv, dout, dqkv []float32, w *scratch) {
+	a.gather(t, s, qkv, a.q()+kvHead*a.dim, w.k)
+	a.gather(t, s, qkv, a.q()+a.kv()+kvHead*a.dim, w.v)
+	n := len(t.segments[s].Tokens)
+	width := t.before[s] + n
+	for head := kvHead * a.group(); head < (kvHead+1)*a.group(); head++ {
+		more := head > kvHead*a.group()
+		a.probabilities(t, s, head, qkv, w)
+		d, at := dout[t.start[s]*a.q()+head*a.dim:], t.start[s]*a.width()+head*a.dim
+		kernel.Gemm(true, false, width, a.dim, n, w.p, width, d, a.q(), more, w.dv, a.dim)
+		kernel.Gemm(false, true, n, width, a.dim, d, a.q(), w.v, a.dim, false, w.dp, width)
+		for i := range n { // of softmax: ds = p·(dp - Σ p·dp)·scale
+			p, dp := w.p[i*width:(i+1)*width], w.dp[i*width:(i+1)*width]
+			dot := 0.0
+			for j, x := range p {
+				dot += float64(x) * float64(dp[j])
+			}
+			for j, x := range p {
+				dp[j] = float32(x*(dp[j]-float32(dot))) * a.scale()
+			}
 		}
-		for j, x := range pi {
-			di[j] = float32(x*(di[j]-float32(dot))) * scale
-		}
+		kernel.Gemm(false, false, n, a.dim, width, w.dp, width, w.k, a.dim, false, dqkv[at:], a.width())
+		kernel.Gemm(true, false, width, a.dim, n, w.dp, width, qkv[at:], a.width(), more, w.dk, a.dim)
 	}
-	at = 0
-	for _, c := range context {
-		m, kvAt := len(t.segments[c].Tokens), t.start[c]*a.ld+kv*a.dim
-		kernel.Gemm(false, false, n, a.dim, m, dp[at:], width, k[kvAt:], a.ld, true, dq[own:], a.ld)
-		kernel.Gemm(true, false, m, a.dim, n, dp[at:], width, q[own:], a.ld, true, dk[kvAt:], a.ld)
-		at += m
-	}
+	a.scatter(t, s, w.dk, dqkv, a.q()+kvHead*a.dim)
+	a.scatter(t, s, w.dv, dqkv, a.q()+a.kv()+kvHead*a.dim)
 }

@@ -5,21 +5,22 @@
 package decoder
 
 import (
-	"fmt"
 	"math"
 
+	"grpo/pkg/model"
 	"grpo/pkg/model/hf"
 	"grpo/pkg/model/kernel"
 )
 
-// Network holds the parameters of a decoder. Matrices are row-major, [out, in].
+// Network holds the parameters of a decoder: model.Params with Hugging Face's names, and
+// views of them. Matrices are row-major, [out, in].
 type Network struct {
 	Config *hf.Config
+	Params *model.Params
 	embed  []float32 // (vocabulary, hidden)
 	layers []layer
 	norm   []float32 // (hidden)
 	head   []float32 // (vocabulary, hidden); the embedding where the two are tied
-	named  map[string][]float32
 	freqs  []float64
 }
 
@@ -36,43 +37,42 @@ type layer struct {
 	down         []float32 // (hidden, ffn)
 }
 
-// newNetwork allocates the parameters of a network, all zero.
+// newNetwork returns a network of parameters that are all zero.
 func newNetwork(c *hf.Config) *Network {
-	n := &Network{Config: c, layers: make([]layer, c.Layers), named: map[string][]float32{}, freqs: c.Frequencies()}
-	h, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-	zeros := func(size int) []float32 { return make([]float32, size) }
-	n.embed, n.norm = zeros(c.Vocab*h), zeros(h)
-	n.head = n.embed
-	if !c.Tied {
-		n.head = zeros(c.Vocab * h)
-		n.named["lm_head.weight"] = n.head
+	names, shapes := c.Shapes()
+	form := make([]model.Tensor, len(names))
+	for i, name := range names {
+		form[i] = model.Tensor{Name: name, Shape: shapes[name]}
 	}
-	n.named["model.embed_tokens.weight"], n.named["model.norm.weight"] = n.embed, n.norm
+	return view(c, model.NewParams(form))
+}
+
+// view is the network of parameters in the order of [hf.Config.Shapes].
+func view(c *hf.Config, params *model.Params) *Network {
+	n := &Network{Config: c, Params: params, layers: make([]layer, c.Layers), freqs: c.Frequencies()}
+	rest := params.Flat
+	take := func(size int) []float32 {
+		x := rest[:size:size]
+		rest = rest[size:]
+		return x
+	}
+	h, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+	n.embed = take(c.Vocab * h)
 	for i := range n.layers {
 		l := &n.layers[i]
-		p := fmt.Sprintf("model.layers.%d.", i)
-		l.attnNorm, l.qkv, l.out = zeros(h), zeros((q+2*kv)*h), zeros(h*q)
-		l.ffnNorm, l.gateUp, l.down = zeros(h), zeros(2*c.FFN*h), zeros(h*c.FFN)
+		l.attnNorm, l.qkv = take(h), take((q+2*kv)*h)
 		if c.QKVBias {
-			l.qkvBias = zeros(q + 2*kv)
+			l.qkvBias = take(q + 2*kv)
 		}
 		if c.QKNorm {
-			l.qNorm, l.kNorm = zeros(c.HeadDim), zeros(c.HeadDim)
-			n.named[p+"self_attn.q_norm.weight"], n.named[p+"self_attn.k_norm.weight"] = l.qNorm, l.kNorm
+			l.qNorm, l.kNorm = take(c.HeadDim), take(c.HeadDim)
 		}
-		for _, part := range []struct {
-			name     string
-			from, to int
-		}{{"q", 0, q}, {"k", q, q + kv}, {"v", q + kv, q + 2*kv}} {
-			n.named[p+"self_attn."+part.name+"_proj.weight"] = l.qkv[part.from*h : part.to*h]
-			if c.QKVBias {
-				n.named[p+"self_attn."+part.name+"_proj.bias"] = l.qkvBias[part.from:part.to]
-			}
-		}
-		n.named[p+"self_attn.o_proj.weight"] = l.out
-		n.named[p+"input_layernorm.weight"], n.named[p+"post_attention_layernorm.weight"] = l.attnNorm, l.ffnNorm
-		n.named[p+"mlp.gate_proj.weight"], n.named[p+"mlp.up_proj.weight"] = l.gateUp[:c.FFN*h], l.gateUp[c.FFN*h:]
-		n.named[p+"mlp.down_proj.weight"] = l.down
+		l.out, l.ffnNorm = take(h*q), take(h)
+		l.gateUp, l.down = take(2*c.FFN*h), take(h*c.FFN)
+	}
+	n.norm, n.head = take(h), n.embed
+	if !c.Tied {
+		n.head = take(c.Vocab * h)
 	}
 	return n
 }
@@ -80,24 +80,14 @@ func newNetwork(c *hf.Config) *Network {
 // Load reads the weights of a checkpoint.
 func Load(c *hf.Checkpoint) (*Network, error) {
 	n := newNetwork(c.Config)
-	names, _ := c.Config.Shapes()
-	for _, name := range names {
-		x, err := c.Read(name)
+	for _, t := range n.Params.Tensors() {
+		x, err := c.Read(t.Name)
 		if err != nil {
 			return nil, err
 		}
-		copy(n.named[name], x)
+		copy(t.Data, x)
 	}
 	return n, nil
-}
-
-// Parameters is the number of parameters; tied weights count once.
-func (n *Network) Parameters() int {
-	total := 0
-	for _, x := range n.named {
-		total += len(x)
-	}
-	return total
 }
 
 // rotations fills the cosines and sines of positions, half a head's size each.

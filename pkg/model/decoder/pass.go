@@ -16,7 +16,7 @@ type pass struct {
 	x        []float32 // the residual stream after the last layer, (tokens, hidden)
 	final    []float32 // its RMSNorm
 	rstd     []float32
-	scratch  [][]float32 // of each worker: probabilities and their gradients
+	scratch  []*scratch // of each worker
 }
 
 // saved is what the backward pass needs of a layer.
@@ -31,21 +31,15 @@ type saved struct {
 	gateUp, activations []float32 // (tokens, 2 ffn), (tokens, ffn)
 }
 
-// newPass prepares a pass over a tree.
-func newPass(net *Network, pool *kernel.Pool, t *tree) *pass {
+// newPass prepares a pass over a tree; backward says that its backward will be called.
+func newPass(net *Network, pool *kernel.Pool, t *tree, backward bool) *pass {
 	c, n := net.Config, len(t.tokens)
-	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-	p := &pass{net: net, pool: pool, tree: t, attn: attention{c.Heads, c.KVHeads, c.HeadDim, q + 2*kv}}
+	p := &pass{net: net, pool: pool, tree: t, attn: attention{c.Heads, c.KVHeads, c.HeadDim}}
 	half := c.HeadDim / 2
 	p.cos, p.sin = make([]float32, n*half), make([]float32, n*half)
 	net.rotations(t.positions, p.cos, p.sin)
-	most := 0
-	for s := range t.segments {
-		m := len(t.segments[s].Tokens)
-		most = max(most, m*(t.before[s]+m))
-	}
 	for range pool.Threads() {
-		p.scratch = append(p.scratch, make([]float32, 2*most))
+		p.scratch = append(p.scratch, newScratch(t, c.HeadDim, backward))
 	}
 	return p
 }
@@ -88,8 +82,8 @@ func (p *pass) block(l *layer) saved {
 	}
 	kernel.RoPE(n, c.Heads+c.KVHeads, c.HeadDim, s.qkv, width, p.cos, p.sin, 1) // keys follow the queries
 	s.attn = make([]float32, n*q)
-	p.pool.Run(len(p.tree.segments)*c.Heads, func(task, worker int) {
-		p.attn.forward(p.tree, task/c.Heads, task%c.Heads, s.qkv, s.qkv[q:], s.qkv[q+kv:], p.scratch[worker], s.attn)
+	p.pool.Run(len(p.tree.segments)*c.KVHeads, func(task, worker int) {
+		p.attn.forward(p.tree, task/c.KVHeads, task%c.KVHeads, s.qkv, s.attn, p.scratch[worker])
 	})
 	s.mid = append([]float32(nil), s.in...)
 	linear(p.pool, n, q, h, s.attn, l.out, true, s.mid)
@@ -138,12 +132,8 @@ func (p *pass) blockBackward(l, g *layer, s *saved, dx []float32) {
 	do, dqkv := make([]float32, n*q), make([]float32, n*width)
 	linearBackward(p.pool, n, q, h, s.attn, l.out, dx, false, do, g.out)
 	p.pool.Run(c.KVHeads, func(head, worker int) { // a task owns the gradients of its keys and values
-		scratch := p.scratch[worker]
 		for seg := range p.tree.segments {
-			for i := range c.Heads / c.KVHeads {
-				p.attn.backward(p.tree, seg, head*(c.Heads/c.KVHeads)+i, s.qkv, s.qkv[q:], s.qkv[q+kv:], do,
-					dqkv, dqkv[q:], dqkv[q+kv:], scratch[:len(scratch)/2], scratch[len(scratch)/2:])
-			}
+			p.attn.backward(p.tree, seg, head, s.qkv, do, dqkv, p.scratch[worker])
 		}
 	})
 	kernel.RoPE(n, c.Heads+c.KVHeads, c.HeadDim, dqkv, width, p.cos, p.sin, -1)

@@ -7,6 +7,10 @@ import "fmt"
 type Segment struct {
 	Parent int // index of a segment before this one; -1 for a root
 	Tokens []int32
+	// Sampled marks a completion. Its attention is summed in two parts, what comes
+	// before it and itself, as the sampler does it, so that both have the same bits.
+	// That of other segments does not depend on where a sequence is cut.
+	Sampled bool
 }
 
 // tree is a batch of segments laid out one after the other: token i of segment s is at
@@ -42,9 +46,4 @@ func newTree(segments []Segment) (*tree, error) {
 		t.longest = max(t.longest, before+len(s.Tokens))
 	}
 	return t, nil
-}
-
-// visible are the segments whose keys segment s sees: its ancestors and itself.
-func (t *tree) visible(s int) []int {
-	return append(t.context[s][:len(t.context[s]):len(t.context[s])], s)
 }

@@ -18,13 +18,15 @@ func (c *Config) Shapes() (names []string, shapes map[string][]int) {
 	for i := range c.Layers {
 		p := fmt.Sprintf("model.layers.%d.", i)
 		add(p+"input_layernorm.weight", c.Hidden)
-		for _, proj := range []struct {
+		for _, proj := range []struct { // next to each other, so that they can be one matrix
 			name string
 			out  int
 		}{{"q", q}, {"k", kv}, {"v", kv}} {
 			add(p+"self_attn."+proj.name+"_proj.weight", proj.out, c.Hidden)
+		}
+		for _, proj := range []string{"q", "k", "v"} {
 			if c.QKVBias {
-				add(p+"self_attn."+proj.name+"_proj.bias", proj.out)
+				add(p+"self_attn."+proj+"_proj.bias", shapes[p+"self_attn."+proj+"_proj.weight"][0])
 			}
 		}
 		if c.QKNorm {
