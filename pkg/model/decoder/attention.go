@@ -85,6 +85,9 @@ func (a attention) probabilities(t *tree, s, head int, qkv []float32, w *scratch
 
 // forward writes the outputs of a segment for the query heads of one key head to out.
 func (a attention) forward(t *tree, s, kvHead int, qkv, out []float32, w *scratch) {
+	if len(t.segments[s].Tokens) == 0 {
+		return
+	}
 	a.gather(t, s, qkv, a.q()+kvHead*a.dim, w.k)
 	a.gather(t, s, qkv, a.q()+a.kv()+kvHead*a.dim, w.v)
 	n, before := len(t.segments[s].Tokens), t.before[s]
@@ -104,6 +107,9 @@ func (a attention) forward(t *tree, s, kvHead int, qkv, out []float32, w *scratc
 // backward adds the gradients of a segment's queries of one key head's group, and of the
 // keys and values that they see, to dqkv, from dout.
 func (a attention) backward(t *tree, s, kvHead int, qkv, dout, dqkv []float32, w *scratch) {
+	if len(t.segments[s].Tokens) == 0 {
+		return
+	}
 	a.gather(t, s, qkv, a.q()+kvHead*a.dim, w.k)
 	a.gather(t, s, qkv, a.q()+a.kv()+kvHead*a.dim, w.v)
 	n := len(t.segments[s].Tokens)

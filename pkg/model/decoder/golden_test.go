@@ -21,6 +21,7 @@ type goldenCase struct {
 	OldLogps       [][]float64 `json:"old_logps"`
 	Logits         [][][]float64
 	Logps          [][]float64
+	Greedy         [][]int
 	PG, Clip       struct {
 		Loss  float64
 		Grads map[string]struct {

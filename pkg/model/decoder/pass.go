@@ -1,6 +1,7 @@
 package decoder
 
 import (
+	"grpo/pkg/model/hf"
 	"grpo/pkg/model/kernel"
 )
 
@@ -68,18 +69,11 @@ func (p *pass) block(l *layer) saved {
 	s := saved{in: p.x, inNorm: make([]float32, n*h), inRstd: make([]float32, n), qkv: make([]float32, n*width)}
 	kernel.RMSNorm(n, h, s.in, l.attnNorm, c.NormEps, s.inNorm, s.inRstd)
 	linear(p.pool, n, h, width, s.inNorm, l.qkv, false, s.qkv)
-	if l.qkvBias != nil {
-		kernel.AddBias(n, width, s.qkv, width, l.qkvBias)
-	}
 	if l.qNorm != nil {
-		s.raw = append([]float32(nil), s.qkv...)
+		s.raw = make([]float32, n*width)
 		s.qRstd, s.kRstd = make([]float32, n*c.Heads), make([]float32, n*c.KVHeads)
-		for i := range n {
-			row := s.qkv[i*width:]
-			kernel.RMSNorm(c.Heads, c.HeadDim, row[:q], l.qNorm, c.NormEps, row[:q], s.qRstd[i*c.Heads:])
-			kernel.RMSNorm(c.KVHeads, c.HeadDim, row[q:q+kv], l.kNorm, c.NormEps, row[q:q+kv], s.kRstd[i*c.KVHeads:])
-		}
 	}
+	l.project(c, n, s.qkv, &s, s.raw)
 	kernel.RoPE(n, c.Heads+c.KVHeads, c.HeadDim, s.qkv, width, p.cos, p.sin, 1) // keys follow the queries
 	s.attn = make([]float32, n*q)
 	p.pool.Run(len(p.tree.segments)*c.KVHeads, func(task, worker int) {
@@ -96,6 +90,30 @@ func (p *pass) block(l *layer) saved {
 	p.x = append([]float32(nil), s.mid...)
 	linear(p.pool, n, c.FFN, h, s.activations, l.down, true, p.x)
 	return s
+}
+
+// project adds the biases to n rows of queries, keys and values, and normalises queries
+// and keys, where the network does so. With raw it keeps the rows before that, and their
+// norms in s.
+func (l *layer) project(c *hf.Config, n int, qkv []float32, s *saved, raw []float32) {
+	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+	width := q + 2*kv
+	if l.qkvBias != nil {
+		kernel.AddBias(n, width, qkv, width, l.qkvBias)
+	}
+	if l.qNorm == nil {
+		return
+	}
+	copy(raw, qkv[:min(len(raw), len(qkv))])
+	for i := range n {
+		row := qkv[i*width:]
+		var qRstd, kRstd []float32
+		if s != nil {
+			qRstd, kRstd = s.qRstd[i*c.Heads:], s.kRstd[i*c.KVHeads:]
+		}
+		kernel.RMSNorm(c.Heads, c.HeadDim, row[:q], l.qNorm, c.NormEps, row[:q], qRstd)
+		kernel.RMSNorm(c.KVHeads, c.HeadDim, row[q:q+kv], l.kNorm, c.NormEps, row[q:q+kv], kRstd)
+	}
 }
 
 // backward adds the gradients of all parameters to g, from dfinal, the gradient of

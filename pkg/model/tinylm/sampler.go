@@ -27,8 +27,7 @@ type sampleWork struct {
 	probs   []float32   // V
 	tokens  []int       // chunk
 	live    []int       // chunk: the sequence of each row
-	nucleus []int       // V
-	sums    []float64   // of groups of probs
+	chooser *model.Chooser
 }
 
 func (c cpu) NewDecoder(p *Weights) Decoder {
@@ -44,7 +43,7 @@ func (c cpu) NewDecoder(p *Weights) Decoder {
 		}
 		w.logits, w.probs = make([]float32, maxChunk*v), make([]float32, v)
 		w.tokens, w.live = make([]int, maxChunk), make([]int, maxChunk)
-		w.nucleus, w.sums = make([]int, v), make([]float64, 0, (v+pickGroup-1)/pickGroup)
+		w.chooser = model.NewChooser(v, Tokenizer{}.End())
 	}
 	s.Refresh()
 	return s
@@ -160,7 +159,7 @@ func (s *cpuSampler) complete(w *sampleWork, out []model.Completion, first, grou
 			if !opt.Greedy {
 				u = draws.At((first+i)/group, (first+i)%group, t)
 			}
-			id := w.choose(opt, t, u)
+			id := w.chooser.Choose(w.probs, opt, t, u)
 			c.Tokens = append(c.Tokens, id)
 			c.LogProbs = append(c.LogProbs, kernel.LogProb(logits[id], peak, inv, logSum))
 			if id == tokenizer.EOS {
@@ -183,114 +182,5 @@ func (s *cpuSampler) complete(w *sampleWork, out []model.Completion, first, grou
 		if n > 0 {
 			s.step(w, n)
 		}
-	}
-}
-
-// choose picks a token from the probabilities in w.probs by the number u.
-func (w *sampleWork) choose(opt model.Sampling, t int, u float64) int {
-	noEnd := t < opt.MinTokens && tokenizer.EOS < len(w.probs)
-	if noEnd {
-		w.probs[tokenizer.EOS] = 0
-	}
-	if opt.Greedy {
-		best := 0
-		for i, p := range w.probs {
-			if p > w.probs[best] {
-				best = i
-			}
-		}
-		return best
-	}
-	if opt.TopP < 1 || opt.TopK > 0 {
-		w.truncate(opt)
-	}
-	return w.pick(u)
-}
-
-// pickGroup is the number of probabilities that pick adds up at a time.
-const pickGroup = 16
-
-// pick returns the first token at which the sum of w.probs exceeds u times their
-// total. It first adds up groups, with four independent sums to hide the latency of
-// an addition; then it searches one group.
-func (w *sampleWork) pick(u float64) int {
-	p := w.probs
-	sums := w.sums[:0]
-	var total float64
-	for at := 0; at < len(p); at += pickGroup {
-		g := p[at:min(at+pickGroup, len(p))]
-		var s [4]float64
-		for ; len(g) >= 4; g = g[4:] {
-			s[0] += float64(g[0])
-			s[1] += float64(g[1])
-			s[2] += float64(g[2])
-			s[3] += float64(g[3])
-		}
-		for _, v := range g {
-			s[0] += float64(v)
-		}
-		sum := (s[0] + s[1]) + (s[2] + s[3])
-		sums = append(sums, sum)
-		total += sum
-	}
-	// The group in which the sum passes the target; if rounding keeps it below, the last nonempty
-	// one.
-	target, below := u*total, 0.0
-	group, before := 0, 0.0
-	for k, sum := range sums {
-		if sum == 0 {
-			continue
-		}
-		group, before = k, below
-		if below += sum; below > target {
-			break
-		}
-	}
-	at := group * pickGroup
-	last := at
-	for i, v := range p[at:min(at+pickGroup, len(p))] {
-		if v == 0 {
-			continue
-		}
-		last = at + i
-		if before += float64(v); before > target {
-			break
-		}
-	}
-	return last
-}
-
-// truncate zeroes the probabilities that top-k, and then top-p over the rest, exclude.
-func (w *sampleWork) truncate(opt model.Sampling) {
-	for i := range w.nucleus {
-		w.nucleus[i] = i
-	}
-	slices.SortStableFunc(w.nucleus, func(a, b int) int {
-		switch pa, pb := w.probs[a], w.probs[b]; {
-		case pa > pb:
-			return -1
-		case pa < pb:
-			return 1
-		}
-		return 0
-	})
-	keep := len(w.nucleus)
-	if opt.TopK > 0 {
-		keep = min(keep, opt.TopK)
-	}
-	var total float64
-	for _, i := range w.nucleus[:keep] {
-		total += float64(w.probs[i])
-	}
-	var sum float64
-	for k, i := range w.nucleus[:keep] {
-		sum += float64(w.probs[i])
-		if sum >= opt.TopP*total {
-			keep = k + 1
-			break
-		}
-	}
-	for _, i := range w.nucleus[keep:] {
-		w.probs[i] = 0
 	}
 }

@@ -1,4 +1,4 @@
-package tinylm
+package model
 
 import (
 	"testing"
@@ -11,35 +11,35 @@ import (
 func TestPick(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 100).Draw(rt, "tokens")
-		w := &sampleWork{probs: make([]float32, n)}
+		probs := make([]float32, n)
 		var total float64
-		for i := range w.probs {
+		for i := range probs {
 			if rapid.Bool().Draw(rt, "zero") {
 				continue
 			}
-			w.probs[i] = float32(rapid.IntRange(0, 4096).Draw(rt, "p")) / 4096
-			total += float64(w.probs[i])
+			probs[i] = float32(rapid.IntRange(0, 4096).Draw(rt, "p")) / 4096
+			total += float64(probs[i])
 		}
 		if total == 0 {
-			w.probs[n/2], total = 1, 1
+			probs[n/2], total = 1, 1
 		}
 		u := float64(rapid.IntRange(0, 1<<20-1).Draw(rt, "u")) / (1 << 20)
 		want, sum := -1, 0.0
-		for i, p := range w.probs {
+		for i, p := range probs {
 			if sum += float64(p); sum > u*total {
 				want = i
 				break
 			}
 		}
-		if got := w.pick(u); got != want {
-			rt.Fatalf("pick(%v) = %d, want %d of %v", u, got, want, w.probs)
+		if got := NewChooser(n, nil).pick(probs, u); got != want {
+			rt.Fatalf("pick(%v) = %d, want %d of %v", u, got, want, probs)
 		}
 	})
-	// If rounding keeps all sums below the target, the last token with a positive probability is
-	// drawn.
-	w := &sampleWork{probs: make([]float32, 60)}
-	w.probs[3], w.probs[20] = 0.5, 0.5
-	if got := w.pick(1); got != 20 {
+	// Where rounding leaves nothing above the target, the last token that can
+	// be drawn is drawn, whatever zeros follow.
+	probs := make([]float32, 60)
+	probs[3], probs[20] = 0.5, 0.5
+	if got := NewChooser(60, nil).pick(probs, 1); got != 20 {
 		t.Errorf("pick(1) = %d, want 20", got)
 	}
 }

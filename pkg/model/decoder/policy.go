@@ -1,0 +1,170 @@
+package decoder
+
+import (
+	"errors"
+	"fmt"
+
+	"grpo/pkg/model"
+	"grpo/pkg/model/hf"
+	"grpo/pkg/model/hf/bpe"
+	"grpo/pkg/model/kernel"
+)
+
+// Policy is a decoder with its tokenizer, on the CPU. It implements [model.Policy].
+type Policy struct {
+	Tokenizer
+	net  *Network
+	pool *kernel.Pool
+}
+
+// Open reads a checkpoint, a Hugging Face folder or a GGUF file, as a policy.
+func Open(path string, on model.Device) (*Policy, error) {
+	pool, ok := on.(*kernel.Pool)
+	if !ok {
+		return nil, errors.New("open model: checkpoints of this kind run on the CPU only (model.device=cpu)")
+	}
+	c, err := hf.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	net, err := Load(c)
+	if err != nil {
+		return nil, err
+	}
+	return &Policy{Tokenizer: NewTokenizer(c), net: net, pool: pool}, nil
+}
+
+func (p *Policy) Params() *model.Params { return p.net.Params }
+
+// Copy implements [model.Policy].
+func (p *Policy) Copy() model.Policy {
+	return &Policy{Tokenizer: p.Tokenizer, net: view(p.net.Config, p.net.Params.Clone()), pool: p.pool}
+}
+
+func (p *Policy) NewSampler() model.Sampler { return newSampler(p.net, p.pool, p.End()) }
+
+func (p *Policy) NewLearner(temperature float64) (model.Learner, error) {
+	return &learner{net: p.net, pool: p.pool, temperature: temperature, grads: newNetwork(p.net.Config)}, nil
+}
+
+func (p *Policy) NewScorer(temperature float64) (model.Scorer, error) {
+	return &scorer{net: p.net, pool: p.pool, temperature: temperature}, nil
+}
+
+func (p *Policy) NewCritic(o model.AdamWOptions) (model.Critic, error) {
+	return newCritic(p.net, p.pool, o), nil
+}
+
+func (p *Policy) Size() model.Size { return Size{*p.net.Config} }
+
+// Tokenizer is a checkpoint's tokenizer as a [model.Tokenizer].
+type Tokenizer struct {
+	bpe *bpe.Tokenizer
+	end []int
+}
+
+// NewTokenizer returns the tokenizer of a checkpoint.
+func NewTokenizer(c *hf.Checkpoint) Tokenizer {
+	t := Tokenizer{bpe: c.Tokenizer}
+	for _, id := range c.Config.End {
+		t.end = append(t.end, int(id))
+	}
+	return t
+}
+
+func wide(ids []int32) []int {
+	out := make([]int, len(ids))
+	for i, id := range ids {
+		out[i] = int(id)
+	}
+	return out
+}
+
+func (t Tokenizer) Start() []int             { return wide(t.bpe.Template(nil)) }
+func (t Tokenizer) Encode(text string) []int { return wide(t.bpe.Encode(text)) }
+func (t Tokenizer) End() []int               { return t.end }
+
+// Knows is true: every byte that matters has a token.
+func (t Tokenizer) Knows(string) bool { return true }
+
+// Decode implements [model.Tokenizer]: special tokens have no text.
+func (t Tokenizer) Decode(tokens []int) string { return t.bpe.Decode(narrow(tokens), true) }
+
+// Size is the cost of a decoder. It implements [model.Size].
+type Size struct{ hf.Config }
+
+// Parameters is the number of parameters; tied weights count once.
+func (s Size) Parameters() float64 {
+	c, q, kv := &s.Config, float64(s.Heads*s.HeadDim), float64(s.KVHeads*s.HeadDim)
+	h, f := float64(c.Hidden), float64(c.FFN)
+	layer := h*(2*q+2*kv) + 3*h*f + 2*h
+	if c.QKVBias {
+		layer += q + 2*kv
+	}
+	if c.QKNorm {
+		layer += 2 * float64(c.HeadDim)
+	}
+	total := float64(c.Layers)*layer + float64(c.Vocab)*h + h
+	if !c.Tied {
+		total += float64(c.Vocab) * h
+	}
+	return total
+}
+
+func (s Size) String() string {
+	return fmt.Sprintf("%s network of %.1f million parameters (%d layers of %d)", s.Arch, s.Parameters()/1e6, s.Layers, s.Hidden)
+}
+
+// Forward implements [model.Size]. It leaves out attention's scores, which are few for
+// short sequences.
+func (s Size) Forward(inputs, predictions int) model.Work {
+	head := 2 * float64(s.Vocab) * float64(s.Hidden)
+	body := 2 * (s.Parameters() - float64(s.Vocab)*float64(s.Hidden))
+	if !s.Tied {
+		body -= head
+	}
+	w := float64(inputs)*body + float64(predictions)*head
+	return model.Work{Nominal: w, Executed: w}
+}
+
+const float = 4 // bytes
+
+// perToken is the memory of what a forward pass keeps of a token.
+func (s Size) perToken() float64 {
+	q, kv := float64(s.Heads*s.HeadDim), float64(s.KVHeads*s.HeadDim)
+	layer := 4*float64(s.Hidden) + 2*q + 2*kv + 3*float64(s.FFN)
+	return float * float64(s.Layers) * layer
+}
+
+// tokens are the distinct tokens of a batch, at most.
+func tokens(b model.BatchSize) float64 { return b.PromptTokens + b.Tokens }
+
+func (s Size) headBytes() float64 { return float * headRows * float64(s.Vocab) }
+
+// ParamBytes implements [model.Size].
+func (s Size) ParamBytes() float64 { return float * s.Parameters() }
+
+// LearnerBytes implements [model.Size].
+func (s Size) LearnerBytes(b model.BatchSize, threads int) float64 {
+	return s.ParamBytes() + tokens(b)*s.perToken() + s.headBytes()
+}
+
+// ScorerBytes implements [model.Size].
+func (s Size) ScorerBytes(b model.BatchSize, threads int) float64 {
+	return tokens(b)*s.perToken() + s.headBytes()
+}
+
+// CriticBytes implements [model.Size].
+func (s Size) CriticBytes(all, part model.BatchSize, threads int) float64 {
+	return 4*s.ParamBytes() + max(tokens(all), tokens(part))*s.perToken()
+}
+
+// SamplerBytes implements [model.Size]: the packed weights.
+func (s Size) SamplerBytes(threads int) float64 { return s.ParamBytes() + s.headBytes() }
+
+// SampledBytes implements [model.Size].
+func (s Size) SampledBytes(prompts, group, maxTokens float64) float64 {
+	own := 2 * float * float64(s.Layers) * float64(s.KVHeads*s.HeadDim) * maxTokens
+	return prompts * group * (own + 12*maxTokens)
+}

@@ -1,0 +1,187 @@
+package decoder
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"grpo/pkg/model"
+	"grpo/pkg/model/kernel"
+	"grpo/pkg/rng"
+)
+
+var (
+	_ model.Policy    = (*Policy)(nil)
+	_ model.Learner   = (*learner)(nil)
+	_ model.Scorer    = (*scorer)(nil)
+	_ model.Critic    = (*critic)(nil)
+	_ model.Sampler   = (*sampler)(nil)
+	_ model.Tokenizer = Tokenizer{}
+)
+
+// Sampled tokens have the log-probabilities, to the bit, that the learner computes, for
+// any number of threads and in batches of any form; greedy continuations are those of
+// transformers.
+func TestGoldenSamplerIsTheLearner(t *testing.T) {
+	goldenFolders(t, func(t *testing.T, net *Network, c *goldenCase) {
+		var prompts [][]int
+		for _, s := range segmentsOf(c) {
+			prompts = append(prompts, wide(s.Tokens))
+		}
+		pool := kernel.NewPool(2)
+		defer pool.Close()
+		s := newSampler(net, pool, []int{-1})
+		greedy, err := s.Sample(prompts, 1, model.Sampling{Greedy: true, TopP: 1, MaxTokens: 8}, model.Draws{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, o := range greedy {
+			if !slices.Equal(o.Tokens, c.Greedy[i]) {
+				t.Errorf("greedy %v, want %v", o.Tokens, c.Greedy[i])
+			}
+		}
+		const group, temperature = 3, 1.3
+		opt := model.Sampling{Temperature: temperature, TopP: 1, MaxTokens: 7}
+		end := newSampler(net, pool, []int{greedy[0].Tokens[1], 3, 5})
+		shared := append([][]int{append(slices.Clone(prompts[0]), 9, 4), append(slices.Clone(prompts[0]), 2)}, prompts...)
+		out, err := end.Sample(shared, group, opt, model.Draws{Stream: rng.New(1, 2)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch := &model.Batch{Prompts: shared}
+		for i, o := range out {
+			batch.Rows = append(batch.Rows, model.Row{Prompt: i / group, Tokens: o.Tokens})
+		}
+		check := func(b *model.Batch, rows []int, threads int) {
+			pool := kernel.NewPool(threads)
+			defer pool.Close()
+			sc := &scorer{net, pool, temperature}
+			m, err := sc.Score(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k, i := range rows {
+				for j, lp := range out[i].LogProbs {
+					if got := m.LogProbs[k*m.T+j]; got != float64(lp) || math.IsNaN(got) {
+						t.Fatalf("completion %d, token %d: sampled %v, scored %v", i, j, lp, got)
+					}
+				}
+			}
+		}
+		all := make([]int, len(out))
+		for i := range all {
+			all[i] = i
+		}
+		check(batch, all, 1)
+		check(batch, all, 2)
+		last := len(out) - 1
+		check(&model.Batch{Prompts: shared[len(shared)-1:], Rows: []model.Row{{Tokens: out[last].Tokens}}}, []int{last}, 1)
+	})
+}
+
+func segmentsOf(c *goldenCase) []Segment {
+	s, _, _ := c.sequences()
+	return s
+}
+
+// Micro-batches add up to the gradient of the whole batch, and the critic's gradient is
+// that of finite differences.
+func TestGoldenMicroBatches(t *testing.T) {
+	goldenFolders(t, func(t *testing.T, net *Network, c *goldenCase) {
+		p := &Policy{net: net, pool: kernel.NewPool(2), Tokenizer: Tokenizer{end: []int{0}}}
+		defer p.pool.Close()
+		segments := segmentsOf(c)
+		batch := &model.Batch{}
+		for i, s := range segments {
+			ids := wide(s.Tokens)
+			batch.Prompts = append(batch.Prompts, ids[:3])
+			batch.Rows = append(batch.Rows, model.Row{Prompt: i, Tokens: ids[3:]}, model.Row{Prompt: i, Tokens: []int{7}})
+		}
+		objective := func(m *model.TokenMatrix) (float64, error) {
+			loss := 0.0
+			for i, ok := range m.Mask {
+				if ok {
+					loss += m.LogProbs[i] - 0.1*m.Entropy[i]
+					m.DLogProbs[i], m.DEntropy[i] = 1, -0.1
+				}
+			}
+			return loss, nil
+		}
+		whole, _ := p.NewLearner(1)
+		parts, _ := p.NewLearner(1)
+		want, err := whole.Accumulate(batch, objective)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := 0.0
+		for _, r := range batch.Rows {
+			loss, err := parts.Accumulate(&model.Batch{Prompts: batch.Prompts, Rows: []model.Row{r}}, objective)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got += loss
+		}
+		if math.Abs(got-want) > 1e-9*math.Abs(want) {
+			t.Errorf("loss %v, want %v", got, want)
+		}
+		for k, x := range whole.Grads().Tensors() {
+			largest := 0.0
+			for _, g := range x.Data {
+				largest = max(largest, math.Abs(float64(g)))
+			}
+			for i, g := range parts.Grads().Tensors()[k].Data {
+				if math.Abs(float64(g-x.Data[i])) > 1e-5*max(largest, 1e-3) {
+					t.Fatalf("%s: element %d is %v, want %v", x.Name, i, g, x.Data[i])
+				}
+			}
+		}
+		value, err := p.NewCritic(model.AdamWOptions{Beta1: 0.9, Beta2: 0.99, Eps: 1e-8})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cr := value.(*critic)
+		for i := range net.Config.Hidden {
+			w, _ := cr.head(cr.params)
+			w[i] = float32(i%5) - 2
+		}
+		sum := func(m *model.ValueMatrix) (float64, error) {
+			loss := 0.0
+			for i, ok := range m.Mask {
+				if ok {
+					loss += m.Values[i]
+					if m.DValues != nil {
+						m.DValues[i] = 1
+					}
+				}
+			}
+			return loss, nil
+		}
+		if _, err := cr.Accumulate(batch, sum); err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range cr.params.Tensors() {
+			at := len(x.Data) / 2
+			grad := 0.0
+			for k, g := range cr.gradients.Tensors() {
+				if cr.params.Tensors()[k].Name == x.Name {
+					grad = float64(g.Data[at])
+				}
+			}
+			old, step := x.Data[at], float32(1e-2)
+			eval := func(v float32) float64 {
+				x.Data[at] = v
+				m, err := cr.Values(batch)
+				if err != nil {
+					t.Fatal(err)
+				}
+				loss, _ := sum(m)
+				return loss
+			}
+			numeric := (eval(old+step) - eval(old-step)) / float64(2*step)
+			x.Data[at] = old
+			if math.Abs(numeric-grad) > 0.02*max(1, math.Abs(grad)) {
+				t.Errorf("%s: gradient %v, by finite differences %v", x.Name, grad, numeric)
+			}
+		}
+	})
+}

@@ -1,0 +1,292 @@
+package decoder
+
+import (
+	"fmt"
+
+	"grpo/pkg/model"
+	"grpo/pkg/model/kernel"
+)
+
+// sampler completes prompts with a key-value cache. What prompts share is read once, and
+// so is a prompt for its group. Its arithmetic is that of [pass], so that log-
+// probabilities have the same bits.
+type sampler struct {
+	net    *Network
+	pool   *kernel.Pool
+	end    []int
+	layers []packedLayer
+	head   kernel.Packed
+}
+
+// packedLayer holds the weights of a layer in the form that is fast for few rows.
+type packedLayer struct{ qkv, out, gateUp, down kernel.Packed }
+
+func newSampler(net *Network, pool *kernel.Pool, end []int) *sampler {
+	s := &sampler{net: net, pool: pool, end: end, layers: make([]packedLayer, net.Config.Layers)}
+	s.Refresh()
+	return s
+}
+
+// Refresh reads the parameters again.
+func (s *sampler) Refresh() {
+	c := s.net.Config
+	h, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+	s.pool.Run(len(s.layers)+1, func(i, _ int) {
+		if i == len(s.layers) {
+			kernel.PackB(true, h, c.Vocab, s.net.head, h, &s.head)
+			return
+		}
+		l, p := &s.net.layers[i], &s.layers[i]
+		kernel.PackB(true, h, q+2*kv, l.qkv, h, &p.qkv)
+		kernel.PackB(true, q, h, l.out, q, &p.out)
+		kernel.PackB(true, h, 2*c.FFN, l.gateUp, h, &p.gateUp)
+		kernel.PackB(true, c.FFN, h, l.down, c.FFN, &p.down)
+	})
+}
+
+// Close has nothing to free.
+func (s *sampler) Close() {}
+
+// context is a prompt's keys and values: for each layer and key head (tokens, dim).
+type context struct {
+	tokens int
+	k, v   [][]float32 // by layer·kvHeads + head
+}
+
+// decoding is the state of one call of Sample. Rows are the completions that have not
+// ended.
+type decoding struct {
+	*sampler
+	attn     attention
+	opt      model.Sampling
+	contexts []context
+	group    int
+	most     int       // tokens of a completion
+	k, v     []float32 // (layers, completions, kv heads, most, dim): own keys and values
+	rows     []int     // the completion of each row
+	tokens   []int     // (rows), the last token of each
+	choosers []*model.Chooser
+
+	x, norm, qkv, attended, gateUp, activations []float32 // (rows, ...)
+	cos, sin                                    []float32 // (rows, dim/2)
+	positions                                   []int
+	scores                                      [][]float32 // of each worker: (query heads of a key head, tokens)
+	logits                                      []float32   // (headRows, vocabulary)
+}
+
+// Sample implements [model.Sampler].
+func (s *sampler) Sample(prompts [][]int, group int, opt model.Sampling, draws model.Draws) ([]model.Completion, error) {
+	if err := opt.Check(); err != nil {
+		return nil, err
+	}
+	if group < 1 {
+		return nil, fmt.Errorf("sample: group size %d must be at least 1", group)
+	}
+	longest := 0
+	for i, ids := range prompts {
+		if err := model.CheckTokens(ids, s.net.Config.Vocab); err != nil {
+			return nil, fmt.Errorf("sample: prompt %d: %w", i, err)
+		}
+		longest = max(longest, len(ids))
+	}
+	if most := s.net.Config.Context; longest+opt.MaxTokens > most {
+		return nil, fmt.Errorf("sample: a prompt of %d tokens and %d new ones exceed the model's context of %d", longest, opt.MaxTokens, most)
+	}
+	out := make([]model.Completion, len(prompts)*group)
+	if len(out) == 0 {
+		return out, nil
+	}
+	d, final, err := s.readPrompts(prompts)
+	if err != nil {
+		return nil, err
+	}
+	d.opt, d.group, d.most = opt, group, opt.MaxTokens
+	d.complete(out, final, longest, draws)
+	return out, nil
+}
+
+// readPrompts runs the prompts forward and returns their keys and values, and the
+// normalised last state of each, (prompts, hidden).
+func (s *sampler) readPrompts(prompts [][]int) (*decoding, []float32, error) {
+	c := s.net.Config
+	segments, leaf := promptTree(prompts)
+	t, err := newTree(segments)
+	if err != nil {
+		return nil, nil, err
+	}
+	p := newPass(s.net, s.pool, t, false)
+	p.forward()
+	d := &decoding{sampler: s, attn: p.attn}
+	final := make([]float32, len(prompts)*c.Hidden)
+	for i, seg := range leaf {
+		n := t.before[seg] + len(segments[seg].Tokens)
+		ctx := context{tokens: n}
+		for l := range p.layers {
+			for head := range c.KVHeads {
+				k, v := make([]float32, n*c.HeadDim), make([]float32, n*c.HeadDim)
+				p.attn.gather(t, seg, p.layers[l].qkv, p.attn.q()+head*c.HeadDim, k)
+				p.attn.gather(t, seg, p.layers[l].qkv, p.attn.q()+p.attn.kv()+head*c.HeadDim, v)
+				ctx.k, ctx.v = append(ctx.k, k), append(ctx.v, v)
+			}
+		}
+		d.contexts = append(d.contexts, ctx)
+		last := t.start[seg] + len(segments[seg].Tokens) - 1
+		copy(final[i*c.Hidden:(i+1)*c.Hidden], p.final[last*c.Hidden:])
+	}
+	return d, final, nil
+}
+
+// promptTree is the tree of prompts: what all of them begin with, then the rest of
+// each, which has at least one token. leaf is the segment of each prompt.
+func promptTree(prompts [][]int) (segments []Segment, leaf []int) {
+	shared := len(prompts[0]) - 1
+	for _, ids := range prompts[1:] {
+		k := 0
+		for k < min(shared, len(ids)-1) && ids[k] == prompts[0][k] {
+			k++
+		}
+		shared = k
+	}
+	parent := -1
+	if shared > 0 && len(prompts) > 1 {
+		segments, parent = append(segments, Segment{Parent: -1, Tokens: narrow(prompts[0][:shared])}), 0
+	} else {
+		shared = 0
+	}
+	for _, ids := range prompts {
+		leaf = append(leaf, len(segments))
+		segments = append(segments, Segment{Parent: parent, Tokens: narrow(ids[shared:])})
+	}
+	return segments, leaf
+}
+
+func narrow(ids []int) []int32 {
+	out := make([]int32, len(ids))
+	for i, id := range ids {
+		out[i] = int32(id)
+	}
+	return out
+}
+
+// complete samples the completions, from final, the last states of the prompts.
+func (d *decoding) complete(out []model.Completion, final []float32, longest int, draws model.Draws) {
+	c := d.net.Config
+	n, h, half := len(out), c.Hidden, c.HeadDim/2
+	size := c.Layers * n * d.attn.kv() * d.most
+	d.k, d.v = make([]float32, size), make([]float32, size)
+	d.x, d.norm = make([]float32, n*h), make([]float32, n*h)
+	d.qkv, d.attended = make([]float32, n*d.attn.width()), make([]float32, n*d.attn.q())
+	d.gateUp, d.activations = make([]float32, n*2*c.FFN), make([]float32, n*c.FFN)
+	d.cos, d.sin, d.positions = make([]float32, n*half), make([]float32, n*half), make([]int, n)
+	d.logits, d.rows, d.tokens = make([]float32, min(n, headRows)*c.Vocab), make([]int, n), make([]int, n)
+	for range d.pool.Threads() {
+		d.scores = append(d.scores, make([]float32, d.attn.group()*(longest+d.most)))
+	}
+	for range min(n, headRows) {
+		d.choosers = append(d.choosers, model.NewChooser(c.Vocab, d.end))
+	}
+	// Every completion of a group begins with the distribution after its prompt.
+	for i := range out {
+		d.rows[i] = i
+		copy(d.norm[i*h:(i+1)*h], final[i/d.group*h:(i/d.group+1)*h])
+	}
+	for t := 0; ; t++ {
+		d.choose(out, t, draws)
+		if len(d.rows) == 0 {
+			return
+		}
+		d.step(t)
+	}
+}
+
+// choose picks token t of every row from the states in d.norm, and drops the rows that
+// have ended.
+func (d *decoding) choose(out []model.Completion, t int, draws model.Draws) {
+	c := d.net.Config
+	inv := float32(1)
+	if !d.opt.Greedy {
+		inv = float32(1 / d.opt.Temperature)
+	}
+	ended := make([]bool, len(d.rows))
+	for from := 0; from < len(d.rows); from += headRows {
+		n := min(headRows, len(d.rows)-from)
+		d.pool.GemmPacked(false, n, c.Vocab, c.Hidden, d.norm[from*c.Hidden:], c.Hidden, &d.head, false, d.logits, c.Vocab)
+		d.pool.Run(n, func(r, _ int) {
+			i := d.rows[from+r]
+			logits := d.logits[r*c.Vocab : (r+1)*c.Vocab]
+			var u float64
+			if !d.opt.Greedy {
+				u = draws.At(i/d.group, i%d.group, t)
+			}
+			o := &out[i]
+			probs := make([]float32, c.Vocab)
+			peak, logSum := kernel.Softmax(c.Vocab, logits, inv, probs)
+			id := d.choosers[r].Choose(probs, d.opt, t, u)
+			o.Tokens = append(o.Tokens, id)
+			o.LogProbs = append(o.LogProbs, kernel.LogProb(logits[id], peak, inv, logSum))
+			for _, e := range d.end {
+				o.Ended = o.Ended || id == e
+			}
+			ended[from+r] = o.Ended || t+1 == d.most
+			d.tokens[from+r] = id
+		})
+	}
+	kept := 0
+	for r, i := range d.rows {
+		if !ended[r] {
+			d.rows[kept], d.tokens[kept] = i, d.tokens[r]
+			kept++
+		}
+	}
+	d.rows = d.rows[:kept]
+}
+
+// step feeds token t of every row and leaves the normalised states in d.norm.
+func (d *decoding) step(t int) {
+	c := d.net.Config
+	n, h := len(d.rows), c.Hidden
+	for r, id := range d.tokens[:n] {
+		copy(d.x[r*h:(r+1)*h], d.net.embed[id*h:(id+1)*h])
+		d.positions[r] = d.contexts[d.rows[r]/d.group].tokens + t
+	}
+	d.net.rotations(d.positions[:n], d.cos, d.sin)
+	x, norm := d.x[:n*h], d.norm[:n*h]
+	for i := range d.layers {
+		l, p := &d.net.layers[i], &d.layers[i]
+		kernel.RMSNorm(n, h, x, l.attnNorm, c.NormEps, norm, nil)
+		d.pool.GemmPacked(false, n, d.attn.width(), h, norm, h, &p.qkv, false, d.qkv, d.attn.width())
+		l.project(c, n, d.qkv, nil, nil)
+		kernel.RoPE(n, c.Heads+c.KVHeads, c.HeadDim, d.qkv, d.attn.width(), d.cos, d.sin, 1)
+		d.pool.Run(n*c.KVHeads, func(task, worker int) { d.attend(i, task/c.KVHeads, task%c.KVHeads, t, d.scores[worker]) })
+		d.pool.GemmPacked(false, n, h, d.attn.q(), d.attended, d.attn.q(), &p.out, true, x, h)
+		kernel.RMSNorm(n, h, x, l.ffnNorm, c.NormEps, norm, nil)
+		d.pool.GemmPacked(false, n, 2*c.FFN, h, norm, h, &p.gateUp, false, d.gateUp, 2*c.FFN)
+		kernel.SwiGLU(n, c.FFN, d.gateUp, d.activations)
+		d.pool.GemmPacked(false, n, h, c.FFN, d.activations, c.FFN, &p.down, true, x, h)
+	}
+	kernel.RMSNorm(n, h, x, d.net.norm, c.NormEps, norm, nil)
+}
+
+// attend stores the key and value of a row and computes its attention for the query
+// heads of one key head.
+func (d *decoding) attend(layer, row, head, t int, scores []float32) {
+	a, i := d.attn, d.rows[row]
+	ctx := &d.contexts[i/d.group]
+	qkv := d.qkv[row*a.width() : (row+1)*a.width()]
+	own := ((layer*len(d.contexts)*d.group+i)*a.kvHeads + head) * d.most * a.dim
+	k, v := d.k[own:own+(t+1)*a.dim], d.v[own:own+(t+1)*a.dim]
+	copy(k[t*a.dim:], qkv[a.q()+head*a.dim:])
+	copy(v[t*a.dim:], qkv[a.q()+a.kv()+head*a.dim:])
+	q, n, group := qkv[head*a.group()*a.dim:], ctx.tokens, a.group()
+	width := n + t + 1
+	before, at := ctx.k[layer*a.kvHeads+head], ctx.v[layer*a.kvHeads+head]
+	kernel.Gemm(false, true, group, n, a.dim, q, a.dim, before, a.dim, false, scores, width)
+	kernel.Gemm(false, true, group, t+1, a.dim, q, a.dim, k, a.dim, false, scores[n:], width)
+	for g := range group {
+		p := scores[g*width : (g+1)*width]
+		kernel.Softmax(width, p, a.scale(), p)
+	}
+	out := d.attended[row*a.q()+head*group*a.dim:]
+	kernel.Gemm(false, false, group, a.dim, n, scores, width, at, a.dim, false, out, a.dim)
+	kernel.Gemm(false, false, group, a.dim, t+1, scores[n:], width, v, a.dim, true, out, a.dim)
+}
