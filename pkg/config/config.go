@@ -48,8 +48,13 @@ type Data struct {
 	SkipBad bool `yaml:"skip_bad"`
 	// Annotations in worked answers: "keep" (<<48/2=24>>24), "strip" (24), "equation" (48/2=24).
 	Annotations string `yaml:"annotations"`
-	// PromptTemplate: "plain", "question_only" or "r1_zero".
+	// PromptTemplate: "plain", "question_only", "r1_zero", or "chat" (the chat template
+	// of the checkpoint).
 	PromptTemplate string `yaml:"prompt_template"`
+	// SystemPrompt and FewShot, the number of worked examples, begin the conversation of
+	// a chat.
+	SystemPrompt string `yaml:"system_prompt" neutral:"\"\""`
+	FewShot      int    `yaml:"few_shot" neutral:"0"`
 
 	// GeneratorSeed fixes the generated problems and their split. It is separate
 	// from the run's seed, so that all seeds and arms see the same problems.
@@ -72,8 +77,8 @@ type Data struct {
 type Model struct {
 	HiddenSize int `yaml:"hidden_size"`
 	NumLayers  int `yaml:"num_layers"`
-	// Init: "base" (the embedded base model), "random", or the path of a
-	// safetensors checkpoint.
+	// Init: "base" (the embedded base model), "random", or the path of a checkpoint:
+	// a safetensors file of TinyLM, a Hugging Face folder or a GGUF file.
 	Init string `yaml:"init"`
 	// Device: "cpu", "cuda" (an NVIDIA GPU, in a binary built with CUDA) or "auto" (a GPU if there
 	// is one and it is faster). It is part of the hash: results differ between devices in their

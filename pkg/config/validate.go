@@ -69,7 +69,8 @@ func (s *Stage) validate(v *validator, d *Data) {
 func (d *Data) validate(v *validator) {
 	oneOf(v, &d.Source, "generated", "gsm8k", "svamp")
 	oneOf(v, &d.Annotations, "keep", "strip", "equation")
-	oneOf(v, &d.PromptTemplate, "plain", "question_only", "r1_zero")
+	oneOf(v, &d.PromptTemplate, "plain", "question_only", "r1_zero", "chat")
+	v.in(interval{low: 0, high: 3}, &d.FewShot)
 	v.in(nonNegative, &d.WeightAdd, &d.WeightSub, &d.WeightMul)
 	v.in(sizeOrNone, &d.ValSize, &d.TestSize, &d.UnseenSize, &d.TrainSize)
 	if d.WeightAdd == 0 && d.WeightSub == 0 && d.WeightMul == 0 {
@@ -94,8 +95,8 @@ func (d *Data) validate(v *validator) {
 }
 
 func (m *Model) validate(v *validator) {
-	v.in(interval{low: 1, high: 4096}, &m.HiddenSize)
-	v.in(interval{low: 1, high: 16}, &m.NumLayers)
+	v.in(interval{low: 1, high: 1 << 15}, &m.HiddenSize)
+	v.in(interval{low: 1, high: 256}, &m.NumLayers)
 	oneOf(v, &m.Device, "cpu", "cuda", "auto")
 	oneOf(v, &m.Precision, "float32", "tf32", "bf16")
 	if m.Init != "base" && m.Init != "random" && !isPath(m.Init) {

@@ -108,3 +108,13 @@ func unknownName(name string, known []string) error {
 
 // clip shortens untrusted input for an error message.
 func clip(s string) string { return textutil.Cut(s, 43) }
+
+// worked are examples of answers, for the first turns of a chat.
+var worked = []Problem{
+	{Question: "Mia has 3 red pens and 4 blue pens. How many pens does Mia have in all?", Answer: "3+4=7\n#### 7"},
+	{Question: "There were 15 ducks on a pond. 6 ducks flew away. How many ducks are left?", Answer: "15-6=9\n#### 9"},
+	{Question: "A cook fills 6 trays with 5 buns on each tray. How many buns are there?", Answer: "6*5=30\n#### 30"},
+}
+
+// Worked returns the first n worked examples, of the three that there are.
+func Worked(n int) []Problem { return worked[:min(n, len(worked))] }

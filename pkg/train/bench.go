@@ -171,7 +171,7 @@ func newBench(o BenchOptions) (*trainer, error) {
 	}
 	t := &trainer{cfg: cfg, opts: Options{Threads: o.Threads, Now: o.Now}}
 	var err error
-	if t.data.template, err = gsm8k.LookupTemplate(cfg.Data.PromptTemplate); err != nil {
+	if t.data.template, err = templateOf(cfg.Data, cfg.Model); err != nil {
 		return t, err
 	}
 	// The question fills the rest of the prompt.

@@ -190,7 +190,7 @@ func EvaluateCheckpoint(cfg config.Config, split string, n, threads int, note fu
 	for _, cut := range problems.Cut {
 		note(cut)
 	}
-	template, err := gsm8k.LookupTemplate(cfg.Data.PromptTemplate)
+	template, err := templateOf(cfg.Data, cfg.Model)
 	if err != nil {
 		return eval, nil, err
 	}

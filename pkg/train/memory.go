@@ -111,7 +111,7 @@ func Bytes(n float64) string {
 // MemoryOf estimates the memory of a resolved configuration's run over these
 // problems.
 func MemoryOf(cfg config.Config, p *Problems, threads int) (Memory, error) {
-	template, err := gsm8k.LookupTemplate(cfg.Data.PromptTemplate)
+	template, err := templateOf(cfg.Data, cfg.Model)
 	if err != nil {
 		return Memory{}, err
 	}

@@ -10,7 +10,9 @@ import (
 
 	"grpo/internal/regular"
 	"grpo/pkg/config"
+	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
+	"grpo/pkg/model/decoder"
 	"grpo/pkg/model/tinylm"
 	"grpo/pkg/model/tinylm/base"
 	"grpo/pkg/model/tinylm/tokenizer"
@@ -23,6 +25,13 @@ import (
 // embedded base model ("base"), random ones by seed ("random"), or those of the checkpoint at a
 // path. A checkpoint of another size or with NaN or Inf is an error.
 func newPolicy(c config.Model, init string, seed uint64, on model.Device) (model.Policy, error) {
+	if decoder.IsCheckpoint(init) {
+		p, err := decoder.Open(init, on)
+		if err != nil {
+			return nil, config.Invalid(err)
+		}
+		return p, nil
+	}
 	spec := specOf(c)
 	if init == "random" {
 		w, err := tinylm.NewWeights(spec)
@@ -63,11 +72,55 @@ func newTeacher(path string, on model.Device) (model.Policy, error) {
 	return tinylm.New(w, on), nil
 }
 
-// sizeOf returns the size of a configuration's network.
-func sizeOf(c config.Model) model.Size { return specOf(c) }
+// sizeOf is the size of a configuration's network.
+func sizeOf(c config.Model) model.Size {
+	if d := checkpointOf(c); d != nil {
+		return d.Size
+	}
+	return specOf(c)
+}
 
-// tokenizerOf returns the tokenizer of a configuration's network.
-func tokenizerOf(config.Model) model.Tokenizer { return tinylm.Tokenizer{} }
+// checkpointOf is what a configuration's checkpoint says of itself; nil for a TinyLM, or if
+// it can't be read, which loading it reports.
+func checkpointOf(c config.Model) *decoder.Description {
+	if !decoder.IsCheckpoint(c.Init) {
+		return nil
+	}
+	d, err := decoder.Describe(c.Init)
+	if err != nil {
+		return nil
+	}
+	return d
+}
+
+// templateOf turns questions into prompts. A chat is the text that the checkpoint's
+// template puts around a question.
+func templateOf(d config.Data, m config.Model) (gsm8k.Template, error) {
+	if d.PromptTemplate != "chat" {
+		return gsm8k.LookupTemplate(d.PromptTemplate)
+	}
+	checkpoint, err := decoder.Describe(m.Init)
+	if err != nil {
+		return gsm8k.Template{}, config.Invalid(err)
+	}
+	var turns []string
+	for _, p := range gsm8k.Worked(d.FewShot) {
+		turns = append(turns, p.Question, p.Answer)
+	}
+	before, after, err := checkpoint.ChatFrame(d.SystemPrompt, turns)
+	if err != nil {
+		return gsm8k.Template{}, config.Invalid(fmt.Errorf("data.prompt_template (chat): %s: %w", m.Init, err))
+	}
+	return gsm8k.Template{Name: "chat", Prefix: before, Suffix: after}, nil
+}
+
+// tokenizerOf is the tokenizer of a configuration's network.
+func tokenizerOf(c config.Model) model.Tokenizer {
+	if d := checkpointOf(c); d != nil {
+		return d.Tokenizer
+	}
+	return tinylm.Tokenizer{}
+}
 
 func specOf(c config.Model) tinylm.Spec {
 	return tinylm.Spec{Vocab: tokenizer.VocabSize, Hidden: c.HiddenSize, Layers: c.NumLayers}
@@ -97,6 +150,13 @@ func savedWeights(init string) (w *tinylm.Weights, name string, err error) {
 // `grpo sft`, or a run folder, of which it takes the last checkpoint (the best if the finished run
 // kept only that). For an unreadable path it returns no file: loading it reports the reason.
 func FindCheckpoint(path string) (config.Checkpoint, error) {
+	if decoder.IsCheckpoint(path) {
+		d, err := decoder.Describe(path)
+		if err != nil {
+			return config.Checkpoint{}, err
+		}
+		return config.Checkpoint{File: path, HiddenSize: d.Size.Hidden, NumLayers: d.Size.Layers}, nil
+	}
 	file := path
 	info, err := os.Stat(path)
 	switch {

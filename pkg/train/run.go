@@ -140,7 +140,7 @@ func (t *trainer) prepare() error {
 		return config.Invalid(fmt.Errorf("load problems: %d to train on, %d to validate on: a run needs both",
 			len(p.Train), len(p.Val)))
 	}
-	if t.data.template, err = gsm8k.LookupTemplate(t.cfg.Data.PromptTemplate); err != nil {
+	if t.data.template, err = templateOf(t.cfg.Data, t.cfg.Model); err != nil {
 		return err
 	}
 	if err := t.checkSplits(); err != nil {

@@ -107,7 +107,7 @@ func RunSFT(ctx context.Context, cfg config.SFT, opts SFTOptions) (*SFTRecord, e
 			len(s.problems.SFT), len(s.problems.Val))
 	}
 	s.val = s.problems.Val[:min(len(s.problems.Val), cfg.EvalSize)]
-	if s.template, err = gsm8k.LookupTemplate(cfg.Data.PromptTemplate); err != nil {
+	if s.template, err = templateOf(cfg.Data, cfg.Model); err != nil {
 		return nil, err
 	}
 	if err := opts.Memory.pass(s.memory()); err != nil {
