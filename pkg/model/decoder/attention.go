@@ -27,14 +27,14 @@ type scratch struct {
 	p, dp        []float32 // (n, t): probabilities
 }
 
-func newScratch(t *tree, dim int, backward bool) *scratch {
+func newScratch(t *tree, dim int, backward bool, mem *arena) *scratch {
 	most := 0
 	for s := range t.segments {
 		most = max(most, len(t.segments[s].Tokens)*(t.before[s]+len(t.segments[s].Tokens)))
 	}
-	w := &scratch{k: make([]float32, t.longest*dim), v: make([]float32, t.longest*dim), p: make([]float32, most)}
+	w := &scratch{k: mem.floats(t.longest * dim), v: mem.floats(t.longest * dim), p: mem.floats(most)}
 	if backward {
-		w.dk, w.dv, w.dp = make([]float32, t.longest*dim), make([]float32, t.longest*dim), make([]float32, most)
+		w.dk, w.dv, w.dp = mem.floats(t.longest*dim), mem.floats(t.longest*dim), mem.floats(most)
 	}
 	return w
 }

@@ -16,6 +16,7 @@ type critic struct {
 	params     *model.Params
 	gradients  *model.Params
 	optimizer  *model.AdamW
+	mem        arena
 }
 
 // headWeight and headBias are the names of the critic's own parameters.
@@ -43,7 +44,7 @@ func (c *critic) values(batch *model.Batch, backward bool) (*packed, *pass, []fl
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("critic: %w", err)
 	}
-	p := newPass(c.net, c.pool, b.tree, backward)
+	p := newPass(c.net, c.pool, &c.mem, b.tree, backward)
 	p.forward()
 	w, bias := c.head(c.params)
 	out := make([]float32, len(b.places))
@@ -79,7 +80,7 @@ func (c *critic) Accumulate(batch *model.Batch, objective model.ValueObjective) 
 	}
 	w, _ := c.head(c.params)
 	dw, dbias := c.head(c.gradients)
-	dfinal := make([]float32, len(p.final))
+	dfinal := c.mem.zeros(len(p.final))
 	for i, d := range b.collect(m.DValues) {
 		at := b.places[i] * len(w)
 		dbias[0] += d

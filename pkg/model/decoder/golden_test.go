@@ -86,7 +86,7 @@ func newTestPass(t testing.TB, net *Network, segments []Segment, threads int) *p
 	}
 	pool := kernel.NewPool(threads)
 	t.Cleanup(pool.Close)
-	p := newPass(net, pool, tree, true)
+	p := newPass(net, pool, &arena{}, tree, true)
 	p.forward()
 	return p
 }

@@ -13,8 +13,7 @@ func (p *pass) logProbs(places, targets []int, temperature float64, grad func(lo
 	c := p.net.Config
 	h, inv := c.Hidden, float32(1/temperature)
 	logp, entropy = make([]float32, len(places)), make([]float32, len(places))
-	rows := make([]float32, headRows*h)
-	logits := make([]float32, headRows*c.Vocab)
+	rows, logits := p.mem.floats(headRows*h), p.mem.floats(headRows*c.Vocab)
 	each := func(f func(from, n int)) {
 		for from := 0; from < len(places); from += headRows {
 			n := min(headRows, len(places)-from)
@@ -31,7 +30,7 @@ func (p *pass) logProbs(places, targets []int, temperature float64, grad func(lo
 		return logp, entropy
 	}
 	dlogp, dentropy := grad(logp, entropy)
-	drows := make([]float32, headRows*h)
+	drows := p.mem.floats(headRows * h)
 	each(func(from, n int) {
 		kernel.LogSoftmaxBackward(n, c.Vocab, logits, logp[from:], entropy[from:], targets[from:from+n], dlogp[from:], dentropy[from:], inv, logits)
 		linearBackward(p.pool, n, h, c.Vocab, rows, p.net.head, logits, false, drows, g.head)

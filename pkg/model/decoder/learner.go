@@ -13,6 +13,7 @@ type learner struct {
 	pool        *kernel.Pool
 	temperature float64
 	grads       *Network
+	mem         arena
 }
 
 // Accumulate implements [model.Learner].
@@ -21,9 +22,9 @@ func (l *learner) Accumulate(batch *model.Batch, objective model.Objective) (los
 	if err != nil {
 		return 0, fmt.Errorf("learn: %w", err)
 	}
-	p := newPass(l.net, l.pool, b.tree, true)
+	p := newPass(l.net, l.pool, &l.mem, b.tree, true)
 	p.forward()
-	dfinal := make([]float32, len(p.final))
+	dfinal := l.mem.zeros(len(p.final))
 	p.logProbs(b.places, b.targets, l.temperature, func(logp, entropy []float32) (dlogp, dentropy []float32) {
 		m := b.matrix(logp, entropy)
 		m.DLogProbs, m.DEntropy = make([]float64, len(m.Mask)), make([]float64, len(m.Mask))
@@ -46,6 +47,7 @@ type scorer struct {
 	net         *Network
 	pool        *kernel.Pool
 	temperature float64
+	mem         arena
 }
 
 // Score implements [model.Scorer].
@@ -54,7 +56,7 @@ func (s *scorer) Score(batch *model.Batch) (*model.TokenMatrix, error) {
 	if err != nil {
 		return nil, fmt.Errorf("score: %w", err)
 	}
-	p := newPass(s.net, s.pool, b.tree, false)
+	p := newPass(s.net, s.pool, &s.mem, b.tree, false)
 	p.forward()
 	return b.matrix(p.logProbs(b.places, b.targets, s.temperature, nil, nil, nil)), nil
 }

@@ -10,6 +10,7 @@ import (
 type pass struct {
 	net      *Network
 	pool     *kernel.Pool
+	mem      *arena
 	tree     *tree
 	attn     attention
 	cos, sin []float32 // (tokens, dim/2)
@@ -18,6 +19,7 @@ type pass struct {
 	final    []float32 // its RMSNorm
 	rstd     []float32
 	scratch  []*scratch // of each worker
+	keep     bool       // what backward needs
 }
 
 // saved is what the backward pass needs of a layer.
@@ -33,14 +35,16 @@ type saved struct {
 }
 
 // newPass prepares a pass over a tree; backward says that its backward will be called.
-func newPass(net *Network, pool *kernel.Pool, t *tree, backward bool) *pass {
+// It resets mem, whose memory holds all of the pass.
+func newPass(net *Network, pool *kernel.Pool, mem *arena, t *tree, backward bool) *pass {
 	c, n := net.Config, len(t.tokens)
-	p := &pass{net: net, pool: pool, tree: t, attn: attention{c.Heads, c.KVHeads, c.HeadDim}}
+	mem.reset()
+	p := &pass{net: net, pool: pool, mem: mem, tree: t, keep: backward, attn: attention{c.Heads, c.KVHeads, c.HeadDim}}
 	half := c.HeadDim / 2
-	p.cos, p.sin = make([]float32, n*half), make([]float32, n*half)
+	p.cos, p.sin = mem.floats(n*half), mem.floats(n*half)
 	net.rotations(t.positions, p.cos, p.sin)
 	for range pool.Threads() {
-		p.scratch = append(p.scratch, newScratch(t, c.HeadDim, backward))
+		p.scratch = append(p.scratch, newScratch(t, c.HeadDim, backward, mem))
 	}
 	return p
 }
@@ -49,7 +53,7 @@ func newPass(net *Network, pool *kernel.Pool, t *tree, backward bool) *pass {
 func (p *pass) forward() {
 	c, n := p.net.Config, len(p.tree.tokens)
 	h := c.Hidden
-	p.x = make([]float32, n*h)
+	p.x = p.mem.floats(n * h)
 	for i, id := range p.tree.tokens {
 		copy(p.x[i*h:(i+1)*h], p.net.embed[int(id)*h:(int(id)+1)*h])
 	}
@@ -57,7 +61,7 @@ func (p *pass) forward() {
 	for i := range p.layers {
 		p.layers[i] = p.block(&p.net.layers[i])
 	}
-	p.final, p.rstd = make([]float32, n*h), make([]float32, n)
+	p.final, p.rstd = p.mem.floats(n*h), p.mem.floats(n)
 	kernel.RMSNorm(n, h, p.x, p.net.norm, c.NormEps, p.final, p.rstd)
 }
 
@@ -66,29 +70,37 @@ func (p *pass) block(l *layer) saved {
 	c, n := p.net.Config, len(p.tree.tokens)
 	h, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	width := q + 2*kv
-	s := saved{in: p.x, inNorm: make([]float32, n*h), inRstd: make([]float32, n), qkv: make([]float32, n*width)}
+	s := saved{in: p.x, qkv: p.mem.floats(n * width)}
+	out := p.mem.floats(n * h)
+	mark := *p.mem
+	s.inNorm, s.inRstd = p.mem.floats(n*h), p.mem.floats(n)
 	kernel.RMSNorm(n, h, s.in, l.attnNorm, c.NormEps, s.inNorm, s.inRstd)
 	linear(p.pool, n, h, width, s.inNorm, l.qkv, false, s.qkv)
 	if l.qNorm != nil {
-		s.raw = make([]float32, n*width)
-		s.qRstd, s.kRstd = make([]float32, n*c.Heads), make([]float32, n*c.KVHeads)
+		s.raw = p.mem.floats(n * width)
+		s.qRstd, s.kRstd = p.mem.floats(n*c.Heads), p.mem.floats(n*c.KVHeads)
 	}
 	l.project(c, n, s.qkv, &s, s.raw)
 	kernel.RoPE(n, c.Heads+c.KVHeads, c.HeadDim, s.qkv, width, p.cos, p.sin, 1) // keys follow the queries
-	s.attn = make([]float32, n*q)
+	s.attn = p.mem.floats(n * q)
 	p.pool.Run(len(p.tree.segments)*c.KVHeads, func(task, worker int) {
 		p.attn.forward(p.tree, task/c.KVHeads, task%c.KVHeads, s.qkv, s.attn, p.scratch[worker])
 	})
-	s.mid = append([]float32(nil), s.in...)
+	s.mid = p.mem.copyOf(s.in)
 	linear(p.pool, n, q, h, s.attn, l.out, true, s.mid)
 
-	s.midNorm, s.midRstd = make([]float32, n*h), make([]float32, n)
+	s.midNorm, s.midRstd = p.mem.floats(n*h), p.mem.floats(n)
 	kernel.RMSNorm(n, h, s.mid, l.ffnNorm, c.NormEps, s.midNorm, s.midRstd)
-	s.gateUp, s.activations = make([]float32, n*2*c.FFN), make([]float32, n*c.FFN)
+	s.gateUp, s.activations = p.mem.floats(n*2*c.FFN), p.mem.floats(n*c.FFN)
 	linear(p.pool, n, h, 2*c.FFN, s.midNorm, l.gateUp, false, s.gateUp)
 	kernel.SwiGLU(n, c.FFN, s.gateUp, s.activations)
-	p.x = append([]float32(nil), s.mid...)
-	linear(p.pool, n, c.FFN, h, s.activations, l.down, true, p.x)
+	copy(out, s.mid)
+	linear(p.pool, n, c.FFN, h, s.activations, l.down, true, out)
+	p.x = out
+	if !p.keep {
+		p.mem.back(mark)
+		return saved{qkv: s.qkv}
+	}
 	return s
 }
 
@@ -121,11 +133,12 @@ func (l *layer) project(c *hf.Config, n int, qkv []float32, s *saved, raw []floa
 func (p *pass) backward(dfinal []float32, g *Network) {
 	c, n := p.net.Config, len(p.tree.tokens)
 	h := c.Hidden
-	dx := make([]float32, n*h)
+	dx := p.mem.zeros(n * h)
 	kernel.RMSNormBackward(n, h, p.x, p.net.norm, p.rstd, dfinal, dx, g.norm)
 	for i := c.Layers - 1; i >= 0; i-- {
+		mark := *p.mem
 		p.blockBackward(&p.net.layers[i], &g.layers[i], &p.layers[i], dx)
-		p.layers[i] = saved{}
+		p.mem.back(mark)
 	}
 	for i, id := range p.tree.tokens {
 		row := g.embed[int(id)*h : (int(id)+1)*h]
@@ -141,13 +154,13 @@ func (p *pass) blockBackward(l, g *layer, s *saved, dx []float32) {
 	h, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	width := q + 2*kv
 
-	da, dnorm := make([]float32, n*c.FFN), make([]float32, n*h)
+	da, dnorm := p.mem.floats(n*c.FFN), p.mem.floats(n*h)
 	linearBackward(p.pool, n, c.FFN, h, s.activations, l.down, dx, false, da, g.down)
 	kernel.SwiGLUBackward(n, c.FFN, s.gateUp, da)
 	linearBackward(p.pool, n, h, 2*c.FFN, s.midNorm, l.gateUp, s.gateUp, false, dnorm, g.gateUp)
 	kernel.RMSNormBackward(n, h, s.mid, l.ffnNorm, s.midRstd, dnorm, dx, g.ffnNorm)
 
-	do, dqkv := make([]float32, n*q), make([]float32, n*width)
+	do, dqkv := p.mem.floats(n*q), p.mem.zeros(n*width)
 	linearBackward(p.pool, n, q, h, s.attn, l.out, dx, false, do, g.out)
 	p.pool.Run(c.KVHeads, func(head, worker int) { // a task owns the gradients of its keys and values
 		for seg := range p.tree.segments {
@@ -158,7 +171,7 @@ func (p *pass) blockBackward(l, g *layer, s *saved, dx []float32) {
 	if l.qNorm != nil {
 		for i := range n {
 			raw, d := s.raw[i*width:], dqkv[i*width:]
-			dq, dk := make([]float32, q), make([]float32, kv)
+			dq, dk := p.mem.zeros(q), p.mem.zeros(kv)
 			kernel.RMSNormBackward(c.Heads, c.HeadDim, raw[:q], l.qNorm, s.qRstd[i*c.Heads:], d[:q], dq, g.qNorm)
 			kernel.RMSNormBackward(c.KVHeads, c.HeadDim, raw[q:q+kv], l.kNorm, s.kRstd[i*c.KVHeads:], d[q:q+kv], dk, g.kNorm)
 			copy(d, dq)

@@ -55,7 +55,7 @@ func TestGoldenSamplerIsTheLearner(t *testing.T) {
 		check := func(b *model.Batch, rows []int, threads int) {
 			pool := kernel.NewPool(threads)
 			defer pool.Close()
-			sc := &scorer{net, pool, temperature}
+			sc := &scorer{net: net, pool: pool, temperature: temperature}
 			m, err := sc.Score(b)
 			if err != nil {
 				t.Fatal(err)

@@ -16,6 +16,8 @@ type sampler struct {
 	end    []int
 	layers []packedLayer
 	head   kernel.Packed
+	mem    arena // of the prompts
+	own    arena // of the completions
 }
 
 // packedLayer holds the weights of a layer in the form that is fast for few rows.
@@ -66,6 +68,7 @@ type decoding struct {
 	rows     []int     // the completion of each row
 	tokens   []int     // (rows), the last token of each
 	choosers []*model.Chooser
+	probs    [][]float32 // of each chooser, (vocabulary)
 
 	x, norm, qkv, attended, gateUp, activations []float32 // (rows, ...)
 	cos, sin                                    []float32 // (rows, dim/2)
@@ -114,8 +117,9 @@ func (s *sampler) readPrompts(prompts [][]int) (*decoding, []float32, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	p := newPass(s.net, s.pool, t, false)
+	p := newPass(s.net, s.pool, &s.mem, t, false)
 	p.forward()
+	s.own.reset()
 	d := &decoding{sampler: s, attn: p.attn}
 	final := make([]float32, len(prompts)*c.Hidden)
 	for i, seg := range leaf {
@@ -123,7 +127,7 @@ func (s *sampler) readPrompts(prompts [][]int) (*decoding, []float32, error) {
 		ctx := context{tokens: n}
 		for l := range p.layers {
 			for head := range c.KVHeads {
-				k, v := make([]float32, n*c.HeadDim), make([]float32, n*c.HeadDim)
+				k, v := s.own.floats(n*c.HeadDim), s.own.floats(n*c.HeadDim)
 				p.attn.gather(t, seg, p.layers[l].qkv, p.attn.q()+head*c.HeadDim, k)
 				p.attn.gather(t, seg, p.layers[l].qkv, p.attn.q()+p.attn.kv()+head*c.HeadDim, v)
 				ctx.k, ctx.v = append(ctx.k, k), append(ctx.v, v)
@@ -173,17 +177,18 @@ func (d *decoding) complete(out []model.Completion, final []float32, longest int
 	c := d.net.Config
 	n, h, half := len(out), c.Hidden, c.HeadDim/2
 	size := c.Layers * n * d.attn.kv() * d.most
-	d.k, d.v = make([]float32, size), make([]float32, size)
-	d.x, d.norm = make([]float32, n*h), make([]float32, n*h)
-	d.qkv, d.attended = make([]float32, n*d.attn.width()), make([]float32, n*d.attn.q())
-	d.gateUp, d.activations = make([]float32, n*2*c.FFN), make([]float32, n*c.FFN)
-	d.cos, d.sin, d.positions = make([]float32, n*half), make([]float32, n*half), make([]int, n)
-	d.logits, d.rows, d.tokens = make([]float32, min(n, headRows)*c.Vocab), make([]int, n), make([]int, n)
+	d.k, d.v = d.own.floats(size), d.own.floats(size)
+	d.x, d.norm = d.own.floats(n*h), d.own.floats(n*h)
+	d.qkv, d.attended = d.own.floats(n*d.attn.width()), d.own.floats(n*d.attn.q())
+	d.gateUp, d.activations = d.own.floats(n*2*c.FFN), d.own.floats(n*c.FFN)
+	d.cos, d.sin, d.positions = d.own.floats(n*half), d.own.floats(n*half), make([]int, n)
+	d.logits, d.rows, d.tokens = d.own.floats(min(n, headRows)*c.Vocab), make([]int, n), make([]int, n)
 	for range d.pool.Threads() {
-		d.scores = append(d.scores, make([]float32, d.attn.group()*(longest+d.most)))
+		d.scores = append(d.scores, d.own.floats(d.attn.group()*(longest+d.most)))
 	}
 	for range min(n, headRows) {
 		d.choosers = append(d.choosers, model.NewChooser(c.Vocab, d.end))
+		d.probs = append(d.probs, d.own.floats(c.Vocab))
 	}
 	// Every completion of a group begins with the distribution after its prompt.
 	for i := range out {
@@ -219,7 +224,7 @@ func (d *decoding) choose(out []model.Completion, t int, draws model.Draws) {
 				u = draws.At(i/d.group, i%d.group, t)
 			}
 			o := &out[i]
-			probs := make([]float32, c.Vocab)
+			probs := d.probs[r]
 			peak, logSum := kernel.Softmax(c.Vocab, logits, inv, probs)
 			id := d.choosers[r].Choose(probs, d.opt, t, u)
 			o.Tokens = append(o.Tokens, id)
