@@ -53,7 +53,7 @@ type Data struct {
 	PromptTemplate string `yaml:"prompt_template"`
 	// SystemPrompt and FewShot, the number of worked examples, begin the conversation of
 	// a chat.
-	SystemPrompt string `yaml:"system_prompt" neutral:"\"\""`
+	SystemPrompt string `yaml:"system_prompt" neutral:""`
 	FewShot      int    `yaml:"few_shot" neutral:"0"`
 
 	// GeneratorSeed fixes the generated problems and their split. It is separate

@@ -16,8 +16,8 @@ func (c *Config) validateEffect(v *validator) {
 	if c.Data.PromptTemplate != "chat" {
 		v.noEffect(&c.Data.PromptTemplate, "use chat, or leave this key out", &c.Data.SystemPrompt, &c.Data.FewShot)
 	} else if !isPath(c.Model.Init) {
-		v.reject("%s needs a checkpoint with a chat template: set model.init to a Hugging Face folder or a GGUF file%s",
-			&c.Data.PromptTemplate, "")
+		v.reject("%s needs a checkpoint with a chat template: set model.init to a Hugging Face folder or a GGUF file",
+			&c.Data.PromptTemplate)
 	}
 
 	for _, f := range []struct {
