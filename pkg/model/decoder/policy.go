@@ -166,5 +166,6 @@ func (s Size) SamplerBytes(threads int) float64 { return s.ParamBytes() + s.head
 // SampledBytes implements [model.Size].
 func (s Size) SampledBytes(prompts, group, maxTokens float64) float64 {
 	own := 2 * float * float64(s.Layers) * float64(s.KVHeads*s.HeadDim) * maxTokens
-	return prompts * group * (own + 12*maxTokens)
+	rows := min(prompts*group, chunkRows)
+	return rows*own + prompts*group*12*maxTokens
 }

@@ -62,6 +62,7 @@ type decoding struct {
 	attn     attention
 	opt      model.Sampling
 	contexts []context
+	first    int // index of the first prompt
 	group    int
 	most     int       // tokens of a completion
 	k, v     []float32 // (layers, completions, kv heads, most, dim): own keys and values
@@ -96,17 +97,22 @@ func (s *sampler) Sample(prompts [][]int, group int, opt model.Sampling, draws m
 		return nil, fmt.Errorf("sample: a prompt of %d tokens and %d new ones exceed the model's context of %d", longest, opt.MaxTokens, most)
 	}
 	out := make([]model.Completion, len(prompts)*group)
-	if len(out) == 0 {
-		return out, nil
+	// Numbers do not depend on the batch, so a large one is cut to save memory.
+	size := max(1, chunkRows/group)
+	for lo := 0; lo < len(prompts); lo += size {
+		hi := min(lo+size, len(prompts))
+		d, final, err := s.readPrompts(prompts[lo:hi])
+		if err != nil {
+			return nil, err
+		}
+		d.opt, d.group, d.most, d.first = opt, group, opt.MaxTokens, lo
+		d.complete(out[lo*group:hi*group], final, longest, draws)
 	}
-	d, final, err := s.readPrompts(prompts)
-	if err != nil {
-		return nil, err
-	}
-	d.opt, d.group, d.most = opt, group, opt.MaxTokens
-	d.complete(out, final, longest, draws)
 	return out, nil
 }
+
+// chunkRows is the number of completions that are sampled together.
+const chunkRows = 64
 
 // readPrompts runs the prompts forward and returns their keys and values, and the
 // normalised last state of each, (prompts, hidden).
@@ -221,7 +227,7 @@ func (d *decoding) choose(out []model.Completion, t int, draws model.Draws) {
 			logits := d.logits[r*c.Vocab : (r+1)*c.Vocab]
 			var u float64
 			if !d.opt.Greedy {
-				u = draws.At(i/d.group, i%d.group, t)
+				u = draws.At(d.first+i/d.group, i%d.group, t)
 			}
 			o := &out[i]
 			probs := d.probs[r]
