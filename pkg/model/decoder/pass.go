@@ -141,6 +141,9 @@ func (p *pass) backward(dfinal []float32, g *Network) {
 		p.mem.back(mark)
 	}
 	for i, id := range p.tree.tokens {
+		if id == c.Pad { // transformers: an embedding learns nothing from its padding token
+			continue
+		}
 		row := g.embed[int(id)*h : (int(id)+1)*h]
 		for j, d := range dx[i*h : (i+1)*h] {
 			row[j] += d

@@ -71,3 +71,70 @@ func TestGoldenSmolLM2(t *testing.T) {
 		}
 	}
 }
+
+// The gradient of a policy-gradient step, with prompts shared, is that of transformers
+// without sharing.
+func TestGoldenSmolLM2Gradient(t *testing.T) {
+	p := smollm2(t)
+	var want struct {
+		Rows []struct {
+			Prompt     []int `json:"prompt_ids"`
+			Completion []int `json:"completion_ids"`
+			Advantage  float64
+			Adv        float64
+		}
+		Loss    float64
+		Total   float64            `json:"total_grad_norm"`
+		Norms   map[string]float64 `json:"grad_norms"`
+		Entries map[string][][2]float64
+	}
+	if err := json.Unmarshal(golden.File(t, "golden", "decoder", "smollm2", "grad.json"), &want); err != nil {
+		t.Fatal(err)
+	}
+	batch, adv, total := &model.Batch{}, []float64{}, 0
+	for _, r := range want.Rows {
+		i := slices.IndexFunc(batch.Prompts, func(ids []int) bool { return slices.Equal(ids, r.Prompt) })
+		if i < 0 {
+			i = len(batch.Prompts)
+			batch.Prompts = append(batch.Prompts, r.Prompt)
+		}
+		batch.Rows = append(batch.Rows, model.Row{Prompt: i, Tokens: r.Completion})
+		adv = append(adv, r.Advantage+r.Adv)
+		total += len(r.Completion)
+	}
+	l, err := p.NewLearner(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loss, err := l.Accumulate(batch, func(m *model.TokenMatrix) (float64, error) {
+		loss := 0.0
+		for i, ok := range m.Mask {
+			if ok {
+				a := adv[i/m.T] / float64(total)
+				loss -= a * m.LogProbs[i]
+				m.DLogProbs[i] = -a
+			}
+		}
+		return loss, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if math.Abs(loss-want.Loss) > 1e-4*math.Abs(want.Loss) {
+		t.Errorf("loss %v, want %v", loss, want.Loss)
+	}
+	all := 0.0
+	for _, x := range l.Grads().Tensors() {
+		square := 0.0
+		for _, g := range x.Data {
+			square += float64(g) * float64(g)
+		}
+		all += square
+		if w, ok := want.Norms[x.Name]; !ok || math.Abs(math.Sqrt(square)-w) > 1e-3*w {
+			t.Errorf("gradient of %s has norm %v, want %v", x.Name, math.Sqrt(square), w)
+		}
+	}
+	if math.Abs(math.Sqrt(all)-want.Total) > 1e-4*want.Total {
+		t.Errorf("the gradient has norm %v, want %v", math.Sqrt(all), want.Total)
+	}
+}

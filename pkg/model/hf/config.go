@@ -31,6 +31,7 @@ type Config struct {
 	QKVBias   bool // Qwen2
 	QKNorm    bool // Qwen3: RMSNorm of each head's query and key
 	End       []int32
+	Pad       int32 // the padding token; -1 without one
 }
 
 // Llama3Rope scales the rotary frequencies as Llama 3.1 does.
@@ -98,6 +99,7 @@ type configFile struct {
 	UseSliding     *bool       `json:"use_sliding_window"`
 	Quantization   any         `json:"quantization_config"`
 	EOS            intOrList   `json:"eos_token_id"`
+	Pad            *int32      `json:"pad_token_id"`
 	PartialRotary  *float64    `json:"partial_rotary_factor"`
 	LayerTypes     []string    `json:"layer_types"`
 	Experts        int         `json:"num_experts"`
@@ -182,7 +184,10 @@ func (f *configFile) config() (*Config, error) {
 		Arch: arch, Vocab: f.Vocab, Hidden: f.Hidden, FFN: f.FFN, Layers: f.Layers, Heads: f.Heads, KVHeads: f.Heads,
 		Context: f.Context, RopeTheta: 10000, NormEps: f.NormEps, QKVBias: arch == "qwen2", QKNorm: arch == "qwen3", End: f.EOS,
 	}
-	c.Tied = f.Tied != nil && *f.Tied
+	c.Tied, c.Pad = f.Tied != nil && *f.Tied, -1
+	if f.Pad != nil {
+		c.Pad = *f.Pad
+	}
 	if f.KVHeads != nil {
 		c.KVHeads = *f.KVHeads
 	}
@@ -288,6 +293,10 @@ func configOfGGUF(f *gguf.File) (*Config, error) {
 	}
 	_, head := f.Tensors["output.weight"]
 	c.Tied = !head
+	c.Pad = -1
+	if id, ok := f.Metadata["tokenizer.ggml.padding_token_id"].(uint64); ok && id < 1<<31 {
+		c.Pad = int32(id)
+	}
 	if id, ok := f.Metadata["tokenizer.ggml.eos_token_id"].(uint64); ok && id < 1<<31 {
 		c.End = []int32{int32(id)}
 	}
