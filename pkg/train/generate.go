@@ -6,7 +6,6 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
-	"grpo/pkg/model/decoder"
 	"grpo/pkg/rng"
 )
 
@@ -48,9 +47,6 @@ func Generate(o GenerateOptions) ([]Generated, error) {
 			return nil, config.Invalid(fmt.Errorf("%s: %w (--raw sends the prompt as it is)", o.Model.Init, err))
 		}
 		t.Prefix, t.Suffix = before, after
-	}
-	if o.Model.Device == "auto" && decoder.IsCheckpoint(o.Model.Init) {
-		o.Model.Device = "cpu"
 	}
 	net, err := openNetwork(o.Model, o.Seed, o.Threads, 0)
 	defer net.close()

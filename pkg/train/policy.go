@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"grpo/internal/regular"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
@@ -25,12 +27,8 @@ import (
 // embedded base model ("base"), random ones by seed ("random"), or those of the checkpoint at a
 // path. A checkpoint of another size or with NaN or Inf is an error.
 func newPolicy(c config.Model, init string, seed uint64, on model.Device) (model.Policy, error) {
-	if decoder.IsCheckpoint(init) {
-		p, err := decoder.Open(init, on)
-		if err != nil {
-			return nil, config.Invalid(err)
-		}
-		return p, nil
+	if base := decoderOf(init); base != "" {
+		return openDecoder(base, init, on)
 	}
 	spec := specOf(c)
 	if init == "random" {
@@ -80,13 +78,53 @@ func sizeOf(c config.Model) model.Size {
 	return specOf(c)
 }
 
-// checkpointOf is what a configuration's checkpoint says of itself; nil for a TinyLM, or if
-// it can't be read, which loading it reports.
+// decoderOf is the Llama or Qwen checkpoint that model.init names: itself, or what the
+// run started from, if it is a file of a run's checkpoint; empty for a TinyLM.
+func decoderOf(init string) string {
+	if decoder.IsCheckpoint(init) {
+		return init
+	}
+	if filepath.Base(filepath.Dir(init)) != rundir.CheckpointDir {
+		return ""
+	}
+	data, err := regular.Read(filepath.Join(filepath.Dir(filepath.Dir(init)), rundir.ConfigFile), regular.MaxDocument)
+	var own struct{ Model struct{ Init string } }
+	if err != nil || yaml.Unmarshal(data, &own) != nil || !decoder.IsCheckpoint(own.Model.Init) {
+		return ""
+	}
+	return own.Model.Init
+}
+
+// openDecoder opens a checkpoint, with the weights of a run if init is not itself.
+func openDecoder(base, init string, on model.Device) (model.Policy, error) {
+	p, err := decoder.Open(base, on)
+	if err != nil {
+		return nil, config.Invalid(err)
+	}
+	if init == base {
+		return p, nil
+	}
+	saved, err := model.ReadCheckpointFile(init)
+	if err == nil {
+		err = p.Params().Match(saved.Params)
+	}
+	if err == nil {
+		err = saved.Params.CheckFinite()
+	}
+	if err != nil {
+		return nil, loadError("the initial weights", err)
+	}
+	return p, p.Params().Set(saved.Params)
+}
+
+// checkpointOf describes the checkpoint of a configuration; nil for a TinyLM, or if it
+// can't be read, which loading it reports.
 func checkpointOf(c config.Model) *decoder.Description {
-	if !decoder.IsCheckpoint(c.Init) {
+	base := decoderOf(c.Init)
+	if base == "" {
 		return nil
 	}
-	d, err := decoder.Describe(c.Init)
+	d, err := decoder.Describe(base)
 	if err != nil {
 		return nil
 	}
@@ -99,9 +137,10 @@ func templateOf(d config.Data, m config.Model) (gsm8k.Template, error) {
 	if d.PromptTemplate != "chat" {
 		return gsm8k.LookupTemplate(d.PromptTemplate)
 	}
-	checkpoint, err := decoder.Describe(m.Init)
-	if err != nil {
-		return gsm8k.Template{}, config.Invalid(err)
+	checkpoint := checkpointOf(m)
+	if checkpoint == nil {
+		return gsm8k.Template{}, config.Invalid(fmt.Errorf("data.prompt_template (chat): model.init (%s) is not a "+
+			"Hugging Face folder or a GGUF file", m.Init))
 	}
 	var turns []string
 	for _, p := range gsm8k.Worked(d.FewShot) {
@@ -150,24 +189,26 @@ func savedWeights(init string) (w *tinylm.Weights, name string, err error) {
 // `grpo sft`, or a run folder, of which it takes the last checkpoint (the best if the finished run
 // kept only that). For an unreadable path it returns no file: loading it reports the reason.
 func FindCheckpoint(path string) (config.Checkpoint, error) {
-	if decoder.IsCheckpoint(path) {
-		d, err := decoder.Describe(path)
-		if err != nil {
-			return config.Checkpoint{}, err
-		}
-		return config.Checkpoint{File: path, HiddenSize: d.Size.Hidden, NumLayers: d.Size.Layers}, nil
-	}
 	file := path
 	info, err := os.Stat(path)
 	switch {
+	case err != nil && decoder.IsCheckpoint(path):
+		return config.Checkpoint{}, fmt.Errorf("%w (name the model's file or folder with --model)", err)
 	case err != nil:
 		return config.Checkpoint{}, nil
-	case info.IsDir():
+	case info.IsDir() && !decoder.IsCheckpoint(path):
 		if file, err = weightsIn(path); err != nil {
 			return config.Checkpoint{}, err
 		}
 	case !strings.ContainsAny(path, `/\.`):
 		file = "./" + path // not a name such as "base"
+	}
+	if base := decoderOf(file); base != "" {
+		d, err := decoder.Describe(base)
+		if err != nil {
+			return config.Checkpoint{}, err
+		}
+		return config.Checkpoint{File: file, HiddenSize: d.Size.Hidden, NumLayers: d.Size.Layers}, nil
 	}
 	spec, err := tinylm.ReadSpec(file)
 	if err != nil {
