@@ -1,0 +1,100 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"grpo/internal/decodertest"
+	"grpo/pkg/config"
+	"grpo/pkg/model"
+	"grpo/pkg/rundir"
+)
+
+// tinyDecoder is a short run of a real checkpoint's kind, with chat prompts.
+func tinyDecoder(t testing.TB, set ...string) config.Config {
+	t.Helper()
+	r, err := config.Load(config.LoadOptions{Checkpoint: FindCheckpoint, Set: append([]string{
+		"model.init=" + decodertest.Folder(t), "prompt_template=chat", "few_shot=1", "system_prompt=Solve it.",
+		"val_size=4", "test_size=2", "unseen_size=2", "train_size=8", "rollout_batch_size=4", "group_size=2",
+		"sampling_max_tokens=5", "reward.functions=random", "train.n_grpo_steps=3", "eval.every_n_steps=3", "eval.save_samples=1",
+	}, set...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Config
+}
+
+// A Llama checkpoint trains; interrupted and continued on another number of threads it
+// has the same bits, with a reference model and with a critic too.
+func TestDecoderRunResumesExactly(t *testing.T) {
+	for name, set := range map[string][]string{
+		"plain":     {"train.gradient_accumulation_steps=2"},
+		"reference": {"beta=0.1", "epochs_per_rollout_batch=2", "loss_type=grpo_clip"},
+		"ppo":       {"algorithm.type=ppo", "loss_type=grpo_clip"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := tinyDecoder(t, append(set, "output.checkpoint_every_n_steps=1")...)
+			want := mustRun(t, cfg, t.TempDir(), 2)
+			dir := t.TempDir()
+			ctx, cancel := context.WithCancel(context.Background())
+			if _, err := Run(ctx, cfg, options(dir, &watch{after: 1, cancel: cancel}, 1)); !errors.Is(err, ErrInterrupted) {
+				t.Fatalf("error %v", err)
+			}
+			mustRun(t, cfg, dir, 3)
+			sameBits(t, want, open(t, dir))
+			if name != "plain" {
+				return
+			}
+			if p := want.Samples[0].Prompt; !strings.Contains(p, "<|start|>system: Solve it.<|end|><|start|>user: ") || !strings.HasSuffix(p, "<|end|><|start|>") {
+				t.Errorf("the prompt is %q", p)
+			}
+			file := filepath.Join(dir, rundir.CheckpointDir, lastFile)
+			found, err := FindCheckpoint(dir)
+			if err != nil || found.File != file || found.HiddenSize != 16 {
+				t.Errorf("the run's checkpoint is %+v, %v", found, err)
+			}
+			again := cfg
+			again.Model.Init = file
+			if _, _, err := EvaluateCheckpoint(again, "val", 0, 1, func(string) {}, nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestGenerate(t *testing.T) {
+	cfg := tinyDecoder(t)
+	o := GenerateOptions{Model: cfg.Model, Prompt: "Hello", N: 2, Seed: 1, Threads: 1,
+		Sampling: model.Sampling{Temperature: 1, TopP: 1, MaxTokens: 6}}
+	one, err := Generate(o)
+	if err != nil || len(one) != 2 || len(one[0].Tokens) == 0 || len(one[0].Tokens) != len(one[0].LogProbs) {
+		t.Fatalf("%+v, %v", one, err)
+	}
+	o.Raw = true
+	two, err := Generate(o)
+	if err != nil || two[0].LogProbs[0] == one[0].LogProbs[0] {
+		t.Errorf("raw and chat are the same: %+v, %v", two, err)
+	}
+	o.Model = config.Default().Model
+	if _, err := Generate(o); err != nil {
+		t.Errorf("the base model: %v", err)
+	}
+}
+
+// What can't be a checkpoint is refused before a run has a folder.
+func TestDecoderRefuses(t *testing.T) {
+	load := func(set ...string) error {
+		_, err := config.Load(config.LoadOptions{Checkpoint: FindCheckpoint, Set: set})
+		return err
+	}
+	if err := load("model.init=" + filepath.Join(t.TempDir(), "absent.gguf")); err == nil || !strings.Contains(err.Error(), "--model") {
+		t.Errorf("error %v", err)
+	}
+	cfg := tinyDecoder(t, "sampling_max_tokens=600")
+	if _, err := Run(context.Background(), cfg, options(filepath.Join(t.TempDir(), "run"), &watch{}, 1)); err == nil || !strings.Contains(err.Error(), "context") {
+		t.Errorf("a prompt and completion longer than the context: %v", err)
+	}
+}
