@@ -14,7 +14,7 @@ import (
 
 // assignmentKeys are the keys with flags of their own; learning rates are
 // --values.
-var assignmentKeys = []keyFlag{{"steps", "train.n_grpo_steps", "int", "number of GRPO steps"}, stopDiverged}
+var assignmentKeys = []keyFlag{{"steps", "train.n_grpo_steps", "int", "number of GRPO steps"}, stopDiverged, modelKey}
 
 // assignmentOptions are the inputs of `grpo assignment`.
 type assignmentOptions struct {

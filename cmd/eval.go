@@ -22,7 +22,7 @@ import (
 	"grpo/pkg/train"
 )
 
-var evalKeys = []keyFlag{{"seed", "seed", "uint", "seed of sampling"}, deviceKey, skipBad}
+var evalKeys = []keyFlag{{"seed", "seed", "uint", "seed of sampling"}, modelKey, deviceKey, skipBad}
 
 var evalSplits = []string{"val", "test", "unseen", "train"}
 

@@ -12,9 +12,6 @@ import (
 	"grpo/pkg/train"
 )
 
-// modelKey names the model that a command starts from.
-var modelKey = keyFlag{"model", "model.init", "path", "start from this model: a Hugging Face folder, a GGUF file, or a checkpoint"}
-
 // generateOptions are the inputs of `grpo generate`.
 type generateOptions struct {
 	load config.LoadOptions

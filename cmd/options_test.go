@@ -14,6 +14,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/explain"
 	"grpo/pkg/gsm8k"
+	"grpo/pkg/model"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
 	"grpo/pkg/train"
@@ -47,6 +48,8 @@ func comparable(options any) any {
 	case *trainOptions:
 		o.load = given(o.load)
 	case *evalOptions:
+		o.load = given(o.load)
+	case *generateOptions:
 		o.load = given(o.load)
 	case *sftOptions:
 		o.load = given(o.load)
@@ -86,6 +89,11 @@ func TestOptions(t *testing.T) {
 		{"train --resume r --device cuda --threads 1", &trainOptions{resume: "r", out: outFlags{threads: 1},
 			load: config.LoadOptions{Flags: []config.Flag{key("model.device", "--device", "cuda")}}}},
 		{"eval", &evalOptions{which: "last", split: "val"}},
+		{"generate --prompt Hi --model m.gguf -n 2 --temperature 0.5 --raw", &generateOptions{
+			load: config.LoadOptions{Flags: []config.Flag{key("model.init", "--model", "m.gguf")}},
+			GenerateOptions: train.GenerateOptions{Prompt: "Hi", Raw: true, N: 2, Seed: 1,
+				Sampling: model.Sampling{Temperature: 0.5, TopP: 1, MaxTokens: 64}},
+		}},
 		{"eval r --which best --split test --samples 3 --seed 5 --config my.yaml --json", &evalOptions{
 			checkpoint: "r", which: "best", whichGiven: true, split: "test", samples: 3, json: true,
 			load: config.LoadOptions{Path: "my.yaml", Flags: []config.Flag{key("seed", "--seed", "5")}}}},

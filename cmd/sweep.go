@@ -22,6 +22,7 @@ import (
 var sweepKeys = []keyFlag{
 	{"lr", "train.learning_rate", "float", "learning rate of all arms"},
 	{"steps", "train.n_grpo_steps", "int", "number of GRPO steps"},
+	modelKey,
 	stopDiverged,
 }
 

@@ -21,9 +21,15 @@ var trainKeys = []keyFlag{
 	{"seed", "seed", "uint", "seed of problem order and sampling"},
 	{"lr", "train.learning_rate", "float", "learning rate"},
 	{"steps", "train.n_grpo_steps", "int", "number of GRPO steps"},
+	modelKey,
 	deviceKey,
 	skipBad,
 	stopDiverged,
+}
+
+// modelKey names the model that a run starts from.
+var modelKey = keyFlag{
+	"model", "model.init", "path", "start from this Hugging Face folder, GGUF file or checkpoint",
 }
 
 // deviceKey chooses between the CPU and a GPU.
@@ -72,6 +78,7 @@ the check.`,
 		Example: `  grpo train
   grpo train --lr 3e-4 --seed 2
   grpo train -c smoke --out /tmp/smoke --json
+  grpo train -c smollm2 --model SmolLM2-135M-Instruct.Q4_1.gguf
   grpo train --set algorithm.loss_type=no_baseline --set length_normalization=masked_normalize
   grpo train --resume results/train-1a2b3c4d
   grpo train -c results/train-1a2b3c4d/config.yaml --fresh    repeats that run`,
