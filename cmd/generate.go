@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -76,7 +75,7 @@ func runGenerate(_ context.Context, s *State, o *generateOptions) error {
 		return printJSON(s.Out, out)
 	}
 	for _, g := range out {
-		fmt.Fprintln(s.Out, textutil.Text(g.Text))
+		textutil.Fprintf(s.Out, "%s\n", textutil.Lines(g.Text))
 	}
 	return nil
 }
