@@ -20,119 +20,162 @@ func (a attention) scale() float32 {
 	return float32(1 / math.Sqrt(float64(a.dim)))
 }
 
-// scratch is the memory of one worker: n is the most tokens of a segment, t the most of
-// a sequence.
-type scratch struct {
-	k, v, dk, dv []float32 // (t, dim): keys and values of one head from the root on
-	p, dp        []float32 // (n, t): probabilities
+// run is a number of segments whose attention is computed together: completions with
+// the same parent, or one other segment.
+type run struct {
+	first, end   int // segments [first, end)
+	rows, before int // tokens of them all, and in what they see
+	width        int // tokens of what the longest sees, its own included
 }
 
-func newScratch(t *tree, dim int, backward bool, mem *arena) *scratch {
+// runRows bounds the tokens of a run of several segments: enough to make what is done
+// once for a run cheap, few enough for the cache.
+const runRows = 128
+
+// runs cuts a tree into runs, in the order of the segments.
+func (t *tree) runs() (out []run) {
+	for s, segment := range t.segments {
+		n := len(segment.Tokens)
+		if k := len(out) - 1; k >= 0 && segment.Sampled && out[k].rows+n <= runRows {
+			if last := t.segments[s-1]; last.Sampled && last.Parent == segment.Parent {
+				out[k] = run{out[k].first, s + 1, out[k].rows + n, out[k].before, max(out[k].width, out[k].before+n)}
+				continue
+			}
+		}
+		out = append(out, run{s, s + 1, n, t.before[s], t.before[s] + n})
+	}
+	return out
+}
+
+// scratch is the memory of one worker.
+type scratch struct {
+	k, v  []float32 // (tokens of a sequence, dim): keys and values of one head from the root on
+	p, dp []float32 // (rows, width) of a run: probabilities
+}
+
+func newScratch(t *tree, runs []run, dim int, backward bool, mem *arena) *scratch {
 	most := 0
-	for s := range t.segments {
-		most = max(most, len(t.segments[s].Tokens)*(t.before[s]+len(t.segments[s].Tokens)))
+	for _, r := range runs {
+		most = max(most, r.rows*r.width)
 	}
 	w := &scratch{k: mem.floats(t.longest * dim), v: mem.floats(t.longest * dim), p: mem.floats(most)}
 	if backward {
-		w.dk, w.dv, w.dp = mem.floats(t.longest*dim), mem.floats(t.longest*dim), mem.floats(most)
+		w.dp = mem.floats(most)
 	}
 	return w
 }
 
-// gather copies the rows of one part of qkv that segment s sees, from column at on, to
-// out.
-func (a attention) gather(t *tree, s int, qkv []float32, at int, out []float32) {
-	copyRows := func(c int) {
-		for i := t.start[c]; i < t.start[c]+len(t.segments[c].Tokens); i++ {
+// gather copies the rows of segments of one part of qkv, from column at on, to out.
+func (a attention) gather(t *tree, segments []int, qkv []float32, at int, out []float32) {
+	for _, s := range segments {
+		for i := t.start[s]; i < t.start[s]+len(t.segments[s].Tokens); i++ {
 			out = out[copy(out[:a.dim], qkv[i*a.width()+at:]):]
 		}
 	}
-	for _, c := range t.context[s] {
-		copyRows(c)
-	}
-	copyRows(s)
 }
 
 // scatter adds rows that [attention.gather] has copied to where they came from.
-func (a attention) scatter(t *tree, s int, rows []float32, dqkv []float32, at int) {
-	add := func(c int) {
-		for i := t.start[c]; i < t.start[c]+len(t.segments[c].Tokens); i++ {
-			d := dqkv[i*a.width()+at:]
-			for j, x := range rows[:a.dim] {
-				d[j] += x
-			}
+func (a attention) scatter(t *tree, segments []int, rows []float32, dqkv []float32, at int) {
+	for _, s := range segments {
+		for i := t.start[s]; i < t.start[s]+len(t.segments[s].Tokens); i++ {
+			kernel.Axpy(1, rows[:a.dim], dqkv[i*a.width()+at:][:a.dim])
 			rows = rows[a.dim:]
 		}
 	}
-	for _, c := range t.context[s] {
-		add(c)
-	}
-	add(s)
 }
 
-// probabilities writes those of a segment's queries of one head over the keys in w.k to
-// w.p. Keys after a query have probability 0.
-func (a attention) probabilities(t *tree, s, head int, qkv []float32, w *scratch) {
-	n := len(t.segments[s].Tokens)
-	width := t.before[s] + n
-	kernel.Gemm(false, true, n, width, a.dim, qkv[t.start[s]*a.width()+head*a.dim:], a.width(), w.k, a.dim, false, w.p, width)
-	for i := range n {
-		row, seen := w.p[i*width:(i+1)*width], t.before[s]+i+1
-		kernel.Softmax(seen, row[:seen], a.scale(), row[:seen])
-		clear(row[seen:])
+// own calls f for each segment of a run that has tokens, with the first of them, its row
+// in the run, and their number.
+func (t *tree) own(r run, f func(start, row, n int)) {
+	for s := r.first; s < r.end; s++ {
+		if n := len(t.segments[s].Tokens); n > 0 {
+			f(t.start[s], t.start[s]-t.start[r.first], n)
+		}
 	}
 }
 
-// forward writes the outputs of a segment for the query heads of one key head to out.
-func (a attention) forward(t *tree, s, kvHead int, qkv, out []float32, w *scratch) {
-	if len(t.segments[s].Tokens) == 0 {
+// probabilities writes those of a run's queries of one head to w.p, over the context's
+// keys, which are in w.k, and then the segment's own. Keys after a query have probability 0.
+func (a attention) probabilities(t *tree, r run, head int, qkv []float32, w *scratch) {
+	width := a.width()
+	q, k, first := qkv[head*a.dim:], qkv[a.q()+head/a.group()*a.dim:], t.start[r.first]
+	kernel.Gemm(false, true, r.rows, r.before, a.dim, q[first*width:], width, w.k, a.dim, false, w.p, r.width)
+	t.own(r, func(start, row, n int) {
+		p, at := w.p[row*r.width:], start*width
+		kernel.Gemm(false, true, n, n, a.dim, q[at:], width, k[at:], width, false, p[r.before:], r.width)
+		for i := range n {
+			all := p[i*r.width : i*r.width+r.before+n]
+			seen := all[:r.before+i+1]
+			kernel.Softmax(len(seen), seen, a.scale(), seen)
+			clear(all[len(seen):])
+		}
+	})
+}
+
+// forward writes the outputs of a run for the query heads of one key head to out.
+func (a attention) forward(t *tree, r run, kvHead int, qkv, out []float32, w *scratch) {
+	if r.rows == 0 {
 		return
 	}
-	a.gather(t, s, qkv, a.q()+kvHead*a.dim, w.k)
-	a.gather(t, s, qkv, a.q()+a.kv()+kvHead*a.dim, w.v)
-	n, before := len(t.segments[s].Tokens), t.before[s]
-	width := before + n
+	context, sampled := t.context[r.first], t.segments[r.first].Sampled
+	if !sampled { // a run of one segment: its values are part of the same sum
+		context = t.visible(r.first)
+	}
+	v := qkv[a.q()+a.kv()+kvHead*a.dim:]
+	a.gather(t, context, qkv, a.q()+kvHead*a.dim, w.k)
+	a.gather(t, context, v, 0, w.v)
 	for head := kvHead * a.group(); head < (kvHead+1)*a.group(); head++ {
-		a.probabilities(t, s, head, qkv, w)
-		o := out[t.start[s]*a.q()+head*a.dim:]
-		if !t.segments[s].Sampled {
-			kernel.Gemm(false, false, n, a.dim, width, w.p, width, w.v, a.dim, false, o, a.q())
+		a.probabilities(t, r, head, qkv, w)
+		o, ldo := out[head*a.dim:], a.q()
+		depth := r.width
+		if sampled {
+			depth = r.before
+		}
+		kernel.Gemm(false, false, r.rows, a.dim, depth, w.p, r.width, w.v, a.dim, false, o[t.start[r.first]*ldo:], ldo)
+		if !sampled {
 			continue
 		}
-		kernel.Gemm(false, false, n, a.dim, before, w.p, width, w.v, a.dim, false, o, a.q())
-		kernel.Gemm(false, false, n, a.dim, n, w.p[before:], width, w.v[before*a.dim:], a.dim, true, o, a.q())
+		t.own(r, func(start, row, n int) {
+			p, vs := w.p[row*r.width+r.before:], v[start*a.width():]
+			kernel.Gemm(false, false, n, a.dim, n, p, r.width, vs, a.width(), true, o[start*ldo:], ldo)
+		})
 	}
 }
 
-// backward adds the gradients of a segment's queries of one key head's group, and of the
-// keys and values that they see, to dqkv, from dout.
-func (a attention) backward(t *tree, s, kvHead int, qkv, dout, dqkv []float32, w *scratch) {
-	if len(t.segments[s].Tokens) == 0 {
+// backward writes the gradients of a run's queries of one key head's group and of its
+// own keys and values to dqkv, and those of its context's keys and values, (2, before,
+// dim), to dcontext, from dout. [attention.scatter] adds the latter to dqkv when all runs
+// are done.
+func (a attention) backward(t *tree, r run, kvHead int, qkv, dout, dqkv, dcontext []float32, w *scratch) {
+	if r.rows == 0 {
 		return
 	}
-	a.gather(t, s, qkv, a.q()+kvHead*a.dim, w.k)
-	a.gather(t, s, qkv, a.q()+a.kv()+kvHead*a.dim, w.v)
-	n := len(t.segments[s].Tokens)
-	width := t.before[s] + n
+	width, first := a.width(), t.start[r.first]
+	kAt, vAt := a.q()+kvHead*a.dim, a.q()+a.kv()+kvHead*a.dim
+	a.gather(t, t.context[r.first], qkv, kAt, w.k)
+	a.gather(t, t.context[r.first], qkv, vAt, w.v)
+	dk, dv := dcontext[:r.before*a.dim], dcontext[r.before*a.dim:]
 	for head := kvHead * a.group(); head < (kvHead+1)*a.group(); head++ {
 		more := head > kvHead*a.group()
-		a.probabilities(t, s, head, qkv, w)
-		d, at := dout[t.start[s]*a.q()+head*a.dim:], t.start[s]*a.width()+head*a.dim
-		kernel.Gemm(true, false, width, a.dim, n, w.p, width, d, a.q(), more, w.dv, a.dim)
-		kernel.Gemm(false, true, n, width, a.dim, d, a.q(), w.v, a.dim, false, w.dp, width)
-		for i := range n { // of softmax: ds = p·(dp - Σ p·dp)·scale
-			p, dp := w.p[i*width:(i+1)*width], w.dp[i*width:(i+1)*width]
-			dot := 0.0
-			for j, x := range p {
-				dot += float64(x) * float64(dp[j])
+		a.probabilities(t, r, head, qkv, w)
+		d, ldd, q, dq := dout[head*a.dim:], a.q(), qkv[head*a.dim:], dqkv[head*a.dim:]
+		kernel.Gemm(true, false, r.before, a.dim, r.rows, w.p, r.width, d[first*ldd:], ldd, more, dv, a.dim)
+		kernel.Gemm(false, true, r.rows, r.before, a.dim, d[first*ldd:], ldd, w.v, a.dim, false, w.dp, r.width)
+		t.own(r, func(start, row, n int) {
+			p, dp, ds, at := w.p[row*r.width:], w.dp[row*r.width:], d[start*ldd:], start*width+vAt
+			kernel.Gemm(true, false, n, a.dim, n, p[r.before:], r.width, ds, ldd, more, dqkv[at:], width)
+			kernel.Gemm(false, true, n, n, a.dim, ds, ldd, qkv[at:], width, false, dp[r.before:], r.width)
+			for i := range n {
+				all := r.before + n
+				kernel.SoftmaxBackward(p[i*r.width:][:all], dp[i*r.width:][:all], a.scale())
 			}
-			for j, x := range p {
-				dp[j] = float32(x*(dp[j]-float32(dot))) * a.scale()
-			}
-		}
-		kernel.Gemm(false, false, n, a.dim, width, w.dp, width, w.k, a.dim, false, dqkv[at:], a.width())
-		kernel.Gemm(true, false, width, a.dim, n, w.dp, width, qkv[at:], a.width(), more, w.dk, a.dim)
+		})
+		kernel.Gemm(false, false, r.rows, a.dim, r.before, w.dp, r.width, w.k, a.dim, false, dq[first*width:], width)
+		kernel.Gemm(true, false, r.before, a.dim, r.rows, w.dp, r.width, q[first*width:], width, more, dk, a.dim)
+		t.own(r, func(start, row, n int) {
+			ds, at := w.dp[row*r.width+r.before:], start*width
+			kernel.Gemm(false, false, n, a.dim, n, ds, r.width, qkv[at+kAt:], width, true, dq[at:], width)
+			kernel.Gemm(true, false, n, a.dim, n, ds, r.width, q[at:], width, more, dqkv[at+kAt:], width)
+		})
 	}
-	a.scatter(t, s, w.dk, dqkv, a.q()+kvHead*a.dim)
-	a.scatter(t, s, w.dv, dqkv, a.q()+a.kv()+kvHead*a.dim)
 }

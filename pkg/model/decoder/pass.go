@@ -18,8 +18,10 @@ type pass struct {
 	x        []float32 // the residual stream after the last layer, (tokens, hidden)
 	final    []float32 // its RMSNorm
 	rstd     []float32
-	scratch  []*scratch // of each worker
-	keep     bool       // what backward needs
+	runs     []run
+	scratch  []*scratch  // of each worker
+	dcontext [][]float32 // of each run and key head: see [attention.backward]
+	keep     bool        // what backward needs
 }
 
 // saved is what the backward pass needs of a layer.
@@ -43,8 +45,9 @@ func newPass(net *Network, pool *kernel.Pool, mem *arena, t *tree, backward bool
 	half := c.HeadDim / 2
 	p.cos, p.sin = mem.floats(n*half), mem.floats(n*half)
 	net.rotations(t.positions, p.cos, p.sin)
+	p.runs = t.runs()
 	for range pool.Threads() {
-		p.scratch = append(p.scratch, newScratch(t, c.HeadDim, backward, mem))
+		p.scratch = append(p.scratch, newScratch(t, p.runs, c.HeadDim, backward, mem))
 	}
 	return p
 }
@@ -62,7 +65,7 @@ func (p *pass) forward() {
 		p.layers[i] = p.block(&p.net.layers[i])
 	}
 	p.final, p.rstd = p.mem.floats(n*h), p.mem.floats(n)
-	kernel.RMSNorm(n, h, p.x, p.net.norm, c.NormEps, p.final, p.rstd)
+	p.pool.RMSNorm(n, h, p.x, p.net.norm, c.NormEps, p.final, p.rstd)
 }
 
 // block adds a layer's attention and feed-forward outputs to the residual stream.
@@ -74,26 +77,26 @@ func (p *pass) block(l *layer) saved {
 	out := p.mem.floats(n * h)
 	mark := *p.mem
 	s.inNorm, s.inRstd = p.mem.floats(n*h), p.mem.floats(n)
-	kernel.RMSNorm(n, h, s.in, l.attnNorm, c.NormEps, s.inNorm, s.inRstd)
+	p.pool.RMSNorm(n, h, s.in, l.attnNorm, c.NormEps, s.inNorm, s.inRstd)
 	linear(p.pool, n, h, width, s.inNorm, l.qkv, false, s.qkv)
 	if l.qNorm != nil {
 		s.raw = p.mem.floats(n * width)
 		s.qRstd, s.kRstd = p.mem.floats(n*c.Heads), p.mem.floats(n*c.KVHeads)
 	}
 	l.project(c, n, s.qkv, &s, s.raw)
-	kernel.RoPE(n, c.Heads+c.KVHeads, c.HeadDim, s.qkv, width, p.cos, p.sin, 1) // keys follow the queries
+	p.pool.RoPE(n, c.Heads+c.KVHeads, c.HeadDim, s.qkv, width, p.cos, p.sin, 1) // keys follow the queries
 	s.attn = p.mem.floats(n * q)
-	p.pool.Run(len(p.tree.segments)*c.KVHeads, func(task, worker int) {
-		p.attn.forward(p.tree, task/c.KVHeads, task%c.KVHeads, s.qkv, s.attn, p.scratch[worker])
+	p.pool.Run(len(p.runs)*c.KVHeads, func(task, worker int) {
+		p.attn.forward(p.tree, p.runs[task/c.KVHeads], task%c.KVHeads, s.qkv, s.attn, p.scratch[worker])
 	})
 	s.mid = p.mem.copyOf(s.in)
 	linear(p.pool, n, q, h, s.attn, l.out, true, s.mid)
 
 	s.midNorm, s.midRstd = p.mem.floats(n*h), p.mem.floats(n)
-	kernel.RMSNorm(n, h, s.mid, l.ffnNorm, c.NormEps, s.midNorm, s.midRstd)
+	p.pool.RMSNorm(n, h, s.mid, l.ffnNorm, c.NormEps, s.midNorm, s.midRstd)
 	s.gateUp, s.activations = p.mem.floats(n*2*c.FFN), p.mem.floats(n*c.FFN)
 	linear(p.pool, n, h, 2*c.FFN, s.midNorm, l.gateUp, false, s.gateUp)
-	kernel.SwiGLU(n, c.FFN, s.gateUp, s.activations)
+	p.pool.SwiGLU(n, c.FFN, s.gateUp, s.activations)
 	copy(out, s.mid)
 	linear(p.pool, n, c.FFN, h, s.activations, l.down, true, out)
 	p.x = out
@@ -134,7 +137,11 @@ func (p *pass) backward(dfinal []float32, g *Network) {
 	c, n := p.net.Config, len(p.tree.tokens)
 	h := c.Hidden
 	dx := p.mem.zeros(n * h)
-	kernel.RMSNormBackward(n, h, p.x, p.net.norm, p.rstd, dfinal, dx, g.norm)
+	p.dcontext = make([][]float32, len(p.runs)*c.KVHeads)
+	for i := range p.dcontext {
+		p.dcontext[i] = p.mem.zeros(2 * p.runs[i/c.KVHeads].before * c.HeadDim)
+	}
+	p.pool.RMSNormBackward(n, h, p.x, p.net.norm, p.rstd, dfinal, dx, g.norm)
 	for i := c.Layers - 1; i >= 0; i-- {
 		mark := *p.mem
 		p.blockBackward(&p.net.layers[i], &g.layers[i], &p.layers[i], dx)
@@ -159,31 +166,38 @@ func (p *pass) blockBackward(l, g *layer, s *saved, dx []float32) {
 
 	da, dnorm := p.mem.floats(n*c.FFN), p.mem.floats(n*h)
 	linearBackward(p.pool, n, c.FFN, h, s.activations, l.down, dx, false, da, g.down)
-	kernel.SwiGLUBackward(n, c.FFN, s.gateUp, da)
+	p.pool.SwiGLUBackward(n, c.FFN, s.gateUp, da)
 	linearBackward(p.pool, n, h, 2*c.FFN, s.midNorm, l.gateUp, s.gateUp, false, dnorm, g.gateUp)
-	kernel.RMSNormBackward(n, h, s.mid, l.ffnNorm, s.midRstd, dnorm, dx, g.ffnNorm)
+	p.pool.RMSNormBackward(n, h, s.mid, l.ffnNorm, s.midRstd, dnorm, dx, g.ffnNorm)
 
-	do, dqkv := p.mem.floats(n*q), p.mem.zeros(n*width)
+	do, dqkv := p.mem.floats(n*q), p.mem.floats(n*width)
 	linearBackward(p.pool, n, q, h, s.attn, l.out, dx, false, do, g.out)
-	p.pool.Run(c.KVHeads, func(head, worker int) { // a task owns the gradients of its keys and values
-		for seg := range p.tree.segments {
-			p.attn.backward(p.tree, seg, head, s.qkv, do, dqkv, p.scratch[worker])
+	p.pool.Run(len(p.runs)*c.KVHeads, func(task, worker int) {
+		r := p.runs[task/c.KVHeads]
+		p.attn.backward(p.tree, r, task%c.KVHeads, s.qkv, do, dqkv, p.dcontext[task], p.scratch[worker])
+	})
+	p.pool.Run(2*c.KVHeads, func(task, _ int) { // the keys, then the values
+		for i, r := range p.runs {
+			d := p.dcontext[i*c.KVHeads+task%c.KVHeads]
+			d = d[task/c.KVHeads*len(d)/2:]
+			p.attn.scatter(p.tree, p.tree.context[r.first], d, dqkv, q+task*c.HeadDim)
 		}
 	})
-	kernel.RoPE(n, c.Heads+c.KVHeads, c.HeadDim, dqkv, width, p.cos, p.sin, -1)
+	p.pool.RoPE(n, c.Heads+c.KVHeads, c.HeadDim, dqkv, width, p.cos, p.sin, -1)
 	if l.qNorm != nil {
 		for i := range n {
 			raw, d := s.raw[i*width:], dqkv[i*width:]
 			dq, dk := p.mem.zeros(q), p.mem.zeros(kv)
 			kernel.RMSNormBackward(c.Heads, c.HeadDim, raw[:q], l.qNorm, s.qRstd[i*c.Heads:], d[:q], dq, g.qNorm)
-			kernel.RMSNormBackward(c.KVHeads, c.HeadDim, raw[q:q+kv], l.kNorm, s.kRstd[i*c.KVHeads:], d[q:q+kv], dk, g.kNorm)
+			kernel.RMSNormBackward(c.KVHeads, c.HeadDim, raw[q:q+kv], l.kNorm, s.kRstd[i*c.KVHeads:], d[q:q+kv], dk,
+				g.kNorm)
 			copy(d, dq)
 			copy(d[q:], dk)
 		}
 	}
 	if l.qkvBias != nil {
-		kernel.ColSum(n, width, dqkv, width, true, g.qkvBias)
+		p.pool.ColSum(n, width, dqkv, width, true, g.qkvBias)
 	}
 	linearBackward(p.pool, n, h, width, s.inNorm, l.qkv, dqkv, false, dnorm, g.qkv)
-	kernel.RMSNormBackward(n, h, s.in, l.attnNorm, s.inRstd, dnorm, dx, g.attnNorm)
+	p.pool.RMSNormBackward(n, h, s.in, l.attnNorm, s.inRstd, dnorm, dx, g.attnNorm)
 }

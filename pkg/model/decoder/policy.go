@@ -142,17 +142,23 @@ func tokens(b model.BatchSize) float64 { return b.PromptTokens + b.Tokens }
 
 func (s Size) headBytes() float64 { return float * headRows * float64(s.Vocab) }
 
+// lossBytes is the memory of the logits of a batch.
+func (s Size) lossBytes(b model.BatchSize, backward bool) float64 {
+	most, kept := lossParts(int(b.Tokens), s.Vocab, backward)
+	return float * float64(max(most, kept)) * float64(s.Vocab)
+}
+
 // ParamBytes implements [model.Size].
 func (s Size) ParamBytes() float64 { return float * s.Parameters() }
 
 // LearnerBytes implements [model.Size].
 func (s Size) LearnerBytes(b model.BatchSize, threads int) float64 {
-	return s.ParamBytes() + tokens(b)*s.perToken() + s.headBytes()
+	return s.ParamBytes() + tokens(b)*s.perToken() + s.lossBytes(b, true)
 }
 
 // ScorerBytes implements [model.Size].
 func (s Size) ScorerBytes(b model.BatchSize, threads int) float64 {
-	return tokens(b)*s.perToken() + s.headBytes()
+	return tokens(b)*s.perToken() + s.lossBytes(b, false)
 }
 
 // CriticBytes implements [model.Size].

@@ -11,13 +11,14 @@ import (
 // so is a prompt for its group. Its arithmetic is that of [pass], so that log-
 // probabilities have the same bits.
 type sampler struct {
-	net    *Network
-	pool   *kernel.Pool
-	end    []int
-	layers []packedLayer
-	head   kernel.Packed
-	mem    arena // of the prompts
-	own    arena // of the completions
+	net      *Network
+	pool     *kernel.Pool
+	end      []int
+	layers   []packedLayer
+	head     kernel.Packed
+	contexts []context // of the prompts of a call, and memory for those of the next
+	mem      arena     // of the prompts
+	own      arena     // of the completions
 }
 
 // packedLayer holds the weights of a layer in the form that is fast for few rows.
@@ -49,10 +50,11 @@ func (s *sampler) Refresh() {
 // Close has nothing to free.
 func (s *sampler) Close() {}
 
-// context is a prompt's keys and values: for each layer and key head (tokens, dim).
+// context is a prompt's keys and values: for each layer and key head (dim, tokens) and
+// (tokens, dim), packed because every token of every completion multiplies by them.
 type context struct {
 	tokens int
-	k, v   [][]float32 // by layer·kvHeads + head
+	k, v   []kernel.Packed // by layer·kvHeads + head
 }
 
 // decoding is the state of one call of Sample. Rows are the completions that have not
@@ -61,7 +63,7 @@ type decoding struct {
 	*sampler
 	attn     attention
 	opt      model.Sampling
-	contexts []context
+	prompts  int
 	first    int // index of the first prompt
 	group    int
 	most     int       // tokens of a completion
@@ -126,20 +128,23 @@ func (s *sampler) readPrompts(prompts [][]int) (*decoding, []float32, error) {
 	p := newPass(s.net, s.pool, &s.mem, t, false)
 	p.forward()
 	s.own.reset()
-	d := &decoding{sampler: s, attn: p.attn}
+	d := &decoding{sampler: s, attn: p.attn, prompts: len(prompts)}
 	final := make([]float32, len(prompts)*c.Hidden)
 	for i, seg := range leaf {
-		n := t.before[seg] + len(segments[seg].Tokens)
-		ctx := context{tokens: n}
-		for l := range p.layers {
-			for head := range c.KVHeads {
-				k, v := s.own.floats(n*c.HeadDim), s.own.floats(n*c.HeadDim)
-				p.attn.gather(t, seg, p.layers[l].qkv, p.attn.q()+head*c.HeadDim, k)
-				p.attn.gather(t, seg, p.layers[l].qkv, p.attn.q()+p.attn.kv()+head*c.HeadDim, v)
-				ctx.k, ctx.v = append(ctx.k, k), append(ctx.v, v)
-			}
+		if i == len(s.contexts) {
+			heads := c.Layers * c.KVHeads
+			s.contexts = append(s.contexts, context{k: make([]kernel.Packed, heads), v: make([]kernel.Packed, heads)})
 		}
-		d.contexts = append(d.contexts, ctx)
+		ctx := &s.contexts[i]
+		ctx.tokens = t.before[seg] + len(segments[seg].Tokens)
+		s.pool.Run(len(ctx.k), func(i, worker int) {
+			rows := p.scratch[worker].k
+			qkv, at := p.layers[i/c.KVHeads].qkv, p.attn.q()+i%c.KVHeads*c.HeadDim
+			p.attn.gather(t, t.visible(seg), qkv, at, rows)
+			kernel.PackB(true, c.HeadDim, ctx.tokens, rows, c.HeadDim, &ctx.k[i])
+			p.attn.gather(t, t.visible(seg), qkv, at+p.attn.kv(), rows)
+			kernel.PackB(false, ctx.tokens, c.HeadDim, rows, c.HeadDim, &ctx.v[i])
+		})
 		last := t.start[seg] + len(segments[seg].Tokens) - 1
 		copy(final[i*c.Hidden:(i+1)*c.Hidden], p.final[last*c.Hidden:])
 	}
@@ -264,18 +269,18 @@ func (d *decoding) step(t int) {
 	x, norm := d.x[:n*h], d.norm[:n*h]
 	for i := range d.layers {
 		l, p := &d.net.layers[i], &d.layers[i]
-		kernel.RMSNorm(n, h, x, l.attnNorm, c.NormEps, norm, nil)
+		d.pool.RMSNorm(n, h, x, l.attnNorm, c.NormEps, norm, nil)
 		d.pool.GemmPacked(false, n, d.attn.width(), h, norm, h, &p.qkv, false, d.qkv, d.attn.width())
 		l.project(c, n, d.qkv, nil, nil)
-		kernel.RoPE(n, c.Heads+c.KVHeads, c.HeadDim, d.qkv, d.attn.width(), d.cos, d.sin, 1)
+		d.pool.RoPE(n, c.Heads+c.KVHeads, c.HeadDim, d.qkv, d.attn.width(), d.cos, d.sin, 1)
 		d.pool.Run(n*c.KVHeads, func(task, worker int) { d.attend(i, task/c.KVHeads, task%c.KVHeads, t, d.scores[worker]) })
 		d.pool.GemmPacked(false, n, h, d.attn.q(), d.attended, d.attn.q(), &p.out, true, x, h)
-		kernel.RMSNorm(n, h, x, l.ffnNorm, c.NormEps, norm, nil)
+		d.pool.RMSNorm(n, h, x, l.ffnNorm, c.NormEps, norm, nil)
 		d.pool.GemmPacked(false, n, 2*c.FFN, h, norm, h, &p.gateUp, false, d.gateUp, 2*c.FFN)
-		kernel.SwiGLU(n, c.FFN, d.gateUp, d.activations)
+		d.pool.SwiGLU(n, c.FFN, d.gateUp, d.activations)
 		d.pool.GemmPacked(false, n, h, c.FFN, d.activations, c.FFN, &p.down, true, x, h)
 	}
-	kernel.RMSNorm(n, h, x, d.net.norm, c.NormEps, norm, nil)
+	d.pool.RMSNorm(n, h, x, d.net.norm, c.NormEps, norm, nil)
 }
 
 // attend stores the key and value of a row and computes its attention for the query
@@ -284,20 +289,20 @@ func (d *decoding) attend(layer, row, head, t int, scores []float32) {
 	a, i := d.attn, d.rows[row]
 	ctx := &d.contexts[i/d.group]
 	qkv := d.qkv[row*a.width() : (row+1)*a.width()]
-	own := ((layer*len(d.contexts)*d.group+i)*a.kvHeads + head) * d.most * a.dim
+	own := ((layer*d.prompts*d.group+i)*a.kvHeads + head) * d.most * a.dim
 	k, v := d.k[own:own+(t+1)*a.dim], d.v[own:own+(t+1)*a.dim]
 	copy(k[t*a.dim:], qkv[a.q()+head*a.dim:])
 	copy(v[t*a.dim:], qkv[a.q()+a.kv()+head*a.dim:])
 	q, n, group := qkv[head*a.group()*a.dim:], ctx.tokens, a.group()
 	width := n + t + 1
-	before, at := ctx.k[layer*a.kvHeads+head], ctx.v[layer*a.kvHeads+head]
-	kernel.Gemm(false, true, group, n, a.dim, q, a.dim, before, a.dim, false, scores, width)
+	before, at := &ctx.k[layer*a.kvHeads+head], &ctx.v[layer*a.kvHeads+head]
+	kernel.GemmPacked(false, group, n, a.dim, q, a.dim, before, false, scores, width)
 	kernel.Gemm(false, true, group, t+1, a.dim, q, a.dim, k, a.dim, false, scores[n:], width)
 	for g := range group {
 		p := scores[g*width : (g+1)*width]
 		kernel.Softmax(width, p, a.scale(), p)
 	}
 	out := d.attended[row*a.q()+head*group*a.dim:]
-	kernel.Gemm(false, false, group, a.dim, n, scores, width, at, a.dim, false, out, a.dim)
+	kernel.GemmPacked(false, group, a.dim, n, scores, width, at, false, out, a.dim)
 	kernel.Gemm(false, false, group, a.dim, t+1, scores[n:], width, v, a.dim, true, out, a.dim)
 }

@@ -47,3 +47,8 @@ func newTree(segments []Segment) (*tree, error) {
 	}
 	return t, nil
 }
+
+// visible are the segments whose keys segment s sees: its ancestors and itself.
+func (t *tree) visible(s int) []int {
+	return append(t.context[s][:len(t.context[s]):len(t.context[s])], s)
+}

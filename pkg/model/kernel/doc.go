@@ -1,5 +1,6 @@
-// Package kernel is the float32 arithmetic of TinyLM: matmuls, the GRU cell, softmax with its
-// gradient, and AdamW. Each has a fast version, a portable version and a simple float64 reference.
+// Package kernel is the float32 arithmetic of TinyLM and of decoders: matmuls, the GRU cell,
+// RMSNorm, rotary positions and SwiGLU with their gradients, softmax with its gradient, and AdamW.
+// Each has a fast version, a portable version and a simple float64 reference.
 //
 // # The bits of a matmul
 //
@@ -21,9 +22,11 @@
 // # The bits of everything else
 //
 // Exponential, sigmoid and tanh are one polynomial evaluated alike in every lane, so a tail has the
-// bits of the main body, and AVX2 those of AVX-512. Sums over a row (softmax, SumSquares) use 16
-// interleaved partial sums on every path, folded in a fixed order. Operations without multiply-add
-// (AddBias, ColSum, AdamW, SumSquares) give the same bits on every path, the portable one included.
+// bits of the main body, and AVX2 those of AVX-512. Sums over a row (softmax, SumSquares,
+// RMSNormBackward) use 16 interleaved partial sums on every path, folded in a fixed order.
+// Operations without multiply-add (AddBias, ColSum, AdamW, SumSquares, RMSNorm, RoPE, the gradients
+// of RMSNorm and softmax) give the same bits on every path, the portable one included. The Pool
+// versions have the bits of the plain ones.
 //
 // # Choosing the version
 //
@@ -38,3 +41,4 @@ package kernel
 //go:generate go run -C asm . -family gru -pkg kernel -out ../gru_amd64.s -stubs ../gru_stubs_amd64.go
 //go:generate go run -C asm . -family softmax -pkg kernel -out ../softmax_amd64.s -stubs ../softmax_stubs_amd64.go
 //go:generate go run -C asm . -family vec -pkg kernel -out ../vec_amd64.s -stubs ../vec_stubs_amd64.go
+//go:generate go run -C asm . -family decoder -pkg kernel -out ../decoder_amd64.s -stubs ../decoder_stubs_amd64.go

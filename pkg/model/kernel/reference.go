@@ -116,6 +116,82 @@ func ReferenceLogSoftmaxBackward(rows, n int, probs, entropy []float64, targets 
 	}
 }
 
+// ReferenceRMSNorm is [RMSNorm] in float64.
+func ReferenceRMSNorm(rows, n int, x, w []float64, eps float64, y, rstd []float64) {
+	for i := range rows {
+		square := 0.0
+		for _, v := range x[i*n : (i+1)*n] {
+			square += v * v
+		}
+		rstd[i] = 1 / math.Sqrt(square/float64(n)+eps)
+		for j := range n {
+			y[i*n+j] = x[i*n+j] * rstd[i] * w[j]
+		}
+	}
+}
+
+// ReferenceRMSNormBackward is [RMSNormBackward] in float64.
+func ReferenceRMSNormBackward(rows, n int, x, w, rstd, dy, dx, dw []float64) {
+	for i := range rows {
+		mean := 0.0
+		for j := range n {
+			mean += dy[i*n+j] * w[j] * x[i*n+j] / float64(n)
+		}
+		for j := range n {
+			dw[j] += dy[i*n+j] * x[i*n+j] * rstd[i]
+			dx[i*n+j] += rstd[i] * (dy[i*n+j]*w[j] - x[i*n+j]*rstd[i]*rstd[i]*mean)
+		}
+	}
+}
+
+// ReferenceRoPE is [RoPE] in float64, with angles instead of cosines and sines.
+func ReferenceRoPE(rows, heads, dim int, x []float64, ldx int, angles []float64, sign float64) {
+	half := dim / 2
+	for i := range rows {
+		for h := range heads {
+			for j := range half {
+				at := i*ldx + h*dim + j
+				sin, cos := math.Sincos(sign * angles[i*half+j])
+				u, v := x[at], x[at+half]
+				x[at], x[at+half] = u*cos-v*sin, u*sin+v*cos
+			}
+		}
+	}
+}
+
+// ReferenceSwiGLU is [SwiGLU] in float64.
+func ReferenceSwiGLU(rows, n int, gu, out []float64) {
+	for i := range rows {
+		for j := range n {
+			g, u := gu[2*i*n+j], gu[(2*i+1)*n+j]
+			out[i*n+j] = g / (1 + math.Exp(-g)) * u
+		}
+	}
+}
+
+// ReferenceSwiGLUBackward is [SwiGLUBackward] in float64.
+func ReferenceSwiGLUBackward(rows, n int, gu, da []float64) {
+	for i := range rows {
+		for j := range n {
+			g, u, d := gu[2*i*n+j], gu[(2*i+1)*n+j], da[i*n+j]
+			s := 1 / (1 + math.Exp(-g))
+			gu[2*i*n+j] = d * u * s * (1 + g*(1-s))
+			gu[(2*i+1)*n+j] = d * g * s
+		}
+	}
+}
+
+// ReferenceSoftmaxBackward is [SoftmaxBackward] in float64.
+func ReferenceSoftmaxBackward(p, d []float64, scale float64) {
+	dot := 0.0
+	for j, v := range p {
+		dot += v * d[j]
+	}
+	for j, v := range p {
+		d[j] = scale * v * (d[j] - dot)
+	}
+}
+
 // ReferenceAdamW is [AdamW] in float64.
 func ReferenceAdamW(w, g, m, v []float64, lr, beta1, beta2, eps, weightDecay, gradScale float64, t int) {
 	for i := range w {

@@ -13,10 +13,11 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 )
 
-var families = map[string]func(){"gemm": genGemm, "pack": genPack, "gru": genGRU, "softmax": genSoftmax, "vec": genVec}
+var families = map[string]func(){"gemm": genGemm, "pack": genPack, "gru": genGRU, "softmax": genSoftmax, "vec": genVec,
+	"decoder": genDecoder}
 
 func main() {
-	family := flag.String("family", "", "gemm, pack, gru, softmax or vec")
+	family := flag.String("family", "", "gemm, pack, gru, softmax, vec or decoder")
 	flag.Parse()
 	generate, ok := families[*family]
 	if !ok {

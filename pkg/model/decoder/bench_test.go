@@ -1,0 +1,146 @@
+package decoder
+
+import (
+	"fmt"
+	"math/rand"
+	"testing"
+	"time"
+
+	"grpo/pkg/model"
+	"grpo/pkg/model/hf"
+	"grpo/pkg/model/kernel"
+	"grpo/pkg/rng"
+)
+
+// benchNetwork has random weights and the shape of SmolLM2-135M, with fewer layers.
+func benchNetwork(layers int) *Network {
+	n := newNetwork(&hf.Config{Arch: "llama", Vocab: 49152, Hidden: 576, FFN: 1536, Layers: layers, Heads: 9,
+		KVHeads: 3, HeadDim: 64, Context: 2048, RopeTheta: 1e5, NormEps: 1e-5, Tied: true})
+	r := rand.New(rand.NewSource(1))
+	for i := range n.Params.Flat {
+		n.Params.Flat[i] = float32(r.NormFloat64()) * 0.04
+	}
+	for i := range n.layers {
+		for j := range n.layers[i].attnNorm {
+			n.layers[i].attnNorm[j], n.layers[i].ffnNorm[j] = 1, 1
+		}
+	}
+	return n
+}
+
+// benchTree is a step's rollout: a shared prefix, 8 prompts and 8 completions of each.
+// The places are those that predict the completions' tokens.
+func benchTree(vocab int) (segments []Segment, places, targets []int) {
+	r := rand.New(rand.NewSource(2))
+	at := 0
+	add := func(parent, n int, sampled bool) int {
+		tokens := make([]int32, n)
+		for i := range tokens {
+			tokens[i] = int32(r.Intn(vocab))
+		}
+		segments = append(segments, Segment{parent, tokens, sampled})
+		at += n
+		return len(segments) - 1
+	}
+	add(-1, 168, false)
+	for range 8 {
+		add(0, 20, false)
+	}
+	for i := range 64 {
+		for j := range 16 {
+			places, targets = append(places, at+j), append(targets, r.Intn(vocab))
+		}
+		add(1+i/8, 16, true)
+	}
+	return segments, places, targets
+}
+
+// flops are the floating-point operations of the matmuls of a forward and a backward
+// pass: of the layers (the attention's with its masked scores), and of the head.
+func (p *pass) flops(places int) (layers, head float64) {
+	c, n := p.net.Config, float64(len(p.tree.tokens))
+	h, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+	layers = 3 * 2 * n * float64(h*(q+2*kv)+q*h+3*h*c.FFN)
+	for s, segment := range p.tree.segments {
+		m := len(segment.Tokens)
+		layers += 7 * 2 * float64(q*m*(p.tree.before[s]+m)) // 2 forward; 5 backward, one of them repeated
+	}
+	return layers * float64(c.Layers), 3 * 2 * float64(places*h*c.Vocab)
+}
+
+func BenchmarkPass(b *testing.B) {
+	if testing.Short() {
+		b.Skip("left out with -short")
+	}
+	const layers = 6
+	net, grads := benchNetwork(layers), benchNetwork(layers)
+	segments, places, targets := benchTree(net.Config.Vocab)
+	t, err := newTree(segments)
+	if err != nil {
+		b.Fatal(err)
+	}
+	start := time.Now()
+	peak := kernel.Peak(1 << 26)
+	peak /= time.Since(start).Seconds()
+	b.Logf("%d tokens; peak of a core %.0f GFLOP/s", len(t.tokens), peak/1e9)
+	for _, threads := range []int{1, 2} {
+		pool := kernel.NewPool(threads)
+		defer pool.Close()
+		mem := &arena{}
+		p := newPass(net, pool, mem, t, true)
+		layerFlops, headFlops := p.flops(len(places))
+		report := func(b *testing.B, flops float64) {
+			rate := flops * float64(b.N) / b.Elapsed().Seconds()
+			b.ReportMetric(rate/1e9, "GFLOP/s")
+			b.ReportMetric(100*rate/peak/float64(threads), "%peak")
+		}
+		b.Run(fmt.Sprint("layers/", threads), func(b *testing.B) {
+			for b.Loop() {
+				p := newPass(net, pool, mem, t, true)
+				p.forward()
+				p.backward(mem.copyOf(p.final), grads)
+			}
+			report(b, layerFlops)
+		})
+		b.Run(fmt.Sprint("head/", threads), func(b *testing.B) {
+			p := newPass(net, pool, mem, t, true)
+			dfinal := make([]float32, len(t.tokens)*net.Config.Hidden)
+			p.final = net.Params.Flat[:len(dfinal)]
+			for b.Loop() {
+				mark := *mem
+				p.logProbs(places, targets, 1, func(logp, entropy []float32) ([]float32, []float32) {
+					return logp, make([]float32, len(logp))
+				}, dfinal, grads)
+				mem.back(mark)
+			}
+			report(b, headFlops)
+		})
+	}
+}
+
+// BenchmarkSample samples 64 completions of 16 tokens for the prompts of [benchTree].
+func BenchmarkSample(b *testing.B) {
+	if testing.Short() {
+		b.Skip("left out with -short")
+	}
+	net := benchNetwork(6)
+	segments, _, _ := benchTree(net.Config.Vocab)
+	var prompts [][]int
+	for _, s := range segments[1:9] {
+		prompts = append(prompts, append(wide(segments[0].Tokens), wide(s.Tokens)...))
+	}
+	for _, threads := range []int{1, 2} {
+		b.Run(fmt.Sprint(threads), func(b *testing.B) {
+			pool := kernel.NewPool(threads)
+			defer pool.Close()
+			s := newSampler(net, pool, nil)
+			for b.Loop() {
+				opt := model.Sampling{Temperature: 1, TopP: 1, MaxTokens: 16}
+				if _, err := s.Sample(prompts, 8, opt, model.Draws{Stream: rng.New(1, 2)}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(64*16*float64(b.N)/b.Elapsed().Seconds(), "tok/s")
+		})
+	}
+}
