@@ -43,7 +43,7 @@ func Folder(t testing.TB) string {
 		"pre_tokenizer": map[string]any{"type": "ByteLevel"}, "decoder": map[string]any{"type": "ByteLevel"},
 		"model": map[string]any{"type": "BPE", "vocab": vocab, "merges": []any{}},
 	}
-	template := map[string]any{"chat_template": "{% for m in messages %}<|start|>{{ m['role'] }}: {{ m['content'] }}<|end|>{% endfor %}<|start|>"}
+	template := map[string]any{"chat_template": "{% for m in messages %}<|start|>{{ m['role'] }}: {{ m['content'] }}{{ eos_token }}{% endfor %}<|start|>"}
 	for name, v := range map[string]any{"config.json": config, "tokenizer.json": tokenizer, "tokenizer_config.json": template} {
 		data, err := json.Marshal(v)
 		if err == nil {

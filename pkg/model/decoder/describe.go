@@ -71,7 +71,12 @@ func (d *Description) ChatFrame(system string, turns []string) (before, after st
 	}
 	const mark = "THE-QUESTION-GOES-HERE"
 	messages = append(messages, hf.Message{Role: "user", Content: mark})
-	text, err := template.Render(messages, true, map[string]any{"bos_token": "", "eos_token": ""})
+	end := ""
+	if ids := d.Tokenizer.End(); len(ids) > 0 {
+		end = d.Tokenizer.bpe.Decode(narrow(ids[:1]), false)
+	}
+	// The begin token is not text here: [Tokenizer.Start] has it.
+	text, err := template.Render(messages, true, map[string]any{"bos_token": "", "eos_token": end})
 	if err != nil {
 		return "", "", err
 	}
