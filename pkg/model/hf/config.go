@@ -26,6 +26,7 @@ type Config struct {
 	Context   int // the longest sequence the network was trained for
 	RopeTheta float64
 	Rope      *Llama3Rope // nil for unscaled frequencies
+	Factors   []float32   // by which a GGUF file divides the frequencies; nil for none
 	NormEps   float64
 	Tied      bool // the head is the embedding
 	QKVBias   bool // Qwen2
@@ -56,6 +57,9 @@ func (c *Config) Frequencies() []float64 {
 				smooth := (s.Original/wave - s.LowFactor) / (s.HighFactor - s.LowFactor)
 				f = (1-smooth)*f/s.Factor + smooth*f
 			}
+		}
+		if c.Factors != nil {
+			f /= float64(c.Factors[j])
 		}
 		out[j] = f
 	}
@@ -242,6 +246,10 @@ func (c *Config) check() error {
 	case r != nil && !(positive(r.Factor) && positive(r.LowFactor) && positive(r.Original) && r.HighFactor > r.LowFactor && positive(r.HighFactor)):
 		return fmt.Errorf("read the model's configuration: rope_scaling %+v is not valid", *r)
 	}
+	if c.Factors != nil && (len(c.Factors) != c.HeadDim/2 || slices.ContainsFunc(c.Factors, func(x float32) bool { return !positive(float64(x)) })) {
+		return fmt.Errorf("read the model's configuration: rope_freqs.weight has %d factors %v, want %d positive ones",
+			len(c.Factors), c.Factors[:min(4, len(c.Factors))], c.HeadDim/2)
+	}
 	for _, id := range c.End {
 		if id < 0 || int(id) >= c.Vocab {
 			return fmt.Errorf("read the model's configuration: eos_token_id %d is outside the vocabulary of %d", id, c.Vocab)
@@ -290,6 +298,10 @@ func configOfGGUF(f *gguf.File) (*Config, error) {
 	}
 	if embedding, ok := f.Tensors["token_embd.weight"]; ok {
 		c.Vocab = embedding.Shape[0]
+	}
+	if t, ok := f.Tensors["rope_freqs.weight"]; ok { // Llama 3's scaling
+		c.Factors = make([]float32, t.Size())
+		t.Float32(c.Factors)
 	}
 	_, head := f.Tensors["output.weight"]
 	c.Tied = !head

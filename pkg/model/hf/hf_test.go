@@ -168,3 +168,25 @@ func TestConfigErrors(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
+
+// The factors of a GGUF file give the frequencies of Llama 3's scaling, from which its
+// converter makes them.
+func TestFrequencies(t *testing.T) {
+	c := Config{HeadDim: 16, RopeTheta: 500000, Rope: &Llama3Rope{8, 1, 4, 32}}
+	want := c.Frequencies()
+	plain := Config{HeadDim: 16, RopeTheta: 500000}
+	scaled := plain
+	for j, f := range plain.Frequencies() {
+		scaled.Factors = append(scaled.Factors, float32(f/want[j]))
+	}
+	changed := false
+	for j, f := range scaled.Frequencies() {
+		changed = changed || scaled.Factors[j] != 1
+		if math.Abs(f-want[j]) > 1e-6*want[j] {
+			t.Errorf("frequency %d is %v, want %v", j, f, want[j])
+		}
+	}
+	if !changed {
+		t.Error("nothing is scaled")
+	}
+}
