@@ -11,7 +11,7 @@ Each phase is written in several ways; the fastest of each is reported:
            cell     the cell by hand, with the input products looked up in a table
            compiled the same through torch.compile (where torch has it)
   update   gru      torch.nn.GRU and autograd
-           bptt     the way back by hand: gates in one expression, and each
+           bptt     the backward pass by hand: gates in one expression, and each
                     weight's gradient as one product over all steps
            compiled the same, with the gates through torch.compile
 

@@ -29,7 +29,7 @@ import (
 // Summary is a quantity of an arm over its seeds. What does not exist is NaN, which
 // JSON writes as null.
 type Summary struct {
-	// Values holds a value for each seed of the manifest, in its order.
+	// Values has a value for each seed of the manifest, in its order.
 	Values []float64 `json:"values"`
 	N      int       `json:"n"` // finite values
 	Mean   float64   `json:"mean"`
@@ -61,7 +61,7 @@ type ArmResult struct {
 	Left     int `json:"left"`
 	// Status is these in words: "done", "diverged (4 of 4 seeds, steps 20 to 40)".
 	Status string `json:"status"`
-	// DivergedAt holds the step at which each seed's run diverged, null where it
+	// DivergedAt has the step at which each seed's run diverged, null where it
 	// did not.
 	DivergedAt []*int `json:"diverged_at"`
 	// Problems is the size of the validation set; 0 while unknown.
@@ -377,7 +377,7 @@ func (a *Analysis) Finished() int {
 // Runs counts all runs, whatever their state.
 func (a *Analysis) Runs() int { return len(a.Arms) * len(a.Sweep.Manifest.Seeds) }
 
-// SameProblems says whether all arms were validated on the same number of problems.
+// SameProblems reports whether all arms were validated on the same number of problems.
 func (a *Analysis) SameProblems() bool {
 	return !slices.ContainsFunc(a.Arms, func(r ArmResult) bool { return r.Problems != a.Arms[0].Problems })
 }

@@ -116,7 +116,7 @@ func (a *Analysis) Find(metric string, x, y int) *Comparison {
 // pair is arm a against arm b, by their indexes.
 type pair struct{ a, b int }
 
-// plan says which arms are compared and over which pairs the p values are adjusted.
+// plan states which arms are compared and over which pairs the p values are adjusted.
 type plan struct {
 	shown []pair
 	// family holds shown. It is larger where the data chose the arm that the others

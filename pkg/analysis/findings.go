@@ -37,7 +37,7 @@ type Finding struct {
 	Parts   []Finding `json:"parts,omitempty"`
 }
 
-// Kind says what a finding is. The comment of each kind names the fields it has.
+// Kind describes what a finding is. The comment of each kind names the fields it has.
 type Kind string
 
 // The headline: one answer, after what qualifies it.
@@ -233,7 +233,7 @@ func (a *Analysis) finals() []Comparison {
 	return slices.DeleteFunc(slices.Clone(a.Comparisons), other)
 }
 
-// interactionFinding says whether the effect of the first key of a grid depends on
+// interactionFinding reports whether the effect of the first key of a grid depends on
 // the second.
 func (a *Analysis) interactionFinding(c *Comparison) Finding {
 	g := gridOf(&a.Sweep.Manifest)

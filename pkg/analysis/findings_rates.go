@@ -38,7 +38,7 @@ func (a *Analysis) rateOf(arm int) float64 {
 	return rate
 }
 
-// rateKind says how a learning rate did. A collapse is more than being worse, and a
+// rateKind describes how a learning rate did. A collapse is more than being worse, and a
 // rate below the best that is worse and still rises is slow.
 func (a *Analysis) rateKind(arm int, rising bool) Kind {
 	var c *Comparison

@@ -7,7 +7,7 @@ import (
 	"grpo/pkg/stats"
 )
 
-// scale says in which unit a metric is counted and in which range it is.
+// scale is the unit and the range of a metric.
 type scale int
 
 const (

@@ -22,7 +22,7 @@ import (
 // configuration, same problems, same program, kernel and device. This file sorts
 // runs into arms by these, never by the names of runs or folders.
 
-// runArm holds the runs that differ in their seed alone.
+// runArm has the runs that differ in their seed alone.
 type runArm struct {
 	runs  []int               // indexes in the list that was sorted
 	seeds []uint64            // of these runs
@@ -97,7 +97,7 @@ func notesOn(differing []string) []string {
 	return out
 }
 
-// OtherProblems says whether arms that differ in these keys differ in their problems.
+// OtherProblems reports whether arms that differ in these keys differ in their problems.
 func OtherProblems(differing []string) bool {
 	return slices.ContainsFunc(differing, func(key string) bool {
 		return key == problemsKey || strings.HasPrefix(key, "data.")

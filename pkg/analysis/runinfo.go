@@ -38,7 +38,7 @@ type RunInfo struct {
 	} `yaml:"train"`
 }
 
-// ReadInfo reads the configuration; what the result says replaces it.
+// ReadInfo reads the configuration; the result takes precedence.
 func ReadInfo(r *rundir.Run) (RunInfo, error) {
 	var a RunInfo
 	a.Train.LearningRate = math.NaN()
@@ -88,7 +88,7 @@ func (a RunInfo) SeedText() string {
 	return fmt.Sprintf("seed %d", *a.Seed)
 }
 
-// OneRun says in a caption which run is shown.
+// OneRun states in a caption which run is shown.
 func (a RunInfo) OneRun() string { return "One run, " + a.SeedText() + "." }
 
 // schedule is "linear decay, warm-up of 5 updates"; empty for a constant rate.
@@ -132,7 +132,7 @@ func SettingLine(all []RunInfo) string {
 	return strings.Join(out, "  ·  ")
 }
 
-// Common is what f says of every element, or empty.
+// Common is what f returns for every element, or empty.
 func Common[T any](all []T, f func(T) string) string {
 	for _, x := range all {
 		if f(x) != f(all[0]) {
@@ -145,7 +145,7 @@ func Common[T any](all []T, f func(T) string) string {
 	return f(all[0])
 }
 
-// Unique lists what f says of the elements, each once, without empty strings.
+// Unique lists what f returns for the elements, each once, without empty strings.
 func Unique[T any](of []T, f func(T) string) []string {
 	var out []string
 	for _, x := range of {
@@ -183,14 +183,14 @@ func evalSettingsOf(config map[string]string) string {
 	return strings.Join(parts, ", ")
 }
 
-// EvalSettings says how a configuration's evaluations sample: "temperature 1, at
+// EvalSettings describes how a configuration's evaluations sample: "temperature 1, at
 // most 64 tokens".
 func EvalSettings(config []byte) string { return evalSettingsOf(flatConfig(string(config))) }
 
 // RunSettings is EvalSettings of a run.
 func RunSettings(r *rundir.Run) string { return EvalSettings(r.Config) }
 
-// SampledAt says in captions how evaluations were sampled: "sampled at temperature
+// SampledAt describes in captions how evaluations were sampled: "sampled at temperature
 // 1, at most 64 tokens".
 func SampledAt(runs []*rundir.Run) string {
 	all := Unique(runs, RunSettings)
@@ -215,7 +215,7 @@ func SampledTemperature(runs []*rundir.Run) string {
 	return "sampled"
 }
 
-// armsDiffer lists what a function says of the arms' configurations, if it does not
+// armsDiffer lists what a function returns for the arms' configurations, if it does not
 // say the same of all.
 func (a *Analysis) armsDiffer(f func(config map[string]string) string) []string {
 	arms := make([]int, len(a.Arms))

@@ -109,7 +109,7 @@ const (
 	logDecades = 6
 )
 
-// newYAxis holds the seeds of curves, from 0 or, where log allows it and they range
+// newYAxis fits the seeds of curves, from 0 or, where log allows it and they range
 // widely, on a logarithmic axis.
 func newYAxis(log bool, curves ...curve) yAxis {
 	hi, least := 0.0, math.Inf(1)
@@ -163,7 +163,7 @@ func (y yAxis) place(s analysis.Series) analysis.Series {
 	return out
 }
 
-// notes says where the axis is unusual.
+// notes states where the axis is unusual.
 func (y yAxis) notes() []string {
 	var out []string
 	if y.log {

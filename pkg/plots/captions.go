@@ -69,7 +69,7 @@ func (v *view) meanOver() string {
 	return fmt.Sprintf("Mean over n = %d seeds", len(v.manifest().Seeds))
 }
 
-// meanCaption says what the thick and the thin lines are.
+// meanCaption describes what the thick and the thin lines are.
 func (v *view) meanCaption(band bool) string {
 	switch {
 	case !v.severalSeeds():
@@ -97,7 +97,7 @@ func tally(total int, states []string, counts ...int) []string {
 	return []string{sentence(strings.Join(parts, "; "))}
 }
 
-// missing says how many runs have no result.
+// missing states how many runs have no result.
 func (v *view) missing() []string {
 	left, failed, total := 0, 0, 0
 	for _, a := range v.Arms {

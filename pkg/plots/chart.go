@@ -8,7 +8,7 @@ import (
 )
 
 // chart is a figure of one quantity with a curve for each arm: in one plot while
-// the arms can be told apart, else in a panel each with the others in grey behind.
+// the arms can be distinguished, else in a panel each with the others in grey behind.
 type chart struct {
 	title          string
 	xLabel, yLabel string

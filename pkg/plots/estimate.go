@@ -31,7 +31,7 @@ func (v *view) finalEstimate(a *analysis.ArmResult, place float64, s style) esti
 	}
 }
 
-// finalCaption says what a point and an interval of the final reward are.
+// finalCaption describes what a point and an interval of the final reward are.
 func (v *view) finalCaption() []string {
 	if !v.severalSeeds() {
 		return []string{oneSeed, v.finalPoint()}

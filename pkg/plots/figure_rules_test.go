@@ -205,7 +205,7 @@ func TestMarkersHaveNoHalo(t *testing.T) {
 	}
 }
 
-// A caption says how the evaluations were sampled.
+// A caption describes how the evaluations were sampled.
 func TestCaptionsNameTheSettings(t *testing.T) {
 	run := reporttest.SynthRun(t, 1, 200)
 	run.Config = []byte("eval: {temperature: 0.7, max_tokens: 32}\n")
@@ -221,7 +221,7 @@ func TestCaptionsNameTheSettings(t *testing.T) {
 	}
 }
 
-// The figure of the entropy says that arms with their own temperatures can't be
+// The figure of the entropy reports that arms with their own temperatures can't be
 // compared.
 func TestEntropyOfTemperatures(t *testing.T) {
 	sw := reporttest.FakeSweep(2,

@@ -90,7 +90,7 @@ func TestFiguresAreTheSameBytes(t *testing.T) {
 	}
 }
 
-// Runs of every age and kind can be drawn, or the error says what is missing.
+// Runs of every age and kind can be drawn, or the error names what is missing.
 func TestFiguresOfUnusualRuns(t *testing.T) {
 	allNaN := func(t *testing.T) *rundir.Run {
 		r := reporttest.SynthRun(t, 1, 20)

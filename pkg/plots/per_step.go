@@ -72,7 +72,7 @@ const mostPoints = 50
 // stepsPerPoint is the number of steps that a point of a curve averages over.
 func (v *view) stepsPerPoint() int { return int(math.Ceil(v.xMax / mostPoints)) }
 
-// batchPoint says what a point of a curve of metrics is.
+// batchPoint describes what a point of a curve of metrics is.
 func (v *view) batchPoint() string {
 	if n := v.stepsPerPoint(); n > 1 {
 		return fmt.Sprintf("mean over the rollout batches of %d steps.", n)

@@ -129,7 +129,7 @@ func (v *view) finalFigure() sweepFigure {
 	return sweepFigure{finalName(axes[x].Short), true, func(v *view) *figure { return draw(v, x, lines) }}
 }
 
-// onAxes says whether every arm has its place on the axes.
+// onAxes reports whether every arm has its place on the axes.
 func (v *view) onAxes() bool {
 	axes := v.manifest().Axes
 	for _, a := range v.Arms {
@@ -187,7 +187,7 @@ func (v *view) draw(f sweepFigure) *figure {
 	return fig
 }
 
-// altText says what a figure shows: its title, and the names in its legends,
+// altText describes what a figure shows: its title, and the names in its legends,
 // which hold the last values.
 func (f *figure) altText() string {
 	parts := []string{f.title}
@@ -257,7 +257,7 @@ func newView(a *analysis.Analysis) *view {
 
 func (v *view) manifest() *sweepdir.Manifest { return &v.Sweep.Manifest }
 
-// panels says whether the arms get a panel each.
+// panels reports whether the arms get a panel each.
 func (v *view) panels() bool { return len(v.arms) > overlayMax }
 
 // columns is the number of panels side by side. The panels of a grid of two keys

@@ -1,7 +1,7 @@
 package plots
 
 // trainVsValidation is the reward of the training batches next to that of the
-// validation, arm by arm: a gap says that the policy overfits its problems.
+// validation, arm by arm: a gap means that the policy overfits its problems.
 func trainVsValidation(v *view) *figure {
 	train := v.averaged(trainReward)
 	if len(chart{y: train}.curves(v)) == 0 {

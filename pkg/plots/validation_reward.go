@@ -190,7 +190,7 @@ func validationCaption(runs []*rundir.Run, infos []analysis.RunInfo) []string {
 	return append(out, unfinished(runs, infos)...)
 }
 
-// unfinished says which runs did not simply end: for one run why, for several how
+// unfinished states which runs did not simply end: for one run why, for several how
 // many of each kind.
 func unfinished(runs []*rundir.Run, infos []analysis.RunInfo) []string {
 	if len(runs) == 1 {

@@ -166,7 +166,7 @@ func TestBestValue(t *testing.T) {
 	}
 }
 
-// TestSharedCaveats: what every part says is said once, and nothing is lost.
+// TestSharedCaveats: caveats of every part appear once, and none is lost.
 func TestSharedCaveats(t *testing.T) {
 	part := func(caveats ...string) *Report { return &Report{Verdict: Verdict{Caveats: caveats}} }
 	parts := []*Report{part("a", "one", "b"), nil, part("a", "b", "two")}

@@ -84,7 +84,7 @@ func compareFolder(dir string) ([]CompareRow, error) {
 	return compareRows(dir, sweepOfOne(dir, a))
 }
 
-// notAFolder says what was looked for.
+// notAFolder describes what was looked for.
 func notAFolder(dir string, err error) error {
 	if _, serr := os.Stat(dir); serr != nil {
 		if pe, ok := serr.(*fs.PathError); ok {
@@ -220,7 +220,7 @@ func CompareTable(rows []CompareRow) Table {
 	return t
 }
 
-// compareNote says what the numbers are.
+// compareNote describes what the numbers are.
 const compareNote = "Means over the finished seeds; interval: 95%, Student's t over seeds (a single run has none). Rows of different folders may differ in anything: only arms of one sweep are compared fairly."
 
 // compareNotes adds to the note what keeps these rows from being compared.

@@ -86,7 +86,7 @@ func TestArmsEvaluatedDifferently(t *testing.T) {
 }
 
 // TestEntropyOfTemperatures: entropies at different temperatures are not compared,
-// and the verdict says why.
+// and the verdict explains why.
 func TestEntropyOfTemperatures(t *testing.T) {
 	a := mustReport(t, temperatures("eval: {temperature: 1}\n"))
 	if c := a.Find("entropy", 0, 1); c != nil {

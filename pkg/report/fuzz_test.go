@@ -21,7 +21,7 @@ import (
 // their widest cell.
 var fuzzLimit = untrusted.Limit{Base: 32 << 20, PerByte: 16 << 10, Time: untrusted.Reader.Time}
 
-// FuzzReport: whatever stands in the files of a run that somebody sent, its
+// FuzzReport: whatever is in the files of a run of unknown origin, its
 // report is an error that names the folder, or a table that can be shown.
 func FuzzReport(f *testing.F) {
 	dir := reporttest.SynthFolder(f, 1, 20)
@@ -107,7 +107,7 @@ func FuzzFigures(f *testing.F) {
 	})
 }
 
-// FuzzPage: whatever stands in the texts of a sweep, its page has the elements,
+// FuzzPage: whatever the strings of a sweep contain, its page has the elements,
 // attributes and quotes that it has when the letters of markup are taken out of
 // them: nothing in a text is markup.
 func FuzzPage(f *testing.F) {

@@ -42,7 +42,7 @@ type page struct {
 	Made                  htmlMade
 }
 
-// htmlSweep is what a page says about a sweep.
+// htmlSweep is what a page shows of a sweep.
 type htmlSweep struct {
 	Question, Headline      string
 	Lines, Caveats, Missing []string
@@ -140,7 +140,7 @@ func integrity(text []byte) string {
 }
 
 // newHTMLSweep prepares an analysis for the page; links to files lead below
-// folder, and to runs only where runs says that they are there.
+// folder, and to runs only if runs is true.
 func newHTMLSweep(a *Report, figures []plots.Drawing, folder string, runs bool) *htmlSweep {
 	s := &htmlSweep{
 		Question: a.Verdict.Question, Headline: a.Verdict.Headline,
@@ -253,7 +253,7 @@ func programs(runs []*rundir.Run) []string {
 }
 
 // commandLine is argv as a POSIX shell takes it. Where the program lay is left
-// out: it says nothing to others.
+// out: it means nothing to others.
 func commandLine(argv []string) string {
 	argv = slices.Clone(argv)
 	if len(argv) > 0 {

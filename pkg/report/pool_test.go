@@ -197,7 +197,7 @@ func TestArmsWithOtherProblems(t *testing.T) {
 	}
 }
 
-// A sweep's report says which arms hold runs that differ in more than their seeds.
+// A sweep's report states which arms have runs that differ in more than their seeds.
 func TestMixedArms(t *testing.T) {
 	sw := reporttest.BaselineSweep(3)
 	for i := range sw.Runs {

@@ -15,7 +15,7 @@ import (
 // resultsFormat is the version of results.json.
 const resultsFormat = 1
 
-// Results is results.json: what a report says, with what the sweep was. Nothing in
+// Results is results.json: the content of a report, with the sweep it is of. Nothing in
 // it depends on when, where or how fast the runs were made, so that the same runs
 // give the same bytes.
 type Results struct {

@@ -23,7 +23,7 @@ var runColumns = []struct {
 	{"seconds", analysis.WallMetric, 1},
 }
 
-// runsTable is the table of runs; linked says that their folders are below folder.
+// runsTable is the table of runs; linked means that their folders are below folder.
 func (a *Report) runsTable(folder string, linked bool) Table {
 	t := Table{
 		Label: "Runs",
@@ -65,7 +65,7 @@ func (a *Report) runsTable(folder string, linked bool) Table {
 	return t
 }
 
-// runOutcome says what became of a run.
+// runOutcome describes what became of a run.
 func runOutcome(s sweepdir.RunState) string {
 	out := s.State
 	if s.Run != nil {

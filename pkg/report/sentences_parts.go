@@ -41,7 +41,7 @@ func (a *Report) point(arm int) string {
 	return analysis.Absent
 }
 
-// control says that the arm is a control, if its own label does not.
+// control reports that the arm is a control, if its own label does not.
 func (a *Report) control(f *analysis.Finding) string {
 	r := &a.Arms[f.Arms[0]]
 	if !r.Arm.Control || strings.Contains(strings.ToLower(r.Name()), "control") {
@@ -150,7 +150,7 @@ func (a *Report) ranking(f *analysis.Finding) string {
 	return s
 }
 
-// notSeparable says that a difference is not separable from 0, and why.
+// notSeparable reports that a difference is not separable from 0, and why.
 func notSeparable(c *analysis.Comparison) string {
 	n := analysis.FormatOf(analysis.FinalMetric, 0)
 	difference := n.Difference(c.Mean, c.Lo, c.Hi)
@@ -174,7 +174,7 @@ func notSeparable(c *analysis.Comparison) string {
 	return s
 }
 
-// interaction says whether the effect of one key depends on the other.
+// interaction reports whether the effect of one key depends on the other.
 func (a *Report) interaction(f *analysis.Finding) string {
 	first, second := &f.Parts[0], &f.Parts[1]
 	x, y := f.Keys[0], f.Keys[1]
@@ -297,7 +297,7 @@ func (a *Report) formatHacked(f *analysis.Finding) string {
 		share(analysis.InitialFormatMetric), share(analysis.InitialMetric), tokens(analysis.InitialLengthMetric))
 }
 
-// bimodal says which seeds of an arm learned and which did not.
+// bimodal states which seeds of an arm learned and which did not.
 func (a *Report) bimodal(f *analysis.Finding) string {
 	ends := func(p *analysis.Finding) string {
 		lo, hi := analysis.Percent(slices.Min(p.Numbers.Values)), analysis.Percent(slices.Max(p.Numbers.Values))

@@ -45,8 +45,8 @@ func writeStudyAt(dpi int, dir string, st sweepdir.Study, parts []*Report) ([]st
 	})
 }
 
-// notBegun is the headline of a part without a sweep.
-const notBegun = "No results yet: this part has not started."
+// notStarted is the headline of a part without a sweep.
+const notStarted = "No results yet: this part has not started."
 
 // question is the question of a part.
 func question(p sweepdir.Part, a *Report) string {
@@ -61,7 +61,7 @@ func question(p sweepdir.Part, a *Report) string {
 
 func headlineOf(a *Report) string {
 	if a == nil {
-		return notBegun
+		return notStarted
 	}
 	return a.Verdict.Headline
 }
@@ -165,17 +165,17 @@ const sharedHead = "What holds for all of these answers"
 // sharedCaveats takes out of the parts the caveats that all of them repeat, so
 // that they can be said once.
 func sharedCaveats(parts []*Report) (shared []string, rest []*Report) {
-	count, begun := map[string]int{}, 0
+	count, started := map[string]int{}, 0
 	for _, a := range parts {
 		if a == nil {
 			continue
 		}
-		begun++
+		started++
 		for _, c := range a.Verdict.Caveats {
 			count[c]++
 		}
 	}
-	isShared := func(c string) bool { return begun > 1 && count[c] == begun }
+	isShared := func(c string) bool { return started > 1 && count[c] == started }
 	rest = make([]*Report, len(parts))
 	for i, a := range parts {
 		if a == nil {
@@ -212,7 +212,7 @@ func studyMarkdown(st sweepdir.Study, parts []*Report) string {
 			fmt.Fprintf(&b, "Taken over: %s\n\n", escapeMarkdown(p.Chosen))
 		}
 		if a == nil {
-			fmt.Fprintf(&b, "%s\n", notBegun)
+			fmt.Fprintf(&b, "%s\n", notStarted)
 			continue
 		}
 		a.markdownBody(&b, "###")

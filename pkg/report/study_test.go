@@ -63,11 +63,11 @@ func TestStudyPage(t *testing.T) {
 	dir, _, parts := writeStudy(t)
 	page := read(t, dir, "report.html")
 	inOrder(t, page, "<h1>Four experiments</h1>", "3 questions, 16 runs, of which 16 have ended",
-		"Which learning rate?", "Does a baseline help?", "Standard deviation?", notBegun, // the answers in short
+		"Which learning rate?", "Does a baseline help?", "Standard deviation?", notStarted, // the answers in short
 		"1. Which learning rate?", shownText(parts[0].Verdict.Headline), "data:image/png;base64,", `href="lr/validation_reward.png"`,
 		`href="lr/final_vs_lr.png"`, `aria-label="Results by arm"`, `href="lr/report.html"`,
 		"2. Does a baseline help?", "Taken over: learning rate 1e-3", `href="base%20line/validation_reward.png"`, `href="base%20line/report.html"`,
-		"3. Standard deviation?", notBegun,
+		"3. Standard deviation?", notStarted,
 		"How it was made", "grpo assignment --seeds 2", "Resolved base configuration of parts 1, 2", "seed: 1")
 	for _, s := range []string{"entropy.png", `aria-label="Runs"`} {
 		if strings.Contains(page, s) {
@@ -79,9 +79,9 @@ func TestStudyPage(t *testing.T) {
 func TestStudyMarkdown(t *testing.T) {
 	dir, _, parts := writeStudy(t)
 	md := read(t, dir, "results.md")
-	inOrder(t, md, "# Four experiments\n", "1. Which learning rate? **", "2. Does a baseline help? **", "3. Standard deviation? **"+notBegun,
+	inOrder(t, md, "# Four experiments\n", "1. Which learning rate? **", "2. Does a baseline help? **", "3. Standard deviation? **"+notStarted,
 		"\n## 1. Which learning rate?\n\n**"+escapeMarkdown(parts[0].Verdict.Headline), "\n### Arms\n", "](lr/validation_reward.png)", "](lr/final_vs_lr.png)", "](lr/report.html)",
-		"\n## 2. Does a baseline help?\n\nTaken over: learning rate 1e-3", "](base%20line/final_by_arm.png)", "\n## 3. Standard deviation?\n\n"+notBegun)
+		"\n## 2. Does a baseline help?\n\nTaken over: learning rate 1e-3", "](base%20line/final_by_arm.png)", "\n## 3. Standard deviation?\n\n"+notStarted)
 	if n := strings.Count("\n"+md, "\n# "); n != 1 {
 		t.Errorf("%d headings of the first level", n)
 	}

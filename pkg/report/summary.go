@@ -37,7 +37,7 @@ func AssignmentLine(r *rundir.Run) (line string, ok bool, err error) {
 // ([AssignmentLine]), a table of every split and decoding before and after
 // training and at the best step, the majority-answer baseline, the result's
 // warnings, and the paths of the figures that the caller has drawn. For a
-// run that is not finished it covers the steps made and says what is missing.
+// run that is not finished it covers the steps made and describes what is missing.
 func WriteSummary(w io.Writer, r *rundir.Run, figures ...string) error {
 	a, err := analysis.ReadInfo(r)
 	if err != nil {
@@ -81,7 +81,7 @@ func WriteSummary(w io.Writer, r *rundir.Run, figures ...string) error {
 	return err
 }
 
-// headline names the run and says how it ended, in one line.
+// headline names the run and describes how it ended, in one line.
 func headline(r *rundir.Run, a analysis.RunInfo) string {
 	parts := []string{fmt.Sprintf("%s, %s: %s", a.Name, a.SeedText(), analysis.Outcome(r, a))}
 	if res := r.Result; res != nil {

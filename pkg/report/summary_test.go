@@ -96,7 +96,7 @@ func TestMarkdownAgainstGolden(t *testing.T) {
 	}
 }
 
-// A table's rows all have as many cells as its heading, whatever a run says.
+// A table's rows all have as many cells as its heading, whatever a run contains.
 func TestMarkdownKeepsItsShape(t *testing.T) {
 	r := reporttest.DivergedRun(t)
 	r.Result.DivergedReason = "a | b\n<script>`x`"

@@ -20,7 +20,7 @@ func mustReport(t testing.TB, sw *sweepdir.Sweep) *Report {
 	return New(mustAnalyse(t, sw))
 }
 
-// text is everything that a verdict says.
+// text is the whole text of a verdict.
 func (v Verdict) text() string {
 	return strings.Join(slices.Concat([]string{v.Headline}, v.Lines, v.Missing, v.Caveats), "\n")
 }

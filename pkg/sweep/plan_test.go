@@ -328,7 +328,7 @@ func TestRequestRepeats(t *testing.T) {
 		{"the documented defaults", func(t *testing.T) Request {
 			return parsed(t, "config: default\naxes: [{key: lr, values: [1e-3, 3e-3]}]")
 		}, PlanOptions{}},
-		{"a base with truth values and texts", func(t *testing.T) Request {
+		{"a base with booleans and strings", func(t *testing.T) Request {
 			return parsed(t, "set: {eval.greedy: false, model.init: ./1e3, length_normalization: '', use_std_normalization: true}\naxes: [{key: reward.functions, values: [[answer], [format]]}]")
 		}, PlanOptions{}},
 	}

@@ -171,7 +171,7 @@ func TestEveryByteOfTheConfigurationIsCheckedOnResume(t *testing.T) {
 	dir := interrupted(t, cfg, 3)
 	path := filepath.Join(dir, rundir.ConfigFile)
 	text := slurp(t, path)
-	refused, mended := 0, 0
+	refused, repaired := 0, 0
 	damages(t, path, 1, func(what string) {
 		// As cmd does for --resume.
 		c, err := config.Load(config.LoadOptions{Path: path})
@@ -186,7 +186,7 @@ func TestEveryByteOfTheConfigurationIsCheckedOnResume(t *testing.T) {
 					err = r.restore(slurp(t, path))
 				}
 				if err == nil {
-					if mended++; !bytes.Equal(config.Marshal(c.Config), text) || !strings.Contains(strings.Join(r.notes, "\n"), path) {
+					if repaired++; !bytes.Equal(config.Marshal(c.Config), text) || !strings.Contains(strings.Join(r.notes, "\n"), path) {
 						t.Errorf("%s: continues with another configuration, notes %q", what, r.notes)
 					}
 				}
@@ -201,8 +201,8 @@ func TestEveryByteOfTheConfigurationIsCheckedOnResume(t *testing.T) {
 			}
 		}
 	})
-	t.Logf("%d refused, %d mended", refused, mended)
-	if refused == 0 || mended == 0 && !testing.Short() {
+	t.Logf("%d refused, %d repaired", refused, repaired)
+	if refused == 0 || repaired == 0 && !testing.Short() {
 		t.Error("the cases test nothing")
 	}
 }

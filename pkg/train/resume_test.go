@@ -293,6 +293,6 @@ func TestFinishedRunsAreVerified(t *testing.T) {
 	}
 	flip(t, path, 80)
 	if res, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err != nil || res.Status != rundir.StateDone {
-		t.Errorf("mended: %v", err)
+		t.Errorf("repaired: %v", err)
 	}
 }

@@ -247,7 +247,7 @@ func newGGUF(data []byte) (*Checkpoint, error) {
 }
 
 // tokenizerOfGGUF makes the tokenizer of a GGUF file. The name of its pre-tokenizer
-// stands for a pattern; an unknown name is an error.
+// selects a pattern; an unknown name is an error.
 func tokenizerOfGGUF(f *gguf.File) (*bpe.Tokenizer, error) {
 	if model, _ := f.Metadata["tokenizer.ggml.model"].(string); model != "gpt2" {
 		return nil, fmt.Errorf("read GGUF: tokenizer %.40q is not supported; supported is byte-level BPE (gpt2)", model)

@@ -315,7 +315,7 @@ var byteOf = func() map[rune]byte {
 	return out
 }()
 
-// bytesOf is the bytes that a token of the vocabulary stands for; a token with a
+// bytesOf is the bytes of a token of the vocabulary; a token with a
 // character outside the byte alphabet is itself.
 func bytesOf(token string) string {
 	out := make([]byte, 0, len(token))
