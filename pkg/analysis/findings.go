@@ -71,7 +71,7 @@ const (
 	// Learning rates: Arms, Numbers (final reward), Values (the rate); Parts: StillRising.
 	RateBest        Kind = "rate_best"
 	RateSlow        Kind = "rate_slow"      // below the best, worse, and still rising
-	RateCollapsed   Kind = "rate_collapsed" // see fellApart
+	RateCollapsed   Kind = "rate_collapsed" // see collapsed
 	RateWorse       Kind = "rate_worse"
 	RateTied        Kind = "rate_tied"         // not separable from the best
 	RateUncompared  Kind = "rate_uncompared"   // there is no best, or it is not compared with it
@@ -89,7 +89,7 @@ const (
 	Bimodal         Kind = "bimodal"           // Arms, Numbers; Parts: SeedsStayed, SeedsLearned
 	SeedsStayed     Kind = "seeds_not_learned" // Seeds, Numbers
 	SeedsLearned    Kind = "seeds_learned"     // Seeds, Numbers
-	ClipHolds       Kind = "clip_holds"        // Arms: one that fell apart without a clip, those that held with one
+	ClipHolds       Kind = "clip_holds"        // Arms: one that collapsed without a clip, those that were stable with one
 	ShortCompletion Kind = "short_completions" // Arms, Metric, Numbers; Parts: Differences of longer arms
 	ShortReversed   Kind = "short_reversed"    // Arms, Keys, Values: of a grid; Parts: the values that end it
 	Trend           Kind = "trend"             // Metric, Parts: Differences
@@ -308,7 +308,7 @@ func (a *Analysis) finalFindings() []Finding {
 }
 
 // trends are the other metrics in which arms differ separably, except differences
-// that a pattern has reported, and how fast an arm that fell apart got to its best.
+// that a pattern has reported, and how fast an arm that collapsed reached its best.
 func (a *Analysis) trends() []Finding {
 	var out []Finding
 	for _, m := range Metrics {
@@ -318,7 +318,7 @@ func (a *Analysis) trends() []Finding {
 			switch {
 			case c.Metric != m.Name || m == FinalMetric || !c.Separable:
 			case m == LengthMetric && (a.short(x, y) || a.short(y, x)):
-			case m == StepsTo90Metric && (a.Arms[x].fellApart() || a.Arms[y].fellApart()):
+			case m == StepsTo90Metric && (a.Arms[x].collapsed() || a.Arms[y].collapsed()):
 			default:
 				f.Parts = append(f.Parts, a.pairFinding(&c))
 			}

@@ -42,7 +42,7 @@ func (a *Analysis) patterns() []Finding {
 		}
 	}
 	out = append(out, a.bimodalArms()...)
-	out = append(out, a.heldByClip()...)
+	out = append(out, a.stableWithClip()...)
 	out = append(out, a.shortArms()...)
 	return append(out, a.shortReversed()...)
 }
@@ -73,9 +73,9 @@ func (r *ArmResult) gain() stats.Estimate {
 // BelowBase: training lost more than the seeds explain. One seed can't show that.
 func (r *ArmResult) BelowBase() bool { return r.gain().Hi < 0 }
 
-// fellApart: the arm diverged in a seed, ended below its base level, or lost half of
+// collapsed: the arm diverged in a seed, ended below its base level, or lost half of
 // its best reward.
-func (r *ArmResult) fellApart() bool {
+func (r *ArmResult) collapsed() bool {
 	return r.Diverged > 0 || r.BelowBase() || r.Of(FinalMetric).Mean < collapsedShare*r.Of(BestMetric).Mean
 }
 
@@ -83,7 +83,7 @@ func (r *ArmResult) fellApart() bool {
 // answers.
 func (a *Analysis) controlFinding(arm int) Finding {
 	r := &a.Arms[arm]
-	if r.fellApart() {
+	if r.collapsed() {
 		return a.armFinding(ControlFell, arm, FinalMetric)
 	}
 	if g := r.gain(); g.Lo > 0 {
@@ -133,14 +133,14 @@ func (a *Analysis) bimodalArms() []Finding {
 	return out
 }
 
-// heldByClip are the arms that fell apart off-policy without a clip where others,
+// stableWithClip are the arms that collapsed off-policy without a clip where others,
 // with the same number of updates a step, held with one.
-func (a *Analysis) heldByClip() []Finding {
+func (a *Analysis) stableWithClip() []Finding {
 	offPolicy := func(r *ArmResult) bool { return !r.Arm.Control && r.Of(UpdatesPerStepMetric).Mean > 1 }
 	var out []Finding
 	for i := range a.Arms {
 		free := &a.Arms[i]
-		if !offPolicy(free) || free.Of(ClipFractionMetric).N > 0 || !free.fellApart() {
+		if !offPolicy(free) || free.Of(ClipFractionMetric).N > 0 || !free.collapsed() {
 			continue
 		}
 		f := a.armFinding(ClipHolds, i, FinalMetric)
@@ -148,7 +148,7 @@ func (a *Analysis) heldByClip() []Finding {
 		for j := range a.Arms {
 			held := &a.Arms[j]
 			same := math.Abs(held.Of(UpdatesPerStepMetric).Mean-updates) < sameUpdates
-			if same && offPolicy(held) && held.Of(ClipFractionMetric).N > 0 && !held.fellApart() {
+			if same && offPolicy(held) && held.Of(ClipFractionMetric).N > 0 && !held.collapsed() {
 				f.Arms = append(f.Arms, j)
 			}
 		}
@@ -160,10 +160,10 @@ func (a *Analysis) heldByClip() []Finding {
 }
 
 // short: arm x writes clearly shorter completions than arm y and than before
-// training, beyond what the seeds explain, and neither arm fell apart.
+// training, beyond what the seeds explain, and neither arm collapsed.
 func (a *Analysis) short(x, y int) bool {
 	p, q := &a.Arms[x], &a.Arms[y]
-	if x == y || p.Arm.Control || q.Arm.Control || p.fellApart() || q.fellApart() || p.hacked() {
+	if x == y || p.Arm.Control || q.Arm.Control || p.collapsed() || q.collapsed() || p.hacked() {
 		return false
 	}
 	c := a.Find(LengthMetric.Name, x, y)
@@ -195,7 +195,7 @@ func (a *Analysis) shortReversed() []Finding {
 	if g == nil {
 		return nil
 	}
-	sound := func(arm int) bool { return a.Arms[arm].Of(LengthMetric).N > 0 && !a.Arms[arm].fellApart() }
+	sound := func(arm int) bool { return a.Arms[arm].Of(LengthMetric).N > 0 && !a.Arms[arm].collapsed() }
 	x, y := g.Factors[0], g.Factors[1]
 	var out []Finding
 	for i := range 2 {

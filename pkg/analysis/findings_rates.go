@@ -47,7 +47,7 @@ func (a *Analysis) rateKind(arm int, rising bool) Kind {
 	}
 	worse := c != nil && c.Separable && c.Mean > 0
 	switch {
-	case a.Arms[arm].fellApart():
+	case a.Arms[arm].collapsed():
 		return RateCollapsed
 	case arm == a.Best:
 		return RateBest

@@ -42,6 +42,26 @@ type CriticState struct {
 	Updates int
 }
 
+// Restore copies the state to a critic's parameters and optimizer; network names the
+// critic's network in errors.
+func (s *CriticState) Restore(w *Params, optimizer *AdamW, network any) error {
+	if s.M == nil {
+		return errors.New("restore critic: the checkpoint has its weights without moments " +
+			"(a run can't continue from it with the same bits)")
+	}
+	if err := w.Match(s.Params); err != nil {
+		return fmt.Errorf("restore critic: the checkpoint's is of another network than %v: %w", network, err)
+	}
+	optimizer.T = s.Updates
+	to := []*Params{w, optimizer.M, optimizer.V}
+	for i, from := range []*Params{s.Params, s.M, s.V} {
+		if err := to[i].Set(from); err != nil {
+			return fmt.Errorf("restore critic: %w", err)
+		}
+	}
+	return nil
+}
+
 // set is a set of tensors under one prefix, and the set that has the same names and shapes.
 type set struct {
 	prefix string

@@ -32,6 +32,23 @@ func (o Sampling) Check() error {
 	return nil
 }
 
+// CheckPrompts returns an error for settings, a group size or prompts that a sampler
+// with a vocabulary of vocab tokens can't use.
+func (o Sampling) CheckPrompts(prompts [][]int, group, vocab int) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	if group < 1 {
+		return fmt.Errorf("sample: group size %d must be at least 1", group)
+	}
+	for i, ids := range prompts {
+		if err := CheckTokens(ids, vocab); err != nil {
+			return fmt.Errorf("sample: prompt %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
 // Completion is a sampled continuation of a prompt.
 type Completion struct {
 	// Tokens end in the end token exactly when Ended.

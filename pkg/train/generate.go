@@ -34,19 +34,15 @@ type Generated struct {
 // prompt as a user's message, a TinyLM as a question.
 func Generate(o GenerateOptions) ([]Generated, error) {
 	var t gsm8k.Template
-	switch d := checkpointOf(o.Model); {
-	case o.Raw:
-	case d == nil:
+	if !o.Raw {
+		d := config.Data{PromptTemplate: "plain", SystemPrompt: o.System}
+		if checkpointOf(o.Model) != nil {
+			d.PromptTemplate = "chat"
+		}
 		var err error
-		if t, err = gsm8k.LookupTemplate("plain"); err != nil {
-			return nil, err
+		if t, err = templateOf(d, o.Model); err != nil {
+			return nil, fmt.Errorf("%w (--raw sends the prompt as it is)", err)
 		}
-	default:
-		before, after, err := d.ChatFrame(o.System, nil)
-		if err != nil {
-			return nil, config.Invalid(fmt.Errorf("%s: %w (--raw sends the prompt as it is)", o.Model.Init, err))
-		}
-		t.Prefix, t.Suffix = before, after
 	}
 	net, err := openNetwork(o.Model, o.Seed, o.Threads, 0)
 	defer net.close()
@@ -55,8 +51,8 @@ func Generate(o GenerateOptions) ([]Generated, error) {
 	}
 	sampler := net.policy.NewSampler()
 	defer sampler.Close()
-	prompt := append(net.policy.Start(), net.policy.Encode(t.Render(o.Prompt))...)
-	out, err := sampler.Sample([][]int{prompt}, o.N, o.Sampling, model.Draws{Stream: rng.New(o.Seed, rng.Rollout)})
+	prompt := encodePrompts(net.policy, t, []gsm8k.Problem{{Question: o.Prompt}})
+	out, err := sampler.Sample(prompt, o.N, o.Sampling, model.Draws{Stream: rng.New(o.Seed, rng.Rollout)})
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package decoder
 
 import (
-	"errors"
 	"fmt"
 
 	"grpo/pkg/model"
@@ -108,18 +107,5 @@ func (c *critic) State() *model.CriticState {
 
 // Restore implements [model.Critic].
 func (c *critic) Restore(s *model.CriticState) error {
-	if s.M == nil {
-		return errors.New("restore critic: the checkpoint has its weights without moments")
-	}
-	if err := c.params.Match(s.Params); err != nil {
-		return fmt.Errorf("restore critic: the checkpoint is of another network: %w", err)
-	}
-	c.optimizer.T = s.Updates
-	to := []*model.Params{c.params, c.optimizer.M, c.optimizer.V}
-	for i, from := range []*model.Params{s.Params, s.M, s.V} {
-		if err := to[i].Set(from); err != nil {
-			return fmt.Errorf("restore critic: %w", err)
-		}
-	}
-	return nil
+	return s.Restore(c.params, c.optimizer, Size{*c.net.Config})
 }

@@ -1,9 +1,7 @@
 package decoder
 
 import (
-	"encoding/json"
 	"math"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -47,14 +45,8 @@ func goldenFolders(t *testing.T, f func(t *testing.T, net *Network, c *goldenCas
 			if err != nil {
 				t.Fatal(err)
 			}
-			data, err := os.ReadFile(filepath.Join(dir, "case.json"))
-			if err != nil {
-				t.Fatal(err)
-			}
 			var c goldenCase
-			if err := json.Unmarshal(data, &c); err != nil {
-				t.Fatal(err)
-			}
+			golden.ReadJSON(t, filepath.Join(dir, "case.json"), &c)
 			f(t, net, &c)
 		})
 	}

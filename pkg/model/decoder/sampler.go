@@ -82,17 +82,11 @@ type decoding struct {
 
 // Sample implements [model.Sampler].
 func (s *sampler) Sample(prompts [][]int, group int, opt model.Sampling, draws model.Draws) ([]model.Completion, error) {
-	if err := opt.Check(); err != nil {
+	if err := opt.CheckPrompts(prompts, group, s.net.Config.Vocab); err != nil {
 		return nil, err
 	}
-	if group < 1 {
-		return nil, fmt.Errorf("sample: group size %d must be at least 1", group)
-	}
 	longest := 0
-	for i, ids := range prompts {
-		if err := model.CheckTokens(ids, s.net.Config.Vocab); err != nil {
-			return nil, fmt.Errorf("sample: prompt %d: %w", i, err)
-		}
+	for _, ids := range prompts {
 		longest = max(longest, len(ids))
 	}
 	if most := s.net.Config.Context; longest+opt.MaxTokens > most {

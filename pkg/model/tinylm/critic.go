@@ -115,19 +115,5 @@ func (c *Critic) State() *model.CriticState {
 // Restore implements [model.Critic]. The critic then continues with the same bits. The optimizer's
 // coefficients come from the configuration.
 func (c *Critic) Restore(s *model.CriticState) error {
-	if s.M == nil {
-		return errors.New("restore critic: the checkpoint has its weights without moments " +
-			"(a run can't continue from it with the same bits)")
-	}
-	if err := c.weights.Match(s.Params); err != nil {
-		return fmt.Errorf("restore critic: the checkpoint's is of another network than %v: %w", c.weights.Spec, err)
-	}
-	c.optimizer.T = s.Updates
-	to := []*model.Params{c.weights.Params, c.optimizer.M, c.optimizer.V}
-	for i, from := range []*model.Params{s.Params, s.M, s.V} {
-		if err := to[i].Set(from); err != nil {
-			return fmt.Errorf("restore critic: %w", err)
-		}
-	}
-	return nil
+	return s.Restore(c.weights.Params, c.optimizer, c.weights.Spec)
 }

@@ -1,7 +1,6 @@
 package tinylm
 
 import (
-	"fmt"
 	"slices"
 
 	"grpo/pkg/model"
@@ -65,16 +64,8 @@ func NewSampler(p *Weights, on model.Device) *Sampler {
 // Sample implements [model.Sampler].
 func (s *Sampler) Sample(prompts [][]int, group int, opt model.Sampling,
 	draws model.Draws) ([]model.Completion, error) {
-	if err := opt.Check(); err != nil {
+	if err := opt.CheckPrompts(prompts, group, s.params.Vocab); err != nil {
 		return nil, err
-	}
-	if group < 1 {
-		return nil, fmt.Errorf("sample: group size %d must be at least 1", group)
-	}
-	for i, ids := range prompts {
-		if err := model.CheckTokens(ids, s.params.Vocab); err != nil {
-			return nil, fmt.Errorf("sample: prompt %d: %w", i, err)
-		}
 	}
 	n := len(prompts) * group
 	out := make([]model.Completion, n)

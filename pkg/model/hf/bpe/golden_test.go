@@ -1,8 +1,6 @@
 package bpe
 
 import (
-	"encoding/json"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,7 +16,7 @@ func TestGoldenTokenizers(t *testing.T) {
 	var strs struct {
 		Strings []struct{ Kind, Text string }
 	}
-	readJSON(t, filepath.Join(folder, "strings.json"), &strs)
+	golden.ReadJSON(t, filepath.Join(folder, "strings.json"), &strs)
 	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +42,7 @@ func TestGoldenTokenizers(t *testing.T) {
 					DecodedSkip *string `json:"decoded_skip"`
 				} `json:"decode_cases"`
 			}
-			readJSON(t, file, &g)
+			golden.ReadJSON(t, file, &g)
 			tok := load(t, name)
 			tokens := 0
 			for _, content := range tok.tokens { // cl100k has gaps between its ids
@@ -107,24 +105,9 @@ func or(a, b []int32) []int32 {
 // load parses a tokenizer next to the golden files.
 func load(t testing.TB, name string) *Tokenizer {
 	t.Helper()
-	data, err := os.ReadFile(golden.Path(t, "tokenizers", name, "tokenizer.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	tok, err := Parse(data)
+	tok, err := Parse(golden.File(t, "tokenizers", name, "tokenizer.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return tok
-}
-
-func readJSON(t testing.TB, file string, v any) {
-	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, v); err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
 }
