@@ -131,7 +131,7 @@ func TestLossInParts(t *testing.T) {
 		logp, _ = p.logProbs(places, targets, 0.8, func(logp, entropy []float32) ([]float32, []float32) {
 			return entropy, logp
 		}, dfinal, g)
-		return logp, dfinal, g.head
+		return logp, dfinal, g.head.w
 	}
 	logp, dfinal, grads := run()
 	old := []int{lossRows, lossKept}

@@ -46,7 +46,7 @@ func (p *pass) logProbs(places, targets []int, temperature float64,
 				copy(rows[i*h:(i+1)*h], p.final[at*h:(at+1)*h])
 			}
 			if !again || kept == 0 {
-				linear(p.pool, n, h, c.Vocab, rows, p.net.head, false, probs)
+				p.net.head.forward(p.pool, n, rows, false, probs)
 				p.pool.LogSoftmaxGather(n, c.Vocab, probs, inv, targets[from:from+n], logp[from:], entropy[from:],
 					probs)
 			}
@@ -62,7 +62,7 @@ func (p *pass) logProbs(places, targets []int, temperature float64,
 	each(true, func(from, n int, d []float32) {
 		p.pool.LogSoftmaxBackward(n, c.Vocab, d, logp[from:], entropy[from:], targets[from:from+n], dlogp[from:],
 			dentropy[from:], inv, d)
-		linearBackward(p.pool, n, h, c.Vocab, rows, p.net.head, d, false, drows, g.head)
+		p.net.head.backward(p.pool, n, rows, d, drows, g.head)
 		for i, at := range places[from : from+n] {
 			kernel.Axpy(1, drows[i*h:(i+1)*h], dfinal[at*h:(at+1)*h])
 		}

@@ -9,7 +9,6 @@ import (
 
 	"grpo/pkg/model"
 	"grpo/pkg/model/hf"
-	"grpo/pkg/model/kernel"
 )
 
 // Network holds the parameters of a decoder: model.Params with Hugging Face's names, and
@@ -19,22 +18,22 @@ type Network struct {
 	Params *model.Params
 	embed  []float32 // (vocabulary, hidden)
 	layers []layer
-	norm   []float32 // (hidden)
-	head   []float32 // (vocabulary, hidden); the embedding where the two are tied
+	norm   []float32  // (hidden)
+	head   projection // the embedding where the two are tied
 	freqs  []float64
 }
 
 // layer holds the parameters of a block. The query, key and value projections are one
 // matrix, as are the gate and up projections.
 type layer struct {
-	attnNorm     []float32 // (hidden)
-	qkv          []float32 // (q + 2 kv, hidden)
-	qkvBias      []float32 // (q + 2 kv), or nil
-	qNorm, kNorm []float32 // (head dim), or nil
-	out          []float32 // (hidden, q)
-	ffnNorm      []float32 // (hidden)
-	gateUp       []float32 // (2 ffn, hidden)
-	down         []float32 // (hidden, ffn)
+	attnNorm     []float32  // (hidden)
+	qkv          projection // hidden to q + 2 kv
+	qkvBias      []float32  // (q + 2 kv), or nil
+	qNorm, kNorm []float32  // (head dim), or nil
+	out          projection // q to hidden
+	ffnNorm      []float32  // (hidden)
+	gateUp       projection // hidden to 2 ffn
+	down         projection // ffn to hidden
 }
 
 // newNetwork returns a network of parameters that are all zero.
@@ -56,23 +55,24 @@ func view(c *hf.Config, params *model.Params) *Network {
 		rest = rest[size:]
 		return x
 	}
+	matrix := func(in, out int) projection { return projection{in, out, take(in * out)} }
 	h, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	n.embed = take(c.Vocab * h)
 	for i := range n.layers {
 		l := &n.layers[i]
-		l.attnNorm, l.qkv = take(h), take((q+2*kv)*h)
+		l.attnNorm, l.qkv = take(h), matrix(h, q+2*kv)
 		if c.QKVBias {
 			l.qkvBias = take(q + 2*kv)
 		}
 		if c.QKNorm {
 			l.qNorm, l.kNorm = take(c.HeadDim), take(c.HeadDim)
 		}
-		l.out, l.ffnNorm = take(h*q), take(h)
-		l.gateUp, l.down = take(2*c.FFN*h), take(h*c.FFN)
+		l.out, l.ffnNorm = matrix(q, h), take(h)
+		l.gateUp, l.down = matrix(h, 2*c.FFN), matrix(c.FFN, h)
 	}
-	n.norm, n.head = take(h), n.embed
+	n.norm, n.head = take(h), projection{h, c.Vocab, n.embed}
 	if !c.Tied {
-		n.head = take(c.Vocab * h)
+		n.head = matrix(h, c.Vocab)
 	}
 	return n
 }
@@ -98,21 +98,5 @@ func (n *Network) rotations(positions []int, cos, sin []float32) {
 			s, c := math.Sincos(float64(float32(p) * float32(f)))
 			cos[i*half+j], sin[i*half+j] = float32(c), float32(s)
 		}
-	}
-}
-
-// linear is y = x·Wᵀ for rows of x: x is (rows, in), w (out, in), y (rows, out).
-func linear(p *kernel.Pool, rows, in, out int, x, w []float32, accumulate bool, y []float32) {
-	p.Gemm(false, true, rows, out, in, x, in, w, in, accumulate, y, out)
-}
-
-// linearBackward adds to dw the gradient of [linear]'s weights and writes that of its
-// input to dx, or adds it; nil is left out.
-func linearBackward(p *kernel.Pool, rows, in, out int, x, w, dy []float32, accumulate bool, dx, dw []float32) {
-	if dw != nil {
-		p.Gemm(true, false, out, in, rows, dy, out, x, in, true, dw, in)
-	}
-	if dx != nil {
-		p.Gemm(false, false, rows, in, out, dy, out, w, in, accumulate, dx, in)
 	}
 }

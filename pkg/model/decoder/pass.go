@@ -78,7 +78,7 @@ func (p *pass) block(l *layer) saved {
 	mark := *p.mem
 	s.inNorm, s.inRstd = p.mem.floats(n*h), p.mem.floats(n)
 	p.pool.RMSNorm(n, h, s.in, l.attnNorm, c.NormEps, s.inNorm, s.inRstd)
-	linear(p.pool, n, h, width, s.inNorm, l.qkv, false, s.qkv)
+	l.qkv.forward(p.pool, n, s.inNorm, false, s.qkv)
 	if l.qNorm != nil {
 		s.raw = p.mem.floats(n * width)
 		s.qRstd, s.kRstd = p.mem.floats(n*c.Heads), p.mem.floats(n*c.KVHeads)
@@ -90,15 +90,15 @@ func (p *pass) block(l *layer) saved {
 		p.attn.forward(p.tree, p.runs[task/c.KVHeads], task%c.KVHeads, s.qkv, s.attn, p.scratch[worker])
 	})
 	s.mid = p.mem.copyOf(s.in)
-	linear(p.pool, n, q, h, s.attn, l.out, true, s.mid)
+	l.out.forward(p.pool, n, s.attn, true, s.mid)
 
 	s.midNorm, s.midRstd = p.mem.floats(n*h), p.mem.floats(n)
 	p.pool.RMSNorm(n, h, s.mid, l.ffnNorm, c.NormEps, s.midNorm, s.midRstd)
 	s.gateUp, s.activations = p.mem.floats(n*2*c.FFN), p.mem.floats(n*c.FFN)
-	linear(p.pool, n, h, 2*c.FFN, s.midNorm, l.gateUp, false, s.gateUp)
+	l.gateUp.forward(p.pool, n, s.midNorm, false, s.gateUp)
 	p.pool.SwiGLU(n, c.FFN, s.gateUp, s.activations)
 	copy(out, s.mid)
-	linear(p.pool, n, c.FFN, h, s.activations, l.down, true, out)
+	l.down.forward(p.pool, n, s.activations, true, out)
 	p.x = out
 	if !p.keep {
 		p.mem.back(mark)
@@ -165,13 +165,13 @@ func (p *pass) blockBackward(l, g *layer, s *saved, dx []float32) {
 	width := q + 2*kv
 
 	da, dnorm := p.mem.floats(n*c.FFN), p.mem.floats(n*h)
-	linearBackward(p.pool, n, c.FFN, h, s.activations, l.down, dx, false, da, g.down)
+	l.down.backward(p.pool, n, s.activations, dx, da, g.down)
 	p.pool.SwiGLUBackward(n, c.FFN, s.gateUp, da)
-	linearBackward(p.pool, n, h, 2*c.FFN, s.midNorm, l.gateUp, s.gateUp, false, dnorm, g.gateUp)
+	l.gateUp.backward(p.pool, n, s.midNorm, s.gateUp, dnorm, g.gateUp)
 	p.pool.RMSNormBackward(n, h, s.mid, l.ffnNorm, s.midRstd, dnorm, dx, g.ffnNorm)
 
 	do, dqkv := p.mem.floats(n*q), p.mem.floats(n*width)
-	linearBackward(p.pool, n, q, h, s.attn, l.out, dx, false, do, g.out)
+	l.out.backward(p.pool, n, s.attn, dx, do, g.out)
 	p.pool.Run(len(p.runs)*c.KVHeads, func(task, worker int) {
 		r := p.runs[task/c.KVHeads]
 		p.attn.backward(p.tree, r, task%c.KVHeads, s.qkv, do, dqkv, p.dcontext[task], p.scratch[worker])
@@ -198,6 +198,6 @@ func (p *pass) blockBackward(l, g *layer, s *saved, dx []float32) {
 	if l.qkvBias != nil {
 		p.pool.ColSum(n, width, dqkv, width, true, g.qkvBias)
 	}
-	linearBackward(p.pool, n, h, width, s.inNorm, l.qkv, dqkv, false, dnorm, g.qkv)
+	l.qkv.backward(p.pool, n, s.inNorm, dqkv, dnorm, g.qkv)
 	p.pool.RMSNormBackward(n, h, s.in, l.attnNorm, s.inRstd, dnorm, dx, g.attnNorm)
 }

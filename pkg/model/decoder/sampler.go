@@ -15,14 +15,14 @@ type sampler struct {
 	pool     *kernel.Pool
 	end      []int
 	layers   []packedLayer
-	head     kernel.Packed
+	head     packedProjection
 	contexts []context // of the prompts of a call, and memory for those of the next
 	mem      arena     // of the prompts
 	own      arena     // of the completions
 }
 
 // packedLayer holds the weights of a layer in the form that is fast for few rows.
-type packedLayer struct{ qkv, out, gateUp, down kernel.Packed }
+type packedLayer struct{ qkv, out, gateUp, down packedProjection }
 
 func newSampler(net *Network, pool *kernel.Pool, end []int) *sampler {
 	s := &sampler{net: net, pool: pool, end: end, layers: make([]packedLayer, net.Config.Layers)}
@@ -32,18 +32,16 @@ func newSampler(net *Network, pool *kernel.Pool, end []int) *sampler {
 
 // Refresh reads the parameters again.
 func (s *sampler) Refresh() {
-	c := s.net.Config
-	h, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	s.pool.Run(len(s.layers)+1, func(i, _ int) {
 		if i == len(s.layers) {
-			kernel.PackB(true, h, c.Vocab, s.net.head, h, &s.head)
+			s.head.pack(s.net.head)
 			return
 		}
 		l, p := &s.net.layers[i], &s.layers[i]
-		kernel.PackB(true, h, q+2*kv, l.qkv, h, &p.qkv)
-		kernel.PackB(true, q, h, l.out, q, &p.out)
-		kernel.PackB(true, h, 2*c.FFN, l.gateUp, h, &p.gateUp)
-		kernel.PackB(true, c.FFN, h, l.down, c.FFN, &p.down)
+		p.qkv.pack(l.qkv)
+		p.out.pack(l.out)
+		p.gateUp.pack(l.gateUp)
+		p.down.pack(l.down)
 	})
 }
 
@@ -220,7 +218,7 @@ func (d *decoding) choose(out []model.Completion, t int, draws model.Draws) {
 	ended := make([]bool, len(d.rows))
 	for from := 0; from < len(d.rows); from += headRows {
 		n := min(headRows, len(d.rows)-from)
-		d.pool.GemmPacked(false, n, c.Vocab, c.Hidden, d.norm[from*c.Hidden:], c.Hidden, &d.head, false, d.logits, c.Vocab)
+		d.head.forward(d.pool, n, d.norm[from*c.Hidden:], false, d.logits)
 		d.pool.Run(n, func(r, _ int) {
 			i := d.rows[from+r]
 			logits := d.logits[r*c.Vocab : (r+1)*c.Vocab]
@@ -264,15 +262,15 @@ func (d *decoding) step(t int) {
 	for i := range d.layers {
 		l, p := &d.net.layers[i], &d.layers[i]
 		d.pool.RMSNorm(n, h, x, l.attnNorm, c.NormEps, norm, nil)
-		d.pool.GemmPacked(false, n, d.attn.width(), h, norm, h, &p.qkv, false, d.qkv, d.attn.width())
+		p.qkv.forward(d.pool, n, norm, false, d.qkv)
 		l.project(c, n, d.qkv, nil, nil)
 		d.pool.RoPE(n, c.Heads+c.KVHeads, c.HeadDim, d.qkv, d.attn.width(), d.cos, d.sin, 1)
 		d.pool.Run(n*c.KVHeads, func(task, worker int) { d.attend(i, task/c.KVHeads, task%c.KVHeads, t, d.scores[worker]) })
-		d.pool.GemmPacked(false, n, h, d.attn.q(), d.attended, d.attn.q(), &p.out, true, x, h)
+		p.out.forward(d.pool, n, d.attended, true, x)
 		d.pool.RMSNorm(n, h, x, l.ffnNorm, c.NormEps, norm, nil)
-		d.pool.GemmPacked(false, n, 2*c.FFN, h, norm, h, &p.gateUp, false, d.gateUp, 2*c.FFN)
+		p.gateUp.forward(d.pool, n, norm, false, d.gateUp)
 		d.pool.SwiGLU(n, c.FFN, d.gateUp, d.activations)
-		d.pool.GemmPacked(false, n, h, c.FFN, d.activations, c.FFN, &p.down, true, x, h)
+		p.down.forward(d.pool, n, d.activations, true, x)
 	}
 	d.pool.RMSNorm(n, h, x, d.net.norm, c.NormEps, norm, nil)
 }
