@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"grpo/pkg/model"
+	"grpo/pkg/model/fused"
 	"grpo/pkg/model/kernel"
 )
 
@@ -22,19 +23,21 @@ func (l *learner) Accumulate(batch *model.Batch, objective model.Objective) (los
 	if err != nil {
 		return 0, fmt.Errorf("learn: %w", err)
 	}
-	p := newPass(l.net, l.pool, &l.mem, b.tree, true)
-	p.forward()
-	dfinal := l.mem.zeros(len(p.final))
-	p.logProbs(b.places, b.targets, l.temperature, func(logp, entropy []float32) (dlogp, dentropy []float32) {
-		m := b.matrix(logp, entropy)
+	g := newGraph(newPass(l.net, l.pool, &l.mem, b.tree, true), l.grads, false)
+	x := g.logProbs(b.places, b.targets, l.temperature)
+	out := g.loss("policyLoss", x, func(x, d []float32) (float64, error) {
+		m := b.matrix(x)
 		m.DLogProbs, m.DEntropy = make([]float64, len(m.Mask)), make([]float64, len(m.Mask))
-		loss, err = objective(m)
-		return b.collect(m.DLogProbs), b.collect(m.DEntropy)
-	}, dfinal, l.grads)
-	if err != nil {
+		if loss, err = objective(m); err != nil {
+			return 0, err
+		}
+		b.collect(m.DLogProbs, d)
+		b.collect(m.DEntropy, d[len(d)/2:])
+		return loss, nil
+	})
+	if err := g.run(out); err != nil {
 		return 0, err
 	}
-	p.backward(dfinal, l.grads)
 	return loss, nil
 }
 
@@ -56,9 +59,12 @@ func (s *scorer) Score(batch *model.Batch) (*model.TokenMatrix, error) {
 	if err != nil {
 		return nil, fmt.Errorf("score: %w", err)
 	}
-	p := newPass(s.net, s.pool, &s.mem, b.tree, false)
-	p.forward()
-	return b.matrix(p.logProbs(b.places, b.targets, s.temperature, nil, nil, nil)), nil
+	g := newGraph(newPass(s.net, s.pool, &s.mem, b.tree, false), nil, false)
+	out := g.logProbs(b.places, b.targets, s.temperature)
+	if err := g.run(out); err != nil {
+		return nil, err
+	}
+	return b.matrix(fused.Floats(out.Value())), nil
 }
 
 func (s *scorer) Close() error { return nil }

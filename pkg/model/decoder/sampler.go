@@ -117,30 +117,42 @@ func (s *sampler) readPrompts(prompts [][]int) (*decoding, []float32, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	for len(s.contexts) < len(prompts) {
+		heads := c.Layers * c.KVHeads
+		s.contexts = append(s.contexts, context{k: make([]kernel.Packed, heads), v: make([]kernel.Packed, heads)})
+	}
 	p := newPass(s.net, s.pool, &s.mem, t, false)
-	p.forward()
+	x, out := p.embed(), p.states()
+	for l := range s.net.layers {
+		mark := s.mem.mark()
+		qkv := p.block(&s.net.layers[l], x, out).qkv
+		s.pool.Run(len(prompts)*c.KVHeads, func(task, worker int) {
+			s.contexts[task/c.KVHeads].read(p, leaf[task/c.KVHeads], l, task%c.KVHeads, qkv, p.scratch[worker].k)
+		})
+		s.mem.back(mark)
+		x, out = out, x
+	}
+	x, _ = p.norm(x, s.net.norm)
 	s.own.reset()
 	d := &decoding{sampler: s, attn: p.attn, prompts: len(prompts)}
 	final := make([]float32, len(prompts)*c.Hidden)
 	for i, seg := range leaf {
-		if i == len(s.contexts) {
-			heads := c.Layers * c.KVHeads
-			s.contexts = append(s.contexts, context{k: make([]kernel.Packed, heads), v: make([]kernel.Packed, heads)})
-		}
-		ctx := &s.contexts[i]
-		ctx.tokens = t.before[seg] + len(segments[seg].Tokens)
-		s.pool.Run(len(ctx.k), func(i, worker int) {
-			rows := p.scratch[worker].k
-			qkv, at := p.layers[i/c.KVHeads].qkv, p.attn.q()+i%c.KVHeads*c.HeadDim
-			p.attn.gather(t, t.visible(seg), qkv, at, rows)
-			kernel.PackB(true, c.HeadDim, ctx.tokens, rows, c.HeadDim, &ctx.k[i])
-			p.attn.gather(t, t.visible(seg), qkv, at+p.attn.kv(), rows)
-			kernel.PackB(false, ctx.tokens, c.HeadDim, rows, c.HeadDim, &ctx.v[i])
-		})
+		s.contexts[i].tokens = t.before[seg] + len(segments[seg].Tokens)
 		last := t.start[seg] + len(segments[seg].Tokens) - 1
-		copy(final[i*c.Hidden:(i+1)*c.Hidden], p.final[last*c.Hidden:])
+		copy(final[i*c.Hidden:(i+1)*c.Hidden], x[last*c.Hidden:])
 	}
 	return d, final, nil
+}
+
+// read packs the keys and values of a layer and key head that a segment sees. rows is
+// memory for them.
+func (x *context) read(p *pass, segment, layer, head int, qkv, rows []float32) {
+	a, seen, tokens := p.attn, p.tree.visible(segment), p.tree.before[segment]+len(p.tree.segments[segment].Tokens)
+	i, at := layer*a.kvHeads+head, a.q()+head*a.dim
+	a.gather(p.tree, seen, qkv, at, rows)
+	kernel.PackB(true, a.dim, tokens, rows, a.dim, &x.k[i])
+	a.gather(p.tree, seen, qkv, at+a.kv(), rows)
+	kernel.PackB(false, tokens, a.dim, rows, a.dim, &x.v[i])
 }
 
 // promptTree is the tree of prompts: what all of them begin with, then the rest of
