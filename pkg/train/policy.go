@@ -117,6 +117,13 @@ func openDecoder(base, init string, on model.Device) (model.Policy, error) {
 	return p, p.Params().Set(saved.Params)
 }
 
+// skipsFlat reports whether updates leave out completions of advantage 0: those of a decoder
+// always do where that is exact. TinyLM computes them unless told otherwise, because the sums over
+// fewer tokens have other last bits.
+func skipsFlat(c config.Config) bool {
+	return c.Algorithm.SkipFlatGroups || c.Algorithm.SkippingIsExact() && decoderOf(c.Model.Init) != ""
+}
+
 // checkpointOf describes the checkpoint of a configuration; nil for a TinyLM, or if it
 // can't be read, which loading it reports.
 func checkpointOf(c config.Model) *decoder.Description {

@@ -66,6 +66,8 @@ type trainer struct {
 	opt     *model.AdamW
 	critic  model.Critic // only with PPO
 	updater updater
+	// skipsFlat: updates leave out completions of advantage 0 (see [skipsFlat]).
+	skipsFlat bool
 
 	// The rest of a checkpoint, besides parameters and moments.
 	state  state
@@ -179,6 +181,7 @@ func (t *trainer) build() error {
 		return err
 	}
 	a := t.cfg.Algorithm
+	t.skipsFlat = skipsFlat(t.cfg)
 	t.state.EntropyCoef, t.state.EntropyApply = a.EntropyCoef, a.EntropyCoef
 	if a.Type == "ppo" {
 		if t.critic, err = t.policy.NewCritic(coefficients); err != nil {

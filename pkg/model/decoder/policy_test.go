@@ -19,7 +19,7 @@ var (
 	_ model.Tokenizer = Tokenizer{}
 )
 
-// Sampled tokens have the log-probabilities, to the bit, that the learner computes, for
+// Sampled tokens have the log-probabilities and entropies, to the bit, that the learner computes, for
 // any number of threads and in batches of any form; greedy continuations are those of
 // transformers.
 func TestGoldenSamplerIsTheLearner(t *testing.T) {
@@ -64,6 +64,9 @@ func TestGoldenSamplerIsTheLearner(t *testing.T) {
 				for j, lp := range out[i].LogProbs {
 					if got := m.LogProbs[k*m.T+j]; got != float64(lp) || math.IsNaN(got) {
 						t.Fatalf("completion %d, token %d: sampled %v, scored %v", i, j, lp, got)
+					}
+					if got := m.Entropy[k*m.T+j]; got != float64(out[i].Entropies[j]) {
+						t.Fatalf("completion %d, token %d: entropy %v when sampled, %v when scored", i, j, out[i].Entropies[j], got)
 					}
 				}
 			}

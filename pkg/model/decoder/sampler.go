@@ -240,10 +240,11 @@ func (d *decoding) choose(out []model.Completion, t int, draws model.Draws) {
 			}
 			o := &out[i]
 			probs := d.probs[r]
-			peak, logSum := kernel.Softmax(c.Vocab, logits, inv, probs)
+			peak, logSum, entropy := kernel.Softmax(c.Vocab, logits, inv, probs)
 			id := d.choosers[r].Choose(probs, d.opt, t, u)
 			o.Tokens = append(o.Tokens, id)
 			o.LogProbs = append(o.LogProbs, kernel.LogProb(logits[id], peak, inv, logSum))
+			o.Entropies = append(o.Entropies, entropy)
 			for _, e := range d.end {
 				o.Ended = o.Ended || id == e
 			}
