@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -91,6 +92,34 @@ func TestDecoderSkipsFlatGroups(t *testing.T) {
 	}
 	if !close(all.Entropy, none.Entropy, 1e-9) {
 		t.Errorf("entropy %v with all groups skipped, %v with none", all.Entropy, none.Entropy)
+	}
+}
+
+// Gradient checkpointing changes no bit of a run, nor its hash; micro-batches change the
+// last ones of sums.
+func TestDecoderSavesMemory(t *testing.T) {
+	for _, set := range [][]string{{"train.n_grpo_steps=1"}, {"train.n_grpo_steps=1", "algorithm.type=ppo", "loss_type=grpo_clip"}} {
+		plain, cut := tinyDecoder(t, set...), tinyDecoder(t, append(set, "micro_batch_tokens=60")...)
+		recomputed := plain
+		recomputed.Train.GradientCheckpointing = true
+		want := mustRun(t, plain, t.TempDir(), 2)
+		sameBits(t, want, mustRun(t, recomputed, t.TempDir(), 1))
+		got := mustRun(t, cut, t.TempDir(), 1)
+		a, b := want.Metrics[0], got.Metrics[0]
+		if !close(a.GradNorm, b.GradNorm, 1e-5) || !close(a.Loss, b.Loss, 1e-5) || !close(a.Entropy, b.Entropy, 1e-9) {
+			t.Errorf("%v: %+v in micro-batches, %+v in one", set, b, a)
+		}
+		if config.Hash(plain) != config.Hash(recomputed) || config.Hash(plain) == config.Hash(cut) {
+			t.Error("wrong hashes")
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	_, err := Run(context.Background(), small("train.gradient_checkpointing=true"), options(dir, &watch{}, 1))
+	if !errors.Is(err, config.ErrConfig) || !strings.Contains(err.Error(), "train.gradient_checkpointing") {
+		t.Errorf("TinyLM: %v", err)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("the refused run left a folder")
 	}
 }
 

@@ -61,7 +61,7 @@ func (t *trainer) onPolicy() bool {
 // not finite.
 //
 // A rollout is cut into train batches of whole completions in their order, and a train batch into
-// micro-batches. The loss divides by the totals of the train batch, so the gradients of its
+// micro-batches (see [trainer.parts], too). The loss divides by the totals of the train batch, so the gradients of its
 // micro-batches sum to exactly its gradient. All passes use the log-probabilities of sampling as
 // old ones.
 func (t *trainer) update(r *rollout, step int) (*updateStats, error) {
@@ -104,16 +104,8 @@ func (t *trainer) updateOnce(r *rollout, lo int, firstPass bool, s *updateStats)
 	cfg := t.lossConfig()
 	t.learner.ZeroGrads()
 	micro := c.TrainBatchSize / c.GradientAccumulationSteps
-	var loss float64
-	for at := lo; at < lo+c.TrainBatchSize; at += micro {
-		rows, flat := t.withoutSkipped(r, span(at, at+micro))
-		if firstPass {
-			s.addSkipped(r, flat)
-		}
-		if len(rows) == 0 {
-			continue
-		}
-		part, err := t.learner.Accumulate(r.batch(rows), func(x *model.TokenMatrix) (float64, error) {
+	objective := func(rows []int) model.Objective {
+		return func(x *model.TokenMatrix) (float64, error) {
 			b := t.lossBatch(r, rows, x, cfg)
 			b.Totals = totals
 			if policyMask != nil {
@@ -133,11 +125,21 @@ func (t *trainer) updateOnce(r *rollout, lo int, firstPass bool, s *updateStats)
 			copy(x.DEntropy, res.GradEntropy)
 			s.policy.Add(res.Stats)
 			return res.Loss, nil
-		})
-		if err != nil {
-			return fmt.Errorf("update: %w", err)
 		}
-		loss += part
+	}
+	var loss float64
+	for at := lo; at < lo+c.TrainBatchSize; at += micro {
+		rows, flat := t.withoutSkipped(r, span(at, at+micro))
+		if firstPass {
+			s.addSkipped(r, flat)
+		}
+		for _, rows := range t.parts(r, rows) {
+			part, err := t.learner.Accumulate(r.batch(rows), objective(rows))
+			if err != nil {
+				return fmt.Errorf("update: %w", err)
+			}
+			loss += part
+		}
 	}
 	s.rate = t.rate(c.LearningRate, float64(t.opt.T))
 	norm, err := t.opt.Step(t.params, t.learner.Grads(), s.rate, c.MaxGradNorm)

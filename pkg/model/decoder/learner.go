@@ -8,13 +8,18 @@ import (
 	"grpo/pkg/model/kernel"
 )
 
+// MicroBatchTokens is the default of train.micro_batch_tokens: enough for fast matmuls, and
+// less than 2 GB of activations of a network of 135 million parameters.
+const MicroBatchTokens = 2048
+
 // learner implements [model.Learner].
 type learner struct {
-	net         *Network
-	pool        *kernel.Pool
-	temperature float64
-	grads       *Network
-	mem         arena
+	net           *Network
+	pool          *kernel.Pool
+	temperature   float64
+	checkpointing bool
+	grads         *Network
+	mem           arena
 }
 
 // Accumulate implements [model.Learner].
@@ -23,7 +28,7 @@ func (l *learner) Accumulate(batch *model.Batch, objective model.Objective) (los
 	if err != nil {
 		return 0, fmt.Errorf("learn: %w", err)
 	}
-	g := newGraph(newPass(l.net, l.pool, &l.mem, b.tree, true), l.grads, false)
+	g := newGraph(newPass(l.net, l.pool, &l.mem, b.tree, true), l.grads, l.checkpointing)
 	x := g.logProbs(b.places, b.targets, l.temperature)
 	out := g.loss("policyLoss", x, func(x, d []float32) (float64, error) {
 		m := b.matrix(x)

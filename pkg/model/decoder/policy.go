@@ -44,16 +44,17 @@ func (p *Policy) Copy() model.Policy {
 
 func (p *Policy) NewSampler() model.Sampler { return newSampler(p.net, p.pool, p.End()) }
 
-func (p *Policy) NewLearner(temperature float64) (model.Learner, error) {
-	return &learner{net: p.net, pool: p.pool, temperature: temperature, grads: newNetwork(p.net.Config)}, nil
+func (p *Policy) NewLearner(temperature float64, checkpointing bool) (model.Learner, error) {
+	return &learner{net: p.net, pool: p.pool, temperature: temperature, checkpointing: checkpointing,
+		grads: newNetwork(p.net.Config)}, nil
 }
 
 func (p *Policy) NewScorer(temperature float64) (model.Scorer, error) {
 	return &scorer{net: p.net, pool: p.pool, temperature: temperature}, nil
 }
 
-func (p *Policy) NewCritic(o model.AdamWOptions) (model.Critic, error) {
-	return newCritic(p.net, p.pool, o), nil
+func (p *Policy) NewCritic(o model.AdamWOptions, checkpointing bool) (model.Critic, error) {
+	return newCritic(p.net, p.pool, o, checkpointing), nil
 }
 
 func (p *Policy) Size() model.Size { return Size{*p.net.Config} }

@@ -87,8 +87,8 @@ func segmentsOf(c *goldenCase) []Segment {
 	return s
 }
 
-// Micro-batches add up to the gradient of the whole batch, and the critic's gradient is
-// that of finite differences.
+// Micro-batches add up to the gradient of the whole batch, checkpointing changes no bit of
+// it, and the critic's gradient is that of finite differences.
 func TestGoldenMicroBatches(t *testing.T) {
 	goldenFolders(t, func(t *testing.T, net *Network, c *goldenCase) {
 		p := &Policy{net: net, pool: kernel.NewPool(2), Tokenizer: Tokenizer{end: []int{0}}}
@@ -110,11 +110,18 @@ func TestGoldenMicroBatches(t *testing.T) {
 			}
 			return loss, nil
 		}
-		whole, _ := p.NewLearner(1)
-		parts, _ := p.NewLearner(1)
+		whole, _ := p.NewLearner(1, false)
+		parts, _ := p.NewLearner(1, false)
 		want, err := whole.Accumulate(batch, objective)
 		if err != nil {
 			t.Fatal(err)
+		}
+		recomputed, _ := p.NewLearner(1, true)
+		if loss, err := recomputed.Accumulate(batch, objective); err != nil || loss != want {
+			t.Errorf("with checkpointing: loss %v, %v", loss, err)
+		}
+		if !slices.Equal(recomputed.Grads().Flat, whole.Grads().Flat) {
+			t.Error("checkpointing changes the gradient")
 		}
 		got := 0.0
 		for _, r := range batch.Rows {
@@ -138,7 +145,7 @@ func TestGoldenMicroBatches(t *testing.T) {
 				}
 			}
 		}
-		value, err := p.NewCritic(model.AdamWOptions{Beta1: 0.9, Beta2: 0.99, Eps: 1e-8})
+		value, err := p.NewCritic(model.AdamWOptions{Beta1: 0.9, Beta2: 0.99, Eps: 1e-8}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,6 +168,11 @@ func TestGoldenMicroBatches(t *testing.T) {
 		}
 		if _, err := cr.Accumulate(batch, sum); err != nil {
 			t.Fatal(err)
+		}
+		again := newCritic(net, p.pool, cr.optimizer.AdamWOptions, true)
+		copy(again.params.Flat, cr.params.Flat)
+		if _, err := again.Accumulate(batch, sum); err != nil || !slices.Equal(again.gradients.Flat, cr.gradients.Flat) {
+			t.Errorf("checkpointing changes the critic's gradient (%v)", err)
 		}
 		for _, x := range cr.params.Tensors() {
 			at := len(x.Data) / 2

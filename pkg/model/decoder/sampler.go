@@ -158,14 +158,7 @@ func (x *context) read(p *pass, segment, layer, head int, qkv, rows []float32) {
 // promptTree is the tree of prompts: what all of them begin with, then the rest of
 // each, which has at least one token. leaf is the segment of each prompt.
 func promptTree(prompts [][]int) (segments []Segment, leaf []int) {
-	shared := len(prompts[0]) - 1
-	for _, ids := range prompts[1:] {
-		k := 0
-		for k < min(shared, len(ids)-1) && ids[k] == prompts[0][k] {
-			k++
-		}
-		shared = k
-	}
+	shared := model.SharedPrefix(prompts)
 	parent := -1
 	if shared > 0 && len(prompts) > 1 {
 		segments, parent = append(segments, Segment{Parent: -1, Tokens: narrow(prompts[0][:shared])}), 0
