@@ -179,7 +179,7 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 	one, rows, tokens := size.ParamBytes(), all.Completions, all.Tokens
 	chargesKL := a.KLIn == "reward" && a.Beta != 0
 
-	weights, saved := 4*one, 4*one // current, initial, two moments; in files: three of these and the best weights
+	weights, saved := 3*one, 4*one // current and two moments; in files: these and the best weights
 	numbers := 2.0                 // float64 for each token of a micro-batch: old log-probabilities and gradient
 	kept := 10*tokens + 400*rows   // old log-probabilities and mask as (N,T), and text; verdict and rewards
 	sampled := size.SampledBytes(all.Prompts, float64(c.GroupSize), all.Longest)

@@ -59,7 +59,6 @@ type trainer struct {
 	rewards []gsm8k.RewardFunc // in the order of reward.functions
 
 	network
-	initial *model.Params // the policy's, before the first step
 	sampler model.Sampler
 	scorers scorers
 	learner model.Learner
@@ -155,7 +154,7 @@ func (t *trainer) prepare() error {
 	if err := t.build(); err != nil {
 		return err
 	}
-	t.inputs.Problems, t.inputs.Init = hashProblems(t.data.problems), t.initial.Hash()
+	t.inputs.Problems, t.inputs.Init = hashProblems(t.data.problems), t.params.Hash()
 	return nil
 }
 
@@ -172,7 +171,6 @@ func (t *trainer) build() error {
 	if t.network, err = openNetwork(t.cfg.Model, t.cfg.Seed, t.opts.Threads, stepWork(t.cfg)); err != nil {
 		return err
 	}
-	t.initial = t.params.Clone()
 	c := t.cfg.Train
 	coefficients := model.AdamWOptions{
 		Beta1: c.AdamBetas[0], Beta2: c.AdamBetas[1], Eps: c.AdamEps, WeightDecay: c.WeightDecay,
@@ -251,7 +249,7 @@ func (t *trainer) finish() (*rundir.Result, error) {
 	if s.DivergedAt != nil {
 		res.Status = rundir.StateDiverged
 	}
-	res.Warnings = t.warnings()
+	res.Warnings = t.warnings(res.WeightsSHA256)
 	if err := t.save(); err != nil {
 		return nil, err
 	}

@@ -93,6 +93,7 @@ func BenchmarkUpdate(b *testing.B) {
 					at, want = places[:1], targets[:1]
 				}
 				for b.Loop() {
+					mem.reset()
 					g := newGraph(newPass(net, pool, mem, t, true), grads, false)
 					gradients(b, g, at, want, 1, func(logp, entropy []float32) ([]float32, []float32) {
 						return logp, make([]float32, len(logp))
@@ -121,7 +122,7 @@ func BenchmarkSample(b *testing.B) {
 		b.Run(fmt.Sprint(threads), func(b *testing.B) {
 			pool := kernel.NewPool(threads)
 			defer pool.Close()
-			s := newSampler(net, pool, nil)
+			s := newSampler(net, pool, &arena{}, nil)
 			for b.Loop() {
 				opt := model.Sampling{Temperature: 1, TopP: 1, MaxTokens: 16}
 				if _, err := s.Sample(prompts, 8, opt, model.Draws{Stream: rng.New(1, 2)}); err != nil {

@@ -20,18 +20,18 @@ type critic struct {
 	params        *model.Params
 	gradients     *model.Params
 	optimizer     *model.AdamW
-	mem           arena
+	mem           *arena
 }
 
 // headWeight and headBias are the names of the critic's own parameters.
 const headWeight, headBias = "value_head.weight", "value_head.bias"
 
-func newCritic(policy *Network, pool *kernel.Pool, o model.AdamWOptions, checkpointing bool) *critic {
+func newCritic(policy *Network, pool *kernel.Pool, mem *arena, o model.AdamWOptions, checkpointing bool) *critic {
 	form := append([]model.Tensor{}, policy.Params.Tensors()...)
 	form = append(form, model.Tensor{Name: headWeight, Shape: []int{1, policy.Config.Hidden}}, model.Tensor{Name: headBias, Shape: []int{1}})
 	params := model.NewParams(form)
 	copy(params.Flat, policy.Params.Flat)
-	c := &critic{pool: pool, checkpointing: checkpointing, params: params, gradients: params.Zeros(),
+	c := &critic{pool: pool, mem: mem, checkpointing: checkpointing, params: params, gradients: params.Zeros(),
 		optimizer: model.NewAdamW(params, o)}
 	c.net, c.grads = view(policy.Config, params), view(policy.Config, c.gradients)
 	return c
@@ -49,7 +49,8 @@ func (c *critic) values(batch *model.Batch, grads *Network) (*packed, *graph, *G
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("critic: %w", err)
 	}
-	g := newGraph(newPass(c.net, c.pool, &c.mem, b.tree, grads != nil), grads, c.checkpointing)
+	c.mem.reset()
+	g := newGraph(newPass(c.net, c.pool, c.mem, b.tree, grads != nil), grads, c.checkpointing)
 	h, op := c.net.Config.Hidden, &valueOp{graph: g, places: b.places}
 	op.w, op.bias = c.head(c.params)
 	op.dw, op.dbias = c.head(c.gradients)

@@ -86,6 +86,7 @@ func newTestGraph(t testing.TB, net, grads *Network, segments []Segment, threads
 	for i := range x {
 		x[i] = float32(math.NaN())
 	}
+	mem.reset()
 	return newGraph(newPass(net, pool, mem, tree, grads != nil), grads, false)
 }
 

@@ -19,7 +19,7 @@ type learner struct {
 	temperature   float64
 	checkpointing bool
 	grads         *Network
-	mem           arena
+	mem           *arena
 }
 
 // Accumulate implements [model.Learner].
@@ -28,7 +28,8 @@ func (l *learner) Accumulate(batch *model.Batch, objective model.Objective) (los
 	if err != nil {
 		return 0, fmt.Errorf("learn: %w", err)
 	}
-	g := newGraph(newPass(l.net, l.pool, &l.mem, b.tree, true), l.grads, l.checkpointing)
+	l.mem.reset()
+	g := newGraph(newPass(l.net, l.pool, l.mem, b.tree, true), l.grads, l.checkpointing)
 	x := g.logProbs(b.places, b.targets, l.temperature)
 	out := g.loss("policyLoss", x, func(x, d []float32) (float64, error) {
 		m := b.matrix(x)
@@ -55,7 +56,7 @@ type scorer struct {
 	net         *Network
 	pool        *kernel.Pool
 	temperature float64
-	mem         arena
+	mem         *arena
 }
 
 // Score implements [model.Scorer].
@@ -64,7 +65,8 @@ func (s *scorer) Score(batch *model.Batch) (*model.TokenMatrix, error) {
 	if err != nil {
 		return nil, fmt.Errorf("score: %w", err)
 	}
-	g := newGraph(newPass(s.net, s.pool, &s.mem, b.tree, false), nil, false)
+	s.mem.reset()
+	g := newGraph(newPass(s.net, s.pool, s.mem, b.tree, false), nil, false)
 	out := g.logProbs(b.places, b.targets, s.temperature)
 	if err := g.run(out); err != nil {
 		return nil, err

@@ -30,10 +30,9 @@ type saved struct {
 }
 
 // newPass prepares a pass over a tree; backward says that its backward methods will be
-// called. It resets mem, whose memory holds all of the pass.
+// called. All of its memory is from mem.
 func newPass(net *Network, pool *kernel.Pool, mem *arena, t *tree, backward bool) *pass {
 	c, n := net.Config, len(t.tokens)
-	mem.reset()
 	p := &pass{net: net, pool: pool, mem: mem, tree: t, attn: attention{c.Heads, c.KVHeads, c.HeadDim}}
 	half := c.HeadDim / 2
 	p.cos, p.sin = mem.floats(n*half), mem.floats(n*half)

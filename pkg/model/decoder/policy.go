@@ -15,6 +15,7 @@ type Policy struct {
 	Tokenizer
 	net  *Network
 	pool *kernel.Pool
+	mem  *arena // of all that runs the network, one at a time, and of copies
 }
 
 // Open reads a checkpoint, a Hugging Face folder or a GGUF file, as a policy.
@@ -32,29 +33,29 @@ func Open(path string, on model.Device) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Policy{Tokenizer: NewTokenizer(c), net: net, pool: pool}, nil
+	return &Policy{Tokenizer: NewTokenizer(c), net: net, pool: pool, mem: new(arena)}, nil
 }
 
 func (p *Policy) Params() *model.Params { return p.net.Params }
 
 // Copy implements [model.Policy].
 func (p *Policy) Copy() model.Policy {
-	return &Policy{Tokenizer: p.Tokenizer, net: view(p.net.Config, p.net.Params.Clone()), pool: p.pool}
+	return &Policy{Tokenizer: p.Tokenizer, net: view(p.net.Config, p.net.Params.Clone()), pool: p.pool, mem: p.mem}
 }
 
-func (p *Policy) NewSampler() model.Sampler { return newSampler(p.net, p.pool, p.End()) }
+func (p *Policy) NewSampler() model.Sampler { return newSampler(p.net, p.pool, p.mem, p.End()) }
 
 func (p *Policy) NewLearner(temperature float64, checkpointing bool) (model.Learner, error) {
-	return &learner{net: p.net, pool: p.pool, temperature: temperature, checkpointing: checkpointing,
+	return &learner{net: p.net, pool: p.pool, mem: p.mem, temperature: temperature, checkpointing: checkpointing,
 		grads: newNetwork(p.net.Config)}, nil
 }
 
 func (p *Policy) NewScorer(temperature float64) (model.Scorer, error) {
-	return &scorer{net: p.net, pool: p.pool, temperature: temperature}, nil
+	return &scorer{net: p.net, pool: p.pool, mem: p.mem, temperature: temperature}, nil
 }
 
 func (p *Policy) NewCritic(o model.AdamWOptions, checkpointing bool) (model.Critic, error) {
-	return newCritic(p.net, p.pool, o, checkpointing), nil
+	return newCritic(p.net, p.pool, p.mem, o, checkpointing), nil
 }
 
 func (p *Policy) Size() model.Size { return Size{*p.net.Config} }

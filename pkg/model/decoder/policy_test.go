@@ -30,7 +30,7 @@ func TestGoldenSamplerIsTheLearner(t *testing.T) {
 		}
 		pool := kernel.NewPool(2)
 		defer pool.Close()
-		s := newSampler(net, pool, []int{-1})
+		s := newSampler(net, pool, &arena{}, []int{-1})
 		greedy, err := s.Sample(prompts, 1, model.Sampling{Greedy: true, TopP: 1, MaxTokens: 8}, model.Draws{})
 		if err != nil {
 			t.Fatal(err)
@@ -42,7 +42,7 @@ func TestGoldenSamplerIsTheLearner(t *testing.T) {
 		}
 		const group, temperature = 3, 1.3
 		opt := model.Sampling{Temperature: temperature, TopP: 1, MaxTokens: 7}
-		end := newSampler(net, pool, []int{greedy[0].Tokens[1], 3, 5})
+		end := newSampler(net, pool, &arena{}, []int{greedy[0].Tokens[1], 3, 5})
 		shared := append([][]int{append(slices.Clone(prompts[0]), 9, 4), append(slices.Clone(prompts[0]), 2)}, prompts...)
 		out, err := end.Sample(shared, group, opt, model.Draws{Stream: rng.New(1, 2)})
 		if err != nil {
@@ -55,7 +55,7 @@ func TestGoldenSamplerIsTheLearner(t *testing.T) {
 		check := func(b *model.Batch, rows []int, threads int) {
 			pool := kernel.NewPool(threads)
 			defer pool.Close()
-			sc := &scorer{net: net, pool: pool, temperature: temperature}
+			sc := &scorer{net: net, pool: pool, mem: &arena{}, temperature: temperature}
 			m, err := sc.Score(b)
 			if err != nil {
 				t.Fatal(err)
@@ -91,7 +91,7 @@ func segmentsOf(c *goldenCase) []Segment {
 // it, and the critic's gradient is that of finite differences.
 func TestGoldenMicroBatches(t *testing.T) {
 	goldenFolders(t, func(t *testing.T, net *Network, c *goldenCase) {
-		p := &Policy{net: net, pool: kernel.NewPool(2), Tokenizer: Tokenizer{end: []int{0}}}
+		p := &Policy{net: net, pool: kernel.NewPool(2), mem: &arena{}, Tokenizer: Tokenizer{end: []int{0}}}
 		defer p.pool.Close()
 		segments := segmentsOf(c)
 		batch := &model.Batch{}
@@ -169,7 +169,7 @@ func TestGoldenMicroBatches(t *testing.T) {
 		if _, err := cr.Accumulate(batch, sum); err != nil {
 			t.Fatal(err)
 		}
-		again := newCritic(net, p.pool, cr.optimizer.AdamWOptions, true)
+		again := newCritic(net, p.pool, p.mem, cr.optimizer.AdamWOptions, true)
 		copy(again.params.Flat, cr.params.Flat)
 		if _, err := again.Accumulate(batch, sum); err != nil || !slices.Equal(again.gradients.Flat, cr.gradients.Flat) {
 			t.Errorf("checkpointing changes the critic's gradient (%v)", err)
