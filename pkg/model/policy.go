@@ -51,6 +51,10 @@ type Size interface {
 	// size part.
 	CriticBytes(all, part BatchSize, threads int) float64
 	SamplerBytes(threads int) float64
+	// PassBytes is the memory that learner, scorers and samplers use in turn: for learning from
+	// and scoring batches, and for completing the prompts of others. 0: each has its own, which
+	// is part of the numbers above.
+	PassBytes(learn, score BatchSize, sample []BatchSize, threads int) float64
 	// SampledBytes is the result of one call of [Sampler.Sample] with the prompts'
 	// states.
 	SampledBytes(prompts, group, maxTokens float64) float64
