@@ -77,6 +77,12 @@ type Tokenizer interface {
 	// Encode returns the tokens of text, without those of Start and without an
 	// end token.
 	Encode(text string) []int
+	// EncodeAround is Encode of before + text + after, except that special tokens,
+	// such as <|im_end|>, count in before and after only: in text they are plain text.
+	EncodeAround(before, text, after string) []int
+	// Token returns the text of one token, which of a special token is its name, and
+	// whether it is special.
+	Token(id int) (text string, special bool)
 	// Decode returns the text of tokens, without start and end tokens.
 	Decode(tokens []int) string
 	// End returns the tokens that end a completion. The first one ends the examples

@@ -166,15 +166,19 @@ func templateOf(d config.Data, m config.Model) (gsm8k.Template, error) {
 		return gsm8k.Template{}, config.Invalid(fmt.Errorf("data.prompt_template (chat): model.init (%s) is not a "+
 			"Hugging Face folder or a GGUF file", m.Init))
 	}
-	var turns []string
-	for _, p := range gsm8k.Worked(d.FewShot) {
-		turns = append(turns, p.Question, p.Answer)
+	few, err := fewShot(d)
+	if err != nil {
+		return gsm8k.Template{}, err
 	}
-	before, after, err := checkpoint.ChatFrame(d.SystemPrompt, turns)
+	var turns []string
+	for _, t := range few {
+		turns = append(turns, t.Question, t.Answer)
+	}
+	f, err := checkpoint.ChatFrame(d.SystemPrompt, turns)
 	if err != nil {
 		return gsm8k.Template{}, config.Invalid(fmt.Errorf("data.prompt_template (chat): %s: %w", m.Init, err))
 	}
-	return gsm8k.Template{Name: "chat", Prefix: before, Suffix: after}, nil
+	return gsm8k.Template{Name: "chat", Prefix: f.Before, Suffix: f.After, Trim: f.Trim, Complete: true, FewShot: len(few)}, nil
 }
 
 // tokenizerOf is the tokenizer of a configuration's network.

@@ -154,7 +154,7 @@ func (t *trainer) prepare() error {
 	if err := t.build(); err != nil {
 		return err
 	}
-	t.inputs.Problems, t.inputs.Init = hashProblems(t.data.problems), t.params.Hash()
+	t.inputs.Problems, t.inputs.Init = hashProblems(t.data.problems, t.data.template), t.params.Hash()
 	return nil
 }
 

@@ -22,6 +22,7 @@ type Checkpoint struct {
 	Config       *Config
 	Tokenizer    *bpe.Tokenizer
 	ChatTemplate string           // Jinja; empty if there is none
+	Begin, End   string           // the bos_token and eos_token of chat templates; may be empty
 	shapes       map[string][]int // by tensor, from the first Read on
 	// read writes the elements of a tensor to out; shape is the one expected.
 	read  func(name string, shape []int, out []float32) error
@@ -102,44 +103,55 @@ func openFolder(dir string) (*Checkpoint, error) {
 	if c.Tokenizer, err = bpe.Parse(data); err != nil {
 		return nil, err
 	}
-	if c.ChatTemplate, err = folderTemplate(dir); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return c, c.readTokenizerConfig(dir)
 }
 
-// folderTemplate is the chat template of chat_template.jinja or tokenizer_config.json.
-func folderTemplate(dir string) (string, error) {
-	data, err := optional(dir, "chat_template.jinja")
-	if data != nil || err != nil {
-		return string(data), err
+// tokenText is a token in tokenizer_config.json: its text, or an object with its content.
+type tokenText string
+
+func (t *tokenText) UnmarshalJSON(data []byte) error {
+	var object struct{ Content string }
+	if json.Unmarshal(data, (*string)(t)) == nil {
+		return nil
 	}
+	err := json.Unmarshal(data, &object)
+	*t = tokenText(object.Content)
+	return err
+}
+
+// readTokenizerConfig reads the chat template, of chat_template.jinja or
+// tokenizer_config.json, and the tokens that it is given.
+func (c *Checkpoint) readTokenizerConfig(dir string) error {
+	data, err := optional(dir, "chat_template.jinja")
+	if err != nil {
+		return err
+	}
+	c.ChatTemplate = string(data)
 	if data, err = optional(dir, "tokenizer_config.json"); data == nil || err != nil {
-		return "", err
+		return err
 	}
 	var f struct {
 		ChatTemplate json.RawMessage `json:"chat_template"`
+		Begin        tokenText       `json:"bos_token"`
+		End          tokenText       `json:"eos_token"`
 	}
 	if err := json.Unmarshal(data, &f); err != nil {
-		return "", fmt.Errorf("read tokenizer_config.json: %w", err)
+		return fmt.Errorf("read tokenizer_config.json: %w", err)
 	}
-	if len(f.ChatTemplate) == 0 || string(f.ChatTemplate) == "null" {
-		return "", nil
-	}
-	var one string
-	if json.Unmarshal(f.ChatTemplate, &one) == nil {
-		return one, nil
+	c.Begin, c.End = string(f.Begin), string(f.End)
+	if c.ChatTemplate != "" || len(f.ChatTemplate) == 0 || json.Unmarshal(f.ChatTemplate, &c.ChatTemplate) == nil {
+		return nil
 	}
 	var named []struct{ Name, Template string }
 	if err := json.Unmarshal(f.ChatTemplate, &named); err != nil {
-		return "", fmt.Errorf("read tokenizer_config.json: chat_template is neither a template nor a list of them")
+		return fmt.Errorf("read tokenizer_config.json: chat_template is neither a template nor a list of them")
 	}
 	for _, t := range named {
 		if t.Name == "default" {
-			return t.Template, nil
+			c.ChatTemplate = t.Template
 		}
 	}
-	return "", nil
+	return nil
 }
 
 // shards are the safetensors files of a folder. The one read last is kept, because
@@ -233,7 +245,14 @@ func newGGUF(data []byte) (*Checkpoint, error) {
 		return nil, err
 	}
 	template, _ := f.Metadata["tokenizer.chat_template"].(string)
-	return &Checkpoint{Config: config, Tokenizer: tokenizer, ChatTemplate: template, read: func(name string, shape []int, out []float32) error {
+	token := func(key string) string {
+		id, ok := f.Metadata["tokenizer.ggml."+key].(uint64)
+		if !ok || id >= uint64(tokenizer.Size()) {
+			return ""
+		}
+		return tokenizer.Decode([]int32{int32(id)}, false)
+	}
+	return &Checkpoint{Config: config, Tokenizer: tokenizer, ChatTemplate: template, Begin: token("bos_token_id"), End: token("eos_token_id"), read: func(name string, shape []int, out []float32) error {
 		t, ok := f.Tensors[ggufName(name)]
 		if !ok {
 			return fmt.Errorf("the file has no tensor %s", ggufName(name))
