@@ -13,6 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"grpo/internal/decodertest"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/rundir"
 	"grpo/pkg/train"
@@ -55,6 +56,8 @@ func (h holding) Step(m rundir.Metrics) {
 //	samerun DIR1 DIR2         two runs must be equal to the bit, times apart
 //	truncate FILE N           cut a file to its first N bytes
 //
+// TINY is a small Hugging Face folder, to read only: "tiny DIR" makes a copy of it.
+//
 // With HOLD_RUN=DIR:N in its environment, a run of the sweep in DIR waits
 // after step N until it is asked to stop, with HOLD_FOREVER until it is killed.
 func TestScripts(t *testing.T) {
@@ -62,10 +65,12 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tiny := decodertest.Folder(t)
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("SHARED", shared)
+			e.Setenv("TINY", tiny)
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {
@@ -81,7 +86,7 @@ func TestScripts(t *testing.T) {
 			return false, errors.New("unknown condition")
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "samerun": sameRun, "truncate": truncate,
+			"exits": exits, "samerun": sameRun, "truncate": truncate, "tiny": tinyCopy,
 		},
 	})
 }
@@ -119,6 +124,13 @@ func sameRun(ts *testscript.TestScript, neg bool, args []string) {
 	if len(a.Metrics) == 0 || a.Result == nil || b.Result == nil || a.Result.WeightsSHA256 != b.Result.WeightsSHA256 {
 		ts.Fatalf("nothing to compare, or the weights differ")
 	}
+}
+
+func tinyCopy(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: tiny DIR")
+	}
+	ts.Check(os.CopyFS(ts.MkAbs(args[0]), os.DirFS(ts.Getenv("TINY"))))
 }
 
 func truncate(ts *testscript.TestScript, neg bool, args []string) {

@@ -127,4 +127,3 @@ func unknownName(name string, known []string) error {
 
 // clip shortens untrusted input for an error message.
 func clip(s string) string { return textutil.Cut(s, 43) }
-
