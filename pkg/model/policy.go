@@ -28,6 +28,8 @@ type Policy interface {
 
 	// Size is the network's cost in operations and memory.
 	Size() Size
+	// Context is the number of tokens that a sequence may have; 0 for no limit.
+	Context() int
 }
 
 // ErrCheckpointing reports a network that keeps all activations.

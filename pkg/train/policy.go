@@ -70,6 +70,31 @@ func newTeacher(path string, on model.Device) (model.Policy, error) {
 	return tinylm.New(w, on), nil
 }
 
+// OpenPolicy opens a model: "base", or any path that model.init takes. A TinyLM may have any size.
+func OpenPolicy(name string, on model.Device) (model.Policy, error) {
+	file := name
+	if name != "base" {
+		found, err := FindCheckpoint(name)
+		if err != nil {
+			return nil, fmt.Errorf("load %s: %w", name, err)
+		}
+		if found.File != "" {
+			file = found.File
+		}
+	}
+	if base := decoderOf(file); base != "" {
+		return openDecoder(base, file, on)
+	}
+	w, what, err := savedWeights(file)
+	if err == nil && w.Vocab != tokenizer.VocabSize {
+		err = fmt.Errorf("%s has a vocabulary of %d, the tokenizer of %d", what, w.Vocab, tokenizer.VocabSize)
+	}
+	if err != nil {
+		return nil, loadError("the model", err)
+	}
+	return tinylm.New(w, on), nil
+}
+
 // sizeOf is the size of a configuration's network.
 func sizeOf(c config.Model) model.Size {
 	if d := checkpointOf(c); d != nil {

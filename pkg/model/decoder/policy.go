@@ -60,6 +60,9 @@ func (p *Policy) NewCritic(o model.AdamWOptions, checkpointing bool) (model.Crit
 
 func (p *Policy) Size() model.Size { return Size{*p.net.Config} }
 
+// Context implements [model.Policy].
+func (p *Policy) Context() int { return p.net.Config.Context }
+
 // Tokenizer is a checkpoint's tokenizer as a [model.Tokenizer].
 type Tokenizer struct {
 	bpe *bpe.Tokenizer

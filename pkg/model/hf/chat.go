@@ -25,7 +25,7 @@ const (
 	maxTemplate     = 128 << 10 // bytes; bounds the depth of the parser's recursion
 	maxRange        = 10_000    // elements of range()
 	maxRendered     = 16 << 20  // bytes
-	maxRenderTime   = 2 * time.Second
+	maxRenderTime   = time.Second
 	maxRenderMemory = 512 << 20 // bytes
 )
 
@@ -164,13 +164,15 @@ func watch(f func() (string, error)) (string, error) {
 		return int64(m.HeapInuse + m.StackInuse)
 	}
 	var before int64
-	start, tick := time.Now(), time.NewTicker(2*time.Millisecond)
+	tick, timeout := time.NewTicker(2*time.Millisecond), time.After(maxRenderTime)
 	defer tick.Stop()
 	for {
 		select {
 		case r := <-done:
 			debug.SetMaxStack(stack)
 			return r.text, r.err
+		case <-timeout:
+			return "", fmt.Errorf("it did not end within %v", maxRenderTime)
 		case <-tick.C:
 			now := memory()
 			if before == 0 {
@@ -178,9 +180,6 @@ func watch(f func() (string, error)) (string, error) {
 			}
 			if now-before > maxRenderMemory {
 				return "", fmt.Errorf("it needs more than %d MiB of memory (does it recurse without end?)", maxRenderMemory>>20)
-			}
-			if time.Since(start) > maxRenderTime {
-				return "", fmt.Errorf("it did not end within %v", maxRenderTime)
 			}
 		}
 	}

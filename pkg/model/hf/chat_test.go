@@ -91,3 +91,22 @@ func TestGoldenChatTemplates(t *testing.T) {
 		t.Error("no message was encoded as plain text")
 	}
 }
+
+// Whatever a template is, compiling it ends in a template or an error, and rendering one that
+// can't repeat anything ends too.
+func FuzzChatTemplate(f *testing.F) {
+	for _, s := range []string{
+		"{% for m in messages %}<|im_start|>{{ m['role'] + '\n' + m.content | trim }}{% endfor %}", "{{ messages[::-1] | tojson(indent=2) }}",
+		"{% if not x is defined %}{% set x = none %}{% endif %}{{ 2 * messages | length }}", "{{ 'a'.replace('a', 'b') | join(', ') }}", "{{ 'x' * y }}",
+		"{% macro a(b, c=1) %}{{ b }}{% endmacro %}{{ a(1, c=2) }}", "{% set ns = namespace(a=1) %}{% set ns.a = [1, {'b': 2}] %}{{ ns.a[1]['b'] }}",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, source string) {
+		template, err := NewChatTemplate(source)
+		if err != nil || strings.Contains(source, "for") || strings.Contains(source, "macro") || strings.Contains(source, "ns") || len(source) > 1000 {
+			return
+		}
+		_, _ = template.Render([]Message{{"user", "Hello"}}, true, nil)
+	})
+}

@@ -42,6 +42,9 @@ func (p *Policy) NewCritic(o model.AdamWOptions, checkpointing bool) (model.Crit
 
 func (p *Policy) Size() model.Size { return p.weights.Spec }
 
+// Context implements [model.Policy]: a recurrent network has no limit.
+func (p *Policy) Context() int { return 0 }
+
 // Tokenizer is package tokenizer as a [model.Tokenizer].
 type Tokenizer struct{}
 
