@@ -264,7 +264,10 @@ func FindCheckpoint(path string) (config.Checkpoint, error) {
 		return config.Checkpoint{File: file, HiddenSize: d.Size.Hidden, NumLayers: d.Size.Layers}, nil
 	}
 	spec, err := tinylm.ReadSpec(file)
-	if err != nil {
+	switch {
+	case err != nil && info.IsDir():
+		return config.Checkpoint{}, fmt.Errorf("%w (a Hugging Face folder has config.json and tokenizer.json too)", err)
+	case err != nil:
 		return config.Checkpoint{}, nil
 	}
 	return config.Checkpoint{File: file, HiddenSize: spec.Hidden, NumLayers: spec.Layers}, nil

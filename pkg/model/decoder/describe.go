@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -12,18 +13,16 @@ import (
 	"grpo/pkg/model/hf"
 )
 
-// IsCheckpoint reports whether path looks like a checkpoint that [Open] reads: a folder
-// with config.json and tokenizer.json, or a GGUF file.
+// IsCheckpoint reports whether path looks like a checkpoint that [Open] reads: a GGUF
+// file, or a folder with config.json or tokenizer.json, though others may be missing.
 func IsCheckpoint(path string) bool {
 	if strings.HasSuffix(strings.ToLower(path), ".gguf") {
 		return true
 	}
-	for _, name := range []string{"config.json", "tokenizer.json"} {
-		if info, err := os.Stat(filepath.Join(path, name)); err != nil || !info.Mode().IsRegular() {
-			return false
-		}
-	}
-	return true
+	return slices.ContainsFunc([]string{"config.json", "tokenizer.json"}, func(name string) bool {
+		info, err := os.Stat(filepath.Join(path, name))
+		return err == nil && info.Mode().IsRegular()
+	})
 }
 
 // Description is what a checkpoint says before its weights are read.
@@ -34,13 +33,28 @@ type Description struct {
 	begin, end string // the tokens that the chat template is given
 }
 
-// described holds the descriptions that were read, because a tokenizer takes a tenth of
-// a second.
+// described holds the descriptions that were read, because a GGUF file's metadata take
+// some time. The key is [stamp].
 var described sync.Map // of string to *Description
+
+// stamp changes if a file of a checkpoint does.
+func stamp(path string) string {
+	out, err := filepath.Abs(path)
+	if err != nil {
+		out = path
+	}
+	for _, name := range []string{"", "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"} {
+		if info, err := os.Stat(filepath.Join(path, name)); err == nil {
+			out += fmt.Sprintf("|%s %d %d", name, info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	return out
+}
 
 // Describe reads all of a checkpoint but its weights.
 func Describe(path string) (*Description, error) {
-	if d, ok := described.Load(path); ok {
+	key := stamp(path)
+	if d, ok := described.Load(key); ok {
 		return d.(*Description), nil
 	}
 	c, err := hf.Open(path)
@@ -55,7 +69,7 @@ func Describe(path string) (*Description, error) {
 	if ids := d.Tokenizer.Start(); d.begin == "" && len(ids) > 0 {
 		d.begin, _ = d.Tokenizer.Token(ids[0])
 	}
-	described.Store(path, d)
+	described.Store(key, d)
 	return d, nil
 }
 

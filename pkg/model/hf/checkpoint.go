@@ -1,14 +1,17 @@
 package hf
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"grpo/internal/regular"
 	"grpo/pkg/model/hf/bpe"
@@ -100,10 +103,26 @@ func openFolder(dir string) (*Checkpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a Hugging Face folder needs tokenizer.json: %w", err)
 	}
-	if c.Tokenizer, err = bpe.Parse(data); err != nil {
+	if c.Tokenizer, err = shared(data, func() (*bpe.Tokenizer, error) { return bpe.Parse(data) }); err != nil {
 		return nil, err
 	}
 	return c, c.readTokenizerConfig(dir)
+}
+
+// tokenizers are those that were made, by the SHA-256 of their data: making one takes a tenth
+// of a second, and a model is opened more than once.
+var tokenizers sync.Map
+
+func shared(data []byte, parse func() (*bpe.Tokenizer, error)) (*bpe.Tokenizer, error) {
+	key := sha256.Sum256(data)
+	if t, ok := tokenizers.Load(key); ok {
+		return t.(*bpe.Tokenizer), nil
+	}
+	t, err := parse()
+	if err == nil {
+		tokenizers.Store(key, t)
+	}
+	return t, err
 }
 
 // tokenText is a token in tokenizer_config.json: its text, or an object with its content.
@@ -165,13 +184,63 @@ type shards struct {
 
 const singleFile, indexFile = "model.safetensors", "model.safetensors.index.json"
 
+// maxShard is the largest size of a file of weights, in bytes.
+const maxShard = 1 << 40
+
+// check reads the headers of all files and compares their tensors with those of the
+// index and of the network.
+func (s *shards) check(c *Config) error {
+	files := []string{singleFile}
+	if s.fileOf != nil {
+		files = slices.Compact(slices.Sorted(maps.Values(s.fileOf)))
+	}
+	found := map[string][]int{}
+	for _, file := range files {
+		path := filepath.Join(s.dir, file)
+		if err := regular.Check(path, maxShard); err != nil {
+			return fmt.Errorf("%s lists a file that can't be read: %w (is the download complete?)", indexFile, err)
+		}
+		header, err := safetensors.ReadHeader(path)
+		if err != nil {
+			return err
+		}
+		for _, t := range header.Tensors {
+			if other, listed := s.fileOf[t.Name]; listed && other != file {
+				return fmt.Errorf("files overlap: tensor %.80q is in %s, and %s says that it is in %s", t.Name, file, indexFile, other)
+			}
+			found[t.Name] = t.Shape
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.fileOf)) {
+		if _, ok := found[name]; !ok {
+			return fmt.Errorf("%s says that tensor %.80q is in %s, but it is not", indexFile, name, s.fileOf[name])
+		}
+	}
+	return c.checkShapes(found)
+}
+
+// checkShapes compares the tensors of a checkpoint, by their Hugging Face names, with
+// those of the network.
+func (c *Config) checkShapes(found map[string][]int) error {
+	names, shapes := c.Shapes()
+	for _, name := range names {
+		switch shape, ok := found[name]; {
+		case !ok:
+			return fmt.Errorf("tensor %s is missing", name)
+		case !slices.Equal(shape, shapes[name]):
+			return fmt.Errorf("tensor %s has shape %v; the configuration asks for %v", name, shape, shapes[name])
+		}
+	}
+	return nil
+}
+
 func newShards(dir string) (*shards, error) {
 	data, err := optional(dir, indexFile)
 	if err != nil {
 		return nil, err
 	}
 	if data == nil {
-		if err := regular.Check(filepath.Join(dir, singleFile), 1<<40); err != nil {
+		if err := regular.Check(filepath.Join(dir, singleFile), maxShard); err != nil {
 			return nil, fmt.Errorf("a Hugging Face folder needs %s or %s: %w", singleFile, indexFile, err)
 		}
 		return &shards{dir: dir}, nil
@@ -240,8 +309,18 @@ func newGGUF(data []byte) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	tokenizer, err := tokenizerOfGGUF(f)
+	tokenizer, err := shared(f.Header, func() (*bpe.Tokenizer, error) { return tokenizerOfGGUF(f) })
 	if err != nil {
+		return nil, err
+	}
+	found := map[string][]int{}
+	names, _ := config.Shapes()
+	for _, name := range names {
+		if t, ok := f.Tensors[ggufName(name)]; ok {
+			found[name] = t.Shape
+		}
+	}
+	if err := config.checkShapes(found); err != nil {
 		return nil, err
 	}
 	template, _ := f.Metadata["tokenizer.chat_template"].(string)
@@ -316,6 +395,9 @@ func OpenWeights(dir string) (*Checkpoint, error) {
 	}
 	shards, err := newShards(dir)
 	if err != nil {
+		return nil, err
+	}
+	if err := shards.check(c.Config); err != nil {
 		return nil, err
 	}
 	c.read = shards.read
