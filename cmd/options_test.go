@@ -93,7 +93,7 @@ func TestOptions(t *testing.T) {
 		{"eval", &evalOptions{which: "last", split: "val"}},
 		{"generate --prompt Hi --model m.gguf -n 2 --temperature 0.5 --raw", &generateOptions{
 			load: config.LoadOptions{Flags: []config.Flag{key("model.init", "--model", "m.gguf")}},
-			GenerateOptions: train.GenerateOptions{Prompt: "Hi", Raw: true, N: 2, Seed: 1,
+			GenerateOptions: train.GenerateOptions{Prompts: []string{"Hi"}, Raw: true, N: 2, Seed: 1,
 				Sampling: model.Sampling{Temperature: 0.5, TopP: 1, MaxTokens: 64}},
 		}},
 		{"eval r --which best --split test --samples 3 --seed 5 --config my.yaml --json", &evalOptions{
@@ -219,6 +219,9 @@ func TestUsageErrors(t *testing.T) {
 		"bench scaling --profile cpu":              `a flag of`,
 		"help nonsense":                            "there is no help on",
 		"data generate p":                          "takes no argument",
+		"generate":                                 "needs --prompt TEXT or --prompts FILE",
+		"generate --prompt a -n 2":                 "set --temperature above 0",
+		"generate --prompt a --top-p 0":            "must be above 0 and at most 1",
 		"data show -n many":                        "want a whole number",
 		"data stats":                               "give one file of problems",
 		"explain lengthnorm --masks 12":            "character 1 is '2'",

@@ -39,10 +39,7 @@ type LogProbsResult struct {
 // model's context, or than 16384.
 func LogProbs(p model.Policy, prompt, completion string) (out LogProbsResult, err error) {
 	defer named("logprobs", &err)
-	ids, tokens := p.Encode(prompt), p.Encode(completion)
-	if start := p.Start(); len(ids) < len(start) || !slices.Equal(ids[:len(start)], start) {
-		ids = slices.Concat(start, ids)
-	}
+	ids, tokens := model.EncodeRaw(p, prompt), p.Encode(completion)
 	end := p.End()[0]
 	if name, _ := p.Token(end); !slices.Equal(p.Encode(name), []int{end}) {
 		tokens = append(tokens, end)

@@ -1,6 +1,9 @@
 package model
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // Policy is a language model on a device. Samplers, learners and scorers read its
 // parameters; only an [AdamW] writes them.
@@ -92,6 +95,16 @@ type Tokenizer interface {
 	End() []int
 	// Knows reports whether text can be encoded without loss.
 	Knows(text string) bool
+}
+
+// EncodeRaw returns the tokens of a text in which special tokens are parsed, after the start
+// tokens unless it begins with them.
+func EncodeRaw(t Tokenizer, text string) []int {
+	ids, start := t.Encode(text), t.Start()
+	if len(ids) >= len(start) && slices.Equal(ids[:len(start)], start) {
+		return ids
+	}
+	return slices.Concat(start, ids)
 }
 
 // Sampler completes prompts. A token's log-probability depends on its own
