@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -43,11 +44,14 @@ func Open(path string) (*Checkpoint, error) {
 		return nil, fmt.Errorf("open model: %w", err)
 	}
 	var c *Checkpoint
-	if info.IsDir() {
-		c, err = openFolder(path)
-	} else {
-		c, err = openGGUF(path)
-	}
+	err = guarded(func() (err error) {
+		if info.IsDir() {
+			c, err = openFolder(path)
+		} else {
+			c, err = openGGUF(path)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("open model %s: %w", path, err)
 	}
@@ -74,7 +78,7 @@ func (c *Checkpoint) Read(name string) ([]float32, error) {
 		size *= d
 	}
 	out := make([]float32, size)
-	if err := c.read(name, shape, out); err != nil {
+	if err := guarded(func() error { return c.read(name, shape, out) }); err != nil {
 		return nil, fmt.Errorf("read model %s: tensor %s: %w", c.Path, name, err)
 	}
 	for i, v := range out {
@@ -83,6 +87,22 @@ func (c *Checkpoint) Read(name string) ([]float32, error) {
 		}
 	}
 	return out, nil
+}
+
+// guarded runs f, which reads files that are mapped into memory. If one of them is cut
+// meanwhile, reading it is an error instead of the end of the program.
+func guarded(f func() error) (err error) {
+	before := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(before)
+		if p := recover(); p != nil {
+			if _, fault := p.(interface{ Addr() uintptr }); !fault {
+				panic(p)
+			}
+			err = errors.New("the file became shorter while it was read")
+		}
+	}()
+	return f()
 }
 
 // optional reads a file that a folder may lack.
