@@ -46,7 +46,7 @@ func NewChatTemplate(source string) (c *ChatTemplate, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ChatTemplate{t}, checkGrowth(t)
+	return &ChatTemplate{t}, nil
 }
 
 // Render is the text of a conversation. With prompt, it ends where the assistant's next
