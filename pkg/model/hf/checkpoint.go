@@ -142,13 +142,14 @@ func folderTemplate(dir string) (string, error) {
 	return "", nil
 }
 
-// shards are the safetensors files of a folder. The one read last is kept, because
+// shards are the safetensors files of a folder. The one read last stays open, because
 // tensors are read in the order of the network.
 type shards struct {
 	dir    string
 	fileOf map[string]string // by tensor; nil for a single file
 	name   string
-	file   *safetensors.File
+	file   *safetensors.Reader
+	shapes map[string][]int // of the tensors in it
 }
 
 const singleFile, indexFile = "model.safetensors", "model.safetensors.index.json"
@@ -187,22 +188,34 @@ func (s *shards) read(name string, shape []int, out []float32) error {
 		}
 	}
 	if s.name != file {
-		s.name, s.file = "", nil // free the last one first
-		f, err := safetensors.ReadFile(filepath.Join(s.dir, file))
+		if err := s.close(); err != nil {
+			return err
+		}
+		f, err := safetensors.Open(filepath.Join(s.dir, file))
 		if err != nil {
 			return err
 		}
-		s.name, s.file = file, f
+		s.name, s.file, s.shapes = file, f, make(map[string][]int, len(f.Tensors))
+		for _, t := range f.Tensors {
+			s.shapes[t.Name] = t.Shape
+		}
 	}
-	t, ok := s.file.Get(name)
+	found, ok := s.shapes[name]
 	if !ok {
 		return fmt.Errorf("it is not in %s", file)
 	}
-	if !slices.Equal(t.Shape, shape) {
-		return fmt.Errorf("its shape is %v, want %v", t.Shape, shape)
+	if !slices.Equal(found, shape) {
+		return fmt.Errorf("its shape is %v, want %v", found, shape)
 	}
-	copy(out, t.Data)
-	return nil
+	return s.file.Into(name, out)
+}
+
+func (s *shards) close() (err error) {
+	if s.file != nil {
+		err = s.file.Close()
+	}
+	s.name, s.file = "", nil
+	return err
 }
 
 func openGGUF(path string) (*Checkpoint, error) {
@@ -291,7 +304,7 @@ func OpenWeights(dir string) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Checkpoint{Path: dir, close: func() error { return nil }}
+	c := &Checkpoint{Path: dir}
 	if c.Config, err = ParseConfig(config, generation); err != nil {
 		return nil, err
 	}
@@ -299,6 +312,6 @@ func OpenWeights(dir string) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.read = shards.read
+	c.read, c.close = shards.read, shards.close
 	return c, nil
 }
