@@ -69,6 +69,9 @@ func (t *trainer) open() (*rundir.Result, error) {
 			return nil, err
 		}
 	}
+	if err := rundir.RecoverFolder(filepath.Join(checkpoints, bestFolder)); err != nil {
+		return nil, err
+	}
 	if err := t.restore(old); err != nil {
 		return nil, err
 	}

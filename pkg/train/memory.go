@@ -179,7 +179,7 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 	one, rows, tokens := size.ParamBytes(), all.Completions, all.Tokens
 	chargesKL := a.KLIn == "reward" && a.Beta != 0
 
-	weights, saved := 4*one, 4*one // current, initial, two moments; in files: three of these and the best weights
+	weights, saved := 3*one, 3*one // current and two moments; the same in a checkpoint
 	numbers := 2.0                 // float64 for each token of a micro-batch: old log-probabilities and gradient
 	kept := 10*tokens + 400*rows   // old log-probabilities and mask as (N,T), and text; verdict and rewards
 	sampled := size.SampledBytes(all.Prompts, float64(c.GroupSize), all.Longest)
@@ -229,6 +229,8 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 	if len(p.Unseen) > len(largest) {
 		split, largest = "unseen_size", p.Unseen
 	}
+	// A checkpoint is read before these are allocated, and written without a copy.
+	after := learner + critic + scorers + sampled + kept + size.SamplerBytes(threads)
 	return append([]MemoryPart{
 		{fmt.Sprintf("weights and moments of %v", size), weights, smallerModel},
 		{"activations of a micro-batch", learner, accumulate + batch},
@@ -238,7 +240,7 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 		{"an evaluation", evaluationBytes(cfg.Model, template, largest, cfg.Eval.MaxTokens, cfg.Eval.Greedy),
 			fmt.Sprintf("lower eval.max_tokens, now %d, or data.%s", cfg.Eval.MaxTokens, split)},
 		{"the sampler", size.SamplerBytes(threads), smallerModel},
-		{"checkpoints", saved, smallerModel},
+		{"reading a checkpoint", max(0, saved-after), smallerModel},
 	}, problemParts(lengths, threads, p.Train, p.Val, p.Test, p.Unseen)...)
 }
 

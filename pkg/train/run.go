@@ -17,6 +17,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
+	"grpo/pkg/model/hf"
 	"grpo/pkg/rundir"
 )
 
@@ -59,7 +60,7 @@ type trainer struct {
 	rewards []gsm8k.RewardFunc // in the order of reward.functions
 
 	network
-	initial *model.Params // the policy's, before the first step
+	folder  hf.Folder // of the best weights, without these; nil for a TinyLM
 	sampler model.Sampler
 	scorers scorers
 	learner model.Learner
@@ -152,7 +153,7 @@ func (t *trainer) prepare() error {
 	if err := t.build(); err != nil {
 		return err
 	}
-	t.inputs.Problems, t.inputs.Init = hashProblems(t.data.problems), t.initial.Hash()
+	t.inputs.Problems, t.inputs.Init = hashProblems(t.data.problems), t.params.Hash()
 	return nil
 }
 
@@ -169,7 +170,9 @@ func (t *trainer) build() error {
 	if t.network, err = openNetwork(t.cfg.Model, t.cfg.Seed, t.opts.Threads, stepWork(t.cfg)); err != nil {
 		return err
 	}
-	t.initial = t.params.Clone()
+	if t.folder, err = folderOf(t.cfg.Model.Init); err != nil {
+		return err
+	}
 	c := t.cfg.Train
 	coefficients := model.AdamWOptions{
 		Beta1: c.AdamBetas[0], Beta2: c.AdamBetas[1], Eps: c.AdamEps, WeightDecay: c.WeightDecay,
@@ -247,7 +250,7 @@ func (t *trainer) finish() (*rundir.Result, error) {
 	if s.DivergedAt != nil {
 		res.Status = rundir.StateDiverged
 	}
-	res.Warnings = t.warnings()
+	res.Warnings = t.warnings(res.WeightsSHA256)
 	if err := t.save(); err != nil {
 		return nil, err
 	}

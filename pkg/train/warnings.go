@@ -3,7 +3,6 @@ package train
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"grpo/internal/words"
 	"grpo/pkg/config"
@@ -101,8 +100,9 @@ func (t *trainer) noteObstacles() {
 	}
 }
 
-// warnings explains, with numbers, what kept a finished run from learning.
-func (t *trainer) warnings() []string {
+// warnings explains, with numbers, what kept a finished run from learning. weights is the hash of
+// the final ones.
+func (t *trainer) warnings(weights string) []string {
 	s := &t.state
 	out := append([]string{}, s.Moves...)
 	warn := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -113,7 +113,7 @@ func (t *trainer) warnings() []string {
 		warn("the run learned nothing: none of %d groups had a learning signal (in each, all rewards were equal); "+
 			"%d of %d training completions were right", s.Groups, s.Right, s.Completions)
 	}
-	if s.Step > 0 && slices.Equal(t.params.Flat, t.initial.Flat) {
+	if s.Step > 0 && weights == t.inputs.Init {
 		warn("the weights did not move in %d updates (learning rate %s)", t.opt.T,
 			words.Number(t.cfg.Train.LearningRate))
 	}

@@ -26,6 +26,7 @@ type Checkpoint struct {
 	// read writes the elements of a tensor to out; shape is the one expected.
 	read  func(name string, shape []int, out []float32) error
 	close func() error
+	files func() (Folder, error) // see [Checkpoint.Folder]
 }
 
 // Close releases the files.
@@ -246,7 +247,8 @@ func newGGUF(data []byte) (*Checkpoint, error) {
 		return nil, err
 	}
 	template, _ := f.Metadata["tokenizer.chat_template"].(string)
-	return &Checkpoint{Config: config, Tokenizer: tokenizer, ChatTemplate: template, read: func(name string, shape []int, out []float32) error {
+	files := func() (Folder, error) { return folderOfGGUF(f, config) }
+	return &Checkpoint{Config: config, Tokenizer: tokenizer, ChatTemplate: template, files: files, read: func(name string, shape []int, out []float32) error {
 		t, ok := f.Tensors[ggufName(name)]
 		if !ok {
 			return fmt.Errorf("the file has no tensor %s", ggufName(name))
@@ -262,11 +264,19 @@ func newGGUF(data []byte) (*Checkpoint, error) {
 	}}, nil
 }
 
-// tokenizerOfGGUF makes the tokenizer of a GGUF file. The name of its pre-tokenizer
-// selects a pattern; an unknown name is an error.
-func tokenizerOfGGUF(f *gguf.File) (*bpe.Tokenizer, error) {
+// tokenizerData is what a GGUF file says of its tokenizer.
+type tokenizerData struct {
+	pre      string // name of the pre-tokenizer
+	tokens   []string
+	types    []int64
+	merges   []string
+	begin    int32 // -1 without one
+	addBegin bool  // before every text
+}
+
+func ggufTokenizer(f *gguf.File) (t tokenizerData, err error) {
 	if model, _ := f.Metadata["tokenizer.ggml.model"].(string); model != "gpt2" {
-		return nil, fmt.Errorf("read GGUF: tokenizer %.40q is not supported; supported is byte-level BPE (gpt2)", model)
+		return t, fmt.Errorf("read GGUF: tokenizer %.40q is not supported; supported is byte-level BPE (gpt2)", model)
 	}
 	texts := func(key string) []string {
 		list, _ := f.Metadata[key].([]any)
@@ -276,20 +286,34 @@ func tokenizerOfGGUF(f *gguf.File) (*bpe.Tokenizer, error) {
 		}
 		return out
 	}
-	var types []int64
+	t.tokens, t.merges = texts("tokenizer.ggml.tokens"), texts("tokenizer.ggml.merges")
 	list, _ := f.Metadata["tokenizer.ggml.token_type"].([]any)
 	for _, v := range list {
 		n, _ := v.(int64)
-		types = append(types, n)
+		t.types = append(t.types, n)
 	}
-	pre, _ := f.Metadata["tokenizer.ggml.pre"].(string)
-	t, err := bpe.FromGGUF(pre, texts("tokenizer.ggml.tokens"), types, texts("tokenizer.ggml.merges"))
+	t.pre, _ = f.Metadata["tokenizer.ggml.pre"].(string)
+	t.begin = -1
+	if id, ok := f.Metadata["tokenizer.ggml.bos_token_id"].(uint64); ok && id < uint64(len(t.tokens)) {
+		t.begin = int32(id)
+		t.addBegin, _ = f.Metadata["tokenizer.ggml.add_bos_token"].(bool)
+	}
+	return t, nil
+}
+
+// tokenizerOfGGUF makes the tokenizer of a GGUF file. The name of its pre-tokenizer
+// selects a pattern; an unknown name is an error.
+func tokenizerOfGGUF(f *gguf.File) (*bpe.Tokenizer, error) {
+	d, err := ggufTokenizer(f)
+	if err != nil {
+		return nil, err
+	}
+	t, err := bpe.FromGGUF(d.pre, d.tokens, d.types, d.merges)
 	if err != nil {
 		return nil, fmt.Errorf("read GGUF: %w", err)
 	}
-	bos, ok := f.Metadata["tokenizer.ggml.bos_token_id"].(uint64)
-	if add, _ := f.Metadata["tokenizer.ggml.add_bos_token"].(bool); add && ok && bos < uint64(t.Size()) {
-		t.SetTemplate([]int32{int32(bos)}, nil)
+	if d.addBegin {
+		t.SetTemplate([]int32{d.begin}, nil)
 	}
 	return t, nil
 }
@@ -304,7 +328,7 @@ func OpenWeights(dir string) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Checkpoint{Path: dir}
+	c := &Checkpoint{Path: dir, files: func() (Folder, error) { return copyFolder(dir) }}
 	if c.Config, err = ParseConfig(config, generation); err != nil {
 		return nil, err
 	}
