@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,8 +17,11 @@ import (
 
 	"golang.org/x/term"
 
+	"grpo/internal/sysdisk"
 	"grpo/internal/sysmem"
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
+	"grpo/pkg/rundir"
 	"grpo/pkg/train"
 )
 
@@ -34,9 +38,10 @@ type State struct {
 	Redraw    bool // standard error is a terminal that a bar may redraw
 	Now       func() time.Time
 	Host      func() (string, error)
-	Memory    func() int64            // available to runs, in bytes; nil or 0 = unknown
-	RunF      func(options any) error // gets the options instead of the command's function
-	LimitHeap func(bytes int64)       // sets the garbage collector's soft limit; nil = don't
+	Memory    func() int64                               // available to runs, in bytes; nil or 0 = unknown
+	Disk      func(dir string) (bytes int64, known bool) // free below a folder; nil = unknown
+	RunF      func(options any) error                    // gets the options instead of the command's function
+	LimitHeap func(bytes int64)                          // sets the garbage collector's soft limit; nil = don't
 }
 
 func processState() *State {
@@ -44,7 +49,7 @@ func processState() *State {
 		Args: os.Args, Env: os.Environ(), In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Redraw: term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
 		Now:    time.Now, Host: os.Hostname,
-		Memory: systemMemory, LimitHeap: limitHeap,
+		Memory: systemMemory, Disk: sysdisk.Free, LimitHeap: limitHeap,
 	}
 }
 
@@ -153,6 +158,22 @@ func (s *State) checkMemory(m train.Memory) error {
 		s.LimitHeap(int64(total + max(total/10, 64<<20)))
 	}
 	return nil
+}
+
+// diskEnv is "off" for no check of the disk space.
+const diskEnv = "GRPO_DISK"
+
+// checkDisk refuses to write more below dir than its file system has room for.
+func (s *State) checkDisk(dir string, bytes float64) error {
+	if s.Disk == nil || slices.Contains(s.Env, diskEnv+"=off") {
+		return nil
+	}
+	free, known := s.Disk(dir)
+	if !known || bytes <= float64(free) {
+		return nil
+	}
+	return fmt.Errorf("not enough disk space: %s needs up to %s, and %s are free: %w; %s=off tries it all the same",
+		textutil.Printable(dir, 0), train.Bytes(bytes), train.Bytes(float64(free)), rundir.Explain(syscall.ENOSPC), diskEnv)
 }
 
 // limitHeap sets the garbage collector's limit, unless GOMEMLIMIT has set it.

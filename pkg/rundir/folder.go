@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"grpo/internal/regular"
 )
 
 // A folder is replaced like a file (see [WriteFileAtomic]), with one difference: a rename can't
@@ -106,9 +108,9 @@ func isFolder(path string) bool {
 func syncFiles(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		f, oerr := os.OpenFile(filepath.Join(dir, e.Name()), os.O_WRONLY, 0)
-		if oerr != nil {
-			return oerr
+		f, err := regular.Open(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return err
 		}
 		if err := errors.Join(f.Sync(), f.Close()); err != nil {
 			return err

@@ -48,6 +48,7 @@ type Options struct {
 	// must equal the checkpoint's, including keys without an effect on the results.
 	Resume bool
 	Memory MemoryCheck // nil = no check
+	Disk   DiskCheck
 }
 
 // trainer is one run.
@@ -148,6 +149,9 @@ func (t *trainer) prepare() error {
 		return err
 	}
 	if err := t.checkMemory(); err != nil {
+		return err
+	}
+	if err := t.checkDisk(); err != nil {
 		return err
 	}
 	if err := t.build(); err != nil {

@@ -112,6 +112,24 @@ func toJSON(v any) ([]byte, error) {
 // dtypes are the names of types in config.json.
 var dtypes = map[string]string{"F32": "float32", "BF16": "bfloat16"}
 
+// Bytes is the size of the folder with the weights of c as dtype, F32 or BF16.
+func (f Folder) Bytes(c *Config, dtype string) int64 {
+	size := int64(map[string]int{"F32": 4, "BF16": 2}[dtype])
+	_, shapes := c.Shapes()
+	var sum int64
+	for _, shape := range shapes {
+		n := size
+		for _, d := range shape {
+			n *= int64(d)
+		}
+		sum += n
+	}
+	for _, data := range f {
+		sum += int64(len(data))
+	}
+	return sum
+}
+
 // filesKey is the metadata key of the SHA-256 of the files beside the weights, by name.
 const filesKey = "grpo.files"
 
@@ -133,7 +151,8 @@ func (f Folder) Write(dir, dtype string, tensors []safetensors.Tensor, metadata 
 	}
 	sums := map[string]string{}
 	for name, data := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
+		err := create(filepath.Join(dir, name), func(out *os.File) error { _, err := out.Write(data); return err })
+		if err != nil {
 			return err
 		}
 		sums[name] = fmt.Sprintf("%x", sha256.Sum256(data))
@@ -147,11 +166,18 @@ func (f Folder) Write(dir, dtype string, tensors []safetensors.Tensor, metadata 
 	for i := range tensors {
 		tensors[i].Dtype = dtype
 	}
-	out, err := os.OpenFile(filepath.Join(dir, singleFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	return create(filepath.Join(dir, singleFile), func(out *os.File) error {
+		return safetensors.WriteChecksummed(out, tensors, all)
+	})
+}
+
+// create writes a new file.
+func create(path string, write func(*os.File) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}
-	return errors.Join(safetensors.WriteChecksummed(out, tensors, all), out.Close())
+	return errors.Join(write(f), f.Close())
 }
 
 // Verify compares a folder that [Folder.Write] wrote with its checksums.
