@@ -157,8 +157,10 @@ solve the problems but rarely does, and trains it in seconds on a CPU.`,
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
 	root.PersistentPreRunE = func(*cobra.Command, []string) error {
-		if _, _, err := memorySetting(s.Env); err != nil {
-			return err
+		for _, name := range []string{memoryEnv, diskEnv} {
+			if _, _, err := amountSetting(s.Env, name); err != nil {
+				return err
+			}
 		}
 		return checkKernel(s.Env)
 	}

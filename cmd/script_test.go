@@ -13,6 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"grpo/internal/decodertest"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/rundir"
 	"grpo/pkg/train"
@@ -62,10 +63,12 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tiny := decodertest.Folder(t)
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("SHARED", shared)
+			e.Setenv("TINY", tiny) // a tiny Llama checkpoint
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -90,26 +89,26 @@ func interruptible(parent context.Context) (context.Context, func()) {
 	}
 }
 
-// memoryEnv has the available memory, or "off" for no check.
-const memoryEnv = "GRPO_MEMORY"
+// These variables have the available memory and disk space, or "off" for no check.
+const memoryEnv, diskEnv = "GRPO_MEMORY", "GRPO_DISK"
 
-// memorySetting reads GRPO_MEMORY; without it, or with "off", the amount is 0.
-func memorySetting(env []string) (bytes int64, set bool, err error) {
+// amountSetting reads such a variable; without it, or with "off", the amount is 0.
+func amountSetting(env []string, name string) (bytes int64, set bool, err error) {
 	for _, kv := range env {
-		text, ok := strings.CutPrefix(kv, memoryEnv+"=")
+		text, ok := strings.CutPrefix(kv, name+"=")
 		if !ok || text == "" {
 			continue
 		}
-		if bytes, err = parseMemory(text); err != nil {
-			return 0, false, fmt.Errorf("%w: %s=%s: %w", config.ErrConfig, memoryEnv, text, err)
+		if bytes, err = parseAmount(text); err != nil {
+			return 0, false, fmt.Errorf("%w: %s=%s: %w", config.ErrConfig, name, text, err)
 		}
 		set = true
 	}
 	return bytes, set, nil
 }
 
-// parseMemory reads "off" (0), or an amount such as 800MiB, 16GB or 2e9.
-func parseMemory(text string) (int64, error) {
+// parseAmount reads "off" (0), or an amount such as 800MiB, 16GB or 2e9.
+func parseAmount(text string) (int64, error) {
 	if text == "off" {
 		return 0, nil
 	}
@@ -128,7 +127,7 @@ func parseMemory(text string) (int64, error) {
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(n*factor >= 1 && n*factor < math.MaxInt64) {
-		return 0, errors.New("give an amount such as 800MiB or 16GB, or \"off\" for no check of the memory")
+		return 0, errors.New("give an amount such as 800MiB or 16GB, or \"off\" for no check")
 	}
 	return int64(n * factor), nil
 }
@@ -140,7 +139,7 @@ func systemMemory() int64 { return sysmem.Available() / 10 * 9 }
 // available is the memory available to runs; 0 = unknown, or not to be checked.
 func (s *State) available() int64 {
 	// An error was reported before the command started.
-	if n, set, _ := memorySetting(s.Env); set || s.Memory == nil {
+	if n, set, _ := amountSetting(s.Env, memoryEnv); set || s.Memory == nil {
 		return n
 	}
 	return s.Memory()
@@ -160,15 +159,15 @@ func (s *State) checkMemory(m train.Memory) error {
 	return nil
 }
 
-// diskEnv is "off" for no check of the disk space.
-const diskEnv = "GRPO_DISK"
-
 // checkDisk refuses to write more below dir than its file system has room for.
 func (s *State) checkDisk(dir string, bytes float64) error {
-	if s.Disk == nil || slices.Contains(s.Env, diskEnv+"=off") {
+	free, known, _ := amountSetting(s.Env, diskEnv)
+	switch {
+	case known && free == 0: // off
 		return nil
+	case !known && s.Disk != nil:
+		free, known = s.Disk(dir)
 	}
-	free, known := s.Disk(dir)
 	if !known || bytes <= float64(free) {
 		return nil
 	}
