@@ -35,24 +35,42 @@ func WriteFileAtomic(path string, data []byte) error {
 // WriteAtomic is [WriteFileAtomic] with what write writes, for content that is too large to be in
 // memory as a whole.
 func WriteAtomic(path string, write func(*os.File) error) error {
+	commit, err := PrepareFile(path, write)
+	if err != nil {
+		return err
+	}
+	return commit()
+}
+
+// PrepareFile is the first half of [WriteAtomic]: it writes the temporary file. commit is the second
+// half, which waits for the disk: it syncs the file and puts it in place. It must be called, and may
+// be called on another goroutine.
+func PrepareFile(path string, write func(*os.File) error) (commit func() error, err error) {
 	f, err := createTemp(path)
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, explainWrite(err))
+		return nil, fmt.Errorf("write %s: %w", path, explainWrite(err))
 	}
-	if err = write(f); err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
+	failed := func(err error) error {
+		f.Close()
 		os.Remove(f.Name())
 		return fmt.Errorf("write %s: %w", path, explainWrite(err))
 	}
-	return synced(path)
+	if err := write(f); err != nil {
+		return nil, failed(err)
+	}
+	return func() error {
+		err := f.Sync()
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+		if err == nil {
+			err = os.Rename(f.Name(), path)
+		}
+		if err != nil {
+			return failed(err)
+		}
+		return synced(path)
+	}, nil
 }
 
 // synced makes a new name durable.

@@ -22,13 +22,22 @@ const asideSuffix = ".old"
 // ReplaceFolder replaces the folder at path by one whose files fill writes into dir, a new folder
 // next to it. On an error the old content is still in place. fill makes no folders.
 func ReplaceFolder(path string, fill func(dir string) error) error {
-	return writeFolder(path, fill, replace)
+	commit, err := PrepareFolder(path, fill)
+	if err != nil {
+		return err
+	}
+	return commit()
+}
+
+// PrepareFolder is the first half of [ReplaceFolder], as [PrepareFile] is of [WriteAtomic].
+func PrepareFolder(path string, fill func(dir string) error) (commit func() error, err error) {
+	return prepareFolder(path, fill, replace)
 }
 
 // NewFolder is [ReplaceFolder] for a path where there is nothing or an empty folder: anything else
 // is an error.
 func NewFolder(path string, fill func(dir string) error) error {
-	return writeFolder(path, fill, func(temp, path string) error {
+	commit, err := prepareFolder(path, fill, func(temp, path string) error {
 		if isFolder(path) {
 			if err := syscall.Rmdir(path); err != nil { // os.Rename replaces no folder, not even an empty one
 				return err
@@ -36,29 +45,40 @@ func NewFolder(path string, fill func(dir string) error) error {
 		}
 		return os.Rename(temp, path)
 	})
+	if err != nil {
+		return err
+	}
+	return commit()
 }
 
-func writeFolder(path string, fill func(dir string) error, move func(temp, path string) error) error {
+func prepareFolder(path string, fill func(dir string) error,
+	move func(temp, path string) error) (commit func() error, err error) {
 	path = filepath.Clean(path)
 	var temp string
-	err := makeTemp(path, func(name string) error {
+	err = makeTemp(path, func(name string) error {
 		temp = name
 		return os.Mkdir(name, 0o777)
 	})
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, explainWrite(err))
+		return nil, fmt.Errorf("write %s: %w", path, explainWrite(err))
 	}
-	if err = fill(temp); err == nil {
-		err = syncFiles(temp)
-	}
-	if err == nil {
-		err = move(temp, path)
-	}
-	if err != nil {
+	failed := func(err error) error {
 		os.RemoveAll(temp)
 		return fmt.Errorf("write %s: %w", path, explainWrite(err))
 	}
-	return synced(path)
+	if err := fill(temp); err != nil {
+		return nil, failed(err)
+	}
+	return func() error {
+		err := syncFiles(temp)
+		if err == nil {
+			err = move(temp, path)
+		}
+		if err != nil {
+			return failed(err)
+		}
+		return synced(path)
+	}, nil
 }
 
 // replace moves the folder temp to path and removes what was there.

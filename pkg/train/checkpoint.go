@@ -101,7 +101,11 @@ func (t *trainer) checkpointDue(step int, evaluated bool) bool {
 
 // checkpoint saves a checkpoint and the run's status.
 func (t *trainer) checkpoint(status string) error {
-	if err := t.save(); err != nil {
+	err := t.save()
+	if err == nil && status != rundir.StateRunning {
+		err = t.disk.wait()
+	}
+	if err != nil {
 		return err
 	}
 	return t.writeStatus(status, "")
@@ -116,26 +120,28 @@ func (t *trainer) save() error {
 	if err != nil {
 		return err
 	}
-	dir := t.path(rundir.CheckpointDir)
-	last, step := t.path(rundir.CheckpointDir, lastFile), t.state.Step
-	if t.saved >= 0 && t.saved != step && t.cfg.Output.KeepCheckpoints > 1 {
-		if err := rundir.Keep(last, t.path(rundir.CheckpointDir, stepName(t.saved))); err != nil {
-			return fmt.Errorf("save checkpoint in %s: %w", dir, err)
-		}
-	}
-	if err := writeCheckpoint(last, c); err != nil {
+	dir, before, step := t.path(rundir.CheckpointDir), t.saved, t.state.Step
+	last := filepath.Join(dir, lastFile)
+	commit, err := rundir.PrepareFile(last, func(f *os.File) error { return c.WriteChecksummed(f) })
+	if err != nil {
 		return err
 	}
 	t.saved = step
-	if err := t.dropOld(); err != nil {
-		return err
-	}
-	return t.writeChecksums()
-}
-
-// writeCheckpoint replaces the file at path.
-func writeCheckpoint(path string, c *model.Checkpoint) error {
-	return rundir.WriteAtomic(path, func(f *os.File) error { return c.WriteChecksummed(f) })
+	checksums := t.checksums()
+	return t.disk.do(func() error {
+		if before >= 0 && before != step && t.cfg.Output.KeepCheckpoints > 1 {
+			if err := rundir.Keep(last, filepath.Join(dir, stepName(before))); err != nil {
+				return fmt.Errorf("save checkpoint in %s: %w", dir, err)
+			}
+		}
+		if err := commit(); err != nil {
+			return err
+		}
+		if err := t.dropOld(step); err != nil {
+			return err
+		}
+		return rundir.WriteJSON(filepath.Join(dir, rundir.ChecksumsFile), checksums)
+	})
 }
 
 // current returns the current checkpoint, in the run's own memory.
@@ -183,7 +189,7 @@ func (t *trainer) hasReference(step int) bool {
 
 // dropOld removes checkpoints beyond output.keep_checkpoints, and any that are newer than the step
 // at which a run resumed after damage.
-func (t *trainer) dropOld() error {
+func (t *trainer) dropOld(current int) error {
 	names, err := t.checkpoints()
 	if err != nil {
 		return err
@@ -194,7 +200,7 @@ func (t *trainer) dropOld() error {
 		if !ok {
 			continue
 		}
-		if step < t.state.Step && kept < t.cfg.Output.KeepCheckpoints {
+		if step < current && kept < t.cfg.Output.KeepCheckpoints {
 			kept++
 			continue
 		}
@@ -236,15 +242,21 @@ func (t *trainer) saveBest(step int) error {
 	metadata := map[string]string{hashKey: config.Hash(t.cfg), stepKey: strconv.Itoa(step)}
 	if t.folder == nil {
 		c := &model.Checkpoint{Params: t.params, Metadata: metadata}
-		return writeCheckpoint(t.path(rundir.CheckpointDir, bestFile), c)
+		return rundir.WriteAtomic(t.path(rundir.CheckpointDir, bestFile), func(f *os.File) error {
+			return c.WriteChecksummed(f)
+		})
 	}
 	var tensors []safetensors.Tensor
 	for _, x := range t.params.Tensors() {
 		tensors = append(tensors, safetensors.Tensor{Name: x.Name, Shape: x.Shape, Data: x.Data})
 	}
-	return rundir.ReplaceFolder(t.path(rundir.CheckpointDir, bestFolder), func(dir string) error {
+	commit, err := rundir.PrepareFolder(t.path(rundir.CheckpointDir, bestFolder), func(dir string) error {
 		return t.folder.Write(dir, "F32", tensors, metadata)
 	})
+	if err != nil {
+		return err
+	}
+	return t.disk.do(commit)
 }
 
 // verifyBest compares the best weights with their checksums.
@@ -274,11 +286,11 @@ func CheckpointIn(run, which string) string {
 	return path + ".safetensors"
 }
 
-// writeChecksums writes lengths and checksums of the files as of the newest checkpoint.
-func (t *trainer) writeChecksums() error {
+// checksums are lengths and checksums of the files as of the current step.
+func (t *trainer) checksums() rundir.Checksums {
 	s := rundir.Checksums{Step: t.state.Step, Files: t.logs.prefixes()}
 	s.Files[rundir.ConfigFile] = rundir.PrefixOf(config.Marshal(t.cfg))
-	return rundir.WriteJSON(t.path(rundir.CheckpointDir, rundir.ChecksumsFile), s)
+	return s
 }
 
 func (t *trainer) writeStatus(name, problem string) error {

@@ -148,3 +148,35 @@ func TestDecoderBestSurvivesAKill(t *testing.T) {
 		t.Errorf("the folder has %s", got)
 	}
 }
+
+// What fails while the run goes on ends it.
+func TestDecoderSaveFailsInTheBackground(t *testing.T) {
+	cfg := tinyDecoder(t, "output.checkpoint_every_n_steps=1")
+	dir := filepath.Join(t.TempDir(), "run")
+	last := filepath.Join(dir, rundir.CheckpointDir, lastFile)
+	block := func() { // a file can't replace a folder
+		remove(t, last)
+		if err := os.MkdirAll(filepath.Join(last, "x"), 0o755); err != nil {
+			t.Error(err)
+		}
+	}
+	_, err := Run(context.Background(), cfg, options(dir, &atEval{do: block}, 1))
+	if err == nil || !strings.Contains(err.Error(), last) {
+		t.Errorf("error %v", err)
+	}
+	if temps, _ := filepath.Glob(filepath.Join(dir, "*", ".*tmp")); len(temps) > 0 {
+		t.Errorf("left behind %q", temps)
+	}
+}
+
+// atEval is an observer that does something after the evaluation of step 0.
+type atEval struct {
+	watch
+	do func()
+}
+
+func (a *atEval) Eval(e rundir.Eval) {
+	if e.Step == 0 {
+		a.do()
+	}
+}

@@ -42,7 +42,7 @@ func DiskOf(cfg config.Config) Disk {
 	}
 	all := float64(max(1, cfg.Output.KeepCheckpoints)) * checkpoint
 	// A file is replaced only when the new one is complete.
-	d := Disk{Peak: all + best + max(checkpoint, best) + logs, Kept: all + best + logs}
+	d := Disk{Peak: all + best + checkpoint + best + logs, Kept: all + best + logs}
 	if cfg.Output.Keep == "best" {
 		d.Kept = best + logs
 	}

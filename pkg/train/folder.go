@@ -110,7 +110,7 @@ func (t *trainer) begin(old []byte) error {
 	if err := rundir.WriteJSON(t.path(rundir.MetaFile), meta); err != nil {
 		return err
 	}
-	if err := t.writeChecksums(); err != nil {
+	if err := rundir.WriteJSON(t.path(rundir.CheckpointDir, rundir.ChecksumsFile), t.checksums()); err != nil {
 		return err
 	}
 	return t.writeStatus(rundir.StateRunning, "")

@@ -76,6 +76,7 @@ type trainer struct {
 	// The run's folder.
 	logs  logs
 	saved int      // step of last.safetensors; -1 = no valid one
+	disk  writer
 	notes []string // written to run.log when it is open
 }
 
@@ -117,6 +118,9 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 	defer tee.Close()
 	t.opts.Observer = tee
 	res, err := t.loop(ctx)
+	if derr := t.disk.wait(); err == nil { // after an error tasks may be left
+		err = derr
+	}
 	switch {
 	case errors.Is(err, ErrInterrupted):
 		tee.write("%v", err)
@@ -177,6 +181,7 @@ func (t *trainer) build() error {
 	if t.folder, err = folderOf(t.cfg.Model.Init); err != nil {
 		return err
 	}
+	t.disk.background = t.folder != nil
 	c := t.cfg.Train
 	coefficients := model.AdamWOptions{
 		Beta1: c.AdamBetas[0], Beta2: c.AdamBetas[1], Eps: c.AdamEps, WeightDecay: c.WeightDecay,
@@ -255,7 +260,13 @@ func (t *trainer) finish() (*rundir.Result, error) {
 		res.Status = rundir.StateDiverged
 	}
 	res.Warnings = t.warnings(res.WeightsSHA256)
-	if err := t.save(); err != nil {
+	// The checkpoint of a large network is not written a second time for the test's evaluation.
+	if t.folder == nil || t.saved != s.Step {
+		if err := t.save(); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.disk.wait(); err != nil {
 		return nil, err
 	}
 	if err := t.writeStatus(res.Status, ""); err != nil {
