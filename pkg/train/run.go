@@ -75,7 +75,7 @@ type trainer struct {
 
 	// The run's folder.
 	logs  logs
-	saved int      // step of last.safetensors; -1 = no valid one
+	saved int // step of last.safetensors; -1 = no valid one
 	disk  writer
 	notes []string // written to run.log when it is open
 }
