@@ -168,7 +168,7 @@ func synthMetrics(seed uint64, step int) rundir.Metrics {
 		Length:      length,
 		LengthRight: Ptr(length - 0.4 + 0.3*noise(seed, u, 6)),
 		LengthWrong: Ptr(length + 0.9 + 1.5*noise(seed, u, 7)),
-		SamplerDiff: 3e-7,
+		SamplerDiff: Ptr(3e-7),
 	}
 }
 

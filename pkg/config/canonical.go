@@ -60,16 +60,18 @@ func writeSection(b *bytes.Buffer, v reflect.Value, first, rest string) {
 // any line of metrics, evaluations and samples.
 //
 //   - name is a label;
-//   - output.* selects which weights are kept on disk.
+//   - output.* selects which weights are kept on disk;
+//   - train.gradient_checkpointing changes no bit.
 //
-// The seed is part of the hash, and so is train.gradient_accumulation_steps: it regroups sums of
-// floats, which changes the last bits of the results.
+// The seed is part of the hash, and so are train.gradient_accumulation_steps and
+// train.micro_batch_tokens: they regroup sums of floats, which changes the last bits of the results.
 var outsideHash = []string{
 	"name", "output.checkpoint_every_n_steps", "output.keep_checkpoints", "output.keep",
+	"train.gradient_checkpointing",
 }
 
 // Hash identifies the results of a resolved configuration: the first 8 hex digits of the SHA-256 of
-// "key: value" lines for every key that has an effect on them (all but name and output.*).
+// "key: value" lines for every key that has an effect on them (all but [outsideHash]).
 //
 // A key added after the first release is left out at its neutral value, at which it has no effect,
 // so that older configurations keep their hash, which is part of folder names. A neutral value

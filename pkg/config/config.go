@@ -114,11 +114,17 @@ type Train struct {
 	TrainBatchSize int `yaml:"train_batch_size"`
 	// GradientAccumulationSteps splits a train batch into micro-batches: the same
 	// update with less memory.
-	GradientAccumulationSteps int        `yaml:"gradient_accumulation_steps"`
-	LearningRate              float64    `yaml:"learning_rate"`
-	AdamBetas                 [2]float64 `yaml:"adam_betas"`
-	AdamEps                   float64    `yaml:"adam_eps"`
-	WeightDecay               float64    `yaml:"weight_decay"`
+	GradientAccumulationSteps int `yaml:"gradient_accumulation_steps"`
+	// MicroBatchTokens bounds the tokens of a micro-batch: one with more is cut between
+	// completions. 0 is the network's default.
+	MicroBatchTokens int `yaml:"micro_batch_tokens" neutral:"0"`
+	// GradientCheckpointing computes activations again in the backward pass instead of keeping
+	// them, with the same bits.
+	GradientCheckpointing bool       `yaml:"gradient_checkpointing" neutral:"false"`
+	LearningRate          float64    `yaml:"learning_rate"`
+	AdamBetas             [2]float64 `yaml:"adam_betas"`
+	AdamEps               float64    `yaml:"adam_eps"`
+	WeightDecay           float64    `yaml:"weight_decay"`
 	// MaxGradNorm clips the global gradient norm (0 = no clipping).
 	MaxGradNorm float64 `yaml:"max_grad_norm"`
 	// LRScheduler: "constant", "linear" or "cosine". The last two let the learning

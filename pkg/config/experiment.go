@@ -18,8 +18,9 @@ func Experiment(c Config) Config {
 	c = withoutInert(c)
 	a := &c.Algorithm
 	a.plainAggregation(c.Train.TrainBatchSize)
-	// Both save time or memory and do not change the gradient.
+	// These save time or memory and do not change the gradient.
 	c.Train.GradientAccumulationSteps, a.SkipFlatGroups = 1, false
+	c.Train.MicroBatchTokens, c.Train.GradientCheckpointing = 0, false
 	if c.Reward.CosineMaxLen == c.Rollout.SamplingMaxTokens {
 		c.Reward.CosineMaxLen = 0
 	}

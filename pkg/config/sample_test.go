@@ -27,7 +27,7 @@ var samples = []map[string]string{
 		"algorithm.loss_type": "grpo_clip", "algorithm.use_std_normalization": "false", "algorithm.advantage_eps": "1e-4",
 		"algorithm.cliprange": "0.3", "algorithm.length_normalization": "masked_normalize", "algorithm.normalize_constant": "100.5",
 		"train.n_grpo_steps": "7", "train.epochs_per_rollout_batch": "2", "train.train_batch_size": "128",
-		"train.gradient_accumulation_steps": "4", "train.learning_rate": "3e-4", "train.adam_betas": "[0.8, 0.99]",
+		"train.gradient_accumulation_steps": "4", "train.micro_batch_tokens": "900", "train.gradient_checkpointing": "true", "train.learning_rate": "3e-4", "train.adam_betas": "[0.8, 0.99]",
 		"train.adam_eps": "1e-9", "train.weight_decay": "0.01", "train.max_grad_norm": "0",
 		"train.lr_scheduler": "cosine", "train.warmup_steps": "55", "train.stop_on_divergence": "true",
 		"eval.every_n_steps": "5", "eval.temperature": "0.8", "eval.top_p": "0.9", "eval.top_k": "30", "eval.min_tokens": "2", "eval.max_tokens": "48", "eval.greedy": "false", "eval.save_samples": "0",

@@ -125,6 +125,7 @@ func (c *Config) validateTrain(v *validator) {
 	v.in(counter, &t.NGRPOSteps, &t.EpochsPerRolloutBatch)
 	v.in(sizeOrNone, &t.TrainBatchSize)
 	v.in(size, &t.GradientAccumulationSteps)
+	v.in(sizeOrNone, &t.MicroBatchTokens)
 	v.in(belowOne, &t.AdamBetas)
 	v.in(positive, &t.AdamEps)
 	v.in(nonNegative, &t.LearningRate, &t.WeightDecay, &t.MaxGradNorm)

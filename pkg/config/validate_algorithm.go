@@ -123,18 +123,34 @@ func (a *Algorithm) validateTypes(v *validator) {
 		v.compatible(a.Teacher == "", &a.Teacher, &a.Type, "a teacher's token rewards go with grpo")
 		v.compatible(!a.SkipFlatGroups, &a.SkipFlatGroups, &a.Type, "groups of equal reward have advantages too")
 	}
-	// Skipping completions of advantage 0 is exact only if they have no gradient from other terms.
 	if a.SkipFlatGroups {
-		const why = "groups of equal reward have a gradient then, and skipping them would change the update"
-		v.compatible(a.Beta == 0 || a.KLIn == "reward", &a.SkipFlatGroups, &a.Beta, why)
-		v.compatible(a.EntropyCoef == 0, &a.SkipFlatGroups, &a.EntropyCoef, why)
-		v.compatible(!a.UseAdaptiveEntropy, &a.SkipFlatGroups, &a.UseAdaptiveEntropy, why)
-		v.compatible(a.Teacher == "", &a.SkipFlatGroups, &a.Teacher, why)
-		v.compatible(a.Normalizer != whitenTokens, &a.SkipFlatGroups, &a.Normalizer, why)
+		for _, key := range a.flatGradients() {
+			v.compatible(false, &a.SkipFlatGroups, key,
+				"groups of equal reward have a gradient then, and skipping them would change the update")
+		}
 	}
 	v.compatible(a.Teacher == "" || a.Normalizer != whitenTokens, &a.Teacher, &a.Normalizer,
 		"the teacher's token rewards are added to advantages of completions (use another normalizer)")
 }
+
+// flatGradients are the keys that give completions of advantage 0 a gradient.
+func (a *Algorithm) flatGradients() (keys []any) {
+	add := func(gradient bool, key any) {
+		if gradient {
+			keys = append(keys, key)
+		}
+	}
+	add(a.Beta != 0 && a.KLIn != "reward", &a.Beta)
+	add(a.EntropyCoef != 0, &a.EntropyCoef)
+	add(a.UseAdaptiveEntropy, &a.UseAdaptiveEntropy)
+	add(a.Teacher != "", &a.Teacher)
+	add(a.Normalizer == whitenTokens, &a.Normalizer)
+	return keys
+}
+
+// SkippingIsExact reports whether an update without the completions of advantage 0 has the same
+// gradient.
+func (a *Algorithm) SkippingIsExact() bool { return a.Type == "grpo" && len(a.flatGradients()) == 0 }
 
 // validateGroups checks the groups and rewards that advantages need.
 func (c *Config) validateGroups(v *validator) {

@@ -84,6 +84,7 @@ var brokenBasics = []broken{
 	{"gradient_accumulation_steps=0", `must be at least 1`},
 	{"gradient_accumulation_steps=3", `rollout.rollout_batch_size (256, default) must be a multiple of train.gradient_accumulation_steps (3, --set gradient_accumulation_steps)`},
 	{"train_batch_size=64 gradient_accumulation_steps=128", `train.train_batch_size (64, --set train_batch_size) must be a multiple of train.gradient_accumulation_steps (128`},
+	{"micro_batch_tokens=-1", `train.micro_batch_tokens (-1, --set micro_batch_tokens) must be at least 0`},
 	{"lr=-1", `train.learning_rate (-1, --set lr) must be at least 0`},
 	{"adam_betas=0.9,1", `train.adam_betas ([0.9, 1], --set adam_betas): element 2 must be at least 0 and less than 1`},
 	{"adam_betas=-0.1,0.9", `element 1 must be at least 0 and less than 1`},

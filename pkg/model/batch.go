@@ -40,6 +40,19 @@ func (b *Batch) Check(vocab int) error {
 	return nil
 }
 
+// SharedPrefix is the number of tokens that all prompts begin with, without the last token of any.
+func SharedPrefix(prompts [][]int) int {
+	shared := len(prompts[0]) - 1
+	for _, ids := range prompts[1:] {
+		k := 0
+		for k < min(shared, len(ids)-1) && ids[k] == prompts[0][k] {
+			k++
+		}
+		shared = k
+	}
+	return shared
+}
+
 // CheckTokens returns an error unless there is at least one token and all are in
 // the vocabulary.
 func CheckTokens(tokens []int, vocab int) error {

@@ -6,13 +6,13 @@ import "slices"
 // has its own.
 type Chooser struct {
 	end     []int     // tokens that end a completion
-	nucleus []int     // (vocabulary)
+	nucleus []int     // (vocabulary), once it is needed
 	sums    []float64 // of groups of probabilities
 }
 
 // NewChooser returns a chooser for a vocabulary with the given end tokens.
 func NewChooser(vocab int, end []int) *Chooser {
-	return &Chooser{end: end, nucleus: make([]int, vocab), sums: make([]float64, 0, (vocab+pickGroup-1)/pickGroup)}
+	return &Chooser{end: end, sums: make([]float64, 0, (vocab+pickGroup-1)/pickGroup)}
 }
 
 // Choose picks token t of a completion by the probabilities, which it may change, and
@@ -95,6 +95,9 @@ func (w *Chooser) pick(p []float32, u float64) int {
 // truncate sets the probability of every token to zero that top-k or top-p
 // leaves out. Top-k comes first, then top-p over the rest.
 func (w *Chooser) truncate(probs []float32, opt Sampling) {
+	if w.nucleus == nil {
+		w.nucleus = make([]int, len(probs))
+	}
 	for i := range w.nucleus {
 		w.nucleus[i] = i
 	}

@@ -1,5 +1,7 @@
 package model
 
+import "errors"
+
 // Policy is a language model on a device. Samplers, learners and scorers read its
 // parameters; only an [AdamW] writes them.
 //
@@ -15,16 +17,21 @@ type Policy interface {
 
 	// NewSampler returns a sampler; call its Refresh after the parameters change.
 	NewSampler() Sampler
-	// NewLearner and NewScorer divide the logits by temperature, as sampling does.
-	NewLearner(temperature float64) (Learner, error)
+	// NewLearner and NewScorer divide the logits by temperature, as sampling does. With
+	// checkpointing, the backward pass computes activations again, with the same bits, and
+	// far less memory is needed; [ErrCheckpointing] if the network can't.
+	NewLearner(temperature float64, checkpointing bool) (Learner, error)
 	NewScorer(temperature float64) (Scorer, error)
 	// NewCritic returns a critic with a copy of the policy's network and a value head of zeros, so
 	// every value is 0 before the first update.
-	NewCritic(AdamWOptions) (Critic, error)
+	NewCritic(o AdamWOptions, checkpointing bool) (Critic, error)
 
 	// Size is the network's cost in operations and memory.
 	Size() Size
 }
+
+// ErrCheckpointing reports a network that keeps all activations.
+var ErrCheckpointing = errors.New("the network can't compute activations again")
 
 // Size is the cost of a network, known before it is built.
 type Size interface {
@@ -44,6 +51,10 @@ type Size interface {
 	// size part.
 	CriticBytes(all, part BatchSize, threads int) float64
 	SamplerBytes(threads int) float64
+	// PassBytes is the memory that learner, scorers and samplers use in turn: for learning from
+	// and scoring batches, and for completing the prompts of others. 0: each has its own, which
+	// is part of the numbers above.
+	PassBytes(learn, score BatchSize, sample []BatchSize, threads int) float64
 	// SampledBytes is the result of one call of [Sampler.Sample] with the prompts'
 	// states.
 	SampledBytes(prompts, group, maxTokens float64) float64
@@ -53,6 +64,10 @@ type Size interface {
 type BatchSize struct {
 	Prompts, PromptTokens, LongestPrompt float64
 	Completions, Tokens, Longest         float64 // tokens of completions, their end tokens included
+	// Shared is the tokens that all prompts begin with; they are part of PromptTokens once for each.
+	Shared float64
+	// Checkpointing: see [Policy.NewLearner].
+	Checkpointing bool
 }
 
 // Tokenizer converts text to the tokens of a policy and back.

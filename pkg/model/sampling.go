@@ -57,7 +57,10 @@ type Completion struct {
 	// over the whole vocabulary, without top-k, top-p or the minimum length. A learner
 	// computes the same numbers.
 	LogProbs []float32
-	Ended    bool
+	// Entropies has those of the same distributions in nats, as a learner computes them; nil if
+	// the sampler does not compute them (TinyLM's).
+	Entropies []float32
+	Ended     bool
 }
 
 // Draws are the uniform numbers in [0, 1) that select tokens, at one place of a counter-based

@@ -90,9 +90,9 @@ type Metrics struct {
 	LengthRight       *float64 `json:"completion_length_right"`
 	LengthWrong       *float64 `json:"completion_length_wrong"`
 	FracTruncated     float64  `json:"frac_truncated"`
-	// SamplerDiff is the largest |log-prob of the sampler - log-prob of the
-	// graph| before the first update of the step.
-	SamplerDiff float64 `json:"sampler_logprob_max_diff"`
+	// SamplerDiff is the largest |log-prob of the sampler - log-prob of the graph| of the tokens in
+	// the first update of the step; null if all completions were skipped.
+	SamplerDiff *float64 `json:"sampler_logprob_max_diff"`
 
 	// Comparisons of runs bit by bit leave out Time.
 	Time Timing `json:"time"`

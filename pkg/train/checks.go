@@ -107,9 +107,9 @@ func (d device) samplerTolerance() float64 {
 
 // checkSampler: the policy that sampled is the policy that learns.
 func (t *trainer) checkSampler(step int, s *updateStats) error {
-	if limit := t.device.samplerTolerance(); !(s.maxDiff <= limit) {
+	if limit := t.device.samplerTolerance(); !(*s.maxDiff <= limit) {
 		return failed(step, "the log-probabilities of sampler and graph differ by up to %g, more than %g",
-			s.maxDiff, limit)
+			*s.maxDiff, limit)
 	}
 	t.passed(1)
 	return nil

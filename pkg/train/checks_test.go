@@ -93,7 +93,7 @@ func TestCheckOfSamplerAndGraph(t *testing.T) {
 		diff float64
 		ok   bool
 	}{{0, true}, {1e-4, true}, {1.1e-4, false}, {math.Inf(1), false}, {math.NaN(), false}} {
-		if err := r.checkSampler(3, &updateStats{maxDiff: tt.diff}); (err == nil) != tt.ok {
+		if err := r.checkSampler(3, &updateStats{maxDiff: &tt.diff}); (err == nil) != tt.ok {
 			t.Errorf("a difference of %g: %v", tt.diff, err)
 		}
 	}

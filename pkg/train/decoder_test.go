@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -63,6 +64,63 @@ func TestDecoderRunResumesExactly(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// Groups of equal reward are skipped in the update of a decoder: it has the same gradient,
+// and the metrics count their tokens. A step of nothing else is an update too.
+func TestDecoderSkipsFlatGroups(t *testing.T) {
+	first := func(set ...string) rundir.Metrics {
+		set = append(set, "train.n_grpo_steps=1", "rollout_batch_size=8")
+		return mustRun(t, tinyDecoder(t, set...), t.TempDir(), 1).Metrics[0]
+	}
+	// A bonus too small to matter, with which no group can be skipped.
+	whole := "algorithm.entropy_coef=1e-30"
+	a, b := first(), first(whole)
+	if a.FracRewardZeroStd == 0 || a.FracRewardZeroStd == 1 {
+		t.Fatalf("%v of the groups have equal rewards: the case tests nothing", a.FracRewardZeroStd)
+	}
+	if !close(a.GradNorm, b.GradNorm, 1e-5) || !close(a.Loss, b.Loss, 1e-5) || !close(a.Entropy, b.Entropy, 1e-9) {
+		t.Errorf("gradient norm, loss and entropy %v, %v, %v; of all groups %v, %v, %v",
+			a.GradNorm, a.Loss, a.Entropy, b.GradNorm, b.Loss, b.Entropy)
+	}
+	if a.SamplerDiff == nil || *a.SamplerDiff != 0 || *b.SamplerDiff != 0 {
+		t.Errorf("sampler and learner differ by %v and %v", a.SamplerDiff, b.SamplerDiff)
+	}
+	all, none := first("reward.functions=answer"), first("reward.functions=answer", whole)
+	if all.FracRewardZeroStd != 1 || all.GradNorm != 0 || all.Updates != 1 || all.SamplerDiff != nil {
+		t.Errorf("with all groups skipped: %+v", all)
+	}
+	if !close(all.Entropy, none.Entropy, 1e-9) {
+		t.Errorf("entropy %v with all groups skipped, %v with none", all.Entropy, none.Entropy)
+	}
+}
+
+// Gradient checkpointing changes no bit of a run, nor its hash; micro-batches change the
+// last ones of sums.
+func TestDecoderSavesMemory(t *testing.T) {
+	for _, set := range [][]string{{"train.n_grpo_steps=1"}, {"train.n_grpo_steps=1", "algorithm.type=ppo", "loss_type=grpo_clip"}} {
+		plain, cut := tinyDecoder(t, set...), tinyDecoder(t, append(set, "micro_batch_tokens=60")...)
+		recomputed := plain
+		recomputed.Train.GradientCheckpointing = true
+		want := mustRun(t, plain, t.TempDir(), 2)
+		sameBits(t, want, mustRun(t, recomputed, t.TempDir(), 1))
+		got := mustRun(t, cut, t.TempDir(), 1)
+		a, b := want.Metrics[0], got.Metrics[0]
+		if !close(a.GradNorm, b.GradNorm, 1e-5) || !close(a.Loss, b.Loss, 1e-5) || !close(a.Entropy, b.Entropy, 1e-9) {
+			t.Errorf("%v: %+v in micro-batches, %+v in one", set, b, a)
+		}
+		if config.Hash(plain) != config.Hash(recomputed) || config.Hash(plain) == config.Hash(cut) {
+			t.Error("wrong hashes")
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	_, err := Run(context.Background(), small("train.gradient_checkpointing=true"), options(dir, &watch{}, 1))
+	if !errors.Is(err, config.ErrConfig) || !strings.Contains(err.Error(), "train.gradient_checkpointing") {
+		t.Errorf("TinyLM: %v", err)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("the refused run left a folder")
 	}
 }
 

@@ -63,8 +63,8 @@ func TestGPURunIsTheCPUs(t *testing.T) {
 						t.Errorf("step %d: %s %v, the CPU's %v", w.Step, what, pair[0], pair[1])
 					}
 				}
-				if g.SamplerDiff > 1e-4 {
-					t.Errorf("step %d: sampler and graph differ by %v", w.Step, g.SamplerDiff)
+				if *g.SamplerDiff > 1e-4 {
+					t.Errorf("step %d: sampler and graph differ by %v", w.Step, *g.SamplerDiff)
 				}
 			}
 			if got.Meta.Device == "" || want.Meta.Device != "" {

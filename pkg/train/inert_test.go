@@ -65,7 +65,7 @@ var others = map[string][]string{
 	"algorithm.mask_truncated_completions": {"true"}, "algorithm.skip_flat_groups": {"true"}, "algorithm.dynamic_sampling": {"true"}, "algorithm.dynamic_sampling_max_rounds": {"2"},
 	"algorithm.teacher": {"base"}, "algorithm.teacher_gamma": {"0.9"}, "algorithm.teacher_length_normalization": {"false"}, "algorithm.gae_lambda": {"0.5"},
 	"algorithm.value_learning_rate": {"0.1"}, "algorithm.value_epochs": {"2"}, "algorithm.value_clip": {"0.00001", "0"},
-	"train.n_grpo_steps": {"3"}, "train.epochs_per_rollout_batch": {"2"}, "train.train_batch_size": {"16"}, "train.gradient_accumulation_steps": {"2"}, "train.learning_rate": {"0.1"}, "train.adam_betas": {"[0.5, 0.5]"},
+	"train.n_grpo_steps": {"3"}, "train.epochs_per_rollout_batch": {"2"}, "train.train_batch_size": {"16"}, "train.gradient_accumulation_steps": {"2"}, "train.micro_batch_tokens": {"90"}, "train.learning_rate": {"0.1"}, "train.adam_betas": {"[0.5, 0.5]"},
 	"train.adam_eps": {"0.1"}, "train.weight_decay": {"0.1"}, "train.max_grad_norm": {"0.001"},
 	"train.lr_scheduler": {"linear", "cosine"}, "train.warmup_steps": {"1"},
 }

@@ -149,6 +149,13 @@ func promptLengths(tok model.Tokenizer, t gsm8k.Template, problems []gsm8k.Probl
 	return out
 }
 
+// sharedTokens are the tokens that all prompts begin with, at least: those of the template, but for
+// the last one, which the question may change.
+func sharedTokens(m config.Model, t gsm8k.Template) float64 {
+	tok := tokenizerOf(m)
+	return float64(max(0, len(tok.Start())+len(tok.Encode(t.Prefix))-1))
+}
+
 // batchOf is the largest batch of rows completions, in groups of group, that prompts of these
 // lengths can make.
 func batchOf(lengths []int, rows, group, maxTokens int) model.BatchSize {
@@ -173,9 +180,23 @@ const smallerModel = "lower model.hidden_size or model.num_layers"
 
 func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths []int, threads int) []MemoryPart {
 	size, a, c := sizeOf(cfg.Model), cfg.Algorithm, cfg.Rollout
+	smaller := smallerModel
+	if checkpointOf(cfg.Model) != nil {
+		smaller = "take a smaller checkpoint"
+	}
 	micro := cfg.Train.TrainBatchSize / max(1, cfg.Train.GradientAccumulationSteps)
 	all := batchOf(lengths, c.RolloutBatchSize, c.GroupSize, c.SamplingMaxTokens)
 	part := batchOf(lengths, micro, c.GroupSize, c.SamplingMaxTokens)
+	all.Shared = sharedTokens(cfg.Model, template)
+	part.Shared, part.Checkpointing = all.Shared, cfg.Train.GradientCheckpointing
+	part = atMost(part, microBatchTokens(cfg))
+	split, largest := "val_size", p.Val
+	if len(p.Test) > len(largest) {
+		split, largest = "test_size", p.Test
+	}
+	if len(p.Unseen) > len(largest) {
+		split, largest = "unseen_size", p.Unseen
+	}
 	one, rows, tokens := size.ParamBytes(), all.Completions, all.Tokens
 	chargesKL := a.KLIn == "reward" && a.Beta != 0
 
@@ -205,6 +226,10 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 	}
 	kept += 8 * tokens * scorers
 	learner, critic := one, 0.0
+	var scored model.BatchSize
+	if a.Type == "ppo" || scorers > 0 {
+		scored = all
+	}
 	if a.Type == "ppo" {
 		kept += 4 * 8 * tokens // values, rewards and returns
 		saved, critic = saved+3*one, 4*one
@@ -218,29 +243,27 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 		}
 	}
 	learner += 8 * numbers * part.Completions * part.Longest
+	learner += size.PassBytes(part, scored, []model.BatchSize{all,
+		evaluationBatch(cfg.Model, template, largest, cfg.Eval.MaxTokens)}, threads)
 
 	batch := fmt.Sprintf("lower rollout.rollout_batch_size, now %d, or rollout.sampling_max_tokens, now %d",
 		c.RolloutBatchSize, c.SamplingMaxTokens)
 	accumulate := fmt.Sprintf("raise train.gradient_accumulation_steps, now %d; ", cfg.Train.GradientAccumulationSteps)
-	split, largest := "val_size", p.Val
-	if len(p.Test) > len(largest) {
-		split, largest = "test_size", p.Test
-	}
-	if len(p.Unseen) > len(largest) {
-		split, largest = "unseen_size", p.Unseen
+	if limit := microBatchTokens(cfg); limit > 0 {
+		accumulate = fmt.Sprintf("lower train.micro_batch_tokens, now %d, or set train.gradient_checkpointing; ", limit)
 	}
 	// A checkpoint is read before these are allocated, and written without a copy.
 	after := learner + critic + scorers + sampled + kept + size.SamplerBytes(threads)
 	return append([]MemoryPart{
-		{fmt.Sprintf("weights and moments of %v", size), weights, smallerModel},
+		{fmt.Sprintf("weights and moments of %v", size), weights, smaller},
 		{"activations of a micro-batch", learner, accumulate + batch},
 		{"the critic", critic, accumulate + batch},
 		{"scoring the rollout", scorers, batch},
 		{"the completions of a rollout", sampled + kept, batch},
 		{"an evaluation", evaluationBytes(cfg.Model, template, largest, cfg.Eval.MaxTokens, cfg.Eval.Greedy),
 			fmt.Sprintf("lower eval.max_tokens, now %d, or data.%s", cfg.Eval.MaxTokens, split)},
-		{"the sampler", size.SamplerBytes(threads), smallerModel},
-		{"reading a checkpoint", max(0, saved-after), smallerModel},
+		{"the sampler", size.SamplerBytes(threads), smaller},
+		{"reading a checkpoint", max(0, saved-after), smaller},
 	}, problemParts(lengths, threads, p.Train, p.Val, p.Test, p.Unseen)...)
 }
 
@@ -255,6 +278,13 @@ func evaluationBytes(c config.Model, t gsm8k.Template, problems []gsm8k.Problem,
 		bytes += 8 * float64(n)
 	}
 	return bytes
+}
+
+// evaluationBatch is a split's prompts, with one completion each.
+func evaluationBatch(m config.Model, t gsm8k.Template, problems []gsm8k.Problem, maxTokens int) model.BatchSize {
+	b := batchOf(promptLengths(tokenizerOf(m), t, problems), len(problems), 1, maxTokens)
+	b.Shared = sharedTokens(m, t)
+	return b
 }
 
 // problemParts are the problems, the tokens of the training prompts, and the idle program.
@@ -283,7 +313,8 @@ func memoryOfEvaluation(cfg config.Config, template gsm8k.Template, problems []g
 		{fmt.Sprintf("weights of %v", size), 3 * size.ParamBytes(), ""}, // read, checked and copied
 		{"the completions", evaluationBytes(cfg.Model, template, problems, e.MaxTokens, e.Greedy),
 			fmt.Sprintf("lower eval.max_tokens, now %d, or the number of problems", e.MaxTokens)},
-		{"the sampler", size.SamplerBytes(threads), ""},
+		{"the sampler", size.SamplerBytes(threads) + size.PassBytes(model.BatchSize{}, model.BatchSize{},
+			[]model.BatchSize{evaluationBatch(cfg.Model, template, problems, e.MaxTokens)}, threads), ""},
 	}, problemParts(nil, threads, problems)...)}
 }
 
@@ -304,8 +335,10 @@ func (s *sft) memory() Memory {
 		rows := float64(st.BatchSize)
 		learner := size.ParamBytes() + 33*rows*longest
 		if !mayUseGPU(m) {
-			learner = size.LearnerBytes(model.BatchSize{Prompts: 1, PromptTokens: 1, LongestPrompt: 1,
-				Completions: rows, Tokens: rows * longest, Longest: longest}, s.opts.Threads)
+			b := model.BatchSize{Prompts: 1, PromptTokens: 1, LongestPrompt: 1,
+				Completions: rows, Tokens: rows * longest, Longest: longest}
+			learner = size.LearnerBytes(b, s.opts.Threads) + size.PassBytes(b, model.BatchSize{},
+				[]model.BatchSize{evaluationBatch(m, s.template, s.val, maxTokens)}, s.opts.Threads)
 		}
 		corpus := float64(st.Examples) * (longest*(8+8+2) + 160) // tokens, a weight for each, and text
 		now := Memory{Parts: append([]MemoryPart{

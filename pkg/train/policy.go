@@ -141,6 +141,30 @@ func openDecoder(base, init string, on model.Device) (model.Policy, error) {
 	return p, p.Params().Set(saved.Params)
 }
 
+// skipsFlat reports whether updates leave out completions of advantage 0: those of a decoder
+// always do where that is exact. TinyLM computes them unless told otherwise, because the sums over
+// fewer tokens have other last bits.
+func skipsFlat(c config.Config) bool {
+	return c.Algorithm.SkipFlatGroups || c.Algorithm.SkippingIsExact() && decoderOf(c.Model.Init) != ""
+}
+
+// microBatchTokens is the bound of micro-batches in tokens; 0 = none.
+func microBatchTokens(c config.Config) int {
+	if c.Train.MicroBatchTokens == 0 && decoderOf(c.Model.Init) != "" {
+		return decoder.MicroBatchTokens
+	}
+	return c.Train.MicroBatchTokens
+}
+
+// learnerError wraps an error of making a learner.
+func learnerError(err error) error {
+	if errors.Is(err, model.ErrCheckpointing) {
+		return config.Invalid(errors.New("train.gradient_checkpointing (true): TinyLM keeps its activations, " +
+			"which are small (leave this key out; it is for Llama and Qwen checkpoints)"))
+	}
+	return err
+}
+
 // checkpointOf describes the checkpoint of a configuration; nil for a TinyLM, or if it
 // can't be read, which loading it reports.
 func checkpointOf(c config.Model) *decoder.Description {

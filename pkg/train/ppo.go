@@ -49,18 +49,19 @@ func (t *trainer) updateCritic(r *rollout) (*float64, error) {
 			t.critic.ZeroGrads()
 			var loss float64
 			for at := lo; at < hi; at += micro {
-				rows := span(at, at+micro)
-				part, err := t.critic.Accumulate(r.batch(rows), func(x *model.ValueMatrix) (float64, error) {
-					old, returns := take(r, r.values, rows, x.T, nil), take(r, r.returns, rows, x.T, nil)
-					l, grad, _, err := rl.ValueLoss(rl.Shape{B: x.B, T: x.T}, x.Values, old, returns, x.Mask,
-						a.ValueClip, rl.TokenMean, 0, totals)
-					copy(x.DValues, grad)
-					return l, err
-				})
-				if err != nil {
-					return nil, fmt.Errorf("update the critic: %w", err)
+				for _, rows := range t.parts(r, span(at, at+micro)) {
+					part, err := t.critic.Accumulate(r.batch(rows), func(x *model.ValueMatrix) (float64, error) {
+						old, returns := take(r, r.values, rows, x.T, nil), take(r, r.returns, rows, x.T, nil)
+						l, grad, _, err := rl.ValueLoss(rl.Shape{B: x.B, T: x.T}, x.Values, old, returns, x.Mask,
+							a.ValueClip, rl.TokenMean, 0, totals)
+						copy(x.DValues, grad)
+						return l, err
+					})
+					if err != nil {
+						return nil, fmt.Errorf("update the critic: %w", err)
+					}
+					loss += part
 				}
-				loss += part
 			}
 			norm, err := t.critic.Step(t.rate(a.ValueLearningRate, first+float64(updates)*spacing), c.MaxGradNorm)
 			if err != nil {

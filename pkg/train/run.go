@@ -68,6 +68,9 @@ type trainer struct {
 	opt     *model.AdamW
 	critic  model.Critic // only with PPO
 	updater updater
+	// skipsFlat: updates leave out completions of advantage 0 (see [skipsFlat]).
+	skipsFlat   bool
+	microTokens int // the bound of [trainer.parts]; 0 = none
 
 	// The rest of a checkpoint, besides parameters and moments.
 	state  state
@@ -187,13 +190,14 @@ func (t *trainer) build() error {
 		Beta1: c.AdamBetas[0], Beta2: c.AdamBetas[1], Eps: c.AdamEps, WeightDecay: c.WeightDecay,
 	}
 	t.opt = model.NewAdamW(t.params, coefficients)
-	if t.learner, err = t.policy.NewLearner(t.cfg.Rollout.SamplingTemperature); err != nil {
-		return err
+	if t.learner, err = t.policy.NewLearner(t.cfg.Rollout.SamplingTemperature, c.GradientCheckpointing); err != nil {
+		return learnerError(err)
 	}
 	a := t.cfg.Algorithm
+	t.skipsFlat, t.microTokens = skipsFlat(t.cfg), microBatchTokens(t.cfg)
 	t.state.EntropyCoef, t.state.EntropyApply = a.EntropyCoef, a.EntropyCoef
 	if a.Type == "ppo" {
-		if t.critic, err = t.policy.NewCritic(coefficients); err != nil {
+		if t.critic, err = t.policy.NewCritic(coefficients, c.GradientCheckpointing); err != nil {
 			return err
 		}
 	}

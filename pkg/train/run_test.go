@@ -192,8 +192,8 @@ func TestClipFraction(t *testing.T) {
 		if off[i].ClipFraction == nil || *off[i].ClipFraction <= 0 || *off[i].ClipFraction >= 1 {
 			t.Errorf("off-policy step %d has clip fraction %v", i+1, off[i].ClipFraction)
 		}
-		if on[i].SamplerDiff > 1e-5 || off[i].SamplerDiff > 1e-5 {
-			t.Errorf("step %d: sampler and graph differ by %g and %g", i+1, on[i].SamplerDiff, off[i].SamplerDiff)
+		if *on[i].SamplerDiff > 1e-5 || *off[i].SamplerDiff > 1e-5 {
+			t.Errorf("step %d: sampler and graph differ by %g and %g", i+1, *on[i].SamplerDiff, *off[i].SamplerDiff)
 		}
 	}
 	if off[0].Updates != 4 || on[0].Updates != 1 {

@@ -118,7 +118,7 @@ func RunSFT(ctx context.Context, cfg config.SFT, opts SFTOptions) (*SFTRecord, e
 	if err != nil {
 		return nil, err
 	}
-	if s.learner, err = s.policy.NewLearner(1); err != nil {
+	if s.learner, err = s.policy.NewLearner(1, false); err != nil {
 		return nil, err
 	}
 	defer s.learner.Close()

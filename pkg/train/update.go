@@ -24,7 +24,7 @@ type updateStats struct {
 	rate          float64 // learning rate of the last update
 	entropy       float64 // sum over tokens, first pass
 	entropyTokens int
-	maxDiff       float64  // largest difference of sampler and learner before the first update
+	maxDiff       *float64 // largest difference of sampler and learner before the first update; nil: none
 	valueLoss     *float64 // mean; nil without a critic
 }
 
@@ -61,7 +61,7 @@ func (t *trainer) onPolicy() bool {
 // not finite.
 //
 // A rollout is cut into train batches of whole completions in their order, and a train batch into
-// micro-batches. The loss divides by the totals of the train batch, so the gradients of its
+// micro-batches (see [trainer.parts], too). The loss divides by the totals of the train batch, so the gradients of its
 // micro-batches sum to exactly its gradient. All passes use the log-probabilities of sampling as
 // old ones.
 func (t *trainer) update(r *rollout, step int) (*updateStats, error) {
@@ -72,7 +72,7 @@ func (t *trainer) update(r *rollout, step int) (*updateStats, error) {
 			if err := t.updateOnce(r, lo, epoch == 0, s); err != nil {
 				return nil, err
 			}
-			if s.updates == 1 {
+			if s.updates == 1 && s.maxDiff != nil {
 				if err := t.checkSampler(step, s); err != nil {
 					return nil, err
 				}
@@ -104,13 +104,8 @@ func (t *trainer) updateOnce(r *rollout, lo int, firstPass bool, s *updateStats)
 	cfg := t.lossConfig()
 	t.learner.ZeroGrads()
 	micro := c.TrainBatchSize / c.GradientAccumulationSteps
-	var loss float64
-	for at := lo; at < lo+c.TrainBatchSize; at += micro {
-		rows := t.withoutSkipped(r, span(at, at+micro))
-		if len(rows) == 0 {
-			continue
-		}
-		part, err := t.learner.Accumulate(r.batch(rows), func(x *model.TokenMatrix) (float64, error) {
+	objective := func(rows []int) model.Objective {
+		return func(x *model.TokenMatrix) (float64, error) {
 			b := t.lossBatch(r, rows, x, cfg)
 			b.Totals = totals
 			if policyMask != nil {
@@ -130,11 +125,21 @@ func (t *trainer) updateOnce(r *rollout, lo int, firstPass bool, s *updateStats)
 			copy(x.DEntropy, res.GradEntropy)
 			s.policy.Add(res.Stats)
 			return res.Loss, nil
-		})
-		if err != nil {
-			return fmt.Errorf("update: %w", err)
 		}
-		loss += part
+	}
+	var loss float64
+	for at := lo; at < lo+c.TrainBatchSize; at += micro {
+		rows, flat := t.withoutSkipped(r, span(at, at+micro))
+		if firstPass {
+			s.addSkipped(r, flat)
+		}
+		for _, rows := range t.parts(r, rows) {
+			part, err := t.learner.Accumulate(r.batch(rows), objective(rows))
+			if err != nil {
+				return fmt.Errorf("update: %w", err)
+			}
+			loss += part
+		}
 	}
 	s.rate = t.rate(c.LearningRate, float64(t.opt.T))
 	norm, err := t.opt.Step(t.params, t.learner.Grads(), s.rate, c.MaxGradNorm)
@@ -187,10 +192,24 @@ func (s *updateStats) compare(x *model.TokenMatrix, old []float64) {
 			continue
 		}
 		if s.updates == 0 {
-			s.maxDiff = math.Max(s.maxDiff, math.Abs(old[i]-x.LogProbs[i]))
+			if s.maxDiff == nil {
+				s.maxDiff = new(float64)
+			}
+			*s.maxDiff = math.Max(*s.maxDiff, math.Abs(old[i]-x.LogProbs[i]))
 		}
 		s.entropy += x.Entropy[i]
 		s.entropyTokens++
+	}
+}
+
+// addSkipped adds the entropies of completions that the learner does not see, as the sampler
+// computed them.
+func (s *updateStats) addSkipped(r *rollout, rows []int) {
+	for _, i := range rows {
+		for _, h := range r.completions[i].Entropies {
+			s.entropy += float64(h)
+			s.entropyTokens++
+		}
 	}
 }
 
@@ -225,20 +244,19 @@ func (t *trainer) masked(r *rollout, i int) bool {
 	return t.cfg.Algorithm.MaskTruncatedCompletions && !r.completions[i].Ended
 }
 
-// withoutSkipped drops the completions that contribute no gradient by configuration: truncated
-// ones, and those with advantage 0.
-func (t *trainer) withoutSkipped(r *rollout, rows []int) []int {
-	if !t.cfg.Algorithm.MaskTruncatedCompletions && !t.cfg.Algorithm.SkipFlatGroups {
-		return rows
-	}
-	var out []int
+// withoutSkipped drops the completions that contribute no gradient: truncated ones if they are
+// masked, and, where updates skip them, those with advantage 0 (flat).
+func (t *trainer) withoutSkipped(r *rollout, rows []int) (kept, flat []int) {
 	for _, i := range rows {
-		if t.masked(r, i) || t.cfg.Algorithm.SkipFlatGroups && !r.informative(i, i+1) {
-			continue
+		switch {
+		case t.masked(r, i):
+		case t.skipsFlat && !r.informative(i, i+1):
+			flat = append(flat, i)
+		default:
+			kept = append(kept, i)
 		}
-		out = append(out, i)
 	}
-	return out
+	return kept, flat
 }
 
 // adaptEntropy moves the coefficient of the entropy bonus towards its target

@@ -100,8 +100,8 @@ func (t *trainer) noteObstacles() {
 	}
 }
 
-// warnings explains, with numbers, what kept a finished run from learning. weights is the hash of
-// the final ones.
+// warnings explains, with numbers, what kept a finished run from learning.
+// weights is the checksum of its weights.
 func (t *trainer) warnings(weights string) []string {
 	s := &t.state
 	out := append([]string{}, s.Moves...)

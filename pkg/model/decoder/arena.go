@@ -1,24 +1,34 @@
 package decoder
 
-// arena hands out memory that is given back all at once, and keeps it for the next
+import "slices"
+
+// arena hands out memory that is given back in reverse order, and keeps it for the next
 // pass: fresh pages cost more than the arithmetic on them.
 type arena struct {
-	blocks      [][]float32
-	block, used int
+	blocks [][]float32
+	used   []int // of each block
 }
 
-const blockSize = 1 << 22
+// Sizes of blocks, in numbers: the first one, and the largest unless one request needs
+// more. A block is as large as all before it, so that few are partly filled.
+const smallBlock, largeBlock = 1 << 18, 1 << 24
+
+// lanes aligns what is handed out to the widest vectors.
+const lanes = 16
 
 // floats returns n numbers of any value.
 func (a *arena) floats(n int) []float32 {
-	for ; a.block < len(a.blocks); a.block, a.used = a.block+1, 0 {
-		if b := a.blocks[a.block]; a.used+n <= len(b) {
-			a.used += n
-			return b[a.used-n : a.used : a.used]
+	size, total := (n+lanes-1)/lanes*lanes, 0
+	for i, b := range a.blocks {
+		if at := a.used[i]; at+size <= len(b) {
+			a.used[i] += size
+			return b[at : at+n : at+n]
 		}
+		total += len(b)
 	}
-	a.blocks, a.used = append(a.blocks, make([]float32, max(n, blockSize))), n
-	return a.blocks[a.block][:n:n]
+	a.blocks = append(a.blocks, make([]float32, max(size, min(largeBlock, max(smallBlock, total)))))
+	a.used = append(a.used, size)
+	return a.blocks[len(a.blocks)-1][:n:n]
 }
 
 // zeros returns n zeros.
@@ -28,15 +38,11 @@ func (a *arena) zeros(n int) []float32 {
 	return x
 }
 
-// copyOf returns a copy of x.
-func (a *arena) copyOf(x []float32) []float32 {
-	y := a.floats(len(x))
-	copy(y, x)
-	return y
-}
-
 // reset takes everything back.
-func (a *arena) reset() { a.block, a.used = 0, 0 }
+func (a *arena) reset() { clear(a.used) }
 
-// back takes back what was handed out since a was copied to mark.
-func (a *arena) back(mark arena) { a.block, a.used = mark.block, mark.used }
+// mark is a state to go back to.
+func (a *arena) mark() []int { return slices.Clone(a.used) }
+
+// back takes back what was handed out since mark.
+func (a *arena) back(mark []int) { clear(a.used[copy(a.used, mark):]) }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"grpo/pkg/model/hf"
-	"grpo/pkg/model/kernel"
 )
 
 // randomNetwork is a small network of random weights, with everything that a decoder may
@@ -63,46 +62,48 @@ func TestTreeGradients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := net.Config.Hidden
-	dfinal := make([]float32, len(whole.tokens)*h)
+	var places, targets []int
+	var weights []float32
 	for s, segment := range segments {
-		if segment.Sampled {
-			for i := range len(segment.Tokens) * h {
-				dfinal[whole.start[s]*h+i] = float32(r.NormFloat64())
+		for i := range segment.Tokens {
+			if segment.Sampled {
+				places, targets = append(places, whole.start[s]+i), append(targets, r.Intn(net.Config.Vocab))
+				weights = append(weights, float32(r.NormFloat64()))
 			}
 		}
 	}
-	mem := &arena{}
-	gradients := func(threads int) []float32 {
-		pool := kernel.NewPool(threads)
-		defer pool.Close()
-		g := newNetwork(net.Config)
-		p := newPass(net, pool, mem, whole, true)
-		p.forward()
-		p.backward(dfinal, g)
-		return g.Params.Flat
+	linear := func(w []float32) func(logp, entropy []float32) ([]float32, []float32) {
+		return func([]float32, []float32) ([]float32, []float32) { return w, w }
 	}
-	got := gradients(1)
-	for _, threads := range []int{1, 2, 3} {
-		if !slices.Equal(gradients(threads), got) {
+	all := func(threads int) []float32 {
+		grads := newNetwork(net.Config)
+		gradients(t, newTestGraph(t, net, grads, segments, threads), places, targets, 0.8, linear(weights))
+		return grads.Params.Flat
+	}
+	got := all(1)
+	for _, threads := range []int{2, 3} {
+		if !slices.Equal(all(threads), got) {
 			t.Errorf("other gradients with %d threads", threads)
 		}
 	}
 
-	alone := newNetwork(net.Config)
+	alone, from := newNetwork(net.Config), 0
 	for s, segment := range segments {
-		if !segment.Sampled {
+		if !segment.Sampled || len(segment.Tokens) == 0 {
 			continue
 		}
 		var tokens []int32
 		for _, k := range whole.visible(s) {
 			tokens = append(tokens, segments[k].Tokens...)
 		}
-		p := newTestPass(t, net, []Segment{{Parent: -1, Tokens: tokens}}, 1)
-		n := len(segment.Tokens) * h
-		d := make([]float32, len(p.final))
-		copy(d[len(d)-n:], dfinal[whole.start[s]*h:][:n])
-		p.backward(d, alone)
+		n := len(segment.Tokens)
+		own := make([]int, n)
+		for i := range own {
+			own[i] = len(tokens) - n + i
+		}
+		g := newTestGraph(t, net, alone, []Segment{{Parent: -1, Tokens: tokens}}, 1)
+		gradients(t, g, own, targets[from:from+n], 0.8, linear(weights[from:from+n]))
+		from += n
 	}
 	largest := 0.0
 	for _, x := range alone.Params.Flat {
@@ -120,31 +121,31 @@ func TestTreeGradients(t *testing.T) {
 func TestLossInParts(t *testing.T) {
 	r := rand.New(rand.NewSource(2))
 	net := randomNetwork(r)
-	p := newTestPass(t, net, completionTree(r, net.Config.Vocab), 2)
+	segments := completionTree(r, net.Config.Vocab)
 	var places, targets []int
-	for at := range p.tree.tokens {
-		places, targets = append(places, at), append(targets, r.Intn(net.Config.Vocab))
+	for _, s := range segments {
+		for range s.Tokens {
+			places, targets = append(places, len(places)), append(targets, r.Intn(net.Config.Vocab))
+		}
 	}
-	run := func() (logp, dfinal, grads []float32) {
+	run := func() (logp, grads []float32) {
 		g := newNetwork(net.Config)
-		dfinal = make([]float32, len(p.final))
-		logp, _ = p.logProbs(places, targets, 0.8, func(logp, entropy []float32) ([]float32, []float32) {
-			return entropy, logp
-		}, dfinal, g)
-		return logp, dfinal, g.head.w
+		logp, _ = gradients(t, newTestGraph(t, net, g, segments, 2), places, targets, 0.8,
+			func(logp, entropy []float32) ([]float32, []float32) { return entropy, logp })
+		return logp, g.Params.Flat
 	}
-	logp, dfinal, grads := run()
+	logp, grads := run()
 	old := []int{lossRows, lossKept}
 	defer func() { lossRows, lossKept = old[0], old[1] }()
 	for _, bounds := range [][2]int{{7, old[1]}, {7, 0}, {old[0], 0}} {
 		lossRows, lossKept = bounds[0], bounds[1]
-		l, d, g := run()
-		if !slices.Equal(l, logp) || !slices.Equal(d, dfinal) {
-			t.Errorf("%v: other log-probabilities or gradients of the states", bounds)
+		l, g := run()
+		if !slices.Equal(l, logp) {
+			t.Errorf("%v: other log-probabilities", bounds)
 		}
 		for i, want := range grads {
-			if math.Abs(float64(g[i]-want)) > 1e-4*max(1, math.Abs(float64(want))) {
-				t.Fatalf("%v: gradient %d of the head is %v, want %v", bounds, i, g[i], want)
+			if !(math.Abs(float64(g[i]-want)) <= 1e-4*max(1, math.Abs(float64(want)))) {
+				t.Fatalf("%v: gradient %d is %v, want %v", bounds, i, g[i], want)
 			}
 		}
 	}

@@ -59,16 +59,20 @@ func (p *packed) spread(x []float32) []float64 {
 	return out
 }
 
-// collect is the reverse of spread.
-func (p *packed) collect(x []float64) []float32 {
-	out := make([]float32, len(p.elements))
+// collect is the reverse of spread: it writes to out.
+func (p *packed) collect(x []float64, out []float32) {
 	for i, e := range p.elements {
 		out[i] = float32(x[e])
 	}
-	return out
 }
 
-// matrix holds the log-probabilities and entropies of the predictions.
-func (p *packed) matrix(logp, entropy []float32) *model.TokenMatrix {
-	return &model.TokenMatrix{B: p.b, T: p.t, LogProbs: p.spread(logp), Entropy: p.spread(entropy), Mask: p.mask()}
+// matrix holds the predictions' log-probabilities and entropies, (2, predictions).
+func (p *packed) matrix(x []float32) *model.TokenMatrix {
+	n := len(p.elements)
+	return &model.TokenMatrix{B: p.b, T: p.t, LogProbs: p.spread(x[:n]), Entropy: p.spread(x[n:]), Mask: p.mask()}
+}
+
+// values holds the predictions' values.
+func (p *packed) values(x []float32) *model.ValueMatrix {
+	return &model.ValueMatrix{B: p.b, T: p.t, Values: p.spread(x), Mask: p.mask()}
 }

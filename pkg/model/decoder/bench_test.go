@@ -57,23 +57,23 @@ func benchTree(vocab int) (segments []Segment, places, targets []int) {
 
 // flops are the floating-point operations of the matmuls of a forward and a backward
 // pass: of the layers (the attention's with its masked scores), and of the head.
-func (p *pass) flops(places int) (layers, head float64) {
-	c, n := p.net.Config, float64(len(p.tree.tokens))
+func flops(c *hf.Config, t *tree, places int) float64 {
 	h, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-	layers = 3 * 2 * n * float64(h*(q+2*kv)+q*h+3*h*c.FFN)
-	for s, segment := range p.tree.segments {
+	layers := 3 * 2 * float64(len(t.tokens)) * float64(h*(q+2*kv)+q*h+3*h*c.FFN)
+	for s, segment := range t.segments {
 		m := len(segment.Tokens)
-		layers += 7 * 2 * float64(q*m*(p.tree.before[s]+m)) // 2 forward; 5 backward, one of them repeated
+		layers += 7 * 2 * float64(q*m*(t.before[s]+m)) // 2 forward; 5 backward, one of them repeated
 	}
-	return layers * float64(c.Layers), 3 * 2 * float64(places*h*c.Vocab)
+	return layers*float64(c.Layers) + 3*2*float64(places*h*c.Vocab)
 }
 
-func BenchmarkPass(b *testing.B) {
+// BenchmarkUpdate is a forward and a backward pass, through the layers alone and with the
+// head.
+func BenchmarkUpdate(b *testing.B) {
 	if testing.Short() {
 		b.Skip("left out with -short")
 	}
-	const layers = 6
-	net, grads := benchNetwork(layers), benchNetwork(layers)
+	net, grads := benchNetwork(6), benchNetwork(6)
 	segments, places, targets := benchTree(net.Config.Vocab)
 	t, err := newTree(segments)
 	if err != nil {
@@ -83,38 +83,27 @@ func BenchmarkPass(b *testing.B) {
 	peak := kernel.Peak(1 << 26)
 	peak /= time.Since(start).Seconds()
 	b.Logf("%d tokens; peak of a core %.0f GFLOP/s", len(t.tokens), peak/1e9)
-	for _, threads := range []int{1, 2} {
-		pool := kernel.NewPool(threads)
-		defer pool.Close()
-		mem := &arena{}
-		p := newPass(net, pool, mem, t, true)
-		layerFlops, headFlops := p.flops(len(places))
-		report := func(b *testing.B, flops float64) {
-			rate := flops * float64(b.N) / b.Elapsed().Seconds()
-			b.ReportMetric(rate/1e9, "GFLOP/s")
-			b.ReportMetric(100*rate/peak/float64(threads), "%peak")
+	for _, head := range []bool{false, true} {
+		for _, threads := range []int{1, 2} {
+			b.Run(fmt.Sprintf("head=%v/%d", head, threads), func(b *testing.B) {
+				pool := kernel.NewPool(threads)
+				defer pool.Close()
+				mem, at, want := &arena{}, places, targets
+				if !head {
+					at, want = places[:1], targets[:1]
+				}
+				for b.Loop() {
+					mem.reset()
+					g := newGraph(newPass(net, pool, mem, t, true), grads, false)
+					gradients(b, g, at, want, 1, func(logp, entropy []float32) ([]float32, []float32) {
+						return logp, make([]float32, len(logp))
+					})
+				}
+				rate := flops(net.Config, t, len(at)) * float64(b.N) / b.Elapsed().Seconds()
+				b.ReportMetric(rate/1e9, "GFLOP/s")
+				b.ReportMetric(100*rate/peak/float64(threads), "%peak")
+			})
 		}
-		b.Run(fmt.Sprint("layers/", threads), func(b *testing.B) {
-			for b.Loop() {
-				p := newPass(net, pool, mem, t, true)
-				p.forward()
-				p.backward(mem.copyOf(p.final), grads)
-			}
-			report(b, layerFlops)
-		})
-		b.Run(fmt.Sprint("head/", threads), func(b *testing.B) {
-			p := newPass(net, pool, mem, t, true)
-			dfinal := make([]float32, len(t.tokens)*net.Config.Hidden)
-			p.final = net.Params.Flat[:len(dfinal)]
-			for b.Loop() {
-				mark := *mem
-				p.logProbs(places, targets, 1, func(logp, entropy []float32) ([]float32, []float32) {
-					return logp, make([]float32, len(logp))
-				}, dfinal, grads)
-				mem.back(mark)
-			}
-			report(b, headFlops)
-		})
 	}
 }
 
@@ -133,7 +122,7 @@ func BenchmarkSample(b *testing.B) {
 		b.Run(fmt.Sprint(threads), func(b *testing.B) {
 			pool := kernel.NewPool(threads)
 			defer pool.Close()
-			s := newSampler(net, pool, nil)
+			s := newSampler(net, pool, &arena{}, nil)
 			for b.Loop() {
 				opt := model.Sampling{Temperature: 1, TopP: 1, MaxTokens: 16}
 				if _, err := s.Sample(prompts, 8, opt, model.Draws{Stream: rng.New(1, 2)}); err != nil {

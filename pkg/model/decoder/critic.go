@@ -3,30 +3,36 @@ package decoder
 import (
 	"fmt"
 
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
 	"grpo/pkg/model"
+	"grpo/pkg/model/fused"
 	"grpo/pkg/model/kernel"
 )
 
 // critic implements [model.Critic]: the policy's network, and a head of one output whose
 // weights and bias are parameters of their own.
 type critic struct {
-	pool       *kernel.Pool
-	net, grads *Network // views of the parameters that follow
-	params     *model.Params
-	gradients  *model.Params
-	optimizer  *model.AdamW
-	mem        arena
+	pool          *kernel.Pool
+	checkpointing bool
+	net, grads    *Network // views of the parameters that follow
+	params        *model.Params
+	gradients     *model.Params
+	optimizer     *model.AdamW
+	mem           *arena
 }
 
 // headWeight and headBias are the names of the critic's own parameters.
 const headWeight, headBias = "value_head.weight", "value_head.bias"
 
-func newCritic(policy *Network, pool *kernel.Pool, o model.AdamWOptions) *critic {
+func newCritic(policy *Network, pool *kernel.Pool, mem *arena, o model.AdamWOptions, checkpointing bool) *critic {
 	form := append([]model.Tensor{}, policy.Params.Tensors()...)
 	form = append(form, model.Tensor{Name: headWeight, Shape: []int{1, policy.Config.Hidden}}, model.Tensor{Name: headBias, Shape: []int{1}})
 	params := model.NewParams(form)
 	copy(params.Flat, policy.Params.Flat)
-	c := &critic{pool: pool, params: params, gradients: params.Zeros(), optimizer: model.NewAdamW(params, o)}
+	c := &critic{pool: pool, mem: mem, checkpointing: checkpointing, params: params, gradients: params.Zeros(),
+		optimizer: model.NewAdamW(params, o)}
 	c.net, c.grads = view(policy.Config, params), view(policy.Config, c.gradients)
 	return c
 }
@@ -37,59 +43,100 @@ func (c *critic) head(p *model.Params) (weight, bias []float32) {
 	return p.Flat[n-c.net.Config.Hidden : n], p.Flat[n:]
 }
 
-// values runs a batch forward and returns the value of each prediction's state.
-func (c *critic) values(batch *model.Batch, backward bool) (*packed, *pass, []float32, error) {
+// values adds the network and valueHead to a graph over a batch.
+func (c *critic) values(batch *model.Batch, grads *Network) (*packed, *graph, *G.Node, error) {
 	b, err := pack(batch, c.net.Config.Vocab)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("critic: %w", err)
 	}
-	p := newPass(c.net, c.pool, &c.mem, b.tree, backward)
-	p.forward()
-	w, bias := c.head(c.params)
-	out := make([]float32, len(b.places))
-	for i, at := range b.places {
-		sum := float64(bias[0])
-		for j, x := range p.final[at*len(w) : (at+1)*len(w)] {
-			sum += float64(x) * float64(w[j])
-		}
-		out[i] = float32(sum)
-	}
-	return b, p, out, nil
+	c.mem.reset()
+	g := newGraph(newPass(c.net, c.pool, c.mem, b.tree, grads != nil), grads, c.checkpointing)
+	h, op := c.net.Config.Hidden, &valueOp{graph: g, places: b.places}
+	op.w, op.bias = c.head(c.params)
+	op.dw, op.dbias = c.head(c.gradients)
+	return b, g, g.Fuse("valueHead", op, nil, tensor.Shape{1, len(b.places)}, fused.Matrix(g.top),
+		fused.Vector(g.weight("norm", c.net.norm, h)), fused.Vector(g.weight("value", op.w, h)),
+		fused.Vector(g.weight("bias", op.bias, 1))), nil
 }
 
 // Values implements [model.Critic].
 func (c *critic) Values(batch *model.Batch) (*model.ValueMatrix, error) {
-	b, _, v, err := c.values(batch, false)
+	b, g, v, err := c.values(batch, nil)
 	if err != nil {
 		return nil, err
 	}
-	return &model.ValueMatrix{B: b.b, T: b.t, Values: b.spread(v), Mask: b.mask()}, nil
+	if err := g.run(v); err != nil {
+		return nil, err
+	}
+	return b.values(fused.Floats(v.Value())), nil
 }
 
 // Accumulate implements [model.Critic].
-func (c *critic) Accumulate(batch *model.Batch, objective model.ValueObjective) (float64, error) {
-	b, p, v, err := c.values(batch, true)
+func (c *critic) Accumulate(batch *model.Batch, objective model.ValueObjective) (loss float64, err error) {
+	b, g, v, err := c.values(batch, c.grads)
 	if err != nil {
 		return 0, err
 	}
-	m := &model.ValueMatrix{B: b.b, T: b.t, Values: b.spread(v), Mask: b.mask(), DValues: make([]float64, b.b*b.t)}
-	loss, err := objective(m)
-	if err != nil {
+	out := g.loss("valueLoss", v, func(x, d []float32) (float64, error) {
+		m := b.values(x)
+		m.DValues = make([]float64, b.b*b.t)
+		if loss, err = objective(m); err != nil {
+			return 0, err
+		}
+		b.collect(m.DValues, d)
+		return loss, nil
+	})
+	if err := g.run(out); err != nil {
 		return 0, err
 	}
-	w, _ := c.head(c.params)
-	dw, dbias := c.head(c.gradients)
-	dfinal := c.mem.zeros(len(p.final))
-	for i, d := range b.collect(m.DValues) {
-		at := b.places[i] * len(w)
-		dbias[0] += d
-		for j := range w {
-			dw[j] += d * p.final[at+j]
-			dfinal[at+j] += d * w[j]
+	return loss, nil
+}
+
+// valueOp is valueHead: the value of the state at each place, (1, places). Inputs: the
+// residual stream; the weights of the last RMSNorm; those of the head, (hidden); its
+// bias, (1).
+type valueOp struct {
+	*graph
+	places      []int
+	w, bias     []float32
+	dw, dbias   []float32
+	mark        []int
+	final, rstd []float32 // the last RMSNorm
+}
+
+func (o *valueOp) Forward(in []G.Value) (G.Value, error) {
+	o.mark = o.mem.mark()
+	o.final, o.rstd = o.norm(fused.Floats(in[0]), o.net.norm)
+	out := fused.NewBuffer(1, len(o.places))
+	for i, at := range o.places {
+		sum := float64(o.bias[0])
+		for j, x := range o.final[at*len(o.w) : (at+1)*len(o.w)] {
+			sum += float64(x) * float64(o.w[j])
+		}
+		out.Data[i] = float32(sum)
+	}
+	return out.T, nil
+}
+
+func (o *valueOp) AllocateGrads() ([]*tensor.Dense, error) {
+	h := len(o.w)
+	return []*tensor.Dense{o.stream(o.dx), fused.Dense(o.grads.norm, h), fused.Dense(o.dw, h), fused.Dense(o.dbias, 1)}, nil
+}
+
+func (o *valueOp) Backward(vals []G.Value) error {
+	dfinal := o.states()
+	clear(dfinal)
+	for i, d := range fused.Floats(vals[5]) {
+		at := o.places[i] * len(o.w)
+		o.dbias[0] += d
+		for j := range o.w {
+			o.dw[j] += d * o.final[at+j]
+			dfinal[at+j] += d * o.w[j]
 		}
 	}
-	p.backward(dfinal, c.grads)
-	return loss, nil
+	o.normBackward(fused.Floats(vals[0]), o.rstd, dfinal)
+	o.mem.back(o.mark)
+	return nil
 }
 
 func (c *critic) ZeroGrads()   { c.gradients.Zero() }

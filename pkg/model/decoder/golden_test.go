@@ -3,9 +3,11 @@ package decoder
 import (
 	"math"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"grpo/internal/golden"
+	"grpo/pkg/model/fused"
 	"grpo/pkg/model/hf"
 	"grpo/pkg/model/kernel"
 )
@@ -70,7 +72,8 @@ func (c *goldenCase) sequences() (segments []Segment, places, targets []int) {
 	return segments, places, targets
 }
 
-func newTestPass(t testing.TB, net *Network, segments []Segment, threads int) *pass {
+// newTestGraph is a graph over segments, in memory that held something else.
+func newTestGraph(t testing.TB, net, grads *Network, segments []Segment, threads int) *graph {
 	t.Helper()
 	tree, err := newTree(segments)
 	if err != nil {
@@ -78,9 +81,42 @@ func newTestPass(t testing.TB, net *Network, segments []Segment, threads int) *p
 	}
 	pool := kernel.NewPool(threads)
 	t.Cleanup(pool.Close)
-	p := newPass(net, pool, &arena{}, tree, true)
-	p.forward()
-	return p
+	mem := &arena{}
+	x := mem.floats(1 << 18)
+	for i := range x {
+		x[i] = float32(math.NaN())
+	}
+	mem.reset()
+	return newGraph(newPass(net, pool, mem, tree, grads != nil), grads, false)
+}
+
+// states are the network's last states over segments, (tokens, hidden).
+func states(t testing.TB, net *Network, segments []Segment, threads int) []float32 {
+	t.Helper()
+	g := newTestGraph(t, net, nil, segments, threads)
+	if err := g.run(g.top); err != nil {
+		t.Fatal(err)
+	}
+	return fused.Floats(g.top.Value())
+}
+
+// gradients returns the log-probabilities and entropies of targets after places, and the
+// gradient of the loss whose own gradient, with respect to these, is what loss returns.
+func gradients(t testing.TB, g *graph, places, targets []int, temperature float64,
+	loss func(logp, entropy []float32) (dlogp, dentropy []float32)) (logp, entropy []float32) {
+	t.Helper()
+	x, n := g.logProbs(places, targets, temperature), len(places)
+	out := g.loss("policyLoss", x, func(x, d []float32) (float64, error) {
+		logp, entropy = slices.Clone(x[:n]), slices.Clone(x[n:])
+		dlogp, dentropy := loss(logp, entropy)
+		copy(d, dlogp)
+		copy(d[n:], dentropy)
+		return 0, nil
+	})
+	if err := g.run(out); err != nil {
+		t.Fatal(err)
+	}
+	return logp, entropy
 }
 
 // Log-probabilities, and the gradient of every parameter for a policy-gradient and a
@@ -108,11 +144,10 @@ func TestGoldenDecoder(t *testing.T) {
 				return clipped, 0
 			},
 		} {
-			p := newTestPass(t, net, segments, 2)
 			grads := newNetwork(net.Config)
-			dfinal := make([]float32, len(p.final))
+			g := newTestGraph(t, net, grads, segments, 2)
 			got := 0.0
-			logp, _ := p.logProbs(places, targets, 1, func(logp, _ []float32) ([]float32, []float32) {
+			logp, _ := gradients(t, g, places, targets, 1, func(logp, _ []float32) ([]float32, []float32) {
 				d := make([]float32, len(logp))
 				for i, l := range logp {
 					v, g := loss(i, float64(l))
@@ -120,13 +155,12 @@ func TestGoldenDecoder(t *testing.T) {
 					d[i] = float32(-mask[i] * g / total)
 				}
 				return d, make([]float32, len(logp))
-			}, dfinal, grads)
+			})
 			for i, w := range want {
 				if math.Abs(float64(logp[i])-w) > 1e-4 {
 					t.Fatalf("log-probability %d is %v, want %v", i, logp[i], w)
 				}
 			}
-			p.backward(dfinal, grads)
 			ref := c.PG
 			if name == "clip" {
 				ref = c.Clip
@@ -167,23 +201,25 @@ func TestGoldenTreeIsTheSequences(t *testing.T) {
 		ids := c.InputIDs[0]
 		a, b, end := ids[:4], ids[4:7], []int32{7, 3, 9}
 		tree := []Segment{{Parent: -1, Tokens: a}, {Parent: 0, Tokens: b}, {1, ids[7:], true}, {1, end, true}, {0, end, false}}
-		p := newTestPass(t, net, tree, 2)
+		together, err := newTree(tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, final := net.Config.Hidden, states(t, net, tree, 2)
 		for s, whole := range map[int][]int32{
 			2: ids, 3: append(append(append([]int32{}, a...), b...), end...), 4: append(append([]int32{}, a...), end...),
 		} {
 			n := len(tree[s].Tokens)
 			chain := []Segment{{Parent: -1, Tokens: whole[:len(whole)-n]}, {0, whole[len(whole)-n:], tree[s].Sampled}}
-			alone := newTestPass(t, net, chain, 1)
-			h := net.Config.Hidden
-			got := p.final[p.tree.start[s]*h : (p.tree.start[s]+n)*h]
-			want := alone.final[alone.tree.start[len(chain)-1]*h:]
+			got := final[together.start[s]*h : (together.start[s]+n)*h]
+			want := states(t, net, chain, 1)[(len(whole)-n)*h:]
 			for i := range got {
 				if got[i] != want[i] {
 					t.Fatalf("segment %d: element %d is %v in the tree, %v alone", s, i, got[i], want[i])
 				}
 			}
-			flat := newTestPass(t, net, []Segment{{Parent: -1, Tokens: whole}}, 1)
-			for i, w := range flat.final[(len(whole)-n)*h:] {
+			flat := states(t, net, []Segment{{Parent: -1, Tokens: whole}}, 1)
+			for i, w := range flat[(len(whole)-n)*h:] {
 				if math.Abs(float64(got[i]-w)) > 1e-5*max(1, math.Abs(float64(w))) {
 					t.Fatalf("segment %d: element %d is %v, in one piece %v", s, i, got[i], w)
 				}

@@ -1,6 +1,12 @@
 package decoder
 
-import "grpo/pkg/model/kernel"
+import (
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"grpo/pkg/model/fused"
+	"grpo/pkg/model/kernel"
+)
 
 // headRows bounds the rows of logits that the sampler has in memory at a time.
 const headRows = 64
@@ -24,48 +30,92 @@ func lossParts(rows, vocab int, backward bool) (most, kept int) {
 	return most, kept
 }
 
-// logProbs are the log-probabilities of targets, and the entropies of their
-// distributions, after the tokens at the given places of the tree. The logits are
-// divided by temperature. With a gradient, of each log-probability and entropy, it adds
-// to dfinal and to the gradient of the head.
-func (p *pass) logProbs(places, targets []int, temperature float64,
-	grad func(logp, entropy []float32) (dlogp, dentropy []float32), dfinal []float32,
-	g *Network) (logp, entropy []float32) {
-	c := p.net.Config
-	h, inv := c.Hidden, float32(1/temperature)
-	logp, entropy = make([]float32, len(places)), make([]float32, len(places))
-	most, kept := lossParts(len(places), c.Vocab, grad != nil)
-	rows, logits := p.mem.floats(most*h), p.mem.floats(max(most, kept)*c.Vocab)
-	each := func(again bool, f func(from, n int, probs []float32)) {
-		for from := 0; from < len(places); from += most {
-			n, probs := min(most, len(places)-from), logits
-			if kept > 0 {
-				probs = logits[from*c.Vocab:]
-			}
-			for i, at := range places[from : from+n] {
-				copy(rows[i*h:(i+1)*h], p.final[at*h:(at+1)*h])
-			}
-			if !again || kept == 0 {
-				p.net.head.forward(p.pool, n, rows, false, probs)
-				p.pool.LogSoftmaxGather(n, c.Vocab, probs, inv, targets[from:from+n], logp[from:], entropy[from:],
-					probs)
-			}
-			f(from, n, probs)
+// logProbs adds headLogProb: the log-probabilities of targets, and the entropies of
+// their distributions, after the tokens at the given places of the tree, as (2, places).
+// The logits are divided by temperature.
+func (g *graph) logProbs(places, targets []int, temperature float64) *G.Node {
+	c := g.net.Config
+	op := &headOp{graph: g, places: places, targets: targets, inv: float32(1 / temperature)}
+	op.most, op.kept = lossParts(len(places), c.Vocab, g.grads != nil)
+	return g.Fuse("headLogProb", op, nil, tensor.Shape{2, len(places)}, fused.Matrix(g.top),
+		fused.Vector(g.weight("norm", g.net.norm, c.Hidden)), fused.Matrix(g.weight("head", g.net.head.w, c.Vocab, c.Hidden)))
+}
+
+// headOp is headLogProb. Inputs: the residual stream; the weights of the last RMSNorm;
+// the head, (vocabulary, hidden).
+type headOp struct {
+	*graph
+	places, targets []int
+	inv             float32
+	most, kept      int // see lossParts
+
+	mark         []int // of the memory before the head
+	out          *fused.Buffer
+	final, rstd  []float32 // the last RMSNorm
+	rows, logits []float32 // states of most places, and logits of max(most, kept)
+}
+
+// each calls f for parts of the places: with the first and the number of them, and their
+// probabilities. It computes these, log-probabilities and entropies, unless they are kept.
+func (o *headOp) each(again bool, f func(from, n int, probs []float32)) {
+	h, vocab, logp, entropy := o.net.Config.Hidden, o.net.Config.Vocab, o.logProb(), o.entropy()
+	for from := 0; from < len(o.places); from += o.most {
+		n, probs := min(o.most, len(o.places)-from), o.logits
+		if o.kept > 0 {
+			probs = o.logits[from*vocab:]
 		}
+		for i, at := range o.places[from : from+n] {
+			copy(o.rows[i*h:(i+1)*h], o.final[at*h:(at+1)*h])
+		}
+		if !again || o.kept == 0 {
+			o.net.head.forward(o.pool, n, o.rows, false, probs)
+			o.pool.LogSoftmaxGather(n, vocab, probs, o.inv, o.targets[from:from+n], logp[from:], entropy[from:], probs)
+		}
+		f(from, n, probs)
 	}
-	each(false, func(int, int, []float32) {})
-	if grad == nil {
-		return logp, entropy
-	}
-	dlogp, dentropy := grad(logp, entropy)
-	drows := p.mem.floats(most * h)
-	each(true, func(from, n int, d []float32) {
-		p.pool.LogSoftmaxBackward(n, c.Vocab, d, logp[from:], entropy[from:], targets[from:from+n], dlogp[from:],
-			dentropy[from:], inv, d)
-		p.net.head.backward(p.pool, n, rows, d, drows, g.head)
-		for i, at := range places[from : from+n] {
+}
+
+func (o *headOp) logProb() []float32 { return o.out.Data[:len(o.places)] }
+func (o *headOp) entropy() []float32 { return o.out.Data[len(o.places):] }
+
+func (o *headOp) Forward(in []G.Value) (G.Value, error) {
+	c := o.net.Config
+	o.mark = o.mem.mark()
+	o.out = fused.NewBuffer(2, len(o.places))
+	o.final, o.rstd = o.norm(fused.Floats(in[0]), o.net.norm)
+	o.rows, o.logits = o.mem.floats(o.most*c.Hidden), o.mem.floats(max(o.most, o.kept)*c.Vocab)
+	o.each(false, func(int, int, []float32) {})
+	return o.out.T, nil
+}
+
+func (o *headOp) AllocateGrads() ([]*tensor.Dense, error) {
+	c := o.net.Config
+	return []*tensor.Dense{o.stream(o.dx), fused.Dense(o.grads.norm, c.Hidden),
+		fused.Dense(o.grads.head.w, c.Vocab, c.Hidden)}, nil
+}
+
+func (o *headOp) Backward(vals []G.Value) error {
+	h, vocab, logp, entropy := o.net.Config.Hidden, o.net.Config.Vocab, o.logProb(), o.entropy()
+	d := fused.Floats(vals[4])
+	dlogp, dentropy := d[:len(o.places)], d[len(o.places):]
+	dfinal, drows := o.states(), o.mem.floats(o.most*h)
+	clear(dfinal)
+	o.each(true, func(from, n int, d []float32) {
+		o.pool.LogSoftmaxBackward(n, vocab, d, logp[from:], entropy[from:], o.targets[from:from+n], dlogp[from:],
+			dentropy[from:], o.inv, d)
+		o.net.head.backward(o.pool, n, o.rows, d, drows, o.grads.head)
+		for i, at := range o.places[from : from+n] {
 			kernel.Axpy(1, drows[i*h:(i+1)*h], dfinal[at*h:(at+1)*h])
 		}
 	})
-	return logp, entropy
+	o.normBackward(fused.Floats(vals[0]), o.rstd, dfinal)
+	o.mem.back(o.mark)
+	return nil
+}
+
+// normBackward begins the backward pass of the layers, from the gradient of the last
+// RMSNorm of x.
+func (g *graph) normBackward(x, rstd, dfinal []float32) {
+	clear(g.dx)
+	g.pool.RMSNormBackward(len(g.tree.tokens), g.net.Config.Hidden, x, g.net.norm, rstd, dfinal, g.dx, g.grads.norm)
 }

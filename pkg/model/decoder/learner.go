@@ -4,16 +4,22 @@ import (
 	"fmt"
 
 	"grpo/pkg/model"
+	"grpo/pkg/model/fused"
 	"grpo/pkg/model/kernel"
 )
 
+// MicroBatchTokens is the default of train.micro_batch_tokens: enough for fast matmuls, and
+// less than 2 GB of activations of a network of 135 million parameters.
+const MicroBatchTokens = 2048
+
 // learner implements [model.Learner].
 type learner struct {
-	net         *Network
-	pool        *kernel.Pool
-	temperature float64
-	grads       *Network
-	mem         arena
+	net           *Network
+	pool          *kernel.Pool
+	temperature   float64
+	checkpointing bool
+	grads         *Network
+	mem           *arena
 }
 
 // Accumulate implements [model.Learner].
@@ -22,19 +28,22 @@ func (l *learner) Accumulate(batch *model.Batch, objective model.Objective) (los
 	if err != nil {
 		return 0, fmt.Errorf("learn: %w", err)
 	}
-	p := newPass(l.net, l.pool, &l.mem, b.tree, true)
-	p.forward()
-	dfinal := l.mem.zeros(len(p.final))
-	p.logProbs(b.places, b.targets, l.temperature, func(logp, entropy []float32) (dlogp, dentropy []float32) {
-		m := b.matrix(logp, entropy)
+	l.mem.reset()
+	g := newGraph(newPass(l.net, l.pool, l.mem, b.tree, true), l.grads, l.checkpointing)
+	x := g.logProbs(b.places, b.targets, l.temperature)
+	out := g.loss("policyLoss", x, func(x, d []float32) (float64, error) {
+		m := b.matrix(x)
 		m.DLogProbs, m.DEntropy = make([]float64, len(m.Mask)), make([]float64, len(m.Mask))
-		loss, err = objective(m)
-		return b.collect(m.DLogProbs), b.collect(m.DEntropy)
-	}, dfinal, l.grads)
-	if err != nil {
+		if loss, err = objective(m); err != nil {
+			return 0, err
+		}
+		b.collect(m.DLogProbs, d)
+		b.collect(m.DEntropy, d[len(d)/2:])
+		return loss, nil
+	})
+	if err := g.run(out); err != nil {
 		return 0, err
 	}
-	p.backward(dfinal, l.grads)
 	return loss, nil
 }
 
@@ -47,7 +56,7 @@ type scorer struct {
 	net         *Network
 	pool        *kernel.Pool
 	temperature float64
-	mem         arena
+	mem         *arena
 }
 
 // Score implements [model.Scorer].
@@ -56,9 +65,13 @@ func (s *scorer) Score(batch *model.Batch) (*model.TokenMatrix, error) {
 	if err != nil {
 		return nil, fmt.Errorf("score: %w", err)
 	}
-	p := newPass(s.net, s.pool, &s.mem, b.tree, false)
-	p.forward()
-	return b.matrix(p.logProbs(b.places, b.targets, s.temperature, nil, nil, nil)), nil
+	s.mem.reset()
+	g := newGraph(newPass(s.net, s.pool, s.mem, b.tree, false), nil, false)
+	out := g.logProbs(b.places, b.targets, s.temperature)
+	if err := g.run(out); err != nil {
+		return nil, err
+	}
+	return b.matrix(fused.Floats(out.Value())), nil
 }
 
 func (s *scorer) Close() error { return nil }

@@ -26,6 +26,7 @@ type Network struct {
 // layer holds the parameters of a block. The query, key and value projections are one
 // matrix, as are the gate and up projections.
 type layer struct {
+	all          []float32  // all of the following
 	attnNorm     []float32  // (hidden)
 	qkv          projection // hidden to q + 2 kv
 	qkvBias      []float32  // (q + 2 kv), or nil
@@ -59,7 +60,7 @@ func view(c *hf.Config, params *model.Params) *Network {
 	h, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	n.embed = take(c.Vocab * h)
 	for i := range n.layers {
-		l := &n.layers[i]
+		l, all := &n.layers[i], rest
 		l.attnNorm, l.qkv = take(h), matrix(h, q+2*kv)
 		if c.QKVBias {
 			l.qkvBias = take(q + 2*kv)
@@ -69,6 +70,7 @@ func view(c *hf.Config, params *model.Params) *Network {
 		}
 		l.out, l.ffnNorm = matrix(q, h), take(h)
 		l.gateUp, l.down = matrix(h, 2*c.FFN), matrix(c.FFN, h)
+		l.all = all[:len(all)-len(rest)]
 	}
 	n.norm, n.head = take(h), projection{h, c.Vocab, n.embed}
 	if !c.Tied {

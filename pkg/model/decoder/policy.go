@@ -15,6 +15,7 @@ type Policy struct {
 	Tokenizer
 	net  *Network
 	pool *kernel.Pool
+	mem  *arena // of all that runs the network, one at a time, and of copies
 }
 
 // Open reads a checkpoint, a Hugging Face folder or a GGUF file, as a policy.
@@ -32,28 +33,29 @@ func Open(path string, on model.Device) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Policy{Tokenizer: NewTokenizer(c), net: net, pool: pool}, nil
+	return &Policy{Tokenizer: NewTokenizer(c), net: net, pool: pool, mem: new(arena)}, nil
 }
 
 func (p *Policy) Params() *model.Params { return p.net.Params }
 
 // Copy implements [model.Policy].
 func (p *Policy) Copy() model.Policy {
-	return &Policy{Tokenizer: p.Tokenizer, net: view(p.net.Config, p.net.Params.Clone()), pool: p.pool}
+	return &Policy{Tokenizer: p.Tokenizer, net: view(p.net.Config, p.net.Params.Clone()), pool: p.pool, mem: p.mem}
 }
 
-func (p *Policy) NewSampler() model.Sampler { return newSampler(p.net, p.pool, p.End()) }
+func (p *Policy) NewSampler() model.Sampler { return newSampler(p.net, p.pool, p.mem, p.End()) }
 
-func (p *Policy) NewLearner(temperature float64) (model.Learner, error) {
-	return &learner{net: p.net, pool: p.pool, temperature: temperature, grads: newNetwork(p.net.Config)}, nil
+func (p *Policy) NewLearner(temperature float64, checkpointing bool) (model.Learner, error) {
+	return &learner{net: p.net, pool: p.pool, mem: p.mem, temperature: temperature, checkpointing: checkpointing,
+		grads: newNetwork(p.net.Config)}, nil
 }
 
 func (p *Policy) NewScorer(temperature float64) (model.Scorer, error) {
-	return &scorer{net: p.net, pool: p.pool, temperature: temperature}, nil
+	return &scorer{net: p.net, pool: p.pool, mem: p.mem, temperature: temperature}, nil
 }
 
-func (p *Policy) NewCritic(o model.AdamWOptions) (model.Critic, error) {
-	return newCritic(p.net, p.pool, o), nil
+func (p *Policy) NewCritic(o model.AdamWOptions, checkpointing bool) (model.Critic, error) {
+	return newCritic(p.net, p.pool, p.mem, o, checkpointing), nil
 }
 
 func (p *Policy) Size() model.Size { return Size{*p.net.Config} }
@@ -126,52 +128,4 @@ func (s Size) Forward(inputs, predictions int) model.Work {
 	}
 	w := float64(inputs)*body + float64(predictions)*head
 	return model.Work{Nominal: w, Executed: w}
-}
-
-const float = 4 // bytes
-
-// perToken is the memory of what a forward pass keeps of a token.
-func (s Size) perToken() float64 {
-	q, kv := float64(s.Heads*s.HeadDim), float64(s.KVHeads*s.HeadDim)
-	layer := 4*float64(s.Hidden) + 2*q + 2*kv + 3*float64(s.FFN)
-	return float * float64(s.Layers) * layer
-}
-
-// tokens are the distinct tokens of a batch, at most.
-func tokens(b model.BatchSize) float64 { return b.PromptTokens + b.Tokens }
-
-func (s Size) headBytes() float64 { return float * headRows * float64(s.Vocab) }
-
-// lossBytes is the memory of the logits of a batch.
-func (s Size) lossBytes(b model.BatchSize, backward bool) float64 {
-	most, kept := lossParts(int(b.Tokens), s.Vocab, backward)
-	return float * float64(max(most, kept)) * float64(s.Vocab)
-}
-
-// ParamBytes implements [model.Size].
-func (s Size) ParamBytes() float64 { return float * s.Parameters() }
-
-// LearnerBytes implements [model.Size].
-func (s Size) LearnerBytes(b model.BatchSize, threads int) float64 {
-	return s.ParamBytes() + tokens(b)*s.perToken() + s.lossBytes(b, true)
-}
-
-// ScorerBytes implements [model.Size].
-func (s Size) ScorerBytes(b model.BatchSize, threads int) float64 {
-	return tokens(b)*s.perToken() + s.lossBytes(b, false)
-}
-
-// CriticBytes implements [model.Size].
-func (s Size) CriticBytes(all, part model.BatchSize, threads int) float64 {
-	return 4*s.ParamBytes() + max(tokens(all), tokens(part))*s.perToken()
-}
-
-// SamplerBytes implements [model.Size]: the packed weights.
-func (s Size) SamplerBytes(threads int) float64 { return s.ParamBytes() + s.headBytes() }
-
-// SampledBytes implements [model.Size].
-func (s Size) SampledBytes(prompts, group, maxTokens float64) float64 {
-	own := 2 * float * float64(s.Layers) * float64(s.KVHeads*s.HeadDim) * maxTokens
-	rows := min(prompts*group, chunkRows)
-	return rows*own + prompts*group*12*maxTokens
 }

@@ -19,7 +19,7 @@ var (
 	_ model.Tokenizer = Tokenizer{}
 )
 
-// Sampled tokens have the log-probabilities, to the bit, that the learner computes, for
+// Sampled tokens have the log-probabilities and entropies, to the bit, that the learner computes, for
 // any number of threads and in batches of any form; greedy continuations are those of
 // transformers.
 func TestGoldenSamplerIsTheLearner(t *testing.T) {
@@ -30,7 +30,7 @@ func TestGoldenSamplerIsTheLearner(t *testing.T) {
 		}
 		pool := kernel.NewPool(2)
 		defer pool.Close()
-		s := newSampler(net, pool, []int{-1})
+		s := newSampler(net, pool, &arena{}, []int{-1})
 		greedy, err := s.Sample(prompts, 1, model.Sampling{Greedy: true, TopP: 1, MaxTokens: 8}, model.Draws{})
 		if err != nil {
 			t.Fatal(err)
@@ -42,7 +42,7 @@ func TestGoldenSamplerIsTheLearner(t *testing.T) {
 		}
 		const group, temperature = 3, 1.3
 		opt := model.Sampling{Temperature: temperature, TopP: 1, MaxTokens: 7}
-		end := newSampler(net, pool, []int{greedy[0].Tokens[1], 3, 5})
+		end := newSampler(net, pool, &arena{}, []int{greedy[0].Tokens[1], 3, 5})
 		shared := append([][]int{append(slices.Clone(prompts[0]), 9, 4), append(slices.Clone(prompts[0]), 2)}, prompts...)
 		out, err := end.Sample(shared, group, opt, model.Draws{Stream: rng.New(1, 2)})
 		if err != nil {
@@ -55,7 +55,7 @@ func TestGoldenSamplerIsTheLearner(t *testing.T) {
 		check := func(b *model.Batch, rows []int, threads int) {
 			pool := kernel.NewPool(threads)
 			defer pool.Close()
-			sc := &scorer{net: net, pool: pool, temperature: temperature}
+			sc := &scorer{net: net, pool: pool, mem: &arena{}, temperature: temperature}
 			m, err := sc.Score(b)
 			if err != nil {
 				t.Fatal(err)
@@ -64,6 +64,9 @@ func TestGoldenSamplerIsTheLearner(t *testing.T) {
 				for j, lp := range out[i].LogProbs {
 					if got := m.LogProbs[k*m.T+j]; got != float64(lp) || math.IsNaN(got) {
 						t.Fatalf("completion %d, token %d: sampled %v, scored %v", i, j, lp, got)
+					}
+					if got := m.Entropy[k*m.T+j]; got != float64(out[i].Entropies[j]) {
+						t.Fatalf("completion %d, token %d: entropy %v when sampled, %v when scored", i, j, out[i].Entropies[j], got)
 					}
 				}
 			}
@@ -84,11 +87,11 @@ func segmentsOf(c *goldenCase) []Segment {
 	return s
 }
 
-// Micro-batches add up to the gradient of the whole batch, and the critic's gradient is
-// that of finite differences.
+// Micro-batches add up to the gradient of the whole batch, checkpointing changes no bit of
+// it, and the critic's gradient is that of finite differences.
 func TestGoldenMicroBatches(t *testing.T) {
 	goldenFolders(t, func(t *testing.T, net *Network, c *goldenCase) {
-		p := &Policy{net: net, pool: kernel.NewPool(2), Tokenizer: Tokenizer{end: []int{0}}}
+		p := &Policy{net: net, pool: kernel.NewPool(2), mem: &arena{}, Tokenizer: Tokenizer{end: []int{0}}}
 		defer p.pool.Close()
 		segments := segmentsOf(c)
 		batch := &model.Batch{}
@@ -107,11 +110,18 @@ func TestGoldenMicroBatches(t *testing.T) {
 			}
 			return loss, nil
 		}
-		whole, _ := p.NewLearner(1)
-		parts, _ := p.NewLearner(1)
+		whole, _ := p.NewLearner(1, false)
+		parts, _ := p.NewLearner(1, false)
 		want, err := whole.Accumulate(batch, objective)
 		if err != nil {
 			t.Fatal(err)
+		}
+		recomputed, _ := p.NewLearner(1, true)
+		if loss, err := recomputed.Accumulate(batch, objective); err != nil || loss != want {
+			t.Errorf("with checkpointing: loss %v, %v", loss, err)
+		}
+		if !slices.Equal(recomputed.Grads().Flat, whole.Grads().Flat) {
+			t.Error("checkpointing changes the gradient")
 		}
 		got := 0.0
 		for _, r := range batch.Rows {
@@ -135,7 +145,7 @@ func TestGoldenMicroBatches(t *testing.T) {
 				}
 			}
 		}
-		value, err := p.NewCritic(model.AdamWOptions{Beta1: 0.9, Beta2: 0.99, Eps: 1e-8})
+		value, err := p.NewCritic(model.AdamWOptions{Beta1: 0.9, Beta2: 0.99, Eps: 1e-8}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,6 +168,11 @@ func TestGoldenMicroBatches(t *testing.T) {
 		}
 		if _, err := cr.Accumulate(batch, sum); err != nil {
 			t.Fatal(err)
+		}
+		again := newCritic(net, p.pool, p.mem, cr.optimizer.AdamWOptions, true)
+		copy(again.params.Flat, cr.params.Flat)
+		if _, err := again.Accumulate(batch, sum); err != nil || !slices.Equal(again.gradients.Flat, cr.gradients.Flat) {
+			t.Errorf("checkpointing changes the critic's gradient (%v)", err)
 		}
 		for _, x := range cr.params.Tensors() {
 			at := len(x.Data) / 2

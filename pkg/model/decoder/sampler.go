@@ -16,16 +16,15 @@ type sampler struct {
 	end      []int
 	layers   []packedLayer
 	head     packedProjection
-	contexts []context // of the prompts of a call, and memory for those of the next
-	mem      arena     // of the prompts
-	own      arena     // of the completions
+	choosers []*model.Chooser
+	mem      *arena
 }
 
 // packedLayer holds the weights of a layer in the form that is fast for few rows.
 type packedLayer struct{ qkv, out, gateUp, down packedProjection }
 
-func newSampler(net *Network, pool *kernel.Pool, end []int) *sampler {
-	s := &sampler{net: net, pool: pool, end: end, layers: make([]packedLayer, net.Config.Layers)}
+func newSampler(net *Network, pool *kernel.Pool, mem *arena, end []int) *sampler {
+	s := &sampler{net: net, pool: pool, mem: mem, end: end, layers: make([]packedLayer, net.Config.Layers)}
 	s.Refresh()
 	return s
 }
@@ -61,14 +60,13 @@ type decoding struct {
 	*sampler
 	attn     attention
 	opt      model.Sampling
-	prompts  int
-	first    int // index of the first prompt
+	contexts []context // of the prompts
+	first    int       // index of the first prompt
 	group    int
-	most     int       // tokens of a completion
-	k, v     []float32 // (layers, completions, kv heads, most, dim): own keys and values
-	rows     []int     // the completion of each row
-	tokens   []int     // (rows), the last token of each
-	choosers []*model.Chooser
+	most     int         // tokens of a completion
+	k, v     []float32   // (layers, completions, kv heads, most, dim): own keys and values
+	rows     []int       // the completion of each row
+	tokens   []int       // (rows), the last token of each
 	probs    [][]float32 // of each chooser, (vocabulary)
 
 	x, norm, qkv, attended, gateUp, activations []float32 // (rows, ...)
@@ -117,43 +115,53 @@ func (s *sampler) readPrompts(prompts [][]int) (*decoding, []float32, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	p := newPass(s.net, s.pool, &s.mem, t, false)
-	p.forward()
-	s.own.reset()
-	d := &decoding{sampler: s, attn: p.attn, prompts: len(prompts)}
+	s.mem.reset()
+	contexts := make([]context, len(prompts))
+	for i, seg := range leaf {
+		x := context{tokens: t.before[seg] + len(segments[seg].Tokens)}
+		for range c.Layers * c.KVHeads {
+			x.k = append(x.k, kernel.NewPacked(c.HeadDim, x.tokens, s.mem.floats))
+			x.v = append(x.v, kernel.NewPacked(x.tokens, c.HeadDim, s.mem.floats))
+		}
+		contexts[i] = x
+	}
+	defer s.mem.back(s.mem.mark())
+	p := newPass(s.net, s.pool, s.mem, t, false)
+	x, out := p.embed(), p.states()
+	for l := range s.net.layers {
+		mark := s.mem.mark()
+		qkv := p.block(&s.net.layers[l], x, out).qkv
+		s.pool.Run(len(prompts)*c.KVHeads, func(task, worker int) {
+			contexts[task/c.KVHeads].read(p, leaf[task/c.KVHeads], l, task%c.KVHeads, qkv, p.scratch[worker].k)
+		})
+		s.mem.back(mark)
+		x, out = out, x
+	}
+	x, _ = p.norm(x, s.net.norm)
+	d := &decoding{sampler: s, attn: p.attn, contexts: contexts}
 	final := make([]float32, len(prompts)*c.Hidden)
 	for i, seg := range leaf {
-		if i == len(s.contexts) {
-			heads := c.Layers * c.KVHeads
-			s.contexts = append(s.contexts, context{k: make([]kernel.Packed, heads), v: make([]kernel.Packed, heads)})
-		}
-		ctx := &s.contexts[i]
-		ctx.tokens = t.before[seg] + len(segments[seg].Tokens)
-		s.pool.Run(len(ctx.k), func(i, worker int) {
-			rows := p.scratch[worker].k
-			qkv, at := p.layers[i/c.KVHeads].qkv, p.attn.q()+i%c.KVHeads*c.HeadDim
-			p.attn.gather(t, t.visible(seg), qkv, at, rows)
-			kernel.PackB(true, c.HeadDim, ctx.tokens, rows, c.HeadDim, &ctx.k[i])
-			p.attn.gather(t, t.visible(seg), qkv, at+p.attn.kv(), rows)
-			kernel.PackB(false, ctx.tokens, c.HeadDim, rows, c.HeadDim, &ctx.v[i])
-		})
 		last := t.start[seg] + len(segments[seg].Tokens) - 1
-		copy(final[i*c.Hidden:(i+1)*c.Hidden], p.final[last*c.Hidden:])
+		copy(final[i*c.Hidden:(i+1)*c.Hidden], x[last*c.Hidden:])
 	}
 	return d, final, nil
+}
+
+// read packs the keys and values of a layer and key head that a segment sees. rows is
+// memory for them.
+func (x *context) read(p *pass, segment, layer, head int, qkv, rows []float32) {
+	a, seen, tokens := p.attn, p.tree.visible(segment), p.tree.before[segment]+len(p.tree.segments[segment].Tokens)
+	i, at := layer*a.kvHeads+head, a.q()+head*a.dim
+	a.gather(p.tree, seen, qkv, at, rows)
+	kernel.PackB(true, a.dim, tokens, rows, a.dim, &x.k[i])
+	a.gather(p.tree, seen, qkv, at+a.kv(), rows)
+	kernel.PackB(false, tokens, a.dim, rows, a.dim, &x.v[i])
 }
 
 // promptTree is the tree of prompts: what all of them begin with, then the rest of
 // each, which has at least one token. leaf is the segment of each prompt.
 func promptTree(prompts [][]int) (segments []Segment, leaf []int) {
-	shared := len(prompts[0]) - 1
-	for _, ids := range prompts[1:] {
-		k := 0
-		for k < min(shared, len(ids)-1) && ids[k] == prompts[0][k] {
-			k++
-		}
-		shared = k
-	}
+	shared := model.SharedPrefix(prompts)
 	parent := -1
 	if shared > 0 && len(prompts) > 1 {
 		segments, parent = append(segments, Segment{Parent: -1, Tokens: narrow(prompts[0][:shared])}), 0
@@ -180,18 +188,20 @@ func (d *decoding) complete(out []model.Completion, final []float32, longest int
 	c := d.net.Config
 	n, h, half := len(out), c.Hidden, c.HeadDim/2
 	size := c.Layers * n * d.attn.kv() * d.most
-	d.k, d.v = d.own.floats(size), d.own.floats(size)
-	d.x, d.norm = d.own.floats(n*h), d.own.floats(n*h)
-	d.qkv, d.attended = d.own.floats(n*d.attn.width()), d.own.floats(n*d.attn.q())
-	d.gateUp, d.activations = d.own.floats(n*2*c.FFN), d.own.floats(n*c.FFN)
-	d.cos, d.sin, d.positions = d.own.floats(n*half), d.own.floats(n*half), make([]int, n)
-	d.logits, d.rows, d.tokens = d.own.floats(min(n, headRows)*c.Vocab), make([]int, n), make([]int, n)
+	d.k, d.v = d.mem.floats(size), d.mem.floats(size)
+	d.x, d.norm = d.mem.floats(n*h), d.mem.floats(n*h)
+	d.qkv, d.attended = d.mem.floats(n*d.attn.width()), d.mem.floats(n*d.attn.q())
+	d.gateUp, d.activations = d.mem.floats(n*2*c.FFN), d.mem.floats(n*c.FFN)
+	d.cos, d.sin, d.positions = d.mem.floats(n*half), d.mem.floats(n*half), make([]int, n)
+	d.logits, d.rows, d.tokens = d.mem.floats(min(n, headRows)*c.Vocab), make([]int, n), make([]int, n)
 	for range d.pool.Threads() {
-		d.scores = append(d.scores, d.own.floats(d.attn.group()*(longest+d.most)))
+		d.scores = append(d.scores, d.mem.floats(d.attn.group()*(longest+d.most)))
 	}
-	for range min(n, headRows) {
-		d.choosers = append(d.choosers, model.NewChooser(c.Vocab, d.end))
-		d.probs = append(d.probs, d.own.floats(c.Vocab))
+	for i := range min(n, headRows) {
+		if i == len(d.choosers) {
+			d.choosers = append(d.choosers, model.NewChooser(c.Vocab, d.end))
+		}
+		d.probs = append(d.probs, d.mem.floats(c.Vocab))
 	}
 	// Every completion of a group begins with the distribution after its prompt.
 	for i := range out {
@@ -228,10 +238,11 @@ func (d *decoding) choose(out []model.Completion, t int, draws model.Draws) {
 			}
 			o := &out[i]
 			probs := d.probs[r]
-			peak, logSum := kernel.Softmax(c.Vocab, logits, inv, probs)
+			peak, logSum, entropy := kernel.Softmax(c.Vocab, logits, inv, probs)
 			id := d.choosers[r].Choose(probs, d.opt, t, u)
 			o.Tokens = append(o.Tokens, id)
 			o.LogProbs = append(o.LogProbs, kernel.LogProb(logits[id], peak, inv, logSum))
+			o.Entropies = append(o.Entropies, entropy)
 			for _, e := range d.end {
 				o.Ended = o.Ended || id == e
 			}
@@ -281,7 +292,7 @@ func (d *decoding) attend(layer, row, head, t int, scores []float32) {
 	a, i := d.attn, d.rows[row]
 	ctx := &d.contexts[i/d.group]
 	qkv := d.qkv[row*a.width() : (row+1)*a.width()]
-	own := ((layer*d.prompts*d.group+i)*a.kvHeads + head) * d.most * a.dim
+	own := ((layer*len(d.contexts)*d.group+i)*a.kvHeads + head) * d.most * a.dim
 	k, v := d.k[own:own+(t+1)*a.dim], d.v[own:own+(t+1)*a.dim]
 	copy(k[t*a.dim:], qkv[a.q()+head*a.dim:])
 	copy(v[t*a.dim:], qkv[a.q()+a.kv()+head*a.dim:])

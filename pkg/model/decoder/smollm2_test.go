@@ -90,7 +90,7 @@ func TestGoldenSmolLM2Gradient(t *testing.T) {
 		adv = append(adv, r.Advantage+r.Adv)
 		total += len(r.Completion)
 	}
-	l, err := p.NewLearner(1)
+	l, err := p.NewLearner(1, false)
 	if err != nil {
 		t.Fatal(err)
 	}

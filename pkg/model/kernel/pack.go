@@ -11,6 +11,11 @@ type Packed struct {
 	data []float32
 }
 
+// NewPacked returns an empty matrix with memory for one of size k×n, which floats allocates.
+func NewPacked(k, n int, floats func(n int) []float32) Packed {
+	return Packed{data: floats(k * roundUp(n, nr))[:0]}
+}
+
 // PackB copies op(B), of size k×n, into the packed form; B is stored as k×n, or as n×k if transB is
 // set, with rows ldb apart. It reuses into's memory. The packed copy does not follow later changes
 // of b.

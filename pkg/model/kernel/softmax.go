@@ -34,15 +34,17 @@ func LogSoftmaxGather(rows, n int, logits []float32, invTemp float32, targets []
 
 // Softmax writes softmax(logits·invTemp) of one row of n logits to probs, which
 // may be the same slice. The log-probability of element j, with the bits that
-// [LogSoftmaxGather] gives, is (logits[j]-max)*invTemp - logSum: see [LogProb].
-func Softmax(n int, logits []float32, invTemp float32, probs []float32) (max, logSumExp float32) {
+// [LogSoftmaxGather] gives, is (logits[j]-max)*invTemp - logSum: see [LogProb]. The
+// entropy has its bits too.
+func Softmax(n int, logits []float32, invTemp float32, probs []float32) (max, logSumExp, entropy float32) {
 	checkLen("logits", logits, n)
 	checkLen("probs", probs, n)
 	if n == 0 {
-		return 0, 0
+		return 0, 0, 0
 	}
-	top, sum, _ := softmaxRow(logits[:n], invTemp, probs[:n])
-	return top, logSum(sum)
+	top, sum, dot := softmaxRow(logits[:n], invTemp, probs[:n])
+	ls := logSum(sum)
+	return top, ls, ls - dot/sum
 }
 
 // LogProb returns the log-probability of a logit from the results of [Softmax].

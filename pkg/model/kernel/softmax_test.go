@@ -78,9 +78,10 @@ func TestSoftmaxSampler(t *testing.T) {
 			target := rapid.IntRange(0, n-1).Draw(rt, "target")
 			probs, probs2, logp, entropy := make([]float32, n), make([]float32, n), make([]float32, 1), make([]float32, 1)
 			LogSoftmaxGather(1, n, x, invTemp, []int{target}, logp, entropy, probs)
-			top, logSumExp := Softmax(n, x, invTemp, probs2)
+			top, logSumExp, h := Softmax(n, x, invTemp, probs2)
 			sameBits(t, "probs", probs2, probs)
 			sameBits(t, "logp", []float32{LogProb(x[target], top, invTemp, logSumExp)}, logp)
+			sameBits(t, "entropy", []float32{h}, entropy)
 		})
 	})
 }

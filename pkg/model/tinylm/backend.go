@@ -7,6 +7,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"grpo/pkg/model"
+	"grpo/pkg/model/fused"
 	"grpo/pkg/model/kernel"
 )
 
@@ -81,28 +82,10 @@ type Ops interface {
 }
 
 // Op is the arithmetic of one operation of a graph, forward and backward.
-type Op interface {
-	// Forward computes the output from the values of the inputs. It is valid until the next
-	// Forward.
-	Forward(in []G.Value) (G.Value, error)
-	// AllocateGrads allocates the gradients of the inputs and returns them, nil for inputs without
-	// one. If it is never called, Forward keeps no data for a backward pass.
-	AllocateGrads() ([]*tensor.Dense, error)
-	// Backward fills these gradients. vals are the inputs, then the output of the
-	// last Forward, then the gradient of the output.
-	Backward(vals []G.Value) error
-}
+type Op = fused.Op
 
 // LossIO moves the input of a loss and its gradient between a device and the host.
-type LossIO interface {
-	// Read returns the numbers of x on the host.
-	Read(x G.Value) ([]float32, error)
-	// HostGrad is where the loss writes its gradient with respect to x. Entries that no token uses
-	// are never read.
-	HostGrad() []float32
-	// Grad returns that gradient on the device.
-	Grad() (G.Value, error)
-}
+type LossIO = fused.LossIO
 
 // Decoder is a device's part of a [Sampler].
 type Decoder interface {

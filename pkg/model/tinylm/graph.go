@@ -4,9 +4,9 @@ import (
 	"fmt"
 
 	G "gorgonia.org/gorgonia"
-	"gorgonia.org/tensor"
 
 	"grpo/pkg/model"
+	"grpo/pkg/model/fused"
 )
 
 func (c Capacity) holds(d Capacity) bool {
@@ -41,7 +41,7 @@ type pass struct {
 	build func(c Capacity) (*graph, error)
 
 	packed   Packed // the current batch
-	watch    stopwatch
+	watch    fused.Stopwatch
 	capacity Capacity
 	graph    *graph // nil before the first batch
 }
@@ -62,43 +62,14 @@ func (p *pass) run(batch *model.Batch) error {
 			return fmt.Errorf("build the graph: %w", err)
 		}
 		p.graph, p.capacity = g, c
-		for _, n := range g.nodes {
-			if op, ok := n.Op().(*fusedOp); ok {
-				op.watch = &p.watch
-			}
-		}
+		g.Watch(&p.watch)
 	}
 	p.graph.in.fill(&p.packed)
-	defer p.watch.start(&p.watch.runs)()
+	defer p.watch.Start(&p.watch.Runs)()
 	if err := p.graph.ops.Load(&p.packed); err != nil {
 		return fmt.Errorf("run the graph: %w", err)
 	}
-	p.graph.vm.Reset()
-	if err := p.graph.vm.RunAll(); err != nil {
-		return runError(err)
-	}
-	return nil
-}
-
-// opError is the error of one of our operations in Gorgonia's machine.
-type opError struct{ error }
-
-// runError unwraps the error of one of our operations, to which Gorgonia's machine adds a program
-// counter and a dump of an instruction. The machine's own errors keep them.
-func runError(err error) error {
-	for e := err; e != nil; {
-		switch x := e.(type) {
-		case opError:
-			return x.error
-		case interface{ Err() error }:
-			e = x.Err()
-		case interface{ Unwrap() error }:
-			e = x.Unwrap()
-		default:
-			e = nil
-		}
-	}
-	return fmt.Errorf("run the graph: %w", err)
+	return p.graph.Run()
 }
 
 // close frees the graph's machine and memory; a later run builds another.
@@ -109,7 +80,7 @@ func (p *pass) close() error {
 	g := p.graph
 	p.graph = nil
 	g.ops.Close()
-	return g.vm.Close()
+	return g.Close()
 }
 
 // inputs are the integer inputs of the graph; their slices are the tensors'.
@@ -132,56 +103,43 @@ func (in *inputs) fill(p *Packed) {
 
 // graph is a compiled Gorgonia graph with its inputs and outputs.
 type graph struct {
-	vm    G.VM
-	ops   Ops
-	nodes G.Nodes
-	in    inputs
-	out   *G.Node // the last node of the forward pass
-	grads G.Nodes // in the order of Weights.Tensors; nil without a backward pass
+	*fused.Graph // its gradients are in the order of Weights.Tensors
+	ops          Ops
+	in           inputs
 }
 
 // addGrads adds the gradients of the last run to sum.
 func (g *graph) addGrads(sum *model.Params) error {
-	vals := make([]G.Value, len(g.grads))
-	for i, n := range g.grads {
+	vals := make([]G.Value, len(g.Grads))
+	for i, n := range g.Grads {
 		vals[i] = n.Value()
 	}
 	return g.ops.AccumulateGrads(vals, sum)
 }
 
 // output is the result of the last run, on the host.
-func (g *graph) output() ([]float32, error) { return g.ops.Read(g.out.Value()) }
+func (g *graph) output() ([]float32, error) { return g.ops.Read(g.Out.Value()) }
 
 // headFunc adds a head on top of the backbone and returns the last node.
 type headFunc func(b *builder, t backbone) *G.Node
 
-// builder adds nodes to a graph and records the first failure.
+// builder adds TinyLM's operations to a graph.
 type builder struct {
-	g   *G.ExprGraph
+	*fused.Builder
 	ops Ops
-	err error
-}
-
-// input is a node whose value is read at every run.
-func (b *builder) input(name string, v *tensor.Dense) *G.Node {
-	n := G.NewTensor(b.g, v.Dtype(), v.Dims(), G.WithShape(v.Shape()...), G.WithName(name))
-	if err := G.Let(n, v); err != nil && b.err == nil {
-		b.err = fmt.Errorf("bind %s: %w", name, err)
-	}
-	return n
 }
 
 func (b *builder) weights(p *Weights) G.Nodes {
 	var nodes G.Nodes
 	for i, t := range p.Tensors() {
-		nodes = append(nodes, b.input(t.Name, b.ops.Weight(p, i)))
+		nodes = append(nodes, b.Input(t.Name, b.ops.Weight(p, i)))
 	}
 	return nodes
 }
 
 func (b *builder) index(name string, n int, to *[]int) *G.Node {
 	*to = make([]int, n)
-	return b.input(name, tensor.New(tensor.WithShape(n), tensor.WithBacking(*to)))
+	return b.Input(name, fused.Dense(*to, n))
 }
 
 // backbone has the nodes that all networks share and a head reads.
@@ -209,22 +167,16 @@ func newGraph(on model.Device, p *Weights, c Capacity, differentiate bool, head 
 	return out, err
 }
 
-func layOut(ops Ops, p *Weights, c Capacity, differentiate bool, head headFunc) (*graph, error) {
-	b := &builder{g: G.NewGraph(), ops: ops}
-	out := &graph{ops: ops}
+func layOut(ops Ops, p *Weights, c Capacity, differentiate bool, head headFunc) (out *graph, err error) {
+	b := &builder{Builder: fused.NewBuilder(), ops: ops}
+	out = &graph{ops: ops}
 	w := b.weights(p)
-	t := b.backbone(p, w, c, &out.in)
-	if out.out = head(b, t); b.err != nil {
-		return nil, b.err
+	last := head(b, b.backbone(p, w, c, &out.in))
+	if !differentiate {
+		w = nil
 	}
-	if differentiate {
-		var err error
-		if out.grads, err = G.Grad(out.out, w...); err != nil {
-			return nil, fmt.Errorf("differentiate: %w", err)
-		}
-	}
-	out.vm, out.nodes = G.NewTapeMachine(b.g, ops.VMOptions()...), b.g.AllNodes()
-	return out, nil
+	out.Graph, err = b.Compile(last, w, ops.VMOptions()...)
+	return out, err
 }
 
 func (b *builder) backbone(p *Weights, w G.Nodes, c Capacity, in *inputs) backbone {
@@ -259,4 +211,13 @@ func (b *builder) backbone(p *Weights, w G.Nodes, c Capacity, in *inputs) backbo
 func (b *builder) logProbs(t backbone, temperature float64) *G.Node {
 	targets := b.index("completion.targets", t.c.Rows+t.c.RowInputs, &t.in.target)
 	return b.head(t.top, t.weight, t.bias, targets, t.active, temperature)
+}
+
+// loss ends a network in a scalar: see [fused.Builder.Loss].
+func (b *builder) loss(name string, x *G.Node, evaluate func(x, d []float32) (float64, error)) *G.Node {
+	if b.Err != nil {
+		return nil
+	}
+	c, err := b.ops.Loss(x.Shape())
+	return b.Loss(name, x, c, err, evaluate)
 }

@@ -24,6 +24,7 @@ import (
 	G "gorgonia.org/gorgonia"
 
 	"grpo/pkg/model"
+	"grpo/pkg/model/fused"
 )
 
 // Learner computes gradients of a TinyLM. The graph is built for a capacity, not
@@ -80,12 +81,12 @@ func (l *Learner) ZeroGrads() { l.grads.Zero() }
 func (l *Learner) Grads() *model.Params { return l.grads }
 
 // Watch starts measuring time: see Watched.
-func (l *Learner) Watch(now func() time.Time) { l.pass.watch = stopwatch{now: now} }
+func (l *Learner) Watch(now func() time.Time) { l.pass.watch = fused.Stopwatch{Now: now} }
 
 // Watched returns the time of the graph's runs since Watch, and the part spent in the arithmetic of
 // its nodes; the rest is Gorgonia's machine.
 func (l *Learner) Watched() (runs, arithmetic time.Duration) {
-	return l.pass.watch.runs, l.pass.watch.busy
+	return l.pass.watch.Runs, l.pass.watch.Busy
 }
 
 // Close frees the graph and the gradients.

@@ -4,6 +4,7 @@ import (
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"grpo/pkg/model/fused"
 	"grpo/pkg/model/kernel"
 )
 
@@ -25,22 +26,22 @@ type source struct{ x, wih, ids *G.Node }
 // each step: (sequences + inputs)×H.
 func (b *builder) gru(name string, from source, h0, whh, bih, bhh, active *G.Node, prompts bool,
 	rowCap, inCap int) *G.Node {
-	if b.err != nil {
+	if b.Err != nil {
 		return nil
 	}
 	s := GRUSize{Hidden: whh.Shape()[1], Sequences: rowCap, Inputs: inCap, Table: from.ids != nil,
 		SourceRows: from.x.Shape()[0], HasInit: h0 != nil, Prompts: prompts}
-	second := input{from.wih, matrixT, true}
+	second := fused.Matrix(from.wih)
 	if s.Table {
-		second = input{from.ids, indexT, false}
+		second = fused.Index(from.ids)
 	}
-	inputs := []input{{from.x, matrixT, true}, second, {whh, matrixT, true}, {bih, vectorT, true},
-		{bhh, vectorT, true}, {active, indexT, false}}
+	inputs := []fused.Input{fused.Matrix(from.x), second, fused.Matrix(whh), fused.Vector(bih), fused.Vector(bhh),
+		fused.Index(active)}
 	if s.HasInit {
-		inputs = append(inputs, input{h0, matrixT, true})
+		inputs = append(inputs, fused.Matrix(h0))
 	}
 	f, err := b.ops.GRU(s)
-	return b.fuse(name, f, err, tensor.Shape{rowCap + inCap, s.Hidden}, inputs...)
+	return b.Fuse(name, f, err, tensor.Shape{rowCap + inCap, s.Hidden}, inputs...)
 }
 
 // gru is the CPU's. The input projections of one step of one chunk stay in the first-level cache. A
@@ -49,8 +50,8 @@ func (b *builder) gru(name string, from source, h0, whh, bih, bhh, active *G.Nod
 type gru struct {
 	GRUSize
 	pool    *kernel.Pool
-	out     *buffer   // (rowCap+inCap)×H
-	scratch []float32 // threads × maxChunk×6H
+	out     *fused.Buffer // (rowCap+inCap)×H
+	scratch []float32     // threads × maxChunk×6H
 	wih     kernel.Packed
 	whh     kernel.Packed
 
@@ -70,7 +71,7 @@ type gru struct {
 func (c cpu) GRU(s GRUSize) (Op, error) {
 	g := &gru{
 		GRUSize: s, pool: c.pool,
-		out:     newBuffer(s.Sequences+s.Inputs, s.Hidden),
+		out:     fused.NewBuffer(s.Sequences+s.Inputs, s.Hidden),
 		scratch: make([]float32, c.pool.Threads()*maxChunk*6*s.Hidden),
 	}
 	g.forwardTask, g.backwardTask = g.forwardChunk, g.backwardChunk
@@ -78,13 +79,13 @@ func (c cpu) GRU(s GRUSize) (Op, error) {
 }
 
 func (g *gru) load(vals []G.Value) {
-	g.source = floats(vals[0])
+	g.source = fused.Floats(vals[0])
 	if g.Table {
-		g.ids = ints(vals[1])
+		g.ids = fused.Ints(vals[1])
 	}
-	g.bih, g.bhh, g.active = floats(vals[3]), floats(vals[4]), ints(vals[5])
+	g.bih, g.bhh, g.active = fused.Floats(vals[3]), fused.Floats(vals[4]), fused.Ints(vals[5])
 	if g.HasInit {
-		g.h0 = floats(vals[6])
+		g.h0 = fused.Floats(vals[6])
 	}
 }
 
@@ -98,11 +99,11 @@ func (g *gru) Forward(vals []G.Value) (G.Value, error) {
 	g.load(vals)
 	h := g.Hidden
 	if !g.Table {
-		kernel.PackB(true, h, 3*h, floats(vals[1]), h, &g.wih)
+		kernel.PackB(true, h, 3*h, fused.Floats(vals[1]), h, &g.wih)
 	}
-	kernel.PackB(true, h, 3*h, floats(vals[2]), h, &g.whh)
+	kernel.PackB(true, h, 3*h, fused.Floats(vals[2]), h, &g.whh)
 	g.pool.Run(g.chunks(), g.forwardTask)
-	return g.out.t, nil
+	return g.out.T, nil
 }
 
 // input writes the input projections of the n rows from input row in on, whose
@@ -123,9 +124,9 @@ func (g *gru) forwardChunk(task, worker int) {
 	lo := task * g.chunk
 	hi := min(lo+g.chunk, g.active[0])
 	if g.HasInit {
-		copy(g.out.data[lo*h:hi*h], g.h0[lo*h:hi*h])
+		copy(g.out.Data[lo*h:hi*h], g.h0[lo*h:hi*h])
 	} else {
-		clear(g.out.data[lo*h : hi*h])
+		clear(g.out.Data[lo*h : hi*h])
 	}
 	scratch := g.scratch[worker*maxChunk*6*h:]
 	gi, gh := scratch[:maxChunk*3*h], scratch[maxChunk*3*h:maxChunk*6*h]
@@ -133,7 +134,7 @@ func (g *gru) forwardChunk(task, worker int) {
 	for s := 1; s < len(g.active) && g.active[s] > lo; s++ {
 		n := min(hi, g.active[s]) - lo
 		in, out := at-g.active[0]+lo, at+lo
-		hp := g.out.data[prev*h : (prev+n)*h]
+		hp := g.out.Data[prev*h : (prev+n)*h]
 		var save []float32
 		if g.back != nil {
 			copy(g.back.before[in*h:(in+n)*h], hp)
@@ -141,7 +142,7 @@ func (g *gru) forwardChunk(task, worker int) {
 		}
 		g.input(n, in, out, gi)
 		kernel.GemmPacked(false, n, 3*h, h, hp, h, &g.whh, false, gh, 3*h)
-		kernel.GRUForward(n, h, gi, gh, g.bih, g.bhh, hp, g.out.data[out*h:(out+n)*h], save)
+		kernel.GRUForward(n, h, gi, gh, g.bih, g.bhh, hp, g.out.Data[out*h:(out+n)*h], save)
 		prev = out
 		at += g.active[s]
 	}
@@ -153,30 +154,31 @@ type gruBack struct {
 	// gates, inCap×4H: r, z, n and W_hn·h+b_hn of each step. The backward pass replaces them by
 	// gradients: da_r, da_z, da_n (those of gi) and da_n·r (with the first two, those of gh).
 	gates      []float32
-	dout       []float32 // of the current pass
-	dx         *buffer   // as the source: the table's gradient, or that of the states below
-	dwih, dwhh *buffer
-	dbih, dbhh *buffer
-	dh0        *buffer
+	dout       []float32     // of the current pass
+	dx         *fused.Buffer // as the source: the table's gradient, or that of the states below
+	dwih, dwhh *fused.Buffer
+	dbih, dbhh *fused.Buffer
+	dh0        *fused.Buffer
 }
 
 func (g *gru) AllocateGrads() ([]*tensor.Dense, error) {
 	h := g.Hidden
 	b := &gruBack{
 		before: make([]float32, g.Inputs*h), gates: make([]float32, g.Inputs*4*h),
-		dwhh: newBuffer(3*h, h), dbih: newBuffer(3 * h), dbhh: newBuffer(3 * h), dh0: newBuffer(g.Sequences, h),
+		dwhh: fused.NewBuffer(3*h, h), dbih: fused.NewBuffer(3 * h), dbhh: fused.NewBuffer(3 * h),
+		dh0: fused.NewBuffer(g.Sequences, h),
 	}
 	g.back = b
 	var second *tensor.Dense
 	if g.Table {
-		b.dx = newBuffer(g.SourceRows, 3*h)
+		b.dx = fused.NewBuffer(g.SourceRows, 3*h)
 	} else {
-		b.dx, b.dwih = newBuffer(g.SourceRows, h), newBuffer(3*h, h)
-		second = b.dwih.t
+		b.dx, b.dwih = fused.NewBuffer(g.SourceRows, h), fused.NewBuffer(3*h, h)
+		second = b.dwih.T
 	}
-	grads := []*tensor.Dense{b.dx.t, second, b.dwhh.t, b.dbih.t, b.dbhh.t, nil}
+	grads := []*tensor.Dense{b.dx.T, second, b.dwhh.T, b.dbih.T, b.dbhh.T, nil}
 	if g.HasInit {
-		grads = append(grads, b.dh0.t)
+		grads = append(grads, b.dh0.T)
 	}
 	return grads, nil
 }
@@ -184,21 +186,21 @@ func (g *gru) AllocateGrads() ([]*tensor.Dense, error) {
 func (g *gru) Backward(vals []G.Value) error {
 	g.load(vals)
 	h, b := g.Hidden, g.back
-	b.dout = floats(vals[len(vals)-1])
+	b.dout = fused.Floats(vals[len(vals)-1])
 	first, rows, _ := sizes(g.active)
 	if !g.Table {
-		kernel.PackB(false, 3*h, h, floats(vals[1]), h, &g.wih)
-		clear(b.dx.data[:first*h])
+		kernel.PackB(false, 3*h, h, fused.Floats(vals[1]), h, &g.wih)
+		clear(b.dx.Data[:first*h])
 	}
-	kernel.PackB(false, 3*h, h, floats(vals[2]), h, &g.whh)
+	kernel.PackB(false, 3*h, h, fused.Floats(vals[2]), h, &g.whh)
 	g.pool.Run(g.chunks(), g.backwardTask)
 	if g.Table {
-		clear(b.dx.data)
-		g.pool.ScatterAdd(g.ids[:rows], 3*h, b.gates, 4*h, len(b.dx.data)/(3*h), b.dx.data, 3*h)
+		clear(b.dx.Data)
+		g.pool.ScatterAdd(g.ids[:rows], 3*h, b.gates, 4*h, len(b.dx.Data)/(3*h), b.dx.Data, 3*h)
 	} else {
-		g.pool.Gemm(true, false, 3*h, h, rows, b.gates, 4*h, g.source[first*h:], h, false, b.dwih.data, h)
+		g.pool.Gemm(true, false, 3*h, h, rows, b.gates, 4*h, g.source[first*h:], h, false, b.dwih.Data, h)
 	}
-	g.pool.GemmGates(3*h, h, rows, b.gates, 4*h, 2*h, h, b.before, h, b.dwhh.data, h)
+	g.pool.GemmGates(3*h, h, rows, b.gates, 4*h, 2*h, h, b.before, h, b.dwhh.Data, h)
 	g.biases(rows)
 	return nil
 }
@@ -207,9 +209,9 @@ func (g *gru) Backward(vals []G.Value) error {
 // both their biases have one gradient; only the candidate's differ.
 func (g *gru) biases(rows int) {
 	h, b := g.Hidden, g.back
-	g.pool.ColSum(rows, 3*h, b.gates, 4*h, false, b.dbih.data)
-	copy(b.dbhh.data, b.dbih.data[:2*h])
-	g.pool.ColSum(rows, h, b.gates[min(3*h, len(b.gates)):], 4*h, false, b.dbhh.data[2*h:])
+	g.pool.ColSum(rows, 3*h, b.gates, 4*h, false, b.dbih.Data)
+	copy(b.dbhh.Data, b.dbih.Data[:2*h])
+	g.pool.ColSum(rows, h, b.gates[min(3*h, len(b.gates)):], 4*h, false, b.dbhh.Data[2*h:])
 }
 
 func (g *gru) backwardChunk(task, worker int) {
@@ -234,10 +236,10 @@ func (g *gru) backwardChunk(task, worker int) {
 		kernel.GemmPacked(false, n, h, 3*h, dgh, 3*h, &g.whh, true, direct, h)
 		copy(carry[:n*h], direct[:n*h])
 		if !g.Table {
-			kernel.GemmPacked(false, n, h, 3*h, gates, 4*h, &g.wih, false, b.dx.data[out*h:], h)
+			kernel.GemmPacked(false, n, h, 3*h, gates, 4*h, &g.wih, false, b.dx.Data[out*h:], h)
 		}
 		at -= g.active[s-1]
 	}
-	copy(b.dh0.data[lo*h:hi*h], carry)
-	kernel.Axpy(1, b.dout[lo*h:hi*h], b.dh0.data[lo*h:hi*h])
+	copy(b.dh0.Data[lo*h:hi*h], carry)
+	kernel.Axpy(1, b.dout[lo*h:hi*h], b.dh0.Data[lo*h:hi*h])
 }

@@ -4,6 +4,7 @@ import (
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"grpo/pkg/model/fused"
 	"grpo/pkg/model/kernel"
 )
 
@@ -18,11 +19,11 @@ type head struct {
 	hidden      int
 	inv         float32 // 1/temperature
 	cap         int
-	out         *buffer   // 2×cap
-	probs       []float32 // cap×V, for the backward pass, which overwrites it with the gradient of the logits
-	scratch     []float32 // threads × headChunk×V, instead of probs without a backward pass
+	out         *fused.Buffer // 2×cap
+	probs       []float32     // cap×V, for the backward pass, which overwrites it with the gradient of the logits
+	scratch     []float32     // threads × headChunk×V, instead of probs without a backward pass
 	weights     kernel.Packed
-	dx, dw, db  *buffer
+	dx, dw, db  *fused.Buffer
 	forwardFn   func(task, worker int)
 	backwardFn  func(task, worker int)
 	rows        int
@@ -37,32 +38,32 @@ type head struct {
 //
 // The output is (2, states): row 0 log-probabilities, row 1 entropies.
 func (b *builder) head(x, w, bias, targets, active *G.Node, temperature float64) *G.Node {
-	if b.err != nil {
+	if b.Err != nil {
 		return nil
 	}
 	v, h, capRows := w.Shape()[0], w.Shape()[1], x.Shape()[0]
 	f, err := b.ops.Head(capRows, h, v, float32(1/temperature))
-	return b.fuse("headLogProb", f, err, tensor.Shape{2, capRows}, input{x, matrixT, true},
-		input{w, matrixT, true}, input{bias, vectorT, true}, input{targets, indexT, false},
-		input{active, indexT, false})
+	return b.Fuse("headLogProb", f, err, tensor.Shape{2, capRows}, fused.Matrix(x),
+		fused.Matrix(w), fused.Vector(bias), fused.Index(targets),
+		fused.Index(active))
 }
 
 func (c cpu) Head(capRows, hidden, vocab int, inv float32) (Op, error) {
-	e := &head{pool: c.pool, vocab: vocab, hidden: hidden, inv: inv, cap: capRows, out: newBuffer(2, capRows)}
+	e := &head{pool: c.pool, vocab: vocab, hidden: hidden, inv: inv, cap: capRows, out: fused.NewBuffer(2, capRows)}
 	e.forwardFn, e.backwardFn = e.forwardChunk, e.backwardChunk
 	return e, nil
 }
 
 func (e *head) AllocateGrads() ([]*tensor.Dense, error) {
 	e.probs = make([]float32, e.cap*e.vocab)
-	e.dx, e.dw, e.db = newBuffer(e.cap, e.hidden), newBuffer(e.vocab, e.hidden), newBuffer(e.vocab)
-	return []*tensor.Dense{e.dx.t, e.dw.t, e.db.t, nil, nil}, nil
+	e.dx, e.dw, e.db = fused.NewBuffer(e.cap, e.hidden), fused.NewBuffer(e.vocab, e.hidden), fused.NewBuffer(e.vocab)
+	return []*tensor.Dense{e.dx.T, e.dw.T, e.db.T, nil, nil}, nil
 }
 
 func (e *head) load(vals []G.Value) {
-	first, rows, _ := sizes(ints(vals[4]))
+	first, rows, _ := sizes(fused.Ints(vals[4]))
 	e.rows = first + rows
-	e.x, e.bias, e.targets = floats(vals[0]), floats(vals[2]), ints(vals[3])
+	e.x, e.bias, e.targets = fused.Floats(vals[0]), fused.Floats(vals[2]), fused.Ints(vals[3])
 }
 
 func (e *head) Forward(vals []G.Value) (G.Value, error) {
@@ -70,9 +71,9 @@ func (e *head) Forward(vals []G.Value) (G.Value, error) {
 	if e.probs == nil && e.scratch == nil {
 		e.scratch = make([]float32, e.pool.Threads()*headChunk*e.vocab)
 	}
-	kernel.PackB(true, e.hidden, e.vocab, floats(vals[1]), e.hidden, &e.weights)
+	kernel.PackB(true, e.hidden, e.vocab, fused.Floats(vals[1]), e.hidden, &e.weights)
 	e.pool.Run((e.rows+headChunk-1)/headChunk, e.forwardFn)
-	return e.out.t, nil
+	return e.out.T, nil
 }
 
 func (e *head) forwardChunk(task, worker int) {
@@ -87,18 +88,18 @@ func (e *head) forwardChunk(task, worker int) {
 	}
 	kernel.GemmPacked(false, n, v, h, e.x[lo*h:], h, &e.weights, false, logits, v)
 	kernel.AddBias(n, v, logits, v, e.bias)
-	logp, ent := e.out.data[:e.cap], e.out.data[e.cap:]
+	logp, ent := e.out.Data[:e.cap], e.out.Data[e.cap:]
 	kernel.LogSoftmaxGather(n, v, logits, e.inv, e.targets[lo:hi], logp[lo:hi], ent[lo:hi], logits)
 }
 
 func (e *head) Backward(vals []G.Value) error {
 	e.load(vals)
-	grad := floats(vals[6])
+	grad := fused.Floats(vals[6])
 	e.dlogp, e.dent = grad[:e.cap], grad[e.cap:]
-	kernel.PackB(false, e.vocab, e.hidden, floats(vals[1]), e.hidden, &e.weights)
+	kernel.PackB(false, e.vocab, e.hidden, fused.Floats(vals[1]), e.hidden, &e.weights)
 	e.pool.Run((e.rows+headChunk-1)/headChunk, e.backwardFn)
-	e.pool.Gemm(true, false, e.vocab, e.hidden, e.rows, e.probs, e.vocab, e.x, e.hidden, false, e.dw.data, e.hidden)
-	e.pool.ColSum(e.rows, e.vocab, e.probs, e.vocab, false, e.db.data)
+	e.pool.Gemm(true, false, e.vocab, e.hidden, e.rows, e.probs, e.vocab, e.x, e.hidden, false, e.dw.Data, e.hidden)
+	e.pool.ColSum(e.rows, e.vocab, e.probs, e.vocab, false, e.db.Data)
 	return nil
 }
 
@@ -107,8 +108,8 @@ func (e *head) backwardChunk(task, _ int) {
 	hi := min(lo+headChunk, e.rows)
 	n, v, h := hi-lo, e.vocab, e.hidden
 	p := e.probs[lo*v : hi*v]
-	logp, ent := e.out.data[:e.cap], e.out.data[e.cap:]
+	logp, ent := e.out.Data[:e.cap], e.out.Data[e.cap:]
 	kernel.LogSoftmaxBackward(n, v, p, logp[lo:hi], ent[lo:hi], e.targets[lo:hi], e.dlogp[lo:hi],
 		e.dent[lo:hi], e.inv, p)
-	kernel.GemmPacked(false, n, h, v, p, v, &e.weights, false, e.dx.data[lo*h:], h)
+	kernel.GemmPacked(false, n, h, v, p, v, &e.weights, false, e.dx.Data[lo*h:], h)
 }

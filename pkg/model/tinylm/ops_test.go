@@ -6,10 +6,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/chewxy/hm"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"grpo/pkg/model/fused"
 	"grpo/pkg/model/kernel"
 )
 
@@ -164,39 +164,38 @@ func TestOpsAgainstReferenceAndFiniteDifferences(t *testing.T) {
 			forward, _, z := c.graph(t, pool)
 			run(t, forward)
 			for i, w := range want {
-				if got := floats(z.Value())[i]; !math.IsNaN(w) && !near(float64(got), w, 1e-5, 1e-6) {
+				if got := fused.Floats(z.Value())[i]; !math.IsNaN(w) && !near(float64(got), w, 1e-5, 1e-6) {
 					t.Fatalf("without a backward pass: output %d = %v, reference %v", i, got, w)
 				}
 			}
 			weight := make([]float64, len(want))
-			seed := newBuffer(y.Shape()...)
+			seed := make([]float32, len(want))
 			for i, w := range want {
 				weight[i] = r.NormFloat64()
-				seed.data[i] = float32(weight[i])
+				seed[i] = float32(weight[i])
 				if math.IsNaN(w) {
-					weight[i], seed.data[i] = 0, float32(math.NaN())
+					weight[i], seed[i] = 0, float32(math.NaN())
 				}
 			}
-			cost := b.apply(probe(y, seed), y)
-			grads, err := G.Grad(cost, nodes...)
+			// The cost sends seed back as the gradient of y.
+			cost := b.loss("probe", y, func(_, d []float32) (float64, error) { copy(d, seed); return 0, nil })
+			g, err := b.Compile(cost, nodes)
 			if err != nil {
 				t.Fatal(err)
 			}
-			vm := G.NewTapeMachine(b.g)
-			defer vm.Close()
+			defer g.Close()
 			for pass := range 2 { // the second pass detects leftovers of the first
-				vm.Reset()
-				if err := vm.RunAll(); err != nil {
+				if err := g.Run(); err != nil {
 					t.Fatal(err)
 				}
-				got := floats(y.Value())
+				got := fused.Floats(y.Value())
 				for i, w := range want {
 					if !math.IsNaN(w) && !near(float64(got[i]), w, 1e-5, 1e-6) {
 						t.Fatalf("pass %d: output %d = %v, reference %v", pass, i, got[i], w)
 					}
 				}
 				for k, x := range c.floats {
-					g := floats(grads[k].Value())
+					grad := fused.Floats(g.Grads[k].Value())
 					for i, v := range x {
 						if math.IsNaN(v) {
 							continue
@@ -215,8 +214,8 @@ func TestOpsAgainstReferenceAndFiniteDifferences(t *testing.T) {
 						}
 						const eps = 1e-5
 						fd := (functional(v+eps) - functional(v-eps)) / (2 * eps)
-						if !near(float64(g[i]), fd, 1e-4, 1e-5) {
-							t.Fatalf("pass %d: input %d, gradient %d = %v, finite difference %v", pass, k, i, g[i], fd)
+						if !near(float64(grad[i]), fd, 1e-4, 1e-5) {
+							t.Fatalf("pass %d: input %d, gradient %d = %v, finite difference %v", pass, k, i, grad[i], fd)
 						}
 					}
 				}
@@ -227,40 +226,28 @@ func TestOpsAgainstReferenceAndFiniteDifferences(t *testing.T) {
 
 // graph builds the op alone.
 func (c *opCase) graph(t *testing.T, pool *kernel.Pool) (b *builder, in []*G.Node, out *G.Node) {
-	b = &builder{g: G.NewGraph(), ops: cpu{pool}}
+	b = &builder{fused.NewBuilder(), cpu{pool}}
 	for i, x := range c.floats {
-		in = append(in, b.input(fmt.Sprint("x", i), tensor.New(tensor.WithShape(c.shapes[i]...), tensor.WithBacking(to32(x)))))
+		in = append(in, b.Input(fmt.Sprint("x", i), tensor.New(tensor.WithShape(c.shapes[i]...), tensor.WithBacking(to32(x)))))
 	}
 	out = c.build(b, in, func(name string, v []int) *G.Node {
-		return b.input(name, tensor.New(tensor.WithShape(len(v)), tensor.WithBacking(v)))
+		return b.Input(name, tensor.New(tensor.WithShape(len(v)), tensor.WithBacking(v)))
 	})
-	if b.err != nil {
-		t.Fatal(b.err)
+	if b.Err != nil {
+		t.Fatal(b.Err)
 	}
 	return b, in, out
 }
 
 func run(t *testing.T, b *builder) {
 	t.Helper()
-	vm := G.NewTapeMachine(b.g)
-	defer vm.Close()
-	if err := vm.RunAll(); err != nil {
+	g, err := b.Compile(nil, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// probe is the cost that sends seed back as the gradient of y.
-func probe(y *G.Node, seed *buffer) *fusedOp {
-	return &fusedOp{
-		name: "probe", in: []hm.Type{matrixT}, out: scalarT, wrt: []bool{true},
-		run: func([]G.Value) (G.Value, error) { return G.NewF32(0), nil },
-		diff: func(ins G.Nodes, output, grad *G.Node) (G.Nodes, error) {
-			n, err := G.ApplyOp(&fusedOp{
-				name: "probeGrad", in: []hm.Type{matrixT, scalarT}, out: matrixT, shape: seed.t.Shape(),
-				run: func([]G.Value) (G.Value, error) { return seed.t, nil },
-			}, ins[0], grad)
-			return G.Nodes{n}, err
-		},
+	defer g.Close()
+	if err := g.Run(); err != nil {
+		t.Fatal(err)
 	}
 }
 

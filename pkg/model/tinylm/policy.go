@@ -22,7 +22,10 @@ func (p *Policy) Copy() model.Policy    { return New(p.weights.Clone(), p.on) }
 
 func (p *Policy) NewSampler() model.Sampler { return NewSampler(p.weights, p.on) }
 
-func (p *Policy) NewLearner(temperature float64) (model.Learner, error) {
+func (p *Policy) NewLearner(temperature float64, checkpointing bool) (model.Learner, error) {
+	if checkpointing {
+		return nil, model.ErrCheckpointing
+	}
 	return NewLearner(p.weights, temperature, p.on)
 }
 
@@ -30,7 +33,10 @@ func (p *Policy) NewScorer(temperature float64) (model.Scorer, error) {
 	return NewScorer(p.weights, temperature, p.on)
 }
 
-func (p *Policy) NewCritic(o model.AdamWOptions) (model.Critic, error) {
+func (p *Policy) NewCritic(o model.AdamWOptions, checkpointing bool) (model.Critic, error) {
+	if checkpointing {
+		return nil, model.ErrCheckpointing
+	}
 	return NewCritic(p.weights, o, p.on)
 }
 

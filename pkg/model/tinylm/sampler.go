@@ -154,7 +154,7 @@ func (s *cpuSampler) complete(w *sampleWork, out []model.Completion, first, grou
 			i := w.live[r]
 			c := &out[i]
 			logits := w.logits[r*v : (r+1)*v]
-			peak, logSum := kernel.Softmax(v, logits, inv, w.probs)
+			peak, logSum, _ := kernel.Softmax(v, logits, inv, w.probs)
 			var u float64
 			if !opt.Greedy {
 				u = draws.At((first+i)/group, (first+i)%group, t)

@@ -87,6 +87,11 @@ func (s Spec) graphBytes(b model.BatchSize, threads, headRows int, differentiate
 	return 4*floats + 8*(ints+batch)
 }
 
+// PassBytes is 0: a learner, a scorer and a sampler have their own memory.
+func (s Spec) PassBytes(learn, score model.BatchSize, sample []model.BatchSize, threads int) float64 {
+	return 0
+}
+
 // SamplerBytes is the memory of a [Sampler] without the samples.
 func (s Spec) SamplerBytes(threads int) float64 {
 	h, v, l, workers := float64(s.Hidden), float64(s.Vocab), float64(s.Layers), float64(max(1, threads))

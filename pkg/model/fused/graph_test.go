@@ -1,4 +1,4 @@
-package tinylm
+package fused
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 // counter and instruction.
 func TestRunError(t *testing.T) {
 	why := errors.New("token 7 is not in the vocabulary")
-	op := &fusedOp{name: "broken", in: nil, out: scalarT, run: func([]G.Value) (G.Value, error) { return nil, why }}
+	op := &operation{name: "broken", in: nil, out: scalarT, run: func([]G.Value) (G.Value, error) { return nil, why }}
 	g := G.NewGraph()
 	x := G.NewScalar(g, G.Float32, G.WithName("x"), G.WithValue(float32(1)))
 	op.in = append(op.in, scalarT)

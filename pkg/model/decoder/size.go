@@ -1,0 +1,113 @@
+package decoder
+
+import "grpo/pkg/model"
+
+// The memory of a decoder in bytes, known before allocation. The formulas follow the
+// requests of pass.go, graph.go, head.go and sampler.go; TestMemory compares them with
+// what an arena hands out.
+
+const float = 4 // bytes
+
+// ParamBytes implements [model.Size].
+func (s Size) ParamBytes() float64 { return float * s.Parameters() }
+
+// LearnerBytes implements [model.Size]: the gradients.
+func (s Size) LearnerBytes(model.BatchSize, int) float64 { return s.ParamBytes() }
+
+// ScorerBytes implements [model.Size].
+func (s Size) ScorerBytes(model.BatchSize, int) float64 { return 0 }
+
+// CriticBytes implements [model.Size]: parameters, gradients and moments.
+func (s Size) CriticBytes(_, _ model.BatchSize, _ int) float64 { return 4 * s.ParamBytes() }
+
+// SamplerBytes implements [model.Size]: the packed weights.
+func (s Size) SamplerBytes(int) float64 { return s.ParamBytes() }
+
+// SampledBytes implements [model.Size].
+func (s Size) SampledBytes(prompts, group, maxTokens float64) float64 {
+	const completion, token = 80, 8 + 4 + 4
+	return prompts * group * (completion + maxTokens*token)
+}
+
+// PassBytes implements [model.Size]: an arena that is large enough for each.
+func (s Size) PassBytes(learn, score model.BatchSize, sample []model.BatchSize, threads int) float64 {
+	most := max(s.pass(learn, true, threads), s.pass(score, false, threads))
+	for _, b := range sample {
+		most = max(most, s.sampling(b, threads))
+	}
+	const partlyFilled = 1.05
+	return partlyFilled * float * most
+}
+
+// tokens are the inputs of a batch.
+func tokens(b model.BatchSize) float64 {
+	return b.PromptTokens - max(0, b.Prompts-1)*b.Shared + b.Tokens
+}
+
+// projections are the numbers of a token's queries, and of its queries, keys and values.
+func (s Size) projections() (q, width float64) {
+	q = float64(s.Heads * s.HeadDim)
+	return q, q + 2*float64(s.KVHeads*s.HeadDim)
+}
+
+// saved are the numbers that [pass.block] returns for a token.
+func (s Size) saved() float64 {
+	q, width := s.projections()
+	n := float64(s.Hidden) + width + q + 2*float64(s.FFN)
+	if s.QKNorm {
+		n += width + float64(s.Heads+s.KVHeads)
+	}
+	return n
+}
+
+// pass are the numbers of a pass over a batch.
+func (s Size) pass(b model.BatchSize, backward bool, threads int) float64 {
+	n, h, f, layers := tokens(b), float64(s.Hidden), float64(s.FFN), float64(s.Layers)
+	if n == 0 {
+		return 0
+	}
+	q, width := s.projections()
+	places := int(min(b.Tokens, 1<<31))
+	most, kept := lossParts(places, s.Vocab, backward)
+	if backward { // fewer places may need more than these
+		kept = min(places, lossKept/s.Vocab)
+	}
+	head := n*(h+1) + float64(most)*h + float64(max(most, kept))*float64(s.Vocab)
+	if !backward {
+		return s.scratch(b, 1, threads) + n*(float64(s.HeadDim)+3*h) + max(n*(s.saved()+2*h+f), head)
+	}
+	head += n*h + float64(most)*h
+	layer := n * (3*h + 2*f + q + width)
+	keep := n * layers * (s.saved() + h)
+	if b.Checkpointing {
+		keep, layer = n*layers*h, layer+n*s.saved()
+	}
+	// The gradients of contexts: for runs of completions, and for prompts.
+	contexts := (b.Tokens/runRows+b.Prompts)*b.LongestPrompt + b.Prompts*b.Shared
+	return s.scratch(b, 2, threads) + n*(float64(s.HeadDim)+2*h) + contexts*(width-q) + keep + max(layer, head)
+}
+
+// scratch are the numbers of [newScratch], with so many matrices of probabilities.
+func (s Size) scratch(b model.BatchSize, matrices float64, threads int) float64 {
+	all := b.LongestPrompt + b.Longest
+	run := max(b.Shared*b.Shared, (b.LongestPrompt-b.Shared)*b.LongestPrompt, max(runRows, b.Longest)*all)
+	return float64(max(1, threads)) * (2*all*float64(s.HeadDim) + matrices*run)
+}
+
+// sampling are the numbers of completing the prompts of a batch; its tokens are not read.
+func (s Size) sampling(b model.BatchSize, threads int) float64 {
+	if b.Prompts == 0 {
+		return 0
+	}
+	group := b.Completions / b.Prompts
+	prompts := min(b.Prompts, max(1, float64(int(chunkRows/group))))
+	h, f, layers, rows := float64(s.Hidden), float64(s.FFN), float64(s.Layers), prompts*group
+	q, width := s.projections()
+	read := b
+	read.Prompts, read.PromptTokens, read.Tokens = prompts, b.PromptTokens*prompts/b.Prompts, 0
+	contexts := layers * (width - q) * (read.PromptTokens + prompts*8) // packed in panels of 16
+	pass := s.scratch(read, 1, threads) + tokens(read)*(float64(s.HeadDim)+3*h+s.saved()+h+f)
+	own := rows * (layers*(width-q)*b.Longest + 2*h + width + q + 3*f + float64(s.HeadDim))
+	logits := 2 * min(rows, headRows) * float64(s.Vocab)
+	return contexts + max(pass, own+logits)
+}

@@ -1,0 +1,99 @@
+package decoder
+
+import (
+	"fmt"
+	"math"
+	"math/rand"
+	"testing"
+
+	"grpo/pkg/model"
+	"grpo/pkg/model/hf"
+	"grpo/pkg/model/kernel"
+	"grpo/pkg/rng"
+)
+
+// highWater returns the numbers at the beginning of an arena that f has written.
+func highWater(t *testing.T, f func(mem *arena) error) float64 {
+	t.Helper()
+	all := make([]float32, 1<<24)
+	for i := range all {
+		all[i] = float32(math.Inf(-1)) // nothing that is computed here
+	}
+	mem := &arena{blocks: [][]float32{all}, used: []int{0}}
+	if err := f(mem); err != nil {
+		t.Fatal(err)
+	}
+	if len(mem.blocks) > 1 {
+		t.Fatal("the memory of the test is too small")
+	}
+	n := len(all)
+	for n > 0 && math.IsInf(float64(all[n-1]), -1) {
+		n--
+	}
+	return float64(n)
+}
+
+// TestMemory compares the estimates with what is used, for batches as large as their
+// bound.
+func TestMemory(t *testing.T) {
+	r := rand.New(rand.NewSource(1))
+	net := newNetwork(&hf.Config{Arch: "qwen3", Vocab: 300, Hidden: 96, FFN: 200, Layers: 3, Heads: 6, KVHeads: 2,
+		HeadDim: 16, Context: 512, RopeTheta: 1e4, NormEps: 1e-5, QKNorm: true})
+	for i := range net.Params.Flat {
+		net.Params.Flat[i] = float32(r.NormFloat64()) * 0.1
+	}
+	size, pool := Size{*net.Config}, kernel.NewPool(2)
+	defer pool.Close()
+	const shared, own, most = 60, 20, 12
+	for _, c := range []struct{ prompts, group int }{{6, 8}, {70, 1}, {1, 4}} {
+		batch := &model.Batch{}
+		for i := range c.prompts {
+			prompt := make([]int, shared+own)
+			for j := shared; j < len(prompt); j++ {
+				prompt[j] = 1 + i
+			}
+			batch.Prompts = append(batch.Prompts, prompt)
+			for range c.group {
+				batch.Rows = append(batch.Rows, model.Row{Prompt: i, Tokens: make([]int, most)})
+			}
+		}
+		n, rows := float64(c.prompts), float64(len(batch.Rows))
+		b := model.BatchSize{Prompts: n, PromptTokens: n * (shared + own), LongestPrompt: shared + own, Shared: shared,
+			Completions: rows, Tokens: rows * most, Longest: most}
+		if c.prompts == 1 {
+			b.Shared = 0
+		}
+		recomputed, none := b, model.BatchSize{}
+		recomputed.Checkpointing = true
+		learn := func(checkpointing bool) func(*arena) error {
+			return func(mem *arena) error {
+				l := &learner{net: net, pool: pool, mem: mem, temperature: 1, checkpointing: checkpointing, grads: newNetwork(net.Config)}
+				_, err := l.Accumulate(batch, func(*model.TokenMatrix) (float64, error) { return 0, nil })
+				return err
+			}
+		}
+		for what, x := range map[string]struct {
+			estimate float64
+			run      func(*arena) error
+		}{
+			"learner":       {size.PassBytes(b, none, nil, 2), learn(false)},
+			"checkpointing": {size.PassBytes(recomputed, none, nil, 2), learn(true)},
+			"scorer": {size.PassBytes(none, b, nil, 2), func(mem *arena) error {
+				_, err := (&scorer{net: net, pool: pool, mem: mem, temperature: 1}).Score(batch)
+				return err
+			}},
+			"sampler": {size.PassBytes(none, none, []model.BatchSize{b}, 2), func(mem *arena) error {
+				opt := model.Sampling{Temperature: 1, TopP: 1, MaxTokens: most}
+				_, err := newSampler(net, pool, mem, nil).Sample(batch.Prompts, c.group, opt, model.Draws{Stream: rng.New(1, 2)})
+				return err
+			}},
+		} {
+			t.Run(fmt.Sprintf("%s/%dx%d", what, c.prompts, c.group), func(t *testing.T) {
+				got := float * highWater(t, x.run)
+				if ratio := x.estimate / got; ratio < 1 || ratio > 1.25 {
+					t.Errorf("estimate %.0f bytes, used %.0f: ratio %.2f", x.estimate, got, ratio)
+				}
+			})
+		}
+	}
+}
