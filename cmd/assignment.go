@@ -82,6 +82,9 @@ func runAssignment(ctx context.Context, s *State, o *assignmentOptions) error {
 	case o.dryRun:
 		return previewAssignment(ctx, s, &o.sweepFlags, plan, dir)
 	}
+	if err := plan.CheckDisk(dir, o.jobs, s.checkDisk); err != nil {
+		return err
+	}
 	if err := plan.Prepare(dir, s.available()); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweepdir"
+	"grpo/pkg/train"
 )
 
 // drySweep is what `grpo sweep --dry-run --json` prints.
@@ -27,6 +28,7 @@ type drySweep struct {
 	Added    []uint64        `json:"added_seeds,omitempty"`
 	Estimate *sweep.Estimate `json:"estimate"`  // null if nothing is missing
 	MissingS float64         `json:"missing_s"` // time for the missing runs
+	Disk     float64         `json:"disk_bytes"`
 }
 
 // dryPart is a part of a dryStudy.
@@ -49,11 +51,13 @@ type dryStudy struct {
 	Missing  int               `json:"missing"`  // without copies
 	Estimate []*sweep.Estimate `json:"estimate"` // of each part; null if nothing is missing
 	MissingS float64           `json:"missing_s"`
+	Disk     float64           `json:"disk_bytes"`
 }
 
 func (f *sweepFlags) previewOptions(s *State) sweep.PreviewOptions {
 	return sweep.PreviewOptions{
-		Jobs: f.jobs, Cores: runtime.GOMAXPROCS(0), Version: version, Memory: s.available(), Now: s.Now,
+		Jobs: f.jobs, Cores: runtime.GOMAXPROCS(0), Version: version, Memory: s.available(), Disk: s.checkDisk,
+		Now: s.Now,
 		Measuring: func() {
 			if !f.out.quiet {
 				fmt.Fprintln(s.Err, "measuring the first steps")
@@ -71,7 +75,7 @@ func previewSweep(ctx context.Context, s *State, o *sweepOptions, l *sweep.Locat
 	m, runs := l.Manifest, v.Parts[0]
 	if o.out.json {
 		d := drySweep{Dir: l.Dir, Command: m.Command, Name: m.Name, Hash: m.Hash, Runs: runs,
-			Missing: v.Missing, Copies: v.Reused, Added: l.Added, MissingS: v.MissingS}
+			Missing: v.Missing, Copies: v.Reused, Added: l.Added, MissingS: v.MissingS, Disk: v.Disk}
 		if v.Estimate != nil {
 			d.Estimate = v.Estimate[0]
 		}
@@ -101,7 +105,7 @@ func previewAssignment(
 		return err
 	}
 	d := dryStudy{Dir: dir, Name: p.Study.Name, Hash: p.Study.Hash, Copies: v.Copies, Reused: v.Reused,
-		Missing: v.Missing, Estimate: v.Estimate, MissingS: v.MissingS}
+		Missing: v.Missing, Estimate: v.Estimate, MissingS: v.MissingS, Disk: v.Disk}
 	var names []string
 	for i, part := range p.Study.Parts {
 		d.Parts = append(d.Parts, dryPart{part.Name, part.Question, part.Chosen, v.Parts[i]})
@@ -161,6 +165,7 @@ func writePreview(out io.Writer, parts []string, v *sweep.Preview, summary, afte
 	if v.Missing > 0 {
 		// The last estimate is a lower bound if an earlier one is.
 		text += estimated(v.MissingS, v.Estimate[len(v.Estimate)-1])
+		text += fmt.Sprintf("up to %s on the disk\n", train.Bytes(v.Disk))
 	}
 	_, err := io.WriteString(out, text)
 	return err

@@ -104,7 +104,7 @@ func useCheckpoint(o *evalOptions, note func(string)) (string, error) {
 	if _, err := os.Stat(filepath.Join(arg, train.SFTModelFile)); err == nil {
 		return arg, nil // a folder of grpo sft: its recipe is not the configuration of a run
 	}
-	path, best := checkpointIn(arg, o.which), checkpointIn(arg, "best")
+	path, best := train.CheckpointIn(arg, o.which), train.CheckpointIn(arg, "best")
 	if o.which == "last" && missing(path) && !missing(best) {
 		if o.whichGiven {
 			return "", fmt.Errorf("evaluate %s: there is no last checkpoint, because the run kept only its "+
@@ -118,17 +118,16 @@ func useCheckpoint(o *evalOptions, note func(string)) (string, error) {
 		o.load.Path = own
 		err = regular.Check(own, regular.MaxDocument)
 	}
-	checks := []error{err, regular.Folder(filepath.Dir(path)), regular.Check(path, regular.MaxCheckpoint)}
+	checks := []error{err, regular.Folder(filepath.Dir(path))}
+	if filepath.Ext(path) != "" { // not the folder of the best weights
+		checks = append(checks, regular.Check(path, regular.MaxCheckpoint))
+	}
 	for _, err := range checks {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a missing file is reported where it is read
 			return "", fmt.Errorf("evaluate: %w", err)
 		}
 	}
 	return path, nil
-}
-
-func checkpointIn(run, which string) string {
-	return filepath.Join(run, rundir.CheckpointDir, which+".safetensors")
 }
 
 func missing(path string) bool {

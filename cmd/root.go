@@ -157,15 +157,17 @@ solve the problems but rarely does, and trains it in seconds on a CPU.`,
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
 	root.PersistentPreRunE = func(*cobra.Command, []string) error {
-		if _, _, err := memorySetting(s.Env); err != nil {
-			return err
+		for _, name := range []string{memoryEnv, diskEnv} {
+			if _, _, err := amountSetting(s.Env, name); err != nil {
+				return err
+			}
 		}
 		return checkKernel(s.Env)
 	}
 	root.SetFlagErrorFunc(flagError)
 	for _, f := range []func(*State) *cobra.Command{
 		newTrain, newEval, newSweep, newAblate, newAssignment, newReport, newStatus, newCompare,
-		newSFT, newGenerate, newExplain, newData, newBench, newConfig, newVersion, newTask,
+		newSFT, newGenerate, newExport, newExplain, newData, newBench, newConfig, newVersion, newTask,
 	} {
 		root.AddCommand(f(s))
 	}

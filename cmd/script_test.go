@@ -70,7 +70,7 @@ func TestScripts(t *testing.T) {
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("SHARED", shared)
-			e.Setenv("TINY", tiny)
+			e.Setenv("TINY", tiny) // a tiny Llama checkpoint
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {

@@ -16,8 +16,11 @@ import (
 
 	"golang.org/x/term"
 
+	"grpo/internal/sysdisk"
 	"grpo/internal/sysmem"
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
+	"grpo/pkg/rundir"
 	"grpo/pkg/train"
 )
 
@@ -34,9 +37,10 @@ type State struct {
 	Redraw    bool // standard error is a terminal that a bar may redraw
 	Now       func() time.Time
 	Host      func() (string, error)
-	Memory    func() int64            // available to runs, in bytes; nil or 0 = unknown
-	RunF      func(options any) error // gets the options instead of the command's function
-	LimitHeap func(bytes int64)       // sets the garbage collector's soft limit; nil = don't
+	Memory    func() int64                               // available to runs, in bytes; nil or 0 = unknown
+	Disk      func(dir string) (bytes int64, known bool) // free below a folder; nil = unknown
+	RunF      func(options any) error                    // gets the options instead of the command's function
+	LimitHeap func(bytes int64)                          // sets the garbage collector's soft limit; nil = don't
 }
 
 func processState() *State {
@@ -44,7 +48,7 @@ func processState() *State {
 		Args: os.Args, Env: os.Environ(), In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Redraw: term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
 		Now:    time.Now, Host: os.Hostname,
-		Memory: systemMemory, LimitHeap: limitHeap,
+		Memory: systemMemory, Disk: sysdisk.Free, LimitHeap: limitHeap,
 	}
 }
 
@@ -85,26 +89,26 @@ func interruptible(parent context.Context) (context.Context, func()) {
 	}
 }
 
-// memoryEnv has the available memory, or "off" for no check.
-const memoryEnv = "GRPO_MEMORY"
+// These variables have the available memory and disk space, or "off" for no check.
+const memoryEnv, diskEnv = "GRPO_MEMORY", "GRPO_DISK"
 
-// memorySetting reads GRPO_MEMORY; without it, or with "off", the amount is 0.
-func memorySetting(env []string) (bytes int64, set bool, err error) {
+// amountSetting reads such a variable; without it, or with "off", the amount is 0.
+func amountSetting(env []string, name string) (bytes int64, set bool, err error) {
 	for _, kv := range env {
-		text, ok := strings.CutPrefix(kv, memoryEnv+"=")
+		text, ok := strings.CutPrefix(kv, name+"=")
 		if !ok || text == "" {
 			continue
 		}
-		if bytes, err = parseMemory(text); err != nil {
-			return 0, false, fmt.Errorf("%w: %s=%s: %w", config.ErrConfig, memoryEnv, text, err)
+		if bytes, err = parseAmount(text); err != nil {
+			return 0, false, fmt.Errorf("%w: %s=%s: %w", config.ErrConfig, name, text, err)
 		}
 		set = true
 	}
 	return bytes, set, nil
 }
 
-// parseMemory reads "off" (0), or an amount such as 800MiB, 16GB or 2e9.
-func parseMemory(text string) (int64, error) {
+// parseAmount reads "off" (0), or an amount such as 800MiB, 16GB or 2e9.
+func parseAmount(text string) (int64, error) {
 	if text == "off" {
 		return 0, nil
 	}
@@ -123,7 +127,7 @@ func parseMemory(text string) (int64, error) {
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(n*factor >= 1 && n*factor < math.MaxInt64) {
-		return 0, errors.New("give an amount such as 800MiB or 16GB, or \"off\" for no check of the memory")
+		return 0, errors.New("give an amount such as 800MiB or 16GB, or \"off\" for no check")
 	}
 	return int64(n * factor), nil
 }
@@ -135,7 +139,7 @@ func systemMemory() int64 { return sysmem.Available() / 10 * 9 }
 // available is the memory available to runs; 0 = unknown, or not to be checked.
 func (s *State) available() int64 {
 	// An error was reported before the command started.
-	if n, set, _ := memorySetting(s.Env); set || s.Memory == nil {
+	if n, set, _ := amountSetting(s.Env, memoryEnv); set || s.Memory == nil {
 		return n
 	}
 	return s.Memory()
@@ -153,6 +157,22 @@ func (s *State) checkMemory(m train.Memory) error {
 		s.LimitHeap(int64(total + max(total/10, 64<<20)))
 	}
 	return nil
+}
+
+// checkDisk refuses to write more below dir than its file system has room for.
+func (s *State) checkDisk(dir string, bytes float64) error {
+	free, known, _ := amountSetting(s.Env, diskEnv)
+	switch {
+	case known && free == 0: // off
+		return nil
+	case !known && s.Disk != nil:
+		free, known = s.Disk(dir)
+	}
+	if !known || bytes <= float64(free) {
+		return nil
+	}
+	return fmt.Errorf("not enough disk space: %s needs up to %s, and %s are free: %w; %s=off tries it all the same",
+		textutil.Printable(dir, 0), train.Bytes(bytes), train.Bytes(float64(free)), rundir.Explain(syscall.ENOSPC), diskEnv)
 }
 
 // limitHeap sets the garbage collector's limit, unless GOMEMLIMIT has set it.

@@ -81,7 +81,8 @@ func (f *sweepFlags) runOptions(s *State, observer sweep.Observer) (sweep.Option
 		return sweep.Options{}, fmt.Errorf("find this program to start its runs: %w", err)
 	}
 	return sweep.Options{
-		Jobs: f.jobs, FailFast: f.failFast, Version: version, Memory: s.available(), Observer: observer, Now: s.Now,
+		Jobs: f.jobs, FailFast: f.failFast, Version: version, Memory: s.available(), Disk: s.checkDisk,
+		Observer: observer, Now: s.Now,
 		Launcher: sweep.Local{Path: program, Name: s.Args[0], Env: s.Env, Now: s.Now},
 	}, nil
 }

@@ -72,9 +72,9 @@ The same configuration gives the same numbers, bit for bit, on any number of
 threads. On a GPU (--device cuda) this holds for the same card; a run that moves
 between devices continues and reports it.
 
-Settings that need more memory than this machine has are refused before anything
-is written. GRPO_MEMORY=16GB sets the available memory; GRPO_MEMORY=off disables
-the check.`,
+Settings that need more memory than this machine has, or more space than the disk
+has left, are refused before anything is written. GRPO_MEMORY=16GB sets the
+available memory; GRPO_MEMORY=off and GRPO_DISK=off disable the checks.`,
 		Example: `  grpo train
   grpo train --lr 3e-4 --seed 2
   grpo train -c smoke --out /tmp/smoke --json
@@ -157,12 +157,12 @@ func runTrain(ctx context.Context, s *State, o *trainOptions) error {
 		}
 	}
 	p := newProgress(s, o.out.quiet)
-	p.line("run folder %s", dir)
+	p.line("run folder %s, up to %s on the disk", dir, train.Bytes(train.DiskOf(r.Config).Peak))
 	var res *rundir.Result
 	err = o.profile.during(s, dir, func() (err error) {
 		res, err = train.Run(ctx, r.Config, train.Options{
 			Dir: dir, Threads: o.out.threads, Now: s.Now, Observer: p, Meta: build(s),
-			Resume: o.resume != "", Memory: s.checkMemory,
+			Resume: o.resume != "", Memory: s.checkMemory, Disk: s.checkDisk,
 		})
 		p.done()
 		return err

@@ -36,14 +36,16 @@ func Folder(t testing.TB) string {
 		vocab[string(r)] = b
 	}
 	special := func(id int, content string) map[string]any {
-		return map[string]any{"id": id, "content": content, "special": true}
+		return map[string]any{"id": id, "content": content, "special": true, "single_word": false, "lstrip": false, "rstrip": false,
+			"normalized": false}
 	}
+	level := map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true}
 	tokenizer := map[string]any{
-		"added_tokens":  []any{special(Vocab-2, "<|start|>"), special(Vocab-1, "<|end|>")},
-		"pre_tokenizer": map[string]any{"type": "ByteLevel"}, "decoder": map[string]any{"type": "ByteLevel"},
+		"version": "1.0", "added_tokens": []any{special(Vocab-2, "<|start|>"), special(Vocab-1, "<|end|>")},
+		"pre_tokenizer": level, "decoder": level,
 		"model": map[string]any{"type": "BPE", "vocab": vocab, "merges": []any{}},
 	}
-	template := map[string]any{"chat_template": "{% for m in messages %}<|start|>{{ m['role'] }}: {{ m['content'] }}{{ eos_token }}{% endfor %}<|start|>"}
+	template := map[string]any{"eos_token": "<|end|>", "chat_template": "{% for m in messages %}<|start|>{{ m['role'] }}: {{ m['content'] }}{{ eos_token }}{% endfor %}<|start|>"}
 	for name, v := range map[string]any{"config.json": config, "tokenizer.json": tokenizer, "tokenizer_config.json": template} {
 		data, err := json.Marshal(v)
 		if err == nil {

@@ -19,7 +19,7 @@ import (
 const (
 	MaxDocument   = 64 << 20 // a JSON document or a configuration
 	MaxLog        = 1 << 30  // a JSONL file or a log
-	MaxCheckpoint = 4 << 30
+	MaxCheckpoint = 64 << 30 // of five billion parameters with their moments
 )
 
 // Open opens the regular file at path for reading. It checks only the last element

@@ -152,49 +152,61 @@ func (c *Checkpoint) layout() ([]safetensors.Tensor, map[string]string, error) {
 	return list, metadata, nil
 }
 
+// WriteChecksummed writes the file of [Checkpoint.EncodeChecksummed], without a copy of it in memory.
+func (c *Checkpoint) WriteChecksummed(w safetensors.Output) error {
+	list, metadata, err := c.layout()
+	if err != nil {
+		return err
+	}
+	return safetensors.WriteChecksummed(w, list, metadata)
+}
+
 // ReadCheckpoint decodes a safetensors file into its sets, each with the tensors in the order of
 // their data. The network checks which tensors the parameters must have. An incomplete set, or one
 // whose form differs from the parameters', is an error that names the tensor.
 func ReadCheckpoint(name string, r io.ReaderAt, size int64) (*Checkpoint, error) {
-	f, err := safetensors.Read(name, r, size)
-	return checkpointOf(name, f, err)
+	f, err := safetensors.NewReader(name, r, size)
+	return readCheckpoint(name, f, err)
 }
 
 // ReadCheckpointFile is [ReadCheckpoint] of the file at path.
 func ReadCheckpointFile(path string) (*Checkpoint, error) {
-	f, err := safetensors.ReadFile(path)
-	return checkpointOf(path, f, err)
+	f, err := safetensors.Open(path)
+	return readCheckpoint(path, f, err)
 }
 
-func checkpointOf(name string, f *safetensors.File, err error) (*Checkpoint, error) {
+func readCheckpoint(name string, f *safetensors.Reader, err error) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer f.Close()
 	c := &Checkpoint{Metadata: f.Metadata, Checksummed: f.Checksummed}
-	if err := c.load(f.Tensors); err != nil {
+	if err := c.load(f); err != nil {
 		return nil, fmt.Errorf("read checkpoint: %s: %w", name, err)
 	}
 	return c, nil
 }
 
-func (c *Checkpoint) load(tensors []safetensors.Tensor) error {
+func (c *Checkpoint) load(f *safetensors.Reader) error {
 	critic := &CriticState{}
 	sets := c.sets(critic)
 	members := make([][]Tensor, len(sets))
-	for _, t := range tensors {
+	for _, t := range f.Tensors {
 		k := len(sets) - 1
 		for !strings.HasPrefix(t.Name, sets[k].prefix) {
 			k--
 		}
-		members[k] = append(members[k], Tensor{strings.TrimPrefix(t.Name, sets[k].prefix), t.Shape, t.Data})
+		members[k] = append(members[k], Tensor{Name: strings.TrimPrefix(t.Name, sets[k].prefix), Shape: t.Shape})
 	}
 	for k, s := range sets {
 		if len(members[k]) == 0 {
 			continue
 		}
 		p := NewParams(members[k])
-		for i, t := range p.Tensors() {
-			copy(t.Data, members[k][i].Data)
+		for _, t := range p.Tensors() {
+			if err := f.Into(s.prefix+t.Name, t.Data); err != nil {
+				return fmt.Errorf("tensor %q: %w", s.prefix+t.Name, err)
+			}
 		}
 		*s.params = p
 	}

@@ -29,23 +29,52 @@ var tempCounter atomic.Uint64
 // one exception, which the error names: if only the fsync of the folder fails, the new content is
 // in place but may not survive a power cut.
 func WriteFileAtomic(path string, data []byte) error {
+	return WriteAtomic(path, func(f *os.File) error { _, err := f.Write(data); return err })
+}
+
+// WriteAtomic is [WriteFileAtomic] with what write writes, for content that is too large to be in
+// memory as a whole.
+func WriteAtomic(path string, write func(*os.File) error) error {
+	commit, err := PrepareFile(path, write)
+	if err != nil {
+		return err
+	}
+	return commit()
+}
+
+// PrepareFile is the first half of [WriteAtomic]: it writes the temporary file. commit is the second
+// half, which waits for the disk: it syncs the file and puts it in place. It must be called, and may
+// be called on another goroutine.
+func PrepareFile(path string, write func(*os.File) error) (commit func() error, err error) {
 	f, err := createTemp(path)
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, explainWrite(err))
+		return nil, fmt.Errorf("write %s: %w", path, explainWrite(err))
 	}
-	if _, err = f.Write(data); err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
+	failed := func(err error) error {
+		f.Close()
 		os.Remove(f.Name())
 		return fmt.Errorf("write %s: %w", path, explainWrite(err))
 	}
+	if err := write(f); err != nil {
+		return nil, failed(err)
+	}
+	return func() error {
+		err := f.Sync()
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+		if err == nil {
+			err = os.Rename(f.Name(), path)
+		}
+		if err != nil {
+			return failed(err)
+		}
+		return synced(path)
+	}, nil
+}
+
+// synced makes a new name durable.
+func synced(path string) error {
 	if err := syncDir(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("write %s: written, but not safe from a power cut: sync the folder: %w", path,
 			explainWrite(err))
@@ -89,16 +118,24 @@ func MkdirAll(dir string) error {
 
 // createTemp opens a new file next to path, named by process id and counter; it skips leftovers of
 // an earlier process with the same id.
-func createTemp(path string) (*os.File, error) {
+func createTemp(path string) (f *os.File, err error) {
+	err = makeTemp(path, func(name string) (err error) {
+		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		return err
+	})
+	return f, err
+}
+
+// makeTemp calls make with temporary names next to path until one is free.
+func makeTemp(path string, make func(name string) error) error {
 	dir, base := filepath.Split(path)
 	for range 1000 {
 		name := fmt.Sprintf("%s.%s.%d-%d%s", dir, base, os.Getpid(), tempCounter.Add(1), tempSuffix)
-		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-		if !errors.Is(err, fs.ErrExist) {
-			return f, err
+		if err := make(name); !errors.Is(err, fs.ErrExist) {
+			return err
 		}
 	}
-	return nil, fmt.Errorf("no free name for a temporary file next to it (remove %s.%s.*%s)", dir, base, tempSuffix)
+	return fmt.Errorf("no free name for a temporary file next to it (remove %s.%s.*%s)", dir, base, tempSuffix)
 }
 
 // syncDir makes a rename inside dir durable. It ignores EINVAL and unsupported-operation errors,
@@ -116,7 +153,7 @@ func syncDir(dir string) error {
 	return err
 }
 
-// RemoveTemps deletes the temporary files that a killed writer left in dir. Call it while holding
+// RemoveTemps deletes the temporary files and folders that a killed writer left in dir. Call it while holding
 // [Lock]: it can't distinguish a leftover from a file being written.
 func RemoveTemps(dir string) error {
 	entries, err := os.ReadDir(dir)
@@ -127,7 +164,7 @@ func RemoveTemps(dir string) error {
 		if !strings.HasPrefix(e.Name(), ".") || !strings.HasSuffix(e.Name(), tempSuffix) {
 			continue
 		}
-		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
 			return fmt.Errorf("remove leftovers: %w", err)
 		}
 	}

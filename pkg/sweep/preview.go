@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"grpo/pkg/sweepdir"
+	"grpo/pkg/train"
 )
 
 // StateCopy is the state of a missing run that would be copied, not trained.
@@ -37,6 +38,7 @@ type Preview struct {
 	// Estimate has an element for each part; nil where nothing is missing.
 	Estimate []*Estimate
 	MissingS float64 // seconds for the missing runs
+	Disk     float64 // bytes that the unfinished runs take on the disk, at most
 }
 
 // PreviewOptions say how the time is measured.
@@ -44,6 +46,7 @@ type PreviewOptions struct {
 	Jobs, Cores int
 	Version     string
 	Memory      int64 // in bytes; 0 = unknown
+	Disk        train.DiskCheck
 	Now         func() time.Time
 	Measuring   func() // called before the first steps are made
 }
@@ -53,7 +56,10 @@ func (p *Located) Preview(ctx context.Context, opts PreviewOptions) (*Preview, e
 	if err := checkMemory(p.Dir, p.Manifest, opts.Memory); err != nil {
 		return nil, err
 	}
-	v := &Preview{}
+	v := &Preview{Disk: diskOf(p.Dir, p.Manifest, opts.Jobs)}
+	if err := checkDisk(p.Dir, p.Manifest, opts.Jobs, opts.Disk); err != nil {
+		return nil, err
+	}
 	v.add(p, "", make([]bool, len(p.Manifest.Runs)), opts)
 	return v, v.estimate(ctx, []*Plan{p.Plan}, opts)
 }
@@ -67,7 +73,10 @@ func (p *AssignmentPlan) Preview(ctx context.Context, dir string, opts PreviewOp
 	if err := p.checkMemory(dir, opts.Memory); err != nil {
 		return nil, err
 	}
-	v := &Preview{}
+	if err := p.CheckDisk(dir, opts.Jobs, opts.Disk); err != nil {
+		return nil, err
+	}
+	v := &Preview{Disk: p.disk(dir, opts.Jobs)}
 	for i, copied := range p.Copied() {
 		name, part := p.Study.Parts[i].Name, &Located{Plan: p.Parts[i]}
 		if i == 0 || !p.waits() {

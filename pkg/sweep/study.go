@@ -49,6 +49,9 @@ func (p *Located) Run(ctx context.Context, opts Options) (*sweepdir.Sweep, error
 	if err := checkMemory(p.Dir, p.Manifest, opts.Memory); err != nil {
 		return nil, err
 	}
+	if err := checkDisk(p.Dir, p.Manifest, opts.Jobs, opts.Disk); err != nil {
+		return nil, err
+	}
 	if err := Prepare(p.Dir, p.Plan); err != nil {
 		return nil, err
 	}

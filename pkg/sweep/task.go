@@ -27,6 +27,7 @@ type TaskOptions struct {
 	Observer train.Observer
 	Meta     rundir.Meta // the caller fills in version and host
 	Memory   train.MemoryCheck
+	Disk     train.DiskCheck
 }
 
 // Task trains or continues run number index of the sweep in dir and returns its
@@ -62,7 +63,7 @@ func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir
 	}
 	res, err := train.Run(ctx, cfg, train.Options{
 		Dir: path, Threads: opts.Threads, Now: opts.Now, Observer: opts.Observer,
-		Meta: opts.Meta, Memory: opts.Memory,
+		Meta: opts.Meta, Memory: opts.Memory, Disk: opts.Disk,
 	})
 	switch {
 	case isLocked(err):

@@ -3,6 +3,7 @@ package train
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -10,7 +11,9 @@ import (
 	"grpo/internal/regular"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
+	"grpo/pkg/model/hf"
 	"grpo/pkg/model/kernel"
+	"grpo/pkg/model/safetensors"
 	"grpo/pkg/rundir"
 )
 
@@ -19,9 +22,10 @@ import (
 //	last.safetensors          the newest checkpoint
 //	step-000010.safetensors   older ones, output.keep_checkpoints in all
 //	best.safetensors          the weights of the best validation reward
+//	best/                     these of a Llama or Qwen network, as a Hugging Face folder in float32
 //	seal.json                 checksums of the logs as of the newest one (rundir.Checksums)
 //
-// A finished run with output.keep "best" keeps only best.safetensors.
+// A finished run with output.keep "best" keeps only the best weights.
 //
 // A checkpoint is a safetensors file with a checksum: the policy's weights under PyTorch's names,
 // AdamW's moments, and, if there are any, the reference model and the critic with its moments. Its
@@ -38,8 +42,9 @@ import (
 // A run continues only from a checkpoint of its own format and configuration, written by a kernel
 // that gives the same bits; otherwise its results would change unnoticed.
 const (
-	lastFile = "last.safetensors"
-	bestFile = "best.safetensors"
+	lastFile   = "last.safetensors"
+	bestFile   = "best.safetensors"
+	bestFolder = "best"
 
 	formatKey = "grpo.format"
 	kernelKey = "grpo.kernel"
@@ -96,7 +101,11 @@ func (t *trainer) checkpointDue(step int, evaluated bool) bool {
 
 // checkpoint saves a checkpoint and the run's status.
 func (t *trainer) checkpoint(status string) error {
-	if err := t.save(); err != nil {
+	err := t.save()
+	if err == nil && status != rundir.StateRunning {
+		err = t.disk.wait()
+	}
+	if err != nil {
 		return err
 	}
 	return t.writeStatus(status, "")
@@ -107,29 +116,36 @@ func (t *trainer) save() error {
 	if err := t.logs.sync(); err != nil {
 		return err
 	}
-	data, err := t.encode()
+	c, err := t.current()
 	if err != nil {
 		return err
 	}
-	dir := t.path(rundir.CheckpointDir)
-	last, step := t.path(rundir.CheckpointDir, lastFile), t.state.Step
-	if t.saved >= 0 && t.saved != step && t.cfg.Output.KeepCheckpoints > 1 {
-		if err := rundir.Keep(last, t.path(rundir.CheckpointDir, stepName(t.saved))); err != nil {
-			return fmt.Errorf("save checkpoint in %s: %w", dir, err)
-		}
-	}
-	if err := rundir.WriteFileAtomic(last, data); err != nil {
+	dir, before, step := t.path(rundir.CheckpointDir), t.saved, t.state.Step
+	last := filepath.Join(dir, lastFile)
+	commit, err := rundir.PrepareFile(last, func(f *os.File) error { return c.WriteChecksummed(f) })
+	if err != nil {
 		return err
 	}
 	t.saved = step
-	if err := t.dropOld(); err != nil {
-		return err
-	}
-	return t.writeChecksums()
+	checksums := t.checksums()
+	return t.disk.do(func() error {
+		if before >= 0 && before != step && t.cfg.Output.KeepCheckpoints > 1 {
+			if err := rundir.Keep(last, filepath.Join(dir, stepName(before))); err != nil {
+				return fmt.Errorf("save checkpoint in %s: %w", dir, err)
+			}
+		}
+		if err := commit(); err != nil {
+			return err
+		}
+		if err := t.dropOld(step); err != nil {
+			return err
+		}
+		return rundir.WriteJSON(filepath.Join(dir, rundir.ChecksumsFile), checksums)
+	})
 }
 
-// encode returns the current checkpoint as the bytes of a file.
-func (t *trainer) encode() ([]byte, error) {
+// current returns the current checkpoint, in the run's own memory.
+func (t *trainer) current() (*model.Checkpoint, error) {
 	s := t.state
 	s.Seed, s.Inputs = t.cfg.Seed, t.inputs
 	s.Updates = t.opt.T
@@ -139,25 +155,41 @@ func (t *trainer) encode() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("save checkpoint: %w", err)
 	}
-	c := model.Checkpoint{Params: t.params, M: t.opt.M, V: t.opt.V, Metadata: map[string]string{
+	c := &model.Checkpoint{Params: t.params, M: t.opt.M, V: t.opt.V, Metadata: map[string]string{
 		formatKey: checkpointFormat, kernelKey: kernel.Name(),
 		configKey: string(config.Marshal(t.cfg)), hashKey: config.Hash(t.cfg), stateKey: string(text),
 	}}
 	if on := t.device.String(); on != "" {
 		c.Metadata[deviceKey] = on
 	}
-	if t.scorers.referencePolicy != nil {
+	if !t.hasMoments(s.Updates) {
+		c.M, c.V = nil, nil
+	}
+	if t.hasReference(s.Step) {
 		c.Reference = t.scorers.referencePolicy.Params()
 	}
 	if t.critic != nil {
 		c.Critic = t.critic.State()
 	}
-	return c.EncodeChecksummed()
+	return c, nil
+}
+
+// The checkpoint of a Llama or Qwen network is large, so it leaves out what a continued run has
+// anyway. That of a TinyLM does not: earlier versions need it.
+
+// hasMoments reports whether a checkpoint has AdamW's moments: before the first update all are 0.
+func (t *trainer) hasMoments(updates int) bool { return t.folder == nil || updates > 0 }
+
+// hasReference reports whether the checkpoint after a step has the reference model: until it moves,
+// it is the initial policy, which is read again and compared with its hash.
+func (t *trainer) hasReference(step int) bool {
+	every := t.cfg.Algorithm.RefModelSyncSteps
+	return t.scorers.referencePolicy != nil && (t.folder == nil || every > 0 && step >= every)
 }
 
 // dropOld removes checkpoints beyond output.keep_checkpoints, and any that are newer than the step
 // at which a run resumed after damage.
-func (t *trainer) dropOld() error {
+func (t *trainer) dropOld(current int) error {
 	names, err := t.checkpoints()
 	if err != nil {
 		return err
@@ -168,7 +200,7 @@ func (t *trainer) dropOld() error {
 		if !ok {
 			continue
 		}
-		if step < t.state.Step && kept < t.cfg.Output.KeepCheckpoints {
+		if step < current && kept < t.cfg.Output.KeepCheckpoints {
 			kept++
 			continue
 		}
@@ -185,7 +217,7 @@ func (t *trainer) keepBest() error {
 	if t.cfg.Output.Keep != "best" {
 		return nil
 	}
-	if c, err := readOwn(t.path(rundir.CheckpointDir, bestFile)); err != nil || !c.Checksummed {
+	if t.verifyBest() != nil {
 		return nil
 	}
 	names, err := t.checkpoints()
@@ -207,21 +239,58 @@ func readOwn(path string) (*model.Checkpoint, error) {
 
 // saveBest keeps the weights of the best evaluation so far.
 func (t *trainer) saveBest(step int) error {
-	c := model.Checkpoint{Params: t.params, Metadata: map[string]string{
-		hashKey: config.Hash(t.cfg), stepKey: strconv.Itoa(step),
-	}}
-	data, err := c.EncodeChecksummed()
+	metadata := map[string]string{hashKey: config.Hash(t.cfg), stepKey: strconv.Itoa(step)}
+	if t.folder == nil {
+		c := &model.Checkpoint{Params: t.params, Metadata: metadata}
+		return rundir.WriteAtomic(t.path(rundir.CheckpointDir, bestFile), func(f *os.File) error {
+			return c.WriteChecksummed(f)
+		})
+	}
+	var tensors []safetensors.Tensor
+	for _, x := range t.params.Tensors() {
+		tensors = append(tensors, safetensors.Tensor{Name: x.Name, Shape: x.Shape, Data: x.Data})
+	}
+	commit, err := rundir.PrepareFolder(t.path(rundir.CheckpointDir, bestFolder), func(dir string) error {
+		return t.folder.Write(dir, "F32", tensors, metadata)
+	})
 	if err != nil {
 		return err
 	}
-	return rundir.WriteFileAtomic(t.path(rundir.CheckpointDir, bestFile), data)
+	return t.disk.do(commit)
 }
 
-// writeChecksums writes lengths and checksums of the files as of the newest checkpoint.
-func (t *trainer) writeChecksums() error {
+// verifyBest compares the best weights with their checksums.
+func (t *trainer) verifyBest() error {
+	if t.folder != nil {
+		dir := t.path(rundir.CheckpointDir, bestFolder)
+		if err := regular.Folder(dir); err != nil {
+			return err
+		}
+		return hf.Verify(dir)
+	}
+	path := t.path(rundir.CheckpointDir, bestFile)
+	c, err := readOwn(path)
+	if err == nil && !c.Checksummed {
+		err = fmt.Errorf("%s: it has lost its checksum", path)
+	}
+	return err
+}
+
+// CheckpointIn is the path of the "last" or "best" checkpoint in a run's folder: a file, or for the
+// best of a Llama or Qwen network a folder.
+func CheckpointIn(run, which string) string {
+	path := filepath.Join(run, rundir.CheckpointDir, which)
+	if info, err := os.Lstat(path); which == bestFolder && err == nil && info.IsDir() {
+		return path
+	}
+	return path + ".safetensors"
+}
+
+// checksums are lengths and checksums of the files as of the current step.
+func (t *trainer) checksums() rundir.Checksums {
 	s := rundir.Checksums{Step: t.state.Step, Files: t.logs.prefixes()}
 	s.Files[rundir.ConfigFile] = rundir.PrefixOf(config.Marshal(t.cfg))
-	return rundir.WriteJSON(t.path(rundir.CheckpointDir, rundir.ChecksumsFile), s)
+	return s
 }
 
 func (t *trainer) writeStatus(name, problem string) error {

@@ -35,6 +35,7 @@ func TestDecoderRunResumesExactly(t *testing.T) {
 	for name, set := range map[string][]string{
 		"plain":     {"train.gradient_accumulation_steps=2"},
 		"reference": {"beta=0.1", "epochs_per_rollout_batch=2", "loss_type=grpo_clip"},
+		"synced":    {"beta=0.1", "ref_model_sync_steps=1"},
 		"ppo":       {"algorithm.type=ppo", "loss_type=grpo_clip"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -69,6 +69,9 @@ func (t *trainer) open() (*rundir.Result, error) {
 			return nil, err
 		}
 	}
+	if err := rundir.RecoverFolder(filepath.Join(checkpoints, bestFolder)); err != nil {
+		return nil, err
+	}
 	if err := t.restore(old); err != nil {
 		return nil, err
 	}
@@ -107,7 +110,7 @@ func (t *trainer) begin(old []byte) error {
 	if err := rundir.WriteJSON(t.path(rundir.MetaFile), meta); err != nil {
 		return err
 	}
-	if err := t.writeChecksums(); err != nil {
+	if err := rundir.WriteJSON(t.path(rundir.CheckpointDir, rundir.ChecksumsFile), t.checksums()); err != nil {
 		return err
 	}
 	return t.writeStatus(rundir.StateRunning, "")

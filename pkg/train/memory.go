@@ -200,7 +200,7 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 	one, rows, tokens := size.ParamBytes(), all.Completions, all.Tokens
 	chargesKL := a.KLIn == "reward" && a.Beta != 0
 
-	weights, saved := 3*one, 4*one // current and two moments; in files: these and the best weights
+	weights, saved := 3*one, 3*one // current and two moments; the same in a checkpoint
 	numbers := 2.0                 // float64 for each token of a micro-batch: old log-probabilities and gradient
 	kept := 10*tokens + 400*rows   // old log-probabilities and mask as (N,T), and text; verdict and rewards
 	sampled := size.SampledBytes(all.Prompts, float64(c.GroupSize), all.Longest)
@@ -252,6 +252,8 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 	if limit := microBatchTokens(cfg); limit > 0 {
 		accumulate = fmt.Sprintf("lower train.micro_batch_tokens, now %d, or set train.gradient_checkpointing; ", limit)
 	}
+	// A checkpoint is read before these are allocated, and written without a copy.
+	after := learner + critic + scorers + sampled + kept + size.SamplerBytes(threads)
 	return append([]MemoryPart{
 		{fmt.Sprintf("weights and moments of %v", size), weights, smaller},
 		{"activations of a micro-batch", learner, accumulate + batch},
@@ -261,7 +263,7 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 		{"an evaluation", evaluationBytes(cfg.Model, template, largest, cfg.Eval.MaxTokens, cfg.Eval.Greedy),
 			fmt.Sprintf("lower eval.max_tokens, now %d, or data.%s", cfg.Eval.MaxTokens, split)},
 		{"the sampler", size.SamplerBytes(threads), smaller},
-		{"checkpoints", saved, smaller},
+		{"reading a checkpoint", max(0, saved-after), smaller},
 	}, problemParts(lengths, threads, p.Train, p.Val, p.Test, p.Unseen)...)
 }
 

@@ -15,6 +15,7 @@ import (
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
 	"grpo/pkg/model/decoder"
+	"grpo/pkg/model/hf"
 	"grpo/pkg/model/tinylm"
 	"grpo/pkg/model/tinylm/base"
 	"grpo/pkg/model/tinylm/tokenizer"
@@ -103,21 +104,44 @@ func sizeOf(c config.Model) model.Size {
 	return specOf(c)
 }
 
-// decoderOf is the Llama or Qwen checkpoint that model.init names: itself, or what the
-// run started from, if it is a file of a run's checkpoint; empty for a TinyLM.
+// decoderOf is the Llama or Qwen checkpoint whose shape and tokenizer model.init has: itself, or, if
+// it is a file of a run's checkpoint, the run's best weights, which are a folder, or what the run
+// started from; empty for a TinyLM.
 func decoderOf(init string) string {
-	if decoder.IsCheckpoint(init) {
-		return init
+	for range 8 { // runs that started from another's checkpoint
+		if decoder.IsCheckpoint(init) {
+			return init
+		}
+		dir := filepath.Dir(init)
+		if filepath.Base(dir) != rundir.CheckpointDir {
+			return ""
+		}
+		if best := filepath.Join(dir, bestFolder); regular.Folder(best) == nil && decoder.IsCheckpoint(best) {
+			return best
+		}
+		data, err := regular.Read(filepath.Join(filepath.Dir(dir), rundir.ConfigFile), regular.MaxDocument)
+		var own struct{ Model struct{ Init string } }
+		if err != nil || yaml.Unmarshal(data, &own) != nil {
+			return ""
+		}
+		init = own.Model.Init
 	}
-	if filepath.Base(filepath.Dir(init)) != rundir.CheckpointDir {
-		return ""
+	return ""
+}
+
+// folderOf returns the files of the Hugging Face folder that a run's best weights are; nil for a
+// TinyLM.
+func folderOf(init string) (hf.Folder, error) {
+	base := decoderOf(init)
+	if base == "" {
+		return nil, nil
 	}
-	data, err := regular.Read(filepath.Join(filepath.Dir(filepath.Dir(init)), rundir.ConfigFile), regular.MaxDocument)
-	var own struct{ Model struct{ Init string } }
-	if err != nil || yaml.Unmarshal(data, &own) != nil || !decoder.IsCheckpoint(own.Model.Init) {
-		return ""
+	c, err := hf.Open(base)
+	if err != nil {
+		return nil, config.Invalid(err)
 	}
-	return own.Model.Init
+	defer c.Close()
+	return c.Folder()
 }
 
 // openDecoder opens a checkpoint, with the weights of a run if init is not itself.
@@ -273,13 +297,19 @@ func FindCheckpoint(path string) (config.Checkpoint, error) {
 	return config.Checkpoint{File: file, HiddenSize: spec.Hidden, NumLayers: spec.Layers}, nil
 }
 
-// weightsIn returns the weights file in a folder.
+// weightsIn returns the weights in a folder: a file, or the best weights of a Llama or Qwen run.
 func weightsIn(dir string) (string, error) {
 	names := []string{SFTModelFile, filepath.Join(rundir.CheckpointDir, lastFile),
-		filepath.Join(rundir.CheckpointDir, bestFile)}
+		filepath.Join(rundir.CheckpointDir, bestFile), filepath.Join(rundir.CheckpointDir, bestFolder)}
 	for _, name := range names {
 		path := filepath.Join(dir, name)
-		err := errors.Join(regular.Folder(filepath.Dir(path)), regular.Check(path, regular.MaxCheckpoint))
+		if err := regular.Folder(filepath.Dir(path)); err != nil {
+			return "", err
+		}
+		err := regular.Check(path, regular.MaxCheckpoint)
+		if name == names[3] && regular.Folder(path) == nil && decoder.IsCheckpoint(path) {
+			err = nil
+		}
 		if err == nil {
 			return path, nil
 		}

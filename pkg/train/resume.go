@@ -120,8 +120,8 @@ func (t *trainer) belongs(path string, c *model.Checkpoint, s *state) error {
 			"%s: restore them, or %s",
 			path, strings.Join(changed, ", "), startOver)
 	}
-	complete := t.params.Match(c.Params) == nil && c.M != nil &&
-		(t.critic != nil) == (c.Critic != nil) && (t.scorers.referencePolicy != nil) == (c.Reference != nil)
+	complete := t.params.Match(c.Params) == nil && t.hasMoments(s.Updates) == (c.M != nil) &&
+		(t.critic != nil) == (c.Critic != nil) && t.hasReference(s.Step) == (c.Reference != nil)
 	if !complete || s.Epoch != 0 || s.MicroBatch != 0 || s.Seed != t.cfg.Seed {
 		return fmt.Errorf("%s is not a checkpoint of this run, although its metadata say so: %s", path, startOver)
 	}
@@ -173,8 +173,11 @@ func (t *trainer) adopt(path string, c *model.Checkpoint, s *state) error {
 			return fmt.Errorf("continue run: %s: %w", path, err)
 		}
 	}
-	to, from := []*model.Params{t.params, t.opt.M, t.opt.V}, []*model.Params{c.Params, c.M, c.V}
-	if t.scorers.referencePolicy != nil {
+	to, from := []*model.Params{t.params}, []*model.Params{c.Params}
+	if c.M != nil {
+		to, from = append(to, t.opt.M, t.opt.V), append(from, c.M, c.V)
+	}
+	if c.Reference != nil {
 		to, from = append(to, t.scorers.referencePolicy.Params()), append(from, c.Reference)
 	}
 	for i := range to {
@@ -191,14 +194,9 @@ func (t *trainer) adopt(path string, c *model.Checkpoint, s *state) error {
 	return nil
 }
 
-// checkBest notes damage to best.safetensors: the continued run may never write it again.
+// checkBest notes damage to the best weights: the continued run may never write them again.
 func (t *trainer) checkBest() {
-	path := t.path(rundir.CheckpointDir, bestFile)
-	c, err := readOwn(path)
-	if err == nil && !c.Checksummed {
-		err = fmt.Errorf("%s: it has lost its checksum", path)
-	}
-	if err != nil {
+	if err := t.verifyBest(); err != nil {
 		t.later("damage: %v: the weights of the best step so far are lost; the run itself does not need them", err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
+	"grpo/pkg/model/hf"
 	"grpo/pkg/rundir"
 )
 
@@ -47,6 +48,7 @@ type Options struct {
 	// must equal the checkpoint's, including keys without an effect on the results.
 	Resume bool
 	Memory MemoryCheck // nil = no check
+	Disk   DiskCheck
 }
 
 // trainer is one run.
@@ -59,6 +61,7 @@ type trainer struct {
 	rewards []gsm8k.RewardFunc // in the order of reward.functions
 
 	network
+	folder  hf.Folder // of the best weights, without these; nil for a TinyLM
 	sampler model.Sampler
 	scorers scorers
 	learner model.Learner
@@ -75,7 +78,8 @@ type trainer struct {
 
 	// The run's folder.
 	logs  logs
-	saved int      // step of last.safetensors; -1 = no valid one
+	saved int // step of last.safetensors; -1 = no valid one
+	disk  writer
 	notes []string // written to run.log when it is open
 }
 
@@ -117,6 +121,9 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 	defer tee.Close()
 	t.opts.Observer = tee
 	res, err := t.loop(ctx)
+	if derr := t.disk.wait(); err == nil { // after an error tasks may be left
+		err = derr
+	}
 	switch {
 	case errors.Is(err, ErrInterrupted):
 		tee.write("%v", err)
@@ -154,6 +161,9 @@ func (t *trainer) prepare() error {
 	if err := t.checkMemory(); err != nil {
 		return err
 	}
+	if err := t.checkDisk(); err != nil {
+		return err
+	}
 	if err := t.build(); err != nil {
 		return err
 	}
@@ -174,6 +184,10 @@ func (t *trainer) build() error {
 	if t.network, err = openNetwork(t.cfg.Model, t.cfg.Seed, t.opts.Threads, stepWork(t.cfg)); err != nil {
 		return err
 	}
+	if t.folder, err = folderOf(t.cfg.Model.Init); err != nil {
+		return err
+	}
+	t.disk.background = t.folder != nil
 	c := t.cfg.Train
 	coefficients := model.AdamWOptions{
 		Beta1: c.AdamBetas[0], Beta2: c.AdamBetas[1], Eps: c.AdamEps, WeightDecay: c.WeightDecay,
@@ -253,7 +267,13 @@ func (t *trainer) finish() (*rundir.Result, error) {
 		res.Status = rundir.StateDiverged
 	}
 	res.Warnings = t.warnings(res.WeightsSHA256)
-	if err := t.save(); err != nil {
+	// The checkpoint of a large network is not written a second time for the test's evaluation.
+	if t.folder == nil || t.saved != s.Step {
+		if err := t.save(); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.disk.wait(); err != nil {
 		return nil, err
 	}
 	if err := t.writeStatus(res.Status, ""); err != nil {

@@ -72,6 +72,12 @@ func (t *trainer) step(step int) error {
 
 	// Evaluate.
 	evaluate := step == t.cfg.Train.NGRPOSteps || step%t.cfg.Eval.EveryNSteps == 0
+	due := t.checkpointDue(step, evaluate)
+	if evaluate || due {
+		if err := t.disk.wait(); err != nil { // one set of files at a time
+			return err
+		}
+	}
 	if evaluate {
 		if _, err := t.evaluate(step); err != nil {
 			return err
@@ -96,7 +102,7 @@ func (t *trainer) step(step int) error {
 	t.opts.Observer.Step(m)
 
 	// Save.
-	if t.checkpointDue(step, evaluate) {
+	if due {
 		return t.checkpoint(rundir.StateRunning)
 	}
 	if evaluate {

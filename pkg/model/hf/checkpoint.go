@@ -31,6 +31,7 @@ type Checkpoint struct {
 	// read writes the elements of a tensor to out; shape is the one expected.
 	read  func(name string, shape []int, out []float32) error
 	close func() error
+	files func() (Folder, error) // see [Checkpoint.Folder]
 }
 
 // Close releases the files.
@@ -193,13 +194,14 @@ func (c *Checkpoint) readTokenizerConfig(dir string) error {
 	return nil
 }
 
-// shards are the safetensors files of a folder. The one read last is kept, because
+// shards are the safetensors files of a folder. The one read last stays open, because
 // tensors are read in the order of the network.
 type shards struct {
 	dir    string
 	fileOf map[string]string // by tensor; nil for a single file
 	name   string
-	file   *safetensors.File
+	file   *safetensors.Reader
+	shapes map[string][]int // of the tensors in it
 }
 
 const singleFile, indexFile = "model.safetensors", "model.safetensors.index.json"
@@ -288,22 +290,34 @@ func (s *shards) read(name string, shape []int, out []float32) error {
 		}
 	}
 	if s.name != file {
-		s.name, s.file = "", nil // free the last one first
-		f, err := safetensors.ReadFile(filepath.Join(s.dir, file))
+		if err := s.close(); err != nil {
+			return err
+		}
+		f, err := safetensors.Open(filepath.Join(s.dir, file))
 		if err != nil {
 			return err
 		}
-		s.name, s.file = file, f
+		s.name, s.file, s.shapes = file, f, make(map[string][]int, len(f.Tensors))
+		for _, t := range f.Tensors {
+			s.shapes[t.Name] = t.Shape
+		}
 	}
-	t, ok := s.file.Get(name)
+	found, ok := s.shapes[name]
 	if !ok {
 		return fmt.Errorf("it is not in %s", file)
 	}
-	if !slices.Equal(t.Shape, shape) {
-		return fmt.Errorf("its shape is %v, want %v", t.Shape, shape)
+	if !slices.Equal(found, shape) {
+		return fmt.Errorf("its shape is %v, want %v", found, shape)
 	}
-	copy(out, t.Data)
-	return nil
+	return s.file.Into(name, out)
+}
+
+func (s *shards) close() (err error) {
+	if s.file != nil {
+		err = s.file.Close()
+	}
+	s.name, s.file = "", nil
+	return err
 }
 
 func openGGUF(path string) (*Checkpoint, error) {
@@ -351,7 +365,8 @@ func newGGUF(data []byte) (*Checkpoint, error) {
 		}
 		return tokenizer.Decode([]int32{int32(id)}, false)
 	}
-	return &Checkpoint{Config: config, Tokenizer: tokenizer, ChatTemplate: template, Begin: token("bos_token_id"), End: token("eos_token_id"), read: func(name string, shape []int, out []float32) error {
+	files := func() (Folder, error) { return folderOfGGUF(f, config) }
+	read := func(name string, shape []int, out []float32) error {
 		t, ok := f.Tensors[ggufName(name)]
 		if !ok {
 			return fmt.Errorf("the file has no tensor %s", ggufName(name))
@@ -364,14 +379,24 @@ func newGGUF(data []byte) (*Checkpoint, error) {
 			unpermute(out, shape[0], len(out)/shape[0], config.HeadDim)
 		}
 		return nil
-	}}, nil
+	}
+	return &Checkpoint{Config: config, Tokenizer: tokenizer, ChatTemplate: template, Begin: token("bos_token_id"),
+		End: token("eos_token_id"), files: files, read: read}, nil
 }
 
-// tokenizerOfGGUF makes the tokenizer of a GGUF file. The name of its pre-tokenizer
-// selects a pattern; an unknown name is an error.
-func tokenizerOfGGUF(f *gguf.File) (*bpe.Tokenizer, error) {
+// tokenizerData is what a GGUF file says of its tokenizer.
+type tokenizerData struct {
+	pre      string // name of the pre-tokenizer
+	tokens   []string
+	types    []int64
+	merges   []string
+	begin    int32 // -1 without one
+	addBegin bool  // before every text
+}
+
+func ggufTokenizer(f *gguf.File) (t tokenizerData, err error) {
 	if model, _ := f.Metadata["tokenizer.ggml.model"].(string); model != "gpt2" {
-		return nil, fmt.Errorf("read GGUF: tokenizer %.40q is not supported; supported is byte-level BPE (gpt2)", model)
+		return t, fmt.Errorf("read GGUF: tokenizer %.40q is not supported; supported is byte-level BPE (gpt2)", model)
 	}
 	texts := func(key string) []string {
 		list, _ := f.Metadata[key].([]any)
@@ -381,20 +406,34 @@ func tokenizerOfGGUF(f *gguf.File) (*bpe.Tokenizer, error) {
 		}
 		return out
 	}
-	var types []int64
+	t.tokens, t.merges = texts("tokenizer.ggml.tokens"), texts("tokenizer.ggml.merges")
 	list, _ := f.Metadata["tokenizer.ggml.token_type"].([]any)
 	for _, v := range list {
 		n, _ := v.(int64)
-		types = append(types, n)
+		t.types = append(t.types, n)
 	}
-	pre, _ := f.Metadata["tokenizer.ggml.pre"].(string)
-	t, err := bpe.FromGGUF(pre, texts("tokenizer.ggml.tokens"), types, texts("tokenizer.ggml.merges"))
+	t.pre, _ = f.Metadata["tokenizer.ggml.pre"].(string)
+	t.begin = -1
+	if id, ok := f.Metadata["tokenizer.ggml.bos_token_id"].(uint64); ok && id < uint64(len(t.tokens)) {
+		t.begin = int32(id)
+		t.addBegin, _ = f.Metadata["tokenizer.ggml.add_bos_token"].(bool)
+	}
+	return t, nil
+}
+
+// tokenizerOfGGUF makes the tokenizer of a GGUF file. The name of its pre-tokenizer
+// selects a pattern; an unknown name is an error.
+func tokenizerOfGGUF(f *gguf.File) (*bpe.Tokenizer, error) {
+	d, err := ggufTokenizer(f)
+	if err != nil {
+		return nil, err
+	}
+	t, err := bpe.FromGGUF(d.pre, d.tokens, d.types, d.merges)
 	if err != nil {
 		return nil, fmt.Errorf("read GGUF: %w", err)
 	}
-	bos, ok := f.Metadata["tokenizer.ggml.bos_token_id"].(uint64)
-	if add, _ := f.Metadata["tokenizer.ggml.add_bos_token"].(bool); add && ok && bos < uint64(t.Size()) {
-		t.SetTemplate([]int32{int32(bos)}, nil)
+	if d.addBegin {
+		t.SetTemplate([]int32{d.begin}, nil)
 	}
 	return t, nil
 }
@@ -409,7 +448,7 @@ func OpenWeights(dir string) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Checkpoint{Path: dir, close: func() error { return nil }}
+	c := &Checkpoint{Path: dir, files: func() (Folder, error) { return copyFolder(dir) }}
 	if c.Config, err = ParseConfig(config, generation); err != nil {
 		return nil, err
 	}
@@ -420,6 +459,6 @@ func OpenWeights(dir string) (*Checkpoint, error) {
 	if err := shards.check(c.Config); err != nil {
 		return nil, err
 	}
-	c.read = shards.read
+	c.read, c.close = shards.read, shards.close
 	return c, nil
 }

@@ -258,6 +258,24 @@ func (c *Config) check() error {
 	return nil
 }
 
+// llama3Factors returns the scaling from which llama.cpp's converter made the factors, if they are
+// those of a Llama 3 model: these differ in the factor only.
+func (c *Config) llama3Factors() *Llama3Rope {
+	if c.HeadDim < 2 || len(c.Factors) != c.HeadDim/2 || !(c.RopeTheta > 0) {
+		return nil
+	}
+	scaled, plain := *c, *c
+	scaled.Factors, plain.Factors = nil, nil
+	scaled.Rope = &Llama3Rope{Factor: float64(slices.Max(c.Factors)), LowFactor: 1, HighFactor: 4, Original: 8192}
+	want, base := scaled.Frequencies(), plain.Frequencies()
+	for j, f := range c.Factors {
+		if got := base[j] / float64(f); !(math.Abs(got-want[j]) <= 1e-5*want[j]) {
+			return nil
+		}
+	}
+	return scaled.Rope
+}
+
 // configOfGGUF reads the metadata of a GGUF file.
 func configOfGGUF(f *gguf.File) (*Config, error) {
 	name, _ := f.Metadata["general.architecture"].(string)
@@ -302,6 +320,9 @@ func configOfGGUF(f *gguf.File) (*Config, error) {
 	if t, ok := f.Tensors["rope_freqs.weight"]; ok { // Llama 3's scaling
 		c.Factors = make([]float32, t.Size())
 		t.Float32(c.Factors)
+		if c.Rope = c.llama3Factors(); c.Rope != nil {
+			c.Factors = nil
+		}
 	}
 	_, head := f.Tensors["output.weight"]
 	c.Tied = !head

@@ -168,3 +168,52 @@ func TestFrequencies(t *testing.T) {
 		t.Error("nothing is scaled")
 	}
 }
+
+// Llama 3's factors in a GGUF file are recognised, so that config.json can hold them; others are
+// not.
+func TestLlama3Factors(t *testing.T) {
+	plain := Config{HeadDim: 64, RopeTheta: 500000}
+	for _, factor := range []float64{8, 32} {
+		scaled, gguf := plain, plain
+		scaled.Rope = &Llama3Rope{factor, 1, 4, 8192}
+		want := scaled.Frequencies()
+		for j, f := range plain.Frequencies() {
+			gguf.Factors = append(gguf.Factors, float32(f/want[j]))
+		}
+		if got := gguf.llama3Factors(); got == nil || *got != *scaled.Rope {
+			t.Errorf("factor %v: %+v", factor, got)
+		}
+		gguf.Factors[20] *= 1.01
+		if got := gguf.llama3Factors(); got != nil {
+			t.Errorf("other factors are taken for %+v", got)
+		}
+		if _, err := gguf.file(); err == nil || !strings.Contains(err.Error(), "rope_freqs") {
+			t.Errorf("error %v", err)
+		}
+	}
+}
+
+// The config.json that is written for a shape is read as that shape.
+func TestConfigFile(t *testing.T) {
+	for _, c := range []Config{
+		{Arch: "llama", HeadDim: 8, Heads: 4, KVHeads: 2, Rope: &Llama3Rope{8, 1, 4, 8192}, Tied: true},
+		{Arch: "qwen2", HeadDim: 8, Heads: 4, KVHeads: 4, QKVBias: true},
+		{Arch: "qwen3", HeadDim: 16, Heads: 2, KVHeads: 1, QKNorm: true, Tied: true},
+	} {
+		c.Vocab, c.Hidden, c.FFN, c.Layers, c.Context, c.RopeTheta, c.Pad = 50, 32, 48, 3, 64, 123456.5, -1
+		c.NormEps = float64(float32(1e-5))
+		m, err := c.file()
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, _ := json.Marshal(m)
+		got, err := ParseConfig(data, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, _ := json.Marshal(c)
+		if have, _ := json.Marshal(got); string(have) != string(want) {
+			t.Errorf("%s\nbecame %s", want, have)
+		}
+	}
+}

@@ -31,6 +31,15 @@ func decodeBF16(src []byte) (float32, bool) {
 	return math.Float32frombits(uint32(binary.LittleEndian.Uint16(src)) << 16), true
 }
 
+// toBF16 rounds to nearest, ties to even, as PyTorch does. A NaN stays one.
+func toBF16(x float32) uint16 {
+	bits := math.Float32bits(x)
+	if x != x {
+		return uint16(bits>>16) | 0x40
+	}
+	return uint16((bits + 0x7fff + bits>>16&1) >> 16)
+}
+
 // decodeF16 widens an IEEE 754 binary16 exactly. Payloads of NaN stay at the top of the mantissa.
 func decodeF16(src []byte) (float32, bool) {
 	h := uint32(binary.LittleEndian.Uint16(src))

@@ -26,12 +26,12 @@ func TestReadPythonFile(t *testing.T) {
 	}
 	// In the library's order: larger types first, then by name.
 	want := []Tensor{
-		{"double", "F64", []int{2}, []float32{0.1, float32(math.Copysign(0, -1))}},
-		{"embed.weight", "F32", []int{2, 3}, []float32{1.5, -2.25, 0, 3.4e38, -1e-45, float32(math.Inf(1))}},
-		{"empty", "F32", []int{0, 3}, nil},
-		{"scalar", "F32", []int{}, []float32{0.1}},
-		{"brain", "BF16", []int{3}, []float32{1, -0x1.c4p127, 0.100097656}},
-		{"half", "F16", []int{4}, []float32{1, -65504, 0x1p-24, 0.099975586}},
+		{"double", "F64", []int{2}, []float32{0.1, float32(math.Copysign(0, -1))}, nil},
+		{"embed.weight", "F32", []int{2, 3}, []float32{1.5, -2.25, 0, 3.4e38, -1e-45, float32(math.Inf(1))}, nil},
+		{"empty", "F32", []int{0, 3}, nil, nil},
+		{"scalar", "F32", []int{}, []float32{0.1}, nil},
+		{"brain", "BF16", []int{3}, []float32{1, -0x1.c4p127, 0.100097656}, nil},
+		{"half", "F16", []int{4}, []float32{1, -65504, 0x1p-24, 0.099975586}, nil},
 	}
 	if len(f.Tensors) != len(want) {
 		t.Fatalf("%d tensors, want %d", len(f.Tensors), len(want))

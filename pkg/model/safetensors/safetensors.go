@@ -7,7 +7,7 @@
 //	the rest  the elements, little-endian, row-major; data_offsets count from here
 //
 // Weights are float32 here. F32 is read and written bit for bit, NaN payloads included; F64, F16
-// and BF16 are read and converted.
+// and BF16 are read and converted, and BF16 can be written.
 //
 // A file is checked as a whole before its data are read: tensors must fill the data exactly, in any
 // order, without overlap, hole or trailing bytes. Numbers in the header are compared with the size
@@ -32,11 +32,14 @@ const metadataKey = "__metadata__"
 // Tensor is a named array of float32.
 type Tensor struct {
 	Name string
-	// Dtype is the type in the file: F32, F64, F16 or BF16. [Encode] takes F32
-	// or "" (which means F32).
+	// Dtype is the type in the file: F32, F64, F16 or BF16. [Encode] takes F32, BF16, to which it
+	// rounds, or "" (which means F32).
 	Dtype string
 	Shape []int     // sizes of the dimensions; empty for a scalar
 	Data  []float32 // row-major
+	// Load returns the data of a tensor to write, for tensors that are too large to have all of them
+	// in memory; nil means Data.
+	Load func() ([]float32, error)
 }
 
 // File is the content of a safetensors file.

@@ -2,6 +2,7 @@ package safetensors
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -29,47 +30,116 @@ const ChecksumKey = "grpo.sha256"
 
 var zeroDigest = strings.Repeat("0", hex.EncodedLen(sha256.Size))
 
-// Encode returns a file of tensors as F32, in the order given, and of metadata, sorted by key; an
-// empty metadata is left out. The same arguments give the same bytes. The header is padded with
-// spaces so that the data start at a multiple of 8 bytes.
+// Encode returns a file of tensors, in the order given, and of metadata, sorted by key; an empty
+// metadata is left out. The same arguments give the same bytes. The header is padded with spaces so
+// that the data start at a multiple of 8 bytes.
 //
 // An error names the tensor: names must be unique, UTF-8 and not "__metadata__", and shapes must
 // agree with data. Metadata must not contain [ChecksumKey].
 func Encode(tensors []Tensor, metadata map[string]string) ([]byte, error) {
-	return encode(tensors, metadata, false)
+	var f memory
+	err := Write(&f, tensors, metadata)
+	return f, err
 }
 
 // EncodeChecksummed is [Encode] with a checksum of the whole file.
 func EncodeChecksummed(tensors []Tensor, metadata map[string]string) ([]byte, error) {
-	return encode(tensors, metadata, true)
+	var f memory
+	err := WriteChecksummed(&f, tensors, metadata)
+	return f, err
 }
 
-func encode(tensors []Tensor, metadata map[string]string, checksummed bool) ([]byte, error) {
+// memory is a file in memory.
+type memory []byte
+
+func (m *memory) Write(p []byte) (int, error) {
+	*m = append(*m, p...)
+	return len(p), nil
+}
+
+func (m *memory) WriteAt(p []byte, at int64) (int, error) { return copy((*m)[at:], p), nil }
+
+// Output is a new file: *os.File is one.
+type Output interface {
+	io.Writer
+	io.WriterAt
+}
+
+// Write writes the file of [Encode] to w, without a copy of it in memory.
+func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
+	if err := reserved(metadata); err != nil {
+		return err
+	}
+	_, err := write(w, tensors, metadata)
+	return err
+}
+
+// WriteChecksummed writes the file of [EncodeChecksummed] to w, where it begins at offset 0. The
+// checksum is computed on the way; its place in the header is filled in last.
+func WriteChecksummed(w Output, tensors []Tensor, metadata map[string]string) error {
+	if err := reserved(metadata); err != nil {
+		return err
+	}
+	all := map[string]string{ChecksumKey: zeroDigest}
+	maps.Copy(all, metadata)
+	h := sha256.New()
+	header, err := write(io.MultiWriter(h, w), tensors, all)
+	if err == nil {
+		_, err = w.WriteAt([]byte(hex.EncodeToString(h.Sum(nil))), 8+int64(digestAt(header)))
+	}
+	return err
+}
+
+func reserved(metadata map[string]string) error {
 	if _, ok := metadata[ChecksumKey]; ok {
-		return nil, fmt.Errorf("write safetensors: metadata: the key %q is reserved for the checksum", ChecksumKey)
+		return fmt.Errorf("write safetensors: metadata: the key %q is reserved for the checksum", ChecksumKey)
 	}
-	if checksummed {
-		all := map[string]string{ChecksumKey: zeroDigest}
-		maps.Copy(all, metadata)
-		metadata = all
-	}
-	header, size, err := encodeHeader(tensors, metadata, MaxHeader)
-	if err != nil {
+	return nil
+}
+
+// write returns the header that it wrote.
+func write(w io.Writer, tensors []Tensor, metadata map[string]string) (header []byte, err error) {
+	if header, _, err = encodeHeader(tensors, metadata, MaxHeader); err != nil {
 		return nil, fmt.Errorf("write safetensors: %w", err)
 	}
-	file := make([]byte, 0, 8+len(header)+size)
-	file = binary.LittleEndian.AppendUint64(file, uint64(len(header)))
-	file = append(file, header...)
+	if _, err := w.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)); err != nil {
+		return nil, err
+	}
+	buf := make([]byte, writeBytes)
 	for _, t := range tensors {
-		for _, x := range t.Data {
-			file = binary.LittleEndian.AppendUint32(file, math.Float32bits(x))
+		data := t.Data
+		if t.Load != nil {
+			if data, err = t.Load(); err != nil {
+				return nil, err
+			}
+			if n, _ := elements(t.Shape); n != len(data) {
+				return nil, fmt.Errorf("write safetensors: tensor %s: %d elements were loaded, want %d",
+					words.Quote(t.Name), len(data), n)
+			}
+		}
+		for part := range slices.Chunk(data, writeBytes/4) {
+			if _, err := w.Write(encodeData(buf, part, t.Dtype)); err != nil {
+				return nil, err
+			}
 		}
 	}
-	if checksummed {
-		sum := sha256.Sum256(file)
-		hex.Encode(file[8+digestAt(header):], sum[:])
+	return header, nil
+}
+
+const writeBytes = 1 << 18 // converted at a time
+
+// encodeData returns the bytes of data, in buf.
+func encodeData(buf []byte, data []float32, dtype string) []byte {
+	if dtype == "BF16" {
+		for i, x := range data {
+			binary.LittleEndian.PutUint16(buf[2*i:], toBF16(x))
+		}
+		return buf[:2*len(data)]
 	}
-	return file, nil
+	for i, x := range data {
+		binary.LittleEndian.PutUint32(buf[4*i:], math.Float32bits(x))
+	}
+	return buf[:4*len(data)]
 }
 
 // encodeHeader returns the header and the number of bytes of the data.
@@ -100,8 +170,8 @@ func encodeHeader(tensors []Tensor, metadata map[string]string, limit int) (head
 		if shape == nil {
 			shape = []int{}
 		}
-		h = fmt.Appendf(h, `%s:{"dtype":"F32","shape":%s,"data_offsets":[%d,%d]}`,
-			toJSON(t.Name), toJSON(shape), size, size+n)
+		h = fmt.Appendf(h, `%s:{"dtype":%q,"shape":%s,"data_offsets":[%d,%d]}`,
+			toJSON(t.Name), cmp.Or(t.Dtype, "F32"), toJSON(shape), size, size+n)
 		size += n
 	}
 	h = append(h, '}')
@@ -127,18 +197,23 @@ func checkTensor(t Tensor) (int, error) {
 	if !utf8.ValidString(t.Name) {
 		return 0, errors.New("the name is not valid UTF-8")
 	}
-	if t.Dtype != "F32" && t.Dtype != "" {
-		return 0, fmt.Errorf("dtype %s: only F32 is written (set it to F32 to save the converted numbers)",
+	size := 4
+	switch t.Dtype {
+	case "", "F32":
+	case "BF16":
+		size = 2
+	default:
+		return 0, fmt.Errorf("dtype %s: only F32 and BF16 are written (set it to F32 to save the converted numbers)",
 			words.Quote(t.Dtype))
 	}
 	n, err := elements(t.Shape)
 	if err != nil {
 		return 0, err
 	}
-	if n != len(t.Data) {
+	if n != len(t.Data) && t.Load == nil {
 		return 0, fmt.Errorf("shape %v has %d elements, the data have %d", t.Shape, n, len(t.Data))
 	}
-	return byteSize(n, 4)
+	return byteSize(n, size)
 }
 
 // digestAt finds the digest in a header, or returns -1. The quotes make the match unique: within a

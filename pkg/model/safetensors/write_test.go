@@ -60,7 +60,7 @@ func TestEncodeRefuses(t *testing.T) {
 		{"duplicate name", []Tensor{{Name: "w", Data: one}, {Name: "w", Data: one}}, nil, `tensor "w": a second tensor of this name`},
 		{"reserved name", []Tensor{{Name: "__metadata__", Data: one}}, nil, `tensor "__metadata__": the name is reserved`},
 		{"name not UTF-8", []Tensor{{Name: "w\xff", Data: one}}, nil, `tensor "w\xff": the name is not valid UTF-8`},
-		{"type", []Tensor{{Name: "w", Dtype: "F16", Data: one}}, nil, `tensor "w": dtype "F16": only F32 is written`},
+		{"type", []Tensor{{Name: "w", Dtype: "F16", Data: one}}, nil, `tensor "w": dtype "F16": only F32 and BF16 are written`},
 		{"too few data", []Tensor{{Name: "w", Shape: []int{2, 3}, Data: one}}, nil, `tensor "w": shape [2 3] has 6 elements, the data have 1`},
 		{"no data for a scalar", []Tensor{{Name: "w"}}, nil, `tensor "w": shape [] has 1 elements, the data have 0`},
 		{"negative size", []Tensor{{Name: "w", Shape: []int{-1, -1}, Data: one}}, nil, `tensor "w": shape [-1 -1] has a negative size`},

@@ -1,0 +1,112 @@
+package bpe
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"grpo/internal/golden"
+)
+
+// asGGUF returns what a GGUF file made of a tokenizer.json would say.
+func asGGUF(t *testing.T, data []byte) (tokens []string, types []int64, merges []string) {
+	t.Helper()
+	var f file
+	if err := json.Unmarshal(data, &f); err != nil {
+		t.Fatal(err)
+	}
+	put := func(id int32, content string, kind int64) {
+		for int(id) >= len(tokens) {
+			tokens, types = append(tokens, ""), append(types, 1)
+		}
+		tokens[id], types[id] = content, kind
+	}
+	for content, id := range f.Model.Vocab {
+		put(id, content, 1)
+	}
+	for _, a := range f.AddedTokens {
+		kind := int64(ggufUserDefined)
+		if a.Special {
+			kind = ggufControl
+		}
+		put(a.ID, a.Content, kind)
+	}
+	for _, m := range f.Model.Merges {
+		merges = append(merges, m[0]+" "+m[1])
+	}
+	return tokens, types, merges
+}
+
+// The tokenizer.json made for a GGUF file gives the ids of the original one, here and, with a Python
+// that has it (GRPO_TEST_PYTHON), in the tokenizers library.
+func TestGoldenFileOfGGUF(t *testing.T) {
+	folder := golden.Path(t, "golden", "trl2", "tokenizers")
+	var strs struct{ Strings []struct{ Text string } }
+	golden.ReadJSON(t, filepath.Join(folder, "strings.json"), &strs)
+	for name, pre := range map[string]string{"gpt2": "gpt-2", "smollm2": "smollm", "llama3-shape": "llama-bpe", "qwen3": "qwen2"} {
+		t.Run(name, func(t *testing.T) {
+			original := golden.File(t, "tokenizers", name, "tokenizer.json")
+			tokens, types, merges := asGGUF(t, original)
+			begin := int32(-1)
+			if name == "llama3-shape" {
+				begin = int32(slices.Index(tokens, "<|begin_of_text|>"))
+			}
+			made, err := FileOfGGUF(pre, tokens, types, merges, begin)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tok, err := Parse(made)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := load(t, name)
+			var theirs [][]int32
+			if python := os.Getenv("GRPO_TEST_PYTHON"); python != "" {
+				path := filepath.Join(t.TempDir(), "tokenizer.json")
+				if err := os.WriteFile(path, made, 0o644); err != nil {
+					t.Fatal(err)
+				}
+				cmd := exec.Command(python, filepath.Join("testdata", "encode.py"), path, filepath.Join(folder, "strings.json"))
+				cmd.Stderr = os.Stderr
+				out, err := cmd.Output()
+				if err == nil {
+					err = json.Unmarshal(out, &theirs)
+				}
+				if err != nil || len(theirs) != len(strs.Strings) {
+					t.Fatalf("%d strings, %v", len(theirs), err)
+				}
+			}
+			for i, s := range strs.Strings {
+				ids := want.Encode(s.Text)
+				if got := tok.Encode(s.Text); !slices.Equal(got, ids) {
+					t.Errorf("%q\n got %v\nwant %v", s.Text, got, ids)
+				}
+				if got := tok.EncodePlain(s.Text); !slices.Equal(got, want.EncodePlain(s.Text)) {
+					t.Errorf("%q as plain text: %v", s.Text, got)
+				}
+				if got := tok.Template(ids); !slices.Equal(got, want.Template(ids)) {
+					t.Errorf("%q with the template: %v", s.Text, got)
+				}
+				if got := tok.Decode(ids, false); got != want.Decode(ids, false) {
+					t.Errorf("%q decodes as %q", s.Text, got)
+				}
+				if theirs != nil && !slices.Equal(theirs[i], want.Template(ids)) {
+					t.Errorf("tokenizers: %q\n got %v\nwant %v", s.Text, theirs[i], want.Template(ids))
+				}
+			}
+		})
+	}
+}
+
+func TestFileOfGGUFErrors(t *testing.T) {
+	if _, err := FileOfGGUF("unknown", nil, nil, nil, -1); err == nil || !strings.Contains(err.Error(), "supported are") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := FileOfGGUF("gpt-2", []string{"a"}, []int64{1}, nil, 1); err == nil || !strings.Contains(err.Error(), "begin token") {
+		t.Errorf("error %v", err)
+	}
+}

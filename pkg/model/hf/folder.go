@@ -1,0 +1,282 @@
+package hf
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"grpo/internal/regular"
+	"grpo/pkg/model/hf/bpe"
+	"grpo/pkg/model/hf/gguf"
+	"grpo/pkg/model/safetensors"
+)
+
+// Folder holds the files of a Hugging Face folder besides the weights, by name.
+type Folder map[string][]byte
+
+// copied are the files that programs read beside config.json and tokenizer.json.
+var copied = []string{
+	"generation_config.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+	"vocab.json", "merges.txt", "chat_template.jinja",
+}
+
+const configName, tokenizerName, tokenizerConfigName = "config.json", "tokenizer.json", "tokenizer_config.json"
+
+// Folder returns the files that a Hugging Face folder of this model has besides the weights. Those
+// of a folder are copied, those of a GGUF file made from its metadata.
+func (c *Checkpoint) Folder() (Folder, error) {
+	f, err := c.files()
+	if err == nil {
+		err = f.complete(c.Config)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("write a Hugging Face folder of %s: %w", c.Path, err)
+	}
+	return f, nil
+}
+
+// copyFolder reads the files of a folder.
+func copyFolder(dir string) (Folder, error) {
+	f := Folder{}
+	for _, name := range append([]string{configName, tokenizerName}, copied...) {
+		data, err := optional(dir, name)
+		if err != nil {
+			return nil, err
+		}
+		if data != nil {
+			f[name] = data
+		}
+	}
+	return f, nil
+}
+
+// complete adds what transformers, vLLM and llama.cpp need to choose their classes.
+func (f Folder) complete(c *Config) error {
+	err := f.edit(configName, func(m map[string]any) {
+		if m["architectures"] == nil {
+			kind, _ := m["model_type"].(json.RawMessage)
+			name := c.Arch
+			_ = json.Unmarshal(kind, &name) // "mistral" has the architecture of Llama, but its own class
+			m["architectures"] = []string{strings.ToUpper(name[:1]) + name[1:] + "ForCausalLM"}
+		}
+		delete(m, "auto_map") // code that is not copied
+	})
+	if err != nil {
+		return err
+	}
+	if f[tokenizerConfigName] == nil {
+		f[tokenizerConfigName] = []byte("{}")
+	}
+	return f.edit(tokenizerConfigName, func(m map[string]any) {
+		// Other classes may put a pre-tokenizer of their own in place of that in tokenizer.json:
+		// GPT2Tokenizer of transformers 5 does not split digits.
+		m["tokenizer_class"] = "PreTrainedTokenizerFast"
+		delete(m, "auto_map")
+		if m["model_max_length"] == nil {
+			m["model_max_length"] = c.Context
+		}
+	})
+}
+
+// edit changes the members of a JSON object; those that change leaves alone keep their text.
+func (f Folder) edit(name string, change func(map[string]any)) error {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(f[name], &raw); err != nil {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	members := make(map[string]any, len(raw))
+	for k, v := range raw {
+		members[k] = v
+	}
+	change(members)
+	data, err := toJSON(members)
+	f[name] = data
+	return err
+}
+
+func toJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	err := enc.Encode(v)
+	return b.Bytes(), err
+}
+
+// dtypes are the names of types in config.json.
+var dtypes = map[string]string{"F32": "float32", "BF16": "bfloat16"}
+
+// Bytes is the size of the folder with the weights of c as dtype, F32 or BF16.
+func (f Folder) Bytes(c *Config, dtype string) int64 {
+	size := int64(map[string]int{"F32": 4, "BF16": 2}[dtype])
+	_, shapes := c.Shapes()
+	var sum int64
+	for _, shape := range shapes {
+		n := size
+		for _, d := range shape {
+			n *= int64(d)
+		}
+		sum += n
+	}
+	for _, data := range f {
+		sum += int64(len(data))
+	}
+	return sum
+}
+
+// filesKey is the metadata key of the SHA-256 of the files beside the weights, by name.
+const filesKey = "grpo.files"
+
+// Write writes the files and one model.safetensors into dir, which exists. tensors are those of
+// [Config.Shapes], to be written as dtype, F32 or BF16. metadata goes into the safetensors file,
+// with a checksum of it and of the other files: see [Verify].
+func (f Folder) Write(dir, dtype string, tensors []safetensors.Tensor, metadata map[string]string) error {
+	files := maps.Clone(f)
+	err := files.edit(configName, func(m map[string]any) {
+		key := "torch_dtype" // transformers 4; version 5 reads both
+		if m["dtype"] != nil {
+			key = "dtype"
+			delete(m, "torch_dtype")
+		}
+		m[key] = dtypes[dtype]
+	})
+	if err != nil {
+		return err
+	}
+	sums := map[string]string{}
+	for name, data := range files {
+		err := create(filepath.Join(dir, name), func(out *os.File) error { _, err := out.Write(data); return err })
+		if err != nil {
+			return err
+		}
+		sums[name] = fmt.Sprintf("%x", sha256.Sum256(data))
+	}
+	text, err := json.Marshal(sums)
+	if err != nil {
+		return err
+	}
+	all := map[string]string{"format": "pt", filesKey: string(text)} // transformers requires a format
+	maps.Copy(all, metadata)
+	for i := range tensors {
+		tensors[i].Dtype = dtype
+	}
+	return create(filepath.Join(dir, singleFile), func(out *os.File) error {
+		return safetensors.WriteChecksummed(out, tensors, all)
+	})
+}
+
+// create writes a new file.
+func create(path string, write func(*os.File) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}
+
+// Verify compares a folder that [Folder.Write] wrote with its checksums.
+func Verify(dir string) error {
+	path := filepath.Join(dir, singleFile)
+	if err := regular.Check(path, 1<<40); err != nil {
+		return err
+	}
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var sums map[string]string
+	if !f.Checksummed || json.Unmarshal([]byte(f.Metadata[filesKey]), &sums) != nil {
+		return fmt.Errorf("%s: it has lost its checksum", path)
+	}
+	for name, sum := range sums {
+		data, err := regular.Read(filepath.Join(dir, filepath.Base(name)), regular.MaxDocument)
+		if err == nil && fmt.Sprintf("%x", sha256.Sum256(data)) != sum {
+			err = fmt.Errorf("%s: it does not match its checksum in %s", filepath.Join(dir, name), singleFile)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// folderOfGGUF makes the files from the metadata of a GGUF file.
+func folderOfGGUF(f *gguf.File, c *Config) (Folder, error) {
+	t, err := ggufTokenizer(f)
+	if err != nil {
+		return nil, err
+	}
+	out := Folder{}
+	begin := int32(-1)
+	if t.addBegin {
+		begin = t.begin
+	}
+	if out[tokenizerName], err = bpe.FileOfGGUF(t.pre, t.tokens, t.types, t.merges, begin); err != nil {
+		return nil, fmt.Errorf("read GGUF: %w", err)
+	}
+	ids := map[string]any{}
+	id := func(key string, n int32) {
+		if n >= 0 && int(n) < len(t.tokens) {
+			ids[key] = n
+		}
+	}
+	id("bos_token_id", t.begin)
+	id("pad_token_id", c.Pad)
+	if len(c.End) > 0 {
+		id("eos_token_id", c.End[0])
+	}
+	config, err := c.file()
+	if err != nil {
+		return nil, err
+	}
+	texts := map[string]any{"clean_up_tokenization_spaces": false}
+	for key, n := range ids {
+		config[key] = n
+		texts[strings.TrimSuffix(key, "_id")] = t.tokens[n.(int32)]
+	}
+	if template, _ := f.Metadata["tokenizer.chat_template"].(string); template != "" {
+		texts["chat_template"] = template
+	}
+	for name, v := range map[string]any{configName: config, "generation_config.json": ids, tokenizerConfigName: texts} {
+		if out[name], err = toJSON(v); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// file is the config.json of a network, without its tokens.
+func (c *Config) file() (map[string]any, error) {
+	if c.Factors != nil {
+		return nil, errors.New("its rotary factors (rope_freqs.weight) are not those of Llama 3, and config.json has no other way " +
+			"to give factors")
+	}
+	m := map[string]any{
+		"model_type": c.Arch, "vocab_size": c.Vocab, "hidden_size": c.Hidden, "intermediate_size": c.FFN,
+		"num_hidden_layers": c.Layers, "num_attention_heads": c.Heads, "num_key_value_heads": c.KVHeads,
+		"head_dim": c.HeadDim, "max_position_embeddings": c.Context, "rope_theta": c.RopeTheta, "rope_scaling": nil,
+		"rms_norm_eps": c.NormEps, "hidden_act": "silu", "tie_word_embeddings": c.Tied, "attention_dropout": 0.0,
+		"initializer_range": 0.02, "use_cache": true,
+	}
+	switch c.Arch {
+	case "llama":
+		m["attention_bias"], m["mlp_bias"] = false, false
+	case "qwen3":
+		m["attention_bias"] = false
+		fallthrough
+	case "qwen2":
+		m["use_sliding_window"] = false
+	}
+	if r := c.Rope; r != nil {
+		m["rope_scaling"] = map[string]any{"rope_type": "llama3", "factor": r.Factor, "low_freq_factor": r.LowFactor,
+			"high_freq_factor": r.HighFactor, "original_max_position_embeddings": int(r.Original)}
+	}
+	return m, nil
+}

@@ -1,0 +1,168 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"grpo/internal/regular"
+	"grpo/pkg/config"
+	"grpo/pkg/model"
+	"grpo/pkg/model/hf"
+	"grpo/pkg/model/safetensors"
+	"grpo/pkg/rundir"
+)
+
+// ExportOptions say what [Export] writes.
+type ExportOptions struct {
+	Path  string // a run's folder, a checkpoint, a Hugging Face folder or a GGUF file
+	Which string // checkpoint of a run: "best" or "last"
+	Out   string // the new folder
+	Dtype string // "f32" or "bf16"
+	Disk  DiskCheck
+}
+
+// Exported is the folder that [Export] wrote.
+type Exported struct {
+	Dir    string `json:"dir"`
+	Source string `json:"source"` // of the weights
+	Dtype  string `json:"dtype"`
+	Bytes  int64  `json:"bytes"`
+}
+
+// ExportDtypes are the types of weights by their names on the command line.
+var ExportDtypes = map[string]string{"f32": "F32", "bf16": "BF16"}
+
+// Export writes a Hugging Face folder of a Llama or Qwen network. It appears at o.Out as a whole or
+// not at all. One tensor at a time is in memory.
+func Export(ctx context.Context, o ExportOptions) (*Exported, error) {
+	out, err := export(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("export %s: %w", o.Path, err)
+	}
+	return out, nil
+}
+
+func export(ctx context.Context, o ExportOptions) (*Exported, error) {
+	source, err := exportSource(o.Path, o.Which)
+	if err != nil {
+		return nil, err
+	}
+	base := decoderOf(source)
+	if base == "" {
+		return nil, config.Invalid(fmt.Errorf("%s has the weights of a TinyLM, which no other program knows as a model; "+
+			"the safetensors file itself can be read with PyTorch", source))
+	}
+	c, err := hf.Open(base)
+	if err != nil {
+		return nil, config.Invalid(err)
+	}
+	defer c.Close()
+	folder, err := c.Folder()
+	if err != nil {
+		return nil, err
+	}
+	read := func(name string, _ []int) ([]float32, error) { return c.Read(name) }
+	if source != base {
+		f, err := openWeights(source)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		read = f.read
+	}
+	dtype := ExportDtypes[o.Dtype]
+	var tensors []safetensors.Tensor
+	names, shapes := c.Config.Shapes()
+	bytes := folder.Bytes(c.Config, dtype)
+	for _, name := range names {
+		tensors = append(tensors, safetensors.Tensor{Name: name, Shape: shapes[name], Load: func() ([]float32, error) {
+			if ctx.Err() != nil {
+				return nil, ErrInterrupted
+			}
+			return read(name, shapes[name])
+		}})
+	}
+	if err := rundir.Vacant(o.Out); err != nil {
+		return nil, config.Invalid(fmt.Errorf("%w; give another --out", err))
+	}
+	if err := o.Disk.pass(o.Out, float64(bytes)); err != nil {
+		return nil, err
+	}
+	if err := rundir.MkdirAll(filepath.Dir(filepath.Clean(o.Out))); err != nil {
+		return nil, err
+	}
+	err = rundir.NewFolder(o.Out, func(dir string) error { return folder.Write(dir, dtype, tensors, nil) })
+	return &Exported{o.Out, source, o.Dtype, bytes}, err
+}
+
+// exportSource returns the weights that path names: a Hugging Face folder, a GGUF file, or a
+// checkpoint's file.
+func exportSource(path, which string) (string, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return "", config.Invalid(errors.New("no such file or folder; give a run's folder, a checkpoint, a Hugging Face " +
+			"folder or a GGUF file"))
+	case !info.IsDir() || decoderOf(path) == path:
+		return path, nil
+	}
+	kind, err := rundir.KindOf(path)
+	if err != nil {
+		return "", err
+	}
+	if kind == rundir.KindSweep || kind == rundir.KindStudy {
+		return "", config.Invalid(fmt.Errorf("it is %s; give the folder of one of its runs", kind))
+	}
+	if kind == rundir.KindSFT {
+		return filepath.Join(path, SFTModelFile), nil
+	}
+	source := CheckpointIn(path, which)
+	if _, err := os.Lstat(source); errors.Is(err, fs.ErrNotExist) {
+		return "", config.Invalid(fmt.Errorf("there is no %s (give a run's folder, a checkpoint, a Hugging Face folder or "+
+			"a GGUF file)", source))
+	}
+	return source, errors.Join(regular.Folder(filepath.Dir(source)))
+}
+
+// weightsFile reads the tensors of a checkpoint's file one at a time.
+type weightsFile struct {
+	*safetensors.Reader
+	path   string
+	shapes map[string][]int
+}
+
+func openWeights(path string) (*weightsFile, error) {
+	if err := regular.Check(path, regular.MaxCheckpoint); err != nil {
+		return nil, err
+	}
+	r, err := safetensors.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	f := &weightsFile{r, path, make(map[string][]int, len(r.Tensors))}
+	for _, t := range r.Tensors {
+		f.shapes[t.Name] = t.Shape
+	}
+	return f, nil
+}
+
+// read returns a tensor of finite numbers.
+func (f *weightsFile) read(name string, shape []int) ([]float32, error) {
+	if !slices.Equal(f.shapes[name], shape) {
+		return nil, fmt.Errorf("%s: tensor %q has shape %v, want %v", f.path, name, f.shapes[name], shape)
+	}
+	p := model.NewParams([]model.Tensor{{Name: name, Shape: shape}})
+	err := f.Into(name, p.Flat)
+	if err == nil {
+		err = p.CheckFinite()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.path, err)
+	}
+	return p.Flat, nil
+}

@@ -1,0 +1,118 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"grpo/internal/decodertest"
+	"grpo/pkg/config"
+	"grpo/pkg/model"
+	"grpo/pkg/model/hf"
+)
+
+// Transformers reads exports as this program reads what they were made from: the same ids, chat,
+// greedy completion and log-probabilities. It needs a Python with transformers:
+//
+//	GRPO_TEST_PYTHON=python GRPO_SMOLLM2=SmolLM2.gguf go test -run PythonLoadsExports ./pkg/train
+func TestPythonLoadsExports(t *testing.T) {
+	python := os.Getenv("GRPO_TEST_PYTHON")
+	if python == "" {
+		t.Skip("set GRPO_TEST_PYTHON to a Python with transformers to run this")
+	}
+	sources := map[string]string{"tiny": decodertest.Folder(t)}
+	if path := os.Getenv("GRPO_SMOLLM2"); path != "" {
+		sources["SmolLM2"] = path
+	}
+	for name, source := range sources {
+		t.Run(name, func(t *testing.T) {
+			out := filepath.Join(t.TempDir(), "out")
+			if _, err := Export(context.Background(), ExportOptions{Path: source, Out: out, Dtype: "f32"}); err != nil {
+				t.Fatal(err)
+			}
+			c := config.Config{Model: config.Model{Init: source, Device: "cpu"}}
+			const prompt = "Tom has 7 pens and gets 5 more."
+			g := GenerateOptions{Config: c, Prompts: []string{prompt}, Raw: true, N: 1, Threads: 2,
+				Sampling: model.Sampling{Greedy: true, TopP: 1, MaxTokens: 12}}
+			want, err := Generate(g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			chat := []hf.Message{{Role: "system", Content: "Solve it."}, {Role: "user", Content: "What is 2 + ½?"}}
+			given, _ := json.Marshal(map[string]any{
+				"strings": []string{prompt, "12345 ½ ²", "  tabs\t\tand\nlines\r\n", "don't <|im_end|> naïve 北京 🙂"},
+				"chat":    chat, "tokens": g.MaxTokens,
+			})
+			file := filepath.Join(t.TempDir(), "given.json")
+			put(t, file, given)
+			cmd := exec.Command(python, filepath.Join("testdata", "load_export.py"), out, file)
+			cmd.Stderr = os.Stderr
+			text, err := cmd.Output()
+			var got struct {
+				IDs    [][]int
+				Chat   string
+				Tokens []int
+				LogPs  []float64
+			}
+			if err = errors.Join(err, json.Unmarshal(text, &got)); err != nil {
+				t.Fatal(err)
+			}
+			var strs struct{ Strings []string }
+			_ = json.Unmarshal(given, &strs)
+			tok := tokenizerOf(c.Model)
+			for i, s := range strs.Strings {
+				if ids := append(tok.Start(), tok.Encode(s)...); !slices.Equal(got.IDs[i], ids) {
+					t.Errorf("%q: %v, want %v", s, got.IDs[i], ids)
+				}
+			}
+			template, err := templateOf(config.Data{PromptTemplate: "chat", SystemPrompt: chat[0].Content}, c.Model)
+			if err != nil || got.Chat != template.Render(chat[1].Content) {
+				t.Errorf("the chat is %q, %v", got.Chat, err)
+			}
+			if !slices.Equal(got.Tokens, want[0].Tokens) {
+				t.Errorf("greedy: %v, want %v", got.Tokens, want[0].Tokens)
+			}
+			for i, x := range want[0].LogProbs {
+				if math.Abs(got.LogPs[i]-float64(x)) > 1e-4 {
+					t.Errorf("log-probability %d is %v, want %v", i, got.LogPs[i], x)
+				}
+			}
+		})
+	}
+}
+
+// An export that can't be made leaves nothing.
+func TestExportLeavesNothing(t *testing.T) {
+	source := decodertest.Folder(t)
+	out := filepath.Join(t.TempDir(), "out")
+	full := errors.New("no room")
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for name, tt := range map[string]struct {
+		ctx  context.Context
+		disk DiskCheck
+		says string
+	}{
+		"interrupted": {ended, nil, "interrupted"},
+		"no room":     {context.Background(), func(string, float64) error { return full }, "no room"},
+	} {
+		_, err := Export(tt.ctx, ExportOptions{Path: source, Out: out, Dtype: "bf16", Disk: tt.disk})
+		if err == nil || !strings.Contains(err.Error(), tt.says) || !strings.Contains(err.Error(), source) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	cutOff(t, filepath.Join(source, "model.safetensors"), 10)
+	if _, err := Export(context.Background(), ExportOptions{Path: source, Out: out, Dtype: "f32"}); err == nil || !strings.Contains(err.Error(), "truncated") {
+		t.Errorf("error %v", err)
+	}
+	if entries, _ := os.ReadDir(filepath.Dir(out)); len(entries) > 0 {
+		t.Errorf("left behind: %v", entries)
+	}
+}
