@@ -22,7 +22,8 @@ import (
 	"grpo/pkg/train"
 )
 
-var evalKeys = []keyFlag{{"seed", "seed", "uint", "seed of sampling"}, modelKey, deviceKey, skipBad}
+var evalKeys = []keyFlag{{"seed", "seed", "uint", "seed of sampling"}, modelKey,
+	{"sets", "eval.sets", "list", "evaluate on validation, unseen, svamp and files"}, deviceKey, skipBad}
 
 var evalSplits = []string{"val", "test", "unseen", "train"}
 
@@ -45,7 +46,8 @@ func newEval(s *State) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "eval [RUN|CHECKPOINT]",
 		Short: "Evaluate a checkpoint: count right, wrong and unformatted answers",
-		Long: `Eval decodes the problems of a split with sampling and greedily and counts right,
+		Long: `Eval decodes the problems of the sets in eval.sets (by default the validation and
+unseen problems), or of one split, with sampling and greedily and counts right,
 wrong and unformatted answers. It uses the settings in the configuration's "eval"
 section (temperature 1 by default), not those of the rollouts. The argument is a
 run's folder (eval uses its configuration and checkpoint), a folder of "grpo sft",
@@ -55,15 +57,18 @@ base model.`,
 		Example: `  grpo eval
   grpo eval results/train-1a2b3c4d --split unseen
   grpo eval my-base/model.safetensors --json
+  grpo eval results/train-1a2b3c4d --sets validation,unseen,hard/problems.jsonl
   grpo eval --set data.source=gsm8k --set data.train_file=train.jsonl --set data.val_file=test.jsonl`,
 		Args: takes("the folder of a run or a safetensors file", 0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.load = cf.options(cmd, s, evalKeys)
 			o.whichGiven = cmd.Flags().Changed("which")
 			switch {
-			case !slices.Contains(evalSplits, o.split):
+			case o.split != "" && !slices.Contains(evalSplits, o.split):
 				return usagef(cmd, "--split %s: there is no such split%s (there are %s)",
 					words.Show(o.split), words.DidYouMean(o.split, evalSplits), strings.Join(evalSplits, ", "))
+			case o.split != "" && cmd.Flags().Changed("sets"):
+				return usagef(cmd, "--split and --sets exclude each other: --split evaluates one split only")
 			case o.which != "last" && o.which != "best":
 				return usagef(cmd, "--which %q is unknown (last or best)", o.which)
 			case len(args) == 1:
@@ -74,7 +79,7 @@ base model.`,
 	}
 	cf.add(c, config.Names())
 	addKeyFlags(c, evalKeys)
-	c.Flags().StringVar(&o.split, "split", "val", "split: `val|test|unseen|train`")
+	c.Flags().StringVar(&o.split, "split", "", "only this split: `val|test|unseen|train`")
 	c.Flags().StringVar(&o.which, "which", "last",
 		"checkpoint of a run: `last|best`; best if the run kept no other")
 	countVar(c.Flags(), &o.samples, "samples", 0, 0, maxCount, "also print the first n completions")
@@ -148,7 +153,7 @@ func runEval(_ context.Context, s *State, o *evalOptions) error {
 	if err != nil {
 		return err
 	}
-	e, samples, err := train.EvaluateCheckpoint(r.Config, o.split, o.samples, o.threads, note, s.checkMemory)
+	evals, samples, err := train.EvaluateCheckpoint(r.Config, o.split, o.samples, o.threads, note, s.checkMemory)
 	if err != nil {
 		return err
 	}
@@ -157,32 +162,33 @@ func runEval(_ context.Context, s *State, o *evalOptions) error {
 		return printJSON(out, struct {
 			Checkpoint string          `json:"checkpoint"`
 			Settings   string          `json:"settings"`
-			Eval       rundir.Eval     `json:"eval"`
+			Eval       rundir.Eval     `json:"eval"` // the first of Evals, for readers of earlier versions
+			Evals      []rundir.Eval   `json:"evals"`
 			Samples    []rundir.Sample `json:"samples,omitempty"`
-		}{r.Config.Model.Init, settings, e, samples})
+		}{r.Config.Model.Init, settings, evals[0], evals, samples})
 	}
 	w := newTable(out)
 	textutil.Fprintf(w, "split\tdecoding\tanswer reward\t95%% interval\tcorrect_num\terror_num\t"+
-		"formatted, right\tformatted, wrong\tunformatted\tlength\n")
-	row := func(name string, c rundir.Counts) {
-		lo, hi := stats.Wilson(c.CorrectNum, c.N, 0.95)
-		textutil.Fprintf(w, "%s\t%s\t%.4f\t[%.4f, %.4f]\t%d\t%d\t%d\t%d\t%d\t%.1f\n",
-			e.Split, name, c.AnswerReward, lo, hi, c.CorrectNum, c.ErrorNum,
-			c.FormattedRight, c.FormattedWrong, c.Unformatted, c.Length)
-	}
-	row("sampled", e.Sampled)
-	if e.Greedy != nil {
-		row("greedy", *e.Greedy)
+		"formatted, right\tformatted, wrong\tunformatted\tlength\tmajority answer\n")
+	for _, e := range evals {
+		row := func(name string, c rundir.Counts) {
+			lo, hi := stats.Wilson(c.CorrectNum, c.N, 0.95)
+			textutil.Fprintf(w, "%s\t%s\t%.4f\t[%.4f, %.4f]\t%d\t%d\t%d\t%d\t%d\t%.1f\t%.4f (always %s)\n",
+				e.Split, name, c.AnswerReward, lo, hi, c.CorrectNum, c.ErrorNum,
+				c.FormattedRight, c.FormattedWrong, c.Unformatted, c.Length, e.MajorityBaseline, e.MajorityAnswer)
+		}
+		row("sampled", e.Sampled)
+		if e.Greedy != nil {
+			row("greedy", *e.Greedy)
+		}
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	textutil.Fprintf(out, "sampled at %s\n", settings)
-	textutil.Fprintf(out, "majority-answer baseline: %.4f (always answering %s)\n",
-		e.MajorityBaseline, e.MajorityAnswer)
 	for _, x := range samples {
-		textutil.Fprintf(out, "\n%s (%s, gold %s, reward %g)\n  %s\n",
-			x.Problem, x.Decoding, x.Gold, x.AnswerReward, textutil.Lines(x.Prompt+x.Completion))
+		textutil.Fprintf(out, "\n%s (%s, %s, gold %s, reward %g)\n  %s\n",
+			x.Problem, x.Split, x.Decoding, x.Gold, x.AnswerReward, textutil.Lines(x.Prompt+x.Completion))
 	}
 	return nil
 }

@@ -90,7 +90,7 @@ func TestOptions(t *testing.T) {
 			key("train.stop_on_divergence", "--stop-on-divergence", "false")}}}},
 		{"train --resume r --device cuda --threads 1", &trainOptions{resume: "r", out: outFlags{threads: 1},
 			load: config.LoadOptions{Flags: []config.Flag{key("model.device", "--device", "cuda")}}}},
-		{"eval", &evalOptions{which: "last", split: "val"}},
+		{"eval", &evalOptions{which: "last"}},
 		{"generate --prompt Hi --model m.gguf -n 2 --temperature 0.5 --raw", &generateOptions{
 			load: config.LoadOptions{Flags: []config.Flag{key("model.init", "--model", "m.gguf")}},
 			GenerateOptions: train.GenerateOptions{Prompts: []string{"Hi"}, Raw: true, N: 2, Seed: 1,

@@ -8,11 +8,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"grpo/internal/textutil"
+	"grpo/pkg/analysis"
 	"grpo/pkg/config"
 	"grpo/pkg/train"
 )
 
-var sftKeys = []keyFlag{{"seed", "seed", "uint", "seed of weights, corpora and batch order"}, deviceKey}
+var sftKeys = []keyFlag{
+	{"seed", "seed", "uint", "seed of weights, corpora and batch order"}, modelKey, deviceKey,
+}
 
 // sftOptions are the inputs of `grpo sft`.
 type sftOptions struct {
@@ -29,13 +32,15 @@ func newSFT(s *State) *cobra.Command {
 		Long: `Sft trains a base model with supervised learning. The first stage teaches the
 capability; the second, on a corpus of mixed quality, makes the model use it
 rarely. GRPO then recovers it and teaches no new arithmetic. "make base" rebuilds
-the embedded base model this way, bit for bit.
+the embedded base model this way, bit for bit. With --model it continues from a
+checkpoint; "sft-smollm2" trains a Llama or Qwen model on worked answers.
 
 Run the same command again to show the record of a finished run; an unfinished
 one starts over. A different recipe in the same folder is an error.`,
 		Example: `  grpo sft --out my-base
   grpo sft --seed 2 --out other-base && grpo train --set model.init=other-base/model.safetensors
-  grpo sft --set stages.1.steps=600 --out short-base`,
+  grpo sft --set stages.1.steps=600 --out short-base
+  grpo sft -c sft-smollm2 --model SmolLM2-135M-Instruct.gguf --out taught`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.load = cf.options(cmd, s, sftKeys)
 			return run(cmd, s, o, runSFT)
@@ -70,13 +75,18 @@ func runSFT(ctx context.Context, s *State, o *sftOptions) error {
 	}
 	w := newTable(s.Out)
 	fmt.Fprintln(w, "stage\tsteps\tloss\tcorpus accuracy\tval sampled\tval greedy\tunseen sampled\tunseen greedy")
+	if e := rec.Initial; e != nil {
+		textutil.Fprintf(w, "(before)\t0\tn/a\tn/a\t%.3f\t%.3f\tn/a\tn/a\n",
+			e.Sampled.AnswerReward, e.Greedy.AnswerReward)
+	}
 	for _, st := range rec.Stages {
-		unseen := "n/a\tn/a"
+		sampled, greedy := analysis.Absent, analysis.Absent
 		if st.Unseen.Greedy != nil {
-			unseen = fmt.Sprintf("%.3f\t%.3f", st.Unseen.Sampled.AnswerReward, st.Unseen.Greedy.AnswerReward)
+			sampled = analysis.Decimals(st.Unseen.Sampled.AnswerReward, 3)
+			greedy = analysis.Decimals(st.Unseen.Greedy.AnswerReward, 3)
 		}
-		textutil.Fprintf(w, "%s\t%d\t%.4f\t%.3f\t%.3f\t%.3f\t%s\n", st.Name, st.Steps, st.Loss, st.AnswerReward,
-			st.Validation.Sampled.AnswerReward, st.Validation.Greedy.AnswerReward, unseen)
+		textutil.Fprintf(w, "%s\t%d\t%.4f\t%.3f\t%.3f\t%.3f\t%s\t%s\n", st.Name, st.Steps, st.Loss, st.AnswerReward,
+			st.Validation.Sampled.AnswerReward, st.Validation.Greedy.AnswerReward, sampled, greedy)
 	}
 	if err := w.Flush(); err != nil {
 		return err

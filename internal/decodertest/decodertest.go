@@ -20,9 +20,15 @@ const Vocab = 258
 // tokenizer of bytes and a chat template, and returns its path.
 func Folder(t testing.TB) string {
 	t.Helper()
+	return Seeded(t, 7, 32)
+}
+
+// Seeded is [Folder] with other weights and another width of the feed-forward network.
+func Seeded(t testing.TB, seed uint64, width int) string {
+	t.Helper()
 	dir := t.TempDir()
 	config := map[string]any{
-		"model_type": "llama", "vocab_size": Vocab, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2,
+		"model_type": "llama", "vocab_size": Vocab, "hidden_size": 16, "intermediate_size": width, "num_hidden_layers": 2,
 		"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512, "rms_norm_eps": 1e-5,
 		"hidden_act": "silu", "tie_word_embeddings": true, "eos_token_id": Vocab - 1, "rope_theta": 10000,
 	}
@@ -62,7 +68,7 @@ func Folder(t testing.TB) string {
 	}
 	var tensors []safetensors.Tensor
 	names, shapes := c.Shapes()
-	draw := rng.New(7, rng.Weights)
+	draw := rng.New(seed, rng.Weights)
 	for k, name := range names {
 		n := 1
 		for _, d := range shapes[name] {

@@ -5,6 +5,7 @@
 //	runs.go runinfo.go series.go   one run: its evaluations, settings and curves
 //	pool.go                        which runs are seeds of one configuration
 //	metrics.go metrics_run.go      the metrics of a run, each declared once
+//	gain.go sets.go                what a gain is made of; sets of problems besides validation
 //	analysis.go                    the arms of a sweep
 //	compare.go grid.go tuned.go    which arms are compared, and their differences
 //	findings*.go                   what follows from the numbers, by rules
@@ -70,6 +71,9 @@ type ArmResult struct {
 	Steps int `json:"steps"`
 
 	Majority float64 // the majority-answer baseline on the arm's validation problems
+
+	// Sets are the arm's results on each set of problems.
+	Sets []SetResult `json:"sets,omitempty"`
 
 	facts     []runFacts // in the order of the seeds
 	evalEvery float64    // steps between evaluations; 0 while unknown
@@ -227,6 +231,7 @@ func armResult(arm sweepdir.Arm, states []sweepdir.RunState) ArmResult {
 	for _, m := range Metrics {
 		r.Set(m, m.summarize(&r))
 	}
+	r.Sets = setResults(&r)
 	return r
 }
 

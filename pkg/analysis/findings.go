@@ -93,6 +93,11 @@ const (
 	ShortCompletion Kind = "short_completions" // Arms, Metric, Numbers; Parts: Differences of longer arms
 	ShortReversed   Kind = "short_reversed"    // Arms, Keys, Values: of a grid; Parts: the values that end it
 	Trend           Kind = "trend"             // Metric, Parts: Differences
+	// Arms, Metric (final or greedy), Numbers: the gain over the base level; Parts: GainByFormat and
+	// GainByAnswers, if the base level has formatted completions, and GainSources of greedy decoding.
+	GainSources   Kind = "gain_sources"
+	GainByFormat  Kind = "gain_by_format"
+	GainByAnswers Kind = "gain_by_answers"
 )
 
 // Caveats.
@@ -140,6 +145,7 @@ func (a *Analysis) findings() []Finding {
 			add(Line, a.divergedArms()...)
 			add(Line, a.finalFindings()...)
 		}
+		add(Line, a.gainFindings()...)
 		add(Line, a.patterns()...)
 		add(Line, a.trends()...)
 		add(Caveat, a.measures()...)

@@ -63,11 +63,13 @@ func (r *ArmResult) hacked() bool {
 
 // gains are the changes of the reward over training, seed by seed.
 func (r *ArmResult) gains() []float64 {
-	return stats.Differences(r.Of(FinalMetric).Values, r.Of(InitialMetric).Values)
+	values, _ := sampledGain.of(r)
+	return values
 }
 
 func (r *ArmResult) gain() stats.Estimate {
-	return stats.StudentT(r.gains(), FinalMetric.resolution(r))
+	_, gain := sampledGain.of(r)
+	return gain
 }
 
 // BelowBase: training lost more than the seeds explain. One seed can't show that.

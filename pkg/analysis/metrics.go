@@ -104,6 +104,30 @@ var (
 	InitialFormatMetric = declare("initial_format_reward", "formatted share before training", rewardScale, "",
 		before(func(c *counts) float64 { return c.FormatReward }))
 
+	// The same of greedy decoding.
+	InitialGreedyMetric = declare("initial_greedy", "greedy validation reward before training", rewardScale, "",
+		beforeGreedy(func(c *counts) float64 { return c.AnswerReward }))
+	InitialGreedyFormatMetric = declare("initial_greedy_format_reward", "greedy formatted share before training",
+		rewardScale, "", beforeGreedy(func(c *counts) float64 { return c.FormatReward }))
+
+	GreedyFormatMetric = declare("greedy_format_reward", "greedy formatted share", rewardScale, "",
+		ofResult(func(r *rundir.Result) float64 {
+			if r.Final.Greedy == nil {
+				return math.NaN()
+			}
+			return r.Final.Greedy.FormatReward
+		}))
+
+	// The parts of the gain in validation reward: see GainOf.
+	GainByFormatMetric = declare("gain_by_format", "gain by format", signedScale, "",
+		gain(rundir.DecodingSampled, byFormat))
+	GainByAnswersMetric = declare("gain_by_answers", "gain by answers", signedScale, "",
+		gain(rundir.DecodingSampled, byAnswers))
+	GreedyGainByFormatMetric = declare("greedy_gain_by_format", "greedy gain by format", signedScale, "",
+		gain(rundir.DecodingGreedy, byFormat))
+	GreedyGainByAnswersMetric = declare("greedy_gain_by_answers", "greedy gain by answers", signedScale, "",
+		gain(rundir.DecodingGreedy, byAnswers))
+
 	// Of the last sampled validation, and before training.
 	LengthMetric = compared("completion_length", "completion length", tokenScale, " tokens",
 		after(func(c *counts) float64 { return c.Length }))
@@ -129,6 +153,11 @@ var (
 	// Does not exist on-policy and without a clip.
 	ClipFractionMetric = declare("clip_fraction", "clip fraction", plainScale, "",
 		lastSteps(func(m *rundir.Metrics) float64 { return deref(m.ClipFraction) }))
+
+	// The largest difference of a token's log-probability between the sampler and the
+	// forward pass of the same weights, over all steps: 0 on the CPU.
+	SamplerDiffMetric = declare("sampler_logprob_max_diff", "largest difference between sampler and learner",
+		plainScale, " nats", func(f *runFacts) float64 { return f.samplerDiff })
 
 	// Above 1 where a rollout is used for several updates.
 	UpdatesPerStepMetric = declare("updates_per_step", "updates a step", plainScale, "",

@@ -19,6 +19,7 @@ type runFacts struct {
 	// lastMetrics are those of the last tenth of the training steps made (at least
 	// one), of a run with a result.
 	lastMetrics []rundir.Metrics
+	samplerDiff float64 // see [LargestSamplerDiff], of a run with a result
 
 	majority       float64 // the majority-answer baseline; NaN while unknown
 	majorityAnswer string
@@ -29,7 +30,7 @@ type runFacts struct {
 
 // factsOf reads a run.
 func factsOf(s sweepdir.RunState) runFacts {
-	f := runFacts{majority: math.NaN()}
+	f := runFacts{majority: math.NaN(), samplerDiff: math.NaN()}
 	r := s.Run
 	if r == nil {
 		return f
@@ -50,9 +51,22 @@ func factsOf(s sweepdir.RunState) runFacts {
 		f.curve = EvalSeries(r, rundir.SplitVal, rundir.DecodingSampled)
 		if n := len(r.Metrics); n > 0 {
 			f.lastMetrics = r.Metrics[n-max(1, n/10):]
+			f.samplerDiff = LargestSamplerDiff(r)
 		}
 	}
 	return f
+}
+
+// LargestSamplerDiff is the largest sampler_logprob_max_diff of a run's steps; NaN if no
+// step has one.
+func LargestSamplerDiff(r *rundir.Run) float64 {
+	largest := math.NaN()
+	for _, m := range r.Metrics {
+		if d := m.SamplerDiff; d != nil && !(*d <= largest) {
+			largest = *d
+		}
+	}
+	return largest
 }
 
 // before reads the sampled validation before training.
@@ -62,6 +76,16 @@ func before(of func(*counts) float64) reader {
 			return math.NaN()
 		}
 		return of(&f.first.Sampled)
+	}
+}
+
+// beforeGreedy reads the greedy validation before training.
+func beforeGreedy(of func(*counts) float64) reader {
+	return func(f *runFacts) float64 {
+		if f.first == nil || f.first.Greedy == nil {
+			return math.NaN()
+		}
+		return of(f.first.Greedy)
 	}
 }
 

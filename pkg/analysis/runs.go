@@ -51,6 +51,15 @@ func fromResult(res *rundir.Result, split string, when EvalPoint) *rundir.Eval {
 		split string
 		when  EvalPoint
 	}
+	for i := range res.Sets {
+		switch s := &res.Sets[i]; {
+		case s.Name != split:
+		case when == AtStart:
+			return &s.Initial
+		case when == AtEnd && s.Final.Step > 0:
+			return &s.Final
+		}
+	}
 	return map[point]*rundir.Eval{
 		{rundir.SplitVal, AtStart}:  &res.Initial,
 		{rundir.SplitVal, AtEnd}:    &res.Final,

@@ -87,7 +87,8 @@ func validConfig(t *rapid.T) Config {
 			LRScheduler: rapid.SampledFrom([]string{"constant", "linear", "cosine"}).Draw(t, "scheduler")},
 		Eval: Eval{EveryNSteps: rapid.IntRange(1, 100).Draw(t, "every"), Temperature: positiveFloats(9).Draw(t, "eval temperature"),
 			TopP: positiveFloats(1).Draw(t, "eval top_p"), TopK: rapid.IntRange(0, 9).Draw(t, "eval top_k"),
-			MaxTokens: rapid.IntRange(0, 99).Draw(t, "eval max"), Greedy: rapid.Bool().Draw(t, "greedy"), SaveSamples: rapid.IntRange(0, 9).Draw(t, "save")},
+			MaxTokens: rapid.IntRange(0, 99).Draw(t, "eval max"), Greedy: rapid.Bool().Draw(t, "greedy"), SaveSamples: rapid.IntRange(0, 9).Draw(t, "save"),
+			Sets: rapid.SampledFrom([][]string{{"validation"}, {"validation", "unseen"}, {"a/b.jsonl", "validation"}}).Draw(t, "sets"), SetSize: rapid.IntRange(0, 9).Draw(t, "set size")},
 		Output: Output{CheckpointEveryNSteps: rapid.IntRange(0, 9).Draw(t, "checkpoints"), KeepCheckpoints: rapid.IntRange(1, 9).Draw(t, "keep"),
 			Keep: rapid.SampledFrom([]string{"all", "best"}).Draw(t, "kept")},
 	}

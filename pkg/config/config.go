@@ -11,7 +11,9 @@ package config
 
 import (
 	"cmp"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"grpo/internal/yamldoc"
@@ -176,6 +178,43 @@ type Eval struct {
 	// SaveSamples is the number of completions that each evaluation writes to
 	// samples.jsonl.
 	SaveSamples int `yaml:"save_samples"`
+	// Sets are the problems of evaluations, besides the test split: [SetValidation] (required),
+	// [SetUnseen], [SetSVAMP] or the path of a problem file. SVAMPFile is where SetSVAMP is.
+	Sets      []string `yaml:"sets" neutral:"[validation, unseen]"`
+	SVAMPFile string   `yaml:"svamp_file" neutral:""`
+	// SetSize caps the problems of SVAMP and of each file (0 = all). They are evaluated before the
+	// first step, after the last, and after each SetsEveryNSteps-th (0 = none).
+	SetSize         int `yaml:"set_size" neutral:"0"`
+	SetsEveryNSteps int `yaml:"sets_every_n_steps" neutral:"0"`
+}
+
+// Names in eval.sets.
+const (
+	SetValidation = "validation"
+	SetUnseen     = "unseen"
+	SetSVAMP      = "svamp"
+)
+
+// SetFile is a set of evaluation problems that is read from a file.
+type SetFile struct {
+	Name string // in tables and files: "svamp", or the file's name without folder and extension
+	Path string
+}
+
+// SetFiles are the sets in eval.sets that are read from files, in their order.
+func (e *Eval) SetFiles() []SetFile {
+	var out []SetFile
+	for _, s := range e.Sets {
+		switch s {
+		case SetValidation, SetUnseen:
+		case SetSVAMP:
+			out = append(out, SetFile{s, e.SVAMPFile})
+		default:
+			base := filepath.Base(s)
+			out = append(out, SetFile{strings.TrimSuffix(base, filepath.Ext(base)), s})
+		}
+	}
+	return out
 }
 
 // Output configures the files that a run keeps.
@@ -196,6 +235,7 @@ func Default() Config {
 	c, _ := defaults()
 	c.Reward.Functions = slices.Clone(c.Reward.Functions)
 	c.Reward.RewardWeights = slices.Clone(c.Reward.RewardWeights)
+	c.Eval.Sets = slices.Clone(c.Eval.Sets)
 	return c
 }
 

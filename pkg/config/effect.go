@@ -13,13 +13,7 @@ import (
 func (c *Config) validateEffect(v *validator) {
 	a, r := &c.Algorithm, &c.Reward
 	c.Model.validateEffect(v)
-	if c.Data.PromptTemplate != "chat" {
-		v.noEffect(&c.Data.PromptTemplate, "use chat, or leave this key out",
-			&c.Data.SystemPrompt, &c.Data.FewShot, &c.Data.FewShotFile)
-	} else if !isPath(c.Model.Init) {
-		v.reject("%s needs a checkpoint with a chat template: set model.init to a Hugging Face folder or a GGUF file",
-			&c.Data.PromptTemplate)
-	}
+	c.Data.validateChat(v, &c.Model)
 
 	for _, f := range []struct {
 		function string
@@ -85,6 +79,17 @@ func (c *Config) validateEffect(v *validator) {
 	}
 }
 
+// validateChat: a chat needs a checkpoint's template, and only a chat has first messages.
+func (d *Data) validateChat(v *validator, m *Model) {
+	if d.PromptTemplate != "chat" {
+		v.noEffect(&d.PromptTemplate, "use chat, or leave this key out",
+			&d.SystemPrompt, &d.FewShot, &d.FewShotFile)
+	} else if !isPath(m.Init) {
+		v.reject("%s needs a checkpoint with a chat template: set model.init to a Hugging Face folder or a GGUF file",
+			&d.PromptTemplate)
+	}
+}
+
 func (m *Model) validateEffect(v *validator) {
 	if m.Device == "cpu" {
 		v.noEffect(&m.Device, "the CPU computes in float32; set model.device to cuda or auto", &m.Precision)
@@ -136,11 +141,18 @@ func (c *Config) inert(v *validator) {
 	if d.Source != "generated" {
 		v.noEffect(&d.Source, "it is for generated problems",
 			&d.GeneratorSeed, &d.WeightAdd, &d.WeightSub, &d.WeightMul, &d.UnseenSize)
-	} else {
+	} else if len(c.Eval.SetFiles()) == 0 {
 		v.noEffect(&d.Source, "generated problems have no broken lines", &d.SkipBad)
 	}
 	v.reject("%s has no effect here: it changes worked answers, and only grpo sft trains on those",
 		&d.Annotations)
+	e := &c.Eval
+	if !slices.Contains(e.Sets, SetSVAMP) {
+		v.noEffect(&e.Sets, "add svamp, or leave this key out", &e.SVAMPFile)
+	}
+	if len(e.SetFiles()) == 0 {
+		v.noEffect(&e.Sets, "it is for sets that are read from files", &e.SetSize, &e.SetsEveryNSteps)
+	}
 	if d.PromptTemplate == "question_only" {
 		v.reject("%s has no effect here: its text is that of plain", &d.PromptTemplate)
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -30,7 +31,7 @@ func TestEvaluationSettingsAreSeparate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := Resolve(Default()).Eval; r.Config.Eval != want {
+	if want := Resolve(Default()).Eval; !reflect.DeepEqual(r.Config.Eval, want) {
 		t.Errorf("evaluation %+v, want %+v", r.Config.Eval, want)
 	}
 	if r.Config.Eval.MaxTokens != 64 || r.Origin("eval.max_tokens").From != "rollout.sampling_max_tokens" {

@@ -31,6 +31,7 @@ var samples = []map[string]string{
 		"train.adam_eps": "1e-9", "train.weight_decay": "0.01", "train.max_grad_norm": "0",
 		"train.lr_scheduler": "cosine", "train.warmup_steps": "55", "train.stop_on_divergence": "true",
 		"eval.every_n_steps": "5", "eval.temperature": "0.8", "eval.top_p": "0.9", "eval.top_k": "30", "eval.min_tokens": "2", "eval.max_tokens": "48", "eval.greedy": "false", "eval.save_samples": "0",
+		"eval.sets": "[validation, svamp, p.jsonl]", "eval.svamp_file": "SVAMP.json", "eval.set_size": "9", "eval.sets_every_n_steps": "10",
 		"output.checkpoint_every_n_steps": "50", "output.keep_checkpoints": "3", "output.keep": "best",
 	},
 	{

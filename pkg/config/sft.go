@@ -11,6 +11,8 @@ type SFT struct {
 	Stages []Stage `yaml:"stages"`
 	// EvalSize is the number of validation problems of an evaluation.
 	EvalSize int `yaml:"eval_size"`
+	// EvalTokens is the maximum number of tokens of a completion of an evaluation.
+	EvalTokens int `yaml:"eval_tokens" neutral:"64"`
 }
 
 // Stage is one supervised stage of [SFT].
@@ -31,7 +33,8 @@ type Stage struct {
 	AdamEps      float64    `yaml:"adam_eps"`
 	WeightDecay  float64    `yaml:"weight_decay"`
 	MaxGradNorm  float64    `yaml:"max_grad_norm"`
-	// PromptLossWeight weighs the tokens of the prompt; completion tokens weigh 1.
+	// PromptLossWeight weighs the tokens of the prompt; completion tokens weigh 1. With 0 the loss is
+	// of the completion alone.
 	PromptLossWeight float64 `yaml:"prompt_loss_weight"`
 	// StopAtSampledAccuracy ends the stage early, at an evaluation (0 = never).
 	StopAtSampledAccuracy float64 `yaml:"stop_at_sampled_accuracy"`
@@ -47,7 +50,7 @@ type Stage struct {
 func DefaultSFT() SFT {
 	c := Default()
 	c.Model.Init = "random"
-	return SFT{Name: "sft", Seed: 1, Data: c.Data, Model: c.Model, EvalSize: 1024}
+	return SFT{Name: "sft", Seed: 1, Data: c.Data, Model: c.Model, EvalSize: 1024, EvalTokens: 64}
 }
 
 // DefaultStage returns the defaults of a stage. Name, corpus and number of steps have no default

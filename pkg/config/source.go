@@ -30,7 +30,7 @@ func formOf(root any) *yamldoc.Form {
 
 // sftNames are the embedded configurations of `grpo sft`; all others are of
 // `grpo train`.
-var sftNames = []string{"base", "teacher"}
+var sftNames = []string{"base", "sft-smollm2", "teacher"}
 
 // presetFolder has the published methods; their files are also known by their bare names.
 const presetFolder = "presets"

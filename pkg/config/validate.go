@@ -28,7 +28,9 @@ func (c *SFT) validate(v *validator) {
 	c.Data.validate(v)
 	c.Model.validate(v)
 	c.Model.validateEffect(v)
+	c.Data.validateChat(v, &c.Model)
 	v.in(size, &c.EvalSize)
+	v.in(tokens, &c.EvalTokens)
 	if c.Data.ValSize != 0 {
 		atMost(v, &c.EvalSize, &c.Data.ValSize)
 	}
@@ -160,6 +162,42 @@ func (c *Config) validateEval(v *validator) {
 		longest = &c.Rollout.SamplingMaxTokens
 	}
 	atMost(v, &e.MinTokens, longest)
+	c.validateSets(v)
+}
+
+func (c *Config) validateSets(v *validator) {
+	e := &c.Eval
+	v.in(sizeOrNone, &e.SetSize)
+	v.in(counterOrNone, &e.SetsEveryNSteps)
+	v.multiple(&e.SetsEveryNSteps, &e.EveryNSteps) // other steps have no evaluation
+	known := []string{SetValidation, SetUnseen, SetSVAMP}
+	for i, s := range e.Sets {
+		if !slices.Contains(known, s) && !isPath(s) {
+			v.reject("%s: %q must be one of %s, or the path of a file (write ./%s for a file of this name)%s",
+				&e.Sets, s, strings.Join(known, ", "), s, words.DidYouMean(s, known))
+			return
+		}
+		if slices.Contains(e.Sets[:i], s) {
+			v.reject("%s: %q appears twice", &e.Sets, s)
+			return
+		}
+	}
+	if !slices.Contains(e.Sets, SetValidation) {
+		v.reject("%s must include %s, which selects the best weights", &e.Sets, SetValidation)
+	}
+	if slices.Contains(e.Sets, SetSVAMP) && e.SVAMPFile == "" {
+		v.reject("%s must be the path of SVAMP.json (from github.com/arkilpatel/SVAMP), because of %s",
+			&e.SVAMPFile, &e.Sets)
+	}
+	// Names of sets are those of splits in eval.jsonl.
+	taken := []string{"train", "val", "test", SetValidation, SetUnseen}
+	for _, f := range e.SetFiles() {
+		if slices.Contains(taken, f.Name) {
+			v.reject("%s: the set of %s would be called %q, like another one (rename the file)",
+				&e.Sets, f.Path, f.Name)
+		}
+		taken = append(taken, f.Name)
+	}
 }
 
 func (c *Config) validateOutput(v *validator) {

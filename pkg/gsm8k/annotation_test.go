@@ -28,7 +28,7 @@ func TestAnnotations(t *testing.T) {
 		{"strip closing alone", StripAnnotations, "a >> b <<1=1>>1\n#### 1", "a >> b 1\n#### 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := c.mode.apply(c.in); got != c.want {
+			if got := c.mode.Apply(c.in); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})

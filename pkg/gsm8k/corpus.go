@@ -11,6 +11,7 @@ import (
 
 // Example is one training example of a supervised stage.
 type Example struct {
+	Question   string
 	Prompt     string // under the corpus's template
 	Completion string
 	Ended      bool // <eos> follows the completion; otherwise it was truncated
@@ -127,7 +128,7 @@ func AnswerCorpus(problems []Problem, t Template) []Example {
 	out := make([]Example, len(problems))
 	for i, p := range problems {
 		out[i] = Example{
-			Prompt: t.Render(p.Question), Completion: p.Answer, Ended: true,
+			Question: p.Question, Prompt: t.Render(p.Question), Completion: p.Answer, Ended: true,
 			Style: StyleAnswer, Right: Grade(p.Answer, true, p.Gold).Right,
 		}
 	}
@@ -167,7 +168,7 @@ func drawn(problems []Problem, n int, seed uint64, weights [3]float64) []questio
 
 func (o CorpusOptions) example(q question, style, completion string, ended bool) Example {
 	return Example{
-		Prompt: o.Template.Render(q.text()), Completion: completion, Ended: ended, Style: style,
+		Question: q.text(), Prompt: o.Template.Render(q.text()), Completion: completion, Ended: ended, Style: style,
 		Right: Grade(completion, ended, strconv.Itoa(q.fact.value())).Right,
 	}
 }

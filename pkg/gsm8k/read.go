@@ -47,8 +47,8 @@ func (o ReadOptions) check() error {
 	return nil
 }
 
-// apply rewrites a worked answer that ends in a line "#### N".
-func (m AnnotationMode) apply(answer string) string {
+// Apply rewrites a worked answer that ends in a line "#### N".
+func (m AnnotationMode) Apply(answer string) string {
 	switch m {
 	case StripAnnotations:
 		text, _ := splitAnnotations(answer)
@@ -332,7 +332,7 @@ func (c *collector) add(p Problem, line int, bad error) error {
 		base := filepath.Base(c.name)
 		p.ID = fmt.Sprintf("%s-%05d", strings.TrimSuffix(base, filepath.Ext(base)), line)
 	}
-	p.Answer = c.opt.Annotations.apply(p.Answer)
+	p.Answer = c.opt.Annotations.Apply(p.Answer)
 	c.problems = append(c.problems, p)
 	return nil
 }

@@ -91,6 +91,12 @@ var armColumns = []armColumn{
 	metricColumn("entropy", analysis.EntropyMetric, threeDigits),
 	metricColumn("gradient norm", analysis.GradNormMetric, threeDigits),
 	metricColumn("clip fraction", analysis.ClipFractionMetric, threeDigits),
+	metricColumn("sampler difference", analysis.SamplerDiffMetric, func(s analysis.Summary) string {
+		if s.N == 0 {
+			return analysis.Absent
+		}
+		return analysis.Significant(s.Mean, 2)
+	}),
 }
 
 // terminalColumns fit a terminal.
@@ -150,7 +156,9 @@ func (a *Report) tableNotes() []string {
 		"The best step was chosen on the same problems, so its reward is biased upward. The test problems were read once, after training.",
 		"Counts and lengths (tokens) are of the last sampled validation. Steps to 50% and 90% are the first evaluated steps at which a run " +
 			"had that share of its own best reward; they are left out where the base level was already there.",
-		"Entropy (nats per token) and gradient norm are means over the last tenth of the steps.",
+		"Entropy (nats per token) and gradient norm are means over the last tenth of the steps. Sampler difference: " +
+			"the largest difference (nats) between the log-probabilities of sampler and learner over the tokens and " +
+			"steps of a run, mean over the seeds.",
 	}
 	if levels := a.levelsText("base level (before training)"); len(levels) > 0 {
 		if stats.IsFinite(a.Majority) && a.MajorityAnswer != "" {

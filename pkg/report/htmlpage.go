@@ -47,7 +47,7 @@ type htmlSweep struct {
 	Question, Headline      string
 	Lines, Caveats, Missing []string
 	Main, Other             []htmlFigure
-	Arms, Runs              *Table
+	Arms, Runs, Sets        *Table
 	Comparisons, Others     *Table // differences in the final reward and in other metrics
 }
 
@@ -147,6 +147,8 @@ func newHTMLSweep(a *Report, figures []plots.Drawing, folder string, runs bool) 
 		Lines: a.Verdict.Lines, Caveats: a.Verdict.Caveats, Missing: a.Verdict.Missing,
 	}
 	arms, all, finals, others := a.armsTable(), a.runsTable(folder, runs), a.comparisonsTable(true), a.comparisonsTable(false)
+	sets := a.setsTable()
+	s.Sets = &sets
 	s.Arms, s.Runs, s.Comparisons, s.Others = &arms, &all, &finals, &others
 	for _, d := range figures {
 		f := htmlFigure{

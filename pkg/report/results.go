@@ -2,7 +2,9 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -103,7 +105,8 @@ func writeFiles(what, dir string, files []outputFile) ([]string, error) {
 //	METRIC_seedS ...                    the metric of each seed S
 //
 // for every metric in the order of results.json (initial, final, best, greedy,
-// test, ...). Numbers have as many digits as they need to be read back exactly;
+// test, ...), then for every set of problems except validation, whose columns begin
+// with set_NAME_ (set_unseen_before_mean). Numbers have as many digits as they need to be read back exactly;
 // an empty cell is a metric that does not exist.
 func (a *Report) resultsTable() Table {
 	m := &a.Sweep.Manifest
@@ -123,24 +126,45 @@ func (a *Report) resultsTable() Table {
 	for _, s := range m.Seeds {
 		head("diverged_at_seed%d", s)
 	}
-	for _, metric := range analysis.Metrics {
-		if metric.Timed {
-			continue
-		}
+	summary := func(name string) {
 		for _, part := range []string{"mean", "sd", "lo", "hi", "n"} {
-			head("%s_%s", metric.Name, part)
+			head("%s_%s", name, part)
 		}
 		for _, s := range m.Seeds {
-			head("%s_seed%d", metric.Name, s)
+			head("%s_seed%d", name, s)
+		}
+	}
+	for _, metric := range analysis.Metrics {
+		if !metric.Timed {
+			summary(metric.Name)
+		}
+	}
+	sets := a.setNames()
+	for _, set := range sets {
+		for _, metric := range analysis.SetMetrics {
+			summary("set_" + set + "_" + metric.Name)
 		}
 	}
 	for i := range a.Arms {
-		t.add(a.resultsRow(&a.Arms[i])...)
+		t.add(a.resultsRow(&a.Arms[i], sets)...)
 	}
 	return t
 }
 
-func (a *Report) resultsRow(r *analysis.ArmResult) []string {
+// setNames are the sets of all arms, except validation.
+func (a *Report) setNames() []string {
+	var out []string
+	for i := range a.Arms {
+		for _, s := range a.Arms[i].Sets {
+			if s.Set != rundir.SplitVal && !slices.Contains(out, s.Set) {
+				out = append(out, s.Set)
+			}
+		}
+	}
+	return out
+}
+
+func (a *Report) resultsRow(r *analysis.ArmResult, sets []string) []string {
 	row := []string{r.Arm.Name, r.Arm.Label, strconv.FormatBool(r.Arm.Control)}
 	for k := range a.Sweep.Manifest.Axes {
 		value := ""
@@ -160,14 +184,26 @@ func (a *Report) resultsRow(r *analysis.ArmResult) []string {
 		}
 		row = append(row, cell)
 	}
-	for _, metric := range analysis.Metrics {
-		if metric.Timed {
-			continue
-		}
-		s := r.Of(metric)
+	summary := func(s analysis.Summary) {
 		row = append(row, exact(s.Mean), exact(s.SD), exact(s.Lo), exact(s.Hi), strconv.Itoa(s.N))
 		for _, v := range s.Values {
 			row = append(row, exact(v))
+		}
+	}
+	for _, metric := range analysis.Metrics {
+		if !metric.Timed {
+			summary(r.Of(metric))
+		}
+	}
+	none := analysis.NewSummary(slices.Repeat([]float64{math.NaN()}, len(r.Runs)), 0, 0, 1)
+	for _, set := range sets {
+		i := slices.IndexFunc(r.Sets, func(s analysis.SetResult) bool { return s.Set == set })
+		for _, metric := range analysis.SetMetrics {
+			if i < 0 {
+				summary(none)
+			} else {
+				summary(r.Sets[i].Of(metric))
+			}
 		}
 	}
 	return row
@@ -194,6 +230,9 @@ func (a *Report) markdownBody(b *strings.Builder, level string) {
 	markdownList(b, level+" What this does not say", a.Verdict.Caveats)
 	arms, differences := a.armsTable(), a.comparisonsTable(true)
 	fmt.Fprintf(b, "\n%s Arms\n\n%s", level, arms.Markdown())
+	if sets := a.setsTable(); len(sets.Rows) > 0 {
+		fmt.Fprintf(b, "\n%s Sets of problems\n\n%s", level, sets.Markdown())
+	}
 	if len(differences.Rows) > 0 {
 		fmt.Fprintf(b, "\n%s Differences in the final validation reward\n\n%s", level, differences.Markdown())
 	}

@@ -146,8 +146,9 @@ func TestArmOfAnotherVersion(t *testing.T) {
 // Users' files depend on the names of the metrics and on their order.
 func TestMetricNames(t *testing.T) {
 	const want = "initial final best greedy test unseen late_gain correct_num error_num formatted_right formatted_wrong unformatted " +
-		"steps_to_50 steps_to_90 format_reward initial_format_reward completion_length completion_length_right completion_length_wrong " +
-		"initial_completion_length train_reward train_answer_reward entropy grad_norm clip_fraction updates_per_step wall_s"
+		"steps_to_50 steps_to_90 format_reward initial_format_reward initial_greedy initial_greedy_format_reward " +
+		"greedy_format_reward gain_by_format gain_by_answers greedy_gain_by_format greedy_gain_by_answers completion_length completion_length_right completion_length_wrong " +
+		"initial_completion_length train_reward train_answer_reward entropy grad_norm clip_fraction sampler_logprob_max_diff updates_per_step wall_s"
 	var got []string
 	for _, m := range analysis.Metrics {
 		got = append(got, m.Name)
@@ -263,7 +264,7 @@ func TestResultsMarkdownHasTheSameNumbers(t *testing.T) {
 		"`correct_num`": "correct_num", "`error_num`": "error_num", "formatted, right": "formatted_right", "formatted, wrong": "formatted_wrong",
 		"unformatted": "unformatted", "steps to 50%": "steps_to_50", "steps to 90%": "steps_to_90", "length": "completion_length",
 		"length, right": "completion_length_right", "length, wrong": "completion_length_wrong", "entropy": "entropy",
-		"gradient norm": "grad_norm", "clip fraction": "clip_fraction",
+		"gradient norm": "grad_norm", "clip fraction": "clip_fraction", "sampler difference": "sampler_logprob_max_diff",
 	}
 	numberText := regexp.MustCompile(`-?[0-9]+(\.[0-9]+)?`)
 	rounded := func(v float64, like string) string {

@@ -27,6 +27,14 @@ func WriteMarkdown(w io.Writer, runs []*rundir.Run) error {
 		return err
 	}
 	columns := slices.Clone(seedColumns)
+	for _, set := range otherSets(runs) {
+		for _, decoding := range []string{rundir.DecodingSampled, rundir.DecodingGreedy} {
+			for _, when := range []analysis.EvalPoint{analysis.AtStart, analysis.AtEnd} {
+				head := fmt.Sprintf("%s, %s, %s", splitName(set), when, decoding)
+				columns = append(columns, rewardColumn(head, set, when, decoding))
+			}
+		}
+	}
 	t := Table{Columns: []Column{{Head: "seed", Text: true}}}
 	for _, c := range columns {
 		t.Columns = append(t.Columns, Column{Head: c.head})
@@ -49,6 +57,23 @@ func WriteMarkdown(w io.Writer, runs []*rundir.Run) error {
 	t.dropEmpty()
 	_, err = io.WriteString(w, textutil.Text(t.Markdown()+"\n"+seedNotes(runs)))
 	return err
+}
+
+// otherSets are the sets from files that a run was evaluated on.
+func otherSets(runs []*rundir.Run) []string {
+	var out []string
+	for _, r := range runs {
+		for _, set := range analysis.SetsOf(r) {
+			switch set {
+			case rundir.SplitVal, rundir.SplitUnseen, rundir.SplitTest:
+			default:
+				if !slices.Contains(out, set) {
+					out = append(out, set)
+				}
+			}
+		}
+	}
+	return out
 }
 
 // seedColumn is a number of an evaluation of a run.

@@ -80,6 +80,12 @@ func (a *Report) sentence(f *analysis.Finding) string {
 	case analysis.ControlStayed:
 		return fmt.Sprintf("%s: did not learn and did not collapse (%s; base level %s)",
 			a.control(f), a.ending(f.Arms[0]), a.percent(f, analysis.InitialMetric))
+	case analysis.GainSources:
+		return a.gainSources(f)
+	case analysis.GainByFormat:
+		return points(f) + " by format"
+	case analysis.GainByAnswers:
+		return points(f) + " by answers"
 	case analysis.Bimodal:
 		return a.bimodal(f)
 	case analysis.ClipHolds:

@@ -59,6 +59,9 @@ func WriteSummary(w io.Writer, r *rundir.Run, figures ...string) error {
 	} else {
 		b.WriteString("\n" + table.String())
 		b.WriteString("\n" + footnotes(r))
+		if gains := gainTable(r); len(gains.Rows) > 0 {
+			b.WriteString("\n" + gains.String() + "\n")
+		}
 	}
 	if s := lastMetrics(r); s != "" {
 		b.WriteString(s + "\n")
@@ -100,13 +103,10 @@ var summaryColumns = []Column{
 	{Head: "un-\nformatted"}, {Head: "length"},
 }
 
-// reportedSplits in the order of tables.
-var reportedSplits = []string{rundir.SplitVal, rundir.SplitUnseen, rundir.SplitTest}
-
 // summaryTable has a row for each evaluation.
 func summaryTable(r *rundir.Run) Table {
 	t := Table{Columns: summaryColumns}
-	for _, split := range reportedSplits {
+	for _, split := range analysis.SetsOf(r) {
 		for _, decoding := range []string{rundir.DecodingSampled, rundir.DecodingGreedy} {
 			for _, when := range []analysis.EvalPoint{analysis.AtStart, analysis.AtEnd, analysis.AtBest} {
 				e := analysis.Evaluation(r, split, when)
@@ -142,7 +142,7 @@ func rewardWithInterval(c rundir.Counts) string {
 func footnotes(r *rundir.Run) string {
 	var b strings.Builder
 	var sizes, majorities []string
-	for _, split := range reportedSplits {
+	for _, split := range analysis.SetsOf(r) {
 		e := analysis.Evaluation(r, split, analysis.AtEnd)
 		if e == nil {
 			e = analysis.Evaluation(r, split, analysis.AtStart)
@@ -162,7 +162,7 @@ func footnotes(r *rundir.Run) string {
 	return b.String()
 }
 
-// lastMetrics is two lines on the last training step.
+// lastMetrics is three lines on the training steps, mostly on the last one.
 func lastMetrics(r *rundir.Run) string {
 	if len(r.Metrics) == 0 {
 		return ""
@@ -176,9 +176,11 @@ func lastMetrics(r *rundir.Run) string {
 		clip = analysis.Significant(*m.ClipFraction, 3)
 	}
 	return fmt.Sprintf("training, step %d: answer reward %s, length %s, share of zero-variance groups %s,\n"+
-		"  entropy (nats) %s, gradient norm %s, clip fraction %s",
+		"  entropy (nats) %s, gradient norm %s, clip fraction %s\n"+
+		"largest difference between the log-probabilities of sampler and learner: %s nats",
 		m.Step, analysis.Significant(m.AnswerReward, 3), analysis.Significant(m.Length, 3), analysis.Significant(m.FracRewardZeroStd, 2),
-		analysis.Significant(m.Entropy, 3), analysis.Significant(m.GradNorm, 3), clip)
+		analysis.Significant(m.Entropy, 3), analysis.Significant(m.GradNorm, 3), clip,
+		analysis.Significant(analysis.LargestSamplerDiff(r), 2))
 }
 
 // gaps lists what a folder lacks, a line each: files that are missing and
@@ -202,5 +204,5 @@ func splitName(split string) string {
 	case rundir.SplitUnseen:
 		return "unseen facts"
 	}
-	return split
+	return textutil.Printable(split, 0)
 }

@@ -397,7 +397,7 @@ var sentenceKinds = []analysis.Kind{
 	analysis.RateBest, analysis.RateSlow, analysis.RateCollapsed, analysis.RateWorse, analysis.RateTied, analysis.RateUncompared,
 	analysis.BestAtLargest, analysis.BestAtSmallest, analysis.TunedBest, analysis.Diverged,
 	analysis.AtCeiling, analysis.AtFloor, analysis.FormatHacked, analysis.ControlFell, analysis.ControlGained, analysis.ControlStayed,
-	analysis.Bimodal, analysis.ClipHolds, analysis.ShortCompletion, analysis.ShortReversed, analysis.Trend,
+	analysis.GainSources, analysis.Bimodal, analysis.ClipHolds, analysis.ShortCompletion, analysis.ShortReversed, analysis.Trend,
 	analysis.RewardMeasure, analysis.Intervals, analysis.AdjustedPlanned, analysis.AdjustedAll, analysis.FewSeeds,
 	analysis.ChosenOnValidation, analysis.HeldFixed, analysis.EvaluationsDiffer, analysis.EntropyDiffers, analysis.TunedArms,
 	analysis.Confounded, analysis.SomeConfounded, analysis.SharedRate, analysis.MixedArms, analysis.SeedsAdded, analysis.Note,

@@ -171,6 +171,10 @@ func (r *Result) evals() []namedEval {
 			list = append(list, e)
 		}
 	}
+	for i := range r.Sets {
+		s := &r.Sets[i]
+		list = append(list, namedEval{s.Name + ", initial", &s.Initial}, namedEval{s.Name + ", final", &s.Final})
+	}
 	return list
 }
 

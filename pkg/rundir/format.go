@@ -90,8 +90,8 @@ type Metrics struct {
 	LengthRight       *float64 `json:"completion_length_right"`
 	LengthWrong       *float64 `json:"completion_length_wrong"`
 	FracTruncated     float64  `json:"frac_truncated"`
-	// SamplerDiff is the largest |log-prob of the sampler - log-prob of the graph| of the tokens in
-	// the first update of the step; null if all completions were skipped.
+	// SamplerDiff is the largest |log-prob of the sampler - log-prob of the learner| of the tokens in
+	// the first update of the step, in nats: 0 on the CPU; null if all completions were skipped.
 	SamplerDiff *float64 `json:"sampler_logprob_max_diff"`
 
 	// Comparisons of runs bit by bit leave out Time.
@@ -129,7 +129,7 @@ type Counts struct {
 // Eval is one line of eval.jsonl: one split after one step.
 type Eval struct {
 	Step    int     `json:"step"`  // 0 = before training
-	Split   string  `json:"split"` // "val", "unseen" (facts no stage saw), "test"
+	Split   string  `json:"split"` // "val", "unseen" (facts no stage saw), "test", or another set's name
 	Sampled Counts  `json:"sampled"`
 	Greedy  *Counts `json:"greedy"` // null when greedy decoding is off
 	// MajorityAnswer is the most frequent gold answer of the split, MajorityBaseline the accuracy
@@ -187,6 +187,13 @@ type Status struct {
 	Error   string  `json:"error,omitempty"`
 }
 
+// SetResult is a run's evaluations on a set of problems that is read from a file.
+type SetResult struct {
+	Name    string `json:"name"`    // the split of its evaluations
+	Initial Eval   `json:"initial"` // before training
+	Final   Eval   `json:"final"`   // after the last step
+}
+
 // Result is result.json, written last.
 type Result struct {
 	Status string `json:"status"` // "done" or "diverged"
@@ -209,6 +216,8 @@ type Result struct {
 	Best     Eval  `json:"best"`
 	Unseen   *Eval `json:"unseen"` // facts that no stage saw, after the last step
 	Test     *Eval `json:"test"`   // once, after the last step
+	// Sets are the other sets of problems (eval.sets), in the configuration's order.
+	Sets []SetResult `json:"sets,omitempty"`
 
 	WeightsSHA256 string  `json:"weights_sha256"`
 	WallS         float64 `json:"wall_s"`

@@ -169,6 +169,11 @@ func evaluated(c config.Config) float64 {
 			n += float64(orAll(c.Data.TestSize, wholeFile))
 		}
 	}
+	sets := 2 // before the first step and after the last
+	if every := c.Eval.SetsEveryNSteps; every > 0 {
+		sets += (steps - 1) / every
+	}
+	n += float64(sets * len(c.Eval.SetFiles()) * orAll(c.Eval.SetSize, wholeFile))
 	if c.Eval.Greedy {
 		n *= 2
 	}

@@ -48,6 +48,7 @@ func newProbe(now func() time.Time, scratch string, limit time.Duration) Probe {
 		if cfg.Data.Source != "generated" || cfg.Data.TestSize > 0 {
 			cfg.Data.TestSize = 1
 		}
+		cfg.Eval.Sets = config.Default().Eval.Sets // measured on the others
 		cfg.Train.NGRPOSteps, cfg.Eval.EveryNSteps = max(cfg.Train.NGRPOSteps, 2*maxProbeSteps), 2*maxProbeSteps
 		cfg.Output.CheckpointEveryNSteps = 0
 		p := &prober{now: now, stop: stop, started: now()}

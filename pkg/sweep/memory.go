@@ -27,7 +27,7 @@ func memories(threads int) func(sweepdir.Entry) *train.Memory {
 		}
 		p, known := problems[cfg.Data]
 		if !known {
-			p, _ = train.LoadProblems(cfg.Data)
+			p, _ = train.ProblemsOf(cfg) // arms share the settings of evaluation
 			problems[cfg.Data] = p
 		}
 		if p == nil {

@@ -42,23 +42,20 @@ func (t *trainer) checkSplits() error {
 	if err != nil {
 		return err
 	}
-	for _, s := range []struct {
-		name     string
-		problems []gsm8k.Problem
-	}{{"val", p.Val}, {"test", p.Test}, {"unseen", p.Unseen}} {
-		if n := gsm8k.Overlap(p.Train, s.problems); n > 0 {
+	for _, s := range p.evaluated() {
+		if n := gsm8k.Overlap(p.Train, s.Problems); n > 0 {
 			return fmt.Errorf("load problems: %d questions of the split %q are also training questions: "+
-				"its metrics would include problems that were trained on", n, s.name)
+				"its metrics would include problems that were trained on", n, s.Name)
 		}
 		for i, turn := range shown {
 			same := func(x gsm8k.Problem) bool { return x.Question == turn.Question }
-			if t.cfg.Data.FewShotFile != "" && slices.ContainsFunc(s.problems, same) {
+			if t.cfg.Data.FewShotFile != "" && slices.ContainsFunc(s.Problems, same) {
 				return config.Invalid(fmt.Errorf("load problems: the question of worked example %d in %s is also in the split %q: "+
 					"its metrics would include a problem whose answer is in the prompt; remove the example",
-					i+1, t.cfg.Data.FewShotFile, s.name))
+					i+1, t.cfg.Data.FewShotFile, s.Name))
 			}
 		}
-		t.passed(min(1, len(s.problems)))
+		t.passed(min(1, len(s.Problems)))
 	}
 	return nil
 }

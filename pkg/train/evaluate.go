@@ -2,7 +2,10 @@ package train
 
 import (
 	"fmt"
+	"hash/fnv"
+	"io"
 	"runtime"
+	"slices"
 
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
@@ -31,8 +34,17 @@ func evaluationOf(c config.Config, template gsm8k.Template) Evaluation {
 		}}
 }
 
-// splitStream gives each split its own random numbers.
-var splitStream = map[string]uint32{"val": 0, "unseen": 1, "test": 2, "train": 3}
+// splitStream gives each split its own random numbers. Those of a set depend on its
+// name, not on the other sets.
+func splitStream(split string) uint32 {
+	own := []string{rundir.SplitVal, rundir.SplitUnseen, rundir.SplitTest, rundir.SplitTrain}
+	if i := slices.Index(own, split); i >= 0 {
+		return uint32(i)
+	}
+	h := fnv.New32a()
+	_, _ = io.WriteString(h, split) // never fails
+	return h.Sum32() | 1<<31
+}
 
 // Evaluate decodes every problem of a split, once sampled and, with e.Greedy,
 // once greedily, and counts the outcomes. The random numbers depend on seed,
@@ -42,7 +54,7 @@ func Evaluate(policy model.Policy, s model.Sampler, e Evaluation, split string, 
 	out := rundir.Eval{Step: step, Split: split}
 	out.MajorityAnswer, out.MajorityBaseline = gsm8k.MajorityAnswer(problems)
 	prompts := encodePrompts(policy, e.Template, problems)
-	draws := model.Draws{Stream: rng.New(e.Seed, rng.Evaluation), A: uint32(step), C: splitStream[split]}
+	draws := model.Draws{Stream: rng.New(e.Seed, rng.Evaluation), A: uint32(step), C: splitStream(split)}
 	var kept []rundir.Sample
 	decode := func(name string, opt model.Sampling) (rundir.Counts, error) {
 		completions, err := s.Sample(prompts, 1, opt, draws)
@@ -139,6 +151,11 @@ func (t *trainer) evaluate(step int) (rundir.Eval, error) {
 		}
 		t.state.Unseen = &unseen
 	}
+	if every := t.cfg.Eval.SetsEveryNSteps; step == 0 || every > 0 && step%every == 0 {
+		if err := t.evaluateSets(step); err != nil {
+			return val, err
+		}
+	}
 	if step == 0 {
 		t.state.Initial = val
 	}
@@ -152,6 +169,25 @@ func (t *trainer) evaluate(step int) (rundir.Eval, error) {
 	t.opts.Observer.Eval(val)
 	t.detectCollapse(val)
 	return val, nil
+}
+
+// evaluateSets measures the policy on the sets of files (eval.sets), unless it has done so
+// after this step.
+func (t *trainer) evaluateSets(step int) error {
+	for i, set := range t.data.problems.Sets {
+		if i < len(t.state.Sets) && t.state.Sets[i].Final.Step == step {
+			continue
+		}
+		e, err := t.evaluateSplit(set.Name, set.Problems, step)
+		if err != nil {
+			return err
+		}
+		if step == 0 {
+			t.state.Sets = append(t.state.Sets, rundir.SetResult{Name: set.Name, Initial: e})
+		}
+		t.state.Sets[i].Final = e
+	}
+	return nil
 }
 
 func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step int) (rundir.Eval, error) {
@@ -173,44 +209,58 @@ func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step int
 	return e, nil
 }
 
-// EvaluateCheckpoint evaluates the initial weights of a configuration (model.init) on a split and
-// returns the first n samples of each decoding mode. Notes about the problems go to note. A nil
-// check accepts any memory estimate.
+// EvaluateCheckpoint evaluates the initial weights of a configuration (model.init) on a split, or
+// on all sets of eval.sets if split is empty, and returns the first n samples of each decoding
+// mode. Notes about the problems go to note. A nil check accepts any memory estimate.
 func EvaluateCheckpoint(cfg config.Config, split string, n, threads int, note func(string),
-	check MemoryCheck) (eval rundir.Eval, samples []rundir.Sample, err error) {
+	check MemoryCheck) (evals []rundir.Eval, samples []rundir.Sample, err error) {
 	cfg = config.Resolve(cfg)
-	problems, err := LoadProblems(cfg.Data)
+	problems, err := ProblemsOf(cfg)
 	if err != nil {
-		return eval, nil, err
+		return nil, nil, err
 	}
-	chosen, err := problems.Split(split)
-	if err != nil {
-		return eval, nil, err
+	sets, largest := problems.configured(), 0
+	if split != "" {
+		chosen, err := problems.Split(split)
+		if err != nil {
+			return nil, nil, err
+		}
+		sets = []Set{{split, chosen}}
 	}
 	for _, cut := range problems.Cut {
 		note(cut)
 	}
 	template, err := templateOf(cfg.Data, cfg.Model)
 	if err != nil {
-		return eval, nil, err
-	}
-	if err := (promptSplit{split, chosen, cfg.Eval.MaxTokens, "eval.max_tokens"}).fits(cfg, template); err != nil {
-		return eval, nil, err
+		return nil, nil, err
 	}
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	if err := check.pass(memoryOfEvaluation(cfg, template, chosen, threads)); err != nil {
-		return eval, nil, err
+	for _, s := range sets {
+		largest = max(largest, len(s.Problems))
+		if err := (promptSplit{s, cfg.Eval.MaxTokens, "eval.max_tokens"}).fits(cfg, template); err != nil {
+			return nil, nil, err
+		}
+		if err := check.pass(memoryOfEvaluation(cfg, template, s.Problems, threads)); err != nil {
+			return nil, nil, err
+		}
 	}
-	net, err := openNetwork(cfg.Model, cfg.Seed, threads, evaluationWork(cfg, len(chosen)))
+	net, err := openNetwork(cfg.Model, cfg.Seed, threads, evaluationWork(cfg, largest))
 	defer net.close()
 	if err != nil {
-		return eval, nil, err
+		return nil, nil, err
 	}
 	sampler := net.policy.NewSampler()
 	defer sampler.Close()
 	e := evaluationOf(cfg, template)
 	e.Samples = n
-	return Evaluate(net.policy, sampler, e, split, chosen, 0)
+	for _, s := range sets {
+		eval, kept, err := Evaluate(net.policy, sampler, e, s.Name, s.Problems, 0)
+		if err != nil {
+			return nil, nil, err
+		}
+		evals, samples = append(evals, eval), append(samples, kept...)
+	}
+	return evals, samples, nil
 }

@@ -190,12 +190,18 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 	all.Shared = sharedTokens(cfg.Model, template)
 	part.Shared, part.Checkpointing = all.Shared, cfg.Train.GradientCheckpointing
 	part = atMost(part, microBatchTokens(cfg))
-	split, largest := "val_size", p.Val
-	if len(p.Test) > len(largest) {
-		split, largest = "test_size", p.Test
-	}
-	if len(p.Unseen) > len(largest) {
-		split, largest = "unseen_size", p.Unseen
+	lower, largest := "", []gsm8k.Problem(nil)
+	everything := [][]gsm8k.Problem{p.Train}
+	for _, s := range p.evaluated() {
+		everything = append(everything, s.Problems)
+		if len(s.Problems) <= len(largest) {
+			continue
+		}
+		largest, lower = s.Problems, "eval.set_size"
+		switch s.Name {
+		case rundir.SplitVal, rundir.SplitTest, rundir.SplitUnseen:
+			lower = "data." + s.Name + "_size"
+		}
 	}
 	one, rows, tokens := size.ParamBytes(), all.Completions, all.Tokens
 	chargesKL := a.KLIn == "reward" && a.Beta != 0
@@ -211,8 +217,11 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 	if a.Beta != 0 {
 		weights, saved, numbers, scorers = weights+one, saved+one, numbers+1, scorers+1
 	}
+	teacher := 0.0
 	if a.Teacher != "" {
-		weights, scorers = weights+one, scorers+1
+		size := teacherSize(a.Teacher, size)
+		weights, kept = weights+size.ParamBytes(), kept+8*tokens
+		teacher = size.ScorerBytes(all, threads) + size.PassBytes(model.BatchSize{}, all, nil, threads)
 	}
 	if a.TopEntropyQuantile < 1 {
 		kept, scorers = kept+2*tokens, scorers+1
@@ -237,7 +246,7 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 	if mayUseGPU(cfg.Model) {
 		scorers = 0
 	} else {
-		learner, scorers = size.LearnerBytes(part, threads), scorers*size.ScorerBytes(all, threads)
+		learner, scorers = size.LearnerBytes(part, threads), scorers*size.ScorerBytes(all, threads)+teacher
 		if a.Type == "ppo" {
 			critic = size.CriticBytes(all, part, threads)
 		}
@@ -261,10 +270,10 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 		{"scoring the rollout", scorers, batch},
 		{"the completions of a rollout", sampled + kept, batch},
 		{"an evaluation", evaluationBytes(cfg.Model, template, largest, cfg.Eval.MaxTokens, cfg.Eval.Greedy),
-			fmt.Sprintf("lower eval.max_tokens, now %d, or data.%s", cfg.Eval.MaxTokens, split)},
+			fmt.Sprintf("lower eval.max_tokens, now %d, or %s", cfg.Eval.MaxTokens, lower)},
 		{"the sampler", size.SamplerBytes(threads), smaller},
 		{"reading a checkpoint", max(0, saved-after), smaller},
-	}, problemParts(lengths, threads, p.Train, p.Val, p.Test, p.Unseen)...)
+	}, problemParts(lengths, threads, everything...)...)
 }
 
 // evaluationBytes is the memory for decoding all problems of a split. Greedy decoding may start
@@ -316,40 +325,4 @@ func memoryOfEvaluation(cfg config.Config, template gsm8k.Template, problems []g
 		{"the sampler", size.SamplerBytes(threads) + size.PassBytes(model.BatchSize{}, model.BatchSize{},
 			[]model.BatchSize{evaluationBatch(cfg.Model, template, problems, e.MaxTokens)}, threads), ""},
 	}, problemParts(nil, threads, problems)...)}
-}
-
-// memory is the estimate of the most expensive stage. It assumes that every example is as long as
-// the longest prompt plus the longest completion.
-func (s *sft) memory() Memory {
-	m, maxTokens := s.cfg.Model, config.Default().Rollout.SamplingMaxTokens
-	size := sizeOf(m)
-	longest := float64(slices.Max(promptLengths(tokenizerOf(m), s.template, s.problems.SFT)) + maxTokens)
-	always := append([]MemoryPart{
-		{fmt.Sprintf("weights and moments of %v", size), 4 * size.ParamBytes(), smallerModel},
-		{"an evaluation", evaluationBytes(m, s.template, s.val, maxTokens, true), "lower eval_size"},
-		{"the sampler", size.SamplerBytes(s.opts.Threads), ""},
-	}, problemParts(nil, s.opts.Threads, s.problems.SFT, s.problems.Train, s.problems.Val, s.problems.Test,
-		s.problems.Unseen)...)
-	var most Memory
-	for _, st := range s.cfg.Stages {
-		rows := float64(st.BatchSize)
-		learner := size.ParamBytes() + 33*rows*longest
-		if !mayUseGPU(m) {
-			b := model.BatchSize{Prompts: 1, PromptTokens: 1, LongestPrompt: 1,
-				Completions: rows, Tokens: rows * longest, Longest: longest}
-			learner = size.LearnerBytes(b, s.opts.Threads) + size.PassBytes(b, model.BatchSize{},
-				[]model.BatchSize{evaluationBatch(m, s.template, s.val, maxTokens)}, s.opts.Threads)
-		}
-		corpus := float64(st.Examples) * (longest*(8+8+2) + 160) // tokens, a weight for each, and text
-		now := Memory{Parts: append([]MemoryPart{
-			{fmt.Sprintf("activations of a batch of stage %q", st.Name), learner,
-				fmt.Sprintf("lower its batch_size, now %d", st.BatchSize)},
-			{fmt.Sprintf("the corpus of stage %q", st.Name), corpus,
-				fmt.Sprintf("lower its examples, now %d", st.Examples)},
-		}, always...)}
-		if now.Total() > most.Total() {
-			most = now
-		}
-	}
-	return most
 }

@@ -29,7 +29,7 @@ import (
 // path. A checkpoint of another size or with NaN or Inf is an error.
 func newPolicy(c config.Model, init string, seed uint64, on model.Device) (model.Policy, error) {
 	if base := decoderOf(init); base != "" {
-		return openDecoder(base, init, on)
+		return openDecoder(base, init, "the initial weights", on)
 	}
 	spec := specOf(c)
 	if init == "random" {
@@ -58,17 +58,32 @@ func newPolicy(c config.Model, init string, seed uint64, on model.Device) (model
 	return tinylm.New(w, on), nil
 }
 
-// newTeacher returns the policy of a teacher's checkpoint. It may have another size than the policy
-// but must have the same vocabulary.
-func newTeacher(path string, on model.Device) (model.Policy, error) {
-	w, what, err := savedWeights(path)
-	if err == nil && w.Vocab != tokenizer.VocabSize {
-		err = fmt.Errorf("%s has a vocabulary of %d, the tokenizer of %d", what, w.Vocab, tokenizer.VocabSize)
-	}
+// newTeacher returns the policy of a teacher's checkpoint. It may have another size than the
+// student but must have the same vocabulary: it scores the student's tokens.
+func newTeacher(path string, student model.Policy, on model.Device) (model.Policy, error) {
+	const what = "the teacher (algorithm.teacher)"
+	teacher, err := openFile(path, what, on)
 	if err != nil {
-		return nil, loadError("the teacher (algorithm.teacher)", err)
+		return nil, err
 	}
-	return tinylm.New(w, on), nil
+	own, isDecoder := student.(*decoder.Policy)
+	other, sameKind := teacher.(*decoder.Policy)
+	if isDecoder != sameKind || isDecoder && !own.SameTokens(other.Tokenizer) { // all TinyLMs have one tokenizer
+		return nil, config.Invalid(fmt.Errorf("load %s: %s (%v) has another vocabulary than the policy (%v), "+
+			"whose tokens it must score: name a checkpoint with the policy's tokenizer",
+			what, path, teacher.Size(), student.Size()))
+	}
+	return teacher, nil
+}
+
+// teacherSize is the size of a teacher's network; that of a TinyLM counts as the student's.
+func teacherSize(path string, student model.Size) model.Size {
+	if base := decoderOf(path); base != "" {
+		if d, err := decoder.Describe(base); err == nil {
+			return d.Size
+		}
+	}
+	return student
 }
 
 // OpenPolicy opens a model: "base", or any path that model.init takes. A TinyLM may have any size.
@@ -83,15 +98,20 @@ func OpenPolicy(name string, on model.Device) (model.Policy, error) {
 			file = found.File
 		}
 	}
+	return openFile(file, "the model", on)
+}
+
+// openFile opens "base" or the checkpoint at a path. Errors name what it is.
+func openFile(file, what string, on model.Device) (model.Policy, error) {
 	if base := decoderOf(file); base != "" {
-		return openDecoder(base, file, on)
+		return openDecoder(base, file, what, on)
 	}
-	w, what, err := savedWeights(file)
+	w, name, err := savedWeights(file)
 	if err == nil && w.Vocab != tokenizer.VocabSize {
-		err = fmt.Errorf("%s has a vocabulary of %d, the tokenizer of %d", what, w.Vocab, tokenizer.VocabSize)
+		err = fmt.Errorf("%s has a vocabulary of %d, the tokenizer of %d", name, w.Vocab, tokenizer.VocabSize)
 	}
 	if err != nil {
-		return nil, loadError("the model", err)
+		return nil, loadError(what, err)
 	}
 	return tinylm.New(w, on), nil
 }
@@ -105,23 +125,29 @@ func sizeOf(c config.Model) model.Size {
 }
 
 // decoderOf is the Llama or Qwen checkpoint whose shape and tokenizer model.init has: itself, or, if
-// it is a file of a run's checkpoint, the run's best weights, which are a folder, or what the run
-// started from; empty for a TinyLM.
+// it is a file of a run's checkpoint, the run's best weights, which are a folder, or what the
+// training started from; the latter, too, for the result of supervised stages; empty for a TinyLM.
 func decoderOf(init string) string {
-	for range 8 { // runs that started from another's checkpoint
+	for range 8 { // trainings, each from the result of the one before
+		if init == "base" || init == "random" {
+			return ""
+		}
 		if decoder.IsCheckpoint(init) {
 			return init
 		}
 		dir := filepath.Dir(init)
-		if filepath.Base(dir) != rundir.CheckpointDir {
-			return ""
+		if filepath.Base(init) != SFTModelFile {
+			if filepath.Base(dir) != rundir.CheckpointDir {
+				return ""
+			}
+			if best := filepath.Join(dir, bestFolder); regular.Folder(best) == nil && decoder.IsCheckpoint(best) {
+				return best
+			}
+			dir = filepath.Dir(dir)
 		}
-		if best := filepath.Join(dir, bestFolder); regular.Folder(best) == nil && decoder.IsCheckpoint(best) {
-			return best
-		}
-		data, err := regular.Read(filepath.Join(filepath.Dir(dir), rundir.ConfigFile), regular.MaxDocument)
+		data, err := regular.Read(filepath.Join(dir, rundir.ConfigFile), regular.MaxDocument)
 		var own struct{ Model struct{ Init string } }
-		if err != nil || yaml.Unmarshal(data, &own) != nil {
+		if err != nil || yaml.Unmarshal(data, &own) != nil || own.Model.Init == "" {
 			return ""
 		}
 		init = own.Model.Init
@@ -144,8 +170,9 @@ func folderOf(init string) (hf.Folder, error) {
 	return c.Folder()
 }
 
-// openDecoder opens a checkpoint, with the weights of a run if init is not itself.
-func openDecoder(base, init string, on model.Device) (model.Policy, error) {
+// openDecoder opens a checkpoint, with the weights of a run if init is not itself. Errors
+// name what it is.
+func openDecoder(base, init, what string, on model.Device) (model.Policy, error) {
 	p, err := decoder.Open(base, on)
 	if err != nil {
 		return nil, config.Invalid(err)
@@ -161,7 +188,7 @@ func openDecoder(base, init string, on model.Device) (model.Policy, error) {
 		err = saved.Params.CheckFinite()
 	}
 	if err != nil {
-		return nil, loadError("the initial weights", err)
+		return nil, loadError(what, err)
 	}
 	return p, p.Params().Set(saved.Params)
 }

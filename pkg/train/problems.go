@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"grpo/internal/words"
@@ -11,6 +12,7 @@ import (
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
 	"grpo/pkg/rng"
+	"grpo/pkg/rundir"
 )
 
 // Problems are the splits of a run, disjoint by question. SFT is for supervised stages and Train
@@ -19,9 +21,54 @@ import (
 type Problems struct {
 	SFT, Train, Val, Test, Unseen []gsm8k.Problem
 
+	Sets []Set // more problems to evaluate on, read from files (eval.sets)
+
 	Overlap int      // questions of Train that are also in SFT
 	Skipped int      // broken lines that were skipped (data.skip_bad)
 	Cut     []string // a note for each file that was cut to its first problems
+}
+
+// Set is a set of evaluation problems from a file.
+type Set struct {
+	Name     string
+	Problems []gsm8k.Problem
+}
+
+// ProblemsOf loads the problems that a configuration trains and evaluates on.
+func ProblemsOf(c config.Config) (*Problems, error) {
+	p, err := LoadProblems(c.Data)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(c.Eval.Sets, config.SetUnseen) {
+		p.Unseen = nil
+	}
+	for _, f := range c.Eval.SetFiles() {
+		key := "eval.sets"
+		if f.Name == config.SetSVAMP {
+			key = "eval.svamp_file"
+		}
+		opt := gsm8k.ReadOptions{SkipBad: c.Data.SkipBad}
+		problems, err := p.read(f.Path, key, "eval.set_size", c.Eval.SetSize, opt)
+		if err != nil {
+			return nil, err
+		}
+		p.Sets = append(p.Sets, Set{f.Name, problems})
+	}
+	return p, nil
+}
+
+// evaluated are the problems of all evaluations, by their split in eval.jsonl.
+func (p *Problems) evaluated() []Set {
+	return append([]Set{
+		{rundir.SplitVal, p.Val}, {rundir.SplitTest, p.Test}, {rundir.SplitUnseen, p.Unseen},
+	}, p.Sets...)
+}
+
+// configured are the sets of eval.sets that have problems.
+func (p *Problems) configured() []Set {
+	sets := append([]Set{{rundir.SplitVal, p.Val}, {rundir.SplitUnseen, p.Unseen}}, p.Sets...)
+	return slices.DeleteFunc(sets, func(s Set) bool { return len(s.Problems) == 0 })
 }
 
 // LoadProblems generates or reads the problems that d asks for.
@@ -36,6 +83,9 @@ func LoadProblems(d config.Data) (*Problems, error) {
 			return nil, config.Invalid(err)
 		}
 		p.SFT, p.Train, p.Val, p.Test, p.Unseen = s.SFT, s.Train, s.Val, s.Test, s.Unseen
+		for i := range p.SFT {
+			p.SFT[i].Answer = gsm8k.AnnotationMode(d.Annotations).Apply(p.SFT[i].Answer)
+		}
 		p.Overlap = gsm8k.Overlap(p.SFT, p.Train)
 		return p, nil
 	}
@@ -52,23 +102,11 @@ func LoadProblems(d config.Data) (*Problems, error) {
 		if f.path == "" {
 			continue
 		}
-		problems, report, err := gsm8k.ReadFile(f.path, opt)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, config.Invalid(fmt.Errorf("%w (data.%s_file)", err, f.split))
-		}
-		if err != nil {
+		var err error
+		key := "data." + f.split
+		if *f.to, err = p.read(f.path, key+"_file", key+"_size", f.limit, opt); err != nil {
 			return nil, err
 		}
-		p.Skipped += report.Skipped
-		if f.limit > 0 && len(problems) > f.limit {
-			p.Cut = append(p.Cut, fmt.Sprintf("%s: using the first %d of %d problems (data.%s_size %d; 0 = all)",
-				f.path, f.limit, len(problems), f.split, f.limit))
-			problems = problems[:f.limit]
-		}
-		if len(problems) == 0 {
-			return nil, config.Invalid(fmt.Errorf("load problems: %s (data.%s_file) has no problems", f.path, f.split))
-		}
-		*f.to = problems
 	}
 	p.SFT, p.Overlap = p.Train, len(p.Train)
 	for _, s := range []struct {
@@ -82,6 +120,27 @@ func LoadProblems(d config.Data) (*Problems, error) {
 		}
 	}
 	return p, nil
+}
+
+// read reads the first limit problems (0 = all) of the file that a key names.
+func (p *Problems) read(path, key, sizeKey string, limit int, opt gsm8k.ReadOptions) ([]gsm8k.Problem, error) {
+	problems, report, err := gsm8k.ReadFile(path, opt)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, config.Invalid(fmt.Errorf("%w (%s)", err, key))
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.Skipped += report.Skipped
+	if limit > 0 && len(problems) > limit {
+		p.Cut = append(p.Cut, fmt.Sprintf("%s: using the first %d of %d problems (%s %d; 0 = all)",
+			path, limit, len(problems), sizeKey, limit))
+		problems = problems[:limit]
+	}
+	if len(problems) == 0 {
+		return nil, config.Invalid(fmt.Errorf("load problems: %s (%s) has no problems", path, key))
+	}
+	return problems, nil
 }
 
 // Split returns an evaluation split by its name in eval.jsonl.

@@ -142,7 +142,7 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 // prepare loads the problems and builds the network, rewards and optimizer.
 func (t *trainer) prepare() error {
 	var err error
-	if t.data.problems, err = LoadProblems(t.cfg.Data); err != nil {
+	if t.data.problems, err = ProblemsOf(t.cfg); err != nil {
 		return err
 	}
 	if p := t.data.problems; len(p.Train) == 0 || len(p.Val) == 0 {
@@ -254,11 +254,15 @@ func (t *trainer) finish() (*rundir.Result, error) {
 		}
 		s.Test = &test
 	}
+	if err := t.evaluateSets(s.Step); err != nil {
+		return nil, err
+	}
 	res := &rundir.Result{
 		Status: rundir.StateDone, DivergedAt: s.DivergedAt, DivergedReason: s.DivergedReason,
 		Name: t.cfg.Name, Seed: t.cfg.Seed, LearningRate: t.cfg.Train.LearningRate,
 		Steps: s.Step, Updates: t.opt.T, Parameters: t.params.Count(),
 		Initial: s.Initial, Final: s.Final, BestStep: s.Best.Step, Best: s.Best, Unseen: s.Unseen, Test: s.Test,
+		Sets:          s.Sets,
 		WeightsSHA256: t.params.Hash(),
 		WallS:         t.clock.seconds() + s.Elapsed,
 		Checks:        s.Checks,

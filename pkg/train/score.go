@@ -87,7 +87,7 @@ func (t *trainer) openScorers() error {
 		}
 	}
 	if a.Teacher != "" {
-		teacher, err := newTeacher(a.Teacher, t.device.on)
+		teacher, err := newTeacher(a.Teacher, t.policy, t.device.on)
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
@@ -26,15 +27,17 @@ const (
 // SFTRecord describes the result of a recipe of supervised stages. It has no times, so the same
 // recipe gives the same record.
 type SFTRecord struct {
-	Name       string        `json:"name"`
-	ConfigHash string        `json:"config_hash"`
-	Kernel     string        `json:"kernel"`
-	Device     string        `json:"device,omitempty"` // the GPU and its precision; empty on the CPU
-	Parameters int           `json:"parameters"`
-	Questions  int           `json:"questions"`            // the corpora draw from these
-	Overlap    int           `json:"overlap_with_rollout"` // of these, GRPO's training prompts
-	Stages     []StageRecord `json:"stages"`
-	Weights    string        `json:"weights_sha256"` // Params.Hash of the result
+	Name       string `json:"name"`
+	ConfigHash string `json:"config_hash"`
+	Kernel     string `json:"kernel"`
+	Device     string `json:"device,omitempty"` // the GPU and its precision; empty on the CPU
+	Parameters int    `json:"parameters"`
+	Questions  int    `json:"questions"`            // the corpora draw from these
+	Overlap    int    `json:"overlap_with_rollout"` // of these, GRPO's training prompts
+	// Initial is the validation before the first stage, if the weights are not random.
+	Initial *rundir.Eval  `json:"initial,omitempty"`
+	Stages  []StageRecord `json:"stages"`
+	Weights string        `json:"weights_sha256"` // Params.Hash of the result
 }
 
 // StageRecord is one stage of an SFTRecord.
@@ -110,6 +113,9 @@ func RunSFT(ctx context.Context, cfg config.SFT, opts SFTOptions) (*SFTRecord, e
 	if s.template, err = templateOf(cfg.Data, cfg.Model); err != nil {
 		return nil, err
 	}
+	if err := s.checkContext(); err != nil {
+		return nil, err
+	}
 	if err := opts.Memory.pass(s.memory()); err != nil {
 		return nil, err
 	}
@@ -151,6 +157,13 @@ func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
 	rec = &SFTRecord{
 		Name: s.cfg.Name, ConfigHash: config.Hash(s.cfg), Kernel: kernel.Name(), Device: s.device.String(),
 		Parameters: s.params.Count(), Questions: len(s.problems.SFT), Overlap: s.problems.Overlap,
+	}
+	if s.cfg.Model.Init != "random" {
+		initial, err := s.evaluate(rundir.SplitVal, s.val, 0)
+		if err != nil {
+			return nil, err
+		}
+		rec.Initial = &initial
 	}
 	for i := range s.cfg.Stages {
 		st, err := s.stage(ctx, i)
@@ -203,24 +216,69 @@ func (s *sft) corpus(i int) (c []gsm8k.Example, err error) {
 	return c, nil
 }
 
-// sftRow is one example: the T tokens after <bos>, and the weight of each in the
-// loss.
+// sftRow is one example: the tokens before the first that is in the loss, the T tokens
+// from there on, and the weight of each of these.
 type sftRow struct {
+	prompt  []int     // at least one
 	tokens  []int     // (T)
 	weights []float64 // (T)
 }
 
-func tokenize(tok model.Tokenizer, e gsm8k.Example, promptWeight float64) sftRow {
-	tokens := tok.Encode(e.Prompt)
-	weights := slices.Repeat([]float64{promptWeight}, len(tokens))
-	tokens = append(tokens, tok.Encode(e.Completion)...)
-	if e.Ended {
-		tokens = append(tokens, tok.End()[0])
+// tokenize returns an example's tokens. If the prompt has no weight, it is the row's prompt,
+// which a batch may share; otherwise its tokens are predicted too, from the start token
+// on, or without one from the second token on, as in every language model.
+func tokenize(tok model.Tokenizer, t gsm8k.Template, e gsm8k.Example, promptWeight float64) sftRow {
+	ids := encodePrompts(tok, t, []gsm8k.Problem{{Question: e.Question}})[0]
+	first := len(ids)
+	if promptWeight > 0 {
+		first = max(1, len(tok.Start()))
 	}
-	for len(weights) < len(tokens) {
+	weights := slices.Repeat([]float64{promptWeight}, len(ids)-first)
+	ids = append(ids, tok.EncodeAround("", e.Completion, "")...)
+	if e.Ended {
+		ids = append(ids, tok.End()[0])
+	}
+	for len(weights) < len(ids)-first {
 		weights = append(weights, 1)
 	}
-	return sftRow{tokens, weights}
+	return sftRow{ids[:first], ids[first:], weights}
+}
+
+// checkContext returns an error if an example is longer than the model's context.
+func (s *sft) checkContext() error {
+	limit := contextOf(s.cfg.Model)
+	for i := range s.cfg.Stages {
+		if limit == 0 {
+			break
+		}
+		corpus, err := s.corpus(i)
+		if err != nil {
+			return err
+		}
+		for _, e := range corpus {
+			r := tokenize(tokenizerOf(s.cfg.Model), s.template, e, 0)
+			if n := len(r.prompt) + len(r.tokens); n > limit {
+				return config.Invalid(fmt.Errorf("stage %q: the prompt and answer of %q have %d tokens, more than the "+
+					"model's context of %d: remove this problem", s.cfg.Stages[i].Name, textutil.Cut(e.Question, 60), n, limit))
+			}
+		}
+	}
+	return nil
+}
+
+// sftBatch is a batch of rows, with equal prompts once.
+func sftBatch(rows []sftRow) (batch *model.Batch, weights [][]float64) {
+	batch = &model.Batch{}
+	for _, r := range rows {
+		at := slices.IndexFunc(batch.Prompts, func(p []int) bool { return slices.Equal(p, r.prompt) })
+		if at < 0 {
+			at = len(batch.Prompts)
+			batch.Prompts = append(batch.Prompts, r.prompt)
+		}
+		batch.Rows = append(batch.Rows, model.Row{Prompt: at, Tokens: r.tokens})
+		weights = append(weights, r.weights)
+	}
+	return batch, weights
 }
 
 func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
@@ -232,7 +290,7 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 	rec := &StageRecord{Name: c.Name, Corpus: c.Corpus, Examples: len(corpus)}
 	rows := make([]sftRow, len(corpus))
 	for k, e := range corpus {
-		rows[k] = tokenize(s.policy, e, c.PromptLossWeight)
+		rows[k] = tokenize(s.policy, s.template, e, c.PromptLossWeight)
 		rec.AnswerReward += one(e.Right) / float64(len(corpus))
 	}
 	opt := model.NewAdamW(s.params, model.AdamWOptions{
@@ -246,13 +304,11 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 				ErrNothingSaved, c.Name, step, c.Steps)
 		}
 		line := SFTStep{Stage: c.Name, Step: step, LearningRate: schedule(c, step)}
-		batch := &model.Batch{Prompts: [][]int{s.policy.Start()}}
-		weights := make([][]float64, c.BatchSize) // ragged, as the batch's rows
-		for k := range c.BatchSize {
-			r := rows[order.at((step-1)*c.BatchSize+k)]
-			batch.Rows = append(batch.Rows, model.Row{Tokens: r.tokens})
-			weights[k] = r.weights
+		chosen := make([]sftRow, c.BatchSize)
+		for k := range chosen {
+			chosen[k] = rows[order.at((step-1)*c.BatchSize+k)]
 		}
+		batch, weights := sftBatch(chosen)
 		s.learner.ZeroGrads()
 		if line.Loss, err = s.learner.Accumulate(batch, weightedNLL(weights)); err != nil {
 			return nil, err
@@ -333,7 +389,7 @@ func weightedNLL(weights [][]float64) model.Objective {
 
 func (s *sft) evaluate(split string, problems []gsm8k.Problem, step int) (rundir.Eval, error) {
 	e := Evaluation{Seed: s.cfg.Seed, Template: s.template, Greedy: true, Sampling: model.Sampling{
-		Temperature: 1, TopP: 1, MaxTokens: config.Default().Rollout.SamplingMaxTokens}}
+		Temperature: 1, TopP: 1, MaxTokens: s.cfg.EvalTokens}}
 	sampler := s.policy.NewSampler()
 	defer sampler.Close()
 	out, _, err := Evaluate(s.policy, sampler, e, split, problems, step)

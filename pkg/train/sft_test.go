@@ -1,15 +1,20 @@
 package train
 
 import (
+	"context"
 	"math"
+	"os"
+	"path/filepath"
 	"testing"
 
+	"grpo/internal/decodertest"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
 	"grpo/pkg/model/tinylm"
 	"grpo/pkg/model/tinylm/tokenizer"
 	"grpo/pkg/rng"
+	"grpo/pkg/rundir"
 )
 
 func rngStream() rng.Stream { return rng.New(3, rng.Order) }
@@ -29,15 +34,16 @@ func TestSchedule(t *testing.T) {
 func TestTokenize(t *testing.T) {
 	for _, c := range []struct {
 		name    string
+		t       gsm8k.Template
 		e       gsm8k.Example
 		tokens  int
 		ended   bool
 		weights []float64
 	}{
-		{"ended", gsm8k.Example{Prompt: "ab\n", Completion: "12", Ended: true}, 6, true, []float64{0.1, 0.1, 0.1, 1, 1, 1}},
-		{"cut", gsm8k.Example{Prompt: "a", Completion: "12"}, 3, false, []float64{0.1, 1, 1}},
+		{"ended", gsm8k.Template{Suffix: "\n"}, gsm8k.Example{Question: "ab", Completion: "12", Ended: true}, 6, true, []float64{0.1, 0.1, 0.1, 1, 1, 1}},
+		{"cut", gsm8k.Template{}, gsm8k.Example{Question: "a", Completion: "12"}, 3, false, []float64{0.1, 1, 1}},
 	} {
-		r := tokenize(tinylm.New(nil, nil), c.e, 0.1)
+		r := tokenize(tinylm.New(nil, nil), c.t, c.e, 0.1)
 		if len(r.tokens) != c.tokens || (r.tokens[len(r.tokens)-1] == tokenizer.EOS) != c.ended {
 			t.Errorf("%s: tokens %v", c.name, r.tokens)
 		}
@@ -76,5 +82,91 @@ func TestWeightedNLL(t *testing.T) {
 	}
 	if m.DLogProbs[5] != 0 {
 		t.Error("a place without a token has a gradient")
+	}
+}
+
+// decoderSFT is a short recipe for the tiny decoder, with chat prompts.
+func decoderSFT(t *testing.T, set ...string) config.SFT {
+	t.Helper()
+	recipe := writeText(t, "sft.yaml", `
+model: {init: `+decodertest.Folder(t)+`}
+data: {prompt_template: chat, few_shot: 1, system_prompt: Solve it., annotations: strip, val_size: 4, test_size: 2, unseen_size: 2}
+stages: [{name: answers, corpus: answers, examples: 12, steps: 12, batch_size: 4, learning_rate: 1e-2, prompt_loss_weight: 0, every_n_steps: 12}]
+eval_size: 4
+eval_tokens: 4
+`)
+	r, err := config.LoadSFT(config.LoadOptions{Path: recipe, Checkpoint: FindCheckpoint, Set: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Config
+}
+
+type sftLosses struct{ losses []float64 }
+
+func (o *sftLosses) SFTStep(s SFTStep, _ int) { o.losses = append(o.losses, s.Loss) }
+func (o *sftLosses) Note(string)              {}
+
+// A decoder learns the worked answers, with the same bits on any number of threads, with
+// the prompt in the loss or not; runs, teachers and further stages start from the folder.
+func TestSFTOfADecoder(t *testing.T) {
+	for _, weight := range []string{"0", "0.1"} {
+		cfg := decoderSFT(t, "stages.0.prompt_loss_weight="+weight)
+		dir, seen := t.TempDir(), &sftLosses{}
+		rec, err := RunSFT(context.Background(), cfg, SFTOptions{Dir: dir, Threads: 2, Observer: seen})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(seen.losses); !(seen.losses[n-1] < 0.8*seen.losses[0]) || rec.Initial == nil || rec.Initial.Sampled.N != 4 {
+			t.Errorf("prompt weight %s: losses %v, before %+v", weight, seen.losses, rec.Initial)
+		}
+		again, err := RunSFT(context.Background(), cfg, SFTOptions{Dir: t.TempDir(), Threads: 1, Observer: &sftLosses{}})
+		if err != nil || again.Weights != rec.Weights {
+			t.Errorf("prompt weight %s: on one thread the weights are %v (%v), on two %v", weight, again, err, rec.Weights)
+		}
+		if weight != "0" {
+			continue
+		}
+		found, err := FindCheckpoint(dir)
+		if err != nil || found.File != filepath.Join(dir, SFTModelFile) || found.HiddenSize != 16 {
+			t.Fatalf("the folder is %+v, %v", found, err)
+		}
+		run := tinyDecoder(t, "model.init="+dir, "teacher="+dir, "n_grpo_steps=1", "eval.every_n_steps=1")
+		if got := mustRun(t, run, t.TempDir(), 1); got.Meta.InitHash != rec.Weights {
+			t.Errorf("a run starts from the weights %v, the stages ended with %v", got.Meta.InitHash, rec.Weights)
+		}
+		next := decoderSFT(t, "model.init="+dir)
+		end := t.TempDir()
+		if _, err := RunSFT(context.Background(), next, SFTOptions{Dir: end, Threads: 1, Observer: &sftLosses{}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := decoderOf(filepath.Join(end, SFTModelFile)); got != cfg.Model.Init {
+			t.Errorf("after two trainings the network is that of %q, want %q", got, cfg.Model.Init)
+		}
+	}
+}
+
+// A folder that names itself is no checkpoint.
+func TestDecoderOfItself(t *testing.T) {
+	file := filepath.Join(t.TempDir(), SFTModelFile)
+	if err := os.WriteFile(filepath.Join(filepath.Dir(file), rundir.ConfigFile), []byte("model: {init: "+file+"}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := decoderOf(file); got != "" {
+		t.Errorf("it is the decoder %q", got)
+	}
+}
+
+// Equal prompts are in a batch once; a prompt without weight is not in the loss.
+func TestSFTBatch(t *testing.T) {
+	tok := tinylm.New(nil, nil)
+	e := gsm8k.Example{Question: "ab", Completion: "12", Ended: true}
+	for weight, prompt := range map[float64]int{0: 4, 0.1: 1} {
+		r := tokenize(tok, gsm8k.Template{Suffix: "\n"}, e, weight)
+		batch, weights := sftBatch([]sftRow{r, r})
+		if len(batch.Prompts) != 1 || len(batch.Prompts[0]) != prompt || len(weights) != 2 ||
+			len(batch.Rows[1].Tokens)+prompt != 7 || len(weights[1]) != len(batch.Rows[1].Tokens) {
+			t.Errorf("prompt weight %v: %+v, weights %v", weight, batch, weights)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
+	"grpo/pkg/rundir"
 )
 
 // Prompts is what a model sees of a configuration's problems.
@@ -50,7 +51,7 @@ type SplitLength struct {
 // weights, and returns the first n of a split.
 func ShowPrompts(cfg config.Config, split string, n int) (*Prompts, error) {
 	cfg = config.Resolve(cfg)
-	problems, err := LoadProblems(cfg.Data)
+	problems, err := ProblemsOf(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -69,8 +70,8 @@ func ShowPrompts(cfg config.Config, split string, n int) (*Prompts, error) {
 		out.Shown = append(out.Shown, shownPrompt(tok, t, chosen[i], ids))
 	}
 	for _, s := range promptSplits(cfg, problems) {
-		if len(s.problems) > 0 {
-			out.Lengths = append(out.Lengths, s.lengths(promptLengths(tok, t, s.problems), out.Context))
+		if len(s.Problems) > 0 {
+			out.Lengths = append(out.Lengths, s.lengths(promptLengths(tok, t, s.Problems), out.Context))
 		}
 	}
 	if err := checkContext(cfg, t, problems); err != nil {
@@ -98,25 +99,26 @@ func shownPrompt(tok model.Tokenizer, t gsm8k.Template, p gsm8k.Problem, ids []i
 
 // promptSplit is a split with the limit of its completions and the key that sets it.
 type promptSplit struct {
-	name     string
-	problems []gsm8k.Problem
-	most     int
-	key      string
+	Set
+	most int
+	key  string
 }
 
 func promptSplits(c config.Config, p *Problems) []promptSplit {
-	const rollout, eval = "rollout.sampling_max_tokens", "eval.max_tokens"
-	return []promptSplit{
-		{"train", p.Train, c.Rollout.SamplingMaxTokens, rollout}, {"val", p.Val, c.Eval.MaxTokens, eval},
-		{"test", p.Test, c.Eval.MaxTokens, eval}, {"unseen", p.Unseen, c.Eval.MaxTokens, eval},
+	out := []promptSplit{
+		{Set{rundir.SplitTrain, p.Train}, c.Rollout.SamplingMaxTokens, "rollout.sampling_max_tokens"},
 	}
+	for _, s := range p.evaluated() {
+		out = append(out, promptSplit{s, c.Eval.MaxTokens, "eval.max_tokens"})
+	}
+	return out
 }
 
 // lengths describes lengths, of which there is at least one.
 func (s promptSplit) lengths(lengths []int, context int) SplitLength {
 	slices.Sort(lengths)
 	at := func(percent int) int { return lengths[(len(lengths)*percent+99)/100-1] } // nearest rank
-	out := SplitLength{s.name, len(lengths), lengths[0], at(50), at(90), at(99), at(100), s.most, 0}
+	out := SplitLength{s.Name, len(lengths), lengths[0], at(50), at(90), at(99), at(100), s.most, 0}
 	for _, n := range lengths {
 		if context > 0 && n+s.most > context {
 			out.TooLong++
@@ -145,19 +147,19 @@ func checkContext(c config.Config, t gsm8k.Template, p *Problems) error {
 
 func (s promptSplit) fits(c config.Config, t gsm8k.Template) error {
 	context := contextOf(c.Model)
-	if context == 0 || len(s.problems) == 0 {
+	if context == 0 || len(s.Problems) == 0 {
 		return nil
 	}
-	lengths := promptLengths(tokenizerOf(c.Model), t, s.problems)
+	lengths := promptLengths(tokenizerOf(c.Model), t, s.Problems)
 	longest := slices.Max(lengths)
 	if longest+s.most <= context {
 		return nil
 	}
-	p, fix := s.problems[slices.Index(lengths, longest)], ""
+	p, fix := s.Problems[slices.Index(lengths, longest)], ""
 	if t.FewShot > 0 {
 		fix = ", use fewer worked examples (data.few_shot)"
 	}
 	return config.Invalid(fmt.Errorf("encode the prompts of the split %q: that of problem %q has %d tokens; with %s (%d) "+
 		"it exceeds the model's context of %d tokens (shorten or remove the problem%s, or lower %s)",
-		s.name, p.ID, longest, s.key, s.most, context, fix, s.key))
+		s.Name, p.ID, longest, s.key, s.most, context, fix, s.key))
 }

@@ -34,6 +34,8 @@ type state struct {
 	Best    rundir.Eval  `json:"best"`
 	Unseen  *rundir.Eval `json:"unseen"`
 	Test    *rundir.Eval `json:"test"`
+	// Sets are the evaluations on the sets of files, in the order of eval.sets.
+	Sets []rundir.SetResult `json:"sets,omitempty"`
 
 	Signal      int `json:"signal"` // number of informative groups
 	Groups      int `json:"groups"`
@@ -95,7 +97,11 @@ func hashProblems(p *Problems, t gsm8k.Template) string {
 		h.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(s))))
 		io.WriteString(h, s)
 	}
-	for _, split := range [][]gsm8k.Problem{p.Train, p.Val, p.Test, p.Unseen} {
+	splits := [][]gsm8k.Problem{p.Train}
+	for _, s := range p.evaluated() {
+		splits = append(splits, s.Problems)
+	}
+	for _, split := range splits {
 		io.WriteString(h, strconv.Itoa(len(split))+"\n")
 		for _, x := range split {
 			for _, s := range []string{x.ID, x.Question, x.Answer, x.Gold} {

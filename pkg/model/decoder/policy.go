@@ -100,6 +100,9 @@ func (t Tokenizer) Token(id int) (text string, special bool) {
 	return t.bpe.Decode([]int32{int32(id)}, false), t.bpe.Special(int32(id))
 }
 
+// SameTokens reports whether both tokenizers have the same tokens under the same ids.
+func (t Tokenizer) SameTokens(o Tokenizer) bool { return t.bpe.SameTokens(o.bpe) }
+
 // Knows is true: every byte that matters has a token.
 func (t Tokenizer) Knows(string) bool { return true }
 

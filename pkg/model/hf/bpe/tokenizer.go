@@ -196,6 +196,9 @@ func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) string {
 	return validUTF8(b.String())
 }
 
+// SameTokens reports whether both tokenizers have the same tokens under the same ids.
+func (t *Tokenizer) SameTokens(o *Tokenizer) bool { return slices.Equal(t.tokens, o.tokens) }
+
 // Size is one more than the largest id.
 func (t *Tokenizer) Size() int { return len(t.tokens) }
 

@@ -1,0 +1,106 @@
+package analysis
+
+import (
+	"math"
+
+	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
+)
+
+// Gain is a change of the answer reward, split into what the format and what the answers
+// explain. The answer reward is a product,
+//
+//	A = F C,  F = P(formatted),  C = P(right | formatted),
+//
+// and each factor explains its own change times the mean of the other factor:
+//
+//	A1 - A0 = (F1 - F0)(C0 + C1)/2 + (C1 - C0)(F0 + F1)/2
+//
+// This is exact and symmetric: each part is the mean over the two orders in which the
+// factors can change, the Shapley value (Kitagawa, JASA 50, 1955; Shorrocks, Journal of
+// Economic Inequality 11, 2013).
+type Gain struct{ Format, Answers float64 }
+
+// GainOf splits the change of the answer reward from one evaluation to a later one. It
+// is NaN if one of them was not made, or if none of its completions was formatted: then
+// C does not exist.
+func GainOf(before, after *rundir.Counts) Gain {
+	if before == nil || after == nil || formatted(before) == 0 || formatted(after) == 0 {
+		return Gain{math.NaN(), math.NaN()}
+	}
+	f0, f1, c0, c1 := before.FormatReward, after.FormatReward, RightOfFormatted(before), RightOfFormatted(after)
+	return Gain{Format: (f1 - f0) * (c0 + c1) / 2, Answers: (c1 - c0) * (f0 + f1) / 2}
+}
+
+// RightOfFormatted is the share of right completions among the formatted ones; NaN if
+// there are none.
+func RightOfFormatted(c *rundir.Counts) float64 {
+	if formatted(c) == 0 {
+		return math.NaN()
+	}
+	return float64(c.FormattedRight) / float64(formatted(c))
+}
+
+func formatted(c *rundir.Counts) int { return c.FormattedRight + c.FormattedWrong }
+
+// gain reads a part of the gain of a run with a result.
+func gain(decoding string, part func(Gain) float64) reader {
+	return func(f *runFacts) float64 {
+		if f.first == nil || f.result == nil {
+			return math.NaN()
+		}
+		return part(GainOf(DecodedCounts(*f.first, decoding), DecodedCounts(f.result.Final, decoding)))
+	}
+}
+
+func byFormat(g Gain) float64  { return g.Format }
+func byAnswers(g Gain) float64 { return g.Answers }
+
+// gainMetrics are the answer reward before and after training, and the parts of the gain.
+type gainMetrics struct{ before, after, format, answers *Metric }
+
+var (
+	sampledGain = gainMetrics{InitialMetric, FinalMetric, GainByFormatMetric, GainByAnswersMetric}
+	greedyGain  = gainMetrics{
+		InitialGreedyMetric, GreedyMetric, GreedyGainByFormatMetric, GreedyGainByAnswersMetric,
+	}
+)
+
+// of is the change of the answer reward over training, seed by seed.
+func (m gainMetrics) of(r *ArmResult) ([]float64, stats.Estimate) {
+	values := stats.Differences(r.Of(m.after).Values, r.Of(m.before).Values)
+	return values, stats.StudentT(values, m.after.resolution(r))
+}
+
+// gainFindings are the arms that improved, with the sources of their gain. Controls and
+// arms whose format is hacked have findings of their own.
+func (a *Analysis) gainFindings() []Finding {
+	var out []Finding
+	for i := range a.Arms {
+		r := &a.Arms[i]
+		f, ok := a.gainSources(i, sampledGain)
+		if !ok || r.Arm.Control || r.hacked() {
+			continue
+		}
+		if greedy, ok := a.gainSources(i, greedyGain); ok {
+			f.Parts = append(f.Parts, greedy)
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// gainSources is an arm's gain, if the seeds don't explain it. One seed can't show that;
+// its gain is reported as it is.
+func (a *Analysis) gainSources(arm int, m gainMetrics) (Finding, bool) {
+	values, total := m.of(&a.Arms[arm])
+	if !(total.Mean > 0) || total.Lo <= 0 {
+		return Finding{}, false
+	}
+	f := Finding{Kind: GainSources, Arms: []int{arm}, Metric: m.after.Name, Numbers: summaryOf(values, total)}
+	if a.Arms[arm].Of(m.format).N == 0 {
+		return f, true
+	}
+	f.Parts = []Finding{a.armFinding(GainByFormat, arm, m.format), a.armFinding(GainByAnswers, arm, m.answers)}
+	return f, true
+}

@@ -1,0 +1,92 @@
+package report
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"grpo/internal/reporttest"
+	"grpo/pkg/analysis"
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+)
+
+// withSets adds evaluations on unseen facts and on a file to the runs of a sweep.
+func withSets(sw *sweepdir.Sweep) *sweepdir.Sweep {
+	for _, s := range sw.Runs {
+		if s.Run == nil || s.Run.Result == nil {
+			continue
+		}
+		for k, split := range []string{rundir.SplitUnseen, "hard|set"} {
+			first, last := s.Run.Result.Initial, s.Run.Result.Final
+			first.Split, last.Split = split, split
+			first.Greedy = last.Greedy
+			if k == 1 {
+				s.Run.Result.Sets = []rundir.SetResult{{Name: split, Initial: first, Final: last}}
+				continue
+			}
+			s.Run.Evals = append([]rundir.Eval{first}, s.Run.Evals...)
+			s.Run.Result.Unseen = &last
+		}
+	}
+	return sw
+}
+
+// Validation, unseen facts and files are next to each other in results.md, results.csv,
+// results.json and on the page, under names that can't break a table.
+func TestSetsInResults(t *testing.T) {
+	a, dir := written(t, withSets(reporttest.BaselineSweep(4)))
+	md, err := os.ReadFile(filepath.Join(dir, sweepdir.ResultsMD))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := markdownRows(t, string(md), "## Sets of problems")
+	if len(rows) != 2+2*4 {
+		t.Fatalf("%d rows, want 4 sets of 2 arms:\n%s", len(rows), md)
+	}
+	for i, want := range []string{"validation", "unseen facts", `hard\|set`, "test"} {
+		if got := rows[2+i][1]; got != want {
+			t.Errorf("row %d is about %q, want %q", i, got, want)
+		}
+	}
+	csv, err := os.ReadFile(filepath.Join(dir, sweepdir.ResultsCSV))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, column := range []string{"set_unseen_before_mean", "set_hard|set_after_seed4", "set_hard|set_correct_num_n", "gain_by_answers_lo"} {
+		if !strings.Contains(string(csv), ","+column+",") {
+			t.Errorf("no column %s", column)
+		}
+	}
+	var back Results
+	if err := rundir.ReadJSON(filepath.Join(dir, sweepdir.ResultsJSON), &back); err != nil {
+		t.Fatal(err)
+	}
+	set, want := back.Arms[1].Sets[2], a.Arms[1].Sets[2].Of(analysis.SetAfter)
+	if got := set.Of(analysis.SetAfter); set.Set != "hard|set" || got.Mean != want.Mean || got.N != 4 {
+		t.Errorf("%s: %+v, want %+v", set.Set, got, want)
+	}
+	page := filepath.Join(dir, "page.html")
+	if err := WriteHTML(page, a, nil); err != nil {
+		t.Fatal(err)
+	}
+	if html, _ := os.ReadFile(page); !strings.Contains(string(html), "Results by set of problems") {
+		t.Error("the page has no table of sets")
+	}
+}
+
+// The summary of a run has a row for each set, and what its gain is made of.
+func TestSetsInSummary(t *testing.T) {
+	r := withSets(reporttest.BaselineSweep(1)).Runs[0].Run
+	r.Config = []byte("name: x\n")
+	var b strings.Builder
+	if err := WriteSummary(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\nhard|set", "\nunseen facts", "gain of the"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"grpo/pkg/config"
+	"grpo/pkg/rundir"
+)
+
+// svampFile is an SVAMP file with n problems.
+func svampFile(t *testing.T, n int) string {
+	t.Helper()
+	var items []string
+	for i := range n {
+		items = append(items, fmt.Sprintf(`{"ID": "s-%d", "Body": "Ann had %d pens, then 3 more came.", "Question": "How many?", `+
+			`"Equation": "( %d.0 + 3.0 )", "Answer": %d.0, "Type": "Addition"}`, i, i, i, i+3))
+	}
+	return writeText(t, "SVAMP.json", "["+strings.Join(items, ",\n")+"]")
+}
+
+func writeText(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// withSets is a run that is evaluated on SVAMP and on a file too.
+func withSets(t *testing.T, set ...string) config.Config {
+	t.Helper()
+	hard := writeText(t, "hard.jsonl", `{"question": "What is 70+21?", "answer": "70+21=91\n#### 91"}`+"\n")
+	return small(append([]string{"eval.sets=validation,unseen,svamp," + hard, "svamp_file=" + svampFile(t, 5), "set_size=4"}, set...)...)
+}
+
+func stepsOf(r *rundir.Run, split string) (steps []int) {
+	for _, e := range r.Evals {
+		if e.Split == split {
+			steps = append(steps, e.Step)
+		}
+	}
+	return steps
+}
+
+// The sets of files are evaluated before and after training, and on request in between,
+// with counts and categories; the other evaluations keep their bits.
+func TestSetsAreEvaluated(t *testing.T) {
+	plain := mustRun(t, small(), t.TempDir(), 2)
+	for every, want := range map[string][]int{"0": {0, 8}, "6": {0, 6, 8}} {
+		r := mustRun(t, withSets(t, "sets_every_n_steps="+every), t.TempDir(), 2)
+		for _, split := range []string{"svamp", "hard"} {
+			if got := stepsOf(r, split); !slices.Equal(got, want) {
+				t.Errorf("every %s steps: %s was evaluated after the steps %v, want %v", every, split, got, want)
+			}
+		}
+		sets := r.Result.Sets
+		if len(sets) != 2 || sets[0].Name != "svamp" || sets[1].Name != "hard" || sets[0].Initial.Sampled.N != 4 ||
+			sets[1].Final.Greedy == nil || sets[0].Final.Step != 8 || sets[0].Initial.Step != 0 {
+			t.Fatalf("the result has the sets %+v", sets)
+		}
+		if err := sets[0].Final.Check(); err != nil {
+			t.Error(err)
+		}
+		if r.Result.WeightsSHA256 != plain.Result.WeightsSHA256 || r.Result.Final.Sampled.CorrectNum != plain.Result.Final.Sampled.CorrectNum {
+			t.Error("the sets change training or validation")
+		}
+	}
+	few := mustRun(t, small("eval.sets=validation"), t.TempDir(), 1)
+	if few.Result.Unseen != nil || len(stepsOf(few, rundir.SplitUnseen)) > 0 || few.Result.Test == nil {
+		t.Error("unseen problems are evaluated, or test problems are not")
+	}
+}
+
+// An interrupted run has the same lines and the same result.
+func TestSetsResumeExactly(t *testing.T) {
+	cfg := withSets(t, "sets_every_n_steps=3")
+	want := mustRun(t, cfg, t.TempDir(), 1)
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(context.Background())
+	if _, err := Run(ctx, cfg, options(dir, &watch{after: 4, cancel: cancel}, 1)); !errors.Is(err, ErrInterrupted) {
+		t.Fatal(err)
+	}
+	got := mustRun(t, cfg, dir, 2)
+	sameBits(t, want, got)
+	if fmt.Sprintf("%+v", got.Result.Sets[1].Final.Sampled.Length) != fmt.Sprintf("%+v", want.Result.Sets[1].Final.Sampled.Length) {
+		t.Error("the result has other sets")
+	}
+}
+
+// A set alone has the numbers that it has among others.
+func TestEvaluateCheckpointOnSets(t *testing.T) {
+	cfg := withSets(t)
+	all, samples, err := EvaluateCheckpoint(cfg, "", 1, 1, func(string) {}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range all {
+		names = append(names, e.Split)
+	}
+	if want := []string{"val", "unseen", "svamp", "hard"}; !slices.Equal(names, want) || len(samples) != 8 {
+		t.Fatalf("sets %v with %d samples, want %v", names, len(samples), want)
+	}
+	cfg.Eval.Sets = []string{"validation", "svamp"}
+	some, _, err := EvaluateCheckpoint(cfg, "", 0, 2, func(string) {}, nil)
+	if err != nil || len(some) != 2 || some[1].Sampled.Length != all[2].Sampled.Length || some[1].Sampled.FormatReward != all[2].Sampled.FormatReward {
+		t.Errorf("svamp is %+v, among others %+v (%v)", some, all[2], err)
+	}
+}
+
+// Files that can't be sets are refused before the folder exists.
+func TestSetsAreRefused(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "nowhere.json")
+	problems, err := LoadProblems(small().Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := problems.Train[0].Question
+	for _, tt := range []struct{ name, set, file, want string }{
+		{"a missing SVAMP file", "eval.sets=validation,svamp", "svamp_file=" + missing, "nowhere.json: no such file or directory (eval.svamp_file)"},
+		{"a missing file", "eval.sets=validation," + missing, "set_size=1", "(eval.sets)"},
+		{"not problems", "eval.sets=validation," + writeText(t, "x.jsonl", "{\n"), "set_size=1", "broken JSON"},
+		{"a training question", "eval.sets=validation," + writeText(t, "x.jsonl", fmt.Sprintf("{%q: %q, %q: %q}\n", "question", q, "answer", "#### 1")),
+			"set_size=1", `1 questions of the split "x" are also training questions`},
+	} {
+		dir := filepath.Join(t.TempDir(), "run")
+		_, err := Run(t.Context(), small(tt.set, tt.file), options(dir, &watch{}, 1))
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: error %v, want %q", tt.name, err, tt.want)
+		}
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%s: a folder was created", tt.name)
+		}
+	}
+}

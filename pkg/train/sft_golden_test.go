@@ -1,0 +1,175 @@
+package train
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"grpo/internal/golden"
+	"grpo/pkg/gsm8k"
+	"grpo/pkg/model/decoder"
+	"grpo/pkg/model/kernel"
+)
+
+// wordTokenizer is that of the reference data: token N is the word "wN".
+type wordTokenizer struct{}
+
+func (wordTokenizer) Start() []int { return nil }
+func (wordTokenizer) Encode(text string) (ids []int) {
+	for _, word := range strings.Fields(text) {
+		var id int
+		if _, err := fmt.Sscanf(word, "w%d", &id); err != nil {
+			panic(err)
+		}
+		ids = append(ids, id)
+	}
+	return ids
+}
+func (wordTokenizer) Decode([]int) string { return "" }
+func (wordTokenizer) End() []int          { return []int{2} }
+func (wordTokenizer) Knows(string) bool   { return true }
+func (t wordTokenizer) EncodeAround(before, text, after string) []int {
+	return t.Encode(before + text + after)
+}
+func (wordTokenizer) Token(int) (string, bool) { return "", false }
+
+// withTokenizer copies a folder of weights and adds a tokenizer, which opening needs.
+func withTokenizer(t *testing.T, from string, vocab int) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"config.json", "model.safetensors"} {
+		data, err := os.ReadFile(filepath.Join(from, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), data, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	tokens := map[string]int{}
+	for i := range vocab {
+		tokens[string(rune('!'+i%94))+strings.Repeat("!", i/94)] = i
+	}
+	data, err := json.Marshal(map[string]any{
+		"pre_tokenizer": map[string]any{"type": "ByteLevel"}, "decoder": map[string]any{"type": "ByteLevel"},
+		"model": map[string]any{"type": "BPE", "vocab": tokens, "merges": []any{}},
+	})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "tokenizer.json"), data, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// Tokens, weights, loss and gradients are those of TRL's SFTTrainer.
+func TestGoldenSFT(t *testing.T) {
+	var file struct {
+		Cases []struct {
+			Kind           string
+			CompletionOnly *bool  `json:"completion_only_loss"`
+			LossType       string `json:"loss_type"`
+			MaxLength      *int   `json:"max_length"`
+			Model          string
+			SourceRows     []struct{ Prompt, Completion, Text string } `json:"source_rows"`
+			Rows           []struct {
+				InputIDs []int `json:"input_ids"`
+				Labels   []int
+			}
+			Loss     float64
+			GradNorm float64 `json:"grad_norm"`
+			Grads    map[string]struct {
+				Norm float64
+				At   [][2]float64
+			}
+		}
+	}
+	root := golden.Path(t, "golden", "trl2")
+	golden.ReadJSON(t, filepath.Join(root, "sft.json"), &file)
+	if len(file.Cases) == 0 {
+		t.Fatal("no cases")
+	}
+	for i, c := range file.Cases {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			if c.LossType != "nll" {
+				t.Skipf("grpo sft has no loss %q", c.LossType)
+			}
+			weight := 1.0
+			if c.CompletionOnly != nil && *c.CompletionOnly {
+				weight = 0
+			}
+			var rows []sftRow
+			for k, r := range c.Rows {
+				row := sftRow{prompt: r.InputIDs[:1], tokens: r.InputIDs[1:]}
+				for _, label := range r.Labels[1:] {
+					row.weights = append(row.weights, one(label >= 0))
+				}
+				rows = append(rows, row)
+				if c.Kind != "prompt_completion" || c.MaxLength != nil {
+					continue
+				}
+				// The same text through tokenize: the prompt is the row's prompt if it has no weight.
+				s := c.SourceRows[k]
+				own := tokenize(wordTokenizer{}, gsm8k.Template{}, gsm8k.Example{Question: s.Prompt, Completion: s.Completion, Ended: true}, weight)
+				if got := slices.Concat(own.prompt, own.tokens); !slices.Equal(got, r.InputIDs) {
+					t.Errorf("row %d: tokens %v, want %v", k, got, r.InputIDs)
+				}
+				for j, w := range own.weights {
+					if w != one(r.Labels[len(own.prompt)+j] >= 0) {
+						t.Errorf("row %d: weights %v, labels %v", k, own.weights, r.Labels)
+						break
+					}
+				}
+				rows[k] = own
+			}
+			pool := kernel.NewPool(2)
+			defer pool.Close()
+			p, err := decoder.Open(withTokenizer(t, filepath.Join(root, c.Model), 100), pool)
+			if err != nil {
+				t.Fatal(err)
+			}
+			learner, err := p.NewLearner(1, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer learner.Close()
+			batch, weights := sftBatch(rows)
+			loss, err := learner.Accumulate(batch, weightedNLL(weights))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if math.Abs(loss-c.Loss) > 1e-4*max(1, math.Abs(c.Loss)) {
+				t.Errorf("loss %v, want %v", loss, c.Loss)
+			}
+			var norm float64
+			grads := learner.Grads()
+			for _, g := range grads.Flat {
+				norm += float64(g) * float64(g)
+			}
+			if norm = math.Sqrt(norm); math.Abs(norm-c.GradNorm) > 1e-4*c.GradNorm {
+				t.Errorf("gradient norm %v, want %v", norm, c.GradNorm)
+			}
+			for _, tensor := range grads.Tensors() {
+				want, ok := c.Grads[tensor.Name]
+				if !ok {
+					continue
+				}
+				largest := 0.0
+				for _, v := range want.At {
+					largest = max(largest, math.Abs(v[1]))
+				}
+				for _, v := range want.At {
+					if got := float64(tensor.Data[int(v[0])]); math.Abs(got-v[1]) > 2e-4*largest {
+						t.Errorf("%s at %v: %v, want %v", tensor.Name, v[0], got, v[1])
+					}
+				}
+			}
+		})
+	}
+}
