@@ -194,3 +194,35 @@ func TestDecoderRefuses(t *testing.T) {
 		t.Errorf("a prompt and completion longer than the context: %v", err)
 	}
 }
+
+// Worked examples of the user's are in the prompts. A run does not continue with others.
+func TestWorkedExamplesOfOnesOwn(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "few.jsonl")
+	write := func(answer string) {
+		t.Helper()
+		text := ""
+		for _, q := range []string{"a?", "b?", "c?", "d?"} {
+			text += `{"question": "` + q + `", "answer": "` + answer + `"}` + "\n"
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("yes")
+	cfg := tinyDecoder(t, "few_shot_file="+file, "few_shot=0", "system_prompt=", "output.checkpoint_every_n_steps=1")
+	ctx, cancel := context.WithCancel(context.Background())
+	dir := t.TempDir()
+	if _, err := Run(ctx, cfg, options(dir, &watch{after: 1, cancel: cancel}, 1)); !errors.Is(err, ErrInterrupted) {
+		t.Fatalf("error %v", err)
+	}
+	write("no")
+	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err == nil || !strings.Contains(err.Error(), "problems") {
+		t.Errorf("the run continued with other examples: %v", err)
+	}
+	write("yes")
+	mustRun(t, cfg, dir, 1)
+	if r := open(t, dir); !strings.HasPrefix(r.Samples[0].Prompt, "<|start|>user: a?<|end|><|start|>assistant: yes<|end|>") ||
+		strings.Count(r.Samples[0].Prompt, "yes") != 4 {
+		t.Errorf("prompt %q", r.Samples[0].Prompt)
+	}
+}

@@ -79,7 +79,7 @@ func TestRefusesCheckpointsOfOthers(t *testing.T) {
 			if _, err := f.WriteString(`{"question": "And Tom?", "answer": "3\n#### 3"}` + "\n"); err != nil {
 				t.Fatal(err)
 			}
-		}, []string{"the problems (data.*)"}, false},
+		}, []string{"the problems or the prompts (data.*)"}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := interrupted(t, cfg, 3)

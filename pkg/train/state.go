@@ -68,7 +68,7 @@ func (s *state) count(r *rollout) {
 // inputs are hashes of the files that a run reads: a file can change between an interruption and
 // the continuation.
 type inputs struct {
-	Problems string `json:"problems"`          // every split except the supervised one
+	Problems string `json:"problems"`          // every split except the supervised one, and the text of chats
 	Init     string `json:"init"`              // the initial weights
 	Teacher  string `json:"teacher,omitempty"` // empty without
 }
@@ -77,7 +77,7 @@ type inputs struct {
 func (in inputs) differ(now inputs) []string {
 	var out []string
 	if in.Problems != now.Problems {
-		out = append(out, "the problems (data.*)")
+		out = append(out, "the problems or the prompts (data.*)")
 	}
 	if in.Init != now.Init {
 		out = append(out, "the initial weights (model.init)")

@@ -2,6 +2,7 @@ package hf
 
 import (
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -93,7 +94,7 @@ func TestGoldenChatTemplates(t *testing.T) {
 }
 
 // Whatever a template is, compiling it ends in a template or an error, and rendering one that
-// can't repeat anything ends too.
+// can't repeat anything, or make a long text at once, ends too.
 func FuzzChatTemplate(f *testing.F) {
 	for _, s := range []string{
 		"{% for m in messages %}<|im_start|>{{ m['role'] + '\n' + m.content | trim }}{% endfor %}", "{{ messages[::-1] | tojson(indent=2) }}",
@@ -104,7 +105,8 @@ func FuzzChatTemplate(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, source string) {
 		template, err := NewChatTemplate(source)
-		if err != nil || strings.Contains(source, "for") || strings.Contains(source, "macro") || strings.Contains(source, "ns") || len(source) > 1000 {
+		unbounded := regexp.MustCompile(`for|macro|ns|\*|indent|replace|join|format|:.*:`).MatchString(source)
+		if err != nil || unbounded || len(source) > 1000 {
 			return
 		}
 		_, _ = template.Render([]Message{{"user", "Hello"}}, true, nil)

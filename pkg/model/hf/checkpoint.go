@@ -1,6 +1,7 @@
 package hf
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -194,13 +195,14 @@ func (c *Checkpoint) readTokenizerConfig(dir string) error {
 	return nil
 }
 
-// shards are the safetensors files of a folder. The one read last stays open, because
-// tensors are read in the order of the network.
+// shards are the safetensors files of a folder. The one read last stays mapped into
+// memory, because tensors are read in the order of the network.
 type shards struct {
 	dir    string
 	fileOf map[string]string // by tensor; nil for a single file
 	name   string
 	file   *safetensors.Reader
+	unmap  func() error
 	shapes map[string][]int // of the tensors in it
 }
 
@@ -293,7 +295,13 @@ func (s *shards) read(name string, shape []int, out []float32) error {
 		if err := s.close(); err != nil {
 			return err
 		}
-		f, err := safetensors.Open(filepath.Join(s.dir, file))
+		path := filepath.Join(s.dir, file)
+		data, unmap, err := mapFile(path, regular.Open)
+		if err != nil {
+			return err
+		}
+		s.unmap = unmap
+		f, err := safetensors.NewReader(path, bytes.NewReader(data), int64(len(data)))
 		if err != nil {
 			return err
 		}
@@ -313,15 +321,15 @@ func (s *shards) read(name string, shape []int, out []float32) error {
 }
 
 func (s *shards) close() (err error) {
-	if s.file != nil {
-		err = s.file.Close()
+	if s.unmap != nil {
+		err = s.unmap()
 	}
-	s.name, s.file = "", nil
+	s.name, s.file, s.unmap = "", nil, nil
 	return err
 }
 
 func openGGUF(path string) (*Checkpoint, error) {
-	data, unmap, err := mapFile(path)
+	data, unmap, err := mapFile(path, regular.Named)
 	if err != nil {
 		return nil, err
 	}

@@ -4,13 +4,12 @@ package hf
 
 import (
 	"io"
-
-	"grpo/internal/regular"
+	"os"
 )
 
-// mapFile reads a file that the user named.
-func mapFile(path string) (data []byte, unmap func() error, err error) {
-	f, err := regular.Named(path)
+// mapFile reads a file. open opens it: a file that the user named, or one of a folder.
+func mapFile(path string, open func(string) (*os.File, error)) (data []byte, unmap func() error, err error) {
+	f, err := open(path)
 	if err != nil {
 		return nil, nil, err
 	}

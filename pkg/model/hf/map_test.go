@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"grpo/internal/regular"
 )
 
 // A file that is cut while it is mapped is an error, not a crash; other panics stay.
@@ -16,7 +18,7 @@ func TestMappedFileIsCut(t *testing.T) {
 	if err := os.WriteFile(path, bytes.Repeat([]byte{1}, 1<<16), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	data, unmap, err := mapFile(path)
+	data, unmap, err := mapFile(path, regular.Open)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,15 +4,15 @@ package hf
 
 import (
 	"fmt"
+	"os"
 
 	"golang.org/x/sys/unix"
-
-	"grpo/internal/regular"
 )
 
-// mapFile maps a file that the user named into memory, read-only.
-func mapFile(path string) (data []byte, unmap func() error, err error) {
-	f, err := regular.Named(path)
+// mapFile maps a file into memory, read-only. open opens it: a file that the user named,
+// or one of a folder.
+func mapFile(path string, open func(string) (*os.File, error)) (data []byte, unmap func() error, err error) {
+	f, err := open(path)
 	if err != nil {
 		return nil, nil, err
 	}
