@@ -311,7 +311,7 @@ func TestCorpusOfForeignProblems(t *testing.T) {
 	if c := CapabilityCorpus(mixed, 5, 1, corpusDefaults); len(c) != 5 {
 		t.Errorf("%d examples of the one problem in form", len(c))
 	}
-	want := []Example{{Prompt: "What is 2+2?\n", Completion: "It is 4.\n#### 4", Ended: true, Style: StyleAnswer, Right: true}}
+	want := []Example{{Question: "What is 2+2?", Prompt: "What is 2+2?\n", Completion: "It is 4.\n#### 4", Ended: true, Style: StyleAnswer, Right: true}}
 	if c := AnswerCorpus(foreign, templates[0]); !slices.Equal(c, want) {
 		t.Errorf("answer corpus %+v, want %+v", c, want)
 	}
