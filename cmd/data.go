@@ -24,11 +24,12 @@ import (
 func newData(s *State) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "data",
-		Short: "Generate problems; describe problem files",
+		Short: "Generate problems; describe problem files; show prompts",
 		Example: `  grpo data generate --out problems
-  grpo data stats problems/val.jsonl`,
+  grpo data stats problems/val.jsonl
+  grpo data show -c smollm2 --model SmolLM2-135M-Instruct.Q4_1.gguf`,
 	}
-	c.AddCommand(newDataGenerate(s), newDataStats(s))
+	c.AddCommand(newDataGenerate(s), newDataStats(s), newDataShow(s))
 	return c
 }
 

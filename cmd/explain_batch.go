@@ -2,14 +2,13 @@ package cmd
 
 import (
 	"context"
-	"fmt"
 	"io"
+	"runtime"
 
 	"github.com/spf13/cobra"
 
 	"grpo/pkg/explain"
-	"grpo/pkg/model/tinylm"
-	"grpo/pkg/model/tinylm/base"
+	"grpo/pkg/model/kernel"
 	"grpo/pkg/train"
 )
 
@@ -116,8 +115,8 @@ of the cases. Expected values in a case are compared.`,
 
 // logProbsOptions are the inputs of `grpo explain logprobs`.
 type logProbsOptions struct {
-	checkpoint, prompt, completion string
-	json                           bool
+	model, prompt, completion string
+	json                      bool
 }
 
 func newExplainLogProbs(s *State) *cobra.Command {
@@ -125,13 +124,17 @@ func newExplainLogProbs(s *State) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "logprobs --prompt TEXT --completion TEXT",
 		Short: "Log-probability and entropy of each token of a completion",
-		Long: `Logprobs computes the log-probability of each token of a completion, including its
-final <eos>, and the entropy of each token's distribution, at temperature 1. The
-prompt is <bos> and the text exactly as given: type the newline that ends a
-question in the default template.`,
+		Long: `Logprobs computes the log-probability of each token of a completion and the entropy
+of each token's distribution, at temperature 1. Both texts are taken exactly as given,
+without a prompt template: for TinyLM, type the newline that ends a question in the
+default template. Special tokens in them are parsed, such as <|im_end|> of a Hugging
+Face or GGUF model. The prompt gets the model's start tokens (<bos>) unless it begins
+with them. TinyLM's completions get its <eos>, which no text can stand for.`,
 		Example: `  grpo explain logprobs --prompt $'Tom has 7 pens and gets 5 more. How many?\n' \
     --completion $'7+5=12\n#### 12'
-  grpo explain logprobs --checkpoint my-run --prompt 'Tom' --completion ' has' --json`,
+  grpo explain logprobs --model my-run --prompt 'Tom' --completion ' has' --json
+  grpo explain logprobs --model SmolLM2-135M-Instruct.Q4_1.gguf --completion 'Paris.<|im_end|>' \
+    --prompt $'<|im_start|>user\nCapital of France?<|im_end|>\n<|im_start|>assistant\n'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range []string{"prompt", "completion"} {
 				if !cmd.Flags().Changed(name) {
@@ -141,38 +144,26 @@ question in the default template.`,
 			return run(cmd, s, o, runLogProbs)
 		},
 	}
-	c.Flags().StringVar(&o.checkpoint, "checkpoint", "base",
-		"safetensors `file`, folder of a run or of \"grpo sft\", or base for the embedded base model")
-	c.Flags().StringVar(&o.prompt, "prompt", "", "`text` after <bos>, exactly as given")
-	c.Flags().StringVar(&o.completion, "completion", "", "`text` whose tokens are scored; <eos> is added")
+	const names = "a Hugging Face `folder`, a GGUF or safetensors file, a run's folder, or base for the embedded base model"
+	c.Flags().StringVar(&o.model, "model", "base", names)
+	c.Flags().StringVar(&o.model, "checkpoint", "base", names)
+	_ = c.Flags().MarkHidden("checkpoint") // the name in earlier versions; an error means that it does not exist
+	c.Flags().StringVar(&o.prompt, "prompt", "", "`text` before the completion, exactly as given")
+	c.Flags().StringVar(&o.completion, "completion", "", "`text` whose tokens are scored")
 	addJSON(c, &o.json)
 	return c
 }
 
 func runLogProbs(_ context.Context, s *State, o *logProbsOptions) error {
-	weights, err := loadWeights(o.checkpoint)
+	pool := kernel.NewPool(runtime.GOMAXPROCS(0))
+	defer pool.Close()
+	policy, err := train.OpenPolicy(o.model, pool)
 	if err != nil {
 		return missingInput(err)
 	}
-	r, err := explain.LogProbs(weights, o.prompt, o.completion)
+	r, err := explain.LogProbs(policy, o.prompt, o.completion)
 	if err != nil {
 		return err
 	}
 	return showExplained(s, o.json, r)
-}
-
-// loadWeights returns the weights of a checkpoint, named as in model.init, or of the
-// embedded base model.
-func loadWeights(name string) (*tinylm.Weights, error) {
-	if name == "base" {
-		return base.Weights()
-	}
-	found, err := train.FindCheckpoint(name)
-	if err != nil {
-		return nil, fmt.Errorf("load weights: %w", err)
-	}
-	if found.File == "" {
-		found.File = name
-	}
-	return tinylm.ReadFile(found.File)
 }

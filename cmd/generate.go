@@ -2,9 +2,13 @@ package cmd
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/regular"
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
@@ -15,6 +19,7 @@ import (
 type generateOptions struct {
 	load config.LoadOptions
 	train.GenerateOptions
+	file string // of prompts
 	json bool
 }
 
@@ -25,22 +30,34 @@ func newGenerate(s *State) *cobra.Command {
 	var cf configFlags
 	c := &cobra.Command{
 		Use:   "generate --prompt TEXT",
-		Short: "Complete a prompt with a model",
-		Long: `Generate prints completions of a prompt. A Hugging Face folder or a GGUF file with a
-chat template gets the prompt as a user's message, unless --raw is given. Without
---model the embedded base model completes a word problem.`,
+		Short: "Complete prompts with a model",
+		Long: `Generate prints completions of one or more prompts. Without --model the embedded base
+model completes a word problem.
+
+A prompt is a question to the configuration's prompt template (data.prompt_template,
+with its system prompt and worked examples), as in training. If the configuration
+does not set one, a Hugging Face folder or a GGUF file with a chat template gets the
+prompt as a user's message. --raw sends the text as it is, and special tokens such as
+<|im_start|> in it are parsed; otherwise they are plain text.`,
 		Example: `  grpo generate --prompt "Leo has 9 bags of 6 hats. How many hats does Leo have in all?"
   grpo generate --model SmolLM2-135M-Instruct.Q4_1.gguf --prompt "What is the capital of France?"
-  grpo generate --model SmolLM2-135M-Instruct.Q4_1.gguf --prompt "Once upon a time" --raw --temperature 0.8 -n 3`,
-		Args: takes("no argument", 0, 0),
+  grpo generate -c smollm2 --model results/train-1a2b3c4d --prompts questions.txt --json
+  grpo generate --model SmolLM2-135M-Instruct.Q4_1.gguf --prompt "Once upon a time" --raw --temperature 0.8 -n 3
+  cat letter.txt | grpo generate --model SmolLM2-135M-Instruct.Q4_1.gguf --prompt - --max-tokens 200`,
+		Args: takes("no argument (give prompts with --prompt)", 0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.load = cf.options(cmd, s, generateKeys)
 			o.Greedy = o.Temperature == 0
+			sampling := cmd.Flags().Changed("top-p") || cmd.Flags().Changed("top-k") || cmd.Flags().Changed("seed")
 			switch {
-			case o.Prompt == "":
-				return usagef(cmd, "generate needs --prompt TEXT")
+			case len(o.Prompts) == 0 && o.file == "":
+				return usagef(cmd, "generate needs --prompt TEXT or --prompts FILE")
 			case o.Temperature < 0:
 				return usagef(cmd, "--temperature %v must not be negative (0 takes the likeliest token)", o.Temperature)
+			case o.TopP <= 0 || o.TopP > 1:
+				return usagef(cmd, "--top-p %v must be above 0 and at most 1 (1 = all tokens)", o.TopP)
+			case o.Greedy && (o.N > 1 || sampling):
+				return usagef(cmd, "-n, --top-p, --top-k and --seed are for sampling: set --temperature above 0")
 			case o.Raw && o.System != "":
 				return usagef(cmd, "--system is for a chat, which --raw turns off")
 			}
@@ -49,24 +66,35 @@ chat template gets the prompt as a user's message, unless --raw is given. Withou
 	}
 	cf.add(c, config.Names())
 	addKeyFlags(c, generateKeys)
-	c.Flags().StringVar(&o.Prompt, "prompt", "", "`text` to complete")
-	c.Flags().StringVar(&o.System, "system", "", "system `prompt` of a chat")
-	c.Flags().BoolVar(&o.Raw, "raw", false, "complete the prompt as it is, without the model's chat template")
-	c.Flags().Float64Var(&o.Temperature, "temperature", 0, "sampling temperature; 0 takes the likeliest token")
-	countVar(c.Flags(), &o.MaxTokens, "max-tokens", 64, 1, maxCount, "most tokens of a completion")
-	c.Flags().IntVarP(&o.N, "n", "n", 1, "number of completions")
-	c.Flags().Uint64Var(&o.Seed, "seed", 1, "seed of sampling")
-	addThreads(c.Flags(), &o.Threads, "")
+	f := c.Flags()
+	f.StringArrayVar(&o.Prompts, "prompt", nil, "`text` to complete; \"-\" = standard input (repeatable)")
+	f.StringVar(&o.file, "prompts", "", "`file` of prompts, one per line (\"-\" = standard input)")
+	f.StringVar(&o.System, "system", "", "system `prompt` of a chat, instead of the configuration's")
+	f.BoolVar(&o.Raw, "raw", false, "complete the prompt as it is, without a prompt template")
+	f.Float64Var(&o.Temperature, "temperature", 0, "sampling temperature; 0 takes the likeliest token")
+	f.Float64Var(&o.TopP, "top-p", 1, "sample from the likeliest tokens whose probabilities add up to this")
+	countVar(f, &o.TopK, "top-k", 0, 0, maxCount, "sample from this many likeliest tokens (0 = all)")
+	countVar(f, &o.MaxTokens, "max-tokens", 64, 1, maxCount, "most tokens of a completion")
+	o.N = 1
+	f.VarP(&countFlag{&o.N, 1, maxCount}, "n", "n", "number of completions of each prompt")
+	f.Uint64Var(&o.Seed, "seed", 1, "seed of sampling")
+	addThreads(f, &o.Threads, "")
 	addJSON(c, &o.json)
 	return c
 }
+
+// maxPrompts bounds the prompts of a file or of standard input, in bytes.
+const maxPrompts = 16 << 20
 
 func runGenerate(_ context.Context, s *State, o *generateOptions) error {
 	l, err := config.Load(o.load)
 	if err != nil {
 		return err
 	}
-	o.Model = l.Config.Model
+	o.Config, o.Memory = l.Config, s.checkMemory
+	if o.Prompts, err = readPrompts(s, o.Prompts, o.file); err != nil {
+		return missingInput(err)
+	}
 	out, err := train.Generate(o.GenerateOptions)
 	if err != nil {
 		return err
@@ -74,8 +102,70 @@ func runGenerate(_ context.Context, s *State, o *generateOptions) error {
 	if o.json {
 		return printJSON(s.Out, out)
 	}
-	for _, g := range out {
-		textutil.Fprintf(s.Out, "%s\n", textutil.Lines(g.Text))
+	cut := 0
+	for i, g := range out {
+		if len(o.Prompts) > 1 && i%o.N == 0 {
+			textutil.Fprintf(s.Out, "> %s\n", textutil.Lines(g.Prompt))
+		}
+		if _, err := textutil.Fprintf(s.Out, "%s\n", textutil.Lines(g.Text)); err != nil {
+			return err
+		}
+		if !g.Ended {
+			cut++
+		}
+	}
+	if cut > 0 {
+		textutil.Fprintf(s.Err, "%s cut at --max-tokens %d\n", textutil.Count(cut, "completion"), o.MaxTokens)
 	}
 	return nil
+}
+
+// readPrompts reads the prompts that are "-" from standard input, and appends those of a file.
+func readPrompts(s *State, prompts []string, file string) ([]string, error) {
+	input := func(from io.Reader) (string, error) {
+		data, err := io.ReadAll(io.LimitReader(from, maxPrompts+1))
+		if err == nil && len(data) > maxPrompts {
+			err = fmt.Errorf("more than %d MiB", maxPrompts>>20)
+		}
+		return strings.TrimRight(string(data), "\r\n"), err
+	}
+	var out []string
+	for _, p := range prompts {
+		if p == "-" {
+			var err error
+			if p, err = input(s.In); err != nil {
+				return nil, fmt.Errorf("read the prompt from standard input: %w", err)
+			}
+		}
+		out = append(out, p)
+	}
+	if file != "" {
+		from := s.In
+		if file != "-" {
+			f, err := regular.Named(file)
+			if err != nil {
+				return nil, fmt.Errorf("read prompts: %w", err)
+			}
+			defer f.Close()
+			from = f
+		}
+		text, err := input(from)
+		if err != nil {
+			return nil, fmt.Errorf("read prompts from %s: %w", file, err)
+		}
+		for line := range strings.Lines(text) {
+			if line = strings.TrimRight(line, "\r\n"); line != "" {
+				out = append(out, line)
+			}
+		}
+	}
+	for i, p := range out {
+		if p == "" {
+			return nil, config.Invalid(fmt.Errorf("prompt %d is empty", i+1))
+		}
+	}
+	if len(out) == 0 {
+		return nil, config.Invalid(fmt.Errorf("read prompts from %s: there are none", file))
+	}
+	return out, nil
 }

@@ -57,6 +57,8 @@ func comparable(options any) any {
 		o.load = given(o.load)
 	case *dataGenerateOptions:
 		o.load = given(o.load)
+	case *dataShowOptions:
+		o.load = given(o.load)
 	case *sweepOptions:
 		o.plan, o.config, o.seeds = givenPlan(o.plan), configFlags{}, ""
 	case *assignmentOptions:
@@ -91,7 +93,7 @@ func TestOptions(t *testing.T) {
 		{"eval", &evalOptions{which: "last", split: "val"}},
 		{"generate --prompt Hi --model m.gguf -n 2 --temperature 0.5 --raw", &generateOptions{
 			load: config.LoadOptions{Flags: []config.Flag{key("model.init", "--model", "m.gguf")}},
-			GenerateOptions: train.GenerateOptions{Prompt: "Hi", Raw: true, N: 2, Seed: 1,
+			GenerateOptions: train.GenerateOptions{Prompts: []string{"Hi"}, Raw: true, N: 2, Seed: 1,
 				Sampling: model.Sampling{Temperature: 0.5, TopP: 1, MaxTokens: 64}},
 		}},
 		{"eval r --which best --split test --samples 3 --seed 5 --config my.yaml --json", &evalOptions{
@@ -131,6 +133,8 @@ func TestOptions(t *testing.T) {
 		{"data generate --out p --set data.val_size=2 -c smoke", &dataGenerateOptions{out: "p", load: config.LoadOptions{
 			Path: "smoke", Set: []string{"data.val_size=2"}}}},
 		{"data generate", &dataGenerateOptions{out: "problems"}},
+		{"data show --split val -n 3 --tokens --model m", &dataShowOptions{split: "val", n: 3, tokens: true,
+			load: config.LoadOptions{Flags: []config.Flag{key("model.init", "--model", "m")}}}},
 		{"data stats f --skip-bad --annotations strip --json", &dataStatsOptions{file: "f", json: true,
 			read: gsm8k.ReadOptions{SkipBad: true, Annotations: gsm8k.StripAnnotations}}},
 		{"explain lengthnorm --masks 10,11 --masks 01 --ratio 2", &explainOptions[explain.LengthNormOptions]{
@@ -156,7 +160,7 @@ func TestOptions(t *testing.T) {
 				Aggregation: explain.DefaultWalkthrough().Aggregation}}},
 		{"explain loss --batch f --json", &batchOptions{file: "f", json: true}},
 		{"explain reward --batch -", &batchOptions{file: "-"}},
-		{"explain logprobs --prompt p --completion= --json", &logProbsOptions{checkpoint: "base", prompt: "p", json: true}},
+		{"explain logprobs --prompt p --completion= --json", &logProbsOptions{model: "base", prompt: "p", json: true}},
 		{"bench scaling --out d", &benchScalingOptions{BenchOptions: defaultStep, out: "d"}},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
@@ -215,6 +219,10 @@ func TestUsageErrors(t *testing.T) {
 		"bench scaling --profile cpu":              `a flag of`,
 		"help nonsense":                            "there is no help on",
 		"data generate p":                          "takes no argument",
+		"generate":                                 "needs --prompt TEXT or --prompts FILE",
+		"generate --prompt a -n 2":                 "set --temperature above 0",
+		"generate --prompt a --top-p 0":            "must be above 0 and at most 1",
+		"data show -n many":                        "want a whole number",
 		"data stats":                               "give one file of problems",
 		"explain lengthnorm --masks 12":            "character 1 is '2'",
 		"explain lengthnorm --masks 1 --lengths 1": "leave out --lengths",

@@ -56,6 +56,8 @@ func (h holding) Step(m rundir.Metrics) {
 //	samerun DIR1 DIR2         two runs must be equal to the bit, times apart
 //	truncate FILE N           cut a file to its first N bytes
 //
+// TINY is a small Hugging Face folder, to read only: "tiny DIR" makes a copy of it.
+//
 // With HOLD_RUN=DIR:N in its environment, a run of the sweep in DIR waits
 // after step N until it is asked to stop, with HOLD_FOREVER until it is killed.
 func TestScripts(t *testing.T) {
@@ -84,7 +86,7 @@ func TestScripts(t *testing.T) {
 			return false, errors.New("unknown condition")
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "samerun": sameRun, "truncate": truncate,
+			"exits": exits, "samerun": sameRun, "truncate": truncate, "tiny": tinyCopy,
 		},
 	})
 }
@@ -122,6 +124,13 @@ func sameRun(ts *testscript.TestScript, neg bool, args []string) {
 	if len(a.Metrics) == 0 || a.Result == nil || b.Result == nil || a.Result.WeightsSHA256 != b.Result.WeightsSHA256 {
 		ts.Fatalf("nothing to compare, or the weights differ")
 	}
+}
+
+func tinyCopy(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: tiny DIR")
+	}
+	ts.Check(os.CopyFS(ts.MkAbs(args[0]), os.DirFS(ts.Getenv("TINY"))))
 }
 
 func truncate(ts *testscript.TestScript, neg bool, args []string) {

@@ -52,9 +52,10 @@ type Data struct {
 	// of the checkpoint).
 	PromptTemplate string `yaml:"prompt_template"`
 	// SystemPrompt and FewShot, the number of worked examples, begin the conversation of
-	// a chat.
+	// a chat. With FewShotFile the examples are its first, and 0 means all of them.
 	SystemPrompt string `yaml:"system_prompt" neutral:""`
 	FewShot      int    `yaml:"few_shot" neutral:"0"`
+	FewShotFile  string `yaml:"few_shot_file" neutral:""`
 
 	// GeneratorSeed fixes the generated problems and their split. It is separate
 	// from the run's seed, so that all seeds and arms see the same problems.

@@ -14,7 +14,8 @@ func (c *Config) validateEffect(v *validator) {
 	a, r := &c.Algorithm, &c.Reward
 	c.Model.validateEffect(v)
 	if c.Data.PromptTemplate != "chat" {
-		v.noEffect(&c.Data.PromptTemplate, "use chat, or leave this key out", &c.Data.SystemPrompt, &c.Data.FewShot)
+		v.noEffect(&c.Data.PromptTemplate, "use chat, or leave this key out",
+			&c.Data.SystemPrompt, &c.Data.FewShot, &c.Data.FewShotFile)
 	} else if !isPath(c.Model.Init) {
 		v.reject("%s needs a checkpoint with a chat template: set model.init to a Hugging Face folder or a GGUF file",
 			&c.Data.PromptTemplate)

@@ -70,7 +70,11 @@ func (d *Data) validate(v *validator) {
 	oneOf(v, &d.Source, "generated", "gsm8k", "svamp")
 	oneOf(v, &d.Annotations, "keep", "strip", "equation")
 	oneOf(v, &d.PromptTemplate, "plain", "question_only", "r1_zero", "chat")
-	v.in(interval{low: 0, high: 3}, &d.FewShot)
+	if d.FewShotFile == "" {
+		v.in(interval{low: 0, high: 3}, &d.FewShot)
+	} else {
+		v.in(counterOrNone, &d.FewShot)
+	}
 	v.in(nonNegative, &d.WeightAdd, &d.WeightSub, &d.WeightMul)
 	v.in(sizeOrNone, &d.ValSize, &d.TestSize, &d.UnseenSize, &d.TrainSize)
 	if d.WeightAdd == 0 && d.WeightSub == 0 && d.WeightMul == 0 {

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -9,45 +10,52 @@ import (
 
 	"grpo/internal/textutil"
 	"grpo/pkg/model"
-	"grpo/pkg/model/kernel"
-	"grpo/pkg/model/tinylm"
-	"grpo/pkg/model/tinylm/tokenizer"
 )
 
-// longestText is the maximum number of tokens of prompt and completion: the graph keeps the states
-// of all of them.
+// longestText is the maximum number of tokens of prompt and completion: the states of all of them
+// are kept.
 const longestText = 1 << 14
 
 // LogProbsResult has a number for each token of a completion.
 type LogProbsResult struct {
-	CompletionIDs []int     `json:"completion_ids"` // including the final <eos>
+	PromptIDs     []int     `json:"prompt_ids"` // including start tokens
+	CompletionIDs []int     `json:"completion_ids"`
+	Tokens        []string  `json:"tokens"` // the texts of the completion's
 	LogProbs      []float64 `json:"logprobs"`
 	Entropy       []float64 `json:"entropy"` // nats, of the distribution that the token was drawn from
 
 	prompt  string
+	special []bool
 	unknown int // characters without a token
 }
 
-// LogProbs returns the log-probability of each token of a completion and its final <eos> after a
-// prompt, and the entropy of the distribution that each was drawn from, at temperature 1. The
-// prompt is <bos> and the string exactly as given: it must include a template's newline.
+// LogProbs returns the log-probability of each token of a completion after a prompt, and the entropy
+// of the distribution that each was drawn from, at temperature 1. Both texts are taken exactly as
+// given, without a template; special tokens in them are parsed. The prompt gets the tokenizer's start
+// tokens unless it begins with them. The completion gets an end token if no text can stand for one,
+// as with TinyLM.
 //
-// Errors: the vocabulary of the weights differs from the tokenizer's; more than 16384 tokens.
-func LogProbs(p *tinylm.Weights, prompt, completion string) (out LogProbsResult, err error) {
+// Errors: an empty prompt where there is no start token; an empty completion; more tokens than the
+// model's context, or than 16384.
+func LogProbs(p model.Policy, prompt, completion string) (out LogProbsResult, err error) {
 	defer named("logprobs", &err)
-	if p.Vocab != tokenizer.VocabSize {
-		return out, fmt.Errorf("the model has a vocabulary of %d, the tokenizer of %d (use a model of this tokenizer)",
-			p.Vocab, tokenizer.VocabSize)
+	ids, tokens := model.EncodeRaw(p, prompt), p.Encode(completion)
+	end := p.End()[0]
+	if name, _ := p.Token(end); !slices.Equal(p.Encode(name), []int{end}) {
+		tokens = append(tokens, end)
 	}
-	ids := tokenizer.AppendEncode([]int{tokenizer.BOS}, prompt)
-	tokens := append(tokenizer.Encode(completion), tokenizer.EOS)
-	all := slices.Concat(ids, tokens)
-	if len(all) > longestText {
-		return out, fmt.Errorf("prompt and completion have %d tokens; at most %d can be computed", len(all), longestText)
+	n := len(ids) + len(tokens)
+	switch context := p.Context(); {
+	case len(ids) == 0:
+		return out, errors.New("the prompt has no tokens, and this model has no start token (give a prompt)")
+	case len(tokens) == 0:
+		return out, errors.New("the completion has no tokens")
+	case context > 0 && n > context:
+		return out, fmt.Errorf("prompt and completion have %d tokens; the model's context is %d", n, context)
+	case n > longestText:
+		return out, fmt.Errorf("prompt and completion have %d tokens; at most %d can be computed", n, longestText)
 	}
-	pool := kernel.NewPool(1) // a single sequence can't be split
-	defer pool.Close()
-	s, err := tinylm.NewScorer(p, 1, pool)
+	s, err := p.NewScorer(1)
 	if err != nil {
 		return out, err
 	}
@@ -56,14 +64,18 @@ func LogProbs(p *tinylm.Weights, prompt, completion string) (out LogProbsResult,
 		s.Close()
 		return out, err
 	}
-	out = LogProbsResult{CompletionIDs: tokens, prompt: prompt}
+	out = LogProbsResult{PromptIDs: ids, CompletionIDs: tokens, prompt: prompt}
 	for i, in := range m.Mask {
 		if in {
 			out.LogProbs, out.Entropy = append(out.LogProbs, m.LogProbs[i]), append(out.Entropy, m.Entropy[i])
 		}
 	}
-	for _, id := range all {
-		if id == tokenizer.Unk {
+	for _, id := range tokens {
+		text, special := p.Token(id)
+		out.Tokens, out.special = append(out.Tokens, text), append(out.special, special)
+	}
+	for _, r := range prompt + completion {
+		if !p.Knows(string(r)) {
 			out.unknown++
 		}
 	}
@@ -73,12 +85,12 @@ func LogProbs(p *tinylm.Weights, prompt, completion string) (out LogProbsResult,
 // WriteText writes a line for each token, and their sum.
 func (r LogProbsResult) WriteText(w io.Writer) error {
 	p := &page{}
-	p.title("Log-probabilities after <bos>%s, temperature 1", quote(r.prompt, 60))
+	p.title("Log-probabilities after %s (%s), temperature 1", quote(r.prompt, 60), textutil.Count(len(r.PromptIDs), "token"))
 	table := [][]string{{"token", "id", "logprob", "probability", "entropy"}}
 	sum, entropy := 0.0, 0.0
 	for i, id := range r.CompletionIDs {
 		lp, h := r.LogProbs[i], r.Entropy[i]
-		table = append(table, []string{tokenName(id), strconv.Itoa(id), num(lp), num(math.Exp(lp)), num(h)})
+		table = append(table, []string{tokenName(r.Tokens[i], r.special[i]), strconv.Itoa(id), num(lp), num(math.Exp(lp)), num(h)})
 		sum, entropy = sum+lp, entropy+h
 	}
 	p.table("l", table...)
@@ -93,16 +105,10 @@ func (r LogProbsResult) WriteText(w io.Writer) error {
 	return p.writeTo(w)
 }
 
-func tokenName(id int) string {
-	switch id {
-	case tokenizer.Pad:
-		return "<pad>"
-	case tokenizer.BOS:
-		return "<bos>"
-	case tokenizer.EOS:
-		return "<eos>"
-	case tokenizer.Unk:
-		return "<unk>"
+// tokenName shows a special token by its name and another one quoted.
+func tokenName(text string, special bool) string {
+	if special {
+		return text
 	}
-	return strconv.Quote(tokenizer.Decode([]int{id}))
+	return strconv.Quote(text)
 }

@@ -6,7 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/decodertest"
+	"grpo/internal/golden"
 	"grpo/pkg/model"
+	"grpo/pkg/model/decoder"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/model/tinylm"
 	"grpo/pkg/model/tinylm/base"
@@ -14,13 +17,15 @@ import (
 	"grpo/pkg/rng"
 )
 
-func baseModel(t *testing.T) *tinylm.Weights {
+func baseModel(t *testing.T) *tinylm.Policy {
 	t.Helper()
 	w, err := base.Weights()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w
+	pool := kernel.NewPool(1)
+	t.Cleanup(pool.Close)
+	return tinylm.New(w, pool)
 }
 
 // The sampler carries its state from token to token, the graph runs over all tokens at once: both
@@ -32,9 +37,7 @@ func TestLogProbsAgreeWithTheSampler(t *testing.T) {
 	for _, s := range prompts {
 		ids = append(ids, tokenizer.AppendEncode([]int{tokenizer.BOS}, s))
 	}
-	pool := kernel.NewPool(1)
-	defer pool.Close()
-	completions, err := tinylm.NewSampler(p, pool).Sample(ids, 8, model.Sampling{Temperature: 1, TopP: 1, MaxTokens: 64},
+	completions, err := p.NewSampler().Sample(ids, 8, model.Sampling{Temperature: 1, TopP: 1, MaxTokens: 64},
 		model.Draws{Stream: rng.New(1, rng.Evaluation)})
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +119,7 @@ func TestLogProbsForms(t *testing.T) {
 				t.Errorf("%+v, want tokens %v", r, want)
 			}
 			j := asJSON(t, r).(map[string]any)
-			if len(j) != 3 || j["completion_ids"] == nil || j["logprobs"] == nil || j["entropy"] == nil {
+			if len(j) != 5 || j["completion_ids"] == nil || j["logprobs"] == nil || j["entropy"] == nil {
 				t.Errorf("JSON %v", j)
 			}
 			var b strings.Builder
@@ -131,10 +134,72 @@ func TestLogProbsForms(t *testing.T) {
 func TestLogProbsRefuses(t *testing.T) {
 	_, err := LogProbs(baseModel(t), strings.Repeat("a", longestText), "b")
 	wantError(t, err, "explain logprobs: prompt and completion have 16387 tokens; at most 16384")
-	small, err := tinylm.NewWeights(tinylm.Spec{Vocab: 20, Hidden: 8, Layers: 1})
+}
+
+// A Hugging Face folder's texts may have special tokens, and get no end token.
+func TestLogProbsOfACheckpoint(t *testing.T) {
+	pool := kernel.NewPool(2)
+	defer pool.Close()
+	p, err := decoder.Open(decodertest.Folder(t), pool)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = LogProbs(small, "a", "b")
-	wantError(t, err, "a vocabulary of 20, the tokenizer of 100")
+	end := decodertest.Vocab - 1
+	r, err := LogProbs(p, "<|start|>é", "a<|end|>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(r.PromptIDs, []int{end - 1, 0xc3, 0xa9}) || !slices.Equal(r.CompletionIDs, []int{'a', end}) ||
+		!slices.Equal(r.Tokens, []string{"a", "<|end|>"}) || len(r.LogProbs) != 2 || r.LogProbs[0] >= 0 {
+		t.Errorf("%+v", r)
+	}
+	for _, tt := range []struct{ prompt, completion, says string }{
+		{"", "a", "no start token"}, {"a", "", "the completion has no tokens"}, {strings.Repeat("a", 512), "b", "the model's context is 512"},
+	} {
+		_, err := LogProbs(p, tt.prompt, tt.completion)
+		wantError(t, err, tt.says)
+	}
+}
+
+// The text of SmolLM2's reference chats has the reference's ids and log-probabilities.
+func TestGoldenLogProbsOfSmolLM2(t *testing.T) {
+	pool := kernel.NewPool(2)
+	defer pool.Close()
+	p, err := decoder.Open(golden.SmolLM2(t), pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want struct {
+		Model []struct {
+			IDs    []int
+			Prompt []float64 `json:"prompt_logps"` // of the tokens after the first
+		}
+	}
+	golden.ReadJSON(t, golden.Path(t, "golden", "decoder", "smollm2", "case.json"), &want)
+	if len(want.Model) == 0 {
+		t.Fatal("no chats")
+	}
+	text := func(ids []int) (s string) {
+		for _, id := range ids {
+			token, _ := p.Token(id)
+			s += token
+		}
+		return s
+	}
+	for _, m := range want.Model {
+		for _, cut := range []int{1, len(m.IDs) - 5} { // after <|im_start|>; before the end of the last turns
+			r, err := LogProbs(p, text(m.IDs[:cut]), text(m.IDs[cut:]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(slices.Concat(r.PromptIDs, r.CompletionIDs), m.IDs) {
+				t.Fatalf("ids %v and %v, want %v", r.PromptIDs, r.CompletionIDs, m.IDs)
+			}
+			for i, got := range r.LogProbs {
+				if w := m.Prompt[cut-1+i]; math.Abs(got-w) > 2e-4*max(1, math.Abs(w)) {
+					t.Errorf("token %d: log-probability %v, want %v", cut+i, got, w)
+				}
+			}
+		}
+	}
 }

@@ -53,10 +53,29 @@ func Overlap(a, b []Problem) int {
 }
 
 // Template turns a question into the prompt: Prefix + question + Suffix.
-type Template struct{ Name, Prefix, Suffix string }
+type Template struct {
+	Name, Prefix, Suffix string
+	// Trim leaves out white space around the question, as some chat templates do.
+	Trim bool
+	// Complete: the prompt includes the begin token, if there is one; a tokenizer adds none.
+	Complete bool
+	// FewShot is the number of worked examples in Prefix.
+	FewShot int
+}
+
+// Parts returns the text before the question, the question and the text after it.
+func (t Template) Parts(question string) (before, text, after string) {
+	if t.Trim {
+		question = strings.TrimSpace(question)
+	}
+	return t.Prefix, question, t.Suffix
+}
 
 // Render returns the prompt for a question.
-func (t Template) Render(question string) string { return t.Prefix + question + t.Suffix }
+func (t Template) Render(question string) string {
+	before, text, after := t.Parts(question)
+	return before + text + after
+}
 
 // Opening returns the tag at the end of the prompt that opens the completion: "<think>" for
 // r1_zero, "" for the others. As in the assignment, it is part of the prompt, not of completions;
@@ -108,13 +127,3 @@ func unknownName(name string, known []string) error {
 
 // clip shortens untrusted input for an error message.
 func clip(s string) string { return textutil.Cut(s, 43) }
-
-// worked are examples of answers, for the first turns of a chat.
-var worked = []Problem{
-	{Question: "Mia has 3 red pens and 4 blue pens. How many pens does Mia have in all?", Answer: "3+4=7\n#### 7"},
-	{Question: "There were 15 ducks on a pond. 6 ducks flew away. How many ducks are left?", Answer: "15-6=9\n#### 9"},
-	{Question: "A cook fills 6 trays with 5 buns on each tray. How many buns are there?", Answer: "6*5=30\n#### 30"},
-}
-
-// Worked returns the first n worked examples, of the three that there are.
-func Worked(n int) []Problem { return worked[:min(n, len(worked))] }

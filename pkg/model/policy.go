@@ -1,6 +1,9 @@
 package model
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // Policy is a language model on a device. Samplers, learners and scorers read its
 // parameters; only an [AdamW] writes them.
@@ -28,6 +31,8 @@ type Policy interface {
 
 	// Size is the network's cost in operations and memory.
 	Size() Size
+	// Context is the number of tokens that a sequence may have; 0 for no limit.
+	Context() int
 }
 
 // ErrCheckpointing reports a network that keeps all activations.
@@ -77,6 +82,12 @@ type Tokenizer interface {
 	// Encode returns the tokens of text, without those of Start and without an
 	// end token.
 	Encode(text string) []int
+	// EncodeAround is Encode of before + text + after, except that special tokens,
+	// such as <|im_end|>, count in before and after only: in text they are plain text.
+	EncodeAround(before, text, after string) []int
+	// Token returns the text of one token, which of a special token is its name, and
+	// whether it is special.
+	Token(id int) (text string, special bool)
 	// Decode returns the text of tokens, without start and end tokens.
 	Decode(tokens []int) string
 	// End returns the tokens that end a completion. The first one ends the examples
@@ -84,6 +95,16 @@ type Tokenizer interface {
 	End() []int
 	// Knows reports whether text can be encoded without loss.
 	Knows(text string) bool
+}
+
+// EncodeRaw returns the tokens of a text in which special tokens are parsed, after the start
+// tokens unless it begins with them.
+func EncodeRaw(t Tokenizer, text string) []int {
+	ids, start := t.Encode(text), t.Start()
+	if len(ids) >= len(start) && slices.Equal(ids[:len(start)], start) {
+		return ids
+	}
+	return slices.Concat(start, ids)
 }
 
 // Sampler completes prompts. A token's log-probability depends on its own

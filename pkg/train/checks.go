@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
 	"grpo/pkg/rl"
@@ -34,9 +35,13 @@ func failed(step int, format string, args ...any) error {
 		"do not trust metrics after it; the last checkpoint is from before it)", step, fmt.Sprintf(format, args...))
 }
 
-// checkSplits: no evaluation problem is a training problem.
+// checkSplits: no evaluation problem is a training problem, or a worked example of the user's.
 func (t *trainer) checkSplits() error {
 	p := t.data.problems
+	shown, err := fewShot(t.cfg.Data)
+	if err != nil {
+		return err
+	}
 	for _, s := range []struct {
 		name     string
 		problems []gsm8k.Problem
@@ -44,6 +49,14 @@ func (t *trainer) checkSplits() error {
 		if n := gsm8k.Overlap(p.Train, s.problems); n > 0 {
 			return fmt.Errorf("load problems: %d questions of the split %q are also training questions: "+
 				"its metrics would include problems that were trained on", n, s.name)
+		}
+		for i, turn := range shown {
+			same := func(x gsm8k.Problem) bool { return x.Question == turn.Question }
+			if t.cfg.Data.FewShotFile != "" && slices.ContainsFunc(s.problems, same) {
+				return config.Invalid(fmt.Errorf("load problems: the question of worked example %d in %s is also in the split %q: "+
+					"its metrics would include a problem whose answer is in the prompt; remove the example",
+					i+1, t.cfg.Data.FewShotFile, s.name))
+			}
 		}
 		t.passed(min(1, len(s.problems)))
 	}

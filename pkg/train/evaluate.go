@@ -194,6 +194,9 @@ func EvaluateCheckpoint(cfg config.Config, split string, n, threads int, note fu
 	if err != nil {
 		return eval, nil, err
 	}
+	if err := (promptSplit{split, chosen, cfg.Eval.MaxTokens, "eval.max_tokens"}).fits(cfg, template); err != nil {
+		return eval, nil, err
+	}
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}

@@ -38,7 +38,8 @@ func TestPythonLoadsExports(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := config.Config{Model: config.Model{Init: source, Device: "cpu"}}
-			g := GenerateOptions{Model: c.Model, Prompt: "Tom has 7 pens and gets 5 more.", Raw: true, N: 1, Threads: 2,
+			const prompt = "Tom has 7 pens and gets 5 more."
+			g := GenerateOptions{Config: c, Prompts: []string{prompt}, Raw: true, N: 1, Threads: 2,
 				Sampling: model.Sampling{Greedy: true, TopP: 1, MaxTokens: 12}}
 			want, err := Generate(g)
 			if err != nil {
@@ -46,7 +47,7 @@ func TestPythonLoadsExports(t *testing.T) {
 			}
 			chat := []hf.Message{{Role: "system", Content: "Solve it."}, {Role: "user", Content: "What is 2 + ½?"}}
 			given, _ := json.Marshal(map[string]any{
-				"strings": []string{g.Prompt, "12345 ½ ²", "  tabs\t\tand\nlines\r\n", "don't <|im_end|> naïve 北京 🙂"},
+				"strings": []string{prompt, "12345 ½ ²", "  tabs\t\tand\nlines\r\n", "don't <|im_end|> naïve 北京 🙂"},
 				"chat":    chat, "tokens": g.MaxTokens,
 			})
 			file := filepath.Join(t.TempDir(), "given.json")

@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"runtime"
 
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
@@ -11,18 +12,20 @@ import (
 
 // GenerateOptions say what [Generate] samples.
 type GenerateOptions struct {
-	Model   config.Model
-	Prompt  string
-	System  string // first message of a chat
-	Raw     bool   // the prompt as it is, without a chat template
-	N       int    // completions
+	Config  config.Config // its model, and the prompt template around the prompts
+	Prompts []string
+	System  string // first message of a chat, instead of the configuration's
+	Raw     bool   // the prompts as they are, without a template; special tokens are parsed
+	N       int    // completions of each prompt
 	Seed    uint64
 	Threads int
+	Memory  MemoryCheck
 	model.Sampling
 }
 
 // Generated is a completion of a prompt.
 type Generated struct {
+	Prompt string `json:"prompt"` // as given
 	Text   string `json:"text"`
 	Tokens []int  `json:"tokens"`
 	// LogProbs are the log-probabilities of the tokens, in nats.
@@ -30,35 +33,79 @@ type Generated struct {
 	Ended    bool      `json:"ended"` // by an end token
 }
 
-// Generate samples completions of one prompt. A model with a chat template gets the
-// prompt as a user's message, a TinyLM as a question.
+// Generate samples N completions of each prompt. Prompts are questions to the configuration's prompt
+// template; where that is the default and the model has a chat template, they are a user's messages.
 func Generate(o GenerateOptions) ([]Generated, error) {
-	var t gsm8k.Template
-	if !o.Raw {
-		d := config.Data{PromptTemplate: "plain", SystemPrompt: o.System}
-		if checkpointOf(o.Model) != nil {
-			d.PromptTemplate = "chat"
-		}
-		var err error
-		if t, err = templateOf(d, o.Model); err != nil {
-			return nil, fmt.Errorf("%w (--raw sends the prompt as it is)", err)
+	c := config.Resolve(o.Config)
+	t, err := o.template(c)
+	if err != nil {
+		return nil, err
+	}
+	tok := tokenizerOf(c.Model)
+	problems, prompts := make([]gsm8k.Problem, len(o.Prompts)), make([][]int, len(o.Prompts))
+	for i, p := range o.Prompts {
+		problems[i].Question = p
+		if o.Raw {
+			prompts[i] = model.EncodeRaw(tok, p)
 		}
 	}
-	net, err := openNetwork(o.Model, o.Seed, o.Threads, 0)
+	if !o.Raw {
+		prompts = encodePrompts(tok, t, problems)
+	}
+	for i, ids := range prompts {
+		switch context := contextOf(c.Model); {
+		case len(ids) == 0:
+			return nil, config.Invalid(fmt.Errorf("encode prompt %d: it has no tokens, and this model has no start token", i+1))
+		case context > 0 && len(ids)+o.MaxTokens > context:
+			return nil, config.Invalid(fmt.Errorf("encode prompt %d: its %d tokens and up to %d new ones exceed the model's "+
+				"context of %d tokens (shorten it, or ask for fewer)", i+1, len(ids), o.MaxTokens, context))
+		}
+	}
+	if o.Threads <= 0 {
+		o.Threads = runtime.GOMAXPROCS(0)
+	}
+	c.Eval.MaxTokens, c.Eval.Greedy = o.MaxTokens, false
+	var all []gsm8k.Problem
+	for range o.N {
+		all = append(all, problems...)
+	}
+	if err := o.Memory.pass(memoryOfEvaluation(c, t, all, o.Threads)); err != nil {
+		return nil, err
+	}
+	net, err := openNetwork(c.Model, o.Seed, o.Threads, 0)
 	defer net.close()
 	if err != nil {
 		return nil, err
 	}
 	sampler := net.policy.NewSampler()
 	defer sampler.Close()
-	prompt := encodePrompts(net.policy, t, []gsm8k.Problem{{Question: o.Prompt}})
-	out, err := sampler.Sample(prompt, o.N, o.Sampling, model.Draws{Stream: rng.New(o.Seed, rng.Rollout)})
+	out, err := sampler.Sample(prompts, o.N, o.Sampling, model.Draws{Stream: rng.New(o.Seed, rng.Rollout)})
 	if err != nil {
 		return nil, err
 	}
 	texts := make([]Generated, len(out))
-	for i, c := range out {
-		texts[i] = Generated{net.policy.Decode(c.Tokens), c.Tokens, c.LogProbs, c.Ended}
+	for i, x := range out {
+		texts[i] = Generated{o.Prompts[i/o.N], net.policy.Decode(x.Tokens), x.Tokens, x.LogProbs, x.Ended}
 	}
 	return texts, nil
+}
+
+// template is the template around the prompts.
+func (o GenerateOptions) template(c config.Config) (t gsm8k.Template, err error) {
+	if o.Raw {
+		return t, nil
+	}
+	if checkpointOf(c.Model) != nil && c.Data.PromptTemplate == config.Default().Data.PromptTemplate {
+		c.Data.PromptTemplate = "chat"
+	}
+	if o.System != "" {
+		if c.Data.PromptTemplate != "chat" {
+			return t, config.Invalid(fmt.Errorf("a system prompt is for a chat, but the prompt template is %s", c.Data.PromptTemplate))
+		}
+		c.Data.SystemPrompt = o.System
+	}
+	if t, err = templateOf(c.Data, c.Model); err != nil {
+		return t, fmt.Errorf("%w (--raw sends the prompt as it is)", err)
+	}
+	return t, nil
 }

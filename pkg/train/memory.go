@@ -143,8 +143,8 @@ func MemoryOf(cfg config.Config, p *Problems, threads int) (Memory, error) {
 // promptLengths counts the tokens of each prompt.
 func promptLengths(tok model.Tokenizer, t gsm8k.Template, problems []gsm8k.Problem) []int {
 	out := make([]int, len(problems))
-	for i, p := range problems {
-		out[i] = len(tok.Start()) + len(tok.Encode(t.Render(p.Question)))
+	for i, ids := range encodePrompts(tok, t, problems) {
+		out[i] = len(ids)
 	}
 	return out
 }

@@ -71,6 +71,31 @@ func newTeacher(path string, on model.Device) (model.Policy, error) {
 	return tinylm.New(w, on), nil
 }
 
+// OpenPolicy opens a model: "base", or any path that model.init takes. A TinyLM may have any size.
+func OpenPolicy(name string, on model.Device) (model.Policy, error) {
+	file := name
+	if name != "base" {
+		found, err := FindCheckpoint(name)
+		if err != nil {
+			return nil, fmt.Errorf("load %s: %w", name, err)
+		}
+		if found.File != "" {
+			file = found.File
+		}
+	}
+	if base := decoderOf(file); base != "" {
+		return openDecoder(base, file, on)
+	}
+	w, what, err := savedWeights(file)
+	if err == nil && w.Vocab != tokenizer.VocabSize {
+		err = fmt.Errorf("%s has a vocabulary of %d, the tokenizer of %d", what, w.Vocab, tokenizer.VocabSize)
+	}
+	if err != nil {
+		return nil, loadError("the model", err)
+	}
+	return tinylm.New(w, on), nil
+}
+
 // sizeOf is the size of a configuration's network.
 func sizeOf(c config.Model) model.Size {
 	if d := checkpointOf(c); d != nil {
@@ -190,15 +215,19 @@ func templateOf(d config.Data, m config.Model) (gsm8k.Template, error) {
 		return gsm8k.Template{}, config.Invalid(fmt.Errorf("data.prompt_template (chat): model.init (%s) is not a "+
 			"Hugging Face folder or a GGUF file", m.Init))
 	}
-	var turns []string
-	for _, p := range gsm8k.Worked(d.FewShot) {
-		turns = append(turns, p.Question, p.Answer)
+	few, err := fewShot(d)
+	if err != nil {
+		return gsm8k.Template{}, err
 	}
-	before, after, err := checkpoint.ChatFrame(d.SystemPrompt, turns)
+	var turns []string
+	for _, t := range few {
+		turns = append(turns, t.Question, t.Answer)
+	}
+	f, err := checkpoint.ChatFrame(d.SystemPrompt, turns)
 	if err != nil {
 		return gsm8k.Template{}, config.Invalid(fmt.Errorf("data.prompt_template (chat): %s: %w", m.Init, err))
 	}
-	return gsm8k.Template{Name: "chat", Prefix: before, Suffix: after}, nil
+	return gsm8k.Template{Name: "chat", Prefix: f.Before, Suffix: f.After, Trim: f.Trim, Complete: true, FewShot: len(few)}, nil
 }
 
 // tokenizerOf is the tokenizer of a configuration's network.
@@ -259,7 +288,10 @@ func FindCheckpoint(path string) (config.Checkpoint, error) {
 		return config.Checkpoint{File: file, HiddenSize: d.Size.Hidden, NumLayers: d.Size.Layers}, nil
 	}
 	spec, err := tinylm.ReadSpec(file)
-	if err != nil {
+	switch {
+	case err != nil && info.IsDir():
+		return config.Checkpoint{}, fmt.Errorf("%w (a Hugging Face folder has config.json and tokenizer.json too)", err)
+	case err != nil:
 		return config.Checkpoint{}, nil
 	}
 	return config.Checkpoint{File: file, HiddenSize: spec.Hidden, NumLayers: spec.Layers}, nil

@@ -99,12 +99,35 @@ func (p *Problems) Split(name string) ([]gsm8k.Problem, error) {
 	return s, nil
 }
 
-// encodePrompts returns the start tokens and the tokens of each question under a
-// template.
+// fewShot returns the worked examples before the question of a chat: those of
+// data.few_shot_file, or built-in ones.
+func fewShot(d config.Data) ([]gsm8k.Turn, error) {
+	if d.FewShotFile == "" {
+		return gsm8k.Worked(d.FewShot), nil
+	}
+	turns, err := gsm8k.ReadTurns(d.FewShotFile)
+	if err != nil {
+		return nil, config.Invalid(fmt.Errorf("%w (data.few_shot_file)", err))
+	}
+	if d.FewShot > len(turns) {
+		return nil, config.Invalid(fmt.Errorf("data.few_shot (%d): %s (data.few_shot_file) has %d worked examples",
+			d.FewShot, d.FewShotFile, len(turns)))
+	}
+	if d.FewShot > 0 {
+		turns = turns[:d.FewShot]
+	}
+	return turns, nil
+}
+
+// encodePrompts returns the tokens of each question's prompt under a template, with the
+// start tokens. A special token in a question is plain text: it must not end a turn.
 func encodePrompts(tok model.Tokenizer, t gsm8k.Template, problems []gsm8k.Problem) [][]int {
 	ids := make([][]int, len(problems))
 	for i, p := range problems {
-		ids[i] = append(tok.Start(), tok.Encode(t.Render(p.Question))...)
+		if !t.Complete {
+			ids[i] = tok.Start()
+		}
+		ids[i] = append(ids[i], tok.EncodeAround(t.Parts(p.Question))...)
 	}
 	return ids
 }

@@ -155,6 +155,9 @@ func (t *trainer) prepare() error {
 	if err := t.checkSplits(); err != nil {
 		return err
 	}
+	if err := checkContext(t.cfg, t.data.template, t.data.problems); err != nil {
+		return err
+	}
 	if err := t.checkMemory(); err != nil {
 		return err
 	}
@@ -164,7 +167,7 @@ func (t *trainer) prepare() error {
 	if err := t.build(); err != nil {
 		return err
 	}
-	t.inputs.Problems, t.inputs.Init = hashProblems(t.data.problems), t.params.Hash()
+	t.inputs.Problems, t.inputs.Init = hashProblems(t.data.problems, t.data.template), t.params.Hash()
 	return nil
 }
 

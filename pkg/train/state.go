@@ -86,18 +86,26 @@ func (in inputs) differ(now inputs) []string {
 	return out
 }
 
-// hashProblems is the SHA-256 of all problems that a run trains or is evaluated on. Each string is
+// hashProblems is the SHA-256 of all problems that a run trains or is evaluated on, and of the text
+// around them if it comes from files (a chat template, worked examples). Each string is
 // hashed after its length, so different lists never give the same bytes.
-func hashProblems(p *Problems) string {
+func hashProblems(p *Problems, t gsm8k.Template) string {
 	h := sha256.New()
+	write := func(s string) {
+		h.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(s))))
+		io.WriteString(h, s)
+	}
 	for _, split := range [][]gsm8k.Problem{p.Train, p.Val, p.Test, p.Unseen} {
 		io.WriteString(h, strconv.Itoa(len(split))+"\n")
 		for _, x := range split {
 			for _, s := range []string{x.ID, x.Question, x.Answer, x.Gold} {
-				h.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(s))))
-				io.WriteString(h, s)
+				write(s)
 			}
 		}
+	}
+	if t.Name == "chat" {
+		write(t.Prefix)
+		write(t.Suffix)
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -60,6 +60,9 @@ func (p *Policy) NewCritic(o model.AdamWOptions, checkpointing bool) (model.Crit
 
 func (p *Policy) Size() model.Size { return Size{*p.net.Config} }
 
+// Context implements [model.Policy].
+func (p *Policy) Context() int { return p.net.Config.Context }
+
 // Tokenizer is a checkpoint's tokenizer as a [model.Tokenizer].
 type Tokenizer struct {
 	bpe *bpe.Tokenizer
@@ -86,6 +89,16 @@ func wide(ids []int32) []int {
 func (t Tokenizer) Start() []int             { return wide(t.bpe.Template(nil)) }
 func (t Tokenizer) Encode(text string) []int { return wide(t.bpe.Encode(text)) }
 func (t Tokenizer) End() []int               { return t.end }
+
+// EncodeAround implements [model.Tokenizer].
+func (t Tokenizer) EncodeAround(before, text, after string) []int {
+	return wide(t.bpe.EncodeAround(before, text, after))
+}
+
+// Token implements [model.Tokenizer].
+func (t Tokenizer) Token(id int) (text string, special bool) {
+	return t.bpe.Decode([]int32{int32(id)}, false), t.bpe.Special(int32(id))
+}
 
 // Knows is true: every byte that matters has a token.
 func (t Tokenizer) Knows(string) bool { return true }

@@ -3,6 +3,7 @@ package hf
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"grpo/internal/golden"
@@ -28,7 +29,7 @@ func TestGoldenChatTemplates(t *testing.T) {
 	}
 	golden.ReadJSON(t, golden.Path(t, "golden", "trl2", "chat_templates.json"), &g)
 	tokenizers := map[string]*bpe.Tokenizer{}
-	rendered := 0
+	rendered, around := 0, 0
 	for _, r := range g.Renders {
 		var messages []Message
 		var raw []map[string]any
@@ -72,8 +73,40 @@ func TestGoldenChatTemplates(t *testing.T) {
 		if ids := tok.Encode(got); !slices.Equal(ids, r.IDs) {
 			t.Errorf("%s, %s: ids %v, want %v", r.Template, r.Conversation, ids, r.IDs)
 		}
+		for _, m := range messages { // as plain text, ordinary messages have the same ids
+			before, after, ok := strings.Cut(got, m.Content)
+			if !ok || tok.FirstSpecial(m.Content) != "" {
+				continue
+			}
+			around++
+			if ids := tok.EncodeAround(before, m.Content, after); !slices.Equal(ids, r.IDs) {
+				t.Errorf("%s, %s: ids %v around %q, want %v", r.Template, r.Conversation, ids, m.Content, r.IDs)
+			}
+		}
 	}
 	if rendered < len(g.Renders)/2 {
 		t.Errorf("only %d of %d renders were tried", rendered, len(g.Renders))
 	}
+	if around == 0 {
+		t.Error("no message was encoded as plain text")
+	}
+}
+
+// Whatever a template is, compiling it ends in a template or an error, and rendering one that
+// can't repeat anything ends too.
+func FuzzChatTemplate(f *testing.F) {
+	for _, s := range []string{
+		"{% for m in messages %}<|im_start|>{{ m['role'] + '\n' + m.content | trim }}{% endfor %}", "{{ messages[::-1] | tojson(indent=2) }}",
+		"{% if not x is defined %}{% set x = none %}{% endif %}{{ 2 * messages | length }}", "{{ 'a'.replace('a', 'b') | join(', ') }}", "{{ 'x' * y }}",
+		"{% macro a(b, c=1) %}{{ b }}{% endmacro %}{{ a(1, c=2) }}", "{% set ns = namespace(a=1) %}{% set ns.a = [1, {'b': 2}] %}{{ ns.a[1]['b'] }}",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, source string) {
+		template, err := NewChatTemplate(source)
+		if err != nil || strings.Contains(source, "for") || strings.Contains(source, "macro") || strings.Contains(source, "ns") || len(source) > 1000 {
+			return
+		}
+		_, _ = template.Render([]Message{{"user", "Hello"}}, true, nil)
+	})
 }

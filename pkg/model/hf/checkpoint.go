@@ -1,14 +1,18 @@
 package hf
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 
 	"grpo/internal/regular"
 	"grpo/pkg/model/hf/bpe"
@@ -22,6 +26,7 @@ type Checkpoint struct {
 	Config       *Config
 	Tokenizer    *bpe.Tokenizer
 	ChatTemplate string           // Jinja; empty if there is none
+	Begin, End   string           // the bos_token and eos_token of chat templates; may be empty
 	shapes       map[string][]int // by tensor, from the first Read on
 	// read writes the elements of a tensor to out; shape is the one expected.
 	read  func(name string, shape []int, out []float32) error
@@ -40,11 +45,14 @@ func Open(path string) (*Checkpoint, error) {
 		return nil, fmt.Errorf("open model: %w", err)
 	}
 	var c *Checkpoint
-	if info.IsDir() {
-		c, err = openFolder(path)
-	} else {
-		c, err = openGGUF(path)
-	}
+	err = guarded(func() (err error) {
+		if info.IsDir() {
+			c, err = openFolder(path)
+		} else {
+			c, err = openGGUF(path)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("open model %s: %w", path, err)
 	}
@@ -71,7 +79,7 @@ func (c *Checkpoint) Read(name string) ([]float32, error) {
 		size *= d
 	}
 	out := make([]float32, size)
-	if err := c.read(name, shape, out); err != nil {
+	if err := guarded(func() error { return c.read(name, shape, out) }); err != nil {
 		return nil, fmt.Errorf("read model %s: tensor %s: %w", c.Path, name, err)
 	}
 	for i, v := range out {
@@ -80,6 +88,22 @@ func (c *Checkpoint) Read(name string) ([]float32, error) {
 		}
 	}
 	return out, nil
+}
+
+// guarded runs f, which reads files that are mapped into memory. If one of them is cut
+// meanwhile, reading it is an error instead of the end of the program.
+func guarded(f func() error) (err error) {
+	before := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(before)
+		if p := recover(); p != nil {
+			if _, fault := p.(interface{ Addr() uintptr }); !fault {
+				panic(p)
+			}
+			err = errors.New("the file became shorter while it was read")
+		}
+	}()
+	return f()
 }
 
 // optional reads a file that a folder may lack.
@@ -100,47 +124,74 @@ func openFolder(dir string) (*Checkpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a Hugging Face folder needs tokenizer.json: %w", err)
 	}
-	if c.Tokenizer, err = bpe.Parse(data); err != nil {
+	if c.Tokenizer, err = shared(data, func() (*bpe.Tokenizer, error) { return bpe.Parse(data) }); err != nil {
 		return nil, err
 	}
-	if c.ChatTemplate, err = folderTemplate(dir); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return c, c.readTokenizerConfig(dir)
 }
 
-// folderTemplate is the chat template of chat_template.jinja or tokenizer_config.json.
-func folderTemplate(dir string) (string, error) {
-	data, err := optional(dir, "chat_template.jinja")
-	if data != nil || err != nil {
-		return string(data), err
+// tokenizers are those that were made, by the SHA-256 of their data: making one takes a tenth
+// of a second, and a model is opened more than once.
+var tokenizers sync.Map
+
+func shared(data []byte, parse func() (*bpe.Tokenizer, error)) (*bpe.Tokenizer, error) {
+	key := sha256.Sum256(data)
+	if t, ok := tokenizers.Load(key); ok {
+		return t.(*bpe.Tokenizer), nil
 	}
+	t, err := parse()
+	if err == nil {
+		tokenizers.Store(key, t)
+	}
+	return t, err
+}
+
+// tokenText is a token in tokenizer_config.json: its text, or an object with its content.
+type tokenText string
+
+func (t *tokenText) UnmarshalJSON(data []byte) error {
+	var object struct{ Content string }
+	if json.Unmarshal(data, (*string)(t)) == nil {
+		return nil
+	}
+	err := json.Unmarshal(data, &object)
+	*t = tokenText(object.Content)
+	return err
+}
+
+// readTokenizerConfig reads the chat template, of chat_template.jinja or
+// tokenizer_config.json, and the tokens that it is given.
+func (c *Checkpoint) readTokenizerConfig(dir string) error {
+	data, err := optional(dir, "chat_template.jinja")
+	if err != nil {
+		return err
+	}
+	c.ChatTemplate = string(data)
 	if data, err = optional(dir, "tokenizer_config.json"); data == nil || err != nil {
-		return "", err
+		return err
 	}
 	var f struct {
 		ChatTemplate json.RawMessage `json:"chat_template"`
+		Begin        tokenText       `json:"bos_token"`
+		End          tokenText       `json:"eos_token"`
 	}
 	if err := json.Unmarshal(data, &f); err != nil {
-		return "", fmt.Errorf("read tokenizer_config.json: %w", err)
+		return fmt.Errorf("read tokenizer_config.json: %w", err)
 	}
-	if len(f.ChatTemplate) == 0 || string(f.ChatTemplate) == "null" {
-		return "", nil
-	}
-	var one string
-	if json.Unmarshal(f.ChatTemplate, &one) == nil {
-		return one, nil
+	c.Begin, c.End = string(f.Begin), string(f.End)
+	if c.ChatTemplate != "" || len(f.ChatTemplate) == 0 || json.Unmarshal(f.ChatTemplate, &c.ChatTemplate) == nil {
+		return nil
 	}
 	var named []struct{ Name, Template string }
 	if err := json.Unmarshal(f.ChatTemplate, &named); err != nil {
-		return "", fmt.Errorf("read tokenizer_config.json: chat_template is neither a template nor a list of them")
+		return fmt.Errorf("read tokenizer_config.json: chat_template is neither a template nor a list of them")
 	}
 	for _, t := range named {
 		if t.Name == "default" {
-			return t.Template, nil
+			c.ChatTemplate = t.Template
 		}
 	}
-	return "", nil
+	return nil
 }
 
 // shards are the safetensors files of a folder. The one read last stays open, because
@@ -155,13 +206,63 @@ type shards struct {
 
 const singleFile, indexFile = "model.safetensors", "model.safetensors.index.json"
 
+// maxShard is the largest size of a file of weights, in bytes.
+const maxShard = 1 << 40
+
+// check reads the headers of all files and compares their tensors with those of the
+// index and of the network.
+func (s *shards) check(c *Config) error {
+	files := []string{singleFile}
+	if s.fileOf != nil {
+		files = slices.Compact(slices.Sorted(maps.Values(s.fileOf)))
+	}
+	found := map[string][]int{}
+	for _, file := range files {
+		path := filepath.Join(s.dir, file)
+		if err := regular.Check(path, maxShard); err != nil {
+			return fmt.Errorf("%s lists a file that can't be read: %w (is the download complete?)", indexFile, err)
+		}
+		header, err := safetensors.ReadHeader(path)
+		if err != nil {
+			return err
+		}
+		for _, t := range header.Tensors {
+			if other, listed := s.fileOf[t.Name]; listed && other != file {
+				return fmt.Errorf("files overlap: tensor %.80q is in %s, and %s says that it is in %s", t.Name, file, indexFile, other)
+			}
+			found[t.Name] = t.Shape
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.fileOf)) {
+		if _, ok := found[name]; !ok {
+			return fmt.Errorf("%s says that tensor %.80q is in %s, but it is not", indexFile, name, s.fileOf[name])
+		}
+	}
+	return c.checkShapes(found)
+}
+
+// checkShapes compares the tensors of a checkpoint, by their Hugging Face names, with
+// those of the network.
+func (c *Config) checkShapes(found map[string][]int) error {
+	names, shapes := c.Shapes()
+	for _, name := range names {
+		switch shape, ok := found[name]; {
+		case !ok:
+			return fmt.Errorf("tensor %s is missing", name)
+		case !slices.Equal(shape, shapes[name]):
+			return fmt.Errorf("tensor %s has shape %v; the configuration asks for %v", name, shape, shapes[name])
+		}
+	}
+	return nil
+}
+
 func newShards(dir string) (*shards, error) {
 	data, err := optional(dir, indexFile)
 	if err != nil {
 		return nil, err
 	}
 	if data == nil {
-		if err := regular.Check(filepath.Join(dir, singleFile), 1<<40); err != nil {
+		if err := regular.Check(filepath.Join(dir, singleFile), maxShard); err != nil {
 			return nil, fmt.Errorf("a Hugging Face folder needs %s or %s: %w", singleFile, indexFile, err)
 		}
 		return &shards{dir: dir}, nil
@@ -242,13 +343,30 @@ func newGGUF(data []byte) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	tokenizer, err := tokenizerOfGGUF(f)
+	tokenizer, err := shared(f.Header, func() (*bpe.Tokenizer, error) { return tokenizerOfGGUF(f) })
 	if err != nil {
 		return nil, err
 	}
+	found := map[string][]int{}
+	names, _ := config.Shapes()
+	for _, name := range names {
+		if t, ok := f.Tensors[ggufName(name)]; ok {
+			found[name] = t.Shape
+		}
+	}
+	if err := config.checkShapes(found); err != nil {
+		return nil, err
+	}
 	template, _ := f.Metadata["tokenizer.chat_template"].(string)
+	token := func(key string) string {
+		id, ok := f.Metadata["tokenizer.ggml."+key].(uint64)
+		if !ok || id >= uint64(tokenizer.Size()) {
+			return ""
+		}
+		return tokenizer.Decode([]int32{int32(id)}, false)
+	}
 	files := func() (Folder, error) { return folderOfGGUF(f, config) }
-	return &Checkpoint{Config: config, Tokenizer: tokenizer, ChatTemplate: template, files: files, read: func(name string, shape []int, out []float32) error {
+	read := func(name string, shape []int, out []float32) error {
 		t, ok := f.Tensors[ggufName(name)]
 		if !ok {
 			return fmt.Errorf("the file has no tensor %s", ggufName(name))
@@ -261,7 +379,9 @@ func newGGUF(data []byte) (*Checkpoint, error) {
 			unpermute(out, shape[0], len(out)/shape[0], config.HeadDim)
 		}
 		return nil
-	}}, nil
+	}
+	return &Checkpoint{Config: config, Tokenizer: tokenizer, ChatTemplate: template, Begin: token("bos_token_id"),
+		End: token("eos_token_id"), files: files, read: read}, nil
 }
 
 // tokenizerData is what a GGUF file says of its tokenizer.
@@ -334,6 +454,9 @@ func OpenWeights(dir string) (*Checkpoint, error) {
 	}
 	shards, err := newShards(dir)
 	if err != nil {
+		return nil, err
+	}
+	if err := shards.check(c.Config); err != nil {
 		return nil, err
 	}
 	c.read, c.close = shards.read, shards.close

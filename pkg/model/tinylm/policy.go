@@ -42,6 +42,9 @@ func (p *Policy) NewCritic(o model.AdamWOptions, checkpointing bool) (model.Crit
 
 func (p *Policy) Size() model.Size { return p.weights.Spec }
 
+// Context implements [model.Policy]: a recurrent network has no limit.
+func (p *Policy) Context() int { return 0 }
+
 // Tokenizer is package tokenizer as a [model.Tokenizer].
 type Tokenizer struct{}
 
@@ -49,6 +52,26 @@ func (Tokenizer) Start() []int               { return []int{tokenizer.BOS} }
 func (Tokenizer) Encode(text string) []int   { return tokenizer.Encode(text) }
 func (Tokenizer) Decode(tokens []int) string { return tokenizer.Decode(tokens) }
 func (Tokenizer) End() []int                 { return []int{tokenizer.EOS} }
+
+// EncodeAround implements [model.Tokenizer]: no text is a special token.
+func (Tokenizer) EncodeAround(before, text, after string) []int {
+	return tokenizer.Encode(before + text + after)
+}
+
+// Token implements [model.Tokenizer].
+func (Tokenizer) Token(id int) (text string, special bool) {
+	switch id {
+	case tokenizer.Pad:
+		return "<pad>", true
+	case tokenizer.BOS:
+		return "<bos>", true
+	case tokenizer.EOS:
+		return "<eos>", true
+	case tokenizer.Unk:
+		return "<unk>", true
+	}
+	return tokenizer.Decode([]int{id}), false
+}
 
 func (Tokenizer) Knows(text string) bool {
 	return !slices.ContainsFunc([]rune(text), func(r rune) bool { return !tokenizer.Known(r) })

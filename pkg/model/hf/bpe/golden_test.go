@@ -68,6 +68,15 @@ func TestGoldenTokenizers(t *testing.T) {
 				if got, want := tok.EncodePlain(text), or(c.IDsPlain, c.IDs); !slices.Equal(got, want) {
 					t.Errorf("%s %q as plain text\n got %v\nwant %v", kind, text, got, want)
 				}
+				if c.IDsPlain == nil { // no special tokens in it: wherever it is cut, the ids are the same
+					for k := range 4 {
+						lo := len(text) * k / 4
+						hi := lo + (len(text)-lo)*(k+1)/5
+						if got := tok.EncodeAround(text[:lo], text[lo:hi], text[hi:]); !slices.Equal(got, c.IDs) {
+							t.Errorf("%s %q cut at %d and %d\n got %v\nwant %v", kind, text, lo, hi, got, c.IDs)
+						}
+					}
+				}
 				decoded := text
 				if c.Decoded != nil {
 					decoded = *c.Decoded

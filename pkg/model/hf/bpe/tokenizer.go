@@ -138,19 +138,34 @@ func newMerger(vocab map[string]int32, merges []merge, ignoreMerges bool) (*merg
 
 // Encode returns the ids of text. Added tokens in it, such as <|im_end|>, become their
 // own ids. The template's tokens are not added; see [Tokenizer.Template].
-func (t *Tokenizer) Encode(text string) []int32 { return t.encode(text, false) }
+func (t *Tokenizer) Encode(text string) []int32 { return t.encode(text, 0, 0) }
 
 // EncodePlain is Encode, but special tokens in the text are encoded as plain text:
 // what users typed cannot end a turn.
-func (t *Tokenizer) EncodePlain(text string) []int32 { return t.encode(text, true) }
+func (t *Tokenizer) EncodePlain(text string) []int32 { return t.encode(text, 0, len(text)) }
 
-func (t *Tokenizer) encode(text string, plain bool) []int32 {
+// EncodeAround returns the ids of before + text + after. Special tokens are found in
+// before and after; in text they are plain text. Everything else is split and merged
+// across the boundaries, so that without special tokens in text the ids are those of
+// [Tokenizer.Encode].
+func (t *Tokenizer) EncodeAround(before, text, after string) []int32 {
+	return t.encode(before+text+after, len(before), len(before)+len(text))
+}
+
+// encode encodes text; its bytes from lo to hi are plain.
+func (t *Tokenizer) encode(text string, lo, hi int) []int32 {
 	var out []int32
-	t.raw.each(text, plain, func(id int32) { out = append(out, id) }, func(part string) {
+	token := func(id int32) { out = append(out, id) }
+	t.raw.each(text, lo, hi, token, func(from, to int) {
+		part, plain := text[from:to], 0
 		if t.nfc {
 			part = norm.NFC.String(part)
 		}
-		t.normalized.each(part, plain, func(id int32) { out = append(out, id) }, func(part string) {
+		if from < hi && lo < to { // NFC moves bytes: all of the part counts as plain
+			plain = len(part)
+		}
+		t.normalized.each(part, 0, plain, token, func(from, to int) {
+			part := part[from:to]
 			if t.prefixSpace && !strings.HasPrefix(part, " ") {
 				part = " " + part
 			}
@@ -192,6 +207,16 @@ func (t *Tokenizer) ID(content string) (id int32, ok bool) {
 
 // Special reports whether id is a special token.
 func (t *Tokenizer) Special(id int32) bool { return t.special[id] }
+
+// FirstSpecial returns the first special token that occurs in text; empty for none.
+func (t *Tokenizer) FirstSpecial(text string) string {
+	for _, id := range t.Encode(text) {
+		if t.special[id] {
+			return t.tokens[id]
+		}
+	}
+	return ""
+}
 
 // validUTF8 replaces what is not UTF-8 as Rust's from_utf8_lossy does: one U+FFFD for
 // each longest prefix of a character that is cut short, one for any other byte.
@@ -253,16 +278,16 @@ func (m *matcher) add(a addedToken) {
 	slices.SortStableFunc(*list, func(x, y addedToken) int { return len(y.Content) - len(x.Content) })
 }
 
-// each calls token for the added tokens in s and text for what is between them. With
-// plain, special tokens are text.
-func (m *matcher) each(s string, plain bool, token func(int32), text func(string)) {
+// each calls token for the added tokens in s, and text with the bounds of what is
+// between them. A special token that touches the bytes from lo to hi is text.
+func (m *matcher) each(s string, lo, hi int, token func(int32), text func(from, to int)) {
 	start := 0
 	for i := 0; i < len(s); i++ {
 		for _, a := range m.byFirst[s[i]] {
-			if plain && a.Special || !strings.HasPrefix(s[i:], a.Content) {
+			from, to := i, i+len(a.Content)
+			if a.Special && from < hi && lo < to || !strings.HasPrefix(s[i:], a.Content) {
 				continue
 			}
-			from, to := i, i+len(a.Content)
 			if a.SingleWord && (endsInWord(s[:from]) || startsWord(s[to:])) {
 				continue
 			}
@@ -273,7 +298,7 @@ func (m *matcher) each(s string, plain bool, token func(int32), text func(string
 				to = len(s) - len(strings.TrimLeftFunc(s[to:], unicode.IsSpace))
 			}
 			if start < from {
-				text(s[start:from])
+				text(start, from)
 			}
 			token(a.ID)
 			start, i = to, to-1
@@ -281,7 +306,7 @@ func (m *matcher) each(s string, plain bool, token func(int32), text func(string
 		}
 	}
 	if start < len(s) {
-		text(s[start:])
+		text(start, len(s))
 	}
 }
 

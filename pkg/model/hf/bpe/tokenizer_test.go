@@ -45,6 +45,12 @@ func TestEncode(t *testing.T) {
 	if got, want := tok.EncodePlain("<end><think>"), []int32{'<', 'e', 'n', 'd', '>', 260}; !slices.Equal(got, want) {
 		t.Errorf("as plain text %v, want %v", got, want)
 	}
+	if got, want := tok.EncodeAround("<end>t", "he<end", "><end>"), []int32{259, 257, '<', 'e', 'n', 'd', '>', 259}; !slices.Equal(got, want) {
+		t.Errorf("around a text %v, want %v", got, want)
+	}
+	if a, b := tok.FirstSpecial("the<think><end>"), tok.FirstSpecial("the<think>"); a != "<end>" || b != "" {
+		t.Errorf("special tokens %q and %q", a, b)
+	}
 	if got := tok.Decode([]int32{257, 259, 0xe2, 0x82, 'x', 5000, -1}, true); got != "the\ufffdx" {
 		t.Errorf("decoded %q", got)
 	}

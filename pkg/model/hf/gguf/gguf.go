@@ -17,6 +17,7 @@ type File struct {
 	Metadata map[string]any // values of the types that [Parse] lists
 	Tensors  map[string]Tensor
 	Names    []string // of the tensors, in the order of the file
+	Header   []byte   // all that is before the tensors' data
 }
 
 // Tensor is a tensor of a file. Shape is row-major: the first dimension changes
@@ -98,6 +99,7 @@ func parse(data []byte) (*File, error) {
 			return nil, fmt.Errorf("alignment %d is not a power of two", alignment)
 		}
 	}
+	f.Header = data[:r.at]
 	start := (uint64(r.at) + alignment - 1) / alignment * alignment
 	for name, t := range f.Tensors {
 		size, err := t.Type.bytes(t.Shape)

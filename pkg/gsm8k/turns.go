@@ -1,0 +1,75 @@
+package gsm8k
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"grpo/internal/regular"
+)
+
+// Turn is a worked example in a chat: a user's question and the assistant's answer.
+type Turn struct{ Question, Answer string }
+
+// worked are the examples that [Worked] returns.
+var worked = []Turn{
+	{"Mia has 3 red pens and 4 blue pens. How many pens does Mia have in all?", "3+4=7\n#### 7"},
+	{"There were 15 ducks on a pond. 6 ducks flew away. How many ducks are left?", "15-6=9\n#### 9"},
+	{"A cook fills 6 trays with 5 buns on each tray. How many buns are there?", "6*5=30\n#### 30"},
+}
+
+// Worked returns the first n worked examples, of the three that there are.
+func Worked(n int) []Turn { return worked[:min(n, len(worked))] }
+
+// maxTurns bounds the worked examples of a file; no context has room for more.
+const maxTurns = 1000
+
+// ReadTurns reads worked examples from a file of JSON objects, one per line, with the
+// strings "question" and "answer". Answers may have any form; other keys and blank
+// lines are ignored. An invalid line is an error with its number.
+func ReadTurns(path string) ([]Turn, error) {
+	f, err := regular.Named(path)
+	if err != nil {
+		return nil, fmt.Errorf("read worked examples: %w", err)
+	}
+	defer f.Close()
+	turns, err := readTurns(f)
+	if err != nil {
+		return nil, fmt.Errorf("read worked examples: %s: %w", path, err)
+	}
+	return turns, nil
+}
+
+func readTurns(r io.Reader) (out []Turn, err error) {
+	lines := newLineReader(r, maxLineBytes)
+	for {
+		text, tooLong, err := lines.next()
+		switch {
+		case errors.Is(err, io.EOF) && len(out) == 0:
+			return nil, errors.New("the file has no examples")
+		case errors.Is(err, io.EOF):
+			return out, nil
+		case err != nil:
+			return nil, fmt.Errorf("after line %d: %w", lines.line, err)
+		case tooLong:
+			return nil, fmt.Errorf("line %d: longer than %d MiB", lines.line, maxLineBytes>>20)
+		case len(bytes.TrimSpace(text)) == 0:
+			continue
+		case len(out) == maxTurns:
+			return nil, fmt.Errorf("line %d: more than %d examples", lines.line, maxTurns)
+		}
+		fields, err := decodeObject(text, "worked-example", "question", "answer")
+		var t Turn
+		if err == nil {
+			t.Question, err = stringField(fields, "question")
+		}
+		if err == nil {
+			t.Answer, err = stringField(fields, "answer")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", lines.line, err)
+		}
+		out = append(out, t)
+	}
+}

@@ -1,0 +1,74 @@
+package decoder
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"grpo/internal/decodertest"
+)
+
+// withTemplate is a tiny checkpoint with another chat template.
+func withTemplate(t *testing.T, template string) *Description {
+	t.Helper()
+	dir := decodertest.Folder(t)
+	data, err := json.Marshal(map[string]any{"chat_template": template, "bos_token": map[string]any{"content": "<|start|>"}, "eos_token": "<|end|>"})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), data, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := Describe(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestChatFrame(t *testing.T) {
+	const loop = "{% for m in messages %}"
+	tests := []struct {
+		name, template string
+		system         string
+		want           Frame
+		says           string
+	}{
+		{name: "plain", template: "{{ bos_token }}" + loop + "[{{ m.role }}]{{ m.content }}{{ eos_token }}{% endfor %}>", system: "S",
+			want: Frame{"<|start|>[system]S<|end|>[user]Q<|end|>[assistant]A<|end|>[user]", "<|end|>>", false}},
+		{name: "trimmed", template: loop + "{{ m.content | trim }};{% endfor %}", want: Frame{"Q;A;", ";", true}},
+		{name: "tools are none", template: loop + "{{ m.content }}{% endfor %}{% if tools is not none %}T{% endif %}", want: Frame{"QA", "", false}},
+		{name: "the date is fixed", template: "{{ strftime_now('%d %b %Y, %%') }}" + loop + "{{ m.content }}{% endfor %}", want: Frame{"26 Jul 2024, %QA", "", false}},
+		{name: "no question", template: "x", says: "does not show"},
+		{name: "twice", template: loop + "{{ m.content }}{{ m.content }}{% endfor %}", says: "does not show"},
+		{name: "changed", template: loop + "{{ m.content | upper }}{% endfor %}", says: "does not show"},
+		{name: "refuses a role", template: "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}", system: "S", says: "no system role"},
+		{name: "special token", template: loop + "{{ m.content }}{% endfor %}", system: "a<|end|>b", says: `the system message "a<|end|>b" contains <|end|>`},
+		{name: "syntax", template: "{% for %}", says: "compile the chat template"},
+		{name: "no template", says: "no chat template"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := withTemplate(t, tt.template).ChatFrame(tt.system, []string{"Q", "A"})
+			if tt.says == "" && (err != nil || got != tt.want) || tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says)) {
+				t.Errorf("%+v, %v; want %+v, %q", got, err, tt.want, tt.says)
+			}
+		})
+	}
+}
+
+// What a question says can't end the user's turn.
+func TestQuestionsArePlainText(t *testing.T) {
+	d := withTemplate(t, "")
+	end := decodertest.Vocab - 1
+	ids := d.Tokenizer.EncodeAround("<|start|>", "a<|end|>", "<|end|>")
+	if want := []int{end - 1, 'a', '<', '|', 'e', 'n', 'd', '|', '>', end}; !slices.Equal(ids, want) {
+		t.Errorf("ids %v, want %v", ids, want)
+	}
+	if text, special := d.Tokenizer.Token(end); text != "<|end|>" || !special {
+		t.Errorf("token %q, special %v", text, special)
+	}
+}
