@@ -172,7 +172,8 @@ func (s *State) checkDisk(dir string, bytes float64) error {
 		return nil
 	}
 	return fmt.Errorf("not enough disk space: %s needs up to %s, and %s are free: %w; %s=off tries it all the same",
-		textutil.Printable(dir, 0), train.Bytes(bytes), train.Bytes(float64(free)), rundir.Explain(syscall.ENOSPC), diskEnv)
+		textutil.Printable(dir, 0), train.Bytes(bytes), train.Bytes(float64(free)),
+		rundir.Explain(syscall.ENOSPC), diskEnv)
 }
 
 // limitHeap sets the garbage collector's limit, unless GOMEMLIMIT has set it.

@@ -54,8 +54,8 @@ func export(ctx context.Context, o ExportOptions) (*Exported, error) {
 	}
 	base := decoderOf(source)
 	if base == "" {
-		return nil, config.Invalid(fmt.Errorf("%s has the weights of a TinyLM, which no other program knows as a model; "+
-			"the safetensors file itself can be read with PyTorch", source))
+		return nil, config.Invalid(fmt.Errorf("%s has the weights of a TinyLM, which no other program knows as "+
+			"a model; the safetensors file itself can be read with PyTorch", source))
 	}
 	c, err := hf.Open(base)
 	if err != nil {
@@ -80,12 +80,13 @@ func export(ctx context.Context, o ExportOptions) (*Exported, error) {
 	names, shapes := c.Config.Shapes()
 	bytes := folder.Bytes(c.Config, dtype)
 	for _, name := range names {
-		tensors = append(tensors, safetensors.Tensor{Name: name, Shape: shapes[name], Load: func() ([]float32, error) {
+		load := func() ([]float32, error) {
 			if ctx.Err() != nil {
-				return nil, ErrInterrupted
+				return nil, ErrNothingSaved
 			}
 			return read(name, shapes[name])
-		}})
+		}
+		tensors = append(tensors, safetensors.Tensor{Name: name, Shape: shapes[name], Load: load})
 	}
 	if err := rundir.Vacant(o.Out); err != nil {
 		return nil, config.Invalid(fmt.Errorf("%w; give another --out", err))
@@ -106,8 +107,8 @@ func exportSource(path, which string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return "", config.Invalid(errors.New("no such file or folder; give a run's folder, a checkpoint, a Hugging Face " +
-			"folder or a GGUF file"))
+		return "", config.Invalid(errors.New("no such file or folder; give a run's folder, a checkpoint, " +
+			"a Hugging Face folder or a GGUF file"))
 	case !info.IsDir() || decoderOf(path) == path:
 		return path, nil
 	}
@@ -123,8 +124,8 @@ func exportSource(path, which string) (string, error) {
 	}
 	source := CheckpointIn(path, which)
 	if _, err := os.Lstat(source); errors.Is(err, fs.ErrNotExist) {
-		return "", config.Invalid(fmt.Errorf("there is no %s (give a run's folder, a checkpoint, a Hugging Face folder or "+
-			"a GGUF file)", source))
+		return "", config.Invalid(fmt.Errorf("there is no %s (give a run's folder, a checkpoint, a Hugging Face "+
+			"folder or a GGUF file)", source))
 	}
 	return source, errors.Join(regular.Folder(filepath.Dir(source)))
 }

@@ -26,7 +26,11 @@ var copied = []string{
 	"vocab.json", "merges.txt", "chat_template.jinja",
 }
 
-const configName, tokenizerName, tokenizerConfigName = "config.json", "tokenizer.json", "tokenizer_config.json"
+const (
+	configName          = "config.json"
+	tokenizerName       = "tokenizer.json"
+	tokenizerConfigName = "tokenizer_config.json"
+)
 
 // Folder returns the files that a Hugging Face folder of this model has besides the weights. Those
 // of a folder are copied, those of a GGUF file made from its metadata.
@@ -244,7 +248,8 @@ func folderOfGGUF(f *gguf.File, c *Config) (Folder, error) {
 	if template, _ := f.Metadata["tokenizer.chat_template"].(string); template != "" {
 		texts["chat_template"] = template
 	}
-	for name, v := range map[string]any{configName: config, "generation_config.json": ids, tokenizerConfigName: texts} {
+	all := map[string]any{configName: config, "generation_config.json": ids, tokenizerConfigName: texts}
+	for name, v := range all {
 		if out[name], err = toJSON(v); err != nil {
 			return nil, err
 		}
@@ -255,8 +260,8 @@ func folderOfGGUF(f *gguf.File, c *Config) (Folder, error) {
 // file is the config.json of a network, without its tokens.
 func (c *Config) file() (map[string]any, error) {
 	if c.Factors != nil {
-		return nil, errors.New("its rotary factors (rope_freqs.weight) are not those of Llama 3, and config.json has no other way " +
-			"to give factors")
+		return nil, errors.New("its rotary factors (rope_freqs.weight) are not those of Llama 3, and config.json " +
+			"has no other way to give factors")
 	}
 	m := map[string]any{
 		"model_type": c.Arch, "vocab_size": c.Vocab, "hidden_size": c.Hidden, "intermediate_size": c.FFN,
@@ -275,8 +280,8 @@ func (c *Config) file() (map[string]any, error) {
 		m["use_sliding_window"] = false
 	}
 	if r := c.Rope; r != nil {
-		m["rope_scaling"] = map[string]any{"rope_type": "llama3", "factor": r.Factor, "low_freq_factor": r.LowFactor,
-			"high_freq_factor": r.HighFactor, "original_max_position_embeddings": int(r.Original)}
+		m["rope_scaling"] = map[string]any{"rope_type": "llama3", "factor": r.Factor,
+			"low_freq_factor": r.LowFactor, "high_freq_factor": r.HighFactor, "original_max_position_embeddings": int(r.Original)}
 	}
 	return m, nil
 }

@@ -21,7 +21,8 @@ func FileOfGGUF(pre string, tokens []string, types []int64, merges []string, beg
 		return object{"type": "Sequence", "pretokenizers": []any{first, level(regex)}}
 	}
 	pattern := func(regex string) object {
-		return before(object{"type": "Split", "pattern": object{"Regex": regex}, "behavior": "Isolated", "invert": false}, false)
+		split := object{"type": "Split", "pattern": object{"Regex": regex}, "behavior": "Isolated", "invert": false}
+		return before(split, false)
 	}
 	pieces := level(true)
 	switch s := t.splitter; {
@@ -43,8 +44,9 @@ func FileOfGGUF(pre string, tokens []string, types []int64, merges []string, beg
 		"version": "1.0", "truncation": nil, "padding": nil, "added_tokens": added, "normalizer": nil,
 		"pre_tokenizer": pieces, "post_processor": nil, "decoder": level(true),
 		"model": object{
-			"type": "BPE", "dropout": nil, "unk_token": nil, "continuing_subword_prefix": nil, "end_of_word_suffix": nil,
-			"fuse_unk": false, "byte_fallback": false, "ignore_merges": t.merger.ignoreMerges, "vocab": t.ids, "merges": merges,
+			"type": "BPE", "dropout": nil, "unk_token": nil, "continuing_subword_prefix": nil,
+			"end_of_word_suffix": nil, "fuse_unk": false, "byte_fallback": false,
+			"ignore_merges": t.merger.ignoreMerges, "vocab": t.ids, "merges": merges,
 		},
 	}
 	if t.nfc {
