@@ -127,6 +127,8 @@ func (l *lab) command(args ...string) *process {
 	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		return strings.HasPrefix(kv, "GRPO_") || strings.HasPrefix(kv, "GOMEMLIMIT=")
 	})
+	// A run that is refused for lack of space would never meet a full disk.
+	p.cmd.Env = append(p.cmd.Env, "GRPO_DISK=off")
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.errOut
 	return p
 }
