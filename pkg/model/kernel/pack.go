@@ -45,23 +45,31 @@ func PackB(transB bool, k, n int, b []float32, ldb int, into *Packed) {
 // result has the same bits.
 func GemmPacked(transA bool, m, n, k int, a []float32, lda int, b *Packed, accumulate bool, c []float32, ldc int) {
 	checkGemmPacked(transA, m, n, k, a, lda, b, c, ldc)
-	gemmPacked(m, viewA(transA, a, lda), b, accumulate, c, ldc)
+	gemmPacked(m, viewA(transA, a, lda), b, 0, n, accumulate, c, ldc)
 }
 
-// gemmPacked is GemmPacked after the checks.
-func gemmPacked(m int, a matrixA, b *Packed, accumulate bool, c []float32, ldc int) {
-	if m == 0 || b.n == 0 {
+// packedBlock is the number of columns of a packed matrix that are multiplied by all rows, and
+// over all of k, before the next ones: their part of B and of C stays in the cache.
+const packedBlock = 256
+
+// gemmPacked is GemmPacked after the checks, for n columns of B from column j0 on, a multiple
+// of nr; c begins with them.
+func gemmPacked(m int, a matrixA, b *Packed, j0, n int, accumulate bool, c []float32, ldc int) {
+	if m == 0 || n == 0 {
 		return
 	}
 	if b.k == 0 {
-		clearC(m, b.n, accumulate, c, ldc)
+		clearC(m, n, accumulate, c, ldc)
 		return
 	}
 	s := scratches.Get().(*scratch)
 	wide := roundUp(b.n, nr)
-	for p0 := 0; p0 < b.k; p0 += kBlock {
-		kb := min(kBlock, b.k-p0)
-		gemmBlock(m, b.n, kb, a.deeper(p0), b.data[p0*wide:], accumulate || p0 > 0, c, ldc, s)
+	for j := 0; j < n; j += packedBlock {
+		nb := min(packedBlock, n-j)
+		for p0 := 0; p0 < b.k; p0 += kBlock {
+			kb := min(kBlock, b.k-p0)
+			gemmBlock(m, nb, kb, a.deeper(p0), b.data[p0*wide+(j0+j)*kb:], accumulate || p0 > 0, c[j:], ldc, s)
+		}
 	}
 	scratches.Put(s)
 }

@@ -56,7 +56,13 @@ func genTile(v isa, height, width int) {
 		v.zero(r)
 	}
 	aRows := newRows(a, rowStride, height)
-	bRows := newRows(b, panelStride, panels)
+	// The next panels come from memory if A has few rows: ask for them early. With one row,
+	// memory is the limit, and asking costs time.
+	ahead := 0
+	if v == avx512 && panels > 1 && height > 1 {
+		ahead = panels
+	}
+	bRows := newRows(b, panelStride, panels+ahead)
 	// The side with fewer vectors stays in registers while the other streams by.
 	holdB := perRow <= height
 	if need := len(acc) + min(perRow, height) + 1; need > v.count() {
@@ -95,6 +101,9 @@ func genTile(v isa, height, width int) {
 					VFMADD231PS(bv, r, acc[i*perRow+j])
 				}
 			}
+		}
+		for j := range ahead {
+			PREFETCHT1(bRows.at(panels+j, disp))
 		}
 		aRows.step(kStride)
 	}
