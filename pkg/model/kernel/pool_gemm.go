@@ -55,24 +55,35 @@ func (p *Pool) gemmView(transB bool, m, n, k int, a matrixA, b []float32, ldb in
 	j.a, j.b, j.c, j.ldb, j.ldc = a, b, c, ldb, ldc
 	j.packed = nil
 	if k*n <= packedMax && m >= 2*shareRows {
-		PackB(transB, k, n, b, ldb, &j.own)
+		pack(a.format, transB, k, n, b, ldb, &j.own)
 		j.packed = &j.own
 	}
 	p.runGemm()
 }
 
-// GemmPacked is [GemmPacked] over the pool's threads, with the same bits.
+// GemmPacked is [GemmPacked] over the pool's threads, with the same bits. With a matrix packed by
+// [PackBF16] it has the bits of [Pool.GemmBF16].
 func (p *Pool) GemmPacked(transA bool, m, n, k int, a []float32, lda int, b *Packed, accumulate bool,
 	c []float32, ldc int) {
 	checkGemmPacked(transA, m, n, k, a, lda, b, c, ldc)
+	if b.format == numbers {
+		p.gemmPackedView(m, n, k, viewA(transA, a, lda), b, accumulate, c, ldc)
+		return
+	}
+	s := scratches.Get().(*scratch)
+	p.gemmPackedView(m, n, k, p.pairA(transA, m, k, a, lda, s), b, accumulate, c, ldc)
+	scratches.Put(s)
+}
+
+func (p *Pool) gemmPackedView(m, n, k int, a matrixA, b *Packed, accumulate bool, c []float32, ldc int) {
 	if p.Threads() == 1 || m*n*k < 2*minShare {
-		gemmPacked(m, viewA(transA, a, lda), b, 0, n, accumulate, c, ldc)
+		gemmPacked(m, a, b, 0, n, accumulate, c, ldc)
 		return
 	}
 	j := &p.gemm
 	j.accumulate = accumulate
 	j.m, j.n, j.k = m, n, k
-	j.a, j.b, j.c, j.ldc = viewA(transA, a, lda), nil, c, ldc
+	j.a, j.b, j.c, j.ldc = a, nil, c, ldc
 	j.packed = b
 	p.runGemm()
 }
