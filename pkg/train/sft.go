@@ -12,7 +12,6 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
-	"grpo/pkg/model/kernel"
 	"grpo/pkg/rng"
 	"grpo/pkg/rundir"
 )
@@ -155,7 +154,7 @@ func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
 		s.opts.Observer.Note(note)
 	}
 	rec = &SFTRecord{
-		Name: s.cfg.Name, ConfigHash: config.Hash(s.cfg), Kernel: kernel.Name(), Device: s.device.String(),
+		Name: s.cfg.Name, ConfigHash: config.Hash(s.cfg), Kernel: kernelOf(s.cfg.Model), Device: s.device.String(),
 		Parameters: s.params.Count(), Questions: len(s.problems.SFT), Overlap: s.problems.Overlap,
 	}
 	if s.cfg.Model.Init != "random" {

@@ -11,11 +11,11 @@ import (
 )
 
 // smollm2 is the policy of the file of [golden.SmolLM2].
-func smollm2(t testing.TB) *Policy {
+func smollm2(t testing.TB, bf16 bool) *Policy {
 	t.Helper()
 	pool := kernel.NewPool(2)
 	t.Cleanup(pool.Close)
-	p, err := Open(golden.SmolLM2(t), pool)
+	p, err := Open(golden.SmolLM2(t), bf16, pool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func smollm2(t testing.TB) *Policy {
 
 // Chats continue as with transformers, with its log-probabilities.
 func TestGoldenSmolLM2(t *testing.T) {
-	p := smollm2(t)
+	p := smollm2(t, false)
 	if n := p.net.Params.Count(); n != 134515008 || p.Size().(Size).Parameters() != float64(n) {
 		t.Errorf("%d parameters", n)
 	}
@@ -65,7 +65,7 @@ func TestGoldenSmolLM2(t *testing.T) {
 // The gradient of a policy-gradient step, with prompts shared, is that of transformers
 // without sharing.
 func TestGoldenSmolLM2Gradient(t *testing.T) {
-	p := smollm2(t)
+	p := smollm2(t, false)
 	var want struct {
 		Rows []struct {
 			Prompt     []int `json:"prompt_ids"`

@@ -1,6 +1,9 @@
 package kernel
 
-import "math"
+import (
+	"math"
+	"strings"
+)
 
 // # bf16
 //
@@ -39,7 +42,12 @@ func (f format) steps(k int) int {
 func HasBF16() bool { return active == pathAVX512 && hasBF16() }
 
 // BF16Name is [Name] for a run whose matmuls are in bf16: another kernel, with other bits.
-func BF16Name() string { return Name() + "+bf16" }
+func BF16Name() string { return Name() + bf16Suffix }
+
+// InBF16 reports whether the kernel of a name is one of [BF16Name].
+func InBF16(name string) bool { return strings.HasSuffix(name, bf16Suffix) }
+
+const bf16Suffix = "+bf16"
 
 // roundPair returns x and y in bf16 as a pair.
 func roundPair(x, y float32) float32 {
