@@ -295,6 +295,7 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 	opt := model.NewAdamW(s.params, model.AdamWOptions{
 		Beta1: c.AdamBetas[0], Beta2: c.AdamBetas[1], Eps: c.AdamEps, WeightDecay: c.WeightDecay,
 	})
+	opt.Pool = s.pool
 	order := order{stream: rng.New(s.cfg.Seed, rng.Shuffle), place: uint32(i), n: len(rows)}
 	var recent []float64
 	for step := 1; step <= c.Steps; step++ {

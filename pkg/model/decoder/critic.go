@@ -33,6 +33,7 @@ func newCritic(policy *Network, pool *kernel.Pool, mem *arena, o model.AdamWOpti
 	copy(params.Flat, policy.Params.Flat)
 	c := &critic{pool: pool, mem: mem, checkpointing: checkpointing, params: params, gradients: params.Zeros(),
 		optimizer: model.NewAdamW(params, o)}
+	c.optimizer.Pool = pool
 	c.net, c.grads = policy.with(params), view(policy.Config, c.gradients)
 	return c
 }
