@@ -112,7 +112,7 @@ func (t *trainer) belongs(path string, c *model.Checkpoint, s *state) error {
 		if kernel.InBF16(k) != kernel.InBF16(now) {
 			fix = "restore model.precision"
 		}
-		return fmt.Errorf("%s was written by the kernel %s, this is %s, and the bits would differ (%s, or %s)",
+		return fmt.Errorf("%s was written by the kernel %s, this is %s, and the last bits would differ (%s, or %s)",
 			path, k, now, fix, startOver)
 	}
 	if err := t.sameConfig(path, c.Metadata[configKey]); err != nil {

@@ -2,8 +2,14 @@ package decoder
 
 import (
 	"math"
+	"os"
+	"os/exec"
 	"slices"
+	"strings"
 	"testing"
+
+	"grpo/internal/decodertest"
+	"grpo/pkg/model/kernel"
 )
 
 // logProbsAndGradient are those of the sequences of a case, with the sum of the log-
@@ -46,4 +52,25 @@ func TestGoldenBF16(t *testing.T) {
 			t.Errorf("log-probabilities differ by up to %v, the gradient by %v of its norm", largest, relative)
 		}
 	})
+}
+
+// Without the instructions, opening a model in bf16 is an error that names the fix.
+func TestOpenBF16WithoutInstructions(t *testing.T) {
+	if kernel.HasBF16() { // again in a process that does not use them
+		again := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+		again.Env = append(os.Environ(), "GRPO_KERNEL=go")
+		if out, err := again.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	pool := kernel.NewPool(1)
+	defer pool.Close()
+	_, err := Open(decodertest.Folder(t), true, pool)
+	if err == nil || !strings.Contains(err.Error(), "AVX512_BF16") || !strings.Contains(err.Error(), "model.precision=float32") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := Open(decodertest.Folder(t), false, pool); err != nil {
+		t.Error(err)
+	}
 }
