@@ -38,7 +38,7 @@ func addBenchFlags(fs *pflag.FlagSet, o *train.BenchOptions) {
 	fs.IntVar(&o.Steps, "steps", 20, "steps to measure, after one warm-up step")
 	addThreads(fs, &o.Threads, "")
 	fs.StringVar(&o.Device, "device", "cpu", "device to run on: `cpu|cuda|auto`")
-	fs.StringVar(&o.Precision, "precision", "float32", "precision of matmuls on a GPU: `float32|tf32|bf16`")
+	fs.StringVar(&o.Precision, "precision", "float32", "precision of matmuls: `float32|tf32|bf16`")
 	fs.Uint64Var(&o.Seed, "seed", 1, "seed of weights, prompts and sampling")
 }
 
@@ -54,12 +54,23 @@ func newBenchStep(s *State) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "step",
 		Short: "Measure time, tokens/s and GFLOP/s of a train step",
-		Long: `Step measures rollout and update with the code that training uses, with random
-weights, random prompts, fixed lengths and a reward that makes every group
-informative. Times are means over the steps; medians are next to them.`,
+		Long: `Step measures rollout and update with the code that training uses, with a reward
+that makes every group informative. Times are means over the steps; medians are
+next to them.
+
+Without --model it takes a TinyLM with random weights, random prompts and fixed
+lengths. --model takes the steps of the configuration smollm2 with a Llama or Qwen
+model: 8 prompts of its chat, 8 completions each, which end by themselves after at
+most 32 tokens unless --response-len is given.`,
 		Example: `  grpo bench step --threads 1
-  grpo bench step --hidden 128 --steps 50 --json`,
+  grpo bench step --hidden 128 --steps 50 --json
+  grpo bench step --model SmolLM2-135M-Instruct.gguf --precision bf16`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.Model != "" {
+				if err := o.ofModel(cmd); err != nil {
+					return err
+				}
+			}
 			if err := o.profile.check(cmd); err != nil {
 				return err
 			}
@@ -67,9 +78,26 @@ informative. Times are means over the steps; medians are next to them.`,
 		},
 	}
 	addBenchFlags(c.Flags(), &o.BenchOptions)
+	c.Flags().StringVar(&o.Model, "model", "", "measure this Hugging Face folder or GGUF file at `path`")
 	addJSON(c, &o.json)
 	o.profile.add(c.Flags(), "the working folder")
 	return c
+}
+
+// ofModel replaces the defaults that are for TinyLM.
+func (o *benchStepOptions) ofModel(c *cobra.Command) error {
+	for _, name := range []string{"prompt-len", "hidden", "layers"} {
+		if c.Flags().Changed(name) {
+			return usagef(c, "--%s is for TinyLM: it has no effect with --model", name)
+		}
+	}
+	if !c.Flags().Changed("prompts") {
+		o.Prompts = 8
+	}
+	if !c.Flags().Changed("response-len") {
+		o.ResponseLen = 0
+	}
+	return nil
 }
 
 func runBenchStep(ctx context.Context, s *State, o *benchStepOptions) error {
@@ -85,7 +113,8 @@ func runBenchStep(ctx context.Context, s *State, o *benchStepOptions) error {
 	if o.json {
 		return printJSON(s.Out, r)
 	}
-	textutil.Fprintf(s.Out, "%d parameters, %d threads, %d steps\n", r.Params, r.Threads, o.Steps)
+	textutil.Fprintf(s.Out, "%d parameters, %d threads, %d steps of %.0f prompt tokens and %.0f sampled ones\n",
+		r.Params, r.Threads, o.Steps, r.PromptTokens, r.Tokens)
 	row := func(name, value, note string, args ...any) {
 		textutil.Fprintf(s.Out, "%-8s %-17s %s\n", name, value, fmt.Sprintf(note, args...))
 	}
@@ -95,7 +124,13 @@ func runBenchStep(ctx context.Context, s *State, o *benchStepOptions) error {
 	row("step", ms(r.StepS), "median %s", ms(r.MedianStepS))
 	row("rate", fmt.Sprintf("%8.1f GFLOP/s", r.GFLOPS), "nominal; update: nominal %.1f, executed %.1f",
 		r.UpdateGFLOPS, r.UpdateExecuted)
-	row("graph", fmt.Sprintf("%8.2f %%", 100*r.GraphShare), "of the step outside the arithmetic of its nodes")
+	if r.Peak > 0 {
+		row("peak", fmt.Sprintf("%8.1f GFLOP/s", r.Peak), "of a core (%s); update %.0f %% of it, rollout %.0f %%",
+			r.Kernel, 100*r.UpdateShare, 100*r.RolloutShare)
+	}
+	if o.Model == "" {
+		row("graph", fmt.Sprintf("%8.2f %%", 100*r.GraphShare), "of the step outside the arithmetic of its nodes")
+	}
 	row("memory", fmt.Sprintf("%8.0f", r.AllocsPerStep), "allocations per step, %.0f KiB", r.BytesPerStep/1024)
 	if r.Device != "" {
 		row("device", fmt.Sprintf("%8.1f MiB", float64(r.DeviceBytes)/(1<<20)),

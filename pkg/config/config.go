@@ -87,7 +87,8 @@ type Model struct {
 	// is one and it is faster). It is part of the hash: results differ between devices in their
 	// last bits.
 	Device string `yaml:"device"`
-	// Precision of matmuls on a GPU: "float32", "tf32" or "bf16".
+	// Precision of matmuls: "float32", "tf32" (on a GPU) or "bf16" (on a GPU, and on a CPU with
+	// AVX512_BF16 for Hugging Face folders and GGUF files).
 	Precision string `yaml:"precision" neutral:"float32"`
 }
 

@@ -91,7 +91,11 @@ func (d *Data) validateChat(v *validator, m *Model) {
 }
 
 func (m *Model) validateEffect(v *validator) {
-	if m.Device == "cpu" {
+	switch {
+	case m.Device != "cpu" || m.Precision == "bf16" && isPath(m.Init):
+	case isPath(m.Init):
+		v.noEffect(&m.Device, "the CPU computes in float32 or bf16; set model.device to cuda or auto", &m.Precision)
+	default:
 		v.noEffect(&m.Device, "the CPU computes in float32; set model.device to cuda or auto", &m.Precision)
 	}
 }

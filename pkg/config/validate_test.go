@@ -50,6 +50,8 @@ var brokenBasics = []broken{
 	{"device=gpu", `model.device ("gpu", --set device) must be one of cpu, cuda, auto`},
 	{"device=cuda precision=fp16", `model.precision ("fp16", --set precision) must be one of float32, tf32, bf16`},
 	{"precision=tf32", `model.precision ("tf32", --set precision) has no effect, because of model.device ("cpu", default) (the CPU computes in float32; set model.device to cuda or auto)`},
+	{"precision=bf16", `model.precision ("bf16", --set precision) has no effect, because of model.device ("cpu", default) (the CPU computes in float32`},
+	{"precision=tf32 init=x.gguf", `model.precision ("tf32", --set precision) has no effect, because of model.device ("cpu", default) (the CPU computes in float32 or bf16; set model.device to cuda or auto)`},
 
 	{"rollout_batch_size=0", `must be at least 1 and at most 1048576`},
 	{"rollout_batch_size=2000000", `must be at least 1 and at most 1048576`},

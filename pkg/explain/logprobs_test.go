@@ -140,7 +140,7 @@ func TestLogProbsRefuses(t *testing.T) {
 func TestLogProbsOfACheckpoint(t *testing.T) {
 	pool := kernel.NewPool(2)
 	defer pool.Close()
-	p, err := decoder.Open(decodertest.Folder(t), pool)
+	p, err := decoder.Open(decodertest.Folder(t), false, pool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestLogProbsOfACheckpoint(t *testing.T) {
 func TestGoldenLogProbsOfSmolLM2(t *testing.T) {
 	pool := kernel.NewPool(2)
 	defer pool.Close()
-	p, err := decoder.Open(golden.SmolLM2(t), pool)
+	p, err := decoder.Open(golden.SmolLM2(t), false, pool)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,8 @@ type AdamW struct {
 
 	M, V *Params // moments
 	T    int     // updates made
+
+	Pool *kernel.Pool // of updates on the CPU; nil: the caller alone, with the same bits
 }
 
 // NewAdamW returns an optimizer with zero moments for parameters of p's form.
@@ -45,6 +47,6 @@ func (a *AdamW) Step(w, g *Params, lr, maxNorm float64) (norm float64, err error
 		scale = min(1, maxNorm/(norm+1e-6))
 	}
 	a.T++
-	kernel.AdamW(w.Flat, g.Flat, a.M.Flat, a.V.Flat, lr, a.Beta1, a.Beta2, a.Eps, a.WeightDecay, scale, a.T)
+	a.Pool.AdamW(w.Flat, g.Flat, a.M.Flat, a.V.Flat, lr, a.Beta1, a.Beta2, a.Eps, a.WeightDecay, scale, a.T)
 	return norm, nil
 }

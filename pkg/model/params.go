@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+
+	"grpo/pkg/model/kernel"
 )
 
 // Tensor is a named view into the flat parameters, row-major.
@@ -126,6 +128,10 @@ func (p *Params) CheckFinite() error {
 // It reads Flat without a Pull.
 func (p *Params) firstNotFinite() (*Tensor, int) {
 	for i := range p.tensors {
+		// float64 holds the sum of the squares of any number of finite float32.
+		if s := kernel.SumSquares(p.tensors[i].Data); s-s == 0 {
+			continue
+		}
 		for at, v := range p.tensors[i].Data {
 			if d := v - v; d != 0 { // NaN for NaN and for infinities
 				return &p.tensors[i], at

@@ -9,17 +9,22 @@ import (
 
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
+	"grpo/pkg/model"
 	"grpo/pkg/model/cuda/gpu"
+	"grpo/pkg/model/kernel"
 	"grpo/pkg/rng"
 )
 
 // BenchOptions are the sizes of a measured step: prompts × group completions, with all prompts of
 // one length and all completions of one length.
 type BenchOptions struct {
+	// Model is the Hugging Face folder or GGUF file of a model that takes the steps of the smollm2
+	// configuration; empty = a TinyLM with random weights. PromptLen, Hidden and Layers are TinyLM's.
+	Model       string `json:"model,omitempty"`
 	Prompts     int    `json:"prompts"`
 	Group       int    `json:"group"`
 	PromptLen   int    `json:"prompt_len"`   // tokens, <bos> and newline included; at least 3
-	ResponseLen int    `json:"response_len"` // tokens; no completion ends early
+	ResponseLen int    `json:"response_len"` // tokens; no completion ends early (0: of Model, when they end)
 	Hidden      int    `json:"hidden"`
 	Layers      int    `json:"layers"`
 	Steps       int    `json:"steps"`   // measured steps, after one warm-up step
@@ -50,6 +55,17 @@ type BenchResult struct {
 	GFLOPS         float64 `json:"gflops"`
 	UpdateGFLOPS   float64 `json:"update_gflops"`
 	UpdateExecuted float64 `json:"update_gflops_executed"`
+	RolloutGFLOPS  float64 `json:"rollout_gflops"` // model.Work.Executed per second of rollout
+	// Peak is the rate of a core's multiply-adds on registers, in the precision of the matmuls. The
+	// shares are of Peak times the threads. 0 = unknown (a GPU, or a CPU without assembly).
+	Peak         float64 `json:"peak_gflops"`
+	UpdateShare  float64 `json:"update_share_of_peak"`
+	RolloutShare float64 `json:"rollout_share_of_peak"`
+	// Tokens of a step, means: distinct tokens of prompts (a prefix that all share counts once), and
+	// sampled tokens.
+	PromptTokens float64 `json:"prompt_tokens"`
+	Tokens       float64 `json:"tokens"`
+	Kernel       string  `json:"kernel,omitempty"` // on the CPU
 	// GraphShare is the graph's overhead as a share of a step: the time of its runs minus the
 	// arithmetic in its nodes.
 	GraphShare    float64 `json:"graph_share"`
@@ -70,20 +86,21 @@ func (o BenchOptions) check() error {
 	for _, s := range []struct {
 		name     string
 		n, least int
+		tiny     bool // of TinyLM alone
 	}{
-		{"--prompts", o.Prompts, 1}, {"--group", o.Group, 2}, {"--prompt-len", o.PromptLen, 3},
-		{"--response-len", o.ResponseLen, 1}, {"--hidden", o.Hidden, 1}, {"--layers", o.Layers, 1},
-		{"--steps", o.Steps, 1},
+		{"--prompts", o.Prompts, 1, false}, {"--group", o.Group, 2, false}, {"--prompt-len", o.PromptLen, 3, true},
+		{"--response-len", o.ResponseLen, 0, false}, {"--response-len", o.ResponseLen, 1, true},
+		{"--hidden", o.Hidden, 1, true}, {"--layers", o.Layers, 1, true}, {"--steps", o.Steps, 1, false},
 	} {
-		if s.n < s.least {
+		if s.n < s.least && !(s.tiny && o.Model != "") {
 			return fmt.Errorf("%w: measure a step: %s %d must be at least %d", config.ErrConfig, s.name, s.n, s.least)
 		}
 	}
 	return nil
 }
 
-// Bench measures training steps with random weights, random prompts, and a random reward added to
-// the answer's so that every group is informative.
+// Bench measures training steps. A random reward is added to the answer's so that every group is
+// informative. A TinyLM has random weights and random prompts; the weights of a Model do not change.
 func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -97,9 +114,11 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 		return nil, err
 	}
 	var rollouts, updates, steps []float64 // seconds
+	var sampled model.Work
+	var prompts, predictions float64 // tokens
 	var before, after runtime.MemStats
 	var memory gpu.Memory
-	graph := t.learner.(interface { // every network is a graph that times its parts
+	graph, watched := t.learner.(interface { // TinyLM is a graph that times its parts
 		Watch(now func() time.Time)
 		Watched() (runs, arithmetic time.Duration)
 	})
@@ -108,33 +127,38 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 			return nil, ErrNothingSaved
 		}
 		if i == 1 { // builds graph and buffers
-			graph.Watch(o.Now)
+			if watched {
+				graph.Watch(o.Now)
+			}
 			runtime.ReadMemStats(&before)
 			if t.device.gpu != nil {
 				memory = t.device.gpu.Memory()
 			}
 		}
-		_, m, err := t.trainStep(i+1, newStopwatch(o.Now).lap)
+		r, m, err := t.trainStep(i+1, newStopwatch(o.Now).lap)
 		if err != nil {
 			return nil, err
 		}
 		if i > 0 {
 			rollouts, updates = append(rollouts, m.Time.RolloutS), append(updates, m.Time.RewardS+m.Time.UpdateS)
 			steps = append(steps, m.Time.RolloutS+m.Time.RewardS+m.Time.UpdateS)
+			distinct := t.distinctTokens(r.prompts)
+			w := t.policy.Size().Forward(distinct+r.tokens-len(r.completions), r.tokens)
+			sampled.Nominal, sampled.Executed = sampled.Nominal+w.Nominal, sampled.Executed+w.Executed
+			prompts, predictions = prompts+float64(distinct), predictions+float64(r.tokens)
 		}
 	}
 	runtime.ReadMemStats(&after)
 
 	n := float64(o.Steps)
-	prompts, rows := o.Prompts*o.PromptLen, o.Prompts*o.Group
-	inputs, predictions := prompts+rows*(o.ResponseLen-1), rows*o.ResponseLen
-	sample := t.policy.Size().Forward(inputs, predictions)
+	sample := model.Work{Nominal: sampled.Nominal / n, Executed: sampled.Executed / n}
 	update := sample.Update()
 	r := &BenchResult{
 		RolloutS: mean(rollouts), UpdateS: mean(updates), StepS: mean(steps), MedianStepS: median(steps),
 		AllocsPerStep: float64(after.Mallocs-before.Mallocs) / n,
 		BytesPerStep:  float64(after.TotalAlloc-before.TotalAlloc) / n,
 		Params:        t.params.Count(), Threads: o.Threads, Device: t.device.String(),
+		PromptTokens: prompts / n, Tokens: predictions / n,
 	}
 	if t.device.gpu != nil {
 		now := t.device.gpu.Memory()
@@ -142,49 +166,72 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 		r.DeviceFree = []int{memory.Free, now.Free}
 	}
 	r.MedianS.Rollout, r.MedianS.Update = median(rollouts), median(updates)
-	r.RolloutTokS = float64(predictions) / r.RolloutS
-	r.UpdateTokS = float64(prompts+predictions) / r.UpdateS
+	r.RolloutTokS = r.Tokens / r.RolloutS
+	r.UpdateTokS = (r.PromptTokens + r.Tokens) / r.UpdateS
 	r.GFLOPS = (sample.Nominal + update.Nominal) / r.StepS / 1e9
 	r.UpdateGFLOPS, r.UpdateExecuted = update.Nominal/r.UpdateS/1e9, update.Executed/r.UpdateS/1e9
-	runs, arithmetic := graph.Watched()
-	r.GraphShare = (runs - arithmetic).Seconds() / (n * r.StepS)
+	r.RolloutGFLOPS = sample.Executed / r.RolloutS / 1e9
+	if t.device.gpu == nil {
+		r.Kernel = kernelOf(t.cfg.Model)
+		if r.Peak = peak(r.Kernel, o.Now); r.Peak > 0 {
+			all := r.Peak * float64(r.Threads)
+			r.UpdateShare, r.RolloutShare = r.UpdateExecuted/all, r.RolloutGFLOPS/all
+		}
+	}
+	if watched {
+		runs, arithmetic := graph.Watched()
+		r.GraphShare = (runs - arithmetic).Seconds() / (n * r.StepS)
+	}
 	return r, nil
+}
+
+// peak is the peak of a core in GFLOP/s: the best of several samples, because other load can only
+// lower it.
+func peak(name string, now func() time.Time) (best float64) {
+	run := kernel.Peak
+	if kernel.InBF16(name) {
+		run = kernel.PeakBF16
+	}
+	for range 9 {
+		start := now()
+		flops := run(1_000_000)
+		best = max(best, flops/max(1e-9, now().Sub(start).Seconds())/1e9)
+	}
+	return best
+}
+
+// distinctTokens counts the tokens of prompts that a step computes: a decoder computes what all of
+// them begin with once.
+func (t *trainer) distinctTokens(prompts [][]int) (n int) {
+	shared := len(prompts[0])
+	for _, p := range prompts {
+		k := 0
+		for k < min(shared, len(p)) && p[k] == prompts[0][k] {
+			k++
+		}
+		shared = k
+		n += len(p)
+	}
+	if decoderOf(t.cfg.Model.Init) == "" {
+		return n
+	}
+	return n - (len(prompts)-1)*shared
 }
 
 // newBench returns a trainer without a folder. Close it even after an error.
 func newBench(o BenchOptions) (*trainer, error) {
-	cfg := config.Default()
-	cfg.Seed = o.Seed
-	cfg.Model.Init, cfg.Model.HiddenSize, cfg.Model.NumLayers = "random", o.Hidden, o.Layers
-	if o.Device != "" {
-		cfg.Model.Device = o.Device
-	}
-	if o.Precision != "" {
-		cfg.Model.Precision = o.Precision
-	}
-	cfg.Rollout.RolloutBatchSize, cfg.Rollout.GroupSize = o.Prompts*o.Group, o.Group
-	cfg.Rollout.SamplingMinTokens, cfg.Rollout.SamplingMaxTokens = o.ResponseLen, o.ResponseLen
-	cfg.Reward.Functions, cfg.Reward.RewardWeights = []string{"answer", "random"}, []float64{1, 1}
-	cfg = config.Resolve(cfg)
-	if err := config.Validate(&cfg); err != nil {
+	cfg, err := benchConfig(o)
+	if err != nil {
 		return new(trainer), fmt.Errorf("measure a step: %w", err)
 	}
 	t := &trainer{cfg: cfg, opts: Options{Threads: o.Threads, Now: o.Now}}
-	var err error
 	if t.data.template, err = templateOf(cfg.Data, cfg.Model); err != nil {
 		return t, err
 	}
-	// The question fills the rest of the prompt.
-	around := len(encodePrompts(tokenizerOf(cfg.Model), t.data.template, []gsm8k.Problem{{}})[0])
-	t.data.problems = &Problems{}
-	stream := rng.New(o.Seed, rng.Order)
-	for i := range 4 * o.Prompts { // so that steps differ
-		q := make([]byte, max(0, o.PromptLen-around))
-		for j := range q {
-			q[j] = byte('a' + int(26*stream.Float64(uint32(i), uint32(j), 0, 0)))
-		}
-		t.data.problems.Train = append(t.data.problems.Train,
-			gsm8k.Problem{ID: fmt.Sprintf("bench-%d", i), Question: string(q), Answer: "#### 1", Gold: "1"})
+	if o.Model == "" {
+		t.data.problems = t.benchProblems(o)
+	} else if t.data.problems, err = LoadProblems(cfg.Data); err != nil {
+		return t, err
 	}
 	m, err := MemoryOf(cfg, t.data.problems, o.Threads)
 	if err != nil {
@@ -196,13 +243,63 @@ func newBench(o BenchOptions) (*trainer, error) {
 	if err := t.build(); err != nil {
 		return t, err
 	}
-	for _, p := range t.data.prompts {
-		if len(p) != o.PromptLen {
-			return t, fmt.Errorf("measure a step: a prompt has %d tokens instead of %d", len(p), o.PromptLen)
+	if o.Model == "" {
+		for _, p := range t.data.prompts {
+			if len(p) != o.PromptLen {
+				return t, fmt.Errorf("measure a step: a prompt has %d tokens instead of %d", len(p), o.PromptLen)
+			}
 		}
 	}
 	t.sampler = t.policy.NewSampler()
 	return t, nil
+}
+
+// benchConfig is the configuration of the steps.
+func benchConfig(o BenchOptions) (config.Config, error) {
+	cfg, rows := config.Default(), o.Prompts*o.Group
+	if o.Model != "" {
+		set := []string{fmt.Sprint("rollout_batch_size=", rows), fmt.Sprint("group_size=", o.Group),
+			"learning_rate=0", "lr_scheduler=constant", "warmup_steps=0"}
+		if o.ResponseLen > 0 {
+			set = append(set, fmt.Sprint("sampling_max_tokens=", o.ResponseLen))
+		}
+		r, err := config.Load(config.LoadOptions{Path: "smollm2", Set: set, Checkpoint: FindCheckpoint,
+			Flags: []config.Flag{{Key: "model.init", Name: "--model", Value: o.Model}}})
+		if err != nil {
+			return cfg, err
+		}
+		cfg = r.Config
+	} else {
+		cfg.Model.Init, cfg.Model.HiddenSize, cfg.Model.NumLayers = "random", o.Hidden, o.Layers
+		cfg.Rollout.RolloutBatchSize, cfg.Rollout.GroupSize = rows, o.Group
+		cfg.Rollout.SamplingMaxTokens = o.ResponseLen
+	}
+	cfg.Seed, cfg.Rollout.SamplingMinTokens = o.Seed, o.ResponseLen
+	if o.Device != "" {
+		cfg.Model.Device = o.Device
+	}
+	if o.Precision != "" {
+		cfg.Model.Precision = o.Precision
+	}
+	cfg.Reward.Functions, cfg.Reward.RewardWeights = []string{"answer", "random"}, []float64{1, 1}
+	cfg = config.Resolve(cfg)
+	return cfg, config.Validate(&cfg)
+}
+
+// benchProblems are random questions that fill the rest of a prompt.
+func (t *trainer) benchProblems(o BenchOptions) *Problems {
+	around := len(encodePrompts(tokenizerOf(t.cfg.Model), t.data.template, []gsm8k.Problem{{}})[0])
+	out := &Problems{}
+	stream := rng.New(o.Seed, rng.Order)
+	for i := range 4 * o.Prompts { // so that steps differ
+		q := make([]byte, max(0, o.PromptLen-around))
+		for j := range q {
+			q[j] = byte('a' + int(26*stream.Float64(uint32(i), uint32(j), 0, 0)))
+		}
+		out.Train = append(out.Train,
+			gsm8k.Problem{ID: fmt.Sprintf("bench-%d", i), Question: string(q), Answer: "#### 1", Gold: "1"})
+	}
+	return out
 }
 
 func mean(x []float64) float64 {

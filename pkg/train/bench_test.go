@@ -1,12 +1,19 @@
 package train
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"grpo/internal/decodertest"
+	"grpo/pkg/model/kernel"
 
 	"grpo/pkg/config"
 )
@@ -84,5 +91,53 @@ func TestBenchRefuses(t *testing.T) {
 	}
 	if _, err := Bench(context.Background(), good); err != nil {
 		t.Errorf("the smallest step: %v", err)
+	}
+}
+
+// TestBenchModel: a step of a checkpoint's kind has real prompts, whose common start counts once,
+// and leaves the weights as they are.
+func TestBenchModel(t *testing.T) {
+	dir := decodertest.Folder(t)
+	file := filepath.Join(dir, "config.json")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, bytes.Replace(data, []byte("512"), []byte("4096"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := BenchOptions{Model: dir, Prompts: 2, Group: 3, Steps: 2, Threads: 2, Seed: 1, Now: time.Now}
+	b, err := newBench(o)
+	defer b.close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := slices.Clone(b.params.Flat)
+	for step := range 2 {
+		r, _, err := b.trainStep(step+1, newStopwatch(time.Now).lap)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.zeroAdvantage > 0 || len(r.completions) != 6 {
+			t.Errorf("%d completions, %d groups without a signal", len(r.completions), r.zeroAdvantage)
+		}
+		all := len(r.prompts[0]) + len(r.prompts[1])
+		if n := b.distinctTokens(r.prompts); n >= all || n <= len(r.prompts[0]) {
+			t.Errorf("%d distinct tokens of prompts of %d in all", n, all)
+		}
+	}
+	if !slices.Equal(before, b.params.Flat) {
+		t.Error("the weights changed")
+	}
+	o.ResponseLen = 4
+	r, err := Bench(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Tokens != 2*3*4 || !(r.UpdateGFLOPS > 0) || r.UpdateGFLOPS != r.UpdateExecuted || r.Kernel != kernel.Name() {
+		t.Errorf("%+v", r)
+	}
+	if (r.Peak > 0) != (kernel.Peak(1) > 0) || r.UpdateShare < 0 || r.UpdateShare > 1.5 {
+		t.Errorf("peak %v, share %v", r.Peak, r.UpdateShare)
 	}
 }

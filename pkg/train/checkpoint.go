@@ -12,7 +12,6 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/model/hf"
-	"grpo/pkg/model/kernel"
 	"grpo/pkg/model/safetensors"
 	"grpo/pkg/rundir"
 )
@@ -156,7 +155,7 @@ func (t *trainer) current() (*model.Checkpoint, error) {
 		return nil, fmt.Errorf("save checkpoint: %w", err)
 	}
 	c := &model.Checkpoint{Params: t.params, M: t.opt.M, V: t.opt.V, Metadata: map[string]string{
-		formatKey: checkpointFormat, kernelKey: kernel.Name(),
+		formatKey: checkpointFormat, kernelKey: kernelOf(t.cfg.Model),
 		configKey: string(config.Marshal(t.cfg)), hashKey: config.Hash(t.cfg), stateKey: string(text),
 	}}
 	if on := t.device.String(); on != "" {

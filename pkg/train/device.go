@@ -89,9 +89,13 @@ func openDevice(c config.Model, pool *kernel.Pool, work float64) (device, error)
 	return device{}, fmt.Errorf("open the device (model.device %s): %w", c.Device, err)
 }
 
-// onDeviceOf returns a with the device and precision of b: a run may move between devices.
+// onDeviceOf returns a with the device of b, and its precision unless both are the CPU: a run may
+// move between devices.
 func onDeviceOf(a, b config.Config) config.Config {
-	a.Model.Device, a.Model.Precision = b.Model.Device, b.Model.Precision
+	if a.Model.Device != b.Model.Device || a.Model.Device != "cpu" {
+		a.Model.Precision = b.Model.Precision
+	}
+	a.Model.Device = b.Model.Device
 	return a
 }
 

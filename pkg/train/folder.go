@@ -13,7 +13,6 @@ import (
 	"grpo/internal/regular"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
-	"grpo/pkg/model/kernel"
 	"grpo/pkg/rundir"
 )
 
@@ -103,7 +102,7 @@ func (t *trainer) begin(old []byte) error {
 		}
 	}
 	meta := t.opts.Meta
-	meta.Kernel, meta.Threads = kernel.Name(), t.opts.Threads
+	meta.Kernel, meta.Threads = kernelOf(t.cfg.Model), t.opts.Threads
 	meta.Device, meta.Moves = t.device.String(), t.state.Moves
 	meta.Started = t.clock.start.UTC().Format(time.RFC3339)
 	meta.ConfigHash, meta.InitHash, meta.ProblemsHash = config.Hash(t.cfg), t.inputs.Init, t.inputs.Problems

@@ -16,6 +16,7 @@ import (
 	"grpo/pkg/model"
 	"grpo/pkg/model/decoder"
 	"grpo/pkg/model/hf"
+	"grpo/pkg/model/kernel"
 	"grpo/pkg/model/tinylm"
 	"grpo/pkg/model/tinylm/base"
 	"grpo/pkg/model/tinylm/tokenizer"
@@ -29,7 +30,11 @@ import (
 // path. A checkpoint of another size or with NaN or Inf is an error.
 func newPolicy(c config.Model, init string, seed uint64, on model.Device) (model.Policy, error) {
 	if base := decoderOf(init); base != "" {
-		return openDecoder(base, init, "the initial weights", on)
+		return openDecoder(base, init, "the initial weights", c.Precision == bf16, on)
+	}
+	if c.Device == "cpu" && c.Precision == bf16 {
+		return nil, config.Invalid(fmt.Errorf("model.precision (bf16) has no effect: %s is a TinyLM, which the CPU "+
+			"computes in float32 (set model.device to cuda or auto, or leave this key out)", init))
 	}
 	spec := specOf(c)
 	if init == "random" {
@@ -104,7 +109,7 @@ func OpenPolicy(name string, on model.Device) (model.Policy, error) {
 // openFile opens "base" or the checkpoint at a path. Errors name what it is.
 func openFile(file, what string, on model.Device) (model.Policy, error) {
 	if base := decoderOf(file); base != "" {
-		return openDecoder(base, file, what, on)
+		return openDecoder(base, file, what, false, on)
 	}
 	w, name, err := savedWeights(file)
 	if err == nil && w.Vocab != tokenizer.VocabSize {
@@ -116,10 +121,22 @@ func openFile(file, what string, on model.Device) (model.Policy, error) {
 	return tinylm.New(w, on), nil
 }
 
+const bf16 = "bf16" // of model.precision
+
+// kernelOf is the name of the kernel that computes a configuration's network on the CPU.
+func kernelOf(c config.Model) string {
+	if c.Precision == bf16 && decoderOf(c.Init) != "" {
+		return kernel.BF16Name()
+	}
+	return kernel.Name()
+}
+
 // sizeOf is the size of a configuration's network.
 func sizeOf(c config.Model) model.Size {
 	if d := checkpointOf(c); d != nil {
-		return d.Size
+		size := d.Size
+		size.BF16 = c.Precision == bf16
+		return size
 	}
 	return specOf(c)
 }
@@ -172,8 +189,8 @@ func folderOf(init string) (hf.Folder, error) {
 
 // openDecoder opens a checkpoint, with the weights of a run if init is not itself. Errors
 // name what it is.
-func openDecoder(base, init, what string, on model.Device) (model.Policy, error) {
-	p, err := decoder.Open(base, on)
+func openDecoder(base, init, what string, bf16 bool, on model.Device) (model.Policy, error) {
+	p, err := decoder.Open(base, bf16, on)
 	if err != nil {
 		return nil, config.Invalid(err)
 	}

@@ -107,10 +107,13 @@ func (t *trainer) belongs(path string, c *model.Checkpoint, s *state) error {
 			path, format, checkpointFormat, startOver)
 	}
 	// A move to another device gets a note instead.
-	if k := c.Metadata[kernelKey]; t.onCPU(c) && !kernel.SameBits(k, kernel.Name()) {
-		return fmt.Errorf("%s was written by the kernel %s, this is %s, and the last bits would differ "+
-			"(set GRPO_KERNEL=%s on a machine that has it, or %s)",
-			path, k, kernel.Name(), k, startOver)
+	if k, now := c.Metadata[kernelKey], kernelOf(t.cfg.Model); t.onCPU(c) && !kernel.SameBits(k, now) {
+		fix := "set GRPO_KERNEL=" + k + " on a machine that has it"
+		if kernel.InBF16(k) != kernel.InBF16(now) {
+			fix = "restore model.precision"
+		}
+		return fmt.Errorf("%s was written by the kernel %s, this is %s, and the last bits would differ (%s, or %s)",
+			path, k, now, fix, startOver)
 	}
 	if err := t.sameConfig(path, c.Metadata[configKey]); err != nil {
 		return fmt.Errorf("%w %s", err, startOver)
@@ -188,8 +191,8 @@ func (t *trainer) adopt(path string, c *model.Checkpoint, s *state) error {
 	t.state = *s
 	t.opt.T = s.Updates
 	t.moved(c.Metadata[deviceKey])
-	if k := c.Metadata[kernelKey]; k != kernel.Name() && t.onCPU(c) {
-		t.later("the checkpoint was written by the kernel %s, this is %s: both give the same bits", k, kernel.Name())
+	if k, now := c.Metadata[kernelKey], kernelOf(t.cfg.Model); k != now && t.onCPU(c) {
+		t.later("the checkpoint was written by the kernel %s, this is %s: both give the same bits", k, now)
 	}
 	return nil
 }

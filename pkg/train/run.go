@@ -193,6 +193,7 @@ func (t *trainer) build() error {
 		Beta1: c.AdamBetas[0], Beta2: c.AdamBetas[1], Eps: c.AdamEps, WeightDecay: c.WeightDecay,
 	}
 	t.opt = model.NewAdamW(t.params, coefficients)
+	t.opt.Pool = t.pool
 	if t.learner, err = t.policy.NewLearner(t.cfg.Rollout.SamplingTemperature, c.GradientCheckpointing); err != nil {
 		return learnerError(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
-	"grpo/pkg/model/kernel"
 	"grpo/pkg/rng"
 	"grpo/pkg/rundir"
 )
@@ -155,7 +154,7 @@ func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
 		s.opts.Observer.Note(note)
 	}
 	rec = &SFTRecord{
-		Name: s.cfg.Name, ConfigHash: config.Hash(s.cfg), Kernel: kernel.Name(), Device: s.device.String(),
+		Name: s.cfg.Name, ConfigHash: config.Hash(s.cfg), Kernel: kernelOf(s.cfg.Model), Device: s.device.String(),
 		Parameters: s.params.Count(), Questions: len(s.problems.SFT), Overlap: s.problems.Overlap,
 	}
 	if s.cfg.Model.Init != "random" {
@@ -296,6 +295,7 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 	opt := model.NewAdamW(s.params, model.AdamWOptions{
 		Beta1: c.AdamBetas[0], Beta2: c.AdamBetas[1], Eps: c.AdamEps, WeightDecay: c.WeightDecay,
 	})
+	opt.Pool = s.pool
 	order := order{stream: rng.New(s.cfg.Seed, rng.Shuffle), place: uint32(i), n: len(rows)}
 	var recent []float64
 	for step := 1; step <= c.Steps; step++ {

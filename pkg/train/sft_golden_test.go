@@ -130,7 +130,7 @@ func TestGoldenSFT(t *testing.T) {
 			}
 			pool := kernel.NewPool(2)
 			defer pool.Close()
-			p, err := decoder.Open(withTokenizer(t, filepath.Join(root, c.Model), 100), pool)
+			p, err := decoder.Open(withTokenizer(t, filepath.Join(root, c.Model), 100), false, pool)
 			if err != nil {
 				t.Fatal(err)
 			}

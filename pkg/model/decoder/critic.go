@@ -33,7 +33,8 @@ func newCritic(policy *Network, pool *kernel.Pool, mem *arena, o model.AdamWOpti
 	copy(params.Flat, policy.Params.Flat)
 	c := &critic{pool: pool, mem: mem, checkpointing: checkpointing, params: params, gradients: params.Zeros(),
 		optimizer: model.NewAdamW(params, o)}
-	c.net, c.grads = view(policy.Config, params), view(policy.Config, c.gradients)
+	c.optimizer.Pool = pool
+	c.net, c.grads = policy.with(params), view(policy.Config, c.gradients)
 	return c
 }
 
@@ -154,5 +155,5 @@ func (c *critic) State() *model.CriticState {
 
 // Restore implements [model.Critic].
 func (c *critic) Restore(s *model.CriticState) error {
-	return s.Restore(c.params, c.optimizer, Size{*c.net.Config})
+	return s.Restore(c.params, c.optimizer, Size{Config: *c.net.Config})
 }

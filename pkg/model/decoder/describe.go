@@ -62,7 +62,7 @@ func Describe(path string) (*Description, error) {
 		return nil, err
 	}
 	defer c.Close()
-	d := &Description{Size: Size{*c.Config}, Tokenizer: NewTokenizer(c), chat: c.ChatTemplate, begin: c.Begin, end: c.End}
+	d := &Description{Size: Size{Config: *c.Config}, Tokenizer: NewTokenizer(c), chat: c.ChatTemplate, begin: c.Begin, end: c.End}
 	if ids := d.Tokenizer.End(); d.end == "" && len(ids) > 0 {
 		d.end, _ = d.Tokenizer.Token(ids[0])
 	}

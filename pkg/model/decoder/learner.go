@@ -48,7 +48,7 @@ func (l *learner) Accumulate(batch *model.Batch, objective model.Objective) (los
 }
 
 func (l *learner) Grads() *model.Params { return l.grads.Params }
-func (l *learner) ZeroGrads()           { l.grads.Params.Zero() }
+func (l *learner) ZeroGrads()           { l.pool.Clear(l.grads.Params.Flat) }
 func (l *learner) Close() error         { return nil }
 
 // scorer implements [model.Scorer].

@@ -21,6 +21,7 @@ type Network struct {
 	norm   []float32  // (hidden)
 	head   projection // the embedding where the two are tied
 	freqs  []float64
+	bf16   bool // the precision of its matmuls, except attention
 }
 
 // layer holds the parameters of a block. The query, key and value projections are one
@@ -56,7 +57,7 @@ func view(c *hf.Config, params *model.Params) *Network {
 		rest = rest[size:]
 		return x
 	}
-	matrix := func(in, out int) projection { return projection{in, out, take(in * out)} }
+	matrix := func(in, out int) projection { return projection{in: in, out: out, w: take(in * out)} }
 	h, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	n.embed = take(c.Vocab * h)
 	for i := range n.layers {
@@ -72,11 +73,32 @@ func view(c *hf.Config, params *model.Params) *Network {
 		l.gateUp, l.down = matrix(h, 2*c.FFN), matrix(c.FFN, h)
 		l.all = all[:len(all)-len(rest)]
 	}
-	n.norm, n.head = take(h), projection{h, c.Vocab, n.embed}
+	n.norm, n.head = take(h), projection{in: h, out: c.Vocab, w: n.embed}
 	if !c.Tied {
 		n.head = matrix(h, c.Vocab)
 	}
 	return n
+}
+
+// with is the same network with other parameters, of n's form or longer.
+func (n *Network) with(params *model.Params) *Network {
+	m := view(n.Config, params)
+	if n.bf16 {
+		m.useBF16()
+	}
+	return m
+}
+
+// useBF16 makes every matmul with a weight matrix round its operands to bf16. The weights
+// themselves stay float32.
+func (n *Network) useBF16() {
+	n.bf16, n.head.bf16 = true, true
+	for i := range n.layers {
+		l := &n.layers[i]
+		for _, m := range []*projection{&l.qkv, &l.out, &l.gateUp, &l.down} {
+			m.bf16 = true
+		}
+	}
 }
 
 // Load reads the weights of a checkpoint.

@@ -18,11 +18,17 @@ type Policy struct {
 	mem  *arena // of all that runs the network, one at a time, and of copies
 }
 
-// Open reads a checkpoint, a Hugging Face folder or a GGUF file, as a policy.
-func Open(path string, on model.Device) (*Policy, error) {
+// Open reads a checkpoint, a Hugging Face folder or a GGUF file, as a policy. Matmuls with its
+// weights are in bf16 (operands only; weights and sums stay float32) or in float32.
+func Open(path string, bf16 bool, on model.Device) (*Policy, error) {
 	pool, ok := on.(*kernel.Pool)
 	if !ok {
 		return nil, errors.New("open model: checkpoints of this kind run on the CPU only (model.device=cpu)")
+	}
+	if bf16 && !kernel.HasBF16() {
+		return nil, fmt.Errorf("open model: bf16 on the CPU needs the instructions AVX512_BF16 (AMD Zen 4, Intel "+
+			"Cooper Lake or Sapphire Rapids, or later), which the kernel %s on this machine does not use: set "+
+			"model.precision=float32", kernel.Name())
 	}
 	c, err := hf.Open(path)
 	if err != nil {
@@ -33,6 +39,9 @@ func Open(path string, on model.Device) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
+	if bf16 {
+		net.useBF16()
+	}
 	return &Policy{Tokenizer: NewTokenizer(c), net: net, pool: pool, mem: new(arena)}, nil
 }
 
@@ -40,7 +49,7 @@ func (p *Policy) Params() *model.Params { return p.net.Params }
 
 // Copy implements [model.Policy].
 func (p *Policy) Copy() model.Policy {
-	return &Policy{Tokenizer: p.Tokenizer, net: view(p.net.Config, p.net.Params.Clone()), pool: p.pool, mem: p.mem}
+	return &Policy{Tokenizer: p.Tokenizer, net: p.net.with(p.net.Params.Clone()), pool: p.pool, mem: p.mem}
 }
 
 func (p *Policy) NewSampler() model.Sampler { return newSampler(p.net, p.pool, p.mem, p.End()) }
@@ -58,7 +67,7 @@ func (p *Policy) NewCritic(o model.AdamWOptions, checkpointing bool) (model.Crit
 	return newCritic(p.net, p.pool, p.mem, o, checkpointing), nil
 }
 
-func (p *Policy) Size() model.Size { return Size{*p.net.Config} }
+func (p *Policy) Size() model.Size { return Size{*p.net.Config, p.net.bf16} }
 
 // Context implements [model.Policy].
 func (p *Policy) Context() int { return p.net.Config.Context }
@@ -110,7 +119,10 @@ func (t Tokenizer) Knows(string) bool { return true }
 func (t Tokenizer) Decode(tokens []int) string { return t.bpe.Decode(narrow(tokens), true) }
 
 // Size is the cost of a decoder. It implements [model.Size].
-type Size struct{ hf.Config }
+type Size struct {
+	hf.Config
+	BF16 bool // the precision of matmuls
+}
 
 // Parameters is the number of parameters; tied weights count once.
 func (s Size) Parameters() float64 {

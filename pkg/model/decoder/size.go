@@ -21,7 +21,12 @@ func (s Size) ScorerBytes(model.BatchSize, int) float64 { return 0 }
 func (s Size) CriticBytes(_, _ model.BatchSize, _ int) float64 { return 4 * s.ParamBytes() }
 
 // SamplerBytes implements [model.Size]: the packed weights.
-func (s Size) SamplerBytes(int) float64 { return s.ParamBytes() }
+func (s Size) SamplerBytes(int) float64 {
+	if s.BF16 {
+		return s.ParamBytes() / 2
+	}
+	return s.ParamBytes()
+}
 
 // SampledBytes implements [model.Size].
 func (s Size) SampledBytes(prompts, group, maxTokens float64) float64 {

@@ -11,11 +11,11 @@ import (
 )
 
 // smollm2 is the policy of the file of [golden.SmolLM2].
-func smollm2(t testing.TB) *Policy {
+func smollm2(t testing.TB, bf16 bool) *Policy {
 	t.Helper()
 	pool := kernel.NewPool(2)
 	t.Cleanup(pool.Close)
-	p, err := Open(golden.SmolLM2(t), pool)
+	p, err := Open(golden.SmolLM2(t), bf16, pool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,18 +24,29 @@ func smollm2(t testing.TB) *Policy {
 
 // Chats continue as with transformers, with its log-probabilities.
 func TestGoldenSmolLM2(t *testing.T) {
-	p := smollm2(t)
+	p := smollm2(t, false)
 	if n := p.net.Params.Count(); n != 134515008 || p.Size().(Size).Parameters() != float64(n) {
 		t.Errorf("%d parameters", n)
 	}
-	var want struct {
-		Model []struct {
-			IDs     []int
-			Prompt  []float64 `json:"prompt_logps"`
-			Greedy  []int
-			Margins []float64 `json:"greedy_margins"`
+	chats(t, p, func(m chat, logp []float64) {
+		for i, w := range m.Prompt {
+			if math.Abs(logp[i]-w) > 2e-4*max(1, math.Abs(w)) {
+				t.Errorf("log-probability %d is %v, want %v", i, logp[i], w)
+			}
 		}
-	}
+	})
+}
+
+// chat is a conversation with what transformers computes for it.
+type chat struct {
+	IDs    []int
+	Prompt []float64 `json:"prompt_logps"`
+	Greedy []int
+}
+
+// chats calls f with each chat and its log-probabilities by p, and checks its continuation.
+func chats(t *testing.T, p *Policy, f func(m chat, logp []float64)) {
+	var want struct{ Model []chat }
 	golden.ReadJSON(t, golden.Path(t, "golden", "decoder", "smollm2", "case.json"), &want)
 	s := p.NewSampler()
 	for _, m := range want.Model {
@@ -47,11 +58,7 @@ func TestGoldenSmolLM2(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, w := range m.Prompt {
-			if math.Abs(got.LogProbs[i]-w) > 2e-4*max(1, math.Abs(w)) {
-				t.Errorf("log-probability %d is %v, want %v", i, got.LogProbs[i], w)
-			}
-		}
+		f(m, got.LogProbs)
 		out, err := s.Sample([][]int{m.IDs}, 1, model.Sampling{Greedy: true, TopP: 1, MaxTokens: len(m.Greedy)}, model.Draws{})
 		if err != nil {
 			t.Fatal(err)
@@ -62,10 +69,28 @@ func TestGoldenSmolLM2(t *testing.T) {
 	}
 }
 
+// With bf16, log-probabilities differ a little, and chats continue alike.
+func TestGoldenSmolLM2BF16(t *testing.T) {
+	if !kernel.HasBF16() {
+		t.Skip("this processor has no AVX512_BF16")
+	}
+	largest, sum, n := 0.0, 0.0, 0.0
+	chats(t, smollm2(t, true), func(m chat, logp []float64) {
+		for i, w := range m.Prompt {
+			d := math.Abs(logp[i] - w)
+			largest, sum, n = max(largest, d), sum+d, n+1
+		}
+	})
+	t.Logf("log-probabilities differ by up to %.3f, on average by %.4f", largest, sum/n)
+	if largest > 0.2 || !(sum/n < 0.025) {
+		t.Errorf("log-probabilities differ by up to %v, on average by %v", largest, sum/n)
+	}
+}
+
 // The gradient of a policy-gradient step, with prompts shared, is that of transformers
 // without sharing.
 func TestGoldenSmolLM2Gradient(t *testing.T) {
-	p := smollm2(t)
+	p := smollm2(t, false)
 	var want struct {
 		Rows []struct {
 			Prompt     []int `json:"prompt_ids"`

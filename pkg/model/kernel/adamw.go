@@ -21,6 +21,11 @@ import (
 //
 // It panics if the lengths differ or t < 1.
 func AdamW(w, g, m, v []float32, lr, beta1, beta2, eps, weightDecay, gradScale float64, t int) {
+	(*Pool)(nil).AdamW(w, g, m, v, lr, beta1, beta2, eps, weightDecay, gradScale, t)
+}
+
+// AdamW is [AdamW] over the pool's threads, with the same bits.
+func (p *Pool) AdamW(w, g, m, v []float32, lr, beta1, beta2, eps, weightDecay, gradScale float64, t int) {
 	sameLen("g", len(w), len(g))
 	sameLen("m", len(w), len(m))
 	sameLen("v", len(w), len(v))
@@ -38,7 +43,7 @@ func AdamW(w, g, m, v []float32, lr, beta1, beta2, eps, weightDecay, gradScale f
 		eps:     float32(eps),
 		scale:   float32(gradScale),
 	}
-	adamW(w, g, m, v, &c)
+	p.elements(len(w), func(lo, hi int) { adamW(w[lo:hi], g[lo:hi], m[lo:hi], v[lo:hi], &c) })
 }
 
 // adamCoefficients are the numbers of one update, in the order in which the

@@ -42,3 +42,4 @@ package kernel
 //go:generate go run -C asm . -family softmax -pkg kernel -out ../softmax_amd64.s -stubs ../softmax_stubs_amd64.go
 //go:generate go run -C asm . -family vec -pkg kernel -out ../vec_amd64.s -stubs ../vec_stubs_amd64.go
 //go:generate go run -C asm . -family decoder -pkg kernel -out ../decoder_amd64.s -stubs ../decoder_stubs_amd64.go
+//go:generate go run -C asm . -family bf16 -pkg kernel -out ../bf16_amd64.s -stubs ../bf16_stubs_amd64.go

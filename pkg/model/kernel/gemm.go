@@ -35,16 +35,16 @@ func gemm(transB bool, m, n, k int, a matrixA, b []float32, ldb int, accumulate 
 		clearC(m, n, accumulate, c, ldc)
 		return
 	}
-	s := scratches.Get().(*scratch)
+	s, steps := scratches.Get().(*scratch), a.format.steps(k)
 	for j0 := 0; j0 < n; j0 += nBlock {
 		nb := min(nBlock, n-j0)
-		for p0 := 0; p0 < k; p0 += kBlock {
-			kb := min(kBlock, k-p0)
+		for p0 := 0; p0 < steps; p0 += kBlock {
+			kb := min(kBlock, steps-p0)
 			s.b = grow(s.b, kb*roundUp(nb, nr))
 			if transB {
-				packPanelsT(kb, nb, b[j0*ldb+p0:], ldb, s.b)
+				packBlock(a.format, transB, p0, k, nb, b[j0*ldb:], ldb, s.b)
 			} else {
-				packPanels(kb, nb, b[p0*ldb+j0:], ldb, s.b)
+				packBlock(a.format, transB, p0, k, nb, b[j0:], ldb, s.b)
 			}
 			gemmBlock(m, nb, kb, a.deeper(p0), s.b, accumulate || p0 > 0, c[j0:], ldc, s)
 		}
@@ -54,6 +54,7 @@ func gemm(transB bool, m, n, k int, a matrixA, b []float32, ldb int, accumulate 
 
 // scratch is the working memory of one matmul on one thread.
 type scratch struct {
+	a []float32            // op(A) in bf16
 	b []float32            // packed panels
 	c [mBlock * nr]float32 // a tile with padded columns
 }
@@ -61,8 +62,9 @@ type scratch struct {
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // matrixA is a view of op(A): element (i, p) is data[i*rowStride+p*kStride],
-// and skip elements further on for i >= skipAt.
+// and skip elements further on for i >= skipAt. The packed B has the same format.
 type matrixA struct {
+	format             format
 	data               []float32
 	rowStride, kStride int
 	skipAt, skip       int

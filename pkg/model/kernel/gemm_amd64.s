@@ -1324,8 +1324,8 @@ loop:
 	RET
 
 // func tile12x32AVX512(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
-// Requires: AVX, AVX512F
-TEXT ·tile12x32AVX512(SB), NOSPLIT, $0-81
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tile12x32AVX512(SB), NOSPLIT, $8-81
 	MOVQ strips+0(FP), AX
 	MOVQ a+16(FP), CX
 	MOVQ rowStride+24(FP), DX
@@ -1368,8 +1368,10 @@ strip:
 	LEAQ   (R12)(DX*2), R13
 	ADDQ   DX, R13
 	MOVQ   SI, R14
-	MOVQ   kb+8(FP), R15
-	SUBQ   $0x02, R15
+	LEAQ   (R14)(DI*2), R15
+	ADDQ   DI, R15
+	MOVQ   kb+8(FP), BP
+	SUBQ   $0x02, BP
 	JL     rest
 
 loop:
@@ -1411,6 +1413,8 @@ loop:
 	VBROADCASTSS (R13)(DX*2), Z26
 	VFMADD231PS  Z24, Z26, Z22
 	VFMADD231PS  Z25, Z26, Z23
+	PREFETCHT1   (R14)(DI*2)
+	PREFETCHT1   (R15)
 	ADDQ         BX, R10
 	ADDQ         BX, R11
 	ADDQ         BX, R12
@@ -1453,16 +1457,19 @@ loop:
 	VBROADCASTSS (R13)(DX*2), Z26
 	VFMADD231PS  Z24, Z26, Z22
 	VFMADD231PS  Z25, Z26, Z23
+	PREFETCHT1   64(R14)(DI*2)
+	PREFETCHT1   64(R15)
 	ADDQ         BX, R10
 	ADDQ         BX, R11
 	ADDQ         BX, R12
 	ADDQ         BX, R13
 	ADDQ         $0x80, R14
-	SUBQ         $0x02, R15
+	ADDQ         $0x80, R15
+	SUBQ         $0x02, BP
 	JGE          loop
 
 rest:
-	ADDQ $0x02, R15
+	ADDQ $0x02, BP
 	JZ   store
 
 one:
@@ -1504,12 +1511,15 @@ one:
 	VBROADCASTSS (R13)(DX*2), Z26
 	VFMADD231PS  Z24, Z26, Z22
 	VFMADD231PS  Z25, Z26, Z23
+	PREFETCHT1   (R14)(DI*2)
+	PREFETCHT1   (R15)
 	ADDQ         BX, R10
 	ADDQ         BX, R11
 	ADDQ         BX, R12
 	ADDQ         BX, R13
 	ADDQ         $0x40, R14
-	DECQ         R15
+	ADDQ         $0x40, R15
+	DECQ         BP
 	JNZ          one
 
 store:
@@ -1767,7 +1777,7 @@ overwrite:
 	RET
 
 // func tile8x32AVX512(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·tile8x32AVX512(SB), NOSPLIT, $0-81
 	MOVQ strips+0(FP), AX
 	MOVQ a+16(FP), CX
@@ -1801,8 +1811,10 @@ strip:
 	LEAQ   (R11)(DX*2), R12
 	ADDQ   DX, R12
 	MOVQ   SI, R13
-	MOVQ   kb+8(FP), R14
-	SUBQ   $0x02, R14
+	LEAQ   (R13)(DI*2), R14
+	ADDQ   DI, R14
+	MOVQ   kb+8(FP), R15
+	SUBQ   $0x02, R15
 	JL     rest
 
 loop:
@@ -1832,6 +1844,8 @@ loop:
 	VBROADCASTSS (R12)(DX*1), Z18
 	VFMADD231PS  Z16, Z18, Z14
 	VFMADD231PS  Z17, Z18, Z15
+	PREFETCHT1   (R13)(DI*2)
+	PREFETCHT1   (R14)
 	ADDQ         BX, R10
 	ADDQ         BX, R11
 	ADDQ         BX, R12
@@ -1861,15 +1875,18 @@ loop:
 	VBROADCASTSS (R12)(DX*1), Z18
 	VFMADD231PS  Z16, Z18, Z14
 	VFMADD231PS  Z17, Z18, Z15
+	PREFETCHT1   64(R13)(DI*2)
+	PREFETCHT1   64(R14)
 	ADDQ         BX, R10
 	ADDQ         BX, R11
 	ADDQ         BX, R12
 	ADDQ         $0x80, R13
-	SUBQ         $0x02, R14
+	ADDQ         $0x80, R14
+	SUBQ         $0x02, R15
 	JGE          loop
 
 rest:
-	ADDQ $0x02, R14
+	ADDQ $0x02, R15
 	JZ   store
 
 one:
@@ -1899,11 +1916,14 @@ one:
 	VBROADCASTSS (R12)(DX*1), Z18
 	VFMADD231PS  Z16, Z18, Z14
 	VFMADD231PS  Z17, Z18, Z15
+	PREFETCHT1   (R13)(DI*2)
+	PREFETCHT1   (R14)
 	ADDQ         BX, R10
 	ADDQ         BX, R11
 	ADDQ         BX, R12
 	ADDQ         $0x40, R13
-	DECQ         R14
+	ADDQ         $0x40, R14
+	DECQ         R15
 	JNZ          one
 
 store:
@@ -2098,7 +2118,7 @@ overwrite:
 	RET
 
 // func tile6x32AVX512(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·tile6x32AVX512(SB), NOSPLIT, $0-81
 	MOVQ strips+0(FP), AX
 	MOVQ a+16(FP), CX
@@ -2126,8 +2146,10 @@ strip:
 	LEAQ   (R10)(DX*2), R11
 	ADDQ   DX, R11
 	MOVQ   SI, R12
-	MOVQ   kb+8(FP), R13
-	SUBQ   $0x02, R13
+	LEAQ   (R12)(DI*2), R13
+	ADDQ   DI, R13
+	MOVQ   kb+8(FP), R14
+	SUBQ   $0x02, R14
 	JL     rest
 
 loop:
@@ -2151,6 +2173,8 @@ loop:
 	VBROADCASTSS (R11)(DX*2), Z14
 	VFMADD231PS  Z12, Z14, Z10
 	VFMADD231PS  Z13, Z14, Z11
+	PREFETCHT1   (R12)(DI*2)
+	PREFETCHT1   (R13)
 	ADDQ         BX, R10
 	ADDQ         BX, R11
 	VMOVUPS      64(R12), Z12
@@ -2173,14 +2197,17 @@ loop:
 	VBROADCASTSS (R11)(DX*2), Z14
 	VFMADD231PS  Z12, Z14, Z10
 	VFMADD231PS  Z13, Z14, Z11
+	PREFETCHT1   64(R12)(DI*2)
+	PREFETCHT1   64(R13)
 	ADDQ         BX, R10
 	ADDQ         BX, R11
 	ADDQ         $0x80, R12
-	SUBQ         $0x02, R13
+	ADDQ         $0x80, R13
+	SUBQ         $0x02, R14
 	JGE          loop
 
 rest:
-	ADDQ $0x02, R13
+	ADDQ $0x02, R14
 	JZ   store
 
 one:
@@ -2204,10 +2231,13 @@ one:
 	VBROADCASTSS (R11)(DX*2), Z14
 	VFMADD231PS  Z12, Z14, Z10
 	VFMADD231PS  Z13, Z14, Z11
+	PREFETCHT1   (R12)(DI*2)
+	PREFETCHT1   (R13)
 	ADDQ         BX, R10
 	ADDQ         BX, R11
 	ADDQ         $0x40, R12
-	DECQ         R13
+	ADDQ         $0x40, R13
+	DECQ         R14
 	JNZ          one
 
 store:
@@ -2369,7 +2399,7 @@ overwrite:
 	RET
 
 // func tile4x64AVX512(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·tile4x64AVX512(SB), NOSPLIT, $0-81
 	MOVQ strips+0(FP), AX
 	MOVQ a+16(FP), CX
@@ -2403,8 +2433,10 @@ strip:
 	MOVQ   SI, R12
 	LEAQ   (R12)(DI*2), R13
 	ADDQ   DI, R13
-	MOVQ   kb+8(FP), R14
-	SUBQ   $0x02, R14
+	LEAQ   (R13)(DI*2), R14
+	ADDQ   DI, R14
+	MOVQ   kb+8(FP), R15
+	SUBQ   $0x02, R15
 	JL     rest
 
 loop:
@@ -2432,6 +2464,10 @@ loop:
 	VFMADD231PS  Z17, Z20, Z13
 	VFMADD231PS  Z18, Z20, Z14
 	VFMADD231PS  Z19, Z20, Z15
+	PREFETCHT1   (R13)(DI*1)
+	PREFETCHT1   (R13)(DI*2)
+	PREFETCHT1   (R14)
+	PREFETCHT1   (R14)(DI*1)
 	ADDQ         BX, R10
 	ADDQ         BX, R11
 	VMOVUPS      64(R12), Z16
@@ -2458,15 +2494,20 @@ loop:
 	VFMADD231PS  Z17, Z20, Z13
 	VFMADD231PS  Z18, Z20, Z14
 	VFMADD231PS  Z19, Z20, Z15
+	PREFETCHT1   64(R13)(DI*1)
+	PREFETCHT1   64(R13)(DI*2)
+	PREFETCHT1   64(R14)
+	PREFETCHT1   64(R14)(DI*1)
 	ADDQ         BX, R10
 	ADDQ         BX, R11
 	ADDQ         $0x80, R12
 	ADDQ         $0x80, R13
-	SUBQ         $0x02, R14
+	ADDQ         $0x80, R14
+	SUBQ         $0x02, R15
 	JGE          loop
 
 rest:
-	ADDQ $0x02, R14
+	ADDQ $0x02, R15
 	JZ   store
 
 one:
@@ -2494,11 +2535,16 @@ one:
 	VFMADD231PS  Z17, Z20, Z13
 	VFMADD231PS  Z18, Z20, Z14
 	VFMADD231PS  Z19, Z20, Z15
+	PREFETCHT1   (R13)(DI*1)
+	PREFETCHT1   (R13)(DI*2)
+	PREFETCHT1   (R14)
+	PREFETCHT1   (R14)(DI*1)
 	ADDQ         BX, R10
 	ADDQ         BX, R11
 	ADDQ         $0x40, R12
 	ADDQ         $0x40, R13
-	DECQ         R14
+	ADDQ         $0x40, R14
+	DECQ         R15
 	JNZ          one
 
 store:
@@ -2646,7 +2692,7 @@ overwrite:
 	RET
 
 // func tile3x64AVX512(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·tile3x64AVX512(SB), NOSPLIT, $0-81
 	MOVQ strips+0(FP), AX
 	MOVQ a+16(FP), CX
@@ -2674,8 +2720,10 @@ strip:
 	MOVQ   SI, R11
 	LEAQ   (R11)(DI*2), R12
 	ADDQ   DI, R12
-	MOVQ   kb+8(FP), R13
-	SUBQ   $0x02, R13
+	LEAQ   (R12)(DI*2), R13
+	ADDQ   DI, R13
+	MOVQ   kb+8(FP), R14
+	SUBQ   $0x02, R14
 	JL     rest
 
 loop:
@@ -2698,6 +2746,10 @@ loop:
 	VFMADD231PS  Z15, Z12, Z3
 	VFMADD231PS  Z15, Z13, Z7
 	VFMADD231PS  Z15, Z14, Z11
+	PREFETCHT1   (R12)(DI*1)
+	PREFETCHT1   (R12)(DI*2)
+	PREFETCHT1   (R13)
+	PREFETCHT1   (R13)(DI*1)
 	ADDQ         BX, R10
 	VBROADCASTSS (R10), Z12
 	VBROADCASTSS (R10)(DX*1), Z13
@@ -2718,14 +2770,19 @@ loop:
 	VFMADD231PS  Z15, Z12, Z3
 	VFMADD231PS  Z15, Z13, Z7
 	VFMADD231PS  Z15, Z14, Z11
+	PREFETCHT1   64(R12)(DI*1)
+	PREFETCHT1   64(R12)(DI*2)
+	PREFETCHT1   64(R13)
+	PREFETCHT1   64(R13)(DI*1)
 	ADDQ         BX, R10
 	ADDQ         $0x80, R11
 	ADDQ         $0x80, R12
-	SUBQ         $0x02, R13
+	ADDQ         $0x80, R13
+	SUBQ         $0x02, R14
 	JGE          loop
 
 rest:
-	ADDQ $0x02, R13
+	ADDQ $0x02, R14
 	JZ   store
 
 one:
@@ -2748,10 +2805,15 @@ one:
 	VFMADD231PS  Z15, Z12, Z3
 	VFMADD231PS  Z15, Z13, Z7
 	VFMADD231PS  Z15, Z14, Z11
+	PREFETCHT1   (R12)(DI*1)
+	PREFETCHT1   (R12)(DI*2)
+	PREFETCHT1   (R13)
+	PREFETCHT1   (R13)(DI*1)
 	ADDQ         BX, R10
 	ADDQ         $0x40, R11
 	ADDQ         $0x40, R12
-	DECQ         R13
+	ADDQ         $0x40, R13
+	DECQ         R14
 	JNZ          one
 
 store:
@@ -2877,7 +2939,7 @@ overwrite:
 	RET
 
 // func tile2x64AVX512(strips int, kb int, a *float32, rowStride int, kStride int, stripStride int, b *float32, panelStride int, c *float32, ldc int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·tile2x64AVX512(SB), NOSPLIT, $0-81
 	MOVQ strips+0(FP), AX
 	MOVQ a+16(FP), CX
@@ -2901,8 +2963,10 @@ strip:
 	MOVQ   SI, R11
 	LEAQ   (R11)(DI*2), R12
 	ADDQ   DI, R12
-	MOVQ   kb+8(FP), R13
-	SUBQ   $0x02, R13
+	LEAQ   (R12)(DI*2), R13
+	ADDQ   DI, R13
+	MOVQ   kb+8(FP), R14
+	SUBQ   $0x02, R14
 	JL     rest
 
 loop:
@@ -2920,6 +2984,10 @@ loop:
 	VMOVUPS      (R12), Z10
 	VFMADD231PS  Z10, Z8, Z3
 	VFMADD231PS  Z10, Z9, Z7
+	PREFETCHT1   (R12)(DI*1)
+	PREFETCHT1   (R12)(DI*2)
+	PREFETCHT1   (R13)
+	PREFETCHT1   (R13)(DI*1)
 	ADDQ         BX, R10
 	VBROADCASTSS (R10), Z8
 	VBROADCASTSS (R10)(DX*1), Z9
@@ -2935,14 +3003,19 @@ loop:
 	VMOVUPS      64(R12), Z10
 	VFMADD231PS  Z10, Z8, Z3
 	VFMADD231PS  Z10, Z9, Z7
+	PREFETCHT1   64(R12)(DI*1)
+	PREFETCHT1   64(R12)(DI*2)
+	PREFETCHT1   64(R13)
+	PREFETCHT1   64(R13)(DI*1)
 	ADDQ         BX, R10
 	ADDQ         $0x80, R11
 	ADDQ         $0x80, R12
-	SUBQ         $0x02, R13
+	ADDQ         $0x80, R13
+	SUBQ         $0x02, R14
 	JGE          loop
 
 rest:
-	ADDQ $0x02, R13
+	ADDQ $0x02, R14
 	JZ   store
 
 one:
@@ -2960,10 +3033,15 @@ one:
 	VMOVUPS      (R12), Z10
 	VFMADD231PS  Z10, Z8, Z3
 	VFMADD231PS  Z10, Z9, Z7
+	PREFETCHT1   (R12)(DI*1)
+	PREFETCHT1   (R12)(DI*2)
+	PREFETCHT1   (R13)
+	PREFETCHT1   (R13)(DI*1)
 	ADDQ         BX, R10
 	ADDQ         $0x40, R11
 	ADDQ         $0x40, R12
-	DECQ         R13
+	ADDQ         $0x40, R13
+	DECQ         R14
 	JNZ          one
 
 store:

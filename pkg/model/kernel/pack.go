@@ -7,8 +7,9 @@ import "fmt"
 // columns, the last one padded with zeros. A zero Packed is an empty matrix.
 // It is read-only once packed, so any number of goroutines may use it.
 type Packed struct {
-	k, n int
-	data []float32
+	format format
+	k, n   int
+	data   []float32
 }
 
 // NewPacked returns an empty matrix with memory for one of size k×n, which floats allocates.
@@ -20,48 +21,68 @@ func NewPacked(k, n int, floats func(n int) []float32) Packed {
 // set, with rows ldb apart. It reuses into's memory. The packed copy does not follow later changes
 // of b.
 func PackB(transB bool, k, n int, b []float32, ldb int, into *Packed) {
+	pack(numbers, transB, k, n, b, ldb, into)
+}
+
+func pack(f format, transB bool, k, n int, b []float32, ldb int, into *Packed) {
 	if k < 0 || n < 0 {
 		panic(fmt.Sprintf("kernel: packed matrix of %d×%d: negative size", k, n))
 	}
 	checkOp("b", transB, k, n, b, ldb)
-	wide := roundUp(n, nr)
-	into.k, into.n = k, n
-	into.data = grow(into.data, k*wide)
+	wide, steps := roundUp(n, nr), f.steps(k)
+	into.format, into.k, into.n = f, k, n
+	into.data = grow(into.data, steps*wide)
 	if n == 0 {
 		return
 	}
-	for p0 := 0; p0 < k; p0 += kBlock {
-		kb := min(kBlock, k-p0)
-		to := into.data[p0*wide : (p0+kb)*wide]
-		if transB {
-			packPanelsT(kb, n, b[p0:], ldb, to)
-		} else {
-			packPanels(kb, n, b[p0*ldb:], ldb, to)
-		}
+	for p0 := 0; p0 < steps; p0 += kBlock {
+		packBlock(f, transB, p0, k, n, b, ldb, into.data[p0*wide:])
+	}
+}
+
+// packBlock packs the block of op(B), of size k×n, from element p0 of the sums on.
+func packBlock(f format, transB bool, p0, k, n int, b []float32, ldb int, to []float32) {
+	kb := min(kBlock, f.steps(k)-p0)
+	switch {
+	case f == pairs && transB:
+		packPairsT(min(2*kb, k-2*p0), n, b[2*p0:], ldb, to)
+	case f == pairs:
+		packPairs(min(2*kb, k-2*p0), n, b[2*p0*ldb:], ldb, to)
+	case transB:
+		packPanelsT(kb, n, b[p0:], ldb, to)
+	default:
+		packPanels(kb, n, b[p0*ldb:], ldb, to)
 	}
 }
 
 // GemmPacked is [Gemm] with the right-hand matrix packed before by [PackB]. The
 // result has the same bits.
 func GemmPacked(transA bool, m, n, k int, a []float32, lda int, b *Packed, accumulate bool, c []float32, ldc int) {
-	checkGemmPacked(transA, m, n, k, a, lda, b, c, ldc)
-	gemmPacked(m, viewA(transA, a, lda), b, accumulate, c, ldc)
+	(*Pool)(nil).GemmPacked(transA, m, n, k, a, lda, b, accumulate, c, ldc)
 }
 
-// gemmPacked is GemmPacked after the checks.
-func gemmPacked(m int, a matrixA, b *Packed, accumulate bool, c []float32, ldc int) {
-	if m == 0 || b.n == 0 {
+// packedBlock is the number of columns of a packed matrix that are multiplied by all rows, and
+// over all of k, before the next ones: their part of B and of C stays in the cache.
+const packedBlock = 256
+
+// gemmPacked is GemmPacked after the checks, for n columns of B from column j0 on, a multiple
+// of nr; c begins with them.
+func gemmPacked(m int, a matrixA, b *Packed, j0, n int, accumulate bool, c []float32, ldc int) {
+	if m == 0 || n == 0 {
 		return
 	}
 	if b.k == 0 {
-		clearC(m, b.n, accumulate, c, ldc)
+		clearC(m, n, accumulate, c, ldc)
 		return
 	}
 	s := scratches.Get().(*scratch)
-	wide := roundUp(b.n, nr)
-	for p0 := 0; p0 < b.k; p0 += kBlock {
-		kb := min(kBlock, b.k-p0)
-		gemmBlock(m, b.n, kb, a.deeper(p0), b.data[p0*wide:], accumulate || p0 > 0, c, ldc, s)
+	wide, steps := roundUp(b.n, nr), b.format.steps(b.k)
+	for j := 0; j < n; j += packedBlock {
+		nb := min(packedBlock, n-j)
+		for p0 := 0; p0 < steps; p0 += kBlock {
+			kb := min(kBlock, steps-p0)
+			gemmBlock(m, nb, kb, a.deeper(p0), b.data[p0*wide+(j0+j)*kb:], accumulate || p0 > 0, c[j:], ldc, s)
+		}
 	}
 	scratches.Put(s)
 }

@@ -19,7 +19,6 @@ func bestPath() path {
 // floating-point operations, two for each multiply-add. Divided by the time this is
 // the peak of one core. Without assembly it returns 0.
 func Peak(turns int) (flops float64) {
-	const sums = 12
 	if turns < 1 {
 		return 0
 	}
@@ -31,5 +30,17 @@ func Peak(turns int) (flops float64) {
 	default:
 		return 0
 	}
-	return 2 * sums * float64(vectorLanes()) * float64(turns)
+	return 2 * peakSums * float64(vectorLanes()) * float64(turns)
+}
+
+// peakSums is the number of independent sums of a loop of multiply-adds.
+const peakSums = 12
+
+// PeakBF16 is [Peak] for bf16; it returns 0 without AVX512_BF16.
+func PeakBF16(turns int) (flops float64) {
+	if turns < 1 || !HasBF16() {
+		return 0
+	}
+	peakBF16(turns)
+	return 2 * peakSums * 2 * float64(vectorLanes()) * float64(turns)
 }

@@ -7,12 +7,22 @@ package kernel
 func bestPath() path { return pathGo }
 
 func tiles(rows, panels, kb int, a matrixA, packed []float32, add bool, c []float32, ldc int) {
+	if a.format == pairs {
+		tilesPairs(rows, panels, kb, a, packed, add, c, ldc)
+		return
+	}
 	tilesGo(rows, panels, kb, a, packed, add, c, ldc)
 }
 
 func lastTiles(rows, w, kb int, a matrixA, packed, c []float32) {
-	tilesGo(rows, 1, kb, a, packed, false, c, nr)
+	tiles(rows, 1, kb, a, packed, false, c, nr)
 }
+
+func hasBF16() bool { return false }
+
+func roundRow(x, to []float32) { roundRowGo(x, to) }
+
+func pairRowsVecs(int, int, []float32, int, []float32, int) (columns int) { return 0 }
 
 func packRows(kb int, b []float32, ldb int, panel []float32) { packRowsGo(kb, nr, b, ldb, panel) }
 
@@ -88,3 +98,6 @@ func swiGLUGrad(g, u, d []float32) { swiGLUGradGo(g, u, d) }
 
 // Peak returns 0 without assembly.
 func Peak(int) (flops float64) { return 0 }
+
+// PeakBF16 returns 0 without assembly.
+func PeakBF16(int) (flops float64) { return 0 }

@@ -11,6 +11,20 @@ func (p *Pool) rows(rows, n int, f func(lo, hi int)) {
 	p.Run((rows+height-1)/height, func(task, _ int) { f(task*height, min(rows, (task+1)*height)) })
 }
 
+// elements cuts n numbers into tasks. What is done to each must not depend on the cut.
+func (p *Pool) elements(n int, f func(lo, hi int)) {
+	const few = 1 << 18 // TinyLM has fewer: splitting them saves nothing
+	if p.Threads() == 1 || n < few {
+		f(0, n)
+		return
+	}
+	size := roundUp((n+shareTasks*p.threads-1)/(shareTasks*p.threads), lanes)
+	p.Run((n+size-1)/size, func(task, _ int) { f(task*size, min(n, (task+1)*size)) })
+}
+
+// Clear sets x to zero.
+func (p *Pool) Clear(x []float32) { p.elements(len(x), func(lo, hi int) { clear(x[lo:hi]) }) }
+
 // RMSNorm is [RMSNorm] over the pool's threads, with the same bits.
 func (p *Pool) RMSNorm(rows, n int, x, w []float32, eps float64, y, rstd []float32) {
 	p.rows(rows, n, func(lo, hi int) {

@@ -55,31 +55,42 @@ func (p *Pool) gemmView(transB bool, m, n, k int, a matrixA, b []float32, ldb in
 	j.a, j.b, j.c, j.ldb, j.ldc = a, b, c, ldb, ldc
 	j.packed = nil
 	if k*n <= packedMax && m >= 2*shareRows {
-		PackB(transB, k, n, b, ldb, &j.own)
+		pack(a.format, transB, k, n, b, ldb, &j.own)
 		j.packed = &j.own
 	}
 	p.runGemm()
 }
 
-// GemmPacked is [GemmPacked] over the pool's threads, with the same bits.
+// GemmPacked is [GemmPacked] over the pool's threads, with the same bits. With a matrix packed by
+// [PackBF16] it has the bits of [Pool.GemmBF16].
 func (p *Pool) GemmPacked(transA bool, m, n, k int, a []float32, lda int, b *Packed, accumulate bool,
 	c []float32, ldc int) {
 	checkGemmPacked(transA, m, n, k, a, lda, b, c, ldc)
+	if b.format == numbers {
+		p.gemmPackedView(m, n, k, viewA(transA, a, lda), b, accumulate, c, ldc)
+		return
+	}
+	s := scratches.Get().(*scratch)
+	p.gemmPackedView(m, n, k, p.pairA(transA, m, k, a, lda, s), b, accumulate, c, ldc)
+	scratches.Put(s)
+}
+
+func (p *Pool) gemmPackedView(m, n, k int, a matrixA, b *Packed, accumulate bool, c []float32, ldc int) {
 	if p.Threads() == 1 || m*n*k < 2*minShare {
-		gemmPacked(m, viewA(transA, a, lda), b, accumulate, c, ldc)
+		gemmPacked(m, a, b, 0, n, accumulate, c, ldc)
 		return
 	}
 	j := &p.gemm
 	j.accumulate = accumulate
 	j.m, j.n, j.k = m, n, k
-	j.a, j.b, j.c, j.ldc = viewA(transA, a, lda), nil, c, ldc
+	j.a, j.b, j.c, j.ldc = a, nil, c, ldc
 	j.packed = b
 	p.runGemm()
 }
 
-// runGemm splits C and runs the tiles. If B is packed, only rows are split. Otherwise each task
-// packs its part of B, so there is one tile per thread, and the split is across the side that
-// divides more evenly.
+// runGemm splits C across one side and runs the tiles. Every task reads its part of one operand
+// and all of the other, so the longer side is split. Unless B is packed, each task packs its part
+// of B, so there is one tile per thread, and the split is across the side that divides more evenly.
 func (p *Pool) runGemm() {
 	j := &p.gemm
 	want := min(shareTasks*p.threads, max(2, j.m*j.n*j.k/minShare))
@@ -88,7 +99,11 @@ func (p *Pool) runGemm() {
 	}
 	part := func(n, unit int) int { return roundUp((n+want-1)/want, unit) }
 	j.tileM, j.tileN = part(j.m, shareRows), part(j.n, nr)
-	if j.packed != nil || j.tileM*j.n <= j.tileN*j.m {
+	rows := j.tileM*j.n <= j.tileN*j.m
+	if j.packed != nil {
+		rows = j.m >= j.n
+	}
+	if rows {
 		j.tileN = max(1, j.n)
 	} else {
 		j.tileM = j.m
@@ -106,7 +121,7 @@ func (p *Pool) gemmTask(task, _ int) {
 	m, n := min(j.tileM, j.m-i0), min(j.tileN, j.n-j0)
 	a := j.a.from(i0)
 	if j.packed != nil {
-		gemmPacked(m, a, j.packed, j.accumulate, j.c[i0*j.ldc:], j.ldc)
+		gemmPacked(m, a, j.packed, j0, n, j.accumulate, j.c[i0*j.ldc+j0:], j.ldc)
 		return
 	}
 	b := j.b[j0:]

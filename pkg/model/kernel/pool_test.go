@@ -174,3 +174,28 @@ func TestPoolGemmGates(t *testing.T) {
 	mustPanic(t, "gap outside", func() { p.GemmGates(3, 2, 2, x, 4, 4, 1, x, 2, x, 2) })
 	mustPanic(t, "short a", func() { p.GemmGates(3, 2, 2, x[:6], 4, 2, 1, x, 2, x, 2) })
 }
+
+// Any number of threads gives the bits of one.
+func TestPoolElements(t *testing.T) {
+	r := rand.New(rand.NewSource(5))
+	const n = 1<<18 + 77
+	g := randSlice(r, n)
+	run := func(p *Pool) [][]float32 {
+		w, m, v := append([]float32{}, g...), make([]float32, n), make([]float32, n)
+		for step := 1; step < 3; step++ {
+			p.AdamW(w, g, m, v, 1e-3, 0.9, 0.95, 1e-8, 0.1, 0.5, step)
+		}
+		return [][]float32{w, m, v}
+	}
+	want := run(nil)
+	for _, threads := range []int{2, 3} {
+		p := NewPool(threads)
+		defer p.Close()
+		got := run(p)
+		for i, name := range []string{"w", "m", "v"} {
+			sameBits(t, name, got[i], want[i])
+		}
+		p.Clear(got[0])
+		sameBits(t, "cleared", got[0], make([]float32, n))
+	}
+}

@@ -6,7 +6,7 @@ package kernel
 type tileFunc func(strips, kb int, a *float32, rowStride, kStride, stripStride int, b *float32, panelStride int,
 	c *float32, ldc int, add bool)
 
-// tiles256 and tiles512 are the tiles by height and by width in panels of nr columns.
+// tiles256, tiles512 and tilesBF16 are the tiles by height and by width in panels of nr columns.
 var (
 	tiles256 = [7][5]tileFunc{
 		6: {1: tile6x16AVX2},
@@ -25,19 +25,35 @@ var (
 		2:  {1: tile2x16AVX512, 4: tile2x64AVX512},
 		1:  {1: tile1x16AVX512, 4: tile1x64AVX512},
 	}
+	tilesBF16 = [13][5]tileFunc{
+		12: {1: tile12x16BF16, 2: tile12x32BF16},
+		8:  {1: tile8x16BF16, 2: tile8x32BF16},
+		6:  {1: tile6x16BF16, 2: tile6x32BF16},
+		4:  {1: tile4x16BF16, 4: tile4x64BF16},
+		3:  {1: tile3x16BF16, 4: tile3x64BF16},
+		2:  {1: tile2x16BF16, 4: tile2x64BF16},
+		1:  {1: tile1x16BF16, 4: tile1x64BF16},
+	}
 )
 
 // tiles computes rows×(panels·nr) elements of C for one block of depth kb, split into tiles that
 // the assembly has. Any split gives the same bits.
 func tiles(rows, panels, kb int, a matrixA, packed []float32, add bool, c []float32, ldc int) {
+	if a.format == pairs && !HasBF16() {
+		tilesPairs(rows, panels, kb, a, packed, add, c, ldc)
+		return
+	}
 	if active == pathGo {
 		tilesGo(rows, panels, kb, a, packed, add, c, ldc)
 		return
 	}
 	t := newTiling(panels, kb, a, packed, add, c, ldc)
-	if active == pathAVX512 {
-		t.cut512(rows)
-	} else {
+	switch {
+	case a.format == pairs:
+		t.cut512(rows, &tilesBF16)
+	case active == pathAVX512:
+		t.cut512(rows, &tiles512)
+	default:
 		t.cut256(rows)
 	}
 }
@@ -45,7 +61,7 @@ func tiles(rows, panels, kb int, a matrixA, packed []float32, add bool, c []floa
 // lastTiles computes the panel of which only w columns are used, into the nr columns of c. Unused
 // columns are unspecified.
 func lastTiles(rows, w, kb int, a matrixA, packed, c []float32) {
-	if active != pathAVX2 || w > nr/2 {
+	if active != pathAVX2 || w > nr/2 || a.format == pairs {
 		tiles(rows, 1, kb, a, packed, false, c, nr)
 		return
 	}
@@ -98,9 +114,9 @@ func (t *tiling) cut256(rows int) {
 	}
 }
 
-func (t *tiling) cut512(rows int) {
+func (t *tiling) cut512(rows int, tiles *[13][5]tileFunc) {
 	if strips := rows / 12; strips > 0 {
-		t.band(12, strips, 2, &tiles512[12])
+		t.band(12, strips, 2, &tiles[12])
 	}
 	for left := rows % 12; left > 0; {
 		height, wide := 8, 2
@@ -113,7 +129,7 @@ func (t *tiling) cut512(rows int) {
 		if height > left { // 5 = 4 + 1
 			height, wide = 4, 4
 		}
-		t.band(height, 1, wide, &tiles512[height])
+		t.band(height, 1, wide, &tiles[height])
 		left -= height
 	}
 }

@@ -23,11 +23,14 @@ var tileShapes = map[isa][][2]int{
 func genGemm() {
 	for _, v := range isas {
 		for _, s := range tileShapes[v] {
-			genTile(v, s[0], s[1])
+			genTile(v, v.name, fusedAdd, s[0], s[1])
 		}
-		genPeak(v)
+		genPeak(v, v.name, fusedAdd)
 	}
 }
+
+// fusedAdd adds x·y to sum.
+func fusedAdd(x, y, sum Op) { VFMADD231PS(x, y, sum) }
 
 // genTile writes the kernel of a tile of C: for strips blocks of height rows
 // below each other,
@@ -36,9 +39,9 @@ func genGemm() {
 //
 // All strides are in bytes. The sum over k is in ascending order, one fused
 // multiply-add at a time, from 0.
-func genTile(v isa, height, width int) {
+func genTile(v isa, name string, multiplyAdd func(x, y, sum Op), height, width int) {
 	const unroll = 2
-	function(fmt.Sprintf("tile%dx%d%s", height, width, v.name),
+	function(fmt.Sprintf("tile%dx%d%s", height, width, name),
 		"func(strips, kb int, a *float32, rowStride, kStride, stripStride int, b *float32, "+
 			"panelStride int, c *float32, ldc int, add bool)")
 	perPanel := panelBytes / v.bytes
@@ -56,7 +59,13 @@ func genTile(v isa, height, width int) {
 		v.zero(r)
 	}
 	aRows := newRows(a, rowStride, height)
-	bRows := newRows(b, panelStride, panels)
+	// The next panels come from memory if A has few rows: ask for them early. With one row,
+	// memory is the limit, and asking costs time.
+	ahead := 0
+	if v == avx512 && panels > 1 && height > 1 {
+		ahead = panels
+	}
+	bRows := newRows(b, panelStride, panels+ahead)
 	// The side with fewer vectors stays in registers while the other streams by.
 	holdB := perRow <= height
 	if need := len(acc) + min(perRow, height) + 1; need > v.count() {
@@ -81,7 +90,7 @@ func genTile(v isa, height, width int) {
 			for i := range height {
 				av := loadA(i)
 				for j, r := range bv {
-					VFMADD231PS(r, av, acc[i*perRow+j])
+					multiplyAdd(r, av, acc[i*perRow+j])
 				}
 			}
 		} else {
@@ -92,9 +101,12 @@ func genTile(v isa, height, width int) {
 			for j := range perRow {
 				bv := loadB(j, disp)
 				for i, r := range av {
-					VFMADD231PS(bv, r, acc[i*perRow+j])
+					multiplyAdd(bv, r, acc[i*perRow+j])
 				}
 			}
+		}
+		for j := range ahead {
+			PREFETCHT1(bRows.at(panels+j, disp))
 		}
 		aRows.step(kStride)
 	}
@@ -148,10 +160,10 @@ func arg8(name string) reg.GPVirtual {
 
 // genPeak writes the loop that measures the peak of a core: multiply-adds of
 // registers, with twelve independent sums to hide their latency.
-func genPeak(v isa) {
+func genPeak(v isa, name string, multiplyAdd func(x, y, sum Op)) {
 	const sums = 12
-	TEXT("peak"+v.name, NOSPLIT, "func(turns int)")
-	Doc(fmt.Sprintf("peak%s does turns ≥ 1 times %d multiply-adds of vectors.", v.name, sums))
+	TEXT("peak"+name, NOSPLIT, "func(turns int)")
+	Doc(fmt.Sprintf("peak%s does turns ≥ 1 times %d multiply-adds of vectors.", name, sums))
 	turns := arg("turns")
 	acc := v.regs(sums)
 	for _, r := range acc {
@@ -161,7 +173,7 @@ func genPeak(v isa) {
 	v.zero(x)
 	Label("loop")
 	for _, r := range acc {
-		VFMADD231PS(x, x, r)
+		multiplyAdd(x, x, r)
 	}
 	DECQ(turns)
 	JNZ(LabelRef("loop"))

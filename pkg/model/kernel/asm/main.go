@@ -11,13 +11,14 @@ import (
 	"os"
 
 	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/pass"
 )
 
 var families = map[string]func(){"gemm": genGemm, "pack": genPack, "gru": genGRU, "softmax": genSoftmax, "vec": genVec,
-	"decoder": genDecoder}
+	"decoder": genDecoder, "bf16": genBF16}
 
 func main() {
-	family := flag.String("family", "", "gemm, pack, gru, softmax, vec or decoder")
+	family := flag.String("family", "", "gemm, pack, gru, softmax, vec, decoder or bf16")
 	flag.Parse()
 	generate, ok := families[*family]
 	if !ok {
@@ -26,5 +27,6 @@ func main() {
 	}
 	ConstraintExpr("!noasm")
 	generate()
+	pass.Compile = pass.Concat(pass.Compile, encodeEVEX)
 	Generate()
 }
