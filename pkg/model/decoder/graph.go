@@ -13,8 +13,8 @@ import (
 //
 //	embed -> block x layers -> headLogProb -> policyLoss
 //
-// or, for a critic, valueHead -> valueLoss. A graph is built for each batch, in about a
-// millisecond. Operations add the gradients of weights to the learner's own memory, which
+// or, for a critic, valueHead -> valueLoss. A graph is built for each batch, in a few
+// milliseconds. Operations add the gradients of weights to the learner's own memory, which
 // the gradient nodes show: they are sums over batches. The gradient of the residual
 // stream is one matrix that every layer replaces in turn.
 type graph struct {
