@@ -176,6 +176,9 @@ func runBenchKernels(ctx context.Context, s *State, o *benchKernelsOptions) erro
 	}
 	textutil.Fprintf(s.Out, "kernel %s, one thread; peak %.1f GFLOP/s, fastest matmul %.1f\n",
 		k.Path, k.Peak, k.Best)
+	if k.PeakBF16 > 0 {
+		textutil.Fprintf(s.Out, "peak in bf16 %.1f GFLOP/s\n", k.PeakBF16)
+	}
 	for _, r := range k.Rows {
 		value := fmt.Sprintf("%9.2f ns/unit", r.NsPerUnit)
 		if r.GFLOPS > 0 {
@@ -184,7 +187,7 @@ func runBenchKernels(ctx context.Context, s *State, o *benchKernelsOptions) erro
 				value += fmt.Sprintf("  %3.0f %%", 100*r.Share)
 			}
 		}
-		textutil.Fprintf(s.Out, "%-29s %-48s %s\n", r.Kernel, r.Shape, value)
+		textutil.Fprintf(s.Out, "%-29s %-56s %s\n", r.Kernel, r.Shape, value)
 	}
 	return nil
 }

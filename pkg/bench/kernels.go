@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"grpo/pkg/model/kernel"
@@ -41,6 +42,8 @@ type Kernels struct {
 	Path string `json:"kernel"` // "avx512", "avx2" or "go"
 	// Peak is the rate of a loop of multiply-adds on registers; 0 without assembly.
 	Peak float64 `json:"peak_gflops"`
+	// PeakBF16 is the same in bf16; 0 without AVX512_BF16.
+	PeakBF16 float64 `json:"peak_bf16_gflops,omitempty"`
 	// Best is the rate of the fastest matmul.
 	Best float64 `json:"best_gflops"`
 	Rows []Row   `json:"rows"`
@@ -50,11 +53,11 @@ type Kernels struct {
 type matmul struct {
 	m, n, k        int
 	transA, transB bool
-	packed         bool
+	packed, bf16   bool
 	use            string
 }
 
-// matmuls of TinyLM at hidden sizes 64 and 128, and common benchmark shapes.
+// matmuls of TinyLM at hidden sizes 64 and 128, common benchmark shapes, and matmuls of SmolLM2.
 var matmuls = []matmul{
 	{m: 36, n: 192, k: 64, packed: true, use: "a step's gates, H 64"},
 	{m: 36, n: 64, k: 192, packed: true, use: "a step's backward pass, H 64"},
@@ -72,6 +75,12 @@ var matmuls = []matmul{
 	{m: 4096, n: 100, k: 64, use: "4096x64x100"},
 	{m: 4096, n: 100, k: 64, transB: true, use: "4096x64x100"},
 	{m: 4096, n: 100, k: 64, transA: true, use: "4096x64x100"},
+	{m: 64, n: 49152, k: 576, transB: true, packed: true, use: "SmolLM2, logits of 64 tokens"},
+	{m: 1, n: 49152, k: 576, transB: true, packed: true, use: "SmolLM2, logits of a token"},
+	{m: 64, n: 3072, k: 576, transB: true, packed: true, use: "SmolLM2, gate and up of 64 tokens"},
+	{m: 1500, n: 3072, k: 576, transB: true, use: "SmolLM2, gate and up of an update"},
+	{m: 1500, n: 576, k: 3072, use: "SmolLM2, its gradient"},
+	{m: 3072, n: 576, k: 1500, transA: true, use: "SmolLM2, gradient of its weights"},
 }
 
 func (p matmul) name() string {
@@ -97,11 +106,15 @@ func (p matmul) run() func() {
 	if p.transB {
 		ldb = p.k
 	}
+	gemm, pack := kernel.Gemm, kernel.PackB
+	if p.bf16 {
+		gemm, pack = (*kernel.Pool)(nil).GemmBF16, kernel.PackBF16
+	}
 	if !p.packed {
-		return func() { kernel.Gemm(p.transA, p.transB, p.m, p.n, p.k, a, lda, b, ldb, false, c, p.n) }
+		return func() { gemm(p.transA, p.transB, p.m, p.n, p.k, a, lda, b, ldb, false, c, p.n) }
 	}
 	var packed kernel.Packed
-	kernel.PackB(p.transB, p.k, p.n, b, ldb, &packed)
+	pack(p.transB, p.k, p.n, b, ldb, &packed)
 	return func() { kernel.GemmPacked(p.transA, p.m, p.n, p.k, a, lda, &packed, false, c, p.n) }
 }
 
@@ -112,17 +125,31 @@ func MeasureKernels(ctx context.Context, o Options) (*Kernels, error) {
 	if flops := kernel.Peak(rounds); flops > 0 {
 		out.Peak = flops / o.least(func() { kernel.Peak(rounds) }) / 1e9
 	}
-	for _, p := range matmuls {
+	all := slices.Clone(matmuls)
+	if flops := kernel.PeakBF16(rounds); flops > 0 {
+		out.PeakBF16 = flops / o.least(func() { kernel.PeakBF16(rounds) }) / 1e9
+		for _, p := range matmuls {
+			if p.bf16 = true; strings.HasPrefix(p.use, "SmolLM2") {
+				all = append(all, p)
+			}
+		}
+	}
+	for _, p := range all {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		s := o.median(p.run())
 		r := Row{Kernel: "sgemm", Shape: p.name() + ", " + p.use, Seconds: s}
 		r.GFLOPS = 2 * float64(p.m) * float64(p.n) * float64(p.k) / s / 1e9
-		if out.Peak > 0 {
-			r.Share = r.GFLOPS / out.Peak
+		peak := out.Peak
+		if p.bf16 {
+			r.Kernel, peak = "gemm in bf16", out.PeakBF16
+		} else {
+			out.Best = math.Max(out.Best, r.GFLOPS)
 		}
-		out.Best = math.Max(out.Best, r.GFLOPS)
+		if peak > 0 {
+			r.Share = r.GFLOPS / peak
+		}
 		out.Rows = append(out.Rows, r)
 	}
 	for _, e := range elementwise() {
