@@ -1,7 +1,5 @@
 package model
 
-import "slices"
-
 // Chooser picks tokens from probabilities. It keeps scratch memory, so each worker
 // has its own.
 type Chooser struct {
@@ -92,41 +90,73 @@ func (w *Chooser) pick(p []float32, u float64) int {
 	return last
 }
 
+// sortedSum is the largest vocabulary whose probabilities truncate adds up in the order of their
+// size. In a larger one it adds them up in the order of the tokens, because it sorts only as many
+// as it keeps.
+const sortedSum = 1 << 12
+
 // truncate sets the probability of every token to zero that top-k or top-p
 // leaves out. Top-k comes first, then top-p over the rest.
 func (w *Chooser) truncate(probs []float32, opt Sampling) {
 	if w.nucleus == nil {
 		w.nucleus = make([]int, len(probs))
 	}
-	for i := range w.nucleus {
-		w.nucleus[i] = i
+	heap := w.nucleus // the most likely token first, then those already taken, from the end
+	for i := range heap {
+		heap[i] = i
 	}
-	slices.SortStableFunc(w.nucleus, func(a, b int) int {
-		switch pa, pb := probs[a], probs[b]; {
-		case pa > pb:
-			return -1
-		case pa < pb:
-			return 1
+	for i := len(heap)/2 - 1; i >= 0; i-- {
+		siftDown(heap, i, probs)
+	}
+	taken := 0
+	ranked := func(k int) float64 { // the probability of the token of rank k
+		for ; taken <= k; taken++ {
+			last := len(heap) - 1 - taken
+			heap[0], heap[last] = heap[last], heap[0]
+			siftDown(heap[:last], 0, probs)
 		}
-		return 0
-	})
-	keep := len(w.nucleus)
+		return float64(probs[heap[len(heap)-1-k]])
+	}
+	keep := len(heap)
 	if opt.TopK > 0 {
 		keep = min(keep, opt.TopK)
 	}
 	var total float64
-	for _, i := range w.nucleus[:keep] {
-		total += float64(probs[i])
+	if opt.TopK > 0 || len(heap) <= sortedSum {
+		for k := range keep {
+			total += ranked(k)
+		}
+	} else {
+		for _, p := range probs {
+			total += float64(p)
+		}
 	}
 	var sum float64
-	for k, i := range w.nucleus[:keep] {
-		sum += float64(probs[i])
+	for k := range keep {
+		sum += ranked(k)
 		if sum >= opt.TopP*total {
 			keep = k + 1
 			break
 		}
 	}
-	for _, i := range w.nucleus[keep:] {
+	for _, i := range heap[:len(heap)-keep] {
 		probs[i] = 0
+	}
+}
+
+// siftDown restores the order of a heap of tokens below i: likely tokens come before less likely
+// ones, and of equal ones those with the smaller number.
+func siftDown(heap []int, i int, probs []float32) {
+	before := func(a, b int) bool { return probs[a] > probs[b] || probs[a] == probs[b] && a < b }
+	for {
+		c := 2*i + 1
+		if c+1 < len(heap) && before(heap[c+1], heap[c]) {
+			c++
+		}
+		if c >= len(heap) || !before(heap[c], heap[i]) {
+			return
+		}
+		heap[i], heap[c] = heap[c], heap[i]
+		i = c
 	}
 }

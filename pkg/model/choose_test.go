@@ -1,6 +1,8 @@
 package model
 
 import (
+	"math/rand"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -42,4 +44,52 @@ func TestPick(t *testing.T) {
 	if got := NewChooser(60, nil).pick(probs, 1); got != 20 {
 		t.Errorf("pick(1) = %d, want 20", got)
 	}
+}
+
+// TestTruncate compares top-k and top-p with their definition, a stable sort. In the large
+// vocabulary every sum is exact.
+func TestTruncate(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		r := rand.New(rand.NewSource(rapid.Int64().Draw(rt, "seed")))
+		n := rapid.SampledFrom([]int{1, 2, 7, 100, 200, sortedSum + 500}).Draw(rt, "tokens")
+		probs := make([]float32, n)
+		for i := range probs {
+			if probs[i] = r.Float32(); n > sortedSum || r.Intn(2) == 0 { // with ties
+				probs[i] = float32(r.Intn(64)*r.Intn(64)) / 4096
+			}
+		}
+		opt := Sampling{TopP: float64(rapid.IntRange(1, 64).Draw(rt, "top_p")) / 64, TopK: rapid.IntRange(0, n).Draw(rt, "top_k")}
+		order := make([]int, n)
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int {
+			switch {
+			case probs[a] > probs[b]:
+				return -1
+			case probs[a] < probs[b]:
+				return 1
+			}
+			return 0
+		})
+		keep := n
+		if opt.TopK > 0 {
+			keep = opt.TopK
+		}
+		total, sum := 0.0, 0.0
+		for _, i := range order[:keep] {
+			total += float64(probs[i])
+		}
+		want := make([]float32, n)
+		for _, i := range order[:keep] {
+			want[i] = probs[i]
+			if sum += float64(probs[i]); sum >= opt.TopP*total {
+				break
+			}
+		}
+		NewChooser(n, nil).truncate(probs, opt)
+		if !slices.Equal(probs, want) {
+			rt.Fatalf("%+v keeps %v, want %v", opt, probs, want)
+		}
+	})
 }
