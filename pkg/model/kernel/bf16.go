@@ -5,22 +5,6 @@ import (
 	"strings"
 )
 
-// # bf16
-//
-// A bf16 matmul rounds op(A) and op(B) to bf16, to nearest with ties to even, and adds up their
-// products, which are exact, in float32. It is that of float32 with pairs of neighbours in k in
-// the place of numbers, so that packing and splitting are the same: an element of C is
-//
-//	for each block of kBlock consecutive pairs, in ascending order:
-//		acc = 0
-//		for pairs p ascending in the block: acc = fma(a[i,2p+1], b[2p+1,j], acc)
-//		                                    acc = fma(a[i,2p], b[2p,j], acc)
-//		c[i,j] = c[i,j] + acc        // the first block overwrites unless accumulating
-//
-// An odd k is padded with zeros. As in the processor's instruction (VDPBF16PS), fma rounds to
-// nearest even, takes subnormal operands as 0, and gives 0 for a subnormal result. The portable
-// version has the same bits.
-
 // format is how the elements of a matmul's packed operands are stored.
 type format uint8
 

@@ -135,7 +135,7 @@ func TestBF16Rounding(t *testing.T) {
 	})
 }
 
-// oracleBF16 is the recurrence at the top of bf16.go, by definition.
+// oracleBF16 is the recurrence of the package comment, by definition.
 func (p *product) oracleBF16() []float32 {
 	out := append([]float32(nil), p.c.x...)
 	at := func(g *guarded, trans bool, i, j int) float32 {

@@ -1,4 +1,4 @@
-// Package kernel is the float32 arithmetic of TinyLM and of decoders: matmuls, the GRU cell,
+// Package kernel is the float32 arithmetic of TinyLM and of decoders: matmuls (also in bf16), the GRU cell,
 // RMSNorm, rotary positions and SwiGLU with their gradients, softmax with its gradient, and AdamW.
 // Each has a fast version, a portable version and a simple float64 reference.
 //
@@ -18,6 +18,22 @@
 // The portable version rounds product and sum separately (Go on amd64 has no cheap float32 FMA), so
 // it may differ from them in the last bits, but is the same on every architecture: each product is
 // written float32(a*b), which keeps the compiler from fusing.
+//
+// # The bits of a matmul in bf16
+//
+// A bf16 matmul rounds op(A) and op(B) to bf16, to nearest with ties to even, and adds up their
+// products, which are exact, in float32. It is that of float32 with pairs of neighbours in k in
+// the place of numbers, so that packing and splitting are the same: an element of C is
+//
+//	for each block of kBlock consecutive pairs, in ascending order:
+//		acc = 0
+//		for pairs p ascending in the block: acc = fma(a[i,2p+1], b[2p+1,j], acc)
+//		                                    acc = fma(a[i,2p], b[2p,j], acc)
+//		c[i,j] = c[i,j] + acc        // the first block overwrites unless accumulating
+//
+// An odd k is padded with zeros. As in the processor's instruction (VDPBF16PS), fma rounds to
+// nearest even, takes subnormal operands as 0, and gives 0 for a subnormal result. The portable
+// version has the same bits.
 //
 // # The bits of everything else
 //
