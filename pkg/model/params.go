@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"hash"
 	"slices"
 
 	"grpo/pkg/model/kernel"
@@ -198,10 +199,15 @@ func (p *Params) Release() {
 // the values only, not on the file format.
 func (p *Params) Hash() string {
 	h := sha256.New()
-	for part := range slices.Chunk(p.Flat, 1<<14) {
+	WriteFloats(h, p.Flat)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// WriteFloats adds numbers to a hash as little-endian float32.
+func WriteFloats(h hash.Hash, x []float32) {
+	for part := range slices.Chunk(x, 1<<14) {
 		_ = binary.Write(h, binary.LittleEndian, part) // a hash returns no error
 	}
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 // MixInto moves the parameters of a reference model towards the policy's, elementwise:

@@ -12,7 +12,8 @@ import (
 )
 
 // critic implements [model.Critic]: the policy's network, and a head of one output whose
-// weights and bias are parameters of their own.
+// weights and bias are parameters of their own. Under LoRA it has adapters of its own to
+// the frozen weights, which it shares with the policy.
 type critic struct {
 	pool          *kernel.Pool
 	checkpointing bool
@@ -34,7 +35,7 @@ func newCritic(policy *Network, pool *kernel.Pool, mem *arena, o model.AdamWOpti
 	c := &critic{pool: pool, mem: mem, checkpointing: checkpointing, params: params, gradients: params.Zeros(),
 		optimizer: model.NewAdamW(params, o)}
 	c.optimizer.Pool = pool
-	c.net, c.grads = policy.with(params), view(policy.Config, c.gradients)
+	c.net, c.grads = policy.with(params), policy.gradients(c.gradients)
 	return c
 }
 
@@ -56,8 +57,7 @@ func (c *critic) values(batch *model.Batch, grads *Network) (*packed, *graph, *G
 	op.w, op.bias = c.head(c.params)
 	op.dw, op.dbias = c.head(c.gradients)
 	return b, g, g.Fuse("valueHead", op, nil, tensor.Shape{1, len(b.places)}, fused.Matrix(g.top),
-		fused.Vector(g.weight("norm", c.net.norm, h)), fused.Vector(g.weight("value", op.w, h)),
-		fused.Vector(g.weight("bias", op.bias, 1))), nil
+		g.weight("norm", c.net.norm, h), g.trainable("value", op.w, h), g.trainable("bias", op.bias, 1)), nil
 }
 
 // Values implements [model.Critic].
@@ -121,7 +121,7 @@ func (o *valueOp) Forward(in []G.Value) (G.Value, error) {
 
 func (o *valueOp) AllocateGrads() ([]*tensor.Dense, error) {
 	h := len(o.w)
-	return []*tensor.Dense{o.stream(o.dx), fused.Dense(o.grads.norm, h), fused.Dense(o.dw, h), fused.Dense(o.dbias, 1)}, nil
+	return []*tensor.Dense{o.stream(o.dx), gradient(o.grads.norm, h), fused.Dense(o.dw, h), fused.Dense(o.dbias, 1)}, nil
 }
 
 func (o *valueOp) Backward(vals []G.Value) error {
@@ -155,5 +155,5 @@ func (c *critic) State() *model.CriticState {
 
 // Restore implements [model.Critic].
 func (c *critic) Restore(s *model.CriticState) error {
-	return s.Restore(c.params, c.optimizer, Size{Config: *c.net.Config})
+	return s.Restore(c.params, c.optimizer, c.net.size())
 }

@@ -35,8 +35,7 @@ func newGraph(p *pass, grads *Network, checkpointing bool) *graph {
 	if grads != nil {
 		g.dx, g.dcontext = p.states(), p.contexts()
 	}
-	table := g.weight("embed", p.net.embed, p.net.Config.Vocab, h)
-	g.top = g.Fuse("embed", &embedOp{g}, nil, tensor.Shape{n, h}, fused.Matrix(table))
+	g.top = g.Fuse("embed", &embedOp{g}, nil, tensor.Shape{n, h}, g.weight("embed", p.net.embed, p.net.Config.Vocab, h))
 	var spare [2][]float32
 	if grads == nil { // a layer's input is not read again
 		spare = [2][]float32{p.states(), p.states()}
@@ -47,16 +46,44 @@ func newGraph(p *pass, grads *Network, checkpointing bool) *graph {
 		if grads != nil {
 			op.grads = &grads.layers[i]
 		}
-		g.top = g.Fuse(name, op, nil, tensor.Shape{n, h}, fused.Matrix(g.top), fused.Vector(g.weight(name, l.all, len(l.all))))
+		in := []fused.Input{fused.Matrix(g.top)}
+		if len(l.all) > 0 {
+			in = append(in, g.trainable(name, l.all, len(l.all)))
+		}
+		g.top = g.Fuse(name, op, nil, tensor.Shape{n, h}, in...)
 	}
 	return g
 }
 
-// weight is an input of parameters.
-func (g *graph) weight(op string, x []float32, shape ...int) *G.Node {
+// weight is an input of parameters outside the layers, which LoRA freezes.
+func (g *graph) weight(op string, x []float32, shape ...int) fused.Input {
+	if g.net.lora == nil {
+		return g.trainable(op, x, shape...)
+	}
+	return of(g.Input(op+".weight", fused.Dense(x, shape...))).Constant()
+}
+
+// trainable is an input of trainable parameters.
+func (g *graph) trainable(op string, x []float32, shape ...int) fused.Input {
 	n := g.Input(op+".weight", fused.Dense(x, shape...))
 	g.weights = append(g.weights, n)
-	return n
+	return of(n)
+}
+
+// of is a node as an input of an operation.
+func of(n *G.Node) fused.Input {
+	if n.Dims() == 1 {
+		return fused.Vector(n)
+	}
+	return fused.Matrix(n)
+}
+
+// gradient shows the gradient of an input; nil if that is frozen.
+func gradient(x []float32, shape ...int) *tensor.Dense {
+	if x == nil {
+		return nil
+	}
+	return fused.Dense(x, shape...)
 }
 
 // stream is a matrix like the residual stream as a tensor.
@@ -93,7 +120,7 @@ func (o *embedOp) Forward([]G.Value) (G.Value, error) { return o.stream(o.embed(
 
 func (o *embedOp) AllocateGrads() ([]*tensor.Dense, error) {
 	c := o.net.Config
-	return []*tensor.Dense{fused.Dense(o.grads.embed, c.Vocab, c.Hidden)}, nil
+	return []*tensor.Dense{gradient(o.grads.embed, c.Vocab, c.Hidden)}, nil
 }
 
 func (o *embedOp) Backward([]G.Value) error {

@@ -38,7 +38,7 @@ func (g *graph) logProbs(places, targets []int, temperature float64) *G.Node {
 	op := &headOp{graph: g, places: places, targets: targets, inv: float32(1 / temperature)}
 	op.most, op.kept = lossParts(len(places), c.Vocab, g.grads != nil)
 	return g.Fuse("headLogProb", op, nil, tensor.Shape{2, len(places)}, fused.Matrix(g.top),
-		fused.Vector(g.weight("norm", g.net.norm, c.Hidden)), fused.Matrix(g.weight("head", g.net.head.w, c.Vocab, c.Hidden)))
+		g.weight("norm", g.net.norm, c.Hidden), g.weight("head", g.net.head.w, c.Vocab, c.Hidden))
 }
 
 // headOp is headLogProb. Inputs: the residual stream; the weights of the last RMSNorm;
@@ -90,8 +90,8 @@ func (o *headOp) Forward(in []G.Value) (G.Value, error) {
 
 func (o *headOp) AllocateGrads() ([]*tensor.Dense, error) {
 	c := o.net.Config
-	return []*tensor.Dense{o.stream(o.dx), fused.Dense(o.grads.norm, c.Hidden),
-		fused.Dense(o.grads.head.w, c.Vocab, c.Hidden)}, nil
+	return []*tensor.Dense{o.stream(o.dx), gradient(o.grads.norm, c.Hidden),
+		gradient(o.grads.head.w, c.Vocab, c.Hidden)}, nil
 }
 
 func (o *headOp) Backward(vals []G.Value) error {

@@ -12,10 +12,12 @@ import (
 )
 
 // Network holds the parameters of a decoder: model.Params with Hugging Face's names, and
-// views of them. Matrices are row-major, [out, in].
+// views of them. Matrices are row-major, [out, in]. Under LoRA the parameters are those
+// of the adapters, and the weights are frozen.
 type Network struct {
 	Config *hf.Config
 	Params *model.Params
+	lora   *hf.LoRA  // nil without
 	embed  []float32 // (vocabulary, hidden)
 	layers []layer
 	norm   []float32  // (hidden)
@@ -27,7 +29,7 @@ type Network struct {
 // layer holds the parameters of a block. The query, key and value projections are one
 // matrix, as are the gate and up projections.
 type layer struct {
-	all          []float32  // all of the following
+	all          []float32  // the trainable ones, next to each other
 	attnNorm     []float32  // (hidden)
 	qkv          projection // hidden to q + 2 kv
 	qkvBias      []float32  // (q + 2 kv), or nil
@@ -50,18 +52,33 @@ func newNetwork(c *hf.Config) *Network {
 
 // view is the network of parameters in the order of [hf.Config.Shapes].
 func view(c *hf.Config, params *model.Params) *Network {
-	n := &Network{Config: c, Params: params, layers: make([]layer, c.Layers), freqs: c.Frequencies()}
 	rest := params.Flat
 	take := func(size int) []float32 {
 		x := rest[:size:size]
 		rest = rest[size:]
 		return x
 	}
-	matrix := func(in, out int) projection { return projection{in: in, out: out, w: take(in * out)} }
+	n := build(c, take, func(in, out int) projection { return projection{in: in, out: out, w: take(in * out)} })
+	n.Params = params
+	layers := params.Flat[len(n.embed) : len(params.Flat)-len(rest)-len(n.norm)]
+	if !c.Tied {
+		layers = layers[:len(layers)-len(n.head.w)]
+	}
+	size := len(layers) / c.Layers
+	for i := range n.layers {
+		n.layers[i].all = layers[i*size : (i+1)*size]
+	}
+	return n
+}
+
+// build makes a network of tensors and of matrices that it takes in the order of
+// [hf.Config.Shapes].
+func build(c *hf.Config, take func(size int) []float32, matrix func(in, out int) projection) *Network {
+	n := &Network{Config: c, layers: make([]layer, c.Layers), freqs: c.Frequencies()}
 	h, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	n.embed = take(c.Vocab * h)
 	for i := range n.layers {
-		l, all := &n.layers[i], rest
+		l := &n.layers[i]
 		l.attnNorm, l.qkv = take(h), matrix(h, q+2*kv)
 		if c.QKVBias {
 			l.qkvBias = take(q + 2*kv)
@@ -71,22 +88,12 @@ func view(c *hf.Config, params *model.Params) *Network {
 		}
 		l.out, l.ffnNorm = matrix(q, h), take(h)
 		l.gateUp, l.down = matrix(h, 2*c.FFN), matrix(c.FFN, h)
-		l.all = all[:len(all)-len(rest)]
 	}
 	n.norm, n.head = take(h), projection{in: h, out: c.Vocab, w: n.embed}
 	if !c.Tied {
 		n.head = matrix(h, c.Vocab)
 	}
 	return n
-}
-
-// with is the same network with other parameters, of n's form or longer.
-func (n *Network) with(params *model.Params) *Network {
-	m := view(n.Config, params)
-	if n.bf16 {
-		m.useBF16()
-	}
-	return m
 }
 
 // useBF16 makes every matmul with a weight matrix round its operands to bf16. The weights

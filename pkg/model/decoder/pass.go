@@ -182,7 +182,7 @@ func (p *pass) blockBackward(l, g *layer, s *saved, dcontext [][]float32, dx []f
 			copy(d[q:], dk)
 		}
 	}
-	if l.qkvBias != nil {
+	if g.qkvBias != nil {
 		p.pool.ColSum(n, width, dqkv, width, true, g.qkvBias)
 	}
 	x, rstd = p.norm(s.in, l.attnNorm)

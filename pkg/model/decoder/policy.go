@@ -3,6 +3,7 @@ package decoder
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"grpo/pkg/model"
 	"grpo/pkg/model/hf"
@@ -21,42 +22,99 @@ type Policy struct {
 // Open reads a checkpoint, a Hugging Face folder or a GGUF file, as a policy. Matmuls with its
 // weights are in bf16 (operands only; weights and sums stay float32) or in float32.
 func Open(path string, bf16 bool, on model.Device) (*Policy, error) {
-	pool, ok := on.(*kernel.Pool)
-	if !ok {
-		return nil, errors.New("open model: checkpoints of this kind run on the CPU only (model.device=cpu)")
-	}
 	if bf16 && !kernel.HasBF16() {
 		return nil, fmt.Errorf("open model: bf16 on the CPU needs the instructions AVX512_BF16 (AMD Zen 4, Intel "+
 			"Cooper Lake or Sapphire Rapids, or later), which the kernel %s on this machine does not use: set "+
 			"model.precision=float32", kernel.Name())
+	}
+	p, err := open(path, on, Load)
+	if err == nil && bf16 {
+		p.net.useBF16()
+	}
+	return p, err
+}
+
+// OpenLoRA is [Open] with frozen weights and new adapters, which are drawn from seed. With
+// weights, of Hugging Face's names, it takes these instead of the checkpoint's.
+func OpenLoRA(path string, on model.Device, l hf.LoRA, seed uint64, weights *model.Params) (*Policy, error) {
+	return open(path, on, func(c *hf.Checkpoint) (*Network, error) {
+		read := c.Read
+		if weights != nil {
+			read = func(name string) ([]float32, error) {
+				for _, t := range weights.Tensors() {
+					if t.Name == name {
+						return t.Data, nil
+					}
+				}
+				return nil, fmt.Errorf("the weights have no tensor %s", name)
+			}
+		}
+		n, err := freeze(c.Config, read)
+		if err == nil {
+			n.attach(&l, newAdapters(c.Config, l, seed))
+		}
+		return n, err
+	})
+}
+
+func open(path string, on model.Device, load func(*hf.Checkpoint) (*Network, error)) (*Policy, error) {
+	pool, ok := on.(*kernel.Pool)
+	if !ok {
+		return nil, errors.New("open model: checkpoints of this kind run on the CPU only (model.device=cpu)")
 	}
 	c, err := hf.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
-	net, err := Load(c)
+	net, err := load(c)
 	if err != nil {
 		return nil, err
-	}
-	if bf16 {
-		net.useBF16()
 	}
 	return &Policy{Tokenizer: NewTokenizer(c), net: net, pool: pool, mem: new(arena)}, nil
 }
 
+// LoadAdapter replaces the parameters of the adapters by those of a PEFT folder; base
+// names the policy's checkpoint in errors.
+func (p *Policy) LoadAdapter(a *hf.Adapter, base string) error {
+	tensors, err := a.Read(p.net.Config, base)
+	if err != nil {
+		return err
+	}
+	for i, t := range p.Params().Tensors() {
+		copy(t.Data, tensors[i].Data)
+	}
+	return nil
+}
+
+// Params are all weights, or those of the adapters.
 func (p *Policy) Params() *model.Params { return p.net.Params }
 
-// Copy implements [model.Policy].
+// FrozenHash is a checksum of the weights that [Policy.Params] leaves out; empty without.
+func (p *Policy) FrozenHash() string {
+	if p.net.lora == nil {
+		return ""
+	}
+	return p.net.digest()
+}
+
+// Copy implements [model.Policy]. Under LoRA the copy has the same frozen weights, and
+// the adapters only if they change something.
 func (p *Policy) Copy() model.Policy {
-	return &Policy{Tokenizer: p.Tokenizer, net: p.net.with(p.net.Params.Clone()), pool: p.pool, mem: p.mem}
+	c := &Policy{Tokenizer: p.Tokenizer, pool: p.pool, mem: p.mem}
+	if p.net.lora != nil && !p.net.adapted() {
+		c.net = p.net.base()
+	} else {
+		c.net = p.net.with(p.net.Params.Clone())
+	}
+	return c
 }
 
 func (p *Policy) NewSampler() model.Sampler { return newSampler(p.net, p.pool, p.mem, p.End()) }
 
 func (p *Policy) NewLearner(temperature float64, checkpointing bool) (model.Learner, error) {
 	return &learner{net: p.net, pool: p.pool, mem: p.mem, temperature: temperature, checkpointing: checkpointing,
-		grads: newNetwork(p.net.Config)}, nil
+		grads: p.net.gradients(p.net.Params.Zeros())}, nil
 }
 
 func (p *Policy) NewScorer(temperature float64) (model.Scorer, error) {
@@ -67,7 +125,7 @@ func (p *Policy) NewCritic(o model.AdamWOptions, checkpointing bool) (model.Crit
 	return newCritic(p.net, p.pool, p.mem, o, checkpointing), nil
 }
 
-func (p *Policy) Size() model.Size { return Size{*p.net.Config, p.net.bf16} }
+func (p *Policy) Size() model.Size { return p.net.size() }
 
 // Context implements [model.Policy].
 func (p *Policy) Context() int { return p.net.Config.Context }
@@ -121,7 +179,26 @@ func (t Tokenizer) Decode(tokens []int) string { return t.bpe.Decode(narrow(toke
 // Size is the cost of a decoder. It implements [model.Size].
 type Size struct {
 	hf.Config
-	BF16 bool // the precision of matmuls
+	BF16 bool     // the precision of matmuls
+	LoRA *hf.LoRA // nil without
+}
+
+func (n *Network) size() Size { return Size{*n.Config, n.bf16, n.lora} }
+
+// trained is the number of trainable parameters.
+func (s Size) trained() float64 {
+	if s.LoRA == nil {
+		return s.Parameters()
+	}
+	n := 0.0
+	for _, matrix := range s.Modules() {
+		for _, m := range matrix {
+			if slices.Contains(s.LoRA.Targets, m.Name) {
+				n += float64(s.Layers) * float64(s.LoRA.Rank) * float64(m.In+m.Out)
+			}
+		}
+	}
+	return n
 }
 
 // Parameters is the number of parameters; tied weights count once.
@@ -143,7 +220,12 @@ func (s Size) Parameters() float64 {
 }
 
 func (s Size) String() string {
-	return fmt.Sprintf("%s network of %.1f million parameters (%d layers of %d)", s.Arch, s.Parameters()/1e6, s.Layers, s.Hidden)
+	adapters := ""
+	if s.LoRA != nil {
+		adapters = fmt.Sprintf(" with LoRA adapters of %.1f million", s.trained()/1e6)
+	}
+	return fmt.Sprintf("%s network of %.1f million parameters (%d layers of %d)%s", s.Arch, s.Parameters()/1e6,
+		s.Layers, s.Hidden, adapters)
 }
 
 // Forward implements [model.Size]. It leaves out attention's scores, which are few for
@@ -153,6 +235,9 @@ func (s Size) Forward(inputs, predictions int) model.Work {
 	body := 2 * (s.Parameters() - float64(s.Vocab)*float64(s.Hidden))
 	if !s.Tied {
 		body -= head
+	}
+	if s.LoRA != nil {
+		body += 2 * s.trained()
 	}
 	w := float64(inputs)*body + float64(predictions)*head
 	return model.Work{Nominal: w, Executed: w}

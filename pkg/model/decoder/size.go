@@ -9,10 +9,17 @@ import "grpo/pkg/model"
 const float = 4 // bytes
 
 // ParamBytes implements [model.Size].
-func (s Size) ParamBytes() float64 { return float * s.Parameters() }
+func (s Size) ParamBytes() float64 { return float * s.trained() }
 
-// LearnerBytes implements [model.Size]: the gradients.
-func (s Size) LearnerBytes(model.BatchSize, int) float64 { return s.ParamBytes() }
+// LearnerBytes implements [model.Size]: the gradients, and under LoRA one matrix that is
+// not packed.
+func (s Size) LearnerBytes(model.BatchSize, int) float64 {
+	bytes := s.ParamBytes()
+	if s.LoRA != nil {
+		bytes += float * 2 * float64(s.Hidden) * float64(s.FFN)
+	}
+	return bytes
+}
 
 // ScorerBytes implements [model.Size].
 func (s Size) ScorerBytes(model.BatchSize, int) float64 { return 0 }
@@ -20,12 +27,17 @@ func (s Size) ScorerBytes(model.BatchSize, int) float64 { return 0 }
 // CriticBytes implements [model.Size]: parameters, gradients and moments.
 func (s Size) CriticBytes(_, _ model.BatchSize, _ int) float64 { return 4 * s.ParamBytes() }
 
-// SamplerBytes implements [model.Size]: the packed weights.
+// SamplerBytes implements [model.Size]: the packed weights. Under LoRA there are no others,
+// except those of the embedding and the head.
 func (s Size) SamplerBytes(int) float64 {
+	weights := s.Parameters()
 	if s.BF16 {
-		return s.ParamBytes() / 2
+		weights /= 2
 	}
-	return s.ParamBytes()
+	if s.LoRA != nil {
+		weights += float64(s.Vocab) * float64(s.Hidden)
+	}
+	return float * weights
 }
 
 // SampledBytes implements [model.Size].

@@ -42,7 +42,7 @@ func TestMemory(t *testing.T) {
 	for i := range net.Params.Flat {
 		net.Params.Flat[i] = float32(r.NormFloat64()) * 0.1
 	}
-	size, pool := Size{Config: *net.Config}, kernel.NewPool(2)
+	size, pool := net.size(), kernel.NewPool(2)
 	defer pool.Close()
 	const shared, own, most = 60, 20, 12
 	for _, c := range []struct{ prompts, group int }{{6, 8}, {70, 1}, {1, 4}} {

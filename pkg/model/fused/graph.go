@@ -45,6 +45,12 @@ func Matrix(n *G.Node) Input { return Input{n, matrixT, true} }
 // Vector is an input of one dimension with a gradient.
 func Vector(n *G.Node) Input { return Input{n, vectorT, true} }
 
+// Constant is an input without a gradient.
+func (in Input) Constant() Input {
+	in.diff = false
+	return in
+}
+
 // Index is a vector of integers. It has no gradient.
 func Index(n *G.Node) Input { return Input{n, indexT, false} }
 

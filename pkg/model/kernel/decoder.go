@@ -29,12 +29,14 @@ func RMSNorm(rows, n int, x, w []float32, eps float64, y, rstd []float32) {
 //	dw_j += Σ_rows dy_j·x_j·rstd
 //	dx_j += rstd·(dy_j·w_j - x_j·rstd²·mean(dy·w·x))
 //
-// x, dy and dx are rows×n. Each dw_j is added up in ascending order of rows; the mean
-// has 16 interleaved partial sums in float64.
+// x, dy and dx are rows×n; dw is nil if the weights are frozen. Each dw_j is added up in
+// ascending order of rows; the mean has 16 interleaved partial sums in float64.
 func RMSNormBackward(rows, n int, x, w, rstd, dy, dx, dw []float32) {
 	checkNormBackward(rows, n, x, w, rstd, dy, dx, dw)
 	normInputGrad(rows, n, x, w, rstd, dy, dx)
-	normWeightGrad(rows, n, x, n, rstd, dy, dw)
+	if dw != nil {
+		normWeightGrad(rows, n, x, n, rstd, dy, dw)
+	}
 }
 
 func checkNormBackward(rows, n int, x, w, rstd, dy, dx, dw []float32) {
@@ -43,7 +45,9 @@ func checkNormBackward(rows, n int, x, w, rstd, dy, dx, dw []float32) {
 	checkLen("rstd", rstd, rows)
 	checkLen("dy", dy, rows*n)
 	checkLen("dx", dx, rows*n)
-	checkLen("dw", dw, n)
+	if dw != nil {
+		checkLen("dw", dw, n)
+	}
 }
 
 // normInputGrad adds the gradient of x to dx.

@@ -55,6 +55,27 @@ func packBlock(f format, transB bool, p0, k, n int, b []float32, ldb int, to []f
 	}
 }
 
+// Transposed writes the columns from lo to hi of the matrix to to, as hi-lo rows of k
+// numbers, next to each other.
+func (b *Packed) Transposed(lo, hi int, to []float32) {
+	if lo < 0 || hi > b.n || lo > hi {
+		panic(fmt.Sprintf("kernel: columns %d to %d of a packed matrix of %d×%d", lo, hi, b.k, b.n))
+	}
+	checkLen("to", to, (hi-lo)*b.k)
+	wide := roundUp(b.n, nr)
+	for p0 := 0; p0 < b.k; p0 += kBlock {
+		kb := min(kBlock, b.k-p0)
+		block := b.data[p0*wide : (p0+kb)*wide]
+		for j := lo; j < hi; j++ {
+			column := block[j/nr*nr*kb+j%nr:]
+			row := to[(j-lo)*b.k+p0:][:kb]
+			for p := range row {
+				row[p] = column[p*nr]
+			}
+		}
+	}
+}
+
 // GemmPacked is [Gemm] with the right-hand matrix packed before by [PackB]. The
 // result has the same bits.
 func GemmPacked(transA bool, m, n, k int, a []float32, lda int, b *Packed, accumulate bool, c []float32, ldc int) {

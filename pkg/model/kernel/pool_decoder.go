@@ -45,7 +45,9 @@ func (p *Pool) RMSNormBackward(rows, n int, x, w, rstd, dy, dx, dw []float32) {
 	}
 	checkNormBackward(rows, n, x, w, rstd, dy, dx, dw)
 	p.rows(rows, n, func(lo, hi int) { normInputGrad(hi-lo, n, x[lo*n:], w, rstd[lo:], dy[lo*n:], dx[lo*n:]) })
-	p.columns(n, func(lo, hi int) { normWeightGrad(rows, hi-lo, x[lo:], n, rstd, dy[lo:], dw[lo:]) })
+	if dw != nil {
+		p.columns(n, func(lo, hi int) { normWeightGrad(rows, hi-lo, x[lo:], n, rstd, dy[lo:], dw[lo:]) })
+	}
 }
 
 // RoPE is [RoPE] over the pool's threads, with the same bits.

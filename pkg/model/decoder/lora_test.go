@@ -1,0 +1,306 @@
+package decoder
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"grpo/internal/golden"
+	"grpo/pkg/model"
+	"grpo/pkg/model/fused"
+	"grpo/pkg/model/hf"
+	"grpo/pkg/model/kernel"
+	"grpo/pkg/model/safetensors"
+	"grpo/pkg/rng"
+)
+
+// sparse are some numbers of a tensor, by their index, and its norm.
+type sparse struct {
+	Norm float64
+	At   [][2]float64
+}
+
+func (s sparse) compare(t *testing.T, name string, got []float32, tolerance float64) {
+	t.Helper()
+	square, largest := 0.0, 0.0
+	for _, g := range got {
+		square += float64(g) * float64(g)
+		largest = max(largest, math.Abs(float64(g)))
+	}
+	if norm := math.Sqrt(square); math.Abs(norm-s.Norm) > 1e-4*s.Norm {
+		t.Errorf("%s has norm %v, want %v", name, norm, s.Norm)
+	}
+	for _, e := range s.At {
+		if d := float64(got[int(e[0])]) - e[1]; math.Abs(d) > tolerance*largest {
+			t.Errorf("%s: element %v is off by %v", name, e[0], d)
+		}
+	}
+}
+
+// loraCase is an adapter of the reference data with what PEFT computed.
+type loraCase struct {
+	Name, Model, Adapter string
+	InputIDs             [][]int32 `json:"input_ids"`
+	LossMask             [][]int   `json:"loss_mask"`
+	Scaling              float64
+	Logits               [][][]float64
+	LogitsAt             struct {
+		Columns []int
+		Rows    [][][]float64
+	} `json:"logits_at"`
+	BaseLogitsAt [][][]float64 `json:"base_logits_at"`
+	TokenLogps   [][]float64   `json:"token_logps"`
+	Loss         float64
+	GradNorm     float64 `json:"grad_norm"`
+	Grads        map[string]sparse
+	Merged       map[string]sparse
+}
+
+// eachAdapter opens the adapters of the reference data. net has them on frozen weights,
+// full are the weights of the base.
+func eachAdapter(t *testing.T, f func(t *testing.T, net, full *Network, l hf.LoRA, c *loraCase)) {
+	root := golden.Path(t, "golden", "trl2")
+	var file struct{ Cases []loraCase }
+	golden.ReadJSON(t, filepath.Join(root, "lora.json"), &file)
+	if len(file.Cases) == 0 {
+		t.Fatal("no cases")
+	}
+	for _, c := range file.Cases {
+		t.Run(c.Name, func(t *testing.T) {
+			dir := filepath.Join(root, c.Model)
+			checkpoint, err := hf.OpenWeights(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := hf.ReadAdapter(filepath.Join(root, c.Adapter))
+			if err != nil {
+				t.Fatal(err)
+			}
+			full, err := Load(checkpoint)
+			if err != nil {
+				t.Fatal(err)
+			}
+			net, err := freeze(checkpoint.Config, checkpoint.Read)
+			if err != nil {
+				t.Fatal(err)
+			}
+			net.attach(&a.LoRA, newAdapters(net.Config, a.LoRA, 1))
+			if err := (&Policy{net: net}).LoadAdapter(a, dir); err != nil {
+				t.Fatal(err)
+			}
+			f(t, net, full, a.LoRA, &c)
+		})
+	}
+}
+
+// logits are those of every token of segments.
+func logits(t *testing.T, net *Network, segments []Segment, threads int) []float32 {
+	t.Helper()
+	g := newTestGraph(t, net, nil, segments, threads)
+	if err := g.run(g.top); err != nil {
+		t.Fatal(err)
+	}
+	n := len(g.tree.tokens)
+	out := make([]float32, n*net.Config.Vocab)
+	final, _ := g.norm(fused.Floats(g.top.Value()), net.norm)
+	net.head.forward(g.pool, n, final, false, out)
+	return out
+}
+
+func near(t *testing.T, what string, got float32, want float64) {
+	t.Helper()
+	if math.Abs(float64(got)-want) > 1e-4*max(1, math.Abs(want)) {
+		t.Fatalf("%s is %v, want %v", what, got, want)
+	}
+}
+
+// Logits, log-probabilities, gradients of the adapters and merged weights equal PEFT's;
+// without the adapters the logits are those of the base.
+func TestGoldenLoRA(t *testing.T) {
+	eachAdapter(t, func(t *testing.T, net, full *Network, l hf.LoRA, c *loraCase) {
+		if l.Scale() != c.Scaling {
+			t.Errorf("scale %v, want %v", l.Scale(), c.Scaling)
+		}
+		vocab := net.Config.Vocab
+		var segments []Segment
+		var places, targets []int
+		var logps []float64
+		var counted []bool
+		at, count := 0, 0
+		for b, ids := range c.InputIDs {
+			segments = append(segments, Segment{Parent: -1, Tokens: ids})
+			own := logits(t, net, segments[b:], 2)
+			base := logits(t, net.base(), segments[b:], 2)
+			for i := range ids {
+				for k, col := range c.LogitsAt.Columns {
+					near(t, "logit", own[i*vocab+col], c.LogitsAt.Rows[b][i][k])
+					near(t, "logit of the base", base[i*vocab+col], c.BaseLogitsAt[b][i][k])
+				}
+				if c.Logits[b] != nil {
+					for col, want := range c.Logits[b][i] {
+						near(t, "logit", own[i*vocab+col], want)
+					}
+				}
+				if i > 0 {
+					places, targets = append(places, at+i-1), append(targets, int(ids[i]))
+					counted = append(counted, c.LossMask[b][i] != 0)
+					count += c.LossMask[b][i]
+				}
+			}
+			logps, at = append(logps, c.TokenLogps[b]...), at+len(ids)
+		}
+		params := net.Params.Zeros()
+		loss := 0.0
+		var got []float32
+		gradients(t, newTestGraph(t, net, net.gradients(params), segments, 2), places, targets, 1, func(logp, _ []float32) ([]float32, []float32) {
+			d := make([]float32, len(logp))
+			for i, ok := range counted {
+				if ok {
+					got = append(got, logp[i])
+					loss -= float64(logp[i]) / float64(count)
+					d[i] = -1 / float32(count)
+				}
+			}
+			return d, make([]float32, len(logp))
+		})
+		if len(logps) != len(got) || math.Abs(loss-c.Loss) > 1e-4 {
+			t.Errorf("%d log-probabilities, want %d; loss %v, want %v", len(got), len(logps), loss, c.Loss)
+		}
+		for i, want := range logps {
+			near(t, "log-probability", got[i], want)
+		}
+		if norm := math.Sqrt(kernel.SumSquares(params.Flat)); math.Abs(norm-c.GradNorm) > 1e-4*c.GradNorm {
+			t.Errorf("gradient norm %v, want %v", norm, c.GradNorm)
+		}
+		if len(c.Grads) != len(params.Tensors()) {
+			t.Errorf("%d gradients, want %d", len(params.Tensors()), len(c.Grads))
+		}
+		for _, x := range params.Tensors() {
+			name := x.Name[len("base_model.model."):]
+			c.Grads[name].compare(t, "gradient of "+name, x.Data, 2e-4)
+		}
+
+		merge, err := Merge(net.Config, l, net.Params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range full.Params.Tensors() {
+			before := slices.Clone(x.Data)
+			merge(x.Name, x.Data)
+			if want, ok := c.Merged[x.Name]; ok {
+				want.compare(t, "merged "+x.Name, x.Data, 1e-5)
+			} else if !slices.Equal(before, x.Data) {
+				t.Errorf("%s changed", x.Name)
+			}
+		}
+		want := states(t, net, segments, 1)
+		for i, x := range states(t, full, segments, 1) {
+			near(t, "state of the merged network", x, float64(want[i]))
+		}
+	})
+}
+
+// A network of frozen weights whose adapters add 0 has the bits of the network, and its
+// copy for the reference model has no adapters. Log-probabilities of sampling are those of
+// the learner, to the bit, with adapters too.
+func TestGoldenFrozenBits(t *testing.T) {
+	eachAdapter(t, func(t *testing.T, net, full *Network, l hf.LoRA, c *loraCase) {
+		fresh := net.with(newAdapters(net.Config, l, 3))
+		segments := []Segment{{Parent: -1, Tokens: c.InputIDs[0]}}
+		want := logits(t, full, segments, 1)
+		for name, n := range map[string]*Network{"new adapters": fresh, "base": net.base()} {
+			if !slices.Equal(logits(t, n, segments, 2), want) {
+				t.Errorf("%s: other logits than the network's", name)
+			}
+		}
+		if net.digest() != full.Params.Hash() {
+			t.Error("the digest of the frozen weights is not their hash")
+		}
+		pool := kernel.NewPool(2)
+		defer pool.Close()
+		policy := &Policy{net: fresh, pool: pool, mem: new(arena)}
+		if copied := policy.Copy().(*Policy); len(copied.Params().Flat) != 0 {
+			t.Error("the reference model has adapters that change nothing")
+		}
+		policy.net = net
+		copied := policy.Copy().(*Policy)
+		if !slices.Equal(copied.Params().Flat, net.Params.Flat) || &copied.Params().Flat[0] == &net.Params.Flat[0] {
+			t.Error("the reference model has no copy of the adapters")
+		}
+		if copied.net.layers[0].out.packed != net.layers[0].out.packed {
+			t.Error("the reference model has its own frozen weights")
+		}
+
+		prompts := [][]int{wide(c.InputIDs[0][:5]), wide(c.InputIDs[1])}
+		out, err := newSampler(net, pool, new(arena), []int{3}).Sample(prompts, 4, model.Sampling{Temperature: 1.1, TopP: 1, MaxTokens: 9},
+			model.Draws{Stream: rng.New(1, 2)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch := &model.Batch{Prompts: prompts}
+		for i, o := range out {
+			batch.Rows = append(batch.Rows, model.Row{Prompt: i / 4, Tokens: o.Tokens})
+		}
+		learner, err := policy.NewLearner(1.1, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := learner.Accumulate(batch, func(m *model.TokenMatrix) (float64, error) {
+			for i, o := range out {
+				for j, lp := range o.LogProbs {
+					if got := m.LogProbs[i*m.T+j]; got != float64(lp) {
+						t.Fatalf("completion %d, token %d: sampled %v, learned from %v", i, j, lp, got)
+					}
+				}
+			}
+			return 0, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A written PEFT folder is read back with the same numbers. GRPO_PEFT_OUT keeps the
+// folders, to load them with PEFT.
+func TestGoldenEncodeAdapter(t *testing.T) {
+	eachAdapter(t, func(t *testing.T, net, _ *Network, l hf.LoRA, c *loraCase) {
+		var tensors []safetensors.Tensor
+		for _, x := range net.Params.Tensors() {
+			tensors = append(tensors, safetensors.Tensor{Name: x.Name, Shape: x.Shape, Data: x.Data})
+		}
+		files, err := hf.EncodeAdapter("../base", l, tensors)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		if keep := os.Getenv("GRPO_PEFT_OUT"); keep != "" {
+			dir = filepath.Join(keep, c.Name)
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, data := range files {
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a, err := hf.ReadAdapter(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Base != "../base" || a.Scale() != l.Scale() || !slices.Equal(a.Targets, l.Targets) {
+			t.Errorf("read back %+v, wrote %+v", a, l)
+		}
+		back, err := a.Read(net.Config, "base")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, x := range back {
+			if !slices.Equal(x.Data, tensors[i].Data) {
+				t.Errorf("%s differs", x.Name)
+			}
+		}
+	})
+}

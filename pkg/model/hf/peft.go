@@ -1,0 +1,214 @@
+package hf
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"grpo/internal/regular"
+	"grpo/internal/words"
+	"grpo/pkg/model/safetensors"
+)
+
+// The files of a PEFT folder.
+const (
+	AdapterConfigFile  = "adapter_config.json"
+	AdapterWeightsFile = "adapter_model.safetensors"
+)
+
+// Adapter is the configuration of a PEFT folder.
+type Adapter struct {
+	LoRA
+	Dir string
+	// Base is base_model_name_or_path: the model that the adapters were trained on.
+	Base string
+}
+
+// IsAdapter reports whether path is a PEFT folder.
+func IsAdapter(path string) bool {
+	info, err := os.Stat(filepath.Join(path, AdapterConfigFile))
+	return err == nil && info.Mode().IsRegular()
+}
+
+// irrelevant are the settings of adapter_config.json that do not change what adapters
+// compute: labels, how they are trained, and parameters of methods that are off.
+var irrelevant = []string{
+	"auto_mapping", "inference_mode", "lora_dropout", "megatron_core", "peft_version", "qalora_group_size", "revision",
+	"layers_pattern", "eva_config", "runtime_config", "ensure_weight_tying",
+}
+
+// ReadAdapter reads the configuration of a PEFT folder. A method or an option other than
+// plain LoRA on the linear layers is an error that names it.
+func ReadAdapter(dir string) (*Adapter, error) {
+	data, err := regular.Read(filepath.Join(dir, AdapterConfigFile), regular.MaxDocument)
+	if err == nil {
+		var a *Adapter
+		if a, err = parseAdapter(data); err == nil {
+			a.Dir = dir
+			return a, nil
+		}
+	}
+	return nil, fmt.Errorf("open adapter %s: %s: %w", dir, AdapterConfigFile, err)
+}
+
+func parseAdapter(data []byte) (*Adapter, error) {
+	var settings map[string]json.RawMessage
+	if err := json.Unmarshal(data, &settings); err != nil {
+		return nil, err
+	}
+	var f struct {
+		Type    string          `json:"peft_type"`
+		Task    string          `json:"task_type"`
+		Base    string          `json:"base_model_name_or_path"`
+		Bias    string          `json:"bias"`
+		Rank    int             `json:"r"`
+		Alpha   float64         `json:"lora_alpha"`
+		RSLoRA  bool            `json:"use_rslora"`
+		Init    json.RawMessage `json:"init_lora_weights"`
+		Targets json.RawMessage `json:"target_modules"`
+	}
+	f.Bias, f.Task = "none", "CAUSAL_LM"
+	if err := json.Unmarshal(data, &f); err != nil {
+		return nil, err
+	}
+	switch init := strings.Trim(string(f.Init), `"`); init {
+	case "", "null", "true", "false", "gaussian", "orthogonal", "eva":
+	default:
+		return nil, fmt.Errorf("init_lora_weights %s changes the weights of the base model, which is not supported", words.Quote(init))
+	}
+	switch {
+	case f.Type != "LORA":
+		return nil, fmt.Errorf("peft_type is %s; supported is LORA", words.Quote(f.Type))
+	case f.Task != "CAUSAL_LM" && f.Task != "":
+		return nil, fmt.Errorf("task_type is %s; supported is CAUSAL_LM", words.Quote(f.Task))
+	case f.Bias != "none":
+		return nil, fmt.Errorf("bias is %s; supported is none", words.Quote(f.Bias))
+	case f.Rank < 1 || f.Rank > 1<<15:
+		return nil, fmt.Errorf("r is %d; it must be from 1 to %d", f.Rank, 1<<15)
+	case !(f.Alpha > 0) || math.IsInf(f.Alpha, 0):
+		return nil, fmt.Errorf("lora_alpha is %v; it must be more than 0", f.Alpha)
+	}
+	for _, name := range []string{"peft_type", "task_type", "base_model_name_or_path", "bias", "r", "lora_alpha",
+		"use_rslora", "init_lora_weights", "target_modules"} {
+		delete(settings, name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		switch value := strings.Join(strings.Fields(string(settings[name])), ""); value {
+		case "null", "false", "{}", "[]", `""`:
+		default:
+			if !slices.Contains(irrelevant, name) {
+				return nil, fmt.Errorf("%s is %s, which is not supported", words.Show(name), words.Show(value))
+			}
+		}
+	}
+	targets, err := targetsOf(f.Targets)
+	return &Adapter{LoRA: LoRA{f.Rank, f.Alpha, targets, f.RSLoRA}, Base: f.Base}, err
+}
+
+// targetsOf reads target_modules, in the order of [Targets].
+func targetsOf(raw json.RawMessage) ([]string, error) {
+	known := Targets()
+	if string(raw) == `"all-linear"` {
+		return known, nil
+	}
+	var names, out []string
+	if json.Unmarshal(raw, &names) != nil || len(names) == 0 {
+		return nil, fmt.Errorf("target_modules is %s; supported is a list of %s, or all-linear",
+			words.Show(string(raw)), strings.Join(known, ", "))
+	}
+	for _, name := range names {
+		module := name[strings.LastIndexByte(name, '.')+1:]
+		if !slices.Contains(known, module) || name != module && name != "self_attn."+module && name != "mlp."+module {
+			return nil, fmt.Errorf("target_modules has %s; supported are %s", words.Quote(name), strings.Join(known, ", "))
+		}
+	}
+	for _, k := range known {
+		if slices.ContainsFunc(names, func(name string) bool { return name == k || strings.HasSuffix(name, "."+k) }) {
+			out = append(out, k)
+		}
+	}
+	return out, nil
+}
+
+// BasePath finds the base model: its path as written, relative to the adapters' folder
+// or to the working directory.
+func (a *Adapter) BasePath() (string, error) {
+	paths := []string{a.Base}
+	if !filepath.IsAbs(a.Base) {
+		paths = []string{filepath.Join(a.Dir, a.Base), a.Base}
+	}
+	for _, path := range paths {
+		if _, err := os.Stat(path); a.Base != "" && err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("open adapter %s: its base model %s is not a path on this machine: "+
+		"name the folder or the GGUF file of that model with --set model.base=PATH", a.Dir, words.Quote(a.Base))
+}
+
+// Read reads the weights of the adapters, in the order of [Config.AdapterTensors]; c is
+// the base model's. Tensors that do not fit it are an error.
+func (a *Adapter) Read(c *Config, base string) ([]safetensors.Tensor, error) {
+	path := filepath.Join(a.Dir, AdapterWeightsFile)
+	if err := regular.Check(path, regular.MaxCheckpoint); err != nil {
+		return nil, fmt.Errorf("open adapter %s: a PEFT folder needs %s: %w", a.Dir, AdapterWeightsFile, err)
+	}
+	f, err := safetensors.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("open adapter %s: %w", a.Dir, err)
+	}
+	other := func(format string, args ...any) error {
+		return fmt.Errorf("open adapter %s: it is not for the base model %s: %s", a.Dir, base, fmt.Sprintf(format, args...))
+	}
+	byName := map[string]safetensors.Tensor{}
+	for _, t := range f.Tensors {
+		byName[t.Name] = t
+	}
+	var out []safetensors.Tensor
+	for _, want := range c.AdapterTensors(a.LoRA) {
+		t, ok := byName[want.Name]
+		switch {
+		case !ok:
+			return nil, other("it has no tensor %s", want.Name)
+		case !slices.Equal(t.Shape, want.Shape):
+			return nil, other("the shape of %s is %v, the base needs %v", want.Name, t.Shape, want.Shape)
+		}
+		for i, v := range t.Data {
+			if v-v != 0 { // NaN or infinite
+				return nil, fmt.Errorf("open adapter %s: tensor %s: element %d is %v", a.Dir, want.Name, i, v)
+			}
+		}
+		out = append(out, t)
+		delete(byName, want.Name)
+	}
+	for _, t := range f.Tensors {
+		if _, left := byName[t.Name]; left {
+			return nil, other("the base has no place for tensor %s", words.Quote(t.Name))
+		}
+	}
+	return out, nil
+}
+
+// EncodeAdapter returns the two files of a PEFT folder, by name. base is the path or the
+// name of the base model; tensors have the names of [Config.AdapterTensors].
+func EncodeAdapter(base string, l LoRA, tensors []safetensors.Tensor) (map[string][]byte, error) {
+	weights, err := safetensors.Encode(tensors, map[string]string{"format": "pt"})
+	if err != nil {
+		return nil, err
+	}
+	config, err := json.MarshalIndent(map[string]any{
+		"peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": base, "inference_mode": true,
+		"r": l.Rank, "lora_alpha": l.Alpha, "use_rslora": l.UseRSLoRA, "target_modules": l.Targets,
+		"lora_dropout": 0, "bias": "none", "fan_in_fan_out": false, "init_lora_weights": true, "use_dora": false,
+		"modules_to_save": nil, "rank_pattern": map[string]int{}, "alpha_pattern": map[string]float64{},
+	}, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	return map[string][]byte{AdapterConfigFile: append(config, '\n'), AdapterWeightsFile: weights}, nil
+}
