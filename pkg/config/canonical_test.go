@@ -81,9 +81,9 @@ func validConfig(t *rapid.T) Config {
 		Reward: Default().Reward, Algorithm: Default().Algorithm,
 		Train: Train{NGRPOSteps: rapid.IntRange(1, 1<<31-1).Draw(t, "steps"), EpochsPerRolloutBatch: rapid.IntRange(1, 9).Draw(t, "epochs"),
 			TrainBatchSize: rapid.SampledFrom([]int{0, train}).Draw(t, "train"), GradientAccumulationSteps: accumulation,
-			LearningRate: floats(0, math.MaxFloat64).Draw(t, "lr"),
-			AdamBetas:    [2]float64{floats(0, 0.999999).Draw(t, "beta1"), floats(0, 0.999999).Draw(t, "beta2")},
-			AdamEps:      positiveFloats(1).Draw(t, "adam_eps"), WeightDecay: floats(0, 1).Draw(t, "decay"), MaxGradNorm: floats(0, 10).Draw(t, "norm"),
+			LearningRate: floats(0, math.MaxFloat64).Draw(t, "lr"), LoRA: Default().Train.LoRA,
+			AdamBetas: [2]float64{floats(0, 0.999999).Draw(t, "beta1"), floats(0, 0.999999).Draw(t, "beta2")},
+			AdamEps:   positiveFloats(1).Draw(t, "adam_eps"), WeightDecay: floats(0, 1).Draw(t, "decay"), MaxGradNorm: floats(0, 10).Draw(t, "norm"),
 			LRScheduler: rapid.SampledFrom([]string{"constant", "linear", "cosine"}).Draw(t, "scheduler")},
 		Eval: Eval{EveryNSteps: rapid.IntRange(1, 100).Draw(t, "every"), Temperature: positiveFloats(9).Draw(t, "eval temperature"),
 			TopP: positiveFloats(1).Draw(t, "eval top_p"), TopK: rapid.IntRange(0, 9).Draw(t, "eval top_k"),
@@ -94,6 +94,11 @@ func validConfig(t *rapid.T) Config {
 	}
 	if rapid.Bool().Draw(t, "files") {
 		c.Data.Source, c.Data.TrainFile, c.Data.ValFile = "gsm8k", text.Draw(t, "train_file"), text.Draw(t, "val_file")
+	}
+	if isPath(c.Model.Init) && rapid.Bool().Draw(t, "lora") {
+		c.Train.LoRA = LoRA{Rank: rapid.IntRange(1, 64).Draw(t, "rank"), Alpha: positiveFloats(99).Draw(t, "alpha"),
+			Targets:   rapid.Permutation(LoRATargets()).Draw(t, "targets")[:rapid.IntRange(1, 7).Draw(t, "n targets")],
+			UseRSLoRA: rapid.Bool().Draw(t, "rslora")}
 	}
 	c.Train.WarmupSteps = rapid.IntRange(0, int(min(c.Updates()-1, 1<<31-1))).Draw(t, "warmup")
 	c.Rollout.SamplingMinTokens = rapid.IntRange(0, c.Rollout.SamplingMaxTokens).Draw(t, "min")

@@ -81,8 +81,11 @@ type Model struct {
 	HiddenSize int `yaml:"hidden_size"`
 	NumLayers  int `yaml:"num_layers"`
 	// Init: "base" (the embedded base model), "random", or the path of a checkpoint:
-	// a safetensors file of TinyLM, a Hugging Face folder or a GGUF file.
+	// a safetensors file of TinyLM, a Hugging Face folder, a GGUF file or a PEFT folder.
 	Init string `yaml:"init"`
+	// AdapterBase is the checkpoint that the PEFT adapters in Init belong to; empty means
+	// the one that they name.
+	AdapterBase string `yaml:"adapter_base" neutral:""`
 	// Device: "cpu", "cuda" (an NVIDIA GPU, in a binary built with CUDA) or "auto" (a GPU if there
 	// is one and it is faster). It is part of the hash: results differ between devices in their
 	// last bits.
@@ -137,6 +140,8 @@ type Train struct {
 	// which it first rises from 0. lr_scheduler_type is TRL's name.
 	LRScheduler string `yaml:"lr_scheduler" neutral:"constant"`
 	WarmupSteps int    `yaml:"warmup_steps" neutral:"0"`
+	// LoRA trains adapters instead of all weights.
+	LoRA LoRA `yaml:"lora"`
 	// StopOnDivergence ends a run at the evaluation that finds its validation reward collapsed. NaN
 	// and infinite numbers always end it.
 	StopOnDivergence bool `yaml:"stop_on_divergence" neutral:"false"`

@@ -27,9 +27,10 @@ type LoadOptions struct {
 	Set []string
 	// Flags are the flags of the command that set a key, if the user gave them.
 	Flags []Flag
-	// Checkpoint finds the checkpoint at a path; the model takes its size. If it is nil or returns
-	// no file, paths and sizes are unchanged.
-	Checkpoint func(path string) (Checkpoint, error)
+	// Checkpoint finds the checkpoint at a path; the model takes its size. adapterBase is the base
+	// model of the adapters at the path, if they name none. If it is nil or returns no file, paths
+	// and sizes are unchanged.
+	Checkpoint func(path, adapterBase string) (Checkpoint, error)
 }
 
 // Load resolves the configuration of a GRPO run:
@@ -96,6 +97,7 @@ func loadFrom[T Root](src *source, opts LoadOptions, defaults T) (*Loaded[T], er
 	if len(problems) == 0 {
 		out.useWholeFiles()
 		problems = out.useCheckpoints(opts.Checkpoint, over.broken)
+		out.useLoRARate()
 	}
 	v := newValidator(&out.Config, out.origins)
 	v.broken, v.partial = over.broken, len(problems) > 0

@@ -120,6 +120,7 @@ func (l *Loaded[T]) useWholeFiles() {
 type Checkpoint struct {
 	File                  string // the safetensors file: the path, or one in that folder
 	HiddenSize, NumLayers int
+	LoRA                  *LoRA // of adapters; nil if it has all weights
 }
 
 // useCheckpoints replaces a folder in model.init and algorithm.teacher by the weights in it, and
@@ -127,13 +128,13 @@ type Checkpoint struct {
 // unreadable checkpoint is reported when the weights are loaded. broken collects the keys that need
 // no further checks.
 func (l *Loaded[T]) useCheckpoints(
-	find func(path string) (Checkpoint, error), broken map[string]bool,
+	find func(path, adapterBase string) (Checkpoint, error), broken map[string]bool,
 ) (problems []string) {
-	locate := func(key string, path *string) (c Checkpoint) {
+	locate := func(key string, path *string, adapterBase string) (c Checkpoint) {
 		if find == nil || *path == "" || *path == "base" || *path == "random" {
 			return c
 		}
-		c, err := find(*path)
+		c, err := find(*path, adapterBase)
 		if err != nil {
 			broken[key] = true
 			problems = append(problems, fmt.Sprintf("%s (%s, %s): %v", key, *path, l.origins[key], err))
@@ -148,13 +149,20 @@ func (l *Loaded[T]) useCheckpoints(
 	var found Checkpoint
 	switch c := any(&l.Config).(type) {
 	case *Config:
-		m, found = &c.Model, locate("model.init", &c.Model.Init)
-		locate("algorithm.teacher", &c.Algorithm.Teacher)
+		m, found = &c.Model, locate("model.init", &c.Model.Init, c.Model.AdapterBase)
+		locate("algorithm.teacher", &c.Algorithm.Teacher, "")
 	case *SFT:
-		m, found = &c.Model, locate("model.init", &c.Model.Init)
+		m, found = &c.Model, locate("model.init", &c.Model.Init, c.Model.AdapterBase)
 	}
 	if found.File == "" {
 		return problems
+	}
+	switch {
+	case found.LoRA != nil:
+		problems = append(problems, l.followAdapters(found.LoRA)...)
+	case m.AdapterBase != "":
+		problems = append(problems, fmt.Sprintf("model.adapter_base (%s, %s) has no effect: model.init (%s) is not a "+
+			"PEFT folder", m.AdapterBase, l.origins["model.adapter_base"], m.Init))
 	}
 	follow := func(key string, size *int, want int) {
 		o := l.origins[key]

@@ -19,7 +19,7 @@ var samples = []map[string]string{
 		"data.skip_bad": "true", "data.annotations": "strip", "data.prompt_template": "chat", "data.system_prompt": "Solve it.", "data.few_shot": "2", "data.few_shot_file": "Few.jsonl",
 		"data.generator_seed": "0", "data.weight_add": "0.1", "data.weight_sub": "2", "data.weight_mul": "0",
 		"data.val_size": "10", "data.test_size": "0", "data.unseen_size": "11", "data.train_size": "12",
-		"model.hidden_size": "128", "model.num_layers": "1", "model.init": "Runs/x.safetensors", "model.device": "cuda", "model.precision": "tf32",
+		"model.hidden_size": "128", "model.num_layers": "1", "model.init": "Runs/x.safetensors", "model.device": "cuda", "model.precision": "tf32", "model.adapter_base": "./b.gguf",
 		"rollout.rollout_batch_size": "512", "rollout.group_size": "16", "rollout.sampling_temperature": "0.7",
 		"rollout.sampling_top_p": "0.95", "rollout.sampling_top_k": "20", "rollout.sampling_min_tokens": "4",
 		"rollout.sampling_max_tokens": "32",
@@ -30,6 +30,7 @@ var samples = []map[string]string{
 		"train.gradient_accumulation_steps": "4", "train.micro_batch_tokens": "900", "train.gradient_checkpointing": "true", "train.learning_rate": "3e-4", "train.adam_betas": "[0.8, 0.99]",
 		"train.adam_eps": "1e-9", "train.weight_decay": "0.01", "train.max_grad_norm": "0",
 		"train.lr_scheduler": "cosine", "train.warmup_steps": "55", "train.stop_on_divergence": "true",
+		"train.lora.rank": "8", "train.lora.alpha": "16", "train.lora.targets": "[v_proj, q_proj]", "train.lora.use_rslora": "true",
 		"eval.every_n_steps": "5", "eval.temperature": "0.8", "eval.top_p": "0.9", "eval.top_k": "30", "eval.min_tokens": "2", "eval.max_tokens": "48", "eval.greedy": "false", "eval.save_samples": "0",
 		"eval.sets": "[validation, svamp, p.jsonl]", "eval.svamp_file": "SVAMP.json", "eval.set_size": "9", "eval.sets_every_n_steps": "10",
 		"output.checkpoint_every_n_steps": "50", "output.keep_checkpoints": "3", "output.keep": "best",
@@ -107,7 +108,12 @@ func TestEverySourceReachesEveryKey(t *testing.T) {
 				section = head
 				fmt.Fprintf(&file, "%s:\n", head)
 			}
-			if nested {
+			if part, name, deeper := strings.Cut(rest, "."); deeper {
+				if !strings.Contains(file.String(), "  "+part+":\n") {
+					fmt.Fprintf(&file, "  %s:\n", part)
+				}
+				fmt.Fprintf(&file, "    %s: %s\n", name, value)
+			} else if nested {
 				fmt.Fprintf(&file, "  %s: %s\n", rest, value)
 			} else {
 				fmt.Fprintf(&file, "%s: %s\n", key, value)

@@ -16,6 +16,7 @@ func (c *Config) validate(v *validator) {
 	c.Model.validate(v)
 	c.Rollout.validate(v)
 	c.validateTrain(v)
+	c.validateLoRA(v)
 	c.validateEval(v)
 	c.validateOutput(v)
 	c.validateReward(v)
@@ -105,6 +106,9 @@ func (m *Model) validate(v *validator) {
 	v.in(interval{low: 1, high: 256}, &m.NumLayers)
 	oneOf(v, &m.Device, "cpu", "cuda", "auto")
 	oneOf(v, &m.Precision, "float32", "tf32", "bf16")
+	if !isPath(m.Init) {
+		v.noEffect(&m.Init, "it is for a PEFT folder", &m.AdapterBase)
+	}
 	if m.Init != "base" && m.Init != "random" && !isPath(m.Init) {
 		v.reject("%s must be base, random or the path of a safetensors file (write ./%s for a file of this name)%s",
 			&m.Init, m.Init, words.DidYouMean(m.Init, []string{"base", "random"}))
@@ -147,6 +151,26 @@ func (c *Config) validateTrain(v *validator) {
 	if t.WarmupSteps > 0 && perStep > 0 && float64(t.WarmupSteps) >= c.Updates() {
 		v.reject("%s must be less than the number of optimizer updates, which is %s: %s times %s per step",
 			&t.WarmupSteps, yamldoc.FormatFloat(c.Updates()), &t.NGRPOSteps, strconv.Itoa(perStep))
+	}
+}
+
+func (c *Config) validateLoRA(v *validator) {
+	l := &c.Train.LoRA
+	v.in(interval{low: 0, high: 1 << 12}, &l.Rank)
+	v.in(positive, &l.Alpha)
+	v.someOf(&l.Targets, LoRATargets()...)
+	if l.Rank == 0 {
+		v.noEffect(&l.Rank, "set train.lora.rank, or leave this key out", &l.Alpha, &l.Targets, &l.UseRSLoRA)
+		return
+	}
+	if !isPath(c.Model.Init) {
+		v.reject("%s needs a Llama or Qwen checkpoint: set model.init (--model) to a Hugging Face folder or a GGUF file",
+			&l.Rank)
+	}
+	if c.Algorithm.RefModelSyncSteps != 0 {
+		v.reject("%s can't be combined with %s: under LoRA the reference model is the base without the adapters, "+
+			"which does not move (leave ref_model_sync_steps out, or train all weights)",
+			&c.Algorithm.RefModelSyncSteps, &l.Rank)
 	}
 }
 

@@ -212,7 +212,7 @@ func (t *trainer) distinctTokens(prompts [][]int) (n int) {
 		shared = k
 		n += len(p)
 	}
-	if decoderOf(t.cfg.Model.Init) == "" {
+	if !isDecoder(t.cfg.Model) {
 		return n
 	}
 	return n - (len(prompts)-1)*shared

@@ -51,7 +51,7 @@ func TestDecoderBF16(t *testing.T) {
 func TestTinyLMHasNoBF16(t *testing.T) {
 	c := config.Default().Model
 	c.Precision, c.Init = bf16, "./model.safetensors"
-	if _, err := newPolicy(c, c.Init, 1, nil); !errors.Is(err, config.ErrConfig) || !strings.Contains(err.Error(), "model.precision (bf16)") {
+	if _, err := newPolicy(c, config.LoRA{}, c.Init, 1, nil); !errors.Is(err, config.ErrConfig) || !strings.Contains(err.Error(), "model.precision (bf16)") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -88,7 +88,7 @@ func TestDecoderBestIsAFolder(t *testing.T) {
 		t.Errorf("output.keep=best left %v", entries)
 	}
 	remove(t, cfg.Model.Init)
-	found, err := FindCheckpoint(run.Dir)
+	found, err := FindCheckpoint(run.Dir, "")
 	if err != nil || found.File != best || found.HiddenSize != 16 {
 		t.Errorf("the run's checkpoint is %+v, %v", found, err)
 	}

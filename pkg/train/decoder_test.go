@@ -55,7 +55,7 @@ func TestDecoderRunResumesExactly(t *testing.T) {
 				t.Errorf("the prompt is %q", p)
 			}
 			file := filepath.Join(dir, rundir.CheckpointDir, lastFile)
-			found, err := FindCheckpoint(dir)
+			found, err := FindCheckpoint(dir, "")
 			if err != nil || found.File != file || found.HiddenSize != 16 {
 				t.Errorf("the run's checkpoint is %+v, %v", found, err)
 			}

@@ -24,12 +24,12 @@ type network struct {
 
 // openNetwork makes the policy of a configuration on the device named by model.device. work is an
 // estimate of the operations per step. Close the network even after an error.
-func openNetwork(c config.Model, seed uint64, threads int, work float64) (n network, err error) {
+func openNetwork(c config.Model, lora config.LoRA, seed uint64, threads int, work float64) (n network, err error) {
 	n.pool = kernel.NewPool(threads)
 	if n.device, err = openDevice(c, n.pool, work); err != nil {
 		return n, err
 	}
-	if n.policy, err = newPolicy(c, c.Init, seed, n.device.on); err != nil {
+	if n.policy, err = newPolicy(c, lora, c.Init, seed, n.device.on); err != nil {
 		return n, err
 	}
 	n.params = n.policy.Params()

@@ -28,8 +28,8 @@ type Disk struct {
 // DiskOf estimates the space of a resolved configuration's run.
 func DiskOf(cfg config.Config) Disk {
 	const logs, tokenizer = 2 << 20, 32 << 20
-	a, one := cfg.Algorithm, sizeOf(cfg.Model).ParamBytes()
-	real := decoderOf(cfg.Model.Init) != ""
+	a, one := cfg.Algorithm, sizeOf(cfg.Model, cfg.Train.LoRA).ParamBytes()
+	real := isDecoder(cfg.Model)
 	best, checkpoint := one, 3*one // the weights and two moments
 	if real {
 		best += tokenizer

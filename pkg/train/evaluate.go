@@ -246,7 +246,7 @@ func EvaluateCheckpoint(cfg config.Config, split string, n, threads int, note fu
 			return nil, nil, err
 		}
 	}
-	net, err := openNetwork(cfg.Model, cfg.Seed, threads, evaluationWork(cfg, largest))
+	net, err := openNetwork(cfg.Model, cfg.Train.LoRA, cfg.Seed, threads, evaluationWork(cfg, largest))
 	defer net.close()
 	if err != nil {
 		return nil, nil, err

@@ -12,6 +12,7 @@ import (
 	"grpo/internal/regular"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
+	"grpo/pkg/model/decoder"
 	"grpo/pkg/model/hf"
 	"grpo/pkg/model/safetensors"
 	"grpo/pkg/rundir"
@@ -19,11 +20,14 @@ import (
 
 // ExportOptions say what [Export] writes.
 type ExportOptions struct {
-	Path  string // a run's folder, a checkpoint, a Hugging Face folder or a GGUF file
+	Path  string // a run's folder, a checkpoint, a Hugging Face or PEFT folder or a GGUF file
 	Which string // checkpoint of a run: "best" or "last"
 	Out   string // the new folder
 	Dtype string // "f32" or "bf16"
-	Disk  DiskCheck
+	Merge bool   // add adapters to the weights of their base
+	// AdapterBase is the base of a PEFT folder that names none: see [config.Model].
+	AdapterBase string
+	Disk        DiskCheck
 }
 
 // Exported is the folder that [Export] wrote.
@@ -37,8 +41,9 @@ type Exported struct {
 // ExportDtypes are the types of weights by their names on the command line.
 var ExportDtypes = map[string]string{"f32": "F32", "bf16": "BF16"}
 
-// Export writes a Hugging Face folder of a Llama or Qwen network. It appears at o.Out as a whole or
-// not at all. One tensor at a time is in memory.
+// Export writes a Hugging Face folder of a Llama or Qwen network, or a PEFT folder of adapters. It
+// appears at o.Out as a whole or not at all. One tensor of the weights at a time is in memory, and
+// all adapters.
 func Export(ctx context.Context, o ExportOptions) (*Exported, error) {
 	out, err := export(ctx, o)
 	if err != nil {
@@ -48,46 +53,40 @@ func Export(ctx context.Context, o ExportOptions) (*Exported, error) {
 }
 
 func export(ctx context.Context, o ExportOptions) (*Exported, error) {
-	source, err := exportSource(o.Path, o.Which)
+	path, err := exportSource(o.Path, o.Which)
 	if err != nil {
 		return nil, err
 	}
-	base := decoderOf(source)
-	if base == "" {
-		return nil, config.Invalid(fmt.Errorf("%s has the weights of a TinyLM, which no other program knows as "+
-			"a model; the safetensors file itself can be read with PyTorch", source))
+	s, err := sourceOf(path, o.AdapterBase)
+	switch {
+	case err != nil:
+		return nil, config.Invalid(err)
+	case s == nil:
+		return nil, config.Invalid(fmt.Errorf("%s has the weights of a TinyLM, which no other program knows as a model; "+
+			"the safetensors file itself can be read with PyTorch", path))
+	case s.lora == nil && o.Merge:
+		return nil, config.Invalid(fmt.Errorf("%s has no adapters to merge (leave --merge out)", path))
 	}
-	c, err := hf.Open(base)
+	c, err := hf.Open(s.base)
 	if err != nil {
 		return nil, config.Invalid(err)
 	}
 	defer c.Close()
-	folder, err := c.Folder()
+	folder, tensors, closeFiles, err := s.export(c, o.Merge)
+	defer closeFiles()
 	if err != nil {
 		return nil, err
 	}
-	read := func(name string, _ []int) ([]float32, error) { return c.Read(name) }
-	if source != base {
-		f, err := openWeights(source)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		read = f.read
-	}
-	dtype := ExportDtypes[o.Dtype]
-	var tensors []safetensors.Tensor
-	names, shapes := c.Config.Shapes()
-	bytes := folder.Bytes(c.Config, dtype)
-	for _, name := range names {
-		load := func() ([]float32, error) {
+	for i, t := range tensors {
+		tensors[i].Load = func() ([]float32, error) {
 			if ctx.Err() != nil {
 				return nil, ErrNothingSaved
 			}
-			return read(name, shapes[name])
+			return t.Load()
 		}
-		tensors = append(tensors, safetensors.Tensor{Name: name, Shape: shapes[name], Load: load})
 	}
+	dtype := ExportDtypes[o.Dtype]
+	bytes := folder.Bytes(tensors, dtype)
 	if err := rundir.Vacant(o.Out); err != nil {
 		return nil, config.Invalid(fmt.Errorf("%w; give another --out", err))
 	}
@@ -98,18 +97,83 @@ func export(ctx context.Context, o ExportOptions) (*Exported, error) {
 		return nil, err
 	}
 	err = rundir.NewFolder(o.Out, func(dir string) error { return folder.Write(dir, dtype, tensors, nil) })
-	return &Exported{o.Out, source, o.Dtype, bytes}, err
+	return &Exported{o.Out, path, o.Dtype, bytes}, err
 }
 
-// exportSource returns the weights that path names: a Hugging Face folder, a GGUF file, or a
-// checkpoint's file.
+// export returns the files of the folder to write and the tensors of its weights. Call closeFiles
+// when they are written.
+func (s *source) export(c *hf.Checkpoint, merge bool) (folder hf.Folder, tensors []safetensors.Tensor,
+	closeFiles func(), err error) {
+	closeFiles = func() {}
+	if s.lora != nil && !merge {
+		folder, tensors, err = s.exportAdapters(c)
+		return folder, tensors, closeFiles, err
+	}
+	add := func(string, []float32) {}
+	if s.lora != nil {
+		adapters, err := s.adapters(c.Config)
+		if err == nil {
+			add, err = decoder.Merge(c.Config, hf.LoRA(*s.lora), adapters)
+		}
+		if err != nil {
+			return nil, nil, closeFiles, err
+		}
+	}
+	read := func(name string, _ []int) ([]float32, error) { return c.Read(name) }
+	if s.weights != "" {
+		f, err := openWeights(s.weights)
+		if err != nil {
+			return nil, nil, closeFiles, err
+		}
+		read, closeFiles = f.read, func() { _ = f.Close() } // it was only read
+	}
+	names, shapes := c.Config.Shapes()
+	for _, name := range names {
+		load := func() ([]float32, error) {
+			w, err := read(name, shapes[name])
+			if err == nil {
+				add(name, w)
+			}
+			return w, err
+		}
+		tensors = append(tensors, safetensors.Tensor{Name: name, Shape: shapes[name], Load: load})
+	}
+	folder, err = c.Folder()
+	return folder, tensors, closeFiles, err
+}
+
+// exportAdapters is [source.export] of the adapters alone.
+func (s *source) exportAdapters(c *hf.Checkpoint) (hf.Folder, []safetensors.Tensor, error) {
+	if s.weights != "" {
+		return nil, nil, config.Invalid(fmt.Errorf("the adapters belong to weights that another run trained, %s: "+
+			"use --merge to write both as one model", s.weights))
+	}
+	base, err := filepath.Abs(s.base)
+	if err != nil {
+		return nil, nil, err
+	}
+	adapters, err := s.adapters(c.Config)
+	if err != nil {
+		return nil, nil, err
+	}
+	var tensors []safetensors.Tensor
+	for _, t := range adapters.Tensors() {
+		load := func() ([]float32, error) { return t.Data, nil }
+		tensors = append(tensors, safetensors.Tensor{Name: t.Name, Shape: t.Shape, Load: load})
+	}
+	folder, err := hf.AdapterFolder(base, hf.LoRA(*s.lora))
+	return folder, tensors, err
+}
+
+// exportSource returns the weights that path names: a Hugging Face or PEFT folder, a GGUF file, or
+// a checkpoint's file.
 func exportSource(path, which string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
 		return "", config.Invalid(errors.New("no such file or folder; give a run's folder, a checkpoint, " +
-			"a Hugging Face folder or a GGUF file"))
-	case !info.IsDir() || decoderOf(path) == path:
+			"a Hugging Face or PEFT folder or a GGUF file"))
+	case !info.IsDir() || decoder.IsCheckpoint(path) || hf.IsAdapter(path):
 		return path, nil
 	}
 	kind, err := rundir.KindOf(path)

@@ -179,7 +179,7 @@ func batchOf(lengths []int, rows, group, maxTokens int) model.BatchSize {
 const smallerModel = "lower model.hidden_size or model.num_layers"
 
 func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths []int, threads int) []MemoryPart {
-	size, a, c := sizeOf(cfg.Model), cfg.Algorithm, cfg.Rollout
+	size, a, c := sizeOf(cfg.Model, cfg.Train.LoRA), cfg.Algorithm, cfg.Rollout
 	smaller := smallerModel
 	if checkpointOf(cfg.Model) != nil {
 		smaller = "take a smaller checkpoint"
@@ -279,7 +279,7 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 // evaluationBytes is the memory for decoding all problems of a split. Greedy decoding may start
 // while the sampled completions are still in memory.
 func evaluationBytes(c config.Model, t gsm8k.Template, problems []gsm8k.Problem, maxTokens int, greedy bool) float64 {
-	bytes := sizeOf(c).SampledBytes(float64(len(problems)), 1, float64(maxTokens))
+	bytes := sizeOf(c, config.LoRA{}).SampledBytes(float64(len(problems)), 1, float64(maxTokens))
 	if greedy {
 		bytes *= 2
 	}
@@ -317,7 +317,7 @@ func mayUseGPU(c config.Model) bool { return c.Device != "cpu" && gpu.Built }
 
 // memoryOfEvaluation is the estimate for `grpo eval`.
 func memoryOfEvaluation(cfg config.Config, template gsm8k.Template, problems []gsm8k.Problem, threads int) Memory {
-	size, e := sizeOf(cfg.Model), cfg.Eval
+	size, e := sizeOf(cfg.Model, cfg.Train.LoRA), cfg.Eval
 	return Memory{Parts: append([]MemoryPart{
 		{fmt.Sprintf("weights of %v", size), 3 * size.ParamBytes(), ""}, // read, checked and copied
 		{"the completions", evaluationBytes(cfg.Model, template, problems, e.MaxTokens, e.Greedy),

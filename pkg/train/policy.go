@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"grpo/internal/regular"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
@@ -23,14 +21,22 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// This is the only file of the package that names a network.
+// This file and source.go are the only ones of the package that name a network.
 
 // newPolicy returns the policy of a configuration on a device. Its initial parameters are the
 // embedded base model ("base"), random ones by seed ("random"), or those of the checkpoint at a
-// path. A checkpoint of another size or with NaN or Inf is an error.
-func newPolicy(c config.Model, init string, seed uint64, on model.Device) (model.Policy, error) {
-	if base := decoderOf(init); base != "" {
-		return openDecoder(base, init, "the initial weights", c.Precision == bf16, on)
+// path; adapters are drawn from seed. A checkpoint of another size or with NaN or Inf is an error.
+func newPolicy(c config.Model, lora config.LoRA, init string, seed uint64, on model.Device) (model.Policy, error) {
+	s, err := sourceOf(init, c.AdapterBase)
+	if err != nil {
+		return nil, config.Invalid(err)
+	}
+	if s != nil {
+		return s.open("the initial weights", c.Precision == bf16, lora, seed, on)
+	}
+	if lora.Rank > 0 {
+		return nil, config.Invalid(fmt.Errorf("train.lora.rank (%d): model.init (%s) is a TinyLM, and adapters are for "+
+			"Llama and Qwen checkpoints (leave train.lora out)", lora.Rank, init))
 	}
 	if c.Device == "cpu" && c.Precision == bf16 {
 		return nil, config.Invalid(fmt.Errorf("model.precision (bf16) has no effect: %s is a TinyLM, which the CPU "+
@@ -83,8 +89,8 @@ func newTeacher(path string, student model.Policy, on model.Device) (model.Polic
 
 // teacherSize is the size of a teacher's network; that of a TinyLM counts as the student's.
 func teacherSize(path string, student model.Size) model.Size {
-	if base := decoderOf(path); base != "" {
-		if d, err := decoder.Describe(base); err == nil {
+	if s, err := sourceOf(path, ""); s != nil && err == nil {
+		if d, err := decoder.Describe(s.base); err == nil {
 			return d.Size
 		}
 	}
@@ -95,7 +101,7 @@ func teacherSize(path string, student model.Size) model.Size {
 func OpenPolicy(name string, on model.Device) (model.Policy, error) {
 	file := name
 	if name != "base" {
-		found, err := FindCheckpoint(name)
+		found, err := FindCheckpoint(name, "")
 		if err != nil {
 			return nil, fmt.Errorf("load %s: %w", name, err)
 		}
@@ -108,8 +114,12 @@ func OpenPolicy(name string, on model.Device) (model.Policy, error) {
 
 // openFile opens "base" or the checkpoint at a path. Errors name what it is.
 func openFile(file, what string, on model.Device) (model.Policy, error) {
-	if base := decoderOf(file); base != "" {
-		return openDecoder(base, file, what, false, on)
+	s, err := sourceOf(file, "")
+	if err != nil {
+		return nil, config.Invalid(err)
+	}
+	if s != nil {
+		return s.open(what, false, config.LoRA{}, 0, on)
 	}
 	w, name, err := savedWeights(file)
 	if err == nil && w.Vocab != tokenizer.VocabSize {
@@ -125,101 +135,37 @@ const bf16 = "bf16" // of model.precision
 
 // kernelOf is the name of the kernel that computes a configuration's network on the CPU.
 func kernelOf(c config.Model) string {
-	if c.Precision == bf16 && decoderOf(c.Init) != "" {
+	if c.Precision == bf16 && isDecoder(c) {
 		return kernel.BF16Name()
 	}
 	return kernel.Name()
 }
 
 // sizeOf is the size of a configuration's network.
-func sizeOf(c config.Model) model.Size {
-	if d := checkpointOf(c); d != nil {
-		size := d.Size
-		size.BF16 = c.Precision == bf16
-		return size
+func sizeOf(c config.Model, lora config.LoRA) model.Size {
+	d := checkpointOf(c)
+	if d == nil {
+		return specOf(c)
 	}
-	return specOf(c)
-}
-
-// decoderOf is the Llama or Qwen checkpoint whose shape and tokenizer model.init has: itself, or, if
-// it is a file of a run's checkpoint, the run's best weights, which are a folder, or what the
-// training started from; the latter, too, for the result of supervised stages; empty for a TinyLM.
-func decoderOf(init string) string {
-	for range 8 { // trainings, each from the result of the one before
-		if init == "base" || init == "random" {
-			return ""
-		}
-		if decoder.IsCheckpoint(init) {
-			return init
-		}
-		dir := filepath.Dir(init)
-		if filepath.Base(init) != SFTModelFile {
-			if filepath.Base(dir) != rundir.CheckpointDir {
-				return ""
-			}
-			if best := filepath.Join(dir, bestFolder); regular.Folder(best) == nil && decoder.IsCheckpoint(best) {
-				return best
-			}
-			dir = filepath.Dir(dir)
-		}
-		data, err := regular.Read(filepath.Join(dir, rundir.ConfigFile), regular.MaxDocument)
-		var own struct{ Model struct{ Init string } }
-		if err != nil || yaml.Unmarshal(data, &own) != nil || own.Model.Init == "" {
-			return ""
-		}
-		init = own.Model.Init
+	size := d.Size
+	size.BF16 = c.Precision == bf16
+	if lora.Rank > 0 {
+		adapters := hf.LoRA(lora)
+		size.LoRA = &adapters
 	}
-	return ""
-}
-
-// folderOf returns the files of the Hugging Face folder that a run's best weights are; nil for a
-// TinyLM.
-func folderOf(init string) (hf.Folder, error) {
-	base := decoderOf(init)
-	if base == "" {
-		return nil, nil
-	}
-	c, err := hf.Open(base)
-	if err != nil {
-		return nil, config.Invalid(err)
-	}
-	defer c.Close()
-	return c.Folder()
-}
-
-// openDecoder opens a checkpoint, with the weights of a run if init is not itself. Errors
-// name what it is.
-func openDecoder(base, init, what string, bf16 bool, on model.Device) (model.Policy, error) {
-	p, err := decoder.Open(base, bf16, on)
-	if err != nil {
-		return nil, config.Invalid(err)
-	}
-	if init == base {
-		return p, nil
-	}
-	saved, err := model.ReadCheckpointFile(init)
-	if err == nil {
-		err = p.Params().Match(saved.Params)
-	}
-	if err == nil {
-		err = saved.Params.CheckFinite()
-	}
-	if err != nil {
-		return nil, loadError(what, err)
-	}
-	return p, p.Params().Set(saved.Params)
+	return size
 }
 
 // skipsFlat reports whether updates leave out completions of advantage 0: those of a decoder
 // always do where that is exact. TinyLM computes them unless told otherwise, because the sums over
 // fewer tokens have other last bits.
 func skipsFlat(c config.Config) bool {
-	return c.Algorithm.SkipFlatGroups || c.Algorithm.SkippingIsExact() && decoderOf(c.Model.Init) != ""
+	return c.Algorithm.SkipFlatGroups || c.Algorithm.SkippingIsExact() && isDecoder(c.Model)
 }
 
 // microBatchTokens is the bound of micro-batches in tokens; 0 = none.
 func microBatchTokens(c config.Config) int {
-	if c.Train.MicroBatchTokens == 0 && decoderOf(c.Model.Init) != "" {
+	if c.Train.MicroBatchTokens == 0 && isDecoder(c.Model) {
 		return decoder.MicroBatchTokens
 	}
 	return c.Train.MicroBatchTokens
@@ -237,11 +183,11 @@ func learnerError(err error) error {
 // checkpointOf describes the checkpoint of a configuration; nil for a TinyLM, or if it
 // can't be read, which loading it reports.
 func checkpointOf(c config.Model) *decoder.Description {
-	base := decoderOf(c.Init)
-	if base == "" {
+	s, err := sourceOf(c.Init, c.AdapterBase)
+	if s == nil || err != nil {
 		return nil
 	}
-	d, err := decoder.Describe(base)
+	d, err := decoder.Describe(s.base)
 	if err != nil {
 		return nil
 	}
@@ -306,10 +252,10 @@ func savedWeights(init string) (w *tinylm.Weights, name string, err error) {
 	return w, init, err
 }
 
-// FindCheckpoint is the finder of [config.LoadOptions]. A path is a safetensors file, a folder of
-// `grpo sft`, or a run folder, of which it takes the last checkpoint (the best if the finished run
+// FindCheckpoint is the finder of [config.LoadOptions]. A path is a safetensors file, a Hugging Face
+// or PEFT folder, a GGUF file, a folder of `grpo sft`, or a run folder, of which it takes the last checkpoint (the best if the finished run
 // kept only that). For an unreadable path it returns no file: loading it reports the reason.
-func FindCheckpoint(path string) (config.Checkpoint, error) {
+func FindCheckpoint(path, adapterBase string) (config.Checkpoint, error) {
 	file := path
 	info, err := os.Stat(path)
 	switch {
@@ -317,19 +263,23 @@ func FindCheckpoint(path string) (config.Checkpoint, error) {
 		return config.Checkpoint{}, fmt.Errorf("%w (name the model's file or folder with --model)", err)
 	case err != nil:
 		return config.Checkpoint{}, nil
-	case info.IsDir() && !decoder.IsCheckpoint(path):
+	case info.IsDir() && !decoder.IsCheckpoint(path) && !hf.IsAdapter(path):
 		if file, err = weightsIn(path); err != nil {
 			return config.Checkpoint{}, err
 		}
 	case !strings.ContainsAny(path, `/\.`):
 		file = "./" + path // not a name such as "base"
 	}
-	if base := decoderOf(file); base != "" {
-		d, err := decoder.Describe(base)
+	s, err := sourceOf(file, adapterBase)
+	if err != nil {
+		return config.Checkpoint{}, err
+	}
+	if s != nil {
+		d, err := decoder.Describe(s.base)
 		if err != nil {
 			return config.Checkpoint{}, err
 		}
-		return config.Checkpoint{File: file, HiddenSize: d.Size.Hidden, NumLayers: d.Size.Layers}, nil
+		return config.Checkpoint{File: file, HiddenSize: d.Size.Hidden, NumLayers: d.Size.Layers, LoRA: s.lora}, nil
 	}
 	spec, err := tinylm.ReadSpec(file)
 	switch {
@@ -351,7 +301,7 @@ func weightsIn(dir string) (string, error) {
 			return "", err
 		}
 		err := regular.Check(path, regular.MaxCheckpoint)
-		if name == names[3] && regular.Folder(path) == nil && decoder.IsCheckpoint(path) {
+		if name == names[3] && regular.Folder(path) == nil && (decoder.IsCheckpoint(path) || hf.IsAdapter(path)) {
 			err = nil
 		}
 		if err == nil {
@@ -369,7 +319,7 @@ func weightsIn(dir string) (string, error) {
 // stepWork estimates the operations per step before the policy is made. Lengths are unknown: it
 // uses half the limit for prompts and for completions.
 func stepWork(c config.Config) float64 {
-	size, tokens := sizeOf(c.Model), c.Rollout.SamplingMaxTokens/2+1
+	size, tokens := sizeOf(c.Model, c.Train.LoRA), c.Rollout.SamplingMaxTokens/2+1
 	rows := c.Rollout.RolloutBatchSize
 	inputs := rows*tokens + rows/max(1, c.Rollout.GroupSize)*tokens
 	forward := size.Forward(inputs, rows*tokens)
@@ -378,14 +328,14 @@ func stepWork(c config.Config) float64 {
 
 func evaluationWork(c config.Config, problems int) float64 {
 	tokens := c.Eval.MaxTokens/2 + 1
-	return sizeOf(c.Model).Forward(2*problems*tokens, problems*tokens).Nominal
+	return sizeOf(c.Model, c.Train.LoRA).Forward(2*problems*tokens, problems*tokens).Nominal
 }
 
 func sftWork(c config.SFT) float64 {
 	var most float64
 	for _, s := range c.Stages {
 		tokens := s.BatchSize * config.Default().Rollout.SamplingMaxTokens
-		most = max(most, sizeOf(c.Model).Forward(tokens, tokens).Update().Nominal)
+		most = max(most, sizeOf(c.Model, config.LoRA{}).Forward(tokens, tokens).Update().Nominal)
 	}
 	return most
 }

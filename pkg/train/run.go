@@ -167,7 +167,7 @@ func (t *trainer) prepare() error {
 	if err := t.build(); err != nil {
 		return err
 	}
-	t.inputs.Problems, t.inputs.Init = hashProblems(t.data.problems, t.data.template), t.params.Hash()
+	t.inputs.Problems, t.inputs.Init = hashProblems(t.data.problems, t.data.template), initHash(t.policy)
 	return nil
 }
 
@@ -181,10 +181,10 @@ func (t *trainer) build() error {
 		t.rewards = append(t.rewards, f)
 	}
 	var err error
-	if t.network, err = openNetwork(t.cfg.Model, t.cfg.Seed, t.opts.Threads, stepWork(t.cfg)); err != nil {
+	if t.network, err = openNetwork(t.cfg.Model, t.cfg.Train.LoRA, t.cfg.Seed, t.opts.Threads, stepWork(t.cfg)); err != nil {
 		return err
 	}
-	if t.folder, err = folderOf(t.cfg.Model.Init); err != nil {
+	if t.folder, err = folderOf(t.cfg.Model, t.cfg.Train.LoRA); err != nil {
 		return err
 	}
 	t.disk.background = t.folder != nil

@@ -91,7 +91,7 @@ func (t *trainer) openScorers() error {
 		if err != nil {
 			return err
 		}
-		t.inputs.Teacher = teacher.Params().Hash()
+		t.inputs.Teacher = initHash(teacher)
 		if t.scorers.teacher, err = teacher.NewScorer(temperature); err != nil {
 			return err
 		}

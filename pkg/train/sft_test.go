@@ -127,7 +127,7 @@ func TestSFTOfADecoder(t *testing.T) {
 		if weight != "0" {
 			continue
 		}
-		found, err := FindCheckpoint(dir)
+		found, err := FindCheckpoint(dir, "")
 		if err != nil || found.File != filepath.Join(dir, SFTModelFile) || found.HiddenSize != 16 {
 			t.Fatalf("the folder is %+v, %v", found, err)
 		}
@@ -140,8 +140,8 @@ func TestSFTOfADecoder(t *testing.T) {
 		if _, err := RunSFT(context.Background(), next, SFTOptions{Dir: end, Threads: 1, Observer: &sftLosses{}}); err != nil {
 			t.Fatal(err)
 		}
-		if got := decoderOf(filepath.Join(end, SFTModelFile)); got != cfg.Model.Init {
-			t.Errorf("after two trainings the network is that of %q, want %q", got, cfg.Model.Init)
+		if got, err := sourceOf(filepath.Join(end, SFTModelFile), ""); err != nil || got.base != cfg.Model.Init {
+			t.Errorf("after two trainings the network is that of %+v, want %q (%v)", got, cfg.Model.Init, err)
 		}
 	}
 }
@@ -152,8 +152,8 @@ func TestDecoderOfItself(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(filepath.Dir(file), rundir.ConfigFile), []byte("model: {init: "+file+"}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got := decoderOf(file); got != "" {
-		t.Errorf("it is the decoder %q", got)
+	if got, err := sourceOf(file, ""); got != nil || err == nil {
+		t.Errorf("it is the decoder %+v", got)
 	}
 }
 

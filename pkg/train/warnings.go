@@ -3,6 +3,7 @@ package train
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"grpo/internal/words"
 	"grpo/pkg/config"
@@ -69,6 +70,10 @@ func (t *trainer) noteObstacles() {
 	for _, s := range config.InertSettings(t.cfg) {
 		t.note("%s", s.Text)
 	}
+	if rate, usual := t.cfg.Train.LearningRate, usualLoRARate(t.cfg); rate > 0 && rate < usual/5 {
+		t.note("train.learning_rate %s is far below what LoRA needs, about ten times the rate of full fine-tuning: "+
+			"for adapters of this model %.0e is usual", words.Number(rate), usual)
+	}
 	outside := 0
 	for _, x := range p.Train {
 		if !t.policy.Knows(x.Question) {
@@ -100,6 +105,16 @@ func (t *trainer) noteObstacles() {
 	}
 }
 
+// usualLoRARate is ten times the learning rate of full fine-tuning, which is 2e-5 for SmolLM2 and
+// falls with the width of the network (Schulman and Thinking Machines Lab, "LoRA without regret",
+// 2025). It is 0 without LoRA.
+func usualLoRARate(c config.Config) float64 {
+	if c.Train.LoRA.Rank == 0 {
+		return 0
+	}
+	return 10 * 2e-5 * 576 / float64(c.Model.HiddenSize)
+}
+
 // warnings explains, with numbers, what kept a finished run from learning.
 // weights is the checksum of its weights.
 func (t *trainer) warnings(weights string) []string {
@@ -113,7 +128,7 @@ func (t *trainer) warnings(weights string) []string {
 		warn("the run learned nothing: none of %d groups had a learning signal (in each, all rewards were equal); "+
 			"%d of %d training completions were right", s.Groups, s.Right, s.Completions)
 	}
-	if s.Step > 0 && weights == t.inputs.Init {
+	if s.Step > 0 && strings.HasSuffix(t.inputs.Init, weights) {
 		warn("the weights did not move in %d updates (learning rate %s)", t.opt.T,
 			words.Number(t.cfg.Train.LearningRate))
 	}

@@ -135,7 +135,7 @@ func TestModelSizeFollowsTheCheckpoint(t *testing.T) {
 		if err != nil || again.Config.Model != c.Model {
 			t.Errorf("%s: the resolved configuration does not repeat: %v", init, err)
 		}
-		if _, err := newPolicy(c.Model, c.Model.Init, 1, nil); err != nil {
+		if _, err := newPolicy(c.Model, config.LoRA{}, c.Model.Init, 1, nil); err != nil {
 			t.Errorf("%s: %v", init, err)
 		}
 	}

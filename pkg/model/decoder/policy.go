@@ -40,13 +40,14 @@ func OpenLoRA(path string, on model.Device, l hf.LoRA, seed uint64, weights *mod
 	return open(path, on, func(c *hf.Checkpoint) (*Network, error) {
 		read := c.Read
 		if weights != nil {
+			_, shapes := c.Config.Shapes()
 			read = func(name string) ([]float32, error) {
 				for _, t := range weights.Tensors() {
-					if t.Name == name {
+					if t.Name == name && slices.Equal(t.Shape, shapes[name]) {
 						return t.Data, nil
 					}
 				}
-				return nil, fmt.Errorf("the weights have no tensor %s", name)
+				return nil, fmt.Errorf("the weights for %s have no tensor %s of shape %v", path, name, shapes[name])
 			}
 		}
 		n, err := freeze(c.Config, read)
@@ -72,19 +73,6 @@ func open(path string, on model.Device, load func(*hf.Checkpoint) (*Network, err
 		return nil, err
 	}
 	return &Policy{Tokenizer: NewTokenizer(c), net: net, pool: pool, mem: new(arena)}, nil
-}
-
-// LoadAdapter replaces the parameters of the adapters by those of a PEFT folder; base
-// names the policy's checkpoint in errors.
-func (p *Policy) LoadAdapter(a *hf.Adapter, base string) error {
-	tensors, err := a.Read(p.net.Config, base)
-	if err != nil {
-		return err
-	}
-	for i, t := range p.Params().Tensors() {
-		copy(t.Data, tensors[i].Data)
-	}
-	return nil
 }
 
 // Params are all weights, or those of the adapters.

@@ -17,7 +17,7 @@ import (
 	"grpo/pkg/model/safetensors"
 )
 
-// Folder holds the files of a Hugging Face folder besides the weights, by name.
+// Folder holds the files of a Hugging Face or PEFT folder besides the weights, by name.
 type Folder map[string][]byte
 
 // copied are the files that programs read beside config.json and tokenizer.json.
@@ -116,14 +116,13 @@ func toJSON(v any) ([]byte, error) {
 // dtypes are the names of types in config.json.
 var dtypes = map[string]string{"F32": "float32", "BF16": "bfloat16"}
 
-// Bytes is the size of the folder with the weights of c as dtype, F32 or BF16.
-func (f Folder) Bytes(c *Config, dtype string) int64 {
+// Bytes is the size of the folder with tensors as dtype, F32 or BF16.
+func (f Folder) Bytes(tensors []safetensors.Tensor, dtype string) int64 {
 	size := int64(map[string]int{"F32": 4, "BF16": 2}[dtype])
-	_, shapes := c.Shapes()
 	var sum int64
-	for _, shape := range shapes {
+	for _, t := range tensors {
 		n := size
-		for _, d := range shape {
+		for _, d := range t.Shape {
 			n *= int64(d)
 		}
 		sum += n
@@ -137,21 +136,16 @@ func (f Folder) Bytes(c *Config, dtype string) int64 {
 // filesKey is the metadata key of the SHA-256 of the files beside the weights, by name.
 const filesKey = "grpo.files"
 
-// Write writes the files and one model.safetensors into dir, which exists. tensors are those of
-// [Config.Shapes], to be written as dtype, F32 or BF16. metadata goes into the safetensors file,
-// with a checksum of it and of the other files: see [Verify].
+// Write writes the files and one file of weights into dir, which exists. tensors are those of
+// [Config.Shapes], or of [Config.AdapterTensors], to be written as dtype, F32 or BF16. metadata
+// goes into the safetensors file, with a checksum of it and of the other files: see [Verify].
 func (f Folder) Write(dir, dtype string, tensors []safetensors.Tensor, metadata map[string]string) error {
-	files := maps.Clone(f)
-	err := files.edit(configName, func(m map[string]any) {
-		key := "torch_dtype" // transformers 4; version 5 reads both
-		if m["dtype"] != nil {
-			key = "dtype"
-			delete(m, "torch_dtype")
+	files, weights := maps.Clone(f), AdapterWeightsFile
+	if f[AdapterConfigFile] == nil {
+		weights = singleFile
+		if err := files.setDtype(dtype); err != nil {
+			return err
 		}
-		m[key] = dtypes[dtype]
-	})
-	if err != nil {
-		return err
 	}
 	sums := map[string]string{}
 	for name, data := range files {
@@ -170,8 +164,20 @@ func (f Folder) Write(dir, dtype string, tensors []safetensors.Tensor, metadata 
 	for i := range tensors {
 		tensors[i].Dtype = dtype
 	}
-	return create(filepath.Join(dir, singleFile), func(out *os.File) error {
+	return create(filepath.Join(dir, weights), func(out *os.File) error {
 		return safetensors.WriteChecksummed(out, tensors, all)
+	})
+}
+
+// setDtype writes the type of the weights into config.json.
+func (f Folder) setDtype(dtype string) error {
+	return f.edit(configName, func(m map[string]any) {
+		key := "torch_dtype" // transformers 4; version 5 reads both
+		if m["dtype"] != nil {
+			key = "dtype"
+			delete(m, "torch_dtype")
+		}
+		m[key] = dtypes[dtype]
 	})
 }
 
@@ -187,6 +193,9 @@ func create(path string, write func(*os.File) error) error {
 // Verify compares a folder that [Folder.Write] wrote with its checksums.
 func Verify(dir string) error {
 	path := filepath.Join(dir, singleFile)
+	if IsAdapter(dir) {
+		path = filepath.Join(dir, AdapterWeightsFile)
+	}
 	if err := regular.Check(path, 1<<40); err != nil {
 		return err
 	}
@@ -202,7 +211,7 @@ func Verify(dir string) error {
 	for name, sum := range sums {
 		data, err := regular.Read(filepath.Join(dir, filepath.Base(name)), regular.MaxDocument)
 		if err == nil && fmt.Sprintf("%x", sha256.Sum256(data)) != sum {
-			err = fmt.Errorf("%s: it does not match its checksum in %s", filepath.Join(dir, name), singleFile)
+			err = fmt.Errorf("%s: it does not match its checksum in %s", filepath.Join(dir, name), filepath.Base(path))
 		}
 		if err != nil {
 			return err

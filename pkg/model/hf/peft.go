@@ -148,7 +148,7 @@ func (a *Adapter) BasePath() (string, error) {
 		}
 	}
 	return "", fmt.Errorf("open adapter %s: its base model %s is not a path on this machine: "+
-		"name the folder or the GGUF file of that model with --set model.base=PATH", a.Dir, words.Quote(a.Base))
+		"name the folder or the GGUF file of that model with --set model.adapter_base=PATH", a.Dir, words.Quote(a.Base))
 }
 
 // Read reads the weights of the adapters, in the order of [Config.AdapterTensors]; c is
@@ -158,57 +158,58 @@ func (a *Adapter) Read(c *Config, base string) ([]safetensors.Tensor, error) {
 	if err := regular.Check(path, regular.MaxCheckpoint); err != nil {
 		return nil, fmt.Errorf("open adapter %s: a PEFT folder needs %s: %w", a.Dir, AdapterWeightsFile, err)
 	}
-	f, err := safetensors.ReadFile(path)
+	f, err := safetensors.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open adapter %s: %w", a.Dir, err)
 	}
+	defer f.Close()
 	other := func(format string, args ...any) error {
 		return fmt.Errorf("open adapter %s: it is not for the base model %s: %s", a.Dir, base, fmt.Sprintf(format, args...))
 	}
-	byName := map[string]safetensors.Tensor{}
+	shapes := map[string][]int{}
 	for _, t := range f.Tensors {
-		byName[t.Name] = t
+		shapes[t.Name] = t.Shape
 	}
-	var out []safetensors.Tensor
-	for _, want := range c.AdapterTensors(a.LoRA) {
-		t, ok := byName[want.Name]
+	want := c.AdapterTensors(a.LoRA)
+	for _, t := range want {
+		shape, ok := shapes[t.Name]
 		switch {
 		case !ok:
-			return nil, other("it has no tensor %s", want.Name)
-		case !slices.Equal(t.Shape, want.Shape):
-			return nil, other("the shape of %s is %v, the base needs %v", want.Name, t.Shape, want.Shape)
+			return nil, other("it has no tensor %s", t.Name)
+		case !slices.Equal(shape, t.Shape):
+			return nil, other("the shape of %s is %v, the base needs %v", t.Name, shape, t.Shape)
 		}
-		for i, v := range t.Data {
-			if v-v != 0 { // NaN or infinite
-				return nil, fmt.Errorf("open adapter %s: tensor %s: element %d is %v", a.Dir, want.Name, i, v)
-			}
-		}
-		out = append(out, t)
-		delete(byName, want.Name)
+		delete(shapes, t.Name)
 	}
 	for _, t := range f.Tensors {
-		if _, left := byName[t.Name]; left {
+		if _, left := shapes[t.Name]; left {
 			return nil, other("the base has no place for tensor %s", words.Quote(t.Name))
 		}
+	}
+	var out []safetensors.Tensor
+	for _, t := range want {
+		x := safetensors.Tensor{Name: t.Name, Shape: t.Shape, Data: make([]float32, t.Shape[0]*t.Shape[1])}
+		if err := f.Into(t.Name, x.Data); err != nil {
+			return nil, fmt.Errorf("open adapter %s: tensor %s: %w", a.Dir, t.Name, err)
+		}
+		for i, v := range x.Data {
+			if v-v != 0 { // NaN or infinite
+				return nil, fmt.Errorf("open adapter %s: tensor %s: element %d is %v", a.Dir, t.Name, i, v)
+			}
+		}
+		out = append(out, x)
 	}
 	return out, nil
 }
 
-// EncodeAdapter returns the two files of a PEFT folder, by name. base is the path or the
-// name of the base model; tensors have the names of [Config.AdapterTensors].
-func EncodeAdapter(base string, l LoRA, tensors []safetensors.Tensor) (map[string][]byte, error) {
-	weights, err := safetensors.Encode(tensors, map[string]string{"format": "pt"})
-	if err != nil {
-		return nil, err
-	}
-	config, err := json.MarshalIndent(map[string]any{
+// AdapterFolder returns the files of a PEFT folder besides the weights, whose tensors are those
+// of [Config.AdapterTensors]. base is the path or the name of the base model.
+func AdapterFolder(base string, l LoRA) (Folder, error) {
+	config, err := toJSON(map[string]any{
 		"peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": base, "inference_mode": true,
 		"r": l.Rank, "lora_alpha": l.Alpha, "use_rslora": l.UseRSLoRA, "target_modules": l.Targets,
 		"lora_dropout": 0, "bias": "none", "fan_in_fan_out": false, "init_lora_weights": true, "use_dora": false,
 		"modules_to_save": nil, "rank_pattern": map[string]int{}, "alpha_pattern": map[string]float64{},
-	}, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	return map[string][]byte{AdapterConfigFile: append(config, '\n'), AdapterWeightsFile: weights}, nil
+	})
+	return Folder{AdapterConfigFile: config}, err
 }

@@ -1,0 +1,74 @@
+package config
+
+import "slices"
+
+// LoRA trains low-rank adapters of a Llama or Qwen checkpoint instead of its weights (Hu
+// et al., 2021). Names and defaults are PEFT's and TRL's.
+type LoRA struct {
+	Rank int `yaml:"rank" neutral:"0"` // 0 = all weights are trained
+	// Alpha scales the adapters by Alpha/Rank, or with UseRSLoRA by Alpha/√Rank.
+	Alpha float64 `yaml:"alpha" neutral:"32"`
+	// Targets are the linear layers that get an adapter.
+	Targets   []string `yaml:"targets" neutral:"[q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj]"`
+	UseRSLoRA bool     `yaml:"use_rslora" neutral:"false"`
+}
+
+// LoRATargets lists the linear layers of a block, by PEFT's names.
+func LoRATargets() []string {
+	return []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
+}
+
+// loraRate is how much higher the learning rate of adapters is than that of all weights
+// (Schulman and Thinking Machines Lab, "LoRA without regret", 2025).
+const loraRate = 10
+
+// useLoRARate raises the default learning rate under LoRA. A rate of the source that sets
+// the rank, or of a stronger one, is meant for the adapters.
+func (l *Loaded[T]) useLoRARate() {
+	c, ok := any(&l.Config).(*Config)
+	if !ok || c.Train.LoRA.Rank == 0 {
+		return
+	}
+	const key = "train.learning_rate"
+	rate, rank := l.origins[key], l.origins["train.lora.rank"]
+	if rank.AskedBy != "" {
+		rank = l.origins[rank.AskedBy]
+	}
+	if rate.Source <= SourceEmbedded && rate.Source < rank.Source {
+		rate.AskedBy = "train.lora.rank"
+		c.Train.LearningRate, l.origins[key] = loraRate*c.Train.LearningRate, rate
+	}
+}
+
+// followAdapters takes the form of the adapters at model.init. A different one set by the
+// user is an error: a run trains these adapters further.
+func (l *Loaded[T]) followAdapters(found *LoRA) (problems []string) {
+	c, ok := any(&l.Config).(*Config)
+	if !ok {
+		return []string{"model.init: grpo sft does not train adapters"}
+	}
+	was := c.Train.LoRA
+	c.Train.LoRA = *found
+	for _, k := range []struct {
+		key  string
+		same bool
+	}{
+		{"rank", was.Rank == found.Rank}, {"alpha", was.Alpha == found.Alpha},
+		{"targets", sameSet(was.Targets, found.Targets)}, {"use_rslora", was.UseRSLoRA == found.UseRSLoRA},
+	} {
+		key := "train.lora." + k.key
+		switch o := l.origins[key]; {
+		case k.same:
+		case o.Source > SourceEmbedded:
+			problems = append(problems, key+" ("+o.String()+") contradicts model.init ("+c.Model.Init+"): the adapters "+
+				"there are trained further as they are; leave train.lora out, or merge them into their base first")
+		default:
+			l.origins[key] = Origin{AskedBy: "model.init"}
+		}
+	}
+	return problems
+}
+
+func sameSet(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}

@@ -1,0 +1,229 @@
+package train
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+
+	"go.yaml.in/yaml/v3"
+
+	"grpo/internal/regular"
+	"grpo/pkg/config"
+	"grpo/pkg/model"
+	"grpo/pkg/model/decoder"
+	"grpo/pkg/model/hf"
+	"grpo/pkg/rundir"
+)
+
+// source is where the parameters of a Llama or Qwen policy come from.
+type source struct {
+	base    string       // a Hugging Face folder or a GGUF file
+	weights string       // the file of a run that trained all weights; empty: those of base
+	lora    *config.LoRA // of adapters that exist; nil without
+	adapter string       // their PEFT folder, or the file of the run that trained them
+}
+
+// maxSources bounds the runs that were started from one another, and ends a circle.
+const maxSources = 100
+
+// sourceOf follows model.init to a checkpoint: it is one, it is a PEFT folder, which names
+// its base, or a file of a run or of `grpo sft`, whose configuration says what it started from. It is nil
+// for a TinyLM.
+func sourceOf(init, adapterBase string) (*source, error) { return follow(init, adapterBase, 0) }
+
+func follow(init, adapterBase string, depth int) (*source, error) {
+	if depth == maxSources {
+		return nil, fmt.Errorf("open model %s: more than %d runs were started from one another, or from themselves",
+			init, maxSources)
+	}
+	dir := filepath.Dir(init)
+	switch {
+	case init == "base" || init == "random":
+		return nil, nil
+	case decoder.IsCheckpoint(init):
+		return &source{base: init}, nil
+	case hf.IsAdapter(init):
+		return followAdapter(init, adapterBase, depth)
+	case filepath.Base(init) == SFTModelFile:
+	case filepath.Base(dir) == rundir.CheckpointDir:
+		// The best weights of a run that trained all are a folder with the network's shape and
+		// tokenizer.
+		best := filepath.Join(dir, bestFolder)
+		if regular.Folder(best) == nil && decoder.IsCheckpoint(best) {
+			return &source{base: best, weights: init}, nil
+		}
+		dir = filepath.Dir(dir)
+	default:
+		return nil, nil
+	}
+	file := filepath.Join(dir, rundir.ConfigFile)
+	data, err := regular.Read(file, regular.MaxDocument)
+	var own struct {
+		Model struct {
+			Init        string
+			AdapterBase string `yaml:"adapter_base"`
+		}
+		Train struct {
+			LoRA config.LoRA `yaml:"lora"`
+		}
+	}
+	if err != nil || yaml.Unmarshal(data, &own) != nil || own.Model.Init == "" {
+		return nil, nil
+	}
+	s, err := follow(own.Model.Init, own.Model.AdapterBase, depth+1)
+	switch {
+	case s == nil || err != nil:
+		return nil, err
+	case own.Train.LoRA.Rank > 0:
+		s.lora, s.adapter = &own.Train.LoRA, init
+	case s.lora != nil:
+		return nil, fmt.Errorf("open model %s: %s trains all weights from adapters, which no run does", init, file)
+	default:
+		s.weights = init
+	}
+	return s, nil
+}
+
+// folderOf returns the files of the folder that a run's best weights are, a Hugging Face folder or,
+// of adapters, a PEFT folder; nil for a TinyLM.
+func folderOf(c config.Model, lora config.LoRA) (hf.Folder, error) {
+	s, err := sourceOf(c.Init, c.AdapterBase)
+	if s == nil || err != nil {
+		return nil, err
+	}
+	if lora.Rank > 0 {
+		return hf.AdapterFolder(s.baseName(), hf.LoRA(lora))
+	}
+	checkpoint, err := hf.Open(s.base)
+	if err != nil {
+		return nil, config.Invalid(err)
+	}
+	defer checkpoint.Close()
+	return checkpoint.Folder()
+}
+
+// baseName is the path of the model that adapters of this source belong to.
+func (s *source) baseName() string { return cmp.Or(s.weights, s.base) }
+
+// isDecoder reports whether a configuration's network is a Llama or Qwen network.
+func isDecoder(c config.Model) bool {
+	s, err := sourceOf(c.Init, c.AdapterBase)
+	return s != nil && err == nil
+}
+
+// followAdapter follows a PEFT folder to its base.
+func followAdapter(dir, base string, depth int) (*source, error) {
+	a, err := hf.ReadAdapter(dir)
+	if err == nil && base == "" {
+		base, err = a.BasePath()
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := follow(base, "", depth+1)
+	switch {
+	case err != nil:
+		return nil, err
+	case s == nil:
+		return nil, fmt.Errorf("open adapter %s: its base model %s is not a Hugging Face folder (with config.json and "+
+			"tokenizer.json) or a GGUF file (name another with --set model.adapter_base=PATH)", dir, base)
+	case s.lora != nil:
+		return nil, fmt.Errorf("open adapter %s: its base model %s has adapters itself: merge them first", dir, base)
+	}
+	lora := config.LoRA(a.LoRA)
+	s.lora, s.adapter = &lora, dir
+	return s, nil
+}
+
+// open opens a policy; errors name what it is. It has adapters if the source has, or new ones if lora has a rank.
+func (s *source) open(what string, bf16 bool, lora config.LoRA, seed uint64, on model.Device) (model.Policy, error) {
+	var weights *model.Params
+	if s.weights != "" {
+		var err error
+		if weights, err = runWeights(s.weights, what); err != nil {
+			return nil, err
+		}
+	}
+	if s.lora != nil {
+		lora = *s.lora
+	}
+	if lora.Rank == 0 {
+		p, err := decoder.Open(s.base, bf16, on)
+		if err == nil && weights != nil {
+			err = replace(p, weights, what)
+		}
+		if err != nil {
+			return nil, config.Invalid(err)
+		}
+		return p, nil
+	}
+	if bf16 {
+		return nil, config.Invalid(fmt.Errorf("train.lora.rank (%d): adapters and their base are computed in float32 "+
+			"(set model.precision=float32)", lora.Rank))
+	}
+	p, err := decoder.OpenLoRA(s.base, on, hf.LoRA(lora), seed, weights)
+	if err == nil && s.adapter != "" {
+		size := p.Size().(decoder.Size)
+		if weights, err = s.adapters(&size.Config); err == nil {
+			err = replace(p, weights, what)
+		}
+	}
+	if err != nil {
+		return nil, config.Invalid(err)
+	}
+	return p, nil
+}
+
+// adapters reads the adapters of a PEFT folder or of a run's file; c is their base.
+func (s *source) adapters(c *hf.Config) (*model.Params, error) {
+	if !hf.IsAdapter(s.adapter) {
+		return runWeights(s.adapter, "the adapters")
+	}
+	a, err := hf.ReadAdapter(s.adapter)
+	if err != nil {
+		return nil, err
+	}
+	tensors, err := a.Read(c, s.base)
+	if err != nil {
+		return nil, err
+	}
+	form := make([]model.Tensor, len(tensors))
+	for i, t := range tensors {
+		form[i] = model.Tensor{Name: t.Name, Shape: t.Shape}
+	}
+	p := model.NewParams(form)
+	for i, t := range p.Tensors() {
+		copy(t.Data, tensors[i].Data)
+	}
+	return p, nil
+}
+
+// runWeights reads the weights in a run's file.
+func runWeights(path, what string) (*model.Params, error) {
+	saved, err := model.ReadCheckpointFile(path)
+	if err == nil {
+		err = saved.Params.CheckFinite()
+	}
+	if err != nil {
+		return nil, loadError(what, err)
+	}
+	return saved.Params, nil
+}
+
+// replace sets the parameters of a policy.
+func replace(p model.Policy, weights *model.Params, what string) error {
+	if err := p.Params().Match(weights); err != nil {
+		return loadError(what, err)
+	}
+	return p.Params().Set(weights)
+}
+
+// initHash identifies the initial weights of a run, frozen ones included. It ends with the hash of
+// the trainable ones.
+func initHash(p model.Policy) string {
+	hash := p.Params().Hash()
+	if d, ok := p.(*decoder.Policy); ok && d.FrozenHash() != "" {
+		return d.FrozenHash() + "+" + hash
+	}
+	return hash
+}
