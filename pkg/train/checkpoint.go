@@ -21,7 +21,8 @@ import (
 //	last.safetensors          the newest checkpoint
 //	step-000010.safetensors   older ones, output.keep_checkpoints in all
 //	best.safetensors          the weights of the best validation reward
-//	best/                     these of a Llama or Qwen network, as a Hugging Face folder in float32
+//	best/                     these of a Llama or Qwen network, as a Hugging Face folder in float32,
+//	                          or of adapters, as a PEFT folder
 //	seal.json                 checksums of the logs as of the newest one (rundir.Checksums)
 //
 // A finished run with output.keep "best" keeps only the best weights.
