@@ -108,6 +108,23 @@ func TestLoRARunResumesExactly(t *testing.T) {
 	}
 }
 
+// A learning rate far below that of adapters gets a note.
+func TestLowLoRARate(t *testing.T) {
+	for rate, want := range map[string]bool{"1e-4": true, "1e-2": false} {
+		w := &watch{}
+		cfg := tinyDecoder(t, "train.lora.rank=1", "train.n_grpo_steps=1", "lr="+rate)
+		if _, err := Run(context.Background(), cfg, options(t.TempDir(), w, 1)); err != nil {
+			t.Fatal(err)
+		}
+		noted := slices.ContainsFunc(w.notes, func(s string) bool {
+			return strings.HasPrefix(s, "train.learning_rate 0.0001 is far below what LoRA needs")
+		})
+		if noted != want {
+			t.Errorf("learning rate %s: %q", rate, w.notes)
+		}
+	}
+}
+
 // A LoRA run, a run from it and a PEFT folder can be evaluated, generated from and trained
 // further; the form of their adapters is theirs.
 func TestContinueAdapters(t *testing.T) {
@@ -204,6 +221,9 @@ func TestAdapterErrors(t *testing.T) {
 		if err := run(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
+	}
+	if err := run(base, "train.lora.rank=2", "model.precision=bf16"); err == nil || !strings.Contains(err.Error(), "computed in float32") {
+		t.Errorf("adapters in bf16: %v", err)
 	}
 	elsewhere := adapterFolder(t, base, "org/name", nil, nil)
 	if _, err := FindCheckpoint(elsewhere, base); err != nil {

@@ -72,7 +72,7 @@ func (t *trainer) noteObstacles() {
 	}
 	if rate, usual := t.cfg.Train.LearningRate, usualLoRARate(t.cfg); rate > 0 && rate < usual/5 {
 		t.note("train.learning_rate %s is far below what LoRA needs, about ten times the rate of full fine-tuning: "+
-			"for adapters of this model %.0e is usual", words.Number(rate), usual)
+			"for adapters of this model %.1g is usual", words.Number(rate), usual)
 	}
 	outside := 0
 	for _, x := range p.Train {

@@ -219,6 +219,9 @@ func TestGoldenFrozenBits(t *testing.T) {
 				t.Errorf("%s: other logits than the network's", name)
 			}
 		}
+		if n := net.size().trained(); n != float64(net.Params.Count()) {
+			t.Errorf("%v trainable parameters, want %d", n, net.Params.Count())
+		}
 		if net.digest() != full.Params.Hash() {
 			t.Error("the digest of the frozen weights is not their hash")
 		}

@@ -57,6 +57,9 @@ func TestRMSNorm(t *testing.T) {
 			}
 			near(t, "dx", c.dx.x, dx, 1e-6, 5e-6*largest)
 			near(t, "dw", c.dw.x, dw, 1e-6, 5e-6)
+			frozen := append([]float32(nil), c.dxBefore...)
+			RMSNormBackward(rows, n, c.x.x, c.w.x, c.rstd.x, c.dy.x, frozen, nil)
+			sameBits(t, "dx without dw", frozen, c.dx.x)
 		})
 	})
 }

@@ -203,6 +203,30 @@ func TestPoolGemmBits(t *testing.T) {
 	}
 }
 
+// TestTransposed: packed columns come back as the rows they were, in any part.
+func TestTransposed(t *testing.T) {
+	onEachPath(t, func(t *testing.T) {
+		r := rand.New(rand.NewSource(4))
+		for _, s := range []struct{ k, n int }{{1, 1}, {7, 16}, {256, 40}, {300, 17}, {600, 130}} {
+			rows := make([]float32, s.n*s.k) // n rows of k
+			for i := range rows {
+				rows[i] = r.Float32()
+			}
+			var p Packed
+			PackB(true, s.k, s.n, rows, s.k, &p)
+			lo := r.Intn(s.n)
+			hi := lo + r.Intn(s.n-lo+1)
+			for _, part := range [][2]int{{0, s.n}, {lo, hi}} {
+				got := make([]float32, (part[1]-part[0])*s.k)
+				p.Transposed(part[0], part[1], got)
+				sameBits(t, shapeName("transposed", 0, s.k, s.n), got, rows[part[0]*s.k:part[1]*s.k])
+			}
+			mustPanic(t, "too many columns", func() { p.Transposed(0, s.n+1, make([]float32, 2*len(rows)+s.k)) })
+			mustPanic(t, "too little memory", func() { p.Transposed(0, s.n, make([]float32, len(rows)-1)) })
+		}
+	})
+}
+
 // TestGemmNonFinite: NaN and infinities reach exactly the elements they should; old contents of an
 // overwritten C do not matter.
 func TestGemmNonFinite(t *testing.T) {

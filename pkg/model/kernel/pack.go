@@ -55,8 +55,7 @@ func packBlock(f format, transB bool, p0, k, n int, b []float32, ldb int, to []f
 	}
 }
 
-// Transposed writes the columns from lo to hi of the matrix to to, as hi-lo rows of k
-// numbers, next to each other.
+// Transposed writes the columns lo to hi-1 of the matrix into to, as rows of k numbers.
 func (b *Packed) Transposed(lo, hi int, to []float32) {
 	if lo < 0 || hi > b.n || lo > hi {
 		panic(fmt.Sprintf("kernel: columns %d to %d of a packed matrix of %d×%d", lo, hi, b.k, b.n))
