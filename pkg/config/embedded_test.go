@@ -155,7 +155,7 @@ func TestKeysAreDocumented(t *testing.T) {
 	check("base", paths(sft), validValues(&sft))
 	got, err := FindKey(" lr")
 	want := Key{Path: "train.learning_rate", Kind: reflect.Float64, Default: "0.001",
-		Doc: "learning rate of AdamW, the highest of a schedule; lr for short"}
+		Doc: "learning rate of AdamW, the highest of a schedule; lr for short. A Llama or Qwen checkpoint has a default of 1e-5, and LoRA one that is ten times as high."}
 	if err != nil || !reflect.DeepEqual(got, want) || !slices.Contains(Keys(), want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}

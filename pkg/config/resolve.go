@@ -120,7 +120,8 @@ func (l *Loaded[T]) useWholeFiles() {
 type Checkpoint struct {
 	File                  string // the safetensors file: the path, or one in that folder
 	HiddenSize, NumLayers int
-	LoRA                  *LoRA // of adapters; nil if it has all weights
+	LearningRate          float64 // the default for its network; 0 = that of TinyLM
+	LoRA                  *LoRA   // of adapters; nil if it has all weights
 }
 
 // useCheckpoints replaces a folder in model.init and algorithm.teacher by the weights in it, and
@@ -150,6 +151,10 @@ func (l *Loaded[T]) useCheckpoints(
 	switch c := any(&l.Config).(type) {
 	case *Config:
 		m, found = &c.Model, locate("model.init", &c.Model.Init, c.Model.AdapterBase)
+		const rate = "train.learning_rate"
+		if found.LearningRate > 0 && l.origins[rate].Source == SourceDefault {
+			c.Train.LearningRate, l.origins[rate] = found.LearningRate, Origin{AskedBy: "model.init"}
+		}
 		locate("algorithm.teacher", &c.Algorithm.Teacher, "")
 	case *SFT:
 		m, found = &c.Model, locate("model.init", &c.Model.Init, c.Model.AdapterBase)

@@ -252,6 +252,9 @@ func savedWeights(init string) (w *tinylm.Weights, name string, err error) {
 	return w, init, err
 }
 
+// decoderRate is the default learning rate of a Llama or Qwen network: TinyLM's would destroy it.
+const decoderRate = 1e-5
+
 // FindCheckpoint is the finder of [config.LoadOptions]. A path is a safetensors file, a Hugging Face
 // or PEFT folder, a GGUF file, a folder of `grpo sft`, or a run folder, of which it takes the last checkpoint (the best if the finished run
 // kept only that). For an unreadable path it returns no file: loading it reports the reason.
@@ -279,7 +282,8 @@ func FindCheckpoint(path, adapterBase string) (config.Checkpoint, error) {
 		if err != nil {
 			return config.Checkpoint{}, err
 		}
-		return config.Checkpoint{File: file, HiddenSize: d.Size.Hidden, NumLayers: d.Size.Layers, LoRA: s.lora}, nil
+		return config.Checkpoint{File: file, HiddenSize: d.Size.Hidden, NumLayers: d.Size.Layers,
+			LearningRate: decoderRate, LoRA: s.lora}, nil
 	}
 	spec, err := tinylm.ReadSpec(file)
 	switch {
