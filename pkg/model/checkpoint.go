@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -173,6 +174,30 @@ func ReadCheckpoint(name string, r io.ReaderAt, size int64) (*Checkpoint, error)
 func ReadCheckpointFile(path string) (*Checkpoint, error) {
 	f, err := safetensors.Open(path)
 	return readCheckpoint(path, f, err)
+}
+
+// ReadWeightsFile reads the policy's parameters only from the checkpoint at path.
+func ReadWeightsFile(path string) (*Params, error) {
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	sets := new(Checkpoint).sets(new(CriticState))
+	var form []Tensor
+	for _, t := range f.Tensors {
+		other := func(s set) bool { return s.prefix != "" && strings.HasPrefix(t.Name, s.prefix) }
+		if !slices.ContainsFunc(sets, other) {
+			form = append(form, Tensor{Name: t.Name, Shape: t.Shape})
+		}
+	}
+	p := NewParams(form)
+	for _, t := range p.Tensors() {
+		if err := f.Into(t.Name, t.Data); err != nil {
+			return nil, fmt.Errorf("read checkpoint: %s: tensor %q: %w", path, t.Name, err)
+		}
+	}
+	return p, nil
 }
 
 func readCheckpoint(name string, f *safetensors.Reader, err error) (*Checkpoint, error) {

@@ -3,6 +3,8 @@ package model_test
 import (
 	"bytes"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -214,5 +216,26 @@ func TestReadCheckpointRefusesPrefixes(t *testing.T) {
 		if _, err := decode(data[:n]); err == nil {
 			t.Fatalf("a file cut to %d of %d bytes is read without an error", n, len(data))
 		}
+	}
+}
+
+// TestReadWeightsFile: the policy's parameters are read without the other sets.
+func TestReadWeightsFile(t *testing.T) {
+	p := model.NewParams([]model.Tensor{{Name: "a", Shape: []int{2}}, {Name: "b", Shape: []int{1, 3}}})
+	for i := range p.Flat {
+		p.Flat[i] = float32(i + 1)
+	}
+	c := model.Checkpoint{Params: p, M: p.Zeros(), V: p.Zeros(), Reference: p.Zeros()}
+	data, err := c.EncodeChecksummed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "c.safetensors")
+	if err := os.WriteFile(path, data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	got, err := model.ReadWeightsFile(path)
+	if err != nil || p.Match(got) != nil || !slices.Equal(got.Flat, p.Flat) {
+		t.Fatalf("got %v, %v", got, err)
 	}
 }

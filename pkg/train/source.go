@@ -200,14 +200,14 @@ func (s *source) adapters(c *hf.Config) (*model.Params, error) {
 
 // runWeights reads the weights in a run's file.
 func runWeights(path, what string) (*model.Params, error) {
-	saved, err := model.ReadCheckpointFile(path)
+	weights, err := model.ReadWeightsFile(path)
 	if err == nil {
-		err = saved.Params.CheckFinite()
+		err = weights.CheckFinite()
 	}
 	if err != nil {
 		return nil, loadError(what, err)
 	}
-	return saved.Params, nil
+	return weights, nil
 }
 
 // replace sets the parameters of a policy.
