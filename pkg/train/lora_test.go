@@ -152,7 +152,7 @@ func TestContinueAdapters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if l := next.Train.LoRA; l.Rank != c.rank || l.Alpha != c.alpha || next.Train.LearningRate != 1e-2 {
+		if l := next.Train.LoRA; l.Rank != c.rank || l.Alpha != c.alpha || next.Train.LearningRate != 1e-4 {
 			t.Errorf("%s: %+v, learning rate %v", c.init, l, next.Train.LearningRate)
 		}
 		mustRun(t, next, c.out, 1)
