@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -184,17 +183,32 @@ func ReadWeightsFile(path string) (*Params, error) {
 	}
 	defer f.Close()
 	sets := new(Checkpoint).sets(new(CriticState))
-	var form []Tensor
-	for _, t := range f.Tensors {
-		other := func(s set) bool { return s.prefix != "" && strings.HasPrefix(t.Name, s.prefix) }
-		if !slices.ContainsFunc(sets, other) {
-			form = append(form, Tensor{Name: t.Name, Shape: t.Shape})
-		}
+	p, err := readSet(f, sets[0], members(f, sets)[0])
+	if err != nil {
+		return nil, fmt.Errorf("read checkpoint: %s: %w", path, err)
 	}
+	return p, nil
+}
+
+// members sorts the tensors of a file by their set, without its prefix.
+func members(f *safetensors.Reader, sets []set) [][]Tensor {
+	out := make([][]Tensor, len(sets))
+	for _, t := range f.Tensors {
+		k := len(sets) - 1
+		for !strings.HasPrefix(t.Name, sets[k].prefix) {
+			k--
+		}
+		out[k] = append(out[k], Tensor{Name: strings.TrimPrefix(t.Name, sets[k].prefix), Shape: t.Shape})
+	}
+	return out
+}
+
+// readSet reads the tensors of a set.
+func readSet(f *safetensors.Reader, s set, form []Tensor) (*Params, error) {
 	p := NewParams(form)
 	for _, t := range p.Tensors() {
-		if err := f.Into(t.Name, t.Data); err != nil {
-			return nil, fmt.Errorf("read checkpoint: %s: tensor %q: %w", path, t.Name, err)
+		if err := f.Into(s.prefix+t.Name, t.Data); err != nil {
+			return nil, fmt.Errorf("tensor %q: %w", s.prefix+t.Name, err)
 		}
 	}
 	return p, nil
@@ -215,25 +229,15 @@ func readCheckpoint(name string, f *safetensors.Reader, err error) (*Checkpoint,
 func (c *Checkpoint) load(f *safetensors.Reader) error {
 	critic := &CriticState{}
 	sets := c.sets(critic)
-	members := make([][]Tensor, len(sets))
-	for _, t := range f.Tensors {
-		k := len(sets) - 1
-		for !strings.HasPrefix(t.Name, sets[k].prefix) {
-			k--
-		}
-		members[k] = append(members[k], Tensor{Name: strings.TrimPrefix(t.Name, sets[k].prefix), Shape: t.Shape})
-	}
-	for k, s := range sets {
-		if len(members[k]) == 0 {
+	for k, form := range members(f, sets) {
+		if len(form) == 0 {
 			continue
 		}
-		p := NewParams(members[k])
-		for _, t := range p.Tensors() {
-			if err := f.Into(s.prefix+t.Name, t.Data); err != nil {
-				return fmt.Errorf("tensor %q: %w", s.prefix+t.Name, err)
-			}
+		p, err := readSet(f, sets[k], form)
+		if err != nil {
+			return err
 		}
-		*s.params = p
+		*sets[k].params = p
 	}
 	if c.Params == nil {
 		return errors.New("no weights")

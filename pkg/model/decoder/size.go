@@ -104,7 +104,7 @@ func (s Size) pass(b model.BatchSize, backward bool, threads int) float64 {
 	return s.scratch(b, 2, threads) + n*(float64(s.HeadDim)+2*h) + contexts*(width-q) + keep + max(layer, head)
 }
 
-// scratch are the numbers of [newScratch], with so many matrices of probabilities.
+// scratch counts the numbers that [newScratch] allocates, for a number of matrices of probabilities.
 func (s Size) scratch(b model.BatchSize, matrices float64, threads int) float64 {
 	all := b.LongestPrompt + b.Longest
 	run := max(b.Shared*b.Shared, (b.LongestPrompt-b.Shared)*b.LongestPrompt, max(runRows, b.Longest)*all)
