@@ -15,9 +15,9 @@ import (
 	"grpo/internal/regular"
 	"grpo/internal/textutil"
 	"grpo/pkg/model"
-	"grpo/pkg/model/kernel"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
+	"grpo/pkg/train"
 )
 
 // A run is a function of its configuration, so a run that another sweep has finished
@@ -80,18 +80,16 @@ func isMine(path string, kind fs.FileMode) bool {
 	return err == nil && info.Mode().Type() == kind && (info.IsDir() || info.Size() <= maxManifest) && isOwn(info)
 }
 
-// selfContained says whether a run depends on its configuration alone: a file named
-// in the configuration, or the GPU, can change while the hash stays the same.
-func selfContained(e sweepdir.Entry) bool {
+// isReproducible says whether a run can be compared with one of a sibling: a run does not record the
+// weights of its teacher, and a GPU may be another.
+func isReproducible(e sweepdir.Entry) bool {
 	c, err := frozen(e)
-	return err == nil && c.Data.Source == "generated" &&
-		slices.Contains([]string{"base", "random"}, c.Model.Init) &&
-		slices.Contains([]string{"", "base"}, c.Algorithm.Teacher) && c.Model.Device == "cpu"
+	return err == nil && slices.Contains([]string{"", "base"}, c.Algorithm.Teacher) && c.Model.Device == "cpu"
 }
 
 // verify returns nil if the run in the folder path belongs to this user, is
 // finished, was made by this version of the program from the configuration with
-// this hash, and matches its checksums.
+// this hash and from files with the contents of today, and matches its checksums.
 func verify(path, hash, version string) error {
 	if !isMine(path, fs.ModeDir) {
 		return fmt.Errorf("%s: it is a link, or the folder of another user", path)
@@ -103,21 +101,24 @@ func verify(path, hash, version string) error {
 	if run.Result == nil || len(run.Missing) > 0 || len(run.Result.Files) == 0 {
 		return fmt.Errorf("%s: it is not finished, not complete, or has no checksums", path)
 	}
-	if m := run.Meta; m.Version != version || !kernel.SameBits(m.Kernel, kernel.Name()) {
-		return fmt.Errorf("%s: it was made by grpo %s with kernel %s, this is %s with kernel %s",
-			path, m.Version, m.Kernel, version, kernel.Name())
+	if m := run.Meta; m.Version != version {
+		return fmt.Errorf("%s: it was made by grpo %s, this is %s", path, m.Version, version)
 	}
-	if _, err := frozen(sweepdir.Entry{Config: string(run.Config), Hash: hash}); err != nil {
+	c, err := frozen(sweepdir.Entry{Config: string(run.Config), Hash: hash})
+	if err != nil {
 		return fmt.Errorf("%s: its configuration is another: %w", path, err)
+	}
+	if err := train.SameInputs(c, run.Meta); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	for _, name := range []string{"last", "best"} {
 		file := filepath.Join(path, rundir.CheckpointDir, name+".safetensors")
-		c, err := model.ReadCheckpointFile(file)
+		saved, err := model.ReadCheckpointFile(file)
 		switch {
-		case errors.Is(err, fs.ErrNotExist) && name == "best":
+		case errors.Is(err, fs.ErrNotExist) && (name == "best" || c.Output.Keep == "best"):
 		case err != nil:
 			return err
-		case name == "last" && c.Params.Hash() != run.Result.WeightsSHA256:
+		case name == "last" && saved.Params.Hash() != run.Result.WeightsSHA256:
 			return fmt.Errorf("%s: its weights are not those of the result", file)
 		}
 	}
@@ -152,7 +153,7 @@ func findReusable(
 		var refused error
 		for _, e := range m.Runs {
 			own, ok := wanted[e.Hash]
-			if !ok || e.Config == "" || isSibling && !selfContained(own) {
+			if !ok || e.Config == "" || isSibling && !isReproducible(own) {
 				continue
 			}
 			// Without a result, reading the state could touch the run's lock.

@@ -4,10 +4,15 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"io"
+	"runtime"
 	"strconv"
+	"strings"
 
+	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
+	"grpo/pkg/model/kernel"
 	"grpo/pkg/rundir"
 )
 
@@ -86,6 +91,34 @@ func (in inputs) differ(now inputs) []string {
 		out = append(out, "the teacher's weights (algorithm.teacher)")
 	}
 	return out
+}
+
+// SameInputs returns an error unless a run of this configuration on the CPU would have the kernel, the
+// problems and the initial weights that meta names: a configuration's hash does not cover the contents
+// of the files that it names. The teacher is not compared, because meta does not name its weights.
+func SameInputs(c config.Config, meta *rundir.Meta) error {
+	if k := kernelOf(c.Model); !kernel.SameBits(meta.Kernel, k) {
+		return fmt.Errorf("it was made with kernel %s, this is %s", meta.Kernel, k)
+	}
+	problems, err := ProblemsOf(c)
+	if err != nil {
+		return err
+	}
+	template, err := templateOf(c.Data, c.Model)
+	if err != nil {
+		return err
+	}
+	n, err := openNetwork(c.Model, c.Train.LoRA, c.Seed, runtime.GOMAXPROCS(0), 0)
+	defer n.close()
+	if err != nil {
+		return err
+	}
+	then := inputs{Problems: meta.ProblemsHash, Init: meta.InitHash}
+	now := inputs{Problems: hashProblems(problems, template), Init: initHash(n.policy)}
+	if changed := then.differ(now); len(changed) > 0 {
+		return fmt.Errorf("the files that its configuration names had other contents: %s", strings.Join(changed, ", "))
+	}
+	return nil
 }
 
 // hashProblems is the SHA-256 of all problems that a run trains or is evaluated on, and of the text
