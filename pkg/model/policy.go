@@ -118,6 +118,26 @@ type Sampler interface {
 	Close()
 }
 
+// SampleEach completes the same prompts once with each of the settings. The results are those of
+// [Sampler.Sample]; a sampler with a method of this name saves the time to read the prompts again.
+func SampleEach(s Sampler, prompts [][]int, group int, opts []Sampling, draws Draws) ([][]Completion, error) {
+	type each interface {
+		SampleEach(prompts [][]int, group int, opts []Sampling, draws Draws) ([][]Completion, error)
+	}
+	if e, ok := s.(each); ok {
+		return e.SampleEach(prompts, group, opts, draws)
+	}
+	var out [][]Completion
+	for _, opt := range opts {
+		completions, err := s.Sample(prompts, group, opt, draws)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, completions)
+	}
+	return out, nil
+}
+
 // Learner computes gradients of the policy's parameters.
 type Learner interface {
 	// Accumulate runs the batch forward, asks the objective for the loss and its

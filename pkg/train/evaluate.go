@@ -55,14 +55,20 @@ func Evaluate(policy model.Policy, s model.Sampler, e Evaluation, split string, 
 	out.MajorityAnswer, out.MajorityBaseline = gsm8k.MajorityAnswer(problems)
 	prompts := encodePrompts(policy, e.Template, problems)
 	draws := model.Draws{Stream: rng.New(e.Seed, rng.Evaluation), A: uint32(step), C: splitStream(split)}
+	names, settings := []string{"sampled"}, []model.Sampling{e.Sampling}
+	if e.Greedy {
+		greedy := e.Sampling
+		greedy.Greedy, greedy.TopK, greedy.TopP = true, 0, 1
+		names, settings = append(names, "greedy"), append(settings, greedy)
+	}
+	completions, err := model.SampleEach(s, prompts, 1, settings, draws)
+	if err != nil {
+		return out, nil, err
+	}
 	var kept []rundir.Sample
-	decode := func(name string, opt model.Sampling) (rundir.Counts, error) {
-		completions, err := s.Sample(prompts, 1, opt, draws)
-		if err != nil {
-			return rundir.Counts{}, err
-		}
+	for mode, name := range names {
 		var tally counter
-		for i, c := range completions {
+		for i, c := range completions[mode] {
 			text := policy.Decode(c.Tokens)
 			v := gsm8k.Grade(text, c.Ended, problems[i].Gold)
 			tally.add(v, c)
@@ -72,20 +78,12 @@ func Evaluate(policy model.Policy, s model.Sampler, e Evaluation, split string, 
 				kept = append(kept, sample)
 			}
 		}
-		return tally.counts(), nil
-	}
-	var err error
-	if out.Sampled, err = decode("sampled", e.Sampling); err != nil {
-		return out, nil, err
-	}
-	if e.Greedy {
-		opt := e.Sampling
-		opt.Greedy, opt.TopK, opt.TopP = true, 0, 1
-		greedy, err := decode("greedy", opt)
-		if err != nil {
-			return out, nil, err
+		counts := tally.counts()
+		if name == "greedy" {
+			out.Greedy = &counts
+		} else {
+			out.Sampled = counts
 		}
-		out.Greedy = &greedy
 	}
 	return out, kept, nil
 }

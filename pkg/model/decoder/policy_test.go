@@ -2,6 +2,7 @@ package decoder
 
 import (
 	"math"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -31,6 +32,25 @@ func TestGoldenSamplerIsTheLearner(t *testing.T) {
 	})
 }
 
+// sameWithSeveralSettings: completing prompts with several settings at once gives what each of
+// them gives alone, in several chunks too.
+func sameWithSeveralSettings(t *testing.T, s *sampler, prompts [][]int, opt model.Sampling) {
+	for len(prompts) <= chunkRows {
+		prompts = append(prompts, prompts...)
+	}
+	short := model.Sampling{Greedy: true, TopP: 1, MaxTokens: 3}
+	opts, draws := []model.Sampling{opt, short, opt}, model.Draws{Stream: rng.New(3, 4)}
+	got, err := model.SampleEach(s, prompts, 1, opts, draws)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, opt := range opts {
+		if want, err := s.Sample(prompts, 1, opt, draws); err != nil || !reflect.DeepEqual(got[i], want) {
+			t.Errorf("settings %d give other completions together with others than alone (error %v)", i, err)
+		}
+	}
+}
+
 func samplerIsTheLearner(t *testing.T, net *Network, c *goldenCase) {
 	var prompts [][]int
 	for _, s := range segmentsOf(c) {
@@ -56,6 +76,7 @@ func samplerIsTheLearner(t *testing.T, net *Network, c *goldenCase) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sameWithSeveralSettings(t, end, shared, opt)
 	batch := &model.Batch{Prompts: shared}
 	for i, o := range out {
 		batch.Rows = append(batch.Rows, model.Row{Prompt: i / group, Tokens: o.Tokens})

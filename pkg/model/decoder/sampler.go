@@ -54,7 +54,7 @@ type context struct {
 	k, v   []kernel.Packed // by layer·kvHeads + head
 }
 
-// decoding is the state of one call of Sample. Rows are the completions that have not
+// decoding is the state of one chunk of a call of Sample. Rows are the completions that have not
 // ended.
 type decoding struct {
 	*sampler
@@ -78,27 +78,46 @@ type decoding struct {
 
 // Sample implements [model.Sampler].
 func (s *sampler) Sample(prompts [][]int, group int, opt model.Sampling, draws model.Draws) ([]model.Completion, error) {
-	if err := opt.CheckPrompts(prompts, group, s.net.Config.Vocab); err != nil {
+	out, err := s.SampleEach(prompts, group, []model.Sampling{opt}, draws)
+	if err != nil {
 		return nil, err
 	}
-	longest := 0
+	return out[0], nil
+}
+
+// SampleEach reads the prompts once: see [model.SampleEach].
+func (s *sampler) SampleEach(prompts [][]int, group int, opts []model.Sampling, draws model.Draws) ([][]model.Completion, error) {
+	c, longest := s.net.Config, 0
 	for _, ids := range prompts {
 		longest = max(longest, len(ids))
 	}
-	if most := s.net.Config.Context; longest+opt.MaxTokens > most {
-		return nil, fmt.Errorf("sample: a prompt of %d tokens and %d new ones exceed the model's context of %d", longest, opt.MaxTokens, most)
+	out := make([][]model.Completion, len(opts))
+	for i, opt := range opts {
+		if err := opt.CheckPrompts(prompts, group, c.Vocab); err != nil {
+			return nil, err
+		}
+		if most := c.Context; longest+opt.MaxTokens > most {
+			return nil, fmt.Errorf("sample: a prompt of %d tokens and %d new ones exceed the model's context of %d", longest, opt.MaxTokens, most)
+		}
+		out[i] = make([]model.Completion, len(prompts)*group)
 	}
-	out := make([]model.Completion, len(prompts)*group)
 	// Numbers do not depend on the batch, so a large one is cut to save memory.
 	size := max(1, chunkRows/group)
 	for lo := 0; lo < len(prompts); lo += size {
 		hi := min(lo+size, len(prompts))
-		d, final, err := s.readPrompts(prompts[lo:hi])
+		contexts, final, err := s.readPrompts(prompts[lo:hi])
 		if err != nil {
 			return nil, err
 		}
-		d.opt, d.group, d.most, d.first = opt, group, opt.MaxTokens, lo
-		d.complete(out[lo*group:hi*group], final, longest, draws)
+		for i, opt := range opts {
+			mark := s.mem.mark()
+			d := &decoding{
+				sampler: s, attn: attention{c.Heads, c.KVHeads, c.HeadDim}, opt: opt, contexts: contexts,
+				first: lo, group: group, most: opt.MaxTokens,
+			}
+			d.complete(out[i][lo*group:hi*group], final, longest, draws)
+			s.mem.back(mark)
+		}
 	}
 	return out, nil
 }
@@ -108,7 +127,7 @@ const chunkRows = 64
 
 // readPrompts runs the prompts forward and returns their keys and values, and the
 // normalised last state of each, (prompts, hidden).
-func (s *sampler) readPrompts(prompts [][]int) (*decoding, []float32, error) {
+func (s *sampler) readPrompts(prompts [][]int) ([]context, []float32, error) {
 	c := s.net.Config
 	segments, leaf := promptTree(prompts)
 	t, err := newTree(segments)
@@ -138,13 +157,12 @@ func (s *sampler) readPrompts(prompts [][]int) (*decoding, []float32, error) {
 		x, out = out, x
 	}
 	x, _ = p.norm(x, s.net.norm)
-	d := &decoding{sampler: s, attn: p.attn, contexts: contexts}
 	final := make([]float32, len(prompts)*c.Hidden)
 	for i, seg := range leaf {
 		last := t.start[seg] + len(segments[seg].Tokens) - 1
 		copy(final[i*c.Hidden:(i+1)*c.Hidden], x[last*c.Hidden:])
 	}
-	return d, final, nil
+	return contexts, final, nil
 }
 
 // read packs the keys and values of a layer and key head that a segment sees. rows is
