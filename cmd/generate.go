@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
+	"grpo/pkg/rundir"
 	"grpo/pkg/train"
 )
 
@@ -35,18 +37,22 @@ func newGenerate(s *State) *cobra.Command {
 model completes a word problem.
 
 A prompt is a question to the configuration's prompt template (data.prompt_template,
-with its system prompt and worked examples), as in training. If the configuration
-does not set one, a Hugging Face folder or a GGUF file with a chat template gets the
-prompt as a user's message. --raw sends the text as it is, and special tokens such as
+with its system prompt and worked examples), as in training. The configuration is that
+of -c, or the run's own if --model is a run folder. If it does not set a template, a
+Hugging Face folder or a GGUF file with a chat template gets the prompt as a user's
+message. --raw sends the text as it is, and special tokens such as
 <|im_start|> in it are parsed; otherwise they are plain text.`,
 		Example: `  grpo generate --prompt "Leo has 9 bags of 6 hats. How many hats does Leo have in all?"
   grpo generate --model SmolLM2-135M-Instruct.Q4_1.gguf --prompt "What is the capital of France?"
-  grpo generate -c smollm2 --model results/train-1a2b3c4d --prompts questions.txt --json
+  grpo generate --model results/train-1a2b3c4d --prompts questions.txt --json
   grpo generate --model SmolLM2-135M-Instruct.Q4_1.gguf --prompt "Once upon a time" --raw --temperature 0.8 -n 3
   cat letter.txt | grpo generate --model SmolLM2-135M-Instruct.Q4_1.gguf --prompt - --max-tokens 200`,
 		Args: takes("no argument (give prompts with --prompt)", 0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.load = cf.options(cmd, s, generateKeys)
+			if dir := cmd.Flags().Lookup("model").Value.String(); o.load.Path == "" && isRun(dir) {
+				o.load.Path = filepath.Join(dir, rundir.ConfigFile)
+			}
 			o.Greedy = o.Temperature == 0
 			sampling := cmd.Flags().Changed("top-p") || cmd.Flags().Changed("top-k") || cmd.Flags().Changed("seed")
 			switch {
@@ -81,6 +87,12 @@ prompt as a user's message. --raw sends the text as it is, and special tokens su
 	addThreads(f, &o.Threads, "")
 	addJSON(c, &o.json)
 	return c
+}
+
+// isRun reports whether dir is the folder of a run.
+func isRun(dir string) bool {
+	kind, err := rundir.KindOf(dir)
+	return err == nil && kind == rundir.KindRun
 }
 
 // maxPrompts bounds the prompts of a file or of standard input, in bytes.
