@@ -4,11 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
 
-	"grpo/internal/regular"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
@@ -18,10 +14,9 @@ import (
 	"grpo/pkg/model/tinylm"
 	"grpo/pkg/model/tinylm/base"
 	"grpo/pkg/model/tinylm/tokenizer"
-	"grpo/pkg/rundir"
 )
 
-// This file and source.go are the only ones of the package that name a network.
+// Only this file, export.go, find.go and source.go name a network.
 
 // newPolicy returns the policy of a configuration on a device. Its initial parameters are the
 // embedded base model ("base"), random ones by seed ("random"), or those of the checkpoint at a
@@ -250,74 +245,6 @@ func savedWeights(init string) (w *tinylm.Weights, name string, err error) {
 	}
 	w, err = tinylm.ReadFile(init)
 	return w, init, err
-}
-
-// decoderRate is the default learning rate of a Llama or Qwen network: TinyLM's would destroy it.
-const decoderRate = 1e-5
-
-// FindCheckpoint is the finder of [config.LoadOptions]. A path is a safetensors file, a Hugging Face
-// or PEFT folder, a GGUF file, a folder of `grpo sft`, or a run folder, of which it takes the last checkpoint (the best if the finished run
-// kept only that). For an unreadable path it returns no file: loading it reports the reason.
-func FindCheckpoint(path, adapterBase string) (config.Checkpoint, error) {
-	file := path
-	info, err := os.Stat(path)
-	switch {
-	case err != nil && decoder.IsCheckpoint(path):
-		return config.Checkpoint{}, fmt.Errorf("%w (name the model's file or folder with --model)", err)
-	case err != nil:
-		return config.Checkpoint{}, nil
-	case info.IsDir() && !decoder.IsCheckpoint(path) && !hf.IsAdapter(path):
-		if file, err = weightsIn(path); err != nil {
-			return config.Checkpoint{}, err
-		}
-	case !strings.ContainsAny(path, `/\.`):
-		file = "./" + path // not a name such as "base"
-	}
-	s, err := sourceOf(file, adapterBase)
-	if err != nil {
-		return config.Checkpoint{}, err
-	}
-	if s != nil {
-		d, err := decoder.Describe(s.base)
-		if err != nil {
-			return config.Checkpoint{}, err
-		}
-		return config.Checkpoint{File: file, HiddenSize: d.Size.Hidden, NumLayers: d.Size.Layers,
-			LearningRate: decoderRate, LoRA: s.lora}, nil
-	}
-	spec, err := tinylm.ReadSpec(file)
-	switch {
-	case err != nil && info.IsDir():
-		return config.Checkpoint{}, fmt.Errorf("%w (a Hugging Face folder has config.json and tokenizer.json too)", err)
-	case err != nil:
-		return config.Checkpoint{}, nil
-	}
-	return config.Checkpoint{File: file, HiddenSize: spec.Hidden, NumLayers: spec.Layers}, nil
-}
-
-// weightsIn returns the weights in a folder: a file, or the best weights of a Llama or Qwen run.
-func weightsIn(dir string) (string, error) {
-	names := []string{SFTModelFile, filepath.Join(rundir.CheckpointDir, lastFile),
-		filepath.Join(rundir.CheckpointDir, bestFile), filepath.Join(rundir.CheckpointDir, bestFolder)}
-	for _, name := range names {
-		path := filepath.Join(dir, name)
-		if err := regular.Folder(filepath.Dir(path)); err != nil {
-			return "", err
-		}
-		err := regular.Check(path, regular.MaxCheckpoint)
-		if name == names[3] && regular.Folder(path) == nil && (decoder.IsCheckpoint(path) || hf.IsAdapter(path)) {
-			err = nil
-		}
-		if err == nil {
-			return path, nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return "", err
-		}
-	}
-	return "", fmt.Errorf("no weights in this folder: none of %s (give the folder of grpo sft "+
-		"or of a run, or a safetensors file)",
-		strings.Join(names, ", "))
 }
 
 // stepWork estimates the operations per step before the policy is made. Lengths are unknown: it

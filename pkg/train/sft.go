@@ -6,9 +6,7 @@ import (
 	"math"
 	"path/filepath"
 	"runtime"
-	"slices"
 
-	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
@@ -187,98 +185,6 @@ func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
 }
 
 func (s *sft) path(name string) string { return filepath.Join(s.opts.Dir, name) }
-
-// corpus returns the examples of a stage.
-func (s *sft) corpus(i int) (c []gsm8k.Example, err error) {
-	st, d := s.cfg.Stages[i], s.cfg.Data
-	seed := s.cfg.Seed<<8 + uint64(i)
-	opts := gsm8k.CorpusOptions{
-		Template: s.template, Weights: [3]float64{d.WeightAdd, d.WeightSub, d.WeightMul},
-		MaxChars: config.Default().Rollout.SamplingMaxTokens,
-	}
-	switch st.Corpus {
-	case "capability":
-		c = gsm8k.CapabilityCorpus(s.problems.SFT, st.Examples, seed, opts)
-	case "preference":
-		c = gsm8k.PreferenceCorpus(s.problems.SFT, st.Examples, seed, opts)
-	case "answers":
-		c = gsm8k.AnswerCorpus(s.problems.SFT, s.template)
-		c = c[:min(len(c), st.Examples)]
-	default:
-		return nil, fmt.Errorf("stage %q: corpus %q is unknown", st.Name, st.Corpus)
-	}
-	if len(c) == 0 {
-		return nil, fmt.Errorf("stage %q: corpus %q has no examples: data.source %q does not have the "+
-			"problems it needs",
-			st.Name, st.Corpus, d.Source)
-	}
-	return c, nil
-}
-
-// sftRow is one example: the tokens before the first that is in the loss, the T tokens
-// from there on, and the weight of each of these.
-type sftRow struct {
-	prompt  []int     // at least one
-	tokens  []int     // (T)
-	weights []float64 // (T)
-}
-
-// tokenize returns an example's tokens. If the prompt has no weight, it is the row's prompt,
-// which a batch may share; otherwise its tokens are predicted too, from the start token
-// on, or without one from the second token on, as in every language model.
-func tokenize(tok model.Tokenizer, t gsm8k.Template, e gsm8k.Example, promptWeight float64) sftRow {
-	ids := encodePrompts(tok, t, []gsm8k.Problem{{Question: e.Question}})[0]
-	first := len(ids)
-	if promptWeight > 0 {
-		first = max(1, len(tok.Start()))
-	}
-	weights := slices.Repeat([]float64{promptWeight}, len(ids)-first)
-	ids = append(ids, tok.EncodeAround("", e.Completion, "")...)
-	if e.Ended {
-		ids = append(ids, tok.End()[0])
-	}
-	for len(weights) < len(ids)-first {
-		weights = append(weights, 1)
-	}
-	return sftRow{ids[:first], ids[first:], weights}
-}
-
-// checkContext returns an error if an example is longer than the model's context.
-func (s *sft) checkContext() error {
-	limit := contextOf(s.cfg.Model)
-	for i := range s.cfg.Stages {
-		if limit == 0 {
-			break
-		}
-		corpus, err := s.corpus(i)
-		if err != nil {
-			return err
-		}
-		for _, e := range corpus {
-			r := tokenize(tokenizerOf(s.cfg.Model), s.template, e, 0)
-			if n := len(r.prompt) + len(r.tokens); n > limit {
-				return config.Invalid(fmt.Errorf("stage %q: the prompt and answer of %q have %d tokens, more than the "+
-					"model's context of %d: remove this problem", s.cfg.Stages[i].Name, textutil.Cut(e.Question, 60), n, limit))
-			}
-		}
-	}
-	return nil
-}
-
-// sftBatch is a batch of rows, with equal prompts once.
-func sftBatch(rows []sftRow) (batch *model.Batch, weights [][]float64) {
-	batch = &model.Batch{}
-	for _, r := range rows {
-		at := slices.IndexFunc(batch.Prompts, func(p []int) bool { return slices.Equal(p, r.prompt) })
-		if at < 0 {
-			at = len(batch.Prompts)
-			batch.Prompts = append(batch.Prompts, r.prompt)
-		}
-		batch.Rows = append(batch.Rows, model.Row{Prompt: at, Tokens: r.tokens})
-		weights = append(weights, r.weights)
-	}
-	return batch, weights
-}
 
 func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 	c := s.cfg.Stages[i]
