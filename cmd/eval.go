@@ -59,7 +59,7 @@ base model.`,
   grpo eval my-base/model.safetensors --json
   grpo eval results/train-1a2b3c4d --sets validation,unseen,hard/problems.jsonl
   grpo eval --set data.source=gsm8k --set data.train_file=train.jsonl --set data.val_file=test.jsonl`,
-		Args: takes("the folder of a run or a safetensors file", 0, 1),
+		Args: takes("the folder of a run, a model or a safetensors file", 0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.load = cf.options(cmd, s, evalKeys)
 			o.whichGiven = cmd.Flags().Changed("which")
@@ -106,8 +106,8 @@ func useCheckpoint(o *evalOptions, note func(string)) (string, error) {
 	if !info.IsDir() {
 		return arg, nil
 	}
-	if _, err := os.Stat(filepath.Join(arg, train.SFTModelFile)); err == nil {
-		return arg, nil // a folder of grpo sft: its recipe is not the configuration of a run
+	if _, err := os.Stat(filepath.Join(arg, train.SFTModelFile)); err == nil || train.IsModel(arg) {
+		return arg, nil // without the configuration of a run: that of grpo sft is a recipe
 	}
 	path, best := train.CheckpointIn(arg, o.which), train.CheckpointIn(arg, "best")
 	if o.which == "last" && missing(path) && !missing(best) {

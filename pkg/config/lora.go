@@ -1,6 +1,9 @@
 package config
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // LoRA trains low-rank adapters of a Llama or Qwen checkpoint instead of its weights (Hu
 // et al., 2021). Names and defaults are PEFT's and TRL's.
@@ -43,12 +46,17 @@ func (l *Loaded[T]) useLoRARate() {
 // followAdapters takes the form of the adapters at model.init. A different one set by the
 // user is an error: a run trains these adapters further.
 func (l *Loaded[T]) followAdapters(found *LoRA) (problems []string) {
-	c, ok := any(&l.Config).(*Config)
-	if !ok {
-		return []string{"model.init: grpo sft does not train adapters"}
+	var lora *LoRA
+	var m Model
+	prefix := "lora."
+	switch c := any(&l.Config).(type) {
+	case *Config:
+		lora, m, prefix = &c.Train.LoRA, c.Model, "train.lora."
+	case *SFT:
+		lora, m = &c.LoRA, c.Model
 	}
-	was := c.Train.LoRA
-	c.Train.LoRA = *found
+	was := *lora
+	*lora = *found
 	for _, k := range []struct {
 		key  string
 		same bool
@@ -56,12 +64,12 @@ func (l *Loaded[T]) followAdapters(found *LoRA) (problems []string) {
 		{"rank", was.Rank == found.Rank}, {"alpha", was.Alpha == found.Alpha},
 		{"targets", sameSet(was.Targets, found.Targets)}, {"use_rslora", was.UseRSLoRA == found.UseRSLoRA},
 	} {
-		key := "train.lora." + k.key
+		key := prefix + k.key
 		switch o := l.origins[key]; {
 		case k.same:
 		case o.Source > SourceEmbedded:
-			problems = append(problems, key+" ("+o.String()+") contradicts model.init ("+c.Model.Init+"): the adapters "+
-				"there are trained further as they are; leave train.lora out, or merge them into their base first")
+			problems = append(problems, key+" ("+o.String()+") contradicts model.init ("+m.Init+"): the adapters "+
+				"there are trained further as they are; leave "+strings.TrimSuffix(prefix, ".")+" out, or merge them into their base first")
 		default:
 			l.origins[key] = Origin{AskedBy: "model.init"}
 		}

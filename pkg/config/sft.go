@@ -7,6 +7,8 @@ type SFT struct {
 	Seed  uint64 `yaml:"seed"`
 	Data  Data   `yaml:"data"`
 	Model Model  `yaml:"model"`
+	// LoRA trains adapters instead of all weights.
+	LoRA LoRA `yaml:"lora"`
 	// Stages run in order, each from the weights of the one before.
 	Stages []Stage `yaml:"stages"`
 	// EvalSize is the number of validation problems of an evaluation.
@@ -50,7 +52,7 @@ type Stage struct {
 func DefaultSFT() SFT {
 	c := Default()
 	c.Model.Init = "random"
-	return SFT{Name: "sft", Seed: 1, Data: c.Data, Model: c.Model, EvalSize: 1024, EvalTokens: 64}
+	return SFT{Name: "sft", Seed: 1, Data: c.Data, Model: c.Model, LoRA: c.Train.LoRA, EvalSize: 1024, EvalTokens: 64}
 }
 
 // DefaultStage returns the defaults of a stage. Name, corpus and number of steps have no default

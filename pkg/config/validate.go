@@ -16,7 +16,12 @@ func (c *Config) validate(v *validator) {
 	c.Model.validate(v)
 	c.Rollout.validate(v)
 	c.validateTrain(v)
-	c.validateLoRA(v)
+	c.Train.LoRA.validate(v, c.Model, "train.lora.rank")
+	if c.Train.LoRA.Rank > 0 && c.Algorithm.RefModelSyncSteps != 0 {
+		v.reject("%s can't be combined with %s: under LoRA the reference model is the base without the adapters, "+
+			"which does not move (leave ref_model_sync_steps out, or train all weights)",
+			&c.Algorithm.RefModelSyncSteps, &c.Train.LoRA.Rank)
+	}
 	c.validateEval(v)
 	c.validateOutput(v)
 	c.validateReward(v)
@@ -29,6 +34,7 @@ func (c *SFT) validate(v *validator) {
 	c.Data.validate(v)
 	c.Model.validate(v)
 	c.Model.validateEffect(v)
+	c.LoRA.validate(v, c.Model, "lora.rank")
 	c.Data.validateChat(v, &c.Model)
 	v.in(size, &c.EvalSize)
 	v.in(tokens, &c.EvalTokens)
@@ -154,23 +160,17 @@ func (c *Config) validateTrain(v *validator) {
 	}
 }
 
-func (c *Config) validateLoRA(v *validator) {
-	l := &c.Train.LoRA
+func (l *LoRA) validate(v *validator, m Model, rank string) {
 	v.in(interval{low: 0, high: 1 << 12}, &l.Rank)
 	v.in(positive, &l.Alpha)
 	v.someOf(&l.Targets, LoRATargets()...)
 	if l.Rank == 0 {
-		v.noEffect(&l.Rank, "set train.lora.rank, or leave this key out", &l.Alpha, &l.Targets, &l.UseRSLoRA)
+		v.noEffect(&l.Rank, "set "+rank+", or leave this key out", &l.Alpha, &l.Targets, &l.UseRSLoRA)
 		return
 	}
-	if !isPath(c.Model.Init) {
+	if !isPath(m.Init) {
 		v.reject("%s needs a Llama or Qwen checkpoint: set model.init (--model) to a Hugging Face folder or a GGUF file",
 			&l.Rank)
-	}
-	if c.Algorithm.RefModelSyncSteps != 0 {
-		v.reject("%s can't be combined with %s: under LoRA the reference model is the base without the adapters, "+
-			"which does not move (leave ref_model_sync_steps out, or train all weights)",
-			&c.Algorithm.RefModelSyncSteps, &l.Rank)
 	}
 }
 

@@ -30,7 +30,7 @@ func FindCheckpoint(path, adapterBase string) (config.Checkpoint, error) {
 		return config.Checkpoint{}, fmt.Errorf("%w (name the model's file or folder with --model)", err)
 	case err != nil:
 		return config.Checkpoint{}, nil
-	case info.IsDir() && !decoder.IsCheckpoint(path) && !hf.IsAdapter(path):
+	case info.IsDir() && !IsModel(path):
 		if file, err = weightsIn(path); err != nil {
 			return config.Checkpoint{}, err
 		}
@@ -58,6 +58,10 @@ func FindCheckpoint(path, adapterBase string) (config.Checkpoint, error) {
 	}
 	return config.Checkpoint{File: file, HiddenSize: spec.Hidden, NumLayers: spec.Layers}, nil
 }
+
+// IsModel reports whether path is a Llama or Qwen model that is no run: a Hugging Face or PEFT folder,
+// or a GGUF file.
+func IsModel(path string) bool { return decoder.IsCheckpoint(path) || hf.IsAdapter(path) }
 
 // weightsIn returns the weights in a folder: a file, or the best weights of a Llama or Qwen run.
 func weightsIn(dir string) (string, error) {

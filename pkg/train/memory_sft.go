@@ -12,7 +12,7 @@ import (
 // the longest prompt plus the longest completion.
 func (s *sft) memory() Memory {
 	m, maxTokens := s.cfg.Model, config.Default().Rollout.SamplingMaxTokens
-	size := sizeOf(m, config.LoRA{})
+	size := sizeOf(m, s.cfg.LoRA)
 	if slices.ContainsFunc(s.cfg.Stages, func(c config.Stage) bool { return c.Corpus == "answers" }) {
 		for _, p := range s.problems.SFT {
 			maxTokens = max(maxTokens, len(tokenizerOf(m).Encode(p.Answer))+1)

@@ -266,7 +266,7 @@ func sftWork(c config.SFT) float64 {
 	var most float64
 	for _, s := range c.Stages {
 		tokens := s.BatchSize * config.Default().Rollout.SamplingMaxTokens
-		most = max(most, sizeOf(c.Model, config.LoRA{}).Forward(tokens, tokens).Update().Nominal)
+		most = max(most, sizeOf(c.Model, c.LoRA).Forward(tokens, tokens).Update().Nominal)
 	}
 	return most
 }

@@ -116,7 +116,7 @@ func RunSFT(ctx context.Context, cfg config.SFT, opts SFTOptions) (*SFTRecord, e
 	if err := opts.Memory.pass(s.memory()); err != nil {
 		return nil, err
 	}
-	s.network, err = openNetwork(cfg.Model, config.LoRA{}, cfg.Seed, opts.Threads, sftWork(cfg))
+	s.network, err = openNetwork(cfg.Model, cfg.LoRA, cfg.Seed, opts.Threads, sftWork(cfg))
 	defer s.network.close()
 	if err != nil {
 		return nil, err

@@ -66,16 +66,21 @@ func follow(init, adapterBase string, depth int) (*source, error) {
 		Train struct {
 			LoRA config.LoRA `yaml:"lora"`
 		}
+		LoRA config.LoRA `yaml:"lora"` // of grpo sft
 	}
 	if err != nil || yaml.Unmarshal(data, &own) != nil || own.Model.Init == "" {
 		return nil, nil
+	}
+	lora := own.Train.LoRA
+	if lora.Rank == 0 {
+		lora = own.LoRA
 	}
 	s, err := follow(own.Model.Init, own.Model.AdapterBase, depth+1)
 	switch {
 	case s == nil || err != nil:
 		return nil, err
-	case own.Train.LoRA.Rank > 0:
-		s.lora, s.adapter = &own.Train.LoRA, init
+	case lora.Rank > 0:
+		s.lora, s.adapter = &lora, init
 	case s.lora != nil:
 		return nil, fmt.Errorf("open model %s: %s trains all weights from adapters, which no run does", init, file)
 	default:
