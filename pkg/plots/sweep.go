@@ -50,6 +50,7 @@ type SweepOptions struct {
 //	paired_difference.png           A - B over the seeds, for each comparison
 //	validation_reward_vs_tokens.png, reward_train_vs_validation.png,
 //	response_length.png, entropy.png, grad_norm.png
+//	validation_reward_vs_time.png   where runs took more than a minute
 //	clip_fraction.png               where updates are off-policy
 //
 // A sweep of which nothing has run yet has no figures. The same analysis gives
@@ -98,6 +99,7 @@ func (v *view) figures() []sweepFigure {
 		v.finalFigure(),
 		{"paired_difference.png", true, pairedDifference},
 		{"validation_reward_vs_tokens.png", false, validationVsTokens},
+		{"validation_reward_vs_time.png", false, validationVsTime},
 		{"reward_train_vs_validation.png", false, trainVsValidation},
 		{"response_length.png", false, responseLength},
 	}
