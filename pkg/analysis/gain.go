@@ -69,7 +69,7 @@ var (
 // of is the change of the answer reward over training, seed by seed.
 func (m gainMetrics) of(r *ArmResult) ([]float64, stats.Estimate) {
 	values := stats.Differences(r.Of(m.after).Values, r.Of(m.before).Values)
-	return values, stats.StudentT(values, m.after.resolution(r))
+	return values, stats.StudentT(values, m.after.resolution(r)).Clip(-1, 1)
 }
 
 // gainFindings are the arms that improved, with the sources of their gain. Controls and
