@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -64,7 +65,7 @@ func PrepareFile(path string, write func(*os.File) error) (commit func() error, 
 			err = cerr
 		}
 		if err == nil {
-			err = os.Rename(f.Name(), path)
+			err = Rename(f.Name(), path)
 		}
 		if err != nil {
 			return failed(err)
@@ -91,12 +92,31 @@ func Keep(path, as string) error {
 		if os.Link(path, as) == nil {
 			return nil
 		}
-		err = os.Rename(path, as)
+		err = Rename(path, as)
 	}
 	if err != nil {
 		return fmt.Errorf("keep %s: %w", path, Explain(err))
 	}
 	return nil
+}
+
+// osRename is a variable for tests of network file systems.
+var osRename = os.Rename
+
+// Rename is [os.Rename] for network file systems, which send a request again if its answer was lost:
+// "no such file" is no error if the file or folder already has its new name.
+func Rename(from, to string) error {
+	before, err := os.Lstat(from)
+	if err != nil {
+		return err
+	}
+	err = osRename(from, to)
+	if errors.Is(err, fs.ErrNotExist) {
+		if now, serr := os.Lstat(to); serr == nil && os.SameFile(before, now) {
+			return nil
+		}
+	}
+	return err
 }
 
 // MkdirAll is [os.MkdirAll] with the usual permissions. It syncs the parents of new folders so that
@@ -147,7 +167,7 @@ func syncDir(dir string) error {
 	}
 	defer d.Close()
 	err = d.Sync()
-	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) || !dirsCanSync {
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) || runtime.GOOS == "windows" {
 		return nil
 	}
 	return err

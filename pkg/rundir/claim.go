@@ -18,7 +18,7 @@ import (
 type Kind string
 
 // Kinds of folders. Names that start with a dot don't count: a folder with only .gitkeep, .DS_Store
-// or a lock is empty.
+// or claims is empty.
 const (
 	KindEmpty Kind = "nothing" // or no folder
 	KindRun   Kind = "a training run"
@@ -122,23 +122,33 @@ func Allow(dir string, kind Kind, same func() error) error {
 }
 
 // Claim takes a folder for writing: after [Allow] it creates the folder with its parents and takes
-// its [Lock]. Every command that starts a run, a sweep or a study calls it first. A refused folder
-// is not changed.
+// its [Lock]. Every command that starts a run, a sweep or a study calls it first, or [Acquire]. A
+// refused folder is not changed.
 func Claim(dir string, kind Kind, same func() error) (unlock func() error, err error) {
+	h, err := Acquire(dir, kind, same)
+	if err != nil {
+		return nil, err
+	}
+	return h.Release, nil
+}
+
+// Acquire is [Claim] for a process that trains: see [Hold.Begin] and [Hold.Check].
+func Acquire(dir string, kind Kind, same func() error) (*Hold, error) {
 	if err := Allow(dir, kind, same); err != nil {
 		return nil, err
 	}
 	if err := MkdirAll(dir); err != nil {
 		return nil, fmt.Errorf("make the run's folder: %w (choose another with --out)", err)
 	}
-	if unlock, err = Lock(dir); err != nil {
+	h, err := Lock(dir)
+	if err != nil {
 		return nil, err
 	}
 	// Another process may have started in the folder since the first check.
 	if err := Allow(dir, kind, same); err != nil {
-		return nil, errors.Join(err, unlock())
+		return nil, errors.Join(err, h.Release())
 	}
-	return unlock, nil
+	return h, nil
 }
 
 // Subfolder creates the folder name in dir and returns its path. An existing one must be a folder

@@ -2,12 +2,15 @@ package rundir
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"grpo/pkg/config"
 )
@@ -95,35 +98,40 @@ func TestClaimRefuses(t *testing.T) {
 	}
 }
 
-// Held does not change a byte and follows no link.
+// Held does not change a byte.
 func TestHeld(t *testing.T) {
 	dir := t.TempDir()
-	is := func(want, wantKnown bool) {
+	is := func(want bool) {
 		t.Helper()
-		if held, known := Held(dir); held != want || known != wantKnown {
-			t.Errorf("held %v, known %v; want %v, %v", held, known, want, wantKnown)
+		before := tree(t, dir)
+		if held, known := Held(dir); held != want || !known {
+			t.Errorf("held %v, known %v; want %v", held, known, want)
+		}
+		if after := tree(t, dir); !slices.Equal(before, after) {
+			t.Errorf("before %q, after %q", before, after)
 		}
 	}
-	is(false, true)
-	unlock, err := Lock(dir)
+	is(false)
+	h, err := Lock(dir)
 	must(t, err)
-	is(true, true)
-	if got := read(t, filepath.Join(dir, LockFile)); got == "" {
-		t.Error("the holder's process id is gone")
-	}
-	must(t, unlock())
-	is(false, true)
-	write(t, filepath.Join(dir, LockFile), "4711\n") // of a killed process
-	is(false, true)
-	if got := read(t, filepath.Join(dir, LockFile)); got != "4711\n" {
-		t.Errorf("the lock now contains %q", got)
-	}
-	outside := filepath.Join(t.TempDir(), "precious")
-	write(t, outside, "precious")
-	must(t, os.Remove(filepath.Join(dir, LockFile)))
-	must(t, os.Symlink(outside, filepath.Join(dir, LockFile)))
-	is(false, false)
-	if _, err := Lock(dir); err == nil || !strings.Contains(err.Error(), LockFile) || read(t, outside) != "precious" {
-		t.Errorf("error %v, and the file outside contains %q", err, read(t, outside))
-	}
+	is(true)
+	must(t, h.Release())
+	is(false)
+	claimOf(t, dir, 2, other(), time.Hour)
+	is(false)
+}
+
+// tree lists the files below dir with their contents and times.
+func tree(t *testing.T, dir string) (out []string) {
+	t.Helper()
+	must(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		text, _ := os.ReadFile(path)
+		out = append(out, fmt.Sprintf("%s %v %q", path, info.ModTime(), text))
+		return err
+	}))
+	return out
 }

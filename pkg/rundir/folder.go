@@ -43,7 +43,7 @@ func NewFolder(path string, fill func(dir string) error) error {
 				return err
 			}
 		}
-		return os.Rename(temp, path)
+		return Rename(temp, path)
 	})
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func prepareFolder(path string, fill func(dir string) error,
 // replace moves the folder temp to path and removes what was there.
 func replace(temp, path string) error {
 	if !isFolder(path) {
-		return os.Rename(temp, path)
+		return Rename(temp, path)
 	}
 	if exchange(temp, path) == nil {
 		return os.RemoveAll(temp)
@@ -93,10 +93,10 @@ func replace(temp, path string) error {
 	if err := os.RemoveAll(aside); err != nil {
 		return err
 	}
-	if err := os.Rename(path, aside); err != nil {
+	if err := Rename(path, aside); err != nil {
 		return err
 	}
-	if err := os.Rename(temp, path); err != nil {
+	if err := Rename(temp, path); err != nil {
 		return errors.Join(err, RecoverFolder(path))
 	}
 	return os.RemoveAll(aside)
@@ -111,7 +111,7 @@ func RecoverFolder(path string) (err error) {
 	case isFolder(path):
 		err = os.RemoveAll(aside)
 	default:
-		err = os.Rename(aside, path)
+		err = Rename(aside, path)
 	}
 	if err != nil {
 		return fmt.Errorf("recover %s: %w", path, Explain(err))

@@ -247,7 +247,7 @@ func copyRun(from, to string) error {
 	err := copyFolder(from, temp)
 	if err == nil {
 		// This fails if the folder was made in the meantime, because it is not empty.
-		err = os.Rename(temp, to)
+		err = rundir.Rename(temp, to)
 	}
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(temp))

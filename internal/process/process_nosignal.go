@@ -1,0 +1,5 @@
+//go:build !unix
+
+package process
+
+func signalable(int) bool { return true }
