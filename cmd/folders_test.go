@@ -227,7 +227,7 @@ func TestTraps(t *testing.T) {
 	// With GRPO_LONG every file is replaced by a link and a pipe, and those that are
 	// read or appended to by every trap. Without it the latter only, in a sweep by
 	// links only.
-	anyTrap := []string{"metrics.jsonl", "result.json", "manifest.json", "run.log", "task.log", ".lock"}
+	anyTrap := []string{"metrics.jsonl", "result.json", "manifest.json", "run.log", "task.log", ".claims"}
 	again := append([]string{"train", "--out", "run"}, small...)
 	readers := [][]string{{"status", "run"}, {"report", "run"}, {"compare", "run"}, {"eval", "run"}, {"eval", "run", "--which", "best"}}
 	resume := [][]string{{"train", "--resume", "run", "-q"}, again}
@@ -251,8 +251,8 @@ func TestTraps(t *testing.T) {
 		{"run/status.json", append(readers, resume...), "status report compare"},
 		{"run/result.json", append(readers, resume...), "status report compare train"},
 		{"run/run.log", append(readers, resume...), "train"},
-		{"run/task.log", append(readers, resume...), "status"},
-		{"run/.lock", append(readers, resume...), "train"},
+		{"run/task.log", append(readers, resume...), ""},
+		{"run/.claims", append(readers, resume...), "status train"},
 		{"run/checkpoint", append(readers, resume...), "status report compare eval best train"},
 		{"run/checkpoint/seal.json", append(readers, resume...), "status report compare"},
 		{"run/checkpoint/last.safetensors", append(readers, resume...), "eval"},
@@ -261,11 +261,11 @@ func TestTraps(t *testing.T) {
 		{"run/results.md", append(readers, resume...), ""},
 		{"sweep/manifest.json", sweeps, "status report compare sweep task"},
 		{"sweep/sweep.yaml", sweeps, ""},
-		{"sweep/.lock", sweeps, "sweep"},
+		{"sweep/.claims", sweeps, "sweep"},
 		{"sweep/runs", sweeps, "status sweep task"},
 		{one, sweeps, "status sweep task"},
-		{one + "/.lock", sweeps, "sweep task"},
-		{one + "/task.log", sweeps, "status sweep"},
+		{one + "/.claims", sweeps, "status sweep task"},
+		{one + "/task.log", sweeps, "sweep"},
 		{one + "/metrics.jsonl", sweeps, "status sweep task"},
 		{one + "/checkpoint", sweeps, "status sweep task"},
 		{"sweep/results.json", sweeps, ""},
@@ -284,7 +284,7 @@ func TestTraps(t *testing.T) {
 				root := t.TempDir()
 				outside := filepath.Join(t.TempDir(), "precious")
 				isDir := filepath.Ext(tt.file) == "" || strings.HasSuffix(tt.file, runs[0].Name())
-				isDir = isDir && filepath.Base(tt.file) != ".lock"
+				isDir = isDir || filepath.Base(tt.file) == ".claims"
 				switch {
 				case isDir && (trap == "hard link" || trap == "folder"):
 					t.Skip("there is none of a folder")

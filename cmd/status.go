@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -56,7 +57,15 @@ func writeStatus(out io.Writer, st *sweep.Status) error {
 	if st.Kind == "study" {
 		textutil.Fprintf(w, "part\t")
 	}
-	fmt.Fprintln(w, "run\tstate\tstep\tvalidation\tlast update\tattempts")
+	textutil.Fprintf(w, "run\tstate\tstep\tvalidation\tlast update\tattempts")
+	isAway := func(r sweep.RunStatus) bool {
+		return r.State == rundir.StateRunning && (r.Elsewhere || r.Job != "")
+	}
+	away := slices.ContainsFunc(st.Runs, isAway)
+	if away {
+		textutil.Fprintf(w, "\trunning on")
+	}
+	fmt.Fprintln(w)
 	var errs []error
 	for _, r := range st.Runs {
 		name := r.Dir
@@ -76,7 +85,14 @@ func writeStatus(out io.Writer, st *sweep.Status) error {
 		if st.Kind == "study" {
 			textutil.Fprintf(w, "%s\t", r.Part)
 		}
-		textutil.Fprintf(w, "%s\t%s\t%d/%d\t%s\t%s\t%s\n", name, r.State, r.Step, r.Steps, reward, age, tries)
+		textutil.Fprintf(w, "%s\t%s\t%d/%d\t%s\t%s\t%s", name, r.State, r.Step, r.Steps, reward, age, tries)
+		if away && r.State == rundir.StateRunning {
+			textutil.Fprintf(w, "\t%s", r.Host)
+			if r.Job != "" {
+				textutil.Fprintf(w, " (%s)", r.Job)
+			}
+		}
+		fmt.Fprintln(w)
 		if r.Error != "" {
 			errs = append(errs, fmt.Errorf("%s: %s", name, r.Error))
 		}

@@ -52,8 +52,16 @@ func TestStatusOfStudy(t *testing.T) {
 	}
 	write(0, rundir.StatusFile, status("interrupted", ""))
 	write(1, rundir.StatusFile, status("failed", "no such file"))
-	write(1, sweepdir.TaskLog, "2026-01-02T03:04:05Z grpo task --sweep x --index 1 --threads 1 --supervised\ngrpo: no\n2026-01-02T03:05:05Z grpo task --sweep x --index 1\n")
+	owner := `{"host":"n2","pid":7,"machine":"m2","job":"slurm 9_3","started":"2026-01-02T03:04:05Z"}`
+	write(1, ".claims/1/owner.json", owner)
+	write(1, ".claims/2/owner.json", owner)
 	write(2, rundir.StatusFile, status("running", ""))
+	write(3, ".claims/1/owner.json", owner)
+	write(3, ".claims/1/heartbeat", ".")
+	beat := filepath.Join(p.Manifest.Runs[3].Path(part), ".claims/1/heartbeat")
+	if err := os.Chtimes(beat, time.Now(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
 	r, err := sweep.ReadStatus(dir, now)
 	if err != nil {
 		t.Fatal(err)
@@ -62,13 +70,13 @@ func TestStatusOfStudy(t *testing.T) {
 	if err := writeStatus(&out, r); err != nil {
 		t.Fatal(err)
 	}
-	want := `part  run               state        step    validation  last update  attempts
-lr    lr=0.001, seed 1  interrupted  20/200              1m30s ago    
-lr    lr=0.003, seed 1  failed       20/200              1m30s ago    2
-lr    lr=0.001, seed 2  dead         20/200              1m30s ago    
-lr    lr=0.003, seed 2  missing      0/200               never        
+	want := `part  run               state        step    validation  last update  attempts  running on
+lr    lr=0.001, seed 1  interrupted  20/200              1m30s ago              
+lr    lr=0.003, seed 1  failed       20/200              1m30s ago    2         
+lr    lr=0.001, seed 2  dead         20/200              1m30s ago              
+lr    lr=0.003, seed 2  running      0/200               never        1         n2 (slurm 9_3)
 
-0 of 4 runs finished (1 interrupted, 1 failed, 1 dead, 1 missing); parts not started: baseline
+0 of 4 runs finished (1 running, 1 interrupted, 1 failed, 1 dead); parts not started: baseline
 lr=0.003, seed 1: no such file
 lr=0.001, seed 2: its process 7 no longer exists (last seen 2026-01-02T03:04:05Z)
 to continue: grpo assignment --out 'my study'

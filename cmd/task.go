@@ -61,6 +61,7 @@ func runTask(ctx context.Context, s *State, o *taskOptions) error {
 	defer p.done()
 	res, err := sweep.Task(ctx, o.sweep, o.index, sweep.TaskOptions{
 		Threads: o.threads, Now: s.Now, Observer: observed(ctx, p), Meta: build(s), Memory: s.checkMemory, Disk: s.checkDisk,
+		Wait: !o.supervised,
 	})
 	if err != nil {
 		return err

@@ -163,7 +163,7 @@ func TestSignals(t *testing.T) {
 }
 
 // Two processes on one folder: the second reports who has it, and the first is
-// not disturbed. A lock that a killed process left binds nobody.
+// not disturbed. A claim that a killed process left binds nobody.
 func TestTwoProcessesOnOneFolder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short")
@@ -183,8 +183,8 @@ func TestTwoProcessesOnOneFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	first.Wait()
-	if _, err := os.Stat(filepath.Join(dir, rundir.LockFile)); err != nil {
-		t.Fatalf("the killed process left no lock: the case shows nothing: %v", err)
+	if _, err := os.Stat(filepath.Join(dir, rundir.ClaimsDir, "1", "heartbeat")); err != nil {
+		t.Fatalf("the killed process left no heartbeat: the case shows nothing: %v", err)
 	}
 	mustSucceed(t, slow(dir)...)
 }

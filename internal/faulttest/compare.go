@@ -128,10 +128,13 @@ func countHidden(dir string) (int, error) {
 	return len(files) - len(slices.DeleteFunc(files, isReportTemp)), err
 }
 
-// names lists the files below dir.
+// names lists the files below dir, without the claims.
 func names(dir string) ([]string, error) {
 	var out []string
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Name() == rundir.ClaimsDir { // each process makes one
+			return filepath.SkipDir
+		}
 		if err != nil || e.IsDir() {
 			return err
 		}
@@ -150,7 +153,7 @@ func leftovers(dir string) (bool, error) {
 		return false, nil
 	}
 	for _, name := range files {
-		if strings.HasPrefix(filepath.Base(name), ".") && filepath.Base(name) != rundir.LockFile {
+		if strings.HasPrefix(filepath.Base(name), ".") {
 			return true, err
 		}
 		if filepath.Ext(name) == ".jsonl" {

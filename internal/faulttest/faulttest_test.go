@@ -155,14 +155,14 @@ func TestLeftovers(t *testing.T) {
 		want  bool
 	}{
 		{"no folder", nil, false},
-		{"whole files", map[string]string{"metrics.jsonl": "{}\n", rundir.LockFile: "1"}, false},
+		{"whole files", map[string]string{"metrics.jsonl": "{}\n", filepath.Join(rundir.ClaimsDir, "1", "owner.json"): "{}"}, false},
 		{"a temporary file", map[string]string{".result.json.1-2.grpo-tmp": ""}, true},
 		{"a partial line", map[string]string{"metrics.jsonl": "{}\n{"}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
 			for name, text := range c.files {
-				if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)); err != nil {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -110,7 +110,7 @@ func interrupt(l *lab, signals func() []timedSignal) (string, error) {
 			if err != nil || o.code == 0 {
 				return o, err
 			}
-			if _, err := os.Lstat(filepath.Join(dir, rundir.LockFile)); o.signal != 0 && errors.Is(err, fs.ErrNotExist) {
+			if _, err := os.Lstat(filepath.Join(dir, rundir.ClaimsDir)); o.signal != 0 && errors.Is(err, fs.ErrNotExist) {
 				return o, nil // too early: no signal handler yet
 			}
 			return o, clear(o, []int{75, 130}, train.ErrInterrupted.Error())

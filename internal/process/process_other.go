@@ -3,5 +3,5 @@
 package process
 
 // This system does not tell.
-func here() Place                 { return Place{} }
+func here() Place                { return Place{} }
 func inspect(int) (string, bool) { return "", false }

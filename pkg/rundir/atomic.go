@@ -36,7 +36,7 @@ func WriteFileAtomic(path string, data []byte) error {
 // WriteAtomic is [WriteFileAtomic] with what write writes, for content that is too large to be in
 // memory as a whole.
 func WriteAtomic(path string, write func(*os.File) error) error {
-	commit, err := PrepareFile(path, write)
+	commit, err := PrepareFile(path, write, nil)
 	if err != nil {
 		return err
 	}
@@ -45,8 +45,9 @@ func WriteAtomic(path string, write func(*os.File) error) error {
 
 // PrepareFile is the first half of [WriteAtomic]: it writes the temporary file. commit is the second
 // half, which waits for the disk: it syncs the file and puts it in place. It must be called, and may
-// be called on another goroutine.
-func PrepareFile(path string, write func(*os.File) error) (commit func() error, err error) {
+// be called on another goroutine. If allow is not nil, commit calls it before the file gets its name,
+// and its error ends commit.
+func PrepareFile(path string, write func(*os.File) error, allow func() error) (commit func() error, err error) {
 	f, err := createTemp(path)
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", path, explainWrite(err))
@@ -63,6 +64,9 @@ func PrepareFile(path string, write func(*os.File) error) (commit func() error, 
 		err := f.Sync()
 		if cerr := f.Close(); err == nil {
 			err = cerr
+		}
+		if err == nil && allow != nil {
+			err = allow()
 		}
 		if err == nil {
 			err = Rename(f.Name(), path)

@@ -22,7 +22,7 @@ const asideSuffix = ".old"
 // ReplaceFolder replaces the folder at path by one whose files fill writes into dir, a new folder
 // next to it. On an error the old content is still in place. fill makes no folders.
 func ReplaceFolder(path string, fill func(dir string) error) error {
-	commit, err := PrepareFolder(path, fill)
+	commit, err := PrepareFolder(path, fill, nil)
 	if err != nil {
 		return err
 	}
@@ -30,8 +30,15 @@ func ReplaceFolder(path string, fill func(dir string) error) error {
 }
 
 // PrepareFolder is the first half of [ReplaceFolder], as [PrepareFile] is of [WriteAtomic].
-func PrepareFolder(path string, fill func(dir string) error) (commit func() error, err error) {
-	return prepareFolder(path, fill, replace)
+func PrepareFolder(path string, fill func(dir string) error, allow func() error) (commit func() error, err error) {
+	return prepareFolder(path, fill, func(temp, path string) error {
+		if allow != nil {
+			if err := allow(); err != nil {
+				return err
+			}
+		}
+		return replace(temp, path)
+	})
 }
 
 // NewFolder is [ReplaceFolder] for a path where there is nothing or an empty folder: anything else

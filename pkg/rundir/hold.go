@@ -16,7 +16,7 @@ import (
 // A process takes a folder by a claim: a folder ClaimsDir/N with the files
 //
 //	owner.json   who it is: [Owner]
-//	heartbeat    gets a byte every 20 s, and is removed when the claim is released
+//	heartbeat    gets a byte every 20 s; it is emptied and removed when the claim is released
 //
 // It needs no locks, only operations that are atomic on every shared file system. A claim is filled
 // under a temporary name and then renamed, so it always has its owner; of two processes that make
@@ -82,8 +82,7 @@ func Lock(dir string) (*Hold, error) {
 			h.tidy(all)
 			return h, nil
 		}
-		h.close()
-		if err := errors.Join(err, os.RemoveAll(h.path())); err != nil {
+		if err := errors.Join(err, h.Release(), os.RemoveAll(h.path())); err != nil {
 			return nil, fmt.Errorf("lock: %w", Explain(err))
 		}
 	}
@@ -105,8 +104,8 @@ func makeClaim(dir string, n int) (*Hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = writeNew(filepath.Join(temp, ownerFile), append(owner, '\n')); err == nil {
-		err = writeNew(filepath.Join(temp, beatFile), nil)
+	if err = writeNew(filepath.Join(temp, ownerFile), append(owner, '\n'), true); err == nil {
+		err = writeNew(filepath.Join(temp, beatFile), []byte("."), false)
 	}
 	if err == nil {
 		err = Rename(temp, h.path())
@@ -125,13 +124,13 @@ func makeClaim(dir string, n int) (*Hold, error) {
 	return h, nil
 }
 
-// writeNew writes a new file; it survives a power cut if its folder does.
-func writeNew(path string, text []byte) error {
+// writeNew writes a new file. With sync it survives a power cut if its folder does.
+func writeNew(path string, text []byte, sync bool) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}
-	if _, err = f.Write(text); err == nil && len(text) > 0 {
+	if _, err = f.Write(text); err == nil && sync {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
@@ -176,11 +175,14 @@ func (h *Hold) Check() error {
 	return &LockedError{Dir: h.dir, Owner: o, Lost: true}
 }
 
-// Release ends the claim. It does not touch the claims of a folder that replaced this one.
+// Release ends the claim, also in a folder that was moved. It does not touch the claims of a folder
+// that replaced this one.
 func (h *Hold) Release() error {
 	path := filepath.Join(h.path(), beatFile)
 	same, err := stillAt(h.beats, path)
-	err = errors.Join(err, h.close())
+	close(h.stop)
+	<-h.ended
+	err = errors.Join(err, h.beats.Truncate(0), h.beats.Close())
 	if same {
 		if rerr := os.Remove(path); !errors.Is(rerr, fs.ErrNotExist) {
 			err = errors.Join(err, rerr)
@@ -190,13 +192,6 @@ func (h *Hold) Release() error {
 		return fmt.Errorf("unlock: %w", err)
 	}
 	return nil
-}
-
-// close stops the heartbeat.
-func (h *Hold) close() error {
-	close(h.stop)
-	<-h.ended
-	return h.beats.Close()
 }
 
 // tidy removes the lower claims of processes that did not train, and leftovers of killed ones. They

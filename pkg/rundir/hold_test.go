@@ -387,11 +387,15 @@ func TestReplacedFolder(t *testing.T) {
 	h := lock(t, dir)
 	must(t, os.Rename(dir, dir+"-away"))
 	path := claimOf(t, dir, 1, other(), 0)
+	if held, _ := Held(dir + "-away"); !held {
+		t.Error("the moved folder is not held")
+	}
 	_, err := h.beats.WriteString(".")
 	must(t, errors.Join(err, h.Release()))
 	if got := read(t, filepath.Join(path, beatFile)); got != ".." {
 		t.Errorf("heartbeat %q", got)
 	}
+	must(t, lock(t, dir+"-away").Release())
 }
 
 // The processes that trained stay on record; those that only took the folder do not.

@@ -92,16 +92,16 @@ const (
 // readOwner reads the owner of the claim in the folder path, and whether the claim is free: its
 // owner has released it, or is dead. It changes nothing.
 //
-// If owner.json can't be read, only the heartbeat counts. Then a missing heartbeat does not mean
-// that the claim is released, because a network file system may still say that the whole claim does
-// not exist.
+// If owner.json can't be read, only the heartbeat's time counts. Then a missing heartbeat does not
+// mean that the claim is released, because a network file system may still say that the whole claim
+// does not exist.
 func readOwner(path string) (o Owner, free bool) {
 	err := ReadJSON(filepath.Join(path, ownerFile), &o)
 	if err != nil {
 		o = Owner{}
 	}
-	last, beatErr := beatAt(filepath.Join(path, beatFile))
-	if err == nil && errors.Is(beatErr, fs.ErrNotExist) {
+	last, beats, beatErr := beatAt(filepath.Join(path, beatFile))
+	if err == nil && (errors.Is(beatErr, fs.ErrNotExist) || beatErr == nil && beats == 0) {
 		return o, true
 	}
 	me := self()
@@ -128,19 +128,19 @@ func readOwner(path string) (o Owner, free bool) {
 	return o, age > deadAfter || age < -deadAfter
 }
 
-// beatAt is the time of the last heartbeat. The file is opened because network file systems check
-// only then whether their cached times are valid.
-func beatAt(path string) (time.Time, error) {
+// beatAt returns the time and the number of heartbeats. The file is opened because network file
+// systems check only then whether their cached times are valid.
+func beatAt(path string) (last time.Time, beats int64, err error) {
 	f, err := regular.Open(path)
 	if err != nil {
-		return time.Time{}, err
+		return last, 0, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return time.Time{}, err
+		return last, 0, err
 	}
-	return info.ModTime(), nil
+	return info.ModTime(), info.Size(), nil
 }
 
 // Holder returns the process that writes to the folder; held is false if there is none, and known is

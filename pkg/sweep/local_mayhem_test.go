@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -99,19 +98,16 @@ func (v *vandal) ravage() {
 	}
 }
 
-// killChild kills a process that holds the lock of a run, a child of this
+// killChild kills a process that has the folder of a run, a child of this
 // launcher or of a former one.
 func (v *vandal) killChild() {
 	s := openSweep(v.t, v.dir)
 	for _, i := range v.random.Perm(len(s.Runs)) {
-		text, err := os.ReadFile(filepath.Join(s.Runs[i].Path(v.dir), rundir.LockFile))
-		pid, perr := strconv.Atoi(strings.TrimSpace(string(text)))
-		// A stale file may name anybody: only a process that is at this run now
-		// is killed.
-		if held, _ := rundir.Held(s.Runs[i].Path(v.dir)); err != nil || perr != nil || !held || !v.isChild(pid) {
+		o, held, _ := rundir.Holder(s.Runs[i].Path(v.dir))
+		if !held || !v.isChild(o.PID) {
 			continue
 		}
-		if syscall.Kill(pid, syscall.SIGKILL) == nil {
+		if syscall.Kill(o.PID, syscall.SIGKILL) == nil {
 			v.children++
 		}
 		return

@@ -111,18 +111,21 @@ func unreadable(err error) error {
 	return fmt.Errorf("%w: %w (%s)", config.ErrConfig, err, elsewhereHint)
 }
 
-// claim is [rundir.Claim] for the folder of a sweep or a study, whose lock is held
-// only briefly: it waits for the lock.
+// claim is [rundir.Claim] for the folder of a sweep or a study, which is held only
+// briefly: it waits, for another machine until no cache hides that it is released.
 func claim(dir string, kind rundir.Kind, same func() error) (unlock func() error, err error) {
-	const every, tries = 50 * time.Millisecond, 100
-	for range tries {
+	const every, here, elsewhere = 50 * time.Millisecond, 5 * time.Second, 90 * time.Second
+	for waited := time.Duration(0); ; waited += every {
 		unlock, err = rundir.Claim(dir, kind, same)
-		if !isLocked(err) {
+		var locked *rundir.LockedError
+		switch {
+		case !errors.As(err, &locked):
 			return unlock, err
+		case waited > elsewhere, waited > here && !locked.Owner.Elsewhere():
+			return nil, err
 		}
 		time.Sleep(every)
 	}
-	return nil, err
 }
 
 // withSeeds returns the manifest with the runs of these seeds alone.

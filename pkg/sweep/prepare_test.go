@@ -65,8 +65,8 @@ func TestPrepare(t *testing.T) {
 	if text, _ := os.ReadFile(filepath.Join(dir, sweepdir.RequestFile)); string(text) != "name: lr\n" {
 		t.Errorf("request %q", text)
 	}
-	if _, err := os.Stat(filepath.Join(dir, rundir.LockFile)); err == nil {
-		t.Error("the lock is left")
+	if held, known := rundir.Held(dir); held || !known {
+		t.Error("the folder is still held")
 	}
 }
 

@@ -255,7 +255,7 @@ func copyRun(from, to string) error {
 	return nil
 }
 
-// copyFolder copies files and folders with their times, except the lock and
+// copyFolder copies files and folders with their times, except the claims and
 // temporary files. A link or a device is an error: a run has none.
 func copyFolder(from, to string) error {
 	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
@@ -264,6 +264,8 @@ func copyFolder(from, to string) error {
 		}
 		target := to + strings.TrimPrefix(path, from)
 		switch {
+		case e.Name() == rundir.ClaimsDir:
+			return fs.SkipDir
 		case e.IsDir():
 			return os.MkdirAll(target, 0o755)
 		case strings.HasPrefix(e.Name(), "."):

@@ -15,16 +15,20 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// plant makes a folder of a run with a checkpoint, a lock and a leftover;
+const claimFile = rundir.ClaimsDir + "/1/owner.json"
+
+// plant makes a folder of a run with a checkpoint, a claim and a leftover;
 // result is how it ended, empty = not yet.
 func plant(t *testing.T, path, result string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Join(path, rundir.CheckpointDir), 0o755); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{rundir.CheckpointDir, rundir.ClaimsDir + "/1"} {
+		if err := os.MkdirAll(filepath.Join(path, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	files := map[string]string{
 		rundir.ConfigFile: "name: theirs\n", rundir.MetaFile: "{}", "checkpoint/last.safetensors": "weights of " + path,
-		rundir.LockFile: "1\n", ".metrics.jsonl.1-1.grpo-tmp": "half",
+		claimFile: "{}", ".metrics.jsonl.1-1.grpo-tmp": "half",
 	}
 	if result != "" {
 		files[rundir.ResultFile] = `{"status": "` + result + `"}`
@@ -112,7 +116,7 @@ func TestRunReuses(t *testing.T) {
 	})
 
 	want := contents(t, theirs[1].Path(other))
-	delete(want, "/"+rundir.LockFile)
+	delete(want, "/"+claimFile)
 	delete(want, "/.metrics.jsonl.1-1.grpo-tmp")
 	if got := contents(t, m.Runs[1].Path(dir)); !reflect.DeepEqual(got, want) || len(got) != 4 {
 		t.Errorf("copied %v, want %v", got, want)

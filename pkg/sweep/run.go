@@ -14,14 +14,14 @@ import (
 // slots, and then waits until a process ends, the folders are due to be read, or the
 // context ends. Each run is in one of the phases below. Its state is always read
 // from its folder: result.json means finished, status.json has the last checkpoint
-// and the reason of a failure, the lock means that a process is running it. So this
+// and the reason of a failure, a claim means that a process is running it. So this
 // process may be killed at any time, and another may run the same sweep.
 //
 //	waiting -> running -> finished            result.json exists
 //	              |-> waiting                 the process died: again from the checkpoint
 //	              |-> failed                  it reported an error, or died too often
 //	              |-> stopped                 interrupted
-//	waiting -> elsewhere -> finished/waiting  another grpo has the run's lock
+//	waiting -> elsewhere -> finished/waiting  another grpo has the run's folder
 type phase int
 
 const (
@@ -40,10 +40,11 @@ type job struct {
 	phase phase
 
 	process  Process
-	watch    *watch // while running or elsewhere
-	logFrom  int64  // offset of the process's part of the log
-	attempts int    // processes started
-	killed   error  // why this program killed the process
+	watch    *watch    // while running or elsewhere
+	free     time.Time // when the process of another machine was seen to have ended
+	logFrom  int64     // offset of the process's part of the log
+	attempts int       // processes started
+	killed   error     // why this program killed the process
 
 	deaths    int // in a row, without a new checkpoint
 	saved     int // step of the last checkpoint known
@@ -233,7 +234,7 @@ func (r *runner) start(j *job) {
 
 // follow leaves a run to another grpo that is running it.
 func (r *runner) follow(j *job, state sweepdir.RunState) {
-	j.phase, j.watch = elsewhere, newWatch(j.path)
+	j.phase, j.watch, j.free = elsewhere, newWatch(j.path), time.Time{}
 	r.emit(Event{Kind: Elsewhere, State: state}, j)
 }
 

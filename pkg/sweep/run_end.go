@@ -18,6 +18,8 @@ const (
 	// step within earlyTime of its start: they have a common cause.
 	maxEarlyDeaths = 3
 	earlyTime      = time.Minute
+	// A result may appear so long after its process on another machine has ended.
+	resultDelay = time.Minute
 	// A process hangs after at least hangSteps mean step times without a heartbeat.
 	hangSteps = 20
 )
@@ -35,7 +37,7 @@ func (r *runner) ended(j *job, exit Exit) {
 	switch {
 	case isFinished(state):
 		r.finish(Ended, j, state)
-	case state.State == rundir.StateRunning: // another process has the lock
+	case state.State == rundir.StateRunning: // another process has the folder
 		r.follow(j, state)
 	case reported, exit.Code == 0 && state.Error != "":
 		r.giveUp(j, state, errors.New(state.Error))
@@ -139,14 +141,27 @@ func (r *runner) killIfHung(j *job) {
 	}
 }
 
-// wait takes over a run of another grpo that ended without a result.
+// wait takes over a run of another grpo that ended without a result. The result of
+// another machine may need a while to appear on a network file system.
 func (r *runner) wait(j *job) {
 	if held, known := rundir.Held(j.path); held || !known {
 		return
 	}
-	if state := sweepdir.StateOf(r.dir, j.entry); isFinished(state) {
+	state := sweepdir.StateOf(r.dir, j.entry)
+	if isFinished(state) {
 		r.finish(Ended, j, state)
 		return
+	}
+	owners, _ := rundir.Owners(j.path)
+	ended := state.State == rundir.StateInterrupted || state.State == rundir.StateFailed
+	if n := len(owners); n > 0 && owners[n-1].Elsewhere() && !ended {
+		now := r.opts.Now()
+		if j.free.IsZero() {
+			j.free = now
+		}
+		if now.Sub(j.free) < resultDelay {
+			return
+		}
 	}
 	j.phase = waiting
 }

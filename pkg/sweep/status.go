@@ -1,15 +1,12 @@
 package sweep
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"grpo/internal/regular"
 	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -27,8 +24,12 @@ type RunStatus struct {
 	Steps int     `json:"steps"`
 	Error string  `json:"error,omitempty"`
 	Age   float64 `json:"last_sign_s"` // seconds since a file of the run was last written; -1: never
-	// Attempts is the number of processes that a sweep started for the run.
-	Attempts int `json:"attempts"`
+	// Attempts is the number of processes that trained the run. Host and Job (of a
+	// scheduler) are those of the last; Elsewhere: it is not on this machine.
+	Attempts  int    `json:"attempts"`
+	Host      string `json:"host,omitempty"`
+	Job       string `json:"job,omitempty"`
+	Elsewhere bool   `json:"-"`
 	// Reward is the last sampled validation answer reward.
 	Reward *float64 `json:"validation_reward"`
 	PID    int      `json:"pid,omitempty"`
@@ -160,9 +161,13 @@ func (r *RunStatus) read(run *rundir.Run, now time.Time) {
 	if r.Age = -1; !last.IsZero() {
 		r.Age = max(0, now.Sub(last).Seconds())
 	}
-	var err error
-	if r.Attempts, err = attempts(r.Dir); err != nil {
+	owners, err := rundir.Owners(r.Dir)
+	if err != nil {
 		r.Error = strings.TrimPrefix(r.Error+"; "+err.Error(), "; ")
+	}
+	if r.Attempts = len(owners); r.Attempts > 0 {
+		o := owners[r.Attempts-1]
+		r.Host, r.Job, r.Elsewhere = o.Host, o.Job, o.Elsewhere()
 	}
 	if run == nil {
 		return
@@ -178,23 +183,6 @@ func (r *RunStatus) read(run *rundir.Run, now time.Time) {
 			r.Reward = &e.Sampled.AnswerReward
 		}
 	}
-}
-
-// attempts counts the processes of a sweep's run: [Local.Start] writes a line about
-// each into its log.
-func attempts(dir string) (n int, err error) {
-	text, err := regular.Read(taskLog(dir), regular.MaxLog)
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
-	for line := range strings.Lines(string(text)) {
-		if when, rest, ok := strings.Cut(line, " "); ok && strings.Contains(rest, " task --sweep ") {
-			if _, err := time.Parse(time.RFC3339, when); err == nil {
-				n++
-			}
-		}
-	}
-	return n, err
 }
 
 // continueWith returns the command that continues the folder dir, given the one that

@@ -28,6 +28,9 @@ type TaskOptions struct {
 	Meta     rundir.Meta // the caller fills in version and host
 	Memory   train.MemoryCheck
 	Disk     train.DiskCheck
+	// Wait: while a process on another machine is training the run, wait. Without it, that is an
+	// error, as it always is for a process on this machine.
+	Wait bool
 }
 
 // Task trains or continues run number index of the sweep in dir and returns its
@@ -61,10 +64,22 @@ func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir
 		report(dir, path, opts.Now, rundir.StateFailed, err.Error())
 		return nil, err
 	}
-	res, err := train.Run(ctx, cfg, train.Options{
-		Dir: path, Threads: opts.Threads, Now: opts.Now, Observer: opts.Observer,
-		Meta: opts.Meta, Memory: opts.Memory, Disk: opts.Disk,
-	})
+	var res *rundir.Result
+	for {
+		if opts.Wait {
+			if err := waitForOthers(ctx, path, opts.Observer); err != nil {
+				return nil, err
+			}
+		}
+		res, err = train.Run(ctx, cfg, train.Options{
+			Dir: path, Threads: opts.Threads, Now: opts.Now, Observer: opts.Observer,
+			Meta: opts.Meta, Memory: opts.Memory, Disk: opts.Disk,
+		})
+		// Another machine may have been faster after the wait.
+		if o, held, _ := rundir.Holder(path); !opts.Wait || !isLocked(err) || !held || !o.Elsewhere() {
+			break
+		}
+	}
 	switch {
 	case isLocked(err):
 		return nil, fmt.Errorf("%w: %w", train.ErrInterrupted, err)
@@ -77,7 +92,29 @@ func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir
 	return res, err
 }
 
-// isLocked says whether another process has the run's lock. [Task] then returns an
+// otherEvery is the time between two looks at a run that another machine is training.
+const otherEvery = 10 * time.Second
+
+// waitForOthers returns when no process on another machine is training the run in
+// the folder path: it has ended, or is dead.
+func waitForOthers(ctx context.Context, path string, observer train.Observer) error {
+	for first := true; ; first = false {
+		o, held, _ := rundir.Holder(path)
+		if !held || !o.Elsewhere() {
+			return nil
+		}
+		if first {
+			observer.Note(fmt.Sprintf("%s is training this run; waiting until it ends", o))
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w while %s was training this run", train.ErrInterrupted, o)
+		case <-time.After(otherEvery):
+		}
+	}
+}
+
+// isLocked says whether another process has the run's folder. [Task] then returns an
 // interruption, which a launcher does not count as a failure.
 func isLocked(err error) bool {
 	var locked *rundir.LockedError

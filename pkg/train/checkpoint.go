@@ -113,6 +113,9 @@ func (t *trainer) checkpoint(status string) error {
 
 // save syncs the logs, writes the checkpoint, and then writes their checksums.
 func (t *trainer) save() error {
+	if err := t.hold.Check(); err != nil {
+		return err
+	}
 	if err := t.logs.sync(); err != nil {
 		return err
 	}
@@ -122,14 +125,15 @@ func (t *trainer) save() error {
 	}
 	dir, before, step := t.path(rundir.CheckpointDir), t.saved, t.state.Step
 	last := filepath.Join(dir, lastFile)
-	commit, err := rundir.PrepareFile(last, func(f *os.File) error { return c.WriteChecksummed(f) })
+	commit, err := rundir.PrepareFile(last, func(f *os.File) error { return c.WriteChecksummed(f) }, t.hold.Check)
 	if err != nil {
 		return err
 	}
 	t.saved = step
 	checksums := t.checksums()
 	return t.disk.do(func() error {
-		if before >= 0 && before != step && t.cfg.Output.KeepCheckpoints > 1 {
+		// If the folder was lost in the meantime, commit removes its temporary file.
+		if t.hold.Check() == nil && before >= 0 && before != step && t.cfg.Output.KeepCheckpoints > 1 {
 			if err := rundir.Keep(last, filepath.Join(dir, stepName(before))); err != nil {
 				return fmt.Errorf("save checkpoint in %s: %w", dir, err)
 			}
@@ -239,6 +243,9 @@ func readOwn(path string) (*model.Checkpoint, error) {
 
 // saveBest keeps the weights of the best evaluation so far.
 func (t *trainer) saveBest(step int) error {
+	if err := t.hold.Check(); err != nil {
+		return err
+	}
 	metadata := map[string]string{hashKey: config.Hash(t.cfg), stepKey: strconv.Itoa(step)}
 	if t.folder == nil {
 		c := &model.Checkpoint{Params: t.params, Metadata: metadata}
@@ -252,7 +259,7 @@ func (t *trainer) saveBest(step int) error {
 	}
 	commit, err := rundir.PrepareFolder(t.path(rundir.CheckpointDir, bestFolder), func(dir string) error {
 		return t.folder.Write(dir, "F32", tensors, metadata)
-	})
+	}, t.hold.Check)
 	if err != nil {
 		return err
 	}
@@ -294,6 +301,9 @@ func (t *trainer) checksums() rundir.Checksums {
 }
 
 func (t *trainer) writeStatus(name, problem string) error {
+	if err := t.hold.Check(); err != nil {
+		return err
+	}
 	return rundir.WriteJSON(t.path(rundir.StatusFile), rundir.Status{
 		State: name, Step: t.state.Step, Steps: t.cfg.Train.NGRPOSteps, PID: os.Getpid(),
 		Updated: t.opts.Now().UTC().Format(time.RFC3339), Reward: t.state.Final.Sampled.AnswerReward,

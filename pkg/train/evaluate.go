@@ -196,7 +196,7 @@ func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step int
 	if err := t.checkEval(e); err != nil {
 		return e, err
 	}
-	if err := t.logs[rundir.EvalFile].Append(e); err != nil {
+	if err := t.append(rundir.EvalFile, e); err != nil {
 		return e, err
 	}
 	for _, s := range samples {

@@ -63,6 +63,9 @@ func (t *trainer) open() (*rundir.Result, error) {
 	if err := t.noteRewrite(old); err != nil {
 		return nil, err
 	}
+	if err := t.hold.Begin(t.clock.start); err != nil {
+		return nil, err
+	}
 	for _, dir := range []string{t.opts.Dir, checkpoints} {
 		if err := rundir.RemoveTemps(dir); err != nil {
 			return nil, err

@@ -84,10 +84,10 @@ func TestFolderRemovedOrMoved(t *testing.T) {
 		{"moved", func(dir, away string) { rename(t, dir, away) }},
 		{"replaced", func(dir, away string) {
 			rename(t, dir, away)
-			if err := os.MkdirAll(filepath.Join(dir, rundir.CheckpointDir), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			for _, name := range []string{rundir.MetricsFile, rundir.StatusFile, rundir.LockFile, filepath.Join(rundir.CheckpointDir, lastFile)} {
+			for _, name := range []string{rundir.MetricsFile, rundir.StatusFile, filepath.Join(rundir.CheckpointDir, lastFile)} {
+				if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+					t.Fatal(err)
+				}
 				put(t, filepath.Join(dir, name), []byte("another's"))
 			}
 		}},
@@ -105,7 +105,7 @@ func TestFolderRemovedOrMoved(t *testing.T) {
 						t.Errorf("%s was written to", path)
 					}
 				}
-				if n := len(filesOf(t, dir)); n != 4 {
+				if n := len(filesOf(t, dir)); n != 3 {
 					t.Errorf("%d files in the new folder", n)
 				}
 			} else if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
@@ -126,5 +126,48 @@ func rename(t testing.TB, from, to string) {
 	t.Helper()
 	if err := os.Rename(from, to); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A process that was suspended for so long that another took over its run writes nothing more, and
+// leaves nothing that keeps the other from going on.
+func TestRunTakenOver(t *testing.T) {
+	cfg := mini(t, "n_grpo_steps=6")
+	want := uninterrupted(t, cfg)
+	dir := filepath.Join(t.TempDir(), "run")
+	files := map[string]string{}
+	claim := filepath.Join(dir, rundir.ClaimsDir, "2")
+	takeOver := func() {
+		if err := os.MkdirAll(claim, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		put(t, filepath.Join(claim, "owner.json"), []byte(`{"host": "n2", "pid": 4711, "machine": "m2", "boot": "b2"}`))
+		put(t, filepath.Join(claim, "heartbeat"), nil)
+		for _, path := range filesOf(t, dir) {
+			files[path] = string(slurp(t, path))
+		}
+	}
+	_, err := Run(context.Background(), cfg, options(dir, &atStep{step: 3, do: takeOver}, 1))
+	var locked *rundir.LockedError
+	if !errors.As(err, &locked) || !locked.Lost || !strings.Contains(err.Error(), "process 4711 on n2 took over") {
+		t.Errorf("error %v", err)
+	}
+	for _, path := range filesOf(t, dir) {
+		if text, ok := files[path]; !ok || string(slurp(t, path)) != text {
+			t.Errorf("%s was written to", path)
+		}
+		delete(files, path)
+	}
+	if len(files) > 0 {
+		t.Errorf("removed: %v", files)
+	}
+	remove(t, filepath.Join(claim, "heartbeat"))
+	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err != nil {
+		t.Fatal(err)
+	}
+	sameBits(t, want, open(t, dir))
+	owners, err := rundir.Owners(dir)
+	if err != nil || len(owners) != 2 || owners[1].Attempt != 2 || owners[0].PID != os.Getpid() {
+		t.Errorf("owners %+v, %v", owners, err)
 	}
 }

@@ -84,11 +84,15 @@ func put(t testing.TB, path string, data []byte) {
 	}
 }
 
-// filesOf lists the files of a folder with its subfolders, except run.log, which no code reads.
+// filesOf lists the files of a folder with its subfolders, except run.log, which no code reads, and
+// the claims, of which each process makes one.
 func filesOf(t testing.TB, dir string) []string {
 	t.Helper()
 	var out []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == rundir.ClaimsDir {
+			return filepath.SkipDir
+		}
 		if err == nil && !d.IsDir() && d.Name() != rundir.LogFile {
 			out = append(out, path)
 		}

@@ -76,7 +76,8 @@ type trainer struct {
 	state  state
 	inputs inputs
 
-	// The run's folder.
+	// The run's folder. Before each write, hold.Check says whether it still is this process's.
+	hold  *rundir.Hold
 	logs  logs
 	saved int // step of last.safetensors; -1 = no valid one
 	disk  writer
@@ -87,7 +88,8 @@ type trainer struct {
 // result already in the folder. A run that diverged is a result, not an error.
 //
 // Errors: a folder with another configuration's run, unreadable problems, a checkpoint of another
-// size, files that can't be written; and [ErrInterrupted] if ctx ended.
+// size, files that can't be written; [rundir.LockedError] if another process has the folder or took
+// it over; and [ErrInterrupted] if ctx ended.
 func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, error) {
 	cfg = config.Resolve(cfg)
 	if err := config.Validate(&cfg); err != nil {
@@ -105,11 +107,12 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 	if err := t.prepare(); err != nil {
 		return nil, err
 	}
-	unlock, err := rundir.Claim(opts.Dir, rundir.KindRun, func() error { _, err := t.sameRun(); return err })
+	var err error
+	t.hold, err = rundir.Acquire(opts.Dir, rundir.KindRun, func() error { _, err := t.sameRun(); return err })
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
+	defer t.hold.Release()
 	done, err := t.open()
 	if done != nil || err != nil {
 		return done, err
@@ -125,6 +128,8 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 		err = derr
 	}
 	switch {
+	case t.hold.Check() != nil: // the folder is another process's, and so is the reason of any other error
+		return nil, t.hold.Check()
 	case errors.Is(err, ErrInterrupted):
 		tee.write("%v", err)
 	case err != nil:
@@ -287,6 +292,9 @@ func (t *trainer) finish() (*rundir.Result, error) {
 	res.Files = map[string]string{rundir.ConfigFile: rundir.PrefixOf(config.Marshal(t.cfg)).SHA256}
 	for name, p := range t.logs.prefixes() {
 		res.Files[name] = p.SHA256
+	}
+	if err := t.hold.Check(); err != nil {
+		return nil, err
 	}
 	if err := rundir.WriteJSON(t.path(rundir.ResultFile), res); err != nil {
 		return nil, err

@@ -83,6 +83,7 @@ type sft struct {
 	template gsm8k.Template
 	network
 	learner model.Learner
+	hold    *rundir.Hold
 	log     *rundir.Log
 }
 
@@ -125,11 +126,10 @@ func RunSFT(ctx context.Context, cfg config.SFT, opts SFTOptions) (*SFTRecord, e
 		return nil, err
 	}
 	defer s.learner.Close()
-	unlock, err := rundir.Claim(opts.Dir, rundir.KindSFT, s.sameRequest)
-	if err != nil {
+	if s.hold, err = rundir.Acquire(opts.Dir, rundir.KindSFT, s.sameRequest); err != nil {
 		return nil, err
 	}
-	defer unlock()
+	defer s.hold.Release()
 	return s.run(ctx)
 }
 
@@ -176,6 +176,9 @@ func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
 	c := model.Checkpoint{Params: s.params, Metadata: map[string]string{configKey: rec.ConfigHash}}
 	data, err := c.Encode()
 	if err != nil {
+		return nil, err
+	}
+	if err := s.hold.Check(); err != nil {
 		return nil, err
 	}
 	if err := rundir.WriteFileAtomic(s.path(SFTModelFile), data); err != nil {
@@ -238,6 +241,9 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 			line.Validation, rec.Validation = &e, e
 			rec.StoppedEarly = c.StopAtSampledAccuracy > 0 &&
 				e.Sampled.AnswerReward >= c.StopAtSampledAccuracy && step < c.Steps
+		}
+		if err := s.hold.Check(); err != nil {
+			return nil, err
 		}
 		if err := s.log.Append(line); err != nil {
 			return nil, err

@@ -163,6 +163,14 @@ func (l logs) sync() error {
 	return nil
 }
 
+// append adds a line to a log, if the folder is still this process's.
+func (t *trainer) append(name string, line any) error {
+	if err := t.hold.Check(); err != nil {
+		return err
+	}
+	return t.logs[name].Append(line)
+}
+
 // prefixes returns length and checksum of each log.
 func (l logs) prefixes() map[string]rundir.Prefix {
 	out := map[string]rundir.Prefix{}

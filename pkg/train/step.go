@@ -96,7 +96,7 @@ func (t *trainer) step(step int) error {
 	if err := t.checkLine(m); err != nil {
 		return err
 	}
-	if err := t.logs[rundir.MetricsFile].Append(m); err != nil {
+	if err := t.append(rundir.MetricsFile, m); err != nil {
 		return err
 	}
 	t.opts.Observer.Step(m)
