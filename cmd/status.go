@@ -86,11 +86,8 @@ func writeStatus(out io.Writer, st *sweep.Status) error {
 			textutil.Fprintf(w, "%s\t", r.Part)
 		}
 		textutil.Fprintf(w, "%s\t%s\t%d/%d\t%s\t%s\t%s", name, r.State, r.Step, r.Steps, reward, age, tries)
-		if away && r.State == rundir.StateRunning {
-			textutil.Fprintf(w, "\t%s", r.Host)
-			if r.Job != "" {
-				textutil.Fprintf(w, " (%s)", r.Job)
-			}
+		if away {
+			textutil.Fprintf(w, "\t%s", runningOn(r))
 		}
 		fmt.Fprintln(w)
 		if r.Error != "" {
@@ -111,6 +108,17 @@ func writeStatus(out io.Writer, st *sweep.Status) error {
 		textutil.Fprintf(out, "or one run at a time: %s\n", st.OneRun)
 	}
 	return err
+}
+
+// runningOn is the host of a running run, with its job.
+func runningOn(r sweep.RunStatus) string {
+	switch {
+	case r.State != rundir.StateRunning:
+		return ""
+	case r.Job == "":
+		return r.Host
+	}
+	return fmt.Sprintf("%s (%s)", r.Host, r.Job)
 }
 
 // statusSummary is one sentence about the whole.
