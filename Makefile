@@ -8,7 +8,7 @@ export CGO_ENABLED ?= 0
 # and the launcher of a sweep's processes.
 CONCURRENT = ./pkg/model/tinylm ./pkg/model/kernel ./pkg/train ./pkg/rundir ./pkg/sweep ./pkg/sweepdir
 
-.PHONY: all build cuda cuda-test cuda-check cuda-check-build test race vet lint base smoke bench fuzz mutants faults clean
+.PHONY: all build cuda cuda-test cuda-check cuda-check-build test race vet lint base smoke bench fuzz mutants faults nfs-test clean
 
 all: build
 
@@ -95,6 +95,9 @@ mutants: ## put bugs into the math, one at a time, and check that the tests catc
 KILLS ?= 200
 faults: ## break real runs in every known way; KILLS=10 is the short version
 	$(GO) run ./internal/faulttest -kills $(KILLS) $(if $(filter 200,$(KILLS)),-write docs/reliability.md)
+
+nfs-test: ## sweeps of two machines on a real NFS export; Debian and root, installs what it needs (15 minutes)
+	internal/nfstest/nfs-test kill
 
 clean:
 	rm -rf grpo results/smoke results/base-build $(CHECK)
