@@ -78,12 +78,18 @@ func Lock(dir string) (*Hold, error) {
 		case err != nil:
 			return nil, fmt.Errorf("lock: %w", Explain(err))
 		}
-		if all, err = claimsIn(claims); err == nil && slices.Max(append(all, 0)) <= h.number {
+		if all, err = claimsIn(claims); err != nil {
+			return nil, fmt.Errorf("lock: %w", errors.Join(Explain(err), h.Release()))
+		}
+		if slices.Max(append(all, 0)) <= h.number {
 			h.tidy(all)
 			return h, nil
 		}
-		if err := errors.Join(err, h.Release(), os.RemoveAll(h.path())); err != nil {
-			return nil, fmt.Errorf("lock: %w", Explain(err))
+		// Another process may make the claim again, as uselessly, while it is removed.
+		err = h.Release()
+		_ = os.RemoveAll(h.path())
+		if err != nil {
+			return nil, err
 		}
 	}
 	return nil, &LockedError{Dir: dir}
@@ -117,7 +123,7 @@ func makeClaim(dir string, n int) (*Hold, error) {
 	// The file stays open, so that heartbeats never get into a folder of the same name that replaced
 	// this one.
 	if h.beats, err = regular.Create(filepath.Join(h.path(), beatFile)); err != nil {
-		os.RemoveAll(h.path())
+		os.Remove(filepath.Join(h.path(), beatFile)) // releases it
 		return nil, err
 	}
 	go h.beat()
