@@ -35,11 +35,13 @@ type sweepFlags struct {
 	keepGoing bool
 	failFast  bool
 	dryRun    bool
+	launcher  launcherFlags
 }
 
 func (f *sweepFlags) add(c *cobra.Command, keys []keyFlag, seeds, folder string) {
 	f.config.add(c, config.Names())
 	addKeyFlags(c, keys)
+	f.launcher.add(c)
 	fs := c.Flags()
 	fs.StringVar(&f.seeds, "seeds", "", "`N` for seeds 1 to N, or a list such as 1,2,5 (default "+seeds+")")
 	f.out.addFolder(fs, folder, ", without copying finished runs of other folders")
@@ -62,6 +64,7 @@ func (f *sweepFlags) planOptions(c *cobra.Command, s *State, keys []keyFlag) (sw
 		Command: c.Name(), Path: load.Path, Env: load.Env, Set: load.Set, Flags: load.Flags,
 		Argv: s.Args, Fresh: f.out.fresh,
 	}
+	opts.Flags = append(opts.Flags, f.launcher.options(c)...)
 	if f.keepGoing && f.failFast {
 		return opts, usagef(c, "--keep-going and --fail-fast exclude each other")
 	}
@@ -178,7 +181,7 @@ than a minute, it stops there and reports a lower bound.`,
 func sweepableKeys(suffix string) []string {
 	out := []string{"lr" + suffix + "\tthe learning rate"}
 	for _, k := range config.Keys() {
-		if k.Path != "seed" && k.Path != "name" {
+		if k.Path != "seed" && k.Path != "name" && !config.OfLauncher(k.Path) {
 			out = append(out, k.Path+suffix+"\t"+k.Doc)
 		}
 	}
@@ -230,6 +233,9 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 	}
 	plan, err := sweep.NewPlan(req, o.plan)
 	if err != nil {
+		return err
+	}
+	if err := o.launcher.check(plan.Launcher); err != nil {
 		return err
 	}
 	dir, err := o.out.resolve(o.plan.Command, plan.Manifest.Hash)

@@ -89,10 +89,10 @@ func sameSweep(dir string, p *Plan) (found *Plan, frozen bool, err error) {
 	case err != nil:
 		return nil, false, unreadable(err)
 	case old.Hash == p.Manifest.Hash:
-		return &Plan{Manifest: old, Request: p.Request}, true, nil
+		return &Plan{Manifest: old, Request: p.Request, Launcher: p.Launcher}, true, nil
 	}
 	if m, ok := extended(dir, old, p.Manifest); ok {
-		return &Plan{Manifest: m, Request: p.Request}, false, nil
+		return &Plan{Manifest: m, Request: p.Request, Launcher: p.Launcher}, false, nil
 	}
 	hint := elsewhereHint
 	if withSeeds(old, p.Manifest.Seeds).Identity() == p.Manifest.Hash {

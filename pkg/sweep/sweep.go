@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"grpo/pkg/config"
 	"grpo/pkg/sweepdir"
 	"grpo/pkg/train"
 )
@@ -15,6 +16,7 @@ import (
 type Plan struct {
 	Manifest sweepdir.Manifest
 	Request  []byte // content of sweep.yaml, with which `grpo ablate` repeats the sweep
+	Launcher config.Launcher
 }
 
 // EventKind is what happened to a run.
