@@ -80,8 +80,8 @@ func (f *launcherFlags) check(l config.Launcher) error {
 	case l.Type != "local" && f.jobs:
 		return fmt.Errorf("%w: --jobs is for this machine (--parallelism limits the runs at a time on a cluster)",
 			config.ErrConfig)
-	case l.Type == "kubernetes" && f.wait:
-		return fmt.Errorf("%w: --wait is for --launcher slurm", config.ErrConfig)
+	case l.Type == "kubernetes":
+		return fmt.Errorf("%w: --launcher kubernetes is not supported by this command", config.ErrConfig)
 	}
 	return nil
 }

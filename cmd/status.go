@@ -11,6 +11,7 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
+	"grpo/pkg/sweep/slurm"
 	"grpo/pkg/sweepdir"
 )
 
@@ -27,7 +28,9 @@ func newStatus(s *State) *cobra.Command {
 		Short: "Show progress of runs",
 		Long: `Status reads the folder of a run, a sweep or a study of several sweeps and shows
 the state of each run: missing, running, dead (its process is gone), interrupted,
-failed, done or diverged. It changes nothing; call it at any time.`,
+failed, done or diverged. For runs that were submitted to Slurm it also asks squeue:
+they may be queued, or requeued after a preemption, a time limit or the failure of a
+node. It changes nothing; call it at any time.`,
 		Example: `  grpo status results/sweep-1a2b3c4d
   grpo status results/train-1a2b3c4d --json`,
 		Args: takes("the folder of a run, a sweep or a study", 1, 1),
@@ -40,8 +43,8 @@ failed, done or diverged. It changes nothing; call it at any time.`,
 	return c
 }
 
-func runStatus(_ context.Context, s *State, o *statusOptions) error {
-	st, err := sweep.ReadStatus(o.dir, s.Now())
+func runStatus(ctx context.Context, s *State, o *statusOptions) error {
+	st, err := sweep.ReadStatus(ctx, o.dir, s.Now(), slurm.Commands)
 	if err != nil {
 		return missingInput(err)
 	}
@@ -56,7 +59,11 @@ func writeStatus(out io.Writer, st *sweep.Status) error {
 	if st.Kind == "study" {
 		textutil.Fprintf(w, "part\t")
 	}
-	fmt.Fprintln(w, "run\tstate\tstep\tvalidation\tlast update\tattempts")
+	textutil.Fprintf(w, "run\tstate\tstep\tvalidation\tlast update\tattempts")
+	if st.Submitted {
+		textutil.Fprintf(w, "\tjob in Slurm")
+	}
+	fmt.Fprintln(w)
 	var errs []error
 	for _, r := range st.Runs {
 		name := r.Dir
@@ -76,7 +83,11 @@ func writeStatus(out io.Writer, st *sweep.Status) error {
 		if st.Kind == "study" {
 			textutil.Fprintf(w, "%s\t", r.Part)
 		}
-		textutil.Fprintf(w, "%s\t%s\t%d/%d\t%s\t%s\t%s\n", name, r.State, r.Step, r.Steps, reward, age, tries)
+		textutil.Fprintf(w, "%s\t%s\t%d/%d\t%s\t%s\t%s", name, r.State, r.Step, r.Steps, reward, age, tries)
+		if st.Submitted {
+			textutil.Fprintf(w, "\t%s", jobText(r))
+		}
+		fmt.Fprintln(w)
 		if r.Error != "" {
 			errs = append(errs, fmt.Errorf("%s: %s", name, r.Error))
 		}
@@ -85,6 +96,9 @@ func writeStatus(out io.Writer, st *sweep.Status) error {
 		return err
 	}
 	_, err := textutil.Fprintf(out, "\n%s\n", statusSummary(st))
+	if st.SlurmError != "" {
+		textutil.Fprintf(out, "without Slurm's answer (%s): the files of the runs alone\n", st.SlurmError)
+	}
 	for _, err := range errs {
 		textutil.Fprintf(out, "%v\n", err)
 	}
@@ -97,13 +111,32 @@ func writeStatus(out io.Writer, st *sweep.Status) error {
 	return err
 }
 
+// jobText is what Slurm says about a run, with the time that a running run still takes.
+func jobText(r sweep.RunStatus) string {
+	if r.Slurm == nil {
+		return ""
+	}
+	text := r.Slurm.Job + " " + strings.ToLower(r.Slurm.State)
+	if r.Slurm.Node != "" {
+		text += " on " + r.Slurm.Node
+	}
+	if r.Slurm.Reason != "" && r.State != rundir.StateRunning {
+		text += " (" + r.Slurm.Reason + ")"
+	}
+	if r.Left > 0 {
+		text += ", about " + shortTime(r.Left) + " left"
+	}
+	return text
+}
+
 // statusSummary is one sentence about the whole.
 func statusSummary(st *sweep.Status) string {
 	finished := st.Counts[rundir.StateDone] + st.Counts[rundir.StateDiverged]
 	text := fmt.Sprintf("%d of %d runs finished", finished, len(st.Runs))
 	var parts []string
 	for _, state := range []string{
-		rundir.StateDiverged, rundir.StateRunning, rundir.StateInterrupted, rundir.StateFailed,
+		rundir.StateDiverged, rundir.StateRunning, sweep.StateQueued, sweep.StateRequeued,
+		rundir.StateInterrupted, rundir.StateFailed,
 		sweepdir.Dead, sweepdir.Missing,
 	} {
 		if n := st.Counts[state]; n > 0 {

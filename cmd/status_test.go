@@ -54,7 +54,7 @@ func TestStatusOfStudy(t *testing.T) {
 	write(1, rundir.StatusFile, status("failed", "no such file"))
 	write(1, sweepdir.TaskLog, "2026-01-02T03:04:05Z grpo task --sweep x --index 1 --threads 1 --supervised\ngrpo: no\n2026-01-02T03:05:05Z grpo task --sweep x --index 1\n")
 	write(2, rundir.StatusFile, status("running", ""))
-	r, err := sweep.ReadStatus(dir, now)
+	r, err := sweep.ReadStatus(t.Context(), dir, now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

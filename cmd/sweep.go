@@ -14,6 +14,8 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/report"
 	"grpo/pkg/sweep"
+	"grpo/pkg/sweep/slurm"
+	"grpo/pkg/sweepdir"
 	"grpo/pkg/train"
 )
 
@@ -85,7 +87,7 @@ func (f *sweepFlags) runOptions(s *State, observer sweep.Observer) (sweep.Option
 	}
 	return sweep.Options{
 		Jobs: f.jobs, FailFast: f.failFast, Version: version, Memory: s.available(), Disk: s.checkDisk,
-		Observer: observer, Now: s.Now,
+		Observer: observer, Now: s.Now, Slurm: slurm.Commands,
 		Launcher: sweep.Local{Path: program, Name: s.Args[0], Env: s.Env, Now: s.Now},
 	}, nil
 }
@@ -246,8 +248,12 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 	switch {
 	case err != nil:
 		return err
+	case o.dryRun && l.Launcher.Type == "slurm":
+		return previewSubmission(ctx, s, o, l)
 	case o.dryRun:
 		return previewSweep(ctx, s, o, l)
+	case l.Launcher.Type == "slurm" && !o.prepare:
+		return submitSweep(ctx, s, o, l)
 	case o.prepare:
 		return prepareSweep(s, o, l)
 	}
@@ -269,6 +275,12 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 	if errors.Is(err, train.ErrInterrupted) {
 		return err // the user does not want to wait for figures; grpo report draws them
 	}
+	return o.finish(s, sw, err)
+}
+
+// finish reports a sweep that has ended with err.
+func (o *sweepOptions) finish(s *State, sw *sweepdir.Sweep, err error) error {
+	dir := sw.Dir
 	analysis, files, rerr := report.WriteSweep(dir, sw, report.SweepOptions{})
 	if rerr != nil {
 		return errors.Join(err, rerr)

@@ -114,8 +114,15 @@ func unreadable(err error) error {
 // claim is [rundir.Claim] for the folder of a sweep or a study, whose lock is held
 // only briefly: it waits for the lock.
 func claim(dir string, kind rundir.Kind, same func() error) (unlock func() error, err error) {
-	const every, tries = 50 * time.Millisecond, 100
-	for range tries {
+	return claimFor(5*time.Second, dir, kind, same)
+}
+
+// claimFor is [claim] that waits so long.
+func claimFor(
+	wait time.Duration, dir string, kind rundir.Kind, same func() error,
+) (unlock func() error, err error) {
+	const every = 50 * time.Millisecond
+	for range wait / every {
 		unlock, err = rundir.Claim(dir, kind, same)
 		if !isLocked(err) {
 			return unlock, err
