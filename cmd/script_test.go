@@ -45,6 +45,13 @@ type holding struct {
 	step int
 }
 
+func (h holding) Begin(resumedAt, steps int) {
+	h.Observer.Begin(resumedAt, steps)
+	if h.step == 0 {
+		<-h.done
+	}
+}
+
 func (h holding) Step(m rundir.Metrics) {
 	h.Observer.Step(m)
 	if m.Step >= h.step {
@@ -64,7 +71,8 @@ func (h holding) Step(m rundir.Metrics) {
 // TINY is a small Hugging Face folder, to read only: "tiny DIR" makes a copy of it.
 //
 // With HOLD_RUN=DIR:N in its environment, a run of the sweep in DIR waits
-// after step N until it is asked to stop, with HOLD_FOREVER until it is killed.
+// after step N (0: before its first step) until it is asked to stop, with HOLD_FOREVER
+// until it is killed.
 func TestScripts(t *testing.T) {
 	shared, err := filepath.Abs(filepath.Join("..", "..", "shared"))
 	if err != nil {
