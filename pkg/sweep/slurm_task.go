@@ -142,9 +142,9 @@ func (j *SlurmJob) requeue(ctx context.Context, now time.Time, step int, progres
 	if limit.IsZero() {
 		limit = info.Limit
 	}
-	late := info.State == "TIMEOUT" || !info.Preempted && !limit.IsZero() && !now.Add(early).Before(limit)
+	late := info.TimedOut() || !info.Preempted && !limit.IsZero() && !now.Add(early).Before(limit)
 	switch {
-	case info.State == "CANCELLED":
+	case info.Cancelled(): // going back would undo that
 		return fmt.Errorf("%w: job %s was cancelled after step %d; the sweep's command submits it again",
 			train.ErrInterrupted, j.ID, step)
 	case late && !progress:

@@ -49,11 +49,25 @@ func Commands(ctx context.Context, stdin, name string, args ...string) (string, 
 	var out, message bytes.Buffer
 	c.Stdout, c.Stderr = &out, &message
 	if err := c.Run(); err != nil {
-		text := strings.Join(strings.FieldsFunc(message.String(), func(r rune) bool { return r == '\n' }), "; ")
-		if text == "" {
-			text = err.Error()
-		}
-		return "", &Error{Program: name, Text: textutil.Printable(text, 500)}
+		return "", &Error{Program: name, Text: messageOf(name, message.String(), err)}
 	}
 	return out.String(), nil
+}
+
+// messageOf puts the lines of an error on one, without the program's name.
+func messageOf(name, text string, err error) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		for _, prefix := range []string{name + ": ", "error: ", "fatal: "} {
+			line = strings.TrimPrefix(line, prefix)
+		}
+		if line != "" {
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) == 0 {
+		return err.Error()
+	}
+	return textutil.Printable(strings.Join(lines, "; "), 500)
 }

@@ -78,9 +78,19 @@ func none(text string) string {
 // Info is a job as scontrol shows it.
 type Info struct {
 	State     string
-	Limit     time.Time // when its time ends; zero = unknown or never
+	Reason    string
+	Limit     time.Time // when its time ends, or it was cancelled; zero = unknown or never
 	Preempted bool
 }
+
+// Cancelled reports whether the user has cancelled the job. While its processes end, Slurm calls it
+// completing, like a job at its time limit.
+func (i Info) Cancelled() bool {
+	return i.State == "CANCELLED" || i.State == "COMPLETING" && !i.Preempted && !i.TimedOut()
+}
+
+// TimedOut reports whether the job is over its time limit.
+func (i Info) TimedOut() bool { return i.State == "TIMEOUT" || i.Reason == "TimeLimit" }
 
 // Show asks about one job. Slurm writes times without their zone: they are those of zone.
 func Show(ctx context.Context, run Exec, id string, zone *time.Location) (Info, error) {
@@ -99,6 +109,8 @@ func Show(ctx context.Context, run Exec, id string, zone *time.Location) (Info, 
 		switch key {
 		case "JobState":
 			info.State = value
+		case "Reason":
+			info.Reason = none(value)
 		case "PreemptTime":
 			info.Preempted = none(value) != ""
 		case "EndTime":
