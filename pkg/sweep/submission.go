@@ -25,6 +25,7 @@ const SlurmDir = "slurm"
 // submissions never write the same file.
 type Submission struct {
 	Job     string `json:"job"`
+	Comment string `json:"comment"` // of the job: the sweep's hash at that time, which added seeds change
 	Indices []int  `json:"indices"` // runs of the manifest: tasks of an array; empty for other jobs
 	// Offset is what a task of the array adds to its own number, which has a limit.
 	Offset int `json:"offset"`
@@ -100,8 +101,8 @@ type Queue struct {
 }
 
 // ReadQueue asks Slurm, in one call, about all jobs that were submitted for the sweep or study in
-// dir. Without submissions it asks nothing. Tasks with another comment than the folder's hash are
-// jobs of something else, whose cluster gives the same ids again.
+// dir. Without submissions it asks nothing. Tasks with another comment than the recorded one are
+// those of another job with the same id.
 func ReadQueue(ctx context.Context, dir string, run slurm.Exec) (*Queue, error) {
 	queues, err := readQueues(ctx, []string{dir}, run)
 	if len(queues) == 0 {
@@ -130,29 +131,20 @@ func readQueues(ctx context.Context, dirs []string, run slurm.Exec) (out []*Queu
 	slices.Sort(ids)
 	tasks, err := slurm.Queue(ctx, run, slices.Compact(ids))
 	for _, q := range out {
-		comment := hashOf(q.dir)
-		mine := map[string]bool{}
+		comments := map[string]string{}
 		for _, s := range q.subs {
-			mine[s.Job], mine[s.Report] = true, true
+			comments[s.Job] = s.Comment
+			if s.Report != "" {
+				comments[s.Report] = s.Comment
+			}
 		}
 		for _, t := range tasks {
-			if mine[t.Job] && (t.Comment == "" || t.Comment == comment) {
+			if c := comments[t.Job]; c != "" && t.Comment == c {
 				q.tasks = append(q.tasks, t)
 			}
 		}
 	}
 	return out, err
-}
-
-// hashOf is the hash of the sweep or study in dir, the comment of its jobs; empty if it can't be
-// read.
-func hashOf(dir string) string {
-	if sweepdir.IsStudy(dir) {
-		s, _ := sweepdir.ReadStudy(dir)
-		return s.Hash
-	}
-	m, _ := sweepdir.ReadManifest(dir)
-	return m.Hash
 }
 
 // Task is what Slurm does for a run, by its index; nil if it knows of nothing. A task that is still

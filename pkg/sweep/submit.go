@@ -190,7 +190,7 @@ func (p *Located) submit(ctx context.Context, r *runner, sc scripts, opts Submit
 	}
 	limit := p.Launcher.Parallelism
 	record := Submission{
-		Time: opts.Now().UTC().Format(time.RFC3339), Program: opts.Path, Version: opts.Program.Version,
+		Comment: sc.task.Comment, Time: opts.Now().UTC().Format(time.RFC3339), Program: opts.Path, Version: opts.Program.Version,
 		SHA256: opts.Program.SHA256, Exclude: sc.task.Settings.Exclude,
 	}
 	for _, c := range chunks(todo, slurm.MaxArraySize(ctx, opts.Exec)) {

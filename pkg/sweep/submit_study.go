@@ -144,7 +144,7 @@ func (p *AssignmentPlan) follow(
 		return fmt.Errorf("submit the job that continues the study: %w; the same command does it later", err)
 	}
 	return Submission{
-		Job: out.Follow, Indices: []int{}, Continues: out.Stages, Time: opts.Now().UTC().Format(time.RFC3339),
+		Job: out.Follow, Comment: s.Comment, Indices: []int{}, Continues: out.Stages, Time: opts.Now().UTC().Format(time.RFC3339),
 		Program: opts.Path, Version: opts.Program.Version, SHA256: opts.Program.SHA256,
 		Command: append([]string{"sbatch"}, s.Args()...),
 	}.write(dir)
