@@ -19,7 +19,8 @@ var assignmentKeys = []keyFlag{{"steps", "train.n_grpo_steps", "int", "number of
 // assignmentOptions are the inputs of `grpo assignment`.
 type assignmentOptions struct {
 	sweepFlags
-	ask sweep.Assignment
+	ask       sweep.Assignment
+	continued bool // by a job of the study
 }
 
 func newAssignment(s *State) *cobra.Command {
@@ -66,6 +67,9 @@ command again to do only what is missing.`,
 		"learning rates to sweep, as `floats` (default 1e-4,3e-4,1e-3,1e-2)")
 	c.Flags().BoolVar(&o.ask.PerArm, "lr-per-arm", false,
 		"train every setting at every learning rate and compare each at its own best")
+	// For the job that continues a study: it submits no run again that failed.
+	c.Flags().BoolVar(&o.continued, "continued", false, "submit only runs that were not submitted before")
+	c.Flags().Lookup("continued").Hidden = true
 	return c
 }
 
@@ -75,12 +79,17 @@ func runAssignment(ctx context.Context, s *State, o *assignmentOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := o.launcher.check(plan.Parts[0].Launcher); err != nil {
+		return err
+	}
 	dir, err := o.out.resolve("assignment", plan.Study.Hash)
 	switch {
 	case err != nil:
 		return err
 	case o.dryRun:
 		return previewAssignment(ctx, s, &o.sweepFlags, plan, dir)
+	case plan.Parts[0].Launcher.Type == "slurm":
+		return submitAssignment(ctx, s, o, plan, dir)
 	}
 	if err := plan.CheckDisk(dir, o.jobs, s.checkDisk); err != nil {
 		return err

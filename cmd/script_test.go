@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,7 +21,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"grpo": func() {
+	programs := maps.Clone(fakeSlurm)
+	programs["grpo"] = func() {
 		sweep, at, _ := strings.Cut(os.Getenv("HOLD_RUN"), ":")
 		if step, err := strconv.Atoi(at); err == nil && slices.Contains(os.Args, sweep) {
 			observed = func(ctx context.Context, o train.Observer) train.Observer {
@@ -32,7 +34,8 @@ func TestMain(m *testing.M) {
 			}
 		}
 		os.Exit(Main())
-	}})
+	}
+	testscript.Main(m, programs)
 }
 
 // holding stops a run after a step until it is interrupted.
@@ -40,6 +43,13 @@ type holding struct {
 	train.Observer
 	done <-chan struct{}
 	step int
+}
+
+func (h holding) Begin(resumedAt, steps int) {
+	h.Observer.Begin(resumedAt, steps)
+	if h.step == 0 {
+		<-h.done
+	}
 }
 
 func (h holding) Step(m rundir.Metrics) {
@@ -56,10 +66,13 @@ func (h holding) Step(m rundir.Metrics) {
 //	samerun DIR1 DIR2         two runs must be equal to the bit, times apart
 //	truncate FILE N           cut a file to its first N bytes
 //
+// sbatch, squeue, scontrol and scancel are those of slurm_fake_test.go.
+//
 // TINY is a small Hugging Face folder, to read only: "tiny DIR" makes a copy of it.
 //
 // With HOLD_RUN=DIR:N in its environment, a run of the sweep in DIR waits
-// after step N until it is asked to stop, with HOLD_FOREVER until it is killed.
+// after step N (0: before its first step) until it is asked to stop, with HOLD_FOREVER
+// until it is killed.
 func TestScripts(t *testing.T) {
 	shared, err := filepath.Abs(filepath.Join("..", "..", "shared"))
 	if err != nil {

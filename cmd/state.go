@@ -54,9 +54,10 @@ func processState() *State {
 
 // Main runs the process and returns its exit code.
 func Main() int {
-	ctx, stop := interruptible(context.Background())
+	s := processState()
+	ctx, stop := interruptible(context.Background(), isSlurmTask(s))
 	defer stop()
-	return Run(ctx, processState())
+	return Run(ctx, s)
 }
 
 // oneRequest is the time after the first signal in which others belong to the same
@@ -67,12 +68,21 @@ const oneRequest = 500 * time.Millisecond
 // interruptible ends the context at the first SIGINT, SIGTERM or SIGHUP, so that a
 // run can finish its step and save. After oneRequest a second signal ends the process
 // at once. SIGHUP stays ignored under nohup(1).
-func interruptible(parent context.Context) (context.Context, func()) {
+//
+// A job of Slurm also gets slurmSignal, and no signal ends it at once: Slurm may send
+// two, and kills what is left after them.
+func interruptible(parent context.Context, slurm bool) (context.Context, func()) {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
 		signals = append(signals, syscall.SIGHUP)
 	}
+	if slurm {
+		signals = append(signals, slurmSignal)
+	}
 	ctx, stop := signal.NotifyContext(parent, signals...)
+	if slurm {
+		return ctx, stop
+	}
 	ended := make(chan struct{})
 	go func() {
 		<-ctx.Done()

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
+	"grpo/pkg/sweep/slurm"
 	"grpo/pkg/sweepdir"
 )
 
@@ -28,7 +30,9 @@ func newStatus(s *State) *cobra.Command {
 		Short: "Show progress of runs",
 		Long: `Status reads the folder of a run, a sweep or a study of several sweeps and shows
 the state of each run: missing, running, dead (its process is gone), interrupted,
-failed, done or diverged. It changes nothing; call it at any time.`,
+failed, done or diverged. For runs that were submitted to Slurm it also asks squeue:
+they may be queued, or requeued after a preemption, a time limit or the failure of a
+node. It changes nothing; call it at any time.`,
 		Example: `  grpo status results/sweep-1a2b3c4d
   grpo status results/train-1a2b3c4d --json`,
 		Args: takes("the folder of a run, a sweep or a study", 1, 1),
@@ -41,8 +45,8 @@ failed, done or diverged. It changes nothing; call it at any time.`,
 	return c
 }
 
-func runStatus(_ context.Context, s *State, o *statusOptions) error {
-	st, err := sweep.ReadStatus(o.dir, s.Now())
+func runStatus(ctx context.Context, s *State, o *statusOptions) error {
+	st, err := sweep.ReadStatus(ctx, o.dir, s.Now(), slurm.Commands)
 	if err != nil {
 		return missingInput(err)
 	}
@@ -61,8 +65,11 @@ func writeStatus(out io.Writer, st *sweep.Status) error {
 	isAway := func(r sweep.RunStatus) bool {
 		return r.State == rundir.StateRunning && (r.Elsewhere || r.Job != "")
 	}
-	away := slices.ContainsFunc(st.Runs, isAway)
-	if away {
+	where := st.Submitted || slices.ContainsFunc(st.Runs, isAway)
+	switch {
+	case st.Submitted:
+		textutil.Fprintf(w, "\tjob in Slurm")
+	case where:
 		textutil.Fprintf(w, "\trunning on")
 	}
 	fmt.Fprintln(w)
@@ -86,8 +93,8 @@ func writeStatus(out io.Writer, st *sweep.Status) error {
 			textutil.Fprintf(w, "%s\t", r.Part)
 		}
 		textutil.Fprintf(w, "%s\t%s\t%d/%d\t%s\t%s\t%s", name, r.State, r.Step, r.Steps, reward, age, tries)
-		if away {
-			textutil.Fprintf(w, "\t%s", runningOn(r))
+		if where {
+			textutil.Fprintf(w, "\t%s", cmp.Or(jobText(r), runningOn(r)))
 		}
 		fmt.Fprintln(w)
 		if r.Error != "" {
@@ -98,6 +105,9 @@ func writeStatus(out io.Writer, st *sweep.Status) error {
 		return err
 	}
 	_, err := textutil.Fprintf(out, "\n%s\n", statusSummary(st))
+	if st.SlurmError != "" {
+		textutil.Fprintf(out, "without Slurm's answer (%s): the files of the runs alone\n", st.SlurmError)
+	}
 	for _, err := range errs {
 		textutil.Fprintf(out, "%v\n", err)
 	}
@@ -121,13 +131,32 @@ func runningOn(r sweep.RunStatus) string {
 	return fmt.Sprintf("%s (%s)", r.Host, r.Job)
 }
 
+// jobText is what Slurm says about a run, with the time that a running run still takes.
+func jobText(r sweep.RunStatus) string {
+	if r.Slurm == nil {
+		return ""
+	}
+	text := r.Slurm.Job + " " + strings.ToLower(r.Slurm.State)
+	if r.Slurm.Node != "" {
+		text += " on " + r.Slurm.Node
+	}
+	if r.Slurm.Reason != "" && r.State != rundir.StateRunning {
+		text += " (" + r.Slurm.Reason + ")"
+	}
+	if r.Left > 0 {
+		text += ", about " + shortTime(r.Left) + " left"
+	}
+	return text
+}
+
 // statusSummary is one sentence about the whole.
 func statusSummary(st *sweep.Status) string {
 	finished := st.Counts[rundir.StateDone] + st.Counts[rundir.StateDiverged]
 	text := fmt.Sprintf("%d of %d runs finished", finished, len(st.Runs))
 	var parts []string
 	for _, state := range []string{
-		rundir.StateDiverged, rundir.StateRunning, rundir.StateInterrupted, rundir.StateFailed,
+		rundir.StateDiverged, rundir.StateRunning, sweep.StateQueued, sweep.StateRequeued,
+		rundir.StateInterrupted, rundir.StateFailed,
 		sweepdir.Dead, sweepdir.Missing,
 	} {
 		if n := st.Counts[state]; n > 0 {

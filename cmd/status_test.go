@@ -62,7 +62,7 @@ func TestStatusOfStudy(t *testing.T) {
 	if err := os.Chtimes(beat, time.Now(), time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	r, err := sweep.ReadStatus(dir, now)
+	r, err := sweep.ReadStatus(t.Context(), dir, now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

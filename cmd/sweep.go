@@ -14,6 +14,8 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/report"
 	"grpo/pkg/sweep"
+	"grpo/pkg/sweep/slurm"
+	"grpo/pkg/sweepdir"
 	"grpo/pkg/train"
 )
 
@@ -35,11 +37,13 @@ type sweepFlags struct {
 	keepGoing bool
 	failFast  bool
 	dryRun    bool
+	launcher  launcherFlags
 }
 
 func (f *sweepFlags) add(c *cobra.Command, keys []keyFlag, seeds, folder string) {
 	f.config.add(c, config.Names())
 	addKeyFlags(c, keys)
+	f.launcher.add(c)
 	fs := c.Flags()
 	fs.StringVar(&f.seeds, "seeds", "", "`N` for seeds 1 to N, or a list such as 1,2,5 (default "+seeds+")")
 	f.out.addFolder(fs, folder, ", without copying finished runs of other folders")
@@ -62,6 +66,7 @@ func (f *sweepFlags) planOptions(c *cobra.Command, s *State, keys []keyFlag) (sw
 		Command: c.Name(), Path: load.Path, Env: load.Env, Set: load.Set, Flags: load.Flags,
 		Argv: s.Args, Fresh: f.out.fresh,
 	}
+	opts.Flags = append(opts.Flags, f.launcher.options(c)...)
 	if f.keepGoing && f.failFast {
 		return opts, usagef(c, "--keep-going and --fail-fast exclude each other")
 	}
@@ -82,7 +87,7 @@ func (f *sweepFlags) runOptions(s *State, observer sweep.Observer) (sweep.Option
 	}
 	return sweep.Options{
 		Jobs: f.jobs, FailFast: f.failFast, Version: version, Memory: s.available(), Disk: s.checkDisk,
-		Observer: observer, Now: s.Now,
+		Observer: observer, Now: s.Now, Slurm: slurm.Commands,
 		Launcher: sweep.Local{Path: program, Name: s.Args[0], Env: s.Env, Now: s.Now},
 	}, nil
 }
@@ -178,7 +183,7 @@ than a minute, it stops there and reports a lower bound.`,
 func sweepableKeys(suffix string) []string {
 	out := []string{"lr" + suffix + "\tthe learning rate"}
 	for _, k := range config.Keys() {
-		if k.Path != "seed" && k.Path != "name" {
+		if k.Path != "seed" && k.Path != "name" && !config.OfLauncher(k.Path) {
 			out = append(out, k.Path+suffix+"\t"+k.Doc)
 		}
 	}
@@ -232,6 +237,9 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := o.launcher.check(plan.Launcher); err != nil {
+		return err
+	}
 	dir, err := o.out.resolve(o.plan.Command, plan.Manifest.Hash)
 	if err != nil {
 		return err
@@ -240,8 +248,12 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 	switch {
 	case err != nil:
 		return err
+	case o.dryRun && l.Launcher.Type == "slurm":
+		return previewSubmission(ctx, s, o, l)
 	case o.dryRun:
 		return previewSweep(ctx, s, o, l)
+	case l.Launcher.Type == "slurm" && !o.prepare:
+		return submitSweep(ctx, s, o, l)
 	case o.prepare:
 		return prepareSweep(s, o, l)
 	}
@@ -263,6 +275,12 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 	if errors.Is(err, train.ErrInterrupted) {
 		return err // the user does not want to wait for figures; grpo report draws them
 	}
+	return o.finish(s, sw, err)
+}
+
+// finish reports a sweep that has ended with err.
+func (o *sweepOptions) finish(s *State, sw *sweepdir.Sweep, err error) error {
+	dir := sw.Dir
 	analysis, files, rerr := report.WriteSweep(dir, sw, report.SweepOptions{})
 	if rerr != nil {
 		return errors.Join(err, rerr)

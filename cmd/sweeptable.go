@@ -179,6 +179,9 @@ func (t *sweepTable) Event(e sweep.Event) {
 	case sweep.Stopped:
 		r.phase = phaseStopped
 		t.event("stopped", fmt.Sprintf("%s: at step %d of %d, with a checkpoint", r.name, r.Step, r.Steps))
+	case sweep.Queued:
+		r.phase = phaseWaiting
+		t.event("queued", fmt.Sprintf("%s: again, after step %d of %d", r.name, r.Step, r.Steps))
 	case sweep.Elsewhere:
 		r.start(phaseOther, now)
 		t.event("elsewhere", r.name+": another grpo process is running it")

@@ -59,7 +59,11 @@ func runTask(ctx context.Context, s *State, o *taskOptions) error {
 	}
 	p := newProgress(s, false)
 	defer p.done()
-	res, err := sweep.Task(ctx, o.sweep, o.index, sweep.TaskOptions{
+	train := sweep.Task
+	if job := slurmJob(ctx, s, o); job != nil {
+		train = job.Task
+	}
+	res, err := train(ctx, o.sweep, o.index, sweep.TaskOptions{
 		Threads: o.threads, Now: s.Now, Observer: observed(ctx, p), Meta: build(s), Memory: s.checkMemory, Disk: s.checkDisk,
 		Wait: !o.supervised,
 	})

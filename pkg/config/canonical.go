@@ -17,8 +17,8 @@ import (
 // release: a missing key was added later.
 const resolvedMark = "# resolved by grpo"
 
-// Marshal writes the canonical YAML of a resolved configuration: every key, in
-// the order of the documentation, numbers in the shortest form that reads back
+// Marshal writes the canonical YAML of a resolved configuration: every key but those of the section
+// launcher, in the order of the documentation, numbers in the shortest form that reads back
 // to the same bits. Loading it gives exactly the same configuration. The
 // argument must be valid (see [Validate]).
 func Marshal[T Root](c T) []byte {
@@ -42,6 +42,7 @@ func writeSection(b *bytes.Buffer, v reflect.Value, first, rest string) {
 			first = rest
 		}
 		switch {
+		case f.Type() == reflect.TypeFor[Launcher]():
 		case f.Kind() == reflect.Struct:
 			fmt.Fprintf(b, "%s%s:\n", first, name)
 			writeSection(b, f, rest+"  ", rest+"  ")
@@ -61,7 +62,8 @@ func writeSection(b *bytes.Buffer, v reflect.Value, first, rest string) {
 //
 //   - name is a label;
 //   - output.* selects which weights are kept on disk;
-//   - train.gradient_checkpointing changes no bit.
+//   - train.gradient_checkpointing changes no bit;
+//   - launcher.* says where a run is trained.
 //
 // The seed is part of the hash, and so are train.gradient_accumulation_steps and
 // train.micro_batch_tokens: they regroup sums of floats, which changes the last bits of the results.
@@ -82,7 +84,7 @@ func Hash[T Root](c T) string {
 	c = Resolve(c)
 	h := sha256.New()
 	for _, f := range leaves(c) {
-		if !slices.Contains(outsideHash, f.path) && !f.isNeutral() {
+		if !slices.Contains(outsideHash, f.path) && !OfLauncher(f.path) && !f.isNeutral() {
 			fmt.Fprintf(h, "%s: %s\n", f.path, yamldoc.Format(f.value))
 		}
 	}
@@ -90,12 +92,16 @@ func Hash[T Root](c T) string {
 }
 
 // Diff names the keys in which two configurations differ, in the order of the documentation, with
-// both values: "train.learning_rate: 0.001, now 0.0003". Both are resolved first. A stage that only
+// both values: "train.learning_rate: 0.001, now 0.0003". Both are resolved first, and the section
+// launcher is left out. A stage that only
 // one of them has is listed key by key.
 func Diff[T Root](a, b T) []string {
 	values := func(c T) (order []string, byKey map[string]string) {
 		byKey = map[string]string{}
 		for _, f := range leaves(Resolve(c)) {
+			if OfLauncher(f.path) {
+				continue
+			}
 			order = append(order, f.path)
 			byKey[f.path] = yamldoc.Format(f.value)
 		}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"os"
@@ -104,6 +105,7 @@ func validConfig(t *rapid.T) Config {
 	c.Rollout.SamplingMinTokens = rapid.IntRange(0, c.Rollout.SamplingMaxTokens).Draw(t, "min")
 	c.Reward.Functions = functions
 	c.Reward.RewardWeights = rapid.SliceOfN(floats(-1e100, 1e100), len(functions), len(functions)).Draw(t, "weights")
+	c.Launcher = Default().Launcher // which Marshal leaves out
 	drawAlgorithm(t, &c)
 	return c
 }
@@ -218,6 +220,12 @@ func TestHash(t *testing.T) {
 		}
 		if reflect.DeepEqual(c, base) {
 			continue // device has one value only
+		}
+		if OfLauncher(f.path) {
+			if Hash(c) != hash || Diff(base, c) != nil || !bytes.Equal(Marshal(c), Marshal(base)) {
+				t.Errorf("changing %s changes the run", f.path)
+			}
+			continue
 		}
 		outside := f.path == "name" || strings.HasPrefix(f.path, "output.") || f.path == "train.gradient_checkpointing"
 		if same := Hash(c) == hash; same != outside {

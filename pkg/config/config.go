@@ -35,6 +35,9 @@ type Config struct {
 	Train     Train     `yaml:"train"`
 	Eval      Eval      `yaml:"eval"`
 	Output    Output    `yaml:"output"`
+
+	// Launcher is for sweeps, and not part of the hash or of a run's written configuration.
+	Launcher Launcher `yaml:"launcher"`
 }
 
 // Data describes where problems come from and how they become prompts.
@@ -242,6 +245,9 @@ func Default() Config {
 	c.Reward.Functions = slices.Clone(c.Reward.Functions)
 	c.Reward.RewardWeights = slices.Clone(c.Reward.RewardWeights)
 	c.Eval.Sets = slices.Clone(c.Eval.Sets)
+	l := &c.Launcher
+	l.Setup, l.Directives = slices.Clone(l.Setup), slices.Clone(l.Directives)
+	l.Kubernetes.Labels = slices.Clone(l.Kubernetes.Labels)
 	return c
 }
 

@@ -34,7 +34,7 @@ func TestOrder(t *testing.T) {
 		{"file", func() { opts.Path = path }, 2e-3, path + ": line 3"},
 		{"env", func() { opts.Env = []string{"GRPO_TRAIN_LEARNING_RATE=3e-3", "HOME=/"} }, 3e-3, "GRPO_TRAIN_LEARNING_RATE"},
 		{"set", func() { opts.Set = []string{"lr=9", "lr=4e-3"} }, 4e-3, "--set lr"},
-		{"flag", func() { opts.Flags = []Flag{{"train.learning_rate", "--lr", "5e-3"}} }, 5e-3, "--lr"},
+		{"flag", func() { opts.Flags = []Flag{{Key: "train.learning_rate", Name: "--lr", Value: "5e-3"}} }, 5e-3, "--lr"},
 	}
 	for _, s := range steps {
 		s.add()

@@ -51,7 +51,7 @@ func firstSpellings(root any) {
 }
 
 // findKey completes the name of a key: a full path, an alias, or a unique last part. Second names
-// are accepted too.
+// are accepted too. Keys of the section launcher need their full path.
 func findKey(name string, keys []string) (string, error) {
 	for _, own := range []string{name, secondNames[name], aliases[name]} {
 		if slices.Contains(keys, own) {
@@ -60,7 +60,7 @@ func findKey(name string, keys []string) (string, error) {
 	}
 	var matches []string
 	for _, k := range keys {
-		if yamldoc.LastPart(k) == name {
+		if yamldoc.LastPart(k) == name && !OfLauncher(k) {
 			matches = append(matches, k)
 		}
 	}

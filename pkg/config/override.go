@@ -34,6 +34,7 @@ type Flag struct {
 	Key   string // full path, e.g. "train.learning_rate"
 	Name  string // as typed, e.g. "--lr"
 	Value string
+	Lines []string // instead of Value: the elements of a list, which may contain commas
 }
 
 // setting is one value of one source, of the key's type.
@@ -135,6 +136,11 @@ func (o *overrides) flags(flags []Flag) {
 			o.problem("%s: sets the unknown key %q", f.Name, f.Key)
 			continue
 		}
-		o.set(f.Key, f.Value, Origin{Source: SourceFlag, Name: f.Name}, f.Name)
+		origin := Origin{Source: SourceFlag, Name: f.Name}
+		if f.Lines != nil {
+			o.settings = append(o.settings, setting{f.Key, f.Lines, origin})
+			continue
+		}
+		o.set(f.Key, f.Value, origin, f.Name)
 	}
 }

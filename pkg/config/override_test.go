@@ -124,7 +124,7 @@ func TestEnvIsPassedIn(t *testing.T) {
 }
 
 func TestFlags(t *testing.T) {
-	_, err := Load(LoadOptions{Flags: []Flag{{"seed", "--seed", "x"}, {"train.lr", "--rate", "1"}}})
+	_, err := Load(LoadOptions{Flags: []Flag{{Key: "seed", Name: "--seed", Value: "x"}, {Key: "train.lr", Name: "--rate", Value: "1"}}})
 	for _, want := range []string{"--seed: seed must be an integer of 0 or more, not x", `--rate: sets the unknown key "train.lr"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got  %v\nwant %s", err, want)

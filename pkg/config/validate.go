@@ -27,6 +27,7 @@ func (c *Config) validate(v *validator) {
 	c.validateReward(v)
 	c.validateAlgorithm(v)
 	c.validateEffect(v)
+	c.Launcher.validate(v)
 }
 
 func (c *SFT) validate(v *validator) {

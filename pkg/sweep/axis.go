@@ -73,6 +73,8 @@ func axis(a AxisRequest) (sweepdir.Axis, error) {
 		return fail("%w", err)
 	case k.Path == "seed":
 		return fail("seed can't be an axis: every arm is run with every seed (give them as seeds)")
+	case config.OfLauncher(k.Path):
+		return fail("%s can't be an axis: it is not part of a run", k.Path)
 	case len(a.Values) == 0:
 		return fail("%s has no values", k.Path)
 	}

@@ -153,8 +153,12 @@ func (p *planner) named() error {
 // settingKey finds the key of a setting of the request.
 func (p *planner) settingKey(s Setting) (config.Key, error) {
 	k, err := config.FindKey(s.Key)
-	if err == nil && k.Path == "seed" {
+	switch {
+	case err != nil:
+	case k.Path == "seed":
 		err = fmt.Errorf("seed can't be set here: every arm is run with every seed (give them as seeds)")
+	case config.OfLauncher(k.Path):
+		err = fmt.Errorf("%s can't be set here: it is not part of a run (set it with -c, --set or a flag)", k.Path)
 	}
 	return k, err
 }

@@ -162,7 +162,7 @@ func (p *planner) plan() (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Plan{Manifest: m, Request: text}, nil
+	return &Plan{Manifest: m, Request: text, Launcher: p.base.Config.Launcher}, nil
 }
 
 // varied lists the keys in which the arms' configurations differ, sorted. The

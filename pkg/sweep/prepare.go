@@ -89,10 +89,10 @@ func sameSweep(dir string, p *Plan) (found *Plan, frozen bool, err error) {
 	case err != nil:
 		return nil, false, unreadable(err)
 	case old.Hash == p.Manifest.Hash:
-		return &Plan{Manifest: old, Request: p.Request}, true, nil
+		return &Plan{Manifest: old, Request: p.Request, Launcher: p.Launcher}, true, nil
 	}
 	if m, ok := extended(dir, old, p.Manifest); ok {
-		return &Plan{Manifest: m, Request: p.Request}, false, nil
+		return &Plan{Manifest: m, Request: p.Request, Launcher: p.Launcher}, false, nil
 	}
 	hint := elsewhereHint
 	if withSeeds(old, p.Manifest.Seeds).Identity() == p.Manifest.Hash {
@@ -114,7 +114,14 @@ func unreadable(err error) error {
 // claim is [rundir.Claim] for the folder of a sweep or a study, which is held only
 // briefly: it waits, for another machine until no cache hides that it is released.
 func claim(dir string, kind rundir.Kind, same func() error) (unlock func() error, err error) {
-	const every, here, elsewhere = 50 * time.Millisecond, 5 * time.Second, 90 * time.Second
+	return claimFor(5*time.Second, dir, kind, same)
+}
+
+// claimFor is [claim] that waits so long for a process on this machine.
+func claimFor(
+	here time.Duration, dir string, kind rundir.Kind, same func() error,
+) (unlock func() error, err error) {
+	const every, elsewhere = 50 * time.Millisecond, 90 * time.Second
 	for waited := time.Duration(0); ; waited += every {
 		unlock, err = rundir.Claim(dir, kind, same)
 		var locked *rundir.LockedError

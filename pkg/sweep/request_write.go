@@ -71,7 +71,7 @@ func (p *planner) baseSettings() *yaml.Node {
 	for _, row := range p.base.Rows() {
 		o := row.Origin
 		follows := o.Source == config.SourceDefault || o.From != "" || o.AskedBy != ""
-		if !follows && row.Key != "name" && row.Key != "seed" {
+		if !follows && row.Key != "name" && row.Key != "seed" && !config.OfLauncher(row.Key) {
 			set.Content = append(set.Content, quotable(row.Key), notation(row.Value))
 		}
 	}

@@ -31,6 +31,7 @@ const (
 	finished
 	failed
 	stopped
+	queued // in Slurm, which trains it
 )
 
 // job is a run of the sweep as this process knows it.
@@ -90,6 +91,7 @@ func Run(ctx context.Context, dir string, opts Options) (*sweepdir.Sweep, error)
 			"and two threads on one would only slow both down", opts.Cores, opts.Jobs, opts.Cores)
 	}
 	r.scan(s)
+	r.leaveQueued(ctx)
 	r.reuseRuns()
 	r.limitSlots()
 	r.loop(ctx)

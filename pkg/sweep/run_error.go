@@ -85,7 +85,7 @@ func (r *runner) verdict(s *sweepdir.Sweep) error {
 		}
 		e.Failures = append(e.Failures, f)
 	}
-	e.Left = e.Total - done - len(e.Failures)
+	e.Left = e.Total - done - len(e.Failures) - len(r.in(queued))
 	early, stoppedEarly := r.halted.(*EarlyDeathsError)
 	switch {
 	case r.interrupted && e.Left > 0:

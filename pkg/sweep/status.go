@@ -1,14 +1,17 @@
 package sweep
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
+	"grpo/pkg/sweep/slurm"
 	"grpo/pkg/sweepdir"
 )
 
@@ -33,7 +36,24 @@ type RunStatus struct {
 	// Reward is the last sampled validation answer reward.
 	Reward *float64 `json:"validation_reward"`
 	PID    int      `json:"pid,omitempty"`
+	// Left is the time that a running run still takes, in seconds; 0 = unknown.
+	Left  float64   `json:"left_s,omitempty"`
+	Slurm *SlurmRun `json:"slurm,omitempty"`
 }
+
+// SlurmRun is what Slurm says about the job of a run.
+type SlurmRun struct {
+	Job    string `json:"job"` // "12_3"
+	State  string `json:"state"`
+	Reason string `json:"reason,omitempty"`
+	Node   string `json:"node,omitempty"`
+}
+
+// States of runs that wait in Slurm's queue.
+const (
+	StateQueued   = "queued"
+	StateRequeued = "requeued" // preempted, at its time limit, or its node failed: it continues later
+)
 
 // Finished says whether the run has its result.
 func (r RunStatus) Finished() bool { return isResult(r.State) }
@@ -54,10 +74,14 @@ type Status struct {
 	// OneRun is the command that trains the next missing run of a sweep that was
 	// only prepared.
 	OneRun string `json:"-"`
+	// Submitted: there are jobs in Slurm, or were. SlurmError is why it does not tell more.
+	Submitted  bool   `json:"submitted,omitempty"`
+	SlurmError string `json:"slurm_error,omitempty"`
 }
 
-// ReadStatus reads the folder of a run, a sweep or a study. It changes nothing.
-func ReadStatus(dir string, now time.Time) (*Status, error) {
+// ReadStatus reads the folder of a run, a sweep or a study. It changes nothing. If runs were
+// submitted to Slurm, it asks there about their jobs.
+func ReadStatus(ctx context.Context, dir string, now time.Time, run slurm.Exec) (*Status, error) {
 	s := &Status{Dir: dir, Counts: map[string]int{}, Runs: []RunStatus{}}
 	var argv []string // of the command that made the folder
 	var err error
@@ -65,16 +89,21 @@ func ReadStatus(dir string, now time.Time) (*Status, error) {
 	case sweepdir.IsStudy(dir):
 		argv, err = s.readStudy(now)
 	case sweepdir.IsSweep(dir):
-		var sw *sweepdir.Sweep
-		if sw, err = sweepdir.Open(dir); err == nil {
-			s.Kind, s.Name, argv = "sweep", sw.Manifest.Name, sw.Manifest.Argv
-			s.addSweep(sw, "", now)
+		var m sweepdir.Manifest
+		if m, err = sweepdir.ReadManifest(dir); err == nil {
+			s.Kind, s.Name, argv = "sweep", m.Name, m.Argv
+			s.addSweep(dir, m, "", now)
 		}
 	default:
 		argv, err = s.readRun(now)
 	}
 	if err != nil {
 		return nil, err
+	}
+	if s.Kind != "run" {
+		if err := s.askSlurm(ctx, run); err != nil {
+			return nil, err
+		}
 	}
 	for _, run := range s.Runs {
 		s.Counts[run.State]++
@@ -98,31 +127,44 @@ func (s *Status) readStudy(now time.Time) (argv []string, err error) {
 	}
 	s.Kind, s.Name = "study", st.Name
 	for _, p := range st.Parts {
-		sw, err := sweepdir.OpenPart(s.Dir, p)
-		switch {
-		case err != nil:
-			return nil, err
-		case sw == nil:
-			s.Absent = append(s.Absent, p.Name)
-		default:
-			s.addSweep(sw, p.Name, now)
+		path, err := p.Path(s.Dir)
+		if err != nil {
+			return nil, fmt.Errorf("open part %s: %w", p.Name, err)
 		}
+		if !sweepdir.IsSweep(path) {
+			s.Absent = append(s.Absent, p.Name)
+			continue
+		}
+		m, err := sweepdir.ReadManifest(path)
+		if err != nil {
+			return nil, fmt.Errorf("open sweep: %w", err)
+		}
+		s.addSweep(path, m, p.Name, now)
 	}
 	return st.Argv, nil
 }
 
-func (s *Status) addSweep(sw *sweepdir.Sweep, part string, now time.Time) {
-	for _, r := range sw.Runs {
+func (s *Status) addSweep(dir string, m sweepdir.Manifest, part string, now time.Time) {
+	for _, e := range m.Runs {
+		r := sweepdir.Glance(dir, e)
 		row := RunStatus{
-			Part: part, Index: r.Index, Arm: sw.Manifest.Arms[r.Arm].Name, Seed: r.Seed,
-			Dir: r.Path(sw.Dir), State: r.State, Error: r.Error, Age: -1,
+			Part: part, Index: r.Index, Arm: m.Arms[r.Arm].Name, Seed: r.Seed,
+			Dir: r.Path(dir), State: r.State, Error: r.Error, Age: -1, Steps: stepsOf(e),
 		}
-		row.Steps, _ = RunWork(r.Entry)
-		if r.CheckFolder(sw.Dir) == nil { // else State and Error report that it is a link
+		if r.CheckFolder(dir) == nil { // else State and Error report that it is a link
 			row.read(r.Run, now)
 		}
 		s.Runs = append(s.Runs, row)
 	}
+}
+
+// stepsOf finds the number of steps in a frozen configuration, whose form is known. Reading it
+// whole takes a thousand times as long.
+func stepsOf(e sweepdir.Entry) int {
+	_, rest, _ := strings.Cut(e.Config, "\n  n_grpo_steps: ")
+	text, _, _ := strings.Cut(rest, "\n")
+	n, _ := strconv.Atoi(text)
+	return n
 }
 
 // readRun reads the status of a single run, which has no manifest.
@@ -176,19 +218,33 @@ func (r *RunStatus) read(run *rundir.Run, now time.Time) {
 		r.Step, r.Steps, r.PID = st.Step, max(r.Steps, st.Steps), st.PID
 	}
 	if n := len(run.Metrics); n > 0 {
-		r.Step = max(r.Step, run.Metrics[n-1].Step)
+		last, first := run.Metrics[n-1], run.Metrics[0]
+		r.Step = max(r.Step, last.Step)
+		if r.State == rundir.StateRunning && last.Step > first.Step {
+			pace := (last.Time.ElapsedS - first.Time.ElapsedS) / float64(last.Step-first.Step)
+			r.Left = max(0, pace*float64(r.Steps-r.Step))
+		}
 	}
 	for _, e := range run.Evals {
 		if e.Split == rundir.SplitVal {
 			r.Reward = &e.Sampled.AnswerReward
 		}
 	}
+	if run.Result != nil {
+		r.Step, r.Reward = run.Result.Steps, &run.Result.Final.Sampled.AnswerReward
+	}
 }
 
-// continueWith returns the command that continues the folder dir, given the one that
+// continueWith returns the command line that continues the folder dir, given the command
+// that made it.
+func continueWith(argv []string, dir string) string {
+	return textutil.CommandLine(continueArgs(argv, dir))
+}
+
+// continueArgs returns the command that continues the folder dir, given the one that
 // made it: without --prepare and --dry-run, which start no run, and with --out for
 // --fresh, which would start over in another folder.
-func continueWith(argv []string, dir string) string {
+func continueArgs(argv []string, dir string) []string {
 	fresh := false
 	for _, a := range argv {
 		if name, value, _ := strings.Cut(a, "="); name == "--fresh" {
@@ -210,5 +266,5 @@ func continueWith(argv []string, dir string) string {
 	if fresh {
 		out = append(out, "--out", dir)
 	}
-	return textutil.CommandLine(out)
+	return out
 }

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"time"
 
+	"grpo/pkg/config"
+	"grpo/pkg/sweep/slurm"
 	"grpo/pkg/sweepdir"
 	"grpo/pkg/train"
 )
@@ -15,6 +17,7 @@ import (
 type Plan struct {
 	Manifest sweepdir.Manifest
 	Request  []byte // content of sweep.yaml, with which `grpo ablate` repeats the sweep
+	Launcher config.Launcher
 }
 
 // EventKind is what happened to a run.
@@ -31,6 +34,7 @@ const (
 	Hung                       // no heartbeat for too long
 	Stopped                    // interrupted with a checkpoint
 	Elsewhere                  // another grpo process is running it
+	Queued                     // its job waits in Slurm's queue again
 )
 
 // Event is reported to the observer of [Run], one at a time.
@@ -65,6 +69,7 @@ type Options struct {
 	Memory                int64           // for all runs together, in bytes; 0 = unknown
 	Disk                  train.DiskCheck // of all runs together; nil = no check
 	Launcher              Launcher
+	Slurm                 slurm.Exec // asks about runs that are queued there; nil = there are none
 	Observer              Observer
 	Now                   func() time.Time
 

@@ -105,6 +105,15 @@ type Manifest struct {
 	Fresh bool `json:"fresh,omitempty"`
 	// Added lists seeds that were added when there were already results.
 	Added []Addition `json:"added,omitempty"`
+	// Program is the program with which the runs were submitted to a cluster; not part of the
+	// sweep's identity.
+	Program *Program `json:"program,omitempty"`
+}
+
+// Program identifies a build of this program.
+type Program struct {
+	Version string `json:"version"`
+	SHA256  string `json:"sha256"` // of the file, in hex
 }
 
 // Addition are seeds added to a sweep after some of its runs had finished, when their results could

@@ -81,7 +81,13 @@ func OpenPart(dir string, p Part) (*Sweep, error) {
 // StateOf reads the folder of an entry. result.json decides. Without it, a folder whose lock is
 // held is running whatever its status, because a process that continues a run takes the lock before
 // it writes.
-func StateOf(dir string, e Entry) RunState {
+func StateOf(dir string, e Entry) RunState { return stateOf(dir, e, rundir.Open) }
+
+// Glance is [StateOf] for a list of many runs: it verifies no file and reads little of the logs (see
+// [rundir.Peek]).
+func Glance(dir string, e Entry) RunState { return stateOf(dir, e, rundir.Peek) }
+
+func stateOf(dir string, e Entry, open func(string) (*rundir.Run, error)) RunState {
 	s := RunState{Entry: e, State: rundir.StateFailed}
 	path := e.Path(dir)
 	if e.Config == "" {
@@ -96,7 +102,7 @@ func StateOf(dir string, e Entry) RunState {
 		s.State = Missing
 		return s
 	}
-	s.read(path)
+	s.read(path, open)
 	if s.State != rundir.StateRunning {
 		return s
 	}
@@ -105,7 +111,7 @@ func StateOf(dir string, e Entry) RunState {
 	switch {
 	case held || !known && claimed:
 	case exists(filepath.Join(path, rundir.ResultFile)): // written during this read
-		s.read(path)
+		s.read(path, open)
 	default:
 		s.dead(path)
 	}
@@ -113,9 +119,9 @@ func StateOf(dir string, e Entry) RunState {
 }
 
 // read fills the state; a run without a result counts as running.
-func (s *RunState) read(path string) {
+func (s *RunState) read(path string, open func(string) (*rundir.Run, error)) {
 	s.State, s.Run, s.Error = rundir.StateRunning, nil, ""
-	run, err := rundir.Open(path)
+	run, err := open(path)
 	switch {
 	case err != nil && rundir.HasFiles(path):
 		s.State, s.Error = rundir.StateFailed, err.Error()

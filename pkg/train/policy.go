@@ -189,6 +189,9 @@ func checkpointOf(c config.Model) *decoder.Description {
 	return d
 }
 
+// IsDecoder reports whether a run trains a Llama or Qwen network, not a TinyLM.
+func IsDecoder(cfg config.Config) bool { return checkpointOf(cfg.Model) != nil }
+
 // templateOf turns questions into prompts. A chat is the text that the checkpoint's
 // template puts around a question.
 func templateOf(d config.Data, m config.Model) (gsm8k.Template, error) {

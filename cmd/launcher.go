@@ -1,0 +1,87 @@
+package cmd
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"grpo/pkg/config"
+)
+
+// launcherKeys are the keys of the section launcher with flags of their own, for sweep,
+// ablate and assignment. Those that the local launcher ignores need another --launcher.
+var launcherKeys = []keyFlag{
+	{"launcher", "launcher.type", "TYPE", "where runs are trained: local, slurm or kubernetes"},
+	{"cpus", "launcher.cpus", "int", "cluster: cores of one run"},
+	{"memory", "launcher.memory", "AMOUNT", "cluster: memory of one run, such as 4G"},
+	{"time", "launcher.time", "TIME", "cluster: time limit of one run, such as 2:30:00"},
+	{"parallelism", "launcher.parallelism", "int", "cluster: maximum number of runs at a time"},
+	{"partition", "launcher.partition", "NAME", "Slurm: partition"},
+	{"account", "launcher.account", "NAME", "Slurm: account to charge"},
+	{"qos", "launcher.qos", "NAME", "Slurm: quality of service"},
+	{"gres", "launcher.gres", "LIST", "Slurm: generic resources of one run, such as gpu:1"},
+	{"exclude", "launcher.exclude", "NODES", "Slurm: nodes to avoid"},
+}
+
+// launcherLines are the keys that are lists of lines, with repeatable flags.
+var launcherLines = []keyFlag{
+	{"setup", "launcher.setup", "LINE", "Slurm: shell line before the program (repeatable)"},
+	{"directive", "launcher.directives", "OPTION", "Slurm: option of sbatch, such as --constraint=avx512 (repeatable)"},
+}
+
+// launcherFlags are the flags of sweep, ablate and assignment about where runs are trained.
+type launcherFlags struct {
+	cluster string // the first flag that needs a cluster; empty if none was given
+	jobs    bool   // --jobs was given
+	wait    bool
+}
+
+func (f *launcherFlags) add(c *cobra.Command) {
+	addKeyFlags(c, launcherKeys)
+	for _, k := range launcherLines {
+		c.Flags().StringArray(k.flag, nil, "`"+k.kind+"` "+k.usage+" ("+k.key+")")
+	}
+	c.Flags().BoolVar(&f.wait, "wait", false, "Slurm: stay, show progress, and report at the end")
+	complete(c, "launcher", config.LauncherTypes, cobra.ShellCompDirectiveNoFileComp)
+}
+
+// options returns the flags that set keys.
+func (f *launcherFlags) options(c *cobra.Command) (out []config.Flag) {
+	for _, k := range launcherKeys {
+		if fl := c.Flags().Lookup(k.flag); fl.Changed {
+			out = append(out, config.Flag{Key: k.key, Name: "--" + k.flag, Value: fl.Value.String()})
+		}
+	}
+	for _, k := range launcherLines {
+		// An error would mean a flag of another type.
+		if lines, err := c.Flags().GetStringArray(k.flag); err == nil && len(lines) > 0 {
+			out = append(out, config.Flag{Key: k.key, Name: "--" + k.flag, Lines: lines})
+		}
+	}
+	for _, o := range out {
+		if f.cluster == "" && o.Key != "launcher.type" {
+			f.cluster = o.Name
+		}
+	}
+	if f.cluster == "" && f.wait {
+		f.cluster = "--wait"
+	}
+	f.jobs = c.Flags().Changed("jobs")
+	return out
+}
+
+// check refuses flags that the launcher ignores. The same settings in a file are no error,
+// because a file may be shared.
+func (f *launcherFlags) check(l config.Launcher) error {
+	switch {
+	case l.Type == "local" && f.cluster != "":
+		return fmt.Errorf("%w: %s has no effect on this machine (add --launcher slurm, or leave it out)",
+			config.ErrConfig, f.cluster)
+	case l.Type != "local" && f.jobs:
+		return fmt.Errorf("%w: --jobs is for this machine (--parallelism limits the runs at a time on a cluster)",
+			config.ErrConfig)
+	case l.Type == "kubernetes":
+		return fmt.Errorf("%w: --launcher kubernetes is not supported by this command", config.ErrConfig)
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package slurm
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"grpo/internal/textutil"
+	"grpo/pkg/config"
+)
+
+// Script is a batch job.
+type Script struct {
+	Name    string
+	Comment string // identifies the sweep that the job belongs to
+	Log     string // pattern of the log's path
+	Dir     string // working directory
+	Array   string // tasks, see [Indices]; empty: not an array
+	After   []string
+	Signal  bool // ask for SIGUSR2 before the time limit
+
+	Settings config.Launcher // Partition, Account, QOS, GRES, Exclude, Setup and Directives
+	CPUs     int
+	Memory   int64         // bytes; 0 = the cluster's default
+	Time     time.Duration // 0 = the cluster's default
+	// Command is the program with its arguments; Rest follows them as it is.
+	Command []string
+	Rest    string
+}
+
+// signalBefore is how long before the time limit a job is asked to save, in seconds. Slurm may send
+// the signal up to a minute earlier.
+const signalBefore = 120
+
+// Args are the arguments of sbatch, which reads the text from its standard input. Paths are
+// arguments, because the quoting in #SBATCH lines is Slurm's own.
+func (s Script) Args() []string {
+	args := []string{
+		"--parsable", "--requeue", "--open-mode=append", "--job-name=" + s.Name, "--comment=" + s.Comment,
+		"--output=" + s.Log, "--chdir=" + s.Dir,
+	}
+	if s.Signal {
+		args = append(args, fmt.Sprintf("--signal=B:USR2@%d", signalBefore))
+	}
+	if s.Array != "" {
+		args = append(args, "--array="+s.Array)
+	}
+	if len(s.After) > 0 {
+		args = append(args, "--dependency=afterany:"+strings.Join(s.After, ":"))
+	}
+	return args
+}
+
+// Text is the script. The program replaces the shell, so that Slurm's signals reach it.
+func (s Script) Text() string {
+	var b strings.Builder
+	b.WriteString("#!/bin/bash\n")
+	directive := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "#SBATCH --%s=%s\n", name, value)
+		}
+	}
+	l := s.Settings
+	directive("partition", l.Partition)
+	directive("account", l.Account)
+	directive("qos", l.QOS)
+	directive("nodes", "1")
+	directive("ntasks", "1")
+	directive("cpus-per-task", strconv.Itoa(s.CPUs))
+	if s.Memory > 0 {
+		directive("mem", fmt.Sprintf("%dM", (s.Memory+1<<20-1)>>20))
+	}
+	if s.Time > 0 {
+		directive("time", strconv.Itoa(int(math.Ceil(s.Time.Minutes()))))
+	}
+	directive("gres", l.GRES)
+	directive("exclude", l.Exclude)
+	for _, d := range l.Directives {
+		fmt.Fprintf(&b, "#SBATCH %s\n", d)
+	}
+	for _, line := range l.Setup {
+		fmt.Fprintf(&b, "%s\n", line)
+	}
+	fmt.Fprintf(&b, "exec %s%s\n", textutil.CommandLine(s.Command), s.Rest)
+	return b.String()
+}
+
+// CommandLine is the script with the command that submits it, for a shell.
+func (s Script) CommandLine() string {
+	return textutil.CommandLine(append([]string{"sbatch"}, s.Args()...)) + " <<'END'\n" + s.Text() + "END\n"
+}
+
+// Submit submits the job and returns its id.
+func Submit(ctx context.Context, run Exec, s Script) (id string, err error) {
+	out, err := run(ctx, s.Text(), "sbatch", s.Args()...)
+	if err != nil {
+		return "", err
+	}
+	id, _, _ = strings.Cut(strings.TrimSpace(out), ";") // "id" or "id;cluster"
+	if !IsID(id) {
+		return "", &Error{Program: "sbatch", Text: fmt.Sprintf("it printed %q and no job id", textutil.Printable(out, 200))}
+	}
+	return id, nil
+}
+
+// IsID reports whether text is the id of a job: digits.
+func IsID(text string) bool {
+	return text != "" && len(text) < 12 && strings.Trim(text, "0123456789") == ""
+}
+
+// Indices writes the tasks of an array: 0,3,5-9. With a limit, at most so many run at a time.
+func Indices(tasks []int, limit int) string {
+	tasks = slices.Sorted(slices.Values(tasks))
+	var parts []string
+	for i := 0; i < len(tasks); {
+		j := i
+		for j+1 < len(tasks) && tasks[j+1] == tasks[j]+1 {
+			j++
+		}
+		switch part := strconv.Itoa(tasks[i]); {
+		case j == i:
+			parts = append(parts, part)
+		default:
+			parts = append(parts, fmt.Sprintf("%s-%d", part, tasks[j]))
+		}
+		i = j + 1
+	}
+	out := strings.Join(parts, ",")
+	if limit > 0 {
+		out += fmt.Sprintf("%%%d", limit)
+	}
+	return out
+}

@@ -1,0 +1,158 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"grpo/internal/textutil"
+	"grpo/pkg/config"
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweep/slurm"
+	"grpo/pkg/sweepdir"
+	"grpo/pkg/train"
+)
+
+// SlurmJob is the job of Slurm in which a task runs.
+type SlurmJob struct {
+	ID    string // "12", or "12_3" for a task of an array
+	Node  string
+	Limit time.Time // when its time ends; zero = ask Slurm
+
+	Exec slurm.Exec
+	// Program identifies the running program.
+	Program func() (sweepdir.Program, error)
+	// Signalled reports whether a signal of Slurm ended the context: before a preemption, before the
+	// time limit, or to cancel the job.
+	Signalled func() bool
+}
+
+// SlurmJobOf returns the job that an environment describes; nil outside of Slurm.
+func SlurmJobOf(env []string) *SlurmJob {
+	get := func(name string) string {
+		for _, kv := range slices.Backward(env) {
+			if value, ok := strings.CutPrefix(kv, name+"="); ok {
+				return value
+			}
+		}
+		return ""
+	}
+	j := &SlurmJob{ID: get("SLURM_JOB_ID"), Node: get("SLURMD_NODENAME")}
+	if !slurm.IsID(j.ID) {
+		return nil
+	}
+	if array, task := get("SLURM_ARRAY_JOB_ID"), get("SLURM_ARRAY_TASK_ID"); slurm.IsID(array) && slurm.IsID(task) {
+		j.ID = array + "_" + task
+	}
+	if s, err := strconv.ParseInt(get("SLURM_JOB_END_TIME"), 10, 64); err == nil && s > 0 {
+		j.Limit = time.Unix(s, 0)
+	}
+	return j
+}
+
+// Task is [Task] in a job. When a signal of Slurm has ended ctx and the run is saved, the job goes
+// back into the queue, unless the user cancelled it. Slurm kills what is left of it then.
+//
+// Preemptions may happen any number of times. A job that reached its time limit goes back only if it
+// saved a new step: each such job then makes progress, so the run ends some day, whatever the
+// number of jobs, and a limit that is too short for a single step is reported after the first job.
+//
+// Further errors: [config.ErrConfig] if the folder is not visible on the node, or if the program is
+// not the one with which the runs were submitted.
+func (j *SlurmJob) Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir.Result, error) {
+	if err := j.check(dir); err != nil {
+		return nil, err
+	}
+	before := savedStep(dir, index)
+	res, err := Task(ctx, dir, index, opts)
+	if !errors.Is(err, train.ErrInterrupted) || isLocked(err) || !j.Signalled() {
+		return res, err
+	}
+	saved := savedStep(dir, index)
+	err = j.requeue(context.WithoutCancel(ctx), opts.Now(), saved, saved > before)
+	var short *shortLimitError
+	if errors.As(err, &short) {
+		if m, merr := sweepdir.ReadManifest(dir); merr == nil {
+			report(dir, m.Runs[index].Path(dir), opts.Now, rundir.StateFailed, err.Error())
+		}
+	}
+	return nil, err
+}
+
+// shortLimitError reports a job whose time limit ended before a step was made and saved.
+type shortLimitError struct{}
+
+// Error implements error.
+func (*shortLimitError) Error() string {
+	return "the job reached its time limit before a step was made and saved, and another one would too: " +
+		"give runs more time (--time, launcher.time) and submit the sweep again"
+}
+
+// check refuses a folder that the node can't see, and another program than the manifest's.
+func (j *SlurmJob) check(dir string) error {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %s is not visible on node %s: the sweep's folder must be on a file system that "+
+			"all nodes share (--out)", config.ErrConfig, dir, j.Node)
+	}
+	m, err := sweepdir.ReadManifest(dir)
+	if err != nil || m.Program == nil {
+		return nil // [Task] reports the error; without a program nothing was submitted
+	}
+	own, err := j.Program()
+	if err != nil {
+		return fmt.Errorf("identify this program: %w", err)
+	}
+	if own != *m.Program {
+		return fmt.Errorf("%w: the program on node %s (%s, SHA-256 %.8s) is not the one with which %s was submitted "+
+			"(%s, %.8s): submit the missing runs again with the sweep's command, or restore the file",
+			config.ErrConfig, j.Node, own.Version, own.SHA256, dir, m.Program.Version, m.Program.SHA256)
+	}
+	return nil
+}
+
+// savedStep is the step of the last checkpoint of a run; 0 without one.
+func savedStep(dir string, index int) int {
+	m, err := sweepdir.ReadManifest(dir)
+	if err != nil || index < 0 || index >= len(m.Runs) || m.Runs[index].CheckFolder(dir) != nil {
+		return 0
+	}
+	var s rundir.Status
+	if err := rundir.ReadJSON(filepath.Join(m.Runs[index].Path(dir), rundir.StatusFile), &s); err != nil {
+		return 0
+	}
+	return s.Step
+}
+
+// requeue puts the job back into the queue, and returns the error with which the task ends.
+func (j *SlurmJob) requeue(ctx context.Context, now time.Time, step int, progress bool) error {
+	// A signal before the time limit may come a minute earlier than asked for, which is two minutes.
+	const early = 4 * time.Minute
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	// Without an answer the job goes back: that is right in all cases but a cancelled job.
+	info, _ := slurm.Show(ctx, j.Exec, j.ID, now.Location())
+	limit := j.Limit
+	if limit.IsZero() {
+		limit = info.Limit
+	}
+	late := info.TimedOut() || !info.Preempted && !limit.IsZero() && !now.Add(early).Before(limit)
+	switch {
+	case info.Cancelled(): // going back would undo that
+		return fmt.Errorf("%w: job %s was cancelled after step %d; the sweep's command submits it again",
+			train.ErrInterrupted, j.ID, step)
+	case late && !progress:
+		return &shortLimitError{}
+	}
+	if err := slurm.Requeue(ctx, j.Exec, j.ID); err != nil {
+		return fmt.Errorf("%w after step %d, but job %s could not go back into the queue (%s): the sweep's command "+
+			"submits it again", train.ErrInterrupted, step, j.ID, textutil.Printable(err.Error(), 0))
+	}
+	return fmt.Errorf("%w after step %d: job %s is in the queue again", train.ErrInterrupted, step, j.ID)
+}

@@ -1,0 +1,307 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"grpo/internal/regular"
+	"grpo/internal/textutil"
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweep/slurm"
+	"grpo/pkg/sweepdir"
+)
+
+// SlurmDir is the folder of a sweep, or of a study, with a file JOB.json of each submitted job, and
+// the logs of the jobs.
+const SlurmDir = "slurm"
+
+// Submission is a job that was submitted to Slurm. Each has a file of its own, so that two
+// submissions never write the same file.
+type Submission struct {
+	Job     string `json:"job"`
+	Comment string `json:"comment"` // of the job: the sweep's hash at that time, which added seeds change
+	Indices []int  `json:"indices"` // runs of the manifest: tasks of an array; empty for other jobs
+	// Offset is what a task of the array adds to its own number, which has a limit.
+	Offset int `json:"offset"`
+	// Continues marks the job that submits the next runs of a study.
+	Continues bool     `json:"continues,omitempty"`
+	Report    string   `json:"report,omitempty"` // id of the job that reports afterwards
+	Time      string   `json:"time"`             // RFC 3339
+	Program   string   `json:"program"`
+	Version   string   `json:"version"`
+	SHA256    string   `json:"sha256"`
+	Exclude   string   `json:"exclude,omitempty"` // nodes
+	Command   []string `json:"command"`           // sbatch with its arguments
+}
+
+// readSubmissions reads the submissions of the sweep or study in dir, the oldest first. The folder
+// may come from anyone: ids go to commands of Slurm and must be ids.
+func readSubmissions(dir string) ([]Submission, error) {
+	folder := filepath.Join(dir, SlurmDir)
+	if err := regular.Folder(folder); err != nil {
+		return nil, fmt.Errorf("read the submitted jobs: %w", err)
+	}
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the submitted jobs: %w", err)
+	}
+	var out []Submission
+	for _, e := range entries {
+		id, ok := strings.CutSuffix(e.Name(), ".json")
+		if !ok || !slurm.IsID(id) {
+			continue
+		}
+		var s Submission
+		file := filepath.Join(folder, e.Name())
+		if err := rundir.ReadJSON(file, &s); err != nil {
+			return nil, err
+		}
+		if s.Job != id || s.Report != "" && !slurm.IsID(s.Report) {
+			return nil, fmt.Errorf("read %s: it is about job %q with the report %q, not about job %s",
+				file, s.Job, s.Report, id)
+		}
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b Submission) int {
+		if len(a.Job) != len(b.Job) {
+			return len(a.Job) - len(b.Job)
+		}
+		return strings.Compare(a.Job, b.Job)
+	})
+	return out, nil
+}
+
+func (s Submission) write(dir string) error {
+	folder, err := rundir.Subfolder(dir, SlurmDir)
+	if err != nil {
+		return fmt.Errorf("record job %s: %w", s.Job, err)
+	}
+	return rundir.WriteJSON(filepath.Join(folder, s.Job+".json"), s)
+}
+
+// logOf is the log of one task of the submission.
+func (s Submission) logOf(dir string, index int) string {
+	return filepath.Join(dir, SlurmDir, fmt.Sprintf("%s_%d.log", s.Job, index-s.Offset))
+}
+
+// Queue is what Slurm says about the submissions of a sweep or a study.
+type Queue struct {
+	dir   string
+	subs  []Submission
+	tasks []slurm.Task // of this folder alone
+}
+
+// ReadQueue asks Slurm, in one call, about all jobs that were submitted for the sweep or study in
+// dir. Without submissions it asks nothing. Tasks with another comment than the recorded one are
+// those of another job with the same id.
+func ReadQueue(ctx context.Context, dir string, run slurm.Exec) (*Queue, error) {
+	queues, err := readQueues(ctx, []string{dir}, run)
+	if len(queues) == 0 {
+		return nil, err
+	}
+	return queues[0], err
+}
+
+// readQueues is [ReadQueue] for several folders. With an error of Slurm it returns the submissions
+// without tasks.
+func readQueues(ctx context.Context, dirs []string, run slurm.Exec) (out []*Queue, err error) {
+	var ids []string
+	for _, dir := range dirs {
+		q := &Queue{dir: dir}
+		if q.subs, err = readSubmissions(dir); err != nil {
+			return nil, err
+		}
+		for _, s := range q.subs {
+			ids = append(ids, s.Job)
+			if s.Report != "" {
+				ids = append(ids, s.Report)
+			}
+		}
+		out = append(out, q)
+	}
+	slices.Sort(ids)
+	tasks, err := slurm.Queue(ctx, run, slices.Compact(ids))
+	for _, q := range out {
+		comments := map[string]string{}
+		for _, s := range q.subs {
+			comments[s.Job] = s.Comment
+			if s.Report != "" {
+				comments[s.Report] = s.Comment
+			}
+		}
+		for _, t := range tasks {
+			if c := comments[t.Job]; c != "" && t.Comment == c {
+				q.tasks = append(q.tasks, t)
+			}
+		}
+	}
+	return out, err
+}
+
+// Task is what Slurm does for a run, by its index; nil if it knows of nothing. A task that is still
+// in the queue comes before one that ended.
+func (q *Queue) Task(index int) *slurm.Task {
+	var found *slurm.Task
+	for _, s := range q.subs {
+		if !slices.Contains(s.Indices, index) {
+			continue
+		}
+		for i, t := range q.tasks {
+			if t.Job == s.Job && t.Index == index-s.Offset && (found == nil || found.Ended()) {
+				found = &q.tasks[i]
+			}
+		}
+	}
+	return found
+}
+
+// Busy returns the runs that are queued or running, by their index.
+func (q *Queue) Busy() map[int]bool {
+	byJob := map[string]Submission{}
+	for _, s := range q.subs {
+		byJob[s.Job] = s
+	}
+	out := map[int]bool{}
+	for _, t := range q.tasks {
+		if s := byJob[t.Job]; !t.Ended() && t.Index >= 0 && slices.Contains(s.Indices, t.Index+s.Offset) {
+			out[t.Index+s.Offset] = true
+		}
+	}
+	return out
+}
+
+// last is the last submission of a run; nil if there is none.
+func (q *Queue) last(index int) *Submission {
+	for i := len(q.subs) - 1; i >= 0; i-- {
+		if slices.Contains(q.subs[i].Indices, index) {
+			return &q.subs[i]
+		}
+	}
+	return nil
+}
+
+// alive returns the ids of jobs that are still in the queue, and those of them that continue a
+// study.
+func (q *Queue) alive() (ids, continuing []string) {
+	continues := map[string]bool{}
+	for _, s := range q.subs {
+		continues[s.Job] = s.Continues
+	}
+	for _, t := range q.tasks {
+		if t.Ended() || slices.Contains(ids, t.Job) {
+			continue
+		}
+		ids = append(ids, t.Job)
+		if continues[t.Job] {
+			continuing = append(continuing, t.Job)
+		}
+	}
+	return ids, continuing
+}
+
+// failedNodes lists the nodes on which a job ended because they failed.
+func (q *Queue) failedNodes() (out []string) {
+	for _, t := range q.tasks {
+		failed := t.State == "NODE_FAIL" || strings.Contains(strings.ToUpper(t.Reason), "NODE_FAIL")
+		if failed && t.Node != "" && !slices.Contains(out, t.Node) {
+			out = append(out, t.Node)
+		}
+	}
+	return out
+}
+
+// folders returns the folders with submissions of a sweep, or of a study and its parts.
+func folders(dir string) ([]string, error) {
+	out := []string{dir}
+	if !sweepdir.IsStudy(dir) {
+		return out, nil
+	}
+	st, err := sweepdir.ReadStudy(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range st.Parts {
+		path, err := p.Path(dir)
+		if err != nil {
+			return nil, err
+		}
+		if sweepdir.IsSweep(path) {
+			out = append(out, path)
+		}
+	}
+	return out, nil
+}
+
+// CancelJobs cancels the jobs of the sweep or study in dir that are still in the queue, and returns
+// their ids.
+func CancelJobs(ctx context.Context, dir string, run slurm.Exec) (ids []string, submitted int, err error) {
+	dirs, err := folders(dir)
+	if err != nil {
+		return nil, 0, err
+	}
+	queues, err := readQueues(ctx, dirs, run)
+	for _, q := range queues {
+		alive, _ := q.alive()
+		ids = append(ids, alive...)
+		submitted += len(q.subs)
+	}
+	if err != nil || len(ids) == 0 {
+		return nil, submitted, err
+	}
+	return ids, submitted, slurm.Cancel(ctx, run, ids)
+}
+
+// leaveQueued leaves runs alone that are queued or running in Slurm.
+func (r *runner) leaveQueued(ctx context.Context) {
+	if r.opts.Slurm == nil {
+		return
+	}
+	q, err := ReadQueue(ctx, r.dir, r.opts.Slurm)
+	if err != nil {
+		r.note("runs may be queued in Slurm, which does not answer (%v); a run is never trained twice at a time", err)
+		return
+	}
+	busy := q.Busy()
+	for _, j := range r.in(waiting) {
+		if busy[j.entry.Index] {
+			j.phase = queued
+		}
+	}
+	if n := len(r.in(queued)); n > 0 {
+		r.note("%s queued or running in Slurm and left alone (grpo cancel %s cancels them)",
+			textutil.Count(n, "run"), textutil.CommandLine([]string{r.dir}))
+	}
+}
+
+// ended describes how the job of an unfinished run ended, with the last line of its log. It is empty
+// for a run without a job, or whose job left no log and no state.
+func (q *Queue) ended(index int) (text, log string) {
+	s := q.last(index)
+	if s == nil {
+		return "", ""
+	}
+	id := fmt.Sprintf("%s_%d", s.Job, index-s.Offset)
+	log = s.logOf(q.dir, index)
+	line := lastLines(log, 0)
+	line = line[strings.LastIndexByte(line, '\n')+1:]
+	state := ""
+	if t := q.Task(index); t != nil {
+		state = " (" + t.State + ")"
+	}
+	switch {
+	case line != "":
+		return fmt.Sprintf("job %s ended%s: %s", id, state, strings.TrimPrefix(line, "grpo: ")), log
+	case state != "":
+		return fmt.Sprintf("job %s ended%s", id, state), ""
+	}
+	return "", ""
+}
