@@ -79,7 +79,7 @@ func runAssignment(ctx context.Context, s *State, o *assignmentOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := o.launcher.check(plan.Parts[0].Launcher); err != nil {
+	if err := o.launcher.check(plan.Parts[0].Launcher, o.jobs); err != nil {
 		return err
 	}
 	dir, err := o.out.resolve("assignment", plan.Study.Hash)

@@ -35,7 +35,6 @@ var launcherLines = []keyFlag{
 // launcherFlags are the flags of sweep, ablate and assignment about where runs are trained.
 type launcherFlags struct {
 	cluster  string // the first flag that needs a cluster; empty if none was given
-	jobs     bool   // --jobs was given
 	wait     bool
 	manifest string // file for Kubernetes; empty = standard output
 }
@@ -74,18 +73,17 @@ func (f *launcherFlags) options(c *cobra.Command) (out []config.Flag) {
 	if f.cluster == "" && f.manifest != "" {
 		f.cluster = "--manifest"
 	}
-	f.jobs = c.Flags().Changed("jobs")
 	return out
 }
 
 // check refuses flags that the launcher ignores. The same settings in a file are no error,
 // because a file may be shared.
-func (f *launcherFlags) check(l config.Launcher) error {
+func (f *launcherFlags) check(l config.Launcher, jobs int) error {
 	switch {
 	case l.Type == "local" && f.cluster != "":
 		return fmt.Errorf("%w: %s has no effect on this machine (add --launcher slurm or kubernetes, or leave it out)",
 			config.ErrConfig, f.cluster)
-	case l.Type != "local" && f.jobs:
+	case l.Type != "local" && jobs > 0:
 		return fmt.Errorf("%w: --jobs is for this machine (--parallelism limits the runs at a time on a cluster)",
 			config.ErrConfig)
 	case l.Type == "kubernetes" && f.wait:

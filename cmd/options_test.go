@@ -111,6 +111,13 @@ func TestOptions(t *testing.T) {
 		{"ablate baseline --seeds 2 --prepare -c smoke --keep-going", &sweepOptions{ablation: "baseline", prepare: true,
 			sweepFlags: sweepFlags{keepGoing: true},
 			plan:       sweep.PlanOptions{Command: "ablate", Path: "smoke", Seeds: []uint64{1, 2}}}},
+		{"sweep lr --launcher slurm --wait --partition p --directive -x --directive -y", &sweepOptions{
+			axes:       []sweep.AxisRequest{lr},
+			sweepFlags: sweepFlags{launcher: launcherFlags{cluster: "--partition", wait: true}},
+			plan: sweep.PlanOptions{Command: "sweep", Flags: []config.Flag{
+				key("launcher.type", "--launcher", "slurm"), key("launcher.partition", "--partition", "p"),
+				{Key: "launcher.directives", Name: "--directive", Lines: []string{"-x", "-y"}}}}}},
+		{"cancel d --json", &cancelOptions{"d", true}},
 		{"ablate list --json", &listOptions{json: true}},
 		{"ablate show clip", &ablateShowOptions{"clip"}},
 		{"assignment --values 1e-3,3e-3 --lr-per-arm --seeds 3 --steps 9 -q", &assignmentOptions{

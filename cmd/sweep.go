@@ -237,7 +237,7 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := o.launcher.check(plan.Launcher); err != nil {
+	if err := o.launcher.check(plan.Launcher, o.jobs); err != nil {
 		return err
 	}
 	dir, err := o.out.resolve(o.plan.Command, plan.Manifest.Hash)

@@ -102,7 +102,9 @@ func suggestKey(word string, here, keys []string) string {
 	}
 	last := make([]string, len(keys))
 	for i, k := range keys {
-		last[i] = yamldoc.LastPart(k)
+		if last[i] = yamldoc.LastPart(k); OfLauncher(k) {
+			last[i] = k
+		}
 	}
 	if s := words.Nearest(yamldoc.LastPart(word), last); s != "" {
 		return didYouMean(keys[slices.Index(last, s)])
