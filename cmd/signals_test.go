@@ -160,7 +160,7 @@ func TestSFTInterrupted(t *testing.T) {
 	if got := exitOf(t, c); got != exitInterrupted {
 		t.Errorf("exit code %d, want %d: %s", got, exitInterrupted, c.Stderr)
 	}
-	if got, want := names(t, dir), "config.yaml sft.jsonl"; got != want {
+	if got, want := names(t, dir), ".claims config.yaml sft.jsonl"; got != want {
 		t.Errorf("it left %s, want %s", got, want)
 	}
 }

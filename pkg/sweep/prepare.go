@@ -27,6 +27,9 @@ func Prepare(dir string, p *Plan) error {
 	if err := p.Manifest.Check(); err != nil {
 		return fmt.Errorf("prepare sweep: %w", err)
 	}
+	if _, frozen, err := find(dir, p); err == nil && frozen {
+		return nil // without a claim, which changes the folder
+	}
 	unlock, err := claim(dir, rundir.KindSweep, func() error {
 		_, _, err := sameSweep(dir, p)
 		return err

@@ -41,6 +41,29 @@ func (t *trainer) finished() *rundir.Result {
 	return run.Result
 }
 
+// result returns the result of this run if it is done. It needs no claim of the folder. A folder that
+// is not this run's is left to [rundir.Acquire].
+func (t *trainer) result() (*rundir.Result, error) {
+	if _, err := os.Lstat(t.path(rundir.ResultFile)); err != nil {
+		return nil, nil
+	}
+	if rundir.Allow(t.opts.Dir, rundir.KindRun, t.isSame) != nil {
+		return nil, nil
+	}
+	run, err := rundir.Open(t.opts.Dir) // verifies the checksums of the files
+	if err != nil {
+		return nil, fmt.Errorf("%w (the run is done: restore the file, or start over in a new folder "+
+			"with --fresh)", err)
+	}
+	return run.Result, t.keepBest()
+}
+
+// isSame returns an error if the folder has another run's configuration.
+func (t *trainer) isSame() error {
+	_, err := t.sameRun()
+	return err
+}
+
 // open returns the result if the run is done, continues from the newest valid checkpoint if there
 // is one, and starts from step 0 otherwise.
 func (t *trainer) open() (*rundir.Result, error) {
@@ -48,13 +71,8 @@ func (t *trainer) open() (*rundir.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Lstat(t.path(rundir.ResultFile)); err == nil {
-		run, err := rundir.Open(t.opts.Dir) // verifies the checksums of the files
-		if err != nil {
-			return nil, fmt.Errorf("%w (the run is done: restore the file, or start over in a new folder "+
-				"with --fresh)", err)
-		}
-		return run.Result, t.keepBest()
+	if done, err := t.result(); done != nil || err != nil {
+		return done, err
 	}
 	checkpoints, err := rundir.Subfolder(t.opts.Dir, rundir.CheckpointDir)
 	if err != nil {

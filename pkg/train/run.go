@@ -107,8 +107,11 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 	if err := t.prepare(); err != nil {
 		return nil, err
 	}
+	if done, err := t.result(); done != nil || err != nil {
+		return done, err
+	}
 	var err error
-	t.hold, err = rundir.Acquire(opts.Dir, rundir.KindRun, func() error { _, err := t.sameRun(); return err })
+	t.hold, err = rundir.Acquire(opts.Dir, rundir.KindRun, t.isSame)
 	if err != nil {
 		return nil, err
 	}
