@@ -19,12 +19,9 @@ type Resources struct {
 	Time   time.Duration // 0 = unknown
 }
 
-// Resources proposes what a run of these entries needs, unless the settings say it: one core, or
-// two for a checkpoint; half more memory than the estimate; and twice the time that the first steps
-// take on this machine. Without a measurement there is no time.
-func (p *Located) Resources(
-	ctx context.Context, entries []sweepdir.Entry, now func() time.Time, note func(string),
-) Resources {
+// Needs proposes what a run of these entries needs, unless the settings say it: one core, or two for
+// a checkpoint, and half more memory than the estimate. It proposes no time.
+func (p *Plan) Needs(entries []sweepdir.Entry) Resources {
 	need := Resources{CPUs: p.Launcher.CPUs}
 	need.Memory, _ = config.ParseMemory(p.Launcher.Memory) // checked with the configuration
 	need.Time, _ = config.ParseTime(p.Launcher.Time)
@@ -39,6 +36,15 @@ func (p *Located) Resources(
 	if need.Memory == 0 {
 		need.Memory = proposedMemory(entries, need.CPUs)
 	}
+	return need
+}
+
+// Resources is [Plan.Needs] with a time: twice what the first steps take on this machine. Without a
+// measurement there is none.
+func (p *Located) Resources(
+	ctx context.Context, entries []sweepdir.Entry, now func() time.Time, note func(string),
+) Resources {
+	need := p.Needs(entries)
 	if need.Time == 0 && len(entries) > 0 {
 		var err error
 		if need.Time, err = p.proposedTime(ctx, entries, need.CPUs, now); err != nil {

@@ -1,0 +1,126 @@
+// Package kube renders a sweep as a manifest for Kubernetes: a ConfigMap with the frozen sweep and
+// one Indexed Job whose pods run `grpo task`. It needs no client library and talks to no cluster;
+// kubectl applies the manifest.
+package kube
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"grpo/internal/words"
+	"grpo/pkg/config"
+)
+
+// Settings describe the pods of a Job.
+type Settings struct {
+	// Image has a program grpo on its PATH.
+	Image string
+	// Namespace of the objects; empty means that of the kubectl command.
+	Namespace string
+	// Claim is a persistent volume claim with the access mode ReadWriteMany, and Mount the absolute
+	// path at which the pods see it.
+	Claim, Mount string
+	// Labels of the objects and the pods, as key=value.
+	Labels []string
+	// CPUs, GPUs and Memory (in bytes; 0 = no request and no limit) are for one pod.
+	CPUs, GPUs int
+	Memory     int64
+	// Parallelism is the number of pods at a time; 0 = all.
+	Parallelism int
+	// FailFast ends the Job with the first run that fails.
+	FailFast bool
+}
+
+var (
+	dnsLabel     = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	dnsSubdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+	qualified    = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
+)
+
+// Check returns a [config.ErrConfig] that names every setting Kubernetes would refuse.
+func (s Settings) Check() error {
+	var problems []string
+	bad := func(key, format string, args ...any) {
+		problems = append(problems, "launcher."+key+": "+fmt.Sprintf(format, args...))
+	}
+	switch {
+	case s.Image == "":
+		bad("kubernetes.image", "give the image with grpo that the pods run (the Dockerfile of grpo's sources builds one)")
+	case strings.ContainsFunc(s.Image, func(r rune) bool { return r <= ' ' || r > '~' }):
+		bad("kubernetes.image", "%s is not the name of an image", words.Quote(s.Image))
+	}
+	switch {
+	case s.Claim == "":
+		bad("kubernetes.claim", "give the persistent volume claim (access mode ReadWriteMany) that keeps the runs")
+	case len(s.Claim) > 253 || !dnsSubdomain.MatchString(s.Claim):
+		bad("kubernetes.claim", "%s is not the name of a claim (lower-case letters, digits, - and .)", words.Quote(s.Claim))
+	}
+	if s.Namespace != "" && !dnsLabel.MatchString(s.Namespace) {
+		bad("kubernetes.namespace", "%s is not the name of a namespace (lower-case letters, digits and -)",
+			words.Quote(s.Namespace))
+	}
+	switch {
+	case !path.IsAbs(s.Mount) || path.Clean(s.Mount) != s.Mount || strings.Contains(s.Mount, ":") || s.Mount == "/":
+		bad("kubernetes.mount", "%s must be an absolute path below / without \":\", such as /grpo", words.Quote(s.Mount))
+	case strings.HasPrefix(s.Mount+"/", path.Dir(preparedDir)+"/"):
+		bad("kubernetes.mount", "%s is in a folder of the system; choose another such as /grpo", words.Quote(s.Mount))
+	}
+	if _, err := s.labels(""); err != nil {
+		bad("kubernetes.labels", "%v", err)
+	}
+	if s.CPUs < 1 {
+		bad("cpus", "%d must be at least 1", s.CPUs)
+	}
+	if s.GPUs < 0 {
+		bad("kubernetes.gpus", "%d must be 0 or more", s.GPUs)
+	}
+	if s.Parallelism < 0 {
+		bad("parallelism", "%d must be 0 or more", s.Parallelism)
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", config.ErrConfig, strings.Join(problems, "\n"))
+}
+
+// labels are those of an object of the Job name.
+func (s Settings) labels(name string) (map[string]string, error) {
+	out := map[string]string{"app.kubernetes.io/name": "grpo", "app.kubernetes.io/instance": name}
+	for _, l := range s.Labels {
+		key, value, ok := strings.Cut(l, "=")
+		prefix, last, two := strings.Cut(key, "/")
+		if !two {
+			prefix, last = "x", key
+		}
+		if !ok || len(prefix) > 253 || !dnsSubdomain.MatchString(prefix) || !qualified.MatchString(last) ||
+			value != "" && !qualified.MatchString(value) {
+			return nil, fmt.Errorf("%s is not a label key=value (letters, digits, -, _ and ., at most 63 of each)", words.Quote(l))
+		}
+		out[key] = value
+	}
+	return out, nil
+}
+
+// Name is the name of the Job and its ConfigMap, and of the sweep's folder on the volume: the name
+// of the folder dir as far as a DNS label has its characters, and the hash of the sweep's manifest.
+// So the same sweep has the same Job, which exists once: applying a manifest twice starts no second
+// Job.
+func Name(dir, hash string) string {
+	const most = 40 // the hash and a pod's index follow; a label has at most 63
+	dash := func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}
+	base := strings.Map(dash, strings.ToLower(filepath.Base(dir)))
+	base = strings.TrimSuffix(base, hash)
+	base = strings.Trim(base[:min(len(base), most)], "-")
+	if base == "" {
+		base = "sweep"
+	}
+	return base + "-" + hash
+}
