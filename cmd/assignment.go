@@ -88,6 +88,10 @@ func runAssignment(ctx context.Context, s *State, o *assignmentOptions) error {
 		return err
 	case o.dryRun:
 		return previewAssignment(ctx, s, &o.sweepFlags, plan, dir)
+	case isKubernetes(plan.Parts[0]):
+		if finished, err := renderAssignment(ctx, s, o, plan, dir); err != nil || !finished {
+			return err
+		}
 	case plan.Parts[0].Launcher.Type == "slurm":
 		return submitAssignment(ctx, s, o, plan, dir)
 	}

@@ -21,6 +21,9 @@ var launcherKeys = []keyFlag{
 	{"qos", "launcher.qos", "NAME", "Slurm: quality of service"},
 	{"gres", "launcher.gres", "LIST", "Slurm: generic resources of one run, such as gpu:1"},
 	{"exclude", "launcher.exclude", "NODES", "Slurm: nodes to avoid"},
+	{"image", "launcher.kubernetes.image", "IMAGE", "Kubernetes: container image with grpo"},
+	{"claim", "launcher.kubernetes.claim", "NAME", "Kubernetes: ReadWriteMany volume claim for the runs"},
+	{"namespace", "launcher.kubernetes.namespace", "NAME", "Kubernetes: namespace"},
 }
 
 // launcherLines are the keys that are lists of lines, with repeatable flags.
@@ -31,8 +34,9 @@ var launcherLines = []keyFlag{
 
 // launcherFlags are the flags of sweep, ablate and assignment about where runs are trained.
 type launcherFlags struct {
-	cluster string // the first flag that needs a cluster; empty if none was given
-	wait    bool
+	cluster  string // the first flag that needs a cluster; empty if none was given
+	wait     bool
+	manifest string // file for Kubernetes; empty = standard output
 }
 
 func (f *launcherFlags) add(c *cobra.Command) {
@@ -41,6 +45,7 @@ func (f *launcherFlags) add(c *cobra.Command) {
 		c.Flags().StringArray(k.flag, nil, "`"+k.kind+"` "+k.usage+" ("+k.key+")")
 	}
 	c.Flags().BoolVar(&f.wait, "wait", false, "Slurm: stay, show progress, and report at the end")
+	c.Flags().StringVar(&f.manifest, "manifest", "", "Kubernetes: write the manifest to this `FILE` (default standard output)")
 	complete(c, "launcher", config.LauncherTypes, cobra.ShellCompDirectiveNoFileComp)
 }
 
@@ -65,6 +70,9 @@ func (f *launcherFlags) options(c *cobra.Command) (out []config.Flag) {
 	if f.cluster == "" && f.wait {
 		f.cluster = "--wait"
 	}
+	if f.cluster == "" && f.manifest != "" {
+		f.cluster = "--manifest"
+	}
 	return out
 }
 
@@ -73,13 +81,15 @@ func (f *launcherFlags) options(c *cobra.Command) (out []config.Flag) {
 func (f *launcherFlags) check(l config.Launcher, jobs int) error {
 	switch {
 	case l.Type == "local" && f.cluster != "":
-		return fmt.Errorf("%w: %s has no effect on this machine (add --launcher slurm, or leave it out)",
+		return fmt.Errorf("%w: %s has no effect on this machine (add --launcher slurm or kubernetes, or leave it out)",
 			config.ErrConfig, f.cluster)
 	case l.Type != "local" && jobs > 0:
 		return fmt.Errorf("%w: --jobs is for this machine (--parallelism limits the runs at a time on a cluster)",
 			config.ErrConfig)
-	case l.Type == "kubernetes":
-		return fmt.Errorf("%w: --launcher kubernetes is not supported by this command", config.ErrConfig)
+	case l.Type == "kubernetes" && f.wait:
+		return fmt.Errorf("%w: --wait is for --launcher slurm", config.ErrConfig)
+	case l.Type != "kubernetes" && f.manifest != "":
+		return fmt.Errorf("%w: --manifest is for --launcher kubernetes", config.ErrConfig)
 	}
 	return nil
 }

@@ -256,6 +256,10 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 		return submitSweep(ctx, s, o, l)
 	case o.prepare:
 		return prepareSweep(s, o, l)
+	case isKubernetes(l.Plan):
+		if finished, err := renderSweep(ctx, s, o, l); err != nil || !finished {
+			return err
+		}
 	}
 	t := newSweepTable(s, o.out.quiet, l.Manifest, o.jobs)
 	t.line("sweep folder %s", dir)

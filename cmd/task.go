@@ -7,14 +7,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
+	"grpo/pkg/sweep/kube"
 	"grpo/pkg/train"
 )
 
 // taskOptions are the inputs of `grpo task`.
 type taskOptions struct {
 	sweep      string
+	prepared   string
+	runs       string
 	index      int
 	threads    int
 	supervised bool
@@ -41,7 +45,10 @@ the results.`,
 		Annotations: saves,
 	}
 	c.Flags().StringVar(&o.sweep, "sweep", "", "`folder` of the sweep")
-	c.Flags().IntVar(&o.index, "index", -1, "index of the run in the manifest, from 0")
+	c.Flags().StringVar(&o.prepared, "prepared", "",
+		"`folder` of a Kubernetes ConfigMap with the frozen sweep, which is written to --sweep if that is new")
+	c.Flags().IntVar(&o.index, "index", -1, "index of the run in the manifest, or in --runs, from 0")
+	c.Flags().StringVar(&o.runs, "runs", "", "`list` of runs in the manifest, e.g. 0,3,5-9; --index counts in it")
 	addThreads(c.Flags(), &o.threads, "; does not affect the results")
 	c.Flags().BoolVar(&o.supervised, "supervised", false, "save and stop when standard input ends")
 	return c
@@ -57,13 +64,25 @@ func runTask(ctx context.Context, s *State, o *taskOptions) error {
 		ctx, stop = untilEnd(ctx, s.In)
 		defer stop()
 	}
+	if o.prepared != "" {
+		if err := kube.Unpack(ctx, o.prepared, o.sweep); err != nil {
+			return err
+		}
+	}
+	index := o.index
+	if o.runs != "" {
+		var err error
+		if index, err = kube.RunAt(o.runs, o.index); err != nil {
+			return fmt.Errorf("%w: --runs: %w", config.ErrConfig, err)
+		}
+	}
 	p := newProgress(s, false)
 	defer p.done()
 	train := sweep.Task
 	if job := slurmJob(ctx, s, o); job != nil {
 		train = job.Task
 	}
-	res, err := train(ctx, o.sweep, o.index, sweep.TaskOptions{
+	res, err := train(ctx, o.sweep, index, sweep.TaskOptions{
 		Threads: o.threads, Now: s.Now, Observer: observed(ctx, p), Meta: build(s), Memory: s.checkMemory, Disk: s.checkDisk,
 	})
 	if err != nil {
