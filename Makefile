@@ -8,7 +8,7 @@ export CGO_ENABLED ?= 0
 # and the launcher of a sweep's processes.
 CONCURRENT = ./pkg/model/tinylm ./pkg/model/kernel ./pkg/train ./pkg/rundir ./pkg/sweep ./pkg/sweepdir
 
-.PHONY: all build cuda cuda-test cuda-check cuda-check-build test race vet lint base smoke bench fuzz mutants faults clean
+.PHONY: all build cuda cuda-test cuda-check cuda-check-build test race kube-test vet lint base smoke bench fuzz mutants faults clean
 
 all: build
 
@@ -56,6 +56,9 @@ test: vet ## all tests; with -race for concurrent code if there is a C compiler
 	else \
 		echo "race detector skipped: it needs a C compiler"; \
 	fi
+
+kube-test: ## Kubernetes manifests against the API's types; a module of its own with its own dependencies
+	cd internal/kubetest && $(GO) vet . && $(GO) test .
 
 vet:
 	$(GO) vet ./...
