@@ -58,7 +58,7 @@ test: vet ## all tests; with -race for concurrent code if there is a C compiler
 	fi
 
 kube-test: ## Kubernetes manifests against the API's types; a module of its own with its own dependencies
-	cd internal/kubetest && $(GO) vet . && $(GO) test .
+	cd internal/kubetest && $(GO) vet . && $(GO) test -count=1 .
 
 vet:
 	$(GO) vet ./...
