@@ -21,8 +21,8 @@ func TestLoRARate(t *testing.T) {
 		r    *Resolved
 		want float64
 	}{
-		{load("smollm2"), 2e-5},
-		{load("smollm2", lora), 2e-4},
+		{load("smollm2"), 1e-5},
+		{load("smollm2", lora), 1e-4},
 		{load("smollm2", lora, "lr=3e-5"), 3e-5},
 		{load("", lora, "init=./x"), 1e-2},
 		{load(write(t, "model: {init: ./x}\ntrain: {learning_rate: 1e-4, lora: {rank: 8}}")), 1e-4},
