@@ -154,8 +154,8 @@ func noResults(dir string) error {
 }
 
 // previewSubmission prints the jobs that would be submitted, as commands for a shell.
-func previewSubmission(ctx context.Context, s *State, o *sweepOptions, l *sweep.Located) error {
-	opts, err := o.submitOptions(s, noteTo(s))
+func previewSubmission(ctx context.Context, s *State, f *sweepFlags, l *sweep.Located) error {
+	opts, err := f.submitOptions(s, noteTo(s))
 	if err != nil {
 		return err
 	}

@@ -248,8 +248,8 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 	switch {
 	case err != nil:
 		return err
-	case o.dryRun && l.Launcher.Type == "slurm":
-		return previewSubmission(ctx, s, o, l)
+	case o.dryRun && l.Launcher.Type == "slurm" && !o.out.json:
+		return previewSubmission(ctx, s, &o.sweepFlags, l)
 	case o.dryRun:
 		return previewSweep(ctx, s, o, l)
 	case l.Launcher.Type == "slurm" && !o.prepare:
