@@ -75,8 +75,10 @@ func find(dir string, p *Plan) (found *Plan, frozen bool, err error) {
 // sameSweep is [find] for the folder of a sweep, which must be p with the same or
 // fewer seeds.
 func sameSweep(dir string, p *Plan) (found *Plan, frozen bool, err error) {
-	if err := regular.Folder(filepath.Join(dir, sweepdir.RunsDir)); err != nil {
-		return nil, false, fmt.Errorf("prepare sweep: %w", err)
+	for _, name := range []string{sweepdir.RunsDir, rundir.ClaimsDir} {
+		if err := regular.Folder(filepath.Join(dir, name)); err != nil {
+			return nil, false, fmt.Errorf("prepare sweep: %w", err)
+		}
 	}
 	old, err := sweepdir.ReadManifest(dir)
 	switch {
