@@ -20,6 +20,9 @@ func Peek(dir string) (*Run, error) {
 	r := &Run{Dir: dir}
 	content := map[string][]byte{}
 	err := r.load(content, ResultFile, StatusFile)
+	if err == nil {
+		err = regular.Folder(filepath.Join(dir, CheckpointDir))
+	}
 	if data, there := content[ResultFile]; err == nil && there {
 		r.Result, err = peekResult(data)
 	}
