@@ -3,11 +3,9 @@ package cmd
 import (
 	"context"
 	"errors"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
-	"grpo/internal/textutil"
 	"grpo/pkg/report"
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweepdir"
@@ -89,19 +87,11 @@ func runAssignment(ctx context.Context, s *State, o *assignmentOptions) error {
 	case err != nil:
 		return err
 	case o.dryRun:
-		if err := previewAssignment(ctx, s, &o.sweepFlags, plan, dir); err != nil || o.out.json {
-			return err
+		err := previewAssignment(ctx, s, &o.sweepFlags, plan, dir)
+		if err == nil && plan.Parts[0].Launcher.Type == "slurm" && !o.out.json {
+			err = previewFirstJobs(ctx, s, &o.sweepFlags, plan, dir)
 		}
-		if plan.Parts[0].Launcher.Type != "slurm" {
-			return nil
-		}
-		first, err := sweep.Locate(filepath.Join(dir, plan.Study.Parts[0].Name), plan.Parts[0])
-		if err != nil {
-			return err
-		}
-		// The jobs of the other parts are of the same form; which runs they have depends on the first.
-		textutil.Fprintf(s.Out, "\njobs of part %s:\n", plan.Study.Parts[0].Name)
-		return previewSubmission(ctx, s, &o.sweepFlags, first)
+		return err
 	case isKubernetes(plan.Parts[0]):
 		if finished, err := renderAssignment(ctx, s, o, plan, dir); err != nil || !finished {
 			return err

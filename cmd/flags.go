@@ -235,9 +235,15 @@ func addKeyFlags(c *cobra.Command, flags []keyFlag) {
 // options collects the sources of a configuration.
 func (f *configFlags) options(c *cobra.Command, s *State, flags []keyFlag) config.LoadOptions {
 	out := config.LoadOptions{Path: f.path, Env: s.Env, Set: f.set, Checkpoint: train.FindCheckpoint}
+	out.Flags = givenKeys(c, flags)
+	return out
+}
+
+// givenKeys returns those of the flags that the user gave.
+func givenKeys(c *cobra.Command, flags []keyFlag) (out []config.Flag) {
 	for _, k := range flags {
 		if fl := c.Flags().Lookup(k.flag); fl.Changed {
-			out.Flags = append(out.Flags, config.Flag{Key: k.key, Name: "--" + k.flag, Value: fl.Value.String()})
+			out = append(out, config.Flag{Key: k.key, Name: "--" + k.flag, Value: fl.Value.String()})
 		}
 	}
 	return out

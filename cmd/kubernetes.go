@@ -29,15 +29,9 @@ func kubeSettings(p *sweep.Plan, failFast bool) (kube.Settings, error) {
 	return out, out.Check()
 }
 
-// notes prints the notes of sweeps that are not trained here.
-type notes struct{ s *State }
-
-func (n notes) Event(sweep.Event) {}
-func (n notes) Note(text string)  { textutil.Fprintf(n.s.Err, "note: %s\n", text) }
-
 // kubeOptions are the options of sweeps that are not trained here.
 func kubeOptions(s *State) sweep.Options {
-	return sweep.Options{Version: version, Observer: notes{s}, Now: s.Now, Slurm: slurm.Commands}
+	return sweep.Options{Version: version, Observer: sweep.Notes(noteTo(s)), Now: s.Now, Slurm: slurm.Commands}
 }
 
 // renderSweep writes the Kubernetes manifest of a sweep. It reports true if no run is missing.

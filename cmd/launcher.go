@@ -51,11 +51,7 @@ func (f *launcherFlags) add(c *cobra.Command) {
 
 // options returns the flags that set keys.
 func (f *launcherFlags) options(c *cobra.Command) (out []config.Flag) {
-	for _, k := range launcherKeys {
-		if fl := c.Flags().Lookup(k.flag); fl.Changed {
-			out = append(out, config.Flag{Key: k.key, Name: "--" + k.flag, Value: fl.Value.String()})
-		}
-	}
+	out = givenKeys(c, launcherKeys)
 	for _, k := range launcherLines {
 		// An error would mean a flag of another type.
 		if lines, err := c.Flags().GetStringArray(k.flag); err == nil && len(lines) > 0 {

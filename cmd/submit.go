@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"grpo/internal/textutil"
@@ -173,6 +174,18 @@ func previewSubmission(ctx context.Context, s *State, f *sweepFlags, l *sweep.Lo
 		}
 	}
 	return nil
+}
+
+// previewFirstJobs prints the jobs of the first part of a study. Those of the others are of the same
+// form; which runs they have depends on the first.
+func previewFirstJobs(ctx context.Context, s *State, f *sweepFlags, plan *sweep.AssignmentPlan, dir string) error {
+	name := plan.Study.Parts[0].Name
+	first, err := sweep.Locate(filepath.Join(dir, name), plan.Parts[0])
+	if err != nil {
+		return err
+	}
+	textutil.Fprintf(s.Out, "\njobs of part %s:\n", name)
+	return previewSubmission(ctx, s, f, first)
 }
 
 // submitAssignment submits the runs of the study that can be submitted now, and a job that continues

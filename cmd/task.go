@@ -78,11 +78,11 @@ func runTask(ctx context.Context, s *State, o *taskOptions) error {
 	}
 	p := newProgress(s, false)
 	defer p.done()
-	train := sweep.Task
+	task := sweep.Task
 	if job := slurmJob(ctx, s, o); job != nil {
-		train = job.Task
+		task = job.Task
 	}
-	res, err := train(ctx, o.sweep, index, sweep.TaskOptions{
+	res, err := task(ctx, o.sweep, index, sweep.TaskOptions{
 		Threads: o.threads, Now: s.Now, Observer: observed(ctx, p), Meta: build(s), Memory: s.checkMemory, Disk: s.checkDisk,
 		Wait: !o.supervised,
 	})

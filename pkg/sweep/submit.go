@@ -72,7 +72,7 @@ func (p *Located) Submit(ctx context.Context, opts SubmitOptions) (*Submitted, e
 		return nil, err
 	}
 	r := &runner{dir: p.Dir, arms: s.Manifest.Arms, opts: Options{
-		Observer: notes(opts.Note), StudySweeps: opts.StudySweeps, Siblings: p.Siblings, Version: opts.Program.Version,
+		Observer: Notes(opts.Note), StudySweeps: opts.StudySweeps, Siblings: p.Siblings, Version: opts.Program.Version,
 	}}
 	r.scan(s)
 	r.reuseRuns()
@@ -91,14 +91,14 @@ func (p *Located) Submit(ctx context.Context, opts SubmitOptions) (*Submitted, e
 	return out, errors.Join(err, unlock())
 }
 
-// notes is the observer of a submission.
-type notes func(string)
+// Notes is the observer of sweeps that are trained elsewhere: they have notes, and no events.
+type Notes func(string)
 
 // Event implements [Observer].
-func (notes) Event(Event) {}
+func (Notes) Event(Event) {}
 
 // Note implements [Observer].
-func (n notes) Note(text string) { n(text) }
+func (n Notes) Note(text string) { n(text) }
 
 // submit runs under the claim of the sweep's folder.
 func (p *Located) submit(ctx context.Context, r *runner, sc scripts, opts SubmitOptions) (*Submitted, error) {

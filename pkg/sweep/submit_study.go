@@ -95,7 +95,7 @@ func (p *AssignmentPlan) chooseSubmitted(dir string, opts StudySubmitOptions) er
 	if err := opts.Report(0, s); err != nil {
 		return err
 	}
-	return p.chooseBest(dir, StudyOptions{Options: Options{Observer: notes(opts.Note)}, Best: opts.Best})
+	return p.chooseBest(dir, StudyOptions{Options: Options{Observer: Notes(opts.Note)}, Best: opts.Best})
 }
 
 // follow submits the job that continues or reports after these jobs, in place of an earlier one.

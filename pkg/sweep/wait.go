@@ -169,7 +169,7 @@ func (w *waiter) ask(ctx context.Context, now time.Time) {
 	}
 }
 
-// miss notes that a run has no job; -1 stands for a sweep that does not exist yet.
+// miss notes that a run has no job; -1 means a sweep that does not exist yet.
 func (w *waiter) miss(index int, now time.Time) {
 	if _, known := w.gone[index]; !known {
 		w.gone[index] = now

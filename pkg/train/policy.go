@@ -190,7 +190,7 @@ func checkpointOf(c config.Model) *decoder.Description {
 }
 
 // IsDecoder reports whether a run trains a Llama or Qwen network, not a TinyLM.
-func IsDecoder(cfg config.Config) bool { return checkpointOf(cfg.Model) != nil }
+func IsDecoder(cfg config.Config) bool { return isDecoder(cfg.Model) }
 
 // templateOf turns questions into prompts. A chat is the text that the checkpoint's
 // template puts around a question.

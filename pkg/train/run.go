@@ -130,9 +130,10 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 	if derr := t.disk.wait(); err == nil { // after an error tasks may be left
 		err = derr
 	}
+	lost := t.hold.Check()
 	switch {
-	case t.hold.Check() != nil: // the folder is another process's, and so is the reason of any other error
-		return nil, t.hold.Check()
+	case lost != nil: // the folder is another process's, and so is the reason of any other error
+		return nil, lost
 	case errors.Is(err, ErrInterrupted):
 		tee.write("%v", err)
 	case err != nil:

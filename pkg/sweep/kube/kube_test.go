@@ -18,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"pgregory.net/rapid"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/sweep"
 )
@@ -197,7 +198,7 @@ func TestRunsProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set := rapid.MapOfN(rapid.IntRange(0, 60), rapid.Just(true), 1, -1).Draw(t, "runs")
 		runs := slices.Sorted(maps.Keys(set))
-		list := FormatRuns(runs)
+		list := textutil.Ranges(runs)
 		for i, want := range runs {
 			if got, err := RunAt(list, i); got != want || err != nil {
 				t.Fatalf("%s: place %d is %d, %v, want %d", list, i, got, err, want)

@@ -150,7 +150,7 @@ func (s Settings) podSpec(name string, runs []int) podSpec {
 			Name: containerName, Image: s.Image, Command: []string{"grpo"},
 			Args: []string{
 				"task", "--prepared", preparedDir, "--sweep", literal(path.Join(s.Mount, name)),
-				"--runs", FormatRuns(runs), "--index", "$(JOB_COMPLETION_INDEX)", "--threads", cpus,
+				"--runs", textutil.Ranges(runs), "--index", "$(JOB_COMPLETION_INDEX)", "--threads", cpus,
 			},
 			WorkingDir: s.Mount, // relative paths in a configuration are paths on the volume
 			// A Job runs an index once at a time, so a claim of this Job's pod with the same index is void.

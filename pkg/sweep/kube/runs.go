@@ -6,25 +6,7 @@ import (
 	"strings"
 )
 
-// FormatRuns writes ascending indexes of runs as a list with ranges: 0,3,5-9.
-func FormatRuns(runs []int) string {
-	var parts []string
-	for i := 0; i < len(runs); {
-		j := i
-		for j+1 < len(runs) && runs[j+1] == runs[j]+1 {
-			j++
-		}
-		part := strconv.Itoa(runs[i])
-		if j > i {
-			part += "-" + strconv.Itoa(runs[j])
-		}
-		parts = append(parts, part)
-		i = j + 1
-	}
-	return strings.Join(parts, ",")
-}
-
-// RunAt returns the run at place index, from 0, of a list that [FormatRuns] wrote.
+// RunAt returns the run at place index, from 0, of a list that [textutil.Ranges] wrote.
 func RunAt(list string, index int) (int, error) {
 	at := 0
 	for part := range strings.SplitSeq(list, ",") {

@@ -112,24 +112,9 @@ func IsID(text string) bool {
 	return text != "" && len(text) < 12 && strings.Trim(text, "0123456789") == ""
 }
 
-// Indices writes the tasks of an array: 0,3,5-9. With a limit, at most so many run at a time.
+// Indices writes the tasks of an array: 0,3,5-9. limit is the maximum that runs at a time; 0 = no limit.
 func Indices(tasks []int, limit int) string {
-	tasks = slices.Sorted(slices.Values(tasks))
-	var parts []string
-	for i := 0; i < len(tasks); {
-		j := i
-		for j+1 < len(tasks) && tasks[j+1] == tasks[j]+1 {
-			j++
-		}
-		switch part := strconv.Itoa(tasks[i]); {
-		case j == i:
-			parts = append(parts, part)
-		default:
-			parts = append(parts, fmt.Sprintf("%s-%d", part, tasks[j]))
-		}
-		i = j + 1
-	}
-	out := strings.Join(parts, ",")
+	out := textutil.Ranges(slices.Sorted(slices.Values(tasks)))
 	if limit > 0 {
 		out += fmt.Sprintf("%%%d", limit)
 	}
