@@ -13,12 +13,17 @@ import (
 )
 
 // A run in bf16 has the same bits when it is interrupted and continued on another number of
-// threads, but not those of float32, with which it can't continue.
+// threads, but not those of float32, with which it can't continue. So has one with adapters.
 func TestDecoderBF16(t *testing.T) {
 	if !kernel.HasBF16() {
 		t.Skip("this processor has no AVX512_BF16")
 	}
-	cfg := tinyDecoder(t, "precision=bf16", "output.checkpoint_every_n_steps=1")
+	t.Run("full", func(t *testing.T) { testDecoderBF16(t) })
+	t.Run("LoRA", func(t *testing.T) { testDecoderBF16(t, "train.lora.rank=2") })
+}
+
+func testDecoderBF16(t *testing.T, set ...string) {
+	cfg := tinyDecoder(t, append(set, "precision=bf16", "output.checkpoint_every_n_steps=1")...)
 	want := mustRun(t, cfg, t.TempDir(), 2)
 	plain := cfg
 	plain.Model.Precision = "float32"

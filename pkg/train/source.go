@@ -162,11 +162,7 @@ func (s *source) open(what string, bf16 bool, lora config.LoRA, seed uint64, on 
 		}
 		return p, nil
 	}
-	if bf16 {
-		return nil, config.Invalid(fmt.Errorf("train.lora.rank (%d): adapters and their base are computed in float32 "+
-			"(set model.precision=float32)", lora.Rank))
-	}
-	p, err := decoder.OpenLoRA(s.base, on, hf.LoRA(lora), seed, weights)
+	p, err := decoder.OpenLoRA(s.base, bf16, on, hf.LoRA(lora), seed, weights)
 	if err == nil && s.adapter != "" {
 		size := p.Size().(decoder.Size)
 		if weights, err = s.adapters(&size.Config); err == nil {

@@ -16,11 +16,12 @@ import (
 // Under LoRA the weights of a network are frozen. There is one copy of them, which all
 // networks of a run share (the sampler's, the learner's, the reference model's and the
 // critic's), in the packed form that is fast for few rows. Only the embedding and the
-// head are there in both forms.
+// head are there in both forms. In bf16 the packed form is rounded; the adapters are
+// computed in float32.
 
 // freeze makes a network of frozen weights, without adapters. read returns a tensor by
 // its Hugging Face name.
-func freeze(c *hf.Config, read func(name string) ([]float32, error)) (*Network, error) {
+func freeze(c *hf.Config, bf16 bool, read func(name string) ([]float32, error)) (*Network, error) {
 	names, _ := c.Shapes()
 	var failed error
 	fill := func(x []float32) {
@@ -42,16 +43,17 @@ func freeze(c *hf.Config, read func(name string) ([]float32, error)) (*Network, 
 		s := borrow(in * out)
 		defer s.giveBack()
 		fill(s.x)
-		m := projection{in: in, out: out, packed: new(kernel.Packed)}
-		kernel.PackB(true, in, out, s.x, in, m.packed)
+		m := projection{in: in, out: out, bf16: bf16, packed: new(kernel.Packed)}
+		m.packInto(s.x, m.packed)
 		return m
 	})
-	n.head.packed = new(kernel.Packed)
-	kernel.PackB(true, n.head.in, n.head.out, n.head.w, n.head.in, n.head.packed)
+	n.bf16, n.head.bf16, n.head.packed = bf16, bf16, new(kernel.Packed)
+	n.head.packInto(n.head.w, n.head.packed)
 	return n, failed
 }
 
-// digest is the SHA-256 of the frozen weights in the order of [hf.Config.Shapes].
+// digest is the SHA-256 of the frozen weights, as they are computed with, in the order of
+// [hf.Config.Shapes].
 func (n *Network) digest() string {
 	h := sha256.New()
 	write := func(list ...[]float32) {

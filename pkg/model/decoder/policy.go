@@ -22,22 +22,19 @@ type Policy struct {
 // Open reads a checkpoint, a Hugging Face folder or a GGUF file, as a policy. Matmuls with its
 // weights are in bf16 (operands only; weights and sums stay float32) or in float32.
 func Open(path string, bf16 bool, on model.Device) (*Policy, error) {
-	if bf16 && !kernel.HasBF16() {
-		return nil, fmt.Errorf("open model: bf16 on the CPU needs the instructions AVX512_BF16 (AMD Zen 4, Intel "+
-			"Cooper Lake or Sapphire Rapids, or later), which the kernel %s on this machine does not use: set "+
-			"model.precision=float32", kernel.Name())
-	}
-	p, err := open(path, on, Load)
-	if err == nil && bf16 {
-		p.net.useBF16()
-	}
-	return p, err
+	return open(path, bf16, on, func(c *hf.Checkpoint) (*Network, error) {
+		n, err := Load(c)
+		if err == nil && bf16 {
+			n.useBF16()
+		}
+		return n, err
+	})
 }
 
 // OpenLoRA is [Open] with frozen weights and new adapters, which are drawn from seed. With
 // weights, of Hugging Face's names, it takes these instead of the checkpoint's.
-func OpenLoRA(path string, on model.Device, l hf.LoRA, seed uint64, weights *model.Params) (*Policy, error) {
-	return open(path, on, func(c *hf.Checkpoint) (*Network, error) {
+func OpenLoRA(path string, bf16 bool, on model.Device, l hf.LoRA, seed uint64, weights *model.Params) (*Policy, error) {
+	return open(path, bf16, on, func(c *hf.Checkpoint) (*Network, error) {
 		read := c.Read
 		if weights != nil {
 			_, shapes := c.Config.Shapes()
@@ -50,7 +47,7 @@ func OpenLoRA(path string, on model.Device, l hf.LoRA, seed uint64, weights *mod
 				return nil, fmt.Errorf("the weights for %s have no tensor %s of shape %v", path, name, shapes[name])
 			}
 		}
-		n, err := freeze(c.Config, read)
+		n, err := freeze(c.Config, bf16, read)
 		if err == nil {
 			n.attach(&l, newAdapters(c.Config, l, seed))
 		}
@@ -58,7 +55,12 @@ func OpenLoRA(path string, on model.Device, l hf.LoRA, seed uint64, weights *mod
 	})
 }
 
-func open(path string, on model.Device, load func(*hf.Checkpoint) (*Network, error)) (*Policy, error) {
+func open(path string, bf16 bool, on model.Device, load func(*hf.Checkpoint) (*Network, error)) (*Policy, error) {
+	if bf16 && !kernel.HasBF16() {
+		return nil, fmt.Errorf("open model: bf16 on the CPU needs the instructions AVX512_BF16 (AMD Zen 4, Intel "+
+			"Cooper Lake or Sapphire Rapids, or later), which the kernel %s on this machine does not use: set "+
+			"model.precision=float32", kernel.Name())
+	}
 	pool, ok := on.(*kernel.Pool)
 	if !ok {
 		return nil, errors.New("open model: checkpoints of this kind run on the CPU only (model.device=cpu)")

@@ -63,10 +63,15 @@ func (q *packedProjection) pack(m projection) {
 	if m.packed != nil {
 		return
 	}
+	m.packInto(m.w, &q.own)
+	q.projection.packed = &q.own
+}
+
+// packInto packs weights, (out, in), in the precision of the projection.
+func (m projection) packInto(w []float32, to *kernel.Packed) {
 	pack := kernel.PackB
 	if m.bf16 {
 		pack = kernel.PackBF16
 	}
-	pack(true, m.in, m.out, m.w, m.in, &q.own)
-	q.projection.packed = &q.own
+	pack(true, m.in, m.out, w, m.in, to)
 }

@@ -28,16 +28,20 @@ func (s Size) ScorerBytes(model.BatchSize, int) float64 { return 0 }
 func (s Size) CriticBytes(_, _ model.BatchSize, _ int) float64 { return 4 * s.ParamBytes() }
 
 // SamplerBytes implements [model.Size]: the packed weights. Under LoRA there are no others,
-// except those of the embedding and the head.
+// except those of the embedding and the head, which are float32.
 func (s Size) SamplerBytes(int) float64 {
-	weights := s.Parameters()
+	packed, both := s.Parameters(), float64(s.Vocab)*float64(s.Hidden)
+	if !s.Tied {
+		packed -= both // the embedding
+		both *= 2
+	}
 	if s.BF16 {
-		weights /= 2
+		packed /= 2
 	}
 	if s.LoRA != nil {
-		weights += float64(s.Vocab) * float64(s.Hidden)
+		packed += both
 	}
-	return float * weights
+	return float * packed
 }
 
 // SampledBytes implements [model.Size].

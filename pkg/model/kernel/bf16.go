@@ -140,6 +140,17 @@ func packPairs(k, n int, b []float32, ldb int, to []float32) {
 	}
 }
 
+// splitPairs writes the numbers of kb pairs, nr apart, to a row; the last pair may have no second.
+func splitPairs(kb int, column, row []float32) {
+	for p := range kb {
+		bits := math.Float32bits(column[p*nr])
+		row[2*p] = math.Float32frombits(bits << 16)
+		if 2*p+1 < len(row) {
+			row[2*p+1] = math.Float32frombits(bits &^ 0xffff)
+		}
+	}
+}
+
 // tilesPairs is the portable version of a block of pairs, see [tilesGo].
 func tilesPairs(rows, panels, kb int, a matrixA, packed []float32, add bool, c []float32, ldc int) {
 	for i := range rows {

@@ -212,14 +212,21 @@ func TestTransposed(t *testing.T) {
 			for i := range rows {
 				rows[i] = r.Float32()
 			}
-			var p Packed
+			rounded := make([]float32, len(rows))
+			for i, x := range rows {
+				rounded[i] = math.Float32frombits(roundBits(x) &^ 0xffff)
+			}
+			var p, inBF16 Packed
 			PackB(true, s.k, s.n, rows, s.k, &p)
+			PackBF16(true, s.k, s.n, rows, s.k, &inBF16)
 			lo := r.Intn(s.n)
 			hi := lo + r.Intn(s.n-lo+1)
 			for _, part := range [][2]int{{0, s.n}, {lo, hi}} {
 				got := make([]float32, (part[1]-part[0])*s.k)
 				p.Transposed(part[0], part[1], got)
 				sameBits(t, shapeName("transposed", 0, s.k, s.n), got, rows[part[0]*s.k:part[1]*s.k])
+				inBF16.Transposed(part[0], part[1], got)
+				sameBits(t, shapeName("transposed in bf16", 0, s.k, s.n), got, rounded[part[0]*s.k:part[1]*s.k])
 			}
 			mustPanic(t, "too many columns", func() { p.Transposed(0, s.n+1, make([]float32, 2*len(rows)+s.k)) })
 			mustPanic(t, "too little memory", func() { p.Transposed(0, s.n, make([]float32, len(rows)-1)) })

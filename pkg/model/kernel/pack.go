@@ -55,21 +55,25 @@ func packBlock(f format, transB bool, p0, k, n int, b []float32, ldb int, to []f
 	}
 }
 
-// Transposed writes the columns lo to hi-1 of the matrix into to, as rows of k numbers.
+// Transposed writes the columns lo to hi-1 of the matrix into to, as rows of k numbers. Those of
+// [PackBF16] are rounded.
 func (b *Packed) Transposed(lo, hi int, to []float32) {
 	if lo < 0 || hi > b.n || lo > hi {
 		panic(fmt.Sprintf("kernel: columns %d to %d of a packed matrix of %d×%d", lo, hi, b.k, b.n))
 	}
 	checkLen("to", to, (hi-lo)*b.k)
-	wide := roundUp(b.n, nr)
-	for p0 := 0; p0 < b.k; p0 += kBlock {
-		kb := min(kBlock, b.k-p0)
+	wide, steps := roundUp(b.n, nr), b.format.steps(b.k)
+	for p0 := 0; p0 < steps; p0 += kBlock {
+		kb := min(kBlock, steps-p0)
 		block := b.data[p0*wide : (p0+kb)*wide]
 		for j := lo; j < hi; j++ {
-			column := block[j/nr*nr*kb+j%nr:]
-			row := to[(j-lo)*b.k+p0:][:kb]
-			for p := range row {
-				row[p] = column[p*nr]
+			column, row := block[j/nr*nr*kb+j%nr:], to[(j-lo)*b.k:(j-lo+1)*b.k]
+			if b.format == pairs {
+				splitPairs(kb, column, row[2*p0:])
+				continue
+			}
+			for p := range kb {
+				row[p0+p] = column[p*nr]
 			}
 		}
 	}
