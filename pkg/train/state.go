@@ -76,6 +76,8 @@ type inputs struct {
 	Problems string `json:"problems"`          // every split except the supervised one, and the text of chats
 	Init     string `json:"init"`              // the initial weights
 	Teacher  string `json:"teacher,omitempty"` // empty without
+	// Rewards are the files that the commands of reward functions name, by path; nil without.
+	Rewards map[string]string `json:"rewards,omitempty"`
 }
 
 // differ describes the inputs that have changed.
@@ -90,7 +92,7 @@ func (in inputs) differ(now inputs) []string {
 	if in.Teacher != now.Teacher {
 		out = append(out, "the teacher's weights (algorithm.teacher)")
 	}
-	return out
+	return append(out, differentFiles(in.Rewards, now.Rewards)...)
 }
 
 // SameInputs returns an error unless a run of this configuration on the CPU would have the kernel, the
@@ -113,8 +115,12 @@ func SameInputs(c config.Config, meta *rundir.Meta) error {
 	if err != nil {
 		return err
 	}
-	then := inputs{Problems: meta.ProblemsHash, Init: meta.InitHash}
-	now := inputs{Problems: hashProblems(problems, template), Init: initHash(n.policy)}
+	files, err := rewardFiles(c.Reward)
+	if err != nil {
+		return err
+	}
+	then := inputs{Problems: meta.ProblemsHash, Init: meta.InitHash, Rewards: meta.RewardFiles}
+	now := inputs{Problems: hashProblems(problems, template, len(c.Reward.Custom) > 0), Init: initHash(n.policy), Rewards: files}
 	if changed := then.differ(now); len(changed) > 0 {
 		return fmt.Errorf("the files that its configuration names had other contents: %s", strings.Join(changed, ", "))
 	}
@@ -122,9 +128,10 @@ func SameInputs(c config.Config, meta *rundir.Meta) error {
 }
 
 // hashProblems is the SHA-256 of all problems that a run trains or is evaluated on, and of the text
-// around them if it comes from files (a chat template, worked examples). Each string is
-// hashed after its length, so different lists never give the same bytes.
-func hashProblems(p *Problems, t gsm8k.Template) string {
+// around them if it comes from files (a chat template, worked examples). Their other fields count
+// if custom rewards can read them. Each string is hashed after its length, so different lists never
+// give the same bytes.
+func hashProblems(p *Problems, t gsm8k.Template, custom bool) string {
 	h := sha256.New()
 	write := func(s string) {
 		h.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(s))))
@@ -139,6 +146,9 @@ func hashProblems(p *Problems, t gsm8k.Template) string {
 		for _, x := range split {
 			for _, s := range []string{x.ID, x.Question, x.Answer, x.Gold} {
 				write(s)
+			}
+			if custom {
+				write(x.Fields)
 			}
 		}
 	}
