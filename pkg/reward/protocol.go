@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"grpo/internal/jsonkeys"
+	"grpo/internal/textutil"
 	"grpo/internal/words"
 )
 
@@ -53,7 +54,7 @@ func (r request) encode() ([]byte, error) {
 func parseAnswer(line []byte, id, n int) (Scores, error) {
 	var fields map[string]json.RawMessage
 	if err := strictJSON(line, &fields); err != nil {
-		return Scores{}, fmt.Errorf("%w: %s", err, words.Show(string(line[:min(len(line), 200)])))
+		return Scores{}, fmt.Errorf("%w: %s", err, words.Quote(string(line[:min(len(line), 200)])))
 	}
 	known := []string{"id", "rewards", "columns", "version"}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
@@ -65,7 +66,11 @@ func parseAnswer(line []byte, id, n int) (Scores, error) {
 	for _, want := range []struct {
 		key   string
 		value int
-	}{{"id", id}, {"version", Version}} {
+		fix   string
+	}{
+		{"id", id, "it must print one line for each line that it reads, with its id"},
+		{"version", Version, "this is the version of the protocol that grpo speaks"},
+	} {
 		raw, ok := fields[want.key]
 		var got int
 		switch {
@@ -73,8 +78,7 @@ func parseAnswer(line []byte, id, n int) (Scores, error) {
 		case !ok:
 			return Scores{}, fmt.Errorf("no %q (copy it from the request)", want.key)
 		case json.Unmarshal(raw, &got) != nil || string(raw) == "null" || got != want.value:
-			return Scores{}, fmt.Errorf("%q is %s, want %d: it must print one line for each line that it reads",
-				want.key, words.Show(string(raw)), want.value)
+			return Scores{}, fmt.Errorf("%q is %s, want %d (%s)", want.key, words.Show(string(raw)), want.value, want.fix)
 		}
 	}
 	rewards, err := list(fields, "rewards", n)
@@ -131,7 +135,7 @@ func list(fields map[string]json.RawMessage, key string, n int) ([]any, error) {
 	case err != nil || out == nil:
 		return nil, fmt.Errorf("%q is %s, want a list", key, words.Show(string(raw[:min(len(raw), 80)])))
 	case len(out) != n:
-		return nil, fmt.Errorf("%q has %d elements for %d completions", key, len(out), n)
+		return nil, fmt.Errorf("%q has %s for %s", key, textutil.Count(len(out), "element"), textutil.Count(n, "completion"))
 	}
 	return out, nil
 }
