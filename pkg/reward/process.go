@@ -183,7 +183,7 @@ func (t *tail) String() string {
 	var out []string
 	for line := range strings.Lines(string(t.text)) {
 		if line = strings.TrimRight(line, " \t\r\n"); line != "" {
-			out = append(out, "\n  "+textutil.Printable(line, 200))
+			out = append(out, "\n  "+textutil.Printable(strings.ReplaceAll(line, "\t", "    "), 200))
 		}
 	}
 	return strings.Join(out[max(0, len(out)-tailLines):], "")
