@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"strings"
 	"sync"
 
 	"grpo/internal/textutil"
@@ -113,15 +114,19 @@ func (w *worker) score(ctx context.Context, r request) (Scores, error) {
 		var f failure
 		switch {
 		case errors.As(err, &f) && restarts < w.spec.Restarts:
-			w.notes = append(w.notes, fmt.Sprintf("%v\nthe process is started again", err))
-		case w.spec.NullOnError:
-			w.notes = append(w.notes, fmt.Sprintf("%v\n%s without this reward (on_error: null)",
-				err, textutil.Count(len(r.Completions), "completion")))
+			w.note(err, "the process is started again")
+		case w.spec.NullOnError && r.Step > 0: // before the first step it is a mistake, not a failure
+			w.note(err, textutil.Count(len(r.Completions), "completion")+" without this reward (on_error: null)")
 			return nulls(len(r.Completions)), nil
 		default:
 			return Scores{}, err
 		}
 	}
+}
+
+// note keeps an error and what follows from it, on one line.
+func (w *worker) note(err error, then string) {
+	w.notes = append(w.notes, strings.ReplaceAll(err.Error(), "\n  ", " | ")+"; "+then)
 }
 
 // once asks the process, which it starts if none is running.

@@ -80,7 +80,9 @@ type Spec struct {
 	Pattern string
 	Expr    string
 
-	NullOnError bool // a failed batch has no rewards, instead of an error
+	// NullOnError: completions for which the function failed have no reward, instead of an error. Of
+	// a command this holds from step 1 on.
+	NullOnError bool
 
 	// For commands.
 	Timeout  time.Duration // for the answer to one line

@@ -229,7 +229,7 @@ func TestFaults(t *testing.T) {
 			if err != nil || !equal(got.Rewards, []float64{math.NaN(), math.NaN()}) {
 				t.Errorf("with null: %v, %v", got.Rewards, err)
 			}
-			if all := strings.Join(*notes, ""); !strings.Contains(all, want) || !strings.Contains(all, "2 completions without this reward") {
+			if all := strings.Join(*notes, ""); !strings.Contains(all, strings.ReplaceAll(want, "\n  ", " | ")) || !strings.Contains(all, "2 completions without this reward") {
 				t.Errorf("notes %q", all)
 			}
 		})

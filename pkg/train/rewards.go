@@ -2,6 +2,8 @@ package train
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -204,6 +206,19 @@ func rewardFiles(r config.Reward) (map[string]string, error) {
 		maps.Copy(out, files)
 	}
 	return out, nil
+}
+
+// hashFields is the SHA-256 of the other fields of problems; "" if they have none.
+func hashFields(problems []gsm8k.Problem) string {
+	h, some := sha256.New(), false
+	for _, p := range problems {
+		fmt.Fprintln(h, p.Fields) // a line of JSON
+		some = some || p.Fields != ""
+	}
+	if !some {
+		return ""
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // differentFiles describes the files of reward commands that have changed.

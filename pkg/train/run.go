@@ -179,10 +179,12 @@ func (t *trainer) prepare() error {
 	if err := t.build(); err != nil {
 		return err
 	}
-	t.inputs.Problems, t.inputs.Init = hashProblems(t.data.problems, t.data.template, len(t.cfg.Reward.Custom) > 0), initHash(t.policy)
-	var err2 error
-	t.inputs.Rewards, err2 = rewardFiles(t.cfg.Reward)
-	return err2
+	t.inputs.Problems, t.inputs.Init = hashProblems(t.data.problems, t.data.template), initHash(t.policy)
+	if len(t.cfg.Reward.Custom) > 0 {
+		t.inputs.Fields = hashFields(t.data.problems.Train)
+	}
+	t.inputs.Rewards, err = rewardFiles(t.cfg.Reward)
+	return err
 }
 
 // build makes the rewards, the network and its optimizer.

@@ -78,6 +78,9 @@ type inputs struct {
 	Teacher  string `json:"teacher,omitempty"` // empty without
 	// Rewards are the files that the commands of reward functions name, by path; nil without.
 	Rewards map[string]string `json:"rewards,omitempty"`
+	// Fields is the hash of the other fields of the training problems, which custom reward functions
+	// can read; empty without.
+	Fields string `json:"fields,omitempty"`
 }
 
 // differ describes the inputs that have changed.
@@ -91,6 +94,9 @@ func (in inputs) differ(now inputs) []string {
 	}
 	if in.Teacher != now.Teacher {
 		out = append(out, "the teacher's weights (algorithm.teacher)")
+	}
+	if in.Fields != now.Fields {
+		out = append(out, "the other fields of the problems (data.*)")
 	}
 	return append(out, differentFiles(in.Rewards, now.Rewards)...)
 }
@@ -120,7 +126,7 @@ func SameInputs(c config.Config, meta *rundir.Meta) error {
 		return err
 	}
 	then := inputs{Problems: meta.ProblemsHash, Init: meta.InitHash, Rewards: meta.RewardFiles}
-	now := inputs{Problems: hashProblems(problems, template, len(c.Reward.Custom) > 0), Init: initHash(n.policy), Rewards: files}
+	now := inputs{Problems: hashProblems(problems, template), Init: initHash(n.policy), Rewards: files}
 	if changed := then.differ(now); len(changed) > 0 {
 		return fmt.Errorf("the files that its configuration names had other contents: %s", strings.Join(changed, ", "))
 	}
@@ -128,10 +134,9 @@ func SameInputs(c config.Config, meta *rundir.Meta) error {
 }
 
 // hashProblems is the SHA-256 of all problems that a run trains or is evaluated on, and of the text
-// around them if it comes from files (a chat template, worked examples). Their other fields count
-// if custom rewards can read them. Each string is hashed after its length, so different lists never
-// give the same bytes.
-func hashProblems(p *Problems, t gsm8k.Template, custom bool) string {
+// around them if it comes from files (a chat template, worked examples). Each string is
+// hashed after its length, so different lists never give the same bytes.
+func hashProblems(p *Problems, t gsm8k.Template) string {
 	h := sha256.New()
 	write := func(s string) {
 		h.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(s))))
@@ -146,9 +151,6 @@ func hashProblems(p *Problems, t gsm8k.Template, custom bool) string {
 		for _, x := range split {
 			for _, s := range []string{x.ID, x.Question, x.Answer, x.Gold} {
 				write(s)
-			}
-			if custom {
-				write(x.Fields)
 			}
 		}
 	}
