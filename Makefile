@@ -6,7 +6,7 @@ export CGO_ENABLED ?= 0
 
 # Packages in which goroutines share memory: the worker pool and what runs on it,
 # and the launcher of a sweep's processes.
-CONCURRENT = ./pkg/model/tinylm ./pkg/model/kernel ./pkg/train ./pkg/rundir ./pkg/sweep ./pkg/sweepdir
+CONCURRENT = ./pkg/model/tinylm ./pkg/model/kernel ./pkg/train ./pkg/rundir ./pkg/sweep ./pkg/sweepdir ./pkg/reward
 
 .PHONY: all build cuda cuda-test cuda-check cuda-check-build test race kube-test nfs-test slurm-test vet lint base smoke bench fuzz mutants faults clean
 

@@ -57,6 +57,9 @@ func (f *Form) Decode(label string, text []byte, into any) *Document {
 		d.Problem(p.line, "%s", p.text)
 	default:
 		d.Lines, d.Comments = map[string]int{"": max(root.Line, 1)}, map[string]string{}
+		if f.Rewrite != nil {
+			f.Rewrite(d, root)
+		}
 		d.section(root, reflect.ValueOf(into).Elem(), "")
 	}
 	return d

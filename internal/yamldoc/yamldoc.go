@@ -34,6 +34,8 @@ type Form struct {
 
 	// OtherNames maps alternative full paths to their keys.
 	OtherNames map[string]string
+	// Rewrite replaces short forms in the document before it is decoded; nil = none.
+	Rewrite func(d *Document, root *yaml.Node)
 	// Suggest ends the message about an unknown key of a section that has the keys here; nil
 	// suggests the nearest of these.
 	Suggest func(key string, here []string) string

@@ -46,7 +46,8 @@ func writeSection(b *bytes.Buffer, v reflect.Value, first, rest string) {
 		case f.Kind() == reflect.Struct:
 			fmt.Fprintf(b, "%s%s:\n", first, name)
 			writeSection(b, f, rest+"  ", rest+"  ")
-		case yamldoc.IsSections(f.Type()) && f.Len() > 0:
+		case yamldoc.IsSections(f.Type()) && f.Len() == 0: // as in configurations before there were any
+		case yamldoc.IsSections(f.Type()):
 			fmt.Fprintf(b, "%s%s:\n", first, name)
 			for j := range f.Len() {
 				writeSection(b, f.Index(j), rest+"  - ", rest+"    ")
@@ -63,6 +64,7 @@ func writeSection(b *bytes.Buffer, v reflect.Value, first, rest string) {
 //   - name is a label;
 //   - output.* selects which weights are kept on disk;
 //   - train.gradient_checkpointing changes no bit;
+//   - of a custom reward function, those of changesNoReward;
 //   - launcher.* says where a run is trained.
 //
 // The seed is part of the hash, and so are train.gradient_accumulation_steps and
@@ -84,7 +86,7 @@ func Hash[T Root](c T) string {
 	c = Resolve(c)
 	h := sha256.New()
 	for _, f := range leaves(c) {
-		if !slices.Contains(outsideHash, f.path) && !OfLauncher(f.path) && !f.isNeutral() {
+		if !isOutsideHash(f.path) && !OfLauncher(f.path) && !f.isNeutral() {
 			fmt.Fprintf(h, "%s: %s\n", f.path, yamldoc.Format(f.value))
 		}
 	}

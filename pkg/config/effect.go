@@ -236,10 +236,11 @@ func (c *Config) usesEps() bool {
 // atDefault returns c with one key at its default.
 func atDefault(c Config, key string) Config {
 	d := Default()
-	from := leaves(&d)
-	for i, f := range leaves(&c) {
-		if f.path == key {
-			f.value.Set(from[i].value)
+	for _, from := range leaves(&d) {
+		for _, to := range leaves(&c) {
+			if from.path == key && to.path == key {
+				to.value.Set(from.value)
+			}
 		}
 	}
 	return Resolve(c)

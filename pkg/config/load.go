@@ -104,7 +104,10 @@ func loadFrom[T Root](src *source, opts LoadOptions, defaults T) (*Loaded[T], er
 	if problems = append(problems, v.validate()...); len(problems) > 0 {
 		return nil, &Error{Doing: "load config", Problems: problems}
 	}
-	for key, why := range resolve(&out.Config) {
+	before := customOf(&out.Config)
+	wrote := resolve(&out.Config)
+	out.moveOrigins(before, customOf(&out.Config))
+	for key, why := range wrote {
 		o := out.origins[key]
 		o.From, o.AskedBy = why.from, why.askedBy
 		out.origins[key] = o

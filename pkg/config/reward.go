@@ -3,9 +3,12 @@ package config
 // Reward names the reward functions of training, their weights and their parameters. Lengths are in
 // tokens including <eos>; the maximum is rollout.sampling_max_tokens.
 type Reward struct {
-	// Functions are of [RewardFunctions].
+	// Functions are of [RewardFunctions], or names in Custom.
 	Functions     []string  `yaml:"functions"`
 	RewardWeights []float64 `yaml:"reward_weights"` // one for each function
+	// Custom are the functions that the user defines. [Resolve] leaves out those that Functions does
+	// not name.
+	Custom []CustomReward `yaml:"custom"`
 	// MultiObjectiveAggregation is how several functions become advantages: "sum_then_normalize"
 	// (the weighted sum is one reward) or "normalize_then_sum" (GDPO: each is normalized in its
 	// groups, then summed with the weights, then whitened over the batch).

@@ -233,7 +233,8 @@ func (c *Config) validateOutput(v *validator) {
 
 func (c *Config) validateReward(v *validator) {
 	r, a := &c.Reward, &c.Algorithm
-	v.someOf(&r.Functions, RewardFunctions()...)
+	r.validateCustom(v)
+	v.someOf(&r.Functions, r.names()...)
 	oneOf(v, &r.MultiObjectiveAggregation, "sum_then_normalize", "normalize_then_sum")
 	v.in(anyTokens, &r.OverlongCache, &r.CosineMaxLen)
 	v.in(interval{low: 1, high: 100}, &r.RepetitionNGrams)

@@ -157,7 +157,10 @@ func (c *Config) validateGroups(v *validator) {
 	a, r := &c.Algorithm, &c.Reward
 	if a.Normalizer == rl.NormalizerGroupMean { // a scale only if no reward is negative
 		const why = "it divides by the group's mean reward, and rewards may be negative"
-		negative := func(f string) bool { return f == "soft_overlong" || f == "repetition" || f == "cosine" }
+		negative := func(f string) bool {
+			c := r.customReward(f)
+			return f == "soft_overlong" || f == "repetition" || f == "cosine" || c != nil && c.Pattern == ""
+		}
 		v.compatible(!slices.ContainsFunc(r.Functions, negative), &a.Normalizer, &r.Functions, why)
 		v.compatible(!slices.ContainsFunc(r.RewardWeights, func(w float64) bool { return w < 0 }),
 			&a.Normalizer, &r.RewardWeights, why)

@@ -33,6 +33,9 @@ type Problem struct {
 	Type string
 	// Fact is the operand fact of a generated problem ("7+5", "9-4", "6*4").
 	Fact string
+	// Fields are the other fields of its record in a file, a JSON object with sorted keys; empty if
+	// there are none.
+	Fields string
 	// Line is the 1-based line in the file; 0 for generated problems.
 	Line int
 }

@@ -116,7 +116,7 @@ func ReadFile(path string, opt ReadOptions) ([]Problem, ReadReport, error) {
 
 // ReadJSONL reads problems in GSM8K's form: one JSON object per line with the strings "question"
 // and "answer", the latter ending in a line "#### N". The optional strings "id", "type" and "fact"
-// are those of [WriteJSONL]; other keys and blank lines are ignored. name is the name of the file
+// are those of [WriteJSONL]; other keys become [Problem.Fields], and blank lines are ignored. name is the name of the file
 // in errors and IDs.
 //
 // An invalid line is an error with its number and the reason, unless opt.SkipBad. A file without a
@@ -207,6 +207,7 @@ func parseRecord(text []byte) (p Problem, err error) {
 	p.ID, _ = fields["id"].(string)
 	p.Type, _ = fields["type"].(string)
 	p.Fact, _ = fields["fact"].(string)
+	p.Fields = otherFields(fields, "question", "answer", "id", "type", "fact")
 
 	line, rest, ok := finalLine(p.Answer)
 	if !ok {
@@ -257,6 +258,17 @@ func decodeObject(text []byte, form string, want ...string) (map[string]any, err
 	}
 	return nil, fmt.Errorf("no %s: %s; a problem in %s form has %s (rename the fields)",
 		quotedList(missing), found, form, quotedList(want))
+}
+
+// otherFields encodes the fields other than these.
+func otherFields(fields map[string]any, own ...string) string {
+	rest := maps.Clone(fields)
+	maps.DeleteFunc(rest, func(key string, _ any) bool { return slices.Contains(own, key) })
+	if len(rest) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(rest) // it was JSON before
+	return string(text)
 }
 
 // shownFields is the number of field names that an error lists.

@@ -122,6 +122,7 @@ func parseSVAMP(raw []byte) (p Problem, err error) {
 		return p, fmt.Errorf(`"Answer" %s is not a plain decimal number`, clip(number.String()))
 	}
 	p.Gold = canonicalNumber(p.Gold)
+	p.Fields = otherFields(fields, "Body", "Question", "Answer", "ID", "Type", "Equation")
 	p.Answer = marker + " " + p.Gold
 	if eq := plainEquation(equation); eq != "" {
 		p.Answer = fmt.Sprintf("%s=<<%s=%s>>%s\n%s", eq, eq, p.Gold, p.Gold, p.Answer)

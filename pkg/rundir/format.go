@@ -84,6 +84,8 @@ type Metrics struct {
 	AnswerReward float64         `json:"answer_reward"` // mean, whatever the training reward
 	FormatReward float64         `json:"format_reward"`
 	Rewards      map[string]Stat `json:"rewards"` // each configured function by name
+	// Columns are the numbers that custom reward functions log, by function and column: "judge.words".
+	Columns map[string]Stat `json:"columns,omitempty"`
 
 	FracRewardZeroStd float64  `json:"frac_reward_zero_std"` // share of zero-variance groups
 	Length            float64  `json:"completion_length"`
@@ -151,6 +153,9 @@ type Sample struct {
 	Reward       float64 `json:"reward"`
 	AnswerReward float64 `json:"answer_reward"`
 	FormatReward float64 `json:"format_reward"`
+	// Columns are what custom reward functions log about a training completion, by function and
+	// column: numbers and strings.
+	Columns map[string]any `json:"columns,omitempty"`
 }
 
 // Meta is meta.json: how the run was made. The results do not depend on it.
@@ -174,6 +179,9 @@ type Meta struct {
 	// Runs of the first version have no ProblemsHash.
 	InitHash     string `json:"init_hash"`
 	ProblemsHash string `json:"problems_hash,omitempty"`
+	// RewardFiles has the SHA-256 of the files that the commands of custom reward functions name, by
+	// path.
+	RewardFiles map[string]string `json:"reward_files,omitempty"`
 }
 
 // Status is status.json: the current state of the run, rewritten as it progresses.

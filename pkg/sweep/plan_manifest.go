@@ -166,7 +166,8 @@ func (p *planner) plan() (*Plan, error) {
 }
 
 // varied lists the keys in which the arms' configurations differ, sorted. The
-// name is a label.
+// name is a label, and the definitions of custom reward functions belong to
+// reward.functions if that differs.
 func (p *planner) varied() []string {
 	out := []string{}
 	for _, c := range p.configs[1:] {
@@ -177,6 +178,9 @@ func (p *planner) varied() []string {
 		}
 	}
 	slices.Sort(out)
+	if slices.Contains(out, "reward.functions") {
+		out = slices.DeleteFunc(out, func(key string) bool { return strings.HasPrefix(key, "reward.custom.") })
+	}
 	return slices.Compact(out)
 }
 

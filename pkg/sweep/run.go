@@ -8,6 +8,7 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
+	"grpo/pkg/train"
 )
 
 // One goroutine owns all state of a sweep: it starts processes while there are free
@@ -132,9 +133,26 @@ func (r *runner) scan(s *sweepdir.Sweep) {
 		case err != nil: // a link: not even its log is read
 			r.giveUp(j, state, err)
 		case isFinished(state):
+			if err := sameRewards(state); err != nil { // in a sweep, all runs are trained on the same rewards
+				r.giveUp(j, state, err)
+				continue
+			}
 			r.finish(Found, j, state)
 		}
 	}
+}
+
+// sameRewards returns an error if a finished run was trained with other contents of a script of its
+// reward functions.
+func sameRewards(s sweepdir.RunState) error {
+	if s.Run.Meta == nil || len(s.Run.Meta.RewardFiles) == 0 {
+		return nil
+	}
+	c, err := frozen(s.Entry)
+	if err != nil {
+		return err
+	}
+	return train.SameRewards(c, s.Run.Meta)
 }
 
 func isFinished(s sweepdir.RunState) bool { return s.Run != nil && s.Run.Finished() }

@@ -89,7 +89,7 @@ func (t *trainer) spreadOverTokens(r *rollout, whiten bool) (err error) {
 		return err
 	}
 	if whiten {
-		if r.tokenAdvantages, err = rl.WhitenTokens(r.shape, r.tokenAdvantages, r.mask, whitenEps); err != nil {
+		if err := r.whitenTokens(); err != nil {
 			return err
 		}
 	}
@@ -100,6 +100,21 @@ func (t *trainer) spreadOverTokens(r *rollout, whiten bool) (err error) {
 	for i, v := range more {
 		r.tokenAdvantages[i] += v
 	}
+	return err
+}
+
+// whitenTokens whitens the advantages of the tokens of all completions with a reward.
+func (r *rollout) whitenTokens() (err error) {
+	mask := r.mask
+	for i, v := range r.rewards {
+		if math.IsNaN(v) {
+			if &mask[0] == &r.mask[0] {
+				mask = slices.Clone(mask)
+			}
+			clear(mask[i*r.shape.T : (i+1)*r.shape.T])
+		}
+	}
+	r.tokenAdvantages, err = rl.WhitenTokens(r.shape, r.tokenAdvantages, mask, whitenEps)
 	return err
 }
 

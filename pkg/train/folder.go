@@ -35,7 +35,7 @@ func (t *trainer) finished() *rundir.Result {
 		return nil
 	}
 	run, err := rundir.Open(t.opts.Dir) // verifies the checksums of the files
-	if err != nil || run.Result == nil || !bytes.Equal(run.Config, config.Marshal(t.cfg)) {
+	if err != nil || run.Result == nil || !bytes.Equal(run.Config, config.Marshal(t.cfg)) || SameRewards(t.cfg, run.Meta) != nil {
 		return nil
 	}
 	return run.Result
@@ -54,6 +54,9 @@ func (t *trainer) result() (*rundir.Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w (the run is done: restore the file, or start over in a new folder "+
 			"with --fresh)", err)
+	}
+	if err := SameRewards(t.cfg, run.Meta); err != nil {
+		return nil, fmt.Errorf("show run %s: %w", t.opts.Dir, err)
 	}
 	return run.Result, t.keepBest()
 }
@@ -127,6 +130,7 @@ func (t *trainer) begin(old []byte) error {
 	meta.Device, meta.Moves = t.device.String(), t.state.Moves
 	meta.Started = t.clock.start.UTC().Format(time.RFC3339)
 	meta.ConfigHash, meta.InitHash, meta.ProblemsHash = config.Hash(t.cfg), t.inputs.Init, t.inputs.Problems
+	meta.RewardFiles = t.inputs.Rewards
 	if err := rundir.WriteJSON(t.path(rundir.MetaFile), meta); err != nil {
 		return err
 	}

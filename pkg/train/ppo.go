@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"math"
 
 	"grpo/pkg/model"
 	"grpo/pkg/rl"
@@ -18,6 +19,11 @@ func (t *trainer) ppoAdvantages(r *rollout) error {
 	}
 	r.values = m.Values // valid until the next step
 	rewards := r.onLastTokens(r.rewards)
+	for i := range rewards {
+		if math.IsNaN(rewards[i]) {
+			rewards[i] = 0
+		}
+	}
 	if a.KLIn == "reward" && a.Beta != 0 {
 		t.chargeKL(r, rewards)
 	}
@@ -25,10 +31,18 @@ func (t *trainer) ppoAdvantages(r *rollout) error {
 	if err != nil {
 		return err
 	}
-	if _, normalizer := a.Advantages(); normalizer == "whiten_tokens" {
-		r.tokenAdvantages, err = rl.WhitenTokens(r.shape, r.tokenAdvantages, r.mask, whitenEps)
+	// A completion without a reward trains neither the policy nor the critic, whose values are its
+	// targets.
+	for i, v := range r.rewards {
+		if lo, hi := i*r.shape.T, (i+1)*r.shape.T; math.IsNaN(v) {
+			clear(r.tokenAdvantages[lo:hi])
+			copy(r.returns[lo:hi], r.values[lo:hi])
+		}
 	}
-	return err
+	if _, normalizer := a.Advantages(); normalizer == "whiten_tokens" {
+		return r.whitenTokens()
+	}
+	return nil
 }
 
 // updateCritic fits the critic to the returns of the rollout, in the policy's train batches. It

@@ -118,7 +118,11 @@ func (t *trainer) belongs(path string, c *model.Checkpoint, s *state) error {
 	if err := t.sameConfig(path, c.Metadata[configKey]); err != nil {
 		return fmt.Errorf("%w %s", err, startOver)
 	}
-	if changed := s.Inputs.differ(t.inputs); len(changed) > 0 {
+	then := s.Inputs
+	if s.Step == 0 { // no reward has been used: a script may be corrected
+		then.Rewards = t.inputs.Rewards
+	}
+	if changed := then.differ(t.inputs); len(changed) > 0 {
 		return fmt.Errorf("%s was written with other contents of the files that the configuration names: "+
 			"%s: restore them, or %s",
 			path, strings.Join(changed, ", "), startOver)

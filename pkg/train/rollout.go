@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -24,11 +25,12 @@ type rollout struct {
 	mask   []bool   // (N,T), true on tokens
 	tokens int      // of all completions
 
-	texts         []string        // (N)
-	verdicts      []gsm8k.Verdict // (N)
-	byFunction    [][]float64     // (F,N), one row for each reward function
-	rewards       []float64       // (N), weighted sum of byFunction
-	greedyRewards []float64       // (N/G), for the greedy baseline
+	texts         []string         // (N)
+	verdicts      []gsm8k.Verdict  // (N)
+	byFunction    [][]float64      // (F,N), one row for each reward function
+	rewards       []float64        // (N), weighted sum of byFunction
+	columns       []map[string]any // (N), of custom reward functions; nil if they log nothing
+	greedyRewards []float64        // (N/G), for the greedy baseline
 
 	reference, teacher []float64 // (N,T), log-probabilities; nil if not needed
 	entropies          []float64 // (N,T), the policy's at sampling time; nil if not needed
@@ -130,15 +132,25 @@ func (r *rollout) add(o *rollout, g int) {
 	if r.byFunction == nil {
 		r.byFunction = make([][]float64, len(o.byFunction))
 	}
+	if o.columns != nil || r.columns != nil {
+		before := len(r.completions) - r.groupSize
+		r.columns = append(r.columns, make([]map[string]any, before-len(r.columns))...)
+		if o.columns == nil {
+			r.columns = append(r.columns, make([]map[string]any, r.groupSize)...)
+		} else {
+			r.columns = append(r.columns, o.columns[lo:hi]...)
+		}
+	}
 	for f := range o.byFunction {
 		r.byFunction[f] = append(r.byFunction[f], o.byFunction[f][lo:hi]...)
 	}
 }
 
-// equalRewards reports whether all rewards of group g are equal. NaN equals nothing.
+// equalRewards reports whether all rewards of group g are equal. Completions without a reward (NaN)
+// don't count.
 func (r *rollout) equalRewards(g int) bool {
-	rewards := r.rewards[g*r.groupSize : (g+1)*r.groupSize]
-	return !slices.ContainsFunc(rewards[1:], func(v float64) bool { return v != rewards[0] })
+	rewards := slices.DeleteFunc(slices.Clone(r.rewards[g*r.groupSize:(g+1)*r.groupSize]), math.IsNaN)
+	return !slices.ContainsFunc(rewards, func(v float64) bool { return v != rewards[0] })
 }
 
 // order draws from n items without replacement, in a new random order for each pass. It depends

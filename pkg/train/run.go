@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"grpo/pkg/config"
-	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
 	"grpo/pkg/model/hf"
 	"grpo/pkg/rundir"
@@ -55,10 +54,11 @@ type Options struct {
 type trainer struct {
 	cfg   config.Config
 	opts  Options
+	ctx   context.Context // ends the processes of reward functions
 	clock *stopwatch
 
 	data    trainData
-	rewards []gsm8k.RewardFunc // in the order of reward.functions
+	rewards rewards
 
 	network
 	folder  hf.Folder // of the best weights, without these; nil for a TinyLM
@@ -98,7 +98,7 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 	if opts.Threads <= 0 {
 		opts.Threads = runtime.GOMAXPROCS(0)
 	}
-	t := &trainer{cfg: cfg, opts: opts, clock: newStopwatch(opts.Now)}
+	t := &trainer{cfg: cfg, opts: opts, ctx: ctx, clock: newStopwatch(opts.Now)}
 	if done := t.finished(); done != nil {
 		return done, nil
 	}
@@ -109,6 +109,9 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 	}
 	if done, err := t.result(); done != nil || err != nil {
 		return done, err
+	}
+	if err := t.tryRewards(); err != nil {
+		return nil, err
 	}
 	var err error
 	t.hold, err = rundir.Acquire(opts.Dir, rundir.KindRun, t.isSame)
@@ -177,19 +180,19 @@ func (t *trainer) prepare() error {
 		return err
 	}
 	t.inputs.Problems, t.inputs.Init = hashProblems(t.data.problems, t.data.template), initHash(t.policy)
-	return nil
+	if len(t.cfg.Reward.Custom) > 0 {
+		t.inputs.Fields = hashFields(t.data.problems.Train)
+	}
+	t.inputs.Rewards, err = rewardFiles(t.cfg.Reward)
+	return err
 }
 
 // build makes the rewards, the network and its optimizer.
 func (t *trainer) build() error {
-	for _, name := range t.cfg.Reward.Functions {
-		f, err := gsm8k.NewReward(name, t.rewardParams())
-		if err != nil {
-			return fmt.Errorf("reward.functions: %w", err)
-		}
-		t.rewards = append(t.rewards, f)
-	}
 	var err error
+	if t.rewards, err = openRewards(t.ctx, t.cfg, t.data.template, t.note); err != nil {
+		return err
+	}
 	if t.network, err = openNetwork(t.cfg.Model, t.cfg.Train.LoRA, t.cfg.Seed, t.opts.Threads, stepWork(t.cfg)); err != nil {
 		return err
 	}
@@ -218,24 +221,6 @@ func (t *trainer) build() error {
 	return t.openScorers()
 }
 
-// rewardParams are the parameters of the reward functions.
-func (t *trainer) rewardParams() gsm8k.RewardParams {
-	c := t.cfg.Reward
-	p := gsm8k.DefaultRewardParams()
-	p.Opening = t.data.template.Opening()
-	p.OverlongCache = c.OverlongCache
-	p.RepetitionNGram, p.RepetitionMaxPenalty = c.RepetitionNGrams, c.RepetitionMaxPenalty
-	p.Cosine = gsm8k.CosineRange{
-		MinValueWrong: c.CosineMinWrong, MaxValueWrong: c.CosineMaxWrong,
-		MinValueCorrect: c.CosineMinCorrect, MaxValueCorrect: c.CosineMaxCorrect,
-	}
-	p.CosineMaxLen = c.CosineMaxLen
-	if c.CosineCorrect != "" { // resolved if cosine is in use
-		p.CosineCorrect = c.CosineCorrect
-	}
-	return p
-}
-
 func (t *trainer) close() {
 	if t.learner != nil {
 		_ = t.learner.Close() // frees memory only
@@ -249,6 +234,7 @@ func (t *trainer) close() {
 	}
 	t.network.close()
 	t.logs.close()
+	t.rewards.close()
 }
 
 // finish evaluates the test split, once, and then writes the result.

@@ -9,27 +9,22 @@ import (
 )
 
 // reward grades each completion once and computes its rewards.
-func (t *trainer) reward(r *rollout, step, round int) error {
-	n := len(r.completions)
-	r.texts, r.verdicts = make([]string, n), make([]gsm8k.Verdict, n)
-	r.byFunction = make([][]float64, len(t.rewards))
-	for f := range r.byFunction {
-		r.byFunction[f] = make([]float64, n)
-	}
-	// A reward is a function of one completion, so any worker may compute it.
+func (t *trainer) reward(r *rollout, step, round int) (err error) {
+	inputs := make([]gsm8k.RewardInput, len(r.completions))
+	r.texts, r.verdicts = make([]string, len(inputs)), make([]gsm8k.Verdict, len(inputs))
+	// Each is a function of one completion, so any worker may compute it.
 	const chunk = 64
-	t.pool.Run((n+chunk-1)/chunk, func(task, _ int) {
-		for i := task * chunk; i < min(n, (task+1)*chunk); i++ {
+	t.pool.Run((len(inputs)+chunk-1)/chunk, func(task, _ int) {
+		for i := task * chunk; i < min(len(inputs), (task+1)*chunk); i++ {
 			prompt, sample := i/r.groupSize, i%r.groupSize
 			noise := gsm8k.RewardNoise(t.cfg.Seed, step, round*roundStride+prompt, sample)
-			in := t.rewardInput(r.completions[i], r.problems[prompt], &r.verdicts[i], noise)
-			r.texts[i] = in.Completion
-			for f, reward := range t.rewards {
-				r.byFunction[f][i] = reward(in)
-			}
+			inputs[i] = t.rewardInput(r.completions[i], r.problems[prompt], &r.verdicts[i], noise)
+			r.texts[i] = inputs[i].Completion
 		}
 	})
-	var err error
+	if r.byFunction, r.columns, err = t.rewards.compute(t.pool, inputs, r.groupSize, step); err != nil {
+		return err
+	}
 	if r.rewards, err = rl.CombineRewards(r.byFunction, t.cfg.Reward.RewardWeights); err != nil {
 		return fmt.Errorf("reward step %d: %w", step, err)
 	}
@@ -56,13 +51,14 @@ func (t *trainer) rewardGreedy(r *rollout, step int) error {
 	if err != nil {
 		return fmt.Errorf("decode greedily in step %d: %w", step, err)
 	}
-	byFunction := make([][]float64, len(t.rewards)) // (F,N/G)
+	inputs := make([]gsm8k.RewardInput, len(out))
 	for i, x := range out {
 		noise := gsm8k.RewardNoise(t.cfg.Seed, step, i, r.groupSize) // a sample number after the group's
-		in := t.rewardInput(x, r.problems[i], new(gsm8k.Verdict), noise)
-		for f, reward := range t.rewards {
-			byFunction[f] = append(byFunction[f], reward(in))
-		}
+		inputs[i] = t.rewardInput(x, r.problems[i], new(gsm8k.Verdict), noise)
+	}
+	byFunction, _, err := t.rewards.compute(t.pool, inputs, 1, step) // (F,N/G)
+	if err != nil {
+		return err
 	}
 	r.greedyRewards, err = rl.CombineRewards(byFunction, t.cfg.Reward.RewardWeights)
 	return err

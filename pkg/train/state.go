@@ -76,6 +76,11 @@ type inputs struct {
 	Problems string `json:"problems"`          // every split except the supervised one, and the text of chats
 	Init     string `json:"init"`              // the initial weights
 	Teacher  string `json:"teacher,omitempty"` // empty without
+	// Rewards are the files that the commands of reward functions name, by path; nil without.
+	Rewards map[string]string `json:"rewards,omitempty"`
+	// Fields is the hash of the other fields of the training problems, which custom reward functions
+	// can read; empty without.
+	Fields string `json:"fields,omitempty"`
 }
 
 // differ describes the inputs that have changed.
@@ -90,7 +95,10 @@ func (in inputs) differ(now inputs) []string {
 	if in.Teacher != now.Teacher {
 		out = append(out, "the teacher's weights (algorithm.teacher)")
 	}
-	return out
+	if in.Fields != now.Fields {
+		out = append(out, "the other fields of the problems (data.*)")
+	}
+	return append(out, differentFiles(in.Rewards, now.Rewards)...)
 }
 
 // SameInputs returns an error unless a run of this configuration on the CPU would have the kernel, the
@@ -113,8 +121,12 @@ func SameInputs(c config.Config, meta *rundir.Meta) error {
 	if err != nil {
 		return err
 	}
-	then := inputs{Problems: meta.ProblemsHash, Init: meta.InitHash}
-	now := inputs{Problems: hashProblems(problems, template), Init: initHash(n.policy)}
+	files, err := rewardFiles(c.Reward)
+	if err != nil {
+		return err
+	}
+	then := inputs{Problems: meta.ProblemsHash, Init: meta.InitHash, Rewards: meta.RewardFiles}
+	now := inputs{Problems: hashProblems(problems, template), Init: initHash(n.policy), Rewards: files}
 	if changed := then.differ(now); len(changed) > 0 {
 		return fmt.Errorf("the files that its configuration names had other contents: %s", strings.Join(changed, ", "))
 	}

@@ -43,21 +43,31 @@ func (t *trainer) loop(ctx context.Context) (*rundir.Result, error) {
 	}
 	for step := t.state.Step + 1; step <= steps && !t.stopped(); step++ {
 		if ctx.Err() != nil {
-			if err := t.checkpoint(rundir.StateInterrupted); err != nil {
-				return nil, err
-			}
-			return nil, fmt.Errorf("%w after step %d of %d; the same command continues",
-				ErrInterrupted, t.state.Step, steps)
+			return nil, t.interrupt()
 		}
+		before := t.state
 		if err := t.step(step); err != nil {
 			var d *divergence
-			if !errors.As(err, &d) {
+			switch {
+			case errors.Is(err, context.Canceled): // while a reward function was at work: no weight has moved
+				t.state = before
+				return nil, t.interrupt()
+			case !errors.As(err, &d):
 				return nil, err
 			}
 			t.diverge(step, d)
 		}
 	}
 	return t.finish()
+}
+
+// interrupt saves a checkpoint after the last step.
+func (t *trainer) interrupt() error {
+	if err := t.checkpoint(rundir.StateInterrupted); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w after step %d of %d; the same command continues",
+		ErrInterrupted, t.state.Step, t.cfg.Train.NGRPOSteps)
 }
 
 // step makes one train step, then evaluates and saves a checkpoint if due.
@@ -170,6 +180,7 @@ func (r *rollout) addMetrics(m *rundir.Metrics, rewardFunctions []string) {
 	for f, name := range rewardFunctions {
 		m.Rewards[name] = describe(r.byFunction[f])
 	}
+	m.Columns = columnStats(r.columns)
 	m.FracRewardZeroStd = float64(r.zeroVariance) / float64(r.groups())
 	m.Length, m.LengthRight, m.LengthWrong = counts.Length, counts.LengthRight, counts.LengthWrong
 	m.FracTruncated = float64(counts.Truncated) / float64(counts.N)
@@ -219,6 +230,9 @@ func (r *rollout) samples(step, n int, template gsm8k.Template) []rundir.Sample 
 	for i := range min(n, len(r.completions)) {
 		out = append(out, newSample(template, r.problems[i/r.groupSize], r.completions[i], r.texts[i], r.verdicts[i]))
 		out[i].Step, out[i].Split, out[i].Decoding, out[i].Reward = step, "train", "sampled", r.rewards[i]
+		if r.columns != nil {
+			out[i].Columns = r.columns[i]
+		}
 	}
 	return out
 }

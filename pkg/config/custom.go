@@ -1,0 +1,239 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"grpo/internal/yamldoc"
+	"grpo/pkg/reward"
+)
+
+// CustomReward is a reward function that the user defines. It has one of Command, Pattern and Expr.
+// In a file it is written in reward.functions, where its name stands otherwise:
+//
+//	functions: [answer, {name: brevity, command: [python3, my_reward.py], weight: 0.5}]
+type CustomReward struct {
+	// Name is that of the function in reward.functions and in metrics.
+	Name    string   `yaml:"name"`
+	Command []string `yaml:"command" neutral:"[]"` // program and arguments, started without a shell
+	Pattern string   `yaml:"pattern" neutral:""`   // an RE2 pattern: 1 if it matches
+	Expr    string   `yaml:"expr" neutral:""`      // an expression
+	// OnError: "fail" ends the run, "null" trains the completions concerned without this reward.
+	OnError string `yaml:"on_error" neutral:"fail"`
+
+	// For commands: seconds for the answer to one batch, the number of processes, and how often a
+	// process that ended or did not answer is started again for one batch.
+	Timeout  float64 `yaml:"timeout" neutral:"60"`
+	Workers  int     `yaml:"workers" neutral:"1"`
+	Restarts int     `yaml:"restarts" neutral:"1"`
+}
+
+// SetDefaults sets the keys that a function need not give.
+func (r *CustomReward) SetDefaults() {
+	*r = CustomReward{Command: []string{}, OnError: "fail", Timeout: 60, Workers: 1, Restarts: 1}
+}
+
+// customReward returns the custom function of a name, or nil.
+func (r *Reward) customReward(name string) *CustomReward {
+	if i := slices.IndexFunc(r.Custom, func(c CustomReward) bool { return c.Name == name }); i >= 0 {
+		return &r.Custom[i]
+	}
+	return nil
+}
+
+// usedCustom lists the custom functions in use, in the order of reward.functions.
+func (r *Reward) usedCustom() (out []CustomReward) {
+	for _, name := range r.Functions {
+		if c := r.customReward(name); c != nil {
+			out = append(out, *c)
+		}
+	}
+	return out
+}
+
+// changesNoReward are the keys of a custom function outside the hash. Equal completions get equal
+// rewards whatever their values.
+var changesNoReward = []string{"timeout", "workers", "restarts"}
+
+const customKey = "reward.custom."
+
+func isOutsideHash(path string) bool {
+	return slices.Contains(outsideHash, path) ||
+		strings.HasPrefix(path, customKey) && slices.Contains(changesNoReward, yamldoc.LastPart(path))
+}
+
+// customName is the form of names, which are part of metrics' names.
+var customName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,39}$`)
+
+func (r *Reward) validateCustom(v *validator) {
+	for i := range r.Custom {
+		c := &r.Custom[i]
+		switch {
+		case !customName.MatchString(c.Name):
+			v.reject("%s must be a letter and up to 39 letters, digits, underscores and hyphens", &c.Name)
+		case slices.Contains(RewardFunctions(), c.Name):
+			v.reject("%s is the name of a built-in reward function (choose another)", &c.Name)
+		case r.customReward(c.Name) != c:
+			v.reject("%s: two reward functions have this name", &c.Name)
+		}
+		c.validate(v)
+	}
+}
+
+func (c *CustomReward) validate(v *validator) {
+	given := 0
+	for _, has := range []bool{len(c.Command) > 0, c.Pattern != "", c.Expr != ""} {
+		if has {
+			given++
+		}
+	}
+	if given != 1 {
+		v.reject("%s must have one of command, pattern and expr, not %d of them", &c.Name, given)
+		return
+	}
+	oneOf(v, &c.OnError, "fail", "null")
+	v.in(interval{low: 0.001, high: 1e6}, &c.Timeout)
+	v.in(interval{low: 1, high: 256}, &c.Workers)
+	v.in(interval{low: 0, high: 100}, &c.Restarts)
+	var err error
+	switch {
+	case len(c.Command) > 0:
+		if slices.Contains(c.Command, "") {
+			v.reject("%s: a word is empty", &c.Command)
+		}
+		return
+	case c.Pattern != "":
+		if err = reward.CheckPattern(c.Pattern); err != nil {
+			v.reject("%s: %s", &c.Pattern, err.Error())
+		}
+		v.noEffect(&c.Pattern, "a pattern cannot fail", &c.OnError)
+	default:
+		if err = reward.CheckExpr(c.Expr); err != nil {
+			v.reject("%s: %s", &c.Expr, err.Error())
+		}
+	}
+	v.noEffect(&c.Name, "it is for a command", &c.Timeout, &c.Workers, &c.Restarts)
+}
+
+// inlineRewards moves the sections in reward.functions to reward.custom and leaves their names, and
+// makes reward.reward_weights of their weights unless the file has that key.
+func inlineRewards(d *yamldoc.Document, root *yaml.Node) {
+	section := valueOf(root, "reward")
+	functions := valueOf(section, "functions")
+	if functions == nil || functions.Kind != yaml.SequenceNode {
+		return
+	}
+	custom := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: functions.Line}
+	weights := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: functions.Line}
+	hasWeights := valueOf(section, "reward_weights") != nil
+	for i, e := range functions.Content {
+		weight := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: "1", Line: e.Line}
+		if e.Kind == yaml.MappingNode {
+			if w := take(e, "weight"); w != nil && hasWeights {
+				d.Problem(w.Line, "weight can't be combined with reward_weights (write all weights in reward_weights)")
+			} else if w != nil {
+				weight = w
+			}
+			name := valueOf(e, "name")
+			if name == nil {
+				d.Problem(e.Line, "reward.functions: element %d has no name (add name: to it, for metrics and tables)", i+1)
+				d.Broken["reward.functions"] = true
+				continue
+			}
+			quoteNull(valueOf(e, "on_error"))
+			custom.Content = append(custom.Content, e)
+			functions.Content[i] = name
+		}
+		weights.Content = append(weights.Content, weight)
+	}
+	own := valueOf(section, "custom")
+	if own != nil && own.Kind == yaml.SequenceNode {
+		for _, e := range own.Content {
+			quoteNull(valueOf(e, "on_error"))
+		}
+		own.Content = append(own.Content, custom.Content...)
+	}
+	if len(custom.Content) == 0 {
+		return
+	}
+	if own == nil {
+		appendPair(section, "custom", custom)
+	}
+	if !hasWeights {
+		appendPair(section, "reward_weights", weights)
+	}
+}
+
+// valueOf returns the value of a key in a section, or nil.
+func valueOf(section *yaml.Node, key string) *yaml.Node {
+	if section == nil || section.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(section.Content); i += 2 {
+		if section.Content[i].Value == key {
+			return section.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// take removes a key from a section and returns its value, or nil.
+func take(section *yaml.Node, key string) *yaml.Node {
+	value := valueOf(section, key)
+	if i := slices.Index(section.Content, value); value != nil && i > 0 {
+		section.Content = slices.Delete(section.Content, i-1, i+1)
+	}
+	return value
+}
+
+func appendPair(section *yaml.Node, key string, value *yaml.Node) {
+	name := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key, Line: value.Line}
+	section.Content = append(section.Content, name, value)
+}
+
+// quoteNull makes null the string of that name.
+func quoteNull(n *yaml.Node) {
+	if n != nil && n.Kind == yaml.ScalarNode && n.Tag == "!!null" && n.Value == "null" {
+		n.Tag = "!!str"
+	}
+}
+
+// names lists the built-in reward functions and the custom ones.
+func (r *Reward) names() []string {
+	out := RewardFunctions()
+	for _, c := range r.Custom {
+		out = append(out, c.Name)
+	}
+	return out
+}
+
+func customOf(root any) []CustomReward {
+	if c, ok := root.(*Config); ok {
+		return c.Reward.Custom
+	}
+	return nil
+}
+
+// moveOrigins follows custom functions that [Resolve] moves from one place of the list to another.
+func (l *Loaded[T]) moveOrigins(before, after []CustomReward) {
+	old := map[string]Origin{}
+	for key, o := range l.origins {
+		if strings.HasPrefix(key, customKey) {
+			old[key] = o
+			delete(l.origins, key)
+		}
+	}
+	for to, c := range after {
+		from := slices.IndexFunc(before, func(b CustomReward) bool { return b.Name == c.Name })
+		prefix := fmt.Sprint(customKey, from, ".")
+		for key, o := range old {
+			if rest, ok := strings.CutPrefix(key, prefix); ok {
+				l.origins[fmt.Sprint(customKey, to, ".", rest)] = o
+			}
+		}
+	}
+}

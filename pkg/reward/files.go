@@ -1,0 +1,51 @@
+package reward
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"grpo/internal/regular"
+)
+
+// HashFiles returns the SHA-256 of the files among the words of a command, by path as written.
+// Words that name no file, and a program that is found by PATH, are left out.
+func HashFiles(command []string) (map[string]string, error) {
+	out := map[string]string{}
+	for i, word := range command {
+		if i == 0 && !strings.ContainsAny(word, `/\`) {
+			continue
+		}
+		info, err := os.Stat(word)
+		if err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		sum, err := hashFile(word)
+		if errors.Is(err, fs.ErrPermission) {
+			continue // a program may be executable and not readable
+		}
+		if err != nil {
+			return nil, fmt.Errorf("hash a file of the reward's command: %w", err)
+		}
+		out[word] = sum
+	}
+	return out, nil
+}
+
+func hashFile(path string) (string, error) {
+	f, err := regular.Named(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

@@ -1,0 +1,218 @@
+package train
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"grpo/internal/jsonkeys"
+	"grpo/internal/regular"
+	"grpo/pkg/config"
+	"grpo/pkg/gsm8k"
+	"grpo/pkg/rl"
+)
+
+// RewardTrial is the rewards of some completions, for `grpo reward try`.
+type RewardTrial struct {
+	Functions   []string          `json:"functions"`
+	Weights     []float64         `json:"weights"`
+	Completions []TriedCompletion `json:"completions"`
+}
+
+// TriedCompletion is a completion with its rewards; null where a function gives none.
+type TriedCompletion struct {
+	Kind       string         `json:"kind,omitempty"` // of one made from a problem: "right", "truncated"
+	Problem    string         `json:"problem"`        // its ID
+	Prompt     string         `json:"prompt"`
+	Completion string         `json:"completion"`
+	Tokens     int            `json:"tokens"`
+	Ended      bool           `json:"ended"`
+	Rewards    []*float64     `json:"rewards"` // one for each function
+	Reward     *float64       `json:"reward"`  // their weighted sum
+	Columns    map[string]any `json:"columns,omitempty"`
+}
+
+// TryRewards computes the rewards of the completions in a file, one JSON object per line with the
+// fields of samples.jsonl: completion, and optionally gold, prompt, problem, step and ended (true if
+// missing): the first n, or all of them if n is 0. Without a file it makes completions from the
+// first n training problems, 2 if n is 0. It reads the
+// tokenizer of the configuration's model, not the weights. note gets lines for the user.
+func TryRewards(ctx context.Context, cfg config.Config, file string, n int, note func(string)) (*RewardTrial, error) {
+	cfg = config.Resolve(cfg)
+	problems, err := ProblemsOf(cfg)
+	if err != nil {
+		return nil, err
+	}
+	template, err := templateOf(cfg.Data, cfg.Model)
+	if err != nil {
+		return nil, err
+	}
+	out := &RewardTrial{Functions: cfg.Reward.Functions, Weights: cfg.Reward.RewardWeights}
+	tok := tokenizerOf(cfg.Model)
+	var inputs []gsm8k.RewardInput
+	var steps []int
+	if file == "" {
+		for _, m := range madeFrom(problems.Train, cmp.Or(n, 2)) {
+			inputs = append(inputs, inputOf(tok, cfg, m.problem, m.text, m.ended))
+			out.Completions = append(out.Completions, TriedCompletion{Kind: m.kind})
+		}
+		steps = make([]int, len(inputs))
+	} else {
+		samples, err := readSamples(file)
+		if err != nil {
+			return nil, config.Invalid(fmt.Errorf("read completions: %s: %w", file, err))
+		}
+		if n > 0 {
+			samples = samples[:min(n, len(samples))]
+		}
+		for _, s := range samples {
+			inputs = append(inputs, inputOf(tok, cfg, s.problemIn(problems, template), *s.Completion, s.Ended == nil || *s.Ended))
+			steps = append(steps, s.Step)
+		}
+		out.Completions = make([]TriedCompletion, len(inputs))
+	}
+	w, err := openRewards(ctx, cfg, template, func(format string, args ...any) { note(fmt.Sprintf(format, args...)) })
+	if err != nil {
+		return nil, err
+	}
+	defer w.close()
+	for lo := 0; lo < len(inputs); { // a batch is of one step
+		hi := lo + 1
+		for hi < len(inputs) && steps[hi] == steps[lo] {
+			hi++
+		}
+		byFunction, columns, err := w.compute(nil, inputs[lo:hi], 1, steps[lo])
+		if err != nil {
+			return nil, err
+		}
+		sums, err := rl.CombineRewards(byFunction, cfg.Reward.RewardWeights)
+		if err != nil {
+			return nil, err
+		}
+		for i, sum := range sums {
+			in, c := inputs[lo+i], &out.Completions[lo+i]
+			c.Problem, c.Prompt, c.Completion = in.Problem.ID, template.Render(in.Problem.Question), in.Completion
+			c.Tokens, c.Ended, c.Reward = in.Tokens, in.Ended, orNull(sum)
+			for _, row := range byFunction {
+				c.Rewards = append(c.Rewards, orNull(row[i]))
+			}
+			if columns != nil {
+				c.Columns = columns[i]
+			}
+		}
+		lo = hi
+	}
+	return out, nil
+}
+
+func orNull(x float64) *float64 {
+	if math.IsNaN(x) {
+		return nil
+	}
+	return &x
+}
+
+// madeCompletion is a completion made from a problem.
+type madeCompletion struct {
+	kind, text string
+	ended      bool
+	problem    gsm8k.Problem
+}
+
+// madeFrom makes completions of every kind from the first n problems.
+func madeFrom(problems []gsm8k.Problem, n int) (out []madeCompletion) {
+	for i, p := range problems[:min(n, len(problems))] {
+		other := i
+		for k := range problems { // the answer to another problem
+			if problems[k].Gold != p.Gold {
+				other = k
+				break
+			}
+		}
+		half := []rune(p.Answer)
+		out = append(out,
+			madeCompletion{"right", p.Answer, true, p},
+			madeCompletion{"wrong", problems[other].Answer, true, p},
+			madeCompletion{"no format", p.Gold, true, p},
+			madeCompletion{"truncated", string(half[:len(half)/2]), false, p},
+			madeCompletion{"empty", "", true, p},
+		)
+	}
+	return out
+}
+
+// savedSample is the part of a line of samples.jsonl that rewards need.
+type savedSample struct {
+	Completion *string `json:"completion"`
+	Prompt     string  `json:"prompt"`
+	Gold       string  `json:"gold"`
+	Problem    string  `json:"problem"`
+	Step       int     `json:"step"`
+	Ended      *bool   `json:"ended"`
+}
+
+// problemIn is the sample's problem: the one of its ID, or else one with its prompt and its answer.
+func (s savedSample) problemIn(all *Problems, t gsm8k.Template) gsm8k.Problem {
+	sets := [][]gsm8k.Problem{all.Train}
+	for _, set := range all.evaluated() {
+		sets = append(sets, set.Problems)
+	}
+	for _, set := range sets {
+		if i := slices.IndexFunc(set, func(p gsm8k.Problem) bool { return s.Problem != "" && p.ID == s.Problem }); i >= 0 {
+			return set[i]
+		}
+	}
+	question := strings.TrimSuffix(strings.TrimPrefix(s.Prompt, t.Prefix), t.Suffix)
+	return gsm8k.Problem{ID: s.Problem, Question: question, Gold: s.Gold, Answer: "#### " + s.Gold}
+}
+
+// Limits of a file of completions.
+const (
+	maxSampleLine = 16 << 20
+	maxSamples    = 1 << 16
+)
+
+func readSamples(file string) (out []savedSample, err error) {
+	f, err := regular.Named(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, maxSampleLine)
+	line := 0
+	for lines.Scan() {
+		if line++; len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		s := savedSample{}
+		err := json.Unmarshal(lines.Bytes(), &s)
+		switch err = cmp.Or(err, jsonkeys.Check(lines.Bytes())); {
+		case err != nil:
+			return nil, fmt.Errorf("line %d: %w (want one JSON object per line, as in samples.jsonl)", line, err)
+		case s.Completion == nil:
+			return nil, fmt.Errorf("line %d has no \"completion\" (want the fields of samples.jsonl: completion, "+
+				"and gold, prompt, problem, step or ended)", line)
+		case len(out) == maxSamples:
+			return nil, fmt.Errorf("more than %d completions", maxSamples)
+		}
+		out = append(out, s)
+	}
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return nil, fmt.Errorf("line %d is longer than %d MiB", line+1, maxSampleLine>>20)
+	case err != nil && !errors.Is(err, io.EOF):
+		return nil, err
+	case len(out) == 0:
+		return nil, errors.New("it has no completions")
+	}
+	return out, nil
+}
