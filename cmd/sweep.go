@@ -63,7 +63,7 @@ func (f *sweepFlags) add(c *cobra.Command, keys []keyFlag, seeds, folder string)
 func (f *sweepFlags) planOptions(c *cobra.Command, s *State, keys []keyFlag) (sweep.PlanOptions, error) {
 	load := f.config.options(c, s, keys)
 	opts := sweep.PlanOptions{
-		Command: c.Name(), Path: load.Path, Env: load.Env, Set: load.Set, Flags: load.Flags,
+		Command: c.Name(), Path: load.Path, Over: load.Over, Env: load.Env, Set: load.Set, Flags: load.Flags,
 		Argv: s.Args, Fresh: f.out.fresh,
 	}
 	opts.Flags = append(opts.Flags, f.launcher.options(c)...)
@@ -154,6 +154,7 @@ than a minute, it stops there and reports a lower bound.`,
 		Example: `  grpo sweep lr                                       TinyLM's five learning rates, seeds 1 to 4
   grpo sweep lr --values 1e-5,3e-5,5e-5,1e-4 --seeds 4
   grpo sweep group_size --values 4,8,16 --lr 3e-4
+  grpo sweep lr --values "log(1e-4,1e-2,n=5)"
   grpo sweep --axis lr=3e-4,1e-3 --axis loss_type=no_baseline,reinforce_with_baseline
   grpo sweep lr --values 1e-3,3e-3 --seeds 1,2 -c smoke --out /tmp/rates
   grpo sweep lr --dry-run`,
@@ -172,8 +173,10 @@ than a minute, it stops there and reports a lower bound.`,
 	}
 	o.add(c)
 	c.Flags().StringVar(&values, "values", "",
-		"values of KEY, `V1,V2`, e.g. 1e-4,1e-3 (default for lr: 1e-4,3e-4,1e-3,3e-3,1e-2)")
-	c.Flags().StringArrayVar(&axes, "axis", nil, "axis of a grid, `KEY=V1,V2` (repeatable)")
+		"values of KEY, `V1,V2`, e.g. 1e-4,1e-3, or log(1e-5,1e-2,n=8): 8 values, evenly spaced on a "+
+			"logarithmic scale (default for lr: 1e-4,3e-4,1e-3,3e-3,1e-2)")
+	c.Flags().StringArrayVar(&axes, "axis", nil,
+		"axis of a grid, `KEY=V1,V2`; values as for --values (repeatable)")
 	complete(c, "axis", func() []string { return sweepableKeys("=") },
 		cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp)
 	return c

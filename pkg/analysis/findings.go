@@ -63,6 +63,7 @@ const (
 	NotSeparable Kind = "not_separable"
 	NotCompared  Kind = "not_compared" // fewer than two seeds
 	Identical    Kind = "identical"    // to the bit
+	SeedsToAdd   Kind = "seeds_to_add" // Count seeds, Values: the command that trains them
 	Difference   Kind = "difference"   // a separable one, in a metric other than the final reward
 )
 
@@ -145,6 +146,7 @@ func (a *Analysis) findings() []Finding {
 			add(Line, a.divergedArms()...)
 			add(Line, a.finalFindings()...)
 		}
+		add(Line, a.moreSeeds()...)
 		add(Line, a.gainFindings()...)
 		add(Line, a.patterns()...)
 		add(Line, a.trends()...)

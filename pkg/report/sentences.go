@@ -50,6 +50,8 @@ func (a *Report) sentence(f *analysis.Finding) string {
 			a.arm(f), a.other(f), seeds(f))
 	case analysis.Difference:
 		return a.difference(f)
+	case analysis.SeedsToAdd:
+		return fmt.Sprintf("To train with %d seeds: %s (finished runs are kept)", f.Count, values)
 
 	// Lines on the arms.
 	case analysis.RateBest, analysis.RateSlow, analysis.RateCollapsed, analysis.RateWorse, analysis.RateTied,
