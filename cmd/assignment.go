@@ -40,12 +40,20 @@ with one of the compared settings, which gives that setting an advantage. For a
 fair comparison, --lr-per-arm trains every setting at every rate and compares
 each at its own best; this takes more runs.
 
-The folder contains one sweep per question (lr, baseline, lengthnorm, stdnorm),
-each with its own report, and one report that answers all four. Run the same
+--all adds the other experiments of the 2025 handout: off-policy training (epochs per
+rollout batch and train batch size), clipping (grpo_clip, clip-higher and no clip,
+with four epochs per rollout batch) and the prompt. TinyLM's base model knows only
+bare questions, so the last compares a known prompt with an unknown one, not two
+wordings.
+
+The folder contains one sweep per question (lr, baseline, lengthnorm, stdnorm;
+with --all also offpolicy, clip, prompt), each with its own report, and one report
+that answers all questions. Run the same
 command again to do only what is missing.`,
 		Example: `  grpo assignment
   grpo assignment --dry-run
   grpo assignment --seeds 8 --lr-per-arm
+  grpo assignment --all
   grpo assignment --values 3e-4,1e-3 --steps 100 --seeds 1,2
   grpo assignment -c smoke --seeds 2 --out /tmp/assignment`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -67,6 +75,7 @@ command again to do only what is missing.`,
 		"learning rates to sweep, as `floats` (default 1e-4,3e-4,1e-3,1e-2)")
 	c.Flags().BoolVar(&o.ask.PerArm, "lr-per-arm", false,
 		"train every setting at every learning rate and compare each at its own best")
+	c.Flags().BoolVar(&o.ask.All, "all", false, "add the experiments offpolicy, clip and prompt of the 2025 handout")
 	// For the job that continues a study: it submits no run again that failed.
 	c.Flags().BoolVar(&o.continued, "continued", false, "submit only runs that were not submitted before")
 	c.Flags().Lookup("continued").Hidden = true

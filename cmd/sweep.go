@@ -33,6 +33,7 @@ type sweepFlags struct {
 	config    configFlags
 	out       outFlags
 	seeds     string
+	reuse     []string
 	jobs      int
 	keepGoing bool
 	failFast  bool
@@ -47,6 +48,8 @@ func (f *sweepFlags) add(c *cobra.Command, keys []keyFlag, seeds, folder string)
 	fs := c.Flags()
 	fs.StringVar(&f.seeds, "seeds", "", "`N` for seeds 1 to N, or a list such as 1,2,5 (default "+seeds+")")
 	f.out.addFolder(fs, folder, ", without copying finished runs of other folders")
+	fs.StringArrayVar(&f.reuse, "reuse", nil,
+		"copy finished runs of the same configuration from this `folder` of a run, a sweep or a study (repeatable)")
 	f.out.addShow(fs)
 	countVar(fs, &f.jobs, "jobs", 0, 0, maxCount,
 		"parallel runs (0 = one per core, which is also the maximum; fewer if memory is short)")
@@ -64,9 +67,12 @@ func (f *sweepFlags) planOptions(c *cobra.Command, s *State, keys []keyFlag) (sw
 	load := f.config.options(c, s, keys)
 	opts := sweep.PlanOptions{
 		Command: c.Name(), Path: load.Path, Over: load.Over, Env: load.Env, Set: load.Set, Flags: load.Flags,
-		Argv: s.Args, Fresh: f.out.fresh,
+		Argv: s.Args, Fresh: f.out.fresh, Reuse: f.reuse,
 	}
 	opts.Flags = append(opts.Flags, f.launcher.options(c)...)
+	if f.out.fresh && len(f.reuse) > 0 {
+		return opts, usagef(c, "--fresh trains all runs again, and --reuse copies finished runs: give one of them")
+	}
 	if f.keepGoing && f.failFast {
 		return opts, usagef(c, "--keep-going and --fail-fast exclude each other")
 	}

@@ -22,6 +22,7 @@ type PlanOptions struct {
 	Seeds    []uint64 // they replace the request's
 	Argv     []string // the command line, for the record
 	Fresh    bool     // as [sweepdir.Manifest.Fresh]
+	Reuse    []string // as [Plan.Reuse]; the folder of a study stands for its parts
 }
 
 // NewPlan resolves a request: the base, and each arm with each seed, by
