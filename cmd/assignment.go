@@ -91,6 +91,9 @@ func runAssignment(ctx context.Context, s *State, o *assignmentOptions) error {
 	if err := o.launcher.check(plan.Parts[0].Launcher, o.jobs); err != nil {
 		return err
 	}
+	if err := o.checkGate(plan.Parts[0].Launcher, false); err != nil {
+		return err
+	}
 	dir, err := o.out.resolve("assignment", plan.Study.Hash)
 	switch {
 	case err != nil:
@@ -142,11 +145,11 @@ func runAssignment(ctx context.Context, s *State, o *assignmentOptions) error {
 	if stopped {
 		return err
 	}
-	return errors.Join(err, reportAssignment(s, &o.out, dir, analyses, files))
+	return errors.Join(err, reportAssignment(s, &o.sweepFlags, dir, analyses, files))
 }
 
 // reportAssignment writes the study's report over those of its parts, and shows it.
-func reportAssignment(s *State, f *outFlags, dir string, analyses []*report.Report, files []string) error {
+func reportAssignment(s *State, f *sweepFlags, dir string, analyses []*report.Report, files []string) error {
 	st, err := sweepdir.ReadStudy(dir)
 	if err != nil {
 		return err
@@ -160,8 +163,8 @@ func reportAssignment(s *State, f *outFlags, dir string, analyses []*report.Repo
 		Files   []string            `json:"files"`
 		Results report.StudyResults `json:"results"`
 	}{dir, append(files, r.Files...), r.Results}
-	if !f.quiet && !f.json {
+	if !f.out.quiet && !f.out.json {
 		wrote(s, r.Files...) // the files of the parts are in their own folders
 	}
-	return showStudy(s, f.json, r, what)
+	return errors.Join(showStudy(s, f.out.json, r, what), f.gate.checkStudy(r))
 }

@@ -38,6 +38,7 @@ type sweepFlags struct {
 	keepGoing bool
 	failFast  bool
 	dryRun    bool
+	gate      gateFlags
 	launcher  launcherFlags
 }
 
@@ -51,6 +52,7 @@ func (f *sweepFlags) add(c *cobra.Command, keys []keyFlag, seeds, folder string)
 	fs.StringArrayVar(&f.reuse, "reuse", nil,
 		"copy finished runs of the same configuration from this `folder` of a run, a sweep or a study (repeatable)")
 	f.out.addShow(fs)
+	f.gate.add(fs)
 	countVar(fs, &f.jobs, "jobs", 0, 0, maxCount,
 		"parallel runs (0 = one per core, which is also the maximum; fewer if memory is short)")
 	fs.BoolVar(&f.failFast, "fail-fast", false,
@@ -249,6 +251,9 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 	if err := o.launcher.check(plan.Launcher, o.jobs); err != nil {
 		return err
 	}
+	if err := o.checkGate(plan.Launcher, o.prepare); err != nil {
+		return err
+	}
 	dir, err := o.out.resolve(o.plan.Command, plan.Manifest.Hash)
 	if err != nil {
 		return err
@@ -306,7 +311,7 @@ func (o *sweepOptions) finish(s *State, sw *sweepdir.Sweep, err error) error {
 	if !o.out.quiet && !o.out.json {
 		wrote(s, files...)
 	}
-	return errors.Join(err, showSweep(s, o.out.json, analysis, what))
+	return errors.Join(err, showSweep(s, o.out.json, analysis, what), o.gate.checkSweep("", analysis))
 }
 
 // prepareSweep writes the sweep's folder without its runs and prints how to train

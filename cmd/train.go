@@ -49,6 +49,7 @@ type trainOptions struct {
 	out     outFlags
 	resume  string // the folder of the run to continue; empty without --resume
 	profile profileFlag
+	gate    gateFlags
 }
 
 func newTrain(s *State) *cobra.Command {
@@ -100,6 +101,7 @@ available memory; GRPO_MEMORY=off and GRPO_DISK=off disable the checks.`,
 	addKeyFlags(c, trainKeys)
 	o.out.add(c.Flags())
 	o.profile.add(c.Flags(), "the run's folder")
+	o.gate.add(c.Flags())
 	c.Flags().StringVar(&o.resume, "resume", "", "continue the run in this `folder`, with its own configuration")
 	return c
 }
@@ -179,11 +181,13 @@ func runTrain(ctx context.Context, s *State, o *trainOptions) error {
 		return err
 	}
 	if o.out.json {
-		return printJSON(s.Out, struct {
+		err = printJSON(s.Out, struct {
 			Dir     string         `json:"dir"`
 			Figures []string       `json:"figures"`
 			Result  *rundir.Result `json:"result"`
 		}{dir, figures, res})
+	} else {
+		err = report.WriteSummary(s.Out, run, figures...)
 	}
-	return report.WriteSummary(s.Out, run, figures...)
+	return errors.Join(err, o.gate.checkRun("", res))
 }
