@@ -124,7 +124,7 @@ func noResult(sweeps ...*sweepdir.Sweep) error {
 	n := 0
 	for _, sw := range sweeps {
 		for _, r := range sw.Runs {
-			if r.Run == nil || !r.Run.Finished() {
+			if r.State != sweepdir.Stopped && (r.Run == nil || !r.Run.Finished()) {
 				n++
 			}
 		}

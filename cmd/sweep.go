@@ -119,6 +119,7 @@ type sweepOptions struct {
 	ablation string              // of ablate: the name of an embedded one, or a file
 	plan     sweep.PlanOptions
 	prepare  bool // freeze the sweep and start no run
+	halving  bool
 }
 
 func (o *sweepOptions) add(c *cobra.Command) {
@@ -126,6 +127,19 @@ func (o *sweepOptions) add(c *cobra.Command) {
 	o.sweepFlags.add(c, sweepKeys, "4, or the ablation's own", folder)
 	c.Flags().BoolVar(&o.prepare, "prepare", false,
 		"write the list of runs and start none, for an array job of \"grpo task\" on a cluster")
+	c.Flags().BoolVar(&o.halving, "halving", false,
+		"after a quarter and a half of the steps, continue only the better half of the arms")
+}
+
+// planOptions are those of the shared flags and --halving.
+func (o *sweepOptions) planOptions(c *cobra.Command, s *State, keys []keyFlag) (sweep.PlanOptions, error) {
+	if o.halving && o.prepare {
+		return sweep.PlanOptions{}, usagef(c, "--halving compares the arms while they are trained, which --prepare "+
+			"leaves to others: give one of them")
+	}
+	opts, err := o.sweepFlags.planOptions(c, s, keys)
+	opts.Halving = o.halving
+	return opts, err
 }
 
 // noMore completes a first argument and no others.

@@ -117,6 +117,8 @@ const (
 	SomeConfounded     Kind = "some_confounded"            // Parts: Confounded, with Arms
 	SharedRate         Kind = "shared_learning_rate"       // Values: the rate, where it is known
 	MixedArms          Kind = "mixed_arms"                 // Parts: an arm and the Keys in which its runs differ
+	ArmsStopped        Kind = "arms_stopped"               // Parts: ArmStopped
+	ArmStopped         Kind = "arm_stopped"                // Arms, Steps; Values: its reward then
 	SeedsAdded         Kind = "seeds_added_later"          // Seeds, when Count runs of Of had finished
 	Note               Kind = "note"                       // Values: a note of the manifest
 )

@@ -22,6 +22,7 @@ type PlanOptions struct {
 	Seeds    []uint64 // they replace the request's
 	Argv     []string // the command line, for the record
 	Fresh    bool     // as [sweepdir.Manifest.Fresh]
+	Halving  bool     // stop the worse arms early: see halving.go
 	Reuse    []string // as [Plan.Reuse]; the folder of a study stands for its parts
 }
 

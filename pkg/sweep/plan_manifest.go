@@ -143,6 +143,11 @@ func (p *planner) plan() (*Plan, error) {
 	if m.Fixed, err = p.fixed(m.Varied); err != nil {
 		return nil, err
 	}
+	if p.opts.Halving {
+		if m.Halving, err = p.halvingOf(m); err != nil {
+			return nil, err
+		}
+	}
 	for _, seed := range p.seeds {
 		for i, a := range p.arms {
 			c := p.configs[i]

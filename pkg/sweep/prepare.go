@@ -94,9 +94,11 @@ func sameSweep(dir string, p *Plan) (found *Plan, frozen bool, err error) {
 	case err != nil:
 		return nil, false, unreadable(err)
 	case old.Hash == p.Manifest.Hash:
-		return p.with(old), true, nil
+		m, same := toggled(old, p.Manifest)
+		return p.with(m), same, nil
 	}
 	if m, ok := extended(dir, old, p.Manifest); ok {
+		m, _ = toggled(m, p.Manifest)
 		return p.with(m), false, nil
 	}
 	hint := elsewhereHint
