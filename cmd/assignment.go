@@ -148,6 +148,13 @@ func runAssignment(ctx context.Context, s *State, o *assignmentOptions) error {
 	return errors.Join(err, reportAssignment(s, &o.sweepFlags, dir, analyses, files))
 }
 
+// studyOutput is what --json prints.
+type studyOutput struct {
+	Dir     string              `json:"dir"`
+	Files   []string            `json:"files"`
+	Results report.StudyResults `json:"results"`
+}
+
 // reportAssignment writes the study's report over those of its parts, and shows it.
 func reportAssignment(s *State, f *sweepFlags, dir string, analyses []*report.Report, files []string) error {
 	st, err := sweepdir.ReadStudy(dir)
@@ -158,11 +165,7 @@ func reportAssignment(s *State, f *sweepFlags, dir string, analyses []*report.Re
 	if err != nil {
 		return err
 	}
-	what := struct {
-		Dir     string              `json:"dir"`
-		Files   []string            `json:"files"`
-		Results report.StudyResults `json:"results"`
-	}{dir, append(files, r.Files...), r.Results}
+	what := studyOutput{dir, append(files, r.Files...), r.Results}
 	if !f.out.quiet && !f.out.json {
 		wrote(s, r.Files...) // the files of the parts are in their own folders
 	}

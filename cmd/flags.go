@@ -306,12 +306,18 @@ func printJSON(w io.Writer, v any) error {
 	if err != nil {
 		return err
 	}
+	printed(v, data)
+	return writeJSON(w, data)
+}
+
+// writeJSON writes a document indented.
+func writeJSON(w io.Writer, data []byte) error {
 	var b bytes.Buffer
 	if err := json.Indent(&b, data, "", "  "); err != nil {
 		return err
 	}
 	b.WriteByte('\n')
-	_, err = b.WriteTo(w)
+	_, err := b.WriteTo(w)
 	return err
 }
 

@@ -310,6 +310,19 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 	return o.finish(s, sw, err)
 }
 
+// sweepOutput is what --json prints.
+type sweepOutput struct {
+	Dir      string         `json:"dir"`
+	Files    []string       `json:"files"`
+	Analysis *report.Report `json:"analysis"`
+}
+
+// prepareOutput is what --prepare --json prints.
+type prepareOutput struct {
+	Dir  string `json:"dir"`
+	Runs int    `json:"runs"`
+}
+
 // finish reports a sweep that has ended with err.
 func (o *sweepOptions) finish(s *State, sw *sweepdir.Sweep, err error) error {
 	dir := sw.Dir
@@ -317,11 +330,7 @@ func (o *sweepOptions) finish(s *State, sw *sweepdir.Sweep, err error) error {
 	if rerr != nil {
 		return errors.Join(err, rerr)
 	}
-	what := struct {
-		Dir      string         `json:"dir"`
-		Files    []string       `json:"files"`
-		Analysis *report.Report `json:"analysis"`
-	}{dir, files, analysis}
+	what := sweepOutput{dir, files, analysis}
 	if !o.out.quiet && !o.out.json {
 		wrote(s, files...)
 	}
@@ -336,10 +345,7 @@ func prepareSweep(s *State, o *sweepOptions, l *sweep.Located) error {
 	}
 	n := len(l.Manifest.Runs)
 	if o.out.json {
-		return printJSON(s.Out, struct {
-			Dir  string `json:"dir"`
-			Runs int    `json:"runs"`
-		}{l.Dir, n})
+		return printJSON(s.Out, prepareOutput{l.Dir, n})
 	}
 	_, err := textutil.Fprintf(s.Out,
 		"prepared %s in %s; for each N from 0 to %d: grpo task --sweep %s --index N\n",

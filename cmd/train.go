@@ -141,6 +141,13 @@ func resumed(dir string, flags []config.Flag) (config.LoadOptions, error) {
 	return config.LoadOptions{Path: path, Flags: flags}, nil
 }
 
+// trainOutput is what --json prints.
+type trainOutput struct {
+	Dir     string         `json:"dir"`
+	Figures []string       `json:"figures"`
+	Result  *rundir.Result `json:"result"`
+}
+
 func runTrain(ctx context.Context, s *State, o *trainOptions) error {
 	load, dir := o.load, o.resume
 	if o.resume != "" {
@@ -181,11 +188,7 @@ func runTrain(ctx context.Context, s *State, o *trainOptions) error {
 		return err
 	}
 	if o.out.json {
-		err = printJSON(s.Out, struct {
-			Dir     string         `json:"dir"`
-			Figures []string       `json:"figures"`
-			Result  *rundir.Result `json:"result"`
-		}{dir, figures, res})
+		err = printJSON(s.Out, trainOutput{dir, figures, res})
 	} else {
 		err = report.WriteSummary(s.Out, run, figures...)
 	}
