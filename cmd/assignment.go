@@ -40,12 +40,20 @@ with one of the compared settings, which gives that setting an advantage. For a
 fair comparison, --lr-per-arm trains every setting at every rate and compares
 each at its own best; this takes more runs.
 
-The folder contains one sweep per question (lr, baseline, lengthnorm, stdnorm),
-each with its own report, and one report that answers all four. Run the same
+--all adds the other experiments of the 2025 handout: off-policy training (epochs per
+rollout batch and train batch size), clipping (grpo_clip, clip-higher and no clip,
+with four epochs per rollout batch) and the prompt. TinyLM's base model knows only
+bare questions, so the last compares a known prompt with an unknown one, not two
+wordings.
+
+The folder contains one sweep per question (lr, baseline, lengthnorm, stdnorm;
+with --all also offpolicy, clip, prompt), each with its own report, and one report
+that answers all questions. Run the same
 command again to do only what is missing.`,
 		Example: `  grpo assignment
   grpo assignment --dry-run
   grpo assignment --seeds 8 --lr-per-arm
+  grpo assignment --all
   grpo assignment --values 3e-4,1e-3 --steps 100 --seeds 1,2
   grpo assignment -c smoke --seeds 2 --out /tmp/assignment`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -67,6 +75,7 @@ command again to do only what is missing.`,
 		"learning rates to sweep, as `floats` (default 1e-4,3e-4,1e-3,1e-2)")
 	c.Flags().BoolVar(&o.ask.PerArm, "lr-per-arm", false,
 		"train every setting at every learning rate and compare each at its own best")
+	c.Flags().BoolVar(&o.ask.All, "all", false, "add the experiments offpolicy, clip and prompt of the 2025 handout")
 	// For the job that continues a study: it submits no run again that failed.
 	c.Flags().BoolVar(&o.continued, "continued", false, "submit only runs that were not submitted before")
 	c.Flags().Lookup("continued").Hidden = true
@@ -80,6 +89,9 @@ func runAssignment(ctx context.Context, s *State, o *assignmentOptions) error {
 		return err
 	}
 	if err := o.launcher.check(plan.Parts[0].Launcher, o.jobs); err != nil {
+		return err
+	}
+	if err := o.checkGate(plan.Parts[0].Launcher, false); err != nil {
 		return err
 	}
 	dir, err := o.out.resolve("assignment", plan.Study.Hash)
@@ -133,11 +145,18 @@ func runAssignment(ctx context.Context, s *State, o *assignmentOptions) error {
 	if stopped {
 		return err
 	}
-	return errors.Join(err, reportAssignment(s, &o.out, dir, analyses, files))
+	return errors.Join(err, reportAssignment(s, &o.sweepFlags, dir, analyses, files))
+}
+
+// studyOutput is what --json prints.
+type studyOutput struct {
+	Dir     string              `json:"dir"`
+	Files   []string            `json:"files"`
+	Results report.StudyResults `json:"results"`
 }
 
 // reportAssignment writes the study's report over those of its parts, and shows it.
-func reportAssignment(s *State, f *outFlags, dir string, analyses []*report.Report, files []string) error {
+func reportAssignment(s *State, f *sweepFlags, dir string, analyses []*report.Report, files []string) error {
 	st, err := sweepdir.ReadStudy(dir)
 	if err != nil {
 		return err
@@ -146,13 +165,9 @@ func reportAssignment(s *State, f *outFlags, dir string, analyses []*report.Repo
 	if err != nil {
 		return err
 	}
-	what := struct {
-		Dir     string              `json:"dir"`
-		Files   []string            `json:"files"`
-		Results report.StudyResults `json:"results"`
-	}{dir, append(files, r.Files...), r.Results}
-	if !f.quiet && !f.json {
+	what := studyOutput{dir, append(files, r.Files...), r.Results}
+	if !f.out.quiet && !f.out.json {
 		wrote(s, r.Files...) // the files of the parts are in their own folders
 	}
-	return showStudy(s, f.json, r, what)
+	return errors.Join(showStudy(s, f.out.json, r, what), f.gate.checkStudy(r))
 }

@@ -40,6 +40,12 @@ others again.`,
 	return c
 }
 
+// cancelOutput is what --json prints.
+type cancelOutput struct {
+	Dir       string   `json:"dir"`
+	Cancelled []string `json:"cancelled"`
+}
+
 func runCancel(ctx context.Context, s *State, o *cancelOptions) error {
 	if !sweepdir.IsSweep(o.dir) && !sweepdir.IsStudy(o.dir) {
 		return fmt.Errorf("%w: cancel jobs: %s is not the folder of a sweep or a study", config.ErrConfig, o.dir)
@@ -49,10 +55,7 @@ func runCancel(ctx context.Context, s *State, o *cancelOptions) error {
 		return fmt.Errorf("cancel the jobs of %s: %w", o.dir, err)
 	}
 	if o.json {
-		return printJSON(s.Out, struct {
-			Dir       string   `json:"dir"`
-			Cancelled []string `json:"cancelled"`
-		}{o.dir, append([]string{}, ids...)})
+		return printJSON(s.Out, cancelOutput{o.dir, append([]string{}, ids...)})
 	}
 	switch {
 	case submitted == 0:

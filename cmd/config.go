@@ -53,6 +53,9 @@ func newConfigShow(s *State) *cobra.Command {
 	return c
 }
 
+// configOutput is what --json prints: of each key, value and origin, or default and meaning.
+type configOutput map[string]map[string]string
+
 // showConfig prints the configuration as YAML, or a row of each key.
 func showConfig(_ context.Context, s *State, o *configShowOptions) error {
 	r, err := config.Load(o.load)
@@ -76,7 +79,7 @@ func showConfig(_ context.Context, s *State, o *configShowOptions) error {
 		}
 	}
 	if o.json {
-		out := map[string]map[string]string{}
+		out := configOutput{}
 		for _, row := range rows {
 			out[row[0]] = map[string]string{names[1]: row[1], names[2]: row[2]}
 		}

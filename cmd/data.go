@@ -152,6 +152,13 @@ func newDataStats(s *State) *cobra.Command {
 	return c
 }
 
+// statsOutput is what --json prints.
+type statsOutput struct {
+	File    string `json:"file"`
+	Skipped int    `json:"skipped"`
+	gsm8k.Stats
+}
+
 func describeProblems(_ context.Context, s *State, o *dataStatsOptions) error {
 	problems, skipped, err := gsm8k.ReadFile(o.file, o.read)
 	if err != nil {
@@ -159,11 +166,7 @@ func describeProblems(_ context.Context, s *State, o *dataStatsOptions) error {
 	}
 	st := gsm8k.ComputeStats(problems, tokenizer.Known)
 	if o.json {
-		return printJSON(s.Out, struct {
-			File    string `json:"file"`
-			Skipped int    `json:"skipped"`
-			gsm8k.Stats
-		}{o.file, skipped.Skipped, st})
+		return printJSON(s.Out, statsOutput{o.file, skipped.Skipped, st})
 	}
 	return writeStats(s, skipped, st)
 }

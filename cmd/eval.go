@@ -140,6 +140,15 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
+// evalOutput is what --json prints.
+type evalOutput struct {
+	Checkpoint string          `json:"checkpoint"`
+	Settings   string          `json:"settings"`
+	Eval       rundir.Eval     `json:"eval"` // the first of Evals, for readers of earlier versions
+	Evals      []rundir.Eval   `json:"evals"`
+	Samples    []rundir.Sample `json:"samples,omitempty"`
+}
+
 func runEval(_ context.Context, s *State, o *evalOptions) error {
 	note := newProgress(s, o.quiet).Note
 	if o.checkpoint != "" {
@@ -159,13 +168,7 @@ func runEval(_ context.Context, s *State, o *evalOptions) error {
 	}
 	out, settings := s.Out, analysis.EvalSettings(config.Marshal(r.Config))
 	if o.json {
-		return printJSON(out, struct {
-			Checkpoint string          `json:"checkpoint"`
-			Settings   string          `json:"settings"`
-			Eval       rundir.Eval     `json:"eval"` // the first of Evals, for readers of earlier versions
-			Evals      []rundir.Eval   `json:"evals"`
-			Samples    []rundir.Sample `json:"samples,omitempty"`
-		}{r.Config.Model.Init, settings, evals[0], evals, samples})
+		return printJSON(out, evalOutput{r.Config.Model.Init, settings, evals[0], evals, samples})
 	}
 	w := newTable(out)
 	textutil.Fprintf(w, "split\tdecoding\tanswer reward\t95%% interval\tcorrect_num\terror_num\t"+

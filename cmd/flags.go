@@ -182,13 +182,14 @@ func addThreads(fs *pflag.FlagSet, to *int, more string) {
 
 // configFlags are the flags of every command that resolves a configuration.
 type configFlags struct {
-	path string
-	set  []string
+	files []string
+	set   []string
 }
 
 func (f *configFlags) add(c *cobra.Command, names []string) {
-	c.Flags().StringVarP(&f.path, "config", "c", "",
-		"configuration: a YAML `file`, or the name of an embedded one (see \"grpo config list\")")
+	c.Flags().StringArrayVarP(&f.files, "config", "c", nil,
+		"configuration: a YAML `file`, or the name of an embedded one (see \"grpo config list\"); "+
+			"of several, later ones override earlier ones")
 	c.Flags().StringArrayVar(&f.set, "set", nil,
 		"set a configuration key, `KEY=VALUE`, e.g. --set rollout.group_size=4 "+
 			"(repeatable; see \"grpo config show\")")
@@ -234,7 +235,10 @@ func addKeyFlags(c *cobra.Command, flags []keyFlag) {
 
 // options collects the sources of a configuration.
 func (f *configFlags) options(c *cobra.Command, s *State, flags []keyFlag) config.LoadOptions {
-	out := config.LoadOptions{Path: f.path, Env: s.Env, Set: f.set, Checkpoint: train.FindCheckpoint}
+	out := config.LoadOptions{Env: s.Env, Set: f.set, Checkpoint: train.FindCheckpoint}
+	if len(f.files) > 0 {
+		out.Path, out.Over = f.files[0], f.files[1:]
+	}
 	out.Flags = givenKeys(c, flags)
 	return out
 }
@@ -302,12 +306,18 @@ func printJSON(w io.Writer, v any) error {
 	if err != nil {
 		return err
 	}
+	printed(v, data)
+	return writeJSON(w, data)
+}
+
+// writeJSON writes a document indented.
+func writeJSON(w io.Writer, data []byte) error {
 	var b bytes.Buffer
 	if err := json.Indent(&b, data, "", "  "); err != nil {
 		return err
 	}
 	b.WriteByte('\n')
-	_, err = b.WriteTo(w)
+	_, err := b.WriteTo(w)
 	return err
 }
 

@@ -24,6 +24,7 @@ type reportOptions struct {
 	out   string
 	title string
 	json  bool
+	gate  gateFlags
 }
 
 func newReport(s *State) *cobra.Command {
@@ -43,7 +44,8 @@ what is missing. --out can't be the folder of another run, sweep or study.`,
 		Example: `  grpo report results/sweep-1a2b3c4d
   grpo report results/train-1a2b3c4d
   grpo report runs/seed=1 runs/seed=2 runs/seed=3 --out runs
-  grpo report results/train-* --out all`,
+  grpo report results/train-* --out all
+  grpo report results/sweep-1a2b3c4d --fail-below 0.8 --fail-on-diverged`,
 		Args: takes("the folders of runs, or of one sweep or study", 1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.dirs, o.kind = analysis.Distinct(args), rundir.KindRun
@@ -75,6 +77,7 @@ what is missing. --out can't be the folder of another run, sweep or study.`,
 	c.Flags().StringVar(&o.out, "out", "", "`folder` to write to (default: the folder that is read)")
 	c.Flags().StringVar(&o.title, "title", "", "title `text` of the report or the validation figure (for runs)")
 	c.Flags().BoolVar(&o.json, "json", false, "print the results as JSON (for a sweep or a study)")
+	o.gate.add(c.Flags())
 	return c
 }
 
@@ -86,7 +89,7 @@ func runReport(_ context.Context, s *State, o *reportOptions) error {
 			return err
 		}
 		wrote(s, append(files, r.Files...)...)
-		return showStudy(s, o.json, r, r.Results)
+		return errors.Join(showStudy(s, o.json, r, r.Results), o.gate.checkStudy(r))
 	case rundir.KindSweep:
 		sw, err := sweepdir.Open(o.dirs[0])
 		if err != nil {
@@ -135,7 +138,11 @@ func reportRuns(s *State, o *reportOptions) error {
 		return err
 	}
 	wrote(s, paths...)
-	return nil
+	var errs []error
+	for _, r := range runs {
+		errs = append(errs, o.gate.checkRun(textutil.Printable(r.Dir, 0), r.Result))
+	}
+	return errors.Join(errs...)
 }
 
 // reportSweep writes the files of a sweep's report and prints table and verdict.
@@ -148,7 +155,7 @@ func reportSweep(s *State, o *reportOptions, sw *sweepdir.Sweep) error {
 		return err
 	}
 	wrote(s, paths...)
-	return showSweep(s, o.json, a, a.Results())
+	return errors.Join(showSweep(s, o.json, a, a.Results()), o.gate.checkSweep("", a))
 }
 
 // showSweep prints the summary of a sweep, or what as JSON.

@@ -23,6 +23,7 @@ import (
 func TestMain(m *testing.M) {
 	programs := maps.Clone(fakeSlurm)
 	programs["grpo"] = func() {
+		checkOutputs()
 		sweep, at, _ := strings.Cut(os.Getenv("HOLD_RUN"), ":")
 		if step, err := strconv.Atoi(at); err == nil && slices.Contains(os.Args, sweep) {
 			observed = func(ctx context.Context, o train.Observer) train.Observer {

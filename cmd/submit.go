@@ -124,7 +124,7 @@ func noResult(sweeps ...*sweepdir.Sweep) error {
 	n := 0
 	for _, sw := range sweeps {
 		for _, r := range sw.Runs {
-			if r.Run == nil || !r.Run.Finished() {
+			if r.State != sweepdir.Stopped && (r.Run == nil || !r.Run.Finished()) {
 				n++
 			}
 		}
@@ -236,7 +236,7 @@ func submitAssignment(
 		if err != nil {
 			return err
 		}
-		return errors.Join(noResults(dir), showStudy(s, o.out.json, r, r.Results))
+		return errors.Join(noResults(dir), showStudy(s, o.out.json, r, r.Results), o.gate.checkStudy(r))
 	case !o.launcher.wait:
 		return v.print(s, o.out.json)
 	}
@@ -250,5 +250,5 @@ func submitAssignment(
 	if err != nil {
 		return errors.Join(append(errs, err)...)
 	}
-	return errors.Join(append(errs, reportAssignment(s, &o.out, dir, analyses, files))...)
+	return errors.Join(append(errs, reportAssignment(s, &o.sweepFlags, dir, analyses, files))...)
 }

@@ -33,10 +33,12 @@ type sweepFlags struct {
 	config    configFlags
 	out       outFlags
 	seeds     string
+	reuse     []string
 	jobs      int
 	keepGoing bool
 	failFast  bool
 	dryRun    bool
+	gate      gateFlags
 	launcher  launcherFlags
 }
 
@@ -47,7 +49,10 @@ func (f *sweepFlags) add(c *cobra.Command, keys []keyFlag, seeds, folder string)
 	fs := c.Flags()
 	fs.StringVar(&f.seeds, "seeds", "", "`N` for seeds 1 to N, or a list such as 1,2,5 (default "+seeds+")")
 	f.out.addFolder(fs, folder, ", without copying finished runs of other folders")
+	fs.StringArrayVar(&f.reuse, "reuse", nil,
+		"copy finished runs of the same configuration from this `folder` of a run, a sweep or a study (repeatable)")
 	f.out.addShow(fs)
+	f.gate.add(fs)
 	countVar(fs, &f.jobs, "jobs", 0, 0, maxCount,
 		"parallel runs (0 = one per core, which is also the maximum; fewer if memory is short)")
 	fs.BoolVar(&f.failFast, "fail-fast", false,
@@ -63,10 +68,13 @@ func (f *sweepFlags) add(c *cobra.Command, keys []keyFlag, seeds, folder string)
 func (f *sweepFlags) planOptions(c *cobra.Command, s *State, keys []keyFlag) (sweep.PlanOptions, error) {
 	load := f.config.options(c, s, keys)
 	opts := sweep.PlanOptions{
-		Command: c.Name(), Path: load.Path, Env: load.Env, Set: load.Set, Flags: load.Flags,
-		Argv: s.Args, Fresh: f.out.fresh,
+		Command: c.Name(), Path: load.Path, Over: load.Over, Env: load.Env, Set: load.Set, Flags: load.Flags,
+		Argv: s.Args, Fresh: f.out.fresh, Reuse: f.reuse,
 	}
 	opts.Flags = append(opts.Flags, f.launcher.options(c)...)
+	if f.out.fresh && len(f.reuse) > 0 {
+		return opts, usagef(c, "--fresh trains all runs again, and --reuse copies finished runs: give one of them")
+	}
 	if f.keepGoing && f.failFast {
 		return opts, usagef(c, "--keep-going and --fail-fast exclude each other")
 	}
@@ -111,6 +119,7 @@ type sweepOptions struct {
 	ablation string              // of ablate: the name of an embedded one, or a file
 	plan     sweep.PlanOptions
 	prepare  bool // freeze the sweep and start no run
+	halving  bool
 }
 
 func (o *sweepOptions) add(c *cobra.Command) {
@@ -118,6 +127,19 @@ func (o *sweepOptions) add(c *cobra.Command) {
 	o.sweepFlags.add(c, sweepKeys, "4, or the ablation's own", folder)
 	c.Flags().BoolVar(&o.prepare, "prepare", false,
 		"write the list of runs and start none, for an array job of \"grpo task\" on a cluster")
+	c.Flags().BoolVar(&o.halving, "halving", false,
+		"after a quarter and a half of the steps, continue only the better half of the arms")
+}
+
+// planOptions are those of the shared flags and --halving.
+func (o *sweepOptions) planOptions(c *cobra.Command, s *State, keys []keyFlag) (sweep.PlanOptions, error) {
+	if o.halving && o.prepare {
+		return sweep.PlanOptions{}, usagef(c, "--halving compares the arms while they are trained, which --prepare "+
+			"leaves to others: give one of them")
+	}
+	opts, err := o.sweepFlags.planOptions(c, s, keys)
+	opts.Halving = o.halving
+	return opts, err
 }
 
 // noMore completes a first argument and no others.
@@ -154,6 +176,7 @@ than a minute, it stops there and reports a lower bound.`,
 		Example: `  grpo sweep lr                                       TinyLM's five learning rates, seeds 1 to 4
   grpo sweep lr --values 1e-5,3e-5,5e-5,1e-4 --seeds 4
   grpo sweep group_size --values 4,8,16 --lr 3e-4
+  grpo sweep lr --values "log(1e-4,1e-2,n=5)"
   grpo sweep --axis lr=3e-4,1e-3 --axis loss_type=no_baseline,reinforce_with_baseline
   grpo sweep lr --values 1e-3,3e-3 --seeds 1,2 -c smoke --out /tmp/rates
   grpo sweep lr --dry-run`,
@@ -172,8 +195,10 @@ than a minute, it stops there and reports a lower bound.`,
 	}
 	o.add(c)
 	c.Flags().StringVar(&values, "values", "",
-		"values of KEY, `V1,V2`, e.g. 1e-4,1e-3 (default for lr: 1e-4,3e-4,1e-3,3e-3,1e-2)")
-	c.Flags().StringArrayVar(&axes, "axis", nil, "axis of a grid, `KEY=V1,V2` (repeatable)")
+		"values of KEY, `V1,V2`, e.g. 1e-4,1e-3, or log(1e-5,1e-2,n=8): 8 values, evenly spaced on a "+
+			"logarithmic scale (default for lr: 1e-4,3e-4,1e-3,3e-3,1e-2)")
+	c.Flags().StringArrayVar(&axes, "axis", nil,
+		"axis of a grid, `KEY=V1,V2`; values as for --values (repeatable)")
 	complete(c, "axis", func() []string { return sweepableKeys("=") },
 		cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp)
 	return c
@@ -240,6 +265,9 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 	if err := o.launcher.check(plan.Launcher, o.jobs); err != nil {
 		return err
 	}
+	if err := o.checkGate(plan.Launcher, o.prepare); err != nil {
+		return err
+	}
 	dir, err := o.out.resolve(o.plan.Command, plan.Manifest.Hash)
 	if err != nil {
 		return err
@@ -282,6 +310,19 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 	return o.finish(s, sw, err)
 }
 
+// sweepOutput is what --json prints.
+type sweepOutput struct {
+	Dir      string         `json:"dir"`
+	Files    []string       `json:"files"`
+	Analysis *report.Report `json:"analysis"`
+}
+
+// prepareOutput is what --prepare --json prints.
+type prepareOutput struct {
+	Dir  string `json:"dir"`
+	Runs int    `json:"runs"`
+}
+
 // finish reports a sweep that has ended with err.
 func (o *sweepOptions) finish(s *State, sw *sweepdir.Sweep, err error) error {
 	dir := sw.Dir
@@ -289,15 +330,11 @@ func (o *sweepOptions) finish(s *State, sw *sweepdir.Sweep, err error) error {
 	if rerr != nil {
 		return errors.Join(err, rerr)
 	}
-	what := struct {
-		Dir      string         `json:"dir"`
-		Files    []string       `json:"files"`
-		Analysis *report.Report `json:"analysis"`
-	}{dir, files, analysis}
+	what := sweepOutput{dir, files, analysis}
 	if !o.out.quiet && !o.out.json {
 		wrote(s, files...)
 	}
-	return errors.Join(err, showSweep(s, o.out.json, analysis, what))
+	return errors.Join(err, showSweep(s, o.out.json, analysis, what), o.gate.checkSweep("", analysis))
 }
 
 // prepareSweep writes the sweep's folder without its runs and prints how to train
@@ -308,10 +345,7 @@ func prepareSweep(s *State, o *sweepOptions, l *sweep.Located) error {
 	}
 	n := len(l.Manifest.Runs)
 	if o.out.json {
-		return printJSON(s.Out, struct {
-			Dir  string `json:"dir"`
-			Runs int    `json:"runs"`
-		}{l.Dir, n})
+		return printJSON(s.Out, prepareOutput{l.Dir, n})
 	}
 	_, err := textutil.Fprintf(s.Out,
 		"prepared %s in %s; for each N from 0 to %d: grpo task --sweep %s --index N\n",

@@ -49,6 +49,7 @@ type trainOptions struct {
 	out     outFlags
 	resume  string // the folder of the run to continue; empty without --resume
 	profile profileFlag
+	gate    gateFlags
 }
 
 func newTrain(s *State) *cobra.Command {
@@ -100,6 +101,7 @@ available memory; GRPO_MEMORY=off and GRPO_DISK=off disable the checks.`,
 	addKeyFlags(c, trainKeys)
 	o.out.add(c.Flags())
 	o.profile.add(c.Flags(), "the run's folder")
+	o.gate.add(c.Flags())
 	c.Flags().StringVar(&o.resume, "resume", "", "continue the run in this `folder`, with its own configuration")
 	return c
 }
@@ -137,6 +139,13 @@ func resumed(dir string, flags []config.Flag) (config.LoadOptions, error) {
 		return config.LoadOptions{}, fmt.Errorf("resume %s: %w", dir, err)
 	}
 	return config.LoadOptions{Path: path, Flags: flags}, nil
+}
+
+// trainOutput is what --json prints.
+type trainOutput struct {
+	Dir     string         `json:"dir"`
+	Figures []string       `json:"figures"`
+	Result  *rundir.Result `json:"result"`
 }
 
 func runTrain(ctx context.Context, s *State, o *trainOptions) error {
@@ -179,11 +188,9 @@ func runTrain(ctx context.Context, s *State, o *trainOptions) error {
 		return err
 	}
 	if o.out.json {
-		return printJSON(s.Out, struct {
-			Dir     string         `json:"dir"`
-			Figures []string       `json:"figures"`
-			Result  *rundir.Result `json:"result"`
-		}{dir, figures, res})
+		err = printJSON(s.Out, trainOutput{dir, figures, res})
+	} else {
+		err = report.WriteSummary(s.Out, run, figures...)
 	}
-	return report.WriteSummary(s.Out, run, figures...)
+	return errors.Join(err, o.gate.checkRun("", res))
 }

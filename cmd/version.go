@@ -65,12 +65,22 @@ func newVersion(s *State) *cobra.Command {
 	return c
 }
 
+// versionOutput is what --json prints.
+type versionOutput struct {
+	Arch      string `json:"arch"`
+	CUDA      string `json:"cuda"`
+	GoVersion string `json:"go_version"`
+	Kernel    string `json:"kernel"`
+	OS        string `json:"os"`
+	Revision  string `json:"revision"`
+	Version   string `json:"version"`
+}
+
 func showVersion(_ context.Context, s *State, o *listOptions) error {
 	m := build(s)
 	if o.json {
-		return printJSON(s.Out, map[string]string{
-			"version": m.Version, "revision": m.Revision, "go_version": m.GoVersion,
-			"os": m.OS, "arch": m.Arch, "kernel": m.Kernel, "cuda": cudaState(),
+		return printJSON(s.Out, versionOutput{
+			m.Arch, cudaState(), m.GoVersion, m.Kernel, m.OS, m.Revision, m.Version,
 		})
 	}
 	_, err := textutil.Fprintf(s.Out, "%s\n", versionLine(m))

@@ -60,6 +60,10 @@ type ArmResult struct {
 	Diverged int `json:"diverged"`
 	Failed   int `json:"failed"`
 	Left     int `json:"left"`
+	// Stopped counts the runs that successive halving stopped, after step StoppedAt. They have no result,
+	// and the arm is not compared.
+	Stopped   int `json:"stopped,omitempty"`
+	StoppedAt int `json:"stopped_at,omitempty"`
 	// Status is these in words: "done", "diverged (4 of 4 seeds, steps 20 to 40)".
 	Status string `json:"status"`
 	// DivergedAt has the step at which each seed's run diverged, null where it
@@ -183,7 +187,7 @@ func Analyse(sw *sweepdir.Sweep) (*Analysis, error) {
 		if err != nil {
 			return nil, fmt.Errorf("analyse sweep %s: arm %s: %w", sw.Dir, arm.Name, err)
 		}
-		a.Arms = append(a.Arms, armResult(arm, states))
+		a.Arms = append(a.Arms, armResult(arm, states, sw.Manifest.StoppedAt(i)))
 	}
 	a.levels()
 	a.Best = bestArm(a.Arms, func(r ArmResult) bool { return !r.Arm.Control && r.Diverged == 0 })
@@ -209,7 +213,7 @@ func seedStates(sw *sweepdir.Sweep, arm int) ([]sweepdir.RunState, error) {
 	return out, nil
 }
 
-func armResult(arm sweepdir.Arm, states []sweepdir.RunState) ArmResult {
+func armResult(arm sweepdir.Arm, states []sweepdir.RunState, stoppedAt int) ArmResult {
 	r := ArmResult{Arm: arm, Runs: states, DivergedAt: make([]*int, len(states))}
 	count := map[string]int{}
 	var majorities []float64
@@ -226,7 +230,10 @@ func armResult(arm sweepdir.Arm, states []sweepdir.RunState) ArmResult {
 	r.Majority, _, _ = stats.MeanSD(majorities)
 	r.Done, r.Diverged = count[rundir.StateDone], count[rundir.StateDiverged]
 	r.Failed = count[rundir.StateFailed]
-	r.Left = len(states) - r.Done - r.Diverged - r.Failed
+	if r.Stopped = count[sweepdir.Stopped]; r.Stopped > 0 {
+		r.StoppedAt = stoppedAt
+	}
+	r.Left = len(states) - r.Done - r.Diverged - r.Failed - r.Stopped
 	r.Status = r.status(count)
 	for _, m := range Metrics {
 		r.Set(m, m.summarize(&r))
@@ -243,7 +250,7 @@ func (r *ArmResult) status(count map[string]int) string {
 	var parts []string
 	for _, state := range []string{
 		rundir.StateDone, rundir.StateDiverged, rundir.StateFailed, rundir.StateRunning,
-		rundir.StateInterrupted, sweepdir.Dead, sweepdir.Missing,
+		rundir.StateInterrupted, sweepdir.Dead, sweepdir.Missing, sweepdir.Stopped,
 	} {
 		if count[state] == 0 {
 			continue
@@ -251,6 +258,9 @@ func (r *ArmResult) status(count map[string]int) string {
 		s := fmt.Sprintf("%s (%d of %s", state, count[state], textutil.Count(len(r.Runs), "seed"))
 		if at := StepRange(r.DivergedSteps()); state == rundir.StateDiverged && at != "" {
 			s += ", " + at
+		}
+		if state == sweepdir.Stopped {
+			s += fmt.Sprintf(", step %d", r.StoppedAt)
 		}
 		parts = append(parts, s+")")
 	}
@@ -379,8 +389,14 @@ func (a *Analysis) Finished() int {
 	return n
 }
 
-// Runs counts all runs, whatever their state.
-func (a *Analysis) Runs() int { return len(a.Arms) * len(a.Sweep.Manifest.Seeds) }
+// Runs counts all runs that have a result or shall get one.
+func (a *Analysis) Runs() int {
+	n := 0
+	for _, r := range a.Arms {
+		n += len(r.Runs) - r.Stopped
+	}
+	return n
+}
 
 // SameProblems reports whether all arms were validated on the same number of problems.
 func (a *Analysis) SameProblems() bool {

@@ -126,12 +126,18 @@ type plan struct {
 	grid   *grid
 }
 
-func (a *Analysis) plan() plan {
+func (a *Analysis) plan() (out plan) {
 	m := &a.Sweep.Manifest
 	if m.BestOver != "" {
 		return a.tunedPlan()
 	}
 	p := plan{grid: gridOf(m)}
+	defer func() {
+		// The arms that halving stopped are not compared, but they stay in the family: which arms those
+		// are depends on the results.
+		isStopped := func(q pair) bool { return a.Arms[q.a].Stopped+a.Arms[q.b].Stopped > 0 }
+		out.shown = slices.DeleteFunc(slices.Clone(out.shown), isStopped)
+	}()
 	ref := slices.IndexFunc(a.Arms, func(r ArmResult) bool { return r.Arm.Name == m.Reference })
 	switch {
 	case p.grid != nil:
@@ -209,6 +215,9 @@ func (a *Analysis) compareFamily(p plan, metrics ...*Metric) []Comparison {
 		for _, q := range pairs {
 			c := a.comparePair(m, q)
 			all, ps = append(all, c), append(ps, c.P)
+			if a.Arms[q.a].Stopped+a.Arms[q.b].Stopped > 0 {
+				ps[len(ps)-1] = 1
+			}
 		}
 	}
 	family := len(stats.Finite(ps))

@@ -63,6 +63,7 @@ const (
 	NotSeparable Kind = "not_separable"
 	NotCompared  Kind = "not_compared" // fewer than two seeds
 	Identical    Kind = "identical"    // to the bit
+	SeedsToAdd   Kind = "seeds_to_add" // Count seeds, Values: the command that trains them
 	Difference   Kind = "difference"   // a separable one, in a metric other than the final reward
 )
 
@@ -116,6 +117,8 @@ const (
 	SomeConfounded     Kind = "some_confounded"            // Parts: Confounded, with Arms
 	SharedRate         Kind = "shared_learning_rate"       // Values: the rate, where it is known
 	MixedArms          Kind = "mixed_arms"                 // Parts: an arm and the Keys in which its runs differ
+	ArmsStopped        Kind = "arms_stopped"               // Parts: ArmStopped
+	ArmStopped         Kind = "arm_stopped"                // Arms, Steps; Values: its reward then
 	SeedsAdded         Kind = "seeds_added_later"          // Seeds, when Count runs of Of had finished
 	Note               Kind = "note"                       // Values: a note of the manifest
 )
@@ -145,6 +148,7 @@ func (a *Analysis) findings() []Finding {
 			add(Line, a.divergedArms()...)
 			add(Line, a.finalFindings()...)
 		}
+		add(Line, a.moreSeeds()...)
 		add(Line, a.gainFindings()...)
 		add(Line, a.patterns()...)
 		add(Line, a.trends()...)

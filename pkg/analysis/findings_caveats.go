@@ -66,6 +66,7 @@ func (a *Analysis) conditions() []Finding {
 	out = append(out, a.confounded()...)
 	out = append(out, a.sharedRate()...)
 	out = append(out, a.mixedArms()...)
+	out = append(out, a.stoppedArms()...)
 	for _, added := range m.Added {
 		out = append(out, Finding{Kind: SeedsAdded, Seeds: added.Seeds, Count: added.Finished, Of: added.Runs})
 	}
@@ -144,13 +145,34 @@ func (a *Analysis) mixedArms() []Finding {
 	return []Finding{f}
 }
 
+// stoppedArms lists the arms that halving stopped, with their rewards at that rung.
+func (a *Analysis) stoppedArms() []Finding {
+	f := Finding{Kind: ArmsStopped}
+	if a.Sweep.Manifest.Halving == nil {
+		return nil
+	}
+	for _, rung := range a.Sweep.Manifest.Halving.Rungs {
+		for _, ranked := range rung.Ranking {
+			if slices.Contains(rung.Stopped, ranked.Arm) && a.Arms[ranked.Arm].Stopped > 0 {
+				f.Parts = append(f.Parts, Finding{
+					Kind: ArmStopped, Arms: []int{ranked.Arm}, Steps: []int{rung.Step}, Values: []string{Decimals(ranked.Reward, 3)},
+				})
+			}
+		}
+	}
+	if len(f.Parts) == 0 {
+		return nil
+	}
+	return []Finding{f}
+}
+
 // missingRuns lists what an unfinished sweep lacks: the number of runs, then the
 // first of them.
 func (a *Analysis) missingRuns() []Finding {
 	var runs []Finding
 	for i, r := range a.Arms {
 		for _, s := range r.Runs {
-			if s.State == rundir.StateDone || s.State == rundir.StateDiverged {
+			if s.State == rundir.StateDone || s.State == rundir.StateDiverged || s.State == sweepdir.Stopped {
 				continue
 			}
 			f := Finding{Kind: RunMissing, Arms: []int{i}, Seeds: []uint64{s.Seed}, Values: []string{s.State}}

@@ -104,11 +104,20 @@ func (a *Analysis) rateFindings() []Finding {
 	edge := func(kind Kind) {
 		out = append(out, Finding{Kind: kind, Arms: []int{a.Best}, Values: out[at].Values})
 	}
+	// A rate that halving stopped was tried.
+	stopped := func(beyond func(rate float64) bool) bool {
+		for i, r := range a.Arms {
+			if r.Stopped > 0 && beyond(a.rateOf(i)) {
+				return true
+			}
+		}
+		return false
+	}
 	switch {
 	case at < 0 || n < 2:
-	case at == n-1:
+	case at == n-1 && !stopped(func(rate float64) bool { return rate > a.rateOf(a.Best) }):
 		edge(BestAtLargest)
-	case at == 0:
+	case at == 0 && !stopped(func(rate float64) bool { return rate < a.rateOf(a.Best) }):
 		edge(BestAtSmallest)
 	}
 	return out

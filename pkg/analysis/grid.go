@@ -27,6 +27,11 @@ type grid struct {
 // that set the same two keys to all combinations of two values. nil where there is
 // none.
 func gridOf(m *sweepdir.Manifest) *grid {
+	for i := range m.Arms {
+		if m.StoppedAt(i) > 0 {
+			return nil
+		}
+	}
 	if m.BestOver != "" || len(m.Arms) != 4 {
 		return nil
 	}

@@ -21,7 +21,7 @@ func isString(s string) bool { return yamldoc.Check(reflect.ValueOf(s)) == nil }
 
 // loadText is [Load] of a string.
 func loadText(text []byte) (*Resolved, error) {
-	return loadFrom(&source{label: "x.yaml", text: text}, LoadOptions{}, Default())
+	return loadFrom([]*source{{label: "x.yaml", text: text}}, LoadOptions{}, Default())
 }
 
 // roundTrip checks the result of a load.

@@ -84,7 +84,7 @@ func FuzzYAML(f *testing.F) {
 				checkProblems(t, text, err)
 			}
 			roundTrip(t, r, err)
-			s, err := loadFrom(&source{label: "x.yaml", text: text}, LoadOptions{}, DefaultSFT())
+			s, err := loadFrom([]*source{{label: "x.yaml", text: text}}, LoadOptions{}, DefaultSFT())
 			if err == nil {
 				roundTripSFT(t, s)
 				return
@@ -99,7 +99,7 @@ func FuzzYAML(f *testing.F) {
 // roundTripSFT is [roundTrip] for grpo sft.
 func roundTripSFT(t testing.TB, s *ResolvedSFT) {
 	t.Helper()
-	again, err := loadFrom(&source{label: "x.yaml", text: Marshal(s.Config)}, LoadOptions{}, DefaultSFT())
+	again, err := loadFrom([]*source{{label: "x.yaml", text: Marshal(s.Config)}}, LoadOptions{}, DefaultSFT())
 	if err != nil {
 		t.Fatalf("%v\n%s", err, Marshal(s.Config))
 	}

@@ -21,6 +21,8 @@ type LoadOptions struct {
 	// the path of a YAML file. Empty means the defaults ([Load]) or the
 	// embedded recipe "base" ([LoadSFT]).
 	Path string
+	// Over are further files, of the same form as Path. Each overrides the keys that it sets.
+	Over []string
 	// Env is the environment as "NAME=value" pairs; only GRPO_... matters.
 	Env []string
 	// Set has the arguments of --set, "a.b=v".
@@ -35,7 +37,7 @@ type LoadOptions struct {
 
 // Load resolves the configuration of a GRPO run:
 //
-//	defaults < file < environment < --set < flags
+//	defaults < files, in their order < environment < --set < flags
 //
 // It is strict: unknown keys, values of another type (see package yamldoc for the notation) and
 // invalid values are errors. All problems are reported at once, each with its file and line or its
@@ -47,7 +49,7 @@ func Load(opts LoadOptions) (*Resolved, error) { return load(opts, Names(), Defa
 // LoadText resolves the configuration of a GRPO run from YAML alone, such as the output of
 // [Marshal]; name identifies it in errors.
 func LoadText(name string, text []byte) (*Resolved, error) {
-	return loadFrom(&source{label: name, text: text}, LoadOptions{}, Default())
+	return loadFrom([]*source{{label: name, text: text}}, LoadOptions{}, Default())
 }
 
 // LoadSFT resolves the configuration of `grpo sft` in the same way. A list of stages in the file
@@ -61,23 +63,30 @@ func LoadSFT(opts LoadOptions) (*ResolvedSFT, error) {
 }
 
 func load[T Root](opts LoadOptions, names []string, defaults T) (*Loaded[T], error) {
-	if opts.Path == "" {
-		return loadFrom(nil, opts, defaults)
+	var files []*source
+	for i, path := range append([]string{opts.Path}, opts.Over...) {
+		if i == 0 && path == "" {
+			continue
+		}
+		src, err := open(path, names)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, src)
 	}
-	src, err := open(opts.Path, names)
-	if err != nil {
-		return nil, err
-	}
-	return loadFrom(src, opts, defaults)
+	return loadFrom(files, opts, defaults)
 }
 
-// loadFrom merges and checks the sources; src is the file, or nil.
-func loadFrom[T Root](src *source, opts LoadOptions, defaults T) (*Loaded[T], error) {
+// loadFrom merges and checks the sources. Each file overrides those before it.
+func loadFrom[T Root](files []*source, opts LoadOptions, defaults T) (*Loaded[T], error) {
 	out := &Loaded[T]{Config: defaults, origins: map[string]Origin{}}
-	doc := &yamldoc.Document{Broken: map[string]bool{}}
-	if src != nil {
-		doc = formOf(defaults).Decode(src.label, src.text, &out.Config)
+	var problems []string
+	broken := map[string]bool{}
+	for _, src := range files {
+		doc := formOf(defaults).Decode(src.label, src.text, &out.Config)
 		out.place(src, doc)
+		problems = append(problems, doc.Problems...)
+		maps.Copy(broken, doc.Broken)
 	}
 	over := newOverrides(&out.Config)
 	over.env(opts.Env, otherKeys(&out.Config))
@@ -92,8 +101,8 @@ func loadFrom[T Root](src *source, opts LoadOptions, defaults T) (*Loaded[T], er
 	}
 	firstSpellings(&out.Config)
 
-	problems := append(doc.Problems, over.problems...)
-	maps.Copy(over.broken, doc.Broken)
+	problems = append(problems, over.problems...)
+	maps.Copy(over.broken, broken)
 	if len(problems) == 0 {
 		out.useWholeFiles()
 		problems = out.useCheckpoints(opts.Checkpoint, over.broken)

@@ -15,7 +15,7 @@ import (
 // Report is an analysis with its verdict.
 type Report struct {
 	*analysis.Analysis
-	Verdict Verdict
+	Verdict Verdict `json:"verdict"`
 }
 
 // MarshalJSON writes the fields of the analysis, then the verdict.

@@ -50,6 +50,8 @@ func (a *Report) sentence(f *analysis.Finding) string {
 			a.arm(f), a.other(f), seeds(f))
 	case analysis.Difference:
 		return a.difference(f)
+	case analysis.SeedsToAdd:
+		return fmt.Sprintf("To train with %d seeds: %s (finished runs are kept)", f.Count, values)
 
 	// Lines on the arms.
 	case analysis.RateBest, analysis.RateSlow, analysis.RateCollapsed, analysis.RateWorse, analysis.RateTied,
@@ -166,6 +168,16 @@ func (a *Report) caveat(f *analysis.Finding) string {
 		}
 		return "Runs of one arm differ in more than their seeds (" + strings.Join(arms, "; ") +
 			"): their mean and interval are of unlike runs"
+	case analysis.ArmsStopped:
+		var arms []string
+		for i := range f.Parts {
+			p := &f.Parts[i]
+			arms = append(arms, fmt.Sprintf("%s after step %d, at %s", a.arm(p), p.Steps[0], p.Values[0]))
+		}
+		return "Stopped by --halving, because other arms had a higher validation reward then: " +
+			strings.Join(arms, "; ") + ". They have no final reward and are not compared, although one may have been " +
+			"slow only at first; p values are adjusted as if they were. The same command without --halving trains them " +
+			"to the end"
 	case analysis.SeedsAdded:
 		verb := "were"
 		if len(f.Seeds) == 1 {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"grpo/pkg/config"
@@ -28,6 +29,7 @@ func AssignmentRates() []string { return []string{"1e-4", "3e-4", "1e-3", "1e-2"
 type Assignment struct {
 	Rates   []string    // of the first part; none means [AssignmentRates]
 	PerArm  bool        // cross each comparison with all rates
+	All     bool        // add the handout's off-policy, clipping and prompt experiments
 	Options PlanOptions // of every part, without Command
 }
 
@@ -53,6 +55,15 @@ var assignmentParts = []sweepdir.Part{
 		"improve the validation answer reward?"},
 }
 
+// moreParts are the handout's other experiments, also embedded ablations.
+var moreParts = []sweepdir.Part{
+	{Name: "offpolicy", Question: "Off-policy: do several epochs and smaller train batches per rollout batch " +
+		"improve the validation answer reward?"},
+	{Name: "clip", Question: "Clipping, off-policy: grpo_clip or no clip, by validation answer reward and stability?"},
+	{Name: "prompt", Question: "Prompt: the question alone (plain, which has the text of question_only) or r1_zero, " +
+		"by validation answer reward?"},
+}
+
 // NewAssignment plans the assignment. Unless PerArm, its comparisons are
 // placeholders until a rate is chosen; mistakes in them are reported here.
 func NewAssignment(ask Assignment) (*AssignmentPlan, error) {
@@ -64,6 +75,10 @@ func NewAssignment(ask Assignment) (*AssignmentPlan, error) {
 		Title: "Four GRPO experiments: CS336, assignment 5, section 8",
 		Argv:  append([]string{}, ask.Options.Argv...), Parts: slices.Clone(assignmentParts),
 	}}
+	if ask.All {
+		p.Study.Title = "Seven GRPO experiments: CS336 (2025), assignment 5, section 8"
+		p.Study.Parts = append(p.Study.Parts, moreParts...)
+	}
 	req, err := AxesRequest([]AxisRequest{{Key: RateKey, Values: ask.Rates, From: "--values"}})
 	if err != nil {
 		return nil, err
@@ -103,6 +118,7 @@ func (p *AssignmentPlan) identify() {
 		{Key: "values", Value: strings.Join(p.rates, ", ")},
 		{Key: "seeds", Value: joinSeeds(p.Parts[0].Manifest.Seeds, ", ")},
 		{Key: "lr-per-arm", Value: fmt.Sprint(p.ask.PerArm)},
+		{Key: "all", Value: fmt.Sprint(p.ask.All)},
 	}
 }
 
@@ -161,6 +177,9 @@ func (p *AssignmentPlan) comparison(name, rate string) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	if req, err = p.fitted(req); err != nil {
+		return nil, err
+	}
 	if p.ask.PerArm {
 		return p.plan("ablate", tuned(req, p.ask.Rates, p.rates[0]))
 	}
@@ -171,6 +190,35 @@ func (p *AssignmentPlan) comparison(name, rate string) (*Plan, error) {
 	}
 	req.Notes = append(req.Notes, p.tunedFor(plan.Manifest, rate))
 	return p.plan("ablate", req, flag)
+}
+
+// fitted scales the train batches of an ablation, which are for the default rollout batch, to that of
+// the study.
+func (p *AssignmentPlan) fitted(req Request) (Request, error) {
+	first, err := frozen(p.Parts[0].Manifest.Runs[0])
+	if err != nil {
+		return req, err
+	}
+	usual, now := config.Default().Rollout.RolloutBatchSize, first.Rollout.RolloutBatchSize
+	req.Axes = slices.Clone(req.Axes)
+	for i, a := range req.Axes {
+		if a.Key != "train_batch_size" || now == usual {
+			continue
+		}
+		req.Axes[i].Values = nil
+		for _, v := range a.Values {
+			n, err := strconv.Atoi(v)
+			if err != nil {
+				return req, configError("read sweep", fmt.Sprintf("%s %s: %v", a.Key, v, err))
+			}
+			scaled := strconv.Itoa(n * now / usual)
+			req.Axes[i].Values = append(req.Axes[i].Values, scaled)
+			if rest, ok := strings.CutSuffix(req.Reference, a.Key+"="+v); ok {
+				req.Reference = rest + a.Key + "=" + scaled
+			}
+		}
+	}
+	return req, nil
 }
 
 // tuned crosses an ablation with the rates, each arm to be compared at its own
@@ -196,10 +244,13 @@ func (p *AssignmentPlan) tunedFor(m sweepdir.Manifest, rate string) string {
 	for _, e := range p.Parts[0].Manifest.Runs {
 		made[e.Hash] = true
 	}
-	whose := "with a setting that is none of these arms"
+	whose, others := "with a setting that is none of these arms", "other"
+	if len(m.Arms) > 2 {
+		others = "others"
+	}
 	for i, arm := range m.Arms {
 		if made[m.Runs[i].Hash] { // the first seed's runs come first, arm by arm
-			whose = fmt.Sprintf("with the arm %q, and not tuned for the other", arm.Label)
+			whose = fmt.Sprintf("with the arm %q, and not tuned for the %s", arm.Label, others)
 		}
 	}
 	return fmt.Sprintf("The learning rate, %s, was chosen by validation reward in part lr, %s "+

@@ -276,3 +276,32 @@ func TestEstimateTime(t *testing.T) {
 		t.Errorf("%d probes, estimates %+v", calls, got)
 	}
 }
+
+// TestAssignmentAll: the handout's other experiments follow the four, with train batches that fit.
+func TestAssignmentAll(t *testing.T) {
+	p := newAssignment(t, Assignment{All: true, Options: PlanOptions{Path: "smoke", Seeds: []uint64{1}}})
+	var names []string
+	for _, part := range p.Study.Parts {
+		names = append(names, part.Name)
+	}
+	if got := strings.Join(names, " "); got != "lr baseline lengthnorm stdnorm offpolicy clip prompt" {
+		t.Fatal(got)
+	}
+	m := p.Parts[4].Manifest
+	if got := m.Axes[1].Values; !slices.Equal(got, []string{"128", "32"}) || m.Reference != "epochs_per_rollout_batch=1,train_batch_size=128" {
+		t.Errorf("train batches %v of 128, reference %s", got, m.Reference)
+	}
+	if got := armNames(p.Parts[5]); !slices.Equal(got, []string{"symmetric", "clip-higher", "none"}) {
+		t.Errorf("clip: %v", got)
+	}
+	if err := p.choose("0.001", "the best"); err != nil {
+		t.Fatal(err)
+	}
+	if notes := p.Parts[5].Manifest.Notes; !strings.Contains(notes[len(notes)-1], "grpo assignment --lr-per-arm") {
+		t.Errorf("notes %q", notes)
+	}
+	newAssignment(t, Assignment{All: true, PerArm: true, Options: PlanOptions{Seeds: []uint64{1}}})
+	if q := newAssignment(t, Assignment{Options: PlanOptions{Path: "smoke", Seeds: []uint64{1}}}); q.Study.Hash == p.Study.Hash {
+		t.Error("the study has the hash of the four experiments")
+	}
+}

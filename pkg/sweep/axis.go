@@ -30,8 +30,9 @@ func ParseAxis(arg string) (AxisRequest, error) {
 	return AxisRequest{Key: key, Values: list, From: from}, nil
 }
 
-// SplitValues splits a list of values at its commas, except those within brackets:
-// "[answer],[answer, format]" has two values.
+// SplitValues splits a list of values at its commas, except those within brackets and
+// parentheses: "[answer],[answer, format]" has two values, and "log(1e-5,1e-2,n=8)",
+// which [NewPlan] expands, is one.
 func SplitValues(text string) ([]string, error) {
 	var out []string
 	depth, start := 0, 0
@@ -47,9 +48,9 @@ func SplitValues(text string) ([]string, error) {
 			}
 			out = append(out, v)
 			start = i + 1
-		case text[i] == '[':
+		case text[i] == '[' || text[i] == '(':
 			depth++
-		case text[i] == ']':
+		case text[i] == ']' || text[i] == ')':
 			depth--
 		}
 		if depth < 0 {
@@ -79,11 +80,19 @@ func axis(a AxisRequest) (sweepdir.Axis, error) {
 		return fail("%s has no values", k.Path)
 	}
 	out := sweepdir.Axis{Key: k.Path, Label: cmp.Or(a.Label, labelOf(k.Path)), Short: shortName(k.Path)}
-	for i, text := range a.Values {
+	var values []string
+	for _, text := range a.Values {
+		all, err := spaced(k, text)
+		if err != nil {
+			return fail("%w", err)
+		}
+		values = append(values, all...)
+	}
+	for i, text := range values {
 		v := canonical(k, text)
 		if j := slices.Index(out.Values, v); j >= 0 {
 			spelled := ""
-			if first := a.Values[j]; first != v || text != v {
+			if first := values[j]; first != v || text != v {
 				spelled = fmt.Sprintf(" (written %s and %s)", first, text)
 			}
 			return fail("%s: the values %d and %d, %s, are the same%s", k.Path, j+1, i+1, v, spelled)

@@ -32,7 +32,7 @@ func Freeze(ctx context.Context, parts []*Located, opts Options) (out []Pending,
 			return nil, err
 		}
 		opts.Siblings = p.Siblings
-		r := &runner{dir: p.Dir, arms: s.Manifest.Arms, opts: opts}
+		r := &runner{dir: p.Dir, manifest: s.Manifest, opts: opts}
 		r.scan(s)
 		r.leaveQueued(ctx)
 		r.reuseRuns()

@@ -16,11 +16,14 @@ import (
 type PlanOptions struct {
 	Command  string   // "sweep" or "ablate"
 	Path     string   // of -c; it replaces the request's base
+	Over     []string // of the -c after the first: see [config.LoadOptions]
 	Env, Set []string // as in [config.LoadOptions]
 	Flags    []config.Flag
 	Seeds    []uint64 // they replace the request's
 	Argv     []string // the command line, for the record
 	Fresh    bool     // as [sweepdir.Manifest.Fresh]
+	Halving  bool     // stop the worse arms early: see halving.go
+	Reuse    []string // as [Plan.Reuse]; the folder of a study stands for its parts
 }
 
 // NewPlan resolves a request: the base, and each arm with each seed, by
@@ -240,7 +243,7 @@ func (p *planner) checkUser() error {
 // load resolves a configuration with the settings of an arm on top.
 func (p *planner) load(own []config.Flag) (*config.Resolved, error) {
 	return config.Load(config.LoadOptions{
-		Path: cmp.Or(p.opts.Path, p.req.Config), Env: p.opts.Env, Set: p.opts.Set,
+		Path: cmp.Or(p.opts.Path, p.req.Config), Over: p.opts.Over, Env: p.opts.Env, Set: p.opts.Set,
 		Flags: slices.Concat(p.common, p.opts.Flags, own), Checkpoint: train.FindCheckpoint,
 	})
 }

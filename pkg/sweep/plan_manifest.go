@@ -143,6 +143,11 @@ func (p *planner) plan() (*Plan, error) {
 	if m.Fixed, err = p.fixed(m.Varied); err != nil {
 		return nil, err
 	}
+	if p.opts.Halving {
+		if m.Halving, err = p.halvingOf(m); err != nil {
+			return nil, err
+		}
+	}
 	for _, seed := range p.seeds {
 		for i, a := range p.arms {
 			c := p.configs[i]
@@ -162,7 +167,15 @@ func (p *planner) plan() (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Plan{Manifest: m, Request: text, Launcher: p.base.Config.Launcher}, nil
+	plan := &Plan{Manifest: m, Request: text, Launcher: p.base.Config.Launcher}
+	for _, dir := range p.opts.Reuse {
+		sweeps, err := sweepsIn(dir)
+		if err != nil {
+			return nil, fmt.Errorf("--reuse: %w", err)
+		}
+		plan.Reuse = append(plan.Reuse, sweeps...)
+	}
+	return plan, nil
 }
 
 // varied lists the keys in which the arms' configurations differ, sorted. The

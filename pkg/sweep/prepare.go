@@ -56,9 +56,9 @@ func Find(dir string, p *Plan, siblings []string) (*Plan, error) {
 	if err != nil || found != p || p.Manifest.Fresh {
 		return found, err
 	}
-	out := *p
-	out.Manifest.Added = addedTo(siblings, p.Manifest)
-	return &out, nil
+	m := p.Manifest
+	m.Added = addedTo(siblings, m)
+	return p.with(m), nil
 }
 
 // find is [Find] without the siblings. frozen means that dir has the manifest of the
@@ -94,10 +94,12 @@ func sameSweep(dir string, p *Plan) (found *Plan, frozen bool, err error) {
 	case err != nil:
 		return nil, false, unreadable(err)
 	case old.Hash == p.Manifest.Hash:
-		return &Plan{Manifest: old, Request: p.Request, Launcher: p.Launcher}, true, nil
+		m, same := toggled(old, p.Manifest)
+		return p.with(m), same, nil
 	}
 	if m, ok := extended(dir, old, p.Manifest); ok {
-		return &Plan{Manifest: m, Request: p.Request, Launcher: p.Launcher}, false, nil
+		m, _ = toggled(m, p.Manifest)
+		return p.with(m), false, nil
 	}
 	hint := elsewhereHint
 	if withSeeds(old, p.Manifest.Seeds).Identity() == p.Manifest.Hash {
@@ -106,6 +108,13 @@ func sameSweep(dir string, p *Plan) (found *Plan, frozen bool, err error) {
 	}
 	return nil, false, fmt.Errorf("%w: %s holds another sweep (%s); %s",
 		config.ErrConfig, dir, strings.Join(differences(old, p.Manifest), "; "), hint)
+}
+
+// with is the plan with the manifest of its folder.
+func (p *Plan) with(m sweepdir.Manifest) *Plan {
+	out := *p
+	out.Manifest = m
+	return &out
 }
 
 // unreadable is the error about a manifest or a study that can't be used.

@@ -106,7 +106,7 @@ func (v *Preview) add(p *Located, prefix string, copied []bool, opts PreviewOpti
 			rate := sweepdir.Override{Key: RateKey, Value: "(best of part lr)"}
 			row.Set = append(slices.Clone(arm.Set), rate)
 		} else {
-			row.Dir, row.Hash, row.State = prefix+e.Dir, e.Hash, sweepdir.StateOf(p.Dir, e).State
+			row.Dir, row.Hash, row.State = prefix+e.Dir, e.Hash, p.Manifest.Settle(sweepdir.StateOf(p.Dir, e)).State
 		}
 		switch {
 		case row.finished():

@@ -145,13 +145,13 @@ func findReusable(
 	}
 	for i, from := range slices.Concat(opts.StudySweeps, opts.Siblings) {
 		isSibling := i >= len(opts.StudySweeps)
-		m, err := sweepdir.ReadManifest(from)
+		entries, err := entriesOf(from)
 		if err != nil {
 			note("no run is reused from %s: %v", from, err)
 			continue
 		}
 		var refused error
-		for _, e := range m.Runs {
+		for _, e := range entries {
 			own, ok := wanted[e.Hash]
 			if !ok || e.Config == "" || isSibling && !isReproducible(own) {
 				continue

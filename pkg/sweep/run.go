@@ -33,6 +33,8 @@ const (
 	failed
 	stopped
 	queued // in Slurm, which trains it
+	paused // at a rung of halving, until all runs have reached it
+	halved // its arm was stopped
 )
 
 // job is a run of the sweep as this process knows it.
@@ -57,7 +59,7 @@ type job struct {
 type runner struct {
 	opts     Options
 	dir      string
-	arms     []sweepdir.Arm
+	manifest sweepdir.Manifest
 	jobs     []*job
 	slots    int // parallel runs
 	running  int
@@ -68,6 +70,7 @@ type runner struct {
 	early       int // deaths before the first step
 	interrupted bool
 	halted      error // why no more runs are started
+	undecided   error // why the arms at a rung could not be compared
 }
 
 // Run trains the missing runs of the sweep in dir (see [Prepare]) and returns the
@@ -84,7 +87,7 @@ func Run(ctx context.Context, dir string, opts Options) (*sweepdir.Sweep, error)
 	opts = opts.withDefaults()
 	now := opts.Now()
 	r := &runner{
-		opts: opts, dir: dir, arms: s.Manifest.Arms, ends: make(chan func(), len(s.Runs)),
+		opts: opts, dir: dir, manifest: s.Manifest, ends: make(chan func(), len(s.Runs)),
 		started: now, lastPoll: now, slots: Slots(opts.Jobs, opts.Cores, len(s.Runs)),
 	}
 	if opts.Jobs > opts.Cores {
@@ -138,6 +141,8 @@ func (r *runner) scan(s *sweepdir.Sweep) {
 				continue
 			}
 			r.finish(Found, j, state)
+		case state.State == sweepdir.Stopped:
+			j.phase = halved
 		}
 	}
 }
@@ -176,6 +181,9 @@ func (r *runner) loop(ctx context.Context) {
 		}
 		r.fill()
 		if r.idle() {
+			if r.decide() {
+				continue
+			}
 			return
 		}
 		select {
@@ -232,6 +240,9 @@ func (r *runner) start(j *job) {
 	case state.State == rundir.StateRunning:
 		r.follow(j, state)
 		return
+	case r.isAtRung(state):
+		j.phase = paused
+		return
 	}
 	j.attempts++
 	j.killed = nil
@@ -259,7 +270,7 @@ func (r *runner) follow(j *job, state sweepdir.RunState) {
 }
 
 func (r *runner) name(j *job) string {
-	return fmt.Sprintf("%s, seed %d", r.arms[j.entry.Arm].Name, j.entry.Seed)
+	return fmt.Sprintf("%s, seed %d", r.manifest.Arms[j.entry.Arm].Name, j.entry.Seed)
 }
 
 // emit completes an event and reports it, with the end of the run's log if it has an

@@ -43,6 +43,9 @@ func (r *runner) ended(j *job, exit Exit) {
 		r.giveUp(j, state, errors.New(state.Error))
 	case exit.Code == exitFailed:
 		r.giveUp(j, state, exitError(j, exit))
+	case r.isAtRung(state) && r.halted == nil:
+		j.phase = paused
+		r.emit(Event{Kind: Stopped, State: state}, j)
 	case r.halted != nil:
 		j.phase = stopped
 		r.emit(Event{Kind: Stopped, State: state}, j)

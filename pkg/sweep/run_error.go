@@ -72,12 +72,15 @@ func (e *EarlyDeathsError) Error() string {
 // verdict is the error of a sweep that ended in this state.
 func (r *runner) verdict(s *sweepdir.Sweep) error {
 	done := 0
+	e := &FailedError{}
 	for _, state := range s.Runs {
 		if isFinished(state) {
 			done++
 		}
+		if state.State != sweepdir.Stopped {
+			e.Total++
+		}
 	}
-	e := &FailedError{Total: len(s.Runs)}
 	for _, j := range r.in(failed) {
 		f := Failure{Run: r.name(j), Reason: j.failure, broken: j.entry.Config == ""}
 		if j.attempts > 0 {
@@ -99,6 +102,8 @@ func (r *runner) verdict(s *sweepdir.Sweep) error {
 		return early
 	case len(e.Failures) > 0:
 		return e
+	case r.undecided != nil:
+		return r.undecided
 	}
 	return nil
 }

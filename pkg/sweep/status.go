@@ -55,11 +55,13 @@ const (
 	StateRequeued = "requeued" // preempted, at its time limit, or its node failed: it continues later
 )
 
-// Finished says whether the run has its result.
+// Finished says whether the run has its result, or was stopped.
 func (r RunStatus) Finished() bool { return isResult(r.State) }
 
-// isResult says whether a run in this state has its result.
-func isResult(state string) bool { return state == rundir.StateDone || state == rundir.StateDiverged }
+// isResult says whether nothing is left to train of a run in this state.
+func isResult(state string) bool {
+	return state == rundir.StateDone || state == rundir.StateDiverged || state == sweepdir.Stopped
+}
 
 // Status is the progress of a run, a sweep or a study.
 type Status struct {
@@ -146,7 +148,7 @@ func (s *Status) readStudy(now time.Time) (argv []string, err error) {
 
 func (s *Status) addSweep(dir string, m sweepdir.Manifest, part string, now time.Time) {
 	for _, e := range m.Runs {
-		r := sweepdir.Glance(dir, e)
+		r := m.Settle(sweepdir.Glance(dir, e))
 		row := RunStatus{
 			Part: part, Index: r.Index, Arm: m.Arms[r.Arm].Name, Seed: r.Seed,
 			Dir: r.Path(dir), State: r.State, Error: r.Error, Age: -1, Steps: stepsOf(e),

@@ -27,13 +27,16 @@ type Located struct {
 // Locate finds the folder's sweep and its siblings. It fails as [Prepare] does and
 // writes nothing.
 func Locate(dir string, p *Plan) (*Located, error) {
-	out := &Located{Dir: dir, Siblings: Siblings(dir, p)}
+	reuse := slices.DeleteFunc(slices.Clone(p.Reuse), func(from string) bool { return from == filepath.Clean(dir) })
+	isNamed := func(from string) bool { return slices.Contains(reuse, from) }
+	neighbours := slices.DeleteFunc(Siblings(dir, p), isNamed)
+	out := &Located{Dir: dir, Siblings: slices.Concat(reuse, neighbours)}
 	var err error
 	if out.Plan, err = Find(dir, p, out.Siblings); err != nil {
 		return nil, err
 	}
 	if out.Manifest.Fresh {
-		out.Siblings = nil
+		out.Siblings = reuse
 	}
 	old, err := sweepdir.ReadManifest(dir)
 	if seeds := out.Manifest.Seeds; err == nil && len(old.Seeds) <= len(seeds) {
@@ -135,6 +138,9 @@ func (p *AssignmentPlan) differences(dir string, old sweepdir.Study) []string {
 	var out []string
 	for _, o := range p.Study.Asked {
 		i := slices.IndexFunc(old.Asked, func(was sweepdir.Override) bool { return was.Key == o.Key })
+		if i < 0 && o.Value == "false" {
+			continue // a flag that the study's version did not have
+		}
 		if i < 0 {
 			out = append(out, o.Key+": "+o.Value)
 		} else if was := old.Asked[i].Value; was != o.Value {

@@ -71,7 +71,7 @@ func (p *Located) Submit(ctx context.Context, opts SubmitOptions) (*Submitted, e
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{dir: p.Dir, arms: s.Manifest.Arms, opts: Options{
+	r := &runner{dir: p.Dir, manifest: s.Manifest, opts: Options{
 		Observer: Notes(opts.Note), StudySweeps: opts.StudySweeps, Siblings: p.Siblings, Version: opts.Program.Version,
 	}}
 	r.scan(s)

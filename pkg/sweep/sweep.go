@@ -18,6 +18,7 @@ type Plan struct {
 	Manifest sweepdir.Manifest
 	Request  []byte // content of sweep.yaml, with which `grpo ablate` repeats the sweep
 	Launcher config.Launcher
+	Reuse    []string // folders of sweeps and runs that the user names: finished runs are copied from them
 }
 
 // EventKind is what happened to a run.

@@ -59,6 +59,15 @@ func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir
 	if err := e.CheckFolder(dir); err != nil {
 		return nil, fmt.Errorf("run %d: %w", index, err)
 	}
+	if at := m.StoppedAt(e.Arm); at > 0 {
+		return nil, fmt.Errorf("%w: %s, seed %d: --halving stopped this arm after step %d",
+			config.ErrConfig, m.Arms[e.Arm].Name, e.Seed, at)
+	}
+	if step := m.NextRung(); step > 0 {
+		until, end := context.WithCancel(ctx)
+		defer end()
+		ctx, opts.Observer = until, untilStep{opts.Observer, step, end}
+	}
 	cfg, err := frozen(e)
 	if err != nil {
 		report(dir, path, opts.Now, rundir.StateFailed, err.Error())

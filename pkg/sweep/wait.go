@@ -88,7 +88,7 @@ func (w *waiter) look(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		w.arms = s.Manifest.Arms
+		w.manifest = s.Manifest
 		w.scan(s)
 		for _, j := range w.in(waiting) {
 			j.watch = newWatch(j.path)

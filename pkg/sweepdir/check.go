@@ -43,6 +43,9 @@ func (m Manifest) Check() error {
 			}
 		}
 	}
+	if err := m.checkHalving(); err != nil {
+		return err
+	}
 	type pair struct {
 		arm  int
 		seed uint64

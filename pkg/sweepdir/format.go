@@ -105,6 +105,8 @@ type Manifest struct {
 	Fresh bool `json:"fresh,omitempty"`
 	// Added lists seeds that were added when there were already results.
 	Added []Addition `json:"added,omitempty"`
+	// Halving is nil if every arm is trained to the end; not part of the sweep's identity.
+	Halving *Halving `json:"halving,omitempty"`
 	// Program is the program with which the runs were submitted to a cluster; not part of the
 	// sweep's identity.
 	Program *Program `json:"program,omitempty"`

@@ -18,7 +18,7 @@ const (
 // RunState is an entry of the manifest with the content of its folder.
 type RunState struct {
 	Entry
-	State string      // a State of package rundir, Missing or Dead
+	State string      // a State of package rundir, Missing, Dead or Stopped
 	Run   *rundir.Run // nil if Missing or unreadable
 	// Error explains why a run failed or why its folder can't be read.
 	Error string
@@ -42,10 +42,10 @@ func (s *Sweep) OfArm(arm int) []RunState {
 	return out
 }
 
-// Finished reports whether every run has its result.
+// Finished reports whether every run has its result, or was stopped.
 func (s *Sweep) Finished() bool {
 	for _, r := range s.Runs {
-		if r.Run == nil || !r.Run.Finished() {
+		if r.State != Stopped && (r.Run == nil || !r.Run.Finished()) {
 			return false
 		}
 	}
@@ -61,7 +61,7 @@ func Open(dir string) (*Sweep, error) {
 	}
 	s := &Sweep{Dir: dir, Manifest: m}
 	for _, e := range m.Runs {
-		s.Runs = append(s.Runs, StateOf(dir, e))
+		s.Runs = append(s.Runs, m.Settle(StateOf(dir, e)))
 	}
 	return s, nil
 }

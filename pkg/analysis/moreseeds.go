@@ -1,0 +1,74 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"grpo/internal/textutil"
+	"grpo/pkg/stats"
+	"grpo/pkg/sweepdir"
+)
+
+// moreSeeds is the command that adds the seeds that the first comparison that is not separable would
+// need. There is none if these are too many to estimate.
+func (a *Analysis) moreSeeds() []Finding {
+	finals := a.finals()
+	i := slices.IndexFunc(finals, func(c Comparison) bool { return c.SeedsNeeded > 0 })
+	if i < 0 || finals[i].SeedsNeeded > stats.MaxPairs {
+		return nil
+	}
+	m := &a.Sweep.Manifest
+	n := finals[i].SeedsNeeded
+	command := withSeeds(m, n)
+	if command == nil || n <= len(m.Seeds) {
+		return nil
+	}
+	return []Finding{{Kind: SeedsToAdd, Count: n, Values: []string{textutil.CommandLine(command)}}}
+}
+
+// withSeeds is the command of a sweep with n seeds, those of the sweep among them; nil if the manifest
+// does not have the command that made it. A study can't get seeds in its folder: its command writes to
+// another and reuses the runs of this one.
+func withSeeds(m *sweepdir.Manifest, n int) []string {
+	if len(m.Argv) < 2 || !slices.Contains([]string{"sweep", "ablate", "assignment"}, m.Argv[1]) {
+		return nil
+	}
+	isStudy := m.Argv[1] == "assignment"
+	out := []string{"grpo"}
+	for i := 1; i < len(m.Argv); i++ {
+		name, value, joined := strings.Cut(m.Argv[i], "=")
+		takesValue := name == "--seeds" || name == "--out"
+		if takesValue && !joined {
+			if i++; i < len(m.Argv) {
+				value = m.Argv[i]
+			}
+		}
+		switch {
+		case name == "--out" && m.Fresh: // --fresh may have chosen another folder
+		case name == "--out" && isStudy:
+			out = append(out, "--reuse", value)
+		case name == "--out":
+			out = append(out, name, value)
+		case name == "--seeds", name == "--fresh", name == "--prepare", name == "--dry-run":
+		default:
+			out = append(out, m.Argv[i])
+		}
+	}
+	return append(out, "--seeds", seedList(m.Seeds, n))
+}
+
+// seedList writes n seeds, as --seeds takes them: those of the sweep, then the smallest others.
+func seedList(seeds []uint64, n int) string {
+	all := slices.Clone(seeds)
+	for next := uint64(1); len(all) < n; next++ {
+		if !slices.Contains(all, next) {
+			all = append(all, next)
+		}
+	}
+	if slices.Max(all) == uint64(n) && !slices.Contains(all, 0) {
+		return strconv.Itoa(n) // the seeds 1 to n
+	}
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(all), "[]"), " ", ",")
+}

@@ -1,0 +1,134 @@
+package sweep
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"grpo/internal/regular"
+	"grpo/pkg/config"
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+)
+
+// sweepsIn are the folders with runs that a folder named by the user stands for: the parts of a study,
+// a sweep, or a single run. Anything else is a [config.ErrConfig].
+func sweepsIn(dir string) ([]string, error) {
+	dir = filepath.Clean(dir)
+	switch {
+	case sweepdir.IsStudy(dir):
+		st, err := sweepdir.ReadStudy(dir)
+		if err != nil {
+			return nil, unreadable(err)
+		}
+		var out []string
+		for _, part := range st.Parts {
+			path, err := part.Path(dir)
+			if err != nil {
+				return nil, unreadable(err)
+			}
+			if sweepdir.IsSweep(path) {
+				out = append(out, path)
+			}
+		}
+		return out, nil
+	case sweepdir.IsSweep(dir), rundir.HasFiles(dir):
+		return []string{dir}, nil
+	}
+	return nil, fmt.Errorf("%w: %s is not the folder of a run, a sweep or a study", config.ErrConfig, dir)
+}
+
+// entriesOf are the runs of a sweep, or the single run, in dir.
+func entriesOf(dir string) ([]sweepdir.Entry, error) {
+	if sweepdir.IsSweep(dir) {
+		m, err := sweepdir.ReadManifest(dir)
+		return m.Runs, err
+	}
+	file := filepath.Join(dir, rundir.ConfigFile)
+	text, err := regular.Read(file, regular.MaxDocument)
+	if err != nil {
+		return nil, err
+	}
+	r, err := config.LoadText(file, text)
+	if err != nil {
+		return nil, err
+	}
+	hash := config.Hash(r.Config)
+	return []sweepdir.Entry{{Seed: r.Config.Seed, Dir: ".", Hash: hash, Config: string(text)}}, nil
+}
+
+// EqualRun is one of several runs with the same configuration hash.
+type EqualRun struct {
+	Dir   string `json:"dir"`
+	Seed  uint64 `json:"seed"`
+	State string `json:"state"`
+	// Weights is the SHA-256 of the final weights; empty without a result.
+	Weights string `json:"weights_sha256"`
+}
+
+// EqualRuns are the runs of one configuration and seed.
+type EqualRuns struct {
+	Hash string     `json:"hash"`
+	Runs []EqualRun `json:"runs"`
+	// Identical is true if two or more have results, all with the same weights.
+	Identical bool `json:"identical"`
+}
+
+// FindEqual lists the configurations that two or more runs of the folders have, in the order of their
+// first run. The folders are those of runs, sweeps and studies. It changes nothing.
+func FindEqual(dirs []string) ([]EqualRuns, error) {
+	out := []EqualRuns{}
+	seen := map[string]bool{}
+	for _, dir := range dirs {
+		sweeps, err := sweepsIn(dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, from := range sweeps {
+			entries, err := entriesOf(from)
+			if err != nil {
+				return nil, fmt.Errorf("read the runs of %s: %w", from, err)
+			}
+			for _, e := range entries {
+				if path := e.Path(from); e.Config != "" && !seen[path] {
+					seen[path] = true
+					out = addEqual(out, e.Hash, equalRun(from, e))
+				}
+			}
+		}
+	}
+	out = slices.DeleteFunc(out, func(g EqualRuns) bool { return len(g.Runs) < 2 })
+	for i := range out {
+		out[i].Identical = haveSameWeights(out[i].Runs)
+	}
+	return out, nil
+}
+
+func addEqual(groups []EqualRuns, hash string, run EqualRun) []EqualRuns {
+	for i := range groups {
+		if groups[i].Hash == hash {
+			groups[i].Runs = append(groups[i].Runs, run)
+			return groups
+		}
+	}
+	return append(groups, EqualRuns{Hash: hash, Runs: []EqualRun{run}})
+}
+
+func equalRun(dir string, e sweepdir.Entry) EqualRun {
+	state := sweepdir.StateOf(dir, e)
+	out := EqualRun{Dir: e.Path(dir), Seed: e.Seed, State: state.State}
+	if isFinished(state) {
+		out.Weights = state.Run.Result.WeightsSHA256
+	}
+	return out
+}
+
+func haveSameWeights(runs []EqualRun) bool {
+	var all []string
+	for _, r := range runs {
+		if r.Weights != "" {
+			all = append(all, r.Weights)
+		}
+	}
+	return len(all) > 1 && len(slices.Compact(all)) == 1
+}
