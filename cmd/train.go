@@ -174,7 +174,7 @@ func runTrain(ctx context.Context, s *State, o *trainOptions) error {
 	if err != nil {
 		return err
 	}
-	figures, err := report.DrawRuns(dir, []*rundir.Run{run}, "", report.Output{})
+	figures, _, err := report.DrawRuns(dir, []*rundir.Run{run}, "", report.Output{})
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 
 	"grpo/pkg/plots"
 	"grpo/pkg/rundir"
@@ -33,28 +34,30 @@ func MakeFolder(out, read string) error {
 }
 
 // DrawRuns draws the figures of one run, or of several seeds of one setting, into dir. Of one run it
-// also writes the event file, if out or its configuration asks for one. It returns the paths.
-func DrawRuns(dir string, runs []*rundir.Run, title string, out Output) ([]string, error) {
+// also writes the event file, if out or its configuration asks for one. It returns the paths of the
+// figures and of the others.
+func DrawRuns(dir string, runs []*rundir.Run, title string, out Output) (drawn, others []string, err error) {
 	for _, r := range runs {
 		out = out.and(r)
 	}
 	figures, err := plots.Runs(runs, title, out.Formats)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	paths, err := plots.WriteDrawings(dir, figures)
+	drawn, err = plots.WriteDrawings(dir, figures)
 	if err == nil && out.TensorBoard && len(runs) == 1 {
 		var path string
 		path, err = writeEvents(dir, runs[0], figures)
-		paths = append(paths, path)
+		others = append(others, path)
 	}
-	return paths, err
+	return drawn, others, err
 }
 
 // WriteRuns writes the report of one run, or of several seeds of one setting, into
 // dir. It returns the paths written and the content of results.md.
 func WriteRuns(dir string, runs []*rundir.Run, title string, out Output) (paths []string, table []byte, err error) {
-	if paths, err = DrawRuns(dir, runs, title, out); err != nil {
+	paths, others, err := DrawRuns(dir, runs, title, out)
+	if err != nil {
 		return nil, nil, err
 	}
 	var b bytes.Buffer
@@ -69,7 +72,7 @@ func WriteRuns(dir string, runs []*rundir.Run, title string, out Output) (paths 
 		{sweepdir.ResultsMD, func(path string) error { return rundir.WriteFileAtomic(path, b.Bytes()) }},
 		{sweepdir.ResultsTeX, func(path string) error { return rundir.WriteFileAtomic(path, latexFile(seeds)) }},
 	})
-	return append(paths, tables...), b.Bytes(), err
+	return slices.Concat(paths, tables, others), b.Bytes(), err
 }
 
 // StudyReport is the report of a study.

@@ -11,13 +11,13 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// results.tex has the tables of results.md for a paper, with the rules of package booktabs. Its
-// table of arms has the columns of the terminal, which fit a page.
+// results.tex has the tables of results.md for a paper, with the rules of package booktabs. They have
+// fewer columns, to fit a page; one that is wider is made smaller (graphicx).
 
 // latexFile is a file of tables for \input.
 func latexFile(tables ...Table) []byte {
 	var b strings.Builder
-	b.WriteString("% Tables of grpo for \\input{results}; the preamble needs \\usepackage{booktabs}.\n")
+	b.WriteString("% Tables of grpo for \\input{results}; the preamble needs \\usepackage{booktabs,graphicx}.\n")
 	for i := range tables {
 		b.WriteString("\n" + tables[i].LaTeX())
 	}
@@ -29,7 +29,9 @@ func (a *Report) latexTables(of string) []Table {
 	arms := armTable(terminalColumns, a.Arms)
 	arms.Label, arms.Notes = "Results by arm", a.tableNotes()
 	out := []Table{arms}
-	for _, t := range []Table{a.setsTable(), a.comparisonsTable(true)} {
+	sets := a.setsTable()
+	sets.drop("`correct_num`", "`error_num`", "formatted, right", "formatted, wrong", "unformatted")
+	for _, t := range []Table{sets, a.comparisonsTable(true)} {
 		if len(t.Rows) > 0 {
 			out = append(out, t)
 		}
@@ -51,17 +53,11 @@ func studyLaTeX(st sweepdir.Study, parts []*Report) []byte {
 	return latexFile(all...)
 }
 
-// mostColumns of a table in the size \small; one with more is in \scriptsize.
-const mostColumns = 9
-
-// LaTeX is the table as a table environment with its notes in the caption, for pdfLaTeX with package
-// booktabs.
+// LaTeX is the table as a table environment for pdfLaTeX with the packages booktabs and graphicx. The
+// first of its notes is in the caption, the others are comments.
 func (t *Table) LaTeX() string {
 	var b strings.Builder
-	size, columns := `\small`, ""
-	if len(t.Columns) > mostColumns {
-		size = `\scriptsize`
-	}
+	columns := ""
 	heads := make([]string, len(t.Columns))
 	for k, c := range t.Columns {
 		side := "r"
@@ -79,9 +75,16 @@ func (t *Table) LaTeX() string {
 		}
 	}
 	line := func(cells []string) { b.WriteString(strings.Join(cells, " & ") + ` \\` + "\n") }
-	caption := append([]string{strings.TrimSuffix(t.Label, ".") + "."}, t.Notes...)
-	fmt.Fprintf(&b, "\\begin{table}[tb]\n\\centering\n%s\n\\setlength{\\tabcolsep}{4pt}\n\\caption{%s}\n\\label{tab:%s}\n",
-		size, escapeLaTeX(strings.Join(caption, " ")), labelLaTeX(t.Label))
+	caption := escapeLaTeX(strings.TrimSuffix(t.Label, ".") + ".")
+	for i, note := range t.Notes {
+		if i == 0 {
+			caption += " " + escapeLaTeX(note)
+		} else {
+			fmt.Fprintf(&b, "%% %s\n", textutil.Printable(note, 0))
+		}
+	}
+	fmt.Fprintf(&b, "\\begin{table}[tb]\n\\centering\\small\n\\caption{%s}\n\\label{tab:%s}\n", caption, labelLaTeX(t.Label))
+	b.WriteString("\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n")
 	fmt.Fprintf(&b, "\\begin{tabular}{%s}\n\\toprule\n", columns)
 	line(heads)
 	b.WriteString("\\midrule\n")
@@ -92,7 +95,7 @@ func (t *Table) LaTeX() string {
 		}
 		line(cells)
 	}
-	b.WriteString("\\bottomrule\n\\end{tabular}\n\\end{table}\n")
+	b.WriteString("\\bottomrule\n\\end{tabular}}\n\\end{table}\n")
 	return b.String()
 }
 

@@ -183,17 +183,15 @@ func (m *methods) seeds() string {
 
 // software names program, machine and identity.
 func (m *methods) software() string {
-	var parts []string
-	for _, f := range []func(*rundir.Run) string{versionOf, machineOf} {
-		if all := analysis.Unique(m.runs, f); len(all) > 0 {
-			parts = append(parts, strings.Join(all, " and "))
-		}
-	}
 	out := ""
-	if len(parts) > 0 {
-		out = "The runs were made with " + strings.Join(parts, " on ") + ". "
+	if version := analysis.Unique(m.runs, versionOf); len(version) > 0 {
+		out = "The runs were made with " + enumerate(version)
+		if machine := analysis.Unique(m.runs, machineOf); len(machine) > 0 {
+			out += " (" + strings.Join(machine, "; ") + ")"
+		}
+		out += ". "
 	}
-	if m.manifest.Hash != "" {
+	if m.manifest.Command != "report" {
 		return out + "The sweep has the hash " + m.manifest.Hash + "."
 	}
 	hashes := analysis.Unique(m.runs, func(r *rundir.Run) string {

@@ -30,31 +30,31 @@ func (m *methods) model() string {
 		}
 		text = fmt.Sprintf("The policy was a TinyLM, a GRU language model with %s of width %d", textutil.Count(c.NumLayers, "layer"), c.HiddenSize)
 		if number != "" {
-			text += " and " + number
+			text += " (" + number + ")"
 		}
-		text = m.clause(text+", trained from "+start, "model.init", "model.hidden_size", "model.num_layers", "train.lora.rank")
+		text = m.clause(text+", initialized with "+start, "model.init", "model.hidden_size", "model.num_layers", "train.lora.rank")
 	default:
 		text = "The policy was " + path.Base(filepath.ToSlash(c.Init))
 		if number != "" {
-			text += ", with " + number
+			text += " (" + number + ")"
 		}
 		text = m.clause(text, "model.init", "model.hidden_size", "model.num_layers", "train.lora.rank")
 		if l := m.config.Train.LoRA; l.Rank > 0 && text != "" {
-			text += m.clause(fmt.Sprintf(" in LoRA adapters of rank %d and alpha %s on %s", l.Rank, words.Number(l.Alpha), enumerate(l.Targets)),
+			text += m.clause(fmt.Sprintf(" with LoRA adapters of rank %d and alpha %s on %s", l.Rank, words.Number(l.Alpha), enumerate(l.Targets)),
 				"train.lora.alpha", "train.lora.targets")
 		}
 	}
 	if text == "" {
 		return ""
 	}
-	return text + m.clause(" in "+c.Precision, "model.precision") + "."
+	return text + m.clause(" and trained in "+c.Precision, "model.precision") + "."
 }
 
 func (m *methods) problems() string {
 	d := m.config.Data
-	text := m.clause("It was trained on the problems of "+d.TrainFile, "data.source", "data.train_file")
+	text := m.clause("Training used the problems of "+d.TrainFile, "data.source", "data.train_file")
 	if d.Source == "generated" {
-		text = m.clause("It was trained on generated one-step word problems", "data.source")
+		text = m.clause("Training used generated one-step word problems", "data.source")
 		if text != "" {
 			text += m.clause(fmt.Sprintf(" (generator seed %d)", d.GeneratorSeed), "data.generator_seed")
 		}
@@ -201,59 +201,61 @@ func (m *methods) optimizer() string {
 			settings = append(settings, s)
 		}
 	}
-	add("learning rate "+words.Number(t.LearningRate), "train.learning_rate")
-	switch t.LRScheduler {
-	case "constant":
-		add("constant", "train.lr_scheduler")
-	default:
-		add(t.LRScheduler+" decay to 0", "train.lr_scheduler")
+	rate := "learning rate" + m.clause(" "+words.Number(t.LearningRate), "train.learning_rate")
+	if t.LRScheduler == "constant" {
+		settings = append(settings, m.clause("constant ", "train.lr_scheduler")+rate)
+	} else {
+		settings = append(settings, rate+m.clause(" with "+t.LRScheduler+" decay to 0", "train.lr_scheduler"))
 	}
 	if t.WarmupSteps > 0 {
-		add("a warm-up of "+textutil.Count(t.WarmupSteps, "update"), "train.warmup_steps")
+		add("warm-up of "+textutil.Count(t.WarmupSteps, "update"), "train.warmup_steps")
 	}
 	add(fmt.Sprintf("betas %s and %s", words.Number(t.AdamBetas[0]), words.Number(t.AdamBetas[1])), "train.adam_betas")
 	add("epsilon "+words.Number(t.AdamEps), "train.adam_eps")
 	add("weight decay "+words.Number(t.WeightDecay), "train.weight_decay")
-	text := "The optimizer was AdamW"
-	if len(settings) > 0 {
-		text += " (" + strings.Join(settings, ", ") + ")"
-	}
+	text := "The optimizer was AdamW (" + strings.Join(settings, ", ") + ")"
 	clip := fmt.Sprintf(" with the global gradient norm clipped at %s", words.Number(t.MaxGradNorm))
 	if t.MaxGradNorm == 0 {
 		clip = " without gradient clipping"
 	}
 	return text + m.clause(clip, "train.max_grad_norm") +
-		m.clause(fmt.Sprintf(", in %s a step", textutil.Count(m.config.UpdatesPerStep(), "update")),
+		m.clause(fmt.Sprintf("; each step made %s", textutil.Count(m.config.UpdatesPerStep(), "update")),
 			"train.epochs_per_rollout_batch", "train.train_batch_size", "rollout.rollout_batch_size") + "."
 }
 
 func (m *methods) evaluation() string {
 	e := m.config.Eval
-	problems := analysis.Unique(m.runs, func(r *rundir.Run) string {
-		if v := analysis.AnyValidation(r); v != nil {
-			return thousands(v.Sampled.N) + " held-out"
+	text := "The policy was evaluated on " + m.problemsIn(rundir.SplitVal, "held-out validation problems", "data.val_size") +
+		m.clause(fmt.Sprintf(" before training, after every %s and after the last", ordinalSteps(e.EveryNSteps)), "eval.every_n_steps") + ", sampled" +
+		m.clause(" at temperature "+words.Number(e.Temperature), "eval.temperature") +
+		m.clause(fmt.Sprintf(" with at most %s", textutil.Count(e.MaxTokens, "token")), "eval.max_tokens")
+	if e.Greedy {
+		text += m.clause(" and with greedy decoding", "eval.greedy")
+	}
+	if test := m.problemsIn(rundir.SplitTest, "test problems", "data.test_size"); test != "test problems" {
+		text += "; " + test + " were evaluated once, after training"
+	}
+	if unseen := m.problemsIn(rundir.SplitUnseen, "problems with unseen facts", "data.unseen_size"); unseen != "problems with unseen facts" {
+		text += "; " + unseen + " were evaluated separately"
+	}
+	m.said = append(m.said, "eval.save_samples")
+	return text + "."
+}
+
+// problemsIn is what with the number of problems of a split, if all runs have the same.
+func (m *methods) problemsIn(split, what, key string) string {
+	all := analysis.Unique(m.runs, func(r *rundir.Run) string {
+		for _, e := range r.Evals {
+			if e.Split == split {
+				return thousands(e.Sampled.N)
+			}
 		}
 		return ""
 	})
-	on := "the validation problems"
-	if len(problems) == 1 {
-		on = problems[0] + " validation problems"
-		m.said = append(m.said, "data.val_size")
+	if len(all) != 1 {
+		return what
 	}
-	text := fmt.Sprintf("The policy was evaluated on %s before training, after every %s and after the last, sampled", on, ordinalSteps(e.EveryNSteps))
-	var how []string
-	for _, s := range []struct{ text, key string }{
-		{"temperature " + words.Number(e.Temperature), "eval.temperature"},
-		{fmt.Sprintf("at most %s", textutil.Count(e.MaxTokens, "token")), "eval.max_tokens"},
-	} {
-		how = append(how, m.clause(s.text, s.key))
-	}
-	m.said = append(m.said, "eval.every_n_steps", "eval.greedy", "eval.save_samples")
-	text += " (" + strings.Join(how, ", ") + ")"
-	if e.Greedy {
-		text += " and with greedy decoding"
-	}
-	return text + "."
+	return m.clause(all[0]+" ", key) + what
 }
 
 // ordinalSteps is "step" or "10 steps".
