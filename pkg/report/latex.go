@@ -30,7 +30,8 @@ func (a *Report) latexTables(of string) []Table {
 	arms.Label, arms.Notes = "Results by arm", a.tableNotes()
 	out := []Table{arms}
 	sets := a.setsTable()
-	sets.drop("`correct_num`", "`error_num`", "formatted, right", "formatted, wrong", "unformatted")
+	sets.drop("`correct_num`", "`error_num`", "formatted, right", "formatted, wrong", "unformatted",
+		"greedy gain by format", "greedy gain by answers")
 	for _, t := range []Table{sets, a.comparisonsTable(true)} {
 		if len(t.Rows) > 0 {
 			out = append(out, t)
