@@ -229,8 +229,8 @@ func (m *methods) evaluation() string {
 		m.clause(fmt.Sprintf(" before training, after every %s and after the last", ordinalSteps(e.EveryNSteps)), "eval.every_n_steps") + ", sampled" +
 		m.clause(" at temperature "+words.Number(e.Temperature), "eval.temperature") +
 		m.clause(fmt.Sprintf(" with at most %s", textutil.Count(e.MaxTokens, "token")), "eval.max_tokens")
-	if e.Greedy {
-		text += m.clause(" and with greedy decoding", "eval.greedy")
+	if greedy := m.clause(" and with greedy decoding", "eval.greedy"); e.Greedy {
+		text += greedy
 	}
 	if test := m.problemsIn(rundir.SplitTest, "test problems", "data.test_size"); test != "test problems" {
 		text += "; " + test + " were evaluated once, after training"

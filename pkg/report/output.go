@@ -76,9 +76,9 @@ func ExportRuns(dir, root string, runs []*rundir.Run, e Export) ([]string, error
 	for _, r := range runs {
 		to := dir
 		if len(runs) > 1 || root != "" {
-			name, err := filepath.Rel(root, r.Dir)
-			if err != nil || !filepath.IsLocal(name) {
-				name = filepath.Base(filepath.Clean(r.Dir))
+			name := filepath.Base(filepath.Clean(r.Dir))
+			if below, err := filepath.Rel(root, r.Dir); root != "" && err == nil && filepath.IsLocal(below) {
+				name = below
 			}
 			if slices.Contains(used, name) {
 				return paths, fmt.Errorf("export %s: another run's folder has the name %s too (report on them one by one)", r.Dir, name)
