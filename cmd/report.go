@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,12 +20,15 @@ import (
 
 // reportOptions are the inputs of `grpo report`.
 type reportOptions struct {
-	dirs  []string
-	kind  rundir.Kind // of the folders: runs, or one sweep or study
-	out   string
-	title string
-	json  bool
-	gate  gateFlags
+	dirs    []string
+	kind    rundir.Kind // of the folders: runs, or one sweep or study
+	out     string
+	title   string
+	json    bool
+	files   report.Output
+	export  report.Export
+	methods bool
+	gate    gateFlags
 }
 
 func newReport(s *State) *cobra.Command {
@@ -32,10 +36,10 @@ func newReport(s *State) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report DIR...",
 		Short: "Regenerate figures and tables of runs, a sweep or a study",
-		Long: `Report regenerates the tables (results.csv, results.json, results.md), figures and
-report.html of a sweep and prints its table and verdict. For a study it does so
-for every part. For one run, or runs that differ only in their seed, it writes
-validation_reward.png, training.png and results.md. Runs that differ in anything
+		Long: `Report regenerates the tables (results.csv, results.json, results.md, results.tex),
+figures and report.html of a sweep and prints its table and verdict. For a study it
+does so for every part. For one run, or runs that differ only in their seed, it writes
+validation_reward.png, training.png, results.md and results.tex. Runs that differ in anything
 else (a setting, the problems, the version, the kernel or the device) are not
 averaged: they become the arms of a sweep's report.
 
@@ -45,6 +49,8 @@ what is missing. --out can't be the folder of another run, sweep or study.`,
   grpo report results/train-1a2b3c4d
   grpo report runs/seed=1 runs/seed=2 runs/seed=3 --out runs
   grpo report results/train-* --out all
+  grpo report results/sweep-1a2b3c4d --format svg,pdf --csv --tensorboard
+  grpo report results/sweep-1a2b3c4d --methods
   grpo report results/sweep-1a2b3c4d --fail-below 0.8 --fail-on-diverged`,
 		Args: takes("the folders of runs, or of one sweep or study", 1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -63,7 +69,17 @@ what is missing. --out can't be the folder of another run, sweep or study.`,
 						"(\"grpo compare\" puts several side by side)", dir)
 				}
 			}
+			for _, format := range o.files.Formats {
+				if !slices.Contains(config.FigureFormats, format) {
+					return usagef(cmd, "--format %s: the formats are %s", format, strings.Join(config.FigureFormats, ", "))
+				}
+			}
+			o.files.TensorBoard = o.export.TensorBoard
 			switch {
+			case o.methods && (o.json || o.out != "" || o.export != report.Export{} || len(o.files.Formats) > 0):
+				return usagef(cmd, "--methods only prints: leave out the flags that select files or --json")
+			case o.methods:
+				return run(cmd, s, o, runMethods)
 			case o.kind == rundir.KindRun && o.json && len(o.dirs) == 1:
 				return usagef(cmd, "--json needs a sweep or a study; the result of a run is result.json in its folder")
 			case o.out == "" && len(o.dirs) > 1:
@@ -77,6 +93,13 @@ what is missing. --out can't be the folder of another run, sweep or study.`,
 	c.Flags().StringVar(&o.out, "out", "", "`folder` to write to (default: the folder that is read)")
 	c.Flags().StringVar(&o.title, "title", "", "title `text` of the report or the validation figure (for runs)")
 	c.Flags().BoolVar(&o.json, "json", false, "print the results as JSON (for a sweep or a study)")
+	c.Flags().StringSliceVar(&o.files.Formats, "format", nil,
+		"`formats` of the figures besides PNG, which is always written: svg, pdf")
+	c.Flags().BoolVar(&o.export.CSV, "csv", false, "also write metrics.csv of each run, a table of its steps and evaluations")
+	c.Flags().BoolVar(&o.export.TensorBoard, "tensorboard", false,
+		"also write event files for TensorBoard: the scalars of each run, and the figures")
+	c.Flags().BoolVar(&o.methods, "methods", false,
+		"print the configuration as a paragraph for a paper's appendix, and write nothing")
 	o.gate.add(c.Flags())
 	return c
 }
@@ -84,9 +107,19 @@ what is missing. --out can't be the folder of another run, sweep or study.`,
 func runReport(_ context.Context, s *State, o *reportOptions) error {
 	switch o.kind {
 	case rundir.KindStudy:
-		r, files, err := report.WriteStudyFolder(o.dirs[0], o.out)
+		r, files, err := report.WriteStudyFolder(o.dirs[0], o.out, report.SweepOptions{Output: o.files})
 		if err != nil {
 			return err
+		}
+		for _, part := range r.Parts {
+			if part == nil {
+				continue
+			}
+			paths, err := report.ExportRuns(o.out, o.dirs[0], runsOf(part.Sweep), o.export)
+			if err != nil {
+				return err
+			}
+			files = append(files, paths...)
 		}
 		wrote(s, append(files, r.Files...)...)
 		return errors.Join(showStudy(s, o.json, r, r.Results), o.gate.checkStudy(r))
@@ -100,19 +133,53 @@ func runReport(_ context.Context, s *State, o *reportOptions) error {
 	return reportRuns(s, o)
 }
 
+// runMethods prints the paragraph on how the runs were made.
+func runMethods(_ context.Context, s *State, o *reportOptions) error {
+	var text string
+	var err error
+	switch o.kind {
+	case rundir.KindStudy:
+		text, err = report.StudyMethods(o.dirs[0])
+	case rundir.KindSweep:
+		var sw *sweepdir.Sweep
+		if sw, err = sweepdir.Open(o.dirs[0]); err == nil {
+			text, err = report.SweepMethods(sw)
+		}
+	default:
+		var runs []*rundir.Run
+		if runs, err = openRuns(o.dirs); err == nil {
+			text, err = report.RunMethods(runs)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	_, err = textutil.Fprintf(s.Out, "%s\n", textutil.Lines(text))
+	return err
+}
+
+// openRuns reads the folders of runs.
+func openRuns(dirs []string) ([]*rundir.Run, error) {
+	var runs []*rundir.Run
+	for _, dir := range dirs {
+		r, err := rundir.Open(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, missingInput(fmt.Errorf("%w (report takes the folders of runs, or of one sweep or study)", err))
+		}
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, r)
+	}
+	return runs, nil
+}
+
 // reportRuns writes the report of one run, of seeds of one setting, or of runs that
 // differ in more, which become the arms of a sweep's report.
 func reportRuns(s *State, o *reportOptions) error {
-	var runs []*rundir.Run
-	for _, dir := range o.dirs {
-		r, err := rundir.Open(dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			return missingInput(fmt.Errorf("%w (report takes the folders of runs, or of one sweep or study)", err))
-		}
-		if err != nil {
-			return err
-		}
-		runs = append(runs, r)
+	runs, err := openRuns(o.dirs)
+	if err != nil {
+		return err
 	}
 	sw, err := analysis.ArmsOf(runs, o.title)
 	if err != nil {
@@ -130,10 +197,17 @@ func reportRuns(s *State, o *reportOptions) error {
 	if err := report.MakeFolder(o.out, o.dirs[0]); err != nil {
 		return err
 	}
-	paths, table, err := report.WriteRuns(o.out, runs, o.title)
+	paths, table, err := report.WriteRuns(o.out, runs, o.title, o.files)
 	if err != nil {
 		return err
 	}
+	e := o.export
+	e.TensorBoard = e.TensorBoard && len(runs) > 1 // of a single run it is written, with its figures
+	exported, err := report.ExportRuns(o.out, "", runs, e)
+	if err != nil {
+		return err
+	}
+	paths = append(paths, exported...)
 	if _, err := s.Out.Write(table); err != nil {
 		return err
 	}
@@ -150,12 +224,27 @@ func reportSweep(s *State, o *reportOptions, sw *sweepdir.Sweep) error {
 	if err := report.MakeFolder(o.out, o.dirs[0]); err != nil {
 		return err
 	}
-	a, paths, err := report.WriteSweep(o.out, sw, report.SweepOptions{})
+	a, paths, err := report.WriteSweep(o.out, sw, report.SweepOptions{Output: o.files})
 	if err != nil {
 		return err
 	}
-	wrote(s, paths...)
+	exported, err := report.ExportRuns(o.out, sw.Dir, runsOf(sw), o.export)
+	if err != nil {
+		return err
+	}
+	wrote(s, append(paths, exported...)...)
 	return errors.Join(showSweep(s, o.json, a, a.Results()), o.gate.checkSweep("", a))
+}
+
+// runsOf are the runs of a sweep that have a readable folder.
+func runsOf(sw *sweepdir.Sweep) []*rundir.Run {
+	var out []*rundir.Run
+	for _, s := range sw.Runs {
+		if s.Run != nil {
+			out = append(out, s.Run)
+		}
+	}
+	return out
 }
 
 // showSweep prints the summary of a sweep, or what as JSON.

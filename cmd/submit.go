@@ -232,7 +232,7 @@ func submitAssignment(
 	case err != nil:
 		return err
 	case sub.InFlight() == 0:
-		r, _, err := report.WriteStudyFolder(dir, dir)
+		r, _, err := report.WriteStudyFolder(dir, dir, report.SweepOptions{})
 		if err != nil {
 			return err
 		}

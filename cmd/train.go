@@ -183,7 +183,7 @@ func runTrain(ctx context.Context, s *State, o *trainOptions) error {
 	if err != nil {
 		return err
 	}
-	figures, err := report.DrawRuns(dir, []*rundir.Run{run}, "")
+	figures, _, err := report.DrawRuns(dir, []*rundir.Run{run}, "", report.Output{})
 	if err != nil {
 		return err
 	}

@@ -119,7 +119,7 @@ var tempName = regexp.MustCompile(`^\.(.+)\.\d+-\d+\.grpo-tmp$`)
 func isReportTemp(name string) bool {
 	m := tempName.FindStringSubmatch(filepath.Base(name))
 	return m != nil &&
-		(slices.Contains([]string{".png", ".html", ".md", ".csv"}, filepath.Ext(m[1])) || m[1] == sweepdir.ResultsJSON)
+		(slices.Contains([]string{".png", ".html", ".md", ".tex", ".csv"}, filepath.Ext(m[1])) || m[1] == sweepdir.ResultsJSON)
 }
 
 // countHidden counts such files below dir.

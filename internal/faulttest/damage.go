@@ -18,7 +18,8 @@ import (
 // onlyShown are the files that the program never reads back, so damage in them need
 // not be found.
 func onlyShown(name string) bool {
-	return name == rundir.MetaFile || name == rundir.LogFile || filepath.Ext(name) == ".png"
+	return slices.Contains([]string{rundir.MetaFile, rundir.LogFile, rundir.TableFile, rundir.EventsFile}, name) ||
+		filepath.Ext(name) == ".png"
 }
 
 // unfinished makes a folder of a run that was stopped in the middle.

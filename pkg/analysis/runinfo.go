@@ -23,6 +23,19 @@ type RunInfo struct {
 	Name string  `yaml:"name"`
 	Seed *uint64 `yaml:"seed"`
 
+	Data struct {
+		Source string `yaml:"source"`
+	} `yaml:"data"`
+	Model struct {
+		Init   string `yaml:"init"`
+		Width  int    `yaml:"hidden_size"`
+		Layers int    `yaml:"num_layers"`
+	} `yaml:"model"`
+	Output struct {
+		TensorBoard bool     `yaml:"tensorboard"`
+		Formats     []string `yaml:"formats"`
+	} `yaml:"output"`
+
 	Rollout struct {
 		Size  int `yaml:"rollout_batch_size"`
 		Group int `yaml:"group_size"`
@@ -35,6 +48,9 @@ type RunInfo struct {
 		LearningRate float64 `yaml:"learning_rate"`
 		Scheduler    string  `yaml:"lr_scheduler"`
 		Warmup       int     `yaml:"warmup_steps"`
+		LoRA         struct {
+			Rank int `yaml:"rank"`
+		} `yaml:"lora"`
 	} `yaml:"train"`
 }
 
@@ -56,6 +72,7 @@ func ReadInfo(r *rundir.Run) (RunInfo, error) {
 	}
 	a.Name = textutil.Printable(cmp.Or(a.Name, filepath.Base(r.Dir)), 0)
 	a.Algorithm.LossType = textutil.Printable(a.Algorithm.LossType, 0)
+	a.Data.Source, a.Model.Init = textutil.Printable(a.Data.Source, 0), textutil.Printable(a.Model.Init, 0)
 	a.Train.Scheduler = textutil.Printable(a.Train.Scheduler, 0)
 	return a, nil
 }

@@ -62,7 +62,7 @@ func writeSection(b *bytes.Buffer, v reflect.Value, first, rest string) {
 // any line of metrics, evaluations and samples.
 //
 //   - name is a label;
-//   - output.* selects which weights are kept on disk;
+//   - output.* selects the files that are written and kept;
 //   - train.gradient_checkpointing changes no bit;
 //   - of a custom reward function, those of changesNoReward;
 //   - launcher.* says where a run is trained.
@@ -71,7 +71,7 @@ func writeSection(b *bytes.Buffer, v reflect.Value, first, rest string) {
 // train.micro_batch_tokens: they regroup sums of floats, which changes the last bits of the results.
 var outsideHash = []string{
 	"name", "output.checkpoint_every_n_steps", "output.keep_checkpoints", "output.keep",
-	"train.gradient_checkpointing",
+	"output.tensorboard", "output.formats", "train.gradient_checkpointing",
 }
 
 // Hash identifies the results of a resolved configuration: the first 8 hex digits of the SHA-256 of
@@ -118,6 +118,24 @@ func Diff[T Root](a, b T) []string {
 	for _, k := range order {
 		if byA[k] != byB[k] {
 			out = append(out, fmt.Sprintf("%s: %s, now %s", k, cmp.Or(byA[k], "absent"), cmp.Or(byB[k], "absent")))
+		}
+	}
+	return out
+}
+
+// Setting is a key with its value in YAML's notation.
+type Setting struct{ Key, Value string }
+
+// NotDefault lists the settings that have an effect on the results and are not at their default, in
+// the order of the documentation.
+func NotDefault(c Config) []Setting {
+	d, c := Resolve(Default()), Resolve(c)
+	from := leaves(d)
+	var out []Setting
+	for i, f := range leaves(c) {
+		value := yamldoc.Format(f.value)
+		if value != yamldoc.Format(from[i].value) && !slices.Contains(outsideHash, f.path) && !OfLauncher(f.path) {
+			out = append(out, Setting{f.path, value})
 		}
 	}
 	return out

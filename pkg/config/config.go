@@ -226,6 +226,9 @@ func (e *Eval) SetFiles() []SetFile {
 	return out
 }
 
+// FigureFormats are the file formats of figures.
+var FigureFormats = []string{"png", "svg", "pdf"}
+
 // Output configures the files that a run keeps.
 type Output struct {
 	// CheckpointEveryNSteps: a killed run continues from its newest checkpoint; 0 =
@@ -237,6 +240,10 @@ type Output struct {
 	// Keep: "all", or "best" to keep only the best weights of a finished run, which
 	// take a fraction of the disk space of its checkpoints.
 	Keep string `yaml:"keep" neutral:"all"`
+	// TensorBoard writes scalars and figures to an event file.
+	TensorBoard bool `yaml:"tensorboard" neutral:"false"`
+	// Formats of figures: "png" (always written), "svg" and "pdf".
+	Formats []string `yaml:"formats" neutral:"[png]"`
 }
 
 // Default returns the default experiment, configs/default.yaml.
@@ -245,6 +252,7 @@ func Default() Config {
 	c.Reward.Functions = slices.Clone(c.Reward.Functions)
 	c.Reward.RewardWeights = slices.Clone(c.Reward.RewardWeights)
 	c.Eval.Sets = slices.Clone(c.Eval.Sets)
+	c.Output.Formats = slices.Clone(c.Output.Formats)
 	l := &c.Launcher
 	l.Setup, l.Directives = slices.Clone(l.Setup), slices.Clone(l.Directives)
 	l.Kubernetes.Labels = slices.Clone(l.Kubernetes.Labels)

@@ -229,6 +229,7 @@ func (c *Config) validateOutput(v *validator) {
 	v.in(counterOrNone, &c.Output.CheckpointEveryNSteps)
 	v.in(size, &c.Output.KeepCheckpoints)
 	oneOf(v, &c.Output.Keep, "all", "best")
+	v.someOf(&c.Output.Formats, FigureFormats...)
 }
 
 func (c *Config) validateReward(v *validator) {

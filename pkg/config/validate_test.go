@@ -129,6 +129,8 @@ var brokenBasics = []broken{
 	{"sets_every_n_steps=15 eval.sets=validation,./a.jsonl", `eval.sets_every_n_steps (15, --set sets_every_n_steps) must be a multiple of eval.every_n_steps (10, default)`},
 	{"checkpoint_every_n_steps=-1", `must be at least 0`},
 	{"keep_checkpoints=0", `must be at least 1`},
+	{"output.formats=[gif]", `output.formats`},
+	{"output.formats=[]", `output.formats`},
 	{"output.keep=none", `output.keep ("none", --set output.keep) must be one of all, best`},
 	{"launcher.type=slrum", `launcher.type ("slrum", --set launcher.type) must be one of local, slurm, kubernetes (did you mean "slurm"?)`},
 	{"launcher.cpus=-1", `launcher.cpus (-1, --set launcher.cpus) must be at least 0`},

@@ -1,9 +1,6 @@
 package plots
 
 import (
-	"image"
-	"image/color"
-	"io"
 	"math"
 	"strings"
 
@@ -11,7 +8,6 @@ import (
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
 )
 
 // figure is a page: title, setting, legend, panels in a grid and a caption,
@@ -81,43 +77,48 @@ func (f *figure) columnWidth() vg.Length {
 	return (f.textWidth() - f.yLabelWidth() - vg.Points(panelGap)*vg.Length(columns-1)) / vg.Length(columns)
 }
 
-// render writes the figure as PNG.
-func (f *figure) render(w io.Writer) error {
-	width, columnWidth := f.textWidth(), f.columnWidth()
-	title, setting := wrap(titleText, f.title, width), wrap(settingText, f.setting, width)
-	caption := wrap(captionText, strings.Join(f.caption, " "), width)
-	var legend, xLabel vg.Length
+// layout is the text of a page, broken into lines, and the heights of its parts.
+type layout struct {
+	title, setting, caption []string
+	legend, xLabel, height  vg.Length
+	headings                []vg.Length // of the panels, the highest of each row
+}
+
+func (f *figure) layout() layout {
+	width := f.textWidth()
+	l := layout{
+		title: wrap(titleText, f.title, width), setting: wrap(settingText, f.setting, width),
+		caption:  wrap(captionText, strings.Join(f.caption, " "), width),
+		headings: make([]vg.Length, len(f.rows)),
+	}
 	if len(f.legend) > 0 {
-		legend = legendHeight(f.legend, width) + vg.Points(sectionGap)
+		l.legend = legendHeight(f.legend, width) + vg.Points(sectionGap)
 	}
 	if f.xLabel != "" {
-		xLabel = lineHeight(labelText)
+		l.xLabel = lineHeight(labelText)
 	}
-
-	headings := make([]vg.Length, len(f.rows)) // the highest of each row
-	height := 2*vg.Points(margin+sectionGap) + vg.Points(panelGap)*vg.Length(len(f.rows)-1)
-	height += blockHeight(titleText, title) + blockHeight(settingText, setting) + legend
-	height += blockHeight(captionText, caption) + xLabel
+	l.height = 2*vg.Points(margin+sectionGap) + vg.Points(panelGap)*vg.Length(len(f.rows)-1)
+	l.height += blockHeight(titleText, l.title) + blockHeight(settingText, l.setting) + l.legend
+	l.height += blockHeight(captionText, l.caption) + l.xLabel
 	for i, row := range f.rows {
 		for _, p := range row {
-			headings[i] = max(headings[i], p.headingHeight(columnWidth))
+			l.headings[i] = max(l.headings[i], p.headingHeight(f.columnWidth()))
 		}
-		height += headings[i] + vg.Length(f.panelHeight)*vg.Inch
+		l.height += l.headings[i] + vg.Length(f.panelHeight)*vg.Inch
 	}
+	return l
+}
 
-	dpi := f.dpi
-	if dpi == 0 {
-		dpi = defaultDPI
-	}
-	canvas := vgimg.NewWith(vgimg.UseWH(vg.Length(f.width)*vg.Inch, height), vgimg.UseDPI(dpi),
-		vgimg.UseBackgroundColor(color.White))
+// draw draws the figure on a canvas of its width and the layout's height.
+func (f *figure) draw(canvas vg.CanvasSizer, l layout) {
+	columnWidth, headings := f.columnWidth(), l.headings
 	edge := vg.Points(margin)
 	page := draw.Crop(draw.New(canvas), edge, -edge, edge, -edge)
-	page.Max.Y -= drawBlock(page, titleText, title)
-	page.Max.Y -= drawBlock(page, settingText, setting)
+	page.Max.Y -= drawBlock(page, titleText, l.title)
+	page.Max.Y -= drawBlock(page, settingText, l.setting)
 	page.Max.Y -= vg.Points(sectionGap)
 	drawLegend(page, f.legend)
-	page.Max.Y -= legend
+	page.Max.Y -= l.legend
 
 	panels := page
 	areas := make([][]draw.Canvas, len(f.rows))
@@ -142,9 +143,8 @@ func (f *figure) render(w io.Writer) error {
 	}
 	f.drawPanels(areas)
 	f.drawSharedLabels(panels)
-	page.Max.Y = panels.Min.Y - vg.Points(sectionGap) - xLabel
-	drawBlock(page, captionText, caption)
-	return encodePNG(w, canvas.Image().(*image.RGBA), dpi)
+	page.Max.Y = panels.Min.Y - vg.Points(sectionGap) - l.xLabel
+	drawBlock(page, captionText, l.caption)
 }
 
 // drawPanels draws the inside of the panels with the data areas of each column

@@ -21,9 +21,9 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// Drawing is a figure of a sweep.
+// Drawing is a figure of a sweep or of a run.
 type Drawing struct {
-	File  string // its name in the sweep's folder: "validation_reward.png"
+	File  string // its name in the folder: "validation_reward.png"
 	Title string
 	Alt   string   // what it shows, in words
 	Notes []string // sentences beyond its caption
@@ -33,12 +33,20 @@ type Drawing struct {
 	Wide          bool // it has several panels and needs the width of a page
 	PNG           []byte
 	Width, Height int // pixels
+	Vector        []VectorFile
+}
+
+// VectorFile is a figure in another format.
+type VectorFile struct {
+	Format string // "svg" or "pdf"
+	Data   []byte
 }
 
 // SweepOptions choose what [Sweep] draws.
 type SweepOptions struct {
-	DPI      int  // 0 = 200
-	MainOnly bool // only the figures about the question of the sweep
+	DPI      int      // 0 = 200
+	MainOnly bool     // only the figures about the question of the sweep
+	Formats  []string // "svg" and "pdf", besides PNG
 }
 
 // Sweep draws the figures that the sweep has data for, those about its question
@@ -56,7 +64,7 @@ type SweepOptions struct {
 // A sweep of which nothing has run yet has no figures. The same analysis gives
 // the same bytes.
 func Sweep(a *analysis.Analysis, opt SweepOptions) ([]Drawing, error) {
-	return drawSweep(a, opt.DPI, func(f sweepFigure) bool { return f.main || !opt.MainOnly })
+	return drawSweep(a, opt, func(f sweepFigure) bool { return f.main || !opt.MainOnly })
 }
 
 // MainFiles are the names of the main figures that the sweep has data for.
@@ -75,12 +83,23 @@ func MainFiles(a *analysis.Analysis) []string {
 // their paths.
 func WriteDrawings(dir string, all []Drawing) ([]string, error) {
 	var paths []string
-	for _, d := range all {
-		path := filepath.Join(dir, d.File)
-		if err := rundir.WriteFileAtomic(path, d.PNG); err != nil {
-			return paths, fmt.Errorf("write figure: %w", err)
+	write := func(file string, data []byte) error {
+		path := filepath.Join(dir, file)
+		if err := rundir.WriteFileAtomic(path, data); err != nil {
+			return fmt.Errorf("write figure: %w", err)
 		}
 		paths = append(paths, path)
+		return nil
+	}
+	for _, d := range all {
+		if err := write(d.File, d.PNG); err != nil {
+			return paths, err
+		}
+		for _, v := range d.Vector {
+			if err := write(strings.TrimSuffix(d.File, ".png")+"."+v.Format, v.Data); err != nil {
+				return paths, err
+			}
+		}
 	}
 	return paths, nil
 }
@@ -148,7 +167,7 @@ func (v *view) onAxes() bool {
 }
 
 // drawSweep draws the figures that wanted accepts.
-func drawSweep(a *analysis.Analysis, dpi int, wanted func(sweepFigure) bool) ([]Drawing, error) {
+func drawSweep(a *analysis.Analysis, opt SweepOptions, wanted func(sweepFigure) bool) ([]Drawing, error) {
 	v := newView(a)
 	var out []Drawing
 	for _, f := range v.figures() {
@@ -159,21 +178,43 @@ func drawSweep(a *analysis.Analysis, dpi int, wanted func(sweepFigure) bool) ([]
 		if fig == nil {
 			continue
 		}
-		fig.dpi = dpi
-		var buf bytes.Buffer
-		if err := fig.render(&buf); err != nil {
-			return nil, fmt.Errorf("draw %s: %w", f.file, err)
-		}
-		size, err := png.DecodeConfig(bytes.NewReader(buf.Bytes()))
+		fig.dpi = opt.DPI
+		d, err := fig.drawing(f.file, opt.Formats)
 		if err != nil {
-			return nil, fmt.Errorf("draw %s: %w", f.file, err)
+			return nil, err
 		}
-		out = append(out, Drawing{
-			File: f.file, Title: fig.title, Alt: fig.altText(), Notes: fig.notes, Main: f.main,
-			Wide: fig.width > pageWidth, PNG: buf.Bytes(), Width: size.Width, Height: size.Height,
-		})
+		d.Main = f.main
+		out = append(out, d)
 	}
 	return out, nil
+}
+
+// drawing renders the figure as PNG and in the other formats.
+func (f *figure) drawing(file string, formats []string) (Drawing, error) {
+	failed := func(err error) (Drawing, error) { return Drawing{}, fmt.Errorf("draw %s: %w", file, err) }
+	var buf bytes.Buffer
+	if err := f.render(&buf); err != nil {
+		return failed(err)
+	}
+	size, err := png.DecodeConfig(bytes.NewReader(buf.Bytes()))
+	if err != nil {
+		return failed(err)
+	}
+	d := Drawing{
+		File: file, Title: f.title, Alt: f.altText(), Notes: f.notes,
+		Wide: f.width > pageWidth, PNG: buf.Bytes(), Width: size.Width, Height: size.Height,
+	}
+	for _, format := range formats {
+		if format == "png" {
+			continue
+		}
+		data, err := f.vector(format)
+		if err != nil {
+			return failed(err)
+		}
+		d.Vector = append(d.Vector, VectorFile{format, data})
+	}
+	return d, nil
 }
 
 // draw builds a figure and adds what all figures of the sweep have: the setting, the

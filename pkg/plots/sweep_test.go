@@ -146,7 +146,7 @@ func TestSweepFiguresAgainstGolden(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			all, err := drawSweep(tt.a, goldenDPI, func(f sweepFigure) bool { return f.file == tt.file })
+			all, err := drawSweep(tt.a, SweepOptions{DPI: goldenDPI}, func(f sweepFigure) bool { return f.file == tt.file })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -180,7 +180,7 @@ func TestSweepFiguresAreTheSameBytes(t *testing.T) {
 func TestDrawingsAreWritten(t *testing.T) {
 	dir := t.TempDir()
 	a := mustAnalyse(t, reporttest.DrawnSweep(2, nil, reporttest.ManyArms(2)...))
-	all, err := drawSweep(a, 36, func(f sweepFigure) bool { return strings.HasPrefix(f.file, "validation") })
+	all, err := drawSweep(a, SweepOptions{DPI: 36}, func(f sweepFigure) bool { return strings.HasPrefix(f.file, "validation") })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,29 +3,10 @@ package plots
 import (
 	"errors"
 	"fmt"
-	"io"
 
 	"grpo/pkg/analysis"
 	"grpo/pkg/rundir"
 )
-
-// TrainingPanels writes, as PNG, four panels on how one run, or several seeds
-// of one arm, trained: training against validation answer reward, the length
-// of right and of wrong completions, the token entropy, and the gradient norm
-// before clipping. Several seeds are drawn thin, with a thick mean. An empty title
-// is the figure's own.
-//
-// It is an error when no run has a line of metrics.
-func TrainingPanels(w io.Writer, runs []*rundir.Run, title string) error {
-	fig, err := runsTraining(runs)
-	if err != nil {
-		return err
-	}
-	if title != "" {
-		fig.title = title
-	}
-	return fig.render(w)
-}
 
 var (
 	eachStep       = curveOptions{width: medium, seedOpacity: 0.55}
@@ -47,6 +28,12 @@ var trainingPanels = []struct {
 	{"Gradient norm", "global norm before clipping", []named{{"", gradNorm, plainStyle, eachStep}}},
 }
 
+// runsTraining is four panels on how one run, or several seeds of one arm, trained:
+// training against validation answer reward, the length of right and of wrong
+// completions, the token entropy, and the gradient norm before clipping. Several seeds
+// are drawn thin, with a thick mean.
+//
+// It is an error when no run has a line of metrics.
 func runsTraining(runs []*rundir.Run) (*figure, error) {
 	infos, err := analysis.ReadSeedInfos(runs)
 	if err != nil {

@@ -3,7 +3,6 @@ package plots
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,27 +44,15 @@ func (v *view) leastProblems() int {
 	return least
 }
 
-// ValidationPlot writes, as PNG, the validation answer reward against the step
-// of one run, or of several seeds of one arm: sampled and greedy; the base level
-// (sampled, before training) and the majority-answer baseline as horizontal lines;
-// and the split of unseen facts, with a majority answer of its own, where it was
-// evaluated. One run is drawn with the Wilson interval of each evaluation, several
-// as a thin line for each seed, a thick mean and its Student's t interval. Crosses
-// mark where runs diverged. The caption names the statistic, the level and n. An
-// empty title is the figure's own.
+// runsValidation is the validation answer reward against the step of one run, or of
+// several seeds of one arm: sampled and greedy; the base level (sampled, before
+// training) and the majority-answer baseline as horizontal lines; and the split of
+// unseen facts, with a majority answer of its own, where it was evaluated. One run is
+// drawn with the Wilson interval of each evaluation, several as a thin line for each
+// seed, a thick mean and its Student's t interval. Crosses mark where runs diverged.
+// The caption names the statistic, the level and n.
 //
 // It is an error when no run has a validation.
-func ValidationPlot(w io.Writer, runs []*rundir.Run, title string) error {
-	fig, err := runsValidation(runs)
-	if err != nil {
-		return err
-	}
-	if title != "" {
-		fig.title = title
-	}
-	return fig.render(w)
-}
-
 func runsValidation(runs []*rundir.Run) (*figure, error) {
 	infos, err := analysis.ReadSeedInfos(runs)
 	if err != nil {

@@ -3,9 +3,7 @@ package report
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"grpo/pkg/plots"
@@ -35,45 +33,46 @@ func MakeFolder(out, read string) error {
 	return nil
 }
 
-// DrawRuns draws the figures of one run, or of several seeds of one setting, into
-// dir and returns their paths.
-func DrawRuns(dir string, runs []*rundir.Run, title string) ([]string, error) {
-	evaluated := slices.ContainsFunc(runs, func(r *rundir.Run) bool { return len(r.Evals) > 0 })
-	stepped := slices.ContainsFunc(runs, func(r *rundir.Run) bool { return len(r.Metrics) > 0 })
-	var paths []string
-	for _, f := range []struct {
-		name  string
-		draw  func(io.Writer, []*rundir.Run, string) error
-		title string
-		has   bool
-	}{
-		{rundir.ValidationPlot, plots.ValidationPlot, title, evaluated},
-		{rundir.TrainingPlot, plots.TrainingPanels, "", stepped},
-	} {
-		if !f.has {
-			continue
-		}
-		path := filepath.Join(dir, f.name)
-		if err := plots.WriteFigure(path, func(w io.Writer) error { return f.draw(w, runs, f.title) }); err != nil {
-			return nil, fmt.Errorf("draw %s: %w", path, err)
-		}
-		paths = append(paths, path)
+// DrawRuns draws the figures of one run, or of several seeds of one setting, into dir. Of one run it
+// also writes the event file, if out or its configuration asks for one. It returns the paths of the
+// figures and of the others.
+func DrawRuns(dir string, runs []*rundir.Run, title string, out Output) (drawn, others []string, err error) {
+	for _, r := range runs {
+		out = out.and(r)
 	}
-	return paths, nil
+	figures, err := plots.Runs(runs, title, out.Formats)
+	if err != nil {
+		return nil, nil, err
+	}
+	drawn, err = plots.WriteDrawings(dir, figures)
+	if err == nil && out.TensorBoard && len(runs) == 1 {
+		var path string
+		path, err = writeEvents(dir, runs[0], figures)
+		others = append(others, path)
+	}
+	return drawn, others, err
 }
 
 // WriteRuns writes the report of one run, or of several seeds of one setting, into
 // dir. It returns the paths written and the content of results.md.
-func WriteRuns(dir string, runs []*rundir.Run, title string) (paths []string, table []byte, err error) {
-	if paths, err = DrawRuns(dir, runs, title); err != nil {
+func WriteRuns(dir string, runs []*rundir.Run, title string, out Output) (paths []string, table []byte, err error) {
+	paths, others, err := DrawRuns(dir, runs, title, out)
+	if err != nil {
 		return nil, nil, err
 	}
 	var b bytes.Buffer
 	if err := WriteMarkdown(&b, runs); err != nil {
 		return nil, nil, err
 	}
-	path := filepath.Join(dir, sweepdir.ResultsMD)
-	return append(paths, path), b.Bytes(), rundir.WriteFileAtomic(path, b.Bytes())
+	seeds, err := seedTable(runs)
+	if err != nil {
+		return nil, nil, err
+	}
+	tables, err := writeFiles("write results", dir, []outputFile{
+		{sweepdir.ResultsMD, func(path string) error { return rundir.WriteFileAtomic(path, b.Bytes()) }},
+		{sweepdir.ResultsTeX, func(path string) error { return rundir.WriteFileAtomic(path, latexFile(seeds)) }},
+	})
+	return slices.Concat(paths, tables, others), b.Bytes(), err
 }
 
 // StudyReport is the report of a study.
@@ -97,7 +96,7 @@ func WriteStudyReport(dir string, st sweepdir.Study, parts []*Report) (*StudyRep
 // WriteStudyFolder writes into out the report of every part of the study in dir
 // that has started, each in a folder of its own, and the study's report over them.
 // files are the paths written in those folders.
-func WriteStudyFolder(dir, out string) (r *StudyReport, files []string, err error) {
+func WriteStudyFolder(dir, out string, opt SweepOptions) (r *StudyReport, files []string, err error) {
 	st, err := sweepdir.ReadStudy(dir)
 	if err != nil {
 		return nil, nil, err
@@ -121,7 +120,7 @@ func WriteStudyFolder(dir, out string) (r *StudyReport, files []string, err erro
 		if err != nil {
 			return nil, nil, fmt.Errorf("write report: %w", err)
 		}
-		a, written, err := WriteSweep(to, sw, SweepOptions{})
+		a, written, err := WriteSweep(to, sw, opt)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -24,14 +24,15 @@ import (
 // or to run any script but its own. Everything that comes from data goes
 // through html/template.
 
-//go:embed templates/report.html templates/report.css templates/report.js
+//go:embed templates
 var templates embed.FS
 
-var pageTemplate = template.Must(template.ParseFS(templates, "templates/report.html"))
+var pageTemplate = template.Must(template.ParseFS(templates, "templates/*.html"))
 
 // page is what the template draws.
 type page struct {
 	Title, Lead           string
+	Facts                 []string // see [facts]
 	Style                 template.CSS
 	Script                template.JS
 	StyleHash, ScriptHash string
@@ -49,6 +50,7 @@ type htmlSweep struct {
 	Main, Other             []htmlFigure
 	Arms, Runs, Sets        *Table
 	Comparisons, Others     *Table // differences in the final reward and in other metrics
+	Examples                *htmlExamples
 }
 
 // htmlFigure is a figure within the page.
@@ -100,6 +102,7 @@ type htmlBase struct{ Heading, Text string }
 func WriteHTML(path string, a *Report, figures []plots.Drawing) error {
 	m := a.Sweep.Manifest
 	p := page{Title: titleOf(m), Lead: a.lead(), Sweep: newHTMLSweep(a, figures, "", filepath.Dir(path) == filepath.Clean(a.Sweep.Dir))}
+	p.Facts, p.Sweep.Examples = facts(a.allRuns()), a.examples()
 	p.Made = htmlMade{
 		Parts: []htmlMadePart{{Fixed: m.Fixed, Differs: a.settingsTable()}}, Programs: programs(a.allRuns()),
 		Command: commandLine(m.Argv),

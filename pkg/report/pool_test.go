@@ -68,9 +68,8 @@ func TestArmsOf(t *testing.T) {
 				t.Errorf("%d arms by %q, want %q", len(sw.Manifest.Arms), sw.Manifest.Varied, tt.differ)
 			}
 			for what, err := range map[string]error{
-				"table":      WriteMarkdown(&bytes.Buffer{}, runs),
-				"validation": plots.ValidationPlot(&bytes.Buffer{}, runs, ""),
-				"training":   plots.TrainingPanels(&bytes.Buffer{}, runs, ""),
+				"table":   WriteMarkdown(&bytes.Buffer{}, runs),
+				"figures": drawError(runs),
 			} {
 				if (err == nil) != (tt.differ == nil) || err != nil && !strings.Contains(err.Error(), strings.Join(tt.differ, ", ")) {
 					t.Errorf("%s: %v, differing keys %q", what, err, tt.differ)

@@ -61,15 +61,16 @@ func (a *Report) Results() Results {
 	return r
 }
 
-// WriteResults writes results.csv, results.json and results.md into dir, each in one
-// atomic move, and returns their paths. The three hold the same numbers:
-// results.json and results.csv exactly, results.md rounded.
+// WriteResults writes results.csv, results.json, results.md and results.tex into dir,
+// each in one atomic move, and returns their paths. They hold the same numbers:
+// results.json and results.csv exactly, the others rounded.
 func WriteResults(dir string, a *Report) ([]string, error) {
 	table := a.resultsTable()
 	return writeFiles("write results", dir, []outputFile{
 		{sweepdir.ResultsCSV, func(path string) error { return rundir.WriteFileAtomic(path, table.CSV()) }},
 		{sweepdir.ResultsJSON, func(path string) error { return rundir.WriteJSON(path, a.Results()) }},
 		{sweepdir.ResultsMD, func(path string) error { return rundir.WriteFileAtomic(path, []byte(a.Markdown())) }},
+		{sweepdir.ResultsTeX, func(path string) error { return rundir.WriteFileAtomic(path, latexFile(a.latexTables("")...)) }},
 	})
 }
 

@@ -50,7 +50,7 @@ func written(t *testing.T, sw *sweepdir.Sweep) (*Report, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(paths) != 3 {
+	if len(paths) != 4 {
 		t.Fatalf("wrote %v", paths)
 	}
 	return a, dir
@@ -372,7 +372,7 @@ func TestResultsAreOfTheRunsAlone(t *testing.T) {
 	read := func(sw *sweepdir.Sweep) map[string]string {
 		_, dir := written(t, sw)
 		out := map[string]string{}
-		for _, name := range []string{sweepdir.ResultsCSV, sweepdir.ResultsJSON, sweepdir.ResultsMD} {
+		for _, name := range []string{sweepdir.ResultsCSV, sweepdir.ResultsJSON, sweepdir.ResultsMD, sweepdir.ResultsTeX} {
 			data, err := os.ReadFile(filepath.Join(dir, name))
 			if err != nil {
 				t.Fatal(err)

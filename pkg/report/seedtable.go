@@ -19,12 +19,23 @@ import (
 // means with sample standard deviations over those that are finished (a run
 // that diverged is). Columns that no run fills are left out.
 func WriteMarkdown(w io.Writer, runs []*rundir.Run) error {
+	t, err := seedTable(runs)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, textutil.Text(t.Markdown()+"\n"+seedNotes(runs)))
+	return err
+}
+
+// seedTable is the table of runs of one setting.
+func seedTable(runs []*rundir.Run) (Table, error) {
+	var t Table
 	if len(runs) == 0 {
-		return errors.New("write markdown: there are no runs")
+		return t, errors.New("write markdown: there are no runs")
 	}
 	infos, err := analysis.ReadSeedInfos(runs)
 	if err != nil {
-		return err
+		return t, err
 	}
 	columns := slices.Clone(seedColumns)
 	for _, set := range otherSets(runs) {
@@ -35,7 +46,7 @@ func WriteMarkdown(w io.Writer, runs []*rundir.Run) error {
 			}
 		}
 	}
-	t := Table{Columns: []Column{{Head: "seed", Text: true}}}
+	t = Table{Label: "Results by seed", Columns: []Column{{Head: "seed", Text: true}}}
 	for _, c := range columns {
 		t.Columns = append(t.Columns, Column{Head: c.head})
 	}
@@ -55,8 +66,7 @@ func WriteMarkdown(w io.Writer, runs []*rundir.Run) error {
 		t.add(append(cells, "")...)
 	}
 	t.dropEmpty()
-	_, err = io.WriteString(w, textutil.Text(t.Markdown()+"\n"+seedNotes(runs)))
-	return err
+	return t, nil
 }
 
 // otherSets are the sets from files that a run was evaluated on.

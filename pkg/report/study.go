@@ -16,7 +16,7 @@ import (
 
 // WriteStudy writes the report of several sweeps into dir, the study's folder:
 // results.md and report.html with the questions in order, each with its
-// verdict, main figures and table; results.json and results.csv with all parts.
+// verdict, main figures and table; results.tex, results.json and results.csv with all parts.
 // parts are the reports in the order of st.Parts, nil for a part that has not
 // started. Each part has its own report ([WriteSweep]) in its folder, to which the
 // study's links. It returns the paths written.
@@ -41,6 +41,7 @@ func writeStudyAt(dpi int, dir string, st sweepdir.Study, parts []*Report) ([]st
 		{sweepdir.ResultsCSV, func(path string) error { return rundir.WriteFileAtomic(path, table.CSV()) }},
 		{sweepdir.ResultsJSON, func(path string) error { return rundir.WriteJSON(path, newStudyResults(st, parts)) }},
 		{sweepdir.ResultsMD, func(path string) error { return rundir.WriteFileAtomic(path, []byte(studyMarkdown(st, parts))) }},
+		{sweepdir.ResultsTeX, func(path string) error { return rundir.WriteFileAtomic(path, studyLaTeX(st, parts)) }},
 		{sweepdir.ReportHTML, html.write},
 	})
 }

@@ -44,7 +44,7 @@ func writeStudy(t *testing.T) (dir string, st sweepdir.Study, parts []*Report) {
 	for _, p := range paths {
 		names = append(names, filepath.Base(p))
 	}
-	if want := []string{"results.csv", "results.json", "results.md", "report.html"}; !slices.Equal(names, want) {
+	if want := []string{"results.csv", "results.json", "results.md", "results.tex", "report.html"}; !slices.Equal(names, want) {
 		t.Errorf("wrote %v, want %v", names, want)
 	}
 	return dir, st, parts

@@ -65,7 +65,7 @@ func newStudyPage(dpi int, st sweepdir.Study, parts []*Report) (page, error) {
 		bases[i].Heading = "Resolved base configuration of " + parts + bases[i].Heading
 	}
 	p.Made.Bases = bases
-	p.Made.Programs = programs(runs)
+	p.Made.Programs, p.Facts = programs(runs), facts(runs)
 	p.Lead = fmt.Sprintf("%s, %s, of which %d have ended", textutil.Count(len(st.Parts), "question"), textutil.Count(total, "run"), ended)
 	return p, nil
 }

@@ -137,8 +137,7 @@ func TestABrokenConfigurationIsNotGuessed(t *testing.T) {
 	for name, f := range map[string]func() error{
 		"summary":  func() error { return WriteSummary(&bytes.Buffer{}, r) },
 		"markdown": func() error { return WriteMarkdown(&bytes.Buffer{}, []*rundir.Run{r}) },
-		"plot":     func() error { return plots.ValidationPlot(&bytes.Buffer{}, []*rundir.Run{r}, "") },
-		"panels":   func() error { return plots.TrainingPanels(&bytes.Buffer{}, []*rundir.Run{r}, "") },
+		"figures":  func() error { return drawError([]*rundir.Run{r}) },
 	} {
 		if err := f(); err == nil || !strings.Contains(err.Error(), rundir.ConfigFile) {
 			t.Errorf("%s: error %v", name, err)
@@ -147,6 +146,11 @@ func TestABrokenConfigurationIsNotGuessed(t *testing.T) {
 	if err := WriteMarkdown(&bytes.Buffer{}, nil); err == nil {
 		t.Error("a table of no runs")
 	}
+}
+
+func drawError(runs []*rundir.Run) error {
+	_, err := plots.Runs(runs, "", nil)
+	return err
 }
 
 // failingWriter fails as a closed pipe does.
@@ -161,7 +165,6 @@ func TestWriteErrorsAreTold(t *testing.T) {
 	for name, err := range map[string]error{
 		"summary":  WriteSummary(failingWriter{}, runs[0]),
 		"markdown": WriteMarkdown(failingWriter{}, runs),
-		"plot":     plots.ValidationPlot(failingWriter{}, runs, ""),
 	} {
 		if !errors.Is(err, errPipe) {
 			t.Errorf("%s: %v", name, err)

@@ -10,6 +10,7 @@ import (
 	"grpo/pkg/analysis"
 	"grpo/pkg/plots"
 
+	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
 )
@@ -18,6 +19,7 @@ import (
 type SweepOptions struct {
 	// TablesOnly leaves out figures and report.html.
 	TablesOnly bool
+	Output
 }
 
 // WriteSweep analyses a sweep and writes into dir, which must exist, its tables
@@ -34,12 +36,18 @@ func WriteSweep(dir string, sw *sweepdir.Sweep, opt SweepOptions) (*Report, []st
 	if err != nil || opt.TablesOnly {
 		return a, paths, err
 	}
-	figures, err := plots.Sweep(a.Analysis, plots.SweepOptions{})
+	out := opt.Output.and(&rundir.Run{Config: []byte(sw.Manifest.Base)})
+	figures, err := plots.Sweep(a.Analysis, plots.SweepOptions{Formats: out.Formats})
 	if err != nil {
 		return a, paths, err
 	}
 	written, err := plots.WriteDrawings(dir, figures)
 	paths = append(paths, written...)
+	if err == nil && out.TensorBoard {
+		var path string
+		path, err = writeSweepEvents(dir, a.allRuns(), figures)
+		paths = append(paths, path)
+	}
 	if err != nil {
 		return a, paths, err
 	}

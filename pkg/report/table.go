@@ -60,13 +60,25 @@ func (t *Table) add(cells ...string) {
 func (t *Table) dropEmpty() {
 	for k := len(t.Columns) - 1; k >= 0 && len(t.Rows) > 0; k-- {
 		filled := func(r Row) bool { return r.Cells[k].Text != analysis.Absent }
-		if t.Columns[k].Text || slices.ContainsFunc(t.Rows, filled) {
-			continue
+		if !t.Columns[k].Text && !slices.ContainsFunc(t.Rows, filled) {
+			t.dropColumn(k)
 		}
-		t.Columns = slices.Delete(t.Columns, k, k+1)
-		for i := range t.Rows {
-			t.Rows[i].Cells = slices.Delete(t.Rows[i].Cells, k, k+1)
+	}
+}
+
+// drop removes the columns with these headings.
+func (t *Table) drop(heads ...string) {
+	for k := len(t.Columns) - 1; k >= 0; k-- {
+		if slices.Contains(heads, t.Columns[k].Head) {
+			t.dropColumn(k)
 		}
+	}
+}
+
+func (t *Table) dropColumn(k int) {
+	t.Columns = slices.Delete(t.Columns, k, k+1)
+	for i := range t.Rows {
+		t.Rows[i].Cells = slices.Delete(t.Rows[i].Cells, k, k+1)
 	}
 }
 

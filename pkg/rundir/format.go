@@ -4,6 +4,7 @@
 //	config.yaml meta.json                 resolved configuration; version, revision, host, argv, times
 //	run.log metrics.jsonl eval.jsonl samples.jsonl
 //	checkpoint/                           safetensors + state, and seal.json
+//	metrics.csv events.out.tfevents.0.grpo   for other programs: derived from the JSONL files
 //	status.json result.json               result.json is written last: its presence means done
 //
 // Everything that a report shows has a checksum, so a changed byte on the disk is found:
@@ -14,15 +15,19 @@ package rundir
 
 // Names of the files in a run's folder.
 const (
-	ConfigFile     = "config.yaml"
-	MetaFile       = "meta.json"
-	LogFile        = "run.log"
-	MetricsFile    = "metrics.jsonl"
-	EvalFile       = "eval.jsonl"
-	SamplesFile    = "samples.jsonl"
-	CheckpointDir  = "checkpoint"
-	StatusFile     = "status.json"
-	ResultFile     = "result.json"
+	ConfigFile    = "config.yaml"
+	MetaFile      = "meta.json"
+	LogFile       = "run.log"
+	MetricsFile   = "metrics.jsonl"
+	EvalFile      = "eval.jsonl"
+	SamplesFile   = "samples.jsonl"
+	CheckpointDir = "checkpoint"
+	StatusFile    = "status.json"
+	ResultFile    = "result.json"
+	TableFile     = "metrics.csv" // what metrics.jsonl and eval.jsonl hold, as a table
+	// EventsFile is for TensorBoard. The name is fixed, so that a continued run replaces the file.
+	// TensorBoard and W&B look for ".tfevents.".
+	EventsFile     = "events.out.tfevents.0.grpo"
 	ValidationPlot = "validation_reward.png"
 	TrainingPlot   = "training.png"
 )
@@ -173,7 +178,8 @@ type Meta struct {
 	Device     string   `json:"device,omitempty"`
 	Moves      []string `json:"moves,omitempty"`
 	Argv       []string `json:"argv"`
-	Started    string   `json:"started"` // RFC 3339
+	Started    string   `json:"started"`             // RFC 3339; of the last process that trained
+	ElapsedS   float64  `json:"elapsed_s,omitempty"` // seconds of training before Started, if the run was continued
 	ConfigHash string   `json:"config_hash"`
 	// InitHash is the SHA-256 of the initial weights, ProblemsHash of the problems of all splits.
 	// Runs of the first version have no ProblemsHash.

@@ -128,7 +128,7 @@ func (t *trainer) begin(old []byte) error {
 	meta := t.opts.Meta
 	meta.Kernel, meta.Threads = kernelOf(t.cfg.Model), t.opts.Threads
 	meta.Device, meta.Moves = t.device.String(), t.state.Moves
-	meta.Started = t.clock.start.UTC().Format(time.RFC3339)
+	meta.Started, meta.ElapsedS = t.clock.start.UTC().Format(time.RFC3339), t.state.Elapsed
 	meta.ConfigHash, meta.InitHash, meta.ProblemsHash = config.Hash(t.cfg), t.inputs.Init, t.inputs.Problems
 	meta.RewardFiles = t.inputs.Rewards
 	if err := rundir.WriteJSON(t.path(rundir.MetaFile), meta); err != nil {

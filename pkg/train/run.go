@@ -77,11 +77,12 @@ type trainer struct {
 	inputs inputs
 
 	// The run's folder. Before each write, hold.Check says whether it still is this process's.
-	hold  *rundir.Hold
-	logs  logs
-	saved int // step of last.safetensors; -1 = no valid one
-	disk  writer
-	notes []string // written to run.log when it is open
+	hold   *rundir.Hold
+	logs   logs
+	events events
+	saved  int // step of last.safetensors; -1 = no valid one
+	disk   writer
+	notes  []string // written to run.log when it is open
 }
 
 // Run makes the run of cfg in opts.Dir, continues it from its last checkpoint, or returns the
@@ -122,6 +123,9 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 	done, err := t.open()
 	if done != nil || err != nil {
 		return done, err
+	}
+	if err := t.openEvents(); err != nil {
+		return nil, err
 	}
 	tee, err := openTee(t.path(rundir.LogFile), opts.Observer, opts.Now)
 	if err != nil {
@@ -235,6 +239,7 @@ func (t *trainer) close() {
 	t.network.close()
 	t.logs.close()
 	t.rewards.close()
+	t.events.close()
 }
 
 // finish evaluates the test split, once, and then writes the result.
@@ -274,6 +279,9 @@ func (t *trainer) finish() (*rundir.Result, error) {
 		}
 	}
 	if err := t.disk.wait(); err != nil {
+		return nil, err
+	}
+	if err := t.derived(); err != nil {
 		return nil, err
 	}
 	if err := t.writeStatus(res.Status, ""); err != nil {

@@ -180,7 +180,10 @@ func (t *trainer) append(name string, line any) error {
 	if err := t.hold.Check(); err != nil {
 		return err
 	}
-	return t.logs[name].Append(line)
+	if err := t.logs[name].Append(line); err != nil {
+		return err
+	}
+	return t.events.add(line)
 }
 
 // prefixes returns length and checksum of each log.

@@ -1,0 +1,45 @@
+package plots
+
+import (
+	"fmt"
+	"slices"
+
+	"grpo/pkg/rundir"
+)
+
+// Runs draws the figures of one run, or of several seeds of one arm, that the runs have data for:
+//
+//	validation_reward.png   the validation answer reward against the step; title replaces its own
+//	training.png            answer reward, lengths, entropy and gradient norm of training
+//
+// formats are "svg" and "pdf", besides PNG. It is an error when the runs are not seeds of one
+// configuration.
+func Runs(runs []*rundir.Run, title string, formats []string) ([]Drawing, error) {
+	var out []Drawing
+	for _, f := range []struct {
+		file  string
+		build func([]*rundir.Run) (*figure, error)
+		title string
+		has   func(*rundir.Run) bool
+	}{
+		{rundir.ValidationPlot, runsValidation, title, func(r *rundir.Run) bool { return len(r.Evals) > 0 }},
+		{rundir.TrainingPlot, runsTraining, "", func(r *rundir.Run) bool { return len(r.Metrics) > 0 }},
+	} {
+		if !slices.ContainsFunc(runs, f.has) {
+			continue
+		}
+		fig, err := f.build(runs)
+		if err != nil {
+			return nil, fmt.Errorf("draw %s: %w", f.file, err)
+		}
+		if f.title != "" {
+			fig.title = f.title
+		}
+		d, err := fig.drawing(f.file, formats)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, d)
+	}
+	return out, nil
+}
