@@ -17,7 +17,7 @@ import (
 //	calls                  calls of scontrol requeue and scancel
 //	job                    what "scontrol show job" prints
 //	maxarray               MaxArraySize
-//	sbatch.fails squeue.fails requeue.fails   the error of that command; it fails while the file is there
+//	sbatch.fails squeue.fails requeue.fails scancel.fails   the error of that command; it fails while the file is there
 var fakeSlurm = map[string]func(){
 	"sbatch":   func() { os.Exit(fake(fakeSbatch)) },
 	"squeue":   func() { os.Exit(fake(fakeSqueue)) },
@@ -157,11 +157,14 @@ func fakeScontrol(args []string) error {
 }
 
 func fakeScancel(args []string) error {
+	if err := fakeFails("scancel"); err != nil {
+		return err
+	}
 	lines := ""
 	for line := range strings.Lines(fakeRead("queue") + "\n") {
 		id, _, _ := strings.Cut(line, "|")
-		id, _, _ = strings.Cut(id, "_")
-		if slices.Contains(args, id) {
+		job, _, _ := strings.Cut(id, "_")
+		if slices.Contains(args, job) || slices.Contains(args, id) {
 			f := strings.Split(line, "|")
 			f[2] = "CANCELLED"
 			line = strings.Join(f, "|")

@@ -314,6 +314,26 @@ func TestOwnersOnOtherMachines(t *testing.T) {
 	}
 }
 
+// A process of an earlier start of this job keeps the folder while it exists on this machine.
+func TestReplaced(t *testing.T) {
+	me, before := self(), self
+	me.Job, me.Restart = "slurm 7_3", 1
+	self = func() Owner { return me }
+	defer func() { self = before }()
+	for _, tt := range []struct {
+		job      string
+		restart  int
+		replaced bool
+	}{{me.Job, 0, true}, {me.Job, 1, false}, {"slurm 7_2", 0, false}, {"", 0, false}} {
+		dir, o := t.TempDir(), me
+		o.Job, o.Restart = tt.job, tt.restart
+		claimOf(t, dir, 1, o, time.Second)
+		if got, held, _ := Holder(dir); !held || got.Replaced() != tt.replaced {
+			t.Errorf("%+v: held %v, replaced %v", tt, held, got.Replaced())
+		}
+	}
+}
+
 // What a claim says of a process on another machine is in the message.
 func TestLockedError(t *testing.T) {
 	dir, o := t.TempDir(), other()

@@ -45,6 +45,13 @@ func (o Owner) place() process.Place {
 // this machine before its last start.
 func (o Owner) Elsewhere() bool { return !o.place().Same(self().place()) }
 
+// Replaced reports whether the process belongs to an earlier start of this process's job. It has
+// ended, or a scheduler has told it to.
+func (o Owner) Replaced() bool {
+	me := self()
+	return o.Job != "" && o.Job == me.Job && process.Replaces(me.Job, me.Restart, o.Restart)
+}
+
 // String describes the process for a message.
 func (o Owner) String() string {
 	if o.PID == 0 {
@@ -113,7 +120,7 @@ func readOwner(path string) (o Owner, free bool) {
 		}
 	case o.place().Ended(me.place()):
 		return o, true
-	case o.Job != "" && o.Job == me.Job && process.Replaces(me.Job, me.Restart, o.Restart):
+	case o.Replaced():
 		return o, true
 	}
 	if beatErr != nil {

@@ -22,9 +22,10 @@ import (
 
 // SlurmJob is the job of Slurm in which a task runs.
 type SlurmJob struct {
-	ID    string // "12", or "12_3" for a task of an array
-	Node  string
-	Limit time.Time // when its time ends; zero = ask Slurm
+	ID      string // "12", or "12_3" for a task of an array
+	Node    string
+	Limit   time.Time // when its time ends; zero = ask Slurm
+	Restart int       // how often Slurm has started it again
 
 	Exec slurm.Exec
 	// Program identifies the running program.
@@ -51,6 +52,7 @@ func SlurmJobOf(env []string) *SlurmJob {
 	if array, task := get("SLURM_ARRAY_JOB_ID"), get("SLURM_ARRAY_TASK_ID"); slurm.IsID(array) && slurm.IsID(task) {
 		j.ID = array + "_" + task
 	}
+	j.Restart, _ = strconv.Atoi(get("SLURM_RESTART_COUNT")) // unset at first
 	if s, err := strconv.ParseInt(get("SLURM_JOB_END_TIME"), 10, 64); err == nil && s > 0 {
 		j.Limit = time.Unix(s, 0)
 	}
@@ -143,7 +145,10 @@ func (j *SlurmJob) requeue(ctx context.Context, now time.Time, step int, progres
 		limit = info.Limit
 	}
 	late := info.TimedOut() || !info.Preempted && !limit.IsZero() && !now.Add(early).Before(limit)
+	again := fmt.Errorf("%w after step %d: job %s is in the queue again", train.ErrInterrupted, step, j.ID)
 	switch {
+	case info.Restarts > j.Restart: // an operator or Slurm has put it back, because its node failed
+		return again
 	case info.Cancelled(): // going back would undo that
 		return fmt.Errorf("%w: job %s was cancelled after step %d; the sweep's command submits it again",
 			train.ErrInterrupted, j.ID, step)
@@ -154,5 +159,5 @@ func (j *SlurmJob) requeue(ctx context.Context, now time.Time, step int, progres
 		return fmt.Errorf("%w after step %d, but job %s could not go back into the queue (%s): the sweep's command "+
 			"submits it again", train.ErrInterrupted, step, j.ID, textutil.Printable(err.Error(), 0))
 	}
-	return fmt.Errorf("%w after step %d: job %s is in the queue again", train.ErrInterrupted, step, j.ID)
+	return again
 }

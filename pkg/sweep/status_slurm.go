@@ -64,6 +64,9 @@ func (r *RunStatus) inSlurm(q *Queue, answered bool) {
 		default:
 			r.State, r.Error = StateQueued, ""
 		}
+		if t.Held() {
+			r.Error = heldText(t)
+		}
 	case t != nil && !t.Ended():
 		r.State, r.Error = rundir.StateRunning, ""
 	case !answered || r.State == rundir.StateRunning:

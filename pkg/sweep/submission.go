@@ -164,7 +164,8 @@ func (q *Queue) Task(index int) *slurm.Task {
 	return found
 }
 
-// Busy returns the runs that are queued or running, by their index.
+// Busy returns the runs that are queued or running, by their index. A job that Slurm holds because its
+// node could not start it would wait for ever, and does not count.
 func (q *Queue) Busy() map[int]bool {
 	byJob := map[string]Submission{}
 	for _, s := range q.subs {
@@ -172,7 +173,7 @@ func (q *Queue) Busy() map[int]bool {
 	}
 	out := map[int]bool{}
 	for _, t := range q.tasks {
-		if s := byJob[t.Job]; !t.Ended() && t.Index >= 0 && slices.Contains(s.Indices, t.Index+s.Offset) {
+		if s := byJob[t.Job]; !t.Ended() && !t.LaunchFailed() && t.Index >= 0 && slices.Contains(s.Indices, t.Index+s.Offset) {
 			out[t.Index+s.Offset] = true
 		}
 	}

@@ -109,6 +109,7 @@ func (p *Located) submit(ctx context.Context, r *runner, sc scripts, opts Submit
 	out := &Submitted{queue: q, Finished: len(r.in(finished)), Failed: len(r.in(failed))}
 	busy := q.Busy()
 	var todo []int
+	var stuck []string // jobs that the new ones replace
 	for _, j := range r.in(waiting) {
 		i := j.entry.Index
 		switch state := sweepdir.StateOf(p.Dir, j.entry); {
@@ -123,6 +124,9 @@ func (p *Located) submit(ctx context.Context, r *runner, sc scripts, opts Submit
 			out.Failed++
 		default:
 			todo = append(todo, i)
+			if t := q.Task(i); t != nil && t.LaunchFailed() {
+				stuck = append(stuck, t.ID)
+			}
 		}
 	}
 	if len(todo) == 0 {
@@ -158,6 +162,7 @@ func (p *Located) submit(ctx context.Context, r *runner, sc scripts, opts Submit
 		out.Runs += len(c.indices)
 		out.inFlight = append(out.inFlight, c.indices...)
 	}
+	replaceStuck(ctx, opts.Exec, stuck, opts.Note)
 	if opts.NoReport {
 		return out, nil
 	}

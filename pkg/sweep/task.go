@@ -28,8 +28,8 @@ type TaskOptions struct {
 	Meta     rundir.Meta // the caller fills in version and host
 	Memory   train.MemoryCheck
 	Disk     train.DiskCheck
-	// Wait: while a process on another machine is training the run, wait. Without it, that is an
-	// error, as it always is for a process on this machine.
+	// Wait: while a process on another machine, or of an earlier start of this job, is training the
+	// run, wait. Without it, that is an error, as it always is for other processes on this machine.
 	Wait bool
 }
 
@@ -84,8 +84,8 @@ func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir
 			Dir: path, Threads: opts.Threads, Now: opts.Now, Observer: opts.Observer,
 			Meta: opts.Meta, Memory: opts.Memory, Disk: opts.Disk,
 		})
-		// Another machine may have been faster after the wait.
-		if o, held, _ := rundir.Holder(path); !opts.Wait || !isLocked(err) || !held || !o.Elsewhere() {
+		// Another process may have been faster after the wait.
+		if o, held, _ := rundir.Holder(path); !opts.Wait || !isLocked(err) || !held || !isAwaited(o) {
 			break
 		}
 	}
@@ -101,15 +101,19 @@ func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir
 	return res, err
 }
 
-// otherEvery is the time between two looks at a run that another machine is training.
+// isAwaited says whether a process ends without an action of the user: one on another machine, or
+// one that a scheduler has told to end.
+func isAwaited(o rundir.Owner) bool { return o.Elsewhere() || o.Replaced() }
+
+// otherEvery is the time between two looks at a run that another process is training.
 const otherEvery = 10 * time.Second
 
-// waitForOthers returns when no process on another machine is training the run in
+// waitForOthers returns when no process that is waited for is training the run in
 // the folder path: it has ended, or is dead.
 func waitForOthers(ctx context.Context, path string, observer train.Observer) error {
 	for first := true; ; first = false {
 		o, held, _ := rundir.Holder(path)
-		if !held || !o.Elsewhere() {
+		if !held || !isAwaited(o) {
 			return nil
 		}
 		if first {

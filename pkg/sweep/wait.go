@@ -40,6 +40,7 @@ type waiter struct {
 	gone    map[int]time.Time // runs without a job, by their index: since when
 	queue   *Queue            // the last answer
 	failing bool              // Slurm did not answer the last time
+	held    map[string]bool   // jobs about which there was a note
 }
 
 // Wait returns when every run of the sweep in dir has its result, or no job any more. It submits
@@ -51,7 +52,7 @@ func Wait(ctx context.Context, dir string, opts WaitOptions) (*sweepdir.Sweep, e
 	opts.Pause = cmp.Or(opts.Pause, 40*time.Second)
 	opts.Grace = cmp.Or(opts.Grace, time.Minute)
 	now := opts.Now()
-	w := &waiter{WaitOptions: opts, pause: opts.Pause, asked: now.Add(opts.Pause), gone: map[int]time.Time{}}
+	w := &waiter{WaitOptions: opts, pause: opts.Pause, asked: now.Add(opts.Pause), gone: map[int]time.Time{}, held: map[string]bool{}}
 	w.runner = &runner{opts: Options{Observer: opts.Observer, Now: opts.Now}, dir: dir}
 	tick := time.NewTicker(opts.Poll)
 	defer tick.Stop()
@@ -159,6 +160,10 @@ func (w *waiter) ask(ctx context.Context, now time.Time) {
 			continue
 		}
 		delete(w.gone, j.entry.Index)
+		if t.Held() && !w.held[t.ID] {
+			w.held[t.ID] = true
+			w.note("%s", heldText(t))
+		}
 		switch {
 		case t.Waiting() && j.phase == running:
 			j.phase = waiting

@@ -114,11 +114,12 @@ func TestQueueOfARun(t *testing.T) {
 	if err := (Submission{Job: "112", Comment: "d", Indices: []int{1001}, Offset: 1000}).write(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := (Submission{Job: "30", Comment: "c", Indices: []int{0}}).write(dir); err != nil {
+	if err := (Submission{Job: "30", Comment: "c", Indices: []int{0, 2}}).write(dir); err != nil {
 		t.Fatal(err)
 	}
 	q, err := ReadQueue(t.Context(), dir, queueOf("12_0|0|RUNNING|None|n1|c\n30_0|0|NODE_FAIL|None|n2|c\n"+
-		"12_1|1|RUNNING|None|n1|other\n112_1|1|PENDING|None||d\n13|N/A|PENDING|Dependency||c\n12_7|7|RUNNING|None|n1|c\n"))
+		"30_2|2|PENDING|launch failed requeued held||c\n12_1|1|RUNNING|None|n1|other\n112_1|1|PENDING|None||d\n"+
+		"13|N/A|PENDING|Dependency||c\n12_7|7|RUNNING|None|n1|c\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,7 @@ func TestQueueOfARun(t *testing.T) {
 	if got := q.last(0); got == nil || got.Job != "30" {
 		t.Errorf("last %+v", got)
 	}
-	if ids, _ := q.alive(); !slices.Equal(ids, []string{"12", "112", "13"}) {
+	if ids, _ := q.alive(); !slices.Equal(ids, []string{"12", "30", "112", "13"}) {
 		t.Errorf("alive %v", ids)
 	}
 	if got := q.failedNodes(); !slices.Equal(got, []string{"n2"}) {

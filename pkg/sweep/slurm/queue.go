@@ -34,6 +34,17 @@ func (t Task) Waiting() bool {
 	return t.State == "PENDING" || strings.HasPrefix(t.State, "REQUEUE") || t.State == "SPECIAL_EXIT"
 }
 
+// Held reports whether the job waits until somebody releases it.
+func (t Task) Held() bool {
+	reason := strings.ToLower(t.Reason)
+	return t.Waiting() && (strings.Contains(reason, "held") || t.State == "REQUEUE_HOLD" || t.State == "SPECIAL_EXIT")
+}
+
+// LaunchFailed reports whether Slurm holds the job because its node could not start it.
+func (t Task) LaunchFailed() bool {
+	return t.Held() && strings.HasPrefix(strings.ReplaceAll(t.Reason, "_", " "), "launch failed")
+}
+
 // Queue asks for the state of jobs, in one call. A job that Slurm no longer knows, or never knew,
 // has no line.
 func Queue(ctx context.Context, run Exec, ids []string) ([]Task, error) {
@@ -81,10 +92,11 @@ type Info struct {
 	Reason    string
 	Limit     time.Time // when its time ends, or it was cancelled; zero = unknown or never
 	Preempted bool
+	Restarts  int // how often Slurm has put it back into the queue
 }
 
 // Cancelled reports whether the user has cancelled the job. While its processes end, Slurm calls it
-// completing, like a job at its time limit.
+// completing, like a job at its time limit and one that Slurm has put back into the queue.
 func (i Info) Cancelled() bool {
 	return i.State == "CANCELLED" || i.State == "COMPLETING" && !i.Preempted && !i.TimedOut()
 }
@@ -111,6 +123,8 @@ func Show(ctx context.Context, run Exec, id string, zone *time.Location) (Info, 
 			info.State = value
 		case "Reason":
 			info.Reason = none(value)
+		case "Restarts":
+			info.Restarts, _ = strconv.Atoi(value)
 		case "PreemptTime":
 			info.Preempted = none(value) != ""
 		case "EndTime":

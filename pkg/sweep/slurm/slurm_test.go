@@ -45,10 +45,32 @@ func TestQueue(t *testing.T) {
 	}
 }
 
+// As Slurm 22.05 printed it after a launch failure, and for jobs that the user and an operator hold.
+func TestHeld(t *testing.T) {
+	for _, tt := range []struct {
+		state, reason string
+		held, failed  bool
+	}{
+		{"PENDING", "launch failed requeued held", true, true},
+		{"PENDING", "launch_failed_requeued_held", true, true},
+		{"PENDING", "JobHeldAdmin", true, false},
+		{"PENDING", "JobHeldUser", true, false},
+		{"REQUEUE_HOLD", "None", true, false},
+		{"PENDING", "BeginTime", false, false},
+		{"RUNNING", "JobHeldAdmin", false, false}, // released a moment ago
+	} {
+		task := Task{State: tt.state, Reason: tt.reason}
+		if task.Held() != tt.held || task.LaunchFailed() != tt.failed {
+			t.Errorf("%s, %s: held %v, launch failed %v", tt.state, tt.reason, task.Held(), task.LaunchFailed())
+		}
+	}
+}
+
 // As Slurm 22.05 printed it while a job was cancelled, and at a time limit.
 func TestShow(t *testing.T) {
 	const text = `JobId=14 JobName=trap.sh
    JobState=COMPLETING Reason=%s Dependency=(null)
+   Requeue=1 Restarts=2 BatchFlag=1 Reboot=0 ExitCode=0:0
    RunTime=00:01:18 TimeLimit=00:01:00 TimeMin=N/A
    StartTime=2026-11-22T23:35:16 EndTime=2026-11-22T23:36:34 Deadline=N/A
    PreemptEligibleTime=2026-11-22T23:35:16 PreemptTime=None
@@ -56,7 +78,7 @@ func TestShow(t *testing.T) {
 `
 	for reason, cancelled := range map[string]bool{"None": true, "TimeLimit": false} {
 		info, err := Show(t.Context(), answer(strings.ReplaceAll(text, "%s", reason), nil), "14", time.UTC)
-		if err != nil || info.Cancelled() != cancelled || info.TimedOut() == cancelled || info.Preempted {
+		if err != nil || info.Cancelled() != cancelled || info.TimedOut() == cancelled || info.Preempted || info.Restarts != 2 {
 			t.Errorf("%s: %+v, %v", reason, info, err)
 		}
 		if want := time.Date(2026, 11, 22, 23, 36, 34, 0, time.UTC); !info.Limit.Equal(want) {
