@@ -167,7 +167,7 @@ solve the problems but rarely does, and trains it in seconds on a CPU.`,
 	root.SetFlagErrorFunc(flagError)
 	for _, f := range []func(*State) *cobra.Command{
 		newTrain, newEval, newSweep, newAblate, newAssignment, newReport, newStatus, newCancel, newCompare,
-		newSFT, newGenerate, newExport, newExplain, newData, newBench, newConfig, newVersion, newTask,
+		newSFT, newGenerate, newExport, newExplain, newData, newPull, newBench, newConfig, newVersion, newTask,
 	} {
 		root.AddCommand(f(s))
 	}
