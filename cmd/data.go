@@ -13,6 +13,7 @@ import (
 
 	"grpo/internal/regular"
 	"grpo/internal/textutil"
+	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model/tinylm/tokenizer"
@@ -126,9 +127,10 @@ func writeProblems(s *State, dir string, files []problemFile) error {
 
 // dataStatsOptions are the inputs of `grpo data stats`.
 type dataStatsOptions struct {
-	file string
-	read gsm8k.ReadOptions
-	json bool
+	file   string
+	read   gsm8k.ReadOptions
+	fields map[string]string
+	json   bool
 }
 
 func newDataStats(s *State) *cobra.Command {
@@ -138,14 +140,23 @@ func newDataStats(s *State) *cobra.Command {
 		Short: "Describe a problem file: counts, lengths, answers, majority-answer baseline",
 		Example: `  grpo data stats problems/val.jsonl
   grpo data stats gsm8k/test.jsonl --json
-  grpo data stats broken.jsonl --skip-bad`,
+  grpo data stats broken.jsonl --skip-bad
+  grpo data stats my.csv --fields question=input,answer=target`,
 		Args: takes("one file of problems", 1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.file = args[0]
+			o.read.Fields = gsm8k.Fields{Question: o.fields["question"], Answer: o.fields["answer"]}
+			for name := range o.fields {
+				if name != "question" && name != "answer" {
+					return usagef(cmd, "--fields: %s is not question or answer, as in --fields question=input,answer=target", words.Quote(name))
+				}
+			}
 			return run(cmd, s, o, describeProblems)
 		},
 	}
 	c.Flags().BoolVar(&o.read.SkipBad, "skip-bad", false, "skip and count invalid lines")
+	c.Flags().StringToStringVar(&o.fields, "fields", nil,
+		"names of the fields with the question and the answer, as in `question=input,answer=target`")
 	c.Flags().StringVar((*string)(&o.read.Annotations), "annotations", "keep",
 		"annotations in worked answers: `keep|strip|equation`")
 	addJSON(c, &o.json)

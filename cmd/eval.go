@@ -96,6 +96,9 @@ base model.`,
 func useCheckpoint(o *evalOptions, note func(string)) (string, error) {
 	arg := o.checkpoint
 	info, err := os.Stat(arg)
+	if train.InCache(arg) {
+		return arg, nil
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", config.Invalid(fmt.Errorf("evaluate %s: no such file or folder; "+
 			"give the folder of a run, as `grpo train` names it, or a safetensors file", arg))

@@ -59,11 +59,7 @@ known, "gold" (the right answer), "prompt", "problem" (its ID), "step" and "ende
 		Args: takes("one file: a configuration (YAML) or completions (JSONL)", 1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if slices.Contains([]string{".yaml", ".yml"}, strings.ToLower(filepath.Ext(args[0]))) {
-				if cf.path != "" {
-					return usagef(cmd, "reward try: %s and -c %s are both configurations (give one)",
-						words.Quote(args[0]), words.Quote(cf.path))
-				}
-				cf.path = args[0]
+				cf.files = append(cf.files, args[0]) // -c has what it does not set
 			} else if o.samples != "" {
 				return usagef(cmd, "reward try: %s and --samples %s are both completions (a configuration ends in .yaml)",
 					words.Quote(args[0]), words.Quote(o.samples))

@@ -167,8 +167,8 @@ solve the problems but rarely does, and trains it in seconds on a CPU.`,
 	root.SetFlagErrorFunc(flagError)
 	for _, f := range []func(*State) *cobra.Command{
 		newTrain, newEval, newSweep, newAblate, newAssignment, newReport, newStatus, newCancel, newCompare,
-		newSFT, newGenerate, newExport, newExplain, newData, newReward, newBench, newConfig, newSchema, newVersion,
-		newTask,
+		newSFT, newGenerate, newExport, newExplain, newData, newPull, newReward, newBench, newConfig, newSchema,
+		newVersion, newTask,
 	} {
 		root.AddCommand(f(s))
 	}

@@ -69,6 +69,8 @@ func (h holding) Step(m rundir.Metrics) {
 //
 // sbatch, squeue, scontrol and scancel are those of slurm_fake_test.go.
 //
+// HUB is the address of a server like the Hugging Face Hub, with the model org/tiny, and GitHub.
+//
 // TINY is a small Hugging Face folder, to read only: "tiny DIR" makes a copy of it.
 //
 // With HOLD_RUN=DIR:N in its environment, a run of the sweep in DIR waits
@@ -80,11 +82,13 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	tiny := decodertest.Folder(t)
+	hub := pullServer(t, tiny, shared)
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("SHARED", shared)
 			e.Setenv("TINY", tiny) // a tiny Llama checkpoint
+			e.Setenv("HUB", hub)
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {

@@ -29,7 +29,7 @@ var trainKeys = []keyFlag{
 
 // modelKey names the model that a run starts from.
 var modelKey = keyFlag{
-	"model", "model.init", "path", "start from this Hugging Face folder, GGUF file or checkpoint",
+	"model", "model.init", "path", "start from this Hugging Face folder, GGUF file or checkpoint, or from OWNER/NAME of \"grpo pull model\"",
 }
 
 // deviceKey chooses between the CPU and a GPU.

@@ -129,12 +129,17 @@ type Setting struct{ Key, Value string }
 // NotDefault lists the settings that have an effect on the results and are not at their default, in
 // the order of the documentation.
 func NotDefault(c Config) []Setting {
-	d, c := Resolve(Default()), Resolve(c)
-	from := leaves(d)
+	defaults := map[string]string{}
+	for _, f := range leaves(Resolve(Default())) {
+		defaults[f.path] = yamldoc.Format(f.value)
+	}
 	var out []Setting
-	for i, f := range leaves(c) {
+	for _, f := range leaves(Resolve(c)) {
 		value := yamldoc.Format(f.value)
-		if value != yamldoc.Format(from[i].value) && !slices.Contains(outsideHash, f.path) && !OfLauncher(f.path) {
+		normal, ok := defaults[f.path]
+		switch { // the keys of custom reward functions have no default
+		case ok && value == normal, !ok && f.isNeutral(), isOutsideHash(f.path), OfLauncher(f.path):
+		default:
 			out = append(out, Setting{f.path, value})
 		}
 	}

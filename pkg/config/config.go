@@ -49,6 +49,9 @@ type Data struct {
 	TrainFile string `yaml:"train_file"`
 	ValFile   string `yaml:"val_file"`
 	TestFile  string `yaml:"test_file"`
+	// Fields are the names of the fields with the question and the answer in these files; empty
+	// means those of GSM8K's or SVAMP's form.
+	Fields Fields `yaml:"fields"`
 	// SkipBad counts and skips broken lines instead of stopping at the first.
 	SkipBad bool `yaml:"skip_bad"`
 	// Annotations in worked answers: "keep" (<<48/2=24>>24), "strip" (24), "equation" (48/2=24).
@@ -77,6 +80,12 @@ type Data struct {
 	UnseenSize int `yaml:"unseen_size"`
 	// TrainSize caps the training problems (0 = all).
 	TrainSize int `yaml:"train_size"`
+}
+
+// Fields are names of fields in the files of problems.
+type Fields struct {
+	Question string `yaml:"question" neutral:""`
+	Answer   string `yaml:"answer" neutral:""`
 }
 
 // Model describes the policy and its initial weights.

@@ -42,6 +42,8 @@ var brokenBasics = []broken{
 	{"few_shot=4 prompt_template=chat init=x.gguf", `data.few_shot (4, --set few_shot) must be at least 0 and at most 3`},
 	{"few_shot=-1 few_shot_file=f.jsonl prompt_template=chat init=x.gguf", `data.few_shot (-1, --set few_shot) must be at least 0 and at most 2147483647`},
 	{"few_shot_file=f.jsonl", `data.few_shot_file ("f.jsonl", --set few_shot_file) has no effect, because of data.prompt_template ("plain", default) (use chat, or leave this key out)`},
+	{"data.fields.question=q", `data.fields.question ("q", --set data.fields.question) has no effect, because of data.source ("generated", default) (set data.source to gsm8k or svamp, or leave this key out)`},
+	{"data.fields.answer=a", `data.fields.answer ("a", --set data.fields.answer) has no effect, because of data.source ("generated", default) (set data.source to gsm8k or svamp, or leave this key out)`},
 	{"few_shot=3", `data.few_shot (3, --set few_shot) has no effect, because of data.prompt_template ("plain", default) (use chat, or leave this key out)`},
 	{"system_prompt=Hi", `data.system_prompt ("Hi", --set system_prompt) has no effect, because of data.prompt_template ("plain", default) (use chat, or leave this key out)`},
 	{"prompt_template=chat", `data.prompt_template ("chat", --set prompt_template) needs a checkpoint with a chat template: set model.init to a Hugging Face folder or a GGUF file`},

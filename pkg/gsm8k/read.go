@@ -3,6 +3,7 @@ package gsm8k
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +16,6 @@ import (
 	"unicode/utf8"
 
 	"grpo/internal/jsonkeys"
-	"grpo/internal/regular"
 )
 
 // AnnotationMode selects what happens to the calculator annotations in worked
@@ -37,6 +37,8 @@ type ReadOptions struct {
 	// SkipBad skips and counts invalid records instead of failing at the first one.
 	SkipBad     bool
 	Annotations AnnotationMode
+	// Fields are the names of the fields with the question and the answer.
+	Fields Fields
 }
 
 func (o ReadOptions) check() error {
@@ -90,34 +92,10 @@ type ReadReport struct {
 
 var utf8BOM = []byte("\xef\xbb\xbf")
 
-// ReadFile reads problems from a file: GSM8K's JSONL or SVAMP's JSON. A file named
-// .jsonl is JSONL; any other file is SVAMP's array if its first character is "[",
-// and JSONL otherwise. Errors are those of [ReadJSONL] and [ReadSVAMP].
-func ReadFile(path string, opt ReadOptions) ([]Problem, ReadReport, error) {
-	f, err := regular.Named(path)
-	if err != nil {
-		return nil, ReadReport{}, fmt.Errorf("read problems: %w", err)
-	}
-	defer f.Close()
-	r := bufio.NewReader(f)
-	if !strings.EqualFold(filepath.Ext(path), ".jsonl") {
-		// A file that starts with more white space than fits into the buffer is JSONL.
-		head, err := r.Peek(r.Size())
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, ReadReport{}, fmt.Errorf("read problems: %w", err)
-		}
-		head = bytes.TrimLeft(bytes.TrimPrefix(head, utf8BOM), " \t\r\n")
-		if bytes.HasPrefix(head, []byte("[")) {
-			return ReadSVAMP(r, path, opt)
-		}
-	}
-	return ReadJSONL(r, path, opt)
-}
-
-// ReadJSONL reads problems in GSM8K's form: one JSON object per line with the strings "question"
-// and "answer", the latter ending in a line "#### N". The optional strings "id", "type" and "fact"
-// are those of [WriteJSONL]; other keys become [Problem.Fields], and blank lines are ignored. name is the name of the file
-// in errors and IDs.
+// ReadJSONL reads problems in GSM8K's form: one JSON object per line with a "question" and an
+// "answer", or with the fields that opt names. The answer ends in a line "#### N" or is a plain
+// number. The optional strings "id", "type" and "fact" are those of [WriteJSONL]; other keys become
+// [Problem.Fields], and blank lines are ignored. name is the name of the file in errors and IDs.
 //
 // An invalid line is an error with its number and the reason, unless opt.SkipBad. A file without a
 // single valid line is always an error.
@@ -142,7 +120,7 @@ func ReadJSONL(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport
 		if tooLong {
 			err = fmt.Errorf("longer than %d MiB", maxLineBytes>>20)
 		} else {
-			p, err = parseRecord(text)
+			p, err = parseRecord(text, opt.Fields)
 		}
 		if err := c.add(p, lines.line, err); err != nil {
 			return nil, c.report, err
@@ -192,34 +170,12 @@ func (l *lineReader) next() (text []byte, tooLong bool, err error) {
 }
 
 // parseRecord parses one line of GSM8K's form. Annotations are left in.
-func parseRecord(text []byte) (p Problem, err error) {
-	fields, err := decodeObject(text, "GSM8K's JSONL", "question", "answer")
+func parseRecord(text []byte, f Fields) (Problem, error) {
+	fields, err := decodeObject(text, f.form(), f.names()...)
 	if err != nil {
-		return p, err
+		return Problem{}, err
 	}
-	if p.Question, err = stringField(fields, "question"); err != nil {
-		return p, err
-	}
-	if p.Answer, err = stringField(fields, "answer"); err != nil {
-		return p, err
-	}
-	// The keys of WriteJSONL. Other files may use them differently.
-	p.ID, _ = fields["id"].(string)
-	p.Type, _ = fields["type"].(string)
-	p.Fact, _ = fields["fact"].(string)
-	p.Fields = otherFields(fields, "question", "answer", "id", "type", "fact")
-
-	line, rest, ok := finalLine(p.Answer)
-	if !ok {
-		return p, fmt.Errorf("no \"%s N\" in \"answer\"", marker)
-	}
-	if p.Gold, ok = normaliseNumber(line); !ok {
-		return p, fmt.Errorf("%q after %q in \"answer\" is not a number", clip(strings.TrimSpace(line)), marker)
-	}
-	if strings.TrimSpace(rest) != "" {
-		return p, fmt.Errorf("text after the line \"%s N\" in \"answer\"", marker)
-	}
-	return p, nil
+	return f.problem(fields)
 }
 
 // decodeObject decodes a JSON object that must have the wanted keys. It avoids structs, because
@@ -246,18 +202,23 @@ func decodeObject(text []byte, form string, want ...string) (map[string]any, err
 	if err := jsonkeys.Check(text); err != nil {
 		return nil, err
 	}
-	missing := slices.DeleteFunc(slices.Clone(want), func(key string) bool { _, ok := fields[key]; return ok })
+	return fields, missingFields(slices.Sorted(maps.Keys(fields)), form, want)
+}
+
+// missingFields returns an error unless the fields found include the wanted ones.
+func missingFields(found []string, form string, want []string) error {
+	missing := slices.DeleteFunc(slices.Clone(want), func(key string) bool { return slices.Contains(found, key) })
 	if len(missing) == 0 {
-		return fields, nil
+		return nil
 	}
-	found := "it has no fields"
-	if keys := slices.Sorted(maps.Keys(fields)); len(keys) > shownFields {
-		found = "its fields are " + quotedList(keys[:shownFields]) + " and more"
-	} else if len(keys) > 0 {
-		found = "its fields are " + quotedList(keys)
+	has := "it has no fields"
+	if len(found) > shownFields {
+		has = "its fields are " + quotedList(found[:shownFields]) + " and more"
+	} else if len(found) > 0 {
+		has = "its fields are " + quotedList(found)
 	}
-	return nil, fmt.Errorf("no %s: %s; a problem in %s form has %s (rename the fields)",
-		quotedList(missing), found, form, quotedList(want))
+	return fmt.Errorf("no %s: %s; a problem in %s form has %s (rename the fields, or name them with data.fields)",
+		quotedList(missing), has, form, quotedList(want))
 }
 
 // otherFields encodes the fields other than these.
@@ -313,6 +274,7 @@ func jsonKind(v any) string {
 // collector gathers the problems of one file and counts its records.
 type collector struct {
 	name     string
+	unit     string // what a record's number counts; empty means "line"
 	opt      ReadOptions
 	problems []Problem
 	report   ReadReport
@@ -326,7 +288,7 @@ func (c *collector) add(p Problem, line int, bad error) error {
 	c.report.Lines++
 	if bad != nil {
 		if c.broken == nil {
-			c.broken = fmt.Errorf("line %d: %w", line, bad)
+			c.broken = fmt.Errorf("%s %d: %w", cmp.Or(c.unit, "line"), line, bad)
 			c.report.FirstBad = c.broken.Error()
 		}
 		c.report.Skipped++
@@ -334,7 +296,7 @@ func (c *collector) add(p Problem, line int, bad error) error {
 		c.report.Problems++
 	}
 	if !c.opt.SkipBad && c.broken != nil && c.report.Problems > 0 {
-		return fmt.Errorf("read problems: %s: %w (pass --skip-bad to count and skip such lines)", c.name, c.broken)
+		return fmt.Errorf("read problems: %s: %w (pass --skip-bad to count and skip such %ss)", c.name, c.broken, cmp.Or(c.unit, "line"))
 	}
 	if bad != nil {
 		return nil

@@ -20,6 +20,8 @@ const maxSVAMPBytes = 64 << 20
 // equation in GSM8K's form: "( 76.0 - 25.0 )" with answer 51.0 becomes "76-25=<<76-25=51>>51",
 // newline, "#### 51".
 //
+// Elements in GSM8K's form, or with the fields that opt names, are read as by [ReadJSONL].
+//
 // Errors and SkipBad are those of [ReadJSONL], with the first line of an element. Broken JSON
 // cannot be skipped, because the next element cannot be found.
 func ReadSVAMP(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport, error) {
@@ -38,7 +40,7 @@ func ReadSVAMP(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport
 		return fail(err)
 	}
 	if len(data) > maxSVAMPBytes {
-		return fail(fmt.Errorf("longer than %d MiB, too long for an SVAMP file", maxSVAMPBytes>>20))
+		return fail(fmt.Errorf("longer than %d MiB, too long for a JSON array (write it as JSONL)", maxSVAMPBytes>>20))
 	}
 	data = bytes.TrimPrefix(data, utf8BOM)
 	if len(bytes.TrimSpace(data)) == 0 {
@@ -67,7 +69,7 @@ func ReadSVAMP(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport
 	if open, err := dec.Token(); err != nil {
 		return broken(err)
 	} else if open != json.Delim('[') {
-		return failAt(errors.New("want a JSON array of SVAMP's objects"))
+		return failAt(errors.New("want a JSON array of objects"))
 	}
 	for dec.More() {
 		var raw json.RawMessage
@@ -75,7 +77,7 @@ func ReadSVAMP(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport
 			return broken(err)
 		}
 		at := lineAt(dec.InputOffset() - int64(len(raw)))
-		p, bad := parseSVAMP(raw)
+		p, bad := parseElement(raw, opt.Fields)
 		if err := c.add(p, at, bad); err != nil {
 			return nil, c.report, err
 		}
@@ -87,6 +89,16 @@ func ReadSVAMP(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport
 		return failAt(errors.New("text after the array"))
 	}
 	return c.finish()
+}
+
+// parseElement parses an element of an array: one in SVAMP's form, or with the fields of GSM8K's
+// form or those that f names.
+func parseElement(raw []byte, f Fields) (Problem, error) {
+	var keys map[string]json.RawMessage
+	if json.Unmarshal(raw, &keys) == nil && keys["Body"] == nil && keys[defaultQuestion] != nil || f != (Fields{}) {
+		return parseRecord(raw, f)
+	}
+	return parseSVAMP(raw)
 }
 
 func parseSVAMP(raw []byte) (p Problem, err error) {

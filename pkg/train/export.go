@@ -170,6 +170,8 @@ func (s *source) exportAdapters(c *hf.Checkpoint) (hf.Folder, []safetensors.Tens
 func exportSource(path, which string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
+	case InCache(path):
+		return path, nil
 	case err != nil:
 		return "", config.Invalid(errors.New("no such file or folder; give a run's folder, a checkpoint, " +
 			"a Hugging Face or PEFT folder or a GGUF file"))

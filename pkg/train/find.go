@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"grpo/internal/hubcache"
 	"grpo/internal/regular"
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/model/decoder"
 	"grpo/pkg/model/hf"
@@ -21,10 +23,19 @@ const decoderRate = 1e-5
 
 // FindCheckpoint is the finder of [config.LoadOptions]. A path is a safetensors file, a Hugging Face
 // or PEFT folder, a GGUF file, a folder of `grpo sft`, or a run folder, of which it takes the last checkpoint (the best if the finished run
-// kept only that). For an unreadable path it returns no file: loading it reports the reason.
+// kept only that), or the name of a model in the Hugging Face cache, to which it adds the commit.
+// For an unreadable path it returns no file: loading it reports the reason.
 func FindCheckpoint(path, adapterBase string) (config.Checkpoint, error) {
 	file := path
 	info, err := os.Stat(path)
+	if n, ok := hubcache.Parse(path); ok && errors.Is(err, fs.ErrNotExist) {
+		found, pinned, cacheErr := hubcache.Find(n, os.Getenv)
+		if cacheErr != nil {
+			return config.Checkpoint{}, fmt.Errorf("no such file or folder; %w%s", cacheErr, pullHint(n, cacheErr))
+		}
+		path, file = found, pinned.String()
+		info, err = os.Stat(path)
+	}
 	switch {
 	case err != nil && decoder.IsCheckpoint(path):
 		return config.Checkpoint{}, fmt.Errorf("%w (name the model's file or folder with --model)", err)
@@ -34,7 +45,7 @@ func FindCheckpoint(path, adapterBase string) (config.Checkpoint, error) {
 		if file, err = weightsIn(path); err != nil {
 			return config.Checkpoint{}, err
 		}
-	case !strings.ContainsAny(path, `/\.`):
+	case !strings.ContainsAny(file, `/\.`):
 		file = "./" + path // not a name such as "base"
 	}
 	s, err := sourceOf(file, adapterBase)
@@ -57,6 +68,47 @@ func FindCheckpoint(path, adapterBase string) (config.Checkpoint, error) {
 		return config.Checkpoint{}, nil
 	}
 	return config.Checkpoint{File: file, HiddenSize: spec.Hidden, NumLayers: spec.Layers}, nil
+}
+
+// pullHint ends an error about a model that is not in the cache.
+func pullHint(n hubcache.Name, err error) string {
+	if !errors.Is(err, hubcache.ErrNotCached) {
+		return ""
+	}
+	argv := []string{"grpo", "pull", "model", n.ID()}
+	if n.Revision != "" {
+		argv = append(argv, "--revision", n.Revision)
+	}
+	if n.File != "" {
+		argv = append(argv, "--gguf", n.File)
+	}
+	return fmt.Sprintf(" (to download it: %s)", textutil.CommandLine(argv))
+}
+
+// local returns the path of a model: a name such as OWNER/NAME@COMMIT, if there is no such file, is
+// found in the Hugging Face cache. Names without a commit may be paths, which others report.
+func local(init string) (string, error) {
+	n, ok := hubcache.Parse(init)
+	if !ok {
+		return init, nil
+	}
+	if _, err := os.Stat(init); !errors.Is(err, fs.ErrNotExist) {
+		return init, nil
+	}
+	path, _, err := hubcache.Find(n, os.Getenv)
+	switch {
+	case err == nil:
+		return path, nil
+	case hubcache.CommitForm.MatchString(n.Revision):
+		return "", fmt.Errorf("%w%s", err, pullHint(n, err))
+	}
+	return init, nil
+}
+
+// InCache reports whether a name, of which there is no file, is a model in the Hugging Face cache.
+func InCache(name string) bool {
+	path, err := local(name)
+	return err == nil && path != name
 }
 
 // IsModel reports whether path is a Llama or Qwen model that is no run: a Hugging Face or PEFT folder,

@@ -89,7 +89,7 @@ func LoadProblems(d config.Data) (*Problems, error) {
 		p.Overlap = gsm8k.Overlap(p.SFT, p.Train)
 		return p, nil
 	}
-	opt := gsm8k.ReadOptions{SkipBad: d.SkipBad, Annotations: gsm8k.AnnotationMode(d.Annotations)}
+	opt := gsm8k.ReadOptions{SkipBad: d.SkipBad, Annotations: gsm8k.AnnotationMode(d.Annotations), Fields: gsm8k.Fields(d.Fields)}
 	for _, f := range []struct {
 		split, path string
 		limit       int

@@ -36,6 +36,10 @@ func follow(init, adapterBase string, depth int) (*source, error) {
 		return nil, fmt.Errorf("open model %s: more than %d runs were started from one another, or from themselves",
 			init, maxSources)
 	}
+	init, err := local(init)
+	if err != nil {
+		return nil, err
+	}
 	dir := filepath.Dir(init)
 	switch {
 	case init == "base" || init == "random":

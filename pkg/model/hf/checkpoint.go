@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 
+	"grpo/internal/hubcache"
 	"grpo/internal/regular"
 	"grpo/pkg/model/hf/bpe"
 	"grpo/pkg/model/hf/gguf"
@@ -107,9 +108,12 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
+// at is the path to open for a file of a folder, which may be a snapshot in the Hugging Face cache.
+func at(dir, name string) string { return hubcache.File(filepath.Join(dir, name)) }
+
 // optional reads a file that a folder may lack.
 func optional(dir, name string) ([]byte, error) {
-	data, err := regular.Read(filepath.Join(dir, name), regular.MaxDocument)
+	data, err := regular.Read(at(dir, name), regular.MaxDocument)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -121,7 +125,7 @@ func openFolder(dir string) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := regular.Read(filepath.Join(dir, "tokenizer.json"), regular.MaxDocument)
+	data, err := regular.Read(at(dir, "tokenizer.json"), regular.MaxDocument)
 	if err != nil {
 		return nil, fmt.Errorf("a Hugging Face folder needs tokenizer.json: %w", err)
 	}
@@ -220,7 +224,7 @@ func (s *shards) check(c *Config) error {
 	}
 	found := map[string][]int{}
 	for _, file := range files {
-		path := filepath.Join(s.dir, file)
+		path := at(s.dir, file)
 		if err := regular.Check(path, maxShard); err != nil {
 			return fmt.Errorf("%s lists a file that can't be read: %w (is the download complete?)", indexFile, err)
 		}
@@ -264,7 +268,7 @@ func newShards(dir string) (*shards, error) {
 		return nil, err
 	}
 	if data == nil {
-		if err := regular.Check(filepath.Join(dir, singleFile), maxShard); err != nil {
+		if err := regular.Check(at(dir, singleFile), maxShard); err != nil {
 			return nil, fmt.Errorf("a Hugging Face folder needs %s or %s: %w", singleFile, indexFile, err)
 		}
 		return &shards{dir: dir}, nil
@@ -295,7 +299,7 @@ func (s *shards) read(name string, shape []int, out []float32) error {
 		if err := s.close(); err != nil {
 			return err
 		}
-		path := filepath.Join(s.dir, file)
+		path := at(s.dir, file)
 		data, unmap, err := mapFile(path, regular.Open)
 		if err != nil {
 			return err
@@ -448,7 +452,7 @@ func tokenizerOfGGUF(f *gguf.File) (*bpe.Tokenizer, error) {
 
 // OpenWeights opens a Hugging Face folder for its configuration and weights only.
 func OpenWeights(dir string) (*Checkpoint, error) {
-	config, err := regular.Read(filepath.Join(dir, "config.json"), regular.MaxDocument)
+	config, err := regular.Read(at(dir, "config.json"), regular.MaxDocument)
 	if err != nil {
 		return nil, fmt.Errorf("a Hugging Face folder needs config.json: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"grpo/internal/hubcache"
 	"grpo/internal/regular"
 	"grpo/internal/words"
 	"grpo/pkg/model/safetensors"
@@ -45,7 +46,7 @@ var irrelevant = []string{
 // ReadAdapter reads the configuration of a PEFT folder. A method or an option other than
 // plain LoRA on the linear layers is an error that names it.
 func ReadAdapter(dir string) (*Adapter, error) {
-	data, err := regular.Read(filepath.Join(dir, AdapterConfigFile), regular.MaxDocument)
+	data, err := regular.Read(at(dir, AdapterConfigFile), regular.MaxDocument)
 	if err == nil {
 		var a *Adapter
 		if a, err = parseAdapter(data); err == nil {
@@ -136,7 +137,7 @@ func targetsOf(raw json.RawMessage) ([]string, error) {
 }
 
 // BasePath finds the base model: its path as written, relative to the adapters' folder
-// or to the working directory.
+// or to the working directory, or its name in the Hugging Face cache.
 func (a *Adapter) BasePath() (string, error) {
 	paths := []string{a.Base}
 	if !filepath.IsAbs(a.Base) {
@@ -147,14 +148,19 @@ func (a *Adapter) BasePath() (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("open adapter %s: its base model %s is not a path on this machine: "+
+	if n, ok := hubcache.Parse(a.Base); ok {
+		if path, _, err := hubcache.Find(n, os.Getenv); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("open adapter %s: its base model %s is not a path on this machine, nor a model in the Hugging Face cache: "+
 		"name the folder or the GGUF file of that model with --set model.adapter_base=PATH", a.Dir, words.Quote(a.Base))
 }
 
 // Read reads the weights of the adapters, in the order of [Config.AdapterTensors]; c is
 // the base model's. Tensors that do not fit it are an error.
 func (a *Adapter) Read(c *Config, base string) ([]safetensors.Tensor, error) {
-	path := filepath.Join(a.Dir, AdapterWeightsFile)
+	path := at(a.Dir, AdapterWeightsFile)
 	if err := regular.Check(path, regular.MaxCheckpoint); err != nil {
 		return nil, fmt.Errorf("open adapter %s: a PEFT folder needs %s: %w", a.Dir, AdapterWeightsFile, err)
 	}

@@ -1,0 +1,155 @@
+package gsm8k
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"grpo/internal/regular"
+)
+
+// ReadFile reads problems from a file. A file named .jsonl is JSONL, .csv is CSV with a line of
+// field names, and a file that is named .parquet or starts with its signature is Parquet; any
+// other file is a JSON array, of SVAMP's or other objects, if its first character is "[", and JSONL
+// otherwise. Errors are those of [ReadJSONL] and [ReadSVAMP]; those of Parquet count rows.
+func ReadFile(path string, opt ReadOptions) ([]Problem, ReadReport, error) {
+	f, err := regular.Named(path)
+	if err != nil {
+		return nil, ReadReport{}, fmt.Errorf("read problems: %w", err)
+	}
+	defer f.Close()
+	switch ext := strings.ToLower(filepath.Ext(path)); ext {
+	case ".jsonl":
+		return ReadJSONL(f, path, opt)
+	case ".csv":
+		return readCSV(f, path, opt)
+	case ".parquet":
+		return readParquetFile(f, path, opt)
+	}
+	r := bufio.NewReader(f)
+	// A file that starts with more white space than fits into the buffer is JSONL.
+	head, err := r.Peek(r.Size())
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, ReadReport{}, fmt.Errorf("read problems: %w", err)
+	}
+	if bytes.HasPrefix(head, []byte(parquetMagic)) {
+		return readParquetFile(f, path, opt)
+	}
+	head = bytes.TrimLeft(bytes.TrimPrefix(head, utf8BOM), " \t\r\n")
+	if bytes.HasPrefix(head, []byte("[")) {
+		return ReadSVAMP(r, path, opt)
+	}
+	return ReadJSONL(r, path, opt)
+}
+
+// rowLimit is a reader that fails after limit bytes, which its user renews for each row.
+type rowLimit struct {
+	r    io.Reader
+	left int
+}
+
+func (l *rowLimit) Read(p []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, fmt.Errorf("a row is longer than %d MiB (is a quote not closed?)", maxLineBytes>>20)
+	}
+	n, err := l.r.Read(p[:min(len(p), l.left)])
+	l.left -= n
+	return n, err
+}
+
+// readCSV reads comma-separated values (RFC 4180) whose first line has the names of the fields.
+func readCSV(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport, error) {
+	c := &collector{name: name, opt: opt}
+	fail := func(err error) ([]Problem, ReadReport, error) {
+		return nil, c.report, fmt.Errorf("read problems: %s: %w", name, err)
+	}
+	if err := opt.check(); err != nil {
+		return fail(err)
+	}
+	limit := &rowLimit{r, maxLineBytes}
+	in := bufio.NewReader(limit)
+	if head, _ := in.Peek(len(utf8BOM)); bytes.Equal(head, utf8BOM) {
+		_, _ = in.Discard(len(utf8BOM))
+	}
+	rows := csv.NewReader(in)
+	header, err := rows.Read()
+	if errors.Is(err, io.EOF) {
+		return c.finish()
+	}
+	if err == nil {
+		err = checkHeader(header, opt.Fields)
+	}
+	if err != nil {
+		return fail(rowError(err, "line 1: "))
+	}
+	for {
+		limit.left = maxLineBytes
+		row, err := rows.Read()
+		var broken *csv.ParseError
+		switch {
+		case errors.Is(err, io.EOF):
+			return c.finish()
+		case errors.As(err, &broken):
+			why := broken.Err
+			if errors.Is(why, csv.ErrFieldCount) {
+				why = fmt.Errorf("%d fields, want %d as in line 1", len(row), len(header))
+			}
+			err = c.add(Problem{}, broken.StartLine, why)
+		case err != nil:
+			return fail(err)
+		default:
+			values := map[string]any{}
+			for i, field := range header {
+				values[field] = row[i]
+			}
+			line, _ := rows.FieldPos(0)
+			p, bad := opt.Fields.problem(values)
+			if bad == nil {
+				bad = validText(row)
+			}
+			err = c.add(p, line, bad)
+		}
+		if err != nil {
+			return nil, c.report, err
+		}
+	}
+}
+
+// rowError is a CSV error without the position that encoding/csv writes.
+func rowError(err error, where string) error {
+	var broken *csv.ParseError
+	if errors.As(err, &broken) {
+		err = broken.Err
+	}
+	return fmt.Errorf("%s%w", where, err)
+}
+
+// checkHeader checks the names of the fields.
+func checkHeader(header []string, f Fields) error {
+	if err := validText(header); err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, name := range header {
+		if seen[name] {
+			return fmt.Errorf("the field %q appears twice", clip(name))
+		}
+		seen[name] = true
+	}
+	return missingFields(header, f.form(), f.names())
+}
+
+func validText(texts []string) error {
+	for _, text := range texts {
+		if !utf8.ValidString(text) {
+			return errors.New("not valid UTF-8")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package gsm8k
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// named writes a file of this name and returns its path.
+func named(t testing.TB, name string, data []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// show is a problem as a line.
+func show(problems []Problem) string {
+	var out []string
+	for _, p := range problems {
+		out = append(out, fmt.Sprintf("%d %s %s|%s|%s", p.Line, p.ID, p.Question, p.Answer, p.Gold))
+	}
+	return strings.Join(out, "; ")
+}
+
+func TestFields(t *testing.T) {
+	mapped := Fields{"input", "target"}
+	for _, c := range []struct {
+		name, file, in string
+		fields         Fields
+		want           string
+	}{
+		{"JSONL", "x.jsonl", `{"input":"q","target":"1+1=<<1+1=2>>2\n#### 2","question":5}`, mapped, "1 x-00001 q|1+1=<<1+1=2>>2\n#### 2|2"},
+		{"a number", "x.jsonl", `{"question":"q","answer":72.0}`, Fields{}, "1 x-00001 q|#### 72|72"},
+		{"a large number", "x.jsonl", `{"question":"q","answer":123456789012345678901}`, Fields{}, "1 x-00001 q|#### 123456789012345678901|123456789012345678901"},
+		{"the text of a number", "x.jsonl", `{"question":"q","answer":" $1,234. "}`, Fields{}, "1 x-00001 q|#### 1234|1234"},
+		{"one name", "x.jsonl", `{"question":"q","target":3}`, Fields{Answer: "target"}, "1 x-00001 q|#### 3|3"},
+		{"an array", "x.json", "[{\"question\":\"q\",\"answer\":1},\n{\"id\":\"own\",\"question\":\"r\",\"answer\":\"#### 2\"}]", Fields{}, "1 x-00001 q|#### 1|1; 2 own r|#### 2|2"},
+		{"a mapped array", "x.json", `[{"input":"q","target":1,"Body":"b"}]`, mapped, "1 x-00001 q|#### 1|1"},
+		{"an array of both forms", "x.json", "[" + svampOne + `,{"question":"q","answer":1}]`, Fields{}, ""},
+		{"CSV", "x.csv", "input,target,id\nq,1,a\n\"r, \"\"s\"\"\nt\",\"#### 2\",b\n", mapped, "2 a q|#### 1|1; 3 b r, \"s\"\nt|#### 2|2"},
+		{"CSV with a mark and CRLF", "x.CSV", "\xef\xbb\xbfquestion,answer\r\nq,1\r\n\r\nr,2\r\n", Fields{}, "2 x-00002 q|#### 1|1; 4 x-00004 r|#### 2|2"},
+	} {
+		problems, report, err := ReadFile(named(t, c.file, []byte(c.in)), ReadOptions{Fields: c.fields})
+		if got := show(problems); err != nil || c.want != "" && got != c.want || report.Problems != len(problems) {
+			t.Errorf("%s: %s, %v, want %s", c.name, got, err, c.want)
+		}
+	}
+}
+
+// Each error is one line that names the file and the line, and, for missing fields, those found and
+// expected.
+func TestFieldErrors(t *testing.T) {
+	mapped := Fields{"input", "target"}
+	for _, c := range []struct{ name, file, in, want string }{
+		{"JSONL", "x.jsonl", `{"question":"q","answer":1}`, `line 1: no "input", "target": its fields are "answer", "question"; a problem in the configured form has "input", "target" (rename the fields, or name them with data.fields)`},
+		{"an array", "x.json", "[\n{\"question\":\"q\"}]", `line 2: no "input", "target": its fields are "question"; `},
+		{"CSV", "x.csv", "question,answer\nq,1\n", `line 1: no "input", "target": its fields are "question", "answer"; `},
+		{"a nested question", "x.jsonl", `{"input":{"text":"q"},"target":1}`, `line 1: "input" is an object, want a string`},
+		{"a nested answer", "x.jsonl", `{"input":"q","target":[1]}`, `line 1: "target" is an array, want a string or a number`},
+		{"a truth value", "x.jsonl", `{"input":"q","target":true}`, `line 1: "target" is a boolean, want a string or a number`},
+		{"an exponent", "x.jsonl", `{"input":"q","target":1e400}`, `line 1: "target" 1e400 is not a plain decimal number`},
+		{"text", "x.csv", "input,target\nq,many\n", `line 2: no "#### N" in "target", which is not a plain number either`},
+		{"an empty question", "x.csv", "input,target\n ,1\n", `line 2: "input" is empty`},
+		{"a field too many", "x.csv", "input,target\nq,1,2\n", `line 2: 3 fields, want 2 as in line 1`},
+		{"a quote", "x.csv", "input,target\nq\"q,1\n", `line 2: bare " in non-quoted-field`},
+		{"an open quote", "x.csv", "input,target\n\"q,1\n", `line 2: extraneous or missing " in quoted-field`},
+		{"a field twice", "x.csv", "input,target,input\n", `line 1: the field "input" appears twice`},
+		{"bad UTF-8", "x.csv", "input,target\nq\xff,1\n", `line 2: not valid UTF-8`},
+		{"a bad header", "x.csv", "input\xff,target\n", `line 1: not valid UTF-8`},
+		{"nothing", "x.csv", "", `the file has no problems`},
+		{"only a header", "x.csv", "input,target\n", `the file has no problems`},
+		{"a huge row", "x.csv", "input,target\n\"" + strings.Repeat("x", maxLineBytes), `a row is longer than 16 MiB (is a quote not closed?)`},
+		{"control characters", "x.csv", "\x1b[31m,\"a\nb\"\n", `line 1: no "input", "target": its fields are "\x1b[31m", "a\nb"; `},
+	} {
+		path := named(t, c.file, []byte(c.in))
+		_, _, err := ReadFile(path, ReadOptions{Fields: mapped})
+		if err == nil || !strings.Contains(err.Error(), path+": "+c.want) || strings.ContainsAny(err.Error(), "\n\x1b") {
+			t.Errorf("%s: %v, want %s", c.name, err, c.want)
+		}
+	}
+}
+
+// A bad row is skipped like a bad line.
+func TestSkipBadRows(t *testing.T) {
+	in := "question,answer\nq,1\nq,1,2\nq\"q,1\n,1\nq,x\nr,2\n"
+	problems, report, err := ReadFile(named(t, "x.csv", []byte(in)), ReadOptions{SkipBad: true})
+	if err != nil || show(problems) != "2 x-00002 q|#### 1|1; 7 x-00007 r|#### 2|2" || report.Skipped != 4 || report.Lines != 6 {
+		t.Errorf("%s, %+v, %v", show(problems), report, err)
+	}
+}
