@@ -236,12 +236,10 @@ func (c *Config) usesEps() bool {
 // atDefault returns c with one key at its default.
 func atDefault(c Config, key string) Config {
 	d := Default()
-	for _, from := range leaves(&d) {
-		for _, to := range leaves(&c) {
-			if from.path == key && to.path == key {
-				to.value.Set(from.value)
-			}
-		}
+	isKey := func(f leaf) bool { return f.path == key }
+	from, to := leaves(&d), leaves(&c)
+	if i, j := slices.IndexFunc(from, isKey), slices.IndexFunc(to, isKey); i >= 0 && j >= 0 {
+		to[j].value.Set(from[i].value)
 	}
 	return Resolve(c)
 }
