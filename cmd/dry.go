@@ -93,6 +93,9 @@ func previewSweep(ctx context.Context, s *State, o *sweepOptions, l *sweep.Locat
 	if len(l.Added) > 0 {
 		after = addedLine(l.Added) + "\n"
 	}
+	if m.NextRung() > 0 {
+		after += "--halving stops arms early: the time and the space on the disk are those of all arms\n"
+	}
 	return writePreview(s.Out, nil, v, text, after)
 }
 
