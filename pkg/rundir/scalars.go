@@ -46,7 +46,7 @@ func appendScalars(out []Scalar, name string, v reflect.Value) []Scalar {
 		}
 		for _, m := range list {
 			switch {
-			case m.key == "step":
+			case m.key == "step", m.value.Kind() == reflect.Map && m.value.Len() == 0:
 			case m.omitEmpty && m.value.IsZero():
 				out = append(out, Scalar{name + "/" + m.key, math.NaN()})
 			default:

@@ -30,6 +30,9 @@ func TestScalars(t *testing.T) {
 			t.Errorf("%s is %v, %v; want NaN", name, v, ok)
 		}
 	}
+	if _, ok := got["train/columns"]; ok {
+		t.Error("an empty map is a scalar")
+	}
 	if _, ok := got["train/step"]; ok || names[0] != "train/updates" || slices.Index(names, `train/rewards/answer\n/std`) > slices.Index(names, "train/rewards/format/mean") {
 		t.Errorf("names %q", names)
 	}
