@@ -180,6 +180,14 @@ program, so a mirror can't change them. Files that are there are checked and kep
 	return c
 }
 
+// pulledData is what --json prints.
+type pulledData struct {
+	Name  string     `json:"name"`
+	From  string     `json:"from"`
+	Files []hub.File `json:"files"`
+	Next  []string   `json:"next"` // commands to type
+}
+
 func pullData(ctx context.Context, s *State, o *pullDataOptions) error {
 	var bytes float64
 	for _, f := range o.set.Files {
@@ -202,12 +210,7 @@ func pullData(ctx context.Context, s *State, o *pullDataOptions) error {
 			[]string{"grpo", "train", "--set", "data.source=gsm8k", "--set", "data.train_file=" + in(0), "--set", "data.val_file=" + in(1)})
 	}
 	if o.flags.json {
-		return printJSON(s.Out, struct {
-			Name  string     `json:"name"`
-			From  string     `json:"from"`
-			Files []hub.File `json:"files"`
-			Next  []string   `json:"next"`
-		}{o.set.Name, o.set.Page, files, lines(commands)})
+		return printJSON(s.Out, pulledData{o.set.Name, o.set.Page, files, lines(commands)})
 	}
 	textutil.Fprintf(s.Out, "%s, from %s\n", o.set.About, o.set.Page)
 	if err := writeFiles(s, files); err != nil {
@@ -283,6 +286,12 @@ is sent to that address only.`,
 	return c
 }
 
+// pulledModel is what --json prints.
+type pulledModel struct {
+	hub.Model
+	Next []string `json:"next"` // commands to type
+}
+
 func pullModel(ctx context.Context, s *State, o *pullModelOptions) error {
 	m, err := o.client.PullModel(ctx, o.request)
 	o.done()
@@ -294,10 +303,7 @@ func pullModel(ctx context.Context, s *State, o *pullModelOptions) error {
 		{"grpo", "train", "-c", "smollm2", "--model", m.Name},
 	}
 	if o.flags.json {
-		return printJSON(s.Out, struct {
-			hub.Model
-			Next []string `json:"next"`
-		}{*m, lines(commands)})
+		return printJSON(s.Out, pulledModel{*m, lines(commands)})
 	}
 	textutil.Fprintf(s.Out, "%s, commit %s\n", m.Name, m.Commit)
 	if err := writeFiles(s, m.Files); err != nil {

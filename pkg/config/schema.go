@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -15,7 +16,27 @@ func Schema() jsonschema.Schema {
 	c, doc := defaults()
 	v := newValidator(&c, nil)
 	v.validate() // for the values
-	return document("configuration of grpo train", schemaWriter{v, doc.Comments}.section(reflect.ValueOf(c), ""))
+	s := schemaWriter{v, doc.Comments}.section(reflect.ValueOf(c), "")
+	rewardSchema(s["properties"].(jsonschema.Schema)["reward"].(jsonschema.Schema)["properties"].(jsonschema.Schema))
+	return document("configuration of grpo train", s)
+}
+
+// rewardSchema adds the custom functions to the schema of the section reward.
+func rewardSchema(properties jsonschema.Schema) {
+	var c CustomReward
+	c.SetDefaults()
+	of := schemaWriter{&validator{}, nil}.section(reflect.ValueOf(c), "")
+	keys := of["properties"].(jsonschema.Schema)
+	delete(keys["name"].(jsonschema.Schema), "default")
+	keys["on_error"] = jsonschema.Schema{"enum": []any{"fail", "null", nil}, "default": "fail"}
+	of["required"] = []string{"name"}
+	properties["custom"] = jsonschema.Schema{"type": "array", "items": of}
+
+	inline := maps.Clone(of)
+	inline["properties"] = maps.Clone(keys)
+	inline["properties"].(jsonschema.Schema)["weight"] = jsonschema.Schema{"type": "number", "default": 1}
+	functions := properties["functions"].(jsonschema.Schema)
+	functions["items"] = jsonschema.Schema{"anyOf": []jsonschema.Schema{{"type": "string"}, inline}}
 }
 
 // SchemaSFT is [Schema] for the recipes of `grpo sft`.

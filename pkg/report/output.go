@@ -73,6 +73,9 @@ type Export struct{ CSV, TensorBoard bool }
 // run's own folder may be among them. It returns the paths.
 func ExportRuns(dir, root string, runs []*rundir.Run, e Export) ([]string, error) {
 	var paths, used []string
+	if e == (Export{}) {
+		return nil, nil
+	}
 	for _, r := range runs {
 		to := dir
 		if len(runs) > 1 || root != "" {
