@@ -98,6 +98,7 @@ func TestExportRuns(t *testing.T) {
 	if _, err = ExportRuns(out, "", []*rundir.Run{one, one}, both); err == nil || !strings.Contains(err.Error(), "another run's folder") {
 		t.Errorf("error %v", err)
 	}
+	one.Dir = reporttest.SynthFolder(t, 1, 20)
 	unlock, err := rundir.Claim(one.Dir, rundir.KindRun, nil)
 	if err != nil {
 		t.Fatal(err)
