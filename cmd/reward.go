@@ -46,7 +46,7 @@ func newRewardTry(s *State) *cobra.Command {
 		Long: `Try runs the reward functions of a configuration, custom ones included, and prints
 a table of their rewards and of the weighted sum. It trains nothing and writes no file.
 
-FILE is a configuration (YAML). The completions are made from its first training
+FILE is a configuration (YAML), over those of -c. The completions are made from its first training
 problems: a right answer, a wrong one, one without the format, a truncated one and an
 empty one. --samples takes them from a file instead, such as the samples.jsonl of a run.
 
