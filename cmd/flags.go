@@ -237,7 +237,10 @@ func addKeyFlags(c *cobra.Command, flags []keyFlag) {
 func (f *configFlags) options(c *cobra.Command, s *State, flags []keyFlag) config.LoadOptions {
 	out := config.LoadOptions{Env: s.Env, Set: f.set, Checkpoint: train.FindCheckpoint}
 	if len(f.files) > 0 {
-		out.Path, out.Over = f.files[0], f.files[1:]
+		out.Path = f.files[0]
+	}
+	if len(f.files) > 1 {
+		out.Over = f.files[1:]
 	}
 	out.Flags = givenKeys(c, flags)
 	return out

@@ -63,7 +63,7 @@ const (
 	NotSeparable Kind = "not_separable"
 	NotCompared  Kind = "not_compared" // fewer than two seeds
 	Identical    Kind = "identical"    // to the bit
-	SeedsToAdd   Kind = "seeds_to_add" // Count seeds, Values: the command that trains them
+	SeedsToAdd   Kind = "seeds_to_add" // Count seeds, Values: as --seeds takes them
 	Difference   Kind = "difference"   // a separable one, in a metric other than the final reward
 )
 

@@ -11,27 +11,36 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// moreSeeds is the command that adds the seeds that the first comparison that is not separable would
-// need. There is none if these are too many to estimate.
+// moreSeeds is the number of seeds that the first comparison that is not separable would need, as
+// --seeds takes it. The whole command is [Analysis.SeedsCommand]: a report does not depend on the command
+// that made it. There is no finding if the number can't be estimated.
 func (a *Analysis) moreSeeds() []Finding {
 	finals := a.finals()
 	i := slices.IndexFunc(finals, func(c Comparison) bool { return c.SeedsNeeded > 0 })
-	if i < 0 || finals[i].SeedsNeeded > stats.MaxPairs {
+	if i < 0 {
 		return nil
 	}
-	m := &a.Sweep.Manifest
-	n := finals[i].SeedsNeeded
-	command := withSeeds(m, n)
-	if command == nil || n <= len(m.Seeds) {
+	n, seeds := finals[i].SeedsNeeded, a.Sweep.Manifest.Seeds
+	if n > stats.MaxPairs || n <= len(seeds) {
 		return nil
 	}
-	return []Finding{{Kind: SeedsToAdd, Count: n, Values: []string{textutil.CommandLine(command)}}}
+	return []Finding{{Kind: SeedsToAdd, Count: n, Values: []string{seedList(seeds, n)}}}
 }
 
-// withSeeds is the command of a sweep with n seeds, those of the sweep among them; nil if the manifest
-// does not have the command that made it. A study can't get seeds in its folder: its command writes to
+// SeedsCommand is the command that adds the seeds of the finding [SeedsToAdd], for a shell; empty if there
+// is none.
+func (a *Analysis) SeedsCommand() string {
+	i := slices.IndexFunc(a.Findings, func(f Finding) bool { return f.Kind == SeedsToAdd })
+	if i < 0 {
+		return ""
+	}
+	return textutil.CommandLine(withSeeds(&a.Sweep.Manifest, a.Findings[i].Values[0]))
+}
+
+// withSeeds is the command of a sweep with other seeds; nil if the manifest does not have the command
+// that made it. A study can't get seeds in its folder: its command writes to
 // another and reuses the runs of this one.
-func withSeeds(m *sweepdir.Manifest, n int) []string {
+func withSeeds(m *sweepdir.Manifest, seeds string) []string {
 	if len(m.Argv) < 2 || !slices.Contains([]string{"sweep", "ablate", "assignment"}, m.Argv[1]) {
 		return nil
 	}
@@ -56,7 +65,7 @@ func withSeeds(m *sweepdir.Manifest, n int) []string {
 			out = append(out, m.Argv[i])
 		}
 	}
-	return append(out, "--seeds", seedList(m.Seeds, n))
+	return append(out, "--seeds", seeds)
 }
 
 // seedList writes n seeds, as --seeds takes them: those of the sweep, then the smallest others.

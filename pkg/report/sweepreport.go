@@ -103,7 +103,14 @@ func WriteSweepSummary(w io.Writer, a *Report) error {
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return err
 	}
-	return WriteVerdict(w, a)
+	if err := WriteVerdict(w, a); err != nil {
+		return err
+	}
+	if command := a.SeedsCommand(); command != "" {
+		_, err := fmt.Fprintf(w, "\nto add the seeds: %s\n", command)
+		return err
+	}
+	return nil
 }
 
 // seedCounts is the number of finished seeds of an arm: "n = 4", or "n = 2 to 4".
