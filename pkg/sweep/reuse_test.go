@@ -108,7 +108,7 @@ func TestRunReuses(t *testing.T) {
 			t.Errorf("events %q, %q, %q", j.of(0), j.of(1), j.of(2))
 		}
 		notes := strings.Join(j.notes, "\n")
-		for _, want := range []string{"nothing: read", "it is neither a file nor a folder", "2 runs copied from " + other} {
+		for _, want := range []string{"no run is reused from " + filepath.Join(dir, "nothing"), "it is neither a file nor a folder", "2 runs copied from " + other} {
 			if !strings.Contains(notes, want) {
 				t.Errorf("notes lack %q:\n%s", want, notes)
 			}
