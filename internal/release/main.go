@@ -24,7 +24,6 @@ import (
 	"strings"
 	"time"
 
-	"grpo/cmd"
 	"grpo/pkg/rundir"
 )
 
@@ -111,21 +110,6 @@ func describe(ctx context.Context, version string) (o origin, err error) {
 		return o, fmt.Errorf("SOURCE_DATE_EPOCH=%s: want seconds since 1970, for a date from 1980 to 2107", seconds)
 	}
 	return o, nil
-}
-
-// commonFiles are in the archive of every platform.
-func commonFiles(from origin) ([]file, error) {
-	var files []file
-	for _, name := range []string{"README.md", "CHANGELOG.md", "LICENSE"} {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			return nil, fmt.Errorf("release runs in the root of the sources: %w", err)
-		}
-		files = append(files, file{name, 0o644, data})
-	}
-	root := cmd.Root()
-	shells, err := completions(root)
-	return slices.Concat(files, manPages(root, from), shells), err
 }
 
 // archive builds and packs the program for one platform.

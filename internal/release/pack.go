@@ -37,7 +37,8 @@ func packTar(folder string, files []file, date time.Time) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return b.Bytes(), errors.Join(w.Close(), z.Close())
+	err = errors.Join(w.Close(), z.Close())
+	return b.Bytes(), err
 }
 
 // packZip returns a .zip of the same.

@@ -4,11 +4,29 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"grpo/cmd"
 )
+
+// commonFiles are in the archive of every platform.
+func commonFiles(from origin) ([]file, error) {
+	var files []file
+	for _, name := range []string{"README.md", "CHANGELOG.md", "LICENSE"} {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("release runs in the root of the sources: %w", err)
+		}
+		files = append(files, file{name, 0o644, data})
+	}
+	root := cmd.Root()
+	shells, err := completions(root)
+	return slices.Concat(files, manPages(root, from), shells), err
+}
 
 // available are the commands that the help shows: the root, its children, theirs.
 func available(root *cobra.Command) []*cobra.Command {
@@ -104,5 +122,5 @@ func completions(root *cobra.Command) ([]file, error) {
 		}
 		files = append(files, file{"completions/" + shell.name, 0o644, b.Bytes()})
 	}
-	return slices.Clip(files), nil
+	return files, nil
 }
