@@ -8,7 +8,7 @@ export CGO_ENABLED ?= 0
 # and the launcher of a sweep's processes.
 CONCURRENT = ./pkg/model/tinylm ./pkg/model/kernel ./pkg/train ./pkg/rundir ./pkg/sweep ./pkg/sweepdir ./pkg/reward
 
-.PHONY: all build cuda cuda-test cuda-check cuda-check-build test race kube-test nfs-test slurm-test vet lint base smoke bench fuzz mutants faults clean
+.PHONY: all build cuda cuda-test cuda-check cuda-check-build test race kube-test nfs-test slurm-test vet lint base smoke bench fuzz mutants faults release clean
 
 all: build
 
@@ -105,5 +105,10 @@ nfs-test: ## sweeps of two machines on a real NFS export; Debian and root, insta
 slurm-test: ## a sweep on a real Slurm of one node; Debian and root, installs what it needs (4 minutes)
 	internal/slurmtest/slurm-test
 
+# The same sources, version and release of Go give the same bytes.
+release: ## archives for every platform with man pages, completions and SHA256SUMS, in dist/; VERSION=, PLATFORMS=
+	rm -rf dist
+	$(GO) run ./internal/release -out dist $(if $(VERSION),-version $(VERSION)) $(if $(PLATFORMS),-platforms $(PLATFORMS))
+
 clean:
-	rm -rf grpo results/smoke results/base-build $(CHECK)
+	rm -rf grpo results/smoke results/base-build $(CHECK) dist

@@ -22,6 +22,8 @@ func newBench(s *State) *cobra.Command {
 		Short: "Measure the speed of a train step and of the kernels",
 		Long: `Bench measures on this machine what docs/performance.md reports. All times are
 wall-clock times; on a busy machine compare medians, and ratios within one run.`,
+		Example: `  grpo bench step --steps 5
+  grpo bench kernels --json`,
 	}
 	c.AddCommand(newBenchStep(s), newBenchKernels(s), newBenchScaling(s))
 	return c

@@ -135,25 +135,38 @@ func checkConfig(_ context.Context, s *State, o *configCheckOptions) error {
 }
 
 func newConfigList(s *State) *cobra.Command {
-	return &cobra.Command{
+	o := &listOptions{}
+	c := &cobra.Command{
 		Use:     "list",
-		Short:   "List the embedded configurations",
-		Example: "  grpo config list",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return run(cmd, s, &listOptions{}, listConfigs) },
+		Short:   "List the embedded configurations and what each is for",
+		Example: "  grpo config list\n  grpo config list --json",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return run(cmd, s, o, listConfigs) },
 	}
+	addJSON(c, &o.json)
+	return c
 }
 
-func listConfigs(_ context.Context, s *State, _ *listOptions) error {
-	about := map[string]string{}
-	for _, p := range config.Presets() {
-		about[p.Name] = p.About
-	}
-	w := newTable(s.Out)
+// listedConfig is a row of the list.
+type listedConfig struct {
+	Name    string `json:"name"`
+	Command string `json:"command"`
+	About   string `json:"about"`
+}
+
+func listConfigs(_ context.Context, s *State, o *listOptions) error {
+	var list []listedConfig
 	for _, n := range config.Names() {
-		textutil.Fprintf(w, "%s\tgrpo train -c %s\t%s\n", n, n, about[n])
+		list = append(list, listedConfig{n, "grpo train -c " + n, config.About(n)})
 	}
 	for _, n := range config.NamesSFT() {
-		textutil.Fprintf(w, "%s\tgrpo sft -c %s\t\n", n, n)
+		list = append(list, listedConfig{n, "grpo sft -c " + n, config.About(n)})
+	}
+	if o.json {
+		return printJSON(s.Out, list)
+	}
+	w := newTable(s.Out)
+	for _, l := range list {
+		textutil.Fprintf(w, "%s\t%s\t%s\n", l.Name, l.Command, l.About)
 	}
 	return w.Flush()
 }

@@ -133,6 +133,7 @@ func TestOptions(t *testing.T) {
 			Path: "smoke", Flags: []config.Flag{key("train.learning_rate", "--lr", "1")}}}},
 		{"config check --sft f.yaml", &configCheckOptions{file: "f.yaml", sft: true}},
 		{"config list", &listOptions{}},
+		{"config list --json", &listOptions{json: true}},
 		{"version", &listOptions{}},
 		{"bench step", &benchStepOptions{BenchOptions: defaultStep}},
 		{"bench step --hidden 128 --threads 1 --device cuda --json --profile heap", &benchStepOptions{BenchOptions: big, json: true, profile: profileFlag{"heap"}}},

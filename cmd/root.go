@@ -114,6 +114,9 @@ func Run(ctx context.Context, s *State) int {
 	return exitCode(err)
 }
 
+// Root is the tree of commands, for programs that describe it: man pages, completions.
+func Root() *cobra.Command { return newRoot(processState()) }
+
 // outWriter keeps the first write error, which [Run] reports: cobra reports none of
 // help and version, and commands need not check each line.
 type outWriter struct {

@@ -73,6 +73,7 @@ var schemas = []schemaEntry{
 	output[[]explain.LossCase]("explain-loss-batch-json", "grpo explain loss --batch --json"),
 	output[[]explain.RewardCase]("explain-reward-batch-json", "grpo explain reward --batch --json"),
 	output[configOutput]("config-show-json", "grpo config show --json"),
+	output[[]listedConfig]("config-list-json", "grpo config list --json"),
 	output[[]listedSchema]("schema-json", "grpo schema --json"),
 	output[versionOutput]("version-json", "grpo version --json"),
 }

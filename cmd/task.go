@@ -24,18 +24,29 @@ type taskOptions struct {
 	supervised bool
 }
 
-// newTask is the command that trains one run of a sweep: `grpo sweep` starts it as
-// its child processes, or the array job of a cluster does.
+// newTask is the command that trains one run of a sweep. "grpo sweep" starts it as its child
+// processes, jobs of Slurm and Kubernetes start it on their nodes, and users do on other schedulers.
 func newTask(s *State) *cobra.Command {
 	o := &taskOptions{}
 	c := &cobra.Command{
-		Use:    "task",
-		Hidden: true,
-		Short:  "Train one run of a sweep",
+		Use:   "task",
+		Short: "Train one run of a prepared sweep, for schedulers without a --launcher",
 		Long: `Task trains or continues one run of a prepared sweep. "grpo sweep" starts it for
-every run; an array job on a cluster can do the same, and "grpo report" combines
-the results.`,
-		Example: `  grpo task --sweep results/sweep-1a2b3c4d --index 3`,
+every run, and so do the jobs of --launcher slurm and kubernetes. Call it yourself
+where another scheduler starts the jobs (PBS, LSF, HTCondor, GNU parallel):
+
+  1. "grpo sweep ... --out DIR --prepare" writes the list of runs and starts none.
+  2. Each job runs "grpo task --sweep DIR --index N", N from 0. The jobs need the
+     folder, but not one another, and run in any order.
+  3. "grpo status DIR" shows the progress, "grpo report DIR" combines the results.
+
+The exit code is 0 if the run is done, now or before; 1 if it failed; 2 if its
+configuration can't be used; 75 if it was interrupted and saved: the same command
+continues it.`,
+		Example: `  grpo sweep lr --values 1e-3,3e-3 --seeds 2 -c smoke --out array --prepare
+  grpo task --sweep array --index 0                  the first of 4 runs
+  seq 0 3 | xargs -P 2 -I N grpo task --sweep array --index N --threads 1
+  grpo report array`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.sweep == "" || o.index < 0 {
 				return usagef(cmd, "task needs --sweep DIR and --index N, the run's place in the manifest from 0")

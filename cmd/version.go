@@ -14,8 +14,11 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// version of the program; a release sets it with -ldflags "-X grpo/cmd.version=...".
-var version = "0.1.0-dev"
+// A release sets both with -ldflags "-X grpo/cmd.version=...".
+var (
+	version  = "0.1.0-dev"
+	revision = "" // of the sources; empty: what the Go command recorded
+)
 
 // build describes the binary and the machine, for `version` and meta.json.
 func build(s *State) rundir.Meta {
@@ -32,6 +35,9 @@ func build(s *State) rundir.Meta {
 				m.Revision += " (modified)"
 			}
 		}
+	}
+	if revision != "" {
+		m.Revision = revision
 	}
 	if host, err := s.Host(); err == nil {
 		m.Host = host

@@ -59,14 +59,20 @@ type Preset struct {
 func Presets() []Preset {
 	var out []Preset
 	for _, name := range configs.Names(presetFolder) {
-		text, err := readEmbedded(name)
-		if err != nil {
-			panic("config: " + err.Error()) // cannot happen with go:embed
-		}
-		about, _, _ := strings.Cut(string(text), "\n#\n")
-		out = append(out, Preset{name, yamldoc.Prose(about)})
+		out = append(out, Preset{name, About(name)})
 	}
 	return out
+}
+
+// About is the first paragraph of the comment that starts an embedded configuration, on one line:
+// what it is for. The name is one of [Names] or [NamesSFT].
+func About(name string) string {
+	text, err := readEmbedded(name)
+	if err != nil {
+		panic("config: " + err.Error()) // cannot happen with go:embed
+	}
+	about, _, _ := strings.Cut(string(text), "\n#\n")
+	return yamldoc.Prose(about)
 }
 
 // readEmbedded reads the embedded configuration of a bare name.
