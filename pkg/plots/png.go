@@ -86,8 +86,10 @@ func paletted(img *image.RGBA) *image.Paletted {
 		index[c.color] = uint8(out.Palette.Index(c.color))
 	}
 	eachRun(img, func(c color.RGBA, start, n int) {
-		for i := range n {
-			out.Pix[start+i] = index[c]
+		at := index[c]
+		run := out.Pix[start : start+n]
+		for i := range run {
+			run[i] = at
 		}
 	})
 	return out
@@ -95,18 +97,18 @@ func paletted(img *image.RGBA) *image.Paletted {
 
 // eachRun calls f for each run of n equal pixels from the start-th one.
 func eachRun(img *image.RGBA, f func(c color.RGBA, start, n int)) {
-	at := func(i int) color.RGBA {
-		p := img.Pix[4*i : 4*i+4]
-		return color.RGBA{p[0], p[1], p[2], p[3]}
-	}
+	at := func(i int) uint32 { return binary.LittleEndian.Uint32(img.Pix[4*i:]) }
 	start, last := 0, at(0)
+	end := func(i int) {
+		f(color.RGBA{uint8(last), uint8(last >> 8), uint8(last >> 16), uint8(last >> 24)}, start, i-start)
+	}
 	for i := range len(img.Pix) / 4 {
 		if c := at(i); c != last {
-			f(last, start, i-start)
+			end(i)
 			start, last = i, c
 		}
 	}
-	f(last, start, len(img.Pix)/4-start)
+	end(len(img.Pix) / 4)
 }
 
 // choosePalette takes the most frequent color, and then repeatedly the one
