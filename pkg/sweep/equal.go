@@ -11,7 +11,7 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// sweepsIn are the folders with runs that a folder named by the user stands for: the parts of a study,
+// sweepsIn are the folders with runs in a folder named by the user: the parts of a study,
 // a sweep, or a single run. Anything else is a [config.ErrConfig].
 func sweepsIn(dir string) ([]string, error) {
 	dir = filepath.Clean(dir)

@@ -23,7 +23,7 @@ type PlanOptions struct {
 	Argv     []string // the command line, for the record
 	Fresh    bool     // as [sweepdir.Manifest.Fresh]
 	Halving  bool     // stop the worse arms early: see halving.go
-	Reuse    []string // as [Plan.Reuse]; the folder of a study stands for its parts
+	Reuse    []string // as [Plan.Reuse]; the folder of a study means its parts
 }
 
 // NewPlan resolves a request: the base, and each arm with each seed, by

@@ -20,7 +20,7 @@ func heldText(t *slurm.Task) string {
 	return fmt.Sprintf("%s %s (%s); it starts after scontrol release %s", by, t.ID, t.Reason, t.ID)
 }
 
-// replaceStuck cancels jobs that their nodes could not start, after their runs were submitted anew.
+// replaceStuck cancels jobs that their nodes could not start, after their runs were submitted again.
 func replaceStuck(ctx context.Context, run slurm.Exec, ids []string, note func(string)) {
 	if len(ids) == 0 {
 		return
