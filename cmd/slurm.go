@@ -2,10 +2,7 @@ package cmd
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -48,16 +45,11 @@ func programOf() (sweepdir.Program, error) {
 	if err != nil {
 		return none, err
 	}
-	f, err := regular.Named(path)
+	sum, err := regular.SHA256(path)
 	if err != nil {
 		return none, err
 	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return none, err
-	}
-	return sweepdir.Program{Version: version, SHA256: hex.EncodeToString(h.Sum(nil))}, nil
+	return sweepdir.Program{Version: version, SHA256: sum}, nil
 }
 
 // submitOptions are those of jobs that run this program.

@@ -5,6 +5,8 @@ package regular
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -107,6 +109,20 @@ func Named(path string) (*os.File, error) {
 		return os.Open(path)
 	}
 	return open(path, os.O_RDONLY|noWait, true)
+}
+
+// SHA256 returns the checksum, in hexadecimal, of a file that [Named] can open.
+func SHA256(path string) (string, error) {
+	f, err := Named(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // open checks the file twice: before, because opening a pipe or a device can hang or

@@ -16,9 +16,7 @@ import (
 // other run, sweep or study, whose own report would be replaced.
 func MakeFolder(out, read string) error {
 	kind := rundir.KindOther
-	x, errX := os.Stat(out)
-	y, errY := os.Stat(read)
-	if errX == nil && errY == nil && os.SameFile(x, y) {
+	if sameFolder(out, read) {
 		var err error
 		if kind, err = rundir.KindOf(out); err != nil {
 			return fmt.Errorf("write report: %w", err)

@@ -49,8 +49,7 @@ func writeEvents(dir string, r *rundir.Run, figures []plots.Drawing) (string, er
 func writeSweepEvents(dir string, runs []*rundir.Run, figures []plots.Drawing) (string, error) {
 	wall, step := 0.0, 0
 	for _, r := range runs {
-		_, timeline := tensorboard.Run(r)
-		wall, step = max(wall, timeline.Now()), max(step, analysis.LastStep(r))
+		wall, step = max(wall, tensorboard.End(r)), max(step, analysis.LastStep(r))
 	}
 	path := filepath.Join(dir, rundir.EventsFile)
 	return path, rundir.WriteFileAtomic(path, append(tensorboard.Header(wall), images(wall, step, figures)...))

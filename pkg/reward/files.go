@@ -1,11 +1,8 @@
 package reward
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -25,7 +22,7 @@ func HashFiles(command []string) (map[string]string, error) {
 		if err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		sum, err := hashFile(word)
+		sum, err := regular.SHA256(word)
 		if errors.Is(err, fs.ErrPermission) {
 			continue // a program may be executable and not readable
 		}
@@ -35,17 +32,4 @@ func HashFiles(command []string) (map[string]string, error) {
 		out[word] = sum
 	}
 	return out, nil
-}
-
-func hashFile(path string) (string, error) {
-	f, err := regular.Named(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	system "grpo/internal/process"
 	"grpo/internal/textutil"
 )
 
@@ -49,7 +50,7 @@ func startProcess(command []string) (*process, error) {
 	}
 	// Python keeps lines in a buffer when it writes to a pipe, and the answer would not arrive.
 	p.cmd.Env = append(p.cmd.Environ(), "PYTHONUNBUFFERED=1")
-	p.cmd.SysProcAttr, p.cmd.WaitDelay = ownGroup(), drain
+	p.cmd.SysProcAttr, p.cmd.WaitDelay = system.OwnGroup(), drain
 	p.cmd.Stdout, p.cmd.Stderr = &splitter{lines: p.lines, quit: p.quit}, &p.stderr
 	var err error
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {

@@ -2,13 +2,7 @@
 
 package reward
 
-import (
-	"os/exec"
-	"syscall"
-)
-
-// ownGroup is for Unix: elsewhere a process has no group.
-func ownGroup() *syscall.SysProcAttr { return nil }
+import "os/exec"
 
 // killGroup kills a process; those that it has started see the end of their input.
 func killGroup(c *exec.Cmd) { _ = c.Process.Kill() }

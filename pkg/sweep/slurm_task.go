@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"grpo/internal/process"
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
@@ -52,7 +53,7 @@ func SlurmJobOf(env []string) *SlurmJob {
 	if array, task := get("SLURM_ARRAY_JOB_ID"), get("SLURM_ARRAY_TASK_ID"); slurm.IsID(array) && slurm.IsID(task) {
 		j.ID = array + "_" + task
 	}
-	j.Restart, _ = strconv.Atoi(get("SLURM_RESTART_COUNT")) // unset at first
+	_, j.Restart = process.Job(get)
 	if s, err := strconv.ParseInt(get("SLURM_JOB_END_TIME"), 10, 64); err == nil && s > 0 {
 		j.Limit = time.Unix(s, 0)
 	}

@@ -8,8 +8,6 @@ import (
 	"syscall"
 )
 
-func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
-
 // signalOf names the signal that ended a process; empty if it ended by itself.
 func signalOf(s *os.ProcessState) string {
 	if w, ok := s.Sys().(syscall.WaitStatus); ok && w.Signaled() {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"grpo/internal/process"
 	"grpo/internal/regular"
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
@@ -267,7 +268,7 @@ func (l Local) Start(dir string, e sweepdir.Entry, threads int) (Process, error)
 	env := slices.DeleteFunc(slices.Clone(l.Env), isProcs)
 	c := &exec.Cmd{
 		Path: l.Path, Args: args, Env: append(env, "GOMAXPROCS="+strconv.Itoa(threads)),
-		Stdin: read, Stdout: log, Stderr: log, SysProcAttr: ownGroup(),
+		Stdin: read, Stdout: log, Stderr: log, SysProcAttr: process.OwnGroup(),
 	}
 	fmt.Fprintf(log, "%s %s\n", l.Now().UTC().Format(time.RFC3339), textutil.CommandLine(args))
 	if err := c.Start(); err != nil {

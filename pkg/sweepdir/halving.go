@@ -2,6 +2,7 @@ package sweepdir
 
 import (
 	"fmt"
+	"slices"
 
 	"grpo/pkg/rundir"
 )
@@ -45,10 +46,8 @@ func (m Manifest) NextRung() int {
 func (m Manifest) StoppedAt(arm int) int {
 	if m.Halving != nil {
 		for _, r := range m.Halving.Rungs {
-			for _, stopped := range r.Stopped {
-				if stopped == arm {
-					return r.Step
-				}
+			if slices.Contains(r.Stopped, arm) {
+				return r.Step
 			}
 		}
 	}

@@ -24,10 +24,14 @@ func NewTimeline(meta *rundir.Meta) *Timeline {
 
 // Step is the event of a line of metrics.
 func (t *Timeline) Step(m rundir.Metrics) []byte {
+	t.advance(m)
+	return Scalars(t.now, m.Step, m.Scalars())
+}
+
+func (t *Timeline) advance(m rundir.Metrics) {
 	if s := t.start + m.Time.ElapsedS; s > t.now { // false for NaN
 		t.now = s
 	}
-	return Scalars(t.now, m.Step, m.Scalars())
 }
 
 // Eval is the event of an evaluation. Its time is that of the step before.
@@ -35,6 +39,15 @@ func (t *Timeline) Eval(e rundir.Eval) []byte { return Scalars(t.now, e.Step, e.
 
 // Now is the time of the last event.
 func (t *Timeline) Now() float64 { return t.now }
+
+// End is the time of the last event of a run.
+func End(r *rundir.Run) float64 {
+	t := NewTimeline(r.Meta)
+	for _, m := range r.Metrics {
+		t.advance(m)
+	}
+	return t.now
+}
 
 // Run returns the start of an event file with all steps and evaluations of a run, ordered by step,
 // and the timeline for what follows.
