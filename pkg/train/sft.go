@@ -40,22 +40,22 @@ type SFTRecord struct {
 
 // StageRecord is one stage of an SFTRecord.
 type StageRecord struct {
-	Name         string      `json:"name"`
-	Corpus       string      `json:"corpus"`
-	Examples     int         `json:"examples"`
-	AnswerReward float64     `json:"corpus_answer_reward"` // share of correct completions
-	Steps        int         `json:"steps"`
-	StoppedEarly bool        `json:"stopped_early"`
-	Loss         float64     `json:"loss"` // weighted nats per token, mean of the last 100 steps
+	Name         string  `json:"name"`
+	Corpus       string  `json:"corpus"`
+	Examples     int     `json:"examples"`
+	AnswerReward float64 `json:"corpus_answer_reward"` // share of correct completions
+	Steps        int     `json:"steps"`
+	StoppedEarly bool    `json:"stopped_early"`
+	Loss         float64 `json:"loss"` // weighted nats per token, mean of the last 100 steps
 	// With early stopping: the step of the weights that the stage returned to, and their loss on the
 	// validation problems.
 	BestStep       int      `json:"best_step,omitempty"`
 	ValidationLoss *float64 `json:"validation_loss,omitempty"`
 	// Cut examples were longer than max_length; Dropped ones had no token of the loss left.
-	Cut     int `json:"examples_cut,omitempty"`
-	Dropped int `json:"examples_dropped,omitempty"`
-	Validation   rundir.Eval `json:"validation"`
-	Unseen       rundir.Eval `json:"unseen"`
+	Cut        int         `json:"examples_cut,omitempty"`
+	Dropped    int         `json:"examples_dropped,omitempty"`
+	Validation rundir.Eval `json:"validation"`
+	Unseen     rundir.Eval `json:"unseen"`
 }
 
 // SFTStep is one line of sft.jsonl.
