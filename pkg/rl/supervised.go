@@ -3,46 +3,59 @@ package rl
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
-// SupervisedLoss is the loss of a token of probability p.
+// SupervisedLoss names the loss of a given token of probability p, in supervised fine-tuning.
 type SupervisedLoss string
 
-// The supervised losses.
 const (
-	NLL SupervisedLoss = "nll" // -log p
-	// DFT is -p log p with the factor p held constant: dynamic fine-tuning, arXiv:2508.05629.
+	// NLL: -log p.
+	NLL SupervisedLoss = "nll"
+	// DFT: -p log p with p held constant, so that tokens that the policy finds unlikely count less
+	// (dynamic fine-tuning, arXiv:2508.05629; TRL loss_type "dft").
 	DFT SupervisedLoss = "dft"
 )
 
-// SupervisedLosses lists the supervised losses.
-func SupervisedLosses() []string { return []string{string(NLL), string(DFT)} }
+// SupervisedLosses lists the known losses, the default first.
+func SupervisedLosses() []string { return names(NLL, DFT) }
 
-// Supervised returns the weighted mean of the losses of tokens and adds its gradient to grad.
-// logProbs and grad are (B,T), of which row i has the tokens of weights[i].
-func Supervised(kind SupervisedLoss, shape Shape, logProbs []float64, weights [][]float64, grad []float64) (float64, error) {
-	if kind != NLL && kind != DFT {
-		return 0, fmt.Errorf("supervised loss: %q is not one of %v", kind, SupervisedLosses())
+// Supervised returns the weighted mean of token losses, and writes its derivative by each
+// log-probability to grad:
+//
+//	L = sum_i w_i l_i / total
+//
+// logProbs, weights and grad have the same length and any layout. A token of weight 0 does not
+// count: its log-probability is never read and its gradient is 0. total is the sum of the weights of
+// the whole update, of which this may be a micro-batch; 0 means those of this batch. It returns an
+// error for an unknown loss, other lengths, and weights without a positive sum.
+func Supervised(loss SupervisedLoss, logProbs, weights []float64, total float64, grad []float64) (float64, error) {
+	if !slices.Contains(SupervisedLosses(), string(loss)) {
+		return 0, fmt.Errorf("supervised loss: %w", unknown("loss_type", string(loss), SupervisedLosses()))
 	}
-	if len(weights) != shape.B || len(logProbs) != shape.Len() || len(grad) != shape.Len() {
-		return 0, fmt.Errorf("supervised loss: %d rows of weights, %d log-probabilities and %d gradients for %d sequences of %d tokens",
-			len(weights), len(logProbs), len(grad), shape.B, shape.T)
+	if len(weights) != len(logProbs) || len(grad) != len(logProbs) {
+		return 0, fmt.Errorf("supervised loss: %d log-probabilities, %d weights and %d places for the gradient; "+
+			"the numbers must be the same", len(logProbs), len(weights), len(grad))
 	}
-	var total, loss float64
-	for _, w := range weights {
-		for _, v := range w {
-			total += v
+	if total == 0 {
+		for _, w := range weights {
+			total += w
 		}
 	}
+	if !positive(total) {
+		return 0, fmt.Errorf("supervised loss: the weights sum to %v; the sum must be finite and above 0", total)
+	}
+	clear(grad)
+	sum := 0.0
 	for i, w := range weights {
-		for t, v := range w {
-			at := i*shape.T + t
-			if kind == DFT {
-				v *= math.Exp(logProbs[at])
-			}
-			loss -= v * logProbs[at] / total
-			grad[at] -= v / total
+		if w == 0 {
+			continue
 		}
+		if loss == DFT {
+			w *= math.Exp(logProbs[i])
+		}
+		sum -= w * logProbs[i] / total
+		grad[i] = -w / total
 	}
-	return loss, nil
+	return sum, nil
 }

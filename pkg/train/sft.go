@@ -311,8 +311,17 @@ func schedule(c config.Stage, step int) float64 {
 // completion, one number for each token.
 func supervised(kind rl.SupervisedLoss, weights [][]float64) model.Objective {
 	return func(m *model.TokenMatrix) (float64, error) {
-		return rl.Supervised(kind, rl.Shape{B: m.B, T: m.T}, m.LogProbs, weights, m.DLogProbs)
+		return rl.Supervised(kind, m.LogProbs, padded(weights, m.T), 0, m.DLogProbs)
 	}
+}
+
+// padded returns ragged rows as a matrix (B,T), with zeros after the end of a row.
+func padded(rows [][]float64, t int) []float64 {
+	out := make([]float64, len(rows)*t)
+	for i, row := range rows {
+		copy(out[i*t:], row)
+	}
+	return out
 }
 
 func (s *sft) evaluate(split string, problems []gsm8k.Problem, step int) (rundir.Eval, error) {

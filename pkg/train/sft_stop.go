@@ -70,27 +70,26 @@ func (p *stopper) evaluate(e rundir.Eval) (loss float64, over bool, err error) {
 
 // validationLoss is the weighted mean over all tokens of the validation examples.
 func (p *stopper) validationLoss() (float64, error) {
-	var sum, total float64
+	var loss, total float64
+	for _, r := range p.rows {
+		for _, w := range r.weights {
+			total += w
+		}
+	}
 	for lo := 0; lo < len(p.rows); lo += p.c.BatchSize {
 		batch, weights := sftBatch(p.rows[lo:min(len(p.rows), lo+p.c.BatchSize)])
 		m, err := p.scorer.Score(batch)
 		if err != nil {
 			return 0, err
 		}
-		var part float64
-		for _, w := range weights {
-			for _, v := range w {
-				part += v
-			}
-		}
-		shape := rl.Shape{B: m.B, T: m.T}
-		loss, err := rl.Supervised(rl.SupervisedLoss(p.c.LossType), shape, m.LogProbs, weights, make([]float64, shape.Len()))
+		part, err := rl.Supervised(rl.SupervisedLoss(p.c.LossType), m.LogProbs, padded(weights, m.T), total,
+			make([]float64, len(m.LogProbs)))
 		if err != nil {
 			return 0, err
 		}
-		sum, total = sum+loss*part, total+part
+		loss += part
 	}
-	return sum / total, nil
+	return loss, nil
 }
 
 // restore returns to the weights of the lowest validation loss.
