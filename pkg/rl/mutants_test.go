@@ -71,7 +71,7 @@ var mutants = []struct{ name, file, from, to string }{
 	{"nca, half left out", "preference_loss.go", "- logSigmoid(-xr)/2", "- logSigmoid(-xr)"},
 	{"sppo, target of the rejected completion", "preference_loss.go", "r+1/(2*beta)", "r-1/(2*beta)"},
 	{"apo_down, sign", "preference_loss.go", "sigmoid(xc) + sigmoid(-x), ", "sigmoid(-xc) + sigmoid(-x), "},
-	{"aot without sorting the reference", "preference_loss.go", "reference[refOrder[k]]", "reference[i]"},
+	{"aot without sorting the reference", "preference_loss.go", "ranked(policy), ranked(reference)", "ranked(policy), ranked(policy)"},
 	{"aot, gradient to the wrong pair", "preference_loss.go", "out[i].dChosen, out[i].dRejected = slope, -slope", "out[k].dChosen, out[k].dRejected = slope, -slope"},
 	{"aot_unpaired, gradient to the wrong pair", "preference_loss.go", "out[below[k]].dRejected", "out[i].dRejected"},
 	{"smoothing, sign of the second part", "preference_loss.go", "-(1-e)*logSigmoid(x) - e*logSigmoid(-x), ", "-(1-e)*logSigmoid(x) + e*logSigmoid(-x), "},

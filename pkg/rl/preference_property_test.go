@@ -309,6 +309,18 @@ func TestPreferenceAtExtremes(t *testing.T) {
 	}
 }
 
+// A pair that is so clearly right that the loss is 0 has no gradient, although the slope of its
+// divergence overflows.
+func TestOverflowOfADivergence(t *testing.T) {
+	b := PreferenceBatch{Shape: Shape{2, 1}, Mask: []bool{true, true}, LogProbs: []float64{0, -800}, RefLogProbs: []float64{0, 0}}
+	for _, l := range []PreferenceLoss{DPOSigmoid, DPOSigmoidNorm, DPOHinge, DPODiscoPOP} {
+		c := PreferenceConfig{Losses: []PreferenceLoss{l}, Beta: 0.1, LDAlpha: 1, Divergence: ForwardKL}
+		if r := mustPreference(t, c, b); r.Loss != 0 || r.Grad[0] != 0 || r.Grad[1] != 0 {
+			t.Errorf("%s: loss %v, gradient %v; want 0", l, r.Loss, r.Grad)
+		}
+	}
+}
+
 func TestPreferenceCheck(t *testing.T) {
 	good := PreferenceConfig{Losses: []PreferenceLoss{DPOSigmoid}, Beta: 0.1, LDAlpha: 1}
 	for _, c := range []struct {
