@@ -3,10 +3,12 @@ package plots
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"grpo/pkg/analysis"
 
+	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -25,7 +27,7 @@ func pairedDifference(v *view) *figure {
 	for _, c := range v.Comparisons {
 		if c.Metric == analysis.FinalMetric.Name && c.N > 0 {
 			all = append(all, c)
-			names = append(names, rowLabel(v.armName(c.A))+"\n"+rowLabel("− "+v.armName(c.B)))
+			names = append(names, v.rowLabel(v.armName(c.A))+"\n"+v.rowLabel("− "+v.armName(c.B)))
 		}
 	}
 	if len(all) == 0 {
@@ -57,8 +59,8 @@ func pairedDifference(v *view) *figure {
 	p.X.Min, p.X.Max = p.X.Min-pad, p.X.Max+pad
 
 	fig := &figure{
-		title: "Paired differences of the final validation answer reward", width: pageWidth,
-		panelHeight: rowInches*float64(len(all)) + 0.55, rows: [][]*panel{{p}}, caption: []string{oneSeed},
+		title: "Paired differences of the final validation answer reward", width: v.width(pageWidth),
+		panelHeight: v.rowsHeight(p, rowInches), rows: [][]*panel{{p}}, caption: []string{oneSeed},
 	}
 	if v.severalSeeds() {
 		fig.caption = []string{v.meanOver() + " with its 95% interval (Student's t); filled: separable from 0 " +
@@ -84,7 +86,29 @@ func (v *view) armName(name string) string {
 }
 
 // rowLabel shortens the label of a row.
-func rowLabel(s string) string { return shorten(tickText, s, vg.Points(160)) }
+func (v *view) rowLabel(s string) string {
+	if v.phone {
+		return shorten(tickText, s, vg.Points(115))
+	}
+	return shorten(tickText, s, vg.Points(160))
+}
+
+// rowsHeight is the height of a horizontal panel whose rows have the given height, in inches. On a
+// phone the text next to the data moves below the label of its row.
+func (v *view) rowsHeight(p *panel, row float64) float64 {
+	ticks := p.Y.Tick.Marker.(plot.ConstantTicks)
+	if v.phone {
+		for i := range ticks {
+			k := slices.IndexFunc(p.side, func(s sideText) bool { return s.y == ticks[i].Value })
+			ticks[i].Label += "\n" + strings.Join(p.side[k].lines, "\n")
+			lines := 1 + strings.Count(ticks[i].Label, "\n")
+			row = max(row, float64((vg.Length(lines)*lineHeight(tickText)+vg.Points(10))/vg.Inch))
+		}
+		p.side = nil
+		p.X.Tick.Marker = niceTicks{want: 3}
+	}
+	return row*float64(len(ticks)) + 0.55
+}
 
 // DifferenceText is the text next to a difference: the number with its interval, and
 // whether it is separable.

@@ -34,6 +34,9 @@ type Drawing struct {
 	PNG           []byte
 	Width, Height int // pixels
 	Vector        []VectorFile
+	// Page is the figure of a sweep for HTML, and Phone the same for narrow screens, if it
+	// can be drawn that narrow.
+	Page, Phone PageSVG
 }
 
 // VectorFile is a figure in another format.
@@ -46,6 +49,7 @@ type VectorFile struct {
 type SweepOptions struct {
 	DPI      int      // 0 = 200
 	MainOnly bool     // only the figures about the question of the sweep
+	PageOnly bool     // no PNG and no other files, only Page and Phone
 	Formats  []string // "svg" and "pdf", besides PNG
 }
 
@@ -65,6 +69,12 @@ type SweepOptions struct {
 // the same bytes.
 func Sweep(a *analysis.Analysis, opt SweepOptions) ([]Drawing, error) {
 	return drawSweep(a, opt, func(f sweepFigure) bool { return f.main || !opt.MainOnly })
+}
+
+// Progress draws the validation answer reward of the arms, for a page only; nothing before the first
+// validation.
+func Progress(a *analysis.Analysis) ([]Drawing, error) {
+	return drawSweep(a, SweepOptions{PageOnly: true}, func(f sweepFigure) bool { return f.file == rundir.ValidationPlot })
 }
 
 // MainFiles are the names of the main figures that the sweep has data for.
@@ -169,6 +179,7 @@ func (v *view) onAxes() bool {
 // drawSweep draws the figures that wanted accepts.
 func drawSweep(a *analysis.Analysis, opt SweepOptions, wanted func(sweepFigure) bool) ([]Drawing, error) {
 	v := newView(a)
+	phone := v.forPhone()
 	var out []Drawing
 	for _, f := range v.figures() {
 		if !wanted(f) {
@@ -179,11 +190,20 @@ func drawSweep(a *analysis.Analysis, opt SweepOptions, wanted func(sweepFigure) 
 			continue
 		}
 		fig.dpi = opt.DPI
-		d, err := fig.drawing(f.file, opt.Formats)
-		if err != nil {
-			return nil, err
+		d := fig.described(f.file)
+		var err error
+		if !opt.PageOnly {
+			if d, err = fig.drawing(f.file, opt.Formats); err != nil {
+				return nil, err
+			}
 		}
 		d.Main = f.main
+		if d.Page, err = fig.pageSVG(); err == nil {
+			d.Phone, err = phone.draw(f).pageSVG()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("draw %s for the page: %w", f.file, err)
+		}
 		out = append(out, d)
 	}
 	return out, nil
@@ -200,10 +220,8 @@ func (f *figure) drawing(file string, formats []string) (Drawing, error) {
 	if err != nil {
 		return failed(err)
 	}
-	d := Drawing{
-		File: file, Title: f.title, Alt: f.altText(), Notes: f.notes,
-		Wide: f.width > pageWidth, PNG: buf.Bytes(), Width: size.Width, Height: size.Height,
-	}
+	d := f.described(file)
+	d.PNG, d.Width, d.Height = buf.Bytes(), size.Width, size.Height
 	for _, format := range formats {
 		if format == "png" {
 			continue
@@ -215,6 +233,11 @@ func (f *figure) drawing(file string, formats []string) (Drawing, error) {
 		d.Vector = append(d.Vector, VectorFile{format, data})
 	}
 	return d, nil
+}
+
+// described is the figure in words.
+func (f *figure) described(file string) Drawing {
+	return Drawing{File: file, Title: f.title, Alt: f.altText(), Notes: f.notes, Wide: f.width > pageWidth}
 }
 
 // draw builds a figure and adds what all figures of the sweep have: the setting, the
@@ -258,6 +281,7 @@ type view struct {
 	runs  []*rundir.Run
 	infos []analysis.RunInfo // of runs
 	xMax  float64            // the last step of any run
+	phone bool               // figures are drawn for narrow screens
 }
 
 // arm is an arm of a sweep with its style.
@@ -270,13 +294,36 @@ type arm struct {
 
 // labelWidth is the room of an arm's name in a legend: most of a row of the
 // narrower kind of figure.
-const labelWidth = vg.Length(360)
+func (v *view) labelWidth() vg.Length {
+	if v.phone {
+		return 170
+	}
+	return 360
+}
+
+// forPhone is the view for figures on narrow screens.
+func (v *view) forPhone() *view {
+	p := *v
+	p.phone, p.arms = true, slices.Clone(v.arms)
+	for i := range p.arms {
+		p.arms[i].label = shorten(legendText, p.arms[i].Name(), p.labelWidth())
+	}
+	return &p
+}
+
+// width is the width of a figure, in inches, that would have the given one on a page.
+func (v *view) width(inches float64) float64 {
+	if v.phone {
+		return phoneWidth
+	}
+	return inches
+}
 
 func newView(a *analysis.Analysis) *view {
 	v := &view{Analysis: a}
 	for i := range a.Arms {
 		row := &a.Arms[i]
-		label := shorten(legendText, row.Name(), labelWidth)
+		label := shorten(legendText, row.Name(), v.labelWidth())
 		one := arm{ArmResult: row, style: armStyles[i%overlayMax], label: label}
 		for _, s := range row.Runs {
 			if s.Run != nil && (len(s.Run.Evals) > 0 || len(s.Run.Metrics) > 0) {
@@ -306,6 +353,9 @@ func (v *view) panels() bool { return len(v.arms) > overlayMax }
 // columns is the number of panels side by side. The panels of a grid of two keys
 // are arranged as the grid, where that fits.
 func (v *view) columns() int {
+	if v.phone {
+		return min(1+len(v.arms)/5, 2)
+	}
 	if axes := v.manifest().Axes; len(axes) == 2 && len(v.arms) == len(v.Arms) {
 		if n := len(axes[1].Values); n >= 2 && n <= 4 && len(v.arms)%n == 0 {
 			return n

@@ -41,6 +41,17 @@ type RunStatus struct {
 	Slurm *SlurmRun `json:"slurm,omitempty"`
 }
 
+// InProgress says whether a run is running or waits in a queue. Where runs are missing, it is also
+// true for a minute after the last one ended: the next may be about to start.
+func (s *Status) InProgress() bool {
+	const between = 60 // seconds
+	if s.Counts[rundir.StateRunning]+s.Counts[StateQueued]+s.Counts[StateRequeued] > 0 {
+		return true
+	}
+	ended := func(r RunStatus) bool { return r.Finished() && r.Age >= 0 && r.Age < between }
+	return s.Counts[sweepdir.Missing]+len(s.Absent) > 0 && slices.ContainsFunc(s.Runs, ended)
+}
+
 // SlurmRun is what Slurm says about the job of a run.
 type SlurmRun struct {
 	Job    string `json:"job"` // "12_3"
