@@ -1,11 +1,29 @@
 // Opens HTML pages in headless Chromium, light and dark, at 390 and 1280 pixels, and runs axe-core
-// on each. Arguments: a folder for screenshots, then pages.
+// on each and tries the keyboard. Arguments: a folder for screenshots, then pages.
 // Environment: CHROMIUM is the browser's path.
 "use strict";
 const path = require("path");
 const fs = require("fs");
 const { chromium } = require("playwright-core");
 const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+
+// keyboard uses the page without a mouse: the first tab stop leads past the navigation, and Enter on a
+// table's head sorts it.
+async function keyboard(page) {
+  const errors = [];
+  const active = () => page.evaluate(() => document.activeElement.id || document.activeElement.className);
+  if (!(await page.getByRole("button", { name: "Continue" }).count())) {
+    await page.keyboard.press("Tab");
+    if ((await active()) !== "skip") { errors.push("the first tab stop is " + (await active()) + ", not the way past the navigation"); }
+    await page.keyboard.press("Enter");
+    if ((await active()) !== "main") { errors.push("the way past the navigation leads to " + (await active())); }
+    await page.locator("th button").first().focus();
+    await page.keyboard.press("Enter");
+    if (!(await page.locator("th[aria-sort]").count())) { errors.push("Enter on the head of a table does not sort it"); }
+    await page.evaluate(() => document.activeElement.blur());
+  }
+  return errors;
+}
 
 (async () => {
   const [shots, ...pages] = process.argv.slice(2);
@@ -25,6 +43,9 @@ const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
         const errors = [];
         page.on("pageerror", (e) => errors.push(String(e)));
         await page.goto("file://" + path.resolve(file));
+        const pause = page.getByRole("button", { name: "Pause" }); // of a page that loads itself again
+        if (await pause.count()) { await pause.click(); }
+        errors.push(...(await keyboard(page)));
         const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
         if (wide > 0) { errors.push(`the page is ${wide} pixels wider than the screen`); }
         for (const alt of await page.evaluate(() => Array.from(document.images).filter((i) => !i.naturalWidth).map((i) => i.alt))) {

@@ -113,7 +113,7 @@ func (c chart) overlay(v *view, all []armCurve, y yAxis) *panel {
 	}
 	for i, k := range all {
 		options.offset = i
-		p.addCurve(k.label+c.lastValue(k.curve), k.curve, k.style, options)
+		p.addCurve(v.legendName(k.label, c.lastValue(k.curve)), k.curve, k.style, options)
 	}
 	if c.reward {
 		p.addLevels(v.levels()...)

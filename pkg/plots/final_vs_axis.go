@@ -61,7 +61,7 @@ func (v *view) finalVsAxis(x, lines int) *figure {
 		}
 		entry := legendEntry{name: "mean", glyph: s.glyph(meanRadius)}
 		if group.name != "" {
-			entry.name = shorten(legendText, group.name, v.labelWidth())
+			entry.name = v.legendName(shorten(legendText, group.name, labelWidth), "")
 		}
 		if numeric(axis.Values) {
 			entry.line = s.line(thick)

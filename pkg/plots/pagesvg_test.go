@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"gonum.org/v1/plot/vg"
+	"pgregory.net/rapid"
+
 	"grpo/internal/reporttest"
 	"grpo/pkg/sweepdir"
 )
@@ -23,7 +26,9 @@ func pageFigures(t *testing.T) map[string][]Drawing {
 		"rates":   reporttest.DrawnSweep(3, reporttest.RatesAxis("1e-4", "3e-4", "1e-3", "3e-3", "1e-2"), reporttest.RateArms()...),
 		"by name": reporttest.DrawnSweep(2, nil, reporttest.DrawnArm{Name: "a", Label: "<é> & \"b\"", Final: 0.5, Clip: true}, reporttest.DrawnArm{Name: "b", Final: 0.6}),
 		"map":     reporttest.DrawnSweep(2, wide, widened...),
-		"panels":  reporttest.DrawnSweep(2, nil, reporttest.ManyArms(8)...),
+		"long": reporttest.DrawnSweep(4, nil, reporttest.DrawnArm{Name: "a", Label: "learning rate 0.001, use std normalization true and more", Final: 0.5, Left: 2, Diverged: 20},
+			reporttest.DrawnArm{Name: "b", Label: strings.Repeat("W", 90), Final: 0.6, Left: 4}),
+		"panels": reporttest.DrawnSweep(2, nil, reporttest.ManyArms(8)...),
 	} {
 		all, err := Sweep(mustAnalyse(t, sw), SweepOptions{PageOnly: true})
 		if err != nil || len(all) < 7 {
@@ -107,6 +112,17 @@ func TestPhoneFiguresHoldTheirText(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestShortenMiddle(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.StringMatching(`[a-zA-Z0-9é=,. -]{0,80}`).Draw(t, "text")
+		width := vg.Length(rapid.IntRange(20, 300).Draw(t, "width"))
+		got := shortenMiddle(legendText, s, width)
+		if legendText.Width(got) > width || !strings.Contains(got, "…") && got != oneLine(s) {
+			t.Fatalf("%q at %v: %q", s, width, got)
+		}
+	})
 }
 
 func TestProgress(t *testing.T) {

@@ -85,10 +85,10 @@ func (v *view) armName(name string) string {
 	return name
 }
 
-// rowLabel shortens the label of a row.
+// rowLabel shortens the label of a row, on a phone to two lines.
 func (v *view) rowLabel(s string) string {
 	if v.phone {
-		return shorten(tickText, s, vg.Points(115))
+		return twoLines(tickText, s, "", vg.Points(125))
 	}
 	return shorten(tickText, s, vg.Points(160))
 }
