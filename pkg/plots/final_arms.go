@@ -42,8 +42,8 @@ func finalByArm(v *view) *figure {
 	}
 	p.addEstimates(all, rowSpread)
 	p.X.Min, p.X.Max = 0, 1
-	return &figure{
+	return v.fitRows(&figure{
 		title: "Final validation answer reward by arm", width: v.width(pageWidth),
-		panelHeight: v.rowsHeight(p, rowInches*0.85), rows: [][]*panel{{p}}, caption: v.finalCaption(),
-	}
+		rows: [][]*panel{{p}}, caption: v.finalCaption(),
+	}, rowInches*0.85)
 }

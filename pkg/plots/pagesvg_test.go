@@ -40,7 +40,7 @@ func pageFigures(t *testing.T) map[string][]Drawing {
 }
 
 // Every figure has its two forms, without a background; each color has one for dark pages or is
-// legible on both kinds.
+// legible on both kinds, and text stays within a phone.
 func TestPageSVG(t *testing.T) {
 	replaced := map[string]bool{"none": true, "#E69F00": true} // orange
 	for _, c := range darkColors {
@@ -68,48 +68,46 @@ func TestPageSVG(t *testing.T) {
 					t.Errorf("%s, %s, %s repeats its font", name, d.File, form)
 				}
 			}
+			wantTextWithin(t, name+", "+d.File, d.Phone)
 		}
 	}
 }
 
-// No text of a figure for phones leaves it.
-func TestPhoneFiguresHoldTheirText(t *testing.T) {
-	for name, all := range pageFigures(t) {
-		for _, d := range all {
-			if d.Phone.Width != 302 {
-				t.Errorf("%s: %s is %d points wide on a phone", name, d.File, d.Phone.Width)
+// wantTextWithin fails if a text of a figure for phones leaves it. Rotated text is left out.
+func wantTextWithin(t *testing.T, where string, p PageSVG) {
+	t.Helper()
+	if p.Width != 302 {
+		t.Errorf("%s is %d points wide on a phone", where, p.Width)
+	}
+	var upright []bool // of the open elements
+	dec := xml.NewDecoder(strings.NewReader(string(p.Data)))
+	for {
+		token, err := dec.Token()
+		if err != nil {
+			return // the end: the text was parsed before
+		}
+		if _, ok := token.(xml.EndElement); ok {
+			upright = upright[:len(upright)-1]
+		}
+		e, ok := token.(xml.StartElement)
+		if !ok {
+			continue
+		}
+		rotates := slices.ContainsFunc(e.Attr, func(a xml.Attr) bool { return strings.HasPrefix(a.Value, "rotate") })
+		upright = append(upright, !rotates)
+		if e.Name.Local != "text" || slices.Contains(upright, false) {
+			continue
+		}
+		number := func(key string) float64 {
+			k := slices.IndexFunc(e.Attr, func(a xml.Attr) bool { return a.Name.Local == key })
+			if k < 0 {
+				return 0
 			}
-			var upright []bool // of the open elements
-			dec := xml.NewDecoder(strings.NewReader(string(d.Phone.Data)))
-			for {
-				token, err := dec.Token()
-				if err != nil {
-					break
-				}
-				if _, ok := token.(xml.EndElement); ok {
-					upright = upright[:len(upright)-1]
-				}
-				e, ok := token.(xml.StartElement)
-				if !ok {
-					continue
-				}
-				rotates := slices.ContainsFunc(e.Attr, func(a xml.Attr) bool { return strings.HasPrefix(a.Value, "rotate") })
-				upright = append(upright, !rotates)
-				if e.Name.Local != "text" || slices.Contains(upright, false) {
-					continue
-				}
-				number := func(key string) float64 {
-					k := slices.IndexFunc(e.Attr, func(a xml.Attr) bool { return a.Name.Local == key })
-					if k < 0 {
-						return 0
-					}
-					v, _ := strconv.ParseFloat(e.Attr[k].Value, 64)
-					return v
-				}
-				if x, width := number("x"), number("textLength"); x < 0 || x+width > 302 {
-					t.Errorf("%s, %s: text of %.0f points at %.0f", name, d.File, width, x)
-				}
-			}
+			v, _ := strconv.ParseFloat(e.Attr[k].Value, 64)
+			return v
+		}
+		if x, width := number("x"), number("textLength"); x < 0 || x+width > 302 {
+			t.Errorf("%s: text of %.0f points at %.0f", where, width, x)
 		}
 	}
 }

@@ -60,8 +60,9 @@ func pairedDifference(v *view) *figure {
 
 	fig := &figure{
 		title: "Paired differences of the final validation answer reward", width: v.width(pageWidth),
-		panelHeight: v.rowsHeight(p, rowInches), rows: [][]*panel{{p}}, caption: []string{oneSeed},
+		rows: [][]*panel{{p}}, caption: []string{oneSeed},
 	}
+	v.fitRows(fig, rowInches)
 	if v.severalSeeds() {
 		fig.caption = []string{v.meanOver() + " with its 95% interval (Student's t); filled: separable from 0 " +
 			"at the 5% level after Holm's adjustment; small circles: each seed."}
@@ -93,9 +94,11 @@ func (v *view) rowLabel(s string) string {
 	return shorten(tickText, s, vg.Points(160))
 }
 
-// rowsHeight is the height of a horizontal panel whose rows have the given height, in inches. On a
-// phone the text next to the data moves below the label of its row.
-func (v *view) rowsHeight(p *panel, row float64) float64 {
+// fitRows gives the only panel of a figure, a horizontal one, rows of the given height in inches. On a
+// phone the text next to the data moves below the label of its row, and the label of the x axis
+// below the panel, which is not as wide.
+func (v *view) fitRows(fig *figure, row float64) *figure {
+	p := fig.rows[0][0]
 	ticks := p.Y.Tick.Marker.(plot.ConstantTicks)
 	if v.phone {
 		for i := range ticks {
@@ -105,9 +108,11 @@ func (v *view) rowsHeight(p *panel, row float64) float64 {
 			row = max(row, float64((vg.Length(lines)*lineHeight(tickText)+vg.Points(10))/vg.Inch))
 		}
 		p.side = nil
+		fig.xLabel, p.X.Label.Text = p.X.Label.Text, ""
 		p.X.Tick.Marker = niceTicks{want: 3}
 	}
-	return row*float64(len(ticks)) + 0.55
+	fig.panelHeight = row*float64(len(ticks)) + 0.55
+	return fig
 }
 
 // DifferenceText is the text next to a difference: the number with its interval, and

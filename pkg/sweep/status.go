@@ -41,15 +41,17 @@ type RunStatus struct {
 	Slurm *SlurmRun `json:"slurm,omitempty"`
 }
 
-// InProgress says whether a run is running or waits in a queue. Where runs are missing, it is also
-// true for a minute after the folder was prepared or a run ended: the next may be about to start.
+// InProgress says whether a run is running or waits in a queue. Where runs are missing or dead, it is
+// also true for a minute after the folder was prepared or a run ended: the next may be about to start,
+// and a process that has just started looks dead.
 func (s *Status) InProgress() bool {
 	if s.Counts[rundir.StateRunning]+s.Counts[StateQueued]+s.Counts[StateRequeued] > 0 {
 		return true
 	}
 	isRecent := func(age float64) bool { return age >= 0 && age < 60 }
-	ended := func(r RunStatus) bool { return r.Finished() && isRecent(r.Age) }
-	return s.Counts[sweepdir.Missing]+len(s.Absent) > 0 && (isRecent(s.prepared) || slices.ContainsFunc(s.Runs, ended))
+	ended := func(r RunStatus) bool { return (r.Finished() || r.State == sweepdir.Dead) && isRecent(r.Age) }
+	return s.Counts[sweepdir.Missing]+s.Counts[sweepdir.Dead]+len(s.Absent) > 0 &&
+		(isRecent(s.prepared) || slices.ContainsFunc(s.Runs, ended))
 }
 
 // SlurmRun is what Slurm says about the job of a run.
