@@ -8,7 +8,7 @@ export CGO_ENABLED ?= 0
 # and the launcher of a sweep's processes.
 CONCURRENT = ./pkg/model/tinylm ./pkg/model/kernel ./pkg/train ./pkg/rundir ./pkg/sweep ./pkg/sweepdir ./pkg/reward
 
-.PHONY: all build cuda cuda-test cuda-check cuda-check-build test race kube-test nfs-test slurm-test vet lint base smoke bench fuzz mutants faults release clean
+.PHONY: all build cuda cuda-test cuda-check cuda-check-build test race kube-test nfs-test page-test slurm-test vet lint base smoke bench fuzz mutants faults release clean
 
 all: build
 
@@ -101,6 +101,9 @@ faults: ## break real runs in every known way; KILLS=10 is the short version
 
 nfs-test: ## sweeps of two machines on a real NFS export; Debian and root, installs what it needs (15 minutes)
 	internal/nfstest/nfs-test kill
+
+page-test: ## reports and status pages in headless Chromium with axe-core; needs Chromium, npm and the network (3 minutes)
+	internal/pagetest/page-test results/assignment/report.html
 
 slurm-test: ## a sweep on a real Slurm of one node; Debian and root, installs what it needs (4 minutes)
 	internal/slurmtest/slurm-test
