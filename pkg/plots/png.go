@@ -10,6 +10,7 @@ import (
 	"image/color"
 	"image/png"
 	"io"
+	"math"
 	"slices"
 
 	"grpo/pkg/rundir"
@@ -80,10 +81,11 @@ func paletted(img *image.RGBA) *image.Paletted {
 	slices.SortFunc(all, func(a, b colorCount) int {
 		return cmp.Or(cmp.Compare(b.n, a.n), cmp.Compare(key(a.color), key(b.color)))
 	})
-	out := image.NewPaletted(img.Bounds(), choosePalette(all))
+	palette, nearest := choosePalette(all)
+	out := image.NewPaletted(img.Bounds(), palette)
 	index := make(map[color.RGBA]uint8, len(all))
-	for _, c := range all {
-		index[c.color] = uint8(out.Palette.Index(c.color))
+	for i, c := range all {
+		index[c.color] = nearest[i]
 	}
 	eachRun(img, func(c color.RGBA, start, n int) {
 		at := index[c]
@@ -114,25 +116,28 @@ func eachRun(img *image.RGBA, f func(c color.RGBA, start, n int)) {
 // choosePalette takes the most frequent color, and then repeatedly the one
 // with the largest error under the palette so far: their number times the squared
 // distance to the nearest color of the palette. all begins with the most frequent.
-func choosePalette(all []colorCount) color.Palette {
-	chosen := color.Palette{all[0].color}
+// nearest has the index in the palette for each color.
+func choosePalette(all []colorCount) (palette color.Palette, nearest []uint8) {
+	nearest = make([]uint8, len(all))
 	distance := make([]int, len(all))
-	for i, c := range all {
-		distance[i] = squared(c.color, all[0].color)
+	for i := range distance {
+		distance[i] = math.MaxInt
 	}
-	for len(chosen) < min(maxColors, len(all)) {
-		worst := 0
-		for i := range all {
-			if all[i].n*distance[i] > all[worst].n*distance[worst] {
-				worst = i
+	next := 0
+	for len(palette) < min(maxColors, len(all)) {
+		chosen := all[next].color
+		worst := -1
+		for i, c := range all {
+			if d := squared(c.color, chosen); d < distance[i] {
+				distance[i], nearest[i] = d, uint8(len(palette))
+			}
+			if e := c.n * distance[i]; e > worst {
+				next, worst = i, e
 			}
 		}
-		chosen = append(chosen, all[worst].color)
-		for i, c := range all {
-			distance[i] = min(distance[i], squared(c.color, all[worst].color))
-		}
+		palette = append(palette, chosen)
 	}
-	return chosen
+	return palette, nearest
 }
 
 // squared is the squared distance of two colors.
