@@ -63,54 +63,59 @@ func resolutionChunk(dpi int) []byte {
 // maxColors is the size of a PNG palette.
 const maxColors = 256
 
-// colorCount is a color of a picture and the number of its pixels.
+// colorCount is a color of a picture, the number of its pixels, and its place in the order in
+// which the picture has its colors.
 type colorCount struct {
 	color color.RGBA
-	n     int
+	n, id int
 }
+
+// pixelRun is some equal pixels in a row.
+type pixelRun struct{ id, n int }
 
 // paletted is img with a palette of its own colors: all, or 256 of more.
 func paletted(img *image.RGBA) *image.Paletted {
-	count := map[color.RGBA]int{}
-	eachRun(img, func(c color.RGBA, _, n int) { count[c] += n })
-	all := make([]colorCount, 0, len(count))
-	for c, n := range count {
-		all = append(all, colorCount{c, n})
-	}
+	all, runs := countColors(img)
 	key := func(c color.RGBA) uint32 { return binary.BigEndian.Uint32([]byte{c.R, c.G, c.B, c.A}) }
 	slices.SortFunc(all, func(a, b colorCount) int {
 		return cmp.Or(cmp.Compare(b.n, a.n), cmp.Compare(key(a.color), key(b.color)))
 	})
 	palette, nearest := choosePalette(all)
-	out := image.NewPaletted(img.Bounds(), palette)
-	index := make(map[color.RGBA]uint8, len(all))
+	index := make([]uint8, len(all))
 	for i, c := range all {
-		index[c.color] = nearest[i]
+		index[c.id] = nearest[i]
 	}
-	eachRun(img, func(c color.RGBA, start, n int) {
-		at := index[c]
-		run := out.Pix[start : start+n]
-		for i := range run {
-			run[i] = at
+	out := image.NewPaletted(img.Bounds(), palette)
+	pixels := out.Pix
+	for _, r := range runs {
+		for i := range pixels[:r.n] {
+			pixels[i] = index[r.id]
 		}
-	})
+		pixels = pixels[r.n:]
+	}
 	return out
 }
 
-// eachRun calls f for each run of n equal pixels from the start-th one.
-func eachRun(img *image.RGBA, f func(c color.RGBA, start, n int)) {
+// countColors counts the pixels of each color, and lists the runs of equal pixels.
+func countColors(img *image.RGBA) (all []colorCount, runs []pixelRun) {
 	at := func(i int) uint32 { return binary.LittleEndian.Uint32(img.Pix[4*i:]) }
-	start, last := 0, at(0)
-	end := func(i int) {
-		f(color.RGBA{uint8(last), uint8(last >> 8), uint8(last >> 16), uint8(last >> 24)}, start, i-start)
-	}
-	for i := range len(img.Pix) / 4 {
-		if c := at(i); c != last {
-			end(i)
-			start, last = i, c
+	ids := map[uint32]int{}
+	for start, end := 0, len(img.Pix)/4; start < end; {
+		c, n := at(start), 1
+		for start+n < end && at(start+n) == c {
+			n++
 		}
+		id, ok := ids[c]
+		if !ok {
+			id = len(all)
+			ids[c] = id
+			all = append(all, colorCount{color.RGBA{uint8(c), uint8(c >> 8), uint8(c >> 16), uint8(c >> 24)}, 0, id})
+		}
+		all[id].n += n
+		runs = append(runs, pixelRun{id, n})
+		start += n
 	}
-	end(len(img.Pix) / 4)
+	return all, runs
 }
 
 // choosePalette takes the most frequent color, and then repeatedly the one
