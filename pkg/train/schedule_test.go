@@ -135,6 +135,9 @@ func TestScheduledRunResumesExactly(t *testing.T) {
 		{"lr_scheduler=cosine", "warmup_steps=3", "train_batch_size=24"},
 		ppo, append([]string{"lr_scheduler=linear", "warmup_steps=3"}, ppo...),
 	} {
+		if len(set) == 1 && os.Getenv("GRPO_LONG") == "" {
+			continue // CI sets it; here these are tested together
+		}
 		cfg := small(append([]string{"n_grpo_steps=5"}, set...)...)
 		want := mustRun(t, cfg, t.TempDir(), 1)
 		name := strings.Join(set, " ")
