@@ -162,6 +162,7 @@ seeds: [3]
 // TestPlanProblems: every mistake is reported before anything is written, and names
 // what is wrong where.
 func TestPlanProblems(t *testing.T) {
+	long(t)
 	tests := []struct {
 		name, text string
 		opts       PlanOptions
@@ -374,6 +375,7 @@ func TestRequestRepeats(t *testing.T) {
 // TestPlanIsFinite: a plan of drawn arms, axes and seeds is valid, and every arm
 // has every seed.
 func TestPlanIsFinite(t *testing.T) {
+	long(t)
 	rapid.Check(t, func(t *rapid.T) {
 		var req Request
 		req.Name = "drawn"

@@ -109,6 +109,7 @@ func TestTeacherOfAnotherVocabulary(t *testing.T) {
 // A teacher that is the policy itself adds nothing to the advantages of the first step, up
 // to the rounding of sums; another network does.
 func TestDecoderTeacher(t *testing.T) {
+	long(t)
 	norm := func(set ...string) float64 {
 		cfg := tinyDecoder(t, append([]string{"n_grpo_steps=1", "eval.every_n_steps=1"}, set...)...)
 		return mustRun(t, cfg, t.TempDir(), 1).Metrics[0].GradNorm

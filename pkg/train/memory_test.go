@@ -61,6 +61,7 @@ func TestMemoryOfARun(t *testing.T) {
 
 // The estimate never overflows, and grows with each setting.
 func TestMemoryOfHugeSettings(t *testing.T) {
+	long(t)
 	huge := small("model.init=random", "hidden_size=4096", "num_layers=16", "rollout_batch_size=1048576", "group_size=1024",
 		"sampling_max_tokens=65536", "beta=0.1", "algorithm.type=ppo", "loss_type=grpo_clip", "kl_in=reward")
 	huge.Model.HiddenSize, huge.Rollout.RolloutBatchSize = math.MaxInt32, math.MaxInt32/1024*1024

@@ -329,6 +329,7 @@ func TestOrderGoesThroughAllProblems(t *testing.T) {
 // TestEvaluationIsNotTheRollouts: with constant weights, runs with different rollout sampling have
 // the same evaluation counts.
 func TestEvaluationIsNotTheRollouts(t *testing.T) {
+	long(t)
 	still := []string{"lr=0", "n_grpo_steps=1", "every_n_steps=1"}
 	want := mustRun(t, small(still...), t.TempDir(), 2)
 	for _, set := range [][]string{

@@ -170,6 +170,7 @@ func TestCriticFollowsTheSchedule(t *testing.T) {
 // A run that was interrupted by a version without the keys of the schedule continues:
 // its configuration, in the folder and in the checkpoint, does not have them.
 func TestContinuesARunWithoutSchedule(t *testing.T) {
+	long(t)
 	cfg := small("n_grpo_steps=4")
 	var lines []string
 	for line := range strings.Lines(string(config.Marshal(cfg))) {
