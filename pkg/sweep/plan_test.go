@@ -16,6 +16,16 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
+// long marks tests that the race detector (-short) leaves out: plans and estimates have one
+// goroutine, and in tests of real processes it would see the launcher alone, which the tests
+// with played processes show it too.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("left out with -short")
+	}
+}
+
 // parsed is a request from YAML without a name and a source of its own.
 func parsed(t testing.TB, text string) Request {
 	t.Helper()
