@@ -7,9 +7,12 @@ import (
 	"strings"
 
 	"grpo/internal/textutil"
-	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
 )
+
+// mostSeeds is the highest number of seeds that is worth a suggestion: the verdict says how many would be
+// needed in any case.
+const mostSeeds = 100
 
 // moreSeeds is the number of seeds that the first comparison that is not separable would need, as
 // --seeds takes it. The whole command is [Analysis.SeedsCommand]: a report does not depend on the command
@@ -21,7 +24,7 @@ func (a *Analysis) moreSeeds() []Finding {
 		return nil
 	}
 	n, seeds := finals[i].SeedsNeeded, a.Sweep.Manifest.Seeds
-	if n > stats.MaxPairs || n <= len(seeds) {
+	if n > mostSeeds || n <= len(seeds) {
 		return nil
 	}
 	return []Finding{{Kind: SeedsToAdd, Count: n, Values: []string{seedList(seeds, n)}}}
