@@ -77,11 +77,16 @@ var saves = map[string]string{"saves": "yes"}
 // has nothing to save: the process exits next, and files are replaced atomically.
 func execute(ctx context.Context, root *cobra.Command, args []string) error {
 	c, _, err := root.Find(args)
-	done := make(chan error, 1)
-	go func() { done <- root.ExecuteContext(ctx) }()
 	if err == nil && c.Annotations["saves"] != "" {
-		return <-done
+		return root.ExecuteContext(ctx)
 	}
+	return orStopped(ctx, func() error { return root.ExecuteContext(ctx) })
+}
+
+// orStopped returns what f returns, or errStopped as soon as ctx ends.
+func orStopped(ctx context.Context, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
 	select {
 	case err := <-done:
 		return err

@@ -73,10 +73,12 @@ func runStatus(ctx context.Context, s *State, o *statusOptions) error {
 			return err
 		}
 	}
-	if o.json {
-		return printJSON(s.Out, st)
-	}
-	return writeStatus(s.Out, st)
+	return orStopped(ctx, func() error {
+		if o.json {
+			return printJSON(s.Out, st)
+		}
+		return writeStatus(s.Out, st)
+	})
 }
 
 // writeStatus prints the table and the lines below it.
