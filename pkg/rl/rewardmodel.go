@@ -1,0 +1,69 @@
+package rl
+
+import "fmt"
+
+// RewardPairs is the input of [BradleyTerry]: the reward model's scores of P pairs.
+type RewardPairs struct {
+	Chosen, Rejected []float64 // (P)
+	// Margins (P) are the least differences of the scores that the loss asks for; nil = all 0.
+	Margins []float64
+	// Centering is the weight of the squared sum of a pair's scores, at least 0 (TRL
+	// center_rewards_coefficient; 0 = none). The scores have no zero of their own, and it centers them.
+	Centering float64
+	// Total is the number of pairs of the whole update, of which this is a micro-batch; 0 means that
+	// this batch is all of it.
+	Total int
+}
+
+// RewardLoss is the loss of a reward model and its gradient.
+type RewardLoss struct {
+	Loss float64 // this batch's part of the mean over the update's pairs: micro-batches add up
+	// GradChosen and GradRejected (P) are the derivatives of Loss by the scores.
+	GradChosen, GradRejected []float64
+}
+
+// BradleyTerry is the loss of a reward model on pairs, the mean of
+//
+//	-log sigmoid(c - r - margin) + centering (c + r)^2
+//
+// where c and r are the scores of the chosen and the rejected completion. It returns an error if
+// lengths do not fit, there is no pair, or an option is out of range.
+//
+// Source: Bradley and Terry 1952; arXiv:2203.02155; the margin of arXiv:2307.09288, the centering of
+// arXiv:2312.09244; TRL 1.16 RewardTrainer.compute_loss.
+func BradleyTerry(b RewardPairs) (RewardLoss, error) {
+	n := len(b.Chosen)
+	fail := func(format string, args ...any) (RewardLoss, error) {
+		return RewardLoss{}, fmt.Errorf("reward model loss: "+format, args...)
+	}
+	total := b.Total
+	if total == 0 {
+		total = n
+	}
+	switch {
+	case n == 0:
+		return fail("no pairs")
+	case len(b.Rejected) != n:
+		return fail("%d scores of chosen and %d of rejected completions; each pair needs both", n, len(b.Rejected))
+	case b.Margins != nil && len(b.Margins) != n:
+		return fail("%d margins for %d pairs", len(b.Margins), n)
+	case b.Centering != 0 && !positive(b.Centering):
+		return fail("the centering coefficient is %v; it must be finite and at least 0", b.Centering)
+	case total < n:
+		return fail("a total of %d pairs does not cover this batch of %d (pass the number of the whole update)", total, n)
+	}
+	out := RewardLoss{GradChosen: make([]float64, n), GradRejected: make([]float64, n)}
+	mean, sum := 1/float64(total), 0.0
+	for i, c := range b.Chosen {
+		r := b.Rejected[i]
+		d := c - r
+		if b.Margins != nil {
+			d -= b.Margins[i]
+		}
+		sum += -logSigmoid(d) + b.Centering*(c+r)*(c+r)
+		slope, center := -sigmoid(-d), 2*b.Centering*(c+r)
+		out.GradChosen[i], out.GradRejected[i] = mean*(slope+center), mean*(-slope+center)
+	}
+	out.Loss = mean * sum
+	return out, nil
+}
