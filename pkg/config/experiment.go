@@ -21,6 +21,9 @@ func Experiment(c Config) Config {
 	// These save time or memory and do not change the gradient.
 	c.Train.GradientAccumulationSteps, a.SkipFlatGroups = 1, false
 	c.Train.MicroBatchTokens, c.Train.GradientCheckpointing = 0, false
+	if c.Rollout.ResampleEveryNSteps >= c.Train.NGRPOSteps && c.Rollout.Stale() { // never renewed before a step
+		c.Rollout.ResampleEveryNSteps = 0
+	}
 	if c.Reward.CosineMaxLen == c.Rollout.SamplingMaxTokens {
 		c.Reward.CosineMaxLen = 0
 	}

@@ -23,7 +23,7 @@ func formOf(root any) *yamldoc.Form {
 	return &yamldoc.Form{
 		What: "one file is one configuration", Empty: "it sets no key (leave out -c for the defaults)",
 		Folder: "this is a folder, not a YAML file", Max: maxFileSize, Larger: "not a configuration",
-		Example: "seed: 1", MaxProblems: 50, MaxSections: 100, OtherNames: secondNames, Rewrite: inlineRewards,
+		Example: "seed: 1", MaxProblems: 50, MaxSections: 100, OtherNames: secondNames, Rewrite: shortForms,
 		Suggest: func(key string, here []string) string { return suggestKey(key, here, keys) },
 	}
 }
