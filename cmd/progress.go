@@ -102,8 +102,12 @@ func (p *progress) SFTStep(s train.SFTStep, steps int) {
 		_ = p.bar.Set(s.Step)
 	}
 	if s.Validation != nil {
-		p.line("%s: step %d/%d  loss %.4f  validation: sampled %.3f  greedy %.3f", s.Stage, s.Step, steps, s.Loss,
-			s.Validation.Sampled.AnswerReward, s.Validation.Greedy.AnswerReward)
+		loss := ""
+		if s.ValidationLoss != nil {
+			loss = fmt.Sprintf("loss %.4f  ", *s.ValidationLoss)
+		}
+		p.line("%s: step %d/%d  loss %.4f  validation: %ssampled %.3f  greedy %.3f", s.Stage, s.Step, steps, s.Loss,
+			loss, s.Validation.Sampled.AnswerReward, s.Validation.Greedy.AnswerReward)
 	}
 }
 

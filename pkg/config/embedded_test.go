@@ -170,7 +170,7 @@ func validValues[T Root](c *T) map[string][]string {
 
 // TestNamesOfKeys: other names map to keys that exist.
 func TestNamesOfKeys(t *testing.T) {
-	keys := paths(Default())
+	keys := append(paths(Default()), paths(SFT{Stages: make([]Stage, 1)})...)
 	for _, names := range []map[string]string{synonyms, aliases, secondNames} {
 		for name, key := range names {
 			if !slices.Contains(keys, key) {

@@ -101,8 +101,12 @@ func suggestKey(word string, here, keys []string) string {
 	if s != "" && slices.Contains(keys, aliases[s]) && len(here) == len(keys) {
 		return didYouMean(s)
 	}
-	if k, ok := synonyms[word]; ok && slices.Contains(keys, k) {
-		return didYouMean(k)
+	if k, ok := synonyms[word]; ok {
+		for _, name := range []string{k, yamldoc.LastPart(k)} { // of any section, or of this one
+			if slices.Contains(keys, name) || slices.Contains(here, name) {
+				return didYouMean(name)
+			}
+		}
 	}
 	last := make([]string, len(keys))
 	for i, k := range keys {
@@ -170,4 +174,6 @@ var synonyms = map[string]string{
 	"eval_steps":                  "eval.every_n_steps",
 	"save_steps":                  "output.checkpoint_every_n_steps",
 	"save_total_limit":            "output.keep_checkpoints",
+	"completion_only_loss":        "stages.0.prompt_loss_weight",
+	"assistant_only_loss":         "stages.0.prompt_loss_weight",
 }

@@ -36,11 +36,23 @@ type Stage struct {
 	WeightDecay  float64    `yaml:"weight_decay"`
 	MaxGradNorm  float64    `yaml:"max_grad_norm"`
 	// PromptLossWeight weighs the tokens of the prompt; completion tokens weigh 1. With 0 the loss is
-	// of the completion alone.
+	// of the completion alone (TRL: completion_only_loss).
 	PromptLossWeight float64 `yaml:"prompt_loss_weight"`
+	// LossType is "nll" or "dft", one of rl.SupervisedLosses.
+	LossType string `yaml:"loss_type" neutral:"nll"`
+	// MaxLength cuts longer examples at the end, in tokens of prompt and completion (0 = none may be
+	// longer than the model's context). With Packing a batch has BatchSize packs of up to MaxLength
+	// tokens instead of BatchSize examples; no example attends to another.
+	MaxLength int  `yaml:"max_length" neutral:"0"`
+	Packing   bool `yaml:"packing" neutral:"false"`
 	// StopAtSampledAccuracy ends the stage early, at an evaluation (0 = never).
 	StopAtSampledAccuracy float64 `yaml:"stop_at_sampled_accuracy"`
 	EveryNSteps           int     `yaml:"every_n_steps"`
+	// EarlyStoppingPatience ends the stage after this many evaluations in a row whose validation
+	// loss is not below the lowest by more than EarlyStoppingThreshold, in nats per token; the stage
+	// returns to the weights of the lowest (0 = never, and there is no validation loss).
+	EarlyStoppingPatience  int     `yaml:"early_stopping_patience" neutral:"0"`
+	EarlyStoppingThreshold float64 `yaml:"early_stopping_threshold" neutral:"0"`
 	// The stage's final sampled validation accuracy must be in this range; otherwise `grpo sft`
 	// fails.
 	AcceptSampledMin float64 `yaml:"accept_sampled_min"`
@@ -61,7 +73,7 @@ func DefaultStage() Stage {
 	return Stage{
 		Examples: 20000, BatchSize: 64, LearningRate: 2e-3, FinalLRRatio: 0.02,
 		AdamBetas: [2]float64{0.9, 0.95}, AdamEps: 1e-8, MaxGradNorm: 1,
-		PromptLossWeight: 0.1, EveryNSteps: 100, AcceptSampledMax: 1,
+		PromptLossWeight: 0.1, LossType: "nll", EveryNSteps: 100, AcceptSampledMax: 1,
 	}
 }
 

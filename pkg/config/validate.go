@@ -71,6 +71,16 @@ func (s *Stage) validate(v *validator, d *Data) {
 	atMost(v, &s.BatchSize, &s.Examples)
 	atMost(v, &s.WarmupSteps, &s.Steps)
 	atMost(v, &s.AcceptSampledMin, &s.AcceptSampledMax)
+	oneOf(v, &s.LossType, rl.SupervisedLosses()...)
+	v.in(anyTokens, &s.MaxLength)
+	v.in(counterOrNone, &s.EarlyStoppingPatience)
+	v.in(nonNegative, &s.EarlyStoppingThreshold)
+	if s.Packing && s.MaxLength == 0 {
+		v.reject("%s needs the size of a pack in tokens (set max_length)", &s.Packing)
+	}
+	if s.EarlyStoppingPatience == 0 {
+		v.noEffect(&s.EarlyStoppingPatience, "set early_stopping_patience, or leave this key out", &s.EarlyStoppingThreshold)
+	}
 	if s.Corpus != "answers" && d.Source != "generated" {
 		v.reject("%s consists of generated problems and can't be combined with %s (use answers)", &s.Corpus, &d.Source)
 	}

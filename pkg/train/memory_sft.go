@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"grpo/pkg/config"
@@ -28,10 +29,16 @@ func (s *sft) memory() Memory {
 	var most Memory
 	for _, st := range s.cfg.Stages {
 		rows, longest := float64(st.BatchSize), float64(prompt+maxTokens)
+		if st.MaxLength > 0 {
+			longest = min(longest, float64(st.MaxLength))
+		}
+		if st.Packing { // no pack has more tokens than these examples
+			rows *= math.Ceil(float64(st.MaxLength) / longest)
+		}
 		batch := model.BatchSize{Prompts: 1, PromptTokens: 1, LongestPrompt: 1,
 			Completions: rows, Tokens: rows * longest, Longest: longest}
 		if st.PromptLossWeight == 0 { // prompts share the first messages of a chat
-			batch = batchOf([]int{prompt}, st.BatchSize, 1, maxTokens)
+			batch = batchOf([]int{prompt}, int(rows), 1, maxTokens)
 			batch.Shared = sharedTokens(m, s.template)
 		}
 		learner := size.ParamBytes() + 33*rows*longest

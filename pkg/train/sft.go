@@ -10,6 +10,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
+	"grpo/pkg/rl"
 	"grpo/pkg/rng"
 	"grpo/pkg/rundir"
 )
@@ -39,15 +40,22 @@ type SFTRecord struct {
 
 // StageRecord is one stage of an SFTRecord.
 type StageRecord struct {
-	Name         string      `json:"name"`
-	Corpus       string      `json:"corpus"`
-	Examples     int         `json:"examples"`
-	AnswerReward float64     `json:"corpus_answer_reward"` // share of correct completions
-	Steps        int         `json:"steps"`
-	StoppedEarly bool        `json:"stopped_early"`
-	Loss         float64     `json:"loss"` // weighted nats per token, mean of the last 100 steps
-	Validation   rundir.Eval `json:"validation"`
-	Unseen       rundir.Eval `json:"unseen"`
+	Name         string  `json:"name"`
+	Corpus       string  `json:"corpus"`
+	Examples     int     `json:"examples"`
+	AnswerReward float64 `json:"corpus_answer_reward"` // share of correct completions
+	Steps        int     `json:"steps"`
+	StoppedEarly bool    `json:"stopped_early"`
+	Loss         float64 `json:"loss"` // weighted nats per token, mean of the last 100 steps
+	// With early stopping: the step of the weights that the stage returned to, and their loss on the
+	// validation problems.
+	BestStep       int      `json:"best_step,omitempty"`
+	ValidationLoss *float64 `json:"validation_loss,omitempty"`
+	// Cut examples were longer than max_length; Dropped ones had no token of the loss left.
+	Cut        int         `json:"examples_cut,omitempty"`
+	Dropped    int         `json:"examples_dropped,omitempty"`
+	Validation rundir.Eval `json:"validation"`
+	Unseen     rundir.Eval `json:"unseen"`
 }
 
 // SFTStep is one line of sft.jsonl.
@@ -58,6 +66,8 @@ type SFTStep struct {
 	GradNorm     float64      `json:"grad_norm"`
 	LearningRate float64      `json:"learning_rate"`
 	Validation   *rundir.Eval `json:"validation"` // nil between evaluations
+	// ValidationLoss is that of an evaluation with early stopping, in weighted nats per token.
+	ValidationLoss *float64 `json:"validation_loss,omitempty"`
 }
 
 // SFTObserver gets the events of a supervised run.
@@ -191,21 +201,28 @@ func (s *sft) path(name string) string { return filepath.Join(s.opts.Dir, name) 
 
 func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 	c := s.cfg.Stages[i]
-	corpus, err := s.corpus(i)
+	corpus, err := s.corpus(i, s.problems.SFT)
 	if err != nil {
 		return nil, err
 	}
 	rec := &StageRecord{Name: c.Name, Corpus: c.Corpus, Examples: len(corpus)}
-	rows := make([]sftRow, len(corpus))
-	for k, e := range corpus {
-		rows[k] = tokenize(s.policy, s.template, e, c.PromptLossWeight)
+	for _, e := range corpus {
 		rec.AnswerReward += one(e.Right) / float64(len(corpus))
 	}
+	packs, err := s.packs(i, corpus, rec)
+	if err != nil {
+		return nil, err
+	}
+	stop, err := s.newStopper(i)
+	if err != nil {
+		return nil, err
+	}
+	defer stop.close()
 	opt := model.NewAdamW(s.params, model.AdamWOptions{
 		Beta1: c.AdamBetas[0], Beta2: c.AdamBetas[1], Eps: c.AdamEps, WeightDecay: c.WeightDecay,
 	})
 	opt.Pool = s.pool
-	order := order{stream: rng.New(s.cfg.Seed, rng.Shuffle), place: uint32(i), n: len(rows)}
+	order := order{stream: rng.New(s.cfg.Seed, rng.Shuffle), place: uint32(i), n: len(packs)}
 	var recent []float64
 	for step := 1; step <= c.Steps; step++ {
 		if ctx.Err() != nil {
@@ -213,13 +230,13 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 				ErrNothingSaved, c.Name, step, c.Steps)
 		}
 		line := SFTStep{Stage: c.Name, Step: step, LearningRate: schedule(c, step)}
-		chosen := make([]sftRow, c.BatchSize)
-		for k := range chosen {
-			chosen[k] = rows[order.at((step-1)*c.BatchSize+k)]
+		var chosen []sftRow
+		for k := range c.BatchSize {
+			chosen = append(chosen, packs[order.at((step-1)*c.BatchSize+k)]...)
 		}
 		batch, weights := sftBatch(chosen)
 		s.learner.ZeroGrads()
-		if line.Loss, err = s.learner.Accumulate(batch, weightedNLL(weights)); err != nil {
+		if line.Loss, err = s.learner.Accumulate(batch, supervised(rl.SupervisedLoss(c.LossType), weights)); err != nil {
 			return nil, err
 		}
 		if line.GradNorm, err = opt.Step(s.params, s.learner.Grads(), line.LearningRate, c.MaxGradNorm); err != nil {
@@ -239,8 +256,15 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 				return nil, err
 			}
 			line.Validation, rec.Validation = &e, e
-			rec.StoppedEarly = c.StopAtSampledAccuracy > 0 &&
-				e.Sampled.AnswerReward >= c.StopAtSampledAccuracy && step < c.Steps
+			rec.StoppedEarly = c.StopAtSampledAccuracy > 0 && e.Sampled.AnswerReward >= c.StopAtSampledAccuracy
+			if stop != nil {
+				loss, over, err := stop.evaluate(e)
+				if err != nil {
+					return nil, err
+				}
+				line.ValidationLoss, rec.StoppedEarly = &loss, rec.StoppedEarly || over
+			}
+			rec.StoppedEarly = rec.StoppedEarly && step < c.Steps
 		}
 		if err := s.hold.Check(); err != nil {
 			return nil, err
@@ -255,6 +279,11 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 	}
 	for _, l := range recent {
 		rec.Loss += l / float64(len(recent))
+	}
+	if stop != nil {
+		if err := stop.restore(rec); err != nil {
+			return nil, err
+		}
 	}
 	if len(s.problems.Unseen) > 0 {
 		if rec.Unseen, err = s.evaluate("unseen", s.problems.Unseen, rec.Steps); err != nil {
@@ -278,25 +307,21 @@ func schedule(c config.Stage, step int) float64 {
 	return c.LearningRate * (c.FinalLRRatio + (1-c.FinalLRRatio)*0.5*(1+math.Cos(math.Pi*x)))
 }
 
-// weightedNLL is the weighted mean of -logp over the tokens of the batch. weights
-// is ragged: one row for each completion, one number for each token.
-func weightedNLL(weights [][]float64) model.Objective {
+// supervised is the weighted mean loss of the tokens of a batch. weights is ragged: one row for each
+// completion, one number for each token.
+func supervised(kind rl.SupervisedLoss, weights [][]float64) model.Objective {
 	return func(m *model.TokenMatrix) (float64, error) {
-		var total, loss float64
-		for _, w := range weights {
-			for _, v := range w {
-				total += v
-			}
-		}
-		for i, w := range weights {
-			for t, v := range w {
-				at := i*m.T + t
-				loss -= v * m.LogProbs[at] / total
-				m.DLogProbs[at] = -v / total
-			}
-		}
-		return loss, nil
+		return rl.Supervised(kind, m.LogProbs, padded(weights, m.T), 0, m.DLogProbs)
 	}
+}
+
+// padded returns ragged rows as a matrix (B,T), with zeros after the end of a row.
+func padded(rows [][]float64, t int) []float64 {
+	out := make([]float64, len(rows)*t)
+	for i, row := range rows {
+		copy(out[i*t:], row)
+	}
+	return out
 }
 
 func (s *sft) evaluate(split string, problems []gsm8k.Problem, step int) (rundir.Eval, error) {

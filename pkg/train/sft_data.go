@@ -10,8 +10,8 @@ import (
 	"grpo/pkg/model"
 )
 
-// corpus returns the examples of a stage.
-func (s *sft) corpus(i int) (c []gsm8k.Example, err error) {
+// corpus returns the examples of a stage, drawn from problems.
+func (s *sft) corpus(i int, problems []gsm8k.Problem) (c []gsm8k.Example, err error) {
 	st, d := s.cfg.Stages[i], s.cfg.Data
 	seed := s.cfg.Seed<<8 + uint64(i)
 	opts := gsm8k.CorpusOptions{
@@ -20,11 +20,11 @@ func (s *sft) corpus(i int) (c []gsm8k.Example, err error) {
 	}
 	switch st.Corpus {
 	case "capability":
-		c = gsm8k.CapabilityCorpus(s.problems.SFT, st.Examples, seed, opts)
+		c = gsm8k.CapabilityCorpus(problems, st.Examples, seed, opts)
 	case "preference":
-		c = gsm8k.PreferenceCorpus(s.problems.SFT, st.Examples, seed, opts)
+		c = gsm8k.PreferenceCorpus(problems, st.Examples, seed, opts)
 	case "answers":
-		c = gsm8k.AnswerCorpus(s.problems.SFT, s.template)
+		c = gsm8k.AnswerCorpus(problems, s.template)
 		c = c[:min(len(c), st.Examples)]
 	default:
 		return nil, fmt.Errorf("stage %q: corpus %q is unknown", st.Name, st.Corpus)
@@ -72,7 +72,10 @@ func (s *sft) checkContext() error {
 		if limit == 0 {
 			break
 		}
-		corpus, err := s.corpus(i)
+		if length := s.cfg.Stages[i].MaxLength; length > 0 && length <= limit {
+			continue // longer ones are cut
+		}
+		corpus, err := s.corpus(i, s.problems.SFT)
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model/decoder"
 	"grpo/pkg/model/kernel"
+	"grpo/pkg/rl"
 )
 
 // wordTokenizer is that of the reference data: token N is the word "wN".
@@ -97,26 +98,38 @@ func TestGoldenSFT(t *testing.T) {
 	}
 	for i, c := range file.Cases {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			if c.LossType != "nll" {
-				t.Skipf("grpo sft has no loss %q", c.LossType)
-			}
 			weight := 1.0
 			if c.CompletionOnly != nil && *c.CompletionOnly {
 				weight = 0
 			}
-			var rows []sftRow
+			// The same texts through tokenize: the prompt is the row's prompt if it has no weight.
+			var rows, fromText []sftRow
+			for _, s := range c.SourceRows {
+				if c.Kind != "prompt_completion" {
+					break
+				}
+				own := tokenize(wordTokenizer{}, gsm8k.Template{}, gsm8k.Example{Question: s.Prompt, Completion: s.Completion, Ended: true}, weight)
+				if c.MaxLength != nil {
+					var left bool
+					if own, left = own.cut(*c.MaxLength); !left {
+						continue
+					}
+				}
+				fromText = append(fromText, own)
+			}
+			if c.Kind == "prompt_completion" && len(fromText) != len(c.Rows) {
+				t.Fatalf("%d rows, want %d", len(fromText), len(c.Rows))
+			}
 			for k, r := range c.Rows {
 				row := sftRow{prompt: r.InputIDs[:1], tokens: r.InputIDs[1:]}
 				for _, label := range r.Labels[1:] {
 					row.weights = append(row.weights, one(label >= 0))
 				}
 				rows = append(rows, row)
-				if c.Kind != "prompt_completion" || c.MaxLength != nil {
+				if c.Kind != "prompt_completion" {
 					continue
 				}
-				// The same text through tokenize: the prompt is the row's prompt if it has no weight.
-				s := c.SourceRows[k]
-				own := tokenize(wordTokenizer{}, gsm8k.Template{}, gsm8k.Example{Question: s.Prompt, Completion: s.Completion, Ended: true}, weight)
+				own := fromText[k]
 				if got := slices.Concat(own.prompt, own.tokens); !slices.Equal(got, r.InputIDs) {
 					t.Errorf("row %d: tokens %v, want %v", k, got, r.InputIDs)
 				}
@@ -140,7 +153,7 @@ func TestGoldenSFT(t *testing.T) {
 			}
 			defer learner.Close()
 			batch, weights := sftBatch(rows)
-			loss, err := learner.Accumulate(batch, weightedNLL(weights))
+			loss, err := learner.Accumulate(batch, supervised(rl.SupervisedLoss(c.LossType), weights))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,6 +13,7 @@ import (
 	"grpo/pkg/model"
 	"grpo/pkg/model/tinylm"
 	"grpo/pkg/model/tinylm/tokenizer"
+	"grpo/pkg/rl"
 	"grpo/pkg/rng"
 	"grpo/pkg/rundir"
 )
@@ -55,11 +56,11 @@ func TestTokenize(t *testing.T) {
 	}
 }
 
-// The weighted mean and its gradient, against central differences.
+// The weighted mean and its gradient, against finite differences.
 func TestWeightedNLL(t *testing.T) {
 	weights := [][]float64{{0.1, 1, 1}, {0.1, 1}}
 	m := model.TokenMatrix{B: 2, T: 3, LogProbs: []float64{-1, -2, -3, -0.5, -0.25, math.NaN()}, DLogProbs: make([]float64, 6)}
-	loss, err := weightedNLL(weights)(&m)
+	loss, err := supervised(rl.NLL, weights)(&m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func TestWeightedNLL(t *testing.T) {
 		d.DLogProbs = make([]float64, 6)
 		d.LogProbs = append([]float64{}, m.LogProbs...)
 		d.LogProbs[i] += eps
-		up, err := weightedNLL(weights)(&d)
+		up, err := supervised(rl.NLL, weights)(&d)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,157 @@
+package train
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"grpo/internal/decodertest"
+	"grpo/pkg/config"
+	"grpo/pkg/model/decoder"
+	"grpo/pkg/model/kernel"
+	"grpo/pkg/rl"
+)
+
+// Every row is in one pack, no pack is over its size, and no two packs would fit into one.
+func TestPack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.IntRange(2, 20).Draw(t, "size")
+		var rows []sftRow
+		for i, n := range rapid.SliceOfN(rapid.IntRange(2, size), 1, 30).Draw(t, "lengths") {
+			rows = append(rows, sftRow{prompt: []int{i}, tokens: make([]int, n-1)})
+		}
+		var seen []int
+		var lengths []int
+		for _, p := range pack(rows, size) {
+			n := 0
+			for _, r := range p {
+				n += r.length()
+				seen = append(seen, r.prompt[0])
+			}
+			if n > size {
+				t.Fatalf("a pack of %d tokens, the size is %d", n, size)
+			}
+			lengths = append(lengths, n)
+		}
+		slices.Sort(seen)
+		for i := range rows {
+			if len(seen) != len(rows) || seen[i] != i {
+				t.Fatalf("%d rows, the packs have %v", len(rows), seen)
+			}
+		}
+		slices.Sort(lengths)
+		if len(lengths) > 1 && lengths[0]+lengths[1] <= size {
+			t.Fatalf("packs of %d and %d tokens fit into one of %d", lengths[0], lengths[1], size)
+		}
+	})
+}
+
+// Examples in a pack do not see each other: the loss is the mean over the tokens of each example by
+// itself.
+func TestPackedExamplesAreSeparate(t *testing.T) {
+	pool := kernel.NewPool(1)
+	defer pool.Close()
+	p, err := decoder.Open(decodertest.Folder(t), false, pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	learner, err := p.NewLearner(1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer learner.Close()
+	var rows []sftRow
+	for _, text := range []string{"ab", "abcd", "b"} {
+		ids := p.Encode(text + text)
+		rows = append(rows, sftRow{ids[:1], ids[1:], slices.Repeat([]float64{1}, len(ids)-1)})
+	}
+	loss := func(rows []sftRow) float64 {
+		batch, weights := sftBatch(rows)
+		v, err := learner.Accumulate(batch, supervised(rl.NLL, weights))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	var sum, tokens float64
+	for _, r := range rows {
+		sum += loss([]sftRow{r}) * float64(len(r.tokens))
+		tokens += float64(len(r.tokens))
+	}
+	if got := loss(pack(rows, 100)[0]); math.Abs(got-sum/tokens) > 1e-12 {
+		t.Errorf("loss %v in a pack, %v one by one", got, sum/tokens)
+	}
+}
+
+// A stage ends when the validation loss rises, with the weights of the lowest, with packing too.
+func TestSFTStopsEarly(t *testing.T) {
+	cfg := decoderSFT(t, "stages.0.steps=60", "stages.0.every_n_steps=2", "stages.0.learning_rate=3e-2",
+		"stages.0.final_lr_ratio=1", "stages.0.early_stopping_patience=2", "stages.0.packing=true",
+		"stages.0.max_length=200", "stages.0.batch_size=2")
+	run := func(cfg config.SFT, threads int) (*SFTRecord, *sftLines) {
+		lines := &sftLines{}
+		rec, err := RunSFT(context.Background(), cfg, SFTOptions{Dir: t.TempDir(), Threads: threads, Observer: lines})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rec, lines
+	}
+	rec, lines := run(cfg, 2)
+	st := rec.Stages[0]
+	if !st.StoppedEarly || st.BestStep == 0 || st.BestStep >= st.Steps || st.Validation.Step != st.BestStep {
+		t.Fatalf("%+v", st)
+	}
+	for _, l := range lines.steps {
+		if l.ValidationLoss != nil && *l.ValidationLoss < *st.ValidationLoss {
+			t.Errorf("step %d has the validation loss %v, the stage returned to %v", l.Step, *l.ValidationLoss, *st.ValidationLoss)
+		}
+	}
+	cfg.Stages[0].Steps = st.BestStep
+	if short, _ := run(cfg, 1); short.Weights != rec.Weights {
+		t.Errorf("a run of %d steps ends with the weights %v, the stopped one with %v", st.BestStep, short.Weights, rec.Weights)
+	}
+}
+
+type sftLines struct {
+	steps []SFTStep
+	notes []string
+}
+
+func (o *sftLines) SFTStep(s SFTStep, _ int) { o.steps = append(o.steps, s) }
+func (o *sftLines) Note(text string)         { o.notes = append(o.notes, text) }
+
+// max_length cuts examples and drops those whose completion it leaves out.
+func TestSFTMaxLength(t *testing.T) {
+	prompts := decoderSFT(t)
+	longest := 0
+	row := func(cfg config.SFT) *StageRecord {
+		rec, err := RunSFT(context.Background(), cfg, SFTOptions{Dir: t.TempDir(), Threads: 1, Observer: &sftLines{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &rec.Stages[0]
+	}
+	problems, err := LoadProblems(prompts.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template, err := templateOf(prompts.Data, prompts.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range promptLengths(tokenizerOf(prompts.Model), template, problems.SFT[:12]) {
+		longest = max(longest, n)
+	}
+	cfg := decoderSFT(t, "stages.0.steps=1")
+	cfg.Stages[0].MaxLength = longest
+	if got := row(cfg); got.Cut == 0 || got.Dropped == 0 || got.Cut+got.Dropped > 12 {
+		t.Errorf("max_length %d: %d cut and %d dropped", longest, got.Cut, got.Dropped)
+	}
+	cfg.Stages[0].MaxLength = 4
+	if _, err := RunSFT(context.Background(), cfg, SFTOptions{Dir: t.TempDir(), Threads: 1, Observer: &sftLines{}}); err == nil {
+		t.Error("a stage without an example that has a token of the loss runs")
+	}
+}
