@@ -28,7 +28,8 @@ import (
 // A finished run with output.keep "best" keeps only the best weights.
 //
 // A checkpoint is a safetensors file with a checksum: the policy's weights under PyTorch's names,
-// AdamW's moments, and, if there are any, the reference model and the critic with its moments. Its
+// AdamW's moments, and, if there are any, the reference model, the earlier policy that samples and the
+// critic with its moments. Its
 // metadata are
 //
 //	grpo.sha256        of the whole file
@@ -171,6 +172,9 @@ func (t *trainer) current() (*model.Checkpoint, error) {
 	}
 	if t.hasReference(s.Step) {
 		c.Reference = t.scorers.referencePolicy.Params()
+	}
+	if t.hasOld(s.Step) {
+		c.Sampler = t.oldParams()
 	}
 	if t.critic != nil {
 		c.Critic = t.critic.State()

@@ -217,6 +217,12 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 	if a.Beta != 0 {
 		weights, saved, numbers, scorers = weights+one, saved+one, numbers+1, scorers+1
 	}
+	if c.Stale() {
+		weights += one
+	}
+	if c.ResampleEveryNSteps > 1 {
+		saved += one
+	}
 	teacher := 0.0
 	if a.Teacher != "" {
 		size := teacherSize(a.Teacher, size)

@@ -152,10 +152,11 @@ func sizeOf(c config.Model, lora config.LoRA) model.Size {
 }
 
 // skipsFlat reports whether updates leave out completions of advantage 0: those of a decoder
-// always do where that is exact. TinyLM computes them unless told otherwise, because the sums over
-// fewer tokens have other last bits.
+// always do where that is exact, unless an earlier policy samples: its completions say nothing about
+// the current policy's entropy and ratio. TinyLM computes them unless told otherwise, because the
+// sums over fewer tokens have other last bits.
 func skipsFlat(c config.Config) bool {
-	return c.Algorithm.SkipFlatGroups || c.Algorithm.SkippingIsExact() && isDecoder(c.Model)
+	return c.Algorithm.SkipFlatGroups || c.Algorithm.SkippingIsExact() && isDecoder(c.Model) && !c.Rollout.Stale()
 }
 
 // microBatchTokens is the bound of micro-batches in tokens; 0 = none.

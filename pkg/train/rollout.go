@@ -20,6 +20,8 @@ type rollout struct {
 	prompts     [][]int            // N/G rows of token ids
 	completions []model.Completion // (N), each with its tokens and old log-probabilities
 	rounds      int                // of sampling (algorithm.dynamic_sampling)
+	// current: the policy that sampled is the one that the step's first update changes.
+	current bool
 
 	shape  rl.Shape // (N,T)
 	mask   []bool   // (N,T), true on tokens
@@ -83,6 +85,7 @@ func (t *trainer) rollout(step int) (*rollout, error) {
 			kept.add(aside, g)
 		}
 	}
+	kept.current = t.cfg.Rollout.ResampleEveryNSteps == 1 || t.renewed(step-1)
 	kept.layOut()
 	if err := t.checkCompletions(kept, step); err != nil {
 		return nil, err
@@ -106,7 +109,7 @@ func (t *trainer) sample(step, round, groups int) (*rollout, error) {
 		r.prompts = append(r.prompts, t.data.prompts[k])
 	}
 	var err error
-	r.completions, err = t.sampler.Sample(r.prompts, r.groupSize, t.sampling(), model.Draws{
+	r.completions, err = t.rolloutSampler().Sample(r.prompts, r.groupSize, t.sampling(), model.Draws{
 		Stream: rng.New(t.cfg.Seed, rng.Rollout), A: uint32(step), B: uint32(round * roundStride),
 	})
 	if err != nil {

@@ -63,6 +63,7 @@ type trainer struct {
 	network
 	folder  hf.Folder // of the best weights, without these; nil for a TinyLM
 	sampler model.Sampler
+	old     oldPolicy // samples the rollouts, unless that is the policy itself
 	scorers scorers
 	learner model.Learner
 	opt     *model.AdamW
@@ -222,6 +223,11 @@ func (t *trainer) build() error {
 		}
 	}
 	t.data.encode(t.policy, t.cfg.Seed)
+	if t.cfg.Rollout.Stale() {
+		if err := t.renewOld(); err != nil {
+			return err
+		}
+	}
 	return t.openScorers()
 }
 
@@ -233,8 +239,10 @@ func (t *trainer) close() {
 		_ = t.critic.Close()
 	}
 	t.scorers.close()
-	if t.sampler != nil {
-		t.sampler.Close()
+	for _, s := range []model.Sampler{t.sampler, t.old.sampler} {
+		if s != nil {
+			s.Close()
+		}
 	}
 	t.network.close()
 	t.logs.close()

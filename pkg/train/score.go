@@ -47,7 +47,7 @@ func (t *trainer) rewardInput(x model.Completion, p gsm8k.Problem, verdict *gsm8
 func (t *trainer) rewardGreedy(r *rollout, step int) error {
 	opt := t.sampling()
 	opt.Greedy = true
-	out, err := t.sampler.Sample(r.prompts, 1, opt, model.Draws{})
+	out, err := t.rolloutSampler().Sample(r.prompts, 1, opt, model.Draws{})
 	if err != nil {
 		return fmt.Errorf("decode greedily in step %d: %w", step, err)
 	}

@@ -162,6 +162,9 @@ func (t *trainer) trainStep(step int, lap func() float64) (*rollout, rundir.Metr
 	if err := t.syncReference(step); err != nil {
 		return nil, m, err
 	}
+	if err := t.resample(step); err != nil {
+		return nil, m, err
+	}
 	t.adaptEntropy(m.Entropy)
 	m.Time.UpdateS = lap()
 	return r, m, nil
