@@ -67,7 +67,11 @@ func (p *progress) Begin(resumedAt, steps int) {
 // Step implements train.Observer.
 func (p *progress) Step(m rundir.Metrics) {
 	if p.bar != nil {
-		p.bar.Describe(fmt.Sprintf("train reward %.3f", m.Reward.Mean))
+		what := fmt.Sprintf("train reward %.3f", m.Reward.Mean)
+		if accuracy, ok := m.Preference["rewards/accuracies"]; ok {
+			what = fmt.Sprintf("pairs ranked right %.3f", accuracy)
+		}
+		p.bar.Describe(what)
 		_ = p.bar.Set(m.Step)
 		if m.Step == p.steps {
 			_ = p.bar.Finish()

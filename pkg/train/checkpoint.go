@@ -1,7 +1,9 @@
 package train
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,6 +25,7 @@ import (
 //	best.safetensors          the weights of the best validation reward
 //	best/                     these of a Llama or Qwen network, as a Hugging Face folder in float32,
 //	                          or of adapters, as a PEFT folder
+//	reference.safetensors     log-probabilities of the pairs of files under the reference policy of dpo
 //	seal.json                 checksums of the logs as of the newest one (rundir.Checksums)
 //
 // A finished run with output.keep "best" keeps only the best weights.
@@ -229,8 +232,8 @@ func (t *trainer) keepBest() error {
 		return nil
 	}
 	names, err := t.checkpoints()
-	for _, name := range names {
-		if err := os.Remove(t.path(rundir.CheckpointDir, name)); err != nil {
+	for _, name := range append(names, referenceFile) {
+		if err := os.Remove(t.path(rundir.CheckpointDir, name)); err != nil && (name != referenceFile || !errors.Is(err, fs.ErrNotExist)) {
 			return fmt.Errorf("keep the best weights only (output.keep): %w", err)
 		}
 	}

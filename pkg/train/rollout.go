@@ -41,7 +41,8 @@ type rollout struct {
 	advantages      []float64 // (N), not used if tokens have their own
 	tokenAdvantages []float64 // (N,T); nil if all tokens of a completion have the same
 	zeroVariance    int       // groups with equal rewards
-	zeroAdvantage   int       // groups that are not informative
+	zeroAdvantage   int       // groups that are not informative: without an advantage, or without a pair
+	identicalPairs  int       // that dpo left out
 }
 
 func (r *rollout) groups() int { return len(r.problems) }

@@ -175,6 +175,9 @@ func (t *trainer) prepare() error {
 	if err := checkContext(t.cfg, t.data.template, t.data.problems); err != nil {
 		return err
 	}
+	if err := t.data.readPairs(t.cfg); err != nil {
+		return err
+	}
 	if err := t.checkMemory(); err != nil {
 		return err
 	}
@@ -188,6 +191,7 @@ func (t *trainer) prepare() error {
 	if len(t.cfg.Reward.Custom) > 0 {
 		t.inputs.Fields = hashFields(t.data.problems.Train)
 	}
+	t.inputs.Pairs = t.data.hashPairs()
 	t.inputs.Rewards, err = rewardFiles(t.cfg.Reward)
 	return err
 }
@@ -211,7 +215,7 @@ func (t *trainer) build() error {
 	}
 	t.opt = model.NewAdamW(t.params, coefficients)
 	t.opt.Pool = t.pool
-	if t.learner, err = t.policy.NewLearner(t.cfg.Rollout.SamplingTemperature, c.GradientCheckpointing); err != nil {
+	if t.learner, err = t.policy.NewLearner(t.temperature(), c.GradientCheckpointing); err != nil {
 		return learnerError(err)
 	}
 	a := t.cfg.Algorithm
@@ -257,7 +261,7 @@ func (t *trainer) finish() (*rundir.Result, error) {
 		return nil, err
 	}
 	if len(t.data.problems.Test) > 0 && s.Test == nil {
-		test, err := t.evaluateSplit("test", t.data.problems.Test, s.Step)
+		test, err := t.evaluateSplit("test", t.data.problems.Test, s.Step, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -67,16 +67,16 @@ func (t *trainer) rewardGreedy(r *rollout, step int) error {
 // scorers compute log-probabilities and entropies of sampled tokens. A scorer that the
 // configuration does not need is nil.
 type scorers struct {
-	referencePolicy model.Policy // of the KL term
+	referencePolicy model.Policy // of the KL term or of pairs
 	reference       model.Scorer
 	teacher         model.Scorer
-	policy          model.Scorer // the policy itself, for entropies at sampling time
+	policy          model.Scorer // the policy itself: for entropies before the update, and for pairs
 }
 
 func (t *trainer) openScorers() error {
-	a, temperature := t.cfg.Algorithm, t.cfg.Rollout.SamplingTemperature
+	a, temperature := t.cfg.Algorithm, t.temperature()
 	var err error
-	if a.Beta != 0 {
+	if a.Beta != 0 || t.isDPO() && !a.FromFile() {
 		t.scorers.referencePolicy = t.policy.Copy()
 		if t.scorers.reference, err = t.scorers.referencePolicy.NewScorer(temperature); err != nil {
 			return err
@@ -92,7 +92,7 @@ func (t *trainer) openScorers() error {
 			return err
 		}
 	}
-	if a.TopEntropyQuantile < 1 {
+	if a.TopEntropyQuantile < 1 || t.isDPO() && (a.DPO.Preference().NeedsBatch() || a.DPO.EvalPairsFile != "") {
 		if t.scorers.policy, err = t.policy.NewScorer(temperature); err != nil {
 			return err
 		}

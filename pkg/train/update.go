@@ -26,6 +26,7 @@ type updateStats struct {
 	entropyTokens int
 	maxDiff       *float64 // largest difference of sampler and learner before the first update; nil: none
 	valueLoss     *float64 // mean; nil without a critic
+	pairs         pairStats
 }
 
 // lossConfig returns the policy loss of the next update. Only here do options of the loss pass from
@@ -133,7 +134,7 @@ func (t *trainer) updateOnce(r *rollout, lo int, firstPass bool, s *updateStats)
 		if firstPass && r.current {
 			s.addSkipped(r, flat)
 		}
-		for _, rows := range t.parts(r, rows) {
+		for _, rows := range t.parts(r, rows, 1) {
 			part, err := t.learner.Accumulate(r.batch(rows), objective(rows))
 			if err != nil {
 				return fmt.Errorf("update: %w", err)
@@ -146,6 +147,11 @@ func (t *trainer) updateOnce(r *rollout, lo int, firstPass bool, s *updateStats)
 	if err != nil {
 		return fmt.Errorf("update: %w", err)
 	}
+	return s.finish(loss, norm)
+}
+
+// finish counts an update. A loss or a gradient norm that is not finite is a [divergence].
+func (s *updateStats) finish(loss, norm float64) error {
 	s.loss, s.norm = s.loss+loss, s.norm+norm
 	s.updates++
 	if notFinite(loss) {
