@@ -20,9 +20,10 @@ func newExplain(s *State) *cobra.Command {
 		Use:   "explain",
 		Short: "Work through the math on small examples or on your own numbers",
 		Long: `Explain computes small worked examples with the functions that training uses:
-length normalization, advantages, clipping, aggregation, overlong filtering, and
-a whole loss step by step. Flags change the numbers. It writes no files, except
-that advantages, clip and aggregation plot a figure with --out.
+length normalization, advantages, clipping, aggregation, overlong filtering, a whole
+loss step by step, and the losses of preference pairs and of reward models. Flags
+change the numbers. It writes no files, except that advantages, clip, aggregation and
+dpo plot a figure with --out.
 
 --batch computes losses and gradients, advantages or rewards of your own file.
 "logprobs" prints the log-probability of each token of a completion.`,
@@ -30,11 +31,12 @@ that advantages, clip and aggregation plot a figure with --out.
   grpo explain advantages --group 1,1,0,0 --group 1,0,0,0
   grpo explain clip --old-logp -3.9 --logp -2.3
   grpo explain walkthrough --rewards 1,0,0.5
+  grpo explain dpo --beta 0.5 --loss-type ipo
   grpo explain loss --batch my-cases.json --json`,
 	}
 	c.AddCommand(newExplainLengthNorm(s), newExplainAdvantages(s), newExplainClip(s),
 		newExplainAggregation(s), newExplainOverlong(s), newExplainWalkthrough(s),
-		newExplainLoss(s), newExplainReward(s), newExplainLogProbs(s))
+		newExplainDPO(s), newExplainRewardModel(s), newExplainLoss(s), newExplainReward(s), newExplainLogProbs(s))
 	return c
 }
 

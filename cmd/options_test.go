@@ -15,6 +15,7 @@ import (
 	"grpo/pkg/explain"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
+	"grpo/pkg/rl"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
 	"grpo/pkg/train"
@@ -166,6 +167,13 @@ func TestOptions(t *testing.T) {
 			&explainOptions[explain.WalkthroughOptions]{numbers: explain.WalkthroughOptions{Rewards: []float64{1, 0},
 				LogProbs: [][]float64{{-1, -2}, {-3}}, OldLogProbs: [][]float64{{-1}, {-2, -3}}, Eps: 1e-6, Epsilon: 0.2,
 				Aggregation: explain.DefaultWalkthrough().Aggregation}}},
+		{"explain dpo --chosen -1,-2 --chosen -3 --loss-type ipo,sft --loss-weights 1,0.5 --beta 0.5 --out f", &explainOptions[explain.DPOOptions]{
+			out: "f", numbers: explain.DPOOptions{Chosen: [][]float64{{-1, -2}, {-3}}, RefChosen: explain.DefaultDPO().RefChosen,
+				Rejected: explain.DefaultDPO().Rejected, RefRejected: explain.DefaultDPO().RefRejected,
+				Config: rl.PreferenceConfig{Losses: []rl.PreferenceLoss{"ipo", "sft"}, Weights: []float64{1, 0.5}, Beta: 0.5,
+					AlphaCoef: 0.5, LDAlpha: 1, Divergence: "reverse_kl"}}}},
+		{"explain reward-model --chosen 1,2 --rejected 0,3 --margin 0,1", &explainOptions[explain.RewardModelOptions]{
+			numbers: explain.RewardModelOptions{Chosen: []float64{1, 2}, Rejected: []float64{0, 3}, Margins: []float64{0, 1}, Centering: 0.01}}},
 		{"explain loss --batch f --json", &batchOptions{file: "f", json: true}},
 		{"explain reward --batch -", &batchOptions{file: "-"}},
 		{"explain logprobs --prompt p --completion= --json", &logProbsOptions{model: "base", prompt: "p", json: true}},

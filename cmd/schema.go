@@ -68,6 +68,8 @@ var schemas = []schemaEntry{
 	output[explain.AggregationResult]("explain-aggregation-json", "grpo explain aggregation --json"),
 	output[explain.OverlongResult]("explain-overlong-json", "grpo explain overlong --json"),
 	output[explain.WalkthroughResult]("explain-walkthrough-json", "grpo explain walkthrough --json"),
+	output[explain.DPOResult]("explain-dpo-json", "grpo explain dpo --json"),
+	output[explain.RewardModelResult]("explain-reward-model-json", "grpo explain reward-model --json"),
 	output[explain.LogProbsResult]("explain-logprobs-json", "grpo explain logprobs --json"),
 	output[[]explain.AdvantageCase]("explain-advantages-batch-json", "grpo explain advantages --batch --json"),
 	output[[]explain.LossCase]("explain-loss-batch-json", "grpo explain loss --batch --json"),

@@ -192,7 +192,7 @@ func TestAlgorithmsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := slices.Concat(rl.RecipeNames(), rl.Baselines(), config.Normalizers(), rl.Aggregations(), rl.ImportanceLevels(),
-		rl.KLEstimators(), config.RewardFunctions())
+		rl.KLEstimators(), config.RewardFunctions(), rl.PreferenceLosses(), rl.Divergences(), rl.PairRules(), rl.SupervisedLosses())
 	for _, p := range config.Presets() {
 		names = append(names, p.Name)
 	}

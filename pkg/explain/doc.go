@@ -10,6 +10,8 @@
 //	aggregation.go   the weight of completions of different lengths
 //	overlong.go      the effect of filtering truncated completions
 //	walkthrough.go   from rewards to the scalar loss, matrix by matrix
+//	dpo.go           the losses of preference pairs
+//	rewardmodel.go   the loss of a reward model
 //	logprobs.go      the log-probability of each token of a completion
 //
 // A subject is a function from options to a result. The result can be written as JSON and as text,

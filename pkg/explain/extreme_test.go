@@ -32,6 +32,12 @@ func TestExtremeInputs(t *testing.T) {
 	walk := func(change func(*WalkthroughOptions)) func() (writer, error) {
 		return func() (writer, error) { o := DefaultWalkthrough(); change(&o); return Walkthrough(o) }
 	}
+	dpo := func(change func(*DPOOptions)) func() (writer, error) {
+		return func() (writer, error) { o := DefaultDPO(); change(&o); return DPO(o) }
+	}
+	rewardModel := func(change func(*RewardModelOptions)) func() (writer, error) {
+		return func() (writer, error) { o := DefaultRewardModel(); change(&o); return RewardModel(o) }
+	}
 	group := func(r ...float64) func(*AdvantageOptions) {
 		return func(o *AdvantageOptions) { o.Prompts = []Prompt{{"prompt 0", r}} }
 	}
@@ -58,6 +64,14 @@ func TestExtremeInputs(t *testing.T) {
 		{"walkthrough, undivided", walk(func(o *WalkthroughOptions) { o.Rewards, o.UseStd = []float64{1e308, 1e308, -1e308}, false }), true},
 		{"walkthrough, epsilon 1e308", walk(func(o *WalkthroughOptions) { o.Epsilon = 1e308 }), false},
 		{"walkthrough, a ratio out of range", walk(func(o *WalkthroughOptions) { o.OldLogProbs[0][0] = -1e308 }), true},
+		{"dpo, beta 1e-300", dpo(func(o *DPOOptions) { o.Config.Beta = 1e-300 }), false},
+		{"dpo at logp -1e308", dpo(func(o *DPOOptions) { o.Chosen[0][0] = -1e308 }), false},
+		{"dpo, a reward out of range", dpo(func(o *DPOOptions) { o.Chosen[0][0], o.Config.Beta = -1e308, 10 }), true},
+		{"dpo, a loss out of range", dpo(func(o *DPOOptions) { o.Chosen[0][0], o.Config.Losses[0] = -1e200, rl.DPOIPO }), true},
+		{"dpo, a divergence out of range", dpo(func(o *DPOOptions) { o.Chosen[0][0], o.Config.Divergence = -1e4, rl.ForwardKL }), true},
+		{"reward model, 1e150", rewardModel(func(o *RewardModelOptions) { o.Chosen[0] = 1e150 }), false},
+		{"reward model, 1e308", rewardModel(func(o *RewardModelOptions) { o.Chosen[0] = 1e308 }), true},
+		{"reward model, a difference out of range", rewardModel(func(o *RewardModelOptions) { o.Chosen[0], o.Rejected[0], o.Centering = 1e308, -1e308, 0 }), true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r, err := tt.do()

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"grpo/pkg/plots"
+	"grpo/pkg/rl"
 )
 
 func draw(t interface{ Fatal(...any) }, f plots.ExplainFigure, err error) []byte {
@@ -96,6 +97,33 @@ func TestAggregationFigure(t *testing.T) {
 	r.Lengths = []int{5}
 	if _, err := r.Figure(); err == nil {
 		t.Error("a figure of one response")
+	}
+}
+
+// The same for the losses of pairs; each figure has hundreds of losses.
+func TestDPOFiguresOfUnusualInputs(t *testing.T) {
+	for _, loss := range rl.PreferenceLosses() {
+		for _, x := range []float64{-300, -1, 0} {
+			for _, beta := range []float64{1e-3, 100} {
+				d := DefaultDPO()
+				d.Chosen[0][0], d.RefRejected[1][0] = x, x
+				d.Config.Beta, d.Config.Losses = beta, []rl.PreferenceLoss{rl.PreferenceLoss(loss)}
+				if d.Config.Losses[0] == rl.DPOExo {
+					d.Config.LabelSmoothing = 0.1
+				}
+				p, err := DPO(d)
+				if err != nil {
+					t.Fatal(err)
+				}
+				f, err := p.Figure()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := f.Check(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 	}
 }
 

@@ -57,6 +57,13 @@
 // assignment's form (sum over tokens / Z, then the mean over sequences),
 // [Constant] the 2026 one (the sum over all tokens / Z).
 //
+// # Pairs
+//
+// [MakePairs] pairs better with worse completions of a group, and [Preference] computes the losses
+// of such pairs (DPO and its relatives): with a reference policy and no sampling, rewards or
+// advantages. [BradleyTerry] is the loss of a reward model on pairs, [Supervised] that of given
+// completions.
+//
 // # Numbers that are easy to get wrong
 //
 // The group's standard deviation is that of a sample (divisor n-1) and eps is

@@ -1,6 +1,7 @@
 package rl
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -205,15 +206,7 @@ func ranked(x []float64) []int {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case x[a] < x[b]:
-			return -1
-		case x[a] > x[b]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(x[a], x[b]) })
 	return order
 }
 

@@ -12,6 +12,7 @@ import (
 	"grpo/pkg/model"
 	"grpo/pkg/model/cuda/gpu"
 	"grpo/pkg/model/kernel"
+	"grpo/pkg/rl"
 	"grpo/pkg/rng"
 )
 
@@ -88,7 +89,7 @@ func (o BenchOptions) check() error {
 		n, least int
 		tiny     bool // of TinyLM alone
 	}{
-		{"--prompts", o.Prompts, 1, false}, {"--group", o.Group, 2, false}, {"--prompt-len", o.PromptLen, 3, true},
+		{"--prompts", o.Prompts, 1, false}, {"--group", o.Group, 1, false}, {"--prompt-len", o.PromptLen, 3, true},
 		{"--response-len", o.ResponseLen, 0, false}, {"--response-len", o.ResponseLen, 1, true},
 		{"--hidden", o.Hidden, 1, true}, {"--layers", o.Layers, 1, true}, {"--steps", o.Steps, 1, false},
 	} {
@@ -257,9 +258,13 @@ func newBench(o BenchOptions) (*trainer, error) {
 // benchConfig is the configuration of the steps.
 func benchConfig(o BenchOptions) (config.Config, error) {
 	cfg, rows := config.Default(), o.Prompts*o.Group
+	loss := cfg.Algorithm.LossType
+	if o.Group == 1 { // there is no group to compare with
+		loss = string(rl.NoBaseline)
+	}
 	if o.Model != "" {
 		set := []string{fmt.Sprint("rollout_batch_size=", rows), fmt.Sprint("group_size=", o.Group),
-			"learning_rate=0", "lr_scheduler=constant", "warmup_steps=0"}
+			"loss_type=" + loss, "learning_rate=0", "lr_scheduler=constant", "warmup_steps=0"}
 		if o.ResponseLen > 0 {
 			set = append(set, fmt.Sprint("sampling_max_tokens=", o.ResponseLen))
 		}
@@ -272,7 +277,7 @@ func benchConfig(o BenchOptions) (config.Config, error) {
 	} else {
 		cfg.Model.Init, cfg.Model.HiddenSize, cfg.Model.NumLayers = "random", o.Hidden, o.Layers
 		cfg.Rollout.RolloutBatchSize, cfg.Rollout.GroupSize = rows, o.Group
-		cfg.Rollout.SamplingMaxTokens = o.ResponseLen
+		cfg.Rollout.SamplingMaxTokens, cfg.Algorithm.LossType = o.ResponseLen, loss
 	}
 	cfg.Seed, cfg.Rollout.SamplingMinTokens = o.Seed, o.ResponseLen
 	if o.Device != "" {

@@ -78,7 +78,7 @@ func TestBenchRefuses(t *testing.T) {
 		change func(*BenchOptions)
 		want   string
 	}{
-		{"a group of one", func(o *BenchOptions) { o.Group = 1 }, "--group 1 must be at least 2"},
+		{"no completion", func(o *BenchOptions) { o.Group = 0 }, "--group 0 must be at least 1"},
 		{"no steps", func(o *BenchOptions) { o.Steps = 0 }, "--steps 0"},
 		{"a prompt without a question", func(o *BenchOptions) { o.PromptLen = 2 }, "--prompt-len 2"},
 		{"no hidden units", func(o *BenchOptions) { o.Hidden = 0 }, "--hidden 0"},
