@@ -66,7 +66,7 @@ func TestBaseFile(t *testing.T) {
 }
 
 func TestEmbeddedLoad(t *testing.T) {
-	want := []string{"default", "smoke", "smollm2"}
+	want := []string{"default", "dpo", "dpo-smollm2", "smoke", "smollm2"}
 	for _, p := range Presets() {
 		want = append(want, p.Name)
 	}
