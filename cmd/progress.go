@@ -107,6 +107,29 @@ func (p *progress) SFTStep(s train.SFTStep, steps int) {
 	}
 }
 
+// lineEvery is the time between lines of a counter, where no bar can be drawn.
+const lineEvery = 5 * time.Second
+
+// counter shows how many of something are done, with the time left.
+func (p *progress) counter(what string) func(done, of int) {
+	started := p.now()
+	last := started
+	return func(done, of int) {
+		if p.redraw {
+			if p.bar == nil {
+				p.bar = p.newBar(of, what+"s")
+			}
+			_ = p.bar.Set(done)
+			return
+		}
+		if now := p.now(); now.Sub(last) >= lineEvery && done < of {
+			last = now
+			left := now.Sub(started).Seconds() / float64(done) * float64(of-done)
+			p.line("%d of %s, %s left", done, textutil.Count(of, what), shortTime(left))
+		}
+	}
+}
+
 // done erases the bar before results are printed.
 func (p *progress) done() {
 	if p.bar != nil {

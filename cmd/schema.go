@@ -56,6 +56,7 @@ var schemas = []schemaEntry{
 	output[train.SFTRecord]("sft-json", "grpo sft --json"),
 	output[statsOutput]("data-stats-json", "grpo data stats --json"),
 	output[train.Prompts]("data-show-json", "grpo data show --json"),
+	output[train.PairsMade]("data-pairs-json", "grpo data pairs --json"),
 	output[train.RewardTrial]("reward-try-json", "grpo reward try --json"),
 	output[pulledModel]("pull-model-json", "grpo pull model --json"),
 	output[pulledData]("pull-data-json", "grpo pull data --json"),
