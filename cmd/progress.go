@@ -90,7 +90,7 @@ func (p *progress) Eval(e rundir.Eval) {
 	p.line("%s", line)
 }
 
-// Note implements train.Observer and train.SFTObserver.
+// Note implements train.Observer, train.SFTObserver and train.RewardModelObserver.
 func (p *progress) Note(text string) { p.line("note: %s", text) }
 
 // SFTStep implements train.SFTObserver.
@@ -104,6 +104,19 @@ func (p *progress) SFTStep(s train.SFTStep, steps int) {
 	if s.Validation != nil {
 		p.line("%s: step %d/%d  loss %.4f  validation: sampled %.3f  greedy %.3f", s.Stage, s.Step, steps, s.Loss,
 			s.Validation.Sampled.AnswerReward, s.Validation.Greedy.AnswerReward)
+	}
+}
+
+// RewardModelStep implements train.RewardModelObserver.
+func (p *progress) RewardModelStep(s train.RewardModelStep, steps int) {
+	if p.redraw {
+		if p.bar == nil {
+			p.bar = p.newBar(steps, "training")
+		}
+		_ = p.bar.Set(s.Step)
+	}
+	if e := s.Eval; e != nil {
+		p.line("step %d/%d  loss %.4f  held-out pairs: loss %.4f  accuracy %.3f  margin %.3f", s.Step, steps, s.Loss, e.Loss, e.Accuracy, e.Margin)
 	}
 }
 
