@@ -144,7 +144,7 @@ func parse(line []byte) (p Pair, err error) {
 	default:
 		return p, fmt.Errorf("\"id\" is %s, want a string", jsonl.Kind(id))
 	}
-	return p, p.check()
+	return p, p.Check()
 }
 
 // missing is the error for a required field that is not there. A field of a similar name that is
@@ -242,8 +242,8 @@ func (p *Pair) split(hasPrompt bool, object map[string]any) error {
 	return nil
 }
 
-// check returns an error if the pair can't be learned from.
-func (p *Pair) check() error {
+// Check returns an error if no model can be trained on the pair: see [ErrIdentical] and [ErrEmpty].
+func (p *Pair) Check() error {
 	for _, part := range []struct {
 		name string
 		Text

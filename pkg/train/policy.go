@@ -231,6 +231,15 @@ func specOf(c config.Model) tinylm.Spec {
 	return tinylm.Spec{Vocab: tokenizer.VocabSize, Hidden: c.HiddenSize, Layers: c.NumLayers}
 }
 
+// newRewardModel returns a reward model that starts with the policy's network and rewards of 0.
+func newRewardModel(p model.Policy, o model.AdamWOptions, checkpointing bool) (model.Critic, error) {
+	if d, ok := p.(*decoder.Policy); ok {
+		return d.NewRewardModel(o, checkpointing), nil
+	}
+	c, err := p.NewCritic(o, checkpointing)
+	return c, learnerError(err)
+}
+
 // loadError wraps an error of loading weights. A missing file is a mistake in the configuration.
 func loadError(what string, err error) error {
 	missing := errors.Is(err, fs.ErrNotExist)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
 	"grpo/pkg/rl"
@@ -121,7 +122,10 @@ func (t *trainer) sample(step, round, groups int) (*rollout, error) {
 
 // sampling returns the sampler's settings for rollouts.
 func (t *trainer) sampling() model.Sampling {
-	c := t.cfg.Rollout
+	return samplingOf(t.cfg.Rollout)
+}
+
+func samplingOf(c config.Rollout) model.Sampling {
 	return model.Sampling{Temperature: c.SamplingTemperature, TopP: c.SamplingTopP, TopK: c.SamplingTopK,
 		MinTokens: c.SamplingMinTokens, MaxTokens: c.SamplingMaxTokens}
 }

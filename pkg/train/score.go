@@ -3,6 +3,7 @@ package train
 import (
 	"fmt"
 
+	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
 	"grpo/pkg/rl"
@@ -18,7 +19,7 @@ func (t *trainer) reward(r *rollout, step, round int) (err error) {
 		for i := task * chunk; i < min(len(inputs), (task+1)*chunk); i++ {
 			prompt, sample := i/r.groupSize, i%r.groupSize
 			noise := gsm8k.RewardNoise(t.cfg.Seed, step, round*roundStride+prompt, sample)
-			inputs[i] = t.rewardInput(r.completions[i], r.problems[prompt], &r.verdicts[i], noise)
+			inputs[i] = rewardInput(t.policy, t.cfg, r.completions[i], r.problems[prompt], &r.verdicts[i], noise)
 			r.texts[i] = inputs[i].Completion
 		}
 	})
@@ -32,12 +33,12 @@ func (t *trainer) reward(r *rollout, step, round int) (err error) {
 }
 
 // rewardInput decodes a completion and grades it into verdict.
-func (t *trainer) rewardInput(x model.Completion, p gsm8k.Problem, verdict *gsm8k.Verdict,
+func rewardInput(tok model.Tokenizer, c config.Config, x model.Completion, p gsm8k.Problem, verdict *gsm8k.Verdict,
 	noise float64) gsm8k.RewardInput {
-	text := t.policy.Decode(x.Tokens)
+	text := tok.Decode(x.Tokens)
 	*verdict = gsm8k.Grade(text, x.Ended, p.Gold)
 	return gsm8k.RewardInput{
-		Completion: text, TokenIDs: x.Tokens, Tokens: len(x.Tokens), MaxTokens: t.cfg.Rollout.SamplingMaxTokens,
+		Completion: text, TokenIDs: x.Tokens, Tokens: len(x.Tokens), MaxTokens: c.Rollout.SamplingMaxTokens,
 		Ended: x.Ended, Problem: p, Verdict: verdict, Noise: noise,
 	}
 }
@@ -54,7 +55,7 @@ func (t *trainer) rewardGreedy(r *rollout, step int) error {
 	inputs := make([]gsm8k.RewardInput, len(out))
 	for i, x := range out {
 		noise := gsm8k.RewardNoise(t.cfg.Seed, step, i, r.groupSize) // a sample number after the group's
-		inputs[i] = t.rewardInput(x, r.problems[i], new(gsm8k.Verdict), noise)
+		inputs[i] = rewardInput(t.policy, t.cfg, x, r.problems[i], new(gsm8k.Verdict), noise)
 	}
 	byFunction, _, err := t.rewards.compute(t.pool, inputs, 1, step) // (F,N/G)
 	if err != nil {
