@@ -84,6 +84,11 @@ func (t *trainer) noteObstacles() {
 		t.note("%d of %d training questions hold characters outside the vocabulary; they are read as "+
 			"<unk>", outside, len(p.Train))
 	}
+	if n := len(t.data.pairs.list); n > 0 {
+		step := t.cfg.Rollout.RolloutBatchSize / 2
+		t.note("%s: %d pairs, %d in each step: %.3g passes over the file", t.data.pairs.path, n, step,
+			float64(t.cfg.Train.NGRPOSteps)*float64(step)/float64(n))
+	}
 	for _, f := range []filePairs{t.data.pairs, t.data.evalPairs} {
 		if left := f.report.String(); left != "" {
 			t.note("%s: %s", f.path, left)
