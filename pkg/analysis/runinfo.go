@@ -41,7 +41,12 @@ type RunInfo struct {
 		Group int `yaml:"group_size"`
 	} `yaml:"rollout"`
 	Algorithm struct {
+		Type     string `yaml:"type"`
 		LossType string `yaml:"loss_type"`
+		DPO      struct {
+			LossType  any    `yaml:"loss_type"` // a list
+			PairsFile string `yaml:"pairs_file"`
+		} `yaml:"dpo"`
 	} `yaml:"algorithm"`
 	Train struct {
 		Steps        int     `yaml:"n_grpo_steps"`
@@ -71,6 +76,9 @@ func ReadInfo(r *rundir.Run) (RunInfo, error) {
 		a.Train.Steps = r.Status.Steps
 	}
 	a.Name = textutil.Printable(cmp.Or(a.Name, filepath.Base(r.Dir)), 0)
+	if a.IsDPO() {
+		a.Algorithm.LossType = "DPO " + strings.Trim(fmt.Sprint(a.Algorithm.DPO.LossType), "[]")
+	}
 	a.Algorithm.LossType = textutil.Printable(a.Algorithm.LossType, 0)
 	a.Data.Source, a.Model.Init = textutil.Printable(a.Data.Source, 0), textutil.Printable(a.Model.Init, 0)
 	a.Train.Scheduler = textutil.Printable(a.Train.Scheduler, 0)
@@ -96,6 +104,9 @@ func readInfos(runs []*rundir.Run) ([]RunInfo, error) {
 	}
 	return all, nil
 }
+
+// IsDPO reports whether the run trained on preference pairs.
+func (a RunInfo) IsDPO() bool { return a.Algorithm.Type == "dpo" }
 
 // SeedText is "seed 1".
 func (a RunInfo) SeedText() string {
@@ -138,6 +149,9 @@ func SettingLine(all []RunInfo) string {
 			r := a.Rollout
 			if r.Group <= 0 || r.Size <= 0 {
 				return ""
+			}
+			if a.IsDPO() && a.Algorithm.DPO.PairsFile != "" {
+				return textutil.Count(r.Size/2, "pair") + " a step"
 			}
 			return fmt.Sprintf("%d prompts × %d completions a step", r.Size/r.Group, r.Group)
 		},

@@ -48,7 +48,7 @@ type state struct {
 	Completions int `json:"completions"`
 	// WithoutPairs counts the steps of dpo that made no update.
 	WithoutPairs int `json:"steps_without_pairs,omitempty"`
-	Checks      int `json:"checks"` // number of passed checks
+	Checks       int `json:"checks"` // number of passed checks
 
 	DivergedAt     *int   `json:"diverged_at"`
 	DivergedReason string `json:"diverged_reason"`
