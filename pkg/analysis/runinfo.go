@@ -40,6 +40,12 @@ type RunInfo struct {
 		Size  int `yaml:"rollout_batch_size"`
 		Group int `yaml:"group_size"`
 	} `yaml:"rollout"`
+	Reward struct {
+		Custom []struct {
+			Name  string `yaml:"name"`
+			Model string `yaml:"model"`
+		} `yaml:"custom"`
+	} `yaml:"reward"`
 	Algorithm struct {
 		LossType string `yaml:"loss_type"`
 	} `yaml:"algorithm"`
@@ -95,6 +101,20 @@ func readInfos(runs []*rundir.Run) ([]RunInfo, error) {
 		}
 	}
 	return all, nil
+}
+
+// LearnedRewards are the names of the run's reward functions that are reward models.
+func LearnedRewards(r *rundir.Run) (out []string) {
+	info, err := ReadInfo(r)
+	if err != nil {
+		return nil
+	}
+	for _, c := range info.Reward.Custom {
+		if c.Model != "" {
+			out = append(out, c.Name)
+		}
+	}
+	return out
 }
 
 // SeedText is "seed 1".
