@@ -108,8 +108,8 @@ func TestUnusedCustomRewards(t *testing.T) {
 func TestCustomRewardErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"[{command: [a]}]":                                                   "x.yaml: line 1: reward.functions: element 1 has no name (add name: to it",
-		"[{name: a}]":                                                        "reward.custom.0.name (\"a\", x.yaml: line 1) must have one of command, pattern and expr, not 0 of them",
-		"[{name: a, pattern: b, expr: c}]":                                   "one of command, pattern and expr, not 2 of them",
+		"[{name: a}]":                                                        "reward.custom.0.name (\"a\", x.yaml: line 1) must have one of command, pattern, expr and model, not 0 of them",
+		"[{name: a, pattern: b, expr: c}]":                                   "one of command, pattern, expr and model, not 2 of them",
 		"[{name: answer, pattern: b}]":                                       "is the name of a built-in reward function",
 		"[{name: a b, pattern: b}]":                                          "must be a letter and up to 39 letters",
 		"[{name: a, pattern: b}, {name: a, pattern: c}]":                     "two reward functions have this name",
