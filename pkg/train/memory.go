@@ -306,6 +306,7 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 		{"an evaluation", evaluationBytes(cfg.Model, template, largest, cfg.Eval.MaxTokens, cfg.Eval.Greedy),
 			fmt.Sprintf("lower eval.max_tokens, now %d, or %s", cfg.Eval.MaxTokens, lower)},
 		{"the sampler", size.SamplerBytes(threads), smaller},
+		{"the reward models", rewardModelBytes(cfg.Reward, threads), "leave them out of reward.functions"},
 		{"reading a checkpoint", max(0, saved-after), smaller},
 	}, problemParts(lengths, threads, everything...)...)
 }
