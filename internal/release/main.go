@@ -1,5 +1,5 @@
-// Command release builds the program for each platform and packs it with the README, the license,
-// man pages and shell completions:
+// Command release builds the program for each platform and packs it with the README, the documentation,
+// the licenses of all that is in it, man pages and shell completions:
 //
 //	go run ./internal/release -out dist [-version v1.2.0] [-platforms linux/amd64,windows/arm64]
 //
@@ -59,7 +59,7 @@ func release(ctx context.Context, out, version string, names []string) error {
 	if err != nil {
 		return err
 	}
-	common, err := commonFiles(from)
+	common, err := commonFiles(ctx, from)
 	if err != nil {
 		return err
 	}

@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -14,18 +17,56 @@ import (
 )
 
 // commonFiles are in the archive of every platform.
-func commonFiles(from origin) ([]file, error) {
-	var files []file
-	for _, name := range []string{"README.md", "CHANGELOG.md", "LICENSE"} {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			return nil, fmt.Errorf("release runs in the root of the sources: %w", err)
-		}
-		files = append(files, file{name, 0o644, data})
+func commonFiles(ctx context.Context, from origin) ([]file, error) {
+	files, err := sourceFiles()
+	if err != nil {
+		return nil, err
+	}
+	others, err := licenses(ctx)
+	if err != nil {
+		return nil, err
 	}
 	root := cmd.Root()
 	shells, err := completions(root)
-	return slices.Concat(files, manPages(root, from), shells), err
+	return slices.Concat(files, []file{others}, manPages(root, from), shells), err
+}
+
+var readmeFigure = regexp.MustCompile(`!\[[^\]]*\]\(([^)]+)\)`)
+
+// sourceFiles are the README with its figures, the documentation and the examples.
+func sourceFiles() (files []file, err error) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		return nil, fmt.Errorf("release runs in the root of the sources: %w", err)
+	}
+	paths := []string{"README.md", "CHANGELOG.md", "LICENSE"}
+	for _, m := range readmeFigure.FindAllSubmatch(readme, -1) {
+		paths = append(paths, string(m[1]))
+	}
+	for _, dir := range []string{"docs", "examples"} {
+		err := fs.WalkDir(os.DirFS(dir), ".", func(name string, e fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case e.Name() == "__pycache__": // of an example that was run
+				return fs.SkipDir
+			case e.Type().IsRegular():
+				paths = append(paths, dir+"/"+name)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file{path, 0o644, data})
+	}
+	return files, nil
 }
 
 // available are the commands that the help shows: the root, its children, theirs.

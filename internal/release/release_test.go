@@ -8,6 +8,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -145,6 +148,65 @@ func TestCompletions(t *testing.T) {
 	for _, f := range files {
 		if !bytes.Contains(f.data, []byte("__complete")) || !strings.Contains(f.name, "grpo") {
 			t.Errorf("%s is no completion: %.100q", f.name, f.data)
+		}
+	}
+}
+
+// TestShells: the shells that are installed load their completions.
+func TestShells(t *testing.T) {
+	files, err := completions(cmd.Root())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		for _, shell := range []string{"bash", "zsh", "fish"} {
+			if !strings.Contains(f.name, shell) {
+				continue
+			}
+			t.Run(shell, func(t *testing.T) {
+				program, err := exec.LookPath(shell)
+				if err != nil {
+					t.Skipf("%s is not installed", shell)
+				}
+				path := filepath.Join(t.TempDir(), filepath.Base(f.name))
+				if err := os.WriteFile(path, f.data, 0o644); err != nil {
+					t.Fatal(err)
+				}
+				load := ". " + path
+				if shell == "zsh" { // compdef is of its completion system
+					load = "autoload -Uz compinit && compinit -D && " + load
+				}
+				out, err := exec.Command(program, "-c", load).CombinedOutput()
+				if err != nil || len(out) > 0 {
+					t.Errorf("%s: %v: %s", load, err, out)
+				}
+			})
+		}
+	}
+}
+
+// TestSourceFiles: an archive has the documentation, the figures that the README shows, the examples
+// and the licenses of everything in the program.
+func TestSourceFiles(t *testing.T) {
+	t.Chdir("../..")
+	files, err := sourceFiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"README.md", "LICENSE", "docs/output.md", "docs/performance/scaling.png",
+		"results/first-light/validation_reward.png", "examples/rewards/brevity.py"} {
+		if !slices.ContainsFunc(files, func(f file) bool { return f.name == want && len(f.data) > 0 }) {
+			t.Errorf("%s is not among the files", want)
+		}
+	}
+	others, err := licenses(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\nThe Go standard library, go1", "\ngorgonia.org/gorgonia v0.9.18\n", "\ngithub.com/spf13/cobra v",
+		"Copyright", "Apache License"} {
+		if !strings.Contains(string(others.data), want) {
+			t.Errorf("the licenses have no %q", want)
 		}
 	}
 }

@@ -40,6 +40,12 @@ type RunInfo struct {
 		Size  int `yaml:"rollout_batch_size"`
 		Group int `yaml:"group_size"`
 	} `yaml:"rollout"`
+	Reward struct {
+		Custom []struct {
+			Name  string `yaml:"name"`
+			Model string `yaml:"model"`
+		} `yaml:"custom"`
+	} `yaml:"reward"`
 	Algorithm struct {
 		Type     string `yaml:"type"`
 		LossType string `yaml:"loss_type"`
@@ -107,6 +113,20 @@ func readInfos(runs []*rundir.Run) ([]RunInfo, error) {
 
 // IsDPO reports whether the run trained on preference pairs.
 func (a RunInfo) IsDPO() bool { return a.Algorithm.Type == "dpo" }
+
+// LearnedRewards are the names of the run's reward functions that are reward models.
+func LearnedRewards(r *rundir.Run) (out []string) {
+	info, err := ReadInfo(r)
+	if err != nil {
+		return nil
+	}
+	for _, c := range info.Reward.Custom {
+		if c.Model != "" {
+			out = append(out, c.Name)
+		}
+	}
+	return out
+}
 
 // SeedText is "seed 1".
 func (a RunInfo) SeedText() string {

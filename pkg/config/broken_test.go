@@ -198,6 +198,7 @@ var brokenAlgorithm = []broken{
 	{"algorithm.type=dpo f_alpha_divergence_coef=0.1", `algorithm.dpo.f_alpha_divergence_coef (0.1, --set f_alpha_divergence_coef) has no effect, because of algorithm.dpo.f_divergence_type ("reverse_kl", default) (it is for alpha_divergence)`},
 	{"algorithm.type=dpo discopop_tau=0.1", `algorithm.dpo.discopop_tau (0.1, --set discopop_tau) has no effect, because of algorithm.dpo.loss_type ([sigmoid], default) (it is for discopop)`},
 	{"algorithm.type=dpo loss_weights=2", `algorithm.dpo.loss_weights ([2], --set loss_weights) has no effect, because of algorithm.dpo.loss_type ([sigmoid], default) (a weight is for several losses; the learning rate scales a single one)`},
+	{"algorithm.type=dpo pairs=best_worst pairs_per_group=1", `algorithm.dpo.pairs_per_group (1, --set pairs_per_group) has no effect, because of algorithm.dpo.pairs ("best_worst", --set pairs) (it makes one pair of a group in any case)`},
 	{"algorithm.type=dpo pairs_file=p.jsonl pairs=best_worst", `algorithm.dpo.pairs ("best_worst", --set pairs) has no effect, because of algorithm.dpo.pairs_file ("p.jsonl", --set pairs_file) (the pairs are in the file; leave this key out)`},
 	{"algorithm.type=dpo pairs_file=p.jsonl resample_every_n_steps=0", `rollout.resample_every_n_steps (0, --set resample_every_n_steps) has no effect, because of algorithm.dpo.pairs_file`},
 }

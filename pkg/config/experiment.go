@@ -15,6 +15,7 @@ func Experiment(c Config) Config {
 	c = Resolve(c)
 	c.Algorithm.plainKL()
 	c.Algorithm.plainLoss(c.offPolicy())
+	c.Algorithm.DPO.plain()
 	c = withoutInert(c)
 	a := &c.Algorithm
 	a.plainAggregation(c.Train.TrainBatchSize)
@@ -115,5 +116,12 @@ func (a *Algorithm) plainAggregation(completions int) {
 		sum(1)
 	case rl.SeqMeanTokenSumNorm:
 		sum(a.NormalizeConstant)
+	}
+}
+
+// plain: without wrong labels, robust is sigmoid.
+func (d *DPO) plain() {
+	if len(d.LossType) == 1 && d.LossType[0] == string(rl.DPORobust) && d.LabelSmoothing == 0 {
+		d.LossType = []string{string(rl.DPOSigmoid)}
 	}
 }

@@ -83,6 +83,9 @@ func (c *Config) dpoEffect(v *validator) {
 	if len(d.LossType) == 1 && len(d.LossWeights) == 1 {
 		v.noEffect(&d.LossType, "a weight is for several losses; the learning rate scales a single one", &d.LossWeights)
 	}
+	if d.Pairs == string(rl.PairBestWorst) && d.PairsPerGroup == 1 {
+		v.noEffect(&d.Pairs, "it makes one pair of a group in any case", &d.PairsPerGroup)
+	}
 	if a.FromFile() {
 		v.noEffect(&d.PairsFile, "the pairs are in the file; leave this key out", &d.Pairs, &d.PairsPerGroup,
 			&r.ResampleEveryNSteps, &a.DynamicSampling)
@@ -96,6 +99,9 @@ func (c *Config) inertUnderDPO(v *validator) {
 	v.noEffect(&a.Type, "its loss is algorithm.dpo.loss_type", &a.LossType)
 	v.noEffect(&a.Type, "it has no advantages and no importance ratio",
 		&a.UseStdNormalization, &a.AdvantageEps, &a.Cliprange, &a.LengthNormalization, &a.NormalizeConstant)
+	if len(w.RewardWeights) == 1 && w.RewardWeights[0] > 0 && !a.FromFile() {
+		v.noEffect(&a.Type, "a positive weight of a single reward function changes no comparison of rewards", &w.RewardWeights)
+	}
 	if a.FromFile() {
 		v.noEffect(&a.DPO.PairsFile, "the completions are in the file", &r.GroupSize, &r.SamplingTemperature,
 			&r.SamplingTopP, &r.SamplingTopK, &r.SamplingMinTokens, &r.SamplingMaxTokens, &w.Functions, &w.RewardWeights,

@@ -30,6 +30,8 @@ const (
 	EventsFile     = "events.out.tfevents.0.grpo"
 	ValidationPlot = "validation_reward.png"
 	TrainingPlot   = "training.png"
+	// LearnedPlot is of runs with a reward model.
+	LearnedPlot = "learned_vs_true_reward.png"
 )
 
 // Splits, as written in [Eval] and [Sample].

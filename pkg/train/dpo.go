@@ -188,7 +188,11 @@ func (t *trainer) evaluatePairs() (map[string]float64, error) {
 	if err != nil {
 		return nil, fmt.Errorf("score the held-out pairs: %w", err)
 	}
-	res, err := rl.Preference(t.cfg.Algorithm.DPO.Preference(), t.pairBatch(r, rows, x))
+	half, err := t.scoreHalf(r, rows)
+	if err != nil {
+		return nil, fmt.Errorf("score the held-out pairs: %w", err)
+	}
+	res, err := rl.Preference(t.cfg.Algorithm.DPO.Preference(), t.pairBatch(r, rows, x, half, 0))
 	if err != nil {
 		return nil, fmt.Errorf("score the held-out pairs: %w", err)
 	}

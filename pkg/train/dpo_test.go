@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"grpo/pkg/config"
+	"grpo/pkg/model"
+	"grpo/pkg/model/tinylm/tokenizer"
 	"grpo/pkg/rl"
 	"grpo/pkg/rundir"
 )
@@ -41,6 +45,7 @@ func TestDPOResumesExactly(t *testing.T) {
 		"offline": {"resample_every_n_steps=0", "pairs=best_worst", "num_iterations=2"},
 		"renewed": {"resample_every_n_steps=3", "sampling_temperature=0.8"},
 		"file":    {"pairs_file=" + file, "eval_pairs_file=" + file, "rollout_batch_size=8", "group_size=2", "algorithm.dpo.loss_type=ipo"},
+		"wpo":     {"use_weighting=true", "micro_batch_tokens=200", "sampling_temperature=1.2", "eval_pairs_file=" + file},
 		"aot":     {"algorithm.dpo.loss_type=aot,sft", "micro_batch_tokens=200"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,9 +83,9 @@ func TestDPOBegins(t *testing.T) {
 
 // Micro-batches change memory, not the result.
 func TestDPOGradientAccumulationIsInvariant(t *testing.T) {
-	for _, loss := range []string{"sigmoid", "sigmoid,sft", "aot_unpaired"} {
+	for _, loss := range []string{"sigmoid use_weighting=true", "sigmoid,sft", "aot_unpaired"} {
 		first := func(set ...string) rundir.Metrics {
-			return mustRun(t, ofPairs(t, append(set, "n_grpo_steps=2", "algorithm.dpo.loss_type="+loss)...), t.TempDir(), 1).Metrics[1]
+			return mustRun(t, ofPairs(t, append(set, strings.Fields("n_grpo_steps=2 algorithm.dpo.loss_type="+loss)...)...), t.TempDir(), 1).Metrics[1]
 		}
 		want := first()
 		for _, set := range []string{"gradient_accumulation_steps=3", "micro_batch_tokens=1"} {
@@ -219,5 +224,49 @@ func TestDPOLosses(t *testing.T) {
 		if m := run.Metrics[1]; run.Result.Status != rundir.StateDone || m.GradNorm == 0 || notFinite(m.Loss) || m.Preference["rewards/chosen"] == 0 {
 			t.Errorf("%s: %+v", loss, m)
 		}
+	}
+}
+
+// The sum of squared probabilities of each token, from two temperatures, is that of all tokens'
+// probabilities, one at a time.
+func TestSumOfSquares(t *testing.T) {
+	cfg := ofPairs(t, "use_weighting=true", "pairs_file="+pairsFile(t, threePairs))
+	run := &trainer{cfg: cfg, opts: options("", &watch{}, 1)}
+	defer run.close()
+	if err := run.data.readPairs(cfg); err != nil {
+		t.Fatal(err)
+	}
+	run.data.problems = &Problems{}
+	if err := run.build(); err != nil {
+		t.Fatal(err)
+	}
+	scorer, err := run.policy.NewScorer(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer scorer.Close()
+	r, rows := run.data.pairs.rollout([]int{0})
+	r.reference = make([]float64, r.shape.Len())
+	x, err := run.scoreRows(scorer, r, rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	half, err := run.scoreHalf(r, rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := run.pairBatch(r, rows, x, half, 0).LogSumSq[2] // of the third token of the chosen completion
+	var sum float64
+	pair := run.data.pairs.list[0]
+	for id := range tokenizer.VocabSize {
+		tokens := append(slices.Clone(pair.chosen[:2]), id)
+		m, err := scorer.Score(&model.Batch{Prompts: [][]int{pair.prompt}, Rows: []model.Row{{Tokens: tokens}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += math.Exp(2 * m.LogProbs[2])
+	}
+	if !close(got, math.Log(sum), 1e-5) {
+		t.Errorf("log of the sum of squares %v, want %v", got, math.Log(sum))
 	}
 }

@@ -60,6 +60,10 @@ func (t *trainer) updateOnPairs(r *rollout, batch pairRows, firstPass bool, s *u
 		loss += res.Loss
 		s.pairs.add(res)
 	}
+	half, err := t.scoreHalf(r, batch)
+	if err != nil {
+		return fmt.Errorf("update: %w", err)
+	}
 	// A loss of a pair that depends on all pairs of the update needs their log-probabilities first:
 	// those of a scorer are the learner's.
 	var whole *rl.PreferenceResult
@@ -69,7 +73,7 @@ func (t *trainer) updateOnPairs(r *rollout, batch pairRows, firstPass bool, s *u
 		if err != nil {
 			return fmt.Errorf("update: %w", err)
 		}
-		res, err := rl.Preference(cfg, t.pairBatch(r, batch, x))
+		res, err := rl.Preference(cfg, t.pairBatch(r, batch, x, half, 0))
 		if err != nil {
 			return err
 		}
@@ -94,7 +98,7 @@ func (t *trainer) updateOnPairs(r *rollout, batch pairRows, firstPass bool, s *u
 				}
 				return 0, nil
 			}
-			b := t.pairBatch(r, rows, x)
+			b := t.pairBatch(r, rows, x, half, done)
 			b.Totals = totals
 			res, err := rl.Preference(cfg, b)
 			if err != nil {
@@ -119,12 +123,37 @@ func (t *trainer) updateOnPairs(r *rollout, batch pairRows, firstPass bool, s *u
 	return s.finish(loss, norm)
 }
 
-// pairBatch lays out rows of pairs, whose log-probabilities under the policy are x, for the loss.
-func (t *trainer) pairBatch(r *rollout, rows pairRows, x *model.TokenMatrix) rl.PreferenceBatch {
+// scoreHalf returns the log-probabilities of pairs under the policy at half the temperature, which
+// give the sums of squared probabilities that algorithm.dpo.use_weighting needs; nil without it.
+func (t *trainer) scoreHalf(r *rollout, rows pairRows) (*model.TokenMatrix, error) {
+	if t.scorers.half == nil {
+		return nil, nil
+	}
+	return t.scoreRows(t.scorers.half, r, rows)
+}
+
+// pairBatch lays out rows of pairs, whose log-probabilities under the policy are x, for the loss. If
+// half is not nil, they are its rows from first on.
+//
+// With the logits l of a token's distribution p and the token's own l_t,
+//
+//	log sum p^2 = lse(2 l) - 2 lse(l) = 2 (l_t - lse(l)) - (2 l_t - lse(2 l))
+//
+// twice its log-probability minus that at half the temperature.
+func (t *trainer) pairBatch(r *rollout, rows pairRows, x, half *model.TokenMatrix, first int) rl.PreferenceBatch {
 	t.updater.ref = take(r, r.reference, rows, x.T, t.updater.ref)
-	return rl.PreferenceBatch{
+	b := rl.PreferenceBatch{
 		Shape: rl.Shape{B: x.B, T: x.T}, LogProbs: x.LogProbs, RefLogProbs: t.updater.ref, Mask: x.Mask,
 	}
+	if half == nil {
+		return b
+	}
+	b.LogSumSq = make([]float64, len(x.LogProbs))
+	for i := range b.LogSumSq {
+		row, at := i/x.T, i%x.T
+		b.LogSumSq[i] = 2*x.LogProbs[i] - half.LogProbs[(first+row)*half.T+at]
+	}
+	return b
 }
 
 // pairParts cuts pairs into micro-batches of nearly equal numbers of pairs

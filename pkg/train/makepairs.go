@@ -138,7 +138,7 @@ func newPairMaker(ctx context.Context, o PairOptions) (m *pairMaker, err error) 
 	if m.encoder, err = newPairEncoder(c.Model); err != nil {
 		return m, err
 	}
-	m.rewards, err = openRewards(ctx, c, m.template, func(format string, args ...any) { o.Note(fmt.Sprintf(format, args...)) })
+	m.rewards, err = openRewards(ctx, c, m.template, m.Threads, func(format string, args ...any) { o.Note(fmt.Sprintf(format, args...)) })
 	if err != nil {
 		return m, err
 	}

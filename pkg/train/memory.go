@@ -237,7 +237,7 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 		weights, saved, numbers, scorers = weights+one, saved+one, numbers+1, scorers+1
 	}
 	if c.Stale() {
-		weights += one
+		weights += one + size.SamplerBytes(threads)
 	}
 	if c.ResampleEveryNSteps > 1 {
 		saved += one
@@ -249,7 +249,13 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 		teacher = size.ScorerBytes(all, threads) + size.PassBytes(model.BatchSize{}, all, nil, threads)
 	}
 	if a.Type == "dpo" {
-		kept, numbers = kept+8*tokens, numbers+1
+		numbers++
+		if a.DPO.Preference().NeedsBatch() || a.DPO.EvalPairsFile != "" || a.FromFile() {
+			scorers++
+		}
+		if a.DPO.UseWeighting {
+			scorers++
+		}
 	}
 	if a.TopEntropyQuantile < 1 {
 		kept, scorers = kept+2*tokens, scorers+1
@@ -300,6 +306,7 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 		{"an evaluation", evaluationBytes(cfg.Model, template, largest, cfg.Eval.MaxTokens, cfg.Eval.Greedy),
 			fmt.Sprintf("lower eval.max_tokens, now %d, or %s", cfg.Eval.MaxTokens, lower)},
 		{"the sampler", size.SamplerBytes(threads), smaller},
+		{"the reward models", rewardModelBytes(cfg.Reward, threads), "leave them out of reward.functions"},
 		{"reading a checkpoint", max(0, saved-after), smaller},
 	}, problemParts(lengths, threads, everything...)...)
 }

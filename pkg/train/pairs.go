@@ -136,20 +136,41 @@ func (e *pairEncoder) encode(p preference.Pair) (out pairTokens, err error) {
 }
 
 func (e *pairEncoder) encodeText(p preference.Pair, out *pairTokens) error {
-	for _, text := range []string{p.Prompt.Plain, p.Chosen.Plain, p.Rejected.Plain} {
-		if !e.tok.Knows(text) {
-			return fmt.Errorf("%s has characters outside the model's vocabulary", words.Quote(text))
-		}
+	var err error
+	if out.prompt, err = e.prompt(p.Prompt.Plain); err != nil {
+		return err
 	}
-	completion := func(text string, truncated bool) []int {
-		ids := e.tok.EncodeAround("", text, "")
-		if !truncated {
-			ids = append(ids, e.tok.End()[0])
-		}
-		return ids
+	if out.chosen, err = e.completion(p.Chosen.Plain, p.ChosenTruncated); err != nil {
+		return err
 	}
-	out.prompt = model.EncodeRaw(e.tok, p.Prompt.Plain)
-	out.chosen, out.rejected = completion(p.Chosen.Plain, p.ChosenTruncated), completion(p.Rejected.Plain, p.RejectedTruncated)
+	out.rejected, err = e.completion(p.Rejected.Plain, p.RejectedTruncated)
+	return err
+}
+
+// prompt is the tokens of a prompt of text.
+func (e *pairEncoder) prompt(text string) ([]int, error) {
+	if err := e.knows(text); err != nil {
+		return nil, err
+	}
+	return model.EncodeRaw(e.tok, text), nil
+}
+
+// completion is the tokens of a completion of text.
+func (e *pairEncoder) completion(text string, truncated bool) ([]int, error) {
+	if err := e.knows(text); err != nil {
+		return nil, err
+	}
+	ids := e.tok.EncodeAround("", text, "")
+	if !truncated {
+		ids = append(ids, e.tok.End()[0])
+	}
+	return ids, nil
+}
+
+func (e *pairEncoder) knows(text string) error {
+	if !e.tok.Knows(text) {
+		return fmt.Errorf("%s has characters outside the model's vocabulary", words.Quote(text))
+	}
 	return nil
 }
 

@@ -240,6 +240,40 @@ func newRewardModel(p model.Policy, o model.AdamWOptions, checkpointing bool) (m
 	return c, learnerError(err)
 }
 
+// rewardModelSize is the size of a reward model's network; nil if it can't be read.
+func rewardModelSize(path string) model.Size {
+	if decoder.IsCheckpoint(path) {
+		if d, err := decoder.Describe(path); err == nil {
+			return d.Size
+		}
+		return nil
+	}
+	if spec, err := tinylm.ReadSpec(path); err == nil {
+		return spec
+	}
+	return nil
+}
+
+// openRewardModel opens the weights of a reward model.
+func openRewardModel(path string, on *kernel.Pool) (*pairEncoder, interface {
+	Values(*model.Batch) (*model.ValueMatrix, error)
+	Close() error
+}, error) {
+	if !decoder.IsCheckpoint(path) {
+		m, err := tinylm.OpenRewardModel(path, on)
+		return &pairEncoder{tok: tinylm.Tokenizer{}}, m, err
+	}
+	d, err := decoder.Describe(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := decoder.OpenRewardModel(path, on)
+	if err == nil && len(d.Tokenizer.End()) == 0 {
+		err = fmt.Errorf("open reward model %s: the model has no end token", path)
+	}
+	return &pairEncoder{tok: d.Tokenizer, context: d.Size.Context}, m, err
+}
+
 // loadError wraps an error of loading weights. A missing file is a mistake in the configuration.
 func loadError(what string, err error) error {
 	missing := errors.Is(err, fs.ErrNotExist)

@@ -199,7 +199,7 @@ func (t *trainer) prepare() error {
 // build makes the rewards, the network and its optimizer.
 func (t *trainer) build() error {
 	var err error
-	if t.rewards, err = openRewards(t.ctx, t.cfg, t.data.template, t.note); err != nil {
+	if t.rewards, err = openRewards(t.ctx, t.cfg, t.data.template, t.opts.Threads, t.note); err != nil {
 		return err
 	}
 	if t.network, err = openNetwork(t.cfg.Model, t.cfg.Train.LoRA, t.cfg.Seed, t.opts.Threads, stepWork(t.cfg)); err != nil {

@@ -72,6 +72,7 @@ type scorers struct {
 	reference       model.Scorer
 	teacher         model.Scorer
 	policy          model.Scorer // the policy itself: for entropies before the update, and for pairs
+	half            model.Scorer // the policy at half the temperature: see [trainer.pairBatch]
 }
 
 func (t *trainer) openScorers() error {
@@ -98,11 +99,16 @@ func (t *trainer) openScorers() error {
 			return err
 		}
 	}
+	if t.isDPO() && a.DPO.UseWeighting {
+		if t.scorers.half, err = t.policy.NewScorer(temperature / 2); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
 func (s *scorers) close() {
-	for _, x := range []model.Scorer{s.reference, s.teacher, s.policy} {
+	for _, x := range []model.Scorer{s.reference, s.teacher, s.policy, s.half} {
 		if x != nil {
 			_ = x.Close() // frees memory only
 		}
