@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/golden"
 	"grpo/pkg/config"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/preference"
@@ -314,6 +315,33 @@ func TestPythonLoadsRewardModel(t *testing.T) {
 	for i, x := range got.Rewards {
 		if math.Abs(x-want.Rewards[i]) > 1e-4*max(1, math.Abs(x)) {
 			t.Errorf("reward %d is %v, transformers' %v", i, want.Rewards[i], x)
+		}
+	}
+}
+
+// Metrics are those that TRL's RewardTrainer logs.
+func TestGoldenRewardMetrics(t *testing.T) {
+	type batch struct {
+		Chosen   []float64 `json:"rewards_chosen"`
+		Rejected []float64 `json:"rewards_rejected"`
+		Loss     float64
+		Metrics  map[string]float64
+	}
+	var file struct{ Losses, Model []batch }
+	golden.ReadJSON(t, filepath.Join(golden.Path(t, "golden", "trl2"), "reward.json"), &file)
+	if len(file.Losses) == 0 || len(file.Model) == 0 {
+		t.Fatal("no cases")
+	}
+	for _, c := range append(file.Losses, file.Model...) {
+		data, err := json.Marshal(rewardMetrics(c.Loss, c.Chosen, c.Rejected))
+		got := map[string]float64{}
+		if err = errors.Join(err, json.Unmarshal(data, &got)); err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range c.Metrics {
+			if x, ok := got[name]; !ok || math.Abs(x-want) > 1e-5*max(1, math.Abs(want)) {
+				t.Errorf("%s is %v, want %v", name, x, want)
+			}
 		}
 	}
 }
