@@ -41,7 +41,7 @@ func TestRewardExamples(t *testing.T) {
 	if s, err = compile("sweep"); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"study.yaml", "learned.yaml"} {
+	for _, name := range []string{"study.yaml"} {
 		text, err := os.ReadFile(dir + name)
 		if err != nil {
 			t.Fatal(err)

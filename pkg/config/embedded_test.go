@@ -99,7 +99,7 @@ func TestRewardModelFile(t *testing.T) {
 }
 
 func TestEmbeddedLoad(t *testing.T) {
-	want := []string{"default", "dpo", "dpo-smollm2", "smoke", "smollm2"}
+	want := []string{"default", "dpo", "dpo-smollm2", "learned-reward", "smoke", "smollm2"}
 	for _, p := range Presets() {
 		want = append(want, p.Name)
 	}

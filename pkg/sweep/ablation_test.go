@@ -33,6 +33,7 @@ func TestAblations(t *testing.T) {
 		"overlong":            "none filtering soft_overlong",
 		"prompt":              "plain r1_zero",
 		"reward":              "answer format random",
+		"reward-model":        "true learned mixed",
 		"stdnorm":             "use_std_normalization=true use_std_normalization=false",
 	}
 	controls := map[string]string{"prompt": "r1_zero", "reward": "format random"}
@@ -50,7 +51,11 @@ func TestAblations(t *testing.T) {
 			if base == "smoke" { // 128 completions, where the arms name 256
 				set = append(set, "rollout_batch_size=256")
 			}
-			p, err := NewPlan(req, PlanOptions{Path: base, Set: set})
+			o := PlanOptions{Path: base, Set: set}
+			if name == "reward-model" && base != "" { // its own configuration has its reward function
+				o.Path, o.Over = req.Config, []string{base}
+			}
+			p, err := NewPlan(req, o)
 			if err != nil {
 				t.Errorf("%s on %q: %v", name, base, err)
 				continue
@@ -143,6 +148,9 @@ func TestAblationsTrain(t *testing.T) {
 		req, err := LoadRequest(name)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if name == "reward-model" { // reads a reward model: a script trains with one
+			continue
 		}
 		set, steps := tiny, 1
 		if name == "online-offline" { // the first step samples from the initial policy in any case
