@@ -63,9 +63,13 @@ next to them.
 Without --model it takes a TinyLM with random weights, random prompts and fixed
 lengths. --model takes the steps of the configuration smollm2 with a Llama or Qwen
 model: 8 prompts of its chat, 8 completions each, which end by themselves after at
-most 32 tokens unless --response-len is given.`,
+most 32 tokens unless --response-len is given.
+
+With --algorithm dpo each two completions of a group are a pair. The update then
+includes the forward pass of the reference model, as a step of TRL's DPOTrainer does.`,
 		Example: `  grpo bench step --threads 1
   grpo bench step --hidden 128 --steps 50 --json
+  grpo bench step --algorithm dpo --group 2
   grpo bench step --model SmolLM2-135M-Instruct.gguf --precision bf16`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Model != "" {
@@ -80,6 +84,7 @@ most 32 tokens unless --response-len is given.`,
 		},
 	}
 	addBenchFlags(c.Flags(), &o.BenchOptions)
+	c.Flags().StringVar(&o.Algorithm, "algorithm", "grpo", "measure the step of this algorithm: `grpo|dpo`")
 	c.Flags().StringVar(&o.Model, "model", "", "measure this Hugging Face folder or GGUF file at `path`")
 	addJSON(c, &o.json)
 	o.profile.add(c.Flags(), "the working folder")
@@ -123,6 +128,9 @@ func runBenchStep(ctx context.Context, s *State, o *benchStepOptions) error {
 	ms := func(s float64) string { return fmt.Sprintf("%8.2f ms", 1000*s) }
 	row("rollout", ms(r.RolloutS), "median %s, %.0f tokens/s", ms(r.MedianS.Rollout), r.RolloutTokS)
 	row("update", ms(r.UpdateS), "median %s, %.0f tokens/s", ms(r.MedianS.Update), r.UpdateTokS)
+	if r.ReferenceS > 0 {
+		row("", ms(r.ReferenceS), "of the update is the pass of the reference model")
+	}
 	row("step", ms(r.StepS), "median %s", ms(r.MedianStepS))
 	row("rate", fmt.Sprintf("%8.1f GFLOP/s", r.GFLOPS), "nominal; update: nominal %.1f, executed %.1f",
 		r.UpdateGFLOPS, r.UpdateExecuted)

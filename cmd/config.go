@@ -161,6 +161,9 @@ func listConfigs(_ context.Context, s *State, o *listOptions) error {
 	for _, n := range config.NamesSFT() {
 		list = append(list, listedConfig{n, "grpo sft -c " + n, config.About(n)})
 	}
+	for _, n := range config.NamesRewardModel() {
+		list = append(list, listedConfig{n, "grpo reward-model -c " + n, config.About(n)})
+	}
 	if o.json {
 		return printJSON(s.Out, list)
 	}

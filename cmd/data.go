@@ -25,12 +25,13 @@ import (
 func newData(s *State) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "data",
-		Short: "Generate problems; describe problem files; show prompts",
+		Short: "Generate problems; describe problem files; show prompts; make preference pairs",
 		Example: `  grpo data generate --out problems
   grpo data stats problems/val.jsonl
-  grpo data show -c smollm2 --model SmolLM2-135M-Instruct.Q4_1.gguf`,
+  grpo data show -c smollm2 --model SmolLM2-135M-Instruct.Q4_1.gguf
+  grpo data pairs --out pairs.jsonl`,
 	}
-	c.AddCommand(newDataGenerate(s), newDataStats(s), newDataShow(s))
+	c.AddCommand(newDataGenerate(s), newDataStats(s), newDataShow(s), newDataPairs(s))
 	return c
 }
 

@@ -67,7 +67,11 @@ func (p *progress) Begin(resumedAt, steps int) {
 // Step implements train.Observer.
 func (p *progress) Step(m rundir.Metrics) {
 	if p.bar != nil {
-		p.bar.Describe(fmt.Sprintf("train reward %.3f", m.Reward.Mean))
+		what := fmt.Sprintf("train reward %.3f", m.Reward.Mean)
+		if accuracy, ok := m.Preference["rewards/accuracies"]; ok {
+			what = fmt.Sprintf("pairs ranked right %.3f", accuracy)
+		}
+		p.bar.Describe(what)
 		_ = p.bar.Set(m.Step)
 		if m.Step == p.steps {
 			_ = p.bar.Finish()
@@ -90,7 +94,7 @@ func (p *progress) Eval(e rundir.Eval) {
 	p.line("%s", line)
 }
 
-// Note implements train.Observer and train.SFTObserver.
+// Note implements train.Observer, train.SFTObserver and train.RewardModelObserver.
 func (p *progress) Note(text string) { p.line("note: %s", text) }
 
 // SFTStep implements train.SFTObserver.
@@ -108,6 +112,42 @@ func (p *progress) SFTStep(s train.SFTStep, steps int) {
 		}
 		p.line("%s: step %d/%d  loss %.4f  validation: %ssampled %.3f  greedy %.3f", s.Stage, s.Step, steps, s.Loss,
 			loss, s.Validation.Sampled.AnswerReward, s.Validation.Greedy.AnswerReward)
+	}
+}
+
+// RewardModelStep implements train.RewardModelObserver.
+func (p *progress) RewardModelStep(s train.RewardModelStep, steps int) {
+	if p.redraw {
+		if p.bar == nil {
+			p.bar = p.newBar(steps, "training")
+		}
+		_ = p.bar.Set(s.Step)
+	}
+	if e := s.Eval; e != nil {
+		p.line("step %d/%d  loss %.4f  held-out pairs: loss %.4f  accuracy %.3f  margin %.3f", s.Step, steps, s.Loss, e.Loss, e.Accuracy, e.Margin)
+	}
+}
+
+// lineEvery is the time between lines of a counter, where no bar can be drawn.
+const lineEvery = 5 * time.Second
+
+// counter shows how many of something are done, with the time left.
+func (p *progress) counter(what string) func(done, of int) {
+	started := p.now()
+	last := started
+	return func(done, of int) {
+		if p.redraw {
+			if p.bar == nil {
+				p.bar = p.newBar(of, what+"s")
+			}
+			_ = p.bar.Set(done)
+			return
+		}
+		if now := p.now(); now.Sub(last) >= lineEvery && done < of {
+			last = now
+			left := now.Sub(started).Seconds() / float64(done) * float64(of-done)
+			p.line("%d of %s, %s left", done, textutil.Count(of, what), shortTime(left))
+		}
 	}
 }
 

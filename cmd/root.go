@@ -174,8 +174,8 @@ solve the problems but rarely does, and trains it in seconds on a CPU.`,
 	}
 	root.SetFlagErrorFunc(flagError)
 	for _, f := range []func(*State) *cobra.Command{
-		newTrain, newEval, newSweep, newAblate, newAssignment, newReport, newStatus, newCancel, newCompare,
-		newSFT, newGenerate, newExport, newExplain, newData, newPull, newReward, newBench, newConfig, newSchema,
+		newTrain, newDPO, newEval, newSweep, newAblate, newAssignment, newReport, newStatus, newCancel, newCompare,
+		newSFT, newRewardModel, newGenerate, newExport, newExplain, newData, newPull, newReward, newBench, newConfig, newSchema,
 		newVersion, newTask,
 	} {
 		root.AddCommand(f(s))

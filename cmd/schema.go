@@ -31,6 +31,7 @@ type schemaEntry struct {
 var schemas = []schemaEntry{
 	{name: "config", what: "configuration file of grpo train (-c)", yaml: config.Schema},
 	{name: "sft", what: "recipe of grpo sft (-c)", yaml: config.SchemaSFT},
+	{name: "reward-model", what: "configuration of grpo reward-model (-c)", yaml: config.SchemaRewardModel},
 	{name: "sweep", what: "file of grpo ablate; sweep.yaml", yaml: sweep.Schema},
 	{name: "result", what: "result.json of a run", of: reflect.TypeFor[rundir.Result]()},
 	{name: "results", what: "results.json of a sweep; grpo report --json", of: reflect.TypeFor[report.Results]()},
@@ -54,8 +55,10 @@ var schemas = []schemaEntry{
 	output[[]train.Generated]("generate-json", "grpo generate --json"),
 	output[train.Exported]("export-json", "grpo export --json"),
 	output[train.SFTRecord]("sft-json", "grpo sft --json"),
+	output[train.RewardModelRecord]("reward-model-json", "grpo reward-model --json"),
 	output[statsOutput]("data-stats-json", "grpo data stats --json"),
 	output[train.Prompts]("data-show-json", "grpo data show --json"),
+	output[train.PairsMade]("data-pairs-json", "grpo data pairs --json"),
 	output[train.RewardTrial]("reward-try-json", "grpo reward try --json"),
 	output[pulledModel]("pull-model-json", "grpo pull model --json"),
 	output[pulledData]("pull-data-json", "grpo pull data --json"),

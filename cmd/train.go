@@ -43,8 +43,9 @@ var (
 		"end a run when its validation reward collapses"}
 )
 
-// trainOptions are the inputs of `grpo train`.
+// trainOptions are the inputs of `grpo train` and `grpo dpo`.
 type trainOptions struct {
+	command string // its name, for the default folder
 	load    config.LoadOptions
 	out     outFlags
 	resume  string // the folder of the run to continue; empty without --resume
@@ -53,8 +54,6 @@ type trainOptions struct {
 }
 
 func newTrain(s *State) *cobra.Command {
-	o := &trainOptions{}
-	var cf configFlags
 	c := &cobra.Command{
 		Use:   "train",
 		Short: "Train a policy and plot its validation reward",
@@ -83,22 +82,35 @@ available memory; GRPO_MEMORY=off and GRPO_DISK=off disable the checks.`,
   grpo train --set algorithm.loss_type=no_baseline --set length_normalization=masked_normalize
   grpo train --resume results/train-1a2b3c4d
   grpo train -c results/train-1a2b3c4d/config.yaml --fresh    repeats that run`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.profile.check(cmd); err != nil {
+	}
+	return trains(c, s, trainKeys, nil)
+}
+
+// trains completes a command that trains one run: keys have flags of their own, and change, if it is
+// not nil, adapts the sources of the configuration of a new run.
+func trains(c *cobra.Command, s *State, keys []keyFlag, change func(*config.LoadOptions) error) *cobra.Command {
+	o := &trainOptions{command: c.Name()}
+	var cf configFlags
+	c.Annotations = saves
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := o.profile.check(cmd); err != nil {
+			return err
+		}
+		o.load = cf.options(cmd, s, keys)
+		switch {
+		case cmd.Flags().Changed("resume"):
+			if err := checkResume(cmd, o.resume, keys); err != nil {
 				return err
 			}
-			o.load = cf.options(cmd, s, trainKeys)
-			if cmd.Flags().Changed("resume") {
-				if err := checkResume(cmd, o.resume); err != nil {
-					return err
-				}
+		case change != nil:
+			if err := change(&o.load); err != nil {
+				return err
 			}
-			return run(cmd, s, o, runTrain)
-		},
-		Annotations: saves,
+		}
+		return run(cmd, s, o, runTrain)
 	}
 	cf.add(c, config.Names())
-	addKeyFlags(c, trainKeys)
+	addKeyFlags(c, keys)
 	o.out.add(c.Flags())
 	o.profile.add(c.Flags(), "the run's folder")
 	o.gate.add(c.Flags())
@@ -108,12 +120,12 @@ available memory; GRPO_MEMORY=off and GRPO_DISK=off disable the checks.`,
 
 // checkResume refuses flags that would change the configuration of the run in dir,
 // but the device: a run may move.
-func checkResume(c *cobra.Command, dir string) error {
+func checkResume(c *cobra.Command, dir string, keys []keyFlag) error {
 	if dir == "" {
 		return usagef(c, "--resume needs the folder of a run")
 	}
 	names := []string{"config", "set", "out", "fresh"}
-	for _, k := range trainKeys {
+	for _, k := range keys {
 		if k != deviceKey {
 			names = append(names, k.flag)
 		}
@@ -160,8 +172,12 @@ func runTrain(ctx context.Context, s *State, o *trainOptions) error {
 	if err != nil {
 		return err
 	}
+	if kind := r.Config.Algorithm.Type; o.command == "dpo" && kind != "dpo" {
+		return config.Invalid(fmt.Errorf("train on preference pairs: algorithm.type is %s in this configuration "+
+			"(add --set algorithm.type=dpo, or use grpo train)", kind))
+	}
 	if o.resume == "" {
-		if dir, err = o.out.resolve("train", config.Hash(r.Config)); err != nil {
+		if dir, err = o.out.resolve(o.command, config.Hash(r.Config)); err != nil {
 			return err
 		}
 	}

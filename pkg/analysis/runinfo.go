@@ -40,8 +40,19 @@ type RunInfo struct {
 		Size  int `yaml:"rollout_batch_size"`
 		Group int `yaml:"group_size"`
 	} `yaml:"rollout"`
+	Reward struct {
+		Custom []struct {
+			Name  string `yaml:"name"`
+			Model string `yaml:"model"`
+		} `yaml:"custom"`
+	} `yaml:"reward"`
 	Algorithm struct {
+		Type     string `yaml:"type"`
 		LossType string `yaml:"loss_type"`
+		DPO      struct {
+			LossType  any    `yaml:"loss_type"` // a list
+			PairsFile string `yaml:"pairs_file"`
+		} `yaml:"dpo"`
 	} `yaml:"algorithm"`
 	Train struct {
 		Steps        int     `yaml:"n_grpo_steps"`
@@ -71,6 +82,9 @@ func ReadInfo(r *rundir.Run) (RunInfo, error) {
 		a.Train.Steps = r.Status.Steps
 	}
 	a.Name = textutil.Printable(cmp.Or(a.Name, filepath.Base(r.Dir)), 0)
+	if a.IsDPO() {
+		a.Algorithm.LossType = "DPO " + strings.Trim(fmt.Sprint(a.Algorithm.DPO.LossType), "[]")
+	}
 	a.Algorithm.LossType = textutil.Printable(a.Algorithm.LossType, 0)
 	a.Data.Source, a.Model.Init = textutil.Printable(a.Data.Source, 0), textutil.Printable(a.Model.Init, 0)
 	a.Train.Scheduler = textutil.Printable(a.Train.Scheduler, 0)
@@ -95,6 +109,23 @@ func readInfos(runs []*rundir.Run) ([]RunInfo, error) {
 		}
 	}
 	return all, nil
+}
+
+// IsDPO reports whether the run trained on preference pairs.
+func (a RunInfo) IsDPO() bool { return a.Algorithm.Type == "dpo" }
+
+// LearnedRewards are the names of the run's reward functions that are reward models.
+func LearnedRewards(r *rundir.Run) (out []string) {
+	info, err := ReadInfo(r)
+	if err != nil {
+		return nil
+	}
+	for _, c := range info.Reward.Custom {
+		if c.Model != "" {
+			out = append(out, c.Name)
+		}
+	}
+	return out
 }
 
 // SeedText is "seed 1".
@@ -138,6 +169,9 @@ func SettingLine(all []RunInfo) string {
 			r := a.Rollout
 			if r.Group <= 0 || r.Size <= 0 {
 				return ""
+			}
+			if a.IsDPO() && a.Algorithm.DPO.PairsFile != "" {
+				return textutil.Count(r.Size/2, "pair") + " a step"
 			}
 			return fmt.Sprintf("%d prompts × %d completions a step", r.Size/r.Group, r.Group)
 		},

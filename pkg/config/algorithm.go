@@ -12,8 +12,8 @@ import (
 // the aggregation, the constant and the level, and [Algorithm.Advantages] returns the baseline and
 // the normalizer.
 type Algorithm struct {
-	// Type: "grpo" (the baseline is the group) or "ppo" (the baseline is a critic's
-	// value head, with generalized advantage estimation).
+	// Type: "grpo" (the baseline is the group), "ppo" (the baseline is a critic's value head, with
+	// generalized advantage estimation) or "dpo" (pairs of completions, see [DPO]).
 	Type string `yaml:"type" neutral:"grpo"`
 	// LossType is one of rl.RecipeNames; see [Algorithm.BaseLoss].
 	LossType string `yaml:"loss_type"`
@@ -120,6 +120,8 @@ type Algorithm struct {
 	ValueEpochs       int     `yaml:"value_epochs" neutral:"0"`
 	// ValueClip limits the change of a value in an update (0 = no clip).
 	ValueClip float64 `yaml:"value_clip" neutral:"0.2"`
+
+	DPO DPO `yaml:"dpo"`
 }
 
 // whitenTokens is the normalizer rl.WhitenTokens, which whitens the advantages of

@@ -24,8 +24,11 @@ const resolvedMark = "# resolved by grpo"
 func Marshal[T Root](c T) []byte {
 	c = Resolve(c)
 	command := "train"
-	if _, ok := any(c).(SFT); ok {
+	switch any(c).(type) {
+	case SFT:
 		command = "sft"
+	case RewardModel:
+		command = "reward-model"
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, resolvedMark+"; repeat with: grpo %s -c this-file\n", command)

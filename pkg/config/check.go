@@ -238,6 +238,8 @@ func (v *validator) validate() []string {
 		c.validate(v)
 	case *SFT:
 		c.validate(v)
+	case *RewardModel:
+		c.validate(v)
 	}
 	var problems []string
 	for _, f := range v.found {
@@ -250,7 +252,7 @@ func (v *validator) validate() []string {
 	return problems
 }
 
-// Validate checks a configuration that was not made by [Load] or [LoadSFT] (which call it) and
+// Validate checks a configuration that was not made by [Load] or another loader (which call it) and
 // reports all problems at once in an [*Error].
 func Validate[T Root](c *T) error {
 	if problems := newValidator(c, nil).validate(); len(problems) > 0 {

@@ -119,7 +119,13 @@ type Rollout struct {
 	SamplingTopK        int     `yaml:"sampling_top_k"` // 0 = off
 	SamplingMinTokens   int     `yaml:"sampling_min_tokens"`
 	SamplingMaxTokens   int     `yaml:"sampling_max_tokens"`
+	// ResampleEveryNSteps: the policy that samples is a copy of the policy, renewed after each k-th
+	// step. 1 is the policy itself; 0 is the initial policy for the whole run.
+	ResampleEveryNSteps int `yaml:"resample_every_n_steps" neutral:"1"`
 }
+
+// Stale reports whether a step may sample from an earlier policy than the one it trains.
+func (r *Rollout) Stale() bool { return r.ResampleEveryNSteps != 1 }
 
 // Train is the loop and the optimizer.
 type Train struct {
@@ -260,6 +266,8 @@ func Default() Config {
 	c, _ := defaults()
 	c.Reward.Functions = slices.Clone(c.Reward.Functions)
 	c.Reward.RewardWeights = slices.Clone(c.Reward.RewardWeights)
+	d := &c.Algorithm.DPO
+	d.LossType, d.LossWeights = slices.Clone(d.LossType), slices.Clone(d.LossWeights)
 	c.Eval.Sets = slices.Clone(c.Eval.Sets)
 	c.Output.Formats = slices.Clone(c.Output.Formats)
 	l := &c.Launcher

@@ -12,7 +12,7 @@ import (
 	"grpo/pkg/reward"
 )
 
-// CustomReward is a reward function that the user defines. It has one of Command, Pattern and Expr.
+// CustomReward is a reward function that the user defines. It has one of Command, Pattern, Expr and Model.
 // In a file it is written in reward.functions, where its name stands otherwise:
 //
 //	functions: [answer, {name: brevity, command: [python3, my_reward.py], weight: 0.5}]
@@ -22,6 +22,9 @@ type CustomReward struct {
 	Command []string `yaml:"command" neutral:"[]"` // program and arguments, started without a shell
 	Pattern string   `yaml:"pattern" neutral:""`   // an RE2 pattern: 1 if it matches
 	Expr    string   `yaml:"expr" neutral:""`      // an expression
+	// Model is the path of a reward model: the folder of `grpo reward-model`, a Hugging Face folder of a
+	// network for sequence classification, or a safetensors file.
+	Model string `yaml:"model" neutral:""`
 	// OnError: "fail" ends the run, "null" trains the completions concerned without this reward.
 	OnError string `yaml:"on_error" neutral:"fail"`
 
@@ -30,6 +33,19 @@ type CustomReward struct {
 	Timeout  float64 `yaml:"timeout" neutral:"60"`
 	Workers  int     `yaml:"workers" neutral:"1"`
 	Restarts int     `yaml:"restarts" neutral:"1"`
+}
+
+// LearnedReward is the name of a reward model that is given none.
+const LearnedReward = "learned"
+
+// LearnedRewards are the names of the functions in use that are reward models.
+func (r *Reward) LearnedRewards() (out []string) {
+	for _, c := range r.usedCustom() {
+		if c.Model != "" {
+			out = append(out, c.Name)
+		}
+	}
+	return out
 }
 
 // SetDefaults sets the keys that a function need not give.
@@ -86,13 +102,13 @@ func (r *Reward) validateCustom(v *validator) {
 
 func (c *CustomReward) validate(v *validator) {
 	given := 0
-	for _, has := range []bool{len(c.Command) > 0, c.Pattern != "", c.Expr != ""} {
+	for _, has := range []bool{len(c.Command) > 0, c.Pattern != "", c.Expr != "", c.Model != ""} {
 		if has {
 			given++
 		}
 	}
 	if given != 1 {
-		v.reject("%s must have one of command, pattern and expr, not %d of them", &c.Name, given)
+		v.reject("%s must have one of command, pattern, expr and model, not %d of them", &c.Name, given)
 		return
 	}
 	oneOf(v, &c.OnError, "fail", "null")
@@ -111,6 +127,7 @@ func (c *CustomReward) validate(v *validator) {
 			v.reject("%s: %s", &c.Pattern, err.Error())
 		}
 		v.noEffect(&c.Pattern, "a pattern cannot fail", &c.OnError)
+	case c.Model != "":
 	default:
 		if err = reward.CheckExpr(c.Expr); err != nil {
 			v.reject("%s: %s", &c.Expr, err.Error())
@@ -139,6 +156,10 @@ func inlineRewards(d *yamldoc.Document, root *yaml.Node) {
 				weight = w
 			}
 			name := valueOf(e, "name")
+			if m := valueOf(e, "model"); name == nil && m != nil {
+				name = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: LearnedReward, Line: m.Line}
+				appendPair(e, "name", name)
+			}
 			if name == nil {
 				d.Problem(e.Line, "reward.functions: element %d has no name (add name: to it, for metrics and tables)", i+1)
 				d.Broken["reward.functions"] = true

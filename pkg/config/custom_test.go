@@ -105,11 +105,32 @@ func TestUnusedCustomRewards(t *testing.T) {
 	}
 }
 
+// TestLearnedRewards: a reward model needs no name, and its path is part of the hash.
+func TestLearnedRewards(t *testing.T) {
+	r, err := loadYAML(t, "reward: {functions: [answer, {model: judge, weight: 2}, {name: other, model: b, on_error: null}]}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &r.Config.Reward
+	if !reflect.DeepEqual(c.Functions, []string{"answer", "learned", "other"}) || !reflect.DeepEqual(c.RewardWeights, []float64{1, 2, 1}) ||
+		!reflect.DeepEqual(c.LearnedRewards(), []string{"learned", "other"}) || c.Custom[0].Model != "judge" {
+		t.Errorf("%+v", c)
+	}
+	again, err := LoadText("config.yaml", Marshal(r.Config))
+	if err != nil || Hash(again.Config) != Hash(r.Config) {
+		t.Errorf("read again: %v", err)
+	}
+	again.Config.Reward.Custom[0].Model = "elsewhere"
+	if Hash(again.Config) == Hash(r.Config) {
+		t.Error("another model has the same hash")
+	}
+}
+
 func TestCustomRewardErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"[{command: [a]}]":                                                   "x.yaml: line 1: reward.functions: element 1 has no name (add name: to it",
-		"[{name: a}]":                                                        "reward.custom.0.name (\"a\", x.yaml: line 1) must have one of command, pattern and expr, not 0 of them",
-		"[{name: a, pattern: b, expr: c}]":                                   "one of command, pattern and expr, not 2 of them",
+		"[{name: a}]":                                                        "reward.custom.0.name (\"a\", x.yaml: line 1) must have one of command, pattern, expr and model, not 0 of them",
+		"[{name: a, pattern: b, expr: c}]":                                   "one of command, pattern, expr and model, not 2 of them",
 		"[{name: answer, pattern: b}]":                                       "is the name of a built-in reward function",
 		"[{name: a b, pattern: b}]":                                          "must be a letter and up to 39 letters",
 		"[{name: a, pattern: b}, {name: a, pattern: c}]":                     "two reward functions have this name",
@@ -124,7 +145,10 @@ func TestCustomRewardErrors(t *testing.T) {
 		"[{name: a, pattern: b, timeout: 3}]":                                "reward.custom.0.timeout (3, x.yaml: line 1) has no effect",
 		"[{name: a, pattern: b, on_error: null}]":                            "has no effect",
 		"[answer, {name: a, pattern: b, weight: 2}], reward_weights: [1, 1]": "weight can't be combined with reward_weights",
-		"[answr]": `"answr" must be one of answer, format`,
+		"[{model: a}, {model: b}]":                                           "two reward functions have this name",
+		"[{model: a, pattern: b}]":                                           "one of command, pattern, expr and model, not 2 of them",
+		"[{model: a, workers: 2}]":                                           "reward.custom.0.workers (2, x.yaml: line 1) has no effect",
+		"[answr]":                                                            `"answr" must be one of answer, format`,
 	} {
 		_, err := loadYAML(t, "reward: {functions: "+text+"}\n")
 		if err == nil || !strings.Contains(err.Error(), want) {

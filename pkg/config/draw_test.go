@@ -14,6 +14,7 @@ func drawAlgorithm(t *rapid.T, c *Config) {
 	for _, name := range []string{"baseline", "normalizer", "scale_rewards", "importance_sampling_level", "length_normalization"} {
 		values["algorithm."+name] = append(values["algorithm."+name], "")
 	}
+	values["algorithm.dpo.pairs_file"], values["algorithm.dpo.eval_pairs_file"] = []string{"", "pairs.jsonl"}, []string{"", "held.jsonl"}
 	values["algorithm.teacher"] = []string{"", "base", "x.safetensors"}
 	var keys []string
 	for _, f := range leaves(c) {

@@ -31,6 +31,7 @@ func (c *Config) validateEffect(v *validator) {
 		}
 	}
 
+	c.dpoEffect(v)
 	for _, o := range []struct {
 		option rl.Uses
 		keys   []any
@@ -41,9 +42,11 @@ func (c *Config) validateEffect(v *validator) {
 		{rl.UsesSAPO, []any{&a.SAPOTemperaturePos, &a.SAPOTemperatureNeg}},
 		{rl.UsesVESPO, []any{&a.VESPOKPos, &a.VESPOLambdaPos, &a.VESPOKNeg, &a.VESPOLambdaNeg}},
 	} {
-		a.needsLoss(v, o.option, o.keys...)
+		if a.Type != "dpo" {
+			a.needsLoss(v, o.option, o.keys...)
+		}
 	}
-	if a.ImportanceSamplingLevel != "" {
+	if a.ImportanceSamplingLevel != "" && a.Type != "dpo" {
 		a.needsLoss(v, rl.UsesLevel, &a.ImportanceSamplingLevel)
 	}
 
@@ -145,7 +148,7 @@ func (c *Config) inert(v *validator) {
 	if d.Source != "generated" {
 		v.noEffect(&d.Source, "it is for generated problems",
 			&d.GeneratorSeed, &d.WeightAdd, &d.WeightSub, &d.WeightMul, &d.UnseenSize)
-	} else if len(c.Eval.SetFiles()) == 0 {
+	} else if len(c.Eval.SetFiles()) == 0 && a.DPO.PairsFile == "" && a.DPO.EvalPairsFile == "" {
 		v.noEffect(&d.Source, "generated problems have no broken lines", &d.SkipBad)
 	}
 	v.reject("%s has no effect here: it changes worked answers, and only grpo sft trains on those",
@@ -160,7 +163,39 @@ func (c *Config) inert(v *validator) {
 	if d.PromptTemplate == "question_only" {
 		v.reject("%s has no effect here: its text is that of plain", &d.PromptTemplate)
 	}
+	if c.Rollout.Stale() && c.Train.NGRPOSteps == 1 {
+		v.noEffect(&c.Train.NGRPOSteps, "the first step samples from the initial policy in any case",
+			&c.Rollout.ResampleEveryNSteps)
+	}
+	if a.Type == "dpo" {
+		c.inertUnderDPO(v)
+	} else {
+		c.inertLoss(v)
+	}
+	if a.RefModelSyncSteps >= c.Train.NGRPOSteps {
+		v.noEffect(&c.Train.NGRPOSteps, "the reference would first move after the last step",
+			&a.RefModelMixupAlpha, &a.RefModelSyncSteps)
+	}
+	t := &c.Train
+	if c.Updates()-float64(t.WarmupSteps) <= 1 {
+		v.noEffect(&t.NGRPOSteps, "there is only one update after the warm-up, and its learning rate is the full one",
+			&t.LRScheduler)
+	}
+	if t.LearningRate == 0 && (a.Type != "ppo" || a.ValueLearningRate == 0) {
+		v.noEffect(&t.LearningRate, "there is no learning rate to change", &t.LRScheduler, &t.WarmupSteps)
+	}
+	if a.TeacherGamma == 0 {
+		v.noEffect(&a.TeacherGamma, "without a discount the divisor is 1", &a.TeacherLengthNormalization)
+	}
+	if a.ValueEpochs <= 1 && !c.smallBatches() {
+		v.noEffect(&a.ValueEpochs, "with one update of the critic on each rollout its values have not moved; "+
+			"set value_epochs to 2 or more, or a smaller train_batch_size", &a.ValueClip)
+	}
+}
 
+// inertLoss reports settings of advantages and policy losses without effect in this run.
+func (c *Config) inertLoss(v *validator) {
+	a := &c.Algorithm
 	if a.BaseLoss() == rl.NoBaseline {
 		v.noEffect(&a.LossType, "it uses the raw rewards", &a.UseStdNormalization)
 	}
@@ -186,29 +221,13 @@ func (c *Config) inert(v *validator) {
 			&a.VESPOKPos, &a.VESPOLambdaPos, &a.VESPOKNeg, &a.VESPOLambdaNeg,
 			&a.OffPolicyMask, &a.OffPolicyMaskThreshold)
 	}
-	if a.RefModelSyncSteps >= c.Train.NGRPOSteps {
-		v.noEffect(&c.Train.NGRPOSteps, "the reference would first move after the last step",
-			&a.RefModelMixupAlpha, &a.RefModelSyncSteps)
-	}
-	t := &c.Train
-	if c.Updates()-float64(t.WarmupSteps) <= 1 {
-		v.noEffect(&t.NGRPOSteps, "there is only one update after the warm-up, and its learning rate is the full one",
-			&t.LRScheduler)
-	}
-	if t.LearningRate == 0 && (a.Type != "ppo" || a.ValueLearningRate == 0) {
-		v.noEffect(&t.LearningRate, "there is no learning rate to change", &t.LRScheduler, &t.WarmupSteps)
-	}
-	if a.TeacherGamma == 0 {
-		v.noEffect(&a.TeacherGamma, "without a discount the divisor is 1", &a.TeacherLengthNormalization)
-	}
-	if a.ValueEpochs <= 1 && !c.smallBatches() {
-		v.noEffect(&a.ValueEpochs, "with one update of the critic on each rollout its values have not moved; "+
-			"set value_epochs to 2 or more, or a smaller train_batch_size", &a.ValueClip)
-	}
 }
 
 // offPolicy: not every importance ratio is 1.
-func (c *Config) offPolicy() bool { return c.Train.EpochsPerRolloutBatch > 1 || c.smallBatches() }
+func (c *Config) offPolicy() bool {
+	stale := c.Rollout.Stale() && c.Train.NGRPOSteps > 1
+	return c.Train.EpochsPerRolloutBatch > 1 || c.smallBatches() || stale
+}
 
 func (c *Config) smallBatches() bool {
 	n := c.Train.TrainBatchSize

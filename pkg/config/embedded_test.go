@@ -65,8 +65,41 @@ func TestBaseFile(t *testing.T) {
 	}
 }
 
+// TestRewardModelFile: the file lists every key, and its settings of the model are those of a run.
+func TestRewardModelFile(t *testing.T) {
+	src, err := open(rewardModelName, NamesRewardModel())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c RewardModel
+	doc := formOf(c).Decode(src.label, src.text, &c)
+	if keys := paths(c); !slices.Equal(listed(doc, c), keys) {
+		t.Errorf("it lists\n%v\nwant every key\n%v", listed(doc, c), keys)
+	}
+	if c.Model != Default().Model || c.Name != rewardModelName {
+		t.Errorf("%+v", c)
+	}
+	load := func(set ...string) error {
+		_, err := LoadRewardModel(LoadOptions{Set: set})
+		return err
+	}
+	if err := load("pairs=x.jsonl"); err != nil {
+		t.Error(err)
+	}
+	for says, set := range map[string][]string{
+		"pairs (\"\", reward-model (embedded): line":       {"seed=2"},
+		"eval_share (0.3, --set eval_share) has no effect": {"pairs=x", "eval_pairs=y", "eval_share=0.3"},
+		"eval_share (1, --set eval_share) must be":         {"pairs=x", "eval_share=1"},
+		"did you mean \"batch_size\"":                      {"pairs=x", "batchsize=3"},
+	} {
+		if err := load(set...); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v: %v, want %q", set, err, says)
+		}
+	}
+}
+
 func TestEmbeddedLoad(t *testing.T) {
-	want := []string{"default", "smoke", "smollm2"}
+	want := []string{"default", "dpo", "dpo-smollm2", "learned-reward", "smoke", "smollm2"}
 	for _, p := range Presets() {
 		want = append(want, p.Name)
 	}

@@ -15,12 +15,16 @@ func Experiment(c Config) Config {
 	c = Resolve(c)
 	c.Algorithm.plainKL()
 	c.Algorithm.plainLoss(c.offPolicy())
+	c.Algorithm.DPO.plain()
 	c = withoutInert(c)
 	a := &c.Algorithm
 	a.plainAggregation(c.Train.TrainBatchSize)
 	// These save time or memory and do not change the gradient.
 	c.Train.GradientAccumulationSteps, a.SkipFlatGroups = 1, false
 	c.Train.MicroBatchTokens, c.Train.GradientCheckpointing = 0, false
+	if c.Rollout.ResampleEveryNSteps >= c.Train.NGRPOSteps && c.Rollout.Stale() { // never renewed before a step
+		c.Rollout.ResampleEveryNSteps = 0
+	}
 	if c.Reward.CosineMaxLen == c.Rollout.SamplingMaxTokens {
 		c.Reward.CosineMaxLen = 0
 	}
@@ -112,5 +116,12 @@ func (a *Algorithm) plainAggregation(completions int) {
 		sum(1)
 	case rl.SeqMeanTokenSumNorm:
 		sum(a.NormalizeConstant)
+	}
+}
+
+// plain: without wrong labels, robust is sigmoid.
+func (d *DPO) plain() {
+	if len(d.LossType) == 1 && d.LossType[0] == string(rl.DPORobust) && d.LabelSmoothing == 0 {
+		d.LossType = []string{string(rl.DPOSigmoid)}
 	}
 }

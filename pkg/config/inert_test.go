@@ -51,6 +51,17 @@ func TestInertSettings(t *testing.T) {
 		{"lr_scheduler=linear lr=0", "lr_scheduler=linear lr=0 algorithm.type=ppo loss_type=grpo_clip value_learning_rate=0.1"},
 		{"warmup_steps=5 lr=0", "warmup_steps=5"},
 		{"value_clip=0.1 algorithm.type=ppo loss_type=grpo_clip", "value_clip=0.1 value_epochs=2 algorithm.type=ppo loss_type=grpo_clip"},
+		{"resample_every_n_steps=0 n_grpo_steps=1", "resample_every_n_steps=0 n_grpo_steps=2"},
+		{"cliprange=0.1 loss_type=grpo_clip", "cliprange=0.1 loss_type=grpo_clip resample_every_n_steps=3"},
+		{"loss_type=gpg algorithm.type=dpo", "algorithm.type=dpo"},
+		{"use_std_normalization=false algorithm.type=dpo", "algorithm.type=dpo pairs_per_group=1"},
+		{"reward_weights=2 algorithm.type=dpo", "reward_weights=2,1 functions=answer,format algorithm.type=dpo"},
+		{"advantage_eps=0.1 algorithm.type=dpo", "algorithm.type=dpo resample_every_n_steps=0"},
+		{"cliprange=0.1 algorithm.type=dpo train_batch_size=128", "algorithm.type=dpo train_batch_size=128"},
+		{"length_normalization=token-mean algorithm.type=dpo", "algorithm.type=dpo dynamic_sampling=true"},
+		{"group_size=4 algorithm.type=dpo pairs_file=p", "group_size=4 algorithm.type=dpo skip_bad=true eval_pairs_file=p"},
+		{"sampling_temperature=2 algorithm.type=dpo pairs_file=p", "sampling_temperature=2 algorithm.type=dpo"},
+		{"functions=format algorithm.type=dpo pairs_file=p", "functions=format algorithm.type=dpo"},
 		{"", "loss_type=cispo epsilon_high=5"},                                           // it must be given, on-policy too
 		{"", "loss_type=vanilla"},                                                        // which implies a dual clip
 		{"", "loss_type=grpo_clip cliprange=0.2 normalize_constant=64 annotations=keep"}, // the defaults, given

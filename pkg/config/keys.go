@@ -11,8 +11,8 @@ import (
 )
 
 // Root is a configuration that this package loads: [Config] for `grpo train` and
-// everything that trains by GRPO, [SFT] for `grpo sft`.
-type Root interface{ Config | SFT }
+// everything that trains by GRPO, [SFT] for `grpo sft`, [RewardModel] for `grpo reward-model`.
+type Root interface{ Config | SFT | RewardModel }
 
 // leaf is one key of a configuration: the path of yaml tags to a field, joined by dots, with the
 // index of a stage as a part: stages.0.steps.

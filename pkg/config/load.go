@@ -158,14 +158,16 @@ func (l *Loaded[T]) place(src *source, doc *yamldoc.Document) {
 	}
 }
 
-// otherKeys lists the keys of the other command's configuration.
-func otherKeys(root any) []string {
-	if _, ok := root.(*SFT); ok {
-		return paths(Default())
-	}
+// otherKeys lists the keys of the other commands' configurations.
+func otherKeys(root any) (out []string) {
 	sft := DefaultSFT()
 	sft.Stages = make([]Stage, 10) // as many as an environment may name
-	return paths(sft)
+	for _, other := range []any{&Config{}, &sft, &RewardModel{}} {
+		if reflect.TypeOf(other) != reflect.TypeOf(root) {
+			out = append(out, paths(other)...)
+		}
+	}
+	return out
 }
 
 // merge applies the settings to a configuration in order, by viper. They already have their keys'

@@ -51,7 +51,8 @@ func firstSpellings(root any) {
 }
 
 // findKey completes the name of a key: a full path, an alias, or a unique last part. Second names
-// are accepted too. Keys of the section launcher need their full path.
+// are accepted too. Keys of the section launcher need their full path, and so do those of
+// algorithm.dpo whose last part other keys have too.
 func findKey(name string, keys []string) (string, error) {
 	for _, own := range []string{name, secondNames[name], aliases[name]} {
 		if slices.Contains(keys, own) {
@@ -68,6 +69,9 @@ func findKey(name string, keys []string) (string, error) {
 		if yamldoc.LastPart(second) == name && slices.Contains(keys, own) {
 			matches = append(matches, own)
 		}
+	}
+	if len(matches) > 1 {
+		matches = slices.DeleteFunc(matches, func(k string) bool { return strings.HasPrefix(k, "algorithm.dpo.") })
 	}
 	// "temperature" is the last part of eval.temperature alone, but other tools mean
 	// rollout.sampling_temperature.

@@ -162,6 +162,16 @@ func (l *Loaded[T]) useCheckpoints(
 		locate("algorithm.teacher", &c.Algorithm.Teacher, "")
 	case *SFT:
 		m, found = &c.Model, locate("model.init", &c.Model.Init, c.Model.AdapterBase)
+	case *RewardModel:
+		m, found = &c.Model, locate("model.init", &c.Model.Init, c.Model.AdapterBase)
+		const rate = "learning_rate"
+		if found.LearningRate > 0 && l.origins[rate].Source <= SourceEmbedded {
+			c.LearningRate, l.origins[rate] = found.LearningRate, Origin{AskedBy: "model.init"}
+		}
+		if found.LoRA != nil {
+			return append(problems, fmt.Sprintf("model.init (%s, %s) has adapters: a reward model trains all weights (merge "+
+				"them first with: grpo export --merge)", m.Init, l.origins["model.init"]))
+		}
 	}
 	if found.File == "" {
 		return problems

@@ -66,6 +66,14 @@ var samples = []map[string]string{
 		"algorithm.vespo_lambda_neg": "3", "algorithm.scale_rewards": "batch",
 	},
 	{
+		"algorithm.type": "dpo", "algorithm.dpo.loss_type": "[exo_pair, discopop]", "algorithm.dpo.loss_weights": "[1, 0.5]",
+		"algorithm.dpo.beta": "0.2", "algorithm.dpo.label_smoothing": "0.01", "algorithm.dpo.f_divergence_type": "alpha_divergence",
+		"algorithm.dpo.f_alpha_divergence_coef": "0.3", "algorithm.dpo.ld_alpha": "0.9", "algorithm.dpo.use_weighting": "true",
+		"algorithm.dpo.discopop_tau": "0.1", "algorithm.dpo.pairs": "length_controlled", "algorithm.dpo.pairs_per_group": "2",
+		"algorithm.dpo.eval_pairs_file": "held.jsonl", "rollout.resample_every_n_steps": "0",
+	},
+	{"algorithm.type": "dpo", "algorithm.dpo.pairs_file": "pairs.jsonl"},
+	{
 		"reward.functions":                   "[last_number, soft_overlong, repetition, cosine]",
 		"reward.reward_weights":              "[1, 0.5, 0.25, 2]",
 		"reward.multi_objective_aggregation": "normalize_then_sum", "reward.overlong_cache": "8",

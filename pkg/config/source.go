@@ -23,7 +23,7 @@ func formOf(root any) *yamldoc.Form {
 	return &yamldoc.Form{
 		What: "one file is one configuration", Empty: "it sets no key (leave out -c for the defaults)",
 		Folder: "this is a folder, not a YAML file", Max: maxFileSize, Larger: "not a configuration",
-		Example: "seed: 1", MaxProblems: 50, MaxSections: 100, OtherNames: secondNames, Rewrite: inlineRewards,
+		Example: "seed: 1", MaxProblems: 50, MaxSections: 100, OtherNames: secondNames, Rewrite: shortForms,
 		Suggest: func(key string, here []string) string { return suggestKey(key, here, keys) },
 	}
 }
@@ -37,7 +37,7 @@ const presetFolder = "presets"
 
 // Names lists the embedded configurations for `grpo train -c NAME`, sorted, presets included.
 func Names() []string {
-	return slices.DeleteFunc(embedded(), func(n string) bool { return slices.Contains(sftNames, n) })
+	return slices.DeleteFunc(embedded(), func(n string) bool { return slices.Contains(sftNames, n) || n == rewardModelName })
 }
 
 // NamesSFT lists the embedded configurations for `grpo sft -c NAME`, sorted.
@@ -65,7 +65,7 @@ func Presets() []Preset {
 }
 
 // About is the first paragraph of the comment that starts an embedded configuration, on one line:
-// what it is for. The name is one of [Names] or [NamesSFT].
+// what it is for. The name is one of [Names], [NamesSFT] or [NamesRewardModel].
 func About(name string) string {
 	text, err := readEmbedded(name)
 	if err != nil {
@@ -131,6 +131,8 @@ func wrongCommand(name string, names []string) string {
 	switch {
 	case slices.Contains(sftNames, name):
 		return " for this command (it belongs to grpo sft)"
+	case name == rewardModelName:
+		return " for this command (it belongs to grpo reward-model)"
 	case slices.Contains(embedded(), name):
 		return " for this command (it belongs to grpo train)"
 	}

@@ -148,6 +148,7 @@ func (r *Rollout) validate(v *validator) {
 	v.in(tokens, &r.SamplingMaxTokens)
 	atMost(v, &r.SamplingMinTokens, &r.SamplingMaxTokens)
 	v.multiple(&r.RolloutBatchSize, &r.GroupSize)
+	v.in(counterOrNone, &r.ResampleEveryNSteps)
 }
 
 func (c *Config) validateTrain(v *validator) {

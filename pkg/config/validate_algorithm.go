@@ -9,7 +9,7 @@ import (
 
 func (c *Config) validateAlgorithm(v *validator) {
 	a := &c.Algorithm
-	oneOf(v, &a.Type, "grpo", "ppo")
+	oneOf(v, &a.Type, "grpo", "ppo", "dpo")
 	oneOf(v, &a.LossType, rl.RecipeNames()...)
 	oneOfOrEmpty(v, &a.Baseline, rl.Baselines()...)
 	oneOfOrEmpty(v, &a.Normalizer, Normalizers()...)
@@ -50,6 +50,7 @@ func (c *Config) validateAlgorithm(v *validator) {
 	a.validateRecipe(v)
 	a.validateAdvantages(v)
 	a.validateTypes(v)
+	c.validateDPO(v)
 	c.validateGroups(v)
 }
 
@@ -176,6 +177,10 @@ func (c *Config) validateGroups(v *validator) {
 		baseline == rl.BaselineLengthWeighted
 	var because any
 	switch {
+	case a.Type == "dpo" && a.DPO.PairsFile != "":
+		return
+	case a.Type == "dpo":
+		because = &a.Type
 	case a.PassK:
 		because = &a.PassK
 	case a.DynamicSampling:

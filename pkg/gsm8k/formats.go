@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"grpo/internal/jsonl"
 	"grpo/internal/regular"
 )
 
@@ -41,7 +42,7 @@ func ReadFile(path string, opt ReadOptions) ([]Problem, ReadReport, error) {
 	if bytes.HasPrefix(head, []byte(parquetMagic)) {
 		return readParquetFile(f, path, opt)
 	}
-	head = bytes.TrimLeft(bytes.TrimPrefix(head, utf8BOM), " \t\r\n")
+	head = bytes.TrimLeft(bytes.TrimPrefix(head, jsonl.BOM), " \t\r\n")
 	if bytes.HasPrefix(head, []byte("[")) {
 		return ReadSVAMP(r, path, opt)
 	}
@@ -56,7 +57,7 @@ type rowLimit struct {
 
 func (l *rowLimit) Read(p []byte) (int, error) {
 	if l.left <= 0 {
-		return 0, fmt.Errorf("a row is longer than %d MiB (is a quote not closed?)", maxLineBytes>>20)
+		return 0, fmt.Errorf("a row is longer than %d MiB (is a quote not closed?)", jsonl.MaxLine>>20)
 	}
 	n, err := l.r.Read(p[:min(len(p), l.left)])
 	l.left -= n
@@ -72,10 +73,10 @@ func readCSV(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport, 
 	if err := opt.check(); err != nil {
 		return fail(err)
 	}
-	limit := &rowLimit{r, maxLineBytes}
+	limit := &rowLimit{r, jsonl.MaxLine}
 	in := bufio.NewReader(limit)
-	if head, _ := in.Peek(len(utf8BOM)); bytes.Equal(head, utf8BOM) {
-		_, _ = in.Discard(len(utf8BOM))
+	if head, _ := in.Peek(len(jsonl.BOM)); bytes.Equal(head, jsonl.BOM) {
+		_, _ = in.Discard(len(jsonl.BOM))
 	}
 	rows := csv.NewReader(in)
 	header, err := rows.Read()
@@ -89,7 +90,7 @@ func readCSV(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport, 
 		return fail(rowError(err, "line 1: "))
 	}
 	for {
-		limit.left = maxLineBytes
+		limit.left = jsonl.MaxLine
 		row, err := rows.Read()
 		var broken *csv.ParseError
 		switch {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"grpo/internal/jsonl"
 )
 
 // named writes a file of this name and returns its path.
@@ -74,7 +76,7 @@ func TestFieldErrors(t *testing.T) {
 		{"a bad header", "x.csv", "input\xff,target\n", `line 1: not valid UTF-8`},
 		{"nothing", "x.csv", "", `the file has no problems`},
 		{"only a header", "x.csv", "input,target\n", `the file has no problems`},
-		{"a huge row", "x.csv", "input,target\n\"" + strings.Repeat("x", maxLineBytes+1<<16), `a row is longer than 16 MiB (is a quote not closed?)`},
+		{"a huge row", "x.csv", "input,target\n\"" + strings.Repeat("x", jsonl.MaxLine+1<<16), `a row is longer than 16 MiB (is a quote not closed?)`},
 		{"control characters", "x.csv", "\x1b[31m,\"a\nb\"\n", `line 1: no "input", "target": its fields are "\x1b[31m", "a\nb"; `},
 	} {
 		path := named(t, c.file, []byte(c.in))

@@ -10,6 +10,8 @@ import (
 	"testing/iotest"
 
 	"pgregory.net/rapid"
+
+	"grpo/internal/jsonl"
 )
 
 const good = `{"question": "How many?", "answer": "6+6=<<6+6=12>>12\n#### 12"}` + "\n"
@@ -72,7 +74,7 @@ var badLines = []struct{ name, line, reason string }{
 	{"two numbers", `{"question": "q", "answer": "#### 1 2"}`, `"1 2" after "####" in "answer" is not a number`},
 	{"text after", `{"question": "q", "answer": "#### 1\nbye"}`, `text after the line "#### N" in "answer"`},
 	{"not UTF-8", "{\"question\": \"\xff\", \"answer\": \"#### 1\"}", "not valid UTF-8"},
-	{"too long", strings.Repeat("x", maxLineBytes+1), "longer than 16 MiB"},
+	{"too long", strings.Repeat("x", jsonl.MaxLine+1), "longer than 16 MiB"},
 }
 
 func TestReadJSONLBadLine(t *testing.T) {
@@ -154,39 +156,6 @@ func TestReadJSONLReaderFails(t *testing.T) {
 	_, _, err := ReadJSONL(r, "x.jsonl", ReadOptions{SkipBad: true})
 	if !errors.Is(err, fault) || !strings.Contains(err.Error(), "x.jsonl: after line 1") {
 		t.Errorf("error %v", err)
-	}
-}
-
-func TestLineReader(t *testing.T) {
-	for _, c := range []struct {
-		name, in string
-		want     []string // "!" for a line that is too long
-	}{
-		{"at the limit", "12345678\nab\n", []string{"12345678", "ab"}},
-		{"over the limit", "1234567890\nab", []string{"!", "ab"}},
-		{"over the limit at the end", "ab\n1234567890", []string{"ab", "!"}},
-		{"only line feeds end lines", "a\u2028b\nc\rd\n", []string{"a\u2028b", "c\rd"}},
-		{"empty lines", "\n\na", []string{"", "", "a"}},
-		{"mark inside is kept", "a\n\xef\xbb\xbfb", []string{"a", "\xef\xbb\xbfb"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			// One byte at a time, so that no read has a whole line.
-			l := newLineReader(iotest.OneByteReader(strings.NewReader(c.in)), 9)
-			var got []string
-			for {
-				text, tooLong, err := l.next()
-				if errors.Is(err, io.EOF) {
-					break
-				}
-				if tooLong {
-					text = []byte("!")
-				}
-				got = append(got, string(text))
-			}
-			if !slices.Equal(got, c.want) {
-				t.Errorf("lines %q, want %q", got, c.want)
-			}
-		})
 	}
 }
 

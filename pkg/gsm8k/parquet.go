@@ -15,6 +15,7 @@ import (
 	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/format"
 
+	"grpo/internal/jsonl"
 	"grpo/internal/textutil"
 )
 
@@ -284,8 +285,8 @@ func (c *parquetColumn) value(v parquet.Value) (any, error) {
 	case v.IsNull():
 		return nil, nil
 	case kind == parquet.ByteArray:
-		if n := len(v.ByteArray()); n > maxLineBytes {
-			return nil, fmt.Errorf("longer than %d MiB", maxLineBytes>>20)
+		if n := len(v.ByteArray()); n > jsonl.MaxLine {
+			return nil, fmt.Errorf("longer than %d MiB", jsonl.MaxLine>>20)
 		}
 		return string(v.ByteArray()), nil
 	case kind == parquet.Int32 && c.unsigned:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"grpo/internal/jsonl"
 	"grpo/internal/untrusted"
 )
 
@@ -123,7 +124,7 @@ func TestParquetErrors(t *testing.T) {
 		"a list":           {parquetOf(t, nil, list{[]string{"q"}, "1"}), `column "question" is a list; want strings`},
 		"truth values":     {parquetOf(t, nil, truth{"q", true}), `column "answer" is BOOLEAN; want strings or numbers`},
 		"bad UTF-8":        {parquetOf(t, nil, bytesRow{[]byte("q\xff"), "1"}), `row 1: not valid UTF-8`},
-		"a huge value":     {parquetOf(t, nil, textRow{strings.Repeat("x", maxLineBytes+1), "1"}), `column "question": longer than 16 MiB`},
+		"a huge value":     {parquetOf(t, nil, textRow{strings.Repeat("x", jsonl.MaxLine+1), "1"}), `column "question": longer than 16 MiB`},
 		"no rows":          {parquetOf[textRow](t, nil), `the file has no problems`},
 		"cut at the end":   {good[:len(good)-9], `damaged or not Parquet: it does not end in PAR1 (is the download complete?)`},
 		"cut at the start": {good[20:], `damaged or not Parquet: invalid magic header`},

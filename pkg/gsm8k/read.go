@@ -13,9 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
-	"grpo/internal/jsonkeys"
+	"grpo/internal/jsonl"
 )
 
 // AnnotationMode selects what happens to the calculator annotations in worked
@@ -90,8 +89,6 @@ type ReadReport struct {
 	FirstBad string // the first of these, as "line 12: reason"
 }
 
-var utf8BOM = []byte("\xef\xbb\xbf")
-
 // ReadJSONL reads problems in GSM8K's form: one JSON object per line with a "question" and an
 // "answer", or with the fields that opt names. The answer ends in a line "#### N" or is a plain
 // number. The optional strings "id", "type" and "fact" are those of [WriteJSONL]; other keys become
@@ -104,69 +101,28 @@ func ReadJSONL(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport
 	if err := opt.check(); err != nil {
 		return nil, c.report, fmt.Errorf("read problems: %s: %w", name, err)
 	}
-	lines := newLineReader(r, maxLineBytes)
+	lines := jsonl.NewReader(r, jsonl.MaxLine)
 	for {
-		text, tooLong, err := lines.next()
+		text, tooLong, err := lines.Next()
 		if errors.Is(err, io.EOF) {
 			return c.finish()
 		}
 		if err != nil {
-			return nil, c.report, fmt.Errorf("read problems: %s: after line %d: %w", name, lines.line, err)
+			return nil, c.report, fmt.Errorf("read problems: %s: after line %d: %w", name, lines.Line, err)
 		}
 		if !tooLong && len(bytes.TrimSpace(text)) == 0 {
 			continue
 		}
 		var p Problem
 		if tooLong {
-			err = fmt.Errorf("longer than %d MiB", maxLineBytes>>20)
+			err = fmt.Errorf("longer than %d MiB", jsonl.MaxLine>>20)
 		} else {
 			p, err = parseRecord(text, opt.Fields)
 		}
-		if err := c.add(p, lines.line, err); err != nil {
+		if err := c.add(p, lines.Line, err); err != nil {
 			return nil, c.report, err
 		}
 	}
-}
-
-// maxLineBytes bounds one line of a JSONL file, so that a file without line ends
-// cannot fill the memory. GSM8K's longest line has 1743 bytes.
-const maxLineBytes = 16 << 20
-
-// lineReader splits a stream at "\n" only: JSON strings may contain raw U+2028, which other readers
-// treat as a line end. It drops a "\r" before "\n" and a byte order mark at the start.
-type lineReader struct {
-	r     *bufio.Reader
-	limit int
-	text  []byte
-	line  int // 1-based number of the last line
-}
-
-func newLineReader(r io.Reader, limit int) *lineReader {
-	return &lineReader{r: bufio.NewReaderSize(r, 64<<10), limit: limit}
-}
-
-// next returns the next line, valid until the following call; tooLong if it was
-// skipped because it exceeds the limit. The error after the last line is io.EOF.
-func (l *lineReader) next() (text []byte, tooLong bool, err error) {
-	l.text = l.text[:0]
-	for err = bufio.ErrBufferFull; errors.Is(err, bufio.ErrBufferFull); {
-		var chunk []byte
-		chunk, err = l.r.ReadSlice('\n')
-		if len(l.text) <= l.limit {
-			l.text = append(l.text, chunk...)
-		}
-	}
-	if err != nil && (!errors.Is(err, io.EOF) || len(l.text) == 0) {
-		return nil, false, err
-	}
-	if l.line++; len(l.text) > l.limit {
-		return nil, true, nil
-	}
-	text = bytes.TrimSuffix(bytes.TrimSuffix(l.text, []byte("\n")), []byte("\r"))
-	if l.line == 1 {
-		text = bytes.TrimPrefix(text, utf8BOM)
-	}
-	return text, false, nil
 }
 
 // parseRecord parses one line of GSM8K's form. Annotations are left in.
@@ -178,28 +134,10 @@ func parseRecord(text []byte, f Fields) (Problem, error) {
 	return f.problem(fields)
 }
 
-// decodeObject decodes a JSON object that must have the wanted keys. It avoids structs, because
-// encoding/json does not distinguish "Question" from "question". Numbers are [json.Number], because
-// float64 would round.
+// decodeObject decodes a JSON object that must have the wanted keys.
 func decodeObject(text []byte, form string, want ...string) (map[string]any, error) {
-	if !utf8.Valid(text) {
-		return nil, errors.New("not valid UTF-8")
-	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
-	var v any
-	err := json.Unmarshal(text, new(json.RawMessage)) // the decoder accepts text after the value
-	if err == nil {
-		err = dec.Decode(&v)
-	}
+	fields, err := jsonl.Object(text)
 	if err != nil {
-		return nil, fmt.Errorf("broken JSON: %w", err)
-	}
-	fields, ok := v.(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("%s, want an object", jsonKind(v))
-	}
-	if err := jsonkeys.Check(text); err != nil {
 		return nil, err
 	}
 	return fields, missingFields(slices.Sorted(maps.Keys(fields)), form, want)
@@ -248,27 +186,11 @@ func stringField(fields map[string]any, key string) (string, error) {
 	s, ok := fields[key].(string)
 	switch {
 	case !ok:
-		return "", fmt.Errorf("%q is %s, want a string", key, jsonKind(fields[key]))
+		return "", fmt.Errorf("%q is %s, want a string", key, jsonl.Kind(fields[key]))
 	case strings.TrimSpace(s) == "":
 		return "", fmt.Errorf("%q is empty", key)
 	}
 	return s, nil
-}
-
-func jsonKind(v any) string {
-	switch v.(type) {
-	case nil:
-		return "null"
-	case bool:
-		return "a boolean"
-	case json.Number:
-		return "a number"
-	case string:
-		return "a string"
-	case []any:
-		return "an array"
-	}
-	return "an object"
 }
 
 // collector gathers the problems of one file and counts its records.

@@ -8,6 +8,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"grpo/internal/jsonl"
 )
 
 // maxSVAMPBytes bounds an SVAMP file, one JSON array that is read into memory. The
@@ -42,7 +44,7 @@ func ReadSVAMP(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport
 	if len(data) > maxSVAMPBytes {
 		return fail(fmt.Errorf("longer than %d MiB, too long for a JSON array (write it as JSONL)", maxSVAMPBytes>>20))
 	}
-	data = bytes.TrimPrefix(data, utf8BOM)
+	data = bytes.TrimPrefix(data, jsonl.BOM)
 	if len(bytes.TrimSpace(data)) == 0 {
 		return c.finish()
 	}
@@ -128,7 +130,7 @@ func parseSVAMP(raw []byte) (p Problem, err error) {
 	}
 	number, ok := fields["Answer"].(json.Number) // SVAMP writes 51.0 for 51
 	if !ok {
-		return p, fmt.Errorf(`"Answer" is %s, want a number`, jsonKind(fields["Answer"]))
+		return p, fmt.Errorf(`"Answer" is %s, want a number`, jsonl.Kind(fields["Answer"]))
 	}
 	if p.Gold, ok = normaliseNumber(number.String()); !ok {
 		return p, fmt.Errorf(`"Answer" %s is not a plain decimal number`, clip(number.String()))

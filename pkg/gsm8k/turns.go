@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"grpo/internal/jsonl"
 	"grpo/internal/regular"
 )
 
@@ -42,22 +43,22 @@ func ReadTurns(path string) ([]Turn, error) {
 }
 
 func readTurns(r io.Reader) (out []Turn, err error) {
-	lines := newLineReader(r, maxLineBytes)
+	lines := jsonl.NewReader(r, jsonl.MaxLine)
 	for {
-		text, tooLong, err := lines.next()
+		text, tooLong, err := lines.Next()
 		switch {
 		case errors.Is(err, io.EOF) && len(out) == 0:
 			return nil, errors.New("the file has no examples")
 		case errors.Is(err, io.EOF):
 			return out, nil
 		case err != nil:
-			return nil, fmt.Errorf("after line %d: %w", lines.line, err)
+			return nil, fmt.Errorf("after line %d: %w", lines.Line, err)
 		case tooLong:
-			return nil, fmt.Errorf("line %d: longer than %d MiB", lines.line, maxLineBytes>>20)
+			return nil, fmt.Errorf("line %d: longer than %d MiB", lines.Line, jsonl.MaxLine>>20)
 		case len(bytes.TrimSpace(text)) == 0:
 			continue
 		case len(out) == maxTurns:
-			return nil, fmt.Errorf("line %d: more than %d examples", lines.line, maxTurns)
+			return nil, fmt.Errorf("line %d: more than %d examples", lines.Line, maxTurns)
 		}
 		fields, err := decodeObject(text, "worked-example", "question", "answer")
 		var t Turn
@@ -68,7 +69,7 @@ func readTurns(r io.Reader) (out []Turn, err error) {
 			t.Answer, err = stringField(fields, "answer")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", lines.line, err)
+			return nil, fmt.Errorf("line %d: %w", lines.Line, err)
 		}
 		out = append(out, t)
 	}

@@ -16,6 +16,7 @@ const (
 	firstMoment  = "adamw.m."
 	secondMoment = "adamw.v."
 	referenceSet = "ref."
+	samplerSet   = "sampler."
 	criticSet    = "critic."
 )
 
@@ -28,6 +29,7 @@ type Checkpoint struct {
 	Params    *Params
 	M, V      *Params      // AdamW's moments, nil without
 	Reference *Params      // a reference model of the policy's form, nil without
+	Sampler   *Params      // an earlier policy that samples, nil without
 	Critic    *CriticState // nil without
 	Metadata  map[string]string
 	// Checksummed is true if the file that was read had a checksum, and it matched: see
@@ -78,6 +80,7 @@ func (c *Checkpoint) sets(critic *CriticState) []set {
 		{prefix: firstMoment, params: &c.M, form: &c.Params, with: &c.V},
 		{prefix: secondMoment, params: &c.V, form: &c.Params, with: &c.M},
 		{prefix: referenceSet, params: &c.Reference, form: &c.Params},
+		{prefix: samplerSet, params: &c.Sampler, form: &c.Params},
 		{prefix: criticSet, params: &critic.Params},
 		{prefix: criticSet + firstMoment, params: &critic.M, form: &critic.Params, with: &critic.V},
 		{prefix: criticSet + secondMoment, params: &critic.V, form: &critic.Params, with: &critic.M},
@@ -86,7 +89,7 @@ func (c *Checkpoint) sets(critic *CriticState) []set {
 
 // Encode returns a safetensors file of the policy's parameters under the network's own names and,
 // after them, the optional parts: moments under adamw.m. and adamw.v., the reference model under
-// ref., the critic under critic., its moments under critic.adamw.m. and critic.adamw.v., with the
+// ref., the policy that samples under sampler., the critic under critic., its moments under critic.adamw.m. and critic.adamw.v., with the
 // number of its updates in the metadata under critic.updates. The same arguments give the same
 // bytes. A set of the wrong form is an error that names it.
 func (c *Checkpoint) Encode() ([]byte, error) {

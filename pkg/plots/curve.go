@@ -21,9 +21,16 @@ var (
 	trainReward = perStep(func(m rundir.Metrics) *float64 { return &m.AnswerReward })
 	lengthRight = perStep(func(m rundir.Metrics) *float64 { return m.LengthRight })
 	lengthWrong = perStep(func(m rundir.Metrics) *float64 { return m.LengthWrong })
-	entropy     = perStep(func(m rundir.Metrics) *float64 { return &m.Entropy })
-	gradNorm    = perStep(func(m rundir.Metrics) *float64 { return &m.GradNorm })
-	clipped     = perStep(func(m rundir.Metrics) *float64 { return m.ClipFraction })
+	// lengthOfPairs is of the pairs of a file, which are not graded.
+	lengthOfPairs = perStep(func(m rundir.Metrics) *float64 {
+		if m.Preference == nil || m.LengthRight != nil || m.LengthWrong != nil {
+			return nil
+		}
+		return &m.Length
+	})
+	entropy  = perStep(func(m rundir.Metrics) *float64 { return &m.Entropy })
+	gradNorm = perStep(func(m rundir.Metrics) *float64 { return &m.GradNorm })
+	clipped  = perStep(func(m rundir.Metrics) *float64 { return m.ClipFraction })
 )
 
 func validationOf(r *rundir.Run) analysis.Series {

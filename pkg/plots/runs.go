@@ -11,6 +11,7 @@ import (
 //
 //	validation_reward.png   the validation answer reward against the step; title replaces its own
 //	training.png            answer reward, lengths, entropy and gradient norm of training
+//	learned_vs_true_reward.png   of runs with a reward model: its reward and the answer reward
 //
 // formats are "svg" and "pdf", besides PNG. It is an error when the runs are not seeds of one
 // configuration.
@@ -24,6 +25,7 @@ func Runs(runs []*rundir.Run, title string, formats []string) ([]Drawing, error)
 	}{
 		{rundir.ValidationPlot, runsValidation, title, func(r *rundir.Run) bool { return len(r.Evals) > 0 }},
 		{rundir.TrainingPlot, runsTraining, "", func(r *rundir.Run) bool { return len(r.Metrics) > 0 }},
+		{rundir.LearnedPlot, runsLearned, "", func(r *rundir.Run) bool { return len(learnedReward(r)) > 0 }},
 	} {
 		if !slices.ContainsFunc(runs, f.has) {
 			continue

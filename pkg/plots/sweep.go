@@ -57,6 +57,7 @@ type SweepOptions struct {
 //	paired_difference.png           A - B over the seeds, for each comparison
 //	validation_reward_vs_tokens.png, reward_train_vs_validation.png,
 //	response_length.png, entropy.png, grad_norm.png
+//	learned_vs_true_reward.png      where an arm trains with a reward model
 //	validation_reward_vs_time.png   where runs took more than a minute
 //	clip_fraction.png               where updates are off-policy
 //
@@ -125,6 +126,7 @@ func (v *view) figures() []sweepFigure {
 		{"validation_reward_vs_tokens.png", false, validationVsTokens},
 		{"validation_reward_vs_time.png", false, validationVsTime},
 		{"reward_train_vs_validation.png", false, trainVsValidation},
+		{rundir.LearnedPlot, false, learnedVsTrue},
 		{"response_length.png", false, responseLength},
 	}
 	for _, m := range perStepFigures {

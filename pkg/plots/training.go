@@ -23,6 +23,7 @@ var trainingPanels = []struct {
 	}},
 	{"Completion length", "length (tokens, mean)", []named{
 		{"right", lengthRight, rightStyle, eachStep}, {"wrong", lengthWrong, wrongStyle, eachStep},
+		{"of pairs", lengthOfPairs, plainStyle, eachStep},
 	}},
 	{"Token entropy", "entropy (nats, mean over tokens)", []named{{"", entropy, plainStyle, eachStep}}},
 	{"Gradient norm", "global norm before clipping", []named{{"", gradNorm, plainStyle, eachStep}}},
@@ -46,9 +47,13 @@ func runsTraining(runs []*rundir.Run) (*figure, error) {
 	if lines == 0 {
 		return nil, errors.New("draw training panels: no run has a line of metrics yet")
 	}
+	title := "Training under GRPO"
+	if infos[0].IsDPO() { // the seeds have one configuration
+		title = "Training on preference pairs"
+	}
 	fig := &figure{
 		width: wideWidth, panelHeight: 2.75,
-		title: "Training under GRPO", setting: analysis.SettingLine(infos),
+		title: title, setting: analysis.SettingLine(infos),
 		caption: trainingCaption(runs, infos),
 	}
 	for i, t := range trainingPanels {

@@ -67,6 +67,10 @@ func (m *methods) problems() string {
 
 func (m *methods) rollout() string {
 	r, n := m.config.Rollout, m.config.Train.NGRPOSteps
+	if m.config.Algorithm.FromFile() {
+		return m.clause(fmt.Sprintf("Training took %s on %s of a file each.", textutil.Count(n, "step"),
+			textutil.Count(r.RolloutBatchSize/2, "preference pair")), "train.n_grpo_steps", "rollout.rollout_batch_size")
+	}
 	text := m.clause(fmt.Sprintf("Training took %s. ", textutil.Count(n, "step")), "train.n_grpo_steps") + "Each step sampled"
 	prompts := m.clause(fmt.Sprintf(" %s for each of %s", textutil.Count(r.GroupSize, "completion"), textutil.Count(r.RolloutBatchSize/max(1, r.GroupSize), "prompt")),
 		"rollout.rollout_batch_size", "rollout.group_size")
@@ -82,6 +86,9 @@ func (m *methods) rollout() string {
 
 func (m *methods) rewards() string {
 	c := m.config.Reward
+	if m.config.Algorithm.FromFile() {
+		return ""
+	}
 	var parts []string
 	for i, name := range c.Functions {
 		part := name
@@ -115,7 +122,7 @@ func (m *methods) advantages() string {
 		"algorithm.type", "algorithm.loss_type", "algorithm.baseline", "algorithm.normalizer", "algorithm.scale_rewards",
 		"algorithm.use_std_normalization", "algorithm.pass_k", "reward.multi_objective_aggregation",
 	}
-	if a.Type == "ppo" || a.PassK || m.config.Reward.MultiObjectiveAggregation != "sum_then_normalize" {
+	if a.Type != "grpo" || a.PassK || m.config.Reward.MultiObjectiveAggregation != "sum_then_normalize" {
 		return "" // the list of other settings has the keys
 	}
 	baseline, normalizer := a.Advantages()
@@ -148,6 +155,11 @@ var aggregationWords = map[rl.Aggregation]string{
 
 func (m *methods) loss() string {
 	a := m.config.Algorithm
+	if d := a.DPO; a.Type == "dpo" {
+		return m.clause(fmt.Sprintf("The policy was trained by direct preference optimization with the loss %s and beta %s, with the "+
+			"initial policy as reference.", strings.Join(d.LossType, " + "), words.Number(d.Beta)),
+			"algorithm.type", "algorithm.dpo.loss_type", "algorithm.dpo.beta")
+	}
 	text := "The policy loss was " + a.LossType
 	keys := []string{"algorithm.loss_type"}
 	switch a.BaseLoss() {
@@ -186,6 +198,9 @@ func (m *methods) loss() string {
 
 func (m *methods) penalty() string {
 	a := m.config.Algorithm
+	if a.Type == "dpo" {
+		return ""
+	}
 	if a.Beta == 0 {
 		return m.clause("There was no KL penalty.", "algorithm.beta")
 	}

@@ -172,10 +172,22 @@ func lastMetrics(r *rundir.Run) string {
 	if m.RatioMean != nil { // the policy moved within the step
 		clip = "n/a (the loss has no clip)"
 	}
+	if m.Preference != nil {
+		clip = "n/a (the loss has no ratio)"
+	}
 	if m.ClipFraction != nil {
 		clip = analysis.Significant(*m.ClipFraction, 3)
 	}
-	return fmt.Sprintf("training, step %d: answer reward %s, length %s, share of zero-variance groups %s,\n"+
+	pairs := ""
+	if accuracy, ok := m.Preference["rewards/accuracies"]; ok {
+		pairs = fmt.Sprintf("pairs: %s, %s of them ranked right, margin of the rewards %s\n", analysis.Significant(m.Preference["pairs"], 6),
+			analysis.Significant(accuracy, 3), analysis.Significant(m.Preference["rewards/margins"], 3))
+	}
+	if m.Preference != nil && len(m.Rewards) == 0 { // of a file: no rollout
+		return pairs + fmt.Sprintf("training, step %d: entropy (nats) %s, gradient norm %s", m.Step, analysis.Significant(m.Entropy, 3),
+			analysis.Significant(m.GradNorm, 3))
+	}
+	return pairs + fmt.Sprintf("training, step %d: answer reward %s, length %s, share of zero-variance groups %s,\n"+
 		"  entropy (nats) %s, gradient norm %s, clip fraction %s\n"+
 		"largest difference between the log-probabilities of sampler and learner: %s nats",
 		m.Step, analysis.Significant(m.AnswerReward, 3), analysis.Significant(m.Length, 3), analysis.Significant(m.FracRewardZeroStd, 2),

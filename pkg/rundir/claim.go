@@ -20,11 +20,12 @@ type Kind string
 // Kinds of folders. Names that start with a dot don't count: a folder with only .gitkeep, .DS_Store
 // or claims is empty.
 const (
-	KindEmpty Kind = "nothing" // or no folder
-	KindRun   Kind = "a training run"
-	KindSFT   Kind = "a supervised run"
-	KindSweep Kind = "a sweep"
-	KindStudy Kind = "a study of several sweeps"
+	KindEmpty  Kind = "nothing" // or no folder
+	KindRun    Kind = "a training run"
+	KindSFT    Kind = "a supervised run"
+	KindReward Kind = "a reward model"
+	KindSweep  Kind = "a sweep"
+	KindStudy  Kind = "a study of several sweeps"
 	// KindOther may receive plots, tables and generated problems. Runs, sweeps and studies are
 	// refused: they could replace files of the same name.
 	KindOther Kind = "other files"
@@ -39,10 +40,10 @@ const (
 )
 
 // A run writes the files early before its config.yaml, the others after it; a supervised run has
-// sft.jsonl and record.json.
+// sft.jsonl and record.json, that of a reward model reward-model.jsonl and record.json.
 var (
 	early = []string{CheckpointDir, MetricsFile, EvalFile, SamplesFile, StatusFile, LogFile, TaskLog}
-	later = append([]string{MetaFile, ResultFile, "sft.jsonl", "record.json"}, early...)
+	later = append([]string{MetaFile, ResultFile, "sft.jsonl", "reward-model.jsonl", "record.json"}, early...)
 )
 
 // KindOf reads a folder without changing it.
@@ -82,8 +83,11 @@ func inspect(dir string) (Kind, []string, error) {
 	case has(ConfigFile) && has(later...), only(ConfigFile):
 		// Next to other files, config.yaml may belong to any program.
 		text, err := regular.Read(filepath.Join(dir, ConfigFile), regular.MaxDocument)
-		if bytes.Contains(text, []byte("\nstages:\n")) {
+		switch {
+		case bytes.Contains(text, []byte("\nstages:\n")):
 			return KindSFT, names, err
+		case bytes.Contains(text, []byte("\ncenter_rewards_coefficient: ")):
+			return KindReward, names, err
 		}
 		return KindRun, names, err
 	case has(ResultFile), only(early...):

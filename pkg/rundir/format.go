@@ -30,6 +30,8 @@ const (
 	EventsFile     = "events.out.tfevents.0.grpo"
 	ValidationPlot = "validation_reward.png"
 	TrainingPlot   = "training.png"
+	// LearnedPlot is of runs with a reward model.
+	LearnedPlot = "learned_vs_true_reward.png"
 )
 
 // Splits, as written in [Eval] and [Sample].
@@ -92,6 +94,13 @@ type Metrics struct {
 	// Columns are the numbers that custom reward functions log, by function and column: "judge.words".
 	Columns map[string]Stat `json:"columns,omitempty"`
 
+	// Preference, of dpo alone, has the number of pairs and means over them, under TRL's names:
+	// "pairs", "rewards/chosen", "rewards/rejected", "rewards/margins", "rewards/accuracies",
+	// "logps/chosen", "logps/rejected" (nats per completion); also "groups_without_pair" and
+	// "identical_pairs", which are not trained on. With pairs of a file there is no rollout: the
+	// rewards of the verifier are null.
+	Preference map[string]float64 `json:"preference,omitempty"`
+
 	FracRewardZeroStd float64  `json:"frac_reward_zero_std"` // share of zero-variance groups
 	Length            float64  `json:"completion_length"`
 	LengthRight       *float64 `json:"completion_length_right"`
@@ -143,6 +152,9 @@ type Eval struct {
 	// of always giving it.
 	MajorityAnswer   string  `json:"majority_answer"`
 	MajorityBaseline float64 `json:"majority_baseline"`
+	// Preference are the metrics of held-out pairs as in [Metrics], with their "loss"; of the
+	// validation split of a dpo run that has such pairs.
+	Preference map[string]float64 `json:"preference,omitempty"`
 }
 
 // Sample is one line of samples.jsonl.
@@ -188,6 +200,8 @@ type Meta struct {
 	// RewardFiles has the SHA-256 of the files that the commands of custom reward functions name, by
 	// path.
 	RewardFiles map[string]string `json:"reward_files,omitempty"`
+	// PairsHash is the SHA-256 of the tokens of the preference pairs that are read from files.
+	PairsHash string `json:"pairs_hash,omitempty"`
 }
 
 // Status is status.json: the current state of the run, rewritten as it progresses.

@@ -29,9 +29,11 @@ func TestAblations(t *testing.T) {
 		"lengthnorm":          "masked_mean masked_normalize",
 		"losstype":            "grpo bnpo dr_grpo luspo cispo sapo vespo",
 		"offpolicy":           "epochs_per_rollout_batch=1,train_batch_size=256 epochs_per_rollout_batch=1,train_batch_size=64 epochs_per_rollout_batch=2,train_batch_size=256 epochs_per_rollout_batch=2,train_batch_size=64 epochs_per_rollout_batch=4,train_batch_size=256 epochs_per_rollout_batch=4,train_batch_size=64",
+		"online-offline":      "grpo,lr=0.0001 grpo,lr=0.0003 grpo,lr=0.001 grpo,lr=0.003 rft,lr=0.0001 rft,lr=0.0003 rft,lr=0.001 rft,lr=0.003 dpo,lr=0.0001 dpo,lr=0.0003 dpo,lr=0.001 dpo,lr=0.003 online_dpo,lr=0.0001 online_dpo,lr=0.0003 online_dpo,lr=0.001 online_dpo,lr=0.003",
 		"overlong":            "none filtering soft_overlong",
 		"prompt":              "plain r1_zero",
 		"reward":              "answer format random",
+		"reward-model":        "true learned mixed",
 		"stdnorm":             "use_std_normalization=true use_std_normalization=false",
 	}
 	controls := map[string]string{"prompt": "r1_zero", "reward": "format random"}
@@ -49,7 +51,11 @@ func TestAblations(t *testing.T) {
 			if base == "smoke" { // 128 completions, where the arms name 256
 				set = append(set, "rollout_batch_size=256")
 			}
-			p, err := NewPlan(req, PlanOptions{Path: base, Set: set})
+			o := PlanOptions{Path: base, Set: set}
+			if name == "reward-model" && base != "" { // its own configuration has its reward function
+				o.Path, o.Over = req.Config, []string{base}
+			}
+			p, err := NewPlan(req, o)
 			if err != nil {
 				t.Errorf("%s on %q: %v", name, base, err)
 				continue
@@ -145,7 +151,14 @@ func TestAblationsTrain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := NewPlan(req, PlanOptions{Set: tiny, Seeds: []uint64{1}})
+		if name == "reward-model" { // reads a reward model: a script trains with one
+			continue
+		}
+		set, steps := tiny, 1
+		if name == "online-offline" { // the first step samples from the initial policy in any case
+			set, steps = append(set, "n_grpo_steps=2"), 2
+		}
+		p, err := NewPlan(req, PlanOptions{Set: set, Seeds: []uint64{1}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,8 +179,8 @@ func TestAblationsTrain(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				updates := cfg.Train.EpochsPerRolloutBatch * cfg.Rollout.RolloutBatchSize / cfg.Train.TrainBatchSize
-				if res.Steps != 1 || res.Updates != updates || res.DivergedAt != nil {
+				updates := steps * cfg.Train.EpochsPerRolloutBatch * cfg.Rollout.RolloutBatchSize / cfg.Train.TrainBatchSize
+				if res.Steps != steps || res.Updates != updates || res.DivergedAt != nil {
 					t.Errorf("%d steps, %d updates (want %d), diverged at %v", res.Steps, res.Updates, updates, res.DivergedAt)
 				}
 			})

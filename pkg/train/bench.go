@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
@@ -14,6 +15,7 @@ import (
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/rl"
 	"grpo/pkg/rng"
+	"grpo/pkg/rundir"
 )
 
 // BenchOptions are the sizes of a measured step: prompts × group completions, with all prompts of
@@ -21,7 +23,10 @@ import (
 type BenchOptions struct {
 	// Model is the Hugging Face folder or GGUF file of a model that takes the steps of the smollm2
 	// configuration; empty = a TinyLM with random weights. PromptLen, Hidden and Layers are TinyLM's.
-	Model       string `json:"model,omitempty"`
+	Model string `json:"model,omitempty"`
+	// Algorithm is "" or "grpo", or "dpo": each two completions of a group are then a pair, and the
+	// update includes the pass of the reference policy.
+	Algorithm   string `json:"algorithm,omitempty"`
 	Prompts     int    `json:"prompts"`
 	Group       int    `json:"group"`
 	PromptLen   int    `json:"prompt_len"`   // tokens, <bos> and newline included; at least 3
@@ -41,7 +46,9 @@ type BenchOptions struct {
 type BenchResult struct {
 	RolloutS float64 `json:"rollout_s"` // sampling, grading
 	UpdateS  float64 `json:"update_s"`  // advantages, forward, loss, backward, AdamW, the sampler's copies
-	StepS    float64 `json:"step_s"`
+	// ReferenceS is the part of UpdateS that scores the pairs under the reference policy, for dpo.
+	ReferenceS float64 `json:"reference_s,omitempty"`
+	StepS      float64 `json:"step_s"`
 	// Medians over the steps: compare these on a busy machine.
 	MedianStepS float64 `json:"median_step_s"`
 	MedianS     struct {
@@ -83,7 +90,15 @@ type BenchResult struct {
 	Threads        int   `json:"threads"`
 }
 
+func (o BenchOptions) isDPO() bool { return o.Algorithm == "dpo" }
+
 func (o BenchOptions) check() error {
+	switch {
+	case !slices.Contains([]string{"", "grpo", "dpo"}, o.Algorithm):
+		return fmt.Errorf("%w: measure a step: --algorithm %s must be grpo or dpo", config.ErrConfig, words.Show(o.Algorithm))
+	case o.isDPO() && o.Group%2 != 0:
+		return fmt.Errorf("%w: measure a step: --group %d must be even: each two completions are a pair", config.ErrConfig, o.Group)
+	}
 	for _, s := range []struct {
 		name     string
 		n, least int
@@ -114,7 +129,7 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rollouts, updates, steps []float64 // seconds
+	var rollouts, updates, steps, reference []float64 // seconds
 	var sampled model.Work
 	var prompts, predictions float64 // tokens
 	var before, after runtime.MemStats
@@ -136,12 +151,17 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 				memory = t.device.gpu.Memory()
 			}
 		}
-		r, m, err := t.trainStep(i+1, newStopwatch(o.Now).lap)
+		measured := t.trainStep
+		if o.isDPO() {
+			measured = t.benchPairs
+		}
+		r, m, err := measured(i+1, newStopwatch(o.Now).lap)
 		if err != nil {
 			return nil, err
 		}
 		if i > 0 {
 			rollouts, updates = append(rollouts, m.Time.RolloutS), append(updates, m.Time.RewardS+m.Time.UpdateS)
+			reference = append(reference, m.Time.RewardS)
 			steps = append(steps, m.Time.RolloutS+m.Time.RewardS+m.Time.UpdateS)
 			distinct := t.distinctTokens(r.prompts)
 			w := t.policy.Size().Forward(distinct+r.tokens-len(r.completions), r.tokens)
@@ -154,6 +174,9 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 	n := float64(o.Steps)
 	sample := model.Work{Nominal: sampled.Nominal / n, Executed: sampled.Executed / n}
 	update := sample.Update()
+	if o.isDPO() {
+		update.Nominal, update.Executed = update.Nominal+sample.Nominal, update.Executed+sample.Executed
+	}
 	r := &BenchResult{
 		RolloutS: mean(rollouts), UpdateS: mean(updates), StepS: mean(steps), MedianStepS: median(steps),
 		AllocsPerStep: float64(after.Mallocs-before.Mallocs) / n,
@@ -165,6 +188,9 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 		now := t.device.gpu.Memory()
 		r.DeviceBytes, r.DeviceRequests = now.InUse, now.Requests-memory.Requests
 		r.DeviceFree = []int{memory.Free, now.Free}
+	}
+	if o.isDPO() {
+		r.ReferenceS = mean(reference)
 	}
 	r.MedianS.Rollout, r.MedianS.Update = median(rollouts), median(updates)
 	r.RolloutTokS = r.Tokens / r.RolloutS
@@ -184,6 +210,26 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 		r.GraphShare = (runs - arithmetic).Seconds() / (n * r.StepS)
 	}
 	return r, nil
+}
+
+// benchPairs is [trainer.trainOnPairs] of pairs of any two completions of a group: all of a rollout.
+func (t *trainer) benchPairs(step int, lap func() float64) (*rollout, rundir.Metrics, error) {
+	m := rundir.Metrics{Step: step}
+	r, err := t.rollout(step)
+	if err != nil {
+		return nil, m, err
+	}
+	m.Time.RolloutS = lap()
+	pairs := pairRows(span(0, len(r.completions)))
+	if err := t.scorePairs(r, pairs); err != nil {
+		return nil, m, err
+	}
+	m.Time.RewardS = lap()
+	if _, err := t.updatePairs(r, pairs, step); err != nil {
+		return nil, m, err
+	}
+	m.Time.UpdateS = lap()
+	return r, m, nil
 }
 
 // peak is the peak of a core in GFLOP/s: the best of several samples, because other load can only
@@ -285,6 +331,9 @@ func benchConfig(o BenchOptions) (config.Config, error) {
 	}
 	if o.Precision != "" {
 		cfg.Model.Precision = o.Precision
+	}
+	if o.isDPO() {
+		cfg.Algorithm.Type = "dpo"
 	}
 	cfg.Reward.Functions, cfg.Reward.RewardWeights = []string{"answer", "random"}, []float64{1, 1}
 	cfg = config.Resolve(cfg)

@@ -45,6 +45,22 @@ func TestBench(t *testing.T) {
 	}
 }
 
+// TestBenchDPO: the update has the pass of the reference policy, and all completions are in pairs.
+func TestBenchDPO(t *testing.T) {
+	o := BenchOptions{Algorithm: "dpo", Prompts: 8, Group: 2, PromptLen: 9, ResponseLen: 5, Hidden: 8, Layers: 1, Steps: 2, Threads: 1, Seed: 1, Now: time.Now}
+	r, err := Bench(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !(r.ReferenceS > 0 && r.ReferenceS < r.UpdateS) || r.Tokens != 80 {
+		t.Errorf("%+v", r)
+	}
+	o.Group = 3
+	if _, err := Bench(context.Background(), o); !errors.Is(err, config.ErrConfig) || !strings.Contains(err.Error(), "--group 3 must be even") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // TestBenchLengths: no completion ends early, and every group has a signal.
 func TestBenchLengths(t *testing.T) {
 	b, err := newBench(BenchOptions{Prompts: 4, Group: 3, PromptLen: 6, ResponseLen: 7, Hidden: 8, Layers: 1, Threads: 1, Seed: 2, Now: time.Now})

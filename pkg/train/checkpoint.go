@@ -1,7 +1,9 @@
 package train
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,12 +25,14 @@ import (
 //	best.safetensors          the weights of the best validation reward
 //	best/                     these of a Llama or Qwen network, as a Hugging Face folder in float32,
 //	                          or of adapters, as a PEFT folder
+//	reference.safetensors     log-probabilities of the pairs of files under the reference policy of dpo
 //	seal.json                 checksums of the logs as of the newest one (rundir.Checksums)
 //
 // A finished run with output.keep "best" keeps only the best weights.
 //
 // A checkpoint is a safetensors file with a checksum: the policy's weights under PyTorch's names,
-// AdamW's moments, and, if there are any, the reference model and the critic with its moments. Its
+// AdamW's moments, and, if there are any, the reference model, the earlier policy that samples and the
+// critic with its moments. Its
 // metadata are
 //
 //	grpo.sha256        of the whole file
@@ -172,6 +176,9 @@ func (t *trainer) current() (*model.Checkpoint, error) {
 	if t.hasReference(s.Step) {
 		c.Reference = t.scorers.referencePolicy.Params()
 	}
+	if t.hasOld(s.Step) {
+		c.Sampler = t.oldParams()
+	}
 	if t.critic != nil {
 		c.Critic = t.critic.State()
 	}
@@ -225,8 +232,8 @@ func (t *trainer) keepBest() error {
 		return nil
 	}
 	names, err := t.checkpoints()
-	for _, name := range names {
-		if err := os.Remove(t.path(rundir.CheckpointDir, name)); err != nil {
+	for _, name := range append(names, referenceFile) {
+		if err := os.Remove(t.path(rundir.CheckpointDir, name)); err != nil && (name != referenceFile || !errors.Is(err, fs.ErrNotExist)) {
 			return fmt.Errorf("keep the best weights only (output.keep): %w", err)
 		}
 	}

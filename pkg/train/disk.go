@@ -37,6 +37,9 @@ func DiskOf(cfg config.Config) Disk {
 	if a.Beta != 0 && (!real || a.RefModelSyncSteps > 0) {
 		checkpoint += one
 	}
+	if cfg.Rollout.ResampleEveryNSteps > 1 {
+		checkpoint += one
+	}
 	if a.Type == "ppo" {
 		checkpoint += 3 * one
 	}

@@ -138,12 +138,16 @@ func (c *counter) counts() rundir.Counts {
 // evaluate measures the policy on the validation and unseen splits, writes the
 // lines, and keeps the best weights.
 func (t *trainer) evaluate(step int) (rundir.Eval, error) {
-	val, err := t.evaluateSplit("val", t.data.problems.Val, step)
+	preference, err := t.evaluatePairs()
+	if err != nil {
+		return rundir.Eval{}, err
+	}
+	val, err := t.evaluateSplit("val", t.data.problems.Val, step, preference)
 	if err != nil {
 		return val, err
 	}
 	if len(t.data.problems.Unseen) > 0 {
-		unseen, err := t.evaluateSplit("unseen", t.data.problems.Unseen, step)
+		unseen, err := t.evaluateSplit("unseen", t.data.problems.Unseen, step, nil)
 		if err != nil {
 			return val, err
 		}
@@ -176,7 +180,7 @@ func (t *trainer) evaluateSets(step int) error {
 		if i < len(t.state.Sets) && t.state.Sets[i].Final.Step == step {
 			continue
 		}
-		e, err := t.evaluateSplit(set.Name, set.Problems, step)
+		e, err := t.evaluateSplit(set.Name, set.Problems, step, nil)
 		if err != nil {
 			return err
 		}
@@ -188,7 +192,10 @@ func (t *trainer) evaluateSets(step int) error {
 	return nil
 }
 
-func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step int) (rundir.Eval, error) {
+// evaluateSplit evaluates a split and writes the line, with the metrics of held-out pairs if there are
+// any.
+func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step int,
+	preference map[string]float64) (rundir.Eval, error) {
 	e, samples, err := Evaluate(t.policy, t.sampler, evaluationOf(t.cfg, t.data.template), split, problems, step)
 	if err != nil {
 		return e, fmt.Errorf("evaluate %s after step %d: %w", split, step, err)
@@ -196,6 +203,7 @@ func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step int
 	if err := t.checkEval(e); err != nil {
 		return e, err
 	}
+	e.Preference = preference
 	if err := t.append(rundir.EvalFile, e); err != nil {
 		return e, err
 	}

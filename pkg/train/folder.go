@@ -95,7 +95,13 @@ func (t *trainer) open() (*rundir.Result, error) {
 	if err := rundir.RecoverFolder(filepath.Join(checkpoints, bestFolder)); err != nil {
 		return nil, err
 	}
+	if err := t.writeReference(); err != nil {
+		return nil, err
+	}
 	if err := t.restore(old); err != nil {
+		return nil, err
+	}
+	if err := t.readReference(); err != nil {
 		return nil, err
 	}
 	return nil, t.begin(old)
@@ -130,7 +136,7 @@ func (t *trainer) begin(old []byte) error {
 	meta.Device, meta.Moves = t.device.String(), t.state.Moves
 	meta.Started, meta.ElapsedS = t.clock.start.UTC().Format(time.RFC3339), t.state.Elapsed
 	meta.ConfigHash, meta.InitHash, meta.ProblemsHash = config.Hash(t.cfg), t.inputs.Init, t.inputs.Problems
-	meta.RewardFiles = t.inputs.Rewards
+	meta.RewardFiles, meta.PairsHash = t.inputs.Rewards, t.inputs.Pairs
 	if err := rundir.WriteJSON(t.path(rundir.MetaFile), meta); err != nil {
 		return err
 	}

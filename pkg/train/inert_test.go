@@ -29,6 +29,10 @@ var contexts = []string{
 	"loss_type=geo_mean train_batch_size=16",
 	"loss_type=cispo epsilon_high=5 train_batch_size=16",
 	"baseline=leave_one_out normalizer=none",
+	"loss_type=grpo_clip resample_every_n_steps=0",
+	"algorithm.type=dpo",
+	"algorithm.type=dpo algorithm.dpo.loss_type=robust label_smoothing=0.1 resample_every_n_steps=0",
+	"algorithm.type=dpo algorithm.dpo.loss_type=discopop,sft pairs=best_worst f_divergence_type=alpha_divergence train_batch_size=16 lr=0.0003",
 	"normalizer=whiten_tokens gamma=0.9 beta=0.05 kl_in=reward",
 	"pass_k=true use_std_normalization=false",
 	"teacher=base teacher_gamma=0.5 beta=0.05 ref_model_sync_steps=1",
@@ -47,12 +51,15 @@ var others = map[string][]string{
 	"data.generator_seed": {"2"}, "data.weight_add": {"2"}, "data.weight_sub": {"2"}, "data.weight_mul": {"2"}, "data.train_size": {"20"},
 	"model.init":                 {"random"},
 	"rollout.rollout_batch_size": {"96"}, "rollout.group_size": {"4"}, "rollout.sampling_temperature": {"1.3"}, "rollout.sampling_top_p": {"0.8"},
-	"rollout.sampling_top_k": {"3"}, "rollout.sampling_min_tokens": {"12"}, "rollout.sampling_max_tokens": {"20"},
+	"rollout.sampling_top_k": {"3"}, "rollout.sampling_min_tokens": {"12"}, "rollout.sampling_max_tokens": {"20"}, "rollout.resample_every_n_steps": {"0", "2"},
+	"algorithm.dpo.loss_type": rl.PreferenceLosses(), "algorithm.dpo.loss_weights": {"[2, 0.5]"}, "algorithm.dpo.beta": {"1"}, "algorithm.dpo.label_smoothing": {"0.3"},
+	"algorithm.dpo.f_divergence_type": rl.Divergences(), "algorithm.dpo.f_alpha_divergence_coef": {"3"}, "algorithm.dpo.ld_alpha": {"0.3"},
+	"algorithm.dpo.use_weighting": {"true"}, "algorithm.dpo.discopop_tau": {"1"}, "algorithm.dpo.pairs": rl.PairRules(), "algorithm.dpo.pairs_per_group": {"1"},
 	"reward.functions": {"[format]"}, "reward.reward_weights": {"[2]", "[1, 2, 1, 1]"},
 	"reward.multi_objective_aggregation": {"normalize_then_sum"}, "reward.overlong_cache": {"40"}, "reward.repetition_n_grams": {"1"},
 	"reward.repetition_max_penalty": {"-2"}, "reward.cosine_correct": {"last_number"}, "reward.cosine_max_len": {"30"},
 	"reward.cosine_min_value_correct": {"0.2"}, "reward.cosine_max_value_correct": {"2"}, "reward.cosine_min_value_wrong": {"-2"}, "reward.cosine_max_value_wrong": {"-0.1"},
-	"algorithm.type": {"ppo"}, "algorithm.loss_type": rl.RecipeNames(), "algorithm.baseline": rl.Baselines(), "algorithm.normalizer": config.Normalizers(),
+	"algorithm.type": {"ppo", "dpo"}, "algorithm.loss_type": rl.RecipeNames(), "algorithm.baseline": rl.Baselines(), "algorithm.normalizer": config.Normalizers(),
 	"algorithm.scale_rewards": {"group", "batch", "none"}, "algorithm.use_std_normalization": {"true", "false"}, "algorithm.advantage_eps": {"0.1"},
 	"algorithm.pass_k": {"true"}, "algorithm.gamma": {"0.5"}, "algorithm.cliprange": {"0.0001"}, "algorithm.epsilon_high": {"0.0001", "7", "0.2"}, "algorithm.delta": {"1.3"},
 	"algorithm.dual_clip": {"1.00001"}, "algorithm.importance_sampling_level": rl.ImportanceLevels(), "algorithm.length_normalization": rl.Aggregations(),
@@ -99,8 +106,10 @@ func weightsOf(t *testing.T, cfg config.Config, problems map[config.Data]*Proble
 
 // reached reports whether these short runs reach the limit or case that a setting is about; longer
 // ones do, so the setting is not without effect.
-func reached(key, v string) bool {
+func reached(context, key, v string) bool {
 	switch key + "=" + v {
+	case "algorithm.teacher=base": // what samples is the teacher
+		return !strings.Contains(context, "resample_every_n_steps=0")
 	case "algorithm.delta=1.3", "algorithm.epsilon_high=7", "algorithm.kl_estimator=low_var_kl",
 		"algorithm.dynamic_sampling=true":
 		return false
@@ -154,7 +163,7 @@ func TestEverySettingHasAnEffect(t *testing.T) {
 					}
 					alike := config.Hash(config.Experiment(other)) == experiment
 					switch d := distance(first, weightsOf(t, other, problems)); {
-					case d == 0 && !alike && reached(key, v):
+					case d == 0 && !alike && reached(c, key, v):
 						t.Errorf("%s=%s changes no bit of the weights and is taken for a different experiment", key, v)
 					case d > rounding && alike:
 						t.Errorf("%s=%s moves the weights by %g and is taken for the same experiment", key, v, d)

@@ -41,8 +41,12 @@ func (l *teeLog) Begin(resumedAt, steps int) {
 }
 
 func (l *teeLog) Step(m rundir.Metrics) {
-	l.write("step %d: train reward %.4f, loss %.6g, gradient norm %.4g, entropy %.4g, length %.1f",
-		m.Step, m.Reward.Mean, m.Loss, m.GradNorm, m.Entropy, m.Length)
+	what := fmt.Sprintf("train reward %.4f", m.Reward.Mean)
+	if p := m.Preference; p != nil {
+		what = fmt.Sprintf("%g pairs, %.3f of them ranked right, margin %.4g", p["pairs"], p["rewards/accuracies"], p["rewards/margins"])
+	}
+	l.write("step %d: %s, loss %.6g, gradient norm %.4g, entropy %.4g, length %.1f",
+		m.Step, what, m.Loss, m.GradNorm, m.Entropy, m.Length)
 	l.next.Step(m)
 }
 

@@ -116,6 +116,14 @@ func MemoryOf(cfg config.Config, p *Problems, threads int) (Memory, error) {
 		return Memory{}, err
 	}
 	lengths := promptLengths(tokenizerOf(cfg.Model), template, p.Train)
+	if cfg.Algorithm.FromFile() {
+		var d trainData
+		if err := d.readPairs(cfg); err != nil {
+			return Memory{}, err
+		}
+		cfg, lengths = asRollouts(cfg, d.pairs.list)
+		return Memory{Parts: runParts(cfg, p, template, lengths, threads)}, nil
+	}
 	m := Memory{Parts: runParts(cfg, p, template, lengths, threads)}
 	if len(lengths) == 0 {
 		return m, nil
@@ -138,6 +146,17 @@ func MemoryOf(cfg config.Config, p *Problems, threads int) (Memory, error) {
 	m.longPrompts += fmt.Sprintf("the prompt of %s, which has %d tokens (half of the prompts have %d or fewer): "+
 		"shorten or remove it", where, lengths[longest], median)
 	return m, nil
+}
+
+// asRollouts is a configuration whose rollouts are as large as the pairs of a file: groups of two
+// completions of the longest one's length, of prompts with the lengths returned.
+func asRollouts(cfg config.Config, pairs []pairTokens) (config.Config, []int) {
+	lengths, longest := make([]int, len(pairs)), 0
+	for i, p := range pairs {
+		lengths[i], longest = len(p.prompt), max(longest, len(p.chosen), len(p.rejected))
+	}
+	cfg.Rollout.GroupSize, cfg.Rollout.SamplingMaxTokens = 2, longest
+	return cfg, lengths
 }
 
 // promptLengths counts the tokens of each prompt.
@@ -214,14 +233,29 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 		sampled *= float64(max(1, a.DynamicSamplingMaxRounds))
 	}
 	scorers := 0.0 // number of scorers
-	if a.Beta != 0 {
+	if a.Beta != 0 || a.Type == "dpo" && !a.FromFile() {
 		weights, saved, numbers, scorers = weights+one, saved+one, numbers+1, scorers+1
+	}
+	if c.Stale() {
+		weights += one + size.SamplerBytes(threads)
+	}
+	if c.ResampleEveryNSteps > 1 {
+		saved += one
 	}
 	teacher := 0.0
 	if a.Teacher != "" {
 		size := teacherSize(a.Teacher, size)
 		weights, kept = weights+size.ParamBytes(), kept+8*tokens
 		teacher = size.ScorerBytes(all, threads) + size.PassBytes(model.BatchSize{}, all, nil, threads)
+	}
+	if a.Type == "dpo" {
+		numbers++
+		if a.DPO.Preference().NeedsBatch() || a.DPO.EvalPairsFile != "" || a.FromFile() {
+			scorers++
+		}
+		if a.DPO.UseWeighting {
+			scorers++
+		}
 	}
 	if a.TopEntropyQuantile < 1 {
 		kept, scorers = kept+2*tokens, scorers+1
@@ -272,6 +306,7 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 		{"an evaluation", evaluationBytes(cfg.Model, template, largest, cfg.Eval.MaxTokens, cfg.Eval.Greedy),
 			fmt.Sprintf("lower eval.max_tokens, now %d, or %s", cfg.Eval.MaxTokens, lower)},
 		{"the sampler", size.SamplerBytes(threads), smaller},
+		{"the reward models", rewardModelBytes(cfg.Reward, threads), "leave them out of reward.functions"},
 		{"reading a checkpoint", max(0, saved-after), smaller},
 	}, problemParts(lengths, threads, everything...)...)
 }

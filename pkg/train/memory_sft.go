@@ -9,6 +9,26 @@ import (
 	"grpo/pkg/model"
 )
 
+// rewardModelBytes is the memory of the reward models in reward.functions. A model that can't be read
+// counts nothing: opening it reports that.
+func rewardModelBytes(r config.Reward, threads int) (bytes float64) {
+	batch := model.BatchSize{Prompts: 1, PromptTokens: evalTokens / 2, LongestPrompt: evalTokens / 2,
+		Completions: 64, Tokens: evalTokens / 2, Longest: evalTokens / 64}
+	for _, c := range r.Custom {
+		if c.Model == "" {
+			continue
+		}
+		path, err := rewardModelAt(c.Model)
+		if err != nil {
+			continue
+		}
+		if size := rewardModelSize(path); size != nil {
+			bytes += size.ParamBytes() + size.ScorerBytes(batch, threads) + size.PassBytes(model.BatchSize{}, batch, nil, threads)
+		}
+	}
+	return bytes
+}
+
 // memory is the estimate of the most expensive stage. It assumes that every example is as long as
 // the longest prompt plus the longest completion.
 func (s *sft) memory() Memory {

@@ -41,6 +41,7 @@ func TestMemoryOfARun(t *testing.T) {
 		"plain":        {"rollout_batch_size=256"},
 		"accumulation": {"rollout_batch_size=512", "gradient_accumulation_steps=4"},
 		"ppo":          {"rollout_batch_size=256", "algorithm.type=ppo", "loss_type=grpo_clip", "beta=0.01", "kl_in=reward"},
+		"dpo":          {"rollout_batch_size=256", "algorithm.type=dpo", "reward.functions=random", "use_weighting=true", "resample_every_n_steps=0"},
 		"wide":         {"rollout_batch_size=96", "model.init=random", "hidden_size=256", "num_layers=3"},
 	} {
 		t.Run(name, func(t *testing.T) {

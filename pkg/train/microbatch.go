@@ -4,10 +4,11 @@ import "grpo/pkg/model"
 
 // parts cuts the completions of a micro-batch into runs whose inputs have at most
 // train.micro_batch_tokens tokens: what all prompts of the rollout begin with once, the rest of
-// each prompt once, and the completions without their last tokens. A completion that is longer
-// by itself is a part of its own. The cut depends on nothing but the configuration and the
-// completions, so a run has the same bits on a machine with less memory.
-func (t *trainer) parts(r *rollout, rows []int) (parts [][]int) {
+// each prompt once, and the completions without their last tokens. It cuts between units of
+// completions of one prompt, such as the two of a pair; a unit that is longer by itself is a part
+// of its own. The cut depends on nothing but the configuration and the completions, so a run has
+// the same bits on a machine with less memory.
+func (t *trainer) parts(r *rollout, rows []int, unit int) (parts [][]int) {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -16,15 +17,19 @@ func (t *trainer) parts(r *rollout, rows []int) (parts [][]int) {
 	}
 	shared := model.SharedPrefix(r.prompts)
 	first, tokens := 0, 0
-	for at, i := range rows {
-		prompt := len(r.prompts[i/r.groupSize]) - shared
-		more := len(r.completions[i].Tokens) - 1
-		if at == first || rows[at-1]/r.groupSize != i/r.groupSize {
-			more += prompt
+	for at := 0; at < len(rows); at += unit {
+		group := rows[at] / r.groupSize
+		prompt, more := len(r.prompts[group])-shared, 0
+		for _, i := range rows[at : at+unit] {
+			more += len(r.completions[i].Tokens) - 1
+		}
+		whole := prompt + more
+		if at == first || rows[at-1]/r.groupSize != group {
+			more = whole
 		}
 		if at > first && shared+tokens+more > t.microTokens {
 			parts = append(parts, rows[first:at])
-			first, tokens, more = at, 0, prompt+len(r.completions[i].Tokens)-1
+			first, tokens, more = at, 0, whole
 		}
 		tokens += more
 	}

@@ -36,7 +36,7 @@ func TestParts(t *testing.T) {
 		}
 		for _, limit := range []int{0, draw(1, 120, "limit")} {
 			run := &trainer{microTokens: limit}
-			parts := run.parts(r, rows)
+			parts := run.parts(r, rows, 1)
 			if !slices.Equal(slices.Concat(parts...), rows) {
 				rt.Fatalf("parts %v", parts)
 			}

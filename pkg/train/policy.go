@@ -152,10 +152,11 @@ func sizeOf(c config.Model, lora config.LoRA) model.Size {
 }
 
 // skipsFlat reports whether updates leave out completions of advantage 0: those of a decoder
-// always do where that is exact. TinyLM computes them unless told otherwise, because the sums over
-// fewer tokens have other last bits.
+// always do where that is exact, unless an earlier policy samples: its completions say nothing about
+// the current policy's entropy and ratio. TinyLM computes them unless told otherwise, because the
+// sums over fewer tokens have other last bits.
 func skipsFlat(c config.Config) bool {
-	return c.Algorithm.SkipFlatGroups || c.Algorithm.SkippingIsExact() && isDecoder(c.Model)
+	return c.Algorithm.SkipFlatGroups || c.Algorithm.SkippingIsExact() && isDecoder(c.Model) && !c.Rollout.Stale()
 }
 
 // microBatchTokens is the bound of micro-batches in tokens; 0 = none.
@@ -228,6 +229,49 @@ func tokenizerOf(c config.Model) model.Tokenizer {
 
 func specOf(c config.Model) tinylm.Spec {
 	return tinylm.Spec{Vocab: tokenizer.VocabSize, Hidden: c.HiddenSize, Layers: c.NumLayers}
+}
+
+// newRewardModel returns a reward model that starts with the policy's network and rewards of 0.
+func newRewardModel(p model.Policy, o model.AdamWOptions, checkpointing bool) (model.Critic, error) {
+	if d, ok := p.(*decoder.Policy); ok {
+		return d.NewRewardModel(o, checkpointing), nil
+	}
+	c, err := p.NewCritic(o, checkpointing)
+	return c, learnerError(err)
+}
+
+// rewardModelSize is the size of a reward model's network; nil if it can't be read.
+func rewardModelSize(path string) model.Size {
+	if decoder.IsCheckpoint(path) {
+		if d, err := decoder.Describe(path); err == nil {
+			return d.Size
+		}
+		return nil
+	}
+	if spec, err := tinylm.ReadSpec(path); err == nil {
+		return spec
+	}
+	return nil
+}
+
+// openRewardModel opens the weights of a reward model.
+func openRewardModel(path string, on *kernel.Pool) (*pairEncoder, interface {
+	Values(*model.Batch) (*model.ValueMatrix, error)
+	Close() error
+}, error) {
+	if !decoder.IsCheckpoint(path) {
+		m, err := tinylm.OpenRewardModel(path, on)
+		return &pairEncoder{tok: tinylm.Tokenizer{}}, m, err
+	}
+	d, err := decoder.Describe(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := decoder.OpenRewardModel(path, on)
+	if err == nil && len(d.Tokenizer.End()) == 0 {
+		err = fmt.Errorf("open reward model %s: the model has no end token", path)
+	}
+	return &pairEncoder{tok: d.Tokenizer, context: d.Size.Context}, m, err
 }
 
 // loadError wraps an error of loading weights. A missing file is a mistake in the configuration.

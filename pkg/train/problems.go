@@ -196,11 +196,16 @@ type trainData struct {
 	problems *Problems
 	template gsm8k.Template
 	prompts  [][]int // ragged: the token ids of each training problem's prompt
-	order    order   // in which the training problems are drawn
+	order    order   // in which the training problems are drawn, or the pairs of a file
+	// pairs and evalPairs are read from files; empty without.
+	pairs, evalPairs filePairs
 }
 
 // encode fills in prompts and order from the problems and the template.
 func (d *trainData) encode(tok model.Tokenizer, seed uint64) {
 	d.prompts = encodePrompts(tok, d.template, d.problems.Train)
 	d.order = order{stream: rng.New(seed, rng.Order), n: len(d.problems.Train)}
+	if d.pairs.list != nil {
+		d.order.n = len(d.pairs.list)
+	}
 }

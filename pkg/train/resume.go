@@ -128,7 +128,8 @@ func (t *trainer) belongs(path string, c *model.Checkpoint, s *state) error {
 			path, strings.Join(changed, ", "), startOver)
 	}
 	complete := t.params.Match(c.Params) == nil && t.hasMoments(s.Updates) == (c.M != nil) &&
-		(t.critic != nil) == (c.Critic != nil) && t.hasReference(s.Step) == (c.Reference != nil)
+		(t.critic != nil) == (c.Critic != nil) && t.hasReference(s.Step) == (c.Reference != nil) &&
+		t.hasOld(s.Step) == (c.Sampler != nil)
 	if !complete || s.Epoch != 0 || s.MicroBatch != 0 || s.Seed != t.cfg.Seed {
 		return fmt.Errorf("%s is not a checkpoint of this run, although its metadata say so: %s", path, startOver)
 	}
@@ -180,6 +181,11 @@ func (t *trainer) adopt(path string, c *model.Checkpoint, s *state) error {
 			return fmt.Errorf("continue run: %s: %w", path, err)
 		}
 	}
+	if c.Sampler != nil {
+		if err := t.adoptOld(c.Sampler); err != nil {
+			return fmt.Errorf("continue run: %s: %w", path, err)
+		}
+	}
 	to, from := []*model.Params{t.params}, []*model.Params{c.Params}
 	if c.M != nil {
 		to, from = append(to, t.opt.M, t.opt.V), append(from, c.M, c.V)
@@ -191,6 +197,9 @@ func (t *trainer) adopt(path string, c *model.Checkpoint, s *state) error {
 		if err := to[i].Set(from[i]); err != nil {
 			return fmt.Errorf("continue run: %s: %w", path, err)
 		}
+	}
+	if err := t.resample(s.Step); err != nil {
+		return fmt.Errorf("continue run: %s: %w", path, err)
 	}
 	t.state = *s
 	t.opt.T = s.Updates

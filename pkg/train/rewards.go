@@ -29,18 +29,25 @@ type rewards struct {
 }
 
 // openRewards makes the reward functions of a configuration. The processes of custom ones end with
-// ctx, and note gets their problems.
-func openRewards(ctx context.Context, cfg config.Config, t gsm8k.Template, note func(string, ...any)) (rewards, error) {
+// ctx, reward models compute on threads, and note gets problems.
+func openRewards(ctx context.Context, cfg config.Config, t gsm8k.Template, threads int, note func(string, ...any)) (rewards, error) {
 	out := rewards{names: cfg.Reward.Functions, template: t}
 	for _, name := range cfg.Reward.Functions {
 		var builtin gsm8k.RewardFunc
 		var custom reward.Function
 		var err error
 		if i := slices.IndexFunc(cfg.Reward.Custom, func(c config.CustomReward) bool { return c.Name == name }); i >= 0 {
-			if custom, err = reward.Open(ctx, specOfReward(cfg.Reward.Custom[i]), func(s string) { note("%s", s) }); err != nil {
+			if c := cfg.Reward.Custom[i]; c.Model != "" {
+				custom, err = openLearned(c, threads)
+			} else {
+				custom, err = reward.Open(ctx, specOfReward(c), func(s string) { note("%s", s) })
+			}
+			if err != nil {
+				out.close()
 				return rewards{}, config.Invalid(err)
 			}
 		} else if builtin, err = gsm8k.NewReward(name, rewardParams(cfg.Reward, t)); err != nil {
+			out.close()
 			return rewards{}, fmt.Errorf("reward.functions: %w", err)
 		}
 		out.builtin, out.custom = append(out.builtin, builtin), append(out.custom, custom)
@@ -191,12 +198,15 @@ func columnStats(columns []map[string]any) map[string]rundir.Stat {
 	return out
 }
 
-// rewardFiles returns the SHA-256 of the files that the commands of a configuration name; nil if
-// there are none.
+// rewardFiles returns the SHA-256 of the files that the commands of a configuration name and of its
+// reward models; nil if there are none.
 func rewardFiles(r config.Reward) (map[string]string, error) {
 	var out map[string]string
 	for _, c := range r.Custom {
 		files, err := reward.HashFiles(c.Command)
+		if c.Model != "" {
+			files, err = hashRewardModel(c.Model)
+		}
 		if err != nil {
 			return nil, config.Invalid(err)
 		}
@@ -221,7 +231,7 @@ func hashFields(problems []gsm8k.Problem) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// differentFiles describes the files of reward commands that have changed.
+// differentFiles describes the files of reward functions that have changed.
 func differentFiles(then, now map[string]string) (out []string) {
 	all := maps.Clone(then)
 	if all == nil {
@@ -232,18 +242,18 @@ func differentFiles(then, now map[string]string) (out []string) {
 		switch {
 		case then[path] == now[path]:
 		case now[path] == "":
-			out = append(out, path+", a file of a reward's command, which is not there")
+			out = append(out, path+", a file of a reward function, which is not there")
 		case then[path] == "":
-			out = append(out, path+", a file of a reward's command, which was not there")
+			out = append(out, path+", a file of a reward function, which was not there")
 		default:
-			out = append(out, path+", a file of a reward's command")
+			out = append(out, path+", a file of a reward function")
 		}
 	}
 	return out
 }
 
-// SameRewards returns an error unless the files that the commands of reward functions name are those
-// that a finished run was made with.
+// SameRewards returns an error unless the files of reward functions, which commands name or reward models
+// consist of, are those that a finished run was made with.
 func SameRewards(cfg config.Config, meta *rundir.Meta) error {
 	if len(cfg.Reward.Custom) == 0 || meta == nil {
 		return nil

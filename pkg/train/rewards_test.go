@@ -201,7 +201,7 @@ func TestChangedScript(t *testing.T) {
 			}
 			continue
 		}
-		if err == nil || !strings.Contains(err.Error(), file+", a file of a reward's command") || !strings.Contains(err.Error(), "--fresh") {
+		if err == nil || !strings.Contains(err.Error(), file+", a file of a reward function") || !strings.Contains(err.Error(), "--fresh") {
 			t.Errorf("after step %d: error %v", after, err)
 		}
 		write("first")

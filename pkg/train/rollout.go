@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
 	"grpo/pkg/rl"
@@ -20,6 +21,8 @@ type rollout struct {
 	prompts     [][]int            // N/G rows of token ids
 	completions []model.Completion // (N), each with its tokens and old log-probabilities
 	rounds      int                // of sampling (algorithm.dynamic_sampling)
+	// current: the policy that sampled is the one that the step's first update changes.
+	current bool
 
 	shape  rl.Shape // (N,T)
 	mask   []bool   // (N,T), true on tokens
@@ -39,7 +42,8 @@ type rollout struct {
 	advantages      []float64 // (N), not used if tokens have their own
 	tokenAdvantages []float64 // (N,T); nil if all tokens of a completion have the same
 	zeroVariance    int       // groups with equal rewards
-	zeroAdvantage   int       // groups that are not informative
+	zeroAdvantage   int       // groups that are not informative: without an advantage, or without a pair
+	identicalPairs  int       // that dpo left out
 }
 
 func (r *rollout) groups() int { return len(r.problems) }
@@ -83,6 +87,7 @@ func (t *trainer) rollout(step int) (*rollout, error) {
 			kept.add(aside, g)
 		}
 	}
+	kept.current = t.cfg.Rollout.ResampleEveryNSteps == 1 || t.renewed(step-1)
 	kept.layOut()
 	if err := t.checkCompletions(kept, step); err != nil {
 		return nil, err
@@ -106,7 +111,7 @@ func (t *trainer) sample(step, round, groups int) (*rollout, error) {
 		r.prompts = append(r.prompts, t.data.prompts[k])
 	}
 	var err error
-	r.completions, err = t.sampler.Sample(r.prompts, r.groupSize, t.sampling(), model.Draws{
+	r.completions, err = t.rolloutSampler().Sample(r.prompts, r.groupSize, t.sampling(), model.Draws{
 		Stream: rng.New(t.cfg.Seed, rng.Rollout), A: uint32(step), B: uint32(round * roundStride),
 	})
 	if err != nil {
@@ -117,7 +122,10 @@ func (t *trainer) sample(step, round, groups int) (*rollout, error) {
 
 // sampling returns the sampler's settings for rollouts.
 func (t *trainer) sampling() model.Sampling {
-	c := t.cfg.Rollout
+	return samplingOf(t.cfg.Rollout)
+}
+
+func samplingOf(c config.Rollout) model.Sampling {
 	return model.Sampling{Temperature: c.SamplingTemperature, TopP: c.SamplingTopP, TopK: c.SamplingTopK,
 		MinTokens: c.SamplingMinTokens, MaxTokens: c.SamplingMaxTokens}
 }

@@ -63,6 +63,7 @@ type trainer struct {
 	network
 	folder  hf.Folder // of the best weights, without these; nil for a TinyLM
 	sampler model.Sampler
+	old     oldPolicy // samples the rollouts, unless that is the policy itself
 	scorers scorers
 	learner model.Learner
 	opt     *model.AdamW
@@ -174,6 +175,9 @@ func (t *trainer) prepare() error {
 	if err := checkContext(t.cfg, t.data.template, t.data.problems); err != nil {
 		return err
 	}
+	if err := t.data.readPairs(t.cfg); err != nil {
+		return err
+	}
 	if err := t.checkMemory(); err != nil {
 		return err
 	}
@@ -187,6 +191,7 @@ func (t *trainer) prepare() error {
 	if len(t.cfg.Reward.Custom) > 0 {
 		t.inputs.Fields = hashFields(t.data.problems.Train)
 	}
+	t.inputs.Pairs = t.data.hashPairs()
 	t.inputs.Rewards, err = rewardFiles(t.cfg.Reward)
 	return err
 }
@@ -194,7 +199,7 @@ func (t *trainer) prepare() error {
 // build makes the rewards, the network and its optimizer.
 func (t *trainer) build() error {
 	var err error
-	if t.rewards, err = openRewards(t.ctx, t.cfg, t.data.template, t.note); err != nil {
+	if t.rewards, err = openRewards(t.ctx, t.cfg, t.data.template, t.opts.Threads, t.note); err != nil {
 		return err
 	}
 	if t.network, err = openNetwork(t.cfg.Model, t.cfg.Train.LoRA, t.cfg.Seed, t.opts.Threads, stepWork(t.cfg)); err != nil {
@@ -210,7 +215,7 @@ func (t *trainer) build() error {
 	}
 	t.opt = model.NewAdamW(t.params, coefficients)
 	t.opt.Pool = t.pool
-	if t.learner, err = t.policy.NewLearner(t.cfg.Rollout.SamplingTemperature, c.GradientCheckpointing); err != nil {
+	if t.learner, err = t.policy.NewLearner(t.temperature(), c.GradientCheckpointing); err != nil {
 		return learnerError(err)
 	}
 	a := t.cfg.Algorithm
@@ -222,6 +227,11 @@ func (t *trainer) build() error {
 		}
 	}
 	t.data.encode(t.policy, t.cfg.Seed)
+	if t.cfg.Rollout.Stale() {
+		if err := t.renewOld(); err != nil {
+			return err
+		}
+	}
 	return t.openScorers()
 }
 
@@ -233,8 +243,10 @@ func (t *trainer) close() {
 		_ = t.critic.Close()
 	}
 	t.scorers.close()
-	if t.sampler != nil {
-		t.sampler.Close()
+	for _, s := range []model.Sampler{t.sampler, t.old.sampler} {
+		if s != nil {
+			s.Close()
+		}
 	}
 	t.network.close()
 	t.logs.close()
@@ -249,7 +261,7 @@ func (t *trainer) finish() (*rundir.Result, error) {
 		return nil, err
 	}
 	if len(t.data.problems.Test) > 0 && s.Test == nil {
-		test, err := t.evaluateSplit("test", t.data.problems.Test, s.Step)
+		test, err := t.evaluateSplit("test", t.data.problems.Test, s.Step, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package train
 import (
 	"fmt"
 
+	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
 	"grpo/pkg/rl"
@@ -18,7 +19,7 @@ func (t *trainer) reward(r *rollout, step, round int) (err error) {
 		for i := task * chunk; i < min(len(inputs), (task+1)*chunk); i++ {
 			prompt, sample := i/r.groupSize, i%r.groupSize
 			noise := gsm8k.RewardNoise(t.cfg.Seed, step, round*roundStride+prompt, sample)
-			inputs[i] = t.rewardInput(r.completions[i], r.problems[prompt], &r.verdicts[i], noise)
+			inputs[i] = rewardInput(t.policy, t.cfg, r.completions[i], r.problems[prompt], &r.verdicts[i], noise)
 			r.texts[i] = inputs[i].Completion
 		}
 	})
@@ -32,12 +33,12 @@ func (t *trainer) reward(r *rollout, step, round int) (err error) {
 }
 
 // rewardInput decodes a completion and grades it into verdict.
-func (t *trainer) rewardInput(x model.Completion, p gsm8k.Problem, verdict *gsm8k.Verdict,
+func rewardInput(tok model.Tokenizer, c config.Config, x model.Completion, p gsm8k.Problem, verdict *gsm8k.Verdict,
 	noise float64) gsm8k.RewardInput {
-	text := t.policy.Decode(x.Tokens)
+	text := tok.Decode(x.Tokens)
 	*verdict = gsm8k.Grade(text, x.Ended, p.Gold)
 	return gsm8k.RewardInput{
-		Completion: text, TokenIDs: x.Tokens, Tokens: len(x.Tokens), MaxTokens: t.cfg.Rollout.SamplingMaxTokens,
+		Completion: text, TokenIDs: x.Tokens, Tokens: len(x.Tokens), MaxTokens: c.Rollout.SamplingMaxTokens,
 		Ended: x.Ended, Problem: p, Verdict: verdict, Noise: noise,
 	}
 }
@@ -47,14 +48,14 @@ func (t *trainer) rewardInput(x model.Completion, p gsm8k.Problem, verdict *gsm8
 func (t *trainer) rewardGreedy(r *rollout, step int) error {
 	opt := t.sampling()
 	opt.Greedy = true
-	out, err := t.sampler.Sample(r.prompts, 1, opt, model.Draws{})
+	out, err := t.rolloutSampler().Sample(r.prompts, 1, opt, model.Draws{})
 	if err != nil {
 		return fmt.Errorf("decode greedily in step %d: %w", step, err)
 	}
 	inputs := make([]gsm8k.RewardInput, len(out))
 	for i, x := range out {
 		noise := gsm8k.RewardNoise(t.cfg.Seed, step, i, r.groupSize) // a sample number after the group's
-		inputs[i] = t.rewardInput(x, r.problems[i], new(gsm8k.Verdict), noise)
+		inputs[i] = rewardInput(t.policy, t.cfg, x, r.problems[i], new(gsm8k.Verdict), noise)
 	}
 	byFunction, _, err := t.rewards.compute(t.pool, inputs, 1, step) // (F,N/G)
 	if err != nil {
@@ -67,16 +68,17 @@ func (t *trainer) rewardGreedy(r *rollout, step int) error {
 // scorers compute log-probabilities and entropies of sampled tokens. A scorer that the
 // configuration does not need is nil.
 type scorers struct {
-	referencePolicy model.Policy // of the KL term
+	referencePolicy model.Policy // of the KL term or of pairs
 	reference       model.Scorer
 	teacher         model.Scorer
-	policy          model.Scorer // the policy itself, for entropies at sampling time
+	policy          model.Scorer // the policy itself: for entropies before the update, and for pairs
+	half            model.Scorer // the policy at half the temperature: see [trainer.pairBatch]
 }
 
 func (t *trainer) openScorers() error {
-	a, temperature := t.cfg.Algorithm, t.cfg.Rollout.SamplingTemperature
+	a, temperature := t.cfg.Algorithm, t.temperature()
 	var err error
-	if a.Beta != 0 {
+	if a.Beta != 0 || t.isDPO() && !a.FromFile() {
 		t.scorers.referencePolicy = t.policy.Copy()
 		if t.scorers.reference, err = t.scorers.referencePolicy.NewScorer(temperature); err != nil {
 			return err
@@ -92,8 +94,13 @@ func (t *trainer) openScorers() error {
 			return err
 		}
 	}
-	if a.TopEntropyQuantile < 1 {
+	if a.TopEntropyQuantile < 1 || t.isDPO() && (a.DPO.Preference().NeedsBatch() || a.DPO.EvalPairsFile != "") {
 		if t.scorers.policy, err = t.policy.NewScorer(temperature); err != nil {
+			return err
+		}
+	}
+	if t.isDPO() && a.DPO.UseWeighting {
+		if t.scorers.half, err = t.policy.NewScorer(temperature / 2); err != nil {
 			return err
 		}
 	}
@@ -101,7 +108,7 @@ func (t *trainer) openScorers() error {
 }
 
 func (s *scorers) close() {
-	for _, x := range []model.Scorer{s.reference, s.teacher, s.policy} {
+	for _, x := range []model.Scorer{s.reference, s.teacher, s.policy, s.half} {
 		if x != nil {
 			_ = x.Close() // frees memory only
 		}

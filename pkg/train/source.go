@@ -111,6 +111,25 @@ func folderOf(c config.Model, lora config.LoRA) (hf.Folder, error) {
 	return checkpoint.Folder()
 }
 
+// rewardFolderOf returns the files of the folder that a reward model of a configuration's network is;
+// nil for a TinyLM.
+func rewardFolderOf(c config.Model) (hf.Folder, error) {
+	s, err := sourceOf(c.Init, c.AdapterBase)
+	if s == nil || err != nil {
+		return nil, err
+	}
+	checkpoint, err := hf.Open(s.base)
+	if err != nil {
+		return nil, config.Invalid(err)
+	}
+	defer checkpoint.Close()
+	f, err := checkpoint.Folder()
+	if err != nil {
+		return nil, err
+	}
+	return f.Reward(checkpoint)
+}
+
 // baseName is the path of the model that adapters of this source belong to.
 func (s *source) baseName() string { return cmp.Or(s.weights, s.base) }
 

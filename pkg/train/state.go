@@ -46,7 +46,9 @@ type state struct {
 	Groups      int `json:"groups"`
 	Right       int `json:"right"` // number of correct training completions
 	Completions int `json:"completions"`
-	Checks      int `json:"checks"` // number of passed checks
+	// WithoutPairs counts the steps of dpo that made no update.
+	WithoutPairs int `json:"steps_without_pairs,omitempty"`
+	Checks       int `json:"checks"` // number of passed checks
 
 	DivergedAt     *int   `json:"diverged_at"`
 	DivergedReason string `json:"diverged_reason"`
@@ -81,6 +83,7 @@ type inputs struct {
 	// Fields is the hash of the other fields of the training problems, which custom reward functions
 	// can read; empty without.
 	Fields string `json:"fields,omitempty"`
+	Pairs  string `json:"pairs,omitempty"` // the tokens of the preference pairs; empty without
 }
 
 // differ describes the inputs that have changed.
@@ -97,6 +100,9 @@ func (in inputs) differ(now inputs) []string {
 	}
 	if in.Fields != now.Fields {
 		out = append(out, "the other fields of the problems (data.*)")
+	}
+	if in.Pairs != now.Pairs {
+		out = append(out, "the preference pairs (algorithm.dpo.pairs_file, eval_pairs_file)")
 	}
 	return append(out, differentFiles(in.Rewards, now.Rewards)...)
 }
@@ -125,8 +131,12 @@ func SameInputs(c config.Config, meta *rundir.Meta) error {
 	if err != nil {
 		return err
 	}
-	then := inputs{Problems: meta.ProblemsHash, Init: meta.InitHash, Rewards: meta.RewardFiles}
-	now := inputs{Problems: hashProblems(problems, template), Init: initHash(n.policy), Rewards: files}
+	var d trainData
+	if err := d.readPairs(c); err != nil {
+		return err
+	}
+	then := inputs{Problems: meta.ProblemsHash, Init: meta.InitHash, Rewards: meta.RewardFiles, Pairs: meta.PairsHash}
+	now := inputs{Problems: hashProblems(problems, template), Init: initHash(n.policy), Rewards: files, Pairs: d.hashPairs()}
 	if changed := then.differ(now); len(changed) > 0 {
 		return fmt.Errorf("the files that its configuration names had other contents: %s", strings.Join(changed, ", "))
 	}

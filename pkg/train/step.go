@@ -18,7 +18,7 @@ import (
 //	trainStep  rollout -> score -> advantages -> update -> metrics
 //
 // Each part is in the file of its name: rollout.go, score.go, advantage.go,
-// update.go and, for the critic, ppo.go. layout.go defines the layouts of their
+// update.go and, for the critic, ppo.go; that of pairs in dpo.go. layout.go defines the layouts of their
 // slices, checks.go the invariants that are checked on the way.
 
 // loop runs the remaining steps.
@@ -124,6 +124,9 @@ func (t *trainer) step(step int) error {
 // trainStep samples a batch of completions and trains the policy on them. It
 // returns the rollout and its metrics.
 func (t *trainer) trainStep(step int, lap func() float64) (*rollout, rundir.Metrics, error) {
+	if t.isDPO() {
+		return t.trainOnPairs(step, lap)
+	}
 	m := rundir.Metrics{Step: step}
 
 	// Rollout: sample groups of completions, grade and reward each completion.
@@ -160,6 +163,9 @@ func (t *trainer) trainStep(step int, lap func() float64) (*rollout, rundir.Metr
 		m.EntropyCoef = &coef
 	}
 	if err := t.syncReference(step); err != nil {
+		return nil, m, err
+	}
+	if err := t.resample(step); err != nil {
 		return nil, m, err
 	}
 	t.adaptEntropy(m.Entropy)
@@ -227,6 +233,9 @@ func describe(x []float64) rundir.Stat {
 // samples returns the first n completions of the rollout for samples.jsonl.
 func (r *rollout) samples(step, n int, template gsm8k.Template) []rundir.Sample {
 	var out []rundir.Sample
+	if r.problems == nil { // pairs of a file
+		return nil
+	}
 	for i := range min(n, len(r.completions)) {
 		out = append(out, newSample(template, r.problems[i/r.groupSize], r.completions[i], r.texts[i], r.verdicts[i]))
 		out[i].Step, out[i].Split, out[i].Decoding, out[i].Reward = step, "train", "sampled", r.rewards[i]

@@ -26,6 +26,7 @@ type updateStats struct {
 	entropyTokens int
 	maxDiff       *float64 // largest difference of sampler and learner before the first update; nil: none
 	valueLoss     *float64 // mean; nil without a critic
+	pairs         pairStats
 }
 
 // lossConfig returns the policy loss of the next update. Only here do options of the loss pass from
@@ -51,10 +52,10 @@ func (t *trainer) lossConfig() rl.LossConfig {
 	return c
 }
 
-// onPolicy reports whether the policy is still the one that sampled: one pass over one train batch.
-// Then the ratio is 1 and nothing is clipped.
-func (t *trainer) onPolicy() bool {
-	return t.cfg.Train.EpochsPerRolloutBatch == 1 && t.cfg.Train.TrainBatchSize == t.cfg.Rollout.RolloutBatchSize
+// onPolicy reports whether the policy is still the one that sampled: one pass over one train batch
+// of the current policy's completions. Then the ratio is 1 and nothing is clipped.
+func (t *trainer) onPolicy(r *rollout) bool {
+	return r.current && t.cfg.Train.EpochsPerRolloutBatch == 1 && t.cfg.Train.TrainBatchSize == t.cfg.Rollout.RolloutBatchSize
 }
 
 // update makes the optimizer updates of one step. It stops at the first loss or gradient that is
@@ -115,7 +116,7 @@ func (t *trainer) updateOnce(r *rollout, lo int, firstPass bool, s *updateStats)
 				if err := t.checkMask(r, rows, x); err != nil {
 					return 0, err
 				}
-				s.compare(x, t.updater.old)
+				s.compare(x, t.updater.old, r.current)
 			}
 			res := &t.updater.res
 			if err := rl.LossInto(cfg, b, res); err != nil {
@@ -130,10 +131,10 @@ func (t *trainer) updateOnce(r *rollout, lo int, firstPass bool, s *updateStats)
 	var loss float64
 	for at := lo; at < lo+c.TrainBatchSize; at += micro {
 		rows, flat := t.withoutSkipped(r, span(at, at+micro))
-		if firstPass {
+		if firstPass && r.current {
 			s.addSkipped(r, flat)
 		}
-		for _, rows := range t.parts(r, rows) {
+		for _, rows := range t.parts(r, rows, 1) {
 			part, err := t.learner.Accumulate(r.batch(rows), objective(rows))
 			if err != nil {
 				return fmt.Errorf("update: %w", err)
@@ -146,6 +147,11 @@ func (t *trainer) updateOnce(r *rollout, lo int, firstPass bool, s *updateStats)
 	if err != nil {
 		return fmt.Errorf("update: %w", err)
 	}
+	return s.finish(loss, norm)
+}
+
+// finish counts an update. A loss or a gradient norm that is not finite is a [divergence].
+func (s *updateStats) finish(loss, norm float64) error {
 	s.loss, s.norm = s.loss+loss, s.norm+norm
 	s.updates++
 	if notFinite(loss) {
@@ -163,7 +169,7 @@ func (t *trainer) lossBatch(r *rollout, rows []int, x *model.TokenMatrix, cfg rl
 	u := &t.updater
 	b := rl.Batch{Shape: rl.Shape{B: x.B, T: x.T}, LogProbs: x.LogProbs, Entropies: x.Entropy, Mask: x.Mask}
 	u.old = r.oldLogProbs(rows, x.T, u.old)
-	if !t.onPolicy() {
+	if !t.onPolicy(r) {
 		b.OldLogProbs = u.old
 	}
 	if cfg.Beta != 0 {
@@ -184,14 +190,14 @@ func (t *trainer) lossBatch(r *rollout, rows []int, x *model.TokenMatrix, cfg rl
 
 func notFinite(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
 
-// compare sums the entropies and finds the largest difference between the log-probabilities of
-// sampler, (B,T), and learner.
-func (s *updateStats) compare(x *model.TokenMatrix, old []float64) {
+// compare sums the entropies and, if the two are the same policy, finds the largest difference
+// between the log-probabilities of sampler, (B,T), and learner.
+func (s *updateStats) compare(x *model.TokenMatrix, old []float64, same bool) {
 	for i, in := range x.Mask {
 		if !in {
 			continue
 		}
-		if s.updates == 0 {
+		if s.updates == 0 && same {
 			if s.maxDiff == nil {
 				s.maxDiff = new(float64)
 			}

@@ -84,6 +84,16 @@ func (t *trainer) noteObstacles() {
 		t.note("%d of %d training questions hold characters outside the vocabulary; they are read as "+
 			"<unk>", outside, len(p.Train))
 	}
+	if n := len(t.data.pairs.list); n > 0 {
+		step := t.cfg.Rollout.RolloutBatchSize / 2
+		t.note("%s: %d pairs, %d in each step: %.3g passes over the file", t.data.pairs.path, n, step,
+			float64(t.cfg.Train.NGRPOSteps)*float64(step)/float64(n))
+	}
+	for _, f := range []filePairs{t.data.pairs, t.data.evalPairs} {
+		if left := f.report.String(); left != "" {
+			t.note("%s: %s", f.path, left)
+		}
+	}
 	if p.Skipped > 0 {
 		t.note("%d broken lines of the problem files were skipped", p.Skipped)
 	}
@@ -127,6 +137,9 @@ func (t *trainer) warnings(weights string) []string {
 	if s.Groups > 0 && s.Signal == 0 {
 		warn("the run learned nothing: none of %d groups had a learning signal (in each, all rewards were equal); "+
 			"%d of %d training completions were right", s.Groups, s.Right, s.Completions)
+	}
+	if s.WithoutPairs > 0 {
+		warn("%d of %d steps had no pair (algorithm.dpo.pairs %s) and made no update", s.WithoutPairs, s.Step, t.cfg.Algorithm.DPO.Pairs)
 	}
 	if s.Step > 0 && strings.HasSuffix(t.inputs.Init, weights) {
 		warn("the weights did not move in %d updates (learning rate %s)", t.opt.T,

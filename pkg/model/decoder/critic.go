@@ -13,7 +13,7 @@ import (
 
 // critic implements [model.Critic]: the policy's network, and a head of one output whose
 // weights and bias are parameters of their own. Under LoRA it has adapters of its own to
-// the frozen weights, which it shares with the policy.
+// the frozen weights, which it shares with the policy. A reward model's head has no bias.
 type critic struct {
 	pool          *kernel.Pool
 	checkpointing bool
@@ -32,17 +32,28 @@ func newCritic(policy *Network, pool *kernel.Pool, mem *arena, o model.AdamWOpti
 	form = append(form, model.Tensor{Name: headWeight, Shape: []int{1, policy.Config.Hidden}}, model.Tensor{Name: headBias, Shape: []int{1}})
 	params := model.NewParams(form)
 	copy(params.Flat, policy.Params.Flat)
-	c := &critic{pool: pool, mem: mem, checkpointing: checkpointing, params: params, gradients: params.Zeros(),
+	return trainCritic(policy.with(params), params, pool, mem, o, checkpointing)
+}
+
+// trainCritic returns a critic that trains params: those of net, then those of the head.
+func trainCritic(net *Network, params *model.Params, pool *kernel.Pool, mem *arena, o model.AdamWOptions, checkpointing bool) *critic {
+	c := &critic{pool: pool, mem: mem, checkpointing: checkpointing, net: net, params: params, gradients: params.Zeros(),
 		optimizer: model.NewAdamW(params, o)}
 	c.optimizer.Pool = pool
-	c.net, c.grads = policy.with(params), policy.gradients(c.gradients)
+	c.grads = net.gradients(c.gradients)
 	return c
 }
 
-// head splits parameters into the weights (hidden) and the bias (1) of the value head.
+// head splits parameters into the weights (hidden) and the bias (1) of the value head. The bias of a
+// reward model is a zero that is no parameter.
 func (c *critic) head(p *model.Params) (weight, bias []float32) {
-	n := len(p.Flat) - 1
-	return p.Flat[n-c.net.Config.Hidden : n], p.Flat[n:]
+	h := c.net.Config.Hidden
+	switch n := len(p.Flat); {
+	case c.net.Config.Score:
+		return p.Flat[n-h:], make([]float32, 1)
+	default:
+		return p.Flat[n-1-h : n-1], p.Flat[n-1:]
+	}
 }
 
 // values adds the network and valueHead to a graph over a batch.
@@ -55,7 +66,9 @@ func (c *critic) values(batch *model.Batch, grads *Network) (*packed, *graph, *G
 	g := newGraph(newPass(c.net, c.pool, c.mem, b.tree, grads != nil), grads, c.checkpointing)
 	h, op := c.net.Config.Hidden, &valueOp{graph: g, places: b.places}
 	op.w, op.bias = c.head(c.params)
-	op.dw, op.dbias = c.head(c.gradients)
+	if grads != nil {
+		op.dw, op.dbias = c.head(c.gradients)
+	}
 	return b, g, g.Fuse("valueHead", op, nil, tensor.Shape{1, len(b.places)}, fused.Matrix(g.top),
 		g.weight("norm", c.net.norm, h), g.trainable("value", op.w, h), g.trainable("bias", op.bias, 1)), nil
 }

@@ -1,7 +1,6 @@
 package decoder
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,7 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"grpo/internal/textutil"
 	"grpo/pkg/model/hf"
 )
 
@@ -71,56 +69,4 @@ func Describe(path string) (*Description, error) {
 	}
 	described.Store(key, d)
 	return d, nil
-}
-
-// Frame is a rendered conversation without its last message.
-type Frame struct {
-	Before, After string // around the message, up to where the assistant's turn begins
-	Trim          bool   // the template leaves out white space around messages
-}
-
-// ChatFrame renders a conversation whose last message is a user's. turns alternate
-// between user and assistant. The frame includes the begin token where the template
-// puts one, as in transformers: no tokens of [Tokenizer.Start] belong before it.
-func (d *Description) ChatFrame(system string, turns []string) (Frame, error) {
-	if d.chat == "" {
-		return Frame{}, errors.New("the checkpoint has no chat template")
-	}
-	template, err := hf.NewChatTemplate(d.chat)
-	if err != nil {
-		return Frame{}, err
-	}
-	var messages []hf.Message
-	if system != "" {
-		messages = append(messages, hf.Message{Role: "system", Content: system})
-	}
-	for i, text := range turns {
-		messages = append(messages, hf.Message{Role: []string{"user", "assistant"}[i%2], Content: text})
-	}
-	for _, m := range messages {
-		if token := d.Tokenizer.bpe.FirstSpecial(m.Content); token != "" {
-			return Frame{}, fmt.Errorf("the %s message %q contains %s, a special token of the model (reword it)",
-				m.Role, textutil.Cut(m.Content, 60), token)
-		}
-	}
-	const mark = "The-Question-goes-HERE"
-	render := func(question string) (string, error) {
-		return template.Render(append(messages[:len(messages):len(messages)], hf.Message{Role: "user", Content: question}), true,
-			map[string]any{"bos_token": d.begin, "eos_token": d.end})
-	}
-	text, err := render(mark)
-	if err != nil {
-		return Frame{}, err
-	}
-	spaced, err := render(" " + mark + "\n")
-	if err != nil {
-		return Frame{}, err
-	}
-	f := Frame{Trim: spaced == text}
-	var found bool
-	f.Before, f.After, found = strings.Cut(text, mark)
-	if !found || strings.Contains(f.After, mark) || !f.Trim && spaced != f.Before+" "+mark+"\n"+f.After {
-		return Frame{}, errors.New("the chat template does not show the user's message as it is")
-	}
-	return f, nil
 }

@@ -29,10 +29,13 @@ type Config struct {
 	Factors   []float32   // by which a GGUF file divides the frequencies; nil for none
 	NormEps   float64
 	Tied      bool // the head is the embedding
-	QKVBias   bool // Qwen2
-	QKNorm    bool // Qwen3: RMSNorm of each head's query and key
-	End       []int32
-	Pad       int32 // the padding token; -1 without one
+	// Score: the network is a reward model, with [ScoreWeight] in place of a head. Transformers calls
+	// it a network for sequence classification with one label.
+	Score   bool
+	QKVBias bool // Qwen2
+	QKNorm  bool // Qwen3: RMSNorm of each head's query and key
+	End     []int32
+	Pad     int32 // the padding token; -1 without one
 }
 
 // Llama3Rope scales the rotary frequencies as Llama 3.1 does.
@@ -109,6 +112,10 @@ type configFile struct {
 	Experts        int         `json:"num_experts"`
 	LocalExperts   int         `json:"num_local_experts"`
 	TextConfigJSON any         `json:"text_config"`
+
+	Architectures []string       `json:"architectures"`
+	Labels        map[string]any `json:"id2label"`
+	NumLabels     *int           `json:"num_labels"`
 }
 
 type ropeParams struct {
@@ -189,6 +196,12 @@ func (f *configFile) config() (*Config, error) {
 		Context: f.Context, RopeTheta: 10000, NormEps: f.NormEps, QKVBias: arch == "qwen2", QKNorm: arch == "qwen3", End: f.EOS,
 	}
 	c.Tied, c.Pad = f.Tied != nil && *f.Tied, -1
+	if slices.ContainsFunc(f.Architectures, func(s string) bool { return strings.HasSuffix(s, classifier) }) {
+		if n := f.labels(); n != 1 {
+			return nil, fmt.Errorf("it is a classifier of %d labels; supported is one label, the reward", n)
+		}
+		c.Score, c.Tied = true, true
+	}
 	if f.Pad != nil {
 		c.Pad = *f.Pad
 	}

@@ -43,6 +43,9 @@ func (c *Config) Shapes() (names []string, shapes map[string][]int) {
 	if !c.Tied {
 		add("lm_head.weight", c.Vocab, c.Hidden)
 	}
+	if c.Score {
+		add(ScoreWeight, 1, c.Hidden)
+	}
 	return names, shapes
 }
 

@@ -74,6 +74,9 @@ func WeightsOf(p *model.Params) (*Weights, error) {
 			return nil, fmt.Errorf("tensor %q is missing: this is not a TinyLM of %d layers", t.Name, spec.Layers)
 		}
 		if !slices.Equal(got.Shape, t.Shape) {
+			if t.Name == "head.weight" && slices.Equal(got.Shape, []int{1, spec.Hidden}) {
+				return nil, errors.New("it is a reward model, which has no probabilities of tokens: name a language model")
+			}
 			return nil, fmt.Errorf("tensor %q has shape %v, a model of vocab %d and hidden %d has %v",
 				t.Name, got.Shape, spec.Vocab, spec.Hidden, t.Shape)
 		}
@@ -115,10 +118,46 @@ func specOf(at map[string]model.Tensor) (Spec, error) {
 	if s.Layers == 0 {
 		return s, errors.New(`tensor "rnn.weight_hh_l0" is missing: this is not a TinyLM`)
 	}
-	// The sizes come from a header that may be damaged: allocate no more memory than a file of
-	// these tensors would need. Each factor is at most have.
-	if h, v := float64(s.Hidden), float64(s.Vocab); 2*v*h+float64(s.Layers)*6*h*h > float64(have) {
+	// The sizes come from a header that may be damaged: allocate at most twice the memory of the file.
+	// Its head may have one row, as that of a reward model. Each factor is at most have.
+	if h, v := float64(s.Hidden), float64(s.Vocab); v*h+float64(s.Layers)*6*h*h > float64(have) {
 		return s, fmt.Errorf("%v needs more numbers than the file's %d", s, have)
 	}
 	return s, nil
+}
+
+// OpenRewardModel reads a reward model from a safetensors file of a critic's parameters. A file of
+// other tensors, and NaN or Inf, are errors.
+func OpenRewardModel(path string, on model.Device) (*Critic, error) {
+	p, err := model.ReadWeightsFile(path)
+	if err != nil {
+		return nil, err
+	}
+	at := make(map[string]model.Tensor, len(p.Tensors()))
+	for _, t := range p.Tensors() {
+		at[t.Name] = t
+	}
+	spec, err := specOf(at)
+	if err == nil && slices.Equal(at["head.bias"].Shape, []int{spec.Vocab}) {
+		err = errors.New("it is a language model, whose head has a row for each token (train a reward model with " +
+			"\"grpo reward-model\")")
+	}
+	if err == nil {
+		err = newWeights(spec, 1).Match(p)
+	}
+	if err == nil {
+		err = p.CheckFinite()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open reward model %s: %w", path, err)
+	}
+	backbone, err := NewWeights(spec)
+	if err != nil {
+		return nil, err
+	}
+	c, err := NewCritic(backbone, model.AdamWOptions{}, on)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.weights.Set(p)
 }

@@ -1,0 +1,168 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"grpo/internal/textutil"
+	"grpo/internal/words"
+	"grpo/pkg/analysis"
+	"grpo/pkg/config"
+	"grpo/pkg/preference"
+	"grpo/pkg/rl"
+	"grpo/pkg/rundir"
+	"grpo/pkg/train"
+)
+
+// dataPairsOptions are the inputs of `grpo data pairs`.
+type dataPairsOptions struct {
+	load  config.LoadOptions
+	make  train.PairOptions
+	out   string
+	json  bool
+	quiet bool
+}
+
+var dataPairsKeys = []keyFlag{
+	{"seed", "seed", "uint", "seed of the problems' order and of sampling"},
+	{"group-size", "rollout.group_size", "int", "completions of each problem"},
+	{"temperature", "rollout.sampling_temperature", "float", "sampling temperature"},
+	modelKey, deviceKey, skipBad,
+}
+
+func newDataPairs(s *State) *cobra.Command {
+	o := &dataPairsOptions{}
+	var cf configFlags
+	c := &cobra.Command{
+		Use:   "pairs --out FILE",
+		Short: "Sample a model, grade its completions and write preference pairs",
+		Long: `Pairs samples a group of completions of each problem, computes their rewards with the
+configuration's reward functions (by default: is the answer right?) and writes
+preference pairs as JSONL, for "grpo dpo --pairs" and "grpo reward-model". The
+settings of sampling are those of the section rollout; --model may be a run, whose
+configuration is then used. The same configuration and seed give the same file.
+
+--pairs says which completions of a group form pairs: right_wrong pairs right with
+wrong ones in their order, length_controlled those of similar length, best_worst the
+highest reward with the lowest. A group without a pair is counted.`,
+		Example: `  grpo data pairs --out pairs.jsonl
+  grpo data pairs --model results/train-1a2b3c4d --n 500 --out after.jsonl
+  grpo data pairs --split val --pairs length_controlled --per-group 1 --out heldout.jsonl
+  grpo data pairs -c smollm2 --model SmolLM2-135M-Instruct.Q4_1.gguf --n 64 --out smollm2.jsonl`,
+		Args: takes("no argument (the file is --out)", 0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.load = cf.options(cmd, s, dataPairsKeys)
+			if dir := cmd.Flags().Lookup("model").Value.String(); o.load.Path == "" && isRun(dir) {
+				o.load.Path = filepath.Join(dir, rundir.ConfigFile)
+			}
+			switch {
+			case o.out == "":
+				return usagef(cmd, "data pairs needs --out FILE")
+			case !slices.Contains(evalSplits, o.make.Split):
+				return usagef(cmd, "--split %s: there is no such split%s (there are %s)",
+					words.Show(o.make.Split), words.DidYouMean(o.make.Split, evalSplits), strings.Join(evalSplits, ", "))
+			}
+			if err := o.make.Pairs.Check(); err != nil {
+				return usagef(cmd, "--pairs, --per-group: %v", err)
+			}
+			return run(cmd, s, o, makePairs)
+		},
+		Annotations: saves, // ends the processes of commands when it is interrupted
+	}
+	cf.add(c, config.Names())
+	addKeyFlags(c, dataPairsKeys)
+	f := c.Flags()
+	f.StringVar(&o.out, "out", "", "`file` to write, which must not exist")
+	f.StringVar(&o.make.Split, "split", "train", "problems of this split: `train|val|test|unseen`")
+	f.VarP(&countFlag{&o.make.Groups, 0, maxCount}, "n", "n", "number of groups, one for each problem drawn (0 = every problem once)")
+	f.StringVar((*string)(&o.make.Pairs.Rule), "pairs", string(rl.PairRightWrong), "pairs of a group: `right_wrong|best_worst|length_controlled`")
+	countVar(f, &o.make.Pairs.PerGroup, "per-group", 0, 0, maxCount, "most pairs of a group (0 = all)")
+	addThreads(f, &o.make.Threads, "; does not affect the pairs")
+	addJSON(c, &o.json)
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "do not show progress on standard error")
+	complete(c, "split", func() []string { return evalSplits }, cobra.ShellCompDirectiveNoFileComp)
+	complete(c, "pairs", rl.PairRules, cobra.ShellCompDirectiveNoFileComp)
+	return c
+}
+
+func makePairs(ctx context.Context, s *State, o *dataPairsOptions) error {
+	l, err := config.Load(o.load)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(o.out); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: write pairs: %s exists; remove it, or use another --out", config.ErrConfig, o.out)
+	}
+	p := newProgress(s, o.quiet)
+	o.make.Config, o.make.Memory, o.make.Note, o.make.Done = l.Config, s.checkMemory, p.Note, p.counter("group")
+	pairs, made, err := train.MakePairs(ctx, o.make)
+	p.done()
+	switch {
+	case errors.Is(err, context.Canceled):
+		return errStopped
+	case err != nil:
+		return missingInput(err)
+	case len(pairs) == 0:
+		return fmt.Errorf("make pairs: none of %s has a pair: %d all right, %d all wrong, %d without two rewards, %d with pairs "+
+			"that can't be written%s (sample more groups with --n, larger ones with --group-size, or another model)",
+			textutil.Count(made.Groups, "group"), made.AllRight, made.AllWrong, made.Unscored, made.OnlyDropped, firstDropped(made))
+	}
+	var b bytes.Buffer
+	if err := preference.Write(&b, pairs); err != nil {
+		return err
+	}
+	if err := rundir.MkdirAll(filepath.Dir(o.out)); err != nil {
+		return fmt.Errorf("write pairs: %w", err)
+	}
+	if err := rundir.WriteFileAtomic(o.out, b.Bytes()); err != nil {
+		return err
+	}
+	made.File = o.out
+	if o.json {
+		return printJSON(s.Out, made)
+	}
+	return printPairs(s, made)
+}
+
+// firstDropped is the reason of the first pair left out.
+func firstDropped(m *train.PairsMade) string {
+	if m.FirstBad == "" {
+		return ""
+	}
+	return " (" + m.FirstBad + ")"
+}
+
+func printPairs(s *State, m *train.PairsMade) error {
+	w := newTable(s.Out)
+	textutil.Fprintf(w, "groups\t%d of %s, %.3f of which have a reward above 0\n", m.Groups, textutil.Count(m.GroupSize, "completion"), m.AboveZero)
+	textutil.Fprintf(w, "groups with a pair\t%d\n", m.Paired)
+	for _, l := range []struct {
+		name string
+		n    int
+	}{{"all right", m.AllRight}, {"all wrong", m.AllWrong}, {"without two rewards", m.Unscored}, {"only dropped pairs", m.OnlyDropped}} {
+		if l.n > 0 {
+			textutil.Fprintf(w, "  without: %s\t%d\n", l.name, l.n)
+		}
+	}
+	textutil.Fprintf(w, "pairs\t%d (%s)\n", m.Pairs, m.Rule)
+	if m.Dropped > 0 {
+		textutil.Fprintf(w, "pairs dropped\t%d%s\n", m.Dropped, firstDropped(m))
+	}
+	textutil.Fprintf(w, "mean difference of the rewards\t%s\n", analysis.Decimals(*m.Margin, 3))
+	textutil.Fprintf(w, "mean length of chosen\t%.1f tokens, %d cut at the limit\n", *m.ChosenLength, m.ChosenTruncated)
+	textutil.Fprintf(w, "mean length of rejected\t%.1f tokens, %d cut at the limit\n", *m.RejectedLength, m.RejectedTruncated)
+	if m.Retokenized > 0 {
+		textutil.Fprintf(w, "completions whose text has other tokens than sampled\t%d\n", m.Retokenized)
+	}
+	textutil.Fprintf(w, "file\t%s\n", m.File)
+	return w.Flush()
+}

@@ -1,0 +1,122 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"grpo/internal/textutil"
+	"grpo/pkg/analysis"
+	"grpo/pkg/config"
+	"grpo/pkg/train"
+)
+
+var rewardModelKeys = []keyFlag{
+	{"pairs", "pairs", "file", "preference pairs to train on"},
+	{"eval-pairs", "eval_pairs", "file", "held-out pairs; without it a share of the prompts is held out"},
+	{"seed", "seed", "uint", "seed of the batches' order and of the held-out pairs"},
+	{"lr", "learning_rate", "float", "learning rate"},
+	{"epochs", "epochs", "int", "passes over the pairs"},
+	{"skip-bad", "skip_bad", "bool", "skip and count lines that can't be trained on"},
+	modelKey, deviceKey,
+}
+
+// rewardModelOptions are the inputs of `grpo reward-model`.
+type rewardModelOptions struct {
+	load config.LoadOptions
+	out  outFlags
+}
+
+func newRewardModel(s *State) *cobra.Command {
+	o := &rewardModelOptions{}
+	var cf configFlags
+	c := &cobra.Command{
+		Use:   "reward-model --pairs FILE",
+		Short: "Train a reward model on preference pairs",
+		Long: `Reward-model trains a network with one output, the reward of a completion, so that
+chosen completions get higher rewards than rejected ones (Bradley-Terry). It starts
+from the embedded base model or from --model, evaluates held-out pairs, and compares
+the predicted preferences with those of the pairs: with pairs of "grpo data pairs",
+those of the verifier.
+
+The result is a reward function of "grpo train": reward.functions: [{model: DIR}].
+A Llama or Qwen network is also a Hugging Face folder, DIR/model, which transformers
+loads as a network for sequence classification with one label.
+
+Run the same command again to show the record of a finished run; an unfinished one
+starts over.`,
+		Example: `  grpo data pairs --out pairs.jsonl
+  grpo reward-model --pairs pairs.jsonl --out judge
+  grpo reward-model --pairs pairs.jsonl --eval-pairs heldout.jsonl --set center_rewards_coefficient=0.01
+  grpo reward-model --pairs chat.jsonl --model SmolLM2-135M-Instruct.Q4_1.gguf --out judge-smollm2`,
+		Args: takes("no argument (the pairs are --pairs)", 0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.load = cf.options(cmd, s, rewardModelKeys)
+			return run(cmd, s, o, runRewardModel)
+		},
+		Annotations: saves,
+	}
+	cf.add(c, config.NamesRewardModel())
+	addKeyFlags(c, rewardModelKeys)
+	o.out.add(c.Flags())
+	return c
+}
+
+func runRewardModel(ctx context.Context, s *State, o *rewardModelOptions) error {
+	r, err := config.LoadRewardModel(o.load)
+	if err != nil {
+		return err
+	}
+	dir, err := o.out.resolve("reward-model", config.Hash(r.Config))
+	if err != nil {
+		return err
+	}
+	p := newProgress(s, o.out.quiet)
+	p.line("run folder %s", dir)
+	rec, err := train.RunRewardModel(ctx, r.Config,
+		train.RewardModelOptions{Dir: dir, Threads: o.out.threads, Observer: p, Memory: s.checkMemory})
+	p.done()
+	if err != nil {
+		return err
+	}
+	if o.out.json {
+		return printJSON(s.Out, rec)
+	}
+	return printRewardModel(s, dir, rec)
+}
+
+func printRewardModel(s *State, dir string, rec *train.RewardModelRecord) error {
+	w := newTable(s.Out)
+	fmt.Fprintln(w, "pairs\tnumber\tloss\taccuracy\tmargin\tmean reward\tmin reward\tmax reward")
+	for _, row := range []struct {
+		name string
+		n    int
+		m    *train.RewardMetrics
+	}{{"training, last steps", rec.Pairs, &rec.Train}, {"held out, before", rec.EvalPairs, rec.Initial}, {"held out", rec.EvalPairs, rec.Eval}} {
+		if row.m != nil {
+			textutil.Fprintf(w, "%s\t%d\t%.4f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\n", row.name, row.n,
+				row.m.Loss, row.m.Accuracy, row.m.Margin, row.m.MeanReward, row.m.MinReward, row.m.MaxReward)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if c := rec.Calibration; c != nil {
+		textutil.Fprintf(s.Out, "\nheld-out preferences: Brier score %.4f, expected calibration error %.4f\n", c.Brier, c.ECE)
+		fmt.Fprintln(w, "predicted probability\tpairs\tmean predicted\tobserved share")
+		for _, b := range c.Bins {
+			predicted, observed := analysis.Absent, analysis.Absent
+			if b.Pairs > 0 {
+				predicted, observed = analysis.Decimals(*b.Predicted, 3), analysis.Decimals(*b.Observed, 3)
+			}
+			textutil.Fprintf(w, "%.1f to %.1f\t%d\t%s\t%s\n", b.Low, b.High, b.Pairs, predicted, observed)
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	_, err := textutil.Fprintf(s.Out, "reward model: %s (sha256 of the numbers %s)\n", filepath.Join(dir, rec.Model), rec.Weights)
+	return err
+}

@@ -1,0 +1,103 @@
+// Package jsonl reads files of unknown origin that have one JSON object per line: problems, worked
+// examples, preference pairs.
+package jsonl
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"grpo/internal/jsonkeys"
+)
+
+// MaxLine bounds one line in bytes, so that a file without line ends can't fill the memory. GSM8K's
+// longest line has 1743 bytes.
+const MaxLine = 16 << 20
+
+// BOM is the byte order mark that some editors put at the start of a file.
+var BOM = []byte("\xef\xbb\xbf")
+
+// Reader splits a stream at "\n" only: JSON strings may contain raw U+2028, which other readers
+// treat as a line end. It drops a "\r" before "\n" and a byte order mark at the start.
+type Reader struct {
+	// Line is the number of the last line, from 1.
+	Line int
+
+	r     *bufio.Reader
+	limit int
+	text  []byte
+}
+
+// NewReader returns a reader of lines of at most limit bytes.
+func NewReader(r io.Reader, limit int) *Reader {
+	return &Reader{r: bufio.NewReaderSize(r, 64<<10), limit: limit}
+}
+
+// Next returns the next line, valid until the following call; tooLong if it was skipped because it
+// exceeds the limit. The error after the last line is io.EOF.
+func (l *Reader) Next() (text []byte, tooLong bool, err error) {
+	l.text = l.text[:0]
+	for err = bufio.ErrBufferFull; errors.Is(err, bufio.ErrBufferFull); {
+		var chunk []byte
+		chunk, err = l.r.ReadSlice('\n')
+		if len(l.text) <= l.limit {
+			l.text = append(l.text, chunk...)
+		}
+	}
+	if err != nil && (!errors.Is(err, io.EOF) || len(l.text) == 0) {
+		return nil, false, err
+	}
+	if l.Line++; len(l.text) > l.limit {
+		return nil, true, nil
+	}
+	text = bytes.TrimSuffix(bytes.TrimSuffix(l.text, []byte("\n")), []byte("\r"))
+	if l.Line == 1 {
+		text = bytes.TrimPrefix(text, BOM)
+	}
+	return text, false, nil
+}
+
+// Object decodes a JSON object without duplicate keys. It gives a map, because encoding/json does
+// not distinguish "Question" from "question" in structs. Numbers are [json.Number], because float64
+// would round.
+func Object(text []byte) (map[string]any, error) {
+	if !utf8.Valid(text) {
+		return nil, errors.New("not valid UTF-8")
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	var v any
+	err := json.Unmarshal(text, new(json.RawMessage)) // the decoder accepts text after the value
+	if err == nil {
+		err = dec.Decode(&v)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("broken JSON: %w", err)
+	}
+	fields, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s, want an object", Kind(v))
+	}
+	return fields, jsonkeys.Check(text)
+}
+
+// Kind names the type of a value that [Object] decoded, with its article.
+func Kind(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "a boolean"
+	case json.Number:
+		return "a number"
+	case string:
+		return "a string"
+	case []any:
+		return "an array"
+	}
+	return "an object"
+}

@@ -1,0 +1,137 @@
+package decoder
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"grpo/internal/textutil"
+	"grpo/pkg/model/hf"
+)
+
+// Chat renders conversations with a checkpoint's chat template.
+type Chat struct {
+	of       *Description
+	template *hf.ChatTemplate
+}
+
+// Chat compiles the checkpoint's chat template.
+func (d *Description) Chat() (*Chat, error) {
+	if d.chat == "" {
+		return nil, errors.New("the checkpoint has no chat template")
+	}
+	template, err := hf.NewChatTemplate(d.chat)
+	if err != nil {
+		return nil, err
+	}
+	return &Chat{d, template}, nil
+}
+
+// check returns an error if a message contains a special token, which could end a turn.
+func (c *Chat) check(messages []hf.Message) error {
+	for _, m := range messages {
+		if token := c.of.Tokenizer.bpe.FirstSpecial(m.Content); token != "" {
+			return fmt.Errorf("the %s message %q contains %s, a special token of the model (reword it)",
+				m.Role, textutil.Cut(m.Content, 60), token)
+		}
+	}
+	return nil
+}
+
+func (c *Chat) render(messages []hf.Message, prompt bool) (string, error) {
+	return c.template.Render(messages, prompt, map[string]any{"bos_token": c.of.begin, "eos_token": c.of.end})
+}
+
+// Prompt returns the tokens of a conversation up to where the assistant's next turn begins.
+func (c *Chat) Prompt(messages []hf.Message) ([]int, error) {
+	text, err := c.prompt(messages)
+	if err != nil {
+		return nil, err
+	}
+	return c.of.Tokenizer.Encode(text), nil
+}
+
+func (c *Chat) prompt(messages []hf.Message) (string, error) {
+	if err := c.check(messages); err != nil {
+		return "", err
+	}
+	return c.render(messages, true)
+}
+
+// Answer returns the tokens of the assistant's turn after [Chat.Prompt] of the same messages, as the
+// model samples it: up to the end token, or, of a truncated answer, without it. Text of the template
+// after the end token is left out.
+func (c *Chat) Answer(messages []hf.Message, answer string, truncated bool) ([]int, error) {
+	turn := hf.Message{Role: "assistant", Content: answer}
+	if err := c.check([]hf.Message{turn}); err != nil {
+		return nil, err
+	}
+	before, err := c.prompt(messages)
+	if err != nil {
+		return nil, err
+	}
+	all, err := c.render(append(messages[:len(messages):len(messages)], turn), false)
+	if err != nil {
+		return nil, err
+	}
+	text, ok := strings.CutPrefix(all, before)
+	if !ok {
+		return nil, errors.New("the chat template writes the conversation in another way when the assistant's answer " +
+			"follows (write the pair's prompt and completions as texts)")
+	}
+	tok := c.of.Tokenizer
+	ids := tok.Encode(text)
+	if at := slices.IndexFunc(ids, func(id int) bool { return slices.Contains(tok.End(), id) }); at >= 0 {
+		ids = ids[:at]
+	}
+	if !truncated && len(tok.End()) > 0 {
+		ids = append(ids, tok.End()[0])
+	}
+	return ids, nil
+}
+
+// Frame is a rendered conversation without its last message.
+type Frame struct {
+	Before, After string // around the message, up to where the assistant's turn begins
+	Trim          bool   // the template leaves out white space around messages
+}
+
+// ChatFrame renders a conversation whose last message is a user's. turns alternate
+// between user and assistant. The frame includes the begin token where the template
+// puts one, as in transformers: no tokens of [Tokenizer.Start] belong before it.
+func (d *Description) ChatFrame(system string, turns []string) (Frame, error) {
+	chat, err := d.Chat()
+	if err != nil {
+		return Frame{}, err
+	}
+	var messages []hf.Message
+	if system != "" {
+		messages = append(messages, hf.Message{Role: "system", Content: system})
+	}
+	for i, text := range turns {
+		messages = append(messages, hf.Message{Role: []string{"user", "assistant"}[i%2], Content: text})
+	}
+	if err := chat.check(messages); err != nil {
+		return Frame{}, err
+	}
+	const mark = "The-Question-goes-HERE"
+	render := func(question string) (string, error) {
+		return chat.render(append(messages[:len(messages):len(messages)], hf.Message{Role: "user", Content: question}), true)
+	}
+	text, err := render(mark)
+	if err != nil {
+		return Frame{}, err
+	}
+	spaced, err := render(" " + mark + "\n")
+	if err != nil {
+		return Frame{}, err
+	}
+	f := Frame{Trim: spaced == text}
+	var found bool
+	f.Before, f.After, found = strings.Cut(text, mark)
+	if !found || strings.Contains(f.After, mark) || !f.Trim && spaced != f.Before+" "+mark+"\n"+f.After {
+		return Frame{}, errors.New("the chat template does not show the user's message as it is")
+	}
+	return f, nil
+}

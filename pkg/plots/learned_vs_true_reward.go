@@ -1,0 +1,116 @@
+package plots
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"grpo/pkg/analysis"
+	"grpo/pkg/rundir"
+)
+
+// learnedReward is the mean reward of a run's reward models in each step, the mean over them if there
+// are several. A run without one has none.
+func learnedReward(r *rundir.Run) analysis.Series {
+	names := analysis.LearnedRewards(r)
+	if len(names) == 0 {
+		return nil
+	}
+	return perStep(func(m rundir.Metrics) *float64 {
+		var mean float64
+		for _, name := range names {
+			s, ok := m.Rewards[name]
+			if !ok || math.IsNaN(s.Mean) {
+				return nil
+			}
+			mean += s.Mean / float64(len(names))
+		}
+		return &mean
+	})(r)
+}
+
+const (
+	learnedTitle = "Learned and true reward"
+	learnedLabel = "learned reward (mean of the batch)"
+	trueLabel    = "answer reward (fraction correct)"
+	overNote     = "A learned reward that rises while the true one falls is over-optimization."
+)
+
+// signedAxis fits the seeds of curves with values of either sign, and 0.
+func signedAxis(curves ...curve) yAxis {
+	var y yAxis
+	for _, c := range curves {
+		for _, p := range slices.Concat(c.seeds...) {
+			y.lo, y.hi = min(y.lo, p.Y), max(y.hi, p.Y)
+		}
+	}
+	if y.lo == y.hi {
+		y.hi = 1
+	}
+	room := 0.05 * (y.hi - y.lo)
+	if y.lo < 0 {
+		y.lo -= room
+	}
+	if y.hi > 0 {
+		y.hi += room
+	}
+	return y
+}
+
+// runsLearned is the reward of the reward model over training next to the answer reward, which is
+// what the reward model stands for, of one run or of several seeds of one arm.
+func runsLearned(runs []*rundir.Run) (*figure, error) {
+	infos, err := analysis.ReadSeedInfos(runs)
+	if err != nil {
+		return nil, err
+	}
+	learned := newCurve(runs, runs, learnedReward, nil)
+	left := newStepPanel(lastStep(runs), learnedLabel)
+	left.title = "Learned reward"
+	left.setY(signedAxis(learned))
+	left.addCurve("training batch", learned, trainStyle, eachStep)
+	right := newStepPanel(lastStep(runs), trueLabel)
+	right.title = "True reward"
+	right.setY(yAxis{hi: 1})
+	right.addCurve("training batch", newCurve(runs, runs, trainReward, nil), trainStyle, eachStep)
+	right.addCurve("validation, sampled", newCurve(runs, runs, validationOf, nil), sampledStyle, eachEvaluation)
+	fig := &figure{width: wideWidth, panelHeight: 2.75, title: learnedTitle, setting: analysis.SettingLine(infos)}
+	fig.addPanel(2, left)
+	fig.addPanel(2, right)
+	first := infos[0].OneRun()
+	if len(runs) > 1 {
+		first = fmt.Sprintf("Mean over n = %d runs at the steps that all of them have; thin lines: each run.", len(runs))
+	}
+	fig.caption = append([]string{first, overNote}, unfinished(runs, infos)...)
+	return fig, nil
+}
+
+// learnedVsTrue is the learned reward of the arms that train with a reward model, and the answer
+// reward of all arms.
+func learnedVsTrue(v *view) *figure {
+	learned := chart{title: learnedTitle, xLabel: stepLabel, yLabel: learnedLabel, xMax: v.xMax, y: v.averaged(learnedReward)}
+	curves := learned.curves(v)
+	if len(curves) == 0 {
+		return nil
+	}
+	all := make([]curve, len(curves))
+	for i, k := range curves {
+		all[i] = k.curve
+	}
+	y := signedAxis(all...)
+	fig := &figure{title: learnedTitle, width: wideWidth, panelHeight: 2.75}
+	caption := []string{v.meanCaption(false), "Each point: " + v.batchPoint()}
+	if v.panels() {
+		learned.addPanels(fig, v, curves, y)
+		fig.caption = caption
+		fig.notes = []string{"The learned reward of each arm; the answer reward is in the other figures. " + overNote}
+		return fig
+	}
+	correct := chart{xLabel: stepLabel, yLabel: trueLabel, xMax: v.xMax, y: v.averaged(trainReward)}
+	left, right := learned.overlay(v, curves, y), correct.overlay(v, correct.curves(v), yAxis{hi: 1})
+	left.title, right.title = "Learned reward", "True reward (answer reward of the training batch)"
+	fig.addPanel(2, left)
+	fig.addPanel(2, right)
+	fig.caption, fig.notes = caption, []string{overNote}
+	return fig
+}

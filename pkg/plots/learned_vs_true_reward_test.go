@@ -1,0 +1,78 @@
+package plots
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"grpo/internal/reporttest"
+	"grpo/pkg/rundir"
+)
+
+// learn gives a run a reward model, whose reward falls below 0 and rises.
+func learn(r *rundir.Run) *rundir.Run {
+	r.Config = append(r.Config, "\nreward:\n  custom:\n    - name: judge\n      model: models/judge\n"...)
+	for i := range r.Metrics {
+		r.Metrics[i].Rewards = map[string]rundir.Stat{"judge": {Mean: -0.5 + 3*float64(i)/200}}
+	}
+	return r
+}
+
+func TestLearnedFigureOfRuns(t *testing.T) {
+	plain := reporttest.SynthRun(t, 3, 40)
+	if drawn, err := Runs([]*rundir.Run{plain}, "", nil); err != nil || len(drawn) != 2 {
+		t.Errorf("%d figures of a run without a reward model, %v", len(drawn), err)
+	}
+	for name, runs := range map[string][]*rundir.Run{
+		"one":     {learn(reporttest.SynthRun(t, 1, 200))},
+		"several": {learn(reporttest.SynthRun(t, 1, 200)), learn(reporttest.SynthRun(t, 2, 70))},
+	} {
+		fig, err := runsLearned(runs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := captionLines(fig); n > 2 {
+			t.Errorf("%s: %d lines: %q", name, n, fig.caption)
+		}
+		left := fig.rows[0][0]
+		if got := names(fig); got != "training batch; training batch; validation, sampled" || !(left.Y.Min < -0.5 && left.Y.Max > 2.4) {
+			t.Errorf("%s: %q, axis from %v to %v", name, got, left.Y.Min, left.Y.Max)
+		}
+		drawn, err := Runs(runs, "", nil)
+		if err != nil || len(drawn) != 3 || drawn[2].File != rundir.LearnedPlot {
+			t.Errorf("%s: %d figures, %v", name, len(drawn), err)
+		}
+	}
+	// A step whose completions have no reward is a gap.
+	gap := learn(reporttest.SynthRun(t, 1, 10))
+	gap.Metrics[3].Rewards["judge"] = rundir.Stat{Mean: math.NaN()}
+	if got := learnedReward(gap); len(got) != 9 {
+		t.Errorf("%d points of 9 steps", len(got))
+	}
+}
+
+func TestLearnedFigureOfSweeps(t *testing.T) {
+	for _, n := range []int{2, 9} { // in one plot, and in a panel each
+		sw := reporttest.DrawnSweep(2, nil, reporttest.ManyArms(n)...)
+		for i := range sw.Runs {
+			if sw.Runs[i].Arm > 0 { // the first arm trains with the true reward
+				learn(sw.Runs[i].Run)
+			}
+		}
+		a := mustAnalyse(t, sw)
+		fig := built(t, a, rundir.LearnedPlot)
+		if c := captionLines(fig); c == 0 || c > 2 {
+			t.Errorf("%d arms: %d lines: %q", n, c, fig.caption)
+		}
+		if n == 2 && (len(fig.rows[0]) != 2 || len(fig.rows[0][0].legend) != 1 || len(fig.rows[0][1].legend) < 2) {
+			t.Errorf("legends %q", names(fig))
+		}
+		if !strings.Contains(strings.Join(fig.notes, " "), "over-optimization") {
+			t.Errorf("notes %q", fig.notes)
+		}
+	}
+	v := newView(mustAnalyse(t, reporttest.DrawnSweep(2, nil, reporttest.ManyArms(2)...)))
+	if learnedVsTrue(v) != nil {
+		t.Error("a sweep without reward models has the figure")
+	}
+}

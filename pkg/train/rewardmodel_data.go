@@ -1,0 +1,189 @@
+package train
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"grpo/internal/textutil"
+	"grpo/pkg/config"
+	"grpo/pkg/model"
+	"grpo/pkg/model/decoder"
+	"grpo/pkg/rng"
+)
+
+// evalTokens bounds the tokens of a forward pass over held-out pairs or completions to be rewarded.
+const evalTokens = 1 << 13
+
+// microTokens bounds the tokens of the pairs of a forward and backward pass; 0 = none.
+func (t *rewardTrainer) microTokens() int {
+	if t.cfg.MicroBatchTokens == 0 && isDecoder(t.cfg.Model) {
+		return decoder.MicroBatchTokens
+	}
+	return t.cfg.MicroBatchTokens
+}
+
+// readPairs reads the pairs to train on and those held out.
+func (t *rewardTrainer) readPairs() error {
+	c := t.cfg
+	for _, f := range []struct {
+		path, key string
+		to        *[]pairTokens
+	}{{c.Pairs, "pairs", &t.train}, {c.EvalPairs, "eval_pairs", &t.eval}} {
+		if f.path == "" {
+			continue
+		}
+		pairs, report, err := readPairs(f.path, f.key, c.Model, c.SkipBad)
+		if err != nil {
+			return err
+		}
+		if text := report.String(); text != "" {
+			t.opts.Observer.Note(f.path + ": " + text)
+		}
+		t.rec.Skipped += report.Skipped
+		*f.to = pairs
+		if !c.UseMargin {
+			continue
+		}
+		if i := slices.IndexFunc(pairs, func(p pairTokens) bool { return !p.hasMargin }); i >= 0 {
+			return config.Invalid(fmt.Errorf("read pairs: %s: the pair %q has no \"margin\", which use_margin needs of each pair "+
+				"(set use_margin=false)", f.path, pairs[i].id))
+		}
+	}
+	if c.EvalPairs == "" {
+		t.holdOut()
+	} else if t.rec.SharedPrompts = sharedPrompts(t.train, t.eval); t.rec.SharedPrompts > 0 {
+		t.opts.Observer.Note(fmt.Sprintf("%s of %s are also in %s: the held-out accuracy is too good",
+			textutil.Count(t.rec.SharedPrompts, "prompt"), c.EvalPairs, c.Pairs))
+	}
+	if len(t.train) == 0 {
+		return config.Invalid(fmt.Errorf("read pairs: %s: all pairs are of one prompt, and none would be left to train on (set eval_share=0, "+
+			"or name other pairs with eval_pairs)", c.Pairs))
+	}
+	t.steps = (len(t.train)*c.Epochs + c.BatchSize - 1) / c.BatchSize
+	return nil
+}
+
+// promptKey identifies a prompt.
+func promptKey(p pairTokens) string {
+	var b []byte
+	for _, id := range p.prompt {
+		b = binary.AppendUvarint(b, uint64(id))
+	}
+	return string(b)
+}
+
+// holdOut moves the pairs of a share of the prompts to the held-out ones: no prompt is in both.
+func (t *rewardTrainer) holdOut() {
+	first := map[string]int{}
+	for _, p := range t.train {
+		if key := promptKey(p); first[key] == 0 {
+			first[key] = len(first) + 1
+		}
+	}
+	n := int(math.Round(t.cfg.EvalShare * float64(len(first))))
+	if t.cfg.EvalShare > 0 {
+		n = max(1, n)
+	}
+	held := make([]bool, len(first)+1)
+	drawn := order{stream: rng.New(t.cfg.Seed, rng.Shuffle), place: 1, n: len(first)}
+	for i := range n {
+		held[drawn.at(i)+1] = true
+	}
+	all := t.train
+	t.train = nil
+	for _, p := range all {
+		if held[first[promptKey(p)]] {
+			t.eval = append(t.eval, p)
+		} else {
+			t.train = append(t.train, p)
+		}
+	}
+}
+
+// sharedPrompts counts the prompts of b that are also in a.
+func sharedPrompts(a, b []pairTokens) (n int) {
+	in := map[string]bool{}
+	for _, p := range a {
+		in[promptKey(p)] = true
+	}
+	for _, p := range b {
+		if key := promptKey(p); in[key] {
+			in[key] = false // once
+			n++
+		}
+	}
+	return n
+}
+
+// pairParts cuts pairs into runs of at most limit tokens, or of one pair; 0 = no limit.
+func pairParts(pairs []pairTokens, limit int) (parts [][]pairTokens) {
+	first, tokens := 0, 0
+	for i, p := range pairs {
+		n := len(p.prompt) + len(p.chosen) + len(p.rejected)
+		if limit > 0 && i > first && tokens+n > limit {
+			parts = append(parts, pairs[first:i])
+			first, tokens = i, 0
+		}
+		tokens += n
+	}
+	return append(parts, pairs[first:])
+}
+
+// rewardBatch is the batch of pairs, in which each prompt is once: the chosen completion of pair i is
+// row 2i, the rejected one row 2i+1.
+func rewardBatch(pairs []pairTokens) *model.Batch {
+	b := &model.Batch{}
+	at := map[string]int{}
+	for _, p := range pairs {
+		key := promptKey(p)
+		prompt, known := at[key]
+		if !known {
+			prompt = len(b.Prompts)
+			at[key] = prompt
+			b.Prompts = append(b.Prompts, p.prompt)
+		}
+		b.Rows = append(b.Rows, rewardRow(prompt, p.chosen), rewardRow(prompt, p.rejected))
+	}
+	return b
+}
+
+// rewardRow is a row whose last value is that of the state after the completion: its last token is
+// not read.
+func rewardRow(prompt int, completion []int) model.Row {
+	return model.Row{Prompt: prompt, Tokens: append(slices.Clone(completion), 0)}
+}
+
+// lastValue is the element of the last value of a row.
+func lastValue(m *model.ValueMatrix, b *model.Batch, row int) int {
+	return row*m.T + len(b.Rows[row].Tokens) - 1
+}
+
+// memory is the estimate for training. It assumes that every pair is as long as the longest prompt
+// and the longest completion.
+func (t *rewardTrainer) memory() Memory {
+	var prompt, longest, tokens int
+	for _, p := range slices.Concat(t.train, t.eval) {
+		prompt, longest = max(prompt, len(p.prompt)), max(longest, len(p.chosen)+1, len(p.rejected)+1)
+		tokens += len(p.prompt) + len(p.chosen) + len(p.rejected)
+	}
+	of := func(pairs, limit int) model.BatchSize {
+		n := float64(pairs)
+		b := model.BatchSize{Prompts: n, PromptTokens: n * float64(prompt), LongestPrompt: float64(prompt),
+			Completions: 2 * n, Tokens: 2 * n * float64(longest), Longest: float64(longest)}
+		return atMost(b, limit)
+	}
+	part, all := of(t.cfg.BatchSize, t.microTokens()), of(max(1, len(t.eval)), evalTokens)
+	part.Checkpointing = t.cfg.GradientCheckpointing
+	size := sizeOf(t.cfg.Model, config.LoRA{})
+	work := 4 * size.ParamBytes()
+	if !mayUseGPU(t.cfg.Model) {
+		work = size.CriticBytes(all, part, t.opts.Threads) + size.PassBytes(part, all, nil, t.opts.Threads)
+	}
+	return Memory{Parts: append([]MemoryPart{
+		{fmt.Sprintf("weights of %v", size), size.ParamBytes(), smallerModel},
+		{"the reward model and its activations", work, fmt.Sprintf("lower batch_size, now %d, or micro_batch_tokens", t.cfg.BatchSize)},
+		{"the pairs", 8*float64(tokens) + 300*float64(len(t.train)+len(t.eval)), "use fewer pairs"},
+	}, problemParts(nil, t.opts.Threads)...)}
+}
