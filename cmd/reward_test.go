@@ -15,7 +15,7 @@ func TestRewardExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	const dir = "../examples/rewards/"
-	for _, name := range []string{"brevity", "short", "steps"} {
+	for _, name := range []string{"brevity", "short", "steps", "judge"} {
 		text, err := os.ReadFile(dir + name + ".yaml")
 		if err != nil {
 			t.Fatal(err)
@@ -35,17 +35,22 @@ func TestRewardExamples(t *testing.T) {
 			t.Errorf("%s is valid", bad)
 		}
 	}
-	text, err := os.ReadFile(dir + "study.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := sweep.ParseRequest("study.yaml", text); err != nil {
+	if err := validYAML(t, s, []byte("reward: {functions: [{model: judge}]}")); err != nil {
 		t.Error(err)
 	}
 	if s, err = compile("sweep"); err != nil {
 		t.Fatal(err)
 	}
-	if err := validYAML(t, s, text); err != nil {
-		t.Error(err)
+	for _, name := range []string{"study.yaml", "learned.yaml"} {
+		text, err := os.ReadFile(dir + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sweep.ParseRequest(name, text); err != nil {
+			t.Error(err)
+		}
+		if err := validYAML(t, s, text); err != nil {
+			t.Error(err)
+		}
 	}
 }

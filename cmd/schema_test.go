@@ -106,7 +106,7 @@ func validYAML(t *testing.T, s *jsonschema.Schema, text []byte) error {
 // TestEmbeddedMatchSchemas: every embedded file, and what the program writes, is valid.
 func TestEmbeddedMatchSchemas(t *testing.T) {
 	compiled := map[string]*jsonschema.Schema{}
-	for _, name := range []string{"config", "sft", "sweep"} {
+	for _, name := range []string{"config", "sft", "reward-model", "sweep"} {
 		s, err := compile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -125,14 +125,18 @@ func TestEmbeddedMatchSchemas(t *testing.T) {
 		}
 		return text
 	}
-	sft := map[string]bool{}
+	other := map[string]bool{}
 	for _, n := range config.NamesSFT() {
-		sft[n] = true
+		other[n] = true
 		check("sft", n, read(n+".yaml"))
+	}
+	for _, n := range config.NamesRewardModel() {
+		other[n] = true
+		check("reward-model", n, read(n+".yaml"))
 	}
 	for _, folder := range []string{".", "presets"} {
 		for _, n := range configs.Names(folder) {
-			if folder != "." || !sft[n] {
+			if folder != "." || !other[n] {
 				check("config", n, read(filepath.ToSlash(filepath.Join(folder, n+".yaml"))))
 			}
 		}

@@ -34,6 +34,8 @@ func rewardSchema(properties jsonschema.Schema) {
 
 	inline := maps.Clone(of)
 	inline["properties"] = maps.Clone(keys)
+	delete(inline, "required")
+	inline["anyOf"] = []jsonschema.Schema{{"required": []string{"name"}}, {"required": []string{"model"}}}
 	inline["properties"].(jsonschema.Schema)["weight"] = jsonschema.Schema{"type": "number", "default": 1}
 	functions := properties["functions"].(jsonschema.Schema)
 	functions["items"] = jsonschema.Schema{"anyOf": []jsonschema.Schema{{"type": "string"}, inline}}

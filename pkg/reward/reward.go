@@ -1,5 +1,5 @@
 // Package reward has the reward functions that users define in a configuration: a command, a
-// pattern or an expression. It knows no model and no run.
+// pattern or an expression. It knows no model and no run; reward models are in package train.
 //
 //	protocol.go  the lines that a command reads and writes
 //	process.go   one process of a command

@@ -23,7 +23,7 @@ func rewardModelBytes(r config.Reward, threads int) (bytes float64) {
 			continue
 		}
 		if size := rewardModelSize(path); size != nil {
-			bytes += size.CriticBytes(batch, model.BatchSize{}, threads) + size.PassBytes(model.BatchSize{}, batch, nil, threads)
+			bytes += size.ParamBytes() + size.ScorerBytes(batch, threads) + size.PassBytes(model.BatchSize{}, batch, nil, threads)
 		}
 	}
 	return bytes
