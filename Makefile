@@ -8,7 +8,7 @@ export CGO_ENABLED ?= 0
 # and the launcher of a sweep's processes.
 CONCURRENT = ./pkg/model/tinylm ./pkg/model/kernel ./pkg/train ./pkg/rundir ./pkg/sweep ./pkg/sweepdir ./pkg/reward
 
-.PHONY: all build cuda cuda-test cuda-check cuda-check-build test race kube-test nfs-test slurm-test vet lint base smoke bench fuzz mutants faults release clean
+.PHONY: all build cuda cuda-test cuda-check cuda-check-build test race kube-test nfs-test page-test slurm-test vet lint base smoke bench fuzz mutants faults release clean
 
 all: build
 
@@ -47,6 +47,8 @@ cuda-check-build: ## the programs of cuda-check, with the reference data, in .cu
 	@if test -d ../shared/golden; then cp ../shared/golden/tinylm_torch.json $(CHECK)/shared/golden/; \
 	else echo "../shared/golden is not here: the golden tests will be skipped"; fi
 
+# The compilers, the tests and their processes are short: the garbage collector may run less often.
+test: export GOGC ?= 400
 test: vet ## all tests; with -race for concurrent code if there is a C compiler
 	$(GO) test ./...
 	@test -d ../shared/golden || echo "skipped: the golden tests that need ../shared, which is not here (in CI they fail)"
@@ -101,6 +103,9 @@ faults: ## break real runs in every known way; KILLS=10 is the short version
 
 nfs-test: ## sweeps of two machines on a real NFS export; Debian and root, installs what it needs (15 minutes)
 	internal/nfstest/nfs-test kill
+
+page-test: ## reports and status pages in headless Chromium with axe-core; needs Chromium, npm and the network (3 minutes)
+	internal/pagetest/page-test results/assignment/report.html
 
 slurm-test: ## a sweep on a real Slurm of one node; Debian and root, installs what it needs (4 minutes)
 	internal/slurmtest/slurm-test

@@ -139,7 +139,7 @@ func TestOptions(t *testing.T) {
 			ask: sweep.Assignment{Rates: []string{"1e-3", "3e-3"}, PerArm: true, Options: sweep.PlanOptions{
 				Command: "assignment", Seeds: []uint64{1, 2, 3}, Flags: []config.Flag{key("train.n_grpo_steps", "--steps", "9")}}}}},
 		{"task --sweep s --index 3 --threads 2 --supervised", &taskOptions{sweep: "s", index: 3, threads: 2, supervised: true}},
-		{"status r --json", &statusOptions{dir: "r", json: true}},
+		{"status r --json", &statusOptions{dir: "r", json: true, every: 5 * time.Second}},
 		{"report a", &reportOptions{dirs: []string{"a"}, kind: rundir.KindRun, out: "a"}},
 		{"report a b --out c --title T", &reportOptions{dirs: []string{"a", "b"}, kind: rundir.KindRun, out: "c", title: "T"}},
 		{"compare a b --sort-by -entropy --top 3 --md", &compareOptions{dirs: []string{"a", "b"}, sortBy: "-entropy", top: 3, md: true}},

@@ -7,10 +7,12 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"grpo/internal/textutil"
+	"grpo/pkg/report"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweep/slurm"
@@ -19,8 +21,10 @@ import (
 
 // statusOptions are the inputs of `grpo status`.
 type statusOptions struct {
-	dir  string
-	json bool
+	dir   string
+	html  string
+	every time.Duration
+	json  bool
 }
 
 func newStatus(s *State) *cobra.Command {
@@ -32,15 +36,29 @@ func newStatus(s *State) *cobra.Command {
 the state of each run: missing, running, dead (its process is gone), interrupted,
 failed, done or diverged. For runs that were submitted to Slurm it also asks squeue:
 they may be queued, or requeued after a preemption, a time limit or the failure of a
-node. It changes nothing; call it at any time.`,
+node. It changes nothing in the folder; call it at any time.
+
+With --html it writes the same as a page, with the validation reward so far, and writes
+it again every few seconds until no run is in progress. The page loads itself again in
+the browser, which needs no server; the last one does not.`,
 		Example: `  grpo status results/sweep-1a2b3c4d
+  grpo status results/sweep-1a2b3c4d --html status.html
   grpo status results/train-1a2b3c4d --json`,
-		Args: takes("the folder of a run, a sweep or a study", 1, 1),
+		Annotations: saves, // the last page
+		Args:        takes("the folder of a run, a sweep or a study", 1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.dir = args[0]
+			switch {
+			case o.every < time.Second:
+				return usagef(cmd, "--every %s: at least 1s", o.every)
+			case o.html == "" && cmd.Flags().Changed("every"):
+				return usagef(cmd, "--every is how often a page is written: give --html FILE too")
+			}
 			return run(cmd, s, o, runStatus)
 		},
 	}
+	c.Flags().StringVar(&o.html, "html", "", "write a page to this `file`, again and again until no run is in progress")
+	c.Flags().DurationVar(&o.every, "every", 5*time.Second, "`time` between two pages")
 	addJSON(c, &o.json)
 	return c
 }
@@ -50,36 +68,60 @@ func runStatus(ctx context.Context, s *State, o *statusOptions) error {
 	if err != nil {
 		return missingInput(err)
 	}
+	if o.html != "" {
+		if st, err = followPage(ctx, s, o, st); err != nil {
+			return err
+		}
+	}
 	if o.json {
 		return printJSON(s.Out, st)
 	}
 	return writeStatus(s.Out, st)
 }
 
+// writeStatus prints the table and the lines below it.
 func writeStatus(out io.Writer, st *sweep.Status) error {
-	w := newTable(out)
-	if st.Kind == "study" {
-		textutil.Fprintf(w, "part\t")
+	table := statusTable(st)
+	if _, err := io.WriteString(out, table.String()+"\n"); err != nil { // its cells are printable
+		return err
 	}
-	textutil.Fprintf(w, "run\tstate\tstep\tvalidation\tlast update\tattempts")
+	_, err := textutil.Fprintf(out, "%s\n", statusSummary(st))
+	for _, line := range statusNotes(st) {
+		textutil.Fprintf(out, "%s\n", line)
+	}
+	return err
+}
+
+// statusTable has a row for each run.
+func statusTable(st *sweep.Status) report.Table {
+	t := report.Table{Label: "Runs"}
+	column := func(head string) { t.Columns = append(t.Columns, report.Column{Head: head, Text: true}) }
+	has := func(f func(sweep.RunStatus) bool) bool { return slices.ContainsFunc(st.Runs, f) }
 	isAway := func(r sweep.RunStatus) bool {
 		return r.State == rundir.StateRunning && (r.Elsewhere || r.Job != "")
 	}
-	where := st.Submitted || slices.ContainsFunc(st.Runs, isAway)
-	switch {
-	case st.Submitted:
-		textutil.Fprintf(w, "\tjob in Slurm")
-	case where:
-		textutil.Fprintf(w, "\trunning on")
-	}
-	fmt.Fprintln(w)
-	var errs []error
-	for _, r := range st.Runs {
-		name := r.Dir
-		if r.Arm != "" {
-			name = fmt.Sprintf("%s, seed %d", r.Arm, r.Seed)
+	left := !st.Submitted && has(func(r sweep.RunStatus) bool { return r.Left > 0 })
+	where := st.Submitted || has(isAway)
+	for _, c := range []struct {
+		head string
+		show bool
+	}{
+		{"part", st.Kind == "study"}, {"run", true}, {"state", true}, {"step", true}, {"time left", left},
+		{"validation", true}, {"last update", true}, {"attempts", true},
+		{"job in Slurm", st.Submitted}, {"running on", where && !st.Submitted},
+	} {
+		if c.show {
+			column(c.head)
 		}
-		reward, age, tries := "", "never", ""
+	}
+	for _, r := range st.Runs {
+		var row report.Row
+		add := func(show bool, text string, bad bool) {
+			if show {
+				row.Cells = append(row.Cells, report.Cell{Text: textutil.Printable(text, 0), Bad: bad})
+			}
+		}
+		reward, age, tries, rest := "", "never", "", ""
 		if r.Reward != nil {
 			reward = fmt.Sprintf("%.3f", *r.Reward)
 		}
@@ -89,35 +131,50 @@ func writeStatus(out io.Writer, st *sweep.Status) error {
 		if r.Attempts > 0 {
 			tries = fmt.Sprint(r.Attempts)
 		}
-		if st.Kind == "study" {
-			textutil.Fprintf(w, "%s\t", r.Part)
+		if r.Left > 0 {
+			rest = "about " + shortTime(r.Left)
 		}
-		textutil.Fprintf(w, "%s\t%s\t%d/%d\t%s\t%s\t%s", name, r.State, r.Step, r.Steps, reward, age, tries)
-		if where {
-			textutil.Fprintf(w, "\t%s", cmp.Or(jobText(r), runningOn(r)))
-		}
-		fmt.Fprintln(w)
-		if r.Error != "" {
-			errs = append(errs, fmt.Errorf("%s: %s", name, r.Error))
-		}
+		bad := slices.Contains([]string{rundir.StateFailed, rundir.StateDiverged, sweepdir.Dead}, r.State)
+		add(st.Kind == "study", r.Part, false)
+		add(true, statusName(r), false)
+		add(true, r.State, bad)
+		add(true, fmt.Sprintf("%d/%d", r.Step, r.Steps), false)
+		add(left, rest, false)
+		add(true, reward, false)
+		add(true, age, false)
+		add(true, tries, false)
+		add(where, cmp.Or(jobText(r), runningOn(r)), false)
+		t.Rows = append(t.Rows, row)
 	}
-	if err := w.Flush(); err != nil {
-		return err
+	return t
+}
+
+// statusName is the run in words, or its folder.
+func statusName(r sweep.RunStatus) string {
+	if r.Arm == "" {
+		return r.Dir
 	}
-	_, err := textutil.Fprintf(out, "\n%s\n", statusSummary(st))
+	return fmt.Sprintf("%s, seed %d", r.Arm, r.Seed)
+}
+
+// statusNotes are the errors of runs, and how to continue.
+func statusNotes(st *sweep.Status) []string {
+	var out []string
 	if st.SlurmError != "" {
-		textutil.Fprintf(out, "without Slurm's answer (%s): the files of the runs alone\n", st.SlurmError)
+		out = append(out, fmt.Sprintf("without Slurm's answer (%s): the files of the runs alone", st.SlurmError))
 	}
-	for _, err := range errs {
-		textutil.Fprintf(out, "%v\n", err)
+	for _, r := range st.Runs {
+		if r.Error != "" {
+			out = append(out, statusName(r)+": "+r.Error)
+		}
 	}
 	if st.Continue != "" {
-		textutil.Fprintf(out, "to continue: %s\n", st.Continue)
+		out = append(out, "to continue: "+st.Continue)
 	}
 	if st.OneRun != "" {
-		textutil.Fprintf(out, "or one run at a time: %s\n", st.OneRun)
+		out = append(out, "or one run at a time: "+st.OneRun)
 	}
-	return err
+	return out
 }
 
 // runningOn is the host of a running run, with its job.

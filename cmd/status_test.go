@@ -1,6 +1,9 @@
 package cmd
 
 import (
+	"context"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,9 +74,9 @@ func TestStatusOfStudy(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `part  run               state        step    validation  last update  attempts  running on
-lr    lr=0.001, seed 1  interrupted  20/200              1m30s ago              
-lr    lr=0.003, seed 1  failed       20/200              1m30s ago    2         
-lr    lr=0.001, seed 2  dead         20/200              1m30s ago              
+lr    lr=0.001, seed 1  interrupted  20/200              1m30s ago
+lr    lr=0.003, seed 1  failed       20/200              1m30s ago    2
+lr    lr=0.001, seed 2  dead         20/200              1m30s ago
 lr    lr=0.003, seed 2  running      0/200               never        1         n2 (slurm 9_3)
 
 0 of 4 runs finished (1 running, 1 interrupted, 1 failed, 1 dead); parts not started: baseline
@@ -84,7 +87,51 @@ to continue: grpo assignment --out 'my study'
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
-	if r.Finished || r.Kind != "study" {
+	if r.Finished || r.Kind != "study" || !r.InProgress() {
 		t.Errorf("%+v", r)
+	}
+
+	// The page is written again while a run is in progress, here until its process is gone.
+	s := &State{Out: io.Discard, Err: io.Discard}
+	file := filepath.Join(t.TempDir(), "status.html")
+	page := func() string {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Error(err)
+		}
+		return string(data)
+	}
+	for _, prepared := range []string{filepath.Join(dir, sweepdir.StudyFile), filepath.Join(part, sweepdir.ManifestFile)} {
+		if err := os.Chtimes(prepared, now, now.Add(-time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	looks := 0
+	s.Now = func() time.Time {
+		if looks++; looks == 6 {
+			if !strings.Contains(page(), "http-equiv=\"refresh\"") {
+				t.Error("the page of a run in progress does not load itself again")
+			}
+			if err := os.Chtimes(beat, now, now.Add(-time.Hour)); err != nil {
+				t.Error(err)
+			}
+			write(3, rundir.StatusFile, status("interrupted", ""))
+			if err := os.RemoveAll(filepath.Dir(beat)); err != nil {
+				t.Error(err)
+			}
+		}
+		return now
+	}
+	o := &statusOptions{dir: dir, html: file, every: time.Millisecond}
+	last, err := followPage(t.Context(), s, o, r)
+	if err != nil || last.InProgress() || strings.Contains(page(), "http-equiv=\"refresh\"") || !strings.Contains(page(), "No run is in progress") {
+		t.Errorf("after %d looks: %v", looks, err)
+	}
+
+	// A signal ends it with a page that says so.
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := followPage(ctx, s, o, r); !errors.Is(err, errStopped) || !strings.Contains(page(), "was stopped") {
+		t.Errorf("after a signal: %v", err)
 	}
 }

@@ -37,32 +37,56 @@ func (f leaf) isNeutral() bool {
 // values can be set if root is a pointer.
 func leaves(root any) []leaf {
 	var out []leaf
-	collect(reflect.Indirect(reflect.ValueOf(root)), "", "", &out)
-	for i, f := range out {
-		for _, o := range out {
-			if f.was != "" && o.path == f.was {
-				out[i].neutral, out[i].hasNeutral = yamldoc.Format(o.value), true
+	collect(reflect.Indirect(reflect.ValueOf(root)), "", field{}, &out)
+	for i := range out {
+		if out[i].was == "" {
+			continue
+		}
+		for k := range out {
+			if out[k].path == out[i].was {
+				out[i].neutral, out[i].hasNeutral = yamldoc.Format(out[k].value), true
 			}
 		}
 	}
 	return out
 }
 
-func collect(v reflect.Value, path string, tag reflect.StructTag, out *[]leaf) {
+func collect(v reflect.Value, path string, of field, out *[]leaf) {
 	switch {
 	case v.Kind() == reflect.Struct:
-		for i := range v.NumField() {
-			f := v.Type().Field(i)
-			collect(v.Field(i), yamldoc.Join(path, yamldoc.Name(f)), f.Tag, out)
+		for i, f := range fieldsOf(v.Type()) {
+			collect(v.Field(i), yamldoc.Join(path, f.name), f, out)
 		}
 	case yamldoc.IsSections(v.Type()):
 		for i := range v.Len() {
-			collect(v.Index(i), yamldoc.Join(path, strconv.Itoa(i)), "", out)
+			collect(v.Index(i), yamldoc.Join(path, strconv.Itoa(i)), field{}, out)
 		}
 	default:
-		neutral, ok := tag.Lookup("neutral")
-		*out = append(*out, leaf{path, v, neutral, ok, tag.Get("was")})
+		*out = append(*out, leaf{path, v, of.neutral, of.hasNeutral, of.was})
 	}
+}
+
+// field is what the tags of a field say.
+type field struct {
+	name, neutral, was string
+	hasNeutral         bool
+}
+
+// knownFields are the fields by type: the keys are listed a dozen times for each configuration.
+var knownFields sync.Map // reflect.Type to []field
+
+func fieldsOf(t reflect.Type) []field {
+	if known, ok := knownFields.Load(t); ok {
+		return known.([]field)
+	}
+	var out []field
+	for i := range t.NumField() {
+		f := t.Field(i)
+		neutral, ok := f.Tag.Lookup("neutral")
+		out = append(out, field{yamldoc.Name(f), neutral, f.Tag.Get("was"), ok})
+	}
+	knownFields.Store(t, out)
+	return out
 }
 
 // paths lists the keys of a configuration.

@@ -174,6 +174,9 @@ func otherKeys(root any) (out []string) {
 // types, so decoding converts nothing and rejects unknown keys: a mistake in this package shows
 // here and not in a run.
 func merge[T Root](c T, settings []setting) (out T, err error) {
+	if len(settings) == 0 {
+		return c, nil
+	}
 	v := viper.New()
 	for _, f := range leaves(c) {
 		v.SetDefault(f.path, f.value.Interface())

@@ -115,8 +115,10 @@ func TestTooMuchIsRefused(t *testing.T) {
 
 	_, err = Rewards("f.json", []byte(`{"cases": [`+strings.Repeat(`{"response": "", "ground_truth": 1},`, maxCases)+`{"response": "", "ground_truth": 1}]}`))
 	wantError(t, err, "f.json: cases: more than 100000 cases")
-	half := strings.Repeat("[1,1],", maxNumbers/2) + "[1,1]"
-	_, err = Losses("f.json", []byte(`{"inputs": {"mask": [`+half+`], "per_token_logps": [[1]], "advantages": [1]}}`))
+	const width = 4096
+	wide := "[" + strings.Repeat("1,", width-1) + "1]"
+	many := strings.Repeat(wide+",", maxNumbers/width) + wide
+	_, err = Losses("f.json", []byte(`{"inputs": {"mask": [`+many+`], "per_token_logps": [[1]], "advantages": [1]}}`))
 	wantError(t, err, "f.json: inputs.mask: more than 4194304 numbers")
 }
 

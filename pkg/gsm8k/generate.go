@@ -78,28 +78,32 @@ func Generate(opt GenOptions) (Splits, error) {
 	stream := rng.New(opt.Seed, rng.Problems)
 	weights := opt.weights()
 	var s Splits
-	var train, val, test, unseen [3][]Problem // by type
+	var train, val, test, unseen [3][]int // the numbers of the questions, by type
+	var factsBy [3][]fact
 	for typ := range types {
 		if weights[typ] == 0 {
 			continue
 		}
 		facts := factsOf(typ)
+		factsBy[typ] = facts
 		held := holdOut(stream, typ, facts)
-		var sft []Problem
+		var sft []int
 		rounds := dealRounds(stream, typ, facts, func(i int) bool { return !held[i] })
 		for _, deal := range []struct {
 			n  int
-			to *[]Problem
+			to *[]int
 		}{{dealSFT, &sft}, {dealTrain, &train[typ]}, {dealVal, &val[typ]}, {dealTest, &test[typ]}} {
 			*deal.to, rounds = slices.Concat(rounds[:deal.n]...), rounds[deal.n:]
 		}
-		s.SFT = append(s.SFT, sft...)
+		for _, number := range sft {
+			s.SFT = append(s.SFT, numbered(facts, number))
+		}
 		unseen[typ] = slices.Concat(dealRounds(stream, typ, facts, func(i int) bool { return held[i] })...)
 	}
 	for _, split := range []struct {
 		option string
 		size   int
-		pools  [3][]Problem
+		pools  [3][]int
 		to     *[]Problem
 	}{
 		{"train_size", opt.TrainSize, train, &s.Train},
@@ -120,7 +124,10 @@ func Generate(opt GenOptions) (Splits, error) {
 				"with weights add %g, sub %g, mul %g",
 				split.option, size, len(all), opt.WeightAdd, opt.WeightSub, opt.WeightMul)
 		}
-		*split.to = all[:size:size]
+		*split.to = make([]Problem, size)
+		for i, d := range all[:size] {
+			(*split.to)[i] = numbered(factsBy[d.typ], d.number)
+		}
 	}
 	return s, nil
 }
@@ -170,19 +177,26 @@ func holdOut(stream rng.Stream, typ int, facts []fact) []bool {
 	return held
 }
 
-// dealRounds returns one round for each question of a fact; a round has one
+// numbered is the problem of a question by its number among those of its type: facts, names, items.
+// Questions are dealt by number because a run uses a part of them, and writes only that part.
+func numbered(facts []fact, number int) Problem {
+	k := number % questionsPerFact
+	q := question{name: names[k/len(items)], item: items[k%len(items)], fact: facts[number/questionsPerFact]}
+	return q.problem(number)
+}
+
+// dealRounds returns one round for each question of a fact; a round has the number of one
 // question, in random order, for every fact of a type whose index keep accepts.
-func dealRounds(stream rng.Stream, typ int, facts []fact, keep func(int) bool) [][]Problem {
-	rounds := make([][]Problem, questionsPerFact)
-	for i, f := range facts {
+func dealRounds(stream rng.Stream, typ int, facts []fact, keep func(int) bool) [][]int {
+	rounds := make([][]int, questionsPerFact)
+	for i := range facts {
 		if !keep(i) {
 			continue
 		}
 		order := upTo(questionsPerFact)
 		shuffle(stream.Sequence(drawDeal, uint32(typ), uint32(i)), order)
 		for r, k := range order {
-			q := question{name: names[k/len(items)], item: items[k%len(items)], fact: f}
-			rounds[r] = append(rounds[r], q.problem(i*questionsPerFact+k))
+			rounds[r] = append(rounds[r], i*questionsPerFact+k)
 		}
 	}
 	for r := range rounds {
@@ -191,16 +205,19 @@ func dealRounds(stream rng.Stream, typ int, facts []fact, keep func(int) bool) [
 	return rounds
 }
 
+// dealt is a question by its type and its number.
+type dealt struct{ typ, number int }
+
 // mix interleaves the types by weight until the next one in turn is used up.
-func mix(pools [3][]Problem, weights []float64) []Problem {
-	var out []Problem
+func mix(pools [3][]int, weights []float64) []dealt {
+	var out []dealt
 	counts := make([]int, len(pools))
 	for {
 		typ := nextByWeight(counts, weights)
 		if typ < 0 || counts[typ] == len(pools[typ]) {
 			return out
 		}
-		out = append(out, pools[typ][counts[typ]])
+		out = append(out, dealt{typ, pools[typ][counts[typ]]})
 		counts[typ]++
 	}
 }

@@ -86,7 +86,7 @@ func (c chart) draw(v *view) *figure {
 	if len(all) == 0 {
 		return nil
 	}
-	fig := &figure{title: c.title, width: pageWidth, panelHeight: pageHeight}
+	fig := &figure{title: c.title, width: v.width(pageWidth), panelHeight: pageHeight}
 	y := c.yAxis(all...)
 	if v.panels() {
 		c.addPanels(fig, v, all, y)
@@ -113,7 +113,7 @@ func (c chart) overlay(v *view, all []armCurve, y yAxis) *panel {
 	}
 	for i, k := range all {
 		options.offset = i
-		p.addCurve(k.label+c.lastValue(k.curve), k.curve, k.style, options)
+		p.addCurve(v.legendName(k.label, c.lastValue(k.curve)), k.curve, k.style, options)
 	}
 	if c.reward {
 		p.addLevels(v.levels()...)
@@ -146,7 +146,7 @@ func (c chart) addPanels(fig *figure, v *view, all []armCurve, y yAxis) {
 		p.addDiverged(k.runs, c.x, c.y, plainStyle)
 		fig.addPanel(v.columns(), p)
 	}
-	fig.width, fig.panelHeight = wideWidth, panelInches
+	fig.width, fig.panelHeight = v.width(wideWidth), panelInches
 	fig.xLabel, fig.yLabel = c.xLabel, c.yLabel
 	fig.compact()
 }

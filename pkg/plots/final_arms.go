@@ -18,7 +18,7 @@ func finalByArm(v *view) *figure {
 			s = armStyles[0]
 		}
 		if a.Of(analysis.FinalMetric).N > 0 {
-			rows, names, styles = append(rows, a), append(names, rowLabel(a.Name())), append(styles, s)
+			rows, names, styles = append(rows, a), append(names, v.rowLabel(a.Name())), append(styles, s)
 		}
 	}
 	if len(rows) == 0 {
@@ -42,8 +42,8 @@ func finalByArm(v *view) *figure {
 	}
 	p.addEstimates(all, rowSpread)
 	p.X.Min, p.X.Max = 0, 1
-	return &figure{
-		title: "Final validation answer reward by arm", width: pageWidth,
-		panelHeight: rowInches*0.85*float64(len(rows)) + 0.55, rows: [][]*panel{{p}}, caption: v.finalCaption(),
-	}
+	return v.fitRows(&figure{
+		title: "Final validation answer reward by arm", width: v.width(pageWidth),
+		rows: [][]*panel{{p}}, caption: v.finalCaption(),
+	}, rowInches*0.85)
 }

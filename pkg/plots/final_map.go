@@ -24,7 +24,7 @@ func (v *view) finalMap(x, y int) *figure {
 			lo, hi = min(lo, f.Mean), max(hi, f.Mean)
 		}
 	}
-	if lo > hi {
+	if lo > hi || v.phone && len(xAxis.Values) > 5 { // five cells side by side fit on a phone
 		return nil
 	}
 	var all cells
@@ -58,12 +58,12 @@ func (v *view) finalMap(x, y int) *figure {
 	p.Add(all)
 	fig := &figure{
 		title: "Final validation answer reward over " + axisName(xAxis) + " and " + axisName(yAxis),
-		width: pageWidth, panelHeight: 0.6 + 0.56*float64(len(yAxis.Values)), rows: [][]*panel{{p}},
+		width: v.width(pageWidth), panelHeight: 0.6 + 0.56*float64(len(yAxis.Values)), rows: [][]*panel{{p}},
 		caption: []string{"One seed an arm; ×: diverged.", v.finalPoint()},
 		notes:   []string{"Color: the mean, from the lowest (dark) to the highest (light) of the map."},
 	}
 	if len(xAxis.Values) > 8 {
-		fig.width = wideWidth
+		fig.width = v.width(wideWidth)
 	}
 	if v.severalSeeds() {
 		fig.caption[0] = v.meanOver() + " ± sample standard deviation; ×: diverged runs."
@@ -122,11 +122,14 @@ func viridis(t float64) color.NRGBA {
 	return color.NRGBA{mix(a.R, b.R), mix(a.G, b.G), mix(a.B, b.B), 0xff}
 }
 
+// onLight is black, and stays so on a dark page.
+var onLight = color.NRGBA{0x00, 0x00, 0x01, 0xff}
+
 // textOn is black or white, whichever is more legible on c (relative luminance
 // of WCAG 2.1, without its gamma: the threshold is far from both).
 func textOn(c color.NRGBA) color.Color {
 	if 0.2126*float64(c.R)+0.7152*float64(c.G)+0.0722*float64(c.B) > 130 {
-		return black
+		return onLight
 	}
 	return white
 }

@@ -36,7 +36,7 @@ func (v *view) finalVsAxis(x, lines int) *figure {
 	pos := newPosition(axis.Values, axis.Log)
 	p := newPanel(axisName(axis)+pos.kind, rewardLabel(v.runs))
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = pos.lo, pos.hi, 0, 1
-	p.X.Tick.Marker = plot.ConstantTicks(pos.stagger(vg.Length(pageWidth) * vg.Inch * 0.86))
+	p.X.Tick.Marker = plot.ConstantTicks(pos.stagger(vg.Length(v.width(pageWidth)) * vg.Inch * 0.86))
 	p.Y.Tick.Marker = niceTicks{want: 5}
 
 	groups := v.linesOver(x, lines)
@@ -61,7 +61,7 @@ func (v *view) finalVsAxis(x, lines int) *figure {
 		}
 		entry := legendEntry{name: "mean", glyph: s.glyph(meanRadius)}
 		if group.name != "" {
-			entry.name = shorten(legendText, group.name, labelWidth)
+			entry.name = v.legendName(shorten(legendText, group.name, labelWidth), "")
 		}
 		if numeric(axis.Values) {
 			entry.line = s.line(thick)
@@ -79,7 +79,7 @@ func (v *view) finalVsAxis(x, lines int) *figure {
 	p.addEstimates(all, spread)
 	fig := &figure{
 		title: "Final validation answer reward against " + axisName(axis),
-		width: pageWidth, panelHeight: pageHeight, rows: [][]*panel{{p}}, caption: v.finalCaption(),
+		width: v.width(pageWidth), panelHeight: pageHeight, rows: [][]*panel{{p}}, caption: v.finalCaption(),
 	}
 	if slices.ContainsFunc(all, func(e estimate) bool { return e.diverged }) {
 		fig.notes = []string{"No line leads to an arm of which a run diverged."}

@@ -3,10 +3,12 @@ package plots
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"grpo/pkg/analysis"
 
+	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -25,7 +27,7 @@ func pairedDifference(v *view) *figure {
 	for _, c := range v.Comparisons {
 		if c.Metric == analysis.FinalMetric.Name && c.N > 0 {
 			all = append(all, c)
-			names = append(names, rowLabel(v.armName(c.A))+"\n"+rowLabel("− "+v.armName(c.B)))
+			names = append(names, v.rowLabel(v.armName(c.A))+"\n"+v.rowLabel("− "+v.armName(c.B)))
 		}
 	}
 	if len(all) == 0 {
@@ -57,9 +59,10 @@ func pairedDifference(v *view) *figure {
 	p.X.Min, p.X.Max = p.X.Min-pad, p.X.Max+pad
 
 	fig := &figure{
-		title: "Paired differences of the final validation answer reward", width: pageWidth,
-		panelHeight: rowInches*float64(len(all)) + 0.55, rows: [][]*panel{{p}}, caption: []string{oneSeed},
+		title: "Paired differences of the final validation answer reward", width: v.width(pageWidth),
+		rows: [][]*panel{{p}}, caption: []string{oneSeed},
 	}
+	v.fitRows(fig, rowInches)
 	if v.severalSeeds() {
 		fig.caption = []string{v.meanOver() + " with its 95% interval (Student's t); filled: separable from 0 " +
 			"at the 5% level after Holm's adjustment; small circles: each seed."}
@@ -83,8 +86,34 @@ func (v *view) armName(name string) string {
 	return name
 }
 
-// rowLabel shortens the label of a row.
-func rowLabel(s string) string { return shorten(tickText, s, vg.Points(160)) }
+// rowLabel shortens the label of a row, on a phone to two lines.
+func (v *view) rowLabel(s string) string {
+	if v.phone {
+		return twoLines(tickText, s, "", vg.Points(125))
+	}
+	return shorten(tickText, s, vg.Points(160))
+}
+
+// fitRows gives the only panel of a figure, a horizontal one, rows of the given height in inches. On a
+// phone the text next to the data moves below the label of its row, and the label of the x axis
+// below the panel, which is not as wide.
+func (v *view) fitRows(fig *figure, row float64) *figure {
+	p := fig.rows[0][0]
+	ticks := p.Y.Tick.Marker.(plot.ConstantTicks)
+	if v.phone {
+		for i := range ticks {
+			k := slices.IndexFunc(p.side, func(s sideText) bool { return s.y == ticks[i].Value })
+			ticks[i].Label += "\n" + strings.Join(p.side[k].lines, "\n")
+			lines := 1 + strings.Count(ticks[i].Label, "\n")
+			row = max(row, float64((vg.Length(lines)*lineHeight(tickText)+vg.Points(10))/vg.Inch))
+		}
+		p.side = nil
+		fig.xLabel, p.X.Label.Text = p.X.Label.Text, ""
+		p.X.Tick.Marker = niceTicks{want: 3}
+	}
+	fig.panelHeight = row*float64(len(ticks)) + 0.55
+	return fig
+}
 
 // DifferenceText is the text next to a difference: the number with its interval, and
 // whether it is separable.

@@ -16,6 +16,7 @@ import (
 // newPanel is an empty plot with light horizontal rules.
 func newPanel(xLabel, yLabel string) *panel {
 	p := plot.New()
+	p.BackgroundColor = nil // that of the figure
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
 		axis.Label.TextStyle.Font = labelText.Font
 		axis.Tick.Label.Font = tickText.Font

@@ -10,6 +10,7 @@ import (
 	"image/color"
 	"image/png"
 	"io"
+	"math"
 	"slices"
 
 	"grpo/pkg/rundir"
@@ -62,77 +63,86 @@ func resolutionChunk(dpi int) []byte {
 // maxColors is the size of a PNG palette.
 const maxColors = 256
 
-// colorCount is a color of a picture and the number of its pixels.
+// colorCount is a color of a picture, the number of its pixels, and its place in the order in
+// which the picture has its colors.
 type colorCount struct {
 	color color.RGBA
-	n     int
+	n, id int
 }
+
+// pixelRun is some equal pixels in a row.
+type pixelRun struct{ id, n int }
 
 // paletted is img with a palette of its own colors: all, or 256 of more.
 func paletted(img *image.RGBA) *image.Paletted {
-	count := map[color.RGBA]int{}
-	eachRun(img, func(c color.RGBA, _, n int) { count[c] += n })
-	all := make([]colorCount, 0, len(count))
-	for c, n := range count {
-		all = append(all, colorCount{c, n})
-	}
+	all, runs := countColors(img)
 	key := func(c color.RGBA) uint32 { return binary.BigEndian.Uint32([]byte{c.R, c.G, c.B, c.A}) }
 	slices.SortFunc(all, func(a, b colorCount) int {
 		return cmp.Or(cmp.Compare(b.n, a.n), cmp.Compare(key(a.color), key(b.color)))
 	})
-	out := image.NewPaletted(img.Bounds(), choosePalette(all))
-	index := make(map[color.RGBA]uint8, len(all))
-	for _, c := range all {
-		index[c.color] = uint8(out.Palette.Index(c.color))
+	palette, nearest := choosePalette(all)
+	index := make([]uint8, len(all))
+	for i, c := range all {
+		index[c.id] = nearest[i]
 	}
-	eachRun(img, func(c color.RGBA, start, n int) {
-		at := index[c]
-		run := out.Pix[start : start+n]
-		for i := range run {
-			run[i] = at
+	out := image.NewPaletted(img.Bounds(), palette)
+	pixels := out.Pix
+	for _, r := range runs {
+		for i := range pixels[:r.n] {
+			pixels[i] = index[r.id]
 		}
-	})
+		pixels = pixels[r.n:]
+	}
 	return out
 }
 
-// eachRun calls f for each run of n equal pixels from the start-th one.
-func eachRun(img *image.RGBA, f func(c color.RGBA, start, n int)) {
+// countColors counts the pixels of each color, and lists the runs of equal pixels.
+func countColors(img *image.RGBA) (all []colorCount, runs []pixelRun) {
 	at := func(i int) uint32 { return binary.LittleEndian.Uint32(img.Pix[4*i:]) }
-	start, last := 0, at(0)
-	end := func(i int) {
-		f(color.RGBA{uint8(last), uint8(last >> 8), uint8(last >> 16), uint8(last >> 24)}, start, i-start)
-	}
-	for i := range len(img.Pix) / 4 {
-		if c := at(i); c != last {
-			end(i)
-			start, last = i, c
+	ids := map[uint32]int{}
+	for start, end := 0, len(img.Pix)/4; start < end; {
+		c, n := at(start), 1
+		for start+n < end && at(start+n) == c {
+			n++
 		}
+		id, ok := ids[c]
+		if !ok {
+			id = len(all)
+			ids[c] = id
+			all = append(all, colorCount{color.RGBA{uint8(c), uint8(c >> 8), uint8(c >> 16), uint8(c >> 24)}, 0, id})
+		}
+		all[id].n += n
+		runs = append(runs, pixelRun{id, n})
+		start += n
 	}
-	end(len(img.Pix) / 4)
+	return all, runs
 }
 
 // choosePalette takes the most frequent color, and then repeatedly the one
 // with the largest error under the palette so far: their number times the squared
 // distance to the nearest color of the palette. all begins with the most frequent.
-func choosePalette(all []colorCount) color.Palette {
-	chosen := color.Palette{all[0].color}
+// nearest has the index in the palette for each color.
+func choosePalette(all []colorCount) (palette color.Palette, nearest []uint8) {
+	nearest = make([]uint8, len(all))
 	distance := make([]int, len(all))
-	for i, c := range all {
-		distance[i] = squared(c.color, all[0].color)
+	for i := range distance {
+		distance[i] = math.MaxInt
 	}
-	for len(chosen) < min(maxColors, len(all)) {
-		worst := 0
-		for i := range all {
-			if all[i].n*distance[i] > all[worst].n*distance[worst] {
-				worst = i
+	next := 0
+	for len(palette) < min(maxColors, len(all)) {
+		chosen := all[next].color
+		worst := -1
+		for i, c := range all {
+			if d := squared(c.color, chosen); d < distance[i] {
+				distance[i], nearest[i] = d, uint8(len(palette))
+			}
+			if e := c.n * distance[i]; e > worst {
+				next, worst = i, e
 			}
 		}
-		chosen = append(chosen, all[worst].color)
-		for i, c := range all {
-			distance[i] = min(distance[i], squared(c.color, all[worst].color))
-		}
+		palette = append(palette, chosen)
 	}
-	return chosen
+	return palette, nearest
 }
 
 // squared is the squared distance of two colors.

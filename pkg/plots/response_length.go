@@ -1,5 +1,7 @@
 package plots
 
+import "slices"
+
 // responseLength is the length of right and of wrong completions.
 func responseLength(v *view) *figure {
 	c := chart{
@@ -14,7 +16,7 @@ func responseLength(v *view) *figure {
 	}
 	y := c.yAxis(append(rights, wrongs...)...)
 	fig := &figure{
-		title: "Response length", width: wideWidth,
+		title: "Response length", width: v.width(wideWidth),
 		caption: []string{v.meanCaption(c.band != nil && !v.panels()), "Each point: " + v.batchPoint()},
 		notes:   []string{"A step without a right (or wrong) completion has no such length."},
 	}
@@ -26,8 +28,15 @@ func responseLength(v *view) *figure {
 		return fig
 	}
 	fig.panelHeight = 3.3
-	fig.rows = [][]*panel{{right.overlay(v, rights, y), wrong.overlay(v, wrongs, y)}}
-	fig.rows[0][0].title, fig.rows[0][1].title = "Right completions", "Wrong completions"
+	columns := 2
+	if v.phone {
+		columns = 1
+	}
+	for _, p := range []*panel{right.overlay(v, rights, y), wrong.overlay(v, wrongs, y)} {
+		fig.addPanel(columns, p)
+	}
+	panels := slices.Concat(fig.rows...)
+	panels[0].title, panels[1].title = "Right completions", "Wrong completions"
 	fig.shareLegend()
 	return fig
 }

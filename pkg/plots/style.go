@@ -19,6 +19,7 @@ const defaultDPI = 200
 const (
 	pageWidth   = 7.2
 	wideWidth   = 9.6
+	phoneWidth  = 4.2 // of a figure whose text is readable on a phone
 	pageHeight  = 4.0
 	panelInches = 2.1 // height of one of many panels
 )

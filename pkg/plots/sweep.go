@@ -8,17 +8,12 @@ import (
 	"bytes"
 	"fmt"
 	"image/png"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"grpo/pkg/analysis"
 	"grpo/pkg/rundir"
-	"grpo/pkg/stats"
-	"grpo/pkg/sweepdir"
-
-	"gonum.org/v1/plot/vg"
 )
 
 // Drawing is a figure of a sweep or of a run.
@@ -34,6 +29,9 @@ type Drawing struct {
 	PNG           []byte
 	Width, Height int // pixels
 	Vector        []VectorFile
+	// Page is the figure of a sweep for HTML, and Phone the same for narrow screens, if it
+	// can be drawn that narrow.
+	Page, Phone PageSVG
 }
 
 // VectorFile is a figure in another format.
@@ -46,6 +44,7 @@ type VectorFile struct {
 type SweepOptions struct {
 	DPI      int      // 0 = 200
 	MainOnly bool     // only the figures about the question of the sweep
+	PageOnly bool     // no PNG and no other files, only Page and Phone
 	Formats  []string // "svg" and "pdf", besides PNG
 }
 
@@ -66,6 +65,12 @@ type SweepOptions struct {
 // the same bytes.
 func Sweep(a *analysis.Analysis, opt SweepOptions) ([]Drawing, error) {
 	return drawSweep(a, opt, func(f sweepFigure) bool { return f.main || !opt.MainOnly })
+}
+
+// Progress draws the validation answer reward of the arms, for a page only; nothing before the first
+// validation.
+func Progress(a *analysis.Analysis) ([]Drawing, error) {
+	return drawSweep(a, SweepOptions{PageOnly: true}, func(f sweepFigure) bool { return f.file == rundir.ValidationPlot })
 }
 
 // MainFiles are the names of the main figures that the sweep has data for.
@@ -171,6 +176,7 @@ func (v *view) onAxes() bool {
 // drawSweep draws the figures that wanted accepts.
 func drawSweep(a *analysis.Analysis, opt SweepOptions, wanted func(sweepFigure) bool) ([]Drawing, error) {
 	v := newView(a)
+	phone := v.forPhone()
 	var out []Drawing
 	for _, f := range v.figures() {
 		if !wanted(f) {
@@ -181,11 +187,20 @@ func drawSweep(a *analysis.Analysis, opt SweepOptions, wanted func(sweepFigure) 
 			continue
 		}
 		fig.dpi = opt.DPI
-		d, err := fig.drawing(f.file, opt.Formats)
-		if err != nil {
-			return nil, err
+		d := fig.described(f.file)
+		var err error
+		if !opt.PageOnly {
+			if d, err = fig.drawing(f.file, opt.Formats); err != nil {
+				return nil, err
+			}
 		}
 		d.Main = f.main
+		if d.Page, err = fig.pageSVG(); err == nil {
+			d.Phone, err = phone.draw(f).pageSVG()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("draw %s for the page: %w", f.file, err)
+		}
 		out = append(out, d)
 	}
 	return out, nil
@@ -202,10 +217,8 @@ func (f *figure) drawing(file string, formats []string) (Drawing, error) {
 	if err != nil {
 		return failed(err)
 	}
-	d := Drawing{
-		File: file, Title: f.title, Alt: f.altText(), Notes: f.notes,
-		Wide: f.width > pageWidth, PNG: buf.Bytes(), Width: size.Width, Height: size.Height,
-	}
+	d := f.described(file)
+	d.PNG, d.Width, d.Height = buf.Bytes(), size.Width, size.Height
 	for _, format := range formats {
 		if format == "png" {
 			continue
@@ -217,6 +230,11 @@ func (f *figure) drawing(file string, formats []string) (Drawing, error) {
 		d.Vector = append(d.Vector, VectorFile{format, data})
 	}
 	return d, nil
+}
+
+// described is the figure in words.
+func (f *figure) described(file string) Drawing {
+	return Drawing{File: file, Title: f.title, Alt: f.altText(), Notes: f.notes, Wide: f.width > pageWidth}
 }
 
 // draw builds a figure and adds what all figures of the sweep have: the setting, the
@@ -251,89 +269,4 @@ func (f *figure) altText() string {
 		}
 	}
 	return strings.Join(parts, "; ")
-}
-
-// view is an analysis prepared for drawing.
-type view struct {
-	*analysis.Analysis
-	arms  []arm // those of which something has run
-	runs  []*rundir.Run
-	infos []analysis.RunInfo // of runs
-	xMax  float64            // the last step of any run
-}
-
-// arm is an arm of a sweep with its style.
-type arm struct {
-	*analysis.ArmResult
-	label string
-	style style
-	runs  []*rundir.Run // those with a folder, in the order of the seeds
-}
-
-// labelWidth is the room of an arm's name in a legend: most of a row of the
-// narrower kind of figure.
-const labelWidth = vg.Length(360)
-
-func newView(a *analysis.Analysis) *view {
-	v := &view{Analysis: a}
-	for i := range a.Arms {
-		row := &a.Arms[i]
-		label := shorten(legendText, row.Name(), labelWidth)
-		one := arm{ArmResult: row, style: armStyles[i%overlayMax], label: label}
-		for _, s := range row.Runs {
-			if s.Run != nil && (len(s.Run.Evals) > 0 || len(s.Run.Metrics) > 0) {
-				one.runs = append(one.runs, s.Run)
-			}
-		}
-		if len(one.runs) > 0 {
-			v.arms = append(v.arms, one)
-			v.runs = append(v.runs, one.runs...)
-		}
-	}
-	for _, r := range v.runs {
-		// Tables report a configuration that can't be read.
-		if info, err := analysis.ReadInfo(r); err == nil {
-			v.infos = append(v.infos, info)
-		}
-	}
-	v.xMax = lastStep(v.runs)
-	return v
-}
-
-func (v *view) manifest() *sweepdir.Manifest { return &v.Sweep.Manifest }
-
-// panels reports whether the arms get a panel each.
-func (v *view) panels() bool { return len(v.arms) > overlayMax }
-
-// columns is the number of panels side by side. The panels of a grid of two keys
-// are arranged as the grid, where that fits.
-func (v *view) columns() int {
-	if axes := v.manifest().Axes; len(axes) == 2 && len(v.arms) == len(v.Arms) {
-		if n := len(axes[1].Values); n >= 2 && n <= 4 && len(v.arms)%n == 0 {
-			return n
-		}
-	}
-	switch n := len(v.arms); {
-	case n <= 3:
-		return n
-	case n == 4:
-		return 2
-	case n <= 6 || n == 9:
-		return 3
-	}
-	return 4
-}
-
-// levels are the base level and the majority-answer baseline, NaN where the arms
-// differ in them.
-func (v *view) levels() []level {
-	return []level{{"base level", v.Base, baseStyle}, {"majority answer", v.Majority, majorityStyle}}
-}
-
-// ownBase is the base level of an arm where the arms differ in it, else NaN.
-func (v *view) ownBase(a *analysis.ArmResult) float64 {
-	if stats.IsFinite(v.Base) {
-		return math.NaN()
-	}
-	return a.Of(analysis.InitialMetric).Mean
 }

@@ -93,5 +93,20 @@ func shorten(style text.Style, s string, width vg.Length) string {
 	return cut(max(0, n-1))
 }
 
+// shortenMiddle makes one line of s that is not wider than width, with an ellipsis in the middle: the
+// names of arms often differ at their ends.
+func shortenMiddle(style text.Style, s string, width vg.Length) string {
+	s = oneLine(s)
+	if style.Width(s) <= width {
+		return s
+	}
+	runes := []rune(s)
+	cut := func(n int) string { // n characters at each end
+		return strings.TrimRight(string(runes[:n]), " ,;=-") + "…" + strings.TrimLeft(string(runes[len(runes)-n:]), " ,;=-")
+	}
+	n := sort.Search(len(runes)/2, func(n int) bool { return style.Width(cut(n)) > width })
+	return cut(max(0, n-1))
+}
+
 // sentence is s with a capital and a full stop.
 func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }

@@ -8,7 +8,7 @@ func trainVsValidation(v *view) *figure {
 		return nil
 	}
 	fig := &figure{
-		title: "Training and validation answer reward", width: wideWidth, panelHeight: panelInches,
+		title: "Training and validation answer reward", width: v.width(wideWidth), panelHeight: panelInches,
 		xLabel: stepLabel, yLabel: "answer reward (fraction correct)",
 		caption: []string{v.meanCaption(false), "Training: " + v.batchPoint(), "Validation: " + v.heldOut() + "."},
 		notes:   []string{"Training: the answer reward, whatever reward was trained on."},
@@ -17,7 +17,7 @@ func trainVsValidation(v *view) *figure {
 		fig.panelHeight = 2.75
 	}
 	if v.columns() == 1 {
-		fig.width = pageWidth
+		fig.width = v.width(pageWidth)
 	}
 	steps := curveOptions{width: 1.6, seedOpacity: 0.3}
 	evaluations := curveOptions{width: 1.6, seedOpacity: 0.3, markers: 8}

@@ -1,12 +1,14 @@
 package report
 
 import (
+	"os"
 	"regexp"
 	"strings"
 	"testing"
 
 	"grpo/internal/reporttest"
 	"grpo/pkg/plots"
+	"grpo/pkg/sweepdir"
 )
 
 // wantAnchors: every link within a page leads to a place in it.
@@ -33,6 +35,82 @@ func TestPagesHaveNavigation(t *testing.T) {
 	inOrder(t, nav, `<a href="#part-1">1. Drawn</a>`, `<a href="#part-2">2. Drawn</a>`, `<a href="#part-3">3. stdnorm</a>`, `<a href="#made">`)
 	if strings.Index(study, "<nav") > strings.Index(study, "<section") {
 		t.Error("the links are not at the top")
+	}
+}
+
+// What people need who do not see the page, or have no mouse: a language, headings without gaps, a
+// way past the navigation, named tables whose heads have a scope, and places that scroll in the order
+// of the keyboard. internal/pagetest checks the rest in a browser.
+func TestPagesForAll(t *testing.T) {
+	dir, _, _ := writeStudy(t)
+	for name, page := range map[string]string{
+		"sweep": pageOf(t, mustReport(t, reporttest.DrawnSweep(2, nil, reporttest.ManyArms(2)...))),
+		"study": read(t, dir, "report.html"),
+	} {
+		inOrder(t, page, `<html lang="en">`, "<title>", `<a class="skip" href="#main">`, `<main id="main"`, "<nav ", `<h2 class="unseen" id="verdict">`)
+		level := 0
+		for _, m := range regexp.MustCompile(`<h([1-6])[ >]`).FindAllStringSubmatch(page, -1) {
+			next := int(m[1][0] - '0')
+			if next > level+1 {
+				t.Errorf("%s: a heading of level %d below one of level %d", name, next, level)
+			}
+			level = next
+		}
+		count := func(pattern string) int { return len(regexp.MustCompile(pattern).FindAllString(page, -1)) }
+		tables := count(`<table`)
+		for what, pattern := range map[string]string{"a caption": `<caption[^>]*>[^<]`, "a place that scrolls": `<div class="scroll" tabindex="0" role="region" aria-label="[^"]`} {
+			if n := count(pattern); n != tables || n == 0 {
+				t.Errorf("%s: %d of %d tables have %s", name, n, tables, what)
+			}
+		}
+		if count(`<th[ >]`) != count(`<th scope="(col|row)"`) {
+			t.Errorf("%s: a heading of a table without a scope", name)
+		}
+		if n := count(`<img`); n == 0 || n != count(`<img [^>]*alt="[^"]`) || n != count(`<figcaption>[^<(]*\(full size: <a href=`) {
+			t.Errorf("%s: %d images, not all with a text and a link", name, n)
+		}
+		regions := map[string]bool{}
+		for _, m := range regexp.MustCompile(`role="region" aria-label="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+			if regions[m[1]] {
+				t.Errorf("%s: two places are called %q", name, m[1])
+			}
+			regions[m[1]] = true
+		}
+	}
+}
+
+// A figure has a form for phones; one that has none scrolls there.
+func TestFiguresOnPhones(t *testing.T) {
+	page := pageOf(t, mustReport(t, reporttest.DrawnSweep(2, nil, reporttest.ManyArms(2)...)))
+	inOrder(t, page, `<div><a href="validation_reward.png" tabindex="-1"><picture><source media="(max-width: 36rem)" srcset="data:image/svg`,
+		`width="36" height="40"><img src=`, `<div class="box" tabindex="0" role="region" aria-label="Token entropy, scrolls sideways"><a href="entropy.png"`)
+	if n := strings.Count(page, "<source"); n != 1 {
+		t.Errorf("%d figures for phones", n)
+	}
+}
+
+// The report of a part leads to the study.
+func TestPartLeadsToStudy(t *testing.T) {
+	dir, _, parts := writeStudy(t)
+	page := dir + "/lr/report.html"
+	if err := os.MkdirAll(dir+"/lr", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteHTML(page, parts[0], nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := sweepdir.WriteStudy(dir, sweepdir.Study{Format: sweepdir.FormatVersion, Name: "x", Parts: []sweepdir.Part{{Name: "lr"}}}); err != nil {
+		t.Fatal(err)
+	}
+	const up = `<a href="../report.html">The whole study</a>`
+	if strings.Contains(read(t, page), up) {
+		t.Error("a link to a study that is not there")
+	}
+	if err := WriteHTML(page, parts[0], nil); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(read(t, page), up) {
+		t.Error("no link to the study")
 	}
 }
 

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
@@ -32,6 +33,7 @@ var pageTemplate = template.Must(template.ParseFS(templates, "templates/*.html")
 // page is what the template draws.
 type page struct {
 	Title, Lead           string
+	Generator             string
 	Facts                 []string // see [facts]
 	Style                 template.CSS
 	Script                template.JS
@@ -41,11 +43,15 @@ type page struct {
 	SharedHead            string
 	Shared                []string // caveats of all parts
 	Made                  htmlMade
+	Status                *StatusPage // of a status page
+	Every                 int         // seconds after which it loads itself again; 0: never
+	Curves                []htmlFigure
 }
 
 // htmlSweep is what a page shows of a sweep.
 type htmlSweep struct {
 	Question, Headline      string
+	Up                      bool // it is a part of the study in the folder above
 	Lines, Caveats, Missing []string
 	Main, Other             []htmlFigure
 	Arms, Runs, Sets        *Table
@@ -57,10 +63,32 @@ type htmlSweep struct {
 type htmlFigure struct {
 	Title, Alt, File, Link string
 	Notes                  []string
-	Src                    template.URL
-	Width, Height          int
-	Wide                   bool // it needs the width of the page to be read
-	Alone                  bool // no other figure is next to it
+	Page                   plots.PageSVG
+	Phone                  *plots.PageSVG // of a narrow screen; nil: the figure scrolls there
+	Wide                   bool           // it needs the width of the page to be read
+	Alone                  bool           // no other figure is next to it
+}
+
+// Src is the address of the figure's own data. It is safe: base64 of our bytes.
+func (htmlFigure) Src(p plots.PageSVG) template.URL { return template.URL(dataURI(p)) }
+
+// SrcSet is [htmlFigure.Src] for the attribute srcset.
+func (htmlFigure) SrcSet(p plots.PageSVG) template.Srcset { return template.Srcset(dataURI(p)) }
+
+func dataURI(p plots.PageSVG) string {
+	return "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(p.Data)
+}
+
+// newHTMLFigure prepares a figure for the page; its file is below folder.
+func newHTMLFigure(d plots.Drawing, folder string) htmlFigure {
+	f := htmlFigure{
+		Title: d.Title, Alt: d.Alt, Notes: d.Notes, File: d.File, Link: link(folder, d.File),
+		Page: d.Page, Wide: d.Wide,
+	}
+	if d.Phone.Data != nil {
+		f.Phone = &d.Phone
+	}
+	return f
 }
 
 // pairUp gives the last of an odd number of figures that are next to each other
@@ -100,8 +128,9 @@ type htmlBase struct{ Heading, Text string }
 // outside itself; it links to the PNG files next to it and, if it is in the
 // sweep's folder, to the folders of the runs.
 func WriteHTML(path string, a *Report, figures []plots.Drawing) error {
-	m := a.Sweep.Manifest
-	p := page{Title: titleOf(m), Lead: a.lead(), Sweep: newHTMLSweep(a, figures, "", filepath.Dir(path) == filepath.Clean(a.Sweep.Dir))}
+	m, folder := a.Sweep.Manifest, filepath.Clean(filepath.Dir(path))
+	p := page{Title: titleOf(m), Lead: a.lead(), Sweep: newHTMLSweep(a, figures, "", folder == filepath.Clean(a.Sweep.Dir))}
+	p.Sweep.Up = sweepdir.IsStudy(filepath.Dir(folder))
 	p.Facts, p.Sweep.Examples = facts(a.allRuns()), a.examples()
 	p.Made = htmlMade{
 		Parts: []htmlMadePart{{Fixed: m.Fixed, Differs: a.settingsTable()}}, Programs: programs(a.allRuns()),
@@ -119,10 +148,15 @@ func (p page) write(path string) error {
 	if err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
-	script, err := templates.ReadFile("templates/report.js")
+	file := "templates/report.js"
+	if p.Every > 0 {
+		file = "templates/status.js"
+	}
+	script, err := templates.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
+	p.Generator = cmp.Or(p.Generator, "grpo")
 	p.Style, p.StyleHash = template.CSS(style), integrity(style)
 	p.Script, p.ScriptHash = template.JS(script), integrity(script)
 	var b bytes.Buffer
@@ -150,15 +184,12 @@ func newHTMLSweep(a *Report, figures []plots.Drawing, folder string, runs bool) 
 		Lines: a.Verdict.Lines, Caveats: a.Verdict.Caveats, Missing: a.Verdict.Missing,
 	}
 	arms, all, finals, others := a.armsTable(), a.runsTable(folder, runs), a.comparisonsTable(true), a.comparisonsTable(false)
+	others.Label += " in other metrics"
 	sets := a.setsTable()
 	s.Sets = &sets
 	s.Arms, s.Runs, s.Comparisons, s.Others = &arms, &all, &finals, &others
 	for _, d := range figures {
-		f := htmlFigure{
-			Title: d.Title, Alt: d.Alt, Notes: d.Notes, File: d.File, Link: link(folder, d.File), Width: d.Width, Height: d.Height, Wide: d.Wide,
-			// Safe as it is: base64 of our own bytes.
-			Src: template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(d.PNG)),
-		}
+		f := newHTMLFigure(d, folder)
 		if d.Main {
 			s.Main = append(s.Main, f)
 		} else {

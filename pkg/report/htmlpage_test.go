@@ -30,8 +30,8 @@ func pageOf(t *testing.T, a *Report) string {
 	path := filepath.Join(t.TempDir(), sweepdir.ReportHTML)
 	a.Sweep.Dir = filepath.Dir(path)
 	figures := []plots.Drawing{
-		{File: "validation_reward.png", Title: "Validation answer reward", Alt: "what it shows", Main: true, PNG: []byte("png one"), Width: 72, Height: 40},
-		{File: "entropy.png", Title: "Token entropy", Alt: "what it shows", PNG: []byte("png two"), Width: 72, Height: 40},
+		{File: "validation_reward.png", Title: "Validation answer reward", Alt: "what it shows", Main: true, Page: plots.PageSVG{Data: []byte("svg one"), Width: 72, Height: 40}, Phone: plots.PageSVG{Data: []byte("phone"), Width: 36, Height: 40}},
+		{File: "entropy.png", Title: "Token entropy", Alt: "what it shows", Page: plots.PageSVG{Data: []byte("svg two"), Width: 72, Height: 40}},
 	}
 	if err := WriteHTML(path, a, figures); err != nil {
 		t.Fatal(err)
@@ -69,9 +69,9 @@ func TestPageIsInOrder(t *testing.T) {
 	a.Sweep.Manifest.Argv = []string{"grpo", "sweep", "a b"}
 	page := pageOf(t, a)
 	inOrder(t, page, "<h1>Drawn</h1>", "2 arms × 2 seeds = 4 runs: 4 done", "Which arm is better?", html.EscapeString(a.Verdict.Headline),
-		"data:image/png;base64,"+base64.StdEncoding.EncodeToString([]byte("png one")),
+		"data:image/svg&#43;xml;base64,"+base64.StdEncoding.EncodeToString([]byte("svg one")),
 		`aria-label="Results by arm"`, `aria-label="Paired differences"`, `aria-label="Runs"`,
-		"data:image/png;base64,"+base64.StdEncoding.EncodeToString([]byte("png two")),
+		"data:image/svg&#43;xml;base64,"+base64.StdEncoding.EncodeToString([]byte("svg two")),
 		"How it was made", "train.n_grpo_steps", "grpo sweep &#39;a b&#39;", "Resolved base configuration", "seed: 77\nname: the base")
 }
 
@@ -85,7 +85,7 @@ func TestPageStandsAlone(t *testing.T) {
 			t.Errorf("%s: %v", m[0], err)
 			continue
 		}
-		attribute, inside := strings.ToLower(m[1]), strings.HasPrefix(m[2], "data:image/png;base64,")
+		attribute, inside := strings.ToLower(m[1]), strings.HasPrefix(html.UnescapeString(m[2]), "data:image/svg+xml;base64,")
 		if attribute != "href" && !inside || attribute == "href" && (to.Scheme != "" || to.Host != "") {
 			t.Errorf("it refers to %q", m[0])
 		}

@@ -23,17 +23,12 @@ import (
 //
 // It is an error if the numbers of reports and parts differ.
 func WriteStudy(dir string, st sweepdir.Study, parts []*Report) ([]string, error) {
-	return writeStudyAt(0, dir, st, parts)
-}
-
-// writeStudyAt is [WriteStudy] with pictures of another resolution.
-func writeStudyAt(dpi int, dir string, st sweepdir.Study, parts []*Report) ([]string, error) {
 	st = analysis.PrintableStudy(st)
 	if len(parts) != len(st.Parts) {
 		return nil, fmt.Errorf("write study: %d analyses for %d parts", len(parts), len(st.Parts))
 	}
 	table := studyTable(st, parts)
-	html, err := newStudyPage(dpi, st, parts)
+	html, err := newStudyPage(st, parts)
 	if err != nil {
 		return nil, fmt.Errorf("write study: %w", err)
 	}

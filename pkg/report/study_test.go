@@ -36,7 +36,7 @@ func writeStudy(t *testing.T) (dir string, st sweepdir.Study, parts []*Report) {
 	t.Helper()
 	dir = t.TempDir()
 	st, parts = drawnStudy(t)
-	paths, err := writeStudyAt(36, dir, st, parts)
+	paths, err := WriteStudy(dir, st, parts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,12 +64,12 @@ func TestStudyPage(t *testing.T) {
 	page := read(t, dir, "report.html")
 	inOrder(t, page, "<h1>Four experiments</h1>", "3 questions, 16 runs, of which 16 have ended",
 		"Which learning rate?", "Does a baseline help?", "Standard deviation?", notStarted, // the answers in short
-		"1. Which learning rate?", shownText(parts[0].Verdict.Headline), "data:image/png;base64,", `href="lr/validation_reward.png"`,
-		`href="lr/final_vs_lr.png"`, `aria-label="Results by arm"`, `href="lr/report.html"`,
+		"1. Which learning rate?", shownText(parts[0].Verdict.Headline), "data:image/svg&#43;xml;base64,", `href="lr/validation_reward.png"`,
+		`href="lr/final_vs_lr.png"`, `: Results by arm"`, `href="lr/report.html"`,
 		"2. Does a baseline help?", "Taken over: learning rate 1e-3", `href="base%20line/validation_reward.png"`, `href="base%20line/report.html"`,
 		"3. Standard deviation?", notStarted,
 		"How it was made", "grpo assignment --seeds 2", "Resolved base configuration of parts 1, 2", "seed: 1")
-	for _, s := range []string{"entropy.png", `aria-label="Runs"`} {
+	for _, s := range []string{"entropy.png", `: Runs"`, `"Runs"`} {
 		if strings.Contains(page, s) {
 			t.Errorf("%s belongs into the part's own report", s)
 		}

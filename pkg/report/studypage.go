@@ -20,7 +20,7 @@ type htmlPart struct {
 
 // newStudyPage prepares the page of a study, with the main figures of each
 // part. A base configuration that several parts start from is shown once.
-func newStudyPage(dpi int, st sweepdir.Study, parts []*Report) (page, error) {
+func newStudyPage(st sweepdir.Study, parts []*Report) (page, error) {
 	shared, parts := sharedCaveats(parts)
 	p := page{Title: studyTitle(st), SharedHead: sharedHead, Shared: shared}
 	p.Made.Command = commandLine(st.Argv)
@@ -35,14 +35,20 @@ func newStudyPage(dpi int, st sweepdir.Study, parts []*Report) (page, error) {
 		}
 		h.Heading = fmt.Sprintf("%d. %s", i+1, h.Question)
 		if a != nil {
-			figures, err := plots.Sweep(a.Analysis, plots.SweepOptions{DPI: dpi, MainOnly: true})
+			figures, err := plots.Sweep(a.Analysis, plots.SweepOptions{MainOnly: true, PageOnly: true})
 			if err != nil {
 				return page{}, fmt.Errorf("part %s: %w", part.Name, err)
 			}
 			h.Sweep = newHTMLSweep(a, figures, part.Name, false)
 			h.Sweep.Question = "" // the heading says it
 			h.Short = fmt.Sprintf("%d. %s", i+1, titleOf(a.Sweep.Manifest))
-			p.Made.Parts = append(p.Made.Parts, htmlMadePart{h.Short, a.Sweep.Manifest.Fixed, a.settingsTable()})
+			made := htmlMadePart{h.Short, a.Sweep.Manifest.Fixed, a.settingsTable()}
+			p.Made.Parts = append(p.Made.Parts, made)
+			for _, t := range []*Table{h.Sweep.Arms, h.Sweep.Sets, h.Sweep.Comparisons, made.Differs} {
+				if t != nil {
+					t.Label = h.Short + ": " + t.Label
+				}
+			}
 			runs = append(runs, a.allRuns()...)
 			total, ended = total+a.Runs(), ended+a.Finished()
 			if base := a.Sweep.Manifest.Base; base != "" {

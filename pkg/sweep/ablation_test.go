@@ -132,12 +132,14 @@ func TestAblationComments(t *testing.T) {
 	}
 }
 
-// TestAblationsTrain: every arm of every ablation makes a step.
+// TestAblationsTrain: every arm of every ablation makes a step. Arms with the same experiment make
+// it once.
 func TestAblationsTrain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short")
 	}
 	tiny := []string{"n_grpo_steps=1", "val_size=16", "test_size=0", "unseen_size=0", "eval.greedy=false", "save_samples=0"}
+	made := map[string]bool{}
 	for _, name := range AblationNames() {
 		req, err := LoadRequest(name)
 		if err != nil {
@@ -149,12 +151,17 @@ func TestAblationsTrain(t *testing.T) {
 		}
 		runs := p.Manifest.Runs
 		for _, e := range runs {
+			cfg, err := frozen(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := config.Hash(config.Experiment(cfg))
+			if made[id] {
+				continue
+			}
+			made[id] = true
 			t.Run(name+"/"+p.Manifest.Arms[e.Arm].Name, func(t *testing.T) {
 				t.Parallel()
-				cfg, err := frozen(e)
-				if err != nil {
-					t.Fatal(err)
-				}
 				res, err := train.Run(context.Background(), cfg, train.Options{Dir: t.TempDir(), Now: time.Now, Observer: &prober{now: time.Now, stop: func() {}}})
 				if err != nil {
 					t.Fatal(err)

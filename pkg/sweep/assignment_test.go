@@ -43,6 +43,7 @@ func count(marks []bool) int {
 }
 
 func TestAssignment(t *testing.T) {
+	long(t)
 	p := newAssignment(t, Assignment{})
 	if err := p.Study.Check(); err != nil {
 		t.Fatal(err)
@@ -100,6 +101,7 @@ func TestAssignment(t *testing.T) {
 // TestAssignmentPerArm: every comparison is crossed with the rates, and no
 // caveat is about a shared one.
 func TestAssignmentPerArm(t *testing.T) {
+	long(t)
 	p := newAssignment(t, Assignment{Rates: []string{"1e-3", "3e-3"}, PerArm: true, Options: PlanOptions{Seeds: []uint64{1, 2}}})
 	if p.waits() {
 		t.Error("it waits for a rate")
@@ -135,6 +137,7 @@ func TestAssignmentPerArm(t *testing.T) {
 // TestAssignmentOfAnotherSetting: with a loss that no arm of the comparison has,
 // nothing can be copied as the caveat says.
 func TestAssignmentOfAnotherSetting(t *testing.T) {
+	long(t)
 	p := newAssignment(t, Assignment{Rates: []string{"1e-3"}, Options: PlanOptions{Env: []string{"GRPO_ALGORITHM_LOSS_TYPE=grpo_clip"}, Seeds: []uint64{1}}})
 	if n := count(p.Copied()[1]); n != 0 {
 		t.Errorf("%d runs of baseline would be copied", n)
@@ -145,6 +148,7 @@ func TestAssignmentOfAnotherSetting(t *testing.T) {
 }
 
 func TestAssignmentErrors(t *testing.T) {
+	long(t)
 	tests := []struct {
 		name string
 		ask  Assignment
@@ -183,6 +187,7 @@ func TestBestOverErrors(t *testing.T) {
 }
 
 func TestPrepareStudy(t *testing.T) {
+	long(t)
 	ask := func(change func(*Assignment)) Assignment {
 		a := Assignment{Rates: []string{"1e-3", "3e-3"}, Options: PlanOptions{Seeds: []uint64{1, 2}}}
 		if change != nil {
@@ -279,6 +284,7 @@ func TestEstimateTime(t *testing.T) {
 
 // TestAssignmentAll: the handout's other experiments follow the four, with train batches that fit.
 func TestAssignmentAll(t *testing.T) {
+	long(t)
 	p := newAssignment(t, Assignment{All: true, Options: PlanOptions{Path: "smoke", Seeds: []uint64{1}}})
 	var names []string
 	for _, part := range p.Study.Parts {

@@ -101,6 +101,7 @@ func TestEstimate(t *testing.T) {
 // TestEstimateLong: the arithmetic of a very long sweep neither overflows nor turns
 // negative.
 func TestEstimateLong(t *testing.T) {
+	long(t)
 	p := planOf(t, "axes: [{key: lr, values: [1, 2]}]\nset: {n_grpo_steps: 2147483647, every_n_steps: 1, val_size: 1048576, unseen_size: 1048576}\nseeds: 1000", PlanOptions{})
 	probe := func(context.Context, config.Config, int) (Measured, error) {
 		return Measured{Setup: 1, Rollout: 3, Update: 3, Decode: 1e-3}, nil

@@ -118,15 +118,6 @@ func local() Local {
 	return Local{Path: os.Args[0], Name: "grpo", Env: append(os.Environ(), processEnv+"=1", "GOMAXPROCS=64"), Now: time.Now}
 }
 
-// long marks tests of real processes: what they show does not depend on what
-// the race detector sees, which is the launcher with played processes.
-func long(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("left out with -short")
-	}
-}
-
 // uninterrupted runs a sweep in this process, run after run.
 func uninterrupted(t *testing.T, m sweepdir.Manifest) *sweepdir.Sweep {
 	t.Helper()

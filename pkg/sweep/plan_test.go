@@ -16,6 +16,16 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
+// long marks tests that the race detector (-short) leaves out: plans and estimates have one
+// goroutine, and in tests of real processes it would see the launcher alone, which the tests
+// with played processes show it too.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("left out with -short")
+	}
+}
+
 // parsed is a request from YAML without a name and a source of its own.
 func parsed(t testing.TB, text string) Request {
 	t.Helper()
@@ -162,6 +172,7 @@ seeds: [3]
 // TestPlanProblems: every mistake is reported before anything is written, and names
 // what is wrong where.
 func TestPlanProblems(t *testing.T) {
+	long(t)
 	tests := []struct {
 		name, text string
 		opts       PlanOptions
@@ -374,6 +385,7 @@ func TestRequestRepeats(t *testing.T) {
 // TestPlanIsFinite: a plan of drawn arms, axes and seeds is valid, and every arm
 // has every seed.
 func TestPlanIsFinite(t *testing.T) {
+	long(t)
 	rapid.Check(t, func(t *rapid.T) {
 		var req Request
 		req.Name = "drawn"

@@ -16,6 +16,7 @@ import (
 // TestPrepareExtends: whatever seeds are added in whatever order, the runs that
 // were there keep index and folder, and the whole is the sweep that was asked.
 func TestPrepareExtends(t *testing.T) {
+	long(t)
 	root := t.TempDir()
 	all := realManifest(t, []string{"0.001", "0.003"}, 5)
 	rapid.Check(t, func(rt *rapid.T) {

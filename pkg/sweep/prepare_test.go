@@ -71,6 +71,7 @@ func TestPrepare(t *testing.T) {
 }
 
 func TestPrepareNamesWhatDiffers(t *testing.T) {
+	long(t)
 	rates := []string{"0.001", "0.003"}
 	tests := []struct {
 		name string

@@ -41,6 +41,19 @@ type RunStatus struct {
 	Slurm *SlurmRun `json:"slurm,omitempty"`
 }
 
+// InProgress says whether a run is running or waits in a queue. Where runs are missing or dead, it is
+// also true for a minute after the folder was prepared or a run ended: the next may be about to start,
+// and a process that has just started looks dead.
+func (s *Status) InProgress() bool {
+	if s.Counts[rundir.StateRunning]+s.Counts[StateQueued]+s.Counts[StateRequeued] > 0 {
+		return true
+	}
+	isRecent := func(age float64) bool { return age >= 0 && age < 60 }
+	ended := func(r RunStatus) bool { return (r.Finished() || r.State == sweepdir.Dead) && isRecent(r.Age) }
+	return s.Counts[sweepdir.Missing]+s.Counts[sweepdir.Dead]+len(s.Absent) > 0 &&
+		(isRecent(s.prepared) || slices.ContainsFunc(s.Runs, ended))
+}
+
 // SlurmRun is what Slurm says about the job of a run.
 type SlurmRun struct {
 	Job    string `json:"job"` // "12_3"
@@ -77,14 +90,15 @@ type Status struct {
 	// only prepared.
 	OneRun string `json:"-"`
 	// Submitted: there are jobs in Slurm, or were. SlurmError is why it does not tell more.
-	Submitted  bool   `json:"submitted,omitempty"`
-	SlurmError string `json:"slurm_error,omitempty"`
+	Submitted  bool    `json:"submitted,omitempty"`
+	SlurmError string  `json:"slurm_error,omitempty"`
+	prepared   float64 // seconds since the study or one of its sweeps was prepared; -1: unknown
 }
 
 // ReadStatus reads the folder of a run, a sweep or a study. It changes nothing. If runs were
 // submitted to Slurm, it asks there about their jobs.
 func ReadStatus(ctx context.Context, dir string, now time.Time, run slurm.Exec) (*Status, error) {
-	s := &Status{Dir: dir, Counts: map[string]int{}, Runs: []RunStatus{}}
+	s := &Status{Dir: dir, Counts: map[string]int{}, Runs: []RunStatus{}, prepared: -1}
 	var argv []string // of the command that made the folder
 	var err error
 	switch {
@@ -127,7 +141,7 @@ func (s *Status) readStudy(now time.Time) (argv []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Kind, s.Name = "study", st.Name
+	s.Kind, s.Name, s.prepared = "study", st.Name, ageOf(filepath.Join(s.Dir, sweepdir.StudyFile), now)
 	for _, p := range st.Parts {
 		path, err := p.Path(s.Dir)
 		if err != nil {
@@ -146,7 +160,19 @@ func (s *Status) readStudy(now time.Time) (argv []string, err error) {
 	return st.Argv, nil
 }
 
+// ageOf is the number of seconds since a file was last changed, -1 without it.
+func ageOf(path string, now time.Time) float64 {
+	changed := stampOf(path).changed
+	if changed.IsZero() {
+		return -1
+	}
+	return max(0, now.Sub(changed).Seconds())
+}
+
 func (s *Status) addSweep(dir string, m sweepdir.Manifest, part string, now time.Time) {
+	if age := ageOf(filepath.Join(dir, sweepdir.ManifestFile), now); s.prepared < 0 || age < s.prepared {
+		s.prepared = age
+	}
 	for _, e := range m.Runs {
 		r := m.Settle(sweepdir.Glance(dir, e))
 		row := RunStatus{

@@ -113,6 +113,7 @@ func TestBenchRefuses(t *testing.T) {
 // TestBenchModel: a step of a checkpoint's kind has real prompts, whose common start counts once,
 // and leaves the weights as they are.
 func TestBenchModel(t *testing.T) {
+	long(t)
 	dir := decodertest.Folder(t)
 	file := filepath.Join(dir, "config.json")
 	data, err := os.ReadFile(file)

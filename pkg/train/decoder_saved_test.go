@@ -28,6 +28,7 @@ func interruptedDecoder(t *testing.T, cfg config.Config) string {
 // A checkpoint leaves out what a continued run has anyway: moments before the first update, and a
 // reference model that has not moved.
 func TestDecoderCheckpointIsSmall(t *testing.T) {
+	long(t)
 	every := []string{"output.checkpoint_every_n_steps=1", "output.keep_checkpoints=5", "beta=0.1"}
 	for name, tt := range map[string]struct {
 		set   []string
@@ -102,6 +103,7 @@ func TestDecoderBestIsAFolder(t *testing.T) {
 
 // Damaged best weights are reported when a run continues, and keep the others from being removed.
 func TestDecoderBestIsVerified(t *testing.T) {
+	long(t)
 	cfg := tinyDecoder(t, "output.keep=best", "output.checkpoint_every_n_steps=1")
 	for _, name := range []string{"model.safetensors", "tokenizer.json", ""} {
 		dir := interruptedDecoder(t, cfg)

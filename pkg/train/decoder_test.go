@@ -71,6 +71,7 @@ func TestDecoderRunResumesExactly(t *testing.T) {
 // Groups of equal reward are skipped in the update of a decoder: it has the same gradient,
 // and the metrics count their tokens. A step of nothing else is an update too.
 func TestDecoderSkipsFlatGroups(t *testing.T) {
+	long(t)
 	first := func(set ...string) rundir.Metrics {
 		set = append(set, "train.n_grpo_steps=1", "rollout_batch_size=8")
 		return mustRun(t, tinyDecoder(t, set...), t.TempDir(), 1).Metrics[0]
@@ -100,6 +101,7 @@ func TestDecoderSkipsFlatGroups(t *testing.T) {
 // Gradient checkpointing changes no bit of a run, nor its hash; micro-batches change the
 // last ones of sums.
 func TestDecoderSavesMemory(t *testing.T) {
+	long(t)
 	for _, set := range [][]string{{"train.n_grpo_steps=1"}, {"train.n_grpo_steps=1", "algorithm.type=ppo", "loss_type=grpo_clip"}} {
 		plain, cut := tinyDecoder(t, set...), tinyDecoder(t, append(set, "micro_batch_tokens=60")...)
 		recomputed := plain

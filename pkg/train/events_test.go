@@ -13,6 +13,7 @@ import (
 // A run writes its event file while it trains. Continued after an interruption or a crash, the file
 // has every step and evaluation once, as if it were made from the logs.
 func TestEventFile(t *testing.T) {
+	long(t)
 	cfg := mini(t, "output.tensorboard=true", "data.test_file=", "n_grpo_steps=6")
 	check := func(t *testing.T, dir string) {
 		t.Helper()

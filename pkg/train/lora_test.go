@@ -110,6 +110,7 @@ func TestLoRARunResumesExactly(t *testing.T) {
 
 // A learning rate far below that of adapters gets a note.
 func TestLowLoRARate(t *testing.T) {
+	long(t)
 	for rate, want := range map[string]bool{"1e-4": true, "1e-2": false} {
 		w := &watch{}
 		cfg := tinyDecoder(t, "train.lora.rank=1", "train.n_grpo_steps=1", "lr="+rate)
@@ -128,6 +129,7 @@ func TestLowLoRARate(t *testing.T) {
 // A LoRA run, a run from it and a PEFT folder can be evaluated, generated from and trained
 // further; the form of their adapters is theirs.
 func TestContinueAdapters(t *testing.T) {
+	long(t)
 	cfg := tinyDecoder(t, "train.lora.rank=2", "train.lora.alpha=5", "train.n_grpo_steps=1")
 	first := t.TempDir()
 	mustRun(t, cfg, first, 1)
@@ -184,6 +186,7 @@ func TestContinueAdapters(t *testing.T) {
 // Adapters that do not fit, or of a kind that is not supported, are one clear error
 // before a run has a folder.
 func TestAdapterErrors(t *testing.T) {
+	long(t)
 	base := decodertest.Folder(t)
 	run := func(init string, set ...string) error {
 		r, err := config.Load(config.LoadOptions{Checkpoint: FindCheckpoint, Set: append([]string{

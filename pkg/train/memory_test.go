@@ -38,11 +38,11 @@ func TestMemoryOfARun(t *testing.T) {
 	long(t)
 	fixed := []string{"n_grpo_steps=1", "sampling_min_tokens=48", "sampling_max_tokens=48", "data.val_size=16", "data.test_size=0", "data.unseen_size=0", "eval.greedy=false"}
 	for name, set := range map[string][]string{
-		"plain":        {"rollout_batch_size=512"},
-		"accumulation": {"rollout_batch_size=1024", "gradient_accumulation_steps=4"},
-		"ppo":          {"rollout_batch_size=512", "algorithm.type=ppo", "loss_type=grpo_clip", "beta=0.01", "kl_in=reward"},
-		"dpo":          {"rollout_batch_size=512", "algorithm.type=dpo", "reward.functions=random", "use_weighting=true", "resample_every_n_steps=0"},
-		"wide":         {"rollout_batch_size=192", "model.init=random", "hidden_size=256", "num_layers=3"},
+		"plain":        {"rollout_batch_size=256"},
+		"accumulation": {"rollout_batch_size=512", "gradient_accumulation_steps=4"},
+		"ppo":          {"rollout_batch_size=256", "algorithm.type=ppo", "loss_type=grpo_clip", "beta=0.01", "kl_in=reward"},
+		"dpo":          {"rollout_batch_size=256", "algorithm.type=dpo", "reward.functions=random", "use_weighting=true", "resample_every_n_steps=0"},
+		"wide":         {"rollout_batch_size=96", "model.init=random", "hidden_size=256", "num_layers=3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := small(slices.Concat(fixed, set)...)
@@ -62,6 +62,7 @@ func TestMemoryOfARun(t *testing.T) {
 
 // The estimate never overflows, and grows with each setting.
 func TestMemoryOfHugeSettings(t *testing.T) {
+	long(t)
 	huge := small("model.init=random", "hidden_size=4096", "num_layers=16", "rollout_batch_size=1048576", "group_size=1024",
 		"sampling_max_tokens=65536", "beta=0.1", "algorithm.type=ppo", "loss_type=grpo_clip", "kl_in=reward")
 	huge.Model.HiddenSize, huge.Rollout.RolloutBatchSize = math.MaxInt32, math.MaxInt32/1024*1024

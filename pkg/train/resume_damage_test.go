@@ -209,6 +209,7 @@ func TestEveryByteOfTheConfigurationIsCheckedOnResume(t *testing.T) {
 
 // Runs that continue after damage end like the uninterrupted one, bit for bit.
 func TestFallingBackIsExact(t *testing.T) {
+	long(t)
 	cfg := mini(t, "output.keep_checkpoints=3", "n_grpo_steps=6")
 	want := uninterrupted(t, cfg)
 	ck := func(name string) string { return filepath.Join(rundir.CheckpointDir, name) }

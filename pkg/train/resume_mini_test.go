@@ -130,7 +130,7 @@ func damages(t *testing.T, path string, stride int, try func(what string)) {
 		stride *= 97
 		first = len(whole) % stride
 	case os.Getenv("GRPO_LONG") == "":
-		stride *= 13
+		stride *= 41
 		first = len(whole) % stride
 	}
 	for i := first; i < len(whole); i += stride {

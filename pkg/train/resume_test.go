@@ -43,6 +43,7 @@ func metadataOf(t testing.TB, path string) map[string]string {
 // An intact checkpoint that would give other bits is refused, and the run does not fall back to an
 // earlier one.
 func TestRefusesCheckpointsOfOthers(t *testing.T) {
+	long(t)
 	cfg := mini(t)
 	set := func(key string, change func(string) string) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
@@ -137,6 +138,7 @@ func TestRefusesCheckpointsOfEarlierVersions(t *testing.T) {
 
 // A checkpoint has the documented contents.
 func TestCheckpointContents(t *testing.T) {
+	long(t)
 	cfg := small("algorithm.type=ppo", "loss_type=grpo_clip", "beta=0.01", "kl_in=reward", "n_grpo_steps=2", "eval.every_n_steps=1", "data.val_size=10", "seed=5", "save_samples=2")
 	dir := filepath.Join(t.TempDir(), "run")
 	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err != nil {
@@ -168,6 +170,7 @@ func TestCheckpointContents(t *testing.T) {
 
 // Checkpoints at their own interval, keeping the newest few; the run is the same.
 func TestCheckpointInterval(t *testing.T) {
+	long(t)
 	base := []string{"n_grpo_steps=6"}
 	want := uninterrupted(t, mini(t, base...))
 	for _, tt := range []struct {
@@ -231,6 +234,7 @@ func TestKeepBest(t *testing.T) {
 // With --resume every key must equal the folder's; a command that asks for the run again may use
 // another name.
 func TestResumeComparesEveryKey(t *testing.T) {
+	long(t)
 	cfg := mini(t)
 	dir := interrupted(t, cfg, 3)
 	cfg.Name = "other"

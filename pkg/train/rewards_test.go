@@ -132,6 +132,7 @@ func TestNullsTrain(t *testing.T) {
 
 // TestAllNull: without any reward the weights do not move, and the mean reward is null.
 func TestAllNull(t *testing.T) {
+	long(t)
 	for _, set := range [][]string{nil, {"baseline=none", "normalizer=whiten_tokens"}, {"baseline=greedy", "normalizer=none"}, {"algorithm.type=ppo", "loss_type=grpo_clip"}} {
 		c := quick(append(set, "n_grpo_steps=1")...)
 		run := mustRun(t, custom(c, expression("nil")), t.TempDir(), 1)
@@ -176,6 +177,7 @@ func TestInterruptedReward(t *testing.T) {
 // TestChangedScript: a run continues, or is shown, only with the files it was made with; before the
 // first step they may change.
 func TestChangedScript(t *testing.T) {
+	long(t)
 	file := filepath.Join(t.TempDir(), "f")
 	write := func(text string) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

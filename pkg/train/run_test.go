@@ -19,7 +19,7 @@ import (
 // small is a run of the base model that takes well under a second.
 func small(set ...string) config.Config {
 	r, err := config.Load(config.LoadOptions{Path: "smoke", Set: append([]string{
-		"train.n_grpo_steps=8", "eval.every_n_steps=3", "rollout_batch_size=48", "data.val_size=60", "data.test_size=30", "data.unseen_size=30",
+		"train.n_grpo_steps=8", "eval.every_n_steps=3", "rollout_batch_size=48", "data.val_size=24", "data.test_size=12", "data.unseen_size=12",
 	}, set...)})
 	if err != nil {
 		panic(err)
@@ -212,7 +212,7 @@ func TestRunsThatCannotLearn(t *testing.T) {
 	}{
 		{"no rate", []string{"learning_rate=0"}, "the weights did not move in 8 updates (learning rate 0)", rundir.StateDone},
 		{"no signal", []string{"model.init=random", "sampling_max_tokens=3"}, "none of 48 groups had a learning signal", rundir.StateDone},
-		{"none right", []string{"model.init=random", "sampling_max_tokens=3"}, "0 correct of 60 validation problems", rundir.StateDone},
+		{"none right", []string{"model.init=random", "sampling_max_tokens=3"}, "0 correct of 24 validation problems", rundir.StateDone},
 		{"collapse", []string{"learning_rate=0.1", "data.val_size=400"}, "validation reward fell to", rundir.StateDiverged},
 		{"not finite", []string{"learning_rate=1e38", "adam_eps=1e-30"}, "the run diverged at step", rundir.StateDiverged},
 	} {
@@ -329,6 +329,7 @@ func TestOrderGoesThroughAllProblems(t *testing.T) {
 // TestEvaluationIsNotTheRollouts: with constant weights, runs with different rollout sampling have
 // the same evaluation counts.
 func TestEvaluationIsNotTheRollouts(t *testing.T) {
+	long(t)
 	still := []string{"lr=0", "n_grpo_steps=1", "every_n_steps=1"}
 	want := mustRun(t, small(still...), t.TempDir(), 2)
 	for _, set := range [][]string{

@@ -53,6 +53,7 @@ func stepsOf(r *rundir.Run, split string) (steps []int) {
 // The sets of files are evaluated before and after training, and on request in between,
 // with counts and categories; the other evaluations keep their bits.
 func TestSetsAreEvaluated(t *testing.T) {
+	long(t)
 	plain := mustRun(t, small(), t.TempDir(), 2)
 	for every, want := range map[string][]int{"0": {0, 8}, "6": {0, 6, 8}} {
 		r := mustRun(t, withSets(t, "sets_every_n_steps="+every), t.TempDir(), 2)

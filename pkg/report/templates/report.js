@@ -1,6 +1,5 @@
 "use strict";
-// Tables sort by their heads; figures grow by a click. Without this script the
-// page says the same.
+// Tables sort by their heads. Without this script the page says the same.
 (function () {
   // The first number of a cell: "0.933 [0.912, 0.954]" sorts by 0.933.
   function number(cell) {
@@ -35,20 +34,6 @@
         head.setAttribute("aria-sort", down ? "descending" : "ascending");
         sort(table, column, text, down);
       });
-    });
-  });
-  document.querySelectorAll("figure img").forEach(function (img) {
-    var button = document.createElement("button");
-    var figure = img.closest("figure");
-    button.type = "button";
-    button.setAttribute("aria-pressed", "false");
-    button.title = "larger or smaller";
-    img.parentNode.insertBefore(button, img);
-    button.appendChild(img);
-    // Figures have 200 dots an inch, the page 96.
-    img.style.setProperty("--natural", Math.round(img.getAttribute("width") * 0.66) + "px");
-    button.addEventListener("click", function () {
-      button.setAttribute("aria-pressed", String(figure.classList.toggle("zoomed")));
     });
   });
 })();
