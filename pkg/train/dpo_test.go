@@ -216,7 +216,7 @@ func TestDPOOfAdapters(t *testing.T) {
 func TestDPOLosses(t *testing.T) {
 	long(t)
 	for _, loss := range rl.PreferenceLosses() {
-		set := []string{"algorithm.dpo.loss_type=" + loss, "n_grpo_steps=2"}
+		set := []string{"algorithm.dpo.loss_type=" + loss, "n_grpo_steps=2", "data.val_size=16", "data.test_size=0", "data.unseen_size=0"}
 		if loss == "exo_pair" {
 			set = append(set, "label_smoothing=0.01")
 		}
