@@ -72,6 +72,12 @@ var defaultStep = train.BenchOptions{
 	Prompts: 32, Group: 8, PromptLen: 64, ResponseLen: 24, Hidden: 64, Layers: 2, Steps: 20, Device: "cpu", Precision: "float32", Seed: 1,
 }
 
+// ofGRPO are the options of `grpo bench step`, which has a flag for the algorithm.
+func ofGRPO(o train.BenchOptions) train.BenchOptions {
+	o.Algorithm = "grpo"
+	return o
+}
+
 func TestOptions(t *testing.T) {
 	key := func(key, flag, value string) config.Flag { return config.Flag{Key: key, Name: flag, Value: value} }
 	lr := sweep.AxisRequest{Key: "lr", From: "--values", Values: sweep.DefaultRates()}
@@ -81,15 +87,22 @@ func TestOptions(t *testing.T) {
 		args string
 		want any
 	}{
-		{"train", &trainOptions{}},
-		{"train -c smoke --lr 3e-4 --seed 2 --set a=1 --set b=2,3 --out d --fresh --json -q --threads 2 --profile cpu", &trainOptions{
+		{"train", &trainOptions{command: "train"}},
+		{"train -c smoke --lr 3e-4 --seed 2 --set a=1 --set b=2,3 --out d --fresh --json -q --threads 2 --profile cpu", &trainOptions{command: "train",
 			load: config.LoadOptions{Path: "smoke", Set: []string{"a=1", "b=2,3"}, Flags: []config.Flag{
 				key("seed", "--seed", "2"), key("train.learning_rate", "--lr", "3e-4")}},
 			out: outFlags{dir: "d", fresh: true, json: true, quiet: true, threads: 2}, profile: profileFlag{"cpu"}}},
-		{"train --skip-bad --stop-on-divergence=false --steps 7", &trainOptions{load: config.LoadOptions{Flags: []config.Flag{
+		{"train --skip-bad --stop-on-divergence=false --steps 7", &trainOptions{command: "train", load: config.LoadOptions{Flags: []config.Flag{
 			key("train.n_grpo_steps", "--steps", "7"), key("data.skip_bad", "--skip-bad", "true"),
 			key("train.stop_on_divergence", "--stop-on-divergence", "false")}}}},
-		{"train --resume r --device cuda --threads 1", &trainOptions{resume: "r", out: outFlags{threads: 1},
+		{"dpo", &trainOptions{command: "dpo", load: config.LoadOptions{Path: "dpo"}}},
+		{"dpo -c my.yaml --online=3", &trainOptions{command: "dpo", load: config.LoadOptions{Path: "my.yaml", Flags: []config.Flag{
+			key("rollout.resample_every_n_steps", "--online", "3")}}}},
+		{"dpo --pairs p --eval-pairs h --beta 0.2 --loss-type ipo,sft", &trainOptions{command: "dpo", load: config.LoadOptions{Path: "dpo", Flags: []config.Flag{
+			key("algorithm.dpo.pairs_file", "--pairs", "p"), key("algorithm.dpo.eval_pairs_file", "--eval-pairs", "h"),
+			key("algorithm.dpo.beta", "--beta", "0.2"), key("algorithm.dpo.loss_type", "--loss-type", "ipo,sft"),
+			key("rollout.resample_every_n_steps", "--pairs", "1")}}}},
+		{"train --resume r --device cuda --threads 1", &trainOptions{command: "train", resume: "r", out: outFlags{threads: 1},
 			load: config.LoadOptions{Flags: []config.Flag{key("model.device", "--device", "cuda")}}}},
 		{"eval", &evalOptions{which: "last"}},
 		{"generate --prompt Hi --model m.gguf -n 2 --temperature 0.5 --raw", &generateOptions{
@@ -136,8 +149,8 @@ func TestOptions(t *testing.T) {
 		{"config list", &listOptions{}},
 		{"config list --json", &listOptions{json: true}},
 		{"version", &listOptions{}},
-		{"bench step", &benchStepOptions{BenchOptions: defaultStep}},
-		{"bench step --hidden 128 --threads 1 --device cuda --json --profile heap", &benchStepOptions{BenchOptions: big, json: true, profile: profileFlag{"heap"}}},
+		{"bench step", &benchStepOptions{BenchOptions: ofGRPO(defaultStep)}},
+		{"bench step --hidden 128 --threads 1 --device cuda --json --profile heap", &benchStepOptions{BenchOptions: ofGRPO(big), json: true, profile: profileFlag{"heap"}}},
 		{"bench kernels --repeats 3 --sample 1ms", &benchKernelsOptions{Options: bench.Options{Repeats: 3, Sample: time.Millisecond}}},
 		{"data generate --out p --set data.val_size=2 -c smoke", &dataGenerateOptions{out: "p", load: config.LoadOptions{
 			Path: "smoke", Set: []string{"data.val_size=2"}}}},

@@ -18,7 +18,22 @@ func Schema() jsonschema.Schema {
 	v.validate() // for the values
 	s := schemaWriter{v, doc.Comments}.section(reflect.ValueOf(c), "")
 	rewardSchema(s["properties"].(jsonschema.Schema)["reward"].(jsonschema.Schema)["properties"].(jsonschema.Schema))
+	oneOrMore(s, "algorithm", "dpo", "loss_type")
 	return document("configuration of grpo train", s)
+}
+
+// oneOrMore allows one element of the list at a path in place of the list: see [shortForms].
+func oneOrMore(s jsonschema.Schema, path ...string) {
+	for _, part := range path[:len(path)-1] {
+		s = s["properties"].(jsonschema.Schema)[part].(jsonschema.Schema)
+	}
+	properties, last := s["properties"].(jsonschema.Schema), path[len(path)-1]
+	list := properties[last].(jsonschema.Schema)
+	either := jsonschema.Schema{"anyOf": []jsonschema.Schema{{"type": list["type"], "items": list["items"]}, list["items"].(jsonschema.Schema)}}
+	if text, ok := list["description"]; ok {
+		either["description"] = text
+	}
+	properties[last] = either
 }
 
 // rewardSchema adds the custom functions to the schema of the section reward.

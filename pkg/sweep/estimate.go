@@ -100,7 +100,7 @@ func classOf(c config.Config) class {
 	a := c.Algorithm
 	out := class{model: c.Model, rollout: c.Rollout}
 	out.rollout.SamplingTemperature = 0
-	policies := []bool{a.Beta > 0, a.Teacher != "", a.Baseline == "greedy"}
+	policies := []bool{a.Beta > 0, a.Teacher != "", a.Baseline == "greedy", a.FromFile(), a.DPO.UseWeighting}
 	out.others = fmt.Sprintf("%q %q %q %d %v %v %v", c.Data.Source, c.Data.PromptTemplate, a.Type,
 		c.Train.GradientAccumulationSteps, policies, a.DynamicSampling, a.SkipFlatGroups)
 	if a.Type == "ppo" { // epochs of the critic are not those of the policy: PPO is measured as it is

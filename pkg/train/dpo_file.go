@@ -145,3 +145,14 @@ func (r *rollout) addPairMetrics(m *rundir.Metrics) {
 	n := float64(len(r.completions))
 	m.Length, m.FracTruncated = float64(r.tokens)/n, float64(truncated)/n
 }
+
+// asRollouts is a configuration whose rollouts are as large as the pairs of a file: groups of two
+// completions of the longest one's length, of prompts with the lengths returned.
+func asRollouts(cfg config.Config, pairs []pairTokens) (config.Config, []int) {
+	lengths, longest := make([]int, len(pairs)), 0
+	for i, p := range pairs {
+		lengths[i], longest = len(p.prompt), max(longest, len(p.chosen), len(p.rejected))
+	}
+	cfg.Rollout.GroupSize, cfg.Rollout.SamplingMaxTokens = 2, longest
+	return cfg, lengths
+}

@@ -29,7 +29,7 @@ const threePairs = `{"prompt":"7 + 5 = ?\n","chosen":"<<7+5=12>>12\n#### 12","re
 {"prompt":"9 - 4 = ?\n","chosen":"#### 5","rejected":"13 13 13 13","rejected_truncated":true}
 `
 
-func pairsFile(t testing.TB, text string) string {
+func pairsIn(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pairs.jsonl")
 	put(t, path, []byte(text))
@@ -39,7 +39,7 @@ func pairsFile(t testing.TB, text string) string {
 // A run that is interrupted and continued on another number of threads has the same bits, with pairs
 // of rollouts and of a file, and with an earlier policy that samples.
 func TestDPOResumesExactly(t *testing.T) {
-	file := pairsFile(t, threePairs)
+	file := pairsIn(t, threePairs)
 	for name, set := range map[string][]string{
 		"online":  {"train_batch_size=24", "gradient_accumulation_steps=2"},
 		"offline": {"resample_every_n_steps=0", "pairs=best_worst", "num_iterations=2"},
@@ -120,7 +120,7 @@ func TestDPOLeavesOutIdenticalPairs(t *testing.T) {
 // The cached log-probabilities of the reference are used as they are, and refused if they are damaged
 // or of another run.
 func TestDPOReferenceFile(t *testing.T) {
-	cfg := ofPairs(t, "pairs_file="+pairsFile(t, threePairs), "rollout_batch_size=4", "group_size=2")
+	cfg := ofPairs(t, "pairs_file="+pairsIn(t, threePairs), "rollout_batch_size=4", "group_size=2")
 	dir := interrupted(t, cfg, 2)
 	path := filepath.Join(dir, rundir.CheckpointDir, referenceFile)
 	own := slurp(t, path)
@@ -153,7 +153,7 @@ func TestDPOReferenceFile(t *testing.T) {
 
 // A changed file of pairs is found before a run continues.
 func TestDPORefusesOtherPairs(t *testing.T) {
-	file := pairsFile(t, threePairs)
+	file := pairsIn(t, threePairs)
 	cfg := ofPairs(t, "pairs_file="+file, "rollout_batch_size=4", "group_size=2")
 	dir := interrupted(t, cfg, 2)
 	put(t, file, []byte(strings.Replace(threePairs, "41", "42", 1)))
@@ -170,7 +170,7 @@ func TestDPOBadPairs(t *testing.T) {
 		`{"prompt":"q\n","chosen":"","rejected":"#### 4"}`:                            `line 4: "chosen" is empty`,
 		`{"prompt":[{"role":"user","content":"q"}],"chosen":"#### 4","rejected":"5"}`: "line 4: ",
 	} {
-		file := pairsFile(t, threePairs+bad+"\n")
+		file := pairsIn(t, threePairs+bad+"\n")
 		set := []string{"pairs_file=" + file, "rollout_batch_size=4", "group_size=2", "n_grpo_steps=1"}
 		dir := filepath.Join(t.TempDir(), "run")
 		_, err := Run(context.Background(), ofPairs(t, set...), options(dir, &watch{}, 1))
@@ -195,7 +195,7 @@ func TestDPOBadPairs(t *testing.T) {
 func TestDPOOfAdapters(t *testing.T) {
 	for name, set := range map[string][]string{
 		"rollouts": {"pairs=best_worst", "resample_every_n_steps=0"},
-		"file":     {"pairs_file=" + pairsFile(t, threePairs), "eval_pairs_file=" + pairsFile(t, threePairs)},
+		"file":     {"pairs_file=" + pairsIn(t, threePairs), "eval_pairs_file=" + pairsIn(t, threePairs)},
 	} {
 		for _, rank := range []string{"0", "2"} {
 			t.Run(fmt.Sprint(name, rank), func(t *testing.T) {
@@ -216,7 +216,7 @@ func TestDPOOfAdapters(t *testing.T) {
 func TestDPOLosses(t *testing.T) {
 	long(t)
 	for _, loss := range rl.PreferenceLosses() {
-		set := []string{"algorithm.dpo.loss_type=" + loss, "n_grpo_steps=2"}
+		set := []string{"algorithm.dpo.loss_type=" + loss, "n_grpo_steps=2", "data.val_size=16", "data.test_size=0", "data.unseen_size=0"}
 		if loss == "exo_pair" {
 			set = append(set, "label_smoothing=0.01")
 		}
@@ -230,7 +230,7 @@ func TestDPOLosses(t *testing.T) {
 // The sum of squared probabilities of each token, from two temperatures, is that of all tokens'
 // probabilities, one at a time.
 func TestSumOfSquares(t *testing.T) {
-	cfg := ofPairs(t, "use_weighting=true", "pairs_file="+pairsFile(t, threePairs))
+	cfg := ofPairs(t, "use_weighting=true", "pairs_file="+pairsIn(t, threePairs))
 	run := &trainer{cfg: cfg, opts: options("", &watch{}, 1)}
 	defer run.close()
 	if err := run.data.readPairs(cfg); err != nil {

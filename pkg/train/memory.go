@@ -148,17 +148,6 @@ func MemoryOf(cfg config.Config, p *Problems, threads int) (Memory, error) {
 	return m, nil
 }
 
-// asRollouts is a configuration whose rollouts are as large as the pairs of a file: groups of two
-// completions of the longest one's length, of prompts with the lengths returned.
-func asRollouts(cfg config.Config, pairs []pairTokens) (config.Config, []int) {
-	lengths, longest := make([]int, len(pairs)), 0
-	for i, p := range pairs {
-		lengths[i], longest = len(p.prompt), max(longest, len(p.chosen), len(p.rejected))
-	}
-	cfg.Rollout.GroupSize, cfg.Rollout.SamplingMaxTokens = 2, longest
-	return cfg, lengths
-}
-
 // promptLengths counts the tokens of each prompt.
 func promptLengths(tok model.Tokenizer, t gsm8k.Template, problems []gsm8k.Problem) []int {
 	out := make([]int, len(problems))

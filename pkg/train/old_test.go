@@ -12,8 +12,8 @@ func TestOldPolicyResumesExactly(t *testing.T) {
 	for _, tt := range []struct {
 		every string
 		steps []int
-	}{{"0", []int{1, 5}}, {"3", []int{2, 3, 4, 7}}} {
-		cfg := small("resample_every_n_steps="+tt.every, "loss_type=grpo_clip", "output.checkpoint_every_n_steps=1", "eval.greedy=false")
+	}{{"0", []int{2}}, {"3", []int{3, 4}}} {
+		cfg := small("resample_every_n_steps="+tt.every, "loss_type=grpo_clip", "output.checkpoint_every_n_steps=1", "eval.greedy=false", "n_grpo_steps=5", "data.val_size=16", "data.test_size=0", "data.unseen_size=0")
 		want := mustRun(t, cfg, t.TempDir(), 2)
 		for _, step := range tt.steps {
 			dir := t.TempDir()

@@ -207,6 +207,37 @@ func TestLearnedReward(t *testing.T) {
 	}
 }
 
+// The folder of a decoder's reward model is one that transformers loads: its class, one label, and a
+// padding token that no completion ends with.
+func TestRewardModelFolder(t *testing.T) {
+	base := decodertest.Folder(t)
+	f, err := rewardFolderOf(config.Model{Init: base})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c struct {
+		Architectures []string
+		Labels        map[string]string `json:"id2label"`
+		Pad           int               `json:"pad_token_id"`
+		End           int               `json:"eos_token_id"`
+	}
+	var tokens struct {
+		Pad string `json:"pad_token"`
+	}
+	if err := errors.Join(json.Unmarshal(f["config.json"], &c), json.Unmarshal(f["tokenizer_config.json"], &tokens)); err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Architectures) != 1 || c.Architectures[0] != "LlamaForSequenceClassification" || len(c.Labels) != 1 ||
+		c.Pad != decodertest.Vocab-2 || c.End != decodertest.Vocab-1 || tokens.Pad != "<|start|>" {
+		t.Errorf("%+v, %+v", c, tokens)
+	}
+	two := strings.Replace(string(f["config.json"]), `"0": "LABEL_0"`, `"0": "good", "1": "bad"`, 1)
+	put(t, filepath.Join(base, "config.json"), []byte(two))
+	if _, err := openLearned(config.CustomReward{Name: "learned", Model: base}, 1); err == nil || !strings.Contains(err.Error(), "a classifier of 2 labels") {
+		t.Errorf("two labels: %v", err)
+	}
+}
+
 // A completion that the reward model has no tokens or no context for is an error, or without a reward.
 func TestLearnedRewardOfBadText(t *testing.T) {
 	dir := t.TempDir()
