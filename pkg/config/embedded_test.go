@@ -86,6 +86,14 @@ func TestRewardModelFile(t *testing.T) {
 	if err := load("pairs=x.jsonl"); err != nil {
 		t.Error(err)
 	}
+	// The environment may name keys of several commands.
+	r, err := LoadRewardModel(LoadOptions{Env: []string{"GRPO_PAIRS=x", "GRPO_LEARNING_RATE=0.5", "GRPO_TRAIN_LEARNING_RATE=1"}})
+	if err != nil || r.Config.Pairs != "x" || r.Config.LearningRate != 0.5 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := Load(LoadOptions{Env: []string{"GRPO_PAIRS=x"}}); err != nil {
+		t.Error(err)
+	}
 	for says, set := range map[string][]string{
 		"pairs (\"\", reward-model (embedded): line":       {"seed=2"},
 		"eval_share (0.3, --set eval_share) has no effect": {"pairs=x", "eval_pairs=y", "eval_share=0.3"},

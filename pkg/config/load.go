@@ -158,13 +158,20 @@ func (l *Loaded[T]) place(src *source, doc *yamldoc.Document) {
 	}
 }
 
-// otherKeys lists the keys of the other commands' configurations.
+// otherKeys lists the keys of the other commands' configurations. One that is also the last part of an
+// own key, such as learning_rate, is left out: in the environment it is more likely a mistake.
 func otherKeys(root any) (out []string) {
+	own := map[string]bool{}
+	for _, key := range paths(root) {
+		own[yamldoc.LastPart(key)] = true
+	}
 	sft := DefaultSFT()
 	sft.Stages = make([]Stage, 10) // as many as an environment may name
 	for _, other := range []any{&Config{}, &sft, &RewardModel{}} {
-		if reflect.TypeOf(other) != reflect.TypeOf(root) {
-			out = append(out, paths(other)...)
+		for _, key := range paths(other) {
+			if strings.Contains(key, ".") || !own[key] {
+				out = append(out, key)
+			}
 		}
 	}
 	return out

@@ -166,7 +166,7 @@ func (l *Loaded[T]) useCheckpoints(
 		m, found = &c.Model, locate("model.init", &c.Model.Init, c.Model.AdapterBase)
 		const rate = "learning_rate"
 		if found.LearningRate > 0 && l.origins[rate].Source <= SourceEmbedded {
-			c.LearningRate, l.origins[rate] = found.LearningRate, Origin{AskedBy: "model.init"}
+			c.LearningRate, l.origins[rate] = decoderRewardRate, Origin{AskedBy: "model.init"}
 		}
 		if found.LoRA != nil {
 			return append(problems, fmt.Sprintf("model.init (%s, %s) has adapters: a reward model trains all weights (merge "+

@@ -376,3 +376,13 @@ func TestGoldenRewardMetrics(t *testing.T) {
 		}
 	}
 }
+
+// A checkpoint has a learning rate of its own, unless it is set.
+func TestRewardModelRate(t *testing.T) {
+	model := "model.init=" + decodertest.Folder(t)
+	for want, set := range map[float64][]string{1e-3: {}, 1e-4: {model}, 2e-5: {model, "learning_rate=2e-5"}} {
+		if got := rewardModelConfig(t, append(set, "pairs=x")...).LearningRate; got != want {
+			t.Errorf("%v: learning rate %v, want %v", set, got, want)
+		}
+	}
+}
