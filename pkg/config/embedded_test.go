@@ -91,7 +91,7 @@ func TestRewardModelFile(t *testing.T) {
 	if err != nil || r.Config.Pairs != "x" || r.Config.LearningRate != 0.5 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := Load(LoadOptions{Env: []string{"GRPO_PAIRS=x"}}); err != nil {
+	if _, err := Load(LoadOptions{Env: []string{"GRPO_EVAL_SHARE=0.2"}}); err != nil {
 		t.Error(err)
 	}
 	for says, set := range map[string][]string{
