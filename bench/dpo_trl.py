@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Times steps of TRL's DPOTrainer on a pairs file, in CPU seconds, to compare with `grpo bench step`:
+"""Times steps of TRL's DPOTrainer on a pairs file, to compare with `grpo bench step`:
 
   grpo export MODEL.gguf --out folder
   grpo data pairs -c smollm2 --model MODEL.gguf --n 16 --pairs best_worst --set reward.functions=random --out pairs.jsonl
-  python3 bench/dpo_trl.py folder pairs.jsonl 2
-  grpo bench step --algorithm dpo --group 2 --prompts 2 --model MODEL.gguf --threads 1
+  python3 bench/dpo_trl.py folder pairs.jsonl 8 2
+  grpo bench step --algorithm dpo --group 2 --prompts 8 --model MODEL.gguf --threads 2
 
-The arguments are a Hugging Face folder, the file and the pairs of a step. One thread, float32, a
+The arguments are a Hugging Face folder, the file, the pairs of a step and the threads. float32, and a
 reference model that is run in each step. Needs torch, transformers, datasets and trl.
 """
 import json
@@ -19,8 +19,8 @@ from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl import DPOConfig, DPOTrainer
 
-torch.set_num_threads(1)
 folder, pairs, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
+torch.set_num_threads(int(sys.argv[4]))
 rows = [json.loads(line) for line in open(pairs)]
 data = Dataset.from_list([{k: r[k] for k in ("prompt", "chosen", "rejected")} for r in (rows * n)[: 4 * n]])
 policy, reference = (AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32) for _ in range(2))
@@ -28,10 +28,11 @@ policy, reference = (AutoModelForCausalLM.from_pretrained(folder, dtype=torch.fl
 
 class Clock(TrainerCallback):
     def on_step_begin(self, *args, **kwargs):
-        self.start = time.process_time()
+        self.start = time.process_time(), time.monotonic()
 
     def on_step_end(self, *args, **kwargs):
-        print(f"step: {time.process_time() - self.start:.2f} CPU seconds", flush=True)
+        cpu, wall = (now - then for now, then in zip((time.process_time(), time.monotonic()), self.start))
+        print(f"step: {wall:.2f} s, {cpu:.2f} CPU seconds", flush=True)
 
 
 with tempfile.TemporaryDirectory() as out:

@@ -150,7 +150,7 @@ type pairStats struct {
 	pairs                           int
 	chosen, rejected                float64 // rewards
 	right                           int     // pairs whose chosen completion has the higher reward
-	logProbsChosen, logProbRejected float64
+	logProbsChosen, logProbsRejected float64
 }
 
 func (s *pairStats) add(res rl.PreferenceResult) {
@@ -161,7 +161,7 @@ func (s *pairStats) add(res rl.PreferenceResult) {
 		if c > r {
 			s.right++
 		}
-		s.logProbsChosen, s.logProbRejected = s.logProbsChosen+res.LogPsChosen[i], s.logProbRejected+res.LogPsRejected[i]
+		s.logProbsChosen, s.logProbsRejected = s.logProbsChosen+res.LogPsChosen[i], s.logProbsRejected+res.LogPsRejected[i]
 	}
 }
 
@@ -174,7 +174,7 @@ func (s *pairStats) metrics() map[string]float64 {
 	return map[string]float64{
 		"rewards/chosen": s.chosen / n, "rewards/rejected": s.rejected / n,
 		"rewards/margins": (s.chosen - s.rejected) / n, "rewards/accuracies": float64(s.right) / n,
-		"logps/chosen": s.logProbsChosen / n, "logps/rejected": s.logProbRejected / n,
+		"logps/chosen": s.logProbsChosen / n, "logps/rejected": s.logProbsRejected / n,
 	}
 }
 
