@@ -147,9 +147,9 @@ func (t *trainer) scorePairs(r *rollout, pairs pairRows) error {
 
 // pairStats are sums over pairs of what TRL logs.
 type pairStats struct {
-	pairs                           int
-	chosen, rejected                float64 // rewards
-	right                           int     // pairs whose chosen completion has the higher reward
+	pairs                            int
+	chosen, rejected                 float64 // rewards
+	right                            int     // pairs whose chosen completion has the higher reward
 	logProbsChosen, logProbsRejected float64
 }
 
