@@ -160,3 +160,31 @@ func TestCustomRewardErrors(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// Settings may define functions by their full keys, as the sweep.yaml of a sweep does.
+func TestCustomRewardKeys(t *testing.T) {
+	r, err := Load(LoadOptions{Set: []string{"reward.custom.0.name=short", "reward.custom.0.expr=1 / len(tokens)",
+		"reward.functions=[answer, short]", "reward_weights=[1, 0.5]"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := CustomReward{Name: "short", Expr: "1 / len(tokens)", Command: []string{}, OnError: "fail", Timeout: 60, Workers: 1, Restarts: 1}
+	if got := r.Config.Reward.Custom; len(got) != 1 || !reflect.DeepEqual(got[0], want) {
+		t.Errorf("%+v", got)
+	}
+	if k, err := FindKey("reward.custom.3.timeout"); err != nil || k.Kind != reflect.Float64 || k.Default != "60" {
+		t.Errorf("%+v, %v", k, err)
+	}
+	for _, name := range []string{"reward.custom.0.wieght", "reward.custom.-1.name", "reward.custom.00.name",
+		"reward.custom.99999999999.name", "reward.custom.x.name", "reward.custom.0"} {
+		if _, err := FindKey(name); err == nil {
+			t.Errorf("%s is a key", name)
+		}
+		if _, err := Load(LoadOptions{Set: []string{name + "=1"}}); err == nil {
+			t.Errorf("--set %s works", name)
+		}
+	}
+	if _, err := Load(LoadOptions{Set: []string{"reward.custom.1.name=b"}}); err == nil {
+		t.Error("a function without a name is accepted")
+	}
+}

@@ -124,6 +124,9 @@ var allKeys = sync.OnceValue(func() (out []Key) {
 // FindKey returns the key of [Config] for a name, as for --set: a full path, a unique last part, or
 // an alias. The error of an unknown name suggests a similar one.
 func FindKey(name string) (Key, error) {
+	if k, _, ok := customRewardKey(strings.TrimSpace(name)); ok {
+		return k, nil
+	}
 	keys := allKeys()
 	path, err := findKey(strings.TrimSpace(name), paths(Default()))
 	if err != nil {

@@ -88,6 +88,7 @@ func loadFrom[T Root](files []*source, opts LoadOptions, defaults T) (*Loaded[T]
 		problems = append(problems, doc.Problems...)
 		maps.Copy(broken, doc.Broken)
 	}
+	addCustom(&out.Config, opts)
 	over := newOverrides(&out.Config)
 	over.env(opts.Env, otherKeys(&out.Config))
 	over.sets(opts.Set)

@@ -339,6 +339,9 @@ func TestRequestRepeats(t *testing.T) {
 		{"the documented defaults", func(t *testing.T) Request {
 			return parsed(t, "config: default\naxes: [{key: lr, values: [1e-3, 3e-3]}]")
 		}, PlanOptions{}},
+		{"reward functions of the base", func(t *testing.T) Request {
+			return parsed(t, "set: {reward.functions: [answer, brevity], reward_weights: [1, 0.5]}\naxes: [{key: lr, values: [1e-3, 3e-3]}]")
+		}, PlanOptions{Path: "../../examples/rewards/brevity.yaml"}},
 		{"a base with booleans and strings", func(t *testing.T) Request {
 			return parsed(t, "set: {eval.greedy: false, model.init: ./1e3, length_normalization: '', use_std_normalization: true}\naxes: [{key: reward.functions, values: [[answer], [format]]}]")
 		}, PlanOptions{}},

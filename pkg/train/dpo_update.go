@@ -39,12 +39,7 @@ func (t *trainer) updatePairs(r *rollout, pairs pairRows, step int) (*updateStat
 			}
 		}
 	}
-	if name, ok := t.params.Finite(); !ok {
-		return nil, &divergence{fmt.Sprintf("%s has a value that is not finite", name)}
-	}
-	t.passed(1 + 2*s.updates) // weights; loss and gradient norm of each update
-	t.sampler.Refresh()
-	return s, nil
+	return s, t.endUpdates(s)
 }
 
 // updateOnPairs makes one optimizer update.

@@ -86,12 +86,17 @@ func (t *trainer) update(r *rollout, step int) (*updateStats, error) {
 			return nil, err
 		}
 	}
+	return s, t.endUpdates(s)
+}
+
+// endUpdates checks the weights after the updates of a step, and gives them to the sampler.
+func (t *trainer) endUpdates(s *updateStats) error {
 	if name, ok := t.params.Finite(); !ok {
-		return nil, &divergence{fmt.Sprintf("%s has a value that is not finite", name)}
+		return &divergence{fmt.Sprintf("%s has a value that is not finite", name)}
 	}
 	t.passed(1 + 2*s.updates) // weights; loss and gradient norm of each update
 	t.sampler.Refresh()
-	return s, nil
+	return nil
 }
 
 // updateOnce makes one optimizer update from the train batch that starts at
