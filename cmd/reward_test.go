@@ -15,7 +15,7 @@ func TestRewardExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	const dir = "../examples/rewards/"
-	for _, name := range []string{"brevity", "short", "steps", "judge"} {
+	for _, name := range []string{"brevity", "short", "steps"} {
 		text, err := os.ReadFile(dir + name + ".yaml")
 		if err != nil {
 			t.Fatal(err)

@@ -103,5 +103,10 @@ func settingsSchema() jsonschema.Schema {
 		}
 		properties[name] = value
 	}
-	return jsonschema.Schema{"type": "object", "properties": properties, "additionalProperties": false}
+	return jsonschema.Schema{
+		"type": "object", "properties": properties, "additionalProperties": false,
+		"patternProperties": jsonschema.Schema{`^reward\.custom\.[0-9]+\.[a-z_]+$`: jsonschema.Schema{
+			"description": "A key of a custom reward function, as a written sweep.yaml has it; reward.functions defines one in a configuration.",
+		}},
+	}
 }
