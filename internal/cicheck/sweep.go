@@ -35,7 +35,7 @@ func checkSweep(dir, runs string) error {
 	if err != nil {
 		return err
 	}
-	if bytes.Contains(page, []byte("src=\"http")) || !bytes.Contains(page, []byte("data:image/png;base64,")) {
+	if bytes.Contains(page, []byte("src=\"http")) || !bytes.Contains(page, []byte("src=\"data:image/svg")) {
 		return fmt.Errorf("%s: the page is not self-contained", sweepdir.ReportHTML)
 	}
 	columns, err := readCSV(filepath.Join(dir, sweepdir.ResultsCSV))

@@ -83,6 +83,7 @@ func TestDPOBegins(t *testing.T) {
 
 // Micro-batches change memory, not the result.
 func TestDPOGradientAccumulationIsInvariant(t *testing.T) {
+	long(t)
 	for _, loss := range []string{"sigmoid use_weighting=true", "sigmoid,sft", "aot_unpaired"} {
 		first := func(set ...string) rundir.Metrics {
 			return mustRun(t, ofPairs(t, append(set, strings.Fields("n_grpo_steps=2 algorithm.dpo.loss_type="+loss)...)...), t.TempDir(), 1).Metrics[1]
@@ -193,6 +194,7 @@ func TestDPOBadPairs(t *testing.T) {
 // The reference of adapters is their base, in the cache and in rollouts; a file's pairs and the same
 // pairs of a checkpoint give the same bits for any number of threads.
 func TestDPOOfAdapters(t *testing.T) {
+	long(t)
 	for name, set := range map[string][]string{
 		"rollouts": {"pairs=best_worst", "resample_every_n_steps=0"},
 		"file":     {"pairs_file=" + pairsIn(t, threePairs), "eval_pairs_file=" + pairsIn(t, threePairs)},

@@ -9,6 +9,7 @@ import (
 // A run that samples from an earlier policy has the same bits if it is interrupted and continued,
 // whether the checkpoint has that policy, it is the initial one, or it has just been renewed.
 func TestOldPolicyResumesExactly(t *testing.T) {
+	long(t)
 	for _, tt := range []struct {
 		every string
 		steps []int
@@ -34,6 +35,7 @@ func TestOldPolicyResumesExactly(t *testing.T) {
 
 // The old policy of adapters, too, which is the base until they change something.
 func TestOldPolicyOfAdapters(t *testing.T) {
+	long(t)
 	cfg := tinyDecoder(t, "train.lora.rank=2", "resample_every_n_steps=2", "n_grpo_steps=4", "eval.every_n_steps=4", "output.checkpoint_every_n_steps=1")
 	want := mustRun(t, cfg, t.TempDir(), 2)
 	for _, step := range []int{1, 3} {
@@ -48,6 +50,7 @@ func TestOldPolicyOfAdapters(t *testing.T) {
 
 // The first rollouts are those of an on-policy run until the policy has moved, and then differ.
 func TestOldPolicySamples(t *testing.T) {
+	long(t)
 	set := []string{"n_grpo_steps=3", "eval.every_n_steps=3", "eval.greedy=false", "data.val_size=10", "data.test_size=0", "data.unseen_size=0"}
 	now := mustRun(t, small(set...), t.TempDir(), 1)
 	old := mustRun(t, small(append(set, "resample_every_n_steps=2")...), t.TempDir(), 1)

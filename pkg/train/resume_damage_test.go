@@ -28,6 +28,7 @@ func reported(r *rundir.Run) (string, error) {
 // Whichever byte of a run folder is damaged: opening and reporting it gives an error that names the
 // file, or the same output as before.
 func TestEveryByteOfARunIsChecked(t *testing.T) {
+	long(t)
 	t.Parallel()
 	cfg := mini(t)
 	for name, dir := range map[string]string{"finished": uninterrupted(t, cfg).Dir, "unfinished": interrupted(t, cfg, 3)} {
@@ -88,6 +89,7 @@ func position(t testing.TB, r *trainer) string {
 // the previous checkpoint with a note, or refuses and names the file. Both checkpoints lead to the
 // same end, bit for bit.
 func TestEveryByteIsCheckedOnResume(t *testing.T) {
+	long(t)
 	t.Parallel()
 	cfg := mini(t)
 	dir := interrupted(t, cfg, 3)
@@ -152,6 +154,7 @@ func TestEveryByteIsCheckedOnResume(t *testing.T) {
 
 // Every changed byte of a checkpoint is detected.
 func TestEveryByteOfACheckpointIsChecked(t *testing.T) {
+	long(t)
 	t.Parallel()
 	path := filepath.Join(interrupted(t, mini(t), 3), rundir.CheckpointDir, lastFile)
 	damages(t, path, 1, func(what string) {

@@ -70,6 +70,7 @@ func trainReward(t *testing.T, cfg config.RewardModel, dir string, threads int) 
 // the same update for any size of its parts; it starts with rewards of 0. The same command shows the
 // record again, and refuses other pairs.
 func TestRewardModel(t *testing.T) {
+	long(t)
 	file := pairsFile(t, 80)
 	cfg := rewardModelConfig(t, "pairs="+file, "eval_share=0.25", "every_n_steps=4", "batch_size=12", "learning_rate=5e-3")
 	dir := t.TempDir()
@@ -272,6 +273,7 @@ func TestLearnedRewardOfBadText(t *testing.T) {
 
 // A run with a reward model continues with the same bits, and only with the same weights.
 func TestRunWithLearnedReward(t *testing.T) {
+	long(t)
 	dir := t.TempDir()
 	trainReward(t, rewardModelConfig(t, "pairs="+pairsFile(t, 20)), dir, 1)
 	c := custom(quick("n_grpo_steps=3"), func(f *config.CustomReward) { f.Model = dir })

@@ -81,6 +81,7 @@ func command(file string, workers int) func(*config.CustomReward) {
 // TestCustomLikeBuiltin: a custom function with the values of a built-in one trains the same weights,
 // by a command, whatever its number of workers, as by an expression.
 func TestCustomLikeBuiltin(t *testing.T) {
+	long(t)
 	c := quick("n_grpo_steps=3")
 	want := mustRun(t, c, t.TempDir(), 2).Result.WeightsSHA256
 	file := filepath.Join(t.TempDir(), "f")

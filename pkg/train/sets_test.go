@@ -82,6 +82,7 @@ func TestSetsAreEvaluated(t *testing.T) {
 
 // An interrupted run has the same lines and the same result.
 func TestSetsResumeExactly(t *testing.T) {
+	long(t)
 	cfg := withSets(t, "sets_every_n_steps=3")
 	want := mustRun(t, cfg, t.TempDir(), 1)
 	dir := t.TempDir()

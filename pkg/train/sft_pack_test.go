@@ -88,6 +88,7 @@ func TestPackedExamplesAreSeparate(t *testing.T) {
 
 // A stage ends when the validation loss rises, with the weights of the lowest, with packing too.
 func TestSFTStopsEarly(t *testing.T) {
+	long(t)
 	cfg := decoderSFT(t, "stages.0.steps=60", "stages.0.every_n_steps=2", "stages.0.learning_rate=3e-2",
 		"stages.0.final_lr_ratio=1", "stages.0.early_stopping_patience=2", "stages.0.packing=true",
 		"stages.0.max_length=200", "stages.0.batch_size=2")
@@ -125,6 +126,7 @@ func (o *sftLines) Note(text string)         { o.notes = append(o.notes, text) }
 
 // max_length cuts examples and drops those whose completion it leaves out.
 func TestSFTMaxLength(t *testing.T) {
+	long(t)
 	prompts := decoderSFT(t)
 	longest := 0
 	row := func(cfg config.SFT) *StageRecord {

@@ -111,6 +111,7 @@ func (o *sftLosses) Note(string)              {}
 // A decoder learns the worked answers, with the same bits on any number of threads, with
 // the prompt in the loss or not; runs, teachers and further stages start from the folder.
 func TestSFTOfADecoder(t *testing.T) {
+	long(t)
 	for _, weight := range []string{"0", "0.1"} {
 		cfg := decoderSFT(t, "stages.0.prompt_loss_weight="+weight)
 		dir, seen := t.TempDir(), &sftLosses{}
