@@ -57,8 +57,8 @@ func signedAxis(curves ...curve) yAxis {
 	return y
 }
 
-// runsLearned is the reward of the reward model over training next to the answer reward, which is
-// what the reward model stands for, of one run or of several seeds of one arm.
+// runsLearned is the reward of the reward model over training next to the answer reward, which it
+// is meant to predict, of one run or of several seeds of one arm.
 func runsLearned(runs []*rundir.Run) (*figure, error) {
 	infos, err := analysis.ReadSeedInfos(runs)
 	if err != nil {

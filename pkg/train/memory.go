@@ -197,7 +197,7 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 	part := batchOf(lengths, micro, c.GroupSize, c.SamplingMaxTokens)
 	all.Shared = sharedTokens(cfg.Model, template)
 	part.Shared, part.Checkpointing = all.Shared, cfg.Train.GradientCheckpointing
-	part = atMost(part, microBatchTokens(cfg))
+	part = atMost(part, microBatchTokens(cfg.Train.MicroBatchTokens, cfg.Model))
 	lower, largest := "", []gsm8k.Problem(nil)
 	everything := [][]gsm8k.Problem{p.Train}
 	for _, s := range p.evaluated() {
@@ -281,7 +281,7 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 	batch := fmt.Sprintf("lower rollout.rollout_batch_size, now %d, or rollout.sampling_max_tokens, now %d",
 		c.RolloutBatchSize, c.SamplingMaxTokens)
 	accumulate := fmt.Sprintf("raise train.gradient_accumulation_steps, now %d; ", cfg.Train.GradientAccumulationSteps)
-	if limit := microBatchTokens(cfg); limit > 0 {
+	if limit := microBatchTokens(cfg.Train.MicroBatchTokens, cfg.Model); limit > 0 {
 		accumulate = fmt.Sprintf("lower train.micro_batch_tokens, now %d, or set train.gradient_checkpointing; ", limit)
 	}
 	// A checkpoint is read before these are allocated, and written without a copy.

@@ -159,12 +159,12 @@ func skipsFlat(c config.Config) bool {
 	return c.Algorithm.SkipFlatGroups || c.Algorithm.SkippingIsExact() && isDecoder(c.Model) && !c.Rollout.Stale()
 }
 
-// microBatchTokens is the bound of micro-batches in tokens; 0 = none.
-func microBatchTokens(c config.Config) int {
-	if c.Train.MicroBatchTokens == 0 && isDecoder(c.Model) {
+// microBatchTokens is the bound of micro-batches in tokens, of which 0 is the network's default; 0 = none.
+func microBatchTokens(tokens int, m config.Model) int {
+	if tokens == 0 && isDecoder(m) {
 		return decoder.MicroBatchTokens
 	}
-	return c.Train.MicroBatchTokens
+	return tokens
 }
 
 // learnerError wraps an error of making a learner.

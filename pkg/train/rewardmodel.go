@@ -151,13 +151,7 @@ func (t *rewardTrainer) build() (err error) {
 }
 
 func (t *rewardTrainer) run(ctx context.Context) (rec *RewardModelRecord, err error) {
-	if err := rundir.WriteFileAtomic(t.path(rundir.ConfigFile), config.Marshal(t.cfg)); err != nil {
-		return nil, err
-	}
-	if err := rundir.WriteFileAtomic(t.path(RewardModelLog), nil); err != nil {
-		return nil, err
-	}
-	if t.log, err = rundir.OpenLog(t.path(RewardModelLog)); err != nil {
+	if t.log, err = startLog(t.opts.Dir, RewardModelLog, config.Marshal(t.cfg)); err != nil {
 		return nil, err
 	}
 	defer func() {

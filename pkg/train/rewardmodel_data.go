@@ -1,7 +1,6 @@
 package train
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
-	"grpo/pkg/model/decoder"
 	"grpo/pkg/rng"
 )
 
@@ -18,10 +16,7 @@ const evalTokens = 1 << 13
 
 // microTokens bounds the tokens of the pairs of a forward and backward pass; 0 = none.
 func (t *rewardTrainer) microTokens() int {
-	if t.cfg.MicroBatchTokens == 0 && isDecoder(t.cfg.Model) {
-		return decoder.MicroBatchTokens
-	}
-	return t.cfg.MicroBatchTokens
+	return microBatchTokens(t.cfg.MicroBatchTokens, t.cfg.Model)
 }
 
 // readPairs reads the pairs to train on and those held out.
@@ -65,20 +60,11 @@ func (t *rewardTrainer) readPairs() error {
 	return nil
 }
 
-// promptKey identifies a prompt.
-func promptKey(p pairTokens) string {
-	var b []byte
-	for _, id := range p.prompt {
-		b = binary.AppendUvarint(b, uint64(id))
-	}
-	return string(b)
-}
-
 // holdOut moves the pairs of a share of the prompts to the held-out ones: no prompt is in both.
 func (t *rewardTrainer) holdOut() {
 	first := map[string]int{}
 	for _, p := range t.train {
-		if key := promptKey(p); first[key] == 0 {
+		if key := promptKey(p.prompt); first[key] == 0 {
 			first[key] = len(first) + 1
 		}
 	}
@@ -94,7 +80,7 @@ func (t *rewardTrainer) holdOut() {
 	all := t.train
 	t.train = nil
 	for _, p := range all {
-		if held[first[promptKey(p)]] {
+		if held[first[promptKey(p.prompt)]] {
 			t.eval = append(t.eval, p)
 		} else {
 			t.train = append(t.train, p)
@@ -106,10 +92,10 @@ func (t *rewardTrainer) holdOut() {
 func sharedPrompts(a, b []pairTokens) (n int) {
 	in := map[string]bool{}
 	for _, p := range a {
-		in[promptKey(p)] = true
+		in[promptKey(p.prompt)] = true
 	}
 	for _, p := range b {
-		if key := promptKey(p); in[key] {
+		if key := promptKey(p.prompt); in[key] {
 			in[key] = false // once
 			n++
 		}
@@ -135,15 +121,9 @@ func pairParts(pairs []pairTokens, limit int) (parts [][]pairTokens) {
 // row 2i, the rejected one row 2i+1.
 func rewardBatch(pairs []pairTokens) *model.Batch {
 	b := &model.Batch{}
-	at := map[string]int{}
+	at := promptPlaces{}
 	for _, p := range pairs {
-		key := promptKey(p)
-		prompt, known := at[key]
-		if !known {
-			prompt = len(b.Prompts)
-			at[key] = prompt
-			b.Prompts = append(b.Prompts, p.prompt)
-		}
+		prompt := at.place(b, p.prompt)
 		b.Rows = append(b.Rows, rewardRow(prompt, p.chosen), rewardRow(prompt, p.rejected))
 	}
 	return b

@@ -219,7 +219,7 @@ func (t *trainer) build() error {
 		return learnerError(err)
 	}
 	a := t.cfg.Algorithm
-	t.skipsFlat, t.microTokens = skipsFlat(t.cfg), microBatchTokens(t.cfg)
+	t.skipsFlat, t.microTokens = skipsFlat(t.cfg), microBatchTokens(t.cfg.Train.MicroBatchTokens, t.cfg.Model)
 	t.state.EntropyCoef, t.state.EntropyApply = a.EntropyCoef, a.EntropyCoef
 	if a.Type == "ppo" {
 		if t.critic, err = t.policy.NewCritic(coefficients, c.GradientCheckpointing); err != nil {

@@ -144,13 +144,7 @@ func RunSFT(ctx context.Context, cfg config.SFT, opts SFTOptions) (*SFTRecord, e
 }
 
 func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
-	if err := rundir.WriteFileAtomic(s.path(rundir.ConfigFile), config.Marshal(s.cfg)); err != nil {
-		return nil, err
-	}
-	if err := rundir.WriteFileAtomic(s.path(SFTLogFile), nil); err != nil {
-		return nil, err
-	}
-	if s.log, err = rundir.OpenLog(s.path(SFTLogFile)); err != nil {
+	if s.log, err = startLog(s.opts.Dir, SFTLogFile, config.Marshal(s.cfg)); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -195,6 +189,18 @@ func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
 		return nil, err
 	}
 	return rec, rundir.WriteJSON(s.path(SFTRecordFile), rec)
+}
+
+// startLog writes the configuration of a run that can't be continued, and opens its log, empty.
+func startLog(dir, log string, cfg []byte) (*rundir.Log, error) {
+	if err := rundir.WriteFileAtomic(filepath.Join(dir, rundir.ConfigFile), cfg); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, log)
+	if err := rundir.WriteFileAtomic(path, nil); err != nil {
+		return nil, err
+	}
+	return rundir.OpenLog(path)
 }
 
 func (s *sft) path(name string) string { return filepath.Join(s.opts.Dir, name) }

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -93,14 +94,34 @@ func (s *sft) checkContext() error {
 // sftBatch is a batch of rows, with equal prompts once.
 func sftBatch(rows []sftRow) (batch *model.Batch, weights [][]float64) {
 	batch = &model.Batch{}
+	at := promptPlaces{}
 	for _, r := range rows {
-		at := slices.IndexFunc(batch.Prompts, func(p []int) bool { return slices.Equal(p, r.prompt) })
-		if at < 0 {
-			at = len(batch.Prompts)
-			batch.Prompts = append(batch.Prompts, r.prompt)
-		}
-		batch.Rows = append(batch.Rows, model.Row{Prompt: at, Tokens: r.tokens})
+		batch.Rows = append(batch.Rows, model.Row{Prompt: at.place(batch, r.prompt), Tokens: r.tokens})
 		weights = append(weights, r.weights)
 	}
 	return batch, weights
+}
+
+// promptPlaces are the places of prompts in a batch that has each once, by promptKey.
+type promptPlaces map[string]int
+
+// place is the place of a prompt in the batch, which gets it if it is new.
+func (at promptPlaces) place(b *model.Batch, prompt []int) int {
+	key := promptKey(prompt)
+	i, known := at[key]
+	if !known {
+		i = len(b.Prompts)
+		at[key] = i
+		b.Prompts = append(b.Prompts, prompt)
+	}
+	return i
+}
+
+// promptKey identifies a prompt.
+func promptKey(prompt []int) string {
+	var b []byte
+	for _, id := range prompt {
+		b = binary.AppendUvarint(b, uint64(id))
+	}
+	return string(b)
 }
