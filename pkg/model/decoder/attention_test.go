@@ -137,7 +137,7 @@ func TestLossInParts(t *testing.T) {
 	logp, grads := run()
 	old := []int{lossRows, lossKept}
 	defer func() { lossRows, lossKept = old[0], old[1] }()
-	for _, bounds := range [][2]int{{7, old[1]}, {7, 0}, {old[0], 0}} {
+	for _, bounds := range [][2]int{{7, 0}, {old[0], 0}} {
 		lossRows, lossKept = bounds[0], bounds[1]
 		l, g := run()
 		if !slices.Equal(l, logp) {

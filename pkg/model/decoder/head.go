@@ -11,23 +11,23 @@ import (
 // headRows bounds the rows of logits that the sampler has in memory at a time.
 const headRows = 64
 
-// Bounds of the loss's logits. The head's weights are read, and their gradient is read
-// and written, once for each lossRows. The backward pass computes the logits again where
-// those of all places exceed lossKept numbers. Tests lower the bounds.
+// Bounds of the loss's logits. Up to lossKept numbers they are all in memory at a time, and
+// kept for the backward pass. Of more, each part has lossRows rows and lossLogits numbers
+// at most: the head's weights are read, and their gradient is read and written, once for
+// each part, and the backward pass computes the logits again. Tests lower the bounds.
 var (
 	lossRows   = 256
 	lossLogits = 1 << 24
 	lossKept   = 1 << 26
 )
 
-// lossParts returns how many rows of logits are computed at a time, and how many are kept
-// for the backward pass: all or none.
-func lossParts(rows, vocab int, backward bool) (most, kept int) {
-	most = min(rows, lossRows, max(headRows, lossLogits/vocab))
+// lossParts returns how many rows of logits are in memory at a time, and whether they are
+// kept for the backward pass: then they are all.
+func lossParts(rows, vocab int, backward bool) (most int, keep bool) {
 	if backward && rows*vocab <= lossKept {
-		kept = rows
+		return rows, true
 	}
-	return most, kept
+	return min(rows, lossRows, max(headRows, lossLogits/vocab)), false
 }
 
 // logProbs adds headLogProb: the log-probabilities of targets, and the entropies of
@@ -36,7 +36,7 @@ func lossParts(rows, vocab int, backward bool) (most, kept int) {
 func (g *graph) logProbs(places, targets []int, temperature float64) *G.Node {
 	c := g.net.Config
 	op := &headOp{graph: g, places: places, targets: targets, inv: float32(1 / temperature)}
-	op.most, op.kept = lossParts(len(places), c.Vocab, g.grads != nil)
+	op.most, op.keep = lossParts(len(places), c.Vocab, g.grads != nil)
 	return g.Fuse("headLogProb", op, nil, tensor.Shape{2, len(places)}, fused.Matrix(g.top),
 		g.weight("norm", g.net.norm, c.Hidden), g.weight("head", g.net.head.w, c.Vocab, c.Hidden))
 }
@@ -47,12 +47,13 @@ type headOp struct {
 	*graph
 	places, targets []int
 	inv             float32
-	most, kept      int // see lossParts
+	most            int // see lossParts
+	keep            bool
 
 	mark         []int // of the memory before the head
 	out          *fused.Buffer
 	final, rstd  []float32 // the last RMSNorm
-	rows, logits []float32 // states of most places, and logits of max(most, kept)
+	rows, logits []float32 // states and logits of most places
 }
 
 // each calls f for parts of the places: with the first and the number of them, and their
@@ -60,18 +61,15 @@ type headOp struct {
 func (o *headOp) each(again bool, f func(from, n int, probs []float32)) {
 	h, vocab, logp, entropy := o.net.Config.Hidden, o.net.Config.Vocab, o.logProb(), o.entropy()
 	for from := 0; from < len(o.places); from += o.most {
-		n, probs := min(o.most, len(o.places)-from), o.logits
-		if o.kept > 0 {
-			probs = o.logits[from*vocab:]
-		}
+		n := min(o.most, len(o.places)-from)
 		for i, at := range o.places[from : from+n] {
 			copy(o.rows[i*h:(i+1)*h], o.final[at*h:(at+1)*h])
 		}
-		if !again || o.kept == 0 {
-			o.net.head.forward(o.pool, n, o.rows, false, probs)
-			o.pool.LogSoftmaxGather(n, vocab, probs, o.inv, o.targets[from:from+n], logp[from:], entropy[from:], probs)
+		if !again || !o.keep {
+			o.net.head.forward(o.pool, n, o.rows, false, o.logits)
+			o.pool.LogSoftmaxGather(n, vocab, o.logits, o.inv, o.targets[from:from+n], logp[from:], entropy[from:], o.logits)
 		}
-		f(from, n, probs)
+		f(from, n, o.logits)
 	}
 }
 
@@ -83,7 +81,7 @@ func (o *headOp) Forward(in []G.Value) (G.Value, error) {
 	o.mark = o.mem.mark()
 	o.out = fused.NewBuffer(2, len(o.places))
 	o.final, o.rstd = o.norm(fused.Floats(in[0]), o.net.norm)
-	o.rows, o.logits = o.mem.floats(o.most*c.Hidden), o.mem.floats(max(o.most, o.kept)*c.Vocab)
+	o.rows, o.logits = o.mem.floats(o.most*c.Hidden), o.mem.floats(o.most*c.Vocab)
 	o.each(false, func(int, int, []float32) {})
 	return o.out.T, nil
 }

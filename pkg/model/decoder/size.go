@@ -89,11 +89,11 @@ func (s Size) pass(b model.BatchSize, backward bool, threads int) float64 {
 	}
 	q, width := s.projections()
 	places := int(min(b.Tokens, 1<<31))
-	most, kept := lossParts(places, s.Vocab, backward)
+	most, _ := lossParts(places, s.Vocab, backward)
 	if backward { // fewer places may need more than these
-		kept = min(places, lossKept/s.Vocab)
+		most = max(most, min(places, lossKept/s.Vocab))
 	}
-	head := n*(h+1) + float64(most)*h + float64(max(most, kept))*float64(s.Vocab)
+	head := n*(h+1) + float64(most)*(h+float64(s.Vocab))
 	if !backward {
 		return s.scratch(b, 1, threads) + n*(float64(s.HeadDim)+3*h) + max(n*(s.saved()+2*h+f), head)
 	}

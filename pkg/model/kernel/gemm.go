@@ -11,7 +11,8 @@ const (
 	kBlock = 256  // depth of a block of the sum
 	nr     = 16   // columns of a packed panel of B
 	nBlock = 1024 // columns of B packed at a time by Gemm
-	mBlock = 96   // rows of A kept in the cache for all panels of B
+	bBlock = 1024 // depth of B packed at a time by Gemm: whole blocks of kBlock
+	mBlock = 96   // rows of A and C kept in the cache for all panels of B
 )
 
 // Gemm computes C = op(A)·op(B), or C += op(A)·op(B) when accumulate is set, with op(A) of size
@@ -38,15 +39,18 @@ func gemm(transB bool, m, n, k int, a matrixA, b []float32, ldb int, accumulate 
 	s, steps := scratches.Get().(*scratch), a.format.steps(k)
 	for j0 := 0; j0 < n; j0 += nBlock {
 		nb := min(nBlock, n-j0)
-		for p0 := 0; p0 < steps; p0 += kBlock {
-			kb := min(kBlock, steps-p0)
-			s.b = grow(s.b, kb*roundUp(nb, nr))
-			if transB {
-				packBlock(a.format, transB, p0, k, nb, b[j0*ldb:], ldb, s.b)
-			} else {
-				packBlock(a.format, transB, p0, k, nb, b[j0:], ldb, s.b)
+		wide := roundUp(nb, nr)
+		bj := b[j0:]
+		if transB {
+			bj = b[j0*ldb:]
+		}
+		for from := 0; from < steps; from += bBlock {
+			to := min(from+bBlock, steps)
+			s.b = grow(s.b, (to-from)*wide)
+			for p := from; p < to; p += kBlock {
+				packBlock(a.format, transB, p, k, nb, bj, ldb, s.b[(p-from)*wide:])
 			}
-			gemmBlock(m, nb, kb, a.deeper(p0), s.b, accumulate || p0 > 0, c[j0:], ldc, s)
+			gemmPanels(m, nb, to-from, a.deeper(from), s.b, wide, 0, accumulate || from > 0, c[j0:], ldc, s)
 		}
 	}
 	scratches.Put(s)
@@ -54,7 +58,7 @@ func gemm(transB bool, m, n, k int, a matrixA, b []float32, ldb int, accumulate 
 
 // scratch is the working memory of one matmul on one thread.
 type scratch struct {
-	a []float32            // op(A) in bf16
+	a []float32            // op(A) in bf16, or a copy of some rows
 	b []float32            // packed panels
 	c [mBlock * nr]float32 // a tile with padded columns
 }
@@ -104,18 +108,50 @@ func (a matrixA) upTo(rows int) int {
 	return rows
 }
 
-// gemmBlock multiplies one block of at most kBlock deep: C(m,n) (+)= A·B with
-// B packed in panels.
-func gemmBlock(m, n, kb int, a matrixA, packed []float32, add bool, c []float32, ldc int, s *scratch) {
-	full := n / nr
+// gemmPanels computes C(m,n) (+)= A·B to any depth, with the columns of B from j on, a multiple of
+// nr; packed has the blocks of kBlock rows of B below each other, each wide columns wide. Some rows
+// of C get their sums over all blocks before the next rows do: meanwhile they stay in the cache.
+func gemmPanels(m, n, depth int, a matrixA, packed []float32, wide, j int, add bool, c []float32, ldc int, s *scratch) {
 	for i0, rows := 0, 0; i0 < m; i0 += rows {
 		block := a.from(i0)
 		rows = block.upTo(min(mBlock, m-i0))
-		tiles(rows, full, kb, block, packed, add, c[i0*ldc:], ldc)
-		if full*nr < n {
-			lastTiles(rows, n-full*nr, kb, block, packed[full*nr*kb:], s.c[:])
-			unpadColumns(rows, n-full*nr, s.c[:], add, c[i0*ldc+full*nr:], ldc)
+		for p := 0; p < depth; p += kBlock {
+			kb := min(kBlock, depth-p)
+			ap := block.deeper(p)
+			if n >= minCopied {
+				ap = ap.compact(rows, kb, s)
+			}
+			gemmBlock(rows, n, kb, ap, packed[p*wide+j*kb:], add || p > 0, c[i0*ldc:], ldc, s)
 		}
+	}
+}
+
+// minCopied is the number of columns of C from which on it pays to copy rows of A.
+const minCopied = 256
+
+// compact returns the first rows of A to a depth of kb. It copies them where they are a multiple of
+// 4 KB apart: such rows share one set of the L1 cache.
+func (a matrixA) compact(rows, kb int, s *scratch) matrixA {
+	if a.kStride != 1 || a.rowStride%1024 != 0 {
+		return a
+	}
+	const pitch = kBlock + nr
+	s.a = grow(s.a, rows*pitch)
+	for i := range rows {
+		copy(s.a[i*pitch:i*pitch+kb], a.data[i*a.rowStride:i*a.rowStride+kb])
+	}
+	a.data, a.rowStride = s.a, pitch
+	return a
+}
+
+// gemmBlock multiplies at most mBlock rows of A to a depth of at most kBlock: C(m,n) (+)= A·B with
+// B packed in panels.
+func gemmBlock(m, n, kb int, a matrixA, packed []float32, add bool, c []float32, ldc int, s *scratch) {
+	full := n / nr
+	tiles(m, full, kb, a, packed, add, c, ldc)
+	if full*nr < n {
+		lastTiles(m, n-full*nr, kb, a, packed[full*nr*kb:], s.c[:])
+		unpadColumns(m, n-full*nr, s.c[:], add, c[full*nr:], ldc)
 	}
 }
 

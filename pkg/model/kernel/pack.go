@@ -102,11 +102,7 @@ func gemmPacked(m int, a matrixA, b *Packed, j0, n int, accumulate bool, c []flo
 	s := scratches.Get().(*scratch)
 	wide, steps := roundUp(b.n, nr), b.format.steps(b.k)
 	for j := 0; j < n; j += packedBlock {
-		nb := min(packedBlock, n-j)
-		for p0 := 0; p0 < steps; p0 += kBlock {
-			kb := min(kBlock, steps-p0)
-			gemmBlock(m, nb, kb, a.deeper(p0), b.data[p0*wide+(j0+j)*kb:], accumulate || p0 > 0, c[j:], ldc, s)
-		}
+		gemmPanels(m, min(packedBlock, n-j), steps, a, b.data, wide, j0+j, accumulate, c[j:], ldc, s)
 	}
 	scratches.Put(s)
 }
