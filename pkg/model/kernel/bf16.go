@@ -77,11 +77,11 @@ func flush(x float32) float32 {
 	return x
 }
 
-// pairColumns rounds rows×n numbers, ld apart, to rows×⌈n/2⌉ pairs of neighbours in a row.
-func pairColumns(rows, n int, x []float32, ld int, to []float32) {
+// pairColumns rounds rows×n numbers, ld apart, to rows×⌈n/2⌉ pairs of neighbours in a row, ldt apart.
+func pairColumns(rows, n int, x []float32, ld int, to []float32, ldt int) {
 	half := pairs.steps(n)
 	for i := range rows {
-		roundRow(x[i*ld:i*ld+n], to[i*half:(i+1)*half])
+		roundRow(x[i*ld:i*ld+n], to[i*ldt:i*ldt+half])
 	}
 }
 
@@ -122,7 +122,7 @@ func packPairsT(k, n int, b []float32, ldb int, to []float32) {
 	kb := pairs.steps(k)
 	for j := 0; j < n; j += nr {
 		w := min(nr, n-j)
-		pairColumns(w, k, b[j*ldb:], ldb, rows[:])
+		pairColumns(w, k, b[j*ldb:], ldb, rows[:], kb)
 		packPanelsT(kb, w, rows[:], kb, to[j*kb:])
 	}
 }
@@ -177,9 +177,9 @@ func PackBF16(transB bool, k, n int, b []float32, ldb int, into *Packed) {
 func (p *Pool) GemmBF16(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int,
 	accumulate bool, c []float32, ldc int) {
 	checkGemm(transA, transB, m, n, k, a, lda, b, ldb, c, ldc)
-	s := scratches.Get().(*scratch)
-	p.gemmView(transB, m, n, k, p.pairA(transA, m, k, a, lda, s), b, ldb, accumulate, c, ldc)
-	scratches.Put(s)
+	v := viewA(transA, a, lda)
+	v.format, v.unrounded = pairs, k
+	p.gemmView(transB, m, n, k, v, b, ldb, accumulate, c, ldc)
 }
 
 // pairA returns op(A) in bf16, in the memory of s.
@@ -193,6 +193,6 @@ func (p *Pool) pairA(transA bool, m, k int, a []float32, lda int, s *scratch) ma
 		})
 		return matrixA{data: out, rowStride: 1, kStride: m, format: pairs}
 	}
-	p.rows(m, k, func(lo, hi int) { pairColumns(hi-lo, k, a[lo*lda:], lda, out[lo*steps:]) })
+	p.rows(m, k, func(lo, hi int) { pairColumns(hi-lo, k, a[lo*lda:], lda, out[lo*steps:], steps) })
 	return matrixA{data: out, rowStride: steps, kStride: 1, format: pairs}
 }

@@ -50,7 +50,7 @@ func productBF16(m, n, k int, a, b []float32) (c []float32, bits []uint32) {
 	steps := pairs.steps(k)
 	c, rows, columns := make([]float32, m*n), make([]float32, m*steps), make([]float32, steps*n)
 	pool.GemmBF16(false, false, m, n, k, a, k, b, n, false, c, n)
-	pairColumns(m, k, a, k, rows)
+	pairColumns(m, k, a, k, rows, pairs.steps(k))
 	pairRows(k, n, b, n, columns, n)
 	for _, x := range append(rows, columns...) {
 		bits = append(bits, math.Float32bits(x))

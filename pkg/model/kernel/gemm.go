@@ -67,8 +67,11 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // matrixA is a view of op(A): element (i, p) is data[i*rowStride+p*kStride],
 // and skip elements further on for i >= skipAt. The packed B has the same format.
+//
+// If unrounded is not 0, the format is pairs but data has numbers, that many for a sum.
 type matrixA struct {
 	format             format
+	unrounded          int
 	data               []float32
 	rowStride, kStride int
 	skipAt, skip       int
@@ -94,8 +97,12 @@ func (a matrixA) from(i0 int) matrixA {
 	return a
 }
 
-// deeper returns the view from depth p0 on.
+// deeper returns the view from step p0 of the sums on.
 func (a matrixA) deeper(p0 int) matrixA {
+	if a.unrounded > 0 {
+		p0 *= 2
+		a.unrounded -= p0
+	}
 	a.data = a.data[p0*a.kStride:]
 	return a
 }
@@ -117,10 +124,7 @@ func gemmPanels(m, n, depth int, a matrixA, packed []float32, wide, j int, add b
 		rows = block.upTo(min(mBlock, m-i0))
 		for p := 0; p < depth; p += kBlock {
 			kb := min(kBlock, depth-p)
-			ap := block.deeper(p)
-			if n >= minCopied {
-				ap = ap.compact(rows, kb, s)
-			}
+			ap := block.deeper(p).ready(rows, kb, n, s)
 			gemmBlock(rows, n, kb, ap, packed[p*wide+j*kb:], add || p > 0, c[i0*ldc:], ldc, s)
 		}
 	}
@@ -129,19 +133,27 @@ func gemmPanels(m, n, depth int, a matrixA, packed []float32, wide, j int, add b
 // minCopied is the number of columns of C from which on it pays to copy rows of A.
 const minCopied = 256
 
-// compact returns the first rows of A to a depth of kb. It copies them where they are a multiple of
-// 4 KB apart: such rows share one set of the L1 cache.
-func (a matrixA) compact(rows, kb int, s *scratch) matrixA {
-	if a.kStride != 1 || a.rowStride%1024 != 0 {
+// ready returns the first rows of A to a depth of kb as tiles read them, for n columns of C. It
+// copies rows that are a multiple of 4 KB apart: these share one set of the L1 cache.
+func (a matrixA) ready(rows, kb, n int, s *scratch) matrixA {
+	const pitch = kBlock + nr
+	switch {
+	case a.unrounded > 0 && a.rowStride == 1:
+		s.a = grow(s.a, kb*mBlock)
+		pairRows(min(2*kb, a.unrounded), rows, a.data, a.kStride, s.a, mBlock)
+		return matrixA{format: pairs, data: s.a, rowStride: 1, kStride: mBlock}
+	case a.unrounded > 0:
+		s.a = grow(s.a, rows*pitch)
+		pairColumns(rows, min(2*kb, a.unrounded), a.data, a.rowStride, s.a, pitch)
+	case n >= minCopied && a.kStride == 1 && a.rowStride%1024 == 0:
+		s.a = grow(s.a, rows*pitch)
+		for i := range rows {
+			copy(s.a[i*pitch:i*pitch+kb], a.data[i*a.rowStride:i*a.rowStride+kb])
+		}
+	default:
 		return a
 	}
-	const pitch = kBlock + nr
-	s.a = grow(s.a, rows*pitch)
-	for i := range rows {
-		copy(s.a[i*pitch:i*pitch+kb], a.data[i*a.rowStride:i*a.rowStride+kb])
-	}
-	a.data, a.rowStride = s.a, pitch
-	return a
+	return matrixA{format: a.format, data: s.a, rowStride: pitch, kStride: 1}
 }
 
 // gemmBlock multiplies at most mBlock rows of A to a depth of at most kBlock: C(m,n) (+)= A·B with
