@@ -60,10 +60,13 @@ func (p *stopper) evaluate(e rundir.Eval) (loss float64, over bool, err error) {
 		p.bad++
 	}
 	if p.weights == nil || loss < p.loss {
-		if err := p.s.params.Pull(); err != nil {
+		p.loss, p.best = loss, e
+		if p.weights == nil {
+			p.weights = p.s.params.Zeros()
+		}
+		if err := p.weights.Set(p.s.params); err != nil {
 			return 0, false, err
 		}
-		p.loss, p.best, p.weights = loss, e, p.s.params.Clone()
 	}
 	return loss, p.bad >= p.c.EarlyStoppingPatience, nil
 }
