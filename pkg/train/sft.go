@@ -215,7 +215,7 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 	for _, e := range corpus {
 		rec.AnswerReward += one(e.Right) / float64(len(corpus))
 	}
-	packs, err := s.packs(i, corpus, rec)
+	packs, err := s.packs(i, "training", corpus, rec)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func (s *sft) newStopper(i int) (*stopper, error) {
 		return nil, err
 	}
 	p := &stopper{s: s, c: c}
-	packs, err := s.packs(i, corpus[:min(len(corpus), len(s.val))], new(StageRecord))
+	packs, err := s.packs(i, "validation", corpus[:min(len(corpus), len(s.val))], new(StageRecord))
 	if err != nil {
 		return nil, err
 	}
