@@ -100,14 +100,18 @@ func batchOf(lengths []int, rows, group, maxTokens int) model.BatchSize {
 	return b
 }
 
-const smallerModel = "lower model.hidden_size or model.num_layers"
+// smallerModel says how to make a model smaller.
+func smallerModel(m config.Model) string {
+	if checkpointOf(m) != nil {
+		return "take a smaller checkpoint"
+	}
+	return "lower model.hidden_size or model.num_layers"
+}
 
+// runParts are the parts of a run whose training prompts have these lengths, in tokens.
 func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths []int, threads int) []MemoryPart {
 	size, a, c := sizeOf(cfg.Model, cfg.Train.LoRA), cfg.Algorithm, cfg.Rollout
-	smaller := smallerModel
-	if checkpointOf(cfg.Model) != nil {
-		smaller = "take a smaller checkpoint"
-	}
+	smaller := smallerModel(cfg.Model)
 	micro := cfg.Train.TrainBatchSize / max(1, cfg.Train.GradientAccumulationSteps)
 	all := batchOf(lengths, c.RolloutBatchSize, c.GroupSize, c.SamplingMaxTokens)
 	part := batchOf(lengths, micro, c.GroupSize, c.SamplingMaxTokens)

@@ -36,7 +36,7 @@ func (s *sft) memory() Memory {
 	m, size := s.cfg.Model, sizeOf(s.cfg.Model, s.cfg.LoRA)
 	longest, longestVal := s.longestOf(s.problems.SFT), s.longestOf(s.val)
 	always := append([]MemoryPart{
-		{fmt.Sprintf("weights and moments of %v", size), 4 * size.ParamBytes(), smallerModel},
+		{fmt.Sprintf("weights and moments of %v", size), 4 * size.ParamBytes(), smallerModel(m)},
 		{"an evaluation", evaluationBytes(m, s.template, s.val, s.cfg.EvalTokens, true), "lower eval_size"},
 		{"the sampler", size.SamplerBytes(s.opts.Threads), ""},
 	}, problemParts(nil, s.opts.Threads, s.problems.SFT, s.problems.Train, s.problems.Val, s.problems.Test,
