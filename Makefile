@@ -104,7 +104,7 @@ faults: ## break real runs in every known way; KILLS=10 is the short version
 nfs-test: ## sweeps of two machines on a real NFS export; Debian and root, installs what it needs (15 minutes)
 	internal/nfstest/nfs-test kill
 
-page-test: ## reports and status pages in headless Chromium with axe-core; needs Chromium, npm and the network (3 minutes)
+page-test: ## reports and status pages in headless Chromium with axe-core; needs the network, installs what it needs on Debian (4 minutes)
 	internal/pagetest/page-test results/assignment/report.html
 
 slurm-test: ## a sweep on a real Slurm of one node; Debian and root, installs what it needs (4 minutes)

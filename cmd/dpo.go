@@ -53,7 +53,7 @@ initial weights, are computed once and kept in the run's folder.`,
 		if c.Flags().Changed("online") {
 			return usagef(c, "--pairs trains on the pairs of a file and samples nothing; it can't be combined with --online")
 		}
-		// The configuration "dpo" samples from the initial policy.
+		// The configuration "dpo" sets this key to 0, which is refused with pairs of a file: 1 is the default.
 		load.Flags = append(load.Flags, config.Flag{Key: onlineKey.key, Name: "--pairs", Value: "1"})
 		return nil
 	})

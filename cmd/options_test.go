@@ -52,7 +52,7 @@ func comparable(options any) any {
 		o.load = given(o.load)
 	case *generateOptions:
 		o.load = given(o.load)
-	case *sftOptions:
+	case *recordOptions:
 		o.load = given(o.load)
 	case *configShowOptions:
 		o.load = given(o.load)
@@ -113,7 +113,7 @@ func TestOptions(t *testing.T) {
 		{"eval r --which best --split test --samples 3 --seed 5 --config my.yaml --json", &evalOptions{
 			checkpoint: "r", which: "best", whichGiven: true, split: "test", samples: 3, json: true,
 			load: config.LoadOptions{Path: "my.yaml", Flags: []config.Flag{key("seed", "--seed", "5")}}}},
-		{"sft --set stages.1.steps=6 --out d --seed 2", &sftOptions{out: outFlags{dir: "d"}, load: config.LoadOptions{
+		{"sft --set stages.1.steps=6 --out d --seed 2", &recordOptions{out: outFlags{dir: "d"}, load: config.LoadOptions{
 			Set: []string{"stages.1.steps=6"}, Flags: []config.Flag{key("seed", "--seed", "2")}}}},
 		{"sweep lr", &sweepOptions{axes: []sweep.AxisRequest{lr}, plan: sweep.PlanOptions{Command: "sweep"}}},
 		{"sweep group_size --values 4,8 --axis lr=1e-3,3e-3 --seeds 1,7 --lr 1e-4 --fresh --fail-fast --jobs 2 --dry-run", &sweepOptions{

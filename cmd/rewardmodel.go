@@ -23,14 +23,8 @@ var rewardModelKeys = []keyFlag{
 	modelKey, deviceKey,
 }
 
-// rewardModelOptions are the inputs of `grpo reward-model`.
-type rewardModelOptions struct {
-	load config.LoadOptions
-	out  outFlags
-}
-
 func newRewardModel(s *State) *cobra.Command {
-	o := &rewardModelOptions{}
+	o := &recordOptions{}
 	var cf configFlags
 	c := &cobra.Command{
 		Use:   "reward-model --pairs FILE",
@@ -64,27 +58,11 @@ starts over.`,
 	return c
 }
 
-func runRewardModel(ctx context.Context, s *State, o *rewardModelOptions) error {
-	r, err := config.LoadRewardModel(o.load)
-	if err != nil {
-		return err
+func runRewardModel(ctx context.Context, s *State, o *recordOptions) error {
+	run := func(cfg config.RewardModel, dir string, p *progress) (*train.RewardModelRecord, error) {
+		return train.RunRewardModel(ctx, cfg, train.RewardModelOptions{Dir: dir, Threads: o.out.threads, Observer: p, Memory: s.checkMemory})
 	}
-	dir, err := o.out.resolve("reward-model", config.Hash(r.Config))
-	if err != nil {
-		return err
-	}
-	p := newProgress(s, o.out.quiet)
-	p.line("run folder %s", dir)
-	rec, err := train.RunRewardModel(ctx, r.Config,
-		train.RewardModelOptions{Dir: dir, Threads: o.out.threads, Observer: p, Memory: s.checkMemory})
-	p.done()
-	if err != nil {
-		return err
-	}
-	if o.out.json {
-		return printJSON(s.Out, rec)
-	}
-	return printRewardModel(s, dir, rec)
+	return trainToRecord(s, o, "reward-model", config.LoadRewardModel, run, printRewardModel)
 }
 
 func printRewardModel(s *State, dir string, rec *train.RewardModelRecord) error {

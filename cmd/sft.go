@@ -17,14 +17,8 @@ var sftKeys = []keyFlag{
 	{"seed", "seed", "uint", "seed of weights, corpora and batch order"}, modelKey, deviceKey,
 }
 
-// sftOptions are the inputs of `grpo sft`.
-type sftOptions struct {
-	load config.LoadOptions
-	out  outFlags
-}
-
 func newSFT(s *State) *cobra.Command {
-	o := &sftOptions{}
+	o := &recordOptions{}
 	var cf configFlags
 	c := &cobra.Command{
 		Use:   "sft",
@@ -53,26 +47,14 @@ one starts over. A different recipe in the same folder is an error.`,
 	return c
 }
 
-func runSFT(ctx context.Context, s *State, o *sftOptions) error {
-	r, err := config.LoadSFT(o.load)
-	if err != nil {
-		return err
+func runSFT(ctx context.Context, s *State, o *recordOptions) error {
+	run := func(cfg config.SFT, dir string, p *progress) (*train.SFTRecord, error) {
+		return train.RunSFT(ctx, cfg, train.SFTOptions{Dir: dir, Threads: o.out.threads, Observer: p, Memory: s.checkMemory})
 	}
-	dir, err := o.out.resolve("sft", config.Hash(r.Config))
-	if err != nil {
-		return err
-	}
-	p := newProgress(s, o.out.quiet)
-	p.line("run folder %s", dir)
-	opts := train.SFTOptions{Dir: dir, Threads: o.out.threads, Observer: p, Memory: s.checkMemory}
-	rec, err := train.RunSFT(ctx, r.Config, opts)
-	p.done()
-	if err != nil {
-		return err
-	}
-	if o.out.json {
-		return printJSON(s.Out, rec)
-	}
+	return trainToRecord(s, o, "sft", config.LoadSFT, run, printSFT)
+}
+
+func printSFT(s *State, dir string, rec *train.SFTRecord) error {
 	w := newTable(s.Out)
 	fmt.Fprintln(w, "stage\tsteps\tloss\tcorpus accuracy\tval sampled\tval greedy\tunseen sampled\tunseen greedy")
 	if e := rec.Initial; e != nil {
@@ -91,7 +73,7 @@ func runSFT(ctx context.Context, s *State, o *sftOptions) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err = textutil.Fprintf(s.Out, "weights: %s (sha256 of the numbers %s)\n",
+	_, err := textutil.Fprintf(s.Out, "weights: %s (sha256 of the numbers %s)\n",
 		filepath.Join(dir, train.SFTModelFile), rec.Weights)
 	return err
 }

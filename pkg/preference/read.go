@@ -142,7 +142,7 @@ func parse(line []byte) (p Pair, err error) {
 	case json.Number:
 		p.ID = id.String()
 	default:
-		return p, fmt.Errorf("\"id\" is %s, want a string", jsonl.Kind(id))
+		return p, fmt.Errorf("\"id\" is %s, want a string or a number", jsonl.Kind(id))
 	}
 	return p, p.Check()
 }

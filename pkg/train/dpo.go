@@ -15,8 +15,8 @@ import (
 //	pairs -> log-probabilities under the reference policy -> update -> metrics
 //
 // The pairs are those of a graded rollout, or of a file (dpo_file.go). The updates are in
-// dpo_update.go. The log-probabilities of all three are at temperature 1: the temperature of sampling
-// does not change the loss.
+// dpo_update.go. The log-probabilities under the policy and the reference are at temperature 1: the
+// temperature of sampling does not change the loss.
 
 // pairTemperature divides the logits of dpo's log-probabilities.
 const pairTemperature = 1

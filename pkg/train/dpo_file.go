@@ -19,9 +19,9 @@ type filePairs struct {
 	list   []pairTokens // nil without a file
 	report pairReport
 	end    []int // the model's end tokens
-	// reference has the log-probabilities of the two completions of each pair under the reference
-	// policy: that of pair i and its chosen completion is 2i. nil until they are known; an element
-	// is nil for a pair that the run does not reach.
+	// reference has the log-probabilities of the completions' tokens under the reference policy: the
+	// chosen completion of pair i is element 2i, the rejected one 2i+1. It is nil until they are known;
+	// an element is nil for a pair that the run does not reach.
 	reference [][]float32
 }
 
@@ -50,7 +50,7 @@ func (d *trainData) readPairs(c config.Config) error {
 	return nil
 }
 
-// hash is the SHA-256 of the tokens of all pairs; empty without pairs.
+// hashPairs is the SHA-256 of the tokens of all pairs; empty without pairs.
 func (d *trainData) hashPairs() string {
 	if d.pairs.list == nil && d.evalPairs.list == nil {
 		return ""

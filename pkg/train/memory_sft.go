@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"grpo/pkg/config"
+	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
 )
 
@@ -32,45 +33,39 @@ func rewardModelBytes(r config.Reward, threads int) (bytes float64) {
 // memory is the estimate of the most expensive stage. It assumes that every example is as long as
 // the longest prompt plus the longest completion.
 func (s *sft) memory() Memory {
-	m, maxTokens := s.cfg.Model, config.Default().Rollout.SamplingMaxTokens
-	size := sizeOf(m, s.cfg.LoRA)
-	if slices.ContainsFunc(s.cfg.Stages, func(c config.Stage) bool { return c.Corpus == "answers" }) {
-		for _, p := range s.problems.SFT {
-			maxTokens = max(maxTokens, len(tokenizerOf(m).Encode(p.Answer))+1)
-		}
-	}
-	prompt := slices.Max(promptLengths(tokenizerOf(m), s.template, s.problems.SFT))
+	m, size := s.cfg.Model, sizeOf(s.cfg.Model, s.cfg.LoRA)
+	longest, longestVal := s.longestOf(s.problems.SFT), s.longestOf(s.val)
 	always := append([]MemoryPart{
-		{fmt.Sprintf("weights and moments of %v", size), 4 * size.ParamBytes(), smallerModel},
+		{fmt.Sprintf("weights and moments of %v", size), 4 * size.ParamBytes(), smallerModel(m)},
 		{"an evaluation", evaluationBytes(m, s.template, s.val, s.cfg.EvalTokens, true), "lower eval_size"},
 		{"the sampler", size.SamplerBytes(s.opts.Threads), ""},
 	}, problemParts(nil, s.opts.Threads, s.problems.SFT, s.problems.Train, s.problems.Val, s.problems.Test,
 		s.problems.Unseen)...)
 	var most Memory
 	for _, st := range s.cfg.Stages {
-		rows, longest := float64(st.BatchSize), float64(prompt+maxTokens)
-		if st.MaxLength > 0 {
-			longest = min(longest, float64(st.MaxLength))
-		}
+		rows := float64(st.BatchSize)
 		if st.Packing { // no pack has more tokens than these examples
-			rows *= math.Ceil(float64(st.MaxLength) / longest)
+			rows *= math.Ceil(float64(st.MaxLength) / longest.tokens(st))
 		}
-		batch := model.BatchSize{Prompts: 1, PromptTokens: 1, LongestPrompt: 1,
-			Completions: rows, Tokens: rows * longest, Longest: longest}
-		if st.PromptLossWeight == 0 { // prompts share the first messages of a chat
-			batch = batchOf([]int{prompt}, int(rows), 1, maxTokens)
-			batch.Shared = sharedTokens(m, s.template)
+		batch, scored, stopping := s.batchOf(st, rows, longest), model.BatchSize{}, 0.0
+		if st.EarlyStoppingPatience > 0 {
+			scored = s.batchOf(st, float64(st.BatchSize), longestVal)
+			stopping = size.ParamBytes() + exampleBytes(len(s.val), longestVal.tokens(st))
 		}
-		learner := size.ParamBytes() + 33*rows*longest
+		learner := size.ParamBytes() + 33*rows*longest.tokens(st)
 		if !mayUseGPU(m) {
-			learner = size.LearnerBytes(batch, s.opts.Threads) + size.PassBytes(batch, model.BatchSize{},
+			learner = size.LearnerBytes(batch, s.opts.Threads) + size.PassBytes(batch, scored,
 				[]model.BatchSize{evaluationBatch(m, s.template, s.val, s.cfg.EvalTokens)}, s.opts.Threads)
+			if st.EarlyStoppingPatience > 0 {
+				stopping += size.ScorerBytes(scored, s.opts.Threads)
+			}
 		}
-		corpus := float64(st.Examples) * (longest*(8+8+2) + 160) // tokens, a weight for each, and text
 		now := Memory{Parts: append([]MemoryPart{
 			{fmt.Sprintf("activations of a batch of stage %q", st.Name), learner,
 				fmt.Sprintf("lower its batch_size, now %d", st.BatchSize)},
-			{fmt.Sprintf("the corpus of stage %q", st.Name), corpus,
+			{fmt.Sprintf("the best weights and the validation loss of stage %q", st.Name), stopping,
+				"set its early_stopping_patience to 0"},
+			{fmt.Sprintf("the corpus of stage %q", st.Name), exampleBytes(st.Examples, longest.tokens(st)),
 				fmt.Sprintf("lower its examples, now %d", st.Examples)},
 		}, always...)}
 		if now.Total() > most.Total() {
@@ -78,4 +73,44 @@ func (s *sft) memory() Memory {
 		}
 	}
 	return most
+}
+
+// exampleBound bounds the tokens of examples.
+type exampleBound struct{ prompt, completion int }
+
+// longestOf bounds the examples of all stages that are drawn from problems.
+func (s *sft) longestOf(problems []gsm8k.Problem) exampleBound {
+	b := exampleBound{slices.Max(promptLengths(tokenizerOf(s.cfg.Model), s.template, problems)),
+		config.Default().Rollout.SamplingMaxTokens}
+	if slices.ContainsFunc(s.cfg.Stages, func(c config.Stage) bool { return c.Corpus == "answers" }) {
+		for _, p := range problems {
+			b.completion = max(b.completion, len(tokenizerOf(s.cfg.Model).Encode(p.Answer))+1)
+		}
+	}
+	return b
+}
+
+// tokens bounds the tokens of an example in a stage, which may cut it.
+func (b exampleBound) tokens(st config.Stage) float64 {
+	n := b.prompt + b.completion
+	if st.MaxLength > 0 {
+		n = min(n, st.MaxLength)
+	}
+	return float64(n)
+}
+
+// batchOf is the largest batch of a stage with a number of examples.
+func (s *sft) batchOf(st config.Stage, rows float64, longest exampleBound) model.BatchSize {
+	if st.PromptLossWeight == 0 { // prompts share the first messages of a chat
+		batch := batchOf([]int{longest.prompt}, int(rows), 1, longest.completion)
+		batch.Shared = sharedTokens(s.cfg.Model, s.template)
+		return batch
+	}
+	n := longest.tokens(st)
+	return model.BatchSize{Prompts: 1, PromptTokens: 1, LongestPrompt: 1, Completions: rows, Tokens: rows * n, Longest: n}
+}
+
+// exampleBytes is the memory of examples of so many tokens: their tokens, a weight for each, and text.
+func exampleBytes(examples int, tokens float64) float64 {
+	return float64(examples) * (tokens*(8+8+2) + 160)
 }

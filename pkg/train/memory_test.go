@@ -183,6 +183,36 @@ func TestOthersAskForMemory(t *testing.T) {
 	}
 }
 
+// Early stopping adds a copy of the trained parameters, the validation examples, and the scorer of
+// their loss, which a decoder has in the memory of a pass.
+func TestMemoryOfEarlyStopping(t *testing.T) {
+	tiny, err := config.LoadSFT(config.LoadOptions{Set: []string{"data.val_size=4", "eval_size=4"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, cfg := range map[string]config.SFT{"tinylm": config.Resolve(tiny.Config), "decoder": config.Resolve(decoderSFT(t)),
+		"lora": config.Resolve(decoderSFT(t, "lora.rank=2"))} {
+		s := &sft{cfg: cfg, opts: SFTOptions{Threads: 1}}
+		if s.problems, err = LoadProblems(cfg.Data); err != nil {
+			t.Fatal(err)
+		}
+		if s.template, err = templateOf(cfg.Data, cfg.Model); err != nil {
+			t.Fatal(err)
+		}
+		s.val = s.problems.Val
+		without := s.memory().Total()
+		for i := range cfg.Stages {
+			cfg.Stages[i].EarlyStoppingPatience = 1
+		}
+		st, size, longest := cfg.Stages[0], sizeOf(cfg.Model, cfg.LoRA), s.longestOf(s.val)
+		examples := exampleBytes(len(s.val), longest.tokens(st))
+		want := size.ParamBytes() + size.ScorerBytes(s.batchOf(st, float64(st.BatchSize), longest), 1) + examples
+		if got := s.memory().Total() - without; math.Abs(got-want) > 1 {
+			t.Errorf("%s: %v bytes more, want %v", name, got, want)
+		}
+	}
+}
+
 func TestBatchOf(t *testing.T) {
 	b := batchOf([]int{5, 100, 7, 6}, 24, 8, 10)
 	if b.Prompts != 3 || b.PromptTokens != 113 || b.LongestPrompt != 100 || b.Completions != 24 || b.Tokens != 240 || b.Longest != 10 {

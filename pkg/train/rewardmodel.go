@@ -76,8 +76,8 @@ type RewardModelObserver interface {
 
 // RewardModelOptions are what training a reward model needs besides its configuration.
 type RewardModelOptions struct {
-	Dir      string
-	Threads  int
+	Dir      string // the model's folder
+	Threads  int    // of the CPU; 0 = GOMAXPROCS
 	Observer RewardModelObserver
 	Memory   MemoryCheck // nil = no check
 }
@@ -264,7 +264,7 @@ func (t *rewardTrainer) accumulate(pairs []pairTokens) (RewardMetrics, error) {
 	return rewardMetrics(loss, chosen, rejected), nil
 }
 
-// scores are the rewards of a batch of pairs.
+// scores are the rewards of a batch of pairs: those of the last values of its rows (see [rewardBatch]).
 func (t *rewardTrainer) scores(pairs []pairTokens, batch *model.Batch, m *model.ValueMatrix) rl.RewardPairs {
 	b := rl.RewardPairs{Centering: t.cfg.CenterRewardsCoefficient}
 	for i, p := range pairs {

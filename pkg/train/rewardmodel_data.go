@@ -162,7 +162,7 @@ func (t *rewardTrainer) memory() Memory {
 		work = size.CriticBytes(all, part, t.opts.Threads) + size.PassBytes(part, all, nil, t.opts.Threads)
 	}
 	return Memory{Parts: append([]MemoryPart{
-		{fmt.Sprintf("weights of %v", size), size.ParamBytes(), smallerModel},
+		{fmt.Sprintf("weights of %v", size), size.ParamBytes(), smallerModel(t.cfg.Model)},
 		{"the reward model and its activations", work, fmt.Sprintf("lower batch_size, now %d, or micro_batch_tokens", t.cfg.BatchSize)},
 		{"the pairs", 8*float64(tokens) + 300*float64(len(t.train)+len(t.eval)), "use fewer pairs"},
 	}, problemParts(nil, t.opts.Threads)...)}

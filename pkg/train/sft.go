@@ -62,8 +62,8 @@ type StageRecord struct {
 type SFTStep struct {
 	Stage        string       `json:"stage"`
 	Step         int          `json:"step"`
-	Loss         float64      `json:"loss"`
-	GradNorm     float64      `json:"grad_norm"`
+	Loss         float64      `json:"loss"`      // weighted nats per token
+	GradNorm     float64      `json:"grad_norm"` // before clipping
 	LearningRate float64      `json:"learning_rate"`
 	Validation   *rundir.Eval `json:"validation"` // nil between evaluations
 	// ValidationLoss is that of an evaluation with early stopping, in weighted nats per token.
@@ -78,8 +78,8 @@ type SFTObserver interface {
 
 // SFTOptions are what a supervised run needs besides its configuration.
 type SFTOptions struct {
-	Dir      string
-	Threads  int
+	Dir      string // the run's folder
+	Threads  int    // of the CPU; 0 = GOMAXPROCS
 	Observer SFTObserver
 	Memory   MemoryCheck // nil = no check
 }
@@ -89,7 +89,7 @@ type sft struct {
 	cfg      config.SFT
 	opts     SFTOptions
 	problems *Problems
-	val      []gsm8k.Problem
+	val      []gsm8k.Problem // the first eval_size of the validation problems
 	template gsm8k.Template
 	network
 	learner model.Learner
@@ -215,7 +215,7 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 	for _, e := range corpus {
 		rec.AnswerReward += one(e.Right) / float64(len(corpus))
 	}
-	packs, err := s.packs(i, corpus, rec)
+	packs, err := s.packs(i, "training", corpus, rec)
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +257,7 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 		}
 		rec.Steps = step
 		if step == c.Steps || step%c.EveryNSteps == 0 {
-			e, err := s.evaluate("val", s.val, step)
+			e, err := s.evaluate(rundir.SplitVal, s.val, step)
 			if err != nil {
 				return nil, err
 			}
@@ -292,7 +292,7 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 		}
 	}
 	if len(s.problems.Unseen) > 0 {
-		if rec.Unseen, err = s.evaluate("unseen", s.problems.Unseen, rec.Steps); err != nil {
+		if rec.Unseen, err = s.evaluate(rundir.SplitUnseen, s.problems.Unseen, rec.Steps); err != nil {
 			return nil, err
 		}
 	}

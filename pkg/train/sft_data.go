@@ -38,6 +38,18 @@ func (s *sft) corpus(i int, problems []gsm8k.Problem) (c []gsm8k.Example, err er
 	return c, nil
 }
 
+// validationCorpus returns the examples of a stage's validation loss, at most one for each problem.
+func (s *sft) validationCorpus(i int) ([]gsm8k.Example, error) {
+	problems := slices.Clone(s.val)
+	if s.cfg.Data.Source == "generated" { // answers of files are in this form already
+		for k := range problems {
+			problems[k].Answer = gsm8k.AnnotationMode(s.cfg.Data.Annotations).Apply(problems[k].Answer)
+		}
+	}
+	c, err := s.corpus(i, problems)
+	return c[:min(len(c), len(s.val))], err
+}
+
 // sftRow is one example: the tokens before the first that is in the loss, the T tokens
 // from there on, and the weight of each of these.
 type sftRow struct {
@@ -66,7 +78,8 @@ func tokenize(tok model.Tokenizer, t gsm8k.Template, e gsm8k.Example, promptWeig
 	return sftRow{ids[:first], ids[first:], weights}
 }
 
-// checkContext returns an error if an example is longer than the model's context.
+// checkContext returns an error if an example to train on, or one of the validation loss, is longer
+// than the model's context.
 func (s *sft) checkContext() error {
 	limit := contextOf(s.cfg.Model)
 	for i := range s.cfg.Stages {
@@ -77,6 +90,11 @@ func (s *sft) checkContext() error {
 			continue // longer ones are cut
 		}
 		corpus, err := s.corpus(i, s.problems.SFT)
+		if err == nil && s.cfg.Stages[i].EarlyStoppingPatience > 0 {
+			var validation []gsm8k.Example
+			validation, err = s.validationCorpus(i)
+			corpus = append(corpus, validation...)
+		}
 		if err != nil {
 			return err
 		}
@@ -91,7 +109,8 @@ func (s *sft) checkContext() error {
 	return nil
 }
 
-// sftBatch is a batch of rows, with equal prompts once.
+// sftBatch is a batch of rows, with equal prompts once. weights is ragged: one row for each of the
+// batch's, one number for each of its tokens.
 func sftBatch(rows []sftRow) (batch *model.Batch, weights [][]float64) {
 	batch = &model.Batch{}
 	at := promptPlaces{}

@@ -12,7 +12,6 @@ import (
 
 	"grpo/internal/golden"
 	"grpo/pkg/gsm8k"
-	"grpo/pkg/model/decoder"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/rl"
 )
@@ -85,10 +84,7 @@ func TestGoldenSFT(t *testing.T) {
 			}
 			Loss     float64
 			GradNorm float64 `json:"grad_norm"`
-			Grads    map[string]struct {
-				Norm float64
-				At   [][2]float64
-			}
+			Grads    goldenGradients
 		}
 	}
 	root := golden.Path(t, "golden", "trl2")
@@ -143,11 +139,7 @@ func TestGoldenSFT(t *testing.T) {
 			}
 			pool := kernel.NewPool(2)
 			defer pool.Close()
-			p, err := decoder.Open(withTokenizer(t, filepath.Join(root, c.Model), 100), false, pool)
-			if err != nil {
-				t.Fatal(err)
-			}
-			learner, err := p.NewLearner(1, false)
+			learner, err := openDecoder(t, withTokenizer(t, filepath.Join(root, c.Model), 100), pool).NewLearner(1, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,29 +152,7 @@ func TestGoldenSFT(t *testing.T) {
 			if math.Abs(loss-c.Loss) > 1e-4*max(1, math.Abs(c.Loss)) {
 				t.Errorf("loss %v, want %v", loss, c.Loss)
 			}
-			var norm float64
-			grads := learner.Grads()
-			for _, g := range grads.Flat {
-				norm += float64(g) * float64(g)
-			}
-			if norm = math.Sqrt(norm); math.Abs(norm-c.GradNorm) > 1e-4*c.GradNorm {
-				t.Errorf("gradient norm %v, want %v", norm, c.GradNorm)
-			}
-			for _, tensor := range grads.Tensors() {
-				want, ok := c.Grads[tensor.Name]
-				if !ok {
-					continue
-				}
-				largest := 0.0
-				for _, v := range want.At {
-					largest = max(largest, math.Abs(v[1]))
-				}
-				for _, v := range want.At {
-					if got := float64(tensor.Data[int(v[0])]); math.Abs(got-v[1]) > 2e-4*largest {
-						t.Errorf("%s at %v: %v, want %v", tensor.Name, v[0], got, v[1])
-					}
-				}
-			}
+			c.Grads.check(t, learner.Grads(), c.GradNorm)
 		})
 	}
 }

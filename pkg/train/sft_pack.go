@@ -8,8 +8,9 @@ import (
 )
 
 // packs returns what the batches of a stage are drawn from: its examples, each by itself or, with
-// packing, in packs of whole examples. It counts the examples that max_length cuts or drops.
-func (s *sft) packs(i int, corpus []gsm8k.Example, rec *StageRecord) ([][]sftRow, error) {
+// packing, in packs of whole examples. It counts the examples that max_length cuts or drops; kind is
+// what a note or an error calls them.
+func (s *sft) packs(i int, kind string, corpus []gsm8k.Example, rec *StageRecord) ([][]sftRow, error) {
 	c := s.cfg.Stages[i]
 	var rows []sftRow
 	for _, e := range corpus {
@@ -25,12 +26,12 @@ func (s *sft) packs(i int, corpus []gsm8k.Example, rec *StageRecord) ([][]sftRow
 		rows = append(rows, row)
 	}
 	if len(rows) == 0 {
-		return nil, fmt.Errorf("stage %q: no example has a token of the loss within max_length (%d tokens): raise it",
-			c.Name, c.MaxLength)
+		return nil, fmt.Errorf("stage %q: no %s example has a token of the loss within max_length (%d tokens): raise it",
+			c.Name, kind, c.MaxLength)
 	}
 	if rec.Cut+rec.Dropped > 0 {
-		s.opts.Observer.Note(fmt.Sprintf("stage %q: of %d examples, %d are cut at max_length (%d tokens) and %d dropped, "+
-			"which have no token of the loss before it", c.Name, len(corpus), rec.Cut, c.MaxLength, rec.Dropped))
+		s.opts.Observer.Note(fmt.Sprintf("stage %q: of %d %s examples, %d are cut at max_length (%d tokens) and %d dropped, "+
+			"which have no token of the loss before it", c.Name, len(corpus), kind, rec.Cut, c.MaxLength, rec.Dropped))
 	}
 	if c.Packing {
 		return pack(rows, c.MaxLength), nil

@@ -4,12 +4,14 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"grpo/internal/decodertest"
 	"grpo/pkg/config"
+	"grpo/pkg/gsm8k"
 	"grpo/pkg/model/decoder"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/rl"
@@ -113,6 +115,42 @@ func TestSFTStopsEarly(t *testing.T) {
 	cfg.Stages[0].Steps = st.BestStep
 	if short, _ := run(cfg, 1); short.Weights != rec.Weights {
 		t.Errorf("a run of %d steps ends with the weights %v, the stopped one with %v", st.BestStep, short.Weights, rec.Weights)
+	}
+}
+
+// The validation loss is of answers in the form that the stage trains on; one that is longer than the
+// model's context is found before the run.
+func TestSFTValidationExamples(t *testing.T) {
+	cfg := config.Resolve(decoderSFT(t, "stages.0.early_stopping_patience=1"))
+	problems, err := LoadProblems(cfg.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template, err := templateOf(cfg.Data, cfg.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sft{cfg: cfg, problems: problems, template: template, val: problems.Val}
+	for name, examples := range map[string]func() ([]gsm8k.Example, error){
+		"training":   func() ([]gsm8k.Example, error) { return s.corpus(0, problems.SFT) },
+		"validation": func() ([]gsm8k.Example, error) { return s.validationCorpus(0) },
+	} {
+		corpus, err := examples()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range corpus {
+			if strings.Contains(e.Completion, "<<") {
+				t.Fatalf("%s: %q has annotations", name, e.Completion)
+			}
+		}
+	}
+	if err := s.checkContext(); err != nil {
+		t.Fatal(err)
+	}
+	s.val[0].Question = strings.Repeat("word ", 200)
+	if err := s.checkContext(); err == nil || !strings.Contains(err.Error(), `"word word`) {
+		t.Errorf("error %v", err)
 	}
 }
 

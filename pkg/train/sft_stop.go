@@ -15,10 +15,10 @@ type stopper struct {
 	scorer model.Scorer
 	rows   []sftRow // of the validation problems
 
-	loss    float64 // the lowest
-	best    rundir.Eval
-	weights *model.Params
-	bad     int // evaluations in a row without a lower loss
+	loss    float64       // the lowest
+	best    rundir.Eval   // the evaluation at that loss
+	weights *model.Params // at that loss; nil before the first evaluation
+	bad     int           // evaluations in a row without a lower loss
 }
 
 // newStopper returns nil for a stage without early stopping.
@@ -27,12 +27,12 @@ func (s *sft) newStopper(i int) (*stopper, error) {
 	if c.EarlyStoppingPatience == 0 {
 		return nil, nil
 	}
-	corpus, err := s.corpus(i, s.val)
+	corpus, err := s.validationCorpus(i)
 	if err != nil {
 		return nil, err
 	}
 	p := &stopper{s: s, c: c}
-	packs, err := s.packs(i, corpus[:min(len(corpus), len(s.val))], new(StageRecord))
+	packs, err := s.packs(i, "validation", corpus, new(StageRecord))
 	if err != nil {
 		return nil, err
 	}
@@ -60,15 +60,18 @@ func (p *stopper) evaluate(e rundir.Eval) (loss float64, over bool, err error) {
 		p.bad++
 	}
 	if p.weights == nil || loss < p.loss {
-		if err := p.s.params.Pull(); err != nil {
+		p.loss, p.best = loss, e
+		if p.weights == nil {
+			p.weights = p.s.params.Zeros()
+		}
+		if err := p.weights.Set(p.s.params); err != nil {
 			return 0, false, err
 		}
-		p.loss, p.best, p.weights = loss, e, p.s.params.Clone()
 	}
 	return loss, p.bad >= p.c.EarlyStoppingPatience, nil
 }
 
-// validationLoss is the weighted mean over all tokens of the validation examples.
+// validationLoss is the weighted mean over all tokens of the validation examples, in nats per token.
 func (p *stopper) validationLoss() (float64, error) {
 	var loss, total float64
 	for _, r := range p.rows {

@@ -1,0 +1,272 @@
+package train
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"grpo/pkg/config"
+	"grpo/pkg/gsm8k"
+	"grpo/pkg/model"
+	"grpo/pkg/model/cuda/gpu"
+	"grpo/pkg/rundir"
+)
+
+// checkMemory checks the memory of an unfinished run; showing a result needs none.
+func (t *trainer) checkMemory() error {
+	if _, err := os.Stat(t.path(rundir.ResultFile)); err == nil {
+		return nil
+	}
+	m, err := MemoryOf(t.cfg, t.data.problems, t.opts.Threads)
+	if err != nil {
+		return err
+	}
+	return t.opts.Memory.pass(m)
+}
+
+// MemoryOf estimates the memory of a resolved configuration's run over these
+// problems.
+func MemoryOf(cfg config.Config, p *Problems, threads int) (Memory, error) {
+	template, err := templateOf(cfg.Data, cfg.Model)
+	if err != nil {
+		return Memory{}, err
+	}
+	lengths := promptLengths(tokenizerOf(cfg.Model), template, p.Train)
+	if cfg.Algorithm.FromFile() {
+		var d trainData
+		if err := d.readPairs(cfg); err != nil {
+			return Memory{}, err
+		}
+		cfg, lengths = asRollouts(cfg, d.pairs.list)
+		return Memory{Parts: runParts(cfg, p, template, lengths, threads)}, nil
+	}
+	m := Memory{Parts: runParts(cfg, p, template, lengths, threads)}
+	if len(lengths) == 0 {
+		return m, nil
+	}
+	// Find prompts that are much longer than the others.
+	median := slices.Sorted(slices.Values(lengths))[len(lengths)/2]
+	usual := slices.DeleteFunc(slices.Clone(lengths), func(n int) bool { return n > 10*median })
+	if len(usual) == len(lengths) {
+		return m, nil
+	}
+	m.rest = Memory{Parts: runParts(cfg, p, template, usual, threads)}.Total()
+	longest := slices.Index(lengths, slices.Max(lengths))
+	where := fmt.Sprintf("problem %q", p.Train[longest].ID)
+	if line := p.Train[longest].Line; line > 0 {
+		where = fmt.Sprintf("%s: line %d", cfg.Data.TrainFile, line)
+	}
+	if count := len(lengths) - len(usual); count > 1 {
+		m.longPrompts = fmt.Sprintf("%d long prompts, the longest of them ", count)
+	}
+	m.longPrompts += fmt.Sprintf("the prompt of %s, which has %d tokens (half of the prompts have %d or fewer): "+
+		"shorten or remove it", where, lengths[longest], median)
+	return m, nil
+}
+
+// promptLengths counts the tokens of each prompt.
+func promptLengths(tok model.Tokenizer, t gsm8k.Template, problems []gsm8k.Problem) []int {
+	out := make([]int, len(problems))
+	for i, ids := range encodePrompts(tok, t, problems) {
+		out[i] = len(ids)
+	}
+	return out
+}
+
+// sharedTokens are the tokens that all prompts begin with, at least: those of the template, but for
+// the last one, which the question may change.
+func sharedTokens(m config.Model, t gsm8k.Template) float64 {
+	tok := tokenizerOf(m)
+	return float64(max(0, len(tok.Start())+len(tok.Encode(t.Prefix))-1))
+}
+
+// batchOf is the largest batch of rows completions, in groups of group, that prompts of these
+// lengths can make.
+func batchOf(lengths []int, rows, group, maxTokens int) model.BatchSize {
+	prompts := (rows + group - 1) / group
+	if rows%group != 0 {
+		prompts++ // it may start and end within a group
+	}
+	sorted := slices.Clone(lengths)
+	slices.SortFunc(sorted, func(a, b int) int { return b - a })
+	b := model.BatchSize{Prompts: float64(prompts), Completions: float64(rows),
+		Tokens: float64(rows) * float64(maxTokens), Longest: float64(maxTokens)}
+	for i := range prompts {
+		if len(sorted) > 0 {
+			b.PromptTokens += float64(sorted[i%len(sorted)])
+			b.LongestPrompt = float64(sorted[0])
+		}
+	}
+	return b
+}
+
+// smallerModel says how to make a model smaller.
+func smallerModel(m config.Model) string {
+	if checkpointOf(m) != nil {
+		return "take a smaller checkpoint"
+	}
+	return "lower model.hidden_size or model.num_layers"
+}
+
+// runParts are the parts of a run whose training prompts have these lengths, in tokens.
+func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths []int, threads int) []MemoryPart {
+	size, a, c := sizeOf(cfg.Model, cfg.Train.LoRA), cfg.Algorithm, cfg.Rollout
+	smaller := smallerModel(cfg.Model)
+	micro := cfg.Train.TrainBatchSize / max(1, cfg.Train.GradientAccumulationSteps)
+	all := batchOf(lengths, c.RolloutBatchSize, c.GroupSize, c.SamplingMaxTokens)
+	part := batchOf(lengths, micro, c.GroupSize, c.SamplingMaxTokens)
+	all.Shared = sharedTokens(cfg.Model, template)
+	part.Shared, part.Checkpointing = all.Shared, cfg.Train.GradientCheckpointing
+	part = atMost(part, microBatchTokens(cfg.Train.MicroBatchTokens, cfg.Model))
+	lower, largest := "", []gsm8k.Problem(nil)
+	everything := [][]gsm8k.Problem{p.Train}
+	for _, s := range p.evaluated() {
+		everything = append(everything, s.Problems)
+		if len(s.Problems) <= len(largest) {
+			continue
+		}
+		largest, lower = s.Problems, "eval.set_size"
+		switch s.Name {
+		case rundir.SplitVal, rundir.SplitTest, rundir.SplitUnseen:
+			lower = "data." + s.Name + "_size"
+		}
+	}
+	one, rows, tokens := size.ParamBytes(), all.Completions, all.Tokens
+	chargesKL := a.KLIn == "reward" && a.Beta != 0
+
+	weights, saved := 3*one, 3*one // current and two moments; the same in a checkpoint
+	numbers := 2.0                 // float64 for each token of a micro-batch: old log-probabilities and gradient
+	kept := 10*tokens + 400*rows   // old log-probabilities and mask as (N,T), and text; verdict and rewards
+	sampled := size.SampledBytes(all.Prompts, float64(c.GroupSize), all.Longest)
+	if a.DynamicSampling {
+		sampled *= float64(max(1, a.DynamicSamplingMaxRounds))
+	}
+	scorers := 0.0 // number of scorers
+	if a.Beta != 0 || a.Type == "dpo" && !a.FromFile() {
+		weights, saved, numbers, scorers = weights+one, saved+one, numbers+1, scorers+1
+	}
+	if c.Stale() {
+		weights += one + size.SamplerBytes(threads)
+	}
+	if c.ResampleEveryNSteps > 1 {
+		saved += one
+	}
+	teacher := 0.0
+	if a.Teacher != "" {
+		size := teacherSize(a.Teacher, size)
+		weights, kept = weights+size.ParamBytes(), kept+8*tokens
+		teacher = size.ScorerBytes(all, threads) + size.PassBytes(model.BatchSize{}, all, nil, threads)
+	}
+	if a.Type == "dpo" {
+		numbers++
+		if a.DPO.Preference().NeedsBatch() || a.DPO.EvalPairsFile != "" || a.FromFile() {
+			scorers++
+		}
+		if a.DPO.UseWeighting {
+			scorers++
+		}
+	}
+	if a.TopEntropyQuantile < 1 {
+		kept, scorers = kept+2*tokens, scorers+1
+	}
+	if a.EntropyCoef != 0 || a.UseAdaptiveEntropy {
+		numbers++
+	}
+	if _, normalizer := a.Advantages(); normalizer == "whiten_tokens" || a.Type == "ppo" || chargesKL {
+		numbers++
+		kept += 6 * 8 * tokens
+	}
+	kept += 8 * tokens * scorers
+	learner, critic := one, 0.0
+	var scored model.BatchSize
+	if a.Type == "ppo" || scorers > 0 {
+		scored = all
+	}
+	if a.Type == "ppo" {
+		kept += 4 * 8 * tokens // values, rewards and returns
+		saved, critic = saved+3*one, 4*one
+	}
+	if mayUseGPU(cfg.Model) {
+		scorers = 0
+	} else {
+		learner, scorers = size.LearnerBytes(part, threads), scorers*size.ScorerBytes(all, threads)+teacher
+		if a.Type == "ppo" {
+			critic = size.CriticBytes(all, part, threads)
+		}
+	}
+	learner += 8 * numbers * part.Completions * part.Longest
+	learner += size.PassBytes(part, scored, []model.BatchSize{all,
+		evaluationBatch(cfg.Model, template, largest, cfg.Eval.MaxTokens)}, threads)
+
+	batch := fmt.Sprintf("lower rollout.rollout_batch_size, now %d, or rollout.sampling_max_tokens, now %d",
+		c.RolloutBatchSize, c.SamplingMaxTokens)
+	accumulate := fmt.Sprintf("raise train.gradient_accumulation_steps, now %d; ", cfg.Train.GradientAccumulationSteps)
+	if limit := microBatchTokens(cfg.Train.MicroBatchTokens, cfg.Model); limit > 0 {
+		accumulate = fmt.Sprintf("lower train.micro_batch_tokens, now %d, or set train.gradient_checkpointing; ", limit)
+	}
+	// A checkpoint is read before these are allocated, and written without a copy.
+	after := learner + critic + scorers + sampled + kept + size.SamplerBytes(threads)
+	return append([]MemoryPart{
+		{fmt.Sprintf("weights and moments of %v", size), weights, smaller},
+		{"activations of a micro-batch", learner, accumulate + batch},
+		{"the critic", critic, accumulate + batch},
+		{"scoring the rollout", scorers, batch},
+		{"the completions of a rollout", sampled + kept, batch},
+		{"an evaluation", evaluationBytes(cfg.Model, template, largest, cfg.Eval.MaxTokens, cfg.Eval.Greedy),
+			fmt.Sprintf("lower eval.max_tokens, now %d, or %s", cfg.Eval.MaxTokens, lower)},
+		{"the sampler", size.SamplerBytes(threads), smaller},
+		{"the reward models", rewardModelBytes(cfg.Reward, threads), "leave them out of reward.functions"},
+		{"reading a checkpoint", max(0, saved-after), smaller},
+	}, problemParts(lengths, threads, everything...)...)
+}
+
+// evaluationBytes is the memory for decoding all problems of a split. Greedy decoding may start
+// while the sampled completions are still in memory.
+func evaluationBytes(c config.Model, t gsm8k.Template, problems []gsm8k.Problem, maxTokens int, greedy bool) float64 {
+	bytes := sizeOf(c, config.LoRA{}).SampledBytes(float64(len(problems)), 1, float64(maxTokens))
+	if greedy {
+		bytes *= 2
+	}
+	for _, n := range promptLengths(tokenizerOf(c), t, problems) {
+		bytes += 8 * float64(n)
+	}
+	return bytes
+}
+
+// evaluationBatch is a split's prompts, with one completion each.
+func evaluationBatch(m config.Model, t gsm8k.Template, problems []gsm8k.Problem, maxTokens int) model.BatchSize {
+	b := batchOf(promptLengths(tokenizerOf(m), t, problems), len(problems), 1, maxTokens)
+	b.Shared = sharedTokens(m, t)
+	return b
+}
+
+// problemParts are the problems, the tokens of the training prompts, and the idle program.
+func problemParts(lengths []int, threads int, splits ...[]gsm8k.Problem) []MemoryPart {
+	const program, thread, problem = 32 << 20, 2 << 20, 256
+	var bytes float64
+	for _, n := range lengths {
+		bytes += 8 * float64(n)
+	}
+	for _, p := range slices.Concat(splits...) {
+		bytes += problem + float64(len(p.Question)+len(p.Answer))
+	}
+	return []MemoryPart{
+		{"the problems", bytes, "lower data.train_size"},
+		{"the program", program + thread*float64(max(1, threads)), ""},
+	}
+}
+
+// mayUseGPU reports whether the graphs may be built in the memory of a GPU.
+func mayUseGPU(c config.Model) bool { return c.Device != "cpu" && gpu.Built }
+
+// memoryOfEvaluation is the estimate for `grpo eval`.
+func memoryOfEvaluation(cfg config.Config, template gsm8k.Template, problems []gsm8k.Problem, threads int) Memory {
+	size, e := sizeOf(cfg.Model, cfg.Train.LoRA), cfg.Eval
+	return Memory{Parts: append([]MemoryPart{
+		{fmt.Sprintf("weights of %v", size), 3 * size.ParamBytes(), ""}, // read, checked and copied
+		{"the completions", evaluationBytes(cfg.Model, template, problems, e.MaxTokens, e.Greedy),
+			fmt.Sprintf("lower eval.max_tokens, now %d, or the number of problems", e.MaxTokens)},
+		{"the sampler", size.SamplerBytes(threads) + size.PassBytes(model.BatchSize{}, model.BatchSize{},
+			[]model.BatchSize{evaluationBatch(cfg.Model, template, problems, e.MaxTokens)}, threads), ""},
+	}, problemParts(nil, threads, problems)...)}
+}
