@@ -47,8 +47,10 @@ cuda-check-build: ## the programs of cuda-check, with the reference data, in .cu
 	@if test -d ../shared/golden; then cp ../shared/golden/tinylm_torch.json $(CHECK)/shared/golden/; \
 	else echo "../shared/golden is not here: the golden tests will be skipped"; fi
 
-# The compilers, the tests and their processes are short: the garbage collector may run less often.
+# The compilers, the tests and their processes are short: the garbage collector may run less often,
+# but a process that grows to gigabytes costs more in the kernel than its collector saves.
 test: export GOGC ?= 400
+test: export GOMEMLIMIT ?= 1GiB
 test: vet ## all tests; with -race for concurrent code if there is a C compiler
 	$(GO) test ./...
 	@test -d ../shared/golden || echo "skipped: the golden tests that need ../shared, which is not here (in CI they fail)"

@@ -36,7 +36,7 @@ func (f leaf) isNeutral() bool {
 // leaves lists the keys of a configuration in the order of its fields. The
 // values can be set if root is a pointer.
 func leaves(root any) []leaf {
-	var out []leaf
+	out := make([]leaf, 0, 256) // more than any configuration has
 	collect(reflect.Indirect(reflect.ValueOf(root)), "", field{}, &out)
 	for i := range out {
 		if out[i].was == "" {

@@ -35,7 +35,9 @@ func WriteFigure(path string, render func(io.Writer) error) error {
 // show the same picture in less than half of the bytes and of the time.
 func encodePNG(w io.Writer, img *image.RGBA, dpi int) error {
 	var buf bytes.Buffer
-	if err := png.Encode(&buf, paletted(img)); err != nil {
+	// The best compression within reason takes three times as long and saves a sixteenth.
+	encoder := png.Encoder{CompressionLevel: png.BestSpeed}
+	if err := encoder.Encode(&buf, paletted(img)); err != nil {
 		return fmt.Errorf("encode png: %w", err)
 	}
 	// The signature (8 bytes) and IHDR (4 length, 4 type, 13 data, 4 CRC) come
@@ -71,7 +73,7 @@ type colorCount struct {
 }
 
 // pixelRun is some equal pixels in a row.
-type pixelRun struct{ id, n int }
+type pixelRun struct{ id, n int32 }
 
 // paletted is img with a palette of its own colors: all, or 256 of more.
 func paletted(img *image.RGBA) *image.Paletted {
@@ -88,8 +90,10 @@ func paletted(img *image.RGBA) *image.Paletted {
 	out := image.NewPaletted(img.Bounds(), palette)
 	pixels := out.Pix
 	for _, r := range runs {
-		for i := range pixels[:r.n] {
-			pixels[i] = index[r.id]
+		if i := index[r.id]; i != 0 {
+			for j := range pixels[:r.n] {
+				pixels[j] = i
+			}
 		}
 		pixels = pixels[r.n:]
 	}
@@ -98,13 +102,19 @@ func paletted(img *image.RGBA) *image.Paletted {
 
 // countColors counts the pixels of each color, and lists the runs of equal pixels.
 func countColors(img *image.RGBA) (all []colorCount, runs []pixelRun) {
-	at := func(i int) uint32 { return binary.LittleEndian.Uint32(img.Pix[4*i:]) }
+	at := binary.LittleEndian.Uint32
 	ids := map[uint32]int{}
-	for start, end := 0, len(img.Pix)/4; start < end; {
-		c, n := at(start), 1
-		for start+n < end && at(start+n) == c {
-			n++
+	runs = make([]pixelRun, 0, len(img.Pix)/64)
+	for pixels := img.Pix; len(pixels) > 0; {
+		c, rest := at(pixels), pixels[4:]
+		for two := uint64(c)<<32 | uint64(c); len(rest) >= 8 && binary.LittleEndian.Uint64(rest) == two; {
+			rest = rest[8:]
 		}
+		for len(rest) > 0 && at(rest) == c {
+			rest = rest[4:]
+		}
+		n := (len(pixels) - len(rest)) / 4
+		pixels = rest
 		id, ok := ids[c]
 		if !ok {
 			id = len(all)
@@ -112,8 +122,7 @@ func countColors(img *image.RGBA) (all []colorCount, runs []pixelRun) {
 			all = append(all, colorCount{color.RGBA{uint8(c), uint8(c >> 8), uint8(c >> 16), uint8(c >> 24)}, 0, id})
 		}
 		all[id].n += n
-		runs = append(runs, pixelRun{id, n})
-		start += n
+		runs = append(runs, pixelRun{int32(id), int32(n)})
 	}
 	return all, runs
 }

@@ -3,7 +3,6 @@ package plots
 import (
 	"bytes"
 	"fmt"
-	"image"
 	"image/color"
 	"io"
 	"sync"
@@ -15,7 +14,6 @@ import (
 	"golang.org/x/image/math/fixed"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgpdf"
 	"gonum.org/v1/plot/vg/vgsvg"
 )
@@ -27,10 +25,9 @@ func (f *figure) render(w io.Writer) error {
 		dpi = defaultDPI
 	}
 	l := f.layout()
-	canvas := vgimg.NewWith(vgimg.UseWH(vg.Length(f.width)*vg.Inch, l.height), vgimg.UseDPI(dpi),
-		vgimg.UseBackgroundColor(color.White))
+	canvas, img := newImageCanvas(vg.Length(f.width)*vg.Inch, l.height, dpi)
 	f.draw(canvas, l)
-	return encodePNG(w, canvas.Image().(*image.RGBA), dpi)
+	return encodePNG(w, img, dpi)
 }
 
 // vector returns the figure as "svg" or "pdf". The same figure gives the same bytes.
