@@ -13,6 +13,8 @@ const (
 	nBlock = 1024 // columns of B packed at a time by Gemm
 	bBlock = 1024 // depth of B packed at a time by Gemm: whole blocks of kBlock
 	mBlock = 96   // rows of A and C kept in the cache for all panels of B
+
+	cCached = 1 << 17 // elements of C that are in the cache all the time
 )
 
 // Gemm computes C = op(A)·op(B), or C += op(A)·op(B) when accumulate is set, with op(A) of size
@@ -44,8 +46,12 @@ func gemm(transB bool, m, n, k int, a matrixA, b []float32, ldb int, accumulate 
 		if transB {
 			bj = b[j0*ldb:]
 		}
-		for from := 0; from < steps; from += bBlock {
-			to := min(from+bBlock, steps)
+		depth := bBlock
+		if m*nb <= cCached { // reads A in the order of memory
+			depth = kBlock
+		}
+		for from := 0; from < steps; from += depth {
+			to := min(from+depth, steps)
 			s.b = grow(s.b, (to-from)*wide)
 			for p := from; p < to; p += kBlock {
 				packBlock(a.format, transB, p, k, nb, bj, ldb, s.b[(p-from)*wide:])
