@@ -46,6 +46,12 @@ func gemmByPacking(transA, transB bool, m, n, k int, a []float32, lda int, b []f
 	GemmPacked(transA, m, n, k, a, lda, &p, accumulate, c, ldc)
 }
 
+func gemmByPackingBF16(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool, c []float32, ldc int) {
+	var p Packed
+	PackBF16(transB, k, n, b, ldb, &p)
+	GemmPacked(transA, m, n, k, a, lda, &p, accumulate, c, ldc)
+}
+
 // oracle is the recurrence of the package comment, by definition.
 func (p *product) oracle() []float32 {
 	out := append([]float32(nil), p.c.x...)
@@ -113,6 +119,28 @@ func TestGemmBits(t *testing.T) {
 					sameBits(t, name, p.run(t, Gemm).x, want)
 					sameBits(t, name+" packed", p.run(t, gemmByPacking).x, want)
 				}
+			}
+		}
+	})
+}
+
+// TestGemmOrderBits: neither the order of the blocks, which depends on the size of the result, nor a
+// copy of rows that are a multiple of 4 KB apart changes bits.
+func TestGemmOrderBits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short")
+	}
+	r := rand.New(rand.NewSource(1))
+	onEachPath(t, func(t *testing.T) {
+		for i, mode := range modes {
+			near := newProduct(r, mode.transA, mode.transB, i%2 == 0, 30, minCopied+9, 600, 1024-600)
+			sameBits(t, mode.name+" of rows 4 KB apart", near.run(t, Gemm).x, near.oracle())
+			large := newProduct(r, mode.transA, mode.transB, i%2 == 0, cCached/350, 370, bBlock+kBlock+9, 0)
+			sameBits(t, mode.name+" of a large result", large.run(t, Gemm).x, large.run(t, gemmByPacking).x)
+			if HasBF16() {
+				var pool *Pool
+				large = newProduct(r, mode.transA, mode.transB, i%2 == 0, cCached/350, 370, 2*bBlock+kBlock+9, 0)
+				sameBits(t, mode.name+" in bf16", large.run(t, pool.GemmBF16).x, large.run(t, gemmByPackingBF16).x)
 			}
 		}
 	})
