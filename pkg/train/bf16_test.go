@@ -15,6 +15,7 @@ import (
 // A run in bf16 has the same bits when it is interrupted and continued on another number of
 // threads, but not those of float32, with which it can't continue. So has one with adapters.
 func TestDecoderBF16(t *testing.T) {
+	long(t)
 	if !kernel.HasBF16() {
 		t.Skip("this processor has no AVX512_BF16")
 	}

@@ -49,6 +49,9 @@ func TestDPOResumesExactly(t *testing.T) {
 		"aot":     {"algorithm.dpo.loss_type=aot,sft", "micro_batch_tokens=200"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "online" {
+				long(t)
+			}
 			t.Parallel()
 			cfg := ofPairs(t, set...)
 			want := mustRun(t, cfg, t.TempDir(), 2)
@@ -121,6 +124,7 @@ func TestDPOLeavesOutIdenticalPairs(t *testing.T) {
 // The cached log-probabilities of the reference are used as they are, and refused if they are damaged
 // or of another run.
 func TestDPOReferenceFile(t *testing.T) {
+	long(t)
 	cfg := ofPairs(t, "pairs_file="+pairsIn(t, threePairs), "rollout_batch_size=4", "group_size=2")
 	dir := interrupted(t, cfg, 2)
 	path := filepath.Join(dir, rundir.CheckpointDir, referenceFile)
@@ -166,6 +170,7 @@ func TestDPORefusesOtherPairs(t *testing.T) {
 
 // Bad pairs are errors that name the line, or counted.
 func TestDPOBadPairs(t *testing.T) {
+	long(t)
 	for bad, want := range map[string]string{
 		`{"prompt":"q\n","chosen":"#### 4","rejected":"#### 4"}`:                      "line 4: chosen and rejected are identical",
 		`{"prompt":"q\n","chosen":"","rejected":"#### 4"}`:                            `line 4: "chosen" is empty`,

@@ -69,6 +69,9 @@ func TestLoRARunResumesExactly(t *testing.T) {
 		"ppo":       {"algorithm.type=ppo", "loss_type=grpo_clip"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "plain" {
+				long(t)
+			}
 			cfg := tinyDecoder(t, append(set, "train.lora.rank=2", "output.checkpoint_every_n_steps=1")...)
 			want := mustRun(t, cfg, t.TempDir(), 2)
 			dir := t.TempDir()

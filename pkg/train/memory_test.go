@@ -186,6 +186,7 @@ func TestOthersAskForMemory(t *testing.T) {
 // Early stopping adds a copy of the trained parameters, the validation examples, and the scorer of
 // their loss, which a decoder has in the memory of a pass.
 func TestMemoryOfEarlyStopping(t *testing.T) {
+	long(t)
 	tiny, err := config.LoadSFT(config.LoadOptions{Set: []string{"data.val_size=4", "eval_size=4"}})
 	if err != nil {
 		t.Fatal(err)

@@ -169,6 +169,7 @@ func TestEveryByteOfACheckpointIsChecked(t *testing.T) {
 // A damaged configuration is refused, or it is the same configuration and is
 // rewritten, with a note.
 func TestEveryByteOfTheConfigurationIsCheckedOnResume(t *testing.T) {
+	long(t)
 	t.Parallel()
 	cfg := mini(t)
 	dir := interrupted(t, cfg, 3)

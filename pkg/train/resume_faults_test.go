@@ -31,6 +31,7 @@ func (a *atStep) Step(m rundir.Metrics) {
 // A disk fills up during a run: the error names the cause, the newest checkpoint is intact, and
 // after space is freed the run ends like the uninterrupted one.
 func TestDiskThatFillsUp(t *testing.T) {
+	long(t)
 	cfg := mini(t, "n_grpo_steps=6")
 	want := uninterrupted(t, cfg)
 	for _, free := range []int64{0, 5000, 9_000, 13_000} { // room for 0 bytes, a line, two files, almost a checkpoint

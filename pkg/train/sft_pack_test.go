@@ -121,6 +121,7 @@ func TestSFTStopsEarly(t *testing.T) {
 // The validation loss is of answers in the form that the stage trains on; one that is longer than the
 // model's context is found before the run.
 func TestSFTValidationExamples(t *testing.T) {
+	long(t)
 	cfg := config.Resolve(decoderSFT(t, "stages.0.early_stopping_patience=1"))
 	problems, err := LoadProblems(cfg.Data)
 	if err != nil {
