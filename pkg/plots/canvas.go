@@ -52,12 +52,11 @@ func (l letters) Transform(dst xdraw.Image, m f64.Aff3, src image.Image, sr imag
 	ink, isUniform := src.(*image.Uniform)
 	to := image.Pt(int(m[2]), int(m[5]))
 	moves := m == f64.Aff3{1, 0, float64(to.X), 0, 1, float64(to.Y)}
-	if !isRGBA || !isUniform || !moves || op != xdraw.Over || o == nil || o.DstMask != nil {
-		l.Interpolator.Transform(dst, m, src, sr, op, o)
-		return
+	var mask *image.Alpha
+	if o != nil && o.DstMask == nil {
+		mask, _ = o.SrcMask.(*image.Alpha)
 	}
-	mask, isAlpha := o.SrcMask.(*image.Alpha)
-	if !isAlpha {
+	if mask == nil || !isRGBA || !isUniform || !moves || op != xdraw.Over {
 		l.Interpolator.Transform(dst, m, src, sr, op, o)
 		return
 	}

@@ -110,7 +110,7 @@ func (s *sft) batchOf(st config.Stage, rows float64, longest exampleBound) model
 	return model.BatchSize{Prompts: 1, PromptTokens: 1, LongestPrompt: 1, Completions: rows, Tokens: rows * n, Longest: n}
 }
 
-// exampleBytes is the memory of examples of so many tokens: their tokens, a weight for each, and text.
+// exampleBytes is the memory of examples of equal length: for each of its tokens an id and a weight, and its text.
 func exampleBytes(examples int, tokens float64) float64 {
 	return float64(examples) * (tokens*(8+8+2) + 160)
 }

@@ -123,14 +123,7 @@ func TestSFTStopsEarly(t *testing.T) {
 func TestSFTValidationExamples(t *testing.T) {
 	long(t)
 	cfg := config.Resolve(decoderSFT(t, "stages.0.early_stopping_patience=1"))
-	problems, err := LoadProblems(cfg.Data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template, err := templateOf(cfg.Data, cfg.Model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	problems, template := problemsOf(t, cfg)
 	s := &sft{cfg: cfg, problems: problems, template: template, val: problems.Val}
 	for name, examples := range map[string]func() ([]gsm8k.Example, error){
 		"training":   func() ([]gsm8k.Example, error) { return s.corpus(0, problems.SFT) },
@@ -155,6 +148,20 @@ func TestSFTValidationExamples(t *testing.T) {
 	}
 }
 
+// problemsOf are the problems and the prompt template of a configuration.
+func problemsOf(t *testing.T, c config.SFT) (*Problems, gsm8k.Template) {
+	t.Helper()
+	problems, err := LoadProblems(c.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template, err := templateOf(c.Data, c.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return problems, template
+}
+
 type sftLines struct {
 	steps []SFTStep
 	notes []string
@@ -175,14 +182,7 @@ func TestSFTMaxLength(t *testing.T) {
 		}
 		return &rec.Stages[0]
 	}
-	problems, err := LoadProblems(prompts.Data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template, err := templateOf(prompts.Data, prompts.Model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	problems, template := problemsOf(t, prompts)
 	for _, n := range promptLengths(tokenizerOf(prompts.Model), template, problems.SFT[:12]) {
 		longest = max(longest, n)
 	}

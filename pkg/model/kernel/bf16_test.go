@@ -202,12 +202,7 @@ func TestGemmBF16Bits(t *testing.T) {
 					name := fmt.Sprintf("%s, %d threads", shapeName(mode.name, s[0], s[2], s[1]), threads)
 					want := p.oracleBF16()
 					sameBits(t, name, p.run(t, pool.GemmBF16).x, want)
-					sameBits(t, name+", packed", p.run(t, func(transA, transB bool, m, n, k int, a []float32, lda int,
-						b []float32, ldb int, accumulate bool, c []float32, ldc int) {
-						var packed Packed
-						PackBF16(transB, k, n, b, ldb, &packed)
-						pool.GemmPacked(transA, m, n, k, a, lda, &packed, accumulate, c, ldc)
-					}).x, want)
+					sameBits(t, name+", packed", p.run(t, byPacking(pool, PackBF16)).x, want)
 				}
 			}
 		}

@@ -140,7 +140,8 @@ func gemmPanels(m, n, depth int, a matrixA, packed []float32, wide, j int, add b
 const minCopied = 256
 
 // ready returns the first rows of A to a depth of kb as tiles read them, for n columns of C. It
-// copies rows that are a multiple of 4 KB apart: these share one set of the L1 cache.
+// rounds them if they are not yet, and copies rows that are a multiple of 4 KB apart: these share
+// one set of the L1 cache.
 func (a matrixA) ready(rows, kb, n int, s *scratch) matrixA {
 	const pitch = kBlock + nr
 	switch {

@@ -30,7 +30,7 @@ func newProduct(r *rand.Rand, transA, transB, accumulate bool, m, n, k, gap int)
 }
 
 // run computes the matmul by gemm into a copy of c and returns it.
-func (p *product) run(t testing.TB, gemm func(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool, c []float32, ldc int)) *guarded {
+func (p *product) run(t testing.TB, gemm gemmFunc) *guarded {
 	t.Helper()
 	c := *p.c
 	c.buf = append([]float32(nil), p.c.buf...)
@@ -40,17 +40,18 @@ func (p *product) run(t testing.TB, gemm func(transA, transB bool, m, n, k int, 
 	return &c
 }
 
-func gemmByPacking(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool, c []float32, ldc int) {
-	var p Packed
-	PackB(transB, k, n, b, ldb, &p)
-	GemmPacked(transA, m, n, k, a, lda, &p, accumulate, c, ldc)
+type gemmFunc = func(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool, c []float32, ldc int)
+
+// byPacking is a matmul that packs B first.
+func byPacking(pool *Pool, pack func(transB bool, k, n int, b []float32, ldb int, into *Packed)) gemmFunc {
+	return func(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool, c []float32, ldc int) {
+		var p Packed
+		pack(transB, k, n, b, ldb, &p)
+		pool.GemmPacked(transA, m, n, k, a, lda, &p, accumulate, c, ldc)
+	}
 }
 
-func gemmByPackingBF16(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool, c []float32, ldc int) {
-	var p Packed
-	PackBF16(transB, k, n, b, ldb, &p)
-	GemmPacked(transA, m, n, k, a, lda, &p, accumulate, c, ldc)
-}
+var gemmByPacking = byPacking(nil, PackB)
 
 // oracle is the recurrence of the package comment, by definition.
 func (p *product) oracle() []float32 {
@@ -140,7 +141,7 @@ func TestGemmOrderBits(t *testing.T) {
 			if HasBF16() {
 				var pool *Pool
 				large = newProduct(r, mode.transA, mode.transB, i%2 == 0, cCached/350, 370, 2*bBlock+kBlock+9, 0)
-				sameBits(t, mode.name+" in bf16", large.run(t, pool.GemmBF16).x, large.run(t, gemmByPackingBF16).x)
+				sameBits(t, mode.name+" in bf16", large.run(t, pool.GemmBF16).x, large.run(t, byPacking(pool, PackBF16)).x)
 			}
 		}
 	})
