@@ -33,16 +33,16 @@ type run struct {
 const runRows = 128
 
 // runs cuts a tree into runs, in the order of the segments.
-func (t *tree) runs() (out []run) {
-	for s, segment := range t.segments {
+func (t *Tree) runs() (out []run) {
+	for s, segment := range t.Segments {
 		n := len(segment.Tokens)
 		if k := len(out) - 1; k >= 0 && segment.Sampled && out[k].rows+n <= runRows {
-			if last := t.segments[s-1]; last.Sampled && last.Parent == segment.Parent {
+			if last := t.Segments[s-1]; last.Sampled && last.Parent == segment.Parent {
 				out[k] = run{out[k].first, s + 1, out[k].rows + n, out[k].before, max(out[k].width, out[k].before+n)}
 				continue
 			}
 		}
-		out = append(out, run{s, s + 1, n, t.before[s], t.before[s] + n})
+		out = append(out, run{s, s + 1, n, t.Before[s], t.Before[s] + n})
 	}
 	return out
 }
@@ -53,7 +53,7 @@ type scratch struct {
 	p, dp []float32 // (rows, width) of a run: probabilities
 }
 
-func newScratch(t *tree, runs []run, dim int, backward bool, mem *arena) *scratch {
+func newScratch(t *Tree, runs []run, dim int, backward bool, mem *arena) *scratch {
 	most := 0
 	for _, r := range runs {
 		most = max(most, r.rows*r.width)
@@ -66,18 +66,18 @@ func newScratch(t *tree, runs []run, dim int, backward bool, mem *arena) *scratc
 }
 
 // gather copies the rows of segments of one part of qkv, from column at on, to out.
-func (a attention) gather(t *tree, segments []int, qkv []float32, at int, out []float32) {
+func (a attention) gather(t *Tree, segments []int, qkv []float32, at int, out []float32) {
 	for _, s := range segments {
-		for i := t.start[s]; i < t.start[s]+len(t.segments[s].Tokens); i++ {
+		for i := t.Start[s]; i < t.Start[s]+len(t.Segments[s].Tokens); i++ {
 			out = out[copy(out[:a.dim], qkv[i*a.width()+at:]):]
 		}
 	}
 }
 
 // scatter adds rows that [attention.gather] has copied to where they came from.
-func (a attention) scatter(t *tree, segments []int, rows []float32, dqkv []float32, at int) {
+func (a attention) scatter(t *Tree, segments []int, rows []float32, dqkv []float32, at int) {
 	for _, s := range segments {
-		for i := t.start[s]; i < t.start[s]+len(t.segments[s].Tokens); i++ {
+		for i := t.Start[s]; i < t.Start[s]+len(t.Segments[s].Tokens); i++ {
 			kernel.Axpy(1, rows[:a.dim], dqkv[i*a.width()+at:][:a.dim])
 			rows = rows[a.dim:]
 		}
@@ -86,19 +86,19 @@ func (a attention) scatter(t *tree, segments []int, rows []float32, dqkv []float
 
 // own calls f for each segment of a run that has tokens, with the first of them, its row
 // in the run, and their number.
-func (t *tree) own(r run, f func(start, row, n int)) {
+func (t *Tree) own(r run, f func(start, row, n int)) {
 	for s := r.first; s < r.end; s++ {
-		if n := len(t.segments[s].Tokens); n > 0 {
-			f(t.start[s], t.start[s]-t.start[r.first], n)
+		if n := len(t.Segments[s].Tokens); n > 0 {
+			f(t.Start[s], t.Start[s]-t.Start[r.first], n)
 		}
 	}
 }
 
 // probabilities writes those of a run's queries of one head to w.p, over the context's
 // keys, which are in w.k, and then the segment's own. Keys after a query have probability 0.
-func (a attention) probabilities(t *tree, r run, head int, qkv []float32, w *scratch) {
+func (a attention) probabilities(t *Tree, r run, head int, qkv []float32, w *scratch) {
 	width := a.width()
-	q, k, first := qkv[head*a.dim:], qkv[a.q()+head/a.group()*a.dim:], t.start[r.first]
+	q, k, first := qkv[head*a.dim:], qkv[a.q()+head/a.group()*a.dim:], t.Start[r.first]
 	kernel.Gemm(false, true, r.rows, r.before, a.dim, q[first*width:], width, w.k, a.dim, false, w.p, r.width)
 	t.own(r, func(start, row, n int) {
 		p, at := w.p[row*r.width:], start*width
@@ -113,11 +113,11 @@ func (a attention) probabilities(t *tree, r run, head int, qkv []float32, w *scr
 }
 
 // forward writes the outputs of a run for the query heads of one key head to out.
-func (a attention) forward(t *tree, r run, kvHead int, qkv, out []float32, w *scratch) {
+func (a attention) forward(t *Tree, r run, kvHead int, qkv, out []float32, w *scratch) {
 	if r.rows == 0 {
 		return
 	}
-	context, sampled := t.context[r.first], t.segments[r.first].Sampled
+	context, sampled := t.Context[r.first], t.Segments[r.first].Sampled
 	if !sampled { // a run of one segment: its values are part of the same sum
 		context = t.visible(r.first)
 	}
@@ -131,7 +131,7 @@ func (a attention) forward(t *tree, r run, kvHead int, qkv, out []float32, w *sc
 		if sampled {
 			depth = r.before
 		}
-		kernel.Gemm(false, false, r.rows, a.dim, depth, w.p, r.width, w.v, a.dim, false, o[t.start[r.first]*ldo:], ldo)
+		kernel.Gemm(false, false, r.rows, a.dim, depth, w.p, r.width, w.v, a.dim, false, o[t.Start[r.first]*ldo:], ldo)
 		if !sampled {
 			continue
 		}
@@ -146,14 +146,14 @@ func (a attention) forward(t *tree, r run, kvHead int, qkv, out []float32, w *sc
 // own keys and values to dqkv, and those of its context's keys and values, (2, before,
 // dim), to dcontext, from dout. [attention.scatter] adds the latter to dqkv when all runs
 // are done.
-func (a attention) backward(t *tree, r run, kvHead int, qkv, dout, dqkv, dcontext []float32, w *scratch) {
+func (a attention) backward(t *Tree, r run, kvHead int, qkv, dout, dqkv, dcontext []float32, w *scratch) {
 	if r.rows == 0 {
 		return
 	}
-	width, first := a.width(), t.start[r.first]
+	width, first := a.width(), t.Start[r.first]
 	kAt, vAt := a.q()+kvHead*a.dim, a.q()+a.kv()+kvHead*a.dim
-	a.gather(t, t.context[r.first], qkv, kAt, w.k)
-	a.gather(t, t.context[r.first], qkv, vAt, w.v)
+	a.gather(t, t.Context[r.first], qkv, kAt, w.k)
+	a.gather(t, t.Context[r.first], qkv, vAt, w.v)
 	dk, dv := dcontext[:r.before*a.dim], dcontext[r.before*a.dim:]
 	for head := kvHead * a.group(); head < (kvHead+1)*a.group(); head++ {
 		more := head > kvHead*a.group()

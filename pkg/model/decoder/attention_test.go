@@ -40,7 +40,7 @@ func completionTree(r *rand.Rand, vocab int) []Segment {
 
 func TestRuns(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
-	tree, err := newTree(completionTree(r, 50))
+	tree, err := NewTree(completionTree(r, 50))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestTreeGradients(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
 	net := randomNetwork(r)
 	segments := completionTree(r, net.Config.Vocab)
-	whole, err := newTree(segments)
+	whole, err := NewTree(segments)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestTreeGradients(t *testing.T) {
 	for s, segment := range segments {
 		for i := range segment.Tokens {
 			if segment.Sampled {
-				places, targets = append(places, whole.start[s]+i), append(targets, r.Intn(net.Config.Vocab))
+				places, targets = append(places, whole.Start[s]+i), append(targets, r.Intn(net.Config.Vocab))
 				weights = append(weights, float32(r.NormFloat64()))
 			}
 		}

@@ -6,7 +6,7 @@ import (
 
 // packed is a [model.Batch] as a tree, with the places of its predictions.
 type packed struct {
-	tree *tree
+	tree *Tree
 	b, t int // completions, and the most tokens of one
 	// Of each prediction, completion by completion: the place in the tree of the state
 	// before the token, the token, and its element of a (b, t) matrix.
@@ -19,23 +19,23 @@ func pack(batch *model.Batch, vocab int) (*packed, error) {
 	if err := batch.Check(vocab); err != nil {
 		return nil, err
 	}
-	segments, leaf := promptTree(batch.Prompts)
+	segments, leaf := PromptTree(batch.Prompts)
 	p := &packed{b: len(batch.Rows)}
 	for _, r := range batch.Rows {
 		segments = append(segments, Segment{Parent: leaf[r.Prompt], Tokens: narrow(r.Tokens[:len(r.Tokens)-1]), Sampled: true})
 		p.t = max(p.t, len(r.Tokens))
 	}
 	var err error
-	if p.tree, err = newTree(segments); err != nil {
+	if p.tree, err = NewTree(segments); err != nil {
 		return nil, err
 	}
 	first := len(segments) - len(batch.Rows)
 	for i, r := range batch.Rows {
 		prompt := leaf[r.Prompt]
-		at := p.tree.start[prompt] + len(segments[prompt].Tokens) - 1
+		at := p.tree.Start[prompt] + len(segments[prompt].Tokens) - 1
 		for j, id := range r.Tokens {
 			p.places, p.targets, p.elements = append(p.places, at), append(p.targets, id), append(p.elements, i*p.t+j)
-			at = p.tree.start[first+i] + j
+			at = p.tree.Start[first+i] + j
 		}
 	}
 	return p, nil

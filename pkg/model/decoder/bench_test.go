@@ -20,9 +20,9 @@ func benchNetwork(layers int) *Network {
 	for i := range n.Params.Flat {
 		n.Params.Flat[i] = float32(r.NormFloat64()) * 0.04
 	}
-	for i := range n.layers {
-		for j := range n.layers[i].attnNorm {
-			n.layers[i].attnNorm[j], n.layers[i].ffnNorm[j] = 1, 1
+	for i := range n.Layers {
+		for j := range n.Layers[i].AttnNorm {
+			n.Layers[i].AttnNorm[j], n.Layers[i].FFNNorm[j] = 1, 1
 		}
 	}
 	return n
@@ -57,12 +57,12 @@ func benchTree(vocab int) (segments []Segment, places, targets []int) {
 
 // flops are the floating-point operations of the matmuls of a forward and a backward
 // pass: of the layers (the attention's with its masked scores), and of the head.
-func flops(c *hf.Config, t *tree, places int) float64 {
+func flops(c *hf.Config, t *Tree, places int) float64 {
 	h, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-	layers := 3 * 2 * float64(len(t.tokens)) * float64(h*(q+2*kv)+q*h+3*h*c.FFN)
-	for s, segment := range t.segments {
+	layers := 3 * 2 * float64(len(t.Tokens)) * float64(h*(q+2*kv)+q*h+3*h*c.FFN)
+	for s, segment := range t.Segments {
 		m := len(segment.Tokens)
-		layers += 7 * 2 * float64(q*m*(t.before[s]+m)) // 2 forward; 5 backward, one of them repeated
+		layers += 7 * 2 * float64(q*m*(t.Before[s]+m)) // 2 forward; 5 backward, one of them repeated
 	}
 	return layers*float64(c.Layers) + 3*2*float64(places*h*c.Vocab)
 }
@@ -75,14 +75,14 @@ func BenchmarkUpdate(b *testing.B) {
 	}
 	net, grads := benchNetwork(6), benchNetwork(6)
 	segments, places, targets := benchTree(net.Config.Vocab)
-	t, err := newTree(segments)
+	t, err := NewTree(segments)
 	if err != nil {
 		b.Fatal(err)
 	}
 	start := time.Now()
 	peak := kernel.Peak(1 << 26)
 	peak /= time.Since(start).Seconds()
-	b.Logf("%d tokens; peak of a core %.0f GFLOP/s", len(t.tokens), peak/1e9)
+	b.Logf("%d tokens; peak of a core %.0f GFLOP/s", len(t.Tokens), peak/1e9)
 	for _, head := range []bool{false, true} {
 		for _, threads := range []int{1, 2} {
 			b.Run(fmt.Sprintf("head=%v/%d", head, threads), func(b *testing.B) {
@@ -94,7 +94,10 @@ func BenchmarkUpdate(b *testing.B) {
 				}
 				for b.Loop() {
 					mem.reset()
-					g := newGraph(newPass(net, pool, mem, t, true), grads, false)
+					g, err := newGraph(&cpu{pool, mem}, net, grads, t, false)
+					if err != nil {
+						b.Fatal(err)
+					}
 					gradients(b, g, at, want, 1, func(logp, entropy []float32) ([]float32, []float32) {
 						return logp, make([]float32, len(logp))
 					})

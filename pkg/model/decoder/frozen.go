@@ -15,13 +15,20 @@ import (
 
 // Under LoRA the weights of a network are frozen. There is one copy of them, which all
 // networks of a run share (the sampler's, the learner's, the reference model's and the
-// critic's), in the packed form that is fast for few rows. Only the embedding and the
-// head are there in both forms. In bf16 the packed form is rounded; the adapters are
-// computed in float32.
+// critic's). On the CPU it is in the packed form that is fast for few rows, and only the
+// embedding and the head are there in both forms; in bf16 the packed form is rounded, and
+// the adapters are computed in float32.
 
-// freeze makes a network of frozen weights, without adapters. read returns a tensor by
-// its Hugging Face name.
-func freeze(c *hf.Config, bf16 bool, read func(name string) ([]float32, error)) (*Network, error) {
+// freeze makes a network of frozen weights, without adapters: packed ones for the CPU, or those of
+// [Network.Frozen]. read returns a tensor by its Hugging Face name.
+func freeze(c *hf.Config, bf16, packed bool, read func(name string) ([]float32, error)) (*Network, error) {
+	if !packed {
+		n, err := load(c, read)
+		if err == nil {
+			n.Frozen, n.BF16 = n.Params, bf16
+		}
+		return n, err
+	}
 	names, _ := c.Shapes()
 	var failed error
 	fill := func(x []float32) {
@@ -36,19 +43,19 @@ func freeze(c *hf.Config, bf16 bool, read func(name string) ([]float32, error)) 
 		fill(x)
 		return x
 	}
-	n := build(c, take, func(in, out int) projection {
+	n := build(c, take, func(in, out int) Projection {
 		if len(names) == 1 { // lm_head.weight
-			return projection{in: in, out: out, w: take(in * out)}
+			return Projection{In: in, Out: out, W: take(in * out)}
 		}
 		s := borrow(in * out)
 		defer s.giveBack()
 		fill(s.x)
-		m := projection{in: in, out: out, bf16: bf16, packed: new(kernel.Packed)}
+		m := Projection{In: in, Out: out, bf16: bf16, packed: new(kernel.Packed)}
 		m.packInto(s.x, m.packed)
 		return m
 	})
-	n.bf16, n.head.bf16, n.head.packed = bf16, bf16, new(kernel.Packed)
-	n.head.packInto(n.head.w, n.head.packed)
+	n.BF16, n.Head.bf16, n.Head.packed = bf16, bf16, new(kernel.Packed)
+	n.Head.packInto(n.Head.W, n.Head.packed)
 	return n, failed
 }
 
@@ -61,25 +68,29 @@ func (n *Network) digest() string {
 			model.WriteFloats(h, x)
 		}
 	}
-	matrix := func(m projection) {
-		s := borrow(m.in * m.out)
+	matrix := func(m Projection) {
+		if m.packed == nil {
+			write(m.W)
+			return
+		}
+		s := borrow(m.In * m.Out)
 		defer s.giveBack()
-		m.packed.Transposed(0, m.out, s.x)
+		m.packed.Transposed(0, m.Out, s.x)
 		write(s.x)
 	}
-	write(n.embed)
-	for _, l := range n.layers {
-		write(l.attnNorm)
-		matrix(l.qkv)
-		write(l.qkvBias, l.qNorm, l.kNorm)
-		matrix(l.out)
-		write(l.ffnNorm)
-		matrix(l.gateUp)
-		matrix(l.down)
+	write(n.Embed)
+	for _, l := range n.Layers {
+		write(l.AttnNorm)
+		matrix(l.QKV)
+		write(l.QKVBias, l.QNorm, l.KNorm)
+		matrix(l.Out)
+		write(l.FFNNorm)
+		matrix(l.GateUp)
+		matrix(l.Down)
 	}
-	write(n.norm)
+	write(n.Norm)
 	if !n.Config.Tied {
-		write(n.head.w)
+		write(n.Head.W)
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
@@ -113,27 +124,27 @@ func newAdapters(c *hf.Config, l hf.LoRA, seed uint64) *model.Params {
 
 // with is the network with other trainable parameters, which params begins with.
 func (n *Network) with(params *model.Params) *Network {
-	if n.lora == nil {
+	if n.LoRA == nil {
 		m := view(n.Config, params)
-		if n.bf16 {
+		if n.BF16 {
 			m.useBF16()
 		}
 		return m
 	}
 	m := *n
-	m.layers = slices.Clone(n.layers)
-	m.attach(n.lora, params)
+	m.Layers = slices.Clone(n.Layers)
+	m.attach(n.LoRA, params)
 	return &m
 }
 
 // gradients views gradients in the form of the trainable parameters as a network. Frozen
 // weights have none.
 func (n *Network) gradients(params *model.Params) *Network {
-	if n.lora == nil {
+	if n.LoRA == nil {
 		return view(n.Config, params)
 	}
-	g := &Network{Config: n.Config, layers: make([]layer, len(n.layers))}
-	g.attach(n.lora, params)
+	g := &Network{Config: n.Config, Layers: make([]Layer, len(n.Layers))}
+	g.attach(n.LoRA, params)
 	return g
 }
 
@@ -145,43 +156,43 @@ func (n *Network) attach(l *hf.LoRA, params *model.Params) {
 		rest = rest[size:]
 		return x
 	}
-	n.lora, n.Params = l, params
-	for i := range n.layers {
-		x, all := &n.layers[i], rest
-		matrices := [...]*projection{&x.qkv, &x.out, &x.gateUp, &x.down}
+	n.LoRA, n.Params = l, params
+	for i := range n.Layers {
+		x, all := &n.Layers[i], rest
+		matrices := [...]*Projection{&x.QKV, &x.Out, &x.GateUp, &x.Down}
 		for k, modules := range n.Config.Modules() {
-			a := adapters{rank: l.Rank, scale: float32(l.Scale())}
+			a := Adapters{Rank: l.Rank, Scale: float32(l.Scale())}
 			from := 0
 			for _, m := range modules {
 				if slices.Contains(l.Targets, m.Name) {
-					a.targets = append(a.targets, adapter{from: from, out: m.Out})
+					a.Targets = append(a.Targets, Adapter{From: from, Out: m.Out})
 				}
 				from += m.Out
 			}
-			a.a = take(a.ranks() * modules[0].In)
-			for t := range a.targets {
-				a.targets[t].b = take(a.targets[t].out * l.Rank)
+			a.A = take(a.Ranks() * modules[0].In)
+			for t := range a.Targets {
+				a.Targets[t].B = take(a.Targets[t].Out * l.Rank)
 			}
-			matrices[k].adapters = a
+			matrices[k].Adapters = a
 		}
-		x.all = all[:len(all)-len(rest)]
+		x.All = all[:len(all)-len(rest)]
 	}
 }
 
 // base is the network without its adapters.
 func (n *Network) base() *Network {
 	m := *n
-	m.layers = slices.Clone(n.layers)
+	m.Layers = slices.Clone(n.Layers)
 	m.attach(&hf.LoRA{}, model.NewParams(nil))
 	return &m
 }
 
 // adapted reports whether the adapters change the network: a B is not zero.
 func (n *Network) adapted() bool {
-	for _, l := range n.layers {
-		for _, m := range []projection{l.qkv, l.out, l.gateUp, l.down} {
-			for _, t := range m.targets {
-				if slices.ContainsFunc(t.b, func(x float32) bool { return x != 0 }) {
+	for _, l := range n.Layers {
+		for _, m := range []Projection{l.QKV, l.Out, l.GateUp, l.Down} {
+			for _, t := range m.Targets {
+				if slices.ContainsFunc(t.B, func(x float32) bool { return x != 0 }) {
 					return true
 				}
 			}

@@ -75,7 +75,7 @@ func (c *goldenCase) sequences() (segments []Segment, places, targets []int) {
 // newTestGraph is a graph over segments, in memory that held something else.
 func newTestGraph(t testing.TB, net, grads *Network, segments []Segment, threads int) *graph {
 	t.Helper()
-	tree, err := newTree(segments)
+	tree, err := NewTree(segments)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,11 @@ func newTestGraph(t testing.TB, net, grads *Network, segments []Segment, threads
 		x[i] = float32(math.NaN())
 	}
 	mem.reset()
-	return newGraph(newPass(net, pool, mem, tree, grads != nil), grads, false)
+	g, err := newGraph(&cpu{pool, mem}, net, grads, tree, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
 }
 
 // states are the network's last states over segments, (tokens, hidden).
@@ -201,7 +205,7 @@ func TestGoldenTreeIsTheSequences(t *testing.T) {
 		ids := c.InputIDs[0]
 		a, b, end := ids[:4], ids[4:7], []int32{7, 3, 9}
 		tree := []Segment{{Parent: -1, Tokens: a}, {Parent: 0, Tokens: b}, {1, ids[7:], true}, {1, end, true}, {0, end, false}}
-		together, err := newTree(tree)
+		together, err := NewTree(tree)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +215,7 @@ func TestGoldenTreeIsTheSequences(t *testing.T) {
 		} {
 			n := len(tree[s].Tokens)
 			chain := []Segment{{Parent: -1, Tokens: whole[:len(whole)-n]}, {0, whole[len(whole)-n:], tree[s].Sampled}}
-			got := final[together.start[s]*h : (together.start[s]+n)*h]
+			got := final[together.Start[s]*h : (together.Start[s]+n)*h]
 			want := states(t, net, chain, 1)[(len(whole)-n)*h:]
 			for i := range got {
 				if got[i] != want[i] {

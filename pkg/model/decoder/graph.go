@@ -15,57 +15,46 @@ import (
 //
 // or, for a critic, valueHead -> valueLoss. A graph is built for each batch, in a few
 // milliseconds. Operations add the gradients of weights to the learner's own memory, which
-// the gradient nodes show: they are sums over batches. The gradient of the residual
-// stream is one matrix that every layer replaces in turn.
+// the gradient nodes show: they are sums over batches.
 type graph struct {
-	*pass
+	ops Ops
 	*fused.Builder
-	grads         *Network // nil without a backward pass
-	checkpointing bool     // keep only the input of each layer for the backward pass
-	top           *G.Node  // the residual stream after the last layer, (tokens, hidden)
-	weights       G.Nodes  // the trainable parameters
-	dx            []float32
-	dcontext      [][]float32 // of [pass.contexts]
+	net     *Network
+	learns  bool    // the graph will be differentiated
+	top     *G.Node // the residual stream after the last layer, (tokens, hidden)
+	weights G.Nodes // the trainable parameters
 }
 
-// newGraph adds the layers to a graph. With grads, the graph will be differentiated.
-func newGraph(p *pass, grads *Network, checkpointing bool) *graph {
-	g := &graph{pass: p, Builder: fused.NewBuilder(), grads: grads, checkpointing: checkpointing}
-	n, h := len(p.tree.tokens), p.net.Config.Hidden
-	if grads != nil {
-		g.dx, g.dcontext = p.states(), p.contexts()
+// newGraph builds the layers over a tree on a device. With grads, the graph will be differentiated.
+func newGraph(on Backend, net, grads *Network, t *Tree, checkpointing bool) (*graph, error) {
+	ops, err := on.NewOps(net, grads, t, checkpointing)
+	if err != nil {
+		return nil, err
 	}
-	g.top = g.Fuse("embed", &embedOp{g}, nil, tensor.Shape{n, h}, g.weight("embed", p.net.embed, p.net.Config.Vocab, h))
-	var spare [2][]float32
-	if grads == nil { // a layer's input is not read again
-		spare = [2][]float32{p.states(), p.states()}
-	}
-	for i := range p.net.layers {
-		name, l := fmt.Sprint("block", i), &p.net.layers[i]
-		op := &blockOp{graph: g, layer: l, out: spare[i%2]}
-		if grads != nil {
-			op.grads = &grads.layers[i]
+	g := &graph{ops: ops, Builder: fused.NewBuilder(), net: net, learns: grads != nil}
+	stream := tensor.Shape{len(t.Tokens), net.Config.Hidden}
+	g.top = g.Fuse("embed", ops.Embed(), nil, stream, g.weight("embed", net.Embed, net.Config.Vocab, net.Config.Hidden))
+	for i := range net.Layers {
+		name, in := fmt.Sprint("block", i), []fused.Input{fused.Matrix(g.top)}
+		if all := net.Layers[i].All; len(all) > 0 {
+			in = append(in, g.trainable(name, all, len(all)))
 		}
-		in := []fused.Input{fused.Matrix(g.top)}
-		if len(l.all) > 0 {
-			in = append(in, g.trainable(name, l.all, len(l.all)))
-		}
-		g.top = g.Fuse(name, op, nil, tensor.Shape{n, h}, in...)
+		g.top = g.Fuse(name, ops.Block(i), nil, stream, in...)
 	}
-	return g
+	return g, nil
 }
 
 // weight is an input of parameters outside the layers, which LoRA freezes.
 func (g *graph) weight(op string, x []float32, shape ...int) fused.Input {
-	if g.net.lora == nil {
+	if g.net.LoRA == nil {
 		return g.trainable(op, x, shape...)
 	}
-	return of(g.Input(op+".weight", fused.Dense(x, shape...))).Constant()
+	return of(g.Input(op+".weight", g.ops.Weight(x, shape...))).Constant()
 }
 
 // trainable is an input of trainable parameters.
 func (g *graph) trainable(op string, x []float32, shape ...int) fused.Input {
-	n := g.Input(op+".weight", fused.Dense(x, shape...))
+	n := g.Input(op+".weight", g.ops.Weight(x, shape...))
 	g.weights = append(g.weights, n)
 	return of(n)
 }
@@ -78,17 +67,18 @@ func of(n *G.Node) fused.Input {
 	return fused.Matrix(n)
 }
 
-// gradient shows the gradient of an input; nil if that is frozen.
-func gradient(x []float32, shape ...int) *tensor.Dense {
-	if x == nil {
-		return nil
-	}
-	return fused.Dense(x, shape...)
+// logProbs adds headLogProb: see [Ops.LogProbs].
+func (g *graph) logProbs(places, targets []int, temperature float64) *G.Node {
+	c := g.net.Config
+	return g.Fuse("headLogProb", g.ops.LogProbs(places, targets, temperature), nil, tensor.Shape{2, len(places)},
+		fused.Matrix(g.top), g.weight("norm", g.net.Norm, c.Hidden), g.weight("head", g.net.Head.W, c.Vocab, c.Hidden))
 }
 
-// stream is a matrix like the residual stream as a tensor.
-func (g *graph) stream(x []float32) *tensor.Dense {
-	return fused.Dense(x, len(g.tree.tokens), g.net.Config.Hidden)
+// values adds valueHead: see [Ops.Values].
+func (g *graph) values(places []int, head, grads ValueHead) *G.Node {
+	h := g.net.Config.Hidden
+	return g.Fuse("valueHead", g.ops.Values(places, head, grads), nil, tensor.Shape{1, len(places)}, fused.Matrix(g.top),
+		g.weight("norm", g.net.Norm, h), g.trainable("value", head.W, h), g.trainable("bias", head.Bias, 1))
 }
 
 // loss ends the graph in a scalar: see [fused.Builder.Loss].
@@ -96,68 +86,20 @@ func (g *graph) loss(name string, x *G.Node, evaluate func(x, d []float32) (floa
 	if g.Err != nil {
 		return nil
 	}
-	return g.Loss(name, x, fused.HostLoss(x.Shape()), nil, evaluate)
+	io, err := g.ops.Loss(x.Shape())
+	return g.Loss(name, x, io, err, evaluate)
 }
 
 // run runs the graph up to out, and backward from there if it has gradients.
 func (g *graph) run(out *G.Node) error {
 	var wrt G.Nodes
-	if g.grads != nil {
+	if g.learns {
 		wrt = g.weights
 	}
-	compiled, err := g.Compile(out, wrt)
+	compiled, err := g.Compile(out, wrt, g.ops.VMOptions()...)
 	if err != nil {
 		return fmt.Errorf("build the graph: %w", err)
 	}
 	defer compiled.Close()
 	return compiled.Run()
-}
-
-// embedOp looks tokens up. Input: the embedding, (vocabulary, hidden).
-type embedOp struct{ *graph }
-
-func (o *embedOp) Forward([]G.Value) (G.Value, error) { return o.stream(o.embed()), nil }
-
-func (o *embedOp) AllocateGrads() ([]*tensor.Dense, error) {
-	c := o.net.Config
-	return []*tensor.Dense{gradient(o.grads.embed, c.Vocab, c.Hidden)}, nil
-}
-
-func (o *embedOp) Backward([]G.Value) error {
-	o.embedBackward(o.dx, o.grads.embed)
-	return nil
-}
-
-// blockOp is a layer. Inputs: the residual stream; all parameters of the layer.
-type blockOp struct {
-	*graph
-	layer, grads *layer
-	saved        saved
-	out          []float32
-	mark         []int // of the memory before the layer
-}
-
-func (o *blockOp) Forward(in []G.Value) (G.Value, error) {
-	if o.out == nil { // the next layer's input
-		o.out = o.states()
-	}
-	o.mark = o.mem.mark()
-	o.saved = o.block(o.layer, fused.Floats(in[0]), o.out)
-	if o.grads == nil || o.checkpointing {
-		o.mem.back(o.mark)
-	}
-	return o.stream(o.out), nil
-}
-
-func (o *blockOp) AllocateGrads() ([]*tensor.Dense, error) {
-	return []*tensor.Dense{o.stream(o.dx), fused.Dense(o.grads.all, len(o.grads.all))}, nil
-}
-
-func (o *blockOp) Backward(vals []G.Value) error {
-	if o.checkpointing {
-		o.saved = o.block(o.layer, fused.Floats(vals[0]), nil)
-	}
-	o.blockBackward(o.layer, o.grads, &o.saved, o.dcontext, o.dx)
-	o.mem.back(o.mark)
-	return nil
 }

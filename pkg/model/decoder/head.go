@@ -30,21 +30,15 @@ func lossParts(rows, vocab int, backward bool) (most int, keep bool) {
 	return min(rows, lossRows, max(headRows, lossLogits/vocab)), false
 }
 
-// logProbs adds headLogProb: the log-probabilities of targets, and the entropies of
-// their distributions, after the tokens at the given places of the tree, as (2, places).
-// The logits are divided by temperature.
-func (g *graph) logProbs(places, targets []int, temperature float64) *G.Node {
-	c := g.net.Config
-	op := &headOp{graph: g, places: places, targets: targets, inv: float32(1 / temperature)}
-	op.most, op.keep = lossParts(len(places), c.Vocab, g.grads != nil)
-	return g.Fuse("headLogProb", op, nil, tensor.Shape{2, len(places)}, fused.Matrix(g.top),
-		g.weight("norm", g.net.norm, c.Hidden), g.weight("head", g.net.head.w, c.Vocab, c.Hidden))
+func (o *cpuOps) LogProbs(places, targets []int, temperature float64) fused.Op {
+	op := &headOp{cpuOps: o, places: places, targets: targets, inv: float32(1 / temperature)}
+	op.most, op.keep = lossParts(len(places), o.net.Config.Vocab, o.grads != nil)
+	return op
 }
 
-// headOp is headLogProb. Inputs: the residual stream; the weights of the last RMSNorm;
-// the head, (vocabulary, hidden).
+// headOp is [Ops.LogProbs].
 type headOp struct {
-	*graph
+	*cpuOps
 	places, targets []int
 	inv             float32
 	most            int // see lossParts
@@ -66,7 +60,7 @@ func (o *headOp) each(again bool, f func(from, n int, probs []float32)) {
 			copy(o.rows[i*h:(i+1)*h], o.final[at*h:(at+1)*h])
 		}
 		if !again || !o.keep {
-			o.net.head.forward(o.pool, n, o.rows, false, o.logits)
+			o.net.Head.forward(o.pool, n, o.rows, false, o.logits)
 			o.pool.LogSoftmaxGather(n, vocab, o.logits, o.inv, o.targets[from:from+n], logp[from:], entropy[from:], o.logits)
 		}
 		f(from, n, o.logits)
@@ -80,7 +74,7 @@ func (o *headOp) Forward(in []G.Value) (G.Value, error) {
 	c := o.net.Config
 	o.mark = o.mem.mark()
 	o.out = fused.NewBuffer(2, len(o.places))
-	o.final, o.rstd = o.norm(fused.Floats(in[0]), o.net.norm)
+	o.final, o.rstd = o.norm(fused.Floats(in[0]), o.net.Norm)
 	o.rows, o.logits = o.mem.floats(o.most*c.Hidden), o.mem.floats(o.most*c.Vocab)
 	o.each(false, func(int, int, []float32) {})
 	return o.out.T, nil
@@ -88,8 +82,8 @@ func (o *headOp) Forward(in []G.Value) (G.Value, error) {
 
 func (o *headOp) AllocateGrads() ([]*tensor.Dense, error) {
 	c := o.net.Config
-	return []*tensor.Dense{o.stream(o.dx), gradient(o.grads.norm, c.Hidden),
-		gradient(o.grads.head.w, c.Vocab, c.Hidden)}, nil
+	return []*tensor.Dense{o.stream(o.dx), gradient(o.grads.Norm, c.Hidden),
+		gradient(o.grads.Head.W, c.Vocab, c.Hidden)}, nil
 }
 
 func (o *headOp) Backward(vals []G.Value) error {
@@ -101,7 +95,7 @@ func (o *headOp) Backward(vals []G.Value) error {
 	o.each(true, func(from, n int, d []float32) {
 		o.pool.LogSoftmaxBackward(n, vocab, d, logp[from:], entropy[from:], o.targets[from:from+n], dlogp[from:],
 			dentropy[from:], o.inv, d)
-		o.net.head.backward(o.pool, n, o.rows, d, drows, o.grads.head)
+		o.net.Head.backward(o.pool, n, o.rows, d, drows, o.grads.Head)
 		for i, at := range o.places[from : from+n] {
 			kernel.Axpy(1, drows[i*h:(i+1)*h], dfinal[at*h:(at+1)*h])
 		}
@@ -109,11 +103,4 @@ func (o *headOp) Backward(vals []G.Value) error {
 	o.normBackward(fused.Floats(vals[0]), o.rstd, dfinal)
 	o.mem.back(o.mark)
 	return nil
-}
-
-// normBackward begins the backward pass of the layers, from the gradient of the last
-// RMSNorm of x.
-func (g *graph) normBackward(x, rstd, dfinal []float32) {
-	clear(g.dx)
-	g.pool.RMSNormBackward(len(g.tree.tokens), g.net.Config.Hidden, x, g.net.norm, rstd, dfinal, g.dx, g.grads.norm)
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 
 	"grpo/pkg/model"
-	"grpo/pkg/model/fused"
-	"grpo/pkg/model/kernel"
 )
 
 // MicroBatchTokens is the default of train.micro_batch_tokens: enough for fast matmuls, and
@@ -15,11 +13,10 @@ const MicroBatchTokens = 2048
 // learner implements [model.Learner].
 type learner struct {
 	net           *Network
-	pool          *kernel.Pool
+	on            Backend
 	temperature   float64
 	checkpointing bool
 	grads         *Network
-	mem           *arena
 }
 
 // Accumulate implements [model.Learner].
@@ -28,8 +25,10 @@ func (l *learner) Accumulate(batch *model.Batch, objective model.Objective) (los
 	if err != nil {
 		return 0, fmt.Errorf("learn: %w", err)
 	}
-	l.mem.reset()
-	g := newGraph(newPass(l.net, l.pool, l.mem, b.tree, true), l.grads, l.checkpointing)
+	g, err := newGraph(l.on, l.net, l.grads, b.tree, l.checkpointing)
+	if err != nil {
+		return 0, fmt.Errorf("learn: %w", err)
+	}
 	x := g.logProbs(b.places, b.targets, l.temperature)
 	out := g.loss("policyLoss", x, func(x, d []float32) (float64, error) {
 		m := b.matrix(x)
@@ -48,15 +47,21 @@ func (l *learner) Accumulate(batch *model.Batch, objective model.Objective) (los
 }
 
 func (l *learner) Grads() *model.Params { return l.grads.Params }
-func (l *learner) ZeroGrads()           { l.pool.Clear(l.grads.Params.Flat) }
 func (l *learner) Close() error         { return nil }
+
+func (l *learner) ZeroGrads() {
+	if c, ok := l.on.(*cpu); ok {
+		c.pool.Clear(l.grads.Params.Flat)
+		return
+	}
+	l.grads.Params.Zero()
+}
 
 // scorer implements [model.Scorer].
 type scorer struct {
 	net         *Network
-	pool        *kernel.Pool
+	on          Backend
 	temperature float64
-	mem         *arena
 }
 
 // Score implements [model.Scorer].
@@ -65,13 +70,19 @@ func (s *scorer) Score(batch *model.Batch) (*model.TokenMatrix, error) {
 	if err != nil {
 		return nil, fmt.Errorf("score: %w", err)
 	}
-	s.mem.reset()
-	g := newGraph(newPass(s.net, s.pool, s.mem, b.tree, false), nil, false)
+	g, err := newGraph(s.on, s.net, nil, b.tree, false)
+	if err != nil {
+		return nil, fmt.Errorf("score: %w", err)
+	}
 	out := g.logProbs(b.places, b.targets, s.temperature)
 	if err := g.run(out); err != nil {
 		return nil, err
 	}
-	return b.matrix(fused.Floats(out.Value())), nil
+	x, err := g.ops.Read(out.Value())
+	if err != nil {
+		return nil, err
+	}
+	return b.matrix(x), nil
 }
 
 func (s *scorer) Close() error { return nil }

@@ -85,7 +85,7 @@ func eachAdapter(t *testing.T, bf16 bool, f func(t *testing.T, net, full *Networ
 			if bf16 {
 				full.useBF16()
 			}
-			net, err := freeze(checkpoint.Config, bf16, checkpoint.Read)
+			net, err := freeze(checkpoint.Config, bf16, true, checkpoint.Read)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,10 +109,11 @@ func logits(t *testing.T, net *Network, segments []Segment, threads int) []float
 	if err := g.run(g.top); err != nil {
 		t.Fatal(err)
 	}
-	n := len(g.tree.tokens)
+	ops := g.ops.(*cpuOps)
+	n := len(ops.tree.Tokens)
 	out := make([]float32, n*net.Config.Vocab)
-	final, _ := g.norm(fused.Floats(g.top.Value()), net.norm)
-	net.head.forward(g.pool, n, final, false, out)
+	final, _ := ops.norm(fused.Floats(g.top.Value()), net.Norm)
+	net.Head.forward(ops.pool, n, final, false, out)
 	return out
 }
 
@@ -235,7 +236,7 @@ func testFrozenBits(t *testing.T, bf16 bool) {
 		}
 		pool := kernel.NewPool(2)
 		defer pool.Close()
-		policy := &Policy{net: fresh, pool: pool, mem: new(arena)}
+		policy := &Policy{net: fresh, on: newCPU(pool)}
 		if copied := policy.Copy().(*Policy); len(copied.Params().Flat) != 0 {
 			t.Error("the reference model has adapters that change nothing")
 		}
@@ -244,7 +245,7 @@ func testFrozenBits(t *testing.T, bf16 bool) {
 		if !slices.Equal(copied.Params().Flat, net.Params.Flat) || &copied.Params().Flat[0] == &net.Params.Flat[0] {
 			t.Error("the reference model has no copy of the adapters")
 		}
-		if copied.net.layers[0].out.packed != net.layers[0].out.packed {
+		if copied.net.Layers[0].Out.packed != net.Layers[0].Out.packed {
 			t.Error("the reference model has its own frozen weights")
 		}
 

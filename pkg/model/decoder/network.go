@@ -17,27 +17,28 @@ import (
 type Network struct {
 	Config *hf.Config
 	Params *model.Params
-	lora   *hf.LoRA  // nil without
-	embed  []float32 // (vocabulary, hidden)
-	layers []layer
-	norm   []float32  // (hidden)
-	head   projection // the embedding where the two are tied
+	LoRA   *hf.LoRA      // nil without
+	Frozen *model.Params // under LoRA, the weights; nil if they are packed, as on the CPU
+	Embed  []float32     // (vocabulary, hidden)
+	Layers []Layer
+	Norm   []float32  // (hidden)
+	Head   Projection // the embedding where the two are tied
+	BF16   bool       // the precision of its matmuls, except attention
 	freqs  []float64
-	bf16   bool // the precision of its matmuls, except attention
 }
 
-// layer holds the parameters of a block. The query, key and value projections are one
+// Layer holds the parameters of a block. The query, key and value projections are one
 // matrix, as are the gate and up projections.
-type layer struct {
-	all          []float32  // the trainable ones, next to each other
-	attnNorm     []float32  // (hidden)
-	qkv          projection // hidden to q + 2 kv
-	qkvBias      []float32  // (q + 2 kv), or nil
-	qNorm, kNorm []float32  // (head dim), or nil
-	out          projection // q to hidden
-	ffnNorm      []float32  // (hidden)
-	gateUp       projection // hidden to 2 ffn
-	down         projection // ffn to hidden
+type Layer struct {
+	All          []float32  // the trainable ones, next to each other
+	AttnNorm     []float32  // (hidden)
+	QKV          Projection // hidden to q + 2 kv
+	QKVBias      []float32  // (q + 2 kv), or nil
+	QNorm, KNorm []float32  // (head dim), or nil
+	Out          Projection // q to hidden
+	FFNNorm      []float32  // (hidden)
+	GateUp       Projection // hidden to 2 ffn
+	Down         Projection // ffn to hidden
 }
 
 // newNetwork returns a network of parameters that are all zero.
@@ -58,40 +59,40 @@ func view(c *hf.Config, params *model.Params) *Network {
 		rest = rest[size:]
 		return x
 	}
-	n := build(c, take, func(in, out int) projection { return projection{in: in, out: out, w: take(in * out)} })
+	n := build(c, take, func(in, out int) Projection { return Projection{In: in, Out: out, W: take(in * out)} })
 	n.Params = params
-	layers := params.Flat[len(n.embed) : len(params.Flat)-len(rest)-len(n.norm)]
+	layers := params.Flat[len(n.Embed) : len(params.Flat)-len(rest)-len(n.Norm)]
 	if !c.Tied {
-		layers = layers[:len(layers)-len(n.head.w)]
+		layers = layers[:len(layers)-len(n.Head.W)]
 	}
 	size := len(layers) / c.Layers
-	for i := range n.layers {
-		n.layers[i].all = layers[i*size : (i+1)*size]
+	for i := range n.Layers {
+		n.Layers[i].All = layers[i*size : (i+1)*size]
 	}
 	return n
 }
 
 // build makes a network of tensors and of matrices that it takes in the order of
 // [hf.Config.Shapes].
-func build(c *hf.Config, take func(size int) []float32, matrix func(in, out int) projection) *Network {
-	n := &Network{Config: c, layers: make([]layer, c.Layers), freqs: c.Frequencies()}
+func build(c *hf.Config, take func(size int) []float32, matrix func(in, out int) Projection) *Network {
+	n := &Network{Config: c, Layers: make([]Layer, c.Layers), freqs: c.Frequencies()}
 	h, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-	n.embed = take(c.Vocab * h)
-	for i := range n.layers {
-		l := &n.layers[i]
-		l.attnNorm, l.qkv = take(h), matrix(h, q+2*kv)
+	n.Embed = take(c.Vocab * h)
+	for i := range n.Layers {
+		l := &n.Layers[i]
+		l.AttnNorm, l.QKV = take(h), matrix(h, q+2*kv)
 		if c.QKVBias {
-			l.qkvBias = take(q + 2*kv)
+			l.QKVBias = take(q + 2*kv)
 		}
 		if c.QKNorm {
-			l.qNorm, l.kNorm = take(c.HeadDim), take(c.HeadDim)
+			l.QNorm, l.KNorm = take(c.HeadDim), take(c.HeadDim)
 		}
-		l.out, l.ffnNorm = matrix(q, h), take(h)
-		l.gateUp, l.down = matrix(h, 2*c.FFN), matrix(c.FFN, h)
+		l.Out, l.FFNNorm = matrix(q, h), take(h)
+		l.GateUp, l.Down = matrix(h, 2*c.FFN), matrix(c.FFN, h)
 	}
-	n.norm, n.head = take(h), projection{in: h, out: c.Vocab, w: n.embed}
+	n.Norm, n.Head = take(h), Projection{In: h, Out: c.Vocab, W: n.Embed}
 	if !c.Tied {
-		n.head = matrix(h, c.Vocab)
+		n.Head = matrix(h, c.Vocab)
 	}
 	return n
 }
@@ -99,20 +100,22 @@ func build(c *hf.Config, take func(size int) []float32, matrix func(in, out int)
 // useBF16 makes every matmul with a weight matrix round its operands to bf16. The weights
 // themselves stay float32.
 func (n *Network) useBF16() {
-	n.bf16, n.head.bf16 = true, true
-	for i := range n.layers {
-		l := &n.layers[i]
-		for _, m := range []*projection{&l.qkv, &l.out, &l.gateUp, &l.down} {
+	n.BF16, n.Head.bf16 = true, true
+	for i := range n.Layers {
+		l := &n.Layers[i]
+		for _, m := range []*Projection{&l.QKV, &l.Out, &l.GateUp, &l.Down} {
 			m.bf16 = true
 		}
 	}
 }
 
 // Load reads the weights of a checkpoint.
-func Load(c *hf.Checkpoint) (*Network, error) {
-	n := newNetwork(c.Config)
+func Load(c *hf.Checkpoint) (*Network, error) { return load(c.Config, c.Read) }
+
+func load(c *hf.Config, read func(name string) ([]float32, error)) (*Network, error) {
+	n := newNetwork(c)
 	for _, t := range n.Params.Tensors() {
-		x, err := c.Read(t.Name)
+		x, err := read(t.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -121,8 +124,8 @@ func Load(c *hf.Checkpoint) (*Network, error) {
 	return n, nil
 }
 
-// rotations fills the cosines and sines of positions, half a head's size each.
-func (n *Network) rotations(positions []int, cos, sin []float32) {
+// Rotations fills the cosines and sines of positions, half a head's size each.
+func (n *Network) Rotations(positions []int, cos, sin []float32) {
 	half := len(n.freqs)
 	for i, p := range positions {
 		for j, f := range n.freqs {

@@ -1,7 +1,6 @@
 package decoder
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -11,12 +10,11 @@ import (
 	"grpo/pkg/model/kernel"
 )
 
-// Policy is a decoder with its tokenizer, on the CPU. It implements [model.Policy].
+// Policy is a decoder with its tokenizer on a device. It implements [model.Policy].
 type Policy struct {
 	Tokenizer
-	net  *Network
-	pool *kernel.Pool
-	mem  *arena // of all that runs the network, one at a time, and of copies
+	net *Network
+	on  Backend // also of copies
 }
 
 // Open reads a checkpoint, a Hugging Face folder or a GGUF file, as a policy. Matmuls with its
@@ -47,7 +45,8 @@ func OpenLoRA(path string, bf16 bool, on model.Device, l hf.LoRA, seed uint64, w
 				return nil, fmt.Errorf("the weights for %s have no tensor %s of shape %v", path, name, shapes[name])
 			}
 		}
-		n, err := freeze(c.Config, bf16, read)
+		_, isCPU := on.(*kernel.Pool)
+		n, err := freeze(c.Config, bf16, isCPU, read)
 		if err == nil {
 			n.attach(&l, newAdapters(c.Config, l, seed))
 		}
@@ -56,14 +55,11 @@ func OpenLoRA(path string, bf16 bool, on model.Device, l hf.LoRA, seed uint64, w
 }
 
 func open(path string, bf16 bool, on model.Device, load func(*hf.Checkpoint) (*Network, error)) (*Policy, error) {
-	if bf16 && !kernel.HasBF16() {
+	_, isCPU := on.(*kernel.Pool)
+	if bf16 && isCPU && !kernel.HasBF16() {
 		return nil, fmt.Errorf("open model: bf16 on the CPU needs the instructions AVX512_BF16 (AMD Zen 4, Intel "+
 			"Cooper Lake or Sapphire Rapids, or later), which the kernel %s on this machine does not use: set "+
 			"model.precision=float32", kernel.Name())
-	}
-	pool, ok := on.(*kernel.Pool)
-	if !ok {
-		return nil, errors.New("open model: checkpoints of this kind run on the CPU only (model.device=cpu)")
 	}
 	c, err := hf.Open(path)
 	if err != nil {
@@ -78,7 +74,7 @@ func open(path string, bf16 bool, on model.Device, load func(*hf.Checkpoint) (*N
 	if err != nil {
 		return nil, err
 	}
-	return &Policy{Tokenizer: NewTokenizer(c), net: net, pool: pool, mem: new(arena)}, nil
+	return &Policy{Tokenizer: NewTokenizer(c), net: net, on: backendOf(on)}, nil
 }
 
 // Params are all weights, or those of the adapters.
@@ -86,7 +82,7 @@ func (p *Policy) Params() *model.Params { return p.net.Params }
 
 // FrozenHash is a checksum of the weights that [Policy.Params] leaves out; empty without.
 func (p *Policy) FrozenHash() string {
-	if p.net.lora == nil {
+	if p.net.LoRA == nil {
 		return ""
 	}
 	return p.net.digest()
@@ -95,8 +91,8 @@ func (p *Policy) FrozenHash() string {
 // Copy implements [model.Policy]. Under LoRA the copy has the same frozen weights, and
 // the adapters only if they change something.
 func (p *Policy) Copy() model.Policy {
-	c := &Policy{Tokenizer: p.Tokenizer, pool: p.pool, mem: p.mem}
-	if p.net.lora != nil && !p.net.adapted() {
+	c := &Policy{Tokenizer: p.Tokenizer, on: p.on}
+	if p.net.LoRA != nil && !p.net.adapted() {
 		c.net = p.net.base()
 	} else {
 		c.net = p.net.with(p.net.Params.Clone())
@@ -104,19 +100,22 @@ func (p *Policy) Copy() model.Policy {
 	return c
 }
 
-func (p *Policy) NewSampler() model.Sampler { return newSampler(p.net, p.pool, p.mem, p.End()) }
+func (p *Policy) NewSampler() model.Sampler { return p.on.NewSampler(p.net, p.End()) }
 
 func (p *Policy) NewLearner(temperature float64, checkpointing bool) (model.Learner, error) {
-	return &learner{net: p.net, pool: p.pool, mem: p.mem, temperature: temperature, checkpointing: checkpointing,
+	return &learner{net: p.net, on: p.on, temperature: temperature, checkpointing: checkpointing,
 		grads: p.net.gradients(p.net.Params.Zeros())}, nil
 }
 
 func (p *Policy) NewScorer(temperature float64) (model.Scorer, error) {
-	return &scorer{net: p.net, pool: p.pool, mem: p.mem, temperature: temperature}, nil
+	return &scorer{net: p.net, on: p.on, temperature: temperature}, nil
 }
 
 func (p *Policy) NewCritic(o model.AdamWOptions, checkpointing bool) (model.Critic, error) {
-	return newCritic(p.net, p.pool, p.mem, o, checkpointing), nil
+	if err := p.net.Params.Pull(); err != nil {
+		return nil, err
+	}
+	return newCritic(p.net, p.on, o, checkpointing), nil
 }
 
 func (p *Policy) Size() model.Size { return p.net.size() }
@@ -177,7 +176,7 @@ type Size struct {
 	LoRA *hf.LoRA // nil without
 }
 
-func (n *Network) size() Size { return Size{*n.Config, n.bf16, n.lora} }
+func (n *Network) size() Size { return Size{*n.Config, n.BF16, n.LoRA} }
 
 // trained is the number of trainable parameters.
 func (s Size) trained() float64 {

@@ -84,7 +84,7 @@ func samplerIsTheLearner(t *testing.T, net *Network, c *goldenCase) {
 	check := func(b *model.Batch, rows []int, threads int) {
 		pool := kernel.NewPool(threads)
 		defer pool.Close()
-		sc := &scorer{net: net, pool: pool, mem: &arena{}, temperature: temperature}
+		sc := &scorer{net: net, on: newCPU(pool), temperature: temperature}
 		m, err := sc.Score(b)
 		if err != nil {
 			t.Fatal(err)
@@ -119,8 +119,9 @@ func segmentsOf(c *goldenCase) []Segment {
 // it, and the critic's gradient is that of finite differences.
 func TestGoldenMicroBatches(t *testing.T) {
 	goldenFolders(t, func(t *testing.T, net *Network, c *goldenCase) {
-		p := &Policy{net: net, pool: kernel.NewPool(2), mem: &arena{}, Tokenizer: Tokenizer{end: []int{0}}}
-		defer p.pool.Close()
+		pool := kernel.NewPool(2)
+		defer pool.Close()
+		p := &Policy{net: net, on: newCPU(pool), Tokenizer: Tokenizer{end: []int{0}}}
 		segments := segmentsOf(c)
 		batch := &model.Batch{}
 		for i, s := range segments {
@@ -179,8 +180,7 @@ func TestGoldenMicroBatches(t *testing.T) {
 		}
 		cr := value.(*critic)
 		for i := range net.Config.Hidden {
-			w, _ := cr.head(cr.params)
-			w[i] = float32(i%5) - 2
+			cr.head(cr.params).W[i] = float32(i%5) - 2
 		}
 		sum := func(m *model.ValueMatrix) (float64, error) {
 			loss := 0.0
@@ -197,7 +197,7 @@ func TestGoldenMicroBatches(t *testing.T) {
 		if _, err := cr.Accumulate(batch, sum); err != nil {
 			t.Fatal(err)
 		}
-		again := newCritic(net, p.pool, p.mem, cr.optimizer.AdamWOptions, true)
+		again := newCritic(net, p.on, cr.optimizer.AdamWOptions, true)
 		copy(again.params.Flat, cr.params.Flat)
 		if _, err := again.Accumulate(batch, sum); err != nil || !slices.Equal(again.gradients.Flat, cr.gradients.Flat) {
 			t.Errorf("checkpointing changes the critic's gradient (%v)", err)

@@ -22,10 +22,10 @@ func (p *Policy) NewRewardModel(o model.AdamWOptions, checkpointing bool) model.
 	for _, t := range net.Params.Tensors() {
 		copy(t.Data, at[t.Name]) // but for the head's, which the policy does not have
 	}
-	if p.net.bf16 {
+	if p.net.BF16 {
 		net.useBF16()
 	}
-	return trainCritic(net, net.Params, p.pool, p.mem, o, checkpointing)
+	return trainCritic(net, net.Params, p.on, o, checkpointing)
 }
 
 // RewardModel computes rewards of token sequences. Its weights do not change.
@@ -51,7 +51,7 @@ func OpenRewardModel(path string, on *kernel.Pool) (*RewardModel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &RewardModel{critic{pool: on, mem: new(arena), net: net, params: net.Params}, net.Params.Hash()}, nil
+	return &RewardModel{critic{on: newCPU(on), net: net, params: net.Params}, net.Params.Hash()}, nil
 }
 
 // Values is [model.Critic.Values].

@@ -54,7 +54,7 @@ func TestGoldenRewardModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		critic := trainCritic(net, net.Params, pool, new(arena), model.AdamWOptions{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8}, false)
+		critic := trainCritic(net, net.Params, newCPU(pool), model.AdamWOptions{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8}, false)
 		batch := &model.Batch{}
 		for i, p := range c.Pairs {
 			shared := model.SharedPrefix([][]int{p.Chosen, p.Rejected})

@@ -33,14 +33,14 @@ func newSampler(net *Network, pool *kernel.Pool, mem *arena, end []int) *sampler
 func (s *sampler) Refresh() {
 	s.pool.Run(len(s.layers)+1, func(i, _ int) {
 		if i == len(s.layers) {
-			s.head.pack(s.net.head)
+			s.head.pack(s.net.Head)
 			return
 		}
-		l, p := &s.net.layers[i], &s.layers[i]
-		p.qkv.pack(l.qkv)
-		p.out.pack(l.out)
-		p.gateUp.pack(l.gateUp)
-		p.down.pack(l.down)
+		l, p := &s.net.Layers[i], &s.layers[i]
+		p.qkv.pack(l.QKV)
+		p.out.pack(l.Out)
+		p.gateUp.pack(l.GateUp)
+		p.down.pack(l.Down)
 	})
 }
 
@@ -93,11 +93,8 @@ func (s *sampler) SampleEach(prompts [][]int, group int, opts []model.Sampling, 
 	}
 	out := make([][]model.Completion, len(opts))
 	for i, opt := range opts {
-		if err := opt.CheckPrompts(prompts, group, c.Vocab); err != nil {
+		if err := s.net.CheckPrompts(prompts, group, opt); err != nil {
 			return nil, err
-		}
-		if most := c.Context; longest+opt.MaxTokens > most {
-			return nil, fmt.Errorf("sample: a prompt of %d tokens and %d new ones exceed the model's context of %d", longest, opt.MaxTokens, most)
 		}
 		out[i] = make([]model.Completion, len(prompts)*group)
 	}
@@ -122,6 +119,20 @@ func (s *sampler) SampleEach(prompts [][]int, group int, opts []model.Sampling, 
 	return out, nil
 }
 
+// CheckPrompts returns an error for settings, a group size or prompts that a sampler of the network
+// can't use.
+func (n *Network) CheckPrompts(prompts [][]int, group int, opt model.Sampling) error {
+	if err := opt.CheckPrompts(prompts, group, n.Config.Vocab); err != nil {
+		return err
+	}
+	for _, ids := range prompts {
+		if most := n.Config.Context; len(ids)+opt.MaxTokens > most {
+			return fmt.Errorf("sample: a prompt of %d tokens and %d new ones exceed the model's context of %d", len(ids), opt.MaxTokens, most)
+		}
+	}
+	return nil
+}
+
 // chunkRows is the number of completions that are sampled together.
 const chunkRows = 64
 
@@ -129,15 +140,15 @@ const chunkRows = 64
 // normalised last state of each, (prompts, hidden).
 func (s *sampler) readPrompts(prompts [][]int) ([]context, []float32, error) {
 	c := s.net.Config
-	segments, leaf := promptTree(prompts)
-	t, err := newTree(segments)
+	segments, leaf := PromptTree(prompts)
+	t, err := NewTree(segments)
 	if err != nil {
 		return nil, nil, err
 	}
 	s.mem.reset()
 	contexts := make([]context, len(prompts))
 	for i, seg := range leaf {
-		x := context{tokens: t.before[seg] + len(segments[seg].Tokens)}
+		x := context{tokens: t.Before[seg] + len(segments[seg].Tokens)}
 		for range c.Layers * c.KVHeads {
 			x.k = append(x.k, kernel.NewPacked(c.HeadDim, x.tokens, s.mem.floats))
 			x.v = append(x.v, kernel.NewPacked(x.tokens, c.HeadDim, s.mem.floats))
@@ -147,19 +158,19 @@ func (s *sampler) readPrompts(prompts [][]int) ([]context, []float32, error) {
 	defer s.mem.back(s.mem.mark())
 	p := newPass(s.net, s.pool, s.mem, t, false)
 	x, out := p.embed(), p.states()
-	for l := range s.net.layers {
+	for l := range s.net.Layers {
 		mark := s.mem.mark()
-		qkv := p.block(&s.net.layers[l], x, out).qkv
+		qkv := p.block(&s.net.Layers[l], x, out).qkv
 		s.pool.Run(len(prompts)*c.KVHeads, func(task, worker int) {
 			contexts[task/c.KVHeads].read(p, leaf[task/c.KVHeads], l, task%c.KVHeads, qkv, p.scratch[worker].k)
 		})
 		s.mem.back(mark)
 		x, out = out, x
 	}
-	x, _ = p.norm(x, s.net.norm)
+	x, _ = p.norm(x, s.net.Norm)
 	final := make([]float32, len(prompts)*c.Hidden)
 	for i, seg := range leaf {
-		last := t.start[seg] + len(segments[seg].Tokens) - 1
+		last := t.Start[seg] + len(segments[seg].Tokens) - 1
 		copy(final[i*c.Hidden:(i+1)*c.Hidden], x[last*c.Hidden:])
 	}
 	return contexts, final, nil
@@ -168,7 +179,7 @@ func (s *sampler) readPrompts(prompts [][]int) ([]context, []float32, error) {
 // read packs the keys and values of a layer and key head that a segment sees. rows is
 // memory for them.
 func (x *context) read(p *pass, segment, layer, head int, qkv, rows []float32) {
-	a, seen, tokens := p.attn, p.tree.visible(segment), p.tree.before[segment]+len(p.tree.segments[segment].Tokens)
+	a, seen, tokens := p.attn, p.tree.visible(segment), p.tree.Before[segment]+len(p.tree.Segments[segment].Tokens)
 	i, at := layer*a.kvHeads+head, a.q()+head*a.dim
 	a.gather(p.tree, seen, qkv, at, rows)
 	kernel.PackB(true, a.dim, tokens, rows, a.dim, &x.k[i])
@@ -176,9 +187,9 @@ func (x *context) read(p *pass, segment, layer, head int, qkv, rows []float32) {
 	kernel.PackB(false, tokens, a.dim, rows, a.dim, &x.v[i])
 }
 
-// promptTree is the tree of prompts: what all of them begin with, then the rest of
+// PromptTree is the tree of prompts: what all of them begin with, then the rest of
 // each, which has at least one token. leaf is the segment of each prompt.
-func promptTree(prompts [][]int) (segments []Segment, leaf []int) {
+func PromptTree(prompts [][]int) (segments []Segment, leaf []int) {
 	shared := model.SharedPrefix(prompts)
 	parent := -1
 	if shared > 0 && len(prompts) > 1 {
@@ -283,25 +294,25 @@ func (d *decoding) step(t int) {
 	c := d.net.Config
 	n, h := len(d.rows), c.Hidden
 	for r, id := range d.tokens[:n] {
-		copy(d.x[r*h:(r+1)*h], d.net.embed[id*h:(id+1)*h])
+		copy(d.x[r*h:(r+1)*h], d.net.Embed[id*h:(id+1)*h])
 		d.positions[r] = d.contexts[d.rows[r]/d.group].tokens + t
 	}
-	d.net.rotations(d.positions[:n], d.cos, d.sin)
+	d.net.Rotations(d.positions[:n], d.cos, d.sin)
 	x, norm := d.x[:n*h], d.norm[:n*h]
 	for i := range d.layers {
-		l, p := &d.net.layers[i], &d.layers[i]
-		d.pool.RMSNorm(n, h, x, l.attnNorm, c.NormEps, norm, nil)
+		l, p := &d.net.Layers[i], &d.layers[i]
+		d.pool.RMSNorm(n, h, x, l.AttnNorm, c.NormEps, norm, nil)
 		p.qkv.forward(d.pool, n, norm, false, d.qkv)
 		l.project(c, n, d.qkv, nil, nil)
 		d.pool.RoPE(n, c.Heads+c.KVHeads, c.HeadDim, d.qkv, d.attn.width(), d.cos, d.sin, 1)
 		d.pool.Run(n*c.KVHeads, func(task, worker int) { d.attend(i, task/c.KVHeads, task%c.KVHeads, t, d.scores[worker]) })
 		p.out.forward(d.pool, n, d.attended, true, x)
-		d.pool.RMSNorm(n, h, x, l.ffnNorm, c.NormEps, norm, nil)
+		d.pool.RMSNorm(n, h, x, l.FFNNorm, c.NormEps, norm, nil)
 		p.gateUp.forward(d.pool, n, norm, false, d.gateUp)
 		d.pool.SwiGLU(n, c.FFN, d.gateUp, d.activations)
 		p.down.forward(d.pool, n, d.activations, true, x)
 	}
-	d.pool.RMSNorm(n, h, x, d.net.norm, c.NormEps, norm, nil)
+	d.pool.RMSNorm(n, h, x, d.net.Norm, c.NormEps, norm, nil)
 }
 
 // attend stores the key and value of a row and computes its attention for the query

@@ -67,7 +67,7 @@ func TestMemory(t *testing.T) {
 		recomputed.Checkpointing = true
 		learn := func(checkpointing bool) func(*arena) error {
 			return func(mem *arena) error {
-				l := &learner{net: net, pool: pool, mem: mem, temperature: 1, checkpointing: checkpointing, grads: newNetwork(net.Config)}
+				l := &learner{net: net, on: &cpu{pool, mem}, temperature: 1, checkpointing: checkpointing, grads: newNetwork(net.Config)}
 				_, err := l.Accumulate(batch, func(*model.TokenMatrix) (float64, error) { return 0, nil })
 				return err
 			}
@@ -79,7 +79,7 @@ func TestMemory(t *testing.T) {
 			"learner":       {size.PassBytes(b, none, nil, 2), learn(false)},
 			"checkpointing": {size.PassBytes(recomputed, none, nil, 2), learn(true)},
 			"scorer": {size.PassBytes(none, b, nil, 2), func(mem *arena) error {
-				_, err := (&scorer{net: net, pool: pool, mem: mem, temperature: 1}).Score(batch)
+				_, err := (&scorer{net: net, on: &cpu{pool, mem}, temperature: 1}).Score(batch)
 				return err
 			}},
 			"sampler": {size.PassBytes(none, none, []model.BatchSize{b}, 2), func(mem *arena) error {

@@ -13,20 +13,21 @@ type Segment struct {
 	Sampled bool
 }
 
-// tree is a batch of segments laid out one after the other: token i of segment s is at
-// start[s]+i of every (tokens, ...) slice.
-type tree struct {
-	segments  []Segment
-	start     []int   // of each segment
-	context   [][]int // the ancestors of each segment, from the root
-	before    []int   // tokens in them
-	tokens    []int32
-	positions []int
+// Tree is a batch of segments laid out one after the other: token i of segment s is at
+// Start[s]+i of every (tokens, ...) slice.
+type Tree struct {
+	Segments  []Segment
+	Start     []int   // of each segment
+	Context   [][]int // the ancestors of each segment, from the root
+	Before    []int   // tokens in them
+	Tokens    []int32
+	Positions []int
 	longest   int // tokens from a root to the end of a segment, at most
 }
 
-func newTree(segments []Segment) (*tree, error) {
-	t := &tree{segments: segments}
+// NewTree lays segments out. A segment whose parent is not before it is an error.
+func NewTree(segments []Segment) (*Tree, error) {
+	t := &Tree{Segments: segments}
 	for i, s := range segments {
 		if s.Parent >= i || s.Parent < -1 {
 			return nil, fmt.Errorf("segment %d has the parent %d, which is not before it", i, s.Parent)
@@ -34,21 +35,21 @@ func newTree(segments []Segment) (*tree, error) {
 		var context []int
 		before := 0
 		if s.Parent >= 0 {
-			context = append(append(context, t.context[s.Parent]...), s.Parent)
-			before = t.before[s.Parent] + len(segments[s.Parent].Tokens)
+			context = append(append(context, t.Context[s.Parent]...), s.Parent)
+			before = t.Before[s.Parent] + len(segments[s.Parent].Tokens)
 		}
-		t.start = append(t.start, len(t.tokens))
-		t.context, t.before = append(t.context, context), append(t.before, before)
+		t.Start = append(t.Start, len(t.Tokens))
+		t.Context, t.Before = append(t.Context, context), append(t.Before, before)
 		for k := range s.Tokens {
-			t.positions = append(t.positions, before+k)
+			t.Positions = append(t.Positions, before+k)
 		}
-		t.tokens = append(t.tokens, s.Tokens...)
+		t.Tokens = append(t.Tokens, s.Tokens...)
 		t.longest = max(t.longest, before+len(s.Tokens))
 	}
 	return t, nil
 }
 
 // visible are the segments whose keys segment s sees: its ancestors and itself.
-func (t *tree) visible(s int) []int {
-	return append(t.context[s][:len(t.context[s]):len(t.context[s])], s)
+func (t *Tree) visible(s int) []int {
+	return append(t.Context[s][:len(t.Context[s]):len(t.Context[s])], s)
 }
