@@ -27,6 +27,7 @@ struct Shape {
     int ldb;
     float* c;
     int ldc;
+    bool halves = false; // a and b hold bfloat16
 };
 
 static bool fits(const Shape& s) {
@@ -43,6 +44,17 @@ static float rounded(float x, Lost lost) {
     u = (u + half - 1 + odd) >> lost << lost; // ties to even
     memcpy(&x, &u, sizeof x);
     return x;
+}
+
+// widened returns a matrix of bfloat16 (columns of rows numbers, ld apart) in float32.
+static std::vector<float> widened(const void* x, int rows, int columns, int ld) {
+    std::vector<float> y((size_t)columns * ld);
+    for (int j = 0; j < columns; j++)
+        for (int i = 0; i < rows; i++) {
+            uint32_t bits = (uint32_t)((const uint16_t*)x)[(size_t)j * ld + i] << 16;
+            memcpy(&y[(size_t)j * ld + i], &bits, sizeof bits);
+        }
+    return y;
 }
 
 // matmul is C = alpha·op(A)·op(B) + beta·C; C is not read if beta is 0.
@@ -75,6 +87,14 @@ static int submit(Handle* h, const Shape& s, const float* alpha, const float* be
             t.a += i * sa;
             t.b += i * sb;
             t.c += i * sc;
+            if (t.halves) {
+                auto wideA = t.ta ? widened(t.a, t.k, t.m, t.lda) : widened(t.a, t.m, t.k, t.lda);
+                auto wideB = t.tb ? widened(t.b, t.n, t.k, t.ldb) : widened(t.b, t.k, t.n, t.ldb);
+                t.a = wideA.data();
+                t.b = wideB.data();
+                matmul(t, a, b, lost);
+                continue;
+            }
             matmul(t, a, b, lost);
         }
         return 0;
@@ -109,11 +129,13 @@ int cublasSgemmStridedBatched(Handle* h, int ta, int tb, int m, int n, int k, co
                               const float* b, int ldb, long long sb, const float* beta, float* c, int ldc, long long sc, int count) {
     return submit(h, {ta, tb, m, n, k, a, lda, b, ldb, c, ldc}, alpha, beta, sa, sb, sc, count, h ? h->lost : NONE);
 }
-// Float32 operands only (type 0).
+// The operands are both float32 (type 0) or both bfloat16 (type 14), the result is float32.
 int cublasGemmEx(Handle* h, int ta, int tb, int m, int n, int k, const void* alpha, const void* a, int aType, int lda, const void* b,
                  int bType, int ldb, const void* beta, void* c, int cType, int ldc, int compute, int) {
-    if (aType || bType || cType) return NOT_SUPPORTED;
-    return submit(h, {ta, tb, m, n, k, (const float*)a, lda, (const float*)b, ldb, (float*)c, ldc}, (const float*)alpha, (const float*)beta, 0, 0, 0, 1,
-                  compute == 75 ? BF16 : compute == 77 ? TF32 : h ? h->lost : NONE);
+    if (aType != bType || cType || aType && aType != 14) return NOT_SUPPORTED;
+    Shape s = {ta, tb, m, n, k, (const float*)a, lda, (const float*)b, ldb, (float*)c, ldc};
+    s.halves = aType == 14;
+    return submit(h, s, (const float*)alpha, (const float*)beta, 0, 0, 0, 1,
+                  compute == 75 ? BF16 : compute == 77 ? TF32 : s.halves || !h ? NONE : h->lost);
 }
 }

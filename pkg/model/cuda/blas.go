@@ -30,6 +30,8 @@ const (
 	mathDefault     = 0
 	mathTF32        = 3
 	realFloat32     = 0        // CUDA_R_32F
+	realBFloat16    = 14       // CUDA_R_16BF
+	computeFloat32  = 68       // CUBLAS_COMPUTE_32F: sums in float32
 	computeFastBF16 = 75       // CUBLAS_COMPUTE_32F_FAST_16BF: matmuls of bfloat16, sums in float32
 	blasWorkspace   = 32 << 20 // as cuBLAS itself allocates on the largest cards
 )

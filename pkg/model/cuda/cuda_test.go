@@ -3,7 +3,6 @@
 package cuda
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -127,93 +126,6 @@ func TestRecordedWork(t *testing.T) {
 		wantError(t, err, "not while a graph is recorded")
 		return nil
 	}))
-}
-
-// Each precision keeps its number of bits of an operand.
-func TestPrecisionRoundsOperands(t *testing.T) {
-	const fine, finer = 1 + 1.0/(1<<9), 1 + 1.0/(1<<12)
-	for p, want := range map[Precision][]float32{Float32: {fine, finer}, TF32: {fine, 1}, BFloat16: {1, 1}} {
-		env := environment(t)
-		d, err := Open(Options{Precision: p, Getenv: func(name string) string { return env[name] }})
-		must(t, err)
-		must(t, d.Do(func() error {
-			x, err := d.Alloc(4*5, "operands and products")
-			must(t, err)
-			must(t, Upload(d, x, 0, []float32{fine, finer, 1}))
-			must(t, d.Gemm(false, false, 2, 1, 1, x.At(0), 1, x.At(2), 1, false, x.At(3), 1))
-			got := make([]float32, 2)
-			must(t, Download(d, got, x, 3))
-			if !slices.Equal(got, want) {
-				t.Errorf("%s: the products with 1 of 1+2⁻⁹ and 1+2⁻¹² are %v, want %v", p, got, want)
-			}
-			return nil
-		}))
-		must(t, d.Close())
-	}
-}
-
-// Matmuls of all four forms, with leading dimensions and accumulation.
-func TestGemm(t *testing.T) {
-	for _, p := range []Precision{Float32, TF32, BFloat16} {
-		env := environment(t)
-		d, err := Open(Options{Precision: p, Getenv: func(name string) string { return env[name] }})
-		must(t, err)
-		must(t, d.Do(func() error {
-			const m, n, k, lda, ldb, ldc = 3, 4, 5, 9, 8, 7
-			a, b, c := make([]float32, 9*9), make([]float32, 9*9), make([]float32, 9*9)
-			for i := range a {
-				a[i], b[i], c[i] = float32(i%7)-3, float32(i%5)-2, float32(i%3)
-			}
-			mem := make([]*Mem, 3)
-			for i, x := range [][]float32{a, b, c} {
-				mem[i], err = d.Alloc(4*len(x), "a matrix")
-				must(t, err)
-				must(t, Upload(d, mem[i], 0, x))
-			}
-			for _, transA := range []bool{false, true} {
-				for _, transB := range []bool{false, true} {
-					for _, accumulate := range []bool{false, true} {
-						must(t, Upload(d, mem[2], 0, c))
-						must(t, d.Gemm(transA, transB, m, n, k, mem[0].At(0), lda, mem[1].At(0), ldb, accumulate, mem[2].At(0), ldc))
-						got := make([]float32, len(c))
-						must(t, Download(d, got, mem[2], 0))
-						for i := range m {
-							for j := range n {
-								var want float32
-								if accumulate {
-									want = c[i*ldc+j]
-								}
-								for q := range k {
-									x, y := a[i*lda+q], b[q*ldb+j]
-									if transA {
-										x = a[q*lda+i]
-									}
-									if transB {
-										y = b[j*ldb+q]
-									}
-									want += x * y
-								}
-								if got[i*ldc+j] != want {
-									t.Fatalf("%v, transposed %v %v, accumulate %v: element %d, %d is %v, want %v", p, transA, transB, accumulate, i, j, got[i*ldc+j], want)
-								}
-							}
-						}
-						if got[n] != c[n] {
-							t.Errorf("the number after a row changed from %v to %v", c[n], got[n])
-						}
-					}
-				}
-			}
-			must(t, d.Gemm(false, false, m, n, 0, mem[0].At(0), lda, mem[1].At(0), ldb, false, mem[2].At(0), n))
-			got := make([]float32, m*n)
-			must(t, Download(d, got, mem[2], 0))
-			if slices.ContainsFunc(got, func(v float32) bool { return v != 0 }) {
-				t.Errorf("an empty matmul is %v", got)
-			}
-			return nil
-		}))
-		must(t, d.Close())
-	}
 }
 
 // After an error of the device every call returns that error.

@@ -181,8 +181,8 @@ func (d *Device) Do(f func() error) error {
 	return d.failed
 }
 
-// fail records the first failure of the device.
-func (d *Device) fail(err error) error {
+// Fail records the first failure of the device: later calls do nothing and return it.
+func (d *Device) Fail(err error) error {
 	if d.failed == nil {
 		d.failed = err
 	}
@@ -191,7 +191,7 @@ func (d *Device) fail(err error) error {
 
 // check records and returns the first failure of the device.
 func (d *Device) check(result int, format string, args ...any) error {
-	return d.fail(d.drv.check(result, format, args...))
+	return d.Fail(d.drv.check(result, format, args...))
 }
 
 // Sync waits until the device has finished the queued work.

@@ -19,6 +19,9 @@ func (m *Mem) At(n int) Pointer { return Pointer(m.Uintptr()) + Pointer(4*n) }
 // Add is the address n elements of 4 bytes after p.
 func (p Pointer) Add(n int) Pointer { return p + Pointer(4*n) }
 
+// AddBF16 is the address n elements of 2 bytes after p.
+func (p Pointer) AddBF16(n int) Pointer { return p + Pointer(2*n) }
+
 // Arg is an argument of a kernel in the low bytes of a word.
 type Arg uint64
 
@@ -174,7 +177,7 @@ func (k *Kernel) Launch(g Grid, args ...Arg) error {
 		return d.failed
 	}
 	if len(args) > maxKernelArgs {
-		return d.fail(fmt.Errorf("launch %s: %d arguments are more than %d", k.name, len(args), maxKernelArgs))
+		return d.Fail(fmt.Errorf("launch %s: %d arguments are more than %d", k.name, len(args), maxKernelArgs))
 	}
 	if err := k.allow(g.Shared); err != nil {
 		return err

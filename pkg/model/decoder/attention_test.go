@@ -12,7 +12,7 @@ import (
 // randomNetwork is a small network of random weights, with everything that a decoder may
 // have.
 func randomNetwork(r *rand.Rand) *Network {
-	n := newNetwork(&hf.Config{Arch: "qwen3", Vocab: 50, Hidden: 40, FFN: 36, Layers: 2, Heads: 6, KVHeads: 2,
+	n := NewNetwork(&hf.Config{Arch: "qwen3", Vocab: 50, Hidden: 40, FFN: 36, Layers: 2, Heads: 6, KVHeads: 2,
 		HeadDim: 10, Context: 512, RopeTheta: 1e4, NormEps: 1e-5, QKVBias: true, QKNorm: true})
 	for i := range n.Params.Flat {
 		n.Params.Flat[i] = float32(r.NormFloat64()) * 0.3
@@ -76,7 +76,7 @@ func TestTreeGradients(t *testing.T) {
 		return func([]float32, []float32) ([]float32, []float32) { return w, w }
 	}
 	all := func(threads int) []float32 {
-		grads := newNetwork(net.Config)
+		grads := NewNetwork(net.Config)
 		gradients(t, newTestGraph(t, net, grads, segments, threads), places, targets, 0.8, linear(weights))
 		return grads.Params.Flat
 	}
@@ -87,7 +87,7 @@ func TestTreeGradients(t *testing.T) {
 		}
 	}
 
-	alone, from := newNetwork(net.Config), 0
+	alone, from := NewNetwork(net.Config), 0
 	for s, segment := range segments {
 		if !segment.Sampled || len(segment.Tokens) == 0 {
 			continue
@@ -129,7 +129,7 @@ func TestLossInParts(t *testing.T) {
 		}
 	}
 	run := func() (logp, grads []float32) {
-		g := newNetwork(net.Config)
+		g := NewNetwork(net.Config)
 		logp, _ = gradients(t, newTestGraph(t, net, g, segments, 2), places, targets, 0.8,
 			func(logp, entropy []float32) ([]float32, []float32) { return entropy, logp })
 		return logp, g.Params.Flat

@@ -16,10 +16,10 @@ import (
 type Backend interface {
 	// Place stores p's numbers on the device: see [model.Params.Store].
 	Place(p *model.Params) error
-	// NewOps makes the operations of a graph of net over a tree. They are valid until the next
+	// NewTreeOps makes the operations of a graph of net over a tree. They are valid until the next
 	// call. With grads the graph will be differentiated: operations add the gradients of weights to
 	// grads. With checkpointing only the input of each layer is kept for the backward pass.
-	NewOps(net, grads *Network, t *Tree, checkpointing bool) (Ops, error)
+	NewTreeOps(net, grads *Network, t *Tree, checkpointing bool) (Ops, error)
 	// NewSampler returns a sampler that ends a completion at the tokens of end.
 	NewSampler(net *Network, end []int) model.Sampler
 }

@@ -14,7 +14,7 @@ import (
 
 // benchNetwork has random weights and the shape of SmolLM2-135M, with fewer layers.
 func benchNetwork(layers int) *Network {
-	n := newNetwork(&hf.Config{Arch: "llama", Vocab: 49152, Hidden: 576, FFN: 1536, Layers: layers, Heads: 9,
+	n := NewNetwork(&hf.Config{Arch: "llama", Vocab: 49152, Hidden: 576, FFN: 1536, Layers: layers, Heads: 9,
 		KVHeads: 3, HeadDim: 64, Context: 2048, RopeTheta: 1e5, NormEps: 1e-5, Tied: true})
 	r := rand.New(rand.NewSource(1))
 	for i := range n.Params.Flat {

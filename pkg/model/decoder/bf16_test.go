@@ -16,7 +16,7 @@ import (
 // probabilities as the loss.
 func logProbsAndGradient(t *testing.T, net *Network, c *goldenCase, threads int) (logp, grad []float32) {
 	segments, places, targets := c.sequences()
-	grads := newNetwork(net.Config)
+	grads := NewNetwork(net.Config)
 	g := newTestGraph(t, net, grads, segments, threads)
 	logp, _ = gradients(t, g, places, targets, 1, func(logp, _ []float32) ([]float32, []float32) {
 		return slices.Repeat([]float32{1}, len(logp)), make([]float32, len(logp))

@@ -24,7 +24,7 @@ func (c *cpu) NewSampler(net *Network, end []int) model.Sampler {
 	return newSampler(net, c.pool, c.mem, end)
 }
 
-func (c *cpu) NewOps(net, grads *Network, t *Tree, checkpointing bool) (Ops, error) {
+func (c *cpu) NewTreeOps(net, grads *Network, t *Tree, checkpointing bool) (Ops, error) {
 	c.mem.reset()
 	return newCPUOps(newPass(net, c.pool, c.mem, t, grads != nil), grads, checkpointing), nil
 }

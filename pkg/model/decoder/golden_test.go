@@ -2,56 +2,26 @@ package decoder
 
 import (
 	"math"
-	"path/filepath"
 	"slices"
 	"testing"
 
-	"grpo/internal/golden"
+	"grpo/internal/decodertest"
 	"grpo/pkg/model/fused"
 	"grpo/pkg/model/hf"
 	"grpo/pkg/model/kernel"
 )
 
 // goldenCase is a checkpoint of the reference data with what transformers computed.
-type goldenCase struct {
-	InputIDs       [][]int32   `json:"input_ids"`
-	Attention      [][]int     `json:"attention_mask"`
-	CompletionMask [][]float64 `json:"completion_mask"`
-	Advantages     []float64
-	OldLogps       [][]float64 `json:"old_logps"`
-	Logits         [][][]float64
-	Logps          [][]float64
-	Greedy         [][]int
-	PG, Clip       struct {
-		Loss  float64
-		Grads map[string]struct {
-			Norm    float64
-			Entries [][2]float64
-		}
-	}
-}
+type goldenCase struct{ decodertest.Case }
 
 func goldenFolders(t *testing.T, f func(t *testing.T, net *Network, c *goldenCase)) {
-	files, err := filepath.Glob(filepath.Join(golden.Path(t, "golden", "decoder"), "*", "config.json"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no folders: %v", err)
-	}
-	for _, file := range files {
-		dir := filepath.Dir(file)
-		t.Run(filepath.Base(dir), func(t *testing.T) {
-			checkpoint, err := hf.OpenWeights(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			net, err := Load(checkpoint)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var c goldenCase
-			golden.ReadJSON(t, filepath.Join(dir, "case.json"), &c)
-			f(t, net, &c)
-		})
-	}
+	decodertest.Folders(t, func(t *testing.T, checkpoint *hf.Checkpoint, c *decodertest.Case) {
+		net, err := Load(checkpoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(t, net, &goldenCase{*c})
+	})
 }
 
 // sequences are the two sequences of a case as roots, and the rows and targets of
@@ -127,74 +97,9 @@ func gradients(t testing.TB, g *graph, places, targets []int, temperature float6
 // clipped loss, equal those of transformers.
 func TestGoldenDecoder(t *testing.T) {
 	goldenFolders(t, func(t *testing.T, net *Network, c *goldenCase) {
-		segments, places, targets := c.sequences()
-		var mask, adv, old, want []float64
-		total := 0.0
-		for b, s := range segments {
-			for i := range len(s.Tokens) - 1 {
-				mask, adv = append(mask, c.CompletionMask[b][i]), append(adv, c.Advantages[b])
-				old, want = append(old, c.OldLogps[b][i]), append(want, c.Logps[b][i])
-				total += c.CompletionMask[b][i]
-			}
-		}
-		for name, loss := range map[string]func(i int, logp float64) (value, grad float64){
-			"pg": func(i int, logp float64) (float64, float64) { return adv[i] * logp, adv[i] },
-			"clip": func(i int, logp float64) (float64, float64) {
-				r := math.Exp(logp - old[i])
-				free, clipped := r*adv[i], max(0.8, min(1.2, r))*adv[i]
-				if free <= clipped {
-					return free, free
-				}
-				return clipped, 0
-			},
-		} {
-			grads := newNetwork(net.Config)
-			g := newTestGraph(t, net, grads, segments, 2)
-			got := 0.0
-			logp, _ := gradients(t, g, places, targets, 1, func(logp, _ []float32) ([]float32, []float32) {
-				d := make([]float32, len(logp))
-				for i, l := range logp {
-					v, g := loss(i, float64(l))
-					got -= mask[i] * v / total
-					d[i] = float32(-mask[i] * g / total)
-				}
-				return d, make([]float32, len(logp))
-			})
-			for i, w := range want {
-				if math.Abs(float64(logp[i])-w) > 1e-4 {
-					t.Fatalf("log-probability %d is %v, want %v", i, logp[i], w)
-				}
-			}
-			ref := c.PG
-			if name == "clip" {
-				ref = c.Clip
-			}
-			if math.Abs(got-ref.Loss) > 1e-5*max(1, math.Abs(ref.Loss)) {
-				t.Errorf("%s: loss %v, want %v", name, got, ref.Loss)
-			}
-			named := map[string][]float32{}
-			for _, x := range grads.Params.Tensors() {
-				named[x.Name] = x.Data
-			}
-			if len(ref.Grads) != len(named) {
-				t.Errorf("%d gradients, want %d", len(named), len(ref.Grads))
-			}
-			for param, w := range ref.Grads {
-				square, largest := 0.0, 0.0
-				for _, g := range named[param] {
-					square += float64(g) * float64(g)
-					largest = max(largest, math.Abs(float64(g)))
-				}
-				if norm := math.Sqrt(square); math.Abs(norm-w.Norm) > 1e-4*w.Norm {
-					t.Errorf("%s: gradient of %s has norm %v, want %v", name, param, norm, w.Norm)
-				}
-				for _, e := range w.Entries {
-					if d := float64(named[param][int(e[0])]) - e[1]; math.Abs(d) > 2e-4*largest {
-						t.Errorf("%s: gradient of %s at %v is off by %v", name, param, e[0], d)
-					}
-				}
-			}
-		}
+		pool := kernel.NewPool(2)
+		defer pool.Close()
+		c.Check(t, New(net, Tokenizer{}, pool))
 	})
 }
 

@@ -27,7 +27,7 @@ type graph struct {
 
 // newGraph builds the layers over a tree on a device. With grads, the graph will be differentiated.
 func newGraph(on Backend, net, grads *Network, t *Tree, checkpointing bool) (*graph, error) {
-	ops, err := on.NewOps(net, grads, t, checkpointing)
+	ops, err := on.NewTreeOps(net, grads, t, checkpointing)
 	if err != nil {
 		return nil, err
 	}

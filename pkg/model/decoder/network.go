@@ -41,8 +41,8 @@ type Layer struct {
 	Down         Projection // ffn to hidden
 }
 
-// newNetwork returns a network of parameters that are all zero.
-func newNetwork(c *hf.Config) *Network {
+// NewNetwork returns a network of parameters that are all zero.
+func NewNetwork(c *hf.Config) *Network {
 	names, shapes := c.Shapes()
 	form := make([]model.Tensor, len(names))
 	for i, name := range names {
@@ -113,7 +113,7 @@ func (n *Network) useBF16() {
 func Load(c *hf.Checkpoint) (*Network, error) { return load(c.Config, c.Read) }
 
 func load(c *hf.Config, read func(name string) ([]float32, error)) (*Network, error) {
-	n := newNetwork(c)
+	n := NewNetwork(c)
 	for _, t := range n.Params.Tensors() {
 		x, err := read(t.Name)
 		if err != nil {

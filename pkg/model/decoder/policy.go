@@ -45,14 +45,23 @@ func OpenLoRA(path string, bf16 bool, on model.Device, l hf.LoRA, seed uint64, w
 				return nil, fmt.Errorf("the weights for %s have no tensor %s of shape %v", path, name, shapes[name])
 			}
 		}
-		_, isCPU := on.(*kernel.Pool)
-		n, err := freeze(c.Config, bf16, isCPU, read)
-		if err == nil {
-			n.attach(&l, newAdapters(c.Config, l, seed))
-		}
-		return n, err
+		return LoadLoRA(c.Config, bf16, on, l, seed, read)
 	})
 }
+
+// LoadLoRA is a network of frozen weights, for a device, with new adapters, which are drawn from
+// seed. read returns a tensor by its Hugging Face name.
+func LoadLoRA(c *hf.Config, bf16 bool, on model.Device, l hf.LoRA, seed uint64, read func(name string) ([]float32, error)) (*Network, error) {
+	_, isCPU := on.(*kernel.Pool)
+	n, err := freeze(c, bf16, isCPU, read)
+	if err == nil {
+		n.attach(&l, newAdapters(c, l, seed))
+	}
+	return n, err
+}
+
+// New returns the policy of a network on a device.
+func New(net *Network, t Tokenizer, on model.Device) *Policy { return &Policy{t, net, backendOf(on)} }
 
 func open(path string, bf16 bool, on model.Device, load func(*hf.Checkpoint) (*Network, error)) (*Policy, error) {
 	_, isCPU := on.(*kernel.Pool)
@@ -74,7 +83,7 @@ func open(path string, bf16 bool, on model.Device, load func(*hf.Checkpoint) (*N
 	if err != nil {
 		return nil, err
 	}
-	return &Policy{Tokenizer: NewTokenizer(c), net: net, on: backendOf(on)}, nil
+	return New(net, NewTokenizer(c), on), nil
 }
 
 // Params are all weights, or those of the adapters.

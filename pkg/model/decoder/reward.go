@@ -14,7 +14,7 @@ import (
 func (p *Policy) NewRewardModel(o model.AdamWOptions, checkpointing bool) model.Critic {
 	c := *p.net.Config
 	c.Score, c.Tied = true, true
-	net := newNetwork(&c)
+	net := NewNetwork(&c)
 	at := map[string][]float32{}
 	for _, t := range p.net.Params.Tensors() {
 		at[t.Name] = t.Data

@@ -2,6 +2,7 @@ package decoder
 
 import (
 	"fmt"
+	"slices"
 
 	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
@@ -250,10 +251,6 @@ func (d *decoding) complete(out []model.Completion, final []float32, longest int
 // have ended.
 func (d *decoding) choose(out []model.Completion, t int, draws model.Draws) {
 	c := d.net.Config
-	inv := float32(1)
-	if !d.opt.Greedy {
-		inv = float32(1 / d.opt.Temperature)
-	}
 	ended := make([]bool, len(d.rows))
 	for from := 0; from < len(d.rows); from += headRows {
 		n := min(headRows, len(d.rows)-from)
@@ -266,17 +263,9 @@ func (d *decoding) choose(out []model.Completion, t int, draws model.Draws) {
 				u = draws.At(d.first+i/d.group, i%d.group, t)
 			}
 			o := &out[i]
-			probs := d.probs[r]
-			peak, logSum, entropy := kernel.Softmax(c.Vocab, logits, inv, probs)
-			id := d.choosers[r].Choose(probs, d.opt, t, u)
-			o.Tokens = append(o.Tokens, id)
-			o.LogProbs = append(o.LogProbs, kernel.LogProb(logits[id], peak, inv, logSum))
-			o.Entropies = append(o.Entropies, entropy)
-			for _, e := range d.end {
-				o.Ended = o.Ended || id == e
-			}
+			d.tokens[from+r] = AppendToken(o, d.choosers[r], logits, d.probs[r], d.opt, u)
+			o.Ended = slices.Contains(d.end, d.tokens[from+r])
 			ended[from+r] = o.Ended || t+1 == d.most
-			d.tokens[from+r] = id
 		})
 	}
 	kept := 0
@@ -287,6 +276,21 @@ func (d *decoding) choose(out []model.Completion, t int, draws model.Draws) {
 		}
 	}
 	d.rows = d.rows[:kept]
+}
+
+// AppendToken chooses the next token of a completion from its logits, with the uniform number u, and
+// adds it. probs is memory for as many probabilities.
+func AppendToken(o *model.Completion, w *model.Chooser, logits, probs []float32, opt model.Sampling, u float64) (id int) {
+	inv := float32(1)
+	if !opt.Greedy {
+		inv = float32(1 / opt.Temperature)
+	}
+	peak, logSum, entropy := kernel.Softmax(len(logits), logits, inv, probs)
+	id = w.Choose(probs, opt, len(o.Tokens), u)
+	o.Tokens = append(o.Tokens, id)
+	o.LogProbs = append(o.LogProbs, kernel.LogProb(logits[id], peak, inv, logSum))
+	o.Entropies = append(o.Entropies, entropy)
+	return id
 }
 
 // step feeds token t of every row and leaves the normalised states in d.norm.

@@ -37,7 +37,7 @@ func highWater(t *testing.T, f func(mem *arena) error) float64 {
 // bound.
 func TestMemory(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
-	net := newNetwork(&hf.Config{Arch: "qwen3", Vocab: 300, Hidden: 96, FFN: 200, Layers: 3, Heads: 6, KVHeads: 2,
+	net := NewNetwork(&hf.Config{Arch: "qwen3", Vocab: 300, Hidden: 96, FFN: 200, Layers: 3, Heads: 6, KVHeads: 2,
 		HeadDim: 16, Context: 512, RopeTheta: 1e4, NormEps: 1e-5, QKNorm: true})
 	for i := range net.Params.Flat {
 		net.Params.Flat[i] = float32(r.NormFloat64()) * 0.1
@@ -67,7 +67,7 @@ func TestMemory(t *testing.T) {
 		recomputed.Checkpointing = true
 		learn := func(checkpointing bool) func(*arena) error {
 			return func(mem *arena) error {
-				l := &learner{net: net, on: &cpu{pool, mem}, temperature: 1, checkpointing: checkpointing, grads: newNetwork(net.Config)}
+				l := &learner{net: net, on: &cpu{pool, mem}, temperature: 1, checkpointing: checkpointing, grads: NewNetwork(net.Config)}
 				_, err := l.Accumulate(batch, func(*model.TokenMatrix) (float64, error) { return 0, nil })
 				return err
 			}

@@ -4,96 +4,284 @@ package gpu
 
 import (
 	"fmt"
-	"slices"
+	"math"
+	"math/rand/v2"
 	"testing"
 
+	"grpo/internal/decodertest"
 	"grpo/internal/tinylmtest"
 	"grpo/pkg/model"
-	"grpo/pkg/model/tinylm"
+	"grpo/pkg/model/decoder"
+	"grpo/pkg/model/hf"
 	"grpo/pkg/rng"
 )
 
-// A GPU samples the CPU's tokens with the same random numbers, and log-probabilities that differ by
-// rounding: with every option, from a stream and from a function, in one kernel and token by token.
-func TestGPUSamplesTheCPUsTokens(t *testing.T) {
-	place := model.Draws{Stream: rng.New(3, rng.Rollout), A: 7, B: 1 << 20, C: 2}
-	for _, c := range []struct {
-		name    string
-		spec    tinylm.Spec
-		prompts int
-		group   int
-		opt     model.Sampling
-	}{
-		{"default size", tinylmtest.Spec(64, 2), 5, 4, tinylmtest.Plain},
-		{"one layer, odd width", tinylmtest.Spec(13, 1), 3, 5, tinylmtest.Plain},
-		{"three layers", tinylmtest.Spec(24, 3), 4, 1, tinylmtest.Plain},
-		{"temperature 0.6", tinylmtest.Spec(16, 2), 3, 2, model.Sampling{Temperature: 0.6, TopP: 1, MaxTokens: 20}},
-		{"top-p, top-k and a minimum", tinylmtest.Spec(16, 2), 3, 4, model.Sampling{Temperature: 1.3, TopP: 0.9, TopK: 30, MinTokens: 5, MaxTokens: 20}},
-		{"greedy", tinylmtest.Spec(16, 2), 6, 1, model.Sampling{Greedy: true, TopP: 1, MaxTokens: 20}},
-		{"one token", tinylmtest.Spec(16, 1), 3, 3, model.Sampling{Temperature: 1, TopP: 1, MaxTokens: 1}},
-	} {
-		for _, steps := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, token by token %v", c.name, steps), func(t *testing.T) {
-				p := tinylmtest.Weights(t, c.spec, 1)
-				prompts := tinylmtest.Prompts(c.prompts, 9)
-				cpu := tinylm.NewSampler(p.Clone(), tinylmtest.Pool(t, 1))
-				gpu := tinylm.NewSampler(p, stepByStep(testGPU(t, "float32"), steps))
-				defer gpu.Close()
-				want, err := cpu.Sample(prompts, c.group, c.opt, place)
-				if err != nil {
-					t.Fatal(err)
-				}
-				got, err := gpu.Sample(prompts, c.group, c.opt, place)
-				if err != nil {
-					t.Fatal(err)
-				}
-				sameCompletions(t, c.name, got, want)
-			})
+// The numbers of transformers, on a GPU.
+func TestGPUGoldenDecoder(t *testing.T) {
+	g := testGPU(t, "float32")
+	decodertest.Folders(t, func(t *testing.T, checkpoint *hf.Checkpoint, c *decodertest.Case) {
+		net, err := decoder.Load(checkpoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Check(t, decoder.New(net, decoder.Tokenizer{}, g))
+	})
+}
+
+// decoderCase is a small network with random weights.
+type decoderCase struct {
+	name string
+	hf.Config
+	lora hf.LoRA
+}
+
+var decoderCases = []decoderCase{
+	{name: "llama", Config: hf.Config{Arch: "llama", Hidden: 24, Heads: 4, KVHeads: 2, HeadDim: 8, FFN: 40, Tied: true, Pad: 5}},
+	{name: "qwen2", Config: hf.Config{Arch: "qwen2", Hidden: 20, Heads: 2, KVHeads: 1, HeadDim: 12, FFN: 28, QKVBias: true, Pad: -1}},
+	{name: "qwen3 with LoRA", Config: hf.Config{Arch: "qwen3", Hidden: 24, Heads: 3, KVHeads: 3, HeadDim: 8, FFN: 32, QKNorm: true, Tied: true, Pad: -1},
+		lora: hf.LoRA{Rank: 4, Alpha: 8, Targets: []string{"q_proj", "v_proj", "o_proj", "gate_proj", "down_proj"}}},
+}
+
+// end is the end token of these networks; their vocabulary has vocab tokens.
+const end, vocab = 3, 61
+
+// policies are the network on the CPU and on a GPU.
+func (c decoderCase) policies(t *testing.T, g *device) (cpu, onGPU *decoder.Policy) {
+	t.Helper()
+	cfg := c.Config
+	cfg.Layers, cfg.Vocab, cfg.Context, cfg.NormEps, cfg.RopeTheta = 2, vocab, 200, 1e-5, 1e4
+	r := rand.New(rand.NewPCG(1, 2))
+	weights := decoder.NewNetwork(&cfg).Params
+	for _, x := range weights.Tensors() {
+		for i := range x.Data {
+			if x.Data[i] = float32(r.NormFloat64() * 0.3); len(x.Shape) == 1 {
+				x.Data[i]++
+			}
+		}
+	}
+	open := func(on model.Device) *decoder.Policy {
+		net, read := decoder.NewNetwork(&cfg), map[string][]float32{}
+		copy(net.Params.Flat, weights.Flat)
+		if c.lora.Rank > 0 {
+			for _, x := range weights.Tensors() {
+				read[x.Name] = x.Data
+			}
+			var err error
+			if net, err = decoder.LoadLoRA(&cfg, false, on, c.lora, 1, func(name string) ([]float32, error) { return read[name], nil }); err != nil {
+				t.Fatal(err)
+			}
+			r := rand.New(rand.NewPCG(3, 4))
+			for i := range net.Params.Flat {
+				net.Params.Flat[i] = float32(r.NormFloat64() * 0.2)
+			}
+		}
+		return decoder.New(net, decoder.NewTokenizer(&hf.Checkpoint{Config: &cfg}), on)
+	}
+	return open(tinylmtest.Pool(t, 1)), open(g)
+}
+
+// decoderBatch has prompts with a common beginning, and completions of several lengths, of which
+// some have one token.
+func decoderBatch() *model.Batch {
+	r := rand.New(rand.NewPCG(5, 6))
+	tokens := func(n int) []int {
+		out := make([]int, n)
+		for i := range out {
+			out[i] = r.IntN(vocab)
+		}
+		return out
+	}
+	b, shared := &model.Batch{}, tokens(9)
+	for p, n := range []int{3, 1, 70} {
+		b.Prompts = append(b.Prompts, append(append([]int{}, shared...), tokens(n)...))
+		for _, length := range []int{1, 5, 66, 2} {
+			b.Rows = append(b.Rows, model.Row{Prompt: p, Tokens: tokens(length + p)})
+		}
+	}
+	return b
+}
+
+// close64 fails if numbers differ by more than tolerance times the largest.
+func close64[T float32 | float64](t *testing.T, what string, got, want []T, tolerance float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d numbers, the CPU's %d", what, len(got), len(want))
+	}
+	largest := 1e-6
+	for _, w := range want {
+		largest = max(largest, math.Abs(float64(w)))
+	}
+	for i, w := range want {
+		if d := math.Abs(float64(got[i] - w)); !(d <= tolerance*largest) {
+			t.Fatalf("%s: number %d of %d is %v, the CPU's %v (largest %v)", what, i, len(want), got[i], w, largest)
 		}
 	}
 }
 
-func sameCompletions(t *testing.T, name string, got, want []model.Completion) {
+// pulled are parameters or gradients on the host.
+func pulled(t *testing.T, p *model.Params) []float32 {
 	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("%s: %d completions, want %d", name, len(got), len(want))
+	if err := p.Pull(); err != nil {
+		t.Fatal(err)
 	}
-	for i, w := range want {
-		g := got[i]
-		if !slices.Equal(g.Tokens, w.Tokens) || g.Ended != w.Ended {
-			t.Fatalf("%s: completion %d is %v (ended %v), the CPU's %v (%v)", name, i, g.Tokens, g.Ended, w.Tokens, w.Ended)
+	return p.Flat
+}
+
+// lossOf is an objective whose gradients differ from token to token. It keeps the numbers it got.
+func lossOf(logps, entropies *[]float64) model.Objective {
+	return func(m *model.TokenMatrix) (float64, error) {
+		*logps, *entropies = append(*logps, m.LogProbs...), append(*entropies, m.Entropy...)
+		for i, ok := range m.Mask {
+			if ok {
+				m.DLogProbs[i], m.DEntropy[i] = math.Sin(float64(i)), math.Cos(float64(3*i))/4
+			}
 		}
-		for k := range w.LogProbs {
-			if !tinylmtest.Near(float64(g.LogProbs[k]), float64(w.LogProbs[k]), 1e-4, 1e-5) {
-				t.Fatalf("%s: completion %d, token %d: log-probability %v, the CPU's %v", name, i, k, g.LogProbs[k], w.LogProbs[k])
+		return 0, nil
+	}
+}
+
+// A GPU computes the CPU's log-probabilities, entropies, gradients of two batches, update, scores and
+// values, but for rounding.
+func TestGPUDecoderIsTheCPUs(t *testing.T) {
+	for precision, tolerance := range map[string]float64{"float32": 2e-5, "bf16": 0.1} {
+		for _, c := range decoderCases {
+			for _, checkpointing := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s in %s, checkpointing %v", c.name, precision, checkpointing), func(t *testing.T) {
+					if checkpointing {
+						defer func(n int) { lossLogits = n }(lossLogits)
+						lossLogits = 100 * vocab // several parts
+					}
+					cpu, onGPU := c.policies(t, testGPU(t, precision))
+					type result struct {
+						logps, entropies, scores, values []float64
+						gradient, weights, critic        []float32
+						norm                             float64
+					}
+					run := func(p *decoder.Policy) (r result) {
+						options := model.AdamWOptions{Beta1: 0.9, Beta2: 0.95, Eps: 1e-3, WeightDecay: 0.01}
+						learner, err := p.NewLearner(1.2, checkpointing)
+						if err != nil {
+							t.Fatal(err)
+						}
+						defer learner.Close()
+						learner.ZeroGrads()
+						batch := decoderBatch()
+						for _, b := range []*model.Batch{batch, {Prompts: batch.Prompts[1:2], Rows: []model.Row{{Tokens: []int{5, 3, 5}}}}} {
+							if _, err := learner.Accumulate(b, lossOf(&r.logps, &r.entropies)); err != nil {
+								t.Fatal(err)
+							}
+						}
+						r.gradient = pulled(t, learner.Grads())
+						reference := p.Copy()
+						optimizer := model.NewAdamW(p.Params(), options)
+						if r.norm, err = optimizer.Step(p.Params(), learner.Grads(), 1e-2, 1); err != nil {
+							t.Fatal(err)
+						}
+						r.weights = pulled(t, p.Params())
+						for _, scored := range []model.Policy{p, reference} {
+							scorer, err := scored.NewScorer(0.9)
+							if err != nil {
+								t.Fatal(err)
+							}
+							m, err := scorer.Score(batch)
+							if err != nil {
+								t.Fatal(err)
+							}
+							r.scores = append(append(r.scores, m.LogProbs...), m.Entropy...)
+						}
+						critic, err := p.NewCritic(options, checkpointing)
+						if err != nil {
+							t.Fatal(err)
+						}
+						for range 2 {
+							critic.ZeroGrads()
+							if _, err := critic.Accumulate(batch, func(m *model.ValueMatrix) (float64, error) {
+								for i := range m.DValues {
+									m.DValues[i] = math.Sin(float64(i))
+								}
+								return 0, nil
+							}); err != nil {
+								t.Fatal(err)
+							}
+							if _, err := critic.Step(1e-2, 0); err != nil {
+								t.Fatal(err)
+							}
+						}
+						v, err := critic.Values(batch)
+						if err != nil {
+							t.Fatal(err)
+						}
+						r.values, r.critic = v.Values, pulled(t, critic.State().Params)
+						return r
+					}
+					want, got := run(cpu), run(onGPU)
+					close64(t, "log-probabilities", got.logps, want.logps, tolerance)
+					close64(t, "entropies", got.entropies, want.entropies, tolerance)
+					close64(t, "gradients", got.gradient, want.gradient, tolerance)
+					close64(t, "the norm", []float64{got.norm}, []float64{want.norm}, tolerance)
+					close64(t, "weights", got.weights, want.weights, tolerance)
+					close64(t, "scores", got.scores, want.scores, tolerance)
+					if precision == "float32" {
+						close64(t, "values", got.values, want.values, 10*tolerance)
+						close64(t, "the critic's weights", got.critic, want.critic, 10*tolerance)
+					}
+				})
 			}
 		}
 	}
 }
 
-// The sampler reads new weights after Refresh, and handles rollouts of any sequence of sizes.
-func TestGPUSamplerFollowsWeightsAndSizes(t *testing.T) {
-	g := testGPU(t, "float32")
-	p := tinylmtest.Weights(t, tinylmtest.Spec(16, 2), 1)
-	s := tinylm.NewSampler(p, g)
-	defer s.Close()
-	for i, n := range []int{2, 7, 1, 7} {
-		for k := range p.Flat {
-			p.Flat[k] *= 1.05
-		}
-		if err := p.Push(); err != nil {
-			t.Fatal(err)
-		}
-		s.Refresh()
-		prompts := tinylmtest.Prompts(n, 4+3*i)
-		got, err := s.Sample(prompts, 3, tinylmtest.Plain, model.Draws{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := tinylm.NewSampler(p.Clone(), tinylmtest.Pool(t, 1)).Sample(prompts, 3, tinylmtest.Plain, model.Draws{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		sameCompletions(t, fmt.Sprintf("rollout %d", i), got, want)
+// A GPU samples the CPU's tokens with the same random numbers, in one call with several settings, and
+// the learner computes the sampled log-probabilities again.
+func TestGPUDecoderSamplesTheCPUsTokens(t *testing.T) {
+	draws := model.Draws{Stream: rng.New(3, rng.Rollout), A: 7, B: 1 << 20, C: 2}
+	opts := []model.Sampling{
+		{Temperature: 1, TopP: 1, MaxTokens: 12},
+		{Temperature: 0.7, TopP: 1, MinTokens: 6, MaxTokens: 9},
+		{Greedy: true, TopP: 1, MaxTokens: 8},
+		{Temperature: 1.3, TopP: 0.8, TopK: 20, MinTokens: 2, MaxTokens: 10},
+		{Temperature: 1, TopP: 1, MaxTokens: 1},
+	}
+	for _, c := range decoderCases {
+		t.Run(c.name, func(t *testing.T) {
+			c.End = []int32{end, end + 1}
+			cpu, onGPU := c.policies(t, testGPU(t, "float32"))
+			prompts := decoderBatch().Prompts
+			sample := func(p *decoder.Policy) [][]model.Completion {
+				s := p.NewSampler()
+				defer s.Close()
+				out, err := model.SampleEach(s, prompts, 3, opts, draws)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return out
+			}
+			want, got := sample(cpu), sample(onGPU)
+			for i := range opts {
+				sameCompletions(t, fmt.Sprintf("setting %d", i), got[i], want[i])
+			}
+			for i, o := range got[0] {
+				close64(t, fmt.Sprintf("entropies of completion %d", i), o.Entropies, want[0][i].Entropies, 1e-4)
+			}
+			scorer, err := onGPU.NewScorer(1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			batch := &model.Batch{Prompts: prompts}
+			for i, o := range got[0] {
+				batch.Rows = append(batch.Rows, model.Row{Prompt: i / 3, Tokens: o.Tokens})
+			}
+			m, err := scorer.Score(batch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, o := range got[0] {
+				for j, lp := range o.LogProbs {
+					if d := math.Abs(m.LogProbs[i*m.T+j] - float64(lp)); d > 1e-5 {
+						t.Fatalf("completion %d, token %d: sampled with %v, scored %v", i, j, lp, m.LogProbs[i*m.T+j])
+					}
+				}
+			}
+		})
 	}
 }

@@ -23,6 +23,8 @@ type device struct {
 	base   map[string]*cuda.Kernel // kernels.Base
 	stored map[*storage]bool       // those in use
 
+	decoders decoders
+
 	// parts has the partial sums of a reduction, total its result.
 	parts *cuda.Mem
 	total *cuda.Mem
@@ -108,7 +110,41 @@ func (g *device) gemm(transA, transB bool, m, n, k int, a cuda.Pointer, lda int,
 	_ = g.dev.Gemm(transA, transB, m, n, k, a, lda, b, ldb, accumulate, c, ldc)
 }
 
+// gemmScaled and gemmBF16 are those of [cuda.Device], the latter with a factor of 1.
+func (g *device) gemmScaled(transA, transB bool, m, n, k int, alpha float32, a cuda.Pointer, lda int, b cuda.Pointer, ldb int,
+	accumulate bool, c cuda.Pointer, ldc int) {
+	_ = g.dev.GemmScaled(transA, transB, m, n, k, alpha, a, lda, b, ldb, accumulate, c, ldc)
+}
+
+func (g *device) gemmBF16(transA, transB bool, m, n, k int, a cuda.Pointer, lda int, b cuda.Pointer, ldb int, accumulate bool,
+	c cuda.Pointer, ldc int) {
+	_ = g.dev.GemmBF16(transA, transB, m, n, k, 1, a, lda, b, ldb, accumulate, c, ldc)
+}
+
 func (g *device) zero(to cuda.Pointer, n int) { _ = g.dev.Zero(to, n) }
+
+// launchDecoder runs a kernel of [kernels.Decoder].
+func (g *device) launchDecoder(l kernels.Launch, args ...cuda.Arg) {
+	g.launchOf(g.decoders.kernels, l, args...)
+}
+
+// toBF16 rounds n numbers.
+func (g *device) toBF16(n int, x, y cuda.Pointer) {
+	g.launchDecoder(g.card.Convert(kernels.ToBF16, n), cuda.L(n), cuda.P(x), cuda.P(y))
+}
+
+// gather copies rows of x by their index.
+func (g *device) gather(n, width int, index, x, y cuda.Pointer) {
+	g.launch(g.card.Gather(n, width), cuda.I(n), cuda.I(width), cuda.P(index), cuda.P(x), cuda.P(y))
+}
+
+// flag is the argument of a condition.
+func flag(b bool) cuda.Arg {
+	if b {
+		return cuda.I(1)
+	}
+	return cuda.I(0)
+}
 
 func grid(l kernels.Launch) cuda.Grid {
 	return cuda.Grid{X: l.Grid[0], Y: l.Grid[1], Z: l.Grid[2], ThreadsX: l.Block[0], ThreadsY: l.Block[1],

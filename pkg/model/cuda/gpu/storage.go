@@ -4,6 +4,7 @@ package gpu
 
 import (
 	"math"
+	"unsafe"
 
 	"grpo/pkg/model"
 	"grpo/pkg/model/cuda"
@@ -17,6 +18,10 @@ type storage struct {
 	mem *cuda.Mem
 	// synced is true while Flat has the same numbers.
 	synced bool
+	// changes counts the writes to mem, for rounded, a copy in bf16 of the numbers after roundedAt
+	// of them (nil: none).
+	changes, roundedAt int
+	rounded            *cuda.Mem
 }
 
 func (g *device) Place(p *model.Params) error {
@@ -60,6 +65,7 @@ func (s *storage) Pull() error {
 }
 
 func (s *storage) Push() error {
+	s.changes++
 	err := s.g.dev.Do(func() error { return cuda.Upload(s.g.dev, s.mem, 0, s.p.Flat) })
 	s.synced = err == nil
 	return err
@@ -73,7 +79,36 @@ func (s *storage) Zero() {
 
 func (s *storage) Release() {
 	s.g.dev.Free(s.mem)
+	s.g.dev.Free(s.rounded)
 	delete(s.g.stored, s)
+}
+
+// offset is the place of x in Flat; false if x is no part of it.
+func (s *storage) offset(x []float32) (n int, ok bool) {
+	if len(x) == 0 || len(s.p.Flat) == 0 {
+		return 0, false
+	}
+	from, at := uintptr(unsafe.Pointer(&s.p.Flat[0])), uintptr(unsafe.Pointer(&x[0]))
+	n = int(at-from) / 4
+	return n, at >= from && n+len(x) <= len(s.p.Flat)
+}
+
+// bf16 is the address of the numbers rounded to bf16. It rounds them if they have changed.
+func (s *storage) bf16() cuda.Pointer {
+	n := len(s.p.Flat)
+	if s.rounded == nil {
+		var err error
+		if s.rounded, err = s.g.dev.Alloc(2*n, "weights in bf16"); err != nil {
+			s.g.dev.Fail(err)
+			return 0
+		}
+		s.roundedAt = -1
+	}
+	if s.roundedAt != s.changes {
+		s.g.toBF16(n, s.mem.At(0), s.rounded.At(0))
+		s.roundedAt = s.changes
+	}
+	return s.rounded.At(0)
 }
 
 // Finite sums squares: in double precision the sum is finite if all numbers are.
@@ -116,6 +151,7 @@ func (s *storage) Update(a *model.AdamW, w, grad *model.Params, lr, maxNorm floa
 	})
 	if err == nil && isFinite(norm) {
 		a.T++
+		s.changes++
 		s.synced, m.synced, v.synced = false, false, false
 	}
 	return norm, err

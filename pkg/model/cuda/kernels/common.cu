@@ -52,5 +52,14 @@ DEVICE double blockSum(double v, double* shared) {
     return sum;
 }
 
+// firstAbove returns the first lane with a token whose sum is above the target (passed is true). If
+// rounding keeps all sums below it, it returns the last lane with a token, or -1 (passed is false).
+DEVICE int firstAbove(bool holds, double sum, double target, bool* passed) {
+    unsigned any = __ballot_sync(FULL, holds), above = __ballot_sync(FULL, holds && sum > target);
+    *passed = above != 0;
+    if (above) return __ffs(above) - 1;
+    return any ? 31 - __clz(any) : -1;
+}
+
 DEVICE long long globalThread() { return (long long)blockIdx.x * blockDim.x + threadIdx.x; }
 DEVICE long long globalThreads() { return (long long)gridDim.x * blockDim.x; }

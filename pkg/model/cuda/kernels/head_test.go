@@ -37,13 +37,19 @@ func logitCase(kind string, rows, vocab int) []float32 {
 func TestHead(t *testing.T) {
 	b := newBench(t, Base())
 	c := card(b.Machine)
-	for _, size := range []struct{ rows, vocab int }{{1, 1}, {3, 7}, {9, 100}, {17, 256}, {5, 257}, {4, 1000}} {
+	for _, size := range []struct {
+		rows, vocab int
+		bias        bool
+	}{{1, 1, true}, {3, 7, false}, {9, 100, true}, {17, 256, true}, {5, 257, false}, {4, 1000, true}, {2, 2048, true}, {3, 2051, false}, {1, 20000, false}} {
 		for _, kind := range []string{"normal", "large", "with -Inf", "rising"} {
 			for _, temperature := range []float64{1, 0.7} {
 				t.Run(fmt.Sprintf("%+v %s at %v", size, kind, temperature), func(t *testing.T) {
 					rows, vocab := size.rows, size.vocab
 					r := random(7)
-					logits, bias := logitCase(kind, rows, vocab), normal(r, vocab, 1)
+					logits, bias := logitCase(kind, rows, vocab), make([]float32, vocab)
+					if size.bias {
+						bias = normal(r, vocab, 1)
+					}
 					targets := randomInts(r, rows, vocab)
 					if kind == "with -Inf" {
 						clear(targets)
@@ -64,14 +70,18 @@ func TestHead(t *testing.T) {
 						}
 						kernel.ReferenceLogSoftmaxBackward(rows, vocab, probs, ent, toInts(targets), to64(dlogp), dentOr, float64(inv), d)
 						got := b.everyOrder(func() [][]float32 {
-							px, pb, pt := b.floats(logits), b.floats(bias), b.ints(targets)
+							px, pt := b.floats(logits), b.ints(targets)
+							var pb cudaemu.Ptr
+							if size.bias {
+								pb = b.floats(bias)
+							}
 							pl, pe, stats := b.Alloc(4*rows), b.Alloc(4*rows), b.Alloc(8*rows)
-							b.start(c.Rows(HeadForward, rows), rows, vocab, px, pb, inv, pt, pl, pe, stats)
+							b.start(c.Head(HeadForward, rows, vocab), rows, vocab, px, pb, inv, pt, pl, pe, stats)
 							var pd cudaemu.Ptr
 							if withEntropy {
 								pd = b.floats(dent)
 							}
-							b.start(c.Rows(HeadBackward, rows), rows, vocab, px, pb, inv, pt, stats, pe, b.floats(dlogp), pd)
+							b.start(c.Head(HeadBackward, rows, vocab), rows, vocab, px, pb, inv, pt, stats, pe, b.floats(dlogp), pd)
 							return [][]float32{b.read(pl, rows), b.read(pe, rows), b.read(px, rows*vocab)}
 						})
 						near(t, "log-probability", got[0], logp, 1e-5, 1e-5)
@@ -88,14 +98,14 @@ func TestHead(t *testing.T) {
 func TestHeadKeepsNaNToItsRow(t *testing.T) {
 	b := newBench(t, Base())
 	c := card(b.Machine)
-	for _, vocab := range []int{5, 100, 700} {
+	for _, vocab := range []int{5, 100, 700, 5000} {
 		for _, bad := range []float64{math.NaN(), math.Inf(1)} {
 			for _, place := range []int{0, vocab - 1} {
 				const rows = 3
 				logits := normal(random(8), rows*vocab, 1)
 				logits[vocab+place] = float32(bad)
 				pl, pe := b.Alloc(4*rows), b.Alloc(4*rows)
-				b.start(c.Rows(HeadForward, rows), rows, vocab, b.floats(logits), b.floats(make([]float32, vocab)), float32(1), b.ints(make([]int32, rows)), pl, pe, cudaemu.Ptr(0))
+				b.start(c.Head(HeadForward, rows, vocab), rows, vocab, b.floats(logits), b.floats(make([]float32, vocab)), float32(1), b.ints(make([]int32, rows)), pl, pe, cudaemu.Ptr(0))
 				for i, v := range append(b.read(pl, rows), b.read(pe, rows)...) {
 					if isNaN := v != v; isNaN != (i%rows == 1) {
 						t.Errorf("vocab %d, %v at %d: result %d is %v", vocab, bad, place, i, v)

@@ -129,7 +129,9 @@ const (
 const (
 	// HeadForward writes logp and entropy (rows) of softmax((x+bias)·inv), where x
 	// are the logits (rows×vocab, without bias, unchanged), and stats for the
-	// backward pass (rows×2: the largest x+bias, log Σ exp; or NULL).
+	// backward pass (rows×2: the largest x+bias, log Σ exp; or NULL). bias may be
+	// NULL. [Card.Head] launches it with a block for each row if the vocabulary is
+	// large, [Card.Rows] with a warp.
 	//
 	//	head_forward(int rows, int vocab, const float* logits, const float* bias, float inv,
 	//	    const int* targets, float* logp, float* entropy, float* stats)
@@ -138,7 +140,8 @@ const (
 	//
 	//	inv·( dlogp·([j=t] - p_j) - dentropy·p_j·(log p_j + entropy) )
 	//
-	// dlogp and dentropy have rows elements; dentropy may be NULL.
+	// dlogp and dentropy have rows elements; dentropy and bias may be NULL. The
+	// launches are those of HeadForward.
 	//
 	//	head_backward(int rows, int vocab, float* logits, const float* bias, float inv,
 	//	    const int* targets, const float* stats, const float* entropy,

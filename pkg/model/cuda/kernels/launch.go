@@ -116,6 +116,29 @@ func (c Card) Rows(kernel string, rows int) Launch {
 	return Launch{Kernel: kernel, Grid: [3]int{ceil(rows, warps), 1, 1}, Block: [3]int{threads, 1, 1}}
 }
 
+// A vocabulary from blockVocab on is large: [Card.Head] makes a block of rowThreads for each row.
+const (
+	blockVocab = 4 * rowThreads
+	rowThreads = 512
+	rowShared  = 2 * rowThreads / 32 * 4 // bytes
+	// headColumns are the logits of a block of the backward pass.
+	headColumns = 16 * rowThreads
+	ofBlocks    = "_block" // suffix of a kernel's name
+)
+
+// Head is the launch of [HeadForward] or [HeadBackward]. The order of sums depends on the
+// vocabulary, not on the number of rows.
+func (c Card) Head(kernel string, rows, vocab int) Launch {
+	if vocab < blockVocab {
+		return c.Rows(kernel, rows)
+	}
+	l := Launch{Kernel: kernel + ofBlocks, Grid: [3]int{rows, 1, 1}, Block: [3]int{rowThreads, 1, 1}, Shared: rowShared}
+	if kernel == HeadBackward {
+		l.Grid[1], l.Shared = min(ceil(vocab, headColumns), 65535), 0
+	}
+	return l
+}
+
 // Pick is the launch of [SamplePick].
 func (c Card) Pick(rows, vocab int) Launch {
 	return Launch{Kernel: SamplePick, Grid: [3]int{ceil(rows, 4), 1, 1}, Block: [3]int{128, 1, 1},

@@ -37,12 +37,22 @@ func source(names ...string) string {
 func Base() Module {
 	return Module{
 		Name:   "base",
-		Source: source("common", "softmax", "vec", "index", "step", "head", "pick", "sample"),
+		Source: source("common", "softmax", "vec", "index", "step", "head", "softmax_block", "head_block", "pick", "sample"),
 		Kernels: []string{
 			Axpy, Add, GatherRows, ScatterAddRows, TableGradParts, ColSumParts, SumParts, GRUBiasGrad,
 			SumSquaresParts, SumSquaresTotal, AdamW, GRUGatesForward, GRUGatesBackward,
-			HeadForward, HeadBackward, ValueForward, ValueBackward, SamplePick,
+			HeadForward, HeadBackward, HeadForward + ofBlocks, HeadBackward + ofBlocks, ValueForward, ValueBackward, SamplePick,
 		},
+	}
+}
+
+// Decoder is the module of the kernels that only decoders need. Attention has a module of its own:
+// [AttentionPlan.Module].
+func Decoder() Module {
+	return Module{
+		Name:    "decoder",
+		Source:  source("common", "layer", "softmax", "softmax_block", "choose"),
+		Kernels: append([]string{Choose, NextStep}, layerKernels...),
 	}
 }
 

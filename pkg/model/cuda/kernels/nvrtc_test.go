@@ -98,6 +98,7 @@ func TestNVRTCCompilesEverything(t *testing.T) {
 			continue // a minute and a half for all
 		}
 		t.Run(fmt.Sprintf("sm_%d base", c.SM), func(t *testing.T) { compile(t, Base(), c, 0, nil) })
+		t.Run(fmt.Sprintf("sm_%d decoder", c.SM), func(t *testing.T) { compile(t, Decoder(), c, 0, nil) })
 		for _, h := range []int{5, 64, 128, 256} {
 			if os.Getenv("GRPO_LONG") == "" && h == 5 {
 				continue
@@ -122,6 +123,17 @@ func TestNVRTCCompilesEverything(t *testing.T) {
 			t.Run(fmt.Sprintf("sm_%d rollout of %d", c.SM, h), func(t *testing.T) {
 				compile(t, p.Module(), c, 256, map[string]int{p.kernel(2): rolloutThreads, p.kernel(4): rolloutThreads, p.kernel(8): rolloutThreads})
 			})
+		}
+		for _, s := range [][3]int{{9, 3, 64}, {14, 2, 64}, {32, 8, 128}, {4, 1, 256}, {8, 2, 16}, {2, 1, 4}} {
+			if os.Getenv("GRPO_LONG") == "" && (c.SM != 90 || s[2] < 64) {
+				continue
+			}
+			p, ok := c.Attention(s[0], s[1], s[2])
+			if !ok {
+				t.Errorf("no attention of %v on sm_%d", s, c.SM)
+				continue
+			}
+			t.Run(fmt.Sprintf("sm_%d attention of %v", c.SM, s), func(t *testing.T) { compile(t, p.Module(), c, 256, nil) })
 		}
 	}
 }
@@ -149,13 +161,13 @@ func TestLaunchesFitTheirCards(t *testing.T) {
 				t.Errorf("sm_%d: no table gradient for a vocabulary of 100", c.SM)
 			}
 			all = append(all, a, b, d, e, f, g, c.BiasGrad(h), c.Gather(4096, h), c.ScatterAdd(h, 512), c.Gates(GRUGatesForward, 4096, h),
-				c.Rows(HeadForward, rows), c.Pick(4096, 100), c.Elementwise(Add, rows))
+				c.Rows(HeadForward, rows), c.Head(HeadBackward, 4096, 1<<18), c.Choose(4096, 1<<18), c.Pick(4096, 100), c.Elementwise(Add, rows))
 			for _, l := range all {
 				if n := l.Block[0] * l.Block[1] * l.Block[2]; l.Shared > c.Shared || n > 1024 || l.Grid[1] > 65535 || l.Empty() {
 					t.Errorf("sm_%d, H = %d: %+v", c.SM, h, l)
 				}
 			}
-			for _, l := range []Launch{a, b, d, e, g, c.BiasGrad(h), c.ScatterAdd(h, 512)} {
+			for _, l := range []Launch{a, b, d, e, g, c.BiasGrad(h), c.ScatterAdd(h, 512), c.Choose(4096, 1<<18)} {
 				if l.Shared > 48<<10 {
 					t.Errorf("%s asks for %d bytes of shared memory, above what needs no leave", l.Kernel, l.Shared)
 				}

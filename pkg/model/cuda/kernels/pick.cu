@@ -61,15 +61,6 @@ DEVICE double prefix(double v, double base, int n, int lane, double* total) {
     return mine;
 }
 
-// firstAbove returns the first lane with a token whose sum is above the target (passed is true). If
-// rounding keeps all sums below it, it returns the last lane with a token, or -1 (passed is false).
-DEVICE int firstAbove(bool holds, double sum, double target, bool* passed) {
-    unsigned any = __ballot_sync(FULL, holds), above = __ballot_sync(FULL, holds && sum > target);
-    *passed = above != 0;
-    if (above) return __ffs(above) - 1;
-    return any ? 31 - __clz(any) : -1;
-}
-
 // pick returns the first token at which the cumulative sum of p exceeds u times
 // the total, in all lanes.
 DEVICE int pick(const float* p, int vocab, double u, int lane) {

@@ -3,11 +3,11 @@
 // Logits in the registers of a lane: vocabularies up to 32·8 are read once.
 #define HELD 8
 
-// Logits reads a row and adds the bias.
+// Logits reads a row and adds the bias, if there is one.
 struct Logits {
     const float* x;
-    const float* bias;
-    __device__ __forceinline__ float operator()(int j) const { return x[j] + bias[j]; }
+    const float* bias; // or NULL
+    __device__ __forceinline__ float operator()(int j) const { return bias ? x[j] + bias[j] : x[j]; }
 };
 
 struct Softmax {

@@ -72,6 +72,26 @@ func TestSpeed(t *testing.T) {
 	report("head backward", m.Time(repetitions, func() {
 		enqueue(c.Rows(HeadBackward, rows), rows, vocab, x, bias, float32(1), ids, stats, ent, logp, cudaemu.Ptr(0))
 	}), 0, float64(8*rows*vocab))
+	decoder := m.Compile("decoder", Decoder().Source)
+	for _, n := range counts {
+		const large, most = 49152, 2 // the rows do not end
+		x, ids, end := base.floats(make([]float32, n*large)), base.ints(make([]int32, most*n)), base.ints([]int32{1})
+		uniform, step, zeros, alive := base.doubles(make([]float64, most*n)), base.ints([]int32{0}), base.ints(make([]int32, n)), base.ints([]int32{0})
+		logp, ent, stats, lengths, next := m.Alloc(4*most*n), m.Alloc(4*most*n), m.Alloc(8*n), m.Alloc(4*n), m.Alloc(4*n)
+		name := fmt.Sprintf("%d rows of %d", n, large)
+		l := c.Choose(n, large)
+		report("choose, "+name, m.Time(repetitions, func() {
+			if r := decoder.Enqueue(l.Kernel, l.Grid, l.Block, l.Shared, n, large, x, float32(1), 0, most, 0, end, 1, uniform, step, ids, logp, ent, lengths, zeros, next, alive); r != 0 {
+				t.Fatalf("%s: result %d", l.Kernel, r)
+			}
+		}), 0, float64(4*n*large))
+		report("head forward, "+name, m.Time(repetitions, func() {
+			enqueue(c.Head(HeadForward, n, large), n, large, x, cudaemu.Ptr(0), float32(1), zeros, logp, ent, stats)
+		}), 0, float64(4*n*large))
+		report("head backward, "+name, m.Time(repetitions, func() {
+			enqueue(c.Head(HeadBackward, n, large), n, large, x, cudaemu.Ptr(0), float32(1), zeros, stats, ent, logp, cudaemu.Ptr(0))
+		}), 0, float64(8*n*large))
+	}
 	colParts, colSum := c.ColSum(rows, vocab)
 	room := m.Alloc(4 * colParts.Tiles * vocab)
 	report("column sums of the logits", m.Time(repetitions, func() {

@@ -27,7 +27,7 @@ type stepBuffers struct {
 // any row is unfinished.
 const checkEvery = 16
 
-func (b *stepBuffers) allocate(s *decoder, n decoderSize) error {
+func (b *stepBuffers) allocate(s *sampler, n samplerSize) error {
 	p, h := s.p, s.p.Hidden
 	*b = stepBuffers{}
 	_, fused, err := s.g.recurrence(h)
@@ -59,7 +59,7 @@ func (b *stepBuffers) allocate(s *decoder, n decoderSize) error {
 }
 
 // byToken samples one token of every row at a time.
-func (s *decoder) byToken(c choice) error {
+func (s *sampler) byToken(c choice) error {
 	g, p, h, b := s.g, s.p, s.p.Hidden, &s.step
 	weights := g.storageOf(p.Params)
 	for r := range c.rows {

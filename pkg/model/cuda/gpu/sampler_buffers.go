@@ -4,15 +4,15 @@ package gpu
 
 import "grpo/pkg/model/cuda"
 
-// decoderSize is the size of the largest rollout that fits the buffers.
-type decoderSize struct{ prompts, inputs, steps, rows, tokens int }
+// samplerSize is the size of the largest rollout that fits the buffers.
+type samplerSize struct{ prompts, inputs, steps, rows, tokens int }
 
-func (s decoderSize) holds(t decoderSize) bool {
+func (s samplerSize) holds(t samplerSize) bool {
 	return t.prompts <= s.prompts && t.inputs <= s.inputs && t.steps <= s.steps && t.rows <= s.rows && t.tokens <= s.tokens
 }
 
 // free frees the buffers.
-func (s *decoder) free() {
+func (s *sampler) free() {
 	d := s.g.dev
 	for i := range s.layers {
 		s.layers[i].forth.close()
@@ -27,10 +27,10 @@ func (s *decoder) free() {
 	cuda.FreePinned(d, s.hostEnds)
 	cuda.FreePinned(d, s.hostLogps)
 	s.hostTokens, s.hostEnds, s.hostLogps = nil, nil, nil
-	s.have = decoderSize{}
+	s.have = samplerSize{}
 }
 
-func (s *decoder) alloc(floats int, what string) (cuda.Pointer, error) {
+func (s *sampler) alloc(floats int, what string) (cuda.Pointer, error) {
 	m, err := s.g.dev.Alloc(4*max(1, floats), what)
 	if err != nil {
 		return 0, err
@@ -40,7 +40,7 @@ func (s *decoder) alloc(floats int, what string) (cuda.Pointer, error) {
 }
 
 // fit grows buffers that are too small for a rollout.
-func (s *decoder) fit(need decoderSize) error {
+func (s *sampler) fit(need samplerSize) error {
 	if s.have.holds(need) {
 		return nil
 	}
@@ -55,7 +55,7 @@ func (s *decoder) fit(need decoderSize) error {
 		}
 		return need + need/8
 	}
-	n := decoderSize{grown(old.prompts, need.prompts), grown(old.inputs, need.inputs), grown(old.steps, need.steps),
+	n := samplerSize{grown(old.prompts, need.prompts), grown(old.inputs, need.inputs), grown(old.steps, need.steps),
 		max(old.rows, need.rows), max(old.tokens, need.tokens)}
 	p, h := s.p, s.p.Hidden
 	if err := s.prompts.allocate(s.g, n.steps, n.prompts, n.inputs); err != nil {

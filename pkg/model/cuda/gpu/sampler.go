@@ -12,10 +12,10 @@ import (
 	"grpo/pkg/model/tinylm/tokenizer"
 )
 
-// decoder implements [tinylm.Decoder]. It runs the prompts as a segment, like a learner, and then
+// sampler implements [tinylm.Decoder]. It runs the prompts as a segment, like a learner, and then
 // samples: in one fused kernel if the network fits, else token by token. It downloads tokens and
 // log-probabilities once, at the end.
-type decoder struct {
+type sampler struct {
 	g      *device
 	p      *tinylm.Weights
 	stale  bool
@@ -27,7 +27,7 @@ type decoder struct {
 
 	packed  tinylm.Segment
 	prompts segment
-	have    decoderSize
+	have    samplerSize
 	table   *cuda.Mem // (V, 3H), the embedding times the first layer's W_ih
 	work    []*cuda.Mem
 	out     [2]cuda.Pointer // packed states of a layer over the prompts, alternating
@@ -43,7 +43,7 @@ type decoder struct {
 }
 
 func (g *device) NewDecoder(p *tinylm.Weights) tinylm.Decoder {
-	s := &decoder{g: g, p: p, stale: true}
+	s := &sampler{g: g, p: p, stale: true}
 	if s.failed = g.Place(p.Params); s.failed != nil {
 		return s
 	}
@@ -61,10 +61,10 @@ func (g *device) NewDecoder(p *tinylm.Weights) tinylm.Decoder {
 }
 
 // Refresh takes effect at the next Decode.
-func (s *decoder) Refresh() { s.stale = true }
+func (s *sampler) Refresh() { s.stale = true }
 
 // Close frees the memory.
-func (s *decoder) Close() {
+func (s *sampler) Close() {
 	_ = s.g.dev.Do(func() error {
 		err := s.g.dev.Sync()
 		s.free()
@@ -74,7 +74,7 @@ func (s *decoder) Close() {
 	})
 }
 
-func (s *decoder) Decode(out []model.Completion, prompts [][]int, group int, opt model.Sampling,
+func (s *sampler) Decode(out []model.Completion, prompts [][]int, group int, opt model.Sampling,
 	draws model.Draws) error {
 	if s.failed != nil {
 		return fmt.Errorf("sample: %w", s.failed)
@@ -86,12 +86,12 @@ func (s *decoder) Decode(out []model.Completion, prompts [][]int, group int, opt
 	return nil
 }
 
-func (s *decoder) roll(out []model.Completion, prompts [][]int, group int, opt model.Sampling,
+func (s *sampler) roll(out []model.Completion, prompts [][]int, group int, opt model.Sampling,
 	draws model.Draws) error {
 	s.packed.Pack(len(prompts), func(i int) []int { return prompts[i] })
 	n0, inputs, steps := s.packed.Sizes()
 	rows := len(out)
-	need := decoderSize{n0, inputs, steps, rows, rows * opt.MaxTokens}
+	need := samplerSize{n0, inputs, steps, rows, rows * opt.MaxTokens}
 	if err := s.fit(need); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (c choice) greedy() int {
 
 // readPrompts writes each prompt's last states to s.states, in the order of the
 // prompts.
-func (s *decoder) readPrompts(prompts [][]int) error {
+func (s *sampler) readPrompts(prompts [][]int) error {
 	g, p, h := s.g, s.p, s.p.Hidden
 	weights := g.storageOf(p.Params)
 	if s.stale {
@@ -167,7 +167,7 @@ func (s *decoder) readPrompts(prompts [][]int) error {
 }
 
 // byKernel samples in one launch.
-func (s *decoder) byKernel(c choice) error {
+func (s *sampler) byKernel(c choice) error {
 	launch := s.plan.Launch(c.rows)
 	s.g.launchOf(s.fused, launch, cuda.P(s.g.storageOf(s.p.Params).at(0)), cuda.P(s.table.At(0)),
 		cuda.P(s.states), cuda.I(c.rows), cuda.I(c.group),
@@ -178,7 +178,7 @@ func (s *decoder) byKernel(c choice) error {
 }
 
 // collect downloads the completions.
-func (s *decoder) collect(out []model.Completion, maxTokens int) error {
+func (s *sampler) collect(out []model.Completion, maxTokens int) error {
 	d, rows := s.g.dev, len(out)
 	if err := cuda.FetchAt(d, s.hostTokens[:rows*maxTokens], s.tokens); err != nil {
 		return err

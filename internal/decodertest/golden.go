@@ -1,0 +1,150 @@
+// Package decodertest has helpers for tests of decoders on any device: what transformers computed for
+// small checkpoints, and random networks. It is for tests only.
+package decodertest
+
+import (
+	"math"
+	"path/filepath"
+	"testing"
+
+	"grpo/internal/golden"
+	"grpo/pkg/model"
+	"grpo/pkg/model/hf"
+)
+
+// Case is two sequences with what transformers computed for them.
+type Case struct {
+	InputIDs       [][]int32   `json:"input_ids"`
+	Attention      [][]int     `json:"attention_mask"`
+	CompletionMask [][]float64 `json:"completion_mask"`
+	Advantages     []float64
+	OldLogps       [][]float64 `json:"old_logps"`
+	Logits         [][][]float64
+	Logps          [][]float64
+	Greedy         [][]int
+	PG, Clip       struct {
+		Loss  float64
+		Grads map[string]struct {
+			Norm    float64
+			Entries [][2]float64
+		}
+	}
+}
+
+// Folders calls f for each checkpoint of the reference data.
+func Folders(t *testing.T, f func(t *testing.T, checkpoint *hf.Checkpoint, c *Case)) {
+	files, err := filepath.Glob(filepath.Join(golden.Path(t, "golden", "decoder"), "*", "config.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no folders: %v", err)
+	}
+	for _, file := range files {
+		dir := filepath.Dir(file)
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			checkpoint, err := hf.OpenWeights(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var c Case
+			golden.ReadJSON(t, filepath.Join(dir, "case.json"), &c)
+			f(t, checkpoint, &c)
+		})
+	}
+}
+
+// Batch is the sequences, each a completion of its first token.
+func (c *Case) Batch() *model.Batch {
+	b := &model.Batch{}
+	for i, ids := range c.InputIDs {
+		n := 0
+		for _, m := range c.Attention[i] {
+			n += m
+		}
+		row := model.Row{Prompt: i}
+		for _, id := range ids[1:n] {
+			row.Tokens = append(row.Tokens, int(id))
+		}
+		b.Prompts, b.Rows = append(b.Prompts, []int{int(ids[0])}), append(b.Rows, row)
+	}
+	return b
+}
+
+// Check compares log-probabilities, and the loss and the gradient of every parameter for a
+// policy-gradient and a clipped loss, with those of transformers.
+func (c *Case) Check(t *testing.T, p model.Policy) {
+	t.Helper()
+	learner, err := p.NewLearner(1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer learner.Close()
+	total := 0.0
+	for b := range c.InputIDs {
+		for _, m := range c.CompletionMask[b] {
+			total += m
+		}
+	}
+	for name, loss := range map[string]func(logp, old, adv float64) (value, grad float64){
+		"pg": func(logp, _, adv float64) (float64, float64) { return adv * logp, adv },
+		"clip": func(logp, old, adv float64) (float64, float64) {
+			r := math.Exp(logp - old)
+			free, clipped := r*adv, max(0.8, min(1.2, r))*adv
+			if free <= clipped {
+				return free, free
+			}
+			return clipped, 0
+		},
+	} {
+		learner.ZeroGrads()
+		got, err := learner.Accumulate(c.Batch(), func(m *model.TokenMatrix) (float64, error) {
+			sum := 0.0
+			for b := range m.B {
+				for i := range m.T {
+					if at := b*m.T + i; m.Mask[at] {
+						if d := m.LogProbs[at] - c.Logps[b][i]; math.Abs(d) > 1e-4 {
+							t.Fatalf("sequence %d: log-probability %d is off by %v", b, i, d)
+						}
+						v, g := loss(m.LogProbs[at], c.OldLogps[b][i], c.Advantages[b])
+						sum -= c.CompletionMask[b][i] * v / total
+						m.DLogProbs[at] = -c.CompletionMask[b][i] * g / total
+					}
+				}
+			}
+			return sum, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref := c.PG
+		if name == "clip" {
+			ref = c.Clip
+		}
+		if math.Abs(got-ref.Loss) > 1e-5*max(1, math.Abs(ref.Loss)) {
+			t.Errorf("%s: loss %v, want %v", name, got, ref.Loss)
+		}
+		if err := learner.Grads().Pull(); err != nil {
+			t.Fatal(err)
+		}
+		named := map[string][]float32{}
+		for _, x := range learner.Grads().Tensors() {
+			named[x.Name] = x.Data
+		}
+		if len(ref.Grads) != len(named) {
+			t.Errorf("%d gradients, want %d", len(named), len(ref.Grads))
+		}
+		for param, w := range ref.Grads {
+			square, largest := 0.0, 0.0
+			for _, g := range named[param] {
+				square += float64(g) * float64(g)
+				largest = max(largest, math.Abs(float64(g)))
+			}
+			if norm := math.Sqrt(square); math.Abs(norm-w.Norm) > 1e-4*w.Norm {
+				t.Errorf("%s: gradient of %s has norm %v, want %v", name, param, norm, w.Norm)
+			}
+			for _, e := range w.Entries {
+				if d := float64(named[param][int(e[0])]) - e[1]; math.Abs(d) > 2e-4*largest {
+					t.Errorf("%s: gradient of %s at %v is off by %v", name, param, e[0], d)
+				}
+			}
+		}
+	}
+}

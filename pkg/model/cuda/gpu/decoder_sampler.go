@@ -1,0 +1,182 @@
+//go:build withcuda && linux
+
+package gpu
+
+import (
+	"fmt"
+	"slices"
+
+	"grpo/pkg/model"
+	"grpo/pkg/model/cuda"
+	"grpo/pkg/model/cuda/kernels"
+	"grpo/pkg/model/decoder"
+)
+
+// decoderSampler implements [model.Sampler]. It reads the prompts as a tree, like a learner, and
+// then completes them with a key-value cache. Without top-k and top-p the device chooses the tokens
+// too, and downloads them once, at the end.
+type decoderSampler struct {
+	g   *device
+	net *decoder.Network
+	end []int
+}
+
+func (g *device) NewSampler(net *decoder.Network, end []int) model.Sampler {
+	return &decoderSampler{g, net, end}
+}
+
+// Refresh does nothing: the sampler reads the weights where they are updated.
+func (s *decoderSampler) Refresh() {}
+
+// Close has nothing to free: the memory is the device's.
+func (s *decoderSampler) Close() {}
+
+// Sample implements [model.Sampler].
+func (s *decoderSampler) Sample(prompts [][]int, group int, opt model.Sampling, draws model.Draws) ([]model.Completion, error) {
+	out, err := s.SampleEach(prompts, group, []model.Sampling{opt}, draws)
+	if err != nil {
+		return nil, err
+	}
+	return out[0], nil
+}
+
+// SampleEach reads the prompts once: see [model.SampleEach].
+func (s *decoderSampler) SampleEach(prompts [][]int, group int, opts []model.Sampling, draws model.Draws) ([][]model.Completion, error) {
+	out, most := make([][]model.Completion, len(opts)), 0
+	for i, opt := range opts {
+		if err := s.net.CheckPrompts(prompts, group, opt); err != nil {
+			return nil, err
+		}
+		out[i], most = make([]model.Completion, len(prompts)*group), max(most, opt.MaxTokens)
+	}
+	err := s.g.dev.Do(func() error {
+		n, err := s.g.newNetwork(s.net)
+		if err != nil {
+			return err
+		}
+		size := max(1, n.chunkRows(most)/group) // prompts
+		for lo := 0; lo < len(prompts); lo += size {
+			hi := min(lo+size, len(prompts))
+			c, err := n.readPrompts(prompts[lo:hi])
+			if err != nil {
+				return err
+			}
+			for i, opt := range opts {
+				mark := n.mem.mark()
+				d := &decoding{network: n, contexts: c, opt: opt, end: s.end, group: group, first: lo, out: out[i][lo*group : hi*group]}
+				if err := d.complete(draws); err != nil {
+					return err
+				}
+				n.mem.back(mark)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sample %d completions of each of %d prompts: %w", group, len(prompts), err)
+	}
+	return out, nil
+}
+
+// chunkRows is the number of completions that are sampled together: their keys and values have a
+// quarter of the card's memory at most.
+func (n *network) chunkRows(most int) int {
+	const largest = 1024
+	_, total := n.g.dev.MemoryInfo()
+	row := 4 * n.Config.Layers * most * 2 * n.keys()
+	return min(largest, max(1, total/4/row))
+}
+
+// contexts are the prompts' keys and values.
+type contexts struct {
+	rows    int          // tokens of all prompts
+	kv      cuda.Pointer // (layers, rows, 2 kv): keys, then values
+	ranges  []int32      // (prompts, 4): the first row and the number of rows of two parts of kv
+	lengths []int        // tokens of each prompt
+	longest int
+	final   cuda.Pointer // (prompts, hidden), the normalised last state of each
+}
+
+// readPrompts runs the prompts forward. It takes back all memory of the arena.
+func (n *network) readPrompts(prompts [][]int) (*contexts, error) {
+	c := n.Config
+	segments, leaf := decoder.PromptTree(prompts)
+	t, err := decoder.NewTree(segments)
+	if err != nil {
+		return nil, err
+	}
+	n.mem.reset()
+	x := &contexts{rows: len(t.Tokens), kv: n.mem.floats(c.Layers * len(t.Tokens) * 2 * n.keys()),
+		final: n.mem.floats(len(prompts) * c.Hidden)}
+	last := make([]int32, len(prompts))
+	for i, s := range leaf {
+		shared := [2]int32{}
+		if above := t.Context[s]; len(above) > 0 {
+			shared = [2]int32{int32(t.Start[above[0]]), int32(len(segments[above[0]].Tokens))}
+		}
+		own := len(segments[s].Tokens)
+		x.ranges = append(x.ranges, shared[0], shared[1], int32(t.Start[s]), int32(own))
+		x.lengths, last[i] = append(x.lengths, t.Before[s]+own), int32(t.Start[s]+own-1)
+		x.longest = max(x.longest, x.lengths[i])
+	}
+	defer n.mem.back(n.mem.mark())
+	p := n.newPass(t, false)
+	in, out := p.states(), p.states()
+	n.g.gather(p.tokens, c.Hidden, p.ids, n.at(n.Embed), in)
+	for l := range n.Layers {
+		mark := n.mem.mark()
+		qkv, kv := p.block(&n.Layers[l], in, out).qkv, 2*n.keys()
+		n.g.launchDecoder(n.g.card.Columns(kernels.CopyColumns, x.rows, kv), cuda.I(x.rows), cuda.I(kv), cuda.P(qkv.Add(n.heads())),
+			cuda.I(n.row()), cuda.P(x.layer(n, l)), cuda.I(kv))
+		n.mem.back(mark)
+		in, out = out, in
+	}
+	n.g.gather(len(prompts), c.Hidden, upload(n.mem, last), p.norm(in, n.Norm), x.final)
+	return x, nil
+}
+
+// layer are the keys and values of a layer.
+func (x *contexts) layer(n *network, l int) cuda.Pointer { return x.kv.Add(l * x.rows * 2 * n.keys()) }
+
+// fetch waits for numbers of the device.
+func fetch[T int32 | float32](g *device, n int, from cuda.Pointer) ([]T, error) {
+	to := make([]T, n)
+	if err := cuda.FetchAt(g.dev, to, from); err != nil {
+		return nil, err
+	}
+	return to, g.dev.Sync()
+}
+
+// collect downloads the completions.
+func (d *decoding) collect() error {
+	rows := len(d.out)
+	tokens, err := fetch[int32](d.g, rows*d.opt.MaxTokens, d.tokens)
+	if err != nil {
+		return err
+	}
+	logps, err := fetch[float32](d.g, rows*d.opt.MaxTokens, d.logps)
+	if err != nil {
+		return err
+	}
+	entropies, err := fetch[float32](d.g, rows*d.opt.MaxTokens, d.entropies)
+	if err != nil {
+		return err
+	}
+	lengths, err := fetch[int32](d.g, rows, d.lengths)
+	if err != nil {
+		return err
+	}
+	for i := range d.out {
+		at, n := i*d.opt.MaxTokens, int(lengths[i])
+		if n < 1 || n > d.opt.MaxTokens {
+			return fmt.Errorf("completion %d has %d tokens, of at most %d: the kernel is wrong", i, n, d.opt.MaxTokens)
+		}
+		o := &d.out[i]
+		for _, id := range tokens[at : at+n] {
+			o.Tokens = append(o.Tokens, int(id))
+		}
+		o.LogProbs, o.Entropies = slices.Clone(logps[at:at+n]), slices.Clone(entropies[at:at+n])
+		o.Ended = slices.Contains(d.end, o.Tokens[n-1])
+	}
+	return nil
+}
