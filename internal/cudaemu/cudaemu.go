@@ -10,7 +10,8 @@
 // a warp in different operations, a block too large for its __launch_bounds__,
 // more shared memory than requested, writes beyond an allocation, and reads of
 // uninitialized memory, which is NaN. A read or write far beyond an allocation
-// ends the process (SIGSEGV). Work in a stream runs at the next wait for it. The
+// ends the process (SIGSEGV), and so does one of several numbers at an address that
+// is not aligned (SIGILL). Work in a stream runs at the next wait for it. The
 // environment variable CUDAEMU_ORDER (forward, backward, shuffle:SEED) sets the
 // order of the threads of a block between barriers: if results differ, the kernel
 // has a race.

@@ -88,7 +88,7 @@ static bool compile(Program& p, const std::string& options) {
     if (ok) {
         std::string more = trampolines(read(text));
         std::ofstream(text, std::ios::app) << more;
-        ok = shell("g++ -std=c++17 -O1 -w -fPIC -shared -ffp-contract=off -x c++ -D'__cudaemu_kernel__(x)=' '" + text + "' -o '" + object + "'", &p.log);
+        ok = shell("g++ -std=c++17 -O1 -w -fPIC -shared -ffp-contract=off -fsanitize=alignment -fsanitize-undefined-trap-on-error -x c++ -D'__cudaemu_kernel__(x)=' '" + text + "' -o '" + object + "'", &p.log);
     }
     if (ok) {
         p.code = read(object);

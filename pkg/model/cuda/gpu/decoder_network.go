@@ -12,9 +12,10 @@ import (
 
 // decoders is what the decoders of a device share: they run one at a time.
 type decoders struct {
-	kernels map[string]*cuda.Kernel // kernels.Decoder; nil until the first network
-	mem     *arena
-	x, d    []float32 // page-locked: outputs, and gradients of the loss
+	kernels   map[string]*cuda.Kernel // kernels.Decoder; nil until the first network
+	attention map[kernels.AttentionPlan]map[string]*cuda.Kernel
+	mem       *arena
+	x, d      []float32 // page-locked: outputs, and gradients of the loss
 }
 
 // network is a decoder in the memory of the device.
@@ -36,7 +37,7 @@ func (g *device) newNetwork(net *decoder.Network) (*network, error) {
 		if err != nil {
 			return nil, err
 		}
-		g.decoders.kernels, g.decoders.mem = module, &arena{g: g}
+		g.decoders = decoders{kernels: module, attention: map[kernels.AttentionPlan]map[string]*cuda.Kernel{}, mem: &arena{g: g}}
 	}
 	n.mem = g.decoders.mem
 	if err := g.Place(net.Params); err != nil {
@@ -54,9 +55,16 @@ func (g *device) newNetwork(net *decoder.Network) (*network, error) {
 		return nil, fmt.Errorf("%d heads of %d with %d key heads are not supported on a GPU (set model.device to cpu)",
 			c.Heads, c.HeadDim, c.KVHeads)
 	}
-	var err error
-	n.attention, err = g.load(n.plan.Module())
-	return n, err
+	known := g.decoders.attention
+	if known[n.plan] == nil {
+		module, err := g.load(n.plan.Module())
+		if err != nil {
+			return nil, err
+		}
+		known[n.plan] = module
+	}
+	n.attention = known[n.plan]
+	return n, nil
 }
 
 // find is the storage of x, a part of the network's numbers, and its place there.

@@ -146,6 +146,9 @@ func TestGPUDecoderIsTheCPUs(t *testing.T) {
 	for precision, tolerance := range map[string]float64{"float32": 2e-5, "bf16": 0.1} {
 		for _, c := range decoderCases {
 			for _, checkpointing := range []bool{false, true} {
+				if checkpointing && precision != "float32" {
+					continue // the same code
+				}
 				t.Run(fmt.Sprintf("%s in %s, checkpointing %v", c.name, precision, checkpointing), func(t *testing.T) {
 					if checkpointing {
 						defer func(n int) { lossLogits = n }(lossLogits)
