@@ -17,17 +17,26 @@ import (
 // networks of a run share (the sampler's, the learner's, the reference model's and the
 // critic's). On the CPU it is in the packed form that is fast for few rows, and only the
 // embedding and the head are there in both forms; in bf16 the packed form is rounded, and
-// the adapters are computed in float32.
+// the adapters are computed in float32. On other devices it is in [Network.Frozen], and in bf16
+// the layers' matrices are rounded there, so that all devices have the same weights.
 
 // freeze makes a network of frozen weights, without adapters: packed ones for the CPU, or those of
 // [Network.Frozen]. read returns a tensor by its Hugging Face name.
 func freeze(c *hf.Config, bf16, packed bool, read func(name string) ([]float32, error)) (*Network, error) {
 	if !packed {
 		n, err := load(c, read)
-		if err == nil {
-			n.Frozen, n.BF16 = n.Params, bf16
+		if err != nil {
+			return nil, err
 		}
-		return n, err
+		n.Frozen, n.BF16 = n.Params, bf16
+		for _, l := range n.Layers {
+			for _, m := range []Projection{l.QKV, l.Out, l.GateUp, l.Down} {
+				if bf16 {
+					kernel.RoundBF16(m.W)
+				}
+			}
+		}
+		return n, nil
 	}
 	names, _ := c.Shapes()
 	var failed error

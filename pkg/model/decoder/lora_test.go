@@ -1,6 +1,7 @@
 package decoder
 
 import (
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -233,6 +234,17 @@ func testFrozenBits(t *testing.T, bf16 bool) {
 		}
 		if bf16 == (net.digest() == full.Params.Hash()) { // rounded weights have another
 			t.Error("the digest of the frozen weights is not their hash")
+		}
+		unpacked, err := freeze(net.Config, bf16, false, func(name string) ([]float32, error) {
+			for _, x := range full.Params.Tensors() {
+				if x.Name == name {
+					return x.Data, nil
+				}
+			}
+			return nil, errors.New("no such tensor")
+		})
+		if err != nil || unpacked.digest() != net.digest() {
+			t.Errorf("the weights for other devices have another digest (error %v)", err)
 		}
 		pool := kernel.NewPool(2)
 		defer pool.Close()

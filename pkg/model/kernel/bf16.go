@@ -50,6 +50,13 @@ func roundBits(x float32) uint32 {
 	return b + 0x7fff + b>>16&1
 }
 
+// RoundBF16 rounds numbers to bf16 in place, as matmuls in bf16 round their operands.
+func RoundBF16(x []float32) {
+	for i, v := range x {
+		x[i] = math.Float32frombits(roundBits(v) &^ 0xffff)
+	}
+}
+
 // multiplyAddPairs adds the products of the pairs x and y to acc, those of the upper halves first.
 func multiplyAddPairs(x, y, acc float32) float32 {
 	bx, by := math.Float32bits(x), math.Float32bits(y)
