@@ -29,9 +29,9 @@ func freeze(c *hf.Config, bf16, packed bool, read func(name string) ([]float32, 
 			return nil, err
 		}
 		n.Frozen, n.BF16 = n.Params, bf16
-		for _, l := range n.Layers {
-			for _, m := range []Projection{l.QKV, l.Out, l.GateUp, l.Down} {
-				if bf16 {
+		if bf16 {
+			for _, l := range n.Layers {
+				for _, m := range []Projection{l.QKV, l.Out, l.GateUp, l.Down} {
 					kernel.RoundBF16(m.W)
 				}
 			}
