@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"grpo/internal/decodertest"
@@ -80,8 +81,8 @@ func (c decoderCase) policies(t *testing.T, g *device) (cpu, onGPU *decoder.Poli
 	return open(tinylmtest.Pool(t, 1)), open(g)
 }
 
-// decoderBatch has prompts with a common beginning, and completions of several lengths, of which
-// some have one token.
+// decoderBatch has prompts with a common beginning, and completions of several lengths: some have one
+// token, and a prompt and a completion have more than a tile of attention.
 func decoderBatch() *model.Batch {
 	r := rand.New(rand.NewPCG(5, 6))
 	tokens := func(n int) []int {
@@ -93,11 +94,12 @@ func decoderBatch() *model.Batch {
 	}
 	b, shared := &model.Batch{}, tokens(9)
 	for p, n := range []int{3, 1, 70} {
-		b.Prompts = append(b.Prompts, append(append([]int{}, shared...), tokens(n)...))
-		for _, length := range []int{1, 5, 66, 2} {
+		b.Prompts = append(b.Prompts, slices.Concat(shared, tokens(n)))
+		for _, length := range []int{1, 5, 2} {
 			b.Rows = append(b.Rows, model.Row{Prompt: p, Tokens: tokens(length + p)})
 		}
 	}
+	b.Rows = append(b.Rows, model.Row{Prompt: 1, Tokens: tokens(67)})
 	return b
 }
 
