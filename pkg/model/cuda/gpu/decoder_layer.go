@@ -17,8 +17,8 @@ type pass struct {
 	ids      cuda.Pointer // of the tokens
 	cos, sin cuda.Pointer // (tokens, dim/2)
 
-	tiles                                         *kernels.Tiles
-	tile, seenAt, seen, task, taskAt, seenBy, sum cuda.Pointer // of tiles; sum: see attendBackward
+	tiles                                              *kernels.Tiles
+	tile, low, seenAt, seen, task, taskAt, seenBy, sum cuda.Pointer // of tiles; sum: see attendBackward
 }
 
 // taskTiles bounds the tiles of queries of a task: see [kernels.TilesOf].
@@ -38,7 +38,7 @@ func (n *network) newPass(t *decoder.Tree, backward bool) *pass {
 		lengths[s] = len(segment.Tokens)
 	}
 	p.tiles = kernels.TilesOf(t.Start, lengths, t.Context, n.plan.Tile, taskTiles)
-	p.tile, p.seenAt, p.seen = upload(n.mem, p.tiles.Tile), upload(n.mem, p.tiles.SeenAt), upload(n.mem, p.tiles.Seen)
+	p.tile, p.low, p.seenAt, p.seen = upload(n.mem, p.tiles.Tile), upload(n.mem, p.tiles.Low), upload(n.mem, p.tiles.SeenAt), upload(n.mem, p.tiles.Seen)
 	if backward {
 		p.task, p.taskAt, p.seenBy = upload(n.mem, p.tiles.Task), upload(n.mem, p.tiles.TaskAt), upload(n.mem, p.tiles.SeenBy)
 		p.sum = n.mem.floats(n.plan.Parts(p.tiles.Tasks()))
@@ -131,7 +131,7 @@ func (p *pass) block(l *decoder.Layer, in, out cuda.Pointer) saved {
 
 	p.project(&l.QKV, n, p.norm(in, l.AttnNorm), false, s.qkv)
 	p.finishQKV(l, n, s.qkv, s.raw, p.cos, p.sin)
-	p.g.launchOf(p.attention, p.plan.Forward(p.tiles.Count()), cuda.P(p.tile), cuda.P(p.seenAt), cuda.P(p.seen),
+	p.g.launchOf(p.attention, p.plan.Forward(p.tiles.Count()), cuda.P(p.tile), cuda.P(p.low), cuda.P(p.seenAt), cuda.P(p.seen),
 		cuda.F(p.scale()), cuda.P(s.qkv), cuda.P(s.attn), cuda.P(s.lse))
 	p.copyStates(s.mid, in)
 	p.project(&l.Out, n, s.attn, true, s.mid)
@@ -213,9 +213,9 @@ func (p *pass) attendBackward(s *saved, do, dqkv cuda.Pointer) {
 	g, scale := p.g, cuda.F(p.scale())
 	delta := p.mem.floats(p.tokens * p.Config.Heads)
 	g.launchOf(p.attention, p.plan.Delta(p.tokens), cuda.I(p.tokens), cuda.P(s.attn), cuda.P(do), cuda.P(delta))
-	g.launchOf(p.attention, p.plan.BackwardQ(p.tiles.Count()), cuda.P(p.tile), cuda.P(p.seenAt), cuda.P(p.seen), scale,
+	g.launchOf(p.attention, p.plan.BackwardQ(p.tiles.Count()), cuda.P(p.tile), cuda.P(p.low), cuda.P(p.seenAt), cuda.P(p.seen), scale,
 		cuda.P(s.qkv), cuda.P(do), cuda.P(s.lse), cuda.P(delta), cuda.P(dqkv))
-	g.launchOf(p.attention, p.plan.BackwardKV(p.tiles.Tasks()), cuda.P(p.tile), cuda.P(p.task), cuda.P(p.seenBy), scale,
+	g.launchOf(p.attention, p.plan.BackwardKV(p.tiles.Tasks()), cuda.P(p.tile), cuda.P(p.low), cuda.P(p.task), cuda.P(p.seenBy), scale,
 		cuda.P(s.qkv), cuda.P(do), cuda.P(s.lse), cuda.P(delta), cuda.P(p.sum))
 	g.launchOf(p.attention, p.plan.SumKV(p.tiles.Count()), cuda.P(p.tile), cuda.P(p.taskAt), cuda.P(p.sum), cuda.P(dqkv))
 }

@@ -123,7 +123,17 @@ DEVICE void storeRow(float* to, const float4 (&row)[SPAN], float by) {
     }
 }
 
-KERNEL(THREADS) attention_forward(const int* tile, const int* seenAt, const int* seen, float scale,
+// A row of the diagonal tile sees the columns from lowest[i] to itself: rows of several segments
+// may share a tile.
+DEVICE void loadLowest(int (&lowest)[PER], const int* low, long long first, int rows) {
+#pragma unroll
+    for (int i = 0; i < PER; i++) {
+        const int row = threadRow() + SIDE * i;
+        lowest[i] = row < rows ? (int)(low[first + row] - first) : 0;
+    }
+}
+
+KERNEL(THREADS) attention_forward(const int* tile, const int* low, const int* seenAt, const int* seen, float scale,
                                   const float* qkv, float* out, float* lse) {
     float* q = (float*)SHARED_MEMORY;
     float* kv = q + TILE * LD; // keys, then values
@@ -144,6 +154,8 @@ KERNEL(THREADS) attention_forward(const int* tile, const int* seenAt, const int*
 #pragma unroll
         for (int j = 0; j < SPAN; j++) o[i][j] = make_float4(0, 0, 0, 0);
     }
+    int lowest[PER];
+    loadLowest(lowest, low, first, rows);
     loadTile(q, qkv + first * WIDTH + head * DIM, WIDTH, rows);
     for (int at = seenAt[t], end = seenAt[t + 1]; at < end; at++) {
         const int k = seen[at], n = tile[2 * k + 1];
@@ -160,7 +172,7 @@ KERNEL(THREADS) attention_forward(const int* tile, const int* seenAt, const int*
 #pragma unroll
             for (int j = 0; j < PER; j++) {
                 const int c = x + SIDE * j;
-                s[i][j] = c < n && (k != t || c <= row) ? s[i][j] * scale : -infinity();
+                s[i][j] = c < n && (k != t || (c >= lowest[i] && c <= row)) ? s[i][j] * scale : -infinity();
                 largest = fmaxf(largest, s[i][j]);
             }
             largest = rowMax(largest);

@@ -11,8 +11,8 @@ const (
 	// AttentionForward writes out (tokens×q), and lse (tokens×heads, or NULL) = log Σ exp(scale·q·k)
 	// for the backward pass. Grid: tiles×heads.
 	//
-	//	attention_forward(const int* tile, const int* seenAt, const int* seen, float scale,
-	//	    const float* qkv, float* out, float* lse)
+	//	attention_forward(const int* tile, const int* low, const int* seenAt, const int* seen,
+	//	    float scale, const float* qkv, float* out, float* lse)
 	AttentionForward = "attention_forward"
 	// AttentionDelta writes delta (tokens×heads) = Σ out·dout of each head; out and dout are
 	// tokens×q.
@@ -22,15 +22,15 @@ const (
 	// AttentionBackwardQ writes the gradient of the queries to dqkv (tokens×(q+2kv)).
 	// Grid: tiles×heads.
 	//
-	//	attention_backward_q(const int* tile, const int* seenAt, const int* seen, float scale,
-	//	    const float* qkv, const float* dout, const float* lse, const float* delta, float* dqkv)
+	//	attention_backward_q(const int* tile, const int* low, const int* seenAt, const int* seen,
+	//	    float scale, const float* qkv, const float* dout, const float* lse, const float* delta, float* dqkv)
 	AttentionBackwardQ = "attention_backward_q"
 	// AttentionBackwardKV writes the part of a task in the gradients of its tile's keys and values
 	// to parts ([AttentionPlan.Parts]: tasks×kvHeads×2×Tile×dim): sums over the query heads of the
 	// key head, then over the tiles of queries. Grid: tasks×kvHeads.
 	//
-	//	attention_backward_kv(const int* tile, const int* task, const int* seenBy, float scale,
-	//	    const float* qkv, const float* dout, const float* lse, const float* delta, float* parts)
+	//	attention_backward_kv(const int* tile, const int* low, const int* task, const int* seenBy,
+	//	    float scale, const float* qkv, const float* dout, const float* lse, const float* delta, float* parts)
 	AttentionBackwardKV = "attention_backward_kv"
 	// AttentionSumKV adds the parts of a tile's tasks, and writes the gradients of keys and values
 	// to dqkv. With [AttentionBackwardQ] all of dqkv is written. Grid: tiles×kvHeads.

@@ -20,7 +20,7 @@ KERNEL(THREADS) attention_delta(int tokens, const float* out, const float* dout,
     if (in && lane == 0) delta[i] = sum;
 }
 
-KERNEL(THREADS) attention_backward_q(const int* tile, const int* seenAt, const int* seen, float scale,
+KERNEL(THREADS) attention_backward_q(const int* tile, const int* low, const int* seenAt, const int* seen, float scale,
                                      const float* qkv, const float* dout, const float* lse, const float* delta,
                                      float* dqkv) {
     float* q = (float*)SHARED_MEMORY;
@@ -44,6 +44,8 @@ KERNEL(THREADS) attention_backward_q(const int* tile, const int* seenAt, const i
 #pragma unroll
         for (int j = 0; j < SPAN; j++) dq[i][j] = make_float4(0, 0, 0, 0);
     }
+    int lowest[PER];
+    loadLowest(lowest, low, first, rows);
     loadTile(q, qkv + first * WIDTH + head * DIM, WIDTH, rows);
     loadTile(d, dout + first * QUERIES + head * DIM, QUERIES, rows);
     for (int at = seenAt[t], end = seenAt[t + 1]; at < end; at++) {
@@ -63,7 +65,7 @@ KERNEL(THREADS) attention_backward_q(const int* tile, const int* seenAt, const i
 #pragma unroll
             for (int j = 0; j < PER; j++) {
                 const int row = y + SIDE * i, c = x + SIDE * j;
-                const bool sees = row < rows && c < n && (k != t || c <= row);
+                const bool sees = row < rows && c < n && (k != t || (c >= lowest[i] && c <= row));
                 p[row * LDP + c] = sees ? expf(s[i][j] * scale - logSum[i]) * (dp[i][j] - rowDelta[i]) : 0.0f;
             }
         __syncthreads();
@@ -76,8 +78,8 @@ KERNEL(THREADS) attention_backward_q(const int* tile, const int* seenAt, const i
     }
 }
 
-KERNEL(THREADS) attention_backward_kv(const int* tile, const int* task, const int* seenBy, float scale,
-                                      const float* qkv, const float* dout, const float* lse, const float* delta,
+KERNEL(THREADS) attention_backward_kv(const int* tile, const int* low, const int* task, const int* seenBy,
+                                      float scale, const float* qkv, const float* dout, const float* lse, const float* delta,
                                       float* parts) {
     float* keys = (float*)SHARED_MEMORY;
     float* values = keys + TILE * LD;
@@ -110,10 +112,11 @@ KERNEL(THREADS) attention_backward_kv(const int* tile, const int* task, const in
             for (int j = 0; j < PER; j++) {
                 const int c = x + SIDE * j;
                 const float logSum = c < rows ? lse[(first + c) * HEADS + head] : 0;
+                const long long lowest = k == t && c < rows ? low[first + c] - first : 0;
 #pragma unroll
                 for (int i = 0; i < PER; i++) {
                     const int row = y + SIDE * i;
-                    const bool sees = c < rows && row < n && (k != t || row <= c);
+                    const bool sees = c < rows && row < n && (k != t || (row >= lowest && row <= c));
                     s[i][j] = sees ? expf(s[i][j] * scale - logSum) : 0.0f;
                     p[row * LDP + c] = s[i][j];
                 }

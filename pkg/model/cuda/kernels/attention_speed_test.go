@@ -57,17 +57,17 @@ func TestAttentionSpeed(t *testing.T) {
 		for i, most := range []int{8, 32, 128} {
 			tiles := TilesOf(a.start, a.length, a.context, p.Tile, most)
 			n := tiles.Count()
-			tile, seenAt, seen := b.ints(tiles.Tile), b.ints(tiles.SeenAt), b.ints(tiles.Seen)
+			tile, low, seenAt, seen := b.ints(tiles.Tile), b.ints(tiles.Low), b.ints(tiles.SeenAt), b.ints(tiles.Seen)
 			task, taskAt, seenBy := b.ints(tiles.Task), b.ints(tiles.TaskAt), b.ints(tiles.SeenBy)
 			parts := b.Alloc(4 * p.Parts(tiles.Tasks()))
 			if i == 0 {
 				t.Logf("%d tokens in %d tiles", a.tokens, n)
-				run(p.Forward(n), 2, a.width()+a.q(), tile, seenAt, seen, a.scale, qkv, out, lse)
+				run(p.Forward(n), 2, a.width()+a.q(), tile, low, seenAt, seen, a.scale, qkv, out, lse)
 				run(p.Delta(a.tokens), 0, 2*a.q(), a.tokens, out, dout, delta)
-				run(p.BackwardQ(n), 3, a.width()+2*a.q(), tile, seenAt, seen, a.scale, qkv, dout, lse, delta, dqkv)
+				run(p.BackwardQ(n), 3, a.width()+2*a.q(), tile, low, seenAt, seen, a.scale, qkv, dout, lse, delta, dqkv)
 			}
 			t.Logf("at most %d tiles of queries in a task: %d tasks", most, tiles.Tasks())
-			run(p.BackwardKV(tiles.Tasks()), 4, a.width()+a.q()+2*a.kv(), tile, task, seenBy, a.scale, qkv, dout, lse, delta, parts)
+			run(p.BackwardKV(tiles.Tasks()), 4, a.width()+a.q()+2*a.kv(), tile, low, task, seenBy, a.scale, qkv, dout, lse, delta, parts)
 			run(p.SumKV(n), 0, 2*a.kv()*(1+tiles.Tasks()/n), tile, taskAt, parts, dqkv)
 		}
 		rows := prompts * group

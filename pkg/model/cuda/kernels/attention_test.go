@@ -11,8 +11,8 @@ import (
 	"grpo/internal/cudaemu"
 )
 
-// attentionCase is attention over a tree. Between segments are rows of no segment, which must not
-// be written.
+// attentionCase is attention over a tree. Between segments of different parents are rows of no
+// segment, which must not be written.
 type attentionCase struct {
 	AttentionPlan
 	start, length []int
@@ -22,20 +22,24 @@ type attentionCase struct {
 	qkv, dout     []float32
 }
 
-// gap is the number of rows between segments.
+// gap is the number of those rows.
 const gap = 3
 
 // newAttentionCase takes (parent, tokens) of each segment.
 func newAttentionCase(p AttentionPlan, segments ...[2]int) *attentionCase {
 	a := &attentionCase{AttentionPlan: p, scale: float32(1 / math.Sqrt(float64(p.Dim)))}
-	for _, s := range segments {
+	for i, s := range segments {
+		if i > 0 && s[0] != segments[i-1][0] {
+			a.tokens += gap
+		}
 		var context []int
 		if s[0] >= 0 {
 			context = append(slices.Clone(a.context[s[0]]), s[0])
 		}
 		a.start, a.length, a.context = append(a.start, a.tokens), append(a.length, s[1]), append(a.context, context)
-		a.tokens += s[1] + gap
+		a.tokens += s[1]
 	}
+	a.tokens += gap
 	r := random(21)
 	a.qkv, a.dout = normal(r, a.tokens*a.width(), 1.5), normal(r, a.tokens*a.q(), 1)
 	return a
@@ -127,15 +131,15 @@ func (a *attentionCase) referenceRow(row, head int, seen []int, out, lse, dqkv [
 func (a *attentionCase) onCard(b bench, most int) [][]float32 {
 	b.Helper()
 	tiles := TilesOf(a.start, a.length, a.context, a.Tile, most)
-	tile, seenAt, seen := b.ints(tiles.Tile), b.ints(tiles.SeenAt), b.ints(tiles.Seen)
+	tile, low, seenAt, seen := b.ints(tiles.Tile), b.ints(tiles.Low), b.ints(tiles.SeenAt), b.ints(tiles.Seen)
 	task, taskAt, seenBy := b.ints(tiles.Task), b.ints(tiles.TaskAt), b.ints(tiles.SeenBy)
 	qkv, dout, out, lse := b.floats(a.qkv), b.floats(a.dout), b.Alloc(4*a.tokens*a.q()), b.Alloc(4*a.tokens*a.Heads)
 	delta, parts, dqkv := b.Alloc(4*a.tokens*a.Heads), b.Alloc(4*a.Parts(tiles.Tasks())), b.Alloc(4*a.tokens*a.width())
 	n := tiles.Count()
-	b.start(a.Forward(n), tile, seenAt, seen, a.scale, qkv, out, lse)
+	b.start(a.Forward(n), tile, low, seenAt, seen, a.scale, qkv, out, lse)
 	b.start(a.Delta(a.tokens), a.tokens, out, dout, delta)
-	b.start(a.BackwardQ(n), tile, seenAt, seen, a.scale, qkv, dout, lse, delta, dqkv)
-	b.start(a.BackwardKV(tiles.Tasks()), tile, task, seenBy, a.scale, qkv, dout, lse, delta, parts)
+	b.start(a.BackwardQ(n), tile, low, seenAt, seen, a.scale, qkv, dout, lse, delta, dqkv)
+	b.start(a.BackwardKV(tiles.Tasks()), tile, low, task, seenBy, a.scale, qkv, dout, lse, delta, parts)
 	b.start(a.SumKV(n), tile, taskAt, parts, dqkv)
 	return [][]float32{b.read(out, a.tokens*a.q()), b.read(lse, a.tokens*a.Heads), b.read(dqkv, a.tokens*a.width())}
 }
@@ -183,6 +187,8 @@ func TestAttention(t *testing.T) {
 		{4, 2, 64, 0, []int{2}, [][2]int{{-1, 70}, {0, 20}, {0, 65}}},
 		{1, 1, 72, 16, []int{4}, [][2]int{{-1, 20}, {0, 20}}},
 		{3, 1, 128, 32, []int{1}, [][2]int{{-1, 33}, {0, 20}, {0, 32}}},
+		// Several completions in a tile, but for one that a segment follows; sequences without a context.
+		{4, 2, 12, 32, []int{1, 3}, [][2]int{{-1, 5}, {0, 3}, {0, 9}, {0, 0}, {0, 1}, {0, 19}, {0, 1}, {0, 2}, {0, 4}, {8, 3}, {8, 2}, {-1, 3}, {-1, 7}}},
 		{1, 1, 256, 0, []int{2}, [][2]int{{-1, 35}, {0, 3}}},
 	} {
 		t.Run(fmt.Sprintf("%d heads, %d key heads of %d", c.heads, c.kvHeads, c.dim), func(t *testing.T) {
@@ -216,7 +222,7 @@ func TestAttentionOfLargeScores(t *testing.T) {
 	nearLargest(t, "gradients", got[2], gradients, 1e-3)
 	tiles := TilesOf(a.start, a.length, a.context, a.Tile, 4)
 	out := b.Alloc(4 * a.tokens * a.q())
-	b.start(a.Forward(tiles.Count()), b.ints(tiles.Tile), b.ints(tiles.SeenAt), b.ints(tiles.Seen), a.scale, b.floats(a.qkv), out, cudaemu.Ptr(0))
+	b.start(a.Forward(tiles.Count()), b.ints(tiles.Tile), b.ints(tiles.Low), b.ints(tiles.SeenAt), b.ints(tiles.Seen), a.scale, b.floats(a.qkv), out, cudaemu.Ptr(0))
 	for i, v := range b.read(out, a.tokens*a.q()) {
 		if math.Float32bits(v) != math.Float32bits(got[0][i]) {
 			t.Fatalf("without lse element %d is %v, with it %v", i, v, got[0][i])
