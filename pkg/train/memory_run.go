@@ -146,7 +146,10 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 		weights, saved, numbers, scorers = weights+one, saved+one, numbers+1, scorers+1
 	}
 	if c.Stale() {
-		weights += one + size.SamplerBytes(threads)
+		weights += one
+		if cfg.Train.LoRA.Rank == 0 { // frozen weights are shared
+			weights += size.SamplerBytes(threads)
+		}
 	}
 	if c.ResampleEveryNSteps > 1 {
 		saved += one

@@ -59,8 +59,8 @@ func freeze(c *hf.Config, bf16, packed bool, read func(name string) ([]float32, 
 	return n, failed
 }
 
-// digest is the SHA-256 of the frozen weights, as they are computed with, in the order of
-// [hf.Config.Shapes].
+// digest is the SHA-256 of the frozen weights, as the CPU computes with them (in bf16 the matrices of
+// layers are rounded), in the order of [hf.Config.Shapes]. It is the same on every device.
 func (n *Network) digest() string {
 	h := sha256.New()
 	write := func(list ...[]float32) {
@@ -69,9 +69,13 @@ func (n *Network) digest() string {
 		}
 	}
 	matrix := func(m Projection) {
-		if m.packed == nil {
+		switch {
+		case m.packed == nil && !n.BF16:
 			write(m.W)
 			return
+		case m.packed == nil: // on a GPU
+			m.bf16, m.packed = true, new(kernel.Packed)
+			m.packInto(m.W, m.packed)
 		}
 		s := borrow(m.In * m.Out)
 		defer s.giveBack()
