@@ -234,6 +234,9 @@ func testFrozenBits(t *testing.T, bf16 bool) {
 		if bf16 == (net.digest() == full.Params.Hash()) { // rounded weights have another
 			t.Error("the digest of the frozen weights is not their hash")
 		}
+		if full.digest() != net.digest() { // a GPU has them unpacked
+			t.Error("the digest depends on the form of the frozen weights")
+		}
 		pool := kernel.NewPool(2)
 		defer pool.Close()
 		policy := &Policy{net: fresh, on: newCPU(pool)}
