@@ -106,15 +106,16 @@ func (t *trainer) checkMask(r *rollout, rows []int, x *model.TokenMatrix) error 
 // A TinyLM's sampler is always float32. A decoder's rounds as its graph does, but they add in other
 // orders (attention over a cache and over tiles; cuBLAS chooses a kernel by the shape). The last bit
 // of a sum decides to which side an operand of the next layer is rounded, so over many layers the
-// difference grows to that of independent roundings. Measured with SmolLM2's 30 layers:
+// difference grows to that of independent roundings. Mean and largest difference, for the 30 layers of
+// SmolLM2, of the CPU and the emulated GPU in the same precision, or of a precision and float32:
 //
-//	          two orders of sums: mean, largest     against float32, 7171 tokens: mean, largest
-//	float32   1e-5, 3e-5 (39 tokens)
-//	tf32                                            4e-3, 0.015 (17 tokens)
-//	bf16      0.02, 0.06 (17 tokens)                0.013, 0.18
+//	float32   CPU and GPU      1e-5, 3e-5 of 39 tokens
+//	tf32      and float32      4e-3, 0.015 of 17 tokens
+//	bf16      CPU and GPU      0.02, 0.06 of 17 tokens; sampler and graph 0.05 of 40 tokens at most
+//	bf16      and float32      0.013, 0.18 of 7171 tokens, both on the CPU
 //
-// The limits are about 10 times the largest of these, for runs of millions of tokens and for larger
-// networks. Samples of another context or position differ by several nats.
+// The limits are 10 times the largest or more, for runs of millions of tokens and larger networks.
+// Log-probabilities after another context differ by several nats.
 func (t *trainer) samplerTolerance() float64 {
 	switch {
 	case t.device.gpu == nil:
