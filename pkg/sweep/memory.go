@@ -60,8 +60,16 @@ func checkMemory(dir string, m sweepdir.Manifest, available int64) error {
 }
 
 // limitSlots lowers the number of parallel runs if those that need the most memory
-// don't fit together.
+// don't fit together, on the host or, unless the number was asked for, on a GPU.
 func (r *runner) limitSlots() {
+	fills := func(j *job) bool {
+		cfg, err := frozen(j.entry)
+		return err == nil && train.FillsGPU(cfg)
+	}
+	if r.opts.Jobs <= 0 && r.slots > 1 && slices.ContainsFunc(r.in(waiting), fills) {
+		r.note("1 run at a time: a Llama or Qwen network may need most of the GPU's memory (--jobs %d runs more)", r.slots)
+		r.slots = 1
+	}
 	if r.opts.Memory <= 0 || r.slots < 2 {
 		return
 	}

@@ -100,24 +100,35 @@ func (t *trainer) checkMask(r *rollout, rows []int, x *model.TokenMatrix) error 
 }
 
 // samplerTolerance is the largest allowed difference between the log-probabilities of sampler and
-// graph, in nats. On amd64 they are bit-identical; on a GPU they differ by rounding. If matmul
-// operands are rounded to 11 or 8 bits, the sampler (always float32) differs more, and the check
-// finds only large errors.
-func (d device) samplerTolerance() float64 {
-	if d.gpu != nil {
-		switch d.gpu.Precision() {
-		case "tf32":
-			return 0.05
-		case "bf16":
-			return 0.4
-		}
+// graph, in nats. On amd64 they are bit-identical; on a GPU they differ by rounding, and in tf32 and
+// bf16, where matmul operands are rounded to 11 or 8 bits, the check finds only large errors.
+//
+// A TinyLM's sampler is always float32. A decoder's rounds as its graph does, but they add in other
+// orders (attention over a cache and over tiles; cuBLAS chooses a kernel by the shape). The last bit
+// of a sum decides to which side an operand of the next layer is rounded, so over many layers the
+// difference grows to that of independent roundings. Mean and largest difference, for the 30 layers of
+// SmolLM2, of the CPU and the emulated GPU in the same precision, or of a precision and float32:
+//
+//	float32   CPU and GPU      1e-5, 3e-5 of 39 tokens
+//	tf32      and float32      4e-3, 0.015 of 17 tokens
+//	bf16      CPU and GPU      0.02, 0.06 of 17 tokens; sampler and graph 0.05 of 40 tokens at most
+//	bf16      and float32      0.013, 0.18 of 7171 tokens, both on the CPU
+//
+// The limits are 10 times the largest or more, for runs of millions of tokens and larger networks.
+// Log-probabilities after another context differ by several nats.
+func (t *trainer) samplerTolerance() float64 {
+	switch {
+	case t.device.gpu == nil:
+		return 1e-4
+	case isDecoder(t.cfg.Model):
+		return map[string]float64{"float32": 2e-3, "tf32": 0.25, "bf16": 2}[t.device.gpu.Precision()]
 	}
-	return 1e-4
+	return map[string]float64{"float32": 1e-4, "tf32": 0.05, "bf16": 0.4}[t.device.gpu.Precision()]
 }
 
 // checkSampler: the policy that sampled is the policy that learns.
 func (t *trainer) checkSampler(step int, s *updateStats) error {
-	if limit := t.device.samplerTolerance(); !(*s.maxDiff <= limit) {
+	if limit := t.samplerTolerance(); !(*s.maxDiff <= limit) {
 		return failed(step, "the log-probabilities of sampler and graph differ by up to %g, more than %g",
 			*s.maxDiff, limit)
 	}

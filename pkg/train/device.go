@@ -90,9 +90,11 @@ func openDevice(c config.Model, pool *kernel.Pool, work float64) (device, error)
 }
 
 // onDeviceOf returns a with the device of b, and its precision unless both are the CPU: a run may
-// move between devices.
+// move between devices. Under LoRA it stays in bf16 or out of it: the hash of the frozen weights,
+// which in bf16 are rounded, must stay the same.
 func onDeviceOf(a, b config.Config) config.Config {
-	if a.Model.Device != b.Model.Device || a.Model.Device != "cpu" {
+	moves := a.Model.Device != b.Model.Device || a.Model.Device != "cpu"
+	if moves && (a.Train.LoRA.Rank == 0 || (a.Model.Precision == bf16) == (b.Model.Precision == bf16)) {
 		a.Model.Precision = b.Model.Precision
 	}
 	a.Model.Device = b.Model.Device

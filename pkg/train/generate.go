@@ -72,7 +72,7 @@ func Generate(o GenerateOptions) ([]Generated, error) {
 	if err := o.Memory.pass(memoryOfEvaluation(c, t, all, o.Threads)); err != nil {
 		return nil, err
 	}
-	net, err := openNetwork(c.Model, c.Train.LoRA, o.Seed, o.Threads, 0)
+	net, err := openNetwork(c.Model, c.Train.LoRA, o.Seed, o.Threads, evaluationWork(c, len(all)))
 	defer net.close()
 	if err != nil {
 		return nil, err

@@ -146,7 +146,10 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 		weights, saved, numbers, scorers = weights+one, saved+one, numbers+1, scorers+1
 	}
 	if c.Stale() {
-		weights += one + size.SamplerBytes(threads)
+		weights += one
+		if cfg.Train.LoRA.Rank == 0 { // frozen weights are shared
+			weights += size.SamplerBytes(threads)
+		}
 	}
 	if c.ResampleEveryNSteps > 1 {
 		saved += one
@@ -258,6 +261,9 @@ func problemParts(lengths []int, threads int, splits ...[]gsm8k.Problem) []Memor
 
 // mayUseGPU reports whether the graphs may be built in the memory of a GPU.
 func mayUseGPU(c config.Model) bool { return c.Device != "cpu" && gpu.Built }
+
+// FillsGPU reports whether a run may need most of a GPU's memory: that of a Llama or Qwen network.
+func FillsGPU(cfg config.Config) bool { return mayUseGPU(cfg.Model) && isDecoder(cfg.Model) }
 
 // memoryOfEvaluation is the estimate for `grpo eval`.
 func memoryOfEvaluation(cfg config.Config, template gsm8k.Template, problems []gsm8k.Problem, threads int) Memory {

@@ -143,7 +143,7 @@ func sizeOf(c config.Model, lora config.LoRA) model.Size {
 		return specOf(c)
 	}
 	size := d.Size
-	size.BF16 = c.Precision == bf16
+	size.BF16, size.GPU = c.Precision == bf16, mayUseGPU(c)
 	if lora.Rank > 0 {
 		adapters := hf.LoRA(lora)
 		size.LoRA = &adapters

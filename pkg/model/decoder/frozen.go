@@ -68,8 +68,8 @@ func freeze(c *hf.Config, bf16, packed bool, read func(name string) ([]float32, 
 	return n, failed
 }
 
-// digest is the SHA-256 of the frozen weights, as they are computed with, in the order of
-// [hf.Config.Shapes].
+// digest is the SHA-256 of the frozen weights, as the CPU computes with them (in bf16 the matrices of
+// layers are rounded), in the order of [hf.Config.Shapes]. It is the same on every device.
 func (n *Network) digest() string {
 	h := sha256.New()
 	write := func(list ...[]float32) {

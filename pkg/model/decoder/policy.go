@@ -183,9 +183,10 @@ type Size struct {
 	hf.Config
 	BF16 bool     // the precision of matmuls
 	LoRA *hf.LoRA // nil without
+	GPU  bool     // the memory is the host's, beside a GPU that has the activations
 }
 
-func (n *Network) size() Size { return Size{*n.Config, n.BF16, n.LoRA} }
+func (n *Network) size() Size { return Size{Config: *n.Config, BF16: n.BF16, LoRA: n.LoRA} }
 
 // trained is the number of trainable parameters.
 func (s Size) trained() float64 {

@@ -15,7 +15,7 @@ func (s Size) ParamBytes() float64 { return float * s.trained() }
 // not packed.
 func (s Size) LearnerBytes(model.BatchSize, int) float64 {
 	bytes := s.ParamBytes()
-	if s.LoRA != nil {
+	if s.LoRA != nil && !s.GPU {
 		bytes += float * 2 * float64(s.Hidden) * float64(s.FFN)
 	}
 	return bytes
@@ -28,8 +28,14 @@ func (s Size) ScorerBytes(model.BatchSize, int) float64 { return 0 }
 func (s Size) CriticBytes(_, _ model.BatchSize, _ int) float64 { return 4 * s.ParamBytes() }
 
 // SamplerBytes implements [model.Size]: the packed weights. Under LoRA there are no others,
-// except those of the embedding and the head, which are float32.
+// except those of the embedding and the head, which are float32. Beside a GPU nothing is packed.
 func (s Size) SamplerBytes(int) float64 {
+	switch {
+	case s.GPU && s.LoRA != nil:
+		return float * s.Parameters()
+	case s.GPU:
+		return 0
+	}
 	packed, both := s.Parameters(), float64(s.Vocab)*float64(s.Hidden)
 	if !s.Tied {
 		packed -= both // the embedding
@@ -52,6 +58,9 @@ func (s Size) SampledBytes(prompts, group, maxTokens float64) float64 {
 
 // PassBytes implements [model.Size]: an arena that is large enough for each.
 func (s Size) PassBytes(learn, score model.BatchSize, sample []model.BatchSize, threads int) float64 {
+	if s.GPU {
+		return 0
+	}
 	most := max(s.pass(learn, true, threads), s.pass(score, false, threads))
 	for _, b := range sample {
 		most = max(most, s.sampling(b, threads))
