@@ -36,6 +36,18 @@ func TestGPUDecoderRunIsTheCPUs(t *testing.T) {
 	}
 }
 
+// With several updates per rollout and weights that do not change, importance ratios are exactly 1,
+// though sampler and learner differ.
+func TestGPUDecoderOldLogProbs(t *testing.T) {
+	emulated(t)
+	run := mustRun(t, trained(t, "device=cuda", "precision=bf16", "train_batch_size=4", "loss_type=grpo_clip", "lr=1e-30"), t.TempDir(), 1)
+	for _, m := range run.Metrics {
+		if *m.SamplerDiff == 0 || *m.RatioMean != 1 || *m.ApproxKL != 0 {
+			t.Errorf("step %d: sampler and graph differ by %v, the mean ratio is %v and the KL %v", m.Step, *m.SamplerDiff, *m.RatioMean, *m.ApproxKL)
+		}
+	}
+}
+
 // Interrupted or not, a decoder's run on a GPU has the same bits.
 func TestGPUDecoderRunHasTheSameBits(t *testing.T) {
 	emulated(t)

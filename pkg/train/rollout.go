@@ -36,6 +36,7 @@ type rollout struct {
 	greedyRewards []float64        // (N/G), for the greedy baseline
 
 	reference, teacher []float64 // (N,T), log-probabilities; nil if not needed
+	scored             []float64 // (N,T), old log-probabilities of [trainer.scoreOld]; nil: the sampler's
 	entropies          []float64 // (N,T), the policy's at sampling time; nil if not needed
 	values, returns    []float64 // (N,T), of the critic; nil without
 

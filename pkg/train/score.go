@@ -72,6 +72,7 @@ type scorers struct {
 	reference       model.Scorer
 	teacher         model.Scorer
 	policy          model.Scorer // the policy itself: for entropies before the update, and for pairs
+	old             model.Scorer // the policy itself: see [trainer.scoreOld]
 	half            model.Scorer // the policy at half the temperature: see [trainer.pairBatch]
 }
 
@@ -99,6 +100,11 @@ func (t *trainer) openScorers() error {
 			return err
 		}
 	}
+	if t.device.gpu != nil && isDecoder(t.cfg.Model) && t.severalUpdates() {
+		if t.scorers.old, err = t.policy.NewScorer(temperature); err != nil {
+			return err
+		}
+	}
 	if t.isDPO() && a.DPO.UseWeighting {
 		if t.scorers.half, err = t.policy.NewScorer(temperature / 2); err != nil {
 			return err
@@ -108,7 +114,7 @@ func (t *trainer) openScorers() error {
 }
 
 func (s *scorers) close() {
-	for _, x := range []model.Scorer{s.reference, s.teacher, s.policy, s.half} {
+	for _, x := range []model.Scorer{s.reference, s.teacher, s.policy, s.old, s.half} {
 		if x != nil {
 			_ = x.Close() // frees memory only
 		}
@@ -138,6 +144,27 @@ func (t *trainer) scoreTokens(r *rollout) error {
 		return err
 	}
 	r.reference, r.teacher, r.entropies = reference.LogProbs, teacher.LogProbs, policy.Entropy
+	return nil
+}
+
+// scoreOld computes the old log-probabilities of a rollout again, in the micro-batches of the
+// learner, so that they have the learner's bits. On a GPU a decoder's sampler differs by rounding,
+// which in bf16 would move the importance ratios of unchanged weights away from 1.
+func (t *trainer) scoreOld(r *rollout) error {
+	r.scored = r.old()
+	micro := t.cfg.Train.TrainBatchSize / t.cfg.Train.GradientAccumulationSteps
+	for at := 0; at < r.shape.B; at += micro {
+		rows, _ := t.withoutSkipped(r, span(at, at+micro))
+		for _, rows := range t.parts(r, rows, 1) {
+			m, err := t.scorers.old.Score(r.batch(rows))
+			if err != nil {
+				return err
+			}
+			for k, i := range rows {
+				copy(r.scored[i*r.shape.T:][:len(r.completions[i].Tokens)], m.LogProbs[k*m.T:])
+			}
+		}
+	}
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 type updater struct {
 	res        rl.Result
 	old, ref   []float64 // (B,T), log-probabilities
+	scored     []float64 // (B,T), of the rollout's
 	advantages []float64 // (B), or (B,T) for advantages per token
 }
 
@@ -55,7 +56,12 @@ func (t *trainer) lossConfig() rl.LossConfig {
 // onPolicy reports whether the policy is still the one that sampled: one pass over one train batch
 // of the current policy's completions. Then the ratio is 1 and nothing is clipped.
 func (t *trainer) onPolicy(r *rollout) bool {
-	return r.current && t.cfg.Train.EpochsPerRolloutBatch == 1 && t.cfg.Train.TrainBatchSize == t.cfg.Rollout.RolloutBatchSize
+	return r.current && !t.severalUpdates()
+}
+
+// severalUpdates reports whether a step makes more than one optimizer update.
+func (t *trainer) severalUpdates() bool {
+	return t.cfg.Train.EpochsPerRolloutBatch > 1 || t.cfg.Train.TrainBatchSize < t.cfg.Rollout.RolloutBatchSize
 }
 
 // update makes the optimizer updates of one step. It stops at the first loss or gradient that is
@@ -64,10 +70,15 @@ func (t *trainer) onPolicy(r *rollout) bool {
 // A rollout is cut into train batches of whole completions in their order, and a train batch into
 // micro-batches (see [trainer.parts], too). The loss divides by the totals of the train batch, so the gradients of its
 // micro-batches sum to exactly its gradient. All passes use the log-probabilities of sampling as
-// old ones.
+// old ones, or those of [trainer.scoreOld].
 func (t *trainer) update(r *rollout, step int) (*updateStats, error) {
 	c := t.cfg.Train
 	s := new(updateStats)
+	if t.scorers.old != nil && r.current {
+		if err := t.scoreOld(r); err != nil {
+			return nil, fmt.Errorf("score the rollout: %w", err)
+		}
+	}
 	for epoch := range c.EpochsPerRolloutBatch {
 		for lo := 0; lo < len(r.completions); lo += c.TrainBatchSize {
 			if err := t.updateOnce(r, lo, epoch == 0, s); err != nil {
@@ -174,7 +185,12 @@ func (t *trainer) lossBatch(r *rollout, rows []int, x *model.TokenMatrix, cfg rl
 	u := &t.updater
 	b := rl.Batch{Shape: rl.Shape{B: x.B, T: x.T}, LogProbs: x.LogProbs, Entropies: x.Entropy, Mask: x.Mask}
 	u.old = r.oldLogProbs(rows, x.T, u.old)
-	if !t.onPolicy(r) {
+	switch {
+	case t.onPolicy(r):
+	case r.scored != nil:
+		u.scored = take(r, r.scored, rows, x.T, u.scored)
+		b.OldLogProbs = u.scored
+	default:
 		b.OldLogProbs = u.old
 	}
 	if cfg.Beta != 0 {
