@@ -50,7 +50,7 @@ cuda-check-build: ## the programs of cuda-check, with the reference data, in .cu
 		chmod -R u+w $(CHECK)/shared; \
 	else echo "../shared/golden is not here: the golden tests will be skipped"; fi
 
-cuda-check-carry: cuda-check-build ## the same in one file to carry, .cuda-check/carry/cuda-check.tar.xz (40 MB; unpack with python3 -m tarfile -e)
+cuda-check-carry: cuda-check-build ## the same in one file to carry, .cuda-check/carry/cuda-check.tar.xz (20 MB; unpack with python3 -m tarfile -e)
 	mkdir -p $(CHECK)/carry
 	tar -C $(CHECK) --exclude=./carry --exclude=./out -cf - . | xz -9 -T1 > $(CHECK)/carry/cuda-check.tar.xz
 

@@ -14,10 +14,10 @@ Each phase is written in several ways, which are tried once; the fastest is then
   rollout  sdpa       a token at a time, a cache for each completion, scaled_dot_product_attention
            shared     the same, but a group reads its prompt's cache once, and attention is two matmuls
            ... graph  a step as a CUDA graph, one for each 64 tokens of the cache that it reads
-           ... compiled graph   the same with each layer through torch.compile
+           ... compiled graph   the same with what is not attention through torch.compile
   update   shared     prompts run once for their group; completions attend to them
            full       each completion runs with its prompt
-           ... compiled   the same with each layer and the loss through torch.compile
+           ... compiled   the same with what is not attention through torch.compile, the loss too
 The loss computes the logits of --chunk tokens at a time and their gradient in the forward pass, so no
 logits are kept. The update is cut into micro-batches of --micro-groups groups, or keeps only the input
 of each layer with --checkpointing.
@@ -149,10 +149,11 @@ def rest(w, x, out, net):
     return x + linear(w, "down", F.silu(g) * u, net.splits["down"])
 
 
-def block(w, x, net, cos, sin, before, group):
-    """A layer over rows of tokens. before: keys and values of the prompts, each for group rows."""
+def block(parts, w, x, net, cos, sin, before, group):
+    """A layer over rows of tokens. before: keys and values of the prompts, each for group rows. parts:
+    what comes before and after attention, [project, rest], through torch.compile or not."""
     b, t, _ = x.shape
-    q, k, v = project(w, x, net, cos, sin)
+    q, k, v = parts[0](w, x, net, cos, sin)
     kk, vv = k, v
     if before is not None:
         kk = torch.cat((before[0].repeat_interleave(group, 0), k), 2)
@@ -163,7 +164,7 @@ def block(w, x, net, cos, sin, before, group):
         out = F.scaled_dot_product_attention(q, kk, vv, is_causal=True)
     else:
         out = F.scaled_dot_product_attention(q, kk, vv, attn_mask=causal_lower_right(t, kk.shape[2]))
-    return rest(w, x, out.transpose(1, 2).reshape(b, t, -1), net), k, v
+    return parts[1](w, x, out.transpose(1, 2).reshape(b, t, -1), net), k, v
 
 
 def angles(net, positions):
@@ -172,13 +173,13 @@ def angles(net, positions):
     return a.cos().to(net.dtype), a.sin().to(net.dtype)
 
 
-def layers(net, x, start, before, group, one, keep):
+def layers(net, x, start, before, group, parts, keep):
     """All layers; before and the result are lists of keys and values of each."""
     cos, sin = angles(net, torch.arange(start, start + x.shape[1], device=net.dev))
     out = []
     for i in range(net.layers):
-        run = (lambda *a: checkpoint(one, *a, use_reentrant=False)) if keep == "inputs" else one
-        x, k, v = run(net.layer(i), x, net, cos, sin, before and before[i], group)
+        run = (lambda *a: checkpoint(block, *a, use_reentrant=False)) if keep == "inputs" else block
+        x, k, v = run(parts, net.layer(i), x, net, cos, sin, before and before[i], group)
         out.append((k, v))
     return x, out
 
@@ -217,19 +218,19 @@ def attend_shared(q, k, v, seen, shared, group, net):
     return (out + b @ v).reshape(n, 1, -1)
 
 
-def decode_block(w, x, net, cos, sin, cache, shared, at, upto, seen, group, attend):
-    q, k, v = project(w, x, net, cos, sin)
+def decode_block(parts, w, x, net, cos, sin, cache, shared, at, upto, seen, group, attend):
+    q, k, v = parts[0](w, x, net, cos, sin)
     cache[0].index_copy_(2, at, k)
     cache[1].index_copy_(2, at, v)
     out = attend(q, cache[0][:, :, :upto], cache[1][:, :, :upto], seen, shared, group, net)
-    return rest(w, x, out, net)
+    return parts[1](w, x, out, net)
 
 
 class Rollout:
     """The state of sampling, static so that a step can be recorded."""
 
-    def __init__(self, net, a, shared, one):
-        self.net, self.a, self.one, n = net, a, one, a.prompts * a.group
+    def __init__(self, net, a, shared, parts):
+        self.net, self.a, self.parts, n = net, a, parts, a.prompts * a.group
         self.attend, self.offset = (attend_shared, 0) if shared else (attend_each, a.prompt_len)
         size = self.offset + a.response_len
         zeros = lambda *s: torch.zeros(*s, device=net.dev, dtype=net.dtype)  # noqa: E731
@@ -250,7 +251,7 @@ class Rollout:
         seen = torch.zeros(1, upto, device=net.dev, dtype=net.dtype).masked_fill_(
             torch.arange(upto, device=net.dev)[None] > at, -math.inf).view(1, 1, 1, upto)
         for i in range(net.layers):
-            x = self.one(self.w[i], x, net, cos, sin, self.cache[i], self.prompt[i], at, upto, seen, self.a.group, self.attend)
+            x = decode_block(self.parts, self.w[i], x, net, cos, sin, self.cache[i], self.prompt[i], at, upto, seen, self.a.group, self.attend)
         self.at += 1
         self.sample(x[:, 0])
 
@@ -264,7 +265,7 @@ class Rollout:
         with torch.no_grad():
             a, net = self.a, self.net
             self.w = net.merged(self.w)
-            x, kv = layers(net, net.w["embed"][prompts], 0, None, 1, block, "")
+            x, kv = layers(net, net.w["embed"][prompts], 0, None, 1, (project, rest), "")
             for i, pair in enumerate(kv):
                 for j in range(2):
                     if self.offset == 0:
@@ -338,7 +339,7 @@ class HeadLoss(torch.autograd.Function):
         return dh * dloss.to(dh.dtype), dw if dw is None else dw * dloss.to(dw.dtype), None, None, None, None, None
 
 
-def update(net, a, prompts, tokens, advantages, shared, one, loss_of):
+def update(net, a, prompts, tokens, advantages, shared, parts, loss_of):
     total, logps, entropy = a.prompts * a.group * a.response_len, [], 0.0
     keep, embed = "inputs" if a.checkpointing else "", net.w["embed"]
     for lo in range(0, a.prompts, a.micro_groups):
@@ -346,12 +347,12 @@ def update(net, a, prompts, tokens, advantages, shared, one, loss_of):
         rows = slice(lo * a.group, (lo + a.micro_groups) * a.group)
         t = tokens[rows]
         if shared:
-            first, kv = layers(net, F.embedding(p, embed), 0, None, 1, one, keep)
-            h, _ = layers(net, F.embedding(t[:, :-1], embed), a.prompt_len, kv, a.group, one, keep)
+            first, kv = layers(net, F.embedding(p, embed), 0, None, 1, parts, keep)
+            h, _ = layers(net, F.embedding(t[:, :-1], embed), a.prompt_len, kv, a.group, parts, keep)
             h = torch.cat((first[:, -1:].repeat_interleave(a.group, 0), h), 1)
         else:
             both = torch.cat((p.repeat_interleave(a.group, 0), t[:, :-1]), 1)
-            h, _ = layers(net, F.embedding(both, embed), 0, None, 1, one, keep)
+            h, _ = layers(net, F.embedding(both, embed), 0, None, 1, parts, keep)
             h = h[:, a.prompt_len - 1:]
         h = rms(h, net.w["norm"]).reshape(-1, net.hidden)
         coef = (advantages[rows] / total).repeat_interleave(a.response_len)
@@ -396,15 +397,17 @@ def main():
     on_gpu = torch.cuda.is_available()
     dev = "cuda" if on_gpu else "cpu"
     torch.backends.cuda.matmul.allow_tf32 = a.precision == "tf32"
+    torch._dynamo.config.cache_size_limit = 32  # shapes and gradients of the phases, 8 by default
     net = Net(a.shape, torch.bfloat16 if a.precision == "bf16" else torch.float32, a.lora_rank, dev)
     prompts = torch.randint(net.vocab, (a.prompts, a.prompt_len), device=dev)
     advantages = torch.randn(a.prompts * a.group, device=dev)
     only, left_out, compiled = a.ways.split(",") if a.ways else None, {}, {}
 
-    def through_compile(f):
-        if f not in compiled:
-            compiled[f] = torch.compile(f, dynamic=False)
-        return compiled[f]
+    def through_compile(*functions):
+        for f in functions:
+            if f not in compiled:
+                compiled[f] = torch.compile(f, dynamic=False)
+        return [compiled[f] for f in functions]
 
     def fastest(phase, ways):
         """The way with the fewest seconds in one run after a run that does not count."""
@@ -428,7 +431,7 @@ def main():
 
     def rollouts(shared, recorded, fast):
         def make():
-            r = Rollout(net, a, shared, through_compile(decode_block) if fast else decode_block)
+            r = Rollout(net, a, shared, through_compile(project, rest) if fast else (project, rest))
             return lambda: r.run(prompts, recorded)
         return make
 
@@ -440,8 +443,12 @@ def main():
     tokens, logps = tokens.clone(), logps.clone()
 
     net.opt.param_groups[0]["lr"] = 0.0  # so that all ways compute the log-probabilities of the sampler
+
     def updates(shared, fast):
-        return lambda: lambda: update(net, a, prompts, tokens, advantages, shared, *((through_compile(f) if fast else f) for f in (block, chunk_loss)))
+        def make():
+            functions = through_compile(project, rest, chunk_loss) if fast else (project, rest, chunk_loss)
+            return lambda: update(net, a, prompts, tokens, advantages, shared, functions[:2], functions[2])
+        return make
 
     ways = {"shared": updates(True, False), "full": updates(False, False)}
     if on_gpu:
