@@ -39,12 +39,19 @@ func (c *check) randomNetwork(s shape) (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "grpo-"+s.name+"-"); err != nil {
 		return "", err
 	}
-	err = randommodel.Write(dir, s.config(), "BF16", func(k int, name string, x []float32) {
-		r := rand.New(rand.NewPCG(1, uint64(k)))
-		for i := range x {
-			if x[i] = 1; !strings.Contains(name, "norm") {
-				x[i] = 0.07 * (r.Float32() - 0.5) // a standard deviation of 0.02
+	r, noise := rand.New(rand.NewPCG(1, 2)), make([]float32, 1_000_003) // repeated: billions would take a minute
+	for i := range noise {
+		noise[i] = 0.07 * (r.Float32() - 0.5) // a standard deviation of 0.02
+	}
+	err = randommodel.Write(dir, s.config(), "BF16", func(_ int, name string, x []float32) {
+		if strings.Contains(name, "norm") {
+			for i := range x {
+				x[i] = 1
 			}
+			return
+		}
+		for n := copy(x, noise[r.IntN(len(noise)):]); n < len(x); {
+			n += copy(x[n:], noise)
 		}
 	})
 	if err != nil {
