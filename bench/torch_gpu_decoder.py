@@ -14,10 +14,10 @@ Each phase is written in several ways, which are tried once; the fastest is then
   rollout  sdpa       a token at a time, a cache for each completion, scaled_dot_product_attention
            shared     the same, but a group reads its prompt's cache once, and attention is two matmuls
            ... graph  a step as a CUDA graph, one for each 64 tokens of the cache that it reads
-           ... compiled graph   the same with what is not attention through torch.compile
+           ... compiled graph   the same with all but attention through torch.compile
   update   shared     prompts run once for their group; completions attend to them
            full       each completion runs with its prompt
-           ... compiled   the same with what is not attention through torch.compile, the loss too
+           ... compiled   the same with all but attention through torch.compile
 The loss computes the logits of --chunk tokens at a time and their gradient in the forward pass, so no
 logits are kept. The update is cut into micro-batches of --micro-groups groups, or keeps only the input
 of each layer with --checkpointing.
@@ -256,7 +256,7 @@ class Rollout:
         self.sample(x[:, 0])
 
     def sample(self, x):
-        token, logp = draw(rms(x, self.net.w["norm"]) @ self.net.w["embed"].T)
+        token, logp = self.parts[2](rms(x, self.net.w["norm"]) @ self.net.w["embed"].T)
         self.token.copy_(token)
         self.tokens.index_copy_(1, self.at, token)
         self.logps.index_copy_(1, self.at, logp)
@@ -431,7 +431,7 @@ def main():
 
     def rollouts(shared, recorded, fast):
         def make():
-            r = Rollout(net, a, shared, through_compile(project, rest) if fast else (project, rest))
+            r = Rollout(net, a, shared, through_compile(project, rest, draw) if fast else (project, rest, draw))
             return lambda: r.run(prompts, recorded)
         return make
 
