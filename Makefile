@@ -8,7 +8,7 @@ export CGO_ENABLED ?= 0
 # and the launcher of a sweep's processes.
 CONCURRENT = ./pkg/model/tinylm ./pkg/model/kernel ./pkg/train ./pkg/rundir ./pkg/sweep ./pkg/sweepdir ./pkg/reward
 
-.PHONY: all build cuda cuda-test cuda-check cuda-check-build test race kube-test nfs-test page-test slurm-test vet lint base smoke bench fuzz mutants faults release clean
+.PHONY: all build cuda cuda-test cuda-check cuda-check-build cuda-check-carry test race kube-test nfs-test page-test slurm-test vet lint base smoke bench fuzz mutants faults release clean
 
 all: build
 
@@ -42,10 +42,17 @@ cuda-check-build: ## the programs of cuda-check, with the reference data, in .cu
 	$(GO) test -c -trimpath -tags withcuda -ldflags "-s -w" -o $(CHECK)/gpu.test ./pkg/model/cuda/gpu
 	$(GO) test -c -trimpath -tags withcuda -ldflags "-s -w" -o $(CHECK)/train.test ./pkg/train
 	$(GO) test -c -trimpath -tags withcuda -ldflags "-s -w" -o $(CHECK)/kernels.test ./pkg/model/cuda/kernels
-	cp bench/torch_gpu_step.py $(CHECK)/
+	cp bench/torch_gpu_step.py bench/torch_gpu_decoder.py $(CHECK)/
 	cp go.mod $(CHECK)/tree/go.mod
-	@if test -d ../shared/golden; then cp ../shared/golden/tinylm_torch.json $(CHECK)/shared/golden/; \
+	@if test -d ../shared/golden; then \
+		cp ../shared/golden/tinylm_torch.json $(CHECK)/shared/golden/; \
+		rm -rf $(CHECK)/shared/golden/decoder; cp -r ../shared/golden/decoder $(CHECK)/shared/golden/; \
+		chmod -R u+w $(CHECK)/shared; \
 	else echo "../shared/golden is not here: the golden tests will be skipped"; fi
+
+cuda-check-carry: cuda-check-build ## the same in one file to carry, .cuda-check/carry/cuda-check.tar.xz (20 MB; unpack with python3 -m tarfile -e)
+	mkdir -p $(CHECK)/carry
+	tar -C $(CHECK) --exclude=./carry --exclude=./out -cf - . | xz -9 -T1 > $(CHECK)/carry/cuda-check.tar.xz
 
 # The compilers, the tests and their processes are short: the garbage collector may run less often,
 # but a process that grows to gigabytes costs more in the kernel than its collector saves.

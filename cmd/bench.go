@@ -63,15 +63,21 @@ next to them.
 Without --model it takes a TinyLM with random weights, random prompts and fixed
 lengths. --model takes the steps of the configuration smollm2 with a Llama or Qwen
 model: 8 prompts of its chat, 8 completions each, which end by themselves after at
-most 32 tokens unless --response-len is given.
+most 32 tokens unless --response-len is given. --prompt-len replaces these prompts
+by random tokens, and --set changes other keys of the configuration.
 
 With --algorithm dpo each two completions of a group are a pair. The update then
 includes the forward pass of the reference model, as a step of TRL's DPOTrainer does.`,
 		Example: `  grpo bench step --threads 1
   grpo bench step --hidden 128 --steps 50 --json
   grpo bench step --algorithm dpo --group 2
-  grpo bench step --model SmolLM2-135M-Instruct.gguf --precision bf16`,
+  grpo bench step --model SmolLM2-135M-Instruct.gguf --precision bf16
+  grpo bench step --model Qwen2.5-1.5B --device cuda --precision bf16 --prompts 32 --prompt-len 150 \
+    --response-len 300 --set train.lora.rank=16 --set train.micro_batch_tokens=32768`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.Model == "" && len(o.Set) > 0 {
+				return usagef(cmd, "--set is for --model: it has no effect on a TinyLM")
+			}
 			if o.Model != "" {
 				if err := o.ofModel(cmd); err != nil {
 					return err
@@ -86,6 +92,7 @@ includes the forward pass of the reference model, as a step of TRL's DPOTrainer 
 	addBenchFlags(c.Flags(), &o.BenchOptions)
 	c.Flags().StringVar(&o.Algorithm, "algorithm", "grpo", "measure the step of this algorithm: `grpo|dpo`")
 	c.Flags().StringVar(&o.Model, "model", "", "measure this Hugging Face folder or GGUF file at `path`")
+	c.Flags().StringArrayVar(&o.Set, "set", nil, "with --model, set a `key=value` of its configuration (repeatable)")
 	addJSON(c, &o.json)
 	o.profile.add(c.Flags(), "the working folder")
 	return c
@@ -93,7 +100,7 @@ includes the forward pass of the reference model, as a step of TRL's DPOTrainer 
 
 // ofModel replaces the defaults that are for TinyLM.
 func (o *benchStepOptions) ofModel(c *cobra.Command) error {
-	for _, name := range []string{"prompt-len", "hidden", "layers"} {
+	for _, name := range []string{"hidden", "layers"} {
 		if c.Flags().Changed(name) {
 			return usagef(c, "--%s is for TinyLM: it has no effect with --model", name)
 		}
@@ -103,6 +110,9 @@ func (o *benchStepOptions) ofModel(c *cobra.Command) error {
 	}
 	if !c.Flags().Changed("response-len") {
 		o.ResponseLen = 0
+	}
+	if !c.Flags().Changed("prompt-len") {
+		o.PromptLen = 0
 	}
 	return nil
 }

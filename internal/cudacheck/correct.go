@@ -16,19 +16,21 @@ var onCard = []string{"GRPO_TEST_GPU=1"}
 func golden(c *check) (*table, error) {
 	t := newTable("tests", "passed", "failed", "skipped")
 	reached := regexp.MustCompile(`(?m)^\s+\S+: reached: (.*)$`)
-	for _, tests := range []struct{ binary, run string }{
-		{"kernels.test", "."}, {"gpu.test", "^TestGPU"}, {"train.test", "^TestGPU"},
+	const decoders = "^TestGPU(Golden)?Decoder"
+	for _, tests := range []struct{ what, binary, run, skip string }{
+		{"kernels", "kernels.test", ".", "^$"}, {"TinyLM", "gpu.test", "^TestGPU", decoders},
+		{"decoders", "gpu.test", decoders, "^$"}, {"runs", "train.test", "^TestGPU", "^$"},
 	} {
 		if !exists(filepath.Join(c.bin, tests.binary)) {
 			t.fails("%s is not in %s", tests.binary, c.bin)
 			continue
 		}
-		out, err := c.program(onCard, tests.binary, "-test.v", "-test.run", tests.run)
-		_ = os.WriteFile(filepath.Join(c.out, tests.binary+".log"), out, 0o644)
+		out, err := c.program(onCard, tests.binary, "-test.v", "-test.run", tests.run, "-test.skip", tests.skip)
+		_ = os.WriteFile(filepath.Join(c.out, "golden-"+tests.what+".log"), out, 0o644)
 		count := func(word string) int { return bytes.Count(out, []byte("--- "+word+":")) }
-		t.row(tests.binary, count("PASS"), count("FAIL"), count("SKIP"))
+		t.row(tests.what, count("PASS"), count("FAIL"), count("SKIP"))
 		if err != nil {
-			t.fails("%s: %s", tests.binary, failures(out, err))
+			t.fails("%s: %s", tests.what, failures(out, err))
 		}
 		if all := reached.FindAllSubmatch(out, -1); len(all) > 0 {
 			t.note("PyTorch's file, reached in the last of %d runs: %s.", len(all), all[len(all)-1][1])
@@ -169,14 +171,18 @@ func sanitizer(c *check) (*table, error) {
 		tool = p
 	}
 	for _, mode := range []string{"memcheck", "racecheck"} {
-		const tests = "^TestGPU(GoldenTorch|SamplesTheCPUsTokens|GradientsAreTheCPUs|AdamW)$"
-		out, err := c.program(onCard, tool, "--tool", mode, "--error-exitcode", "9",
-			filepath.Join(c.bin, "gpu.test"), "-test.run", tests)
-		_ = os.WriteFile(filepath.Join(c.out, "sanitizer-"+mode+".log"), out, 0o644)
-		summary := regexp.MustCompile(`(?m)^=+ (ERROR|RACECHECK) SUMMARY: .*$`).Find(out)
-		t.row(mode, "golden, gradients, AdamW, sampler", strings.TrimLeft(string(summary), "= "))
-		if err != nil || summary == nil {
-			t.fails("%s: %v", mode, err)
+		for _, tests := range []struct{ network, what, run string }{
+			{"TinyLM", "golden, gradients, AdamW, sampler", "^TestGPU(GoldenTorch|SamplesTheCPUsTokens|GradientsAreTheCPUs|AdamW)$"},
+			{"Llama", "golden, sampler", "^TestGPU(GoldenDecoder|DecoderSamplesTheCPUsTokens)$/^(llama-tied-1|llama)$"},
+		} {
+			out, err := c.program(onCard, tool, "--tool", mode, "--error-exitcode", "9",
+				filepath.Join(c.bin, "gpu.test"), "-test.run", tests.run)
+			_ = os.WriteFile(filepath.Join(c.out, "sanitizer-"+mode+"-"+tests.network+".log"), out, 0o644)
+			summary := regexp.MustCompile(`(?m)^=+ (ERROR|RACECHECK) SUMMARY: .*$`).Find(out)
+			t.row(mode, tests.network+": "+tests.what, strings.TrimLeft(string(summary), "= "))
+			if err != nil || summary == nil {
+				t.fails("%s: %v", mode, err)
+			}
 		}
 	}
 	return t, nil

@@ -36,15 +36,19 @@ var parts = []part{
 	{"step1024", "a step against PyTorch at H = 1024", func(c *check) (*table, error) { return step(c, 1024) }},
 	{"precision", "tf32 and bf16: their speed and their error", precision},
 	{"sizes", "the GPU against the CPU", sizes},
+	{"smollm2", "the preset smollm2 ($" + smollm2Env + ": its weights; without, random ones)", smollm2},
+	{"decoder-step", "a step against PyTorch at the shape of SmolLM2-135M", smollm2Step},
+	{"assignment-step", "a step against PyTorch at the shape of Qwen2.5-1.5B, with LoRA", assignmentStep},
 	{"leak", "memory over 1000 steps", leak},
 	{"sanitizer", "compute-sanitizer: memcheck and racecheck", sanitizer},
 }
 
 // check has the settings of the parts.
 type check struct {
-	bin    string // grpo, gpu.test, kernels.test, train.test, torch_gpu_step.py and a copy of the reference data
+	bin    string // grpo, gpu.test, kernels.test, train.test, the PyTorch programs and a copy of the reference data
 	out    string
 	python string
+	tiny   bool     // the parts of decoders take seconds on the emulator
 	libs   []string // folders of CUDA's libraries; nil before the search
 }
 
@@ -61,6 +65,7 @@ func main() {
 	flag.StringVar(&c.bin, "bin", ".cuda-check", "folder of the programs")
 	flag.StringVar(&c.out, "out", ".cuda-check/out", "folder of the results")
 	flag.StringVar(&c.python, "python", "python3", "Python with PyTorch")
+	flag.BoolVar(&c.tiny, "tiny", false, "try the parts of decoders at a tiny size, as on the emulator without a GPU")
 	flag.Parse()
 	if err := run(&c, *which, *doc); err != nil {
 		fmt.Fprintln(os.Stderr, "cudacheck:", err)

@@ -20,6 +20,8 @@ type table struct {
 	Head  []string   `json:"head"`
 	Rows  [][]string `json:"rows"`
 	Notes []string   `json:"notes"`
+
+	step float64 // seconds of the last step that was measured
 }
 
 func newTable(head ...string) *table { return &table{Holds: true, Head: head} }

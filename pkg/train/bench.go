@@ -18,8 +18,10 @@ import (
 // one length and all completions of one length.
 type BenchOptions struct {
 	// Model is the Hugging Face folder or GGUF file of a model that takes the steps of the smollm2
-	// configuration; empty = a TinyLM with random weights. PromptLen, Hidden and Layers are TinyLM's.
+	// configuration; empty = a TinyLM with random weights. Hidden and Layers are TinyLM's.
 	Model string `json:"model,omitempty"`
+	// Set has more keys of that configuration, as in --set.
+	Set []string `json:"set,omitempty"`
 	// Algorithm is "" or "grpo", or "dpo": each two completions of a group are then a pair, and the
 	// update includes the pass of the reference policy.
 	Algorithm   string `json:"algorithm,omitempty"`
@@ -100,7 +102,7 @@ func (o BenchOptions) check() error {
 		n, least int
 		tiny     bool // of TinyLM alone
 	}{
-		{"--prompts", o.Prompts, 1, false}, {"--group", o.Group, 1, false}, {"--prompt-len", o.PromptLen, 3, true},
+		{"--prompts", o.Prompts, 1, false}, {"--group", o.Group, 1, false}, {"--prompt-len", o.PromptLen, 0, false}, {"--prompt-len", o.PromptLen, 3, true},
 		{"--response-len", o.ResponseLen, 0, false}, {"--response-len", o.ResponseLen, 1, true},
 		{"--hidden", o.Hidden, 1, true}, {"--layers", o.Layers, 1, true}, {"--steps", o.Steps, 1, false},
 	} {

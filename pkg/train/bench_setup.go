@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"slices"
 
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
@@ -35,7 +36,10 @@ func newBench(o BenchOptions) (*trainer, error) {
 	if err := t.build(); err != nil {
 		return t, err
 	}
-	if o.Model == "" {
+	switch {
+	case o.Model != "" && o.PromptLen > 0:
+		t.randomPrompts(o)
+	case o.Model == "":
 		for _, p := range t.data.prompts {
 			if len(p) != o.PromptLen {
 				return t, fmt.Errorf("measure a step: a prompt has %d tokens instead of %d", len(p), o.PromptLen)
@@ -59,7 +63,7 @@ func benchConfig(o BenchOptions) (config.Config, error) {
 		if o.ResponseLen > 0 {
 			set = append(set, fmt.Sprint("sampling_max_tokens=", o.ResponseLen))
 		}
-		r, err := config.Load(config.LoadOptions{Path: "smollm2", Set: set, Checkpoint: FindCheckpoint,
+		r, err := config.Load(config.LoadOptions{Path: "smollm2", Set: append(set, o.Set...), Checkpoint: FindCheckpoint,
 			Flags: []config.Flag{{Key: "model.init", Name: "--model", Value: o.Model}}})
 		if err != nil {
 			return cfg, err
@@ -99,6 +103,18 @@ func (t *trainer) benchProblems(o BenchOptions) *Problems {
 			gsm8k.Problem{ID: fmt.Sprintf("bench-%d", i), Question: string(q), Answer: "#### 1", Gold: "1"})
 	}
 	return out
+}
+
+// randomPrompts replaces the prompts by random tokens of them.
+func (t *trainer) randomPrompts(o BenchOptions) {
+	all, stream := slices.Concat(t.data.prompts...), rng.New(o.Seed, rng.Order)
+	for i := range t.data.prompts {
+		p := make([]int, o.PromptLen)
+		for j := range p {
+			p[j] = all[int(float64(len(all))*stream.Float64(uint32(i), uint32(j), 0, 0))]
+		}
+		t.data.prompts[i] = p
+	}
 }
 
 // benchPairs is [trainer.trainOnPairs] of pairs of any two completions of a group: all of a rollout.

@@ -154,6 +154,14 @@ func TestBenchModel(t *testing.T) {
 	if r.Tokens != 2*3*4 || !(r.UpdateGFLOPS > 0) || r.UpdateGFLOPS != r.UpdateExecuted || r.Kernel != kernel.Name() {
 		t.Errorf("%+v", r)
 	}
+	o.PromptLen, o.Set = 9, []string{"train.lora.rank=2", "train.micro_batch_tokens=30"}
+	adapted, err := Bench(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if adapted.PromptTokens != 2*9 || adapted.Tokens != 2*3*4 || adapted.Params >= r.Params {
+		t.Errorf("random prompts and LoRA: %+v", adapted)
+	}
 	if (r.Peak > 0) != (kernel.Peak(1) > 0) || r.UpdateShare < 0 || r.UpdateShare > 1.5 {
 		t.Errorf("peak %v, share %v", r.Peak, r.UpdateShare)
 	}
