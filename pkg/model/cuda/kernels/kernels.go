@@ -1,11 +1,14 @@
 //go:build withcuda
 
-// Package kernels is TinyLM's arithmetic for an NVIDIA GPU: CUDA C sources, embedded for NVRTC,
+// Package kernels is the networks' arithmetic for an NVIDIA GPU: CUDA C sources, embedded for NVRTC,
 // with the name, signature and launch size of each kernel. It makes no driver calls; tests run the
 // same sources on the CPU.
 //
+// This file and gru.go are TinyLM's; decoder.go, attention.go and choose.go are for Llama and Qwen
+// networks, which also use the sums, the head and AdamW of this file.
+//
 // Matrices are float32 and row-major, indices int32, pointers device memory. "Packed" is the
-// time-major layout of pkg/model: sequences sorted by length, longest first; active[0] is their
+// time-major layout of TinyLM: sequences sorted by length, longest first; active[0] is their
 // number, active[s] that of the sequences with an s-th step. Block s of the states starts at row
 // offset[s] = Σ active[:s]; the input of step s of the sequence with rank r is row offset[s] -
 // active[0] + r. Kernels read active[0..steps] and offset[0..steps]. A launch with more sequences
