@@ -130,7 +130,7 @@ func (g *device) launchDecoder(l kernels.Launch, args ...cuda.Arg) {
 
 // toBF16 rounds n numbers.
 func (g *device) toBF16(n int, x, y cuda.Pointer) {
-	g.launchDecoder(g.card.Convert(kernels.ToBF16, n), cuda.L(n), cuda.P(x), cuda.P(y))
+	g.launchDecoder(g.card.ToBF16(n), cuda.L(n), cuda.P(x), cuda.P(y))
 }
 
 // gather copies rows of x by their index.

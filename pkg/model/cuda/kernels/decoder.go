@@ -49,10 +49,6 @@ const (
 	//
 	//	to_bf16(long long n, const float* x, unsigned short* y)
 	ToBF16 = "to_bf16"
-	// FromBF16 is the float32 of each bf16.
-	//
-	//	from_bf16(long long n, const unsigned short* x, float* y)
-	FromBF16 = "from_bf16"
 	// SumRows sums rows by the lists of [Lists]: for each k < count
 	//
 	//	out[targets[k]] (+)= Σ x[order[i]] over i ascending in [from[k], from[k+1])
@@ -77,7 +73,7 @@ const (
 
 // layerKernels are the kernels of layer.cu.
 var layerKernels = []string{
-	RMSNorm, RMSNormBackward, RoPE, AddRows, SwiGLU, SwiGLUBackward, ToBF16, FromBF16, SumRows, CopyColumns, GatherShifted,
+	RMSNorm, RMSNormBackward, RoPE, AddRows, SwiGLU, SwiGLUBackward, ToBF16, SumRows, CopyColumns, GatherShifted,
 }
 
 // normBlock is a block of the norms: a warp for each vector, or all threads for one. It depends on
@@ -131,9 +127,9 @@ func (c Card) GatherShifted(n, width int) Launch {
 // RoPE is the launch of [RoPE].
 func (c Card) RoPE(rows, heads, dim int) Launch { return c.quads(RoPE, rows, heads*ceil(dim/2, 4)) }
 
-// Convert is the launch of [ToBF16] and [FromBF16].
-func (c Card) Convert(kernel string, n int) Launch {
-	return Launch{Kernel: kernel, Grid: [3]int{ceil(n, 4*threads), 1, 1}, Block: [3]int{threads, 1, 1}}
+// ToBF16 is the launch of [ToBF16].
+func (c Card) ToBF16(n int) Launch {
+	return Launch{Kernel: ToBF16, Grid: [3]int{ceil(n, 4*threads), 1, 1}, Block: [3]int{threads, 1, 1}}
 }
 
 // Lists groups equal indexes for [SumRows]. targets are the distinct indexes, ascending; the

@@ -203,19 +203,6 @@ KERNEL(256) to_bf16(long long n, const float* x, unsigned short* y) {
     for (long long k = i; k < min(n, i + 4); k++) y[k] = roundBF16(x[k]);
 }
 
-DEVICE float fromBF16(unsigned short x) { return __uint_as_float((unsigned)x << 16); }
-
-KERNEL(256) from_bf16(long long n, const unsigned short* x, float* y) {
-    long long i = 4 * globalThread();
-    if (i >= n) return;
-    if (i + 4 <= n && (unsigned long long)x % 8 == 0 && (unsigned long long)y % 16 == 0) {
-        QuadBF16 q = *(const QuadBF16*)(x + i);
-        *(Quad*)(y + i) = {fromBF16(q.v[0]), fromBF16(q.v[1]), fromBF16(q.v[2]), fromBF16(q.v[3])};
-        return;
-    }
-    for (long long k = i; k < min(n, i + 4); k++) y[k] = fromBF16(x[k]);
-}
-
 // A thread loads 8 rows ahead of the additions.
 KERNEL(256) sum_rows(int count, int width, const int* targets, const int* from, const int* order, const float* x, int ldx,
                      float* out, int ldo, int accumulate) {
