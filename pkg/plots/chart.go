@@ -175,7 +175,7 @@ func (c chart) lastValue(k curve) string {
 func (f *figure) addPairs(v *view, y yAxis, all ...named) {
 	last := all[len(all)-1]
 	for _, a := range v.arms {
-		p := newStepPanel(v.xMax, "")
+		p := newStepPanel(v.infos, v.xMax, "")
 		p.setY(y)
 		p.title = a.Name()
 		for _, n := range all {

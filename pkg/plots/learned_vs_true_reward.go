@@ -65,11 +65,11 @@ func runsLearned(runs []*rundir.Run) (*figure, error) {
 		return nil, err
 	}
 	learned := newCurve(runs, runs, learnedReward, nil)
-	left := newStepPanel(lastStep(runs), learnedLabel)
+	left := newStepPanel(infos, lastStep(runs), learnedLabel)
 	left.title = "Learned reward"
 	left.setY(signedAxis(learned))
 	left.addCurve("training batch", learned, trainStyle, eachStep)
-	right := newStepPanel(lastStep(runs), trueLabel)
+	right := newStepPanel(infos, lastStep(runs), trueLabel)
 	right.title = "True reward"
 	right.setY(yAxis{hi: 1})
 	right.addCurve("training batch", newCurve(runs, runs, trainReward, nil), trainStyle, eachStep)
@@ -88,7 +88,7 @@ func runsLearned(runs []*rundir.Run) (*figure, error) {
 // learnedVsTrue is the learned reward of the arms that train with a reward model, and the answer
 // reward of all arms.
 func learnedVsTrue(v *view) *figure {
-	learned := chart{title: learnedTitle, xLabel: stepLabel, yLabel: learnedLabel, xMax: v.xMax, y: v.averaged(learnedReward)}
+	learned := chart{title: learnedTitle, xLabel: stepLabel(v.infos), yLabel: learnedLabel, xMax: v.xMax, y: v.averaged(learnedReward)}
 	curves := learned.curves(v)
 	if len(curves) == 0 {
 		return nil
@@ -106,7 +106,7 @@ func learnedVsTrue(v *view) *figure {
 		fig.notes = []string{"The learned reward of each arm; the answer reward is in the other figures. " + overNote}
 		return fig
 	}
-	correct := chart{xLabel: stepLabel, yLabel: trueLabel, xMax: v.xMax, y: v.averaged(trainReward)}
+	correct := chart{xLabel: stepLabel(v.infos), yLabel: trueLabel, xMax: v.xMax, y: v.averaged(trainReward)}
 	left, right := learned.overlay(v, curves, y), correct.overlay(v, correct.curves(v), yAxis{hi: 1})
 	left.title, right.title = "Learned reward", "True reward (answer reward of the training batch)"
 	fig.addPanel(2, left)

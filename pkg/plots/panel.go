@@ -36,11 +36,19 @@ func newPanel(xLabel, yLabel string) *panel {
 }
 
 // stepLabel is the x label of curves over training.
-const stepLabel = "GRPO step (rollout batches)"
+func stepLabel(infos []analysis.RunInfo) string { return algorithm(infos) + " step (rollout batches)" }
 
-// newStepPanel is a plot over steps whose y axis starts at 0.
-func newStepPanel(xMax float64, yLabel string) *panel {
-	p := newPanel(stepLabel, yLabel)
+// algorithm is what the runs train with: DPO, or GRPO and its relatives.
+func algorithm(infos []analysis.RunInfo) string {
+	if len(infos) > 0 && !slices.ContainsFunc(infos, func(r analysis.RunInfo) bool { return !r.IsDPO() }) {
+		return "DPO"
+	}
+	return "GRPO"
+}
+
+// newStepPanel is a plot over steps of runs whose y axis starts at 0.
+func newStepPanel(infos []analysis.RunInfo, xMax float64, yLabel string) *panel {
+	p := newPanel(stepLabel(infos), yLabel)
 	p.X.Min, p.X.Max, p.Y.Min = 0, xMax, 0
 	return p
 }

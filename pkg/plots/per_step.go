@@ -41,7 +41,7 @@ func temperaturesDiffer(v *view) []string {
 
 func (f perStepFigure) draw(v *view) *figure {
 	c := chart{
-		title: f.title, xLabel: stepLabel, yLabel: f.yLabel, xMax: v.xMax,
+		title: f.title, xLabel: stepLabel(v.infos), yLabel: f.yLabel, xMax: v.xMax,
 		y: v.averaged(f.y), log: true, band: v.metricBand(),
 	}
 	fig := c.draw(v)

@@ -5,7 +5,7 @@ import "slices"
 // responseLength is the length of right and of wrong completions.
 func responseLength(v *view) *figure {
 	c := chart{
-		xLabel: stepLabel, yLabel: "completion length (tokens, mean)", xMax: v.xMax, band: v.metricBand(),
+		xLabel: stepLabel(v.infos), yLabel: "completion length (tokens, mean)", xMax: v.xMax, band: v.metricBand(),
 	}
 	right, wrong := c, c
 	right.y = v.averaged(lengthRight)

@@ -9,7 +9,7 @@ func trainVsValidation(v *view) *figure {
 	}
 	fig := &figure{
 		title: "Training and validation answer reward", width: v.width(wideWidth), panelHeight: panelInches,
-		xLabel: stepLabel, yLabel: "answer reward (fraction correct)",
+		xLabel: stepLabel(v.infos), yLabel: "answer reward (fraction correct)",
 		caption: []string{v.meanCaption(false), "Training: " + v.batchPoint(), "Validation: " + v.heldOut() + "."},
 		notes:   []string{"Training: the answer reward, whatever reward was trained on."},
 	}

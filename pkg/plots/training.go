@@ -57,7 +57,7 @@ func runsTraining(runs []*rundir.Run) (*figure, error) {
 		caption: trainingCaption(runs, infos),
 	}
 	for i, t := range trainingPanels {
-		p := newStepPanel(lastStep(runs), t.yLabel)
+		p := newStepPanel(infos, lastStep(runs), t.yLabel)
 		p.title = t.title
 		curves := make([]curve, len(t.curves))
 		for k, c := range t.curves {

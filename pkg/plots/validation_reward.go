@@ -17,7 +17,7 @@ import (
 // validationReward is the validation answer reward of each arm of a sweep against
 // the step.
 func validationReward(v *view) *figure {
-	return v.validationChart(chart{title: "Validation answer reward", xLabel: stepLabel, xMax: v.xMax})
+	return v.validationChart(chart{title: "Validation answer reward", xLabel: stepLabel(v.infos), xMax: v.xMax})
 }
 
 // validationChart draws the validation answer reward on the x axis of c.
@@ -61,13 +61,13 @@ func runsValidation(runs []*rundir.Run) (*figure, error) {
 	if len(evaluations(runs, rundir.SplitVal)) == 0 {
 		return nil, errors.New("draw validation reward: no run has a validation yet")
 	}
-	p := newStepPanel(lastStep(runs), rewardLabel(runs))
+	p := newStepPanel(infos, lastStep(runs), rewardLabel(runs))
 	p.setY(yAxis{hi: 1})
 	p.Y.Tick.Marker = niceTicks{want: 5}
 	p.drawValidation(runs)
 	return &figure{
 		width: pageWidth, panelHeight: pageHeight,
-		title: "Validation answer reward under GRPO", setting: analysis.SettingLine(infos),
+		title: "Validation answer reward under " + algorithm(infos), setting: analysis.SettingLine(infos),
 		rows: [][]*panel{{p}}, caption: validationCaption(runs, infos),
 	}, nil
 }

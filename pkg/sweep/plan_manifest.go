@@ -199,10 +199,12 @@ func (p *planner) varied() []string {
 
 // fixed returns the values of the keys that a reader must know. A key that an arm
 // or an axis sets is a contradiction; one that differs only because it follows
-// from another is left out, since Varied has it. A schedule of the learning rate
-// belongs to the rate: a reader must know it too.
+// from another is left out, since Varied has it, and so is one that the algorithm
+// does not read. A schedule of the learning rate belongs to the rate: a reader must
+// know it too, and so must one of DPO its beta and who samples the pairs.
 func (p *planner) fixed(varied []string) ([]sweepdir.Override, error) {
 	out := []sweepdir.Override{}
+	dpo := !slices.ContainsFunc(p.configs, func(c config.Config) bool { return c.Algorithm.Type != "dpo" })
 	for _, name := range p.req.Fixed {
 		k, err := config.FindKey(name)
 		if err != nil {
@@ -214,7 +216,7 @@ func (p *planner) fixed(varied []string) ([]sweepdir.Override, error) {
 			}
 		}
 		again := slices.ContainsFunc(out, func(o sweepdir.Override) bool { return o.Key == k.Path })
-		if again || slices.Contains(varied, k.Path) {
+		if again || slices.Contains(varied, k.Path) || dpo && slices.Contains(policyLossKeys, k.Path) {
 			continue
 		}
 		v, err := config.Get(p.configs[0], k.Path)
@@ -223,10 +225,21 @@ func (p *planner) fixed(varied []string) ([]sweepdir.Override, error) {
 		}
 		out = append(out, sweepdir.Override{Key: k.Path, Value: v})
 	}
-	for _, f := range []struct{ key, value, usual string }{
-		{"train.lr_scheduler", p.configs[0].Train.LRScheduler, "constant"},
-		{"train.warmup_steps", strconv.Itoa(p.configs[0].Train.WarmupSteps), "0"},
-	} {
+	c := p.configs[0]
+	more := []struct{ key, value, usual string }{
+		{"train.lr_scheduler", c.Train.LRScheduler, "constant"},
+		{"train.warmup_steps", strconv.Itoa(c.Train.WarmupSteps), "0"},
+	}
+	if dpo {
+		for _, key := range []string{"algorithm.dpo.loss_type", "algorithm.dpo.beta", "rollout.resample_every_n_steps"} {
+			v, err := config.Get(c, key)
+			if err != nil {
+				return nil, planError("fixed: " + err.Error())
+			}
+			more = append(more, struct{ key, value, usual string }{key: key, value: v})
+		}
+	}
+	for _, f := range more {
 		listed := slices.ContainsFunc(out, func(o sweepdir.Override) bool { return o.Key == f.key })
 		if f.value != f.usual && !listed && !slices.Contains(varied, f.key) {
 			out = append(out, sweepdir.Override{Key: f.key, Value: f.value})
@@ -234,3 +247,6 @@ func (p *planner) fixed(varied []string) ([]sweepdir.Override, error) {
 	}
 	return out, nil
 }
+
+// policyLossKeys are the keys among those of [AxesRequest] that DPO does not read.
+var policyLossKeys = []string{"algorithm.loss_type", "algorithm.length_normalization", "algorithm.use_std_normalization"}
