@@ -322,7 +322,7 @@ func TestLayerLaunchesFit(t *testing.T) {
 			heads, _ := c.NormBackward(80*tokens, 128)
 			for _, l := range []Launch{
 				norm, heads, c.Norm(tokens, width), c.Norm(80*tokens, 128), c.RoPE(tokens, 80, 128), c.Columns(SwiGLU, tokens, 2*width),
-				c.Columns(SumRows, tokens, width), c.ToBF16(260_000*width),
+				c.Columns(SumRows, tokens, width), c.ToBF16(260_000 * width),
 			} {
 				if n := l.Block[0] * l.Block[1]; l.Empty() || l.Shared > 48<<10 || n > threads || n%32 != 0 || l.Grid[0] > math.MaxInt32 {
 					t.Errorf("sm_%d, width %d: %+v", c.SM, width, l)
