@@ -2,6 +2,9 @@
 // Other packages need only [Open] and [Built]. Without the build tag withcuda, Open returns an
 // error.
 //
+// The files decoder_*.go compute Llama and Qwen networks; device.go and storage.go are for all
+// networks, and the others for TinyLM.
+//
 // Below it, package cuda has memory, streams and cuBLAS, and package kernels the CUDA kernels with
 // their launch sizes.
 package gpu
