@@ -184,7 +184,7 @@ func assignmentStep(c *check) (*table, error) {
 }
 
 // smollm2Env names the environment variable with the path of SmolLM2-135M.
-const smollm2Env = "GRPO_CHECK_SMOLLM2"
+const smollm2Env = "GRPO_SMOLLM2"
 
 // smollm2 is the run of the preset, or a short one of a random network of the shape of SmolLM2.
 func smollm2(c *check) (*table, error) {

@@ -2,11 +2,10 @@ package decoder
 
 import (
 	"math"
-	"slices"
 	"testing"
 
+	"grpo/internal/decodertest"
 	"grpo/internal/golden"
-	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
 )
 
@@ -28,45 +27,7 @@ func TestGoldenSmolLM2(t *testing.T) {
 	if n := p.net.Params.Count(); n != 134515008 || p.Size().(Size).Parameters() != float64(n) {
 		t.Errorf("%d parameters", n)
 	}
-	chats(t, p, func(m chat, logp []float64) {
-		for i, w := range m.Prompt {
-			if math.Abs(logp[i]-w) > 2e-4*max(1, math.Abs(w)) {
-				t.Errorf("log-probability %d is %v, want %v", i, logp[i], w)
-			}
-		}
-	})
-}
-
-// chat is a conversation with what transformers computes for it.
-type chat struct {
-	IDs    []int
-	Prompt []float64 `json:"prompt_logps"`
-	Greedy []int
-}
-
-// chats calls f with each chat and its log-probabilities by p, and checks its continuation.
-func chats(t *testing.T, p *Policy, f func(m chat, logp []float64)) {
-	var want struct{ Model []chat }
-	golden.ReadJSON(t, golden.Path(t, "golden", "decoder", "smollm2", "case.json"), &want)
-	s := p.NewSampler()
-	for _, m := range want.Model {
-		sc, err := p.NewScorer(1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := sc.Score(&model.Batch{Prompts: [][]int{m.IDs[:1]}, Rows: []model.Row{{Tokens: m.IDs[1:]}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		f(m, got.LogProbs)
-		out, err := s.Sample([][]int{m.IDs}, 1, model.Sampling{Greedy: true, TopP: 1, MaxTokens: len(m.Greedy)}, model.Draws{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := len(out[0].Tokens); !slices.Equal(out[0].Tokens, m.Greedy[:n]) || n < len(m.Greedy) && !out[0].Ended {
-			t.Errorf("greedy %v, want %v", out[0].Tokens, m.Greedy)
-		}
-	}
+	decodertest.CheckChats(t, p)
 }
 
 // With bf16, log-probabilities differ a little, and chats continue alike.
@@ -75,7 +36,7 @@ func TestGoldenSmolLM2BF16(t *testing.T) {
 		t.Skip("this processor has no AVX512_BF16")
 	}
 	largest, sum, n := 0.0, 0.0, 0.0
-	chats(t, smollm2(t, true), func(m chat, logp []float64) {
+	decodertest.Chats(t, smollm2(t, true), func(m decodertest.Chat, logp []float64) {
 		for i, w := range m.Prompt {
 			d := math.Abs(logp[i] - w)
 			largest, sum, n = max(largest, d), sum+d, n+1
@@ -87,67 +48,5 @@ func TestGoldenSmolLM2BF16(t *testing.T) {
 	}
 }
 
-// The gradient of a policy-gradient step, with prompts shared, is that of transformers
-// without sharing.
-func TestGoldenSmolLM2Gradient(t *testing.T) {
-	p := smollm2(t, false)
-	var want struct {
-		Rows []struct {
-			Prompt     []int `json:"prompt_ids"`
-			Completion []int `json:"completion_ids"`
-			Advantage  float64
-			Adv        float64
-		}
-		Loss    float64
-		Total   float64            `json:"total_grad_norm"`
-		Norms   map[string]float64 `json:"grad_norms"`
-		Entries map[string][][2]float64
-	}
-	golden.ReadJSON(t, golden.Path(t, "golden", "decoder", "smollm2", "grad.json"), &want)
-	batch, adv, total := &model.Batch{}, []float64{}, 0
-	for _, r := range want.Rows {
-		i := slices.IndexFunc(batch.Prompts, func(ids []int) bool { return slices.Equal(ids, r.Prompt) })
-		if i < 0 {
-			i = len(batch.Prompts)
-			batch.Prompts = append(batch.Prompts, r.Prompt)
-		}
-		batch.Rows = append(batch.Rows, model.Row{Prompt: i, Tokens: r.Completion})
-		adv = append(adv, r.Advantage+r.Adv)
-		total += len(r.Completion)
-	}
-	l, err := p.NewLearner(1, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	loss, err := l.Accumulate(batch, func(m *model.TokenMatrix) (float64, error) {
-		loss := 0.0
-		for i, ok := range m.Mask {
-			if ok {
-				a := adv[i/m.T] / float64(total)
-				loss -= a * m.LogProbs[i]
-				m.DLogProbs[i] = -a
-			}
-		}
-		return loss, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if math.Abs(loss-want.Loss) > 1e-4*math.Abs(want.Loss) {
-		t.Errorf("loss %v, want %v", loss, want.Loss)
-	}
-	all := 0.0
-	for _, x := range l.Grads().Tensors() {
-		square := 0.0
-		for _, g := range x.Data {
-			square += float64(g) * float64(g)
-		}
-		all += square
-		if w, ok := want.Norms[x.Name]; !ok || math.Abs(math.Sqrt(square)-w) > 1e-3*w {
-			t.Errorf("gradient of %s has norm %v, want %v", x.Name, math.Sqrt(square), w)
-		}
-	}
-	if math.Abs(math.Sqrt(all)-want.Total) > 1e-4*want.Total {
-		t.Errorf("the gradient has norm %v, want %v", math.Sqrt(all), want.Total)
-	}
-}
+// The gradient of a policy-gradient step is that of transformers.
+func TestGoldenSmolLM2Gradient(t *testing.T) { decodertest.CheckGradient(t, smollm2(t, false)) }

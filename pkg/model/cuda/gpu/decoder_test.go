@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/golden"
 	"grpo/internal/tinylmtest"
 	"grpo/pkg/model"
 	"grpo/pkg/model/decoder"
@@ -27,6 +28,17 @@ func TestGPUGoldenDecoder(t *testing.T) {
 		}
 		c.Check(t, decoder.New(net, decoder.Tokenizer{}, g))
 	})
+}
+
+// SmolLM2's chats, and the gradient of a step, are those of transformers. On the emulator this takes
+// minutes.
+func TestGPUGoldenDecoderSmolLM2(t *testing.T) {
+	p, err := decoder.Open(golden.SmolLM2(t), false, testGPU(t, "float32"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	decodertest.CheckChats(t, p)
+	decodertest.CheckGradient(t, p)
 }
 
 // decoderCase is a small network with random weights.
