@@ -84,6 +84,14 @@ func run(c *check, which, doc string) error {
 	if c.out, err = filepath.Abs(c.out); err != nil {
 		return err
 	}
+	if file := os.Getenv(smollm2Env); file != "" { // the programs run in another folder
+		if file, err = filepath.Abs(file); err != nil {
+			return err
+		}
+		if err := os.Setenv(smollm2Env, file); err != nil {
+			return err
+		}
+	}
 	if err := os.MkdirAll(c.out, 0o755); err != nil {
 		return err
 	}
