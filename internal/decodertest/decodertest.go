@@ -1,4 +1,5 @@
-// Package decodertest writes a tiny random Llama checkpoint, for tests of what uses one.
+// Package decodertest has helpers for tests of decoders: tiny random Llama checkpoints, and what
+// transformers computed for small checkpoints and for SmolLM2, for a policy on any device.
 package decodertest
 
 import (

@@ -1,5 +1,3 @@
-// Package decodertest has helpers for tests of decoders on any device: what transformers computed for
-// small checkpoints, and random networks. It is for tests only.
 package decodertest
 
 import (
@@ -51,16 +49,44 @@ func Folders(t *testing.T, f func(t *testing.T, checkpoint *hf.Checkpoint, c *Ca
 	}
 }
 
-// Batch is the sequences, each a completion of its first token.
-func (c *Case) Batch() *model.Batch {
-	b := &model.Batch{}
+// Compare fails unless a tensor has a norm, and at some indexes the numbers of entries, (index,
+// number), but for tolerance times the largest.
+func Compare(t *testing.T, what string, got []float32, norm float64, entries [][2]float64, tolerance float64) {
+	t.Helper()
+	square, largest := 0.0, 0.0
+	for _, g := range got {
+		square += float64(g) * float64(g)
+		largest = max(largest, math.Abs(float64(g)))
+	}
+	if n := math.Sqrt(square); math.Abs(n-norm) > 1e-4*norm {
+		t.Errorf("%s has norm %v, want %v", what, n, norm)
+	}
+	for _, e := range entries {
+		if d := float64(got[int(e[0])]) - e[1]; math.Abs(d) > tolerance*largest {
+			t.Errorf("%s: element %v is off by %v", what, e[0], d)
+		}
+	}
+}
+
+// Sequences are the tokens of the sequences without padding.
+func (c *Case) Sequences() [][]int32 {
+	out := make([][]int32, len(c.InputIDs))
 	for i, ids := range c.InputIDs {
 		n := 0
 		for _, m := range c.Attention[i] {
 			n += m
 		}
+		out[i] = ids[:n]
+	}
+	return out
+}
+
+// Batch is the sequences, each a completion of its first token.
+func (c *Case) Batch() *model.Batch {
+	b := &model.Batch{}
+	for i, ids := range c.Sequences() {
 		row := model.Row{Prompt: i}
-		for _, id := range ids[1:n] {
+		for _, id := range ids[1:] {
 			row.Tokens = append(row.Tokens, int(id))
 		}
 		b.Prompts, b.Rows = append(b.Prompts, []int{int(ids[0])}), append(b.Rows, row)
@@ -132,19 +158,7 @@ func (c *Case) Check(t *testing.T, p model.Policy) {
 			t.Errorf("%d gradients, want %d", len(named), len(ref.Grads))
 		}
 		for param, w := range ref.Grads {
-			square, largest := 0.0, 0.0
-			for _, g := range named[param] {
-				square += float64(g) * float64(g)
-				largest = max(largest, math.Abs(float64(g)))
-			}
-			if norm := math.Sqrt(square); math.Abs(norm-w.Norm) > 1e-4*w.Norm {
-				t.Errorf("%s: gradient of %s has norm %v, want %v", name, param, norm, w.Norm)
-			}
-			for _, e := range w.Entries {
-				if d := float64(named[param][int(e[0])]) - e[1]; math.Abs(d) > 2e-4*largest {
-					t.Errorf("%s: gradient of %s at %v is off by %v", name, param, e[0], d)
-				}
-			}
+			Compare(t, name+": gradient of "+param, named[param], w.Norm, w.Entries, 2e-4)
 		}
 	}
 }

@@ -32,6 +32,14 @@ func (o Sampling) Check() error {
 	return nil
 }
 
+// InverseTemperature is what multiplies the logits: 1 for greedy decoding.
+func (o Sampling) InverseTemperature() float32 {
+	if o.Greedy {
+		return 1
+	}
+	return float32(1 / o.Temperature)
+}
+
 // CheckPrompts returns an error for settings, a group size or prompts that a sampler
 // with a vocabulary of vocab tokens can't use.
 func (o Sampling) CheckPrompts(prompts [][]int, group, vocab int) error {

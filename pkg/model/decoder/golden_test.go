@@ -28,16 +28,12 @@ func goldenFolders(t *testing.T, f func(t *testing.T, net *Network, c *goldenCas
 // their predictions.
 func (c *goldenCase) sequences() (segments []Segment, places, targets []int) {
 	at := 0
-	for b, ids := range c.InputIDs {
-		n := 0
-		for _, m := range c.Attention[b] {
-			n += m
+	for _, ids := range c.Sequences() {
+		segments = append(segments, Segment{Parent: -1, Tokens: ids})
+		for i, id := range ids[1:] {
+			places, targets = append(places, at+i), append(targets, int(id))
 		}
-		segments = append(segments, Segment{Parent: -1, Tokens: ids[:n]})
-		for i := range n - 1 {
-			places, targets = append(places, at+i), append(targets, int(ids[i+1]))
-		}
-		at += n
+		at += len(ids)
 	}
 	return segments, places, targets
 }

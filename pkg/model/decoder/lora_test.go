@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"grpo/internal/decodertest"
 	"grpo/internal/golden"
 	"grpo/pkg/model"
 	"grpo/pkg/model/fused"
@@ -25,19 +26,7 @@ type sparse struct {
 
 func (s sparse) compare(t *testing.T, name string, got []float32, tolerance float64) {
 	t.Helper()
-	square, largest := 0.0, 0.0
-	for _, g := range got {
-		square += float64(g) * float64(g)
-		largest = max(largest, math.Abs(float64(g)))
-	}
-	if norm := math.Sqrt(square); math.Abs(norm-s.Norm) > 1e-4*s.Norm {
-		t.Errorf("%s has norm %v, want %v", name, norm, s.Norm)
-	}
-	for _, e := range s.At {
-		if d := float64(got[int(e[0])]) - e[1]; math.Abs(d) > tolerance*largest {
-			t.Errorf("%s: element %v is off by %v", name, e[0], d)
-		}
-	}
+	decodertest.Compare(t, name, got, s.Norm, s.At, tolerance)
 }
 
 // loraCase is an adapter of the reference data with what PEFT computed.

@@ -281,10 +281,7 @@ func (d *decoding) choose(out []model.Completion, t int, draws model.Draws) {
 // AppendToken chooses the next token of a completion from its logits, with the uniform number u, and
 // adds it. probs is memory for as many probabilities.
 func AppendToken(o *model.Completion, w *model.Chooser, logits, probs []float32, opt model.Sampling, u float64) (id int) {
-	inv := float32(1)
-	if !opt.Greedy {
-		inv = float32(1 / opt.Temperature)
-	}
+	inv := opt.InverseTemperature()
 	peak, logSum, entropy := kernel.Softmax(len(logits), logits, inv, probs)
 	id = w.Choose(probs, opt, len(o.Tokens), u)
 	o.Tokens = append(o.Tokens, id)

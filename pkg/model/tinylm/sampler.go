@@ -133,10 +133,7 @@ func (s *cpuSampler) step(w *sampleWork, n int) {
 func (s *cpuSampler) complete(w *sampleWork, out []model.Completion, first, group int,
 	states [][]float32, opt model.Sampling, draws model.Draws) {
 	h, v := s.params.Hidden, s.params.Vocab
-	inv := float32(1)
-	if !opt.Greedy {
-		inv = float32(1 / opt.Temperature)
-	}
+	inv := opt.InverseTemperature()
 	n := len(out)
 	for r := range n {
 		prompt := (first + r) / group

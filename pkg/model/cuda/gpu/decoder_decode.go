@@ -140,11 +140,8 @@ func (d *decoding) onDevice(draws model.Draws) error {
 
 // choose chooses a token of every row from the logits.
 func (d *decoding) choose() {
-	c, rows, inv := d.Config, len(d.out), float32(1)
-	if !d.opt.Greedy {
-		inv = float32(1 / d.opt.Temperature)
-	}
-	d.g.launchDecoder(d.g.card.Choose(rows, c.Vocab), cuda.I(rows), cuda.I(c.Vocab), cuda.P(d.logits), cuda.F(inv), cuda.I(d.opt.MinTokens),
+	c, rows := d.Config, len(d.out)
+	d.g.launchDecoder(d.g.card.Choose(rows, c.Vocab), cuda.I(rows), cuda.I(c.Vocab), cuda.P(d.logits), cuda.F(d.opt.InverseTemperature()), cuda.I(d.opt.MinTokens),
 		cuda.I(d.opt.MaxTokens), flag(d.opt.Greedy), cuda.P(d.ends), cuda.I(len(d.end)), cuda.P(d.uniform), cuda.P(d.step),
 		cuda.P(d.tokens), cuda.P(d.logps), cuda.P(d.entropies), cuda.P(d.lengths), cuda.P(d.ended), cuda.P(d.next), cuda.P(d.alive))
 }

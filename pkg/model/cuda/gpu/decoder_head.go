@@ -145,25 +145,19 @@ func (o *valueOp) Forward(in []G.Value) (G.Value, error) {
 }
 
 func (o *valueOp) AllocateGrads() ([]*tensor.Dense, error) {
-	h := o.Config.Hidden
-	bias, err := o.bias()
-	return []*tensor.Dense{o.stream(o.dx), o.gradient(o.grads.Network.Norm, h), o.gradient(o.d.W, h), o.tensor(bias, 1)}, err
-}
-
-// bias is the gradient of the head's bias; that of a bias which is no parameter is not read.
-func (o *valueOp) bias() (at cuda.Pointer, err error) {
-	if p, ok := o.grads.stores[0].offset(o.d.Bias); ok {
-		return o.grads.stores[0].mem.At(p), nil
+	h, bias := o.Config.Hidden, o.grads.atIfParameter(o.d.Bias)
+	var err error
+	if bias == 0 { // no parameter: the gradient is not read
+		err = o.do(func() { bias = o.mem.zeros(1) })
 	}
-	err = o.do(func() { at = o.mem.zeros(1) })
-	return at, err
+	return []*tensor.Dense{o.stream(o.dx), o.gradient(o.grads.Network.Norm, h), o.gradient(o.d.W, h), o.tensor(bias, 1)}, err
 }
 
 func (o *valueOp) Backward(vals []G.Value) error {
 	n, h, dv := len(o.places), o.Config.Hidden, at(vals[5])
 	return o.do(func() {
-		if p, ok := o.grads.stores[0].offset(o.d.Bias); ok {
-			o.addColSum(n, 1, dv, 0, o.grads.stores[0].mem.At(p))
+		if bias := o.grads.atIfParameter(o.d.Bias); bias != 0 {
+			o.addColSum(n, 1, dv, 0, bias)
 		}
 		o.addColSum(n, h, o.states, dv, o.grads.at(o.d.W))
 		dstates, dfinal := o.mem.floats(n*h), o.mem.zeros(o.tokens*h)

@@ -222,9 +222,7 @@ func (p *pass) attendBackward(s *saved, do, dqkv cuda.Pointer) {
 
 // addColSum adds Σ weight[i]·x[i] over the rows of x (rows×width) to out; weight 0 counts as 1.
 func (n *network) addColSum(rows, width int, x, weight, out cuda.Pointer) {
-	defer n.mem.back(n.mem.mark())
-	parts, sum := n.g.card.ColSum(rows, width)
-	room := n.mem.floats(parts.Tiles * width)
-	n.g.launch(parts, cuda.I(rows), cuda.I(width), cuda.P(x), cuda.I(width), cuda.P(weight), cuda.I(parts.Tile), cuda.P(room))
-	n.g.launch(sum, cuda.I(sum.Tiles), cuda.I(width), cuda.P(room), cuda.P(out), cuda.I(1))
+	if err := n.g.colSum(rows, width, x, weight, true, out); err != nil {
+		_ = n.g.dev.Fail(err)
+	}
 }

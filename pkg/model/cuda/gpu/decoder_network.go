@@ -4,6 +4,7 @@ package gpu
 
 import (
 	"fmt"
+	"slices"
 
 	"grpo/pkg/model/cuda"
 	"grpo/pkg/model/cuda/kernels"
@@ -84,6 +85,14 @@ func (n *network) at(x []float32) cuda.Pointer {
 	}
 	s, at := n.find(x)
 	return s.mem.At(at)
+}
+
+// atIfParameter is at, or 0 if x is no parameter: the bias of a reward model, and its gradient.
+func (n *network) atIfParameter(x []float32) cuda.Pointer {
+	if !slices.ContainsFunc(n.stores, func(s *storage) bool { _, ok := s.offset(x); return ok }) {
+		return 0
+	}
+	return n.at(x)
 }
 
 // atBF16 is the address of x rounded to bf16.

@@ -73,14 +73,11 @@ func (o *decoderOps) tensor(at cuda.Pointer, shape ...int) *tensor.Dense {
 
 // Weight is zeros for numbers that are not the network's: the bias of a reward model.
 func (o *decoderOps) Weight(x []float32, shape ...int) *tensor.Dense {
-	for _, s := range o.stores {
-		if at, ok := s.offset(x); ok {
-			return o.tensor(s.mem.At(at), shape...)
-		}
+	at := o.atIfParameter(x)
+	if at == 0 {
+		_ = o.do(func() { at = o.mem.zeros(len(x)) })
 	}
-	var zeros cuda.Pointer
-	_ = o.do(func() { zeros = o.mem.zeros(len(x)) })
-	return o.tensor(zeros, shape...)
+	return o.tensor(at, shape...)
 }
 
 // gradient is the gradient of a weight as a value; nil if that is frozen.

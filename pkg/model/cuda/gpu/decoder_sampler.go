@@ -167,15 +167,11 @@ func (d *decoding) collect() error {
 		return err
 	}
 	for i := range d.out {
-		at, n := i*d.opt.MaxTokens, int(lengths[i])
-		if n < 1 || n > d.opt.MaxTokens {
-			return fmt.Errorf("completion %d has %d tokens, of at most %d: the kernel is wrong", i, n, d.opt.MaxTokens)
+		o, n, most := &d.out[i], int(lengths[i]), d.opt.MaxTokens
+		if err := fill(o, i, n, most, tokens, logps); err != nil {
+			return err
 		}
-		o := &d.out[i]
-		for _, id := range tokens[at : at+n] {
-			o.Tokens = append(o.Tokens, int(id))
-		}
-		o.LogProbs, o.Entropies = slices.Clone(logps[at:at+n]), slices.Clone(entropies[at:at+n])
+		o.Entropies = slices.Clone(entropies[i*most : i*most+n])
 		o.Ended = slices.Contains(d.end, o.Tokens[n-1])
 	}
 	return nil

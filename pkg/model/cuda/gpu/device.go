@@ -174,17 +174,17 @@ func (g *device) axpy(n int, x, y cuda.Pointer) {
 	g.launch(g.card.Elementwise(kernels.Axpy, n), cuda.L(n), cuda.F(1), cuda.P(x), cuda.P(y))
 }
 
-// colSum writes Σ weight[i]·x[i] over the rows of x (rows×width, ldx apart); a nil
-// weight counts as 1.
-func (g *device) colSum(rows, width int, x cuda.Pointer, ldx int, weight, out cuda.Pointer) error {
+// colSum writes Σ weight[i]·x[i] over the rows of x (rows×width) to out, or adds it; a nil weight
+// counts as 1.
+func (g *device) colSum(rows, width int, x, weight cuda.Pointer, accumulate bool, out cuda.Pointer) error {
 	parts, sum := g.card.ColSum(rows, width)
 	partial, err := g.scratch(parts.Tiles * width)
 	if err != nil {
 		return err
 	}
-	g.launch(parts, cuda.I(rows), cuda.I(width), cuda.P(x), cuda.I(ldx), cuda.P(weight), cuda.I(parts.Tile),
+	g.launch(parts, cuda.I(rows), cuda.I(width), cuda.P(x), cuda.I(width), cuda.P(weight), cuda.I(parts.Tile),
 		cuda.P(partial))
-	g.launch(sum, cuda.I(parts.Tiles), cuda.I(width), cuda.P(partial), cuda.P(out), cuda.I(0))
+	g.launch(sum, cuda.I(parts.Tiles), cuda.I(width), cuda.P(partial), cuda.P(out), flag(accumulate))
 	return nil
 }
 

@@ -80,8 +80,7 @@ func (n *ops) LastState(capStates, width, rowCap int) (tinylm.Op, error) {
 func (l *lastState) Forward(vals []G.Value) (G.Value, error) {
 	return l.result(l.do(func(g *device) error {
 		rows := l.ops.rows.n0
-		g.launch(g.card.Gather(rows, l.width), cuda.I(rows), cuda.I(l.width), cuda.P(l.ops.start),
-			cuda.P(at(vals[0])), cuda.P(at(l.out)))
+		g.gather(rows, l.width, l.ops.start, at(vals[0]), at(l.out))
 		return nil
 	}))
 }
@@ -152,7 +151,7 @@ func (e *head) Backward(vals []G.Value) error {
 			cuda.P(e.ops.targets), cuda.P(e.stats), cuda.P(entropy), cuda.P(d), cuda.P(d.Add(e.capRows)))
 		g.gemm(false, false, n, h, v, e.logits, v, w, h, false, e.grad(0), h)
 		g.gemm(true, false, v, h, n, e.logits, v, x, h, false, e.grad(1), h)
-		return g.colSum(n, v, e.logits, v, 0, e.grad(2))
+		return g.colSum(n, v, e.logits, 0, false, e.grad(2))
 	})
 }
 
@@ -187,9 +186,9 @@ func (e *valueHead) Backward(vals []G.Value) error {
 		n, dv := e.states(), at(vals[5])
 		g.launch(g.card.Rows(kernels.ValueBackward, n), cuda.I(n), cuda.I(e.hidden), cuda.P(dv),
 			cuda.P(at(vals[1])), cuda.P(e.grad(0)))
-		if err := g.colSum(n, e.hidden, at(vals[0]), e.hidden, dv, e.grad(1)); err != nil {
+		if err := g.colSum(n, e.hidden, at(vals[0]), dv, false, e.grad(1)); err != nil {
 			return err
 		}
-		return g.colSum(n, 1, dv, 1, 0, e.grad(2))
+		return g.colSum(n, 1, dv, 0, false, e.grad(2))
 	})
 }

@@ -98,10 +98,7 @@ func (s *sampler) roll(out []model.Completion, prompts [][]int, group int, opt m
 	if err := s.readPrompts(prompts); err != nil {
 		return err
 	}
-	c := choice{opt: opt, group: group, rows: rows, inv: 1}
-	if !opt.Greedy {
-		c.inv = float32(1 / opt.Temperature)
-	}
+	c := choice{opt: opt, group: group, rows: rows}
 	c.k0, c.k1 = draws.Stream.Key()
 	c.a, c.b, c.c = draws.A, draws.B, draws.C
 	s.ended = s.lengths.Add(rows)
@@ -119,15 +116,7 @@ func (s *sampler) roll(out []model.Completion, prompts [][]int, group int, opt m
 type choice struct {
 	opt             model.Sampling
 	group, rows     int
-	inv             float32
 	k0, k1, a, b, c uint32
-}
-
-func (c choice) greedy() int {
-	if c.opt.Greedy {
-		return 1
-	}
-	return 0
 }
 
 // readPrompts writes each prompt's last states to s.states, in the order of the
@@ -160,8 +149,7 @@ func (s *sampler) readPrompts(prompts [][]int) error {
 		if err := s.layers[l].forward(seg, gi, ids, w, 0, out, 0, 0); err != nil {
 			return err
 		}
-		g.launch(g.card.Gather(seg.n0, h), cuda.I(seg.n0), cuda.I(h), cuda.P(s.last), cuda.P(out),
-			cuda.P(s.states.Add(l*seg.n0*h)))
+		g.gather(seg.n0, h, s.last, out, s.states.Add(l*seg.n0*h))
 	}
 	return nil
 }
@@ -171,7 +159,7 @@ func (s *sampler) byKernel(c choice) error {
 	launch := s.plan.Launch(c.rows)
 	s.g.launchOf(s.fused, launch, cuda.P(s.g.storageOf(s.p.Params).at(0)), cuda.P(s.table.At(0)),
 		cuda.P(s.states), cuda.I(c.rows), cuda.I(c.group),
-		cuda.I(launch.Tile), cuda.F(c.inv), cuda.D(c.opt.TopP), cuda.I(c.opt.TopK), cuda.I(c.opt.MinTokens), cuda.I(c.opt.MaxTokens), cuda.I(c.greedy()), cuda.I(tokenizer.EOS),
+		cuda.I(launch.Tile), cuda.F(c.opt.InverseTemperature()), cuda.D(c.opt.TopP), cuda.I(c.opt.TopK), cuda.I(c.opt.MinTokens), cuda.I(c.opt.MaxTokens), flag(c.opt.Greedy), cuda.I(tokenizer.EOS),
 		cuda.P(0), cuda.U(c.k0), cuda.U(c.k1), cuda.U(c.a), cuda.U(c.b), cuda.U(c.c),
 		cuda.P(s.tokens), cuda.P(s.logps), cuda.P(s.lengths), cuda.P(s.ended))
 	return nil
@@ -193,16 +181,24 @@ func (s *sampler) collect(out []model.Completion, maxTokens int) error {
 		return err
 	}
 	for i := range out {
-		n := int(s.hostEnds[i])
-		if n < 1 || n > maxTokens {
-			return fmt.Errorf("completion %d has %d tokens, of at most %d: the kernel is wrong", i, n, maxTokens)
+		if err := fill(&out[i], i, int(s.hostEnds[i]), maxTokens, s.hostTokens, s.hostLogps); err != nil {
+			return err
 		}
-		c, at := &out[i], i*maxTokens
-		for _, t := range s.hostTokens[at : at+n] {
-			c.Tokens = append(c.Tokens, int(t))
-		}
-		c.LogProbs = append(c.LogProbs, s.hostLogps[at:at+n]...)
-		c.Ended = s.hostEnds[rows+i] != 0
+		out[i].Ended = s.hostEnds[rows+i] != 0
 	}
+	return nil
+}
+
+// fill gives completion i, of n tokens, its part of the tokens and log-probabilities of all,
+// (completions, most).
+func fill(c *model.Completion, i, n, most int, tokens []int32, logps []float32) error {
+	if n < 1 || n > most {
+		return fmt.Errorf("completion %d has %d tokens, of at most %d: the kernel is wrong", i, n, most)
+	}
+	at := i * most
+	for _, t := range tokens[at : at+n] {
+		c.Tokens = append(c.Tokens, int(t))
+	}
+	c.LogProbs = append(c.LogProbs, logps[at:at+n]...)
 	return nil
 }

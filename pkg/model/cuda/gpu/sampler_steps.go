@@ -69,8 +69,7 @@ func (s *sampler) byToken(c choice) error {
 		return err
 	}
 	for l := range p.Layers {
-		g.launch(g.card.Gather(c.rows, h), cuda.I(c.rows), cuda.I(h), cuda.P(b.owner),
-			cuda.P(s.states.Add(l*s.prompts.n0*h)), cuda.P(b.h[l][0]))
+		g.gather(c.rows, h, b.owner, s.states.Add(l*s.prompts.n0*h), b.h[l][0])
 	}
 	g.zero(s.lengths, 2*c.rows) // lengths and ended
 	head, bias := weights.at(1+4*p.Layers), weights.at(2+4*p.Layers)
@@ -80,7 +79,7 @@ func (s *sampler) byToken(c choice) error {
 		g.zero(b.alive, 1)
 		g.launch(g.card.Pick(c.rows, p.Vocab), cuda.I(c.rows), cuda.I(c.group), cuda.I(p.Vocab),
 			cuda.P(b.logits), cuda.P(bias),
-			cuda.F(c.inv), cuda.D(c.opt.TopP), cuda.I(c.opt.TopK), cuda.I(c.opt.MinTokens), cuda.I(c.opt.MaxTokens), cuda.I(c.greedy()), cuda.I(tokenizer.EOS),
+			cuda.F(c.opt.InverseTemperature()), cuda.D(c.opt.TopP), cuda.I(c.opt.TopK), cuda.I(c.opt.MinTokens), cuda.I(c.opt.MaxTokens), flag(c.opt.Greedy), cuda.I(tokenizer.EOS),
 			cuda.P(0), cuda.U(c.k0), cuda.U(c.k1), cuda.U(c.a), cuda.U(c.b), cuda.U(c.c),
 			cuda.I(t), cuda.P(s.tokens), cuda.P(s.logps), cuda.P(s.lengths), cuda.P(s.ended), cuda.P(b.next), cuda.P(b.alive))
 		if t+1 == c.opt.MaxTokens {
