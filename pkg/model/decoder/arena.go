@@ -2,15 +2,53 @@ package decoder
 
 import "slices"
 
-// arena hands out memory that is given back in reverse order, and keeps it for the next
-// pass: fresh pages cost more than the arithmetic on them.
+// Blocks keeps account of memory that is handed out in blocks and given back in reverse order. The
+// blocks themselves are the caller's: memory of the CPU or of another device.
+type Blocks struct{ sizes, used []int }
+
+// Take takes n elements of the first block that has room, and returns the block and the place there.
+// It is false if none has.
+func (b *Blocks) Take(n int) (block, at int, ok bool) {
+	for i, size := range b.sizes {
+		if at := b.used[i]; at+n <= size {
+			b.used[i] += n
+			return i, at, true
+		}
+	}
+	return 0, 0, false
+}
+
+// Next is the size of a block of at least n elements: as large as all before it, so that few are
+// partly filled, from least to most unless n is more.
+func (b *Blocks) Next(n, least, most int) int {
+	total := 0
+	for _, size := range b.sizes {
+		total += size
+	}
+	return max(n, min(most, max(least, total)))
+}
+
+// Add adds a block of a size, the last one, of which n elements are taken.
+func (b *Blocks) Add(size, n int) { b.sizes, b.used = append(b.sizes, size), append(b.used, n) }
+
+// Reset takes everything back.
+func (b *Blocks) Reset() { clear(b.used) }
+
+// Mark is a state to go back to.
+func (b *Blocks) Mark() []int { return slices.Clone(b.used) }
+
+// Back takes back what was handed out since a mark.
+func (b *Blocks) Back(mark []int) { clear(b.used[copy(b.used, mark):]) }
+
+// arena hands out memory of the CPU, and keeps it for the next pass: fresh pages cost more
+// than the arithmetic on them.
 type arena struct {
+	Blocks
 	blocks [][]float32
-	used   []int // of each block
 }
 
 // Sizes of blocks, in numbers: the first one, and the largest unless one request needs
-// more. A block is as large as all before it, so that few are partly filled.
+// more.
 const smallBlock, largeBlock = 1 << 18, 1 << 24
 
 // lanes aligns what is handed out to the widest vectors.
@@ -18,17 +56,14 @@ const lanes = 16
 
 // floats returns n numbers of any value.
 func (a *arena) floats(n int) []float32 {
-	size, total := (n+lanes-1)/lanes*lanes, 0
-	for i, b := range a.blocks {
-		if at := a.used[i]; at+size <= len(b) {
-			a.used[i] += size
-			return b[at : at+n : at+n]
-		}
-		total += len(b)
+	size := (n + lanes - 1) / lanes * lanes
+	i, at, ok := a.Take(size)
+	if !ok {
+		room := a.Next(size, smallBlock, largeBlock)
+		a.blocks, i = append(a.blocks, make([]float32, room)), len(a.blocks)
+		a.Add(room, size)
 	}
-	a.blocks = append(a.blocks, make([]float32, max(size, min(largeBlock, max(smallBlock, total)))))
-	a.used = append(a.used, size)
-	return a.blocks[len(a.blocks)-1][:n:n]
+	return a.blocks[i][at : at+n : at+n]
 }
 
 // zeros returns n zeros.
@@ -37,12 +72,3 @@ func (a *arena) zeros(n int) []float32 {
 	clear(x)
 	return x
 }
-
-// reset takes everything back.
-func (a *arena) reset() { clear(a.used) }
-
-// mark is a state to go back to.
-func (a *arena) mark() []int { return slices.Clone(a.used) }
-
-// back takes back what was handed out since mark.
-func (a *arena) back(mark []int) { clear(a.used[copy(a.used, mark):]) }

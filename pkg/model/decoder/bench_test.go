@@ -93,7 +93,7 @@ func BenchmarkUpdate(b *testing.B) {
 					at, want = places[:1], targets[:1]
 				}
 				for b.Loop() {
-					mem.reset()
+					mem.Reset()
 					g, err := newGraph(&cpu{pool, mem}, net, grads, t, false)
 					if err != nil {
 						b.Fatal(err)

@@ -25,7 +25,7 @@ func (c *cpu) NewSampler(net *Network, end []int) model.Sampler {
 }
 
 func (c *cpu) NewTreeOps(net, grads *Network, t *Tree, checkpointing bool) (Ops, error) {
-	c.mem.reset()
+	c.mem.Reset()
 	return newCPUOps(newPass(net, c.pool, c.mem, t, grads != nil), grads, checkpointing), nil
 }
 
@@ -108,10 +108,10 @@ func (o *blockOp) Forward(in []G.Value) (G.Value, error) {
 	if o.out == nil { // the next layer's input
 		o.out = o.states()
 	}
-	o.mark = o.mem.mark()
+	o.mark = o.mem.Mark()
 	o.saved = o.block(o.layer, fused.Floats(in[0]), o.out)
 	if o.g == nil || o.checkpointing {
-		o.mem.back(o.mark)
+		o.mem.Back(o.mark)
 	}
 	return o.stream(o.out), nil
 }
@@ -125,7 +125,7 @@ func (o *blockOp) Backward(vals []G.Value) error {
 		o.saved = o.block(o.layer, fused.Floats(vals[0]), nil)
 	}
 	o.blockBackward(o.layer, o.g, &o.saved, o.dcontext, o.dx)
-	o.mem.back(o.mark)
+	o.mem.Back(o.mark)
 	return nil
 }
 

@@ -52,7 +52,7 @@ func newTestGraph(t testing.TB, net, grads *Network, segments []Segment, threads
 	for i := range x {
 		x[i] = float32(math.NaN())
 	}
-	mem.reset()
+	mem.Reset()
 	g, err := newGraph(&cpu{pool, mem}, net, grads, tree, false)
 	if err != nil {
 		t.Fatal(err)

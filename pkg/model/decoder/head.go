@@ -72,7 +72,7 @@ func (o *headOp) entropy() []float32 { return o.out.Data[len(o.places):] }
 
 func (o *headOp) Forward(in []G.Value) (G.Value, error) {
 	c := o.net.Config
-	o.mark = o.mem.mark()
+	o.mark = o.mem.Mark()
 	o.out = fused.NewBuffer(2, len(o.places))
 	o.final, o.rstd = o.norm(fused.Floats(in[0]), o.net.Norm)
 	o.rows, o.logits = o.mem.floats(o.most*c.Hidden), o.mem.floats(o.most*c.Vocab)
@@ -101,6 +101,6 @@ func (o *headOp) Backward(vals []G.Value) error {
 		}
 	})
 	o.normBackward(fused.Floats(vals[0]), o.rstd, dfinal)
-	o.mem.back(o.mark)
+	o.mem.Back(o.mark)
 	return nil
 }

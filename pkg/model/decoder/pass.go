@@ -76,7 +76,7 @@ func (p *pass) block(l *Layer, in, out []float32) saved {
 		s.qRstd, s.kRstd = p.mem.floats(n*c.Heads), p.mem.floats(n*c.KVHeads)
 	}
 	s.attn, s.mid, s.gateUp = p.mem.floats(n*q), p.states(), p.mem.floats(n*2*c.FFN)
-	defer p.mem.back(p.mem.mark())
+	defer p.mem.Back(p.mem.Mark())
 
 	x, _ := p.norm(in, l.AttnNorm)
 	l.QKV.forward(p.pool, n, x, false, s.qkv)
@@ -144,7 +144,7 @@ func (p *pass) embedBackward(dx, dembed []float32) {
 // adds the gradients of its weights to g. It overwrites what s has. dcontext is memory
 // of [pass.contexts].
 func (p *pass) blockBackward(l, g *Layer, s *saved, dcontext [][]float32, dx []float32) {
-	defer p.mem.back(p.mem.mark())
+	defer p.mem.Back(p.mem.Mark())
 	c, n := p.net.Config, len(p.tree.Tokens)
 	h, q, kv, width := c.Hidden, p.attn.q(), p.attn.kv(), p.attn.width()
 

@@ -108,13 +108,13 @@ func (s *sampler) SampleEach(prompts [][]int, group int, opts []model.Sampling, 
 			return nil, err
 		}
 		for i, opt := range opts {
-			mark := s.mem.mark()
+			mark := s.mem.Mark()
 			d := &decoding{
 				sampler: s, attn: attention{c.Heads, c.KVHeads, c.HeadDim}, opt: opt, contexts: contexts,
 				first: lo, group: group, most: opt.MaxTokens,
 			}
 			d.complete(out[i][lo*group:hi*group], final, longest, draws)
-			s.mem.back(mark)
+			s.mem.Back(mark)
 		}
 	}
 	return out, nil
@@ -146,7 +146,7 @@ func (s *sampler) readPrompts(prompts [][]int) ([]context, []float32, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s.mem.reset()
+	s.mem.Reset()
 	contexts := make([]context, len(prompts))
 	for i, seg := range leaf {
 		x := context{tokens: t.Before[seg] + len(segments[seg].Tokens)}
@@ -156,16 +156,16 @@ func (s *sampler) readPrompts(prompts [][]int) ([]context, []float32, error) {
 		}
 		contexts[i] = x
 	}
-	defer s.mem.back(s.mem.mark())
+	defer s.mem.Back(s.mem.Mark())
 	p := newPass(s.net, s.pool, s.mem, t, false)
 	x, out := p.embed(), p.states()
 	for l := range s.net.Layers {
-		mark := s.mem.mark()
+		mark := s.mem.Mark()
 		qkv := p.block(&s.net.Layers[l], x, out).qkv
 		s.pool.Run(len(prompts)*c.KVHeads, func(task, worker int) {
 			contexts[task/c.KVHeads].read(p, leaf[task/c.KVHeads], l, task%c.KVHeads, qkv, p.scratch[worker].k)
 		})
-		s.mem.back(mark)
+		s.mem.Back(mark)
 		x, out = out, x
 	}
 	x, _ = p.norm(x, s.net.Norm)

@@ -19,7 +19,8 @@ func highWater(t *testing.T, f func(mem *arena) error) float64 {
 	for i := range all {
 		all[i] = float32(math.Inf(-1)) // nothing that is computed here
 	}
-	mem := &arena{blocks: [][]float32{all}, used: []int{0}}
+	mem := &arena{blocks: [][]float32{all}}
+	mem.Add(len(all), 0)
 	if err := f(mem); err != nil {
 		t.Fatal(err)
 	}

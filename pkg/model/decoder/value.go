@@ -21,7 +21,7 @@ type valueOp struct {
 }
 
 func (o *valueOp) Forward(in []G.Value) (G.Value, error) {
-	o.mark = o.mem.mark()
+	o.mark = o.mem.Mark()
 	o.final, o.rstd = o.norm(fused.Floats(in[0]), o.net.Norm)
 	out := fused.NewBuffer(1, len(o.places))
 	for i, at := range o.places {
@@ -51,6 +51,6 @@ func (o *valueOp) Backward(vals []G.Value) error {
 		}
 	}
 	o.normBackward(fused.Floats(vals[0]), o.rstd, dfinal)
-	o.mem.back(o.mark)
+	o.mem.Back(o.mark)
 	return nil
 }

@@ -69,7 +69,7 @@ func (d *decoding) allocate() {
 
 // feed runs the last token of every row through the network and writes the logits of the next.
 func (d *decoding) feed() {
-	defer d.mem.back(d.mem.mark())
+	defer d.mem.Back(d.mem.Mark())
 	c, g, rows, half := d.Config, d.g, len(d.out), d.Config.HeadDim/2
 	g.gather(rows, c.Hidden, d.next, d.at(d.Embed), d.x)
 	for _, r := range [][2]cuda.Pointer{{d.cosTable, d.cos}, {d.sinTable, d.sin}} {

@@ -75,7 +75,7 @@ func (o *headOp) Forward(in []G.Value) (G.Value, error) {
 	c, n := o.Config, len(o.places)
 	err := o.do(func() {
 		o.out = o.mem.floats(2 * n)
-		o.mark = o.mem.mark()
+		o.mark = o.mem.Mark()
 		ids := make([]int32, n)
 		toInt32(ids, o.targets)
 		o.target, o.stats = upload(o.mem, ids), o.mem.floats(2*n)
@@ -112,7 +112,7 @@ func (o *headOp) Backward(vals []G.Value) error {
 			o.sumRows(p.back, c.Hidden, dstates, dfinal)
 		}
 		o.normHead(at(vals[0]), dfinal)
-		o.mem.back(o.mark)
+		o.mem.Back(o.mark)
 	})
 }
 
@@ -135,7 +135,7 @@ func (o *valueOp) Forward(in []G.Value) (G.Value, error) {
 	n, h := len(o.places), o.Config.Hidden
 	err := o.do(func() {
 		o.out = o.mem.floats(n)
-		o.mark = o.mem.mark()
+		o.mark = o.mem.Mark()
 		o.part, o.states = o.parts(o.places, n)[0], o.mem.floats(n*h)
 		o.g.gather(n, h, o.part.at, o.norm(at(in[0]), o.Network.Norm), o.states)
 		o.g.launch(o.g.card.Rows(kernels.ValueForward, n), cuda.I(n), cuda.I(h), cuda.P(o.states), cuda.P(at(in[2])),
@@ -164,6 +164,6 @@ func (o *valueOp) Backward(vals []G.Value) error {
 		o.g.launch(o.g.card.Rows(kernels.ValueBackward, n), cuda.I(n), cuda.I(h), cuda.P(dv), cuda.P(at(vals[2])), cuda.P(dstates))
 		o.sumRows(o.part.back, h, dstates, dfinal)
 		o.normHead(at(vals[0]), dfinal)
-		o.mem.back(o.mark)
+		o.mem.Back(o.mark)
 	})
 }

@@ -43,7 +43,7 @@ func (n *network) newPass(t *decoder.Tree, backward bool) *pass {
 		p.task, p.taskAt, p.seenBy = upload(n.mem, p.tiles.Task), upload(n.mem, p.tiles.TaskAt), upload(n.mem, p.tiles.SeenBy)
 		p.sum = n.mem.floats(n.plan.Parts(p.tiles.Tasks()))
 	}
-	defer n.mem.back(n.mem.mark())
+	defer n.mem.Back(n.mem.Mark())
 	cos, sin := n.rotations(longest)
 	at := upload(n.mem, positions)
 	n.g.gather(p.tokens, half, at, cos, p.cos)
@@ -92,7 +92,7 @@ func (n *network) normHeads(rows, per, width int, x cuda.Pointer, ldx int, w []f
 // numbers, if that is not nil.
 func (n *network) normBackward(rows, per, width int, x cuda.Pointer, w []float32, ldx int, dy cuda.Pointer, lddy int,
 	accumulate bool, dx cuda.Pointer, lddx int, grads *network, dw []float32) {
-	defer n.mem.back(n.mem.mark())
+	defer n.mem.Back(n.mem.Mark())
 	parts, sum := n.g.card.NormBackward(rows*per, width)
 	var room cuda.Pointer
 	if dw != nil {
@@ -127,7 +127,7 @@ func (p *pass) block(l *decoder.Layer, in, out cuda.Pointer) saved {
 	}
 	s.lse, s.attn = p.mem.floats(n*c.Heads), p.mem.floats(n*p.heads())
 	s.mid, s.gateUp = p.states(), p.mem.floats(n*2*c.FFN)
-	defer p.mem.back(p.mem.mark())
+	defer p.mem.Back(p.mem.Mark())
 
 	p.project(&l.QKV, n, p.norm(in, l.AttnNorm), false, s.qkv)
 	p.finishQKV(l, n, s.qkv, s.raw, p.cos, p.sin)
@@ -181,7 +181,7 @@ func (n *network) activations(rows int, gateUp cuda.Pointer) cuda.Pointer {
 // blockBackward replaces dx, the gradient of a layer's output, by that of its input, and adds the
 // gradients of its weights to d, whose numbers grads has. It overwrites what s has.
 func (p *pass) blockBackward(l, d *decoder.Layer, grads *network, s *saved, dx cuda.Pointer) {
-	defer p.mem.back(p.mem.mark())
+	defer p.mem.Back(p.mem.Mark())
 	c, n, h := p.Config, p.tokens, p.Config.Hidden
 
 	x, da, dnorm := p.norm(s.mid, l.FFNNorm), p.mem.floats(n*c.FFN), p.states()

@@ -115,7 +115,7 @@ func (n *network) row() int   { return n.heads() + 2*n.keys() }
 
 // project is y = x·Wᵀ with adapters, or adds it to y: x is (rows, in), y (rows, out).
 func (n *network) project(m *decoder.Projection, rows int, x cuda.Pointer, accumulate bool, y cuda.Pointer) {
-	defer n.mem.back(n.mem.mark())
+	defer n.mem.Back(n.mem.Mark())
 	if n.bf16 {
 		n.g.gemmBF16(false, true, rows, m.Out, m.In, n.rounded(x, rows*m.In), m.In, n.atBF16(m.W), m.In, accumulate, y, m.Out)
 	} else {
@@ -141,7 +141,7 @@ func (n *network) low(m *decoder.Projection, rows int, x cuda.Pointer) cuda.Poin
 // projectBackward adds the gradient of a projection's parameters to g, whose numbers grads has, and
 // writes that of x to dx, from dy, the gradient of y. Frozen weights get no gradient.
 func (n *network) projectBackward(m, g *decoder.Projection, grads *network, rows int, x, dy, dx cuda.Pointer) {
-	defer n.mem.back(n.mem.mark())
+	defer n.mem.Back(n.mem.Mark())
 	if n.bf16 {
 		half := n.rounded(dy, rows*m.Out)
 		if g.W != nil {

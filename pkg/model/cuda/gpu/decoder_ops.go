@@ -32,7 +32,7 @@ func (g *device) NewTreeOps(net, grads *decoder.Network, t *decoder.Tree, checkp
 		if err != nil {
 			return err
 		}
-		n.mem.reset()
+		n.mem.Reset()
 		o.pass = n.newPass(t, grads != nil)
 		if grads == nil { // a layer's input is not read again
 			o.spare = [2]cuda.Pointer{o.states(), o.states()}
@@ -156,10 +156,10 @@ func (o *blockOp) Forward(in []G.Value) (G.Value, error) {
 		if o.out == 0 { // the next layer's input
 			o.out = o.states()
 		}
-		o.mark = o.mem.mark()
+		o.mark = o.mem.Mark()
 		o.saved = o.block(o.layer, at(in[0]), o.out)
 		if o.d == nil || o.checkpointing {
-			o.mem.back(o.mark)
+			o.mem.Back(o.mark)
 		}
 	})
 	return o.stream(o.out), err
@@ -175,7 +175,7 @@ func (o *blockOp) Backward(vals []G.Value) error {
 			o.saved = o.block(o.layer, at(vals[0]), 0)
 		}
 		o.blockBackward(o.layer, o.d, o.grads, &o.saved, o.dx)
-		o.mem.back(o.mark)
+		o.mem.Back(o.mark)
 	})
 }
 

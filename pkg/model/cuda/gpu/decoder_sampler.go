@@ -62,12 +62,12 @@ func (s *decoderSampler) SampleEach(prompts [][]int, group int, opts []model.Sam
 				return err
 			}
 			for i, opt := range opts {
-				mark := n.mem.mark()
+				mark := n.mem.Mark()
 				d := &decoding{network: n, contexts: c, opt: opt, end: s.end, group: group, first: lo, out: out[i][lo*group : hi*group]}
 				if err := d.complete(draws); err != nil {
 					return err
 				}
-				n.mem.back(mark)
+				n.mem.Back(mark)
 			}
 		}
 		return nil
@@ -105,7 +105,7 @@ func (n *network) readPrompts(prompts [][]int) (*contexts, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.mem.reset()
+	n.mem.Reset()
 	x := &contexts{rows: len(t.Tokens), kv: n.mem.floats(c.Layers * len(t.Tokens) * 2 * n.keys()),
 		final: n.mem.floats(len(prompts) * c.Hidden)}
 	last := make([]int32, len(prompts))
@@ -119,16 +119,16 @@ func (n *network) readPrompts(prompts [][]int) (*contexts, error) {
 		x.lengths, last[i] = append(x.lengths, t.Before[s]+own), int32(t.Start[s]+own-1)
 		x.longest = max(x.longest, x.lengths[i])
 	}
-	defer n.mem.back(n.mem.mark())
+	defer n.mem.Back(n.mem.Mark())
 	p := n.newPass(t, false)
 	in, out := p.states(), p.states()
 	n.g.gather(p.tokens, c.Hidden, p.ids, n.at(n.Embed), in)
 	for l := range n.Layers {
-		mark := n.mem.mark()
+		mark := n.mem.Mark()
 		qkv, kv := p.block(&n.Layers[l], in, out).qkv, 2*n.keys()
 		n.g.launchDecoder(n.g.card.Columns(kernels.CopyColumns, x.rows, kv), cuda.I(x.rows), cuda.I(kv), cuda.P(qkv.Add(n.heads())),
 			cuda.I(n.row()), cuda.P(x.layer(n, l)), cuda.I(kv))
-		n.mem.back(mark)
+		n.mem.Back(mark)
 		in, out = out, in
 	}
 	n.g.gather(len(prompts), c.Hidden, upload(n.mem, last), p.norm(in, n.Norm), x.final)
