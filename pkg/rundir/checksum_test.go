@@ -55,6 +55,9 @@ func unfinished(t *testing.T) string {
 }
 
 func TestOpenVerifiesChecksums(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short")
+	}
 	kinds := map[string]func(*testing.T) string{"finished": finished, "unfinished": unfinished}
 	for _, tt := range []struct {
 		name   string
@@ -117,6 +120,9 @@ func TestChecksumsAllowMoreLines(t *testing.T) {
 }
 
 func TestDamagedChecksumsFileIsNamed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short")
+	}
 	for name, content := range map[string]string{"cut": `{"step": 2`, "empty": "", "changed": `{"step":2,"files":{},"checksum":"` + strings.Repeat("0", 64) + `"}`} {
 		dir := unfinished(t)
 		write(t, filepath.Join(dir, CheckpointDir, ChecksumsFile), content)

@@ -96,6 +96,9 @@ func TestOpenOfAHalfFinishedRun(t *testing.T) {
 // A result that was edited by hand, with a correct checksum or none, must still agree with its own
 // counts and with eval.jsonl.
 func TestOpenRefusesAResultThatContradictsItself(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short")
+	}
 	for _, tt := range []struct {
 		name   string
 		change func(r *Result)

@@ -39,6 +39,9 @@ func TestDecoderRunResumesExactly(t *testing.T) {
 		"ppo":       {"algorithm.type=ppo", "loss_type=grpo_clip"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "reference" || name == "synced" {
+				long(t)
+			}
 			cfg := tinyDecoder(t, append(set, "output.checkpoint_every_n_steps=1")...)
 			want := mustRun(t, cfg, t.TempDir(), 2)
 			dir := t.TempDir()

@@ -127,10 +127,10 @@ func damages(t *testing.T, path string, stride int, try func(what string)) {
 	first := 0
 	switch {
 	case testing.Short():
-		stride *= 97
+		stride *= 389
 		first = len(whole) % stride
 	case os.Getenv("GRPO_LONG") == "":
-		stride *= 41
+		stride *= 97
 		first = len(whole) % stride
 	}
 	for i := first; i < len(whole); i += stride {
