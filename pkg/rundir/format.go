@@ -26,7 +26,7 @@ const (
 	ResultFile    = "result.json"
 	TableFile     = "metrics.csv" // what metrics.jsonl and eval.jsonl hold, as a table
 	// EventsFile is for TensorBoard. The name is fixed, so that a continued run replaces the file.
-	// TensorBoard and W&B look for ".tfevents.".
+	// TensorBoard looks for ".tfevents.".
 	EventsFile     = "events.out.tfevents.0.grpo"
 	ValidationPlot = "validation_reward.png"
 	TrainingPlot   = "training.png"

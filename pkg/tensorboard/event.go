@@ -1,4 +1,4 @@
-// Package tensorboard writes event files for TensorBoard, which W&B and other trackers import too:
+// Package tensorboard writes event files for TensorBoard, which other trackers import too:
 // the scalars of a run by step, and figures as images.
 //
 // An event file is a list of records (TFRecord): the length of the data as 8 bytes, little-endian, a
