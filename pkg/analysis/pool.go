@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"grpo/internal/textutil"
+	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -171,6 +172,8 @@ func sortRuns(runs []*rundir.Run) (arms []runArm, texts, differing []string, err
 			value, ok := values[i][key]
 			if !ok {
 				value = "(absent)"
+			} else if x, err := strconv.ParseFloat(value, 64); err == nil && strings.Contains(value, "e") { // YAML's 1e-05
+				value = words.Number(x)
 			}
 			set = append(set, sweepdir.Override{Key: key, Value: cmp.Or(value, "(empty)")})
 		}

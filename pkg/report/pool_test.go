@@ -97,6 +97,18 @@ func TestArmsOfUntrustedConfigurations(t *testing.T) {
 	}
 }
 
+// Arms are called by their rates as in a sweep, not as in YAML (1e-05).
+func TestNamesOfRates(t *testing.T) {
+	rate := func(c *config.Config) { c.Train.LearningRate = 1e-5 }
+	sw, err := analysis.ArmsOf([]*rundir.Run{poolRun("x", 1, nil), poolRun("y", 1, rate)}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := sw.Manifest.Arms[1]; a.Name != "learning_rate=1e-5" || a.Label != "learning_rate 1e-5" {
+		t.Errorf("%+v", a)
+	}
+}
+
 func TestArmsOfErrors(t *testing.T) {
 	bare := poolRun("bare", 2, nil)
 	bare.Config = nil
@@ -129,7 +141,7 @@ func TestArmsAreConfigurations(t *testing.T) {
 		var runs []*rundir.Run
 		var ids []string
 		next := map[string]uint64{}
-		for i := range rapid.IntRange(1, 8).Draw(t, "runs") {
+		for i := range rapid.IntRange(1, 5).Draw(t, "runs") {
 			rate := rapid.SampledFrom([]float64{1e-4, 1e-3}).Draw(t, "rate")
 			group := rapid.SampledFrom([]int{4, 8}).Draw(t, "group")
 			kernel := rapid.SampledFrom([]string{"avx2", "go"}).Draw(t, "kernel")
