@@ -111,9 +111,6 @@ func readCSV(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport, 
 			}
 			line, _ := rows.FieldPos(0)
 			p, bad := opt.Fields.problem(values)
-			if bad == nil {
-				bad = validText(row)
-			}
 			err = c.add(p, line, bad)
 		}
 		if err != nil {
@@ -133,24 +130,15 @@ func rowError(err error, where string) error {
 
 // checkHeader checks the names of the fields.
 func checkHeader(header []string, f Fields) error {
-	if err := validText(header); err != nil {
-		return err
-	}
 	seen := map[string]bool{}
 	for _, name := range header {
-		if seen[name] {
+		switch {
+		case !utf8.ValidString(name):
+			return errUTF8
+		case seen[name]:
 			return fmt.Errorf("the field %q appears twice", clip(name))
 		}
 		seen[name] = true
 	}
 	return missingFields(header, f.form(), f.names())
-}
-
-func validText(texts []string) error {
-	for _, text := range texts {
-		if !utf8.ValidString(text) {
-			return errors.New("not valid UTF-8")
-		}
-	}
-	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/deprecated"
@@ -112,9 +111,6 @@ func collectParquet(c *collector, r io.ReaderAt, size int64) (err error) {
 				return fmt.Errorf("row %d: more than %d MiB of text", row, maxParquetText>>20)
 			}
 			p, bad := c.opt.Fields.problem(values)
-			if bad == nil {
-				bad = checkTexts(values)
-			}
 			if err := c.add(p, row, bad); err != nil {
 				return refused{err}
 			}
@@ -303,13 +299,4 @@ func (c *parquetColumn) value(v parquet.Value) (any, error) {
 		return json.Number(strconv.FormatFloat(v.Double(), 'f', -1, 64)), nil
 	}
 	return nil, errors.New("a value of another type")
-}
-
-func checkTexts(values map[string]any) error {
-	for _, v := range values {
-		if s, ok := v.(string); ok && !utf8.ValidString(s) {
-			return errors.New("not valid UTF-8")
-		}
-	}
-	return nil
 }

@@ -1,8 +1,6 @@
 package gsm8k
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -103,23 +101,18 @@ func ReadJSONL(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport
 	}
 	lines := jsonl.NewReader(r, jsonl.MaxLine)
 	for {
-		text, tooLong, err := lines.Next()
+		text, bad, err := lines.Next()
 		if errors.Is(err, io.EOF) {
 			return c.finish()
 		}
 		if err != nil {
-			return nil, c.report, fmt.Errorf("read problems: %s: after line %d: %w", name, lines.Line, err)
-		}
-		if !tooLong && len(bytes.TrimSpace(text)) == 0 {
-			continue
+			return nil, c.report, fmt.Errorf("read problems: %s: %w", name, err)
 		}
 		var p Problem
-		if tooLong {
-			err = fmt.Errorf("longer than %d MiB", jsonl.MaxLine>>20)
-		} else {
-			p, err = parseRecord(text, opt.Fields)
+		if bad == nil {
+			p, bad = parseRecord(text, opt.Fields)
 		}
-		if err := c.add(p, lines.Line, err); err != nil {
+		if err := c.add(p, lines.Line, bad); err != nil {
 			return nil, c.report, err
 		}
 	}
@@ -250,22 +243,7 @@ func (c *collector) finish() ([]Problem, ReadReport, error) {
 // WriteJSONL writes problems in GSM8K's form, one per line, with "id" and, if known, "type" and
 // "fact". [ReadJSONL] reads them back.
 func WriteJSONL(w io.Writer, problems []Problem) error {
-	buf := bufio.NewWriter(w)
-	enc := json.NewEncoder(buf)
-	enc.SetEscapeHTML(false) // keep "<<7+5=12>>" readable
-	for _, p := range problems {
-		err := enc.Encode(struct {
-			ID       string `json:"id,omitempty"`
-			Question string `json:"question"`
-			Answer   string `json:"answer"`
-			Type     string `json:"type,omitempty"`
-			Fact     string `json:"fact,omitempty"`
-		}{p.ID, p.Question, p.Answer, p.Type, p.Fact})
-		if err != nil {
-			return fmt.Errorf("write problems: %s: %w", p.ID, err)
-		}
-	}
-	if err := buf.Flush(); err != nil {
+	if err := jsonl.Write(w, problems); err != nil {
 		return fmt.Errorf("write problems: %w", err)
 	}
 	return nil

@@ -49,7 +49,7 @@ func ReadSVAMP(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport
 		return c.finish()
 	}
 	if !utf8.Valid(data) {
-		return fail(errors.New("not valid UTF-8"))
+		return fail(errUTF8)
 	}
 
 	dec := json.NewDecoder(bytes.NewReader(data))

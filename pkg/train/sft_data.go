@@ -16,7 +16,7 @@ func (s *sft) corpus(i int, problems []gsm8k.Problem) (c []gsm8k.Example, err er
 	st, d := s.cfg.Stages[i], s.cfg.Data
 	seed := s.cfg.Seed<<8 + uint64(i)
 	opts := gsm8k.CorpusOptions{
-		Template: s.template, Weights: [3]float64{d.WeightAdd, d.WeightSub, d.WeightMul},
+		Weights: [3]float64{d.WeightAdd, d.WeightSub, d.WeightMul},
 		MaxChars: config.Default().Rollout.SamplingMaxTokens,
 	}
 	switch st.Corpus {
@@ -25,7 +25,7 @@ func (s *sft) corpus(i int, problems []gsm8k.Problem) (c []gsm8k.Example, err er
 	case "preference":
 		c = gsm8k.PreferenceCorpus(problems, st.Examples, seed, opts)
 	case "answers":
-		c = gsm8k.AnswerCorpus(problems, s.template)
+		c = gsm8k.AnswerCorpus(problems)
 		c = c[:min(len(c), st.Examples)]
 	default:
 		return nil, fmt.Errorf("stage %q: corpus %q is unknown", st.Name, st.Corpus)
