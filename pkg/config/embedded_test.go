@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/configs"
 	"grpo/internal/yamldoc"
 )
 
@@ -107,10 +108,7 @@ func TestRewardModelFile(t *testing.T) {
 }
 
 func TestEmbeddedLoad(t *testing.T) {
-	want := []string{"default", "dpo", "dpo-smollm2", "learned-reward", "smoke", "smollm2"}
-	for _, p := range Presets() {
-		want = append(want, p.Name)
-	}
+	want := append(configs.Names(presetFolder), "default", "dpo", "dpo-smollm2", "learned-reward", "smoke", "smollm2")
 	slices.Sort(want)
 	if !slices.Equal(Names(), want) {
 		t.Errorf("Names() = %v, want %v", Names(), want)

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 
@@ -61,9 +62,7 @@ func Generate(o GenerateOptions) ([]Generated, error) {
 				"context of %d tokens (shorten it, or ask for fewer)", i+1, len(ids), o.MaxTokens, context))
 		}
 	}
-	if o.Threads <= 0 {
-		o.Threads = runtime.GOMAXPROCS(0)
-	}
+	o.Threads = cmp.Or(o.Threads, runtime.GOMAXPROCS(0))
 	c.Eval.MaxTokens, c.Eval.Greedy = o.MaxTokens, false
 	var all []gsm8k.Problem
 	for range o.N {

@@ -25,11 +25,14 @@ type learnedReward struct {
 	name        string
 	nullOnError bool
 	encoder     *pairEncoder
-	values      interface {
-		Values(*model.Batch) (*model.ValueMatrix, error)
-		Close() error
-	}
-	pool *kernel.Pool
+	values      valuer
+	pool        *kernel.Pool
+}
+
+// valuer is a reward model that is not trained.
+type valuer interface {
+	Values(*model.Batch) (*model.ValueMatrix, error)
+	Close() error
 }
 
 func openLearned(c config.CustomReward, threads int) (reward.Function, error) {

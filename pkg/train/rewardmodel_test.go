@@ -212,7 +212,7 @@ func TestLearnedReward(t *testing.T) {
 // padding token that no completion ends with.
 func TestRewardModelFolder(t *testing.T) {
 	base := decodertest.Folder(t)
-	f, err := rewardFolderOf(config.Model{Init: base})
+	f, err := folderOf(config.Model{Init: base}, config.LoRA{}, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ func (s *sft) corpus(i int, problems []gsm8k.Problem) (c []gsm8k.Example, err er
 	st, d := s.cfg.Stages[i], s.cfg.Data
 	seed := s.cfg.Seed<<8 + uint64(i)
 	opts := gsm8k.CorpusOptions{
-		Weights: [3]float64{d.WeightAdd, d.WeightSub, d.WeightMul},
+		Weights:  [3]float64{d.WeightAdd, d.WeightSub, d.WeightMul},
 		MaxChars: config.Default().Rollout.SamplingMaxTokens,
 	}
 	switch st.Corpus {

@@ -93,9 +93,9 @@ func follow(init, adapterBase string, depth int) (*source, error) {
 	return s, nil
 }
 
-// folderOf returns the files of the folder that a run's best weights are, a Hugging Face folder or,
-// of adapters, a PEFT folder; nil for a TinyLM.
-func folderOf(c config.Model, lora config.LoRA) (hf.Folder, error) {
+// folderOf returns the files of the folder that trained weights are: a Hugging Face folder, of a
+// reward model or a policy, or for adapters a PEFT folder; nil for a TinyLM.
+func folderOf(c config.Model, lora config.LoRA, reward bool) (hf.Folder, error) {
 	s, err := sourceOf(c.Init, c.AdapterBase)
 	if s == nil || err != nil {
 		return nil, err
@@ -108,26 +108,11 @@ func folderOf(c config.Model, lora config.LoRA) (hf.Folder, error) {
 		return nil, config.Invalid(err)
 	}
 	defer checkpoint.Close()
-	return checkpoint.Folder()
-}
-
-// rewardFolderOf returns the files of the folder that a reward model of a configuration's network is;
-// nil for a TinyLM.
-func rewardFolderOf(c config.Model) (hf.Folder, error) {
-	s, err := sourceOf(c.Init, c.AdapterBase)
-	if s == nil || err != nil {
-		return nil, err
-	}
-	checkpoint, err := hf.Open(s.base)
-	if err != nil {
-		return nil, config.Invalid(err)
-	}
-	defer checkpoint.Close()
 	f, err := checkpoint.Folder()
-	if err != nil {
-		return nil, err
+	if err == nil && reward {
+		f, err = f.Reward(checkpoint)
 	}
-	return f.Reward(checkpoint)
+	return f, err
 }
 
 // baseName is the path of the model that adapters of this source belong to.

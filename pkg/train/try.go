@@ -79,7 +79,7 @@ func TryRewards(ctx context.Context, cfg config.Config, file string, n int, note
 		}
 		out.Completions = make([]TriedCompletion, len(inputs))
 	}
-	w, err := openRewards(ctx, cfg, template, runtime.GOMAXPROCS(0), func(format string, args ...any) { note(fmt.Sprintf(format, args...)) })
+	w, err := openRewards(ctx, cfg, template, runtime.GOMAXPROCS(0), note)
 	if err != nil {
 		return nil, err
 	}

@@ -35,8 +35,8 @@ type updateStats struct {
 func (t *trainer) lossConfig() rl.LossConfig {
 	a := t.cfg.Algorithm
 	c := rl.LossConfig{
-		Loss: rl.LossType(a.BaseLoss()), Level: rl.ImportanceLevel(a.ImportanceSamplingLevel),
-		Aggregation: rl.Aggregation(a.LengthNormalization), NormalizeConstant: a.NormalizeConstant,
+		Loss: a.BaseLoss(), Level: a.ImportanceSamplingLevel,
+		Aggregation: a.LengthNormalization, NormalizeConstant: a.NormalizeConstant,
 		Epsilon: a.Cliprange, EpsilonHigh: a.EpsilonHigh, Delta: a.Delta, DualClip: a.DualClip,
 		SAPOTempPos: a.SAPOTemperaturePos, SAPOTempNeg: a.SAPOTemperatureNeg,
 		VESPOKPos: a.VESPOKPos, VESPOLambdaPos: a.VESPOLambdaPos,
@@ -45,7 +45,7 @@ func (t *trainer) lossConfig() rl.LossConfig {
 		OffPolicyMask: a.OffPolicyMask, OffPolicyMaskThreshold: a.OffPolicyMaskThreshold,
 	}
 	if a.Beta != 0 && a.KLIn == "loss" {
-		c.Beta, c.KL, c.KLBiasCorrection = a.Beta, rl.KLEstimator(a.KLEstimator), a.UseBiasCorrectionKL
+		c.Beta, c.KL, c.KLBiasCorrection = a.Beta, a.KLEstimator, a.UseBiasCorrectionKL
 	}
 	if a.UseAdaptiveEntropy {
 		c.EntropyCoef = t.state.EntropyApply
