@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"maps"
 	"reflect"
 	"slices"
@@ -221,5 +222,18 @@ func TestNamesOfKeys(t *testing.T) {
 		if !slices.Contains(keys, key) {
 			t.Errorf("%q does not exist", key)
 		}
+	}
+}
+
+// TestDefaultsAreSeparate: who changes an element of a list changes no other configuration.
+func TestDefaultsAreSeparate(t *testing.T) {
+	want, c := Marshal(Default()), Default()
+	for _, f := range leaves(&c) {
+		if f.value.Kind() == reflect.Slice && f.value.Len() > 0 {
+			f.value.Index(0).SetZero()
+		}
+	}
+	if got := Marshal(Default()); !bytes.Equal(got, want) {
+		t.Errorf("the defaults are now\n%s", got)
 	}
 }

@@ -55,7 +55,7 @@ func LoadText(name string, text []byte) (*Resolved, error) {
 // LoadSFT resolves the configuration of `grpo sft` in the same way. A list of stages in the file
 // replaces the default list; missing keys of a stage are those of [DefaultStage]. The other sources
 // reach the stages by their index, e.g. --set stages.0.steps=100 or GRPO_STAGES_0_STEPS.
-func LoadSFT(opts LoadOptions) (*ResolvedSFT, error) {
+func LoadSFT(opts LoadOptions) (*Loaded[SFT], error) {
 	if opts.Path == "" {
 		opts.Path = "base"
 	}

@@ -67,11 +67,8 @@ func (l *rowLimit) Read(p []byte) (int, error) {
 // readCSV reads comma-separated values (RFC 4180) whose first line has the names of the fields.
 func readCSV(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport, error) {
 	c := &collector{name: name, opt: opt}
-	fail := func(err error) ([]Problem, ReadReport, error) {
-		return nil, c.report, fmt.Errorf("read problems: %s: %w", name, err)
-	}
 	if err := opt.check(); err != nil {
-		return fail(err)
+		return c.fail(err)
 	}
 	limit := &rowLimit{r, jsonl.MaxLine}
 	in := bufio.NewReader(limit)
@@ -87,7 +84,7 @@ func readCSV(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport, 
 		err = checkHeader(header, opt.Fields)
 	}
 	if err != nil {
-		return fail(rowError(err, "line 1: "))
+		return c.fail(rowError(err, "line 1: "))
 	}
 	for {
 		limit.left = jsonl.MaxLine
@@ -103,7 +100,7 @@ func readCSV(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport, 
 			}
 			err = c.add(Problem{}, broken.StartLine, why)
 		case err != nil:
-			return fail(err)
+			return c.fail(err)
 		default:
 			values := map[string]any{}
 			for i, field := range header {
@@ -114,7 +111,7 @@ func readCSV(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport, 
 			err = c.add(p, line, bad)
 		}
 		if err != nil {
-			return nil, c.report, err
+			return c.fail(err)
 		}
 	}
 }

@@ -42,27 +42,16 @@ func readParquetFile(f *os.File, name string, opt ReadOptions) ([]Problem, ReadR
 
 // readParquet reads problems from the columns of a Parquet file: strings, or for the answer numbers
 // too. Errors name the row, from 1 on.
-func readParquet(r io.ReaderAt, size int64, name string, opt ReadOptions) (_ []Problem, _ ReadReport, err error) {
+func readParquet(r io.ReaderAt, size int64, name string, opt ReadOptions) ([]Problem, ReadReport, error) {
 	c := &collector{name: name, unit: "row", opt: opt}
-	fail := func(err error) ([]Problem, ReadReport, error) {
-		return nil, c.report, fmt.Errorf("read problems: %s: %w", name, err)
-	}
 	if err := opt.check(); err != nil {
-		return fail(err)
+		return c.fail(err)
 	}
-	err = collectParquet(c, r, size)
-	var own refused
-	if errors.As(err, &own) {
-		return nil, c.report, own.error
-	}
-	if err != nil {
-		return fail(err)
+	if err := collectParquet(c, r, size); err != nil {
+		return c.fail(err)
 	}
 	return c.finish()
 }
-
-// refused is the error of [collector.add], which names the file itself.
-type refused struct{ error }
 
 // collectParquet adds the rows of a file to c. The library panics on some damaged files.
 func collectParquet(c *collector, r io.ReaderAt, size int64) (err error) {
@@ -112,7 +101,7 @@ func collectParquet(c *collector, r io.ReaderAt, size int64) (err error) {
 			}
 			p, bad := c.opt.Fields.problem(values)
 			if err := c.add(p, row, bad); err != nil {
-				return refused{err}
+				return err
 			}
 		}
 	}

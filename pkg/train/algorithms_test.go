@@ -89,11 +89,7 @@ func TestVariantsResumeExactly(t *testing.T) {
 			t.Parallel()
 			cfg := small(append([]string{"n_grpo_steps=5"}, v.set...)...)
 			want := mustRun(t, cfg, t.TempDir(), 1)
-			dir := t.TempDir()
-			ctx, cancel := context.WithCancel(context.Background())
-			if _, err := Run(ctx, cfg, options(dir, &watch{after: 3, cancel: cancel}, 1)); !errors.Is(err, ErrInterrupted) {
-				t.Fatal(err)
-			}
+			dir := interrupted(t, cfg, 3)
 			sameBits(t, want, mustRun(t, cfg, dir, 2))
 		})
 	}

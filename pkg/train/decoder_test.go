@@ -41,11 +41,7 @@ func TestDecoderRunResumesExactly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := tinyDecoder(t, append(set, "output.checkpoint_every_n_steps=1")...)
 			want := mustRun(t, cfg, t.TempDir(), 2)
-			dir := t.TempDir()
-			ctx, cancel := context.WithCancel(context.Background())
-			if _, err := Run(ctx, cfg, options(dir, &watch{after: 1, cancel: cancel}, 1)); !errors.Is(err, ErrInterrupted) {
-				t.Fatalf("error %v", err)
-			}
+			dir := interrupted(t, cfg, 1)
 			mustRun(t, cfg, dir, 3)
 			sameBits(t, want, open(t, dir))
 			if name != "plain" {
@@ -212,11 +208,7 @@ func TestWorkedExamplesOfOnesOwn(t *testing.T) {
 	}
 	write("yes")
 	cfg := tinyDecoder(t, "few_shot_file="+file, "few_shot=0", "system_prompt=", "output.checkpoint_every_n_steps=1")
-	ctx, cancel := context.WithCancel(context.Background())
-	dir := t.TempDir()
-	if _, err := Run(ctx, cfg, options(dir, &watch{after: 1, cancel: cancel}, 1)); !errors.Is(err, ErrInterrupted) {
-		t.Fatalf("error %v", err)
-	}
+	dir := interrupted(t, cfg, 1)
 	write("no")
 	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err == nil || !strings.Contains(err.Error(), "problems") {
 		t.Errorf("the run continued with other examples: %v", err)

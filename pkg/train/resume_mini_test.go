@@ -1,8 +1,6 @@
 package train
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -42,30 +40,6 @@ func mini(t testing.TB, set ...string) config.Config {
 		t.Fatal(err)
 	}
 	return r.Config
-}
-
-// interrupted makes a run that ends after a step and can continue.
-func interrupted(t testing.TB, cfg config.Config, after int) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "run")
-	ctx, cancel := context.WithCancel(context.Background())
-	if _, err := Run(ctx, cfg, options(dir, &watch{after: after, cancel: cancel}, 1)); !errors.Is(err, ErrInterrupted) {
-		t.Fatal(err)
-	}
-	return dir
-}
-
-func uninterrupted(t testing.TB, cfg config.Config) *rundir.Run {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "run")
-	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err != nil {
-		t.Fatal(err)
-	}
-	r, err := rundir.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
 }
 
 func slurp(t testing.TB, path string) []byte {

@@ -55,7 +55,7 @@ type Options struct {
 type trainer struct {
 	cfg   config.Config
 	opts  Options
-	ctx   context.Context // ends the processes of reward functions
+	ctx   context.Context // ends the run, and the processes of reward functions
 	clock *stopwatch
 
 	data    trainData
@@ -133,7 +133,7 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 	}
 	defer tee.Close()
 	t.opts.Observer = tee
-	res, err := t.loop(ctx)
+	res, err := t.loop()
 	if derr := t.disk.wait(); err == nil { // after an error tasks may be left
 		err = derr
 	}

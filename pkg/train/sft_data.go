@@ -81,7 +81,7 @@ func tokenize(tok model.Tokenizer, t gsm8k.Template, e gsm8k.Example, promptWeig
 // checkContext returns an error if an example to train on, or one of the validation loss, is longer
 // than the model's context.
 func (s *sft) checkContext() error {
-	limit := contextOf(s.cfg.Model)
+	limit, tok := contextOf(s.cfg.Model), tokenizerOf(s.cfg.Model)
 	for i := range s.cfg.Stages {
 		if limit == 0 {
 			break
@@ -99,7 +99,7 @@ func (s *sft) checkContext() error {
 			return err
 		}
 		for _, e := range corpus {
-			r := tokenize(tokenizerOf(s.cfg.Model), s.template, e, 0)
+			r := tokenize(tok, s.template, e, 0)
 			if n := len(r.prompt) + len(r.tokens); n > limit {
 				return config.Invalid(fmt.Errorf("stage %q: the prompt and answer of %q have %d tokens, more than the "+
 					"model's context of %d: remove this problem", s.cfg.Stages[i].Name, textutil.Cut(e.Question, 60), n, limit))

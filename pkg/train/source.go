@@ -160,22 +160,19 @@ func (s *source) open(what string, bf16 bool, lora config.LoRA, seed uint64, on 
 	if s.lora != nil {
 		lora = *s.lora
 	}
+	var p *decoder.Policy
+	var err error
 	if lora.Rank == 0 {
-		p, err := decoder.Open(s.base, bf16, on)
-		if err == nil && weights != nil {
-			err = replace(p, weights, what)
+		p, err = decoder.Open(s.base, bf16, on)
+	} else {
+		p, err = decoder.OpenLoRA(s.base, bf16, on, hf.LoRA(lora), seed, weights)
+		if weights = nil; err == nil && s.adapter != "" {
+			size := p.Size().(decoder.Size)
+			weights, err = s.adapters(&size.Config)
 		}
-		if err != nil {
-			return nil, config.Invalid(err)
-		}
-		return p, nil
 	}
-	p, err := decoder.OpenLoRA(s.base, bf16, on, hf.LoRA(lora), seed, weights)
-	if err == nil && s.adapter != "" {
-		size := p.Size().(decoder.Size)
-		if weights, err = s.adapters(&size.Config); err == nil {
-			err = replace(p, weights, what)
-		}
+	if err == nil && weights != nil {
+		err = replace(p, weights, what)
 	}
 	if err != nil {
 		return nil, config.Invalid(err)

@@ -23,7 +23,7 @@ import (
 // slices, checks.go the invariants that are checked on the way.
 
 // loop runs the remaining steps.
-func (t *trainer) loop(ctx context.Context) (*rundir.Result, error) {
+func (t *trainer) loop() (*rundir.Result, error) {
 	steps := t.cfg.Train.NGRPOSteps
 	t.opts.Observer.Begin(t.state.Step, steps)
 	for _, n := range append(t.notes, t.device.notes...) {
@@ -31,7 +31,7 @@ func (t *trainer) loop(ctx context.Context) (*rundir.Result, error) {
 	}
 	t.sampler = t.policy.NewSampler()
 	if t.state.Initial.Split == "" { // not evaluated yet
-		if ctx.Err() != nil {
+		if t.ctx.Err() != nil {
 			return nil, ErrNothingSaved
 		}
 		t.noteObstacles()
@@ -43,7 +43,7 @@ func (t *trainer) loop(ctx context.Context) (*rundir.Result, error) {
 		}
 	}
 	for step := t.state.Step + 1; step <= steps && !t.stopped(); step++ {
-		if ctx.Err() != nil {
+		if t.ctx.Err() != nil {
 			return nil, t.interrupt()
 		}
 		before := t.state
