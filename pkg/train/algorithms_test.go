@@ -194,11 +194,7 @@ func TestPresetsTrain(t *testing.T) {
 			if name == "minillm" {
 				set = append(set, "teacher=base")
 			}
-			r, err := config.Load(config.LoadOptions{Path: name, Set: set})
-			if err != nil {
-				t.Fatal(err)
-			}
-			run := mustRun(t, r.Config, t.TempDir(), 2)
+			run := mustRun(t, mustLoad(t, config.LoadOptions{Path: name, Set: set}), t.TempDir(), 2)
 			if run.Result.Status != rundir.StateDone || len(run.Metrics) != 2 {
 				t.Errorf("status %s after %d steps: %v", run.Result.Status, len(run.Metrics), run.Result.Warnings)
 			}

@@ -18,15 +18,11 @@ import (
 // tinyDecoder is a short run of a real checkpoint's kind, with chat prompts.
 func tinyDecoder(t testing.TB, set ...string) config.Config {
 	t.Helper()
-	r, err := config.Load(config.LoadOptions{Checkpoint: FindCheckpoint, Set: append([]string{
+	return mustLoad(t, config.LoadOptions{Checkpoint: FindCheckpoint, Set: append([]string{
 		"model.init=" + decodertest.Folder(t), "prompt_template=chat", "few_shot=1", "system_prompt=Solve it.",
 		"val_size=4", "test_size=2", "unseen_size=2", "train_size=8", "rollout_batch_size=4", "group_size=2",
 		"sampling_max_tokens=5", "reward.functions=random", "train.n_grpo_steps=3", "eval.every_n_steps=3", "eval.save_samples=1",
 	}, set...)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.Config
 }
 
 // A Llama checkpoint trains; interrupted and continued on another number of threads it

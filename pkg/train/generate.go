@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"runtime"
+	"slices"
 
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
@@ -64,10 +65,7 @@ func Generate(o GenerateOptions) ([]Generated, error) {
 	}
 	o.Threads = cmp.Or(o.Threads, runtime.GOMAXPROCS(0))
 	c.Eval.MaxTokens, c.Eval.Greedy = o.MaxTokens, false
-	var all []gsm8k.Problem
-	for range o.N {
-		all = append(all, problems...)
-	}
+	all := slices.Repeat(problems, o.N)
 	if err := o.Memory.pass(memoryOfEvaluation(c, t, all, o.Threads)); err != nil {
 		return nil, err
 	}

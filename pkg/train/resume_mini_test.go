@@ -30,16 +30,12 @@ func mini(t testing.TB, set ...string) config.Config {
 		}
 		return path
 	}
-	r, err := config.Load(config.LoadOptions{Set: append([]string{
+	return mustLoad(t, config.LoadOptions{Set: append([]string{
 		"data.source=gsm8k", "data.train_file=" + problems("train.jsonl", 1, 4), "data.val_file=" + problems("val.jsonl", 5, 2),
 		"data.test_file=" + problems("test.jsonl", 7, 2), "model.init=random", "model.hidden_size=4", "model.num_layers=1",
 		"rollout_batch_size=4", "group_size=2", "sampling_max_tokens=4", "reward.functions=random",
 		"train.n_grpo_steps=4", "eval.every_n_steps=2", "eval.save_samples=1", "eval.greedy=false",
 	}, set...)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.Config
 }
 
 func slurp(t testing.TB, path string) []byte {

@@ -86,7 +86,7 @@ func (t *trainer) rollout(step int) (*rollout, error) {
 			kept.add(aside, g)
 		}
 	}
-	kept.current = t.cfg.Rollout.ResampleEveryNSteps == 1 || t.renewed(step-1)
+	kept.current = c.ResampleEveryNSteps == 1 || t.renewed(step-1)
 	kept.layOut()
 	if err := t.checkCompletions(kept, step); err != nil {
 		return nil, err

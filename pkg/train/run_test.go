@@ -48,6 +48,15 @@ func options(dir string, o Observer, threads int) Options {
 	return Options{Dir: dir, Threads: threads, Now: time.Now, Observer: o}
 }
 
+func mustLoad(t testing.TB, o config.LoadOptions) config.Config {
+	t.Helper()
+	r, err := config.Load(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Config
+}
+
 func mustRun(t testing.TB, cfg config.Config, dir string, threads int) *rundir.Run {
 	t.Helper()
 	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, threads)); err != nil {
