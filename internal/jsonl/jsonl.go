@@ -1,5 +1,5 @@
-// Package jsonl reads files of unknown origin that have one JSON object per line: problems, worked
-// examples, preference pairs.
+// Package jsonl reads files of unknown origin that have one JSON object per line (problems, worked
+// examples, preference pairs), and writes such files.
 package jsonl
 
 import (
@@ -37,9 +37,19 @@ func NewReader(r io.Reader, limit int) *Reader {
 	return &Reader{r: bufio.NewReaderSize(r, 64<<10), limit: limit}
 }
 
-// Next returns the next line, valid until the following call; tooLong if it was skipped because it
-// exceeds the limit. The error after the last line is io.EOF.
-func (l *Reader) Next() (text []byte, tooLong bool, err error) {
+// Next returns the next line that is not blank, valid until the following call. bad is the reason if
+// the line was skipped because it exceeds the limit. The error after the last line is io.EOF.
+func (l *Reader) Next() (text []byte, bad, err error) {
+	for err == nil && bad == nil && len(bytes.TrimSpace(text)) == 0 {
+		text, bad, err = l.line()
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("after line %d: %w", l.Line, err)
+	}
+	return text, bad, err
+}
+
+func (l *Reader) line() (text []byte, bad, err error) {
 	l.text = l.text[:0]
 	for err = bufio.ErrBufferFull; errors.Is(err, bufio.ErrBufferFull); {
 		var chunk []byte
@@ -49,16 +59,29 @@ func (l *Reader) Next() (text []byte, tooLong bool, err error) {
 		}
 	}
 	if err != nil && (!errors.Is(err, io.EOF) || len(l.text) == 0) {
-		return nil, false, err
+		return nil, nil, err
 	}
 	if l.Line++; len(l.text) > l.limit {
-		return nil, true, nil
+		return nil, fmt.Errorf("longer than %d MiB", l.limit>>20), nil
 	}
 	text = bytes.TrimSuffix(bytes.TrimSuffix(l.text, []byte("\n")), []byte("\r"))
 	if l.Line == 1 {
 		text = bytes.TrimPrefix(text, BOM)
 	}
-	return text, false, nil
+	return text, nil, nil
+}
+
+// Write writes values, one per line.
+func Write[T any](w io.Writer, values []T) error {
+	buf := bufio.NewWriter(w)
+	enc := json.NewEncoder(buf)
+	enc.SetEscapeHTML(false) // keep "<<7+5=12>>" readable
+	for i, v := range values {
+		if err := enc.Encode(v); err != nil {
+			return fmt.Errorf("line %d: %w", i+1, err)
+		}
+	}
+	return buf.Flush()
 }
 
 // Object decodes a JSON object without duplicate keys. It gives a map, because encoding/json does

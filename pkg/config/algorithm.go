@@ -124,13 +124,13 @@ type Algorithm struct {
 	DPO DPO `yaml:"dpo"`
 }
 
-// whitenTokens is the normalizer rl.WhitenTokens, which whitens the advantages of
+// WhitenTokens is the normalizer rl.WhitenTokens, which whitens the advantages of
 // all tokens of the batch.
-const whitenTokens rl.Normalizer = "whiten_tokens"
+const WhitenTokens rl.Normalizer = "whiten_tokens"
 
 // Normalizers lists the values of algorithm.normalizer, apart from "": those of
 // pkg/rl for completions, and whiten_tokens.
-func Normalizers() []string { return append(rl.Normalizers(), string(whitenTokens)) }
+func Normalizers() []string { return append(rl.Normalizers(), string(WhitenTokens)) }
 
 // recipe returns what the loss type means; the zero value for an unknown one.
 func (a *Algorithm) recipe() rl.Recipe { return rl.RecipeNamed(a.LossType) }
@@ -180,7 +180,7 @@ func (a *Algorithm) scaleNormalizer() rl.Normalizer {
 // stdNormalizer is the normalizer that use_std_normalization means.
 func (a *Algorithm) stdNormalizer() rl.Normalizer {
 	if a.Type == "ppo" {
-		return whitenTokens
+		return WhitenTokens
 	}
 	return rl.NormalizerGroupStd
 }

@@ -19,11 +19,6 @@ import (
 // isString reports whether a string is a valid value.
 func isString(s string) bool { return yamldoc.Check(reflect.ValueOf(s)) == nil }
 
-// loadText is [Load] of a string.
-func loadText(text []byte) (*Resolved, error) {
-	return loadFrom([]*source{{label: "x.yaml", text: text}}, LoadOptions{}, Default())
-}
-
 // roundTrip checks the result of a load.
 func roundTrip(t testing.TB, r *Resolved, err error) {
 	t.Helper()
@@ -33,7 +28,7 @@ func roundTrip(t testing.TB, r *Resolved, err error) {
 		}
 		return
 	}
-	again, err := loadText(Marshal(r.Config))
+	again, err := LoadText("x.yaml", Marshal(r.Config))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, Marshal(r.Config))
 	}
@@ -118,7 +113,7 @@ func TestMarshalLoadsBack(t *testing.T) {
 		if err := Validate(&c); err != nil {
 			t.Fatal(err)
 		}
-		r, err := loadText(Marshal(c))
+		r, err := LoadText("x.yaml", Marshal(c))
 		if err != nil {
 			t.Fatalf("%v\n%s", err, Marshal(c))
 		}
@@ -150,7 +145,7 @@ func TestStringsLoadBack(t *testing.T) {
 			}
 			continue
 		}
-		r, err := loadText(Marshal(c))
+		r, err := LoadText("x.yaml", Marshal(c))
 		if err != nil || r.Config.Name != s {
 			t.Errorf("%q: got %+v, %v", s, r, err)
 		}

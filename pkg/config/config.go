@@ -12,7 +12,7 @@ package config
 import (
 	"cmp"
 	"path/filepath"
-	"slices"
+	"reflect"
 	"strings"
 	"sync"
 
@@ -264,15 +264,11 @@ type Output struct {
 // Default returns the default experiment, configs/default.yaml.
 func Default() Config {
 	c, _ := defaults()
-	c.Reward.Functions = slices.Clone(c.Reward.Functions)
-	c.Reward.RewardWeights = slices.Clone(c.Reward.RewardWeights)
-	d := &c.Algorithm.DPO
-	d.LossType, d.LossWeights = slices.Clone(d.LossType), slices.Clone(d.LossWeights)
-	c.Eval.Sets = slices.Clone(c.Eval.Sets)
-	c.Output.Formats = slices.Clone(c.Output.Formats)
-	l := &c.Launcher
-	l.Setup, l.Directives = slices.Clone(l.Setup), slices.Clone(l.Directives)
-	l.Kubernetes.Labels = slices.Clone(l.Kubernetes.Labels)
+	for _, f := range leaves(&c) {
+		if v := f.value; v.Kind() == reflect.Slice { // no caller may change another's
+			v.Set(reflect.AppendSlice(reflect.MakeSlice(v.Type(), 0, v.Len()), v))
+		}
+	}
 	return c
 }
 

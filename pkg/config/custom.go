@@ -39,16 +39,6 @@ type CustomReward struct {
 // LearnedReward is the name of a reward model that is given none.
 const LearnedReward = "learned"
 
-// LearnedRewards are the names of the functions in use that are reward models.
-func (r *Reward) LearnedRewards() (out []string) {
-	for _, c := range r.usedCustom() {
-		if c.Model != "" {
-			out = append(out, c.Name)
-		}
-	}
-	return out
-}
-
 // SetDefaults sets the keys that a function need not give.
 func (r *CustomReward) SetDefaults() {
 	*r = CustomReward{Command: []string{}, OnError: "fail", Timeout: 60, Workers: 1, Restarts: 1}

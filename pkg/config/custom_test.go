@@ -113,7 +113,7 @@ func TestLearnedRewards(t *testing.T) {
 	}
 	c := &r.Config.Reward
 	if !reflect.DeepEqual(c.Functions, []string{"answer", "learned", "other"}) || !reflect.DeepEqual(c.RewardWeights, []float64{1, 2, 1}) ||
-		!reflect.DeepEqual(c.LearnedRewards(), []string{"learned", "other"}) || c.Custom[0].Model != "judge" {
+		len(c.Custom) != 2 || c.Custom[0].Model != "judge" || c.Custom[1].Model != "b" {
 		t.Errorf("%+v", c)
 	}
 	again, err := LoadText("config.yaml", Marshal(r.Config))

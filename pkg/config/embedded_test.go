@@ -1,12 +1,14 @@
 package config
 
 import (
+	"bytes"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"grpo/configs"
 	"grpo/internal/yamldoc"
 )
 
@@ -107,10 +109,7 @@ func TestRewardModelFile(t *testing.T) {
 }
 
 func TestEmbeddedLoad(t *testing.T) {
-	want := []string{"default", "dpo", "dpo-smollm2", "learned-reward", "smoke", "smollm2"}
-	for _, p := range Presets() {
-		want = append(want, p.Name)
-	}
+	want := append(configs.Names(presetFolder), "default", "dpo", "dpo-smollm2", "learned-reward", "smoke", "smollm2")
 	slices.Sort(want)
 	if !slices.Equal(Names(), want) {
 		t.Errorf("Names() = %v, want %v", Names(), want)
@@ -223,5 +222,18 @@ func TestNamesOfKeys(t *testing.T) {
 		if !slices.Contains(keys, key) {
 			t.Errorf("%q does not exist", key)
 		}
+	}
+}
+
+// TestDefaultsAreSeparate: who changes an element of a list changes no other configuration.
+func TestDefaultsAreSeparate(t *testing.T) {
+	want, c := Marshal(Default()), Default()
+	for _, f := range leaves(&c) {
+		if f.value.Kind() == reflect.Slice && f.value.Len() > 0 {
+			f.value.Index(0).SetZero()
+		}
+	}
+	if got := Marshal(Default()); !bytes.Equal(got, want) {
+		t.Errorf("the defaults are now\n%s", got)
 	}
 }

@@ -82,7 +82,7 @@ func (a *Algorithm) plainLoss(offPolicy bool) {
 	bonus := a.EntropyCoef != 0 || a.UseAdaptiveEntropy
 	capped := a.BaseLoss() == rl.CISPO && a.EpsilonHigh < 1
 	_, normalizer := a.Advantages()
-	ofTokens := a.Type == "ppo" || a.Gamma != 1 || a.Teacher != "" || normalizer == whitenTokens ||
+	ofTokens := a.Type == "ppo" || a.Gamma != 1 || a.Teacher != "" || normalizer == WhitenTokens ||
 		a.TopEntropyQuantile < 1 || a.Beta != 0 && a.UseBiasCorrectionKL
 	base, level := a.BaseLoss(), a.ImportanceSamplingLevel
 	oneRatio := level == rl.SequenceLevel || base == rl.GeoMean

@@ -14,8 +14,7 @@ import (
 	"grpo/internal/untrusted"
 )
 
-// fuzzLimit is the maximum cost of loading a configuration: resolving goes through viper key by
-// key, even for an empty file.
+// fuzzLimit is the maximum cost of loading a configuration.
 var fuzzLimit = untrusted.Limit{Base: 64 << 20, PerByte: 4 << 10, Time: untrusted.Reader.Time}
 
 // oddYAML are strings that often break YAML readers.
@@ -79,7 +78,7 @@ func FuzzYAML(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		fuzzLimit.Check(t, len(text), func() {
-			r, err := loadText(text)
+			r, err := LoadText("x.yaml", text)
 			if err != nil {
 				checkProblems(t, text, err)
 			}
@@ -97,7 +96,7 @@ func FuzzYAML(f *testing.F) {
 }
 
 // roundTripSFT is [roundTrip] for grpo sft.
-func roundTripSFT(t testing.TB, s *ResolvedSFT) {
+func roundTripSFT(t testing.TB, s *Loaded[SFT]) {
 	t.Helper()
 	again, err := loadFrom([]*source{{label: "x.yaml", text: Marshal(s.Config)}}, LoadOptions{}, DefaultSFT())
 	if err != nil {
@@ -190,7 +189,7 @@ func TestLargeYAML(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			text := []byte(c.text)
 			untrusted.Limit{Base: 64 << 20, PerByte: 4 << 10, Time: untrusted.Reader.Time}.Check(t, len(text), func() {
-				r, err := loadText(text)
+				r, err := LoadText("x.yaml", text)
 				if err == nil || r != nil {
 					t.Fatalf("accepted as %+v", r)
 				}

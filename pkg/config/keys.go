@@ -128,7 +128,8 @@ func FindKey(name string) (Key, error) {
 		return k, nil
 	}
 	keys := allKeys()
-	path, err := findKey(strings.TrimSpace(name), paths(Default()))
+	c, _ := defaults()
+	path, err := findKey(strings.TrimSpace(name), paths(c))
 	if err != nil {
 		return Key{}, err
 	}

@@ -42,7 +42,7 @@ func TestParseMemory(t *testing.T) {
 // error with a suggestion.
 func TestLauncherLines(t *testing.T) {
 	const line = `source /opt/a.sh && export X="1,2"`
-	r, err := loadText([]byte("launcher:\n  type: slurm\n  setup: ['" + line + "']\n"))
+	r, err := LoadText("x.yaml", []byte("launcher:\n  type: slurm\n  setup: ['"+line+"']\n"))
 	if err != nil || !slices.Equal(r.Config.Launcher.Setup, []string{line}) {
 		t.Errorf("from a file: %v, %v", r, err)
 	}
@@ -54,7 +54,7 @@ func TestLauncherLines(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "must be one line") {
 		t.Errorf("two lines: %v", err)
 	}
-	_, err = loadText([]byte("launcher:\n  partitoin: long\n"))
+	_, err = LoadText("x.yaml", []byte("launcher:\n  partitoin: long\n"))
 	if err == nil || !strings.Contains(err.Error(), `did you mean "partition"?`) {
 		t.Errorf("unknown key: %v", err)
 	}

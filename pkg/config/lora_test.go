@@ -32,7 +32,7 @@ func TestLoRARate(t *testing.T) {
 		if got := c.r.Config.Train.LearningRate; got != c.want {
 			t.Errorf("learning rate %v, want %v (%v)", got, c.want, c.r.Origin("train.learning_rate"))
 		}
-		again, err := loadText(Marshal(c.r.Config))
+		again, err := LoadText("x.yaml", Marshal(c.r.Config))
 		if err != nil || again.Config.Train.LearningRate != c.want || Hash(again.Config) != Hash(c.r.Config) {
 			t.Errorf("the resolved configuration has the learning rate %v, want %v: %v", again.Config.Train.LearningRate, c.want, err)
 		}

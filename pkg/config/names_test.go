@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/configs"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/rl"
@@ -192,10 +193,8 @@ func TestAlgorithmsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := slices.Concat(rl.RecipeNames(), rl.Baselines(), config.Normalizers(), rl.Aggregations(), rl.ImportanceLevels(),
-		rl.KLEstimators(), config.RewardFunctions(), rl.PreferenceLosses(), rl.Divergences(), rl.PairRules(), rl.SupervisedLosses())
-	for _, p := range config.Presets() {
-		names = append(names, p.Name)
-	}
+		rl.KLEstimators(), config.RewardFunctions(), rl.PreferenceLosses(), rl.Divergences(), rl.PairRules(), rl.SupervisedLosses(),
+		configs.Names("presets"))
 	for _, k := range config.Keys() {
 		if section, name, _ := strings.Cut(k.Path, "."); section == "algorithm" || section == "reward" {
 			names = append(names, name)

@@ -66,9 +66,6 @@ type Loaded[T Root] struct {
 // Resolved is what [Load] returns.
 type Resolved = Loaded[Config]
 
-// ResolvedSFT is what [LoadSFT] returns.
-type ResolvedSFT = Loaded[SFT]
-
 // Origin returns where the value of a key comes from; the zero Origin
 // ("default") for an unknown key.
 func (l *Loaded[T]) Origin(key string) Origin { return l.origins[key] }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"grpo/configs"
 )
 
 // TestPresets: every published method exists under both names, names its source, and trains TinyLM
@@ -13,28 +15,27 @@ import (
 func TestPresets(t *testing.T) {
 	want := []string{"a5-2025", "a5-2026", "aligned", "cispo", "dapo", "dr-grpo", "grpo-original", "gspo", "lite-ppo",
 		"maxrl", "minillm", "ppo", "reinforce-plus-plus", "rft", "rloo"}
-	var names []string
 	source := regexp.MustCompile(`arXiv:[0-9]{4}\.[0-9]{5}|arXiv:1506\.02438|Stanford CS336, assignment 5`)
-	for _, p := range Presets() {
-		names = append(names, p.Name)
-		if len(p.About) > 250 || !source.MatchString(p.About) || strings.Contains(p.About, "http") {
-			t.Errorf("%s describes itself as %q: want a sentence with its source, without an address", p.Name, p.About)
+	names := configs.Names(presetFolder)
+	for _, name := range names {
+		if about := About(name); len(about) > 250 || !source.MatchString(about) || strings.Contains(about, "http") {
+			t.Errorf("%s describes itself as %q: want a sentence with its source, without an address", name, about)
 		}
-		short, err := Load(LoadOptions{Path: p.Name})
+		short, err := Load(LoadOptions{Path: name})
 		if err != nil {
-			t.Errorf("%s: %v", p.Name, err)
+			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		long, err := Load(LoadOptions{Path: "presets/" + p.Name})
+		long, err := Load(LoadOptions{Path: "presets/" + name})
 		if err != nil || !reflect.DeepEqual(short.Config, long.Config) {
-			t.Errorf("presets/%s: %+v, %v", p.Name, long, err)
+			t.Errorf("presets/%s: %+v, %v", name, long, err)
 		}
 		c, d := short.Config, Default()
 		if c.Model != d.Model || c.Data != d.Data {
-			t.Errorf("%s is not about the default model and problems", p.Name)
+			t.Errorf("%s is not about the default model and problems", name)
 		}
-		if lr := c.Train.LearningRate; p.Name != "a5-2025" && (lr < 1e-4 || lr > 3e-3) {
-			t.Errorf("%s has the learning rate %v, which is not TinyLM's", p.Name, lr)
+		if lr := c.Train.LearningRate; name != "a5-2025" && (lr < 1e-4 || lr > 3e-3) {
+			t.Errorf("%s has the learning rate %v, which is not TinyLM's", name, lr)
 		}
 	}
 	if !slices.Equal(names, want) {
@@ -72,8 +73,8 @@ func TestPresetKeys(t *testing.T) {
 			}
 		}
 	}
-	if len(tests) != len(Presets())-1 {
-		t.Errorf("%d presets are tested here and one (a5-2025) above, of %d", len(tests), len(Presets()))
+	if all := len(configs.Names(presetFolder)); len(tests) != all-1 {
+		t.Errorf("%d presets are tested here and one (a5-2025) above, of %d", len(tests), all)
 	}
 }
 
@@ -81,8 +82,8 @@ func TestPresetKeys(t *testing.T) {
 func TestCommandsInComments(t *testing.T) {
 	command := regexp.MustCompile(`grpo train (-c .*)`)
 	n := 0
-	for _, p := range Presets() {
-		text, err := readEmbedded(p.Name)
+	for _, name := range configs.Names(presetFolder) {
+		text, err := readEmbedded(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +101,7 @@ func TestCommandsInComments(t *testing.T) {
 				}
 			}
 			if _, err := Load(opts); err != nil {
-				t.Errorf("%s: %s: %v", p.Name, m[0], err)
+				t.Errorf("%s: %s: %v", name, m[0], err)
 			}
 			n++
 		}

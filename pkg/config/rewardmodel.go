@@ -47,12 +47,9 @@ const decoderRewardRate = 1e-4
 // NamesRewardModel lists the embedded configurations for `grpo reward-model -c NAME`.
 func NamesRewardModel() []string { return []string{rewardModelName} }
 
-// ResolvedRewardModel is what [LoadRewardModel] returns.
-type ResolvedRewardModel = Loaded[RewardModel]
-
 // LoadRewardModel resolves the configuration of `grpo reward-model` as [Load] does that of a run.
 // The defaults are the embedded configuration of that name.
-func LoadRewardModel(opts LoadOptions) (*ResolvedRewardModel, error) {
+func LoadRewardModel(opts LoadOptions) (*Loaded[RewardModel], error) {
 	if opts.Path == "" {
 		opts.Path = rewardModelName
 	}

@@ -47,23 +47,6 @@ func embedded() []string {
 	return slices.Sorted(slices.Values(append(configs.Names("."), configs.Names(presetFolder)...)))
 }
 
-// Preset is an embedded configuration of a published method. It is found as
-// NAME and as presets/NAME.
-type Preset struct {
-	Name string
-	// About is the file's first comment: the method and its source.
-	About string
-}
-
-// Presets lists the presets, sorted by name.
-func Presets() []Preset {
-	var out []Preset
-	for _, name := range configs.Names(presetFolder) {
-		out = append(out, Preset{name, About(name)})
-	}
-	return out
-}
-
 // About is the first paragraph of the comment that starts an embedded configuration, on one line:
 // what it is for. The name is one of [Names], [NamesSFT] or [NamesRewardModel].
 func About(name string) string {

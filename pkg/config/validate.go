@@ -100,9 +100,6 @@ func (d *Data) validate(v *validator) {
 	if d.WeightAdd == 0 && d.WeightSub == 0 && d.WeightMul == 0 {
 		v.reject("%s, %s and %s must not all be 0", &d.WeightAdd, &d.WeightSub, &d.WeightMul)
 	}
-	if d.Source == "generated" {
-		v.noEffect(&d.Source, "set data.source to gsm8k or svamp, or leave this key out", &d.Fields.Question, &d.Fields.Answer)
-	}
 	if d.Source != "generated" {
 		for _, file := range []*string{&d.TrainFile, &d.ValFile} {
 			if *file == "" {
@@ -111,6 +108,7 @@ func (d *Data) validate(v *validator) {
 		}
 		return
 	}
+	v.noEffect(&d.Source, "set data.source to gsm8k or svamp, or leave this key out", &d.Fields.Question, &d.Fields.Answer)
 	for _, file := range []*string{&d.TrainFile, &d.ValFile, &d.TestFile} {
 		if *file != "" {
 			v.reject("%s would not be read, because of %s (set data.source to gsm8k or svamp)", file, &d.Source)

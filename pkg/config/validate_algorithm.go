@@ -113,7 +113,7 @@ func (a *Algorithm) validateAdvantages(v *validator) {
 // validateTypes checks for options that ppo, a teacher and skip_flat_groups exclude.
 func (a *Algorithm) validateTypes(v *validator) {
 	if a.Type == "ppo" {
-		tokenwise := a.Normalizer == "" || a.Normalizer == rl.NormalizerNone || a.Normalizer == whitenTokens
+		tokenwise := a.Normalizer == "" || a.Normalizer == rl.NormalizerNone || a.Normalizer == WhitenTokens
 		v.compatible(a.Baseline == "" || a.Baseline == rl.BaselineNone, &a.Baseline, &a.Type,
 			"the baseline is the critic (use none, or leave this key out)")
 		v.compatible(tokenwise, &a.Normalizer, &a.Type, "advantages are per token (use none or whiten_tokens)")
@@ -130,7 +130,7 @@ func (a *Algorithm) validateTypes(v *validator) {
 				"groups of equal reward have a gradient then, and skipping them would change the update")
 		}
 	}
-	v.compatible(a.Teacher == "" || a.Normalizer != whitenTokens, &a.Teacher, &a.Normalizer,
+	v.compatible(a.Teacher == "" || a.Normalizer != WhitenTokens, &a.Teacher, &a.Normalizer,
 		"the teacher's token rewards are added to advantages of completions (use another normalizer)")
 }
 
@@ -145,7 +145,7 @@ func (a *Algorithm) flatGradients() (keys []any) {
 	add(a.EntropyCoef != 0, &a.EntropyCoef)
 	add(a.UseAdaptiveEntropy, &a.UseAdaptiveEntropy)
 	add(a.Teacher != "", &a.Teacher)
-	add(a.Normalizer == whitenTokens, &a.Normalizer)
+	add(a.Normalizer == WhitenTokens, &a.Normalizer)
 	return keys
 }
 

@@ -48,8 +48,6 @@ func finalLine(s string) (line, rest string, ok bool) {
 type Verdict struct {
 	Formatted bool // format reward 1
 	Right     bool // answer reward 1; implies Formatted
-	// Value is the final answer; empty if not Formatted.
-	Value string
 }
 
 // Grade compares a completion with the gold answer. ended means that the policy
@@ -62,7 +60,7 @@ func Grade(completion string, ended bool, gold string) Verdict {
 		return Verdict{}
 	}
 	value, ok := ParseFinalAnswer(completion)
-	return Verdict{Formatted: ok, Right: ok && SameNumber(value, gold), Value: value}
+	return Verdict{Formatted: ok, Right: ok && SameNumber(value, gold)}
 }
 
 var numberForm = regexp.MustCompile(`^(?:([+-]?)\$?|\$([+-]))([0-9]{1,3}(?:,[0-9]{3})+|[0-9]*)(\.[0-9]+)?\.?$`)

@@ -12,7 +12,6 @@ import (
 // Example is one training example of a supervised stage.
 type Example struct {
 	Question   string
-	Prompt     string // under the corpus's template
 	Completion string
 	Ended      bool // <eos> follows the completion; otherwise it was truncated
 	Style      string
@@ -21,7 +20,6 @@ type Example struct {
 
 // CorpusOptions are the options of a corpus.
 type CorpusOptions struct {
-	Template Template
 	// Weights are the relative frequencies of the problem types add, sub and mul; types with weight
 	// 0 or less are left out.
 	Weights [3]float64
@@ -100,7 +98,7 @@ const (
 func CapabilityCorpus(problems []Problem, n int, seed uint64, o CorpusOptions) []Example {
 	var out []Example
 	for _, q := range drawn(problems, n, seed, o.Weights) {
-		out = append(out, o.example(q, StyleAnnotated, q.write(annotated, q.fact, q.fact.value()), true))
+		out = append(out, example(q, StyleAnnotated, q.write(annotated, q.fact, q.fact.value()), true))
 	}
 	return out
 }
@@ -123,12 +121,12 @@ func PreferenceCorpus(problems []Problem, n int, seed uint64, o CorpusOptions) [
 	return out
 }
 
-// AnswerCorpus returns one example for each problem: its worked answer under t.
-func AnswerCorpus(problems []Problem, t Template) []Example {
+// AnswerCorpus returns one example for each problem: its worked answer.
+func AnswerCorpus(problems []Problem) []Example {
 	out := make([]Example, len(problems))
 	for i, p := range problems {
 		out[i] = Example{
-			Question: p.Question, Prompt: t.Render(p.Question), Completion: p.Answer, Ended: true,
+			Question: p.Question, Completion: p.Answer, Ended: true,
 			Style: StyleAnswer, Right: Grade(p.Answer, true, p.Gold).Right,
 		}
 	}
@@ -166,9 +164,9 @@ func drawn(problems []Problem, n int, seed uint64, weights [3]float64) []questio
 	return out
 }
 
-func (o CorpusOptions) example(q question, style, completion string, ended bool) Example {
+func example(q question, style, completion string, ended bool) Example {
 	return Example{
-		Question: q.text(), Prompt: o.Template.Render(q.text()), Completion: completion, Ended: ended, Style: style,
+		Question: q.text(), Completion: completion, Ended: ended, Style: style,
 		Right: Grade(completion, ended, strconv.Itoa(q.fact.value())).Right,
 	}
 }
@@ -204,7 +202,7 @@ func (o CorpusOptions) preference(q question, seen factSet, r *rng.Sequence) Exa
 		sentence := fmt.Sprintf("So %s has %s=%d %s. ", q.name, q.fact, gold, q.item)
 		text, ended = strings.Repeat(sentence, o.MaxChars/len(sentence)+1)[:o.MaxChars], false
 	}
-	return o.example(q, style, text, ended)
+	return example(q, style, text, ended)
 }
 
 // Forms of a written solution, from short to long.

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var corpusDefaults = CorpusOptions{Template: templates[0], Weights: [3]float64{1, 1, 1}, MaxChars: 64}
+var corpusDefaults = CorpusOptions{Weights: [3]float64{1, 1, 1}, MaxChars: 64}
 
 // styleShare returns the share of a style in the preference corpus among the
 // problems of a name.
@@ -54,7 +54,7 @@ func TestCapabilityCorpus(t *testing.T) {
 	sft := generate(t, defaults()).SFT
 	byQuestion := map[string]Problem{}
 	for _, p := range sft {
-		byQuestion[p.Question+"\n"] = p
+		byQuestion[p.Question] = p
 	}
 	corpus := CapabilityCorpus(sft, 20000, 1, corpusDefaults)
 	if len(corpus) != 20000 {
@@ -62,12 +62,12 @@ func TestCapabilityCorpus(t *testing.T) {
 	}
 	types, questions := map[string]int{}, map[string]int{}
 	for _, e := range corpus {
-		p, ok := byQuestion[e.Prompt]
+		p, ok := byQuestion[e.Question]
 		if !ok {
-			t.Fatalf("prompt %q is none of the problems", e.Prompt)
+			t.Fatalf("question %q is of none of the problems", e.Question)
 		}
 		types[p.Type]++
-		questions[e.Prompt]++
+		questions[e.Question]++
 		if e.Completion != p.Answer || !e.Ended || !e.Right || e.Style != StyleAnnotated {
 			t.Fatalf("example %+v of problem %+v", e, p)
 		}
@@ -96,9 +96,9 @@ func TestPreferenceCorpusReward(t *testing.T) {
 	}
 	sum := 0.0
 	for _, e := range corpus {
-		q, ok := parseQuestion(strings.TrimSuffix(e.Prompt, "\n"))
+		q, ok := parseQuestion(e.Question)
 		if !ok {
-			t.Fatalf("prompt %q", e.Prompt)
+			t.Fatalf("question %q", e.Question)
 		}
 		r := answer(RewardInput{Completion: e.Completion, Ended: e.Ended, Problem: q.problem(0)})
 		if (r == 1) != e.Right {
@@ -123,7 +123,7 @@ func TestPreferenceCorpusShares(t *testing.T) {
 	} {
 		counts, total := map[string]int{}, 0
 		for _, e := range corpus {
-			if name, _, _ := strings.Cut(e.Prompt, " "); mix.in(name) {
+			if name, _, _ := strings.Cut(e.Question, " "); mix.in(name) {
 				counts[e.Style]++
 				total++
 			}
@@ -161,7 +161,7 @@ func TestPreferenceCorpusStyles(t *testing.T) {
 	trained := facts(sft)
 	used := map[*regexp.Regexp]bool{}
 	for _, e := range PreferenceCorpus(sft, 20000, 5, corpusDefaults) {
-		checkVocabulary(t, e.Prompt+e.Completion)
+		checkVocabulary(t, e.Question+e.Completion)
 		matched := false
 		for _, form := range forms[e.Style] {
 			if form.MatchString(e.Completion) {
@@ -171,7 +171,7 @@ func TestPreferenceCorpusStyles(t *testing.T) {
 		if !matched {
 			t.Fatalf("style %s: %q", e.Style, e.Completion)
 		}
-		q, _ := parseQuestion(strings.TrimSuffix(e.Prompt, "\n"))
+		q, _ := parseQuestion(e.Question)
 		switch e.Style {
 		case StyleShort, StyleAnnotated, StyleWordy:
 			if !e.Right {
@@ -256,17 +256,12 @@ func TestWrongArithmeticAndOperation(t *testing.T) {
 
 func TestCorpusOptions(t *testing.T) {
 	sft := generate(t, defaults()).SFT
-	r1, err := LookupTemplate("r1_zero")
-	if err != nil {
-		t.Fatal(err)
-	}
-	corpus := PreferenceCorpus(sft, 3000, 1, CorpusOptions{Template: r1, Weights: [3]float64{0, 2, 1}, MaxChars: 100})
+	corpus := PreferenceCorpus(sft, 3000, 1, CorpusOptions{Weights: [3]float64{0, 2, 1}, MaxChars: 100})
 	types, rambling := map[string]int{}, 0
 	for _, e := range corpus {
-		question := strings.TrimSuffix(strings.TrimPrefix(e.Prompt, r1.Prefix), r1.Suffix)
-		q, ok := parseQuestion(question)
-		if !ok || e.Prompt != r1.Render(question) {
-			t.Fatalf("prompt %q", e.Prompt)
+		q, ok := parseQuestion(e.Question)
+		if !ok {
+			t.Fatalf("question %q", e.Question)
 		}
 		types[q.problem(0).Type]++
 		if e.Style == StyleRambling {
@@ -311,8 +306,8 @@ func TestCorpusOfForeignProblems(t *testing.T) {
 	if c := CapabilityCorpus(mixed, 5, 1, corpusDefaults); len(c) != 5 {
 		t.Errorf("%d examples of the one problem in form", len(c))
 	}
-	want := []Example{{Question: "What is 2+2?", Prompt: "What is 2+2?\n", Completion: "It is 4.\n#### 4", Ended: true, Style: StyleAnswer, Right: true}}
-	if c := AnswerCorpus(foreign, templates[0]); !slices.Equal(c, want) {
+	want := []Example{{Question: "What is 2+2?", Completion: "It is 4.\n#### 4", Ended: true, Style: StyleAnswer, Right: true}}
+	if c := AnswerCorpus(foreign); !slices.Equal(c, want) {
 		t.Errorf("answer corpus %+v, want %+v", c, want)
 	}
 }

@@ -3,8 +3,10 @@ package gsm8k
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // Fields are the names of the fields of a problem in a file. Empty ones are those of GSM8K's form,
@@ -38,9 +40,18 @@ func (f Fields) problem(values map[string]any) (p Problem, err error) {
 	p.Type, _ = values["type"].(string)
 	p.Fact, _ = values["fact"].(string)
 	p.Fields = otherFields(values, append(names, "id", "type", "fact")...)
-	err = p.setAnswer(values, names[1])
-	return p, err
+	if err = p.setAnswer(values, names[1]); err != nil {
+		return p, err
+	}
+	for _, v := range values {
+		if s, ok := v.(string); ok && !utf8.ValidString(s) {
+			return p, errUTF8
+		}
+	}
+	return p, nil
 }
+
+var errUTF8 = errors.New("not valid UTF-8")
 
 // setAnswer sets the answer and its number. The answer is a number, the text of one, or a text that
 // ends in a line "#### N".

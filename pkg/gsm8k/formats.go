@@ -67,11 +67,8 @@ func (l *rowLimit) Read(p []byte) (int, error) {
 // readCSV reads comma-separated values (RFC 4180) whose first line has the names of the fields.
 func readCSV(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport, error) {
 	c := &collector{name: name, opt: opt}
-	fail := func(err error) ([]Problem, ReadReport, error) {
-		return nil, c.report, fmt.Errorf("read problems: %s: %w", name, err)
-	}
 	if err := opt.check(); err != nil {
-		return fail(err)
+		return c.fail(err)
 	}
 	limit := &rowLimit{r, jsonl.MaxLine}
 	in := bufio.NewReader(limit)
@@ -87,7 +84,7 @@ func readCSV(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport, 
 		err = checkHeader(header, opt.Fields)
 	}
 	if err != nil {
-		return fail(rowError(err, "line 1: "))
+		return c.fail(rowError(err, "line 1: "))
 	}
 	for {
 		limit.left = jsonl.MaxLine
@@ -103,7 +100,7 @@ func readCSV(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport, 
 			}
 			err = c.add(Problem{}, broken.StartLine, why)
 		case err != nil:
-			return fail(err)
+			return c.fail(err)
 		default:
 			values := map[string]any{}
 			for i, field := range header {
@@ -111,13 +108,10 @@ func readCSV(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport, 
 			}
 			line, _ := rows.FieldPos(0)
 			p, bad := opt.Fields.problem(values)
-			if bad == nil {
-				bad = validText(row)
-			}
 			err = c.add(p, line, bad)
 		}
 		if err != nil {
-			return nil, c.report, err
+			return c.fail(err)
 		}
 	}
 }
@@ -133,24 +127,15 @@ func rowError(err error, where string) error {
 
 // checkHeader checks the names of the fields.
 func checkHeader(header []string, f Fields) error {
-	if err := validText(header); err != nil {
-		return err
-	}
 	seen := map[string]bool{}
 	for _, name := range header {
-		if seen[name] {
+		switch {
+		case !utf8.ValidString(name):
+			return errUTF8
+		case seen[name]:
 			return fmt.Errorf("the field %q appears twice", clip(name))
 		}
 		seen[name] = true
 	}
 	return missingFields(header, f.form(), f.names())
-}
-
-func validText(texts []string) error {
-	for _, text := range texts {
-		if !utf8.ValidString(text) {
-			return errors.New("not valid UTF-8")
-		}
-	}
-	return nil
 }

@@ -148,9 +148,7 @@ func TestGoldenTRLRewards(t *testing.T) {
 	row := newGolden(file + ": soft_overlong")
 	for i, c := range golden.SoftOverlong {
 		row.run(t, fmt.Sprintf("soft_overlong/%d", i), func(t *testing.T) {
-			p := RewardParams{OverlongMax: c.MaxCompletionLen, OverlongCache: c.SoftPunishCache}
-			check(t, "soft_overlong", p, RewardInput{Tokens: c.Length}, c.Reward)
-			p.OverlongMax = 0 // then the limit is that of sampling
+			p := RewardParams{OverlongCache: c.SoftPunishCache}
 			check(t, "soft_overlong", p, RewardInput{Tokens: c.Length, MaxTokens: c.MaxCompletionLen}, c.Reward)
 		})
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/deprecated"
@@ -43,27 +42,16 @@ func readParquetFile(f *os.File, name string, opt ReadOptions) ([]Problem, ReadR
 
 // readParquet reads problems from the columns of a Parquet file: strings, or for the answer numbers
 // too. Errors name the row, from 1 on.
-func readParquet(r io.ReaderAt, size int64, name string, opt ReadOptions) (_ []Problem, _ ReadReport, err error) {
+func readParquet(r io.ReaderAt, size int64, name string, opt ReadOptions) ([]Problem, ReadReport, error) {
 	c := &collector{name: name, unit: "row", opt: opt}
-	fail := func(err error) ([]Problem, ReadReport, error) {
-		return nil, c.report, fmt.Errorf("read problems: %s: %w", name, err)
-	}
 	if err := opt.check(); err != nil {
-		return fail(err)
+		return c.fail(err)
 	}
-	err = collectParquet(c, r, size)
-	var own refused
-	if errors.As(err, &own) {
-		return nil, c.report, own.error
-	}
-	if err != nil {
-		return fail(err)
+	if err := collectParquet(c, r, size); err != nil {
+		return c.fail(err)
 	}
 	return c.finish()
 }
-
-// refused is the error of [collector.add], which names the file itself.
-type refused struct{ error }
 
 // collectParquet adds the rows of a file to c. The library panics on some damaged files.
 func collectParquet(c *collector, r io.ReaderAt, size int64) (err error) {
@@ -112,11 +100,8 @@ func collectParquet(c *collector, r io.ReaderAt, size int64) (err error) {
 				return fmt.Errorf("row %d: more than %d MiB of text", row, maxParquetText>>20)
 			}
 			p, bad := c.opt.Fields.problem(values)
-			if bad == nil {
-				bad = checkTexts(values)
-			}
 			if err := c.add(p, row, bad); err != nil {
-				return refused{err}
+				return err
 			}
 		}
 	}
@@ -303,13 +288,4 @@ func (c *parquetColumn) value(v parquet.Value) (any, error) {
 		return json.Number(strconv.FormatFloat(v.Double(), 'f', -1, 64)), nil
 	}
 	return nil, errors.New("a value of another type")
-}
-
-func checkTexts(values map[string]any) error {
-	for _, v := range values {
-		if s, ok := v.(string); ok && !utf8.ValidString(s) {
-			return errors.New("not valid UTF-8")
-		}
-	}
-	return nil
 }

@@ -17,27 +17,27 @@ import (
 	"grpo/internal/words"
 )
 
-// Problem is one word problem with its worked solution.
+// Problem is one word problem with its worked solution. Its JSON form is that of [WriteJSONL].
 type Problem struct {
 	// ID is stable across runs: "gen-add-00123" for generated problems; otherwise the
 	// file's "id", or the file's stem and the line ("train-00012").
-	ID       string
-	Question string
+	ID       string `json:"id,omitempty"`
+	Question string `json:"question"`
 	// Answer is the worked solution; it ends in a line "#### N".
-	Answer string
+	Answer string `json:"answer"`
 	// Gold is N without commas, spaces, "$", a leading "+" and a trailing full
 	// stop; it is otherwise as written ("72.0" remains "72.0").
-	Gold string
+	Gold string `json:"-"`
 	// Type is "add", "sub" or "mul" for generated problems, SVAMP's type in
 	// lower case, and empty for GSM8K.
-	Type string
+	Type string `json:"type,omitempty"`
 	// Fact is the operand fact of a generated problem ("7+5", "9-4", "6*4").
-	Fact string
+	Fact string `json:"fact,omitempty"`
 	// Fields are the other fields of its record in a file, a JSON object with sorted keys; empty if
 	// there are none.
-	Fields string
+	Fields string `json:"-"`
 	// Line is the 1-based line in the file; 0 for generated problems.
-	Line int
+	Line int `json:"-"`
 }
 
 // Overlap counts the problems of b whose question also occurs in a.

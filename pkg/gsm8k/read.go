@@ -1,8 +1,6 @@
 package gsm8k
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -99,28 +97,23 @@ type ReadReport struct {
 func ReadJSONL(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport, error) {
 	c := &collector{name: name, opt: opt}
 	if err := opt.check(); err != nil {
-		return nil, c.report, fmt.Errorf("read problems: %s: %w", name, err)
+		return c.fail(err)
 	}
 	lines := jsonl.NewReader(r, jsonl.MaxLine)
 	for {
-		text, tooLong, err := lines.Next()
+		text, bad, err := lines.Next()
 		if errors.Is(err, io.EOF) {
 			return c.finish()
 		}
 		if err != nil {
-			return nil, c.report, fmt.Errorf("read problems: %s: after line %d: %w", name, lines.Line, err)
-		}
-		if !tooLong && len(bytes.TrimSpace(text)) == 0 {
-			continue
+			return c.fail(err)
 		}
 		var p Problem
-		if tooLong {
-			err = fmt.Errorf("longer than %d MiB", jsonl.MaxLine>>20)
-		} else {
-			p, err = parseRecord(text, opt.Fields)
+		if bad == nil {
+			p, bad = parseRecord(text, opt.Fields)
 		}
-		if err := c.add(p, lines.Line, err); err != nil {
-			return nil, c.report, err
+		if err := c.add(p, lines.Line, bad); err != nil {
+			return c.fail(err)
 		}
 	}
 }
@@ -218,7 +211,7 @@ func (c *collector) add(p Problem, line int, bad error) error {
 		c.report.Problems++
 	}
 	if !c.opt.SkipBad && c.broken != nil && c.report.Problems > 0 {
-		return fmt.Errorf("read problems: %s: %w (pass --skip-bad to count and skip such %ss)", c.name, c.broken, cmp.Or(c.unit, "line"))
+		return fmt.Errorf("%w (pass --skip-bad to count and skip such %ss)", c.broken, cmp.Or(c.unit, "line"))
 	}
 	if bad != nil {
 		return nil
@@ -234,38 +227,26 @@ func (c *collector) add(p Problem, line int, bad error) error {
 }
 
 func (c *collector) finish() ([]Problem, ReadReport, error) {
-	prefix := "read problems: " + c.name
 	switch {
 	case c.report.Lines == 0:
-		return nil, c.report, fmt.Errorf("%s: the file has no problems", prefix)
+		return c.fail(errors.New("the file has no problems"))
 	case c.report.Problems == 0 && !c.opt.SkipBad:
-		return nil, c.report, fmt.Errorf("%s: %w (0 of %d records are valid)", prefix, c.broken, c.report.Lines)
+		return c.fail(fmt.Errorf("%w (0 of %d records are valid)", c.broken, c.report.Lines))
 	case c.report.Problems == 0:
-		return nil, c.report, fmt.Errorf("%s: all of its %d records are invalid; the first: %w",
-			prefix, c.report.Lines, c.broken)
+		return c.fail(fmt.Errorf("all of its %d records are invalid; the first: %w", c.report.Lines, c.broken))
 	}
 	return c.problems, c.report, nil
+}
+
+// fail is the result of a reader that ends with an error.
+func (c *collector) fail(err error) ([]Problem, ReadReport, error) {
+	return nil, c.report, fmt.Errorf("read problems: %s: %w", c.name, err)
 }
 
 // WriteJSONL writes problems in GSM8K's form, one per line, with "id" and, if known, "type" and
 // "fact". [ReadJSONL] reads them back.
 func WriteJSONL(w io.Writer, problems []Problem) error {
-	buf := bufio.NewWriter(w)
-	enc := json.NewEncoder(buf)
-	enc.SetEscapeHTML(false) // keep "<<7+5=12>>" readable
-	for _, p := range problems {
-		err := enc.Encode(struct {
-			ID       string `json:"id,omitempty"`
-			Question string `json:"question"`
-			Answer   string `json:"answer"`
-			Type     string `json:"type,omitempty"`
-			Fact     string `json:"fact,omitempty"`
-		}{p.ID, p.Question, p.Answer, p.Type, p.Fact})
-		if err != nil {
-			return fmt.Errorf("write problems: %s: %w", p.ID, err)
-		}
-	}
-	if err := buf.Flush(); err != nil {
+	if err := jsonl.Write(w, problems); err != nil {
 		return fmt.Errorf("write problems: %w", err)
 	}
 	return nil

@@ -62,10 +62,9 @@ type RewardParams struct {
 	// Opening is the tag at the end of the prompt that think_format counts as the start of the
 	// completion ([Template.Opening]); empty if the policy writes the tag itself.
 	Opening string
-	// OverlongMax is the length limit of soft_overlong in tokens; 0 means the
-	// sampling limit. OverlongCache is the width of its ramp; 0 means a fifth of
-	// the limit, DAPO's ratio (4096 of 20480), and at least 1.
-	OverlongMax, OverlongCache int
+	// OverlongCache is the width of soft_overlong's ramp in tokens, up to the sampling limit; 0
+	// means a fifth of the limit, DAPO's ratio (4096 of 20480), and at least 1.
+	OverlongCache int
 	// RepetitionNGram is the width of repetition's n-grams in tokens, at least 1;
 	// RepetitionMaxPenalty its value, at most 0, for a text that only repeats.
 	RepetitionNGram      int
@@ -211,23 +210,16 @@ func ThinkFormat(text string) bool {
 	return ok && strings.Contains(rest, thinkClose) && !strings.Contains(rest, thinkOpen)
 }
 
-// newSoftOverlong returns the reward of [SoftOverlong], NaN if neither the parameters nor the input
-// have a limit.
+// newSoftOverlong returns the reward of [SoftOverlong], NaN without a sampling limit.
 func newSoftOverlong(p RewardParams) (RewardFunc, error) {
-	if p.OverlongMax < 0 || p.OverlongCache < 0 {
-		return nil, fmt.Errorf("limit %d and cache %d must not be negative "+
-			"(0 means the sampling limit, and a fifth of the limit)",
-			p.OverlongMax, p.OverlongCache)
-	}
-	if p.OverlongMax > 0 && p.OverlongCache > p.OverlongMax {
-		return nil, fmt.Errorf("the cache of %d tokens is longer than the limit of %d", p.OverlongCache, p.OverlongMax)
+	if p.OverlongCache < 0 {
+		return nil, fmt.Errorf("the cache is %d; it must not be negative (0 means a fifth of the limit)", p.OverlongCache)
 	}
 	return func(in RewardInput) float64 {
-		limit := cmp.Or(p.OverlongMax, in.MaxTokens)
-		if limit <= 0 {
+		if in.MaxTokens <= 0 {
 			return math.NaN()
 		}
-		return SoftOverlong(in.Tokens, limit, cmp.Or(p.OverlongCache, max(limit/5, 1)))
+		return SoftOverlong(in.Tokens, in.MaxTokens, cmp.Or(p.OverlongCache, max(in.MaxTokens/5, 1)))
 	}, nil
 }
 

@@ -12,9 +12,7 @@ func TestNewRewardErrors(t *testing.T) {
 		change       func(*RewardParams)
 		want         string
 	}{
-		{"negative limit", "soft_overlong", func(p *RewardParams) { p.OverlongMax = -1 }, "make reward function soft_overlong: limit -1"},
-		{"negative cache", "soft_overlong", func(p *RewardParams) { p.OverlongCache = -1 }, "cache -1"},
-		{"cache beyond the limit", "soft_overlong", func(p *RewardParams) { p.OverlongMax, p.OverlongCache = 8, 9 }, "9 tokens is longer than the limit of 8"},
+		{"negative cache", "soft_overlong", func(p *RewardParams) { p.OverlongCache = -1 }, "make reward function soft_overlong: the cache is -1"},
 		{"no n-gram", "repetition", func(p *RewardParams) { p.RepetitionNGram = 0 }, "n-grams of 0 tokens"},
 		{"a penalty that rewards", "repetition", func(p *RewardParams) { p.RepetitionMaxPenalty = 0.5 }, "at most 0"},
 		{"penalty NaN", "repetition", func(p *RewardParams) { p.RepetitionMaxPenalty = math.NaN() }, "at most 0"},

@@ -32,7 +32,7 @@ func ReadSVAMP(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport
 		if c.broken != nil && !opt.SkipBad {
 			err = c.broken // it comes first in the file
 		}
-		return nil, c.report, fmt.Errorf("read problems: %s: %w", name, err)
+		return c.fail(err)
 	}
 	if err := opt.check(); err != nil {
 		return fail(err)
@@ -49,7 +49,7 @@ func ReadSVAMP(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport
 		return c.finish()
 	}
 	if !utf8.Valid(data) {
-		return fail(errors.New("not valid UTF-8"))
+		return fail(errUTF8)
 	}
 
 	dec := json.NewDecoder(bytes.NewReader(data))
@@ -81,7 +81,7 @@ func ReadSVAMP(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport
 		at := lineAt(dec.InputOffset() - int64(len(raw)))
 		p, bad := parseElement(raw, opt.Fields)
 		if err := c.add(p, at, bad); err != nil {
-			return nil, c.report, err
+			return c.fail(err)
 		}
 	}
 	if _, err := dec.Token(); err != nil {

@@ -1,7 +1,6 @@
 package gsm8k
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -45,18 +44,16 @@ func ReadTurns(path string) ([]Turn, error) {
 func readTurns(r io.Reader) (out []Turn, err error) {
 	lines := jsonl.NewReader(r, jsonl.MaxLine)
 	for {
-		text, tooLong, err := lines.Next()
+		text, bad, err := lines.Next()
 		switch {
 		case errors.Is(err, io.EOF) && len(out) == 0:
 			return nil, errors.New("the file has no examples")
 		case errors.Is(err, io.EOF):
 			return out, nil
 		case err != nil:
-			return nil, fmt.Errorf("after line %d: %w", lines.Line, err)
-		case tooLong:
-			return nil, fmt.Errorf("line %d: longer than %d MiB", lines.Line, jsonl.MaxLine>>20)
-		case len(bytes.TrimSpace(text)) == 0:
-			continue
+			return nil, err
+		case bad != nil:
+			return nil, fmt.Errorf("line %d: %w", lines.Line, bad)
 		case len(out) == maxTurns:
 			return nil, fmt.Errorf("line %d: more than %d examples", lines.Line, maxTurns)
 		}

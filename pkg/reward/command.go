@@ -14,7 +14,6 @@ import (
 // command is a function whose rewards other processes compute. A batch is split over the workers
 // between prompts, always in the same way, and results are in the order of the batch.
 type command struct {
-	spec    Spec
 	ctx     context.Context
 	note    func(string)
 	workers []*worker
@@ -32,7 +31,7 @@ func newCommand(ctx context.Context, s Spec, note func(string)) (*command, error
 	if _, err := exec.LookPath(s.Command[0]); err != nil {
 		return nil, fmt.Errorf("start %s: %w", textutil.CommandLine(s.Command), err)
 	}
-	c := &command{spec: s, ctx: ctx, note: note}
+	c := &command{ctx: ctx, note: note}
 	for range max(1, s.Workers) {
 		c.workers = append(c.workers, &worker{spec: s})
 	}

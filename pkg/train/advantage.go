@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"grpo/pkg/config"
 	"grpo/pkg/rl"
 )
 
@@ -36,12 +37,11 @@ func (t *trainer) advantages(r *rollout, step int) error {
 func (t *trainer) groupAdvantages(r *rollout) error {
 	a := t.cfg.Algorithm
 	baseline, normalizer := a.Advantages()
-	whiten := normalizer == "whiten_tokens"
+	whiten := normalizer == config.WhitenTokens
 	rewards := r.rewards // (N)
 	var err error
 	if a.KLIn == "reward" && a.Beta != 0 && !whiten {
-		rewards, err = rl.KLInReward(r.shape, rewards, r.old(), r.reference, r.mask,
-			rl.KLEstimator(a.KLEstimator), a.Beta)
+		rewards, err = rl.KLInReward(r.shape, rewards, r.old(), r.reference, r.mask, a.KLEstimator, a.Beta)
 		if err != nil {
 			return err
 		}
@@ -53,8 +53,7 @@ func (t *trainer) groupAdvantages(r *rollout) error {
 		r.advantages, err = rl.NormalizeThenSum(r.byFunction, t.cfg.Reward.RewardWeights, r.groupSize, a.AdvantageEps)
 	default:
 		opt := rl.AdvantageOptions{
-			Baseline: rl.Baseline(baseline), Normalizer: rl.Normalizer(normalizer), Eps: a.AdvantageEps,
-			GreedyRewards: r.greedyRewards,
+			Baseline: baseline, Normalizer: normalizer, Eps: a.AdvantageEps, GreedyRewards: r.greedyRewards,
 		}
 		if whiten {
 			opt.Normalizer = rl.NormalizerNone
@@ -127,7 +126,7 @@ func (t *trainer) chargeKL(r *rollout, rewards []float64) {
 	for i, c := range r.completions {
 		for k, lp := range c.LogProbs {
 			at := i*r.shape.T + k
-			kl, _ := rl.KLEstimator(a.KLEstimator).At(float64(lp), r.reference[at])
+			kl, _ := a.KLEstimator.At(float64(lp), r.reference[at])
 			rewards[at] -= a.Beta * kl
 		}
 	}
@@ -136,19 +135,13 @@ func (t *trainer) chargeKL(r *rollout, rewards []float64) {
 // zeroVariance reports whether the standard deviation of a group's rewards is 0:
 // at least two completions were scored, and all scored ones got the same reward.
 func zeroVariance(rewards []float64) bool {
-	scored, first := 0, 0.0
-	for _, v := range rewards {
-		if math.IsNaN(v) {
-			continue
-		}
-		if scored++; scored == 1 {
-			first = v
-		}
-		if v != first {
-			return false
-		}
-	}
-	return scored >= 2
+	return len(scored(rewards)) >= 2 && equalRewards(rewards)
+}
+
+// equalRewards reports whether all scored completions of a group got the same reward.
+func equalRewards(rewards []float64) bool {
+	rewards = scored(rewards)
+	return !slices.ContainsFunc(rewards, func(v float64) bool { return v != rewards[0] })
 }
 
 // informative reports whether any of the completions lo to hi-1 has an advantage

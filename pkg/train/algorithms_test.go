@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/configs"
 	"grpo/pkg/config"
 	"grpo/pkg/rl"
 	"grpo/pkg/rundir"
@@ -88,11 +89,7 @@ func TestVariantsResumeExactly(t *testing.T) {
 			t.Parallel()
 			cfg := small(append([]string{"n_grpo_steps=5"}, v.set...)...)
 			want := mustRun(t, cfg, t.TempDir(), 1)
-			dir := t.TempDir()
-			ctx, cancel := context.WithCancel(context.Background())
-			if _, err := Run(ctx, cfg, options(dir, &watch{after: 3, cancel: cancel}, 1)); !errors.Is(err, ErrInterrupted) {
-				t.Fatal(err)
-			}
+			dir := interrupted(t, cfg, 3)
 			sameBits(t, want, mustRun(t, cfg, dir, 2))
 		})
 	}
@@ -189,23 +186,19 @@ func TestTeacherIsLoaded(t *testing.T) {
 // Every preset trains from the default base.
 func TestPresetsTrain(t *testing.T) {
 	long(t)
-	for _, p := range config.Presets() {
-		t.Run(p.Name, func(t *testing.T) {
+	for _, name := range configs.Names("presets") {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			set := []string{"n_grpo_steps=2", "rollout_batch_size=32", "train_batch_size=16", "gradient_accumulation_steps=1",
 				"data.val_size=20", "data.test_size=0", "data.unseen_size=0", "eval.greedy=false"}
-			if p.Name == "minillm" {
+			if name == "minillm" {
 				set = append(set, "teacher=base")
 			}
-			r, err := config.Load(config.LoadOptions{Path: p.Name, Set: set})
-			if err != nil {
-				t.Fatal(err)
-			}
-			run := mustRun(t, r.Config, t.TempDir(), 2)
+			run := mustRun(t, mustLoad(t, config.LoadOptions{Path: name, Set: set}), t.TempDir(), 2)
 			if run.Result.Status != rundir.StateDone || len(run.Metrics) != 2 {
 				t.Errorf("status %s after %d steps: %v", run.Result.Status, len(run.Metrics), run.Result.Warnings)
 			}
-			if p.Name != "minillm" && run.Result.WeightsSHA256 == open(t, run.Dir).Meta.InitHash {
+			if name != "minillm" && run.Result.WeightsSHA256 == open(t, run.Dir).Meta.InitHash {
 				t.Error("the weights did not move")
 			}
 		})

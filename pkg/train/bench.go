@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -119,9 +120,7 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	if o.Threads <= 0 {
-		o.Threads = runtime.GOMAXPROCS(0)
-	}
+	o.Threads = cmp.Or(o.Threads, runtime.GOMAXPROCS(0))
 	t, err := newBench(o)
 	defer t.close()
 	if err != nil {
@@ -228,27 +227,13 @@ func peak(name string, now func() time.Time) (best float64) {
 // distinctTokens counts the tokens of prompts that a step computes: a decoder computes what all of
 // them begin with once.
 func (t *trainer) distinctTokens(prompts [][]int) (n int) {
-	shared := len(prompts[0])
 	for _, p := range prompts {
-		k := 0
-		for k < min(shared, len(p)) && p[k] == prompts[0][k] {
-			k++
-		}
-		shared = k
 		n += len(p)
 	}
-	if !isDecoder(t.cfg.Model) {
-		return n
+	if isDecoder(t.cfg.Model) {
+		n -= (len(prompts) - 1) * model.SharedPrefix(prompts)
 	}
-	return n - (len(prompts)-1)*shared
-}
-
-func mean(x []float64) float64 {
-	var sum float64
-	for _, v := range x {
-		sum += v
-	}
-	return sum / float64(len(x))
+	return n
 }
 
 func median(x []float64) float64 {

@@ -37,11 +37,7 @@ func testDecoderBF16(t *testing.T, set ...string) {
 			t.Errorf("step %d: the log-probabilities of sampler and learner differ by %v", m.Step, d)
 		}
 	}
-	dir := t.TempDir()
-	ctx, cancel := context.WithCancel(context.Background())
-	if _, err := Run(ctx, cfg, options(dir, &watch{after: 1, cancel: cancel}, 1)); !errors.Is(err, ErrInterrupted) {
-		t.Fatalf("error %v", err)
-	}
+	dir := interrupted(t, cfg, 1)
 	if _, err := Run(context.Background(), plain, options(dir, &watch{}, 1)); err == nil || !strings.Contains(err.Error(), "model.precision") {
 		t.Errorf("continued in float32: %v", err)
 	}

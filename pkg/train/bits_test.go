@@ -18,11 +18,7 @@ func TestSmokeRunKeepsItsBits(t *testing.T) {
 	if k := kernel.Name(); !kernel.SameBits(k, "avx2") {
 		t.Skipf("the weights are pinned for the kernels avx2 and avx512; this is %s, whose last bits differ", k)
 	}
-	r, err := config.Load(config.LoadOptions{Path: "smoke"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := mustRun(t, r.Config, t.TempDir(), 2).Result.WeightsSHA256; got != smokeWeights {
+	if got := mustRun(t, mustLoad(t, config.LoadOptions{Path: "smoke"}), t.TempDir(), 2).Result.WeightsSHA256; got != smokeWeights {
 		t.Errorf("weights %s, want %s", got, smokeWeights)
 	}
 }

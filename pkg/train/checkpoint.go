@@ -225,10 +225,7 @@ func (t *trainer) dropOld(current int) error {
 // keepBest removes the checkpoints of a finished run except the best weights, if output.keep is
 // "best". Without valid best weights it keeps the others.
 func (t *trainer) keepBest() error {
-	if t.cfg.Output.Keep != "best" {
-		return nil
-	}
-	if t.verifyBest() != nil {
+	if t.cfg.Output.Keep != "best" || t.verifyBest() != nil {
 		return nil
 	}
 	names, err := t.checkpoints()
@@ -260,17 +257,21 @@ func (t *trainer) saveBest(step int) error {
 			return c.WriteChecksummed(f)
 		})
 	}
-	var tensors []safetensors.Tensor
-	for _, x := range t.params.Tensors() {
-		tensors = append(tensors, safetensors.Tensor{Name: x.Name, Shape: x.Shape, Data: x.Data})
-	}
 	commit, err := rundir.PrepareFolder(t.path(rundir.CheckpointDir, bestFolder), func(dir string) error {
-		return t.folder.Write(dir, "F32", tensors, metadata)
+		return t.folder.Write(dir, "F32", tensorsOf(t.params), metadata)
 	}, t.hold.Check)
 	if err != nil {
 		return err
 	}
 	return t.disk.do(commit)
+}
+
+// tensorsOf are the parameters as tensors of a Hugging Face folder.
+func tensorsOf(p *model.Params) (out []safetensors.Tensor) {
+	for _, x := range p.Tensors() {
+		out = append(out, safetensors.Tensor{Name: x.Name, Shape: x.Shape, Data: x.Data})
+	}
+	return out
 }
 
 // verifyBest compares the best weights with their checksums.

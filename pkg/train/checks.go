@@ -127,9 +127,9 @@ func (t *trainer) samplerTolerance() float64 {
 }
 
 // checkSampler: the policy that sampled is the policy that learns.
-func (t *trainer) checkSampler(step int, s *updateStats) error {
+func (t *trainer) checkSampler(s *updateStats) error {
 	if limit := t.samplerTolerance(); !(*s.maxDiff <= limit) {
-		return failed(step, "the log-probabilities of sampler and graph differ by up to %g, more than %g",
+		return failed(s.step, "the log-probabilities of sampler and graph differ by up to %g, more than %g",
 			*s.maxDiff, limit)
 	}
 	t.passed(1)

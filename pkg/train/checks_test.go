@@ -93,7 +93,7 @@ func TestCheckOfSamplerAndGraph(t *testing.T) {
 		diff float64
 		ok   bool
 	}{{0, true}, {1e-4, true}, {1.1e-4, false}, {math.Inf(1), false}, {math.NaN(), false}} {
-		if err := r.checkSampler(3, &updateStats{maxDiff: &tt.diff}); (err == nil) != tt.ok {
+		if err := r.checkSampler(&updateStats{step: 3, maxDiff: &tt.diff}); (err == nil) != tt.ok {
 			t.Errorf("a difference of %g: %v", tt.diff, err)
 		}
 	}
@@ -246,7 +246,7 @@ func BenchmarkChecks(b *testing.B) {
 	b.Run("checks", func(b *testing.B) {
 		for b.Loop() {
 			for _, err := range []error{
-				r.checkCompletions(x, 1), r.checkMask(x, rows, matrix), r.checkAdvantages(x, 1), r.checkSampler(1, &updateStats{}), r.checkLine(m),
+				r.checkCompletions(x, 1), r.checkMask(x, rows, matrix), r.checkAdvantages(x, 1), r.checkSampler(&updateStats{maxDiff: new(float64)}), r.checkLine(m),
 			} {
 				if err != nil {
 					b.Fatal(err)

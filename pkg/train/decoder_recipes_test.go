@@ -76,11 +76,7 @@ func TestDecoderRecipesResumeExactly(t *testing.T) {
 				"val_size=2", "test_size=0", "unseen_size=0", "train_size=6", "few_shot=0"}, set...)
 			cfg := tinyDecoder(t, set...)
 			want := mustRun(t, cfg, t.TempDir(), 2)
-			dir := t.TempDir()
-			ctx, cancel := context.WithCancel(context.Background())
-			if _, err := Run(ctx, cfg, options(dir, &watch{after: 1, cancel: cancel}, 1)); !errors.Is(err, ErrInterrupted) {
-				t.Fatalf("error %v", err)
-			}
+			dir := interrupted(t, cfg, 1)
 			got := mustRun(t, cfg, dir, 1)
 			sameBits(t, want, got)
 			for _, m := range got.Metrics {

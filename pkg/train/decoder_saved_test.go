@@ -9,21 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"grpo/pkg/config"
 	"grpo/pkg/model/hf"
 	"grpo/pkg/rundir"
 )
-
-// interruptedDecoder is a run that stopped after its first step.
-func interruptedDecoder(t *testing.T, cfg config.Config) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "run")
-	ctx, cancel := context.WithCancel(context.Background())
-	if _, err := Run(ctx, cfg, options(dir, &watch{after: 1, cancel: cancel}, 1)); !errors.Is(err, ErrInterrupted) {
-		t.Fatalf("error %v", err)
-	}
-	return dir
-}
 
 // A checkpoint leaves out what a continued run has anyway: moments before the first update, and a
 // reference model that has not moved.
@@ -50,7 +38,7 @@ func TestDecoderCheckpointIsSmall(t *testing.T) {
 					t.Errorf("step %d: moments %v, reference %v, %v", step, c.M != nil, c.Reference != nil, err)
 				}
 			}
-			dir := interruptedDecoder(t, cfg)
+			dir := interrupted(t, cfg, 1)
 			remove(t, filepath.Join(dir, rundir.CheckpointDir, lastFile)) // continue from step 0
 			w := &watch{}
 			if _, err := Run(context.Background(), cfg, options(dir, w, 1)); err != nil || w.resumed != 0 {
@@ -106,7 +94,7 @@ func TestDecoderBestIsVerified(t *testing.T) {
 	long(t)
 	cfg := tinyDecoder(t, "output.keep=best", "output.checkpoint_every_n_steps=1")
 	for _, name := range []string{"model.safetensors", "tokenizer.json", ""} {
-		dir := interruptedDecoder(t, cfg)
+		dir := interrupted(t, cfg, 1)
 		best := filepath.Join(dir, rundir.CheckpointDir, bestFolder)
 		if name == "" {
 			remove(t, best)
@@ -127,7 +115,7 @@ func TestDecoderBestIsVerified(t *testing.T) {
 // A process that was killed while it replaced the best weights leaves the old ones or the new ones.
 func TestDecoderBestSurvivesAKill(t *testing.T) {
 	cfg := tinyDecoder(t, "output.checkpoint_every_n_steps=1")
-	dir := interruptedDecoder(t, cfg)
+	dir := interrupted(t, cfg, 1)
 	best := filepath.Join(dir, rundir.CheckpointDir, bestFolder)
 	if err := os.Rename(best, best+".old"); err != nil {
 		t.Fatal(err)

@@ -18,15 +18,11 @@ import (
 // tinyDecoder is a short run of a real checkpoint's kind, with chat prompts.
 func tinyDecoder(t testing.TB, set ...string) config.Config {
 	t.Helper()
-	r, err := config.Load(config.LoadOptions{Checkpoint: FindCheckpoint, Set: append([]string{
+	return mustLoad(t, config.LoadOptions{Checkpoint: FindCheckpoint, Set: append([]string{
 		"model.init=" + decodertest.Folder(t), "prompt_template=chat", "few_shot=1", "system_prompt=Solve it.",
 		"val_size=4", "test_size=2", "unseen_size=2", "train_size=8", "rollout_batch_size=4", "group_size=2",
 		"sampling_max_tokens=5", "reward.functions=random", "train.n_grpo_steps=3", "eval.every_n_steps=3", "eval.save_samples=1",
 	}, set...)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.Config
 }
 
 // A Llama checkpoint trains; interrupted and continued on another number of threads it
@@ -44,11 +40,7 @@ func TestDecoderRunResumesExactly(t *testing.T) {
 			}
 			cfg := tinyDecoder(t, append(set, "output.checkpoint_every_n_steps=1")...)
 			want := mustRun(t, cfg, t.TempDir(), 2)
-			dir := t.TempDir()
-			ctx, cancel := context.WithCancel(context.Background())
-			if _, err := Run(ctx, cfg, options(dir, &watch{after: 1, cancel: cancel}, 1)); !errors.Is(err, ErrInterrupted) {
-				t.Fatalf("error %v", err)
-			}
+			dir := interrupted(t, cfg, 1)
 			mustRun(t, cfg, dir, 3)
 			sameBits(t, want, open(t, dir))
 			if name != "plain" {
@@ -215,11 +207,7 @@ func TestWorkedExamplesOfOnesOwn(t *testing.T) {
 	}
 	write("yes")
 	cfg := tinyDecoder(t, "few_shot_file="+file, "few_shot=0", "system_prompt=", "output.checkpoint_every_n_steps=1")
-	ctx, cancel := context.WithCancel(context.Background())
-	dir := t.TempDir()
-	if _, err := Run(ctx, cfg, options(dir, &watch{after: 1, cancel: cancel}, 1)); !errors.Is(err, ErrInterrupted) {
-		t.Fatalf("error %v", err)
-	}
+	dir := interrupted(t, cfg, 1)
 	write("no")
 	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err == nil || !strings.Contains(err.Error(), "problems") {
 		t.Errorf("the run continued with other examples: %v", err)

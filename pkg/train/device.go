@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"fmt"
 
 	"grpo/pkg/config"
@@ -107,14 +108,8 @@ func (t *trainer) moved(was string) {
 	if was == now {
 		return
 	}
-	name := func(s string) string {
-		if s == "" {
-			return "the CPU"
-		}
-		return s
-	}
 	line := fmt.Sprintf("the run moved from %s to %s after step %d: its bits match those of neither device",
-		name(was), name(now), t.state.Step)
+		cmp.Or(was, "the CPU"), cmp.Or(now, "the CPU"), t.state.Step)
 	t.state.Moves = append(t.state.Moves, line)
 	t.later("%s", line)
 }

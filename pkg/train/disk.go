@@ -65,11 +65,3 @@ func (d Disk) Less(dir string) Disk {
 	}
 	return Disk{max(0, d.Peak-used), max(0, d.Kept-used)}
 }
-
-// checkDisk checks the space of an unfinished run; showing a result needs none.
-func (t *trainer) checkDisk() error {
-	if _, err := os.Stat(t.path(rundir.ResultFile)); err == nil {
-		return nil
-	}
-	return t.opts.Disk.pass(t.opts.Dir, DiskOf(t.cfg).Less(t.opts.Dir).Peak)
-}

@@ -186,15 +186,15 @@ func (t *trainer) evaluatePairs() (map[string]float64, error) {
 	r, rows := t.data.evalPairs.rollout(span(0, len(t.data.evalPairs.list)))
 	x, err := t.scoreRows(t.scorers.policy, r, rows)
 	if err != nil {
-		return nil, fmt.Errorf("score the held-out pairs: %w", err)
+		return nil, err
 	}
 	half, err := t.scoreHalf(r, rows)
 	if err != nil {
-		return nil, fmt.Errorf("score the held-out pairs: %w", err)
+		return nil, err
 	}
 	res, err := rl.Preference(t.cfg.Algorithm.DPO.Preference(), t.pairBatch(r, rows, x, half, 0))
 	if err != nil {
-		return nil, fmt.Errorf("score the held-out pairs: %w", err)
+		return nil, err
 	}
 	var s pairStats
 	s.add(res)

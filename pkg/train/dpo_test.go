@@ -55,11 +55,7 @@ func TestDPOResumesExactly(t *testing.T) {
 			t.Parallel()
 			cfg := ofPairs(t, set...)
 			want := mustRun(t, cfg, t.TempDir(), 2)
-			dir := t.TempDir()
-			ctx, cancel := context.WithCancel(context.Background())
-			if _, err := Run(ctx, cfg, options(dir, &watch{after: 2, cancel: cancel}, 1)); !errors.Is(err, ErrInterrupted) {
-				t.Fatal(err)
-			}
+			dir := interrupted(t, cfg, 2)
 			sameBits(t, want, mustRun(t, cfg, dir, 3))
 			for _, m := range want.Metrics {
 				p := m.Preference

@@ -14,7 +14,7 @@ import (
 // batch, so the gradients of its micro-batches sum to exactly its gradient.
 func (t *trainer) updatePairs(r *rollout, pairs pairRows, step int) (*updateStats, error) {
 	c := t.cfg.Train
-	s := new(updateStats)
+	s := &updateStats{step: step}
 	place := float64(step-1) * float64(t.cfg.UpdatesPerStep()) // in the schedule of the learning rate
 	for epoch := range c.EpochsPerRolloutBatch {
 		for lo := 0; lo < len(r.completions); lo += c.TrainBatchSize {
@@ -31,11 +31,6 @@ func (t *trainer) updatePairs(r *rollout, pairs pairRows, step int) (*updateStat
 			}
 			if err := t.updateOnPairs(r, batch, epoch == 0, s); err != nil {
 				return nil, err
-			}
-			if s.updates == 1 && s.maxDiff != nil {
-				if err := t.checkSampler(step, s); err != nil {
-					return nil, err
-				}
 			}
 		}
 	}
@@ -111,11 +106,7 @@ func (t *trainer) updateOnPairs(r *rollout, batch pairRows, firstPass bool, s *u
 		}
 		done += len(rows)
 	}
-	norm, err := t.opt.Step(t.params, t.learner.Grads(), s.rate, t.cfg.Train.MaxGradNorm)
-	if err != nil {
-		return fmt.Errorf("update: %w", err)
-	}
-	return s.finish(loss, norm)
+	return t.applyUpdate(loss, s)
 }
 
 // scoreHalf returns the log-probabilities of pairs under the policy at half the temperature, which

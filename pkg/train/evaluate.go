@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -137,25 +138,25 @@ func (c *counter) counts() rundir.Counts {
 
 // evaluate measures the policy on the validation and unseen splits, writes the
 // lines, and keeps the best weights.
-func (t *trainer) evaluate(step int) (rundir.Eval, error) {
+func (t *trainer) evaluate(step int) error {
 	preference, err := t.evaluatePairs()
 	if err != nil {
-		return rundir.Eval{}, err
+		return fmt.Errorf("score the held-out pairs: %w", err)
 	}
-	val, err := t.evaluateSplit("val", t.data.problems.Val, step, preference)
+	val, err := t.evaluateSplit(rundir.SplitVal, t.data.problems.Val, step, preference)
 	if err != nil {
-		return val, err
+		return err
 	}
 	if len(t.data.problems.Unseen) > 0 {
-		unseen, err := t.evaluateSplit("unseen", t.data.problems.Unseen, step, nil)
+		unseen, err := t.evaluateSplit(rundir.SplitUnseen, t.data.problems.Unseen, step, nil)
 		if err != nil {
-			return val, err
+			return err
 		}
 		t.state.Unseen = &unseen
 	}
 	if every := t.cfg.Eval.SetsEveryNSteps; step == 0 || every > 0 && step%every == 0 {
 		if err := t.evaluateSets(step); err != nil {
-			return val, err
+			return err
 		}
 	}
 	if step == 0 {
@@ -165,12 +166,12 @@ func (t *trainer) evaluate(step int) (rundir.Eval, error) {
 	if step == 0 || val.Sampled.AnswerReward > t.state.Best.Sampled.AnswerReward {
 		t.state.Best = val
 		if err := t.saveBest(step); err != nil {
-			return val, err
+			return err
 		}
 	}
 	t.opts.Observer.Eval(val)
 	t.detectCollapse(val)
-	return val, nil
+	return nil
 }
 
 // evaluateSets measures the policy on the sets of files (eval.sets), unless it has done so
@@ -240,9 +241,7 @@ func EvaluateCheckpoint(cfg config.Config, split string, n, threads int, note fu
 	if err != nil {
 		return nil, nil, err
 	}
-	if threads <= 0 {
-		threads = runtime.GOMAXPROCS(0)
-	}
+	threads = cmp.Or(threads, runtime.GOMAXPROCS(0))
 	for _, s := range sets {
 		largest = max(largest, len(s.Problems))
 		if err := (promptSplit{s, cfg.Eval.MaxTokens, "eval.max_tokens"}).fits(cfg, template); err != nil {

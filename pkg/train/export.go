@@ -193,7 +193,7 @@ func exportSource(path, which string) (string, error) {
 		return "", config.Invalid(fmt.Errorf("there is no %s (give a run's folder, a checkpoint, a Hugging Face "+
 			"folder or a GGUF file)", source))
 	}
-	return source, errors.Join(regular.Folder(filepath.Dir(source)))
+	return source, regular.Folder(filepath.Dir(source))
 }
 
 // weightsFile reads the tensors of a checkpoint's file one at a time.

@@ -21,9 +21,13 @@ import (
 // decoderRate is the default learning rate of a Llama or Qwen network: TinyLM's would destroy it.
 const decoderRate = 1e-5
 
-// FindCheckpoint is the finder of [config.LoadOptions]. A path is a safetensors file, a Hugging Face
-// or PEFT folder, a GGUF file, a folder of `grpo sft`, or a run folder, of which it takes the last checkpoint (the best if the finished run
-// kept only that), or the name of a model in the Hugging Face cache, to which it adds the commit.
+// FindCheckpoint is the finder of [config.LoadOptions]. A path is one of
+//
+//   - a safetensors file, a Hugging Face or PEFT folder, or a GGUF file;
+//   - a folder of `grpo sft`;
+//   - a run folder: its last checkpoint, or the best if the finished run kept only that;
+//   - the name of a model in the Hugging Face cache, to which the commit is added.
+//
 // For an unreadable path it returns no file: loading it reports the reason.
 func FindCheckpoint(path, adapterBase string) (config.Checkpoint, error) {
 	file := path

@@ -12,7 +12,6 @@ import (
 
 	"grpo/internal/regular"
 	"grpo/pkg/config"
-	"grpo/pkg/model"
 	"grpo/pkg/rundir"
 )
 
@@ -176,19 +175,6 @@ func (t *trainer) differences() (diff string, other bool, err error) {
 	return diff, config.Hash(onDeviceOf(old.Config, t.cfg)) != config.Hash(t.cfg), nil
 }
 
-// sameRequest returns an error if the folder has a supervised run of another configuration.
-func (s *sft) sameRequest() error {
-	differences := func() (string, bool, error) {
-		old, err := config.LoadSFT(config.LoadOptions{Path: s.path(rundir.ConfigFile)})
-		if err != nil {
-			return "", true, err
-		}
-		return strings.Join(config.Diff(old.Config, s.cfg), "; "), config.Hash(old.Config) != config.Hash(s.cfg), nil
-	}
-	_, err := ownConfig(s.opts.Dir, config.Marshal(s.cfg), differences, SFTLogFile, SFTRecordFile)
-	return err
-}
-
 // ownConfig returns the config.yaml in dir, or nil if there is none. It must equal want, or be an
 // equivalent configuration next to one of the files marks. Without those files it belongs to the
 // user and must not be replaced.
@@ -219,31 +205,4 @@ func ownConfig(dir string, want []byte, differences func() (diff string, other b
 	}
 	return nil, fmt.Errorf("%w: %s has a %s but no run; a run would replace that file; give another --out",
 		config.ErrConfig, dir, rundir.ConfigFile)
-}
-
-// finished returns the record of a finished run, or nil. It writes no files.
-func (s *sft) finished() (*SFTRecord, error) {
-	if err := rundir.Allow(s.opts.Dir, rundir.KindSFT, s.sameRequest); err != nil {
-		return nil, err
-	}
-	rec := new(SFTRecord)
-	err := rundir.ReadJSON(s.path(SFTRecordFile), rec)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err == nil && rec.ConfigHash != config.Hash(s.cfg) {
-		err = fmt.Errorf("%s is the record of another configuration", s.path(SFTRecordFile))
-	}
-	var c *model.Checkpoint
-	if err == nil {
-		c, err = readOwn(s.path(SFTModelFile))
-	}
-	if err == nil && c.Params.Hash() != rec.Weights {
-		err = fmt.Errorf("%s does not hold the weights that %s names", s.path(SFTModelFile), SFTRecordFile)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w (the run is done: put the file back, or start in a new folder with --fresh)", err)
-	}
-	s.opts.Observer.Note(fmt.Sprintf("the run in %s is done; this is its record (no file was changed)", s.opts.Dir))
-	return rec, nil
 }

@@ -1,8 +1,10 @@
 package train
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
+	"slices"
 
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
@@ -61,14 +63,9 @@ func Generate(o GenerateOptions) ([]Generated, error) {
 				"context of %d tokens (shorten it, or ask for fewer)", i+1, len(ids), o.MaxTokens, context))
 		}
 	}
-	if o.Threads <= 0 {
-		o.Threads = runtime.GOMAXPROCS(0)
-	}
+	o.Threads = cmp.Or(o.Threads, runtime.GOMAXPROCS(0))
 	c.Eval.MaxTokens, c.Eval.Greedy = o.MaxTokens, false
-	var all []gsm8k.Problem
-	for range o.N {
-		all = append(all, problems...)
-	}
+	all := slices.Repeat(problems, o.N)
 	if err := o.Memory.pass(memoryOfEvaluation(c, t, all, o.Threads)); err != nil {
 		return nil, err
 	}

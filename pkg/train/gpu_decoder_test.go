@@ -57,9 +57,7 @@ func TestGPUDecoderRunHasTheSameBits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := trained(t, append(set, "device=cuda")...)
-			want, dir := mustRun(t, cfg, t.TempDir(), 1), t.TempDir()
-			interruptAfter(t, cfg, dir, 1)
-			sameBits(t, want, mustRun(t, cfg, dir, 2))
+			sameBits(t, uninterrupted(t, cfg), mustRun(t, cfg, interrupted(t, cfg, 1), 2))
 		})
 	}
 }
@@ -68,8 +66,8 @@ func TestGPUDecoderRunHasTheSameBits(t *testing.T) {
 // they began in float32.
 func TestGPUDecoderRunMoves(t *testing.T) {
 	emulated(t)
-	begun, dir := trained(t, "train.lora.rank=2", "device=cuda"), t.TempDir()
-	interruptAfter(t, begun, dir, 1)
+	begun := trained(t, "train.lora.rank=2", "device=cuda")
+	dir := interrupted(t, begun, 1)
 	other := begun
 	other.Model.Precision = "bf16"
 	if _, err := Run(context.Background(), other, options(dir, &watch{}, 1)); !errors.Is(err, config.ErrConfig) || !strings.Contains(err.Error(), "model.precision") {

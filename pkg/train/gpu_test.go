@@ -83,18 +83,8 @@ func TestGPURunHasTheSameBits(t *testing.T) {
 	emulated(t)
 	cfg := tiny("device=cuda")
 	want := mustRun(t, cfg, t.TempDir(), 1)
-	dir := t.TempDir()
-	interruptAfter(t, cfg, dir, 1)
+	dir := interrupted(t, cfg, 1)
 	sameBits(t, want, mustRun(t, cfg, dir, 2))
-}
-
-func interruptAfter(t *testing.T, cfg config.Config, dir string, step int) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	if _, err := Run(ctx, cfg, options(dir, &watch{after: step, cancel: cancel}, 1)); !errors.Is(err, ErrInterrupted) {
-		t.Fatalf("interrupted after step %d: error %v, want ErrInterrupted", step, err)
-	}
 }
 
 // A run may continue on another device; its notes, meta.json and result record that. Other
@@ -103,8 +93,7 @@ func TestGPURunMoves(t *testing.T) {
 	emulated(t)
 	for _, c := range []struct{ from, to string }{{"cpu", "cuda"}, {"cuda", "cpu"}} {
 		t.Run(c.from+" to "+c.to, func(t *testing.T) {
-			dir := t.TempDir()
-			interruptAfter(t, tiny("device="+c.from), dir, 1)
+			dir := interrupted(t, tiny("device="+c.from), 1)
 			w := &watch{}
 			if _, err := Run(context.Background(), tiny("device="+c.to, "lr=2e-3"), options(dir, w, 1)); !errors.Is(err, config.ErrConfig) {
 				t.Errorf("another learning rate: error %v, want ErrConfig", err)

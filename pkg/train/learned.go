@@ -25,11 +25,14 @@ type learnedReward struct {
 	name        string
 	nullOnError bool
 	encoder     *pairEncoder
-	values      interface {
-		Values(*model.Batch) (*model.ValueMatrix, error)
-		Close() error
-	}
-	pool *kernel.Pool
+	values      valuer
+	pool        *kernel.Pool
+}
+
+// valuer is a reward model that is not trained.
+type valuer interface {
+	Values(*model.Batch) (*model.ValueMatrix, error)
+	Close() error
 }
 
 func openLearned(c config.CustomReward, threads int) (reward.Function, error) {
@@ -59,7 +62,7 @@ func (l *learnedReward) Score(b reward.Batch) (reward.Scores, error) {
 		}
 		for row, i := range at {
 			x := m.Values[lastValue(m, batch, row)]
-			if math.IsNaN(x) || math.IsInf(x, 0) {
+			if notFinite(x) {
 				return fmt.Errorf("reward %s: the reward of %s is %v: the reward model is not usable", l.name,
 					words.Quote(b.Completions[i].Completion), x)
 			}

@@ -3,7 +3,6 @@ package train
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"math"
 	"os"
@@ -74,11 +73,7 @@ func TestLoRARunResumesExactly(t *testing.T) {
 			}
 			cfg := tinyDecoder(t, append(set, "train.lora.rank=2", "output.checkpoint_every_n_steps=1")...)
 			want := mustRun(t, cfg, t.TempDir(), 2)
-			dir := t.TempDir()
-			ctx, cancel := context.WithCancel(context.Background())
-			if _, err := Run(ctx, cfg, options(dir, &watch{after: 1, cancel: cancel}, 1)); !errors.Is(err, ErrInterrupted) {
-				t.Fatalf("error %v", err)
-			}
+			dir := interrupted(t, cfg, 1)
 			mustRun(t, cfg, dir, 3)
 			sameBits(t, want, open(t, dir))
 			compared := 0

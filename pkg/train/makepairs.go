@@ -124,9 +124,7 @@ func newPairMaker(ctx context.Context, o PairOptions) (m *pairMaker, err error) 
 	if err := set.fits(c, m.template); err != nil {
 		return m, err
 	}
-	if m.Threads <= 0 {
-		m.Threads = runtime.GOMAXPROCS(0)
-	}
+	m.Threads = cmp.Or(m.Threads, runtime.GOMAXPROCS(0))
 	c.Eval.MaxTokens, c.Eval.Greedy = c.Rollout.SamplingMaxTokens, false
 	var sampled []gsm8k.Problem
 	for range c.Rollout.RolloutBatchSize {
@@ -138,8 +136,7 @@ func newPairMaker(ctx context.Context, o PairOptions) (m *pairMaker, err error) 
 	if m.encoder, err = newPairEncoder(c.Model); err != nil {
 		return m, err
 	}
-	m.rewards, err = openRewards(ctx, c, m.template, m.Threads, func(format string, args ...any) { o.Note(fmt.Sprintf(format, args...)) })
-	if err != nil {
+	if m.rewards, err = openRewards(ctx, c, m.template, m.Threads, o.Note); err != nil {
 		return m, err
 	}
 	if m.network, err = openNetwork(c.Model, c.Train.LoRA, c.Seed, m.Threads, evaluationWork(c, len(sampled))); err != nil {
@@ -161,9 +158,7 @@ func (m *pairMaker) close() {
 	if m.sampler != nil {
 		m.sampler.Close()
 	}
-	if m.pool != nil {
-		m.network.close()
-	}
+	m.network.close()
 }
 
 // batch samples groups first to first+n-1 and adds their pairs.

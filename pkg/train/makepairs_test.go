@@ -15,11 +15,8 @@ import (
 
 func madePairs(t *testing.T, o PairOptions, set ...string) ([]preference.Pair, *PairsMade) {
 	t.Helper()
-	l, err := config.Load(config.LoadOptions{Set: set, Checkpoint: FindCheckpoint})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.Config, o.Note, o.Done, o.Split = l.Config, func(string) {}, func(int, int) {}, "train"
+	o.Config = mustLoad(t, config.LoadOptions{Set: set, Checkpoint: FindCheckpoint})
+	o.Note, o.Done, o.Split = func(string) {}, func(int, int) {}, "train"
 	pairs, made, err := MakePairs(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -67,13 +64,10 @@ func TestMakePairsOfADecoder(t *testing.T) {
 			t.Errorf("the prompt is %q", p.Prompt.Plain)
 		}
 	}
-	l, err := config.Load(config.LoadOptions{Set: set, Checkpoint: FindCheckpoint})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := mustLoad(t, config.LoadOptions{Set: set, Checkpoint: FindCheckpoint})
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
-	if _, _, err := MakePairs(ctx, PairOptions{Config: l.Config, Split: "train", Pairs: rl.PairOptions{Rule: rl.PairBestWorst}}); !errors.Is(err, context.Canceled) {
+	if _, _, err := MakePairs(ctx, PairOptions{Config: cfg, Split: "train", Pairs: rl.PairOptions{Rule: rl.PairBestWorst}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// checkMemory checks the memory of an unfinished run; showing a result needs none.
-func (t *trainer) checkMemory() error {
+// checkRoom checks the memory and the disk space for an unfinished run; showing a result needs none.
+func (t *trainer) checkRoom() error {
 	if _, err := os.Stat(t.path(rundir.ResultFile)); err == nil {
 		return nil
 	}
@@ -21,7 +21,10 @@ func (t *trainer) checkMemory() error {
 	if err != nil {
 		return err
 	}
-	return t.opts.Memory.pass(m)
+	if err := t.opts.Memory.pass(m); err != nil {
+		return err
+	}
+	return t.opts.Disk.pass(t.opts.Dir, DiskOf(t.cfg).Less(t.opts.Dir).Peak)
 }
 
 // MemoryOf estimates the memory of a resolved configuration's run over these
@@ -175,7 +178,7 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 	if a.EntropyCoef != 0 || a.UseAdaptiveEntropy {
 		numbers++
 	}
-	if _, normalizer := a.Advantages(); normalizer == "whiten_tokens" || a.Type == "ppo" || chargesKL {
+	if _, normalizer := a.Advantages(); normalizer == config.WhitenTokens || a.Type == "ppo" || chargesKL {
 		numbers++
 		kept += 6 * 8 * tokens
 	}

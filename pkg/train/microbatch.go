@@ -38,11 +38,10 @@ func (t *trainer) parts(r *rollout, rows []int, unit int) (parts [][]int) {
 
 // atMost is the largest part that [trainer.parts] makes of a batch.
 func atMost(b model.BatchSize, limit int) model.BatchSize {
-	prompt, row := 0.0, 0.0 // tokens of a prompt and a completion
 	if limit == 0 || b.Prompts == 0 || b.Completions == 0 {
 		return b
 	}
-	prompt, row = b.PromptTokens/b.Prompts-b.Shared, b.Tokens/b.Completions
+	prompt, row := b.PromptTokens/b.Prompts-b.Shared, b.Tokens/b.Completions // tokens of one
 	total := b.Shared + b.Prompts*prompt + b.Completions*row
 	if total <= float64(limit) {
 		return b

@@ -1,8 +1,6 @@
 package train
 
 import (
-	"context"
-	"errors"
 	"testing"
 )
 
@@ -17,11 +15,7 @@ func TestOldPolicyResumesExactly(t *testing.T) {
 		cfg := small("resample_every_n_steps="+tt.every, "loss_type=grpo_clip", "output.checkpoint_every_n_steps=1", "eval.greedy=false", "n_grpo_steps=5", "data.val_size=16", "data.test_size=0", "data.unseen_size=0")
 		want := mustRun(t, cfg, t.TempDir(), 2)
 		for _, step := range tt.steps {
-			dir := t.TempDir()
-			ctx, cancel := context.WithCancel(context.Background())
-			if _, err := Run(ctx, cfg, options(dir, &watch{after: step, cancel: cancel}, 1)); !errors.Is(err, ErrInterrupted) {
-				t.Fatal(err)
-			}
+			dir := interrupted(t, cfg, step)
 			sameBits(t, want, mustRun(t, cfg, dir, 3))
 		}
 		for i, m := range want.Metrics {
@@ -39,11 +33,7 @@ func TestOldPolicyOfAdapters(t *testing.T) {
 	cfg := tinyDecoder(t, "train.lora.rank=2", "resample_every_n_steps=2", "n_grpo_steps=4", "eval.every_n_steps=4", "output.checkpoint_every_n_steps=1")
 	want := mustRun(t, cfg, t.TempDir(), 2)
 	for _, step := range []int{1, 3} {
-		dir := t.TempDir()
-		ctx, cancel := context.WithCancel(context.Background())
-		if _, err := Run(ctx, cfg, options(dir, &watch{after: step, cancel: cancel}, 1)); !errors.Is(err, ErrInterrupted) {
-			t.Fatal(err)
-		}
+		dir := interrupted(t, cfg, step)
 		sameBits(t, want, mustRun(t, cfg, dir, 1))
 	}
 }

@@ -255,10 +255,7 @@ func rewardModelSize(path string) model.Size {
 }
 
 // openRewardModel opens the weights of a reward model.
-func openRewardModel(path string, on *kernel.Pool) (*pairEncoder, interface {
-	Values(*model.Batch) (*model.ValueMatrix, error)
-	Close() error
-}, error) {
+func openRewardModel(path string, on *kernel.Pool) (*pairEncoder, valuer, error) {
 	if !decoder.IsCheckpoint(path) {
 		m, err := tinylm.OpenRewardModel(path, on)
 		return &pairEncoder{tok: tinylm.Tokenizer{}}, m, err
@@ -267,10 +264,10 @@ func openRewardModel(path string, on *kernel.Pool) (*pairEncoder, interface {
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := decoder.OpenRewardModel(path, on)
-	if err == nil && len(d.Tokenizer.End()) == 0 {
-		err = fmt.Errorf("open reward model %s: the model has no end token", path)
+	if len(d.Tokenizer.End()) == 0 {
+		return nil, nil, fmt.Errorf("open reward model %s: the model has no end token", path)
 	}
+	m, err := decoder.OpenRewardModel(path, on)
 	return &pairEncoder{tok: d.Tokenizer, context: d.Size.Context}, m, err
 }
 

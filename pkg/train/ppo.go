@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/rl"
 )
@@ -39,7 +40,7 @@ func (t *trainer) ppoAdvantages(r *rollout) error {
 			copy(r.returns[lo:hi], r.values[lo:hi])
 		}
 	}
-	if _, normalizer := a.Advantages(); normalizer == "whiten_tokens" {
+	if _, normalizer := a.Advantages(); normalizer == config.WhitenTokens {
 		return r.whitenTokens()
 	}
 	return nil

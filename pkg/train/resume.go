@@ -50,7 +50,10 @@ func (t *trainer) restore(configFile []byte) error {
 			t.later("continuing from the checkpoint before, %s, after step %d", path, s.Step)
 		}
 		t.checkBest()
-		return t.adopt(path, c, s)
+		if err := t.adopt(c, s); err != nil {
+			return fmt.Errorf("continue run: %s: %w", path, err)
+		}
+		return nil
 	}
 	return fmt.Errorf("continue run: no checkpoint in %s can be continued: %s (restore one of these "+
 		"files from a copy, or start over in a new folder with --fresh)",
@@ -175,15 +178,15 @@ func (t *trainer) logsHold(s *state) error {
 }
 
 // adopt copies weights, moments and state from a checkpoint.
-func (t *trainer) adopt(path string, c *model.Checkpoint, s *state) error {
+func (t *trainer) adopt(c *model.Checkpoint, s *state) error {
 	if t.critic != nil {
 		if err := t.critic.Restore(c.Critic); err != nil {
-			return fmt.Errorf("continue run: %s: %w", path, err)
+			return err
 		}
 	}
 	if c.Sampler != nil {
 		if err := t.adoptOld(c.Sampler); err != nil {
-			return fmt.Errorf("continue run: %s: %w", path, err)
+			return err
 		}
 	}
 	to, from := []*model.Params{t.params}, []*model.Params{c.Params}
@@ -195,11 +198,11 @@ func (t *trainer) adopt(path string, c *model.Checkpoint, s *state) error {
 	}
 	for i := range to {
 		if err := to[i].Set(from[i]); err != nil {
-			return fmt.Errorf("continue run: %s: %w", path, err)
+			return err
 		}
 	}
 	if err := t.resample(s.Step); err != nil {
-		return fmt.Errorf("continue run: %s: %w", path, err)
+		return err
 	}
 	t.state = *s
 	t.opt.T = s.Updates

@@ -1,8 +1,6 @@
 package train
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -32,40 +30,12 @@ func mini(t testing.TB, set ...string) config.Config {
 		}
 		return path
 	}
-	r, err := config.Load(config.LoadOptions{Set: append([]string{
+	return mustLoad(t, config.LoadOptions{Set: append([]string{
 		"data.source=gsm8k", "data.train_file=" + problems("train.jsonl", 1, 4), "data.val_file=" + problems("val.jsonl", 5, 2),
 		"data.test_file=" + problems("test.jsonl", 7, 2), "model.init=random", "model.hidden_size=4", "model.num_layers=1",
 		"rollout_batch_size=4", "group_size=2", "sampling_max_tokens=4", "reward.functions=random",
 		"train.n_grpo_steps=4", "eval.every_n_steps=2", "eval.save_samples=1", "eval.greedy=false",
 	}, set...)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.Config
-}
-
-// interrupted makes a run that ends after a step and can continue.
-func interrupted(t testing.TB, cfg config.Config, after int) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "run")
-	ctx, cancel := context.WithCancel(context.Background())
-	if _, err := Run(ctx, cfg, options(dir, &watch{after: after, cancel: cancel}, 1)); !errors.Is(err, ErrInterrupted) {
-		t.Fatal(err)
-	}
-	return dir
-}
-
-func uninterrupted(t testing.TB, cfg config.Config) *rundir.Run {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "run")
-	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err != nil {
-		t.Fatal(err)
-	}
-	r, err := rundir.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
 }
 
 func slurp(t testing.TB, path string) []byte {

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -99,9 +100,7 @@ type rewardTrainer struct {
 // RunRewardModel trains a reward model on the pairs of cfg and writes it, its record and its log into
 // opts.Dir.
 func RunRewardModel(ctx context.Context, cfg config.RewardModel, opts RewardModelOptions) (*RewardModelRecord, error) {
-	if opts.Threads <= 0 {
-		opts.Threads = runtime.GOMAXPROCS(0)
-	}
+	opts.Threads = cmp.Or(opts.Threads, runtime.GOMAXPROCS(0))
 	t := &rewardTrainer{cfg: config.Resolve(cfg), opts: opts}
 	if err := t.hashPairs(); err != nil {
 		return nil, err
@@ -119,9 +118,7 @@ func RunRewardModel(ctx context.Context, cfg config.RewardModel, opts RewardMode
 		if t.critic != nil {
 			_ = t.critic.Close() // frees memory only
 		}
-		if t.pool != nil {
-			t.network.close()
-		}
+		t.network.close()
 	}()
 	if err := t.build(); err != nil {
 		return nil, err
@@ -137,7 +134,7 @@ func RunRewardModel(ctx context.Context, cfg config.RewardModel, opts RewardMode
 // build makes the network.
 func (t *rewardTrainer) build() (err error) {
 	c := t.cfg
-	if t.folder, err = rewardFolderOf(c.Model); err != nil {
+	if t.folder, err = folderOf(c.Model, config.LoRA{}, true); err != nil {
 		return err
 	}
 	work := sizeOf(c.Model, config.LoRA{}).Forward(c.BatchSize*len(t.train[0].prompt), c.BatchSize).Update().Nominal
@@ -145,8 +142,7 @@ func (t *rewardTrainer) build() (err error) {
 		return err
 	}
 	t.rec.Init = initHash(t.policy)
-	t.critic, err = newRewardModel(t.policy, model.AdamWOptions{Beta1: c.AdamBetas[0], Beta2: c.AdamBetas[1], Eps: c.AdamEps,
-		WeightDecay: c.WeightDecay}, c.GradientCheckpointing)
+	t.critic, err = newRewardModel(t.policy, adamW(c.AdamBetas, c.AdamEps, c.WeightDecay), c.GradientCheckpointing)
 	return err
 }
 
@@ -230,7 +226,10 @@ func meanMetrics(all []RewardMetrics) (m RewardMetrics) {
 	n := float64(len(all))
 	m.MinReward, m.MaxReward = math.Inf(1), math.Inf(-1)
 	for _, x := range all {
-		m.Loss, m.Accuracy, m.Margin, m.MeanReward = m.Loss+x.Loss/n, m.Accuracy+x.Accuracy/n, m.Margin+x.Margin/n, m.MeanReward+x.MeanReward/n
+		m.Loss += x.Loss / n
+		m.Accuracy += x.Accuracy / n
+		m.Margin += x.Margin / n
+		m.MeanReward += x.MeanReward / n
 		m.MinReward, m.MaxReward = min(m.MinReward, x.MinReward), max(m.MaxReward, x.MaxReward)
 	}
 	return m
@@ -306,7 +305,9 @@ func rewardMetrics(loss float64, chosen, rejected []float64) RewardMetrics {
 	n := float64(len(chosen))
 	for i, c := range chosen {
 		r := rejected[i]
-		m.Accuracy, m.Margin, m.MeanReward = m.Accuracy+one(c > r)/n, m.Margin+(c-r)/n, m.MeanReward+(c+r)/(2*n)
+		m.Accuracy += one(c > r) / n
+		m.Margin += (c - r) / n
+		m.MeanReward += (c + r) / (2 * n)
 		m.MinReward, m.MaxReward = min(m.MinReward, c, r), max(m.MaxReward, c, r)
 	}
 	return m

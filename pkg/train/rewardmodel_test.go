@@ -212,7 +212,7 @@ func TestLearnedReward(t *testing.T) {
 // padding token that no completion ends with.
 func TestRewardModelFolder(t *testing.T) {
 	base := decodertest.Folder(t)
-	f, err := rewardFolderOf(config.Model{Init: base})
+	f, err := folderOf(config.Model{Init: base}, config.LoRA{}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,11 +281,7 @@ func TestRunWithLearnedReward(t *testing.T) {
 	if len(want.Meta.RewardFiles) != 1 {
 		t.Errorf("files %v", want.Meta.RewardFiles)
 	}
-	stopped := t.TempDir()
-	ctx, cancel := context.WithCancel(t.Context())
-	if _, err := Run(ctx, c, options(stopped, &watch{after: 2, cancel: cancel}, 1)); !errors.Is(err, ErrInterrupted) {
-		t.Fatal(err)
-	}
+	stopped := interrupted(t, c, 2)
 	weights := slurp(t, filepath.Join(dir, SFTModelFile))
 	other := t.TempDir()
 	trainReward(t, rewardModelConfig(t, "pairs="+pairsFile(t, 20), "seed=2"), other, 1)

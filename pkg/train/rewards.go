@@ -30,7 +30,7 @@ type rewards struct {
 
 // openRewards makes the reward functions of a configuration. The processes of custom ones end with
 // ctx, reward models compute on threads, and note gets problems.
-func openRewards(ctx context.Context, cfg config.Config, t gsm8k.Template, threads int, note func(string, ...any)) (rewards, error) {
+func openRewards(ctx context.Context, cfg config.Config, t gsm8k.Template, threads int, note func(string)) (rewards, error) {
 	out := rewards{names: cfg.Reward.Functions, template: t}
 	for _, name := range cfg.Reward.Functions {
 		var builtin gsm8k.RewardFunc
@@ -40,7 +40,7 @@ func openRewards(ctx context.Context, cfg config.Config, t gsm8k.Template, threa
 			if c := cfg.Reward.Custom[i]; c.Model != "" {
 				custom, err = openLearned(c, threads)
 			} else {
-				custom, err = reward.Open(ctx, specOfReward(c), func(s string) { note("%s", s) })
+				custom, err = reward.Open(ctx, specOfReward(c), note)
 			}
 			if err != nil {
 				out.close()
@@ -87,13 +87,10 @@ func (w *rewards) compute(pool *kernel.Pool, inputs []gsm8k.RewardInput, groupSi
 	for f := range byFunction {
 		byFunction[f] = make([]float64, len(inputs))
 	}
-	const chunk = 64
-	pool.Run((len(inputs)+chunk-1)/chunk, func(task, _ int) {
-		for i := task * chunk; i < min(len(inputs), (task+1)*chunk); i++ {
-			for f, reward := range w.builtin {
-				if reward != nil {
-					byFunction[f][i] = reward(inputs[i])
-				}
+	forEach(pool, len(inputs), func(i int) {
+		for f, reward := range w.builtin {
+			if reward != nil {
+				byFunction[f][i] = reward(inputs[i])
 			}
 		}
 	})
@@ -233,10 +230,8 @@ func hashFields(problems []gsm8k.Problem) string {
 
 // differentFiles describes the files of reward functions that have changed.
 func differentFiles(then, now map[string]string) (out []string) {
-	all := maps.Clone(then)
-	if all == nil {
-		all = map[string]string{}
-	}
+	all := map[string]string{}
+	maps.Copy(all, then)
 	maps.Copy(all, now)
 	for _, path := range slices.Sorted(maps.Keys(all)) {
 		switch {

@@ -2,9 +2,7 @@ package train
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
-	"slices"
 
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
@@ -71,7 +69,7 @@ func (t *trainer) rollout(step int) (*rollout, error) {
 		kept.rounds++
 		for g := range r.problems {
 			to := kept
-			if a.DynamicSampling && r.equalRewards(g) {
+			if a.DynamicSampling && equalRewards(r.rewards[g*r.groupSize:(g+1)*r.groupSize]) {
 				to = aside
 			}
 			to.add(r, g)
@@ -88,7 +86,7 @@ func (t *trainer) rollout(step int) (*rollout, error) {
 			kept.add(aside, g)
 		}
 	}
-	kept.current = t.cfg.Rollout.ResampleEveryNSteps == 1 || t.renewed(step-1)
+	kept.current = c.ResampleEveryNSteps == 1 || t.renewed(step-1)
 	kept.layOut()
 	if err := t.checkCompletions(kept, step); err != nil {
 		return nil, err
@@ -112,7 +110,7 @@ func (t *trainer) sample(step, round, groups int) (*rollout, error) {
 		r.prompts = append(r.prompts, t.data.prompts[k])
 	}
 	var err error
-	r.completions, err = t.rolloutSampler().Sample(r.prompts, r.groupSize, t.sampling(), model.Draws{
+	r.completions, err = t.rolloutSampler().Sample(r.prompts, r.groupSize, samplingOf(t.cfg.Rollout), model.Draws{
 		Stream: rng.New(t.cfg.Seed, rng.Rollout), A: uint32(step), B: uint32(round * roundStride),
 	})
 	if err != nil {
@@ -121,11 +119,7 @@ func (t *trainer) sample(step, round, groups int) (*rollout, error) {
 	return r, nil
 }
 
-// sampling returns the sampler's settings for rollouts.
-func (t *trainer) sampling() model.Sampling {
-	return samplingOf(t.cfg.Rollout)
-}
-
+// samplingOf returns the sampler's settings for rollouts.
 func samplingOf(c config.Rollout) model.Sampling {
 	return model.Sampling{Temperature: c.SamplingTemperature, TopP: c.SamplingTopP, TopK: c.SamplingTopK,
 		MinTokens: c.SamplingMinTokens, MaxTokens: c.SamplingMaxTokens}
@@ -153,13 +147,6 @@ func (r *rollout) add(o *rollout, g int) {
 	for f := range o.byFunction {
 		r.byFunction[f] = append(r.byFunction[f], o.byFunction[f][lo:hi]...)
 	}
-}
-
-// equalRewards reports whether all rewards of group g are equal. Completions without a reward (NaN)
-// don't count.
-func (r *rollout) equalRewards(g int) bool {
-	rewards := slices.DeleteFunc(slices.Clone(r.rewards[g*r.groupSize:(g+1)*r.groupSize]), math.IsNaN)
-	return !slices.ContainsFunc(rewards, func(v float64) bool { return v != rewards[0] })
 }
 
 // order draws from n items without replacement, in a new random order for each pass. It depends

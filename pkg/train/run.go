@@ -8,6 +8,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ type Options struct {
 type trainer struct {
 	cfg   config.Config
 	opts  Options
-	ctx   context.Context // ends the processes of reward functions
+	ctx   context.Context // ends the run, and the processes of reward functions
 	clock *stopwatch
 
 	data    trainData
@@ -97,9 +98,7 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 	if err := config.Validate(&cfg); err != nil {
 		return nil, err
 	}
-	if opts.Threads <= 0 {
-		opts.Threads = runtime.GOMAXPROCS(0)
-	}
+	opts.Threads = cmp.Or(opts.Threads, runtime.GOMAXPROCS(0))
 	t := &trainer{cfg: cfg, opts: opts, ctx: ctx, clock: newStopwatch(opts.Now)}
 	if done := t.finished(); done != nil {
 		return done, nil
@@ -134,7 +133,7 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 	}
 	defer tee.Close()
 	t.opts.Observer = tee
-	res, err := t.loop(ctx)
+	res, err := t.loop()
 	if derr := t.disk.wait(); err == nil { // after an error tasks may be left
 		err = derr
 	}
@@ -178,10 +177,7 @@ func (t *trainer) prepare() error {
 	if err := t.data.readPairs(t.cfg); err != nil {
 		return err
 	}
-	if err := t.checkMemory(); err != nil {
-		return err
-	}
-	if err := t.checkDisk(); err != nil {
+	if err := t.checkRoom(); err != nil {
 		return err
 	}
 	if err := t.build(); err != nil {
@@ -199,20 +195,19 @@ func (t *trainer) prepare() error {
 // build makes the rewards, the network and its optimizer.
 func (t *trainer) build() error {
 	var err error
-	if t.rewards, err = openRewards(t.ctx, t.cfg, t.data.template, t.opts.Threads, t.note); err != nil {
+	note := func(s string) { t.opts.Observer.Note(s) } // the observer changes when run.log is open
+	if t.rewards, err = openRewards(t.ctx, t.cfg, t.data.template, t.opts.Threads, note); err != nil {
 		return err
 	}
 	if t.network, err = openNetwork(t.cfg.Model, t.cfg.Train.LoRA, t.cfg.Seed, t.opts.Threads, stepWork(t.cfg)); err != nil {
 		return err
 	}
-	if t.folder, err = folderOf(t.cfg.Model, t.cfg.Train.LoRA); err != nil {
+	if t.folder, err = folderOf(t.cfg.Model, t.cfg.Train.LoRA, false); err != nil {
 		return err
 	}
 	t.disk.background = t.folder != nil
 	c := t.cfg.Train
-	coefficients := model.AdamWOptions{
-		Beta1: c.AdamBetas[0], Beta2: c.AdamBetas[1], Eps: c.AdamEps, WeightDecay: c.WeightDecay,
-	}
+	coefficients := adamW(c.AdamBetas, c.AdamEps, c.WeightDecay)
 	t.opt = model.NewAdamW(t.params, coefficients)
 	t.opt.Pool = t.pool
 	if t.learner, err = t.policy.NewLearner(t.temperature(), c.GradientCheckpointing); err != nil {
@@ -233,6 +228,10 @@ func (t *trainer) build() error {
 		}
 	}
 	return t.openScorers()
+}
+
+func adamW(betas [2]float64, eps, weightDecay float64) model.AdamWOptions {
+	return model.AdamWOptions{Beta1: betas[0], Beta2: betas[1], Eps: eps, WeightDecay: weightDecay}
 }
 
 func (t *trainer) close() {

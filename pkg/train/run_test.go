@@ -48,12 +48,38 @@ func options(dir string, o Observer, threads int) Options {
 	return Options{Dir: dir, Threads: threads, Now: time.Now, Observer: o}
 }
 
-func mustRun(t *testing.T, cfg config.Config, dir string, threads int) *rundir.Run {
+func mustLoad(t testing.TB, o config.LoadOptions) config.Config {
+	t.Helper()
+	r, err := config.Load(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Config
+}
+
+func mustRun(t testing.TB, cfg config.Config, dir string, threads int) *rundir.Run {
 	t.Helper()
 	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, threads)); err != nil {
 		t.Fatal(err)
 	}
 	return open(t, dir)
+}
+
+func uninterrupted(t testing.TB, cfg config.Config) *rundir.Run {
+	t.Helper()
+	return mustRun(t, cfg, t.TempDir(), 1)
+}
+
+// interrupted makes a run that ends after a step and can continue.
+func interrupted(t testing.TB, cfg config.Config, after int) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "run")
+	ctx, cancel := context.WithCancel(context.Background())
+	_, err := Run(ctx, cfg, options(dir, &watch{after: after, cancel: cancel}, 1))
+	if !errors.Is(err, ErrInterrupted) || errors.Is(err, ErrNothingSaved) {
+		t.Fatalf("interrupted after step %d: error %v, want ErrInterrupted", after, err)
+	}
+	return dir
 }
 
 // long marks tests that the race detector (-short) can skip: they do not depend on threads, and it
@@ -65,7 +91,7 @@ func long(t *testing.T) {
 	}
 }
 
-func open(t *testing.T, dir string) *rundir.Run {
+func open(t testing.TB, dir string) *rundir.Run {
 	t.Helper()
 	r, err := rundir.Open(dir)
 	if err != nil {
@@ -98,12 +124,7 @@ func TestResumeIsExact(t *testing.T) {
 		steps = steps[:2]
 	}
 	for _, step := range steps {
-		dir := t.TempDir()
-		ctx, cancel := context.WithCancel(context.Background())
-		_, err := Run(ctx, cfg, options(dir, &watch{after: step, cancel: cancel}, 1))
-		if !errors.Is(err, ErrInterrupted) || errors.Is(err, ErrNothingSaved) {
-			t.Fatalf("interrupted after step %d: error %v, want ErrInterrupted", step, err)
-		}
+		dir := interrupted(t, cfg, step)
 		if r := open(t, dir); r.Status.State != rundir.StateInterrupted || r.Status.Step != step {
 			t.Errorf("interrupted after step %d: status %+v", step, *r.Status)
 		}

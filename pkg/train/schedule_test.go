@@ -2,7 +2,6 @@ package train
 
 import (
 	"context"
-	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -145,11 +144,7 @@ func TestScheduledRunResumesExactly(t *testing.T) {
 			t.Errorf("%q and %q end with the same weights", name, same)
 		}
 		weights[want.Result.WeightsSHA256] = name
-		dir := t.TempDir()
-		ctx, cancel := context.WithCancel(context.Background())
-		if _, err := Run(ctx, cfg, options(dir, &watch{after: 2, cancel: cancel}, 1)); !errors.Is(err, ErrInterrupted) {
-			t.Fatal(err)
-		}
+		dir := interrupted(t, cfg, 2)
 		sameBits(t, want, mustRun(t, cfg, dir, 2))
 	}
 }
@@ -186,11 +181,7 @@ func TestContinuesARunWithoutSchedule(t *testing.T) {
 	if diff := config.Diff(old.Config, cfg); len(diff) > 0 || config.Hash(old.Config) != config.Hash(cfg) {
 		t.Errorf("differences %v, hashes %s and %s", diff, config.Hash(old.Config), config.Hash(cfg))
 	}
-	dir := t.TempDir()
-	ctx, cancel := context.WithCancel(context.Background())
-	if _, err := Run(ctx, cfg, options(dir, &watch{after: 2, cancel: cancel}, 1)); !errors.Is(err, ErrInterrupted) {
-		t.Fatal(err)
-	}
+	dir := interrupted(t, cfg, 2)
 	rewriteConfig(t, dir, text)
 	w := &watch{}
 	if _, err := Run(context.Background(), old.Config, options(dir, w, 1)); err != nil || w.resumed != 2 {

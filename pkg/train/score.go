@@ -6,6 +6,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
+	"grpo/pkg/model/kernel"
 	"grpo/pkg/rl"
 )
 
@@ -13,15 +14,11 @@ import (
 func (t *trainer) reward(r *rollout, step, round int) (err error) {
 	inputs := make([]gsm8k.RewardInput, len(r.completions))
 	r.texts, r.verdicts = make([]string, len(inputs)), make([]gsm8k.Verdict, len(inputs))
-	// Each is a function of one completion, so any worker may compute it.
-	const chunk = 64
-	t.pool.Run((len(inputs)+chunk-1)/chunk, func(task, _ int) {
-		for i := task * chunk; i < min(len(inputs), (task+1)*chunk); i++ {
-			prompt, sample := i/r.groupSize, i%r.groupSize
-			noise := gsm8k.RewardNoise(t.cfg.Seed, step, round*roundStride+prompt, sample)
-			inputs[i] = rewardInput(t.policy, t.cfg, r.completions[i], r.problems[prompt], &r.verdicts[i], noise)
-			r.texts[i] = inputs[i].Completion
-		}
+	forEach(t.pool, len(inputs), func(i int) {
+		prompt, sample := i/r.groupSize, i%r.groupSize
+		noise := gsm8k.RewardNoise(t.cfg.Seed, step, round*roundStride+prompt, sample)
+		inputs[i] = rewardInput(t.policy, t.cfg, r.completions[i], r.problems[prompt], &r.verdicts[i], noise)
+		r.texts[i] = inputs[i].Completion
 	})
 	if r.byFunction, r.columns, err = t.rewards.compute(t.pool, inputs, r.groupSize, step); err != nil {
 		return err
@@ -30,6 +27,16 @@ func (t *trainer) reward(r *rollout, step, round int) (err error) {
 		return fmt.Errorf("reward step %d: %w", step, err)
 	}
 	return nil
+}
+
+// forEach calls f for each of n completions, on any worker: f is a function of one completion.
+func forEach(pool *kernel.Pool, n int, f func(i int)) {
+	const chunk = 64
+	pool.Run((n+chunk-1)/chunk, func(task, _ int) {
+		for i := task * chunk; i < min(n, (task+1)*chunk); i++ {
+			f(i)
+		}
+	})
 }
 
 // rewardInput decodes a completion and grades it into verdict.
@@ -46,7 +53,7 @@ func rewardInput(tok model.Tokenizer, c config.Config, x model.Completion, p gsm
 // rewardGreedy decodes each prompt greedily and computes its reward: the baseline of ReMax
 // (arXiv:2310.10505).
 func (t *trainer) rewardGreedy(r *rollout, step int) error {
-	opt := t.sampling()
+	opt := samplingOf(t.cfg.Rollout)
 	opt.Greedy = true
 	out, err := t.rolloutSampler().Sample(r.prompts, 1, opt, model.Draws{})
 	if err != nil {

@@ -1,8 +1,6 @@
 package train
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -85,11 +83,7 @@ func TestSetsResumeExactly(t *testing.T) {
 	long(t)
 	cfg := withSets(t, "sets_every_n_steps=3")
 	want := mustRun(t, cfg, t.TempDir(), 1)
-	dir := t.TempDir()
-	ctx, cancel := context.WithCancel(context.Background())
-	if _, err := Run(ctx, cfg, options(dir, &watch{after: 4, cancel: cancel}, 1)); !errors.Is(err, ErrInterrupted) {
-		t.Fatal(err)
-	}
+	dir := interrupted(t, cfg, 4)
 	got := mustRun(t, cfg, dir, 2)
 	sameBits(t, want, got)
 	for i, s := range want.Result.Sets {

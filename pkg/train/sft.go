@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -102,9 +103,7 @@ type sft struct {
 // fluctuates during the second stage, so a recipe checks its result.
 func RunSFT(ctx context.Context, cfg config.SFT, opts SFTOptions) (*SFTRecord, error) {
 	cfg = config.Resolve(cfg)
-	if opts.Threads <= 0 {
-		opts.Threads = runtime.GOMAXPROCS(0)
-	}
+	opts.Threads = cmp.Or(opts.Threads, runtime.GOMAXPROCS(0))
 	s := &sft{cfg: cfg, opts: opts}
 	rec, err := s.finished()
 	if rec != nil || err != nil {
@@ -191,16 +190,22 @@ func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
 	return rec, rundir.WriteJSON(s.path(SFTRecordFile), rec)
 }
 
-// startLog writes the configuration of a run that can't be continued, and opens its log, empty.
-func startLog(dir, log string, cfg []byte) (*rundir.Log, error) {
-	if err := rundir.WriteFileAtomic(filepath.Join(dir, rundir.ConfigFile), cfg); err != nil {
+// sameRequest returns an error if the folder has a supervised run of another configuration.
+func (s *sft) sameRequest() error {
+	return sameRequest(s.opts.Dir, s.cfg, config.LoadSFT, SFTLogFile)
+}
+
+// finished returns the record of a finished run, or nil. It writes no files.
+func (s *sft) finished() (*SFTRecord, error) {
+	if err := rundir.Allow(s.opts.Dir, rundir.KindSFT, s.sameRequest); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(dir, log)
-	if err := rundir.WriteFileAtomic(path, nil); err != nil {
-		return nil, err
-	}
-	return rundir.OpenLog(path)
+	return readRecord(s.opts.Dir, s.opts.Observer, func(rec *SFTRecord) error {
+		if rec.ConfigHash != config.Hash(s.cfg) {
+			return fmt.Errorf("%s is the record of another configuration", s.path(SFTRecordFile))
+		}
+		return hasWeights(s.path(SFTModelFile), rec.Weights)
+	})
 }
 
 func (s *sft) path(name string) string { return filepath.Join(s.opts.Dir, name) }
@@ -224,9 +229,7 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 		return nil, err
 	}
 	defer stop.close()
-	opt := model.NewAdamW(s.params, model.AdamWOptions{
-		Beta1: c.AdamBetas[0], Beta2: c.AdamBetas[1], Eps: c.AdamEps, WeightDecay: c.WeightDecay,
-	})
+	opt := model.NewAdamW(s.params, adamW(c.AdamBetas, c.AdamEps, c.WeightDecay))
 	opt.Pool = s.pool
 	order := order{stream: rng.New(s.cfg.Seed, rng.Shuffle), place: uint32(i), n: len(packs)}
 	var recent []float64

@@ -16,7 +16,7 @@ func (s *sft) corpus(i int, problems []gsm8k.Problem) (c []gsm8k.Example, err er
 	st, d := s.cfg.Stages[i], s.cfg.Data
 	seed := s.cfg.Seed<<8 + uint64(i)
 	opts := gsm8k.CorpusOptions{
-		Template: s.template, Weights: [3]float64{d.WeightAdd, d.WeightSub, d.WeightMul},
+		Weights:  [3]float64{d.WeightAdd, d.WeightSub, d.WeightMul},
 		MaxChars: config.Default().Rollout.SamplingMaxTokens,
 	}
 	switch st.Corpus {
@@ -25,7 +25,7 @@ func (s *sft) corpus(i int, problems []gsm8k.Problem) (c []gsm8k.Example, err er
 	case "preference":
 		c = gsm8k.PreferenceCorpus(problems, st.Examples, seed, opts)
 	case "answers":
-		c = gsm8k.AnswerCorpus(problems, s.template)
+		c = gsm8k.AnswerCorpus(problems)
 		c = c[:min(len(c), st.Examples)]
 	default:
 		return nil, fmt.Errorf("stage %q: corpus %q is unknown", st.Name, st.Corpus)
@@ -81,7 +81,7 @@ func tokenize(tok model.Tokenizer, t gsm8k.Template, e gsm8k.Example, promptWeig
 // checkContext returns an error if an example to train on, or one of the validation loss, is longer
 // than the model's context.
 func (s *sft) checkContext() error {
-	limit := contextOf(s.cfg.Model)
+	limit, tok := contextOf(s.cfg.Model), tokenizerOf(s.cfg.Model)
 	for i := range s.cfg.Stages {
 		if limit == 0 {
 			break
@@ -99,7 +99,7 @@ func (s *sft) checkContext() error {
 			return err
 		}
 		for _, e := range corpus {
-			r := tokenize(tokenizerOf(s.cfg.Model), s.template, e, 0)
+			r := tokenize(tok, s.template, e, 0)
 			if n := len(r.prompt) + len(r.tokens); n > limit {
 				return config.Invalid(fmt.Errorf("stage %q: the prompt and answer of %q have %d tokens, more than the "+
 					"model's context of %d: remove this problem", s.cfg.Stages[i].Name, textutil.Cut(e.Question, 60), n, limit))

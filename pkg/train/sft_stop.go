@@ -1,6 +1,8 @@
 package train
 
 import (
+	"slices"
+
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/rl"
@@ -31,16 +33,12 @@ func (s *sft) newStopper(i int) (*stopper, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &stopper{s: s, c: c}
 	packs, err := s.packs(i, "validation", corpus, new(StageRecord))
 	if err != nil {
 		return nil, err
 	}
-	for _, rows := range packs {
-		p.rows = append(p.rows, rows...)
-	}
-	p.scorer, err = s.policy.NewScorer(1)
-	return p, err
+	scorer, err := s.policy.NewScorer(1)
+	return &stopper{s: s, c: c, scorer: scorer, rows: slices.Concat(packs...)}, err
 }
 
 func (p *stopper) close() {

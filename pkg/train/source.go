@@ -93,9 +93,9 @@ func follow(init, adapterBase string, depth int) (*source, error) {
 	return s, nil
 }
 
-// folderOf returns the files of the folder that a run's best weights are, a Hugging Face folder or,
-// of adapters, a PEFT folder; nil for a TinyLM.
-func folderOf(c config.Model, lora config.LoRA) (hf.Folder, error) {
+// folderOf returns the files of the folder that trained weights are: a Hugging Face folder, of a
+// reward model or a policy, or for adapters a PEFT folder; nil for a TinyLM.
+func folderOf(c config.Model, lora config.LoRA, reward bool) (hf.Folder, error) {
 	s, err := sourceOf(c.Init, c.AdapterBase)
 	if s == nil || err != nil {
 		return nil, err
@@ -108,26 +108,11 @@ func folderOf(c config.Model, lora config.LoRA) (hf.Folder, error) {
 		return nil, config.Invalid(err)
 	}
 	defer checkpoint.Close()
-	return checkpoint.Folder()
-}
-
-// rewardFolderOf returns the files of the folder that a reward model of a configuration's network is;
-// nil for a TinyLM.
-func rewardFolderOf(c config.Model) (hf.Folder, error) {
-	s, err := sourceOf(c.Init, c.AdapterBase)
-	if s == nil || err != nil {
-		return nil, err
-	}
-	checkpoint, err := hf.Open(s.base)
-	if err != nil {
-		return nil, config.Invalid(err)
-	}
-	defer checkpoint.Close()
 	f, err := checkpoint.Folder()
-	if err != nil {
-		return nil, err
+	if err == nil && reward {
+		f, err = f.Reward(checkpoint)
 	}
-	return f.Reward(checkpoint)
+	return f, err
 }
 
 // baseName is the path of the model that adapters of this source belong to.
@@ -175,22 +160,19 @@ func (s *source) open(what string, bf16 bool, lora config.LoRA, seed uint64, on 
 	if s.lora != nil {
 		lora = *s.lora
 	}
+	var p *decoder.Policy
+	var err error
 	if lora.Rank == 0 {
-		p, err := decoder.Open(s.base, bf16, on)
-		if err == nil && weights != nil {
-			err = replace(p, weights, what)
+		p, err = decoder.Open(s.base, bf16, on)
+	} else {
+		p, err = decoder.OpenLoRA(s.base, bf16, on, hf.LoRA(lora), seed, weights)
+		if weights = nil; err == nil && s.adapter != "" {
+			size := p.Size().(decoder.Size)
+			weights, err = s.adapters(&size.Config)
 		}
-		if err != nil {
-			return nil, config.Invalid(err)
-		}
-		return p, nil
 	}
-	p, err := decoder.OpenLoRA(s.base, bf16, on, hf.LoRA(lora), seed, weights)
-	if err == nil && s.adapter != "" {
-		size := p.Size().(decoder.Size)
-		if weights, err = s.adapters(&size.Config); err == nil {
-			err = replace(p, weights, what)
-		}
+	if err == nil && weights != nil {
+		err = replace(p, weights, what)
 	}
 	if err != nil {
 		return nil, config.Invalid(err)

@@ -89,20 +89,16 @@ type inputs struct {
 // differ describes the inputs that have changed.
 func (in inputs) differ(now inputs) []string {
 	var out []string
-	if in.Problems != now.Problems {
-		out = append(out, "the problems or the prompts (data.*)")
-	}
-	if in.Init != now.Init {
-		out = append(out, "the initial weights (model.init)")
-	}
-	if in.Teacher != now.Teacher {
-		out = append(out, "the teacher's weights (algorithm.teacher)")
-	}
-	if in.Fields != now.Fields {
-		out = append(out, "the other fields of the problems (data.*)")
-	}
-	if in.Pairs != now.Pairs {
-		out = append(out, "the preference pairs (algorithm.dpo.pairs_file, eval_pairs_file)")
+	for _, i := range []struct{ then, now, what string }{
+		{in.Problems, now.Problems, "the problems or the prompts (data.*)"},
+		{in.Init, now.Init, "the initial weights (model.init)"},
+		{in.Teacher, now.Teacher, "the teacher's weights (algorithm.teacher)"},
+		{in.Fields, now.Fields, "the other fields of the problems (data.*)"},
+		{in.Pairs, now.Pairs, "the preference pairs (algorithm.dpo.pairs_file, eval_pairs_file)"},
+	} {
+		if i.then != i.now {
+			out = append(out, i.what)
+		}
 	}
 	return append(out, differentFiles(in.Rewards, now.Rewards)...)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
@@ -22,7 +23,7 @@ import (
 // slices, checks.go the invariants that are checked on the way.
 
 // loop runs the remaining steps.
-func (t *trainer) loop(ctx context.Context) (*rundir.Result, error) {
+func (t *trainer) loop() (*rundir.Result, error) {
 	steps := t.cfg.Train.NGRPOSteps
 	t.opts.Observer.Begin(t.state.Step, steps)
 	for _, n := range append(t.notes, t.device.notes...) {
@@ -30,11 +31,11 @@ func (t *trainer) loop(ctx context.Context) (*rundir.Result, error) {
 	}
 	t.sampler = t.policy.NewSampler()
 	if t.state.Initial.Split == "" { // not evaluated yet
-		if ctx.Err() != nil {
+		if t.ctx.Err() != nil {
 			return nil, ErrNothingSaved
 		}
 		t.noteObstacles()
-		if _, err := t.evaluate(0); err != nil {
+		if err := t.evaluate(0); err != nil {
 			return nil, err
 		}
 		if err := t.checkpoint(rundir.StateRunning); err != nil {
@@ -42,7 +43,7 @@ func (t *trainer) loop(ctx context.Context) (*rundir.Result, error) {
 		}
 	}
 	for step := t.state.Step + 1; step <= steps && !t.stopped(); step++ {
-		if ctx.Err() != nil {
+		if t.ctx.Err() != nil {
 			return nil, t.interrupt()
 		}
 		before := t.state
@@ -89,7 +90,7 @@ func (t *trainer) step(step int) error {
 		}
 	}
 	if evaluate {
-		if _, err := t.evaluate(step); err != nil {
+		if err := t.evaluate(step); err != nil {
 			return err
 		}
 		for _, s := range r.samples(step, t.cfg.Eval.SaveSamples, t.data.template) {
@@ -209,25 +210,29 @@ func (s *updateStats) addMetrics(m *rundir.Metrics) {
 // describe returns the mean and the sample standard deviation of the values that
 // are not NaN.
 func describe(x []float64) rundir.Stat {
-	var sum, n float64
-	for _, v := range x {
-		if !math.IsNaN(v) {
-			sum += v
-			n++
+	x = scored(x)
+	s := rundir.Stat{Mean: mean(x)}
+	if n := float64(len(x)); n > 1 {
+		var sq float64
+		for _, v := range x {
+			sq += (v - s.Mean) * (v - s.Mean)
 		}
-	}
-	mean := sum / n
-	var sq float64
-	for _, v := range x {
-		if !math.IsNaN(v) {
-			sq += (v - mean) * (v - mean)
-		}
-	}
-	s := rundir.Stat{Mean: mean}
-	if n > 1 {
 		s.Std = math.Sqrt(sq / (n - 1))
 	}
 	return s
+}
+
+// scored are the rewards that are not NaN.
+func scored(rewards []float64) []float64 {
+	return slices.DeleteFunc(slices.Clone(rewards), math.IsNaN)
+}
+
+func mean(x []float64) float64 {
+	var sum float64
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(len(x))
 }
 
 // samples returns the first n completions of the rollout for samples.jsonl.

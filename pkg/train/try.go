@@ -1,8 +1,6 @@
 package train
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -15,6 +13,7 @@ import (
 	"strings"
 
 	"grpo/internal/jsonkeys"
+	"grpo/internal/jsonl"
 	"grpo/internal/regular"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
@@ -80,7 +79,7 @@ func TryRewards(ctx context.Context, cfg config.Config, file string, n int, note
 		}
 		out.Completions = make([]TriedCompletion, len(inputs))
 	}
-	w, err := openRewards(ctx, cfg, template, runtime.GOMAXPROCS(0), func(format string, args ...any) { note(fmt.Sprintf(format, args...)) })
+	w, err := openRewards(ctx, cfg, template, runtime.GOMAXPROCS(0), note)
 	if err != nil {
 		return nil, err
 	}
@@ -131,12 +130,9 @@ type madeCompletion struct {
 // madeFrom makes completions of every kind from the first n problems.
 func madeFrom(problems []gsm8k.Problem, n int) (out []madeCompletion) {
 	for i, p := range problems[:min(n, len(problems))] {
-		other := i
-		for k := range problems { // the answer to another problem
-			if problems[k].Gold != p.Gold {
-				other = k
-				break
-			}
+		other := slices.IndexFunc(problems, func(x gsm8k.Problem) bool { return x.Gold != p.Gold })
+		if other < 0 {
+			other = i
 		}
 		half := []rune(p.Answer)
 		out = append(out,
@@ -175,11 +171,8 @@ func (s savedSample) problemIn(all *Problems, t gsm8k.Template) gsm8k.Problem {
 	return gsm8k.Problem{ID: s.Problem, Question: question, Gold: s.Gold, Answer: "#### " + s.Gold}
 }
 
-// Limits of a file of completions.
-const (
-	maxSampleLine = 16 << 20
-	maxSamples    = 1 << 16
-)
+// maxSamples bounds the completions of a file.
+const maxSamples = 1 << 16
 
 func readSamples(file string) (out []savedSample, err error) {
 	f, err := regular.Named(file)
@@ -187,33 +180,30 @@ func readSamples(file string) (out []savedSample, err error) {
 		return nil, err
 	}
 	defer f.Close()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, maxSampleLine)
-	line := 0
-	for lines.Scan() {
-		if line++; len(bytes.TrimSpace(lines.Bytes())) == 0 {
-			continue
+	lines := jsonl.NewReader(f, jsonl.MaxLine)
+	for {
+		text, bad, err := lines.Next()
+		switch {
+		case errors.Is(err, io.EOF) && len(out) == 0:
+			return nil, errors.New("it has no completions")
+		case errors.Is(err, io.EOF):
+			return out, nil
+		case err != nil:
+			return nil, err
+		case bad != nil:
+			return nil, fmt.Errorf("line %d: %w", lines.Line, bad)
 		}
 		s := savedSample{}
-		err := json.Unmarshal(lines.Bytes(), &s)
-		switch err = cmp.Or(err, jsonkeys.Check(lines.Bytes())); {
+		err = json.Unmarshal(text, &s)
+		switch err = cmp.Or(err, jsonkeys.Check(text)); {
 		case err != nil:
-			return nil, fmt.Errorf("line %d: %w (want one JSON object per line, as in samples.jsonl)", line, err)
+			return nil, fmt.Errorf("line %d: %w (want one JSON object per line, as in samples.jsonl)", lines.Line, err)
 		case s.Completion == nil:
 			return nil, fmt.Errorf("line %d has no \"completion\" (want the fields of samples.jsonl: completion, "+
-				"and gold, prompt, problem, step or ended)", line)
+				"and gold, prompt, problem, step or ended)", lines.Line)
 		case len(out) == maxSamples:
 			return nil, fmt.Errorf("more than %d completions", maxSamples)
 		}
 		out = append(out, s)
 	}
-	switch err := lines.Err(); {
-	case errors.Is(err, bufio.ErrTooLong):
-		return nil, fmt.Errorf("line %d is longer than %d MiB", line+1, maxSampleLine>>20)
-	case err != nil && !errors.Is(err, io.EOF):
-		return nil, err
-	case len(out) == 0:
-		return nil, errors.New("it has no completions")
-	}
-	return out, nil
 }

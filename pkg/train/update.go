@@ -19,6 +19,7 @@ type updater struct {
 
 // updateStats are the statistics of the updates of a step.
 type updateStats struct {
+	step          int
 	policy        rl.Stats
 	loss, norm    float64 // sums over the updates
 	updates       int
@@ -35,8 +36,8 @@ type updateStats struct {
 func (t *trainer) lossConfig() rl.LossConfig {
 	a := t.cfg.Algorithm
 	c := rl.LossConfig{
-		Loss: rl.LossType(a.BaseLoss()), Level: rl.ImportanceLevel(a.ImportanceSamplingLevel),
-		Aggregation: rl.Aggregation(a.LengthNormalization), NormalizeConstant: a.NormalizeConstant,
+		Loss: a.BaseLoss(), Level: a.ImportanceSamplingLevel,
+		Aggregation: a.LengthNormalization, NormalizeConstant: a.NormalizeConstant,
 		Epsilon: a.Cliprange, EpsilonHigh: a.EpsilonHigh, Delta: a.Delta, DualClip: a.DualClip,
 		SAPOTempPos: a.SAPOTemperaturePos, SAPOTempNeg: a.SAPOTemperatureNeg,
 		VESPOKPos: a.VESPOKPos, VESPOLambdaPos: a.VESPOLambdaPos,
@@ -45,7 +46,7 @@ func (t *trainer) lossConfig() rl.LossConfig {
 		OffPolicyMask: a.OffPolicyMask, OffPolicyMaskThreshold: a.OffPolicyMaskThreshold,
 	}
 	if a.Beta != 0 && a.KLIn == "loss" {
-		c.Beta, c.KL, c.KLBiasCorrection = a.Beta, rl.KLEstimator(a.KLEstimator), a.UseBiasCorrectionKL
+		c.Beta, c.KL, c.KLBiasCorrection = a.Beta, a.KLEstimator, a.UseBiasCorrectionKL
 	}
 	if a.UseAdaptiveEntropy {
 		c.EntropyCoef = t.state.EntropyApply
@@ -73,7 +74,7 @@ func (t *trainer) severalUpdates() bool {
 // old ones, or those of [trainer.scoreOld].
 func (t *trainer) update(r *rollout, step int) (*updateStats, error) {
 	c := t.cfg.Train
-	s := new(updateStats)
+	s := &updateStats{step: step}
 	if t.scorers.old != nil && r.current {
 		if err := t.scoreOld(r); err != nil {
 			return nil, fmt.Errorf("score the rollout: %w", err)
@@ -83,11 +84,6 @@ func (t *trainer) update(r *rollout, step int) (*updateStats, error) {
 		for lo := 0; lo < len(r.completions); lo += c.TrainBatchSize {
 			if err := t.updateOnce(r, lo, epoch == 0, s); err != nil {
 				return nil, err
-			}
-			if s.updates == 1 && s.maxDiff != nil {
-				if err := t.checkSampler(step, s); err != nil {
-					return nil, err
-				}
 			}
 		}
 	}
@@ -159,22 +155,26 @@ func (t *trainer) updateOnce(r *rollout, lo int, firstPass bool, s *updateStats)
 		}
 	}
 	s.rate = t.rate(c.LearningRate, float64(t.opt.T))
-	norm, err := t.opt.Step(t.params, t.learner.Grads(), s.rate, c.MaxGradNorm)
+	return t.applyUpdate(loss, s)
+}
+
+// applyUpdate makes the optimizer's step with the learner's gradient and counts the update. A loss or
+// a gradient norm that is not finite is a [divergence].
+func (t *trainer) applyUpdate(loss float64, s *updateStats) error {
+	norm, err := t.opt.Step(t.params, t.learner.Grads(), s.rate, t.cfg.Train.MaxGradNorm)
 	if err != nil {
 		return fmt.Errorf("update: %w", err)
 	}
-	return s.finish(loss, norm)
-}
-
-// finish counts an update. A loss or a gradient norm that is not finite is a [divergence].
-func (s *updateStats) finish(loss, norm float64) error {
-	s.loss, s.norm = s.loss+loss, s.norm+norm
+	s.loss += loss
+	s.norm += norm
 	s.updates++
-	if notFinite(loss) {
+	switch {
+	case notFinite(loss):
 		return &divergence{fmt.Sprintf("loss is %v", loss)}
-	}
-	if notFinite(norm) {
+	case notFinite(norm):
 		return &divergence{fmt.Sprintf("gradient norm is %v", norm)}
+	case s.updates == 1 && s.maxDiff != nil:
+		return t.checkSampler(s)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package preference
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -56,7 +55,7 @@ func ReadFile(path string, skipBad bool) ([]Pair, Report, error) {
 func Read(r io.Reader, name string, skipBad bool) (pairs []Pair, report Report, err error) {
 	lines := jsonl.NewReader(r, jsonl.MaxLine)
 	for {
-		text, tooLong, err := lines.Next()
+		text, bad, err := lines.Next()
 		switch {
 		case errors.Is(err, io.EOF) && report.Lines == 0:
 			return nil, report, fmt.Errorf("read pairs: %s: the file has no pairs", name)
@@ -66,37 +65,41 @@ func Read(r io.Reader, name string, skipBad bool) (pairs []Pair, report Report, 
 		case errors.Is(err, io.EOF):
 			return pairs, report, nil
 		case err != nil:
-			return nil, report, fmt.Errorf("read pairs: %s: after line %d: %w", name, lines.Line, err)
-		case !tooLong && len(bytes.TrimSpace(text)) == 0:
-			continue
+			return nil, report, fmt.Errorf("read pairs: %s: %w", name, err)
 		case len(pairs) == maxPairs:
 			return nil, report, fmt.Errorf("read pairs: %s: line %d: more than %d pairs (split the file)", name, lines.Line, maxPairs)
 		}
 		report.Lines++
 		var p Pair
-		if tooLong {
-			err = fmt.Errorf("longer than %d MiB", jsonl.MaxLine>>20)
-		} else {
-			p, err = parse(text)
+		if bad == nil {
+			p, bad = parse(text)
 		}
-		if err == nil {
+		if bad == nil {
 			p.Line = lines.Line
 			pairs = append(pairs, p)
 			report.Pairs++
 			continue
 		}
-		err = fmt.Errorf("line %d: %w", lines.Line, err)
+		bad = fmt.Errorf("line %d: %w", lines.Line, bad)
 		if !skipBad {
-			return nil, report, fmt.Errorf("read pairs: %s: %w (fix the line, or count and skip such lines with --skip-bad)", name, err)
+			return nil, report, fmt.Errorf("read pairs: %s: %w (fix the line, or count and skip such lines with --skip-bad)", name, bad)
 		}
 		report.Skipped++
-		report.FirstBad = cmp.Or(report.FirstBad, err.Error())
-		if errors.Is(err, ErrIdentical) {
+		report.FirstBad = cmp.Or(report.FirstBad, bad.Error())
+		if errors.Is(bad, ErrIdentical) {
 			report.Identical++
-		} else if errors.Is(err, ErrEmpty) {
+		} else if errors.Is(bad, ErrEmpty) {
 			report.Empty++
 		}
 	}
+}
+
+// Write writes pairs, one per line. The same pairs give the same bytes, which [Read] reads back.
+func Write(w io.Writer, pairs []Pair) error {
+	if err := jsonl.Write(w, pairs); err != nil {
+		return fmt.Errorf("write pairs: %w", err)
+	}
+	return nil
 }
 
 // fields are the names of [Pair]'s fields; the first two are required.
