@@ -14,7 +14,8 @@ import (
 	"grpo/internal/untrusted"
 )
 
-// fuzzLimit is the maximum cost of loading a configuration.
+// fuzzLimit is the maximum cost of loading a configuration: resolving goes through viper key by
+// key, even for an empty file.
 var fuzzLimit = untrusted.Limit{Base: 64 << 20, PerByte: 4 << 10, Time: untrusted.Reader.Time}
 
 // oddYAML are strings that often break YAML readers.

@@ -2,10 +2,14 @@ package config
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/go-viper/mapstructure/v2"
+	"github.com/spf13/viper"
 
 	"grpo/internal/yamldoc"
 )
@@ -85,10 +89,17 @@ func loadFrom[T Root](files []*source, opts LoadOptions, defaults T) (*Loaded[T]
 		maps.Copy(broken, doc.Broken)
 	}
 	addCustom(&out.Config, opts)
-	over := newOverrides(&out.Config, out.origins)
+	over := newOverrides(&out.Config)
 	over.env(opts.Env, otherKeys(&out.Config))
 	over.sets(opts.Set)
 	over.flags(opts.Flags)
+	var err error
+	if out.Config, err = merge(out.Config, over.settings); err != nil {
+		return nil, &Error{Doing: "load config", Problems: []string{err.Error()}}
+	}
+	for _, s := range over.settings {
+		out.origins[s.key] = s.origin
+	}
 	firstSpellings(&out.Config)
 
 	problems = append(problems, over.problems...)
@@ -165,4 +176,45 @@ func otherKeys(root any) (out []string) {
 		}
 	}
 	return out
+}
+
+// merge applies the settings to a configuration in order, by viper. They already have their keys'
+// types, so decoding converts nothing and rejects unknown keys: a mistake in this package shows
+// here and not in a run.
+func merge[T Root](c T, settings []setting) (out T, err error) {
+	if len(settings) == 0 {
+		return c, nil
+	}
+	v := viper.New()
+	for _, f := range leaves(c) {
+		v.SetDefault(f.path, f.value.Interface())
+	}
+	for _, s := range settings {
+		v.Set(s.key, s.value)
+	}
+	err = v.UnmarshalExact(&out, func(c *mapstructure.DecoderConfig) {
+		c.TagName = "yaml"
+		c.WeaklyTypedInput = false
+		c.DecodeHook = sectionsHook
+		c.MatchName = func(key, field string) bool { return key == field }
+	})
+	return out, err
+}
+
+// sectionsHook turns {"0": ..., "1": ...}, viper's form of keys such as
+// stages.0.steps, into a list.
+func sectionsHook(_, to reflect.Type, data any) (any, error) {
+	byIndex, ok := data.(map[string]any)
+	if !ok || !yamldoc.IsSections(to) {
+		return data, nil
+	}
+	list := make([]any, len(byIndex))
+	for i := range list {
+		e, ok := byIndex[fmt.Sprint(i)]
+		if !ok {
+			return nil, fmt.Errorf("sections are not numbered from 0 to %d", len(byIndex)-1)
+		}
+		list[i] = e
+	}
+	return list, nil
 }

@@ -37,19 +37,26 @@ type Flag struct {
 	Lines []string // instead of Value: the elements of a list, which may contain commas
 }
 
-// overrides sets the keys of a configuration from the environment, --set and flags, in this order.
+// setting is one value of one source, of the key's type.
+type setting struct {
+	key    string
+	value  any
+	origin Origin
+}
+
+// overrides collects the settings of the environment, --set and flags.
 type overrides struct {
 	keys     []string
-	fields   map[string]reflect.Value // by key
-	origins  map[string]Origin        // of the configuration
+	types    map[string]reflect.Type // by key
+	settings []setting
 	problems []string
 	broken   map[string]bool
 }
 
-func newOverrides(root any, origins map[string]Origin) *overrides {
-	o := &overrides{fields: map[string]reflect.Value{}, origins: origins, broken: map[string]bool{}}
+func newOverrides(root any) *overrides {
+	o := &overrides{types: map[string]reflect.Type{}, broken: map[string]bool{}}
 	for _, f := range leaves(root) {
-		o.keys, o.fields[f.path] = append(o.keys, f.path), f.value
+		o.keys, o.types[f.path] = append(o.keys, f.path), f.value.Type()
 	}
 	return o
 }
@@ -60,14 +67,13 @@ func (o *overrides) problem(format string, args ...any) {
 
 // set parses a value; prefix starts the error message.
 func (o *overrides) set(key, text string, origin Origin, prefix string) {
-	v := reflect.New(o.fields[key].Type()).Elem() // an error must not leave a part of a list
+	v := reflect.New(o.types[key]).Elem()
 	if err := yamldoc.SetText(v, text); err != nil {
 		o.broken[key] = true
 		o.problem("%s: %s %v", prefix, key, err)
 		return
 	}
-	o.fields[key].Set(v)
-	o.origins[key] = origin
+	o.settings = append(o.settings, setting{key, v.Interface(), origin})
 }
 
 // env reads GRPO_... variables from "NAME=value" pairs. An empty value counts as not set. others
@@ -126,15 +132,13 @@ func (o *overrides) sets(args []string) {
 // flags applies command-line flags; the program, not the user, names their keys.
 func (o *overrides) flags(flags []Flag) {
 	for _, f := range flags {
-		field, known := o.fields[f.Key]
-		if !known {
+		if o.types[f.Key] == nil {
 			o.problem("%s: sets the unknown key %q", f.Name, f.Key)
 			continue
 		}
 		origin := Origin{Source: SourceFlag, Name: f.Name}
 		if f.Lines != nil {
-			field.Set(reflect.ValueOf(f.Lines))
-			o.origins[f.Key] = origin
+			o.settings = append(o.settings, setting{f.Key, f.Lines, origin})
 			continue
 		}
 		o.set(f.Key, f.Value, origin, f.Name)

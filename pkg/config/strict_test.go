@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestStrict: documents that YAML readers would silently accept, drop or convert, and the message
+// TestStrict: documents that YAML or viper would silently accept, drop or convert, and the message
 // for each. FILE is replaced by the path.
 func TestStrict(t *testing.T) {
 	tests := []struct{ name, yaml, want string }{
