@@ -90,7 +90,7 @@ func FindEqual(dirs []string) ([]EqualRuns, error) {
 				return nil, fmt.Errorf("read the runs of %s: %w", from, err)
 			}
 			for _, e := range entries {
-				if path := e.Path(from); e.Config != "" && !seen[path] {
+				if path := e.Path(from); !seen[path] {
 					seen[path] = true
 					out = addEqual(out, e.Hash, equalRun(from, e))
 				}

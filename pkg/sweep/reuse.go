@@ -44,7 +44,7 @@ func Siblings(dir string, p *Plan) []string {
 	entries, _ := os.ReadDir(filepath.Dir(dir)) // a folder that can't be listed has nothing to copy
 	wanted := map[string]bool{}
 	for _, e := range p.Manifest.Runs {
-		wanted[e.Hash] = e.Config != ""
+		wanted[e.Hash] = true
 	}
 	var out []string
 	add := func(dir string) {
@@ -52,7 +52,7 @@ func Siblings(dir string, p *Plan) []string {
 			return
 		}
 		m, err := sweepdir.ReadManifest(dir)
-		common := func(e sweepdir.Entry) bool { return e.Config != "" && wanted[e.Hash] }
+		common := func(e sweepdir.Entry) bool { return wanted[e.Hash] }
 		if err == nil && slices.ContainsFunc(m.Runs, common) {
 			out = append(out, dir)
 		}
@@ -139,7 +139,7 @@ func findReusable(
 ) map[string]reusedRun {
 	wanted, found := map[string]sweepdir.Entry{}, map[string]reusedRun{}
 	for _, e := range entries {
-		if _, err := os.Lstat(e.Path(dir)); e.Config != "" && errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(e.Path(dir)); errors.Is(err, fs.ErrNotExist) {
 			wanted[e.Hash] = e
 		}
 	}
@@ -153,7 +153,7 @@ func findReusable(
 		var refused error
 		for _, e := range entries {
 			own, ok := wanted[e.Hash]
-			if !ok || e.Config == "" || isSibling && !isReproducible(own) {
+			if !ok || isSibling && !isReproducible(own) {
 				continue
 			}
 			// Without a result, reading the state could touch the run's lock.

@@ -129,17 +129,14 @@ func (r *runner) scan(s *sweepdir.Sweep) {
 	for _, state := range s.Runs {
 		j := &job{entry: state.Entry, path: state.Path(r.dir)}
 		r.jobs = append(r.jobs, j)
-		err := state.CheckFolder(r.dir)
+		err := state.CheckFolder(r.dir) // of a link not even the log is read
+		if err == nil && isFinished(state) {
+			err = sameRewards(state) // in a sweep, all runs are trained on the same rewards
+		}
 		switch {
-		case state.Config == "":
-			r.giveUp(j, state, fmt.Errorf("no valid configuration: %s", state.Error))
-		case err != nil: // a link: not even its log is read
+		case err != nil:
 			r.giveUp(j, state, err)
 		case isFinished(state):
-			if err := sameRewards(state); err != nil { // in a sweep, all runs are trained on the same rewards
-				r.giveUp(j, state, err)
-				continue
-			}
 			r.finish(Found, j, state)
 		case state.State == sweepdir.Stopped:
 			j.phase = halved

@@ -42,7 +42,7 @@ type Submitted struct {
 	Finished int      // have their result
 	Busy     int      // were queued or running before
 	Later    int      // left to a later submission
-	Failed   int      // have no valid configuration, or were tried (with Untried)
+	Failed   int      // can't be trained, or were tried (with Untried)
 	queue    *Queue   // before the submission
 	inFlight []int    // runs that are queued or running now
 }

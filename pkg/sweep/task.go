@@ -53,9 +53,6 @@ func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir
 			config.ErrConfig, dir, index, len(m.Runs)-1)
 	}
 	e := m.Runs[index]
-	if e.Config == "" {
-		return nil, fmt.Errorf("%w: %s, seed %d: %s", config.ErrConfig, m.Arms[e.Arm].Name, e.Seed, e.Error)
-	}
 	path := e.Path(dir)
 	if err := e.CheckFolder(dir); err != nil {
 		return nil, fmt.Errorf("run %d: %w", index, err)

@@ -90,10 +90,6 @@ func Glance(dir string, e Entry) RunState { return stateOf(dir, e, rundir.Peek) 
 func stateOf(dir string, e Entry, open func(string) (*rundir.Run, error)) RunState {
 	s := RunState{Entry: e, State: rundir.StateFailed}
 	path := e.Path(dir)
-	if e.Config == "" {
-		s.Error = e.Error
-		return s
-	}
 	if err := e.CheckFolder(dir); err != nil {
 		s.Error = err.Error()
 		return s
