@@ -123,11 +123,7 @@ func submitSweep(ctx context.Context, s *State, o *sweepOptions, l *sweep.Locate
 func noResult(sweeps ...*sweepdir.Sweep) error {
 	n := 0
 	for _, sw := range sweeps {
-		for _, r := range sw.Runs {
-			if r.State != sweepdir.Stopped && (r.Run == nil || !r.Run.Finished()) {
-				n++
-			}
-		}
+		n += sw.Unfinished()
 	}
 	if n == 0 {
 		return nil

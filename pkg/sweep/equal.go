@@ -117,7 +117,7 @@ func addEqual(groups []EqualRuns, hash string, run EqualRun) []EqualRuns {
 func equalRun(dir string, e sweepdir.Entry) EqualRun {
 	state := sweepdir.StateOf(dir, e)
 	out := EqualRun{Dir: e.Path(dir), Seed: e.Seed, State: state.State}
-	if isFinished(state) {
+	if state.Finished() {
 		out.Weights = state.Run.Result.WeightsSHA256
 	}
 	return out

@@ -46,7 +46,7 @@ func TestFreeze(t *testing.T) {
 			t.Errorf("part %d: %v, want %v", i, got[i].Runs, want)
 		}
 	}
-	if state := sweepdir.StateOf(parts[1].Dir, second.Runs[0]); !isFinished(state) {
+	if state := sweepdir.StateOf(parts[1].Dir, second.Runs[0]); !state.Finished() {
 		t.Errorf("the finished run of the first part was not copied: %s", state.State)
 	}
 	notes := strings.Join(j.notes, "\n")

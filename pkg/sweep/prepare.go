@@ -203,7 +203,7 @@ func runOf(m sweepdir.Manifest, arm string, seed uint64) *sweepdir.Entry {
 func additions(dir string, old sweepdir.Manifest, added []uint64) []sweepdir.Addition {
 	last := sweepdir.Addition{Seeds: added, Runs: len(old.Runs)}
 	for _, e := range old.Runs {
-		if isFinished(sweepdir.StateOf(dir, e)) {
+		if sweepdir.StateOf(dir, e).Finished() {
 			last.Finished++
 		}
 	}

@@ -27,8 +27,6 @@ type PreviewRun struct {
 	From string `json:"from,omitempty"`
 }
 
-func (r PreviewRun) finished() bool { return isResult(r.State) }
-
 // Preview is what a sweep, or a study, would do, and how long that would take.
 type Preview struct {
 	Parts   [][]PreviewRun
@@ -109,7 +107,7 @@ func (v *Preview) add(p *Located, prefix string, copied []bool, opts PreviewOpti
 			row.Dir, row.Hash, row.State = prefix+e.Dir, e.Hash, p.Manifest.Settle(sweepdir.StateOf(p.Dir, e)).State
 		}
 		switch {
-		case row.finished():
+		case sweepdir.Ended(row.State):
 		case copied[i]:
 			row.State = StateCopy
 			v.Copies++
@@ -141,7 +139,7 @@ func (v *Preview) estimate(ctx context.Context, plans []*Plan, opts PreviewOptio
 				continue
 			}
 			row.About = e.Arms[run.Arm]
-			if !row.finished() {
+			if !sweepdir.Ended(row.State) {
 				missing = append(missing, run)
 			}
 		}

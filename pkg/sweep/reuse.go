@@ -159,7 +159,7 @@ func findReusable(
 			// Without a result, reading the state could touch the run's lock.
 			path := e.Path(from)
 			_, err := os.Stat(filepath.Join(path, rundir.ResultFile))
-			if err != nil || !isFinished(sweepdir.StateOf(from, e)) {
+			if err != nil || !sweepdir.StateOf(from, e).Finished() {
 				continue
 			}
 			if isSibling {
@@ -214,7 +214,7 @@ func (r *runner) reuseRuns() {
 			r.note("%s: its run can't be copied from %s and is trained again: %v", r.name(j), from.sweep, err)
 			continue
 		}
-		if state := sweepdir.StateOf(r.dir, j.entry); isFinished(state) {
+		if state := sweepdir.StateOf(r.dir, j.entry); state.Finished() {
 			copied[from.sweep]++
 			r.finish(Found, j, state)
 		}

@@ -130,13 +130,13 @@ func (r *runner) scan(s *sweepdir.Sweep) {
 		j := &job{entry: state.Entry, path: state.Path(r.dir)}
 		r.jobs = append(r.jobs, j)
 		err := state.CheckFolder(r.dir) // of a link not even the log is read
-		if err == nil && isFinished(state) {
+		if err == nil && state.Finished() {
 			err = sameRewards(state) // in a sweep, all runs are trained on the same rewards
 		}
 		switch {
 		case err != nil:
 			r.giveUp(j, state, err)
-		case isFinished(state):
+		case state.Finished():
 			r.finish(Found, j, state)
 		case state.State == sweepdir.Stopped:
 			j.phase = halved
@@ -156,8 +156,6 @@ func sameRewards(s sweepdir.RunState) error {
 	}
 	return train.SameRewards(c, s.Run.Meta)
 }
-
-func isFinished(s sweepdir.RunState) bool { return s.Run != nil && s.Run.Finished() }
 
 // finish reports a run that has its result.
 func (r *runner) finish(kind EventKind, j *job, state sweepdir.RunState) {
@@ -231,7 +229,7 @@ func (r *runner) fill() {
 // finished it.
 func (r *runner) start(j *job) {
 	switch state := sweepdir.StateOf(r.dir, j.entry); {
-	case isFinished(state):
+	case state.Finished():
 		r.finish(Found, j, state)
 		return
 	case state.State == rundir.StateRunning:

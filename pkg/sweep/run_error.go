@@ -3,7 +3,6 @@ package sweep
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 
@@ -67,7 +66,7 @@ func (r *runner) verdict(s *sweepdir.Sweep) error {
 	done := 0
 	e := &FailedError{}
 	for _, state := range s.Runs {
-		if isFinished(state) {
+		if state.Finished() {
 			done++
 		}
 		if state.State != sweepdir.Stopped {
@@ -118,16 +117,7 @@ func logTail(dir string, offset int64) (text, path string) {
 // a panic the first lines, which have the message.
 func lastLines(path string, from int64) string {
 	const tailLines, tailBytes = 12, 64 << 10
-	f, err := regular.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return ""
-	}
-	data, err := io.ReadAll(io.NewSectionReader(f, max(from, info.Size()-tailBytes), tailBytes))
+	data, _, err := regular.Tail(path, from, tailBytes)
 	if err != nil {
 		return ""
 	}

@@ -69,12 +69,7 @@ const (
 )
 
 // Finished says whether the run has its result, or was stopped.
-func (r RunStatus) Finished() bool { return isResult(r.State) }
-
-// isResult says whether nothing is left to train of a run in this state.
-func isResult(state string) bool {
-	return state == rundir.StateDone || state == rundir.StateDiverged || state == sweepdir.Stopped
-}
+func (r RunStatus) Finished() bool { return sweepdir.Ended(r.State) }
 
 // Status is the progress of a run, a sweep or a study.
 type Status struct {

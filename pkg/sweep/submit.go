@@ -113,7 +113,7 @@ func (p *Located) submit(ctx context.Context, r *runner, sc scripts, opts Submit
 	for _, j := range r.in(waiting) {
 		i := j.entry.Index
 		switch state := sweepdir.StateOf(p.Dir, j.entry); {
-		case isFinished(state):
+		case state.Finished():
 			out.Finished++
 		case busy[i] || state.State == rundir.StateRunning:
 			out.Busy++

@@ -116,7 +116,7 @@ func (p *Located) Scripts(ctx context.Context, opts SubmitOptions) ([]slurm.Scri
 	var todo []int
 	for _, e := range p.Manifest.Runs {
 		state := sweepdir.StateOf(p.Dir, e).State
-		if isResult(state) || state == rundir.StateRunning || busy[e.Index] || copies[e.Hash].path != "" {
+		if sweepdir.Ended(state) || state == rundir.StateRunning || busy[e.Index] || copies[e.Hash].path != "" {
 			continue
 		}
 		todo = append(todo, e.Index)
