@@ -54,15 +54,15 @@ type dryStudy struct {
 	Disk     float64           `json:"disk_bytes"`
 }
 
-func (f *sweepFlags) previewOptions(s *State) sweep.PreviewOptions {
-	return sweep.PreviewOptions{
+func (f *sweepFlags) previewOptions(s *State) sweep.Options {
+	return sweep.Options{
 		Jobs: f.jobs, Cores: runtime.GOMAXPROCS(0), Version: version, Memory: s.available(), Disk: s.checkDisk,
 		Now: s.Now,
-		Measuring: func() {
+		Observer: sweep.Notes(func(text string) {
 			if !f.out.quiet {
-				fmt.Fprintln(s.Err, "measuring the first steps")
+				fmt.Fprintln(s.Err, text)
 			}
-		},
+		}),
 	}
 }
 

@@ -20,11 +20,10 @@ func isKubernetes(p *sweep.Plan) bool { return p.Launcher.Type == "kubernetes" }
 
 // kubeSettings are the settings of a Job for a sweep.
 func kubeSettings(p *sweep.Plan, failFast bool) (kube.Settings, error) {
-	k := p.Launcher.Kubernetes
 	need := p.Needs(p.Manifest.Runs)
 	out := kube.Settings{
-		Image: k.Image, Namespace: k.Namespace, Claim: k.Claim, Mount: k.Mount, Labels: k.Labels,
-		CPUs: need.CPUs, GPUs: k.GPUs, Memory: need.Memory, Parallelism: p.Launcher.Parallelism, FailFast: failFast,
+		Kubernetes: p.Launcher.Kubernetes, CPUs: need.CPUs, Memory: need.Memory,
+		Parallelism: p.Launcher.Parallelism, FailFast: failFast,
 	}
 	return out, out.Check()
 }

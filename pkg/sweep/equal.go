@@ -90,10 +90,16 @@ func FindEqual(dirs []string) ([]EqualRuns, error) {
 				return nil, fmt.Errorf("read the runs of %s: %w", from, err)
 			}
 			for _, e := range entries {
-				if path := e.Path(from); !seen[path] {
-					seen[path] = true
-					out = addEqual(out, e.Hash, equalRun(from, e))
+				path := e.Path(from)
+				if seen[path] {
+					continue
 				}
+				seen[path] = true
+				i := slices.IndexFunc(out, func(g EqualRuns) bool { return g.Hash == e.Hash })
+				if i < 0 {
+					i, out = len(out), append(out, EqualRuns{Hash: e.Hash})
+				}
+				out[i].Runs = append(out[i].Runs, equalRun(from, e))
 			}
 		}
 	}
@@ -102,16 +108,6 @@ func FindEqual(dirs []string) ([]EqualRuns, error) {
 		out[i].Identical = haveSameWeights(out[i].Runs)
 	}
 	return out, nil
-}
-
-func addEqual(groups []EqualRuns, hash string, run EqualRun) []EqualRuns {
-	for i := range groups {
-		if groups[i].Hash == hash {
-			groups[i].Runs = append(groups[i].Runs, run)
-			return groups
-		}
-	}
-	return append(groups, EqualRuns{Hash: hash, Runs: []EqualRun{run}})
 }
 
 func equalRun(dir string, e sweepdir.Entry) EqualRun {

@@ -197,7 +197,7 @@ func (s *Status) readRun(now time.Time) (argv []string, err error) {
 		return nil, fmt.Errorf("%w (status takes the folder of a run, a sweep or a study)", err)
 	}
 	s.Kind = "run"
-	row := RunStatus{Dir: s.Dir, State: sweepdir.Dead}
+	row := RunStatus{Dir: s.Dir, State: sweepdir.Dead, Age: -1}
 	held, known := rundir.Held(s.Dir)
 	switch st := run.Status; {
 	case run.Result != nil:
@@ -217,14 +217,10 @@ func (s *Status) readRun(now time.Time) (argv []string, err error) {
 
 // read fills in steps, reward and the time of the last change of a run.
 func (r *RunStatus) read(run *rundir.Run, now time.Time) {
-	var last time.Time
 	for _, name := range heartbeat {
-		if t := stampOf(filepath.Join(r.Dir, name)).changed; t.After(last) {
-			last = t
+		if age := ageOf(filepath.Join(r.Dir, name), now); r.Age < 0 || age >= 0 && age < r.Age {
+			r.Age = age
 		}
-	}
-	if r.Age = -1; !last.IsZero() {
-		r.Age = max(0, now.Sub(last).Seconds())
 	}
 	owners, err := rundir.Owners(r.Dir)
 	if err != nil {

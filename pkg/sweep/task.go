@@ -207,17 +207,18 @@ func (x Exit) String() string {
 		return fmt.Sprintf("a signal ended it: %s", x.Signal)
 	case x.Code == 0:
 		return "it ended with exit code 0, but without a result"
-	case x.Code == exitInterrupted || x.Code == exitNothingSaved:
+	case x.Code == ExitInterrupted || x.Code == ExitNothingSaved:
 		return "it was interrupted, but not by this command"
 	}
 	return fmt.Sprintf("exit code %d", x.Code)
 }
 
-// Exit codes of a task that this package reads.
+// Exit codes of a task.
 const (
 	exitFailed       = 1
-	exitInterrupted  = 75
-	exitNothingSaved = 130
+	ExitUsage        = 2 // also a configuration that can't be used
+	ExitInterrupted  = 75
+	ExitNothingSaved = 130
 )
 
 // Local starts runs as child processes on this machine.

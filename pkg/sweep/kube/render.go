@@ -14,6 +14,7 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
+	"grpo/pkg/sweep"
 	"grpo/pkg/sweepdir"
 )
 
@@ -34,13 +35,6 @@ const (
 	user = 65532
 
 	containerName, runsVolume, sweepVolume = "grpo", "runs", "sweep"
-)
-
-// Exit codes of a task.
-const (
-	exitConfig       = 2
-	exitInterrupted  = 75
-	exitNothingSaved = 130
 )
 
 // Render returns the manifest of the Job name for these runs of the sweep m, by their index; request
@@ -120,8 +114,8 @@ func (s Settings) jobSpec(name string, labels map[string]string, runs []int) job
 		PodFailurePolicy: failurePolicy{[]failureRule{
 			// Preempted, evicted, or its node is gone.
 			{Action: "Ignore", OnPodConditions: []podCondition{{"DisruptionTarget", "True"}}},
-			onExit("FailIndex", exitConfig),
-			onExit("Ignore", exitInterrupted, exitNothingSaved), // someone deleted the pod
+			onExit("FailIndex", sweep.ExitUsage),
+			onExit("Ignore", sweep.ExitInterrupted, sweep.ExitNothingSaved), // someone deleted the pod
 		}},
 		Template: podTemplate{metadata{Labels: labels}, s.podSpec(name, runs)},
 	}
