@@ -57,7 +57,7 @@ command again to do only what is missing.`,
   grpo assignment --values 3e-4,1e-3 --steps 100 --seeds 1,2
   grpo assignment -c smoke --seeds 2 --out /tmp/assignment`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if o.ask.Options, err = o.planOptions(cmd, s, assignmentKeys); err != nil {
+			if o.ask.Options, err = o.planOptions(cmd, s); err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("values") {

@@ -47,13 +47,12 @@ starts over.`,
   grpo reward-model --pairs chat.jsonl --model SmolLM2-135M-Instruct.Q4_1.gguf --out judge-smollm2`,
 		Args: takes("no argument (the pairs are --pairs)", 0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.load = cf.options(cmd, s, rewardModelKeys)
+			o.load = cf.options(cmd, s)
 			return run(cmd, s, o, runRewardModel)
 		},
 		Annotations: saves,
 	}
-	cf.add(c, config.NamesRewardModel())
-	addKeyFlags(c, rewardModelKeys)
+	cf.add(c, config.NamesRewardModel(), rewardModelKeys)
 	o.out.add(c.Flags())
 	return c
 }

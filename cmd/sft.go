@@ -36,13 +36,12 @@ one starts over. A different recipe in the same folder is an error.`,
   grpo sft --set stages.1.steps=600 --out short-base
   grpo sft -c sft-smollm2 --model SmolLM2-135M-Instruct.gguf --out taught`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.load = cf.options(cmd, s, sftKeys)
+			o.load = cf.options(cmd, s)
 			return run(cmd, s, o, runSFT)
 		},
 		Annotations: saves,
 	}
-	cf.add(c, config.NamesSFT())
-	addKeyFlags(c, sftKeys)
+	cf.add(c, config.NamesSFT(), sftKeys)
 	o.out.add(c.Flags())
 	return c
 }

@@ -112,7 +112,7 @@ func (v *Preview) estimate(ctx context.Context, plans []*Plan, opts Options) (er
 		return nil
 	}
 	opts.Observer.Note("measuring the first steps")
-	if v.Estimate, err = EstimateTime(ctx, plans, opts.Jobs, opts.Cores, NewProbe(opts.Now, "")); err != nil {
+	if v.Estimate, err = EstimateTime(ctx, plans, opts.Jobs, opts.Cores, NewProbe(opts.Now)); err != nil {
 		return err
 	}
 	for i, e := range v.Estimate {
