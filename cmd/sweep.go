@@ -238,7 +238,9 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 	case o.prepare:
 		return prepareSweep(s, o, l)
 	case isKubernetes(l.Plan):
-		if finished, err := renderSweep(ctx, s, o, l); err != nil || !finished {
+		after := []string{s.Args[0], "report", l.Dir}
+		finished, err := render(ctx, s, &o.sweepFlags, l.Dir, []*sweep.Located{l}, after)
+		if err != nil || !finished {
 			return err
 		}
 	}

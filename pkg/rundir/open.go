@@ -120,7 +120,7 @@ func (r *Run) load(content map[string][]byte, names ...string) error {
 		if err == nil {
 			content[name] = data
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("read %w", err)
+			return err
 		}
 	}
 	return nil
@@ -129,7 +129,7 @@ func (r *Run) load(content map[string][]byte, names ...string) error {
 // readChecksums reads the checksums of an unfinished run, nil if there are none.
 func readChecksums(dir string) (*Checksums, error) {
 	if err := regular.Folder(filepath.Join(dir, CheckpointDir)); err != nil {
-		return nil, fmt.Errorf("read %w", err)
+		return nil, err
 	}
 	saved := new(Checksums)
 	err := ReadJSON(filepath.Join(dir, CheckpointDir, ChecksumsFile), saved)

@@ -57,7 +57,7 @@ func lastLines[T any](path string) ([]T, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %w", err)
+		return nil, err
 	}
 	if from > 0 { // the first line is cut
 		_, data, _ = bytes.Cut(data, []byte("\n"))

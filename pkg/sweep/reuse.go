@@ -185,11 +185,7 @@ func (r *runner) reuseRuns() {
 	if len(r.opts.StudySweeps)+len(r.opts.Siblings) == 0 {
 		return
 	}
-	var entries []sweepdir.Entry
-	for _, j := range r.in(waiting) {
-		entries = append(entries, j.entry)
-	}
-	reusable := findReusable(r.dir, entries, r.opts, r.note)
+	reusable := findReusable(r.dir, r.waitingEntries(), r.opts, r.note)
 	if len(reusable) == 0 {
 		return
 	}

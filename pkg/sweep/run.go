@@ -118,6 +118,14 @@ func (r *runner) in(p phase) (out []*job) {
 	return out
 }
 
+// waitingEntries returns the entries of the runs that wait.
+func (r *runner) waitingEntries() (out []sweepdir.Entry) {
+	for _, j := range r.in(waiting) {
+		out = append(out, j.entry)
+	}
+	return out
+}
+
 // threads is the share of the cores for a run that is started now.
 func (r *runner) threads() int {
 	active := min(r.slots, r.running+len(r.in(waiting)))

@@ -123,7 +123,7 @@ func ReadStatus(ctx context.Context, dir string, now time.Time, run slurm.Exec) 
 	if s.Finished = next < 0 && len(s.Absent) == 0; s.Finished || argv == nil {
 		return s, nil
 	}
-	s.Continue = continueWith(argv, dir)
+	s.Continue = textutil.CommandLine(continueArgs(argv, dir))
 	if s.Kind == "sweep" && slices.Contains(argv, "--prepare") {
 		index := fmt.Sprint(s.Runs[next].Index)
 		s.OneRun = textutil.CommandLine([]string{argv[0], "task", "--sweep", dir, "--index", index})
@@ -252,12 +252,6 @@ func (r *RunStatus) read(run *rundir.Run, now time.Time) {
 	if run.Result != nil {
 		r.Step, r.Reward = run.Result.Steps, &run.Result.Final.Sampled.AnswerReward
 	}
-}
-
-// continueWith returns the command line that continues the folder dir, given the command
-// that made it.
-func continueWith(argv []string, dir string) string {
-	return textutil.CommandLine(continueArgs(argv, dir))
 }
 
 // continueArgs returns the command that continues the folder dir, given the one that

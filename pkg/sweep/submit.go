@@ -76,7 +76,7 @@ func (p *Located) Submit(ctx context.Context, opts SubmitOptions) (*Submitted, e
 	}}
 	r.scan(s)
 	r.reuseRuns()
-	scripts, err := p.scripts(ctx, r, opts)
+	scripts, err := p.scripts(ctx, r.waitingEntries(), opts)
 	if err != nil {
 		return nil, err
 	}

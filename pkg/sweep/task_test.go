@@ -92,7 +92,8 @@ func TestTaskRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Task(t.Context(), t.TempDir(), 0, taskOptions()); !errors.Is(err, config.ErrConfig) {
+	_, err := Task(t.Context(), t.TempDir(), 0, taskOptions())
+	if !errors.Is(err, config.ErrConfig) || !strings.Contains(err.Error(), "is not the folder of a sweep") {
 		t.Errorf("a folder without a manifest: %v", err)
 	}
 }

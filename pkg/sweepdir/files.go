@@ -38,7 +38,7 @@ func read[T document](file string) (T, error) {
 	var none T
 	data, err := regular.Read(file, regular.MaxDocument)
 	if err != nil {
-		return none, fmt.Errorf("read %w", err)
+		return none, err
 	}
 	v, err := decode[T](data)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"path"
 	"strconv"
@@ -93,9 +94,7 @@ func zip(m sweepdir.Manifest) ([]byte, error) {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
 	_, err = w.Write(data)
-	if cerr := w.Close(); err == nil {
-		err = cerr
-	}
+	err = errors.Join(err, w.Close())
 	return b.Bytes(), err
 }
 
