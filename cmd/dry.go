@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -56,8 +55,7 @@ type dryStudy struct {
 
 func (f *sweepFlags) previewOptions(s *State) sweep.Options {
 	return sweep.Options{
-		Jobs: f.jobs, Cores: runtime.GOMAXPROCS(0), Version: version, Memory: s.available(), Disk: s.checkDisk,
-		Now: s.Now,
+		Jobs: f.jobs, Version: version, Memory: s.available(), Disk: s.checkDisk, Now: s.Now,
 		Observer: sweep.Notes(func(text string) {
 			if !f.out.quiet {
 				fmt.Fprintln(s.Err, text)

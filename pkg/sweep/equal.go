@@ -17,21 +17,11 @@ func sweepsIn(dir string) ([]string, error) {
 	dir = filepath.Clean(dir)
 	switch {
 	case sweepdir.IsStudy(dir):
-		st, err := sweepdir.ReadStudy(dir)
+		parts, err := sweepdir.StartedParts(dir)
 		if err != nil {
 			return nil, unreadable(err)
 		}
-		var out []string
-		for _, part := range st.Parts {
-			path, err := part.Path(dir)
-			if err != nil {
-				return nil, unreadable(err)
-			}
-			if sweepdir.IsSweep(path) {
-				out = append(out, path)
-			}
-		}
-		return out, nil
+		return parts, nil
 	case sweepdir.IsSweep(dir), rundir.HasFiles(dir):
 		return []string{dir}, nil
 	}

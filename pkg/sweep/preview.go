@@ -111,6 +111,7 @@ func (v *Preview) estimate(ctx context.Context, plans []*Plan, opts Options) (er
 	if v.Missing == 0 {
 		return nil
 	}
+	opts = opts.withDefaults()
 	opts.Observer.Note("measuring the first steps")
 	if v.Estimate, err = EstimateTime(ctx, plans, opts.Jobs, opts.Cores, NewProbe(opts.Now)); err != nil {
 		return err

@@ -222,24 +222,11 @@ func (q *Queue) failedNodes() (out []string) {
 
 // folders returns the folders with submissions of a sweep, or of a study and its parts.
 func folders(dir string) ([]string, error) {
-	out := []string{dir}
 	if !sweepdir.IsStudy(dir) {
-		return out, nil
+		return []string{dir}, nil
 	}
-	st, err := sweepdir.ReadStudy(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range st.Parts {
-		path, err := p.Path(dir)
-		if err != nil {
-			return nil, err
-		}
-		if sweepdir.IsSweep(path) {
-			out = append(out, path)
-		}
-	}
-	return out, nil
+	parts, err := sweepdir.StartedParts(dir)
+	return append([]string{dir}, parts...), err
 }
 
 // CancelJobs cancels the jobs of the sweep or study in dir that are still in the queue, and returns

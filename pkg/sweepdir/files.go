@@ -155,6 +155,24 @@ func (p Part) Path(dir string) (string, error) {
 	return path, regular.Folder(path)
 }
 
+// StartedParts returns the folders of the parts of the study in dir that have started.
+func StartedParts(dir string) (paths []string, err error) {
+	st, err := ReadStudy(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range st.Parts {
+		path, err := p.Path(dir)
+		if err != nil {
+			return nil, err
+		}
+		if IsSweep(path) {
+			paths = append(paths, path)
+		}
+	}
+	return paths, nil
+}
+
 // isFolderName reports whether name is one element of a path on every system: a manifest from
 // elsewhere must not make this program write outside its folder.
 func isFolderName(name string) bool {
