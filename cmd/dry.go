@@ -58,7 +58,7 @@ func (f *sweepFlags) previewOptions(s *State) sweep.Options {
 		Jobs: f.jobs, Version: version, Memory: s.available(), Disk: s.checkDisk, Now: s.Now,
 		Observer: sweep.Notes(func(text string) {
 			if !f.out.quiet {
-				fmt.Fprintln(s.Err, text)
+				textutil.Fprintf(s.Err, "%s\n", text)
 			}
 		}),
 	}
