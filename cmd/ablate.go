@@ -41,7 +41,7 @@ As with "grpo sweep", run the same command again to do only what is missing.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			o.ablation = args[0]
-			if o.plan, err = o.planOptions(cmd, s, sweepKeys); err != nil {
+			if o.plan, err = o.planOptions(cmd, s); err != nil {
 				return err
 			}
 			return run(cmd, s, o, runSweep)

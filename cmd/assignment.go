@@ -57,7 +57,7 @@ command again to do only what is missing.`,
   grpo assignment --values 3e-4,1e-3 --steps 100 --seeds 1,2
   grpo assignment -c smoke --seeds 2 --out /tmp/assignment`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if o.ask.Options, err = o.planOptions(cmd, s, assignmentKeys); err != nil {
+			if o.ask.Options, err = o.planOptions(cmd, s); err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("values") {
@@ -117,25 +117,15 @@ func runAssignment(ctx context.Context, s *State, o *assignmentOptions) error {
 	if err := plan.Prepare(dir, s.available()); err != nil {
 		return err
 	}
-	t := newStudyTable(s, o.out.quiet, o.jobs)
-	for i, copied := range plan.Copied() {
-		t.add(plan.Parts[i].Manifest, copied)
-	}
+	t := assignmentTable(s, o.out.quiet, o.jobs, plan)
 	t.line("study folder %s", dir)
 	opts, err := o.runOptions(s, t)
 	if err != nil {
 		return err
 	}
-	analyses := make([]*report.Report, len(plan.Parts)) // nil for a part that has not started
-	var files []string
+	reports := studyReports{analyses: make([]*report.Report, len(plan.Parts))}
 	stopped, err := plan.Run(ctx, dir, sweep.StudyOptions{
-		Options: opts, Begin: t.begin,
-		Report: func(i int, sw *sweepdir.Sweep) error {
-			a, paths, err := report.WriteSweep(sw.Dir, sw, report.SweepOptions{})
-			analyses[i], files = a, append(files, paths...)
-			return err
-		},
-		Best: func() (rate, why string, err error) { return analyses[0].BestValue(sweep.RateKey) },
+		Options: opts, Begin: t.begin, Report: reports.write, Best: reports.best,
 	})
 	if stopped && !errors.Is(err, train.ErrInterrupted) {
 		t.erase()
@@ -145,7 +135,33 @@ func runAssignment(ctx context.Context, s *State, o *assignmentOptions) error {
 	if stopped {
 		return err
 	}
-	return errors.Join(err, reportAssignment(s, &o.sweepFlags, dir, analyses, files))
+	return errors.Join(err, reports.finish(s, &o.sweepFlags, dir))
+}
+
+// assignmentTable has the runs of all parts.
+func assignmentTable(s *State, quiet bool, jobs int, plan *sweep.AssignmentPlan) *sweepTable {
+	t := newStudyTable(s, quiet, jobs)
+	for i, copied := range plan.Copied() {
+		t.add(plan.Parts[i].Manifest, copied)
+	}
+	return t
+}
+
+// studyReports are the reports on the parts of a study, each written when the part has ended.
+type studyReports struct {
+	analyses []*report.Report // nil for a part that has not started
+	files    []string
+}
+
+func (r *studyReports) write(i int, sw *sweepdir.Sweep) error {
+	a, paths, err := report.WriteSweep(sw.Dir, sw, report.SweepOptions{})
+	r.analyses[i], r.files = a, append(r.files, paths...)
+	return err
+}
+
+// best is the best learning rate of the first part.
+func (r *studyReports) best() (rate, why string, err error) {
+	return r.analyses[0].BestValue(sweep.RateKey)
 }
 
 // studyOutput is what --json prints.
@@ -155,19 +171,19 @@ type studyOutput struct {
 	Results report.StudyResults `json:"results"`
 }
 
-// reportAssignment writes the study's report over those of its parts, and shows it.
-func reportAssignment(s *State, f *sweepFlags, dir string, analyses []*report.Report, files []string) error {
+// finish writes the study's report over those of its parts, and shows it.
+func (r *studyReports) finish(s *State, f *sweepFlags, dir string) error {
 	st, err := sweepdir.ReadStudy(dir)
 	if err != nil {
 		return err
 	}
-	r, err := report.WriteStudyReport(dir, st, analyses)
+	study, err := report.WriteStudyReport(dir, st, r.analyses)
 	if err != nil {
 		return err
 	}
-	what := studyOutput{dir, append(files, r.Files...), r.Results}
+	what := studyOutput{dir, append(r.files, study.Files...), study.Results}
 	if !f.out.quiet && !f.out.json {
-		wrote(s, r.Files...) // the files of the parts are in their own folders
+		wrote(s, study.Files...) // the files of the parts are in their own folders
 	}
-	return errors.Join(showStudy(s, f.out.json, r, what), f.gate.checkStudy(r))
+	return errors.Join(showStudy(s, f.out.json, study, what), f.gate.checkStudy(study))
 }

@@ -40,12 +40,11 @@ func newConfigShow(s *State) *cobra.Command {
 			if o.origin && o.docs {
 				return usagef(cmd, "--origin and --docs exclude each other")
 			}
-			o.load = f.options(cmd, s, trainKeys)
+			o.load = f.options(cmd, s)
 			return run(cmd, s, o, showConfig)
 		},
 	}
-	f.add(c, config.Names())
-	addKeyFlags(c, trainKeys)
+	f.add(c, config.Names(), trainKeys)
 	c.Flags().BoolVar(&o.origin, "origin", false, "print where each value comes from")
 	c.Flags().BoolVar(&o.docs, "docs", false, "print what each key means")
 	c.Flags().BoolVar(&o.json, "json", false,

@@ -54,11 +54,11 @@ content is not overwritten.`,
   grpo data generate --out sums --set data.weight_sub=0 --set data.weight_mul=0 \
     --set data.val_size=200 --set data.test_size=200 --set data.unseen_size=100`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.load = cf.options(cmd, s, nil)
+			o.load = cf.options(cmd, s)
 			return run(cmd, s, o, generateProblems)
 		},
 	}
-	cf.add(c, config.Names())
+	cf.add(c, config.Names(), nil)
 	c.Flags().StringVar(&o.out, "out", "problems",
 		"`folder` for sft.jsonl, train.jsonl, val.jsonl, test.jsonl and unseen.jsonl")
 	return c

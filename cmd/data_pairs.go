@@ -9,12 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"grpo/internal/textutil"
-	"grpo/internal/words"
 	"grpo/pkg/analysis"
 	"grpo/pkg/config"
 	"grpo/pkg/preference"
@@ -60,7 +58,7 @@ highest reward with the lowest. A group without a pair is counted.`,
   grpo data pairs -c smollm2 --model SmolLM2-135M-Instruct.Q4_1.gguf --n 64 --out smollm2.jsonl`,
 		Args: takes("no argument (the file is --out)", 0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.load = cf.options(cmd, s, dataPairsKeys)
+			o.load = cf.options(cmd, s)
 			if dir := cmd.Flags().Lookup("model").Value.String(); o.load.Path == "" && isRun(dir) {
 				o.load.Path = filepath.Join(dir, rundir.ConfigFile)
 			}
@@ -68,8 +66,7 @@ highest reward with the lowest. A group without a pair is counted.`,
 			case o.out == "":
 				return usagef(cmd, "data pairs needs --out FILE")
 			case !slices.Contains(evalSplits, o.make.Split):
-				return usagef(cmd, "--split %s: there is no such split%s (there are %s)",
-					words.Show(o.make.Split), words.DidYouMean(o.make.Split, evalSplits), strings.Join(evalSplits, ", "))
+				return unknownSplit(cmd, o.make.Split)
 			}
 			if err := o.make.Pairs.Check(); err != nil {
 				return usagef(cmd, "--pairs, --per-group: %v", err)
@@ -78,8 +75,7 @@ highest reward with the lowest. A group without a pair is counted.`,
 		},
 		Annotations: saves, // ends the processes of commands when it is interrupted
 	}
-	cf.add(c, config.Names())
-	addKeyFlags(c, dataPairsKeys)
+	cf.add(c, config.Names(), dataPairsKeys)
 	f := c.Flags()
 	f.StringVar(&o.out, "out", "", "`file` to write, which must not exist")
 	f.StringVar(&o.make.Split, "split", "train", "problems of this split: `train|val|test|unseen`")

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"grpo/internal/textutil"
-	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/train"
 )
@@ -41,16 +40,14 @@ longest completion. It reads the tokenizer, not the weights.`,
   grpo data show -c smollm2 --model DIR --set data.few_shot_file=examples.jsonl --split val --tokens`,
 		Args: takes("no argument", 0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.load = cf.options(cmd, s, dataShowKeys)
+			o.load = cf.options(cmd, s)
 			if !slices.Contains(evalSplits, o.split) {
-				return usagef(cmd, "--split %s: there is no such split%s (there are %s)",
-					words.Show(o.split), words.DidYouMean(o.split, evalSplits), strings.Join(evalSplits, ", "))
+				return unknownSplit(cmd, o.split)
 			}
 			return run(cmd, s, o, showPrompts)
 		},
 	}
-	cf.add(c, config.Names())
-	addKeyFlags(c, dataShowKeys)
+	cf.add(c, config.Names(), dataShowKeys)
 	c.Flags().StringVar(&o.split, "split", "train", "split: `train|val|test|unseen`")
 	o.n = 1
 	c.Flags().VarP(&countFlag{&o.n, 0, maxCount}, "n", "n", "number of prompts to show")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -54,15 +53,14 @@ type dryStudy struct {
 	Disk     float64           `json:"disk_bytes"`
 }
 
-func (f *sweepFlags) previewOptions(s *State) sweep.PreviewOptions {
-	return sweep.PreviewOptions{
-		Jobs: f.jobs, Cores: runtime.GOMAXPROCS(0), Version: version, Memory: s.available(), Disk: s.checkDisk,
-		Now: s.Now,
-		Measuring: func() {
+func (f *sweepFlags) previewOptions(s *State) sweep.Options {
+	return sweep.Options{
+		Jobs: f.jobs, Version: version, Memory: s.available(), Disk: s.checkDisk, Now: s.Now,
+		Observer: sweep.Notes(func(text string) {
 			if !f.out.quiet {
-				fmt.Fprintln(s.Err, "measuring the first steps")
+				textutil.Fprintf(s.Err, "%s\n", text)
 			}
-		},
+		}),
 	}
 }
 

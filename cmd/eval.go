@@ -27,6 +27,11 @@ var evalKeys = []keyFlag{{"seed", "seed", "uint", "seed of sampling"}, modelKey,
 
 var evalSplits = []string{"val", "test", "unseen", "train"}
 
+func unknownSplit(c *cobra.Command, name string) error {
+	return usagef(c, "--split %s: there is no such split%s (there are %s)",
+		words.Show(name), words.DidYouMean(name, evalSplits), strings.Join(evalSplits, ", "))
+}
+
 // evalOptions are the inputs of `grpo eval`.
 type evalOptions struct {
 	load       config.LoadOptions
@@ -61,12 +66,11 @@ base model.`,
   grpo eval --set data.source=gsm8k --set data.train_file=train.jsonl --set data.val_file=test.jsonl`,
 		Args: takes("the folder of a run, a model or a safetensors file", 0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.load = cf.options(cmd, s, evalKeys)
+			o.load = cf.options(cmd, s)
 			o.whichGiven = cmd.Flags().Changed("which")
 			switch {
 			case o.split != "" && !slices.Contains(evalSplits, o.split):
-				return usagef(cmd, "--split %s: there is no such split%s (there are %s)",
-					words.Show(o.split), words.DidYouMean(o.split, evalSplits), strings.Join(evalSplits, ", "))
+				return unknownSplit(cmd, o.split)
 			case o.split != "" && cmd.Flags().Changed("sets"):
 				return usagef(cmd, "--split and --sets exclude each other: --split evaluates one split only")
 			case o.which != "last" && o.which != "best":
@@ -77,8 +81,7 @@ base model.`,
 			return run(cmd, s, o, runEval)
 		},
 	}
-	cf.add(c, config.Names())
-	addKeyFlags(c, evalKeys)
+	cf.add(c, config.Names(), evalKeys)
 	c.Flags().StringVar(&o.split, "split", "", "only this split: `val|test|unseen|train`")
 	c.Flags().StringVar(&o.which, "which", "last",
 		"checkpoint of a run: `last|best`; best if the run kept no other")

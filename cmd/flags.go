@@ -184,9 +184,13 @@ func addThreads(fs *pflag.FlagSet, to *int, more string) {
 type configFlags struct {
 	files []string
 	set   []string
+	keys  []keyFlag
 }
 
-func (f *configFlags) add(c *cobra.Command, names []string) {
+// add adds -c, with the names of the embedded configurations, --set, and a flag for each key.
+func (f *configFlags) add(c *cobra.Command, names []string, keys []keyFlag) {
+	f.keys = keys
+	addKeyFlags(c, keys)
 	c.Flags().StringArrayVarP(&f.files, "config", "c", nil,
 		"configuration: a YAML `file`, or the name of an embedded one (see \"grpo config list\"); "+
 			"of several, later ones override earlier ones")
@@ -234,15 +238,11 @@ func addKeyFlags(c *cobra.Command, flags []keyFlag) {
 }
 
 // options collects the sources of a configuration.
-func (f *configFlags) options(c *cobra.Command, s *State, flags []keyFlag) config.LoadOptions {
-	out := config.LoadOptions{Env: s.Env, Set: f.set, Checkpoint: train.FindCheckpoint}
+func (f *configFlags) options(c *cobra.Command, s *State) config.LoadOptions {
+	out := config.LoadOptions{Env: s.Env, Set: f.set, Flags: givenKeys(c, f.keys), Checkpoint: train.FindCheckpoint}
 	if len(f.files) > 0 {
-		out.Path = f.files[0]
+		out.Path, out.Over = f.files[0], append(out.Over, f.files[1:]...)
 	}
-	if len(f.files) > 1 {
-		out.Over = f.files[1:]
-	}
-	out.Flags = givenKeys(c, flags)
 	return out
 }
 

@@ -21,30 +21,16 @@ type gateFlags struct {
 }
 
 func (g *gateFlags) add(fs *pflag.FlagSet) {
-	fs.Var(&rewardFlag{&g.below}, "fail-below",
-		"exit with 1 if the final validation reward (of an arm: the mean over its seeds) is below this `reward`, 0 to 1")
+	const usage = "exit with 1 if the final validation reward (of an arm: the mean over its seeds) is below this `reward`, 0 to 1"
+	fs.Func("fail-below", usage, func(text string) error {
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(v >= 0 && v <= 1) {
+			return errors.New("want a reward of 0 to 1")
+		}
+		g.below = &v
+		return nil
+	})
 	fs.BoolVar(&g.diverged, "fail-on-diverged", false, "exit with 1 if a run diverged")
-}
-
-// rewardFlag is an optional number of 0 to 1.
-type rewardFlag struct{ to **float64 }
-
-func (f *rewardFlag) String() string {
-	if f.to == nil || *f.to == nil {
-		return ""
-	}
-	return strconv.FormatFloat(**f.to, 'g', -1, 64)
-}
-
-func (f *rewardFlag) Type() string { return "float" }
-
-func (f *rewardFlag) Set(text string) error {
-	v, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(v >= 0 && v <= 1) {
-		return errors.New("want a reward of 0 to 1")
-	}
-	*f.to = &v
-	return nil
 }
 
 func (g *gateFlags) isSet() bool { return g.below != nil || g.diverged }

@@ -49,7 +49,7 @@ message. --raw sends the text as it is, and special tokens such as
   cat letter.txt | grpo generate --model SmolLM2-135M-Instruct.Q4_1.gguf --prompt - --max-tokens 200`,
 		Args: takes("no argument (give prompts with --prompt)", 0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.load = cf.options(cmd, s, generateKeys)
+			o.load = cf.options(cmd, s)
 			if dir := cmd.Flags().Lookup("model").Value.String(); o.load.Path == "" && isRun(dir) {
 				o.load.Path = filepath.Join(dir, rundir.ConfigFile)
 			}
@@ -70,8 +70,7 @@ message. --raw sends the text as it is, and special tokens such as
 			return run(cmd, s, o, runGenerate)
 		},
 	}
-	cf.add(c, config.Names())
-	addKeyFlags(c, generateKeys)
+	cf.add(c, config.Names(), generateKeys)
 	f := c.Flags()
 	f.StringArrayVar(&o.Prompts, "prompt", nil, "`text` to complete; \"-\" = standard input (repeatable)")
 	f.StringVar(&o.file, "prompts", "", "`file` of prompts, one per line (\"-\" = standard input)")

@@ -20,11 +20,10 @@ func isKubernetes(p *sweep.Plan) bool { return p.Launcher.Type == "kubernetes" }
 
 // kubeSettings are the settings of a Job for a sweep.
 func kubeSettings(p *sweep.Plan, failFast bool) (kube.Settings, error) {
-	k := p.Launcher.Kubernetes
 	need := p.Needs(p.Manifest.Runs)
 	out := kube.Settings{
-		Image: k.Image, Namespace: k.Namespace, Claim: k.Claim, Mount: k.Mount, Labels: k.Labels,
-		CPUs: need.CPUs, GPUs: k.GPUs, Memory: need.Memory, Parallelism: p.Launcher.Parallelism, FailFast: failFast,
+		Kubernetes: p.Launcher.Kubernetes, CPUs: need.CPUs, Memory: need.Memory,
+		Parallelism: p.Launcher.Parallelism, FailFast: failFast,
 	}
 	return out, out.Check()
 }
@@ -32,11 +31,6 @@ func kubeSettings(p *sweep.Plan, failFast bool) (kube.Settings, error) {
 // kubeOptions are the options of sweeps that are not trained here.
 func kubeOptions(s *State) sweep.Options {
 	return sweep.Options{Version: version, Observer: sweep.Notes(noteTo(s)), Now: s.Now, Slurm: slurm.Commands}
-}
-
-// renderSweep writes the Kubernetes manifest of a sweep. It reports true if no run is missing.
-func renderSweep(ctx context.Context, s *State, o *sweepOptions, l *sweep.Located) (finished bool, err error) {
-	return render(ctx, s, &o.sweepFlags, l.Dir, []*sweep.Located{l}, []string{s.Args[0], "report", l.Dir})
 }
 
 // renderAssignment writes the manifest of those parts of a study that can be trained now. It reports
@@ -84,7 +78,8 @@ type kubeReport struct {
 }
 
 // render freezes sweeps, writes the manifest of their missing runs, and prints what to type next;
-// after is the command when the runs are collected. dir is the folder of the sweep or the study.
+// after is the command when the runs are collected. dir is the folder of the sweep or the study. It
+// reports true if no run is missing.
 func render(
 	ctx context.Context, s *State, o *sweepFlags, dir string, sweeps []*sweep.Located, after []string,
 ) (finished bool, err error) {

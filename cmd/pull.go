@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"grpo/internal/hubcache"
+	"grpo/internal/process"
 	"grpo/internal/textutil"
 	"grpo/internal/words"
 	"grpo/pkg/hub"
@@ -45,14 +46,7 @@ func (f *pullFlags) add(c *cobra.Command, instead string) {
 }
 
 // getenv reads a variable of the command's environment, without space around it.
-func (s *State) getenv(name string) (value string) {
-	for _, kv := range s.Env {
-		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			value = strings.TrimSpace(v)
-		}
-	}
-	return value
-}
+func (s *State) getenv(name string) string { return strings.TrimSpace(process.Getenv(s.Env, name)) }
 
 // client returns the client for the first address that is not empty; from says where it is from.
 func (f *pullFlags) client(c *cobra.Command, s *State, from, address string) (*hub.Client, func(), error) {

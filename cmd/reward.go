@@ -66,13 +66,12 @@ known, "gold" (the right answer), "prompt", "problem" (its ID), "step" and "ende
 			} else {
 				o.samples = args[0]
 			}
-			o.load = cf.options(cmd, s, keys)
+			o.load = cf.options(cmd, s)
 			return run(cmd, s, o, tryRewards)
 		},
 		Annotations: saves, // ends the processes of commands when it is interrupted
 	}
-	cf.add(c, config.Names())
-	addKeyFlags(c, keys)
+	cf.add(c, config.Names(), keys)
 	c.Flags().StringVar(&o.samples, "samples", "", "completions: a JSONL `file`, such as the samples.jsonl of a run")
 	c.Flags().VarP(&countFlag{&o.n, 0, maxCount}, "n", "n",
 		"number of problems to make completions from, or of completions of the file (0 = 2 problems, all completions)")

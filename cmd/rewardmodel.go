@@ -24,8 +24,6 @@ var rewardModelKeys = []keyFlag{
 }
 
 func newRewardModel(s *State) *cobra.Command {
-	o := &recordOptions{}
-	var cf configFlags
 	c := &cobra.Command{
 		Use:   "reward-model --pairs FILE",
 		Short: "Train a reward model on preference pairs",
@@ -46,16 +44,8 @@ starts over.`,
   grpo reward-model --pairs pairs.jsonl --eval-pairs heldout.jsonl --set center_rewards_coefficient=0.01
   grpo reward-model --pairs chat.jsonl --model SmolLM2-135M-Instruct.Q4_1.gguf --out judge-smollm2`,
 		Args: takes("no argument (the pairs are --pairs)", 0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.load = cf.options(cmd, s, rewardModelKeys)
-			return run(cmd, s, o, runRewardModel)
-		},
-		Annotations: saves,
 	}
-	cf.add(c, config.NamesRewardModel())
-	addKeyFlags(c, rewardModelKeys)
-	o.out.add(c.Flags())
-	return c
+	return records(c, s, config.NamesRewardModel(), rewardModelKeys, runRewardModel)
 }
 
 func runRewardModel(ctx context.Context, s *State, o *recordOptions) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/process"
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/model/kernel"
@@ -202,11 +203,9 @@ solve the problems but rarely does, and trains it in seconds on a CPU.`,
 // checkKernel refuses a GRPO_KERNEL that is not available on this machine, whose bits
 // the user wants.
 func checkKernel(env []string) error {
-	for _, kv := range env {
-		if want, ok := strings.CutPrefix(kv, "GRPO_KERNEL="); ok && want != "" && want != kernel.Name() {
-			return fmt.Errorf("%w: GRPO_KERNEL=%s is not available on this machine "+
-				"(kernels: go, avx2, avx512; without the variable it uses %s)", config.ErrConfig, want, kernel.Name())
-		}
+	if want := process.Getenv(env, "GRPO_KERNEL"); want != "" && want != kernel.Name() {
+		return fmt.Errorf("%w: GRPO_KERNEL=%s is not available on this machine "+
+			"(kernels: go, avx2, avx512; without the variable it uses %s)", config.ErrConfig, want, kernel.Name())
 	}
 	return nil
 }

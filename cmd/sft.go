@@ -18,8 +18,6 @@ var sftKeys = []keyFlag{
 }
 
 func newSFT(s *State) *cobra.Command {
-	o := &recordOptions{}
-	var cf configFlags
 	c := &cobra.Command{
 		Use:   "sft",
 		Short: "Train a base model in supervised stages",
@@ -35,16 +33,8 @@ one starts over. A different recipe in the same folder is an error.`,
   grpo sft --seed 2 --out other-base && grpo train --set model.init=other-base/model.safetensors
   grpo sft --set stages.1.steps=600 --out short-base
   grpo sft -c sft-smollm2 --model SmolLM2-135M-Instruct.gguf --out taught`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.load = cf.options(cmd, s, sftKeys)
-			return run(cmd, s, o, runSFT)
-		},
-		Annotations: saves,
 	}
-	cf.add(c, config.NamesSFT())
-	addKeyFlags(c, sftKeys)
-	o.out.add(c.Flags())
-	return c
+	return records(c, s, config.NamesSFT(), sftKeys, runSFT)
 }
 
 func runSFT(ctx context.Context, s *State, o *recordOptions) error {

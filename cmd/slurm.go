@@ -40,16 +40,12 @@ func slurmJob(ctx context.Context, s *State, o *taskOptions) *sweep.SlurmJob {
 
 // programOf identifies the running program.
 func programOf() (sweepdir.Program, error) {
-	none := sweepdir.Program{}
 	path, err := thisProgram()
 	if err != nil {
-		return none, err
+		return sweepdir.Program{}, err
 	}
 	sum, err := regular.SHA256(path)
-	if err != nil {
-		return none, err
-	}
-	return sweepdir.Program{Version: version, SHA256: sum}, nil
+	return sweepdir.Program{Version: version, SHA256: sum}, err
 }
 
 // submitOptions are those of jobs that run this program.

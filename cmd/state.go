@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/term"
 
+	"grpo/internal/process"
 	"grpo/internal/sysdisk"
 	"grpo/internal/sysmem"
 	"grpo/internal/textutil"
@@ -104,17 +105,14 @@ const memoryEnv, diskEnv = "GRPO_MEMORY", "GRPO_DISK"
 
 // amountSetting reads such a variable; without it, or with "off", the amount is 0.
 func amountSetting(env []string, name string) (bytes int64, set bool, err error) {
-	for _, kv := range env {
-		text, ok := strings.CutPrefix(kv, name+"=")
-		if !ok || text == "" {
-			continue
-		}
-		if bytes, err = parseAmount(text); err != nil {
-			return 0, false, fmt.Errorf("%w: %s=%s: %w", config.ErrConfig, name, text, err)
-		}
-		set = true
+	text := process.Getenv(env, name)
+	if text == "" {
+		return 0, false, nil
 	}
-	return bytes, set, nil
+	if bytes, err = parseAmount(text); err != nil {
+		return 0, false, fmt.Errorf("%w: %s=%s: %w", config.ErrConfig, name, text, err)
+	}
+	return bytes, true, nil
 }
 
 // parseAmount reads "off" (0), or an amount such as 800MiB, 16GB or 2e9.

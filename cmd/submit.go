@@ -123,11 +123,7 @@ func submitSweep(ctx context.Context, s *State, o *sweepOptions, l *sweep.Locate
 func noResult(sweeps ...*sweepdir.Sweep) error {
 	n := 0
 	for _, sw := range sweeps {
-		for _, r := range sw.Runs {
-			if r.State != sweepdir.Stopped && (r.Run == nil || !r.Run.Finished()) {
-				n++
-			}
-		}
+		n += sw.Unfinished()
 	}
 	if n == 0 {
 		return nil
@@ -201,16 +197,9 @@ func submitAssignment(
 		return err
 	}
 	opts.Untried = o.continued
-	analyses := make([]*report.Report, len(plan.Parts))
-	var files []string
-	write := func(i int, sw *sweepdir.Sweep) error {
-		a, paths, err := report.WriteSweep(sw.Dir, sw, report.SweepOptions{})
-		analyses[i], files = a, append(files, paths...)
-		return err
-	}
+	reports := studyReports{analyses: make([]*report.Report, len(plan.Parts))}
 	study := sweep.StudySubmitOptions{
-		SubmitOptions: opts, Report: write, Again: []string{"--continued"},
-		Best: func() (rate, why string, err error) { return analyses[0].BestValue(sweep.RateKey) },
+		SubmitOptions: opts, Report: reports.write, Best: reports.best, Again: []string{"--continued"},
 	}
 	if job := sweep.SlurmJobOf(s.Env); job != nil {
 		study.Self = job.ID
@@ -240,15 +229,12 @@ func submitAssignment(
 	case !o.launcher.wait:
 		return v.print(s, o.out.json)
 	}
-	t := newStudyTable(s, o.out.quiet, 0)
-	for i, copied := range plan.Copied() {
-		t.add(plan.Parts[i].Manifest, copied)
-	}
+	t := assignmentTable(s, o.out.quiet, 0, plan)
 	errs, err := plan.WaitStudy(ctx, dir,
-		sweep.WaitOptions{Exec: slurm.Commands, Observer: t, Now: s.Now}, t.begin, write)
+		sweep.WaitOptions{Exec: slurm.Commands, Observer: t, Now: s.Now}, t.begin, reports.write)
 	t.done()
 	if err != nil {
 		return errors.Join(append(errs, err)...)
 	}
-	return errors.Join(append(errs, reportAssignment(s, &o.sweepFlags, dir, analyses, files))...)
+	return errors.Join(append(errs, reports.finish(s, &o.sweepFlags, dir))...)
 }

@@ -42,8 +42,7 @@ type sweepFlags struct {
 }
 
 func (f *sweepFlags) add(c *cobra.Command, keys []keyFlag, seeds, folder string) {
-	f.config.add(c, config.Names())
-	addKeyFlags(c, keys)
+	f.config.add(c, config.Names(), keys)
 	f.launcher.add(c)
 	fs := c.Flags()
 	fs.StringVar(&f.seeds, "seeds", "", "`N` for seeds 1 to N, or a list such as 1,2,5 (default "+seeds+")")
@@ -64,8 +63,8 @@ func (f *sweepFlags) add(c *cobra.Command, keys []keyFlag, seeds, folder string)
 }
 
 // planOptions are what the command line adds to a request.
-func (f *sweepFlags) planOptions(c *cobra.Command, s *State, keys []keyFlag) (sweep.PlanOptions, error) {
-	load := f.config.options(c, s, keys)
+func (f *sweepFlags) planOptions(c *cobra.Command, s *State) (sweep.PlanOptions, error) {
+	load := f.config.options(c, s)
 	opts := sweep.PlanOptions{
 		Command: c.Name(), Path: load.Path, Over: load.Over, Env: load.Env, Set: load.Set, Flags: load.Flags,
 		Argv: s.Args, Fresh: f.out.fresh, Reuse: f.reuse,
@@ -131,12 +130,12 @@ func (o *sweepOptions) add(c *cobra.Command) {
 }
 
 // planOptions are those of the shared flags and --halving.
-func (o *sweepOptions) planOptions(c *cobra.Command, s *State, keys []keyFlag) (sweep.PlanOptions, error) {
+func (o *sweepOptions) planOptions(c *cobra.Command, s *State) (sweep.PlanOptions, error) {
 	if o.halving && o.prepare {
 		return sweep.PlanOptions{}, usagef(c, "--halving compares the arms while they are trained, which --prepare "+
 			"leaves to others: give one of them")
 	}
-	opts, err := o.sweepFlags.planOptions(c, s, keys)
+	opts, err := o.sweepFlags.planOptions(c, s)
 	opts.Halving = o.halving
 	return opts, err
 }
@@ -184,7 +183,7 @@ than a minute, it stops there and reports a lower bound.`,
 			if o.axes, err = axesOf(cmd, args, values, axes); err != nil {
 				return err
 			}
-			if o.plan, err = o.planOptions(cmd, s, sweepKeys); err != nil {
+			if o.plan, err = o.planOptions(cmd, s); err != nil {
 				return err
 			}
 			return run(cmd, s, o, runSweep)
@@ -239,7 +238,9 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 	case o.prepare:
 		return prepareSweep(s, o, l)
 	case isKubernetes(l.Plan):
-		if finished, err := renderSweep(ctx, s, o, l); err != nil || !finished {
+		after := []string{s.Args[0], "report", l.Dir}
+		finished, err := render(ctx, s, &o.sweepFlags, l.Dir, []*sweep.Located{l}, after)
+		if err != nil || !finished {
 			return err
 		}
 	}

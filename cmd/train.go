@@ -96,7 +96,7 @@ func trains(c *cobra.Command, s *State, keys []keyFlag, change func(*config.Load
 		if err := o.profile.check(cmd); err != nil {
 			return err
 		}
-		o.load = cf.options(cmd, s, keys)
+		o.load = cf.options(cmd, s)
 		switch {
 		case cmd.Flags().Changed("resume"):
 			if err := checkResume(cmd, o.resume, keys); err != nil {
@@ -109,8 +109,7 @@ func trains(c *cobra.Command, s *State, keys []keyFlag, change func(*config.Load
 		}
 		return run(cmd, s, o, runTrain)
 	}
-	cf.add(c, config.Names())
-	addKeyFlags(c, keys)
+	cf.add(c, config.Names(), keys)
 	o.out.add(c.Flags())
 	o.profile.add(c.Flags(), "the run's folder")
 	o.gate.add(c.Flags())

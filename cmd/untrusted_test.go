@@ -72,7 +72,7 @@ func must(t *testing.T, err error) {
 }
 
 // evilSweep is a sweep whose files hold evil wherever a text may stand: one run
-// is finished, one failed, one has not started.
+// is finished, one failed, one has not started, one has an invalid configuration.
 func evilSweep(t *testing.T, dir string) {
 	t.Helper()
 	if code, _, stderr := runHere(t, nil, "sweep", "lr", "--values", "1e-3,3e-3", "--seeds", "2", "-c", "smoke", "--steps", "1", "--out", dir, "--prepare"); code != 0 {
@@ -92,7 +92,7 @@ func evilSweep(t *testing.T, dir string) {
 		m.Arms[i].Set = append(m.Arms[i].Set, sweepdir.Override{Key: evil, Value: evil})
 	}
 	m.Axes[0].Label, m.Axes[0].Short = evil, evil
-	m.Runs[3].Config, m.Runs[3].Error = "", evil
+	m.Runs[3].Config += "\"a\\e[2J\\nto continue: rm\": 1\n"
 	m.Hash = m.Identity()
 	must(t, sweepdir.WriteManifest(dir, m))
 	failed := m.Runs[1].Path(dir)

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -61,6 +62,16 @@ func Exists(pid int, born string) (exists, known bool) {
 		return true, false
 	}
 	return now == born && !ended, true
+}
+
+// Getenv is [os.Getenv] in an environment that was passed in.
+func Getenv(env []string, name string) string {
+	for _, kv := range slices.Backward(env) {
+		if value, ok := strings.CutPrefix(kv, name+"="); ok {
+			return value
+		}
+	}
+	return ""
 }
 
 // Job returns the name of the scheduler's job that this process is, "" without one, and how often

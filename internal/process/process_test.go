@@ -106,3 +106,12 @@ func TestJob(t *testing.T) {
 		t.Error("replaces")
 	}
 }
+
+func TestGetenv(t *testing.T) {
+	env := []string{"A=1", "AB=2", "A=3=4"} // of two, the last counts, as for a process
+	for name, want := range map[string]string{"A": "3=4", "AB": "2", "B": ""} {
+		if got := Getenv(env, name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}

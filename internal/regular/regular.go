@@ -71,6 +71,23 @@ func Read(path string, limit int64) ([]byte, error) {
 	return b.Bytes(), small(path, int64(b.Len()), limit) // it may have grown
 }
 
+// Tail returns the last bytes of the regular file at path, at most limit and none before the offset
+// from, with their offset.
+func Tail(path string, from, limit int64) (data []byte, at int64, err error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	at = max(from, info.Size()-limit)
+	data, err = io.ReadAll(io.NewSectionReader(f, at, limit))
+	return data, at, err
+}
+
 // Check returns an error unless path is a regular file of at most limit bytes.
 // It is for files that other code opens by name.
 func Check(path string, limit int64) error {

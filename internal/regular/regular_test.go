@@ -43,6 +43,7 @@ func TestOpeners(t *testing.T) {
 		"Create": func(p string) error { return closed(Create(p)) },
 		"Named":  func(p string) error { return closed(Named(p)) },
 		"Read":   func(p string) error { _, err := Read(p, 10); return err },
+		"Tail":   func(p string) error { _, _, err := Tail(p, 0, 10); return err },
 		"Check":  func(p string) error { return Check(p, 10) },
 		"Folder": Folder,
 	}
@@ -50,13 +51,13 @@ func TestOpeners(t *testing.T) {
 	for name, want := range map[string]map[string]string{
 		"file":        {"Folder": "it is a file"},
 		"two":         {"Create": "hard link", "Folder": "it is a file"},
-		"folder":      {"Open": "a directory", "Create": "a directory", "Named": "a directory", "Read": "a directory", "Check": "a directory"},
-		"link":        {"Open": link, "Create": link, "Read": link, "Check": link, "Folder": link},
-		"folder-link": {"Open": link, "Create": link, "Named": "a directory", "Read": link, "Check": link, "Folder": link},
-		"dangling":    {"Open": link, "Create": link, "Named": no, "Read": link, "Check": link, "Folder": link},
-		"zeros":       {"Open": link, "Create": link, "Named": "a device", "Read": link, "Check": link, "Folder": link},
-		"pipe":        {"Open": "named pipe", "Create": "named pipe", "Named": "named pipe", "Read": "named pipe", "Check": "named pipe", "Folder": "named pipe"},
-		"missing":     {"Open": no, "Named": no, "Read": no, "Check": no},
+		"folder":      {"Open": "a directory", "Create": "a directory", "Named": "a directory", "Read": "a directory", "Tail": "a directory", "Check": "a directory"},
+		"link":        {"Open": link, "Create": link, "Read": link, "Tail": link, "Check": link, "Folder": link},
+		"folder-link": {"Open": link, "Create": link, "Named": "a directory", "Read": link, "Tail": link, "Check": link, "Folder": link},
+		"dangling":    {"Open": link, "Create": link, "Named": no, "Read": link, "Tail": link, "Check": link, "Folder": link},
+		"zeros":       {"Open": link, "Create": link, "Named": "a device", "Read": link, "Tail": link, "Check": link, "Folder": link},
+		"pipe":        {"Open": "named pipe", "Create": "named pipe", "Named": "named pipe", "Read": "named pipe", "Tail": "named pipe", "Check": "named pipe", "Folder": "named pipe"},
+		"missing":     {"Open": no, "Named": no, "Read": no, "Tail": no, "Check": no},
 	} {
 		for f, do := range functions {
 			if name == "missing" && f == "Create" {
@@ -78,6 +79,15 @@ func TestOpeners(t *testing.T) {
 	must(t, f.Close())
 	if data, err := Read(at("new"), 4); string(data) != "line" || err != nil {
 		t.Errorf("%q, %v", data, err)
+	}
+	for _, tt := range []struct {
+		from, limit int64
+		want        string
+		at          int64
+	}{{0, 9, "line", 0}, {0, 3, "ine", 1}, {2, 3, "ne", 2}, {6, 3, "", 6}} {
+		if data, offset, err := Tail(at("new"), tt.from, tt.limit); string(data) != tt.want || offset != tt.at || err != nil {
+			t.Errorf("the last %d bytes from %d: %q at %d, %v", tt.limit, tt.from, data, offset, err)
+		}
 	}
 }
 

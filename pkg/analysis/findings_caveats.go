@@ -172,7 +172,7 @@ func (a *Analysis) missingRuns() []Finding {
 	var runs []Finding
 	for i, r := range a.Arms {
 		for _, s := range r.Runs {
-			if s.State == rundir.StateDone || s.State == rundir.StateDiverged || s.State == sweepdir.Stopped {
+			if sweepdir.Ended(s.State) {
 				continue
 			}
 			f := Finding{Kind: RunMissing, Arms: []int{i}, Seeds: []uint64{s.Seed}, Values: []string{s.State}}

@@ -65,7 +65,7 @@ func ArmsOf(runs []*rundir.Run, title string) (*sweepdir.Sweep, error) {
 			if s.Run.Finished() {
 				s.State = s.Run.Result.Status
 			} else { // is a process at work on it?
-				s = sweepdir.StateOf(s.Run.Dir, sweepdir.Entry{Dir: ".", Config: "-"})
+				s = sweepdir.StateOf(s.Run.Dir, sweepdir.Entry{Dir: "."})
 			}
 			dir := filepath.ToSlash(runs[at].Dir)
 			s.Entry = sweepdir.Entry{Arm: i, Seed: arm.seeds[k], Dir: dir, Config: texts[at]}

@@ -97,7 +97,7 @@ func notAFolder(dir string, err error) error {
 
 // sweepOfOne is a run as a sweep of one arm and one seed.
 func sweepOfOne(dir string, a analysis.RunInfo) *sweepdir.Sweep {
-	e := sweepdir.Entry{Dir: ".", Config: "-"}
+	e := sweepdir.Entry{Dir: "."}
 	if a.Seed != nil {
 		e.Seed = *a.Seed
 	}

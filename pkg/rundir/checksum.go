@@ -131,7 +131,7 @@ func (e *DamagedError) Error() string { return e.Path + ": " + e.Problem }
 func (p Prefix) Holds(path string) error {
 	data, err := regular.Read(path, regular.MaxLog)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("read %w", Explain(err))
+		return Explain(err)
 	}
 	return p.verify(path, data, "its last checkpoint")
 }

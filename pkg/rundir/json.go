@@ -63,7 +63,7 @@ func WriteJSON(path string, v any) error {
 func ReadJSON(path string, v any) error {
 	data, err := regular.Read(path, regular.MaxDocument)
 	if err != nil {
-		return fmt.Errorf("read %w", err)
+		return err
 	}
 	if err := Unmarshal(data, v); err != nil {
 		return fmt.Errorf("read %s: %w", path, err)

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -157,25 +158,18 @@ func TestReadLinesOfEveryPrefix(t *testing.T) {
 	mustAppend(t, l, line{Step: 1, Text: "one"}, line{Step: 2, Text: "zwei ä"}, line{Step: 3})
 	full := read(t, path)
 	for n := range len(full) + 1 {
-		cut := filepath.Join(dir, "cut.jsonl")
-		write(t, cut, full[:n])
-		got, err := readLines[line](cut)
+		r := &Run{Dir: dir}
+		got, err := decodeLog[line](r, map[string][]byte{"m.jsonl": []byte(full[:n])}, "m.jsonl")
 		whole := strings.Count(full[:n], "\n")
-		if len(got) != whole {
-			t.Fatalf("cut at %d: %d lines, want %d", n, len(got), whole)
+		if err != nil || len(got) != whole {
+			t.Fatalf("cut at %d: %d lines, want %d: %v", n, len(got), whole, err)
 		}
-		var partial *PartialLineError
-		if between := n == 0 || full[n-1] == '\n'; between {
-			if err != nil {
-				t.Fatalf("cut at %d, between lines: %v", n, err)
-			}
-			continue
+		var want []PartialLine
+		if inside := n > 0 && full[n-1] != '\n'; inside {
+			want = []PartialLine{{path, whole + 1}}
 		}
-		if !errors.As(err, &partial) {
-			t.Fatalf("cut at %d, inside a line: %v", n, err)
-		}
-		if partial.Line != whole+1 || partial.Offset != int64(strings.LastIndex(full[:n], "\n")+1) {
-			t.Fatalf("cut at %d: %+v", n, partial)
+		if !slices.Equal(r.Partial, want) {
+			t.Fatalf("cut at %d: partial %+v, want %+v", n, r.Partial, want)
 		}
 	}
 }

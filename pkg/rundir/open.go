@@ -28,7 +28,7 @@ type Run struct {
 	// Missing names the files that a finished run would have, in a fixed order.
 	Missing []string
 	// Partial lists the files whose incomplete last line was left out.
-	Partial []*PartialLineError
+	Partial []PartialLine
 }
 
 // Finished reports whether the run has a result.
@@ -120,7 +120,7 @@ func (r *Run) load(content map[string][]byte, names ...string) error {
 		if err == nil {
 			content[name] = data
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("read %w", err)
+			return err
 		}
 	}
 	return nil
@@ -129,7 +129,7 @@ func (r *Run) load(content map[string][]byte, names ...string) error {
 // readChecksums reads the checksums of an unfinished run, nil if there are none.
 func readChecksums(dir string) (*Checksums, error) {
 	if err := regular.Folder(filepath.Join(dir, CheckpointDir)); err != nil {
-		return nil, fmt.Errorf("read %w", err)
+		return nil, err
 	}
 	saved := new(Checksums)
 	err := ReadJSON(filepath.Join(dir, CheckpointDir, ChecksumsFile), saved)
@@ -176,48 +176,40 @@ func decodeOptional[T any](r *Run, content map[string][]byte, name string) (*T, 
 }
 
 func decodeLog[T any](r *Run, content map[string][]byte, name string) ([]T, error) {
-	lines, err := decodeLines[T](filepath.Join(r.Dir, name), content[name])
-	var partial *PartialLineError
-	if errors.As(err, &partial) {
-		r.Partial = append(r.Partial, partial)
-		return lines, nil
+	path, data := filepath.Join(r.Dir, name), content[name]
+	lines, err := decodeLines[T](path, data)
+	if err == nil && len(data) > 0 && data[len(data)-1] != '\n' {
+		r.Partial = append(r.Partial, PartialLine{path, len(lines) + 1})
 	}
 	return lines, err
 }
 
-// PartialLineError reports that a JSONL file ends in a line without its newline: the writer died or
-// is still writing. The earlier lines are complete.
-type PartialLineError struct {
-	Path   string
-	Line   int   // number of the partial line, from 1
-	Offset int64 // where it starts
+// PartialLine is the last line of a JSONL file, without its newline: the writer died or is still
+// writing.
+type PartialLine struct {
+	Path string
+	Line int // from 1
 }
 
-// Error implements error.
-func (e *PartialLineError) Error() string {
-	return fmt.Sprintf("read %s: line %d is partial (the writer stopped in the middle of it)", e.Path, e.Line)
-}
-
-// decodeLines decodes the content of the JSONL file at path, strictly: after an error of
-// [Unmarshal] or a blank line it returns no lines, and the error names the file and the line. If
-// the file ends inside a line, it returns the complete lines with a [*PartialLineError].
+// decodeLines decodes the content of the JSONL file at path, strictly, without a partial last line.
+// After an error of [Unmarshal] or a blank line it returns no lines, and the error names the file
+// and the line.
 func decodeLines[T any](path string, data []byte) ([]T, error) {
 	var lines []T
-	total := len(data)
-	for len(data) > 0 {
-		line, rest, whole := bytes.Cut(data, []byte("\n"))
+	for line := range bytes.Lines(data) {
+		line, whole := bytes.CutSuffix(line, []byte("\n"))
 		if !whole {
-			return lines, &PartialLineError{Path: path, Line: len(lines) + 1, Offset: int64(total - len(data))}
+			break
 		}
 		var v T
+		err := Unmarshal(line, &v)
 		if len(bytes.TrimSpace(line)) == 0 {
-			return nil, fmt.Errorf("read %s: line %d: it is blank", path, len(lines)+1)
+			err = errors.New("it is blank")
 		}
-		if err := Unmarshal(line, &v); err != nil {
+		if err != nil {
 			return nil, fmt.Errorf("read %s: line %d: %w", path, len(lines)+1, err)
 		}
 		lines = append(lines, v)
-		data = rest
 	}
 	return lines, nil
 }

@@ -3,6 +3,7 @@ package rundir
 import (
 	"bytes"
 	"encoding/csv"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -85,15 +86,10 @@ func (r *Run) CSV() []byte {
 	for _, e := range r.Evals {
 		add(e.Step, e.Scalars())
 	}
-	var steps []int
-	for step := range rows {
-		steps = append(steps, step)
-	}
-	slices.Sort(steps)
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
 	w.Write(heads) // a Buffer returns no error
-	for _, step := range steps {
+	for _, step := range slices.Sorted(maps.Keys(rows)) {
 		row := append(rows[step], make([]string, len(heads)-len(rows[step]))...)
 		row[0] = strconv.Itoa(step)
 		w.Write(row)

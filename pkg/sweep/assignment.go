@@ -20,14 +20,10 @@ import (
 // RateKey is the key that the first part of the assignment sweeps.
 const RateKey = "train.learning_rate"
 
-// AssignmentRates are the learning rates of the assignment for TinyLM: slow, good,
-// best, and one at which training collapses.
-func AssignmentRates() []string { return []string{"1e-4", "3e-4", "1e-3", "1e-2"} }
-
 // Assignment asks for the four experiments of section 8 of Stanford CS336's
 // assignment 5.
 type Assignment struct {
-	Rates   []string    // of the first part; none means [AssignmentRates]
+	Rates   []string    // of the first part; none means four for TinyLM
 	PerArm  bool        // cross each comparison with all rates
 	All     bool        // add the handout's off-policy, clipping and prompt experiments
 	Options PlanOptions // of every part, without Command
@@ -68,7 +64,7 @@ var moreParts = []sweepdir.Part{
 // placeholders until a rate is chosen; mistakes in them are reported here.
 func NewAssignment(ask Assignment) (*AssignmentPlan, error) {
 	if len(ask.Rates) == 0 {
-		ask.Rates = AssignmentRates()
+		ask.Rates = []string{"1e-4", "3e-4", "1e-3", "1e-2"} // slow, good, best, and one at which training collapses
 	}
 	p := &AssignmentPlan{ask: ask, Study: sweepdir.Study{
 		Format: sweepdir.FormatVersion, Name: "assignment",

@@ -15,7 +15,7 @@ func diskOf(dir string, m sweepdir.Manifest, jobs int) float64 {
 	arms := map[int]train.Disk{}
 	n := 0
 	for _, e := range m.Runs {
-		if isFinished(sweepdir.StateOf(dir, e)) {
+		if sweepdir.StateOf(dir, e).Finished() {
 			continue
 		}
 		need, known := arms[e.Arm]

@@ -17,21 +17,11 @@ func sweepsIn(dir string) ([]string, error) {
 	dir = filepath.Clean(dir)
 	switch {
 	case sweepdir.IsStudy(dir):
-		st, err := sweepdir.ReadStudy(dir)
+		parts, err := sweepdir.StartedParts(dir)
 		if err != nil {
 			return nil, unreadable(err)
 		}
-		var out []string
-		for _, part := range st.Parts {
-			path, err := part.Path(dir)
-			if err != nil {
-				return nil, unreadable(err)
-			}
-			if sweepdir.IsSweep(path) {
-				out = append(out, path)
-			}
-		}
-		return out, nil
+		return parts, nil
 	case sweepdir.IsSweep(dir), rundir.HasFiles(dir):
 		return []string{dir}, nil
 	}
@@ -90,10 +80,16 @@ func FindEqual(dirs []string) ([]EqualRuns, error) {
 				return nil, fmt.Errorf("read the runs of %s: %w", from, err)
 			}
 			for _, e := range entries {
-				if path := e.Path(from); e.Config != "" && !seen[path] {
-					seen[path] = true
-					out = addEqual(out, e.Hash, equalRun(from, e))
+				path := e.Path(from)
+				if seen[path] {
+					continue
 				}
+				seen[path] = true
+				i := slices.IndexFunc(out, func(g EqualRuns) bool { return g.Hash == e.Hash })
+				if i < 0 {
+					i, out = len(out), append(out, EqualRuns{Hash: e.Hash})
+				}
+				out[i].Runs = append(out[i].Runs, equalRun(from, e))
 			}
 		}
 	}
@@ -104,20 +100,10 @@ func FindEqual(dirs []string) ([]EqualRuns, error) {
 	return out, nil
 }
 
-func addEqual(groups []EqualRuns, hash string, run EqualRun) []EqualRuns {
-	for i := range groups {
-		if groups[i].Hash == hash {
-			groups[i].Runs = append(groups[i].Runs, run)
-			return groups
-		}
-	}
-	return append(groups, EqualRuns{Hash: hash, Runs: []EqualRun{run}})
-}
-
 func equalRun(dir string, e sweepdir.Entry) EqualRun {
 	state := sweepdir.StateOf(dir, e)
 	out := EqualRun{Dir: e.Path(dir), Seed: e.Seed, State: state.State}
-	if isFinished(state) {
+	if state.Finished() {
 		out.Weights = state.Run.Result.WeightsSHA256
 	}
 	return out

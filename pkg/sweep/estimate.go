@@ -191,7 +191,7 @@ func Work(c config.Config) float64 {
 }
 
 // RunWork returns the number of steps and the [Work] of a run of a manifest; zeros
-// for a run without a valid configuration.
+// if its configuration can't be read.
 func RunWork(e sweepdir.Entry) (steps int, work float64) {
 	cfg, err := frozen(e)
 	if err != nil {

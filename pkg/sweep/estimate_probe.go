@@ -29,14 +29,14 @@ const (
 // Probe measures some steps of a configuration. It fails as the run would.
 type Probe func(ctx context.Context, cfg config.Config, threads int) (Measured, error)
 
-// NewProbe returns a probe that trains in a folder below scratch (the system's
-// temporary folder if empty) and removes it again. After [probeLimit] it returns
-// the measurement so far, with AtLeast if that is less than two steps.
-func NewProbe(now func() time.Time, scratch string) Probe { return newProbe(now, scratch, probeLimit) }
+// NewProbe returns a probe that trains in a temporary folder and removes it again.
+// After [probeLimit] it returns the measurement so far, with AtLeast if that is less
+// than two steps.
+func NewProbe(now func() time.Time) Probe { return newProbe(now, probeLimit) }
 
-func newProbe(now func() time.Time, scratch string, limit time.Duration) Probe {
+func newProbe(now func() time.Time, limit time.Duration) Probe {
 	return func(parent context.Context, cfg config.Config, threads int) (Measured, error) {
-		dir, err := os.MkdirTemp(scratch, "grpo-probe-")
+		dir, err := os.MkdirTemp("", "grpo-probe-")
 		if err != nil {
 			return Measured{}, fmt.Errorf("make a folder to measure in: %w", err)
 		}

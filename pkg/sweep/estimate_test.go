@@ -124,10 +124,11 @@ func TestEstimateLong(t *testing.T) {
 func TestProbeLimit(t *testing.T) {
 	p := planOf(t, "axes: [{key: group_size, values: [4, 8]}]\nset: {epochs_per_rollout_batch: 200, rollout_batch_size: 64, val_size: 8, unseen_size: 0, test_size: 0, n_grpo_steps: 1000}\nseeds: 1", PlanOptions{})
 	scratch := t.TempDir()
+	t.Setenv("TMPDIR", scratch)
 	probes := 0
 	probe := func(ctx context.Context, cfg config.Config, threads int) (Measured, error) {
 		probes++
-		return newProbe(time.Now, scratch, 700*time.Millisecond)(ctx, cfg, threads)
+		return newProbe(time.Now, 700*time.Millisecond)(ctx, cfg, threads)
 	}
 	began := time.Now()
 	got, err := estimateOne(t, p, 1, 1, probe)
@@ -220,12 +221,13 @@ func TestMakespan(t *testing.T) {
 // TestProbe measures a real run, briefly, and removes its files.
 func TestProbe(t *testing.T) {
 	scratch := t.TempDir()
+	t.Setenv("TMPDIR", scratch)
 	p := planOf(t, "set: {rollout_batch_size: 32, val_size: 32, unseen_size: 8, test_size: 0}\narms: [{name: a}]", PlanOptions{})
 	cfg, err := frozen(p.Manifest.Runs[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := NewProbe(time.Now, scratch)(context.Background(), cfg, 1)
+	m, err := NewProbe(time.Now)(context.Background(), cfg, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +238,7 @@ func TestProbe(t *testing.T) {
 		t.Errorf("left %v, %v", left, err)
 	}
 	cfg.Model.Init = "./no-such-file.safetensors"
-	if _, err := NewProbe(time.Now, scratch)(context.Background(), cfg, 1); !errors.Is(err, os.ErrNotExist) {
+	if _, err := NewProbe(time.Now)(context.Background(), cfg, 1); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -245,6 +247,7 @@ func TestProbe(t *testing.T) {
 // estimate: the user asked to stop, so there is none.
 func TestProbeInterrupted(t *testing.T) {
 	scratch := t.TempDir()
+	t.Setenv("TMPDIR", scratch)
 	p := planOf(t, "set: {rollout_batch_size: 32, val_size: 32, unseen_size: 8, test_size: 0}\narms: [{name: a}]", PlanOptions{})
 	cfg, err := frozen(p.Manifest.Runs[0])
 	if err != nil {
@@ -261,7 +264,7 @@ func TestProbeInterrupted(t *testing.T) {
 		}
 		return time.Now()
 	}
-	if m, err := NewProbe(now, scratch)(ctx, cfg, 1); !errors.Is(err, train.ErrNothingSaved) {
+	if m, err := NewProbe(now)(ctx, cfg, 1); !errors.Is(err, train.ErrNothingSaved) {
 		t.Errorf("%+v, %v", m, err)
 	}
 	if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {

@@ -14,9 +14,6 @@ import (
 // earlier part.
 func TestFreeze(t *testing.T) {
 	first, second := fakeManifest(2, 3), fakeManifest(2, 3)
-	broken := &first.Runs[4]
-	broken.Config, broken.Error = "", "no such file"
-	first.Hash = first.Identity()
 	second.Runs[5].Hash = "abcdef01"
 	second.Hash = second.Identity()
 	var parts []*Located
@@ -24,6 +21,7 @@ func TestFreeze(t *testing.T) {
 		parts = append(parts, &Located{Plan: &Plan{Manifest: m}, Dir: writeSweep(t, m)})
 	}
 	dir := parts[0].Dir
+	linkRun(t, first.Runs[4].Path(dir))
 	synctest.Test(t, func(t *testing.T) {
 		l := &fakeLauncher{t: t, rest: completes(3)}
 		p, err := l.Start(dir, first.Runs[0], 1)
@@ -48,12 +46,12 @@ func TestFreeze(t *testing.T) {
 			t.Errorf("part %d: %v, want %v", i, got[i].Runs, want)
 		}
 	}
-	if state := sweepdir.StateOf(parts[1].Dir, second.Runs[0]); !isFinished(state) {
+	if state := sweepdir.StateOf(parts[1].Dir, second.Runs[0]); !state.Finished() {
 		t.Errorf("the finished run of the first part was not copied: %s", state.State)
 	}
 	notes := strings.Join(j.notes, "\n")
 	for _, want := range []string{
-		"a, seed 3 can't be trained: no valid configuration: no such file",
+		"a, seed 3 can't be trained: open " + first.Runs[4].Path(dir) + ": not a folder: it is a symbolic link",
 		"another process is training 1 run, which it keeps", "1 run copied from " + dir,
 	} {
 		if !strings.Contains(notes, want) {

@@ -119,11 +119,8 @@ func decideRung(dir string) (m sweepdir.Manifest, err error) {
 		return m, err
 	}
 	m = s.Manifest
-	i := 0
-	for i < len(m.Halving.Rungs) && len(m.Halving.Rungs[i].Ranking) > 0 {
-		i++
-	}
-	if i == len(m.Halving.Rungs) {
+	i := slices.IndexFunc(m.Halving.Rungs, func(r sweepdir.Rung) bool { return len(r.Ranking) == 0 })
+	if i < 0 {
 		return m, nil
 	}
 	rungs := slices.Clone(m.Halving.Rungs)

@@ -124,7 +124,7 @@ func (v *vandal) isChild(pid int) bool {
 // look remembers results, and reports one that changes.
 func (v *vandal) look(s *sweepdir.Sweep) {
 	for _, r := range s.Runs {
-		if r.Run == nil || !r.Run.Finished() {
+		if !r.Finished() {
 			if v.results[r.Index] != "" {
 				v.t.Errorf("the result of run %d is lost", r.Index)
 			}

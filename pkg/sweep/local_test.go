@@ -64,9 +64,9 @@ func codeOf(err error) int {
 	case errors.Is(err, config.ErrConfig):
 		return 2
 	case errors.Is(err, train.ErrNothingSaved):
-		return exitNothingSaved
+		return ExitNothingSaved
 	case errors.Is(err, train.ErrInterrupted):
-		return exitInterrupted
+		return ExitInterrupted
 	}
 	return exitFailed
 }
@@ -153,7 +153,7 @@ func same(t *testing.T, got, want *sweepdir.Sweep) {
 	t.Helper()
 	for i, g := range got.Runs {
 		w := want.Runs[i].Run
-		if g.Run == nil || !g.Run.Finished() {
+		if !g.Finished() {
 			t.Errorf("run %d is %s: %s", i, g.State, g.Error)
 			continue
 		}
@@ -277,7 +277,7 @@ func TestLocalStops(t *testing.T) {
 		name   string
 		signal syscall.Signal
 		code   int
-	}{{"SIGINT", syscall.SIGINT, exitInterrupted}, {"SIGTERM", syscall.SIGTERM, exitInterrupted}, {"SIGKILL", syscall.SIGKILL, -1}} {
+	}{{"SIGINT", syscall.SIGINT, ExitInterrupted}, {"SIGTERM", syscall.SIGTERM, ExitInterrupted}, {"SIGKILL", syscall.SIGKILL, -1}} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := writeSweep(t, m)
 			c := launch(t, dir, holdEnv+"=3")
@@ -295,10 +295,10 @@ func TestLocalStops(t *testing.T) {
 			if got := c.ProcessState.ExitCode(); got != tt.code {
 				t.Errorf("exit code %d, want %d: %s", got, tt.code, c.Stderr)
 			}
-			if tt.code == exitInterrupted && !strings.Contains(fmt.Sprint(c.Stderr), "grpo: interrupted: 0 of 2 runs done; the same command continues") {
+			if tt.code == ExitInterrupted && !strings.Contains(fmt.Sprint(c.Stderr), "grpo: interrupted: 0 of 2 runs done; the same command continues") {
 				t.Errorf("stderr: %s", c.Stderr)
 			}
-			if tt.code != exitInterrupted {
+			if tt.code != ExitInterrupted {
 				eventually(t, "the children stopped", func() bool { return atWork(openSweep(t, dir), 0) == 0 })
 			}
 			s := openSweep(t, dir)

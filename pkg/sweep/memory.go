@@ -52,7 +52,7 @@ func checkMemory(dir string, m sweepdir.Manifest, available int64) error {
 		if need == nil {
 			continue
 		}
-		if err := need.Fits(available); err != nil && !isFinished(sweepdir.StateOf(dir, e)) {
+		if err := need.Fits(available); err != nil && !sweepdir.StateOf(dir, e).Finished() {
 			return fmt.Errorf("%s, seed %d: %w", m.Arms[e.Arm].Name, e.Seed, err)
 		}
 	}

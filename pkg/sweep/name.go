@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"grpo/internal/words"
+	"grpo/internal/yamldoc"
 	"grpo/pkg/config"
 )
 
@@ -40,7 +41,7 @@ func shortName(path string) string {
 	if path == RateKey {
 		return "lr"
 	}
-	return lastPart(path)
+	return yamldoc.LastPart(path)
 }
 
 // labelOf is the default label of a key in figures and tables.
@@ -48,7 +49,7 @@ func labelOf(path string) string {
 	if s, ok := labels[path]; ok {
 		return s
 	}
-	return strings.ReplaceAll(lastPart(path), "_", " ")
+	return strings.ReplaceAll(yamldoc.LastPart(path), "_", " ")
 }
 
 // canonical writes a value as in the name of an arm: 3e-5 for 0.00003, lists with one

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"grpo/internal/words"
@@ -203,7 +202,8 @@ func (p *planner) varied() []string {
 // does not read. A schedule of the learning rate belongs to the rate: a reader must
 // know it too, and so must one of DPO its beta and who samples the pairs.
 func (p *planner) fixed(varied []string) ([]sweepdir.Override, error) {
-	out := []sweepdir.Override{}
+	var keys []string
+	c := p.configs[0]
 	dpo := !slices.ContainsFunc(p.configs, func(c config.Config) bool { return c.Algorithm.Type != "dpo" })
 	for _, name := range p.req.Fixed {
 		k, err := config.FindKey(name)
@@ -215,35 +215,29 @@ func (p *planner) fixed(varied []string) ([]sweepdir.Override, error) {
 				return nil, planErrorf("fixed: %s is not fixed: arm %q sets it", k.Path, a.Name)
 			}
 		}
-		again := slices.ContainsFunc(out, func(o sweepdir.Override) bool { return o.Key == k.Path })
-		if again || slices.Contains(varied, k.Path) || dpo && slices.Contains(policyLossKeys, k.Path) {
+		if !dpo || !slices.Contains(policyLossKeys, k.Path) {
+			keys = append(keys, k.Path)
+		}
+	}
+	if c.Train.LRScheduler != "constant" {
+		keys = append(keys, "train.lr_scheduler")
+	}
+	if c.Train.WarmupSteps != 0 {
+		keys = append(keys, "train.warmup_steps")
+	}
+	if dpo {
+		keys = append(keys, "algorithm.dpo.loss_type", "algorithm.dpo.beta", "rollout.resample_every_n_steps")
+	}
+	out := []sweepdir.Override{}
+	for i, key := range keys {
+		if slices.Contains(varied, key) || slices.Contains(keys[:i], key) {
 			continue
 		}
-		v, err := config.Get(p.configs[0], k.Path)
+		v, err := config.Get(c, key)
 		if err != nil {
 			return nil, planError("fixed: " + err.Error())
 		}
-		out = append(out, sweepdir.Override{Key: k.Path, Value: v})
-	}
-	c := p.configs[0]
-	more := []struct{ key, value, usual string }{
-		{"train.lr_scheduler", c.Train.LRScheduler, "constant"},
-		{"train.warmup_steps", strconv.Itoa(c.Train.WarmupSteps), "0"},
-	}
-	if dpo {
-		for _, key := range []string{"algorithm.dpo.loss_type", "algorithm.dpo.beta", "rollout.resample_every_n_steps"} {
-			v, err := config.Get(c, key)
-			if err != nil {
-				return nil, planError("fixed: " + err.Error())
-			}
-			more = append(more, struct{ key, value, usual string }{key: key, value: v})
-		}
-	}
-	for _, f := range more {
-		listed := slices.ContainsFunc(out, func(o sweepdir.Override) bool { return o.Key == f.key })
-		if f.value != f.usual && !listed && !slices.Contains(varied, f.key) {
-			out = append(out, sweepdir.Override{Key: f.key, Value: f.value})
-		}
+		out = append(out, sweepdir.Override{Key: key, Value: v})
 	}
 	return out, nil
 }

@@ -203,7 +203,7 @@ func runOf(m sweepdir.Manifest, arm string, seed uint64) *sweepdir.Entry {
 func additions(dir string, old sweepdir.Manifest, added []uint64) []sweepdir.Addition {
 	last := sweepdir.Addition{Seeds: added, Runs: len(old.Runs)}
 	for _, e := range old.Runs {
-		if isFinished(sweepdir.StateOf(dir, e)) {
+		if sweepdir.StateOf(dir, e).Finished() {
 			last.Finished++
 		}
 	}
@@ -306,13 +306,8 @@ func runDifferences(old, now sweepdir.Manifest) []string {
 }
 
 func entryDifferences(old, now sweepdir.Entry) []string {
-	switch {
-	case old.Hash == now.Hash && old.Error == now.Error && (old.Config == "") == (now.Config == ""):
+	if old.Hash == now.Hash {
 		return nil
-	case now.Config == "":
-		return []string{"now it has no valid configuration: " + now.Error}
-	case old.Config == "":
-		return []string{"now it has a valid configuration; before: " + old.Error}
 	}
 	a, err := frozen(old)
 	if err != nil {

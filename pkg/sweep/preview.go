@@ -4,10 +4,8 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"grpo/pkg/sweepdir"
-	"grpo/pkg/train"
 )
 
 // StateCopy is the state of a missing run that would be copied, not trained.
@@ -27,8 +25,6 @@ type PreviewRun struct {
 	From string `json:"from,omitempty"`
 }
 
-func (r PreviewRun) finished() bool { return isResult(r.State) }
-
 // Preview is what a sweep, or a study, would do, and how long that would take.
 type Preview struct {
 	Parts   [][]PreviewRun
@@ -41,32 +37,19 @@ type Preview struct {
 	Disk     float64 // bytes that the unfinished runs take on the disk, at most
 }
 
-// PreviewOptions say how the time is measured.
-type PreviewOptions struct {
-	Jobs, Cores int
-	Version     string
-	Memory      int64 // in bytes; 0 = unknown
-	Disk        train.DiskCheck
-	Now         func() time.Time
-	Measuring   func() // called before the first steps are made
-}
-
 // Preview makes no change in the sweep's folder: it measures in a temporary one.
-func (p *Located) Preview(ctx context.Context, opts PreviewOptions) (*Preview, error) {
-	if err := checkMemory(p.Dir, p.Manifest, opts.Memory); err != nil {
+func (p *Located) Preview(ctx context.Context, opts Options) (*Preview, error) {
+	if err := p.check(opts); err != nil {
 		return nil, err
 	}
 	v := &Preview{Disk: diskOf(p.Dir, p.Manifest, opts.Jobs)}
-	if err := checkDisk(p.Dir, p.Manifest, opts.Jobs, opts.Disk); err != nil {
-		return nil, err
-	}
-	v.add(p, "", make([]bool, len(p.Manifest.Runs)), opts)
+	v.add(p, "", make([]bool, len(p.Manifest.Runs)), opts.Version)
 	return v, v.estimate(ctx, []*Plan{p.Plan}, opts)
 }
 
 // Preview is [Located.Preview] for a study in dir, whose learning rate the plan
 // adopts.
-func (p *AssignmentPlan) Preview(ctx context.Context, dir string, opts PreviewOptions) (*Preview, error) {
+func (p *AssignmentPlan) Preview(ctx context.Context, dir string, opts Options) (*Preview, error) {
 	if _, err := p.find(dir); err != nil {
 		return nil, err
 	}
@@ -85,18 +68,17 @@ func (p *AssignmentPlan) Preview(ctx context.Context, dir string, opts PreviewOp
 				return nil, err
 			}
 		}
-		v.add(part, name+"/", copied, opts)
+		v.add(part, name+"/", copied, opts.Version)
 	}
 	return v, v.estimate(ctx, p.Parts, opts)
 }
 
 // add appends a part whose folders begin with prefix. Runs marked as copied are
 // those of an earlier part. A part without a folder has no learning rate yet.
-func (v *Preview) add(p *Located, prefix string, copied []bool, opts PreviewOptions) {
+func (v *Preview) add(p *Located, prefix string, copied []bool, version string) {
 	var from map[string]reusedRun
 	if p.Dir != "" {
-		reuse := Options{Siblings: p.Siblings, Version: opts.Version}
-		from = findReusable(p.Dir, p.Manifest.Runs, reuse, func(string, ...any) {})
+		from = findReusable(p.Dir, p.Manifest.Runs, Options{Siblings: p.Siblings, Version: version}, func(string, ...any) {})
 	}
 	var rows []PreviewRun
 	for i, e := range p.Manifest.Runs {
@@ -109,7 +91,7 @@ func (v *Preview) add(p *Located, prefix string, copied []bool, opts PreviewOpti
 			row.Dir, row.Hash, row.State = prefix+e.Dir, e.Hash, p.Manifest.Settle(sweepdir.StateOf(p.Dir, e)).State
 		}
 		switch {
-		case row.finished():
+		case sweepdir.Ended(row.State):
 		case copied[i]:
 			row.State = StateCopy
 			v.Copies++
@@ -125,12 +107,13 @@ func (v *Preview) add(p *Located, prefix string, copied []bool, opts PreviewOpti
 }
 
 // estimate measures how long the missing runs take.
-func (v *Preview) estimate(ctx context.Context, plans []*Plan, opts PreviewOptions) (err error) {
+func (v *Preview) estimate(ctx context.Context, plans []*Plan, opts Options) (err error) {
 	if v.Missing == 0 {
 		return nil
 	}
-	opts.Measuring()
-	if v.Estimate, err = EstimateTime(ctx, plans, opts.Jobs, opts.Cores, NewProbe(opts.Now, "")); err != nil {
+	opts = opts.withDefaults()
+	opts.Observer.Note("measuring the first steps")
+	if v.Estimate, err = EstimateTime(ctx, plans, opts.Jobs, opts.Cores, NewProbe(opts.Now)); err != nil {
 		return err
 	}
 	for i, e := range v.Estimate {
@@ -141,7 +124,7 @@ func (v *Preview) estimate(ctx context.Context, plans []*Plan, opts PreviewOptio
 				continue
 			}
 			row.About = e.Arms[run.Arm]
-			if !row.finished() {
+			if !sweepdir.Ended(row.State) {
 				missing = append(missing, run)
 			}
 		}

@@ -44,7 +44,7 @@ func Siblings(dir string, p *Plan) []string {
 	entries, _ := os.ReadDir(filepath.Dir(dir)) // a folder that can't be listed has nothing to copy
 	wanted := map[string]bool{}
 	for _, e := range p.Manifest.Runs {
-		wanted[e.Hash] = e.Config != ""
+		wanted[e.Hash] = true
 	}
 	var out []string
 	add := func(dir string) {
@@ -52,7 +52,7 @@ func Siblings(dir string, p *Plan) []string {
 			return
 		}
 		m, err := sweepdir.ReadManifest(dir)
-		common := func(e sweepdir.Entry) bool { return e.Config != "" && wanted[e.Hash] }
+		common := func(e sweepdir.Entry) bool { return wanted[e.Hash] }
 		if err == nil && slices.ContainsFunc(m.Runs, common) {
 			out = append(out, dir)
 		}
@@ -139,7 +139,7 @@ func findReusable(
 ) map[string]reusedRun {
 	wanted, found := map[string]sweepdir.Entry{}, map[string]reusedRun{}
 	for _, e := range entries {
-		if _, err := os.Lstat(e.Path(dir)); e.Config != "" && errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(e.Path(dir)); errors.Is(err, fs.ErrNotExist) {
 			wanted[e.Hash] = e
 		}
 	}
@@ -153,13 +153,13 @@ func findReusable(
 		var refused error
 		for _, e := range entries {
 			own, ok := wanted[e.Hash]
-			if !ok || e.Config == "" || isSibling && !isReproducible(own) {
+			if !ok || isSibling && !isReproducible(own) {
 				continue
 			}
 			// Without a result, reading the state could touch the run's lock.
 			path := e.Path(from)
 			_, err := os.Stat(filepath.Join(path, rundir.ResultFile))
-			if err != nil || !isFinished(sweepdir.StateOf(from, e)) {
+			if err != nil || !sweepdir.StateOf(from, e).Finished() {
 				continue
 			}
 			if isSibling {
@@ -185,11 +185,7 @@ func (r *runner) reuseRuns() {
 	if len(r.opts.StudySweeps)+len(r.opts.Siblings) == 0 {
 		return
 	}
-	var entries []sweepdir.Entry
-	for _, j := range r.in(waiting) {
-		entries = append(entries, j.entry)
-	}
-	reusable := findReusable(r.dir, entries, r.opts, r.note)
+	reusable := findReusable(r.dir, r.waitingEntries(), r.opts, r.note)
 	if len(reusable) == 0 {
 		return
 	}
@@ -214,7 +210,7 @@ func (r *runner) reuseRuns() {
 			r.note("%s: its run can't be copied from %s and is trained again: %v", r.name(j), from.sweep, err)
 			continue
 		}
-		if state := sweepdir.StateOf(r.dir, j.entry); isFinished(state) {
+		if state := sweepdir.StateOf(r.dir, j.entry); state.Finished() {
 			copied[from.sweep]++
 			r.finish(Found, j, state)
 		}

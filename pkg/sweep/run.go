@@ -118,6 +118,14 @@ func (r *runner) in(p phase) (out []*job) {
 	return out
 }
 
+// waitingEntries returns the entries of the runs that wait.
+func (r *runner) waitingEntries() (out []sweepdir.Entry) {
+	for _, j := range r.in(waiting) {
+		out = append(out, j.entry)
+	}
+	return out
+}
+
 // threads is the share of the cores for a run that is started now.
 func (r *runner) threads() int {
 	active := min(r.slots, r.running+len(r.in(waiting)))
@@ -129,17 +137,14 @@ func (r *runner) scan(s *sweepdir.Sweep) {
 	for _, state := range s.Runs {
 		j := &job{entry: state.Entry, path: state.Path(r.dir)}
 		r.jobs = append(r.jobs, j)
-		err := state.CheckFolder(r.dir)
+		err := state.CheckFolder(r.dir) // of a link not even the log is read
+		if err == nil && state.Finished() {
+			err = sameRewards(state) // in a sweep, all runs are trained on the same rewards
+		}
 		switch {
-		case state.Config == "":
-			r.giveUp(j, state, fmt.Errorf("no valid configuration: %s", state.Error))
-		case err != nil: // a link: not even its log is read
+		case err != nil:
 			r.giveUp(j, state, err)
-		case isFinished(state):
-			if err := sameRewards(state); err != nil { // in a sweep, all runs are trained on the same rewards
-				r.giveUp(j, state, err)
-				continue
-			}
+		case state.Finished():
 			r.finish(Found, j, state)
 		case state.State == sweepdir.Stopped:
 			j.phase = halved
@@ -159,8 +164,6 @@ func sameRewards(s sweepdir.RunState) error {
 	}
 	return train.SameRewards(c, s.Run.Meta)
 }
-
-func isFinished(s sweepdir.RunState) bool { return s.Run != nil && s.Run.Finished() }
 
 // finish reports a run that has its result.
 func (r *runner) finish(kind EventKind, j *job, state sweepdir.RunState) {
@@ -234,7 +237,7 @@ func (r *runner) fill() {
 // finished it.
 func (r *runner) start(j *job) {
 	switch state := sweepdir.StateOf(r.dir, j.entry); {
-	case isFinished(state):
+	case state.Finished():
 		r.finish(Found, j, state)
 		return
 	case state.State == rundir.StateRunning:

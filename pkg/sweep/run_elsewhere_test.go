@@ -58,7 +58,7 @@ func TestRunElsewhere(t *testing.T) {
 					t.Error(err)
 				}
 				time.Sleep(time.Second)
-				return Exit{Code: exitInterrupted}
+				return Exit{Code: ExitInterrupted}
 			}
 			l, j := &fakeLauncher{t: t, rest: loses}, &journal{}
 			s, err := Run(t.Context(), dir, fakeOptions(l, j))

@@ -35,7 +35,7 @@ func (r *runner) ended(j *job, exit Exit) {
 	state := sweepdir.StateOf(r.dir, j.entry)
 	reported := state.State == rundir.StateFailed && state.Run != nil && state.Run.Status.PID == j.process.ID()
 	switch {
-	case isFinished(state):
+	case state.Finished():
 		r.finish(Ended, j, state)
 	case state.State == rundir.StateRunning: // another process has the folder
 		r.follow(j, state)
@@ -151,7 +151,7 @@ func (r *runner) wait(j *job) {
 		return
 	}
 	state := sweepdir.StateOf(r.dir, j.entry)
-	if isFinished(state) {
+	if state.Finished() {
 		r.finish(Ended, j, state)
 		return
 	}

@@ -3,9 +3,7 @@ package sweep
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"grpo/internal/regular"
@@ -20,7 +18,6 @@ type Failure struct {
 	Run    string // arm and seed
 	Reason error
 	Log    string // empty if no process was started
-	broken bool   // it has no valid configuration
 }
 
 // FailedError reports the runs of a sweep that failed.
@@ -37,13 +34,8 @@ func (e *FailedError) Error() string {
 		text += fmt.Sprintf(", and %d were not finished", e.Left)
 	}
 	again := "the same command tries only failed runs again"
-	switch broken := func(f Failure) bool { return f.broken }; {
-	case e.Left > 0:
+	if e.Left > 0 {
 		again = "the same command trains the missing runs"
-	case !slices.ContainsFunc(e.Failures, func(f Failure) bool { return !f.broken }):
-		again = "fix the configuration: that makes a new sweep"
-	case slices.ContainsFunc(e.Failures, broken):
-		again = "the same command tries those again that have a valid configuration"
 	}
 	text += "; " + again
 	for _, f := range e.Failures {
@@ -74,7 +66,7 @@ func (r *runner) verdict(s *sweepdir.Sweep) error {
 	done := 0
 	e := &FailedError{}
 	for _, state := range s.Runs {
-		if isFinished(state) {
+		if state.Finished() {
 			done++
 		}
 		if state.State != sweepdir.Stopped {
@@ -82,7 +74,7 @@ func (r *runner) verdict(s *sweepdir.Sweep) error {
 		}
 	}
 	for _, j := range r.in(failed) {
-		f := Failure{Run: r.name(j), Reason: j.failure, broken: j.entry.Config == ""}
+		f := Failure{Run: r.name(j), Reason: j.failure}
 		if j.attempts > 0 {
 			_, f.Log = logTail(j.path, j.logFrom)
 		}
@@ -125,16 +117,7 @@ func logTail(dir string, offset int64) (text, path string) {
 // a panic the first lines, which have the message.
 func lastLines(path string, from int64) string {
 	const tailLines, tailBytes = 12, 64 << 10
-	f, err := regular.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return ""
-	}
-	data, err := io.ReadAll(io.NewSectionReader(f, max(from, info.Size()-tailBytes), tailBytes))
+	data, _, err := regular.Tail(path, from, tailBytes)
 	if err != nil {
 		return ""
 	}

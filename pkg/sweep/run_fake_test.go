@@ -120,7 +120,7 @@ func locked(play act) act {
 	return func(p *fakeProcess) Exit {
 		unlock, err := rundir.Claim(p.path, rundir.KindRun, nil)
 		if err != nil {
-			return Exit{Code: exitInterrupted}
+			return Exit{Code: ExitInterrupted}
 		}
 		defer func() { p.check(unlock()) }()
 		return play(p)
@@ -188,7 +188,7 @@ func (p *fakeProcess) stop() Exit {
 		return Exit{Code: -1, Signal: "killed"}
 	default:
 		p.status(rundir.StateInterrupted, "")
-		return Exit{Code: exitInterrupted}
+		return Exit{Code: ExitInterrupted}
 	}
 }
 

@@ -202,22 +202,30 @@ func TestRunAgainAfterAFailure(t *testing.T) {
 	})
 }
 
-func brokenArm() sweepdir.Manifest {
+// linkedRuns is a sweep in which the folders of the first arm's runs are links, which are refused.
+func linkedRuns(t *testing.T) (dir string) {
 	m := fakeManifest(2, 2)
+	dir = writeSweep(t, m)
 	for _, i := range []int{0, 2} {
-		m.Runs[i].Config, m.Runs[i].Hash, m.Runs[i].Error = "", "", "train.learning_rate: -1 is below 0"
+		linkRun(t, m.Runs[i].Path(dir))
 	}
-	m.Hash = m.Identity()
-	return m
+	return dir
 }
 
-func TestRunWithABrokenArm(t *testing.T) {
-	dir := writeSweep(t, brokenArm())
+func linkRun(t *testing.T, path string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.Symlink(t.TempDir(), path)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRunWithUnusableFolders(t *testing.T) {
+	dir := linkedRuns(t)
 	synctest.Test(t, func(t *testing.T) {
 		l, j := &fakeLauncher{t: t, rest: completes(2)}, &journal{}
 		s, err := Run(t.Context(), dir, fakeOptions(l, j))
 		var failed *FailedError
-		if !errors.As(err, &failed) || len(failed.Failures) != 2 || !strings.Contains(err.Error(), "-1 is below 0") || !strings.Contains(err.Error(), "makes a new sweep") {
+		if !errors.As(err, &failed) || len(failed.Failures) != 2 || !strings.Contains(err.Error(), "symbolic link") || !strings.Contains(err.Error(), "tries only failed runs again") {
 			t.Errorf("error %v", err)
 		}
 		if got := states(s); got != "failed done failed done" {
@@ -250,8 +258,8 @@ func TestRunFailFast(t *testing.T) {
 			}
 		})
 	})
-	t.Run("an arm is broken", func(t *testing.T) {
-		dir := writeSweep(t, brokenArm())
+	t.Run("a run can't start", func(t *testing.T) {
+		dir := linkedRuns(t)
 		synctest.Test(t, func(t *testing.T) {
 			l := &fakeLauncher{t: t, rest: completes(2)}
 			o := fakeOptions(l, &journal{})

@@ -7,9 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"grpo/internal/process"
@@ -38,14 +36,7 @@ type SlurmJob struct {
 
 // SlurmJobOf returns the job that an environment describes; nil outside of Slurm.
 func SlurmJobOf(env []string) *SlurmJob {
-	get := func(name string) string {
-		for _, kv := range slices.Backward(env) {
-			if value, ok := strings.CutPrefix(kv, name+"="); ok {
-				return value
-			}
-		}
-		return ""
-	}
+	get := func(name string) string { return process.Getenv(env, name) }
 	j := &SlurmJob{ID: get("SLURM_JOB_ID"), Node: get("SLURMD_NODENAME")}
 	if !slurm.IsID(j.ID) {
 		return nil

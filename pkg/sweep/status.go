@@ -69,12 +69,7 @@ const (
 )
 
 // Finished says whether the run has its result, or was stopped.
-func (r RunStatus) Finished() bool { return isResult(r.State) }
-
-// isResult says whether nothing is left to train of a run in this state.
-func isResult(state string) bool {
-	return state == rundir.StateDone || state == rundir.StateDiverged || state == sweepdir.Stopped
-}
+func (r RunStatus) Finished() bool { return sweepdir.Ended(r.State) }
 
 // Status is the progress of a run, a sweep or a study.
 type Status struct {
@@ -128,7 +123,7 @@ func ReadStatus(ctx context.Context, dir string, now time.Time, run slurm.Exec) 
 	if s.Finished = next < 0 && len(s.Absent) == 0; s.Finished || argv == nil {
 		return s, nil
 	}
-	s.Continue = continueWith(argv, dir)
+	s.Continue = textutil.CommandLine(continueArgs(argv, dir))
 	if s.Kind == "sweep" && slices.Contains(argv, "--prepare") {
 		index := fmt.Sprint(s.Runs[next].Index)
 		s.OneRun = textutil.CommandLine([]string{argv[0], "task", "--sweep", dir, "--index", index})
@@ -202,7 +197,7 @@ func (s *Status) readRun(now time.Time) (argv []string, err error) {
 		return nil, fmt.Errorf("%w (status takes the folder of a run, a sweep or a study)", err)
 	}
 	s.Kind = "run"
-	row := RunStatus{Dir: s.Dir, State: sweepdir.Dead}
+	row := RunStatus{Dir: s.Dir, State: sweepdir.Dead, Age: -1}
 	held, known := rundir.Held(s.Dir)
 	switch st := run.Status; {
 	case run.Result != nil:
@@ -222,14 +217,10 @@ func (s *Status) readRun(now time.Time) (argv []string, err error) {
 
 // read fills in steps, reward and the time of the last change of a run.
 func (r *RunStatus) read(run *rundir.Run, now time.Time) {
-	var last time.Time
 	for _, name := range heartbeat {
-		if t := stampOf(filepath.Join(r.Dir, name)).changed; t.After(last) {
-			last = t
+		if age := ageOf(filepath.Join(r.Dir, name), now); r.Age < 0 || age >= 0 && age < r.Age {
+			r.Age = age
 		}
-	}
-	if r.Age = -1; !last.IsZero() {
-		r.Age = max(0, now.Sub(last).Seconds())
 	}
 	owners, err := rundir.Owners(r.Dir)
 	if err != nil {
@@ -261,12 +252,6 @@ func (r *RunStatus) read(run *rundir.Run, now time.Time) {
 	if run.Result != nil {
 		r.Step, r.Reward = run.Result.Steps, &run.Result.Final.Sampled.AnswerReward
 	}
-}
-
-// continueWith returns the command line that continues the folder dir, given the command
-// that made it.
-func continueWith(argv []string, dir string) string {
-	return textutil.CommandLine(continueArgs(argv, dir))
 }
 
 // continueArgs returns the command that continues the folder dir, given the one that

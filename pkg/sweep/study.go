@@ -45,14 +45,19 @@ func Locate(dir string, p *Plan) (*Located, error) {
 	return out, nil
 }
 
+// check refuses a sweep whose runs don't fit into the memory or on the disk.
+func (p *Located) check(opts Options) error {
+	if err := checkMemory(p.Dir, p.Manifest, opts.Memory); err != nil {
+		return err
+	}
+	return checkDisk(p.Dir, p.Manifest, opts.Jobs, opts.Disk)
+}
+
 // Run freezes the plan in its folder, or finds it there, and trains the missing
 // runs. It returns the sweep even with an error, so that finished runs can be
 // reported; nil if nothing could be started.
 func (p *Located) Run(ctx context.Context, opts Options) (*sweepdir.Sweep, error) {
-	if err := checkMemory(p.Dir, p.Manifest, opts.Memory); err != nil {
-		return nil, err
-	}
-	if err := checkDisk(p.Dir, p.Manifest, opts.Jobs, opts.Disk); err != nil {
+	if err := p.check(opts); err != nil {
 		return nil, err
 	}
 	if err := Prepare(p.Dir, p.Plan); err != nil {

@@ -1,10 +1,12 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -72,10 +74,7 @@ func readSubmissions(dir string) ([]Submission, error) {
 		out = append(out, s)
 	}
 	slices.SortFunc(out, func(a, b Submission) int {
-		if len(a.Job) != len(b.Job) {
-			return len(a.Job) - len(b.Job)
-		}
-		return strings.Compare(a.Job, b.Job)
+		return cmp.Or(cmp.Compare(len(a.Job), len(b.Job)), strings.Compare(a.Job, b.Job))
 	})
 	return out, nil
 }
@@ -120,24 +119,13 @@ func readQueues(ctx context.Context, dirs []string, run slurm.Exec) (out []*Queu
 		if q.subs, err = readSubmissions(dir); err != nil {
 			return nil, err
 		}
-		for _, s := range q.subs {
-			ids = append(ids, s.Job)
-			if s.Report != "" {
-				ids = append(ids, s.Report)
-			}
-		}
+		ids = slices.AppendSeq(ids, maps.Keys(q.comments()))
 		out = append(out, q)
 	}
 	slices.Sort(ids)
 	tasks, err := slurm.Queue(ctx, run, slices.Compact(ids))
 	for _, q := range out {
-		comments := map[string]string{}
-		for _, s := range q.subs {
-			comments[s.Job] = s.Comment
-			if s.Report != "" {
-				comments[s.Report] = s.Comment
-			}
-		}
+		comments := q.comments()
 		for _, t := range tasks {
 			if c := comments[t.Job]; c != "" && t.Comment == c {
 				q.tasks = append(q.tasks, t)
@@ -145,6 +133,18 @@ func readQueues(ctx context.Context, dirs []string, run slurm.Exec) (out []*Queu
 		}
 	}
 	return out, err
+}
+
+// comments are those of the submitted jobs, by id.
+func (q *Queue) comments() map[string]string {
+	out := map[string]string{}
+	for _, s := range q.subs {
+		out[s.Job] = s.Comment
+		if s.Report != "" {
+			out[s.Report] = s.Comment
+		}
+	}
+	return out
 }
 
 // Task is what Slurm does for a run, by its index; nil if it knows of nothing. A task that is still
@@ -222,24 +222,11 @@ func (q *Queue) failedNodes() (out []string) {
 
 // folders returns the folders with submissions of a sweep, or of a study and its parts.
 func folders(dir string) ([]string, error) {
-	out := []string{dir}
 	if !sweepdir.IsStudy(dir) {
-		return out, nil
+		return []string{dir}, nil
 	}
-	st, err := sweepdir.ReadStudy(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range st.Parts {
-		path, err := p.Path(dir)
-		if err != nil {
-			return nil, err
-		}
-		if sweepdir.IsSweep(path) {
-			out = append(out, path)
-		}
-	}
-	return out, nil
+	parts, err := sweepdir.StartedParts(dir)
+	return append([]string{dir}, parts...), err
 }
 
 // CancelJobs cancels the jobs of the sweep or study in dir that are still in the queue, and returns

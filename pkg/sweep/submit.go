@@ -42,7 +42,7 @@ type Submitted struct {
 	Finished int      // have their result
 	Busy     int      // were queued or running before
 	Later    int      // left to a later submission
-	Failed   int      // have no valid configuration, or were tried (with Untried)
+	Failed   int      // can't be trained, or were tried (with Untried)
 	queue    *Queue   // before the submission
 	inFlight []int    // runs that are queued or running now
 }
@@ -76,7 +76,7 @@ func (p *Located) Submit(ctx context.Context, opts SubmitOptions) (*Submitted, e
 	}}
 	r.scan(s)
 	r.reuseRuns()
-	scripts, err := p.scripts(ctx, r, opts)
+	scripts, err := p.scripts(ctx, r.waitingEntries(), opts)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (p *Located) submit(ctx context.Context, r *runner, sc scripts, opts Submit
 	for _, j := range r.in(waiting) {
 		i := j.entry.Index
 		switch state := sweepdir.StateOf(p.Dir, j.entry); {
-		case isFinished(state):
+		case state.Finished():
 			out.Finished++
 		case busy[i] || state.State == rundir.StateRunning:
 			out.Busy++
@@ -140,10 +140,7 @@ func (p *Located) submit(ctx context.Context, r *runner, sc scripts, opts Submit
 		return out, fmt.Errorf("make the folder of the logs: %w", err)
 	}
 	limit := p.Launcher.Parallelism
-	record := Submission{
-		Comment: sc.task.Comment, Time: opts.Now().UTC().Format(time.RFC3339), Program: opts.Path, Version: opts.Program.Version,
-		SHA256: opts.Program.SHA256, Exclude: sc.task.Settings.Exclude,
-	}
+	var record Submission
 	for _, c := range chunks(todo, slurm.MaxArraySize(ctx, opts.Exec)) {
 		s := forRuns(sc.task, c, limit)
 		if limit > 0 && len(out.Jobs) > 0 { // each array has the limit, so they run one after the other
@@ -153,8 +150,8 @@ func (p *Located) submit(ctx context.Context, r *runner, sc scripts, opts Submit
 		if err != nil {
 			return out, refused(err, len(todo)-out.Runs)
 		}
-		record.Job, record.Indices, record.Offset = id, c.indices, c.offset
-		record.Command = append([]string{"sbatch"}, s.Args()...)
+		record = opts.submission(id, s)
+		record.Indices, record.Offset = c.indices, c.offset
 		if err := record.write(p.Dir); err != nil {
 			return out, fmt.Errorf("%w (job %s was submitted: scancel %s)", err, id, id)
 		}
@@ -174,6 +171,14 @@ func (p *Located) submit(ctx context.Context, r *runner, sc scripts, opts Submit
 	}
 	record.Report = out.Report
 	return out, record.write(p.Dir)
+}
+
+// submission is the record of a script that was submitted as this job.
+func (o SubmitOptions) submission(job string, s slurm.Script) Submission {
+	return Submission{
+		Job: job, Comment: s.Comment, Indices: []int{}, Time: o.Now().UTC().Format(time.RFC3339), Program: o.Path,
+		Version: o.Program.Version, SHA256: o.Program.SHA256, Exclude: s.Settings.Exclude, Command: append([]string{"sbatch"}, s.Args()...),
+	}
 }
 
 // refused explains the refusal of a job by the setting that it is about.

@@ -73,7 +73,7 @@ func proposedMemory(entries []sweepdir.Entry, threads int) int64 {
 func (p *Located) proposedTime(
 	ctx context.Context, entries []sweepdir.Entry, threads int, now func() time.Time,
 ) (time.Duration, error) {
-	estimates, err := EstimateTime(ctx, []*Plan{p.Plan}, 1, threads, NewProbe(now, ""))
+	estimates, err := EstimateTime(ctx, []*Plan{p.Plan}, 1, threads, NewProbe(now))
 	if err != nil {
 		return 0, err
 	}

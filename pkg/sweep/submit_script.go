@@ -19,12 +19,8 @@ import (
 // scripts are the job of the runs and the one that reports, without arrays and dependencies.
 type scripts struct{ task, report slurm.Script }
 
-// scripts proposes time and memory of the waiting runs.
-func (p *Located) scripts(ctx context.Context, r *runner, opts SubmitOptions) (scripts, error) {
-	var entries []sweepdir.Entry
-	for _, j := range r.in(waiting) {
-		entries = append(entries, j.entry)
-	}
+// scripts proposes time and memory of these runs.
+func (p *Located) scripts(ctx context.Context, entries []sweepdir.Entry, opts SubmitOptions) (scripts, error) {
 	need := p.Resources(ctx, entries, opts.Now, opts.Note)
 	if err := ctx.Err(); err != nil {
 		return scripts{}, fmt.Errorf("submit the runs: %w", train.ErrNothingSaved)
@@ -103,7 +99,6 @@ func forRuns(s slurm.Script, c chunk, limit int) slurm.Script {
 // Scripts returns the jobs that [Located.Submit] would submit now. It writes nothing; job ids that
 // only Slurm knows are JOBID.
 func (p *Located) Scripts(ctx context.Context, opts SubmitOptions) ([]slurm.Script, error) {
-	r := &runner{dir: p.Dir}
 	busy := map[int]bool{}
 	if q, err := ReadQueue(ctx, p.Dir, opts.Exec); q != nil {
 		if err != nil {
@@ -114,18 +109,18 @@ func (p *Located) Scripts(ctx context.Context, opts SubmitOptions) ([]slurm.Scri
 	reuse := Options{Siblings: p.Siblings, Version: opts.Program.Version}
 	copies := findReusable(p.Dir, p.Manifest.Runs, reuse, func(string, ...any) {})
 	var todo []int
+	var entries []sweepdir.Entry
 	for _, e := range p.Manifest.Runs {
 		state := sweepdir.StateOf(p.Dir, e).State
-		if e.Config == "" || isResult(state) || state == rundir.StateRunning || busy[e.Index] || copies[e.Hash].path != "" {
+		if sweepdir.Ended(state) || state == rundir.StateRunning || busy[e.Index] || copies[e.Hash].path != "" {
 			continue
 		}
-		todo = append(todo, e.Index)
-		r.jobs = append(r.jobs, &job{entry: e})
+		todo, entries = append(todo, e.Index), append(entries, e)
 	}
 	if len(todo) == 0 {
 		return nil, nil
 	}
-	sc, err := p.scripts(ctx, r, opts)
+	sc, err := p.scripts(ctx, entries, opts)
 	if err != nil {
 		return nil, err
 	}

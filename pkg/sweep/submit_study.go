@@ -143,11 +143,9 @@ func (p *AssignmentPlan) follow(
 	if out.Follow, err = slurm.Submit(ctx, opts.Exec, s); err != nil {
 		return fmt.Errorf("submit the job that continues the study: %w; the same command does it later", err)
 	}
-	return Submission{
-		Job: out.Follow, Comment: s.Comment, Indices: []int{}, Continues: out.Stages, Time: opts.Now().UTC().Format(time.RFC3339),
-		Program: opts.Path, Version: opts.Program.Version, SHA256: opts.Program.SHA256,
-		Command: append([]string{"sbatch"}, s.Args()...),
-	}.write(dir)
+	record := opts.submission(out.Follow, s)
+	record.Continues = out.Stages
+	return record.write(dir)
 }
 
 // WaitStudy follows the parts of a submitted study, one after the other, with the functions of

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,6 +46,9 @@ type TaskOptions struct {
 // died.
 func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir.Result, error) {
 	m, err := sweepdir.ReadManifest(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %s is not the folder of a sweep (\"grpo sweep --prepare\" writes one)", config.ErrConfig, dir)
+	}
 	if err != nil {
 		return nil, config.Invalid(rundir.Explain(err))
 	}
@@ -53,9 +57,6 @@ func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir
 			config.ErrConfig, dir, index, len(m.Runs)-1)
 	}
 	e := m.Runs[index]
-	if e.Config == "" {
-		return nil, fmt.Errorf("%w: %s, seed %d: %s", config.ErrConfig, m.Arms[e.Arm].Name, e.Seed, e.Error)
-	}
 	path := e.Path(dir)
 	if err := e.CheckFolder(dir); err != nil {
 		return nil, fmt.Errorf("run %d: %w", index, err)
@@ -210,17 +211,18 @@ func (x Exit) String() string {
 		return fmt.Sprintf("a signal ended it: %s", x.Signal)
 	case x.Code == 0:
 		return "it ended with exit code 0, but without a result"
-	case x.Code == exitInterrupted || x.Code == exitNothingSaved:
+	case x.Code == ExitInterrupted || x.Code == ExitNothingSaved:
 		return "it was interrupted, but not by this command"
 	}
 	return fmt.Sprintf("exit code %d", x.Code)
 }
 
-// Exit codes of a task that this package reads.
+// Exit codes of a task.
 const (
 	exitFailed       = 1
-	exitInterrupted  = 75
-	exitNothingSaved = 130
+	ExitUsage        = 2 // also a configuration that can't be used
+	ExitInterrupted  = 75
+	ExitNothingSaved = 130
 )
 
 // Local starts runs as child processes on this machine.

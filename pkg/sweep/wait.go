@@ -101,7 +101,7 @@ func (w *waiter) look(ctx context.Context) error {
 			continue
 		}
 		if stampOf(filepath.Join(j.path, rundir.ResultFile)) != (stamp{}) {
-			if state := sweepdir.StateOf(w.dir, j.entry); isFinished(state) {
+			if state := sweepdir.StateOf(w.dir, j.entry); state.Finished() {
 				w.finish(Ended, j, state)
 				continue
 			}
@@ -195,7 +195,7 @@ func (w *waiter) giveUpGone(now time.Time) error {
 			continue
 		}
 		state := sweepdir.StateOf(w.dir, j.entry)
-		if isFinished(state) {
+		if state.Finished() {
 			w.finish(Ended, j, state)
 			continue
 		}

@@ -11,8 +11,7 @@ import (
 )
 
 // Check returns an error unless the manifest is consistent: names exist and are unique, each arm
-// has each seed once, every run has a configuration or an error, and folders are directly below
-// [RunsDir].
+// has each seed once, every run has a configuration, and folders are directly below [RunsDir].
 func (m Manifest) Check() error {
 	if err := checkFormat(m.Format); err != nil {
 		return err
@@ -121,9 +120,9 @@ func (m Manifest) checkRun(i int, seeds map[uint64]bool) error {
 		return fmt.Errorf("seed %d is not among the seeds", e.Seed)
 	case !below || !isFolderName(name):
 		return fmt.Errorf("dir %q is not a folder directly below %s/", e.Dir, RunsDir)
-	case (e.Config == "") == (e.Error == ""):
-		return errors.New("it must have either a configuration or the error that prevents one")
-	case e.Config != "" && (len(e.Hash) != 8 || strings.Trim(e.Hash, "0123456789abcdef") != ""):
+	case e.Config == "":
+		return errors.New("it has no configuration")
+	case len(e.Hash) != 8 || strings.Trim(e.Hash, "0123456789abcdef") != "":
 		return fmt.Errorf("hash %q is not 8 hex digits", e.Hash)
 	}
 	return nil
@@ -156,22 +155,11 @@ func (s Study) Check() error {
 
 // Identity is the value of [Manifest.Hash]: the first 8 hex digits of the SHA-256 over the arms'
 // names (as the first release wrote them, so that its sweeps are found), the seeds and the hashes
-// of the runs' configurations (for a run without one: the settings of its arm and the error), in
-// any order. Titles, notes and the command line are not part of it.
+// of the runs' configurations, in any order. Titles, notes and the command line are not part of it.
 func (m Manifest) Identity() string {
 	var lines []string
 	for _, e := range m.Runs {
-		arm := m.Arms[e.Arm]
-		name := m.oldName(arm)
-		line := fmt.Sprintf("%q %d %s", name, e.Seed, e.Hash)
-		if e.Config == "" {
-			set := slices.Clone(arm.Set)
-			for i := range set {
-				set[i].Value = oldNumber(set[i].Value)
-			}
-			line = fmt.Sprintf("%q %d broken %q %q", name, e.Seed, set, e.Error)
-		}
-		lines = append(lines, line+"\n")
+		lines = append(lines, fmt.Sprintf("%q %d %s\n", m.oldName(m.Arms[e.Arm]), e.Seed, e.Hash))
 	}
 	slices.Sort(lines)
 	sum := sha256.Sum256([]byte(strings.Join(lines, "")))

@@ -38,7 +38,7 @@ func read[T document](file string) (T, error) {
 	var none T
 	data, err := regular.Read(file, regular.MaxDocument)
 	if err != nil {
-		return none, fmt.Errorf("read %w", err)
+		return none, err
 	}
 	v, err := decode[T](data)
 	if err != nil {
@@ -153,6 +153,24 @@ func (e Entry) CheckFolder(dir string) error {
 func (p Part) Path(dir string) (string, error) {
 	path := filepath.Join(dir, p.Name)
 	return path, regular.Folder(path)
+}
+
+// StartedParts returns the folders of the parts of the study in dir that have started.
+func StartedParts(dir string) (paths []string, err error) {
+	st, err := ReadStudy(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range st.Parts {
+		path, err := p.Path(dir)
+		if err != nil {
+			return nil, err
+		}
+		if IsSweep(path) {
+			paths = append(paths, path)
+		}
+	}
+	return paths, nil
 }
 
 // isFolderName reports whether name is one element of a path on every system: a manifest from

@@ -63,10 +63,8 @@ type Entry struct {
 	Seed  uint64 `json:"seed"`
 	Dir   string `json:"dir"`  // below the sweep's folder, slash-separated: "runs/lr-3e-5_seed-1-9f2c1ab4"
 	Hash  string `json:"hash"` // of the resolved configuration
-	// Config is the resolved configuration as YAML; empty if Error explains why there is none (an
-	// arm with a broken setting).
+	// Config is the resolved configuration as YAML.
 	Config string `json:"config"`
-	Error  string `json:"error,omitempty"`
 }
 
 // Manifest is manifest.json: the question of the sweep and the frozen list of its runs. Runs are

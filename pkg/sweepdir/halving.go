@@ -3,8 +3,6 @@ package sweepdir
 import (
 	"fmt"
 	"slices"
-
-	"grpo/pkg/rundir"
 )
 
 // Stopped is the state of an unfinished run whose arm successive halving has stopped.
@@ -56,7 +54,7 @@ func (m Manifest) StoppedAt(arm int) int {
 
 // Settle gives an unfinished run of a stopped arm the state [Stopped].
 func (m Manifest) Settle(s RunState) RunState {
-	if m.StoppedAt(s.Arm) > 0 && s.State != rundir.StateDone && s.State != rundir.StateDiverged {
+	if m.StoppedAt(s.Arm) > 0 && !Ended(s.State) {
 		s.State, s.Error = Stopped, ""
 	}
 	return s

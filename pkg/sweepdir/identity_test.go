@@ -13,7 +13,7 @@ func TestIdentityOfFormerNames(t *testing.T) {
 				{Name: typed + ",lr=" + value, Point: []string{value}, Set: []Override{{"train.learning_rate", value}}},
 				{Name: typed, Set: []Override{{"train.learning_rate", "0.1"}}},
 			},
-			Runs: []Entry{{Arm: 0, Seed: 1, Hash: "11111111", Config: "x"}, {Arm: 1, Seed: 1, Error: "broken"}, {Arm: 2, Seed: 1, Hash: "22222222", Config: "x"}},
+			Runs: []Entry{{Arm: 0, Seed: 1, Hash: "11111111", Config: "x"}, {Arm: 1, Seed: 1, Hash: "33333333", Config: "x"}, {Arm: 2, Seed: 1, Hash: "22222222", Config: "x"}},
 		}
 	}
 	for now, then := range map[string]string{"1e-5": "1e-05", "3e6": "3e+06", "1.5e-10": "1.5e-10", "1e21": "1e+21", "0.001": "0.001"} {

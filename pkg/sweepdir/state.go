@@ -24,6 +24,14 @@ type RunState struct {
 	Error string
 }
 
+// Finished reports whether the run has its result.
+func (s RunState) Finished() bool { return s.Run != nil && s.Run.Finished() }
+
+// Ended reports whether nothing is left to train of a run in this state.
+func Ended(state string) bool {
+	return state == rundir.StateDone || state == rundir.StateDiverged || state == Stopped
+}
+
 // Sweep is the content of a sweep's folder.
 type Sweep struct {
 	Dir      string
@@ -42,15 +50,18 @@ func (s *Sweep) OfArm(arm int) []RunState {
 	return out
 }
 
-// Finished reports whether every run has its result, or was stopped.
-func (s *Sweep) Finished() bool {
+// Unfinished counts the runs that have no result and were not stopped.
+func (s *Sweep) Unfinished() (n int) {
 	for _, r := range s.Runs {
-		if r.State != Stopped && (r.Run == nil || !r.Run.Finished()) {
-			return false
+		if r.State != Stopped && !r.Finished() {
+			n++
 		}
 	}
-	return true
+	return n
 }
+
+// Finished reports whether every run has its result, or was stopped.
+func (s *Sweep) Finished() bool { return s.Unfinished() == 0 }
 
 // Open reads the manifest of the sweep in dir and the state of each run from its folder. Only the
 // manifest can make it fail: an unreadable run folder is reported in [RunState.Error].
@@ -90,10 +101,6 @@ func Glance(dir string, e Entry) RunState { return stateOf(dir, e, rundir.Peek) 
 func stateOf(dir string, e Entry, open func(string) (*rundir.Run, error)) RunState {
 	s := RunState{Entry: e, State: rundir.StateFailed}
 	path := e.Path(dir)
-	if e.Config == "" {
-		s.Error = e.Error
-		return s
-	}
 	if err := e.CheckFolder(dir); err != nil {
 		s.Error = err.Error()
 		return s

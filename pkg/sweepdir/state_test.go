@@ -95,8 +95,6 @@ func TestStateOf(t *testing.T) {
 
 func TestOpen(t *testing.T) {
 	dir, m := t.TempDir(), small()
-	m.Runs[3].Config, m.Runs[3].Hash, m.Runs[3].Error = "", "", "no such loss"
-	m.Hash = m.Identity()
 	if err := WriteManifest(dir, m); err != nil {
 		t.Fatal(err)
 	}
@@ -110,8 +108,8 @@ func TestOpen(t *testing.T) {
 	for _, r := range s.Runs {
 		states = append(states, r.State)
 	}
-	if got := strings.Join(states, " "); got != "done failed missing failed" || s.Runs[3].Error != "no such loss" {
-		t.Errorf("states %s, error of the last %q", got, s.Runs[3].Error)
+	if got := strings.Join(states, " "); got != "done failed missing missing" {
+		t.Errorf("states %s", got)
 	}
 	if s.Finished() || len(s.OfArm(1)) != 2 || s.OfArm(1)[0].Index != 1 {
 		t.Errorf("finished %v, runs of arm 1: %+v", s.Finished(), s.OfArm(1))

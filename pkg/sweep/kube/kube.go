@@ -16,18 +16,10 @@ import (
 
 // Settings describe the pods of a Job.
 type Settings struct {
-	// Image has a program grpo on its PATH.
-	Image string
-	// Namespace of the objects; empty means that of the kubectl command.
-	Namespace string
-	// Claim is a persistent volume claim with the access mode ReadWriteMany, and Mount the absolute
-	// path at which the pods see it.
-	Claim, Mount string
-	// Labels of the objects and the pods, as key=value.
-	Labels []string
-	// CPUs, GPUs and Memory (in bytes; 0 = no request and no limit) are for one pod.
-	CPUs, GPUs int
-	Memory     int64
+	config.Kubernetes
+	// CPUs and Memory (in bytes; 0 = no request and no limit) are for one pod.
+	CPUs   int
+	Memory int64
 	// Parallelism is the number of pods at a time; 0 = all.
 	Parallelism int
 	// FailFast ends the Job with the first run that fails.
@@ -44,41 +36,32 @@ var (
 func (s Settings) Check() error {
 	var problems []string
 	bad := func(key, format string, args ...any) {
-		problems = append(problems, "launcher."+key+": "+fmt.Sprintf(format, args...))
+		problems = append(problems, "launcher.kubernetes."+key+": "+fmt.Sprintf(format, args...))
 	}
 	switch {
 	case s.Image == "":
-		bad("kubernetes.image", "give the image with grpo that the pods run (the Dockerfile of grpo's sources builds one)")
+		bad("image", "give the image with grpo that the pods run (the Dockerfile of grpo's sources builds one)")
 	case strings.ContainsFunc(s.Image, func(r rune) bool { return r <= ' ' || r > '~' }):
-		bad("kubernetes.image", "%s is not the name of an image", words.Quote(s.Image))
+		bad("image", "%s is not the name of an image", words.Quote(s.Image))
 	}
 	switch {
 	case s.Claim == "":
-		bad("kubernetes.claim", "give the persistent volume claim (access mode ReadWriteMany) that keeps the runs")
+		bad("claim", "give the persistent volume claim (access mode ReadWriteMany) that keeps the runs")
 	case len(s.Claim) > 253 || !dnsSubdomain.MatchString(s.Claim):
-		bad("kubernetes.claim", "%s is not the name of a claim (lower-case letters, digits, - and .)", words.Quote(s.Claim))
+		bad("claim", "%s is not the name of a claim (lower-case letters, digits, - and .)", words.Quote(s.Claim))
 	}
 	if s.Namespace != "" && !dnsLabel.MatchString(s.Namespace) {
-		bad("kubernetes.namespace", "%s is not the name of a namespace (lower-case letters, digits and -)",
+		bad("namespace", "%s is not the name of a namespace (lower-case letters, digits and -)",
 			words.Quote(s.Namespace))
 	}
 	switch {
 	case !path.IsAbs(s.Mount) || path.Clean(s.Mount) != s.Mount || strings.Contains(s.Mount, ":") || s.Mount == "/":
-		bad("kubernetes.mount", "%s must be an absolute path below / without \":\", such as /grpo", words.Quote(s.Mount))
+		bad("mount", "%s must be an absolute path below / without \":\", such as /grpo", words.Quote(s.Mount))
 	case strings.HasPrefix(s.Mount+"/", path.Dir(preparedDir)+"/"):
-		bad("kubernetes.mount", "%s is in a folder of the system; choose another such as /grpo", words.Quote(s.Mount))
+		bad("mount", "%s is in a folder of the system; choose another such as /grpo", words.Quote(s.Mount))
 	}
 	if _, err := s.labels(""); err != nil {
-		bad("kubernetes.labels", "%v", err)
-	}
-	if s.CPUs < 1 {
-		bad("cpus", "%d must be at least 1", s.CPUs)
-	}
-	if s.GPUs < 0 {
-		bad("kubernetes.gpus", "%d must be 0 or more", s.GPUs)
-	}
-	if s.Parallelism < 0 {
-		bad("parallelism", "%d must be 0 or more", s.Parallelism)
+		bad("labels", "%v", err)
 	}
 	if len(problems) == 0 {
 		return nil

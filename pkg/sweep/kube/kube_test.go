@@ -41,8 +41,11 @@ func plan(t *testing.T, seeds ...uint64) *sweep.Plan {
 
 func settings() Settings {
 	return Settings{
-		Image: "registry.example/grpo:1.2", Namespace: "ml", Claim: "runs", Mount: "/grpo",
-		Labels: []string{"team=rl", "example.com/cost-center=42"}, CPUs: 2, Memory: 3<<30 + 1, GPUs: 1, Parallelism: 2,
+		Kubernetes: config.Kubernetes{
+			Image: "registry.example/grpo:1.2", Namespace: "ml", Claim: "runs", Mount: "/grpo",
+			Labels: []string{"team=rl", "example.com/cost-center=42"}, GPUs: 1,
+		},
+		CPUs: 2, Memory: 3<<30 + 1, Parallelism: 2,
 	}
 }
 
@@ -80,8 +83,8 @@ func TestRender(t *testing.T) {
 // Without limits: all pods at a time, and no memory.
 func TestRenderDefaults(t *testing.T) {
 	p := plan(t, 1)
-	text, err := Render(Settings{Image: "grpo", Claim: "c", Mount: "/grpo", CPUs: 1, FailFast: true}, "lr-1a2b3c4d",
-		p.Request, p.Manifest, []int{0, 1})
+	s := Settings{Kubernetes: config.Kubernetes{Image: "grpo", Claim: "c", Mount: "/grpo"}, CPUs: 1, FailFast: true}
+	text, err := Render(s, "lr-1a2b3c4d", p.Request, p.Manifest, []int{0, 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,10 +101,10 @@ func TestRenderProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const odd = "aé01:#-'\"\\ $(){}[]&*!|>%@`,?~=x"
 		text := rapid.StringOf(rapid.RuneFrom([]rune(odd))).Draw
-		s := Settings{
+		s := Settings{CPUs: 1, Kubernetes: config.Kubernetes{
 			Image: text(t, "image"), Namespace: text(t, "namespace"), Claim: text(t, "claim"), Mount: "/" + text(t, "mount"),
-			Labels: []string{"k=true", "l=1e3", "m=0x1F", "n=", "o=on"}, CPUs: 1,
-		}
+			Labels: []string{"k=true", "l=1e3", "m=0x1F", "n=", "o=on"},
+		}}
 		request := "# written by grpo\n" + rapid.StringOf(rapid.RuneFrom([]rune(odd+"\n\t"))).Draw(t, "request")
 		out, err := Render(s, "n-1", []byte(request), p.Manifest, []int{1})
 		if err != nil {
@@ -172,9 +175,6 @@ func TestCheck(t *testing.T) {
 		`launcher.kubernetes.labels: "a" is not a label`:                   func(s *Settings) { s.Labels = []string{"a"} },
 		`launcher.kubernetes.labels: "a=b c" is not`:                       func(s *Settings) { s.Labels = []string{"x=y", "a=b c"} },
 		`launcher.kubernetes.labels: "/a=b" is not`:                        func(s *Settings) { s.Labels = []string{"/a=b"} },
-		`launcher.cpus: 0 must be at least 1`:                              func(s *Settings) { s.CPUs = 0 },
-		`launcher.kubernetes.gpus: -1 must be 0 or more`:                   func(s *Settings) { s.GPUs = -1 },
-		`launcher.parallelism: -1 must be 0 or more`:                       func(s *Settings) { s.Parallelism = -1 },
 	}
 	for want, change := range cases {
 		s := settings()

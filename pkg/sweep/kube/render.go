@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"path"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
+	"grpo/pkg/sweep"
 	"grpo/pkg/sweepdir"
 )
 
@@ -34,13 +36,6 @@ const (
 	user = 65532
 
 	containerName, runsVolume, sweepVolume = "grpo", "runs", "sweep"
-)
-
-// Exit codes of a task.
-const (
-	exitConfig       = 2
-	exitInterrupted  = 75
-	exitNothingSaved = 130
 )
 
 // Render returns the manifest of the Job name for these runs of the sweep m, by their index; request
@@ -99,9 +94,7 @@ func zip(m sweepdir.Manifest) ([]byte, error) {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
 	_, err = w.Write(data)
-	if cerr := w.Close(); err == nil {
-		err = cerr
-	}
+	err = errors.Join(err, w.Close())
 	return b.Bytes(), err
 }
 
@@ -120,8 +113,8 @@ func (s Settings) jobSpec(name string, labels map[string]string, runs []int) job
 		PodFailurePolicy: failurePolicy{[]failureRule{
 			// Preempted, evicted, or its node is gone.
 			{Action: "Ignore", OnPodConditions: []podCondition{{"DisruptionTarget", "True"}}},
-			onExit("FailIndex", exitConfig),
-			onExit("Ignore", exitInterrupted, exitNothingSaved), // someone deleted the pod
+			onExit("FailIndex", sweep.ExitUsage),
+			onExit("Ignore", sweep.ExitInterrupted, sweep.ExitNothingSaved), // someone deleted the pod
 		}},
 		Template: podTemplate{metadata{Labels: labels}, s.podSpec(name, runs)},
 	}
