@@ -51,7 +51,7 @@ func (a *Report) sentence(f *analysis.Finding) string {
 	case analysis.Difference:
 		return a.difference(f)
 	case analysis.SeedsToAdd:
-		return fmt.Sprintf("The same command with --seeds %s trains %d seeds; finished runs are kept", values, f.Count)
+		return fmt.Sprintf("more seeds: --seeds %s trains %d seeds in all; finished runs are used again", values, f.Count)
 
 	// Lines on the arms.
 	case analysis.RateBest, analysis.RateSlow, analysis.RateCollapsed, analysis.RateWorse, analysis.RateTied,
