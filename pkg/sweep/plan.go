@@ -248,20 +248,38 @@ func (p *planner) load(own []config.Flag) (*config.Resolved, error) {
 	})
 }
 
+// flags are the settings of an arm.
+func (a *plannedArm) flags() []config.Flag {
+	var own []config.Flag
+	for i, o := range a.Set {
+		own = append(own, config.Flag{Key: o.Key, Name: armAt(a.from[i], a.Name), Value: o.Value})
+	}
+	return own
+}
+
+// inEveryArm are the settings of an arm of keys that every arm sets. They make a base valid whose own
+// values no run uses, such as the model of a preset, which a sweep over model.init can't set.
+func (p *planner) inEveryArm(arm int) []config.Flag {
+	return slices.DeleteFunc(p.arms[arm].flags(), func(f config.Flag) bool {
+		return slices.ContainsFunc(p.arms, func(a plannedArm) bool { return !a.sets(f.Key) })
+	})
+}
+
 // resolveArms resolves the base and every arm. No rule and no other key depends on
 // the seed, so one resolution serves all seeds.
 func (p *planner) resolveArms() error {
 	var err error
 	if p.base, err = p.load(nil); err != nil {
-		return planError(problemsOf(err)...)
+		for i := 0; p.base == nil && i < len(p.arms); i++ {
+			p.base, _ = p.load(p.inEveryArm(i))
+		}
+		if p.base == nil {
+			return planError(problemsOf(err)...)
+		}
 	}
 	var problems []string
 	for _, a := range p.arms {
-		var own []config.Flag
-		for i, o := range a.Set {
-			own = append(own, config.Flag{Key: o.Key, Name: armAt(a.from[i], a.Name), Value: o.Value})
-		}
-		r, err := p.load(own)
+		r, err := p.load(a.flags())
 		if err != nil {
 			for _, text := range problemsOf(err) {
 				if arm := "arm " + words.Quote(a.Name) + ": "; !strings.Contains(text, arm) {

@@ -95,6 +95,21 @@ func TestNewPlan(t *testing.T) {
 	}
 }
 
+// TestBaseOfAnAxis: a base whose value of a swept key is invalid does not matter, as no run has it.
+func TestBaseOfAnAxis(t *testing.T) {
+	req := parsed(t, "axes: [{key: model.init, values: [base, random]}]")
+	opts := PlanOptions{Path: writeFile(t, "model: {init: ./none.gguf}"), Seeds: []uint64{1}}
+	p, err := NewPlan(req, opts)
+	if err != nil || len(p.Manifest.Runs) != 2 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	// Another invalid value is the user's mistake.
+	opts.Set = []string{"group_size=-1"}
+	if _, err := NewPlan(req, opts); err == nil || !strings.Contains(err.Error(), "rollout.group_size (-1, --set group_size)") {
+		t.Errorf("%v", err)
+	}
+}
+
 func writeFile(t testing.TB, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
