@@ -79,8 +79,11 @@ func (a *Report) divergence(arm int) string {
 func (a *Report) ending(arm int) string {
 	r := &a.Arms[arm]
 	s := "final reward " + analysis.Reward(r.Of(analysis.FinalMetric))
-	if r.BelowBase() {
+	switch {
+	case r.BelowBase():
 		s += ", below the base level of " + analysis.Percent(r.Of(analysis.InitialMetric).Mean)
+	case r.Diverged == 0 && r.LostHalf():
+		s += ", below half of its best, " + analysis.Percent(r.Of(analysis.BestMetric).Mean)
 	}
 	if r.Diverged > 0 {
 		s = "diverged in " + a.divergence(arm) + ", " + s

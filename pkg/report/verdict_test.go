@@ -432,6 +432,19 @@ func TestSentences(t *testing.T) {
 	}
 }
 
+// What makes an arm that did not diverge a collapsed one is stated.
+func TestEndingOfACollapse(t *testing.T) {
+	arm := func(name string, final float64) reporttest.FakeArm {
+		return reporttest.FakeArm{Name: name, Run: func(uint64) reporttest.FakeRun {
+			return reporttest.FakeRun{Initial: .5, Final: final, Problems: 1000}
+		}}
+	}
+	a := mustReport(t, reporttest.FakeSweep(1, arm("x", .9), arm("y", .2)))
+	if got, want := a.ending(1), "final reward 20.0%, below half of its best, 50.0%"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // With other names for the arms the findings are the same.
 func TestFindingsDoNotReadNames(t *testing.T) {
 	for _, build := range []func(int) *sweepdir.Sweep{reporttest.BaselineSweep, reporttest.ClipSweep, reporttest.RewardSweep, reporttest.RateSweep} {
