@@ -91,6 +91,11 @@ func (a *Report) ending(arm int) string {
 	return s
 }
 
+// hasTest reports whether test problems were evaluated.
+func (a *Report) hasTest() bool {
+	return slices.ContainsFunc(a.Arms, func(r analysis.ArmResult) bool { return r.Of(analysis.TestMetric).N > 0 })
+}
+
 // listed joins words: "a", "a and b", "a, b and c".
 func listed(words []string) string {
 	if len(words) < 2 {

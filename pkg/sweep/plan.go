@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"grpo/internal/textutil"
 	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/sweepdir"
@@ -265,6 +266,15 @@ func (p *planner) inEveryArm(arm int) []config.Flag {
 	})
 }
 
+// replaced explains problems that may come from -c in place of the ablation's own configuration.
+func (p *planner) replaced() []string {
+	if p.opts.Path == "" || p.req.Config == "" {
+		return nil
+	}
+	return []string{"-c takes the place of this ablation's configuration; to keep it, put this before: " +
+		textutil.CommandLine([]string{"-c", p.req.Config})}
+}
+
 // resolveArms resolves the base and every arm. No rule and no other key depends on
 // the seed, so one resolution serves all seeds.
 func (p *planner) resolveArms() error {
@@ -274,7 +284,7 @@ func (p *planner) resolveArms() error {
 			p.base, _ = p.load(p.inEveryArm(i))
 		}
 		if p.base == nil {
-			return planError(problemsOf(err)...)
+			return planError(append(problemsOf(err), p.replaced()...)...)
 		}
 	}
 	var problems []string
@@ -295,6 +305,9 @@ func (p *planner) resolveArms() error {
 	}
 	if len(problems) > maxProblems {
 		problems = append(problems[:maxProblems], "further problems are not listed")
+	}
+	if len(problems) > 0 {
+		problems = append(problems, p.replaced()...)
 	}
 	return planError(problems...)
 }

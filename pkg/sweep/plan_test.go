@@ -110,6 +110,19 @@ func TestBaseOfAnAxis(t *testing.T) {
 	}
 }
 
+// TestReplacedConfiguration: -c takes the place of an ablation's own configuration, which may define what
+// its arms name.
+func TestReplacedConfiguration(t *testing.T) {
+	req, err := LoadRequest("reward-model")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = NewPlan(req, PlanOptions{Path: "smoke", Seeds: []uint64{1}})
+	if want := "to keep it, put this before: -c learned-reward"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
 func writeFile(t testing.TB, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
