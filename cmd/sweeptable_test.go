@@ -227,7 +227,7 @@ lr=0.01, seed 1   0/100                failed
 lr=0.001, seed 2  0/100                running
 lr=0.01, seed 2                        waiting
 lr=0.001, seed 1  100/100  0.871       done     took 54s
-[##########..........] 1 of 4 runs, 1 failed, 54s elapsed
+[##########..........] 1 of 4 runs, 1 failed, 54s elapsed, about 54s left
 `
 	if got := strings.Join(screen(t, x.out.String()), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
