@@ -58,7 +58,10 @@ section (temperature 1 by default), not those of the rollouts. The argument is a
 run's folder (eval uses its configuration and checkpoint), a folder of "grpo sft",
 or a safetensors file; width and depth come from the checkpoint. Without an
 argument it evaluates the configuration's initial weights, by default the embedded
-base model.`,
+base model.
+
+Of a run, greedy counts are those that it recorded. Sampled ones are a new draw
+with the random numbers of step 0, so they differ by chance.`,
 		Example: `  grpo eval
   grpo eval results/train-1a2b3c4d --split unseen
   grpo eval my-base/model.safetensors --json

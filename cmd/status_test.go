@@ -18,10 +18,14 @@ import (
 // TestStatusOfStudy: parts that have started, parts that have not, and runs in
 // every state that a folder can show without a process.
 func TestStatusOfStudy(t *testing.T) {
-	dir := t.TempDir()
+	t.Chdir(t.TempDir())
+	dir := "my study" // moved: the command that made it says elsewhere
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	now := time.Now()
 	err := sweepdir.WriteStudy(dir, sweepdir.Study{Format: sweepdir.FormatVersion, Hash: "00000000", Name: "assignment", Title: "Assignment",
-		Argv: []string{"grpo", "assignment", "--out", "my study"}, Parts: []sweepdir.Part{{Name: "lr"}, {Name: "baseline"}}})
+		Argv: []string{"grpo", "assignment", "--out", "elsewhere"}, Parts: []sweepdir.Part{{Name: "lr"}, {Name: "baseline"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -216,6 +216,15 @@ func (t *sweepTable) event(what, text string) {
 
 // total is a line of totals: counts, elapsed and remaining time.
 func (t *sweepTable) total(now time.Time) string {
+	text := t.counts(now)
+	if left, ok := t.left(now); ok && left > 0 {
+		text += fmt.Sprintf(", about %s left", shortTime(left))
+	}
+	return text
+}
+
+// counts is total without the remaining time.
+func (t *sweepTable) counts(now time.Time) string {
 	n := map[phase]int{}
 	for _, r := range t.runs {
 		n[r.phase]++
@@ -227,11 +236,7 @@ func (t *sweepTable) total(now time.Time) string {
 	if n[phaseFailed] > 0 {
 		text += fmt.Sprintf(", %d failed", n[phaseFailed])
 	}
-	text += fmt.Sprintf(", %s elapsed", shortTime(now.Sub(t.started).Seconds()))
-	if left, ok := t.left(now); ok && left > 0 {
-		text += fmt.Sprintf(", about %s left", shortTime(left))
-	}
-	return text
+	return text + fmt.Sprintf(", %s elapsed", shortTime(now.Sub(t.started).Seconds()))
 }
 
 // left is the number of seconds until all runs have ended.
@@ -256,7 +261,7 @@ func (t *sweepTable) done() {
 		t.line("all %d runs are already done", len(t.runs))
 		return
 	}
-	t.line("%s", t.total(t.now()))
+	t.line("%s", t.counts(t.now()))
 }
 
 // start sets the clock of a run whose process starts now.

@@ -236,7 +236,7 @@ lr=0.001, seed 1  100/100  0.871       done     took 54s
 	want = `failed    lr=0.01, seed 1: no such file
   task.log:
     grpo: no such file
-1 of 4 runs, 1 failed, 54s elapsed, about 54s left
+1 of 4 runs, 1 failed, 54s elapsed
 `
 	if got := strings.Join(screen(t, x.out.String()), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -306,24 +306,23 @@ func (a *Analysis) levels() {
 	a.Base, a.Majority = a.sharedBase(), shared(majorities)
 }
 
-// sharedBase is the mean over the arms of the reward before training. It is NaN
+// sharedBase is the mean over the seeds of the reward before training. It is NaN
 // where two arms differ in it with the same seed (other prompts or base models):
 // the mean over them would be the level of none.
 func (a *Analysis) sharedBase() float64 {
-	var means []float64
+	var seeds []float64
 	for i := range a.Sweep.Manifest.Seeds {
 		var values []float64
 		for _, r := range a.Arms {
 			values = append(values, r.Of(InitialMetric).Values[i])
 		}
-		if len(stats.Finite(values)) > 0 && !stats.IsFinite(shared(values)) {
+		level := shared(values)
+		if len(stats.Finite(values)) > 0 && !stats.IsFinite(level) {
 			return math.NaN()
 		}
+		seeds = append(seeds, level)
 	}
-	for _, r := range a.Arms {
-		means = append(means, r.Of(InitialMetric).Mean)
-	}
-	base, _, _ := stats.MeanSD(means)
+	base, _, _ := stats.MeanSD(seeds)
 	return base
 }
 

@@ -323,3 +323,21 @@ func TestAnalyseOfNothing(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 }
+
+// The base level is that of the seeds, also if an arm lacks one.
+func TestBaseLevelOfUnequalSeeds(t *testing.T) {
+	arm := func(name string) reporttest.FakeArm {
+		return reporttest.FakeArm{Name: name, Run: func(seed uint64) reporttest.FakeRun {
+			return reporttest.FakeRun{Initial: .125 * float64(seed), Final: .75}
+		}}
+	}
+	sw := reporttest.FakeSweep(2, arm("x"), arm("y"))
+	for i, r := range sw.Runs {
+		if r.Arm == 1 && r.Seed == 2 {
+			sw.Runs[i].State, sw.Runs[i].Run = sweepdir.Missing, nil
+		}
+	}
+	if a := mustAnalyse(t, sw); a.Base != .1875 {
+		t.Errorf("base level %v, want .1875", a.Base)
+	}
+}

@@ -28,7 +28,10 @@ func (a *Analysis) measures() []Finding {
 	if strings.Contains(base, "init: random") {
 		intervals.Values = append([]string{"initial weights"}, intervals.Values...)
 	}
-	out := []Finding{measure, intervals}
+	out := []Finding{measure}
+	if len(m.Seeds) > 1 {
+		out = append(out, intervals)
+	}
 	finals := a.finals()
 	if i := slices.IndexFunc(finals, func(c Comparison) bool { return c.Family > 1 }); i >= 0 {
 		f := Finding{Kind: AdjustedPlanned, Count: finals[i].Family}

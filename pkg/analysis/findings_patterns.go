@@ -78,7 +78,12 @@ func (r *ArmResult) BelowBase() bool { return r.gain().Hi < 0 }
 // collapsed: the arm diverged in a seed, ended below its base level, or lost half of
 // its best reward.
 func (r *ArmResult) collapsed() bool {
-	return r.Diverged > 0 || r.BelowBase() || r.Of(FinalMetric).Mean < collapsedShare*r.Of(BestMetric).Mean
+	return r.Diverged > 0 || r.BelowBase() || r.LostHalf()
+}
+
+// LostHalf: the arm lost half of its best reward.
+func (r *ArmResult) LostHalf() bool {
+	return r.Of(FinalMetric).Mean < collapsedShare*r.Of(BestMetric).Mean
 }
 
 // controlFinding: a control must collapse, because its reward says nothing of the

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,36 +38,37 @@ func (a *Analysis) SeedsCommand() string {
 	if i < 0 {
 		return ""
 	}
-	return textutil.CommandLine(withSeeds(&a.Sweep.Manifest, a.Findings[i].Values[0]))
+	return textutil.CommandLine(withSeeds(&a.Sweep.Manifest, a.Sweep.Dir, a.Findings[i].Values[0]))
 }
 
-// withSeeds is the command of a sweep with other seeds; nil if the manifest does not have the command
-// that made it. A study can't get seeds in its folder: its command writes to
-// another and reuses the runs of this one.
-func withSeeds(m *sweepdir.Manifest, seeds string) []string {
+// withSeeds is the command of a sweep in dir with other seeds; nil if the manifest does not have the
+// command that made it. A study can't get seeds in its folder: its command writes to another and reuses
+// the runs of this one. The folder may have been moved, or chosen by --fresh, so --out is not copied.
+func withSeeds(m *sweepdir.Manifest, dir, seeds string) []string {
 	if len(m.Argv) < 2 || !slices.Contains([]string{"sweep", "ablate", "assignment"}, m.Argv[1]) {
 		return nil
 	}
-	isStudy := m.Argv[1] == "assignment"
+	folder := []string{"--out", dir}
+	if m.Argv[1] == "assignment" {
+		folder = []string{"--reuse", filepath.Dir(dir)} // of the study: dir is that of a part
+	}
+	placed := false
 	out := []string{"grpo"}
 	for i := 1; i < len(m.Argv); i++ {
-		name, value, joined := strings.Cut(m.Argv[i], "=")
-		takesValue := name == "--seeds" || name == "--out"
-		if takesValue && !joined {
-			if i++; i < len(m.Argv) {
-				value = m.Argv[i]
-			}
+		name, _, joined := strings.Cut(m.Argv[i], "=")
+		if (name == "--seeds" || name == "--out") && !joined {
+			i++ // its value
 		}
-		switch {
-		case name == "--out" && m.Fresh: // --fresh may have chosen another folder
-		case name == "--out" && isStudy:
-			out = append(out, "--reuse", value)
-		case name == "--out":
-			out = append(out, name, value)
-		case name == "--seeds", name == "--fresh", name == "--prepare", name == "--dry-run":
+		switch name {
+		case "--out":
+			out, placed = append(out, folder...), true
+		case "--seeds", "--fresh", "--prepare", "--dry-run":
 		default:
 			out = append(out, m.Argv[i])
 		}
+	}
+	if m.Fresh && !placed {
+		out = append(out, folder...)
 	}
 	return append(out, "--seeds", seeds)
 }

@@ -9,21 +9,23 @@ import (
 
 func TestWithSeeds(t *testing.T) {
 	for argv, want := range map[string]string{
-		"./grpo sweep lr --seeds 4 --out x":     "grpo sweep lr --out x --seeds 11",
-		"grpo ablate clip --seeds=4 --out=x -q": "grpo ablate clip --out x -q --seeds 11",
+		"./grpo sweep lr --seeds 4 --out x":     "grpo sweep lr --out d/lr --seeds 11",
+		"grpo ablate clip --seeds=4 --out=x -q": "grpo ablate clip --out d/lr -q --seeds 11",
 		"grpo sweep lr --prepare":               "grpo sweep lr --seeds 11",
-		"grpo assignment --all --out a":         "grpo assignment --all --reuse a --seeds 11",
+		"grpo assignment --all --out a":         "grpo assignment --all --reuse d --seeds 11",
 		"grpo assignment --lr-per-arm":          "grpo assignment --lr-per-arm --seeds 11",
 		"grpo report a b":                       "", "grpo": "", "rm -rf /": "",
 	} {
 		m := sweepdir.Manifest{Argv: strings.Fields(argv)}
-		if got := strings.Join(withSeeds(&m, "11"), " "); got != want {
+		if got := strings.Join(withSeeds(&m, "d/lr", "11"), " "); got != want {
 			t.Errorf("%s: %q, want %q", argv, got, want)
 		}
 	}
-	m := sweepdir.Manifest{Argv: strings.Fields("grpo sweep lr --fresh --out x"), Fresh: true}
-	if got := strings.Join(withSeeds(&m, "11"), " "); got != "grpo sweep lr --seeds 11" {
-		t.Errorf("fresh: %q", got)
+	for _, argv := range []string{"grpo sweep lr --fresh --out x", "grpo sweep lr --fresh"} {
+		m := sweepdir.Manifest{Argv: strings.Fields(argv), Fresh: true}
+		if got := strings.Join(withSeeds(&m, "x-2", "11"), " "); got != "grpo sweep lr --out x-2 --seeds 11" {
+			t.Errorf("%s: %q", argv, got)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"grpo/internal/textutil"
 	"grpo/pkg/rl"
@@ -259,6 +260,17 @@ func (r WalkthroughResult) WriteText(w io.Writer) error {
 	p.line("6. Gradient of the loss with respect to each logp")
 	matrix(p, "dL/dlogp", r.Gradient, token)
 	p.meaning()
+	var none []string // completions without an advantage
+	for b, a := range r.Advantages {
+		if a == 0 {
+			none = append(none, strconv.Itoa(b))
+		}
+	}
+	if len(none) == n {
+		p.point(`All rewards are equal, so every advantage is 0 and no token has a gradient, whatever its ratio: the group
+			teaches nothing.`)
+		return p.writeTo(w)
+	}
 	p.point(`The loss is %s. The update follows its gradient: a step against it raises the log-probability where
 		dL/dlogp is negative.`, num(r.Loss))
 	if r.ClipFraction != nil {
@@ -267,9 +279,14 @@ func (r WalkthroughResult) WriteText(w io.Writer) error {
 			r.ClippedTokens, textutil.Count(r.Tokens, "token"), plural(r.ClippedTokens, "its", "their"),
 			num(*r.ClipFraction), upper, lower)
 	}
-	if b := slices.Index(r.Advantages, 0); b >= 0 {
-		p.point(`Completion %d got exactly the group's mean: its advantage is 0, and its tokens have no gradient,
-			whatever their ratios.`, b)
+	switch len(none) {
+	case 0:
+	case 1:
+		p.point(`Completion %s got exactly the group's mean: its advantage is 0, and its tokens have no gradient,
+			whatever their ratios.`, none[0])
+	default:
+		p.point(`Completions %s got exactly the group's mean: their advantages are 0, and their tokens have no gradient,
+			whatever their ratios.`, strings.Join(none, ", "))
 	}
 	if r.Aggregation == rl.MaskedMeanSeq && n > 1 {
 		p.point(`Under masked_mean a token's weight is 1/(length * %d): see "grpo explain lengthnorm".`, n)

@@ -65,8 +65,27 @@ func (v *view) seedList() string {
 
 func (v *view) severalSeeds() bool { return len(v.manifest().Seeds) > 1 }
 
-func (v *view) meanOver() string {
-	return fmt.Sprintf("Mean over n = %d seeds", len(v.manifest().Seeds))
+// meanOver is "Mean over n = 4 seeds", or "n = 2 to 4" if that differs by arm: the mean is that of the
+// runs with a result. Of an arm without any, a curve (not final) is the mean of all its runs.
+func (v *view) meanOver(final bool) string {
+	var counts []int
+	for _, a := range v.arms {
+		n := a.Of(analysis.FinalMetric).N
+		if n == 0 && !final {
+			n = len(a.runs)
+		}
+		if n > 0 {
+			counts = append(counts, n)
+		}
+	}
+	if len(counts) == 0 {
+		counts = []int{len(v.manifest().Seeds)}
+	}
+	least, most := slices.Min(counts), slices.Max(counts)
+	if least == most {
+		return fmt.Sprintf("Mean over n = %d seeds", most)
+	}
+	return fmt.Sprintf("Mean over n = %d to %d seeds", least, most)
 }
 
 // meanCaption describes what the thick and the thin lines are.
@@ -75,9 +94,9 @@ func (v *view) meanCaption(band bool) string {
 	case !v.severalSeeds():
 		return oneSeed
 	case band:
-		return v.meanOver() + " with its 95% interval (Student's t); thin lines: each seed."
+		return v.meanOver(false) + " with its 95% interval (Student's t); thin lines: each seed."
 	}
-	return v.meanOver() + "; thin lines: each seed."
+	return v.meanOver(false) + "; thin lines: each seed."
 }
 
 func runsOf(n, of int) string { return fmt.Sprintf("%d of %d runs", n, of) }

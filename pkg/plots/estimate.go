@@ -36,7 +36,7 @@ func (v *view) finalCaption() []string {
 	if !v.severalSeeds() {
 		return []string{oneSeed, v.finalPoint()}
 	}
-	mean := v.meanOver() + " with its 95% interval (Student's t); small circles: each seed."
+	mean := v.meanOver(true) + " with its 95% interval (Student's t); small circles: each seed."
 	return []string{mean, v.finalPoint()}
 }
 

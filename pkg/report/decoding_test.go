@@ -53,7 +53,7 @@ func TestClipFractionOfALossWithoutClip(t *testing.T) {
 	if s := lastMetrics(&rundir.Run{Metrics: []rundir.Metrics{m}}); !strings.Contains(s, "clip fraction n/a (the loss has no clip)") {
 		t.Error(s)
 	}
-	m.ClipFraction = &ratio
+	m.ClipFraction, m.SamplerDiff = &ratio, &ratio
 	if s := lastMetrics(&rundir.Run{Metrics: []rundir.Metrics{m}}); strings.Contains(s, "n/a") {
 		t.Error(s)
 	}

@@ -51,7 +51,7 @@ func (a *Report) sentence(f *analysis.Finding) string {
 	case analysis.Difference:
 		return a.difference(f)
 	case analysis.SeedsToAdd:
-		return fmt.Sprintf("The same command with --seeds %s trains %d seeds; finished runs are kept", values, f.Count)
+		return fmt.Sprintf("more seeds: --seeds %s trains %d seeds in all; finished runs are used again", values, f.Count)
 
 	// Lines on the arms.
 	case analysis.RateBest, analysis.RateSlow, analysis.RateCollapsed, analysis.RateWorse, analysis.RateTied,
@@ -130,8 +130,11 @@ func (a *Report) caveat(f *analysis.Finding) string {
 		}
 		return fmt.Sprintf("With %d seeds only large differences can be distinguished from chance", f.Count)
 	case analysis.ChosenOnValidation:
-		return "The best arm and the best step were chosen on the validation problems; the test problems were " +
-			"evaluated once, after training, and chose nothing"
+		s := "The best arm and the best step were chosen on the validation problems"
+		if a.hasTest() {
+			s += "; the test problems were evaluated once, after training, and chose nothing"
+		}
+		return s
 	case analysis.HeldFixed:
 		var fixed []string
 		for i, key := range f.Keys {
@@ -145,9 +148,12 @@ func (a *Report) caveat(f *analysis.Finding) string {
 		return "Entropy is that of each arm's own sampling temperature (" + values +
 			") and is not comparable between arms"
 	case analysis.TunedArms:
-		return fmt.Sprintf("Each arm is compared at its own best %s of %s, chosen by the final validation reward that "+
-			"is compared: the rewards flatter, every arm's alike. The test rewards chose nothing",
-			a.TunedOver().Label, listed(f.Values))
+		s := fmt.Sprintf("Each arm is compared at its own best %s of %s, chosen by the final validation reward that "+
+			"is compared: the rewards flatter, every arm's alike", a.TunedOver().Label, listed(f.Values))
+		if a.hasTest() {
+			s += ". The test rewards chose nothing"
+		}
+		return s
 	case analysis.Confounded:
 		return "The arms differ in more than one key (" + strings.Join(f.Keys, ", ") +
 			"): a difference belongs to all of them together"

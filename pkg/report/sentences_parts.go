@@ -79,13 +79,21 @@ func (a *Report) divergence(arm int) string {
 func (a *Report) ending(arm int) string {
 	r := &a.Arms[arm]
 	s := "final reward " + analysis.Reward(r.Of(analysis.FinalMetric))
-	if r.BelowBase() {
+	switch {
+	case r.BelowBase():
 		s += ", below the base level of " + analysis.Percent(r.Of(analysis.InitialMetric).Mean)
+	case r.Diverged == 0 && r.LostHalf():
+		s += ", below half of its best, " + analysis.Percent(r.Of(analysis.BestMetric).Mean)
 	}
 	if r.Diverged > 0 {
 		s = "diverged in " + a.divergence(arm) + ", " + s
 	}
 	return s
+}
+
+// hasTest reports whether test problems were evaluated.
+func (a *Report) hasTest() bool {
+	return slices.ContainsFunc(a.Arms, func(r analysis.ArmResult) bool { return r.Of(analysis.TestMetric).N > 0 })
 }
 
 // listed joins words: "a", "a and b", "a, b and c".

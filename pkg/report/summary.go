@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"grpo/pkg/analysis"
@@ -183,16 +184,22 @@ func lastMetrics(r *rundir.Run) string {
 		pairs = fmt.Sprintf("pairs: %s, %s of them ranked right, margin of the rewards %s\n", analysis.Significant(m.Preference["pairs"], 6),
 			analysis.Significant(accuracy, 3), analysis.Significant(m.Preference["rewards/margins"], 3))
 	}
+	entropy, norm := analysis.Significant(m.Entropy, 3), analysis.Significant(m.GradNorm, 3)
+	if m.Preference != nil && m.Preference["pairs"] == 0 {
+		entropy, norm = analysis.Absent, analysis.Absent+" (no pair, no update)"
+	}
 	if m.Preference != nil && len(m.Rewards) == 0 { // of a file: no rollout
-		return pairs + fmt.Sprintf("training, step %d: entropy (nats) %s, gradient norm %s", m.Step, analysis.Significant(m.Entropy, 3),
-			analysis.Significant(m.GradNorm, 3))
+		return pairs + fmt.Sprintf("training, step %d: entropy (nats) %s, gradient norm %s", m.Step, entropy, norm)
+	}
+	differ := "n/a (no completion was in an update)"
+	if slices.ContainsFunc(r.Metrics, func(m rundir.Metrics) bool { return m.SamplerDiff != nil }) {
+		differ = analysis.Significant(analysis.LargestSamplerDiff(r), 2) + " nats"
 	}
 	return pairs + fmt.Sprintf("training, step %d: answer reward %s, length %s, share of zero-variance groups %s,\n"+
 		"  entropy (nats) %s, gradient norm %s, clip fraction %s\n"+
-		"largest difference between the log-probabilities of sampler and learner: %s nats",
+		"largest difference between the log-probabilities of sampler and learner: %s",
 		m.Step, analysis.Significant(m.AnswerReward, 3), analysis.Significant(m.Length, 3), analysis.Significant(m.FracRewardZeroStd, 2),
-		analysis.Significant(m.Entropy, 3), analysis.Significant(m.GradNorm, 3), clip,
-		analysis.Significant(analysis.LargestSamplerDiff(r), 2))
+		entropy, norm, clip, differ)
 }
 
 // gaps lists what a folder lacks, a line each: files that are missing and

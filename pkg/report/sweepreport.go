@@ -97,7 +97,11 @@ func WriteSweepSummary(w io.Writer, a *Report) error {
 		if !stats.IsFinite(a.Base) || !stats.IsFinite(a.Majority) {
 			separator = "; " // a level by arm has commas of its own
 		}
-		fmt.Fprintf(&b, "%s; means over the finished seeds (%s); interval: 95%%, Student's t over seeds\n", strings.Join(levels, separator), a.seedCounts())
+		interval := "; interval: 95%, Student's t over seeds"
+		if len(a.Sweep.Manifest.Seeds) < 2 {
+			interval = ""
+		}
+		fmt.Fprintf(&b, "%s; means over the finished seeds (%s)%s\n", strings.Join(levels, separator), a.seedCounts(), interval)
 	}
 	b.WriteString("\n")
 	if _, err := io.WriteString(w, b.String()); err != nil {

@@ -432,6 +432,40 @@ func TestSentences(t *testing.T) {
 	}
 }
 
+// What makes an arm that did not diverge a collapsed one is stated.
+func TestEndingOfACollapse(t *testing.T) {
+	arm := func(name string, final float64) reporttest.FakeArm {
+		return reporttest.FakeArm{Name: name, Run: func(uint64) reporttest.FakeRun {
+			return reporttest.FakeRun{Initial: .5, Final: final, Problems: 1000}
+		}}
+	}
+	a := mustReport(t, reporttest.FakeSweep(1, arm("x", .9), arm("y", .2)))
+	if got, want := a.ending(1), "final reward 20.0%, below half of its best, 50.0%"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// What there is not is not spoken of: an interval of one seed, and test problems.
+func TestCaveatsOfOneSeed(t *testing.T) {
+	caveats := func(seeds int) string {
+		return strings.Join(mustReport(t, reporttest.BaselineSweep(seeds)).Verdict.Caveats, "\n")
+	}
+	if two := caveats(2); !strings.Contains(two, "In brackets: 95% intervals") || !strings.Contains(two, "the test problems were evaluated once") {
+		t.Error(two)
+	}
+	if one := caveats(1); strings.Contains(one, "In brackets") {
+		t.Error(one)
+	}
+	sw := reporttest.BaselineSweep(2)
+	for i := range sw.Runs {
+		sw.Runs[i].Run.Result.Test = nil
+	}
+	a := mustReport(t, sw)
+	if all := strings.Join(a.Verdict.Caveats, "\n"); strings.Contains(all, "test problems") || !strings.Contains(all, "chosen on the validation problems.") {
+		t.Error(all)
+	}
+}
+
 // With other names for the arms the findings are the same.
 func TestFindingsDoNotReadNames(t *testing.T) {
 	for _, build := range []func(int) *sweepdir.Sweep{reporttest.BaselineSweep, reporttest.ClipSweep, reporttest.RewardSweep, reporttest.RateSweep} {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"grpo/internal/textutil"
 	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/sweepdir"
@@ -248,20 +249,47 @@ func (p *planner) load(own []config.Flag) (*config.Resolved, error) {
 	})
 }
 
+// flags are the settings of an arm.
+func (a *plannedArm) flags() []config.Flag {
+	var own []config.Flag
+	for i, o := range a.Set {
+		own = append(own, config.Flag{Key: o.Key, Name: armAt(a.from[i], a.Name), Value: o.Value})
+	}
+	return own
+}
+
+// inEveryArm are the settings of an arm of keys that every arm sets. They make a base valid whose own
+// values no run uses, such as the model of a preset, which a sweep over model.init can't set.
+func (p *planner) inEveryArm(arm int) []config.Flag {
+	return slices.DeleteFunc(p.arms[arm].flags(), func(f config.Flag) bool {
+		return slices.ContainsFunc(p.arms, func(a plannedArm) bool { return !a.sets(f.Key) })
+	})
+}
+
+// replaced explains problems that may come from -c in place of the ablation's own configuration.
+func (p *planner) replaced() []string {
+	if p.opts.Path == "" || p.req.Config == "" {
+		return nil
+	}
+	return []string{"-c takes the place of this ablation's configuration; to keep it, put this before: " +
+		textutil.CommandLine([]string{"-c", p.req.Config})}
+}
+
 // resolveArms resolves the base and every arm. No rule and no other key depends on
 // the seed, so one resolution serves all seeds.
 func (p *planner) resolveArms() error {
 	var err error
 	if p.base, err = p.load(nil); err != nil {
-		return planError(problemsOf(err)...)
+		for i := 0; p.base == nil && i < len(p.arms); i++ {
+			p.base, _ = p.load(p.inEveryArm(i))
+		}
+		if p.base == nil {
+			return planError(append(problemsOf(err), p.replaced()...)...)
+		}
 	}
 	var problems []string
 	for _, a := range p.arms {
-		var own []config.Flag
-		for i, o := range a.Set {
-			own = append(own, config.Flag{Key: o.Key, Name: armAt(a.from[i], a.Name), Value: o.Value})
-		}
-		r, err := p.load(own)
+		r, err := p.load(a.flags())
 		if err != nil {
 			for _, text := range problemsOf(err) {
 				if arm := "arm " + words.Quote(a.Name) + ": "; !strings.Contains(text, arm) {
@@ -277,6 +305,9 @@ func (p *planner) resolveArms() error {
 	}
 	if len(problems) > maxProblems {
 		problems = append(problems[:maxProblems], "further problems are not listed")
+	}
+	if len(problems) > 0 {
+		problems = append(problems, p.replaced()...)
 	}
 	return planError(problems...)
 }

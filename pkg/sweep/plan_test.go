@@ -95,6 +95,34 @@ func TestNewPlan(t *testing.T) {
 	}
 }
 
+// TestBaseOfAnAxis: a base whose value of a swept key is invalid does not matter, as no run has it.
+func TestBaseOfAnAxis(t *testing.T) {
+	req := parsed(t, "axes: [{key: model.init, values: [base, random]}]")
+	opts := PlanOptions{Path: writeFile(t, "model: {init: ./none.gguf}"), Seeds: []uint64{1}}
+	p, err := NewPlan(req, opts)
+	if err != nil || len(p.Manifest.Runs) != 2 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	// Another invalid value is the user's mistake.
+	opts.Set = []string{"group_size=-1"}
+	if _, err := NewPlan(req, opts); err == nil || !strings.Contains(err.Error(), "rollout.group_size (-1, --set group_size)") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestReplacedConfiguration: -c takes the place of an ablation's own configuration, which may define what
+// its arms name.
+func TestReplacedConfiguration(t *testing.T) {
+	req, err := LoadRequest("reward-model")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = NewPlan(req, PlanOptions{Path: "smoke", Seeds: []uint64{1}})
+	if want := "to keep it, put this before: -c learned-reward"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
 func writeFile(t testing.TB, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")

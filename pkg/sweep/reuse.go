@@ -218,6 +218,7 @@ func (r *runner) reuseRuns() {
 	for _, dir := range slices.Concat(r.opts.StudySweeps, r.opts.Siblings) {
 		if n := copied[dir]; n > 0 {
 			r.note("%s copied from %s, with the same configuration", textutil.Count(n, "run"), dir)
+			delete(copied, dir) // an earlier part of the study is next to this one, too
 		}
 	}
 }

@@ -123,7 +123,7 @@ func ReadStatus(ctx context.Context, dir string, now time.Time, run slurm.Exec) 
 	if s.Finished = next < 0 && len(s.Absent) == 0; s.Finished || argv == nil {
 		return s, nil
 	}
-	s.Continue = textutil.CommandLine(continueArgs(argv, dir))
+	s.Continue = textutil.CommandLine(continueArgs(s.Kind, argv, dir))
 	if s.Kind == "sweep" && slices.Contains(argv, "--prepare") {
 		index := fmt.Sprint(s.Runs[next].Index)
 		s.OneRun = textutil.CommandLine([]string{argv[0], "task", "--sweep", dir, "--index", index})
@@ -254,29 +254,36 @@ func (r *RunStatus) read(run *rundir.Run, now time.Time) {
 	}
 }
 
-// continueArgs returns the command that continues the folder dir, given the one that
-// made it: without --prepare and --dry-run, which start no run, and with --out for
-// --fresh, which would start over in another folder.
-func continueArgs(argv []string, dir string) []string {
-	fresh := false
-	for _, a := range argv {
-		if name, value, _ := strings.Cut(a, "="); name == "--fresh" {
-			fresh = value != "false"
-		}
+// continueArgs returns the command that continues the folder dir of a run, a sweep or a
+// study, given the one that made it: without --prepare and --dry-run, which start no run,
+// and without --fresh, which would start over. The folder may have been moved, or chosen
+// by --fresh, so --out is the folder that was asked about.
+func continueArgs(kind string, argv []string, dir string) []string {
+	switch {
+	case len(argv) < 2:
+		return argv
+	case kind == "run":
+		return []string{argv[0], "train", "--resume", dir}
+	case kind == "sweep" && argv[1] == "assignment":
+		dir = filepath.Dir(dir) // of the study
 	}
+	named, byDefault := false, filepath.Dir(dir) == "results"
 	var out []string
 	for i := 0; i < len(argv); i++ {
-		switch name, _, joined := strings.Cut(argv[i], "="); {
-		case name == "--fresh", name == "--prepare", name == "--dry-run":
-		case name == "--out" && fresh:
+		switch name, value, joined := strings.Cut(argv[i], "="); name {
+		case "--prepare", "--dry-run":
+		case "--fresh":
+			byDefault = byDefault && value == "false"
+		case "--out":
 			if !joined {
 				i++ // its value
 			}
+			out, named = append(out, name, dir), true
 		default:
 			out = append(out, argv[i])
 		}
 	}
-	if fresh {
+	if !named && !byDefault {
 		out = append(out, "--out", dir)
 	}
 	return out

@@ -135,7 +135,7 @@ func (p *AssignmentPlan) follow(
 	log := strings.ReplaceAll(filepath.Join(full, SlurmDir), "%", "%%")
 	args := []string{"report", full}
 	if out.Stages {
-		args = append(continueArgs(p.ask.Options.Argv, dir)[1:], opts.Again...)
+		args = append(continueArgs("study", p.ask.Options.Argv, dir)[1:], opts.Again...)
 	}
 	s := reportScript(base, log, opts.Path, args...)
 	slices.Sort(after)

@@ -56,7 +56,7 @@ func (t *trainer) trainOnPairs(step int, lap func() float64) (*rollout, rundir.M
 	if err != nil {
 		return fail(err)
 	}
-	m.Time.RolloutS = lap()
+	m.Time.RolloutS = max(0, lap()-r.rewardS)
 
 	// Score: log-probabilities under the reference policy.
 	if err := t.scorePairs(r, pairs); err != nil {
@@ -67,7 +67,7 @@ func (t *trainer) trainOnPairs(step int, lap func() float64) (*rollout, rundir.M
 	} else {
 		r.addMetrics(&m, t.cfg.Reward.Functions)
 	}
-	m.Time.RewardS = lap()
+	m.Time.RewardS = r.rewardS + lap()
 
 	// Update: passes over the pairs in train batches and micro-batches.
 	u, err := t.updatePairs(r, pairs, step)

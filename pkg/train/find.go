@@ -65,6 +65,11 @@ func FindCheckpoint(path, adapterBase string) (config.Checkpoint, error) {
 			LearningRate: decoderRate, LoRA: s.lora}, nil
 	}
 	spec, err := tinylm.ReadSpec(file)
+	if err != nil {
+		if lost := lostStart(file); lost != nil {
+			return config.Checkpoint{}, lost
+		}
+	}
 	switch {
 	case err != nil && info.IsDir():
 		return config.Checkpoint{}, fmt.Errorf("%w (a Hugging Face folder has config.json and tokenizer.json too)", err)

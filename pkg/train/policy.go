@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
@@ -201,6 +202,9 @@ func templateOf(d config.Data, m config.Model) (gsm8k.Template, error) {
 	}
 	checkpoint := checkpointOf(m)
 	if checkpoint == nil {
+		if _, err := os.Stat(m.Init); errors.Is(err, fs.ErrNotExist) {
+			return gsm8k.Template{}, config.Invalid(fmt.Errorf("model.init (%s): no such file or folder in the working directory", m.Init))
+		}
 		return gsm8k.Template{}, config.Invalid(fmt.Errorf("data.prompt_template (chat): model.init (%s) is not a "+
 			"Hugging Face folder or a GGUF file", m.Init))
 	}

@@ -240,3 +240,26 @@ func TestBrokenScript(t *testing.T) {
 		t.Error("the folder exists")
 	}
 }
+
+// TestRewardTime: the time of a reward program is reward_s, not rollout_s.
+func TestRewardTime(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(file+".wait", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const pause = 200 * time.Millisecond
+	go func() {
+		for t.Context().Err() == nil {
+			if _, err := os.Stat(file + ".asked"); err == nil {
+				time.Sleep(pause)
+				os.Remove(file + ".wait")
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	m := mustRun(t, custom(quick("n_grpo_steps=3"), command(file, 1)), t.TempDir(), 1).Metrics[2]
+	if m.Time.RewardS < pause.Seconds() || m.Time.RolloutS > m.Time.RewardS {
+		t.Errorf("%+v after a reward of %v", m.Time, pause)
+	}
+}

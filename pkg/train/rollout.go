@@ -19,6 +19,7 @@ type rollout struct {
 	prompts     [][]int            // N/G rows of token ids
 	completions []model.Completion // (N), each with its tokens and old log-probabilities
 	rounds      int                // of sampling (algorithm.dynamic_sampling)
+	rewardS     float64            // seconds of grading and of the reward functions
 	// current: the policy that sampled is the one that the step's first update changes.
 	current bool
 
@@ -58,14 +59,17 @@ func (t *trainer) rollout(step int) (*rollout, error) {
 		rounds = a.DynamicSamplingMaxRounds
 	}
 	kept, aside := &rollout{groupSize: c.GroupSize}, &rollout{groupSize: c.GroupSize}
+	watch := newStopwatch(t.opts.Now)
 	for round := range rounds {
 		r, err := t.sample(step, round, want-kept.groups())
 		if err != nil {
 			return nil, err
 		}
+		watch.lap()
 		if err := t.reward(r, step, round); err != nil {
 			return nil, err
 		}
+		kept.rewardS += watch.lap()
 		kept.rounds++
 		for g := range r.problems {
 			to := kept

@@ -2,7 +2,10 @@ package train
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"go.yaml.in/yaml/v3"
@@ -61,18 +64,8 @@ func follow(init, adapterBase string, depth int) (*source, error) {
 		return nil, nil
 	}
 	file := filepath.Join(dir, rundir.ConfigFile)
-	data, err := regular.Read(file, regular.MaxDocument)
-	var own struct {
-		Model struct {
-			Init        string
-			AdapterBase string `yaml:"adapter_base"`
-		}
-		Train struct {
-			LoRA config.LoRA `yaml:"lora"`
-		}
-		LoRA config.LoRA `yaml:"lora"` // of grpo sft
-	}
-	if err != nil || yaml.Unmarshal(data, &own) != nil || own.Model.Init == "" {
+	own, ok := startOf(file)
+	if !ok {
 		return nil, nil
 	}
 	lora := own.Train.LoRA
@@ -91,6 +84,46 @@ func follow(init, adapterBase string, depth int) (*source, error) {
 		s.weights = init
 	}
 	return s, nil
+}
+
+// start is what a configuration says of the weights that training started from.
+type start struct {
+	Model struct {
+		Init        string
+		AdapterBase string `yaml:"adapter_base"`
+	}
+	Train struct {
+		LoRA config.LoRA `yaml:"lora"`
+	}
+	LoRA config.LoRA `yaml:"lora"` // of grpo sft
+}
+
+// startOf reads the configuration of a run or of grpo sft. It is not ok if there is none.
+func startOf(file string) (s start, ok bool) {
+	data, err := regular.Read(file, regular.MaxDocument)
+	return s, err == nil && yaml.Unmarshal(data, &s) == nil && s.Model.Init != ""
+}
+
+// lostStart is an error if a file of weights belongs to a run or to grpo sft that started from a
+// file or folder that is not there: the file has neither the network's shape nor its tokenizer.
+func lostStart(weights string) error {
+	for range maxSources {
+		dir := filepath.Dir(weights)
+		if filepath.Base(dir) == rundir.CheckpointDir {
+			dir = filepath.Dir(dir)
+		}
+		file := filepath.Join(dir, rundir.ConfigFile)
+		own, ok := startOf(file)
+		if init := own.Model.Init; !ok || init == "base" || init == "random" || InCache(init) {
+			return nil
+		}
+		if _, err := os.Stat(own.Model.Init); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s was trained from %s (%s), and there is no such file or folder: use it in the working "+
+				"directory in which it was trained, or \"grpo export\" it there", weights, own.Model.Init, file)
+		}
+		weights = own.Model.Init
+	}
+	return nil
 }
 
 // folderOf returns the files of the folder that trained weights are: a Hugging Face folder, of a

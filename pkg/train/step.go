@@ -135,7 +135,7 @@ func (t *trainer) trainStep(step int, lap func() float64) (*rollout, rundir.Metr
 	if err != nil {
 		return nil, m, err
 	}
-	m.Time.RolloutS = lap()
+	m.Time.RolloutS = max(0, lap()-r.rewardS)
 
 	// Score: log-probabilities under the reference policy and the teacher.
 	if err := t.scoreTokens(r); err != nil {
@@ -150,7 +150,7 @@ func (t *trainer) trainStep(step int, lap func() float64) (*rollout, rundir.Metr
 		return nil, m, err
 	}
 	r.addMetrics(&m, t.cfg.Reward.Functions)
-	m.Time.RewardS = lap()
+	m.Time.RewardS = r.rewardS + lap()
 
 	// Update: passes over the rollout in train batches and micro-batches.
 	u, err := t.update(r, step)

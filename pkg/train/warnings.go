@@ -141,7 +141,7 @@ func (t *trainer) warnings(weights string) []string {
 	if s.WithoutPairs > 0 {
 		warn("%d of %d steps had no pair (algorithm.dpo.pairs %s) and made no update", s.WithoutPairs, s.Step, t.cfg.Algorithm.DPO.Pairs)
 	}
-	if s.Step > 0 && strings.HasSuffix(t.inputs.Init, weights) {
+	if t.opt.T > 0 && strings.HasSuffix(t.inputs.Init, weights) {
 		warn("the weights did not move in %d updates (learning rate %s)", t.opt.T,
 			words.Number(t.cfg.Train.LearningRate))
 	}
