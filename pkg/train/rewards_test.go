@@ -259,7 +259,7 @@ func TestRewardTime(t *testing.T) {
 		}
 	}()
 	m := mustRun(t, custom(quick("n_grpo_steps=3"), command(file, 1)), t.TempDir(), 1).Metrics[2]
-	if m.Time.RewardS < pause.Seconds() || m.Time.RolloutS > m.Time.RewardS {
+	if m.Time.RewardS < pause.Seconds() {
 		t.Errorf("%+v after a reward of %v", m.Time, pause)
 	}
 }
