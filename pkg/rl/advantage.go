@@ -208,18 +208,17 @@ func divide(a []float64, scale, eps float64) {
 	}
 }
 
-// whiten centers and scales the advantages of the scored completions.
+// whiten centers and scales the advantages of the scored completions; the others get 0.
 func whiten(adv, rewards []float64, eps float64) {
-	scored := make([]float64, len(adv))
-	for i := range adv {
-		if scored[i] = adv[i]; math.IsNaN(rewards[i]) {
-			scored[i] = math.NaN()
+	for i, r := range rewards {
+		if math.IsNaN(r) {
+			adv[i] = math.NaN()
 		}
 	}
-	m := momentsOf(scored)
-	for i := range adv {
-		if !math.IsNaN(scored[i]) {
-			adv[i] -= m.mean
+	m := momentsOf(adv)
+	for i, a := range adv {
+		if adv[i] = 0; !math.IsNaN(a) {
+			adv[i] = a - m.mean
 		}
 	}
 	divide(adv, m.std, eps)

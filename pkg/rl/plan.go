@@ -19,7 +19,7 @@ func (c LossConfig) Check() error {
 }
 
 func (c LossConfig) plan() (plan, error) {
-	uses, ok := c.Loss.options()
+	uses, ok := lossTable.of(c.Loss)
 	if !ok {
 		return plan{}, unknown("loss", string(c.Loss), LossTypes())
 	}

@@ -38,7 +38,7 @@ func (c PreferenceConfig) checkDivergence() error {
 	if name == ReverseKL {
 		return nil
 	}
-	allowed := append(preferenceLossesWith(usesDivergence), string(DPOSFT))
+	allowed := append(preferenceTable.with(usesDivergence), string(DPOSFT))
 	for _, l := range c.Losses {
 		if !slices.Contains(allowed, string(l)) {
 			return fmt.Errorf("f_divergence_type %s is not defined for %s, which is no function of the difference of two "+

@@ -34,9 +34,9 @@ func (cfg PreferenceConfig) terms(l PreferenceLoss, pairs []pair) []pairTerm {
 	case DPOAOTUnpaired:
 		return cfg.aotUnpaired(pairs)
 	}
+	uses, _ := preferenceTable.of(l)
 	out := make([]pairTerm, len(pairs))
 	for i, p := range pairs {
-		uses, _ := l.uses()
 		if uses&usesDivergence != 0 {
 			out[i] = cfg.compared(l, p, uses&usesLengths != 0)
 		} else {

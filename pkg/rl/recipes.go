@@ -41,11 +41,35 @@ const (
 	UsesVESPO                        // VESPOKPos, VESPOLambdaPos, VESPOKNeg, VESPOLambdaNeg
 )
 
+// optionTable lists names with the set of options that each uses.
+type optionTable[N ~string, U ~uint] []struct {
+	name N
+	uses U
+}
+
+// with lists the names that use all of these options.
+func (t optionTable[N, U]) with(u U) []string {
+	var out []string
+	for _, row := range t {
+		if row.uses&u == u {
+			out = append(out, string(row.name))
+		}
+	}
+	return out
+}
+
+// of returns what a name uses; false for an unknown one.
+func (t optionTable[N, U]) of(name N) (U, bool) {
+	for _, row := range t {
+		if row.name == name {
+			return row.uses, true
+		}
+	}
+	return 0, false
+}
+
 // lossTable lists the losses and their options. The formulas are in term.go.
-var lossTable = []struct {
-	name LossType
-	uses Uses
-}{
+var lossTable = optionTable[LossType, Uses]{
 	{NoBaseline, 0},
 	{ReinforceWithBaseline, 0},
 	{GRPOClip, UsesEpsilon | UsesEpsilonHigh | UsesDelta | UsesDualClip | UsesLevel},
@@ -61,25 +85,7 @@ var lossTable = []struct {
 func LossTypes() []string { return LossesWith(0) }
 
 // LossesWith lists the loss types that have all of these options.
-func LossesWith(u Uses) []string {
-	var out []string
-	for _, l := range lossTable {
-		if l.uses&u == u {
-			out = append(out, string(l.name))
-		}
-	}
-	return out
-}
-
-// options returns what a loss uses; false for an unknown one.
-func (l LossType) options() (Uses, bool) {
-	for _, row := range lossTable {
-		if row.name == l {
-			return row.uses, true
-		}
-	}
-	return 0, false
-}
+func LossesWith(u Uses) []string { return lossTable.with(u) }
 
 // Source is the origin of a recipe.
 type Source string

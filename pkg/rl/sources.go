@@ -36,18 +36,18 @@ func ScaleRewards(name string, eps float64) (AdvantageOptions, error) {
 }
 
 // TRLOptions are the fields of TRL's GRPOConfig that choose the loss, under
-// TRL's names.
+// TRL's names. The tags check are for package explain, which reads them from a file.
 type TRLOptions struct {
-	LossType                string   // one of [TRLLossTypes]
-	Epsilon                 float64  // epsilon
-	EpsilonHigh             *float64 // epsilon_high; nil = epsilon
-	Delta                   *float64 // delta
-	Beta                    float64  // beta
-	ImportanceSamplingLevel string   // importance_sampling_level
-	EntropyCoef             float64  // entropy_coef
-	OffPolicyMaskThreshold  *float64 // off_policy_mask_threshold
-	UseBiasCorrectionKL     bool     // use_bias_correction_kl
-	MaxCompletionLength     int      // max_completion_length, the constant of dr_grpo
+	LossType                string   `json:"loss_type"` // one of [TRLLossTypes]
+	Epsilon                 float64  `json:"epsilon"`
+	EpsilonHigh             *float64 `json:"epsilon_high" check:"positive"` // nil = epsilon
+	Delta                   *float64 `json:"delta" check:"positive"`
+	Beta                    float64  `json:"beta"`
+	ImportanceSamplingLevel string   `json:"importance_sampling_level"`
+	EntropyCoef             float64  `json:"entropy_coef"`
+	OffPolicyMaskThreshold  *float64 `json:"off_policy_mask_threshold"`
+	UseBiasCorrectionKL     bool     `json:"use_bias_correction_kl"`
+	MaxCompletionLength     int      `json:"max_completion_length"` // the constant of dr_grpo
 }
 
 // TRLLoss returns the configuration of TRL's loss_type, a policy loss together with
