@@ -21,6 +21,15 @@ func Decimals(v float64, digits int) string {
 	return strconv.FormatFloat(v, 'f', digits, 64)
 }
 
+// WithInterval is "0.933 [0.912, 0.954]", or the mean alone if there is no interval.
+func WithInterval(mean, lo, hi float64) string {
+	s := Decimals(mean, 3)
+	if stats.IsFinite(lo) {
+		s += " [" + Decimals(lo, 3) + ", " + Decimals(hi, 3) + "]"
+	}
+	return s
+}
+
 // Significant prints v with this number of significant digits.
 func Significant(v float64, digits int) string {
 	if !stats.IsFinite(v) {

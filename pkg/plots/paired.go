@@ -67,7 +67,7 @@ func pairedDifference(v *view) *figure {
 		fig.caption = []string{v.meanOver() + " with its 95% interval (Student's t); filled: separable from 0 " +
 			"at the 5% level after Holm's adjustment; small circles: each seed."}
 	}
-	fig.caption = append(fig.caption, "1 point = 1% of "+v.heldOut()+".")
+	fig.caption = append(fig.caption, "1 point = 1% of "+heldOut(v.runs)+".")
 	if !analysis.OtherProblems(v.manifest().Varied) {
 		fig.notes = []string{"The difference of a seed is between two arms with the same problems " +
 			"in the same order."}

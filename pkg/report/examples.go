@@ -98,13 +98,7 @@ func sampledValidation(arm *analysis.ArmResult) (out []rundir.Sample, seed uint6
 }
 
 func ofProblem(samples []rundir.Sample, problem string) []rundir.Sample {
-	var out []rundir.Sample
-	for _, s := range samples {
-		if s.Problem == problem {
-			out = append(out, s)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(samples), func(s rundir.Sample) bool { return s.Problem != problem })
 }
 
 // exampleProblem is the first problem whose first completion is wrong and whose last is right; if

@@ -13,9 +13,8 @@ import (
 	"slices"
 	"strings"
 
-	"grpo/pkg/plots"
-
 	"grpo/internal/textutil"
+	"grpo/pkg/plots"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
@@ -129,7 +128,7 @@ type htmlBase struct{ Heading, Text string }
 // sweep's folder, to the folders of the runs.
 func WriteHTML(path string, a *Report, figures []plots.Drawing) error {
 	m, folder := a.Sweep.Manifest, filepath.Clean(filepath.Dir(path))
-	p := page{Title: titleOf(m), Lead: a.lead(), Sweep: newHTMLSweep(a, figures, "", folder == filepath.Clean(a.Sweep.Dir))}
+	p := page{Title: cmp.Or(m.Title, m.Name), Lead: a.lead(), Sweep: newHTMLSweep(a, figures, "", folder == filepath.Clean(a.Sweep.Dir))}
 	p.Sweep.Up = sweepdir.IsStudy(filepath.Dir(folder))
 	p.Facts, p.Sweep.Examples = facts(a.allRuns()), a.examples()
 	p.Made = htmlMade{
@@ -217,14 +216,6 @@ func link(folder, file string) string {
 		out = "./" + out
 	}
 	return out
-}
-
-// titleOf names a sweep.
-func titleOf(m sweepdir.Manifest) string {
-	if m.Title != "" {
-		return m.Title
-	}
-	return m.Name
 }
 
 // lead is the line below the title: "5 arms × 3 seeds = 15 runs: 12 done, 3

@@ -40,7 +40,7 @@ func (m *methods) model() string {
 		}
 		text = m.clause(text, "model.init", "model.hidden_size", "model.num_layers", "train.lora.rank")
 		if l := m.config.Train.LoRA; l.Rank > 0 && text != "" {
-			text += m.clause(fmt.Sprintf(" with LoRA adapters of rank %d and alpha %s on %s", l.Rank, words.Number(l.Alpha), enumerate(l.Targets)),
+			text += m.clause(fmt.Sprintf(" with LoRA adapters of rank %d and alpha %s on %s", l.Rank, words.Number(l.Alpha), listed(l.Targets)),
 				"train.lora.alpha", "train.lora.targets")
 		}
 	}
@@ -99,7 +99,7 @@ func (m *methods) rewards() string {
 	}
 	text := "The reward was the function " + parts[0] + "."
 	if len(parts) > 1 {
-		text = "The reward was the weighted sum of " + enumerate(parts) + "."
+		text = "The reward was the weighted sum of " + listed(parts) + "."
 	}
 	return m.clause(text, "reward.functions", "reward.reward_weights")
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -215,7 +216,8 @@ func (a *Report) resultsRow(r *analysis.ArmResult, sets []string) []string {
 // not say when, where or by which command line it was made; report.html does.
 func (a *Report) Markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n", escapeMarkdown(titleOf(a.Sweep.Manifest)))
+	m := &a.Sweep.Manifest
+	fmt.Fprintf(&b, "# %s\n\n", escapeMarkdown(cmp.Or(m.Title, m.Name)))
 	if q := a.Verdict.Question; q != "" {
 		fmt.Fprintf(&b, "%s\n\n", escapeMarkdown(q))
 	}

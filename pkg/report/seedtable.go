@@ -100,10 +100,8 @@ type seedColumn struct {
 
 // find is the evaluation that the column is about; nil where the run has none.
 func (c seedColumn) find(r *rundir.Run) (*rundir.Eval, *rundir.Counts) {
-	if e := analysis.Evaluation(r, c.split, c.when); e != nil {
-		return e, analysis.DecodedCounts(*e, c.decoding)
-	}
-	return nil, nil
+	e := analysis.Evaluation(r, c.split, c.when)
+	return e, analysis.DecodedCounts(e, c.decoding)
 }
 
 func (c seedColumn) cell(r *rundir.Run) string {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -9,7 +10,6 @@ import (
 
 	"grpo/pkg/analysis"
 	"grpo/pkg/plots"
-
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
@@ -132,10 +132,7 @@ func WriteStudySummary(w io.Writer, st sweepdir.Study, parts []*Report) error {
 	st = analysis.PrintableStudy(st)
 	shared, parts := sharedCaveats(parts)
 	for i, part := range st.Parts {
-		head := fmt.Sprintf("%d. %s", i+1, part.Question)
-		if part.Question == "" {
-			head = fmt.Sprintf("%d. %s", i+1, part.Name)
-		}
+		head := fmt.Sprintf("%d. %s", i+1, cmp.Or(part.Question, part.Name))
 		if i > 0 {
 			head = "\n" + head
 		}
