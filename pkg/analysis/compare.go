@@ -236,7 +236,7 @@ func (a *Analysis) comparePair(m *Metric, q pair) Comparison {
 	x, y := &a.Arms[q.a], &a.Arms[q.b]
 	diffs := stats.Differences(x.Of(m).Values, y.Of(m).Values)
 	c := newComparison(diffs, max(m.resolution(x), m.resolution(y)))
-	if least, most := m.bounds(x); stats.IsFinite(least) && stats.IsFinite(most) && c.N > 1 {
+	if least, most := m.scale.bounds(x.Problems); stats.IsFinite(least) && stats.IsFinite(most) && c.N > 1 {
 		c.Lo, c.Hi = max(c.Lo, least-most), min(c.Hi, most-least)
 	}
 	c.Kind, c.Metric = KindPair, m.Name

@@ -166,30 +166,33 @@ func MetricOf(name string) *Metric {
 	panic("analysis: no metric " + name)
 }
 
-// resolution is the unit in which the arm's metric is counted; 0 for a mean over
-// many tokens.
-func (m *Metric) resolution(r *ArmResult) float64 {
-	switch m.scale {
+// resolution is the unit in which an arm's metric is counted; 0 for a mean over many tokens. problems and
+// evalEvery are those of the arm, 0 while unknown.
+func (s scale) resolution(problems int, evalEvery float64) float64 {
+	switch s {
 	case rewardScale, signedScale:
-		if r.Problems > 0 {
-			return 1 / float64(r.Problems)
+		if problems > 0 {
+			return 1 / float64(problems)
 		}
 	case countScale:
 		return 1
 	case stepScale:
-		return r.evalEvery
+		return evalEvery
 	}
 	return 0
 }
 
-// bounds is the range of the metric.
-func (m *Metric) bounds(r *ArmResult) (least, most float64) {
-	switch m.scale {
+// resolution is that of the metric's scale for an arm.
+func (m *Metric) resolution(r *ArmResult) float64 { return m.scale.resolution(r.Problems, r.evalEvery) }
+
+// bounds is the range of a metric; problems is 0 while unknown.
+func (s scale) bounds(problems int) (least, most float64) {
+	switch s {
 	case rewardScale:
 		return 0, 1
 	case countScale:
-		if r.Problems > 0 {
-			return 0, float64(r.Problems)
+		if problems > 0 {
+			return 0, float64(problems)
 		}
 	case signedScale:
 		return -1, 1
@@ -207,6 +210,6 @@ func (m *Metric) summarize(r *ArmResult) Summary {
 			values[i] = math.NaN()
 		}
 	}
-	least, most := m.bounds(r)
+	least, most := m.scale.bounds(r.Problems)
 	return NewSummary(values, m.resolution(r), least, most)
 }

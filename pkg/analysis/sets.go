@@ -124,10 +124,8 @@ func setResults(r *ArmResult) []SetResult {
 			}
 		}
 		for k, m := range SetMetrics {
-			sized := ArmResult{Problems: set.Problems}
-			like := Metric{scale: m.scale}
-			least, most := like.bounds(&sized)
-			set.Metrics[m.Name] = NewSummary(values[k], like.resolution(&sized), least, most)
+			least, most := m.scale.bounds(set.Problems)
+			set.Metrics[m.Name] = NewSummary(values[k], m.scale.resolution(set.Problems, 0), least, most)
 		}
 		out = append(out, set)
 	}

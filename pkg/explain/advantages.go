@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"grpo/pkg/rl"
 )
@@ -161,7 +162,8 @@ func (o AdvantageOptions) nearly() (groups []NearlyGroup, odd int, err error) {
 		}
 	}
 	usual := o.Nearly[(odd+1)%n]
-	equal, failed := repeat(usual, n), repeat(usual, n)
+	equal := slices.Repeat([]float64{usual}, n)
+	failed := slices.Clone(equal)
 	failed[odd] = usual - 1
 	for _, r := range [][]float64{equal, o.Nearly, failed} {
 		g, err := o.nearlyGroup(r)

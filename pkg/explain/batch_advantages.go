@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 
 	"grpo/internal/textutil"
@@ -95,7 +96,7 @@ func (f *rewardFields) read(v value) (err error) {
 	weights := v.field("reward_weights")
 	switch {
 	case f.RewardWeights == nil:
-		f.RewardWeights = repeat(1, columns)
+		f.RewardWeights = slices.Repeat([]float64{1}, columns)
 	case len(f.RewardWeights) != columns:
 		return weights.errorf("%d weights for %d reward functions", len(f.RewardWeights), columns)
 	}

@@ -64,7 +64,7 @@ func LengthNorm(o LengthNormOptions) (out LengthNormResult, err error) {
 	}
 	adv := o.Advantages
 	if len(adv) == 1 {
-		adv = repeat(adv[0], s.B)
+		adv = slices.Repeat(adv, s.B)
 	}
 	if len(adv) != s.B {
 		return out, fmt.Errorf("%d advantages for %d completions (give one for each, or one for all)", len(adv), s.B)

@@ -129,7 +129,7 @@ func Walkthrough(o WalkthroughOptions) (out WalkthroughResult, err error) {
 	}
 	// The ratio is the negative unclipped loss with advantage 1.
 	ratio := zeros()
-	batch.Advantages = repeat(1, s.B)
+	batch.Advantages = slices.Repeat([]float64{1}, s.B)
 	if err := rl.TokenLosses(rl.LossConfig{Loss: rl.GRPONoClip}, batch, ratio); err != nil {
 		return out, err
 	}

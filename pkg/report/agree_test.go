@@ -111,7 +111,7 @@ func checkDifferences(t *rapid.T, a *Report) {
 			t.Fatalf("results.md %q, results.json %s - %s: %s, %s", cells, c.A, c.B, difference, needed)
 		}
 		if row[0].Text != c.A+" − "+c.B || row[2].Text != difference || row[8].Text != needed {
-			t.Fatalf("page %q, results.json %s - %s: %s, %s", Row{Cells: row}.texts(), c.A, c.B, difference, needed)
+			t.Fatalf("page %q, results.json %s - %s: %s, %s", Row{Cells: row}.texts(nil), c.A, c.B, difference, needed)
 		}
 		side := plots.DifferenceText(c)
 		if got := strings.NewReplacer("−", "-", "+", "").Replace(side[0]); got != difference {

@@ -169,7 +169,7 @@ func (m *methods) seeds() string {
 	case len(f.Runs) == 1 && left == "":
 		return fmt.Sprintf("The run had seed %s.", listed(seeds))
 	case len(f.Arms) < 2:
-		return fmt.Sprintf("%s with %s %s%s.", capital(textutil.Count(len(f.Runs), "run"))+" made", noun, listed(seeds), left)
+		return fmt.Sprintf("%s made with %s %s%s.", textutil.Count(len(f.Runs), "run"), noun, listed(seeds), left)
 	case len(seeds) == 1:
 		return fmt.Sprintf("Each arm was trained once, with seed %s (%s in all%s).", seeds[0], textutil.Count(len(f.Runs), "run"), left)
 	}

@@ -74,12 +74,9 @@ func otherSets(runs []*rundir.Run) []string {
 	var out []string
 	for _, r := range runs {
 		for _, set := range analysis.SetsOf(r) {
-			switch set {
-			case rundir.SplitVal, rundir.SplitUnseen, rundir.SplitTest:
-			default:
-				if !slices.Contains(out, set) {
-					out = append(out, set)
-				}
+			own := set == rundir.SplitVal || set == rundir.SplitUnseen || set == rundir.SplitTest
+			if !own && !slices.Contains(out, set) {
+				out = append(out, set)
 			}
 		}
 	}
