@@ -131,7 +131,7 @@ func runAssignment(ctx context.Context, s *State, o *assignmentOptions) error {
 	stopped, err := plan.Run(ctx, dir, sweep.StudyOptions{
 		Options: opts, Begin: t.begin,
 		Report: func(i int, sw *sweepdir.Sweep) error {
-			a, paths, err := report.WriteSweep(sw.Dir, sw, report.SweepOptions{})
+			a, paths, err := report.WriteSweep(sw.Dir, sw, report.Output{})
 			analyses[i], files = a, append(files, paths...)
 			return err
 		},

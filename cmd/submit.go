@@ -195,7 +195,7 @@ func submitAssignment(
 	analyses := make([]*report.Report, len(plan.Parts))
 	var files []string
 	write := func(i int, sw *sweepdir.Sweep) error {
-		a, paths, err := report.WriteSweep(sw.Dir, sw, report.SweepOptions{})
+		a, paths, err := report.WriteSweep(sw.Dir, sw, report.Output{})
 		analyses[i], files = a, append(files, paths...)
 		return err
 	}
@@ -223,7 +223,7 @@ func submitAssignment(
 	case err != nil:
 		return err
 	case sub.InFlight() == 0:
-		r, _, err := report.WriteStudyFolder(dir, dir, report.SweepOptions{})
+		r, _, err := report.WriteStudyFolder(dir, dir, report.Output{})
 		if err != nil {
 			return err
 		}

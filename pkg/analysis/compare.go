@@ -126,18 +126,12 @@ type plan struct {
 	grid   *grid
 }
 
-func (a *Analysis) plan() (out plan) {
+func (a *Analysis) plan() plan {
 	m := &a.Sweep.Manifest
 	if m.BestOver != "" {
 		return a.tunedPlan()
 	}
 	p := plan{grid: gridOf(m)}
-	defer func() {
-		// The arms that halving stopped are not compared, but they stay in the family: which arms those
-		// are depends on the results.
-		isStopped := func(q pair) bool { return a.Arms[q.a].Stopped+a.Arms[q.b].Stopped > 0 }
-		out.shown = slices.DeleteFunc(slices.Clone(out.shown), isStopped)
-	}()
 	ref := slices.IndexFunc(a.Arms, func(r ArmResult) bool { return r.Arm.Name == m.Reference })
 	switch {
 	case p.grid != nil:
@@ -159,9 +153,14 @@ func (a *Analysis) plan() (out plan) {
 		}
 	default:
 		a.againstBest(&p)
-		return p
 	}
-	p.family = p.shown
+	if !p.chosen {
+		p.family = p.shown
+	}
+	// The arms that halving stopped are not compared, but they stay in the family: which arms those
+	// are depends on the results.
+	isStopped := func(q pair) bool { return a.Arms[q.a].Stopped+a.Arms[q.b].Stopped > 0 }
+	p.shown = slices.DeleteFunc(slices.Clone(p.shown), isStopped)
 	return p
 }
 

@@ -116,6 +116,15 @@ func (n NumberFormat) Difference(mean, lo, hi float64) string {
 // Reward is "93.3% [91.2, 95.4]".
 func Reward(s Summary) string { return Percent(s.Mean) + FormatOf(FinalMetric, 0).Interval(s.Lo, s.Hi) }
 
+// SeedsText is "seed 1" or "seeds 1, 2".
+func SeedsText(seeds []uint64) string {
+	all := strings.Trim(strings.ReplaceAll(fmt.Sprint(seeds), " ", ", "), "[]")
+	if len(seeds) == 1 {
+		return "seed " + all
+	}
+	return "seeds " + all
+}
+
 // Percent is a share: "93.3%".
 func Percent(v float64) string { return FormatOf(FinalMetric, 0).Value(v) }
 

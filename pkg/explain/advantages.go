@@ -50,6 +50,8 @@ type AdvantageResult struct {
 	// completion failed. Odd is the completion whose reward differs most.
 	Nearly []NearlyGroup `json:"nearly_equal,omitempty"`
 	Odd    int           `json:"odd"`
+
+	options AdvantageOptions
 }
 
 // PromptStats are a group's rewards with their mean and sample standard deviation.
@@ -111,7 +113,7 @@ func Advantages(o AdvantageOptions) (out AdvantageResult, err error) {
 			return out, err
 		}
 	}
-	out.Eps = o.Eps
+	out.Eps, out.options = o.Eps, o
 	for _, f := range advantageForms {
 		adv, st, err := rl.GroupAdvantages(o.batch(), size,
 			rl.AdvantageOptions{Baseline: f.Baseline, Normalizer: f.Normalizer, Eps: o.Eps})

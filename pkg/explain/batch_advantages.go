@@ -40,16 +40,13 @@ type rewardFields struct {
 // could not score the completion.
 func GroupedAdvantages(file string, data []byte, eps float64) (cases []AdvantageCase, err error) {
 	defer named("advantages", &err)
-	root, err := document(file, data)
-	if err != nil {
-		return nil, err
-	}
 	var f struct {
 		GRPO value `json:"grpo"`
 		RLOO value `json:"rloo"`
 		Beta value `json:"rloo_beta_inputs"`
 	}
-	if err := root.decode(&f); err != nil {
+	root, err := document(file, data, &f)
+	if err != nil {
 		return nil, err
 	}
 	kl, err := readKL(f.Beta)

@@ -52,15 +52,6 @@ func heldOut(runs []*rundir.Run) string {
 	return strings.TrimSpace(problems(runs, rundir.SplitVal) + " held-out problems")
 }
 
-// seedList is "Seeds 1, 2, 3, 4."
-func (v *view) seedList() string {
-	seeds := strings.Trim(strings.ReplaceAll(fmt.Sprint(v.manifest().Seeds), " ", ", "), "[]")
-	if !v.severalSeeds() {
-		return "Seed " + seeds + "."
-	}
-	return "Seeds " + seeds + "."
-}
-
 func (v *view) severalSeeds() bool { return len(v.manifest().Seeds) > 1 }
 
 func (v *view) meanOver() string {

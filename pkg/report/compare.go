@@ -235,9 +235,9 @@ func CompareCSV(rows []CompareRow) []byte {
 	columns := compareColumns()
 	first := len(columns) - len(analysis.Metrics) // of the metrics
 	for k, c := range columns {
-		t.Columns = append(t.Columns, Column{Head: c.name})
+		t.head(c.name)
 		if k >= first {
-			t.Columns = append(t.Columns, Column{Head: c.name + "_lo"}, Column{Head: c.name + "_hi"})
+			t.head(c.name+"_lo", c.name+"_hi")
 		}
 	}
 	for i := range rows {

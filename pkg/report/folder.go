@@ -76,7 +76,7 @@ func WriteRuns(dir string, runs []*rundir.Run, title string, out Output) (paths 
 // WriteStudyFolder writes into out the report of every part of the study in dir
 // that has started, each in a folder of its own, and the study's report over them.
 // files are the paths written in those folders.
-func WriteStudyFolder(dir, out string, opt SweepOptions) (r *StudyReport, files []string, err error) {
+func WriteStudyFolder(dir, out string, output Output) (r *StudyReport, files []string, err error) {
 	st, sweeps, err := sweepdir.OpenStudy(dir)
 	if err != nil {
 		return nil, nil, err
@@ -96,7 +96,7 @@ func WriteStudyFolder(dir, out string, opt SweepOptions) (r *StudyReport, files 
 		if err != nil {
 			return nil, nil, fmt.Errorf("write report: %w", err)
 		}
-		a, written, err := WriteSweep(to, sw, opt)
+		a, written, err := WriteSweep(to, sw, output)
 		if err != nil {
 			return nil, nil, err
 		}

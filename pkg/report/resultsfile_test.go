@@ -46,7 +46,8 @@ func resultsSweeps() map[string]*sweepdir.Sweep {
 func written(t *testing.T, sw *sweepdir.Sweep) (*Report, string) {
 	t.Helper()
 	dir := t.TempDir()
-	a, paths, err := WriteSweep(dir, sw, SweepOptions{TablesOnly: true})
+	a := mustReport(t, sw)
+	paths, err := WriteResults(dir, a)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func seedTable(runs []*rundir.Run) (Table, error) {
 	}
 	t = Table{Label: "Results by seed", Columns: []Column{{Head: "seed", Text: true}}}
 	for _, c := range columns {
-		t.Columns = append(t.Columns, Column{Head: c.head})
+		t.head(c.head)
 	}
 	t.Columns = append(t.Columns, Column{Head: "outcome", Text: true})
 	for i, r := range runs {

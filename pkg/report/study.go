@@ -118,9 +118,7 @@ func studyTable(st sweepdir.Study, parts []*Report) Table {
 		heads = merge(heads, own)
 	}
 	var t Table
-	for _, h := range heads {
-		t.Columns = append(t.Columns, Column{Head: h})
-	}
+	t.head(heads...)
 	for i, part := range tables {
 		for _, r := range part.Rows {
 			cells := make([]string, len(heads))

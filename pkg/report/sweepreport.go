@@ -15,28 +15,21 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// SweepOptions changes what [WriteSweep] writes.
-type SweepOptions struct {
-	// TablesOnly leaves out figures and report.html.
-	TablesOnly bool
-	Output
-}
-
 // WriteSweep analyses a sweep and writes into dir, which must exist, its tables
 // ([WriteResults]), its figures ([plots.Sweep]) and report.html ([WriteHTML]). It
 // returns the analysis and the paths written. It reads and writes files only:
 // called again on the same runs it writes the same bytes.
-func WriteSweep(dir string, sw *sweepdir.Sweep, opt SweepOptions) (*Report, []string, error) {
+func WriteSweep(dir string, sw *sweepdir.Sweep, out Output) (*Report, []string, error) {
 	analysed, err := analysis.Analyse(sw)
 	if err != nil {
 		return nil, nil, err
 	}
 	a := New(analysed)
 	paths, err := WriteResults(dir, a)
-	if err != nil || opt.TablesOnly {
+	if err != nil {
 		return a, paths, err
 	}
-	out := opt.Output.and(&rundir.Run{Config: []byte(sw.Manifest.Base)})
+	out = out.and(&rundir.Run{Config: []byte(sw.Manifest.Base)})
 	figures, err := plots.Sweep(a.Analysis, plots.SweepOptions{Formats: out.Formats})
 	if err != nil {
 		return a, paths, err

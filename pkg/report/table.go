@@ -47,6 +47,13 @@ type Cell struct {
 	Bad  bool // something went wrong
 }
 
+// head appends columns of numbers.
+func (t *Table) head(names ...string) {
+	for _, name := range names {
+		t.Columns = append(t.Columns, Column{Head: name})
+	}
+}
+
 // add appends a row of plain cells.
 func (t *Table) add(cells ...string) {
 	row := Row{}
