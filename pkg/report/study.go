@@ -153,33 +153,20 @@ const sharedHead = "What holds for all of these answers"
 // sharedCaveats takes out of the parts the caveats that all of them repeat, so
 // that they can be said once.
 func sharedCaveats(parts []*Report) (shared []string, rest []*Report) {
-	count, started := map[string]int{}, 0
-	for _, a := range parts {
-		if a == nil {
-			continue
-		}
-		started++
-		for _, c := range a.Verdict.Caveats {
-			count[c]++
-		}
+	started := slices.DeleteFunc(slices.Clone(parts), func(a *Report) bool { return a == nil })
+	isOwn := func(c string) bool {
+		lacks := func(a *Report) bool { return !slices.Contains(a.Verdict.Caveats, c) }
+		return len(started) < 2 || slices.ContainsFunc(started, lacks)
 	}
-	isShared := func(c string) bool { return started > 1 && count[c] == started }
 	rest = make([]*Report, len(parts))
 	for i, a := range parts {
 		if a == nil {
 			continue
 		}
 		inner := *a
-		inner.Verdict.Caveats = nil
-		var own []string
-		for _, c := range a.Verdict.Caveats {
-			if isShared(c) {
-				own = append(own, c)
-			} else {
-				inner.Verdict.Caveats = append(inner.Verdict.Caveats, c)
-			}
-		}
-		rest[i], shared = &inner, own // the same of every part, in its order
+		all := a.Verdict.Caveats
+		inner.Verdict.Caveats = slices.DeleteFunc(slices.Clone(all), func(c string) bool { return !isOwn(c) })
+		rest[i], shared = &inner, slices.DeleteFunc(slices.Clone(all), isOwn) // the same of every part, in its order
 	}
 	return shared, rest
 }
