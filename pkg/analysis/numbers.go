@@ -38,9 +38,6 @@ func Significant(v float64, digits int) string {
 	return words.Exponent(strconv.FormatFloat(v, 'g', digits, 64))
 }
 
-// Rate prints a learning rate as it is typed: 0.001, 1e-5.
-func Rate(v float64) string { return words.Number(v) }
-
 // NumberFormat prints the values of one metric in the unit in which people read it:
 // rewards and shares in percent, their differences in points, everything else with
 // about three digits.

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"grpo/internal/textutil"
+	"grpo/pkg/analysis"
 	"grpo/pkg/plots"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -253,11 +254,10 @@ func (a *Report) allRuns() []*rundir.Run {
 
 // programs lists what made the runs, each program and kind of machine once.
 func programs(runs []*rundir.Run) []string {
-	var out []string
-	for _, r := range runs {
+	out := analysis.Unique(runs, func(r *rundir.Run) string {
 		m := r.Meta
 		if m == nil {
-			continue
+			return ""
 		}
 		s := "Made by grpo " + m.Version
 		if m.Revision != "" {
@@ -271,10 +271,8 @@ func programs(runs []*rundir.Run) []string {
 		if m.Threads > 0 {
 			s += ", " + textutil.Count(m.Threads, "thread") + " a run"
 		}
-		if s = textutil.Printable(s+".", 0); !slices.Contains(out, s) {
-			out = append(out, s)
-		}
-	}
+		return textutil.Printable(s+".", 0)
+	})
 	slices.Sort(out)
 	return out
 }

@@ -153,10 +153,7 @@ func (m *methods) seeds() string {
 			ended++
 		}
 	}
-	var seeds []string
-	for _, s := range f.Seeds {
-		seeds = append(seeds, fmt.Sprint(s))
-	}
+	seeds := analysis.Unique(f.Seeds, func(s uint64) string { return fmt.Sprint(s) })
 	noun := "seed"
 	if len(seeds) > 1 {
 		noun = "seeds"
