@@ -84,12 +84,7 @@ type ArmResult struct {
 }
 
 // Name is the label of the arm, or its name without one.
-func (r ArmResult) Name() string {
-	if r.Arm.Label != "" {
-		return r.Arm.Label
-	}
-	return r.Arm.Name
-}
+func (r ArmResult) Name() string { return cmp.Or(r.Arm.Label, r.Arm.Name) }
 
 // Of is the arm's summary of a metric.
 func (r *ArmResult) Of(m *Metric) Summary { return r.summaries[m.index] }

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -78,9 +79,7 @@ func (c *Comparison) adjust(p float64) {
 	if c.P > 0 && p > c.P {
 		alpha *= c.P / p // the level that the adjustment leaves for this comparison
 	}
-	if c.SeedsNeeded = stats.PairsForPower(math.Abs(c.Mean)/sd, alpha, targetPower); c.SeedsNeeded == 0 {
-		c.SeedsNeeded = stats.MaxPairs + 1
-	}
+	c.SeedsNeeded = cmp.Or(stats.PairsForPower(math.Abs(c.Mean)/sd, alpha, targetPower), stats.MaxPairs+1)
 }
 
 // swapped is the comparison B - A.

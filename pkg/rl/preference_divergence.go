@@ -1,6 +1,7 @@
 package rl
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -20,12 +21,7 @@ func Divergences() []string {
 	return []string{ReverseKL, ForwardKL, JSDivergence, AlphaDivergence}
 }
 
-func (c PreferenceConfig) divergence() string {
-	if c.Divergence == "" {
-		return ReverseKL
-	}
-	return c.Divergence
-}
+func (c PreferenceConfig) divergence() string { return cmp.Or(c.Divergence, ReverseKL) }
 
 func (c PreferenceConfig) checkDivergence() error {
 	name := c.divergence()

@@ -1,6 +1,7 @@
 package rl
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -166,12 +167,7 @@ func RecipeNamed(name string) Recipe {
 }
 
 // sourceName is the source's own name of the recipe.
-func (r Recipe) sourceName() string {
-	if r.SourceName != "" {
-		return r.SourceName
-	}
-	return r.Name
-}
+func (r Recipe) sourceName() string { return cmp.Or(r.SourceName, r.Name) }
 
 // namesOf lists a source's own names.
 func namesOf(s Source) []string {

@@ -1,6 +1,9 @@
 package rl
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // AssignmentAdvantages returns the options of the 2025 assignment's names: loss type
 // no_baseline uses the raw rewards, whatever useStd (use_std_normalization) is; every
@@ -84,10 +87,7 @@ func TRLLoss(o TRLOptions) (LossConfig, error) {
 	}
 	c.Loss, c.Aggregation, c.EntropyOverAll = r.Loss, r.Aggregation, r.EntropyOverAll
 	if c.Aggregation == MaskedNormalizeSeq {
-		c.NormalizeConstant = r.NormalizeConstant
-		if c.NormalizeConstant == 0 {
-			c.NormalizeConstant = float64(o.MaxCompletionLength)
-		}
+		c.NormalizeConstant = cmp.Or(r.NormalizeConstant, float64(o.MaxCompletionLength))
 	}
 	if err := c.Check(); err != nil {
 		return c, fmt.Errorf("trl loss: %w", err)
@@ -119,13 +119,7 @@ type VerlOptions struct {
 func VerlLoss(o VerlOptions) (LossConfig, error) {
 	c := LossConfig{
 		Aggregation: Aggregation(o.LossAggMode), NormalizeConstant: o.LossScaleFactor,
-		Epsilon: o.ClipRatio, EpsilonHigh: o.ClipRatio,
-	}
-	if o.ClipRatioLow != 0 {
-		c.Epsilon = o.ClipRatioLow
-	}
-	if o.ClipRatioHigh != 0 {
-		c.EpsilonHigh = o.ClipRatioHigh
+		Epsilon: cmp.Or(o.ClipRatioLow, o.ClipRatio), EpsilonHigh: cmp.Or(o.ClipRatioHigh, o.ClipRatio),
 	}
 	r, ok := recipeOf(Verl, o.LossMode)
 	if !ok {
