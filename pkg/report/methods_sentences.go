@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -74,10 +75,7 @@ func (m *methods) rollout() string {
 	text := m.clause(fmt.Sprintf("Training took %s. ", textutil.Count(n, "step")), "train.n_grpo_steps") + "Each step sampled"
 	prompts := m.clause(fmt.Sprintf(" %s for each of %s", textutil.Count(r.GroupSize, "completion"), textutil.Count(r.RolloutBatchSize/max(1, r.GroupSize), "prompt")),
 		"rollout.rollout_batch_size", "rollout.group_size")
-	if prompts == "" {
-		prompts = " groups of completions"
-	}
-	text += prompts + m.clause(" at temperature "+words.Number(r.SamplingTemperature), "rollout.sampling_temperature")
+	text += cmp.Or(prompts, " groups of completions") + m.clause(" at temperature "+words.Number(r.SamplingTemperature), "rollout.sampling_temperature")
 	if r.SamplingTopP != 1 {
 		text += m.clause(" and top-p "+words.Number(r.SamplingTopP), "rollout.sampling_top_p")
 	}
