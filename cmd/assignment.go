@@ -154,7 +154,7 @@ type studyReports struct {
 }
 
 func (r *studyReports) write(i int, sw *sweepdir.Sweep) error {
-	a, paths, err := report.WriteSweep(sw.Dir, sw, report.SweepOptions{})
+	a, paths, err := report.WriteSweep(sw.Dir, sw, report.Output{})
 	r.analyses[i], r.files = a, append(r.files, paths...)
 	return err
 }

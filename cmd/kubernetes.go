@@ -49,7 +49,7 @@ func renderAssignment(
 		if err != nil {
 			return "", "", err
 		}
-		analysis, _, err := report.WriteSweep(sw.Dir, sw, report.SweepOptions{})
+		analysis, _, err := report.WriteSweep(sw.Dir, sw, report.Output{})
 		if err != nil {
 			return "", "", err
 		}

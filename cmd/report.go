@@ -107,7 +107,7 @@ what is missing. --out can't be the folder of another run, sweep or study.`,
 func runReport(_ context.Context, s *State, o *reportOptions) error {
 	switch o.kind {
 	case rundir.KindStudy:
-		r, files, err := report.WriteStudyFolder(o.dirs[0], o.out, report.SweepOptions{Output: o.files})
+		r, files, err := report.WriteStudyFolder(o.dirs[0], o.out, o.files)
 		if err != nil {
 			return err
 		}
@@ -224,7 +224,7 @@ func reportSweep(s *State, o *reportOptions, sw *sweepdir.Sweep) error {
 	if err := report.MakeFolder(o.out, o.dirs[0]); err != nil {
 		return err
 	}
-	a, paths, err := report.WriteSweep(o.out, sw, report.SweepOptions{Output: o.files})
+	a, paths, err := report.WriteSweep(o.out, sw, o.files)
 	if err != nil {
 		return err
 	}

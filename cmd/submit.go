@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"grpo/internal/textutil"
@@ -133,21 +134,11 @@ func noResult(sweeps ...*sweepdir.Sweep) error {
 
 // noResults is [noResult] of a study.
 func noResults(dir string) error {
-	st, err := sweepdir.ReadStudy(dir)
+	_, sweeps, err := sweepdir.OpenStudy(dir)
 	if err != nil {
 		return err
 	}
-	var sweeps []*sweepdir.Sweep
-	for _, p := range st.Parts {
-		sw, err := sweepdir.OpenPart(dir, p)
-		if err != nil {
-			return err
-		}
-		if sw != nil {
-			sweeps = append(sweeps, sw)
-		}
-	}
-	return noResult(sweeps...)
+	return noResult(slices.DeleteFunc(sweeps, func(sw *sweepdir.Sweep) bool { return sw == nil })...)
 }
 
 // previewSubmission prints the jobs that would be submitted, as commands for a shell.
@@ -221,7 +212,7 @@ func submitAssignment(
 	case err != nil:
 		return err
 	case sub.InFlight() == 0:
-		r, _, err := report.WriteStudyFolder(dir, dir, report.SweepOptions{})
+		r, _, err := report.WriteStudyFolder(dir, dir, report.Output{})
 		if err != nil {
 			return err
 		}

@@ -281,7 +281,7 @@ type prepareOutput struct {
 // finish reports a sweep that has ended with err.
 func (o *sweepOptions) finish(s *State, sw *sweepdir.Sweep, err error) error {
 	dir := sw.Dir
-	analysis, files, rerr := report.WriteSweep(dir, sw, report.SweepOptions{})
+	analysis, files, rerr := report.WriteSweep(dir, sw, report.Output{})
 	if rerr != nil {
 		return errors.Join(err, rerr)
 	}

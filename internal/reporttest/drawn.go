@@ -1,6 +1,7 @@
 package reporttest
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -26,16 +27,7 @@ type DrawnArm struct {
 const drawnSteps = 120
 
 func (a DrawnArm) Run(seed uint64, left bool) *rundir.Run {
-	scale, norm, length := a.gain, a.Norm, a.Length
-	if scale == 0 {
-		scale = 40
-	}
-	if norm == 0 {
-		norm = 0.15
-	}
-	if length == 0 {
-		length = 24.6
-	}
+	scale, norm, length := cmp.Or(a.gain, 40), cmp.Or(a.Norm, 0.15), cmp.Or(a.Length, 24.6)
 	last := drawnSteps
 	switch {
 	case left:

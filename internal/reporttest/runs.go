@@ -46,18 +46,17 @@ func FreshRun(t *testing.T) *rundir.Run { return SynthRun(t, 5, 0) }
 
 // BareRun has only a configuration, as if it had just started.
 func BareRun(t *testing.T) *rundir.Run {
-	full := SynthFolder(t, 6, 0)
-	dir := filepath.Join(t.TempDir(), "train-6")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
+	dir := SynthFolder(t, 6, 0)
+	for _, name := range []string{rundir.MetaFile, rundir.MetricsFile, rundir.EvalFile, rundir.StatusFile} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	config, err := os.ReadFile(filepath.Join(full, rundir.ConfigFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, rundir.ConfigFile), config, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	return open(t, dir)
+}
+
+func open(t testing.TB, dir string) *rundir.Run {
+	t.Helper()
 	r, err := rundir.Open(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -76,11 +75,7 @@ func HalfRun(t *testing.T) *rundir.Run {
 		t.Fatal(err)
 	}
 	f.Close()
-	r, err := rundir.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return open(t, dir)
 }
 
 // The tests plot and summarize synthetic runs whose curves have the shape of the default
@@ -232,10 +227,7 @@ func SynthFolder(t testing.TB, seed uint64, last int) string {
 // SynthRun is the run in [SynthFolder].
 func SynthRun(t testing.TB, seed uint64, last int) *rundir.Run {
 	t.Helper()
-	r, err := rundir.Open(SynthFolder(t, seed, last))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := open(t, SynthFolder(t, seed, last))
 	r.Dir = fmt.Sprintf("results/train-%d", seed) // not the test's own folder
 	return r
 }

@@ -1,6 +1,7 @@
 package reporttest
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -40,21 +41,8 @@ const (
 )
 
 func (f FakeRun) Run(seed uint64) *rundir.Run {
-	if f.Problems == 0 {
-		f.Problems = 1024
-	}
-	if f.Format == 0 {
-		f.Format = 1
-	}
-	if f.Length == 0 {
-		f.Length = 24.6
-	}
-	if f.Updates == 0 {
-		f.Updates = 1
-	}
-	if f.EvalEvery == 0 {
-		f.EvalEvery = 10
-	}
+	f.Problems, f.Updates, f.EvalEvery = cmp.Or(f.Problems, 1024), cmp.Or(f.Updates, 1), cmp.Or(f.EvalEvery, 10)
+	f.Format, f.Length = cmp.Or(f.Format, 1), cmp.Or(f.Length, 24.6)
 	f.best = max(f.best, f.Final, f.Initial)
 	eval := func(step int, reward, formatted, length float64) rundir.Eval {
 		sampled := synthCounts(f.Problems, Clamp(reward), max(formatted, reward), length)
@@ -91,11 +79,7 @@ func (f FakeRun) Run(seed uint64) *rundir.Run {
 			r.Evals = append(r.Evals, eval(step, reward, f.Format, f.Length))
 		}
 	}
-	lines := last
-	if f.Metrics > 0 {
-		lines = f.Metrics
-	}
-	for step := 1; step <= lines; step++ {
+	for step := 1; step <= cmp.Or(f.Metrics, last); step++ {
 		m := rundir.Metrics{Step: step, Updates: step * f.Updates, Entropy: f.Entropy, GradNorm: f.GradNorm, LearningRate: f.Rate, AnswerReward: f.Final}
 		m.Reward.Mean = max(f.Final, f.paid)
 		if f.Clip > 0 {

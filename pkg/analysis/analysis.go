@@ -15,7 +15,6 @@ package analysis
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -81,27 +80,14 @@ type ArmResult struct {
 
 	facts     []runFacts // in the order of the seeds
 	evalEvery float64    // steps between evaluations; 0 while unknown
-	summaries []Summary  // of Metrics
+	summaries []Summary  // of Metrics, in their order
 }
 
 // Name is the label of the arm, or its name without one.
-func (r ArmResult) Name() string {
-	if r.Arm.Label != "" {
-		return r.Arm.Label
-	}
-	return r.Arm.Name
-}
+func (r ArmResult) Name() string { return cmp.Or(r.Arm.Label, r.Arm.Name) }
 
 // Of is the arm's summary of a metric.
 func (r *ArmResult) Of(m *Metric) Summary { return r.summaries[m.index] }
-
-// Set replaces the arm's summary of a metric.
-func (r *ArmResult) Set(m *Metric, s Summary) {
-	if r.summaries == nil {
-		r.summaries = make([]Summary, len(Metrics))
-	}
-	r.summaries[m.index] = s
-}
 
 // MarshalJSON writes the arm's fields, then a key for each metric.
 func (r ArmResult) MarshalJSON() ([]byte, error) {
@@ -122,33 +108,6 @@ func (r ArmResult) MarshalJSON() ([]byte, error) {
 		data = fmt.Appendf(data, ",%q:%s", m.Name, summary)
 	}
 	return append(data, '}'), nil
-}
-
-// UnmarshalJSON reads what MarshalJSON writes. A metric that is not there, as in a
-// file of an earlier version, has no values; an unknown key is an error.
-func (r *ArmResult) UnmarshalJSON(data []byte) error {
-	type fields ArmResult // without this method
-	var keys map[string]json.RawMessage
-	if err := json.Unmarshal(data, &keys); err != nil {
-		return err
-	}
-	for _, m := range Metrics {
-		text := json.RawMessage("{}")
-		if value, ok := keys[m.Name]; ok && !m.Timed {
-			text = value
-			delete(keys, m.Name)
-		}
-		var s Summary
-		if err := rundir.Unmarshal(text, &s); err != nil {
-			return fmt.Errorf("%s: %w", m.Name, err)
-		}
-		r.Set(m, s)
-	}
-	rest, err := json.Marshal(keys)
-	if err != nil {
-		return err
-	}
-	return rundir.Unmarshal(rest, (*fields)(r))
 }
 
 // Analysis is what tables, figures and verdicts are made of.
@@ -236,7 +195,7 @@ func armResult(arm sweepdir.Arm, states []sweepdir.RunState, stoppedAt int) ArmR
 	r.Left = len(states) - r.Done - r.Diverged - r.Failed - r.Stopped
 	r.Status = r.status(count)
 	for _, m := range Metrics {
-		r.Set(m, m.summarize(&r))
+		r.summaries = append(r.summaries, m.summarize(&r))
 	}
 	r.Sets = setResults(&r)
 	return r

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -78,9 +79,7 @@ func (c *Comparison) adjust(p float64) {
 	if c.P > 0 && p > c.P {
 		alpha *= c.P / p // the level that the adjustment leaves for this comparison
 	}
-	if c.SeedsNeeded = stats.PairsForPower(math.Abs(c.Mean)/sd, alpha, targetPower); c.SeedsNeeded == 0 {
-		c.SeedsNeeded = stats.MaxPairs + 1
-	}
+	c.SeedsNeeded = cmp.Or(stats.PairsForPower(math.Abs(c.Mean)/sd, alpha, targetPower), stats.MaxPairs+1)
 }
 
 // swapped is the comparison B - A.
@@ -126,18 +125,12 @@ type plan struct {
 	grid   *grid
 }
 
-func (a *Analysis) plan() (out plan) {
+func (a *Analysis) plan() plan {
 	m := &a.Sweep.Manifest
 	if m.BestOver != "" {
 		return a.tunedPlan()
 	}
 	p := plan{grid: gridOf(m)}
-	defer func() {
-		// The arms that halving stopped are not compared, but they stay in the family: which arms those
-		// are depends on the results.
-		isStopped := func(q pair) bool { return a.Arms[q.a].Stopped+a.Arms[q.b].Stopped > 0 }
-		out.shown = slices.DeleteFunc(slices.Clone(out.shown), isStopped)
-	}()
 	ref := slices.IndexFunc(a.Arms, func(r ArmResult) bool { return r.Arm.Name == m.Reference })
 	switch {
 	case p.grid != nil:
@@ -159,9 +152,14 @@ func (a *Analysis) plan() (out plan) {
 		}
 	default:
 		a.againstBest(&p)
-		return p
 	}
-	p.family = p.shown
+	if !p.chosen {
+		p.family = p.shown
+	}
+	// The arms that halving stopped are not compared, but they stay in the family: which arms those
+	// are depends on the results.
+	isStopped := func(q pair) bool { return a.Arms[q.a].Stopped+a.Arms[q.b].Stopped > 0 }
+	p.shown = slices.DeleteFunc(slices.Clone(p.shown), isStopped)
 	return p
 }
 
@@ -236,7 +234,7 @@ func (a *Analysis) comparePair(m *Metric, q pair) Comparison {
 	x, y := &a.Arms[q.a], &a.Arms[q.b]
 	diffs := stats.Differences(x.Of(m).Values, y.Of(m).Values)
 	c := newComparison(diffs, max(m.resolution(x), m.resolution(y)))
-	if least, most := m.bounds(x); stats.IsFinite(least) && stats.IsFinite(most) && c.N > 1 {
+	if least, most := m.scale.bounds(x.Problems); stats.IsFinite(least) && stats.IsFinite(most) && c.N > 1 {
 		c.Lo, c.Hi = max(c.Lo, least-most), min(c.Hi, most-least)
 	}
 	c.Kind, c.Metric = KindPair, m.Name

@@ -46,10 +46,10 @@ func formatted(c *rundir.Counts) int { return c.FormattedRight + c.FormattedWron
 // gain reads a part of the gain of a run with a result.
 func gain(decoding string, part func(Gain) float64) reader {
 	return func(f *runFacts) float64 {
-		if f.first == nil || f.result == nil {
+		if f.result == nil {
 			return math.NaN()
 		}
-		return part(GainOf(DecodedCounts(*f.first, decoding), DecodedCounts(f.result.Final, decoding)))
+		return part(GainOf(DecodedCounts(f.first, decoding), DecodedCounts(&f.result.Final, decoding)))
 	}
 }
 

@@ -39,6 +39,12 @@ type (
 	counts = rundir.Counts
 )
 
+// The decoding modes.
+const (
+	sampled = rundir.DecodingSampled
+	greedy  = rundir.DecodingGreedy
+)
+
 // Metrics are all metrics, in the order of the tables.
 var Metrics []*Metric
 
@@ -58,16 +64,13 @@ func compared(name, label string, scale scale, unit string, read reader) *Metric
 var (
 	// The sampled validation answer reward before training, after the last step, and
 	// at the best step, which the same problems chose.
-	InitialMetric = declare("initial", "validation reward before training", rewardScale, "",
-		before(func(c *counts) float64 { return c.AnswerReward }))
-	FinalMetric = compared("final", "final validation reward", rewardScale, "",
-		after(func(c *counts) float64 { return c.AnswerReward }))
-	BestMetric = declare("best", "best validation reward", rewardScale, "",
+	InitialMetric = declare("initial", "validation reward before training", rewardScale, "", before(sampled, answerReward))
+	FinalMetric   = compared("final", "final validation reward", rewardScale, "", after(sampled, answerReward))
+	BestMetric    = declare("best", "best validation reward", rewardScale, "",
 		ofResult(func(r *rundir.Result) float64 { return r.Best.Sampled.AnswerReward }))
 
 	// After the last step, with greedy decoding.
-	GreedyMetric = compared("greedy", "greedy validation reward", rewardScale, "",
-		ofResult(func(r *rundir.Result) float64 { return answerReward(r.Final.Greedy) }))
+	GreedyMetric = compared("greedy", "greedy validation reward", rewardScale, "", after(greedy, answerReward))
 
 	// Sampled, once at the end.
 	TestMetric = declare("test", "test reward", rewardScale, "",
@@ -80,16 +83,11 @@ var (
 	LateGainMetric = declare("late_gain", "gain over the last quarter", signedScale, "", (*runFacts).lateGain)
 
 	// Counts of the last sampled validation.
-	CorrectMetric = declare("correct_num", "correct", countScale, "",
-		after(func(c *counts) float64 { return float64(c.CorrectNum) }))
-	ErrorMetric = declare("error_num", "errors", countScale, "",
-		after(func(c *counts) float64 { return float64(c.ErrorNum) }))
-	FormattedRightMetric = declare("formatted_right", "formatted and right", countScale, "",
-		after(func(c *counts) float64 { return float64(c.FormattedRight) }))
-	FormattedWrongMetric = declare("formatted_wrong", "formatted and wrong", countScale, "",
-		after(func(c *counts) float64 { return float64(c.FormattedWrong) }))
-	UnformattedMetric = compared("unformatted", "unformatted completions", countScale, "",
-		after(func(c *counts) float64 { return float64(c.Unformatted) }))
+	CorrectMetric        = declare("correct_num", "correct", countScale, "", after(sampled, correctNum))
+	ErrorMetric          = declare("error_num", "errors", countScale, "", after(sampled, errorNum))
+	FormattedRightMetric = declare("formatted_right", "formatted and right", countScale, "", after(sampled, formattedRight))
+	FormattedWrongMetric = declare("formatted_wrong", "formatted and wrong", countScale, "", after(sampled, formattedWrong))
+	UnformattedMetric    = compared("unformatted", "unformatted completions", countScale, "", after(sampled, unformatted))
 
 	// The first evaluated steps at which the sampled validation reward reached that
 	// share of the run's own best; NaN where the base level was there already.
@@ -99,44 +97,31 @@ var (
 		func(f *runFacts) float64 { return f.stepsTo(0.9) })
 
 	// The formatted share of the last sampled validation, and before training.
-	FormatMetric = declare("format_reward", "formatted share", rewardScale, "",
-		after(func(c *counts) float64 { return c.FormatReward }))
+	FormatMetric        = declare("format_reward", "formatted share", rewardScale, "", after(sampled, formatReward))
 	InitialFormatMetric = declare("initial_format_reward", "formatted share before training", rewardScale, "",
-		before(func(c *counts) float64 { return c.FormatReward }))
+		before(sampled, formatReward))
 
 	// The same of greedy decoding.
 	InitialGreedyMetric = declare("initial_greedy", "greedy validation reward before training", rewardScale, "",
-		beforeGreedy(func(c *counts) float64 { return c.AnswerReward }))
+		before(greedy, answerReward))
 	InitialGreedyFormatMetric = declare("initial_greedy_format_reward", "greedy formatted share before training",
-		rewardScale, "", beforeGreedy(func(c *counts) float64 { return c.FormatReward }))
-
-	GreedyFormatMetric = declare("greedy_format_reward", "greedy formatted share", rewardScale, "",
-		ofResult(func(r *rundir.Result) float64 {
-			if r.Final.Greedy == nil {
-				return math.NaN()
-			}
-			return r.Final.Greedy.FormatReward
-		}))
+		rewardScale, "", before(greedy, formatReward))
+	GreedyFormatMetric = declare("greedy_format_reward", "greedy formatted share", rewardScale, "", after(greedy, formatReward))
 
 	// The parts of the gain in validation reward: see GainOf.
-	GainByFormatMetric = declare("gain_by_format", "gain by format", signedScale, "",
-		gain(rundir.DecodingSampled, byFormat))
-	GainByAnswersMetric = declare("gain_by_answers", "gain by answers", signedScale, "",
-		gain(rundir.DecodingSampled, byAnswers))
-	GreedyGainByFormatMetric = declare("greedy_gain_by_format", "greedy gain by format", signedScale, "",
-		gain(rundir.DecodingGreedy, byFormat))
-	GreedyGainByAnswersMetric = declare("greedy_gain_by_answers", "greedy gain by answers", signedScale, "",
-		gain(rundir.DecodingGreedy, byAnswers))
+	GainByFormatMetric        = declare("gain_by_format", "gain by format", signedScale, "", gain(sampled, byFormat))
+	GainByAnswersMetric       = declare("gain_by_answers", "gain by answers", signedScale, "", gain(sampled, byAnswers))
+	GreedyGainByFormatMetric  = declare("greedy_gain_by_format", "greedy gain by format", signedScale, "", gain(greedy, byFormat))
+	GreedyGainByAnswersMetric = declare("greedy_gain_by_answers", "greedy gain by answers", signedScale, "", gain(greedy, byAnswers))
 
 	// Of the last sampled validation, and before training.
-	LengthMetric = compared("completion_length", "completion length", tokenScale, " tokens",
-		after(func(c *counts) float64 { return c.Length }))
+	LengthMetric      = compared("completion_length", "completion length", tokenScale, " tokens", after(sampled, completionLength))
 	LengthRightMetric = declare("completion_length_right", "length of right completions", tokenScale, " tokens",
-		after(func(c *counts) float64 { return deref(c.LengthRight) }))
+		after(sampled, func(c *counts) float64 { return deref(c.LengthRight) }))
 	LengthWrongMetric = declare("completion_length_wrong", "length of wrong completions", tokenScale, " tokens",
-		after(func(c *counts) float64 { return deref(c.LengthWrong) }))
+		after(sampled, func(c *counts) float64 { return deref(c.LengthWrong) }))
 	InitialLengthMetric = declare("initial_completion_length", "completion length before training", tokenScale,
-		" tokens", before(func(c *counts) float64 { return c.Length }))
+		" tokens", before(sampled, completionLength))
 
 	// Means over the last tenth of the training steps made (at least one). The
 	// training reward is what was trained on (penalties may make it negative), the
@@ -181,30 +166,33 @@ func MetricOf(name string) *Metric {
 	panic("analysis: no metric " + name)
 }
 
-// resolution is the unit in which the arm's metric is counted; 0 for a mean over
-// many tokens.
-func (m *Metric) resolution(r *ArmResult) float64 {
-	switch m.scale {
+// resolution is the unit in which an arm's metric is counted; 0 for a mean over many tokens. problems and
+// evalEvery are those of the arm, 0 while unknown.
+func (s scale) resolution(problems int, evalEvery float64) float64 {
+	switch s {
 	case rewardScale, signedScale:
-		if r.Problems > 0 {
-			return 1 / float64(r.Problems)
+		if problems > 0 {
+			return 1 / float64(problems)
 		}
 	case countScale:
 		return 1
 	case stepScale:
-		return r.evalEvery
+		return evalEvery
 	}
 	return 0
 }
 
-// bounds is the range of the metric.
-func (m *Metric) bounds(r *ArmResult) (least, most float64) {
-	switch m.scale {
+// resolution is that of the metric's scale for an arm.
+func (m *Metric) resolution(r *ArmResult) float64 { return m.scale.resolution(r.Problems, r.evalEvery) }
+
+// bounds is the range of a metric; problems is 0 while unknown.
+func (s scale) bounds(problems int) (least, most float64) {
+	switch s {
 	case rewardScale:
 		return 0, 1
 	case countScale:
-		if r.Problems > 0 {
-			return 0, float64(r.Problems)
+		if problems > 0 {
+			return 0, float64(problems)
 		}
 	case signedScale:
 		return -1, 1
@@ -222,6 +210,6 @@ func (m *Metric) summarize(r *ArmResult) Summary {
 			values[i] = math.NaN()
 		}
 	}
-	least, most := m.bounds(r)
+	least, most := m.scale.bounds(r.Problems)
 	return NewSummary(values, m.resolution(r), least, most)
 }

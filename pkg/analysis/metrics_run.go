@@ -69,24 +69,9 @@ func LargestSamplerDiff(r *rundir.Run) float64 {
 	return largest
 }
 
-// before reads the sampled validation before training.
-func before(of func(*counts) float64) reader {
-	return func(f *runFacts) float64 {
-		if f.first == nil {
-			return math.NaN()
-		}
-		return of(&f.first.Sampled)
-	}
-}
-
-// beforeGreedy reads the greedy validation before training.
-func beforeGreedy(of func(*counts) float64) reader {
-	return func(f *runFacts) float64 {
-		if f.first == nil || f.first.Greedy == nil {
-			return math.NaN()
-		}
-		return of(f.first.Greedy)
-	}
+// before reads the validation before training.
+func before(decoding string, of func(*counts) float64) reader {
+	return func(f *runFacts) float64 { return countsValue(DecodedCounts(f.first, decoding), of) }
 }
 
 // ofResult reads the result of a run.
@@ -99,10 +84,32 @@ func ofResult(of func(*rundir.Result) float64) reader {
 	}
 }
 
-// after reads the last sampled validation of a run with a result.
-func after(of func(*counts) float64) reader {
-	return ofResult(func(r *rundir.Result) float64 { return of(&r.Final.Sampled) })
+// after reads the last validation of a run with a result.
+func after(decoding string, of func(*counts) float64) reader {
+	return ofResult(func(r *rundir.Result) float64 { return countsValue(DecodedCounts(&r.Final, decoding), of) })
 }
+
+// countsValue is NaN for a decoding that was not made.
+func countsValue(c *counts, of func(*counts) float64) float64 {
+	if c == nil {
+		return math.NaN()
+	}
+	return of(c)
+}
+
+// sampledReward is NaN for an evaluation that was not made.
+func sampledReward(e *rundir.Eval) float64 {
+	return countsValue(DecodedCounts(e, sampled), answerReward)
+}
+
+func answerReward(c *counts) float64     { return c.AnswerReward }
+func formatReward(c *counts) float64     { return c.FormatReward }
+func correctNum(c *counts) float64       { return float64(c.CorrectNum) }
+func errorNum(c *counts) float64         { return float64(c.ErrorNum) }
+func formattedRight(c *counts) float64   { return float64(c.FormattedRight) }
+func formattedWrong(c *counts) float64   { return float64(c.FormattedWrong) }
+func unformatted(c *counts) float64      { return float64(c.Unformatted) }
+func completionLength(c *counts) float64 { return c.Length }
 
 // lastSteps averages over the last tenth of the training steps.
 func lastSteps(of func(*rundir.Metrics) float64) reader {
@@ -114,22 +121,6 @@ func lastSteps(of func(*rundir.Metrics) float64) reader {
 		mean, _, _ := stats.MeanSD(x)
 		return mean
 	}
-}
-
-// answerReward is NaN for a decoding that was not made.
-func answerReward(c *counts) float64 {
-	if c == nil {
-		return math.NaN()
-	}
-	return c.AnswerReward
-}
-
-// sampledReward is NaN for an evaluation that was not made.
-func sampledReward(e *rundir.Eval) float64 {
-	if e == nil {
-		return math.NaN()
-	}
-	return e.Sampled.AnswerReward
 }
 
 // updatesPerStep is the mean number of optimizer updates per training step.

@@ -21,6 +21,15 @@ func Decimals(v float64, digits int) string {
 	return strconv.FormatFloat(v, 'f', digits, 64)
 }
 
+// WithInterval is "0.933 [0.912, 0.954]", or the mean alone if there is no interval.
+func WithInterval(mean, lo, hi float64) string {
+	s := Decimals(mean, 3)
+	if stats.IsFinite(lo) {
+		s += " [" + Decimals(lo, 3) + ", " + Decimals(hi, 3) + "]"
+	}
+	return s
+}
+
 // Significant prints v with this number of significant digits.
 func Significant(v float64, digits int) string {
 	if !stats.IsFinite(v) {
@@ -28,9 +37,6 @@ func Significant(v float64, digits int) string {
 	}
 	return words.Exponent(strconv.FormatFloat(v, 'g', digits, 64))
 }
-
-// Rate prints a learning rate as it is typed: 0.001, 1e-5.
-func Rate(v float64) string { return words.Number(v) }
 
 // NumberFormat prints the values of one metric in the unit in which people read it:
 // rewards and shares in percent, their differences in points, everything else with
@@ -106,6 +112,15 @@ func (n NumberFormat) Difference(mean, lo, hi float64) string {
 
 // Reward is "93.3% [91.2, 95.4]".
 func Reward(s Summary) string { return Percent(s.Mean) + FormatOf(FinalMetric, 0).Interval(s.Lo, s.Hi) }
+
+// SeedsText is "seed 1" or "seeds 1, 2".
+func SeedsText(seeds []uint64) string {
+	all := strings.Trim(strings.ReplaceAll(fmt.Sprint(seeds), " ", ", "), "[]")
+	if len(seeds) == 1 {
+		return "seed " + all
+	}
+	return "seeds " + all
+}
 
 // Percent is a share: "93.3%".
 func Percent(v float64) string { return FormatOf(FinalMetric, 0).Value(v) }

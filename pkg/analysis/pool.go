@@ -132,16 +132,6 @@ func nameArm(i int, arm runArm, all []RunInfo) (name, label string) {
 	return strings.Join(names, ","), strings.Join(labels, ", ")
 }
 
-// sameArm returns an error unless the runs differ in their seed alone.
-func sameArm(runs []*rundir.Run) error {
-	arms, _, differing, err := sortRuns(runs)
-	if err == nil && len(arms) > 1 {
-		err = fmt.Errorf("the %d runs are not seeds of one configuration: they differ in %s",
-			len(runs), strings.Join(differing, ", "))
-	}
-	return err
-}
-
 // sortRuns returns the arms, the configuration of each run as YAML, and the keys
 // that differ between runs, except the seed.
 func sortRuns(runs []*rundir.Run) (arms []runArm, texts, differing []string, err error) {

@@ -94,8 +94,13 @@ func ReadInfo(r *rundir.Run) (RunInfo, error) {
 // ReadSeedInfos reads the configurations of several seeds; it is an error when they
 // are not of one configuration.
 func ReadSeedInfos(runs []*rundir.Run) ([]RunInfo, error) {
-	if err := sameArm(runs); err != nil {
+	arms, _, differing, err := sortRuns(runs)
+	switch {
+	case err != nil:
 		return nil, err
+	case len(arms) > 1:
+		return nil, fmt.Errorf("the %d runs are not seeds of one configuration: they differ in %s",
+			len(runs), strings.Join(differing, ", "))
 	}
 	return readInfos(runs)
 }

@@ -95,9 +95,12 @@ func EvalsOf(r *rundir.Run, split string) []rundir.Eval {
 	return slices.DeleteFunc(slices.Clone(r.Evals), func(e rundir.Eval) bool { return e.Split != split })
 }
 
-// DecodedCounts picks one decoding of an evaluation, nil when it was not made.
-func DecodedCounts(e rundir.Eval, decoding string) *rundir.Counts {
-	if decoding == rundir.DecodingGreedy {
+// DecodedCounts picks one decoding of an evaluation; nil if the evaluation or the decoding was not made.
+func DecodedCounts(e *rundir.Eval, decoding string) *rundir.Counts {
+	switch {
+	case e == nil:
+		return nil
+	case decoding == rundir.DecodingGreedy:
 		return e.Greedy
 	}
 	return &e.Sampled

@@ -47,7 +47,7 @@ func MetricSeries(r *rundir.Run, value func(rundir.Metrics) *float64) Series {
 func EvalSeries(r *rundir.Run, split, decoding string) Series {
 	var s Series
 	for _, e := range EvalsOf(r, split) {
-		if c := DecodedCounts(e, decoding); c != nil {
+		if c := DecodedCounts(&e, decoding); c != nil {
 			s.Add(e.Step, c.AnswerReward)
 		}
 	}

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"math"
 	"slices"
 
 	"grpo/internal/textutil"
@@ -12,8 +11,8 @@ import (
 type SetMetric struct {
 	Name  string
 	scale scale
-	read  func(before, after *rundir.Counts) float64 // either may be nil
-	of    string                                     // the decoding
+	read  func(before, after *counts) float64 // either may be nil
+	of    string                              // the decoding
 }
 
 // SetMetrics are the quantities of each set, in the order of results.csv.
@@ -24,45 +23,32 @@ var SetMetrics = []*SetMetric{SetBefore, SetAfter, SetGreedyBefore, SetGreedyAft
 // The answer rewards before training and after the last step, the parts of the gain
 // ([GainOf]), and the counts of the last sampled evaluation.
 var (
-	SetBefore       = setReward("before", rundir.DecodingSampled, false)
-	SetAfter        = setReward("after", rundir.DecodingSampled, true)
-	SetGreedyBefore = setReward("greedy_before", rundir.DecodingGreedy, false)
-	SetGreedyAfter  = setReward("greedy_after", rundir.DecodingGreedy, true)
+	SetBefore       = &SetMetric{"before", rewardScale, rewardBefore, sampled}
+	SetAfter        = &SetMetric{"after", rewardScale, rewardAfter, sampled}
+	SetGreedyBefore = &SetMetric{"greedy_before", rewardScale, rewardBefore, greedy}
+	SetGreedyAfter  = &SetMetric{"greedy_after", rewardScale, rewardAfter, greedy}
 
-	SetGainByFormat        = setGain("gain_by_format", rundir.DecodingSampled, byFormat)
-	SetGainByAnswers       = setGain("gain_by_answers", rundir.DecodingSampled, byAnswers)
-	SetGreedyGainByFormat  = setGain("greedy_gain_by_format", rundir.DecodingGreedy, byFormat)
-	SetGreedyGainByAnswers = setGain("greedy_gain_by_answers", rundir.DecodingGreedy, byAnswers)
+	SetGainByFormat        = setGain("gain_by_format", sampled, byFormat)
+	SetGainByAnswers       = setGain("gain_by_answers", sampled, byAnswers)
+	SetGreedyGainByFormat  = setGain("greedy_gain_by_format", greedy, byFormat)
+	SetGreedyGainByAnswers = setGain("greedy_gain_by_answers", greedy, byAnswers)
 
-	SetCorrect        = setCount("correct_num", func(c *counts) int { return c.CorrectNum })
-	SetErrors         = setCount("error_num", func(c *counts) int { return c.ErrorNum })
-	SetFormattedRight = setCount("formatted_right", func(c *counts) int { return c.FormattedRight })
-	SetFormattedWrong = setCount("formatted_wrong", func(c *counts) int { return c.FormattedWrong })
-	SetUnformatted    = setCount("unformatted", func(c *counts) int { return c.Unformatted })
+	SetCorrect        = setCount("correct_num", correctNum)
+	SetErrors         = setCount("error_num", errorNum)
+	SetFormattedRight = setCount("formatted_right", formattedRight)
+	SetFormattedWrong = setCount("formatted_wrong", formattedWrong)
+	SetUnformatted    = setCount("unformatted", unformatted)
 )
 
-func setReward(name, decoding string, last bool) *SetMetric {
-	return &SetMetric{name, rewardScale, func(before, after *counts) float64 {
-		if last {
-			return answerReward(after)
-		}
-		return answerReward(before)
-	}, decoding}
-}
+func rewardBefore(before, _ *counts) float64 { return countsValue(before, answerReward) }
+func rewardAfter(_, after *counts) float64   { return countsValue(after, answerReward) }
 
 func setGain(name, decoding string, part func(Gain) float64) *SetMetric {
-	return &SetMetric{name, signedScale, func(before, after *counts) float64 {
-		return part(GainOf(before, after))
-	}, decoding}
+	return &SetMetric{name, signedScale, func(before, after *counts) float64 { return part(GainOf(before, after)) }, decoding}
 }
 
-func setCount(name string, of func(*counts) int) *SetMetric {
-	return &SetMetric{name, countScale, func(_, after *counts) float64 {
-		if after == nil {
-			return math.NaN()
-		}
-		return float64(of(after))
-	}, rundir.DecodingSampled}
+func setCount(name string, of func(*counts) float64) *SetMetric {
+	return &SetMetric{name, countScale, func(_, after *counts) float64 { return countsValue(after, of) }, sampled}
 }
 
 // SetResult is an arm on one set of problems.
@@ -129,7 +115,7 @@ func setResults(r *ArmResult) []SetResult {
 				}
 			}
 			for k, m := range SetMetrics {
-				values[k] = append(values[k], m.read(decoded(before, m.of), decoded(after, m.of)))
+				values[k] = append(values[k], m.read(DecodedCounts(before, m.of), DecodedCounts(after, m.of)))
 			}
 			for _, e := range []*rundir.Eval{before, after} {
 				if e != nil {
@@ -138,20 +124,10 @@ func setResults(r *ArmResult) []SetResult {
 			}
 		}
 		for k, m := range SetMetrics {
-			sized := ArmResult{Problems: set.Problems}
-			like := Metric{scale: m.scale}
-			least, most := like.bounds(&sized)
-			set.Metrics[m.Name] = NewSummary(values[k], like.resolution(&sized), least, most)
+			least, most := m.scale.bounds(set.Problems)
+			set.Metrics[m.Name] = NewSummary(values[k], m.scale.resolution(set.Problems, 0), least, most)
 		}
 		out = append(out, set)
 	}
 	return out
-}
-
-// decoded is one decoding of an evaluation; nil where there is none.
-func decoded(e *rundir.Eval, decoding string) *rundir.Counts {
-	if e == nil {
-		return nil
-	}
-	return DecodedCounts(*e, decoding)
 }

@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"grpo/pkg/rl"
 )
@@ -49,6 +50,8 @@ type AdvantageResult struct {
 	// completion failed. Odd is the completion whose reward differs most.
 	Nearly []NearlyGroup `json:"nearly_equal,omitempty"`
 	Odd    int           `json:"odd"`
+
+	options AdvantageOptions
 }
 
 // PromptStats are a group's rewards with their mean and sample standard deviation.
@@ -110,7 +113,7 @@ func Advantages(o AdvantageOptions) (out AdvantageResult, err error) {
 			return out, err
 		}
 	}
-	out.Eps = o.Eps
+	out.Eps, out.options = o.Eps, o
 	for _, f := range advantageForms {
 		adv, st, err := rl.GroupAdvantages(o.batch(), size,
 			rl.AdvantageOptions{Baseline: f.Baseline, Normalizer: f.Normalizer, Eps: o.Eps})
@@ -161,7 +164,8 @@ func (o AdvantageOptions) nearly() (groups []NearlyGroup, odd int, err error) {
 		}
 	}
 	usual := o.Nearly[(odd+1)%n]
-	equal, failed := repeat(usual, n), repeat(usual, n)
+	equal := slices.Repeat([]float64{usual}, n)
+	failed := slices.Clone(equal)
 	failed[odd] = usual - 1
 	for _, r := range [][]float64{equal, o.Nearly, failed} {
 		g, err := o.nearlyGroup(r)

@@ -123,10 +123,6 @@ func (r AdvantageResult) Figure() (fig plots.ExplainFigure, err error) {
 	if len(r.Nearly) == 0 {
 		return fig, fmt.Errorf("draw advantages: no nearly equal group")
 	}
-	o := AdvantageOptions{Eps: r.Eps}
-	for _, p := range r.Prompts {
-		o.Prompts = append(o.Prompts, p.Prompt)
-	}
 	curves := []plots.ExplainCurve{
 		{Name: "divided by the group's std (local)"},
 		{Name: "not divided", Style: 1},
@@ -156,7 +152,7 @@ func (r AdvantageResult) Figure() (fig plots.ExplainFigure, err error) {
 		delta := math.Pow(10, k)
 		rewards := slices.Clone(equal)
 		rewards[r.Odd] -= delta
-		g, err := o.nearlyGroup(rewards)
+		g, err := r.options.nearlyGroup(rewards)
 		if err != nil {
 			return fig, err
 		}

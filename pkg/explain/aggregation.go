@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -57,10 +58,7 @@ func Aggregation(o AggregationOptions) (out AggregationResult, err error) {
 	if err != nil {
 		return out, err
 	}
-	out = AggregationResult{Lengths: o.Lengths, Constant: o.Constant}
-	if out.Constant == 0 {
-		out.Constant = float64(s.T)
-	}
+	out = AggregationResult{Lengths: o.Lengths, Constant: cmp.Or(o.Constant, float64(s.T))}
 	for _, name := range rl.Aggregations() {
 		f := AggregationForm{Aggregation: rl.Aggregation(name)}
 		if f.TokenWeight, f.Share, f.Total, err = tokenWeights(f.Aggregation, out.Constant, s, mask); err != nil {

@@ -86,15 +86,18 @@ func (v value) kind() string {
 	return cmp.Or(kinds[v.raw[0]], "a number")
 }
 
-// document checks the syntax of a whole file.
-func document(name string, data []byte) (value, error) {
+// document checks the syntax of a whole file and decodes it, see [value.decode].
+func document(name string, data []byte, to any, ignored ...string) (value, error) {
 	root := value{file: name}
 	if len(bytes.TrimSpace(data)) == 0 {
 		return root, root.errorf("the file is empty")
 	}
 	err := json.Unmarshal(data, &root.raw)
 	var syntax *json.SyntaxError
-	if !errors.As(err, &syntax) {
+	switch {
+	case err == nil:
+		return root, root.decode(to, ignored...)
+	case !errors.As(err, &syntax):
 		return root, err
 	}
 	at, hint := min(int(syntax.Offset), len(data)), ""

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 
 	"grpo/internal/textutil"
@@ -39,16 +40,13 @@ type rewardFields struct {
 // could not score the completion.
 func GroupedAdvantages(file string, data []byte, eps float64) (cases []AdvantageCase, err error) {
 	defer named("advantages", &err)
-	root, err := document(file, data)
-	if err != nil {
-		return nil, err
-	}
 	var f struct {
 		GRPO value `json:"grpo"`
 		RLOO value `json:"rloo"`
 		Beta value `json:"rloo_beta_inputs"`
 	}
-	if err := root.decode(&f); err != nil {
+	root, err := document(file, data, &f)
+	if err != nil {
 		return nil, err
 	}
 	kl, err := readKL(f.Beta)
@@ -95,7 +93,7 @@ func (f *rewardFields) read(v value) (err error) {
 	weights := v.field("reward_weights")
 	switch {
 	case f.RewardWeights == nil:
-		f.RewardWeights = repeat(1, columns)
+		f.RewardWeights = slices.Repeat([]float64{1}, columns)
 	case len(f.RewardWeights) != columns:
 		return weights.errorf("%d weights for %d reward functions", len(f.RewardWeights), columns)
 	}

@@ -53,16 +53,13 @@ var lossKinds = map[string]func(value) (lossRequest, error){"cases": trlCase, "p
 // case, in the order of the file. `grpo explain loss --help` describes the fields.
 func Losses(file string, data []byte) (cases []LossCase, err error) {
 	defer named("loss", &err)
-	root, err := document(file, data)
-	if err != nil {
-		return nil, err
-	}
 	var f struct {
 		Inputs       value `json:"inputs" check:"required"`
 		Cases        value `json:"cases"`
 		PolicyLosses value `json:"policy_losses"`
 	}
-	if err := root.decode(&f, "advantages", "kl_penalty", "agg_loss"); err != nil {
+	root, err := document(file, data, &f, "advantages", "kl_penalty", "agg_loss")
+	if err != nil {
 		return nil, err
 	}
 	batch, err := readInputs(f.Inputs)

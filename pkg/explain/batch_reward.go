@@ -33,14 +33,10 @@ var graders = map[string]func(response string, golds ...string) gsm8k.R1Verdict{
 // list of accepted answers) and "fn" (r1_zero_reward_fn if missing).
 func Rewards(file string, data []byte) (cases []RewardCase, err error) {
 	defer named("reward", &err)
-	root, err := document(file, data)
-	if err != nil {
-		return nil, err
-	}
 	var f struct {
 		Cases value `json:"cases" check:"required"`
 	}
-	if err := root.decode(&f); err != nil {
+	if _, err := document(file, data, &f); err != nil {
 		return nil, err
 	}
 	kinds := map[string]func(value) (RewardCase, error){"cases": rewardCase}

@@ -9,24 +9,10 @@ import (
 	"grpo/pkg/rl"
 )
 
-// trlOptions are [rl.TRLOptions] with TRL's names.
-type trlOptions struct {
-	LossType                string   `json:"loss_type"`
-	Epsilon                 float64  `json:"epsilon"`
-	EpsilonHigh             *float64 `json:"epsilon_high" check:"positive"`
-	Delta                   *float64 `json:"delta" check:"positive"`
-	Beta                    float64  `json:"beta"`
-	ImportanceSamplingLevel string   `json:"importance_sampling_level"`
-	EntropyCoef             float64  `json:"entropy_coef"`
-	OffPolicyMaskThreshold  *float64 `json:"off_policy_mask_threshold"`
-	UseBiasCorrectionKL     bool     `json:"use_bias_correction_kl"`
-	MaxCompletionLength     int      `json:"max_completion_length"`
-}
-
 // trlConfig are the fields of TRL's GRPOConfig that choose the loss. In the
 // parameters of sapo and vespo 0 is the default of pkg/rl.
 type trlConfig struct {
-	trlOptions
+	rl.TRLOptions
 	TopEntropyQuantile        float64 `json:"top_entropy_quantile"`
 	GradientAccumulationSteps int     `json:"gradient_accumulation_steps"`
 	OnPolicy                  bool    `json:"on_policy"`
@@ -40,7 +26,7 @@ type trlConfig struct {
 
 // trlDefaults are TRL's, except that loss_type is required.
 var trlDefaults = trlConfig{
-	trlOptions:         trlOptions{Epsilon: 0.2, ImportanceSamplingLevel: "token"},
+	TRLOptions:         rl.TRLOptions{Epsilon: 0.2, ImportanceSamplingLevel: "token"},
 	TopEntropyQuantile: 1, GradientAccumulationSteps: 1,
 }
 
@@ -73,7 +59,7 @@ func trlCase(v value) (r lossRequest, err error) {
 	case !(q > 0 && q <= 1):
 		return r, c.Config.field("top_entropy_quantile").errorf("%v; it must be above 0 and at most 1", q)
 	}
-	cfg, err := rl.TRLLoss(rl.TRLOptions(g.trlOptions))
+	cfg, err := rl.TRLLoss(g.TRLOptions)
 	if err != nil {
 		return r, c.Config.errorf("%w", err)
 	}

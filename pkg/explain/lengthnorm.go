@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -64,15 +65,12 @@ func LengthNorm(o LengthNormOptions) (out LengthNormResult, err error) {
 	}
 	adv := o.Advantages
 	if len(adv) == 1 {
-		adv = repeat(adv[0], s.B)
+		adv = slices.Repeat(adv, s.B)
 	}
 	if len(adv) != s.B {
 		return out, fmt.Errorf("%d advantages for %d completions (give one for each, or one for all)", len(adv), s.B)
 	}
-	z := o.Constant
-	if z == 0 {
-		z = float64(s.T)
-	}
+	z := cmp.Or(o.Constant, float64(s.T))
 	if err := finite("ratio, constant or an advantage", append([]float64{o.Ratio, z}, adv...)...); err != nil {
 		return out, err
 	}

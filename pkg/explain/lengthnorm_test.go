@@ -77,7 +77,7 @@ func TestLengthNormAgreesWithTheLoss(t *testing.T) {
 		}
 		for _, f := range r.Forms {
 			loss, err := rl.Loss(rl.LossConfig{Loss: rl.GRPONoClip, Aggregation: f.Aggregation, NormalizeConstant: o.Constant}, rl.Batch{
-				Shape: s, Mask: mask, Advantages: o.Advantages, LogProbs: repeat(math.Log(o.Ratio), s.Len()), OldLogProbs: repeat(0, s.Len()),
+				Shape: s, Mask: mask, Advantages: o.Advantages, LogProbs: slices.Repeat([]float64{math.Log(o.Ratio)}, s.Len()), OldLogProbs: make([]float64, s.Len()),
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -90,12 +91,7 @@ func Overlong(o OverlongOptions) (out OverlongResult, err error) {
 	if err := finite("a reward", o.Rewards...); err != nil {
 		return out, err
 	}
-	if o.Constant == 0 {
-		o.Constant = float64(o.MaxLength)
-	}
-	if o.SoftCache == 0 {
-		o.SoftCache = max(o.MaxLength/5, 1)
-	}
+	o.Constant, o.SoftCache = cmp.Or(o.Constant, float64(o.MaxLength)), cmp.Or(o.SoftCache, max(o.MaxLength/5, 1))
 	if o.SoftCache < 0 || o.SoftCache > o.MaxLength {
 		return out, fmt.Errorf("a ramp of %d tokens; it must be from 0 to the limit of %d", o.SoftCache, o.MaxLength)
 	}

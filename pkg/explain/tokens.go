@@ -102,14 +102,6 @@ func rows(s rl.Shape, x []float64) [][]float64 {
 	return out
 }
 
-func repeat(x float64, n int) []float64 {
-	out := make([]float64, n)
-	for i := range out {
-		out[i] = x
-	}
-	return out
-}
-
 // finite returns an error if an input is NaN or infinite.
 func finite(name string, xs ...float64) error {
 	for _, x := range xs {

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -86,9 +87,7 @@ func Walkthrough(o WalkthroughOptions) (out WalkthroughResult, err error) {
 	if err := finite("a reward", o.Rewards...); err != nil {
 		return out, err
 	}
-	if o.EpsilonHigh == 0 {
-		o.EpsilonHigh = o.Epsilon
-	}
+	o.EpsilonHigh = cmp.Or(o.EpsilonHigh, o.Epsilon)
 	out = WalkthroughResult{
 		Rewards: o.Rewards, Eps: o.Eps, UseStd: o.UseStd, Aggregation: o.Aggregation, Mask: maskRows(s, mask),
 		epsilon: o.Epsilon, epsilonHigh: o.EpsilonHigh,
@@ -110,9 +109,7 @@ func Walkthrough(o WalkthroughOptions) (out WalkthroughResult, err error) {
 	}
 	switch o.Aggregation {
 	case rl.MaskedNormalizeSeq, rl.Constant, rl.SeqMeanTokenSumNorm:
-		if cfg.NormalizeConstant = o.Constant; o.Constant == 0 {
-			cfg.NormalizeConstant = float64(s.T)
-		}
+		cfg.NormalizeConstant = cmp.Or(o.Constant, float64(s.T))
 	}
 	batch := rl.Batch{Shape: s, LogProbs: logps, OldLogProbs: old, Advantages: adv, Mask: mask}
 	loss, err := rl.Loss(cfg, batch)
@@ -130,7 +127,7 @@ func Walkthrough(o WalkthroughOptions) (out WalkthroughResult, err error) {
 	}
 	// The ratio is the negative unclipped loss with advantage 1.
 	ratio := zeros()
-	batch.Advantages = repeat(1, s.B)
+	batch.Advantages = slices.Repeat([]float64{1}, s.B)
 	if err := rl.TokenLosses(rl.LossConfig{Loss: rl.GRPONoClip}, batch, ratio); err != nil {
 		return out, err
 	}

@@ -48,19 +48,8 @@ func evaluations(runs []*rundir.Run, split string) []rundir.Eval {
 }
 
 // heldOut is "1024 held-out problems".
-func (v *view) heldOut() string { return heldOut(v.runs) }
-
 func heldOut(runs []*rundir.Run) string {
 	return strings.TrimSpace(problems(runs, rundir.SplitVal) + " held-out problems")
-}
-
-// seedList is "Seeds 1, 2, 3, 4."
-func (v *view) seedList() string {
-	seeds := strings.Trim(strings.ReplaceAll(fmt.Sprint(v.manifest().Seeds), " ", ", "), "[]")
-	if !v.severalSeeds() {
-		return "Seed " + seeds + "."
-	}
-	return "Seeds " + seeds + "."
 }
 
 func (v *view) severalSeeds() bool { return len(v.manifest().Seeds) > 1 }
@@ -136,7 +125,11 @@ func (v *view) armNotes() []string {
 				*to = append(*to, fmt.Sprintf("%s (%s%s)", name, runsOf(n, len(a.Runs)), where))
 			}
 		}
-		add(&diverged, a.Diverged, stepRange(a.DivergedAt))
+		steps := analysis.StepRange(a.DivergedSteps())
+		if steps != "" {
+			steps = ", " + steps
+		}
+		add(&diverged, a.Diverged, steps)
 		add(&left, a.Left, "")
 		add(&failed, a.Failed, "")
 	}
@@ -152,24 +145,6 @@ func (v *view) armNotes() []string {
 		out = append(out, "Failed: "+firstSix(failed)+".")
 	}
 	return out
-}
-
-// stepRange is ", step 20" or ", steps 20 to 40"; empty where no step is known.
-func stepRange(at []*int) string {
-	var steps []int
-	for _, s := range at {
-		if s != nil {
-			steps = append(steps, *s)
-		}
-	}
-	if len(steps) == 0 {
-		return ""
-	}
-	lo, hi := slices.Min(steps), slices.Max(steps)
-	if lo == hi {
-		return fmt.Sprintf(", step %d", lo)
-	}
-	return fmt.Sprintf(", steps %d to %d", lo, hi)
 }
 
 // firstSix joins at most 6 parts.

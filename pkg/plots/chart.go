@@ -73,11 +73,15 @@ func (c chart) yAxis(all ...armCurve) yAxis {
 	if c.reward {
 		return yAxis{hi: 1}
 	}
-	curves := make([]curve, len(all))
+	return newYAxis(c.log, curvesOf(all)...)
+}
+
+func curvesOf(all []armCurve) []curve {
+	out := make([]curve, len(all))
 	for i, k := range all {
-		curves[i] = k.curve
+		out[i] = k.curve
 	}
-	return newYAxis(c.log, curves...)
+	return out
 }
 
 // draw is nil where no arm has data.

@@ -41,7 +41,7 @@ func (v *view) finalCaption() []string {
 }
 
 func (v *view) finalPoint() string {
-	return "Each point: share of " + v.heldOut() + " answered right after the last step, " +
+	return "Each point: share of " + heldOut(v.runs) + " answered right after the last step, " +
 		analysis.SampledAt(v.runs) + "."
 }
 

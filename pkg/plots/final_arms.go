@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"grpo/pkg/analysis"
-	"grpo/pkg/stats"
 )
 
 // finalByArm draws the last validation reward of each arm.
@@ -29,11 +28,7 @@ func finalByArm(v *view) *figure {
 	var all []estimate
 	for i, a := range rows {
 		e := v.finalEstimate(a, float64(len(rows)-i), styles[i])
-		text := analysis.Decimals(e.mean, 3)
-		if stats.IsFinite(e.lo) {
-			text += fmt.Sprintf(" [%s, %s]", analysis.Decimals(e.lo, 3), analysis.Decimals(e.hi, 3))
-		}
-		side := sideText{e.place, a.Name(), []string{text}}
+		side := sideText{e.place, a.Name(), []string{analysis.WithInterval(e.mean, e.lo, e.hi)}}
 		if e.diverged {
 			side.lines = append(side.lines, fmt.Sprintf("diverged: %d of %d", a.Diverged, len(a.Runs)))
 		}

@@ -1,7 +1,6 @@
 package plots
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -77,11 +76,7 @@ func runsLearned(runs []*rundir.Run) (*figure, error) {
 	fig := &figure{width: wideWidth, panelHeight: 2.75, title: learnedTitle, setting: analysis.SettingLine(infos)}
 	fig.addPanel(2, left)
 	fig.addPanel(2, right)
-	first := infos[0].OneRun()
-	if len(runs) > 1 {
-		first = fmt.Sprintf("Mean over n = %d runs at the steps that all of them have; thin lines: each run.", len(runs))
-	}
-	fig.caption = append([]string{first, overNote}, unfinished(runs, infos)...)
+	fig.caption = trainingCaption(runs, infos, overNote)
 	return fig, nil
 }
 
@@ -93,11 +88,7 @@ func learnedVsTrue(v *view) *figure {
 	if len(curves) == 0 {
 		return nil
 	}
-	all := make([]curve, len(curves))
-	for i, k := range curves {
-		all[i] = k.curve
-	}
-	y := signedAxis(all...)
+	y := signedAxis(curvesOf(curves)...)
 	fig := &figure{title: learnedTitle, width: wideWidth, panelHeight: 2.75}
 	caption := []string{v.meanCaption(false), "Each point: " + v.batchPoint()}
 	if v.panels() {

@@ -1,6 +1,7 @@
 package plots
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -52,10 +53,7 @@ func pairedDifference(v *view) *figure {
 	p.addEstimates(estimates, rowSpread)
 	p.legend = nil // the caption says it
 	p.addLine(p.across(0, math.Inf(-1), math.Inf(1)), style{color: black}.line(medium))
-	pad := 0.06 * (p.X.Max - p.X.Min)
-	if pad == 0 {
-		pad = 1
-	}
+	pad := cmp.Or(0.06*(p.X.Max-p.X.Min), 1)
 	p.X.Min, p.X.Max = p.X.Min-pad, p.X.Max+pad
 
 	fig := &figure{
@@ -67,7 +65,7 @@ func pairedDifference(v *view) *figure {
 		fig.caption = []string{v.meanOver(true) + " with its 95% interval (Student's t); filled: separable from 0 " +
 			"at the 5% level after Holm's adjustment; small circles: each seed."}
 	}
-	fig.caption = append(fig.caption, "1 point = 1% of "+v.heldOut()+".")
+	fig.caption = append(fig.caption, "1 point = 1% of "+heldOut(v.runs)+".")
 	if !analysis.OtherProblems(v.manifest().Varied) {
 		fig.notes = []string{"The difference of a seed is between two arms with the same problems " +
 			"in the same order."}

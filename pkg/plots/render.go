@@ -2,6 +2,7 @@ package plots
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"image/color"
 	"io"
@@ -20,10 +21,7 @@ import (
 
 // render writes the figure as PNG.
 func (f *figure) render(w io.Writer) error {
-	dpi := f.dpi
-	if dpi == 0 {
-		dpi = defaultDPI
-	}
+	dpi := cmp.Or(f.dpi, defaultDPI)
 	l := f.layout()
 	canvas, img := newImageCanvas(vg.Length(f.width)*vg.Inch, l.height, dpi)
 	f.draw(canvas, l)

@@ -1,7 +1,5 @@
 package plots
 
-import "slices"
-
 // responseLength is the length of right and of wrong completions.
 func responseLength(v *view) *figure {
 	c := chart{
@@ -32,11 +30,10 @@ func responseLength(v *view) *figure {
 	if v.phone {
 		columns = 1
 	}
-	for _, p := range []*panel{right.overlay(v, rights, y), wrong.overlay(v, wrongs, y)} {
-		fig.addPanel(columns, p)
-	}
-	panels := slices.Concat(fig.rows...)
-	panels[0].title, panels[1].title = "Right completions", "Wrong completions"
+	r, w := right.overlay(v, rights, y), wrong.overlay(v, wrongs, y)
+	r.title, w.title = "Right completions", "Wrong completions"
+	fig.addPanel(columns, r)
+	fig.addPanel(columns, w)
 	fig.shareLegend()
 	return fig
 }

@@ -1,6 +1,7 @@
 package plots
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -34,9 +35,7 @@ func Runs(runs []*rundir.Run, title string, formats []string) ([]Drawing, error)
 		if err != nil {
 			return nil, fmt.Errorf("draw %s: %w", f.file, err)
 		}
-		if f.title != "" {
-			fig.title = f.title
-		}
+		fig.title = cmp.Or(f.title, fig.title)
 		d, err := fig.drawing(f.file, formats)
 		if err != nil {
 			return nil, err

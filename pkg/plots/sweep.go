@@ -246,7 +246,7 @@ func (v *view) draw(f sweepFigure) *figure {
 	}
 	fig.setting = v.setting()
 	fig.caption = append(fig.caption, v.missing()...)
-	fig.notes = slices.Concat([]string{v.seedList()}, fig.notes, v.armNotes())
+	fig.notes = slices.Concat([]string{sentence(analysis.SeedsText(v.manifest().Seeds))}, fig.notes, v.armNotes())
 	return fig
 }
 

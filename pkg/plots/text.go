@@ -79,32 +79,34 @@ func oneLine(s string) string {
 	return strings.Join(strings.Fields(textutil.Printable(s, 0)), " ")
 }
 
+// separators are left out next to an ellipsis.
+const separators = " ,;=-"
+
 // shorten makes one line of s that is not wider than width, with an ellipsis for
 // the rest.
 func shorten(style text.Style, s string, width vg.Length) string {
-	s = oneLine(s)
-	if style.Width(s) <= width {
-		return s
-	}
-	runes := []rune(s)
-	cut := func(n int) string { return strings.TrimRight(string(runes[:n]), " ,;=-") + "…" }
-	// The first length that is too wide; a longer string is never narrower.
-	n := sort.Search(len(runes), func(n int) bool { return style.Width(cut(n)) > width })
-	return cut(max(0, n-1))
+	runes := []rune(oneLine(s))
+	return longest(style, runes, len(runes), width, func(n int) string {
+		return strings.TrimRight(string(runes[:n]), separators) + "…"
+	})
 }
 
 // shortenMiddle makes one line of s that is not wider than width, with an ellipsis in the middle: the
 // names of arms often differ at their ends.
 func shortenMiddle(style text.Style, s string, width vg.Length) string {
-	s = oneLine(s)
-	if style.Width(s) <= width {
-		return s
+	runes := []rune(oneLine(s))
+	return longest(style, runes, len(runes)/2, width, func(n int) string { // n characters at each end
+		return strings.TrimRight(string(runes[:n]), separators) + "…" + strings.TrimLeft(string(runes[len(runes)-n:]), separators)
+	})
+}
+
+// longest is s, or the longest cut(n) with n < most, that is not wider than width.
+func longest(style text.Style, s []rune, most int, width vg.Length, cut func(n int) string) string {
+	if style.Width(string(s)) <= width {
+		return string(s)
 	}
-	runes := []rune(s)
-	cut := func(n int) string { // n characters at each end
-		return strings.TrimRight(string(runes[:n]), " ,;=-") + "…" + strings.TrimLeft(string(runes[len(runes)-n:]), " ,;=-")
-	}
-	n := sort.Search(len(runes)/2, func(n int) bool { return style.Width(cut(n)) > width })
+	// The first length that is too wide; a longer string is never narrower.
+	n := sort.Search(most, func(n int) bool { return style.Width(cut(n)) > width })
 	return cut(max(0, n-1))
 }
 

@@ -54,7 +54,8 @@ func runsTraining(runs []*rundir.Run) (*figure, error) {
 	fig := &figure{
 		width: wideWidth, panelHeight: 2.75,
 		title: title, setting: analysis.SettingLine(infos),
-		caption: trainingCaption(runs, infos),
+		caption: trainingCaption(runs, infos,
+			"Each point: one step's rollout batch, or one evaluation on the validation problems."),
 	}
 	for i, t := range trainingPanels {
 		p := newStepPanel(infos, lastStep(runs), t.yLabel)
@@ -75,12 +76,12 @@ func runsTraining(runs []*rundir.Run) (*figure, error) {
 	return fig, nil
 }
 
-func trainingCaption(runs []*rundir.Run, infos []analysis.RunInfo) []string {
+// trainingCaption describes the curves; point is a sentence on their points.
+func trainingCaption(runs []*rundir.Run, infos []analysis.RunInfo, point string) []string {
 	first := infos[0].OneRun()
 	if len(runs) > 1 {
 		first = fmt.Sprintf("Mean over n = %d runs at the steps that all of them have; thin lines: each run.",
 			len(runs))
 	}
-	point := "Each point: one step's rollout batch, or one evaluation on the validation problems."
 	return append([]string{first, point}, unfinished(runs, infos)...)
 }

@@ -26,7 +26,7 @@ func (v *view) validationChart(c chart) *figure {
 	c.band = shareOf(v.leastProblems())
 	fig := c.draw(v)
 	if fig != nil {
-		fig.caption = []string{v.meanCaption(true), "Each point: share of " + v.heldOut() + " answered right, " +
+		fig.caption = []string{v.meanCaption(true), "Each point: share of " + heldOut(v.runs) + " answered right, " +
 			analysis.SampledAt(v.runs) + "; in brackets: last value."}
 	}
 	return fig
@@ -135,7 +135,7 @@ func runLevels(runs []*rundir.Run) []level {
 // wilson is the Wilson interval of each validation of a run.
 func wilson(r *rundir.Run, decoding string) (lo, hi analysis.Series) {
 	for _, e := range analysis.EvalsOf(r, rundir.SplitVal) {
-		if c := analysis.DecodedCounts(e, decoding); c != nil && c.N > 0 {
+		if c := analysis.DecodedCounts(&e, decoding); c != nil && c.N > 0 {
 			l, h := stats.Wilson(c.CorrectNum, c.N, stats.Level)
 			lo = append(lo, analysis.Point{X: float64(e.Step), Y: l})
 			hi = append(hi, analysis.Point{X: float64(e.Step), Y: h})

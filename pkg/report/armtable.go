@@ -34,13 +34,7 @@ func mean(digits int) func(analysis.Summary) string {
 }
 
 // interval is "0.933 [0.912, 0.954]".
-func interval(s analysis.Summary) string {
-	out := analysis.Decimals(s.Mean, 3)
-	if stats.IsFinite(s.Lo) {
-		out += fmt.Sprintf(" [%s, %s]", analysis.Decimals(s.Lo, 3), analysis.Decimals(s.Hi, 3))
-	}
-	return out
-}
+func interval(s analysis.Summary) string { return analysis.WithInterval(s.Mean, s.Lo, s.Hi) }
 
 // eachSeed is "955.2 (970, 949, 940, 962)": the mean and each seed.
 func eachSeed(s analysis.Summary) string {
@@ -164,8 +158,7 @@ func (a *Report) tableNotes() []string {
 		if stats.IsFinite(a.Majority) && a.MajorityAnswer != "" {
 			levels[len(levels)-1] += fmt.Sprintf(" (always %q)", a.MajorityAnswer)
 		}
-		s := strings.Join(levels, "; ")
-		out = append(out, strings.ToUpper(s[:1])+s[1:]+".")
+		out = append(out, capital(strings.Join(levels, "; "))+".")
 	}
 	return out
 }

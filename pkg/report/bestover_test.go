@@ -177,6 +177,11 @@ func TestSharedCaveats(t *testing.T) {
 	if len(parts[0].Verdict.Caveats) != 3 {
 		t.Error("the part itself was changed")
 	}
+	// A caveat that one part has twice is not one of all parts.
+	shared, rest = sharedCaveats([]*Report{part("a", "twice", "twice"), part("a", "b")})
+	if !slices.Equal(shared, []string{"a"}) || !slices.Equal(rest[0].Verdict.Caveats, []string{"twice", "twice"}) {
+		t.Errorf("shared %q, the first part has %q", shared, rest[0].Verdict.Caveats)
+	}
 	if shared, rest = sharedCaveats([]*Report{part("a"), nil}); len(shared) > 0 || len(rest[0].Verdict.Caveats) != 1 {
 		t.Errorf("of a single part: shared %v", shared)
 	}

@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"grpo/pkg/analysis"
-
 	"grpo/internal/textutil"
+	"grpo/pkg/analysis"
 	"grpo/pkg/sweepdir"
 )
 

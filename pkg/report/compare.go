@@ -9,9 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"grpo/pkg/analysis"
-
 	"grpo/internal/textutil"
+	"grpo/pkg/analysis"
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
@@ -44,44 +43,45 @@ func CompareFolders(dirs []string) ([]CompareRow, error) {
 }
 
 func compareFolder(dir string) ([]CompareRow, error) {
-	switch {
-	case sweepdir.IsStudy(dir):
-		study, err := sweepdir.ReadStudy(dir)
-		if err != nil {
-			return nil, err
-		}
-		var out []CompareRow
-		for _, part := range study.Parts {
-			sw, err := sweepdir.OpenPart(dir, part)
-			if err != nil {
-				return nil, err
-			}
-			if sw == nil {
-				continue // not started
-			}
-			rows, err := compareRows(sw.Dir, sw)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, rows...)
-		}
-		return out, nil
-	case sweepdir.IsSweep(dir):
-		sw, err := sweepdir.Open(dir)
-		if err != nil {
-			return nil, err
-		}
-		return compareRows(dir, sw)
-	}
-	run, err := rundir.Open(dir)
-	if err != nil {
-		return nil, notAFolder(dir, err)
-	}
-	a, err := analysis.ReadInfo(run)
+	sweeps, err := openSweeps(dir)
 	if err != nil {
 		return nil, err
 	}
-	return compareRows(dir, sweepOfOne(dir, a))
+	if sweeps == nil {
+		run, err := rundir.Open(dir)
+		if err != nil {
+			return nil, notAFolder(dir, err)
+		}
+		info, err := analysis.ReadInfo(run)
+		if err != nil {
+			return nil, err
+		}
+		sweeps = append(sweeps, sweepOfOne(dir, info))
+	}
+	var out []CompareRow
+	for _, sw := range sweeps {
+		a, err := analysis.Analyse(sw)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range a.Arms {
+			out = append(out, CompareRow{Dir: sw.Dir, Row: r, WallS: r.Of(analysis.WallMetric)})
+		}
+	}
+	return out, nil
+}
+
+// openSweeps opens a sweep, or the parts of a study that have started; nil for any other folder.
+func openSweeps(dir string) ([]*sweepdir.Sweep, error) {
+	switch {
+	case sweepdir.IsStudy(dir):
+		_, parts, err := sweepdir.OpenStudy(dir)
+		return slices.DeleteFunc(parts, func(sw *sweepdir.Sweep) bool { return sw == nil }), err
+	case sweepdir.IsSweep(dir):
+		sw, err := sweepdir.Open(dir)
+		return []*sweepdir.Sweep{sw}, err
+	}
+	return nil, nil
 }
 
 // notAFolder describes what was looked for.
@@ -109,18 +109,6 @@ func sweepOfOne(dir string, a analysis.RunInfo) *sweepdir.Sweep {
 		},
 		Runs: []sweepdir.RunState{sweepdir.StateOf(dir, e)},
 	}
-}
-
-func compareRows(dir string, sw *sweepdir.Sweep) ([]CompareRow, error) {
-	a, err := analysis.Analyse(sw)
-	if err != nil {
-		return nil, err
-	}
-	var out []CompareRow
-	for _, r := range a.Arms {
-		out = append(out, CompareRow{Dir: dir, Row: r, WallS: r.Of(analysis.WallMetric)})
-	}
-	return out, nil
 }
 
 // compareColumn is a column by which rows are sorted and printed. number is nil
@@ -247,9 +235,9 @@ func CompareCSV(rows []CompareRow) []byte {
 	columns := compareColumns()
 	first := len(columns) - len(analysis.Metrics) // of the metrics
 	for k, c := range columns {
-		t.Columns = append(t.Columns, Column{Head: c.name})
+		t.head(c.name)
 		if k >= first {
-			t.Columns = append(t.Columns, Column{Head: c.name + "_lo"}, Column{Head: c.name + "_hi"})
+			t.head(c.name+"_lo", c.name+"_hi")
 		}
 	}
 	for i := range rows {

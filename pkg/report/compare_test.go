@@ -3,7 +3,6 @@ package report
 import (
 	"bytes"
 	"encoding/csv"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -117,12 +116,16 @@ func TestCompareFoldersErrors(t *testing.T) {
 }
 
 func TestSortRows(t *testing.T) {
-	row := func(name string, final float64) CompareRow {
-		r := CompareRow{Row: analysis.ArmResult{Arm: sweepdir.Arm{Name: name}}}
-		r.Row.Set(analysis.FinalMetric, analysis.NewSummary([]float64{final}, 0, 0, 1))
-		return r
+	half := reporttest.Around(.5, 0, 1)
+	var rows []CompareRow
+	for _, r := range mustAnalyse(t, reporttest.FakeSweep(1,
+		reporttest.FakeArm{Name: "b", Run: half},
+		reporttest.FakeArm{Name: "none", Run: reporttest.With(half, func(f *reporttest.FakeRun) { f.State = sweepdir.Missing })},
+		reporttest.FakeArm{Name: "a", Run: reporttest.Around(.9, 0, 1)},
+		reporttest.FakeArm{Name: "c", Run: half},
+	)).Arms {
+		rows = append(rows, CompareRow{Row: r})
 	}
-	rows := []CompareRow{row("b", .5), row("none", math.NaN()), row("a", .9), row("c", .5)}
 	for _, tt := range []struct{ by, want string }{
 		{"final", "a b c none"}, {"-final", "b c a none"}, {"arm", "a b c none"}, {"-arm", "none c b a"}, {"seeds", "b a c none"},
 	} {

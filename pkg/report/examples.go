@@ -98,34 +98,21 @@ func sampledValidation(arm *analysis.ArmResult) (out []rundir.Sample, seed uint6
 }
 
 func ofProblem(samples []rundir.Sample, problem string) []rundir.Sample {
-	var out []rundir.Sample
-	for _, s := range samples {
-		if s.Problem == problem {
-			out = append(out, s)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(samples), func(s rundir.Sample) bool { return s.Problem != problem })
 }
 
 // exampleProblem is the first problem whose first completion is wrong and whose last is right; if
 // there is none, the first with completions of several steps; else empty.
 func exampleProblem(samples []rundir.Sample) string {
 	first := ""
-	var seen []string
-	for _, s := range samples {
-		if slices.Contains(seen, s.Problem) {
-			continue
-		}
-		seen = append(seen, s.Problem)
-		steps := ofProblem(samples, s.Problem)
-		if len(steps) < 2 {
-			continue
-		}
-		if steps[0].AnswerReward == 0 && steps[len(steps)-1].AnswerReward > 0 {
-			return s.Problem
-		}
-		if first == "" {
-			first = s.Problem
+	for _, problem := range analysis.Unique(samples, func(s rundir.Sample) string { return s.Problem }) {
+		steps := ofProblem(samples, problem)
+		switch {
+		case len(steps) < 2:
+		case steps[0].AnswerReward == 0 && steps[len(steps)-1].AnswerReward > 0:
+			return problem
+		case first == "":
+			first = problem
 		}
 	}
 	return first

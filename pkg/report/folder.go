@@ -73,52 +73,30 @@ func WriteRuns(dir string, runs []*rundir.Run, title string, out Output) (paths 
 	return slices.Concat(paths, tables, others), b.Bytes(), err
 }
 
-// StudyReport is the report of a study.
-type StudyReport struct {
-	Study   sweepdir.Study
-	Parts   []*Report // nil for a part that has not started
-	Results StudyResults
-	Files   []string // of the study itself
-}
-
-// WriteStudyReport writes the report of a study over those of its parts into dir.
-func WriteStudyReport(dir string, st sweepdir.Study, parts []*Report) (*StudyReport, error) {
-	files, err := WriteStudy(dir, st, parts)
-	if err != nil {
-		return nil, err
-	}
-	results, err := ReadStudyResults(dir)
-	return &StudyReport{st, parts, results, files}, err
-}
-
 // WriteStudyFolder writes into out the report of every part of the study in dir
 // that has started, each in a folder of its own, and the study's report over them.
 // files are the paths written in those folders.
-func WriteStudyFolder(dir, out string, opt SweepOptions) (r *StudyReport, files []string, err error) {
-	st, err := sweepdir.ReadStudy(dir)
+func WriteStudyFolder(dir, out string, output Output) (r *StudyReport, files []string, err error) {
+	st, sweeps, err := sweepdir.OpenStudy(dir)
 	if err != nil {
 		return nil, nil, err
 	}
 	if err := MakeFolder(out, dir); err != nil {
 		return nil, nil, err
 	}
-	parts := make([]*Report, len(st.Parts))
-	for i, part := range st.Parts {
-		sw, err := sweepdir.OpenPart(dir, part)
-		if err != nil {
-			return nil, nil, err
-		}
+	parts := make([]*Report, len(sweeps))
+	for i, sw := range sweeps {
 		if sw == nil {
 			continue
 		}
-		to, err := part.Path(out)
+		to, err := st.Parts[i].Path(out)
 		if err == nil {
 			err = MakeFolder(to, sw.Dir)
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("write report: %w", err)
 		}
-		a, written, err := WriteSweep(to, sw, opt)
+		a, written, err := WriteSweep(to, sw, output)
 		if err != nil {
 			return nil, nil, err
 		}

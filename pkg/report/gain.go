@@ -53,11 +53,8 @@ func gainTable(r *rundir.Run) Table {
 	for _, split := range analysis.SetsOf(r) {
 		first := analysis.Evaluation(r, split, analysis.AtStart)
 		last := analysis.Evaluation(r, split, analysis.AtEnd)
-		if first == nil || last == nil {
-			continue
-		}
 		for _, decoding := range []string{rundir.DecodingSampled, rundir.DecodingGreedy} {
-			before, after := analysis.DecodedCounts(*first, decoding), analysis.DecodedCounts(*last, decoding)
+			before, after := analysis.DecodedCounts(first, decoding), analysis.DecodedCounts(last, decoding)
 			if before == nil || after == nil {
 				continue
 			}

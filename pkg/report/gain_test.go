@@ -59,11 +59,11 @@ func TestSetsInResults(t *testing.T) {
 			t.Errorf("no column %s", column)
 		}
 	}
-	var back Results
-	if err := rundir.ReadJSON(filepath.Join(dir, sweepdir.ResultsJSON), &back); err != nil {
+	var sets []analysis.SetResult
+	if err := rundir.Unmarshal(readResults(t, dir).Arms[1]["sets"], &sets); err != nil {
 		t.Fatal(err)
 	}
-	set, want := back.Arms[1].Sets[2], a.Arms[1].Sets[2].Of(analysis.SetAfter)
+	set, want := sets[2], a.Arms[1].Sets[2].Of(analysis.SetAfter)
 	if got := set.Of(analysis.SetAfter); set.Set != "hard|set" || got.Mean != want.Mean || got.N != 4 {
 		t.Errorf("%s: %+v, want %+v", set.Set, got, want)
 	}

@@ -13,9 +13,9 @@ import (
 	"slices"
 	"strings"
 
-	"grpo/pkg/plots"
-
 	"grpo/internal/textutil"
+	"grpo/pkg/analysis"
+	"grpo/pkg/plots"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
@@ -129,7 +129,7 @@ type htmlBase struct{ Heading, Text string }
 // sweep's folder, to the folders of the runs.
 func WriteHTML(path string, a *Report, figures []plots.Drawing) error {
 	m, folder := a.Sweep.Manifest, filepath.Clean(filepath.Dir(path))
-	p := page{Title: titleOf(m), Lead: a.lead(), Sweep: newHTMLSweep(a, figures, "", folder == filepath.Clean(a.Sweep.Dir))}
+	p := page{Title: cmp.Or(m.Title, m.Name), Lead: a.lead(), Sweep: newHTMLSweep(a, figures, "", folder == filepath.Clean(a.Sweep.Dir))}
 	p.Sweep.Up = sweepdir.IsStudy(filepath.Dir(folder))
 	p.Facts, p.Sweep.Examples = facts(a.allRuns()), a.examples()
 	p.Made = htmlMade{
@@ -219,14 +219,6 @@ func link(folder, file string) string {
 	return out
 }
 
-// titleOf names a sweep.
-func titleOf(m sweepdir.Manifest) string {
-	if m.Title != "" {
-		return m.Title
-	}
-	return m.Name
-}
-
 // lead is the line below the title: "5 arms × 3 seeds = 15 runs: 12 done, 3
 // diverged".
 func (a *Report) lead() string {
@@ -262,11 +254,10 @@ func (a *Report) allRuns() []*rundir.Run {
 
 // programs lists what made the runs, each program and kind of machine once.
 func programs(runs []*rundir.Run) []string {
-	var out []string
-	for _, r := range runs {
+	out := analysis.Unique(runs, func(r *rundir.Run) string {
 		m := r.Meta
 		if m == nil {
-			continue
+			return ""
 		}
 		s := "Made by grpo " + m.Version
 		if m.Revision != "" {
@@ -280,10 +271,8 @@ func programs(runs []*rundir.Run) []string {
 		if m.Threads > 0 {
 			s += ", " + textutil.Count(m.Threads, "thread") + " a run"
 		}
-		if s = textutil.Printable(s+".", 0); !slices.Contains(out, s) {
-			out = append(out, s)
-		}
-	}
+		return textutil.Printable(s+".", 0)
+	})
 	slices.Sort(out)
 	return out
 }

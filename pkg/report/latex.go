@@ -90,11 +90,7 @@ func (t *Table) LaTeX() string {
 	line(heads)
 	b.WriteString("\\midrule\n")
 	for _, r := range t.Rows {
-		cells := r.texts()
-		for k := range cells {
-			cells[k] = escapeLaTeX(cells[k])
-		}
-		line(cells)
+		line(r.texts(escapeLaTeX))
 	}
 	b.WriteString("\\bottomrule\n\\end{tabular}}\n\\end{table}\n")
 	return b.String()

@@ -29,17 +29,13 @@ func RunMethods(runs []*rundir.Run) (string, error) {
 
 // StudyMethods describes the parts of the study in dir that have started.
 func StudyMethods(dir string) (string, error) {
-	st, err := sweepdir.ReadStudy(dir)
+	st, sweeps, err := sweepdir.OpenStudy(dir)
 	if err != nil {
 		return "", err
 	}
 	st = analysis.PrintableStudy(st)
 	var parts []string
-	for _, part := range st.Parts {
-		sw, err := sweepdir.OpenPart(dir, part)
-		if err != nil {
-			return "", err
-		}
+	for i, sw := range sweeps {
 		if sw == nil {
 			continue
 		}
@@ -47,7 +43,7 @@ func StudyMethods(dir string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		parts = append(parts, question(part, nil)+"\n"+text)
+		parts = append(parts, question(st.Parts[i], nil)+"\n"+text)
 	}
 	if len(parts) == 0 {
 		return "", fmt.Errorf("describe %s: no part of the study has started", dir)
@@ -131,9 +127,9 @@ func (m *methods) arms() string {
 	case len(f.Axes) > 0:
 		var axes []string
 		for _, x := range f.Axes {
-			axes = append(axes, fmt.Sprintf("%s (%s)", x.Key, enumerate(x.Values)))
+			axes = append(axes, fmt.Sprintf("%s (%s)", x.Key, listed(x.Values)))
 		}
-		return fmt.Sprintf("The %d arms differed in %s.", len(f.Arms), enumerate(axes))
+		return fmt.Sprintf("The %d arms differed in %s.", len(f.Arms), listed(axes))
 	}
 	var arms []string
 	for _, a := range f.Arms {
@@ -157,10 +153,7 @@ func (m *methods) seeds() string {
 			ended++
 		}
 	}
-	var seeds []string
-	for _, s := range f.Seeds {
-		seeds = append(seeds, fmt.Sprint(s))
-	}
+	seeds := analysis.Unique(f.Seeds, func(s uint64) string { return fmt.Sprint(s) })
 	noun := "seed"
 	if len(seeds) > 1 {
 		noun = "seeds"
@@ -171,21 +164,21 @@ func (m *methods) seeds() string {
 	}
 	switch {
 	case len(f.Runs) == 1 && left == "":
-		return fmt.Sprintf("The run had seed %s.", enumerate(seeds))
+		return fmt.Sprintf("The run had seed %s.", listed(seeds))
 	case len(f.Arms) < 2:
-		return fmt.Sprintf("%s with %s %s%s.", capital(textutil.Count(len(f.Runs), "run"))+" made", noun, enumerate(seeds), left)
+		return fmt.Sprintf("%s made with %s %s%s.", textutil.Count(len(f.Runs), "run"), noun, listed(seeds), left)
 	case len(seeds) == 1:
 		return fmt.Sprintf("Each arm was trained once, with seed %s (%s in all%s).", seeds[0], textutil.Count(len(f.Runs), "run"), left)
 	}
 	return fmt.Sprintf("Each arm was trained with the seeds %s (%s in all%s); arms were compared seed by seed, with 95%% intervals "+
-		"by Student's t.", enumerate(seeds), textutil.Count(len(f.Runs), "run"), left)
+		"by Student's t.", listed(seeds), textutil.Count(len(f.Runs), "run"), left)
 }
 
 // software names program, machine and identity.
 func (m *methods) software() string {
 	out := ""
 	if version := analysis.Unique(m.runs, versionOf); len(version) > 0 {
-		out = "The runs were made with " + enumerate(version)
+		out = "The runs were made with " + listed(version)
 		if machine := analysis.Unique(m.runs, machineOf); len(machine) > 0 {
 			out += " (" + strings.Join(machine, "; ") + ")"
 		}
@@ -201,15 +194,7 @@ func (m *methods) software() string {
 		return r.Meta.ConfigHash
 	})
 	if len(hashes) > 0 && len(hashes) <= 8 {
-		out += fmt.Sprintf("Hash of the %s: %s.", map[bool]string{true: "configuration", false: "configurations"}[len(hashes) == 1], enumerate(hashes))
+		out += fmt.Sprintf("Hash of the %s: %s.", map[bool]string{true: "configuration", false: "configurations"}[len(hashes) == 1], listed(hashes))
 	}
 	return strings.TrimSpace(out)
-}
-
-// enumerate is "1, 2 and 3".
-func enumerate(list []string) string {
-	if len(list) < 2 {
-		return strings.Join(list, "")
-	}
-	return strings.Join(list[:len(list)-1], ", ") + " and " + list[len(list)-1]
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -40,7 +41,7 @@ func (m *methods) model() string {
 		}
 		text = m.clause(text, "model.init", "model.hidden_size", "model.num_layers", "train.lora.rank")
 		if l := m.config.Train.LoRA; l.Rank > 0 && text != "" {
-			text += m.clause(fmt.Sprintf(" with LoRA adapters of rank %d and alpha %s on %s", l.Rank, words.Number(l.Alpha), enumerate(l.Targets)),
+			text += m.clause(fmt.Sprintf(" with LoRA adapters of rank %d and alpha %s on %s", l.Rank, words.Number(l.Alpha), listed(l.Targets)),
 				"train.lora.alpha", "train.lora.targets")
 		}
 	}
@@ -74,10 +75,7 @@ func (m *methods) rollout() string {
 	text := m.clause(fmt.Sprintf("Training took %s. ", textutil.Count(n, "step")), "train.n_grpo_steps") + "Each step sampled"
 	prompts := m.clause(fmt.Sprintf(" %s for each of %s", textutil.Count(r.GroupSize, "completion"), textutil.Count(r.RolloutBatchSize/max(1, r.GroupSize), "prompt")),
 		"rollout.rollout_batch_size", "rollout.group_size")
-	if prompts == "" {
-		prompts = " groups of completions"
-	}
-	text += prompts + m.clause(" at temperature "+words.Number(r.SamplingTemperature), "rollout.sampling_temperature")
+	text += cmp.Or(prompts, " groups of completions") + m.clause(" at temperature "+words.Number(r.SamplingTemperature), "rollout.sampling_temperature")
 	if r.SamplingTopP != 1 {
 		text += m.clause(" and top-p "+words.Number(r.SamplingTopP), "rollout.sampling_top_p")
 	}
@@ -99,7 +97,7 @@ func (m *methods) rewards() string {
 	}
 	text := "The reward was the function " + parts[0] + "."
 	if len(parts) > 1 {
-		text = "The reward was the weighted sum of " + enumerate(parts) + "."
+		text = "The reward was the weighted sum of " + listed(parts) + "."
 	}
 	return m.clause(text, "reward.functions", "reward.reward_weights")
 }

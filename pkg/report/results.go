@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -112,28 +113,20 @@ func writeFiles(what, dir string, files []outputFile) ([]string, error) {
 func (a *Report) resultsTable() Table {
 	m := &a.Sweep.Manifest
 	var t Table
-	head := func(format string, args ...any) {
-		t.Columns = append(t.Columns, Column{Head: fmt.Sprintf(format, args...)})
-	}
-	for _, name := range []string{"arm", "label", "control"} {
-		head("%s", name)
-	}
+	t.head("arm", "label", "control")
 	for _, x := range m.Axes {
-		head("%s", x.Key)
+		t.head(x.Key)
 	}
-	for _, name := range []string{"status", "done", "diverged", "failed", "left"} {
-		head("%s", name)
-	}
-	for _, s := range m.Seeds {
-		head("diverged_at_seed%d", s)
-	}
-	summary := func(name string) {
-		for _, part := range []string{"mean", "sd", "lo", "hi", "n"} {
-			head("%s_%s", name, part)
-		}
+	t.head("status", "done", "diverged", "failed", "left")
+	seeds := func(name string) {
 		for _, s := range m.Seeds {
-			head("%s_seed%d", name, s)
+			t.head(fmt.Sprintf("%s_seed%d", name, s))
 		}
+	}
+	seeds("diverged_at")
+	summary := func(name string) {
+		t.head(name+"_mean", name+"_sd", name+"_lo", name+"_hi", name+"_n")
+		seeds(name)
 	}
 	for _, metric := range analysis.Metrics {
 		if !metric.Timed {
@@ -215,7 +208,8 @@ func (a *Report) resultsRow(r *analysis.ArmResult, sets []string) []string {
 // not say when, where or by which command line it was made; report.html does.
 func (a *Report) Markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n", escapeMarkdown(titleOf(a.Sweep.Manifest)))
+	m := &a.Sweep.Manifest
+	fmt.Fprintf(&b, "# %s\n\n", escapeMarkdown(cmp.Or(m.Title, m.Name)))
 	if q := a.Verdict.Question; q != "" {
 		fmt.Fprintf(&b, "%s\n\n", escapeMarkdown(q))
 	}

@@ -46,7 +46,8 @@ func resultsSweeps() map[string]*sweepdir.Sweep {
 func written(t *testing.T, sw *sweepdir.Sweep) (*Report, string) {
 	t.Helper()
 	dir := t.TempDir()
-	a, paths, err := WriteSweep(dir, sw, SweepOptions{TablesOnly: true})
+	a := mustReport(t, sw)
+	paths, err := WriteResults(dir, a)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,31 +66,52 @@ func TestResultsJSONReadsBack(t *testing.T) {
 	for name, sw := range resultsSweeps() {
 		t.Run(name, func(t *testing.T) {
 			a, dir := written(t, sw)
-			var got Results
-			if err := rundir.ReadJSON(filepath.Join(dir, sweepdir.ResultsJSON), &got); err != nil {
-				t.Fatal(err)
-			}
+			got := readResults(t, dir)
 			for i := range a.Arms {
 				for _, m := range writtenMetrics() {
-					if want, back := a.Arms[i].Of(m), got.Arms[i].Of(m); !sameBits(want, back) {
+					var back analysis.Summary
+					if err := rundir.Unmarshal(got.Arms[i][m.Name], &back); err != nil {
+						t.Fatalf("arm %d, %s: %v", i, m.Name, err)
+					}
+					if want := a.Arms[i].Of(m); !sameBits(want, back) {
 						t.Errorf("arm %d, %s: %+v, was %+v", i, m.Name, back, want)
 					}
 				}
+				if _, ok := got.Arms[i]["wall_s"]; ok {
+					t.Error("the times of runs are written")
+				}
 			}
-			// What else there is comes back as the same bytes.
-			first, err := rundir.Marshal(a.Results())
+			var comparisons []analysis.Comparison
+			if err := rundir.Unmarshal(got.Comparisons, &comparisons); err != nil {
+				t.Fatal(err)
+			}
+			first, err := rundir.Marshal(a.Comparisons)
 			if err != nil {
 				t.Fatal(err)
 			}
-			second, err := rundir.Marshal(got)
+			second, err := rundir.Marshal(comparisons)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(first, second) {
-				t.Errorf("read back as\n%s\nwas\n%s", second, first)
+				t.Errorf("comparisons read back as\n%s\nwere\n%s", second, first)
 			}
 		})
 	}
+}
+
+// resultsFile is results.json: the arms field by field.
+type resultsFile struct {
+	Arms        []map[string]json.RawMessage
+	Comparisons json.RawMessage
+}
+
+func readResults(t *testing.T, dir string) (out resultsFile) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(read(t, dir, sweepdir.ResultsJSON)), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 func sameBits(a, b analysis.Summary) bool {
@@ -98,49 +120,6 @@ func sameBits(a, b analysis.Summary) bool {
 	return a.N == b.N && slices.EqualFunc(x, y, func(v, w float64) bool {
 		return math.IsNaN(v) && math.IsNaN(w) || math.Float64bits(v) == math.Float64bits(w)
 	})
-}
-
-// The keys of results.json are the columns of results.csv.
-func TestResultsJSONHasEveryFigure(t *testing.T) {
-	_, dir := written(t, reporttest.RateSweep(2))
-	data, err := os.ReadFile(filepath.Join(dir, sweepdir.ResultsJSON))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var raw struct {
-		Arms []map[string]json.RawMessage `json:"arms"`
-	}
-	if err := json.Unmarshal(data, &raw); err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range writtenMetrics() {
-		if _, ok := raw.Arms[0][m.Name]; !ok {
-			t.Errorf("%s is not there", m.Name)
-		}
-	}
-	if _, ok := raw.Arms[0]["wall_s"]; ok {
-		t.Error("the times of runs are written")
-	}
-}
-
-// A results.json of another version may lack a metric; a key that this version
-// does not know is an error.
-func TestArmOfAnotherVersion(t *testing.T) {
-	var r analysis.ArmResult
-	if err := rundir.Unmarshal([]byte(`{"done": 2, "final": {"n": 2, "mean": 0.5, "values": [0.25, 0.75]}}`), &r); err != nil {
-		t.Fatal(err)
-	}
-	if f := r.Of(analysis.FinalMetric); r.Done != 2 || f.N != 2 || f.Mean != 0.5 || !math.IsNaN(f.Lo) {
-		t.Errorf("%d done, final %+v", r.Done, f)
-	}
-	if f := r.Of(analysis.TestMetric); f.N != 0 || !math.IsNaN(f.Mean) {
-		t.Errorf("a metric that is not there: %+v", f)
-	}
-	for _, text := range []string{`{"finale": {}}`, `{"final": {"avg": 1}}`, `{"final": 1}`, `{"wall_s": {}}`} {
-		if err := rundir.Unmarshal([]byte(text), &r); err == nil {
-			t.Errorf("%s was read", text)
-		}
-	}
 }
 
 // Users' files depend on the names of the metrics and on their order.

@@ -33,7 +33,7 @@ func (a *Report) runsTable(folder string, linked bool) Table {
 		Notes: []string{"As in the table of arms, run by run. Seconds: wall-clock time; other runs may have shared the cores."},
 	}
 	for _, c := range runColumns {
-		t.Columns = append(t.Columns, Column{Head: c.head})
+		t.head(c.head)
 	}
 	t.Columns = append(t.Columns, Column{Head: "folder", Text: true})
 	for k := range a.Arms {

@@ -48,7 +48,7 @@ func seedTable(runs []*rundir.Run) (Table, error) {
 	}
 	t = Table{Label: "Results by seed", Columns: []Column{{Head: "seed", Text: true}}}
 	for _, c := range columns {
-		t.Columns = append(t.Columns, Column{Head: c.head})
+		t.head(c.head)
 	}
 	t.Columns = append(t.Columns, Column{Head: "outcome", Text: true})
 	for i, r := range runs {
@@ -74,12 +74,9 @@ func otherSets(runs []*rundir.Run) []string {
 	var out []string
 	for _, r := range runs {
 		for _, set := range analysis.SetsOf(r) {
-			switch set {
-			case rundir.SplitVal, rundir.SplitUnseen, rundir.SplitTest:
-			default:
-				if !slices.Contains(out, set) {
-					out = append(out, set)
-				}
+			own := set == rundir.SplitVal || set == rundir.SplitUnseen || set == rundir.SplitTest
+			if !own && !slices.Contains(out, set) {
+				out = append(out, set)
 			}
 		}
 	}
@@ -100,10 +97,8 @@ type seedColumn struct {
 
 // find is the evaluation that the column is about; nil where the run has none.
 func (c seedColumn) find(r *rundir.Run) (*rundir.Eval, *rundir.Counts) {
-	if e := analysis.Evaluation(r, c.split, c.when); e != nil {
-		return e, analysis.DecodedCounts(*e, c.decoding)
-	}
-	return nil, nil
+	e := analysis.Evaluation(r, c.split, c.when)
+	return e, analysis.DecodedCounts(e, c.decoding)
 }
 
 func (c seedColumn) cell(r *rundir.Run) string {

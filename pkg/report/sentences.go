@@ -190,7 +190,7 @@ func (a *Report) caveat(f *analysis.Finding) string {
 			verb = "was"
 		}
 		return fmt.Sprintf("%s %s added later, when %d of the %d runs with the other seeds had finished: intervals "+
-			"and p values assume that the number of seeds was decided before", named(f.Seeds), verb, f.Count, f.Of)
+			"and p values assume that the number of seeds was decided before", analysis.SeedsText(f.Seeds), verb, f.Count, f.Of)
 	case analysis.Note:
 		return values
 	case analysis.RunsMissing:

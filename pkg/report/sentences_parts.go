@@ -104,15 +104,6 @@ func listed(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
 
-// named is "seed 1" or "seeds 1, 2".
-func named(seeds []uint64) string {
-	all := strings.Join(analysis.Unique(seeds, func(s uint64) string { return fmt.Sprint(s) }), ", ")
-	if len(seeds) == 1 {
-		return "seed " + all
-	}
-	return "seeds " + all
-}
-
 // ranking lists what the first arm beats, and what it does not. A signed difference
 // is that of the comparison, whichever arm is first in it.
 func (a *Report) ranking(f *analysis.Finding) string {
@@ -317,7 +308,7 @@ func (a *Report) bimodal(f *analysis.Finding) string {
 	stayed, learned := &f.Parts[0], &f.Parts[1]
 	return fmt.Sprintf("%s is bimodal across seeds: %d of %d seeds did not learn (%s, at %s; before training %s), the "+
 		"others end at %s. Its mean and interval describe neither kind of seed", a.arm(f),
-		len(stayed.Seeds), len(stayed.Seeds)+len(learned.Seeds), named(stayed.Seeds), ends(stayed),
+		len(stayed.Seeds), len(stayed.Seeds)+len(learned.Seeds), analysis.SeedsText(stayed.Seeds), ends(stayed),
 		a.percent(f, analysis.InitialMetric), ends(learned))
 }
 

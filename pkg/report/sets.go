@@ -43,7 +43,7 @@ func (a *Report) setsTable() Table {
 			"they add up to the gain.",
 	}}
 	for _, c := range setColumns {
-		t.Columns = append(t.Columns, Column{Head: c.head})
+		t.head(c.head)
 	}
 	more := false
 	for k := range a.Arms {

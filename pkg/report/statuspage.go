@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"grpo/pkg/analysis"
 	"grpo/pkg/plots"
 	"grpo/pkg/rundir"
-	"grpo/pkg/sweepdir"
 )
 
 // StatusPage is a page about runs that are in progress. Like a report it is one file. While Every
@@ -71,9 +69,20 @@ func (s StatusPage) Write(path string) error {
 // sweep or a study; of a study, a figure for each part that has started. There is none before the
 // first validation.
 func Curves(dir string) ([]plots.Drawing, error) {
-	sweeps, err := sweepsIn(dir)
+	sweeps, err := openSweeps(dir)
 	if err != nil {
 		return nil, err
+	}
+	if sweeps == nil {
+		run, err := rundir.Open(dir)
+		if err != nil {
+			return nil, err
+		}
+		sw, err := analysis.ArmsOf([]*rundir.Run{run}, "")
+		if err != nil {
+			return nil, err
+		}
+		sweeps = append(sweeps, sw)
 	}
 	var out []plots.Drawing
 	for _, sw := range sweeps {
@@ -88,33 +97,4 @@ func Curves(dir string) ([]plots.Drawing, error) {
 		out = append(out, drawn...)
 	}
 	return out, nil
-}
-
-// sweepsIn reads the sweeps of a folder: of a study its parts that have started, of a run itself.
-func sweepsIn(dir string) ([]*sweepdir.Sweep, error) {
-	if sweepdir.IsStudy(dir) {
-		st, err := sweepdir.ReadStudy(dir)
-		if err != nil {
-			return nil, err
-		}
-		var out []*sweepdir.Sweep
-		for _, part := range st.Parts {
-			sw, err := sweepdir.OpenPart(dir, part)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, sw)
-		}
-		return slices.DeleteFunc(out, func(sw *sweepdir.Sweep) bool { return sw == nil }), nil
-	}
-	if sweepdir.IsSweep(dir) {
-		sw, err := sweepdir.Open(dir)
-		return []*sweepdir.Sweep{sw}, err
-	}
-	run, err := rundir.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	sw, err := analysis.ArmsOf([]*rundir.Run{run}, "")
-	return []*sweepdir.Sweep{sw}, err
 }

@@ -1,44 +1,55 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"grpo/pkg/analysis"
 	"grpo/pkg/plots"
-
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
 
-// WriteStudy writes the report of several sweeps into dir, the study's folder:
+// StudyReport is the report of a study.
+type StudyReport struct {
+	Study   sweepdir.Study
+	Parts   []*Report // nil for a part that has not started
+	Results StudyResults
+	Files   []string // of the study itself
+}
+
+// WriteStudyReport writes the report of several sweeps into dir, the study's folder:
 // results.md and report.html with the questions in order, each with its
 // verdict, main figures and table; results.tex, results.json and results.csv with all parts.
 // parts are the reports in the order of st.Parts, nil for a part that has not
 // started. Each part has its own report ([WriteSweep]) in its folder, to which the
-// study's links. It returns the paths written.
+// study's links.
 //
 // It is an error if the numbers of reports and parts differ.
-func WriteStudy(dir string, st sweepdir.Study, parts []*Report) ([]string, error) {
+func WriteStudyReport(dir string, st sweepdir.Study, parts []*Report) (*StudyReport, error) {
 	st = analysis.PrintableStudy(st)
 	if len(parts) != len(st.Parts) {
 		return nil, fmt.Errorf("write study: %d analyses for %d parts", len(parts), len(st.Parts))
 	}
-	table := studyTable(st, parts)
+	table, results := studyTable(st, parts), newStudyResults(st, parts)
 	html, err := newStudyPage(st, parts)
 	if err != nil {
 		return nil, fmt.Errorf("write study: %w", err)
 	}
-	return writeFiles("write study", dir, []outputFile{
+	files, err := writeFiles("write study", dir, []outputFile{
 		{sweepdir.ResultsCSV, func(path string) error { return rundir.WriteFileAtomic(path, table.CSV()) }},
-		{sweepdir.ResultsJSON, func(path string) error { return rundir.WriteJSON(path, newStudyResults(st, parts)) }},
+		{sweepdir.ResultsJSON, func(path string) error { return rundir.WriteJSON(path, results) }},
 		{sweepdir.ResultsMD, func(path string) error { return rundir.WriteFileAtomic(path, []byte(studyMarkdown(st, parts))) }},
 		{sweepdir.ResultsTeX, func(path string) error { return rundir.WriteFileAtomic(path, studyLaTeX(st, parts)) }},
 		{sweepdir.ReportHTML, html.write},
 	})
+	if err != nil {
+		return nil, err
+	}
+	return &StudyReport{st, parts, results, files}, nil
 }
 
 // notStarted is the headline of a part without a sweep.
@@ -46,13 +57,10 @@ const notStarted = "No results yet: this part has not started."
 
 // question is the question of a part.
 func question(p sweepdir.Part, a *Report) string {
-	switch {
-	case p.Question != "":
-		return p.Question
-	case a != nil && a.Verdict.Question != "":
-		return a.Verdict.Question
+	if a == nil {
+		return cmp.Or(p.Question, p.Name)
 	}
-	return p.Name
+	return cmp.Or(p.Question, a.Verdict.Question, p.Name)
 }
 
 func headlineOf(a *Report) string {
@@ -92,20 +100,6 @@ func newStudyResults(st sweepdir.Study, parts []*Report) StudyResults {
 	return out
 }
 
-// ReadStudyResults reads the results.json of the study in dir. A missing file
-// is an error for which errors.Is(err, fs.ErrNotExist) holds.
-func ReadStudyResults(dir string) (StudyResults, error) {
-	file := filepath.Join(dir, sweepdir.ResultsJSON)
-	var r StudyResults
-	if err := rundir.ReadJSON(file, &r); err != nil {
-		return r, err
-	}
-	if r.Format != resultsFormat {
-		return r, fmt.Errorf("read %s: format %d, want %d", file, r.Format, resultsFormat)
-	}
-	return r, nil
-}
-
 // studyTable puts the parts' results.csv under each other, after a column with the
 // part's name. Parts may have different columns (axes, seeds): a cell of a column
 // that a part does not have is empty.
@@ -124,9 +118,7 @@ func studyTable(st sweepdir.Study, parts []*Report) Table {
 		heads = merge(heads, own)
 	}
 	var t Table
-	for _, h := range heads {
-		t.Columns = append(t.Columns, Column{Head: h})
-	}
+	t.head(heads...)
 	for i, part := range tables {
 		for _, r := range part.Rows {
 			cells := make([]string, len(heads))
@@ -161,33 +153,20 @@ const sharedHead = "What holds for all of these answers"
 // sharedCaveats takes out of the parts the caveats that all of them repeat, so
 // that they can be said once.
 func sharedCaveats(parts []*Report) (shared []string, rest []*Report) {
-	count, started := map[string]int{}, 0
-	for _, a := range parts {
-		if a == nil {
-			continue
-		}
-		started++
-		for _, c := range a.Verdict.Caveats {
-			count[c]++
-		}
+	started := slices.DeleteFunc(slices.Clone(parts), func(a *Report) bool { return a == nil })
+	isOwn := func(c string) bool {
+		lacks := func(a *Report) bool { return !slices.Contains(a.Verdict.Caveats, c) }
+		return len(started) < 2 || slices.ContainsFunc(started, lacks)
 	}
-	isShared := func(c string) bool { return started > 1 && count[c] == started }
 	rest = make([]*Report, len(parts))
 	for i, a := range parts {
 		if a == nil {
 			continue
 		}
 		inner := *a
-		inner.Verdict.Caveats = nil
-		var own []string
-		for _, c := range a.Verdict.Caveats {
-			if isShared(c) {
-				own = append(own, c)
-			} else {
-				inner.Verdict.Caveats = append(inner.Verdict.Caveats, c)
-			}
-		}
-		rest[i], shared = &inner, own // the same of every part, in its order
+		all := a.Verdict.Caveats
+		inner.Verdict.Caveats = slices.DeleteFunc(slices.Clone(all), func(c string) bool { return !isOwn(c) })
+		rest[i], shared = &inner, slices.DeleteFunc(slices.Clone(all), isOwn) // the same of every part, in its order
 	}
 	return shared, rest
 }
@@ -197,7 +176,7 @@ func sharedCaveats(parts []*Report) (shared []string, rest []*Report) {
 func studyMarkdown(st sweepdir.Study, parts []*Report) string {
 	shared, parts := sharedCaveats(parts)
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n", escapeMarkdown(studyTitle(st)))
+	fmt.Fprintf(&b, "# %s\n\n", escapeMarkdown(cmp.Or(st.Title, st.Name)))
 	for i, p := range st.Parts {
 		fmt.Fprintf(&b, "%d. %s **%s**\n", i+1, escapeMarkdown(question(p, parts[i])), escapeMarkdown(headlineOf(parts[i])))
 	}
@@ -219,11 +198,4 @@ func studyMarkdown(st sweepdir.Study, parts []*Report) string {
 	}
 	markdownList(&b, "## "+sharedHead, shared)
 	return b.String()
-}
-
-func studyTitle(st sweepdir.Study) string {
-	if st.Title != "" {
-		return st.Title
-	}
-	return st.Name
 }

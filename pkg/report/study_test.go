@@ -3,8 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/csv"
-	"errors"
-	"io/fs"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +12,7 @@ import (
 
 	"grpo/internal/reporttest"
 	"grpo/pkg/analysis"
+	"grpo/pkg/rundir"
 
 	"pgregory.net/rapid"
 
@@ -36,12 +36,12 @@ func writeStudy(t *testing.T) (dir string, st sweepdir.Study, parts []*Report) {
 	t.Helper()
 	dir = t.TempDir()
 	st, parts = drawnStudy(t)
-	paths, err := WriteStudy(dir, st, parts)
+	r, err := WriteStudyReport(dir, st, parts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, p := range paths {
+	for _, p := range r.Files {
 		names = append(names, filepath.Base(p))
 	}
 	if want := []string{"results.csv", "results.json", "results.md", "results.tex", "report.html"}; !slices.Equal(names, want) {
@@ -128,32 +128,31 @@ func TestStudyTables(t *testing.T) {
 			row++
 		}
 	}
-	got, err := ReadStudyResults(dir)
-	if err != nil {
+	var got struct {
+		Parts []struct {
+			Chosen  string
+			Results *resultsFile
+		}
+	}
+	if err := json.Unmarshal([]byte(read(t, dir, sweepdir.ResultsJSON)), &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Parts) != 3 || got.Parts[2].Results != nil || got.Parts[1].Chosen == "" || got.Parts[0].Results.Arms[2].Of(analysis.FinalMetric).Mean != parts[0].Arms[2].Of(analysis.FinalMetric).Mean {
-		t.Errorf("read back as %+v", got)
+	if len(got.Parts) != 3 || got.Parts[2].Results != nil || got.Parts[1].Chosen == "" {
+		t.Fatalf("read back as %+v", got)
+	}
+	var final analysis.Summary
+	if err := rundir.Unmarshal(got.Parts[0].Results.Arms[2]["final"], &final); err != nil || final.Mean != parts[0].Arms[2].Of(analysis.FinalMetric).Mean {
+		t.Errorf("%v: the final reward is %+v", err, final)
 	}
 }
 
 func TestStudyErrors(t *testing.T) {
 	st, parts := drawnStudy(t)
-	if _, err := WriteStudy(t.TempDir(), st, parts[:2]); err == nil || !strings.Contains(err.Error(), "2 analyses for 3 parts") {
+	if _, err := WriteStudyReport(t.TempDir(), st, parts[:2]); err == nil || !strings.Contains(err.Error(), "2 analyses for 3 parts") {
 		t.Errorf("a part too few: %v", err)
 	}
-	if _, err := WriteStudy(filepath.Join(t.TempDir(), "nowhere"), st, []*Report{nil, nil, nil}); err == nil || !strings.Contains(err.Error(), "write study") {
+	if _, err := WriteStudyReport(filepath.Join(t.TempDir(), "nowhere"), st, []*Report{nil, nil, nil}); err == nil || !strings.Contains(err.Error(), "write study") {
 		t.Errorf("a folder that is not there: %v", err)
-	}
-	if _, err := ReadStudyResults(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("nothing to read: %v", err)
-	}
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "results.json"), []byte(`{"format": 9}`), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ReadStudyResults(dir); err == nil || !strings.Contains(err.Error(), "format 9, want 1") {
-		t.Errorf("another format: %v", err)
 	}
 }
 

@@ -1,13 +1,13 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
-	"grpo/pkg/plots"
-
 	"grpo/internal/textutil"
+	"grpo/pkg/plots"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
@@ -22,7 +22,7 @@ type htmlPart struct {
 // part. A base configuration that several parts start from is shown once.
 func newStudyPage(st sweepdir.Study, parts []*Report) (page, error) {
 	shared, parts := sharedCaveats(parts)
-	p := page{Title: studyTitle(st), SharedHead: sharedHead, Shared: shared}
+	p := page{Title: cmp.Or(st.Title, st.Name), SharedHead: sharedHead, Shared: shared}
 	p.Made.Command = commandLine(st.Argv)
 	var runs []*rundir.Run
 	total, ended := 0, 0
@@ -41,8 +41,9 @@ func newStudyPage(st sweepdir.Study, parts []*Report) (page, error) {
 			}
 			h.Sweep = newHTMLSweep(a, figures, part.Name, false)
 			h.Sweep.Question = "" // the heading says it
-			h.Short = fmt.Sprintf("%d. %s", i+1, titleOf(a.Sweep.Manifest))
-			made := htmlMadePart{h.Short, a.Sweep.Manifest.Fixed, a.settingsTable()}
+			m := &a.Sweep.Manifest
+			h.Short = fmt.Sprintf("%d. %s", i+1, cmp.Or(m.Title, m.Name))
+			made := htmlMadePart{h.Short, m.Fixed, a.settingsTable()}
 			p.Made.Parts = append(p.Made.Parts, made)
 			for _, t := range []*Table{h.Sweep.Arms, h.Sweep.Sets, h.Sweep.Comparisons, made.Differs} {
 				if t != nil {
@@ -51,11 +52,11 @@ func newStudyPage(st sweepdir.Study, parts []*Report) (page, error) {
 			}
 			runs = append(runs, a.allRuns()...)
 			total, ended = total+a.Runs(), ended+a.Finished()
-			if base := a.Sweep.Manifest.Base; base != "" {
+			if m.Base != "" {
 				number := fmt.Sprint(i + 1)
-				k := slices.IndexFunc(bases, func(b htmlBase) bool { return b.Text == base })
+				k := slices.IndexFunc(bases, func(b htmlBase) bool { return b.Text == m.Base })
 				if k < 0 {
-					bases = append(bases, htmlBase{Heading: number, Text: base})
+					bases = append(bases, htmlBase{Heading: number, Text: m.Base})
 				} else {
 					bases[k].Heading += ", " + number
 				}

@@ -1,15 +1,16 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"grpo/pkg/analysis"
-
 	"grpo/internal/textutil"
+	"grpo/internal/words"
+	"grpo/pkg/analysis"
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
 )
@@ -31,7 +32,7 @@ func AssignmentLine(r *rundir.Run) (line string, ok bool, err error) {
 		return "", false, nil
 	}
 	return fmt.Sprintf("learning_rate: %s Eval step: %d correct_num: %d error_num: %d",
-		analysis.Rate(a.Train.LearningRate), e.Step, e.Sampled.CorrectNum, e.Sampled.ErrorNum), true, nil
+		words.Number(a.Train.LearningRate), e.Step, e.Sampled.CorrectNum, e.Sampled.ErrorNum), true, nil
 }
 
 // WriteSummary writes the results of a run for a terminal: the assignment's line
@@ -111,11 +112,8 @@ func summaryTable(r *rundir.Run) Table {
 		for _, decoding := range []string{rundir.DecodingSampled, rundir.DecodingGreedy} {
 			for _, when := range []analysis.EvalPoint{analysis.AtStart, analysis.AtEnd, analysis.AtBest} {
 				e := analysis.Evaluation(r, split, when)
-				if e == nil || when == analysis.AtBest && split != rundir.SplitVal {
-					continue
-				}
-				c := analysis.DecodedCounts(*e, decoding)
-				if c == nil {
+				c := analysis.DecodedCounts(e, decoding)
+				if c == nil || when == analysis.AtBest && split != rundir.SplitVal {
 					continue
 				}
 				t.add(
@@ -133,10 +131,10 @@ func summaryTable(r *rundir.Run) Table {
 // rewardWithInterval is "0.851 [0.827, 0.871]".
 func rewardWithInterval(c rundir.Counts) string {
 	if c.N == 0 {
-		return "n/a"
+		return analysis.Absent
 	}
 	lo, hi := stats.Wilson(c.CorrectNum, c.N, stats.Level)
-	return fmt.Sprintf("%s [%s, %s]", analysis.Decimals(c.AnswerReward, 3), analysis.Decimals(lo, 3), analysis.Decimals(hi, 3))
+	return analysis.WithInterval(c.AnswerReward, lo, hi)
 }
 
 // footnotes say what the table's numbers are.
@@ -144,10 +142,7 @@ func footnotes(r *rundir.Run) string {
 	var b strings.Builder
 	var sizes, majorities []string
 	for _, split := range analysis.SetsOf(r) {
-		e := analysis.Evaluation(r, split, analysis.AtEnd)
-		if e == nil {
-			e = analysis.Evaluation(r, split, analysis.AtStart)
-		}
+		e := cmp.Or(analysis.Evaluation(r, split, analysis.AtEnd), analysis.Evaluation(r, split, analysis.AtStart))
 		if e == nil {
 			continue
 		}

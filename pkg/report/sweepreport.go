@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -9,34 +10,26 @@ import (
 
 	"grpo/pkg/analysis"
 	"grpo/pkg/plots"
-
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
 )
 
-// SweepOptions changes what [WriteSweep] writes.
-type SweepOptions struct {
-	// TablesOnly leaves out figures and report.html.
-	TablesOnly bool
-	Output
-}
-
 // WriteSweep analyses a sweep and writes into dir, which must exist, its tables
 // ([WriteResults]), its figures ([plots.Sweep]) and report.html ([WriteHTML]). It
 // returns the analysis and the paths written. It reads and writes files only:
 // called again on the same runs it writes the same bytes.
-func WriteSweep(dir string, sw *sweepdir.Sweep, opt SweepOptions) (*Report, []string, error) {
+func WriteSweep(dir string, sw *sweepdir.Sweep, out Output) (*Report, []string, error) {
 	analysed, err := analysis.Analyse(sw)
 	if err != nil {
 		return nil, nil, err
 	}
 	a := New(analysed)
 	paths, err := WriteResults(dir, a)
-	if err != nil || opt.TablesOnly {
+	if err != nil {
 		return a, paths, err
 	}
-	out := opt.Output.and(&rundir.Run{Config: []byte(sw.Manifest.Base)})
+	out = out.and(&rundir.Run{Config: []byte(sw.Manifest.Base)})
 	figures, err := plots.Sweep(a.Analysis, plots.SweepOptions{Formats: out.Formats})
 	if err != nil {
 		return a, paths, err
@@ -136,10 +129,7 @@ func WriteStudySummary(w io.Writer, st sweepdir.Study, parts []*Report) error {
 	st = analysis.PrintableStudy(st)
 	shared, parts := sharedCaveats(parts)
 	for i, part := range st.Parts {
-		head := fmt.Sprintf("%d. %s", i+1, part.Question)
-		if part.Question == "" {
-			head = fmt.Sprintf("%d. %s", i+1, part.Name)
-		}
+		head := fmt.Sprintf("%d. %s", i+1, cmp.Or(part.Question, part.Name))
 		if i > 0 {
 			head = "\n" + head
 		}

@@ -47,6 +47,13 @@ type Cell struct {
 	Bad  bool // something went wrong
 }
 
+// head appends columns of numbers.
+func (t *Table) head(names ...string) {
+	for _, name := range names {
+		t.Columns = append(t.Columns, Column{Head: name})
+	}
+}
+
 // add appends a row of plain cells.
 func (t *Table) add(cells ...string) {
 	row := Row{}
@@ -101,7 +108,7 @@ func (t *Table) String() string {
 		lines = append(lines, line)
 	}
 	for _, r := range t.Rows {
-		lines = append(lines, r.texts())
+		lines = append(lines, r.texts(nil))
 	}
 	width := make([]int, len(t.Columns))
 	for _, line := range lines {
@@ -125,10 +132,13 @@ func (t *Table) String() string {
 	return b.String()
 }
 
-func (r Row) texts() []string {
+// texts are the texts of the cells, escaped if escape is not nil.
+func (r Row) texts(escape func(string) string) []string {
 	out := make([]string, len(r.Cells))
 	for k, c := range r.Cells {
-		out[k] = c.Text
+		if out[k] = c.Text; escape != nil {
+			out[k] = escape(c.Text)
+		}
 	}
 	return out
 }
@@ -147,11 +157,7 @@ func (t *Table) Markdown() string {
 	line(heads)
 	line(rules)
 	for _, r := range t.Rows {
-		cells := r.texts()
-		for k := range cells {
-			cells[k] = escapeMarkdown(cells[k])
-		}
-		line(cells)
+		line(r.texts(escapeMarkdown))
 	}
 	b.WriteString(t.notesBelow())
 	return b.String()
@@ -182,11 +188,7 @@ func (t *Table) CSV() []byte {
 	}
 	w.Write(heads) // a Buffer returns no error
 	for _, r := range t.Rows {
-		cells := r.texts()
-		for k := range cells {
-			cells[k] = csvText(cells[k])
-		}
-		w.Write(cells)
+		w.Write(r.texts(csvText))
 	}
 	w.Flush()
 	return b.Bytes()

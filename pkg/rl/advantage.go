@@ -208,18 +208,17 @@ func divide(a []float64, scale, eps float64) {
 	}
 }
 
-// whiten centers and scales the advantages of the scored completions.
+// whiten centers and scales the advantages of the scored completions; the others get 0.
 func whiten(adv, rewards []float64, eps float64) {
-	scored := make([]float64, len(adv))
-	for i := range adv {
-		if scored[i] = adv[i]; math.IsNaN(rewards[i]) {
-			scored[i] = math.NaN()
+	for i, r := range rewards {
+		if math.IsNaN(r) {
+			adv[i] = math.NaN()
 		}
 	}
-	m := momentsOf(scored)
-	for i := range adv {
-		if !math.IsNaN(scored[i]) {
-			adv[i] -= m.mean
+	m := momentsOf(adv)
+	for i, a := range adv {
+		if adv[i] = 0; !math.IsNaN(a) {
+			adv[i] = a - m.mean
 		}
 	}
 	divide(adv, m.std, eps)
@@ -288,23 +287,15 @@ func PassKAdvantages(rewards []float64, groupSize int, useStd bool, eps float64)
 	adv := make([]float64, len(rewards))
 	for lo := 0; lo < len(rewards); lo += groupSize {
 		r := rewards[lo : lo+groupSize]
-		best, second := -1, math.NaN()
-		for i, v := range r {
-			switch {
-			case math.IsNaN(v):
-			case best < 0:
-				best = i
-			case v > r[best]:
-				best, second = i, r[best]
-			case math.IsNaN(second) || v > second:
-				second = v
-			}
-		}
-		if best < 0 || math.IsNaN(second) {
+		scored := slices.DeleteFunc(slices.Clone(r), math.IsNaN)
+		slices.Sort(scored)
+		n := len(scored)
+		if n < 2 {
 			continue
 		}
-		a := adv[lo+best : lo+best+1]
-		a[0] = r[best] - second
+		best := lo + slices.Index(r, scored[n-1])
+		a := adv[best : best+1]
+		a[0] = scored[n-1] - scored[n-2]
 		if useStd {
 			divide(a, momentsOf(r).std, eps)
 		}

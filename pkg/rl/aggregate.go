@@ -1,6 +1,7 @@
 package rl
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 )
@@ -84,10 +85,7 @@ func (a Aggregation) weight(n, t int, z float64, total Totals) float64 {
 	case SeqMeanTokenMean:
 		return 1 / (float64(n) * float64(total.NonEmpty))
 	case SeqMeanTokenSumNorm:
-		if z == 0 {
-			z = float64(t)
-		}
-		return 1 / (z * float64(total.NonEmpty))
+		return 1 / (cmp.Or(z, float64(t)) * float64(total.NonEmpty))
 	}
 	return 1 // TokenSum
 }

@@ -42,23 +42,14 @@ func (in tokenInputs) batch() Batch {
 }
 
 type trlConfig struct {
-	LossType     string   `json:"loss_type"`
-	Epsilon      float64  `json:"epsilon"`
-	EpsilonHigh  *float64 `json:"epsilon_high"`
-	Delta        *float64 `json:"delta"`
-	Beta         float64  `json:"beta"`
-	Level        string   `json:"importance_sampling_level"`
-	TopEntropy   float64  `json:"top_entropy_quantile"`
-	EntropyCoef  float64  `json:"entropy_coef"`
-	OffPolicy    *float64 `json:"off_policy_mask_threshold"`
-	BiasKL       bool     `json:"use_bias_correction_kl"`
-	MaxLength    int      `json:"max_completion_length"`
-	Accumulation int      `json:"gradient_accumulation_steps"`
-	OnPolicy     bool     `json:"on_policy"`
+	TRLOptions
+	TopEntropy   float64 `json:"top_entropy_quantile"`
+	Accumulation int     `json:"gradient_accumulation_steps"`
+	OnPolicy     bool    `json:"on_policy"`
 }
 
 func (c trlConfig) name(i int) string {
-	parts := []string{fmt.Sprintf("%02d", i), c.LossType, c.Level}
+	parts := []string{fmt.Sprintf("%02d", i), c.LossType, c.ImportanceSamplingLevel}
 	add := func(ok bool, format string, v any) {
 		if ok {
 			parts = append(parts, fmt.Sprintf(format, v))
@@ -94,12 +85,7 @@ func TestGoldenTRLLoss(t *testing.T) {
 	row := newGolden("trl_loss_cases.json")
 	for i, c := range data.Cases {
 		row.run(t, c.Config.name(i), func(t *testing.T) {
-			cfg, err := TRLLoss(TRLOptions{
-				LossType: c.Config.LossType, Epsilon: c.Config.Epsilon, EpsilonHigh: c.Config.EpsilonHigh,
-				Delta: c.Config.Delta, Beta: c.Config.Beta, ImportanceSamplingLevel: c.Config.Level,
-				EntropyCoef: c.Config.EntropyCoef, OffPolicyMaskThreshold: c.Config.OffPolicy,
-				UseBiasCorrectionKL: c.Config.BiasKL, MaxCompletionLength: c.Config.MaxLength,
-			})
+			cfg, err := TRLLoss(c.Config.TRLOptions)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,6 +1,9 @@
 package rl
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // moments are the count, the mean and the sample standard deviation of the
 // values that are not NaN.
@@ -39,17 +42,7 @@ func momentsOf(x []float64) moments {
 
 // equal reports whether all values of x that are not NaN are the same.
 func equal(x []float64) bool {
-	first := math.NaN()
-	for _, v := range x {
-		switch {
-		case math.IsNaN(v):
-		case math.IsNaN(first):
-			first = v
-		case v != first:
-			return false
-		}
-	}
-	return true
+	return len(slices.Compact(slices.DeleteFunc(slices.Clone(x), math.IsNaN))) < 2
 }
 
 // plainMoments computes the moments in two passes, of the differences from the first

@@ -1,6 +1,7 @@
 package rl
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -19,31 +20,18 @@ func (c LossConfig) Check() error {
 }
 
 func (c LossConfig) plan() (plan, error) {
-	uses, ok := c.Loss.options()
+	uses, ok := lossTable.of(c.Loss)
 	if !ok {
 		return plan{}, unknown("loss", string(c.Loss), LossTypes())
 	}
 	p := plan{c, uses}
-	if p.Level == "" {
-		p.Level = TokenLevel
-	}
-	if p.KL == "" {
-		p.KL = K3
-	}
+	p.Level, p.KL = cmp.Or(p.Level, TokenLevel), cmp.Or(p.KL, K3)
 	if p.EpsilonHigh == 0 && p.uses&UsesEpsilon != 0 {
 		p.EpsilonHigh = p.Epsilon
 	}
-	for _, d := range []struct {
-		v   *float64
-		def float64
-	}{
-		{&p.SAPOTempPos, 1}, {&p.SAPOTempNeg, 1.05},
-		{&p.VESPOKPos, 2}, {&p.VESPOLambdaPos, 3}, {&p.VESPOKNeg, 3}, {&p.VESPOLambdaNeg, 2},
-	} {
-		if *d.v == 0 {
-			*d.v = d.def
-		}
-	}
+	p.SAPOTempPos, p.SAPOTempNeg = cmp.Or(p.SAPOTempPos, 1), cmp.Or(p.SAPOTempNeg, 1.05)
+	p.VESPOKPos, p.VESPOLambdaPos = cmp.Or(p.VESPOKPos, 2), cmp.Or(p.VESPOLambdaPos, 3)
+	p.VESPOKNeg, p.VESPOLambdaNeg = cmp.Or(p.VESPOKNeg, 3), cmp.Or(p.VESPOLambdaNeg, 2)
 	return p, p.check()
 }
 

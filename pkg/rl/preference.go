@@ -1,6 +1,7 @@
 package rl
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -151,9 +152,7 @@ func (b PreferenceBatch) check(cfg PreferenceConfig) (total PreferenceTotals, er
 		}
 	}
 	own := CountPairs(s, b.Mask)
-	if total = b.Totals; total == (PreferenceTotals{}) {
-		total = own
-	}
+	total = cmp.Or(b.Totals, own)
 	if total.Pairs < own.Pairs || total.ChosenTokens < own.ChosenTokens {
 		return total, fmt.Errorf("totals %+v do not cover this batch, which alone has %+v (pass the sums over all "+
 			"micro-batches of the update)", total, own)

@@ -41,10 +41,7 @@ const (
 	usesLengths                               // the numbers of tokens divide the log-ratios
 )
 
-var preferenceTable = []struct {
-	name PreferenceLoss
-	uses preferenceUses
-}{
+var preferenceTable = optionTable[PreferenceLoss, preferenceUses]{
 	{DPOSigmoid, usesReference | usesDivergence},
 	{DPOHinge, usesReference | usesDivergence},
 	{DPOIPO, usesReference | usesDivergence | usesLengths},
@@ -63,27 +60,7 @@ var preferenceTable = []struct {
 }
 
 // PreferenceLosses lists the known losses of pairs.
-func PreferenceLosses() []string { return preferenceLossesWith(0) }
-
-func preferenceLossesWith(u preferenceUses) []string {
-	var out []string
-	for _, l := range preferenceTable {
-		if l.uses&u == u {
-			out = append(out, string(l.name))
-		}
-	}
-	return out
-}
-
-// uses returns the properties of a loss; false for an unknown one.
-func (l PreferenceLoss) uses() (preferenceUses, bool) {
-	for _, row := range preferenceTable {
-		if row.name == l {
-			return row.uses, true
-		}
-	}
-	return 0, false
-}
+func PreferenceLosses() []string { return preferenceTable.with(0) }
 
 // PreferenceConfig selects the loss of pairs. The names in comments are those of TRL's DPOConfig.
 type PreferenceConfig struct {
@@ -107,7 +84,7 @@ type PreferenceConfig struct {
 // usedByAny reports whether one of the losses has a property.
 func (c PreferenceConfig) usedByAny(u preferenceUses) bool {
 	return slices.ContainsFunc(c.Losses, func(l PreferenceLoss) bool {
-		uses, _ := l.uses()
+		uses, _ := preferenceTable.of(l)
 		return uses&u == u
 	})
 }
@@ -127,7 +104,7 @@ func (c PreferenceConfig) Unused() []UnusedOption {
 	var out []UnusedOption
 	add := func(name string, set bool, u preferenceUses) {
 		if set && !c.usedByAny(u) {
-			out = append(out, UnusedOption{name, preferenceLossesWith(u)})
+			out = append(out, UnusedOption{name, preferenceTable.with(u)})
 		}
 	}
 	add("label_smoothing", c.LabelSmoothing != 0, usesSmoothing)
@@ -145,7 +122,7 @@ func (c PreferenceConfig) Check() error {
 		return fmt.Errorf("no loss_type (known: %s)", strings.Join(PreferenceLosses(), ", "))
 	}
 	for _, l := range c.Losses {
-		if _, ok := l.uses(); !ok {
+		if _, ok := preferenceTable.of(l); !ok {
 			return unknown("loss_type", string(l), PreferenceLosses())
 		}
 	}

@@ -1,6 +1,7 @@
 package rl
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -20,12 +21,7 @@ func Divergences() []string {
 	return []string{ReverseKL, ForwardKL, JSDivergence, AlphaDivergence}
 }
 
-func (c PreferenceConfig) divergence() string {
-	if c.Divergence == "" {
-		return ReverseKL
-	}
-	return c.Divergence
-}
+func (c PreferenceConfig) divergence() string { return cmp.Or(c.Divergence, ReverseKL) }
 
 func (c PreferenceConfig) checkDivergence() error {
 	name := c.divergence()
@@ -38,7 +34,7 @@ func (c PreferenceConfig) checkDivergence() error {
 	if name == ReverseKL {
 		return nil
 	}
-	allowed := append(preferenceLossesWith(usesDivergence), string(DPOSFT))
+	allowed := append(preferenceTable.with(usesDivergence), string(DPOSFT))
 	for _, l := range c.Losses {
 		if !slices.Contains(allowed, string(l)) {
 			return fmt.Errorf("f_divergence_type %s is not defined for %s, which is no function of the difference of two "+

@@ -34,9 +34,9 @@ func (cfg PreferenceConfig) terms(l PreferenceLoss, pairs []pair) []pairTerm {
 	case DPOAOTUnpaired:
 		return cfg.aotUnpaired(pairs)
 	}
+	uses, _ := preferenceTable.of(l)
 	out := make([]pairTerm, len(pairs))
 	for i, p := range pairs {
-		uses, _ := l.uses()
 		if uses&usesDivergence != 0 {
 			out[i] = cfg.compared(l, p, uses&usesLengths != 0)
 		} else {
@@ -106,10 +106,7 @@ func (cfg PreferenceConfig) ofDifference(l PreferenceLoss, d float64) (value, sl
 // discoPOP is the loss of DiscoPOP as a function of x, and its derivative. exp(-x) is multiplied by g
 // as logarithms, because it may overflow where g vanishes.
 func (cfg PreferenceConfig) discoPOP(x float64) (value, slope float64) {
-	tau := cfg.DiscoPOPTau
-	if tau == 0 {
-		tau = 0.05
-	}
+	tau := cmp.Or(cfg.DiscoPOPTau, 0.05)
 	gate, closed := sigmoid(x/tau), sigmoid(-x/tau)
 	dGate := gate * closed / tau
 	exponential := math.Exp(logSigmoid(x/tau) - x)

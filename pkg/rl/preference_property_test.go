@@ -265,7 +265,7 @@ func TestIdenticalPairsCancel(t *testing.T) {
 			rt.Fatalf("rewards %v and %v of equal completions", r.RewardsChosen, r.RewardsRejected)
 		}
 		for _, l := range c.Losses {
-			if uses, _ := l.uses(); uses&usesDivergence == 0 && l != DPOAOT {
+			if uses, _ := preferenceTable.of(l); uses&usesDivergence == 0 && l != DPOAOT {
 				return
 			}
 		}

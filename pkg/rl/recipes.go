@@ -1,6 +1,7 @@
 package rl
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,11 +42,35 @@ const (
 	UsesVESPO                        // VESPOKPos, VESPOLambdaPos, VESPOKNeg, VESPOLambdaNeg
 )
 
+// optionTable lists names with the set of options that each uses.
+type optionTable[N ~string, U ~uint] []struct {
+	name N
+	uses U
+}
+
+// with lists the names that use all of these options.
+func (t optionTable[N, U]) with(u U) []string {
+	var out []string
+	for _, row := range t {
+		if row.uses&u == u {
+			out = append(out, string(row.name))
+		}
+	}
+	return out
+}
+
+// of returns what a name uses; false for an unknown one.
+func (t optionTable[N, U]) of(name N) (U, bool) {
+	for _, row := range t {
+		if row.name == name {
+			return row.uses, true
+		}
+	}
+	return 0, false
+}
+
 // lossTable lists the losses and their options. The formulas are in term.go.
-var lossTable = []struct {
-	name LossType
-	uses Uses
-}{
+var lossTable = optionTable[LossType, Uses]{
 	{NoBaseline, 0},
 	{ReinforceWithBaseline, 0},
 	{GRPOClip, UsesEpsilon | UsesEpsilonHigh | UsesDelta | UsesDualClip | UsesLevel},
@@ -61,25 +86,7 @@ var lossTable = []struct {
 func LossTypes() []string { return LossesWith(0) }
 
 // LossesWith lists the loss types that have all of these options.
-func LossesWith(u Uses) []string {
-	var out []string
-	for _, l := range lossTable {
-		if l.uses&u == u {
-			out = append(out, string(l.name))
-		}
-	}
-	return out
-}
-
-// options returns what a loss uses; false for an unknown one.
-func (l LossType) options() (Uses, bool) {
-	for _, row := range lossTable {
-		if row.name == l {
-			return row.uses, true
-		}
-	}
-	return 0, false
-}
+func LossesWith(u Uses) []string { return lossTable.with(u) }
 
 // Source is the origin of a recipe.
 type Source string
@@ -160,12 +167,7 @@ func RecipeNamed(name string) Recipe {
 }
 
 // sourceName is the source's own name of the recipe.
-func (r Recipe) sourceName() string {
-	if r.SourceName != "" {
-		return r.SourceName
-	}
-	return r.Name
-}
+func (r Recipe) sourceName() string { return cmp.Or(r.SourceName, r.Name) }
 
 // namesOf lists a source's own names.
 func namesOf(s Source) []string {

@@ -1,6 +1,9 @@
 package rl
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // RewardPairs is the input of [BradleyTerry]: the reward model's scores of P pairs.
 type RewardPairs struct {
@@ -36,10 +39,7 @@ func BradleyTerry(b RewardPairs) (RewardLoss, error) {
 	fail := func(format string, args ...any) (RewardLoss, error) {
 		return RewardLoss{}, fmt.Errorf("reward model loss: "+format, args...)
 	}
-	total := b.Total
-	if total == 0 {
-		total = n
-	}
+	total := cmp.Or(b.Total, n)
 	switch {
 	case n == 0:
 		return fail("no pairs")

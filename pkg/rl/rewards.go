@@ -59,14 +59,8 @@ func NormalizeThenSum(rewards [][]float64, weights []float64, groupSize int, eps
 	for i := range sum {
 		sum[i] = weightedSum(z, weights, i)
 	}
-	out := make([]float64, n)
-	for i, s := range sum {
-		if !math.IsNaN(s) {
-			out[i] = s
-		}
-	}
-	whiten(out, sum, eps)
-	return out, nil
+	whiten(sum, sum, eps)
+	return sum, nil
 }
 
 func weightedSum(x [][]float64, weights []float64, i int) float64 {

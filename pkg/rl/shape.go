@@ -66,11 +66,6 @@ func Count(s Shape, mask, policyMask []bool) Totals {
 	return t
 }
 
-// Add returns the totals of two batches together.
-func (t Totals) Add(o Totals) Totals {
-	return Totals{t.Sequences + o.Sequences, t.NonEmpty + o.NonEmpty, t.Tokens + o.Tokens, t.Kept + o.Kept}
-}
-
 // Times returns the totals of k batches of this size.
 func (t Totals) Times(k int) Totals {
 	return Totals{k * t.Sequences, k * t.NonEmpty, k * t.Tokens, k * t.Kept}

@@ -1,6 +1,9 @@
 package rl
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // AssignmentAdvantages returns the options of the 2025 assignment's names: loss type
 // no_baseline uses the raw rewards, whatever useStd (use_std_normalization) is; every
@@ -36,18 +39,18 @@ func ScaleRewards(name string, eps float64) (AdvantageOptions, error) {
 }
 
 // TRLOptions are the fields of TRL's GRPOConfig that choose the loss, under
-// TRL's names.
+// TRL's names. The tags check are for package explain, which reads them from a file.
 type TRLOptions struct {
-	LossType                string   // one of [TRLLossTypes]
-	Epsilon                 float64  // epsilon
-	EpsilonHigh             *float64 // epsilon_high; nil = epsilon
-	Delta                   *float64 // delta
-	Beta                    float64  // beta
-	ImportanceSamplingLevel string   // importance_sampling_level
-	EntropyCoef             float64  // entropy_coef
-	OffPolicyMaskThreshold  *float64 // off_policy_mask_threshold
-	UseBiasCorrectionKL     bool     // use_bias_correction_kl
-	MaxCompletionLength     int      // max_completion_length, the constant of dr_grpo
+	LossType                string   `json:"loss_type"` // one of [TRLLossTypes]
+	Epsilon                 float64  `json:"epsilon"`
+	EpsilonHigh             *float64 `json:"epsilon_high" check:"positive"` // nil = epsilon
+	Delta                   *float64 `json:"delta" check:"positive"`
+	Beta                    float64  `json:"beta"`
+	ImportanceSamplingLevel string   `json:"importance_sampling_level"`
+	EntropyCoef             float64  `json:"entropy_coef"`
+	OffPolicyMaskThreshold  *float64 `json:"off_policy_mask_threshold"`
+	UseBiasCorrectionKL     bool     `json:"use_bias_correction_kl"`
+	MaxCompletionLength     int      `json:"max_completion_length"` // the constant of dr_grpo
 }
 
 // TRLLoss returns the configuration of TRL's loss_type, a policy loss together with
@@ -84,10 +87,7 @@ func TRLLoss(o TRLOptions) (LossConfig, error) {
 	}
 	c.Loss, c.Aggregation, c.EntropyOverAll = r.Loss, r.Aggregation, r.EntropyOverAll
 	if c.Aggregation == MaskedNormalizeSeq {
-		c.NormalizeConstant = r.NormalizeConstant
-		if c.NormalizeConstant == 0 {
-			c.NormalizeConstant = float64(o.MaxCompletionLength)
-		}
+		c.NormalizeConstant = cmp.Or(r.NormalizeConstant, float64(o.MaxCompletionLength))
 	}
 	if err := c.Check(); err != nil {
 		return c, fmt.Errorf("trl loss: %w", err)
@@ -119,13 +119,7 @@ type VerlOptions struct {
 func VerlLoss(o VerlOptions) (LossConfig, error) {
 	c := LossConfig{
 		Aggregation: Aggregation(o.LossAggMode), NormalizeConstant: o.LossScaleFactor,
-		Epsilon: o.ClipRatio, EpsilonHigh: o.ClipRatio,
-	}
-	if o.ClipRatioLow != 0 {
-		c.Epsilon = o.ClipRatioLow
-	}
-	if o.ClipRatioHigh != 0 {
-		c.EpsilonHigh = o.ClipRatioHigh
+		Epsilon: cmp.Or(o.ClipRatioLow, o.ClipRatio), EpsilonHigh: cmp.Or(o.ClipRatioHigh, o.ClipRatio),
 	}
 	r, ok := recipeOf(Verl, o.LossMode)
 	if !ok {

@@ -106,9 +106,6 @@ func TestTotals(t *testing.T) {
 	if got, want := Count(Shape{3, 2}, mask, nil), (Totals{3, 2, 3, 3}); got != want {
 		t.Errorf("without a policy mask: got %+v, want %+v", got, want)
 	}
-	if got, want := got.Add(Totals{10, 20, 30, 40}), (Totals{13, 22, 33, 41}); got != want {
-		t.Errorf("sum: got %+v, want %+v", got, want)
-	}
 	if got, want := got.Times(4), (Totals{12, 8, 12, 4}); got != want {
 		t.Errorf("times 4: got %+v, want %+v", got, want)
 	}

@@ -24,12 +24,7 @@ func PairsForPower(effect, alpha, power float64) int {
 	if !(effect > 0) || math.IsInf(effect, 1) && power >= 1 {
 		return 0
 	}
-	enough := func(n int) bool { return pairedPower(n, effect, alpha) >= power }
-	top := 2
-	for top < MaxPairs && !enough(top) {
-		top *= 2
-	}
-	n := 2 + sort.Search(min(top, MaxPairs)-1, func(i int) bool { return enough(i + 2) })
+	n := 2 + sort.Search(MaxPairs-1, func(i int) bool { return pairedPower(i+2, effect, alpha) >= power })
 	if n > MaxPairs {
 		return 0
 	}

@@ -89,6 +89,21 @@ func OpenPart(dir string, p Part) (*Sweep, error) {
 	return Open(path)
 }
 
+// OpenStudy reads the study in dir and opens its parts; nil for a part that has not started.
+func OpenStudy(dir string) (Study, []*Sweep, error) {
+	st, err := ReadStudy(dir)
+	if err != nil {
+		return st, nil, err
+	}
+	parts := make([]*Sweep, len(st.Parts))
+	for i, p := range st.Parts {
+		if parts[i], err = OpenPart(dir, p); err != nil {
+			return st, nil, err
+		}
+	}
+	return st, parts, nil
+}
+
 // StateOf reads the folder of an entry. result.json decides. Without it, a folder whose lock is
 // held is running whatever its status, because a process that continues a run takes the lock before
 // it writes.
