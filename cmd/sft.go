@@ -46,7 +46,7 @@ func runSFT(ctx context.Context, s *State, o *recordOptions) error {
 
 func printSFT(s *State, dir string, rec *train.SFTRecord) error {
 	w := newTable(s.Out)
-	fmt.Fprintln(w, "stage\tsteps\tloss\tcorpus accuracy\tval sampled\tval greedy\tunseen sampled\tunseen greedy")
+	fmt.Fprintln(w, "stage\tsteps\tmean loss\tcorpus accuracy\tval sampled\tval greedy\tunseen sampled\tunseen greedy")
 	if e := rec.Initial; e != nil {
 		textutil.Fprintf(w, "(before)\t0\tn/a\tn/a\t%.3f\t%.3f\tn/a\tn/a\n",
 			e.Sampled.AnswerReward, e.Greedy.AnswerReward)

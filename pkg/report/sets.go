@@ -71,7 +71,11 @@ func signed(s analysis.Summary) string {
 		return analysis.Absent
 	}
 	plus := func(v float64) string {
-		return strings.Replace(fmt.Sprintf("%+.3f", v), "-0.000", "0.000", 1)
+		text := fmt.Sprintf("%+.3f", v)
+		if strings.HasSuffix(text, "0.000") { // no sign of a number that rounds to 0
+			return text[1:]
+		}
+		return text
 	}
 	out := plus(s.Mean)
 	if stats.IsFinite(s.Lo) {

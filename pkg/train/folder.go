@@ -57,6 +57,7 @@ func (t *trainer) result() (*rundir.Result, error) {
 	if err := SameRewards(t.cfg, run.Meta); err != nil {
 		return nil, fmt.Errorf("show run %s: %w", t.opts.Dir, err)
 	}
+	t.opts.Observer.Note(fmt.Sprintf("the run in %s is done; this is its result", t.opts.Dir))
 	return run.Result, t.keepBest()
 }
 

@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"time"
 
@@ -42,6 +43,9 @@ func (l *teeLog) Begin(resumedAt, steps int) {
 
 func (l *teeLog) Step(m rundir.Metrics) {
 	what := fmt.Sprintf("train reward %.4f", m.Reward.Mean)
+	if math.IsNaN(m.Reward.Mean) {
+		what = "no completion has a reward"
+	}
 	if p := m.Preference; p != nil {
 		what = fmt.Sprintf("%g pairs, %.3f of them ranked right, margin %.4g", p["pairs"], p["rewards/accuracies"], p["rewards/margins"])
 	}

@@ -136,7 +136,11 @@ func TestAllNull(t *testing.T) {
 	long(t)
 	for _, set := range [][]string{nil, {"baseline=none", "normalizer=whiten_tokens"}, {"baseline=greedy", "normalizer=none"}, {"algorithm.type=ppo", "loss_type=grpo_clip"}} {
 		c := quick(append(set, "n_grpo_steps=1")...)
-		run := mustRun(t, custom(c, expression("nil")), t.TempDir(), 1)
+		dir := t.TempDir()
+		run := mustRun(t, custom(c, expression("nil")), dir, 1)
+		if log := string(slurp(t, filepath.Join(dir, rundir.LogFile))); !strings.Contains(log, "step 1: no completion has a reward, ") {
+			t.Errorf("%v: log %s", set, log)
+		}
 		if m := run.Metrics[0]; !math.IsNaN(m.Reward.Mean) || m.GradNorm != 0 {
 			t.Errorf("%v: metrics %+v", set, m)
 		}
