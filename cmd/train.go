@@ -144,8 +144,8 @@ func resumed(dir string, flags []config.Flag) (config.LoadOptions, error) {
 	path := filepath.Join(dir, rundir.ConfigFile)
 	switch err := regular.Check(path, regular.MaxDocument); {
 	case errors.Is(err, fs.ErrNotExist):
-		return config.LoadOptions{}, fmt.Errorf("%w: resume %s: there is no run in this folder: %w",
-			config.ErrConfig, dir, err)
+		return config.LoadOptions{}, fmt.Errorf("%w: resume %s: there is no run in this folder (it has no %s)",
+			config.ErrConfig, dir, rundir.ConfigFile)
 	case err != nil:
 		return config.LoadOptions{}, fmt.Errorf("resume %s: %w", dir, err)
 	}
