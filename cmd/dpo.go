@@ -40,6 +40,7 @@ initial weights, are computed once and kept in the run's folder.`,
   grpo dpo --online
   grpo dpo --online=4 --loss-type ipo --beta 0.05
   grpo data pairs --out pairs.jsonl && grpo dpo --pairs pairs.jsonl
+  grpo dpo -c dpo -c smoke
   grpo dpo -c dpo-smollm2 --model SmolLM2-135M-Instruct.Q4_1.gguf
   grpo dpo --resume results/dpo-1a2b3c4d`,
 	}

@@ -173,7 +173,7 @@ func runTrain(ctx context.Context, s *State, o *trainOptions) error {
 	}
 	if kind := r.Config.Algorithm.Type; o.command == "dpo" && kind != "dpo" {
 		return config.Invalid(fmt.Errorf("train on preference pairs: algorithm.type is %s in this configuration "+
-			"(add --set algorithm.type=dpo, or use grpo train)", kind))
+			"(put -c dpo before it, add --set algorithm.type=dpo, or use grpo train)", kind))
 	}
 	if o.resume == "" {
 		if dir, err = o.out.resolve(o.command, config.Hash(r.Config)); err != nil {
