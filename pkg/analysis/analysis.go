@@ -214,7 +214,13 @@ func (r *ArmResult) status(count map[string]int) string {
 		if count[state] == 0 {
 			continue
 		}
-		s := fmt.Sprintf("%s (%d of %s", state, count[state], textutil.Count(len(r.Runs), "seed"))
+		n := count[state]
+		for _, run := range r.Runs {
+			if state == sweepdir.Stopped && run.State == state && run.Run == nil {
+				n-- // of a seed that was added later nothing has run
+			}
+		}
+		s := fmt.Sprintf("%s (%d of %s", state, n, textutil.Count(len(r.Runs), "seed"))
 		if at := StepRange(r.DivergedSteps()); state == rundir.StateDiverged && at != "" {
 			s += ", " + at
 		}
