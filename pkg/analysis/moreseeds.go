@@ -52,25 +52,11 @@ func withSeeds(m *sweepdir.Manifest, dir, seeds string) []string {
 	if m.Argv[1] == "assignment" {
 		folder = []string{"--reuse", filepath.Dir(dir)} // of the study: dir is that of a part
 	}
-	placed := false
-	out := []string{"grpo"}
-	for i := 1; i < len(m.Argv); i++ {
-		name, _, joined := strings.Cut(m.Argv[i], "=")
-		if (name == "--seeds" || name == "--out") && !joined {
-			i++ // its value
-		}
-		switch name {
-		case "--out":
-			out, placed = append(out, folder...), true
-		case "--seeds", "--fresh", "--prepare", "--dry-run":
-		default:
-			out = append(out, m.Argv[i])
-		}
+	args, named := sweepdir.InFolder(m.Argv[1:], folder, "--seeds")
+	if m.Fresh && !named {
+		args = append(args, folder...)
 	}
-	if m.Fresh && !placed {
-		out = append(out, folder...)
-	}
-	return append(out, "--seeds", seeds)
+	return slices.Concat([]string{"grpo"}, args, []string{"--seeds", seeds})
 }
 
 // seedList writes n seeds, as --seeds takes them: those of the sweep, then the smallest others.

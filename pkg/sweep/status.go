@@ -255,9 +255,8 @@ func (r *RunStatus) read(run *rundir.Run, now time.Time) {
 }
 
 // continueArgs returns the command that continues the folder dir of a run, a sweep or a
-// study, given the one that made it: without --prepare and --dry-run, which start no run,
-// and without --fresh, which would start over. The folder may have been moved, or chosen
-// by --fresh, so --out is the folder that was asked about.
+// study, given the one that made it. The folder may have been moved, or chosen by --fresh,
+// so --out is the folder that was asked about.
 func continueArgs(kind string, argv []string, dir string) []string {
 	switch {
 	case len(argv) < 2:
@@ -267,24 +266,14 @@ func continueArgs(kind string, argv []string, dir string) []string {
 	case kind == "sweep" && argv[1] == "assignment":
 		dir = filepath.Dir(dir) // of the study
 	}
-	named, byDefault := false, filepath.Dir(dir) == "results"
-	var out []string
-	for i := 0; i < len(argv); i++ {
-		switch name, value, joined := strings.Cut(argv[i], "="); name {
-		case "--prepare", "--dry-run":
-		case "--fresh":
-			byDefault = byDefault && value == "false"
-		case "--out":
-			if !joined {
-				i++ // its value
-			}
-			out, named = append(out, name, dir), true
-		default:
-			out = append(out, argv[i])
-		}
-	}
-	if !named && !byDefault {
-		out = append(out, "--out", dir)
+	folder := []string{"--out", dir}
+	out, named := sweepdir.InFolder(argv, folder)
+	fresh := slices.ContainsFunc(argv, func(arg string) bool {
+		name, value, _ := strings.Cut(arg, "=")
+		return name == "--fresh" && value != "false"
+	})
+	if !named && (fresh || filepath.Dir(dir) != "results") { // not the folder by default
+		out = append(out, folder...)
 	}
 	return out
 }
