@@ -248,11 +248,10 @@ func StepRange(steps []int) string {
 	if len(steps) == 0 {
 		return ""
 	}
-	lo, hi := slices.Min(steps), slices.Max(steps)
-	if lo == hi {
-		return fmt.Sprintf("step %d", lo)
+	if slices.Min(steps) == slices.Max(steps) {
+		return "step " + textutil.Span(steps)
 	}
-	return fmt.Sprintf("steps %d to %d", lo, hi)
+	return "steps " + textutil.Span(steps)
 }
 
 // levels fills in the base level and the majority-answer baseline that all arms

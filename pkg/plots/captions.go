@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/analysis"
 	"grpo/pkg/rundir"
 
@@ -70,11 +71,7 @@ func (v *view) meanOver(final bool) string {
 	if len(counts) == 0 {
 		counts = []int{len(v.manifest().Seeds)}
 	}
-	least, most := slices.Min(counts), slices.Max(counts)
-	if least == most {
-		return fmt.Sprintf("Mean over n = %d seeds", most)
-	}
-	return fmt.Sprintf("Mean over n = %d to %d seeds", least, most)
+	return "Mean over n = " + textutil.Span(counts) + " seeds"
 }
 
 // meanCaption describes what the thick and the thin lines are.

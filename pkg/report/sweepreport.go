@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"math"
 	"path/filepath"
 	"strings"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/analysis"
 	"grpo/pkg/plots"
 	"grpo/pkg/rundir"
@@ -112,14 +112,11 @@ func WriteSweepSummary(w io.Writer, a *Report) error {
 
 // seedCounts is the number of finished seeds of an arm: "n = 4", or "n = 2 to 4".
 func (a *Report) seedCounts() string {
-	least, most := math.MaxInt, 0
+	var counts []int
 	for _, r := range a.Arms {
-		least, most = min(least, r.Of(analysis.FinalMetric).N), max(most, r.Of(analysis.FinalMetric).N)
+		counts = append(counts, r.Of(analysis.FinalMetric).N)
 	}
-	if least >= most {
-		return fmt.Sprintf("n = %d", most)
-	}
-	return fmt.Sprintf("n = %d to %d", least, most)
+	return "n = " + textutil.Span(counts)
 }
 
 // WriteStudySummary writes the results of a study for a terminal: for each part
