@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,6 +30,8 @@ type tableTest struct {
 // newTableTest has the arms lr=0.001 and lr=0.01 with the seeds 1 and 2, of 100
 // steps, on two places.
 func newTableTest(t *testing.T, redraw bool) *tableTest {
+	cores := runtime.GOMAXPROCS(2) // two places also on a machine with one core
+	t.Cleanup(func() { runtime.GOMAXPROCS(cores) })
 	req, err := sweep.AxesRequest([]sweep.AxisRequest{{Key: "lr", Values: []string{"1e-3", "1e-2"}}})
 	if err != nil {
 		t.Fatal(err)
