@@ -13,7 +13,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
 // Limits of files that are read whole, far above what any run writes: a line of metrics.jsonl has
@@ -121,8 +120,8 @@ func Folder(path string) error {
 // Standard input and shell pipes can be read by their system names (/dev/stdin, /dev/fd/63). Any
 // other pipe or device is refused: a folder of unknown origin could contain one that never ends.
 func Named(path string) (*os.File, error) {
-	if clean := filepath.ToSlash(filepath.Clean(path)); strings.HasPrefix(clean,
-		"/dev/") || strings.HasPrefix(clean, "/proc/self/fd/") {
+	switch filepath.ToSlash(filepath.Dir(path)) {
+	case "/dev", "/dev/fd", "/proc/self/fd":
 		return os.Open(path)
 	}
 	return open(path, os.O_RDONLY|noWait, true)

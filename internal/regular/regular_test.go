@@ -130,3 +130,17 @@ func TestNamedPipe(t *testing.T) {
 		t.Errorf("%q, %v", data, err)
 	}
 }
+
+// A pipe in a memory file system below /dev is no pipe of the shell.
+func TestNamedInMemory(t *testing.T) {
+	dir, err := os.MkdirTemp("/dev/shm", "regular")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "pipe")
+	must(t, syscall.Mkfifo(path, 0o644))
+	if _, err := Named(path); err == nil || !strings.Contains(err.Error(), "named pipe") {
+		t.Errorf("error %v", err)
+	}
+}
