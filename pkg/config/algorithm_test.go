@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -103,6 +104,21 @@ func TestResolveLoss(t *testing.T) {
 				t.Errorf("got %s, %s, %s, %v, %v, want %+v", a.BaseLoss(), a.LengthNormalization, a.ImportanceSamplingLevel, a.NormalizeConstant, a.DualClip, test)
 			}
 		})
+	}
+}
+
+// TestDPOWithLossType: arms of grpo and dpo can have the same loss type, which dpo does not read. The
+// file that such a run writes can be loaded.
+func TestDPOWithLossType(t *testing.T) {
+	for _, loss := range slices.Concat(rl.LossTypes(), rl.RecipeNames()) {
+		r, err := Load(LoadOptions{Set: []string{"algorithm.type=dpo", "loss_type=" + loss}})
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if _, err := LoadText("config.yaml", Marshal(r.Config)); err != nil {
+			t.Errorf("%s: %v", loss, err)
+		}
 	}
 }
 

@@ -70,7 +70,7 @@ func (a *Algorithm) validateRecipe(v *validator) {
 			"(use %s with %s for another constant)",
 			&a.NormalizeConstant, &a.LossType, yamldoc.FormatFloat(r.NormalizeConstant), r.Loss, r.Aggregation)
 	}
-	if a.BaseLoss() == rl.CISPO && a.EpsilonHigh == 0 {
+	if a.BaseLoss() == rl.CISPO && a.EpsilonHigh == 0 && a.Type != "dpo" {
 		v.reject("%s must be more than 0, because of %s: it is the largest ratio itself, e.g. 5",
 			&a.EpsilonHigh, &a.LossType)
 	}

@@ -59,12 +59,17 @@ func (c *Config) dpoEffect(v *validator) {
 	}
 	v.noEffect(&a.Type, "the weight of its KL divergence is algorithm.dpo.beta", &a.Beta)
 	v.noEffect(&a.Type, "it has no advantages and no importance ratio; leave this key out",
-		&a.Baseline, &a.Normalizer, &a.ScaleRewards, &a.Gamma, &a.EpsilonHigh, &a.Delta, &a.DualClip,
+		&a.Baseline, &a.Normalizer, &a.ScaleRewards, &a.Gamma, &a.EpsilonHigh, &a.Delta,
 		&a.SAPOTemperaturePos, &a.SAPOTemperatureNeg, &a.VESPOKPos, &a.VESPOLambdaPos, &a.VESPOKNeg, &a.VESPOLambdaNeg,
 		&a.EntropyCoef, &a.UseAdaptiveEntropy, &a.TopEntropyQuantile, &a.OffPolicyMask, &a.MaskTruncatedCompletions,
 		&a.SkipFlatGroups, &a.Teacher)
-	if a.ImportanceSamplingLevel != "" {
-		v.noEffect(&a.Type, "it has no importance ratio; leave this key out", &a.ImportanceSamplingLevel)
+	// [Resolve] fills in these two from algorithm.loss_type.
+	const noRatio = "it has no importance ratio; leave this key out"
+	if a.ImportanceSamplingLevel != "" && a.ImportanceSamplingLevel != a.recipe().Level {
+		v.noEffect(&a.Type, noRatio, &a.ImportanceSamplingLevel)
+	}
+	if a.DualClip != a.recipe().DualClip {
+		v.noEffect(&a.Type, noRatio, &a.DualClip)
 	}
 	unused := map[string]any{
 		"label_smoothing": &d.LabelSmoothing, "f_divergence_type": &d.FDivergenceType, "ld_alpha": &d.LDAlpha,
