@@ -30,7 +30,7 @@ func TestShells(t *testing.T) {
 				if err := os.WriteFile(path, f.data, 0o644); err != nil {
 					t.Fatal(err)
 				}
-				load := ". " + path
+				load := ". '" + path + "'"
 				if shell == "zsh" { // compdef is of its completion system
 					load = "autoload -Uz compinit && compinit -D && " + load
 				}

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -190,7 +191,8 @@ func TestLocal(t *testing.T) {
 		t.Errorf("%d started, %d ended, %d times progress", j.count(Started), j.count(Ended), j.count(Progress))
 	}
 	text, err := os.ReadFile(filepath.Join(s.Runs[2].Path(dir), sweepdir.TaskLog))
-	if want := fmt.Sprintf("grpo task --sweep %s --index 2 --threads 1 --supervised", dir); err != nil || !strings.Contains(string(text), want) {
+	want := textutil.CommandLine([]string{"grpo", "task", "--sweep", dir, "--index", "2", "--threads", "1", "--supervised"})
+	if err != nil || !strings.Contains(string(text), want) {
 		t.Errorf("log %q, %v", text, err)
 	}
 }
