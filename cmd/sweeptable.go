@@ -233,8 +233,10 @@ func (t *sweepTable) counts(now time.Time) string {
 	if n[phaseDiverged] > 0 {
 		text += fmt.Sprintf(" (%d diverged)", n[phaseDiverged])
 	}
-	if n[phaseFailed] > 0 {
-		text += fmt.Sprintf(", %d failed", n[phaseFailed])
+	for _, p := range []phase{phaseFailed, phaseStopped} {
+		if n[p] > 0 {
+			text += fmt.Sprintf(", %d %s", n[p], p)
+		}
 	}
 	return text + fmt.Sprintf(", %s elapsed", shortTime(now.Sub(t.started).Seconds()))
 }

@@ -120,7 +120,7 @@ failed    lr=0.01, seed 2: open nothing: no such file
 note: a remark
 hangs     lr=0.001, seed 2: no sign of life for 5m0s
 stopped   lr=0.001, seed 2: at step 10 of 100, with a checkpoint
-2 of 4 runs (1 diverged), 1 failed, 57s elapsed
+2 of 4 runs (1 diverged), 1 failed, 1 stopped, 57s elapsed
 `
 	if got := x.out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

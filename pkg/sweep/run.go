@@ -148,6 +148,7 @@ func (r *runner) scan(s *sweepdir.Sweep) {
 			r.finish(Found, j, state)
 		case state.State == sweepdir.Stopped:
 			j.phase = halved
+			r.emit(Event{Kind: Found, State: state}, j)
 		}
 	}
 }

@@ -26,7 +26,7 @@ type EventKind int
 
 // Kinds of events.
 const (
-	Found     EventKind = iota // it was already finished
+	Found     EventKind = iota // it was already finished, or --halving had stopped its arm
 	Started                    // its process started; Attempt counts from 1
 	Progress                   // new steps, evaluations or a new status
 	Ended                      // it has its result: done or diverged
