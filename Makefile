@@ -10,7 +10,7 @@ CONCURRENT = ./pkg/model/tinylm ./pkg/model/kernel ./pkg/train ./pkg/rundir ./pk
 # Their tests of arithmetic, files and plans, which share no more memory than the others.
 SEQUENTIAL = Golden|FiniteDiff|GRU|Curves|Softmax|DPO|LoRA|Adapters|LearnedReward|RewardModel|Export|MakePairs|Memory|Estimate|Rungs|Assignment|OnesOwn
 
-.PHONY: all build cuda cuda-test cuda-check cuda-check-build cuda-check-carry test race kube-test nfs-test page-test slurm-test vet lint base smoke bench fuzz mutants faults release clean
+.PHONY: all build cuda cuda-test cuda-check cuda-check-build cuda-check-carry test kube-test nfs-test page-test slurm-test vet lint base smoke bench fuzz mutants faults release clean
 
 all: build
 
