@@ -7,8 +7,6 @@ export CGO_ENABLED ?= 0
 # Packages in which goroutines share memory: the worker pool and what runs on it,
 # and the launcher of a sweep's processes.
 CONCURRENT = ./pkg/model/tinylm ./pkg/model/kernel ./pkg/train ./pkg/rundir ./pkg/sweep ./pkg/sweepdir ./pkg/reward
-# Their tests of arithmetic, files and plans, which share no more memory than the others.
-SEQUENTIAL = Golden|FiniteDiff|GRU|Curves|Softmax|DPO|LoRA|Adapters|LearnedReward|RewardModel|Export|MakePairs|Memory|Estimate|Rungs|Assignment|OnesOwn
 
 .PHONY: all build cuda cuda-test cuda-check cuda-check-build cuda-check-carry test kube-test nfs-test page-test slurm-test vet lint base smoke bench fuzz mutants faults release clean
 
@@ -69,7 +67,7 @@ test: ## all tests; with -race for concurrent code if there is a C compiler
 	@test -d ../shared/golden || echo "skipped: the golden tests that need ../shared, which is not here (in CI they fail)"
 	@if command -v $${CC:-gcc} >/dev/null 2>&1; then \
 		echo "CGO_ENABLED=1 $(GO) test -race -short $(CONCURRENT)"; \
-		CGO_ENABLED=1 $(GO) test -race -short -skip '$(SEQUENTIAL)' -vet=off -p $(PACKAGES) $(CONCURRENT); \
+		CGO_ENABLED=1 $(GO) test -race -short -vet=off -p $(PACKAGES) $(CONCURRENT); \
 	else \
 		echo "race detector skipped: it needs a C compiler"; \
 	fi

@@ -267,6 +267,7 @@ func TestPrepareStudy(t *testing.T) {
 
 // TestEstimateParts: the parts of a study share what was measured.
 func TestEstimateTime(t *testing.T) {
+	long(t)
 	p := newAssignment(t, Assignment{Options: PlanOptions{Seeds: []uint64{1}}})
 	calls := 0
 	probe := func(context.Context, config.Config, int) (Measured, error) {

@@ -173,6 +173,7 @@ func TestProbeLimit(t *testing.T) {
 // TestEstimateManyClasses: beyond the fourth class, arms are taken in proportion
 // to their work; a probe that fails names its arm.
 func TestEstimateManyClasses(t *testing.T) {
+	long(t)
 	p := planOf(t, "axes: [{key: rollout_batch_size, values: [64, 128, 256, 512, 1024, 2048]}]\nset: {val_size: 1, unseen_size: 0, test_size: 0}\nseeds: [1]", PlanOptions{})
 	n := 0
 	got, err := estimateOne(t, p, 1, 1, func(_ context.Context, c config.Config, _ int) (Measured, error) {

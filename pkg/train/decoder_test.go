@@ -194,6 +194,7 @@ func TestDecoderRefuses(t *testing.T) {
 
 // Worked examples of the user's are in the prompts. A run does not continue with others.
 func TestWorkedExamplesOfOnesOwn(t *testing.T) {
+	long(t)
 	file := filepath.Join(t.TempDir(), "few.jsonl")
 	write := func(answer string) {
 		t.Helper()

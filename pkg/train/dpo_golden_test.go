@@ -193,6 +193,7 @@ func TestGoldenDPO(t *testing.T) {
 // An update of a run on pairs of a file has the loss, the metrics and the gradients of TRL's
 // DPOTrainer, whole and in micro-batches of one pair.
 func TestGoldenDPOUpdate(t *testing.T) {
+	long(t)
 	pool := kernel.NewPool(2)
 	defer pool.Close()
 	for i, c := range readGoldenDPO(t) {

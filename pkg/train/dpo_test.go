@@ -70,6 +70,7 @@ func TestDPOResumesExactly(t *testing.T) {
 // Before the first update the policy is the reference: rewards and margins are 0, and the loss is
 // log 2. The log-probabilities of sampler, learner and reference agree to the bit.
 func TestDPOBegins(t *testing.T) {
+	long(t)
 	run := mustRun(t, ofPairs(t, "n_grpo_steps=1"), t.TempDir(), 2)
 	m := run.Metrics[0]
 	if !close(m.Loss, 0.6931471805599453, 1e-15) || m.Preference["rewards/chosen"] != 0 || m.Preference["rewards/accuracies"] != 0 || *m.SamplerDiff != 0 {
@@ -99,6 +100,7 @@ func TestDPOGradientAccumulationIsInvariant(t *testing.T) {
 // Without a right completion there is no pair: the steps make no update, and metrics and the result
 // say so.
 func TestDPOWithoutPairs(t *testing.T) {
+	long(t)
 	cfg := ofPairs(t, "model.init=random", "sampling_max_tokens=3")
 	run := mustRun(t, cfg, t.TempDir(), 1)
 	if m := run.Metrics[3]; m.Updates != 0 || m.Preference["pairs"] != 0 || m.Preference["groups_without_pair"] != 6 || m.Loss == m.Loss {
@@ -111,6 +113,7 @@ func TestDPOWithoutPairs(t *testing.T) {
 
 // Completions that only a random reward tells apart are no pair.
 func TestDPOLeavesOutIdenticalPairs(t *testing.T) {
+	long(t)
 	m := mustRun(t, ofPairs(t, "functions=random", "sampling_top_k=1", "n_grpo_steps=1"), t.TempDir(), 1).Metrics[0]
 	if m.Preference["pairs"] != 0 || m.Preference["identical_pairs"] == 0 || m.Updates != 0 {
 		t.Errorf("%v", m.Preference)
@@ -154,6 +157,7 @@ func TestDPOReferenceFile(t *testing.T) {
 
 // A changed file of pairs is found before a run continues.
 func TestDPORefusesOtherPairs(t *testing.T) {
+	long(t)
 	file := pairsIn(t, threePairs)
 	cfg := ofPairs(t, "pairs_file="+file, "rollout_batch_size=4", "group_size=2")
 	dir := interrupted(t, cfg, 2)

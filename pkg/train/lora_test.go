@@ -62,6 +62,7 @@ func adapterFolder(t *testing.T, base, name string, settings map[string]any, cha
 // update agree to the bit, and interrupted and continued on another number of threads it
 // has the same bits, with a reference model, which is the base, and with a critic too.
 func TestLoRARunResumesExactly(t *testing.T) {
+	long(t)
 	for name, set := range map[string][]string{
 		"plain":     {"train.gradient_accumulation_steps=2", "use_rslora=true"},
 		"reference": {"beta=0.1", "epochs_per_rollout_batch=2", "loss_type=grpo_clip", "train.lora.targets=q_proj,down_proj"},

@@ -135,6 +135,7 @@ func TestRunWithoutMemory(t *testing.T) {
 
 // One long question is named with its file and line, but only if it is the cause.
 func TestMemoryNamesLongPrompts(t *testing.T) {
+	long(t)
 	cfg := mini(t)
 	f, err := os.OpenFile(cfg.Data.TrainFile, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {

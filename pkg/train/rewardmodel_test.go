@@ -241,6 +241,7 @@ func TestRewardModelFolder(t *testing.T) {
 
 // A completion that the reward model has no tokens or no context for is an error, or without a reward.
 func TestLearnedRewardOfBadText(t *testing.T) {
+	long(t)
 	dir := t.TempDir()
 	trainReward(t, rewardModelConfig(t, "pairs="+pairsFile(t, 4)), dir, 1)
 	chat := t.TempDir()

@@ -46,6 +46,9 @@ func expOf(x []float32) []float32 {
 }
 
 func TestCurves(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short")
+	}
 	r := rand.New(rand.NewSource(1))
 	var x []float32
 	for _, scale := range []float32{1e-30, 1e-8, 1e-3, 0.1, 0.5, 1, 5, 20, 85} {

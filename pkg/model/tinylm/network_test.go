@@ -21,11 +21,17 @@ func TestGoldenTorch(t *testing.T) {
 }
 
 func TestLearnerAgainstReferenceAndFiniteDifferences(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short")
+	}
 	w := tinylmtest.Weights(t, tinylmtest.Spec(7, 2), 1)
 	tinylmtest.CheckLearner(t, tinylmtest.Pool(t, 2), w, tinylmtest.Batch(t, w, 3, 2, 6))
 }
 
 func TestCriticAgainstReferenceAndFiniteDifferences(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short")
+	}
 	w := tinylmtest.Weights(t, tinylmtest.Spec(7, 2), 1)
 	tinylmtest.CheckCritic(t, tinylmtest.Pool(t, 2), w, tinylmtest.Batch(t, w, 3, 2, 6))
 }
