@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"strings"
 
 	"grpo/pkg/analysis"
 	"grpo/pkg/rundir"
@@ -72,7 +71,7 @@ func signed(s analysis.Summary) string {
 	}
 	plus := func(v float64) string {
 		text := fmt.Sprintf("%+.3f", v)
-		if strings.HasSuffix(text, "0.000") { // no sign of a number that rounds to 0
+		if text[1:] == "0.000" { // no sign of a number that rounds to 0
 			return text[1:]
 		}
 		return text
