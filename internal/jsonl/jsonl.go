@@ -71,6 +71,34 @@ func (l *Reader) line() (text []byte, bad, err error) {
 	return text, nil, nil
 }
 
+// ReadAll reads a file of at least one and at most limit values, one per line. what names them in
+// errors ("examples"). An invalid line is an error with its number.
+func ReadAll[T any](r io.Reader, what string, limit int, parse func(text []byte) (T, error)) ([]T, error) {
+	var out []T
+	lines := NewReader(r, MaxLine)
+	for {
+		text, bad, err := lines.Next()
+		switch {
+		case errors.Is(err, io.EOF) && len(out) == 0:
+			return nil, fmt.Errorf("the file has no %s", what)
+		case errors.Is(err, io.EOF):
+			return out, nil
+		case err != nil:
+			return nil, err
+		case len(out) == limit:
+			return nil, fmt.Errorf("line %d: more than %d %s", lines.Line, limit, what)
+		}
+		var v T
+		if bad == nil {
+			v, bad = parse(text)
+		}
+		if bad != nil {
+			return nil, fmt.Errorf("line %d: %w", lines.Line, bad)
+		}
+		out = append(out, v)
+	}
+}
+
 // Write writes values, one per line.
 func Write[T any](w io.Writer, values []T) error {
 	buf := bufio.NewWriter(w)

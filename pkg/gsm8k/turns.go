@@ -1,7 +1,6 @@
 package gsm8k
 
 import (
-	"errors"
 	"fmt"
 	"io"
 
@@ -41,33 +40,15 @@ func ReadTurns(path string) ([]Turn, error) {
 	return turns, nil
 }
 
-func readTurns(r io.Reader) (out []Turn, err error) {
-	lines := jsonl.NewReader(r, jsonl.MaxLine)
-	for {
-		text, bad, err := lines.Next()
-		switch {
-		case errors.Is(err, io.EOF) && len(out) == 0:
-			return nil, errors.New("the file has no examples")
-		case errors.Is(err, io.EOF):
-			return out, nil
-		case err != nil:
-			return nil, err
-		case bad != nil:
-			return nil, fmt.Errorf("line %d: %w", lines.Line, bad)
-		case len(out) == maxTurns:
-			return nil, fmt.Errorf("line %d: more than %d examples", lines.Line, maxTurns)
-		}
+func readTurns(r io.Reader) ([]Turn, error) {
+	return jsonl.ReadAll(r, "examples", maxTurns, func(text []byte) (t Turn, err error) {
 		fields, err := decodeObject(text, "worked-example", "question", "answer")
-		var t Turn
 		if err == nil {
 			t.Question, err = stringField(fields, "question")
 		}
 		if err == nil {
 			t.Answer, err = stringField(fields, "answer")
 		}
-		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", lines.Line, err)
-		}
-		out = append(out, t)
-	}
+		return t, err
+	})
 }

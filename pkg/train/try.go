@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"runtime"
 	"slices"
@@ -174,36 +173,20 @@ func (s savedSample) problemIn(all *Problems, t gsm8k.Template) gsm8k.Problem {
 // maxSamples bounds the completions of a file.
 const maxSamples = 1 << 16
 
-func readSamples(file string) (out []savedSample, err error) {
+func readSamples(file string) ([]savedSample, error) {
 	f, err := regular.Named(file)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	lines := jsonl.NewReader(f, jsonl.MaxLine)
-	for {
-		text, bad, err := lines.Next()
-		switch {
-		case errors.Is(err, io.EOF) && len(out) == 0:
-			return nil, errors.New("it has no completions")
-		case errors.Is(err, io.EOF):
-			return out, nil
-		case err != nil:
-			return nil, err
-		case bad != nil:
-			return nil, fmt.Errorf("line %d: %w", lines.Line, bad)
+	return jsonl.ReadAll(f, "completions", maxSamples, func(text []byte) (s savedSample, err error) {
+		if err := cmp.Or(json.Unmarshal(text, &s), jsonkeys.Check(text)); err != nil {
+			return s, fmt.Errorf("%w (want one JSON object per line, as in samples.jsonl)", err)
 		}
-		s := savedSample{}
-		err = json.Unmarshal(text, &s)
-		switch err = cmp.Or(err, jsonkeys.Check(text)); {
-		case err != nil:
-			return nil, fmt.Errorf("line %d: %w (want one JSON object per line, as in samples.jsonl)", lines.Line, err)
-		case s.Completion == nil:
-			return nil, fmt.Errorf("line %d has no \"completion\" (want the fields of samples.jsonl: completion, "+
-				"and gold, prompt, problem, step or ended)", lines.Line)
-		case len(out) == maxSamples:
-			return nil, fmt.Errorf("more than %d completions", maxSamples)
+		if s.Completion == nil {
+			return s, errors.New(`no "completion" (want the fields of samples.jsonl: completion, ` +
+				"and gold, prompt, problem, step or ended)")
 		}
-		out = append(out, s)
-	}
+		return s, nil
+	})
 }
