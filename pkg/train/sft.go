@@ -4,15 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"path/filepath"
 	"runtime"
 
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
-	"grpo/pkg/rl"
-	"grpo/pkg/rng"
 	"grpo/pkg/rundir"
 )
 
@@ -209,129 +206,6 @@ func (s *sft) finished() (*SFTRecord, error) {
 }
 
 func (s *sft) path(name string) string { return filepath.Join(s.opts.Dir, name) }
-
-func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
-	c := s.cfg.Stages[i]
-	corpus, err := s.corpus(i, s.problems.SFT)
-	if err != nil {
-		return nil, err
-	}
-	rec := &StageRecord{Name: c.Name, Corpus: c.Corpus, Examples: len(corpus)}
-	for _, e := range corpus {
-		rec.AnswerReward += one(e.Right) / float64(len(corpus))
-	}
-	packs, err := s.packs(i, "training", corpus, rec)
-	if err != nil {
-		return nil, err
-	}
-	stop, err := s.newStopper(i)
-	if err != nil {
-		return nil, err
-	}
-	defer stop.close()
-	opt := model.NewAdamW(s.params, adamW(c.AdamBetas, c.AdamEps, c.WeightDecay))
-	opt.Pool = s.pool
-	order := order{stream: rng.New(s.cfg.Seed, rng.Shuffle), place: uint32(i), n: len(packs)}
-	var recent []float64
-	for step := 1; step <= c.Steps; step++ {
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("%w: stage %q, step %d of %d; the same command starts from the beginning",
-				ErrNothingSaved, c.Name, step, c.Steps)
-		}
-		line := SFTStep{Stage: c.Name, Step: step, LearningRate: schedule(c, step)}
-		var chosen []sftRow
-		for k := range c.BatchSize {
-			chosen = append(chosen, packs[order.at((step-1)*c.BatchSize+k)]...)
-		}
-		batch, weights := sftBatch(chosen)
-		s.learner.ZeroGrads()
-		if line.Loss, err = s.learner.Accumulate(batch, supervised(rl.SupervisedLoss(c.LossType), weights)); err != nil {
-			return nil, err
-		}
-		if line.GradNorm, err = opt.Step(s.params, s.learner.Grads(), line.LearningRate, c.MaxGradNorm); err != nil {
-			return nil, err
-		}
-		if notFinite(line.Loss) || notFinite(line.GradNorm) {
-			return nil, fmt.Errorf("stage %q diverged at step %d: loss %v, gradient norm %v; lower its learning_rate",
-				c.Name, step, line.Loss, line.GradNorm)
-		}
-		if recent = append(recent, line.Loss); len(recent) > 100 {
-			recent = recent[1:]
-		}
-		rec.Steps = step
-		if step == c.Steps || step%c.EveryNSteps == 0 {
-			e, err := s.evaluate(rundir.SplitVal, s.val, step)
-			if err != nil {
-				return nil, err
-			}
-			line.Validation, rec.Validation = &e, e
-			rec.StoppedEarly = c.StopAtSampledAccuracy > 0 && e.Sampled.AnswerReward >= c.StopAtSampledAccuracy
-			if stop != nil {
-				loss, over, err := stop.evaluate(e)
-				if err != nil {
-					return nil, err
-				}
-				line.ValidationLoss, rec.StoppedEarly = &loss, rec.StoppedEarly || over
-			}
-			rec.StoppedEarly = rec.StoppedEarly && step < c.Steps
-		}
-		if err := s.hold.Check(); err != nil {
-			return nil, err
-		}
-		if err := s.log.Append(line); err != nil {
-			return nil, err
-		}
-		s.opts.Observer.SFTStep(line, c.Steps)
-		if rec.StoppedEarly {
-			break
-		}
-	}
-	for _, l := range recent {
-		rec.Loss += l / float64(len(recent))
-	}
-	if stop != nil {
-		if err := stop.restore(rec); err != nil {
-			return nil, err
-		}
-	}
-	if len(s.problems.Unseen) > 0 {
-		if rec.Unseen, err = s.evaluate(rundir.SplitUnseen, s.problems.Unseen, rec.Steps); err != nil {
-			return nil, err
-		}
-	}
-	if got := rec.Validation.Sampled.AnswerReward; got < c.AcceptSampledMin || got > c.AcceptSampledMax {
-		return nil, fmt.Errorf("stage %q ended at %.3f sampled validation accuracy, outside the accepted "+
-			"%g to %g: change its seed, steps or rate",
-			c.Name, got, c.AcceptSampledMin, c.AcceptSampledMax)
-	}
-	return rec, nil
-}
-
-// schedule is linear warm-up, then cosine decay to final_lr_ratio.
-func schedule(c config.Stage, step int) float64 {
-	if step <= c.WarmupSteps {
-		return c.LearningRate * float64(step) / float64(c.WarmupSteps)
-	}
-	x := float64(step-c.WarmupSteps) / float64(max(1, c.Steps-c.WarmupSteps))
-	return c.LearningRate * (c.FinalLRRatio + (1-c.FinalLRRatio)*0.5*(1+math.Cos(math.Pi*x)))
-}
-
-// supervised is the weighted mean loss of the tokens of a batch. weights is ragged: one row for each
-// completion, one number for each token.
-func supervised(kind rl.SupervisedLoss, weights [][]float64) model.Objective {
-	return func(m *model.TokenMatrix) (float64, error) {
-		return rl.Supervised(kind, m.LogProbs, padded(weights, m.T), 0, m.DLogProbs)
-	}
-}
-
-// padded returns ragged rows as a matrix (B,T), with zeros after the end of a row.
-func padded(rows [][]float64, t int) []float64 {
-	out := make([]float64, len(rows)*t)
-	for i, row := range rows {
-		copy(out[i*t:], row)
-	}
-	return out
-}
 
 func (s *sft) evaluate(split string, problems []gsm8k.Problem, step int) (rundir.Eval, error) {
 	e := Evaluation{Seed: s.cfg.Seed, Template: s.template, Greedy: true, Sampling: model.Sampling{

@@ -1,0 +1,175 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"grpo/pkg/config"
+	"grpo/pkg/model"
+	"grpo/pkg/rl"
+	"grpo/pkg/rng"
+	"grpo/pkg/rundir"
+)
+
+// sftStage is a stage at work.
+type sftStage struct {
+	*sft
+	c     config.Stage
+	packs [][]sftRow
+	order order
+	opt   *model.AdamW
+	stop  *stopper // nil without early stopping
+	rec   *StageRecord
+}
+
+// stage trains through stage i.
+func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
+	c := s.cfg.Stages[i]
+	corpus, err := s.corpus(i, s.problems.SFT)
+	if err != nil {
+		return nil, err
+	}
+	rec := &StageRecord{Name: c.Name, Corpus: c.Corpus, Examples: len(corpus)}
+	for _, e := range corpus {
+		rec.AnswerReward += one(e.Right) / float64(len(corpus))
+	}
+	packs, err := s.packs(i, "training", corpus, rec)
+	if err != nil {
+		return nil, err
+	}
+	stop, err := s.newStopper(i)
+	if err != nil {
+		return nil, err
+	}
+	defer stop.close()
+	st := &sftStage{
+		sft: s, c: c, packs: packs, stop: stop, rec: rec,
+		order: order{stream: rng.New(s.cfg.Seed, rng.Shuffle), place: uint32(i), n: len(packs)},
+		opt:   model.NewAdamW(s.params, adamW(c.AdamBetas, c.AdamEps, c.WeightDecay)),
+	}
+	st.opt.Pool = s.pool
+	if err := st.loop(ctx); err != nil {
+		return nil, err
+	}
+	if stop != nil {
+		if err := stop.restore(rec); err != nil {
+			return nil, err
+		}
+	}
+	if len(s.problems.Unseen) > 0 {
+		if rec.Unseen, err = s.evaluate(rundir.SplitUnseen, s.problems.Unseen, rec.Steps); err != nil {
+			return nil, err
+		}
+	}
+	if got := rec.Validation.Sampled.AnswerReward; got < c.AcceptSampledMin || got > c.AcceptSampledMax {
+		return nil, fmt.Errorf("stage %q ended at %.3f sampled validation accuracy, outside the accepted "+
+			"%g to %g: change its seed, steps or rate",
+			c.Name, got, c.AcceptSampledMin, c.AcceptSampledMax)
+	}
+	return rec, nil
+}
+
+// loop takes the steps of the stage, each with its evaluation and its line in the log.
+func (st *sftStage) loop(ctx context.Context) error {
+	var recent []float64 // losses of the last 100 steps
+	for step := 1; step <= st.c.Steps && !st.rec.StoppedEarly; step++ {
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w: stage %q, step %d of %d; the same command starts from the beginning",
+				ErrNothingSaved, st.c.Name, step, st.c.Steps)
+		}
+		line, err := st.step(step)
+		if err != nil {
+			return err
+		}
+		if recent = append(recent, line.Loss); len(recent) > 100 {
+			recent = recent[1:]
+		}
+		st.rec.Steps = step
+		if step == st.c.Steps || step%st.c.EveryNSteps == 0 {
+			if err := st.validate(&line); err != nil {
+				return err
+			}
+		}
+		if err := st.hold.Check(); err != nil {
+			return err
+		}
+		if err := st.log.Append(line); err != nil {
+			return err
+		}
+		st.opts.Observer.SFTStep(line, st.c.Steps)
+	}
+	for _, l := range recent {
+		st.rec.Loss += l / float64(len(recent))
+	}
+	return nil
+}
+
+// step trains on one batch.
+func (st *sftStage) step(step int) (SFTStep, error) {
+	c := st.c
+	line := SFTStep{Stage: c.Name, Step: step, LearningRate: schedule(c, step)}
+	var chosen []sftRow
+	for k := range c.BatchSize {
+		chosen = append(chosen, st.packs[st.order.at((step-1)*c.BatchSize+k)]...)
+	}
+	batch, weights := sftBatch(chosen)
+	st.learner.ZeroGrads()
+	var err error
+	if line.Loss, err = st.learner.Accumulate(batch, supervised(rl.SupervisedLoss(c.LossType), weights)); err != nil {
+		return line, err
+	}
+	if line.GradNorm, err = st.opt.Step(st.params, st.learner.Grads(), line.LearningRate, c.MaxGradNorm); err != nil {
+		return line, err
+	}
+	if notFinite(line.Loss) || notFinite(line.GradNorm) {
+		return line, fmt.Errorf("stage %q diverged at step %d: loss %v, gradient norm %v; lower its learning_rate",
+			c.Name, step, line.Loss, line.GradNorm)
+	}
+	return line, nil
+}
+
+// validate evaluates after the step of the line, and decides whether the stage stops there.
+func (st *sftStage) validate(line *SFTStep) error {
+	e, err := st.evaluate(rundir.SplitVal, st.val, line.Step)
+	if err != nil {
+		return err
+	}
+	line.Validation, st.rec.Validation = &e, e
+	done := st.c.StopAtSampledAccuracy > 0 && e.Sampled.AnswerReward >= st.c.StopAtSampledAccuracy
+	if st.stop != nil {
+		loss, over, err := st.stop.evaluate(e)
+		if err != nil {
+			return err
+		}
+		line.ValidationLoss, done = &loss, done || over
+	}
+	st.rec.StoppedEarly = done && line.Step < st.c.Steps
+	return nil
+}
+
+// schedule is linear warm-up, then cosine decay to final_lr_ratio.
+func schedule(c config.Stage, step int) float64 {
+	if step <= c.WarmupSteps {
+		return c.LearningRate * float64(step) / float64(c.WarmupSteps)
+	}
+	x := float64(step-c.WarmupSteps) / float64(max(1, c.Steps-c.WarmupSteps))
+	return c.LearningRate * (c.FinalLRRatio + (1-c.FinalLRRatio)*0.5*(1+math.Cos(math.Pi*x)))
+}
+
+// supervised is the weighted mean loss of the tokens of a batch. weights is ragged: one row for each
+// completion, one number for each token.
+func supervised(kind rl.SupervisedLoss, weights [][]float64) model.Objective {
+	return func(m *model.TokenMatrix) (float64, error) {
+		return rl.Supervised(kind, m.LogProbs, padded(weights, m.T), 0, m.DLogProbs)
+	}
+}
+
+// padded returns ragged rows as a matrix (B,T), with zeros after the end of a row.
+func padded(rows [][]float64, t int) []float64 {
+	out := make([]float64, len(rows)*t)
+	for i, row := range rows {
+		copy(out[i*t:], row)
+	}
+	return out
+}
