@@ -114,116 +114,146 @@ func smallerModel(m config.Model) string {
 // runParts are the parts of a run whose training prompts have these lengths, in tokens.
 func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths []int, threads int) []MemoryPart {
 	size, a, c := sizeOf(cfg.Model, cfg.Train.LoRA), cfg.Algorithm, cfg.Rollout
-	smaller := smallerModel(cfg.Model)
-	micro := cfg.Train.TrainBatchSize / max(1, cfg.Train.GradientAccumulationSteps)
-	all := batchOf(lengths, c.RolloutBatchSize, c.GroupSize, c.SamplingMaxTokens)
-	part := batchOf(lengths, micro, c.GroupSize, c.SamplingMaxTokens)
-	all.Shared = sharedTokens(cfg.Model, template)
-	part.Shared, part.Checkpointing = all.Shared, cfg.Train.GradientCheckpointing
-	part = atMost(part, microBatchTokens(cfg.Train.MicroBatchTokens, cfg.Model))
-	lower, largest := "", []gsm8k.Problem(nil)
-	everything := [][]gsm8k.Problem{p.Train}
-	for _, s := range p.evaluated() {
-		everything = append(everything, s.Problems)
-		if len(s.Problems) <= len(largest) {
-			continue
-		}
-		largest, lower = s.Problems, "eval.set_size"
-		switch s.Name {
-		case rundir.SplitVal, rundir.SplitTest, rundir.SplitUnseen:
-			lower = "data." + s.Name + "_size"
-		}
-	}
-	one, rows, tokens := size.ParamBytes(), all.Completions, all.Tokens
-	chargesKL := a.KLIn == "reward" && a.Beta != 0
+	all, part := runBatches(cfg, template, lengths)
+	largest, lower := largestSplit(p)
+	u := useOf(cfg, size, all, threads)
 
-	weights, saved := 3*one, 3*one // current and two moments; the same in a checkpoint
-	numbers := 2.0                 // float64 for each token of a micro-batch: old log-probabilities and gradient
-	kept := 10*tokens + 400*rows   // old log-probabilities and mask as (N,T), and text; verdict and rewards
 	sampled := size.SampledBytes(all.Prompts, float64(c.GroupSize), all.Longest)
 	if a.DynamicSampling {
 		sampled *= float64(max(1, a.DynamicSamplingMaxRounds))
 	}
-	scorers := 0.0 // number of scorers
-	if a.Beta != 0 || a.Type == "dpo" && !a.FromFile() {
-		weights, saved, numbers, scorers = weights+one, saved+one, numbers+1, scorers+1
-	}
-	if c.Stale() {
-		weights += one
-		if cfg.Train.LoRA.Rank == 0 { // frozen weights are shared
-			weights += size.SamplerBytes(threads)
-		}
-	}
-	if c.ResampleEveryNSteps > 1 {
-		saved += one
-	}
-	teacher := 0.0
-	if a.Teacher != "" {
-		size := teacherSize(a.Teacher, size)
-		weights, kept = weights+size.ParamBytes(), kept+8*tokens
-		teacher = size.ScorerBytes(all, threads) + size.PassBytes(model.BatchSize{}, all, nil, threads)
-	}
-	if a.Type == "dpo" {
-		numbers++
-		if a.DPO.Preference().NeedsBatch() || a.DPO.EvalPairsFile != "" || a.FromFile() {
-			scorers++
-		}
-		if a.DPO.UseWeighting {
-			scorers++
-		}
-	}
-	if a.TopEntropyQuantile < 1 {
-		kept, scorers = kept+2*tokens, scorers+1
-	}
-	if a.EntropyCoef != 0 || a.UseAdaptiveEntropy {
-		numbers++
-	}
-	if _, normalizer := a.Advantages(); normalizer == config.WhitenTokens || a.Type == "ppo" || chargesKL {
-		numbers++
-		kept += 6 * 8 * tokens
-	}
-	kept += 8 * tokens * scorers
-	learner, critic := one, 0.0
 	var scored model.BatchSize
-	if a.Type == "ppo" || scorers > 0 {
+	learner, critic, scorers := size.ParamBytes(), 0.0, 0.0
+	if a.Type == "ppo" {
+		critic = 4 * size.ParamBytes()
+	}
+	if a.Type == "ppo" || u.scorers > 0 {
 		scored = all
 	}
-	if a.Type == "ppo" {
-		kept += 4 * 8 * tokens // values, rewards and returns
-		saved, critic = saved+3*one, 4*one
-	}
-	if mayUseGPU(cfg.Model) {
-		scorers = 0
-	} else {
-		learner, scorers = size.LearnerBytes(part, threads), scorers*size.ScorerBytes(all, threads)+teacher
+	if !mayUseGPU(cfg.Model) {
+		learner, scorers = size.LearnerBytes(part, threads), u.scorers*size.ScorerBytes(all, threads)+u.teacher
 		if a.Type == "ppo" {
 			critic = size.CriticBytes(all, part, threads)
 		}
 	}
-	learner += 8 * numbers * part.Completions * part.Longest
+	learner += 8 * u.numbers * part.Completions * part.Longest
 	learner += size.PassBytes(part, scored, []model.BatchSize{all,
 		evaluationBatch(cfg.Model, template, largest, cfg.Eval.MaxTokens)}, threads)
 
+	smaller := smallerModel(cfg.Model)
 	batch := fmt.Sprintf("lower rollout.rollout_batch_size, now %d, or rollout.sampling_max_tokens, now %d",
 		c.RolloutBatchSize, c.SamplingMaxTokens)
 	accumulate := fmt.Sprintf("raise train.gradient_accumulation_steps, now %d; ", cfg.Train.GradientAccumulationSteps)
 	if limit := microBatchTokens(cfg.Train.MicroBatchTokens, cfg.Model); limit > 0 {
 		accumulate = fmt.Sprintf("lower train.micro_batch_tokens, now %d, or set train.gradient_checkpointing; ", limit)
 	}
+	everything := [][]gsm8k.Problem{p.Train}
+	for _, s := range p.evaluated() {
+		everything = append(everything, s.Problems)
+	}
 	// A checkpoint is read before these are allocated, and written without a copy.
-	after := learner + critic + scorers + sampled + kept + size.SamplerBytes(threads)
+	after := learner + critic + scorers + sampled + u.kept + size.SamplerBytes(threads)
 	return append([]MemoryPart{
-		{fmt.Sprintf("weights and moments of %v", size), weights, smaller},
+		{fmt.Sprintf("weights and moments of %v", size), u.weights, smaller},
 		{"activations of a micro-batch", learner, accumulate + batch},
 		{"the critic", critic, accumulate + batch},
 		{"scoring the rollout", scorers, batch},
-		{"the completions of a rollout", sampled + kept, batch},
+		{"the completions of a rollout", sampled + u.kept, batch},
 		{"an evaluation", evaluationBytes(cfg.Model, template, largest, cfg.Eval.MaxTokens, cfg.Eval.Greedy),
 			fmt.Sprintf("lower eval.max_tokens, now %d, or %s", cfg.Eval.MaxTokens, lower)},
 		{"the sampler", size.SamplerBytes(threads), smaller},
 		{"the reward models", rewardModelBytes(cfg.Reward, threads), "leave them out of reward.functions"},
-		{"reading a checkpoint", max(0, saved-after), smaller},
+		{"reading a checkpoint", max(0, u.saved-after), smaller},
 	}, problemParts(lengths, threads, everything...)...)
+}
+
+// runBatches are the largest rollout batch and the largest micro-batch.
+func runBatches(cfg config.Config, template gsm8k.Template, lengths []int) (all, part model.BatchSize) {
+	c := cfg.Rollout
+	micro := cfg.Train.TrainBatchSize / max(1, cfg.Train.GradientAccumulationSteps)
+	all = batchOf(lengths, c.RolloutBatchSize, c.GroupSize, c.SamplingMaxTokens)
+	part = batchOf(lengths, micro, c.GroupSize, c.SamplingMaxTokens)
+	all.Shared = sharedTokens(cfg.Model, template)
+	part.Shared, part.Checkpointing = all.Shared, cfg.Train.GradientCheckpointing
+	return all, atMost(part, microBatchTokens(cfg.Train.MicroBatchTokens, cfg.Model))
+}
+
+// largestSplit is the evaluated split with the most problems, and the key that makes it smaller.
+func largestSplit(p *Problems) (largest []gsm8k.Problem, key string) {
+	for _, s := range p.evaluated() {
+		if len(s.Problems) <= len(largest) {
+			continue
+		}
+		largest, key = s.Problems, "eval.set_size"
+		switch s.Name {
+		case rundir.SplitVal, rundir.SplitTest, rundir.SplitUnseen:
+			key = "data." + s.Name + "_size"
+		}
+	}
+	return largest, key
+}
+
+// memoryUse is what the options of a run keep in memory.
+type memoryUse struct {
+	weights float64 // bytes of weights and moments
+	saved   float64 // bytes of a checkpoint
+	kept    float64 // bytes kept with the completions of a rollout
+	numbers float64 // float64 for each token of a micro-batch
+	scorers float64 // passes over the rollout under a policy
+	teacher float64 // bytes of the teacher's pass
+}
+
+func useOf(cfg config.Config, size model.Size, all model.BatchSize, threads int) memoryUse {
+	a, c := cfg.Algorithm, cfg.Rollout
+	one, rows, tokens := size.ParamBytes(), all.Completions, all.Tokens
+	u := memoryUse{
+		weights: 3 * one, saved: 3 * one, // current and two moments; the same in a checkpoint
+		numbers: 2,                    // old log-probabilities and gradient
+		kept:    10*tokens + 400*rows, // old log-probabilities and mask as (N,T), and text; verdict and rewards
+	}
+	if a.Beta != 0 || a.Type == "dpo" && !a.FromFile() {
+		u.weights, u.saved, u.numbers, u.scorers = u.weights+one, u.saved+one, u.numbers+1, u.scorers+1
+	}
+	if c.Stale() {
+		u.weights += one
+		if cfg.Train.LoRA.Rank == 0 { // frozen weights are shared
+			u.weights += size.SamplerBytes(threads)
+		}
+	}
+	if c.ResampleEveryNSteps > 1 {
+		u.saved += one
+	}
+	if a.Teacher != "" {
+		size := teacherSize(a.Teacher, size)
+		u.weights, u.kept = u.weights+size.ParamBytes(), u.kept+8*tokens
+		u.teacher = size.ScorerBytes(all, threads) + size.PassBytes(model.BatchSize{}, all, nil, threads)
+	}
+	if a.Type == "dpo" {
+		u.numbers++
+		if a.DPO.Preference().NeedsBatch() || a.DPO.EvalPairsFile != "" || a.FromFile() {
+			u.scorers++
+		}
+		if a.DPO.UseWeighting {
+			u.scorers++
+		}
+	}
+	if a.TopEntropyQuantile < 1 {
+		u.kept, u.scorers = u.kept+2*tokens, u.scorers+1
+	}
+	if a.EntropyCoef != 0 || a.UseAdaptiveEntropy {
+		u.numbers++
+	}
+	chargesKL := a.KLIn == "reward" && a.Beta != 0
+	if _, normalizer := a.Advantages(); normalizer == config.WhitenTokens || a.Type == "ppo" || chargesKL {
+		u.numbers++
+		u.kept += 6 * 8 * tokens
+	}
+	u.kept += 8 * tokens * u.scorers
+	if a.Type == "ppo" {
+		u.kept += 4 * 8 * tokens // values, rewards and returns
+		u.saved += 3 * one
+	}
+	return u
 }
 
 // evaluationBytes is the memory for decoding all problems of a split. Greedy decoding may start
