@@ -126,76 +126,38 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rollouts, updates, steps, reference []float64 // seconds
-	var sampled model.Work
-	var prompts, predictions float64 // tokens
-	var before, after runtime.MemStats
-	var memory gpu.Memory
 	graph, watched := t.learner.(interface { // TinyLM is a graph that times its parts
 		Watch(now func() time.Time)
 		Watched() (runs, arithmetic time.Duration)
 	})
-	for i := range o.Steps + 1 {
-		if ctx.Err() != nil {
-			return nil, ErrNothingSaved
-		}
-		if i == 1 { // builds graph and buffers
-			if watched {
-				graph.Watch(o.Now)
-			}
-			runtime.ReadMemStats(&before)
-			if t.device.gpu != nil {
-				memory = t.device.gpu.Memory()
-			}
-		}
-		measured := t.trainStep
-		if o.isDPO() {
-			measured = t.benchPairs
-		}
-		r, m, err := measured(i+1, newStopwatch(o.Now).lap)
-		if err != nil {
-			return nil, err
-		}
-		if i > 0 {
-			rollouts, updates = append(rollouts, m.Time.RolloutS), append(updates, m.Time.RewardS+m.Time.UpdateS)
-			reference = append(reference, m.Time.RewardS)
-			steps = append(steps, m.Time.RolloutS+m.Time.RewardS+m.Time.UpdateS)
-			distinct := t.distinctTokens(r.prompts)
-			w := t.policy.Size().Forward(distinct+r.tokens-len(r.completions), r.tokens)
-			sampled.Nominal, sampled.Executed = sampled.Nominal+w.Nominal, sampled.Executed+w.Executed
-			prompts, predictions = prompts+float64(distinct), predictions+float64(r.tokens)
-		}
+	if _, err := t.benchSteps(ctx, o, 0, 1); err != nil { // builds graph and buffers
+		return nil, err
+	}
+	if watched {
+		graph.Watch(o.Now)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var memory gpu.Memory
+	if t.device.gpu != nil {
+		memory = t.device.gpu.Memory()
+	}
+	m, err := t.benchSteps(ctx, o, 1, o.Steps)
+	if err != nil {
+		return nil, err
 	}
 	runtime.ReadMemStats(&after)
 
 	n := float64(o.Steps)
-	sample := model.Work{Nominal: sampled.Nominal / n, Executed: sampled.Executed / n}
-	update := sample.Update()
-	if o.isDPO() {
-		update.Nominal, update.Executed = update.Nominal+sample.Nominal, update.Executed+sample.Executed
-	}
-	r := &BenchResult{
-		RolloutS: mean(rollouts), UpdateS: mean(updates), StepS: mean(steps), MedianStepS: median(steps),
-		AllocsPerStep: float64(after.Mallocs-before.Mallocs) / n,
-		BytesPerStep:  float64(after.TotalAlloc-before.TotalAlloc) / n,
-		Params:        t.params.Count(), Threads: o.Threads, Device: t.device.String(),
-		PromptTokens: prompts / n, Tokens: predictions / n,
-	}
+	r := m.result(o)
+	r.AllocsPerStep = float64(after.Mallocs-before.Mallocs) / n
+	r.BytesPerStep = float64(after.TotalAlloc-before.TotalAlloc) / n
+	r.Params, r.Device = t.params.Count(), t.device.String()
 	if t.device.gpu != nil {
 		now := t.device.gpu.Memory()
 		r.DeviceBytes, r.DeviceRequests = now.InUse, now.Requests-memory.Requests
 		r.DeviceFree = []int{memory.Free, now.Free}
-	}
-	if o.isDPO() {
-		r.ReferenceS = mean(reference)
-	}
-	r.MedianS.Rollout, r.MedianS.Update = median(rollouts), median(updates)
-	r.RolloutTokS = r.Tokens / r.RolloutS
-	r.UpdateTokS = (r.PromptTokens + r.Tokens) / r.UpdateS
-	r.GFLOPS = (sample.Nominal + update.Nominal) / r.StepS / 1e9
-	r.UpdateGFLOPS, r.UpdateExecuted = update.Nominal/r.UpdateS/1e9, update.Executed/r.UpdateS/1e9
-	r.RolloutGFLOPS = sample.Executed / r.RolloutS / 1e9
-	if t.device.gpu == nil {
+	} else {
 		r.Kernel = kernelOf(t.cfg.Model)
 		if r.Peak = peak(r.Kernel, o.Now); r.Peak > 0 {
 			all := r.Peak * float64(r.Threads)
@@ -207,6 +169,62 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 		r.GraphShare = (runs - arithmetic).Seconds() / (n * r.StepS)
 	}
 	return r, nil
+}
+
+// measured are the times of some steps, and sums of what they did.
+type measured struct {
+	rollouts, updates, reference, steps []float64  // seconds of each step
+	work                                model.Work // of sampling
+	prompts, predictions                int        // tokens
+}
+
+// benchSteps takes n steps after the given one.
+func (t *trainer) benchSteps(ctx context.Context, o BenchOptions, after, n int) (*measured, error) {
+	out := &measured{}
+	step := t.trainStep
+	if o.isDPO() {
+		step = t.benchPairs
+	}
+	for i := range n {
+		if ctx.Err() != nil {
+			return nil, ErrNothingSaved
+		}
+		r, m, err := step(after+i+1, newStopwatch(o.Now).lap)
+		if err != nil {
+			return nil, err
+		}
+		out.rollouts = append(out.rollouts, m.Time.RolloutS)
+		out.updates = append(out.updates, m.Time.RewardS+m.Time.UpdateS)
+		out.reference = append(out.reference, m.Time.RewardS)
+		out.steps = append(out.steps, m.Time.RolloutS+m.Time.RewardS+m.Time.UpdateS)
+		distinct := t.distinctTokens(r.prompts)
+		w := t.policy.Size().Forward(distinct+r.tokens-len(r.completions), r.tokens)
+		out.work.Nominal, out.work.Executed = out.work.Nominal+w.Nominal, out.work.Executed+w.Executed
+		out.prompts, out.predictions = out.prompts+distinct, out.predictions+r.tokens
+	}
+	return out, nil
+}
+
+// result are the means and medians of the steps' times, and the rates that follow from them.
+func (m *measured) result(o BenchOptions) *BenchResult {
+	n := float64(len(m.steps))
+	sample := model.Work{Nominal: m.work.Nominal / n, Executed: m.work.Executed / n}
+	update := sample.Update()
+	r := &BenchResult{
+		RolloutS: mean(m.rollouts), UpdateS: mean(m.updates), StepS: mean(m.steps), MedianStepS: median(m.steps),
+		PromptTokens: float64(m.prompts) / n, Tokens: float64(m.predictions) / n, Threads: o.Threads,
+	}
+	if o.isDPO() {
+		update.Nominal, update.Executed = update.Nominal+sample.Nominal, update.Executed+sample.Executed
+		r.ReferenceS = mean(m.reference)
+	}
+	r.MedianS.Rollout, r.MedianS.Update = median(m.rollouts), median(m.updates)
+	r.RolloutTokS = r.Tokens / r.RolloutS
+	r.UpdateTokS = (r.PromptTokens + r.Tokens) / r.UpdateS
+	r.GFLOPS = (sample.Nominal + update.Nominal) / r.StepS / 1e9
+	r.UpdateGFLOPS, r.UpdateExecuted = update.Nominal/r.UpdateS/1e9, update.Executed/r.UpdateS/1e9
+	r.RolloutGFLOPS = sample.Executed / r.RolloutS / 1e9
+	return r
 }
 
 // peak is the peak of a core in GFLOP/s: the best of several samples, because other load can only
