@@ -32,22 +32,15 @@ func (c *Config) validateEffect(v *validator) {
 	}
 
 	c.dpoEffect(v)
-	for _, o := range []struct {
-		option rl.Uses
-		keys   []any
-	}{
-		{rl.UsesEpsilonHigh, []any{&a.EpsilonHigh}},
-		{rl.UsesDelta, []any{&a.Delta}},
-		{rl.UsesDualClip, []any{&a.DualClip}},
-		{rl.UsesSAPO, []any{&a.SAPOTemperaturePos, &a.SAPOTemperatureNeg}},
-		{rl.UsesVESPO, []any{&a.VESPOKPos, &a.VESPOLambdaPos, &a.VESPOKNeg, &a.VESPOLambdaNeg}},
-	} {
-		if a.Type != "dpo" {
-			a.needsLoss(v, o.option, o.keys...)
+	if a.Type != "dpo" {
+		a.needsLoss(v, rl.UsesEpsilonHigh, &a.EpsilonHigh)
+		a.needsLoss(v, rl.UsesDelta, &a.Delta)
+		a.needsLoss(v, rl.UsesDualClip, &a.DualClip)
+		a.needsLoss(v, rl.UsesSAPO, &a.SAPOTemperaturePos, &a.SAPOTemperatureNeg)
+		a.needsLoss(v, rl.UsesVESPO, &a.VESPOKPos, &a.VESPOLambdaPos, &a.VESPOKNeg, &a.VESPOLambdaNeg)
+		if a.ImportanceSamplingLevel != "" {
+			a.needsLoss(v, rl.UsesLevel, &a.ImportanceSamplingLevel)
 		}
-	}
-	if a.ImportanceSamplingLevel != "" && a.Type != "dpo" {
-		a.needsLoss(v, rl.UsesLevel, &a.ImportanceSamplingLevel)
 	}
 
 	if a.Beta == 0 {
