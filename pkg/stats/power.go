@@ -21,7 +21,7 @@ const MaxPairs = 1000
 // same few pairs, the result is a rough guide: n = 4 leaves the effect uncertain by a factor of two
 // and more.
 func PairsForPower(effect, alpha, power float64) int {
-	if !(effect > 0) || math.IsInf(effect, 1) && power >= 1 {
+	if !(effect > 0) {
 		return 0
 	}
 	n := 2 + sort.Search(MaxPairs-1, func(i int) bool { return pairedPower(i+2, effect, alpha) >= power })

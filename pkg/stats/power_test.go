@@ -26,8 +26,10 @@ func TestPairsForPower(t *testing.T) {
 		{"at a stricter level", 1, .01, 16},
 		{"too small to count", 0.05, .05, 0},
 		{"none", 0, .05, 0},
+		{"negative", -1, .05, 0},
 		{"not a number", math.NaN(), .05, 0},
 		{"enormous", 1000, .05, 2},
+		{"infinite", math.Inf(1), .05, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := PairsForPower(tt.effect, tt.alpha, 0.8); got != tt.want {

@@ -36,6 +36,22 @@ func TestWilsonAgainstNewcombe(t *testing.T) {
 	}
 }
 
+func TestWilsonPanics(t *testing.T) {
+	for _, c := range []struct {
+		k, n  int
+		level float64
+	}{{-1, 3, 0.95}, {4, 3, 0.95}, {0, -1, 0.95}, {1, 3, 0}, {1, 3, 1}, {1, 3, math.NaN()}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%d of %d at level %v: no panic", c.k, c.n, c.level)
+				}
+			}()
+			Wilson(c.k, c.n, c.level)
+		}()
+	}
+}
+
 func TestWilsonLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 100000).Draw(t, "n")

@@ -2,10 +2,13 @@ package stats
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/floats/scalar"
 	"pgregory.net/rapid"
+
+	"grpo/internal/statstest"
 )
 
 func TestStudentT(t *testing.T) {
@@ -75,5 +78,14 @@ func TestClip(t *testing.T) {
 	}
 	if e := StudentT([]float64{math.NaN()}, 0).Clip(0, 1); e.N != 0 || !math.IsNaN(e.Mean) || !math.IsNaN(e.Lo) || !math.IsNaN(e.Hi) {
 		t.Errorf("of no values: %+v", e)
+	}
+}
+
+func TestDifferences(t *testing.T) {
+	nan := math.NaN()
+	got := Differences([]float64{3, nan, math.Inf(1), 1, 9}, []float64{1, 1, 1, math.Inf(1)})
+	want := []float64{2, nan, nan, nan}
+	if !slices.EqualFunc(got, want, statstest.Same) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
