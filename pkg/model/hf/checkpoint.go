@@ -248,7 +248,9 @@ func (s *shards) check(c *Config) error {
 }
 
 // checkShapes compares the tensors of a checkpoint, by their Hugging Face names, with
-// those of the network.
+// those of the network. Tensors of layers that the network does not have, such as a bias,
+// are an error: without them it would be another network. Old checkpoints of Llama list
+// their rotary frequencies.
 func (c *Config) checkShapes(found map[string][]int) error {
 	names, shapes := c.Shapes()
 	for _, name := range names {
@@ -257,6 +259,12 @@ func (c *Config) checkShapes(found map[string][]int) error {
 			return fmt.Errorf("tensor %s is missing", name)
 		case !slices.Equal(shape, shapes[name]):
 			return fmt.Errorf("tensor %s has shape %v; the configuration asks for %v", name, shape, shapes[name])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		layer := strings.HasPrefix(name, "model.layers.") || strings.HasPrefix(name, "blk.")
+		if _, ok := shapes[name]; !ok && layer && !strings.HasSuffix(name, ".rotary_emb.inv_freq") {
+			return fmt.Errorf("tensor %.80q has no place in the configuration's network (%s, num_hidden_layers %d)", name, c.Arch, c.Layers)
 		}
 	}
 	return nil
@@ -360,10 +368,14 @@ func newGGUF(data []byte) (*Checkpoint, error) {
 		return nil, err
 	}
 	found := map[string][]int{}
+	for name, t := range f.Tensors {
+		found[name] = t.Shape
+	}
 	names, _ := config.Shapes()
 	for _, name := range names {
 		if t, ok := f.Tensors[ggufName(name)]; ok {
 			found[name] = t.Shape
+			delete(found, ggufName(name))
 		}
 	}
 	if err := config.checkShapes(found); err != nil {
