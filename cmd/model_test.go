@@ -124,6 +124,7 @@ func TestBadModels(t *testing.T) {
 		{name: "cut weights", says: "reach beyond the file", change: at(func(dir string) { os.Truncate(filepath.Join(dir, "model.safetensors"), 9000) })},
 		{name: "another shape", says: `tensor model.* has shape \[16 16\]; the configuration asks for \[24 16\]`, change: config("head_dim", 6)},
 		{name: "another number of layers", says: "tensor model.layers.2.* is missing", change: config("num_hidden_layers", 3)},
+		{name: "more layers than it says", says: `tensor "model.layers.1.* has no place in .* num_hidden_layers 1`, change: config("num_hidden_layers", 1)},
 		{name: "a tokenizer of another model", says: "the tokenizer has 259 tokens, the embedding 258 rows", change: func(t *testing.T, dir string) {
 			edit(t, filepath.Join(dir, "tokenizer.json"), func(v map[string]any) {
 				v["added_tokens"] = append(v["added_tokens"].([]any), map[string]any{"id": decodertest.Vocab, "content": "<more>"})

@@ -195,7 +195,9 @@ type Meta struct {
 	ConfigHash string   `json:"config_hash"`
 	// InitHash is the SHA-256 of the initial weights, ProblemsHash of the problems of all splits.
 	// Runs of the first version have no ProblemsHash.
-	InitHash     string `json:"init_hash"`
+	InitHash string `json:"init_hash"`
+	// NetworkHash is the SHA-256 of a Llama or Qwen network's settings, end tokens and tokenizer.
+	NetworkHash  string `json:"network_hash,omitempty"`
 	ProblemsHash string `json:"problems_hash,omitempty"`
 	// RewardFiles has the SHA-256 of the files that the commands of custom reward functions name, by
 	// path.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"grpo/internal/regular"
+	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/model/hf"
@@ -274,21 +275,34 @@ func tensorsOf(p *model.Params) (out []safetensors.Tensor) {
 	return out
 }
 
-// verifyBest compares the best weights with their checksums.
+// verifyBest compares the best weights with their checksums and with the run.
 func (t *trainer) verifyBest() error {
+	var metadata map[string]string
+	path := t.path(rundir.CheckpointDir, bestFile)
 	if t.folder != nil {
-		dir := t.path(rundir.CheckpointDir, bestFolder)
-		if err := regular.Folder(dir); err != nil {
+		path = t.path(rundir.CheckpointDir, bestFolder)
+		if err := regular.Folder(path); err != nil {
 			return err
 		}
-		return hf.Verify(dir)
+		var err error
+		if metadata, err = hf.Verify(path); err != nil {
+			return err
+		}
+	} else {
+		c, err := readOwn(path)
+		if err != nil {
+			return err
+		}
+		if !c.Checksummed {
+			return fmt.Errorf("%s: it has lost its checksum", path)
+		}
+		metadata = c.Metadata
 	}
-	path := t.path(rundir.CheckpointDir, bestFile)
-	c, err := readOwn(path)
-	if err == nil && !c.Checksummed {
-		err = fmt.Errorf("%s: it has lost its checksum", path)
+	if hash := config.Hash(t.cfg); metadata[hashKey] != hash {
+		return fmt.Errorf("%s: it is of another run: its configuration has the hash %s, this one %s",
+			path, words.Quote(metadata[hashKey]), hash)
 	}
-	return err
+	return nil
 }
 
 // CheckpointIn is the path of the "last" or "best" checkpoint in a run's folder: a file, or for the

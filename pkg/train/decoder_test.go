@@ -220,3 +220,33 @@ func TestWorkedExamplesOfOnesOwn(t *testing.T) {
 		t.Errorf("prompt %q", r.Samples[0].Prompt)
 	}
 }
+
+// A run is not continued with another network or tokenizer around the same weights, and its results
+// are not those of one.
+func TestContinueWithOtherNetwork(t *testing.T) {
+	cfg := tinyDecoder(t)
+	dir := interrupted(t, cfg, 1)
+	file := func(name string) string { return filepath.Join(cfg.Model.Init, name) }
+	for _, tt := range []struct{ file, was, is string }{
+		{"config.json", `"rope_theta":10000`, `"rope_theta":20000`},
+		{"config.json", `"rms_norm_eps":0.00001`, `"rms_norm_eps":0.001`},
+		{"config.json", `"eos_token_id":257`, `"eos_token_id":10`},
+		{"tokenizer.json", `"x":120,"y":121`, `"x":121,"y":120`},
+	} {
+		was := slurp(t, file(tt.file))
+		is := strings.Replace(string(was), tt.was, tt.is, 1)
+		if is == string(was) {
+			t.Fatalf("%s has no %s: %s", tt.file, tt.was, was)
+		}
+		put(t, file(tt.file), []byte(is))
+		_, err := Run(context.Background(), cfg, options(dir, &watch{}, 1))
+		if err == nil || !strings.Contains(err.Error(), "its tokenizer (model.init): restore them") {
+			t.Errorf("%s: continued with error %v", tt.is, err)
+		}
+		if err := SameInputs(cfg, open(t, dir).Meta); err == nil || !strings.Contains(err.Error(), "its tokenizer (model.init)") {
+			t.Errorf("%s: error %v", tt.is, err)
+		}
+		put(t, file(tt.file), was)
+	}
+	mustRun(t, cfg, dir, 1)
+}

@@ -136,6 +136,7 @@ func (t *trainer) begin(old []byte) error {
 	meta.Device, meta.Moves = t.device.String(), t.state.Moves
 	meta.Started, meta.ElapsedS = t.clock.start.UTC().Format(time.RFC3339), t.state.Elapsed
 	meta.ConfigHash, meta.InitHash, meta.ProblemsHash = config.Hash(t.cfg), t.inputs.Init, t.inputs.Problems
+	meta.NetworkHash = t.inputs.Network
 	meta.RewardFiles, meta.PairsHash = t.inputs.Rewards, t.inputs.Pairs
 	if err := rundir.WriteJSON(t.path(rundir.MetaFile), meta); err != nil {
 		return err

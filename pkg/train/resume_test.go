@@ -220,15 +220,17 @@ func TestKeepBest(t *testing.T) {
 		}
 		mustRun(t, cfg, dir, 1)
 	}
-	// Unreadable weights must not cause the loss of the others.
-	if err := os.WriteFile(last, slurp(t, filepath.Join(dir, rundir.CheckpointDir, bestFile)), 0o644); err != nil {
-		t.Fatal(err)
+	// Unreadable weights, or those of another run, must not cause the loss of the others.
+	best := filepath.Join(dir, rundir.CheckpointDir, bestFile)
+	put(t, last, slurp(t, best))
+	other := mini(t, "n_grpo_steps=6", "output.keep=best", "seed=99")
+	otherDir := t.TempDir()
+	mustRun(t, other, otherDir, 1)
+	for _, weights := range [][]byte{[]byte("damaged"), slurp(t, filepath.Join(otherDir, rundir.CheckpointDir, bestFile))} {
+		put(t, best, weights)
+		mustRun(t, cfg, dir, 1)
+		slurp(t, last)
 	}
-	if err := os.WriteFile(filepath.Join(dir, rundir.CheckpointDir, bestFile), []byte("damaged"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	mustRun(t, cfg, dir, 1)
-	slurp(t, last)
 }
 
 // With --resume every key must equal the folder's; a command that asks for the run again may use

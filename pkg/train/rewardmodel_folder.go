@@ -55,7 +55,8 @@ func (t *rewardTrainer) finished() (*RewardModelRecord, error) {
 		case rec.Model == SFTModelFile:
 			return hasWeights(t.path(rec.Model), rec.Weights)
 		case rec.Model == RewardModelFolder:
-			return hf.Verify(t.path(rec.Model))
+			_, err := hf.Verify(t.path(rec.Model))
+			return err
 		}
 		return fmt.Errorf("%s names the model %q", t.path(SFTRecordFile), rec.Model)
 	})

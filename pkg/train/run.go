@@ -183,7 +183,8 @@ func (t *trainer) prepare() error {
 	if err := t.build(); err != nil {
 		return err
 	}
-	t.inputs.Problems, t.inputs.Init = hashProblems(t.data.problems, t.data.template), initHash(t.policy)
+	t.inputs.Problems = hashProblems(t.data.problems, t.data.template)
+	t.inputs.Init, t.inputs.Network = initHash(t.policy), networkHash(t.policy)
 	if len(t.cfg.Reward.Custom) > 0 {
 		t.inputs.Fields = hashFields(t.data.problems.Train)
 	}

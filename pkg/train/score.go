@@ -97,7 +97,7 @@ func (t *trainer) openScorers() error {
 		if err != nil {
 			return err
 		}
-		t.inputs.Teacher = initHash(teacher)
+		t.inputs.Teacher, t.inputs.TeacherNetwork = initHash(teacher), networkHash(teacher)
 		if t.scorers.teacher, err = teacher.NewScorer(temperature); err != nil {
 			return err
 		}

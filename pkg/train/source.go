@@ -266,3 +266,12 @@ func initHash(p model.Policy) string {
 	}
 	return hash
 }
+
+// networkHash identifies the network and the tokenizer of a Llama or Qwen checkpoint, without its
+// weights; empty for TinyLM.
+func networkHash(p model.Policy) string {
+	if d, ok := p.(*decoder.Policy); ok {
+		return d.NetworkHash()
+	}
+	return ""
+}

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -78,6 +79,10 @@ type inputs struct {
 	Problems string `json:"problems"`          // every split except the supervised one, and the text of chats
 	Init     string `json:"init"`              // the initial weights
 	Teacher  string `json:"teacher,omitempty"` // empty without
+	// Network and TeacherNetwork are the networks and tokenizers of Llama and Qwen checkpoints, see
+	// [networkHash]. Checkpoints of earlier versions lack them.
+	Network        string `json:"network,omitempty"`
+	TeacherNetwork string `json:"teacher_network,omitempty"`
 	// Rewards are the files that the commands of reward functions name, by path; nil without.
 	Rewards map[string]string `json:"rewards,omitempty"`
 	// Fields is the hash of the other fields of the training problems, which custom reward functions
@@ -88,11 +93,14 @@ type inputs struct {
 
 // differ describes the inputs that have changed.
 func (in inputs) differ(now inputs) []string {
+	in.Network, in.TeacherNetwork = cmp.Or(in.Network, now.Network), cmp.Or(in.TeacherNetwork, now.TeacherNetwork)
 	var out []string
 	for _, i := range []struct{ then, now, what string }{
 		{in.Problems, now.Problems, "the problems or the prompts (data.*)"},
 		{in.Init, now.Init, "the initial weights (model.init)"},
+		{in.Network, now.Network, "the network's settings, its end tokens or its tokenizer (model.init)"},
 		{in.Teacher, now.Teacher, "the teacher's weights (algorithm.teacher)"},
+		{in.TeacherNetwork, now.TeacherNetwork, "the teacher's settings or tokenizer (algorithm.teacher)"},
 		{in.Fields, now.Fields, "the other fields of the problems (data.*)"},
 		{in.Pairs, now.Pairs, "the preference pairs (algorithm.dpo.pairs_file, eval_pairs_file)"},
 	} {
@@ -131,8 +139,10 @@ func SameInputs(c config.Config, meta *rundir.Meta) error {
 	if err := d.readPairs(c); err != nil {
 		return err
 	}
-	then := inputs{Problems: meta.ProblemsHash, Init: meta.InitHash, Rewards: meta.RewardFiles, Pairs: meta.PairsHash}
-	now := inputs{Problems: hashProblems(problems, template), Init: initHash(n.policy), Rewards: files, Pairs: d.hashPairs()}
+	then := inputs{Problems: meta.ProblemsHash, Init: meta.InitHash, Network: meta.NetworkHash, Rewards: meta.RewardFiles,
+		Pairs: meta.PairsHash}
+	now := inputs{Problems: hashProblems(problems, template), Init: initHash(n.policy), Network: networkHash(n.policy), Rewards: files,
+		Pairs: d.hashPairs()}
 	if changed := then.differ(now); len(changed) > 0 {
 		return fmt.Errorf("the files that its configuration names had other contents: %s", strings.Join(changed, ", "))
 	}

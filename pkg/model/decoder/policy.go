@@ -1,6 +1,7 @@
 package decoder
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"slices"
 
@@ -97,6 +98,14 @@ func (p *Policy) FrozenHash() string {
 	return p.net.digest()
 }
 
+// NetworkHash is a checksum of what changes the results of a checkpoint besides its weights: the
+// settings of the network that no weight shows, the end tokens and the tokenizer.
+func (p *Policy) NetworkHash() string {
+	c := p.net.Config
+	text := fmt.Sprint(c.Heads, c.KVHeads, c.HeadDim, c.RopeTheta, c.Rope, c.Factors, c.NormEps, p.end, p.sum)
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
+}
+
 // Copy implements [model.Policy]. Under LoRA the copy has the same frozen weights, and
 // the adapters only if they change something.
 func (p *Policy) Copy() model.Policy {
@@ -135,12 +144,13 @@ func (p *Policy) Context() int { return p.net.Config.Context }
 // Tokenizer is a checkpoint's tokenizer as a [model.Tokenizer].
 type Tokenizer struct {
 	bpe *bpe.Tokenizer
+	sum string // see [hf.Checkpoint]
 	end []int
 }
 
 // NewTokenizer returns the tokenizer of a checkpoint.
 func NewTokenizer(c *hf.Checkpoint) Tokenizer {
-	t := Tokenizer{bpe: c.Tokenizer}
+	t := Tokenizer{bpe: c.Tokenizer, sum: c.TokenizerSum}
 	for _, id := range c.Config.End {
 		t.end = append(t.end, int(id))
 	}

@@ -27,6 +27,7 @@ type Checkpoint struct {
 	Path         string
 	Config       *Config
 	Tokenizer    *bpe.Tokenizer
+	TokenizerSum string           // SHA-256 of what the tokenizer was made from
 	ChatTemplate string           // Jinja; empty if there is none
 	Begin, End   string           // the bos_token and eos_token of chat templates; may be empty
 	shapes       map[string][]int // by tensor, from the first Read on
@@ -129,7 +130,8 @@ func openFolder(dir string) (*Checkpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a Hugging Face folder needs tokenizer.json: %w", err)
 	}
-	if c.Tokenizer, err = shared(data, func() (*bpe.Tokenizer, error) { return bpe.Parse(data) }); err != nil {
+	c.Tokenizer, c.TokenizerSum, err = shared(data, func() (*bpe.Tokenizer, error) { return bpe.Parse(data) })
+	if err != nil {
 		return nil, err
 	}
 	return c, c.readTokenizerConfig(dir)
@@ -139,16 +141,15 @@ func openFolder(dir string) (*Checkpoint, error) {
 // of a second, and a model is opened more than once.
 var tokenizers sync.Map
 
-func shared(data []byte, parse func() (*bpe.Tokenizer, error)) (*bpe.Tokenizer, error) {
-	key := sha256.Sum256(data)
-	if t, ok := tokenizers.Load(key); ok {
-		return t.(*bpe.Tokenizer), nil
+func shared(data []byte, parse func() (*bpe.Tokenizer, error)) (t *bpe.Tokenizer, sum string, err error) {
+	sum = fmt.Sprintf("%x", sha256.Sum256(data))
+	if t, ok := tokenizers.Load(sum); ok {
+		return t.(*bpe.Tokenizer), sum, nil
 	}
-	t, err := parse()
-	if err == nil {
-		tokenizers.Store(key, t)
+	if t, err = parse(); err == nil {
+		tokenizers.Store(sum, t)
 	}
-	return t, err
+	return t, sum, err
 }
 
 // tokenText is a token in tokenizer_config.json: its text, or an object with its content.
@@ -248,7 +249,9 @@ func (s *shards) check(c *Config) error {
 }
 
 // checkShapes compares the tensors of a checkpoint, by their Hugging Face names, with
-// those of the network.
+// those of the network. Tensors of layers that the network does not have, such as a bias,
+// are an error: without them it would be another network. Old checkpoints of Llama list
+// their rotary frequencies.
 func (c *Config) checkShapes(found map[string][]int) error {
 	names, shapes := c.Shapes()
 	for _, name := range names {
@@ -257,6 +260,12 @@ func (c *Config) checkShapes(found map[string][]int) error {
 			return fmt.Errorf("tensor %s is missing", name)
 		case !slices.Equal(shape, shapes[name]):
 			return fmt.Errorf("tensor %s has shape %v; the configuration asks for %v", name, shape, shapes[name])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		layer := strings.HasPrefix(name, "model.layers.") || strings.HasPrefix(name, "blk.")
+		if _, ok := shapes[name]; !ok && layer && !strings.HasSuffix(name, ".rotary_emb.inv_freq") {
+			return fmt.Errorf("tensor %.80q has no place in the configuration's network (%s, num_hidden_layers %d)", name, c.Arch, c.Layers)
 		}
 	}
 	return nil
@@ -355,15 +364,19 @@ func newGGUF(data []byte) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	tokenizer, err := shared(f.Header, func() (*bpe.Tokenizer, error) { return tokenizerOfGGUF(f) })
+	tokenizer, sum, err := shared(f.Header, func() (*bpe.Tokenizer, error) { return tokenizerOfGGUF(f) })
 	if err != nil {
 		return nil, err
 	}
 	found := map[string][]int{}
+	for name, t := range f.Tensors {
+		found[name] = t.Shape
+	}
 	names, _ := config.Shapes()
 	for _, name := range names {
 		if t, ok := f.Tensors[ggufName(name)]; ok {
 			found[name] = t.Shape
+			delete(found, ggufName(name))
 		}
 	}
 	if err := config.checkShapes(found); err != nil {
@@ -392,7 +405,7 @@ func newGGUF(data []byte) (*Checkpoint, error) {
 		}
 		return nil
 	}
-	return &Checkpoint{Config: config, Tokenizer: tokenizer, ChatTemplate: template, Begin: token("bos_token_id"),
+	return &Checkpoint{Config: config, Tokenizer: tokenizer, TokenizerSum: sum, ChatTemplate: template, Begin: token("bos_token_id"),
 		End: token("eos_token_id"), files: files, read: read}, nil
 }
 

@@ -190,23 +190,23 @@ func create(path string, write func(*os.File) error) error {
 	return errors.Join(write(f), f.Close())
 }
 
-// Verify compares a folder that [Folder.Write] wrote with its checksums.
-func Verify(dir string) error {
+// Verify compares a folder that [Folder.Write] wrote with its checksums, and returns its metadata.
+func Verify(dir string) (map[string]string, error) {
 	path := filepath.Join(dir, singleFile)
 	if IsAdapter(dir) {
 		path = filepath.Join(dir, AdapterWeightsFile)
 	}
 	if err := regular.Check(path, 1<<40); err != nil {
-		return err
+		return nil, err
 	}
 	f, err := safetensors.Open(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close()
 	var sums map[string]string
 	if !f.Checksummed || json.Unmarshal([]byte(f.Metadata[filesKey]), &sums) != nil {
-		return fmt.Errorf("%s: it has lost its checksum", path)
+		return nil, fmt.Errorf("%s: it has lost its checksum", path)
 	}
 	for name, sum := range sums {
 		data, err := regular.Read(filepath.Join(dir, filepath.Base(name)), regular.MaxDocument)
@@ -214,10 +214,10 @@ func Verify(dir string) error {
 			err = fmt.Errorf("%s: it does not match its checksum in %s", filepath.Join(dir, name), filepath.Base(path))
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return f.Metadata, nil
 }
 
 // folderOfGGUF makes the files from the metadata of a GGUF file.

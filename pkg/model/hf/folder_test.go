@@ -80,7 +80,7 @@ func TestWriteFolder(t *testing.T) {
 	source := decodertest.Folder(t)
 	from, to, dir := written(t, source, "F32")
 	sameModel(t, from, to)
-	if err := hf.Verify(dir); err != nil {
+	if _, err := hf.Verify(dir); err != nil {
 		t.Error(err)
 	}
 	var config, tokenizer map[string]any
@@ -122,7 +122,7 @@ func TestWriteFolder(t *testing.T) {
 			if err := os.WriteFile(path, data, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if err := hf.Verify(dir); err == nil || !strings.Contains(err.Error(), e.Name()) {
+			if _, err := hf.Verify(dir); err == nil || !strings.Contains(err.Error(), e.Name()) {
 				t.Errorf("%s, byte %d: error %v", e.Name(), at, err)
 			}
 			data[at] ^= 1
@@ -131,10 +131,10 @@ func TestWriteFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := hf.Verify(dir); err != nil {
+	if _, err := hf.Verify(dir); err != nil {
 		t.Error(err)
 	}
-	if err := hf.Verify(source); err == nil || !strings.Contains(err.Error(), "checksum") {
+	if _, err := hf.Verify(source); err == nil || !strings.Contains(err.Error(), "checksum") {
 		t.Errorf("a folder without checksums: %v", err)
 	}
 }

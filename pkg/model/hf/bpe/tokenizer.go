@@ -52,6 +52,8 @@ func (f *file) tokenizer() (*Tokenizer, error) {
 		return nil, fmt.Errorf("BPE with dropout, a word prefix or suffix, or byte fallback is not supported")
 	case f.Normalizer != nil && f.Normalizer.Type != "NFC":
 		return nil, fmt.Errorf("normalizer %q is not supported; supported is NFC", f.Normalizer.Type)
+	case len(m.Vocab) == 0:
+		return nil, fmt.Errorf("model.vocab is empty")
 	case f.Decoder == nil || f.Decoder.Type != "ByteLevel":
 		return nil, fmt.Errorf("only the ByteLevel decoder is supported")
 	}

@@ -72,6 +72,7 @@ func TestParseErrors(t *testing.T) {
 		{"no pre-tokenizer", "no pre-tokenizer", func(f map[string]any) { delete(f, "pre_tokenizer") }},
 		{"another normalizer", `"Lowercase"`, func(f map[string]any) { f["normalizer"] = map[string]any{"type": "Lowercase"} }},
 		{"no decoder", "decoder", func(f map[string]any) { delete(f, "decoder") }},
+		{"no vocabulary", "model.vocab", func(f map[string]any) { delete(model(f), "vocab"); delete(model(f), "merges") }},
 		{"a merge of unknown tokens", "merge 0", func(f map[string]any) { model(f)["merges"] = []any{"q u"} }},
 		{"half a merge", "not two tokens", func(f map[string]any) { model(f)["merges"] = []any{"qu"} }},
 		{"a huge id", "outside", func(f map[string]any) { model(f)["vocab"].(map[string]int)["x"] = 1 << 30 }},
