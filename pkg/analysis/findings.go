@@ -148,6 +148,7 @@ func (a *Analysis) findings() []Finding {
 			add(Line, a.divergedArms()...)
 			add(Line, a.finalFindings()...)
 		}
+		add(Line, a.limits()...)
 		add(Line, a.moreSeeds()...)
 		add(Line, a.gainFindings()...)
 		add(Line, a.patterns()...)
@@ -291,7 +292,7 @@ const (
 )
 
 // finalFindings are the comparisons of the final reward, except where the headline
-// is the only one, and whether the measure has room left.
+// is the only one.
 func (a *Analysis) finalFindings() []Finding {
 	var out []Finding
 	finals := a.finals()
@@ -300,8 +301,13 @@ func (a *Analysis) finalFindings() []Finding {
 			out = append(out, a.pairFinding(&finals[i]))
 		}
 	}
+	return out
+}
+
+// limits reports that the measure has no room left.
+func (a *Analysis) limits() []Finding {
 	if len(a.Arms) < 2 {
-		return out
+		return nil
 	}
 	ceiling, floor := true, true
 	for _, r := range a.Arms {
@@ -310,11 +316,11 @@ func (a *Analysis) finalFindings() []Finding {
 	}
 	switch {
 	case ceiling:
-		out = append(out, Finding{Kind: AtCeiling, Metric: FinalMetric.Name})
+		return []Finding{{Kind: AtCeiling, Metric: FinalMetric.Name}}
 	case floor:
-		out = append(out, Finding{Kind: AtFloor, Metric: FinalMetric.Name})
+		return []Finding{{Kind: AtFloor, Metric: FinalMetric.Name}}
 	}
-	return out
+	return nil
 }
 
 // trends are the other metrics in which arms differ separably, except differences

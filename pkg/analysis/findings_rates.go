@@ -114,8 +114,9 @@ func (a *Analysis) rateFindings() []Finding {
 		}
 		return false
 	}
+	tied := func(f Finding) bool { return f.Arms[0] != a.Best && f.Numbers.Mean == out[at].Numbers.Mean }
 	switch {
-	case at < 0 || n < 2:
+	case at < 0 || n < 2 || slices.ContainsFunc(out, tied): // another rate has the same mean
 	case at == n-1 && !stopped(func(rate float64) bool { return rate > a.rateOf(a.Best) }):
 		edge(BestAtLargest)
 	case at == 0 && !stopped(func(rate float64) bool { return rate < a.rateOf(a.Best) }):

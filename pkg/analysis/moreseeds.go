@@ -1,7 +1,9 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,20 +17,38 @@ import (
 // needed in any case.
 const mostSeeds = 100
 
-// moreSeeds is the number of seeds that the first comparison that is not separable would need, as
-// --seeds takes it. The whole command is [Analysis.SeedsCommand]: a report does not depend on the command
-// that made it. There is no finding if the number can't be estimated.
+// moreSeeds is the number of seeds that [Analysis.deciding] would need, as --seeds takes it. The whole command
+// is [Analysis.SeedsCommand]: a report does not depend on the command that made it. There is no finding if the
+// number can't be estimated.
 func (a *Analysis) moreSeeds() []Finding {
-	finals := a.finals()
-	i := slices.IndexFunc(finals, func(c Comparison) bool { return c.SeedsNeeded > 0 })
-	if i < 0 {
+	c := a.deciding()
+	if c == nil {
 		return nil
 	}
-	n, seeds := finals[i].SeedsNeeded, a.Sweep.Manifest.Seeds
+	n, seeds := c.SeedsNeeded, a.Sweep.Manifest.Seeds
 	if n > mostSeeds || n <= len(seeds) {
 		return nil
 	}
 	return []Finding{{Kind: SeedsToAdd, Count: n, Values: []string{seedList(seeds, n)}}}
+}
+
+// deciding is the comparison that the answer waits for: the interaction in a grid; where the best arm is looked
+// for, that arm with the closest of those that it is not separable from; with a reference, the first that is not
+// separable. nil if there is none, and where every arm diverged.
+func (a *Analysis) deciding() *Comparison {
+	open := a.finals()
+	interaction := func(c Comparison) bool { return c.Kind == KindInteraction }
+	if slices.ContainsFunc(open, interaction) {
+		open = slices.DeleteFunc(open, func(c Comparison) bool { return !interaction(c) })
+	}
+	open = slices.DeleteFunc(open, func(c Comparison) bool { return c.SeedsNeeded == 0 })
+	if len(open) == 0 || a.Best < 0 && a.Sweep.Manifest.Reference == "" {
+		return nil
+	}
+	if a.plan().chosen {
+		slices.SortStableFunc(open, func(c, d Comparison) int { return cmp.Compare(math.Abs(c.Mean), math.Abs(d.Mean)) })
+	}
+	return &open[0]
 }
 
 // SeedsCommand is the command that adds the seeds of the finding [SeedsToAdd], for a shell; empty if there

@@ -18,7 +18,7 @@ type Stats struct {
 	DuplicateQuestions int         `json:"duplicate_questions"` // occurrences after the first
 
 	QuestionLength Lengths `json:"question_length"` // in characters
-	AnswerLength   Lengths `json:"answer_length"`
+	AnswerLength   Lengths `json:"answer_length"`   // the same; N for an answer that is only "#### N", as reading writes it
 
 	DistinctAnswers  int           `json:"distinct_answers"` // as numbers
 	TopAnswers       []AnswerCount `json:"top_answers"`      // the ten most common
@@ -74,7 +74,11 @@ func ComputeStats(problems []Problem, vocab func(rune) bool) Stats {
 		types[p.Type]++
 		questions[p.Question]++
 		questionLengths = append(questionLengths, utf8.RuneCountInString(p.Question))
-		answerLengths = append(answerLengths, utf8.RuneCountInString(p.Answer))
+		answer := p.Answer
+		if answer == marker+" "+p.Gold {
+			answer = p.Gold
+		}
+		answerLengths = append(answerLengths, utf8.RuneCountInString(answer))
 		clean := true
 		for _, r := range p.Question + p.Answer {
 			if vocab != nil && !vocab(r) {

@@ -9,8 +9,8 @@ import (
 func TestComputeStats(t *testing.T) {
 	problems := []Problem{
 		{Question: "abc", Answer: "#### 5", Gold: "5", Type: "sub"},
-		{Question: "abc", Answer: "#### 5.0", Gold: "5.0", Type: "add"},
-		{Question: "d\u2028\u00e9\u00e9", Answer: "#### 7", Gold: "7", Type: "add"},
+		{Question: "abc", Answer: "5.0=5\n#### 5.0", Gold: "5.0", Type: "add"},
+		{Question: "d\u2028\u00e9\u00e9", Answer: "7=7\n#### 7", Gold: "7", Type: "add"},
 		{Question: "", Answer: "x\t\n#### 1000", Gold: "1000"},
 	}
 	want := Stats{
@@ -18,7 +18,7 @@ func TestComputeStats(t *testing.T) {
 		Types:              []TypeCount{{"", 1}, {"add", 2}, {"sub", 1}},
 		DuplicateQuestions: 1,
 		QuestionLength:     Lengths{Min: 0, Median: 3, Mean: 2.5, Max: 4},
-		AnswerLength:       Lengths{Min: 6, Median: 7, Mean: 8, Max: 12},
+		AnswerLength:       Lengths{Min: 1, Median: 11, Mean: 9.25, Max: 14},
 		DistinctAnswers:    3,
 		TopAnswers:         []AnswerCount{{"5", 2, 0.5}, {"7", 1, 0.25}, {"1000", 1, 0.25}},
 		MajorityAnswer:     "5", MajorityBaseline: 0.5,

@@ -173,9 +173,9 @@ func some(s analysis.Series, n, offset int) analysis.Series {
 	return out
 }
 
-// addDiverged marks the points at which runs diverged: on the run's own series y, at
-// the step of the divergence or its last point before. x replaces the step where it
-// is not nil.
+// addDiverged marks the points at which runs diverged: the point of the run's own series
+// y at the step of the divergence, or its last one before. x replaces the step where it is
+// not nil.
 func (p *panel) addDiverged(runs []*rundir.Run, x, y quantity, s style) {
 	if marks := divergedMarks(runs, x, y); len(marks) > 0 {
 		p.addMarkers(p.y.place(marks), divergedGlyph(s.color))
@@ -191,10 +191,9 @@ func divergedMarks(runs []*rundir.Run, x, y quantity) analysis.Series {
 			continue
 		}
 		mark, found := y(r).UpTo(float64(step))
-		mark.X = float64(step)
 		if found && x != nil {
 			var at analysis.Point
-			at, found = x(r).UpTo(float64(step))
+			at, found = x(r).UpTo(mark.X)
 			mark.X = at.Y
 		}
 		if found {

@@ -22,17 +22,18 @@ func (a *Report) gainSources(f *analysis.Finding) string {
 	if len(f.Parts) == 0 || f.Parts[0].Kind == analysis.GainSources {
 		s += ", which can't be split into format and answers: no completion was formatted before training"
 	}
+	// The shares are of the seeds of the gain: a run that has not ended has one before training only.
+	mean := func(m *analysis.Metric) float64 { return a.meanOf(m, f, f.Arms[0]) }
 	for i := range f.Parts {
 		p := &f.Parts[i]
 		switch p.Kind {
 		case analysis.GainByFormat:
 			s += fmt.Sprintf(", %s (formatted %s, then %s)",
-				a.sentence(p), a.percent(f, format), a.percent(f, formatAfter))
+				a.sentence(p), analysis.Percent(mean(format)), analysis.Percent(mean(formatAfter)))
 		case analysis.GainByAnswers:
 			// All seeds have the same number of problems: the quotient of means is the share over all.
 			of := func(answers, format *analysis.Metric) string {
-				r := &a.Arms[f.Arms[0]]
-				return analysis.Percent(r.Of(answers).Mean / r.Of(format).Mean)
+				return analysis.Percent(mean(answers) / mean(format))
 			}
 			s += fmt.Sprintf(" and %s (right among the formatted %s, then %s)", a.sentence(p),
 				of(before, format), of(after, formatAfter))

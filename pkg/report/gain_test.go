@@ -3,6 +3,7 @@ package report
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,6 +74,23 @@ func TestSetsInResults(t *testing.T) {
 	}
 	if html, _ := os.ReadFile(page); !strings.Contains(string(html), "Results by set of problems") {
 		t.Error("the page has no table of sets")
+	}
+}
+
+// The shares in the sentence on a gain are of the seeds of the gain.
+func TestGainOfHalfASweep(t *testing.T) {
+	a := mustReport(t, reporttest.FakeSweep(3, reporttest.FakeArm{Name: "x", Run: func(seed uint64) reporttest.FakeRun {
+		if seed == 3 {
+			return reporttest.FakeRun{Initial: .9, Final: .9, State: rundir.StateRunning}
+		}
+		return reporttest.FakeRun{Initial: .25, Final: .75}
+	}}))
+	i := slices.IndexFunc(a.Findings, func(f analysis.Finding) bool { return f.Kind == analysis.GainSources })
+	got := a.sentence(&a.Findings[i])
+	for _, want := range []string{"(formatted 53.0%, then 100.0%)", "(right among the formatted 47.1%, then 75.0%)"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in %s", want, got)
+		}
 	}
 }
 

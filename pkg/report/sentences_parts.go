@@ -367,7 +367,12 @@ func (a *Report) difference(f *analysis.Finding) string {
 
 // metricMean is the arm's mean over the seeds of a difference.
 func (a *Report) metricMean(f *analysis.Finding, arm int) float64 {
-	values := a.Arms[arm].Of(analysis.MetricOf(f.Metric)).Values
+	return a.meanOf(analysis.MetricOf(f.Metric), f, arm)
+}
+
+// meanOf is the arm's mean of a metric over the seeds of a difference.
+func (a *Report) meanOf(m *analysis.Metric, f *analysis.Finding, arm int) float64 {
+	values := a.Arms[arm].Of(m).Values
 	var x []float64
 	for i, d := range f.Numbers.Values {
 		if stats.IsFinite(d) {

@@ -110,6 +110,12 @@ func verdictCases() []verdictCase {
 		f(&sw.Manifest)
 		return sw
 	}
+	rates := func(m *sweepdir.Manifest) {
+		m.Axes = reporttest.RatesAxis("0.001", "0.01")
+		for i, rate := range m.Axes[0].Values {
+			m.Arms[i].Point, m.Arms[i].Set = []string{rate}, []sweepdir.Override{{Key: analysis.RateKey, Value: rate}}
+		}
+	}
 	always := func(f reporttest.FakeRun) func(uint64) reporttest.FakeRun {
 		return func(uint64) reporttest.FakeRun { return f }
 	}
@@ -168,6 +174,9 @@ func verdictCases() []verdictCase {
 			finding{}, []finding{{Section: line, Kind: analysis.AtCeiling}}, []analysis.Kind{analysis.AtFloor}},
 		{"at the floor", two(always(reporttest.FakeRun{Final: 0}), always(reporttest.FakeRun{Final: .005})),
 			finding{}, []finding{{Section: line, Kind: analysis.AtFloor}}, []analysis.Kind{analysis.AtCeiling}},
+		{"rates at the floor", change(two(always(reporttest.FakeRun{Final: 0}), always(reporttest.FakeRun{Final: .005})), rates), finding{Kind: analysis.BestRate}, []finding{{Section: line, Kind: analysis.AtFloor}, {Section: line, Kind: analysis.BestAtLargest}}, nil},
+		{"rates with the same mean", change(two(always(reporttest.FakeRun{Initial: .2, Final: .5}), always(reporttest.FakeRun{Initial: .2, Final: .5})), rates),
+			finding{Kind: analysis.BestRate, Arms: []int{0}}, nil, []analysis.Kind{analysis.BestAtSmallest, analysis.BestAtLargest}},
 		{"one seed", reporttest.FakeSweep(1, reporttest.FakeArm{Name: "x", Run: reporttest.Around(.9, .01, 1)}, reporttest.FakeArm{Name: "y", Run: reporttest.Around(.5, .01, 2)}),
 			finding{Kind: analysis.NotCompared, Arms: []int{0, 1}}, []finding{{Section: caveat, Kind: analysis.FewSeeds, Count: 1}}, nil},
 		{"one arm", reporttest.FakeSweep(2, reporttest.FakeArm{Name: "x", Run: reporttest.Around(.9, .01, 1)}),

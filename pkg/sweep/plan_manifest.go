@@ -198,13 +198,15 @@ func (p *planner) varied() []string {
 
 // fixed returns the values of the keys that a reader must know. A key that an arm
 // or an axis sets is a contradiction; one that differs only because it follows
-// from another is left out, since Varied has it, and so is one that the algorithm
+// from another is left out, since Varied has it, and so is one that an arm of DPO
 // does not read. A schedule of the learning rate belongs to the rate: a reader must
 // know it too, and so must one of DPO its beta and who samples the pairs.
 func (p *planner) fixed(varied []string) ([]sweepdir.Override, error) {
 	var keys []string
 	c := p.configs[0]
-	dpo := !slices.ContainsFunc(p.configs, func(c config.Config) bool { return c.Algorithm.Type != "dpo" })
+	isDPO := func(c config.Config) bool { return c.Algorithm.Type == "dpo" }
+	some := slices.ContainsFunc(p.configs, isDPO)
+	all := !slices.ContainsFunc(p.configs, func(c config.Config) bool { return !isDPO(c) })
 	for _, name := range p.req.Fixed {
 		k, err := config.FindKey(name)
 		if err != nil {
@@ -215,7 +217,7 @@ func (p *planner) fixed(varied []string) ([]sweepdir.Override, error) {
 				return nil, planErrorf("fixed: %s is not fixed: arm %q sets it", k.Path, a.Name)
 			}
 		}
-		if !dpo || !slices.Contains(policyLossKeys, k.Path) {
+		if !some || !slices.Contains(policyLossKeys, k.Path) {
 			keys = append(keys, k.Path)
 		}
 	}
@@ -225,7 +227,7 @@ func (p *planner) fixed(varied []string) ([]sweepdir.Override, error) {
 	if c.Train.WarmupSteps != 0 {
 		keys = append(keys, "train.warmup_steps")
 	}
-	if dpo {
+	if all {
 		keys = append(keys, "algorithm.dpo.loss_type", "algorithm.dpo.beta", "rollout.resample_every_n_steps")
 	}
 	out := []sweepdir.Override{}

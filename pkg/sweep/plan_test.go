@@ -340,11 +340,15 @@ func TestFixedSchedule(t *testing.T) {
 			t.Errorf("%s: fixed %q, want %q", test.p.Manifest.Name, got, test.want)
 		}
 	}
+	isKey := func(o sweepdir.Override, key string) bool { return o.Key == key }
+	keys := []string{"train.epochs_per_rollout_batch", "train.train_batch_size", "rollout.rollout_batch_size", "rollout.group_size", "train.n_grpo_steps"}
 	fixed := plan("lr", []string{"1e-3"}, "algorithm.type=dpo", "group_size=4").Manifest.Fixed
-	keys := []string{"train.epochs_per_rollout_batch", "train.train_batch_size", "rollout.rollout_batch_size", "rollout.group_size", "train.n_grpo_steps",
-		"algorithm.dpo.loss_type", "algorithm.dpo.beta", "rollout.resample_every_n_steps"}
-	if !slices.EqualFunc(fixed, keys, func(o sweepdir.Override, key string) bool { return o.Key == key }) {
-		t.Errorf("dpo: fixed %v, want %q", fixed, keys)
+	if want := append(slices.Clone(keys), "algorithm.dpo.loss_type", "algorithm.dpo.beta", "rollout.resample_every_n_steps"); !slices.EqualFunc(fixed, want, isKey) {
+		t.Errorf("dpo: fixed %v, want %q", fixed, want)
+	}
+	fixed = plan("algorithm.type", []string{"grpo", "dpo"}).Manifest.Fixed
+	if want := append([]string{"train.learning_rate"}, keys...); !slices.EqualFunc(fixed, want, isKey) {
+		t.Errorf("grpo and dpo: fixed %v, want %q", fixed, want)
 	}
 	p := plan("lr_scheduler_type", []string{"constant", "linear", "cosine"})
 	if a := p.Manifest.Arms[1]; a.Name != "lr_scheduler=linear" || a.Label != "learning rate schedule linear" {
