@@ -6,6 +6,9 @@
 //	cudacheck -out DIR -write docs/gpu.md    the tables of all parts that ran
 //
 // A part takes a few minutes, so parts can be run one by one if the time of a command is limited.
+// OUT/PART.log has what its programs print, as they print it. A program that takes longer than
+// -limit is ended; a Go program then prints where it is. What a part has measured before an error is
+// in its table.
 // The exit code is 0 if the part meets all its requirements, 1 if it fails one, and 2 if it could
 // not run.
 package main
@@ -19,6 +22,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // part is one check.
@@ -50,6 +54,8 @@ type check struct {
 	python string
 	tiny   bool     // the parts of decoders take seconds on the emulator
 	libs   []string // folders of CUDA's libraries; nil before the search
+	limit  time.Duration
+	log    *os.File // of the part
 }
 
 var errHolds = errors.New("something does not hold")
@@ -65,6 +71,7 @@ func main() {
 	flag.StringVar(&c.bin, "bin", ".cuda-check", "folder of the programs")
 	flag.StringVar(&c.out, "out", ".cuda-check/out", "folder of the results")
 	flag.StringVar(&c.python, "python", "python3", "Python with PyTorch")
+	flag.DurationVar(&c.limit, "limit", 5*time.Minute, "time after which a program is ended")
 	flag.BoolVar(&c.tiny, "tiny", false, "try the parts of decoders at a tiny size, as on the emulator without a GPU")
 	flag.Parse()
 	if err := run(&c, *which, *doc); err != nil {
@@ -119,15 +126,22 @@ func run(c *check, which, doc string) error {
 	return errors.Join(failed...)
 }
 
-// do runs a part, prints its table and saves it.
-func (c *check) do(p part) error {
+// do runs a part, prints its table and saves it, also if an error ends the part after some rows.
+func (c *check) do(p part) (err error) {
+	if c.log, err = os.Create(filepath.Join(c.out, p.name+".log")); err != nil {
+		return err
+	}
+	defer c.log.Close()
 	t, err := p.run(c)
 	if err != nil {
-		return err
+		if t == nil || len(t.Rows) == 0 {
+			return err
+		}
+		t.fails("the part ended early: %v", err)
 	}
 	t.Part = p.name
 	if t.Card, err = card(c); err != nil {
-		return err
+		t.fails("a tiny step: %v", err)
 	}
 	fmt.Print(t.markdown())
 	data, err := json.MarshalIndent(t, "", "  ")
